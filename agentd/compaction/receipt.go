@@ -11,28 +11,28 @@ import (
 )
 
 const (
-	// latest is how many calls keep their results: what a model works on now. When
-	// that is not enough, only those of the last round do.
+	// latest is the number of calls whose results are kept, since the model works with
+	// them. If that saves too little, only those of the last round are kept.
 	latest = 8
 
-	receiptBytes = 512 // about what a receipt has of the canonical result
+	receiptBytes = 512 // of the canonical result in a receipt, about
 	maxFiles     = 4   // files that a receipt names
 )
 
 // receiptHead begins every receipt.
 const receiptHead = "(What this call gave was shortened to make room.)"
 
-// Receipts say what of a conversation may be shortened, and how.
+// Receipts configure how the results of calls are shortened.
 type Receipts struct {
 	// output directory of the running turn, for paths that were not shown; "" for none
 	Dir   string
-	Spare func(*responses.ToolCall) bool // calls that keep their results whatever happens; nil for none
+	Spare func(*responses.ToolCall) bool // calls whose results are always kept; nil for none
 }
 
-// Shorten returns items in which results of the container's tools are replaced
-// by receipts, the oldest first, until need tokens are saved or nothing is left
-// that would help; and how many calls that were and what it saved. Those of the
-// latest calls stay as long as that is enough, and errors always.
+// Shorten returns items in which results of the container's tools are replaced by
+// receipts, the oldest first, until need tokens are saved or no result is left that
+// saves any; and the number of replaced results and saved tokens. Results of the
+// latest calls are kept if that saves enough, and errors always.
 //
 // A receipt is made of the canonical result alone (RFC "Compaction Contract"):
 // tool, status, summary, short values, handles, and the files that have all of
@@ -80,8 +80,8 @@ func lastRound(items []responses.Item) int {
 	return n
 }
 
-// receipt returns the short form of a call, and how many tokens it saves: 0 when
-// it is not worth the loss.
+// receipt returns the short form of a call and the number of tokens that it saves,
+// 0 when they are too few.
 func (r Receipts) receipt(call *responses.ToolCall) (short *responses.ToolCall, gain int) {
 	var canonical tools.Result
 	if json.Unmarshal(call.Result, &canonical) != nil || canonical.Error != nil {
@@ -96,7 +96,7 @@ func (r Receipts) receipt(call *responses.ToolCall) (short *responses.ToolCall, 
 	return &c, gain
 }
 
-// text writes a receipt: what happened, what is known of it, where all of it is.
+// text returns a receipt: the summary, short values, and the files with the output.
 func (r Receipts) text(call *responses.ToolCall, canonical tools.Result) string {
 	var b strings.Builder
 	b.WriteString(receiptHead)
@@ -119,9 +119,9 @@ func (r Receipts) text(call *responses.ToolCall, canonical tools.Result) string 
 	return b.String()
 }
 
-// locate returns the absolute path of an artifact: as the model was shown it, or
-// in the running turn's directory. A call of an earlier turn whose file was not
-// shown has none that is known here.
+// locate returns the absolute path of an artifact: as it was shown to the model, or
+// in the running turn's directory. The path of an earlier turn's file that was not
+// shown is unknown.
 func (r Receipts) locate(shown, path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path

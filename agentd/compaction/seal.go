@@ -24,17 +24,17 @@ const (
 	keyFile = "compaction.key" // in the state directory
 	keySize = 32               // AES-256
 
-	// version begins every blob and is authenticated with it. A blob of another
-	// form gets another one.
+	// version begins every blob and is authenticated with it. Another format gets
+	// another version.
 	version = "holon.c1."
 
 	maxBlob = 4 << 20 // characters of a blob; one with the longest summary has fewer
 )
 
-// Sealer turns summaries into blobs that clients carry but can neither read nor
-// make: AES-256-GCM under a key of the state directory. The key is made when it
-// is needed first. Whoever can read the state directory, as the agent's own
-// commands can, can read and make blobs; it protects from clients only. A
+// Sealer turns summaries into blobs that clients store but can neither read nor
+// make: AES-256-GCM with a key in the state directory, which is created at first
+// use. The encryption protects from clients only: a process that can read the
+// state directory, such as a command of the agent, can read and make blobs. A
 // Sealer is safe for concurrent use.
 type Sealer struct {
 	path string
@@ -46,7 +46,7 @@ type Sealer struct {
 // NewSealer returns the sealer of a state directory.
 func NewSealer(dir string) *Sealer { return &Sealer{path: filepath.Join(dir, keyFile)} }
 
-// sealed is what a blob holds.
+// sealed is the content of a blob.
 type sealed struct {
 	Summary string `json:"summary"`
 }
@@ -99,8 +99,8 @@ func unreadable(what string) *responses.Error {
 }
 
 // Expand returns items with every compaction item replaced by a message of the
-// user that carries its summary. items stays as it is; without compaction items
-// it is what is returned. param names items in errors, as in input[2].
+// user with its summary. items is not changed, and is returned itself when it has
+// no compaction items. param names items in errors, as in input[2].
 func (s *Sealer) Expand(param string, items []responses.Item) ([]responses.Item, error) {
 	var out []responses.Item
 	for i, item := range items {
@@ -125,8 +125,8 @@ func (s *Sealer) Expand(param string, items []responses.Item) ([]responses.Item,
 	return out, nil
 }
 
-// Message is how a model is shown a summary. The message has the id of the
-// compaction item that it stands for, which may be "".
+// Message returns the message that shows a summary to a model. It has the id of the
+// compaction item that it replaces, which may be "".
 func Message(id, summary string) *responses.Message {
 	const frame = "The conversation before this point was compacted. What follows is a summary of it for the agent, " +
 		"written by a model; the user's messages above, if any, were kept word for word. Continue from here.\n\n"
@@ -137,8 +137,8 @@ func Message(id, summary string) *responses.Message {
 		Content: []responses.Part{responses.InputText(frame + summary)}}
 }
 
-// key returns the cipher. Without create it is an fs.ErrNotExist when there is
-// no key yet.
+// key returns the cipher. Without create the error is fs.ErrNotExist if the key does
+// not exist.
 func (s *Sealer) key(create bool) (cipher.AEAD, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,7 +168,7 @@ func (s *Sealer) key(create bool) (cipher.AEAD, error) {
 	return aead, nil
 }
 
-// readKey reads the key and sees to it that nobody else can.
+// readKey reads the key and restricts its permissions to the owner.
 func readKey(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -181,7 +181,7 @@ func readKey(path string) ([]byte, error) {
 	}
 	if len(key) != keySize {
 		return nil, fmt.Errorf("the key of compaction items, %s, is damaged; remove it, and compaction items that "+
-			"exist can not be read any more", path)
+			"exist cannot be read any more", path)
 	}
 	if err := f.Chmod(0o600); err != nil {
 		return nil, fmt.Errorf("protect the key of compaction items: %w", err)

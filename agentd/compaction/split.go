@@ -7,11 +7,11 @@
 //	              └─▶ After ───────────────────────────▶
 //	Summary ─▶ Sealer.Seal ─▶ compaction item ─▶ client ─▶ Sealer.Expand ─▶ message
 //
-// Two things hold: a call and its output are never separated, and a call that
-// still waits for its output is kept, since whoever has the output must be able
-// to hand it in. Nothing else is promised to survive word for word. A summary
-// is made of what tools and users said, so a model is shown it as something a
-// user says, never as an instruction of higher rank.
+// Two things hold: a call and its output are never separated, and a call that still
+// waits for its output is kept, since the client must be able to send the output.
+// Nothing else is promised to survive word for word. A summary contains output of
+// tools and words of users, so it is shown to a model as a message of the user and
+// never as an instruction of higher rank.
 package compaction
 
 import (
@@ -21,8 +21,8 @@ import (
 	"holon/responses"
 )
 
-// Budget says how much of a conversation is kept word for word, in tokens as
-// package model estimates them.
+// Budget bounds the part of a conversation that is kept word for word, in tokens as
+// estimated by package model.
 type Budget struct {
 	Messages int // the user's latest messages, before the summary
 	Tail     int // the latest items of all kinds, behind the summary
@@ -32,16 +32,16 @@ type Budget struct {
 // make the shorter conversation.
 type Parts struct {
 	Kept  []responses.Item // instructions and messages of the user
-	Told  []responses.Item // all but the tail; the kept messages are among it, for their place in the story
+	Told  []responses.Item // all but the tail, including the kept messages in their places
 	After []responses.Item // calls that wait for their output, then the tail
 }
 
-// Split divides a conversation. Messages of the system and of developers are
-// always kept; of the user's, the latest that fit, and none before the first
-// that does not. It changes nothing in items and shares them.
+// Split divides a conversation. Messages of the system and of developers are always
+// kept; of the user's messages, the latest that fit, and none before the first that
+// does not. The items are shared and not changed.
 //
-// What agentd itself tells a model is left out, since every conversation begins
-// with it anew; so are items that models never see.
+// Context items of agentd are left out, since every conversation begins with them
+// again; so are items that are never sent to models.
 func Split(items []responses.Item, budget Budget) Parts {
 	items = spoken(items)
 	at := cut(items, budget.Tail)
@@ -73,7 +73,7 @@ func Split(items []responses.Item, budget Budget) Parts {
 	return parts
 }
 
-// spoken returns the items that are part of what was said.
+// spoken returns the items of the conversation proper.
 func spoken(items []responses.Item) []responses.Item {
 	list := make([]responses.Item, 0, len(items))
 	for _, item := range items {
@@ -84,8 +84,8 @@ func spoken(items []responses.Item) []responses.Item {
 	return list
 }
 
-// waiting returns the indices of the calls that no output answers. Ids are not
-// trusted to be unique: an output answers the last call before it.
+// waiting returns the indices of the calls without an output. Ids may not be unique:
+// an output answers the last call before it.
 func waiting(items []responses.Item) map[int]bool {
 	open := make(map[int]bool)
 	outputs := make(map[string]int) // by call id, those that come later
@@ -104,9 +104,8 @@ func waiting(items []responses.Item) map[int]bool {
 	return open
 }
 
-// cut returns where the longest tail of at most budget tokens begins that
-// starts with neither the output of an earlier call nor the item behind a
-// thought, which belongs to it.
+// cut returns the beginning of the longest tail of at most budget tokens that
+// contains no output of an earlier call and does not begin directly after a thought.
 func cut(items []responses.Item, budget int) int {
 	best := len(items)
 	outputs := make(map[string]int) // in the tail without their calls, by call id
@@ -134,7 +133,7 @@ func cut(items []responses.Item, budget int) int {
 	return best
 }
 
-// isSummary reports whether m is what Expand makes of a compaction item.
+// isSummary reports whether m was made of a compaction item by Expand.
 func isSummary(m *responses.Message) bool {
 	return strings.HasPrefix(m.ID, responses.PrefixCompaction)
 }

@@ -9,13 +9,13 @@ import (
 	"holon/responses"
 )
 
-// maxOutput bounds what a transcript has of the arguments and of the output of
-// one call, in bytes. How a command ended stands at the beginning of its output
-// and why at the end.
+// maxOutput bounds the arguments and the output of one call in a transcript, in
+// bytes. The exit status of a command is at the beginning of its output, and the
+// cause of a failure at the end.
 const maxOutput = 8 << 10
 
 // entry is a line of the transcript that a summary is made of. A line is a JSON
-// object, so that nothing that was said can pass for another speaker's.
+// object, so that no text can imitate another speaker.
 type entry struct {
 	Who       string `json:"who"`
 	Call      string `json:"call,omitempty"` // the tool that was called
@@ -24,7 +24,7 @@ type entry struct {
 	Waiting   bool   `json:"waiting,omitempty"` // the call has no output yet
 }
 
-// line encodes e with at most limit bytes of what was said, before escaping.
+// line encodes e with at most limit bytes of each text, before escaping.
 func (e entry) line(limit int) string {
 	e.Arguments, e.Says = shorten(e.Arguments, limit), shorten(e.Says, limit)
 	var b bytes.Buffer
@@ -36,7 +36,7 @@ func (e entry) line(limit int) string {
 	return b.String()
 }
 
-// transcript tells a conversation.
+// transcript returns the transcript of a conversation.
 func transcript(items []responses.Item) []entry {
 	open := waiting(items)
 	list := make([]entry, 0, len(items))
@@ -65,7 +65,7 @@ func transcript(items []responses.Item) []entry {
 	return list
 }
 
-// said is the text of parts; what is no text is named.
+// said returns the text of parts, with names for images, videos and files.
 func said(parts []responses.Part) string {
 	var texts []string
 	for _, p := range parts {

@@ -26,23 +26,23 @@ const (
 	maxMessage   = mcpwire.DefaultMaxMessage
 	maxBody      = 256 << 20 // of one stream of events
 	maxRedirects = 3
-	writeTimeout = 5 * time.Second // for a message to be taken
-	stopGrace    = 2 * time.Second // for a server of ours to end by itself
-	stderrBytes  = 1 << 20         // kept of what a server of ours logs
+	writeTimeout = 5 * time.Second // to write a message
+	stopGrace    = 2 * time.Second // for a server that we started to end by itself
+	stderrBytes  = 1 << 20         // kept of the log of a server that we started
 )
 
 // link is an open connection to a server, before a session begins on it.
 type link struct {
 	transport sdk.Transport
-	close     func()        // ends it and waits until nothing of it is left
-	why       func() string // what is known of its end, "" for nothing
+	close     func()        // ends it and waits for its end
+	why       func() string // why it ended, "" if unknown
 }
 
 // dialer opens a link.
 type dialer func(ctx context.Context) (*link, error)
 
-// dialProcess starts a program of the container. It outlives turns and ends with
-// its link.
+// dialProcess starts a program in the container. It outlives turns and ends with its
+// link.
 func (m *Manager) dialProcess(name string, cfg Server) dialer {
 	env := append([]string(nil), m.options.Environ...)
 	for key, value := range cfg.Env {
@@ -76,7 +76,7 @@ func (m *Manager) dialProcess(name string, cfg Server) dialer {
 }
 
 // freshLog returns the file for the standard error of a server that is about to
-// start, after it has put the one of its last start aside; "" where it cannot.
+// start, and renames the file of its last start; "" if that fails.
 func (m *Manager) freshLog(name string) string {
 	if m.options.LogDir == "" {
 		return ""
@@ -89,7 +89,7 @@ func (m *Manager) freshLog(name string) string {
 	return path
 }
 
-// processEnd says how a server of ours ended and the last that it logged.
+// processEnd returns how a server that we started ended, and the last line of its log.
 func processEnd(p *process.Process) string {
 	select {
 	case <-p.Done():
@@ -141,12 +141,12 @@ func (w connWriter) Write(_ context.Context, message []byte) error {
 	return err
 }
 
-// dialHTTP uses the streamable transport. Proxies are those that the commands of
-// the container are told of: without one there is no way out of it.
+// dialHTTP uses the streamable transport. It uses the same proxies as the commands of
+// the container, which has no other connection to the network.
 func (m *Manager) dialHTTP(cfg Server) dialer {
 	proxy := proxyOf(m.options.Environ)
 	return func(context.Context) (*link, error) {
-		alive, cancel := context.WithCancel(context.Background()) // requests end with the link, whoever makes them
+		alive, cancel := context.WithCancel(context.Background()) // all requests end with the link
 		base := &http.Transport{
 			Proxy: func(r *http.Request) (*url.URL, error) {
 				return proxy(r.URL)
@@ -184,8 +184,8 @@ func proxyOf(environ []string) func(*url.URL) (*url.URL, error) {
 	return c.ProxyFunc()
 }
 
-// sameHost lets a redirect lead to the same host only: another one would be
-// given what is meant for the first.
+// sameHost allows redirects to the same host only: another host would receive the
+// headers and the content meant for the first.
 func sameHost(next *http.Request, via []*http.Request) error {
 	first := via[0].URL
 	if next.URL.Scheme != first.Scheme || next.URL.Host != first.Host {
@@ -228,7 +228,7 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// boundedBody fails after so many bytes, rather than to end as if that were all.
+// boundedBody fails at its limit instead of ending as if it were complete.
 type boundedBody struct {
 	io.ReadCloser
 	left int64 // one more than may be read
@@ -251,7 +251,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 
 var errTooLarge = errors.New("the answer is too large")
 
-// clean makes text of others one line that a log and a terminal can show.
+// clean makes foreign text one line that is safe for a log and a terminal.
 func clean(s string, limit int) string {
 	b := bytes.Join(bytes.Fields([]byte(strings.Map(printable, s))), []byte(" "))
 	if len(b) > limit {

@@ -15,24 +15,24 @@ import (
 	"holon/agentd/tools"
 )
 
-// Bounds of what a server may offer. A model is told all of it with every
-// request, so these are generous.
+// Bounds of the tools of a server. They are generous, although all of it is sent to
+// the model with every request.
 const (
 	maxTools       = 128       // of one server
-	maxListed      = 10_000    // that are looked at
-	maxNotes       = 16        // facts about tools that were refused; the rest is a number
+	maxListed      = 10_000    // that are checked
+	maxNotes       = 16        // about refused tools; the rest is only counted
 	maxDescription = 4 << 10   // bytes; more is cut
 	maxSchema      = 32 << 10  // bytes of the arguments' schema
 	maxSchemaDepth = 32        // levels of nesting in it
 	maxOffered     = 256 << 10 // bytes of all descriptions and schemas
 	maxToolName    = 256       // bytes of a server's own name for a tool
-	maxPublicName  = 64        // bytes of the name that a model is told
+	maxPublicName  = 64        // bytes of the name for the model
 )
 
 // prefix begins the names of tools of configured servers.
 const prefix = "mcp__"
 
-// listed is a tool as a model is told of it.
+// listed is a tool as it is offered to a model.
 type listed struct {
 	tool        string // the server's own name
 	name        string // the model's
@@ -53,7 +53,7 @@ const (
 	NoteReplaced    = "host_tool_replaces_builtin"
 )
 
-// listing takes in the tools of one server.
+// listing collects the tools of one server.
 type listing struct {
 	server   *server
 	seen     int
@@ -70,8 +70,8 @@ func newListing(s *server) *listing {
 
 func (l *listing) full() bool { return l.seen >= maxListed }
 
-// add looks at one tool and takes it, refuses it with a fact, or, where the
-// operator does not allow it, leaves it out in silence.
+// add checks one tool and adds it, or refuses it with a note. A tool that the
+// operator does not allow is left out without a note.
 func (l *listing) add(t *sdk.Tool) {
 	if l.seen++; t == nil || l.seen > maxListed {
 		return
@@ -89,7 +89,7 @@ func (l *listing) add(t *sdk.Tool) {
 	}
 }
 
-// check takes a tool, or says why not.
+// check adds a tool, or returns why it is refused.
 func (l *listing) check(t *sdk.Tool) string {
 	switch {
 	case t.Name == "" || len(t.Name) > maxToolName || strings.ContainsFunc(t.Name, unicode.IsControl):
@@ -115,13 +115,12 @@ func (l *listing) check(t *sdk.Tool) string {
 	return ""
 }
 
-// checkSchema encodes the schema of a tool's arguments for a model. The server
-// checks arguments against it: a validator here would have to run what a stranger
-// wrote.
+// checkSchema encodes the schema of a tool's arguments for a model. The server checks
+// arguments against it; a validator here would have to evaluate an untrusted schema.
 func checkSchema(schema any) (json.RawMessage, string) {
 	object, ok := schema.(map[string]any)
 	if !ok {
-		return nil, "its schema is no object"
+		return nil, "its schema is not an object"
 	}
 	if kind, there := object["type"]; !there {
 		object["type"] = "object"
@@ -131,7 +130,7 @@ func checkSchema(schema any) (json.RawMessage, string) {
 	if _, there := object["properties"]; !there {
 		object["properties"] = map[string]any{} // providers insist
 	} else if _, ok := object["properties"].(map[string]any); !ok {
-		return nil, "its schema's properties are no object"
+		return nil, "its schema's properties are not an object"
 	}
 	if depth(object, 0) > maxSchemaDepth {
 		return nil, fmt.Sprintf("its schema nests deeper than %d levels", maxSchemaDepth)
@@ -166,8 +165,8 @@ func depth(v any, level int) int {
 	return deepest
 }
 
-// describe returns the tool's description without what a person would not see
-// and a model would read.
+// describe returns the tool's description without characters that are invisible to
+// people but not to models.
 func describe(t *sdk.Tool) string {
 	text := t.Description
 	if text == "" {
@@ -177,7 +176,7 @@ func describe(t *sdk.Tool) string {
 	return tools.Clip(text, maxDescription)
 }
 
-// printable drops what changes how text is shown or cannot be seen.
+// printable drops control characters and invisible characters.
 func printable(r rune) rune {
 	switch {
 	case r == '\n' || r == '\t':
@@ -188,8 +187,8 @@ func printable(r rune) rune {
 	return r
 }
 
-// result returns the tools, in the order of their own names, and what is to be
-// said of the others.
+// result returns the tools, in the order of their own names, and the notes about
+// refused tools.
 func (l *listing) result() ([]listed, []Note) {
 	slices.SortFunc(l.tools, func(a, b listed) int { return strings.Compare(a.tool, b.tool) })
 	names := make([]string, len(l.tools))
@@ -210,10 +209,10 @@ func (l *listing) result() ([]listed, []Note) {
 	return l.tools, notes
 }
 
-// publicNames returns mcp__SERVER__TOOL for each tool, with what providers do not
-// take replaced. A name that another tool has too, or that had to be cut, ends
-// with a digest of the tool's own; the one that needed no change keeps its name.
-// The order of the tools does not matter.
+// publicNames returns mcp__SERVER__TOOL for each tool, with the characters replaced
+// that providers refuse. An ambiguous or truncated name ends with a digest of the
+// tool's own name; of ambiguous ones, the name that needed no change keeps its form.
+// The result does not depend on the order of the tools.
 func publicNames(server string, names []string) []string {
 	plain := func(name string) string {
 		return prefix + server + "__" + strings.Map(func(r rune) rune {

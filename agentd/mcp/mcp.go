@@ -6,14 +6,14 @@
 //	             ▼ what it offers, checked                  │ calls
 //	turn  ◀── Offer: tools under their names, facts ── tool.Run
 //
-// The invariant: whatever a server does, a turn goes on. What a server says is
-// bounded before it is decoded, what it offers is checked tool by tool, a call
-// ends with its timeout or its turn, and a turn's list of tools never changes. A
-// call is made once: it is repeated only to the host, which knows calls by their
-// ids, when the connection broke and nobody can tell whether it was made.
+// The invariant: no server can stop a turn. Messages of a server are bounded before
+// they are decoded, each of its tools is checked, a call ends with its timeout or
+// its turn, and a turn's list of tools never changes. A call is made once. Only a
+// call to the host, which identifies calls by their ids, is repeated when the
+// connection broke and the call may or may not have been made.
 //
-// It does not promise that a server is there: a turn waits a little for those
-// that are still connecting, and says which are not.
+// Servers may be unavailable: a turn waits briefly for those that are still
+// connecting, and records which are not connected.
 package mcp
 
 import (
@@ -29,7 +29,7 @@ import (
 	"holon/responses/turns"
 )
 
-// hostName is what the host's server is called in facts and in /health.
+// hostName is the name of the host's server in notes and in /health.
 const hostName = "host"
 
 // Bounds in time.
@@ -44,15 +44,15 @@ type Starter interface {
 	Start(c process.Command) (*process.Process, error)
 }
 
-// Options are what a Manager works with.
+// Options configure a Manager.
 type Options struct {
 	Config     Config
 	HostSocket string // of the host's server; "" where there is none
 	Starter    Starter
 	Environ    []string // of the servers that are started, complete
-	Dir        string   // where they start unless they say
-	LogDir     string   // for what they log; "" keeps only the last of it
-	Version    string   // of this program, told to servers
+	Dir        string   // their default directory
+	LogDir     string   // for their logs; "" keeps only the last lines
+	Version    string   // of this program, sent to servers
 	Log        *slog.Logger
 }
 
@@ -108,7 +108,7 @@ func (m *Manager) Close() error {
 	return nil
 }
 
-// Health says how each server is, without asking any.
+// Health returns the state of each server without calling it.
 func (m *Manager) Health() []turns.MCPServer {
 	list := make([]turns.MCPServer, len(m.servers))
 	for i, s := range m.servers {
@@ -117,8 +117,8 @@ func (m *Manager) Health() []turns.MCPServer {
 	return list
 }
 
-// settle waits until every one of the servers has answered or failed once, for a
-// while. It wakes those that gave up.
+// settle waits, for at most firstWait, until every server has answered or failed
+// once. It wakes servers that gave up.
 func settle(ctx context.Context, servers []*server) {
 	ctx, cancel := context.WithTimeout(ctx, firstWait)
 	defer cancel()

@@ -11,18 +11,18 @@ import (
 	"holon/responses/turns"
 )
 
-// Offer is what servers offer a turn. It does not change while the turn runs,
-// and a tool that its server took back answers with an error.
+// Offer is the tools of servers for one turn. It does not change while the turn runs;
+// a call of a tool that its server has withdrawn is an error.
 type Offer struct {
-	// Tools are the host's, under their own names, then those of each server. Of
-	// two with one name the later counts.
+	// Tools are the host's, under their own names, then those of each server. The
+	// later of two with the same name is used.
 	Tools []tools.Tool
-	Notes []Note // what a turn's record should say
+	Notes []Note // for the turn's record
 
 	asked []*asked
 }
 
-// asked is a server that only one request has.
+// asked is the connection to a server of one request.
 type asked struct {
 	stop context.CancelFunc
 	done chan struct{}
@@ -43,10 +43,10 @@ func (o *Offer) Release() {
 	o.asked = nil
 }
 
-// Offer returns what servers offer a turn whose request names the given servers.
-// It waits a little for those that are still connecting. A configured server that
-// is not there is a note; one that the request names is an error, a
-// *responses.Error about the field. Release the offer when the turn is over.
+// Offer returns the tools for a turn whose request names the given servers. It waits
+// briefly for servers that are still connecting. A configured server that is
+// unavailable is a note; one that the request names is an error, a
+// *responses.Error about the field. Release the offer after the turn.
 func (m *Manager) Offer(ctx context.Context, requested []responses.MCPTool) (_ *Offer, err error) {
 	o := &Offer{}
 	defer func() {
@@ -80,8 +80,8 @@ func (m *Manager) Offer(ctx context.Context, requested []responses.MCPTool) (_ *
 	return o, nil
 }
 
-// find returns the configured server that a request names, nil when it may bring
-// one of its own.
+// find returns the configured server that a request names, nil when the request may
+// bring one of its own.
 func (m *Manager) find(want responses.MCPTool) (*server, error) {
 	refuse := func(field, message, hint string) error {
 		e := responses.Invalid(want.Param+field, responses.CodeMCPNotAllowed, message)
@@ -106,7 +106,7 @@ func (m *Manager) find(want responses.MCPTool) (*server, error) {
 		return s, nil
 	}
 	if want.URL == "" {
-		return nil, refuse(".server_label", fmt.Sprintf("there is no server %q that requests may name", want.Label),
+		return nil, refuse(".server_label", fmt.Sprintf("no server %q may be named by requests", want.Label),
 			"the operator has to configure it with allow_request")
 	}
 	if !validServer(want.Label) {
@@ -123,7 +123,7 @@ func (m *Manager) find(want responses.MCPTool) (*server, error) {
 }
 
 // below reports whether an address is allowed by another: the same host, and the
-// same path or one below it, without steps that lead elsewhere.
+// same path or one below it, without "." and ".." segments.
 func below(raw, allowed string) bool {
 	u, err := parseURL(raw)
 	if err != nil || strings.Contains(raw, `\`) {
@@ -146,7 +146,7 @@ func below(raw, allowed string) bool {
 	return u.Path == a.Path || u.Path == base || strings.HasPrefix(u.Path, base+"/")
 }
 
-// ask connects to a server that only this request has.
+// ask connects to a server of this request.
 func (m *Manager) ask(o *Offer, want responses.MCPTool) (*server, error) {
 	cfg := Server{URL: want.URL, headers: make(http.Header)}
 	for name, value := range want.Headers {
@@ -176,8 +176,8 @@ func (m *Manager) ask(o *Offer, want responses.MCPTool) (*server, error) {
 	return s, nil
 }
 
-// add takes what a server offers into the offer. named says that the request
-// names it, in want.
+// add adds the tools of a server to the offer. named says that the request names the
+// server, in want.
 func (o *Offer) add(s *server, want responses.MCPTool, named bool) error {
 	s.mu.Lock()
 	state, failure, offered, refused := s.state, s.failure, s.offered, s.refused
@@ -216,8 +216,7 @@ func (o *Offer) add(s *server, want responses.MCPTool, named bool) error {
 	return nil
 }
 
-// Replaced returns a note for each tool of the host that takes the place of one
-// of ours.
+// Replaced returns a note for each tool of the host that replaces a built-in one.
 func (o *Offer) Replaced(ours []tools.Definition) []Note {
 	own := make(map[string]bool, len(ours))
 	for _, def := range ours {

@@ -19,7 +19,7 @@ import (
 const (
 	maxParts      = 256
 	maxImages     = 8
-	maxStructured = 64 << 10 // bytes in the canonical result; more is a file
+	maxStructured = 64 << 10 // bytes in the canonical result; a larger one is a file
 )
 
 // Family is the value of Result.Family.
@@ -32,11 +32,11 @@ type Result struct {
 	Tool       string           `json:"tool"` // the server's own name
 	Content    []Part           `json:"content"`
 	Structured json.RawMessage  `json:"structured_content,omitempty"`
-	Truncated  bool             `json:"truncated"` // the model was not shown everything
+	Truncated  bool             `json:"truncated"` // something was not shown to the model
 	Artifacts  []tools.Artifact `json:"artifacts"`
-	Notes      []string         `json:"notes,omitempty"` // what is missing, and why
+	Notes      []string         `json:"notes,omitempty"` // missing parts, with the reason
 
-	StructuredArtifact *int `json:"structured_artifact,omitempty"` // where it is too large for here
+	StructuredArtifact *int `json:"structured_artifact,omitempty"` // when it is too large for the result
 }
 
 // Part is one piece of content.
@@ -51,7 +51,7 @@ type Part struct {
 	Shown       bool    `json:"shown,omitempty"`    // a picture that the model got
 }
 
-// output makes the complete output of an answer.
+// output returns the complete output of an answer.
 func (t *tool) output(answer *sdk.CallToolResult, env tools.Env) tools.Output {
 	structured, err := encodeStructured(answer.StructuredContent)
 	if err != nil {
@@ -72,7 +72,7 @@ func (t *tool) output(answer *sdk.CallToolResult, env tools.Env) tools.Output {
 		if !ok || !env.Images || len(out.Images) == maxImages || len(picture.Data) > image.MaxBytes {
 			continue
 		}
-		if kind := image.Sniff(picture.Data); kind != "" { // what the server says of it is not believed
+		if kind := image.Sniff(picture.Data); kind != "" { // the server's media type is not trusted
 			out.Images = append(out.Images, tools.Image{MediaType: kind, Detail: "auto", Data: picture.Data})
 			c.shown = append(c.shown, i)
 		}
@@ -91,7 +91,7 @@ func encodeStructured(v any) (json.RawMessage, error) {
 	return json.Marshal(v)
 }
 
-// failure is a result by which the tool says that it failed.
+// failure returns the output of an answer that reports an error.
 func (t *tool) failure(answer *sdk.CallToolResult, structured json.RawMessage, env tools.Env) tools.Output {
 	var text strings.Builder
 	for _, content := range answer.Content[:min(len(answer.Content), maxParts)] {
@@ -132,7 +132,7 @@ type complete struct {
 }
 
 // Project implements tools.Projector: text is cut to the budget, which all pieces
-// share, and what is cut or no text is kept as a file.
+// share. Text that was cut, and other data, is stored as a file.
 func (c *complete) Project(policy tools.Policy, artifacts *tools.Artifacts) (any, error) {
 	r := Result{Family: Family, Server: c.tool.server.name, Tool: c.tool.listed.tool, Content: []Part{}, Notes: c.notes}
 	p := projection{r: &r, artifacts: artifacts, left: policy.Budget(0) * tools.BytesPerToken}
@@ -214,7 +214,7 @@ func (p *projection) data(part *Part, i int, data []byte) {
 	}
 }
 
-// keep writes a file of the call. Where there is no room the result says so.
+// keep writes a file of the call. If that fails, the result has a note.
 func (p *projection) keep(name string, data []byte) *int {
 	index, err := p.artifacts.Write(name, data)
 	if err != nil {
@@ -227,8 +227,8 @@ func (p *projection) keep(name string, data []byte) *int {
 	return index
 }
 
-// cutText returns at most about budget bytes of text, as a command's output is
-// shown.
+// cutText returns at most about budget bytes of text, in the form of a command's
+// output.
 func cutText(text string, budget int) (string, bool) {
 	c := process.Capture{Head: []byte(text), Total: int64(len(text)), Lines: int64(strings.Count(text, "\n"))}
 	shown, cut := preview.Of(c).Cut(budget)
@@ -238,7 +238,7 @@ func cutText(text string, budget int) (string, bool) {
 	return *shown, cut
 }
 
-// Render implements tools.Renderer: text as it is, and a line for all else.
+// Render implements tools.Renderer: text as it is, and a line for other content.
 func (t *tool) Render(canonical tools.Result, policy tools.RenderPolicy) string {
 	var r Result
 	if err := json.Unmarshal(canonical.Result, &r); err != nil {

@@ -16,11 +16,11 @@ import (
 	"holon/responses/turns"
 )
 
-// How a connection is tried again after it broke or failed.
+// Limits of reconnecting after a connection broke or failed.
 const (
-	maxFailures  = 6                // in a row, after which somebody has to need the server
-	healthyAfter = time.Minute      // a connection that lasted so long did not fail
-	retryAfter   = 30 * time.Second // pause before a server that was given up is tried for a turn
+	maxFailures  = 6                // in a row, after which the server waits until it is needed
+	healthyAfter = time.Minute      // a connection that lasted longer did not fail
+	retryAfter   = 30 * time.Second // pause before a server that failed is tried for a turn
 	relistPause  = time.Second      // between two readings of the list of tools
 	maxPages     = 64               // of a list of tools
 )
@@ -34,9 +34,9 @@ type server struct {
 	log  *slog.Logger
 	impl *sdk.Implementation
 
-	kick    chan struct{} // somebody needs it
+	kick    chan struct{} // the server is needed
 	relist  chan struct{} // its tools have changed
-	broken  chan struct{} // a call found the session so
+	broken  chan struct{} // a call found the session broken
 	closing <-chan struct{}
 
 	mu       sync.Mutex
@@ -74,7 +74,7 @@ func (s *server) keep(ctx context.Context) {
 		}
 		failures++
 		s.lost(err, failures)
-		if s.host || failures < maxFailures { // a turn begins only where the host is back
+		if s.host || failures < maxFailures { // turns wait for the host
 			s.pause(ctx, s.backoff(failures), failures > 1)
 			continue
 		}
@@ -87,8 +87,8 @@ func (s *server) keep(ctx context.Context) {
 	s.update(func() { s.session, s.state = nil, turns.MCPFailed })
 }
 
-// backoff is the pause after so many failures in a row. The host comes back soon
-// or not at all, and calls wait for it.
+// backoff returns the pause after a number of failures in a row. It is short for the
+// host, which returns soon or not at all, since calls wait for it.
 func (s *server) backoff(failures int) time.Duration {
 	first, limit := time.Second, 30*time.Second
 	if s.host {
@@ -97,7 +97,7 @@ func (s *server) backoff(failures int) time.Duration {
 	return min(first<<min(failures-1, 10), limit)
 }
 
-// pause waits. A call that needs the server ends a pause that may be ended.
+// pause waits. A call that needs the host ends the pause if mayEnd is set.
 func (s *server) pause(ctx context.Context, d time.Duration, mayEnd bool) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -112,7 +112,7 @@ func (s *server) pause(ctx context.Context, d time.Duration, mayEnd bool) {
 	}
 }
 
-// live opens one connection, keeps it until it ends, and says why it did.
+// live opens one connection, keeps it until it ends, and returns why it ended.
 func (s *server) live(ctx context.Context, failures int) error {
 	s.update(func() { s.lastTry, s.attempts = time.Now(), failures })
 	starting, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout.or(defaultConnectTimeout))
@@ -128,7 +128,7 @@ func (s *server) live(ctx context.Context, failures int) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- session.Wait() }()
-	defer func() { // the transport first: a session waits for what is open
+	defer func() { // the transport first: a session waits for open requests
 		l.close()
 		_ = session.Close()
 		<-ended
@@ -140,8 +140,8 @@ func (s *server) live(ctx context.Context, failures int) error {
 	return s.because(l, s.watch(ctx, session, ended))
 }
 
-// connect begins a session. Every second attempt after a failure speaks the
-// older form of the protocol at once, for servers that fall over the newer one.
+// connect begins a session. Every second attempt after a failure uses an older
+// version of the protocol, for servers that fail on the newer one.
 func (s *server) connect(ctx context.Context, l *link, failures int) (*sdk.ClientSession, error) {
 	client := sdk.NewClient(s.impl, &sdk.ClientOptions{
 		// Nothing is offered to servers: no sampling, no roots, no questions to users.
@@ -151,7 +151,7 @@ func (s *server) connect(ctx context.Context, l *link, failures int) (*sdk.Clien
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
 			select {
 			case s.relist <- struct{}{}:
-			default: // one is as good as many
+			default: // one pending signal is enough
 			}
 		},
 	})
@@ -181,7 +181,7 @@ func (s *server) connect(ctx context.Context, l *link, failures int) (*sdk.Clien
 	}
 }
 
-// watch sees to a session until it ends.
+// watch handles the events of a session until it ends.
 func (s *server) watch(ctx context.Context, session *sdk.ClientSession, ended chan error) error {
 	for {
 		select {
@@ -197,7 +197,7 @@ func (s *server) watch(ctx context.Context, session *sdk.ClientSession, ended ch
 			if s.dropped() {
 				return errors.New("the connection broke during a call")
 			}
-			continue // it was an earlier one
+			continue // an earlier session
 		case <-s.relist:
 		}
 		reading, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout.or(defaultConnectTimeout))
@@ -211,7 +211,7 @@ func (s *server) watch(ctx context.Context, session *sdk.ClientSession, ended ch
 	}
 }
 
-// list reads what the server offers and makes it what turns get from now on.
+// list reads the tools of the server, which later turns get.
 func (s *server) list(ctx context.Context, session *sdk.ClientSession) error {
 	found := newListing(s)
 	params := &sdk.ListToolsParams{}
@@ -238,9 +238,8 @@ func (s *server) list(ctx context.Context, session *sdk.ClientSession) error {
 	return nil
 }
 
-// call waits for an answer, but not longer than ctx lets it: the SDK may be
-// writing to a server that does not read. What it then still does ends with the
-// connection's own bounds.
+// call waits for an answer or the end of ctx: the SDK may be blocked in writing to a
+// server that does not read. Its goroutine then ends with the connection.
 func call[T any](ctx context.Context, do func(context.Context) (T, error)) (T, error) {
 	type answer struct {
 		value T
@@ -260,7 +259,7 @@ func call[T any](ctx context.Context, do func(context.Context) (T, error)) (T, e
 	}
 }
 
-// because adds what a link knows of its end.
+// because adds a link's reason for its end to an error.
 func (s *server) because(l *link, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err // by us
@@ -271,7 +270,7 @@ func (s *server) because(l *link, err error) error {
 	return err
 }
 
-// lost notes that the connection is gone.
+// lost records that the connection ended.
 func (s *server) lost(err error, failures int) {
 	message := clean(s.discreet(err.Error()), 300)
 	state := turns.MCPConnecting
@@ -281,14 +280,14 @@ func (s *server) lost(err error, failures int) {
 	level := slog.LevelWarn
 	s.update(func() {
 		if s.failure == message && s.settled {
-			level = slog.LevelDebug // said before
+			level = slog.LevelDebug // logged before
 		}
 		s.session, s.state, s.settled, s.failure = nil, state, true, message
 	})
 	s.log.Log(context.Background(), level, "MCP server is not connected", "err", message, "failures", failures)
 }
 
-// discreet takes the query out of addresses in errors, in which people put keys.
+// discreet removes the query of the address from errors, since it may contain keys.
 func (s *server) discreet(text string) string {
 	_, query, found := strings.Cut(s.cfg.URL, "?")
 	if !found {
@@ -297,7 +296,7 @@ func (s *server) discreet(text string) string {
 	return strings.ReplaceAll(text, "?"+query, "")
 }
 
-// update changes what mu guards and tells those who wait.
+// update changes the fields guarded by mu and wakes waiting goroutines.
 func (s *server) update(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -306,8 +305,8 @@ func (s *server) update(change func()) {
 	s.changed = make(chan struct{})
 }
 
-// drop has a session replaced that a call found broken, and keeps further calls
-// from it.
+// drop marks a session that a call found broken: further calls do not use it, and
+// keep replaces it.
 func (s *server) drop(session *sdk.ClientSession) {
 	s.update(func() {
 		if s.session == session {
@@ -316,7 +315,7 @@ func (s *server) drop(session *sdk.ClientSession) {
 	})
 	select {
 	case s.broken <- struct{}{}:
-	default: // somebody said so
+	default: // signaled already
 	}
 }
 
@@ -326,8 +325,8 @@ func (s *server) dropped() bool {
 	return s.session == nil
 }
 
-// wake has a server tried again that was given up. What awaits the host then waits
-// for what comes of that.
+// wake makes keep try a server again that failed. Goroutines that wait for the host
+// wait for the result.
 func (s *server) wake() {
 	if s.host {
 		s.mu.Lock()
@@ -357,8 +356,8 @@ func (s *server) awaitSettled(ctx context.Context) {
 	}
 }
 
-// awaitSession returns a session other than old. Of a server that is not coming
-// back, or not soon enough for ctx, it returns none and why.
+// awaitSession returns a session other than old. If the server failed, or does not
+// return before the end of ctx, it returns nil and the reason.
 func (s *server) awaitSession(ctx context.Context, old *sdk.ClientSession) (*sdk.ClientSession, string) {
 	s.wake()
 	for {
@@ -381,7 +380,7 @@ func (s *server) awaitSession(ctx context.Context, old *sdk.ClientSession) (*sdk
 	}
 }
 
-// offers reports whether the server has the tool now, by its own name.
+// offers reports whether the server has the tool now; tool is its own name for it.
 func (s *server) offers(tool string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

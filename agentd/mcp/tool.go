@@ -21,16 +21,16 @@ const MetaCallID = "holon/call_id"
 // MetaTurnToken is the key of the turn's token there, in calls to the host alone.
 const MetaTurnToken = "holon/turn_token"
 
-// Kinds of errors of calls beside those of package tools.
+// Kinds of errors of calls, in addition to those of package tools.
 const (
 	KindUnavailable = "mcp_server_unavailable"
 	KindGone        = "mcp_tool_not_found"    // it was offered when the turn began, and is not now
 	KindTimeout     = "mcp_timeout"           // the call took too long
 	KindLost        = "mcp_connection_lost"   // before the answer; the call may have been made
-	KindTool        = "mcp_tool_error"        // the tool's own account of a failure
+	KindTool        = "mcp_tool_error"        // the tool reported a failure
 	KindProtocol    = "mcp_server_error"      // the server refused the call
-	KindTooLarge    = "mcp_result_too_large"  // the answer exceeds what is read
-	KindBadResult   = "mcp_result_unreadable" // the answer is none
+	KindTooLarge    = "mcp_result_too_large"  // the answer exceeds the limit
+	KindBadResult   = "mcp_result_unreadable" // the answer is malformed
 )
 
 var errCallTimeout = errors.New("the call took too long")
@@ -64,15 +64,16 @@ func (t *tool) Run(ctx context.Context, env tools.Env, c tools.Call) tools.Outpu
 			Message: "the call was given up: the turn was ended; the server was told, and may have acted all the same"}
 	case errors.Is(context.Cause(calling), errCallTimeout):
 		bad = &tools.Error{Kind: KindTimeout,
-			Message:      fmt.Sprintf("%s did not answer within %s; it was told to stop, and may have acted all the same", t.server.name, limit.Round(time.Second)),
+			Message: fmt.Sprintf("%s did not answer within %s; it was told to stop, and may have acted all the same",
+				t.server.name, limit.Round(time.Second)),
 			RecoveryHint: "find out what happened before you call it again"}
 	}
 	bad.Details = t.details(bad.Details)
 	return tools.Fail(bad)
 }
 
-// call makes the call, once; to the host again when the connection broke, since
-// the host knows the call by its id.
+// call makes the call once. A call to the host is repeated when the connection broke,
+// since the host identifies it by its id.
 func (t *tool) call(ctx context.Context, callID string, c tools.Call) (*sdk.CallToolResult, *tools.Error) {
 	var broken *sdk.ClientSession
 	for {
@@ -115,7 +116,7 @@ func lost(server, why string) *tools.Error {
 		RecoveryHint: "find out what happened before you call it again"}
 }
 
-// refused reads an answer of the server that is an error, as opposed to no
+// refused returns the error that the server answered; ok is false if there was no
 // answer.
 func refused(err error) (*tools.Error, bool) {
 	wire, ok := errors.AsType[*jsonrpc.Error](err)
@@ -149,5 +150,5 @@ func (t *tool) details(more map[string]any) map[string]any {
 	return all
 }
 
-// within reports whether a list that may be nil, which is everything, has name.
+// within reports whether list has name; nil contains every name.
 func within(list []string, name string) bool { return list == nil || slices.Contains(list, name) }

@@ -6,7 +6,7 @@ import (
 	"holon/responses"
 )
 
-// Outcome says what became of an attempt (runtime specification, "Provider
+// Outcome is the result of an attempt (runtime specification, "Provider
 // attempt timeline contract").
 type Outcome string
 
@@ -38,14 +38,14 @@ type Attempt struct {
 	Lowering  Lowering
 }
 
-// Observer is told of every attempt as it begins and as it ends, in order, on
-// the goroutine that iterates over the stream. It must not block.
+// Observer is called when an attempt begins and when it ends, in order, on the
+// goroutine that iterates over the stream. It must not block.
 type Observer interface {
 	AttemptStarted(a Attempt)
 	AttemptEnded(a Attempt)
 }
 
-// noObserver stands for an absent observer.
+// noObserver replaces an absent observer.
 type noObserver struct{}
 
 func (noObserver) AttemptStarted(Attempt) {}

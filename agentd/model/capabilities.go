@@ -6,22 +6,23 @@ import (
 	"holon/responses"
 )
 
-// Capabilities say what a model can be told beside text, and what it cannot do
-// that most can. The zero value is text alone, with tools and forms.
+// Capabilities describe the content that a model accepts in addition to text, and
+// the common features that it lacks. The zero value is text alone, with tools and
+// structured answers.
 type Capabilities struct {
 	Images bool // input_image parts, in messages and in outputs of calls
 	Files  bool // input_file parts, likewise
 	Video  bool // input_video parts, likewise
 
 	NoTools      bool // functions cannot be offered
-	NoStructured bool // an answer cannot be given a form
+	NoStructured bool // answers cannot be structured
 	Freeform     bool // tools in free form
 	StrictTools  bool // tools in their strict form
 }
 
-// Capable is implemented by transports whose models take more than text. name is
-// the model as the transport knows it. What a transport does not declare is
-// refused before the turn begins, so that no content is lost on the way.
+// Capable is implemented by transports whose models accept more than text. name is
+// the model as the transport knows it. Content that a transport does not declare
+// is refused before the turn begins, so that none is lost.
 type Capable interface {
 	Capabilities(name string) Capabilities
 }
@@ -50,8 +51,8 @@ func (c Capabilities) Take(p responses.Part) bool {
 // Capabilities implements Capable.
 func (r *retry) Capabilities(name string) Capabilities { return CapabilitiesOf(r.next, name) }
 
-// Capabilities implements Capable: what any of the candidates can do. One that
-// lacks something says so when it is asked.
+// Capabilities implements Capable: the union over the candidates. A candidate that
+// lacks something fails when it is called.
 func (f *fallback) Capabilities(string) Capabilities {
 	sum := Capabilities{NoTools: true, NoStructured: true}
 	for _, c := range f.candidates {
@@ -64,9 +65,9 @@ func (f *fallback) Capabilities(string) Capabilities {
 	return sum
 }
 
-// unsupported returns the error of a request that needs more than there is, nil
-// when there is enough. Candidates are chosen by it: what a transport cannot do
-// is not asked of it (runtime specification, "Provider Transport Contract").
+// unsupported returns the error of a request that needs more than c offers, nil
+// otherwise. Such a request is not sent to the transport (runtime specification,
+// "Provider Transport Contract").
 func (c Capabilities) unsupported(req Request) *Error {
 	lack := ""
 	switch {

@@ -6,20 +6,20 @@ import (
 	"holon/responses"
 )
 
-// What an estimate counts for things that have no length in tokens.
+// Tokens that an estimate adds for things without a text.
 const (
-	itemTokens  = 4    // what frames a message or an output
-	callTokens  = 8    // what frames a call or a tool's definition
+	itemTokens  = 4    // around a message or an output
+	callTokens  = 8    // around a call or a tool's definition
 	mediaTokens = 1000 // an image, and a file or video that is given by its URL
 	thumbTokens = 85   // an image of low detail
 )
 
 // Estimate returns about how many tokens req is for a model: four bytes a
 // token, and three where a text is full of digits, as hashes and tables are;
-// an image is 1000 (85 at low detail), whatever its size. The same request
+// an image is 1000 (85 at low detail) regardless of its size. The same request
 // gives the same number. Text and code come out within a tenth of the common
-// tokenizers; the tables that would be exact are large and right for one
-// vendor only, so whoever must know uses a response's usage.
+// tokenizers. Exact tables are large and right for one vendor only; the usage of a
+// response is exact.
 func Estimate(req Request) int {
 	n := EstimateText(req.Instructions) + EstimateItems(req.Input)
 	for _, tool := range req.Tools {
@@ -37,7 +37,7 @@ func EstimateItems(items []responses.Item) int {
 	return n
 }
 
-// EstimateItem is Estimate for one item. Items that models never see are 0.
+// EstimateItem is Estimate for one item. Items that are not sent to models are 0.
 func EstimateItem(item responses.Item) int {
 	switch item := item.(type) {
 	case *responses.Message:

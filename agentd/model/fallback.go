@@ -16,8 +16,9 @@ type Candidate struct {
 // Fallback returns a transport that asks the first candidate and, when that
 // fails before it yielded anything, the next (runtime specification, "Fallback
 // rules"). Errors that no other model would cure end the chain: the conversation
-// is too long, a scenario diverged, a budget is used up, the attempt was cancelled. The model named in
-// the request is ignored. candidates must not be empty.
+// is too long, a scenario diverged, a budget is used up, the attempt was
+// cancelled. The model named in the request is ignored. candidates must not be
+// empty.
 func Fallback(candidates ...Candidate) Transport {
 	return &fallback{candidates: slices.Clone(candidates)}
 }
@@ -60,7 +61,7 @@ func curable(e *Error) bool {
 // advancing marks the last attempt at a candidate that is given up for the next.
 type advancing struct {
 	Observer
-	last bool // there is no next
+	last bool // no other follows
 }
 
 // AttemptEnded implements Observer.

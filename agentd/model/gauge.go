@@ -1,7 +1,7 @@
 package model
 
-// Gauge corrects estimates of one conversation by what its provider counted. The
-// zero value corrects nothing. It is not safe for concurrent use.
+// Gauge corrects estimates of one conversation by the provider's counts. The zero
+// value corrects nothing. It is not safe for concurrent use.
 type Gauge struct {
 	scale float64
 }
@@ -12,12 +12,11 @@ const (
 	maxScale = 4
 )
 
-// NewGauge returns a gauge of a model that has scale tokens where an estimate
-// says one; 0 is 1.
+// NewGauge returns a gauge that multiplies estimates by scale; 0 is 1.
 func NewGauge(scale float64) Gauge { return Gauge{scale: scale} }
 
-// Report takes in that a provider counted counted input tokens where Estimate
-// said estimated. The latest report counts.
+// Report records the provider's count of input tokens for a request of the given
+// estimate. The latest report is used.
 func (g *Gauge) Report(estimated int, counted int64) {
 	if estimated > 0 && counted > 0 {
 		g.scale = min(max(float64(counted)/float64(estimated), minScale), maxScale)
@@ -32,8 +31,8 @@ func (g *Gauge) Tokens(estimated int) int {
 	return int(g.scale * float64(estimated))
 }
 
-// Estimated returns the estimate that tokens of the provider are: Tokens in the
-// other direction.
+// Estimated returns the estimate for a provider's number of tokens: the inverse of
+// Tokens.
 func (g *Gauge) Estimated(tokens int) int {
 	if g.scale == 0 {
 		return tokens

@@ -10,11 +10,10 @@ import (
 )
 
 // WireText is a piece of text in a provider's JSON. Some providers cut a stream
-// where a UTF-16 string may be cut, and so send half of a character, "\ud83d",
-// at the end of one piece and the rest, "\ude00", at the beginning of the next.
-// Half a character has no place in UTF-8 and encoding/json replaces it; WireText
-// keeps it, as the three bytes that UTF-8 would give it, for [Joiner] to put
-// together. It is no text to show before that.
+// between the halves of a surrogate pair, and send "\ud83d" at the end of one piece
+// and "\ude00" at the beginning of the next. encoding/json replaces such a half;
+// WireText keeps it, encoded in three bytes like other code points, for [Joiner]
+// to join. It is not valid text before that.
 type WireText string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -41,7 +40,7 @@ func (t *WireText) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// appendString decodes what stands within the quotes of a JSON string.
+// appendString decodes the inside of a JSON string.
 func appendString(b *strings.Builder, inner []byte) error {
 	if len(inner) == 0 {
 		return nil
@@ -55,11 +54,11 @@ func appendString(b *strings.Builder, inner []byte) error {
 // escapeSize is the length of \uXXXX.
 const escapeSize = 6
 
-// loneHalf returns where in a JSON string, from the given place on, an escape
-// stands that is half a character without the other; -1 for nowhere.
+// loneHalf returns the index of the first escape in a JSON string, from the given
+// index on, that is a surrogate without its partner; -1 for none.
 func loneHalf(data []byte, from int) int {
 	if len(data) < 2 || data[0] != '"' {
-		return -1 // no string; encoding/json says so
+		return -1 // not a string; encoding/json reports it
 	}
 	for i := from; i < len(data); {
 		next := bytes.IndexByte(data[i:], '\\')
@@ -105,12 +104,11 @@ func decodeHalf(s string) (rune, bool) {
 	return rune(s[0]&0x0F)<<12 | rune(s[1]&0x3F)<<6 | rune(s[2]&0x3F), true
 }
 
-// Joiner puts the pieces of one text together. The zero value is ready.
+// Joiner joins the pieces of one text. The zero value is ready.
 type Joiner struct{ held WireText }
 
-// Join returns what of the text is whole once piece has come: valid UTF-8, with
-// U+FFFD for a half whose other half is not there. A half at the end of piece is
-// kept back.
+// Join returns the text that is complete with piece: valid UTF-8, with U+FFFD for a
+// half without its partner. A half at the end of piece is held.
 func (j *Joiner) Join(piece WireText) string {
 	if j.held == "" && !strings.Contains(string(piece), "\xED") { // nearly always
 		return string(piece)
@@ -140,7 +138,7 @@ func (j *Joiner) Join(piece WireText) string {
 	return b.String()
 }
 
-// End ends the text, and returns U+FFFD when half a character was kept back.
+// End ends the text, and returns U+FFFD when a half was held.
 func (j *Joiner) End() string {
 	if j.held == "" {
 		return ""
@@ -149,5 +147,5 @@ func (j *Joiner) End() string {
 	return string(utf8.RuneError)
 }
 
-// Holds reports whether half a character is kept back.
+// Holds reports whether a half is held.
 func (j *Joiner) Holds() bool { return j.held != "" }

@@ -1,10 +1,10 @@
-// Package model defines what a turn needs of a model provider: one call that
-// takes the whole conversation and yields what the model does, as it does it.
+// Package model defines the interface of a turn to a model provider: one call that
+// takes the whole conversation and yields the model's output as it arrives.
 //
-// A [Transport] makes exactly one attempt. It neither retries nor falls back
-// nor keeps state between calls; those are decorators and the turn's business,
-// so that every attempt is visible in the record. Transports live in
-// sub-packages, one for each provider protocol.
+// A [Transport] makes exactly one attempt. It does not retry, fall back or keep
+// state between calls; decorators and the turn do, so that every attempt is
+// visible in the record. Transports are in sub-packages, one for each provider
+// protocol.
 package model
 
 import (
@@ -29,8 +29,8 @@ type Transport interface {
 	Stream(ctx context.Context, req Request) iter.Seq2[Event, error]
 }
 
-// Request is everything that a model is told. Input is append-only over the
-// rounds of a turn and the turns of a chain, so that providers can cache it.
+// Request is the whole input of a model. Input is append-only over the rounds of a
+// turn and the turns of a conversation, so that providers can cache it.
 type Request struct {
 	Model        string // the provider's name of the model, without our provider prefix
 	Instructions string
@@ -60,13 +60,13 @@ type Request struct {
 	Attempt  int      // which attempt at this sampling, from 1; 0 counts as 1. Set by Retry
 	Observer Observer // told of every attempt that a decorator makes; may be nil
 
-	// Lowering, when it is not nil, is filled in by the transport before it sends
-	// anything.
+	// Lowering, when it is not nil, is filled in by the transport before it sends the
+	// request.
 	Lowering *Lowering
 }
 
-// Purpose says why a model is asked. Providers are not told, but a model that
-// plays a scenario must know whether it is its turn.
+// Purpose says why a model is called. It is not sent to providers; a scripted model
+// needs it to find its place in the scenario.
 type Purpose uint8
 
 const (
@@ -134,8 +134,8 @@ const (
 	Done
 )
 
-// Event is one thing that a model did. It is passed by value: a delta costs no
-// allocation of its own.
+// Event is one piece of a model's output. It is passed by value, so that a delta
+// costs no allocation of its own.
 type Event struct {
 	Kind       EventKind
 	Text       string
@@ -154,7 +154,7 @@ type Stop string
 
 // Stop reasons.
 const (
-	StopEnd           Stop = "end"            // it said all it wanted; calls may be open
+	StopEnd           Stop = "end"            // the model stopped by itself; calls may be open
 	StopMaxTokens     Stop = "max_tokens"     // the output limit was hit
 	StopContentFilter Stop = "content_filter" // the provider cut it short
 )
@@ -165,7 +165,7 @@ type ErrorKind string
 // Kinds of failure.
 const (
 	KindTransport      ErrorKind = "transport"       // no answer, or the stream broke
-	KindProtocol       ErrorKind = "protocol"        // an answer that makes no sense
+	KindProtocol       ErrorKind = "protocol"        // a malformed answer
 	KindAuthentication ErrorKind = "authentication"  // 401, 403
 	KindInvalidRequest ErrorKind = "invalid_request" // 400, 404, 422
 	KindRateLimited    ErrorKind = "rate_limited"    // 429

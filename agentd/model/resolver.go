@@ -11,7 +11,7 @@ import (
 )
 
 // Checker is implemented by transports that can tell, without a call, that a
-// model can't be asked: there is no key, or no such scenario. The error is a
+// model cannot be called: a key or the scenario is missing. The error is a
 // *responses.Error about the field model.
 type Checker interface{ Check(name string) error }
 
@@ -22,13 +22,13 @@ type Lister interface{ Models() []string }
 // Options configure a Resolver.
 type Options struct {
 	Transports map[string]Transport // by provider, the part of a reference before the first slash
-	Default    string               // reference that stands for ""; may be ""
+	Default    string               // reference for ""; may be ""
 	Fallbacks  []string             // references to try after Default
 	Retry      Policy
 	Totals     map[string]time.Duration // by provider: Retry.Total where it is another
 
-	// Unlisted are providers that can be named and are not offered: nothing says
-	// that they are wanted, so a name without a provider never means them.
+	// Unlisted are providers that can be named but are not offered: a name without a
+	// provider never refers to them.
 	Unlisted map[string]Transport
 }
 
@@ -40,8 +40,8 @@ type Resolver struct {
 }
 
 // NewResolver checks that the default model and the fallbacks name configured
-// providers. What a model needs beyond that (a key, a file) is only checked when
-// it is asked for, so that a server starts without. Errors are *responses.Error
+// providers. Other requirements of a model (a key, a file) are only checked when
+// it is called, so that a server starts without them. Errors are *responses.Error
 // values.
 func NewResolver(opts Options) (*Resolver, error) {
 	r := &Resolver{opts: opts}
@@ -78,7 +78,7 @@ func (r *Resolver) Resolve(ref string) (t Transport, name, full string, err erro
 	provider, name, _ := strings.Cut(full, "/")
 	transport := r.transport(provider)
 	if full == r.opts.Default && len(r.opts.Fallbacks) > 0 {
-		return r.fallback, name, full, nil // what one candidate lacks, the next may have
+		return r.fallback, name, full, nil // a later candidate may have what an earlier lacks
 	}
 	if c, ok := transport.(Checker); ok {
 		if err := c.Check(name); err != nil {
@@ -141,8 +141,8 @@ func (r *Resolver) complete(ref string) (string, error) {
 	return home + "/" + ref, nil
 }
 
-// takers returns the providers that may have a model of that name. One that
-// cannot be asked, for want of a key, is not meant, unless it is the default's.
+// takers returns the providers that may have a model of that name. A provider
+// without its key is left out, unless it is the default's.
 func (r *Resolver) takers(home, name string) (list []string) {
 	for _, provider := range r.providers() {
 		l, closed := r.opts.Transports[provider].(Lister)

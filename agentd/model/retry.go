@@ -15,7 +15,7 @@ import (
 type Policy struct {
 	Retries  int           // attempts beyond the first
 	Base     time.Duration // pause before the first retry; it doubles with each
-	MaxPause time.Duration // longest pause; a provider that wishes for more is not retried
+	MaxPause time.Duration // longest pause; a provider that asks for more is not retried
 	Total    time.Duration // longest time of one attempt; 0 for no bound
 }
 
@@ -25,10 +25,10 @@ func DefaultPolicy() Policy {
 }
 
 // Retry returns a transport that repeats failed attempts of t, which is known to
-// the user as ref. It repeats only what is worth it (see [Error.Retryable]), and
-// only as long as nothing of the answer was yielded: a turn never sees the
-// beginning of two answers. The pause before a retry grows and is jittered; a
-// provider's own wish is a lower bound.
+// the user as ref. It repeats retryable errors (see [Error.Retryable]), and only
+// before anything of the answer was yielded: a turn never sees the beginning of two
+// answers. The pause before a retry grows and is jittered; the provider's own
+// Retry-After is a lower bound.
 func Retry(t Transport, ref string, policy Policy) Transport {
 	return &retry{next: t, ref: ref, policy: policy}
 }
@@ -69,7 +69,7 @@ func (r *retry) Stream(ctx context.Context, req Request) iter.Seq2[Event, error]
 // errStopped marks an attempt whose consumer did not want more.
 var errStopped = errors.New("the caller stopped reading")
 
-// attempt makes one attempt and fills in how it ended. It yields everything but
+// attempt makes one attempt and fills in its result. It yields all events but not
 // the error.
 func (r *retry) attempt(parent context.Context, req Request, yield func(Event, error) bool, a *Attempt) {
 	if a.Err = CapabilitiesOf(r.next, req.Model).unsupported(req); a.Err != nil {
@@ -110,11 +110,11 @@ func (r *retry) attempt(parent context.Context, req Request, yield func(Event, e
 	a.Err = &Error{Kind: KindProtocol, Message: "the model's answer has no end"}
 }
 
-// maxTokens is more than any model takes or says in one answer.
+// maxTokens is more than the input or the output of any model.
 const maxTokens = 1 << 26
 
-// plausible reports whether a provider can mean what it claims. Budgets are kept
-// by these counts, so a claim that cannot be is an estimate's to replace.
+// plausible reports whether a provider's usage is possible. Budgets depend on these
+// counts, so an impossible one is replaced by an estimate.
 func plausible(u responses.Usage) bool {
 	for _, n := range []int64{u.InputTokens, u.OutputTokens, u.TotalTokens, u.InputTokenDetails.CachedTokens,
 		u.OutputTokenDetails.ReasoningTokens} {
@@ -147,7 +147,7 @@ func (r *retry) late(cause *Error) *Error {
 	}
 }
 
-// judge decides what follows an attempt.
+// judge decides whether another attempt follows.
 func (r *retry) judge(ctx context.Context, a *Attempt) {
 	switch {
 	case a.Err == nil:
@@ -162,8 +162,8 @@ func (r *retry) judge(ctx context.Context, a *Attempt) {
 }
 
 // backoff returns the pause after the n-th attempt: Base doubled n-1 times,
-// give or take a quarter so that many clients do not come back at once, at
-// most MaxPause, and not less than the provider's wish.
+// give or take a quarter so that many clients do not return at once, at most
+// MaxPause, and not less than the provider's Retry-After.
 func (p Policy) backoff(n int, wish time.Duration) time.Duration {
 	d := p.Base
 	for range n - 1 {

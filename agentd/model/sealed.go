@@ -2,13 +2,13 @@ package model
 
 import "strings"
 
-// Seal marks opaque reasoning as that of one provider. A conversation may go on
-// with another (a fallback, a request that names another model), and a provider
-// refuses what it did not write.
+// Seal marks opaque reasoning as that of one provider. A conversation may continue
+// with another provider (a fallback, a request that names another model), which
+// refuses reasoning that it did not write.
 func Seal(provider, content string) string { return provider + ":" + content }
 
-// Unseal returns the content that Seal marked for the provider, and ok false for
-// that of anybody else.
+// Unseal returns the content that Seal marked for the provider; ok is false for
+// content of another.
 func Unseal(provider, sealed string) (content string, ok bool) {
 	return strings.CutPrefix(sealed, provider+":")
 }

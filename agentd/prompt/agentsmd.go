@@ -13,7 +13,7 @@ import (
 	"holon/internal/roots"
 )
 
-// maxAgentsMD bounds what is told of one AGENTS.md, in bytes.
+// maxAgentsMD bounds the text of one AGENTS.md, in bytes.
 const maxAgentsMD = 32 << 10
 
 // agentInstructions reads the agent's own AGENTS.md.
@@ -32,8 +32,8 @@ func workspaceInstructions(tree string) Source {
 
 type file struct{ name, kind string }
 
-// instructions reads the first of the files that exists in dir. One that is
-// there and cannot be used is noted, and no other is taken in its place.
+// instructions reads the first of the files that exists in dir. If it cannot be used,
+// the source has a note, and the other files are not tried.
 func instructions(name, dir string, files []file, about string) Source {
 	none := newSource(name, files[0].kind, "")
 	if dir == "" {
@@ -70,10 +70,10 @@ func instructions(name, dir string, files []file, about string) Source {
 
 var errSpecial = errors.New("it is not a regular file")
 
-// read returns the beginning of a file, fit for a prompt, and the file's size.
-// No link is followed out of root.
+// read returns the beginning of a file, cleaned, and the file's size. Links out of
+// root are not followed.
 func read(root *os.Root, name string) (text string, size int64, err error) {
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // not to wait for the writer of a FIFO
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // does not wait for the writer of a FIFO
 	if err != nil {
 		return "", 0, err
 	}

@@ -30,13 +30,13 @@ When a later message replaces a part of these instructions, the later one holds.
 
 The container normally has no network. What a command leaves running is ended with it. Files that the user should get besides changes of the working tree go to the directory $HOLON_OUTPUT_DIR.`
 
-// TurnMode says what becomes of the turn's answer.
+// TurnMode says whether the user may answer a turn.
 type TurnMode string
 
 // The modes.
 const (
 	ModeConversation TurnMode = "conversation" // the user may answer with another turn
-	ModeOnce         TurnMode = "once"         // nobody reads questions
+	ModeOnce         TurnMode = "once"         // questions are not answered
 )
 
 var modes = map[TurnMode]string{
@@ -44,7 +44,7 @@ var modes = map[TurnMode]string{
 	ModeOnce:         `This turn is all there is: nobody answers questions. When the task is ambiguous, choose the most likely reading and say so. The answer must stand alone.`,
 }
 
-// execution says where this turn works.
+// execution names the directories of the turn.
 func execution(workDir string, input bool) string {
 	var parts []string
 	if workDir != "" {
@@ -58,7 +58,7 @@ func execution(workDir string, input bool) string {
 	return strings.Join(parts, "\n")
 }
 
-// guidance for tools, by the name of the tool that it is about.
+// guidance for tools, by the name of the tool.
 var guidance = []struct{ tool, text string }{
 	{"ExecCommand", "Explore with commands: rg --files, rg -n, sed -n START,ENDp, head and tail. Print whole files " +
 		"only when they are short."},
@@ -69,7 +69,7 @@ var guidance = []struct{ tool, text string }{
 	{"ViewImage", "Look at pictures with ViewImage, not by printing them."},
 }
 
-// toolGuidance says how to use the tools that are offered.
+// toolGuidance returns the guidance for the offered tools.
 func toolGuidance(offered []string) string {
 	var lines []string
 	for _, g := range guidance {

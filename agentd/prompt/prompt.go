@@ -8,7 +8,7 @@ import (
 	"holon/skills"
 )
 
-// Input is what a turn's prompt depends on.
+// Input is the data of a turn's prompt.
 type Input struct {
 	Mode         TurnMode
 	AgentHome    string // directory with the agent's AGENTS.md
@@ -20,7 +20,7 @@ type Input struct {
 	Instructions string         // the request's own
 }
 
-// Prompt is what a model is told besides the conversation, in order.
+// Prompt is the instructions of a turn, in order.
 type Prompt struct {
 	Sources []Source // one for each name in Order
 }
@@ -34,7 +34,7 @@ func Assemble(in Input) Prompt {
 	}
 	tree := in.WorkDir
 	if tree == in.AgentHome {
-		tree = "" // an agent that works at home is told its AGENTS.md once
+		tree = "" // the AGENTS.md of an agent that works in its home is sent once
 	}
 	return Prompt{[]Source{
 		newSource(Policy, KindBuiltin, policy),
@@ -55,7 +55,7 @@ func (p Prompt) Text() string {
 	return lead.Text()
 }
 
-// Fingerprint tells one prompt from another.
+// Fingerprint identifies a prompt.
 func (p Prompt) Fingerprint() string {
 	var b strings.Builder
 	for _, src := range p.Sources {
@@ -64,7 +64,7 @@ func (p Prompt) Fingerprint() string {
 	return digest(b.String())
 }
 
-// Notes returns what was cut or left out, one line a source.
+// Notes returns a line for each source that was cut or left out.
 func (p Prompt) Notes() []string {
 	var notes []string
 	for _, src := range p.Sources {
@@ -117,7 +117,7 @@ func (p Prompt) Items(history []responses.Item) []responses.Item {
 	return items
 }
 
-// titles say what a source is about.
+// titles name the subjects of sources.
 var titles = map[string]string{
 	Policy: "how to work", Execution: "the working tree and files", Mode: "the mode of the turn",
 	Agent:     "the instructions of the agent",
@@ -141,15 +141,14 @@ func parseID(item responses.Item) (name, sum string, ok bool) {
 	return strings.Cut(strings.TrimPrefix(item.ItemID(), responses.PrefixContext), "_")
 }
 
-// Lead is the first run of context items of a conversation: what a model was
-// told at the beginning.
+// Lead is the first run of context items of a conversation: its initial prompt.
 type Lead struct {
 	at    int
 	items []responses.Item
 }
 
-// Split takes a conversation apart into its lead, which a transport sends as
-// instructions, and the rest. As a conversation grows at its end, its lead stays
+// Split divides a conversation into its lead, which a transport sends as
+// instructions, and the rest. When the conversation grows at its end, the lead stays
 // the same and the rest grows at its end. The conversation is not changed.
 func Split(conversation []responses.Item) (Lead, []responses.Item) {
 	var l Lead
@@ -175,12 +174,12 @@ func (l Lead) Text() string {
 	return strings.Join(parts, between)
 }
 
-// between stands between two sources.
+// between separates two sources.
 const between = "\n\n"
 
-// Breakpoints returns where in Text, in bytes, a source is followed by one that
-// changes more often: what comes before is likely to be the same in other
-// conversations, so a provider may keep it for them.
+// Breakpoints returns the offsets in Text, in bytes, at which a source is followed by
+// one that changes more often: the text before is likely to be the same in other
+// conversations, so that a provider can cache it for them.
 func (l Lead) Breakpoints() []int {
 	var points []int
 	size, before := 0, TurnScoped

@@ -1,18 +1,16 @@
-// Package prompt decides what a model is told besides the conversation: policy,
-// mode, the agent's and the workspace's AGENTS.md, skills, tools and the
-// request's own instructions, in this order (runtime specification, "AGENTS.md
-// Loading Contract").
+// Package prompt assembles the instructions of a turn: policy, mode, the agent's and
+// the workspace's AGENTS.md, skills, tools and the request's own instructions, in
+// this order (runtime specification, "AGENTS.md Loading Contract").
 //
-// Every part is a [Source] with a name, a digest and the text as the model gets
-// it. A conversation begins with all of them. Afterwards only what has changed
-// is told, as a message at the end: what was sent stays a prefix of what is
-// sent, so that providers can cache it. What was told is kept as context items
-// of the conversation itself, whose ids carry name and digest, so there is no
-// second record that could disagree with the first.
+// Every part is a [Source] with a name, a digest and the text for the model. A
+// conversation begins with all of them. Later only changed sources are sent, as a
+// message at the end, so that each request begins with the one before and providers
+// can cache it. Sent sources are stored as context items of the conversation, whose
+// ids contain name and digest, so that no second record can disagree.
 //
 // Text from files is bounded, printable and framed by lines that it cannot
-// contain. The package reads files and nothing else; it does not judge what
-// they say.
+// contain. The package reads files and nothing else; it does not judge their
+// content.
 package prompt
 
 import (
@@ -35,7 +33,7 @@ const (
 	TurnScoped  Stability = "turn_scoped"  // with any turn
 )
 
-// Names of sources, in the order in which a model is told them.
+// Names of sources, in their order in a prompt.
 const (
 	Policy       = "policy"
 	Execution    = "execution"
@@ -51,7 +49,7 @@ const (
 // Order is the order of sources.
 var Order = []string{Policy, Execution, Mode, Agent, Workspace, Skills, ActiveSkills, Tools, Request}
 
-// Source is one part of what a model is told. A source without text is not told.
+// Source is one part of a prompt. A source without text is not sent.
 type Source struct {
 	Name      string    `json:"name"`
 	Kind      string    `json:"kind"`           // builtin, agents_md, claude_md_fallback, catalogue, request
@@ -59,7 +57,7 @@ type Source struct {
 	Stability Stability `json:"stability"`
 	Bytes     int       `json:"bytes"`          // of Text
 	Digest    string    `json:"digest"`         // of Text
-	Note      string    `json:"note,omitempty"` // what was cut or could not be read
+	Note      string    `json:"note,omitempty"` // text that was cut or could not be read
 	Text      string    `json:"text"`
 }
 
@@ -72,8 +70,8 @@ const (
 	KindRequest  = "request"
 )
 
-// stability returns the class of the source of that name; a name that is not
-// known, of another version, counts as the one that changes most.
+// stability returns the class of the named source; an unknown name, of another
+// version, gets the class that changes most often.
 func stability(name string) Stability {
 	switch name {
 	case Policy, Tools:
@@ -84,29 +82,29 @@ func stability(name string) Stability {
 	return TurnScoped
 }
 
-// newSource fills in what follows from the name and the text.
+// newSource returns a source and derives the other fields from name and text.
 func newSource(name, kind, text string) Source {
 	text = strings.TrimSpace(text)
 	return Source{Name: name, Kind: kind, Stability: stability(name), Bytes: len(text), Digest: digest(text),
 		Text: text}
 }
 
-// digest is what ids carry: 96 bits of SHA-256, in hex. It tells a change; it
-// guards nothing.
+// digest returns 96 bits of SHA-256, in hex. It detects changes and is not a
+// protection.
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:12])
 }
 
-// frame marks text that somebody else wrote, by lines that the text does not
-// contain: its own digest is part of them.
+// frame encloses foreign text in lines that the text cannot contain, because they
+// contain its digest.
 func frame(about, text string) string {
 	mark := digest(text)
 	return fmt.Sprintf("%s\n\n<<< %s\n%s\n>>> %s", about, mark, text, mark)
 }
 
-// clean makes text from a file printable: line ends are \n, and what a person who
-// reviews the file could not see is left out.
+// clean makes text from a file printable: line ends become \n, and characters that a
+// reviewer of the file could not see are removed.
 func clean(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, string(utf8.RuneError)), "\r\n", "\n")
 	return strings.Map(func(r rune) rune {

@@ -124,8 +124,8 @@ func (a *assembly) end(marked bool) error {
 		case !it.begun, it == half:
 			continue
 		}
-		if err := a.queue.Push(&it.QueuedItem, model.Event{Kind: model.CallEnd, CallID: it.start.CallID, Name: it.start.Name,
-			Text: it.args.String()}); err != nil {
+		end := model.Event{Kind: model.CallEnd, CallID: it.start.CallID, Name: it.start.Name, Text: it.args.String()}
+		if err := a.queue.Push(&it.QueuedItem, end); err != nil {
 			return err
 		}
 		if err := a.queue.End(&it.QueuedItem); err != nil {

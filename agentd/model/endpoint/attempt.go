@@ -17,16 +17,16 @@ import (
 // errIdle ends an attempt whose provider fell silent.
 var errIdle = errors.New("the provider is silent")
 
-// drainTime is how long the end of a stream may take after its last event. A
-// connection that was read to its end serves the next round too.
+// drainTime bounds reading the end of a stream after its last event. A connection
+// that was read to its end can be reused.
 const drainTime = 20 * time.Millisecond
 
-// ErrStopped ends an attempt whose reader wants no more: there is nobody to tell.
+// ErrStopped ends an attempt whose reader stopped. It is never yielded.
 var ErrStopped = errors.New("the reader stopped")
 
-// Stream is what a transport's Stream returns: all that attempt yields and, as
-// the last pair, its error, a *model.Error, unless that is ErrStopped. Without a
-// key nothing is attempted.
+// Stream implements the Stream method of a transport: it yields the events of
+// attempt and, as the last pair, its error, a *model.Error, unless that is
+// ErrStopped. Without a key there is no attempt.
 func (e *Endpoint) Stream(attempt func(yield func(model.Event, error) bool) error) iter.Seq2[model.Event, error] {
 	return func(yield func(model.Event, error) bool) {
 		if err := e.Check(); err != nil {
@@ -40,8 +40,8 @@ func (e *Endpoint) Stream(attempt func(yield func(model.Event, error) bool) erro
 	}
 }
 
-// Attempt watches over one request: it ends the request when its context ends
-// and when the provider is silent for too long. Use it from one goroutine.
+// Attempt supervises one request: it cancels the request when the parent context
+// ends and when the provider is silent for too long. Use it from one goroutine.
 type Attempt struct {
 	endpoint *Endpoint
 	parent   context.Context
@@ -50,7 +50,7 @@ type Attempt struct {
 	idle     *time.Timer
 }
 
-// Begin starts to watch. Call End when nothing of the answer is read any more.
+// Begin starts an attempt. Call End when the answer is no longer read.
 func (e *Endpoint) Begin(parent context.Context) *Attempt {
 	ctx, cancel := context.WithCancelCause(parent)
 	return &Attempt{e, parent, ctx, cancel, time.AfterFunc(e.idle, func() { cancel(errIdle) })}
@@ -59,11 +59,11 @@ func (e *Endpoint) Begin(parent context.Context) *Attempt {
 // Context is the context of the request.
 func (a *Attempt) Context() context.Context { return a.ctx }
 
-// Alive says that something came.
+// Alive records that data arrived.
 func (a *Attempt) Alive() { a.idle.Reset(a.endpoint.idle) }
 
-// Yield passes an event to the reader. How long the reader takes is not the
-// provider's silence.
+// Yield passes an event to the reader. The time that the reader takes does not
+// count as silence of the provider.
 func (a *Attempt) Yield(yield func(model.Event, error) bool, ev model.Event) bool {
 	a.idle.Stop()
 	more := yield(ev, nil)
@@ -71,8 +71,8 @@ func (a *Attempt) Yield(yield func(model.Event, error) bool, ev model.Event) boo
 	return more
 }
 
-// Body returns r such that all that comes from it counts as a sign of life, also
-// what a provider sends only to say that it is there.
+// Body returns r such that all data from it, comments included, counts as a sign of
+// life.
 func (a *Attempt) Body(r io.Reader) io.Reader { return &lively{r, a} }
 
 type lively struct {
@@ -89,7 +89,7 @@ func (l *lively) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Drain reads what follows the last event, for the connection's sake only.
+// Drain reads the rest of a body after the last event, to reuse the connection.
 func (a *Attempt) Drain(body io.Reader) {
 	a.idle.Reset(drainTime)
 	_, _ = io.CopyN(io.Discard, body, MaxErrorBody)
@@ -141,8 +141,8 @@ func (e *Endpoint) Answered(resp *http.Response) *model.Error {
 	return e.Clean(failed)
 }
 
-// Garbled adds to a *model.Error about what an answer says how it was found, and
-// makes it fit for a user. Other errors, such as ErrStopped, stay as they are.
+// Garbled adds diagnostics to a *model.Error about the content of an answer, and
+// cleans its message. Other errors, such as ErrStopped, are returned unchanged.
 func (e *Endpoint) Garbled(err error) error {
 	failed, ok := errors.AsType[*model.Error](err)
 	if !ok {

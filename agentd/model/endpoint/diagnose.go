@@ -8,10 +8,10 @@ import (
 	"holon/agentd/model"
 )
 
-// maxChain bounds the causes that a diagnosis tells.
+// maxChain bounds the causes in a diagnosis.
 const maxChain = 8
 
-// diagnose says how an attempt failed, without secrets.
+// diagnose describes how an attempt failed, without secrets.
 func (e *Endpoint) diagnose(stage string, err error) *model.Diagnostics {
 	d := &model.Diagnostics{Stage: stage, URL: e.shownURL()}
 	var timeout interface{ Timeout() bool }
@@ -27,7 +27,7 @@ func (e *Endpoint) diagnose(stage string, err error) *model.Diagnostics {
 	return d
 }
 
-// shownURL is the base URL without what could be a secret.
+// shownURL is the base URL without parts that could be secret.
 func (e *Endpoint) shownURL() string {
 	u, err := url.Parse(e.base)
 	if err != nil {

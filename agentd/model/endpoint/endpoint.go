@@ -1,10 +1,10 @@
-// Package endpoint is what transports of providers that speak HTTP have in
-// common: where a provider is, the client and the key that reach it, how long it
-// may be silent, and what its failures mean.
+// Package endpoint is the common part of transports over HTTP: the address, client
+// and key of a provider, the limit of its silence, the meaning of its failures, and
+// the order of the items in its answers.
 //
-// The invariant: no key and no header of the configuration is in an error, and
-// an error's text is one bounded line. Redirects are never followed, nothing is
-// asked for compressed, and nothing is repeated: an attempt is one request.
+// The invariant: an error contains no key and no header of the configuration, and
+// its text is one bounded line. Redirects are not followed, compression is not
+// requested, and nothing is repeated: an attempt is one request.
 package endpoint
 
 import (
@@ -37,7 +37,7 @@ type Options struct {
 	APIKey      string            // sent as a bearer token
 	KeyOptional bool              // the provider may want no key
 	SocketPath  string            // Unix socket to dial instead of BaseURL's host
-	HTTPClient  *http.Client      // used as it is but for redirects, which are never followed
+	HTTPClient  *http.Client      // used as it is, except that redirects are never followed
 	Headers     map[string]string // sent with every request
 	IdleTimeout time.Duration     // longest silence, from the request on
 }
@@ -51,12 +51,12 @@ type Endpoint struct {
 	header   http.Header
 	idle     time.Duration
 	secrets  []string // never shown
-	ready    bool     // it can be asked without a key, or there is one
+	ready    bool     // it needs no key, or there is one
 }
 
-// New returns an endpoint. It does not connect. A missing key is not an error
-// here but of [Endpoint.Check], so that a server starts without. The error, a
-// *responses.Error, is about a malformed BaseURL or header.
+// New returns an endpoint. It does not connect. A missing key is an error of
+// [Endpoint.Check] but not of New, so that a server starts without one. The error,
+// a *responses.Error, is about a malformed BaseURL or header.
 func New(opts Options) (*Endpoint, error) {
 	gateway := opts.SocketPath != "" // and not a server of the configuration
 	base, password, err := parseBase(&opts)
@@ -107,14 +107,14 @@ func parseBase(opts *Options) (base, password string, err error) {
 	}
 	u, err := url.Parse(opts.BaseURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return bad(fmt.Sprintf("the endpoint of %s is no http or https URL", opts.Provider))
+		return bad(fmt.Sprintf("the endpoint of %s is not an http or https URL", opts.Provider))
 	}
 	password, _ = u.User.Password()
 	return strings.TrimSuffix(opts.BaseURL, "/"), password, nil
 }
 
-// newClient returns the HTTP client for opts, and its transport when that is
-// ours to close.
+// newClient returns the HTTP client for opts, and its transport if the endpoint has
+// to close it.
 func newClient(opts Options) (*http.Client, *http.Transport) {
 	client := &http.Client{}
 	var owned *http.Transport
@@ -138,13 +138,13 @@ func newClient(opts Options) (*http.Client, *http.Transport) {
 	return client, owned
 }
 
-// Client returns the client that reaches the provider, without its headers.
+// Client returns the HTTP client for the provider. It does not add headers.
 func (e *Endpoint) Client() *http.Client { return e.client }
 
 // Base returns the base URL, without a slash at its end.
 func (e *Endpoint) Base() string { return e.base }
 
-// Headers returns what every request carries, the key included.
+// Headers returns the headers of every request, the key included.
 func (e *Endpoint) Headers() http.Header { return e.header.Clone() }
 
 // Close drops idle connections. Streams that are being read go on.
@@ -168,8 +168,8 @@ func (e *Endpoint) Check() error {
 	}
 }
 
-// Post sends a JSON body to the path below the base URL and returns the answer,
-// whatever its status. accept is the media type that is asked for.
+// Post sends a JSON body to the path below the base URL and returns the answer of
+// any status. accept is the requested media type.
 func (e *Endpoint) Post(ctx context.Context, path, accept string, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.base+path, bytes.NewReader(body))
 	if err != nil {
@@ -181,7 +181,7 @@ func (e *Endpoint) Post(ctx context.Context, path, accept string, body []byte) (
 	return e.client.Do(req)
 }
 
-// ReadAll reads an answer that is no stream, up to max bytes.
+// ReadAll reads an answer that is not streamed, up to max bytes.
 func ReadAll(r io.Reader, max int64) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(r, max+1))
 	if err == nil && int64(len(body)) > max {
@@ -190,11 +190,11 @@ func ReadAll(r io.Reader, max int64) ([]byte, error) {
 	return body, err
 }
 
-// ErrTooLarge says that an answer that is no stream exceeds its bound.
+// ErrTooLarge is the error of an answer that is not streamed and exceeds its bound.
 var ErrTooLarge = errors.New("the provider's answer is too large")
 
-// BoundErrors cuts the body of an error answer. It is for the middleware of
-// official clients, which read such a body whole.
+// BoundErrors limits the body of an error answer. It is a middleware for the
+// official clients, which read such a body completely.
 func BoundErrors(req *http.Request, next func(*http.Request) (*http.Response, error)) (*http.Response, error) {
 	resp, err := next(req)
 	if err == nil && resp.StatusCode >= 400 {
@@ -206,9 +206,8 @@ func BoundErrors(req *http.Request, next func(*http.Request) (*http.Response, er
 	return resp, err
 }
 
-// EventType returns the type of a JSON object, "" when it has none or data is no
-// JSON object at all. It is [responses.EventType] for events of others, which
-// may have their type in any place.
+// EventType returns the type of a JSON object, "" when it has none or data is not a
+// JSON object. Unlike [responses.EventType] it finds the type at any position.
 func EventType(data []byte) string {
 	if t := responses.EventType(data); t != "" {
 		return t

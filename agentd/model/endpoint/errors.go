@@ -13,11 +13,11 @@ import (
 	"holon/responses"
 )
 
-// maxMessage bounds what an error repeats of a provider's words, in bytes.
+// maxMessage bounds the provider's text in an error, in bytes.
 const maxMessage = 400
 
-// Failure is a provider's error: in an error answer, in an error event, and in
-// a failed response. Providers leave out or null what they please.
+// Failure is a provider's error: in an error answer, in an error event, and in a
+// failed response. Any field may be missing or null.
 type Failure struct {
 	Type    string `json:"type"`
 	Code    any    `json:"code"` // a string; a number with some servers
@@ -31,15 +31,14 @@ func (f Failure) code() string {
 	return ""
 }
 
-// status returns the HTTP status that servers without other codes put there, 0
-// for none.
+// status returns the HTTP status that some servers send as the code, 0 for none.
 func (f Failure) status() int {
 	var n int
 	switch code := f.Code.(type) {
 	case float64:
 		n = int(code)
 	case string:
-		n, _ = strconv.Atoi(code) // a word is no status
+		n, _ = strconv.Atoi(code) // a word gives 0
 	}
 	if n < 400 || n > 599 {
 		return 0
@@ -67,14 +66,14 @@ func ofStatus(status int) *model.Error {
 	case status == http.StatusTooManyRequests:
 		e.Kind, e.Code = model.KindRateLimited, responses.CodeRateLimit
 	case status == http.StatusPaymentRequired:
-		e.Kind, e.Code, e.Permanent = model.KindRateLimited, responses.CodeRateLimit, true // no pause brings money
+		e.Kind, e.Code, e.Permanent = model.KindRateLimited, responses.CodeRateLimit, true // waiting does not add credit
 	case status == http.StatusRequestEntityTooLarge:
 		e.Kind, e.Code = model.KindContextLength, responses.CodeContextLength
 	case status == http.StatusRequestTimeout:
 		e.Kind, e.Code = model.KindTransport, responses.CodeProviderUnavailable
 	case status >= 500:
 		e.Kind, e.Code = model.KindOverloaded, responses.CodeProviderUnavailable
-		// These say that it will never work.
+		// These are permanent.
 		e.Permanent = status == http.StatusNotImplemented || status == http.StatusHTTPVersionNotSupported
 	case status >= 400:
 		e.Kind, e.Code = model.KindInvalidRequest, responses.CodeModelError
@@ -84,7 +83,8 @@ func ofStatus(status int) *model.Error {
 	return e
 }
 
-// EventError classifies a failure that a stream reports.
+// EventError classifies a failure that a stream reports: one switch over the codes
+// and types of the providers.
 func EventError(f Failure) *model.Error {
 	e := &model.Error{Kind: model.KindOverloaded, Code: responses.CodeProviderUnavailable}
 	if status := f.status(); status != 0 {
@@ -103,13 +103,13 @@ func EventError(f Failure) *model.Error {
 	case code == "server_error" || code == "server_is_overloaded" || code == "slow_down" || f.Type == "server_error":
 	case f.Type == "overloaded_error" || f.Type == "api_error" || f.Type == "timeout_error": // Anthropic's
 	default:
-		e.Code, e.Permanent = responses.CodeModelError, true // unknown: do not make it worse
+		e.Code, e.Permanent = responses.CodeModelError, true // unknown, so not repeated
 	}
 	refine(e, f)
 	return finish(e, "the provider failed while it answered", f.Message)
 }
 
-// refine lets a provider's code override what the status says.
+// refine lets a provider's code override the status.
 func refine(e *model.Error, f Failure) {
 	switch code := f.code(); {
 	case code == responses.CodeBudgetExceeded: // the host's gateway
@@ -118,17 +118,18 @@ func refine(e *model.Error, f Failure) {
 		e.Kind, e.Code = model.KindContextLength, responses.CodeContextLength
 	case code == "insufficient_quota" || f.Type == "insufficient_quota" || f.Type == "billing_error" ||
 		noMoney.MatchString(f.Message):
-		e.Kind, e.Code, e.Permanent = model.KindRateLimited, responses.CodeRateLimit, true // no pause brings money
+		e.Kind, e.Code, e.Permanent = model.KindRateLimited, responses.CodeRateLimit, true // waiting does not add credit
 	case code == "model_not_found" || f.Type == "not_found_error" && strings.HasPrefix(f.Message, "model:"):
 		e.Kind, e.Code = model.KindInvalidRequest, responses.CodeModelNotFound
 	}
 }
 
-// tooLong matches how providers without a code for it say that a conversation
-// does not fit.
-var tooLong = regexp.MustCompile(`(?i)context (length|limit|window|size)|maximum prompt length|(prompt|input) is too long`)
+// tooLong matches the messages of providers without a code for a conversation that
+// is too long.
+var tooLong = regexp.MustCompile(
+	`(?i)context (length|limit|window|size)|maximum prompt length|(prompt|input) is too long`)
 
-// noMoney matches how a provider without a code for it says that it wants paying.
+// noMoney matches the message of a provider without a code for missing credit.
 var noMoney = regexp.MustCompile(`(?i)credit balance is too low`)
 
 func finish(e *model.Error, what, words string) *model.Error {
@@ -139,8 +140,8 @@ func finish(e *model.Error, what, words string) *model.Error {
 	return e
 }
 
-// DecodeFailure reads the shapes that error bodies and error events have. A body of another kind, such as a
-// proxy's HTML, is not shown.
+// DecodeFailure reads the forms of error bodies and error events. A body of another
+// kind, such as a proxy's HTML, is not shown.
 func DecodeFailure(body []byte) (f Failure) {
 	var env struct {
 		Error   json.RawMessage `json:"error"`
@@ -164,7 +165,7 @@ func DecodeFailure(body []byte) (f Failure) {
 	return f
 }
 
-// retryAfter reads a provider's wish: milliseconds, seconds or a date.
+// retryAfter reads the provider's Retry-After: milliseconds, seconds or a date.
 func retryAfter(h http.Header) time.Duration {
 	for name, unit := range map[string]time.Duration{"Retry-After-Ms": time.Millisecond, "Retry-After": time.Second} {
 		v := h.Get(name)
@@ -178,11 +179,10 @@ func retryAfter(h http.Header) time.Duration {
 	return 0
 }
 
-// credential matches what looks like a key in a provider's words.
+// credential matches text that looks like a key.
 var credential = regexp.MustCompile(`(?i)\b(sk|rk|pk|sess|key)-[a-z0-9_*-]{6,}|\bbearer\s+\S+`)
 
-// Clean makes an error fit for a user, in place: one bounded line without
-// secrets.
+// Clean makes the message of an error one bounded line without secrets, in place.
 func (e *Endpoint) Clean(failed *model.Error) *model.Error {
 	failed.Message = e.line(failed.Message)
 	return failed
@@ -191,7 +191,7 @@ func (e *Endpoint) Clean(failed *model.Error) *model.Error {
 // line returns text as one bounded line without secrets.
 func (e *Endpoint) line(text string) string {
 	for _, secret := range e.secrets {
-		if len(secret) >= 4 { // less is no secret and may be part of any word
+		if len(secret) >= 4 { // a shorter one may be part of any word
 			text = strings.ReplaceAll(text, secret, "[redacted]")
 		}
 	}

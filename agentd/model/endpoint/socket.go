@@ -10,23 +10,23 @@ import (
 	"time"
 )
 
-// A host that served a socket and is gone, killed or restarted, may come back:
-// how long that is waited for before a request fails, and how often it is tried.
-// Nothing was sent by then, so nothing is asked twice.
+// Waiting for a host that served a socket and was killed or restarted: the limit
+// before a request fails, and the pause between attempts. Nothing has been sent at
+// that point, so no request is repeated.
 const (
 	returnPatience = 2 * time.Minute
 	returnPause    = 200 * time.Millisecond
 )
 
-// socketDialer connects to the Unix socket of a host. One that never answered
-// fails at once: it is not there, or not meant to be.
+// socketDialer connects to the Unix socket of a host. If the host never answered, a
+// failure is immediate: it does not exist.
 type socketDialer struct {
 	net.Dialer
 	path     string
 	answered atomic.Bool
 }
 
-// DialContext connects to the socket, whatever network and address are asked for.
+// DialContext connects to the socket and ignores network and address.
 func (d *socketDialer) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
 	for begin := time.Now(); ; {
 		conn, err := d.Dialer.DialContext(ctx, "unix", d.path)
@@ -35,7 +35,7 @@ func (d *socketDialer) DialContext(ctx context.Context, _, _ string) (net.Conn, 
 			return conn, nil
 		}
 		away := (errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)) && d.answered.Load()
-		busy := errors.Is(err, syscall.EAGAIN) // its queue is full, of connections of commands, which it closes
+		busy := errors.Is(err, syscall.EAGAIN) // its queue is full of connections of commands, which it closes
 		if !away && !busy || time.Since(begin) > returnPatience {
 			return nil, err
 		}

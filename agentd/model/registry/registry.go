@@ -5,7 +5,7 @@
 // A provider is a name, a contract (which API it speaks) and an endpoint. A
 // provider x takes X_BASE_URL, X_API_KEY and the other settings of [Open].
 //
-// The invariant: a provider that cannot be asked, since its contract is unknown
-// or its endpoint is not set, is there all the same and refuses, so that a
-// fallback goes on and the record says why.
+// The invariant: a provider that cannot be called, because its contract is unknown
+// or its endpoint is not set, has a transport that refuses, so that a fallback
+// continues and the record contains the reason.
 package registry

@@ -32,7 +32,7 @@ func readSettings(p providers.Provider, opts Options) (*settings, error) {
 	if opts.Socket == "" {
 		c.key = setting("API_KEY")
 		if base := setting("BASE_URL"); base != "" {
-			// A server of one's own may want no key.
+			// A custom server may need no key.
 			c.BaseURL, c.KeyOptional, c.own = base, c.KeyOptional || p.BaseURL == "", true
 		}
 		c.own = c.own || c.key != ""
@@ -76,7 +76,7 @@ func readSettings(p providers.Provider, opts Options) (*settings, error) {
 	return c, bad
 }
 
-// refusing stands for a provider that cannot be asked.
+// refusing is the transport of a provider that cannot be called.
 type refusing struct{ why *responses.Error }
 
 // Check implements model.Checker.

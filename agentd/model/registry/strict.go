@@ -7,9 +7,9 @@ import (
 	"holon/agentd/model"
 )
 
-// strict offers the container's tools in the form that a provider demands which
-// promises to keep to their schemas (runtime specification, "Provider Tool Schema
-// Contract"). Tools without such a form, and those of clients, stay as they are.
+// strict offers the container's tools in the form for providers that enforce
+// schemas (runtime specification, "Provider Tool Schema Contract"). Tools without
+// such a form, and those of clients, are unchanged.
 type strict struct{ model.Transport }
 
 // Stream implements model.Transport.

@@ -20,8 +20,8 @@ const (
 
 var idPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// check finds what the YAML decoder cannot know to be wrong and prepares what
-// is the same for every play. Errors begin with the path of the field.
+// check finds errors beyond those of the YAML decoder and prepares data that is the
+// same for every play. Errors begin with the path of the field.
 func (sc *scenario) check() error {
 	switch {
 	case len(sc.Rounds) > 0 && len(sc.Turns) > 0:
@@ -52,7 +52,8 @@ func (sc *scenario) checkSummary() error {
 	case s == nil:
 		return nil
 	case len(s.Calls) > 0 || s.Expect != nil:
-		return errors.New("summary: no tool can be called in a summary and nothing expected of one; remove calls and expect")
+		return errors.New("summary: no tool can be called in a summary and nothing expected of one; remove calls " +
+			"and expect")
 	}
 	return s.check("summary", nil)
 }

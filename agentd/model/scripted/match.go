@@ -10,8 +10,8 @@ import (
 	"holon/responses"
 )
 
-// view is what conditions and placeholders may look at: the user's last message
-// and the calls of the round before.
+// view is the data of conditions and placeholders: the user's last message and the
+// calls of the round before.
 type view struct {
 	user  string
 	said  string // by the user since the round before, while the turn ran
@@ -21,7 +21,7 @@ type view struct {
 // result is a finished call.
 type result struct {
 	tool     string
-	output   string          // what the model was shown
+	output   string          // as shown to the model
 	envelope json.RawMessage // canonical result; nil for functions of the client
 }
 
@@ -45,8 +45,8 @@ func (r result) facts() (status string, exit *int, kind string) {
 	return env.Status, env.Result.ExitStatus, kind
 }
 
-// mismatch says how reality differs from the condition, "" when it does not. A
-// nil condition always holds.
+// mismatch describes how the conversation differs from the condition, "" when it
+// does not. A nil condition always holds.
 func (c *condition) mismatch(v view) string {
 	if c == nil {
 		return ""
@@ -142,7 +142,7 @@ func (e *exitStatus) has(v *int) bool {
 	return e.nonzero && *v != 0 || slices.Contains(e.values, *v)
 }
 
-// String returns the set as an error shows it.
+// String returns the set for an error.
 func (e *exitStatus) String() string {
 	if e.nonzero {
 		return "nonzero"

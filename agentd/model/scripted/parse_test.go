@@ -55,7 +55,7 @@ func TestInvalidScenarios(t *testing.T) {
 		{"negative delay", "rounds: [{text: x, delay: -1s}]", "rounds[0].delay"},
 		{"delay without unit", "rounds: [{text: x, delay: 50}]", "line 1: cannot unmarshal"},
 		{"misspelt placeholder", "rounds: [{text: 'x {{last_ouput}}'}]",
-			`rounds[0].text: "{{last_ouput}}" is no placeholder`},
+			`rounds[0].text: "{{last_ouput}}" is not a placeholder`},
 		{"misspelt placeholder in arguments", "rounds: [{calls: [{tool: x, arguments: {a: '{{user}}'}}]}]",
 			"rounds[0].calls[0].arguments"},
 		{"call without tool", "rounds: [{calls: [{arguments: {}}]}]", "rounds[0].calls[0].tool"},

@@ -14,7 +14,7 @@ import (
 // otherwise.
 const defaultChunk = 32
 
-// errStopped ends a play whose reader wants no more.
+// errStopped ends a play whose reader stopped.
 var errStopped = errors.New("the reader stopped")
 
 // player plays one step.
@@ -27,8 +27,8 @@ type player struct {
 	bytes int64 // said so far, for the estimated usage
 }
 
-// play yields the events of the step in the order that models have: reasoning,
-// text, refusal, calls, the end. A failure comes after whatever was said.
+// play yields the events of the step in the order of real models: reasoning, text,
+// refusal, calls, the end. A failure comes after all output.
 func (p *player) play() error {
 	s := p.pos.step
 	if err := p.wait(s.Delay); err != nil {
@@ -139,8 +139,8 @@ func (p *player) delta(kind model.EventKind, text string, paced bool) error {
 	return p.emit(model.Event{Kind: kind, Text: text})
 }
 
-// repeat yields the same delta again and again. It keeps to a timetable, not
-// to pauses, so that what a delta costs does not slow the stream.
+// repeat yields the same delta again and again. Each has a fixed time from the
+// start, so that the cost of a delta does not slow the stream.
 func (p *player) repeat(r *repeat) error {
 	p.bytes += int64(len(r.Text)) * int64(r.Count)
 	start := time.Now()
@@ -181,7 +181,7 @@ func (p *player) wait(d time.Duration) error {
 	}
 }
 
-// usage returns what the scenario says, or an estimate of four bytes a token.
+// usage returns the scenario's usage, or an estimate of four bytes a token.
 func (p *player) usage() responses.Usage {
 	if u := p.pos.step.Usage; u != nil {
 		return u.responses()
@@ -193,7 +193,7 @@ func (p *player) usage() responses.Usage {
 	return usage{Input: in/4 + 1, Output: p.bytes/4 + 1}.responses()
 }
 
-// size returns the bytes of an item that a model would read.
+// size returns the number of bytes of an item that a model reads.
 func size(item responses.Item) int64 {
 	switch item := item.(type) {
 	case *responses.Message:

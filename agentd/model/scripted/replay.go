@@ -26,9 +26,9 @@ type position struct {
 
 // locate replays the conversation. A turn of the scenario begins after each
 // message of the user (several in a row count as one); within it, every round
-// played so far is chosen again from what was known then, and accounts for the
-// calls that it made. What the user said while the turn ran ends a round, and is
-// known to the next. What agentd tells a model itself is no part of that.
+// played so far is chosen again from the conversation at that time, and consumes
+// its own calls. A message of the user during the turn ends a round and is visible
+// to the next. Context items of agentd are ignored.
 func (sc *scenario) locate(input []responses.Item) (*position, error) {
 	if slices.ContainsFunc(input, responses.IsContext) {
 		input = slices.DeleteFunc(slices.Clone(input), responses.IsContext)
@@ -73,8 +73,8 @@ func (sc *scenario) locate(input []responses.Item) (*position, error) {
 	return nil, p.diverged(fmt.Sprintf("more than %d rounds were played in one turn", maxPlayed))
 }
 
-// summarize is the place of a summary, which lies outside all turns: the
-// conversation to be summarised is the user's message.
+// summarize returns the position of a summary, which is outside all turns: the
+// conversation to summarize is the user's message.
 func (sc *scenario) summarize(input []responses.Item) *position {
 	_, _, user := userTurns(input)
 	s := sc.Summary
@@ -116,8 +116,8 @@ func userTurns(input []responses.Item) (count, start int, user string) {
 	return max(count, 1), start, user
 }
 
-// hear takes from the conversation what the model was told before the round and
-// is no result: what the user said meanwhile, and notices.
+// hear consumes the messages to the model before the round that are not results:
+// messages of the user during the turn, and notices.
 func (p *position) hear(items []responses.Item) (rest []responses.Item) {
 	var said []string
 	for ; len(items) > 0 && aside(items[0]); items = items[1:] {
@@ -129,13 +129,13 @@ func (p *position) hear(items []responses.Item) (rest []responses.Item) {
 	return items
 }
 
-// aside reports whether an item within a turn is said to the model.
+// aside reports whether an item within a turn is a message to the model.
 func aside(item responses.Item) bool {
 	m, ok := item.(*responses.Message)
 	return ok && m.Role != responses.RoleAssistant
 }
 
-// choose picks the step of the round by what is known before it.
+// choose picks the step of the round by the conversation before it.
 func (p *position) choose() error {
 	if len(p.round.Cases) == 0 {
 		p.step = &p.round.Step
@@ -154,8 +154,8 @@ func (p *position) choose() error {
 	return p.diverged("none of its cases fits" + why)
 }
 
-// consume takes from the conversation what the round left in it and makes its
-// calls the view of the next round. Calls are known by their ids.
+// consume consumes the items of the round and makes its calls the view of the next
+// round. Calls are identified by their ids.
 func (p *position) consume(items []responses.Item) (rest []responses.Item, err error) {
 	calls := make([]result, len(p.step.Calls))
 	index := make(map[string]int, len(calls))
@@ -197,8 +197,7 @@ func (p *position) consume(items []responses.Item) (rest []responses.Item, err e
 	return rest, nil
 }
 
-// next returns the index of the round after a step, len(rounds) when there is
-// none.
+// next returns the index of the round after a step, len(rounds) after the last.
 func next(rounds []round, at int, s *step, jumps map[*step]int) int {
 	times := s.Times
 	if times == 0 {

@@ -17,17 +17,17 @@ import (
 // scenario is a file as written; docs/reference/scripted-model.md has the meaning of
 // every key.
 type scenario struct {
-	file string // as errors call it
+	file string // its name in errors
 
 	Name          string  `yaml:"name"`
 	Description   string  `yaml:"description"`
 	AfterLastTurn string  `yaml:"after_last_turn"`
 	Turns         []turn  `yaml:"turns"`
 	Rounds        []round `yaml:"rounds"`  // short for a single turn
-	Summary       *step   `yaml:"summary"` // what it says when it is asked for a summary
+	Summary       *step   `yaml:"summary"` // the answer to a request for a summary
 }
 
-// turn is what the model does after one message of the user.
+// turn is the model's reaction to one message of the user.
 type turn struct {
 	Rounds []round `yaml:"rounds"`
 }
@@ -45,7 +45,7 @@ type casestep struct {
 	Step step       `yaml:",inline"`
 }
 
-// step is what the model does in a round.
+// step is the model's output in a round.
 type step struct {
 	Expect    *condition    `yaml:"expect"`
 	Delay     time.Duration `yaml:"delay"`
@@ -77,7 +77,7 @@ type call struct {
 	Arguments yaml.Node `yaml:"arguments"`
 	Raw       *string   `yaml:"raw"`
 
-	json string // what Arguments or Raw came to
+	json string // made of Arguments or Raw
 }
 
 type usage struct {
@@ -93,10 +93,10 @@ type failure struct {
 	Code       string        `yaml:"code"`
 	Message    string        `yaml:"message"`
 	RetryAfter time.Duration `yaml:"retry_after"`
-	Attempts   int           `yaml:"attempts"` // fail only that often; 0 is always
+	Attempts   int           `yaml:"attempts"` // number of failures; 0 is unlimited
 }
 
-// condition says something about reality. All that is set must hold.
+// condition is a condition on the conversation. All fields that are set must hold.
 type condition struct {
 	Call       int         `yaml:"call"` // of the round before, from 1; 0 is the last
 	Tool       string      `yaml:"tool"`
@@ -156,7 +156,7 @@ func (e *exitStatus) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// goType is what the decoder says about our types and no user needs to know.
+// goType matches the names of our types in messages of the decoder.
 var goType = regexp.MustCompile(` in type scripted\.\w+| into \S+$`)
 
 // parse reads and checks a scenario. Errors are *responses.Error values with
@@ -185,7 +185,7 @@ func parse(file string, data []byte) (*scenario, error) {
 	return sc, nil
 }
 
-// yamlMessage puts a decoder's error on one bounded line.
+// yamlMessage returns a decoder's error as one bounded line.
 func yamlMessage(err error) string {
 	msg := err.Error()
 	if t := new(yaml.TypeError); errors.As(err, &t) && len(t.Errors) > 0 {

@@ -1,16 +1,14 @@
-// Package scripted is a model that plays a scenario file: what it says and
-// which tools it calls is written down beforehand, and what it expects of
-// reality is checked. It serves tests, CI and demonstrations; docs/reference/scripted-model.md
-// describes the file.
+// Package scripted is a model that plays a scenario file, which contains its answers,
+// its calls of tools, and its expectations of the conversation. It is for tests, CI
+// and demonstrations; docs/reference/scripted-model.md describes the file.
 //
 //	scenario file ─▶ parse, check ─┐
 //	history of the request ────────┴▶ locate the round ─▶ match ─▶ play
 //
-// The invariant: what is played follows from the scenario and the request
-// alone. The transport keeps no place in a scenario; it finds it by replaying
-// the conversation so far. A restart, a retry and a previous_response_id
-// therefore change nothing, and the same request gives the same events.
-// Only their timing is not promised.
+// The invariant: the output depends on the scenario and the request alone. The
+// transport stores no position in a scenario; it finds the position by replaying
+// the conversation so far. So a restart, a retry or a previous_response_id changes
+// nothing, and the same request gives the same events. Their timing is not promised.
 package scripted
 
 import (
@@ -28,13 +26,13 @@ import (
 	"holon/responses"
 )
 
-// Options say where scenario files lie.
+// Options list the directories of scenario files.
 type Options struct {
 	// Dirs are searched, in order, for scripted/<file>. An absolute <file> must
 	// lie in one of them.
 	Dirs []string
-	// Files are absolute paths that may be played although they lie elsewhere:
-	// those that the operator, not a request, has named.
+	// Files are absolute paths outside of Dirs that may be played, because the
+	// operator and not a request named them.
 	Files []string
 }
 
@@ -117,7 +115,7 @@ func (t *Transport) Check(name string) error {
 	return err
 }
 
-// Capabilities implements model.Capable: a scenario can be played whatever it is told.
+// Capabilities implements model.Capable: a scenario accepts any content.
 func (t *Transport) Capabilities(string) model.Capabilities {
 	return model.Capabilities{Images: true, Files: true, Video: true}
 }
@@ -127,7 +125,7 @@ func (t *Transport) Models() []string {
 	return slices.Sorted(maps.Keys(t.builtin))
 }
 
-// diverged returns the error of a scenario that reality left.
+// diverged returns the error of a conversation that differs from the scenario.
 func (p *position) diverged(why string) *model.Error {
 	label := fmt.Sprintf("round %d", p.number)
 	if p.round != nil && p.round.ID != "" {

@@ -35,7 +35,7 @@ type cached struct {
 	scenario *scenario
 }
 
-// load returns the scenario that name stands for. Errors are *responses.Error
+// load returns the named scenario. Errors are *responses.Error
 // values.
 func (t *Transport) load(name string) (*scenario, error) {
 	if sc := t.builtin[name]; sc != nil {
@@ -60,8 +60,8 @@ func (t *Transport) load(name string) (*scenario, error) {
 	return nil, t.notFound(name)
 }
 
-// loadAbsolute loads a file that the operator named or that lies in one of the
-// directories. Requests may not name others: an error would show what is in them.
+// loadAbsolute loads a file that the operator named or that is in one of the
+// directories. Requests may not name others: an error would show their content.
 func (t *Transport) loadAbsolute(path string) (*scenario, error) {
 	if slices.Contains(t.files, path) {
 		if sc, err := t.loadFrom(filepath.Dir(path), filepath.Base(path)); sc != nil || err != nil {
@@ -81,8 +81,8 @@ func (t *Transport) loadAbsolute(path string) (*scenario, error) {
 	return nil, t.notFound(path)
 }
 
-// loadFrom loads name, with or without its extension, from dir. It returns nil
-// and no error when there is no such file.
+// loadFrom loads name, with or without its extension, from dir. It returns nil and
+// no error when the file does not exist.
 func (t *Transport) loadFrom(dir, name string) (*scenario, error) {
 	root, err := roots.Open(dir)
 	if err != nil {
@@ -94,7 +94,7 @@ func (t *Transport) loadFrom(dir, name string) (*scenario, error) {
 		names = append(names, name+".yaml", name+".yml")
 	}
 	for _, n := range names {
-		// Not blocking, for a name that turns out to be a pipe.
+		// O_NONBLOCK, because the name may be a pipe.
 		f, err := root.OpenFile(n, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -114,13 +114,13 @@ func (t *Transport) loadFrom(dir, name string) (*scenario, error) {
 	return nil, nil
 }
 
-// read parses an open file, or returns what it was parsed to before.
+// read parses an open file, or returns the cached scenario.
 func (t *Transport) read(f *os.File, path string, info fs.FileInfo, err error) (*scenario, error) {
 	switch {
 	case err != nil:
 		return nil, t.unreadable(path, err)
 	case !info.Mode().IsRegular():
-		return nil, t.unreadable(path, errors.New("it is no regular file"))
+		return nil, t.unreadable(path, errors.New("it is not a regular file"))
 	case info.Size() > maxFile:
 		return nil, invalid(path, fmt.Sprintf("the file has %d bytes, a scenario may have %d", info.Size(), maxFile))
 	}
@@ -165,7 +165,7 @@ func (t *Transport) places() string {
 func (t *Transport) unreadable(path string, err error) *responses.Error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
-		err = p.Err // its path is relative to a root that the reader does not know
+		err = p.Err // its path is relative to a root that the user does not know
 	}
 	e := invalid(path, "the file can't be read: "+err.Error())
 	e.Hint = "make it a readable file that does not lead out of its directory"

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// placeholder is what a text may contain; anything else in braces, such as the
-// templates of other tools, is left alone.
+// placeholder matches our placeholders. Other text in braces, such as templates of
+// other tools, is unchanged.
 var placeholder = regexp.MustCompile(`\{\{[a-z_]+\}\}`)
 
-// maxFill bounds what one placeholder brings in.
+// maxFill bounds the value of one placeholder.
 const maxFill = 16 << 10
 
 // fills are the values of the placeholders in one round.
@@ -24,7 +24,7 @@ func checkPlaceholders(path, text string) error {
 		switch p {
 		case "{{last_output}}", "{{last_user}}", "{{last_said}}", "{{round}}":
 		default:
-			return fmt.Errorf("%s: %s is no placeholder; there are {{last_output}}, {{last_user}}, {{last_said}} "+
+			return fmt.Errorf("%s: %s is not a placeholder; there are {{last_output}}, {{last_user}}, {{last_said}} "+
 				"and {{round}}. To say it literally, put spaces inside the braces", path, excerpt(p))
 		}
 	}
@@ -48,7 +48,7 @@ func (f fills) fillJSON(text string) string {
 	})
 }
 
-// replace makes one pass, so that what is filled in is not looked at again.
+// replace makes one pass, so that values are not expanded again.
 func (f fills) replace(text string, encode func(string) string) string {
 	if !strings.Contains(text, "{{") {
 		return text

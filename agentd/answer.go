@@ -23,9 +23,8 @@ func (s *Server) logged(err error, attrs ...any) error {
 	return e
 }
 
-// writeError is how every error answer is made, whatever the request asked
-// for: the envelope, the status of its code, and whether to send the request
-// again. SDKs repeat what fails with 408, 409, 429 and from 500 on, which could
+// writeError makes every error answer: the envelope, the status of its code, and
+// whether to send the request again. SDKs repeat what fails with 408, 409, 429 and from 500 on, which could
 // run an agent twice, so they are told in every case.
 func writeError(w http.ResponseWriter, err error) {
 	e := responses.AsError(err)
@@ -40,7 +39,7 @@ func writeError(w http.ResponseWriter, err error) {
 	h.Set("Content-Type", "application/json")
 	stall(w)
 	w.WriteHeader(e.Status())
-	_, _ = w.Write(append(e.Envelope(), '\n')) // the client is gone: nobody to tell
+	_, _ = w.Write(append(e.Envelope(), '\n')) // the client is gone
 }
 
 // Headers of answers.

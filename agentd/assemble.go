@@ -29,8 +29,8 @@ import (
 // Assemble makes the real parts of a server from a valid configuration: the
 // process supervisor, the container's tools, the model transports and the
 // skills. environ is the process's own environment; commands get the harmless
-// part of it and what --pass-env names, never a key. secrets are what nobody may
-// see; nil for none.
+// part of it and what --pass-env names, never a key. secrets are redacted
+// everywhere; nil for none.
 func Assemble(cfg config.Config, environ []string, secrets *redact.Set, log *slog.Logger) (Parts, error) {
 	servers, err := mcpServers(cfg.Tools.MCPConfig)
 	if err != nil {
@@ -51,7 +51,7 @@ func Assemble(cfg config.Config, environ []string, secrets *redact.Set, log *slo
 	if err != nil {
 		return Parts{}, err
 	}
-	container, err := beside(len(cfg.Tools.List()) > 0, func() (*tools.Registry, error) {
+	container, err := makeTools(len(cfg.Tools.List()) > 0, func() (*tools.Registry, error) {
 		return toolset(cfg, supervisor, managed)
 	})
 	if err != nil {
@@ -59,8 +59,8 @@ func Assemble(cfg config.Config, environ []string, secrets *redact.Set, log *slo
 	}
 	commands := process.Environ(environ, append(proxy.environ, cfg.Commands.Passed(environ)...)...)
 	connected := mcp.Open(mcp.Options{
-		Config: servers, HostSocket: cfg.Tools.HostMCP(), Starter: supervisor, Environ: commands, Dir: startDir(cfg.Dirs.Workspace),
-		LogDir: filepath.Join(cfg.Dirs.State, "mcp"), Version: Version(), Log: log,
+		Config: servers, HostSocket: cfg.Tools.HostMCP(), Starter: supervisor, Environ: commands,
+		Dir: startDir(cfg.Dirs.Workspace), LogDir: filepath.Join(cfg.Dirs.State, "mcp"), Version: Version(), Log: log,
 	})
 	return Parts{
 		Models: models, Tools: container, MCP: connected, Tasks: managed, Skills: found,
@@ -96,19 +96,19 @@ func startDir(workspace string) string {
 	return "/"
 }
 
-// besideTools are container tools that are made while the server starts:
-// deriving and compiling their schemas takes longer than all else there, and
-// nobody needs them before the first turn.
-type besideTools struct {
+// deferredTools are container tools that are made while the server starts:
+// deriving and compiling their schemas takes longer than all else there, and the
+// first turn is the first to need them.
+type deferredTools struct {
 	made     chan struct{} // closed when the rest is set
 	registry *tools.Registry
 	err      error
 }
 
-// beside makes a toolset, and waits for it when making it may fail for a reason
-// that the operator has to be told.
-func beside(wait bool, build func() (*tools.Registry, error)) (*besideTools, error) {
-	b := &besideTools{made: make(chan struct{})}
+// makeTools makes a toolset in a goroutine. It waits for the result when making it
+// may fail for a reason that the operator has to be told.
+func makeTools(wait bool, build func() (*tools.Registry, error)) (*deferredTools, error) {
+	b := &deferredTools{made: make(chan struct{})}
 	go func() {
 		defer close(b.made)
 		b.registry, b.err = build()
@@ -120,14 +120,14 @@ func beside(wait bool, build func() (*tools.Registry, error)) (*besideTools, err
 }
 
 // wait returns when the tools are made, and why they are not.
-func (b *besideTools) wait() error {
+func (b *deferredTools) wait() error {
 	<-b.made
 	return b.err
 }
 
 // ready returns the tools. That there are none is a defect of the program,
 // which its tests would show: there was nothing to be told of.
-func (b *besideTools) ready() *tools.Registry {
+func (b *deferredTools) ready() *tools.Registry {
 	if err := b.wait(); err != nil {
 		panic(err)
 	}
@@ -135,15 +135,15 @@ func (b *besideTools) ready() *tools.Registry {
 }
 
 // With implements Toolset.
-func (b *besideTools) With(more ...tools.Tool) (*tools.Registry, error) {
+func (b *deferredTools) With(more ...tools.Tool) (*tools.Registry, error) {
 	return b.ready().With(more...)
 }
 
 // Definitions implements turn.Toolset.
-func (b *besideTools) Definitions() []tools.Definition { return b.ready().Definitions() }
+func (b *deferredTools) Definitions() []tools.Definition { return b.ready().Definitions() }
 
 // Run implements turn.Toolset.
-func (b *besideTools) Run(ctx context.Context, env tools.Env, call tools.Call) tools.Outcome {
+func (b *deferredTools) Run(ctx context.Context, env tools.Env, call tools.Call) tools.Outcome {
 	return b.ready().Run(ctx, env, call)
 }
 
@@ -183,7 +183,7 @@ func toolset(cfg config.Config, supervisor *process.Supervisor, managed *tasks.M
 	return chosen, nil
 }
 
-// transports configures the providers. Behind a gateway there is no key here:
+// transports configures the providers. Behind a gateway this process has no key:
 // the host adds it.
 func transports(cfg config.Config, environ []string) (resolver *model.Resolver, release func() error, err error) {
 	refs := cfg.Models.References()
@@ -199,7 +199,8 @@ func transports(cfg config.Config, environ []string) (resolver *model.Resolver, 
 	}
 	set, err := registry.Open(registry.Options{
 		Configured: cfg.Models.ProviderList(), References: refs, Taken: []string{providers.Scripted},
-		Setting: cfg.Models.Setting(environ), Socket: cfg.Models.Gateway(), IdleTimeout: cfg.Models.Idle, Freeform: cfg.Models.Freeform,
+		Setting: cfg.Models.Setting(environ), Socket: cfg.Models.Gateway(), IdleTimeout: cfg.Models.Idle,
+		Freeform: cfg.Models.Freeform,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -208,8 +209,8 @@ func transports(cfg config.Config, environ []string) (resolver *model.Resolver, 
 	policy := model.DefaultPolicy()
 	policy.Total = cfg.Models.Timeout
 	resolver, err = model.NewResolver(model.Options{
-		Transports: set.Offered, Unlisted: set.Unlisted, Default: cfg.Models.Default, Fallbacks: cfg.Models.FallbackList(),
-		Retry: policy, Totals: set.Totals,
+		Transports: set.Offered, Unlisted: set.Unlisted, Default: cfg.Models.Default,
+		Fallbacks: cfg.Models.FallbackList(), Retry: policy, Totals: set.Totals,
 	})
 	if err != nil {
 		return nil, nil, errors.Join(err, set.Close())

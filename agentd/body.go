@@ -36,7 +36,7 @@ func (s *Server) readRequest(w http.ResponseWriter, r *http.Request) (*responses
 	return responses.DecodeRequest(body)
 }
 
-// readBounded reads a body of at most limit bytes, whatever its type.
+// readBounded reads a body of at most limit bytes and of any type.
 func (s *Server) readBounded(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
 		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeUnsupportedMediaType,

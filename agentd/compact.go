@@ -17,7 +17,7 @@ import (
 const keptMessages = 20_000
 
 // maxCompactions bounds the compactions that ask a model at once. They wait for
-// no turn: a conversation is compacted between its turns, whatever others do.
+// no turn: a conversation is compacted between its own turns.
 const maxCompactions = 4
 
 // compactConversation is POST /responses/compact. It stores nothing: what was

@@ -73,7 +73,7 @@ func readCgroup(root string, p *turns.Place) {
 		if err != nil {
 			return 0
 		}
-		n, _ := strconv.ParseInt(strings.TrimSpace(text), 10, 64) // "max" is no limit
+		n, _ := strconv.ParseInt(strings.TrimSpace(text), 10, 64) // "max" stays 0
 		return n
 	}
 	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err == nil {

@@ -37,8 +37,8 @@ type SkillRoot struct {
 }
 
 // DebugPrompt assembles the prompt of a request as a turn would. It opens no
-// store, starts nothing and writes nothing, so it may be used beside a running
-// server. What a continued conversation was told before is not looked at.
+// store, starts nothing and writes nothing, so it may be used while a server
+// runs. It does not look at earlier turns of a continued conversation.
 func DebugPrompt(cfg config.Config, req *responses.Request) (*PromptReport, error) {
 	t, hasInput, err := planTelling(&cfg, req)
 	if err != nil {
@@ -73,7 +73,7 @@ func DebugPrompt(cfg config.Config, req *responses.Request) (*PromptReport, erro
 	return report, nil
 }
 
-// planTelling finds the working tree of a request, as planDirs does for a turn.
+// planTelling finds the working tree of a request, as directories does for a turn.
 func planTelling(cfg *config.Config, req *responses.Request) (t telling, hasInput bool, err error) {
 	tree := cfg.Dirs.Workspace
 	if dir := req.Holon.WorkspaceDir; dir != "" {

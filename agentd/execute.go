@@ -17,7 +17,7 @@ func (s *Server) run(ctx context.Context, lt *liveTurn, j *job) {
 	defer j.offer.Release()
 	log := s.log.With("turn", j.turnID, "session", j.sessionID)
 	result, err := s.execute(ctx, j)
-	j.inbox.end() // whatever came in is in the record that follows
+	j.inbox.end() // all that came in is in the record that follows
 	if err == nil {
 		resp := j.emitter.Response()
 		s.promote(j, resp.Status)
@@ -92,8 +92,8 @@ func (s *Server) settle() {
 	}
 }
 
-// settleEvery is how often it is tried. What keeps records from being written,
-// such as a full disk, tells nobody when it is over.
+// settleEvery is how often it is tried. The end of a condition that keeps records
+// from being written, such as a full disk, is not announced.
 const settleEvery = time.Second
 
 // keepSettling ends the records of turns that broke off when that is possible,

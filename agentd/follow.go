@@ -218,8 +218,8 @@ func sequenceOf(line []byte) int64 {
 	return ev.Sequence
 }
 
-// send writes what is buffered. The reader is given its time for each part of
-// bounded size, so that a slow line is no reason to lose it.
+// send writes what is buffered. The reader gets waits.write for each part of
+// bounded size, so that a slow line does not lose it.
 func (o *writer) send(flush bool) error {
 	for rest := o.buf; ; {
 		_ = o.rc.SetWriteDeadline(time.Now().Add(o.waits.write)) // a recorder in a test has none

@@ -46,21 +46,12 @@ func (c *conversation) resolve(input responses.Items) (responses.Items, error) {
 		idField := param + ".call_id"
 		if ref, ok := item.(*responses.ItemReference); ok {
 			idField = param + ".id"
-			known, err := c.refer(ref.ID)
-			if errors.Is(err, record.ErrNotFound) {
-				return nil, responses.NotFound(param+".id", responses.CodeItemNotFound,
-					fmt.Sprintf("no stored item has the id %q; send the item itself", clipID(ref.ID)))
-			}
+			known, err := c.refer(param, ref.ID)
 			if err != nil {
-				return nil, responses.Internal("the stored item cannot be read", err)
+				return nil, err
 			}
 			if known == nil {
 				continue
-			}
-			if c.accept != nil {
-				if err := c.accept(param, known); err != nil {
-					return nil, err
-				}
 			}
 			item = known
 		}
@@ -86,8 +77,8 @@ func (c *conversation) resolve(input responses.Items) (responses.Items, error) {
 }
 
 // pair refuses a call and an output that leave open what belongs together; field
-// is where the item has its call_id. What was stored before is not judged: nobody
-// could mend it.
+// is where the item has its call_id. Stored items are not judged: no
+// client could mend them.
 func (c *conversation) pair(field string, item responses.Item) error {
 	repeated := func(callID, hint string) error {
 		e := responses.Invalid(field, responses.CodeInvalidValue,
@@ -129,9 +120,9 @@ func (c *conversation) note(item responses.Item) {
 	}
 }
 
-// refer returns the item that a reference names, nil when the conversation
-// holds it already.
-func (c *conversation) refer(id string) (responses.Item, error) {
+// refer returns the item that the reference at param names, nil when the
+// conversation holds it already.
+func (c *conversation) refer(param, id string) (responses.Item, error) {
 	if c.byID == nil {
 		c.byID = make(map[string]responses.Item, len(c.items))
 		for _, item := range c.items {
@@ -141,7 +132,20 @@ func (c *conversation) refer(id string) (responses.Item, error) {
 	if _, known := c.byID[id]; known || c.input[id] {
 		return nil, nil
 	}
-	return c.find(id)
+	item, err := c.find(id)
+	if errors.Is(err, record.ErrNotFound) {
+		return nil, responses.NotFound(param+".id", responses.CodeItemNotFound,
+			fmt.Sprintf("no stored item has the id %q; send the item itself", clipID(id)))
+	}
+	if err != nil {
+		return nil, responses.Internal("the stored item cannot be read", err)
+	}
+	if c.accept != nil {
+		if err := c.accept(param, item); err != nil {
+			return nil, err
+		}
+	}
+	return item, nil
 }
 
 // identify gives every item of the input that has no id one, so that a client

@@ -14,8 +14,8 @@ import (
 )
 
 // inbox takes what the user says while a turn runs and passes it to the turn
-// between two rounds. What it has accepted is on disk, and is told to the model
-// unless the turn ends first: by then turn.json says that it was not.
+// between two rounds. An accepted message is on disk, and the model is told it
+// unless the turn ends first: turn.json then says that it was not.
 type inbox struct {
 	rec   *record.Turn
 	scope turns.Scope
@@ -109,7 +109,7 @@ func (b *inbox) Close() bool {
 	return b.closed
 }
 
-// end takes no more, whatever waits.
+// end refuses further messages and drops those that wait.
 func (b *inbox) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

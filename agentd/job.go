@@ -25,7 +25,7 @@ type job struct {
 	inbox  *inbox
 	watch  *activation.Watch // once the turn runs
 	lead   prompt.Lead
-	output *outputGauge // nil: there is no limit
+	output *outputGauge // nil without a limit
 }
 
 // record writes the turn down and opens its stream. Once that is acknowledged, the
@@ -84,8 +84,8 @@ func (s *Server) environ(p *plan) []string {
 
 // turn assembles the turn loop's view of the job.
 func (s *Server) turn(j *job) *turn.Turn {
-	// What the model was told at the beginning goes where a transport wants it;
-	// all else stays in its place.
+	// The lead of the conversation goes where a transport wants it; all else stays
+	// in its place.
 	lead, conversation := prompt.Split(append(append([]responses.Item(nil), j.history...), j.adding(j.input)...))
 	j.lead = lead
 	_, history := prompt.Split(j.history)
@@ -101,8 +101,8 @@ func (s *Server) turn(j *job) *turn.Turn {
 		CacheKey: cacheKey(j.sessionID), Watcher: j.watch,
 		Model: j.transport, ModelName: j.modelName, ModelRef: j.modelRef,
 		Tools: j.toolset, Env: s.toolEnv(j), Notices: s.notices(j), Inbox: j.inbox,
-		Secrets: s.parts.Secrets, Emitter: j.emitter, Journal: j.rec, Scope: j.scope, MaxRounds: j.limits.rounds, Full: full,
-		Now:    s.parts.Now,
+		Secrets: s.parts.Secrets, Emitter: j.emitter, Journal: j.rec, Scope: j.scope,
+		MaxRounds: j.limits.rounds, Full: full, Now: s.parts.Now,
 		Window: s.cfg.Models.Window(j.modelRef), Memory: s.learned.of(j), Dir: j.turnDir,
 	}
 }

@@ -19,7 +19,7 @@ type liveTurn struct {
 	done   chan struct{} // closed when the turn is over
 
 	// Set before start is closed.
-	err      error // why there is no turn
+	err      error // why the turn does not exist
 	turn     *record.Turn
 	response responses.Response      // as it was acknowledged
 	input    []responses.Item        // of the request

@@ -14,9 +14,9 @@ import (
 	"holon/responses/turns"
 )
 
-// How often what commands left in files is counted, how long a count rests until
-// the next one, and how many files and folders it looks at: a command may have
-// put any number of them beside its turn's.
+// How often the output of commands in files is counted, how long a count rests
+// until the next one, and how many files and folders it looks at: a command may
+// have added any number of its own.
 const (
 	recountEvery = 10 * time.Minute
 	recountRest  = time.Second
@@ -24,9 +24,9 @@ const (
 	readAtOnce   = 256
 )
 
-// logBytes bounds what the commands of all turns leave in files. The directories
-// of turns are the caller's, who adds and removes them without a word, so what is
-// in use is counted: at the start, from time to time, and when little is left.
+// logBytes bounds what the commands of all turns leave in files. The caller owns
+// the directories of turns and adds and removes them without notice, so the bytes in
+// use are counted: at the start, from time to time, and when few are left.
 type logBytes struct {
 	dir     string
 	limit   int64

@@ -34,7 +34,7 @@ func weight(items []responses.Item) int {
 		case *responses.OpaqueItem:
 			n += len(item.Raw)
 		}
-		n += 256 // what an item costs beside its texts
+		n += 256 // what an item costs in addition to its texts
 	}
 	return n
 }

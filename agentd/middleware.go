@@ -24,8 +24,8 @@ func requestID(next http.Handler) http.Handler {
 }
 
 // observe logs every request and turns a panic of a handler into an error
-// answer, or, when an answer has begun, cuts the connection so that nobody takes
-// it for whole. The turn itself runs elsewhere; a panic there is a bug that must
+// answer, or, when an answer has begun, cuts the connection so that no client
+// takes it for whole. The turn itself runs elsewhere; a panic there is a bug that must
 // be seen.
 func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -7,7 +7,7 @@ import (
 	"holon/responses"
 )
 
-// Once runs one turn and returns its final response, whatever its status. When
+// Once runs one turn and returns its final response in any terminal status. When
 // ctx ends first, the turn is ended in good order and its response, which then
 // is incomplete, is returned all the same.
 func (s *Server) Once(ctx context.Context, req *responses.Request) (*responses.Response, error) {

@@ -7,8 +7,8 @@ import (
 	"holon/responses"
 )
 
-// origin says where a request for a turn came from, and what it brought along
-// that is no part of it.
+// origin says where a request for a turn came from, and holds what came with it
+// outside its body.
 type origin struct {
 	source string // responses, websocket, run
 	token  string // of the turn at the host's gateway and tools; in no record, log or error

@@ -13,9 +13,9 @@ import (
 
 // confine returns the path that a caller named in param, made safe: absolute,
 // below root (or root itself), and reached without any symbolic link that
-// leaves root. The directory need not exist yet. Whoever can write below root
-// could still swap a component later, so what is opened there is opened with
-// os.Root or O_NOFOLLOW as well; this check gives the caller a clear answer.
+// leaves root. The directory need not exist yet. A process that can write below
+// root could still swap a component later, so files there are opened with os.Root
+// or O_NOFOLLOW as well; this check gives the caller a clear answer.
 func confine(param, root, path string) (string, error) {
 	outside := func() error {
 		return &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodePathOutsideRoot, Param: param,

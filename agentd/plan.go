@@ -151,7 +151,7 @@ func (s *Server) thread(req *responses.Request, mem *memory, takes model.Capabil
 	if err != nil {
 		return nil, thread{}, err
 	}
-	// What is stored anew may rest on nothing that was deleted.
+	// A new stored response must not rest on one that was deleted.
 	if stored.response != req.PreviousResponseID && req.Store {
 		if _, _, err := s.store.Chain(stored.response); err != nil {
 			stored = storedPrefix{}

@@ -26,8 +26,8 @@ type telling struct {
 	tools   []string         // names of all tools that are offered
 }
 
-// telling assembles the prompt of a turn. What cannot be read is left out with a
-// note: a broken file of the workspace must not stop its repair.
+// telling assembles the prompt of a turn. Files that cannot be read are left out
+// with a note: a broken file of the workspace must not stop its repair.
 func (s *Server) telling(req *responses.Request, toolset turn.Toolset, past thread, dirs directories) telling {
 	var t telling
 	if dirs.workDir != dirs.turnDir {
@@ -54,7 +54,7 @@ func (s *Server) telling(req *responses.Request, toolset turn.Toolset, past thre
 func (t *telling) assemble(cfg *config.Config, req *responses.Request, container []string, active []skills.Skill,
 	hasInput bool) {
 	mode := prompt.ModeConversation
-	if !cfg.Server.Serves() { // nobody can ask for another turn
+	if !cfg.Server.Serves() { // there cannot be another turn
 		mode = prompt.ModeOnce
 	}
 	in := prompt.Input{Mode: mode, AgentHome: cfg.Agent.Home, WorkDir: t.tree, HasInput: hasInput,

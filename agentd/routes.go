@@ -74,7 +74,7 @@ func methodNotAllowed(w http.ResponseWriter, r *http.Request) {
 	writeError(w, e)
 }
 
-// allowed lists the methods that the path of r takes, "" when there is no such path.
+// allowed lists the methods that the path of r takes, "" for an unknown path.
 func allowed(r *http.Request) string {
 	route := chi.RouteContext(r.Context())
 	var list []string

@@ -19,8 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -38,7 +36,6 @@ import (
 	"holon/agentd/turn"
 	"holon/agentd/websocket"
 	"holon/internal/redact"
-	"holon/internal/unixsocket"
 	"holon/responses"
 	"holon/skills"
 )
@@ -67,7 +64,7 @@ type Parts struct {
 	MCP     *mcp.Manager   // servers of more tools; nil for none
 	Tasks   *tasks.Manager // of the commands that outlive their calls
 	Skills  skills.Catalog // of the user and the agent; those of a workspace are found with each turn
-	Secrets *redact.Set    // known values that nobody may see; nil for none
+	Secrets *redact.Set    // known values to redact; nil for none
 	Log     *slog.Logger
 	Version string
 	Environ []string         // the environment of commands, complete
@@ -99,7 +96,7 @@ type Server struct {
 	lifetime context.Context // of the server and every turn; outlives requests on purpose
 	stop     context.CancelCauseFunc
 	running  sync.WaitGroup // turns, from their admission to their commit
-	keepers  sync.WaitGroup // what runs beside the turns until Close
+	upkeep   sync.WaitGroup // goroutines of the server itself, until Close
 	shutdown chan struct{}  // closed by POST /shutdown
 	once     sync.Once
 
@@ -154,83 +151,12 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 	if err := parts.Tasks.Load(); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	retention := record.Retention{MaxAge: cfg.Retention.Age, MaxCount: cfg.Retention.Count, MaxBytes: cfg.Retention.Bytes}
-	s.keepers.Go(func() { s.logs.keep(s.lifetime) })
-	s.keepers.Go(func() { s.keepSettling(s.lifetime) })
-	s.keepers.Go(func() { store.Maintain(s.lifetime, retention, parts.Now, s.log) })
+	retention := record.Retention{MaxAge: cfg.Retention.Age, MaxCount: cfg.Retention.Count,
+		MaxBytes: cfg.Retention.Bytes}
+	s.upkeep.Go(func() { s.logs.keep(s.lifetime) })
+	s.upkeep.Go(func() { s.keepSettling(s.lifetime) })
+	s.upkeep.Go(func() { store.Maintain(s.lifetime, retention, parts.Now, s.log) })
 	return s, nil
-}
-
-// Serve listens where the configuration says and serves until ctx ends or
-// POST /shutdown asks for the end. Then it takes no new turns, gives the running
-// ones the configured grace, ends those that remain, and removes its socket.
-func (s *Server) Serve(ctx context.Context) error {
-	if !s.cfg.Server.Serves() {
-		return config.Wrong("--socket", "is empty and --listen is too", "give one of them")
-	}
-	token, err := s.cfg.Server.Token()
-	if err != nil {
-		return err
-	}
-	var tcp net.Listener // first, since it leaves nothing behind when the socket is refused
-	if s.cfg.Server.Listen != "" {
-		if tcp, err = listenTCP(ctx, s.cfg.Server.Listen, token != ""); err != nil {
-			return err
-		}
-		defer tcp.Close()
-	}
-	var unix *unixsocket.Listener
-	if s.cfg.Server.Socket != "" {
-		if unix, err = listenUnix(ctx, s.cfg.Server.Socket); err != nil {
-			return err
-		}
-		defer func() {
-			_ = unix.Close()  // the HTTP server has closed it already, as a rule
-			_ = unix.Remove() // a socket that is left is replaced as stale
-		}()
-	}
-	failed := make(chan error, 2)
-	start := func(l net.Listener, address string, h http.Handler) *http.Server {
-		srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 10 * time.Minute,
-			MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
-		go func() { failed <- srv.Serve(l) }()
-		s.log.Info("serving", "network", l.Addr().Network(), "address", address, "version", s.parts.Version)
-		return srv
-	}
-	var servers []*http.Server
-	if unix != nil {
-		var l net.Listener = unix
-		if s.cfg.Server.HostOnly {
-			l = hostListener{unix}
-		}
-		servers = append(servers, start(l, s.cfg.Server.Socket, s.Handler()))
-	}
-	if tcp != nil {
-		servers = append(servers, start(tcp, tcp.Addr().String(), requestID(guard(s.Handler(), token))))
-	}
-	select {
-	case <-ctx.Done():
-	case <-s.shutdown:
-	case err = <-failed: // a listener broke
-	}
-	s.drain()
-	s.sockets.Close(closeGrace)
-	s.closeServers(servers)
-	return err
-}
-
-// closeGrace is what answers that are still being read get after the turns are over.
-const closeGrace = 2 * time.Second
-
-// closeServers ends the HTTP servers after the turns are over.
-func (s *Server) closeServers(servers []*http.Server) {
-	ctx, cancel := context.WithTimeout(context.Background(), closeGrace) // the one of Serve has ended
-	defer cancel()
-	for _, srv := range servers {
-		if srv.Shutdown(ctx) != nil {
-			_ = srv.Close() // what is still open is cut off
-		}
-	}
 }
 
 // enter counts a turn that is about to begin; s.running.Done ends it. From the
@@ -277,7 +203,7 @@ func (s *Server) Close() error {
 	s.refuseTurns()
 	s.stop(turn.ErrShutdown)
 	s.running.Wait()
-	s.keepers.Wait()
+	s.upkeep.Wait()
 	s.sockets.Close(closeGrace)
 	err := s.store.Close()
 	if s.parts.Close != nil {

@@ -13,9 +13,9 @@ import (
 	"holon/internal/unixsocket"
 )
 
-// listenTCP listens on a TCP address. Without a token that address must be
-// loopback whatever its name resolved to. A peer that vanished without a word is
-// noticed after a minute and a half.
+// listenTCP listens on a TCP address. Without a token the address that its name
+// resolves to must be loopback. A peer that vanished is noticed after a minute and
+// a half.
 func listenTCP(ctx context.Context, address string, hasToken bool) (net.Listener, error) {
 	lc := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second,
 		Interval: 15 * time.Second, Count: 4}}
@@ -39,7 +39,8 @@ func listenUnix(ctx context.Context, path string) (*unixsocket.Listener, error) 
 	}
 	l, err := unixsocket.Listen(ctx, path)
 	if errors.Is(err, unixsocket.ErrOccupied) {
-		return nil, fmt.Errorf("listen on %s: %w; stop that server, remove the file or choose another --socket", path, err)
+		return nil, fmt.Errorf("listen on %s: %w; stop that server, remove the file or choose another --socket", path,
+			err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", path, err)

@@ -98,7 +98,7 @@ func (s *Server) delete(id string) error {
 		}
 		if lt.turn.Record().Status.Terminal() {
 			<-lt.done    // its end may be visible already; the rest is a moment
-			s.forget(lt) // so that nobody finds it here afterwards
+			s.forget(lt) // it is not found here any more
 		}
 	}
 	err := s.store.Delete(id)
@@ -152,7 +152,7 @@ func (s *Server) byResponse(id string) *liveTurn {
 			if lt.err == nil && lt.response.ID == id {
 				return lt
 			}
-		default: // not yet acknowledged, so nobody can know its id
+		default: // not yet acknowledged, so no client can know its id
 		}
 	}
 	return nil

@@ -69,7 +69,7 @@ func (s *Server) getTaskOutput(w http.ResponseWriter, r *http.Request) {
 	}
 	out, err := s.parts.Tasks.Output(r.Context(), "", chi.URLParam(r, "id"), patience, tokens*tools.BytesPerToken)
 	switch {
-	case r.Context().Err() != nil: // nobody reads the answer
+	case r.Context().Err() != nil: // the client is gone
 	case err != nil:
 		s.fail(w, err)
 	default:

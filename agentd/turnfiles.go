@@ -29,7 +29,7 @@ func (s *Server) remember(turnID, dir string) error {
 	return durable.WriteFile(filepath.Join(notes, turnID), []byte(dir+"\n"), 0o600)
 }
 
-// locate returns a turn's directory and record, or nil when there is no such
+// locate returns a turn's directory and record, or nil for an unknown
 // turn. A note is only a hint: its turn may have been refused after all.
 func (s *Server) locate(turnID string) (dir string, rec *turns.Record, err error) {
 	dirs := []string{s.defaultDir(turnID)}

@@ -72,5 +72,5 @@ func (s *Server) getTurnEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := newWriter(w, s.waits)
-	_ = out.lines(r.Context(), v.runtime, follow, after) // the reader is gone, or the disk is: nobody to tell
+	_ = out.lines(r.Context(), v.runtime, follow, after) // the reader is gone, or the disk is
 }

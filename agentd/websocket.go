@@ -42,7 +42,7 @@ type wsSession struct {
 }
 
 // answer runs the turn that a message asks for and sends its events. The error
-// is why there is no turn; the failure of a turn is one of its events.
+// says why the turn did not begin; the failure of a turn is one of its events.
 func (w *wsSession) answer(text []byte) error {
 	req, previous, err := websocket.DecodeCreate(text)
 	if err != nil {

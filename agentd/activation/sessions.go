@@ -167,7 +167,7 @@ func (s *Sessions) write(f file) error {
 }
 
 // prune forgets all but the youngest sessions, and what a crash left half
-// written. The caller holds the lock, or nobody else has s yet.
+// written. The caller holds the lock, or has not published s yet.
 func (s *Sessions) prune(keep int) error {
 	entries, err := os.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {

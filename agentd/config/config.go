@@ -92,7 +92,8 @@ func (c *Config) LoadEnv() error {
 				continue
 			}
 			field, _ := reflect.TypeOf(g).Elem().FieldByName(wrong.Name)
-			p.add(field.Tag.Get("env"), fmt.Sprintf("cannot be read as %s", wrong.Type), "correct or unset the variable")
+			p.add(field.Tag.Get("env"), fmt.Sprintf("cannot be read as %s", wrong.Type),
+				"correct or unset the variable")
 		}
 	}
 	return p.err()

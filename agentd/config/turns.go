@@ -25,7 +25,8 @@ func (t *Turns) bind(fs *flag.FlagSet) {
 	fs.IntVar(&t.MaxRounds, "max-rounds", t.MaxRounds, "model rounds after which a turn ends as incomplete")
 	fs.DurationVar(&t.Timeout, "turn-timeout", t.Timeout, "wall time after which a turn ends as incomplete")
 	fs.Int64Var(&t.MaxOutput, "max-output-bytes", t.MaxOutput,
-		"`bytes` in a turn's output directory, its streams included, beyond which it ends as incomplete; 0 for no bound")
+		"`bytes` in a turn's output directory, its streams included, beyond which it ends as incomplete; 0 for no "+
+			"bound")
 	fs.DurationVar(&t.Grace, "grace", t.Grace, "time that running turns get to end after SIGTERM")
 	fs.Int64Var(&t.MinFree, "min-free-bytes", t.MinFree, "free disk space below which new turns are refused")
 }
@@ -35,7 +36,7 @@ func (t *Turns) validate(p *Problems) {
 	within(p, "--queue-limit", t.QueueLimit, 0, 100_000, "64 is the default")
 	atLeastOne(p, "--max-rounds", t.MaxRounds, "200 is the default")
 	positive(p, "--turn-timeout", t.Timeout, "write a duration such as 30m")
-	notNegative(p, "--max-output-bytes", t.MaxOutput, "0 is no bound")
+	notNegative(p, "--max-output-bytes", t.MaxOutput, "0 means no bound")
 	notNegative(p, "--grace", t.Grace, "write a duration such as 10s")
 	notNegative(p, "--min-free-bytes", t.MinFree, "0 switches the check off")
 }
@@ -58,8 +59,8 @@ func (r *Retention) bind(fs *flag.FlagSet) {
 
 func (r *Retention) validate(p *Problems) {
 	notNegative(p, "--retain-age", r.Age, "write a duration such as 720h, or 0 to keep responses of any age")
-	notNegative(p, "--retain-count", r.Count, "0 is no bound")
-	notNegative(p, "--retain-bytes", r.Bytes, "0 is no bound")
+	notNegative(p, "--retain-count", r.Count, "0 means no bound")
+	notNegative(p, "--retain-bytes", r.Bytes, "0 means no bound")
 }
 
 // Tools says which tools models get, and how much of their output.
@@ -114,8 +115,8 @@ func (c *Commands) bind(fs *flag.FlagSet) {
 	fs.StringVar(&c.PassEnv, "pass-env", c.PassEnv,
 		"comma-separated `names` of variables that commands get although they are not on the list of harmless ones")
 	fs.StringVar(&c.SecretEnv, "secret-env", c.SecretEnv,
-		"comma-separated `names` of variables whose values are taken out of all that is shown and kept, in addition to "+
-			"those whose names say so")
+		"comma-separated `names` of variables whose values are taken out of all that is shown and kept, in addition "+
+			"to those whose names say so")
 	fs.StringVar(&c.EgressSocket, "egress-socket", c.EgressSocket,
 		"Unix `path` of the host's HTTP proxy, which commands are given (default "+defaultEgressSocket+
 			" where that exists)")

@@ -2,8 +2,8 @@
 // out that its host offers: a TCP port of the loopback interface whose connections
 // are passed, byte for byte, to the host's proxy on a Unix socket.
 //
-// It judges nothing: the host does, on the other side of the socket, and whoever
-// can reach the port could reach the socket too. A connection beyond the bound
+// It judges nothing: the host does, on the other side of the socket, and a process
+// that can reach the port could reach the socket too. A connection beyond the bound
 // waits. It promises no order between connections.
 package forward
 

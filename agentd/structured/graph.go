@@ -26,7 +26,7 @@ const (
 type graph struct {
 	nodes []node
 	index map[string]int // by JSON pointer
-	order []int          // whatever is applied to the same place comes first
+	order []int          // nodes that apply to the same place come first
 }
 
 type node struct {

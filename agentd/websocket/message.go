@@ -28,7 +28,7 @@ func DecodeCreate(text []byte) (req *responses.Request, previous string, err err
 	if err := json.Unmarshal(text, &fields); err != nil || fields == nil {
 		return nil, "", responses.Invalid("", responses.CodeInvalidJSON, "a message must be a JSON object")
 	}
-	_ = json.Unmarshal(fields["previous_response_id"], &previous) // what is no string names no response
+	_ = json.Unmarshal(fields["previous_response_id"], &previous) // a value of another type names no response
 	if err := checkCreate(fields); err != nil {
 		return nil, previous, err
 	}

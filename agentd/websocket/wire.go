@@ -12,8 +12,9 @@ import (
 const maxGathered = 64 << 10
 
 // wire is the connection beneath a WebSocket. It writes the frames of many
-// events at once: the library writes each by itself, and of a fast stream the
-// system calls for that took three quarters of the time.
+// events at once: the library writes each by itself, and the system calls for
+// that took three quarters of the time of a fast stream. Without this the
+// WebSocket row of P7 falls below half the rate of server-sent events.
 type wire struct {
 	net.Conn
 

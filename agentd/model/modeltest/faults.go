@@ -18,105 +18,143 @@ type Wire struct {
 	// the provider may be silent, 0 for the default.
 	Serve func(t *testing.T, h http.HandlerFunc, idle time.Duration) model.Transport
 
-	Begin string // how the stream of an answer begins that says "hello"
-	Half  string // and half of the event after that
-	End   string // or all that ends it
+	Begin string // beginning of the stream of the answer "hello"
+	Half  string // half of the next event
+	End   string // or the end of the stream
 }
 
-// Faults holds a transport to what every one does when a connection, a provider or
+const brief = 50 * time.Millisecond // how long a silent provider may be silent
+
+// Faults holds a transport to the common behavior when a connection, a provider or
 // a reader fails.
 func Faults(t *testing.T, w Wire) {
-	const brief = 50 * time.Millisecond
-	stall := func(out http.ResponseWriter, r *http.Request) { // a beginning, and then nothing until the client goes
-		take(r)
-		begin(out, w.Begin)
-		<-r.Context().Done()
-	}
-	t.Run("silence", func(t *testing.T) {
-		a, e := Ask(t.Context(), t, w.Serve(t, stall, brief), model.Request{Model: "m"})
-		if e == nil || e.Kind != model.KindTransport || !strings.Contains(e.Message, "no event for 50ms") ||
-			a.Text != "hello" || !e.Diagnostics.Timeout {
-			t.Errorf("%+v %v", a, e)
-		}
-	})
-	t.Run("silence before the answer", func(t *testing.T) {
-		tr := w.Serve(t, func(_ http.ResponseWriter, r *http.Request) { take(r); <-r.Context().Done() }, brief)
-		if _, e := Ask(t.Context(), t, tr, model.Request{Model: "m"}); e == nil || e.Kind != model.KindTransport ||
-			!strings.Contains(e.Message, "no event for 50ms") {
-			t.Error(e)
-		}
-	})
-	t.Run("reset", func(t *testing.T) {
-		a, e := Ask(t.Context(), t, w.Serve(t, func(out http.ResponseWriter, _ *http.Request) {
-			begin(out, w.Begin+w.Half)
-			panic(http.ErrAbortHandler)
-		}, 0), model.Request{Model: "m"})
-		if e == nil || e.Kind != model.KindTransport || a.Text != "hello" || !e.Retryable() {
-			t.Errorf("%+v %v", a, e)
-		}
-	})
-	t.Run("an event without end", func(t *testing.T) { // refused without being kept whole
-		tr := w.Serve(t, func(out http.ResponseWriter, r *http.Request) {
-			begin(out, "data: ")
-			for piece := strings.Repeat("x", 1<<16); ; {
-				if _, err := io.WriteString(out, piece); err != nil {
-					return
-				}
-			}
-		}, 0)
-		if _, e := Ask(t.Context(), t, tr, model.Request{Model: "m"}); e == nil || e.Kind != model.KindProtocol ||
-			!strings.Contains(e.Message, "too large") {
-			t.Error(e)
-		}
-	})
-	t.Run("the reader stops", func(t *testing.T) {
-		for ev, err := range w.Serve(t, stall, 0).Stream(t.Context(), model.Request{Model: "m"}) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if ev.Kind == model.TextDelta {
-				break
-			}
-		}
-	})
-	t.Run("cancelled at any event", func(t *testing.T) {
-		tr := w.Serve(t, stall, 0)
-		for at := range 3 { // before the first; then there are two
-			ctx, cancel := context.WithCancel(t.Context())
-			if at == 0 {
-				cancel()
-			}
-			n := 0
-			var last error
-			for _, err := range tr.Stream(ctx, model.Request{Model: "m"}) {
-				if n++; n == at {
-					cancel()
-				}
-				last = err
-			}
-			cancel()
-			if e, ok := errors.AsType[*model.Error](last); !ok || e.Kind != model.KindCancelled ||
-				!errors.Is(e, context.Canceled) {
-				t.Errorf("at event %d: %#v", at, last)
-			}
-		}
-	})
-	t.Run("cancelled before the answer", func(t *testing.T) {
-		waiting := make(chan struct{})
-		tr := w.Serve(t, func(_ http.ResponseWriter, r *http.Request) {
-			take(r)
-			close(waiting)
-			<-r.Context().Done()
-		}, 0)
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { <-waiting; cancel() }()
-		if _, e := Ask(ctx, t, tr, model.Request{Model: "m"}); e == nil || e.Kind != model.KindCancelled {
-			t.Error(e)
-		}
-	})
+	t.Run("silence", w.silence)
+	t.Run("silence before the answer", w.silenceBefore)
+	t.Run("reset", w.reset)
+	t.Run("an event without end", w.endlessEvent)
+	t.Run("the reader stops", w.readerStops)
+	t.Run("cancelled at any event", w.cancelled)
+	t.Run("cancelled before the answer", w.cancelledBefore)
 }
 
-// take reads a request, without which a server does not see its client go.
+// stall sends the beginning of an answer, and then nothing until the client goes.
+func (w Wire) stall(out http.ResponseWriter, r *http.Request) {
+	take(r)
+	begin(out, w.Begin)
+	<-r.Context().Done()
+}
+
+func (w Wire) silence(t *testing.T) {
+	a, e := Ask(t.Context(), t, w.Serve(t, w.stall, brief), model.Request{Model: "m"})
+	wantError(t, e, model.KindTransport, "no event for 50ms")
+	if !e.Diagnostics.Timeout {
+		t.Errorf("the diagnostics are %+v, want a timeout", e.Diagnostics)
+	}
+	if a.Text != "hello" {
+		t.Errorf("the text before the silence is %q, want %q", a.Text, "hello")
+	}
+}
+
+func (w Wire) silenceBefore(t *testing.T) {
+	tr := w.Serve(t, func(_ http.ResponseWriter, r *http.Request) { take(r); <-r.Context().Done() }, brief)
+	_, e := Ask(t.Context(), t, tr, model.Request{Model: "m"})
+	wantError(t, e, model.KindTransport, "no event for 50ms")
+}
+
+func (w Wire) reset(t *testing.T) {
+	a, e := Ask(t.Context(), t, w.Serve(t, func(out http.ResponseWriter, _ *http.Request) {
+		begin(out, w.Begin+w.Half)
+		panic(http.ErrAbortHandler)
+	}, 0), model.Request{Model: "m"})
+	wantError(t, e, model.KindTransport, "")
+	if !e.Retryable() {
+		t.Errorf("%v is not retryable", e)
+	}
+	if a.Text != "hello" {
+		t.Errorf("the text before the reset is %q, want %q", a.Text, "hello")
+	}
+}
+
+// endlessEvent sends an event that is refused without being stored completely.
+func (w Wire) endlessEvent(t *testing.T) {
+	tr := w.Serve(t, func(out http.ResponseWriter, r *http.Request) {
+		begin(out, "data: ")
+		for piece := strings.Repeat("x", 1<<16); ; {
+			if _, err := io.WriteString(out, piece); err != nil {
+				return
+			}
+		}
+	}, 0)
+	_, e := Ask(t.Context(), t, tr, model.Request{Model: "m"})
+	wantError(t, e, model.KindProtocol, "too large")
+}
+
+func (w Wire) readerStops(t *testing.T) {
+	for ev, err := range w.Serve(t, w.stall, 0).Stream(t.Context(), model.Request{Model: "m"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.Kind == model.TextDelta {
+			break
+		}
+	}
+}
+
+func (w Wire) cancelled(t *testing.T) {
+	tr := w.Serve(t, w.stall, 0)
+	for at := range 3 { // before the first event; the answer has two
+		ctx, cancel := context.WithCancel(t.Context())
+		if at == 0 {
+			cancel()
+		}
+		n := 0
+		var last error
+		for _, err := range tr.Stream(ctx, model.Request{Model: "m"}) {
+			if n++; n == at {
+				cancel()
+			}
+			last = err
+		}
+		cancel()
+		e, ok := errors.AsType[*model.Error](last)
+		if !ok {
+			t.Errorf("cancelled at event %d: the last error is %#v, want a *model.Error", at, last)
+			continue
+		}
+		wantError(t, e, model.KindCancelled, "")
+		if !errors.Is(e, context.Canceled) {
+			t.Errorf("cancelled at event %d: the error is %v, want one of context.Canceled", at, e)
+		}
+	}
+}
+
+func (w Wire) cancelledBefore(t *testing.T) {
+	waiting := make(chan struct{})
+	tr := w.Serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		take(r)
+		close(waiting)
+		<-r.Context().Done()
+	}, 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-waiting; cancel() }()
+	_, e := Ask(ctx, t, tr, model.Request{Model: "m"})
+	wantError(t, e, model.KindCancelled, "")
+}
+
+// wantError ends the test unless e has the kind and its message the text.
+func wantError(t *testing.T, e *model.Error, kind model.ErrorKind, text string) {
+	t.Helper()
+	switch {
+	case e == nil:
+		t.Fatalf("the attempt succeeded, want an error of kind %s", kind)
+	case e.Kind != kind:
+		t.Fatalf("the error %v is of kind %s, want %s", e, e.Kind, kind)
+	case !strings.Contains(e.Message, text):
+		t.Fatalf("the message is %q, want one with %q", e.Message, text)
+	}
+}
+
+// take reads a request. Without that a server does not notice that its client left.
 func take(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }
 
 func begin(out http.ResponseWriter, text string) {

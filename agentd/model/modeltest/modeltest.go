@@ -1,5 +1,5 @@
-// Package modeltest is what the tests of all model transports share: it asks,
-// holds the events to the rules of model.Transport, and sums them up.
+// Package modeltest is the common part of the tests of all model transports: it makes
+// attempts, checks the events by the rules of model.Transport, and sums them up.
 package modeltest
 
 import (
@@ -15,7 +15,7 @@ import (
 	"holon/responses"
 )
 
-// Sentinel stands for a key, which must never be seen again.
+// Sentinel is a key that must never appear in output.
 const Sentinel = "sk-sentinel-1234567890"
 
 // Answer sums up the events of one attempt, in a form for golden files.
@@ -33,78 +33,104 @@ type Answer struct {
 	Error     string          `json:"error,omitempty"`
 }
 
-// Ask makes one attempt. Events out of order, a second end, an end that is
-// missing, and errors that are not fit for a user fail the test.
+// Ask makes one attempt. Events out of order, a second or missing end, and errors
+// that are not fit for a user fail the test.
 func Ask(ctx context.Context, t testing.TB, tr model.Transport, req model.Request) (a Answer, failed *model.Error) {
 	t.Helper()
-	var open model.EventKind
-	var arguments strings.Builder
-	summary, ended := "", false
-	endSummary := func() {
-		if summary != "" {
-			a.Summary, summary = append(a.Summary, summary), ""
-		}
-	}
+	r := reader{t: t}
+	ended := false
 	for ev, err := range tr.Stream(ctx, req) {
 		if ended {
 			t.Fatalf("an event after the end: %+v %v", ev, err)
 		}
 		if err != nil {
 			failed, ended = checkError(t, ev, err), true
-			a.Error = failed.Error()
+			r.answer.Error = failed.Error()
 			continue
 		}
-		if want := home(ev.Kind); want != 0 && want != open {
-			t.Fatalf("event %+v while %d is open", ev, open)
-		}
-		switch ev.Kind {
-		case model.MessageBegin, model.ReasoningBegin, model.CallBegin:
-			if open == model.CallBegin {
-				t.Fatalf("event %+v within a call", ev)
-			}
-			endSummary()
-			open = ev.Kind
-			arguments.Reset()
-		case model.TextDelta:
-			a.Text += ev.Text
-		case model.RefusalDelta:
-			a.Refusal += ev.Text
-		case model.SummaryDelta:
-			summary += ev.Text
-		case model.SummaryPartEnd:
-			endSummary()
-		case model.ReasoningDelta:
-			a.Reasoning += ev.Text
-		case model.ReasoningEnd:
-			endSummary()
-			if ev.Text != "" {
-				a.Opaque = append(a.Opaque, ev.Text)
-			}
-			open = 0
-		case model.AnnotationAdded:
-			a.Notes = append(a.Notes, ev.Annotation.URL)
-		case model.CallDelta:
-			arguments.WriteString(ev.Text)
-		case model.CallEnd:
-			if arguments.Len() > 0 && arguments.String() != ev.Text {
-				t.Errorf("the deltas give %q and the end %q", arguments.String(), ev.Text)
-			}
-			a.Calls = append(a.Calls, ev.CallID+" "+ev.Name+" "+ev.Text)
-			open = 0
-		case model.Done:
-			if open == model.CallBegin && ev.Stop == model.StopEnd {
-				t.Fatal("a call has no end")
-			}
-			a.Stop, a.Usage, a.RequestID, ended = ev.Stop, ev.Usage, ev.RequestID, true
-		default:
-			t.Fatalf("event of kind %d", ev.Kind)
-		}
+		r.take(ev)
+		ended = ev.Kind == model.Done
 	}
 	if !ended {
 		t.Fatal("the stream has no end")
 	}
-	endSummary()
-	return a, failed
+	r.endSummary()
+	return r.answer, failed
+}
+
+// reader sums up events and checks their order.
+type reader struct {
+	t         testing.TB
+	answer    Answer
+	open      model.EventKind // that began the open item, 0 for none
+	arguments strings.Builder // of the open call
+	summary   string          // of the open summary part
+}
+
+func (r *reader) endSummary() {
+	if r.summary != "" {
+		r.answer.Summary, r.summary = append(r.answer.Summary, r.summary), ""
+	}
+}
+
+func (r *reader) take(ev model.Event) {
+	r.t.Helper()
+	if want := home(ev.Kind); want != 0 && want != r.open {
+		r.t.Fatalf("event %+v while %d is open, want %d", ev, r.open, want)
+	}
+	a := &r.answer
+	switch ev.Kind {
+	case model.MessageBegin, model.ReasoningBegin, model.CallBegin:
+		if r.open == model.CallBegin {
+			r.t.Fatalf("event %+v within a call", ev)
+		}
+		r.endSummary()
+		r.open = ev.Kind
+		r.arguments.Reset()
+	case model.TextDelta:
+		a.Text += ev.Text
+	case model.RefusalDelta:
+		a.Refusal += ev.Text
+	case model.AnnotationAdded:
+		a.Notes = append(a.Notes, ev.Annotation.URL)
+	case model.SummaryDelta:
+		r.summary += ev.Text
+	case model.SummaryPartEnd:
+		r.endSummary()
+	case model.ReasoningDelta:
+		a.Reasoning += ev.Text
+	case model.CallDelta:
+		r.arguments.WriteString(ev.Text)
+	case model.ReasoningEnd, model.CallEnd, model.Done:
+		r.end(ev)
+	default:
+		r.t.Fatalf("event of kind %d", ev.Kind)
+	}
+}
+
+// end takes the end of an item or of the answer.
+func (r *reader) end(ev model.Event) {
+	r.t.Helper()
+	a := &r.answer
+	switch ev.Kind {
+	case model.ReasoningEnd:
+		r.endSummary()
+		if ev.Text != "" {
+			a.Opaque = append(a.Opaque, ev.Text)
+		}
+		r.open = 0
+	case model.CallEnd:
+		if r.arguments.Len() > 0 && r.arguments.String() != ev.Text {
+			r.t.Errorf("the deltas of a call give %q, want its end's %q", r.arguments.String(), ev.Text)
+		}
+		a.Calls = append(a.Calls, ev.CallID+" "+ev.Name+" "+ev.Text)
+		r.open = 0
+	case model.Done:
+		if r.open == model.CallBegin && ev.Stop == model.StopEnd {
+			r.t.Fatal("a call has no end")
+		}
+		a.Stop, a.Usage, a.RequestID = ev.Stop, ev.Usage, ev.RequestID
+	}
 }
 
 // home returns the kind of the event that must have opened the item to which an

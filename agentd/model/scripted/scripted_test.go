@@ -277,29 +277,55 @@ turns:
 			t.Errorf("delta %q exceeds chunk_size", ev.Text)
 		}
 	}
-	if events, err = ask(2, 1); err != nil || len(events) != 4 || events[1].Text != "x" || events[2].Text != "yz" ||
-		events[3].Stop != model.StopMaxTokens {
-		t.Errorf("chunks: %+v %v", events, err)
+	checkOtherActions(t, ask)
+}
+
+// checkOtherActions checks the turns of TestActions after the first.
+func checkOtherActions(t *testing.T, ask func(n, attempt int) ([]model.Event, error)) {
+	t.Helper()
+	events, err := ask(2, 1)
+	if err != nil || len(events) != 4 {
+		t.Fatalf("chunks: %d events and %v, want 4 and no error", len(events), err)
 	}
-	if events, err = ask(3, 1); err != nil || summarise(events).Refusal != "no" ||
-		summarise(events).Stop != model.StopContentFilter {
-		t.Errorf("refusal: %+v %v", events, err)
+	if got := []string{events[1].Text, events[2].Text, string(events[3].Stop)}; !cmp.Equal(got,
+		[]string{"x", "yz", string(model.StopMaxTokens)}) {
+		t.Errorf("chunks: %q, want x, yz and max_tokens", got)
+	}
+	for _, want := range []struct {
+		name          string
+		turn, attempt int
+		answer        answer
+	}{
+		{"refusal", 3, 1, answer{Refusal: "no", Stop: model.StopContentFilter}},
+		{"the second attempt", 4, 2, answer{Text: "partly", Stop: model.StopEnd}},
+		{"repeat", 5, 0, answer{Text: strings.Repeat("ab", 1000), Stop: model.StopEnd}},
+	} {
+		events, err := ask(want.turn, want.attempt)
+		got := summarise(events)
+		got.Usage = responses.Usage{}
+		if diff := cmp.Diff(want.answer, got); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", want.name, err, diff)
+		}
+		if want.name == "repeat" && len(events) != 1002 {
+			t.Errorf("repeat: %d events, want 1002", len(events))
+		}
 	}
 	events, err = ask(4, 1)
-	if e, ok := errors.AsType[*model.Error](err); !ok || summarise(events).Text != "partly" ||
-		e.Kind != model.KindOverloaded || e.RetryAfter != 2*time.Second || e.Code != responses.CodeProviderUnavailable {
-		t.Errorf("error after text: %+v %#v", events, err)
+	if got := summarise(events).Text; got != "partly" {
+		t.Errorf("the text before an error is %q, want %q", got, "partly")
 	}
-	if events, err = ask(4, 2); err != nil || summarise(events).Stop != model.StopEnd {
-		t.Errorf("second attempt: %+v %v", events, err)
+	type failure struct {
+		Kind       model.ErrorKind
+		Code       string
+		RetryAfter time.Duration
 	}
-	if events, err = ask(5, 0); err != nil || summarise(events).Text != strings.Repeat("ab", 1000) ||
-		len(events) != 1002 {
-		t.Errorf("repeat: %d events, %v", len(events), err)
+	if e, ok := errors.AsType[*model.Error](err); !ok || (failure{e.Kind, e.Code, e.RetryAfter}) !=
+		(failure{model.KindOverloaded, responses.CodeProviderUnavailable, 2 * time.Second}) {
+		t.Errorf("the error after text is %#v, want overloaded with a retry after 2s", err)
 	}
 	_, err = ask(6, 0)
 	if e, ok := errors.AsType[*model.Error](err); !ok || e.Kind != model.KindContextLength || e.Message != "too long" {
-		t.Errorf("error: %#v", err)
+		t.Errorf("the error is %#v, want context_length: too long", err)
 	}
 }
 

@@ -83,7 +83,7 @@ func (o *object) value(key string, v any) {
 	o.buf = append(o.buf, b...)
 }
 
-// jsonAppender is what encodes itself at the end of a buffer.
+// jsonAppender encodes itself at the end of a buffer.
 type jsonAppender interface {
 	appendJSON(dst []byte) ([]byte, error)
 }

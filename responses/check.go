@@ -19,9 +19,9 @@ func (r *Request) check() error {
 	if err := checkMin("max_tool_calls", r.MaxToolCalls); err != nil {
 		return err
 	}
-	if r.TopLogprobs < 0 || r.TopLogprobs > MaxLogprobs {
+	if r.TopLogprobs < 0 || r.TopLogprobs > maxLogprobs {
 		return Invalid("top_logprobs", CodeInvalidValue,
-			fmt.Sprintf("top_logprobs must be 0 to %d, not %d", MaxLogprobs, r.TopLogprobs))
+			fmt.Sprintf("top_logprobs must be 0 to %d, not %d", maxLogprobs, r.TopLogprobs))
 	}
 	if r.Truncation != "auto" && r.Truncation != "disabled" {
 		return Invalid("truncation", CodeInvalidValue,
@@ -42,7 +42,7 @@ func (r *Request) check() error {
 		}
 	}
 	if r.ToolChoice.Name != "" {
-		// Whether there is such a tool only the server knows, which has its own.
+		// Only the server knows whether the tool exists, since it adds its own.
 		if err := checkToolName("tool_choice.name", r.ToolChoice.Name); err != nil {
 			return err
 		}
@@ -58,10 +58,10 @@ func (r *Request) checkNames() error {
 		param, value string
 		limit        int
 	}{
-		{"prompt_cache_key", deref(r.PromptCacheKey), MaxCacheKey},
-		{"safety_identifier", deref(r.SafetyIdentifier), MaxCacheKey},
-		{"service_tier", r.ServiceTier, MaxShortName},
-		{"reasoning.effort", deref(reasoning.Effort), MaxShortName},
+		{"prompt_cache_key", deref(r.PromptCacheKey), maxCacheKey},
+		{"safety_identifier", deref(r.SafetyIdentifier), maxCacheKey},
+		{"service_tier", r.ServiceTier, maxShortName},
+		{"reasoning.effort", deref(reasoning.Effort), maxShortName},
 	} {
 		if err := checkChars(short.param, short.value, short.limit); err != nil {
 			return err
@@ -86,7 +86,7 @@ func (r *Request) checkNames() error {
 		return Invalid("text.format.schema", CodeInvalidValue, "schema must be a JSON Schema object")
 	}
 	for i, v := range r.Include {
-		if strings.HasPrefix(v, extension) && v != IncludeToolCalls { // of other values clients send many
+		if strings.HasPrefix(v, extension) && v != IncludeToolCalls { // clients send many other values
 			return Invalid(fmt.Sprintf("include[%d]", i), CodeUnsupportedParameter,
 				fmt.Sprintf("%q is not offered by this server; only %s is", clip(v, 64), IncludeToolCalls))
 		}

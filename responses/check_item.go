@@ -8,8 +8,8 @@ import (
 // extension is the prefix of everything of ours on the wire.
 const extension = "holon:"
 
-// Kinds of parts that may stand in each place. Who speaks decides what a text
-// is, whatever type a client gave it.
+// Kinds of parts that may stand in each place. A text of any type is accepted;
+// the role of its message decides what it is.
 var (
 	partsOfMessage = []string{PartInputText, PartOutputText, PartText, PartRefusal, PartInputImage, PartInputFile,
 		PartInputVideo}
@@ -18,8 +18,8 @@ var (
 	partsOfThought = []string{PartReasoningText, PartSummaryText, PartText, PartOutputText}
 )
 
-// calls keeps which calls an input holds, so that none is there twice: what an
-// output answers would be a matter of luck.
+// calls holds the call ids of an input. Each may occur once: otherwise it would be
+// ambiguous which call an output answers.
 type calls struct{ made, answered map[string]bool }
 
 // note takes an item in. The error names the key within the item.
@@ -59,14 +59,14 @@ func checkItem(item Item) error {
 		return firstError(checkStatus(item.Status), checkParts("summary", item.Summary, partsOfSummary),
 			checkParts("content", item.Content, partsOfThought))
 	case *Compaction:
-		return checkChars("encrypted_content", item.EncryptedContent, MaxInputChars)
+		return checkChars("encrypted_content", item.EncryptedContent, maxInputChars)
 	case *ToolCall:
 		return firstError(checkStatus(item.Status), checkCallID(item.CallID), checkToolName("name", item.Name),
-			checkChars("output", item.Output, MaxInputChars), checkParts("media", item.Media, partsOfOutput),
-			checkChars("round", item.Round, MaxCallID))
+			checkChars("output", item.Output, maxInputChars), checkParts("media", item.Media, partsOfOutput),
+			checkChars("round", item.Round, maxCallID))
 	case *OpaqueItem:
 		if strings.HasPrefix(item.Type, extension) { // of others' items we know that they are not for us
-			return Invalid("type", CodeInvalidValue, fmt.Sprintf("there is no item of type %q", clip(item.Type, 64)))
+			return Invalid("type", CodeInvalidValue, fmt.Sprintf("item type %q is unknown", clip(item.Type, 64)))
 		}
 	}
 	return nil
@@ -108,20 +108,20 @@ func checkPart(p Part) error {
 			return missing("image_url", "an input_image needs image_url, a URL or a data URL; uploaded files are "+
 				"not offered by this server")
 		}
-		return checkChars("image_url", p.ImageURL, MaxImageChars)
+		return checkChars("image_url", p.ImageURL, maxImageChars)
 	case PartInputFile:
 		if p.FileData == "" && p.FileURL == "" {
 			return missing("file_data", "an input_file needs file_data or file_url; uploaded files are not offered "+
 				"by this server")
 		}
-		return checkChars("file_data", p.FileData, MaxFileChars)
+		return checkChars("file_data", p.FileData, maxFileChars)
 	case PartInputVideo:
 		if p.VideoURL == "" {
 			return missing("video_url", "an input_video needs video_url")
 		}
 		return nil
 	case PartRefusal:
-		return checkChars("refusal", p.Refusal, MaxInputChars)
+		return checkChars("refusal", p.Refusal, maxInputChars)
 	}
-	return checkChars("text", p.Text, MaxInputChars)
+	return checkChars("text", p.Text, maxInputChars)
 }

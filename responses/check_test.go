@@ -73,7 +73,7 @@ func pairs(n int) string {
 	return `{"metadata":{` + strings.Join(list, ",") + `}}`
 }
 
-// What would be lost silently is refused instead.
+// Content that would be lost silently is refused.
 func TestRefusesWhatWouldBeLost(t *testing.T) {
 	for body, want := range map[string][2]string{
 		`{"background":true,"store":false}`:                                                                                                 {responses.CodeUnsupportedParameter, "background"},

@@ -137,7 +137,7 @@ func decodeInput(raw json.RawMessage) (Items, error) {
 	}
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
-		if err := checkChars("input", text, MaxInputChars); err != nil {
+		if err := checkChars("input", text, maxInputChars); err != nil {
 			return nil, err
 		}
 		return Items{&Message{Status: ItemCompleted, Role: RoleUser, Content: []Part{InputText(text)}}}, nil
@@ -195,13 +195,13 @@ func barePart(elem json.RawMessage) (part Part, ok bool, err error) {
 	return Part{}, false, nil
 }
 
-// decodeTools keeps the function tools and leaves the rest: clients declare
-// hosted tools of other servers as a matter of course. show is true when a tool
-// of ours is among them, which asks to see the container's calls.
+// decodeTools keeps the function tools and ignores the rest, because clients
+// declare hosted tools of other servers as well. show is true when one of them is
+// ours, which asks to see the container's calls.
 func decodeTools(raws []json.RawMessage) (tools []Tool, show bool, err error) {
-	if len(raws) > MaxTools {
+	if len(raws) > maxTools {
 		return nil, false, Invalid("tools", CodeInvalidValue,
-			fmt.Sprintf("tools may list at most %d tools, this lists %d", MaxTools, len(raws)))
+			fmt.Sprintf("tools may list at most %d tools, this lists %d", maxTools, len(raws)))
 	}
 	seen := make(map[string]bool)
 	for i, raw := range raws {
@@ -217,7 +217,7 @@ func decodeTools(raws []json.RawMessage) (tools []Tool, show bool, err error) {
 		case head.Type == "function", head.Type == "" && head.Name != "":
 		case head.Type == "":
 			return nil, false, Invalid(path+".type", CodeMissingParameter,
-				"a tool needs a type; only function tools are the client's to declare")
+				"a tool needs a type; a client declares tools of type function")
 		default:
 			show = show || strings.HasPrefix(head.Type, extension)
 			continue
@@ -243,43 +243,43 @@ func decodeTools(raws []json.RawMessage) (tools []Tool, show bool, err error) {
 }
 
 func checkToolName(param, name string) error {
-	if len(name) < 1 || len(name) > MaxToolName {
+	if len(name) < 1 || len(name) > maxToolName {
 		return Invalid(param, CodeInvalidValue,
-			fmt.Sprintf("a function name must have 1 to %d characters, this has %d", MaxToolName, len(name)))
+			fmt.Sprintf("a function name must have 1 to %d characters, this has %d", maxToolName, len(name)))
 	}
 	if i := strings.IndexFunc(name, func(r rune) bool { return r > 127 || !isIDByte(byte(r)) }); i >= 0 {
 		return Invalid(param, CodeInvalidValue,
-			fmt.Sprintf("a function name may hold only letters, digits, '_' and '-': %q", clip(name, MaxToolName)))
+			fmt.Sprintf("a function name may hold only letters, digits, '_' and '-': %q", clip(name, maxToolName)))
 	}
 	return nil
 }
 
 // decodeMetadata reads the pairs one by one, so that an error names the key.
 func decodeMetadata(raws map[string]json.RawMessage) (map[string]string, error) {
-	if n := len(raws); n > MaxMetadataPairs {
+	if n := len(raws); n > maxMetadataPairs {
 		return nil, Invalid("metadata", CodeInvalidValue,
-			fmt.Sprintf("metadata may have at most %d pairs, this has %d", MaxMetadataPairs, n))
+			fmt.Sprintf("metadata may have at most %d pairs, this has %d", maxMetadataPairs, n))
 	}
 	pairs := make(map[string]string, len(raws))
 	for _, k := range slices.Sorted(maps.Keys(raws)) {
 		var v string
 		if err := json.Unmarshal(raws[k], &v); err != nil {
-			return nil, decodeError("metadata."+clip(k, MaxMetadataKey), err)
+			return nil, decodeError("metadata."+clip(k, maxMetadataKey), err)
 		}
-		if utf8.RuneCountInString(k) > MaxMetadataKey || utf8.RuneCountInString(v) > MaxMetadataValue {
+		if utf8.RuneCountInString(k) > maxMetadataKey || utf8.RuneCountInString(v) > maxMetadataValue {
 			return nil, Invalid("metadata", CodeInvalidValue,
-				fmt.Sprintf("a metadata key may have %d characters and a value %d", MaxMetadataKey, MaxMetadataValue))
+				fmt.Sprintf("a metadata key may have %d characters and a value %d", maxMetadataKey, maxMetadataValue))
 		}
 		pairs[k] = v
 	}
 	return pairs, nil
 }
 
-// PreviousNotFound is the answer to a previous_response_id that names nothing
+// PreviousNotFound is the error for a previous_response_id of which no response is
 // stored: 404 with the code that the protocol prescribes.
 func PreviousNotFound(id string) *Error {
 	return NotFound("previous_response_id", CodePreviousNotFound,
-		fmt.Sprintf("no stored response has the id %q", clip(id, MaxID)))
+		fmt.Sprintf("no stored response has the id %q", clip(id, maxID)))
 }
 
 func clip(s string, n int) string {

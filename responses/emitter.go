@@ -200,7 +200,7 @@ func (e *Emitter) SetEncryptedReasoning(blob string) {
 
 // BeginFunctionCall closes what is open and opens a call that the client is to
 // answer. A callID that is not 1 to 64 characters or not unique within the
-// response, or a name that is no function name, is an *Error of type
+// response, or a name that a function cannot have, is an *Error of type
 // model_error; nothing is emitted then and the emitter can go on.
 func (e *Emitter) BeginFunctionCall(callID, name string) error {
 	if e.err != nil {

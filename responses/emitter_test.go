@@ -186,7 +186,7 @@ func TestEmitterGolden(t *testing.T) {
 	}
 }
 
-// What was decoded from a stream says what was emitted.
+// Events decoded from a stream are those that were emitted.
 func TestDecodeEventOfEveryKind(t *testing.T) {
 	for name := range streams {
 		for i, line := range record(t, name).lines {

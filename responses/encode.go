@@ -18,7 +18,7 @@ func (e *Emitter) head(eventType string) {
 	e.buf = strconv.AppendInt(e.buf, e.seq, 10)
 }
 
-// place appends the keys that say which item, and which part of it.
+// place appends the keys of the item and of its part.
 func (e *Emitter) place() {
 	id := ""
 	switch {
@@ -44,9 +44,8 @@ func (e *Emitter) place() {
 	e.buf = strconv.AppendInt(e.buf, int64(len(*e.parts())), 10)
 }
 
-// delta emits text and keeps it for the end of the part, the very same text. A
-// character that a provider tore apart waits for its rest; what is no UTF-8 at
-// all is replaced.
+// delta emits text and keeps the same text for the end of the part. A character
+// that a provider split waits for its rest; invalid UTF-8 is replaced.
 func (e *Emitter) delta(eventType, delta string) error {
 	if e.err != nil {
 		return e.err
@@ -62,7 +61,8 @@ func (e *Emitter) delta(eventType, delta string) error {
 	return e.wholeDelta(eventType, delta)
 }
 
-// scrub returns what of the part's text can be said by now.
+// scrub returns the text that can be sent now: redacted, without an end that may
+// be the beginning of a secret.
 func (e *Emitter) scrub(delta string) string {
 	if e.secrets.Empty() {
 		return delta
@@ -77,8 +77,8 @@ func (e *Emitter) scrub(delta string) string {
 	return clean
 }
 
-// whole joins what was torn off before with delta and tears off what is not
-// whole yet.
+// whole prepends the bytes that were held back to delta and holds back an
+// incomplete character at its end.
 func (e *Emitter) whole(delta string) string {
 	s := string(e.open.torn) + delta
 	end := len(s)
@@ -92,8 +92,8 @@ func (e *Emitter) whole(delta string) string {
 	return strings.ToValidUTF8(s[:end], "\uFFFD")
 }
 
-// mend gives up waiting for the rest of a torn character, or of a secret, and
-// sends what waited with it.
+// mend stops waiting for the rest of a split character or of a secret and sends
+// the text that was held back.
 func (e *Emitter) mend(eventType string) error {
 	text := string(e.open.scrub.Rest())
 	switch {
@@ -114,7 +114,7 @@ func (e *Emitter) wholeDelta(eventType, delta string) error {
 	e.buf = append(e.buf, `,"delta":`...)
 	e.buf = appendString(e.buf, delta)
 	if eventType == EventTextDelta {
-		if e.open.scrub.Holds() { // the tokens of what waits wait with it
+		if e.open.scrub.Holds() { // the tokens of held text are held too
 			e.buf = append(e.buf, `,"logprobs":[]`...)
 			return e.emit(eventType)
 		}
@@ -123,8 +123,8 @@ func (e *Emitter) wholeDelta(eventType, delta string) error {
 	return e.emit(eventType)
 }
 
-// emitLogprobs ends an event of output_text. Those that were given now stay
-// given, also when the sink fails: the stream is over then.
+// emitLogprobs ends an event of output_text. Tokens count as sent even when the
+// sink fails, which ends the stream.
 func (e *Emitter) emitLogprobs(eventType string, probs []LogProb) error {
 	e.open.sent = len(e.open.probs)
 	if len(probs) == 0 {

@@ -160,7 +160,7 @@ func (e *Error) Envelope() []byte {
 }
 
 // DecodeEnvelope reads an error envelope that arrived with an HTTP status. A
-// body that is no envelope yields a server_error that says so.
+// body without an envelope yields a server_error with a message that says so.
 func DecodeEnvelope(status int, body []byte) *Error {
 	var env struct {
 		Error *wireError `json:"error"`
@@ -172,7 +172,7 @@ func DecodeEnvelope(status int, body []byte) *Error {
 	w := env.Error
 	e := &Error{Type: knownType(w.Type, status), Code: w.Code, Message: w.Message, Param: w.Param}
 	// The hint travels inside the message for clients that only know the
-	// standard shape; take it out again so that it is not said twice.
+	// standard shape; take it out again so that it does not appear twice.
 	if n := len(w.Message) - len(w.Hint) - 2; w.Hint != "" && n > 0 && w.Message[n:] == "; "+w.Hint {
 		e.Message, e.Hint = w.Message[:n], w.Hint
 	}

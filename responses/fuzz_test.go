@@ -168,7 +168,7 @@ func FuzzDecodeEvent(f *testing.F) {
 		if ev.Type == "" {
 			t.Fatalf("%s has no type", data)
 		}
-		// Whatever the events are, resuming gives an error or an emitter.
+		// Resuming any events gives an error or an emitter.
 		if e, err := responses.Resume(slices.Values([]responses.Event{ev}), func(string, []byte) error {
 			return nil
 		}); err == nil {

@@ -40,9 +40,9 @@ func NewID(prefix string) string {
 // characters, so a valid id is always a safe file name. The error is an
 // *Error that names param.
 func CheckID(param, id string) error {
-	if id == "" || len(id) > MaxID {
+	if id == "" || len(id) > maxID {
 		return Invalid(param, CodeInvalidValue,
-			fmt.Sprintf("%s must have 1 to %d characters, this has %d", param, MaxID, len(id)))
+			fmt.Sprintf("%s must have 1 to %d characters, this has %d", param, maxID, len(id)))
 	}
 	for i := 0; i < len(id); i++ {
 		if !isIDByte(id[i]) {
@@ -55,4 +55,28 @@ func CheckID(param, id string) error {
 
 func isIDByte(c byte) bool {
 	return c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+// PrefixContext begins the ids of context items: the messages by which agentd
+// tells a model its instructions (package agentd/prompt). They are stored with
+// a conversation, before the input of the turn that added them, so that a
+// continued conversation begins with exactly the same text. They are not part of
+// the client's input: they are not listed there, and a client cannot make or
+// refer to one.
+const PrefixContext = "ctx_"
+
+// IsContext reports whether item is a context item.
+func IsContext(item Item) bool {
+	return strings.HasPrefix(item.ItemID(), PrefixContext)
+}
+
+// PrefixInterjected begins the ids of messages that the user sent while a turn
+// ran (POST /turns/{id}/input). They stand in the conversation where the model
+// was told them, in the middle of that turn, and begin no turn of their own.
+const PrefixInterjected = PrefixMessage + "interjected_"
+
+// IsInterjected reports whether item is a message that came while a turn ran.
+func IsInterjected(item Item) bool {
+	m, ok := item.(*Message)
+	return ok && m.Role == RoleUser && strings.HasPrefix(m.ID, PrefixInterjected)
 }

@@ -104,7 +104,7 @@ type Reasoning struct {
 	EncryptedContent string // opaque to us; "" is written as an absent key
 }
 
-// Compaction stands for older context that was summarised.
+// Compaction replaces older context that was summarised.
 type Compaction struct {
 	ID               string
 	Status           ItemStatus
@@ -125,9 +125,9 @@ type ToolCall struct {
 	Arguments string          // JSON text as the model wrote it
 	Result    json.RawMessage // canonical result envelope of the tool
 	Output    string          // what the model was shown
-	Media     []Part          // images and files that it was shown beside Output; written only when present
-	// names the answer of the model that made the call; calls side by side with the same one were made
-	// together. "" is written as an absent key
+	Media     []Part          // images and files that it was shown with Output; written only when present
+	// Round identifies the model's answer that made the call; adjacent calls with the same Round were made
+	// together. "" is written as an absent key.
 	Round string
 }
 

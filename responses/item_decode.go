@@ -167,9 +167,9 @@ func (w *wireItem) opaque(data []byte) (Item, error) {
 }
 
 func checkCallID(id string) error {
-	if n := utf8.RuneCountInString(id); n < 1 || n > MaxCallID {
+	if n := utf8.RuneCountInString(id); n < 1 || n > maxCallID {
 		return Invalid("call_id", CodeInvalidValue,
-			fmt.Sprintf("call_id must have 1 to %d characters, this has %d", MaxCallID, n))
+			fmt.Sprintf("call_id must have 1 to %d characters, this has %d", maxCallID, n))
 	}
 	return nil
 }

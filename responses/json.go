@@ -11,8 +11,8 @@ import (
 // requests stay below 30; the limit keeps recursive code within a small stack.
 const MaxDepth = 256
 
-// marshal encodes v without HTML escaping: the wire carries source code, and
-// "<" as six bytes helps nobody.
+// marshal encodes v without HTML escaping: the wire carries source code, in which
+// six bytes for every "<" would be waste.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -37,7 +37,7 @@ func mustMarshal(v any) []byte {
 func CheckDepth(data []byte) error { return checkShape(data, len(data)) }
 
 // CheckShape refuses JSON nested deeper than MaxDepth or with more than MaxValues
-// values without decoding it: text of somebody who is not trusted.
+// values without decoding it. It is for text that is not trusted.
 func CheckShape(data []byte) error { return checkShape(data, MaxValues) }
 
 func checkShape(data []byte, most int) error {
@@ -74,7 +74,7 @@ func checkShape(data []byte, most int) error {
 }
 
 // AppendString appends s as a JSON string, as encoding/json writes it without
-// HTML escaping. What is no UTF-8 is replaced.
+// HTML escaping. Invalid UTF-8 is replaced.
 func AppendString(dst []byte, s string) []byte { return appendString(dst, s) }
 
 // appendString appends s as a JSON string, byte for byte as encoding/json

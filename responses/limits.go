@@ -19,18 +19,18 @@ const (
 // of its items), in characters unless it says otherwise. They are what the
 // server's OpenAPI document says too.
 const (
-	MaxInputChars    = 10 << 20 // of one text, wherever it stands
-	MaxImageChars    = 20 << 20 // of an image_url
-	MaxFileChars     = 32 << 20 // of a file_data
-	MaxMetadataPairs = 16       // pairs
-	MaxMetadataKey   = 64
-	MaxMetadataValue = 512
-	MaxCacheKey      = 64   // of prompt_cache_key and safety_identifier
-	MaxShortName     = 64   // of service_tier, reasoning.effort and the like
-	MaxToolName      = 64   // of the name of a function
-	MaxTools         = 1024 // functions and others
-	MaxAllowedTools  = 128  // names
-	MaxCallID        = 64
-	MaxLogprobs      = 20  // top_logprobs
-	MaxID            = 128 // of every id that a caller may choose: file names built from ids stay far below NAME_MAX
+	maxInputChars    = 10 << 20 // of one text, wherever it stands
+	maxImageChars    = 20 << 20 // of an image_url
+	maxFileChars     = 32 << 20 // of a file_data
+	maxMetadataPairs = 16       // pairs
+	maxMetadataKey   = 64
+	maxMetadataValue = 512
+	maxCacheKey      = 64   // of prompt_cache_key and safety_identifier
+	maxShortName     = 64   // of service_tier, reasoning.effort and the like
+	maxToolName      = 64   // of the name of a function
+	maxTools         = 1024 // functions and others
+	maxAllowedTools  = 128  // names
+	maxCallID        = 64
+	maxLogprobs      = 20  // top_logprobs
+	maxID            = 128 // of every id that a caller may choose: file names built from ids stay far below NAME_MAX
 )

@@ -45,7 +45,7 @@ type Annotation struct {
 	EndIndex   int    `json:"end_index"`
 }
 
-// LogProb tells how likely a token was and which others were.
+// LogProb is the probability of a token and of its alternatives.
 type LogProb struct {
 	Token       string       `json:"token"`
 	Logprob     float64      `json:"logprob"`
@@ -53,7 +53,7 @@ type LogProb struct {
 	TopLogprobs []TopLogProb `json:"top_logprobs"`
 }
 
-// TopLogProb is a token that could have stood in the place of another.
+// TopLogProb is an alternative to a token.
 type TopLogProb struct {
 	Token   string  `json:"token"`
 	Logprob float64 `json:"logprob"`
@@ -82,10 +82,10 @@ func (a Annotation) appendJSON(dst []byte) ([]byte, error) {
 	return append(dst, b...), err
 }
 
-// OutputText returns a part that carries text said by the model.
+// OutputText returns a part with text of the model.
 func OutputText(text string) Part { return Part{Type: PartOutputText, Text: text} }
 
-// InputText returns a part that carries text said to the model.
+// InputText returns a part with text for the model.
 func InputText(text string) Part { return Part{Type: PartInputText, Text: text} }
 
 // MarshalJSON writes exactly the keys that the part's type has. Without logprobs
@@ -215,7 +215,7 @@ func decodeParts(raw json.RawMessage) ([]Part, error) {
 	return parts, nil
 }
 
-// nullable maps "" to nil, for keys that are null when there is no value.
+// nullable maps "" to nil, for keys whose empty value is written as null.
 func nullable(s string) *string {
 	if s == "" {
 		return nil

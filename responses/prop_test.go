@@ -10,8 +10,8 @@ import (
 	"holon/responses"
 )
 
-// verbs are all that a caller can say to an Emitter, also what makes no sense
-// at the moment. Each reports the emitter's error.
+// verbs are all calls that an Emitter takes, including those that make no sense
+// at the moment. Each returns the emitter's error.
 var verbs = []func(t *rapid.T, e *responses.Emitter) error{
 	func(t *rapid.T, e *responses.Emitter) error { return e.Begin() },
 	func(t *rapid.T, e *responses.Emitter) error {
@@ -67,9 +67,9 @@ func someText(t *rapid.T) string {
 	).Draw(t, "text")
 }
 
-// Whatever a caller says in whatever order, and whenever the sink breaks, what
-// came out is the beginning of a legal stream; ended, it is a legal stream; and
-// cut anywhere, another process can end it.
+// Any calls in any order, with a sink that may break at any event, emit the
+// beginning of a legal stream. A stream that was ended is legal as a whole, and
+// one that was cut anywhere can be ended by another process.
 func TestEmitterMakesLegalStreamsOnly(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		status := rapid.SampledFrom([]responses.Status{responses.StatusInProgress, responses.StatusQueued}).Draw(rt,

@@ -53,6 +53,11 @@ type Request struct {
 	Digest string
 }
 
+// HeaderModelToken is the header of a request that runs a turn; it carries the
+// token with which this turn may ask models through the host's gateway and call the
+// host's tools. It is used while the turn runs and kept nowhere.
+const HeaderModelToken = "Holon-Model-Token"
+
 // Defaults of the fields that are strings.
 const (
 	defaultTruncation  = "disabled"
@@ -108,8 +113,8 @@ type Limits struct {
 }
 
 // UnmarshalJSON reads the extension object. Unlike elsewhere in a request an
-// unknown key is an error: it is ours alone, so a key that is not known was
-// either misspelt or asks for something that would silently not happen.
+// unknown key is an error: the object is ours alone, so an unknown key is either
+// misspelt or asks for something that would silently not happen.
 func (h *Holon) UnmarshalJSON(data []byte) error {
 	type plain Holon // without this method
 	var keys map[string]json.RawMessage

@@ -22,7 +22,7 @@ func text(role responses.Role, s string) *responses.Message {
 		Content: []responses.Part{{Type: typ, Text: s}}}
 }
 
-// What clients really send is understood.
+// Requests as clients really send them are understood.
 func TestDecodeRequestInput(t *testing.T) {
 	user := func(s string) responses.Items {
 		m := text(responses.RoleUser, s)

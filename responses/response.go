@@ -237,7 +237,7 @@ func DecodeResponse(data []byte) (*Response, error) {
 		return nil, decodeError("", err)
 	}
 	if r.ID == "" || r.Object != "response" {
-		return nil, Invalid("object", CodeInvalidValue, "this is no response object")
+		return nil, Invalid("object", CodeInvalidValue, "the JSON is not a response object")
 	}
 	return &r, nil
 }

@@ -30,7 +30,7 @@ func Resume(events iter.Seq[Event], sink Sink) (*Emitter, error) {
 		e.seq++
 	}
 	if e.seq == 0 {
-		return nil, fmt.Errorf("resume stream: there is no event")
+		return nil, fmt.Errorf("resume stream: no event is stored")
 	}
 	if e.resp.Status.Terminal() {
 		e.err = ErrStreamEnded

@@ -48,7 +48,7 @@ func (t *Tool) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// ToolChoice says which tools the model may or must call. Mode is auto, none
+// ToolChoice restricts which tools the model may or must call. Mode is auto, none
 // or required; Name forces one function; Allowed limits calls to a list.
 type ToolChoice struct {
 	Mode    string
@@ -111,9 +111,9 @@ func (c *ToolChoice) UnmarshalJSON(data []byte) error {
 			*c = ToolChoice{Name: w.Name}
 			return nil
 		case "allowed_tools":
-			if n := len(w.Tools); n < 1 || n > MaxAllowedTools {
+			if n := len(w.Tools); n < 1 || n > maxAllowedTools {
 				return Invalid(param+".tools", CodeInvalidValue,
-					fmt.Sprintf("allowed_tools must list 1 to %d tools, this lists %d", MaxAllowedTools, n))
+					fmt.Sprintf("allowed_tools must list 1 to %d tools, this lists %d", maxAllowedTools, n))
 			}
 			c.Allowed = make([]string, len(w.Tools))
 			for i, t := range w.Tools {

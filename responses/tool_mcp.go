@@ -9,8 +9,8 @@ import (
 
 // Bounds of the tools of type mcp in a request.
 const (
-	MaxMCPTools   = 16 // of one request
-	MaxMCPHeaders = 32
+	maxMCPTools   = 16 // of one request
+	maxMCPHeaders = 32
 	maxMCPText    = 8 << 10 // characters of an address, a header or an authorization
 )
 
@@ -71,8 +71,8 @@ func decodeMCPTools(raws []json.RawMessage) (list []MCPTool, err error) {
 			continue // decodeTools has looked at it
 		}
 		path := fmt.Sprintf("tools[%d]", i)
-		if len(list) >= MaxMCPTools {
-			return nil, Invalid(path, CodeInvalidValue, fmt.Sprintf("there may be %d tools of type mcp", MaxMCPTools))
+		if len(list) >= maxMCPTools {
+			return nil, Invalid(path, CodeInvalidValue, fmt.Sprintf("there may be %d tools of type mcp", maxMCPTools))
 		}
 		tool, err := decodeMCPTool(path, raw)
 		if err != nil {
@@ -88,8 +88,8 @@ func decodeMCPTools(raws []json.RawMessage) (list []MCPTool, err error) {
 	return list, nil
 }
 
-// decodeMCPTool reads a tool of type mcp at path. What this server would have to
-// ignore, and is not harmless to ignore, is refused.
+// decodeMCPTool reads a tool of type mcp at path. It refuses keys that this server
+// does not implement and that would not be harmless to ignore.
 func decodeMCPTool(path string, raw json.RawMessage) (MCPTool, error) {
 	var w wireMCPTool
 	t := MCPTool{Param: path}
@@ -108,24 +108,24 @@ func decodeMCPTool(path string, raw json.RawMessage) (MCPTool, error) {
 	for _, text := range []struct {
 		param, value string
 		limit        int
-	}{{".server_label", t.Label, MaxShortName}, {".server_url", t.URL, maxMCPText},
+	}{{".server_label", t.Label, maxShortName}, {".server_url", t.URL, maxMCPText},
 		{".authorization", t.Authorization, maxMCPText}} {
 		if err := checkChars(path+text.param, text.value, text.limit); err != nil {
 			return t, err
 		}
 	}
-	if len(t.Headers) > MaxMCPHeaders {
+	if len(t.Headers) > maxMCPHeaders {
 		return t, Invalid(path+".headers", CodeInvalidValue,
-			fmt.Sprintf("there may be %d headers, here are %d", MaxMCPHeaders, len(t.Headers)))
+			fmt.Sprintf("there may be %d headers, here are %d", maxMCPHeaders, len(t.Headers)))
 	}
 	for name, value := range t.Headers {
-		if len(name) > MaxShortName || utf8.RuneCountInString(value) > maxMCPText {
+		if len(name) > maxShortName || utf8.RuneCountInString(value) > maxMCPText {
 			return t, Invalid(path+".headers", CodeInvalidValue, "a header is too long")
 		}
 	}
 	if !bytes.Equal(w.RequireApproval, requireNever) {
 		e := Invalid(path+".require_approval", CodeUnsupportedParameter,
-			"calls cannot wait for approval at this server, and without a word from the client they have to")
+			"this server does not wait for approval of calls, which is the default of require_approval")
 		e.Hint = `send "require_approval": "never", and allowed_tools for those that are harmless`
 		return t, e
 	}
@@ -150,14 +150,14 @@ func decodeAllowed(param string, raw json.RawMessage) ([]string, error) {
 		}
 		if filter.ReadOnly != nil {
 			return nil, Invalid(param+".read_only", CodeUnsupportedParameter,
-				"what a server says of its own tools is no filter; list the names in tool_names")
+				"a server's description of its own tools cannot be a filter; list the names in tool_names")
 		}
 		names = filter.Names
 	} else if err := json.Unmarshal(raw, &names); err != nil {
 		return nil, decodeError(param, err)
 	}
-	if n := len(names); n > MaxTools {
-		return nil, Invalid(param, CodeInvalidValue, fmt.Sprintf("it may list %d tools, and lists %d", MaxTools, n))
+	if n := len(names); n > maxTools {
+		return nil, Invalid(param, CodeInvalidValue, fmt.Sprintf("it may list %d tools, and lists %d", maxTools, n))
 	}
 	if names == nil {
 		names = []string{}
@@ -169,5 +169,5 @@ func decodeAllowed(param string, raw json.RawMessage) ([]string, error) {
 // not answer.
 func MCPUnavailable(param, message string) *Error {
 	return &Error{Type: TypeInvalidRequest, Code: CodeMCPUnavailable, Param: param, Message: message,
-		Hint: "look at the server, or send the request without it"}
+		Hint: "check the server, or send the request without it"}
 }

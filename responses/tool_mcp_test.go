@@ -26,7 +26,7 @@ func TestDecodeMCPTools(t *testing.T) {
 	if diff := cmp.Diff(want, r.MCP); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	// What a response repeats of its request has no secret.
+	// The parts of a request that a response repeats hold no secret.
 	echo, err := responses.NewResponse("resp_1", "m", 0, r).MarshalJSON()
 	if err != nil || strings.Contains(string(echo), `"z"`) || strings.Contains(string(echo), "https://x") {
 		t.Errorf("%s, %v", echo, err)

@@ -289,8 +289,8 @@ func logprob(m maker) any {
 	return w.Logprobs[0]
 }
 
-// What is encoded has no key that is not described and all that are described
-// as required; and what is described is there at times.
+// Encoded values have only described keys and all required ones, and every
+// described key occurs in some value.
 func TestEncodersDoWhatIsDescribed(t *testing.T) {
 	doc, all := strict(t), components(t)
 	for name, make := range wires() {

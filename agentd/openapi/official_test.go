@@ -40,7 +40,7 @@ var differs = map[string]string{
 	"ResponseOutputItemAddedStreamingEvent.item null":                 "an item event always has its item",
 	"ResponseOutputItemDoneStreamingEvent.item null":                  "an item event always has its item",
 	"ResponseOutputTextAnnotationAddedStreamingEvent.annotation null": "an annotation event always has its annotation",
-	"CompactionBody.created_by":                                       "nobody is named",
+	"CompactionBody.created_by":                                       "the creator is not recorded",
 	"ErrorPayload.headers":                                            "errors stand for no other server's",
 	"ErrorPayload.code null":                                          "always a string: a client loses the message otherwise",
 	"ErrorPayload.param null":                                         "always a string: a client loses the message otherwise",
@@ -63,7 +63,7 @@ var differs = map[string]string{
 	"WebSocketResponseCreateEvent.background string":     "as above",
 }
 
-// subset collects in what the official schema has and ours has not.
+// subset collects what the official schema has and ours lacks.
 type subset struct {
 	official, ours map[string]any
 	used           map[string]bool
@@ -341,7 +341,7 @@ func TestTheComparisonBites(t *testing.T) {
 		}
 		s = &subset{used: map[string]bool{}}
 		if s.compare("x", test.theirs, test.theirs, test.request); len(s.missing) != 0 {
-			t.Errorf("%s: a schema is no subset of itself: %v", name, s.missing)
+			t.Errorf("%s: a schema is not a subset of itself: %v", name, s.missing)
 		}
 	}
 }

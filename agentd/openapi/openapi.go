@@ -7,24 +7,23 @@ package openapi
 import (
 	_ "embed"
 	"encoding/json"
-	"strconv"
+	"fmt"
 	"strings"
 )
 
 //go:embed openapi.json
 var document string
 
-// What stands in the file for what a server is configured with.
+// Values in the file that stand for those of a server.
 const (
 	anyVersion = `"0.0.0"`
 	anyOutput  = `"default": 8000, "minimum": 1, "maximum": 64000`
 )
 
-// Document returns the document of a server of this version, whose tools show
-// outputTokens of their output unless they are asked for more, and at most
-// maxTokens.
+// Document returns the document of a server of this version. Its tools show
+// outputTokens of their output by default, and at most maxTokens.
 func Document(version string, outputTokens, maxTokens int) []byte {
 	name, _ := json.Marshal(version) // a string can be encoded
-	return []byte(strings.NewReplacer(anyVersion, string(name), anyOutput,
-		`"default": `+strconv.Itoa(outputTokens)+`, "minimum": 1, "maximum": `+strconv.Itoa(maxTokens)).Replace(document))
+	output := fmt.Sprintf(`"default": %d, "minimum": 1, "maximum": %d`, outputTokens, maxTokens)
+	return []byte(strings.NewReplacer(anyVersion, string(name), anyOutput, output).Replace(document))
 }

@@ -43,7 +43,7 @@ func agree(doc interface {
 	return data, refused, invalid, (refused == nil) == (invalid == nil)
 }
 
-// All that a request of ours can say is described.
+// Every key that our own requests can have is described.
 func TestEncodedRequestsAreDescribed(t *testing.T) {
 	req := &responses.Request{Model: "m", Input: responses.Items{responses.UserMessage("hi")},
 		PreviousResponseID: "resp_1", Instructions: new("i"), Include: []string{responses.IncludeReasoning},
@@ -80,8 +80,8 @@ func TestEncodedRequestsAreDescribed(t *testing.T) {
 	}
 }
 
-// What the schema of a request lets pass is decoded, and what it does not is
-// refused: a random body that fits, and the same with one value changed.
+// The decoder takes a body exactly if the schema of a request does: a random body
+// that fits, and the same with one value changed.
 func TestDecoderAndSchemaAgree(t *testing.T) {
 	doc, schemas := lax(t), components(t)
 	odd := []any{gone, nil, true, 0, -1, 21, 0.5, "", "x", "a b", "message", "function", "function_call",

@@ -1,5 +1,5 @@
 // Package client calls a server of the Open Responses protocol, and the
-// endpoints that agentd has beside it, over a Unix socket or a URL.
+// endpoints that agentd adds to it, over a Unix socket or a URL.
 //
 // Every call ends with a reason. An answer with an error envelope becomes the
 // *responses.Error it was on the server; a server that cannot be reached becomes
@@ -38,7 +38,7 @@ const (
 	maxFact     = 256 << 10             // a runtime event
 )
 
-// DecodeEvent reads an event that a server wrote who is not trusted.
+// DecodeEvent reads an event of a server that is not trusted.
 func DecodeEvent(data []byte) (responses.Event, error) {
 	if err := responses.CheckShape(data); err != nil {
 		return responses.Event{}, err
@@ -63,7 +63,7 @@ func New(baseURL string, hc *http.Client) (*Client, error) {
 	u, err := url.Parse(baseURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, responses.Invalid("base_url", responses.CodeInvalidValue,
-			fmt.Sprintf("%.200q is no base URL; give one like http://127.0.0.1:8080/v1", baseURL))
+			fmt.Sprintf("%.200q is not a base URL; give one like http://127.0.0.1:8080/v1", baseURL))
 	}
 	if hc == nil {
 		hc = http.DefaultClient
@@ -93,8 +93,8 @@ func (c *Client) WithModelToken(token string) *Client {
 	return &d
 }
 
-// WithFraming returns a copy of c that asks for streams in framing f. Whatever
-// is asked, the answer's content type decides how it is read.
+// WithFraming returns a copy of c that asks for streams in framing f. The
+// content type of the answer decides how it is read.
 func (c *Client) WithFraming(f stream.Framing) *Client {
 	d := *c
 	d.accept = f
@@ -153,11 +153,11 @@ func (c *Client) Turn(ctx context.Context, turnID string) (*turns.Record, error)
 	return rec, nil
 }
 
-// Input tells the model something while the turn runs, and says how the message
-// stands. id is the caller's: with the same text it may be sent again, for an
-// answer that was lost. A turn that takes nothing any more is an error with the
-// code turn_ended, also for a message that it accepted and never told the model;
-// the id of another text is input_conflict.
+// Input sends the model a message while the turn runs and returns the state of
+// that message. The caller chooses id; a message whose answer was lost may be sent
+// again with the same id and text. A turn that accepts no more messages is an error
+// with the code turn_ended, also for a message that it accepted and never passed to
+// the model; an id that was used for another text is input_conflict.
 func (c *Client) Input(ctx context.Context, turnID, id, text string) (turns.Input, error) {
 	said := turns.NewInput{ID: id, Text: text}
 	if err := responses.CheckID("turn_id", turnID); err != nil {
@@ -253,7 +253,7 @@ func (c *Client) read(ctx context.Context, resp *http.Response, limit int64) ([]
 	return body, nil
 }
 
-// failure turns an answer that is no success into the error it carries.
+// failure turns an error answer into the error that it carries.
 func (c *Client) failure(ctx context.Context, resp *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxError))
 	if err != nil {
@@ -287,14 +287,14 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
-// badAnswer is an answer that came whole and makes no sense.
+// badAnswer is the error for an answer that arrived whole and cannot be understood.
 func (c *Client) badAnswer(what string, cause error) error {
 	return &responses.Error{Type: responses.TypeServerError, Code: responses.CodeServerError,
 		Message: fmt.Sprintf("%s at %s gave an answer that cannot be read: %v", what, c.where, cause),
 		Hint:    "check that both sides have the same version", Cause: cause}
 }
 
-// broken is a request that was not answered whole.
+// broken is the error for a request whose answer did not arrive whole.
 func (c *Client) broken(ctx context.Context, what string, cause error) error {
 	if err := ctx.Err(); err != nil {
 		if why := context.Cause(ctx); why != err {

@@ -425,7 +425,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// A link in the socket's place leads nowhere, whoever answers at its end.
+// A symbolic link in place of the socket is refused, even if a server answers at its end.
 func TestSocketIsNoLink(t *testing.T) {
 	dir, err := os.MkdirTemp("", "client")
 	if err != nil {

@@ -17,8 +17,8 @@ const FromStart int64 = -1
 
 // Replay yields the events of a stored response whose sequence number exceeds
 // after, as they were sent the first time, then those to come. It ends as
-// Stream does, except that after the number of the terminal event, or one
-// beyond, there is nothing to yield and no error.
+// Stream does, except that when after is the number of the terminal event, or
+// greater, it yields nothing and no error.
 func (c *Client) Replay(ctx context.Context, id string, after int64) iter.Seq2[responses.Event, error] {
 	return func(yield func(responses.Event, error) bool) {
 		if err := responses.CheckID("response_id", id); err != nil {
@@ -42,22 +42,22 @@ func (c *Client) Replay(ctx context.Context, id string, after int64) iter.Seq2[r
 	}
 }
 
-// maxResumes bounds how often Follow takes up a stream that brings nothing new.
+// maxResumes bounds how often Follow resumes a stream that brings nothing new.
 const maxResumes = 3
 
-// Follow runs a turn like Stream, and when the connection breaks in between it
-// takes the stream up where it was left. The response must be stored.
+// Follow runs a turn like Stream and resumes the stream when the connection
+// breaks. The response must be stored.
 func (c *Client) Follow(ctx context.Context, req *responses.Request) iter.Seq2[responses.Event, error] {
 	return c.resuming(ctx, "", FromStart, c.Stream(ctx, req))
 }
 
-// Rejoin is Replay that takes the stream up again when the connection breaks.
+// Rejoin is Replay that resumes the stream when the connection breaks.
 func (c *Client) Rejoin(ctx context.Context, id string, after int64) iter.Seq2[responses.Event, error] {
 	return c.resuming(ctx, id, after, c.Replay(ctx, id, after))
 }
 
-// resuming yields events, and when they break off, those that follow. id is the
-// response's, "" until an event tells it; last is the number of the last event.
+// resuming yields events and resumes them when they break off. id is the id of the
+// response, "" until an event carries it; last is the number of the last event.
 func (c *Client) resuming(ctx context.Context, id string, last int64,
 	events iter.Seq2[responses.Event, error]) iter.Seq2[responses.Event, error] {
 	return func(yield func(responses.Event, error) bool) {

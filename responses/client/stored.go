@@ -12,8 +12,8 @@ import (
 	"holon/responses"
 )
 
-// Background begins a turn and returns its response at once, as it then stands:
-// queued or in progress as a rule. Poll it with GetResponse, follow it with
+// Background begins a turn and returns its response at once, usually queued or in
+// progress. Poll it with GetResponse, follow it with
 // Replay, end it with Cancel. req.Stream and req.Background are ignored.
 func (c *Client) Background(ctx context.Context, req *responses.Request) (*responses.Response, error) {
 	detached := *req
@@ -25,8 +25,8 @@ func (c *Client) Background(ctx context.Context, req *responses.Request) (*respo
 	return c.response(ctx, http.MethodPost, "/responses", data)
 }
 
-// GetResponse fetches a stored response in whatever state it is. While its turn
-// runs, its output holds the items that are closed.
+// GetResponse fetches a stored response in its current state. While its turn runs,
+// its output holds the items that are closed.
 func (c *Client) GetResponse(ctx context.Context, id string) (*responses.Response, error) {
 	return c.responseOf(ctx, http.MethodGet, id, "", nil)
 }
@@ -84,7 +84,7 @@ type ItemList struct {
 	HasMore         bool
 }
 
-// InputItems lists what the request of a stored response said.
+// InputItems lists the input items of a stored response.
 func (c *Client) InputItems(ctx context.Context, id string, page ItemPage) (*ItemList, error) {
 	if err := responses.CheckID("response_id", id); err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func decodeItemList(answer []byte) (*ItemList, error) {
 		return nil, err
 	}
 	if w.Object != "list" {
-		return nil, errors.New("it is no list")
+		return nil, errors.New("it is not a list")
 	}
 	list := &ItemList{FirstID: w.FirstID, LastID: w.LastID, HasMore: w.HasMore}
 	for i, raw := range w.Data {
@@ -156,7 +156,7 @@ type Model struct {
 	OwnedBy string `json:"owned_by"`
 }
 
-// Models lists the models that the server knows beforehand, its default first.
+// Models lists the models that the server announces, its default first.
 func (c *Client) Models(ctx context.Context) ([]Model, error) {
 	answer, err := c.json(ctx, http.MethodGet, "/models", nil, MaxResponse)
 	if err != nil {
@@ -170,7 +170,7 @@ func (c *Client) Models(ctx context.Context) ([]Model, error) {
 		return nil, c.badAnswer("GET /models", err)
 	}
 	if w.Object != "list" {
-		return nil, c.badAnswer("GET /models", errors.New("it is no list"))
+		return nil, c.badAnswer("GET /models", errors.New("it is not a list"))
 	}
 	return w.Data, nil
 }

@@ -80,7 +80,7 @@ func TestFollowGivesUp(t *testing.T) {
 	}
 }
 
-// What comes back is not trusted.
+// Answers are not trusted.
 func TestHostileAnswers(t *testing.T) {
 	for _, body := range []string{`{}`, `[]`, `{"object":"list","data":[5]}`,
 		`{"object":"list","data":[{"type":"message"}]}`, `{"object":"list","data":{}}`, strings.Repeat(`{"a":`, 20000),

@@ -436,7 +436,7 @@ func FuzzChecker(f *testing.F) {
 		if conform.CheckStream(bytes.NewReader(data), framing) != nil {
 			return
 		}
-		// What conforms must be readable, whole, by the real reader.
+		// The real decoder must read a conforming stream to its end.
 		n := 0
 		for ev, err := range stream.Events(bytes.NewReader(data), framing) {
 			if err != nil {

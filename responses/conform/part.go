@@ -20,8 +20,8 @@ var partEvents = map[string]struct{ typ, verb string }{
 	"reasoning_summary_text.done":  {"summary_text", "done"},
 }
 
-// partEvent checks an event within a part of the open item, and refuses what
-// is no event at all.
+// partEvent checks an event within a part of the open item, and refuses unknown
+// types.
 func (c *Checker) partEvent(ev *event, name string) {
 	what, ok := partEvents[name]
 	switch {

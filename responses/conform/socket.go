@@ -161,7 +161,7 @@ func (t turn) errorCode() string {
 			Code string `json:"code"`
 		} `json:"error"`
 	}
-	_ = json.Unmarshal(t.response, &r) // then there is no code
+	_ = json.Unmarshal(t.response, &r) // without one, the code stays empty
 	return r.Error.Code
 }
 

@@ -13,7 +13,7 @@ func socketCases() []Case {
 		{"sockets/grammar", Protocol, "the frames of a turn are the events of a legal stream, with numbers from 0 in each", socketGrammar},
 		{"sockets/forbidden fields", Protocol,
 			"stream, stream_options and background are refused even when they are null", socketForbidden},
-		{"sockets/bad frames", Protocol, "what is no response.create is refused, and the connection goes on",
+		{"sockets/bad frames", Protocol, "a message other than response.create is refused, and the connection goes on",
 			socketBadFrames},
 		{"sockets/stored", Protocol, "a response that was stored over HTTP is continued on a WebSocket, and the " +
 			"other way round", socketStored},
@@ -104,7 +104,7 @@ func socketTools(ctx context.Context, s *Suite) error {
 		}
 		call := first.first("function_call")
 		if call == nil {
-			return errors.New("there is no call")
+			return errors.New("the response has no call")
 		}
 		output := []any{map[string]any{"type": "function_call_output", "call_id": call["call_id"],
 			"output": "It rains."}}

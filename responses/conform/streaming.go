@@ -30,7 +30,7 @@ func streaming() []Case {
 			if err != nil {
 				return err
 			}
-			return errors.Join(expect(r.first("function_call") != nil, "there is no function_call"),
+			return errors.Join(expect(r.first("function_call") != nil, "the stream has no function_call"),
 				expect(bytes.Contains(bytes.Join(events, nil), []byte(`"response.function_call_arguments.done"`)),
 					"there are no arguments"))
 		}},

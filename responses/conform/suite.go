@@ -79,8 +79,8 @@ type Suite struct {
 func New(t Target) *Suite {
 	t.BaseURL = strings.TrimRight(t.BaseURL, "/")
 	t.Token = cmp.Or(t.Token, "conformance")
-	// What arrives together is read together, as the official runner does: its
-	// reader depends on it.
+	// Bytes that arrive together are read together, as by the official runner,
+	// whose reader depends on it.
 	transport := &http.Transport{ReadBufferSize: 1 << 20, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute}
 	if t.Socket != "" {
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -93,7 +93,7 @@ func New(t Target) *Suite {
 // Close drops the connections.
 func (s *Suite) Close() { s.transport.CloseIdleConnections() }
 
-// Check runs one case. The error says all that is wrong.
+// Check runs one case. The error lists everything that is wrong.
 func (s *Suite) Check(ctx context.Context, c Case) error { return c.run(ctx, s) }
 
 // All starts all cases at once, as the official runner does, and returns their

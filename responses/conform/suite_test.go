@@ -87,7 +87,7 @@ func (s *server) check(req *responses.Request) error {
 			calls[item.CallID] = true
 		case *responses.FunctionCallOutput:
 			if !calls[item.CallID] {
-				return responses.Invalid("input", responses.CodeCallNotFound, "there is no such call")
+				return responses.Invalid("input", responses.CodeCallNotFound, "the call is unknown")
 			}
 		}
 	}

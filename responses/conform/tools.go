@@ -36,7 +36,7 @@ func toolCases() []Case {
 			func(ctx context.Context, s *Suite) error {
 				return called(ctx, s, `"required"`, "get_weather")
 			}},
-		{"tools/choice function", Protocol, "a chosen function is called, or there is no success",
+		{"tools/choice function", Protocol, "a chosen function is called, or the turn does not succeed",
 			func(ctx context.Context, s *Suite) error {
 				return called(ctx, s, `{"type":"function","name":"get_time"}`, "get_time")
 			}},
@@ -61,7 +61,7 @@ func (s *Suite) callWeather(ctx context.Context, extra string) (r resource, call
 	}
 	call := r.first("function_call")
 	callID, _ = call["call_id"].(string)
-	return r, callID, errors.Join(expect(callID != "", "there is no call: %v", r["output"]),
+	return r, callID, errors.Join(expect(callID != "", "the response has no call: %v", r["output"]),
 		expect(call["name"] == "get_weather", "the call is of %v", call["name"]))
 }
 

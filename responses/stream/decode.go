@@ -92,16 +92,16 @@ func (d *Decoder) Events() iter.Seq2[[]byte, error] {
 	}
 }
 
-// Data returns the data of server-sent events of whatever protocol, [DONE]
+// Data returns the data of server-sent events of any protocol, [DONE]
 // included, until the reader ends. Each slice is only valid until the next
 // iteration. The error ends the sequence and comes with no data: ErrTooLarge or
 // the reader's. It can be iterated once, instead of Events.
 func (d *Decoder) Data() iter.Seq2[[]byte, error] { return d.sseData() }
 
-// ends reports whether nothing but the end may follow the event.
+// ends reports whether the event is the last one of a stream.
 func ends(data []byte) bool {
 	t := responses.EventType(data)
-	if t == "" { // an encoder of others, which put the type elsewhere
+	if t == "" { // another encoder, which put the type elsewhere
 		if !mayEnd(data) {
 			return false
 		}
@@ -117,8 +117,8 @@ func ends(data []byte) bool {
 }
 
 // mayEnd reports whether data could have the type of an event that ends a
-// stream. It saves most events a decoding: of a text with many deltas that was
-// a third of all that is done with them.
+// stream. Most events need no decoding then, which was a third of the work on a
+// text with many deltas.
 func mayEnd(data []byte) bool {
 	for _, t := range endings {
 		if bytes.Contains(data, t) {
@@ -194,7 +194,7 @@ func (d *Decoder) parsedData(block []byte, first bool) (data []byte, err error) 
 }
 
 // Lines yields the lines of a stream of NDJSON without their line ends, LF or
-// CRLF, skipping empty ones, whatever they hold. A line is only valid until the
+// CRLF, and skips empty ones. It does not look into them. A line is only valid until the
 // next iteration and ErrTooLarge beyond the bound. A last line without a line end
 // is yielded when it is whole JSON, and is io.ErrUnexpectedEOF otherwise. It can be
 // iterated once, instead of Events.

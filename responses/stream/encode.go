@@ -59,7 +59,7 @@ func FramingOf(contentType string) (Framing, error) {
 			return NDJSON, nil
 		}
 	}
-	return 0, fmt.Errorf("content type %.80q is no event stream: want %s or %s", contentType, TypeSSE, TypeNDJSON)
+	return 0, fmt.Errorf("content type %.80q is not an event stream: want %s or %s", contentType, TypeSSE, TypeNDJSON)
 }
 
 // Accepted returns the framing that the Accept header of a streaming request
@@ -99,7 +99,7 @@ func (f Framing) Append(dst, lines []byte) []byte {
 // NDJSON.
 func (f Framing) AppendEnd(dst []byte) []byte {
 	if f == SSE {
-		return AppendDone(dst)
+		return appendDone(dst)
 	}
 	return dst
 }
@@ -147,5 +147,5 @@ func appendSplit(dst, line []byte) []byte {
 	return b.Bytes()
 }
 
-// AppendDone appends the literal end of an SSE stream.
-func AppendDone(dst []byte) []byte { return append(dst, "data: [DONE]\n\n"...) }
+// appendDone appends the literal end of an SSE stream.
+func appendDone(dst []byte) []byte { return append(dst, "data: [DONE]\n\n"...) }

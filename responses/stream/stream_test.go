@@ -258,7 +258,7 @@ func TestNegotiation(t *testing.T) {
 	}
 }
 
-// Events must not depend on how the bytes arrive, whatever they are, and agree
+// Events must not depend on how arbitrary bytes are split on arrival, and agree
 // with go-sse on what the whole events are.
 func FuzzEvents(f *testing.F) {
 	for _, s := range []string{sseOf(created, delta, completed), "data: a\r\n\r\ndata: b\r\rdata",

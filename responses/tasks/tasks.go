@@ -29,8 +29,8 @@ const (
 	Completed  Status = "completed"  // the command ended with exit status 0
 	Failed     Status = "failed"     // it ended with another status, by a signal or at its time limit
 	Cancelled  Status = "cancelled"  // it was stopped
-	// Interrupted is a task whose end nobody saw: the runtime that watched it is
-	// gone, and the task is lost with it.
+	// Interrupted is a task whose end was not observed: the runtime that watched it
+	// is gone, and the task was lost with it.
 	Interrupted Status = "interrupted"
 )
 
@@ -148,7 +148,7 @@ type Output struct {
 	Summary         string     `json:"summary"`
 	OutputPreview   string     `json:"output_preview"` // one stream, or both under their names
 	OutputTruncated bool       `json:"output_truncated"`
-	OutputBytes     int64      `json:"output_bytes"` // printed so far, whatever is shown
+	OutputBytes     int64      `json:"output_bytes"` // printed so far, shown or not
 	Artifacts       []Artifact `json:"artifacts"`
 	OutputArtifact  *int       `json:"output_artifact,omitempty"` // the file with all of the output
 	StdoutArtifact  *int       `json:"stdout_artifact,omitempty"` // where there are two

@@ -13,7 +13,7 @@ import (
 // The page that describes these files shows a real record, and names every
 // key and every class there is.
 func TestDocumentation(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "turn.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "turn.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +23,7 @@ func TestDocumentation(t *testing.T) {
 		t.Fatal("the page has no example")
 	}
 	if _, err := turns.DecodeRecord([]byte(example)); err != nil {
-		t.Errorf("the example is no record: %v", err)
+		t.Errorf("the example is not a record: %v", err)
 	}
 	names := []string{"sequence", "event_id", "runtime_id", "thread_id", "process_id", "model_request_id"}
 	for _, v := range []any{finished(), turns.Artifact{}, turns.ToolCalls{}} {

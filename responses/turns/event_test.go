@@ -93,7 +93,7 @@ func TestRuntimeEventsGolden(t *testing.T) {
 	golden(t, "runtime-events.json", all.Bytes())
 }
 
-// Whatever texts a model, tool or provider delivers, a payload stays small and
+// A payload with any texts of a model, tool or provider stays small and
 // says what it can.
 func TestPayloadsAreBounded(t *testing.T) {
 	for _, text := range []string{strings.Repeat("x", 1<<20), strings.Repeat("\x01", 1<<20),

@@ -36,7 +36,7 @@ func (n NewInput) Check() error {
 	switch {
 	case strings.TrimSpace(n.Text) == "":
 		return responses.Invalid("text", responses.CodeMissingParameter,
-			"there is no text; say what the model is to be told")
+			"the text is empty; give the message for the model")
 	case len(n.Text) > MaxInputText:
 		return responses.Invalid("text", responses.CodeInvalidValue,
 			fmt.Sprintf("the text has %d bytes and may have %d", len(n.Text), MaxInputText))

@@ -22,7 +22,7 @@ type EgressDecision struct {
 	Verdict  string `json:"verdict"`   // allowed, denied
 	Reason   string `json:"reason"`    // a code
 	Scheme   string `json:"scheme"`    // https, http; empty when the request could not be read
-	Host     string `json:"host"`      // as it was compared, or as it was sent when it is no host
+	Host     string `json:"host"`      // as it was compared, or as it was sent when it is not a host
 	Port     int    `json:"port"`      // 0 when there is none
 	Address  string `json:"address,omitempty"`
 	Detail   string `json:"detail,omitempty"` // for a person

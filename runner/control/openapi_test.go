@@ -63,7 +63,7 @@ func does[Q, A any]() [2]reflect.Type {
 	return [2]reflect.Type{reflect.TypeFor[Q](), reflect.TypeFor[A]()}
 }
 
-// What is documented of bodies is what their Go types say.
+// The document describes the Go types of all bodies.
 func TestTypesAreThoseOfTheDocument(t *testing.T) {
 	doc := document(t)
 	c := comparison{t, make(map[string]bool)}

@@ -20,9 +20,8 @@ import (
 	"holon/responses/stream"
 )
 
-// Whatever a model does and whenever a client cancels: the stream is legal, it
-// is what lies on disk and what is replayed, and its deltas give the final
-// response.
+// Any answers of a model, cancelled at any time, give a legal stream. The same
+// stream is on disk and replayed, and its deltas give the final response.
 func TestDeltasGiveTheResponse(t *testing.T) {
 	s := serve(t)
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -122,7 +121,7 @@ type caller struct {
 	ctx  context.Context // of the test
 }
 
-// do sends a request; whoever calls it closes the answer.
+// do sends a request; the caller closes the answer.
 func (c *caller) do(method, path, body string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(c.ctx, method, "http://agentd/v1/responses"+path, strings.NewReader(body))
 	if err != nil {

@@ -91,7 +91,7 @@ func choose(kind, filter string) ([]conform.Case, error) {
 		ids := strings.Split(filter, ",")
 		for _, id := range ids {
 			if !slices.ContainsFunc(cases, func(c conform.Case) bool { return c.ID == id }) {
-				return nil, fmt.Errorf("there is no case %q; --list shows them", id)
+				return nil, fmt.Errorf("case %q is unknown; --list shows them", id)
 			}
 		}
 		cases = slices.DeleteFunc(cases, func(c conform.Case) bool { return !slices.Contains(ids, c.ID) })

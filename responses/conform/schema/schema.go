@@ -21,7 +21,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Document is a loaded OpenAPI document. What is compiled of it is kept: that
+// Document is a loaded OpenAPI document. Compiled schemas are kept: compiling
 // takes many times as long as validating. It is safe for concurrent use.
 type Document struct {
 	events map[string]string // components by the event type that they fix

@@ -220,7 +220,7 @@ func parallelTools(ctx context.Context, c *sdk) error {
 	return want("text", second.OutputText(), "The weather: call_rome is sunny.")
 }
 
-// inside: what runs in the container is no business of the client.
+// inside: calls that run in the container do not concern the client.
 func inside(ctx context.Context, c *sdk) error {
 	f, err := collect(c.Responses.NewStreaming(ctx, c.ask("Test it.")))
 	if err != nil {

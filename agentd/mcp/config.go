@@ -184,16 +184,16 @@ func (s *Server) checkTransport(bad func(field, what, remedy string) error) erro
 			return bad("url", err.Error(), "write https://host/path")
 		}
 	}
+	return nil
+}
+
+// checkLimits checks the environment and the fields that bound the server.
+func (s *Server) checkLimits(bad func(field, what, remedy string) error) error {
 	for key, value := range s.Env {
 		if key == "" || strings.ContainsAny(key, "=\x00") || strings.ContainsRune(value, 0) {
 			return bad("env", fmt.Sprintf("%.40q cannot be a variable", key), "use plain names and values")
 		}
 	}
-	return nil
-}
-
-// checkLimits checks the fields that bound what the server may do.
-func (s *Server) checkLimits(bad func(field, what, remedy string) error) error {
 	switch {
 	case len(s.AllowedTools) > maxAllowed:
 		return bad("allowed_tools", fmt.Sprintf("lists %d tools, and may list %d", len(s.AllowedTools), maxAllowed),

@@ -30,9 +30,9 @@ const scriptsDir = "scripts"
 // dir: by the path of a SKILL.md or of a file beneath scripts/, each once, in
 // the order in which the command names them. home is what ~ and $HOME mean.
 //
-// It compares paths and does not run a shell. What only a shell could find, a
-// variable, a pattern, a path with spaces, is no reference: a missed use costs a
-// note in the record, a wrong one would make it untrue.
+// It compares paths and does not run a shell. Text that only a shell could resolve
+// (a variable, a pattern, a path with spaces) is not a reference: a missed use
+// costs a note in the record, a wrong one would make the record untrue.
 func (c Catalog) Activated(command, dir, home string) []Activation {
 	byDir := make(map[string]Skill, len(c.Skills))
 	for _, skill := range c.Skills {

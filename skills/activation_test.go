@@ -73,7 +73,7 @@ func TestActivated(t *testing.T) {
 	}
 }
 
-// Whatever a command is, what it activates was discovered, and the same command
+// A command activates only skills that were discovered, and the same command
 // gives the same facts.
 func FuzzActivated(f *testing.F) {
 	for _, seed := range []string{"cat /s/a/SKILL.md", "cd /s && sh a/scripts/x", "~/a/SKILL.md", "$HOME/",

@@ -24,7 +24,7 @@ func Catalogue(skills []Skill) string {
 	for i, skill := range skills {
 		line := "- " + skill.Name + ": " + skill.Description + " (" + oneLine(skill.Path) + ")\n"
 		if b.Len()+len(line) > maxCatalogue {
-			fmt.Fprintf(&b, "- and %d more, which are not listed; they lie beside these\n", len(skills)-i)
+			fmt.Fprintf(&b, "- and %d more, which are not listed; they are in the same folders\n", len(skills)-i)
 			break
 		}
 		b.WriteString(line)

@@ -99,7 +99,7 @@ func decode(text []byte) (Front, *Problem) {
 	}
 	if len(name) > maxName || !namePattern.MatchString(name) {
 		return Front{}, &Problem{Code: CodeFrontMatter, Field: "name",
-			Message: fmt.Sprintf("%.80q is no name of a skill", name),
+			Message: fmt.Sprintf("%.80q is not the name of a skill", name),
 			Hint:    fmt.Sprintf("use at most %d letters, digits, '-', '_' or '.'", maxName)}
 	}
 	description, problem := field(document.Content[0], "description")

@@ -85,8 +85,8 @@ func (r Roots) DiscoverAgent() Catalog {
 	return c.With(first(ScopeAgent, agent))
 }
 
-// DiscoverWorkspace finds the skills of the working tree. Nothing outside the
-// tree is read, whatever links lie in it.
+// DiscoverWorkspace finds the skills of the working tree. It reads nothing outside
+// the tree, even through links.
 func (r Roots) DiscoverWorkspace() Catalog {
 	if r.Workspace == "" {
 		return Catalog{}
@@ -106,7 +106,7 @@ func (r Roots) DiscoverWorkspace() Catalog {
 		}
 		c := Catalog{Roots: []Root{{ScopeWorkspace, path}}}
 		if err != nil {
-			c.Problems = []Problem{{Code: CodeUnsafe, Path: path, Message: "it is no folder within the working tree",
+			c.Problems = []Problem{{Code: CodeUnsafe, Path: path, Message: "it is not a folder within the working tree",
 				Hint: "replace it by a folder, or remove it", Err: err}}
 			return c
 		}

@@ -110,8 +110,8 @@ func TestAgentSkillsAreLookedAtFirst(t *testing.T) {
 	}
 }
 
-// What a working tree links to outside of itself is neither read nor passed
-// over in favour of another folder.
+// A link out of the working tree is not followed, and does not make another folder
+// count instead.
 func TestWorkspaceStaysInTheTree(t *testing.T) {
 	for name, link := range map[string]func(t *testing.T, outside, tree string){
 		"folder": func(t *testing.T, outside, tree string) {

@@ -8,8 +8,8 @@
 //	---
 //	…
 //
-// The invariant: nothing outside the folder given is read, whatever links lie
-// in it, and what ends in a prompt is one bounded line a skill, never a body.
+// The invariant: nothing outside the folder given is read, even through links,
+// and a prompt gets one bounded line for each skill, never a body.
 // The result depends on the files alone: names are sorted.
 //
 // It promises nothing about files that change while they are read, and does not
@@ -92,7 +92,7 @@ func (p *Problem) Unwrap() error { return p.Err }
 
 // Discover returns the skills in the folders of root, sorted by name, and what
 // is wrong with the others. A root that does not exist has none. Hidden folders
-// and files beside the folders are no skills.
+// and plain files in the root are not skills.
 func Discover(root string) ([]Skill, []Problem) {
 	dir, err := roots.Open(root)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -206,13 +206,13 @@ func openProblem(dir *os.Root, name, path string, err error) *Problem {
 	case errors.Is(err, fs.ErrPermission):
 		return &Problem{Code: CodeUnreadable, Path: path, Message: "the file can't be read",
 			Hint: "look at its permissions", Err: err}
-	case errors.Is(err, syscall.ENOTDIR): // a link to a file beside the folders
+	case errors.Is(err, syscall.ENOTDIR): // a link to a plain file in the root
 		return &Problem{Code: CodeNoSkill, Path: path, Message: "it does not lie in a folder", Hint: "remove the link"}
 	case errors.Is(err, syscall.ENXIO):
 		return &Problem{Code: CodeUnsafe, Path: path, Message: "it is not a regular file",
 			Hint: "replace it by a text file"}
 	}
-	// What is left is the refusal of os.Root to leave dir.
+	// The only error left is the refusal of os.Root to leave dir.
 	return &Problem{Code: CodeUnsafe, Path: path, Message: "a link leads out of the folder",
 		Hint: "copy what it names into the folder", Err: err}
 }

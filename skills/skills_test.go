@@ -88,7 +88,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Whatever the file holds, what comes of it is safe to show and bounded.
+// The result of parsing any file is bounded and safe to show.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"---\nname: a\ndescription: b\n---\n", "---\nname: \"a\\u0000\"\ndescription: |\n  b\n  c\n---\n",
@@ -126,7 +126,7 @@ func TestDiscover(t *testing.T) {
 	addSkill(t, root, "alpha", "first")
 	addSkill(t, root, ".hidden", "not seen")
 	addSkill(t, outside, "outside", "must not be read")
-	write(t, filepath.Join(root, "README.md"), "a file beside")
+	write(t, filepath.Join(root, "README.md"), "a plain file")
 	write(t, filepath.Join(root, "empty", "notes.txt"), "no skill")
 	write(t, filepath.Join(root, "lower", "skill.md"), "wrong case")
 	write(t, filepath.Join(root, "renamed", "SKILL.md"), "---\nname: other\ndescription: b\n---\n")

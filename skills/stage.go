@@ -68,8 +68,8 @@ func Stage(ctx context.Context, sources []string, dst string) (staged []Skill, e
 	return staged, nil
 }
 
-// stageOne copies one skill beside and renames it, so that a skill is there
-// whole or not at all.
+// stageOne copies one skill under a temporary name and renames it, so that it is
+// complete or absent.
 func stageOne(ctx context.Context, source string, to *os.Root) (name string, err error) {
 	folder, err := filepath.Abs(source)
 	if err != nil {

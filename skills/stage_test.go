@@ -55,7 +55,7 @@ func TestStage(t *testing.T) {
 	if orig, _ := os.ReadFile(filepath.Join(from, "one", "SKILL.md")); err != nil || string(body) != string(orig) {
 		t.Errorf("copy = %q, %v", body, err)
 	}
-	// More can be staged beside what is there.
+	// More skills can be staged later.
 	addSkill(t, from, "three", "third")
 	if _, err := skills.Stage(t.Context(), []string{filepath.Join(from, "three")}, dst); err != nil {
 		t.Error(err)

@@ -18,7 +18,7 @@ import (
 	"holon/internal/durable"
 )
 
-// LockFile pins the digests of the skills that were installed beside it.
+// LockFile pins the digests of the skills installed in the same folder.
 const LockFile = "skills.lock.json"
 
 const (
@@ -54,7 +54,7 @@ type Installed struct {
 
 // Store is a folder of installed skills. Several processes may use it.
 //
-// A skill is there whole or not at all: it is copied beside, its digest is
+// A skill is complete or absent: it is copied under a temporary name, its digest is
 // written to LockFile, and then it is renamed into place. Where a crash or a
 // power cut leaves files that do not have the digest, they are not used until
 // the skill is installed again.
@@ -214,7 +214,7 @@ func (s Store) state(dir *os.Root, lock *lockFile, name string) Installed {
 // Remove removes an installed skill.
 func (s Store) Remove(name string) (err error) {
 	if !namePattern.MatchString(name) || len(name) > maxName {
-		return &Problem{Code: CodeNoSkill, Path: name, Field: "name", Message: "it is no name of a skill",
+		return &Problem{Code: CodeNoSkill, Path: name, Field: "name", Message: "it is not the name of a skill",
 			Hint: "see what is installed"}
 	}
 	to, unlock, err := s.open()

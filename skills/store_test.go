@@ -66,7 +66,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// What a crash can leave is repaired by installing again, and never used.
+// Files that a crash left are never used, and installing again repairs them.
 func TestStoreAfterACrash(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	for name, crash := range map[string]func(t *testing.T, dir string){

@@ -22,7 +22,7 @@ const (
 	commandTime   = 30 * time.Second
 	commandOutput = 64 << 10
 	commandErrors = 4 << 10
-	// leeway is how long before its end a key is no longer used: requests take time.
+	// leeway is how long before its expiry a key stops being used: requests take time.
 	leeway = 30 * time.Second
 )
 
@@ -88,7 +88,7 @@ func (c *command) run(ctx context.Context) (key gateway.Secret, expires time.Tim
 	out, complaints := &bounded{max: commandOutput, stop: cancel}, &bounded{max: commandErrors}
 	cmd := exec.CommandContext(ctx, path, c.argv[1:]...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = c.environ, out, complaints
-	// What it started must end with it, and must not hold its output open.
+	// Its children must end with it and must not hold its output open.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second

@@ -188,7 +188,7 @@ func alive(pid int) bool {
 	return err == nil && st.Running()
 }
 
-// Whatever a program prints, its key is one that can be sent, and no error shows it.
+// Any output of a program either gives a key that can be sent or an error that does not show it.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{secret, `{"api_key": "k", "expires_at": "2999-01-01T00:00:00Z"}`, "{", "a\nb", "\xff",
 		`{"api_key": "a b"}`} {
@@ -206,7 +206,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzDecode: whatever the file holds, an error shows nothing of it.
+// FuzzDecode checks that an error shows nothing of the file.
 func FuzzDecode(f *testing.F) {
 	f.Add(`{"profiles": {"a": {"api_key": "`)
 	f.Add(`{"profiles": {"a": {"api_key": 5}}}`)

@@ -1,9 +1,9 @@
 // Package credentials finds the keys of providers: in a variable, in the
 // credentials file, or by asking a program.
 //
-// The invariants: a key is in no error, no log and no argument of a program;
-// the file is read only while nobody but its owner can; looking at what there
-// is starts no program. A program is run without a shell, with few variables,
+// The invariants: errors, logs and arguments of programs never contain a key;
+// the file is read only while its owner alone may access it; listing the keys
+// starts no program. A program is run without a shell, with few variables,
 // for a bounded time and output.
 package credentials
 
@@ -71,7 +71,7 @@ func Mask(key gateway.Secret) string {
 type Keys struct {
 	Store   Store
 	Environ []string    // of this process
-	Secrets *redact.Set // learns every key that is found; nil for nobody
+	Secrets *redact.Set // gets every key that is found, for redaction; may be nil
 }
 
 // Where says where a key comes from.
@@ -152,8 +152,8 @@ func (k *Keys) variable(name string) string {
 	return value
 }
 
-// Source returns what gives the provider's key, nil when it wants none. That
-// there is no key is an error here, that a command gives none is one of its Key.
+// Source returns the source of the provider's key, nil when the provider needs none. A missing key is an
+// error of Source, a command that prints none is an error of its Key.
 func (k *Keys) Source(p settings.Provider) (Source, error) {
 	source, err := k.source(p)
 	if source == nil || err != nil || k.Secrets == nil {
@@ -190,8 +190,7 @@ func (k *Keys) source(p settings.Provider) (Source, error) {
 type Source interface {
 	// Key returns the key to use now.
 	Key(ctx context.Context) (gateway.Secret, error)
-	// Renew returns the key to use instead of one that was refused, that one
-	// where there is no other.
+	// Renew returns the key to use instead of one that was refused, or the refused one if it has no other.
 	Renew(ctx context.Context, refused gateway.Secret) (gateway.Secret, error)
 }
 

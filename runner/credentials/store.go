@@ -95,8 +95,9 @@ func (s Store) List() (list []Profile, err error) {
 // Set stores a key, in the place of one of the same name.
 func (s Store) Set(name string, key gateway.Secret, now time.Time) error {
 	if !providers.ValidName(name) {
-		return &Error{Code: CodeInvalidKey, Param: "NAME", Message: fmt.Sprintf("%.80q is no name of a profile", name),
-			Hint: "use the provider's name: lower-case letters, digits, _, - and ."}
+		return &Error{Code: CodeInvalidKey, Param: "NAME",
+			Message: fmt.Sprintf("%.80q is not the name of a profile", name),
+			Hint:    "use the provider's name: lower-case letters, digits, _, - and ."}
 	}
 	if err := Check(key); err != nil {
 		return err

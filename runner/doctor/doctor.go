@@ -2,9 +2,9 @@
 // the host, the engine and what it does to a container, keys and models.
 //
 // Each check is a small function that looks at the real thing and says what it
-// saw and, where that is not as it should be, the remedy. Checks that need one
-// another are in a lane, one after the other; lanes go side by side, and what
-// they say is reported in one order, whatever the order in which it came.
+// saw and, where something is wrong, the remedy. Checks that depend on one another
+// run in sequence, independent sequences run in parallel, and the results are
+// reported in a fixed order.
 //
 // The invariant: nothing is left behind. The doctor makes one directory in the
 // state home, with the sentinel that shows whether host and container share
@@ -96,7 +96,7 @@ func (d *Doctor) Examine(ctx context.Context, report func(Result)) bool {
 	for _, list := range results {
 		tell(<-list)
 	}
-	// what was made goes, whoever has had enough
+	// cleaning up must not end with the caller's context
 	finishing, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTime)
 	defer cancel()
 	if err := errors.Join(e.place.close(finishing), e.tidy()); err != nil {

@@ -238,7 +238,7 @@ func TestOtherVersion(t *testing.T) {
 	}
 }
 
-// What an engine does not enforce is named, unless it was accepted.
+// The doctor names each limit that the engine does not enforce, unless it was accepted.
 func TestWeakIsolation(t *testing.T) {
 	needsEngine(t)
 	d, _ := patient(t)

@@ -359,7 +359,7 @@ func (e *examination) checkClock(context.Context) []Result {
 	return one(seen("the same on both sides"))
 }
 
-// checkAgent starts a session as a run would, whose agentd has to answer on its
+// checkAgent starts a session as a run would; its agentd has to answer on its
 // socket.
 func (e *examination) checkAgent(ctx context.Context) []Result {
 	p := &e.place

@@ -53,7 +53,8 @@ func (e *examination) checkHome(context.Context) []Result {
 	mode := fs.FileMode(st.Mode).Perm()
 	switch {
 	case int(st.Uid) != os.Geteuid() && st.Uid != 0:
-		return one(seen("%s belongs to the user %d, who can change what runs leave", home.Dir(), st.Uid).but(Warning,
+		return one(seen("%s belongs to the user %d, and that user can change the results of runs", home.Dir(),
+			st.Uid).but(Warning,
 			"set HOLON_HOME to a directory of your own"))
 	case mode&0o002 != 0:
 		return one(seen("%s can be written to by others (mode %04o)", home.Dir(), mode).but(Failed,
@@ -65,7 +66,7 @@ func (e *examination) checkHome(context.Context) []Result {
 }
 
 // tidy removes the directories of the home that were not there before and are
-// empty: whatever is in one is somebody else's.
+// empty: their content would belong to another program.
 func (e *examination) tidy() error {
 	for _, dir := range slices.Backward(e.made) {
 		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) &&
@@ -160,7 +161,7 @@ func (e *examination) checkAgentd(context.Context) []Result {
 	}
 	f, err := elf.Open(path)
 	if err != nil {
-		return one(seen("%s is no program for Linux: %v", path, err).but(Failed,
+		return one(seen("%s is not a program for Linux: %v", path, err).but(Failed,
 			"set HOLON_AGENTD to an agentd that was built for Linux"))
 	}
 	defer f.Close()

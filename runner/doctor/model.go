@@ -72,11 +72,11 @@ func (e *examination) checkCredential(ref string) Result {
 // checkModels asks each model for a word, by the way that a run would.
 func (e *examination) checkModels(ctx context.Context) (list []Result) {
 	if e.Offline {
-		return skipped("nobody was asked (--offline)")
+		return skipped("no provider was asked (--offline)")
 	}
 	for _, ref := range e.Refs {
 		if name, _, _ := providers.SplitRef(ref); name == providers.Scripted {
-			list = append(list, seen("%s: there is nobody to ask", ref))
+			list = append(list, seen("%s: a scenario needs no provider", ref))
 			continue
 		}
 		if r := e.checkCredential(ref); r.Status == Failed {

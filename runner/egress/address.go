@@ -5,8 +5,8 @@ import (
 	"net/netip"
 )
 
-// addresses is the policy on addresses: what is not global unicast of the public
-// network is refused, whatever name led there.
+// addresses is the policy on addresses: any address that is not global unicast of
+// the public network is refused, regardless of the name that resolved to it.
 type addresses struct {
 	special []special
 	local   func() ([]net.Addr, error) // addresses of this machine
@@ -79,8 +79,8 @@ func translated(addr netip.Addr) (netip.Addr, bool) {
 	return netip.AddrFrom4([4]byte(b[12:])), true
 }
 
-// ours reports whether addr is of this machine, whose services are often open to
-// itself alone. What cannot be judged counts as ours.
+// ours reports whether addr is an address of this machine: many services there
+// trust local clients. If the addresses can't be listed, every address is ours.
 func (a *addresses) ours(addr netip.Addr) bool {
 	list, err := a.local()
 	if err != nil {

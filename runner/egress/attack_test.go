@@ -207,7 +207,7 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// What follows a request on its connection is not read, whomever it is for.
+// The proxy reads nothing that follows a request on the same connection, to any host.
 func TestPipelined(t *testing.T) {
 	const second = "GET http://other.example.org/second HTTP/1.1\r\nHost: other.example.org\r\n\r\n"
 	for name, first := range map[string]string{
@@ -276,8 +276,8 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// Connections beyond the bound wait, and those that say nothing cost nobody
-// anything: Close ends them all.
+// Connections beyond the limit wait. Silent connections don't block Close, which
+// ends them all.
 func TestManyConnections(t *testing.T) {
 	r := newRig(t, worldWide, "example.com")
 	for range 64 {
@@ -315,7 +315,7 @@ func TestCloseEndsTunnels(t *testing.T) {
 	}
 }
 
-// What cannot be recorded is refused.
+// A request that cannot be recorded is refused.
 func TestNotRecorded(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("there is no /dev/full")
@@ -341,7 +341,7 @@ func TestNotRecorded(t *testing.T) {
 		}
 	}
 	if err := server.Close(); err == nil {
-		t.Error("that nothing was recorded is no error")
+		t.Error("Close returned no error although nothing was recorded")
 	}
 	if len(n.dials()) > 0 {
 		t.Errorf("dialled %v", n.dials())
@@ -402,7 +402,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// A ledger that a killed process left is gone on with, whatever its last line is.
+// A ledger that a killed process left is continued, even after a torn last line.
 func TestLedgerGoesOn(t *testing.T) {
 	r := newRig(t, worldWide, "example.com")
 	r.say("GET http://evil.net/ HTTP/1.1\r\n\r\n")

@@ -9,8 +9,8 @@
 // of a host that is on the list, on port 443 within TLS for that host's name or
 // on port 80 as one well-formed request to that host; and the decision is on
 // the host's disk before that. The address that was checked is the one that is
-// dialled. What cannot be recorded is refused, and so is all that is not
-// understood. Answers are passed on, redirects too: who follows one asks again.
+// dialled. A request that cannot be recorded or understood is refused. Answers are passed on, redirects too:
+// who follows one asks again.
 //
 // It does not look into TLS: a host that is allowed sees what the agent sends to
 // it, and a server that serves several names can be asked for another one of
@@ -164,7 +164,7 @@ func (s *Server) serve(client net.Conn) {
 	x := &exchange{server: s, client: client, id: responses.NewID("egr_"), begun: time.Now()}
 	x.idle = time.AfterFunc(headTimeout, cancel)
 	defer x.idle.Stop()
-	// Whatever ends the exchange, its blocked reads and writes end with it.
+	// Blocked reads and writes end with the exchange, however it ends.
 	defer context.AfterFunc(ctx, x.cut)()
 	defer x.cut()
 	x.run(ctx)

@@ -150,8 +150,8 @@ func (x *exchange) answer(status int, reason, message string) {
 		"charset=utf-8\r\nX-Holon-Egress: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 		status, reason, reason, len(body), body)
 	if half, ok := x.client.(interface{ CloseWrite() error }); ok && err == nil && half.CloseWrite() == nil {
-		// What the client still sends is taken for a moment: closing before would
-		// take the answer from it.
+		// Read what the client still sends for a moment: closing at once would
+		// reset the connection before the client has read the answer.
 		_, _ = io.CopyN(io.Discard, x.client, maxLinger)
 	}
 }

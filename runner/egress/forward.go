@@ -14,9 +14,9 @@ import (
 
 const maxAnswerHeader = 256 << 10
 
-// forward sends one plain request and passes its answer on. The request is made
-// anew from what was understood of it, and its connection serves nothing else, so
-// the host reads one request, whatever else the container has sent.
+// forward sends one plain request and passes its answer on. The request is built
+// from the parsed one, and its connection serves no other, so the host reads
+// exactly one request even if the container sent more.
 func (x *exchange) forward(ctx context.Context, in *bufio.Reader, h head, t target, addrs []netip.Addr) (at netip.Addr,
 	err error) {
 	from, err := http.ReadRequest(in)

@@ -67,7 +67,7 @@ func parseHead(raw string) (h head, err error) {
 	for _, line := range lines[1:] {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok || !isToken(name) {
-			return head{}, fmt.Errorf("%.40q is no header field", line)
+			return head{}, fmt.Errorf("%.40q is not a header field", line)
 		}
 		name, value = strings.ToLower(name), strings.Trim(value, " \t")
 		switch name {
@@ -91,7 +91,7 @@ func (h *head) framed(fields map[string]string) error {
 	case hasLength && hasCoding:
 		return errors.New("both a length and a transfer coding")
 	case hasLength && (length == "" || len(length) > 18 || strings.Trim(length, "0123456789") != ""):
-		return fmt.Errorf("%.40q is no length", length)
+		return fmt.Errorf("%.40q is not a length", length)
 	case hasCoding && !strings.EqualFold(coding, "chunked"):
 		return fmt.Errorf("the transfer coding %.40q is not chunked", coding)
 	case hasCoding && h.version == "HTTP/1.0":

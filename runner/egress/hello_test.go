@@ -16,7 +16,7 @@ import (
 func helloOf(t testing.TB, config *tls.Config) []byte {
 	t.Helper()
 	spoken := &mute{}
-	_ = tls.Client(spoken, config).Handshake() // nobody answers
+	_ = tls.Client(spoken, config).Handshake() // no server answers
 	if spoken.Len() == 0 {
 		t.Fatal("the client said nothing")
 	}
@@ -122,8 +122,8 @@ func hiding(t testing.TB, outer string) *tls.Config {
 		MinVersion: tls.VersionTLS13}
 }
 
-// Whatever a tunnel begins with, it is passed on as it is or not at all, and no
-// more is read than the bound.
+// The beginning of a tunnel is passed on unchanged or not at all, and not more
+// than the limit is read.
 func FuzzHello(f *testing.F) {
 	hello := helloOf(f, &tls.Config{ServerName: "www.example.com"})
 	f.Add(hello)

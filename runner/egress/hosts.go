@@ -70,7 +70,7 @@ func parseEntry(s string, below bool) (string, error) {
 	}
 	ascii, err := profile().ToASCII(s)
 	if err != nil && !isASCII(s) {
-		return "", errors.New("is no name that DNS can have")
+		return "", errors.New("is not a name that DNS can have")
 	}
 	if err != nil {
 		ascii = s // whose fault parseName names
@@ -110,7 +110,7 @@ func (h *hosts) allows(host string) bool {
 
 // parseName normalises a host name as a client sends it: ASCII letters, digits
 // and hyphens, in lower case, without the dot that may end it, A-labels as they
-// are if they are valid. Whatever some program could read as an address is none.
+// are if they are valid. A name that a program could read as an address is refused.
 func parseName(s string) (string, error) {
 	s = strings.TrimSuffix(s, ".")
 	if s == "" || len(s) > maxName {

@@ -104,8 +104,8 @@ func TestAllows(t *testing.T) {
 	}
 }
 
-// Whatever is asked for, what is allowed is byte for byte on the list or below an
-// entry of it, and reading it again changes nothing.
+// An allowed name is on the list byte for byte, or below an entry of it, and
+// parsing it again does not change it.
 func FuzzAllows(f *testing.F) {
 	for _, s := range []string{"example.com", "a.example.org.", "EXAMPLE.com:443", "[2606:2800:220:1::1]:443",
 		"evil-example.com", "xn--bcher-kva.example", "127.1", "example.com\x00.x.org"} {

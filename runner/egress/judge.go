@@ -31,7 +31,7 @@ const (
 // target is what a request asks for.
 type target struct {
 	scheme string // https, http, or "" when it is neither
-	host   string // normalised; as it was sent when it is no host
+	host   string // normalised; as sent if it is not a valid host
 	port   int
 }
 
@@ -128,7 +128,7 @@ func (p *Proxy) resolve(ctx context.Context, host string) ([]netip.Addr, *refusa
 // resolveProblem does not tell the container which servers the host asks.
 func resolveProblem(err error) string {
 	if e, ok := errors.AsType[*net.DNSError](err); ok && e.IsNotFound || err == nil {
-		return "there is no such host"
+		return "the host does not exist"
 	}
 	return "the name could not be resolved"
 }

@@ -68,8 +68,8 @@ type Engine interface {
 
 	// List returns what this engine holds with all the given labels, running
 	// or not, by whichever process it was created, oldest first. At least one
-	// label is needed, so that nobody lists (and then removes) what is not
-	// ours.
+	// label is required, so that a caller can't list (and then remove) the
+	// containers of others.
 	List(ctx context.Context, labels map[string]string) ([]Summary, error)
 
 	// Inspect reads back the state and the isolation in force. CodeNotFound
@@ -92,14 +92,14 @@ type Engine interface {
 // Pauser is what an engine has that can hold a program still: none of its
 // processes runs, its memory stays. A paused program counts as running for every
 // other verb: Stop gives it its SIGTERM and its grace, Remove needs neither, Wait
-// goes on waiting. What talks to it meanwhile waits until it is resumed.
+// goes on waiting. Clients of the program wait until it is resumed.
 type Pauser interface {
-	// Pause holds the program still. One that is paused is success, one that
+	// Pause stops the program from running. One that is paused is success, one that
 	// does not run CodeConflict.
 	Pause(ctx context.Context, h Handle) error
 
-	// Resume lets it go on. One that is not paused is success, whatever else it
-	// is, and a handle that is not there CodeNotFound.
+	// Resume lets it continue. It succeeds for a container in any other state; an
+	// absent one is CodeNotFound.
 	Resume(ctx context.Context, h Handle) error
 }
 

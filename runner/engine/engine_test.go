@@ -100,7 +100,7 @@ func TestHostPath(t *testing.T) {
 	}
 }
 
-// Whatever the target, the path is within the source of one of the mounts.
+// For every target the path is within the source of one of the mounts.
 func FuzzHostPath(f *testing.F) {
 	for _, seed := range []string{"/a", "/a/../..", "/a/b/../../../etc", "a/..//", "/a/./b/", "/a\x00/b", ""} {
 		f.Add(seed)

@@ -11,7 +11,7 @@ type Level string
 
 // The levels, as the record of a run shows them.
 const (
-	HardEnforced  Level = "hard_enforced"  // the kernel keeps the strict value, whatever the program does
+	HardEnforced  Level = "hard_enforced"  // the kernel enforces the strict value
 	RuntimeShaped Level = "runtime_shaped" // the engine narrows it, but less than the strict value
 	NotEnforced   Level = "not_enforced"   // the program has what the host has
 )

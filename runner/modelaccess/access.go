@@ -1,7 +1,6 @@
-// Package modelaccess joins what is set (package settings), whose keys there are
-// (package credentials) and what is known (package models) into what can be
-// asked: the gateway of a run and what its agentd is told, the list of models,
-// and what is wrong with all of it.
+// Package modelaccess joins settings (package settings), keys (package
+// credentials) and the provider table (package providers) into access to models: the gateway of a run and
+// what its agentd is told, the list of models, and what is wrong with all of it.
 package modelaccess
 
 import (
@@ -190,8 +189,8 @@ func authOf(p settings.Provider) providers.Auth {
 	return p.Contract.Auth()
 }
 
-// agentdSettings are the variables that tell agentd in what a provider differs
-// from the built-in ones of its name. Where it is and what its key is stays here.
+// agentdSettings are the variables that tell agentd how a provider differs from
+// the built-in one of its name. The endpoint and the key stay on the host.
 func agentdSettings(p settings.Provider) (env []string) {
 	set := func(what, value string) { env = append(env, providers.Setting(p.Name, what)+"="+value) }
 	if p.Whole {

@@ -59,7 +59,7 @@ func (h *Host) Check(ctx context.Context, ref string) Checked {
 func (h *Host) ask(ctx context.Context, ref string, c *Checked) (err error) {
 	name, model, _ := providers.SplitRef(ref)
 	if name == providers.Scripted {
-		return nil // there is nobody to ask
+		return nil // a scenario needs no provider
 	}
 	access, err := h.Open(ctx, []string{ref}, "REF")
 	if err != nil {
@@ -153,7 +153,7 @@ func judge(p settings.Provider, status int, body []byte) error {
 	case status == http.StatusOK && (json.Valid(body) || bytes.Contains(body, []byte("data:"))):
 		return nil
 	case status == http.StatusOK:
-		e.Code, e.Message, e.Hint = "protocol", "answered with something that is no answer of "+string(p.Contract),
+		e.Code, e.Message, e.Hint = "protocol", "answered with something that is not an answer of "+string(p.Contract),
 			"see providers."+p.Name+".base_url and .contract"
 		return e
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
@@ -191,7 +191,7 @@ func providerMessage(body []byte) string {
 	if json.Unmarshal(v.Error, &inner) == nil && inner.Message != "" {
 		text = inner.Message
 	} else if text == "" {
-		_ = json.Unmarshal(v.Error, &text) // or it is no text either
+		_ = json.Unmarshal(v.Error, &text) // it stays empty if it is not a string
 	}
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r)

@@ -97,7 +97,7 @@ func (h *Host) diagnoseModels(l *settings.Loaded, add report) {
 		}
 		level := Wrong
 		if m.Role == "" || m.Role == "default" && h.Settings.Model == "" {
-			level = Useless // nobody said that it is wanted
+			level = Useless // no setting asks for it
 		}
 		if m.Problem != nil {
 			add(level, m.Ref, role, about(m.Problem), m.Problem.Hint)

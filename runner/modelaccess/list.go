@@ -22,7 +22,7 @@ type Model struct {
 	Credential      *credentials.Where  `json:"credential"` // null: there is none
 	Ready           bool                `json:"ready"`      // endpoint and key are there
 	Problem         *state.Failure      `json:"problem"`    // why it is not ready
-	Price           *Price              `json:"price"`      // null: nobody said
+	Price           *Price              `json:"price"`      // null: not set
 }
 
 // Price is what a million tokens cost.
@@ -93,7 +93,7 @@ func (h *Host) Providers() (list []Provider) {
 	return list
 }
 
-// Provider returns one provider. The error says that there is no such one.
+// Provider returns one provider, or an error with CodeUnknownProvider.
 func (h *Host) Provider(name string) (Provider, error) {
 	if !slices.Contains(h.Settings.ProviderNames(), name) {
 		return Provider{}, &Error{Code: CodeUnknownProvider, Param: "NAME",

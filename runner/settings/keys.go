@@ -74,8 +74,10 @@ func (k *key) full(name string) string { return strings.Replace(k.name, "*", nam
 // keys is the table. Its order is that in which settings are shown.
 var keys = []*key{
 	{name: "model.default", env: "HOLON_MODEL", project: never,
-		doc:   "The model, as provider/model. A scripted/FILE plays a scenario.",
-		field: func(s *Settings, _ string) any { return &s.Model }, check: func(s *Settings, _ string) (string, string) { return checkRef(s.Model) }},
+		doc: "The model, as provider/model. A scripted/FILE plays a scenario.",
+		field: func(s *Settings, _ string) any {
+			return &s.Model
+		}, check: func(s *Settings, _ string) (string, string) { return checkRef(s.Model) }},
 	{name: "model.fallbacks", env: "HOLON_MODEL_FALLBACKS", project: never,
 		doc:   "Models to ask, in order, when the default one fails before it says anything.",
 		field: func(s *Settings, _ string) any { return &s.Fallbacks }, check: checkFallbacks},
@@ -113,15 +115,19 @@ var keys = []*key{
 	{name: "timeout", env: "HOLON_TIMEOUT", project: lowerOnly, doc: "Wall time of a turn.",
 		field: func(s *Settings, _ string) any { return &s.Timeout }, check: checkTimeout},
 	{name: "max_rounds", env: "HOLON_MAX_ROUNDS", project: lowerOnly, doc: "How often the model is asked at most.",
-		field: func(s *Settings, _ string) any { return &s.MaxRounds }, check: func(s *Settings, _ string) (string, string) {
+		field: func(s *Settings, _ string) any {
+			return &s.MaxRounds
+		}, check: func(s *Settings, _ string) (string, string) {
 			if s.MaxRounds < 1 {
 				return fmt.Sprintf("%d is less than 1", s.MaxRounds), "leave it out for the default"
 			}
 			return "", ""
 		}},
 	{name: "max_tool_calls", env: "HOLON_MAX_TOOL_CALLS", project: lowerOnly,
-		doc:   "How often tools are called at most; without a bound by default.",
-		field: func(s *Settings, _ string) any { return &s.MaxToolCalls }, check: func(s *Settings, _ string) (string, string) {
+		doc: "How often tools are called at most; without a bound by default.",
+		field: func(s *Settings, _ string) any {
+			return &s.MaxToolCalls
+		}, check: func(s *Settings, _ string) (string, string) {
 			if s.MaxToolCalls < 0 {
 				return fmt.Sprintf("%d is negative", s.MaxToolCalls), "leave it out for no bound"
 			}
@@ -147,8 +153,10 @@ var keys = []*key{
 	{name: "user", env: "HOLON_USER", project: never, doc: "UID:GID of the container; yours by default.",
 		field: func(s *Settings, _ string) any { return &s.User }},
 	{name: "container_uids", env: "HOLON_CONTAINER_UIDS", project: never,
-		doc:   "FIRST-LAST, the user ids of root's containers, each of which gets its own; 1879048192-1879113727 by default.",
-		field: func(s *Settings, _ string) any { return &s.ContainerUIDs }, check: func(s *Settings, _ string) (string, string) {
+		doc: "FIRST-LAST, the user ids of root's containers, each of which gets its own; 1879048192-1879113727 by default.",
+		field: func(s *Settings, _ string) any {
+			return &s.ContainerUIDs
+		}, check: func(s *Settings, _ string) (string, string) {
 			if _, _, err := uidpool.Parse(s.ContainerUIDs); s.ContainerUIDs != "" && err != nil {
 				return err.Error(), "leave it out for the default"
 			}
@@ -345,7 +353,7 @@ func checkBaseURL(s *Settings, name string) (what, remedy string) {
 	u, err := url.Parse(raw)
 	switch { // the URL itself is not shown: people put passwords in them
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return "is no http, https or unix URL", remedy
+		return "is not an http, https or unix URL", remedy
 	case u.User != nil:
 		return "holds a user name or password", "give the key as a credential"
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
@@ -361,14 +369,14 @@ var (
 
 func checkVariable(s *Settings, name string) (what, remedy string) {
 	if v := s.provider(name).Credential.Env; !variablePattern.MatchString(v) {
-		return "is no name of a variable", "write the variable's name, not the key"
+		return "is not the name of a variable", "write the variable's name, not the key"
 	}
 	return "", ""
 }
 
 func checkProfile(s *Settings, name string) (what, remedy string) {
 	if p := s.provider(name).Credential.Profile; !providers.ValidName(p) {
-		return fmt.Sprintf("%.100q is no name of a profile", p), "use lower-case letters, digits, _, - and ."
+		return fmt.Sprintf("%.100q is not the name of a profile", p), "use lower-case letters, digits, _, - and ."
 	}
 	return "", ""
 }
@@ -378,7 +386,7 @@ func checkCommand(s *Settings, name string) (what, remedy string) {
 	if len(command) == 0 || len(command) > 64 || command[0] == "" || slices.ContainsFunc(command, func(a string) bool {
 		return len(a) > 4096 || strings.ContainsRune(a, 0)
 	}) {
-		return "is no command", `write a list of program and arguments, for example ["pass", "show", "acme"]`
+		return "is not a command", `write a list of program and arguments, for example ["pass", "show", "acme"]`
 	}
 	return "", ""
 }
@@ -394,7 +402,7 @@ func checkAllowHosted(s *Settings, name string) (what, remedy string) {
 func checkWords(list []string, remedy string) (string, string) {
 	for _, k := range list {
 		if !omitPattern.MatchString(k) {
-			return fmt.Sprintf("%.60q is no key of a request", k), remedy
+			return fmt.Sprintf("%.60q is not a key of a request", k), remedy
 		}
 	}
 	return "", ""

@@ -253,7 +253,7 @@ func (l *Loaded) take(origin Origin, path []string, line int, value *yaml.Node, 
 	case matchGroup:
 		l.walk(origin, path, value, allow)
 	case matchBadName:
-		l.bad(origin, line, strings.Join(path, "."), "is no name of a provider or model",
+		l.bad(origin, line, strings.Join(path, "."), "is not the name of a provider or model",
 			"use a provider's name in lower case, or provider/model")
 	default:
 		l.bad(origin, line, "", unknown(path), nearest(path))
@@ -261,7 +261,7 @@ func (l *Loaded) take(origin Origin, path []string, line int, value *yaml.Node, 
 }
 
 func unknown(path []string) string {
-	return fmt.Sprintf("%.100s is no key here", strings.Join(path, "."))
+	return fmt.Sprintf("%.100s is not a setting", strings.Join(path, "."))
 }
 
 // set assigns one value, or says what is wrong with it.

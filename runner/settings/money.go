@@ -15,7 +15,7 @@ type Money int64
 
 const million = 1_000_000
 
-var errMoney = errors.New("is no amount with at most six decimals; write for example 2.50")
+var errMoney = errors.New("is not an amount with at most six decimals; write for example 2.50")
 
 // ParseMoney reads a decimal number: digits, and after a point up to six more.
 func ParseMoney(text string) (Money, error) {

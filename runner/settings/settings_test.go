@@ -138,17 +138,18 @@ func TestProviders(t *testing.T) {
 
 func TestWrong(t *testing.T) {
 	for _, tc := range []struct{ user, project, environ, want string }{
-		{user: `{"modle": {}}`, want: "config.json: line 1: modle is no key here; write model"},
+		{user: `{"modle": {}}`, want: "config.json: line 1: modle is not a setting; write model"},
 		{user: "{\n \"model\": {\"defualt\": \"a/b\"}}",
-			want: "line 2: model.defualt is no key here; write model.default"},
-		{user: `{"max_tokens": 1}`, want: "max_tokens is no key here; write budget.max_tokens"},
+			want: "line 2: model.defualt is not a setting; write model.default"},
+		{user: `{"max_tokens": 1}`, want: "max_tokens is not a setting; write budget.max_tokens"},
 		{user: `{"providers": {"acme": {"base_ulr": "x"}}}`,
-			want: "providers.acme.base_ulr is no key here; write providers.acme.base_url"},
-		{user: `{"zzzzzzzzzzzzzzzzzzzzzzzzzzzzz": 1}`, want: "is no key here; see holon config schema"},
+			want: "providers.acme.base_ulr is not a setting; write providers.acme.base_url"},
+		{user: `{"zzzzzzzzzzzzzzzzzzzzzzzzzzzzz": 1}`, want: "is not a setting; see holon config schema"},
 		{user: `{"providers": {"Acme": {"base_url": "http://x"}}}`,
-			want: "providers.Acme: is no name of a provider or model"},
-		{user: `{"providers": {"scripted": {"base_url": "http://x"}}}`, want: "is no name of a provider"},
-		{user: `{"models": {"catalog": {"gpt": {"context_window": 1}}}}`, want: "is no name of a provider or model"},
+			want: "providers.Acme: is not the name of a provider or model"},
+		{user: `{"providers": {"scripted": {"base_url": "http://x"}}}`, want: "is not the name of a provider"},
+		{user: `{"models": {"catalog": {"gpt": {"context_window": 1}}}}`,
+			want: "is not the name of a provider or model"},
 		{user: `{"timeout": "1ms"}`, want: "timeout: 1ms is less than a second; write for example 30m"},
 		{user: `{"timeout": 60}`, want: `timeout: "60" cannot be read; write a duration`},
 		{user: `{"timeout": null}`, want: "timeout: has no value"},
@@ -165,8 +166,8 @@ func TestWrong(t *testing.T) {
 			want: "holds a user name or password; give the key as a credential"},
 		{user: `{"providers": {"a": {"base_url": "https://x/?key=sesame"}}}`, want: "has a query"},
 		{user: `{"providers": {"a": {"credential": {"env": "sk-sesame"}}}}`,
-			want: "is no name of a variable; write the variable's name, not the key"},
-		{user: `{"providers": {"a": {"credential": {"command": []}}}}`, want: "is no command"},
+			want: "is not the name of a variable; write the variable's name, not the key"},
+		{user: `{"providers": {"a": {"credential": {"command": []}}}}`, want: "is not a command"},
 		{user: `{"providers": {"a": {"contract": "soap"}}}`,
 			want: `"soap" is unknown; choose openai_chat_completions, responses`},
 		{user: `{"image": "a", "image": "b"}`, want: `"image" is there twice`},
@@ -190,7 +191,7 @@ func TestWrong(t *testing.T) {
 			want: "providers.openai.base_url: is not for a repository to decide"},
 		{project: "providers: {x: {credential: {command: [sh]}}}", want: "is not for a repository to decide"},
 		{project: "budget: {max_cost: -1}", want: "budget.max_cost: "},
-		{project: "budget.max_tokens: 5", want: "line 1: budget.max_tokens is no key here; nest it: budget: " +
+		{project: "budget.max_tokens: 5", want: "line 1: budget.max_tokens is not a setting; nest it: budget: " +
 			"{max_tokens: …}"},
 		{project: "budget:\n  max_tokens: unlimited",
 			want: `line 2: budget.max_tokens: "unlimited" cannot be read; write a whole number`},
@@ -200,12 +201,12 @@ func TestWrong(t *testing.T) {
 		{project: "skills: [../x]", want: "is not there; name it with --skill"},
 		{project: "a: &x [1]\nimage: *x", want: "aliases are not allowed"},
 		{project: "image: a\n---\nimage: b", want: "second document"},
-		{project: "<<: {image: a}", want: "is no key here"},
+		{project: "<<: {image: a}", want: "is not a setting"},
 
 		{environ: "HOLON_ENGINE=podman", want: `HOLON_ENGINE: "podman" is unknown`},
 		{environ: "HOLON_MODEL_FALLBACKS=openai", want: `HOLON_MODEL_FALLBACKS: "openai" is not a model reference`},
-		{environ: "HOLON_SKILLS=[1", want: "HOLON_SKILLS: is no JSON list"},
-		{environ: "GROQ_BASE_URL=api.groq.com", want: "GROQ_BASE_URL: is no http, https or unix URL"},
+		{environ: "HOLON_SKILLS=[1", want: "HOLON_SKILLS: is not a JSON list"},
+		{environ: "GROQ_BASE_URL=api.groq.com", want: "GROQ_BASE_URL: is not an http, https or unix URL"},
 		{environ: "GROQ_TIMEOUT=5", want: `GROQ_TIMEOUT: "5" cannot be read; write a duration`},
 	} {
 		err := load(t, tc.user, tc.project, tc.environ).Err()
@@ -226,7 +227,8 @@ func TestJSONStrings(t *testing.T) {
 	for text, want := range map[string]string{
 		`"a\/b"`: "a/b", `"\ud83d\ude00"`: "😀", `"\ud83d"`: "\ufffd", `"\u0041\u0000\u0085"`: "A\x00\u0085",
 		"\"a\u2028b\u0085\"": "a\u2028b\u0085",
-		"\"\x7f\ufeff\"":     "\x7f\ufeff", `"it's \"#: {[,&*!|>%@"`: `it's "#: {[,&*!|>%@`, `"null"`: "null", `12`: "12", `1e3`: "1e3",
+		"\"\x7f\ufeff\"":     "\x7f\ufeff", `"it's \"#: {[,&*!|>%@"`: `it's "#: {[,&*!|>%@`, `"null"`: "null",
+		`12`: "12", `1e3`: "1e3",
 		`-0.10`: "-0.10", `9007199254740993`: "9007199254740993", `" \t\n"`: " \t\n",
 	} {
 		file := "\t{\n\t\"image\"\t\n:\t" + text + "\n\t}\n"

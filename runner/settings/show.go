@@ -104,7 +104,7 @@ func unknownKey(text string, path []string, found match) error {
 			Message: fmt.Sprintf("%.100q has no valid name of a provider or model in it", text),
 			Hint:    "write providers.NAME.… or models.catalog.PROVIDER/MODEL.…"}
 	}
-	return &state.Error{Code: CodeUnknownKey, Param: "KEY", Message: fmt.Sprintf("%.100q is no key of a setting", text),
+	return &state.Error{Code: CodeUnknownKey, Param: "KEY", Message: fmt.Sprintf("%.100q is not a setting", text),
 		Hint: nearest(path)}
 }
 

@@ -13,77 +13,20 @@ import (
 	"holon/internal/providers"
 )
 
-// assign puts a value of a file where the key keeps it. The error says what the
-// value is not, and the remedy how to write one.
+// assign stores a value of a file in the field of the key. what says why the value is not accepted, remedy
+// how to write one.
 func (k *key) assign(s *Settings, name string, n *yaml.Node) (what, remedy string) {
-	scalar := isText(n) || isNumber(n)
-	list, isList := texts(n)
-	var ok bool
-	switch p := k.field(s, name).(type) {
-	case *string:
-		ok = scalar
-		*p = n.Value
-		remedy = "write text"
-	case *Size:
-		ok = scalar
-		*p = Size(n.Value)
-		remedy = "write for example 512m or 4g"
-	case *providers.Contract:
-		ok = scalar
-		*p = providers.Contract(n.Value)
-		remedy = "write text"
-	case *bool:
-		ok = assignBool(n, p)
-		remedy = "write true or false"
-	case *not:
-		var v bool
-		ok = assignBool(n, &v)
-		*p = not(!v)
-		remedy = "write true or false"
-	case *int:
-		v, err := strconv.Atoi(n.Value)
-		ok = scalar && err == nil
-		*p = v
-		remedy = "write a whole number"
-	case *int64:
-		v, err := strconv.ParseInt(n.Value, 10, 64)
-		ok = scalar && err == nil
-		*p = v
-		remedy = "write a whole number"
-	case *float64:
-		v, err := strconv.ParseFloat(n.Value, 64)
-		ok = scalar && err == nil
-		*p = v
-		remedy = "write a number such as 1.5"
-	case *time.Duration:
-		v, err := time.ParseDuration(n.Value)
-		ok = isText(n) && err == nil
-		*p = v
-		remedy = "write a duration such as 30m"
-	case *Money:
-		v, err := ParseMoney(n.Value)
-		ok = scalar && err == nil
-		*p = v
-		remedy = "write an amount such as 2.50"
-	case **Money:
-		v, err := ParseMoney(n.Value)
-		ok = scalar && err == nil
-		*p = &v
-		remedy = "write an amount such as 2.50"
-	case *[]string:
-		ok = isList
-		*p = list
-		remedy = "write a list of texts"
-	}
+	field := k.field(s, name)
+	ok, remedy := decode(field, n)
 	if !ok {
 		return describe(n), remedy
 	}
-	if p, isSize := k.field(s, name).(*Size); isSize {
+	if p, isSize := field.(*Size); isSize {
 		if _, err := p.Bytes(); err != nil {
 			return fmt.Sprintf("%q is not a size", string(*p)), remedy
 		}
 	}
-	if k.positive && number(k.field(s, name)) <= 0 {
+	if k.positive && number(field) <= 0 {
 		return "is not positive", "leave it out for the default"
 	}
 	if text := k.text(s, name); k.choices != nil && !slices.Contains(k.choices, text) {
@@ -95,10 +38,52 @@ func (k *key) assign(s *Settings, name string, n *yaml.Node) (what, remedy strin
 	return "", ""
 }
 
-func assignBool(n *yaml.Node, p *bool) bool {
-	v, err := strconv.ParseBool(n.Value)
-	*p = v
-	return (scalarTag(n) == "!!bool" || isText(n)) && err == nil
+// decode stores a value in a field by the field's type and reports whether it has that type; remedy says how
+// to write one.
+func decode(field any, n *yaml.Node) (ok bool, remedy string) {
+	scalar, logical := isText(n) || isNumber(n), isText(n) || scalarTag(n) == "!!bool"
+	switch p := field.(type) {
+	case *string:
+		return store(p, scalar, n.Value, nil), "write text"
+	case *providers.Contract:
+		return store(p, scalar, providers.Contract(n.Value), nil), "write text"
+	case *Size:
+		return store(p, scalar, Size(n.Value), nil), "write for example 512m or 4g"
+	case *bool:
+		v, err := strconv.ParseBool(n.Value)
+		return store(p, logical, v, err), "write true or false"
+	case *not:
+		v, err := strconv.ParseBool(n.Value)
+		return store(p, logical, not(!v), err), "write true or false"
+	case *int:
+		v, err := strconv.Atoi(n.Value)
+		return store(p, scalar, v, err), "write a whole number"
+	case *int64:
+		v, err := strconv.ParseInt(n.Value, 10, 64)
+		return store(p, scalar, v, err), "write a whole number"
+	case *float64:
+		v, err := strconv.ParseFloat(n.Value, 64)
+		return store(p, scalar, v, err), "write a number such as 1.5"
+	case *time.Duration:
+		v, err := time.ParseDuration(n.Value)
+		return store(p, isText(n), v, err), "write a duration such as 30m"
+	case *Money:
+		v, err := ParseMoney(n.Value)
+		return store(p, scalar, v, err), "write an amount such as 2.50"
+	case **Money:
+		v, err := ParseMoney(n.Value)
+		return store(p, scalar, &v, err), "write an amount such as 2.50"
+	case *[]string:
+		list, isList := texts(n)
+		return store(p, isList, list, nil), "write a list of texts"
+	}
+	return false, ""
+}
+
+// store stores a value and reports whether it came from a node of an accepted kind without an error.
+func store[T any](p *T, accepted bool, value T, err error) bool {
+	*p = value
+	return accepted && err == nil
 }
 
 // texts returns the items of a list of strings.
@@ -143,7 +128,7 @@ func (k *key) parseText(text string) (*yaml.Node, error) {
 	if strings.HasPrefix(strings.TrimSpace(text), "[") {
 		wrapped, err := parseJSON([]byte(`{"v":` + text + `}`))
 		if err != nil {
-			return nil, fmt.Errorf("is no JSON list: %w", err)
+			return nil, fmt.Errorf("is not a JSON list: %w", err)
 		}
 		return get(wrapped, "v"), nil
 	}

@@ -27,7 +27,7 @@ func (t *Tree) writeAgentRepository() error {
 	}
 	defer root.Close()
 	own := func(name string, mode os.FileMode) error {
-		if err := root.Chmod(name, mode); err != nil { // whatever the umask
+		if err := root.Chmod(name, mode); err != nil { // the umask must have no effect
 			return err
 		}
 		if owner := t.source.options.Owner; owner != nil {
@@ -57,7 +57,7 @@ func (t *Tree) writeAgentRepository() error {
 			return err
 		}
 	}
-	since := t.topTime() // which .git was put into
+	since := t.topTime() // creating .git changed it
 	return root.Chtimes(".", since, since)
 }
 

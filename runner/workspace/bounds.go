@@ -10,11 +10,11 @@ import (
 	"holon/runner/workspace/git"
 )
 
-// maxCandidates times Limits.NameBytes bounds the names that are looked at in a
-// diff. Git's rules may ignore most of them.
+// maxCandidates times Limits.NameBytes bounds the names that a diff looks at. Most of them may be ignored by
+// git's rules.
 const maxCandidates = 3
 
-// room reports whether one more new path is looked at.
+// room reports whether another new path is within the limits.
 func (c *capture) room(path string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -35,8 +35,8 @@ func (c *capture) room(path string) bool {
 	return false
 }
 
-// admit leaves out what a tree can't hold or the limits forbid. Before deleted
-// is asked, so that nothing vanishes in favour of what is left out.
+// admit drops files that a tree can't contain or that exceed the limits. It is called before deleted, so that a dropped
+// file doesn't make others count as deleted.
 func (c *capture) admit(files []found) []found {
 	var sum int64
 	names := 0
@@ -67,7 +67,7 @@ func (c *capture) admit(files []found) []found {
 	})
 }
 
-// changeSize is about how many bytes a change of path has in a manifest.
+// changeSize estimates how many bytes a change of path needs in a manifest.
 func changeSize(path string) int {
 	size := 200 // what is around it
 	for _, r := range path {

@@ -67,9 +67,8 @@ func (s *slot) trash() string  { return filepath.Join(s.dir, "trash") }
 func (s *slot) holder() string { return filepath.Join(s.dir, "holder") }
 func (s *slot) claim() string  { return filepath.Join(s.dir, "claim") }
 
-// acquire locks the first slot that nobody holds or claims. The lock dies with
-// its process; a claim does not, since what is in the tree may be nowhere else
-// yet, and a container may still write there.
+// acquire locks the first slot that is neither locked nor claimed. A lock ends with its process. A claim does
+// not, because the content of the tree may not be saved elsewhere yet, and a container may still write there.
 func (c repositoryCache) acquire(name, claim string) (*slot, error) {
 	for number := range maxSlots {
 		s, err := c.tryLock(number)
@@ -96,7 +95,7 @@ func (c repositoryCache) acquire(name, claim string) (*slot, error) {
 		Hint: "wait until a run ends"}
 }
 
-// tryLock returns the locked slot, or nil when someone else holds it.
+// tryLock returns the locked slot, or nil if another process holds it.
 func (c repositoryCache) tryLock(number int) (*slot, error) {
 	s := &slot{dir: filepath.Join(c.dir, strconv.Itoa(number)), number: number}
 	lockFile := filepath.Join(s.dir, "lock")
@@ -128,9 +127,8 @@ func (c repositoryCache) tryLock(number int) (*slot, error) {
 
 func (s *slot) unlock() error { return s.lock.Unlock() }
 
-// SweepSlots removes the temporary files of those who were killed while they
-// claimed a tree in cacheDir or looked at a repository. Slots in use are left
-// alone.
+// SweepSlots removes the temporary files of processes that were killed while they claimed a tree in cacheDir
+// or inspected a repository. It leaves slots in use alone.
 func SweepSlots(ctx context.Context, cacheDir string) error {
 	views, err := filepath.Glob(filepath.Join(cacheDir, "trees", "*", viewPrefix+"*"))
 	for _, view := range views {
@@ -165,7 +163,7 @@ func SweepSlots(ctx context.Context, cacheDir string) error {
 	return nil
 }
 
-// sign says in the slot who holds it, and durably whose its content will be.
+// sign writes the holder's name to the slot, and durably its claim, if there is one.
 func (s *slot) sign(name, claim string) error {
 	if err := os.WriteFile(s.holder(), []byte(name+"\n"), 0o600); err != nil {
 		return fmt.Errorf("write holder: %w", err)
@@ -181,7 +179,7 @@ func (s *slot) sign(name, claim string) error {
 
 const maxClaim = 256
 
-// claimedBy returns who claims the slot, "" if none does.
+// claimedBy returns the claim on the slot, "" for none.
 func (s *slot) claimedBy() (string, error) {
 	data, err := os.ReadFile(s.claim())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -193,7 +191,7 @@ func (s *slot) claimedBy() (string, error) {
 	return string(data[:min(len(data), maxClaim)]), nil
 }
 
-// disclaim gives the claim up.
+// disclaim removes the claim.
 func (s *slot) disclaim() error {
 	if err := os.Remove(s.claim()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("give up the slot's claim: %w", err)
@@ -231,8 +229,8 @@ func (s *slot) clear(ctx context.Context) error {
 	return dir.Rmdir("trash")
 }
 
-// abandon puts a tree that can't be cleaned aside, for example one with files
-// of another user, so that the slot stays usable. Prune retries the removal.
+// abandon renames a tree that can't be cleaned, for example because of files of another user, so that the slot stays
+// usable. Prune tries again to remove it.
 func (s *slot) abandon() error {
 	for n := range 1000 {
 		name := filepath.Join(s.dir, "dead-"+strconv.Itoa(n))
@@ -247,9 +245,8 @@ func (s *slot) abandon() error {
 	return errors.New("abandon tree: too many abandoned trees")
 }
 
-// Prune deletes the cached trees of directories that no longer exist, and what
-// earlier runs left and couldn't delete. Trees in use stay. It returns the
-// directories that were forgotten.
+// Prune deletes the cached trees of directories that no longer exist, and trees that earlier runs could not
+// delete. Trees in use stay. It returns the directories whose trees it deleted.
 func Prune(ctx context.Context, cacheDir string) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(cacheDir, "trees"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -269,7 +266,7 @@ func Prune(ctx context.Context, cacheDir string) ([]string, error) {
 	return forgotten, git.WithCode("prune workspaces", err)
 }
 
-// Vanished lists the directories that Prune would forget, and changes nothing.
+// Vanished lists the directories whose trees Prune would delete, and changes nothing.
 func Vanished(ctx context.Context, cacheDir string) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(cacheDir, "trees"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -290,8 +287,7 @@ func Vanished(ctx context.Context, cacheDir string) ([]string, error) {
 	return list, git.WithCode("list working trees", errors.Join(err, claimsErr))
 }
 
-// vanished reports whether the directory that the trees were made from is gone:
-// no run will find them any more.
+// vanished reports whether the directory that the trees were made from is gone, so that no run can use them again.
 func (c repositoryCache) vanished() (path string, gone bool) {
 	source, err := os.ReadFile(c.source())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -346,7 +342,7 @@ func (c repositoryCache) pruneSlots(ctx context.Context, vanished bool) (inUse b
 	return inUse, err
 }
 
-// removeDead deletes trees that abandon put aside.
+// removeDead deletes trees that abandon renamed.
 func (s *slot) removeDead(ctx context.Context) error {
 	dir, err := folder.Open(s.dir)
 	if err != nil {

@@ -38,8 +38,8 @@ const (
 	WarnExecuted = "executed_file"
 )
 
-// Warning tells of something in the tree that the result does not show as it
-// is. A path left out stays in the result as it is in the base.
+// Warning describes a difference between the tree and the result. An omitted path stays in the result as it is in the
+// base.
 type Warning struct {
 	Code    string `json:"code"`
 	Path    string `json:"path"` // raw bytes, as hostile as any name in the tree
@@ -86,7 +86,7 @@ type found struct {
 	size int64
 }
 
-// compareTree walks root and sorts what it finds.
+// compareTree walks root and compares its content with the record.
 func compareTree(ctx context.Context, root folder.Dir, r *record, boot string, limits Limits) (*capture, error) {
 	c := &capture{root: root, record: r, layout: newLayout(r.entries), boot: boot, limits: limits,
 		have: make([]bool, len(r.entries)), ignores: map[string]bool{}, omitted: map[string]bool{}}
@@ -138,7 +138,7 @@ func (c *capture) inModule(path string) bool {
 	return false
 }
 
-// skipName filters names that never are content.
+// skipName filters names that are never part of a diff.
 func (c *capture) skipName(dir, name string) bool {
 	switch {
 	case name == ".git":
@@ -155,14 +155,14 @@ func (c *capture) skipName(dir, name string) bool {
 	return false
 }
 
-// compareFile judges what is no directory.
+// compareFile compares a file, a link or a special file with the record.
 func (c *capture) compareFile(dir folder.Dir, name, path string, st *unix.Stat_t) {
 	mode := git.ModeOf(st.Mode)
 	i, known := c.layout.files[path]
 	switch {
 	case known && c.matches(dir, name, i, st):
 		c.have[i] = true
-	case mode == 0 && known: // one that is not known may be ignored, so the warning waits
+	case mode == 0 && known: // an unknown one may be ignored, so the warning has to wait
 		c.omit(path, WarnSpecialFile, "not a file, directory or link")
 	case known:
 		c.add(func() { c.changed = append(c.changed, found{path, mode, st.Size}) })
@@ -171,8 +171,7 @@ func (c *capture) compareFile(dir folder.Dir, name, path string, st *unix.Stat_t
 	}
 }
 
-// matches compares by stat data, then by content where they leave a doubt and
-// the size does not settle it.
+// matches compares stat data, and then content if the stat data leave a doubt and the sizes are equal.
 func (c *capture) matches(dir folder.Dir, name string, i int32, st *unix.Stat_t) bool {
 	e := &c.record.entries[i]
 	if c.record.compare(e, st, c.boot) == same {
@@ -189,7 +188,7 @@ func (c *capture) matches(dir folder.Dir, name string, i int32, st *unix.Stat_t)
 	return true
 }
 
-// compareModule notes changes within a submodule, which no patch can carry.
+// compareModule warns of changes within a submodule, which a patch can't contain.
 func (c *capture) compareModule(dir folder.Dir, name, path string, st *unix.Stat_t) {
 	if i, known := c.layout.files[path]; known && c.matches(dir, name, i, st) {
 		c.have[i] = true
@@ -206,7 +205,7 @@ func (c *capture) unreadable(path string, err error) error {
 	return nil
 }
 
-// omit leaves path and what was beneath it as in the base.
+// omit keeps path and everything below it as in the base.
 func (c *capture) omit(path, code, message string) {
 	c.add(func() { c.leaveOut(path, code, message) })
 }
@@ -215,7 +214,7 @@ func (c *capture) omit(path, code, message string) {
 func (c *capture) leaveOut(path, code, message string) {
 	c.partial = true
 	_, isDir := c.layout.dirs[path]
-	// no others are asked about, and they have no bound
+	// Only these are looked up, and unlike others their number is bounded.
 	if _, isFile := c.layout.files[path]; isDir && path != "" || isFile {
 		c.omitted[path] = true
 	}
@@ -232,8 +231,7 @@ func (c *capture) add(change func()) {
 	change()
 }
 
-// deleted lists the entries that are gone; what became of submodules and
-// unreadable places is not known, so these stay.
+// deleted lists the deleted entries. Submodules and unreadable paths are not known to be deleted, so they stay.
 func (c *capture) deleted() []string {
 	gone := make(map[string]bool)
 	for i := range c.record.entries {
@@ -270,8 +268,8 @@ func (c *capture) isOmitted(path string) bool {
 	return false
 }
 
-// expand looks into unknown directories level by level, so that an ignored one
-// is never entered. ignored judges the paths of one level; nil ignores nothing.
+// expand lists unknown directories level by level, so that an ignored one is never entered. ignored tells
+// which paths of one level are ignored; nil ignores nothing.
 func (c *capture) expand(ctx context.Context, ignored ignoreJudge) ([]found, error) {
 	var fresh []found
 	files, dirs := c.files, c.dirs
@@ -297,8 +295,7 @@ func (c *capture) expand(ctx context.Context, ignored ignoreJudge) ([]found, err
 	return fresh, nil
 }
 
-// ignoreJudge says of each path whether it is left out. The last dirs of the
-// paths are directories.
+// ignoreJudge reports for each path whether it is ignored. The last dirs paths are directories.
 type ignoreJudge func(paths []string, dirs int) ([]bool, error)
 
 func filterIgnored(files []found, dirs []string, ignored ignoreJudge) ([]found, []string, error) {
@@ -329,7 +326,7 @@ func filterIgnored(files []found, dirs []string, ignored ignoreJudge) ([]found, 
 	return keepFiles, keepDirs, nil
 }
 
-// usable drops what git can't hold and what no one meant to be there.
+// usable drops special files, which git can't store, and temporary files of interrupted patches.
 func (c *capture) usable(files []found) []found {
 	return slices.DeleteFunc(files, func(f found) bool {
 		_, name := folder.Split(f.path)

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkout writes entries of the record, whose paths must be free, and fills
-// in their stat data. Content is what the objects hold, byte for byte.
+// checkout writes entries of the record and fills in their stat data. Their paths must not exist. The content
+// is that of the objects, byte for byte.
 func (t *Tree) checkout(ctx context.Context, root folder.Dir, missing []int32) error {
 	var files []*git.Entry
 	dirs := folder.NewCreatingCursor(root, t.source.options.Owner)
@@ -25,7 +25,7 @@ func (t *Tree) checkout(ctx context.Context, root folder.Dir, missing []int32) e
 			files = append(files, e)
 			continue
 		}
-		// A submodule's directory exists even when its files aren't at hand.
+		// A submodule's directory exists even if its objects are missing.
 		dir, name, err := dirs.Parent(e.Path)
 		if err != nil {
 			return err
@@ -37,7 +37,7 @@ func (t *Tree) checkout(ctx context.Context, root folder.Dir, missing []int32) e
 			return err
 		}
 	}
-	const perWorker = 300 // below this a second process costs more than it brings
+	const perWorker = 300 // with fewer files a second process costs more time than it saves
 	workers := min(runtime.GOMAXPROCS(0), len(files)/perWorker+1)
 	group, ctx := errgroup.WithContext(ctx)
 	for w := range workers {

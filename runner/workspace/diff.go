@@ -66,11 +66,10 @@ type FileChange struct {
 	oldID, newID string
 }
 
-// Diff compares the tree with its base and writes the patch. What the agent
-// committed, staged or left in files counts alike, as only files are looked
-// at; untracked files count unless git would ignore them. It may be called
-// again and changes nothing in the tree but permissions that kept it from
-// reading. Call it when nothing writes the tree any more.
+// Diff compares the tree with its base and writes the patch. It compares files only, so it does not matter
+// whether the agent committed or staged its changes. Untracked files are included unless git would ignore
+// them. Diff may be called again. In In the tree it changes nothing except permissions that prevent reading.
+// Call it when no process writes the tree any more.re.
 func (t *Tree) Diff(ctx context.Context, options DiffOptions) (*Diff, error) {
 	if t.slot.lock == nil {
 		return nil, &git.Error{Code: CodeReleased, Message: "the working tree was released"}
@@ -129,8 +128,7 @@ func (t *Tree) diff(ctx context.Context, options DiffOptions) (*Diff, error) {
 // bound of their own; deleted ones are as many as the user's repository had.
 const maxListed = 16 << 20
 
-// shorten leaves changes out of the list when it would be longer than a manifest
-// may be. The patch and the result have them all.
+// shorten cuts the list of changes to the size that a manifest may have. The patch and the result have all changes.
 func (d *Diff) shorten() {
 	size := 0
 	for i := range d.Files {
@@ -153,13 +151,12 @@ func (t *Tree) resultRepository(ctx context.Context) (git.Repository, error) {
 	return repo, repo.Create()
 }
 
-// diffArguments never let git run a program or look at attributes of others, and pin
-// everything a configuration could change.
+// diffArguments keep git from running programs and pin everything that a configuration could change.
 var diffArguments = []string{"diff-tree", "-r", "--no-ext-diff", "--no-textconv",
 	"--full-index", "--no-abbrev", "--no-color", "--diff-algorithm=myers", "--ignore-submodules=none"}
 
-// write fills in the files and writes the patch. Where it takes too long to
-// tell which files were renamed, they are shown as removed and added.
+// write fills in the files and writes the patch. If finding renamed files takes too long, they are shown as removed and
+// added.
 func (d *Diff) write(ctx context.Context, repo git.Repository) error {
 	err := d.writeWith(ctx, repo, "--find-renames=50%", "-l1000")
 	if !git.IsOverBudget(err) {
@@ -290,9 +287,8 @@ func parseNumstat(line string, next func() string, change *FileChange) error {
 	return errors.Join(addedErr, deletedErr)
 }
 
-// saveObjects keeps what the patch starts from and, of a repository, all that
-// Checkout makes a commit of. Only a plain directory's base is packed anew: it
-// holds every file of the directory, of which the changed ones are enough.
+// saveObjects saves the contents that the patch starts from and, for a repository, everything that Checkout needs. Of a
+// plain directory, whose base contains all of its files, only the changed ones are packed.
 func (t *Tree) saveObjects(ctx context.Context, d *Diff, result git.Repository, objects string) error {
 	if objects == "" || len(d.Files) == 0 {
 		return nil
@@ -311,9 +307,9 @@ func (t *Tree) saveObjects(ctx context.Context, d *Diff, result git.Repository, 
 	return nil
 }
 
-// saveHistory keeps the agent's own commits. Without them the diff is whole, so
-// what is wrong with them is a warning.
-func (t *Tree) saveHistory(ctx context.Context, d *Diff, root folder.Dir, result git.Repository, objects string) (err error) {
+// saveHistory saves the agent's own commits. The diff is complete without them, so a fault in them is only a warning.
+func (t *Tree) saveHistory(ctx context.Context, d *Diff, root folder.Dir, result git.Repository,
+	objects string) (err error) {
 	if objects == "" || len(d.Files) == 0 || t.info.Kind != KindGit {
 		return nil
 	}
@@ -328,8 +324,8 @@ func (t *Tree) saveHistory(ctx context.Context, d *Diff, root folder.Dir, result
 	return nil
 }
 
-// linkObjects gives the objects of a repository of ours a second place.
-// Objects never change, so a link is as good as a copy and costs no space.
+// linkObjects adds the objects of a repository of ours to another object directory. Objects never change, so
+// a hard link is as good as a copy and takes no space.
 func linkObjects(from, to string) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -352,15 +348,14 @@ func linkObjects(from, to string) error {
 		if errors.Is(err, fs.ErrExist) {
 			return nil
 		}
-		if err != nil { // another disk, or one without links
+		if err != nil { // another disk, or a file system without hard links
 			return git.CopyFile(path, target)
 		}
 		return nil
 	})
 }
 
-// saveBase packs the contents the patch starts from as far as they are ours
-// alone; what base borrows stays where it is.
+// saveBase packs the contents that the patch starts from, except those that base borrows.
 func (d *Diff) saveBase(ctx context.Context, base git.Repository, objects string) error {
 	var ids strings.Builder
 	for _, change := range d.Files {
@@ -379,7 +374,7 @@ func (d *Diff) saveBase(ctx context.Context, base git.Repository, objects string
 	return nil
 }
 
-// warnExecuted adds what a person should look at before anything else.
+// warnExecuted adds warnings about files that programs execute unasked.
 func (d *Diff) warnExecuted(ctx context.Context, result git.Repository, base *record) error {
 	changes := make(map[string]bool)
 	var files []executed.File

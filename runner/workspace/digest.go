@@ -15,17 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Digest returns a digest of the names, kinds, sizes and times of the files
-// beneath dir, which a container may write meanwhile, without those beneath the
-// names in skip. It reads no file, follows no link and changes nothing. What it
-// may not enter counts by its name.
+// Digest returns a digest of the names, kinds, sizes and times of the files beneath dir, which a container may write
+// meanwhile, except those beneath the names in skip. It reads no file, follows no link and changes nothing.
+// Of a directory that can't be entered only the name counts.
 func Digest(ctx context.Context, dir string, skip ...string) (string, error) {
 	root, err := folder.Open(dir)
 	if err != nil {
 		return "", git.WithCode("look at "+dir, err)
 	}
 	defer root.Close()
-	var sums [4]atomic.Uint64 // of the entries, in whatever order they are met
+	var sums [4]atomic.Uint64 // of the entries; addition makes their order irrelevant
 	err = folder.Walk(ctx, root, "", func(dir folder.Dir, path string, names []string) (descend []string, err error) {
 		for _, name := range names {
 			st, err := dir.Lstat(name)
@@ -37,7 +36,8 @@ func Digest(ctx context.Context, dir string, skip ...string) (string, error) {
 				descend = append(descend, name)
 				st.Size, st.Mtim = 0, unix.Timespec{}
 			}
-			h := sha256.Sum256(fmt.Appendf(nil, "%q %o %d %d", folder.Join(path, name), st.Mode, st.Size, st.Mtim.Nano()))
+			h := sha256.Sum256(fmt.Appendf(nil, "%q %o %d %d", folder.Join(path, name), st.Mode, st.Size,
+				st.Mtim.Nano()))
 			for i := range sums {
 				sums[i].Add(binary.LittleEndian.Uint64(h[8*i:]))
 			}

@@ -12,9 +12,8 @@ import (
 	"holon/runner/workspace/git"
 )
 
-// loadEntries makes the record's entries those of the base tree, keeping the
-// stat data of every entry that stays the same. Listing a tree costs a
-// process, so it happens only when the base is another than last time.
+// loadEntries replaces the record's entries by those of the base tree and keeps the stat data of every unchanged entry.
+// Listing a tree needs a process, so it happens only if the base differs from the last one.
 func (t *Tree) loadEntries(ctx context.Context, tree string) error {
 	old := t.record
 	t.record = &record{format: old.format, header: old.header, dirs: old.dirs}
@@ -60,8 +59,7 @@ func (t *Tree) listTree(ctx context.Context, object, prefix string) ([]git.Entry
 	return entries, nil
 }
 
-// adopt gives listed entries the stat data of old ones with the same content.
-// Both are sorted by path.
+// adopt copies the stat data of old entries to listed ones with the same content. Both are sorted by path.
 func adopt(old, listed []git.Entry) []git.Entry {
 	i := 0
 	for k := range listed {
@@ -76,16 +74,15 @@ func adopt(old, listed []git.Entry) []git.Entry {
 	return listed
 }
 
-// loadSubmodules finds the files of the submodules that the user initialised,
-// lets the base borrow their objects, and returns their entries. Submodules
-// whose objects aren't at hand stay empty directories.
+// loadSubmodules returns the entries of the submodules that the user initialised and makes the base borrow
+// their objects. A submodule stays an empty directory if its objects are missing.
 func (t *Tree) loadSubmodules(ctx context.Context, own, known []git.Entry) ([]git.Entry, error) {
 	links := submodulesOf(own)
 	if len(links) == 0 || t.source.info.Kind != KindGit {
 		t.record.header.Modules = ""
 		return nil, nil
 	}
-	// Borrow from all first: the key says whether the known entries still hold.
+	// Borrow from all first: the key tells whether the known entries are still valid.
 	all := append(links, submodulesOf(known)...)
 	key := t.borrowSubmodules(all)
 	if key == t.record.header.Modules {
@@ -102,7 +99,7 @@ func (t *Tree) loadSubmodules(ctx context.Context, own, known []git.Entry) ([]gi
 				return nil, err
 			}
 			if err != nil {
-				continue // not at hand
+				continue // the objects are missing
 			}
 			for i := range listed {
 				listed[i].Module = true

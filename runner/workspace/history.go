@@ -17,12 +17,10 @@ import (
 	"holon/runner/workspace/git"
 )
 
-// WarnHistory says that the agent's own commits were left out, and why. What
-// they changed is in the diff all the same.
+// WarnHistory says that the agent's own commits were left out, and why. The diff still contains their changes.
 const WarnHistory = "history_left_out"
 
-// Bounds on what is taken from an agent's repository. An agent that commits
-// what it wrote stays far below them.
+// Bounds on the objects of an agent's repository. An agent that commits only what it wrote stays far below them.
 const (
 	maxHistoryCommits = 1000
 	maxHistoryObjects = 50_000
@@ -41,11 +39,12 @@ const (
 //	  ─▶ quarantine: index-pack --strict ─▶ objects of the run
 //
 // Its configuration, index, hooks, attributes, alternates, replacements,
-// grafts, shallow file, commit graphs and other references count for nothing.
-func (t *Tree) keepHistory(ctx context.Context, root folder.Dir, scratch git.Repository, objects string) (*History, error) {
+// grafts, shallow file, commit graphs and other references are ignored.
+func (t *Tree) keepHistory(ctx context.Context, root folder.Dir, scratch git.Repository, objects string) (*History,
+	error) {
 	gitDir, err := root.Sub(".git")
 	if err != nil {
-		return nil, nil // gone, or what no agent needs to commit with
+		return nil, nil // an agent that removed it has no commits
 	}
 	defer gitDir.Close()
 	tip, err := agentHead(gitDir)
@@ -62,11 +61,13 @@ func (t *Tree) keepHistory(ctx context.Context, root folder.Dir, scratch git.Rep
 	return history, err
 }
 
-func (t *Tree) importHistory(ctx context.Context, gitDir folder.Dir, scratch git.Repository, objects, tip string) (*History,
+func (t *Tree) importHistory(ctx context.Context, gitDir folder.Dir, scratch git.Repository, objects,
+	tip string) (*History,
 	error) {
 	base := append([]string{t.base.Objects()}, t.base.Alternates...)
 	staging := git.Repository{Dir: filepath.Join(scratch.Dir, "staging"), Format: t.source.format, Alternates: base}
-	quarantine := git.Repository{Dir: filepath.Join(scratch.Dir, "quarantine"), Format: t.source.format, Alternates: base}
+	quarantine := git.Repository{Dir: filepath.Join(scratch.Dir, "quarantine"), Format: t.source.format,
+		Alternates: base}
 	for _, repo := range []git.Repository{staging, quarantine} {
 		if err := t.createBeside(repo); err != nil {
 			return nil, err
@@ -97,8 +98,7 @@ func (t *Tree) importHistory(ctx context.Context, gitDir folder.Dir, scratch git
 	return history, linkObjects(quarantine.Objects(), objects)
 }
 
-// createBeside makes a repository of ours that knows where the user's shallow
-// history ends.
+// createBeside makes a repository of ours with the user's shallow file.
 func (t *Tree) createBeside(repo git.Repository) error {
 	if err := repo.Create(); err != nil {
 		return err
@@ -106,8 +106,8 @@ func (t *Tree) createBeside(repo git.Repository) error {
 	return t.source.user.WriteShallow(repo)
 }
 
-// checkHistory looks at the commits in a repository of ours: they must stand on
-// the base, be few, and end in a tree that may be written to disk.
+// checkHistory checks the commits in a repository of ours: they must descend from the base, be few, and end
+// in a tree that may be written to disk.
 func (t *Tree) checkHistory(ctx context.Context, staging git.Repository, tip string) (*History, error) {
 	g := staging.Git().With("GIT_ALLOC_LIMIT=" + historyAlloc)
 	span := []string{tip}
@@ -167,8 +167,7 @@ func (c *treeCheck) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// agentHead returns the commit that an agent's HEAD leads to, empty when it
-// leads nowhere.
+// agentHead returns the commit of an agent's HEAD, empty if its branch has none.
 func agentHead(gitDir folder.Dir) (string, error) {
 	head, err := git.ReadLine(gitDir, "HEAD")
 	if err != nil || git.ObjectID.MatchString(head) {
@@ -213,8 +212,8 @@ func (in *objectImport) admit(bytes int64) error {
 	return nil
 }
 
-// packs feeds the agent's packs to git in our repository, which reads every
-// object of them and computes its id; the agent's indexes are not looked at.
+// packs gives the agent's packs to git in our repository, which reads every object and computes its id; the agent's own
+// indexes are not used.
 func (in *objectImport) packs(ctx context.Context, store folder.Dir) error {
 	dir, err := store.Sub("pack")
 	if err != nil {
@@ -248,7 +247,7 @@ func (in *objectImport) pack(ctx context.Context, dir folder.Dir, name string) e
 	defer file.Close()
 	var header [12]byte // "PACK", version, number of objects
 	if _, err := io.ReadFull(file, header[:]); err != nil || string(header[:4]) != "PACK" {
-		return errors.New("a pack is none")
+		return errors.New("a pack file has no pack header")
 	}
 	if in.count += int(binary.BigEndian.Uint32(header[8:])); in.count > maxHistoryObjects {
 		return fmt.Errorf("its repository has more than %d objects", maxHistoryObjects)

@@ -52,8 +52,9 @@ func TestHostileTree(t *testing.T) {
 		}, warnings: []string{WarnSpecialFile + " a.txt", WarnSpecialFile + " dev", WarnSpecialFile + " n/f",
 			WarnSpecialFile + " new", WarnSpecialFile + " sock"}},
 		{name: "cut-off patch", do: func(t *testing.T, dir string) {
-			gittest.Write(t, dir, map[string]string{".holon-0123456789ab-1": "x", "d/.holon-0123456789ab-20": "-> b.txt",
-				"n/.holon-abcdefabcdef-3": "x", ".holon-abcdefabcdef-9.log": "",
+			gittest.Write(t, dir, map[string]string{".holon-0123456789ab-1": "x",
+				"d/.holon-0123456789ab-20": "-> b.txt",
+				"n/.holon-abcdefabcdef-3":  "x", ".holon-abcdefabcdef-9.log": "",
 				".holon-notes": "kept", ".holon-0123456789ab-": "kept", ".holon-0123456789AB-1": "kept",
 				"n/.holon-0123456789ab-1/f": "kept"})
 			gittest.Run(t, dir, "mv", "a.txt", "d/.holon-0123456789ab-3")
@@ -78,7 +79,8 @@ func TestHostileTree(t *testing.T) {
 			})
 		}, want: []string{"A .gitattributes", "M a.txt"}},
 		{name: "disguises of .git", do: func(t *testing.T, dir string) {
-			gittest.Write(t, dir, map[string]string{".GIT/config": "x", "git~1": "x", ".git. /x": "x", ".g\u200cit/x": "x",
+			gittest.Write(t, dir, map[string]string{".GIT/config": "x", "git~1": "x", ".git. /x": "x",
+				".g\u200cit/x": "x",
 				".git::$INDEX": "x",
 				".gitx":        "fine", "d/.Git": "x", `.git\x`: "x", ".GITMODULES": "-> a.txt"})
 		}, want: []string{"A .gitx"}, warnings: []string{WarnUnsafeName + " .GIT", WarnUnsafeName + " git~1",
@@ -91,7 +93,8 @@ func TestHostileTree(t *testing.T) {
 			WarnNestedRepository + " m", WarnNestedRepository + " d"}},
 		{name: "ignore file is a link", do: func(t *testing.T, dir string) {
 			gittest.Write(t, outside, map[string]string{"patterns": "*\n"})
-			gittest.Write(t, dir, map[string]string{".gitignore": "-> " + outside + "/patterns", "new": "x", "x.log": "x"})
+			gittest.Write(t, dir, map[string]string{".gitignore": "-> " + outside + "/patterns", "new": "x",
+				"x.log": "x"})
 		}, want: []string{"T .gitignore", "A new", "A x.log"}, warnings: []string{WarnOutsideLink + " .gitignore"}},
 		{name: "too deep", do: func(t *testing.T, dir string) {
 			deep(t, dir, "deep", 3000)
@@ -147,7 +150,7 @@ func TestHostileTree(t *testing.T) {
 	}
 }
 
-// A file that the user tracks is content, whatever its name.
+// A tracked file is part of the diff, even if it has the name of a temporary file of a patch.
 func TestTrackedLeftover(t *testing.T) {
 	gittest.Isolate(t)
 	const name = ".holon-0123456789ab-1"

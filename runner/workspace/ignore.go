@@ -22,8 +22,8 @@ const (
 	maxIgnoreBytes = 64 << 20
 )
 
-// freshFiles lists the files that are new and not ignored. Where the tree's
-// ignore rules take git too long, only the user's own count.
+// freshFiles lists the files that are new and not ignored. If git takes too long for the tree's ignore rules, only the
+// user's own rules apply.
 func (t *Tree) freshFiles(ctx context.Context, c *capture, repo git.Repository) (fresh []found, err error) {
 	if len(c.files)+len(c.dirs) == 0 {
 		return nil, nil
@@ -54,7 +54,7 @@ func (t *Tree) freshWith(ctx context.Context, c *capture, repo git.Repository, n
 	fresh, err = c.expand(ctx, checker.ignored)
 	closeErr := checker.close()
 	if failed, ok := errors.AsType[*git.ExitError](closeErr); ok && failed.Exit == 1 {
-		closeErr = nil // nothing was ignored, says check-ignore
+		closeErr = nil // check-ignore found nothing to ignore
 	}
 	if err != nil || closeErr != nil {
 		return nil, errors.Join(closeErr, err)
@@ -92,15 +92,14 @@ func (k *ignoreChecker) close() error {
 	return errors.Join(k.process.Close(), k.shadow.Close())
 }
 
-// ignored answers for each path whether git would leave it out. The last dirs
-// of the paths are directories. Parents must have been asked about before:
-// git remembers a directory's patterns from the first question about a path in
-// it, which therefore comes after its ignore file was found and copied.
+// ignored reports for each path whether git ignores it. The last dirs paths are directories. The caller asks
+// about parents first: git reads a directory's patterns at the first question about a path in it, and by then
+// the ignore file has to be be in the shadow.
 func (k *ignoreChecker) ignored(paths []string, dirs int) ([]bool, error) {
 	for i, path := range paths {
 		err := k.shadowParents(path)
 		if err == nil && i >= len(paths)-dirs {
-			err = k.shadow.MkdirAll(path, 0o700) // tells git that it is a directory
+			err = k.shadow.MkdirAll(path, 0o700) // makes it a directory for git
 		}
 		if err != nil {
 			return nil, fmt.Errorf("prepare ignore check: %w", err)
@@ -141,7 +140,7 @@ func readAnswers(out *bufio.Reader, paths []string) ([]bool, error) {
 	return answers, nil
 }
 
-// shadowParents copies the ignore files that can concern path.
+// shadowParents copies the ignore files that can apply to path.
 func (k *ignoreChecker) shadowParents(path string) error {
 	for path != "" {
 		path, _ = folder.Split(path)
@@ -159,8 +158,7 @@ func (k *ignoreChecker) shadowParents(path string) error {
 	return nil
 }
 
-// copy puts one ignore file into the shadow. Git ignores what is no regular
-// file, and so do we.
+// copy copies one ignore file to the shadow. Like git, it skips a file that is not regular.
 func (k *ignoreChecker) copy(dir string) error {
 	at := folder.NewCursor(k.capture.root, false)
 	defer at.Close()

@@ -16,9 +16,8 @@ import (
 	"holon/runner/workspace/git"
 )
 
-// importChanges writes a tree into repo: base without the deleted paths, with
-// the files read from the captured directory. It returns the tree's id.
-// Deletions come first, so that a file may take a directory's place.
+// importChanges writes a tree to repo: base without the deleted paths and with the files of the captured directory. It
+// returns the tree's id. Deletions come first, so that a file may take the place of a directory.
 func (c *capture) importChanges(ctx context.Context, repo git.Repository, base string, deleted []string,
 	files []found) (tree string, err error) {
 	if len(deleted)+len(files) == 0 {
@@ -33,7 +32,7 @@ func (c *capture) importChanges(ctx context.Context, repo git.Repository, base s
 		err = p.FinishInput()
 	}
 	if err != nil {
-		p.Kill() // never let git finish a stream that broke off
+		p.Kill() // git must not finish an incomplete stream
 		return "", errors.Join(fmt.Errorf("import changes: %w", err), p.Close())
 	}
 	answer, err := p.Out.ReadString('\n')
@@ -81,8 +80,8 @@ func (c *capture) writeImport(ctx context.Context, w io.Writer, base string, del
 	return err
 }
 
-// writeFile writes one regular file. One that can't be opened is left out; one
-// that can't be read to its end is an error, as the stream can't be mended.
+// writeFile writes one regular file. It omits a file that can't be opened; a file that can't be read to its
+// end is an error, because the stream can't be repaired.
 func (c *capture) writeFile(w io.Writer, at *folder.Cursor, f found) error {
 	file, size, err := c.open(at, f)
 	if err != nil {
@@ -108,8 +107,8 @@ func (c *capture) writeFile(w io.Writer, at *folder.Cursor, f found) error {
 	return err
 }
 
-// Bounds of what git compares line by line, which takes it some forty bytes for each
-// line: the lines of a file of the result, and the bytes of one of the base.
+// Bounds of files that git compares line by line, for which it needs about forty bytes a line: the lines of a
+// file of the result, and the bytes of a file of the base.
 const (
 	maxLines    = 1_000_000
 	maxBaseText = 16 << 20
@@ -125,8 +124,8 @@ func (l *lineCounter) Write(p []byte) (int, error) {
 	return l.to.Write(p)
 }
 
-// writeAttributes makes git treat those files as binary that have too many lines,
-// by the attributes of the repository in which they are compared, which is ours.
+// writeAttributes makes git treat files with too many lines as binary, by the attributes of our repository in
+// which they are compared.
 func (c *capture) writeAttributes(repo git.Repository) error {
 	for i, e := range c.record.entries {
 		if !c.have[i] && e.Stat.Size > maxBaseText {
@@ -204,8 +203,8 @@ func (t *Tree) importSource(ctx context.Context) (string, error) {
 	return tree, t.rememberSource(ctx, root, tree, started)
 }
 
-// rememberSource writes the record of a plain directory as of started: files
-// changed since then are compared by content the next time.
+// rememberSource writes the record of a plain directory as of started: a file that changed since then is
+// compared by content the next time.
 func (t *Tree) rememberSource(ctx context.Context, root folder.Dir, tree string, started int64) error {
 	listed, err := t.listTree(ctx, tree, "")
 	if err != nil {
@@ -216,7 +215,7 @@ func (t *Tree) rememberSource(ctx context.Context, root folder.Dir, tree string,
 	for i := range listed {
 		dir, name, err := at.Parent(listed[i].Path)
 		if err != nil {
-			continue // gone since; without stat data it counts as changed
+			continue // removed since; without stat data it counts as changed
 		}
 		if st, err := dir.Lstat(name); err == nil {
 			listed[i].Stat = folder.StatOf(&st)

@@ -16,9 +16,8 @@ import (
 	"holon/runner/workspace/folder"
 )
 
-// loose copies the loose objects of an agent's repository. Each is unpacked
-// within bounds, hashed, and packed anew, so that what git reads later is what
-// its name says and nothing that the agent compressed.
+// loose copies the loose objects of an agent's repository. Each is decompressed within bounds, hashed and
+// compressed again, so that git later reads an object that matches its name, in a form that we wrote.
 func (in *objectImport) loose(ctx context.Context, store folder.Dir) error {
 	fans, err := store.Names()
 	if err != nil {
@@ -100,7 +99,7 @@ func (in *objectImport) looseObject(from io.Reader, to, id string) error {
 	io.WriteString(both, header) // an error sticks to the writer
 	n, err := io.Copy(both, io.LimitReader(content, size+1))
 	if err == nil && n != size {
-		err = fmt.Errorf("it has not the %d bytes that it claims", size)
+		err = fmt.Errorf("it does not have the %d bytes that it claims", size)
 	}
 	if err == nil && hex.EncodeToString(hash.Sum(nil)) != id {
 		err = errors.New("its content is not what its name says")

@@ -13,7 +13,7 @@ import (
 	"holon/runner/workspace/git"
 )
 
-// Whatever bytes an agent left as a loose object, what is taken over is an
+// For any bytes that an agent left as a loose object, the result is an
 // object with the content that its name says.
 func FuzzLooseObject(f *testing.F) {
 	pack := func(text string) []byte {

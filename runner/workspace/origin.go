@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// origin is what trees are made from, and for whom. Trees of different origins
-// are never shared, so that nothing gets from one repository or user to another.
-// The container's user is not part of it: in a tree that is acquired for another,
-// every file and directory is made anew.
+// origin identifies the directory that trees are made from and the user they are made for. Trees of different
+// origins are never shared, so that nothing gets from one repository or user to another. The container's user
+// is not part of it: in an a tree that is acquired for another owner, every file and directory is created
+// again.
 type origin struct {
 	top           string // of the user's directory
 	place         string // its git directory, or top itself where there is none
@@ -40,7 +40,7 @@ func parseOrigin(text string) (o origin, ok bool) {
 	return o, err == nil
 }
 
-// gone reports whether another directory, or none, is where the origin was.
+// gone reports whether the origin's directory was removed or replaced by another.
 func (o origin) gone() bool {
 	var st unix.Stat_t
 	err := unix.Stat(o.place, &st)

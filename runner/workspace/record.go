@@ -17,9 +17,9 @@ import (
 	"holon/internal/procfs"
 )
 
-// record is what the host knows of a working tree: the entries of its base,
-// sorted by path, each with the stat data of the file as the host wrote it, and
-// those of its directories. Held in a file only the host can write.
+// record is the host's knowledge of a working tree: the entries of its base, sorted by path, each with the
+// stat data of the file as the host wrote it, and the stat data of its directories. It is stored in a file
+// that only the host can write.
 type record struct {
 	format  git.ObjectFormat
 	header  recordHeader
@@ -49,7 +49,7 @@ const (
 	racyWindow = 20 * time.Millisecond
 )
 
-// verdict is what stat data say of a file.
+// verdict is the result of comparing stat data.
 type verdict int
 
 const (
@@ -58,7 +58,7 @@ const (
 	changed         // touched since it was recorded
 )
 
-// compare judges a file found at the entry's path.
+// compare compares a file found at the entry's path with the entry.
 func (r *record) compare(e *git.Entry, st *unix.Stat_t, boot string) verdict {
 	switch {
 	case e.Mode != git.ModeOf(st.Mode) || !r.untouched(e.Stat, st, boot):
@@ -69,8 +69,7 @@ func (r *record) compare(e *git.Entry, st *unix.Stat_t, boot string) verdict {
 	return same
 }
 
-// untouched reports whether what was found is the recorded inode, without a
-// change of content or of any metadata since.
+// untouched reports whether st is the recorded inode, without any change of content or metadata since.
 func (r *record) untouched(recorded folder.Stat, st *unix.Stat_t, boot string) bool {
 	found := folder.StatOf(st)
 	recorded.Dev = found.Dev // device numbers change with a reboot
@@ -84,10 +83,9 @@ func (r *record) untouched(recorded folder.Stat, st *unix.Stat_t, boot string) b
 	return ctime <= r.header.Stamp-int64(racyWindow)
 }
 
-// write stores the record beside name and renames. It isn't synced: after a
-// power cut it may be lost or torn, which read notices, or belong to another
-// boot, which compare notices. It returns the git index of the base, which is
-// part of the record.
+// write replaces the record at name by renaming. It does not sync: after a power cut the record may be lost
+// or torn, which readRecord notices, or belong to another boot, which compare notices. It returns the git
+// index of the base, which is part of the record.
 func (r *record) write(name string) (index []byte, err error) {
 	header, err := json.Marshal(r.header)
 	if err != nil {
@@ -124,8 +122,7 @@ func splitModules(entries []git.Entry) (own, modules []git.Entry) {
 	return own, modules
 }
 
-// readRecord returns the stored record, or an empty one when there is none
-// that can be used.
+// readRecord returns the stored record, or an empty one if there is none or it can't be used.
 func readRecord(name string, format git.ObjectFormat) *record {
 	empty := &record{format: format}
 	data, err := os.ReadFile(name)

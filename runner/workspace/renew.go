@@ -14,9 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Names of directories in a slot: its tree, and one that is going to replace a
-// directory of the tree. The second is made there, outside the tree, so that it
-// inherits nothing from its future parent.
+// Names of directories in a slot: its tree, and a new directory that replaces one of the tree. The new one is created
+// outside the tree, so that it inherits nothing, such as an access list, from its future parent.
 const (
 	treeName  = "tree"
 	freshName = "fresh"
@@ -55,8 +54,7 @@ func (s *settler) renewTouched(ctx context.Context) error {
 	return nil
 }
 
-// renew puts a new directory in the place of one and moves everything that is
-// left in it there.
+// renew replaces a directory by a new one and moves all of its remaining content there.
 func (s *settler) renew(parent folder.Dir, name, path string) error {
 	if err := unix.Mkdirat(s.top.FD, freshName, 0o700); err != nil {
 		return &os.PathError{Op: "mkdir", Path: freshName, Err: err}
@@ -92,8 +90,8 @@ func (s *settler) renew(parent folder.Dir, name, path string) error {
 	return nil
 }
 
-// moveOver moves one file or directory of path. Being moved changes the stat data
-// of a file, which are recorded anew; those of directories are at the end.
+// moveOver moves one file or directory of path. The move changes the stat data of a file, so they are
+// recorded again; those of directories are recorded at the end.
 func (s *settler) moveOver(old, fresh folder.Dir, path, name string) error {
 	if err := unix.Renameat(old.FD, name, fresh.FD, name); err != nil {
 		return &os.LinkError{Op: "rename", Old: name, New: freshName, Err: err}
@@ -107,7 +105,7 @@ func (s *settler) moveOver(old, fresh folder.Dir, path, name string) error {
 	return err
 }
 
-// recordDirs gives every directory its time and records their stat data.
+// recordDirs sets the time of every directory and records its stat data.
 func (s *settler) recordDirs(root folder.Dir) error {
 	none := string(make([]byte, s.tree.source.format.Size()))
 	dirs := make([]git.Entry, 0, len(s.layout.dirs))
@@ -127,8 +125,8 @@ func (s *settler) recordDirs(root folder.Dir) error {
 	return nil
 }
 
-// recordDir sets the time of a directory to the one it was handed out with
-// before, or to that of a fresh tree when the base put something new into it.
+// recordDir sets the time of a directory to its recorded time, or to that of a fresh tree if the base added
+// something to it.
 func (s *settler) recordDir(at *folder.Cursor, dir *git.Entry) error {
 	parent, name, err := at.Parent(dir.Path)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"holon/runner/workspace/git"
 )
 
-// Held names a tree so that another process can take it up: what Tree.Held
-// returned, stored, and given to Resume. Paths are the host's.
+// Held identifies a tree so that another process can resume it: Tree.Held returns it, the caller stores it
+// and gives it to Resume. Paths are the host's.
 type Held struct {
 	Slot      string        `json:"slot"`      // the slot's directory
 	Info      Info          `json:"info"`      // Tree.Info
@@ -29,10 +29,9 @@ func (t *Tree) Held() Held {
 	return Held{Slot: t.slot.dir, Info: t.info, Claim: o.Claim, Owner: o.Owner, Borrowing: o.Borrowing}
 }
 
-// Resume takes up a tree whose process ended without releasing it, with what
-// was written there since. Of options only CacheDir, Keep and Limits count. A
-// tree that is locked is CodeBusy, one that is not claimed any more
-// CodeReleased: then its content is gone, or saved.
+// Resume returns a tree whose process ended without releasing it, with everything written there since. Of
+// options it uses only CacheDir, Keep and Limits. A locked tree is CodeBusy; one that is no longer claimed is
+// CodeReleased: its content waswas saved or discarded.
 func Resume(ctx context.Context, options Options, held Held) (*Tree, error) {
 	tree, err := resume(ctx, options, held)
 	return tree, git.WithCode("take up working tree", err)
@@ -65,14 +64,13 @@ func resume(ctx context.Context, options Options, held Held) (_ *Tree, err error
 	return tree, tree.loadEntries(ctx, held.Info.BaseTree)
 }
 
-// lockHeld locks the slot that held names, if it is one of the cache and still
-// claimed by the same.
+// lockHeld locks the slot of held, if it is in the cache and still has the same claim.
 func lockHeld(cacheDir string, held Held) (*slot, error) {
 	number, err := strconv.Atoi(filepath.Base(held.Slot))
 	trees := filepath.Join(cacheDir, "trees")
 	if err != nil || number < 0 || number >= maxSlots || filepath.Dir(filepath.Dir(held.Slot)) != trees ||
 		filepath.Clean(held.Slot) != held.Slot {
-		return nil, git.InvalidOption("Slot", "%.200q is no working tree of the cache %.200q", held.Slot, cacheDir)
+		return nil, git.InvalidOption("Slot", "%.200q is not a working tree of the cache %.200q", held.Slot, cacheDir)
 	}
 	released := &git.Error{Code: CodeReleased, Message: "the working tree " + held.Slot + " is not held any more"}
 	if _, err := os.Lstat(held.Slot); errors.Is(err, fs.ErrNotExist) {
@@ -96,8 +94,8 @@ func lockHeld(cacheDir string, held Held) (*slot, error) {
 	return s, nil
 }
 
-// findObjects finds again the repository that the tree borrows from. Its HEAD
-// may have moved on since, its objects are what counts.
+// findObjects finds the repository that the tree borrows from again. Only its objects are needed: its HEAD
+// may have moved.
 func (s *Source) findObjects(ctx context.Context) error {
 	user, err := git.Locate(ctx, s.info.Path, s.options.Borrowing)
 	if err != nil {
@@ -112,13 +110,13 @@ func (s *Source) findObjects(ctx context.Context) error {
 	return nil
 }
 
-// Claim is a tree that is claimed: Options.Claim of whoever acquired it.
+// Claim is a claimed tree, with the Options.Claim of the process that acquired it.
 type Claim struct {
 	Slot string `json:"slot"` // the slot's directory
 	By   string `json:"by"`
 }
 
-// Claims lists what is claimed in the cache, held by a process or not.
+// Claims lists the claimed trees of the cache, locked or not.
 func Claims(ctx context.Context, cacheDir string) ([]Claim, error) {
 	files, err := filepath.Glob(filepath.Join(cacheDir, "trees", "*", "*", "claim"))
 	if err != nil {
@@ -141,9 +139,8 @@ func Claims(ctx context.Context, cacheDir string) ([]Claim, error) {
 	return claims, nil
 }
 
-// Disclaim gives a claim up whose tree holds nothing that is needed: the next
-// who acquires the slot brings it to its own base. A tree that is in use or
-// claimed by another meanwhile is left alone.
+// Disclaim removes the claim on a tree whose content is not needed: the next run that acquires the slot
+// resets it to its own base. A tree that is in use or has another claim by now is left alone.
 func Disclaim(_ context.Context, cacheDir string, claim Claim) error {
 	s, err := lockHeld(cacheDir, Held{Slot: claim.Slot, Claim: claim.By})
 	if e, ok := errors.AsType[*git.Error](err); ok && (e.Code == CodeReleased || e.Code == CodeBusy) {

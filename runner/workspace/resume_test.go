@@ -19,7 +19,7 @@ func die(t *testing.T, tree *Tree) {
 	tree.slot.lock = nil
 }
 
-// What the container of a dead run wrote stays until it is saved: the next run
+// Files that the container of a dead run wrote stay until they are saved: the next run
 // gets another tree, and the dead one's diff can be made by another process, even
 // when the user's repository moved on meanwhile.
 func TestResume(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// layout answers what belongs at a path of the tree.
+// layout is the expected content of the tree by path.
 type layout struct {
 	entries []git.Entry
 	files   map[string]int32 // path of a file or link → its entry
@@ -43,11 +43,9 @@ func newLayout(entries []git.Entry) *layout {
 	return l
 }
 
-// settle makes the tree hold exactly the record's entries and nothing else, and
-// writes the record anew. What was touched since the last record, file or
-// directory, is made anew, whatever was done to it: there is no list of the kinds
-// of metadata that a run could leave. The rest stays. atRest says that the tree
-// is taken back: no container has it until it is acquired again.
+// settle makes the tree contain exactly the record's entries and writes the record. Every file and directory that was
+// touched since the last record is created again, which removes any kind of metadata that a run could leave; untouched
+// ones stay. atRest says that the tree is released: no container has it until it is acquired again.
 func (t *Tree) settle(ctx context.Context, atRest bool) error {
 	top, err := folder.OpenOwned(t.slot.dir)
 	if err != nil {
@@ -83,7 +81,7 @@ func (t *Tree) settle(ctx context.Context, atRest bool) error {
 	return err
 }
 
-// settler removes from a tree what is not the base.
+// settler removes everything from a tree that is not in the base.
 type settler struct {
 	tree   *Tree
 	layout *layout
@@ -114,8 +112,7 @@ func newSettler(t *Tree, top folder.Dir, bin *trash) *settler {
 	return s
 }
 
-// clean removes what is not as recorded, and renews the directories that were
-// touched. Those are found before anything of ours changes them.
+// clean removes files that are not as recorded and renews the touched directories, which it finds before changing them.
 func (s *settler) clean(ctx context.Context) error {
 	if err := unix.Mkdirat(s.top.FD, treeName, 0o755); err != nil && err != unix.EEXIST {
 		return &os.PathError{Op: "mkdir", Path: treeName, Err: err}
@@ -139,7 +136,7 @@ func (s *settler) clean(ctx context.Context) error {
 	return s.renewTouched(ctx)
 }
 
-// look notes a directory that was touched, and makes one accessible.
+// look remembers a directory if it was touched and makes it accessible.
 func (s *settler) look(parent folder.Dir, name, path string, st *unix.Stat_t) error {
 	if e := s.known[path]; e != nil && e.Mode == st.Mode && s.tree.owned(st) &&
 		s.tree.record.untouched(e.Stat, st, s.tree.boot) {
@@ -183,7 +180,7 @@ func (s *settler) visit(dir folder.Dir, path string, names []string) (descend []
 }
 
 func (s *settler) unchanged(dir folder.Dir, name string, st *unix.Stat_t, i int32) bool {
-	if !s.tree.owned(st) { // written anew, which is how it gets its owner
+	if !s.tree.owned(st) { // written again, to give it to its owner
 		return false
 	}
 	e := &s.layout.entries[i]
@@ -201,8 +198,7 @@ func (s *settler) unchanged(dir folder.Dir, name string, st *unix.Stat_t, i int3
 	return false
 }
 
-// hashFile returns the blob id of a regular file or link, and the stat data
-// that hold for what was read.
+// hashFile returns the blob id of a regular file or link and the stat data of the inode that was read.
 func hashFile(format git.ObjectFormat, dir folder.Dir, name string, st *unix.Stat_t) (string, unix.Stat_t, error) {
 	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
 		target, err := dir.Readlink(name)

@@ -51,7 +51,7 @@ func TestTwoTreesAtOnce(t *testing.T) {
 	}
 }
 
-// What is left of a claim that was never made is removed, but not in a slot in use.
+// Temporary files of an unfinished claim are removed, but not in a slot in use.
 func TestSweepSlots(t *testing.T) {
 	gittest.Isolate(t)
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
@@ -135,7 +135,7 @@ func TestBaseMoves(t *testing.T) {
 }
 
 // handOutLater lets the tree be one that was written long before it was handed
-// out. What is handed out within a tick of being written is written again.
+// out. A file that was written less than a tick before is written again.
 func handOutLater(tree *Tree) { tree.record.header.Stamp += int64(time.Second) }
 
 func TestPrune(t *testing.T) {

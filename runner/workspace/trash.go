@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A trash takes what must go from a working tree. Whole directories are moved
-// in with one rename and taken apart there without recursion, so that neither
-// depth nor permissions that a container chose can stop the removal.
+// A trash removes files and directories of a working tree. A directory is moved into the trash with one
+// rename and deleted there without recursion, so that neither depth nor permissions that a container chose
+// can prevent the removal.
 type trash struct {
 	dir  folder.Dir
 	next atomic.Int64
 }
 
-// openTrash opens the directory path, making it when absent.
+// openTrash opens the directory path and creates it if it is absent.
 func openTrash(path string) (*trash, error) {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("open trash: %w", err)
@@ -36,8 +36,8 @@ func openTrash(path string) (*trash, error) {
 
 func (t *trash) close() { t.dir.Close() }
 
-// take removes name from dir: a directory by moving it here, anything else at
-// once. Absence is no error.
+// take removes name from dir: a directory by moving it to the trash, anything else at once. An absent name is
+// not an error.
 func (t *trash) take(dir folder.Dir, name string) error {
 	err := unix.Unlinkat(dir.FD, name, 0)
 	if err == unix.EPERM {
@@ -68,7 +68,7 @@ func (t *trash) move(dir folder.Dir, name string) error {
 		case err == nil || err == unix.ENOENT:
 			return nil
 		case err == unix.EEXIST || err == unix.ENOTEMPTY || err == unix.ENOTDIR:
-			continue // the name is taken by what a dead holder left
+			continue // a process that was killed left this name
 		case err == unix.EACCES && !opened: // a directory must be writable to be moved
 			if err := dir.Chmod(name, 0o700); err != nil {
 				return err
@@ -80,8 +80,8 @@ func (t *trash) move(dir folder.Dir, name string) error {
 	}
 }
 
-// empty deletes everything in the trash. Each directory found within another
-// is moved to the top first, so one level is ever looked at.
+// empty deletes everything in the trash. A directory within another one is moved to the top first, so that
+// only one level is open at a time.
 func (t *trash) empty(ctx context.Context) error {
 	for found := true; found; {
 		found = false

@@ -15,8 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Tree is a private working tree at the base of its Source, held by a lock
-// until Release.
+// A Tree is a private working tree at the base of its Source, locked until Release.
 type Tree struct {
 	source  *Source
 	info    Info
@@ -47,7 +46,7 @@ func (s *Source) Acquire(ctx context.Context) (*Tree, error) {
 	}
 	tree := &Tree{source: s, slot: held, boot: bootID()}
 	err = tree.prepare(ctx)
-	if isPermission(err) { // a container of another user left files we may not touch
+	if isPermission(err) { // a container of another user left files that we may not change
 		if err = held.abandon(); err == nil {
 			err = tree.prepare(ctx)
 		}
@@ -72,12 +71,11 @@ func (t *Tree) Dir() string { return t.slot.tree() }
 // corresponds to Options.Dir.
 func (t *Tree) WorkDir() string { return filepath.Join(t.slot.tree(), t.info.Prefix) }
 
-// Info is the Source's with what Acquire learnt: base tree and submodules.
+// Info is the Source's Info with the base tree and the submodules, which Acquire finds.
 func (t *Tree) Info() Info { return t.info }
 
-// ObjectDirs lists what the agent's repository borrows objects from, including
-// what the user's repository borrows itself. None for a plain directory, whose
-// tree has no repository.
+// ObjectDirs lists the directories that the agent's repository borrows objects from, including those that the user's
+// repository borrows from. A plain directory has none, because its tree has no repository.
 func (t *Tree) ObjectDirs() []ObjectDir { return t.objects }
 
 // prepare makes the tree, the record and the agent's repository agree.
@@ -124,7 +122,7 @@ func (t *Tree) unusedBase() bool {
 }
 
 // maxCopyPacks is how many imports a copy's repository collects before it is
-// made anew, so that versions nobody needs don't pile up.
+// made again, so that old versions don't accumulate.
 const maxCopyPacks = 20
 
 func (t *Tree) worthReplacing() bool {
@@ -140,27 +138,25 @@ func (t *Tree) packs() int {
 }
 
 // chooseBase decides the base tree and fills the record with its entries.
-func (t *Tree) chooseBase(ctx context.Context) error {
-	tree, err := t.source.headTree, error(nil)
+func (t *Tree) chooseBase(ctx context.Context) (err error) {
 	switch {
 	case t.source.info.Kind == KindCopy:
-		tree, err = t.importSource(ctx)
+		t.info.BaseTree, err = t.importSource(ctx)
 	case t.source.info.IncludedDirty:
-		tree, err = t.source.user.Snapshot(ctx, t.base, t.slot.dir)
+		t.info.BaseTree, err = t.source.user.Snapshot(ctx, t.base, t.slot.dir)
+	default:
+		t.info.BaseTree = t.source.headTree
 	}
 	if err != nil {
 		return err
 	}
-	t.info.BaseTree = tree
 	t.record = readRecord(t.slot.record(), t.source.format)
-	return t.loadEntries(ctx, tree)
+	return t.loadEntries(ctx, t.info.BaseTree)
 }
 
-// Release returns the tree to its base, removes what the agent left, and
-// unlocks the slot. Beyond Options.Keep slots the tree is deleted. The lock is
-// given back even when the rest fails, in which case the next Acquire does it.
-// A second call does nothing. When a run was cancelled, pass a context that
-// was not.
+// Release resets the tree to its base and unlocks the slot. Beyond Options.Keep slots the tree is deleted. The slot is
+// unlocked even if resetting fails; the next Acquire then resets it. A second call does nothing. After a
+// cancelled run the caller passes a context that is not cancelled.
 func (t *Tree) Release(ctx context.Context) error {
 	if t.slot.lock == nil {
 		return nil
@@ -171,8 +167,8 @@ func (t *Tree) Release(ctx context.Context) error {
 	return git.WithCode("release working tree", err)
 }
 
-// Leave unlocks the tree as it is. With Options.Claim it stays claimed: nobody
-// else gets it until whoever claims it resumes and releases it.
+// Leave unlocks the tree as it is. With Options.Claim it stays claimed: no run gets it until the holder of
+// the claim resumes and releases it.
 func (t *Tree) Leave() error {
 	if t.slot.lock == nil {
 		return nil
@@ -212,10 +208,10 @@ func (t *Tree) discard(ctx context.Context, paths ...string) error {
 	return bin.empty(ctx)
 }
 
-// now is the instant up to which a record vouches for its tree.
+// now returns the time up to which a new record describes its tree.
 func now() int64 { return time.Now().UnixNano() }
 
-// owned reports whether a file of the tree belongs to whom the tree is for.
+// owned reports whether a file of the tree has the owner of the tree.
 func (t *Tree) owned(st *unix.Stat_t) bool {
 	owner := t.source.options.Owner
 	return owner == nil || int(st.Uid) == owner.UID && int(st.Gid) == owner.GID

@@ -9,7 +9,7 @@ import (
 	"holon/runner/workspace/gittest"
 )
 
-// What an agent can do to a tree, and what the diff says of it.
+// The diff shows each kind of change that an agent can make to a tree.
 func TestDiff(t *testing.T) {
 	gittest.Isolate(t)
 	base := map[string]string{
@@ -86,7 +86,8 @@ func TestDiff(t *testing.T) {
 			tc.do(t, tree.Dir())
 			diff, patch := diffOf(t, tree)
 			wantChanges(t, diff, tc.want...)
-			if diff.Incomplete || diff.BaseCommit != strings.TrimSpace(gittest.Run(t, repo, "git", "rev-parse", "HEAD")) {
+			if diff.Incomplete || diff.BaseCommit != strings.TrimSpace(gittest.Run(t, repo, "git", "rev-parse",
+				"HEAD")) {
 				t.Errorf("diff = %+v", diff)
 			}
 			roundTrip(t, repo, patch, diff)

@@ -13,10 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Usage returns how many bytes of the disk the files beneath dir take, which a
-// container may write meanwhile. It follows no link, changes nothing, and passes
-// over what it may not enter. A file with several names counts once. No such
-// directory takes nothing.
+// Usage returns how many bytes of the disk the files beneath dir take, which a container may write meanwhile.
+// It follows no link, changes nothing, and skips directories that it may not enter. A file with several names
+// counts once. The usage of of an absent directory is 0.
 func Usage(ctx context.Context, dir string) (int64, error) {
 	root, err := folder.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -50,7 +49,7 @@ func Usage(ctx context.Context, dir string) (int64, error) {
 	return sum.Load(), nil
 }
 
-// linkSet remembers files with several names: as many as fit its bound.
+// linkSet remembers files with several names, up to maxLinks.
 type linkSet struct {
 	mu    sync.Mutex
 	files map[[2]uint64]bool // by device and inode

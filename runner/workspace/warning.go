@@ -30,7 +30,7 @@ func (l *warningList) add(w Warning) {
 	l.kept = append(l.kept, w)
 }
 
-// list returns the warnings by path, with a line for those not kept.
+// list returns the warnings by path, and one for each kind with warnings that were not kept.
 func (l *warningList) list() []Warning {
 	list := slices.Clone(l.kept)
 	for code, n := range l.unsaid {

@@ -8,8 +8,8 @@
 // compares and reads it name by name from open directories, never through a symbolic link, within bounds, and never
 // runs git with a working tree or a git directory that a container could write. The host keeps what it knows of a tree
 // (base, stat data, objects) outside the tree, where the container has no access. A file whose inode, size, mode and
-// times equal the record is unchanged, because only the kernel sets change times. Content is raw: no line ending, filter
-// or LFS conversion in either direction. An error of an exported function is a *git.Error.
+// times equal the record is unchanged, because only the kernel sets change times. Content is raw: no line
+// ending, filter or LFS conversion in either direction. An error of an exported function is a *git.Error.
 //
 // Not promised: a consistent diff while a process still writes the tree (stop the container first), and the content of
 // submodules in the diff (changes there become warnings). A Tree is not for concurrent use; several processes may use
@@ -28,13 +28,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Options say whose files a Source is made of and where trees are kept.
+// Options name the directory that a Source is made of and where its trees are kept.
 type Options struct {
 	Dir          string // the user's directory: a git working tree, a directory within one, or a plain directory
 	IncludeDirty bool   // start from the files as they are now, not from HEAD; always so for a plain directory
 	Borrowing    git.Borrowing
 	CacheDir     string // absolute; the host's, never visible in a container except the trees themselves
-	Name         string // who will hold the tree, for people; shown in the slot's holder file
+	Name         string // of the holder, for people; written to the slot's holder file
 	Claim        string // claims the tree beyond the life of the process, e.g. the run's id; "": no claim
 
 	// ContainerObjects is where the runner mounts the object directories,
@@ -43,15 +43,15 @@ type Options struct {
 	Keep             int // trees kept per repository between runs; 0 means 4
 	Limits           Limits
 
-	// Owner is who the tree is for: every file and folder in it is theirs. nil
-	// leaves them with this process's user; only root can give files away.
+	// Owner owns every file and directory in the tree. nil leaves them to this process's user; only root can
+	// give files to another.
 	Owner *folder.Owner
 }
 
-// For says who the trees to be acquired are for (Options.Owner).
+// For sets the owner of the trees to be acquired (Options.Owner).
 func (s *Source) For(owner *folder.Owner) { s.options.Owner = owner }
 
-// Limits bound what is taken from a directory. A zero field means its default.
+// Limits bound a snapshot and a diff. A zero field means its default.
 type Limits struct {
 	SnapshotBytes int64 // uncommitted files, or a whole plain directory; 4 GiB
 	FileBytes     int64 // one changed file in a diff; 128 MiB
@@ -173,8 +173,7 @@ func newSource(ctx context.Context, options Options, dir string, user *git.UserR
 // Info returns what Open found.
 func (s *Source) Info() Info { return s.info }
 
-// inspect learns the rest about the user's repository, in parallel because some
-// questions are processes.
+// inspect reads the rest of the user's repository, in parallel because some of it needs git processes.
 func (s *Source) inspect(ctx context.Context) (err error) {
 	s.format = s.user.Format
 	s.headTree = s.format.EmptyTree()
@@ -199,7 +198,7 @@ func (s *Source) inspect(ctx context.Context) (err error) {
 	return s.judge()
 }
 
-// judge decides what becomes of uncommitted files.
+// judge decides whether uncommitted files are included, and whether they can be.
 func (s *Source) judge() error {
 	status := s.user.Status
 	s.info.Branch = s.user.Branch

@@ -182,7 +182,7 @@ func request(spec engine.Spec) (*container.Config, *container.HostConfig) {
 		Image: spec.Image, Labels: labels,
 		Entrypoint: spec.Args, Env: spec.Env, WorkingDir: spec.WorkDir,
 		User: fmt.Sprintf("%d:%d", spec.User.UID, spec.User.GID),
-		// What an image may say about its own service does not concern our program.
+		// The image's settings for its own service must not apply to our program.
 		StopSignal:  "SIGTERM",
 		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
 	}

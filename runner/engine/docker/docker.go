@@ -1,8 +1,8 @@
 // Package docker runs programs in hardened containers of a Docker engine (API
-// 1.41 or newer: Docker 20.10, or what speaks its API).
+// 1.41 or newer: Docker 20.10, or any engine with that API).
 //
-// It is the only importer of the Docker client, whose module has a successor:
-// nothing of the client's types leaves this package.
+// It is the only importer of the Docker client, because that module has a
+// successor: none of the client's types leave this package.
 //
 // The invariant: every container has the hardening of package engine, set
 // explicitly where an image or the daemon could have another opinion (entry

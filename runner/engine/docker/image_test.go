@@ -14,8 +14,8 @@ import (
 	"holon/state"
 )
 
-// What an image says about our labels and variables does not count, and one that
-// declares a volume is refused.
+// Labels and variables of an image never override ours, and an image that declares
+// a volume is refused.
 func TestHostileImage(t *testing.T) {
 	e := connect(t)
 	base := buildImage(t, e, enginetest.BuildProgram(t))
@@ -70,8 +70,8 @@ func TestImageNames(t *testing.T) {
 	}
 }
 
-// List finds what was made with the same register and nothing else, whatever
-// labels the other has.
+// List finds the containers that were made with the same register and no others,
+// even if those have the same labels.
 func TestForeignContainer(t *testing.T) {
 	dir := t.TempDir()
 	plain := connect(t)
@@ -87,7 +87,7 @@ func TestForeignContainer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Whatever our container says of itself, its nonce too, an image can repeat.
+	// An image can repeat every label of our container, including its nonce.
 	foreign, err := plain.api.ContainerCreate(t.Context(), &container.Config{Image: img, Labels: made.Config.Labels},
 		nil, nil, nil, "holon-"+tag())
 	if err != nil {

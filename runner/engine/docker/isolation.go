@@ -192,8 +192,8 @@ func coreDumpsAxis(host *container.HostConfig) engine.Axis {
 	return axis(engine.NotEnforced, "unlimited")
 }
 
-// ulimit returns the hard limit that the container has by its own settings; a
-// negative one is no limit.
+// ulimit returns the hard limit that the container's own settings give; a negative
+// one means unlimited.
 func ulimit(host *container.HostConfig, name string) (hard int64, ok bool) {
 	for _, limit := range host.Ulimits {
 		if limit.Name == name {

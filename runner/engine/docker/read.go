@@ -119,7 +119,7 @@ func status(state container.ContainerState) engine.Status {
 	return engine.StatusExited
 }
 
-// own leaves out the label that is nobody's business.
+// own removes the label that is internal to this package.
 func own(labels map[string]string) map[string]string {
 	delete(labels, createLabel)
 	return labels

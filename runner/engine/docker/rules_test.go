@@ -28,10 +28,10 @@ func TestRefusalsOfTheDaemon(t *testing.T) {
 		code   engine.Code
 		param  string
 	}{
-		"image not here":   {func(s *engine.Spec) {}, engine.CodeImageNotFound, "image"},
-		"image is no name": {func(s *engine.Spec) { s.Image = "NOT/Lower" }, engine.CodeInvalidSpec, "image"},
-		"no image":         {func(s *engine.Spec) { s.Image = "" }, engine.CodeInvalidSpec, "image"},
-		"image with space": {func(s *engine.Spec) { s.Image = "a b" }, engine.CodeInvalidSpec, "image"},
+		"image not here":      {func(s *engine.Spec) {}, engine.CodeImageNotFound, "image"},
+		"image is not a name": {func(s *engine.Spec) { s.Image = "NOT/Lower" }, engine.CodeInvalidSpec, "image"},
+		"no image":            {func(s *engine.Spec) { s.Image = "" }, engine.CodeInvalidSpec, "image"},
+		"image with space":    {func(s *engine.Spec) { s.Image = "a b" }, engine.CodeInvalidSpec, "image"},
 		"too many cpus": {func(s *engine.Spec) {
 			s.Image, s.NanoCPUs = there, 1<<60
 		}, engine.CodeResourceLimit, "cpus"},
@@ -49,7 +49,7 @@ func TestRefusalsOfTheDaemon(t *testing.T) {
 
 func TestUnreachable(t *testing.T) {
 	dir := t.TempDir()
-	stale := filepath.Join(dir, "stale.sock") // a socket that nobody listens on
+	stale := filepath.Join(dir, "stale.sock") // a socket without a listener
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err == nil {
 		err = errors.Join(syscall.Bind(fd, &syscall.SockaddrUnix{Name: stale}), syscall.Close(fd))

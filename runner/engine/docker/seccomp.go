@@ -14,7 +14,7 @@ import (
 const ownProfile = "holon"
 
 // seccompProfileText returns the filter of system calls that containers get: the
-// newest default of Docker's, whatever the age of the engine. Engines before 23
+// newest default of Docker's, also for an older engine. Engines before 23
 // leave the way to the hypervisor open (AF_VSOCK), and before 25 io_uring. Asynchronous
 // I/O is not there either: the kernel counts its requests for the whole machine
 // (fs.aio-max-nr), so one container could take them all.

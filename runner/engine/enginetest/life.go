@@ -23,30 +23,46 @@ func (r Rig) testLife(t *testing.T) {
 	}
 
 	h := b.create(t, b.spec("serve"))
-	if state := b.inspect(t, h); state.Status != engine.StatusCreated || state.CreatedAt.IsZero() ||
-		!state.StartedAt.IsZero() || state.Exit != nil || state.PID != 0 {
-		t.Errorf("created: %+v", state)
-	}
+	b.wantState(t, h, engine.StatusCreated)
 	if err := b.Start(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
-	if state := b.inspect(t, h); state.Status != engine.StatusRunning || state.StartedAt.IsZero() ||
-		!state.FinishedAt.IsZero() || state.Exit != nil || state.PID < 1 {
-		t.Errorf("running: %+v", state)
-	}
+	b.wantState(t, h, engine.StatusRunning)
 	wantCode(t, b.Start(t.Context(), h), engine.CodeConflict)
 	if err := b.Stop(t.Context(), h, patience); err != nil {
 		t.Fatal(err)
 	}
-	if state := b.inspect(t, h); state.Status != engine.StatusExited || state.FinishedAt.IsZero() ||
-		state.Exit == nil || state.PID != 0 {
-		t.Errorf("exited: %+v", state)
-	}
+	b.wantState(t, h, engine.StatusExited)
 	wantCode(t, b.Start(t.Context(), h), engine.CodeConflict)
 
 	info, err := b.Check(t.Context())
 	if err != nil || info.Engine != b.Name() || info.CPUs < 1 {
-		t.Errorf("Check = %+v, %v", info, err)
+		t.Errorf("Check = %+v, %v, want engine %s and its CPUs", info, err, b.Name())
+	}
+}
+
+// wantState fails unless the container has the status, and the times, process and exit that go with it.
+func (b *bench) wantState(t *testing.T, h engine.Handle, status engine.Status) {
+	t.Helper()
+	state := b.inspect(t, h)
+	started, ended := status != engine.StatusCreated, status == engine.StatusExited
+	if state.Status != status {
+		t.Errorf("status %s, want %s", state.Status, status)
+	}
+	if !started && state.CreatedAt.IsZero() {
+		t.Errorf("%s: no time of creation", status)
+	}
+	if !ended && state.StartedAt.IsZero() == started {
+		t.Errorf("%s: started at %v", status, state.StartedAt)
+	}
+	if started && state.FinishedAt.IsZero() == ended {
+		t.Errorf("%s: finished at %v", status, state.FinishedAt)
+	}
+	if (state.Exit != nil) != ended {
+		t.Errorf("%s: exit %+v", status, state.Exit)
+	}
+	if running := status == engine.StatusRunning; (state.PID > 0) != running || state.PID < 0 {
+		t.Errorf("%s: process %d", status, state.PID)
 	}
 }
 
@@ -184,7 +200,7 @@ func (r Rig) testList(t *testing.T) {
 		{b.labels, []engine.Handle{running, created}},
 		{run.Labels, []engine.Handle{running}},
 		{map[string]string{"holon.enginetest": b.labels["holon.enginetest"], "kind": "other"}, nil},
-		{map[string]string{"holon.enginetest": "nobody"}, nil},
+		{map[string]string{"holon.enginetest": "another"}, nil},
 	} {
 		found, err := b.List(t.Context(), test.labels)
 		if err != nil {

@@ -146,10 +146,10 @@ func (c *child) run(cmd *exec.Cmd, log *boundedLog, started chan<- error) {
 		return
 	}
 	awaitExit(cmd.Process.Pid)
-	// The leader is a zombie until Wait: nobody else can have its number now.
+	// The leader is a zombie until Wait, so no other process can have its number.
 	_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // no such group: nothing is left of it
 	killMarked(c.record.Handle.ID)
-	_ = cmd.Wait() // the exit is in ProcessState, whatever became of the output
+	_ = cmd.Wait() // the exit is in ProcessState, even if copying the output failed
 	c.finish(exitOf(cmd.ProcessState))
 }
 

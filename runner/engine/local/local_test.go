@@ -59,7 +59,7 @@ func start(t *testing.T, e *local.Engine, program, name string, args ...string) 
 	return h, ""
 }
 
-// What a program leaves running in a session of its own ends with it.
+// Processes that a program started in a session of their own end with it.
 func TestOrphansEndWithTheProgram(t *testing.T) {
 	e := open(t, t.TempDir())
 	h, out := start(t, e, enginetest.BuildProgram(t), "orphan", "orphan")

@@ -15,7 +15,7 @@ import (
 	"holon/state"
 )
 
-// pollInterval is for programs of other processes, whose exit cannot be waited for.
+// pollInterval is for programs of other processes: their exit can only be polled.
 const pollInterval = 20 * time.Millisecond
 
 // Start implements engine.Engine. Only the process that created a program can

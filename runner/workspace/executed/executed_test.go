@@ -20,8 +20,7 @@ func sampleOf(pattern string) string {
 	return pattern
 }
 
-// attacks are paths that must be in the table, whatever its patterns are, by what
-// acts on them.
+// attacks are paths that must be in the table, by the program that acts on them.
 var attacks = map[string]string{
 	"git":                   `.gitattributes sub/.git/config .gitmodules .gitconfig`,
 	"git, as hooks":         `hooks/pre-commit tools/git/post-checkout x.git/hooks/update .husky/pre-push .husky/_/h`,

@@ -1,6 +1,6 @@
 // Package executed finds changed files that programs execute without being asked to: hooks, editor tasks, shell
-// environments, definitions of builds. It compares names with one table as the most forgiving file system compares them,
-// in the tree as the change leaves it, and runs nothing.
+// environments, definitions of builds. It compares names with one table as the most forgiving file system
+// compares them, in the tree as the change leaves it, and runs nothing.
 package executed
 
 import (
@@ -12,18 +12,18 @@ import (
 	"holon/runner/workspace/git"
 )
 
-// executedBy is an entry of the table: who acts on the files that the patterns
-// name. A pattern is matched at any depth, in whatever case, and one that ends
-// in a slash takes in all below the directory. * stands for part of one name.
+// entry is an entry of the table: a program, and patterns of the files that it executes. A pattern matches at
+// any depth, without regard to case, and one that ends in a slash also matches everything below the
+// directory. * stands for part of of one name.
 type entry struct {
 	program  string
 	patterns []string
-	// content, when set, is what counts of a file: one in which that stays the
-	// same is left out. ok is false for content that cannot be read.
+	// content, when set, returns the part of a file that the program executes: a file in which it stays the
+	// same is left out. ok is false for content that cannot be parsed.
 	content func(data []byte) (text string, ok bool)
 }
 
-// executedTable names the files that programs act on when a directory is opened
+// table names the files that programs act on when a directory is opened
 // or entered, when git works in it, when packages are installed, or when it is
 // pushed. Sources, tests and build files that only a person's own command reads
 // (Makefile, CMakeLists.txt, pom.xml, conftest.py) are not among them: changing
@@ -87,7 +87,7 @@ const hookNames = `
 	reference-transaction push-to-checkout pre-auto-gc post-rewrite sendemail-validate fsmonitor-watchman
 	post-index-change p4-*`
 
-// folded returns a path as the most forgiving file systems compare it, in parts.
+// folded returns the names of a path as the most forgiving file systems compare them.
 func folded(name string) []string {
 	parts := strings.Split(name, "/")
 	for i, part := range parts {
@@ -103,15 +103,15 @@ func foldedName(name string) string {
 	return strings.ToLower(strings.TrimRight(name, ". "))
 }
 
-// executedPattern is one pattern of the table, taken apart.
+// pattern is one pattern of the table, split into names.
 type pattern struct {
 	parts []string
-	below bool // it also names all below, and what is in the place of the directory, such as a link
+	below bool // it also matches everything below, and a file or link in the place of the directory
 	entry *entry
 }
 
-// executedPatterns are those of the table by their first part, "" for one that is
-// not the same for all names: trees have many files.
+// patterns are those of the table by their first name, "" for a first name with a *: trees have many files, so that
+// looking them up has to be quick.
 var patterns = func() map[string][]pattern {
 	all := make(map[string][]pattern)
 	for i := range table {
@@ -128,8 +128,7 @@ var patterns = func() map[string][]pattern {
 	return all
 }()
 
-// executedEntry returns the table's entry for a path of folded parts, nil when
-// there is none.
+// entryFor returns the table's entry for a path of folded names, or nil.
 func entryFor(parts []string) *entry {
 	for i, part := range parts {
 		for _, first := range []string{part, ""} {

@@ -11,8 +11,8 @@ import (
 	"holon/runner/workspace/git"
 )
 
-// resultFile is a path of the tree that a change leads to. Those that the change
-// made or changed have the ids of their content, before "" when they are new.
+// File is a path of the tree that results from a change. Created and changed files have the ids of their
+// contents; before is "" for a new file.
 type File struct {
 	Path    string
 	Link    bool
@@ -21,12 +21,12 @@ type File struct {
 	Id      string
 }
 
-// executedMatch is a changed file and the program that executes it unasked.
+// Match is a changed file and the program that executes it unasked.
 type Match struct {
 	Path, Program string
 }
 
-// findExecuted returns the changed files of a tree that programs execute unasked. files are all files of the tree: its
+// Find returns the changed files of a tree that programs execute unasked. files are all files of the tree: its
 // last missing part makes a directory a repository, and a link can make any directory one of hooks.
 func Find(ctx context.Context, g git.Runner, files []File) ([]Match, error) {
 	blobs, err := g.ReadBlobs(ctx, interesting(files))
@@ -47,9 +47,8 @@ func Find(ctx context.Context, g git.Runner, files []File) ([]Match, error) {
 	return found, nil
 }
 
-// interesting returns the ids of what has to be read, the most important first:
-// links that have a name of the table, files of which only a part counts, and
-// other links, by which the first may lead on.
+// interesting returns the ids of the blobs to read, the most important first: links with a name of the table, files of
+// which only a part is executed, and other links, to which the first may lead.
 func interesting(files []File) (ids []string) {
 	var contents, others []string
 	for i := range files {
@@ -87,7 +86,7 @@ func mentioned(name string) bool {
 	return false
 }
 
-// executedLookup is what has to be known of a whole tree.
+// lookup is what has to be known of a whole tree.
 type lookup struct {
 	repositories map[string]bool     // folded directories in which git would find a repository
 	links        map[string][]string // folded targets and the folded paths of the links to them
@@ -119,10 +118,10 @@ func newLookup(files []File, blobs map[string][]byte) *lookup {
 	return l
 }
 
-// program says what acts on a changed file, "" for nothing: by its own path, or
-// by one that links make of it.
+// program returns the program that executes a changed file, "" for none: by its own path, or by a path to it through
+// links.
 func (l *lookup) program(f *File, blobs map[string][]byte) string {
-	const most = 64 // paths that are looked at: links can go in circles
+	const most = 64 // paths to look at: links can form a cycle
 	names := []string{strings.Join(folded(f.Path), "/")}
 	for i := 0; i < len(names) && i < most; i++ {
 		parts := strings.Split(names[i], "/")
@@ -143,8 +142,7 @@ func (l *lookup) program(f *File, blobs map[string][]byte) string {
 	return ""
 }
 
-// repositoryPart reports whether git acts on what has this name in a repository's
-// own directory.
+// repositoryPart reports whether git acts on a file of this name in a repository's own directory.
 func repositoryPart(name string) bool {
 	switch name {
 	case "head", "config", "config.worktree", "commondir", "gitdir", "hooks", "info", "objects", "refs", "packed-refs",
@@ -154,8 +152,8 @@ func repositoryPart(name string) bool {
 	return false
 }
 
-// unchanged reports whether what counts of a file is the same in both contents.
-// A new file is compared with one that says nothing.
+// unchanged reports whether the executed part of a file is the same in both contents. A new file is compared
+// with an empty object.
 func (e *entry) unchanged(before, after []byte) bool {
 	if e.content == nil || after == nil {
 		return false
@@ -168,7 +166,7 @@ func (e *entry) unchanged(before, after []byte) bool {
 	return readBefore && readAfter && was == is
 }
 
-// packageScripts returns what a package.json or composer.json has run.
+// packageScripts returns the parts of a package.json or composer.json that a package manager executes.
 func packageScripts(data []byte) (string, bool) {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(data, &all) != nil {

@@ -21,7 +21,7 @@ import (
 	"holon/runner/workspace/git"
 )
 
-// FetchOptions bound what is taken from a remote.
+// Options bound a fetch.
 type Options struct {
 	Dir   string // an empty directory that gets the files; Dir+".git" is used meanwhile
 	Files int    // at most, in the directory that is wanted
@@ -29,7 +29,7 @@ type Options struct {
 	Pack  int64  // bytes that may be fetched in all
 }
 
-// Fetched says what came.
+// Result says what was fetched.
 type Result struct {
 	Commit string // full id
 	Path   string // directory within the repository
@@ -55,7 +55,8 @@ func (r Source) fetch(ctx context.Context, repo git.Repository, o Options) (*Res
 	if err := os.Mkdir(repo.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	remote := git.NewRunner(repo.Dir, append(git.InheritedEnv(keepForRemote), "GIT_SSH_COMMAND=ssh -oBatchMode=yes")...).
+	remote := git.NewRunner(repo.Dir, append(git.InheritedEnv(keepForRemote),
+		"GIT_SSH_COMMAND=ssh -oBatchMode=yes")...).
 		WithConfig("protocol."+r.scheme()+".allow=always", "fetch.fsckObjects=true", "transfer.fsckObjects=true",
 			"fetch.writeCommitGraph=false")
 	refs, err := remote.Run(ctx, nil, "ls-remote", "--", r.URL)
@@ -88,14 +89,13 @@ func (r Source) fetch(ctx context.Context, repo git.Repository, o Options) (*Res
 	return &Result{Commit: commit, Path: path, Files: files}, err
 }
 
-// keepForRemote passes on how the network is reached and who the user is to ssh.
+// keepForRemote accepts the variables for reaching the network, and the agent of ssh.
 func keepForRemote(name string) bool {
 	return slices.Contains([]string{"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE",
 		"SSL_CERT_DIR", "SSH_AUTH_SOCK"}, strings.ToUpper(name))
 }
 
-// choose finds what to fetch among the refs that the remote has, and the
-// directory that is wanted.
+// choose returns the ref to fetch, out of those that the remote has, and the directory in it.
 func (r Source) choose(refs []byte) (ref, path string, err error) {
 	known := make(map[string]bool)
 	for line := range bytes.Lines(refs) {
@@ -144,8 +144,7 @@ func formatOf(refs []byte) git.ObjectFormat {
 	return git.SHA1
 }
 
-// bounded runs do and ends it when dir grows beyond most bytes: a remote may
-// send without end.
+// bounded runs do and cancels it when dir grows beyond most bytes, because a remote may send without end.
 func bounded(ctx context.Context, dir string, most int64, do func(context.Context) error) error {
 	tooLarge := &git.Error{Code: git.CodeTooLarge, Param: "SOURCE",
 		Message: fmt.Sprintf("the repository has more than %d bytes at this commit", most),
@@ -206,7 +205,7 @@ func extract(ctx context.Context, r git.Repository, commit, path string, o Optio
 	if err != nil || path != "" && kind != "tree" {
 		return nil, &git.Error{Code: git.CodeInvalidOption, Param: "--path",
 			Message: fmt.Sprintf("the repository has no directory %.100q at this commit", path),
-			Hint:    "look which it has"}
+			Hint:    "check the path"}
 	}
 	listing, err := r.Git().Run(ctx, nil, "ls-tree", "-r", "-z", "-l", "--full-tree", object)
 	if err != nil {
@@ -268,7 +267,7 @@ func boundedTree(format git.ObjectFormat, listing []byte, o Options) ([]git.Entr
 	return entries, nil
 }
 
-// fetchError says in our terms why git could not fetch.
+// fetchError returns an error that names the source for a failure of git.
 func fetchError(err error) error {
 	if _, said := errors.AsType[*git.Error](err); said {
 		return err

@@ -17,18 +17,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A folder is an open directory. Its methods take single names and never
-// follow a symbolic link, so that no path of a hostile tree leads out of it.
+// A Dir is an open directory. Its methods take single names and never follow a symbolic link, so that no path
+// of a hostile tree leads out of it.
 type Dir struct {
 	FD int
 
-	// Ours to change: what can't be opened is made accessible. Set for trees
-	// of ours, in which a container of the same user may have taken away
-	// permissions; never for a directory of the user's.
+	// ours allows changing permissions to open an entry. It is set for trees of ours, in which a container of
+	// the same user may have taken permissions away, and never for a directory of the user's.
 	ours bool
 }
 
-// openFolder opens the directory at a path, for reading as it is.
+// Open opens the directory at a path, without changing permissions.
 func Open(path string) (Dir, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -37,7 +36,7 @@ func Open(path string) (Dir, error) {
 	return Dir{FD: fd}, nil
 }
 
-// openOurs opens a directory that we may change the permissions in.
+// OpenOwned opens a directory in which permissions may be changed to open its entries.
 func OpenOwned(path string) (Dir, error) {
 	parent, err := Open(filepath.Dir(path))
 	if err != nil {
@@ -50,8 +49,7 @@ func OpenOwned(path string) (Dir, error) {
 
 func (f Dir) Close() { unix.Close(f.FD) }
 
-// folder opens the directory name. One of ours is listed, entered and changed
-// whatever permissions it was given.
+// Sub opens the directory name. In an owned tree its permissions are changed as needed to list, enter and change it.
 func (f Dir) Sub(name string) (Dir, error) {
 	fd, err := f.openRetry(name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if f.ours && errors.Is(err, unix.EACCES) {
@@ -66,13 +64,13 @@ func (f Dir) Sub(name string) (Dir, error) {
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err == nil && st.Mode&0o700 != 0o700 {
-		_ = unix.Fchmod(fd, 0o755) // what can't be changed is used as far as it can be
+		_ = unix.Fchmod(fd, 0o755) // without success the directory is used as far as possible
 	}
 	return opened, nil
 }
 
-// file opens the regular file name for reading, never blocking on what only
-// looked like one, and returns its stat data.
+// OpenFile opens the regular file name for reading and returns its stat data. It never blocks on a pipe or device that
+// takes the file's place.
 func (f Dir) OpenFile(name string) (*os.File, unix.Stat_t, error) {
 	var st unix.Stat_t
 	fd, err := f.openRetry(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
@@ -126,7 +124,7 @@ func (f Dir) Lstat(name string) (unix.Stat_t, error) {
 // maxNames bounds the names of a directory that is listed whole.
 const maxNames = 200_000
 
-// names lists the directory, in no order, without . and ..
+// Names lists the directory, in no order, without . and ..
 func (f Dir) Names() (names []string, err error) {
 	err = f.List(func(some []string) error {
 		if names = append(names, some...); len(names) > maxNames {
@@ -137,8 +135,8 @@ func (f Dir) Names() (names []string, err error) {
 	return names, err
 }
 
-// list shows the names in the directory to visit, some at a time, so that no
-// number of them takes memory. What visit removes does not disturb it.
+// List calls visit with the names in the directory, some at a time, so that memory use is bounded. visit may remove
+// entries.
 func (f Dir) List(visit func(names []string) error) error {
 	if _, err := unix.Seek(f.FD, 0, io.SeekStart); err != nil {
 		return fmt.Errorf("list directory: %w", err)
@@ -172,7 +170,7 @@ func (f Dir) Readlink(name string) (string, error) {
 	return string(buffer[:n]), nil
 }
 
-// chmod changes exactly the inode that name is now, not what it may point to.
+// Chmod changes the inode that has the name now, never the target of a link.
 func (f Dir) Chmod(name string, mode uint32) error {
 	fd, err := f.openRetry(name, unix.O_PATH)
 	if err != nil {
@@ -193,14 +191,14 @@ func (f Dir) Chmod(name string, mode uint32) error {
 // numbers that statx and FS_IOC_GETFLAGS share.
 const frozenFlags = unix.STATX_ATTR_IMMUTABLE | unix.STATX_ATTR_APPEND
 
-// unfreeze takes from a file or directory the flags that keep it from being
-// changed or removed. Only a privileged process can set them, or take them away.
+// Unfreeze clears the flags of a file or directory that prevent changing and removing it. Only a privileged process can
+// set or clear them.
 func (f Dir) Unfreeze(name string) error {
 	var st unix.Statx_t
 	err := unix.Statx(f.FD, name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_TYPE, &st)
 	if kind := st.Mode & unix.S_IFMT; err != nil || st.Attributes&frozenFlags == 0 ||
 		kind != unix.S_IFDIR && kind != unix.S_IFREG {
-		return nil // what is wrong with it is said by whoever needs it
+		return nil // the caller's own operation reports what is wrong with it
 	}
 	fd, err := f.openRetry(name, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
@@ -217,7 +215,7 @@ func (f Dir) Unfreeze(name string) error {
 	return nil
 }
 
-// rmdir removes an empty directory.
+// Rmdir removes an empty directory.
 func (f Dir) Rmdir(name string) error {
 	if err := unix.Unlinkat(f.FD, name, unix.AT_REMOVEDIR); err != nil {
 		return &os.PathError{Op: "rmdir", Path: name, Err: err}
@@ -225,8 +223,8 @@ func (f Dir) Rmdir(name string) error {
 	return nil
 }
 
-// A cursor opens the parents of many paths in turn, keeping the last open.
-// With make set it creates what is missing.
+// A Cursor opens the parents of many paths in turn and keeps the last one open. With make set it creates missing
+// directories.
 type Cursor struct {
 	root  Dir
 	make  bool
@@ -240,7 +238,7 @@ func NewCursor(root Dir, make bool) *Cursor {
 	return &Cursor{root: root, make: make, last: root}
 }
 
-// newMakingCursor is a cursor that creates what is missing, for owner.
+// NewCreatingCursor returns a cursor that creates missing directories, for owner.
 func NewCreatingCursor(root Dir, owner *Owner) *Cursor {
 	c := NewCursor(root, true)
 	c.owner = owner
@@ -254,7 +252,7 @@ func (c *Cursor) Close() {
 	c.dir, c.last = "", c.root
 }
 
-// parent returns the directory that holds path and path's last name. The
+// Parent returns the directory that holds path and path's last name. The
 // folder stays open until the next call.
 func (c *Cursor) Parent(path string) (Dir, string, error) {
 	dir, name := Split(path)
@@ -296,7 +294,7 @@ func (c *Cursor) descend(dir string) (Dir, error) {
 	return at, nil
 }
 
-// splitPath cuts a slash path into its directory ("" at the top) and its last
+// Split cuts a slash path into its directory ("" at the top) and its last
 // name.
 func Split(path string) (dir, name string) {
 	i := strings.LastIndexByte(path, '/')

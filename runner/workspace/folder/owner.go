@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// give makes owner the owner of name, never of what it may point to. Without
-// an owner it does nothing.
+// Chown gives name to owner; of a link it changes the link, not its target. Without an owner it does nothing.
 func Chown(dir Dir, name string, owner *Owner) error {
 	if owner == nil {
 		return nil
@@ -18,5 +17,5 @@ func Chown(dir Dir, name string, owner *Owner) error {
 	return nil
 }
 
-// Owner is a numeric user and group.
+// Owner is the numeric user and group that files belong to.
 type Owner struct{ UID, GID int }

@@ -2,7 +2,7 @@ package folder
 
 import "golang.org/x/sys/unix"
 
-// fileStat is the stat data that git keeps of a file. A process in a container
+// Stat is the stat data that git keeps of a file. A process in a container
 // can set any of it but the change time, which the kernel advances with every
 // change of content or metadata; so equal data mean an unchanged file.
 type Stat struct {

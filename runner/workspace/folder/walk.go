@@ -7,18 +7,16 @@ import (
 	"sync"
 )
 
-// maxDepth bounds how deep a hostile tree is followed, and with it how many
+// MaxDepth bounds how deep a hostile tree is followed, and with it how many
 // directories are open at once.
 const MaxDepth = 512
 
-// A visitor looks at some of the names in a directory and returns those to
-// descend into. It is called from several goroutines, of which one lists a
-// directory.
+// A visitor gets some of the names in a directory and returns those to descend into. It is called from
+// several goroutines, but from one for each directory.
 type visitor func(dir Dir, path string, names []string) (descend []string, err error)
 
-// walkTree shows what is in every directory from root down to visit, in no order, on as
-// many goroutines as there are processors. A directory that can't be opened
-// goes to unreadable, which may swallow the error.
+// Walk calls visit for every directory from root down, in no order, on as many goroutines as there are processors. A
+// directory that can't be opened goes to unreadable, which may return nil to continue.
 func Walk(ctx context.Context, root Dir, from string, visit visitor,
 	unreadable func(path string, err error) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -10,9 +10,9 @@ import (
 	"holon/internal/durable"
 )
 
-// follow resolves a .git that is a file or a link. Where it leads is used only when that is a linked working tree's or
-// a submodule's git directory which names this working tree back; before that is certain nothing but the file with
-// the name is opened there.
+// follow resolves a .git that is a file or a link. The target is used only if it is the git directory of a
+// linked working tree or a submodule and names this working tree back. Until that is certain, only the file
+// with the name is opened.
 func (l *Layout) follow(dot string) error {
 	target, err := filepath.EvalSymlinks(dot)
 	if err != nil {
@@ -63,8 +63,8 @@ func (l *Layout) followWorktree(dot string) error {
 	return nil
 }
 
-// homeOf returns the top-level directory that a git directory belongs to: what holds the .git, be it of a
-// superproject, or the directory itself when it is bare.
+// homeOf returns the top-level directory that a git directory belongs to: the directory that contains the
+// .git, which may be that of a superproject, or the git directory itself if it is bare.
 func homeOf(gitDir string) string {
 	if i := strings.Index(gitDir+"/", "/.git/"); i > 0 {
 		return gitDir[:i]

@@ -17,10 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writeFiles creates the files and links of entries beneath root, with the directories that they need, for owner, and
+// WriteFiles creates the files and links of entries beneath root, with the directories that they need, for owner, and
 // fills in their stat data. Contents come from one git process, byte for byte. An entry without a recorded modification
 // time gets since, in nanoseconds.
-func (g Runner) WriteFiles(ctx context.Context, root folder.Dir, owner *folder.Owner, since int64, entries []*Entry) (err error) {
+func (g Runner) WriteFiles(ctx context.Context, root folder.Dir, owner *folder.Owner, since int64,
+	entries []*Entry) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	blobs, err := g.Start(ctx, "cat-file", "--batch", "--buffer")
@@ -150,7 +151,7 @@ func (w *fileWriter) file(dir folder.Dir, name string, size int64, e *Entry) err
 			return &os.PathError{Op: "chown", Path: e.Path, Err: err}
 		}
 	}
-	if err := unix.Fchmod(fd, perm); err != nil { // whatever the umask
+	if err := unix.Fchmod(fd, perm); err != nil { // the umask must have no effect
 		return &os.PathError{Op: "chmod", Path: e.Path, Err: err}
 	}
 	if err := unix.UtimesNanoAt(dir.FD, name, w.times(e), unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -183,7 +184,7 @@ func (d descriptor) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// readBlobs returns the contents of blobs, as many as fit a bound. One that is
+// ReadBlobs returns the contents of blobs, as many as fit a bound. One that is
 // large or missing is not among them.
 func (g Runner) ReadBlobs(ctx context.Context, ids []string) (_ map[string][]byte, err error) {
 	left := int64(16 << 20)

@@ -144,7 +144,7 @@ func parseAlternates(data []byte) ([]string, error) {
 }
 
 // checkStore checks that a directory has the layout of an object store and holds nothing else: no link, socket, pipe
-// or device, and no file with a name that git gives to no object. What is in the files is git's to check.
+// or device, and no file with a name that git never uses there. Git checks the content of the files.
 func checkStore(objects string) error {
 	s := store{top: objects}
 	return s.check("")

@@ -79,7 +79,8 @@ func TestBorrowing(t *testing.T) {
 			repo, other := filepath.Join(dir, "repo"), filepath.Join(dir, "other")
 			gittest.Run(t, dir, "sh", "-ec", "git init -q repo; cd repo; echo a > file; git add file; git commit -qm a; git "+
 				"tag v1; cp -r . ../other")
-			gittest.Run(t, repo, "env", "REPO="+repo, "OTHER="+other, "HOME="+home, "ALTERNATES=.git/objects/info/alternates",
+			gittest.Run(t, repo, "env", "REPO="+repo, "OTHER="+other, "HOME="+home,
+				"ALTERNATES=.git/objects/info/alternates",
 				"sh", "-ec", tc.plant)
 			borrowing := Borrowing{StateHome: filepath.Join(home, ".holon")}
 			for _, path := range tc.allow {
@@ -115,7 +116,7 @@ func TestBorrowing(t *testing.T) {
 	}
 }
 
-// Whatever the files of a repository hold, reading them ends without a panic in a path or an error.
+// Reading any content of a repository's files ends with a path or an error, not with a panic.
 func FuzzLayoutFiles(f *testing.F) {
 	for _, seed := range []string{"gitdir: ../x\n", "/a/b\n# c\n\n../d\n", `"/a\"\142c"` + "\n", `"\x2f"`, "\"",
 		"a\x00b", "[core]\n\tworktree = ../..\n\tbare\n",

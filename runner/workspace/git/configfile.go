@@ -3,13 +3,9 @@ package git
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
-
-	"holon/internal/durable"
 )
 
 // coreSettings are the settings that say where a repository's working tree is.
@@ -18,32 +14,16 @@ type coreSettings struct {
 	bare     bool
 }
 
-// readCore reads the configuration files of a git directory as data: no include is followed, and what they say is not
-// obeyed but compared. With a sparse checkout git keeps these settings in the second file.
-func readCore(gitDir string) (core coreSettings, err error) {
+// readCore reads the configuration files of a git directory as data: no include is followed, and what they
+// say is compared, not obeyed. With a sparse checkout git keeps these settings in the second file.
+func readCore(gitDir string) (coreSettings, error) {
+	values := settings{}
 	for _, name := range []string{"config", "config.worktree"} {
-		path := filepath.Join(gitDir, name)
-		data, err := durable.ReadFile(path, maxSmallFile)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err == nil {
-			err = parseConfig(string(data), core.set)
-		}
-		if err != nil {
-			return core, unreadable(path, err)
+		if err := values.addFile(gitDir, name); err != nil {
+			return coreSettings{}, unreadable(filepath.Join(gitDir, name), err)
 		}
 	}
-	return core, nil
-}
-
-func (c *coreSettings) set(key, value string) {
-	switch key {
-	case "core.worktree":
-		c.worktree = value
-	case "core.bare":
-		c.bare = slices.Contains([]string{"true", "yes", "on", "1"}, strings.ToLower(value))
-	}
+	return coreSettings{worktree: values["core.worktree"], bare: isTrue(values["core.bare"])}, nil
 }
 
 var (

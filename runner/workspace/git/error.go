@@ -32,7 +32,7 @@ const (
 	CodeFailed           = "workspace_failed"  // anything else; the cause says what
 )
 
-// Error is what every exported function of this package returns.
+// Error is the error of every exported function of package workspace and the packages below it.
 type Error struct {
 	Code    string   // one of the Code constants
 	Message string   // one line: what is wrong
@@ -57,8 +57,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// typed makes err an *Error with the code that callers branch on: the one it
-// wraps, or one for what it is.
+// WithCode returns err as an *Error with the code that callers branch on: the *Error that it wraps, or a new
+// one with the code that fits. doing says what was being done.
 func WithCode(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -89,7 +89,7 @@ func WithCode(doing string, err error) error {
 	return e
 }
 
-// isFull recognises a full disk in our own calls and in what git says of one.
+// IsDiskFull reports whether a call of ours or git failed because the disk or a quota is full.
 func IsDiskFull(err error) bool {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return true

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copyFile copies to a name that does not exist or is ours.
+// CopyFile copies a file. The target does not exist or is ours.
 func CopyFile(from, to string) error {
 	source, err := os.Open(from)
 	if err != nil {
@@ -29,7 +29,8 @@ func CopyFile(from, to string) error {
 	return errors.Join(err, target.Close())
 }
 
-// replaceFile writes a file beside path and renames it, synced.
+// ReplaceFile replaces the file at path atomically: write gets a temporary file in the same directory, which is synced
+// and renamed.
 func ReplaceFile(path string, write func(io.Writer) error) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
 	if err != nil {
@@ -49,8 +50,8 @@ func ReplaceFile(path string, write func(io.Writer) error) error {
 	return nil
 }
 
-// readSmall returns the lines of a file of the user's, ended by a newline, and
-// nothing when it can't be read or is not small.
+// ReadSmall returns the content of a user's file, ended by a newline, or "" if the file can't be read, is
+// empty or is too large.
 func ReadSmall(path string) string {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -64,8 +65,8 @@ func ReadSmall(path string) string {
 	return string(bytes.TrimSuffix(data, []byte("\n"))) + "\n"
 }
 
-// readIn returns a small file of a directory that somebody else may have
-// prepared, "" when there is none: no link is followed in its path.
+// ReadIn returns a small file of a directory that another person may have prepared, "" if it does not exist.
+// No link in its path is followed.
 func ReadIn(dir, path string) (string, error) {
 	file, err := openIn(dir, path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -106,7 +107,7 @@ func absoluteFrom(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// exists reports whether something is at path, be it a dead link.
+// Exists reports whether path exists, even if it is a dead link.
 func Exists(path string) bool {
 	var st unix.Stat_t
 	return !errors.Is(unix.Lstat(path, &st), unix.ENOENT)

@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// objectFormat is the hash function of a repository.
+// ObjectFormat is the hash function of a repository.
 type ObjectFormat string
 
 const (
@@ -25,7 +25,7 @@ func (f ObjectFormat) NewHash() hash.Hash {
 	return sha1.New()
 }
 
-// size is the length of a binary object id.
+// Size is the length of a binary object id.
 func (f ObjectFormat) Size() int {
 	if f == SHA256 {
 		return sha256.Size
@@ -47,14 +47,14 @@ func (f ObjectFormat) Extension() string {
 	return ""
 }
 
-// emptyTree is the id of the tree without entries, which git always knows.
+// EmptyTree is the id of the tree without entries, which git always knows.
 func (f ObjectFormat) EmptyTree() string {
 	hash := f.NewHash()
 	io.WriteString(hash, "tree 0\x00")
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// blobID is the binary id of a blob of size bytes read from content. It fails
+// BlobID is the binary id of a blob of size bytes read from content. It fails
 // when content is not of that size.
 func (f ObjectFormat) BlobID(size int64, content io.Reader) (string, error) {
 	hash := f.NewHash()

@@ -20,7 +20,7 @@ const (
 	ModeSubmodule  = 0o160000
 )
 
-// entry is one path of a tree and the file that holds it.
+// Entry is one path of a tree and the file that holds it.
 type Entry struct {
 	Path   string // slash-separated, any bytes but NUL
 	Mode   uint32
@@ -40,7 +40,7 @@ const (
 	indexNameMask   = 0xfff
 )
 
-// encodeIndex writes entries, sorted by path, as a git index of version 2
+// EncodeIndex writes entries, sorted by path, as a git index of version 2
 // (gitformat-index(5)). The agent's index and our record share the format.
 func EncodeIndex(format ObjectFormat, entries []Entry) []byte {
 	size := indexHeaderSize + format.Size()
@@ -72,7 +72,7 @@ func EncodeIndex(format ObjectFormat, entries []Entry) []byte {
 
 var errBadIndex = errors.New("malformed index")
 
-// decodeIndex reads what encodeIndex wrote and returns what follows it. It
+// DecodeIndex reads what encodeIndex wrote and returns what follows it. It
 // accepts no other index: no extensions, no flags, no unmerged entries.
 func DecodeIndex(format ObjectFormat, data []byte) (entries []Entry, rest []byte, err error) {
 	if len(data) < indexHeaderSize || string(data[:4]) != indexSignature || binary.BigEndian.Uint32(data[4:]) != 2 {
@@ -123,7 +123,7 @@ func decodeStat(data []byte) (folder.Stat, uint32) {
 		Dev: field[4], Ino: field[5], Uid: field[7], Gid: field[8], Size: field[9]}, field[6]
 }
 
-// gitMode is the mode git gives to a file, 0 for what git can't hold.
+// ModeOf returns git's mode for a file, 0 for a kind of file that git can't store.
 func ModeOf(mode uint32) uint32 {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFREG:

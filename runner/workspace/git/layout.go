@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A repositoryLayout says where the parts of a user's repository lie. Every path is absolute and free of links below
+// A Layout says where the parts of a user's repository lie. Every path is absolute and free of links below
 // the repository's top level. A prepared directory, such as an unpacked archive, can't lead to a repository or to
 // objects elsewhere: the other side has to name the directory back.
 type Layout struct {
@@ -32,11 +32,11 @@ type Layout struct {
 // Borrowing says what repositories may borrow objects from beyond their own top-level directory.
 type Borrowing struct {
 	Allow     []string `json:"allow,omitempty"` // directories that alternates may name, or that hold such
-	StateHome string   `json:"state_home"`      // where nothing is borrowed from, whatever Allow has; "" for none
+	StateHome string   `json:"state_home"`      // nothing is borrowed from there, even if Allow has it; "" for none
 }
 
 // discover finds the repository that dir belongs to; nil for a plain directory. No git process runs and no
-// configuration of the repository is obeyed. Errors are *Error.
+// configuration of the repository takes effect. Errors are *Error.
 func discover(dir string, borrowing Borrowing) (*Layout, error) {
 	dir, err := RealDirectory(dir)
 	if err != nil {
@@ -58,7 +58,7 @@ func discover(dir string, borrowing Borrowing) (*Layout, error) {
 	return l, nil
 }
 
-// findAbove finds the repository of the working tree that dir, whose path is free of links, lies in.
+// findAbove finds the repository whose working tree contains dir. The path of dir has no links.
 func findAbove(dir string) (*Layout, error) {
 	for top := dir; ; top = filepath.Dir(top) {
 		if filepath.Base(top) == ".git" {
@@ -126,7 +126,7 @@ func resemblesRepository(dir string) bool {
 }
 
 // checkHere refuses an ordinary repository whose configuration says that its working tree is elsewhere or that it has
-// none: its index would be of other files. Configuration that can't be read decides nothing.
+// none: its index would describe other files. Configuration that can't be read is ignored here.
 func (l *Layout) checkHere() error {
 	core, err := readCore(l.GitDir)
 	if err != nil {
@@ -163,7 +163,7 @@ func (l *Layout) checkParts() error {
 	return checkOwners(parts...)
 }
 
-// checkOwners refuses what belongs to another user than the caller and root. Git's safe.directory is not asked.
+// checkOwners refuses paths that belong to a user other than the caller and root. Git's safe.directory has no effect.
 func checkOwners(paths ...string) error {
 	for _, path := range paths {
 		var st unix.Stat_t
@@ -179,7 +179,7 @@ func checkOwners(paths ...string) error {
 	return nil
 }
 
-// trustedOwner reports whether files of a user are the caller's, root's, or of the user who became root with sudo.
+// trustedOwner reports whether uid is the caller, root, or the user that became root with sudo.
 func trustedOwner(uid uint32) bool {
 	caller := os.Geteuid()
 	if uid == 0 || int(uid) == caller {
@@ -200,7 +200,7 @@ func beneath(dir, path string) bool {
 	return strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// unreadable is a part of a repository that can't be read, or not as what it should be.
+// unreadable is the error for a part of a repository that can't be read or has the wrong type.
 func unreadable(path string, err error) error {
 	e := &Error{Code: CodeBrokenRepository, Param: path, Message: "the repository's " + path + " can't be read",
 		Err:  err,
@@ -211,14 +211,14 @@ func unreadable(path string, err error) error {
 	return e
 }
 
-// leadsElsewhere is a file or link that leads to another repository which does not agree.
+// leadsElsewhere is the error for a file or link to another repository that does not name this directory back.
 func leadsElsewhere(file, target string) error {
 	return &Error{Code: CodeLeadsElsewhere, Param: file,
 		Message: file + " leads to " + target + ", which does not name this directory back",
 		Hint:    "clone that repository; if this is a working tree of it that moved, run `git worktree repair` here"}
 }
 
-// realDirectory returns the absolute path of a directory, links resolved.
+// RealDirectory returns the absolute path of a directory with links resolved.
 func RealDirectory(path string) (string, error) {
 	if path == "" {
 		return "", InvalidOption("Dir", "no directory is named")
@@ -241,7 +241,7 @@ func RealDirectory(path string) (string, error) {
 	return real, err
 }
 
-// within reports whether path is top or lies beneath it, links resolved as far
+// Within reports whether path is top or lies beneath it, links resolved as far
 // as path exists.
 func Within(top, path string) bool {
 	for rest := ""; ; {
@@ -261,7 +261,7 @@ func Within(top, path string) bool {
 
 var errNotDirectory = errors.New("not a directory")
 
-// sharedLayout is the layout of a repository seen from its git directory.
+// LayoutOfGitDir returns the layout of a repository as seen from its git directory.
 func LayoutOfGitDir(commonDir string, borrowing Borrowing) (*Layout, error) {
 	l := &Layout{Top: commonDir, GitDir: commonDir, CommonDir: commonDir, ownTop: homeOf(commonDir)}
 	if err := l.checkParts(); err != nil {

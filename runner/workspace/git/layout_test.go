@@ -38,7 +38,8 @@ func TestDiscoverFinds(t *testing.T) {
 	gittest.Run(t, lib, "git", "commit", "-qam", "inner")
 	repo := gittest.NewRepo(t, map[string]string{"a": "a\n", "d/e/b": "b\n"})
 	gittest.Run(t, repo, "git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", lib, "worktrees/lib")
-	gittest.Run(t, repo, "git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init", "--recursive")
+	gittest.Run(t, repo, "git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init",
+		"--recursive")
 	gittest.Run(t, repo, "git", "commit", "-qm", "lib")
 	beside := filepath.Dir(repo)
 	linked, ofLib, ofBare := filepath.Join(beside, "linked"), filepath.Join(beside, "lib"),
@@ -100,7 +101,7 @@ func TestDiscoverFinds(t *testing.T) {
 	})
 }
 
-// A plain directory is one without a .git above, whatever else it looks like.
+// A directory is plain if neither it nor a parent has a .git, even if it looks like a bare repository.
 func TestDiscoverPlain(t *testing.T) {
 	gittest.Isolate(t)
 	dir := t.TempDir()
@@ -179,7 +180,7 @@ func TestDiscoverRefuses(t *testing.T) {
 	}
 }
 
-// A repository has to be the caller's or root's, in every part, whatever safe.directory says.
+// Every part of a repository has to belong to the caller or root, regardless of safe.directory.
 func TestDiscoverOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")

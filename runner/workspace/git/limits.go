@@ -12,22 +12,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds on a git process. Content decides what git does with it: a tree that
-// holds itself a million times, patterns that backtrack, files that are all
-// renamed. Time is the processor's where not said otherwise, so that a slow disk
-// or a busy machine does not count.
+// Bounds on a git process. Hostile content can make git slow or large: a tree that contains itself a million times,
+// patterns that backtrack, files that are all renamed. Times are processor times unless stated otherwise, so
+// that a slow disk or a busy machine has no effect.
 const (
-	maxGitMemory         = 2 << 30 // private memory; files that git maps do not count
-	maxGitOutput         = 256 << 20
-	maxGitStderr         = 8 << 10
-	maxGitTime           = 10 * time.Minute // on the clock: a pipe in place of a file is waited for without work
-	maxIgnoreTime        = 2 * time.Minute  // the same where ignore rules are read
+	maxGitMemory = 2 << 30 // private memory; files that git maps do not count
+	maxGitOutput = 256 << 20
+	maxGitStderr = 8 << 10
+	// wall time: git waits for a pipe in place of a file without using the processor
+	maxGitTime           = 10 * time.Minute
+	maxIgnoreTime        = 2 * time.Minute // the same for commands that read ignore rules
 	defaultProcessorTime = 5 * time.Minute
 	RenameTime           = time.Minute     // to find renamed files
 	PackTime             = 2 * time.Minute // to pack objects or check a pack
 )
 
-// ignoreTime bounds the commands that read ignore patterns.
+// IgnoreTime bounds the commands that read ignore patterns.
 var IgnoreTime = 20 * time.Second
 
 // memorySettings make git stay below maxGitMemory where it can choose.
@@ -56,13 +56,13 @@ func (g Runner) limit(pid int) error {
 	return nil
 }
 
-// passedLimit says which bound ended a process, nil when none did.
+// passedLimit returns an error for the limit that ended a process, nil if none did.
 func (g Runner) passedLimit(command string, exit *exec.ExitError, stderr string) error {
 	status, ok := exit.Sys().(syscall.WaitStatus)
 	if ok && status.Signaled() && status.Signal() == syscall.SIGXCPU {
 		return overBudget(command, fmt.Sprintf("used more than %s of processor time", g.processor))
 	}
-	// Of a process of git's own that was ended, git tells only this.
+	// If a child of git was ended, git reports only this.
 	if strings.Contains(stderr, "died of signal 24") {
 		return overBudget(command, fmt.Sprintf("used more than %s of processor time", g.processor))
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// markedEntries lists the entries of an index that have the mark skip-worktree
+// MarkedEntries lists the entries of an index that have the mark skip-worktree
 // or assume-unchanged.
 func MarkedEntries(ctx context.Context, g Runner) (map[string]IndexEntry, error) {
 	out, err := g.Run(ctx, nil, "ls-files", "-v", "--stage", "-z")
@@ -24,7 +24,7 @@ func MarkedEntries(ctx context.Context, g Runner) (map[string]IndexEntry, error)
 	return marked, nil
 }
 
-// indexed is one entry of an index, as git prints it.
+// IndexEntry is one entry of an index, as git prints it.
 type IndexEntry struct{ Mode, Oid string }
 
 func EscapeWildcards(path string) string {

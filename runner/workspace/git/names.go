@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// checkPath says why a path of a tree must not be written to disk. Names are
+// CheckPath says why a path of a tree must not be written to disk. Names are
 // checked as git checks them for the file systems of other machines too,
 // because the patch will be applied somewhere.
 func CheckPath(path string) error {
@@ -23,10 +23,10 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// maxPathLength is Linux's bound on a path in one call, which git shares.
+// MaxPathLength is Linux's bound on a path in one call, which git shares.
 const MaxPathLength = 4095
 
-// isDotGit reports whether some file system takes name for .git: by case, by
+// IsDotGit reports whether some file system takes name for .git: by case, by
 // characters that HFS+ ignores, by NTFS's trailing dots and spaces, streams
 // and short names.
 func IsDotGit(name string) bool {
@@ -43,7 +43,7 @@ func IsDotGit(name string) bool {
 	return false
 }
 
-// isDotGitmodules reports whether name may be .gitmodules somewhere. As a
+// IsDotGitmodules reports whether name may be .gitmodules somewhere. As a
 // symbolic link git refuses it, and with it a whole patch.
 func IsDotGitmodules(name string) bool {
 	base, _, _ := strings.Cut(DropIgnorable(name), ":")
@@ -51,7 +51,7 @@ func IsDotGitmodules(name string) bool {
 	return base == ".gitmodules" || strings.HasPrefix(base, "gitmod~") || strings.HasPrefix(base, "gi7eba~")
 }
 
-// dropIgnored removes the code points that HFS+ leaves out when it compares
+// DropIgnorable removes the code points that HFS+ leaves out when it compares
 // names. A name ends where it stops being UTF-8, as it does for git.
 func DropIgnorable(name string) string {
 	if !strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {

@@ -8,10 +8,9 @@ import (
 // maxRefName bounds a reference's name; a file system takes 255 bytes a part.
 const maxRefName = 200
 
-// checkBranch says why name can't be that of a branch: what `git
-// check-ref-format --branch` refuses, and beyond that what another program may
-// take for an option or for something else than a branch, and what would not
-// be shown as it is.
+// CheckBranch returns why name can't be the name of a branch. It refuses what `git check-ref-format --branch`
+// refuses, names that another program may take for an option or for something other than a branch, and
+// characters that a terminal woulduld not show unchanged.
 func CheckBranch(name string) error {
 	bad := func(why string) error {
 		return &Error{Code: CodeInvalidOption, Param: "--branch",
@@ -20,7 +19,7 @@ func CheckBranch(name string) error {
 	}
 	switch {
 	case name == "" || name == "@" || name == "HEAD":
-		return bad("is no name")
+		return bad("is not a name")
 	case len(name) > maxRefName:
 		return bad("is too long")
 	case name[0] == '-':

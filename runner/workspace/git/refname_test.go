@@ -22,7 +22,7 @@ func TestCheckBranch(t *testing.T) {
 	}
 }
 
-// What git refuses as a branch is refused.
+// Names that git refuses for a branch are refused.
 func FuzzCheckBranch(f *testing.F) {
 	for _, name := range []string{"a", "a/b", "-a", "@", "HEAD", "a..b", "a.lock", "a@{", "a.", "/", "a//b", ".a", "a~",
 		"refs/heads/a", "@/a", "a\\b"} {

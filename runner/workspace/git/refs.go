@@ -28,8 +28,8 @@ const (
 	maxReferenceDepth = 5 // of symbolic references, as git follows them
 )
 
-// readHead learns the branch and the commit from HEAD and the references, which
-// are read as files, no link followed.
+// readHead reads the branch and the commit from HEAD and the references. They are read as files, without
+// following links.
 func (u *UserRepository) readHead() error {
 	dir, err := folder.Open(u.GitDir)
 	if err != nil {
@@ -70,7 +70,7 @@ func symbolic(line string) (string, error) {
 	return target, nil
 }
 
-// resolve returns the object that a reference leads to, "" when there is no
+// Resolve returns the object that a reference leads to, "" when there is no
 // such reference.
 func (u *UserRepository) Resolve(name string) (string, error) {
 	dir, err := folder.Open(u.CommonDir)
@@ -104,8 +104,8 @@ func (u *UserRepository) Resolve(name string) (string, error) {
 // packedHeader begins a packed-refs file whose lines are sorted.
 const packedHeader = "# pack-refs with: sorted \n"
 
-// loadReferences lists what the agent's repository shows of the user's:
-// branches, tags and remote branches, as a packed-refs file.
+// LoadReferences lists the references that the agent's repository shows: branches, tags and remote branches, as a
+// packed-refs file.
 func (u *UserRepository) LoadReferences(ctx context.Context) error {
 	loose, err := u.looseReferences(ctx)
 	if err != nil {
@@ -118,7 +118,7 @@ func (u *UserRepository) LoadReferences(ctx context.Context) error {
 	for name, line := range loose {
 		if target, err := symbolic(line); err == nil {
 			if line, err = u.Resolve(target); err != nil {
-				continue // leads to itself, or is damaged
+				continue // it refers to itself, or is damaged
 			}
 		}
 		if ObjectID.MatchString(line) && strings.Trim(line, "0") != "" {
@@ -135,7 +135,7 @@ func (u *UserRepository) LoadReferences(ctx context.Context) error {
 	return nil
 }
 
-// shownReference reports whether the agent gets to see a reference.
+// shownReference reports whether the agent's repository shows a reference.
 func shownReference(name string) bool {
 	shown := slices.ContainsFunc([]string{"refs/heads/", "refs/tags/", "refs/remotes/"},
 		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
@@ -155,7 +155,7 @@ func (u *UserRepository) looseReferences(ctx context.Context) (map[string]string
 		for _, name := range names {
 			st, err := dir.Lstat(name)
 			if err != nil {
-				continue // gone meanwhile
+				continue // removed meanwhile
 			}
 			full := folder.Join(path, name)
 			switch {
@@ -214,8 +214,8 @@ func (u *UserRepository) packedReferences(except map[string]string) ([]string, e
 	return list, lines.Err()
 }
 
-// loadHeadTree learns the tree of HEAD's commit: from its file when it is a
-// loose object, else from git, through a view.
+// LoadHeadTree finds the tree of HEAD's commit: in its file if it is a loose object, otherwise with git,
+// through a view.
 func (u *UserRepository) LoadHeadTree(ctx context.Context, v View) (err error) {
 	if u.HeadCommit == "" {
 		return nil
@@ -253,7 +253,7 @@ func (u *UserRepository) looseTree(commit string) string {
 	return id
 }
 
-// readLine returns the first line of a small regular file.
+// ReadLine returns the first line of a small regular file.
 func ReadLine(dir folder.Dir, name string) (string, error) {
 	file, st, err := dir.OpenFile(name)
 	if err != nil {
@@ -268,7 +268,7 @@ func ReadLine(dir folder.Dir, name string) (string, error) {
 	return strings.TrimRight(line, " \r"), err
 }
 
-// packedReference finds a reference in packed-refs, which holds "id SP name"
+// PackedReference finds a reference in packed-refs, which holds "id SP name"
 // lines; empty when it is not there.
 func PackedReference(gitDir folder.Dir, ref string) (string, error) {
 	file, st, err := gitDir.OpenFile("packed-refs")

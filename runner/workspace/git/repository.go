@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// A repository is a bare git directory that only the host writes.
+// A Repository is a bare git directory that only the host writes.
 type Repository struct {
 	Dir        string
 	Format     ObjectFormat
-	Alternates []string // object directories read besides its own
+	Alternates []string // further object directories to read
 }
 
-// create makes the repository's files anew; the directory must not exist.
+// Create makes the repository's files anew; the directory must not exist.
 // Written by hand because it is on the path of every run.
 func (r Repository) Create() error {
-	// Objects are shown to the container, whose user may be another, so the
-	// umask must not count. The directory itself is private.
+	// The container's user, who may be another one, reads the objects, so the umask must have no effect. The directory
+	// itself is private.
 	for _, dir := range []string{"", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "info"} {
 		path, mode := filepath.Join(r.Dir, dir), os.FileMode(0o700)
 		if strings.HasPrefix(dir, "objects") {
@@ -43,7 +43,7 @@ func (r Repository) Create() error {
 // formatFile is written last by create: it says that the repository is whole.
 const formatFile = "holon-format"
 
-// usable reports whether create finished here, for the same object format.
+// Usable reports whether create finished here, for the same object format.
 func (r Repository) Usable() bool {
 	format, err := os.ReadFile(filepath.Join(r.Dir, formatFile))
 	return err == nil && string(format) == string(r.Format)
@@ -55,7 +55,7 @@ func (r Repository) Git() Runner {
 	return NewRunner(r.Dir, AlternatesVariable(r.Alternates))
 }
 
-// alternatesVariable quotes paths so that a colon in one stays part of it.
+// AlternatesVariable quotes paths so that a colon in one stays part of it.
 func AlternatesVariable(dirs []string) string {
 	quoted := make([]string, len(dirs))
 	for i, dir := range dirs {
@@ -64,7 +64,7 @@ func AlternatesVariable(dirs []string) string {
 	return "GIT_ALTERNATE_OBJECT_DIRECTORIES=" + strings.Join(quoted, ":")
 }
 
-// quotePath writes a path as git's C-style quoted string, which round-trips
+// QuotePath writes a path as git's C-style quoted string, which round-trips
 // every byte but NUL.
 func QuotePath(path string) string {
 	var b strings.Builder
@@ -85,7 +85,7 @@ func QuotePath(path string) string {
 	return b.String()
 }
 
-// configValue quotes a value for a git configuration file.
+// QuoteConfig quotes a value for a git configuration file.
 func QuoteConfig(value string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`, "\x00", "").Replace(value) + `"`
 }

@@ -3,10 +3,10 @@
 //	Locate ─▶ UserRepository (layout, settings, HEAD) ─▶ View ─▶ Runner
 //
 // Invariants. Git starts in one place (Runner), with an environment and settings of ours, within bounds of time, memory
-// and output. It never loads configuration that a user, a repository or a container wrote: those files are read as data,
-// and git gets a View, a git directory of ours that borrows the repository's objects. A repository is used only where
-// its parts belong to the caller and name each other. Nothing in a user's repository is written except through the
-// Runner that View.References returns.
+// and output. It never loads configuration that a user, a repository or a container wrote: those files are
+// read as data, and git gets a View, a git directory of ours that borrows the repository's objects. A
+// repository is used only where its parts belong to the caller and name each other. Nothing in a user's
+// repository is written except through the Runner that View.References returns.
 //
 // Not promised: a consistent reading of a repository in which another program is at work. A View is not for concurrent
 // changes.
@@ -28,8 +28,8 @@ import (
 	"time"
 )
 
-// hardening holds for every git process: nothing that a configuration names is
-// run, nothing is fetched, nothing is collected in the background.
+// hardening are the settings of every git process: git runs no program that a configuration names, fetches nothing, and
+// starts no work in the background.
 var hardening = []string{
 	"safe.bareRepository=explicit", "core.hooksPath=/dev/null", "core.fsmonitor=false", "core.untrackedCache=false",
 	"core.splitIndex=false", "core.safecrlf=false", "core.pager=cat", "core.askPass=", "credential.helper=",
@@ -38,7 +38,7 @@ var hardening = []string{
 	"core.protectNTFS=true",
 }
 
-// git says how a git process is started. newGit is its only constructor.
+// A Runner starts git processes. NewRunner is its only constructor.
 type Runner struct {
 	Dir       string        // where the process starts
 	env       []string      // its whole environment
@@ -48,10 +48,9 @@ type Runner struct {
 	clock     time.Duration // bound of the time on the clock; 0: maxGitTime
 }
 
-// newGit runs git with gitDir as its repository, which has to be a directory
-// that only we write or one that does not exist. Git thus looks for no other
-// repository and loads no configuration but that of gitDir and the command
-// line: neither the system's, nor the user's, nor that of a user's repository.
+// NewRunner returns a Runner with gitDir as git's repository. gitDir is a directory that only we write, or
+// does not exist. So git looks for no other repository and loads no configuration except that of gitDir and
+// of the command line: neitherher the system's, nor the user's, nor that of a user's repository.
 func NewRunner(gitDir string, env ...string) Runner {
 	own := append(InheritedEnv(keepForHost), fixedEnv...)
 	own = append(own, "GIT_DIR="+gitDir, "HOME=/nonexistent", "XDG_CONFIG_HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1",
@@ -81,7 +80,7 @@ func (g Runner) WithConfig(config ...string) Runner {
 	return g
 }
 
-// within bounds the processor time.
+// WithCPUTime limits the processor time.
 func (g Runner) WithCPUTime(limit time.Duration) Runner {
 	g.processor = limit
 	return g
@@ -94,7 +93,7 @@ var fixedEnv = []string{
 
 func keepForHost(name string) bool { return name == "PATH" || name == "TMPDIR" }
 
-// inherited passes variables on to a child; no setting of ours is read here.
+// InheritedEnv returns the variables of this process that keep accepts, to pass them to git.
 func InheritedEnv(keep func(name string) bool) []string {
 	var kept []string
 	for _, variable := range os.Environ() {
@@ -105,7 +104,7 @@ func InheritedEnv(keep func(name string) bool) []string {
 	return kept
 }
 
-// run returns what the command printed.
+// Run returns what the command printed.
 func (g Runner) Run(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
 	out := &boundedBuffer{limit: maxGitOutput}
 	err := g.Stream(ctx, stdin, out, args...)
@@ -115,14 +114,14 @@ func (g Runner) Run(ctx context.Context, stdin io.Reader, args ...string) ([]byt
 	return out.kept.Bytes(), err
 }
 
-// line returns the first line that the command printed, without its end.
+// Line returns the first line that the command printed, without its end.
 func (g Runner) Line(ctx context.Context, args ...string) (string, error) {
 	out, err := g.Run(ctx, nil, args...)
 	first, _, _ := bytes.Cut(out, []byte("\n"))
 	return string(first), err
 }
 
-// stream copies what the command prints to stdout.
+// Stream copies what the command prints to stdout.
 func (g Runner) Stream(ctx context.Context, stdin io.Reader, stdout io.Writer, args ...string) error {
 	clock := cmp.Or(g.clock, maxGitTime)
 	ctx, cancel := context.WithTimeoutCause(ctx, clock,
@@ -157,7 +156,7 @@ func (g Runner) command(ctx context.Context, args []string) (*exec.Cmd, *headBuf
 // begin starts a process within its limits.
 func (g Runner) begin(cmd *exec.Cmd) error {
 	if g.processor == 0 {
-		return errors.New("git was not set up by newGit")
+		return errors.New("the Runner was not made by NewRunner")
 	}
 	if err := cmd.Start(); err != nil {
 		return err
@@ -169,8 +168,8 @@ func (g Runner) begin(cmd *exec.Cmd) error {
 	return err
 }
 
-// A process is a git command that is talked to while it runs. Not for
-// concurrent use, but one goroutine may write while another reads.
+// A Process is a running git command with open pipes. It is not for concurrent use, except that one goroutine may write
+// while another reads.
 type Process struct {
 	ctx    context.Context // of this process only; its end kills the process
 	git    Runner
@@ -182,7 +181,7 @@ type Process struct {
 	stderr *headBuffer
 }
 
-// start begins a command; the caller must call close.
+// Start begins a command; the caller must call close.
 func (g Runner) Start(ctx context.Context, args ...string) (*Process, error) {
 	cmd, stderr := g.command(ctx, args)
 	stdin, err := cmd.StdinPipe()
@@ -200,15 +199,15 @@ func (g Runner) Start(ctx context.Context, args ...string) (*Process, error) {
 		Out: bufio.NewReaderSize(stdout, 64<<10), stdin: stdin, stderr: stderr}, nil
 }
 
-// finishInput says that nothing more will be written.
+// FinishInput flushes and closes the input.
 func (p *Process) FinishInput() error {
 	return errors.Join(p.In.Flush(), p.stdin.Close())
 }
 
-// kill ends the process at once; close must still be called.
+// Kill ends the process at once; close must still be called.
 func (p *Process) Kill() { _ = p.cmd.Cancel() }
 
-// close ends the process and returns why it failed, if it did. An error of
+// Close ends the process and returns why it failed, if it did. An error of
 // git is worth more than the broken pipe it caused, so callers return close's
 // error before their own.
 func (p *Process) Close() error {
@@ -222,7 +221,7 @@ func (p *Process) Close() error {
 	return err
 }
 
-// gitError is a git process that did not end well.
+// ExitError is the failure of a git process.
 type ExitError struct {
 	command string
 	Exit    int    // -1 when a signal ended it
@@ -275,8 +274,8 @@ func firstLine(text string) string {
 	return first
 }
 
-// boundedBuffer fails rather than grow past its limit.
-// The buffer is no embedded one: io.Copy would use its ReadFrom, which has no limit.
+// boundedBuffer fails instead of growing beyond its limit. The buffer is not embedded, because io.Copy would use its
+// ReadFrom, which has no limit.
 type boundedBuffer struct {
 	kept   bytes.Buffer
 	limit  int
@@ -290,7 +289,7 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 	return b.kept.Write(p)
 }
 
-// headBuffer keeps the beginning and swallows the rest.
+// headBuffer keeps the beginning of what is written and drops the rest.
 type headBuffer struct{ kept []byte }
 
 func (b *headBuffer) Write(p []byte) (int, error) {

@@ -13,21 +13,19 @@ import (
 // are "section.key" in lower case; there are none with a subsection.
 type settings map[string]string
 
-// takenOver are the settings of the user's that git gets to know: how files are
-// compared and converted. None names a program, a file or a URL.
+// takenOver are the user's settings that git gets: how files are compared and converted. None names a
+// program, a file or a URL.
 var takenOver = []string{
 	"core.autocrlf", "core.checkroundtripencoding", "core.checkstat", "core.eol", "core.filemode", "core.ignorecase",
 	"core.precomposeunicode", "core.sparsecheckout", "core.sparsecheckoutcone", "core.symlinks", "core.trustctime",
 }
 
-// knownExtensions are those of a repository's format that need nothing of us,
-// or that we know.
+// knownExtensions are the extensions of a repository's format that we support or that need no support.
 var knownExtensions = []string{"noop", "noop-v1", "objectformat", "partialclone", "preciousobjects",
 	"relativeworktrees", "worktreeconfig"}
 
-// loadSettings reads what counts of the user's and the repository's
-// configuration files, and what lies next to them. Includes are not followed
-// and system-wide files are not read.
+// loadSettings reads the relevant part of the user's and the repository's configuration files, and the files next to
+// them. Includes are not followed and system-wide files are not read.
 func (u *UserRepository) loadSettings() error {
 	global, err := globalSettings()
 	if err != nil {
@@ -59,8 +57,8 @@ func (u *UserRepository) loadSettings() error {
 	return u.loadInfo(excludes)
 }
 
-// loadInfo reads what lies next to the configuration. The excludes file is the
-// one that the user's configuration names; a repository names none.
+// loadInfo reads the files next to the configuration. excludes is the file that the user's configuration names; a
+// repository can't name one.
 func (u *UserRepository) loadInfo(excludes string) (err error) {
 	own, err := ReadIn(u.CommonDir, "info/exclude")
 	if err == nil {
@@ -87,7 +85,7 @@ func (u *UserRepository) loadInfo(excludes string) (err error) {
 	return nil
 }
 
-// loadFormat refuses formats that are read differently from what we know.
+// loadFormat refuses versions and extensions of the format that are not supported.
 func (u *UserRepository) loadFormat(local settings) error {
 	u.Format = SHA1
 	if name := local["extensions.objectformat"]; name != "" {

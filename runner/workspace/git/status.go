@@ -32,15 +32,13 @@ type Status struct {
 	WithoutUntracked bool     // ignore rules took too long: untracked files were not looked for
 }
 
-// loadStatus asks git about the files, and about those of submodules in views
-// of their own: git would obey their configuration.
+// LoadStatus asks git about the files. It asks about submodules through views of their own, because git would
+// load their configuration.
 func (u *UserRepository) LoadStatus(ctx context.Context, v View, depth int) error {
 	arguments := []string{"status", "--porcelain=v2", "-z", "--no-renames", "--ignore-submodules=all"}
-	if index, err := openIn(u.GitDir, filepath.Base(u.Index())); err == nil {
-		index.Close()
-	} else if !errors.Is(err, os.ErrNotExist) { // git would wait for a pipe
-		return &Error{Code: CodeBrokenRepository, Param: u.Index(), Message: "the index can't be read",
-			Hint: "remove " + u.Index() + " and run git reset", Err: err}
+	submodules, err := u.mayHaveSubmodules()
+	if err != nil {
+		return err
 	}
 	g := v.InTree(u.Index())
 	ignoring := g.WithCPUTime(IgnoreTime)
@@ -55,8 +53,8 @@ func (u *UserRepository) LoadStatus(ctx context.Context, v View, depth int) erro
 	}
 	u.Status = parseStatus(out)
 	u.Status.WithoutUntracked = slow
-	if may, err := u.mayHaveSubmodules(); !may || err != nil {
-		return err
+	if !submodules {
+		return nil
 	}
 	return u.loadSubmoduleStatus(ctx, v, depth)
 }
@@ -81,17 +79,21 @@ func parseStatus(out []byte) Status {
 	return s
 }
 
-// mayHaveSubmodules looks for the mode of a submodule in the bytes of the
-// index, which is quicker than a process and never misses one.
+// mayHaveSubmodules looks for the mode of a submodule in the bytes of the index, which is quicker than a
+// process and never misses one. It refuses an index that is not a regular file: git would wait for a pipe.
 func (u *UserRepository) mayHaveSubmodules() (bool, error) {
 	names, err := filepath.Glob(EscapeWildcards(u.GitDir) + "/sharedindex.*")
+	if err != nil {
+		return false, err
+	}
 	for _, name := range append(names, u.Index()) {
-		file, openErr := openIn(u.GitDir, filepath.Base(name))
-		if errors.Is(openErr, os.ErrNotExist) {
+		file, err := openIn(u.GitDir, filepath.Base(name))
+		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
-		if openErr != nil {
-			return false, errors.Join(err, openErr)
+		if err != nil {
+			return false, &Error{Code: CodeBrokenRepository, Param: name, Message: "the index can't be read",
+				Hint: "remove " + name + " and run git reset", Err: err}
 		}
 		found := contains(file, []byte{0, 0, ModeSubmodule >> 8, 0})
 		file.Close()
@@ -99,10 +101,10 @@ func (u *UserRepository) mayHaveSubmodules() (bool, error) {
 			return true, nil
 		}
 	}
-	return false, err
+	return false, nil
 }
 
-// contains reports whether what is read holds the bytes; true when in doubt.
+// contains reports whether the input contains the bytes; true if it can't be read to its end.
 func contains(from io.Reader, bytesOf []byte) bool {
 	buffered := bufio.NewReaderSize(from, 256<<10)
 	for {
@@ -177,8 +179,8 @@ func (u *UserRepository) lookInto(ctx context.Context, v View, path, commit stri
 	return nil
 }
 
-// submodule finds the repository of a submodule of the user's; nil when it is
-// not initialised, or when what is there is not this repository's.
+// Submodule finds the repository of a submodule; nil if it is not initialised, or if the directory there belongs to
+// another repository.
 func (u *UserRepository) Submodule(path string) *Layout {
 	top := filepath.Join(u.Top, path)
 	layout, err := discover(top, u.borrowing)

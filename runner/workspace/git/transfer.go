@@ -15,9 +15,9 @@ import (
 // maxAlloc bounds the memory that git may ask for at once, for one object.
 const maxAlloc = "1200m"
 
-// transfer moves commit and all it needs beyond base from one repository of
-// ours to another through one pack of at most limit bytes. The receiver checks
-// every object strictly and that everything an object names is there.
+// Transfer copies commit and everything it needs beyond base from one repository of ours to another, through
+// one pack of at most limit bytes. The receiver checks every object strictly, and that all objects named by
+// an object exist.
 func Transfer(ctx context.Context, from, to Repository, commit, base string, limit int64) (pack string, err error) {
 	want := commit + "\n"
 	if base != "" {
@@ -26,14 +26,16 @@ func Transfer(ctx context.Context, from, to Repository, commit, base string, lim
 	read, write := io.Pipe()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		err := from.Git().With("GIT_ALLOC_LIMIT="+maxAlloc).WithCPUTime(PackTime).Stream(ctx, strings.NewReader(want), write,
+		err := from.Git().With("GIT_ALLOC_LIMIT="+maxAlloc).WithCPUTime(PackTime).Stream(ctx, strings.NewReader(want),
+			write,
 			"pack-objects", "--revs", "--stdout", "--quiet", "--delta-base-offset", "--window=0")
 		write.CloseWithError(err)
 		return err
 	})
 	var out []byte
 	group.Go(func() (err error) {
-		out, err = to.Git().With("GIT_ALLOC_LIMIT="+maxAlloc).WithConfig("core.fsync=none").WithCPUTime(PackTime).Run(ctx,
+		out, err = to.Git().With("GIT_ALLOC_LIMIT="+
+			maxAlloc).WithConfig("core.fsync=none").WithCPUTime(PackTime).Run(ctx,
 			read,
 			"index-pack", "--stdin", "--strict", "--max-input-size="+strconv.FormatInt(limit, 10))
 		read.CloseWithError(err)
@@ -51,10 +53,11 @@ func Transfer(ctx context.Context, from, to Repository, commit, base string, lim
 	return pack, err
 }
 
-// unsafeObjects tells the refusal of index-pack from other failures.
+// RefusedObjects returns an error with CodeUnsafeObjects if git refused the objects, otherwise err.
 func RefusedObjects(err error) error {
 	failed, ok := AsExitError(err)
-	if !ok || failed.Cause != nil || IsDiskFull(err) || failed.command != "index-pack" && failed.command != "pack-objects" {
+	if !ok || failed.Cause != nil || IsDiskFull(err) ||
+		failed.command != "index-pack" && failed.command != "pack-objects" {
 		return err
 	}
 	return &Error{Code: CodeUnsafeObjects, Param: "RUN", Message: "the objects of the run don't pass git's checks",

@@ -10,7 +10,7 @@ import (
 	"holon/runner/workspace/folder"
 )
 
-// parseTree reads `git ls-tree -r -z`: "mode type id\tpath\0".
+// ParseTree reads `git ls-tree -r -z`: "mode type id\tpath\0".
 func ParseTree(format ObjectFormat, out []byte, prefix string) ([]Entry, error) {
 	var entries []Entry
 	for len(out) > 0 {

@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// userRepository is the git repository a Source stands on. Everything here
-// only reads it.
+// UserRepository is a user's git repository. Its methods only read it.
 type UserRepository struct {
 	Layout
 	borrowing Borrowing // for submodules
@@ -35,7 +34,7 @@ type UserRepository struct {
 // maxSmallFile bounds what is read of files that are small by nature.
 const maxSmallFile = 1 << 20
 
-// locate finds the repository that dir belongs to; nil for a plain directory.
+// Locate finds the repository that dir belongs to; nil for a plain directory.
 func Locate(ctx context.Context, dir string, borrowing Borrowing) (*UserRepository, error) {
 	layout, err := discover(dir, borrowing)
 	if layout == nil || err != nil {
@@ -44,7 +43,7 @@ func Locate(ctx context.Context, dir string, borrowing Borrowing) (*UserReposito
 	return OpenUser(ctx, layout, borrowing)
 }
 
-// openUser reads what is read of a repository without git.
+// OpenUser reads the parts of a repository that need no git process.
 func OpenUser(ctx context.Context, layout *Layout, borrowing Borrowing) (*UserRepository, error) {
 	user := &UserRepository{Layout: *layout, borrowing: borrowing}
 	if err := user.loadSettings(); err != nil {
@@ -58,7 +57,7 @@ func OpenUser(ctx context.Context, layout *Layout, borrowing Borrowing) (*UserRe
 
 func (u *UserRepository) Index() string { return filepath.Join(u.GitDir, "index") }
 
-// checkSize refuses a snapshot that would copy more than limit bytes.
+// CheckSize refuses a snapshot that would copy more than limit bytes.
 func (u *UserRepository) CheckSize(untracked []string, limit int64) error {
 	var sum int64
 	for _, path := range untracked {
@@ -75,10 +74,9 @@ func (u *UserRepository) CheckSize(untracked []string, limit int64) error {
 	return nil
 }
 
-// snapshot builds the tree of the files as they are now and returns its id.
-// The index is a copy and the objects go into `into`, so the repository itself
-// is not written. No filter is run: a file is taken as it is on disk, but for
-// line endings.
+// Snapshot builds the tree of the files as they are now and returns its id. It works on a copy of the index
+// and writes the objects to into, so the repository itself is not written. No filter runs: except for line
+// endings, a file is taken as it is on disk.
 func (u *UserRepository) Snapshot(ctx context.Context, into Repository, scratch string) (_ string, err error) {
 	v, err := u.View(filepath.Join(scratch, "view"))
 	defer func() { err = errors.Join(err, os.RemoveAll(v.Dir)) }()
@@ -89,13 +87,13 @@ func (u *UserRepository) Snapshot(ctx context.Context, into Repository, scratch 
 	if err := u.CopyIndex(index); err != nil {
 		return "", err
 	}
-	// Readable for the container's user, whatever the umask.
+	// The container's user must be able to read the objects, whatever the umask.
 	g := v.InTree(index).With("GIT_OBJECT_DIRECTORY=" + into.Objects()).WithConfig("core.sharedRepository=0644")
 	add := []string{"add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul"}
 	if u.Status.WithoutUntracked {
 		add[1] = "--update"
 	}
-	// Git would look into other repositories, with their configuration.
+	// Otherwise git would look into other repositories, with their configuration.
 	paths := ":(top)\x00"
 	for _, path := range slices.Concat(u.Status.Nested, u.Status.Gitlinks) {
 		paths += ":(top,exclude,literal)" + path + "\x00"

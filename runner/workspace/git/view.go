@@ -11,17 +11,16 @@ import (
 	"strings"
 )
 
-// A view is a git directory of ours through which git sees a user's repository.
-// Configuration, HEAD, references and attributes are what we wrote of what we
-// read there as data; objects are borrowed. So nothing that the user's or the
-// repository's configuration names has a say, and nothing of the repository is
-// written.
+// A View is a git directory of ours through which git sees a user's repository. We read configuration, HEAD, references
+// and attributes there as data and write the allowed part of them here; objects are borrowed. So no program
+// or file that the user's or the repository's configuration names has an effect, and nothing in the
+// repository is written.
 type View struct {
 	Repository
 	User *UserRepository
 }
 
-// view makes one in dir, which must not exist; the caller removes it.
+// View makes one in dir, which must not exist; the caller removes it.
 func (u *UserRepository) View(dir string) (View, error) {
 	v := View{Repository: Repository{Dir: dir, Format: u.Format, Alternates: []string{u.Objects}}, User: u}
 	if err := v.Create(); err != nil {
@@ -51,7 +50,7 @@ func (u *UserRepository) View(dir string) (View, error) {
 	return v, v.linkSharedIndexes()
 }
 
-// writeShallow tells a repository of ours where a shallow history ends.
+// WriteShallow writes the end of a shallow history to a repository of ours.
 func (u *UserRepository) WriteShallow(repo Repository) error {
 	if u.Shallow == "" {
 		return nil
@@ -59,8 +58,7 @@ func (u *UserRepository) WriteShallow(repo Repository) error {
 	return os.WriteFile(filepath.Join(repo.Dir, "shallow"), []byte(u.Shallow), 0o600)
 }
 
-// linkSharedIndexes shows git the other half of a split index, which it looks
-// for in the git directory.
+// linkSharedIndexes gives git the shared part of a split index, which it looks for in the git directory.
 func (v View) linkSharedIndexes() error {
 	names, err := filepath.Glob(EscapeWildcards(v.User.GitDir) + "/sharedindex.*")
 	for _, name := range names {
@@ -71,8 +69,8 @@ func (v View) linkSharedIndexes() error {
 	return err
 }
 
-// inTree runs git in the user's working tree with an index: the user's for
-// commands that only read it, else a copy.
+// InTree returns a Runner in the user's working tree with an index: the user's own for commands that only read it,
+// otherwise a copy.
 func (v View) InTree(index string) Runner {
 	g := v.Git().With("GIT_WORK_TREE="+v.User.Top, "GIT_INDEX_FILE="+index)
 	g.Dir = v.User.Top
@@ -82,7 +80,7 @@ func (v View) InTree(index string) Runner {
 // maxIndex bounds the copy of an index; that of a million files is a tenth.
 const maxIndex = 1 << 30
 
-// copyIndex copies the user's index; when there is none, the copy is neither.
+// CopyIndex copies the user's index. Without one it does nothing.
 func (u *UserRepository) CopyIndex(to string) error {
 	file, err := openIn(u.GitDir, "index")
 	if errors.Is(err, os.ErrNotExist) {
@@ -104,8 +102,8 @@ func (u *UserRepository) CopyIndex(to string) error {
 	return errors.Join(err, target.Close())
 }
 
-// references runs git on the user's own references, which are shown to it in a
-// further git directory, for a change of one branch; remove ends that.
+// References returns a Runner for changing one branch: it sees the user's own references through a further
+// git directory, which remove deletes.
 func (v View) References(branch string) (g Runner, remove func(), err error) {
 	repo := Repository{Dir: filepath.Join(v.Dir, "references"), Format: v.Format, Alternates: v.Alternates}
 	remove = func() { _ = os.RemoveAll(repo.Dir) } // the view goes as a whole later
@@ -130,8 +128,7 @@ func (v View) References(branch string) (g Runner, remove func(), err error) {
 	return repo.Git().WithConfig(v.User.Sharing()), remove, nil
 }
 
-// checkPlain refuses a path in the repository that has a link in it: git would
-// write where it leads.
+// checkPlain refuses a path in the repository that contains a link: git would write to the link's target.
 func (u *UserRepository) checkPlain(path string) error {
 	file, err := openIn(u.CommonDir, path)
 	if err == nil {
@@ -143,18 +140,18 @@ func (u *UserRepository) checkPlain(path string) error {
 	return u.broken(path, err)
 }
 
-// sharing makes git create files with the permissions that the repository asks for.
+// Sharing makes git create files with the permissions that the repository asks for.
 func (u *UserRepository) Sharing() string {
 	return "core.sharedRepository=" + cmp.Or(u.shared, "false")
 }
 
-// contains reports whether commit is tip or one of its ancestors.
+// Contains reports whether commit is tip or one of its ancestors.
 func (v View) Contains(ctx context.Context, tip, commit string) bool {
 	_, err := v.Git().Run(ctx, nil, "merge-base", "--is-ancestor", commit, tip)
 	return err == nil
 }
 
-// deleteBranch deletes a branch that is still at commit.
+// DeleteBranch deletes a branch that is still at commit.
 func (v View) DeleteBranch(ctx context.Context, branch, commit string) error {
 	g, remove, err := v.References(branch)
 	if err != nil {
@@ -167,7 +164,7 @@ func (v View) DeleteBranch(ctx context.Context, branch, commit string) error {
 	return nil
 }
 
-// identity returns the name and email address that the user's configuration has for commits, placeholders where one of
+// Identity returns the name and email address that the user's configuration has for commits, placeholders where one of
 // them is missing: git refuses a commit and a reflog entry without.
 func (u *UserRepository) Identity() (name, email string) {
 	name, email = strings.TrimSpace(u.UserName), strings.TrimSpace(u.UserEmail)

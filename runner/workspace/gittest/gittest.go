@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// run executes a program in dir with an isolated git configuration.
+// Run executes a program in dir with an isolated git configuration.
 func Run(t testing.TB, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
@@ -32,7 +32,7 @@ func Run(t testing.TB, dir string, args ...string) string {
 	return string(out)
 }
 
-// write creates files, and links where the content starts with "-> ".
+// Write creates files, and links where the content starts with "-> ".
 func Write(t testing.TB, dir string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
@@ -55,7 +55,7 @@ func Write(t testing.TB, dir string, files map[string]string) {
 	}
 }
 
-// newRepo makes a repository with one commit of the files.
+// NewRepo makes a repository with one commit of the files.
 func NewRepo(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "repo")
@@ -71,14 +71,14 @@ func NewRepo(t testing.TB, files map[string]string) string {
 	return dir
 }
 
-// isolate keeps the machine's git configuration out of a test.
+// Isolate keeps the machine's git configuration out of a test.
 func Isolate(t testing.TB) {
 	t.Setenv("GIT_CONFIG_GLOBAL", "/dev/null")
 	t.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 	t.Setenv("XDG_CONFIG_HOME", filepath.Join(t.TempDir(), "xdg"))
 }
 
-// fingerprint lists every path of dir with type, mode, content and times, so
+// Fingerprint lists every path of dir with type, mode, content and times, so
 // that two equal ones mean that nothing was written. Times of git objects don't
 // count: git renews them when it would write an object that it finds borrowed.
 func Fingerprint(t testing.TB, dir string) string {
@@ -118,7 +118,7 @@ func Fingerprint(t testing.TB, dir string) string {
 	return b.String()
 }
 
-// wantUntouched compares fingerprints and shows the lines that differ.
+// WantUntouched compares fingerprints and shows the lines that differ.
 func WantUntouched(t testing.TB, before, after string) {
 	t.Helper()
 	if before == after {
@@ -143,7 +143,7 @@ func AddWorktree(t testing.TB, repo string) string {
 	return linked
 }
 
-// contents maps every file of dir outside .git to its mode and content.
+// Contents maps every file of dir outside .git to its mode and content.
 func Contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}

@@ -1,10 +1,10 @@
-// Package landing brings the result of a run into the user's repository: Apply merges its patch into the files, Checkout
-// makes it a branch with a working tree of its own, Remove takes that working tree away again.
+// Package landing brings the result of a run into the user's repository: Apply merges its patch into the
+// files, Checkout makes it a branch with a working tree of its own, Remove takes that working tree away again.
 //
-// Invariants. Apply changes files of the working tree alone, all of them or none. Checkout only adds: objects that passed
-// git's strict checks in a quarantine, a branch, a working tree. Nothing that the user's or the run's configuration,
-// hooks or attributes name is run. Files that programs execute unasked are written only when Confirm agrees. An error of
-// an exported function is a *git.Error.
+// Invariants. Apply changes files of the working tree alone, all of them or none. Checkout only adds: objects
+// that passed git's strict checks in a quarantine, a branch, a working tree. Nothing that the user's or the
+// run's configuration, hooks or attributes name is run. Files that programs execute unasked are written only
+// when Confirm agrees. An error of an exported function is a *git.Error.
 package landing
 
 import (
@@ -46,14 +46,12 @@ type ApplyResult struct {
 	Deleted []string `json:"deleted"`
 }
 
-// Apply merges a patch into the user's files, three ways where the contents it
-// starts from are at hand. Only files of the working tree change, never the
-// index or anything else in .git, so the user sees the result as uncommitted
-// changes. All or nothing: when any file doesn't merge, the error is
-// patch_conflict or would_overwrite with the Paths at fault, and nothing was
-// touched. So it is with files that programs execute, unless Confirm agrees.
-// Files are moved into place one by one; a kill in between leaves the former ones in the directory
-// .holon-apply-* at the top of the tree.
+// Apply merges a patch into the user's files, three-way if the contents that the patch starts from are available. Only
+// files of the working tree change, never the index or anything else in .git, so the user sees the result as
+// uncommitted changes. All or nothing: if a file doesn't merge, the error is patch_conflict or
+// would_overwrite with its path in Paths,hs, and nothing changes. The same holds for files that programs
+// execute, unless Confirm agrees. Files are moved into placeace one by one; if the process is killed in
+// between, the former ones are in the directory .holon-apply-* at the top of thethe tree.
 func Apply(ctx context.Context, options ApplyOptions) (*ApplyResult, error) {
 	result, err := apply(ctx, options)
 	return result, git.WithCode("apply patch", err)
@@ -92,8 +90,8 @@ func apply(ctx context.Context, options ApplyOptions) (*ApplyResult, error) {
 	return m.run(ctx)
 }
 
-// merge is one patch on its way into one working tree. Git does the merging in
-// a repository and an index of ours, on a copy of what the user's files hold.
+// merge applies one patch to one working tree. Git merges in a repository and an index of ours, on a copy of the user's
+// files.
 type merge struct {
 	top      string
 	patch    string
@@ -111,7 +109,7 @@ type merge struct {
 	existing map[string]placed // what is at these paths now
 }
 
-// placed is what the user's tree has at a path.
+// placed is the present state of a path in the user's tree.
 type placed struct {
 	kind placedKind
 	stat folder.Stat
@@ -123,7 +121,7 @@ const (
 	absent      placedKind = iota
 	file                   // a regular file or a link
 	occupied               // a directory or something special
-	unreachable            // a parent is no directory
+	unreachable            // a parent is not a directory
 )
 
 func newMerge(ctx context.Context, dir, scratch string, options ApplyOptions) (*merge, error) {
@@ -154,7 +152,7 @@ func newMerge(ctx context.Context, dir, scratch string, options ApplyOptions) (*
 // openTree prepares git for the user's files, with the user's line endings.
 func (m *merge) openTree() error {
 	m.tree = m.repo.Git()
-	if m.user == nil { // raw, whatever attributes files in the directory ask for
+	if m.user == nil { // without conversion, even if attribute files in the directory ask for it
 		attributes := filepath.Join(m.repo.Dir, "info", "attributes")
 		if err := os.WriteFile(attributes, []byte("* -text !eol !ident !filter !working-tree-encoding\n"),
 			0o600); err != nil {
@@ -212,8 +210,7 @@ func (m *merge) run(ctx context.Context) (*ApplyResult, error) {
 	return result, m.replace(ctx, root, result)
 }
 
-// gitApply runs `git apply` in our repository, where no configuration or
-// attributes of the user's or the patch's have a say.
+// gitApply runs `git apply` in our repository, where no configuration or attributes of the user or the patch apply.
 func (m *merge) gitApply(ctx context.Context, index string, arguments ...string) ([]byte, error) {
 	arguments = append(append([]string{"apply", "--whitespace=nowarn"}, arguments...), m.patch)
 	return m.repo.Git().With("GIT_INDEX_FILE="+index).Run(ctx, nil, arguments...)
@@ -273,7 +270,7 @@ func parseNames(out []byte) ([]string, error) {
 	return names, nil
 }
 
-// look notes what the user's tree has at the patch's paths.
+// look reads the present state of the patch's paths.
 func (m *merge) look(root folder.Dir) error {
 	at := folder.NewCursor(root, false)
 	defer at.Close()
@@ -305,9 +302,9 @@ func (m *merge) look(root folder.Dir) error {
 	return nil
 }
 
-// fillIndex makes our index the user's with the files as they are now at the
-// patch's paths, tracked or not. Entries that are marked so that git does not
-// look at the file lose the mark: a change there must not be overwritten.
+// fillIndex makes our index a copy of the user's, with the present files at the patch's paths, tracked or
+// not. Entries lose the marks skip-worktree and assume-unchanged, which hide changes from git: they must not
+// be overwritten.
 func (m *merge) fillIndex(ctx context.Context) error {
 	if m.user != nil {
 		if err := m.user.CopyIndex(m.index); err != nil {
@@ -354,7 +351,7 @@ func (m *merge) mergeIndex(ctx context.Context) error {
 	return m.findConflicts(ctx, before, err)
 }
 
-// compare turns the difference of two states of the index into work.
+// compare returns the files to write and to delete from two states of the index.
 func (m *merge) compare(before, after map[string]git.IndexEntry) (*ApplyResult, error) {
 	result := &ApplyResult{Path: m.top, Written: []string{}, Deleted: []string{}}
 	var blocked []string
@@ -382,8 +379,8 @@ func (m *merge) compare(before, after map[string]git.IndexEntry) (*ApplyResult, 
 	return result, nil
 }
 
-// blocked reports whether something that the patch doesn't remove is in the
-// way of a new file: a parent that is no directory, or a directory.
+// blocked reports whether a path that the patch doesn't remove prevents creating a new file: a parent that is not a
+// directory, or a directory of the same name.
 func (m *merge) blocked(name string, deleted []string) bool {
 	switch m.existing[name].kind {
 	case occupied:

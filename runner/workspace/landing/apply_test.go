@@ -292,11 +292,12 @@ func TestApplyRefusesBadPatches(t *testing.T) {
 	})
 }
 
-// Whatever step fails, everything moves back, times included.
+// If any step fails, every file is moved back, with its times.
 func TestReplaceUndo(t *testing.T) {
 	gittest.Isolate(t)
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n", "d/b.txt": "b\n", "z": "z\n"})
-	patch, objects := patchFor(t, workspace.Options{Dir: repo}, "echo b >> a.txt; rm -r d; mkdir n; echo x > n/x; echo z >> z")
+	patch, objects := patchFor(t, workspace.Options{Dir: repo},
+		"echo b >> a.txt; rm -r d; mkdir n; echo x > n/x; echo z >> z")
 	scratch := t.TempDir()
 	m, err := newMerge(t.Context(), repo, scratch, ApplyOptions{Dir: repo, Patch: patch, Objects: objects})
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 // maxPack bounds the pack that is taken into the user's repository, in bytes.
 const maxPack = 4 << 30
 
-// assembly makes commits of a run's trees and lets them into the user's
-// repository through a quarantine.
+// assembly makes commits of a run's trees and checks them in a quarantine before the user's repository gets them.
 //
 //	run's objects ─▶ commits ─▶ quarantine: index-pack --strict ─▶ user's repository
 type assembly struct {
@@ -65,7 +64,7 @@ func (a *assembly) build(ctx context.Context) (commit string, commits int, err e
 	return commit, commits + 1, err
 }
 
-// create makes a repository of ours that knows where a shallow history ends.
+// create makes a repository of ours with the user's shallow file.
 func (a *assembly) create(repo git.Repository) error {
 	if err := repo.Create(); err != nil {
 		return err
@@ -73,8 +72,8 @@ func (a *assembly) create(repo git.Repository) error {
 	return a.user.WriteShallow(repo)
 }
 
-// checkObjects looks for what the commits stand on. A run's base may be gone
-// from the user's repository, and its objects from the run's directory.
+// checkObjects checks that the objects exist which the commits need: the run's base may be gone from the
+// user's repository, and its objects from the run's directory.
 func (a *assembly) checkObjects(ctx context.Context) error {
 	o := a.options
 	needs := []struct{ id, kind string }{{o.Info.BaseCommit, "commit"}, {o.Diff.BaseTree, "tree"},
@@ -125,9 +124,8 @@ func (a *assembly) commit(ctx context.Context, tree, parent, subject, trailer st
 	return strings.TrimSpace(string(out)), nil
 }
 
-// quarantine packs what the commit needs beyond the run's base into a fresh
-// repository, where every object and link passes the checks of fsck --strict,
-// and returns the pack's path.
+// quarantine packs the objects that the commit needs beyond the run's base into a fresh repository, where
+// every object has to pass the checks of fsck --strict, and returns the pack's path.
 func (a *assembly) quarantine(ctx context.Context, commit string) (pack string, err error) {
 	repo := git.Repository{Dir: filepath.Join(a.scratch, "quarantine"), Format: a.user.Format,
 		Alternates: []string{a.user.Objects}}

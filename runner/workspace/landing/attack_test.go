@@ -58,12 +58,13 @@ func planted(t testing.TB, markers string) string {
 func plantHooks(t testing.TB, gitDir, markers string) {
 	for _, hook := range []string{"post-index-change", "reference-transaction", "post-checkout", "pre-commit",
 		"fsmonitor-watchman", "update", "pre-auto-gc"} {
-		gittest.Write(t, gitDir, map[string]string{"hooks/" + hook: "#!/bin/sh\ntouch '" + markers + "/hook-" + hook + "'\n"})
+		gittest.Write(t, gitDir, map[string]string{"hooks/" + hook: "#!/bin/sh\ntouch '" + markers + "/hook-" + hook +
+			"'\n"})
 	}
 }
 
-// Whatever the configuration of a repository, of what is in it or of the user
-// says, and whichever attributes choose it, nothing is run.
+// No program runs that the configuration of the user, of a repository or of a repository within it names, not even if
+// attributes select it.
 func TestNoConfigurationExecutes(t *testing.T) {
 	gittest.Isolate(t)
 	dir := t.TempDir()
@@ -84,7 +85,8 @@ func TestNoConfigurationExecutes(t *testing.T) {
 
 	text := planted(t, markers)
 	included := filepath.Join(dir, "included")
-	gittest.Write(t, dir, map[string]string{"included": text, "global": text + "[include]\n\tpath = " + included + "\n"})
+	gittest.Write(t, dir, map[string]string{"included": text,
+		"global": text + "[include]\n\tpath = " + included + "\n"})
 	for _, gitDir := range []string{".git", ".git/modules/lib", ".git/modules/lib2", "nested/.git"} {
 		gitDir = filepath.Join(repo, gitDir)
 		config, err := os.ReadFile(filepath.Join(gitDir, "config"))
@@ -174,7 +176,8 @@ func TestLinksInGitDirectory(t *testing.T) {
 		"/heads/x .git/refs/heads/one; mv .git/info .git/former; ln -s "+outside+" .git/info")
 	_, err := workspace.Open(t.Context(), workspace.Options{Dir: repo, CacheDir: filepath.Join(t.TempDir(), "cache")})
 	wantCode(t, err, git.CodeBrokenRepository)
-	gittest.Run(t, repo, "sh", "-ec", "rm .git/info; mv .git/former .git/info; ln -sf "+outside+"/exclude .git/info/exclude")
+	gittest.Run(t, repo, "sh", "-ec", "rm .git/info; mv .git/former .git/info; ln -sf "+outside+
+		"/exclude .git/info/exclude")
 	_, err = workspace.Open(t.Context(), workspace.Options{Dir: repo, CacheDir: filepath.Join(t.TempDir(), "cache")})
 	wantCode(t, err, git.CodeBrokenRepository)
 	gittest.Run(t, repo, "rm", ".git/info/exclude")

@@ -49,8 +49,8 @@ type CheckoutResult struct {
 // directory. In the user's repository objects, the branch and the entry of the
 // working tree are added; index, HEAD, configuration and files stay as they
 // are. Objects become visible only when all of them have passed the checks of
-// `git fsck --strict` in a quarantine of ours. Nothing is run: no hook, filter
-// or program of the user's or anybody else's configuration.
+// `git fsck --strict` in a quarantine of ours. No hook, filter or program of any
+// configuration runs.
 //
 // It may be called again, also after a crash, and then says where the result
 // is. Errors are *Error: not_a_repository, branch_exists, path_exists,
@@ -75,7 +75,7 @@ func checkOut(ctx context.Context, o CheckoutOptions) (*CheckoutResult, error) {
 	}
 	if user == nil {
 		return nil, &git.Error{Code: CodeNotARepository, Param: "RUN",
-			Message: dir + " is no git repository, and a branch needs one",
+			Message: dir + " is not a git repository, and a branch needs one",
 			Hint:    "holon apply " + o.Run + " changes the files there"}
 	}
 	unlock, err := lockRun(ctx, o.RunDir)
@@ -120,7 +120,7 @@ func (o *CheckoutOptions) check() error {
 	return git.CheckBranch(o.Branch)
 }
 
-// lockRun keeps a second checkout or removal of the same run waiting.
+// lockRun makes a second checkout or removal of the same run wait.
 func lockRun(ctx context.Context, runDir string) (unlock func(), err error) {
 	lock := flock.New(filepath.Join(runDir, CheckoutLock), flock.SetPermissions(0o600))
 	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
@@ -129,8 +129,8 @@ func lockRun(ctx context.Context, runDir string) (unlock func(), err error) {
 	return func() { _ = lock.Unlock() }, nil // the process's end does the same
 }
 
-// make assembles the commits, takes them into the user's repository and gives
-// them a branch and a working tree. What it made is taken back on error.
+// make assembles the commits, adds them to the user's repository and creates a branch and a working tree for
+// them. On error it removes the branch, the working tree and the registration again.
 func (w *worktrees) make(ctx context.Context, o CheckoutOptions, scratch string) (_ *CheckoutResult, err error) {
 	if err := o.Confirm.ask(o.Diff.Warnings); err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (w *worktrees) make(ctx context.Context, o CheckoutOptions, scratch string)
 	if err != nil {
 		return nil, err
 	}
-	// Recorded before it is done: what a crash leaves can be found and finished.
+	// Recorded before it is done, so that Checkout or Remove can finish it after a crash.
 	if err := r.write(o.RunDir); err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (w *worktrees) make(ctx context.Context, o CheckoutOptions, scratch string)
 		}
 	}
 	if err := w.add(ctx, r); err != nil {
-		if !present { // taking back must not end with what ended the rest
+		if !present { // must not end with the caller's context
 			err = errors.Join(err, w.view.DeleteBranch(context.WithoutCancel(ctx), branch, commit))
 		}
 		return nil, undo(err)
@@ -180,13 +180,13 @@ func (w *worktrees) make(ctx context.Context, o CheckoutOptions, scratch string)
 	return w.made(ctx, o, r)
 }
 
-// made is the result of a checkout that made a working tree.
+// made returns the result of a checkout that made a working tree.
 func (w *worktrees) made(ctx context.Context, o CheckoutOptions, r Registration) (*CheckoutResult, error) {
 	unfiltered, err := w.unfiltered(ctx, r)
 	return &CheckoutResult{Registration: r, Warnings: append(unfiltered, o.Diff.Warnings...)}, err
 }
 
-// freePath says where the working tree goes, and that nothing is there.
+// freePath returns the path of the new working tree, which is absent or an empty directory.
 func freePath(o CheckoutOptions) (string, error) {
 	path := o.Path
 	if path == "" {
@@ -208,14 +208,14 @@ func freePath(o CheckoutOptions) (string, error) {
 		}
 		return path, nil
 	}
-	return "", &git.Error{Code: CodePathExists, Param: "--path", Message: path + " exists and is no empty directory",
-		Hint: "name another with --path"}
+	return "", &git.Error{Code: CodePathExists, Param: "--path",
+		Message: path + " exists and is not an empty directory",
+		Hint:    "name another with --path"}
 }
 
-// chooseBranch says which branch the commit gets, and whether an earlier
-// checkout made it: the same run gives the same commit. Any other branch of
-// that name is in the way of a name that a person chose; one made of the run's
-// name gives way to the run's id.
+// chooseBranch returns the branch for the commit, and whether an earlier checkout made it: the same run gives the same
+// commit. If another branch has a name that a person chose, that is an error; if it has the name made of the
+// run's name, the run's id is used instead.
 func (w *worktrees) chooseBranch(ctx context.Context, o CheckoutOptions, commit string) (branch string, present bool,
 	err error) {
 	candidates := []string{o.Branch}

@@ -19,7 +19,8 @@ func finished(t testing.TB, repo string, tree *workspace.Tree, change func(dir s
 	change(tree.WorkDir())
 	runDir := t.TempDir()
 	objects := filepath.Join(runDir, "objects")
-	diff, err := tree.Diff(t.Context(), workspace.DiffOptions{Patch: filepath.Join(runDir, "diff.patch"), Objects: objects})
+	diff, err := tree.Diff(t.Context(),
+		workspace.DiffOptions{Patch: filepath.Join(runDir, "diff.patch"), Objects: objects})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,11 +62,12 @@ func userFiles(t testing.TB, repo string) string {
 			kept = append(kept, line)
 		}
 	}
-	return strings.Join(kept, "") + gittest.Run(t, repo, "sh", "-c", "git for-each-ref | grep -v refs/heads/holon/ || true")
+	return strings.Join(kept, "") + gittest.Run(t, repo, "sh", "-c",
+		"git for-each-ref | grep -v refs/heads/holon/ || true")
 }
 
-// The result is a branch on the base with a real working tree, and nothing of
-// the user's is touched, whatever kind of repository it is.
+// In every kind of repository the result is a branch on the base with a real working tree, and none of the user's files
+// change.
 func TestCheckout(t *testing.T) {
 	gittest.Isolate(t)
 	files := map[string]string{"a.txt": "a\n", "d/b.txt": "b\n", "run.sh": "#!/bin/sh\n", "link": "-> a.txt"}
@@ -86,7 +88,9 @@ func TestCheckout(t *testing.T) {
 			gittest.Write(t, repo, files)
 			return repo
 		}, commits: 2},
-		{name: "sub-directory", repo: func(t *testing.T) string { return gittest.NewRepo(t, files) }, dir: "d", commits: 1},
+		{name: "sub-directory", repo: func(t *testing.T) string {
+			return gittest.NewRepo(t, files)
+		}, dir: "d", commits: 1},
 		{name: "linked working tree", repo: func(t *testing.T) string {
 			linked := filepath.Join(t.TempDir(), "linked")
 			gittest.Run(t, gittest.NewRepo(t, files), "git", "worktree", "add", "-q", "-b", "topic", linked)
@@ -107,7 +111,8 @@ func TestCheckout(t *testing.T) {
 		}, commits: 1},
 		{name: "partial clone", repo: func(t *testing.T) string {
 			origin, repo := gittest.NewRepo(t, files), filepath.Join(t.TempDir(), "partial")
-			gittest.Run(t, origin, "sh", "-ec", "git config uploadpack.allowFilter true; echo 2 > a.txt; git commit -qam 2")
+			gittest.Run(t, origin, "sh", "-ec",
+				"git config uploadpack.allowFilter true; echo 2 > a.txt; git commit -qam 2")
 			gittest.Run(t, origin, "git", "clone", "-q", "--filter=blob:none", "file://"+origin, repo)
 			return repo
 		}, commits: 1},
@@ -121,8 +126,9 @@ func TestCheckout(t *testing.T) {
 			repo := tc.repo(t)
 			tree := acquire(t, workspace.Options{Dir: filepath.Join(repo, tc.dir), IncludeDirty: true})
 			o := finished(t, filepath.Join(repo, tc.dir), tree, func(dir string) {
-				gittest.Run(t, tree.Dir(), "sh", "-ec", "echo more >> a.txt; rm d/b.txt; mkdir -p n; echo new > n/new; "+
-					"chmod +x a.txt; rm run.sh; ln -s a.txt run.sh")
+				gittest.Run(t, tree.Dir(), "sh", "-ec",
+					"echo more >> a.txt; rm d/b.txt; mkdir -p n; echo new > n/new; "+
+						"chmod +x a.txt; rm run.sh; ln -s a.txt run.sh")
 				gittest.Write(t, dir, map[string]string{"here": "x"})
 			})
 			before := userFiles(t, repo)
@@ -135,8 +141,9 @@ func TestCheckout(t *testing.T) {
 			if got := gittest.Run(t, repo, "git", "rev-parse", "holon/run_1^{tree}"); got != o.Diff.ResultTree+"\n" {
 				t.Errorf("the branch has the tree %s, the result is %s", got, o.Diff.ResultTree)
 			}
-			base := gittest.Run(t, repo, "sh", "-c", "git rev-parse --verify -q holon/run_1~"+string(rune('0'+tc.commits))+
-				" || true")
+			base := gittest.Run(t, repo, "sh", "-c",
+				"git rev-parse --verify -q holon/run_1~"+string(rune('0'+tc.commits))+
+					" || true")
 			if strings.TrimSpace(base) != o.Info.BaseCommit {
 				t.Errorf("the branch stands on %q, not on %q", base, o.Info.BaseCommit)
 			}
@@ -161,7 +168,7 @@ func TestCheckout(t *testing.T) {
 	}
 }
 
-// Whatever ended it or was removed by hand, checking out again gets there.
+// Checking out again succeeds after any interruption, and after files were removed by hand.
 func TestCheckoutAgain(t *testing.T) {
 	gittest.Isolate(t)
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
@@ -255,7 +262,8 @@ func TestCheckoutBranchName(t *testing.T) {
 // Filters of the user's own don't run, and the user is told what that means.
 func TestCheckoutRunsNoFilter(t *testing.T) {
 	gittest.Isolate(t)
-	repo := gittest.NewRepo(t, map[string]string{"a.bin": "stored\n", "a.txt": "a\n", ".gitattributes": "*.bin filter=lfs\n"})
+	repo := gittest.NewRepo(t, map[string]string{"a.bin": "stored\n", "a.txt": "a\n",
+		".gitattributes": "*.bin filter=lfs\n"})
 	marker := filepath.Join(t.TempDir(), "ran")
 	gittest.Run(t, repo, "git", "config", "filter.lfs.smudge", "tee "+marker+" | tr a-z A-Z")
 	gittest.Run(t, repo, "git", "config", "filter.lfs.clean", "tr A-Z a-z")
@@ -270,7 +278,8 @@ func TestCheckoutRunsNoFilter(t *testing.T) {
 		!strings.HasPrefix(result.Warnings[0].Message, "2 files") {
 		t.Errorf("%+v", result.Warnings)
 	}
-	gittest.Run(t, result.Path, "sh", "-ec", "test -z \"$(git status --porcelain)\"; git read-tree --empty; git reset --hard -q")
+	gittest.Run(t, result.Path, "sh", "-ec",
+		"test -z \"$(git status --porcelain)\"; git read-tree --empty; git reset --hard -q")
 	if got := gittest.Run(t, result.Path, "cat", "a.bin", "b.bin"); got != "STORED\nB\n" {
 		t.Errorf("by the advice: %q", got)
 	}
@@ -313,7 +322,7 @@ func TestQuarantine(t *testing.T) {
 	}
 }
 
-// What a person did in the working tree is never lost.
+// A person's changes in the working tree are never lost.
 func TestRemove(t *testing.T) {
 	gittest.Isolate(t)
 	for _, tc := range []struct {

@@ -8,11 +8,11 @@ import (
 	"holon/runner/workspace/git"
 )
 
-// Confirm decides whether files that programs execute may be written. Nothing is
-// written when it returns an error, and nothing of such a change when it is nil.
+// Confirm decides whether files that programs execute may be written. If it returns an error, nothing is written. A nil
+// Confirm refuses every change with such files.
 type Confirm func(files []workspace.Warning) error
 
-// ask asks about files that programs execute, if there are any.
+// ask calls the function if there are files that programs execute.
 func (c Confirm) ask(warnings []workspace.Warning) error {
 	var files []workspace.Warning
 	for _, w := range warnings {

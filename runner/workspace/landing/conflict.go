@@ -43,7 +43,7 @@ func (m *merge) findConflicts(ctx context.Context, index string, cause error) er
 	return m.conflict(conflicts, cause)
 }
 
-// conflict describes why the patch can't be applied.
+// conflict returns the error for a patch that can't be applied.
 func (m *merge) conflict(paths []string, cause error) error {
 	slices.Sort(paths)
 	e := &git.Error{Code: CodePatchConflict, Paths: paths, Err: cause,
@@ -65,8 +65,7 @@ func (m *merge) conflict(paths []string, cause error) error {
 	return e
 }
 
-// allInTheWay reports whether the only trouble is what lies where the patch
-// creates files.
+// allInTheWay reports whether all conflicts are existing paths where the patch creates files.
 func (m *merge) allInTheWay(paths []string) bool {
 	for _, path := range paths {
 		switch m.existing[path].kind {

@@ -13,9 +13,10 @@ import (
 	"holon/runner/workspace/git"
 )
 
-// executed returns what of the merged files programs act on: in the user's tree
-// as it will be, and as far as the run found it in its own.
-func (m *merge) executed(ctx context.Context, result *ApplyResult, before, after map[string]git.IndexEntry) ([]workspace.Warning,
+// executed returns warnings about merged files that programs execute, in the user's tree as it will be, and
+// those of the run's own warnings that concern written files.
+func (m *merge) executed(ctx context.Context, result *ApplyResult, before,
+	after map[string]git.IndexEntry) ([]workspace.Warning,
 	error) {
 	var files []executed.File
 	looked := make(map[string]bool)

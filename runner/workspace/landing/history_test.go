@@ -50,7 +50,8 @@ func TestHistory(t *testing.T) {
 				if !slices.Equal(got, want) || result.Commits != len(want) {
 					t.Errorf("commits %q, want %q; %+v", got, want, result)
 				}
-				if tree := gittest.Run(t, repo, "git", "rev-parse", "holon/run_1^{tree}"); tree != o.Diff.ResultTree+"\n" {
+				if tree := gittest.Run(t, repo, "git", "rev-parse", "holon/run_1^{tree}"); tree != o.Diff.ResultTree+
+					"\n" {
 					t.Error("the branch does not end in the result")
 				}
 				gittest.Run(t, repo, "git", "fsck", "--strict", "--no-dangling")
@@ -94,7 +95,8 @@ func TestHostileHistory(t *testing.T) {
 		{name: "an object is a FIFO", do: commit + "o=$(ls -d .git/objects/??/* | head -1); rm -f $o; mkfifo $o",
 			why: "can't be read"},
 		{name: "a pack is a FIFO", do: commit + "mkfifo .git/objects/pack/x.pack", why: "can't be read"},
-		{name: "a pack is none", do: commit + "echo x > .git/objects/pack/x.pack", why: "a pack is none"},
+		{name: "a pack is none", do: commit + "echo x > .git/objects/pack/x.pack",
+			why: "a pack file has no pack header"},
 		{name: "a pack is huge", do: commit +
 			"printf 'PACK\\0\\0\\0\\2\\0\\0\\0\\1' > .git/objects/pack/x.pack; truncate -s 10G .git/objects/pack/x.pack", why: "larger than"},
 		{name: "a pack claims millions", do: commit +

@@ -50,7 +50,7 @@ func ReadRegistration(runDir string) (*Registration, error) {
 	err := json.Unmarshal([]byte(git.ReadSmall(path)), r)
 	if err == nil && (r.Schema != registrationSchema || !filepath.IsAbs(r.Path) || !filepath.IsAbs(r.Repository) ||
 		!git.ObjectID.MatchString(r.Commit) || git.CheckBranch(r.Branch) != nil) {
-		err = errors.New("it lacks what it must have")
+		err = errors.New("a required field is missing or invalid")
 	}
 	if err != nil {
 		return nil, &git.Error{Code: git.CodeFailed, Param: "RUN", Err: err,
@@ -70,12 +70,11 @@ func (r Registration) write(runDir string) error {
 	return durable.WriteFile(registrationPath(runDir), append(text, '\n'), 0o600)
 }
 
-// reason is what git says of the lock; it tells our locks from others.
+// reason is the text of the lock; it distinguishes our locks from others.
 func (r Registration) reason() string { return "holon: result of " + r.Run }
 
-// gitDirOf returns the git directory of a linked working tree as its repository
-// names it, empty when it has none there. The working tree is not asked: what
-// is in it may be anybody's.
+// gitDirOf returns the git directory of a linked working tree as its repository names it, empty if it has
+// none there. It does not read the working tree's own .git, which any program may have written.
 func (r Registration) gitDirOf() string {
 	all := filepath.Join(r.Repository, "worktrees")
 	dir, err := folder.Open(all)
@@ -85,7 +84,8 @@ func (r Registration) gitDirOf() string {
 	defer dir.Close()
 	names, _ := dir.Names()
 	for _, name := range names {
-		if named, _ := git.ReadIn(all, name+"/gitdir"); strings.TrimRight(named, "\n") == filepath.Join(r.Path, ".git") {
+		if named, _ := git.ReadIn(all, name+"/gitdir"); strings.TrimRight(named, "\n") == filepath.Join(r.Path,
+			".git") {
 			return filepath.Join(all, name)
 		}
 	}

@@ -28,16 +28,15 @@ type RemoveResult struct {
 	BranchDeleted bool   `json:"branch_deleted"`
 }
 
-// Remove removes the working tree of a run's result and its registration. The
-// branch stays unless told otherwise, so nothing that was committed is lost. A
-// working tree with uncommitted changes goes only after they were saved, when
-// the options ask for it. One that is in use, because somebody else locked
-// it, a merge is under way, commits are on no branch, or a submodule is checked
-// out in it, is left: the error is worktree_in_use and says why. Ignored files
-// go with the working tree. Without a registration the result is nil.
+// Remove removes the working tree of a run's result and its registration. The branch stays unless the options
+// say otherwise, so commits are never lost. A working tree with uncommitted changes is removed only if the
+// options ask for saving them,em, and after that. A working tree in use stays, with the error worktree_in_use
+// and the reason: another program locked it, a, a merge is in progress, commits are on no branch, or a
+// submodule is checked out in it. Ignored files are removed with thethe working tree. Without a registration
+// the result is nil.
 //
-// The same rules serve a person and the collection of garbage. It runs nothing
-// of the user's or the working tree's configuration.
+// The command and garbage collection follow the same rules. Remove runs no program that the user's or the
+// working tree's configuration names.
 func Remove(ctx context.Context, options RemoveOptions) (*RemoveResult, error) {
 	result, err := remove(ctx, options)
 	return result, git.WithCode("remove the working tree", err)
@@ -96,8 +95,7 @@ type removal struct {
 	scratch    string
 }
 
-// openRepository looks at the git directory that was recorded; no working tree
-// is asked where it is.
+// openRepository opens the recorded git directory; it does not trust a working tree to name it.
 func (r *removal) openRepository(ctx context.Context) error {
 	layout, err := git.LayoutOfGitDir(r.known.Repository, r.options.Borrowing)
 	if err != nil {
@@ -112,8 +110,9 @@ func (r *removal) openRepository(ctx context.Context) error {
 }
 
 func (r *removal) inUse(why, hint string) *git.Error {
-	return &git.Error{Code: CodeWorktreeInUse, Param: "RUN", Message: "the working tree " + r.known.Path + " stays: " + why,
-		Hint: hint}
+	return &git.Error{Code: CodeWorktreeInUse, Param: "RUN",
+		Message: "the working tree " + r.known.Path + " stays: " + why,
+		Hint:    hint}
 }
 
 func (r *removal) removeTree(ctx context.Context) error {
@@ -133,7 +132,7 @@ func (r *removal) removeTree(ctx context.Context) error {
 	return forget(r.known.Path, r.gitDir)
 }
 
-// checkUnused refuses what removal would lose besides files.
+// checkUnused refuses to remove a working tree with state other than files that would be lost.
 func (r *removal) checkUnused(ctx context.Context) error {
 	for _, state := range []string{"MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply",
 		"BISECT_LOG"} {
@@ -215,9 +214,10 @@ func (r *removal) checkClean(ctx context.Context) error {
 	return r.save(ctx, tree)
 }
 
-// save writes the uncommitted and untracked files as a patch beside the run's.
+// save writes the uncommitted and untracked files as a patch to the run's directory.
 func (r *removal) save(ctx context.Context, tree *git.UserRepository) error {
-	repo := git.Repository{Dir: filepath.Join(r.scratch, "saved"), Format: tree.Format, Alternates: []string{tree.Objects}}
+	repo := git.Repository{Dir: filepath.Join(r.scratch, "saved"), Format: tree.Format,
+		Alternates: []string{tree.Objects}}
 	if err := repo.Create(); err != nil {
 		return err
 	}

@@ -16,9 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// replace carries out a merge: the new contents are laid out beside the tree's
-// files, what they replace is moved aside, and only then are they moved into
-// place. Any error before the end moves everything back.
+// replace carries out a merge: it writes the new contents to a directory in the tree, moves the files to be
+// replaced aside, and only then moves the new ones into place. Any error before the end moves everything back.
 func (m *merge) replace(ctx context.Context, root folder.Dir, result *ApplyResult) error {
 	if len(result.Written)+len(result.Deleted) == 0 {
 		return nil
@@ -116,7 +115,7 @@ func (r *replacement) carryOut(m *merge, result *ApplyResult) error {
 	return nil
 }
 
-// moveAside takes a file out of the tree if it is still the one looked at.
+// moveAside moves a file out of the tree if it is unchanged since look.
 func (r *replacement) moveAside(name string, expected folder.Stat) error {
 	dir, base, err := r.tree.Parent(name)
 	if err != nil {
@@ -146,8 +145,7 @@ func meanwhile(name string, cause error) error {
 		Hint:    "nothing was changed; try again"}
 }
 
-// removeEmptyParents removes the directories that the patch left empty, as git
-// does. One that isn't empty is kept.
+// removeEmptyParents removes the directories that the patch left empty, as git does.
 func (r *replacement) removeEmptyParents(name string) error {
 	r.tree.Close()
 	for dir, _ := folder.Split(name); dir != ""; dir, _ = folder.Split(dir) {
@@ -186,7 +184,7 @@ func (r *replacement) stillThere(name string) bool {
 	return err == nil
 }
 
-// moveIn puts a staged file at its path, where nothing may be.
+// moveIn moves a staged file to its path, which must not exist.
 func (r *replacement) moveIn(name string) error {
 	if err := r.makeParents(name); err != nil {
 		return err
@@ -233,7 +231,7 @@ func (r *replacement) makeParents(name string) error {
 	return nil
 }
 
-// undo takes every step back, last first.
+// undo reverses every step, last first.
 func (r *replacement) undo() error {
 	var err error
 	for _, step := range slices.Backward(r.undos) {

@@ -16,15 +16,14 @@ import (
 )
 
 // worktrees are the linked working trees and branches of a user's repository.
-// What is written there is written through a view, or as files where git would
-// load the repository's configuration.
+// They are changed through a view, or as files where git would load the repository's configuration.
 type worktrees struct {
 	user *git.UserRepository
 	view git.View
 }
 
-// resume looks at what an earlier checkout of the run made. A nil result means
-// that nothing of it is left and it is to be made anew.
+// resume continues what an earlier checkout of the run made. A nil result means that nothing of it is left,
+// so that it has to be made again.
 func (w *worktrees) resume(ctx context.Context, o CheckoutOptions, known *Registration) (*CheckoutResult, error) {
 	if known.Repository != w.user.CommonDir {
 		return nil, &git.Error{Code: CodeCheckedOut, Param: "--workspace",
@@ -40,7 +39,7 @@ func (w *worktrees) resume(ctx context.Context, o CheckoutOptions, known *Regist
 		}
 		return &CheckoutResult{Registration: *known, Existing: true, Warnings: o.Diff.Warnings}, nil
 	}
-	if gitDir != "" { // removed by hand, or the end came before it was filled
+	if gitDir != "" { // a person removed the files, or the checkout was interrupted before it wrote them
 		if err := forget(known.Path, gitDir); err != nil {
 			return nil, err
 		}
@@ -50,20 +49,24 @@ func (w *worktrees) resume(ctx context.Context, o CheckoutOptions, known *Regist
 		!w.view.Contains(ctx, tip, known.Commit) {
 		return nil, err
 	}
+	return w.addAgain(ctx, o, *known)
+}
+
+// addAgain makes a new working tree for the branch of an earlier checkout.
+func (w *worktrees) addAgain(ctx context.Context, o CheckoutOptions, r Registration) (_ *CheckoutResult, err error) {
 	if err := o.Confirm.ask(o.Diff.Warnings); err != nil {
 		return nil, err
 	}
-	again := *known
-	if again.Path, err = freePath(o); err != nil {
+	if r.Path, err = freePath(o); err != nil {
 		return nil, err
 	}
-	if err := again.write(o.RunDir); err != nil {
+	if err := r.write(o.RunDir); err != nil {
 		return nil, err
 	}
-	if err := w.add(ctx, again); err != nil {
+	if err := w.add(ctx, r); err != nil {
 		return nil, err
 	}
-	return w.made(ctx, o, again)
+	return w.made(ctx, o, r)
 }
 
 func samePath(a, b string) bool {
@@ -84,15 +87,16 @@ func (w *worktrees) clashes(branch string) (bool, error) {
 	return bytes.Contains(w.user.References, []byte(" refs/heads/"+branch+"/")), nil
 }
 
-// takeIn gives a checked pack to the user's repository. Git places it with the
-// permissions that the repository asks for; nothing refers to it yet.
+// takeIn adds a checked pack to the user's repository, with the permissions that the repository asks for.
+// Nothing refers to its objects yet.
 func (w *worktrees) takeIn(ctx context.Context, pack string) error {
 	file, err := os.Open(pack)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	g := w.view.Git().With("GIT_OBJECT_DIRECTORY=" + w.user.Objects).WithConfig(w.user.Sharing()).WithCPUTime(git.PackTime)
+	g := w.view.Git().With("GIT_OBJECT_DIRECTORY=" +
+		w.user.Objects).WithConfig(w.user.Sharing()).WithCPUTime(git.PackTime)
 	if _, err := g.Run(ctx, file, "index-pack", "--stdin"); err != nil {
 		return fmt.Errorf("take in objects: %w", err)
 	}
@@ -108,9 +112,11 @@ func (w *worktrees) createBranch(ctx context.Context, branch, commit, run string
 	defer remove()
 	none := strings.Repeat("0", len(commit))
 	name, email := w.user.Identity()
-	_, err = g.With("GIT_COMMITTER_NAME="+name, "GIT_COMMITTER_EMAIL="+email).Run(ctx, nil, "update-ref", "--no-deref", "--create-reflog",
+	_, err = g.With("GIT_COMMITTER_NAME="+name, "GIT_COMMITTER_EMAIL="+email).Run(ctx, nil, "update-ref", "--no-deref",
+		"--create-reflog",
 		"-m", "holon: result of "+run, "refs/heads/"+branch, commit, none)
-	if failed, ok := git.AsExitError(err); ok && failed.Cause == nil && strings.Contains(failed.Stderr, "cannot lock ref") {
+	if failed, ok := git.AsExitError(err); ok && failed.Cause == nil &&
+		strings.Contains(failed.Stderr, "cannot lock ref") {
 		e := branchExists(branch)
 		e.Err = err
 		return e
@@ -146,8 +152,7 @@ func (w *worktrees) add(ctx context.Context, r Registration) error {
 	return nil
 }
 
-// checkedOutAt returns the git directory of the working tree that has a branch
-// checked out, "" when none has.
+// checkedOutAt returns the git directory of the working tree in which a branch is checked out, "" for none.
 func (w *worktrees) checkedOutAt(branch string) string {
 	dirs := []string{w.user.CommonDir}
 	entries, _ := os.ReadDir(filepath.Join(w.user.CommonDir, "worktrees"))
@@ -208,7 +213,7 @@ func (w *worktrees) register(r Registration) (gitDir string, err error) {
 // stores them.
 const WarnUnfiltered = "not_filtered"
 
-// unfiltered counts the files that Git LFS would have fetched.
+// unfiltered returns a warning with the number of files that Git LFS would have fetched.
 func (w *worktrees) unfiltered(ctx context.Context, r Registration) ([]workspace.Warning, error) {
 	g := w.view.Git().With("GIT_WORK_TREE="+r.Path, "GIT_INDEX_FILE="+filepath.Join(r.gitDirOf(), "index"))
 	g.Dir = r.Path
@@ -220,12 +225,13 @@ func (w *worktrees) unfiltered(ctx context.Context, r Registration) ([]workspace
 	if n == 0 {
 		return nil, nil
 	}
-	return []workspace.Warning{{Code: WarnUnfiltered, Path: r.Path, Message: fmt.Sprintf("%d files are as git stores them, "+
-		"since Git LFS was not run on them; `git read-tree --empty && git reset --hard` there runs it", n)}}, nil
+	return []workspace.Warning{{Code: WarnUnfiltered, Path: r.Path,
+		Message: fmt.Sprintf("%d files are as git stores them, "+
+			"since Git LFS was not run on them; `git read-tree --empty && git reset --hard` there runs it", n)}}, nil
 }
 
-// forget removes a working tree whatever its state, and its entry: the entry
-// last, so that a removal that was cut off can be found and finished.
+// forget removes a working tree in any state and its entry in the repository. The entry goes last, so that an
+// interrupted removal can be found and finished.
 func forget(path, gitDir string) error {
 	if err := errors.Join(os.RemoveAll(path), os.RemoveAll(gitDir)); err != nil {
 		return fmt.Errorf("remove working tree: %w", err)

@@ -43,7 +43,7 @@ func Describe(err error) state.Failure {
 		if e.Err != nil {
 			f.Message += ": " + e.Err.Error()
 		}
-	} else if e, ok := errors.AsType[*skills.Problem](err); ok {
+	} else if e, ok := errors.AsType[*skills.InvalidSkill](err); ok {
 		f = state.Failure{Code: string(e.Code), Message: e.Error(), Param: "--skill", Hint: e.Hint}
 	} else if e, ok := errors.AsType[*responses.Error](err); ok {
 		f = state.Failure{Code: e.Code, Message: e.Message, Param: e.Param, Hint: e.Hint}

@@ -27,7 +27,7 @@ type Front struct {
 var namePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 
 // Parse reads the front matter that text begins with: YAML between two lines
-// of three dashes. The body that follows is not looked at. Errors are *Problem
+// of three dashes. The body that follows is not looked at. Errors are *InvalidSkill
 // without a path.
 func Parse(text []byte) (Front, error) {
 	front, problem := parseAt(text, File)
@@ -37,7 +37,7 @@ func Parse(text []byte) (Front, error) {
 	return front, nil
 }
 
-func parseAt(text []byte, path string) (Front, *Problem) {
+func parseAt(text []byte, path string) (Front, *InvalidSkill) {
 	yamlText, problem := split(text)
 	if problem == nil {
 		var front Front
@@ -51,11 +51,11 @@ func parseAt(text []byte, path string) (Front, *Problem) {
 
 // split returns what lies between the first line and the next, which both must
 // be "---".
-func split(text []byte) ([]byte, *Problem) {
+func split(text []byte) ([]byte, *InvalidSkill) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) // a byte order mark
 	first, rest, found := bytes.Cut(text, []byte("\n"))
 	if !isFence(first) || !found {
-		return nil, &Problem{Code: CodeFrontMatter, Message: "the file does not begin with front matter",
+		return nil, &InvalidSkill{Code: CodeFrontMatter, Message: "the file does not begin with front matter",
 			Hint: "begin it with a line ---, name, description and another line ---"}
 	}
 	for at := 0; at < len(rest) && at <= maxFrontMatter; {
@@ -69,11 +69,11 @@ func split(text []byte) ([]byte, *Problem) {
 		at += len(line) + 1
 	}
 	if len(text) > maxFrontMatter {
-		return nil, &Problem{Code: CodeTooLarge,
+		return nil, &InvalidSkill{Code: CodeTooLarge,
 			Message: fmt.Sprintf("the front matter has more than %d bytes", maxFrontMatter),
 			Hint:    "move text to the body, below the second line ---"}
 	}
-	return nil, &Problem{Code: CodeFrontMatter, Message: "the front matter has no end",
+	return nil, &InvalidSkill{Code: CodeFrontMatter, Message: "the front matter has no end",
 		Hint: "close it with a line ---"}
 }
 
@@ -81,16 +81,16 @@ func isFence(line []byte) bool { return string(bytes.TrimRight(line, " \t\r")) =
 
 // decode reads the two keys we need from the YAML tree. Decoding into a struct
 // would name Go types in its errors.
-func decode(text []byte) (Front, *Problem) {
+func decode(text []byte) (Front, *InvalidSkill) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
 		// yaml counts lines from the text's first; the file has a fence above.
-		return Front{}, &Problem{Code: CodeFrontMatter,
+		return Front{}, &InvalidSkill{Code: CodeFrontMatter,
 			Message: "the front matter is not YAML (lines are counted below the first ---)",
 			Hint:    "quote values that hold a colon", Err: errors.New(oneLine(err.Error()))}
 	}
 	if len(document.Content) == 0 || document.Content[0].Kind != yaml.MappingNode {
-		return Front{}, &Problem{Code: CodeFrontMatter, Field: "name", Message: "the front matter has no keys",
+		return Front{}, &InvalidSkill{Code: CodeFrontMatter, Field: "name", Message: "the front matter has no keys",
 			Hint: "write name: and description:"}
 	}
 	name, problem := field(document.Content[0], "name")
@@ -98,7 +98,7 @@ func decode(text []byte) (Front, *Problem) {
 		return Front{}, problem
 	}
 	if len(name) > maxName || !namePattern.MatchString(name) {
-		return Front{}, &Problem{Code: CodeFrontMatter, Field: "name",
+		return Front{}, &InvalidSkill{Code: CodeFrontMatter, Field: "name",
 			Message: fmt.Sprintf("%.80q is not the name of a skill", name),
 			Hint:    fmt.Sprintf("use at most %d letters, digits, '-', '_' or '.'", maxName)}
 	}
@@ -108,7 +108,7 @@ func decode(text []byte) (Front, *Problem) {
 	}
 	description = oneLine(description)
 	if utf8.RuneCountInString(description) > maxDescription {
-		return Front{}, &Problem{Code: CodeFrontMatter, Field: "description",
+		return Front{}, &InvalidSkill{Code: CodeFrontMatter, Field: "description",
 			Message: fmt.Sprintf("it has more than %d characters", maxDescription),
 			Hint:    "say in a sentence what the skill is for and when to use it"}
 	}
@@ -116,27 +116,28 @@ func decode(text []byte) (Front, *Problem) {
 }
 
 // field returns the text of one key, which must be there once and not empty.
-func field(mapping *yaml.Node, key string) (string, *Problem) {
+func field(mapping *yaml.Node, key string) (string, *InvalidSkill) {
 	var value *yaml.Node
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value != key || mapping.Content[i].Kind != yaml.ScalarNode {
 			continue
 		}
 		if value != nil {
-			return "", &Problem{Code: CodeFrontMatter, Field: key, Message: "it is there twice", Hint: "remove one"}
+			return "", &InvalidSkill{Code: CodeFrontMatter, Field: key, Message: "it is there twice",
+				Hint: "remove one"}
 		}
 		value = mapping.Content[i+1]
 	}
 	if value == nil {
-		return "", &Problem{Code: CodeFrontMatter, Field: key, Message: "it is missing",
+		return "", &InvalidSkill{Code: CodeFrontMatter, Field: key, Message: "it is missing",
 			Hint: "add a line " + key + ": …"}
 	}
 	if value.Kind != yaml.ScalarNode {
-		return "", &Problem{Code: CodeFrontMatter, Field: key, Message: "it is not a text",
+		return "", &InvalidSkill{Code: CodeFrontMatter, Field: key, Message: "it is not a text",
 			Hint: "write one text, in quotes if need be"}
 	}
 	if value.Tag == "!!null" || oneLine(value.Value) == "" {
-		return "", &Problem{Code: CodeFrontMatter, Field: key, Message: "it is empty", Hint: "write a text"}
+		return "", &InvalidSkill{Code: CodeFrontMatter, Field: key, Message: "it is empty", Hint: "write a text"}
 	}
 	return value.Value, nil
 }

@@ -62,7 +62,7 @@ type Root struct {
 type Catalog struct {
 	Roots    []Root
 	Skills   []Skill
-	Problems []Problem
+	Problems []InvalidSkill
 }
 
 // Discover finds the skills that the role may see, in the order user, agent,
@@ -106,8 +106,9 @@ func (r Roots) DiscoverWorkspace() Catalog {
 		}
 		c := Catalog{Roots: []Root{{ScopeWorkspace, path}}}
 		if err != nil {
-			c.Problems = []Problem{{Code: CodeUnsafe, Path: path, Message: "it is not a folder within the working tree",
-				Hint: "replace it by a folder, or remove it", Err: err}}
+			c.Problems = []InvalidSkill{{Code: CodeUnsafe, Path: path,
+				Message: "it is not a folder within the working tree",
+				Hint:    "replace it by a folder, or remove it", Err: err}}
 			return c
 		}
 		c.Skills, c.Problems = discover(dir, path)
@@ -130,7 +131,7 @@ func first(scope Scope, folders []string) Catalog {
 	return Catalog{}
 }
 
-// absent reports whether err says that there is no such folder.
+// absent reports whether err says that the folder does not exist.
 func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }

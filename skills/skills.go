@@ -49,8 +49,8 @@ func (s Skill) ID() string { return string(s.Scope) + "/" + s.Name }
 // Dir is the skill's folder.
 func (s Skill) Dir() string { return filepath.Dir(s.Path) }
 
-// Problem is a skill that can't be used, and why. It is an error.
-type Problem struct {
+// InvalidSkill is a skill that can't be used, and why. It is an error.
+type InvalidSkill struct {
 	Code    Code
 	Path    string // of the file or folder at fault
 	Field   string // of the front matter, if one is at fault
@@ -59,10 +59,10 @@ type Problem struct {
 	Err     error // the cause, may be nil
 }
 
-// Code classifies a Problem.
+// Code classifies an InvalidSkill.
 type Code string
 
-// The codes of Problem.
+// The codes of InvalidSkill.
 const (
 	CodeUnreadable  Code = "skill_unreadable"   // a file or folder can't be read
 	CodeNoSkill     Code = "skill_file_missing" // the folder has no SKILL.md
@@ -75,7 +75,7 @@ const (
 
 // Error returns the path, the field, the message and the cause on one line,
 // without the hint.
-func (p *Problem) Error() string {
+func (p *InvalidSkill) Error() string {
 	text := fmt.Sprintf("skill %q: ", p.Path)
 	if p.Field != "" {
 		text += p.Field + ": "
@@ -88,18 +88,18 @@ func (p *Problem) Error() string {
 }
 
 // Unwrap returns the cause.
-func (p *Problem) Unwrap() error { return p.Err }
+func (p *InvalidSkill) Unwrap() error { return p.Err }
 
 // Discover returns the skills in the folders of root, sorted by name, and what
 // is wrong with the others. A root that does not exist has none. Hidden folders
 // and plain files in the root are not skills.
-func Discover(root string) ([]Skill, []Problem) {
+func Discover(root string) ([]Skill, []InvalidSkill) {
 	dir, err := roots.Open(root)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, []Problem{{Code: CodeUnreadable, Path: root, Message: "the folder can't be read",
+		return nil, []InvalidSkill{{Code: CodeUnreadable, Path: root, Message: "the folder can't be read",
 			Hint: "give a readable folder", Err: err}}
 	}
 	defer dir.Close()
@@ -107,15 +107,15 @@ func Discover(root string) ([]Skill, []Problem) {
 }
 
 // discover finds the skills of dir, which is called root.
-func discover(dir *os.Root, root string) (skills []Skill, problems []Problem) {
+func discover(dir *os.Root, root string) (skills []Skill, problems []InvalidSkill) {
 	names, err := candidates(dir)
 	if err != nil {
-		return nil, []Problem{{Code: CodeUnreadable, Path: root, Message: "the folder can't be read",
+		return nil, []InvalidSkill{{Code: CodeUnreadable, Path: root, Message: "the folder can't be read",
 			Hint: "give a readable folder", Err: err}}
 	}
 	for i, name := range names {
 		if i == maxSkills {
-			problems = append(problems, Problem{Code: CodeTooLarge, Path: root,
+			problems = append(problems, InvalidSkill{Code: CodeTooLarge, Path: root,
 				Hint:    "remove those that are not needed",
 				Message: fmt.Sprintf("%d folders, only the first %d are used", len(names), maxSkills)})
 			break
@@ -147,7 +147,7 @@ func candidates(dir *os.Root) ([]string, error) {
 }
 
 // read reads the skill in the folder name of dir, which is root.
-func read(dir *os.Root, root, name string) (Skill, *Problem) {
+func read(dir *os.Root, root, name string) (Skill, *InvalidSkill) {
 	path := filepath.Join(root, name, File)
 	text, problem := readFile(dir, filepath.Join(name, File), path)
 	if problem != nil {
@@ -158,7 +158,7 @@ func read(dir *os.Root, root, name string) (Skill, *Problem) {
 		return Skill{}, problem
 	}
 	if front.Name != name {
-		return Skill{}, &Problem{Code: CodeFrontMatter, Path: path, Field: "name",
+		return Skill{}, &InvalidSkill{Code: CodeFrontMatter, Path: path, Field: "name",
 			Message: fmt.Sprintf("%q is not the folder's name %q", front.Name, name), Hint: "rename one of them"}
 	}
 	return Skill{Name: front.Name, Description: front.Description, Path: path}, nil
@@ -166,7 +166,7 @@ func read(dir *os.Root, root, name string) (Skill, *Problem) {
 
 // readFile reads as much of the file as front matter may take. path is how it
 // is called in problems.
-func readFile(dir *os.Root, name, path string) ([]byte, *Problem) {
+func readFile(dir *os.Root, name, path string) ([]byte, *InvalidSkill) {
 	// Not to wait for the writer of a FIFO.
 	f, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -175,7 +175,7 @@ func readFile(dir *os.Root, name, path string) ([]byte, *Problem) {
 	defer f.Close()
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		return nil, &Problem{Code: CodeUnsafe, Path: path, Message: "it is not a regular file",
+		return nil, &InvalidSkill{Code: CodeUnsafe, Path: path, Message: "it is not a regular file",
 			Hint: "replace it by a text file"}
 	}
 	var text []byte
@@ -183,37 +183,38 @@ func readFile(dir *os.Root, name, path string) ([]byte, *Problem) {
 		text, err = io.ReadAll(io.LimitReader(f, maxFrontMatter+1))
 	}
 	if err != nil {
-		return nil, &Problem{Code: CodeUnreadable, Path: path, Message: "the file can't be read",
+		return nil, &InvalidSkill{Code: CodeUnreadable, Path: path, Message: "the file can't be read",
 			Hint: "look at its permissions", Err: err}
 	}
 	return text, nil
 }
 
-func openProblem(dir *os.Root, name, path string, err error) *Problem {
+func openProblem(dir *os.Root, name, path string, err error) *InvalidSkill {
 	folder := filepath.Dir(name)
 	_, linkErr := dir.Stat(folder)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && linkErr == nil:
-		p := &Problem{Code: CodeNoSkill, Path: path, Message: "there is no such file",
+		p := &InvalidSkill{Code: CodeNoSkill, Path: path, Message: "there is no such file",
 			Hint: "add a " + File + " that begins with a name and a description"}
 		if other := inAnotherCase(dir, folder); other != "" {
 			p.Hint = "rename " + other + " to " + File
 		}
 		return p
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ELOOP):
-		return &Problem{Code: CodeUnreadable, Path: path, Message: "a link leads nowhere",
+		return &InvalidSkill{Code: CodeUnreadable, Path: path, Message: "a link leads nowhere",
 			Hint: "remove the link or copy what it should name"}
 	case errors.Is(err, fs.ErrPermission):
-		return &Problem{Code: CodeUnreadable, Path: path, Message: "the file can't be read",
+		return &InvalidSkill{Code: CodeUnreadable, Path: path, Message: "the file can't be read",
 			Hint: "look at its permissions", Err: err}
 	case errors.Is(err, syscall.ENOTDIR): // a link to a plain file in the root
-		return &Problem{Code: CodeNoSkill, Path: path, Message: "it does not lie in a folder", Hint: "remove the link"}
+		return &InvalidSkill{Code: CodeNoSkill, Path: path, Message: "it does not lie in a folder",
+			Hint: "remove the link"}
 	case errors.Is(err, syscall.ENXIO):
-		return &Problem{Code: CodeUnsafe, Path: path, Message: "it is not a regular file",
+		return &InvalidSkill{Code: CodeUnsafe, Path: path, Message: "it is not a regular file",
 			Hint: "replace it by a text file"}
 	}
 	// The only error left is the refusal of os.Root to leave dir.
-	return &Problem{Code: CodeUnsafe, Path: path, Message: "a link leads out of the folder",
+	return &InvalidSkill{Code: CodeUnsafe, Path: path, Message: "a link leads out of the folder",
 		Hint: "copy what it names into the folder", Err: err}
 }
 

@@ -80,7 +80,7 @@ func TestParse(t *testing.T) {
 				}
 				return
 			}
-			p, ok := errors.AsType[*skills.Problem](err)
+			p, ok := errors.AsType[*skills.InvalidSkill](err)
 			if !ok || p.Code != tc.code || p.Field != tc.field || p.Hint == "" || strings.Contains(p.Error(), "\n") {
 				t.Fatalf("error = %#v", err)
 			}
@@ -101,7 +101,8 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		front, err := skills.Parse(text)
 		if err != nil {
-			if p, ok := errors.AsType[*skills.Problem](err); !ok || p.Code == "" || p.Hint == "" || p.Message == "" {
+			if p, ok := errors.AsType[*skills.InvalidSkill](err); !ok || p.Code == "" || p.Hint == "" ||
+				p.Message == "" {
 				t.Fatalf("error = %#v", err)
 			}
 			return

@@ -26,7 +26,7 @@ const (
 // into the folder dst, which is made if need be, and returns them as Discover
 // would find them there, in the order of the sources. Links are kept if they
 // stay within the skill; folders called .git are left out. A skill that can't
-// be used, or an installed one that is not as its pin says, is a *Problem. On error dst is as it was.
+// be used, or an installed one that is not as its pin says, is an *InvalidSkill. On error dst is as it was.
 func Stage(ctx context.Context, sources []string, dst string) (staged []Skill, err error) {
 	madeDst := false
 	if err := os.Mkdir(dst, 0o755); err == nil {
@@ -81,7 +81,7 @@ func stageOne(ctx context.Context, source string, to *os.Root) (name string, err
 	name = filepath.Base(folder)
 	from, err := roots.Open(folder)
 	if err != nil {
-		return "", &Problem{Code: CodeUnreadable, Path: source, Message: "the folder can't be read",
+		return "", &InvalidSkill{Code: CodeUnreadable, Path: source, Message: "the folder can't be read",
 			Hint: "give the folder that holds a " + File, Err: err}
 	}
 	defer from.Close()
@@ -89,7 +89,7 @@ func stageOne(ctx context.Context, source string, to *os.Root) (name string, err
 		return "", problem
 	}
 	if _, err := to.Lstat(name); err == nil {
-		return "", &Problem{Code: CodeDuplicate, Path: source, Field: "name",
+		return "", &InvalidSkill{Code: CodeDuplicate, Path: source, Field: "name",
 			Message: fmt.Sprintf("there is a skill %q already", name), Hint: "name each skill once"}
 	}
 	temp := newPrefix + name
@@ -111,7 +111,7 @@ func stageOne(ctx context.Context, source string, to *os.Root) (name string, err
 }
 
 // check reads the SKILL.md before anything is copied.
-func check(from *os.Root, folder, name string) *Problem {
+func check(from *os.Root, folder, name string) *InvalidSkill {
 	path := filepath.Join(folder, File)
 	text, problem := readFile(from, File, path)
 	if problem != nil {
@@ -119,7 +119,7 @@ func check(from *os.Root, folder, name string) *Problem {
 	}
 	front, problem := parseAt(text, path)
 	if problem == nil && front.Name != name {
-		problem = &Problem{Code: CodeFrontMatter, Path: path, Field: "name",
+		problem = &InvalidSkill{Code: CodeFrontMatter, Path: path, Field: "name",
 			Message: fmt.Sprintf("%q is not the folder's name %q", front.Name, name), Hint: "rename one of them"}
 	}
 	return problem
@@ -234,5 +234,5 @@ func (c *copying) problem(code Code, src, message string, err error) error {
 	if code == CodeUnreadable {
 		hint = "look at its permissions"
 	}
-	return &Problem{Code: code, Path: filepath.Join(c.source, src), Message: message, Hint: hint, Err: err}
+	return &InvalidSkill{Code: code, Path: filepath.Join(c.source, src), Message: message, Hint: hint, Err: err}
 }

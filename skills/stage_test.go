@@ -142,7 +142,7 @@ func TestStageRefuses(t *testing.T) {
 			}
 			dst := filepath.Join(t.TempDir(), "skills")
 			staged, err := skills.Stage(t.Context(), sources, dst)
-			p, ok := errors.AsType[*skills.Problem](err)
+			p, ok := errors.AsType[*skills.InvalidSkill](err)
 			if !ok || p.Code != tc.code || p.Hint == "" || p.Path == "" || staged != nil {
 				t.Fatalf("staged %v, error %#v", staged, err)
 			}

@@ -73,7 +73,7 @@ type Install struct {
 
 // Install copies a skill into the store, under the name in its front matter, and
 // pins its digest. A skill that is there already must have the same digest,
-// unless the caller wants to update it. Errors about the skill are *Problem;
+// unless the caller wants to update it. Errors about the skill are *InvalidSkill;
 // after one the store is as it was.
 func (s Store) Install(ctx context.Context, in Install) (pin Pin, err error) {
 	to, unlock, err := s.open()
@@ -87,7 +87,7 @@ func (s Store) Install(ctx context.Context, in Install) (pin Pin, err error) {
 	}
 	from, err := os.OpenRoot(in.Folder)
 	if err != nil {
-		return Pin{}, &Problem{Code: CodeUnreadable, Path: in.Folder, Message: "the folder can't be read",
+		return Pin{}, &InvalidSkill{Code: CodeUnreadable, Path: in.Folder, Message: "the folder can't be read",
 			Hint: "give the folder that holds a " + File, Err: err}
 	}
 	defer from.Close()
@@ -112,7 +112,8 @@ func (s Store) Install(ctx context.Context, in Install) (pin Pin, err error) {
 func (s Store) replace(to *os.Root, lock *lockFile, pin Pin, in Install) error {
 	name := pin.Name
 	bad := func(field, message, hint string) error {
-		return &Problem{Code: CodeDigest, Path: filepath.Join(s.dir, name), Field: field, Message: message, Hint: hint}
+		return &InvalidSkill{Code: CodeDigest, Path: filepath.Join(s.dir, name), Field: field, Message: message,
+			Hint: hint}
 	}
 	if in.Pin.Digest != "" && in.Pin.Digest != pin.Digest {
 		return bad("digest", fmt.Sprintf("it should be %s and is %s", in.Pin.Digest, pin.Digest),
@@ -123,7 +124,7 @@ func (s Store) replace(to *os.Root, lock *lockFile, pin Pin, in Install) error {
 	known, pinned := lock.Skills[name]
 	switch {
 	case present && !pinned:
-		return &Problem{Code: CodeDuplicate, Path: filepath.Join(s.dir, name), Field: "name",
+		return &InvalidSkill{Code: CodeDuplicate, Path: filepath.Join(s.dir, name), Field: "name",
 			Message: fmt.Sprintf("there is a folder %q that was not installed", name), Hint: "move it away first"}
 	case pinned && known.Digest != pin.Digest && !in.Update:
 		return bad("digest", fmt.Sprintf("%q is pinned to %s and the source has %s", name, known.Digest, pin.Digest),
@@ -214,7 +215,7 @@ func (s Store) state(dir *os.Root, lock *lockFile, name string) Installed {
 // Remove removes an installed skill.
 func (s Store) Remove(name string) (err error) {
 	if !namePattern.MatchString(name) || len(name) > maxName {
-		return &Problem{Code: CodeNoSkill, Path: name, Field: "name", Message: "it is not the name of a skill",
+		return &InvalidSkill{Code: CodeNoSkill, Path: name, Field: "name", Message: "it is not the name of a skill",
 			Hint: "see what is installed"}
 	}
 	to, unlock, err := s.open()
@@ -228,7 +229,7 @@ func (s Store) Remove(name string) (err error) {
 	}
 	_, statErr := to.Lstat(name)
 	if _, pinned := lock.Skills[name]; !pinned {
-		return &Problem{Code: CodeNoSkill, Path: name, Field: "name", Message: "no such skill was installed",
+		return &InvalidSkill{Code: CodeNoSkill, Path: name, Field: "name", Message: "no such skill was installed",
 			Hint: "see what is installed"}
 	}
 	if statErr == nil {
@@ -270,7 +271,7 @@ func (s Store) open() (to *os.Root, unlock func() error, err error) {
 }
 
 // nameOf returns the name that a folder's SKILL.md gives.
-func nameOf(from *os.Root, folder string) (string, *Problem) {
+func nameOf(from *os.Root, folder string) (string, *InvalidSkill) {
 	path := filepath.Join(folder, File)
 	text, problem := readFile(from, File, path)
 	if problem != nil {
@@ -290,7 +291,7 @@ type lockFile struct {
 func readLock(dir *os.Root, path string) (*lockFile, error) {
 	lock := &lockFile{Schema: lockSchema, Skills: make(map[string]Pin)}
 	bad := func(err error) error {
-		return &Problem{Code: CodeDigest, Path: filepath.Join(path, LockFile), Message: "the pins can't be read",
+		return &InvalidSkill{Code: CodeDigest, Path: filepath.Join(path, LockFile), Message: "the pins can't be read",
 			Hint: "restore the file, or remove it and install the skills again", Err: err}
 	}
 	f, err := dir.OpenFile(LockFile, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -365,7 +366,7 @@ func checkPin(to *os.Root, temp, source string) error {
 	defer copied.Close()
 	now, err := digest(copied, source)
 	if err == nil && now != pin.Digest {
-		err = &Problem{Code: CodeDigest, Path: source, Field: "digest",
+		err = &InvalidSkill{Code: CodeDigest, Path: source, Field: "digest",
 			Message: fmt.Sprintf("it is pinned to %s and is %s", pin.Digest, now), Hint: "install the skill again"}
 	}
 	return err

@@ -114,7 +114,7 @@ func TestStoreRefuses(t *testing.T) {
 	addSkill(t, dir, "a", "put there by hand")
 	store := skills.NewStore(dir)
 	_, err := store.Install(t.Context(), skills.Install{Folder: from + "/a", Now: time.Unix(0, 0)})
-	if p, ok := errors.AsType[*skills.Problem](err); !ok || p.Code != skills.CodeDuplicate {
+	if p, ok := errors.AsType[*skills.InvalidSkill](err); !ok || p.Code != skills.CodeDuplicate {
 		t.Errorf("%#v", err)
 	}
 	if list, err := store.List(); err != nil || len(list) != 1 || list[0].State != skills.StateUnpinned {
@@ -136,7 +136,7 @@ func TestStoreRefuses(t *testing.T) {
 				return err
 			},
 		} {
-			if p, ok := errors.AsType[*skills.Problem](do()); !ok || p.Code != skills.CodeDigest || p.Hint == "" {
+			if p, ok := errors.AsType[*skills.InvalidSkill](do()); !ok || p.Code != skills.CodeDigest || p.Hint == "" {
 				t.Errorf("%s with a lock file that is %s: %v", doing, name, p)
 			}
 		}

@@ -157,7 +157,7 @@ func exitCode(err error) int {
 		}
 		return state.OutcomeRefused.ExitCode()
 	}
-	if _, ok := errors.AsType[*skills.Problem](err); ok {
+	if _, ok := errors.AsType[*skills.InvalidSkill](err); ok {
 		return usage
 	}
 	if e, ok := errors.AsType[*responses.Error](err); ok && e.Type == responses.TypeInvalidRequest &&

@@ -203,7 +203,7 @@ func existingDir(path string) (string, error) {
 }
 
 // budgetOf is what one turn may use of its models.
-func budgetOf(b settings.Budget) gateway.Budget {
+func budgetOf(b settings.ModelBudget) gateway.Budget {
 	return gateway.Budget{MaxTokens: b.MaxTokens, MaxRequests: b.MaxRequests, MaxCost: gateway.Amount(b.MaxCost)}
 }
 

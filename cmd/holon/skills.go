@@ -108,7 +108,7 @@ func skillCommand(streams Streams, use, short string, n int,
 
 // skillError names the argument at fault where a package below speaks of paths.
 func skillError(err error) error {
-	problem, ok := errors.AsType[*skills.Problem](err)
+	problem, ok := errors.AsType[*skills.InvalidSkill](err)
 	if ok {
 		return usageError{fmt.Errorf("SKILL: %s; %s", strings.ReplaceAll(problem.Error(), "; ", ", "), problem.Hint)}
 	}

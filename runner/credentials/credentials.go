@@ -74,7 +74,7 @@ type Keys struct {
 	Secrets *redact.Set // gets every key that is found, for redaction; may be nil
 }
 
-// Where says where a key comes from.
+// Where describes the source of a key.
 type Where struct {
 	Source string `json:"source"`         // one of settings.Source…, never SourceAuto
 	Name   string `json:"name,omitempty"` // variable, profile, or program

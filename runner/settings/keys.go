@@ -16,8 +16,8 @@ import (
 	"holon/state"
 )
 
-// projectRule says what the file of a project may do with a key. Every key has
-// one: the zero value is a mistake in the table.
+// projectRule says how the file of a project may set a key. Every key has a rule; the zero value is a mistake
+// in the table.
 type projectRule uint8
 
 const (
@@ -29,21 +29,21 @@ const (
 	free                   // it neither confines nor loosens
 )
 
-// key is an entry of the table of settings.
+// key is one setting, an entry of the table.
 type key struct {
 	name     string // segments joined by dots; "*" is a provider's name or a model's reference
 	env      string // variable; for a provider x: what follows X_
 	doc      string
 	project  projectRule
 	strict   string   // for strictOnly
-	absent   float64  // for lowerOnly: what the zero value stands for; 0 is no bound
+	absent   float64  // for lowerOnly: what the zero value stands for; 0 is unlimited
 	choices  []string // the only values, for strings
 	positive bool     // a number that must be more than 0
 
 	// field returns where the value is kept: a pointer to a string, bool, int,
 	// int64, float64, time.Duration, []string, Money, *Money, Size or Contract.
 	field func(s *Settings, name string) any
-	// check returns what is wrong with the value and how to write it, "" for nothing.
+	// check returns why a value is invalid and how to write it; "" for a valid one.
 	check func(s *Settings, name string) (what, remedy string)
 }
 
@@ -222,7 +222,8 @@ var keys = []*key{
 		doc:   "How long messages are kept whose turns have ended, with the turns, the transcript and the briefs.",
 		field: func(s *Settings, _ string) any { return &s.MessagesDays }, positive: true},
 	{name: "control.http_addr", env: "HOLON_HTTP_ADDR", project: never,
-		doc:   "Address, as HOST:PORT, on which the control plane is reached over TCP beside its Unix socket; none by default.",
+		doc: "Address, as HOST:PORT, on which the control plane is reached over TCP as well as on its Unix " +
+			"socket; none by default.",
 		field: func(s *Settings, _ string) any { return &s.HTTPAddr }},
 	{name: "control.callback_base_url", env: "HOLON_CALLBACK_BASE_URL", project: never,
 		doc:   "URL under which others reach that port; URLs of triggers begin with it.",
@@ -283,7 +284,7 @@ var keys = []*key{
 		field: func(s *Settings, p string) any { return &s.provider(p).Timeout }, positive: true},
 }
 
-// not is a bool that is set by its contrary.
+// not is a bool that is set by its negation.
 type not bool
 
 func contracts() (names []string) {
@@ -351,7 +352,7 @@ func checkBaseURL(s *Settings, name string) (what, remedy string) {
 		return "", ""
 	}
 	u, err := url.Parse(raw)
-	switch { // the URL itself is not shown: people put passwords in them
+	switch { // errors do not show the URL, which may contain a password
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return "is not an http, https or unix URL", remedy
 	case u.User != nil:

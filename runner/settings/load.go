@@ -17,7 +17,7 @@ import (
 	"holon/state"
 )
 
-// Layer is where a setting was made, in rising order of weight.
+// Layer is a kind of source, in rising order of precedence.
 type Layer string
 
 // The layers.
@@ -29,13 +29,13 @@ const (
 	LayerFlag    Layer = "flag"
 )
 
-// Origin is where a value comes from: the layer, and the file, variable or flag.
+// Origin is the source of a value: the layer, and the file, variable or flag.
 type Origin struct {
 	Layer Layer  `json:"layer"`
 	Name  string `json:"name,omitempty"`
 }
 
-// String returns the name, or that it is the default.
+// String returns the name of the source, or the layer if it has none.
 func (o Origin) String() string {
 	if o.Name == "" {
 		return string(o.Layer)
@@ -56,22 +56,22 @@ type Sources struct {
 	Environ []string
 }
 
-// Problem is something that is wrong with a source.
-type Problem struct {
+// InvalidSetting is a fault in a source of settings.
+type InvalidSetting struct {
 	Origin Origin // of the source
 	Line   int    // of a file; 0: all of it
 	Key    string // "" when no key is at fault
 	What   string
 	Remedy string
 
-	decided bool // it is no problem once a person decides what a project may not
+	decided bool // it disappears if a person's own setting decides
 }
 
 // CodeInvalid is the code of errors about what a person set.
 const CodeInvalid state.Code = "usage"
 
 // Err returns the problem as an error that names the source and the key.
-func (p Problem) Err() *state.Error {
+func (p InvalidSetting) Err() *state.Error {
 	what := p.What
 	if p.Key != "" && p.Origin.Layer != LayerEnv && p.Origin.Layer != LayerFlag {
 		what = p.Key + ": " + what
@@ -93,7 +93,7 @@ type assignment struct {
 // Loaded are merged settings and where each comes from.
 type Loaded struct {
 	Settings
-	Problems []Problem
+	Problems []InvalidSetting
 
 	sources     Sources
 	origins     map[string]Origin // by full key
@@ -102,8 +102,7 @@ type Loaded struct {
 	considered  map[string]bool // providers whose variables were taken
 }
 
-// Load reads the sources and merges them. What is wrong is left out and is in
-// Problems; see [Loaded.Err].
+// Load reads the sources and merges them. Invalid settings are left out and listed in Problems; see [Loaded.Err].
 func Load(src Sources) *Loaded {
 	l := &Loaded{Settings: Default(), sources: src, origins: make(map[string]Origin), considered: make(map[string]bool)}
 	if src.File != "" {
@@ -116,10 +115,9 @@ func Load(src Sources) *Loaded {
 	return l
 }
 
-// Err returns what is wrong with the sources as one error, a *state.Error. Call
-// it when flags have been taken: a flag can decide what a project may not. What
-// is wrong with variables is told together, since it is easily mended together; a
-// file is mended line by line.
+// Err returns the faults of the sources as one *state.Error. The caller applies flags first, because a flag
+// can decide what a project may not. Faults of variables are reported together, because a person can correct
+// them together; of a file onlynly the first is reported.
 func (l *Loaded) Err() error {
 	problems := l.AllProblems()
 	if len(problems) == 0 {
@@ -136,22 +134,23 @@ func (l *Loaded) Err() error {
 	return first
 }
 
-// AllProblems returns what is wrong with each setting, and with several together.
-func (l *Loaded) AllProblems() []Problem {
+// AllProblems returns the faults of single settings, and of settings that contradict each other.
+func (l *Loaded) AllProblems() []InvalidSetting {
 	list := slices.Clone(l.Problems)
 	if what := l.TokenSettings.Validate(); what != "" {
-		list = append(list, Problem{Origin: l.Origin(keyDefaultToolOutput), Key: keyDefaultToolOutput, What: what,
+		list = append(list, InvalidSetting{Origin: l.Origin(keyDefaultToolOutput), Key: keyDefaultToolOutput,
+			What:   what,
 			Remedy: "set both"})
 	}
 	return list
 }
 
 func (l *Loaded) bad(origin Origin, line int, key, what, remedy string) {
-	l.Problems = append(l.Problems, Problem{Origin: origin, Line: line, Key: key, What: what, Remedy: remedy})
+	l.Problems = append(l.Problems, InvalidSetting{Origin: origin, Line: line, Key: key, What: what, Remedy: remedy})
 }
 
-// user reads the person's own file. One that others may write could run
-// programs of theirs, so it is refused.
+// user reads the person's own file. A file that other users may write is refused, because it could name programs of
+// theirs.
 func (l *Loaded) user(path string) {
 	origin := Origin{LayerUser, path}
 	data, info, err := readFile(path)
@@ -210,7 +209,7 @@ func readFile(path string) ([]byte, fs.FileInfo, error) {
 	return data, info, nil
 }
 
-// writableByOthers returns the command that mends it, "" where there is no need.
+// writableByOthers returns the remedy for a file that other users may write, "" for any other file.
 func writableByOthers(path string, info fs.FileInfo) string {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {
 		return fmt.Sprintf("make it yours: chown %d %s", os.Geteuid(), path)
@@ -221,8 +220,7 @@ func writableByOthers(path string, info fs.FileInfo) string {
 	return ""
 }
 
-// walk takes the values of a file. allow decides about each; it reports what it
-// refuses itself.
+// walk takes the values of a file. allow decides about each one and reports those that it refuses.
 func (l *Loaded) walk(origin Origin, path []string, n *yaml.Node, allow allowRule) {
 	if n.Kind != yaml.MappingNode {
 		l.bad(origin, n.Line, strings.Join(path, "."), describe(n), "write an object with settings")
@@ -236,7 +234,7 @@ func (l *Loaded) walk(origin Origin, path []string, n *yaml.Node, allow allowRul
 // allowRule decides whether a layer may set a key to a value.
 type allowRule func(k *key, name string, n *yaml.Node) bool
 
-// take takes the value at a path of a file, whose name is on a line.
+// take takes the value at a path of a file; line is the line of its key.
 func (l *Loaded) take(origin Origin, path []string, line int, value *yaml.Node, allow allowRule) {
 	k, name, match := lookup(path)
 	if match == matchGroup && len(path) == 1 && path[0] == "model" && isText(value) {
@@ -264,23 +262,24 @@ func unknown(path []string) string {
 	return fmt.Sprintf("%.100s is not a setting", strings.Join(path, "."))
 }
 
-// set assigns one value, or says what is wrong with it.
+// set assigns one value, or returns why it is invalid.
 func (l *Loaded) set(origin Origin, k *key, name string, n *yaml.Node) (what, remedy string) {
-	probe := Default() // a wrong value must leave no trace
+	probe := Default() // an invalid value must not change the settings
 	if what, remedy := k.assign(&probe, name, n); what != "" {
 		return what, remedy
 	}
 	k.assign(&l.Settings, name, n)
 	l.origins[k.full(name)] = origin
 	if origin.Layer == LayerEnv || origin.Layer == LayerFlag {
-		l.Problems = slices.DeleteFunc(l.Problems, func(p Problem) bool { return p.decided && p.Key == k.full(name) })
+		l.Problems = slices.DeleteFunc(l.Problems, func(p InvalidSetting) bool {
+			return p.decided && p.Key == k.full(name)
+		})
 	}
 	l.assignments = append(l.assignments, assignment{k, name, origin, k.text(&l.Settings, name)})
 	return "", ""
 }
 
-// environment takes the variables of the table, and those of all providers that
-// are known or that a model names.
+// environment reads the variables of the table, and those of all providers that are built in, set or named by a model.
 func (l *Loaded) environment(environ []string) {
 	l.variables = make(map[string]string, len(environ))
 	for _, kv := range environ {
@@ -299,8 +298,7 @@ func (l *Loaded) environment(environ []string) {
 	l.Consider(l.Refs()...)
 }
 
-// Consider takes the variables of the providers of models that nothing else has
-// named: X_BASE_URL alone makes x a provider.
+// Consider reads the variables of the providers of models, because X_BASE_URL alone makes x a provider.
 func (l *Loaded) Consider(refs ...string) {
 	for _, name := range ProvidersOf(refs) {
 		if providers.ValidName(name) {
@@ -339,9 +337,8 @@ func (l *Loaded) variable(k *key, name, variable string) {
 	}
 }
 
-// RepositoryTop returns the top of the repository that dir lies in, else dir. It
-// only looks for .git: git itself, which runs what a repository configures, is
-// left to package workspace.
+// RepositoryTop returns the top of the repository that contains dir, or dir. It only looks for .git and does
+// not run git, which could run programs that a repository configures.
 func RepositoryTop(dir string) string {
 	for top := dir; ; {
 		if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil {

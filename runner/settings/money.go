@@ -9,8 +9,8 @@ import (
 	"github.com/docker/go-units"
 )
 
-// Money is an amount in millionths of whatever currency the prices are in. It is
-// written as a decimal number, and never a floating-point one.
+// Money is an amount in millionths of the currency of the prices. It is read and written as a decimal number,
+// never as a floating-point one.
 type Money int64
 
 const million = 1_000_000

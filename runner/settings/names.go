@@ -7,17 +7,17 @@ import (
 	"holon/internal/providers"
 )
 
-// match is how a path stands to the table.
+// match is the kind of entry in the table that a path names.
 type match uint8
 
 const (
 	matchNone match = iota
 	matchKey
 	matchGroup   // keys lie below it
-	matchBadName // it would be one, but for the name of its provider or model
+	matchBadName // a key or group with an invalid name of a provider or model
 )
 
-// lookup finds what a path of segments is, and what its "*" stands for.
+// lookup finds the key or group of a path, and the name that its "*" stands for.
 func lookup(path []string) (k *key, name string, found match) {
 	for _, candidate := range keys {
 		pattern := candidate.segments()

@@ -13,9 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// project reads the file of the directory that is worked on. It comes with a
-// repository, so it can only tighten what the person's own settings and the
-// defaults say; each key's rule is in the table.
+// project reads the file of the working directory. It comes with a repository, so it can only tighten the person's own
+// settings and the defaults; each key's rule is in the table.
 func (l *Loaded) project(top string) {
 	origin := Origin{LayerProject, ProjectFile}
 	data, _, err := readFile(filepath.Join(top, ProjectFile))
@@ -41,7 +40,7 @@ func (l *Loaded) project(top string) {
 	l.resolve(origin, top)
 }
 
-// undecided is bad for what a person may decide, unless their own file does.
+// undecided reports a value that only a person may decide, unless the person's own file sets the key.
 func (l *Loaded) undecided(origin Origin, line int, key, what, remedy string) {
 	if l.origins[key].Layer == LayerUser {
 		return
@@ -50,7 +49,7 @@ func (l *Loaded) undecided(origin Origin, line int, key, what, remedy string) {
 	l.Problems[len(l.Problems)-1].decided = true
 }
 
-// mayDecide says why a repository may not set a key to a value.
+// mayDecide returns why a repository may not set a key to a value, "" if it may.
 func (l *Loaded) mayDecide(k *key, name string, n *yaml.Node) (what, remedy string) {
 	switch k.project {
 	case lowerOnly, ownFolder, free:
@@ -69,8 +68,8 @@ func (l *Loaded) mayDecide(k *key, name string, n *yaml.Node) (what, remedy stri
 	return "is not for a repository to decide", "set it with holon config set, or as a variable"
 }
 
-// raises reports whether a value would be no tighter than the limit in force. It
-// is noted then as one that has no effect.
+// raises reports whether a value is not tighter than the present limit. Then it records the value as one
+// without effect.
 func (l *Loaded) raises(origin Origin, k *key, name string, n *yaml.Node) bool {
 	probe := Default()
 	if what, _ := k.assign(&probe, name, n); what != "" || k.limit(&probe, name) < k.limit(&l.Settings, name) {

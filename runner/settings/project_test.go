@@ -84,8 +84,8 @@ func TestProjectRules(t *testing.T) {
 	}
 }
 
-// Whatever a repository writes for whatever key, nothing is looser than without
-// its file: limits are lower or the same, and all else but a few keys is the same.
+// No value that a repository writes for any key loosens a setting: limits are lower or the same, and all but
+// a few other keys keep their values.
 func TestProjectOnlyTightens(t *testing.T) {
 	for _, user := range own {
 		dir := person(t, user)

@@ -3,15 +3,13 @@
 //
 //	built-in ◀ config.json of HOLON_HOME ◀ .holon/config.yaml of the project ◀ environment ◀ flags
 //
-// Every setting is one entry of one table (keys.go): its name, its variable, who
-// may set it, its type. Files, variables, the schema and the commands that show
-// and change settings all follow that table, so none of them can know a key that
-// the others don't.
+// Every setting is one entry of one table (keys.go) with its name, variable, type and rule for projects.
+// Files, variables, the schema and the commands that show and change settings all use that table, so they
+// know the same keys.
 //
-// The invariant: a project's file, which comes with a repository, can neither
-// choose who is asked, where, with whose key, nor loosen what confines an agent.
-// No setting is a secret: keys are credentials (package runner/credentials), and
-// here stands only where each comes from. Reading writes nothing.
+// The invariant: a project's file, which comes with a repository, can neither choose a provider, an endpoint
+// or a key, nor loosen what confines an agent. No setting is a secret: keys are credentials (package
+// runner/credentials), and settingsngs only name their sources. Reading writes nothing.
 package settings
 
 import (
@@ -40,8 +38,8 @@ const (
 	AuthDisabled     = "disabled"
 )
 
-// Settings are all settings, merged. Where [Default] has no value, a zero value stands for the default of the package that
-// uses the setting.
+// Settings are all settings, merged. Where [Default] has no value, a zero value stands for the default of the
+// package that uses the setting.
 type Settings struct {
 	ModelSettings
 	ContainerSettings
@@ -51,7 +49,7 @@ type Settings struct {
 	AgentSettings
 	ControlSettings
 
-	Budget    Budget
+	Budget    ModelBudget
 	Catalog   map[string]*Facts // by model reference
 	Unknown   Unknown
 	Providers map[string]*Provider // those that something is set for; see Provider
@@ -134,30 +132,29 @@ type ControlSettings struct {
 	AuthMode        string // auto, required or disabled
 }
 
-// Budget bounds what a run may use of its models; 0 is no bound.
-type Budget struct {
+// ModelBudget bounds the use of models by a run; 0 is unlimited.
+type ModelBudget struct {
 	MaxTokens   int64
 	MaxRequests int64
 	MaxCost     Money
 }
 
-// Facts are what is known of a model; 0 where nothing is.
+// Facts are the known properties of a model; 0 where unknown.
 type Facts struct {
 	ContextWindow   int // tokens
 	MaxOutputTokens int
 
-	// Prices of a million tokens. One that is not set is nil, so that a model
-	// that costs nothing is told from one whose price nobody knows.
+	// Prices of a million tokens. nil is an unknown price, 0 a model that costs nothing.
 	Input, CachedInput, CacheWrite, Output *Money
 }
 
-// Unknown is what is assumed of models of which nothing is known.
+// Unknown are the assumed properties of unknown models.
 type Unknown struct {
 	ContextWindow   int
 	MaxOutputTokens int
 }
 
-// Provider is how a provider is asked.
+// Provider describes how to reach a provider.
 type Provider struct {
 	Name        string
 	Contract    providers.Contract
@@ -166,14 +163,14 @@ type Provider struct {
 	Credential  Credential
 	Whole       bool // answers come as one JSON object instead of a stream
 	Images      bool
-	Omit        []string // keys that it refuses, beside those that are known
+	Omit        []string // keys that it refuses, in addition to the known ones
 	AllowHosted []string // what it may do itself for a turn
 	IdleTimeout time.Duration
 	Timeout     time.Duration
 	Builtin     bool // the table of package models has it
 }
 
-// Where the key of a provider comes from.
+// Sources of the key of a provider.
 const (
 	SourceAuto    = ""                // the environment if it is there, else the profile of the provider's name
 	SourceEnv     = "env"             // the variable Env
@@ -182,10 +179,10 @@ const (
 	SourceNone    = "none"            // it wants none
 )
 
-// How a key is sent.
+// Kinds of a key: how it is sent.
 const (
 	KindAPIKey = "api_key"      // as the provider's contract has it
-	KindBearer = "bearer_token" // as a bearer token, whatever the contract
+	KindBearer = "bearer_token" // as a bearer token, regardless of the contract
 )
 
 // Credential says where the key of a provider comes from.
@@ -211,9 +208,8 @@ func Default() Settings {
 	}
 }
 
-// Provider returns the provider of that name as it is set, built in, or, for a
-// name that is neither, as one that speaks Chat Completions and has no endpoint.
-// known is false for the last.
+// Provider returns the provider of that name: as it is set, or built in, or else one that speaks Chat
+// Completions and has no endpoint. known is false for the last.
 func (s *Settings) Provider(name string) (p Provider, known bool) {
 	if set := s.Providers[name]; set != nil {
 		p = *set
@@ -223,7 +219,7 @@ func (s *Settings) Provider(name string) (p Provider, known bool) {
 		known = p.Builtin
 	}
 	if !p.Builtin && p.BaseURL != "" {
-		p.KeyOptional = true // a server of one's own may want no key
+		p.KeyOptional = true // a private server may need no key
 	}
 	return p, known
 }
@@ -248,7 +244,7 @@ func newProvider(name string) Provider {
 	return Provider{Name: name, Contract: providers.ChatCompletions}
 }
 
-// provider returns the entry that a setting of a provider goes to.
+// provider returns the entry of a provider in the settings, which it creates if needed.
 func (s *Settings) provider(name string) *Provider {
 	if s.Providers[name] == nil {
 		p := newProvider(name)
@@ -257,7 +253,7 @@ func (s *Settings) provider(name string) *Provider {
 	return s.Providers[name]
 }
 
-// facts returns the entry that a setting of a model goes to.
+// facts returns the entry of a model in the catalog, which it creates if needed.
 func (s *Settings) facts(ref string) *Facts {
 	if s.Catalog[ref] == nil {
 		s.Catalog[ref] = new(Facts)
@@ -265,8 +261,7 @@ func (s *Settings) facts(ref string) *Facts {
 	return s.Catalog[ref]
 }
 
-// Window returns the window of a model, and whether it was set, is known, or is
-// assumed as of any model of which nothing is known.
+// Window returns the window of a model, and whether it was set, is known, or is the assumed one of an unknown model.
 func (s *Settings) Window(ref string) (w providers.Window, from WindowFrom) {
 	w, from = providers.Windows{}.Of(ref), WindowKnown
 	context, output := 0, 0
@@ -287,7 +282,7 @@ func (s *Settings) Window(ref string) (w providers.Window, from WindowFrom) {
 // WindowFrom says where a window comes from.
 type WindowFrom string
 
-// Where windows come from.
+// Values of WindowFrom.
 const (
 	WindowSet     WindowFrom = "set"
 	WindowKnown   WindowFrom = "known"

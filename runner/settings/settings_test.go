@@ -239,7 +239,7 @@ func TestJSONStrings(t *testing.T) {
 	}
 }
 
-// What a repository may not decide a person may, and then nothing is wrong.
+// A person may decide what a repository may not, and then there is no error.
 func TestPersonDecides(t *testing.T) {
 	const project = "engine: local\nmodel: deepseek/x\n"
 	l := load(t, "", project, "HOLON_ENGINE=docker")
@@ -336,14 +336,7 @@ func TestSet(t *testing.T) {
   }
 }
 `
-	content := func() string {
-		t.Helper()
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(data)
-	}
+	content := func() string { return contentOf(t, path) }
 	if diff := cmp.Diff(want, content()); diff != "" {
 		t.Errorf("file (-want +got):\n%s", diff)
 	}
@@ -368,6 +361,22 @@ func TestSet(t *testing.T) {
 	if content() != before {
 		t.Error("a wrong value was written")
 	}
+	testUnset(t, path)
+}
+
+// contentOf returns the text of a file.
+func contentOf(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// testUnset removes the settings that TestSet made, and changes files that others wrote.
+func testUnset(t *testing.T, path string) {
+	content := func() string { return contentOf(t, path) }
 	for key, want := range map[string]bool{"providers.my.lab": true, "models": true, "budget.max_cost": true,
 		"model.fallbacks": true, "timeout": false} {
 		if removed, err := settings.Unset(path, key); err != nil || removed != want {
@@ -382,7 +391,9 @@ func TestSet(t *testing.T) {
 	if err := os.WriteFile(path, []byte(`{"model": "a/b"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	set("model.fallbacks", "c/d")
+	if err := settings.Set(path, "model.fallbacks", "c/d"); err != nil {
+		t.Fatal(err)
+	}
 	if l := settings.Load(settings.Sources{File: path}); l.Model != "a/b" || len(l.Fallbacks) != 1 {
 		t.Errorf("%s, %v, %s", l.Model, l.Fallbacks, content())
 	}
@@ -395,7 +406,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// Writers at the same time lose nothing of each other.
+// Concurrent writers keep each other's changes.
 func TestWritersTakeTurns(t *testing.T) {
 	path := filepath.Join(t.TempDir(), settings.UserFile)
 	var group sync.WaitGroup
@@ -455,7 +466,7 @@ func TestMoney(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, reading it ends, and what is taken could be written.
+// Loading any file ends, and every value that is accepted can be written.
 func FuzzLoad(f *testing.F) {
 	f.Add(`{"model": {"default": "a/b"}, "providers": {"x": {"omit": ["a"]}}}`, "model: scripted/demo\nskills: [a]\n")
 	f.Add(`{"a": [1, {"b": null}]}`, "a: {b: [1, 2, {c: d}]}")

@@ -12,18 +12,17 @@ import (
 	"holon/state"
 )
 
-// Entry is a setting as it is in force.
+// Entry is the effective value of a setting and its origin.
 type Entry struct {
 	Key    string `json:"key"`
 	Value  any    `json:"value"`
 	Origin Origin `json:"origin"`
 }
 
-// CodeUnknownKey is the code of errors about keys that are in no table.
+// CodeUnknownKey is the code of errors about keys that are not in the table.
 const CodeUnknownKey state.Code = "unknown_key"
 
-// Entries returns the settings that are set, or have a default that is not
-// nothing, in the order of the table.
+// Entries returns the settings that are set or have a default, in the order of the table.
 func (l *Loaded) Entries() (list []Entry) {
 	for _, k := range keys {
 		for _, name := range l.namesOf(k) {
@@ -78,7 +77,7 @@ func (l *Loaded) Get(text string) (list []Entry, err error) {
 	k, name, found := lookup(path)
 	switch found {
 	case matchKey:
-		copied := l.clone() // looking at a provider must not make it one that is set
+		copied := l.clone() // reading a provider's key creates an entry
 		origin, set := l.origins[k.full(name)]
 		if !set {
 			origin = Origin{Layer: LayerDefault}
@@ -122,8 +121,7 @@ func (l *Loaded) Origin(key string) Origin {
 	return Origin{Layer: LayerDefault}
 }
 
-// Override takes what a flag says: one text, or the items of a list. The error
-// names the flag.
+// Override sets a key to the value of a flag: one text, or the items of a list. The error names the flag.
 func (l *Loaded) Override(key, flag string, values ...string) error {
 	k, name, found := lookup(split(key))
 	if found != matchKey {
@@ -138,13 +136,13 @@ func (l *Loaded) Override(key, flag string, values ...string) error {
 		}
 	}
 	if what, remedy := l.set(origin, k, name, n); what != "" {
-		return Problem{Origin: origin, Key: k.full(name), What: what, Remedy: remedy}.Err()
+		return InvalidSetting{Origin: origin, Key: k.full(name), What: what, Remedy: remedy}.Err()
 	}
-	l.Consider(l.Refs()...) // it may be a model of a provider that nothing has named before
+	l.Consider(l.Refs()...) // the model may have a provider that no source has named yet
 	return nil
 }
 
-// Hidden are values that another layer outweighs, as the doctor tells them.
+// Hidden returns the values that a layer of higher precedence overrides, for the doctor.
 func (l *Loaded) Hidden() (list []Entry) {
 	for _, a := range l.assignments {
 		full := a.key.full(a.name)

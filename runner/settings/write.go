@@ -21,9 +21,8 @@ import (
 // CodeFileUnusable is the code of errors about a file that cannot be changed.
 const CodeFileUnusable state.Code = "settings_unusable"
 
-// Set changes one key of the person's file at path, which it makes if need be. A
-// file that is wrong already is not changed, nor is one that would be wrong
-// after. Errors are *state.Error values.
+// Set changes one key of the person's file at path and creates the file if it is absent. It does not change
+// an invalid file or write an invalid value. Errors are *state.Error values.
 func Set(path, text, value string) error {
 	segments := split(text)
 	k, name, found := lookup(segments)
@@ -60,8 +59,7 @@ func Set(path, text, value string) error {
 	})
 }
 
-// Unset removes a key, or all below a group, from the person's file. That there
-// is no such key set is no error; removed says whether there was one.
+// Unset removes a key, or all keys of a group, from the person's file. removed says whether one was set.
 func Unset(path, text string) (removed bool, err error) {
 	segments := split(text)
 	if _, _, found := lookup(segments); found != matchKey && found != matchGroup {
@@ -74,7 +72,7 @@ func Unset(path, text string) (removed bool, err error) {
 	return removed, err
 }
 
-// change edits the file under a lock that other writers take too.
+// change edits the file while it holds the lock that all writers take.
 func change(path string, edit func(root *yaml.Node) (changed bool, err error)) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fileError(path, err)
@@ -108,8 +106,7 @@ func fileError(path string, err error) error {
 		Hint: "make it a file of yours in a directory of yours", Err: err}
 }
 
-// current reads the file as it is. It must be right: what is wrong would be
-// written back.
+// current reads the present file. It refuses an invalid one, which would be written back.
 func current(path string) (*yaml.Node, error) {
 	l := &Loaded{Settings: Default(), origins: make(map[string]Origin)}
 	l.user(path)
@@ -126,8 +123,8 @@ func current(path string) (*yaml.Node, error) {
 	return parseJSON(data)
 }
 
-// put sets the value at a path and creates the objects on the way. A string where an object is needed is the short form of
-// model.default.
+// put sets the value at a path and creates the objects on the way. A string where an object is needed is the
+// short form of model.default.
 func put(n *yaml.Node, path []string, value *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
 		short := *n
@@ -210,7 +207,7 @@ func quote(b *bytes.Buffer, text string) {
 // Path returns the person's file in a home.
 func Path(home state.Home) string { return filepath.Join(home.Dir(), UserFile) }
 
-// Tilde shows a path below the user's home shortly.
+// Tilde shortens a path below the user's home.
 func Tilde(path, userHome string) string {
 	if rest, ok := strings.CutPrefix(path, userHome+"/"); ok && userHome != "" {
 		return "~/" + rest

@@ -63,17 +63,8 @@ func TestOwner(t *testing.T) {
 	tree := acquire(t, options)
 	handOutLater(tree)
 	first := wantOwner(t, tree.Dir(), *options.Owner)
-	for _, dir := range tree.ObjectDirs() {
-		if dir.HostPath != tree.base.Objects() {
-			continue
-		}
-		for path, st := range owners(t, dir.HostPath) {
-			if st.Mode&0o004 == 0 || st.Mode&syscall.S_IFDIR != 0 && st.Mode&0o001 == 0 {
-				t.Errorf("object %q has mode %o: the owner of the tree can't read it", path, st.Mode)
-			}
-		}
-	}
-	// What the agent does: new files are its own, links lead anywhere.
+	wantReadableObjects(t, tree)
+	// As an agent would: new files belong to it, links lead anywhere.
 	outside := filepath.Join(t.TempDir(), "outside")
 	if err := os.WriteFile(outside, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -107,6 +98,21 @@ func TestOwner(t *testing.T) {
 	for path, st := range owners(t, repo) {
 		if was, ok := before[path]; ok && (was.Uid != st.Uid || was.Gid != st.Gid || was.Mode != st.Mode) {
 			t.Errorf("%q of the user's changed: %+v, was %+v", path, st, was)
+		}
+	}
+}
+
+// wantReadableObjects fails unless the owner of a tree can read the objects of its base.
+func wantReadableObjects(t *testing.T, tree *Tree) {
+	t.Helper()
+	for _, dir := range tree.ObjectDirs() {
+		if dir.HostPath != tree.base.Objects() {
+			continue
+		}
+		for path, st := range owners(t, dir.HostPath) {
+			if st.Mode&0o004 == 0 || st.Mode&syscall.S_IFDIR != 0 && st.Mode&0o001 == 0 {
+				t.Errorf("object %q has mode %o: the owner of the tree can't read it", path, st.Mode)
+			}
 		}
 	}
 }

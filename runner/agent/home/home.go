@@ -136,7 +136,7 @@ func (h *Homes) fill(ctx context.Context, dir string, t *template) error {
 		return nil
 	}
 	if _, err := skills.Stage(ctx, t.refs, filepath.Join(dir, SkillsDir)); err != nil {
-		if problem, ok := errors.AsType[*skills.Problem](err); ok {
+		if problem, ok := errors.AsType[*skills.InvalidSkill](err); ok {
 			return &state.Error{Code: CodeTemplateSkill, Param: "skill_refs",
 				Message: "a skill of the template can't be used", Hint: problem.Hint, Err: problem}
 		}

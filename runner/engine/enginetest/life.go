@@ -276,7 +276,7 @@ func (r Rig) testLogs(t *testing.T) {
 			t.Fatalf("Logs(%d) = %d bytes, %v", limit, len(logs), err)
 		}
 	}
-	// Between the two streams there is no order, within one there is. The last
+	// The order within a stream is kept, the order between the two is not. The last
 	// line on stdout starts at 500000 and is cut after five characters.
 	logs := b.logs(t, h)
 	if stdout := strings.Replace(logs, "done", "", 1); len(stdout) != len(logs)-4 ||

@@ -66,7 +66,7 @@ func TestExecuted(t *testing.T) {
 			}
 		}
 		if attacks[entry.program] == "" {
-			t.Errorf("%s: there is no attack", entry.program)
+			t.Errorf("%s has no attack", entry.program)
 		}
 	}
 	for program, names := range attacks {

@@ -41,14 +41,14 @@ func TestDiscoverFinds(t *testing.T) {
 	gittest.Run(t, repo, "git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init",
 		"--recursive")
 	gittest.Run(t, repo, "git", "commit", "-qm", "lib")
-	beside := filepath.Dir(repo)
-	linked, ofLib, ofBare := filepath.Join(beside, "linked"), filepath.Join(beside, "lib"),
-		filepath.Join(beside, "of-bare")
+	parent := filepath.Dir(repo)
+	linked, ofLib, ofBare := filepath.Join(parent, "linked"), filepath.Join(parent, "lib"),
+		filepath.Join(parent, "of-bare")
 	gittest.Run(t, repo, "git", "worktree", "add", "-q", linked)
 	gittest.Run(t, linked, "git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
 	gittest.Run(t, filepath.Join(repo, "worktrees/lib"), "git", "worktree", "add", "-q", ofLib)
-	gittest.Run(t, "", "git", "clone", "-q", "--bare", inner, filepath.Join(beside, "bare.git"))
-	gittest.Run(t, filepath.Join(beside, "bare.git"), "git", "worktree", "add", "-q", ofBare)
+	gittest.Run(t, "", "git", "clone", "-q", "--bare", inner, filepath.Join(parent, "bare.git"))
+	gittest.Run(t, filepath.Join(parent, "bare.git"), "git", "worktree", "add", "-q", ofBare)
 	gittest.Write(t, repo, map[string]string{"passed/.git/config": "[core]\n"}) // not a repository
 	git := filepath.Join(repo, ".git")
 	modules := filepath.Join(git, "modules/worktrees/lib")
@@ -64,8 +64,8 @@ func TestDiscoverFinds(t *testing.T) {
 		"linked working tree": {linked, Layout{Top: linked, GitDir: filepath.Join(git, "worktrees/linked"),
 			CommonDir: git, ownTop: repo}},
 		"of a bare repository": {ofBare, Layout{Top: ofBare,
-			GitDir:    filepath.Join(beside, "bare.git/worktrees/of-bare"),
-			CommonDir: filepath.Join(beside, "bare.git"), ownTop: filepath.Join(beside, "bare.git")}},
+			GitDir:    filepath.Join(parent, "bare.git/worktrees/of-bare"),
+			CommonDir: filepath.Join(parent, "bare.git"), ownTop: filepath.Join(parent, "bare.git")}},
 		"submodule": {filepath.Join(repo, "worktrees/lib"),
 			Layout{Top: filepath.Join(repo, "worktrees/lib"), GitDir: modules, ownTop: repo}},
 		"submodule of a submodule": {filepath.Join(repo, "worktrees/lib/inner"),

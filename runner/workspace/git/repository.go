@@ -18,7 +18,7 @@ type Repository struct {
 // Create makes the repository's files anew; the directory must not exist.
 // Written by hand because it is on the path of every run.
 func (r Repository) Create() error {
-	// The container's user, who may be another one, reads the objects, so the umask must have no effect. The directory
+	// The container's user, possibly another one, reads the objects, so the umask must have no effect. The directory
 	// itself is private.
 	for _, dir := range []string{"", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "info"} {
 		path, mode := filepath.Join(r.Dir, dir), os.FileMode(0o700)

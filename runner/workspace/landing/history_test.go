@@ -15,7 +15,7 @@ func TestHistory(t *testing.T) {
 	gittest.Isolate(t)
 	for _, tc := range []struct {
 		name, do string
-		subjects string // of the branch above the base, newest first; "" when there is no history
+		subjects string // of the branch above the base, newest first; "" without a history
 	}{
 		{"no commit", "echo b > a.txt", ""},
 		{"loose", "echo b > a.txt; git commit -qam one; echo c > a.txt; git commit -qam two", "two one"},
@@ -79,7 +79,7 @@ func TestHostileHistory(t *testing.T) {
 			why: "open HEAD"},
 		{name: "HEAD leads out", do: commit + "echo 'ref: refs/heads/../../../x' > .git/HEAD",
 			why: "can't be the name"},
-		{name: "HEAD is no branch", do: commit + "echo 'ref: refs/replace/x' > .git/HEAD", why: "HEAD is"},
+		{name: "HEAD is not a branch", do: commit + "echo 'ref: refs/replace/x' > .git/HEAD", why: "HEAD is"},
 		{name: "HEAD is an option", do: commit + "echo 'ref: refs/heads/--upload-pack=x' > .git/HEAD",
 			why: "can't be the name"},
 		{name: "HEAD is huge", do: commit + "truncate -s 10G .git/HEAD", why: "too large"},

@@ -20,8 +20,8 @@ type tx struct {
 	broken  error // after which SQLite may have ended the transaction
 
 	lanes   map[string]ledger.AgentState // those that were read, as the file has them
-	watched []string               // agents with new events
-	unsaved []newest               // of those of them whose lane does not have the number yet
+	watched []string                     // agents with new events
+	unsaved []newest                     // of those of them whose lane does not have the number yet
 }
 
 // newest is the number of an agent's newest event.

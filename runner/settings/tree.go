@@ -39,13 +39,22 @@ func parseJSON(data []byte) (*yaml.Node, error) {
 	if !utf8.Valid(data) {
 		return nil, &syntaxError{1, "the file is not UTF-8"}
 	}
+	line := func(offset int64) int { return 1 + bytes.Count(data[:offset], []byte("\n")) }
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber() // a number that is too large is reported with its key
 	var value any
-	if err := json.Unmarshal(data, &value); err != nil {
+	if err := dec.Decode(&value); err != nil {
 		invalid, ok := errors.AsType[*json.SyntaxError](err)
-		if !ok || invalid.Offset >= int64(len(data)) {
-			return nil, &syntaxError{1 + bytes.Count(data, []byte("\n")), "the file ends too early"}
+		if !ok {
+			return nil, &syntaxError{line(int64(len(data))), "the file ends too early"}
 		}
-		return nil, &syntaxError{1 + bytes.Count(data[:invalid.Offset], []byte("\n")), invalid.Error()}
+		return nil, &syntaxError{line(invalid.Offset - 1), invalid.Error()}
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, &syntaxError{line(dec.InputOffset()), "there is something after the object"}
+	}
+	if value == nil {
+		return nil, &syntaxError{1, "has no value; write an object with settings"}
 	}
 	data = jsonString.ReplaceAllFunc(data, func(match []byte) []byte {
 		part := jsonString.FindSubmatch(match)

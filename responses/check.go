@@ -94,12 +94,17 @@ func (r *Request) checkNames() error {
 	return nil
 }
 
+// checkWord refuses a value that is not one of allowed, of which the first is "".
 func checkWord(param, value string, allowed ...string) error {
 	if slices.Contains(allowed, value) {
 		return nil
 	}
-	return Invalid(param, CodeInvalidValue,
-		fmt.Sprintf("%s must be %s, not %q", param, strings.Join(allowed[1:], ", "), clip(value, 32)))
+	last := len(allowed) - 1
+	choices := allowed[last]
+	if last > 1 {
+		choices = strings.Join(allowed[1:last], ", ") + " or " + choices
+	}
+	return Invalid(param, CodeInvalidValue, fmt.Sprintf("%s must be %s, not %q", param, choices, clip(value, 32)))
 }
 
 func checkChars(param, s string, limit int) error {

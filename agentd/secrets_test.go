@@ -21,7 +21,7 @@ import (
 // the stream, the files or the continuation of the conversation. As a text the same
 // words are hidden.
 func TestSecretEqualsStructuralWord(t *testing.T) {
-	words := []string{"response", "response.output_item", "sequence_number"}
+	words := []string{"response", "response.output_item", "sequence_number", "function", "required"}
 	for _, values := range turns.Constants {
 		words = append(words, values...)
 	}
@@ -40,6 +40,7 @@ rounds:
   - text: "`+text+`"
 `)
 	stream := lines(h.post(`{"model":"` + ref + `","input":"` + text + `","stream":true,` +
+		`"tools":[{"type":"function","name":"f","parameters":{"type":"object"}}],"tool_choice":"required",` +
 		`"holon":{"turn_id":"turn_words"}}`).body)
 	if n := checkStream(t, stream, text); n < 10 {
 		t.Errorf("the stream has %d events:\n%s", n, stream)
@@ -89,9 +90,23 @@ func checkStream(t *testing.T, stream []byte, hidden string) (events int) {
 		if err := c.Event(bytes.TrimSpace(line)); err != nil {
 			t.Errorf("event %d: %v", events, err)
 		}
-		var ev struct{ Delta, Text, Arguments string }
+		var ev struct {
+			Delta, Text, Arguments string
+			Response               *struct {
+				Choice string `json:"tool_choice"`
+				Tools  []struct{ Type string }
+			}
+		}
 		if err := json.Unmarshal(line, &ev); err != nil {
 			t.Fatal(err)
+		}
+		if r := ev.Response; r != nil {
+			if len(r.Tools) != 1 || r.Tools[0].Type != "function" {
+				t.Errorf("event %d has the tools %v, want one of type function", events, r.Tools)
+			}
+			if r.Choice != "required" {
+				t.Errorf("event %d has the tool_choice %q, want required", events, r.Choice)
+			}
 		}
 		for _, word := range strings.Split(hidden, " , ") {
 			if said := ev.Delta + ev.Text + ev.Arguments; word != "" && strings.Contains(said, word) {

@@ -28,7 +28,11 @@ var Constants = redact.Constants{
 		RuntimeWarning, RuntimeError, ContextResolved, ContextCompacted, CompactionFailed, TaskCreated, TaskStarted,
 		TaskCompleted, TaskFailed, TaskTimedOut, TaskCancelled, TaskLost, InputAccepted, InputInserted,
 		EgressDecided, EgressClosed, EgressMore, SkillActivated,
+		"function", "allowed_tools", "json_object", "json_schema", // echoed from a request
 	},
+	"tool_choice": {"required"},
+	"mode":        {"required"},
+	"summary":     {"detailed"}, // of reasoning
 	"status": {
 		string(responses.StatusQueued), string(responses.StatusInProgress), string(responses.StatusCompleted),
 		string(responses.StatusFailed), string(responses.StatusIncomplete), string(responses.StatusCancelled),

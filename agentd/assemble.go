@@ -45,7 +45,8 @@ func Assemble(cfg config.Config, environ []string, secrets *redact.Set, log *slo
 		log.Warn("a skill is left out", "err", p.Error(), "hint", p.Hint)
 	}
 	// Nothing else in this program starts processes, so the supervisor may own them all.
-	supervisor := process.New(process.Options{Logger: log, Exclusive: true, Secrets: secrets})
+	supervisor := process.New(process.Options{Logger: log, Exclusive: true, Secrets: secrets,
+		Dir: filepath.Join(cfg.Dirs.State, "commands")})
 	managed := tasks.New(tasks.Options{Dir: filepath.Join(cfg.Dirs.State, "tasks"), Secrets: secrets, Logger: log})
 	proxy, err := openProxy(cfg.Commands.Proxy(), log)
 	if err != nil {
@@ -65,6 +66,7 @@ func Assemble(cfg config.Config, environ []string, secrets *redact.Set, log *slo
 	return Parts{
 		Models: models, Tools: container, MCP: connected, Tasks: managed, Skills: found,
 		Secrets: secrets, Log: log, Version: Version(), Environ: commands, Now: time.Now,
+		EndLeft: supervisor.EndRecorded,
 		Close: func() error {
 			return errors.Join(container.wait(), connected.Close(), managed.Close(), supervisor.Close(), proxy.close(),
 				release())

@@ -30,6 +30,7 @@ import (
 	"holon/agentd/config"
 	"holon/agentd/mcp"
 	"holon/agentd/model"
+	"holon/agentd/process"
 	"holon/agentd/record"
 	"holon/agentd/tasks"
 	"holon/agentd/tools"
@@ -67,9 +68,10 @@ type Parts struct {
 	Secrets *redact.Set    // known values to redact; nil for none
 	Log     *slog.Logger
 	Version string
-	Environ []string         // the environment of commands, complete
-	Now     func() time.Time // the clock
-	Close   func() error     // releases what the parts hold
+	Environ []string                       // the environment of commands, complete
+	Now     func() time.Time               // the clock
+	EndLeft func() (process.Strays, error) // ends commands of an earlier process that was killed; nil for none
+	Close   func() error                   // releases what the parts hold
 }
 
 // Server runs turns. Open it, serve it, close it.
@@ -150,6 +152,12 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 	}
 	if err := parts.Tasks.Load(); err != nil {
 		return nil, errors.Join(err, store.Close())
+	}
+	if parts.EndLeft != nil {
+		if left, err := parts.EndLeft(); err != nil || left != (process.Strays{}) {
+			s.log.Warn("commands of an earlier process were left", "ended", left.Ended,
+				"survivors", left.Survivors, "err", err)
+		}
 	}
 	retention := record.Retention{MaxAge: cfg.Retention.Age, MaxCount: cfg.Retention.Count,
 		MaxBytes: cfg.Retention.Bytes}

@@ -68,8 +68,10 @@ func (s *Supervisor) fork(p *Process, path string, argv []string, attr *syscall.
 		p.mark = nextMark()
 	}
 	p.began, p.start = time.Now(), procfs.SinceBoot()
+	s.recordTrace(p)
 	pid, _, err := syscall.StartProcess(path, argv, attr)
 	if err != nil {
+		s.forgetTrace(p)
 		return err
 	}
 	p.pid = pid

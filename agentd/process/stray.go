@@ -14,7 +14,7 @@ import (
 type Trace struct {
 	Boot  string `json:"boot_id"`       // of the kernel
 	Space string `json:"pid_namespace"` // in which PID counts
-	PID   int    `json:"pid"`           // of the leader, and of its session
+	PID   int    `json:"pid"`           // of the leader, and of its session; 0: not known yet
 	Start uint64 `json:"start_ticks"`   // when the leader started, in the kernel's clock
 	Mark  uint64 `json:"mark,omitempty"`
 }
@@ -131,15 +131,17 @@ func (h *hunt) know(traces []Trace) bool {
 	h.leaders, h.marks = make(map[birth]int), make(map[mark]int)
 	boot, space := place()
 	for i, t := range traces {
-		if boot == "" || t.Boot != boot || t.Space != space || t.PID <= 1 {
+		if boot == "" || t.Boot != boot || t.Space != space {
 			continue
 		}
-		h.leaders[birth{t.PID, t.Start}] = i
+		if t.PID > 1 {
+			h.leaders[birth{t.PID, t.Start}] = i
+		}
 		if t.Mark != 0 {
 			h.marks[mark(t.Mark)] = i
 		}
 	}
-	return len(h.leaders) > 0
+	return len(h.leaders)+len(h.marks) > 0
 }
 
 // stray is a process and the trace that it belongs to.

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -105,4 +106,56 @@ func TestStraysAreNotMistaken(t *testing.T) {
 	}
 	p.Kill()
 	p.Result()
+}
+
+// The recorded trace of a running command finds all of it by the mark. It is there from before the start until the end.
+func TestRecordedTraces(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "commands")
+	s := newTestOf(t, Options{Exclusive: true, Dir: dir})
+	p, work := startStray(t, s, `env -i setsid sh -c 'echo $$ > bare; exec sleep 600' &
+while [ ! -s bare ]; do sleep 0.01; done`)
+	data, err := os.ReadFile(filepath.Join(dir, p.id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var trace Trace
+	if err := json.Unmarshal(data, &trace); err != nil || trace.Mark != uint64(p.mark) || trace.PID != 0 {
+		t.Fatalf("the trace is %s (%v), want the mark %d and no pid", data, err, p.mark)
+	}
+	h := hunt{}
+	if got := h.end([]Trace{trace}); got[0].Ended < 3 || got[0].Survivors != 0 {
+		t.Errorf("%+v were ended, want the shell and both that sleep", got[0])
+	}
+	if alive(t, filepath.Join(work, "bare")) {
+		t.Error("the process that left its session lives")
+	}
+	<-p.Done()
+	if entries, err := os.ReadDir(dir); len(entries) != 0 || err != nil {
+		t.Errorf("after the end %v (%v) are recorded, want nothing", entries, err)
+	}
+}
+
+// EndRecorded leaves its own supervisor's traces, reads what others planted without waiting for it, and removes it.
+func TestEndRecorded(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "commands")
+	s := newTestOf(t, Options{Exclusive: true, Dir: dir})
+	if left, err := s.EndRecorded(); left != (Strays{}) || err != nil {
+		t.Errorf("without a directory: %+v, %v; want nothing", left, err)
+	}
+	p, _ := startStray(t, s, "true")
+	for name, text := range map[string]string{"half": `{"boot_`, "other": `{"boot_id":"x","mark":1}`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := s.EndRecorded(); left != (Strays{}) || err != nil {
+		t.Errorf("%+v, %v; want nothing", left, err)
+	}
+	entries, err := os.ReadDir(dir)
+	if len(entries) != 1 || entries[0].Name() != p.id || err != nil {
+		t.Errorf("%v (%v) are recorded, want %s alone", entries, err, p.id)
+	}
 }

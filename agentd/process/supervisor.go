@@ -30,6 +30,8 @@ type Options struct {
 	// Secrets are removed from the output of commands before it is kept, in memory or in a file; nil for none. A
 	// reader of Piped output gets it unchanged.
 	Secrets *redact.Set
+	// Dir is where the traces of running commands are recorded, for [EndRecorded]. Empty means nowhere.
+	Dir string
 }
 
 // Supervisor runs commands and owns all their processes. It is safe for concurrent use. Make one with New and end it
@@ -40,6 +42,8 @@ type Supervisor struct {
 	unmarked  bool // set by tests: commands get no marks, as if the kernel refused them
 	secrets   *redact.Set
 	prefix    string // first part of every command id of this supervisor
+
+	dir, boot, space string // of traces
 
 	// starting is held for reading from fork until the child is registered, and for writing while unknown children
 	// are inspected, so that a child between the two is never mistaken for an orphan.
@@ -78,10 +82,12 @@ func New(opts Options) *Supervisor {
 		secrets:   opts.Secrets,
 		exclusive: opts.Exclusive,
 		prefix:    hex.EncodeToString(id[:]) + "-",
+		dir:       opts.Dir,
 		live:      make(map[int]*Process),
 		buffers:   make(buffers, 16),
 		closing:   make(chan struct{}),
 	}
+	s.boot, s.space = place()
 	s.startReaper()
 	return s
 }
@@ -155,6 +161,7 @@ func (s *Supervisor) admit() (string, error) {
 }
 
 func (s *Supervisor) forget(p *Process) {
+	s.forgetTrace(p)
 	s.mu.Lock()
 	if s.live[p.pid] == p {
 		delete(s.live, p.pid)

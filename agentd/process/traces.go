@@ -22,7 +22,7 @@ const (
 // recordTrace writes the trace of a command that is about to start to Options.Dir. There is no process yet, so the mark
 // alone identifies it. Without a record the command runs as well, but outlives a SIGKILL of this program.
 func (s *Supervisor) recordTrace(p *Process) {
-	if s.dir == "" || p.mark == 0 {
+	if !s.records(p) {
 		return
 	}
 	data, err := json.Marshal(Trace{Boot: s.boot, Space: s.space, Start: p.start, Mark: uint64(p.mark)})
@@ -41,10 +41,14 @@ func (s *Supervisor) recordTrace(p *Process) {
 
 // forgetTrace removes the trace of a command that has ended.
 func (s *Supervisor) forgetTrace(p *Process) {
-	if s.dir != "" && p.mark != 0 {
+	if s.records(p) {
 		_ = os.Remove(s.tracePath(p)) // a trace that stays finds nothing
 	}
 }
+
+// records reports whether the trace of a command is recorded. The kernel ends everything below PID 1 together with it, so
+// that one needs no traces.
+func (s *Supervisor) records(p *Process) bool { return s.dir != "" && p.mark != 0 && os.Getpid() != 1 }
 
 func (s *Supervisor) tracePath(p *Process) string { return filepath.Join(s.dir, p.id) }
 

@@ -91,8 +91,8 @@ func (h *harness) afterInput(want turns.Input) {
 	h.tell("turn_a", "in_2", "too late").refused(t, http.StatusConflict, responses.CodeTurnEnded)
 	h.tell("turn_b", "in_1", "nobody").refused(t, http.StatusNotFound, responses.CodeTurnNotFound)
 	facts := h.do(http.MethodGet, "/turns/turn_a/events", "").body
-	accepted, inserted := bytes.Index(facts, []byte(turns.InputAccepted)),
-		bytes.Index(facts, []byte(turns.InputInserted))
+	accepted, inserted := bytes.Index(facts, []byte("holon.input.accepted")),
+		bytes.Index(facts, []byte("holon.input.inserted"))
 	if bytes.Count(facts, []byte("holon.input.")) != 2 || accepted < 0 || inserted < accepted ||
 		bytes.Contains(facts, []byte("other")) {
 		t.Errorf("the facts are\n%s", facts)

@@ -238,7 +238,7 @@ turns:
 		}
 	}
 	run(ref, "turn_1")
-	if got := h.facts("turn_1", turns.SkillActivated); got != nil {
+	if got := h.facts("turn_1", "holon.skill.activated"); got != nil {
 		t.Errorf("what failed or was only listed became active: %v", got)
 	}
 	used := h.scenario("used", fmt.Sprintf(`
@@ -248,7 +248,7 @@ rounds:
 `, skill(h)))
 	run(used, "turn_2")
 	var reasons []string
-	for _, payload := range h.facts("turn_2", turns.SkillActivated) {
+	for _, payload := range h.facts("turn_2", "holon.skill.activated") {
 		var p turns.Skill
 		if err := json.Unmarshal([]byte(payload), &p); err != nil {
 			t.Fatal(err)
@@ -291,7 +291,7 @@ rounds:
 	h.post(fmt.Sprintf(`{"model":%q,"input":"go","holon":{"session_id":"sess_b","turn_id":"turn_5"}}`, fails))
 	run2 := h.post(fmt.Sprintf(`{"model":%q,"input":"go","holon":{"session_id":"sess_b","turn_id":"turn_6"}}`,
 		ref)).response(t)
-	if run2.Status != responses.StatusCompleted || len(h.facts("turn_5", turns.SkillActivated)) != 1 ||
+	if run2.Status != responses.StatusCompleted || len(h.facts("turn_5", "holon.skill.activated")) != 1 ||
 		len(h.inUse("turn_6")) != 0 {
 		t.Errorf("%s, in use %v", run2.Status, h.inUse("turn_6"))
 	}

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth bounds the nesting of JSON that is accepted from outside. Real
+// maxDepth bounds the nesting of JSON that is accepted from outside. Real
 // requests stay below 30; the limit keeps recursive code within a small stack.
-const MaxDepth = 256
+const maxDepth = 256
 
 // marshal encodes v without HTML escaping: the wire carries source code, in which
 // six bytes for every "<" would be waste.
@@ -33,10 +33,10 @@ func mustMarshal(v any) []byte {
 	return b
 }
 
-// CheckDepth refuses JSON nested deeper than MaxDepth without decoding it.
+// CheckDepth refuses JSON nested deeper than maxDepth without decoding it.
 func CheckDepth(data []byte) error { return checkShape(data, len(data)) }
 
-// CheckShape refuses JSON nested deeper than MaxDepth or with more than MaxValues
+// CheckShape refuses JSON nested deeper than maxDepth or with more than MaxValues
 // values without decoding it. It is for text that is not trusted.
 func CheckShape(data []byte) error { return checkShape(data, MaxValues) }
 
@@ -58,8 +58,8 @@ func checkShape(data []byte, most int) error {
 			inString = true
 		case '{', '[':
 			values++
-			if depth++; depth > MaxDepth {
-				return Invalid("", CodeInvalidJSON, fmt.Sprintf("the JSON is nested deeper than %d levels", MaxDepth))
+			if depth++; depth > maxDepth {
+				return Invalid("", CodeInvalidJSON, fmt.Sprintf("the JSON is nested deeper than %d levels", maxDepth))
 			}
 		case ',':
 			values++

@@ -38,7 +38,7 @@ func TestCheckShape(t *testing.T) {
 }
 
 func TestCheckDepth(t *testing.T) {
-	at := strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth)
+	at := strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth)
 	for data, ok := range map[string]bool{at: true, "[" + at + "]": false, `"` + strings.Repeat("[", 1000) + `"`: true,
 		`"\"` + strings.Repeat("{", 1000) + `"`: true, strings.Repeat(`{"a":`, 300): false, "": true} {
 		if err := CheckDepth([]byte(data)); (err == nil) != ok {

@@ -84,7 +84,7 @@ type Confinement struct {
 	NanoCPUs int64 // 0: all
 	Network  string
 	User     *engine.User // nil: this process's user, or one of UIDs when that is root
-	UIDs     uidpool.Pool // user ids for containers of root; the zero Pool means DefaultUID:DefaultGID
+	UIDs     uidpool.Pool // user ids for containers of root; the zero Pool means defaultUID:defaultGID
 	Runtime  string       // of the engine, "" for its default
 	Accept   []string     // axes of the isolation that may be weaker than asked for
 }

@@ -24,9 +24,9 @@ type Quota struct {
 // DefaultFreeFiles is how many files must fit on a disk for a run to be started.
 const DefaultFreeFiles = 4096
 
-// CodeDiskQuota is the code of errors about a run, or a home, that has more
+// codeDiskQuota is the code of errors about a run, or a home, that has more
 // bytes than it may.
-const CodeDiskQuota Code = "disk_quota"
+const codeDiskQuota Code = "disk_quota"
 
 // Admit refuses a run that does not fit on the disk, before anything is made.
 func (q Quota) Admit(ctx context.Context, home state.Home) error {
@@ -53,7 +53,7 @@ func (q Quota) Admit(ctx context.Context, home state.Home) error {
 		return err
 	}
 	if used >= q.Home {
-		return &Error{Code: CodeDiskQuota, Param: "HOLON_MAX_DISK",
+		return &Error{Code: codeDiskQuota, Param: "HOLON_MAX_DISK",
 			Message: fmt.Sprintf("%s has %s, of at most %s", home.Dir(), units.BytesSize(float64(used)),
 				units.BytesSize(float64(q.Home))),
 			Hint: "remove old runs with holon gc --keep-runs 10, or raise it"}
@@ -89,7 +89,7 @@ func (s *Session) watch(ctx context.Context, t Turn, end context.CancelCauseFunc
 			case begun < 0:
 				begun = used
 			case used-begun > t.DiskBytes:
-				end(&Error{Code: CodeDiskQuota, Param: "--disk",
+				end(&Error{Code: codeDiskQuota, Param: "--disk",
 					Message: fmt.Sprintf("the run wrote %s, of at most %s", units.BytesSize(float64(used-begun)),
 						units.BytesSize(float64(t.DiskBytes))), Hint: "raise --disk"})
 				return
@@ -135,7 +135,7 @@ func (s *Session) watched(ctx context.Context, t Turn, run func(context.Context)
 	result := run(turn)
 	stop()
 	<-done
-	if e, ok := errors.AsType[*Error](context.Cause(turn)); ok && e.Code == CodeDiskQuota && !completed(result) {
+	if e, ok := errors.AsType[*Error](context.Cause(turn)); ok && e.Code == codeDiskQuota && !completed(result) {
 		result.OverQuota = e
 	}
 	end(nil)

@@ -16,12 +16,12 @@ import (
 	"holon/runner/workspace/folder"
 )
 
-// DefaultUID and DefaultGID are who runs in a container of root that has no pool
+// defaultUID and defaultGID are who runs in a container of root that has no pool
 // of user ids: numbers that no account of the host has, so that files that come out of a container
 // belong to no account. A real person's number would own that person's files.
 const (
-	DefaultUID = 65532
-	DefaultGID = 65532
+	defaultUID = 65532
+	defaultGID = 65532
 )
 
 // accountName is what the container calls its user.
@@ -42,7 +42,7 @@ func RunsAs(asked *engine.User, e engine.Engine) (*engine.User, error) {
 	case asked != nil:
 		return asked, nil
 	case self.UID == 0:
-		return &engine.User{UID: DefaultUID, GID: DefaultGID}, nil
+		return &engine.User{UID: defaultUID, GID: defaultGID}, nil
 	}
 	return &self, nil
 }

@@ -26,7 +26,7 @@ func TestRunAs(t *testing.T) {
 	self := engine.User{UID: os.Geteuid(), GID: os.Getegid()}
 	standard, other := self, engine.User{UID: 4711, GID: 4712}
 	if self.UID == 0 {
-		standard = engine.User{UID: DefaultUID, GID: DefaultGID}
+		standard = engine.User{UID: defaultUID, GID: defaultGID}
 	}
 	for name, test := range map[string]struct {
 		engine engine.Engine

@@ -12,8 +12,8 @@ type LoadReason string
 // The load reasons (runtime specification, "Skill Discovery And Activation
 // Contract"). A third, prompt_injection, is reserved there.
 const (
-	ReadSkillMD    LoadReason = "read_skill_md"
-	RunSkillScript LoadReason = "run_skill_script"
+	readSkillMD    LoadReason = "read_skill_md"
+	runSkillScript LoadReason = "run_skill_script"
 )
 
 // Activation is the use of a skill.
@@ -63,7 +63,7 @@ func (c Catalog) Activated(command, dir, home string) []Activation {
 func reference(byDir map[string]Skill, path string) (Activation, bool) {
 	if filepath.Base(path) == File {
 		skill, ok := byDir[filepath.Dir(path)]
-		return Activation{skill, ReadSkillMD, path}, ok
+		return Activation{skill, readSkillMD, path}, ok
 	}
 	const middle = "/" + scriptsDir + "/"
 	for at := 0; ; {
@@ -72,7 +72,7 @@ func reference(byDir map[string]Skill, path string) (Activation, bool) {
 			return Activation{}, false
 		}
 		if skill, ok := byDir[path[:at+i]]; ok {
-			return Activation{skill, RunSkillScript, path}, true
+			return Activation{skill, runSkillScript, path}, true
 		}
 		at += i + 1
 	}

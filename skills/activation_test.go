@@ -13,9 +13,9 @@ import (
 func TestActivated(t *testing.T) {
 	const home = "/home/u"
 	catalog := skills.Catalog{Skills: []skills.Skill{
-		{Name: "pdf", Path: "/holon/skills/pdf/SKILL.md", Scope: skills.ScopeAgent},
-		{Name: "lint", Path: "/tree/.agents/skills/lint/SKILL.md", Scope: skills.ScopeWorkspace},
-		{Name: "mine", Path: home + "/.agents/skills/mine/SKILL.md", Scope: skills.ScopeUser},
+		{Name: "pdf", Path: "/holon/skills/pdf/SKILL.md", Scope: "agent"},
+		{Name: "lint", Path: "/tree/.agents/skills/lint/SKILL.md", Scope: "workspace"},
+		{Name: "mine", Path: home + "/.agents/skills/mine/SKILL.md", Scope: "user"},
 	}}
 	const (
 		readPDF  = "agent/pdf read_skill_md /holon/skills/pdf/SKILL.md"
@@ -92,8 +92,8 @@ func FuzzActivated(f *testing.F) {
 			if err != nil || !filepath.IsLocal(rel) {
 				t.Fatalf("%+v", a)
 			}
-			if a.Reason == skills.ReadSkillMD && rel != skills.File ||
-				a.Reason == skills.RunSkillScript && !strings.HasPrefix(rel, "scripts/") {
+			if a.Reason == "read_skill_md" && rel != skills.File ||
+				a.Reason == "run_skill_script" && !strings.HasPrefix(rel, "scripts/") {
 				t.Fatalf("%+v", a)
 			}
 		}

@@ -21,7 +21,7 @@ import (
 func Digest(folder string) (string, error) {
 	dir, err := roots.Open(folder)
 	if err != nil {
-		return "", &InvalidSkill{Code: CodeUnreadable, Path: folder, Message: "the folder can't be read",
+		return "", &InvalidSkill{Code: codeUnreadable, Path: folder, Message: "the folder can't be read",
 			Hint: "give the folder that holds a " + File, Err: err}
 	}
 	defer dir.Close()
@@ -63,7 +63,7 @@ func digest(dir *os.Root, path string) (string, error) {
 		return fmt.Errorf("%q is a special file", name)
 	})
 	if err != nil {
-		return "", &InvalidSkill{Code: CodeUnsafe, Path: path, Message: "the folder has no digest",
+		return "", &InvalidSkill{Code: codeUnsafe, Path: path, Message: "the folder has no digest",
 			Hint: "install the skill again", Err: err}
 	}
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil

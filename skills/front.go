@@ -55,7 +55,7 @@ func split(text []byte) ([]byte, *InvalidSkill) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) // a byte order mark
 	first, rest, found := bytes.Cut(text, []byte("\n"))
 	if !isFence(first) || !found {
-		return nil, &InvalidSkill{Code: CodeFrontMatter, Message: "the file does not begin with front matter",
+		return nil, &InvalidSkill{Code: codeFrontMatter, Message: "the file does not begin with front matter",
 			Hint: "begin it with a line ---, name, description and another line ---"}
 	}
 	for at := 0; at < len(rest) && at <= maxFrontMatter; {
@@ -69,11 +69,11 @@ func split(text []byte) ([]byte, *InvalidSkill) {
 		at += len(line) + 1
 	}
 	if len(text) > maxFrontMatter {
-		return nil, &InvalidSkill{Code: CodeTooLarge,
+		return nil, &InvalidSkill{Code: codeTooLarge,
 			Message: fmt.Sprintf("the front matter has more than %d bytes", maxFrontMatter),
 			Hint:    "move text to the body, below the second line ---"}
 	}
-	return nil, &InvalidSkill{Code: CodeFrontMatter, Message: "the front matter has no end",
+	return nil, &InvalidSkill{Code: codeFrontMatter, Message: "the front matter has no end",
 		Hint: "close it with a line ---"}
 }
 
@@ -85,12 +85,12 @@ func decode(text []byte) (Front, *InvalidSkill) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
 		// yaml counts lines from the text's first; the file has a fence above.
-		return Front{}, &InvalidSkill{Code: CodeFrontMatter,
+		return Front{}, &InvalidSkill{Code: codeFrontMatter,
 			Message: "the front matter is not YAML (lines are counted below the first ---)",
 			Hint:    "quote values that hold a colon", Err: errors.New(oneLine(err.Error()))}
 	}
 	if len(document.Content) == 0 || document.Content[0].Kind != yaml.MappingNode {
-		return Front{}, &InvalidSkill{Code: CodeFrontMatter, Field: "name", Message: "the front matter has no keys",
+		return Front{}, &InvalidSkill{Code: codeFrontMatter, Field: "name", Message: "the front matter has no keys",
 			Hint: "write name: and description:"}
 	}
 	name, problem := field(document.Content[0], "name")
@@ -98,7 +98,7 @@ func decode(text []byte) (Front, *InvalidSkill) {
 		return Front{}, problem
 	}
 	if len(name) > maxName || !namePattern.MatchString(name) {
-		return Front{}, &InvalidSkill{Code: CodeFrontMatter, Field: "name",
+		return Front{}, &InvalidSkill{Code: codeFrontMatter, Field: "name",
 			Message: fmt.Sprintf("%.80q is not the name of a skill", name),
 			Hint:    fmt.Sprintf("use at most %d letters, digits, '-', '_' or '.'", maxName)}
 	}
@@ -108,7 +108,7 @@ func decode(text []byte) (Front, *InvalidSkill) {
 	}
 	description = oneLine(description)
 	if utf8.RuneCountInString(description) > maxDescription {
-		return Front{}, &InvalidSkill{Code: CodeFrontMatter, Field: "description",
+		return Front{}, &InvalidSkill{Code: codeFrontMatter, Field: "description",
 			Message: fmt.Sprintf("it has more than %d characters", maxDescription),
 			Hint:    "say in a sentence what the skill is for and when to use it"}
 	}
@@ -123,21 +123,21 @@ func field(mapping *yaml.Node, key string) (string, *InvalidSkill) {
 			continue
 		}
 		if value != nil {
-			return "", &InvalidSkill{Code: CodeFrontMatter, Field: key, Message: "it is there twice",
+			return "", &InvalidSkill{Code: codeFrontMatter, Field: key, Message: "it is there twice",
 				Hint: "remove one"}
 		}
 		value = mapping.Content[i+1]
 	}
 	if value == nil {
-		return "", &InvalidSkill{Code: CodeFrontMatter, Field: key, Message: "it is missing",
+		return "", &InvalidSkill{Code: codeFrontMatter, Field: key, Message: "it is missing",
 			Hint: "add a line " + key + ": …"}
 	}
 	if value.Kind != yaml.ScalarNode {
-		return "", &InvalidSkill{Code: CodeFrontMatter, Field: key, Message: "it is not a text",
+		return "", &InvalidSkill{Code: codeFrontMatter, Field: key, Message: "it is not a text",
 			Hint: "write one text, in quotes if need be"}
 	}
 	if value.Tag == "!!null" || oneLine(value.Value) == "" {
-		return "", &InvalidSkill{Code: CodeFrontMatter, Field: key, Message: "it is empty", Hint: "write a text"}
+		return "", &InvalidSkill{Code: codeFrontMatter, Field: key, Message: "it is empty", Hint: "write a text"}
 	}
 	return value.Value, nil
 }

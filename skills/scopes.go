@@ -16,9 +16,9 @@ type Scope string
 
 // The scopes (runtime specification, "Skill Discovery And Activation Contract").
 const (
-	ScopeUser      Scope = "user"
-	ScopeAgent     Scope = "agent"
-	ScopeWorkspace Scope = "workspace"
+	scopeUser      Scope = "user"
+	scopeAgent     Scope = "agent"
+	scopeWorkspace Scope = "workspace"
 )
 
 // Role says which agent looks: it decides which scopes it sees.
@@ -73,7 +73,7 @@ func (r Roots) Discover() Catalog { return r.DiscoverAgent().With(r.DiscoverWork
 func (r Roots) DiscoverAgent() Catalog {
 	var c Catalog
 	if r.UserHome != "" && r.Role == RoleDefault {
-		c = c.With(first(ScopeUser, under(r.UserHome, userFolders)))
+		c = c.With(first(scopeUser, under(r.UserHome, userFolders)))
 	}
 	var agent []string
 	if r.AgentSkills != "" {
@@ -82,7 +82,7 @@ func (r Roots) DiscoverAgent() Catalog {
 	if r.AgentHome != "" {
 		agent = append(agent, under(r.AgentHome, agentFolders)...)
 	}
-	return c.With(first(ScopeAgent, agent))
+	return c.With(first(scopeAgent, agent))
 }
 
 // DiscoverWorkspace finds the skills of the working tree. It reads nothing outside
@@ -104,16 +104,16 @@ func (r Roots) DiscoverWorkspace() Catalog {
 				continue
 			}
 		}
-		c := Catalog{Roots: []Root{{ScopeWorkspace, path}}}
+		c := Catalog{Roots: []Root{{scopeWorkspace, path}}}
 		if err != nil {
-			c.Problems = []InvalidSkill{{Code: CodeUnsafe, Path: path,
+			c.Problems = []InvalidSkill{{Code: codeUnsafe, Path: path,
 				Message: "it is not a folder within the working tree",
 				Hint:    "replace it by a folder, or remove it", Err: err}}
 			return c
 		}
 		c.Skills, c.Problems = discover(dir, path)
 		_ = dir.Close() // it was read only
-		return c.mark(ScopeWorkspace)
+		return c.mark(scopeWorkspace)
 	}
 	return Catalog{}
 }

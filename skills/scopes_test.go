@@ -140,7 +140,7 @@ func TestWorkspaceStaysInTheTree(t *testing.T) {
 			addSkill(t, tree+"/.claude/skills", "other", "x")
 			link(t, outside, tree)
 			c := skills.Roots{Workspace: tree}.Discover()
-			if len(c.Skills) != 0 || len(c.Problems) != 1 || c.Problems[0].Code != skills.CodeUnsafe ||
+			if len(c.Skills) != 0 || len(c.Problems) != 1 || c.Problems[0].Code != "skill_unsafe" ||
 				c.Problems[0].Hint == "" {
 				t.Errorf("skills %v, problems %v", c.Skills, c.Problems)
 			}

@@ -64,13 +64,13 @@ type Code string
 
 // The codes of InvalidSkill.
 const (
-	CodeUnreadable  Code = "skill_unreadable"   // a file or folder can't be read
-	CodeNoSkill     Code = "skill_file_missing" // the folder has no SKILL.md
-	CodeFrontMatter Code = "skill_invalid"      // Field names what is wrong
-	CodeUnsafe      Code = "skill_unsafe"       // a link that leads out, or a special file
-	CodeTooLarge    Code = "skill_too_large"
-	CodeDuplicate   Code = "skill_duplicate" // two skills of one name
-	CodeDigest      Code = "skill_digest"    // not what was pinned
+	codeUnreadable  Code = "skill_unreadable"   // a file or folder can't be read
+	codeNoSkill     Code = "skill_file_missing" // the folder has no SKILL.md
+	codeFrontMatter Code = "skill_invalid"      // Field names what is wrong
+	codeUnsafe      Code = "skill_unsafe"       // a link that leads out, or a special file
+	codeTooLarge    Code = "skill_too_large"
+	codeDuplicate   Code = "skill_duplicate" // two skills of one name
+	codeDigest      Code = "skill_digest"    // not what was pinned
 )
 
 // Error returns the path, the field, the message and the cause on one line,
@@ -99,7 +99,7 @@ func Discover(root string) ([]Skill, []InvalidSkill) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, []InvalidSkill{{Code: CodeUnreadable, Path: root, Message: "the folder can't be read",
+		return nil, []InvalidSkill{{Code: codeUnreadable, Path: root, Message: "the folder can't be read",
 			Hint: "give a readable folder", Err: err}}
 	}
 	defer dir.Close()
@@ -110,12 +110,12 @@ func Discover(root string) ([]Skill, []InvalidSkill) {
 func discover(dir *os.Root, root string) (skills []Skill, problems []InvalidSkill) {
 	names, err := candidates(dir)
 	if err != nil {
-		return nil, []InvalidSkill{{Code: CodeUnreadable, Path: root, Message: "the folder can't be read",
+		return nil, []InvalidSkill{{Code: codeUnreadable, Path: root, Message: "the folder can't be read",
 			Hint: "give a readable folder", Err: err}}
 	}
 	for i, name := range names {
 		if i == maxSkills {
-			problems = append(problems, InvalidSkill{Code: CodeTooLarge, Path: root,
+			problems = append(problems, InvalidSkill{Code: codeTooLarge, Path: root,
 				Hint:    "remove those that are not needed",
 				Message: fmt.Sprintf("%d folders, only the first %d are used", len(names), maxSkills)})
 			break
@@ -158,7 +158,7 @@ func read(dir *os.Root, root, name string) (Skill, *InvalidSkill) {
 		return Skill{}, problem
 	}
 	if front.Name != name {
-		return Skill{}, &InvalidSkill{Code: CodeFrontMatter, Path: path, Field: "name",
+		return Skill{}, &InvalidSkill{Code: codeFrontMatter, Path: path, Field: "name",
 			Message: fmt.Sprintf("%q is not the folder's name %q", front.Name, name), Hint: "rename one of them"}
 	}
 	return Skill{Name: front.Name, Description: front.Description, Path: path}, nil
@@ -175,7 +175,7 @@ func readFile(dir *os.Root, name, path string) ([]byte, *InvalidSkill) {
 	defer f.Close()
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		return nil, &InvalidSkill{Code: CodeUnsafe, Path: path, Message: "it is not a regular file",
+		return nil, &InvalidSkill{Code: codeUnsafe, Path: path, Message: "it is not a regular file",
 			Hint: "replace it by a text file"}
 	}
 	var text []byte
@@ -183,7 +183,7 @@ func readFile(dir *os.Root, name, path string) ([]byte, *InvalidSkill) {
 		text, err = io.ReadAll(io.LimitReader(f, maxFrontMatter+1))
 	}
 	if err != nil {
-		return nil, &InvalidSkill{Code: CodeUnreadable, Path: path, Message: "the file can't be read",
+		return nil, &InvalidSkill{Code: codeUnreadable, Path: path, Message: "the file can't be read",
 			Hint: "look at its permissions", Err: err}
 	}
 	return text, nil
@@ -194,27 +194,27 @@ func openProblem(dir *os.Root, name, path string, err error) *InvalidSkill {
 	_, linkErr := dir.Stat(folder)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && linkErr == nil:
-		p := &InvalidSkill{Code: CodeNoSkill, Path: path, Message: "there is no such file",
+		p := &InvalidSkill{Code: codeNoSkill, Path: path, Message: "there is no such file",
 			Hint: "add a " + File + " that begins with a name and a description"}
 		if other := inAnotherCase(dir, folder); other != "" {
 			p.Hint = "rename " + other + " to " + File
 		}
 		return p
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ELOOP):
-		return &InvalidSkill{Code: CodeUnreadable, Path: path, Message: "a link leads nowhere",
+		return &InvalidSkill{Code: codeUnreadable, Path: path, Message: "a link leads nowhere",
 			Hint: "remove the link or copy what it should name"}
 	case errors.Is(err, fs.ErrPermission):
-		return &InvalidSkill{Code: CodeUnreadable, Path: path, Message: "the file can't be read",
+		return &InvalidSkill{Code: codeUnreadable, Path: path, Message: "the file can't be read",
 			Hint: "look at its permissions", Err: err}
 	case errors.Is(err, syscall.ENOTDIR): // a link to a plain file in the root
-		return &InvalidSkill{Code: CodeNoSkill, Path: path, Message: "it does not lie in a folder",
+		return &InvalidSkill{Code: codeNoSkill, Path: path, Message: "it does not lie in a folder",
 			Hint: "remove the link"}
 	case errors.Is(err, syscall.ENXIO):
-		return &InvalidSkill{Code: CodeUnsafe, Path: path, Message: "it is not a regular file",
+		return &InvalidSkill{Code: codeUnsafe, Path: path, Message: "it is not a regular file",
 			Hint: "replace it by a text file"}
 	}
 	// The only error left is the refusal of os.Root to leave dir.
-	return &InvalidSkill{Code: CodeUnsafe, Path: path, Message: "a link leads out of the folder",
+	return &InvalidSkill{Code: codeUnsafe, Path: path, Message: "a link leads out of the folder",
 		Hint: "copy what it names into the folder", Err: err}
 }
 

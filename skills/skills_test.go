@@ -41,35 +41,35 @@ func TestParse(t *testing.T) {
 			want: skills.Front{Name: "7", Description: "b"}},
 		{name: "fence in the body", text: "---\n" + ok + "---\n---\nname: x\n",
 			want: skills.Front{Name: "a", Description: "b"}},
-		{name: "empty", text: "", code: skills.CodeFrontMatter},
-		{name: "no front matter", text: "# Title\n", code: skills.CodeFrontMatter},
-		{name: "only a fence", text: "---", code: skills.CodeFrontMatter},
-		{name: "blank line first", text: "\n---\n" + ok + "---\n", code: skills.CodeFrontMatter},
-		{name: "no end", text: "---\n" + ok, code: skills.CodeFrontMatter},
-		{name: "four dashes", text: "---\n" + ok + "----\n", code: skills.CodeFrontMatter},
+		{name: "empty", text: "", code: "skill_invalid"},
+		{name: "no front matter", text: "# Title\n", code: "skill_invalid"},
+		{name: "only a fence", text: "---", code: "skill_invalid"},
+		{name: "blank line first", text: "\n---\n" + ok + "---\n", code: "skill_invalid"},
+		{name: "no end", text: "---\n" + ok, code: "skill_invalid"},
+		{name: "four dashes", text: "---\n" + ok + "----\n", code: "skill_invalid"},
 		{name: "too large", text: "---\n" + ok + strings.Repeat("# comment\n", 7000) + "---\n",
-			code: skills.CodeTooLarge},
-		{name: "not yaml", text: "---\nname: a\ndescription: b: c\n---\n", code: skills.CodeFrontMatter},
-		{name: "a list", text: "---\n- name\n---\n", code: skills.CodeFrontMatter, field: "name"},
-		{name: "no keys", text: "---\n---\n", code: skills.CodeFrontMatter, field: "name"},
-		{name: "no name", text: "---\ndescription: b\n---\n", code: skills.CodeFrontMatter, field: "name"},
-		{name: "name null", text: "---\nname:\ndescription: b\n---\n", code: skills.CodeFrontMatter, field: "name"},
-		{name: "name is a list", text: "---\nname: [a]\ndescription: b\n---\n", code: skills.CodeFrontMatter,
+			code: "skill_too_large"},
+		{name: "not yaml", text: "---\nname: a\ndescription: b: c\n---\n", code: "skill_invalid"},
+		{name: "a list", text: "---\n- name\n---\n", code: "skill_invalid", field: "name"},
+		{name: "no keys", text: "---\n---\n", code: "skill_invalid", field: "name"},
+		{name: "no name", text: "---\ndescription: b\n---\n", code: "skill_invalid", field: "name"},
+		{name: "name null", text: "---\nname:\ndescription: b\n---\n", code: "skill_invalid", field: "name"},
+		{name: "name is a list", text: "---\nname: [a]\ndescription: b\n---\n", code: "skill_invalid",
 			field: "name"},
-		{name: "name twice", text: "---\nname: a\nname: b\ndescription: b\n---\n", code: skills.CodeFrontMatter,
+		{name: "name twice", text: "---\nname: a\nname: b\ndescription: b\n---\n", code: "skill_invalid",
 			field: "name"},
-		{name: "name is a path", text: "---\nname: ../a\ndescription: b\n---\n", code: skills.CodeFrontMatter,
+		{name: "name is a path", text: "---\nname: ../a\ndescription: b\n---\n", code: "skill_invalid",
 			field: "name"},
-		{name: "name with a space", text: "---\nname: a b\ndescription: b\n---\n", code: skills.CodeFrontMatter,
+		{name: "name with a space", text: "---\nname: a b\ndescription: b\n---\n", code: "skill_invalid",
 			field: "name"},
 		{name: "long name", text: "---\nname: " + strings.Repeat("a", 65) + "\ndescription: b\n---\n",
-			code: skills.CodeFrontMatter, field: "name"},
-		{name: "no description", text: "---\nname: a\n---\n", code: skills.CodeFrontMatter, field: "description"},
+			code: "skill_invalid", field: "name"},
+		{name: "no description", text: "---\nname: a\n---\n", code: "skill_invalid", field: "description"},
 		{name: "description of spaces", text: "---\nname: a\ndescription: \"  \\n \"\n---\n",
-			code: skills.CodeFrontMatter, field: "description"},
+			code: "skill_invalid", field: "description"},
 		{name: "long description", text: "---\nname: a\ndescription: " + strings.Repeat("x", 1025) + "\n---\n",
-			code: skills.CodeFrontMatter, field: "description"},
-		{name: "alias", text: "---\nx: &x a\nname: *x\ndescription: b\n---\n", code: skills.CodeFrontMatter,
+			code: "skill_invalid", field: "description"},
+		{name: "alias", text: "---\nx: &x a\nname: *x\ndescription: b\n---\n", code: "skill_invalid",
 			field: "name"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -170,11 +170,11 @@ func TestDiscover(t *testing.T) {
 		}
 	}
 	wantProblems := map[string]skills.Code{
-		"empty": skills.CodeNoSkill, "lower": skills.CodeNoSkill, "tofile": skills.CodeNoSkill,
-		"renamed": skills.CodeFrontMatter, "nofront": skills.CodeFrontMatter,
-		"linkfile": skills.CodeUnsafe, "outside": skills.CodeUnsafe, "relative": skills.CodeUnsafe,
-		"pipe": skills.CodeUnsafe, "folder": skills.CodeUnsafe, "socket": skills.CodeUnsafe,
-		"dangling": skills.CodeUnreadable, "loop": skills.CodeUnreadable,
+		"empty": "skill_file_missing", "lower": "skill_file_missing", "tofile": "skill_file_missing",
+		"renamed": "skill_invalid", "nofront": "skill_invalid",
+		"linkfile": "skill_unsafe", "outside": "skill_unsafe", "relative": "skill_unsafe",
+		"pipe": "skill_unsafe", "folder": "skill_unsafe", "socket": "skill_unsafe",
+		"dangling": "skill_unreadable", "loop": "skill_unreadable",
 	}
 	if diff := cmp.Diff(wantProblems, got); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
@@ -188,7 +188,7 @@ func TestDiscoverRoot(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, "")
 	if found, problems := skills.Discover(file); found != nil || len(problems) != 1 ||
-		problems[0].Code != skills.CodeUnreadable {
+		problems[0].Code != "skill_unreadable" {
 		t.Errorf("a file as root: %v, %v", found, problems)
 	}
 }
@@ -199,7 +199,7 @@ func TestDiscoverIsBounded(t *testing.T) {
 		addSkill(t, root, "skill-"+string(rune('a'+i/26))+string(rune('a'+i%26)), "x")
 	}
 	found, problems := skills.Discover(root)
-	if len(found) != 256 || len(problems) != 1 || problems[0].Code != skills.CodeTooLarge {
+	if len(found) != 256 || len(problems) != 1 || problems[0].Code != "skill_too_large" {
 		t.Errorf("%d found, problems %v", len(found), problems)
 	}
 }

@@ -81,7 +81,7 @@ func stageOne(ctx context.Context, source string, to *os.Root) (name string, err
 	name = filepath.Base(folder)
 	from, err := roots.Open(folder)
 	if err != nil {
-		return "", &InvalidSkill{Code: CodeUnreadable, Path: source, Message: "the folder can't be read",
+		return "", &InvalidSkill{Code: codeUnreadable, Path: source, Message: "the folder can't be read",
 			Hint: "give the folder that holds a " + File, Err: err}
 	}
 	defer from.Close()
@@ -89,7 +89,7 @@ func stageOne(ctx context.Context, source string, to *os.Root) (name string, err
 		return "", problem
 	}
 	if _, err := to.Lstat(name); err == nil {
-		return "", &InvalidSkill{Code: CodeDuplicate, Path: source, Field: "name",
+		return "", &InvalidSkill{Code: codeDuplicate, Path: source, Field: "name",
 			Message: fmt.Sprintf("there is a skill %q already", name), Hint: "name each skill once"}
 	}
 	temp := newPrefix + name
@@ -119,7 +119,7 @@ func check(from *os.Root, folder, name string) *InvalidSkill {
 	}
 	front, problem := parseAt(text, path)
 	if problem == nil && front.Name != name {
-		problem = &InvalidSkill{Code: CodeFrontMatter, Path: path, Field: "name",
+		problem = &InvalidSkill{Code: codeFrontMatter, Path: path, Field: "name",
 			Message: fmt.Sprintf("%q is not the folder's name %q", front.Name, name), Hint: "rename one of them"}
 	}
 	return problem
@@ -140,21 +140,21 @@ func (c *copying) folder(ctx context.Context, src, dst string, depth int) error 
 	}
 	dir, err := c.from.Open(src)
 	if err != nil {
-		return c.problem(CodeUnreadable, src, "the folder can't be read", err)
+		return c.problem(codeUnreadable, src, "the folder can't be read", err)
 	}
 	entries, err := dir.ReadDir(maxFiles + 1)
 	if closeErr := dir.Close(); err == nil || errors.Is(err, io.EOF) {
 		err = closeErr
 	}
 	if err != nil {
-		return c.problem(CodeUnreadable, src, "the folder can't be read", err)
+		return c.problem(codeUnreadable, src, "the folder can't be read", err)
 	}
 	for _, entry := range entries {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("copy skill: %w", err)
 		}
 		if c.files++; c.files > maxFiles || depth > maxDepth {
-			return c.problem(CodeTooLarge, src,
+			return c.problem(codeTooLarge, src,
 				fmt.Sprintf("it has more than %d files, or folders deeper than %d", maxFiles, maxDepth), nil)
 		}
 		if entry.Name() == ".git" { // history and configuration are no part of a skill
@@ -177,7 +177,7 @@ func (c *copying) entry(ctx context.Context, entry fs.DirEntry, src, dst string,
 	case 0:
 		return c.file(src, dst)
 	}
-	return c.problem(CodeUnsafe, src, "it is a special file", nil)
+	return c.problem(codeUnsafe, src, "it is a special file", nil)
 }
 
 // link copies a link that stays within the skill; os.Root follows no other.
@@ -187,12 +187,12 @@ func (c *copying) link(src, dst string) error {
 		_, err = c.from.Stat(src)
 	}
 	if err != nil {
-		return c.problem(CodeUnsafe, src, "a link leads out of the skill, or nowhere", err)
+		return c.problem(codeUnsafe, src, "a link leads out of the skill, or nowhere", err)
 	}
 	// A link that passes through ".git" or outside and back would not lead to
 	// the same place in the copy.
 	if !filepath.IsLocal(filepath.Join(filepath.Dir(src), target)) || strings.Contains("/"+target+"/", "/.git/") {
-		return c.problem(CodeUnsafe, src, "a link leads out of the skill", nil)
+		return c.problem(codeUnsafe, src, "a link leads out of the skill", nil)
 	}
 	if err := c.to.Symlink(target, dst); err != nil {
 		return fmt.Errorf("copy skill: %w", err)
@@ -203,15 +203,15 @@ func (c *copying) link(src, dst string) error {
 func (c *copying) file(src, dst string) error {
 	from, err := c.from.OpenFile(src, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return c.problem(CodeUnreadable, src, "the file can't be read", err)
+		return c.problem(codeUnreadable, src, "the file can't be read", err)
 	}
 	defer from.Close()
 	info, err := from.Stat()
 	if err != nil || !info.Mode().IsRegular() { // it was one when the folder was read
-		return c.problem(CodeUnsafe, src, "it is not a regular file", err)
+		return c.problem(codeUnsafe, src, "it is not a regular file", err)
 	}
 	if info.Size() > maxBytes-c.bytes {
-		return c.problem(CodeTooLarge, src, fmt.Sprintf("the skill has more than %d bytes", maxBytes), nil)
+		return c.problem(codeTooLarge, src, fmt.Sprintf("the skill has more than %d bytes", maxBytes), nil)
 	}
 	perm := fs.FileMode(0o644)
 	if info.Mode()&0o111 != 0 {
@@ -231,7 +231,7 @@ func (c *copying) file(src, dst string) error {
 
 func (c *copying) problem(code Code, src, message string, err error) error {
 	hint := "copy what is needed into the skill and remove the rest"
-	if code == CodeUnreadable {
+	if code == codeUnreadable {
 		hint = "look at its permissions"
 	}
 	return &InvalidSkill{Code: code, Path: filepath.Join(c.source, src), Message: message, Hint: hint, Err: err}

@@ -71,60 +71,60 @@ func TestStageRefuses(t *testing.T) {
 		source  func(dir string) []string
 		code    skills.Code
 	}{
-		{name: "link out", code: skills.CodeUnsafe, prepare: func(t *testing.T, dir string) {
+		{name: "link out", code: "skill_unsafe", prepare: func(t *testing.T, dir string) {
 			symlink(t, outside, dir+"/x")
 		}},
-		{name: "relative link out", code: skills.CodeUnsafe, prepare: func(t *testing.T, dir string) {
+		{name: "relative link out", code: "skill_unsafe", prepare: func(t *testing.T, dir string) {
 			symlink(t, "../good2/SKILL.md", dir+"/x")
 		}},
-		{name: "link out and back", code: skills.CodeUnsafe, prepare: func(t *testing.T, dir string) {
+		{name: "link out and back", code: "skill_unsafe", prepare: func(t *testing.T, dir string) {
 			symlink(t, "../good/SKILL.md", dir+"/x")
 		}},
-		{name: "absolute link to itself", code: skills.CodeUnsafe, prepare: func(t *testing.T, dir string) {
+		{name: "absolute link to itself", code: "skill_unsafe", prepare: func(t *testing.T, dir string) {
 			symlink(t, dir+"/SKILL.md", dir+"/x")
 		}},
-		{name: "dangling link", code: skills.CodeUnsafe, prepare: func(t *testing.T, dir string) {
+		{name: "dangling link", code: "skill_unsafe", prepare: func(t *testing.T, dir string) {
 			symlink(t, "nowhere", dir+"/x")
 		}},
-		{name: "link into .git", code: skills.CodeUnsafe, prepare: func(t *testing.T, dir string) {
+		{name: "link into .git", code: "skill_unsafe", prepare: func(t *testing.T, dir string) {
 			write(t, dir+"/.git/config", "")
 			symlink(t, ".git/config", dir+"/x")
 		}},
-		{name: "skill file is a link out", code: skills.CodeUnsafe, prepare: func(t *testing.T, dir string) {
+		{name: "skill file is a link out", code: "skill_unsafe", prepare: func(t *testing.T, dir string) {
 			if err := os.Remove(dir + "/SKILL.md"); err != nil {
 				t.Fatal(err)
 			}
 			symlink(t, outside, dir+"/SKILL.md")
 		}},
-		{name: "fifo", code: skills.CodeUnsafe, prepare: func(t *testing.T, dir string) {
+		{name: "fifo", code: "skill_unsafe", prepare: func(t *testing.T, dir string) {
 			if err := unix.Mkfifo(dir+"/x", 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}},
-		{name: "huge file", code: skills.CodeTooLarge, prepare: func(t *testing.T, dir string) {
+		{name: "huge file", code: "skill_too_large", prepare: func(t *testing.T, dir string) {
 			write(t, dir+"/x", "")
 			if err := os.Truncate(dir+"/x", 1<<40); err != nil {
 				t.Fatal(err)
 			}
 		}},
-		{name: "deep folders", code: skills.CodeTooLarge, prepare: func(t *testing.T, dir string) {
+		{name: "deep folders", code: "skill_too_large", prepare: func(t *testing.T, dir string) {
 			for range 40 {
 				dir += "/d"
 			}
 			mustMkdir(t, dir)
 		}},
-		{name: "other name", code: skills.CodeFrontMatter, prepare: func(t *testing.T, dir string) {
+		{name: "other name", code: "skill_invalid", prepare: func(t *testing.T, dir string) {
 			write(t, dir+"/SKILL.md", "---\nname: other\ndescription: b\n---\n")
 		}},
-		{name: "no skill", code: skills.CodeNoSkill, prepare: func(t *testing.T, dir string) {
+		{name: "no skill", code: "skill_file_missing", prepare: func(t *testing.T, dir string) {
 			if err := os.Remove(dir + "/SKILL.md"); err != nil {
 				t.Fatal(err)
 			}
 		}},
-		{name: "absent", code: skills.CodeUnreadable, source: func(dir string) []string {
+		{name: "absent", code: "skill_unreadable", source: func(dir string) []string {
 			return []string{dir + "-absent"}
 		}},
-		{name: "twice", code: skills.CodeDuplicate, source: func(dir string) []string {
+		{name: "twice", code: "skill_duplicate", source: func(dir string) []string {
 			return []string{dir, dir + "/SKILL.md"}
 		}},
 	} {

@@ -18,8 +18,8 @@ import (
 	"holon/internal/durable"
 )
 
-// LockFile pins the digests of the skills installed in the same folder.
-const LockFile = "skills.lock.json"
+// lockName pins the digests of the skills installed in the same folder.
+const lockName = "skills.lock.json"
 
 const (
 	lockSchema = "holon.skills/1"
@@ -39,10 +39,10 @@ type Pin struct {
 
 // States of an installed skill.
 const (
-	StateOK       = "ok"
-	StateChanged  = "changed"  // its files are not those that were pinned
-	StateMissing  = "missing"  // it is pinned and its files are gone
-	StateUnpinned = "unpinned" // it was not installed by us
+	stateOK       = "ok"
+	stateChanged  = "changed"  // its files are not those that were pinned
+	stateMissing  = "missing"  // it is pinned and its files are gone
+	stateUnpinned = "unpinned" // it was not installed by us
 )
 
 // Installed is a skill of a Store.
@@ -55,7 +55,7 @@ type Installed struct {
 // Store is a folder of installed skills. Several processes may use it.
 //
 // A skill is complete or absent: it is copied under a temporary name, its digest is
-// written to LockFile, and then it is renamed into place. Where a crash or a
+// written to lockName, and then it is renamed into place. Where a crash or a
 // power cut leaves files that do not have the digest, they are not used until
 // the skill is installed again.
 type Store struct{ dir string }
@@ -87,7 +87,7 @@ func (s Store) Install(ctx context.Context, in Install) (pin Pin, err error) {
 	}
 	from, err := os.OpenRoot(in.Folder)
 	if err != nil {
-		return Pin{}, &InvalidSkill{Code: CodeUnreadable, Path: in.Folder, Message: "the folder can't be read",
+		return Pin{}, &InvalidSkill{Code: codeUnreadable, Path: in.Folder, Message: "the folder can't be read",
 			Hint: "give the folder that holds a " + File, Err: err}
 	}
 	defer from.Close()
@@ -112,7 +112,7 @@ func (s Store) Install(ctx context.Context, in Install) (pin Pin, err error) {
 func (s Store) replace(to *os.Root, lock *lockFile, pin Pin, in Install) error {
 	name := pin.Name
 	bad := func(field, message, hint string) error {
-		return &InvalidSkill{Code: CodeDigest, Path: filepath.Join(s.dir, name), Field: field, Message: message,
+		return &InvalidSkill{Code: codeDigest, Path: filepath.Join(s.dir, name), Field: field, Message: message,
 			Hint: hint}
 	}
 	if in.Pin.Digest != "" && in.Pin.Digest != pin.Digest {
@@ -124,7 +124,7 @@ func (s Store) replace(to *os.Root, lock *lockFile, pin Pin, in Install) error {
 	known, pinned := lock.Skills[name]
 	switch {
 	case present && !pinned:
-		return &InvalidSkill{Code: CodeDuplicate, Path: filepath.Join(s.dir, name), Field: "name",
+		return &InvalidSkill{Code: codeDuplicate, Path: filepath.Join(s.dir, name), Field: "name",
 			Message: fmt.Sprintf("there is a folder %q that was not installed", name), Hint: "move it away first"}
 	case pinned && known.Digest != pin.Digest && !in.Update:
 		return bad("digest", fmt.Sprintf("%q is pinned to %s and the source has %s", name, known.Digest, pin.Digest),
@@ -201,13 +201,13 @@ func (s Store) List() ([]Installed, error) {
 func (s Store) state(dir *os.Root, lock *lockFile, name string) Installed {
 	pin, pinned := lock.Skills[name]
 	pin.Name = name
-	i := Installed{Pin: pin, State: StateOK, Dir: filepath.Join(s.dir, name)}
+	i := Installed{Pin: pin, State: stateOK, Dir: filepath.Join(s.dir, name)}
 	if _, err := dir.Lstat(name); err != nil {
-		i.State = StateMissing
+		i.State = stateMissing
 	} else if !pinned {
-		i.State = StateUnpinned
+		i.State = stateUnpinned
 	} else if now, err := Digest(i.Dir); err != nil || now != pin.Digest {
-		i.State = StateChanged
+		i.State = stateChanged
 	}
 	return i
 }
@@ -215,7 +215,7 @@ func (s Store) state(dir *os.Root, lock *lockFile, name string) Installed {
 // Remove removes an installed skill.
 func (s Store) Remove(name string) (err error) {
 	if !namePattern.MatchString(name) || len(name) > maxName {
-		return &InvalidSkill{Code: CodeNoSkill, Path: name, Field: "name", Message: "it is not the name of a skill",
+		return &InvalidSkill{Code: codeNoSkill, Path: name, Field: "name", Message: "it is not the name of a skill",
 			Hint: "see what is installed"}
 	}
 	to, unlock, err := s.open()
@@ -229,7 +229,7 @@ func (s Store) Remove(name string) (err error) {
 	}
 	_, statErr := to.Lstat(name)
 	if _, pinned := lock.Skills[name]; !pinned {
-		return &InvalidSkill{Code: CodeNoSkill, Path: name, Field: "name", Message: "no such skill was installed",
+		return &InvalidSkill{Code: codeNoSkill, Path: name, Field: "name", Message: "no such skill was installed",
 			Hint: "see what is installed"}
 	}
 	if statErr == nil {
@@ -281,20 +281,20 @@ func nameOf(from *os.Root, folder string) (string, *InvalidSkill) {
 	return front.Name, problem
 }
 
-// lockFile is LockFile.
+// lockFile is lockName.
 type lockFile struct {
 	Schema string         `json:"schema"`
 	Skills map[string]Pin `json:"skills"`
 }
 
-// readLock reads the LockFile of dir, which is called path. None is an empty one.
+// readLock reads the lockName of dir, which is called path. None is an empty one.
 func readLock(dir *os.Root, path string) (*lockFile, error) {
 	lock := &lockFile{Schema: lockSchema, Skills: make(map[string]Pin)}
 	bad := func(err error) error {
-		return &InvalidSkill{Code: CodeDigest, Path: filepath.Join(path, LockFile), Message: "the pins can't be read",
+		return &InvalidSkill{Code: codeDigest, Path: filepath.Join(path, lockName), Message: "the pins can't be read",
 			Hint: "restore the file, or remove it and install the skills again", Err: err}
 	}
-	f, err := dir.OpenFile(LockFile, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := dir.OpenFile(lockName, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return lock, nil
 	}
@@ -337,7 +337,7 @@ func (l *lockFile) write(dir string) error {
 	if err != nil {
 		return fmt.Errorf("encode the pins of skills: %w", err)
 	}
-	if err := durable.WriteFile(filepath.Join(dir, LockFile), append(data, '\n'), 0o600); err != nil {
+	if err := durable.WriteFile(filepath.Join(dir, lockName), append(data, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write the pins of skills: %w", err)
 	}
 	return nil
@@ -366,7 +366,7 @@ func checkPin(to *os.Root, temp, source string) error {
 	defer copied.Close()
 	now, err := digest(copied, source)
 	if err == nil && now != pin.Digest {
-		err = &InvalidSkill{Code: CodeDigest, Path: source, Field: "digest",
+		err = &InvalidSkill{Code: codeDigest, Path: source, Field: "digest",
 			Message: fmt.Sprintf("it is pinned to %s and is %s", pin.Digest, now), Hint: "install the skill again"}
 	}
 	return err

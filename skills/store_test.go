@@ -92,7 +92,7 @@ func TestStoreAfterACrash(t *testing.T) {
 				t.Fatal(err)
 			}
 			list, err := store.List()
-			if err != nil || len(list) != 1 || list[0].State != skills.StateOK {
+			if err != nil || len(list) != 1 || list[0].State != "ok" {
 				t.Errorf("%+v, %v", list, err)
 			}
 			entries, err := os.ReadDir(dir)
@@ -114,16 +114,16 @@ func TestStoreRefuses(t *testing.T) {
 	addSkill(t, dir, "a", "put there by hand")
 	store := skills.NewStore(dir)
 	_, err := store.Install(t.Context(), skills.Install{Folder: from + "/a", Now: time.Unix(0, 0)})
-	if p, ok := errors.AsType[*skills.InvalidSkill](err); !ok || p.Code != skills.CodeDuplicate {
+	if p, ok := errors.AsType[*skills.InvalidSkill](err); !ok || p.Code != "skill_duplicate" {
 		t.Errorf("%#v", err)
 	}
-	if list, err := store.List(); err != nil || len(list) != 1 || list[0].State != skills.StateUnpinned {
+	if list, err := store.List(); err != nil || len(list) != 1 || list[0].State != "unpinned" {
 		t.Errorf("%+v, %v", list, err)
 	}
 	for name, text := range map[string]string{"cut": `{"schema":`, "another schema": `{"schema":"x"}`,
 		"an unsafe name": `{"schema":"holon.skills/1","skills":{"../x":{"digest":"sha256:0"}}}`,
 		"no digest":      `{"schema":"holon.skills/1","skills":{"x":{}}}`} {
-		write(t, dir+"/"+skills.LockFile, text)
+		write(t, dir+"/"+"skills.lock.json", text)
 		for doing, do := range map[string]func() error{
 			"install": func() error {
 				_, err := store.Install(t.Context(), skills.Install{Folder: from + "/a"})
@@ -136,7 +136,7 @@ func TestStoreRefuses(t *testing.T) {
 				return err
 			},
 		} {
-			if p, ok := errors.AsType[*skills.InvalidSkill](do()); !ok || p.Code != skills.CodeDigest || p.Hint == "" {
+			if p, ok := errors.AsType[*skills.InvalidSkill](do()); !ok || p.Code != "skill_digest" || p.Hint == "" {
 				t.Errorf("%s with a lock file that is %s: %v", doing, name, p)
 			}
 		}

@@ -54,7 +54,7 @@ type Manifest struct {
 	Timings     Timings          `json:"timings"`
 	Model       string           `json:"model"` // provider/model
 	Usage       *responses.Usage `json:"usage"` // as the agent counts, of its turn
-	// as the gateway metered (oneshot.AccountOf); null where no provider was asked
+	// as the gateway metered (oneshot.accountOf); null where no provider was asked
 	ModelUsage   json.RawMessage `json:"model_usage"`
 	Engine       Engine          `json:"engine"`
 	Image        string          `json:"image"` // empty where the engine has no images

@@ -20,8 +20,8 @@ import (
 )
 
 var (
-	pdf  = skills.Skill{Name: "pdf", Path: "/holon/skills/pdf/SKILL.md", Scope: skills.ScopeAgent}
-	lint = skills.Skill{Name: "lint", Path: "/tree/.agents/skills/lint/SKILL.md", Scope: skills.ScopeWorkspace}
+	pdf  = skills.Skill{Name: "pdf", Path: "/holon/skills/pdf/SKILL.md", Scope: "agent"}
+	lint = skills.Skill{Name: "lint", Path: "/tree/.agents/skills/lint/SKILL.md", Scope: "workspace"}
 )
 
 func watch() *activation.Watch {
@@ -31,11 +31,11 @@ func watch() *activation.Watch {
 
 // ended is the outcome of a call with a canonical result.
 func ended(result string) tools.Outcome {
-	return tools.Outcome{Canonical: tools.Result{Status: tools.StatusSuccess, Result: json.RawMessage(result)}}
+	return tools.Outcome{Canonical: tools.Result{Status: "success", Result: json.RawMessage(result)}}
 }
 
 func TestToolEnded(t *testing.T) {
-	failed := tools.Outcome{Canonical: tools.Result{Status: tools.StatusError,
+	failed := tools.Outcome{Canonical: tools.Result{Status: "error",
 		Error: &tools.Error{Kind: "command_timeout"}}}
 	const read = `{"cmd":"cat /holon/skills/pdf/SKILL.md"}`
 	for _, tc := range []struct {
@@ -208,7 +208,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	var many []skills.Skill
 	for i := range 100 {
 		many = append(many, skills.Skill{Name: fmt.Sprint(i), Path: fmt.Sprintf("/s/%d/SKILL.md", i),
-			Scope: skills.ScopeAgent})
+			Scope: "agent"})
 	}
 	if err := s.Promote("sess_new", "turn_1", many); err != nil {
 		t.Fatal(err)

@@ -81,9 +81,9 @@ func (s *Sessions) Load(sessionID string) ([]Active, error) {
 		return nil, fmt.Errorf("read the skills of session %s: %w", sessionID, err)
 	}
 	for i := range f.Skills {
-		f.Skills[i].ActivationState = SessionActive
+		f.Skills[i].ActivationState = sessionActive
 		if f.Instance != s.instance {
-			f.Skills[i].ActivationState = Restored
+			f.Skills[i].ActivationState = restored
 		}
 	}
 	return f.Skills, nil
@@ -105,7 +105,7 @@ func (s *Sessions) Promote(sessionID, turnID string, used []skills.Skill) error 
 	after := slices.Clone(before)
 	for _, skill := range used {
 		a := Active{SkillID: skill.ID(), Name: skill.Name, Scope: skill.Scope, Path: skill.Path,
-			ActivationSource: SourceCatalog, ActivationState: SessionActive, Turn: turnID}
+			ActivationSource: sourceCatalog, ActivationState: sessionActive, Turn: turnID}
 		after = slices.DeleteFunc(after, func(known Active) bool { return known.SkillID == a.SkillID })
 		after = append(after, a)
 	}

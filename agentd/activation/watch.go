@@ -28,10 +28,10 @@ import (
 
 // Sources and states of an activation (runtime specification).
 const (
-	SourceCatalog = "implicit_from_catalog" // the agent chose it from the catalogue
-	TurnActive    = "turn_active"
-	SessionActive = "session_active"
-	Restored      = "restored"
+	sourceCatalog = "implicit_from_catalog" // the agent chose it from the catalogue
+	turnActive    = "turn_active"
+	sessionActive = "session_active"
+	restored      = "restored"
 )
 
 // maxFacts bounds the facts of one turn about skills.
@@ -70,7 +70,7 @@ func (w *Watch) ToolEnded(call *responses.ToolCall, outcome tools.Outcome) []tur
 			events = append(events, w.scope.SkillActivated(call.ID, turns.Skill{
 				SkillID: a.Skill.ID(), Name: a.Skill.Name, Scope: string(a.Skill.Scope), LoadReason: string(a.Reason),
 				Path:           a.Path,
-				EntrypointPath: a.Skill.Path, ActivationSource: SourceCatalog, ActivationState: TurnActive,
+				EntrypointPath: a.Skill.Path, ActivationSource: sourceCatalog, ActivationState: turnActive,
 				Digest: fileDigest(a.Skill.Path),
 			}))
 		}

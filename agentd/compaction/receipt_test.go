@@ -24,7 +24,7 @@ func ran(t testing.TB, n, size int) *responses.ToolCall {
 	if err != nil {
 		t.Fatal(err)
 	}
-	canonical, err := tools.Result{ToolName: "ExecCommand", Status: tools.StatusSuccess, SummaryText: "exited with 0",
+	canonical, err := tools.Result{ToolName: "ExecCommand", Status: "success", SummaryText: "exited with 0",
 		Result: result}.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestReceiptsFindFiles(t *testing.T) {
 }
 
 func TestShorten(t *testing.T) {
-	failed, err := tools.Result{ToolName: "X", Status: tools.StatusError, SummaryText: "no",
+	failed, err := tools.Result{ToolName: "X", Status: "error", SummaryText: "no",
 		Error: &tools.Error{Kind: "x", Message: strings.Repeat("why ", 2000)}}.Encode()
 	if err != nil {
 		t.Fatal(err)

@@ -51,7 +51,7 @@ func (c *Config) groups() []group {
 
 // Conventional sockets inside a container (docs/reference/turn.md).
 const (
-	DefaultSocket       = "/holon/ipc/agent.sock"
+	defaultSocket       = "/holon/ipc/agent.sock"
 	defaultModelSocket  = "/holon/host/model.sock"
 	defaultEgressSocket = "/holon/host/egress.sock"
 	defaultHostSocket   = "/holon/host/host.sock"
@@ -60,7 +60,7 @@ const (
 // Default returns the settings that hold inside a container.
 func Default() Config {
 	return Config{
-		Server: Server{Socket: DefaultSocket},
+		Server: Server{Socket: defaultSocket},
 		Dirs: Dirs{Input: "/holon/input", Output: "/holon/output", State: "/holon/state",
 			Workspace: "/holon/workspaces", Skills: "/holon/skills"},
 		Agent:  Agent{Home: "/holon", Role: string(skills.RoleDefault)},

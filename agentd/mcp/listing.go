@@ -48,9 +48,9 @@ type Note struct {
 
 // Codes of a Note.
 const (
-	NoteUnavailable = "mcp_server_unavailable"
-	NoteRefused     = "mcp_tool_refused"
-	NoteReplaced    = "host_tool_replaces_builtin"
+	noteUnavailable = "mcp_server_unavailable"
+	noteRefused     = "mcp_tool_refused"
+	noteReplaced    = "host_tool_replaces_builtin"
 )
 
 // listing collects the tools of one server.
@@ -84,7 +84,7 @@ func (l *listing) add(t *sdk.Tool) {
 			l.unlisted++
 			return
 		}
-		l.notes = append(l.notes, Note{NoteRefused,
+		l.notes = append(l.notes, Note{noteRefused,
 			fmt.Sprintf("the tool %q of %s is left out: %s", clean(t.Name, 80), l.server.name, why)})
 	}
 }
@@ -204,7 +204,7 @@ func (l *listing) result() ([]listed, []Note) {
 	}
 	notes := l.notes
 	if extra := l.unlisted + max(0, l.seen-maxListed); extra > 0 {
-		notes = append(notes, Note{NoteRefused, fmt.Sprintf("%d more tools of %s are left out", extra, l.server.name)})
+		notes = append(notes, Note{noteRefused, fmt.Sprintf("%d more tools of %s are left out", extra, l.server.name)})
 	}
 	return l.tools, notes
 }

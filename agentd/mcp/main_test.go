@@ -77,10 +77,10 @@ func beServer(kind string) {
 		return text(string(r.Params.Arguments)), nil
 	})
 	add("meta", func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		if token := r.Params.Meta[mcp.MetaTurnToken]; token != nil {
+		if token := r.Params.Meta["holon/turn_token"]; token != nil {
 			return text(fmt.Sprint("was told the token ", token)), nil
 		}
-		return text(fmt.Sprint(r.Params.Meta[mcp.MetaCallID])), nil
+		return text(fmt.Sprint(r.Params.Meta["holon/call_id"])), nil
 	})
 	add("env", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return text(strings.Join(os.Environ(), "\n")), nil

@@ -193,7 +193,7 @@ func (o *Offer) add(s *server, want responses.MCPTool, named bool) error {
 			return responses.MCPUnavailable(want.Param,
 				fmt.Sprintf("the MCP server %q is not there: %s", s.name, failure))
 		}
-		o.Notes = append(o.Notes, Note{NoteUnavailable,
+		o.Notes = append(o.Notes, Note{noteUnavailable,
 			fmt.Sprintf("the MCP server %s is not there: %s", s.name, failure)})
 	}
 	o.Notes = append(o.Notes, refused...)
@@ -225,7 +225,7 @@ func (o *Offer) Replaced(ours []tools.Definition) []Note {
 	var notes []Note
 	for _, t := range o.Tools {
 		if name := t.Definition().Name; own[name] {
-			notes = append(notes, Note{NoteReplaced,
+			notes = append(notes, Note{noteReplaced,
 				fmt.Sprintf("the host's tool %s takes the place of the built-in one", name)})
 		}
 	}

@@ -22,15 +22,15 @@ const (
 	maxStructured = 64 << 10 // bytes in the canonical result; a larger one is a file
 )
 
-// Family is the value of Result.Family.
-const Family = "mcp"
+// family is the value of result.family.
+const family = "mcp"
 
-// Result is the canonical result of the family.
-type Result struct {
+// result is the canonical result of the family.
+type result struct {
 	Family     string           `json:"family"`
 	Server     string           `json:"server"`
 	Tool       string           `json:"tool"` // the server's own name
-	Content    []Part           `json:"content"`
+	Content    []contentPart    `json:"content"`
 	Structured json.RawMessage  `json:"structured_content,omitempty"`
 	Truncated  bool             `json:"truncated"` // something was not shown to the model
 	Artifacts  []tools.Artifact `json:"artifacts"`
@@ -39,8 +39,8 @@ type Result struct {
 	StructuredArtifact *int `json:"structured_artifact,omitempty"` // when it is too large for the result
 }
 
-// Part is one piece of content.
-type Part struct {
+// contentPart is one piece of content.
+type contentPart struct {
 	Type        string  `json:"type"` // text, image, audio, resource or resource_link
 	TextPreview *string `json:"text_preview,omitempty"`
 	MediaType   string  `json:"media_type,omitempty"`
@@ -55,7 +55,7 @@ type Part struct {
 func (t *tool) output(answer *sdk.CallToolResult, env tools.Env) tools.Output {
 	structured, err := encodeStructured(answer.StructuredContent)
 	if err != nil {
-		return tools.Fail(&tools.Error{Kind: KindBadResult,
+		return tools.Fail(&tools.Error{Kind: kindBadResult,
 			Message: "the server's structured content cannot be encoded", Details: t.details(nil),
 			RecoveryHint: "go on without it"})
 	}
@@ -118,7 +118,7 @@ func (t *tool) failure(answer *sdk.CallToolResult, structured json.RawMessage, e
 	if message != whole {
 		details["text"] = shown
 	}
-	return tools.Fail(&tools.Error{Kind: KindTool, Message: message, Details: t.details(details),
+	return tools.Fail(&tools.Error{Kind: kindTool, Message: message, Details: t.details(details),
 		RecoveryHint: "read the message; correct the arguments, or go on without it"})
 }
 
@@ -134,7 +134,7 @@ type complete struct {
 // Project implements tools.Projector: text is cut to the budget, which all pieces
 // share. Text that was cut, and other data, is stored as a file.
 func (c *complete) Project(policy tools.Policy, artifacts *tools.Artifacts) (any, error) {
-	r := Result{Family: Family, Server: c.tool.server.name, Tool: c.tool.listed.tool, Content: []Part{}, Notes: c.notes}
+	r := result{Family: family, Server: c.tool.server.name, Tool: c.tool.listed.tool, Content: []contentPart{}, Notes: c.notes}
 	p := projection{r: &r, artifacts: artifacts, left: policy.Budget(0) * tools.BytesPerToken}
 	for i, content := range c.content {
 		p.add(i, content)
@@ -152,33 +152,33 @@ func (c *complete) Project(policy tools.Policy, artifacts *tools.Artifacts) (any
 	return r, nil
 }
 
-// projection fills a Result.
+// projection fills a result.
 type projection struct {
-	r         *Result
+	r         *result
 	artifacts *tools.Artifacts
 	left      int // bytes of text that may still be shown
 }
 
 func (p *projection) add(i int, content sdk.Content) {
-	part := Part{}
+	part := contentPart{}
 	switch c := content.(type) {
 	case *sdk.TextContent:
-		part = Part{Type: "text"}
+		part = contentPart{Type: "text"}
 		p.text(&part, i, c.Text)
 	case *sdk.ImageContent:
-		part = Part{Type: "image", MediaType: clean(c.MIMEType, 100)}
+		part = contentPart{Type: "image", MediaType: clean(c.MIMEType, 100)}
 		p.data(&part, i, c.Data)
 	case *sdk.AudioContent:
-		part = Part{Type: "audio", MediaType: clean(c.MIMEType, 100)}
+		part = contentPart{Type: "audio", MediaType: clean(c.MIMEType, 100)}
 		p.data(&part, i, c.Data)
 	case *sdk.ResourceLink:
-		part = Part{Type: "resource_link", URI: clean(c.URI, 1000), Name: clean(c.Name, 200),
+		part = contentPart{Type: "resource_link", URI: clean(c.URI, 1000), Name: clean(c.Name, 200),
 			MediaType: clean(c.MIMEType, 100)}
 		if c.Size != nil {
 			part.Bytes = *c.Size
 		}
 	case *sdk.EmbeddedResource:
-		part = Part{Type: "resource"}
+		part = contentPart{Type: "resource"}
 		if c.Resource != nil {
 			part.URI, part.MediaType = clean(c.Resource.URI, 1000), clean(c.Resource.MIMEType, 100)
 			if c.Resource.Blob != nil {
@@ -188,12 +188,12 @@ func (p *projection) add(i int, content sdk.Content) {
 			}
 		}
 	default:
-		part = Part{Type: "unknown"}
+		part = contentPart{Type: "unknown"}
 	}
 	p.r.Content = append(p.r.Content, part)
 }
 
-func (p *projection) text(part *Part, i int, text string) {
+func (p *projection) text(part *contentPart, i int, text string) {
 	part.Bytes = int64(len(text))
 	if text == "" {
 		return
@@ -207,7 +207,7 @@ func (p *projection) text(part *Part, i int, text string) {
 	}
 }
 
-func (p *projection) data(part *Part, i int, data []byte) {
+func (p *projection) data(part *contentPart, i int, data []byte) {
 	part.Bytes = int64(len(data))
 	if len(data) > 0 {
 		part.Artifact = p.keep(fmt.Sprintf("content-%d.bin", i), data)
@@ -240,7 +240,7 @@ func cutText(text string, budget int) (string, bool) {
 
 // Render implements tools.Renderer: text as it is, and a line for other content.
 func (t *tool) Render(canonical tools.Result, policy tools.RenderPolicy) string {
-	var r Result
+	var r result
 	if err := json.Unmarshal(canonical.Result, &r); err != nil {
 		return canonical.SummaryText
 	}
@@ -269,7 +269,7 @@ func (t *tool) Render(canonical tools.Result, policy tools.RenderPolicy) string 
 	return strings.Join(lines, "\n")
 }
 
-func (p Part) render(artifacts []tools.Artifact, policy tools.RenderPolicy) string {
+func (p contentPart) render(artifacts []tools.Artifact, policy tools.RenderPolicy) string {
 	var b strings.Builder
 	if p.TextPreview == nil || p.Type != "text" {
 		b.WriteString("[" + p.Type)

@@ -402,9 +402,9 @@ func (s *server) health() turns.MCPServer {
 // invoke calls a tool in a session.
 func (s *server) invoke(ctx context.Context, session *sdk.ClientSession, tool string, arguments json.RawMessage,
 	callID string) (*sdk.CallToolResult, error) {
-	params := &sdk.CallToolParams{Name: tool, Arguments: arguments, Meta: sdk.Meta{MetaCallID: callID}}
+	params := &sdk.CallToolParams{Name: tool, Arguments: arguments, Meta: sdk.Meta{metaCallID: callID}}
 	if s.host {
-		params.Meta[MetaTurnToken] = turntoken.Of(ctx)
+		params.Meta[metaTurnToken] = turntoken.Of(ctx)
 	}
 	return call(ctx, func(ctx context.Context) (*sdk.CallToolResult, error) { return session.CallTool(ctx, params) })
 }

@@ -49,9 +49,9 @@ func TestResults(t *testing.T) {
 	r := openOne(t, "chatty")
 	r.turn()
 	for name, want := range map[string]struct{ kind, text string }{
-		"fail":       {mcp.KindTool, `"message":"the [31mtable is locked"`},
-		"refuse":     {mcp.KindProtocol, "not today"},
-		"huge":       {mcp.KindTooLarge, "the call was made"},
+		"fail":       {"mcp_tool_error", `"message":"the [31mtable is locked"`},
+		"refuse":     {"mcp_server_error", "not today"},
+		"huge":       {"mcp_result_too_large", "the call was made"},
 		"structured": {"", `{"rows":[1,2]}`},
 		"flood":      {"", "flooded"},
 		"ask":        {"", "elicitation: "},
@@ -144,7 +144,7 @@ func TestHang(t *testing.T) {
 		o.Config.Servers["s"] = s
 	})
 	short.turn()
-	if o := short.call(t.Context(), "mcp__s__hang", ""); kind(o) != mcp.KindTimeout {
+	if o := short.call(t.Context(), "mcp__s__hang", ""); kind(o) != "mcp_timeout" {
 		t.Errorf("timed out: %+v", o.Canonical.Error)
 	}
 }
@@ -155,7 +155,7 @@ func TestCrash(t *testing.T) {
 	r := openOne(t, "good")
 	r.turn()
 	o := r.call(t.Context(), "mcp__s__die", "")
-	if kind(o) != mcp.KindLost {
+	if kind(o) != "mcp_connection_lost" {
 		t.Errorf("the call: %+v", o.Canonical.Error)
 	}
 	if o := r.call(t.Context(), "mcp__s__echo", `{}`); o.Rendered != "{}" {
@@ -175,7 +175,7 @@ func TestListChanges(t *testing.T) {
 	if o := r.call(t.Context(), "mcp__s__grow", ""); o.Rendered != "grown" {
 		t.Fatalf("grow: %q", o.Rendered)
 	}
-	await(t, "the tool to go", func() bool { return kind(r.call(t.Context(), "mcp__s__echo", "")) == mcp.KindGone })
+	await(t, "the tool to go", func() bool { return kind(r.call(t.Context(), "mcp__s__echo", "")) == "mcp_tool_not_found" })
 	if r.names() != before {
 		t.Errorf("tools %s", r.names())
 	}
@@ -205,7 +205,7 @@ func TestBrokenServers(t *testing.T) {
 	offer := r.turn()
 	said := ""
 	for _, note := range offer.Notes {
-		if note.Code != mcp.NoteUnavailable {
+		if note.Code != "mcp_server_unavailable" {
 			t.Errorf("note %+v", note)
 		}
 		said += note.Message + "\n"

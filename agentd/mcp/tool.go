@@ -14,23 +14,23 @@ import (
 	"holon/internal/mcpwire"
 )
 
-// MetaCallID is the key of a call's id in the _meta of tools/call. The id is the
+// metaCallID is the key of a call's id in the _meta of tools/call. The id is the
 // same when a call is repeated, also on another connection.
-const MetaCallID = "holon/call_id"
+const metaCallID = "holon/call_id"
 
-// MetaTurnToken is the key of the turn's token there, in calls to the host alone.
-const MetaTurnToken = "holon/turn_token"
+// metaTurnToken is the key of the turn's token there, in calls to the host alone.
+const metaTurnToken = "holon/turn_token"
 
 // Kinds of errors of calls, in addition to those of package tools.
 const (
-	KindUnavailable = "mcp_server_unavailable"
-	KindGone        = "mcp_tool_not_found"    // it was offered when the turn began, and is not now
-	KindTimeout     = "mcp_timeout"           // the call took too long
-	KindLost        = "mcp_connection_lost"   // before the answer; the call may have been made
-	KindTool        = "mcp_tool_error"        // the tool reported a failure
-	KindProtocol    = "mcp_server_error"      // the server refused the call
-	KindTooLarge    = "mcp_result_too_large"  // the answer exceeds the limit
-	KindBadResult   = "mcp_result_unreadable" // the answer is malformed
+	kindUnavailable = "mcp_server_unavailable"
+	kindGone        = "mcp_tool_not_found"    // it was offered when the turn began, and is not now
+	kindTimeout     = "mcp_timeout"           // the call took too long
+	kindLost        = "mcp_connection_lost"   // before the answer; the call may have been made
+	kindTool        = "mcp_tool_error"        // the tool reported a failure
+	kindProtocol    = "mcp_server_error"      // the server refused the call
+	kindTooLarge    = "mcp_result_too_large"  // the answer exceeds the limit
+	kindBadResult   = "mcp_result_unreadable" // the answer is malformed
 )
 
 var errCallTimeout = errors.New("the call took too long")
@@ -63,7 +63,7 @@ func (t *tool) Run(ctx context.Context, env tools.Env, c tools.Call) tools.Outpu
 		bad = &tools.Error{Kind: tools.KindCanceled,
 			Message: "the call was given up: the turn was ended; the server was told, and may have acted all the same"}
 	case errors.Is(context.Cause(calling), errCallTimeout):
-		bad = &tools.Error{Kind: KindTimeout,
+		bad = &tools.Error{Kind: kindTimeout,
 			Message: fmt.Sprintf("%s did not answer within %s; it was told to stop, and may have acted all the same",
 				t.server.name, limit.Round(time.Second)),
 			RecoveryHint: "find out what happened before you call it again"}
@@ -82,11 +82,11 @@ func (t *tool) call(ctx context.Context, callID string, c tools.Call) (*sdk.Call
 		case session == nil && broken != nil:
 			return nil, lost(t.server.name, why)
 		case session == nil:
-			return nil, &tools.Error{Kind: KindUnavailable,
+			return nil, &tools.Error{Kind: kindUnavailable,
 				Message:      tools.Clip(fmt.Sprintf("the server %s is not there: %s", t.server.name, why), 500),
 				RecoveryHint: "go on without it, or try again later", Retryable: true}
 		case !t.server.offers(t.listed.tool):
-			return nil, &tools.Error{Kind: KindGone,
+			return nil, &tools.Error{Kind: kindGone,
 				Message:      fmt.Sprintf("the server %s does not offer this tool any more", t.server.name),
 				RecoveryHint: "go on without it"}
 		}
@@ -109,7 +109,7 @@ func (t *tool) call(ctx context.Context, callID string, c tools.Call) (*sdk.Call
 }
 
 func lost(server, why string) *tools.Error {
-	return &tools.Error{Kind: KindLost,
+	return &tools.Error{Kind: kindLost,
 		Message: tools.Clip(fmt.Sprintf(
 			"the connection to %s broke before it answered; the call may have been made: %s", server,
 			clean(why, 300)), 500),
@@ -127,14 +127,14 @@ func refused(err error) (*tools.Error, bool) {
 	case -32003, -32004: // the SDK's own, for a connection that closes
 		return nil, false
 	case mcpwire.CodeTooLarge:
-		return &tools.Error{Kind: KindTooLarge,
+		return &tools.Error{Kind: kindTooLarge,
 			Message:      fmt.Sprintf("the result is larger than %d MiB; the call was made", maxMessage>>20),
 			RecoveryHint: "ask for less at once"}, true
 	case jsonrpc.CodeInvalidParams:
 		return &tools.Error{Kind: tools.KindInvalidInput, Message: tools.Clip(clean(wire.Message, 1000), 1000),
 			RecoveryHint: "send arguments that match the published schema"}, true
 	}
-	return &tools.Error{Kind: KindProtocol,
+	return &tools.Error{Kind: kindProtocol,
 		Message: tools.Clip("the server refused the call: "+clean(wire.Message, 1000), 1000),
 		Details: map[string]any{"code": wire.Code}, RecoveryHint: "change the arguments, or go on without it"}, true
 }

@@ -12,10 +12,10 @@ type Outcome string
 
 // Outcomes of attempts.
 const (
-	OutcomeSucceeded Outcome = "succeeded"
-	OutcomeRetrying  Outcome = "retrying"          // another attempt at the same model follows
-	OutcomeExhausted Outcome = "retries_exhausted" // it was worth another attempt, but none is left
-	OutcomeFailFast  Outcome = "fail_fast_aborted" // another attempt could not help, or would repeat output
+	outcomeSucceeded Outcome = "succeeded"
+	outcomeRetrying  Outcome = "retrying"          // another attempt at the same model follows
+	outcomeExhausted Outcome = "retries_exhausted" // it was worth another attempt, but none is left
+	outcomeFailFast  Outcome = "fail_fast_aborted" // another attempt could not help, or would repeat output
 )
 
 // Attempt is one call of one transport. While it runs, only the first four

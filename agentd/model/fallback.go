@@ -66,6 +66,6 @@ type advancing struct {
 
 // AttemptEnded implements Observer.
 func (o advancing) AttemptEnded(a Attempt) {
-	a.Advanced = !o.last && a.Err != nil && !a.Begun && a.Outcome != OutcomeRetrying && curable(a.Err)
+	a.Advanced = !o.last && a.Err != nil && !a.Begun && a.Outcome != outcomeRetrying && curable(a.Err)
 	o.Observer.AttemptEnded(a)
 }

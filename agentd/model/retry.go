@@ -52,7 +52,7 @@ func (r *retry) Stream(ctx context.Context, req Request) iter.Seq2[Event, error]
 			r.judge(ctx, &a)
 			watch.AttemptEnded(a)
 			switch {
-			case a.Outcome == OutcomeRetrying:
+			case a.Outcome == outcomeRetrying:
 				if err := pause(ctx, a.Backoff); err != nil {
 					yield(Event{}, err)
 					return
@@ -151,13 +151,13 @@ func (r *retry) late(cause *Error) *Error {
 func (r *retry) judge(ctx context.Context, a *Attempt) {
 	switch {
 	case a.Err == nil:
-		a.Outcome = OutcomeSucceeded
+		a.Outcome = outcomeSucceeded
 	case a.Begun || !a.Err.Retryable() || ctx.Err() != nil:
-		a.Outcome = OutcomeFailFast
+		a.Outcome = outcomeFailFast
 	case a.Number >= a.Max || a.Err.RetryAfter > r.policy.MaxPause:
-		a.Outcome = OutcomeExhausted
+		a.Outcome = outcomeExhausted
 	default:
-		a.Outcome, a.Backoff = OutcomeRetrying, r.policy.backoff(a.Number, a.Err.RetryAfter)
+		a.Outcome, a.Backoff = outcomeRetrying, r.policy.backoff(a.Number, a.Err.RetryAfter)
 	}
 }
 

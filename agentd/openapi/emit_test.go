@@ -192,7 +192,7 @@ func wires() map[string]func(m maker) any {
 		}),
 		"Turn": of(reflect.TypeFor[turns.Record](), func(v any) any {
 			r, _ := v.(turns.Record)
-			r.Schema = turns.RecordSchema
+			r.Schema = "holon.turn/1"
 			return r
 		}),
 		"Health": of(reflect.TypeFor[turns.Health](), func(v any) any {
@@ -202,7 +202,7 @@ func wires() map[string]func(m maker) any {
 		}),
 		"RuntimeEvent": of(reflect.TypeFor[turns.RuntimeEvent](), func(v any) any {
 			e, _ := v.(turns.RuntimeEvent)
-			e.SchemaVersion, e.Sequence, e.Timestamp = turns.EventSchema, 1, turns.At(time.Unix(1, 0))
+			e.SchemaVersion, e.Sequence, e.Timestamp = "holon-profile-1", 1, turns.At(time.Unix(1, 0))
 			return e
 		}),
 		"TaskFailure": of(reflect.TypeFor[tasks.Failure](), func(v any) any {

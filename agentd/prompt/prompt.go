@@ -37,15 +37,15 @@ func Assemble(in Input) Prompt {
 		tree = "" // the AGENTS.md of an agent that works in its home is sent once
 	}
 	return Prompt{[]Source{
-		newSource(Policy, KindBuiltin, policy),
-		newSource(Execution, KindBuiltin, execution(in.WorkDir, in.HasInput)),
-		newSource(Mode, KindBuiltin, modes[in.Mode]),
+		newSource(sectionPolicy, kindBuiltin, policy),
+		newSource(sectionExecution, kindBuiltin, execution(in.WorkDir, in.HasInput)),
+		newSource(sectionMode, kindBuiltin, modes[in.Mode]),
 		agentInstructions(in.AgentHome),
 		workspaceInstructions(tree),
-		newSource(Skills, KindCatalog, skills.Catalogue(in.Skills)),
-		newSource(ActiveSkills, KindCatalog, activeSkills(in.Active)),
-		newSource(Tools, KindBuiltin, toolGuidance(in.Tools)),
-		newSource(Request, KindRequest, request),
+		newSource(sectionSkills, kindCatalog, skills.Catalogue(in.Skills)),
+		newSource(sectionActiveSkills, kindCatalog, activeSkills(in.Active)),
+		newSource(sectionTools, kindBuiltin, toolGuidance(in.Tools)),
+		newSource(sectionRequest, kindRequest, request),
 	}}
 }
 
@@ -119,10 +119,10 @@ func (p Prompt) Items(history []responses.Item) []responses.Item {
 
 // titles name the subjects of sources.
 var titles = map[string]string{
-	Policy: "how to work", Execution: "the working tree and files", Mode: "the mode of the turn",
-	Agent:     "the instructions of the agent",
-	Workspace: "the instructions of the workspace", Skills: "the list of skills", ActiveSkills: "the skills in use",
-	Tools: "the use of tools", Request: "the instructions of the request",
+	sectionPolicy: "how to work", sectionExecution: "the working tree and files", sectionMode: "the mode of the turn",
+	sectionAgent:     "the instructions of the agent",
+	sectionWorkspace: "the instructions of the workspace", sectionSkills: "the list of skills", sectionActiveSkills: "the skills in use",
+	sectionTools: "the use of tools", sectionRequest: "the instructions of the request",
 }
 
 func item(src Source, text string) responses.Item {
@@ -182,7 +182,7 @@ const between = "\n\n"
 // conversations, so that a provider can cache it for them.
 func (l Lead) Breakpoints() []int {
 	var points []int
-	size, before := 0, TurnScoped
+	size, before := 0, turnScoped
 	for _, item := range l.items {
 		message, ok := item.(*responses.Message)
 		if !ok {
@@ -203,7 +203,7 @@ func (l Lead) Breakpoints() []int {
 }
 
 // changes ranks the classes by how often a source of each changes.
-var changes = map[Stability]int{Stable: 0, AgentScoped: 1, TurnScoped: 2}
+var changes = map[Stability]int{stable: 0, agentScoped: 1, turnScoped: 2}
 
 // Restore puts the lead back into a rest that has grown at its end since Split.
 func (l Lead) Restore(rest []responses.Item) []responses.Item {

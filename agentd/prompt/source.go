@@ -28,26 +28,26 @@ type Stability string
 
 // The classes of stability.
 const (
-	Stable      Stability = "stable"       // with a new version of agentd
-	AgentScoped Stability = "agent_scoped" // with the agent, its workspace or its configuration
-	TurnScoped  Stability = "turn_scoped"  // with any turn
+	stable      Stability = "stable"       // with a new version of agentd
+	agentScoped Stability = "agent_scoped" // with the agent, its workspace or its configuration
+	turnScoped  Stability = "turn_scoped"  // with any turn
 )
 
 // Names of sources, in their order in a prompt.
 const (
-	Policy       = "policy"
-	Execution    = "execution"
-	Mode         = "mode"
-	Agent        = "agent"
-	Workspace    = "workspace"
-	Skills       = "skills"
-	ActiveSkills = "active-skills"
-	Tools        = "tools"
-	Request      = "request"
+	sectionPolicy       = "policy"
+	sectionExecution    = "execution"
+	sectionMode         = "mode"
+	sectionAgent        = "agent"
+	sectionWorkspace    = "workspace"
+	sectionSkills       = "skills"
+	sectionActiveSkills = "active-skills"
+	sectionTools        = "tools"
+	sectionRequest      = "request"
 )
 
 // Order is the order of sources.
-var Order = []string{Policy, Execution, Mode, Agent, Workspace, Skills, ActiveSkills, Tools, Request}
+var Order = []string{sectionPolicy, sectionExecution, sectionMode, sectionAgent, sectionWorkspace, sectionSkills, sectionActiveSkills, sectionTools, sectionRequest}
 
 // Source is one part of a prompt. A source without text is not sent.
 type Source struct {
@@ -63,23 +63,23 @@ type Source struct {
 
 // Kinds of sources.
 const (
-	KindBuiltin  = "builtin"
-	KindAgentsMD = "agents_md"
-	KindClaudeMD = "claude_md_fallback"
-	KindCatalog  = "catalogue"
-	KindRequest  = "request"
+	kindBuiltin  = "builtin"
+	kindAgentsMD = "agents_md"
+	kindClaudeMD = "claude_md_fallback"
+	kindCatalog  = "catalogue"
+	kindRequest  = "request"
 )
 
 // stability returns the class of the named source; an unknown name, of another
 // version, gets the class that changes most often.
 func stability(name string) Stability {
 	switch name {
-	case Policy, Tools:
-		return Stable
-	case Mode, Agent, Workspace, Skills:
-		return AgentScoped
+	case sectionPolicy, sectionTools:
+		return stable
+	case sectionMode, sectionAgent, sectionWorkspace, sectionSkills:
+		return agentScoped
 	}
-	return TurnScoped
+	return turnScoped
 }
 
 // newSource returns a source and derives the other fields from name and text.

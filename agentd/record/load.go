@@ -106,13 +106,13 @@ const maxChain = 100_000
 // resume opens the trajectory of an interrupted turn to finish it and returns its content. A crash can damage the lines
 // behind the last synced one, so the file is cut at the first line that cannot be read. If that is the header, the turn
 // was never acknowledged: the file is removed and ErrNotFound returned.
-func (s *Store) resume(id string) (*Trajectory, *Stored, error) {
+func (s *Store) resume(id string) (*trajectory, *Stored, error) {
 	path := s.openPath(id)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("resume trajectory: %w", err)
 	}
-	t := &Trajectory{store: s, header: Header{ResponseID: id}, file: f}
+	t := &trajectory{store: s, header: Header{ResponseID: id}, file: f}
 	whole, err := wholeLines(f)
 	if err == nil {
 		err = f.Truncate(whole)
@@ -248,7 +248,7 @@ func (s *Stored) start(raw json.RawMessage, started map[string]*responses.ToolCa
 	if !ok {
 		return fmt.Errorf("a started %s", item.ItemType())
 	}
-	call.Status, call.Output = responses.ItemIncomplete, InterruptedCall
+	call.Status, call.Output = responses.ItemIncomplete, interruptedCall
 	started[call.ID] = call
 	s.Items = append(s.Items, call)
 	return nil
@@ -278,6 +278,6 @@ func (s *Stored) hear(in turns.Input) {
 	s.Said = append(s.Said, in)
 }
 
-// InterruptedCall is what a model is shown as the output of a tool call whose
+// interruptedCall is what a model is shown as the output of a tool call whose
 // process ended before the call did.
-const InterruptedCall = responses.InterruptedCall
+const interruptedCall = responses.InterruptedCall

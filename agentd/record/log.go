@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// ErrLogClosed is returned by Append after Close.
-var ErrLogClosed = errors.New("the event log is closed")
+// errLogClosed is returned by Append after Close.
+var errLogClosed = errors.New("the event log is closed")
 
 // maxPending bounds the lines that wait for the disk. A producer that is
 // faster than the disk waits for it rather than filling memory.
@@ -23,16 +23,16 @@ const maxSpare = 32 << 10
 // noHold lets everything durable become visible.
 const noHold = math.MaxInt64
 
-// Durability says when the lines of a log are synced to disk.
-type Durability uint8
+// durability says when the lines of a log are synced to disk.
+type durability uint8
 
 const (
-	// Synced lines are on disk before anybody sees them.
-	Synced Durability = iota
-	// Written lines are with the kernel before anybody sees them, which a kill
+	// synced lines are on disk before anybody sees them.
+	synced durability = iota
+	// written lines are with the kernel before anybody sees them, which a kill
 	// cannot undo but a power cut can; Flush syncs them. It is for facts that
 	// settling can do without.
-	Written
+	written
 )
 
 // Log is an append-only file of JSON lines with one writer and any number of
@@ -49,7 +49,7 @@ const (
 // takes longer than to write a line.
 type Log struct {
 	path    string
-	promise Durability
+	promise durability
 	journal *journal      // shares syncs; nil where the file is synced itself
 	done    chan struct{} // closed when the writer goroutine has ended; nil when there is none
 
@@ -70,16 +70,13 @@ type Log struct {
 	err      error
 }
 
-// CreateLog creates the log at path, which must not exist, mode 0600.
-func CreateLog(path string, promise Durability) (*Log, error) { return createLog(path, promise, nil) }
-
-func createLog(path string, promise Durability, j *journal) (*Log, error) {
+func createLog(path string, promise durability, j *journal) (*Log, error) {
 	l := planLog(path, promise, j)
 	return l, l.create()
 }
 
 // planLog returns a log without a file. It takes lines, which wait for create.
-func planLog(path string, promise Durability, j *journal) *Log {
+func planLog(path string, promise durability, j *journal) *Log {
 	l := &Log{path: path, promise: promise, journal: j, change: make(chan struct{}), holdAt: noHold}
 	l.work = sync.NewCond(&l.mu)
 	return l
@@ -98,9 +95,9 @@ func (l *Log) create() error {
 	return nil
 }
 
-// ReopenLog opens an existing log to append to it after a crash. A last line
+// reopenLog opens an existing log to append to it after a crash. A last line
 // without an end, which a crash can leave, is cut off.
-func ReopenLog(path string) (*Log, error) {
+func reopenLog(path string) (*Log, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("reopen event log: %w", err)
@@ -116,7 +113,7 @@ func ReopenLog(path string) (*Log, error) {
 		f.Close()
 		return nil, fmt.Errorf("reopen event log: %w", err)
 	}
-	l := planLog(path, Synced, nil)
+	l := planLog(path, synced, nil)
 	l.file, l.written, l.synced, l.visible = f, size, size, size
 	return l, nil
 }
@@ -154,7 +151,7 @@ func (l *Log) Append(line []byte) error {
 		return l.err
 	}
 	if l.closing {
-		return ErrLogClosed
+		return errLogClosed
 	}
 	l.pending = append(l.pending, line...)
 	l.pending = append(l.pending, '\n')
@@ -165,7 +162,7 @@ func (l *Log) Append(line []byte) error {
 // show makes visible what may be. The caller holds mu.
 func (l *Log) show() {
 	ready := l.written
-	if l.promise == Synced {
+	if l.promise == synced {
 		ready = l.synced
 	}
 	l.visible = max(l.visible, min(ready, l.holdAt))
@@ -214,7 +211,7 @@ func (l *Log) End() error {
 	defer l.mu.Unlock()
 	l.stop()
 	for l.err == nil && len(l.pending) > 0 && !l.ended {
-		l.flush(l.promise == Synced && !l.deferred)
+		l.flush(l.promise == synced && !l.deferred)
 	}
 	if !l.ended {
 		l.ended = true

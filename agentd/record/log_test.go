@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newLog(t *testing.T) *Log {
 	t.Helper()
-	l, err := CreateLog(filepath.Join(t.TempDir(), "log"), Synced)
+	l, err := createLog(filepath.Join(t.TempDir(), "log"), synced, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestFollowersSeeEverythingInOrder(t *testing.T) {
 	if got, err := rest(t.Context(), l.Follow()); got != want.String() || !errors.Is(err, io.EOF) {
 		t.Errorf("a late follower saw %d bytes, then %v", len(got), err)
 	}
-	if err := l.Append([]byte("x")); !errors.Is(err, ErrLogClosed) {
+	if err := l.Append([]byte("x")); !errors.Is(err, errLogClosed) {
 		t.Errorf("append after the end: %v", err)
 	}
 }
@@ -228,7 +228,7 @@ func TestTornTail(t *testing.T) {
 		if got, err := rest(t.Context(), ro.Follow()); got != want || !errors.Is(err, io.EOF) {
 			t.Errorf("%.20q reads as %q, %v", content, got, err)
 		}
-		l, err := ReopenLog(path)
+		l, err := reopenLog(path)
 		if err = errors.Join(err, ro.Close()); err != nil {
 			t.Fatal(err)
 		}
@@ -254,7 +254,7 @@ func TestNoSpecialFileIsOpened(t *testing.T) {
 	for _, path := range []string{link, pipe, folder} {
 		done := make(chan error, 2)
 		go func() {
-			for _, open := range []func(string) (*Log, error){OpenLog, ReopenLog} {
+			for _, open := range []func(string) (*Log, error){OpenLog, reopenLog} {
 				l, err := open(path)
 				if err == nil {
 					err = l.Close()
@@ -302,7 +302,7 @@ func TestDiskErrorReachesEverybody(t *testing.T) {
 
 func TestAPlannedLogKeepsItsLinesForItsFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	l := planLog(path, Written, nil)
+	l := planLog(path, written, nil)
 	add(t, l, "a")
 	f := l.Follow()
 	if !f.Waiting() {
@@ -318,9 +318,9 @@ func TestAPlannedLogKeepsItsLinesForItsFile(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	never := planLog(filepath.Join(t.TempDir(), "never"), Written, nil)
+	never := planLog(filepath.Join(t.TempDir(), "never"), written, nil)
 	add(t, never, "a")
-	never.Abort(ErrLogClosed)
+	never.Abort(errLogClosed)
 	if err := never.release(); err != nil {
 		t.Error(err)
 	}

@@ -7,14 +7,14 @@ import "fmt"
 
 // syncs reports whether the writer goroutine has to sync what is pending. The
 // caller holds mu.
-func (l *Log) syncs() bool { return l.promise == Synced && !l.deferred }
+func (l *Log) syncs() bool { return l.promise == synced && !l.deferred }
 
 // wake sees to it that pending lines are written, unless they have to wait. The
 // caller holds mu.
 func (l *Log) wake() {
 	switch {
 	case len(l.pending) == 0 || l.file == nil || l.closing || l.err != nil:
-	case l.promise == Written:
+	case l.promise == written:
 		for len(l.pending) > 0 && l.writing == 0 && l.err == nil {
 			l.flush(false)
 		}

@@ -61,7 +61,7 @@ func (t *Turn) heard(in turns.Input) error {
 
 // said adds a line about a message of the user, with the item when the model is
 // told it. When it cannot be written nothing of it stays: the turn may go on.
-func (t *Trajectory) said(in turns.Input, item responses.Item) error {
+func (t *trajectory) said(in turns.Input, item responses.Item) error {
 	before, fresh := t.size, len(t.fresh)
 	var raw json.RawMessage
 	var err error

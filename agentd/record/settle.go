@@ -13,8 +13,8 @@ import (
 	"holon/responses/turns"
 )
 
-// Interrupted is the error of a response whose process ended before it did.
-var Interrupted = responses.Error{
+// interrupted is the error of a response whose process ended before it did.
+var interrupted = responses.Error{
 	Type: responses.TypeServerError, Code: responses.CodeInterrupted,
 	Message: "the agent process ended during the turn",
 	Hint:    "what it did until then is kept; continue with previous_response_id",
@@ -31,7 +31,7 @@ func (s *Store) Settle(now func() time.Time) (settled []string, err error) {
 	}
 	var errs []error
 	for _, id := range ids {
-		turnID, err := s.SettleTurn(id, &Interrupted, now)
+		turnID, err := s.SettleTurn(id, &interrupted, now)
 		switch {
 		case errors.Is(err, ErrNotFound): // never acknowledged
 		case err != nil:
@@ -62,7 +62,7 @@ func (s *Store) SettleTurn(id string, cause *responses.Error, now func() time.Ti
 }
 
 // settle completes the files of a turn in the order in which Commit does.
-func (s *Store) settle(t *Trajectory, stored *Stored, cause *responses.Error, now time.Time) error {
+func (s *Store) settle(t *trajectory, stored *Stored, cause *responses.Error, now time.Time) error {
 	h := stored.Header
 	if err := os.MkdirAll(h.TurnDir, 0o700); err != nil {
 		return fmt.Errorf("make the output directory: %w", err)
@@ -89,7 +89,7 @@ func (s *Store) settle(t *Trajectory, stored *Stored, cause *responses.Error, no
 // endStream gives the turn's stream its terminal event, unless it has one, and
 // returns the response that the stream ends with.
 func endStream(h Header, cause *responses.Error) (responses.Response, error) {
-	log, err := ReopenLog(filepath.Join(h.TurnDir, turns.EventsFile))
+	log, err := reopenLog(filepath.Join(h.TurnDir, turns.EventsFile))
 	if err != nil {
 		return responses.Response{}, err
 	}
@@ -173,7 +173,7 @@ func (s *Store) settleRecord(h Header, resp responses.Response, said []turns.Inp
 // endFacts counts rounds and tool calls from runtime.ndjson and closes it with
 // what is known of the end.
 func endFacts(h Header, resp responses.Response) (Totals, error) {
-	log, err := ReopenLog(filepath.Join(h.TurnDir, turns.RuntimeFile))
+	log, err := reopenLog(filepath.Join(h.TurnDir, turns.RuntimeFile))
 	if err != nil {
 		return Totals{}, err
 	}
@@ -235,7 +235,7 @@ func closingFact(h Header, resp responses.Response) turns.RuntimeEvent {
 	switch {
 	case resp.Status == responses.StatusCancelled:
 		return scope.TurnFailed(turns.StatusCancelled, failure)
-	case failure.FailureCategory == Interrupted.Code:
+	case failure.FailureCategory == interrupted.Code:
 		failure.InterruptedBy = "process_end"
 		return scope.TurnFailed(turns.StatusLost, failure)
 	}

@@ -199,7 +199,7 @@ func checkSettled(t *testing.T, s *Store, dir string, content []byte, trajectory
 	}
 	for _, item := range items {
 		call, ok := item.(*responses.ToolCall)
-		if ok && call.Status == responses.ItemIncomplete && call.Output != InterruptedCall {
+		if ok && call.Status == responses.ItemIncomplete && call.Output != interruptedCall {
 			t.Errorf("the cut call shows %q", call.Output)
 		}
 		if ok && call.Status == responses.ItemInProgress {
@@ -267,7 +267,7 @@ func TestACallInFlightIsShownAsInterrupted(t *testing.T) {
 	items, _, err := s.Chain("resp_1")
 	must(t, err)
 	got, ok := items[len(items)-1].(*responses.ToolCall)
-	if !ok || got.Status != responses.ItemIncomplete || got.Output != InterruptedCall ||
+	if !ok || got.Status != responses.ItemIncomplete || got.Output != interruptedCall ||
 		got.Arguments != call.Arguments {
 		t.Errorf("the chain ends with %+v", items[len(items)-1])
 	}

@@ -161,8 +161,8 @@ func (s *Store) deletedPath(id string) string {
 	return filepath.Join(s.dir, "deleted", id+".ndjson")
 }
 
-// Trajectory is the file of a running turn. It belongs to one goroutine.
-type Trajectory struct {
+// trajectory is the file of a running turn. It belongs to one goroutine.
+type trajectory struct {
 	store  *Store
 	header Header
 	file   *os.File
@@ -176,7 +176,7 @@ type Trajectory struct {
 
 // begin creates the trajectory of a turn with its header, history and input. It is on disk only after Sync. Until it is
 // published or discarded, the response that it continues is kept.
-func (s *Store) begin(h Header, history, input []responses.Item) (*Trajectory, error) {
+func (s *Store) begin(h Header, history, input []responses.Item) (*trajectory, error) {
 	if err := responses.CheckID("response_id", h.ResponseID); err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (s *Store) begin(h Header, history, input []responses.Item) (*Trajectory, e
 		s.unpin(h)
 		return nil, fmt.Errorf("create trajectory: %w", err)
 	}
-	t := &Trajectory{store: s, header: h, file: f}
+	t := &trajectory{store: s, header: h, file: f}
 	err = t.encode(line{Header: &h})
 	for _, item := range history {
 		if err == nil {
@@ -251,7 +251,7 @@ func (s *Store) unpin(h Header) {
 // synced here. The names of the file, and of the turn's directory, become durable
 // with it: the file systems of Linux commit the names of a new file together with
 // its content.
-func (t *Trajectory) take() (f frame, ok bool, err error) {
+func (t *trajectory) take() (f frame, ok bool, err error) {
 	n := t.size - t.synced
 	f = frame{kind: frameWrite, path: t.file.Name(), offset: t.synced, data: t.fresh}
 	t.synced, t.fresh = t.size, nil
@@ -264,7 +264,7 @@ func (t *Trajectory) take() (f frame, ok bool, err error) {
 }
 
 // Sync makes what was written durable.
-func (t *Trajectory) Sync() error {
+func (t *trajectory) Sync() error {
 	f, ok, err := t.take()
 	if err != nil || !ok {
 		return err
@@ -277,7 +277,7 @@ func (t *Trajectory) Sync() error {
 
 // Started records durably that a tool call is about to run. If the process dies before Add, the chain shows the call as
 // interrupted: it may have had effects and must not be run again.
-func (t *Trajectory) Started(call *responses.ToolCall) error {
+func (t *trajectory) Started(call *responses.ToolCall) error {
 	err := t.encodeItem(call, func(raw json.RawMessage) line { return line{Started: raw} })
 	if err == nil {
 		err = t.write()
@@ -293,7 +293,7 @@ func (t *Trajectory) Started(call *responses.ToolCall) error {
 
 // Add records an item that the turn produced. It becomes durable with the
 // next Started or Commit.
-func (t *Trajectory) Add(item responses.Item) error {
+func (t *trajectory) Add(item responses.Item) error {
 	err := t.keep(item, func(raw json.RawMessage) line { return line{Item: raw} })
 	if err == nil {
 		err = t.write()
@@ -306,7 +306,7 @@ func (t *Trajectory) Add(item responses.Item) error {
 
 // Finish appends the final response. Once it is durable, a crash leaves a
 // trajectory that recovery can complete without guessing; Publish commits it.
-func (t *Trajectory) Finish(resp responses.Response) error {
+func (t *trajectory) Finish(resp responses.Response) error {
 	err := t.encode(line{Response: &resp})
 	if err == nil {
 		err = t.write()
@@ -319,7 +319,7 @@ func (t *Trajectory) Finish(resp responses.Response) error {
 
 // Publish moves a finished trajectory to where chains find it, or removes it
 // when the response is not to be stored.
-func (t *Trajectory) Publish(store bool) error {
+func (t *trajectory) Publish(store bool) error {
 	if !store {
 		return t.Discard()
 	}
@@ -333,7 +333,7 @@ func (t *Trajectory) Publish(store bool) error {
 
 // published makes a committed response known to chains, retention and
 // references.
-func (s *Store) published(t *Trajectory) {
+func (s *Store) published(t *trajectory) {
 	h := t.header
 	s.cache.extend(h.PreviousResponseID,
 		link{id: h.ResponseID, session: h.SessionID, items: t.items, bytes: t.size + itemOverhead*int64(len(t.items))})
@@ -348,10 +348,10 @@ func (s *Store) published(t *Trajectory) {
 }
 
 // Close releases the file of a trajectory that stays open on disk.
-func (t *Trajectory) Close() error { return t.file.Close() }
+func (t *trajectory) Close() error { return t.file.Close() }
 
 // Discard removes the trajectory.
-func (t *Trajectory) Discard() error {
+func (t *trajectory) Discard() error {
 	t.store.unpin(t.header)
 	path := t.store.openPath(t.header.ResponseID)
 	if t.store.journal.covers(path) {
@@ -361,7 +361,7 @@ func (t *Trajectory) Discard() error {
 }
 
 // keep encodes an item that belongs to the conversation.
-func (t *Trajectory) keep(item responses.Item, wrap func(json.RawMessage) line) error {
+func (t *trajectory) keep(item responses.Item, wrap func(json.RawMessage) line) error {
 	if err := t.encodeItem(item, wrap); err != nil {
 		return err
 	}
@@ -369,7 +369,7 @@ func (t *Trajectory) keep(item responses.Item, wrap func(json.RawMessage) line) 
 	return nil
 }
 
-func (t *Trajectory) encode(l line) error {
+func (t *trajectory) encode(l line) error {
 	enc := json.NewEncoder(&t.buf)
 	enc.SetEscapeHTML(false)
 	start := t.buf.Len()
@@ -382,7 +382,7 @@ func (t *Trajectory) encode(l line) error {
 	return nil
 }
 
-func (t *Trajectory) encodeItem(item responses.Item, wrap func(json.RawMessage) line) error {
+func (t *trajectory) encodeItem(item responses.Item, wrap func(json.RawMessage) line) error {
 	raw, err := json.Marshal(item)
 	if err != nil {
 		return err
@@ -391,7 +391,7 @@ func (t *Trajectory) encodeItem(item responses.Item, wrap func(json.RawMessage) 
 }
 
 // write hands the encoded lines to the kernel in one call.
-func (t *Trajectory) write() error {
+func (t *trajectory) write() error {
 	n, err := t.file.Write(t.buf.Bytes())
 	t.size += int64(n)
 	if t.size-t.synced <= maxShared {

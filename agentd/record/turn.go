@@ -45,7 +45,7 @@ type Turn struct {
 	Runtime *Log
 
 	store      *Store
-	trajectory *Trajectory
+	trajectory *trajectory
 	now        func() time.Time
 	opening    *unsynced
 	made       bool     // Begin made Dir
@@ -85,8 +85,8 @@ func (t *Turn) create(h Header, history, input []responses.Item) (err error) {
 	if t.trajectory, err = t.store.begin(h, history, input); err != nil {
 		return err
 	}
-	t.Events = t.planLog(turns.EventsFile, Synced)
-	t.Runtime = t.planLog(turns.RuntimeFile, Written)
+	t.Events = t.planLog(turns.EventsFile, synced)
+	t.Runtime = t.planLog(turns.RuntimeFile, written)
 	if err := t.createLog(t.Events); err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (t *Turn) writeRecord() error {
 	return nil
 }
 
-func (t *Turn) planLog(name string, promise Durability) *Log {
+func (t *Turn) planLog(name string, promise durability) *Log {
 	return planLog(filepath.Join(t.Dir, name), promise, t.store.journal)
 }
 
@@ -195,7 +195,7 @@ func (t *Turn) Discard() error {
 	}
 	for _, l := range []*Log{t.Events, t.Runtime} {
 		if l != nil {
-			l.Abort(ErrLogClosed)
+			l.Abort(errLogClosed)
 			errs = append(errs, l.release())
 		}
 	}

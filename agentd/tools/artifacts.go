@@ -37,9 +37,9 @@ type Artifacts struct {
 // ErrNoRoom says that the files of the turn may take no more of the disk.
 var ErrNoRoom = errors.New("the turn's files may take no more of the disk")
 
-// NewArtifacts returns the place for call callID below logDir, the turn's tools/ directory. callID may be anything.
+// newArtifacts returns the place for call callID below logDir, the turn's tools/ directory. callID may be anything.
 // Written bytes are taken from disk, unless that is nil.
-func NewArtifacts(logDir, callID string, disk Disk) *Artifacts {
+func newArtifacts(logDir, callID string, disk Disk) *Artifacts {
 	return &Artifacts{logDir: logDir, callID: callID, disk: disk}
 }
 

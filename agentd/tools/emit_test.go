@@ -186,7 +186,7 @@ func TestCompactKeepsWhatMatters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Result{ToolName: "ExecCommand", Status: StatusSuccess, SummaryText: "command exited with status 1",
+	c := Result{ToolName: "ExecCommand", Status: statusSuccess, SummaryText: "command exited with status 1",
 		Result: result}.Compact(2 << 10)
 	var got struct {
 		ExitStatus int `json:"exit_status"`
@@ -202,7 +202,7 @@ func TestCompactKeepsWhatMatters(t *testing.T) {
 		len(got.Artifacts) != 1 {
 		t.Errorf("compact %s %s", c.SummaryText, c.Result)
 	}
-	e := Result{ToolName: "T", Status: StatusError, Error: &Error{
+	e := Result{ToolName: "T", Status: statusError, Error: &Error{
 		Kind: "kind", Message: "m", RecoveryHint: "h", Retryable: true,
 		Details: map[string]any{"blob": long, "field": "cmd"}}}.Compact(1 << 10)
 	if !e.fits(1<<10) || e.Error.Kind != "kind" || e.Error.Message != "m" || e.Error.RecoveryHint != "h" ||

@@ -116,7 +116,7 @@ func (r *Registry) Definitions() []Definition {
 // returns one.
 func (r *Registry) Run(ctx context.Context, env Env, call Call) Outcome {
 	began := time.Now()
-	env.Artifacts = NewArtifacts(env.LogDir, call.ID, env.Disk)
+	env.Artifacts = newArtifacts(env.LogDir, call.ID, env.Disk)
 	env.Artifacts.secrets = env.Secrets
 	name := call.Name
 	e, known := r.tools[call.Name]
@@ -199,7 +199,7 @@ func project(name string, out Output, env Env) (canonical Result, fault error) {
 	if err != nil {
 		return broken, fmt.Errorf("encode result of %s: %w", name, err)
 	}
-	return Result{ToolName: name, Status: StatusSuccess, SummaryText: Clip(out.Summary, maxSummaryBytes), Result: data},
+	return Result{ToolName: name, Status: statusSuccess, SummaryText: Clip(out.Summary, maxSummaryBytes), Result: data},
 		nil
 }
 
@@ -218,7 +218,7 @@ func failed(name string, out Output) Result {
 	if summary == "" {
 		summary = e.Message
 	}
-	return Result{ToolName: name, Status: StatusError, SummaryText: Clip(summary, maxSummaryBytes), Error: &e}
+	return Result{ToolName: name, Status: statusError, SummaryText: Clip(summary, maxSummaryBytes), Error: &e}
 }
 
 // render gives the text for the model: the shared receipt for errors, the

@@ -119,8 +119,8 @@ type Status string
 
 // The statuses of the envelope.
 const (
-	StatusSuccess Status = "success"
-	StatusError   Status = "error"
+	statusSuccess Status = "success"
+	statusError   Status = "error"
 )
 
 // Output is the complete, typed output of a tool, before anything is cut.

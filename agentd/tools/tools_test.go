@@ -175,7 +175,7 @@ func TestBadArguments(t *testing.T) {
 	}
 	o := r.Run(t.Context(), Env{}, Call{Name: "Echo",
 		Arguments: json.RawMessage(`{"text":"x","times":null,"tags":null}`)})
-	if o.Canonical.Status != StatusSuccess {
+	if o.Canonical.Status != statusSuccess {
 		t.Errorf("nulls for optional arguments: %+v", o.Canonical.Error)
 	}
 }
@@ -240,7 +240,7 @@ func TestArtifacts(t *testing.T) {
 	if paths[0] != "tools/call_1/full.txt" || paths[1] != "tools/call_1-2/full.txt" {
 		t.Errorf("paths %q", paths[:2])
 	}
-	a := NewArtifacts(logs, "c", nil)
+	a := newArtifacts(logs, "c", nil)
 	for _, name := range []string{"../x", "a/b", "", ".", "..", "-x"} {
 		if path, err := a.Reserve(name); err == nil {
 			t.Errorf("reserved %q as %q", name, path)
@@ -283,7 +283,7 @@ func FuzzRun(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, args string) {
 		o := r.Run(t.Context(), Env{}, Call{ID: name, Name: name, Arguments: json.RawMessage(args)})
 		c := o.Canonical
-		if (c.Status == StatusSuccess) != (c.Error == nil) || (c.Error == nil) == (c.Result == nil) {
+		if (c.Status == statusSuccess) != (c.Error == nil) || (c.Error == nil) == (c.Result == nil) {
 			t.Fatalf("envelope %+v", c)
 		}
 		if data, err := encode(c); err != nil || !json.Valid(data) {
@@ -318,7 +318,7 @@ func TestArtifactsDrawOnTheDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	disk := &purse{left: 10}
-	a := NewArtifacts(logs, "c", disk)
+	a := newArtifacts(logs, "c", disk)
 	if at, err := a.Write("six", []byte("123456")); err != nil || at == nil || *at != 0 || disk.left != 4 {
 		t.Fatalf("%v, %v, %d left", at, err, disk.left)
 	}

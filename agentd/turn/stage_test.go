@@ -123,7 +123,7 @@ func (b *box) Run(_ context.Context, _ tools.Env, call tools.Call) tools.Outcome
 	if b.say != nil {
 		return b.say(call.ID)
 	}
-	return tools.Outcome{Canonical: tools.Result{ToolName: call.Name, Status: tools.StatusSuccess,
+	return tools.Outcome{Canonical: tools.Result{ToolName: call.Name, Status: "success",
 		Result: json.RawMessage(`{}`)}, Rendered: "out of " + call.ID}
 }
 

@@ -37,7 +37,7 @@ func (s *stage) big(size int) {
 		// strings have a form
 		result, _ := json.Marshal(map[string]any{"stdout_preview": out,
 			"artifacts": []tools.Artifact{{Path: "tools/" + id + "/stdout.log"}}})
-		return tools.Outcome{Canonical: tools.Result{ToolName: "Run", Status: tools.StatusSuccess,
+		return tools.Outcome{Canonical: tools.Result{ToolName: "Run", Status: "success",
 			SummaryText: "ran " + id, Result: result}, Rendered: out}
 	}
 }

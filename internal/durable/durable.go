@@ -34,7 +34,7 @@ const TempPrefix = ".tmp-"
 // error from the last step, the sync of the directory, after which the new
 // content is in place but may not survive a power cut.
 func WriteFile(path string, data []byte, perm fs.FileMode) error {
-	staged, err := Stage(path, data, perm)
+	staged, err := stage(path, data, perm)
 	if err != nil {
 		return err
 	}
@@ -45,21 +45,21 @@ func WriteFile(path string, data []byte, perm fs.FileMode) error {
 	return staged.Replace()
 }
 
-// Staged is a replacement that lies beside its target. It is for callers who
+// staged is a replacement that lies beside its target. It is for callers who
 // have more to sync than this one file and want to do it side by side: WriteFile
 // is Stage, Sync and Replace.
-type Staged struct {
+type staged struct {
 	path string
 	file *os.File // nil when replaced or discarded
 }
 
-// Stage writes data into a new file beside path.
-func Stage(path string, data []byte, perm fs.FileMode) (*Staged, error) {
+// stage writes data into a new file beside path.
+func stage(path string, data []byte, perm fs.FileMode) (*staged, error) {
 	file, err := createTemp(filepath.Dir(path))
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", path, err)
 	}
-	s := &Staged{path: path, file: file}
+	s := &staged{path: path, file: file}
 	_, err = file.Write(data)
 	if err == nil {
 		err = file.Chmod(perm.Perm())
@@ -72,7 +72,7 @@ func Stage(path string, data []byte, perm fs.FileMode) (*Staged, error) {
 }
 
 // Sync makes the content durable.
-func (s *Staged) Sync() error {
+func (s *staged) Sync() error {
 	if err := s.file.Sync(); err != nil {
 		return fmt.Errorf("write %s: %w", s.path, err)
 	}
@@ -81,7 +81,7 @@ func (s *Staged) Sync() error {
 
 // Replace puts the new file in the target's place and syncs the directory. Call
 // it after Sync.
-func (s *Staged) Replace() error {
+func (s *staged) Replace() error {
 	file := s.file
 	err := file.Close()
 	if err == nil {
@@ -95,7 +95,7 @@ func (s *Staged) Replace() error {
 }
 
 // Discard removes what was staged. After Replace it does nothing.
-func (s *Staged) Discard() {
+func (s *staged) Discard() {
 	if s.file == nil {
 		return
 	}

@@ -43,8 +43,8 @@ const (
 // larger than Stream.MaxMessage.
 const CodeTooLarge = -32098
 
-// ErrClosed is the reason of a stream that was closed on this side.
-var ErrClosed = errors.New("the connection was closed")
+// errClosed is the reason of a stream that was closed on this side.
+var errClosed = errors.New("the connection was closed")
 
 // Writer takes whole messages. It must not block without end: what it cannot
 // write in reasonable time is an error.
@@ -157,7 +157,7 @@ func (c *conn) admit(req *jsonrpc.Request) (bool, error) {
 	select {
 	case c.answering <- struct{}{}:
 	case <-c.closed:
-		return false, ErrClosed
+		return false, errClosed
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,7 +179,7 @@ func (c *conn) Write(ctx context.Context, msg jsonrpc.Message) error {
 	defer c.writing.Unlock()
 	select {
 	case <-c.closed:
-		return ErrClosed
+		return errClosed
 	default:
 	}
 	if err := c.stream.Writer.Write(ctx, append(data, '\n')); err != nil {

@@ -9,7 +9,7 @@
 // Matcher lists and wherever a stream is cut; nothing is guessed from what a text
 // looks like. A Set without values costs a comparison and allocates nothing.
 //
-// What it does not promise: a value of fewer than MinLength bytes is not looked
+// What it does not promise: a value of fewer than minLength bytes is not looked
 // for, since it may be part of any word; neither is one that was split, reversed,
 // compressed or encrypted, or encoded with line breaks other than those of base64
 // and xxd. Whoever runs commands can always encode a value they were given in a
@@ -28,8 +28,8 @@ import (
 
 // Bounds of the values that are looked for, in bytes.
 const (
-	MinLength = 8
-	MaxLength = 64 << 10
+	minLength = 8
+	maxLength = 64 << 10
 )
 
 // Set is the values that a process knows to be secret. The zero value has none;
@@ -47,7 +47,7 @@ type Set struct {
 // or too long is left out, and Add then returns false.
 func (s *Set) Add(name, value string) bool {
 	value = strings.TrimSpace(value)
-	if s == nil || len(value) < MinLength || len(value) > MaxLength {
+	if s == nil || len(value) < minLength || len(value) > maxLength {
 		return false
 	}
 	s.mu.Lock()
@@ -59,7 +59,7 @@ func (s *Set) Add(name, value string) bool {
 		s.names = make(map[string]string)
 	}
 	s.values, s.names[value] = append(s.values, value), name
-	s.matcher.Store(NewMatcher(s.values, MinLength))
+	s.matcher.Store(NewMatcher(s.values, minLength))
 	return true
 }
 
@@ -82,7 +82,7 @@ func (s *Set) Forget(value string) {
 		s.matcher.Store(nil)
 		return
 	}
-	s.matcher.Store(NewMatcher(s.values, MinLength))
+	s.matcher.Store(NewMatcher(s.values, minLength))
 }
 
 // isPath reports whether a value names a file or directory that exists, as that of
@@ -100,17 +100,17 @@ func isPath(value string) bool {
 // look secret or are among marked.
 func (s *Set) AddEnviron(environ, marked []string) {
 	for _, kv := range environ {
-		if name, value, ok := strings.Cut(kv, "="); ok && (Secret(name) || slices.Contains(marked, name)) &&
+		if name, value, ok := strings.Cut(kv, "="); ok && (secret(name) || slices.Contains(marked, name)) &&
 			!isPath(value) {
 			s.Add(name, value)
 		}
 	}
 }
 
-// Secret reports whether the value of a variable of that name is taken for a
+// secret reports whether the value of a variable of that name is taken for a
 // secret: NAME, or what it ends with after a _, is KEY, TOKEN, SECRET, PASSWORD,
 // PASSWD or CREDENTIALS, or it holds PASSWORD anywhere. Case does not count.
-func Secret(name string) bool {
+func secret(name string) bool {
 	name = strings.ToUpper(name)
 	last := name[strings.LastIndex(name, "_")+1:]
 	switch last {
@@ -182,7 +182,7 @@ func (s *Set) namesIn(m *Matcher, data []byte) (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, value := range s.values {
-		if start, _ := NewMatcher([]string{value}, MinLength).search.find(data); start >= 0 {
+		if start, _ := NewMatcher([]string{value}, minLength).search.find(data); start >= 0 {
 			names = append(names, s.names[value])
 		}
 	}

@@ -165,7 +165,7 @@ func TestSecretNames(t *testing.T) {
 		"PATH": false, "KEYBOARD": false, "TOKENIZERS_PARALLELISM": false, "HOME": false, "HOLON_TOKEN_FILE": false,
 		"MONKEY": false, "SECRETARY": false, "": false,
 	} {
-		if Secret(name) != want {
+		if secret(name) != want {
 			t.Errorf("%s: %v", name, !want)
 		}
 	}

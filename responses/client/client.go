@@ -31,8 +31,8 @@ import (
 
 // Bounds of what is sent and of what is read.
 const (
-	MaxRequest  = responses.MaxRequest  // a request body
-	MaxResponse = responses.MaxResponse // a JSON answer, and an event with its framing
+	maxRequest  = responses.MaxRequest  // a request body
+	maxResponse = responses.MaxResponse // a JSON answer, and an event with its framing
 	maxError    = 256 << 10             // the body of an error answer
 	maxSmall    = 1 << 20               // an answer of fixed form
 	maxFact     = 256 << 10             // a runtime event
@@ -142,7 +142,7 @@ func (c *Client) Turn(ctx context.Context, turnID string) (*turns.Record, error)
 	if err := responses.CheckID("turn_id", turnID); err != nil {
 		return nil, err
 	}
-	body, err := c.json(ctx, http.MethodGet, "/turns/"+turnID, nil, MaxResponse)
+	body, err := c.json(ctx, http.MethodGet, "/turns/"+turnID, nil, maxResponse)
 	if err != nil {
 		return nil, err
 	}
@@ -268,10 +268,10 @@ func encodeRequest(req responses.Request) ([]byte, error) {
 	if err != nil {
 		return nil, responses.Invalid("", responses.CodeInvalidJSON, "the request cannot be encoded: "+err.Error())
 	}
-	if len(data) > MaxRequest {
+	if len(data) > maxRequest {
 		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeRequestTooLarge,
 			Message: fmt.Sprintf("the request has %d bytes", len(data)),
-			Hint:    fmt.Sprintf("the limit is %d MiB; pass large files in the turn's input directory", MaxRequest>>20)}
+			Hint:    fmt.Sprintf("the limit is %d MiB; pass large files in the turn's input directory", maxRequest>>20)}
 	}
 	return data, nil
 }

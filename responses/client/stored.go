@@ -47,7 +47,7 @@ func (c *Client) responseOf(ctx context.Context, method, id, below string, body 
 
 // response makes a call whose answer is a response.
 func (c *Client) response(ctx context.Context, method, path string, body []byte) (*responses.Response, error) {
-	answer, err := c.json(ctx, method, path, body, MaxResponse)
+	answer, err := c.json(ctx, method, path, body, maxResponse)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (c *Client) InputItems(ctx context.Context, id string, page ItemPage) (*Ite
 		return nil, err
 	}
 	path := "/responses/" + id + "/input_items"
-	answer, err := c.json(ctx, http.MethodGet, path+page.query(), nil, MaxRequest+maxSmall)
+	answer, err := c.json(ctx, http.MethodGet, path+page.query(), nil, maxRequest+maxSmall)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ type Model struct {
 
 // Models lists the models that the server announces, its default first.
 func (c *Client) Models(ctx context.Context) ([]Model, error) {
-	answer, err := c.json(ctx, http.MethodGet, "/models", nil, MaxResponse)
+	answer, err := c.json(ctx, http.MethodGet, "/models", nil, maxResponse)
 	if err != nil {
 		return nil, err
 	}

@@ -85,7 +85,7 @@ func (c *Client) raw(ctx context.Context, method, path string, body []byte) iter
 			return
 		}
 		ended := false
-		for event, err := range stream.NewDecoder(resp.Body, framing).Limit(MaxResponse).Events() {
+		for event, err := range stream.NewDecoder(resp.Body, framing).Limit(maxResponse).Events() {
 			if err != nil {
 				yield(nil, c.streamError(ctx, what, err))
 				return

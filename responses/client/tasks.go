@@ -10,7 +10,7 @@ import (
 
 // Tasks lists the newest tasks of all sessions, the newest first.
 func (c *Client) Tasks(ctx context.Context) (*tasks.List, error) {
-	answer, err := c.json(ctx, http.MethodGet, "/tasks", nil, MaxResponse)
+	answer, err := c.json(ctx, http.MethodGet, "/tasks", nil, maxResponse)
 	if err != nil {
 		return nil, err
 	}

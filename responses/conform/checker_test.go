@@ -370,7 +370,7 @@ func TestCheckStream(t *testing.T) {
 	}{
 		{"sse", stream.SSE, sse, ""},
 		{"ndjson", stream.NDJSON, ndjson, ""},
-		{"sse with heartbeats", stream.SSE, stream.Ping + sse[:first] + stream.Ping + sse[first:], ""},
+		{"sse with heartbeats", stream.SSE, ": ping\n" + sse[:first] + ": ping\n" + sse[first:], ""},
 		{"heartbeat with a blank line", stream.SSE, ": ping\n\n" + sse, conform.RuleFraming},
 		{"CRLF", stream.SSE, strings.ReplaceAll(sse, "\n", "\r\n"), conform.RuleFraming},
 		{"ids", stream.SSE, "id: 0\n" + sse, conform.RuleFraming},
@@ -382,7 +382,7 @@ func TestCheckStream(t *testing.T) {
 		{"[DONE] missing", stream.SSE, strings.TrimSuffix(sse, "data: [DONE]\n\n"), conform.RuleFraming},
 		{"[DONE] cut", stream.SSE, strings.TrimSuffix(sse, "\n"), conform.RuleFraming},
 		{"[DONE] without line end", stream.SSE, strings.TrimSuffix(sse, "\n\n"), conform.RuleFraming},
-		{"after [DONE]", stream.SSE, sse + stream.Ping, conform.RuleFraming},
+		{"after [DONE]", stream.SSE, sse + ": ping\n", conform.RuleFraming},
 		{"[DONE] too early", stream.SSE, sse[:first] + "data: [DONE]\n\n", conform.RuleTerminal},
 		{"empty sse", stream.SSE, "", conform.RuleTerminal},
 		{"empty ndjson", stream.NDJSON, "", conform.RuleTerminal},

@@ -27,9 +27,9 @@ const (
 	TypeNDJSON = "application/x-ndjson"
 )
 
-// Ping is the heartbeat of an SSE stream: a comment and a single line end. A
+// ping is the heartbeat of an SSE stream: a comment and a single line end. A
 // blank line after it would make some clients dispatch an empty event.
-const Ping = ": ping\n"
+const ping = ": ping\n"
 
 // ContentType returns the media type of f.
 func (f Framing) ContentType() string {
@@ -108,7 +108,7 @@ func (f Framing) AppendEnd(dst []byte) []byte {
 // has no way to say nothing.
 func (f Framing) AppendPing(dst []byte) []byte {
 	if f == SSE {
-		return append(dst, Ping...)
+		return append(dst, ping...)
 	}
 	return dst
 }

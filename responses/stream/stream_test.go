@@ -55,7 +55,7 @@ func TestAppendSSEGolden(t *testing.T) {
 	if want := created + "\n" + completed + "\n"; nd != want {
 		t.Errorf("NDJSON is %q, want %q", nd, want)
 	}
-	if got := string(stream.SSE.AppendPing(nil)) + string(stream.NDJSON.AppendPing(nil)); got != stream.Ping {
+	if got := string(stream.SSE.AppendPing(nil)) + string(stream.NDJSON.AppendPing(nil)); got != ": ping\n" {
 		t.Errorf("pings are %q", got)
 	}
 }
@@ -109,8 +109,8 @@ func TestEvents(t *testing.T) {
 		{"sse with CR", stream.SSE, strings.ReplaceAll(sseOf(all...), "\n", "\r"), all, nil},
 		{"sse with a byte order mark", stream.SSE, "\ufeff" + sseOf(all...), all, nil},
 		{"sse with heartbeats", stream.SSE,
-			stream.Ping + sseOf(created)[:len(sseOf(created))-len("data: [DONE]\n\n")] + ": x\n\n" +
-				stream.Ping + sseOf(completed), []string{created, completed}, nil},
+			": ping\n" + sseOf(created)[:len(sseOf(created))-len("data: [DONE]\n\n")] + ": x\n\n" +
+				": ping\n" + sseOf(completed), []string{created, completed}, nil},
 		{"sse without space, event and [DONE]", stream.SSE, "data:" + completed + "\n\n", []string{completed}, nil},
 		{"sse with ids and unknown fields", stream.SSE, "id: 7\nfoo: bar\nretry: 5\ndata: " + completed + "\n\n",
 			[]string{completed}, nil},

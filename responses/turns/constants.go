@@ -26,8 +26,8 @@ var Constants = redact.Constants{
 		string(responses.TypeModelError), string(responses.TypeServerError), TurnSubmitted, TurnStarted,
 		TurnCompleted, TurnFailed, ModelRequested, ModelCompleted, ModelFailed, ToolStarted, ToolResult, ToolFailed,
 		RuntimeWarning, RuntimeError, ContextResolved, ContextCompacted, CompactionFailed, TaskCreated, TaskStarted,
-		TaskCompleted, TaskFailed, TaskTimedOut, TaskCancelled, TaskLost, InputAccepted, InputInserted,
-		EgressDecided, EgressClosed, EgressMore, SkillActivated,
+		TaskCompleted, TaskFailed, TaskTimedOut, TaskCancelled, TaskLost, inputAccepted, inputInserted,
+		egressDecided, egressClosed, egressMore, skillActivated,
 		"function", "allowed_tools", "json_object", "json_schema", // echoed from a request
 	},
 	"tool_choice": {"required"},
@@ -74,7 +74,7 @@ var Constants = redact.Constants{
 	"cache_broken": {
 		CacheFirst, CacheModel, CacheFrame, CacheCompacted, CacheHistory, CacheShort, CacheMissed,
 	},
-	"schema":         {RecordSchema},
-	"schema_version": {EventSchema},
+	"schema":         {recordSchema},
+	"schema_version": {eventSchema},
 	"truncation":     {"disabled"},
 }

@@ -9,8 +9,8 @@ import (
 	"holon/responses"
 )
 
-// EventSchema is the value of "schema_version" in every RuntimeEvent.
-const EventSchema = "holon-profile-1"
+// eventSchema is the value of "schema_version" in every RuntimeEvent.
+const eventSchema = "holon-profile-1"
 
 // Event classes used now (Agent Runtime, "Event classes").
 const (
@@ -104,9 +104,9 @@ func DecodeRuntimeEvent(line []byte) (RuntimeEvent, error) {
 	if e.Type == "" || len(e.Type) > 128 {
 		return RuntimeEvent{}, invalid("type", "a runtime event needs a type of at most 128 characters")
 	}
-	if e.SchemaVersion != EventSchema {
+	if e.SchemaVersion != eventSchema {
 		return RuntimeEvent{}, invalid("schema_version",
-			fmt.Sprintf("schema_version must be %s, not %.64q", EventSchema, e.SchemaVersion))
+			fmt.Sprintf("schema_version must be %s, not %.64q", eventSchema, e.SchemaVersion))
 	}
 	if e.Sequence < 1 {
 		return RuntimeEvent{}, invalid("sequence", fmt.Sprintf("sequence must be at least 1, not %d", e.Sequence))

@@ -87,8 +87,8 @@ func (i Input) check(key string) error {
 // Classes of facts about such messages. They carry our prefix, since the profile
 // has none for them.
 const (
-	InputAccepted = "holon.input.accepted"
-	InputInserted = "holon.input.inserted"
+	inputAccepted = "holon.input.accepted"
+	inputInserted = "holon.input.inserted"
 )
 
 // Heard is the payload of holon.input.accepted and holon.input.inserted.
@@ -99,14 +99,14 @@ type Heard struct {
 	ItemID  string `json:"item_id,omitempty"` // of the message in the conversation
 }
 
-// InputAccepted says that a message for the running turn is recorded.
+// inputAccepted says that a message for the running turn is recorded.
 func (s Scope) InputAccepted(p Heard) RuntimeEvent {
-	return s.event(InputAccepted, StatusAccepted, p.clipped())
+	return s.event(inputAccepted, StatusAccepted, p.clipped())
 }
 
-// InputInserted says that the model is told a message from now on.
+// inputInserted says that the model is told a message from now on.
 func (s Scope) InputInserted(p Heard) RuntimeEvent {
-	return s.event(InputInserted, StatusCompleted, p.clipped())
+	return s.event(inputInserted, StatusCompleted, p.clipped())
 }
 
 func (p Heard) clipped() Heard {

@@ -14,9 +14,9 @@ import (
 // can't record any further.
 const Unrecorded = "the turn cannot be recorded"
 
-// RecordSchema is the value of "schema" in every turn.json of this version. A
+// recordSchema is the value of "schema" in every turn.json of this version. A
 // change that an older reader would misread gets another number.
-const RecordSchema = "holon.turn/1"
+const recordSchema = "holon.turn/1"
 
 // Names of the files in a turn's output directory.
 const (
@@ -96,7 +96,7 @@ type Artifact struct {
 func NewRecord(sessionID, turnID string, resp *responses.Response, digest, instance, version string,
 	now time.Time) Record {
 	r := Record{
-		Schema:             RecordSchema,
+		Schema:             recordSchema,
 		SessionID:          sessionID,
 		TurnID:             turnID,
 		ResponseID:         resp.ID,
@@ -177,9 +177,9 @@ func DecodeRecord(data []byte) (*Record, error) {
 }
 
 func (r *Record) check() error {
-	if r.Schema != RecordSchema {
+	if r.Schema != recordSchema {
 		return invalid("schema", fmt.Sprintf("schema must be %s, not %.64q; use the holon that fits this agentd",
-			RecordSchema, r.Schema))
+			recordSchema, r.Schema))
 	}
 	for _, id := range []struct{ key, value string }{{"session_id", r.SessionID}, {"turn_id", r.TurnID},
 		{"response_id", r.ResponseID}} {

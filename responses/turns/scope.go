@@ -180,7 +180,7 @@ func (s Scope) event(class, status string, payload any) RuntimeEvent {
 		Type:          class,
 		EventID:       responses.NewID(responses.PrefixEvent),
 		Timestamp:     At(now()),
-		SchemaVersion: EventSchema,
+		SchemaVersion: eventSchema,
 		RuntimeID:     s.RuntimeID,
 		SessionID:     s.SessionID,
 		ThreadID:      s.ThreadID,

@@ -3,9 +3,9 @@ package turns
 // Classes of what a host lets out of a container, and what not. The host that
 // judges writes them; the container's side never does.
 const (
-	EgressDecided = "holon.egress.decision"
-	EgressClosed  = "holon.egress.ended"
-	EgressMore    = "holon.egress.omitted"
+	egressDecided = "holon.egress.decision"
+	egressClosed  = "holon.egress.ended"
+	egressMore    = "holon.egress.omitted"
 )
 
 // Values of EgressDecision.Verdict.
@@ -33,7 +33,7 @@ func (s Scope) EgressDecision(p EgressDecision) RuntimeEvent {
 	p.EgressID, p.Verdict, p.Reason, p.Scheme = clip(p.EgressID, maxName), clip(p.Verdict, maxName),
 		clip(p.Reason, maxName), clip(p.Scheme, maxName)
 	p.Host, p.Address, p.Detail = clip(p.Host, maxName), clip(p.Address, maxName), clip(p.Detail, maxMessage)
-	return s.event(EgressDecided, "", p)
+	return s.event(egressDecided, "", p)
 }
 
 // EgressEnd is the payload of holon.egress.ended, which follows a decision that
@@ -53,7 +53,7 @@ type EgressEnd struct {
 func (s Scope) EgressEnded(p EgressEnd) RuntimeEvent {
 	p.EgressID, p.Host, p.Address, p.Error = clip(p.EgressID, maxName), clip(p.Host, maxName), clip(p.Address, maxName),
 		clip(p.Error, maxMessage)
-	return s.event(EgressClosed, "", p)
+	return s.event(egressClosed, "", p)
 }
 
 // EgressOmission is the payload of holon.egress.omitted: decisions that were made
@@ -64,4 +64,4 @@ type EgressOmission struct {
 }
 
 // EgressOmitted says how many decisions have no event.
-func (s Scope) EgressOmitted(p EgressOmission) RuntimeEvent { return s.event(EgressMore, "", p) }
+func (s Scope) EgressOmitted(p EgressOmission) RuntimeEvent { return s.event(egressMore, "", p) }

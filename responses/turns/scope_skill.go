@@ -1,9 +1,9 @@
 package turns
 
-// SkillActivated is the class of the fact that a turn began to use a skill. The
+// skillActivated is the class of the fact that a turn began to use a skill. The
 // runtime specification calls it skill_activated; classes of our own carry our
 // prefix.
-const SkillActivated = "holon.skill.activated"
+const skillActivated = "holon.skill.activated"
 
 // Skill is the payload of holon.skill.activated.
 type Skill struct {
@@ -21,14 +21,14 @@ type Skill struct {
 // maxPath bounds a path within a payload.
 const maxPath = 1 << 10
 
-// SkillActivated says that the tool call with the given id used a skill.
+// skillActivated says that the tool call with the given id used a skill.
 func (s Scope) SkillActivated(toolCallID string, p Skill) RuntimeEvent {
 	p.SkillID, p.Name, p.Scope = clip(p.SkillID, maxName), clip(p.Name, maxName), clip(p.Scope, maxName)
 	p.LoadReason, p.Path, p.EntrypointPath = clip(p.LoadReason, maxName), clip(p.Path, maxPath),
 		clip(p.EntrypointPath, maxPath)
 	p.ActivationSource, p.ActivationState, p.Digest = clip(p.ActivationSource, maxName),
 		clip(p.ActivationState, maxName), clip(p.Digest, maxName)
-	e := s.event(SkillActivated, "", p)
+	e := s.event(skillActivated, "", p)
 	e.ToolCallID, e.StepID = toolCallID, toolCallID
 	return e
 }

@@ -40,9 +40,9 @@ type Auth string
 // The modes of authentication. Auto and required differ in where the token may
 // come from: auto makes one and keeps it in a file when none is given.
 const (
-	AuthAuto     Auth = "auto"
-	AuthRequired Auth = "required"
-	AuthDisabled Auth = "disabled" // on loopback only, and not at the end of a tunnel
+	authAuto     Auth = "auto"
+	authRequired Auth = "required"
+	authDisabled Auth = "disabled" // on loopback only, and not at the end of a tunnel
 )
 
 // DefaultPort is the TCP port unless one is given.
@@ -67,7 +67,7 @@ func (a Access) Check() (Access, error) {
 		a.Mode = ModeLocal
 	}
 	if a.Auth == "" {
-		a.Auth = AuthAuto
+		a.Auth = authAuto
 	}
 	for _, check := range []func() error{a.checkMode, a.checkAddress, a.checkAuth, a.checkAdvertise} {
 		if err := check(); err != nil {
@@ -81,7 +81,7 @@ func (a Access) Check() (Access, error) {
 func (a Access) Enabled() bool { return a.Mode != "" || a.Listen != "" }
 
 // NeedsToken reports whether a token must be there before Listen. a was checked.
-func (a Access) NeedsToken() bool { return a.Enabled() && a.Auth != AuthDisabled }
+func (a Access) NeedsToken() bool { return a.Enabled() && a.Auth != authDisabled }
 
 func badAccess(flag, message, hint string) error {
 	return &state.Error{Code: CodeInvalidAccess, Param: flag, Message: message, Hint: hint}
@@ -136,13 +136,13 @@ func (a Access) checkAddress() error {
 
 func (a Access) checkAuth() error {
 	switch a.Auth {
-	case AuthAuto:
-	case AuthRequired:
+	case authAuto:
+	case authRequired:
 		if a.Mode != "" && a.Token == "" {
 			return badAccess("--token-file", "a token is required and none is given",
 				"give --token-file FILE, or set HOLON_CONTROL_TOKEN")
 		}
-	case AuthDisabled:
+	case authDisabled:
 		if a.Mode != "" && a.Mode != ModeLocal {
 			return badAccess("--access", fmt.Sprintf("--access %s is never without a token", a.Mode),
 				"leave the authentication on")
@@ -152,7 +152,7 @@ func (a Access) checkAuth() error {
 			"use auto, required or disabled")
 	}
 	if a.Token != "" {
-		return CheckToken(a.Token)
+		return checkToken(a.Token)
 	}
 	return nil
 }
@@ -191,9 +191,9 @@ const (
 	maxToken = 4096
 )
 
-// CheckToken says why a token can't be used, as a *state.Error with
+// checkToken says why a token can't be used, as a *state.Error with
 // CodeInvalidToken. The token is not in it.
-func CheckToken(token string) error {
+func checkToken(token string) error {
 	if len(token) < minToken || len(token) > maxToken {
 		return &state.Error{Code: CodeInvalidToken, Param: "token",
 			Message: fmt.Sprintf("the token has %d characters", len(token)),
@@ -232,7 +232,7 @@ func ReadToken(path string) (string, error) {
 		return "", bad("can't be read", "name a file that holds the token", err)
 	}
 	token := strings.TrimSpace(string(data))
-	return token, CheckToken(token)
+	return token, checkToken(token)
 }
 
 // KeepToken reads the token in the file at path, which it makes with a new

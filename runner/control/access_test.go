@@ -40,14 +40,14 @@ func TestAccessCheck(t *testing.T) {
 		{"both", control.Access{Mode: control.ModeLocal, Listen: "127.0.0.1:1", Port: 2}, "--listen"},
 		{"no port", control.Access{Listen: "127.0.0.1"}, "--listen"},
 		{"large port", control.Access{Mode: control.ModeLocal, Port: 70000}, "--listen"},
-		{"required without a token", control.Access{Mode: control.ModeLocal, Auth: control.AuthRequired},
+		{"required without a token", control.Access{Mode: control.ModeLocal, Auth: "required"},
 			"--token-file"},
-		{"required, without a port", control.Access{Auth: control.AuthRequired}, ""},
-		{"required with a token", control.Access{Mode: control.ModeLAN, Host: "h", Auth: control.AuthRequired,
+		{"required, without a port", control.Access{Auth: "required"}, ""},
+		{"required with a token", control.Access{Mode: control.ModeLAN, Host: "h", Auth: "required",
 			Token: token}, ""},
-		{"disabled", control.Access{Mode: control.ModeLocal, Auth: control.AuthDisabled}, ""},
-		{"disabled tunnel", control.Access{Mode: control.ModeTunnel, Auth: control.AuthDisabled}, "--access"},
-		{"disabled lan", control.Access{Mode: control.ModeLAN, Host: "h", Auth: control.AuthDisabled}, "--access"},
+		{"disabled", control.Access{Mode: control.ModeLocal, Auth: "disabled"}, ""},
+		{"disabled tunnel", control.Access{Mode: control.ModeTunnel, Auth: "disabled"}, "--access"},
+		{"disabled lan", control.Access{Mode: control.ModeLAN, Host: "h", Auth: "disabled"}, "--access"},
 		{"no such authentication", control.Access{Mode: control.ModeLocal, Auth: "maybe"}, "HOLON_CONTROL_AUTH_MODE"},
 		{"short token", control.Access{Mode: control.ModeLocal, Token: token[:42]}, "token"},
 		{"token of two words", control.Access{Mode: control.ModeLocal, Token: token + " x"}, "token"},
@@ -159,7 +159,7 @@ func TestGuard(t *testing.T) {
 // comes from outside is of nobody.
 func TestDisabledAuthentication(t *testing.T) {
 	r := newRig(t, control.Limits{}, control.Access{Mode: control.ModeLocal, Listen: "127.0.0.1:0",
-		Auth: control.AuthDisabled})
+		Auth: "disabled"})
 	d := r.described()
 	open := map[string]string{"Authorization": ""}
 	a := r.ask(d, request{method: "POST", path: "/control/agents/main/prompt", body: `{"text":"x"}`, tcp: true,

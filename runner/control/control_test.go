@@ -136,7 +136,7 @@ func TestThroughTheClient(t *testing.T) {
 		t.Errorf("agents %+v", list)
 	}
 	if s := must(c.RuntimeStatus(ctx))(t); !s.Healthy || s.Runtime.PID != 42 ||
-		s.Activity.State != view.ActivityProcessing || s.Activity.ActiveAgentCount != 2 {
+		s.Activity.State != "processing" || s.Activity.ActiveAgentCount != 2 {
 		t.Errorf("runtime %+v", s)
 	}
 	if err := c.Shutdown(ctx); err != nil || r.host.ended.Load() != 1 {

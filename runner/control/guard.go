@@ -24,7 +24,7 @@ func (l listener) admit(r *http.Request, capability bool) error {
 	if err := l.refusePages(r); err != nil {
 		return err
 	}
-	if l.auth == AuthDisabled {
+	if l.auth == authDisabled {
 		return nil
 	}
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -77,7 +77,7 @@ func (l listener) authMode() wire.Auth {
 	switch {
 	case l.local:
 		return wire.Auth{Mode: "local_socket"}
-	case l.auth == AuthDisabled:
+	case l.auth == authDisabled:
 		return wire.Auth{Mode: "disabled"}
 	}
 	return wire.Auth{Mode: "bearer", Required: true}
@@ -88,7 +88,7 @@ func (l listener) authMode() wire.Auth {
 // wish: for the operator it is as good as the socket, for others it proves
 // nothing.
 func (l listener) operatorContext() ledger.AdmissionContext {
-	if l.local || l.auth == AuthDisabled {
+	if l.local || l.auth == authDisabled {
 		return ledger.LocalProcess
 	}
 	return ledger.ControlAuthenticated
@@ -98,7 +98,7 @@ func (l listener) publicContext() ledger.AdmissionContext {
 	switch {
 	case l.local:
 		return ledger.LocalProcess
-	case l.auth == AuthDisabled:
+	case l.auth == authDisabled:
 		return ledger.PublicUnauthenticated
 	}
 	return ledger.ControlAuthenticated

@@ -24,12 +24,12 @@ import (
 
 // The codes of errors, which are *state.Error.
 const (
-	CodeForeign       state.Code = "daemon_socket_foreign" // something else is where the socket should be
-	CodeConfigDiffers state.Code = "daemon_config_differs" // it runs with other options
-	CodeNotStarted    state.Code = "daemon_not_started"
-	CodeNotAnswering  state.Code = "daemon_not_answering" // it lives and does not answer
-	CodeNotStopped    state.Code = "daemon_not_stopped"
-	CodeUnusable      state.Code = "daemon_files_unusable"
+	codeForeign       state.Code = "daemon_socket_foreign" // something else is where the socket should be
+	codeConfigDiffers state.Code = "daemon_config_differs" // it runs with other options
+	codeNotStarted    state.Code = "daemon_not_started"
+	codeNotAnswering  state.Code = "daemon_not_answering" // it lives and does not answer
+	codeNotStopped    state.Code = "daemon_not_stopped"
+	codeUnusable      state.Code = "daemon_files_unusable"
 )
 
 // Options describe the daemon of a home. Zero durations get defaults.
@@ -81,7 +81,7 @@ type Started struct {
 
 // Start makes the daemon run and returns when it is ready. When one runs with
 // the same fingerprint it is left alone; with another it is refused with
-// CodeConfigDiffers. Why a start failed is kept for Status and Logs.
+// codeConfigDiffers. Why a start failed is kept for Status and Logs.
 func (d *Daemon) Start(ctx context.Context) (Started, error) {
 	unlock, err := d.lock(ctx)
 	if err != nil {
@@ -104,7 +104,7 @@ func (d *Daemon) start(ctx context.Context) (Started, error) {
 	}
 	if seen.answer != nil {
 		if have := seen.answer.Runtime.ConfigFingerprint; have != d.opts.Fingerprint {
-			return Started{}, &state.Error{Code: CodeConfigDiffers, Param: "daemon",
+			return Started{}, &state.Error{Code: codeConfigDiffers, Param: "daemon",
 				Message: fmt.Sprintf("it runs already, as process %d, with other options", seen.answer.Runtime.PID),
 				Hint:    "stop it and start it with these: holon daemon restart"}
 		}
@@ -182,7 +182,7 @@ func (d *Daemon) Restart(ctx context.Context) (Started, error) {
 // within bounds.
 func (d *Daemon) lock(ctx context.Context) (unlock func(), err error) {
 	if len(d.opts.Socket) > unixsocket.MaxPath {
-		return nil, &state.Error{Code: CodeUnusable, Param: "--socket",
+		return nil, &state.Error{Code: codeUnusable, Param: "--socket",
 			Message: fmt.Sprintf("the path %.200q of the control socket has more than %d bytes", d.opts.Socket,
 				unixsocket.MaxPath), Hint: "choose a shorter one, or a shorter HOLON_HOME"}
 	}

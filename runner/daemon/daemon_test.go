@@ -70,7 +70,7 @@ func serve(how string, args []string) int {
 			return
 		}
 		_ = json.NewEncoder(w).Encode(view.RuntimeStatus{OK: true, Healthy: true,
-			Activity: view.Activity{State: view.ActivityIdle},
+			Activity: view.Activity{State: "idle"},
 			Runtime: view.RuntimeInfo{PID: os.Getpid(), HomeDir: home, SocketPath: path, ConfigFingerprint: print,
 				Ready: how != "never", Version: "test"}})
 	})
@@ -115,7 +115,7 @@ func of(t *testing.T, home, how, fingerprint string) *daemon.Daemon {
 		Args: []string{"serve", how, daemon.SocketPath(home), home, fingerprint}, StopWithin: 2 * time.Second,
 		KillWithin: 300 * time.Millisecond, AskWithin: 2 * time.Second})
 	t.Cleanup(func() {
-		if _, err := d.Stop(context.Background()); err != nil && !state.IsCode(err, daemon.CodeForeign) {
+		if _, err := d.Stop(context.Background()); err != nil && !state.IsCode(err, "daemon_socket_foreign") {
 			t.Errorf("stop: %v", err)
 		}
 	})
@@ -152,7 +152,7 @@ func TestStartIsIdempotent(t *testing.T) {
 		t.Errorf("the second start made %+v", second)
 	}
 	other := of(t, dir, "well", "b")
-	if _, err := other.Start(t.Context()); !state.IsCode(err, daemon.CodeConfigDiffers) {
+	if _, err := other.Start(t.Context()); !state.IsCode(err, "daemon_config_differs") {
 		t.Errorf("with other options: %v", err)
 	}
 	if s := status(t, other); s.PID != first.Status.PID || *s.ConfigMatch {
@@ -347,7 +347,7 @@ func TestForeign(t *testing.T) {
 				"stop":    func() error { _, err := d.Stop(t.Context()); return err },
 				"restart": func() error { _, err := d.Restart(t.Context()); return err },
 			} {
-				if err := do(); !state.IsCode(err, daemon.CodeForeign) {
+				if err := do(); !state.IsCode(err, "daemon_socket_foreign") {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
@@ -366,7 +366,7 @@ func TestForeign(t *testing.T) {
 func TestFailedStart(t *testing.T) {
 	dir := home(t)
 	_, err := of(t, dir, "dies", "a").Start(t.Context())
-	if !state.IsCode(err, daemon.CodeNotStarted) || !strings.Contains(err.Error(), "the port is taken") {
+	if !state.IsCode(err, "daemon_not_started") || !strings.Contains(err.Error(), "the port is taken") {
 		t.Fatalf("%v", err)
 	}
 	d := of(t, dir, "well", "a")
@@ -397,7 +397,7 @@ func TestNeverReady(t *testing.T) {
 	d := daemon.New(daemon.Options{Home: dir, Program: self, Env: environ(),
 		Args: []string{"serve", "never", daemon.SocketPath(dir), dir, "a"}, StartWithin: 200 * time.Millisecond,
 		KillWithin: 2 * time.Second})
-	if _, err := d.Start(t.Context()); !state.IsCode(err, daemon.CodeNotStarted) {
+	if _, err := d.Start(t.Context()); !state.IsCode(err, "daemon_not_started") {
 		t.Errorf("%v", err)
 	}
 	if s := status(t, d); s.State != daemon.Ended || s.LastFailure == nil {
@@ -446,7 +446,7 @@ func TestHangs(t *testing.T) {
 	if s := status(t, hurried); s.State != daemon.NotAnswering || s.PID != pid || s.Control.Problem == "" {
 		t.Errorf("%+v", s)
 	}
-	if _, err := hurried.Start(t.Context()); !state.IsCode(err, daemon.CodeNotAnswering) {
+	if _, err := hurried.Start(t.Context()); !state.IsCode(err, "daemon_not_answering") {
 		t.Errorf("%v", err)
 	}
 	// The one that is to be replaced gets the answers late, but gets them.

@@ -21,7 +21,7 @@ func (d *Daemon) end(ctx context.Context, seen sighting) (how string, err error)
 		return "", context.Cause(ctx)
 	}
 	if how = d.tell(ctx, process); how == "" {
-		return "", &state.Error{Code: CodeNotStopped, Param: "daemon",
+		return "", &state.Error{Code: codeNotStopped, Param: "daemon",
 			Message: fmt.Sprintf("process %d does not end", process.PID), Hint: "look at: holon daemon logs"}
 	}
 	return how, nil

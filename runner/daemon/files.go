@@ -21,7 +21,7 @@ import (
 
 // files are the files of a home's daemon in HOLON_HOME/run, next to its socket:
 //
-//	daemon.json    Metadata of the one that was started last
+//	daemon.json    metadata of the one that was started last
 //	daemon.log     what it and its predecessors wrote; daemon.log.1 is older
 //	failure.json   why the last start or stop failed
 //	daemon.lock    held while one is started or stopped
@@ -40,9 +40,9 @@ const (
 	maxTail = 1 << 20
 )
 
-// Metadata tells which process was started. It is a hint: whether that process
+// metadata tells which process was started. It is a hint: whether that process
 // lives, and is the daemon, is always looked up.
-type Metadata struct {
+type metadata struct {
 	procfs.Process
 	HomeDir           string    `json:"home_dir"`
 	SocketPath        string    `json:"socket_path"`
@@ -65,8 +65,8 @@ type failureFile struct {
 
 // readMetadata returns nil when there is none that can be read: what cannot be
 // read tells nothing, and is replaced.
-func (f files) readMetadata() *Metadata {
-	var m Metadata
+func (f files) readMetadata() *metadata {
+	var m metadata
 	if f.readJSON(f.metadata(), &m) != nil || m.PID <= 0 {
 		return nil
 	}
@@ -193,7 +193,7 @@ func open(path string) (*os.File, error) {
 }
 
 func (f files) unusable(err error) error {
-	return &state.Error{Code: CodeUnusable, Param: "HOLON_HOME",
+	return &state.Error{Code: codeUnusable, Param: "HOLON_HOME",
 		Message: fmt.Sprintf("the files of the daemon in %.200q can't be used", f.dir),
 		Hint:    "look at the directory's permissions", Err: err}
 }

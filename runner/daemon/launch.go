@@ -26,7 +26,7 @@ func (d *Daemon) launch(ctx context.Context) (sighting, error) {
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = "/", d.opts.Env, log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal of ours is its terminal
 	if err := cmd.Start(); err != nil {
-		return sighting{}, &state.Error{Code: CodeNotStarted, Param: "daemon", Message: "it can't be started",
+		return sighting{}, &state.Error{Code: codeNotStarted, Param: "daemon", Message: "it can't be started",
 			Hint: "check that the program is there", Err: err}
 	}
 	process, err := procfs.Identify(cmd.Process.Pid)
@@ -34,7 +34,7 @@ func (d *Daemon) launch(ctx context.Context) (sighting, error) {
 		return sighting{}, d.died(cmd, from)
 	}
 	err = d.files.writeJSON(d.files.metadata(),
-		Metadata{Process: process, HomeDir: d.opts.Home, SocketPath: d.opts.Socket, LogPath: d.files.log(),
+		metadata{Process: process, HomeDir: d.opts.Home, SocketPath: d.opts.Socket, LogPath: d.files.log(),
 			ConfigFingerprint: d.opts.Fingerprint, StartedAt: time.Now().UTC()})
 	var seen sighting
 	if err == nil {
@@ -64,11 +64,11 @@ func (d *Daemon) await(ctx context.Context, process procfs.Process) (sighting, e
 			return seen, nil
 		}
 		if !process.Running() {
-			return seen, &state.Error{Code: CodeNotStarted, Param: "daemon", Message: "it ended before it was ready",
+			return seen, &state.Error{Code: codeNotStarted, Param: "daemon", Message: "it ended before it was ready",
 				Hint: "look at: holon daemon logs"}
 		}
 		if time.Now().After(deadline) {
-			return seen, &state.Error{Code: CodeNotStarted, Param: "daemon",
+			return seen, &state.Error{Code: codeNotStarted, Param: "daemon",
 				Message: fmt.Sprintf("it was not ready within %s", d.opts.StartWithin),
 				Hint:    "look at: holon daemon logs", Err: seen.silent}
 		}
@@ -88,7 +88,7 @@ func (d *Daemon) awaitOther(ctx context.Context, seen sighting) (sighting, error
 	if ctx.Err() != nil {
 		return found, err
 	}
-	return found, &state.Error{Code: CodeNotAnswering, Param: "daemon",
+	return found, &state.Error{Code: codeNotAnswering, Param: "daemon",
 		Message: fmt.Sprintf("process %d is the daemon and does not answer", pid),
 		Hint:    "replace it with: holon daemon restart; its log: holon daemon logs", Err: found.silent}
 }
@@ -106,5 +106,5 @@ func (d *Daemon) died(cmd *exec.Cmd, from int64) error {
 			break
 		}
 	}
-	return &state.Error{Code: CodeNotStarted, Param: "daemon", Message: reason, Hint: "look at: holon daemon logs"}
+	return &state.Error{Code: codeNotStarted, Param: "daemon", Message: reason, Hint: "look at: holon daemon logs"}
 }

@@ -16,7 +16,7 @@ import (
 
 // sighting is what was found of the daemon at one moment.
 type sighting struct {
-	meta    *Metadata           // as it was written, whether or not it is true
+	meta    *metadata           // as it was written, whether or not it is true
 	process *procfs.Process     // that is the daemon and lives; nil: there is none
 	answer  *view.RuntimeStatus // what it says; nil: it does not answer
 	silent  error               // why not
@@ -24,7 +24,7 @@ type sighting struct {
 }
 
 // look finds the daemon, changing nothing. When what is at the path of the
-// socket is not ours, that is an error with CodeForeign.
+// socket is not ours, that is an error with codeForeign.
 func (d *Daemon) look(ctx context.Context) (sighting, error) {
 	seen := sighting{meta: d.files.readMetadata()}
 	if seen.meta != nil && seen.meta.Running() {
@@ -105,7 +105,7 @@ func (d *Daemon) ask(ctx context.Context, owner int, seen *sighting) error {
 }
 
 func (d *Daemon) foreign(what, remedy string) error {
-	return &state.Error{Code: CodeForeign, Param: "--socket",
+	return &state.Error{Code: codeForeign, Param: "--socket",
 		Message: fmt.Sprintf("%.200q is not the control socket of this home: %s", d.opts.Socket, what), Hint: remedy}
 }
 

@@ -56,7 +56,7 @@ type Control struct {
 func (d *Daemon) Status(ctx context.Context) (Status, error) {
 	seen, err := d.look(ctx)
 	s := d.status(seen)
-	if state.IsCode(err, CodeForeign) {
+	if state.IsCode(err, codeForeign) {
 		s.State, s.Control.Problem = Foreign, err.Error()
 		return s, nil
 	}

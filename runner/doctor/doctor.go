@@ -30,10 +30,10 @@ type Status string
 
 // The statuses.
 const (
-	OK      Status = "ok"
-	Warning Status = "warning" // a run works, but less well than it could
-	Failed  Status = "failed"  // a run does not work, or does not keep what it promises
-	Skipped Status = "skipped" // it was not asked for, or needs what failed
+	statusOK      Status = "ok"
+	statusWarning Status = "warning" // a run works, but less well than it could
+	statusFailed  Status = "failed"  // a run does not work, or does not keep what it promises
+	statusSkipped Status = "skipped" // it was not asked for, or needs what failed
 )
 
 // Result is one line of what the doctor says.
@@ -75,7 +75,7 @@ func (d *Doctor) Examine(ctx context.Context, report func(Result)) bool {
 	well := true
 	tell := func(list []Result) {
 		for _, r := range list {
-			well = well && r.Status != Failed
+			well = well && r.Status != statusFailed
 			report(r)
 		}
 	}
@@ -135,7 +135,7 @@ type examination struct {
 }
 
 func seen(format string, args ...any) Result {
-	return Result{Status: OK, Seen: fmt.Sprintf(format, args...)}
+	return Result{Status: statusOK, Seen: fmt.Sprintf(format, args...)}
 }
 
 func (r Result) but(status Status, remedy string) Result {
@@ -150,7 +150,7 @@ func (r Result) of(check string) Result {
 
 func one(r Result) []Result { return []Result{r} }
 
-func skipped(why string) []Result { return one(seen("%s", why).but(Skipped, "")) }
+func skipped(why string) []Result { return one(seen("%s", why).but(statusSkipped, "")) }
 
 // failed is the result of an error, with its remedy where it has one.
 func failed(err error) Result {
@@ -158,7 +158,7 @@ func failed(err error) Result {
 	if f.Param != "" {
 		f.Message = f.Param + ": " + f.Message
 	}
-	return seen("%s", f.Message).but(Failed, f.Hint)
+	return seen("%s", f.Message).but(statusFailed, f.Hint)
 }
 
 // ended gives an error of a call that ran out of time its reason.

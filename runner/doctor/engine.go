@@ -75,7 +75,7 @@ func (e *examination) checkEngine(ctx context.Context) []Result {
 	p.info = &info
 	if p.user == nil {
 		return one(seen("%s confines nothing: the agent's commands run as you, on this machine",
-			p.eng.Name()).but(Warning, "use --engine docker"))
+			p.eng.Name()).but(statusWarning, "use --engine docker"))
 	}
 	text := fmt.Sprintf("%s %s, %s, runtime %s", info.Engine, info.Version, info.Name, info.Runtime)
 	if info.Rootless {
@@ -187,17 +187,17 @@ func (e *examination) checkContainer(ctx context.Context) []Result {
 	var report turns.Place
 	if err := json.NewDecoder(bytes.NewReader(said)).Decode(&report); err != nil || exit.Code != 0 {
 		return one(seen("agentd ended with code %d and said %q", exit.Code,
-			runner.OneLine(string(said), 300)).but(Failed,
+			runner.OneLine(string(said), 300)).but(statusFailed,
 			"use the agentd of this holon (HOLON_AGENTD), and an image for this machine's processor"))
 	}
 	p.seen = &report
 	took := p.end.Sub(p.begin).Milliseconds()
 	if report.Programs["sh"] == "" {
-		return one(seen("runs (%d ms), but has no sh, by which agents run commands", took).but(Warning,
+		return one(seen("runs (%d ms), but has no sh, by which agents run commands", took).but(statusWarning,
 			"use an image with a shell"))
 	}
 	if report.Programs["git"] == "" {
-		return one(seen("runs (%d ms), but has no git for the agent", took).but(Warning,
+		return one(seen("runs (%d ms), but has no git for the agent", took).but(statusWarning,
 			"use an image with git, such as that of make image"))
 	}
 	return one(seen("runs, %s/%s, %d ms", report.OS, report.Arch, took))
@@ -225,7 +225,7 @@ func (e *examination) checkCgroups(context.Context) []Result {
 		if s.Memory > p.spec.Memory || s.Pids > p.spec.PidsLimit ||
 			s.Memory == 0 && p.spec.Memory != engine.Unlimited || s.Pids == 0 && p.spec.PidsLimit != engine.Unlimited {
 			return one(seen("the engine says %s; the container sees memory %d, %d processes (0: none)", limits,
-				s.Memory, s.Pids).but(Warning, "look whether the kernel has the memory and pids controllers, and "+
+				s.Memory, s.Pids).but(statusWarning, "look whether the kernel has the memory and pids controllers, and "+
 				"the engine uses them"))
 		}
 		return one(seen("%s; the container sees the same", limits))
@@ -247,7 +247,7 @@ func (e *examination) checkIsolation(context.Context) []Result {
 	}
 	if s := p.seen; s != nil && (strings.Trim(s.Capabilities, "0") != "" || !s.NoNewPrivileges) {
 		return one(seen("the engine says otherwise, but the container has the capabilities %s, and no_new_privs is %t",
-			s.Capabilities, s.NoNewPrivileges).but(Failed, "use another engine or --runtime"))
+			s.Capabilities, s.NoNewPrivileges).but(statusFailed, "use another engine or --runtime"))
 	}
 	iso := p.state.Isolation
 	return one(seen("capabilities %s, seccomp %s, network %s, read-only root, no new privileges",
@@ -263,9 +263,9 @@ func (e *examination) weak(about func(string) bool) (list []Result) {
 		}
 		r := seen("%s is %s (%s)", name, axis.Level, axis.Value)
 		if slices.Contains(e.Accept, name) {
-			list = append(list, r.but(Warning, "it was accepted (--accept-weaker)"))
+			list = append(list, r.but(statusWarning, "it was accepted (--accept-weaker)"))
 		} else {
-			list = append(list, r.but(Failed, "use another engine or --runtime, or --accept-weaker "+name+
+			list = append(list, r.but(statusFailed, "use another engine or --runtime, or --accept-weaker "+name+
 				" if that is what you want"))
 		}
 	}
@@ -287,7 +287,7 @@ func (e *examination) checkUser(context.Context) []Result {
 	const remedy = "use an engine without user namespaces (no userns-remap, not rootless), so that both sides mean " +
 		"the same by a number"
 	if got := (engine.User{UID: p.seen.UID, GID: p.seen.GID}); got != want {
-		return one(seen("it runs as %d:%d instead of %d:%d", got.UID, got.GID, want.UID, want.GID).but(Failed, remedy))
+		return one(seen("it runs as %d:%d instead of %d:%d", got.UID, got.GID, want.UID, want.GID).but(statusFailed, remedy))
 	}
 	var st unix.Stat_t
 	if err := unix.Lstat(filepath.Join(p.dir, turns.ExchangeKept), &st); err != nil {
@@ -295,11 +295,11 @@ func (e *examination) checkUser(context.Context) []Result {
 		if x := p.seen.Exchange; x != nil && x.Error != "" {
 			why = x.Error
 		}
-		return one(seen("%d:%d can't share files: %s", want.UID, want.GID, why).but(Failed, remedy))
+		return one(seen("%d:%d can't share files: %s", want.UID, want.GID, why).but(statusFailed, remedy))
 	}
 	if int(st.Uid) != want.UID || int(st.Gid) != want.GID {
 		return one(seen("files of the container's user %d:%d belong to %d:%d here", want.UID, want.GID, st.Uid,
-			st.Gid).but(Failed, remedy))
+			st.Gid).but(statusFailed, remedy))
 	}
 	if os.Geteuid() != 0 && p.user != nil {
 		return one(seen("%d:%d there and here; your containers share the limits that the kernel has for each user",
@@ -316,7 +316,7 @@ func (e *examination) checkMounts(context.Context) []Result {
 	}
 	const remedy = "set HOLON_HOME to a directory that the engine can mount: of this machine, and shared with it " +
 		"where it runs in a virtual machine (file sharing); DOCKER_HOST must not name another machine"
-	bad := func(format string, args ...any) []Result { return one(seen(format, args...).but(Failed, remedy)) }
+	bad := func(format string, args ...any) []Result { return one(seen(format, args...).but(statusFailed, remedy)) }
 	x := p.seen.Exchange
 	if x.Error != "" {
 		return bad("the container could not use %s: %s", p.dir, x.Error)
@@ -353,7 +353,7 @@ func (e *examination) checkClock(context.Context) []Result {
 		drift = t.Sub(p.end)
 	}
 	if drift.Abs() > maxDrift {
-		return one(seen("the container's clock is off by %s", drift.Round(time.Second)).but(Warning,
+		return one(seen("the container's clock is off by %s", drift.Round(time.Second)).but(statusWarning,
 			"set the clock of the engine's machine; restart its virtual machine if it has one"))
 	}
 	return one(seen("the same on both sides"))
@@ -391,7 +391,7 @@ func (e *examination) checkAgent(ctx context.Context) []Result {
 		return one(failed(err))
 	}
 	if health.Version != e.Version {
-		return one(seen("agentd is version %s, holon is %s", health.Version, e.Version).but(Warning,
+		return one(seen("agentd is version %s, holon is %s", health.Version, e.Version).but(statusWarning,
 			"build or install both together"))
 	}
 	return one(seen("agentd %s answers on its socket, %d ms after the start", health.Version, took.Milliseconds()))

@@ -54,13 +54,13 @@ func (e *examination) checkHome(context.Context) []Result {
 	switch {
 	case int(st.Uid) != os.Geteuid() && st.Uid != 0:
 		return one(seen("%s belongs to the user %d, and that user can change the results of runs", home.Dir(),
-			st.Uid).but(Warning,
+			st.Uid).but(statusWarning,
 			"set HOLON_HOME to a directory of your own"))
 	case mode&0o002 != 0:
-		return one(seen("%s can be written to by others (mode %04o)", home.Dir(), mode).but(Failed,
+		return one(seen("%s can be written to by others (mode %04o)", home.Dir(), mode).but(statusFailed,
 			"chmod 700 "+home.Dir()))
 	case mode&0o075 != 0:
-		return one(seen("%s is open to others (mode %04o)", home.Dir(), mode).but(Warning, "chmod 700 "+home.Dir()))
+		return one(seen("%s is open to others (mode %04o)", home.Dir(), mode).but(statusWarning, "chmod 700 "+home.Dir()))
 	}
 	return one(r)
 }
@@ -99,7 +99,7 @@ func (e *examination) checkSockets(context.Context) []Result {
 		return one(failed(err))
 	case !ok:
 		return one(seen("paths below %s are too long for sockets, which go to %s", proper,
-			filepath.Dir(dir)).but(Warning, "set HOLON_HOME to a shorter path, or ignore it where the engine can mount "+filepath.Dir(dir)))
+			filepath.Dir(dir)).but(statusWarning, "set HOLON_HOME to a shorter path, or ignore it where the engine can mount "+filepath.Dir(dir)))
 	}
 	return one(seen("their paths have %d bytes, of %d", len(dir)+runner.LongestSocket, unixsocket.MaxPath))
 }
@@ -120,7 +120,7 @@ func (e *examination) checkDisk(ctx context.Context) []Result {
 	r := seen("%s are free", units.BytesSize(float64(free)))
 	if e.Quota.Run > 0 && free < e.Quota.Run {
 		return one(seen("%s are free, and a run may write %s", units.BytesSize(float64(free)),
-			units.BytesSize(float64(e.Quota.Run))).but(Warning,
+			units.BytesSize(float64(e.Quota.Run))).but(statusWarning,
 			"free some space (holon gc --keep-runs 10 may), or lower --disk"))
 	}
 	return one(r)
@@ -139,7 +139,7 @@ func (e *examination) checkGit(ctx context.Context) []Result {
 		major, err := strconv.Atoi(parts[0])
 		minor, merr := strconv.Atoi(parts[1])
 		if err == nil && merr == nil && major*100+minor < oldestGit {
-			return one(seen("version %s is too old", version).but(Failed, "install git 2.39 or newer"))
+			return one(seen("version %s is too old", version).but(statusFailed, "install git 2.39 or newer"))
 		}
 	}
 	return one(seen("version %s", version))
@@ -156,18 +156,18 @@ func (e *examination) checkAgentd(context.Context) []Result {
 		return one(failed(fmt.Errorf("look at agentd: %w", err)))
 	}
 	if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 || os.Geteuid() == 0 && info.Mode()&0o005 != 0o005 {
-		return one(seen("%s can't be run by the container's user (mode %s)", path, info.Mode()).but(Failed,
+		return one(seen("%s can't be run by the container's user (mode %s)", path, info.Mode()).but(statusFailed,
 			"chmod 755 "+path))
 	}
 	f, err := elf.Open(path)
 	if err != nil {
-		return one(seen("%s is not a program for Linux: %v", path, err).but(Failed,
+		return one(seen("%s is not a program for Linux: %v", path, err).but(statusFailed,
 			"set HOLON_AGENTD to an agentd that was built for Linux"))
 	}
 	defer f.Close()
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
-			return one(seen("%s is not static: it runs only in images with its libraries", path).but(Failed,
+			return one(seen("%s is not static: it runs only in images with its libraries", path).but(statusFailed,
 				"build it with CGO_ENABLED=0, as make build does"))
 		}
 	}

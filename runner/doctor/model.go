@@ -20,9 +20,9 @@ func (e *examination) checkSettings(context.Context) (list []Result) {
 		if f.Key != "" && f.Key != f.Source {
 			where += ": " + f.Key
 		}
-		status := Warning
+		status := statusWarning
 		if f.Level == modelaccess.Wrong {
-			status = Failed
+			status = statusFailed
 		}
 		list = append(list, seen("%s: %s", where, f.Message).but(status, f.Hint))
 	}
@@ -48,13 +48,13 @@ func (e *examination) checkCredential(ref string) Result {
 	name, _, ok := providers.SplitRef(ref)
 	switch {
 	case !ok:
-		return seen("%q is not a model reference", ref).but(Failed, "write provider/name")
+		return seen("%q is not a model reference", ref).but(statusFailed, "write provider/name")
 	case name == providers.Scripted:
 		return seen("%s needs no key", ref)
 	}
 	where, err := e.Providers.Ready(ref)
 	if err != nil && !e.Chosen {
-		return seen("no model is chosen, and there is no key for the default one, %s", ref).but(Failed,
+		return seen("no model is chosen, and there is no key for the default one, %s", ref).but(statusFailed,
 			"store a key with: holon credentials set openai; or choose a model with: holon config set model.default "+
 				"PROVIDER/NAME")
 	}
@@ -79,13 +79,13 @@ func (e *examination) checkModels(ctx context.Context) (list []Result) {
 			list = append(list, seen("%s: a scenario needs no provider", ref))
 			continue
 		}
-		if r := e.checkCredential(ref); r.Status == Failed {
-			list = append(list, seen("%s can't be asked", ref).but(Skipped, ""))
+		if r := e.checkCredential(ref); r.Status == statusFailed {
+			list = append(list, seen("%s can't be asked", ref).but(statusSkipped, ""))
 			continue
 		}
 		c := e.Providers.Check(ctx, ref)
 		if !c.OK {
-			list = append(list, seen("%s: %s", ref, fmt.Sprintf("%s: %s", c.Error.Code, c.Error.Message)).but(Failed,
+			list = append(list, seen("%s: %s", ref, fmt.Sprintf("%s: %s", c.Error.Code, c.Error.Message)).but(statusFailed,
 				c.Error.Hint))
 			continue
 		}

@@ -395,8 +395,8 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	// The end of the first connection may be told after the second was refused.
-	orders := [][]string{{turns.EgressDecided, turns.EgressClosed, turns.EgressDecided},
-		{turns.EgressDecided, turns.EgressDecided, turns.EgressClosed}}
+	orders := [][]string{{"holon.egress.decision", "holon.egress.ended", "holon.egress.decision"},
+		{"holon.egress.decision", "holon.egress.decision", "holon.egress.ended"}}
 	if !slices.ContainsFunc(orders, func(o []string) bool { return slices.Equal(types, o) }) {
 		t.Errorf("%v", types)
 	}

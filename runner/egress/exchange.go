@@ -40,7 +40,7 @@ func (x *exchange) run(ctx context.Context) {
 		return
 	}
 	if err != nil {
-		x.refuse(target{}, &refusal{reason: ReasonMalformed, detail: err.Error()})
+		x.refuse(target{}, &refusal{reason: reasonMalformed, detail: err.Error()})
 		return
 	}
 	x.idle.Reset(idleTimeout)
@@ -54,7 +54,7 @@ func (x *exchange) run(ctx context.Context) {
 		x.refuse(t, no)
 		return
 	}
-	recorded, err := x.server.ledger.decided(x.decision(t, turns.VerdictAllowed, ReasonListed, addrs[0].String(), ""))
+	recorded, err := x.server.ledger.decided(x.decision(t, turns.VerdictAllowed, reasonListed, addrs[0].String(), ""))
 	if err != nil {
 		x.unrecorded(err)
 		return
@@ -129,7 +129,7 @@ func (x *exchange) refuse(t target, no *refusal) {
 	if t.host != "" {
 		message = clean(t.host) + ": " + message
 	}
-	if no.reason == ReasonHostNotAllowed {
+	if no.reason == reasonHostNotAllowed {
 		message += "; the operator opens hosts with --allow-host"
 	}
 	x.answer(no.status(), no.reason, message)

@@ -21,7 +21,7 @@ func (x *exchange) forward(ctx context.Context, in *bufio.Reader, h head, t targ
 	err error) {
 	from, err := http.ReadRequest(in)
 	if err != nil || from.Method != h.method {
-		x.answer(http.StatusBadRequest, ReasonMalformed, "the request cannot be read")
+		x.answer(http.StatusBadRequest, reasonMalformed, "the request cannot be read")
 		return at, errors.New("the request cannot be read")
 	}
 	defer from.Body.Close()

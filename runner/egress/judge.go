@@ -14,18 +14,18 @@ import (
 
 // Reasons of decisions.
 const (
-	ReasonListed           = "listed" // the one that allows
-	ReasonMalformed        = "request_malformed"
-	ReasonScheme           = "scheme_not_allowed"
-	ReasonHostMalformed    = "host_malformed"
-	ReasonHostNotAllowed   = "host_not_allowed"
-	ReasonHostMismatch     = "host_mismatch"
-	ReasonPort             = "port_not_allowed"
-	ReasonNotResolved      = "not_resolved"
-	ReasonAddressNotPublic = "address_not_public"
-	ReasonNotTLS           = "not_tls"
-	ReasonNameMismatch     = "sni_mismatch"
-	ReasonHiddenName       = "sni_hidden" // Encrypted Client Hello
+	reasonListed           = "listed" // the one that allows
+	reasonMalformed        = "request_malformed"
+	reasonScheme           = "scheme_not_allowed"
+	reasonHostMalformed    = "host_malformed"
+	reasonHostNotAllowed   = "host_not_allowed"
+	reasonHostMismatch     = "host_mismatch"
+	reasonPort             = "port_not_allowed"
+	reasonNotResolved      = "not_resolved"
+	reasonAddressNotPublic = "address_not_public"
+	reasonNotTLS           = "not_tls"
+	reasonNameMismatch     = "sni_mismatch"
+	reasonHiddenName       = "sni_hidden" // Encrypted Client Hello
 )
 
 // target is what a request asks for.
@@ -45,9 +45,9 @@ type refusal struct {
 // status is what the client is answered.
 func (r *refusal) status() int {
 	switch r.reason {
-	case ReasonMalformed, ReasonHostMalformed, ReasonHostMismatch:
+	case reasonMalformed, reasonHostMalformed, reasonHostMismatch:
 		return http.StatusBadRequest
-	case ReasonNotResolved:
+	case reasonNotResolved:
 		return http.StatusBadGateway
 	}
 	return http.StatusForbidden
@@ -62,7 +62,7 @@ func (p *Proxy) judge(h head) (target, *refusal) {
 	} else {
 		scheme, rest, ok := strings.Cut(h.target, "://")
 		if !ok {
-			return target{host: h.host}, &refusal{reason: ReasonMalformed,
+			return target{host: h.host}, &refusal{reason: reasonMalformed,
 				detail: "this is a proxy: the target must be CONNECT's host:443 or http://host/"}
 		}
 		authority = rest
@@ -70,7 +70,7 @@ func (p *Proxy) judge(h head) (target, *refusal) {
 			authority = rest[:i]
 		}
 		if !strings.EqualFold(scheme, "http") {
-			return target{host: authority}, &refusal{reason: ReasonScheme,
+			return target{host: authority}, &refusal{reason: reasonScheme,
 				detail: fmt.Sprintf("%.20q is neither http nor CONNECT", scheme)}
 		}
 	}
@@ -80,21 +80,21 @@ func (p *Proxy) judge(h head) (target, *refusal) {
 	switch {
 	case err != nil:
 		t.host = authority
-		return t, &refusal{reason: ReasonHostMalformed, detail: err.Error()}
+		return t, &refusal{reason: reasonHostMalformed, detail: err.Error()}
 	case port != want && (port != "" || t.scheme == "https"):
-		return t, &refusal{reason: ReasonPort,
+		return t, &refusal{reason: reasonPort,
 			detail: fmt.Sprintf("port %.20q: only 443 with CONNECT and 80 with http are open", port)}
 	case t.scheme == "https" && h.hasBody:
-		return t, &refusal{reason: ReasonMalformed, detail: "CONNECT has no body"}
+		return t, &refusal{reason: reasonMalformed, detail: "CONNECT has no body"}
 	}
 	if h.host != "" {
 		if also, port, err := parseAuthority(h.host); err != nil || also != host || port != "" && port != want {
-			return t, &refusal{reason: ReasonHostMismatch,
+			return t, &refusal{reason: reasonHostMismatch,
 				detail: fmt.Sprintf("the target is %s and Host is %.100q", host, h.host)}
 		}
 	}
 	if !p.hosts.allows(host) {
-		return t, &refusal{reason: ReasonHostNotAllowed, detail: "the host is not on the list"}
+		return t, &refusal{reason: reasonHostNotAllowed, detail: "the host is not on the list"}
 	}
 	return t, nil
 }
@@ -112,12 +112,12 @@ func (p *Proxy) resolve(ctx context.Context, host string) ([]netip.Addr, *refusa
 		ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 		defer cancel()
 		if found, err = p.resolver.LookupNetIP(ctx, "ip", host+"."); err != nil || len(found) == 0 {
-			return nil, &refusal{reason: ReasonNotResolved, detail: resolveProblem(err)}
+			return nil, &refusal{reason: reasonNotResolved, detail: resolveProblem(err)}
 		}
 	}
 	for i, addr := range found {
 		if why := p.addresses.refuse(addr); why != "" {
-			return nil, &refusal{reason: ReasonAddressNotPublic, detail: fmt.Sprintf("the address is %s", why),
+			return nil, &refusal{reason: reasonAddressNotPublic, detail: fmt.Sprintf("the address is %s", why),
 				address: addr.String()}
 		}
 		found[i] = addr.Unmap()

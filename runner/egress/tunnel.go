@@ -81,10 +81,10 @@ func readHello(r io.Reader, host string) ([]byte, *refusal) {
 		return nil, errHeard
 	}}).Handshake()
 	if hello == nil {
-		return nil, &refusal{reason: ReasonNotTLS, detail: fmt.Sprintf("the tunnel does not begin with TLS: %v", err)}
+		return nil, &refusal{reason: reasonNotTLS, detail: fmt.Sprintf("the tunnel does not begin with TLS: %v", err)}
 	}
 	if slices.Contains(hello.Extensions, extensionECH) {
-		return nil, &refusal{reason: ReasonHiddenName,
+		return nil, &refusal{reason: reasonHiddenName,
 			detail: "an Encrypted Client Hello can hide the name that is asked for"}
 	}
 	want := host
@@ -92,7 +92,7 @@ func readHello(r io.Reader, host string) ([]byte, *refusal) {
 		want = "" // addresses are never named (RFC 6066, 3)
 	}
 	if strings.ToLower(hello.ServerName) != want {
-		return nil, &refusal{reason: ReasonNameMismatch,
+		return nil, &refusal{reason: reasonNameMismatch,
 			detail: fmt.Sprintf("TLS asks for %.100q in a tunnel to %s", hello.ServerName, host)}
 	}
 	return heard.raw, nil

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// FetchURLs is the word of Provider.AllowHosted for content that is given by an
+// fetchURLs is the word of Provider.AllowHosted for content that is given by an
 // http or https URL, which the provider fetches.
-const FetchURLs = "fetch_urls"
+const fetchURLs = "fetch_urls"
 
 // rule says what one value of a request's body may be. A grammar is a tree of
 // rules that has every key that agentd sends and no other: a key that is missing
@@ -109,7 +109,7 @@ func words(list ...string) *rule { return &rule{text: wordText, words: list} }
 // end of its path.
 func grammars(allow []string) map[string]*rule {
 	urls := &rule{text: dataText, wide: true}
-	if slices.Contains(allow, FetchURLs) {
+	if slices.Contains(allow, fetchURLs) {
 		urls = large
 	}
 	byPath := map[string]*rule{"/responses": responsesGrammar(urls), "/chat/completions": chatGrammar(urls),
@@ -128,7 +128,7 @@ func (r *rule) open(allow []string) {
 		r.keys["store"] = member{setting, store.bit}
 	}
 	for _, name := range allow {
-		if _, known := r.keys[name]; name != FetchURLs && !known {
+		if _, known := r.keys[name]; name != fetchURLs && !known {
 			r.keys[name] = member{&rule{free: true, wide: true}, 1 << len(r.keys)}
 			tool.loose, tool.wide = true, true
 			kinds := tool.keys["type"].rule

@@ -42,7 +42,7 @@ type Provider struct {
 	Routes []Route
 
 	// AllowHosted names what the provider may do itself for a turn: types of its own
-	// tools (web_search), further keys at the top of a request, and FetchURLs.
+	// tools (web_search), further keys at the top of a request, and fetchURLs.
 	AllowHosted []string
 
 	// Proxy chooses the proxy of the host for a request, as in http.Transport;

@@ -10,8 +10,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// MetaTurnToken is the key of the turn's token in the _meta of tools/call.
-const MetaTurnToken = "holon/turn_token"
+// metaTurnToken is the key of the turn's token in the _meta of tools/call.
+const metaTurnToken = "holon/turn_token"
 
 // TokenHash is what is kept of a turn's token: its SHA-256.
 type TokenHash = [sha256.Size]byte
@@ -71,8 +71,8 @@ func (s *Server) turnsOnly(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		waiting, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		token, _ := call.Params.Meta[MetaTurnToken].(string)
-		id, _ := call.Params.Meta[MetaCallID].(string)
+		token, _ := call.Params.Meta[metaTurnToken].(string)
+		id, _ := call.Params.Meta[metaCallID].(string)
 		if turn := s.grants.turnOf(waiting, token); turn == "" || id != "" && !strings.HasPrefix(id, turn+"/") {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
 				Message: "the call has no token of a turn that runs"}

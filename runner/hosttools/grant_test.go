@@ -47,8 +47,8 @@ func TestGrant(t *testing.T) {
 		"for no turn that is":  {token, "c2", false},
 		"its token once again": {token, "turn_1/c3", true},
 	} {
-		for _, tool := range []string{"Echo", hosttools.NoteName} {
-			err := call(tool, mcp.Meta{hosttools.MetaTurnToken: c.token, hosttools.MetaCallID: c.id})
+		for _, tool := range []string{"Echo", "turn_note"} {
+			err := call(tool, mcp.Meta{"holon/turn_token": c.token, "holon/call_id": c.id})
 			if wire, ok := errors.AsType[*jsonrpc.Error](err); c.made && err != nil ||
 				!c.made && (!ok || wire.Code != jsonrpc.CodeInvalidRequest) {
 				t.Errorf("%s, %s: %v", name, tool, err)
@@ -58,8 +58,8 @@ func TestGrant(t *testing.T) {
 	before := len(r.server.Notes())
 	revoke()
 	revoke()
-	if err := call(hosttools.NoteName, mcp.Meta{hosttools.MetaTurnToken: other,
-		hosttools.MetaCallID: "turn_2/c9"}); err == nil {
+	if err := call("turn_note", mcp.Meta{"holon/turn_token": other,
+		"holon/call_id": "turn_2/c9"}); err == nil {
 		t.Error("a turn that is over calls")
 	}
 	if after := len(r.server.Notes()); before != 3 || after != before {

@@ -66,7 +66,7 @@ func meta(callID any) mcp.Meta {
 	if id, ok := callID.(string); ok {
 		callID = turnID + "/" + strings.TrimPrefix(id, turnID+"/")
 	}
-	return mcp.Meta{hosttools.MetaTurnToken: token, hosttools.MetaCallID: callID}
+	return mcp.Meta{"holon/turn_token": token, "holon/call_id": callID}
 }
 
 // dial is a client of the official SDK, with nothing of ours.
@@ -89,7 +89,7 @@ func (r *rig) dial() *mcp.ClientSession {
 // success.
 func note(t *testing.T, s *mcp.ClientSession, callID any, arguments string) (text, code string) {
 	t.Helper()
-	p := &mcp.CallToolParams{Name: hosttools.NoteName, Arguments: json.RawMessage(arguments), Meta: meta(callID)}
+	p := &mcp.CallToolParams{Name: "turn_note", Arguments: json.RawMessage(arguments), Meta: meta(callID)}
 	res, err := s.CallTool(t.Context(), p)
 	if err != nil {
 		t.Fatalf("%s: %v", arguments, err)
@@ -119,7 +119,7 @@ func TestNotes(t *testing.T) {
 	r := newRig(t)
 	s := r.dial()
 	list, err := s.ListTools(t.Context(), nil)
-	if err != nil || len(list.Tools) != 1 || list.Tools[0].Name != hosttools.NoteName {
+	if err != nil || len(list.Tools) != 1 || list.Tools[0].Name != "turn_note" {
 		t.Fatalf("tools %+v, %v", list, err)
 	}
 	info, err := os.Lstat(r.options.Socket)
@@ -202,7 +202,7 @@ func TestLimit(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range 250 { // one connection, at once
 		group.Go(func() {
-			_, _ = s.CallTool(t.Context(), &mcp.CallToolParams{Name: hosttools.NoteName,
+			_, _ = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "turn_note",
 				Arguments: map[string]any{"text": fmt.Sprint(i)}, Meta: meta(nil)})
 		})
 	}

@@ -77,7 +77,7 @@ func checkTools(tools []Tool) error {
 	if len(tools) > maxTools {
 		return fmt.Errorf("serve the host's tools: there are %d, and may be %d", len(tools), maxTools)
 	}
-	seen := map[string]bool{NoteName: true}
+	seen := map[string]bool{noteName: true}
 	for _, t := range tools {
 		var schema struct {
 			Type string `json:"type"`
@@ -135,9 +135,9 @@ func (s *Server) call(ctx context.Context, t Tool, p *mcp.CallToolParamsRaw) (*m
 // readCall reads what a container sent. A call without an id could not be told
 // from one that is made again.
 func readCall(p *mcp.CallToolParamsRaw) (Call, error) {
-	id, ok := p.Meta[MetaCallID].(string)
+	id, ok := p.Meta[metaCallID].(string)
 	if !ok || id == "" || len(id) > maxCallID {
-		return Call{}, &ToolError{Kind: KindInvalidArguments, Field: "_meta." + MetaCallID,
+		return Call{}, &ToolError{Kind: KindInvalidArguments, Field: "_meta." + metaCallID,
 			Message: "the call has no id of 1 to 256 bytes", Hint: "call the tool through agentd"}
 	}
 	c := Call{ID: id, Arguments: p.Arguments}

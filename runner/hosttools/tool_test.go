@@ -98,7 +98,7 @@ func TestToolsThatCannotBeOffered(t *testing.T) {
 	for name, change := range map[string]func(*hosttools.Tool){
 		"a bad name":     func(t *hosttools.Tool) { t.Name = "a.b" },
 		"no name":        func(t *hosttools.Tool) { t.Name = "" },
-		"the name of us": func(t *hosttools.Tool) { t.Name = hosttools.NoteName },
+		"the name of us": func(t *hosttools.Tool) { t.Name = "turn_note" },
 		"no schema":      func(t *hosttools.Tool) { t.Schema = nil },
 		"another schema": func(t *hosttools.Tool) { t.Schema = json.RawMessage(`{"type":"array"}`) },
 		"nothing to do":  func(t *hosttools.Tool) { t.Call = nil },

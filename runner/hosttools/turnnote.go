@@ -15,11 +15,11 @@ import (
 	"holon/internal/visible"
 )
 
-// NoteName is the tool that attaches a note to the run's record.
-const NoteName = "turn_note"
+// noteName is the tool that attaches a note to the run's record.
+const noteName = "turn_note"
 
-// MetaCallID is the key of a call's id in the _meta of tools/call.
-const MetaCallID = "holon/call_id"
+// metaCallID is the key of a call's id in the _meta of tools/call.
+const metaCallID = "holon/call_id"
 
 // Bounds of a call of turn_note, in bytes.
 const (
@@ -38,7 +38,7 @@ type noteArgs struct {
 
 func noteTool() *mcp.Tool {
 	return &mcp.Tool{
-		Name: NoteName,
+		Name: noteName,
 		Description: "Attaches a short note to the record of this run, for the person who started it: a decision " +
 			"and its reason, something that is left to do, a risk. " +
 			"It is kept even if the run fails later. It is no way to answer; say what you found in your answer too.",
@@ -104,9 +104,9 @@ func readNote(p *mcp.CallToolParamsRaw) (args noteArgs, callID string, bad *refu
 	if !validKind(args.Kind) {
 		return args, "", wrong("kind", "that is no kind", "use a word of at most 32 small letters, digits, '-' and '_'")
 	}
-	callID, ok := p.Meta[MetaCallID].(string)
-	if p.Meta[MetaCallID] != nil && !ok || len(callID) > maxCallID {
-		return args, "", wrong(MetaCallID, "the call's id is no text of at most 256 bytes", "leave it out")
+	callID, ok := p.Meta[metaCallID].(string)
+	if p.Meta[metaCallID] != nil && !ok || len(callID) > maxCallID {
+		return args, "", wrong(metaCallID, "the call's id is no text of at most 256 bytes", "leave it out")
 	}
 	return args, callID, nil
 }

@@ -118,7 +118,7 @@ func (c *collection) orphans(ctx context.Context) error {
 		if v.Outcome != nil {
 			why = "it has ended and still holds something"
 		}
-		if v.Container == ContainerRunning && v.Outcome == nil {
+		if v.Container == containerRunning && v.Outcome == nil {
 			why += " and its container still runs"
 			if dead := c.Now.Sub(v.SeenAt.Time()); !c.Force && dead < c.OrphanAge {
 				c.found = append(c.found, Finding{Kind: "run", Do: "settle", What: v.ID, Kept: true,

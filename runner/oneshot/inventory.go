@@ -18,7 +18,7 @@ type Engines func(name string) (engine.Engine, error)
 
 // What View.Container can say.
 const (
-	ContainerRunning = "running"
+	containerRunning = "running"
 	containerExited  = "exited"
 	containerGone    = "gone"
 	containerUnknown = "unknown" // the engine does not answer
@@ -112,7 +112,7 @@ func containersOf(ctx context.Context, home state.Home, engines Engines, name st
 	for _, c := range list {
 		states[c.Labels[runner.LabelRun]] = containerExited
 		if c.Status == engine.StatusRunning || c.Status == engine.StatusPaused {
-			states[c.Labels[runner.LabelRun]] = ContainerRunning
+			states[c.Labels[runner.LabelRun]] = containerRunning
 		}
 	}
 	return states

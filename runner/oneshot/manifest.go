@@ -25,8 +25,8 @@ func WorkspaceOf(m *state.Manifest) Workspace {
 	return w
 }
 
-// AccountOf reads from a manifest what the gateway metered, nil where no provider was asked.
-func AccountOf(m *state.Manifest) *gateway.Account {
+// accountOf reads from a manifest what the gateway metered, nil where no provider was asked.
+func accountOf(m *state.Manifest) *gateway.Account {
 	var a *gateway.Account
 	if json.Unmarshal(m.ModelUsage, &a) != nil {
 		return nil
@@ -37,7 +37,7 @@ func AccountOf(m *state.Manifest) *gateway.Account {
 // Spent says how much of its budget a run took, "" when it had none or asked no
 // provider: "2 of 10 requests, 300 of 5000 tokens, 0.0014 of 0.01 spent".
 func Spent(m *state.Manifest) string {
-	a := AccountOf(m)
+	a := accountOf(m)
 	if a == nil {
 		return ""
 	}

@@ -18,8 +18,8 @@ import (
 	"holon/state"
 )
 
-// CodeFileUnusable is the code of errors about a file that cannot be changed.
-const CodeFileUnusable state.Code = "settings_unusable"
+// codeFileUnusable is the code of errors about a file that cannot be changed.
+const codeFileUnusable state.Code = "settings_unusable"
 
 // Set changes one key of the person's file at path and creates the file if it is absent. It does not change
 // an invalid file or write an invalid value. Errors are *state.Error values.
@@ -102,7 +102,7 @@ func change(path string, edit func(root *yaml.Node) (changed bool, err error)) (
 }
 
 func fileError(path string, err error) error {
-	return &state.Error{Code: CodeFileUnusable, Param: path, Message: "cannot be changed",
+	return &state.Error{Code: codeFileUnusable, Param: path, Message: "cannot be changed",
 		Hint: "make it a file of yours in a directory of yours", Err: err}
 }
 

@@ -9,8 +9,8 @@ import (
 	"holon/state"
 )
 
-// CodePeer is the code of the errors of Peer.Check.
-const CodePeer state.Code = "socket_peer_unexpected"
+// codePeer is the code of the errors of Peer.Check.
+const codePeer state.Code = "socket_peer_unexpected"
 
 // Peer is the one process that a container's sockets are for: its first, agentd.
 // The commands there are the same user, reach the same directories and can put a
@@ -47,22 +47,22 @@ func (p *Peer) Serve() {
 	}
 }
 
-// Check returns an error, with CodePeer, unless the other end of conn is the
+// Check returns an error, with codePeer, unless the other end of conn is the
 // process. Nothing may be sent to any other, and nothing of it is read.
 func (p *Peer) Check(conn net.Conn) error {
 	p.mu.Lock()
 	want := p.pid
 	p.mu.Unlock()
 	if want == 0 {
-		return &state.Error{Code: CodePeer, Message: "the container's first process is not known yet"}
+		return &state.Error{Code: codePeer, Message: "the container's first process is not known yet"}
 	}
 	pid, err := unixsocket.PeerPID(conn)
 	if err != nil {
-		return &state.Error{Code: CodePeer, Message: "the peer of a socket is not known", Err: err}
+		return &state.Error{Code: codePeer, Message: "the peer of a socket is not known", Err: err}
 	}
 	if pid != want {
 		return &state.Error{
-			Code:    CodePeer,
+			Code:    codePeer,
 			Message: fmt.Sprintf("the other end of the socket is process %d, not agentd, which is %d", pid, want),
 			Hint:    "a command of the agent took its place, or holon runs in another PID namespace than its engine",
 		}

@@ -68,7 +68,7 @@ func TestPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer early.Close()
-	if err := peer.Check(early); !state.IsCode(err, socket.CodePeer) {
+	if err := peer.Check(early); !state.IsCode(err, "socket_peer_unexpected") {
 		t.Errorf("before it is known: %v", err)
 	}
 	peer.Identify(os.Getpid())
@@ -96,7 +96,7 @@ func TestPeer(t *testing.T) {
 	for _, pid := range []int{0, os.Getppid()} {
 		other := socket.NewPeer()
 		other.Identify(pid)
-		if err := other.Check(early); !state.IsCode(err, socket.CodePeer) {
+		if err := other.Check(early); !state.IsCode(err, "socket_peer_unexpected") {
 			t.Errorf("process %d: %v", pid, err)
 		}
 	}

@@ -78,7 +78,7 @@ func TestAppendFacts(t *testing.T) {
 						t.Fatalf("%v: %s", err, line)
 					}
 					got = append(got, fmt.Sprint(ev.Type, " ", ev.Sequence))
-					if ev.Type == turns.EgressDecided &&
+					if ev.Type == "holon.egress.decision" &&
 						(ev.EventID != "evt_a" || ev.RuntimeID != "run_1" || ev.Timestamp != facts[0].Timestamp) {
 						t.Errorf("%s", line)
 					}

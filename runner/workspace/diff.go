@@ -319,7 +319,7 @@ func (t *Tree) saveHistory(ctx context.Context, d *Diff, root folder.Dir, result
 	if ctx.Err() != nil || git.IsDiskFull(err) {
 		return fmt.Errorf("keep the agent's commits: %w", err)
 	}
-	d.Warnings = append(d.Warnings, Warning{Code: WarnHistory, Path: ".git",
+	d.Warnings = append(d.Warnings, Warning{Code: warnHistory, Path: ".git",
 		Message: fmt.Sprintf("the agent's own commits were left out: %.500v", err)})
 	return nil
 }

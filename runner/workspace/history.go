@@ -17,8 +17,8 @@ import (
 	"holon/runner/workspace/git"
 )
 
-// WarnHistory says that the agent's own commits were left out, and why. The diff still contains their changes.
-const WarnHistory = "history_left_out"
+// warnHistory says that the agent's own commits were left out, and why. The diff still contains their changes.
+const warnHistory = "history_left_out"
 
 // Bounds on the objects of an agent's repository. An agent that commits only what it wrote stays far below them.
 const (

@@ -82,8 +82,8 @@ type Retention struct {
 	Messages  time.Duration // age of messages with a terminal entry, with their turns, transcript and briefs
 }
 
-// DefaultRetention is on unless something else is set.
-func DefaultRetention() Retention {
+// defaultRetention is on unless something else is set.
+func defaultRetention() Retention {
 	return Retention{Events: 30 * 24 * time.Hour, MaxEvents: 200_000, Messages: 180 * 24 * time.Hour}
 }
 

@@ -218,7 +218,7 @@ func TestAttach(t *testing.T) {
 	p := h.beginPausing(repo)
 	p.kill()
 	v := h.only()
-	if v.Status != state.StatusOrphaned || v.Container != oneshot.ContainerRunning {
+	if v.Status != state.StatusOrphaned || v.Container != "running" {
 		t.Fatalf("%+v", v)
 	}
 	if found := h.gc(); len(found) != 1 || !found[0].Kept || found[0].What != v.ID {

@@ -399,7 +399,7 @@ func TestEgressAfterKill(t *testing.T) {
 	if e := r.manifest.Egress; e == nil || e.Denied != 2 || !slices.Equal(e.AllowHosts, []string{"example.com"}) {
 		t.Errorf("%+v", e)
 	}
-	if n := strings.Count(r.read(t, turns.RuntimeFile), turns.EgressDecided); n != 2 {
+	if n := strings.Count(r.read(t, turns.RuntimeFile), "holon.egress.decision"); n != 2 {
 		t.Errorf("%d decisions in %s", n, turns.RuntimeFile)
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"holon/responses"
 	"holon/responses/turns"
-	"holon/runner"
 	"holon/runner/oneshot"
 	"holon/state"
 )
@@ -51,7 +50,7 @@ func TestLimits(t *testing.T) {
 		{"output of a command", "waiting", []string{"--max-output-bytes", "500k"}, 1, responses.ReasonMaxOutputBytes,
 			responses.ReasonMaxOutputBytes, "--max-output-bytes",
 			func(l state.Limits) bool { return l.MaxOutput == 500<<10 }},
-		{"disk", "waiting", []string{"--disk", "20m"}, 1, "", string(runner.CodeDiskQuota), "--disk",
+		{"disk", "waiting", []string{"--disk", "20m"}, 1, "", string("disk_quota"), "--disk",
 			func(l state.Limits) bool { return l.DiskBytes == 20<<20 }},
 		{"requests", "openai/m", []string{"--max-requests", "2"}, 1, responses.ReasonBudget, responses.ReasonBudget,
 			"--max-requests",

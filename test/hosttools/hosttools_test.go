@@ -200,7 +200,7 @@ func TestRestartBeforeTheAnswer(t *testing.T) {
 	if got := h.texts(); got != "before|once" {
 		t.Errorf("notes %q", got)
 	}
-	if out := call(t.Context(), tool, "c1", "other"); out.Error == nil || out.Error.Kind != mcp.KindTool ||
+	if out := call(t.Context(), tool, "c1", "other"); out.Error == nil || out.Error.Kind != "mcp_tool_error" ||
 		!strings.Contains(out.Error.Message, "used for another note") {
 		t.Errorf("the same id with other arguments: %+v", out.Error)
 	}

@@ -97,7 +97,7 @@ func TestSocketMode(t *testing.T) {
 		}
 		want := engine.User{UID: os.Getuid(), GID: os.Getgid()}
 		if want.UID == 0 {
-			want = engine.User{UID: runner.DefaultUID, GID: runner.DefaultGID}
+			want = engine.User{UID: 65532, GID: 65532}
 		}
 		if st := info.Sys().(*syscall.Stat_t); int(st.Uid) != want.UID || int(st.Gid) != want.GID {
 			t.Errorf("%s belongs to %d:%d, want %v", filepath.Base(path), st.Uid, st.Gid, want)

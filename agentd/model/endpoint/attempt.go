@@ -92,7 +92,7 @@ func (l *lively) Read(p []byte) (int, error) {
 // Drain reads the rest of a body after the last event, to reuse the connection.
 func (a *Attempt) Drain(body io.Reader) {
 	a.idle.Reset(drainTime)
-	_, _ = io.CopyN(io.Discard, body, MaxErrorBody)
+	_, _ = io.CopyN(io.Discard, body, maxErrorBody)
 }
 
 // End releases what the attempt holds.
@@ -131,11 +131,11 @@ func (e *Endpoint) Answered(resp *http.Response) *model.Error {
 	if resp.StatusCode == http.StatusOK {
 		return nil
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxErrorBody))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	if err != nil {
 		body = nil // the status says what is needed
 	}
-	failed := StatusError(resp.StatusCode, resp.Header, body)
+	failed := statusError(resp.StatusCode, resp.Header, body)
 	failed.Diagnostics = e.diagnose(model.StageStatus, nil)
 	failed.Diagnostics.Redirect = resp.StatusCode >= 300 && resp.StatusCode < 400
 	return e.Clean(failed)

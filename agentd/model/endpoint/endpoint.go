@@ -27,8 +27,8 @@ import (
 // DefaultIdleTimeout is how long a provider may be silent.
 const DefaultIdleTimeout = 5 * time.Minute
 
-// MaxErrorBody bounds what is read of an answer that is an error, in bytes.
-const MaxErrorBody = 64 << 10
+// maxErrorBody bounds what is read of an answer that is an error, in bytes.
+const maxErrorBody = 64 << 10
 
 // Options configure an Endpoint. Zero fields mean their defaults.
 type Options struct {
@@ -201,7 +201,7 @@ func BoundErrors(req *http.Request, next func(*http.Request) (*http.Response, er
 		resp.Body = struct {
 			io.Reader
 			io.Closer
-		}{io.LimitReader(resp.Body, MaxErrorBody), resp.Body}
+		}{io.LimitReader(resp.Body, maxErrorBody), resp.Body}
 	}
 	return resp, err
 }

@@ -46,9 +46,9 @@ func (f Failure) status() int {
 	return n
 }
 
-// StatusError classifies an answer with an error status (runtime
+// statusError classifies an answer with an error status (runtime
 // specification, "Current retry policy").
-func StatusError(status int, header http.Header, body []byte) *model.Error {
+func statusError(status int, header http.Header, body []byte) *model.Error {
 	f := DecodeFailure(body)
 	e := ofStatus(status)
 	e.RetryAfter = retryAfter(header)

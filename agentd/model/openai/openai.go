@@ -38,8 +38,8 @@ import (
 
 const gatewayHost = "http://model/" // on the gateway's socket; the provider follows
 
-// DefaultIdleTimeout is how long a provider may be silent.
-const DefaultIdleTimeout = endpoint.DefaultIdleTimeout
+// defaultIdleTimeout is how long a provider may be silent.
+const defaultIdleTimeout = endpoint.DefaultIdleTimeout
 
 // maxJSON bounds an answer that is not streamed, in bytes.
 const maxJSON = stream.MaxEvent

@@ -25,8 +25,8 @@ import (
 	"holon/internal/roots"
 )
 
-// Name is the tool's public name.
-const Name = "ViewImage"
+// name is the tool's public name.
+const name = "ViewImage"
 
 // Kinds of errors of this tool, in addition to those of package tools.
 const (
@@ -50,8 +50,8 @@ type arguments struct {
 const description = `Shows you a picture file of the working tree: png, jpeg, gif or webp, at most 3.6 MiB.
 Use it to look at screenshots, plots and designs. It does not show text files; use ExecCommand for those.`
 
-// Result is the canonical result.
-type Result struct {
+// result is the canonical result.
+type result struct {
 	Path      string `json:"path"` // relative to the working tree
 	MediaType string `json:"media_type"`
 	Bytes     int64  `json:"bytes"`
@@ -73,7 +73,7 @@ func New() (*Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tool{tools.Definition{Name: Name, Description: description, Parameters: schema}}, nil
+	return &Tool{tools.Definition{Name: name, Description: description, Parameters: schema}}, nil
 }
 
 // Definition implements tools.Tool.
@@ -89,7 +89,7 @@ func (t *Tool) Run(_ context.Context, env tools.Env, call tools.Call) tools.Outp
 	if bad != nil {
 		return tools.Fail(bad)
 	}
-	r := Result{Path: rel, Bytes: int64(len(data)), Detail: args.Detail, Shown: env.Images}
+	r := result{Path: rel, Bytes: int64(len(data)), Detail: args.Detail, Shown: env.Images}
 	if r.Detail == "" {
 		r.Detail = "auto"
 	}
@@ -176,7 +176,7 @@ func failure(kind, message, path, hint string) *tools.Error {
 		Details: map[string]any{"field": "path", "path": tools.Clip(path, 300)}, RecoveryHint: hint}
 }
 
-func (r Result) summary() string {
+func (r result) summary() string {
 	kind := strings.TrimPrefix(r.MediaType, "image/")
 	if r.Width > 0 {
 		kind += fmt.Sprintf(", %d×%d", r.Width, r.Height)
@@ -185,14 +185,14 @@ func (r Result) summary() string {
 }
 
 // complete is the output. The picture itself is not part of the result.
-type complete struct{ Result }
+type complete struct{ result }
 
 // Project implements tools.Projector.
-func (c complete) Project(tools.Policy, *tools.Artifacts) (any, error) { return c.Result, nil }
+func (c complete) Project(tools.Policy, *tools.Artifacts) (any, error) { return c.result, nil }
 
 // Render implements tools.Renderer.
 func (t *Tool) Render(canonical tools.Result, _ tools.RenderPolicy) string {
-	var r Result
+	var r result
 	if err := json.Unmarshal(canonical.Result, &r); err != nil {
 		return canonical.SummaryText
 	}

@@ -60,7 +60,7 @@ func (h *harness) view(args map[string]any) tools.Outcome {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	o := h.reg.Run(h.t.Context(), h.env, tools.Call{ID: "c", Name: Name, Arguments: raw})
+	o := h.reg.Run(h.t.Context(), h.env, tools.Call{ID: "c", Name: name, Arguments: raw})
 	if o.Fault != nil {
 		h.t.Fatal(o.Fault)
 	}
@@ -107,7 +107,7 @@ func TestShows(t *testing.T) {
 	}
 	for _, tt := range tests {
 		o := h.view(map[string]any{"path": tt.path})
-		var r Result
+		var r result
 		if err := json.Unmarshal(o.Canonical.Result, &r); err != nil {
 			t.Fatalf("%s: %+v", tt.path, o.Canonical)
 		}

@@ -11,31 +11,31 @@ import (
 )
 
 // apply applies a patch to the tree at dir: all of it or nothing.
-func apply(ctx context.Context, dir, text string) (Result, *tools.Error) {
+func apply(ctx context.Context, dir, text string) (result, *tools.Error) {
 	doc, bad := parse(text)
 	if bad != nil {
-		return Result{}, bad
+		return result{}, bad
 	}
 	t, bad := openTree(ctx, dir)
 	if bad != nil {
-		return Result{}, bad
+		return result{}, bad
 	}
 	defer t.close()
 	return t.apply(ctx, doc)
 }
 
-func (t *tree) apply(ctx context.Context, doc document) (Result, *tools.Error) {
+func (t *tree) apply(ctx context.Context, doc document) (result, *tools.Error) {
 	s := stage{tree: t, doc: doc}
 	for i := range doc.files {
 		if ctx.Err() != nil {
-			return Result{}, canceled()
+			return result{}, canceled()
 		}
 		if bad := s.file(&doc.files[i]); bad != nil {
 			s.failures = append(s.failures, bad)
 		}
 	}
 	if len(s.failures) > 0 {
-		return Result{}, s.failure()
+		return result{}, s.failure()
 	}
 	changed := s.changed()
 	if len(changed) == 0 {
@@ -44,10 +44,10 @@ func (t *tree) apply(ctx context.Context, doc document) (Result, *tools.Error) {
 		if len(s.doc.diags) > 0 {
 			e.Details = map[string]any{"diagnostics": s.doc.diags}
 		}
-		return Result{}, e
+		return result{}, e
 	}
 	if bad := t.commit(ctx); bad != nil {
-		return Result{}, bad
+		return result{}, bad
 	}
 	return s.result(changed), nil
 }
@@ -313,8 +313,8 @@ func (s *stage) changed() []changedFile {
 	})
 }
 
-func (s *stage) result(changed []changedFile) Result {
-	r := Result{
+func (s *stage) result(changed []changedFile) result {
+	r := result{
 		ChangedFiles: changed, ChangedPaths: make([]string, 0, len(changed)), ChangedFileCount: len(changed),
 		IgnoredMetadata: s.doc.ignored, Diagnostics: s.doc.diags,
 	}

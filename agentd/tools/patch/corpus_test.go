@@ -231,7 +231,7 @@ func TestCorpus(t *testing.T) {
 				if diff := cmp.Diff(beforeAll, digest(t, outer)); diff != "" {
 					t.Errorf("refused, but changed:\n%s", diff)
 				}
-				says = tools.Refuse(Name, bad).Rendered
+				says = tools.Refuse(name, bad).Rendered
 			} else {
 				if c.refused != "" {
 					t.Errorf("accepted, want %s", c.refused)

@@ -232,7 +232,7 @@ func TestFreeformIsApplied(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := reg.Run(t.Context(), tools.Env{WorkDir: dir},
-		tools.Call{ID: "c", Name: Name, Arguments: []byte(`{"patch":` + quoted(text) + `}`)})
+		tools.Call{ID: "c", Name: name, Arguments: []byte(`{"patch":` + quoted(text) + `}`)})
 	if o.Canonical.Error != nil || strings.Contains(o.Rendered, "Tolerated") {
 		t.Fatal(o.Rendered)
 	}

@@ -296,14 +296,14 @@ func TestLargeResultIsListedInAnArtifact(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := reg.Run(t.Context(), tools.Env{WorkDir: dir, LogDir: filepath.Join(out, "tools")},
-			tools.Call{ID: "c", Name: Name, Arguments: args})
+			tools.Call{ID: "c", Name: name, Arguments: args})
 		if o.Fault != nil {
 			t.Fatal(o.Fault)
 		}
 		return o
 	}
 	o := run(text.String())
-	var r Result
+	var r result
 	if err := json.Unmarshal(o.Canonical.Result, &r); err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +325,7 @@ func TestLargeResultIsListedInAnArtifact(t *testing.T) {
 			t.Fatal(err)
 		}
 		return reg.Run(t.Context(), tools.Env{WorkDir: dir, LogDir: filepath.Join(out, "tools"), Disk: nothing{}},
-			tools.Call{ID: "c", Name: Name, Arguments: args})
+			tools.Call{ID: "c", Name: name, Arguments: args})
 	}()
 	if full.Canonical.Error != nil || full.Fault != nil || len(full.Artifacts) != 0 ||
 		!strings.Contains(full.Rendered, "\n- the list of all changed files was not kept: the turn's files may take "+

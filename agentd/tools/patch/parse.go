@@ -16,7 +16,7 @@ type document struct {
 
 // filePatch is the part of a patch about one file.
 type filePatch struct {
-	action  Action
+	action  action
 	path    string // the new name; for a deletion, the old one
 	from    string // the source of a move or copy, "" otherwise
 	rawPath string // path as it was written, with a prefix if it had one; may be ""

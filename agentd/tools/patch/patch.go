@@ -27,8 +27,8 @@ import (
 	"holon/agentd/tools"
 )
 
-// Name is the tool's public name.
-const Name = "ApplyPatch"
+// name is the tool's public name.
+const name = "ApplyPatch"
 
 // Kinds of errors of this tool, in addition to those of package tools.
 const (
@@ -57,22 +57,22 @@ const (
 	maxListed     = 200 // changed files in the canonical result
 )
 
-// Action is how a file changed.
-type Action string
+// action is how a file changed.
+type action string
 
 // The actions of a result.
 const (
-	actionAdd    Action = "add"
-	actionModify Action = "modify"
-	actionDelete Action = "delete"
-	actionMove   Action = "move"
+	actionAdd    action = "add"
+	actionModify action = "modify"
+	actionDelete action = "delete"
+	actionMove   action = "move"
 
-	actionCopy Action = "copy" // reported as an addition with its source
+	actionCopy action = "copy" // reported as an addition with its source
 )
 
 // changedFile is one file that a patch has changed.
 type changedFile struct {
-	Action   Action `json:"action"`
+	Action   action `json:"action"`
 	Path     string `json:"path"`
 	FromPath string `json:"from_path,omitempty"`
 }
@@ -91,9 +91,9 @@ type diagnostic struct {
 	Message string `json:"message"`
 }
 
-// Result is ApplyPatch's canonical result (recovered types, 11.4). Of more than
+// result is ApplyPatch's canonical result (recovered types, 11.4). Of more than
 // 200 files the first are listed and the artifact has them all.
-type Result struct {
+type result struct {
 	ChangedFiles     []changedFile `json:"changed_files"`
 	ChangedPaths     []string      `json:"changed_paths"`
 	ChangedFileCount int           `json:"changed_file_count"`
@@ -125,7 +125,7 @@ func New() (*Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tool{def: tools.Definition{Name: Name, Description: description, Parameters: schema, Freeform: freeform()}},
+	return &Tool{def: tools.Definition{Name: name, Description: description, Parameters: schema, Freeform: freeform()}},
 		nil
 }
 
@@ -146,7 +146,7 @@ func (t *Tool) Run(ctx context.Context, env tools.Env, call tools.Call) tools.Ou
 }
 
 // Project implements tools.Projector.
-func (r Result) Project(_ tools.Policy, artifacts *tools.Artifacts) (any, error) {
+func (r result) Project(_ tools.Policy, artifacts *tools.Artifacts) (any, error) {
 	if len(r.ChangedFiles) <= maxListed {
 		return r, nil
 	}
@@ -182,7 +182,7 @@ func (f changedFile) line() string {
 
 // Render implements tools.Renderer.
 func (t *Tool) Render(canonical tools.Result, _ tools.RenderPolicy) string {
-	var r Result
+	var r result
 	if err := json.Unmarshal(canonical.Result, &r); err != nil {
 		return canonical.SummaryText
 	}

@@ -29,7 +29,7 @@ func Builtin() []string { return []string{Default, Developer} }
 var builtinFiles embed.FS
 
 func builtinText(id string) ([]byte, bool) {
-	text, err := builtinFiles.ReadFile("builtin/" + id + "/" + AgentsFile)
+	text, err := builtinFiles.ReadFile("builtin/" + id + "/" + agentsFile)
 	return text, err == nil
 }
 
@@ -37,10 +37,10 @@ func builtinText(id string) ([]byte, bool) {
 type Seeded string
 
 const (
-	SeedMade      Seeded = "made"
-	SeedCurrent   Seeded = "current"   // as it should be
-	SeedRefreshed Seeded = "refreshed" // it was as an earlier holon left it
-	SeedDiverged  Seeded = "diverged"  // somebody changed it, or it never was holon's; left alone
+	seedMade      Seeded = "made"
+	seedCurrent   Seeded = "current"   // as it should be
+	seedRefreshed Seeded = "refreshed" // it was as an earlier holon left it
+	seedDiverged  Seeded = "diverged"  // somebody changed it, or it never was holon's; left alone
 )
 
 // managedFile says, in a seeded template, as what holon left it.
@@ -89,9 +89,9 @@ func (h *Homes) seed(id string) (Seeded, error) {
 	case err != nil:
 		return "", err
 	case found.exists && !found.ours:
-		return SeedDiverged, nil
+		return seedDiverged, nil
 	case found.exists && found.digest == want.digest():
-		return SeedCurrent, nil
+		return seedCurrent, nil
 	}
 	made, err := os.MkdirTemp(h.opts.Templates, newPrefix)
 	if err != nil {
@@ -100,19 +100,19 @@ func (h *Homes) seed(id string) (Seeded, error) {
 	defer os.RemoveAll(made) // what is there is in the making, or was replaced
 	note, err := json.Marshal(managed{managedSchema, want.digest()})
 	if err == nil {
-		err = errors.Join(os.Chmod(made, 0o755), durable.WriteFile(filepath.Join(made, AgentsFile), text, 0o644),
+		err = errors.Join(os.Chmod(made, 0o755), durable.WriteFile(filepath.Join(made, agentsFile), text, 0o644),
 			durable.WriteFile(filepath.Join(made, managedFile), append(note, '\n'), 0o644))
 	}
 	if err != nil {
 		return "", err
 	}
-	how, result := uint(unix.RENAME_NOREPLACE), SeedMade
+	how, result := uint(unix.RENAME_NOREPLACE), seedMade
 	if found.exists {
-		how, result = unix.RENAME_EXCHANGE, SeedRefreshed
+		how, result = unix.RENAME_EXCHANGE, seedRefreshed
 	}
 	err = unix.Renameat2(unix.AT_FDCWD, made, unix.AT_FDCWD, final, how)
 	if errors.Is(err, fs.ErrExist) { // another holon was faster
-		return SeedCurrent, nil
+		return seedCurrent, nil
 	}
 	if err != nil {
 		return "", err
@@ -153,7 +153,7 @@ func present(dir string) (found, error) {
 			return theirs, nil
 		}
 	}
-	text, err := readFile(root, AgentsFile, maxInstructions)
+	text, err := readFile(root, agentsFile, maxInstructions)
 	note, noteErr := readFile(root, managedFile, maxManifest)
 	var left managed
 	if errors.Join(err, noteErr) != nil || json.Unmarshal(note, &left) != nil || left.Schema != managedSchema {

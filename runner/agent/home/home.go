@@ -40,9 +40,9 @@ import (
 
 // Names within a home.
 const (
-	AgentsFile     = "AGENTS.md"
-	SkillsDir      = "skills"
-	ProvenanceFile = ".holon/state/template.json"
+	agentsFile     = "AGENTS.md"
+	skillsDir      = "skills"
+	provenanceFile = ".holon/state/template.json"
 
 	newPrefix = ".new-" // of a home that is being made
 )
@@ -76,7 +76,7 @@ func New(o Options) *Homes {
 // Create makes the home of a new agent from the template that selector names: a
 // template's id, or the absolute path of a directory; "" is Default. A home that
 // is there already is ledger.CodeExists. Other errors have the codes of Resolve,
-// or CodeHomeUnusable; after any of them nothing is left.
+// or codeHomeUnusable; after any of them nothing is left.
 func (h *Homes) Create(ctx context.Context, id, selector string) error {
 	if err := state.CheckAgentID(id); err != nil {
 		return err
@@ -135,9 +135,9 @@ func (h *Homes) fill(ctx context.Context, dir string, t *template) error {
 	if len(t.refs) == 0 {
 		return nil
 	}
-	if _, err := skills.Stage(ctx, t.refs, filepath.Join(dir, SkillsDir)); err != nil {
+	if _, err := skills.Stage(ctx, t.refs, filepath.Join(dir, skillsDir)); err != nil {
 		if problem, ok := errors.AsType[*skills.InvalidSkill](err); ok {
-			return &state.Error{Code: CodeTemplateSkill, Param: "skill_refs",
+			return &state.Error{Code: codeTemplateSkill, Param: "skill_refs",
 				Message: "a skill of the template can't be used", Hint: problem.Hint, Err: problem}
 		}
 		return fmt.Errorf("install the template's skills: %w", err)
@@ -146,7 +146,7 @@ func (h *Homes) fill(ctx context.Context, dir string, t *template) error {
 }
 
 // folders are those of every home.
-var folders = []string{"memory", "notes", "work", SkillsDir, ".holon", ".holon/state"}
+var folders = []string{"memory", "notes", "work", skillsDir, ".holon", ".holon/state"}
 
 // complete makes the missing files of the home dir, as far as it can. Existing entries
 // of any kind stay unchanged.
@@ -162,12 +162,12 @@ func (h *Homes) complete(dir string, t *template) error {
 	}
 	_, selfErr := add(root, "memory/self.md", []byte(selfMemory))
 	_, operatorErr := add(root, "memory/operator.md", []byte(operatorMemory))
-	added, agentsErr := add(root, AgentsFile, t.instructions())
+	added, agentsErr := add(root, agentsFile, t.instructions())
 	errs = append(errs, selfErr, operatorErr, agentsErr)
 	if added {
 		provenance, err := json.MarshalIndent(t.provenance(h.opts.Now()), "", "  ")
 		if err == nil {
-			_, err = add(root, ProvenanceFile, append(provenance, '\n'))
+			_, err = add(root, provenanceFile, append(provenance, '\n'))
 		}
 		errs = append(errs, err)
 	}
@@ -265,7 +265,7 @@ func (h *Homes) EnsureDefault(ctx context.Context, id string) error {
 	if err != nil { // somebody broke their copy; a runtime starts all the same
 		h.opts.Log.Warn("the template of the default agent can't be used; it gets the built-in one", "err", err)
 		text, _ := builtinText(Default)
-		t = &template{selector: Default, kind: KindBuiltin, agents: text}
+		t = &template{selector: Default, kind: kindBuiltin, agents: text}
 	}
 	if err := h.create(ctx, id, t); !state.IsCode(err, ledger.CodeExists) {
 		return err
@@ -300,11 +300,11 @@ func (h *Homes) Loaded(id string) []view.AgentsMD {
 		return nil
 	}
 	defer root.Close()
-	if info, err := root.Stat(AgentsFile); err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+	if info, err := root.Stat(agentsFile); err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
 		return nil
 	}
 	return []view.AgentsMD{{Scope: "agent", Kind: "agents_md",
-		Path: filepath.Join(h.opts.Home.AgentDir(id), AgentsFile)}}
+		Path: filepath.Join(h.opts.Home.AgentDir(id), agentsFile)}}
 }
 
 func exists(id string) error {
@@ -314,7 +314,7 @@ func exists(id string) error {
 }
 
 func unusable(id string, err error) error {
-	return &state.Error{Code: CodeHomeUnusable, Param: "agent_id",
+	return &state.Error{Code: codeHomeUnusable, Param: "agent_id",
 		Message: fmt.Sprintf("the home of the agent %s can't be made", id),
 		Hint:    "look at the disk and at the permissions of the directory", Err: err}
 }

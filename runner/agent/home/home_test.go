@@ -108,7 +108,7 @@ func TestCreate(t *testing.T) {
 			t.Errorf("the home is %v, %v", info.Mode(), err)
 		}
 		var p home.Provenance
-		if err := json.Unmarshal([]byte(r.read(r.in(id, home.ProvenanceFile))), &p); err != nil ||
+		if err := json.Unmarshal([]byte(r.read(r.in(id, ".holon/state/template.json"))), &p); err != nil ||
 			p.Selector != selector || p.Path != dir || !strings.HasPrefix(p.Digest, "sha256:") || len(p.Skills) != 1 ||
 			p.AppliedAt.IsZero() {
 			t.Errorf("the provenance is %+v, %v", p, err)
@@ -156,7 +156,7 @@ func TestNoTemplates(t *testing.T) {
 	if entries, err := os.ReadDir("."); err != nil || len(entries) != 0 {
 		t.Errorf("it wrote %v, %v", entries, err)
 	}
-	if err := homes.Create(t.Context(), "two", "mine"); !state.IsCode(err, home.CodeTemplateNotFound) {
+	if err := homes.Create(t.Context(), "two", "mine"); !state.IsCode(err, "template_not_found") {
 		t.Error(err)
 	}
 }
@@ -204,21 +204,21 @@ func TestRefusals(t *testing.T) {
 	}
 	r.template("s-evil", map[string]string{"AGENTS.md": "x", "skills.json": `{"skill_refs": ["` + evil + `"]}`})
 	for selector, code := range map[string]state.Code{
-		"https://github.com/holon-run/templates/tree/main/x": home.CodeTemplateRemote,
-		"github.com/a/b": home.CodeTemplateRemote, "git@github.com:a/b": home.CodeTemplateRemote,
-		"unknown": home.CodeTemplateNotFound, "/nonexistent/template": home.CodeTemplateNotFound,
-		secret: home.CodeTemplateInvalid,
-		"../x": home.CodeTemplateInvalid, "a/b": home.CodeTemplateInvalid, ".hidden": home.CodeTemplateInvalid,
-		"Upper": home.CodeTemplateInvalid, strings.Repeat("x", 65): home.CodeTemplateInvalid,
-		"link": home.CodeTemplateInvalid, "dangling": home.CodeTemplateInvalid,
-		"dangling-skills": home.CodeTemplateInvalid, "dotdot": home.CodeTemplateInvalid,
-		"fifo":   home.CodeTemplateInvalid,
-		"folder": home.CodeTemplateInvalid, "none": home.CodeTemplateInvalid, "blank": home.CodeTemplateInvalid,
-		"binary": home.CodeTemplateInvalid, "large": home.CodeTemplateInvalid,
-		"s-syntax": home.CodeTemplateInvalid, "s-key": home.CodeTemplateInvalid, "s-type": home.CodeTemplateInvalid,
-		"s-two": home.CodeTemplateInvalid, "s-large": home.CodeTemplateInvalid, "s-many": home.CodeTemplateInvalid,
-		"s-builtin": home.CodeTemplateSkill, "s-remote": home.CodeTemplateRemote, "s-missing": home.CodeTemplateSkill,
-		"s-evil": home.CodeTemplateSkill,
+		"https://github.com/holon-run/templates/tree/main/x": "template_remote_unsupported",
+		"github.com/a/b": "template_remote_unsupported", "git@github.com:a/b": "template_remote_unsupported",
+		"unknown": "template_not_found", "/nonexistent/template": "template_not_found",
+		secret: "template_invalid",
+		"../x": "template_invalid", "a/b": "template_invalid", ".hidden": "template_invalid",
+		"Upper": "template_invalid", strings.Repeat("x", 65): "template_invalid",
+		"link": "template_invalid", "dangling": "template_invalid",
+		"dangling-skills": "template_invalid", "dotdot": "template_invalid",
+		"fifo":   "template_invalid",
+		"folder": "template_invalid", "none": "template_invalid", "blank": "template_invalid",
+		"binary": "template_invalid", "large": "template_invalid",
+		"s-syntax": "template_invalid", "s-key": "template_invalid", "s-type": "template_invalid",
+		"s-two": "template_invalid", "s-large": "template_invalid", "s-many": "template_invalid",
+		"s-builtin": "template_skill_unavailable", "s-remote": "template_remote_unsupported", "s-missing": "template_skill_unavailable",
+		"s-evil": "template_skill_unavailable",
 	} {
 		err := r.homes.Create(t.Context(), "agent", selector)
 		e, ok := errors.AsType[*state.Error](err)
@@ -351,14 +351,14 @@ func TestSeed(t *testing.T) {
 	}
 	file := filepath.Join(r.templates, home.Default, "AGENTS.md")
 	managed := filepath.Join(r.templates, home.Default, ".holon.json")
-	seed(home.SeedMade)
+	seed("made")
 	current, note := r.read(file), r.read(managed)
-	seed(home.SeedCurrent)
+	seed("current")
 
 	r.write(file, "an earlier version\n") // as an earlier holon would have left it
 	r.write(managed, strings.Replace(note, note[strings.Index(note, "sha256:"):strings.Index(note, "sha256:")+71],
 		home.DigestOf("an earlier version\n"), 1))
-	seed(home.SeedRefreshed)
+	seed("refreshed")
 	if r.read(file) != current || r.read(managed) != note {
 		t.Error("it was not brought up to date")
 	}
@@ -378,10 +378,10 @@ func TestSeed(t *testing.T) {
 			if err := os.RemoveAll(filepath.Join(r.templates, home.Default)); err != nil {
 				t.Fatal(err)
 			}
-			seed(home.SeedMade)
+			seed("made")
 			spoil()
 			before := tree(t, r.templates)
-			seed(home.SeedDiverged)
+			seed("diverged")
 			if after := tree(t, r.templates); after != before {
 				t.Errorf("it was changed from\n%s to\n%s", before, after)
 			}

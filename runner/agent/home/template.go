@@ -22,11 +22,11 @@ import (
 
 // Codes of errors (*state.Error) about templates and homes.
 const (
-	CodeTemplateNotFound state.Code = "template_not_found"
-	CodeTemplateInvalid  state.Code = "template_invalid"            // Param names the file or the selector
-	CodeTemplateRemote   state.Code = "template_remote_unsupported" // a URL
-	CodeTemplateSkill    state.Code = "template_skill_unavailable"
-	CodeHomeUnusable     state.Code = "agent_home_unusable"
+	codeTemplateNotFound state.Code = "template_not_found"
+	codeTemplateInvalid  state.Code = "template_invalid"            // Param names the file or the selector
+	codeTemplateRemote   state.Code = "template_remote_unsupported" // a URL
+	codeTemplateSkill    state.Code = "template_skill_unavailable"
+	codeHomeUnusable     state.Code = "agent_home_unusable"
 )
 
 // Bounds of a template.
@@ -41,9 +41,9 @@ const manifestFile = "skills.json"
 
 // Kinds of sources.
 const (
-	KindBuiltin  = "builtin"     // the copy within holon
-	KindTemplate = "template_id" // a directory of the templates
-	KindLocal    = "local_path"
+	kindBuiltin  = "builtin"     // the copy within holon
+	kindTemplate = "template_id" // a directory of the templates
+	kindLocal    = "local_path"
 )
 
 // Provenance says from which template a home was made.
@@ -75,29 +75,29 @@ func (h *Homes) resolve(selector string) (*template, error) {
 		strings.HasPrefix(selector, "git@"):
 		return nil, remote("template", selector)
 	case filepath.IsAbs(selector):
-		return read(selector, KindLocal, filepath.Clean(selector))
+		return read(selector, kindLocal, filepath.Clean(selector))
 	case !validTemplateID(selector):
-		return nil, &state.Error{Code: CodeTemplateInvalid, Param: "template",
+		return nil, &state.Error{Code: codeTemplateInvalid, Param: "template",
 			Message: fmt.Sprintf("%.100q names no template", selector),
 			Hint: "give the id of a template, such as " + Default + ", or the absolute path of a directory with an " +
-				AgentsFile}
+				agentsFile}
 	}
 	dir := filepath.Join(h.opts.Templates, selector)
 	if h.opts.Templates != "" {
 		if _, err := os.Lstat(dir); err == nil {
-			return read(selector, KindTemplate, dir)
+			return read(selector, kindTemplate, dir)
 		}
 	}
 	if text, ok := builtinText(selector); ok {
-		return &template{selector: selector, kind: KindBuiltin, agents: text}, nil
+		return &template{selector: selector, kind: kindBuiltin, agents: text}, nil
 	}
-	return nil, &state.Error{Code: CodeTemplateNotFound, Param: "template",
+	return nil, &state.Error{Code: codeTemplateNotFound, Param: "template",
 		Message: fmt.Sprintf("there is no template %s in %s", selector, h.opts.Templates),
 		Hint:    "put one there, give the absolute path of a directory, or use one of " + strings.Join(Builtin(), ", ")}
 }
 
 func remote(param, given string) error {
-	return &state.Error{Code: CodeTemplateRemote, Param: param,
+	return &state.Error{Code: codeTemplateRemote, Param: param,
 		Message: fmt.Sprintf("%.200q is not on this machine, and holon does not fetch it yet", given),
 		Hint:    "clone it and give the absolute path of the directory"}
 }
@@ -114,21 +114,21 @@ func validTemplateID(id string) bool {
 func read(selector, kind, dir string) (*template, error) {
 	root, err := roots.Open(dir)
 	if err != nil {
-		code := CodeTemplateInvalid
+		code := codeTemplateInvalid
 		if errors.Is(err, fs.ErrNotExist) {
-			code = CodeTemplateNotFound
+			code = codeTemplateNotFound
 		}
 		return nil, &state.Error{Code: code, Param: "template",
 			Message: fmt.Sprintf("the template %.200q can't be read", selector),
-			Hint:    "name a directory with an " + AgentsFile, Err: err}
+			Hint:    "name a directory with an " + agentsFile, Err: err}
 	}
 	defer root.Close()
 	t := &template{selector: selector, kind: kind, path: dir}
-	if t.agents, err = readFile(root, AgentsFile, maxInstructions); err != nil {
-		return nil, broken(AgentsFile, selector, err)
+	if t.agents, err = readFile(root, agentsFile, maxInstructions); err != nil {
+		return nil, broken(agentsFile, selector, err)
 	}
 	if !utf8.Valid(t.agents) || len(bytes.TrimSpace(t.agents)) == 0 {
-		return nil, broken(AgentsFile, selector, errors.New("it holds no text"))
+		return nil, broken(agentsFile, selector, errors.New("it holds no text"))
 	}
 	t.manifest, err = readFile(root, manifestFile, maxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -144,7 +144,7 @@ func read(selector, kind, dir string) (*template, error) {
 }
 
 func broken(file, selector string, err error) error {
-	return &state.Error{Code: CodeTemplateInvalid, Param: file,
+	return &state.Error{Code: codeTemplateInvalid, Param: file,
 		Message: fmt.Sprintf("%s of the template %.200q can't be used", file, selector), Hint: "correct the template",
 		Err: err}
 }
@@ -187,7 +187,7 @@ func parseManifest(data []byte) ([]string, error) {
 		err = fmt.Errorf("it lists %d skills, and may list %d", len(m.Refs), maxRefs)
 	}
 	if err != nil {
-		return nil, &state.Error{Code: CodeTemplateInvalid, Param: manifestFile,
+		return nil, &state.Error{Code: codeTemplateInvalid, Param: manifestFile,
 			Message: "skills.json of the template can't be used",
 			Hint:    `write {"skill_refs": ["/absolute/path/of/a/skill"]}`, Err: err}
 	}
@@ -199,7 +199,7 @@ func parseManifest(data []byte) ([]string, error) {
 		case strings.Contains(ref, "://"), strings.HasPrefix(ref, "github.com/"):
 			return nil, remote(param, ref)
 		default:
-			return nil, &state.Error{Code: CodeTemplateSkill, Param: param,
+			return nil, &state.Error{Code: codeTemplateSkill, Param: param,
 				Message: fmt.Sprintf("there is no built-in skill %.100q", ref),
 				Hint:    "give the absolute path of the skill's directory"}
 		}

@@ -32,8 +32,8 @@ import (
 
 // Defaults of Options.
 const (
-	DefaultIdlePause     = time.Minute
-	DefaultIdleStop      = 15 * time.Minute
+	defaultIdlePause     = time.Minute
+	defaultIdleStop      = 15 * time.Minute
 	defaultMaxContainers = 16
 	defaultKeepTurns     = 200
 	defaultKeepBytes     = 1 << 30
@@ -48,8 +48,8 @@ type Options struct {
 	Image   string // of agents that have none of their own
 	Version string // of holon; containers that another version made are replaced
 
-	IdlePause     time.Duration // 0: DefaultIdlePause; negative: never
-	IdleStop      time.Duration // 0: DefaultIdleStop; negative: never
+	IdlePause     time.Duration // 0: defaultIdlePause; negative: never
+	IdleStop      time.Duration // 0: defaultIdleStop; negative: never
 	MaxContainers int           // at once; 0: defaultMaxContainers
 	Quota         runner.Quota  // Run bounds what one turn may write, the rest when a container is made
 	KeepTurns     int           // directories of ended turns of an agent; 0: defaultKeepTurns
@@ -127,7 +127,7 @@ type agent struct {
 
 // New returns a pool without containers.
 func New(o Options) *Pool {
-	o.IdlePause, o.IdleStop = cmp.Or(o.IdlePause, DefaultIdlePause), cmp.Or(o.IdleStop, DefaultIdleStop)
+	o.IdlePause, o.IdleStop = cmp.Or(o.IdlePause, defaultIdlePause), cmp.Or(o.IdleStop, defaultIdleStop)
 	o.MaxContainers = cmp.Or(o.MaxContainers, defaultMaxContainers)
 	o.KeepTurns, o.KeepBytes = cmp.Or(o.KeepTurns, defaultKeepTurns), cmp.Or(o.KeepBytes, defaultKeepBytes)
 	if o.Now == nil {

@@ -33,7 +33,7 @@ func TestConversation(t *testing.T) {
 		t.Errorf("the second turn got another container: %s", r.Fresh)
 	}
 
-	l.clock.pass(pool.DefaultIdlePause)
+	l.clock.pass(60000000000)
 	l.sweep(k)
 	if now := l.only(); now.Handle != first.Handle || now.Status != engine.StatusPaused {
 		t.Errorf("after a minute: %+v", now)
@@ -42,9 +42,9 @@ func TestConversation(t *testing.T) {
 		t.Errorf("a paused container was not resumed: %s", r.Fresh)
 	}
 
-	l.clock.pass(pool.DefaultIdlePause)
+	l.clock.pass(60000000000)
 	l.sweep(k)
-	l.clock.pass(pool.DefaultIdleStop)
+	l.clock.pass(900000000000)
 	l.sweep(k)
 	if list := l.containers(); len(list) != 0 {
 		t.Errorf("after a quarter of an hour there is %v", list)
@@ -154,7 +154,7 @@ turns:
 	c := &conversation{lab: l, pool: k, agent: l.agent("ada")}
 	c.say("one")
 	for range 2 {
-		l.clock.pass(pool.DefaultIdleStop)
+		l.clock.pass(900000000000)
 		l.sweep(k)
 		if now := l.only(); now.Status != engine.StatusRunning {
 			t.Fatalf("a container in which a command runs is %s", now.Status)
@@ -170,7 +170,7 @@ turns:
 		}
 	}
 	for begin := time.Now(); len(l.containers()) > 0; time.Sleep(10 * time.Millisecond) {
-		l.clock.pass(pool.DefaultIdleStop)
+		l.clock.pass(900000000000)
 		l.sweep(k)
 		if time.Since(begin) > patience {
 			t.Fatal("the container is never stopped")
@@ -191,7 +191,7 @@ func TestSweepOfTheSilent(t *testing.T) {
 		l.only().Handle.ID).CombinedOutput(); err != nil {
 		t.Fatalf("stop agentd: %v\n%s", err, text)
 	}
-	l.clock.pass(pool.DefaultIdlePause)
+	l.clock.pass(60000000000)
 	l.sweep(k)
 	if list := l.containers(); len(list) != 0 {
 		t.Errorf("after the sweep there is %v", list)

@@ -171,7 +171,7 @@ rounds:
 	r, err := k.Turn(t.Context(), pool.Turn{AgentID: l.agent("ada"), Turn: runner.Turn{ID: "turn_1", Prompt: "x"}},
 		w.begin, w)
 	check(t, err)
-	if r.Status != responses.StatusIncomplete || r.Reason != string(runner.CodeDiskQuota) || r.Lost {
+	if r.Status != responses.StatusIncomplete || r.Reason != string("disk_quota") || r.Lost {
 		t.Errorf("%+v", r)
 	}
 }
@@ -255,7 +255,7 @@ func TestPrune(t *testing.T) {
 	outside := filepath.Join(l.home.Dir(), "outside")
 	check(t, os.Mkdir(outside, 0o700))
 	check(t, os.Symlink(outside, filepath.Join(dir, "turn_0")))
-	l.clock.pass(pool.DefaultIdlePause)
+	l.clock.pass(60000000000)
 	l.sweep(k)
 	left, err := os.ReadDir(dir)
 	check(t, err)

@@ -64,10 +64,10 @@ func (w *walk) step() {
 		w.said++
 		w.say(want)
 	case "rest":
-		w.clock.pass(pool.DefaultIdlePause + time.Second)
+		w.clock.pass(60000000000 + time.Second)
 		err = w.pool.Sweep(w.t.Context())
 	case "sweep":
-		w.clock.pass(pool.DefaultIdleStop + time.Second)
+		w.clock.pass(900000000000 + time.Second)
 		err = w.pool.Sweep(w.t.Context())
 	case "stop":
 		err = w.pool.Stop(w.t.Context(), w.agent)

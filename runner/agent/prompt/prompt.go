@@ -1,7 +1,7 @@
 // Package prompt assembles the prompt of a turn: who the agent is, how it works,
 // why it woke, and the message with its provenance.
 //
-// A Prompt consists of blocks that state how long they stay valid. Stable and
+// A Prompt consists of blocks that state how long they stay valid. stable and
 // agent-scoped blocks become the instructions of the request, byte for byte the
 // same while nothing in them changes, so that agentd sends a model only changes;
 // turn-scoped blocks become its input. agentd itself adds its policy, the AGENTS.md
@@ -28,9 +28,9 @@ import (
 type Stability string
 
 const (
-	Stable      Stability = "stable"
-	AgentScoped Stability = "agent_scoped"
-	TurnScoped  Stability = "turn_scoped"
+	stable      Stability = "stable"
+	agentScoped Stability = "agent_scoped"
+	turnScoped  Stability = "turn_scoped"
 )
 
 // Block is one part of a prompt (runtime specification, "Provider Prompt Frame").
@@ -80,8 +80,8 @@ type Exchange struct {
 // Assemble makes the prompt.
 func Assemble(in Input) Prompt {
 	p := Prompt{SystemBlocks: []Block{
-		{Text: living, Stability: Stable},
-		{Text: identity(in.Agent), Stability: AgentScoped, Breakpoint: true},
+		{Text: living, Stability: stable},
+		{Text: identity(in.Agent), Stability: agentScoped, Breakpoint: true},
 	}}
 	if in.begins() {
 		p.add(recent(in.Recent))
@@ -96,7 +96,7 @@ func Assemble(in Input) Prompt {
 
 func (p *Prompt) add(text string) {
 	if text != "" {
-		p.ContextBlocks = append(p.ContextBlocks, Block{Text: text, Stability: TurnScoped})
+		p.ContextBlocks = append(p.ContextBlocks, Block{Text: text, Stability: turnScoped})
 	}
 }
 

@@ -137,7 +137,7 @@ func Tick(h ledger.WakeHint) Grant {
 
 // Bounds of source references.
 const (
-	MaxSourceRefs   = 16
+	maxSourceRefs   = 16
 	maxRefName      = 64
 	maxRefValue     = 512
 	maxOriginLength = 256
@@ -152,8 +152,8 @@ var runtimeRefs = []string{
 // SourceRefs are the references that a message keeps: those given, as far as
 // its sender may state them, and those that follow from its origin.
 func SourceRefs(p Provenance, given map[string]string) (map[string]string, *Refusal) {
-	if len(given) > MaxSourceRefs {
-		return nil, refuse("source_refs", "at most %d source references are kept, these are %d", MaxSourceRefs,
+	if len(given) > maxSourceRefs {
+		return nil, refuse("source_refs", "at most %d source references are kept, these are %d", maxSourceRefs,
 			len(given))
 	}
 	refs := make(map[string]string, len(given)+1)
@@ -247,12 +247,12 @@ func Interjects(m ledger.Message) bool {
 		m.Authority == ledger.OperatorInstruction
 }
 
-// MaxAgentID bounds the id of an agent, in bytes.
-const MaxAgentID = 63
+// maxAgentID bounds the id of an agent, in bytes.
+const maxAgentID = 63
 
 // AgentID reports whether s can name a new agent: a-z, 0-9, - and _, the first a
-// letter or digit, MaxAgentID in all. That is narrower than what
+// letter or digit, maxAgentID in all. That is narrower than what
 // state.CheckAgentID takes, so that two agents never differ in case alone.
 func AgentID(s string) bool {
-	return state.CheckAgentID(s) == nil && len(s) <= MaxAgentID && s == strings.ToLower(s)
+	return state.CheckAgentID(s) == nil && len(s) <= maxAgentID && s == strings.ToLower(s)
 }

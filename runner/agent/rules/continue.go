@@ -31,7 +31,7 @@ func Continue(s Situation, m ledger.Message, again bool) Continuation {
 	case again:
 		c.Class = LocalContinuation
 		c.say("its turn was interrupted before")
-	case m.Kind == ledger.KindSystemTick && !Contentful(m):
+	case m.Kind == ledger.KindSystemTick && !contentful(m):
 		c.Class, c.ModelVisible = LivenessOnly, false
 		c.say("the tick brings nothing and ends no wait")
 	case m.TriggerKind == ledger.TriggerOperatorInput && prior.Outcome == OutcomeWaiting:
@@ -135,9 +135,9 @@ func Stranded(w ledger.Wait, alive func(triggerID string) bool) bool {
 	})
 }
 
-// Contentful reports whether a system tick brings something to look at: the
+// contentful reports whether a system tick brings something to look at: the
 // hint it was made of is its body.
-func Contentful(m ledger.Message) bool { return m.Body.Type == "json" }
+func contentful(m ledger.Message) bool { return m.Body.Type == "json" }
 
 // HintContent reports whether a wake hint says more than that it came.
 func HintContent(h ledger.WakeHint) bool {

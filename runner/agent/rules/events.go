@@ -1,9 +1,9 @@
 package rules
 
-// EventsVersion is the version of the registry below. A type that is added
+// eventsVersion is the version of the registry below. A type that is added
 // leaves it as it is; one that is removed, or whose data changes its meaning,
 // makes it one more.
-const EventsVersion = 1
+const eventsVersion = 1
 
 // Levels of events: how much an operator wants to see them.
 const (

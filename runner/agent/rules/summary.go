@@ -8,11 +8,11 @@ import (
 	"holon/internal/visible"
 )
 
-// MaxSummary bounds the summary of a notification, in characters.
-const MaxSummary = 160
+// maxSummary bounds the summary of a notification, in characters.
+const maxSummary = 160
 
 // Summary is what an operator sees first of a notification: its first line that
-// is not empty, trimmed, without control characters, cut at MaxSummary.
+// is not empty, trimmed, without control characters, cut at maxSummary.
 func Summary(message string) string {
 	for line := range strings.Lines(message) {
 		line = strings.TrimSpace(strings.Map(printable, line))
@@ -34,11 +34,11 @@ func printable(r rune) rune {
 }
 
 func cut(s string) string {
-	if utf8.RuneCountInString(s) <= MaxSummary {
+	if utf8.RuneCountInString(s) <= maxSummary {
 		return s
 	}
 	runes := []rune(s)
-	return strings.TrimSpace(string(runes[:MaxSummary-1])) + "…"
+	return strings.TrimSpace(string(runes[:maxSummary-1])) + "…"
 }
 
 // SameText reports whether two texts tell an operator the same.

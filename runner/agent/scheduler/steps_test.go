@@ -308,7 +308,7 @@ func TestAdmitRefuses(t *testing.T) {
 	_, err := w.m.Admit(w.ctx, prompt("y"))
 	code(t, err, scheduler.CodeQueueFull, "holon agent status alpha")
 	if d, err := w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Context: ledger.LocalProcess}); err != nil ||
-		d != scheduler.WakeTriggered {
+		d != "triggered" {
 		t.Errorf("a full queue refuses a wake: %s, %v", d, err)
 	}
 }

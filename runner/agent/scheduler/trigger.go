@@ -46,19 +46,19 @@ func (m *Scheduler) Deliver(ctx context.Context, d Delivery) (Receipt, error) {
 func (s *step) deliver(hash string, w Wake, d Delivery) (Disposition, error) {
 	t, err := liveTrigger(s, hash)
 	if err != nil {
-		return WakeIgnored, err
+		return wakeIgnored, err
 	}
 	if err := s.checkRunning(); err != nil {
-		return WakeIgnored, err
+		return wakeIgnored, err
 	}
 	t.DeliveryCount++
 	t.LastDeliveredAt = &s.now
 	if err := s.UpdateTrigger(t); err != nil {
-		return WakeIgnored, err
+		return wakeIgnored, err
 	}
 	disposition, err := s.wake(w)
 	if err != nil {
-		return WakeIgnored, err
+		return wakeIgnored, err
 	}
 	f := facts{"disposition": string(disposition), "source": d.Source, "resource": d.Resource,
 		"content_type": d.ContentType}

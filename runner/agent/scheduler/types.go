@@ -88,9 +88,9 @@ type Wake struct {
 type Disposition string
 
 const (
-	WakeTriggered Disposition = "triggered" // a system tick is in the queue
-	WakeCoalesced Disposition = "coalesced" // with one that is waiting already
-	WakeIgnored   Disposition = "ignored"
+	wakeTriggered Disposition = "triggered" // a system tick is in the queue
+	wakeCoalesced Disposition = "coalesced" // with one that is waiting already
+	wakeIgnored   Disposition = "ignored"
 )
 
 // Delivery is what came to the URL of an external trigger.

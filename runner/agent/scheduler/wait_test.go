@@ -25,22 +25,22 @@ func TestWake(t *testing.T) {
 			t.Fatalf("%s, %v", d, err)
 		}
 	}
-	wake(scheduler.WakeTriggered, "")
-	wake(scheduler.WakeCoalesced, "")
+	wake("triggered", "")
+	wake("coalesced", "")
 	w.nothing() // both ticks, the queued and the kept one, end nothing
 	if l := w.state(); l.PendingWake != nil || l.Turns != 0 {
 		t.Fatalf("%+v", l)
 	}
 
-	wake(scheduler.WakeTriggered, "news")
+	wake("triggered", "news")
 	c := w.claim()
 	if c.Continuation.Class != rules.LocalContinuation || c.Message.Body.Type != "json" ||
 		c.Message.Kind != ledger.KindSystemTick {
 		t.Fatalf("%+v", c)
 	}
 	wait := w.sleep("1", 0)
-	wake(scheduler.WakeCoalesced, "")
-	wake(scheduler.WakeCoalesced, "")
+	wake("coalesced", "")
+	wake("coalesced", "")
 	s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted})
 	if w.wait(wait.ID).Status != ledger.WaitTriggered || s.Closure.Posture != rules.Awake {
 		t.Fatalf("a wake that came while the agent went to rest was lost: %+v", s)
@@ -240,7 +240,7 @@ func TestTrigger(t *testing.T) {
 	r, err := w.m.Deliver(w.ctx, scheduler.Delivery{Token: token, Source: "forge", Body: json.RawMessage(`{"issue":7}`),
 		LegacyMode: true})
 	if err != nil || r != (scheduler.Receipt{AgentID: "alpha", TriggerID: trg.ID,
-		Disposition: scheduler.WakeTriggered}) {
+		Disposition: "triggered"}) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	if c, _ := w.done(); c.Message.Authority != ledger.IntegrationSignal ||

@@ -15,9 +15,9 @@ import (
 // CodeInvalidMessage, CodeAgentStopped, CodeAgentPrivate, ledger.CodeNotFound.
 func (m *Scheduler) Wake(ctx context.Context, w Wake) (Disposition, error) {
 	if bad := checkWake(w); bad != nil {
-		return WakeIgnored, invalid(bad)
+		return wakeIgnored, invalid(bad)
 	}
-	d := WakeIgnored
+	d := wakeIgnored
 	err := m.step(ctx, w.AgentID, func(s *step) (err error) {
 		// a hint takes one place in the queue at most, so a full one does not refuse it
 		if err := s.checkAccepts(w.Context); err != nil {
@@ -65,19 +65,19 @@ func (s *step) wake(w Wake) (Disposition, error) {
 	}
 	busy, err := s.busy()
 	if err != nil {
-		return WakeIgnored, err
+		return wakeIgnored, err
 	}
 	ticking, err := s.queuedNow(s.state.WakeMessage)
 	if err != nil {
-		return WakeIgnored, err
+		return wakeIgnored, err
 	}
-	d := WakeTriggered
+	d := wakeTriggered
 	if rules.Wake(busy, ticking) == rules.KeepHint {
-		d = WakeCoalesced
+		d = wakeCoalesced
 	}
 	s.emit(rules.WakeRequested, ledger.Event{Ref: w.TriggerID},
 		facts{"disposition": string(d), "reason": w.Reason, "source": w.Source})
-	if d == WakeTriggered {
+	if d == wakeTriggered {
 		return d, s.tick(*rules.MergeHint(s.takeHint(), hint))
 	}
 	s.state.PendingWake = rules.MergeHint(s.state.PendingWake, hint)

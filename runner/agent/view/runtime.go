@@ -38,9 +38,9 @@ type Activity struct {
 
 // States of Activity.
 const (
-	ActivityIdle       = "idle"
-	ActivityWaiting    = "waiting"
-	ActivityProcessing = "processing"
+	activityIdle       = "idle"
+	activityWaiting    = "waiting"
+	activityProcessing = "processing"
 )
 
 // RuntimeStatus answers GET /control/runtime/status.

@@ -90,7 +90,7 @@ func (s Snapshot) Activity() (Activity, *ledger.Failure, error) {
 	if err != nil {
 		return Activity{}, nil, err
 	}
-	sum := Activity{State: ActivityIdle}
+	sum := Activity{State: activityIdle}
 	var newest *ledger.Failure
 	for _, a := range agents {
 		if a.Visibility == ledger.Private {
@@ -110,9 +110,9 @@ func (s Snapshot) Activity() (Activity, *ledger.Failure, error) {
 	}
 	switch {
 	case sum.ProcessingAgentCount > 0:
-		sum.State = ActivityProcessing
+		sum.State = activityProcessing
 	case sum.WaitingAgentCount > 0:
-		sum.State = ActivityWaiting
+		sum.State = activityWaiting
 	}
 	return sum, newest, nil
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Summary tells about an agent. Errors are *state.Error with
-// ledger.CodeNotFound or CodeAgentPrivate, or the store's.
+// ledger.CodeNotFound or codeAgentPrivate, or the store's.
 func (s Snapshot) Summary(agentID string) (AgentSummary, error) {
 	a, err := public(s.ledger, agentID)
 	if err != nil {

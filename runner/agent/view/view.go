@@ -30,9 +30,9 @@ const (
 	maxTriggersShown = 20
 )
 
-// CodeAgentPrivate says that an agent is of another agent or of one run and is
+// codeAgentPrivate says that an agent is of another agent or of one run and is
 // not shown by itself.
-const CodeAgentPrivate state.Code = "agent_private"
+const codeAgentPrivate state.Code = "agent_private"
 
 // Facts are what the runtime knows and the ledger does not.
 type Facts struct {
@@ -61,14 +61,14 @@ type Snapshot struct {
 func New(v ledger.View, f Facts) Snapshot { return Snapshot{v, f} }
 
 // public returns an agent that may be shown by itself. Errors are *state.Error
-// with ledger.CodeNotFound or CodeAgentPrivate.
+// with ledger.CodeNotFound or codeAgentPrivate.
 func public(v ledger.View, agentID string) (ledger.Agent, error) {
 	a, err := v.Agent(agentID)
 	if err != nil {
 		return ledger.Agent{}, err
 	}
 	if a.Visibility == ledger.Private {
-		return ledger.Agent{}, &state.Error{Code: CodeAgentPrivate, Param: "agent_id",
+		return ledger.Agent{}, &state.Error{Code: codeAgentPrivate, Param: "agent_id",
 			Message: fmt.Sprintf("agent %s is private", a.ID), Hint: "look at the agent or the run that it belongs to"}
 	}
 	return a, nil

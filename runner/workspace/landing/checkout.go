@@ -83,7 +83,7 @@ func checkOut(ctx context.Context, o CheckoutOptions) (*CheckoutResult, error) {
 		return nil, err
 	}
 	defer unlock()
-	known, err := ReadRegistration(o.RunDir)
+	known, err := readRegistration(o.RunDir)
 	if err != nil {
 		return nil, err
 	}

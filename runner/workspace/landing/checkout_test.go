@@ -239,7 +239,7 @@ func TestCheckoutRefuses(t *testing.T) {
 			_, err := Checkout(t.Context(), o)
 			wantRefusal(t, err, tc.code)
 			gittest.WantUntouched(t, before, gittest.Fingerprint(t, o.Dir))
-			if known, err := ReadRegistration(o.RunDir); known != nil || err != nil {
+			if known, err := readRegistration(o.RunDir); known != nil || err != nil {
 				t.Errorf("registered: %+v, %v", known, err)
 			}
 		})

@@ -139,7 +139,7 @@ func TestHostileHistory(t *testing.T) {
 			}
 			said := ""
 			for _, w := range o.Diff.Warnings {
-				if w.Code == workspace.WarnHistory {
+				if w.Code == "history_left_out" {
 					said += w.Message
 				}
 			}

@@ -39,9 +39,9 @@ type Registration struct {
 	CreatedAt  time.Time `json:"created_at"`
 }
 
-// ReadRegistration returns what was checked out of the run in runDir; nil when
+// readRegistration returns what was checked out of the run in runDir; nil when
 // nothing was.
-func ReadRegistration(runDir string) (*Registration, error) {
+func readRegistration(runDir string) (*Registration, error) {
 	path := registrationPath(runDir)
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -43,7 +43,7 @@ func Remove(ctx context.Context, options RemoveOptions) (*RemoveResult, error) {
 }
 
 func remove(ctx context.Context, o RemoveOptions) (*RemoveResult, error) {
-	if known, err := ReadRegistration(o.RunDir); known == nil || err != nil {
+	if known, err := readRegistration(o.RunDir); known == nil || err != nil {
 		return nil, err
 	}
 	unlock, err := lockRun(ctx, o.RunDir)
@@ -51,7 +51,7 @@ func remove(ctx context.Context, o RemoveOptions) (*RemoveResult, error) {
 		return nil, err
 	}
 	defer unlock()
-	known, err := ReadRegistration(o.RunDir)
+	known, err := readRegistration(o.RunDir)
 	if known == nil || err != nil {
 		return nil, err
 	}

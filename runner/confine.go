@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"holon/internal/visible"
 	"holon/runner/engine"
 )
 
@@ -30,7 +31,7 @@ func (s *Session) checkConfined(ctx context.Context) error {
 	var found []string
 	for name, axis := range made.Isolation.Axes() {
 		if slices.Contains(weak, name) {
-			found = append(found, fmt.Sprintf("%s is %s (%s)", name, axis.Level, OneLine(axis.Value, 60)))
+			found = append(found, fmt.Sprintf("%s is %s (%s)", name, axis.Level, visible.OneLine(axis.Value, 60)))
 		}
 	}
 	return &Error{Code: codeNotConfined, Param: "--accept-weaker",

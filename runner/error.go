@@ -5,6 +5,7 @@ import (
 	"strings"
 	"syscall"
 
+	"holon/internal/visible"
 	"holon/responses"
 	"holon/runner/workspace/git"
 	"holon/skills"
@@ -56,7 +57,7 @@ func Describe(err error) state.Failure {
 		f.Code, f.Param, f.Hint = string(CodeDiskFull), "HOLON_HOME",
 			"free space on its disk, or set HOLON_HOME to a directory elsewhere"
 	}
-	f.Message = OneLine(f.Message, 2000)
+	f.Message = visible.OneLine(f.Message, 2000)
 	return f
 }
 
@@ -65,7 +66,7 @@ func Describe(err error) state.Failure {
 func lastComplaint(logs []byte) string {
 	last := ""
 	for line := range strings.Lines(string(logs)) {
-		if line = OneLine(line, 300); line != "" && !strings.Contains(line, " level=INFO ") &&
+		if line = visible.OneLine(line, 300); line != "" && !strings.Contains(line, " level=INFO ") &&
 			!strings.Contains(line, " level=DEBUG ") {
 			last = line
 		}
@@ -82,10 +83,10 @@ func ResponseFailure(resp *responses.Response) *state.Failure {
 	case resp.Status == responses.StatusCancelled:
 		return &state.Failure{Code: responses.CodeCancelled, Message: "the turn was cancelled"}
 	case resp.Status == responses.StatusIncomplete && resp.IncompleteDetails != nil:
-		reason := OneLine(resp.IncompleteDetails.Reason, 100)
+		reason := visible.OneLine(resp.IncompleteDetails.Reason, 100)
 		return &state.Failure{Code: reason, Message: "the turn ended early: " + reason}
 	case resp.Error != nil:
-		return &state.Failure{Code: OneLine(resp.Error.Code, 100), Message: OneLine(resp.Error.Message, 2000)}
+		return &state.Failure{Code: visible.OneLine(resp.Error.Code, 100), Message: visible.OneLine(resp.Error.Message, 2000)}
 	}
 	return &state.Failure{Code: responses.CodeServerError, Message: "the turn failed"}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holon/runner"
+	"holon/internal/visible"
 	"holon/runner/oneshot"
 	"holon/runner/workspace/git"
 	"holon/runner/workspace/landing"
@@ -88,7 +88,7 @@ func runApply(ctx context.Context, o *applyOptions) error {
 	if err != nil {
 		if e, ok := errors.AsType[*git.Error](err); ok && e.Code != landing.CodeExecutedFiles {
 			for _, path := range e.Paths {
-				fmt.Fprintf(o.streams.Err, "  conflict  %s\n", runner.OneLine(path, 500))
+				fmt.Fprintf(o.streams.Err, "  conflict  %s\n", visible.OneLine(path, 500))
 			}
 		}
 		return err
@@ -101,10 +101,10 @@ func (o *applyOptions) show(id string, result *landing.ApplyResult) error {
 		return printJSON(o.streams, result)
 	}
 	for _, path := range result.Written {
-		fmt.Fprintf(o.streams.Out, "  written  %s\n", runner.OneLine(path, 500))
+		fmt.Fprintf(o.streams.Out, "  written  %s\n", visible.OneLine(path, 500))
 	}
 	for _, path := range result.Deleted {
-		fmt.Fprintf(o.streams.Out, "  deleted  %s\n", runner.OneLine(path, 500))
+		fmt.Fprintf(o.streams.Out, "  deleted  %s\n", visible.OneLine(path, 500))
 	}
 	fmt.Fprintf(o.streams.Err, "applied %s to %s; nothing is committed\n", id, result.Path)
 	return nil

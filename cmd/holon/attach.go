@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holon/runner"
+	"holon/internal/visible"
 	"holon/state/files"
 )
 
@@ -39,7 +39,7 @@ func runAttach(ctx context.Context, l *lifecycle, args []string, quiet bool) err
 		return err
 	}
 	view := newProgress(l.streams, quiet)
-	view.opening = fmt.Sprintf("attached to %s", runner.OneLine(entry.ID, 130))
+	view.opening = fmt.Sprintf("attached to %s", visible.OneLine(entry.ID, 130))
 	recovery := l.recovery()
 	recovery.Watch = view
 	m, err := recovery.Attach(ctx, entry.ID)

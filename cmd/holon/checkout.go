@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holon/internal/visible"
 	"holon/runner"
 	"holon/runner/oneshot"
 	"holon/runner/workspace/landing"
@@ -159,17 +160,17 @@ func (o *checkoutOptions) show(r *landing.CheckoutResult) error {
 	if r.Existing {
 		was = "  (already checked out)"
 	}
-	say("branch   %s: %s on %s%s", runner.OneLine(r.Branch, 300), count(r.Commits, "commit"), base, was)
+	say("branch   %s: %s on %s%s", visible.OneLine(r.Branch, 300), count(r.Commits, "commit"), base, was)
 	for _, w := range r.Warnings {
 		if w.Code == landing.WarnUnfiltered {
-			say("note     %s", runner.OneLine(w.Message, 500))
+			say("note     %s", visible.OneLine(w.Message, 500))
 		}
 	}
 	if r.Existing || o.gate.allow {
 		showExecuted(o.streams, r.Warnings)
 	}
 	say("remove   holon checkout --remove %s", r.Run)
-	_, err := fmt.Fprintln(o.streams.Out, runner.OneLine(r.Path, 5000))
+	_, err := fmt.Fprintln(o.streams.Out, visible.OneLine(r.Path, 5000))
 	return err
 }
 
@@ -191,8 +192,8 @@ func (o *checkoutOptions) remove(ctx context.Context, home state.Home, entry *fi
 	if result.BranchDeleted {
 		kept = "deleted"
 	}
-	fmt.Fprintf(o.streams.Err, "removed %s; the branch %s is %s\n", runner.OneLine(result.Path, 5000),
-		runner.OneLine(result.Branch, 300), kept)
+	fmt.Fprintf(o.streams.Err, "removed %s; the branch %s is %s\n", visible.OneLine(result.Path, 5000),
+		visible.OneLine(result.Branch, 300), kept)
 	if result.Saved != "" {
 		fmt.Fprintf(o.streams.Err, "uncommitted changes are in %s\n", result.Saved)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/caarlos0/env/v11"
 	"github.com/spf13/pflag"
 
+	"holon/internal/visible"
 	"holon/runner"
 	"holon/runner/settings"
 	"holon/runner/workspace/git"
@@ -154,7 +155,7 @@ func (o *runOptions) learn() error {
 	for _, name := range o.Secret {
 		if !slices.ContainsFunc(o.Env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") && name != "" }) {
 			return usageError{fmt.Errorf("--secret: %q is not given with --env or --env-file; write --env %s, which "+
-				"takes your value", runner.OneLine(name, 80), runner.OneLine(name, 80))}
+				"takes your value", visible.OneLine(name, 80), visible.OneLine(name, 80))}
 		}
 	}
 	o.streams.Secrets.AddEnviron(o.Env, o.Secret)

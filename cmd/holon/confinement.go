@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"holon/internal/visible"
 	"holon/runner"
 	"holon/runner/engine"
 	"holon/runner/settings"
@@ -50,7 +51,7 @@ func (c *confinement) check(engineName string) error {
 	}
 	for _, name := range c.AcceptWeaker {
 		if !slices.Contains(runner.AxisNames(), name) {
-			return usageError{fmt.Errorf("--accept-weaker: there is no axis %q; choose of %s", runner.OneLine(name, 60),
+			return usageError{fmt.Errorf("--accept-weaker: there is no axis %q; choose of %s", visible.OneLine(name, 60),
 				strings.Join(runner.AxisNames(), ", "))}
 		}
 	}
@@ -70,7 +71,7 @@ func (c *confinement) user() (*engine.User, error) {
 		n, err := strconv.ParseUint(text, 10, 32)
 		if err != nil || !ok || n >= 1<<32-1 {
 			return nil, usageError{fmt.Errorf("--user: %q is not UID:GID; write two numbers, for example 1000:1000",
-				runner.OneLine(c.User, 60))}
+				visible.OneLine(c.User, 60))}
 		}
 		ids[i] = int(n)
 	}

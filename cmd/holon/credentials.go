@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"holon/internal/visible"
 	"holon/runner/credentials"
 	"holon/runner/gateway"
 	"holon/runner/settings"
@@ -145,7 +146,7 @@ func runCredentialsList(_ context.Context, s *surface) error {
 		if used == "" {
 			used = "-"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Source, printable(c.Name), c.Masked, printable(used))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Source, visible.Text(c.Name), c.Masked, visible.Text(used))
 	}
 	return w.Flush()
 }

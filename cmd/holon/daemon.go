@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holon/runner"
+	"holon/internal/visible"
 	"holon/runner/daemon"
 	"holon/state"
 	"holon/state/sqlite"
@@ -295,6 +295,6 @@ func runLedger(ctx context.Context, streams Streams, h *host, file string, inJSO
 			File string `json:"file"`
 		}{path})
 	}
-	_, err = fmt.Fprintln(streams.Out, runner.OneLine(path, 4096))
+	_, err = fmt.Fprintln(streams.Out, visible.OneLine(path, 4096))
 	return err
 }

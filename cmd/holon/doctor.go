@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/internal/providers"
-	"holon/runner"
+	"holon/internal/visible"
 	"holon/runner/doctor"
 	"holon/runner/engine"
 	"holon/runner/settings"
@@ -102,7 +102,7 @@ func (s *surface) doctor() (*doctor.Doctor, error) {
 	s.loaded.Consider(d.Refs...)
 	for _, ref := range d.Refs {
 		if _, _, ok := providers.SplitRef(ref); !ok {
-			return nil, usageError{fmt.Errorf("--model: %q is not a model reference; write provider/name, for example %s", runner.OneLine(ref, 100), settings.DefaultModel)}
+			return nil, usageError{fmt.Errorf("--model: %q is not a model reference; write provider/name, for example %s", visible.OneLine(ref, 100), settings.DefaultModel)}
 		}
 	}
 	d.Providers = s.providers()
@@ -111,8 +111,8 @@ func (s *surface) doctor() (*doctor.Doctor, error) {
 
 // showResult prints a result: what was seen, and below it the remedy.
 func (s *surface) showResult(r doctor.Result) {
-	fmt.Fprintf(s.streams.Out, "%-7s  %-11s  %s\n", r.Status, r.Check, printable(r.Seen))
+	fmt.Fprintf(s.streams.Out, "%-7s  %-11s  %s\n", r.Status, r.Check, visible.Text(r.Seen))
 	if r.Remedy != "" {
-		fmt.Fprintf(s.streams.Out, "%s→ %s\n", strings.Repeat(" ", 22), printable(r.Remedy))
+		fmt.Fprintf(s.streams.Out, "%s→ %s\n", strings.Repeat(" ", 22), visible.Text(r.Remedy))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"holon/internal/visible"
 	"holon/runner"
 	"holon/runner/engine"
 	"holon/runner/engine/docker"
@@ -68,7 +69,7 @@ func (h *host) newEngine(name string, home state.Home) (engine.Engine, error) {
 			Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.UserHome, "LANG=C.UTF-8"}})
 	}
 	return nil, &runner.Error{Code: runner.CodeUsage, Param: "engine",
-		Message: fmt.Sprintf("there is no engine %q", runner.OneLine(name, 40)),
+		Message: fmt.Sprintf("there is no engine %q", visible.OneLine(name, 40)),
 		Hint:    "use the holon that started the run"}
 }
 

@@ -7,7 +7,7 @@ import (
 	"os"
 	"strings"
 
-	"holon/runner"
+	"holon/internal/visible"
 )
 
 // maxEnvFile bounds a file of variables; an engine takes much less.
@@ -27,12 +27,12 @@ func environ(files, list []string) (out []string, err error) {
 		name, value, given := strings.Cut(kv, "=")
 		if !validEnvName(name) {
 			return nil, usageError{fmt.Errorf("--env: %q is no name of a variable for commands; write NAME=VALUE, "+
-				"HOLON_ names are reserved", runner.OneLine(name, 80))}
+				"HOLON_ names are reserved", visible.OneLine(name, 80))}
 		}
 		if !given {
 			if value, given = os.LookupEnv(name); !given {
 				return nil, usageError{fmt.Errorf("--env: %s has no value and is not set here; write %s=VALUE",
-					runner.OneLine(kv, 80), runner.OneLine(kv, 80))}
+					visible.OneLine(kv, 80), visible.OneLine(kv, 80))}
 			}
 		}
 		out = append(out, name+"="+value)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"holon/internal/providers"
+	"holon/internal/visible"
 	"holon/responses"
 	"holon/runner"
 	"holon/runner/agent/scheduler"
@@ -90,7 +91,7 @@ var flagsOfFields = map[string]string{
 
 // failure takes the text apart, which reads "FIELD: what; remedy".
 func (e usageError) failure() state.Failure {
-	f := state.Failure{Code: "usage", Message: runner.OneLine(e.Error(), 1000)}
+	f := state.Failure{Code: "usage", Message: visible.OneLine(e.Error(), 1000)}
 	if param, rest, ok := strings.Cut(f.Message, ": "); ok && !strings.Contains(param, " ") {
 		f.Param, f.Message = param, rest
 	}
@@ -104,11 +105,11 @@ func (e usageError) failure() state.Failure {
 func line(f state.Failure) string {
 	var b strings.Builder
 	if f.Param != "" && !strings.HasPrefix(f.Message, f.Param+":") {
-		b.WriteString(runner.OneLine(f.Param, 200) + ": ")
+		b.WriteString(visible.OneLine(f.Param, 200) + ": ")
 	}
 	b.WriteString(f.Message)
 	if f.Hint != "" {
-		b.WriteString("; " + runner.OneLine(f.Hint, 500))
+		b.WriteString("; " + visible.OneLine(f.Hint, 500))
 	}
 	return b.String()
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holon/runner"
+	"holon/internal/visible"
 	"holon/runner/oneshot"
 )
 
@@ -93,7 +93,7 @@ func (l *lifecycle) showFindings(found []oneshot.Finding, dryRun bool) error {
 		default:
 			verb += "d" // settled, removed
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", verb, f.Kind, runner.OneLine(f.What, 200), runner.OneLine(why, 300))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", verb, f.Kind, visible.OneLine(f.What, 200), visible.OneLine(why, 300))
 	}
 	return table.Flush()
 }

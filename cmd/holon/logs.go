@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holon/internal/visible"
 	"holon/responses/client"
 	"holon/responses/turns"
 	"holon/runner"
@@ -136,7 +137,7 @@ func (l *lifecycle) toolLogs(turn *turnfiles.Files) error {
 			return nil
 		}
 		if err != nil {
-			fmt.Fprintln(l.streams.Err, "holon: "+runner.OneLine(name+": "+err.Error(), 300))
+			fmt.Fprintln(l.streams.Err, "holon: "+visible.OneLine(name+": "+err.Error(), 300))
 			return nil
 		}
 		if !d.Type().IsRegular() {
@@ -144,11 +145,11 @@ func (l *lifecycle) toolLogs(turn *turnfiles.Files) error {
 		}
 		f, err := turn.Open(name)
 		if err != nil {
-			fmt.Fprintln(l.streams.Err, "holon: "+runner.OneLine(err.Error(), 300))
+			fmt.Fprintln(l.streams.Err, "holon: "+visible.OneLine(err.Error(), 300))
 			return nil
 		}
 		defer f.Close()
-		fmt.Fprintf(l.streams.Out, "== %s\n", runner.OneLine(path.Clean(name), 300))
+		fmt.Fprintf(l.streams.Out, "== %s\n", visible.OneLine(path.Clean(name), 300))
 		return l.copyPrintable(io.LimitReader(f, maxToolOutput))
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/internal/providers"
+	"holon/internal/visible"
 	"holon/runner/modelaccess"
 	"holon/runner/settings"
 	"holon/state"
@@ -67,7 +68,7 @@ func runModelsList(_ context.Context, s *surface) error {
 		if m.Window == settings.WindowAssumed {
 			window += "?"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", printable(m.Ref), cmp.Or(m.Role, "-"), m.Contract, window,
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", visible.Text(m.Ref), cmp.Or(m.Role, "-"), m.Contract, window,
 			tokens(m.MaxOutputTokens), keyOf(m.Provider, m.Credential != nil, m.Ready, func() string {
 				return m.Credential.String()
 			}))
@@ -88,7 +89,7 @@ func keyOf(provider string, found, ready bool, where func() string) string {
 	case found && ready && where() == "none":
 		return "none needed"
 	case found && ready:
-		return printable(where())
+		return visible.Text(where())
 	}
 	return "missing"
 }
@@ -145,10 +146,10 @@ func runModelsCheck(ctx context.Context, s *surface) error {
 
 func printChecked(streams Streams, c modelaccess.Checked) {
 	if c.OK {
-		fmt.Fprintf(streams.Out, "ok      %s  %d ms\n", printable(c.Ref), c.LatencyMS)
+		fmt.Fprintf(streams.Out, "ok      %s  %d ms\n", visible.Text(c.Ref), c.LatencyMS)
 		return
 	}
-	fmt.Fprintf(streams.Out, "failed  %s  %s: %s\n", printable(c.Ref), c.Error.Code, printable(line(*c.Error)))
+	fmt.Fprintf(streams.Out, "failed  %s  %s: %s\n", visible.Text(c.Ref), c.Error.Code, visible.Text(line(*c.Error)))
 }
 
 // providerFlags are the settings of a provider that have a flag; for the others
@@ -220,7 +221,7 @@ func runProvidersList(_ context.Context, s *surface) error {
 	w := tabwriter.NewWriter(s.streams.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "PROVIDER\tCONTRACT\tENDPOINT\tKEY")
 	for _, p := range list {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Name, p.Contract, printable(cmp.Or(p.BaseURL, "-")),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Name, p.Contract, visible.Text(cmp.Or(p.BaseURL, "-")),
 			keyOf(p.Name, p.Credential != nil, p.Ready, func() string {
 				return p.Credential.String()
 			}))
@@ -241,11 +242,11 @@ func runProvidersGet(_ context.Context, s *surface) error {
 	}
 	w := tabwriter.NewWriter(s.streams.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "name\t%s\ncontract\t%s\nendpoint\t%s\nkey\t%s\n", p.Name, p.Contract,
-		printable(cmp.Or(p.BaseURL, "-")), keyOf(p.Name, p.Credential != nil, p.Ready, func() string {
+		visible.Text(cmp.Or(p.BaseURL, "-")), keyOf(p.Name, p.Credential != nil, p.Ready, func() string {
 			return p.Credential.String()
 		}))
 	if p.Problem != nil {
-		fmt.Fprintf(w, "problem\t%s\n", printable(line(*p.Problem)))
+		fmt.Fprintf(w, "problem\t%s\n", visible.Text(line(*p.Problem)))
 	}
 	if err := w.Flush(); err != nil {
 		return err

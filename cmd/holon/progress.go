@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"holon/internal/visible"
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner"
@@ -53,9 +54,9 @@ func (p *progress) announce(engineName string, shot *oneshot.Run) {
 	if engineName == "docker" {
 		where += " " + shot.Session.Image
 	}
-	opening := fmt.Sprintf("running %s in %s", runner.OneLine(shot.Session.Model, 100), runner.OneLine(where, 200))
+	opening := fmt.Sprintf("running %s in %s", visible.OneLine(shot.Session.Model, 100), visible.OneLine(where, 200))
 	if p := shot.Session.Egress; p != nil {
-		opening += ", which may reach " + runner.OneLine(strings.Join(p.Allowed(), ", "), 200)
+		opening += ", which may reach " + visible.OneLine(strings.Join(p.Allowed(), ", "), 200)
 	}
 	p.opening = opening
 }
@@ -80,7 +81,7 @@ func (p *progress) Event(ev responses.Event) {
 	}
 	if m, ok := ev.Item.(*responses.Message); ok && ev.Type == responses.EventItemDone &&
 		m.Phase == responses.PhaseCommentary {
-		p.printLocked("  " + runner.OneLine(m.Text(), 500))
+		p.printLocked("  " + visible.OneLine(m.Text(), 500))
 	}
 }
 
@@ -97,7 +98,7 @@ func (p *progress) Fact(ev turns.RuntimeEvent) {
 	case turns.ModelFailed:
 		var f turns.AttemptFailure
 		if json.Unmarshal(ev.Payload, &f) == nil {
-			p.printLocked("  ! model: " + runner.OneLine(f.Message, 200))
+			p.printLocked("  ! model: " + visible.OneLine(f.Message, 200))
 		}
 	case turns.ToolStarted:
 		var f turns.Begun
@@ -116,14 +117,14 @@ func (p *progress) Fact(ev turns.RuntimeEvent) {
 				note = fmt.Sprintf("  exit %d", *f.ExitCode)
 			}
 			if f.ExitCode == nil {
-				note = "  " + runner.OneLine(f.Summary, 120)
+				note = "  " + visible.OneLine(f.Summary, 120)
 			}
 			p.finishCall(ev.ToolCallID, f.DurationMS, note)
 		}
 	case turns.ToolFailed:
 		var f turns.ToolFailure
 		if json.Unmarshal(ev.Payload, &f) == nil {
-			p.finishCall(ev.ToolCallID, f.DurationMS, "  failed: "+runner.OneLine(f.Message, 160))
+			p.finishCall(ev.ToolCallID, f.DurationMS, "  failed: "+visible.OneLine(f.Message, 160))
 		}
 	}
 	p.draw()
@@ -159,12 +160,12 @@ func describeCall(f turns.Begun) string {
 		Cmd string `json:"cmd"`
 	}
 	if json.Unmarshal([]byte(f.Arguments), &args) == nil && args.Cmd != "" {
-		return "$ " + runner.OneLine(args.Cmd, 160)
+		return "$ " + visible.OneLine(args.Cmd, 160)
 	}
 	if f.ToolName == "ApplyPatch" {
 		return "edit"
 	}
-	return runner.OneLine(f.ToolName, 60)
+	return visible.OneLine(f.ToolName, 60)
 }
 
 func (p *progress) finishCall(id string, ms int64, note string) {
@@ -202,7 +203,7 @@ func (p *progress) summary(m *state.Manifest, dir string) {
 		if f.Binary {
 			size = "binary"
 		}
-		p.println(fmt.Sprintf("  %-8s %s  %s", f.Status, runner.OneLine(f.Path, 300), size))
+		p.println(fmt.Sprintf("  %-8s %s  %s", f.Status, visible.OneLine(f.Path, 300), size))
 	}
 	ws := oneshot.WorkspaceOf(m)
 	info, diff := ws.Info, ws.Changes
@@ -216,7 +217,7 @@ func (p *progress) summary(m *state.Manifest, dir string) {
 			p.println(fmt.Sprintf("  … and %d more warnings, see %s", len(m.Warnings)-i, state.ManifestFile))
 			break
 		}
-		p.println("  warning: " + runner.OneLine(w, 300))
+		p.println("  warning: " + visible.OneLine(w, 300))
 	}
 	if spent := oneshot.Spent(m); spent != "" {
 		p.println("budget   " + spent)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holon/runner"
+	"holon/internal/visible"
 	"holon/runner/control/wire"
 	"holon/state/ledger"
 )
@@ -67,7 +67,7 @@ func runPrompt(ctx context.Context, r *remote, o *promptOptions) error {
 				sent.MessageID, sent.AgentID, sent.AgentID)
 			return err
 		}
-		_, err = fmt.Fprintln(r.streams.Out, runner.OneLine(sent.MessageID, 100))
+		_, err = fmt.Fprintln(r.streams.Out, visible.OneLine(sent.MessageID, 100))
 		return err
 	}
 	end, _, err := r.watch(ctx, sent, o.quiet || r.JSON)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holon/runner"
+	"holon/internal/visible"
 	"holon/runner/oneshot"
 	"holon/state"
 )
@@ -67,7 +67,7 @@ func runPs(ctx context.Context, l *lifecycle, all bool) error {
 
 // dash is text for a column of a table.
 func dash(text string, limit int) string {
-	if text = runner.OneLine(text, limit); text == "" || text == "." {
+	if text = visible.OneLine(text, limit); text == "" || text == "." {
 		return "-"
 	}
 	return text

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/internal/providers"
+	"holon/internal/visible"
 	"holon/runner"
 	"holon/runner/credentials"
 	"holon/runner/gateway"
@@ -185,7 +186,7 @@ func checkMCPConfig(path string) error {
 	}
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return usageError{fmt.Errorf("--mcp-config: %q is no file; name one with the MCP servers of the run",
-			runner.OneLine(path, 200))}
+			visible.OneLine(path, 200))}
 	}
 	return nil
 }
@@ -315,7 +316,7 @@ func openModels(ctx context.Context, host *modelaccess.Host, refs []string, cfg 
 		}
 		if i > 0 && name != demoScenario {
 			err = usageError{fmt.Errorf("--model-fallbacks: %q is a file; a scenario can only be the first model",
-				runner.OneLine(ref, 200))}
+				visible.OneLine(ref, 200))}
 		} else if i == 0 {
 			err = findScenario(cfg, name)
 		}
@@ -338,11 +339,11 @@ func findScenario(cfg *runner.Config, name string) error {
 	}
 	if err != nil {
 		return usageError{fmt.Errorf("--model: there is no scenario file %q; name a YAML file, or use scripted/demo",
-			runner.OneLine(name, 200))}
+			visible.OneLine(name, 200))}
 	}
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return usageError{fmt.Errorf("--model: %q is not a file; name a YAML scenario, or use scripted/demo",
-			runner.OneLine(name, 200))}
+			visible.OneLine(name, 200))}
 	}
 	cfg.Scenario = path
 	return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"holon/runner"
+	"holon/internal/visible"
 	"holon/runner/credentials"
 	"holon/runner/modelaccess"
 	"holon/runner/settings"
@@ -94,7 +94,7 @@ func group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usageError{fmt.Errorf("COMMAND: there is no command %q; see holon %s --help",
-					runner.OneLine(args[0], 80), use)}
+					visible.OneLine(args[0], 80), use)}
 			}
 			return nil
 		},
@@ -137,7 +137,7 @@ func runConfigGet(_ context.Context, s *surface) error {
 		return s.printJSON(entries)
 	}
 	if len(entries) == 1 && entries[0].Key == s.args[0] && !s.asked("show-origin") {
-		_, err := fmt.Fprintln(s.streams.Out, printable(settings.Text(entries[0].Value)))
+		_, err := fmt.Fprintln(s.streams.Out, visible.Text(settings.Text(entries[0].Value)))
 		return err
 	}
 	return s.table(entries, s.asked("show-origin"))
@@ -211,8 +211,8 @@ func runDoctor(_ context.Context, s *surface) error {
 			if f.Key != "" && f.Key != f.Source {
 				where += ": " + f.Key
 			}
-			fmt.Fprintf(s.streams.Out, "%-7s  %s: %s\n         %s\n", f.Level, printable(where), printable(f.Message),
-				printable(f.Hint))
+			fmt.Fprintf(s.streams.Out, "%-7s  %s: %s\n         %s\n", f.Level, visible.Text(where), visible.Text(f.Message),
+				visible.Text(f.Hint))
 		}
 		if len(findings) == 0 {
 			fmt.Fprintln(s.streams.Out, "nothing is wrong")
@@ -228,9 +228,9 @@ func runDoctor(_ context.Context, s *surface) error {
 func (s *surface) table(entries []settings.Entry, origin bool) error {
 	w := tabwriter.NewWriter(s.streams.Out, 0, 0, 2, ' ', 0)
 	for _, e := range entries {
-		line := printable(e.Key) + "\t" + printable(settings.Text(e.Value))
+		line := visible.Text(e.Key) + "\t" + visible.Text(settings.Text(e.Value))
 		if origin {
-			line += "\t" + printable(settings.Tilde(e.Origin.String(), s.UserHome))
+			line += "\t" + visible.Text(settings.Tilde(e.Origin.String(), s.UserHome))
 		}
 		fmt.Fprintln(w, line)
 	}

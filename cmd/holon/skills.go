@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holon/internal/visible"
 	"holon/runner"
 	"holon/runner/workspace/fetch"
 	"holon/runner/workspace/git"
@@ -50,7 +51,7 @@ were installed. Give it to a run with "holon run --skill NAME".`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usageError{fmt.Errorf("COMMAND: there is no command %q; see holon skills --help",
-					runner.OneLine(args[0], 80))}
+					visible.OneLine(args[0], 80))}
 			}
 			return nil
 		},
@@ -160,7 +161,7 @@ func runSkillsInstall(ctx context.Context, o *skillOptions) error {
 	} else if in.Folder, err = filepath.Abs(o.Source); err != nil {
 		return usageError{fmt.Errorf("SOURCE: %w; name a folder", err)}
 	}
-	in.Pin.Source = runner.OneLine(in.Pin.Source, 2048)
+	in.Pin.Source = visible.OneLine(in.Pin.Source, 2048)
 	pin, err := skills.NewStore(home.SkillsDir()).Install(ctx, in)
 	if err != nil {
 		return err
@@ -198,7 +199,7 @@ func orTop(path string) string {
 	if path == "" {
 		return "the top"
 	}
-	return runner.OneLine(path, 200)
+	return visible.OneLine(path, 200)
 }
 
 // candidatesHint names the folders that hold skills.
@@ -206,7 +207,7 @@ func candidatesHint(got *fetch.Result) string {
 	var dirs []string
 	for _, file := range got.Files {
 		if dir, ok := strings.CutSuffix(file, "/"+skills.File); ok && len(dirs) < 10 {
-			dirs = append(dirs, runner.OneLine(filepath.ToSlash(filepath.Join(got.Path, dir)), 100))
+			dirs = append(dirs, visible.OneLine(filepath.ToSlash(filepath.Join(got.Path, dir)), 100))
 		}
 	}
 	if len(dirs) == 0 {
@@ -233,7 +234,7 @@ func runSkillsList(_ context.Context, o *skillOptions) error {
 	table := tabwriter.NewWriter(o.streams.Out, 0, 8, 2, ' ', 0)
 	for _, skill := range list {
 		fmt.Fprintf(table, "%s\t%s\t%.19s\t%s\n", skill.Name, skill.State, skill.Digest,
-			runner.OneLine(skill.Source, 200))
+			visible.OneLine(skill.Source, 200))
 	}
 	return table.Flush()
 }

@@ -10,7 +10,6 @@ import (
 	"holon/internal/redact"
 	"holon/internal/visible"
 	"holon/responses/turns"
-	"holon/runner"
 )
 
 // Streams are the standard streams of a command and what is known of them.
@@ -60,12 +59,9 @@ func (s Streams) flush() {
 	}
 }
 
-// printable makes text of a model or a container fit to be printed.
-func printable(s string) string { return runner.Printable(s) }
-
-// shown is printable for output that may be a CI job's log, where it is read as
+// shown is visible.Text for output that may be a CI job's log, where it is read as
 // commands as well: no line of it is one.
-func (s Streams) shown(text string) string { return s.defuse(printable(text)) }
+func (s Streams) shown(text string) string { return s.defuse(visible.Text(text)) }
 
 // CI systems take lines like "::set-output …" and, anywhere in a line,
 // "##[…", "##vso[…", "##teamcity[…" for commands.

@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"holon/runner"
+	"holon/internal/visible"
 )
 
 // table prints rows of what commands list: in columns with a head on a terminal;
@@ -102,7 +102,9 @@ func (s Streams) paragraph(text string) error {
 }
 
 // oneLine is text of an agent or a daemon as part of a line.
-func (s Streams) oneLine(text string, limit int) string { return s.defuse(runner.OneLine(text, limit)) }
+func (s Streams) oneLine(text string, limit int) string {
+	return s.defuse(visible.OneLine(text, limit))
+}
 
 // printRaw prints JSON of a daemon.
 func printRaw(streams Streams, data json.RawMessage) error {

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"time"
 
+	"holon/internal/visible"
 	"holon/runner"
 	"holon/runner/engine"
 	"holon/runner/modelaccess"
@@ -121,7 +122,7 @@ func timed(ctx context.Context, name string, do check) []Result {
 	list := do(ctx)
 	for i := range list {
 		list[i].Check, list[i].DurationMS = name, time.Since(begin).Milliseconds()
-		list[i].Seen, list[i].Remedy = runner.OneLine(list[i].Seen, 1000), runner.OneLine(list[i].Remedy, 500)
+		list[i].Seen, list[i].Remedy = visible.OneLine(list[i].Seen, 1000), visible.OneLine(list[i].Remedy, 500)
 	}
 	return list
 }

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/internal/durable"
+	"holon/internal/visible"
 	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/engine"
@@ -187,7 +188,7 @@ func (e *examination) checkContainer(ctx context.Context) []Result {
 	var report turns.Place
 	if err := json.NewDecoder(bytes.NewReader(said)).Decode(&report); err != nil || exit.Code != 0 {
 		return one(seen("agentd ended with code %d and said %q", exit.Code,
-			runner.OneLine(string(said), 300)).but(statusFailed,
+			visible.OneLine(string(said), 300)).but(statusFailed,
 			"use the agentd of this holon (HOLON_AGENTD), and an image for this machine's processor"))
 	}
 	p.seen = &report

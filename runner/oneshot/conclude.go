@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"holon/internal/visible"
 	"holon/runner"
 	"holon/runner/turnfiles"
 	"io/fs"
@@ -26,7 +27,7 @@ func (r *execution) conclude(ctx context.Context, err error) error {
 	keep := r.session != nil && r.session.Tree() != nil && r.diff == nil
 	if keep {
 		r.manifest.Warnings = append(r.manifest.Warnings,
-			runner.OneLine("what was changed is not saved yet, and kept in "+r.session.Tree().Dir()+
+			visible.OneLine("what was changed is not saved yet, and kept in "+r.session.Tree().Dir()+
 				"; holon gc tries again",
 				500))
 	}
@@ -79,7 +80,7 @@ func (r *execution) stop(ctx context.Context, s *runner.Session) error {
 	}
 	if err != nil {
 		r.manifest.Warnings = append(r.manifest.Warnings,
-			"the container's log could not be kept: "+runner.OneLine(err.Error(), 300))
+			"the container's log could not be kept: "+visible.OneLine(err.Error(), 300))
 	}
 	return nil
 }
@@ -101,7 +102,7 @@ func (r *execution) collect(ctx context.Context, s *runner.Session) error {
 		settled, err := turnfiles.Settle(out, gone)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			r.manifest.Warnings = append(r.manifest.Warnings,
-				"the turn's record could not be completed: "+runner.OneLine(err.Error(), 300))
+				"the turn's record could not be completed: "+visible.OneLine(err.Error(), 300))
 		}
 		if settled != nil {
 			r.turn.Response = settled
@@ -122,7 +123,7 @@ func (r *execution) collect(ctx context.Context, s *runner.Session) error {
 	for _, w := range append(r.info.Warnings, r.diff.Warnings...) {
 		if w.Code != workspace.WarnExecuted { // these are shown by themselves, so that others can't hide them
 			r.manifest.Warnings = append(r.manifest.Warnings,
-				runner.OneLine(fmt.Sprintf("%s: %s", w.Path, w.Message), 300))
+				visible.OneLine(fmt.Sprintf("%s: %s", w.Path, w.Message), 300))
 		}
 	}
 	return nil

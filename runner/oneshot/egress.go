@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"holon/internal/visible"
 	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/egress"
@@ -43,7 +44,7 @@ func (r *execution) resumeEgress() {
 	p, err := egress.New(egress.Options{Allow: e.AllowHosts, Log: r.spec.Session.Log})
 	if err != nil {
 		r.manifest.Warnings = append(r.manifest.Warnings,
-			"the run goes on without the network: "+runner.OneLine(err.Error(), 300))
+			"the run goes on without the network: "+visible.OneLine(err.Error(), 300))
 		return
 	}
 	r.spec.Session.Egress = p
@@ -70,7 +71,7 @@ func (r *execution) collectEgress() {
 	}
 	if err != nil {
 		r.manifest.Warnings = append(r.manifest.Warnings,
-			"the network connections of the turn are not in "+turns.RuntimeFile+": "+runner.OneLine(err.Error(), 300))
+			"the network connections of the turn are not in "+turns.RuntimeFile+": "+visible.OneLine(err.Error(), 300))
 	}
 	r.manifest.Egress.Allowed, r.manifest.Egress.Denied = egress.Count(facts)
 	r.denied = deniedHosts(facts)
@@ -92,14 +93,14 @@ func deniedHosts(facts []egress.Fact) (list []string) {
 
 // DescribeDenial says in a few printable words what was denied, and why.
 func DescribeDenial(d turns.EgressDecision) string {
-	host := runner.OneLine(d.Host, 100)
+	host := visible.OneLine(d.Host, 100)
 	if host == "" {
 		host = "a request"
 	}
 	if d.Address != "" && d.Address != d.Host {
-		host += " at " + runner.OneLine(d.Address, 50)
+		host += " at " + visible.OneLine(d.Address, 50)
 	}
-	return fmt.Sprintf("%s (%s)", host, runner.OneLine(d.Reason, 40))
+	return fmt.Sprintf("%s (%s)", host, visible.OneLine(d.Reason, 40))
 }
 
 // summarizeEgress is the part of the summary about the network.

@@ -3,6 +3,7 @@ package oneshot
 import (
 	"context"
 	"errors"
+	"holon/internal/visible"
 	"holon/runner"
 	"io/fs"
 
@@ -72,7 +73,7 @@ func Inventory(ctx context.Context, home state.Home, engines Engines) ([]View, e
 func view(e *files.Entry) View {
 	v := View{ID: e.ID, Status: e.Status(), SeenAt: turns.At(e.Seen), OutputDir: e.OutputDir()}
 	if e.Problem != nil {
-		v.Problem = runner.OneLine(e.Problem.Error(), 300)
+		v.Problem = visible.OneLine(e.Problem.Error(), 300)
 	}
 	if s := e.Start; s != nil {
 		v.Name, v.CreatedAt, v.Workspace = s.Name, s.CreatedAt, s.Source
@@ -82,7 +83,7 @@ func view(e *files.Entry) View {
 	case err == nil:
 		v.record, v.Model, v.Engine = rec, rec.Manifest.Model, rec.Engine
 	case !errors.Is(err, fs.ErrNotExist):
-		v.Problem = runner.OneLine(err.Error(), 300)
+		v.Problem = visible.OneLine(err.Error(), 300)
 	}
 	if !e.Live && e.Manifest == nil && err == nil {
 		v.Status = state.StatusOrphaned

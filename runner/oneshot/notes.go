@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"holon/runner"
+	"holon/internal/visible"
 	"holon/runner/hosttools"
 )
 
@@ -24,7 +24,7 @@ func (r *execution) collectNotes() {
 	r.manifest.Notes = notes
 	if err = errors.Join(err, readErr); err != nil {
 		r.manifest.Warnings = append(r.manifest.Warnings,
-			runner.OneLine("the agent's notes may be incomplete: "+err.Error(), 300))
+			visible.OneLine("the agent's notes may be incomplete: "+err.Error(), 300))
 	}
 }
 

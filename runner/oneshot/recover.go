@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"holon/internal/visible"
 	"holon/runner"
 	"holon/runner/turnfiles"
 	"io/fs"
@@ -150,7 +151,7 @@ func (rc *Recovery) takeUp(run *files.Run, rec *runner.Record, prior *state.Mani
 	}
 	var err error
 	if r.spec.Turn.Taken, err = readUsage(run.Dir()); err != nil {
-		m.Warnings = append(m.Warnings, "the budget begins anew: "+runner.OneLine(err.Error(), 300))
+		m.Warnings = append(m.Warnings, "the budget begins anew: "+visible.OneLine(err.Error(), 300))
 	}
 	r.watchTurn()
 	r.spec.Session.NotesRecord, r.spec.Session.Version = filepath.Join(run.Dir(), runner.NotesFile), rc.Version
@@ -173,7 +174,7 @@ func (r *execution) findEnd(out string) {
 	end, err := turnfiles.ReadEnd(out)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.manifest.Warnings = append(r.manifest.Warnings,
-			"the turn's end cannot be read: "+runner.OneLine(err.Error(), 300))
+			"the turn's end cannot be read: "+visible.OneLine(err.Error(), 300))
 	}
 	if end != nil {
 		r.turn.Response, r.turn.Err = end, nil

@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"holon/internal/visible"
 	"holon/runner"
 	"holon/runner/turnfiles"
 	"os"
@@ -133,7 +134,7 @@ func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 	r.watchTurn()
 	r.spec.Session.RecordDir, r.spec.Session.Record = run.Dir(),
 		&runner.Record{RunRecord: &runner.RunRecord{Owner: runner.ThisProcess(),
-			TurnID: r.spec.Turn.ID, Prompt: r.spec.Session.Secrets.Text(runner.Clip(r.spec.Turn.Prompt,
+			TurnID: r.spec.Turn.ID, Prompt: r.spec.Session.Secrets.Text(visible.Clip(r.spec.Turn.Prompt,
 				runner.MaxRecordedPrompt)),
 			DiskBytes: o.Quota.Run, Keep: o.Keep, Manifest: r.manifest}}
 	if r.spec.Session.Gateway != nil {
@@ -183,7 +184,7 @@ func (r *execution) watchTurn() {
 // title is the first line of a prompt that says something.
 func title(prompt string) string {
 	for line := range strings.Lines(prompt) {
-		if line = runner.OneLine(line, 72); line != "" {
+		if line = visible.OneLine(line, 72); line != "" {
 			return line
 		}
 	}

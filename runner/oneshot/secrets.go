@@ -2,7 +2,7 @@ package oneshot
 
 import (
 	"errors"
-	"holon/runner"
+	"holon/internal/visible"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,11 +48,11 @@ func (r *execution) warnOfSecrets(patch string) {
 	names, err := r.secretsIn(patch)
 	if err != nil {
 		r.manifest.Warnings = append(r.manifest.Warnings,
-			"the patch could not be searched for secrets: "+runner.OneLine(err.Error(), 300))
+			"the patch could not be searched for secrets: "+visible.OneLine(err.Error(), 300))
 	}
 	if len(names) > 0 {
 		r.manifest.Warnings = append(r.manifest.Warnings,
-			runner.OneLine("the patch contains the value of "+strings.Join(names, ", ")+
+			visible.OneLine("the patch contains the value of "+strings.Join(names, ", ")+
 				"; it was not changed, so look at "+
 				DiffFile+" before you apply or share it", 500))
 	}

@@ -3,7 +3,7 @@ package oneshot
 import (
 	"bytes"
 	"fmt"
-	"holon/runner"
+	"holon/internal/visible"
 	"strconv"
 	"strings"
 )
@@ -84,7 +84,7 @@ func (r *execution) summarizeChanges(b *bytes.Buffer) {
 
 // fence makes text a code block that ends where we end it.
 func fence(text string) string {
-	text = runner.Clip(strings.TrimSpace(runner.Printable(text)), maxQuoted)
+	text = visible.Clip(strings.TrimSpace(visible.Text(text)), maxQuoted)
 	ticks := strings.Repeat("`", max(3, longestRun(text)+1))
 	return ticks + "\n" + text + "\n" + ticks
 }
@@ -104,11 +104,11 @@ func pathSpan(s string) string {
 	if quoted := strconv.Quote(s); quoted != `"`+s+`"` || strings.TrimSpace(s) != s || s == "" {
 		s = quoted
 	}
-	return span(runner.Clip(s, 5000))
+	return span(visible.Clip(s, 5000))
 }
 
 // proseSpan is a line with words of others in it: a code span.
-func proseSpan(s string) string { return span(runner.OneLine(s, 2000)) }
+func proseSpan(s string) string { return span(visible.OneLine(s, 2000)) }
 
 // span makes a line a code span that ends where we end it.
 func span(line string) string {

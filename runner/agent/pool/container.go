@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"holon/internal/visible"
 	"holon/responses"
 	"holon/runner"
 	"holon/state"
@@ -60,7 +61,7 @@ func (k *Pool) unfit(ctx context.Context, a *agent, want runner.Made) string {
 		return ""
 	}
 	if err := k.wake(ctx, a); err != nil {
-		return "agentd does not answer: " + runner.OneLine(err.Error(), 300)
+		return "agentd does not answer: " + visible.OneLine(err.Error(), 300)
 	}
 	return ""
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"holon/internal/visible"
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner"
@@ -56,7 +57,7 @@ func (k *Pool) result(a *agent, t Turn, out runner.TurnResult) Result {
 func (k *Pool) ended(t Turn, out runner.TurnResult, rec *turns.Record, why error) Result {
 	resp := out.Response
 	r := k.recorded(t, out, rec)
-	r.Status, r.Last, r.Usage = resp.Status, runner.Clip(k.opts.Secrets.Text(resp.OutputText()), maxLast),
+	r.Status, r.Last, r.Usage = resp.Status, visible.Clip(k.opts.Secrets.Text(resp.OutputText()), maxLast),
 		plausible(resp.Usage)
 	r.Model = cmp.Or(r.Model, resp.Model)
 	switch {
@@ -76,7 +77,7 @@ func (k *Pool) ended(t Turn, out runner.TurnResult, rec *turns.Record, why error
 func (k *Pool) lost(t Turn, out runner.TurnResult, rec *turns.Record) Result {
 	r := k.recorded(t, out, rec)
 	if out.Response != nil {
-		r.Last = runner.Clip(k.opts.Secrets.Text(out.Response.OutputText()), maxLast)
+		r.Last = visible.Clip(k.opts.Secrets.Text(out.Response.OutputText()), maxLast)
 	}
 	if k.hostEnded(&r, out.OverQuota, out.Err) {
 		return r

@@ -1,14 +1,14 @@
-package runner_test
+package visible_test
 
 import (
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"holon/runner"
+	"holon/internal/visible"
 )
 
-func TestPrintable(t *testing.T) {
+func TestText(t *testing.T) {
 	for name, c := range map[string]struct{ in, want string }{
 		"plain":             {"a\tb\nc", "a\tb\nc"},
 		"colour":            {"\x1b[1;31mred\x1b[0m", "red"},
@@ -30,7 +30,7 @@ func TestPrintable(t *testing.T) {
 		"escape in the end": {"\x1b\x1b[31mx", "x"},
 		"put together":      {"\x1b\x1b[0m[31mx", "[31mx"},
 	} {
-		if got := runner.Printable(c.in); got != c.want {
+		if got := visible.Text(c.in); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
@@ -38,14 +38,14 @@ func TestPrintable(t *testing.T) {
 
 // Whatever comes in, nothing comes out that a terminal acts on, and what is
 // printable already stays.
-func FuzzPrintable(f *testing.F) {
+func FuzzText(f *testing.F) {
 	f.Add("a\x1b[31mb\x1b]0;x\x07\u009b2J\u202e\xff", 10)
 	f.Fuzz(func(t *testing.T, s string, limit int) {
-		got := runner.Printable(s)
-		if again := runner.Printable(got); again != got {
+		got := visible.Text(s)
+		if again := visible.Text(got); again != got {
 			t.Fatalf("%q becomes %q", got, again)
 		}
-		line := runner.OneLine(s, max(0, limit%1000))
+		line := visible.OneLine(s, max(0, limit%1000))
 		for _, text := range []string{got, line} {
 			if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool {
 				return r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e ||

@@ -96,7 +96,7 @@ func sessionLife(ctx context.Context, config runner.Config) ([]time.Duration, er
 	began = time.Now()
 	err = session.Stop(ctx)
 	stopped := time.Since(began)
-	// Close must come whatever happened, or the container stays.
+	// Close must run after an error too, or the container stays.
 	err = errors.Join(err, session.Close(context.WithoutCancel(ctx)))
 	gone := time.Since(began)
 	return []time.Duration{ready, gone, session.Prepared, session.Started, stopped, gone - stopped}, err

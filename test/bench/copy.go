@@ -107,7 +107,7 @@ func (p *repository) oursOnce(ctx context.Context) (_ []time.Duration, err error
 	return p.finish(ctx, &watch, tree, p.change(tree.Dir()))
 }
 
-// finish diffs a tree and gives it back, whatever came before.
+// finish diffs a tree and gives it back, also after an error.
 func (p *repository) finish(ctx context.Context, watch *stopwatch, tree *workspace.Tree, err error) ([]time.Duration,
 	error) {
 	if err == nil {

@@ -42,8 +42,8 @@ func (r *rig) newRepository(ctx context.Context, files int) (*repository, error)
 			return nil, err
 		}
 	}
-	// A file that is as young as git's index must be read to see whether it
-	// changed. Nobody's repository is that young for long.
+	// Git has to read a file that is as young as its index to see whether it
+	// changed. Real repositories are older.
 	if err := pause(ctx, 1100*time.Millisecond); err != nil {
 		return nil, err
 	}

@@ -146,7 +146,7 @@ func (r *rig) start(cmd *exec.Cmd) (stop func() error, err error) {
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 		kill := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 		defer kill.Stop()
-		_ = cmd.Wait() // ended by our signal, whatever it says
+		_ = cmd.Wait() // its status only says that our signal ended it
 		return nil
 	}, nil
 }

@@ -80,8 +80,9 @@ func mounted(t *testing.T) string {
 	return dir
 }
 
-// container starts a container, and removes it when the test is over. It runs as
-// the user of the test, who may then use its socket; for root, as the image says.
+// container starts a container and removes it when the test is over. It runs as
+// the user of the test, so that the test may use its socket, or, for root, as the
+// image says.
 func container(t *testing.T, image string, args ...string) {
 	t.Helper()
 	if uid := os.Getuid(); uid != 0 {

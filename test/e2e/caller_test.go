@@ -29,7 +29,7 @@ func callerHome(t *testing.T) *home {
 	}
 	h := newHome(t)
 	h.who = &syscall.Credential{Uid: caller, Gid: caller, Groups: []uint32{socket.Sys().(*syscall.Stat_t).Gid}}
-	// The programs belong to whoever runs the tests, as installed ones do to root.
+	// The programs belong to the user of the tests, as installed ones belong to root.
 	if err := os.Chmod(programs, 0o755); err != nil {
 		t.Fatal(err)
 	}

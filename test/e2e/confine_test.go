@@ -140,8 +140,8 @@ func release(t *testing.T, h *home) {
 	}
 }
 
-// The key stays on the host: whatever the agent looks at, whatever the engine
-// knows of the container and whatever the run leaves, it is not there.
+// The key stays on the host: it is in nothing that the agent can read, that the
+// engine knows of the container, or that the run leaves.
 func TestKeyStaysOnTheHost(t *testing.T) {
 	answer := lastAnswer(t)
 	for _, network := range []string{"tcp", "unix"} {

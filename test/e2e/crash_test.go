@@ -253,7 +253,7 @@ func TestAttach(t *testing.T) {
 	h.checkTidy()
 }
 
-// What a container did that vanished while nobody watched is collected.
+// The work of a container that vanished unwatched is collected.
 func TestAttachToTheDead(t *testing.T) {
 	for name, end := range map[string][]string{"killed": {"kill"}, "removed": {"rm", "-f"}} {
 		t.Run(name, func(t *testing.T) {
@@ -293,8 +293,8 @@ while True:
     conn.close()
 `
 
-// A command that took the place of agentd's socket while nobody watched is told
-// nothing: the container is given up, and what was done until then is collected.
+// A command that takes the place of agentd's socket while no holon watches is sent
+// nothing: the container is given up, and the work so far is collected.
 func TestAttachToTheRebound(t *testing.T) {
 	t.Parallel()
 	h, repo := newHome(t), repository(t, "echo a > a")
@@ -311,7 +311,7 @@ func TestAttachToTheRebound(t *testing.T) {
 	h.checkTidy()
 }
 
-// A turn that came to its end while nobody watched has that end.
+// A turn that ended unwatched keeps its own end.
 func TestEndedUnwatched(t *testing.T) {
 	t.Parallel()
 	h, repo := newHome(t), repository(t, "echo a > a")

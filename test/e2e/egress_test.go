@@ -31,7 +31,7 @@ import (
 
 // internet stands for the public network, which tests do without: names have the
 // addresses given here, and every public address leads to servers of this
-// process. What is refused is refused by the real rules.
+// process. The rules that refuse are the real ones.
 type internet struct {
 	secure, plain string
 
@@ -237,8 +237,8 @@ func TestEgressEmptyList(t *testing.T) {
 	}
 }
 
-// What is on the list is reached by programs as they are, and no trick reaches
-// anything else. Every attempt is on the host's record.
+// Unchanged programs reach the hosts of the list, and no trick reaches another
+// one. The host records every attempt.
 func TestEgressAllowList(t *testing.T) {
 	t.Parallel()
 	h, input, watch := newHome(t), t.TempDir(), &watcher{}

@@ -15,15 +15,15 @@ import (
 	"holon/state"
 )
 
-// A run in a container asks a provider of the person's own, whose key a program
-// gives, and goes on with another one that speaks another API when that fails.
-// What the agent can see has neither keys nor endpoints in it.
+// A run in a container asks a provider that the user configured, with a key that a
+// program prints, and falls back to a provider with another API when it fails.
+// The agent sees neither keys nor endpoints.
 func TestProviders(t *testing.T) {
 	t.Parallel()
 	const first, second = "sk-first-0123456789abcdef", "sk-second-0123456789abcdef"
 	var asked, fallback atomic.Int32
 	chat := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // looked at by nobody
+		_, _ = io.Copy(io.Discard, r.Body) // the content does not matter
 		if r.Header.Get("Authorization") != "Bearer "+first {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
@@ -39,7 +39,7 @@ func TestProviders(t *testing.T) {
 	}))
 	t.Cleanup(chat.Close)
 	messages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // looked at by nobody
+		_, _ = io.Copy(io.Discard, r.Body) // the content does not matter
 		if r.Header.Get("X-Api-Key") != second {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
@@ -106,14 +106,13 @@ func TestProviders(t *testing.T) {
 	}
 }
 
-// What a run took of its budget is not forgotten when holon is killed: who
-// attaches to it goes on from there.
+// The spent part of a budget survives a kill of holon: attach goes on from there.
 func TestBudgetSurvivesKill(t *testing.T) {
 	t.Parallel()
 	const key = "sk-first-0123456789abcdef"
 	var asked atomic.Int32
 	chat := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // looked at by nobody
+		_, _ = io.Copy(io.Discard, r.Body) // the content does not matter
 		asked.Add(1)
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"ExecCommand","arguments":"{\"cmd\":\"touch started; until [ -e go ]; do sleep 0.1; done; echo more >> rounds\"}"}}]},"finish_reason":"tool_calls"}]}`, "\n\n",
@@ -149,6 +148,6 @@ func TestBudgetSurvivesKill(t *testing.T) {
 	}
 	checkChanged(t, r, "added go", "added rounds", "added started")
 	if exists(h, "runs/*/"+state.UsageFile) {
-		t.Error("the account is left beside the record")
+		t.Error("the account is left in the directory of the run")
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// gitEnv keeps git away from the configuration of whoever runs the tests.
+// gitEnv keeps git away from the configuration of the user of the tests.
 var gitEnv = []string{
 	"GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_CONFIG_SYSTEM=" + os.DevNull, "GIT_CONFIG_COUNT=1",
 	"GIT_CONFIG_KEY_0=protocol.file.allow", "GIT_CONFIG_VALUE_0=always",
@@ -50,7 +50,7 @@ func sh(t *testing.T, dir, script string) string {
 
 // snapshot describes every file beneath dir, .git included: kind and mode, when
 // it was last changed, content. Git itself renews the time of an object that it
-// needs once more, so that it is not pruned; that is no change.
+// needs again, so that it is not pruned; that does not count as a change.
 func snapshot(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	return describe(t, dir, func(path string, info fs.FileInfo) string {

@@ -110,7 +110,7 @@ func (e *echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // A provider that repeats the key everywhere, and an agent that looks everywhere:
 // neither the key, in any of its forms, nor the turn's token is in the container,
-// what the engine knows of it, what holon prints, or any file that is left.
+// in the engine's data about it, in the output of holon, or in any file that is left.
 func TestSecretsAreNowhere(t *testing.T) {
 	t.Parallel()
 	provider := &echo{}
@@ -163,7 +163,7 @@ func searchFiles(t *testing.T, dir string) {
 	count := 0
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
-			return nil // it vanished, or is no file
+			return nil // it vanished, or is not a regular file
 		}
 		data, err := os.ReadFile(path)
 		if err != nil {

@@ -119,7 +119,7 @@ printf 'three\r\n' >> crlf.txt; echo agent >> "$(printf 'caf\351')"; printf 'x' 
 	}
 }
 
-// A directory that is no repository works by copy.
+// A directory without a repository works by copy.
 func TestPlainDirectory(t *testing.T) {
 	t.Parallel()
 	h, dir := newHome(t), t.TempDir()

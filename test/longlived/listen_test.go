@@ -10,8 +10,7 @@ import (
 	"holon/runner/control/wire"
 )
 
-// A listener finds what is missing, what comes twice, and a stream that begins
-// anew.
+// A listener finds missing events, repeated events, and a stream that begins anew.
 func TestListener(t *testing.T) {
 	event := func(seq int64) client.Item { return client.Item{Event: &view.EventEnvelope{EventSeq: seq}} }
 	for name, tc := range map[string]struct {

@@ -27,7 +27,7 @@ func TestScriptNamesTools(t *testing.T) {
 	named := toolsIn(all)
 	for _, name := range named {
 		if !slices.Contains(known, name) {
-			t.Errorf("there is no tool %s", name)
+			t.Errorf("tool %s is unknown", name)
 		}
 	}
 	for _, name := range []string{command.ExecName, tools.NameSleep, tools.NameEnqueue} {

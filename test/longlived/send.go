@@ -59,8 +59,8 @@ func (w Way) Keyed() bool { return w != Callback && w != Ring && w != Wake }
 
 // Send sends a letter until its outcome is known, across restarts. A letter that
 // has no key is sent once: if its outcome stays unknown, neither Acked nor
-// Refused says anything. The error is of the harness, or something that nobody
-// should be told.
+// Refused is set. The error belongs to the harness, or is an answer that no client
+// should get.
 func (s *Server) Send(ctx context.Context, l *Letter) error {
 	for end := time.Now().Add(Patience); ; {
 		l.Tries++

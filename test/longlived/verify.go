@@ -20,7 +20,7 @@ func (s *Server) Verify(ctx context.Context, agents []string, letters []*Letter)
 	}
 	defer func() { err = errors.Join(err, led.Close()) }()
 	if err := Eventually(ctx, func() error { return led.Quiet(ctx) }); err != nil {
-		return nil, fmt.Errorf("there is no quiet: %w", err)
+		return nil, fmt.Errorf("wait until every agent is idle: %w", err)
 	}
 	if err := led.Lawful(ctx); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (l *Letter) delivered(ctx context.Context, led *check.Ledger, ran map[strin
 	case l.Acked && found[0].Status == "quarantined":
 		return fmt.Errorf("%s is quarantined although its turn could be begun", who)
 	case l.Acked && found[0].Status == "processed" && l.Word != Quick && l.Word != Fail && !ran[found[0].Turn+" 1.1"]:
-		return fmt.Errorf("%s is processed by turn %s, whose command did not run", who, found[0].Turn)
+		return fmt.Errorf("%s is processed by turn %s, but the command of that turn did not run", who, found[0].Turn)
 	}
 	return nil
 }

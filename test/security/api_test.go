@@ -112,8 +112,8 @@ var evilIDs = []string{
 	"turns%2f..%2f..%2fstate%2flock", "~root", "$(id)", "*",
 }
 
-// Whatever stands where an id belongs, in every route of the contract, is refused
-// as what it is: nothing outside is shown, made or changed, nothing breaks.
+// Every route of the contract refuses a malformed id: nothing outside is shown,
+// created or changed, and nothing breaks.
 func TestIDTraversal(t *testing.T) {
 	s := newLab(t).serve()
 	before, tried := s.files(t), 0

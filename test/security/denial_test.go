@@ -2,7 +2,7 @@ package security
 
 import "testing"
 
-// What needs a privilege is refused by the kernel, whichever way it is asked for.
+// The kernel refuses every way to ask for an operation that needs a privilege.
 func TestPrivilege(t *testing.T) {
 	got := newLab(t).attack(nil, "/holon/input/probe privilege").completed(t).outcomes(t)
 	denied(t, got, map[string]string{
@@ -29,8 +29,7 @@ func TestPrivilege(t *testing.T) {
 	})
 }
 
-// What belongs to the machine or to other sessions is not there, or can't be
-// written.
+// Resources of the machine and of other sessions are absent or read-only.
 func TestVisibility(t *testing.T) {
 	l := newLab(t)
 	got := l.attack(nil, "/holon/input/probe visible").completed(t).outcomes(t)
@@ -49,7 +48,7 @@ func TestVisibility(t *testing.T) {
 	})
 }
 
-// Without an allow-list there is no way out, by whatever protocol.
+// Without an allow-list no protocol leads out.
 func TestNoNetwork(t *testing.T) {
 	got := newLab(t).attack(nil, "/holon/input/probe network").completed(t).outcomes(t)
 	denied(t, got, map[string]string{

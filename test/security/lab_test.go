@@ -238,7 +238,7 @@ func denied(t *testing.T, got map[string]string, want map[string]string) {
 	}
 	for name, outcome := range got {
 		if want[name] == "" {
-			t.Errorf("%s was tried (%s), and nobody says what has to come of it", name, outcome)
+			t.Errorf("%s was tried (%s), but the test has no wanted outcome for it", name, outcome)
 		}
 	}
 }

@@ -176,8 +176,8 @@ func TestDeepNesting(t *testing.T) {
 	}
 }
 
-// A socket that the container replaces by a link doesn't make the host speak to
-// whoever listens at its end.
+// When the container replaces its socket by a link, the host does not speak to the
+// listener at the end of the link.
 func TestSocketReplaced(t *testing.T) {
 	l := newLab(t)
 	path := filepath.Join(filepath.Dir(l.home), "decoy")

@@ -38,8 +38,8 @@ func TestForkBomb(t *testing.T) {
 	}
 }
 
-// Who takes more memory than there is gets killed: the command, or the container,
-// which the record then says. The host's memory is never asked.
+// A command that takes more memory than the limit is killed, alone or with its
+// container, and the record says so. The host's memory is not used.
 func TestMemory(t *testing.T) {
 	r := newLab(t).attack(func(o *oneshot.Run) {
 		o.Session.Memory = 256 << 20
@@ -65,7 +65,7 @@ func TestDescriptors(t *testing.T) {
 	}
 }
 
-// What is in memory is bounded in bytes and in files.
+// File systems in memory are bounded in bytes and in files.
 func TestMemoryFileSystems(t *testing.T) {
 	l := newLab(t)
 	for _, fs := range engine.DefaultTmpfs() {

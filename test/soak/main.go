@@ -1,11 +1,11 @@
-// Command soak lets many agents live for a while: messages of every kind come at
-// a pace, the daemon ends and is killed in between, and at the end all agents
-// sleep. It checks what package check knows, and tells what that cost.
+// Command soak runs many agents for a while: messages of every kind arrive at a
+// steady rate, the daemon is stopped and killed in between, and at the end all
+// agents sleep. It makes the checks of package check and reports the cost.
 //
 //	go run ./test/soak [-agents 20] [-messages 2000] [-pace 12] [-idle 1m] [-seed S] [-json]
 //
-// It needs a Docker engine with the base image. What it made is removed, also
-// when it is interrupted.
+// It needs a Docker engine with the base image. It removes everything that it made,
+// also when it is interrupted.
 package main
 
 import (

@@ -132,9 +132,9 @@ func playAgentd(ctx context.Context, r *round) error {
 	return s.inspect(ctx, l, true)
 }
 
-// inspect checks everything after the recovery: what is on disk, what the server
-// says, that conversations go on, and what is left when it has ended. quiet says
-// that no process of before may run.
+// inspect checks everything after the recovery: the files, the answers of the
+// server, that conversations go on, and the leftovers after its end. With quiet no
+// process from before the recovery may run.
 func (s *server) inspect(ctx context.Context, l *load, quiet bool) error {
 	if err := check.Settled(s.state); err != nil {
 		return err
@@ -269,8 +269,8 @@ func (s *server) finish(ctx context.Context, c *client.Client, tasks int) error 
 		}))
 }
 
-// What agentd may have open beyond the files of its start: the journal and what
-// belongs to a request, and the pipes and logs of a task that still runs.
+// Files that agentd may have open in addition to those of its start: the journal
+// and the files of a request, and the pipes and logs of a running task.
 const (
 	fewFiles    = 6
 	filesOfTask = 8

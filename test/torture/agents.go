@@ -14,9 +14,9 @@ import (
 	"holon/test/torture/check"
 )
 
-// strikes is how many rounds of kind agents one daemon lives through. They share
+// roundsPerDaemon is how many rounds of kind agents one daemon lives through. They share
 // its home, so that what one left behind breaks the next.
-const strikes = 10
+const roundsPerDaemon = 10
 
 // world is a daemon with its agents.
 type world struct {
@@ -29,13 +29,13 @@ type world struct {
 	number int            // of letters, makes their keys
 }
 
-// playAgents lets agents live through some strikes, and their daemon end.
+// playAgents lets agents live through some roundsPerDaemon, and their daemon end.
 func playAgents(ctx context.Context, r *round) error {
 	w, err := r.newWorld(ctx)
 	if err != nil {
 		return err
 	}
-	for n := range strikes {
+	for n := range roundsPerDaemon {
 		r.tell("strike %d", n)
 		r.rounds++
 		if err := w.strike(ctx); err != nil {
@@ -86,7 +86,7 @@ func (r *round) one(words ...string) string { return words[r.rng.IntN(len(words)
 // checks what must hold then.
 func (w *world) strike(ctx context.Context) error {
 	letters := w.draw()
-	blows := w.drawBlows()
+	faults := w.drawFaults()
 	after := w.r.upTo(900 * time.Millisecond)
 	var senders sync.WaitGroup
 	failed := make(chan error, len(letters))
@@ -98,10 +98,10 @@ func (w *world) strike(ctx context.Context) error {
 			}
 		})
 	}
-	w.r.tell("after %s: %s", after, strings.Join(namesOfBlows(blows), ", "))
+	w.r.tell("after %s: %s", after, strings.Join(namesOfFaults(faults), ", "))
 	err := pause(ctx, after)
 	if err == nil {
-		err = w.hit(ctx, blows)
+		err = w.hit(ctx, faults)
 	}
 	senders.Wait()
 	close(failed)
@@ -137,13 +137,13 @@ func (w *world) inspect(ctx context.Context, letters []*longlived.Letter) error 
 	return w.serve.Woken(ctx, w.woken)
 }
 
-// hit deals the blows, those on different agents at once.
-func (w *world) hit(ctx context.Context, blows []blow) error {
+// hit injects the faults, those of different agents at once.
+func (w *world) hit(ctx context.Context, faults []fault) error {
 	var group sync.WaitGroup
-	errs := make([]error, len(blows))
-	for i, b := range blows {
+	errs := make([]error, len(faults))
+	for i, b := range faults {
 		w.r.struck(b.name)
-		group.Go(func() { errs[i] = b.deal(ctx, w, b) })
+		group.Go(func() { errs[i] = b.inject(ctx, w, b) })
 	}
 	group.Wait()
 	return errors.Join(errs...)

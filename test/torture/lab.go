@@ -155,8 +155,8 @@ type round struct {
 	story  []string // what was chosen and done, for who has to find a failure
 	turns  int      // that were accepted, or messages to agents
 	rounds int      // that it counts for, if it is not one
-	blows  map[string]int
-	pids   []int // of what runs beside the server until the round is over
+	faults map[string]int
+	pids   []int // of processes that run next to the server until the end of the round
 	undo   []func() error
 }
 
@@ -168,7 +168,7 @@ type result struct {
 	dir    string
 	rounds int
 	turns  int
-	blows  map[string]int
+	faults map[string]int
 	story  []string
 	err    error
 }
@@ -192,7 +192,7 @@ func (l *lab) play(ctx context.Context, seed uint64, number int, can []victim) r
 	if res.err == nil {
 		res.err = errors.Join(check.NoMount(r.dir), check.NoProcess(r.mark, r.dir), check.NoLock(r.dir))
 	}
-	res.story, res.turns, res.blows, res.rounds = r.story, r.turns, r.blows, max(1, r.rounds)
+	res.story, res.turns, res.faults, res.rounds = r.story, r.turns, r.faults, max(1, r.rounds)
 	if res.err != nil || l.keep {
 		l.mu.Lock()
 		l.kept = true
@@ -227,14 +227,14 @@ func draw(rng *rand.Rand, can []victim) victim {
 	return can[0]
 }
 
-// struck counts a blow.
+// struck counts a fault.
 func (r *round) struck(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.blows == nil {
-		r.blows = make(map[string]int)
+	if r.faults == nil {
+		r.faults = make(map[string]int)
 	}
-	r.blows[name]++
+	r.faults[name]++
 }
 
 // tell adds to the story.

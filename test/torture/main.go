@@ -6,8 +6,8 @@
 // There are two kinds of rounds: turns that are run once, and agents that live
 // under a daemon, of which ten rounds share one daemon and its home.
 //
-// A round draws from the seed and its number: what the turns do, what is hit,
-// how, and when. A violation prints what was broken, the command that replays
+// A round draws from the seed and its number: the work of the turns, the victim of
+// the fault, its kind and its time. A violation prints what was broken, the command that replays
 // the round, and the directory of it, which is kept. Replaying repeats every
 // choice; what the scheduler does between two instants it cannot repeat, so a
 // rare failure may need several rounds: -again N.
@@ -149,7 +149,7 @@ func runKind(ctx context.Context, lab *lab, opts options, kind string, stdout io
 	}
 	count := opts.rounds
 	if kind == kindAgents {
-		count = (opts.rounds + strikes - 1) / strikes
+		count = (opts.rounds + roundsPerDaemon - 1) / roundsPerDaemon
 	}
 	for n := opts.first; n < opts.first+count && ctx.Err() == nil; n++ {
 		numbers <- n
@@ -164,20 +164,20 @@ func runKind(ctx context.Context, lab *lab, opts options, kind string, stdout io
 type tally struct {
 	mu         sync.Mutex
 	played     map[string]int
-	blows      map[string]int
+	faults     map[string]int
 	turns      int
 	violations int
 }
 
-func newTally() *tally { return &tally{played: map[string]int{}, blows: map[string]int{}} }
+func newTally() *tally { return &tally{played: map[string]int{}, faults: map[string]int{}} }
 
 func (t *tally) add(w io.Writer, o options, r result) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.played[r.victim] += r.rounds
 	t.turns += r.turns
-	for name, n := range r.blows {
-		t.blows[name] += n
+	for name, n := range r.faults {
+		t.faults[name] += n
 	}
 	total := 0
 	for _, n := range t.played {
@@ -206,8 +206,8 @@ func (t *tally) report(w io.Writer, o options, took time.Duration) {
 	}
 	fmt.Fprintf(w, "%d rounds (%s), %d turns, %d violations, %.0f s, seed %d\n", total, strings.Join(parts, ", "),
 		t.turns, t.violations, took.Seconds(), o.seed)
-	for _, name := range slices.Sorted(maps.Keys(t.blows)) {
-		fmt.Fprintf(w, "  %5d × %s\n", t.blows[name], name)
+	for _, name := range slices.Sorted(maps.Keys(t.faults)) {
+		fmt.Fprintf(w, "  %5d × %s\n", t.faults[name], name)
 	}
 }
 

@@ -112,7 +112,7 @@ func TestViolation(t *testing.T) {
 		"a process": func(_ context.Context, r *round) error { return leave(r) },
 	} {
 		if res := l.play(t.Context(), 1, 1, []victim{{kindRuns, "agentd", 1, nil, play}}); res.err == nil {
-			t.Errorf("%s is no violation", name)
+			t.Errorf("%s: got no violation, want one", name)
 		}
 	}
 	if res := l.play(t.Context(), 1, 1, []victim{{kindRuns, "agentd", 1, nil, func(context.Context, *round) error {

@@ -7,7 +7,7 @@
 //	floor model                      the model, on a loopback port that it prints (model.go)
 //
 // It is built static, because it is also the only file of the image that the
-// bare containers run. It is no part of the product and checks little.
+// bare containers run. It does not belong to the product and checks little.
 package main
 
 import (

@@ -141,8 +141,8 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// An end that was made for a client when nothing could be written is no loss;
-// any other is.
+// An end that a client was sent when nothing could be written does not count as
+// lost; any other end does.
 func TestHeardOfFullDisk(t *testing.T) {
 	end := `{"type":"response.failed","sequence_number":2,"response":{"id":"resp_1","status":"failed","error":{"code":"%s"}}}` + "\n"
 	begun := events[:strings.Index(events, `{"type":"response.completed"`)]
@@ -186,11 +186,11 @@ func TestRun(t *testing.T) {
 		"a run that goes on": func(dir string) error {
 			return edit(dir+"/manifest.json", `"completed"`, `"running"`)
 		},
-		"no outcome":            func(dir string) error { return edit(dir+"/manifest.json", `"success"`, `""`) },
-		"another run":           func(dir string) error { return edit(dir+"/manifest.json", `"run_1"`, `"run_2"`) },
-		"a changed artifact":    func(dir string) error { return edit(dir+"/a", "foo", "bar") },
-		"a missing artifact":    func(dir string) error { return os.Remove(dir + "/a") },
-		"a file that is no one": func(dir string) error { return os.WriteFile(dir+"/b", nil, 0o600) },
+		"no outcome":         func(dir string) error { return edit(dir+"/manifest.json", `"success"`, `""`) },
+		"another run":        func(dir string) error { return edit(dir+"/manifest.json", `"run_1"`, `"run_2"`) },
+		"a changed artifact": func(dir string) error { return edit(dir+"/a", "foo", "bar") },
+		"a missing artifact": func(dir string) error { return os.Remove(dir + "/a") },
+		"an unlisted file":   func(dir string) error { return os.WriteFile(dir+"/b", nil, 0o600) },
 	} {
 		dir := newRun()
 		if err := plant(dir); err != nil {
@@ -248,8 +248,8 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
-// What is left on the machine is found: by a mark in the environment, by the
-// directory it works in, as a socket, a lock, a mount.
+// Leftovers on the machine are found: processes by a mark in their environment or
+// by their working directory, sockets, locks, mounts.
 func TestLeft(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	const mark = "HOLON_TORTURE=planted"

@@ -13,7 +13,7 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
-// Ledger reads the ledger of a state home beside the process that has it. It
+// Ledger reads the ledger of a state home while another process has it open. It
 // writes nothing.
 type Ledger struct{ db *sql.DB }
 
@@ -279,8 +279,8 @@ func (l *Ledger) Turns(ctx context.Context, agent string) (map[string]bool, erro
 	return turns, rows.Err()
 }
 
-// Ran checks the file in which commands of an agent say that they ran: no line
-// twice, and none of a turn that nobody knows. It returns the lines.
+// Ran checks the file to which every command of an agent appends a line: no line
+// twice, and none of an unknown turn. It returns the lines.
 func Ran(path string, turns map[string]bool) (map[string]bool, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -78,7 +78,7 @@ func NoMount(dir string, allowed ...string) error {
 	return nil
 }
 
-// NoLock checks that nobody holds a lock on a file under dir.
+// NoLock checks that no process holds a lock on a file under dir.
 func NoLock(dir string) error {
 	data, err := os.ReadFile("/proc/locks")
 	if err != nil {

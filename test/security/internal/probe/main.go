@@ -1,6 +1,6 @@
-// Command probe tries, from within a container, what a container must not be
-// able to do, and prints what became of it: one line per attempt, its name, a
-// tab, and "OK" or the name of the error.
+// Command probe tries, from within a container, operations that must fail there,
+// and prints the outcomes: one line per attempt, its name, a tab, and "OK" or the
+// name of the error.
 package main
 
 import (

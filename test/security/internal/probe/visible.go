@@ -98,7 +98,7 @@ func hostSockets() error {
 	}
 	for line := range strings.Lines(string(data)) {
 		fields := strings.Fields(line)
-		// What the host serves here has a name that says nothing of where that is.
+		// The names of sockets that the host serves here do not tell their place on the host.
 		own := len(fields) == 8 && (strings.HasPrefix(fields[7], "/holon/ipc/") ||
 			strings.HasPrefix(fields[7], "/proc/self/fd/"))
 		if len(fields) == 8 && fields[0] != "Num" && !own {

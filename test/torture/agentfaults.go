@@ -15,56 +15,56 @@ import (
 	"holon/state"
 )
 
-// blow is what a daemon of agents or one of its agents is hit with. All that is
-// random in it was drawn before.
-type blow struct {
+// fault is a fault of a daemon of agents or of one agent. Everything random in it
+// was drawn before.
+type fault struct {
 	name   string
 	weight int
-	agent  string        // that is hit; "": the daemon, and with it all
+	agent  string        // the victim; "": the daemon, and so all agents
 	wait   time.Duration // between its parts
-	twice  bool          // what recovers is hit as well
-	deal   func(ctx context.Context, w *world, b blow) error
+	twice  bool          // the fault repeats during the recovery
+	inject func(ctx context.Context, w *world, b fault) error
 }
 
-// daemonBlows hit all agents.
-var daemonBlows = []blow{
-	{name: "kill holon", weight: 10, deal: killServe},
-	{name: "kill holon and remove its containers", weight: 4, deal: killAll},
-	{name: "SIGTERM", weight: 4, deal: restart},
-	{name: "cut the engine off", weight: 2, deal: cutEngine},
-	{name: "stop holon for a while", weight: 1, deal: freeze},
+// daemonFaults concern all agents.
+var daemonFaults = []fault{
+	{name: "kill holon", weight: 10, inject: killServe},
+	{name: "kill holon and remove its containers", weight: 4, inject: killAll},
+	{name: "SIGTERM", weight: 4, inject: restart},
+	{name: "cut the engine off", weight: 2, inject: cutEngine},
+	{name: "stop holon for a while", weight: 1, inject: freeze},
 }
 
-// agentBlows hit one.
-var agentBlows = []blow{
-	{name: "kill agentd", weight: 5, deal: killAgentd},
-	{name: "docker kill", weight: 3, deal: docker("kill")},
-	{name: "docker rm", weight: 4, deal: docker("rm", "-f")},
-	{name: "docker stop", weight: 1, deal: docker("stop", "--time", "1")},
-	{name: "docker restart", weight: 1, deal: docker("restart", "--time", "1")},
-	{name: "docker pause", weight: 3, deal: pauseContainer},
-	{name: "abort", weight: 4, deal: abort},
-	{name: "abort and stop", weight: 2, deal: abortAndStop},
-	{name: "stop and start", weight: 3, deal: stopAndStart},
-	{name: "nothing", weight: 1, deal: func(context.Context, *world, blow) error { return nil }},
+// agentFaults concern one.
+var agentFaults = []fault{
+	{name: "kill agentd", weight: 5, inject: killAgentd},
+	{name: "docker kill", weight: 3, inject: docker("kill")},
+	{name: "docker rm", weight: 4, inject: docker("rm", "-f")},
+	{name: "docker stop", weight: 1, inject: docker("stop", "--time", "1")},
+	{name: "docker restart", weight: 1, inject: docker("restart", "--time", "1")},
+	{name: "docker pause", weight: 3, inject: pauseContainer},
+	{name: "abort", weight: 4, inject: abort},
+	{name: "abort and stop", weight: 2, inject: abortAndStop},
+	{name: "stop and start", weight: 3, inject: stopAndStart},
+	{name: "nothing", weight: 1, inject: func(context.Context, *world, fault) error { return nil }},
 }
 
-// drawBlows draws one blow to the daemon, or some to agents.
-func (w *world) drawBlows() []blow {
+// drawFaults draws one fault of the daemon, or some of agents.
+func (w *world) drawFaults() []fault {
 	if w.r.chance(2) {
-		return []blow{w.r.drawBlow(daemonBlows)}
+		return []fault{w.r.drawFault(daemonFaults)}
 	}
-	var blows []blow
+	var faults []fault
 	first := w.r.rng.IntN(len(w.agents))
 	for i := range 1 + w.r.rng.IntN(3) {
-		b := w.r.drawBlow(agentBlows)
+		b := w.r.drawFault(agentFaults)
 		b.agent = w.agents[(first+i)%len(w.agents)]
-		blows = append(blows, b)
+		faults = append(faults, b)
 	}
-	return blows
+	return faults
 }
 
-func (r *round) drawBlow(from []blow) blow {
+func (r *round) drawFault(from []fault) fault {
 	sum := 0
 	for _, b := range from {
 		sum += b.weight
@@ -79,15 +79,15 @@ func (r *round) drawBlow(from []blow) blow {
 	return from[0]
 }
 
-func namesOfBlows(blows []blow) (all []string) {
-	for _, b := range blows {
+func namesOfFaults(faults []fault) (all []string) {
+	for _, b := range faults {
 		all = append(all, strings.TrimSpace(fmt.Sprintf("%s (%s, %v) %s", b.name, b.wait, b.twice, b.agent)))
 	}
 	return all
 }
 
 // killServe kills the daemon, and at times the one that recovers from it.
-func killServe(ctx context.Context, w *world, b blow) error {
+func killServe(ctx context.Context, w *world, b fault) error {
 	w.serve.Kill()
 	if b.twice {
 		if err := w.serve.Launch(); err != nil {
@@ -104,27 +104,27 @@ func killServe(ctx context.Context, w *world, b blow) error {
 }
 
 // killAll kills the daemon and all containers, as a machine does that goes down.
-func killAll(ctx context.Context, w *world, _ blow) error {
+func killAll(ctx context.Context, w *world, _ fault) error {
 	w.serve.Kill()
 	_ = w.serve.RemoveContainers() // one may be about to go; another that is about to come is found by the daemon
 	return w.serve.Start(ctx)
 }
 
-func restart(ctx context.Context, w *world, _ blow) error {
+func restart(ctx context.Context, w *world, _ fault) error {
 	if err := w.serve.End(); err != nil {
 		return err
 	}
 	return w.serve.Start(ctx)
 }
 
-func cutEngine(ctx context.Context, w *world, b blow) error {
+func cutEngine(ctx context.Context, w *world, b fault) error {
 	w.engine.cut(true)
 	err := pause(ctx, 2*b.wait)
 	w.engine.cut(false)
 	return err
 }
 
-func freeze(ctx context.Context, w *world, b blow) error {
+func freeze(ctx context.Context, w *world, b fault) error {
 	if err := syscall.Kill(w.serve.PID(), syscall.SIGSTOP); err != nil {
 		return err
 	}
@@ -133,8 +133,8 @@ func freeze(ctx context.Context, w *world, b blow) error {
 }
 
 // docker does something to the containers of an agent, if it has any now.
-func docker(args ...string) func(ctx context.Context, w *world, b blow) error {
-	return func(ctx context.Context, w *world, b blow) error {
+func docker(args ...string) func(ctx context.Context, w *world, b fault) error {
+	return func(ctx context.Context, w *world, b fault) error {
 		ids, err := w.serve.Containers(ctx, b.agent)
 		if err != nil || len(ids) == 0 {
 			return err
@@ -146,7 +146,7 @@ func docker(args ...string) func(ctx context.Context, w *world, b blow) error {
 }
 
 // pauseContainer holds the container still for a while, under the daemon.
-func pauseContainer(ctx context.Context, w *world, b blow) error {
+func pauseContainer(ctx context.Context, w *world, b fault) error {
 	if err := docker("pause")(ctx, w, b); err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func pauseContainer(ctx context.Context, w *world, b blow) error {
 
 // killAgentd kills the first process of the container, which is agentd or the
 // little program that starts it.
-func killAgentd(ctx context.Context, w *world, b blow) error {
+func killAgentd(ctx context.Context, w *world, b fault) error {
 	ids, err := w.serve.Containers(ctx, b.agent)
 	if err != nil {
 		return err
@@ -176,13 +176,13 @@ func killAgentd(ctx context.Context, w *world, b blow) error {
 }
 
 // abort ends the turn that runs, if one does.
-func abort(ctx context.Context, w *world, b blow) error {
+func abort(ctx context.Context, w *world, b fault) error {
 	_, err := w.serve.Client.Abort(ctx, b.agent, wire.Abort{})
 	return expect(err, scheduler.CodeNoRun)
 }
 
 // abortAndStop ends the turn that runs and stops the agent, which starts again.
-func abortAndStop(ctx context.Context, w *world, b blow) error {
+func abortAndStop(ctx context.Context, w *world, b fault) error {
 	_, err := w.serve.Client.Abort(ctx, b.agent, wire.Abort{Mode: scheduler.StopAfterAbort})
 	if err := expect(err, scheduler.CodeNoRun); err != nil {
 		return err
@@ -209,7 +209,7 @@ func (w *world) settled(ctx context.Context, agent string) error {
 	})
 }
 
-func stopAndStart(ctx context.Context, w *world, b blow) error {
+func stopAndStart(ctx context.Context, w *world, b fault) error {
 	if _, err := w.serve.Client.Stop(ctx, b.agent); err != nil {
 		return err
 	}

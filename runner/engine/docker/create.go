@@ -73,8 +73,8 @@ func (e *Engine) Create(ctx context.Context, spec engine.Spec) (engine.Handle, e
 	if err == nil {
 		return engine.Handle{Version: engine.HandleVersion, Engine: name, ID: created.ID, Name: spec.Name}, nil
 	}
-	cleanupErr := e.undoCreate(ctx, created.ID, spec.Name, nonce, err)
-	if cleanupErr == nil { // else the container may be there still, for gc to remove
+	gone, cleanupErr := e.undoCreate(ctx, created.ID, spec.Name, nonce, err)
+	if gone { // otherwise the register keeps the nonce, so that List finds the container
 		cleanupErr = e.register.forget(nonce)
 	}
 	if ctx.Err() != nil {
@@ -128,24 +128,29 @@ func settling(ctx context.Context) (context.Context, context.CancelFunc) {
 	return call, func() { stop(); cancel() }
 }
 
-// undoCreate removes what a Create that fails with cause may have made. An
-// answer from the daemon with an error means nothing was made; where the
-// answer was lost, the container is known by its name and nonce.
-func (e *Engine) undoCreate(ctx context.Context, id, containerName, nonce string, cause error) error {
+// undoCreate removes the container of a Create that fails with cause, and reports
+// whether there certainly is none. An answer from the daemon with an error means
+// that none was made. When the answer was lost, the container is recognized by its
+// name and nonce; without it, or without a daemon, one may still appear.
+func (e *Engine) undoCreate(ctx context.Context, id, containerName, nonce string, cause error) (gone bool, err error) {
 	if id == "" && isAnswer(cause) {
-		return nil
+		return true, nil
 	}
 	// Cleaning up outlives the request that is being undone.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	if id == "" {
 		found, err := e.api.ContainerInspect(ctx, containerName)
-		if err != nil || found.Config.Labels[createLabel] != nonce {
-			return nil //nolint:nilerr // not ours, not there, or a daemon that is away: cause says so already
+		if err != nil {
+			return false, nil //nolint:nilerr // cause says already that the daemon is away
+		}
+		if found.Config.Labels[createLabel] != nonce {
+			return true, nil // another container has the name
 		}
 		id = found.ID
 	}
-	return e.remove(ctx, id, containerName)
+	err = e.remove(ctx, id, containerName)
+	return err == nil, err
 }
 
 // checkSocket refuses what only this engine can judge: a mount that shows the

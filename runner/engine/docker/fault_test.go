@@ -1,9 +1,11 @@
 package docker
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -130,6 +132,45 @@ func TestCreateWithLostAnswer(t *testing.T) {
 	}
 	if n := leftover(t, e, spec.Labels); n != 0 {
 		t.Errorf("%d containers left", n)
+	}
+}
+
+// A container that the daemon makes after Create gave up is in the register, so
+// that List finds it.
+func TestCreateGivesUpBeforeTheDaemonDoes(t *testing.T) {
+	direct := connect(t)
+	spec := faultSpec(buildImage(t, direct, enginetest.BuildProgram(t)))
+	var late atomic.Pointer[http.Request]
+	var daemon http.Handler
+	cut := between(t, direct, func(w http.ResponseWriter, r *http.Request, pass http.Handler) {
+		if !isCreate(r) {
+			pass.ServeHTTP(w, r)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		held := r.Clone(context.WithoutCancel(r.Context()))
+		held.Body = io.NopCloser(bytes.NewReader(body))
+		daemon = pass
+		late.Store(held)
+		panic(http.ErrAbortHandler)
+	})
+	cut.register = register{t.TempDir()}
+	if _, err := cut.Create(t.Context(), spec); !state.IsCode(err, engine.CodeUnreachable) {
+		t.Errorf("Create = %v, want %s", err, engine.CodeUnreachable)
+	}
+	answer := httptest.NewRecorder()
+	daemon.ServeHTTP(answer, late.Load())
+	if answer.Code != http.StatusCreated {
+		t.Fatalf("the daemon answered %d to the late request, want 201: %s", answer.Code, answer.Body)
+	}
+	if n := leftover(t, cut, spec.Labels); n != 1 {
+		t.Errorf("List found %d containers, want the late one", n)
+	}
+	if n := leftover(t, direct, spec.Labels); n != 0 {
+		t.Errorf("%d containers are left, want none", n)
 	}
 }
 

@@ -49,10 +49,12 @@ func (r register) knows(nonce, id string) bool {
 	if !engine.ValidName(id) {
 		return false
 	}
-	if _, err := os.Lstat(filepath.Join(r.dir, id)); err == nil {
-		return true
+	noted := func() bool {
+		_, err := os.Lstat(filepath.Join(r.dir, id))
+		return err == nil
 	}
-	return engine.ValidName(nonce) && r.confirm(nonce, id) == nil
+	// Its maker may note the id between the first look and confirm.
+	return noted() || engine.ValidName(nonce) && (r.confirm(nonce, id) == nil || noted())
 }
 
 // forget drops a container that is gone, by its id or its nonce.

@@ -31,6 +31,9 @@ func TestBoundsOfContent(t *testing.T) {
 		"summary[0].text": {10 * mib, func(s string) Item {
 			return &Reasoning{Summary: []Part{{Type: PartSummaryText, Text: s}}}
 		}},
+		"content[0].text": {10 * mib, func(s string) Item {
+			return &Reasoning{Content: []Part{{Type: PartReasoningText, Text: s}}}
+		}},
 		"encrypted_content": {10 * mib, func(s string) Item { return &Compaction{EncryptedContent: s} }},
 		"output":            {10 * mib, func(s string) Item { return &ToolCall{CallID: "c", Name: "f", Output: s} }},
 	} {

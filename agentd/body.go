@@ -3,11 +3,11 @@ package agentd
 import (
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"os"
 
+	"holon/internal/bounded"
 	"holon/internal/httpserver"
 	"holon/responses"
 )
@@ -38,20 +38,17 @@ func (s *Server) readRequest(w http.ResponseWriter, r *http.Request) (*responses
 
 // readBounded reads a body of at most limit bytes and of any type.
 func (s *Server) readBounded(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeUnsupportedMediaType,
-			Param:   "Content-Encoding",
-			Message: fmt.Sprintf("bodies with the encoding %.80q are not read", enc),
-			Hint:    "send the body uncompressed"}
-	}
-	if r.ContentLength > limit { // said beforehand, so nothing need be read
-		return nil, tooLarge(limit)
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, httpserver.Body(w, r, s.waits.body), limit))
+	body, err := httpserver.ReadBody(w, r, limit, s.waits.body)
 	if err == nil {
 		return body, nil
 	}
-	if _, over := errors.AsType[*http.MaxBytesError](err); over {
+	if errors.Is(err, httpserver.ErrEncoded) {
+		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeUnsupportedMediaType,
+			Param:   "Content-Encoding",
+			Message: fmt.Sprintf("bodies with the encoding %.80q are not read", r.Header.Get("Content-Encoding")),
+			Hint:    "send the body uncompressed"}
+	}
+	if _, over := errors.AsType[*bounded.TooLargeError](err); over {
 		return nil, tooLarge(limit)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {

@@ -2,10 +2,11 @@ package durable
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"holon/internal/bounded"
 )
 
 // ReadFile reads a regular file of at most limit bytes. It follows no link in the
@@ -20,9 +21,9 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file", filepath.Base(path))
 	}
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("%s has more than %d bytes", filepath.Base(path), limit)
+	data, err := bounded.ReadAll(f, limit)
+	if err != nil {
+		err = fmt.Errorf("read %s: %w", filepath.Base(path), err)
 	}
 	return data, err
 }

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"holon/internal/bounded"
 )
 
 // BodyRate is how slowly a request body may come, in bytes a second, beside a
@@ -18,13 +20,26 @@ import (
 // nothing else.
 const BodyRate = 1 << 10
 
-// Body returns the body of a request with a deadline for what has not come yet:
-// patience from now on, and a second for every BodyRate bytes that came. Reading
-// it late fails with os.ErrDeadlineExceeded. At its end the connection has no
-// read deadline any more: the server goes on reading to notice when the client
-// goes.
-func Body(w http.ResponseWriter, r *http.Request, patience time.Duration) io.ReadCloser {
-	return &paced{r: r.Body, rc: http.NewResponseController(w), until: time.Now().Add(patience)}
+// ErrEncoded is the error of a body that is compressed, which is not read.
+var ErrEncoded = errors.New("the body has a content encoding")
+
+// ReadBody reads the body of a request, of at most limit bytes. What has not come yet has a deadline: patience from
+// now on, and a second for every BodyRate bytes that came. The error is ErrEncoded, a *bounded.TooLargeError,
+// os.ErrDeadlineExceeded or that of the connection. After the end of a body the connection has no read deadline: the
+// server goes on reading to notice when the client goes.
+func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, patience time.Duration) ([]byte, error) {
+	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
+		return nil, ErrEncoded
+	}
+	if r.ContentLength > limit { // known beforehand, so nothing need be read
+		return nil, &bounded.TooLargeError{Limit: limit}
+	}
+	body := &paced{r: r.Body, rc: http.NewResponseController(w), until: time.Now().Add(patience)}
+	data, err := io.ReadAll(http.MaxBytesReader(w, body, limit)) // which closes the connection beyond the limit
+	if _, over := errors.AsType[*http.MaxBytesError](err); over {
+		return nil, &bounded.TooLargeError{Limit: limit}
+	}
+	return data, err
 }
 
 type paced struct {

@@ -24,6 +24,7 @@ import (
 	"net/url"
 	"strings"
 
+	"holon/internal/bounded"
 	"holon/responses"
 	"holon/responses/stream"
 	"holon/responses/turns"
@@ -243,12 +244,12 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, accep
 // read reads a body of at most limit bytes.
 func (c *Client) read(ctx context.Context, resp *http.Response, limit int64) ([]byte, error) {
 	what := resp.Request.Method + " " + resp.Request.URL.Path
-	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	body, err := bounded.ReadAll(resp.Body, limit)
+	if _, over := errors.AsType[*bounded.TooLargeError](err); over {
+		return nil, c.badAnswer(what, err)
+	}
 	if err != nil {
 		return nil, c.broken(ctx, what, err)
-	}
-	if int64(len(body)) > limit {
-		return nil, c.badAnswer(what, fmt.Errorf("the body exceeds %d bytes", limit))
 	}
 	return body, nil
 }

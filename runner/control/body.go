@@ -3,12 +3,12 @@ package control
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
 	"strconv"
 
+	"holon/internal/bounded"
 	"holon/internal/httpserver"
 	"holon/runner/control/wire"
 	"holon/state"
@@ -47,22 +47,19 @@ func (s *Server) readJSON(w http.ResponseWriter, r *http.Request, limit int64) (
 
 // read reads a body of any type, of at most limit bytes.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return nil, &state.Error{Code: wire.CodeUnsupportedMedia, Param: "Content-Encoding",
-			Message: fmt.Sprintf("bodies with the encoding %.40q are not read", enc),
-			Hint:    "send the body uncompressed"}
-	}
-	large := &state.Error{Code: wire.CodeTooLarge, Message: fmt.Sprintf("the body is larger than %d KiB", limit>>10),
-		Hint: "send less, and refer to what is large by its path"}
-	if r.ContentLength > limit { // said beforehand, so nothing need be read
-		return nil, large
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, httpserver.Body(w, r, s.limits.Body), limit))
+	body, err := httpserver.ReadBody(w, r, limit, s.limits.Body)
 	if err == nil {
 		return body, nil
 	}
-	if _, over := errors.AsType[*http.MaxBytesError](err); over {
-		return nil, large
+	if errors.Is(err, httpserver.ErrEncoded) {
+		return nil, &state.Error{Code: wire.CodeUnsupportedMedia, Param: "Content-Encoding",
+			Message: fmt.Sprintf("bodies with the encoding %.40q are not read", r.Header.Get("Content-Encoding")),
+			Hint:    "send the body uncompressed"}
+	}
+	if _, over := errors.AsType[*bounded.TooLargeError](err); over {
+		return nil, &state.Error{Code: wire.CodeTooLarge,
+			Message: fmt.Sprintf("the body is larger than %d KiB", limit>>10),
+			Hint:    "send less, and refer to what is large by its path"}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil, &state.Error{Code: wire.CodeTimeout, Message: "the body came too slowly",

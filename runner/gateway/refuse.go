@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 
+	"holon/internal/bounded"
 	"holon/responses"
 )
 
@@ -88,9 +89,9 @@ func (s *Server) unusable(w http.ResponseWriter, up *upstream, fault string) {
 // relayError passes a provider's error on: whole when it is small, as an error
 // of ours with the same status when it is not.
 func (s *Server) relayError(w http.ResponseWriter, up *upstream, status int, body io.Reader) {
-	text, err := io.ReadAll(io.LimitReader(body, maxErrorBody+1))
+	text, err := bounded.ReadAll(body, maxErrorBody)
 	s.log.Debug("provider answered with an error", "provider", up.name, "status", status)
-	if err != nil || len(text) > maxErrorBody {
+	if err != nil {
 		writeError(w, status, &responses.Error{Type: responses.TypeModelError, Code: responses.CodeModelError,
 			Message: fmt.Sprintf("provider %s answered with status %d and a body of no use", up.name, status)})
 		return

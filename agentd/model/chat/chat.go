@@ -24,6 +24,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
+	"holon/internal/bounded"
 	"holon/internal/providers"
 	"holon/responses/stream"
 )
@@ -157,7 +158,7 @@ func (t *Transport) streamed(watch *endpoint.Attempt, body io.Reader, a *assembl
 
 // wholeAnswer reads an answer that is one JSON object.
 func (t *Transport) wholeAnswer(watch *endpoint.Attempt, body io.Reader, a *assembly) error {
-	data, err := endpoint.ReadAll(watch.Body(body), maxJSON)
+	data, err := bounded.ReadAll(watch.Body(body), maxJSON)
 	if err != nil {
 		return watch.Broken(model.StageBody, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holon/agentd/model"
+	"holon/internal/bounded"
 	"holon/responses"
 	"holon/responses/stream"
 )
@@ -117,10 +118,13 @@ func (a *Attempt) Broken(stage string, err error) *model.Error {
 		e.Message = fmt.Sprintf("the provider sent no event for %s", a.endpoint.idle)
 	case errors.Is(err, stream.ErrTruncated):
 		e.Message = "the provider's stream ended before its answer did"
-	case errors.Is(err, stream.ErrTooLarge), errors.Is(err, ErrTooLarge):
+	case errors.Is(err, stream.ErrTooLarge):
 		e.Kind, e.Code, e.Message = model.KindProtocol, responses.CodeModelError, err.Error()
 	default:
 		e.Message = "the connection to the provider failed: " + err.Error()
+		if _, over := errors.AsType[*bounded.TooLargeError](err); over {
+			e.Kind, e.Code, e.Message = model.KindProtocol, responses.CodeModelError, "the provider's answer is too large"
+		}
 	}
 	return a.endpoint.Clean(e)
 }

@@ -11,7 +11,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -180,18 +179,6 @@ func (e *Endpoint) Post(ctx context.Context, path, accept string, body []byte) (
 	req.Header.Set("Accept", accept)
 	return e.client.Do(req)
 }
-
-// ReadAll reads an answer that is not streamed, up to max bytes.
-func ReadAll(r io.Reader, max int64) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(r, max+1))
-	if err == nil && int64(len(body)) > max {
-		return nil, ErrTooLarge
-	}
-	return body, err
-}
-
-// ErrTooLarge is the error of an answer that is not streamed and exceeds its bound.
-var ErrTooLarge = errors.New("the provider's answer is too large")
 
 // BoundErrors limits the body of an error answer. It is a middleware for the
 // official clients, which read such a body completely.

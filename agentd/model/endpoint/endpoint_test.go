@@ -3,7 +3,6 @@ package endpoint_test
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
+	"holon/internal/bounded"
 	"holon/responses"
 )
 
@@ -106,10 +106,12 @@ func TestErrorsAreClean(t *testing.T) {
 			t.Errorf("not fit for a user: %q", text)
 		}
 	}
-	if _, err := endpoint.ReadAll(strings.NewReader("12345"), 4); !errors.Is(err, endpoint.ErrTooLarge) {
-		t.Error(err)
+	_, cause = bounded.ReadAll(strings.NewReader("12345"), 4)
+	failed = a.Broken(model.StageBody, cause)
+	if failed.Kind != model.KindProtocol {
+		t.Errorf("an answer that is too large is of kind %s, want %s", failed.Kind, model.KindProtocol)
 	}
-	if b, err := endpoint.ReadAll(io.LimitReader(strings.NewReader("12345"), 4), 4); err != nil || string(b) != "1234" {
-		t.Error(b, err)
+	if want := "the provider's answer is too large"; failed.Message != want {
+		t.Errorf("an answer that is too large: got %q, want %q", failed.Message, want)
 	}
 }

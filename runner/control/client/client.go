@@ -22,6 +22,7 @@ import (
 	"strconv"
 	"strings"
 
+	"holon/internal/bounded"
 	"holon/internal/unixsocket"
 	"holon/runner/control/wire"
 	"holon/state"
@@ -155,12 +156,12 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, heade
 
 // read reads an answer of at most limit bytes.
 func (c *Client) read(ctx context.Context, resp *http.Response, limit int64) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	body, err := bounded.ReadAll(resp.Body, limit)
+	if _, over := errors.AsType[*bounded.TooLargeError](err); over {
+		return nil, c.bad(resp.Request.Method+" "+resp.Request.URL.Path, err)
+	}
 	if err != nil {
 		return nil, c.broken(ctx, err)
-	}
-	if int64(len(body)) > limit {
-		return nil, c.bad(resp.Request.Method+" "+resp.Request.URL.Path, fmt.Errorf("it has more than %d bytes", limit))
 	}
 	return body, nil
 }

@@ -85,6 +85,7 @@ func (s *served) ask(t *testing.T, method, path, body string) (status int, answe
 
 // The socket is for its owner alone, and so is the way to it.
 func TestSocketMode(t *testing.T) {
+	t.Parallel()
 	s := newLab(t).serve()
 	for path, mode := range map[string]fs.FileMode{s.socket: fs.ModeSocket | 0o600,
 		filepath.Dir(s.socket): fs.ModeDir | 0o700} {
@@ -115,6 +116,7 @@ var evilIDs = []string{
 // Every route of the contract refuses a malformed id: nothing outside is shown,
 // created or changed, and nothing breaks.
 func TestIDTraversal(t *testing.T) {
+	t.Parallel()
 	s := newLab(t).serve()
 	before, tried := s.files(t), 0
 	for path, methods := range s.document(t) {
@@ -186,6 +188,7 @@ func (s *served) files(t *testing.T) string {
 
 // Every field of a request that becomes part of a path stays below its root.
 func TestPathFields(t *testing.T) {
+	t.Parallel()
 	s := newLab(t).serve()
 	before := s.files(t)
 	values := []string{"/", "/etc", "/proc/1/root", "..", "../..", "/holon/output/../state", "/holon/output/../../etc",
@@ -219,6 +222,7 @@ func TestPathFields(t *testing.T) {
 
 // One session's ids say nothing to another.
 func TestOtherSessionsIDs(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	mine, other := l.serve(), l.serve()
 	turn := other.Turn(t.Context(), runner.Turn{Prompt: "x", MaxRounds: 1}, quiet{})
@@ -239,6 +243,7 @@ func TestOtherSessionsIDs(t *testing.T) {
 // Who sends little, or nothing, holds a connection for a while and not for ever;
 // who sends too much is told so, and others are served meanwhile.
 func TestSlowAndOversized(t *testing.T) {
+	t.Parallel()
 	s := newLab(t).serve()
 	for name, head := range map[string]string{
 		"half a head": "GET /health HTTP/1.1\r\nHost: x\r\nX: ",

@@ -4,6 +4,7 @@ import "testing"
 
 // The kernel refuses every way to ask for an operation that needs a privilege.
 func TestPrivilege(t *testing.T) {
+	t.Parallel()
 	got := newLab(t).attack(nil, "/holon/input/probe privilege").completed(t).outcomes(t)
 	denied(t, got, map[string]string{
 		"bpf": "EPERM", "perf-event": "EPERM", "userfaultfd": "EPERM", "io-uring": "EPERM|ENOSYS",
@@ -31,6 +32,7 @@ func TestPrivilege(t *testing.T) {
 
 // Resources of the machine and of other sessions are absent or read-only.
 func TestVisibility(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	got := l.attack(nil, "/holon/input/probe visible").completed(t).outcomes(t)
 	denied(t, got, map[string]string{
@@ -50,6 +52,7 @@ func TestVisibility(t *testing.T) {
 
 // Without an allow-list no protocol leads out.
 func TestNoNetwork(t *testing.T) {
+	t.Parallel()
 	got := newLab(t).attack(nil, "/holon/input/probe network").completed(t).outcomes(t)
 	denied(t, got, map[string]string{
 		"tcp": "ENETUNREACH", "tcp6": "EADDRNOTAVAIL|ENETUNREACH", "metadata": "ENETUNREACH", "gateway": "ENETUNREACH",

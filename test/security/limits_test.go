@@ -13,6 +13,7 @@ import (
 // A container of root cannot take from another what the kernel counts for each
 // user id.
 func TestPerUserLimits(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("containers of an ordinary user share that user's limits, as holon doctor says")
 	}

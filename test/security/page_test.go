@@ -18,6 +18,7 @@ var testName = regexp.MustCompile("`(?:([a-z0-9/]+) )?(Test[A-Za-z0-9]+)(/[^`]+)
 // here, and every subtest's name stands in that package. Every test of this
 // package is on the page.
 func TestPage(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../docs/explanation/security.md")
 	if err != nil {
 		t.Fatal(err)

@@ -75,6 +75,7 @@ func must[T any](v T, err error) func(*testing.T) T {
 // What takes the place of the turn's directory, of the files in it or of an
 // ancestor is never followed, waited for or copied.
 func TestOutputReplaced(t *testing.T) {
+	t.Parallel()
 	for name, attack := range map[string]string{
 		"directory by link":     `cd $HOLON_OUTPUT_DIR/..; rm -rf $HOLON_TURN_ID; ln -s BAIT $HOLON_TURN_ID`,
 		"ancestor by link":      `cd /holon/output; mv turns moved; ln -s BAIT turns`,
@@ -111,6 +112,7 @@ func TestOutputReplaced(t *testing.T) {
 
 // Hard links can't be made to what lies on another mount or belongs to others.
 func TestHardLinks(t *testing.T) {
+	t.Parallel()
 	got := newLab(t).attack(nil, `
 try() { if out=$(ln "$2" "$3" 2>&1); then echo "$1	OK"; else echo "$1	$out"; fi; }
 try passwd /etc/passwd ./p; try agentd /holon/bin/agentd ./g; try input /holon/input/probe $HOLON_OUTPUT_DIR/i; try objects "$(find /holon/objects -type f | head -n 1)" ./o
@@ -129,6 +131,7 @@ try image /bin/su ./s; try across a $HOLON_OUTPUT_DIR/a`).completed(t).outcomes(
 // A directory that turns into a link and back, thousands of times a second until
 // the container ends, is collected as one or the other, never through.
 func TestSwapRace(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	bait := l.bait()
 	r := l.attack(nil, "timeout 2 /holon/input/probe swap $HOLON_OUTPUT_DIR/d "+bait+
@@ -139,6 +142,7 @@ func TestSwapRace(t *testing.T) {
 // Names that do harm to who prints them are data: in no line that a person reads
 // is a control character left.
 func TestHostileNames(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	r := l.attack(nil, "/holon/input/probe names . && mkdir $HOLON_OUTPUT_DIR/n && /holon/input/probe names "+
 		"$HOLON_OUTPUT_DIR/n").completed(t)
@@ -163,6 +167,7 @@ func TestHostileNames(t *testing.T) {
 
 // Nesting beyond what a path can name stops neither collecting nor removing.
 func TestDeepNesting(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	r := l.attack(nil, "mkdir deep $HOLON_OUTPUT_DIR/deep; /holon/input/probe deep $PWD/deep 3000; "+
 		"/holon/input/probe deep $HOLON_OUTPUT_DIR/deep 3000").completed(t)
@@ -179,6 +184,7 @@ func TestDeepNesting(t *testing.T) {
 // When the container replaces its socket by a link, the host does not speak to the
 // listener at the end of the link.
 func TestSocketReplaced(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	path := filepath.Join(filepath.Dir(l.home), "decoy")
 	decoy := must(net.Listen("unix", path))(t)

@@ -28,6 +28,7 @@ func count(t *testing.T, got map[string]string, name string) int64 {
 // A fork bomb ends at the limit of its container; what it left ends with its
 // command, and the agent works on.
 func TestForkBomb(t *testing.T) {
+	t.Parallel()
 	r := newLab(t).attack(nil, "/holon/input/probe fork 5000", `printf "still\tOK\n"`).completed(t)
 	got := r.outcomes(t)
 	if n := count(t, got, "forks"); got["fork"] != "EAGAIN" || n < 10 || n >= engine.DefaultPids {
@@ -41,6 +42,7 @@ func TestForkBomb(t *testing.T) {
 // A command that takes more memory than the limit is killed, alone or with its
 // container, and the record says so. The host's memory is not used.
 func TestMemory(t *testing.T) {
+	t.Parallel()
 	r := newLab(t).attack(func(o *oneshot.Run) {
 		o.Session.Memory = 256 << 20
 	}, "/holon/input/probe memory 4294967296; echo ended\tOK")
@@ -58,6 +60,7 @@ func TestMemory(t *testing.T) {
 }
 
 func TestDescriptors(t *testing.T) {
+	t.Parallel()
 	got := newLab(t).attack(nil, "/holon/input/probe descriptors", `printf "still\tOK\n"`).completed(t).outcomes(t)
 	if n := count(t, got, "descriptors"); got["open"] != "EMFILE" || n >= engine.DefaultOpenFiles ||
 		got["still"] != "OK" {
@@ -67,6 +70,7 @@ func TestDescriptors(t *testing.T) {
 
 // File systems in memory are bounded in bytes and in files.
 func TestMemoryFileSystems(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	for _, fs := range engine.DefaultTmpfs() {
 		got := l.attack(nil, "/holon/input/probe inodes "+fs.Target,
@@ -87,6 +91,7 @@ func TestMemoryFileSystems(t *testing.T) {
 // No file is larger than the limit, and one that holds nothing is not copied to
 // where it would hold something.
 func TestSparseFile(t *testing.T) {
+	t.Parallel()
 	r := newLab(t).attack(func(o *oneshot.Run) { o.Turn.MaxOutputBytes = 64 << 30 },
 		"/holon/input/probe sparse big 10737418241 | sed s/^/tree-/",
 		"/holon/input/probe sparse $HOLON_OUTPUT_DIR/big 10737418241 | sed s/^/out-/",
@@ -119,6 +124,7 @@ func warned(t *testing.T, r result, words ...string) {
 // Forty thousand files are neither all collected nor in the way of what
 // comes after; all are removed.
 func TestManyFiles(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	r := l.attack(func(o *oneshot.Run) { o.Workspace.Limits = workspace.Limits{Files: 1000} },
 		"mkdir $HOLON_OUTPUT_DIR/many many; /holon/input/probe inodes $HOLON_OUTPUT_DIR/many 40000; "+

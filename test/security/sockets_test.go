@@ -24,6 +24,7 @@ rounds:
 // The sockets between agentd and the host are theirs: a command can neither replace
 // one of the host's nor be answered on any, and what the model calls goes through.
 func TestSockets(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	g, err := gateway.New(gateway.Options{Providers: map[string]gateway.Provider{"openai": {
 		BaseURL: "http://127.0.0.1:9", Credential: gateway.NewSecret("sk-lab-0123456789abcdef"),
@@ -52,6 +53,7 @@ func TestSockets(t *testing.T) {
 // An image with a link in place of a directory of ours would have it mounted where
 // commands can rename it. No command runs in such a container.
 func TestLinkedImage(t *testing.T) {
+	t.Parallel()
 	for link, target := range map[string]string{"host": "/tmp/a/b", "ipc": "/tmp", "output": "/holon/ipc"} {
 		t.Run(link, func(t *testing.T) {
 			l := newLab(t)

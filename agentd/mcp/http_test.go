@@ -32,7 +32,7 @@ func serveWeb(t *testing.T) *web {
 		return text(string(r.Params.Arguments)), nil
 	})
 	s.AddTool(one("huge", "It is large."), func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		return text(strings.Repeat("x", 20<<20)), nil
+		return text(inflated), nil
 	})
 	w := &web{seen: make(map[string]int)}
 	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil)
@@ -40,10 +40,21 @@ func serveWeb(t *testing.T) *web {
 		w.mu.Lock()
 		w.seen[r.Header.Get("Authorization")+"/"+r.Header.Get("X-Key")]++
 		w.mu.Unlock()
-		handler.ServeHTTP(rw, r)
+		handler.ServeHTTP(inflatingResponse{rw}, r)
 	}))
 	t.Cleanup(w.Close)
 	return w
+}
+
+type inflatingResponse struct{ http.ResponseWriter }
+
+func (w inflatingResponse) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w inflatingResponse) Write(p []byte) (int, error) {
+	if _, err := w.ResponseWriter.Write(inflate(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 func (w *web) count(key string) int {
@@ -76,8 +87,8 @@ func TestHTTP(t *testing.T) {
 	if w.count("Bearer op/k") == 0 || len(w.seen) != 1 {
 		t.Errorf("headers %v", w.seen)
 	}
-	if o := r.call(t.Context(), "mcp__web__huge", ""); kind(o) == "" {
-		t.Errorf("a huge result was taken: %d bytes", len(o.Rendered))
+	if o := r.call(t.Context(), "mcp__web__huge", ""); kind(o) != "mcp_connection_lost" {
+		t.Errorf("a huge result gives the error %+v, want mcp_connection_lost", o.Canonical.Error)
 	}
 	if o := r.call(t.Context(), "mcp__web__echo", `{"n":4}`); o.Rendered != `{"n":4}` {
 		t.Errorf("afterwards: %q", o.Rendered)

@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -50,6 +51,26 @@ func text(s string) *sdk.CallToolResult {
 }
 
 const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+// inflated is a text that an inflating writer makes larger than a message may be.
+// Encoding that much takes the SDK seconds.
+const inflated = "INFLATED"
+
+type inflating struct{ io.WriteCloser }
+
+func (w inflating) Write(p []byte) (int, error) {
+	if _, err := w.WriteCloser.Write(inflate(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func inflate(p []byte) []byte {
+	if !bytes.Contains(p, []byte(inflated)) {
+		return p
+	}
+	return bytes.ReplaceAll(p, []byte(inflated), bytes.Repeat([]byte("x"), 17<<20))
+}
 
 // beServer is a server as others write them, or one that behaves badly.
 func beServer(kind string) {
@@ -111,7 +132,7 @@ func beServer(kind string) {
 		return text("begin " + strings.Repeat("line of text\n", 100_000) + "end"), nil
 	})
 	add("huge", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		return text(strings.Repeat("x", 20<<20)), nil
+		return text(inflated), nil
 	})
 	add("mixed", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		data, _ := base64.StdEncoding.DecodeString(pixel)
@@ -139,7 +160,7 @@ func beServer(kind string) {
 	})
 	add("flood", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		out := bufio.NewWriter(os.Stdout) // beside the SDK, whose writes are whole
-		for range 1000 {
+		for range 300 {
 			fmt.Fprintln(out, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`)
 		}
 		_ = out.Flush()
@@ -166,7 +187,8 @@ func beServer(kind string) {
 		s.AddTool(&sdk.Tool{Name: "hidden", Description: "harm\u202eless\u200b\x07" + strings.Repeat("y", 8<<10),
 			InputSchema: map[string]any{"type": "object"}}, nil2)
 	}
-	if err := s.Run(context.Background(), &sdk.StdioTransport{}); err != nil {
+	transport := &sdk.IOTransport{Reader: os.Stdin, Writer: inflating{os.Stdout}}
+	if err := s.Run(context.Background(), transport); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 }

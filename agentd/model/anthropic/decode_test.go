@@ -2,9 +2,14 @@ package anthropic
 
 import (
 	"encoding/json"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"holon/agentd/model"
+	"holon/internal/providers"
 )
 
 // What the fast path accepts means the same to encoding/json.
@@ -45,6 +50,35 @@ func TestReadDeltaTakesOrdinaryEvents(t *testing.T) {
 	} {
 		if _, d, ok := readDelta([]byte(ev)); !ok || d.Text+d.Thinking+d.PartialJSON == "" {
 			t.Errorf("%s is left to the slow path", ev)
+		}
+	}
+}
+
+// Arguments, thoughts and signatures without end are refused.
+func TestHugeBlocks(t *testing.T) {
+	piece := strings.Repeat("x", 1<<20)
+	for name, tt := range map[string]struct {
+		block wireBlock
+		piece wireDelta
+	}{
+		"arguments": {wireBlock{Type: typeToolUse, ID: "t", Name: "f"},
+			wireDelta{Type: "input_json_delta", PartialJSON: model.WireText(piece)}},
+		"thinking": {wireBlock{Type: typeThinking},
+			wireDelta{Type: "thinking_delta", Thinking: model.WireText(piece)}},
+		"signature": {wireBlock{Type: typeThinking}, wireDelta{Type: "signature_delta", Signature: piece}},
+	} {
+		a := newAssembly(providers.Anthropic, contractOf("claude-opus-5"), "", func(model.Event) bool { return true })
+		if err := a.begin(0, &tt.block); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for range 16 {
+			if err := a.delta(0, &tt.piece); err != nil {
+				t.Fatalf("%s: 16 MiB are refused: %v", name, err)
+			}
+		}
+		e, ok := errors.AsType[*model.Error](a.delta(0, &tt.piece))
+		if !ok || e.Kind != model.KindProtocol || !strings.Contains(e.Message, "16 MiB") {
+			t.Errorf("%s: more than 16 MiB give %v, want a protocol error that names the bound", name, e)
 		}
 	}
 }

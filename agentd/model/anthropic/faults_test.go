@@ -234,32 +234,6 @@ func TestBrokenConnections(t *testing.T) {
 	}
 }
 
-// Arguments, thoughts and signatures without end are refused.
-func TestHugeBlocks(t *testing.T) {
-	piece := strings.Repeat("x", 1<<20)
-	for name, events := range map[string][2]string{
-		"arguments": {`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"f"}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"` + piece + `"}}`},
-		"thinking": {`{"type":"content_block_start","index":0,"content_block":{"type":"thinking"}}`,
-			`{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"` + piece + `"}}`},
-		"signature": {`{"type":"content_block_start","index":0,"content_block":{"type":"thinking"}}`,
-			`{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"` + piece + `"}}`},
-	} {
-		tr := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = io.WriteString(w, stream(begin, events[0]))
-			for more := stream(events[1]); ; {
-				if _, err := io.WriteString(w, more); err != nil {
-					return
-				}
-			}
-		})
-		if _, e := modeltest.Ask(t.Context(), t, tr, model.Request{}); e == nil || e.Kind != model.KindProtocol ||
-			!strings.Contains(e.Message, "16 MiB") {
-			t.Errorf("%s: %v", name, e)
-		}
-	}
-}
-
 func TestMissingKey(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "sk-of-the-environment") // nobody reads it here
 	t.Setenv("ANTHROPIC_AUTH_TOKEN", "token-of-the-environment")

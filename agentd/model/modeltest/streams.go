@@ -3,8 +3,10 @@ package modeltest
 import (
 	"encoding/json"
 	"flag"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -49,6 +51,30 @@ func File(t testing.TB, name string) string {
 		t.Fatal(err)
 	}
 	return string(data)
+}
+
+// Cuts returns the sizes of pieces in which a stream arrives, for [Write]: all of it
+// at once, two bytes at a time, and random sizes. HOLON_TEST_SEEDS is the number of
+// the random ones.
+func Cuts(t testing.TB) [][]int {
+	t.Helper()
+	seeds := 6
+	if text := os.Getenv("HOLON_TEST_SEEDS"); text != "" {
+		var err error
+		if seeds, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cuts := [][]int{nil, {2}}
+	for seed := range seeds {
+		random := rand.New(rand.NewPCG(uint64(seed), 0))
+		sizes := make([]int, 1+random.IntN(20))
+		for i := range sizes {
+			sizes[i] = 1 + random.IntN(500)
+		}
+		cuts = append(cuts, sizes)
+	}
+	return cuts
 }
 
 // Golden compares got, in JSON, with a file in testdata.

@@ -261,9 +261,9 @@ func TestSlowReader(t *testing.T) {
 	// Each event is larger than what one read takes in.
 	large := strings.Replace(hello, `"logprobs":[]`, `"obfuscation":"`+strings.Repeat("x", 1<<18)+`"`, 1)
 	tr := serve(t, false, replay([]string{added, large, large, large, completed}, false), func(o *openai.Options) {
-		o.IdleTimeout = time.Second
+		o.IdleTimeout = 200 * time.Millisecond
 	})
-	slow := sync.OnceFunc(func() { time.Sleep(1500 * time.Millisecond) })
+	slow := sync.OnceFunc(func() { time.Sleep(300 * time.Millisecond) })
 	for _, err := range tr.Stream(t.Context(), model.Request{}) {
 		if err != nil {
 			t.Fatal(err)

@@ -100,38 +100,48 @@ func (w *world) checkEntry(e ledger.Entry, open ledger.Attempt, running bool, se
 	}
 }
 
-// checkEvents: the numbers of events have no gap (4), and every one has a type
-// that is documented. It returns how often the end of each message was told.
+// account is what the events of an agent say, up to the newest that was read.
+type account struct {
+	newest         int64
+	settled, tools map[string]int // ends by message, and tools by turn
+}
+
+// checkEvents: the numbers of events have no gap (4), and every event has a documented type. It returns how often the
+// end of each message was recorded. It reads the events that are new since the last check.
 func (w *world) checkEvents(v ledger.View, l ledger.AgentState) (map[string]int, error) {
-	page, err := v.Events(l.AgentID, ledger.EventQuery{Limit: 100_000})
+	a := w.accounts[l.AgentID]
+	if a == nil {
+		a = &account{settled: map[string]int{}, tools: map[string]int{}}
+		w.accounts[l.AgentID] = a
+	}
+	page, err := v.Events(l.AgentID, ledger.EventQuery{After: a.newest, Limit: 100_000})
 	if err != nil {
 		return nil, err
 	}
-	settled, tools := map[string]int{}, map[string]int{}
-	for i, e := range page.Events {
-		if e.Seq != int64(i)+1 {
-			w.t.Fatalf("%s: event %d has number %d", l.AgentID, i+1, e.Seq)
+	for _, e := range page.Events {
+		if a.newest++; e.Seq != a.newest {
+			w.t.Fatalf("%s: event %d has number %d", l.AgentID, a.newest, e.Seq)
 		}
 		if _, known := rules.Event(e.Type); !known || e.Level == 0 {
-			w.t.Fatalf("%s: event %+v is of no known type", l.AgentID, e)
+			w.t.Fatalf("%s: event %+v has no known type or no level", l.AgentID, e)
 		}
 		switch e.Type {
 		case rules.QueueEntrySettled:
-			settled[e.MessageID]++
+			a.settled[e.MessageID]++
 		case rules.ToolExecuted:
-			tools[e.TurnID]++
+			a.tools[e.TurnID]++
 		}
 	}
-	if l.EventSeq != int64(len(page.Events)) {
+	if l.EventSeq != a.newest {
 		w.t.Fatalf("%s: %d event numbers were assigned, want one for each of the %d events", l.AgentID, l.EventSeq,
-			len(page.Events))
+			a.newest)
 	}
-	for id, n := range tools {
+	for id, n := range a.tools {
 		if t := w.containers[id]; t == nil || n > t.tools {
 			w.t.Fatalf("turn %s: %d tools are recorded, more than ran", id, n)
 		}
 	}
-	return settled, nil
+	return a.settled, nil
 }
 
 // checkWait: a wait that is not over has something that ends it (2), is triggered
@@ -169,8 +179,9 @@ func (w *world) checkWait(v ledger.View, l ledger.AgentState, msgs []ledger.Mess
 	return nil
 }
 
-// checkDrained: work that can be done was done (7).
+// checkDrained: work that can be done was done (7). It reads all events again.
 func (w *world) checkDrained() {
+	clear(w.accounts)
 	w.check()
 	w.view(func(v ledger.View) error {
 		for _, id := range agents {

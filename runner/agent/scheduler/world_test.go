@@ -41,7 +41,8 @@ type world struct {
 	ticked     int                           // step of the script that moved the clock
 	seen       map[string]ledger.EntryStatus // terminal statuses, which never change
 	revisions  map[string]int64
-	lost       bool // a turn was lost
+	accounts   map[string]*account // by agent
+	lost       bool                // a turn was lost
 }
 
 // turn is a turn as its container knows it.
@@ -61,7 +62,7 @@ func newWorld(t failer, dir string) *world {
 		now:        time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC),
 		containers: map[string]*turn{}, running: map[string]*turn{}, answered: map[string]int{},
 		tokens: map[string]string{},
-		seen:   map[string]ledger.EntryStatus{}, revisions: map[string]int64{},
+		seen:   map[string]ledger.EntryStatus{}, revisions: map[string]int64{}, accounts: map[string]*account{},
 	}
 	w.boot()
 	for _, id := range agents {

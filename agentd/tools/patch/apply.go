@@ -25,7 +25,7 @@ func apply(ctx context.Context, dir, text string) (result, *tools.Error) {
 }
 
 func (t *tree) apply(ctx context.Context, doc document) (result, *tools.Error) {
-	s := stage{tree: t, doc: doc}
+	s := stage{tree: t, doc: doc, explanations: maxExplained}
 	for i := range doc.files {
 		if ctx.Err() != nil {
 			return result{}, canceled()
@@ -58,6 +58,9 @@ type stage struct {
 	doc      document
 	changes  []changedFile
 	failures []*tools.Error
+
+	work         int // lines of files that hunks are compared with
+	explanations int // hunks that may still be answered with lines of the file
 }
 
 func (s *stage) file(f *filePatch) *tools.Error {
@@ -257,13 +260,19 @@ func (s *stage) rewrite(f *filePatch, path string, e *entry) (string, *tools.Err
 		return "", &tools.Error{Kind: kindBinary, Message: path + " is a binary file",
 			Details: map[string]any{"path": path}, RecoveryHint: "change binary files with a command"}
 	}
-	text := newFileText(e.data, &s.tree.spent)
+	text := newFileText(e.data)
 	if len(text.lines) > maxLines {
 		return "", &tools.Error{Kind: kindTooLarge,
 			Message: fmt.Sprintf("%s has %d lines; the limit is %d", path, len(text.lines), maxLines),
 			Details: map[string]any{"path": path}, RecoveryHint: "change it with a command such as sed"}
 	}
-	list, notes, failed := text.place(f.hunks)
+	for _, h := range f.hunks {
+		s.work += len(text.lines) * (1 + len(h.anchors))
+	}
+	if s.work > maxWork {
+		return "", tooLarge("the hunks times the lines of their files are more than %[2]d (%[1]d)", s.work, maxWork)
+	}
+	list, notes, failed := text.place(f.hunks, &s.explanations)
 	if len(failed) > 0 {
 		return "", mismatched(path, failed)
 	}

@@ -30,8 +30,9 @@ type mismatch struct {
 	taken      int // the hunk that has taken the place, or 0
 }
 
-// place finds where each hunk belongs, all in the file as it is now.
-func (t *fileText) place(hunks []hunk) (list []placed, notes []diagnostic, bad []mismatch) {
+// place finds where each hunk belongs, all in the file as it is now. Of the hunks that have no place, explanations are
+// explained with lines of the file.
+func (t *fileText) place(hunks []hunk, explanations *int) (list []placed, notes []diagnostic, bad []mismatch) {
 	var after order
 	for i := range hunks {
 		h := &hunks[i]
@@ -40,7 +41,7 @@ func (t *fileText) place(hunks []hunk) (list []placed, notes []diagnostic, bad [
 		}
 		p, failed := t.locate(h, list, after)
 		if failed != nil {
-			t.explain(h, failed)
+			t.explain(h, failed, explanations)
 			failed.hunk, failed.line = i+1, h.line
 			if bad = append(bad, *failed); len(bad) == maxFailedHunks {
 				break // enough to show that the model has another file in mind
@@ -94,9 +95,6 @@ func (t *fileText) fit(h *hunk, r reading, taken []placed, after order) (placed,
 		return placed{}, &mismatch{}
 	}
 	for level := range levels {
-		if !t.afford(len(t.lines) + len(old)) {
-			return placed{}, &mismatch{reason: "cannot be looked for: the patch and its files are too large together"}
-		}
 		var found []int
 		if level == exact && t.stands(old, h.start-1) {
 			found = []int{h.start - 1} // would be chosen among others too
@@ -105,10 +103,6 @@ func (t *fileText) fit(h *hunk, r reading, taken []placed, after order) (placed,
 		}
 		if len(found) == 0 {
 			continue
-		}
-		if !t.afford(len(found) * (8 + len(taken))) {
-			return placed{}, &mismatch{reason: fmt.Sprintf("fits in %d places", len(found)),
-				candidates: lineNumbers(found)}
 		}
 		pos, ok := t.choose(h, found, len(old), after)
 		if !ok {
@@ -132,12 +126,6 @@ func (t *fileText) stands(lines []string, at int) bool {
 	return at >= 0 && at+len(lines) <= len(t.lines) && slices.Equal(t.lines[at:at+len(lines)], lines)
 }
 
-// afford counts work and reports whether there is any left to do.
-func (t *fileText) afford(n int) bool {
-	t.spent.work += n
-	return t.spent.work <= maxWork
-}
-
 // locateInsertion places a hunk of added lines only, which needs another sign of where it belongs.
 func (t *fileText) locateInsertion(h *hunk, taken []placed, end int) (placed, *mismatch) {
 	p := placed{reading: reading{lines: h.lines}, level: exact}
@@ -157,10 +145,8 @@ func (t *fileText) locateInsertion(h *hunk, taken []placed, end int) (placed, *m
 		return placed{}, &mismatch{reason: "has only added lines, so its place is unknown",
 			nearest: t.excerpt(max(0, h.start-1), 3)}
 	}
-	for _, other := range taken {
-		if other.old == 0 && other.pos == p.pos {
-			return placed{}, &mismatch{taken: other.hunk}
-		}
+	if i := slices.IndexFunc(taken, func(o placed) bool { return o.old == 0 && o.pos == p.pos }); i >= 0 {
+		return placed{}, &mismatch{taken: taken[i].hunk}
 	}
 	return p, nil
 }
@@ -177,10 +163,8 @@ func (t *fileText) choose(h *hunk, found []int, n int, after order) (int, bool) 
 		return last, true
 	}
 	if above, ok := t.anchored(h); ok {
-		for _, pos := range found {
-			if pos > above {
-				return pos, true
-			}
+		if i := slices.IndexFunc(found, func(pos int) bool { return pos > above }); i >= 0 {
+			return found[i], true
 		}
 	}
 	if after.end > 0 && (h.start < 0 || h.start > after.start) {
@@ -196,9 +180,6 @@ func (t *fileText) choose(h *hunk, found []int, n int, after order) (int, bool) 
 // anchored returns the index of the line that the hunk's header names.
 func (t *fileText) anchored(h *hunk) (int, bool) {
 	at := -1
-	if !t.afford(len(h.anchors) * len(t.lines)) {
-		return 0, false
-	}
 	for _, a := range h.anchors {
 		var hits []int
 		for i := at + 1; i < len(t.lines); i++ {

@@ -16,8 +16,9 @@ const (
 	excerptWidth = 160
 )
 
-// explain adds the reason to m, and the lines that the file has where the hunk comes nearest.
-func (t *fileText) explain(h *hunk, m *mismatch) {
+// explain adds the reason to m and, for as many hunks as budget says, the lines that the file has where the hunk comes
+// nearest.
+func (t *fileText) explain(h *hunk, m *mismatch, budget *int) {
 	if m.reason != "" {
 		return
 	}
@@ -26,7 +27,7 @@ func (t *fileText) explain(h *hunk, m *mismatch) {
 		m.reason = fmt.Sprintf("concerns the same lines as hunk %d; merge the two", m.taken)
 		return
 	}
-	if t.spent.explained++; t.spent.explained > maxExplained {
+	if *budget--; *budget < 0 {
 		return
 	}
 	if len(t.lines) == 0 {

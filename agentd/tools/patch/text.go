@@ -9,7 +9,6 @@ type fileText struct {
 	bom     bool // the first line starts with a byte order mark
 	crlf    int  // lines that end in \r
 	relaxed [levels][]string
-	spent   *spent
 }
 
 // The levels at which lines are compared, strictest first. All but the first ignore a byte order mark.
@@ -20,8 +19,8 @@ const (
 	levels
 )
 
-func newFileText(s string, used *spent) *fileText {
-	t := &fileText{spent: used, final: s == "" || strings.HasSuffix(s, "\n"), bom: strings.HasPrefix(s, bom)}
+func newFileText(s string) *fileText {
+	t := &fileText{final: s == "" || strings.HasSuffix(s, "\n"), bom: strings.HasPrefix(s, bom)}
 	if s != "" {
 		t.lines = strings.Split(strings.TrimSuffix(s, "\n"), "\n")
 	}

@@ -23,7 +23,7 @@ const (
 	maxPathBytes = 4000
 	maxDepth     = 100 // directories above a file
 	maxLines     = 2_000_000
-	// maxWork bounds the comparing of lines in one call to a second or so.
+	// maxWork bounds the comparing of lines in one call to a few seconds: the lines of a file, times its hunks.
 	maxWork = 300_000_000
 )
 
@@ -34,13 +34,6 @@ type tree struct {
 	entries map[string]*entry
 	order   []*entry
 	bytes   int // staged so far
-	spent   spent
-}
-
-// spent counts what a call has used up of its bounds.
-type spent struct {
-	work      int // lines compared
-	explained int // hunks answered with lines of the file
 }
 
 // entry is one path, before and after the patch.

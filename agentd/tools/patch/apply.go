@@ -107,15 +107,12 @@ func (s *stage) add(f *filePatch, path string) *tools.Error {
 		return bad
 	}
 	if e.exists && e.before != nil && e.before.Size == int64(len(data)) && s.tree.load(e) == nil && e.data == data {
-		return &tools.Error{Kind: kindApplied, Message: path + " exists already, with the same content",
-			Details:      map[string]any{"path": path, "patch_line": f.line},
-			RecoveryHint: "the change seems to be made already; leave this file out; nothing was changed"}
+		return f.refused(kindApplied, path, path+" exists already, with the same content",
+			"the change seems to be made already; leave this file out; nothing was changed")
 	}
 	if e.exists {
-		return &tools.Error{Kind: kindExists, Message: path + " exists already",
-			Details: map[string]any{"path": path, "patch_line": f.line},
-			RecoveryHint: "to change it, name it in both header lines (--- a/PATH, +++ b/PATH) and give context; to " +
-				"replace it, delete it first"}
+		return f.refused(kindExists, path, path+" exists already", "to change it, name it in both header lines "+
+			"(--- a/PATH, +++ b/PATH) and give context; to replace it, delete it first")
 	}
 	e.put(data, 0o644)
 	e.setMode(f.newMode)
@@ -153,11 +150,9 @@ func (s *stage) remove(f *filePatch, path string) *tools.Error {
 			return bad
 		}
 		if rest != "" {
-			return &tools.Error{Kind: kindMismatch,
-				Message: fmt.Sprintf("%s: the patch deletes the file but removes only part of it; %d bytes would be left", path, len(rest)),
-				Details: map[string]any{"path": path, "patch_line": f.line},
-				RecoveryHint: "leave out the hunks to delete the file as it is, with the header lines alone, or " +
-					"with *** Delete File: PATH"}
+			return f.refused(kindMismatch, path, fmt.Sprintf("%s: the patch deletes the file but removes only part of "+
+				"it; %d bytes would be left", path, len(rest)), "leave out the hunks to delete the file as it is, "+
+				"with the header lines alone, or with *** Delete File: PATH")
 		}
 	}
 	e.exists, e.data = false, ""
@@ -219,9 +214,8 @@ func (s *stage) move(f *filePatch, path string) *tools.Error {
 	}
 	dst, bad := s.tree.entry(path)
 	if bad == nil && dst.exists {
-		bad = &tools.Error{Kind: kindExists, Message: path + " exists already, so " + from + " cannot get its name",
-			Details:      map[string]any{"path": path, "patch_line": f.line},
-			RecoveryHint: "delete the file in the way in the same patch, above this part, or choose another name"}
+		bad = f.refused(kindExists, path, path+" exists already, so "+from+" cannot get its name",
+			"delete the file in the way in the same patch, above this part, or choose another name")
 	}
 	if bad != nil {
 		return bad
@@ -243,10 +237,8 @@ func (s *stage) existing(f *filePatch, path string) (*entry, *tools.Error) {
 		return nil, bad
 	}
 	if !e.exists {
-		return nil, &tools.Error{Kind: kindMissing, Message: path + " does not exist",
-			Details: map[string]any{"path": path, "patch_line": f.line},
-			RecoveryHint: "look up the path, for example with: rg --files; to create a file, write --- /dev/null " +
-				"above +++ b/PATH"}
+		return nil, f.refused(kindMissing, path, path+" does not exist", "look up the path, for example with: rg "+
+			"--files; to create a file, write --- /dev/null above +++ b/PATH")
 	}
 	return e, nil
 }
@@ -257,14 +249,12 @@ func (s *stage) rewrite(f *filePatch, path string, e *entry) (string, *tools.Err
 		return "", bad
 	}
 	if strings.ContainsRune(e.data, 0) {
-		return "", &tools.Error{Kind: kindBinary, Message: path + " is a binary file",
-			Details: map[string]any{"path": path}, RecoveryHint: "change binary files with a command"}
+		return "", refused(kindBinary, path, path+" is a binary file", "change binary files with a command")
 	}
 	text := newFileText(e.data)
 	if len(text.lines) > maxLines {
-		return "", &tools.Error{Kind: kindTooLarge,
-			Message: fmt.Sprintf("%s has %d lines; the limit is %d", path, len(text.lines), maxLines),
-			Details: map[string]any{"path": path}, RecoveryHint: "change it with a command such as sed"}
+		return "", refused(kindTooLarge, path, fmt.Sprintf("%s has %d lines; the limit is %d", path, len(text.lines),
+			maxLines), "change it with a command such as sed")
 	}
 	for _, h := range f.hunks {
 		s.work += len(text.lines) * (1 + len(h.anchors))
@@ -325,28 +315,16 @@ func (s *stage) changed() []changedFile {
 func (s *stage) result(changed []changedFile) result {
 	r := result{
 		ChangedFiles: changed, ChangedPaths: make([]string, 0, len(changed)), ChangedFileCount: len(changed),
-		IgnoredMetadata: s.doc.ignored, Diagnostics: s.doc.diags,
+		IgnoredMetadata: append([]metadata{}, s.doc.ignored...), Diagnostics: append([]diagnostic{}, s.doc.diags...),
 	}
 	for _, c := range changed {
 		r.ChangedPaths = append(r.ChangedPaths, c.Path)
-	}
-	if r.IgnoredMetadata == nil {
-		r.IgnoredMetadata = []metadata{}
-	}
-	if r.Diagnostics == nil {
-		r.Diagnostics = []diagnostic{}
 	}
 	r.SummaryText = fmt.Sprintf("patch applied: %d files changed", len(changed))
 	if len(changed) == 1 {
 		r.SummaryText = "patch applied: 1 file changed"
 	}
 	return r
-}
-
-func (d *document) note(path, kind, message string) {
-	if len(d.diags) < maxNotes {
-		d.diags = append(d.diags, diagnostic{Path: path, Kind: kind, Message: message})
-	}
 }
 
 // put stages content for e. An existing file keeps its mode.

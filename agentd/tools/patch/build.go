@@ -36,7 +36,7 @@ func (t *fileText) build(list []placed) string {
 	}
 	for _, p := range list {
 		keep(p.pos)
-		b.newline = t.ending("", p.level) + "\n"
+		b.newline = t.ending("", p.endings) + "\n"
 		for _, l := range p.lines {
 			switch {
 			case l.op == ' ':
@@ -46,7 +46,7 @@ func (t *fileText) build(list []placed) string {
 			case l.noEOL:
 				b.write(strings.TrimSuffix(l.text, "\r"), false)
 			default:
-				b.write(t.ending(l.text, p.level), true)
+				b.write(t.ending(l.text, p.endings), true)
 			}
 		}
 	}
@@ -58,8 +58,8 @@ func (t *fileText) build(list []placed) string {
 }
 
 // ending gives an added line the file's line ending if its hunk fitted only without regard to line endings.
-func (t *fileText) ending(line string, level int) string {
-	if level < anyEnding {
+func (t *fileText) ending(line string, differs bool) string {
+	if !differs {
 		return line
 	}
 	line = strings.TrimSuffix(line, "\r")

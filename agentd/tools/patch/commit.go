@@ -282,9 +282,8 @@ func missing(err error) bool {
 }
 
 func writeError(p string, err error) *tools.Error {
-	e := &tools.Error{Kind: kindWrite, Message: fmt.Sprintf("%s cannot be written: %v", visible(p), cause(err)),
-		Details:      map[string]any{"path": p},
-		RecoveryHint: "check the permissions of the file and its directory"}
+	e := refused(kindWrite, p, fmt.Sprintf("%s cannot be written: %v", visible(p), cause(err)),
+		"check the permissions of the file and its directory")
 	switch {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		e.RecoveryHint = "the disk is full; remove files that are not needed, then repeat the call"

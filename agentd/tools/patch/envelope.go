@@ -85,37 +85,21 @@ func (p *parser) updated(f *filePatch) *tools.Error {
 
 // added reads the content of a new file: lines that start with +. Content without any + is taken as it stands.
 func (p *parser) added(f *filePatch) *tools.Error {
-	h := hunk{start: -1, line: p.i + 1}
-	plus, first := 0, 0 // lines with a +; the first line of the patch without
-	for ; p.i < len(p.lines); p.i++ {
-		l := p.lines[p.i]
-		d, is := readDirective(l)
-		if is && d.kind != directiveEOF || strings.HasPrefix(l, "diff --git ") || plus > 0 && p.fileHeader(p.i) {
-			break
-		}
-		switch {
-		case strings.HasPrefix(l, "+"):
-			h.lines = append(h.lines, hunkLine{op: '+', text: l[1:]})
-			plus++
-		case strings.HasPrefix(l, `\ `):
-			markNoEOL(h.lines)
-		case strings.HasPrefix(l, "@@") && first+plus == 0, is:
-		default:
-			h.lines = append(h.lines, hunkLine{op: '+', text: l, raw: true})
-			if first == 0 && strings.TrimSpace(l) != "" {
-				first = p.i + 1
+	if strings.HasPrefix(p.line(), "@@") {
+		p.i++
+	}
+	h := hunk{start: -1, line: p.i}
+	if bad := p.uncounted(&h); bad != nil {
+		return bad
+	}
+	if len(h.lines) > 0 && len(side(h.lines, ' '))+len(side(h.lines, '-')) == len(h.lines) {
+		p.doc.note(f.path, "missing_prefix", "the lines of the new file had no leading +")
+		for i, l := range h.lines {
+			if !l.raw {
+				l.text = string(l.op) + l.text
 			}
+			h.lines[i] = hunkLine{op: '+', text: l.text, noEOL: l.noEOL}
 		}
-	}
-	for n := len(h.lines); n > 0 && h.lines[n-1].raw && strings.TrimSpace(h.lines[n-1].text) == ""; n-- {
-		h.lines = h.lines[:n-1]
-	}
-	if first > 0 && plus > 0 {
-		return syntax(first, f.path+": this line of a new file does not start with +",
-			"start every line of a new file with +")
-	}
-	if first > 0 {
-		p.note(f.path, "missing_prefix", "the lines of the new file had no leading +")
 	}
 	f.hunks = []hunk{h}
 	p.doc.files = append(p.doc.files, *f)

@@ -123,7 +123,7 @@ func (p *parser) name(s string) string {
 func (p *parser) plain(path string) string {
 	if strings.Contains(path, `\`) {
 		path = strings.ReplaceAll(path, `\`, "/")
-		p.note(path, "path_separators", "the backslashes of the path were taken for /")
+		p.doc.note(path, "path_separators", "the backslashes of the path were taken for /")
 	}
 	return path
 }

@@ -20,7 +20,7 @@ func (p *parser) hunk() (hunk, *tools.Error) {
 		return h, nil
 	}
 	if counts.stated() {
-		p.note(p.path, "wrong_counts", fmt.Sprintf("patch line %d: the counts in the hunk header do not fit; they "+
+		p.doc.note(p.path, "wrong_counts", fmt.Sprintf("patch line %d: the counts in the hunk header do not fit; they "+
 			"were ignored", h.line))
 	}
 	return h, p.uncounted(&h)

@@ -13,10 +13,11 @@ const maxFailedHunks = 20
 // placed is a hunk with its place in the file.
 type placed struct {
 	reading
-	pos   int // index of the first line concerned
-	old   int // how many lines it replaces or keeps
-	level int
-	hunk  int // from 1
+	pos     int  // index of the first line concerned
+	old     int  // how many lines it replaces or keeps
+	space   bool // spaces at line ends differ
+	endings bool // line endings differ, or the hunk does not show the file's
+	hunk    int  // from 1
 }
 
 // mismatch says why a hunk has no place.
@@ -87,38 +88,37 @@ func (t *fileText) locate(h *hunk, taken []placed, after order) (placed, *mismat
 	return placed{}, &mismatch{taken: taker}
 }
 
-// fit finds the one place of a reading at the strictest level that has any. A mismatch without a reason means
-// that there is no place.
+// fit finds the one place of a reading: where it stands exactly or, if that is nowhere, without regard to spaces and
+// endings of lines. A mismatch without a reason means that there is no place.
 func (t *fileText) fit(h *hunk, r reading, taken []placed, after order) (placed, *mismatch) {
 	old := side(r.lines, '+')
 	if len(old) == 0 {
 		return placed{}, &mismatch{}
 	}
-	for level := range levels {
-		var found []int
-		if level == exact && t.stands(old, h.start-1) {
-			found = []int{h.start - 1} // would be chosen among others too
-		} else {
-			found = search(t.at(level), relax(old, level))
-		}
-		if len(found) == 0 {
-			continue
-		}
-		pos, ok := t.choose(h, found, len(old), after)
-		if !ok {
-			return placed{}, &mismatch{reason: fmt.Sprintf("fits in %d places", len(found)),
-				candidates: lineNumbers(found)}
-		}
-		if i := slices.IndexFunc(taken, func(p placed) bool { return overlaps(p, pos, len(old)) }); i >= 0 {
-			return placed{}, &mismatch{taken: taken[i].hunk} // free places elsewhere prove nothing
-		}
-		if above, ok := t.anchored(h); ok && !h.numbered && pos+len(old) <= above {
-			return placed{}, &mismatch{reason: fmt.Sprintf("fits at line %d only, which is above line %d that its "+
-				"header names", pos+1, above+1), nearest: t.excerpt(pos, len(old))}
-		}
-		return placed{reading: r, pos: pos, old: len(old), level: level}, nil
+	found := []int{h.start - 1} // would be chosen among others too
+	if !t.stands(old, h.start-1) {
+		found = search(t.lines, old)
 	}
-	return placed{}, &mismatch{}
+	if len(found) == 0 {
+		found = search(t.loosely(), relax(old))
+	}
+	if len(found) == 0 {
+		return placed{}, &mismatch{}
+	}
+	pos, ok := t.choose(h, found, len(old), after)
+	if !ok {
+		return placed{}, &mismatch{reason: fmt.Sprintf("fits in %d places", len(found)), candidates: lineNumbers(found)}
+	}
+	if i := slices.IndexFunc(taken, func(p placed) bool { return overlaps(p, pos, len(old)) }); i >= 0 {
+		return placed{}, &mismatch{taken: taken[i].hunk} // free places elsewhere prove nothing
+	}
+	if above, ok := t.anchored(h); ok && !h.numbered && pos+len(old) <= above {
+		return placed{}, &mismatch{reason: fmt.Sprintf("fits at line %d only, which is above line %d that its "+
+			"header names", pos+1, above+1), nearest: t.excerpt(pos, len(old))}
+	}
+	p := placed{reading: r, pos: pos, old: len(old)}
+	p.space, p.endings = differences(t.lines[pos:pos+len(old)], old)
+	return p, nil
 }
 
 // stands reports whether lines stand at an index of the file.
@@ -128,10 +128,7 @@ func (t *fileText) stands(lines []string, at int) bool {
 
 // locateInsertion places a hunk of added lines only, which needs another sign of where it belongs.
 func (t *fileText) locateInsertion(h *hunk, taken []placed, end int) (placed, *mismatch) {
-	p := placed{reading: reading{lines: h.lines}, level: exact}
-	if t.crlf > 0 {
-		p.level = anyEnding // the hunk does not show the file's line endings
-	}
+	p := placed{reading: reading{lines: h.lines}, endings: t.crlf > 0}
 	above, anchored := t.anchored(h)
 	switch {
 	case len(t.lines) == 0:

@@ -40,7 +40,7 @@ func (t *fileText) explain(h *hunk, m *mismatch, budget *int) {
 	}
 	if slices.ContainsFunc(lines, func(l hunkLine) bool { return l.op == '+' }) {
 		want := side(lines, '-')
-		if at := search(t.at(anyEnding), relax(want, anyEnding)); len(at) == 1 {
+		if at := search(t.loosely(), relax(want)); len(at) == 1 {
 			m.applied = at[0] + 1
 		}
 	}
@@ -71,61 +71,39 @@ func squeezed(lines []string) []string {
 	return out
 }
 
-// nearest returns where most lines of old would meet equal lines, or else the line that has most words in
-// common with the longest of them.
+// nearest returns the place at which most words of the lines old stand in the file, if they are at least half as many
+// as one line has.
 func (t *fileText) nearest(old []string) (int, bool) {
-	wanted := make(map[string][]int)
+	wanted := make(map[string][]int) // by word: the lines of old that have it
+	longest := 0
 	for i, l := range old {
-		if k := strings.TrimSpace(l); k != "" && len(wanted[k]) < 4 {
-			wanted[k] = append(wanted[k], i)
+		words := split(l)
+		longest = max(longest, len(words))
+		for _, w := range words {
+			if len(wanted[w]) < 4 && !slices.Contains(wanted[w], i) {
+				wanted[w] = append(wanted[w], i)
+			}
 		}
 	}
 	votes := make(map[int]int)
 	best, most := 0, 0
 	for i, l := range t.lines {
-		for _, j := range wanted[strings.TrimSpace(l)] {
-			at := max(0, i-j)
-			votes[at]++
-			if n := votes[at]; n > most {
-				best, most = at, n
+		for _, w := range split(l) {
+			for _, j := range wanted[w] {
+				if votes[i-j]++; votes[i-j] > most {
+					best, most = i-j, votes[i-j]
+				}
 			}
 		}
 	}
-	if most > 0 {
-		return best, true
-	}
-	return t.nearestLine(old)
+	return max(0, best), most > 0 && 2*most >= longest
 }
 
-func (t *fileText) nearestLine(old []string) (int, bool) {
-	if len(old) == 0 {
-		return 0, false
-	}
-	longest := slices.MaxFunc(old, func(a, b string) int {
-		return len(strings.TrimSpace(a)) - len(strings.TrimSpace(b))
-	})
-	words := make(map[string]bool)
-	for _, w := range split(tools.Clip(longest, 500)) {
-		words[w] = true
-	}
-	best, most := 0, 0
-	for i, l := range t.lines {
-		common := make(map[string]bool)
-		for _, w := range split(tools.Clip(l, 500)) {
-			if words[w] {
-				common[w] = true
-			}
-		}
-		if len(common) > most {
-			best, most = i, len(common)
-		}
-	}
-	at := slices.Index(old, longest)
-	return max(0, best-at), most > 0 && 2*most >= len(words)
-}
-
+// split returns the different words at the beginning of a line.
 func split(s string) []string {
-	return strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' })
+	words := strings.FieldsFunc(tools.Clip(s, 500), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' })
+	slices.Sort(words)
+	return slices.Compact(words)
 }
 
 // excerpt shows n lines from index at, and one around them, with their numbers.

@@ -65,7 +65,7 @@ func parse(text string) (document, *tools.Error) {
 	p := &parser{}
 	text, marked := strings.CutPrefix(text, bom)
 	if marked {
-		p.note("", "byte_order_mark", "a byte order mark before the patch was left out")
+		p.doc.note("", "byte_order_mark", "a byte order mark before the patch was left out")
 	}
 	if strings.ContainsRune(text, 0) {
 		return document{}, syntax(1, "the patch contains a NUL character",
@@ -185,8 +185,8 @@ func (p *parser) body() ([]hunk, *tools.Error) {
 	return list, nil
 }
 
-func (p *parser) note(path, kind, message string) {
-	if len(p.doc.diags) < maxNotes {
-		p.doc.diags = append(p.doc.diags, diagnostic{Path: path, Kind: kind, Message: message})
+func (d *document) note(path, kind, message string) {
+	if len(d.diags) < maxNotes {
+		d.diags = append(d.diags, diagnostic{Path: path, Kind: kind, Message: message})
 	}
 }

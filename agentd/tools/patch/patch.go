@@ -222,15 +222,27 @@ func visible(path string) string {
 	return path
 }
 
+// refused returns an error about the file at a path.
+func refused(kind, path, message, hint string) *tools.Error {
+	return &tools.Error{Kind: kind, Message: message, Details: map[string]any{"path": path}, RecoveryHint: hint}
+}
+
+// refused returns an error about a file that names its part of the patch.
+func (f *filePatch) refused(kind, path, message, hint string) *tools.Error {
+	e := refused(kind, path, message, hint)
+	e.Details["patch_line"] = f.line
+	return e
+}
+
 func syntax(line int, message, hint string) *tools.Error {
 	return &tools.Error{Kind: kindSyntax, Message: fmt.Sprintf("patch line %d: %s", line, message),
 		Details: map[string]any{"field": "patch", "patch_line": line}, RecoveryHint: hint}
 }
 
 func binary(line int) *tools.Error {
-	return &tools.Error{Kind: kindBinary, Message: fmt.Sprintf("patch line %d: binary changes cannot be applied", line),
-		Details:      map[string]any{"field": "patch", "patch_line": line},
-		RecoveryHint: "write binary files with a command"}
+	e := syntax(line, "binary changes cannot be applied", "write binary files with a command")
+	e.Kind = kindBinary
+	return e
 }
 
 func tooLarge(format string, n, limit int) *tools.Error {

@@ -86,11 +86,12 @@ func (t *fileText) notes(h *hunk, p placed) (notes []diagnostic) {
 		notes = append(notes, diagnostic{Kind: kind,
 			Message: fmt.Sprintf("hunk %d: ", p.hunk) + fmt.Sprintf(format, args...)})
 	}
-	space, endings := t.differences(p)
-	if space {
+	if p.space {
 		add("trailing_space", "spaces at line ends differ")
 	}
-	if endings {
+	if p.endings && (p.old > 0 || slices.ContainsFunc(p.lines, func(l hunkLine) bool {
+		return t.ending(l.text, true) != l.text
+	})) {
 		add("line_endings", "line endings differ; the file keeps its own")
 	}
 	if t.marked(p) {
@@ -114,26 +115,13 @@ func (t *fileText) notes(h *hunk, p placed) (notes []diagnostic) {
 	return notes
 }
 
-// differences compares a hunk with its place more strictly than it was found.
-func (t *fileText) differences(p placed) (space, endings bool) {
-	if p.old == 0 {
-		return false, p.level == anyEnding && slices.ContainsFunc(p.lines, func(l hunkLine) bool {
-			return t.ending(l.text, anyEnding) != l.text
-		})
-	}
-	if p.level == exact {
-		return false, false
-	}
-	i := p.pos
-	for _, l := range p.lines {
-		if l.op == '+' {
-			continue
-		}
-		is, cut := strings.CutSuffix(t.lines[i], "\r")
-		says, cutToo := strings.CutSuffix(l.text, "\r")
-		endings = endings || cut != cutToo
-		space = space || strings.TrimPrefix(is, bom) != strings.TrimPrefix(says, bom)
-		i++
+// differences compares lines that are alike more strictly than they were searched.
+func differences(is, says []string) (space, endings bool) {
+	for i := range is {
+		a, cutA := strings.CutSuffix(is[i], "\r")
+		b, cutB := strings.CutSuffix(says[i], "\r")
+		endings = endings || cutA != cutB
+		space = space || strings.TrimPrefix(a, bom) != strings.TrimPrefix(b, bom)
 	}
 	return space, endings
 }

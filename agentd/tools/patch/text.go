@@ -5,19 +5,11 @@ import "strings"
 // fileText is a file as lines. A line keeps its \r; the last one may lack the newline.
 type fileText struct {
 	lines   []string
-	final   bool // the last line has a newline; true for an empty file
-	bom     bool // the first line starts with a byte order mark
-	crlf    int  // lines that end in \r
-	relaxed [levels][]string
+	final   bool     // the last line has a newline; true for an empty file
+	bom     bool     // the first line starts with a byte order mark
+	crlf    int      // lines that end in \r
+	relaxed []string // see loosely; nil until it is needed
 }
-
-// The levels at which lines are compared, strictest first. All but the first ignore a byte order mark.
-const (
-	exact = iota
-	anySpace
-	anyEnding
-	levels
-)
 
 func newFileText(s string) *fileText {
 	t := &fileText{final: s == "" || strings.HasSuffix(s, "\n"), bom: strings.HasPrefix(s, bom)}
@@ -32,27 +24,19 @@ func newFileText(s string) *fileText {
 	return t
 }
 
-func (t *fileText) at(level int) []string {
-	if level == exact {
-		return t.lines
+// loosely returns the file's lines for a comparison that is not exact.
+func (t *fileText) loosely() []string {
+	if t.relaxed == nil {
+		t.relaxed = relax(t.lines)
 	}
-	if t.relaxed[level] == nil {
-		t.relaxed[level] = relax(t.lines, level)
-	}
-	return t.relaxed[level]
+	return t.relaxed
 }
 
-func relax(lines []string, level int) []string {
-	if level == exact {
-		return lines
-	}
-	cut := " \t"
-	if level == anyEnding {
-		cut = " \t\r"
-	}
+// relax leaves out spaces and line endings at the ends of lines, and a byte order mark.
+func relax(lines []string) []string {
 	out := make([]string, len(lines))
 	for i, l := range lines {
-		out[i] = strings.TrimRight(l, cut)
+		out[i] = strings.TrimRight(l, " \t\r")
 	}
 	if len(out) > 0 {
 		out[0] = strings.TrimPrefix(out[0], bom)

@@ -112,47 +112,39 @@ func canceled() *tools.Error {
 // changed as far as their text tells.
 func (t *tree) clean(p string) (string, *tools.Error) {
 	shown := tools.Clip(p, 300)
-	outside := &tools.Error{Kind: tools.KindRootViolation, Message: visible(shown) + " is outside the working tree",
-		Details:      map[string]any{"path": shown},
-		RecoveryHint: "use paths relative to the root of the working tree, without .."}
-	if filepath.IsAbs(p) {
-		rel, ok := strings.CutPrefix(p, strings.TrimSuffix(t.dir, "/")+"/")
-		if !ok {
-			return "", outside
-		}
+	outside := refused(tools.KindRootViolation, shown, visible(shown)+" is outside the working tree",
+		"use paths relative to the root of the working tree, without ..")
+	if rel, ok := strings.CutPrefix(p, strings.TrimSuffix(t.dir, "/")+"/"); ok {
 		p = rel
 	}
-	if why := unusable(p); why != "" {
+	if why := unusable(p); why != "" && !filepath.IsAbs(p) {
 		return "", unsafe(shown, why)
 	}
-	if len(p) > 2 && p[1] == ':' && (p[2] == '/' || p[2] == '\\') { // a drive of another system
+	elements := strings.FieldsFunc(p, func(r rune) bool { return r == '/' || r == '\\' }) // \ separates elsewhere
+	if filepath.IsAbs(p) || drive().MatchString(p) || slices.Contains(elements, "..") {
 		return "", outside
 	}
-	var parts []string
-	for part := range strings.SplitSeq(p, "/") {
-		if part == "" || part == "." {
-			continue
-		}
-		if slices.Contains(strings.Split(part, `\`), "..") { // also where \ separates
-			return "", outside
-		}
-		if why := reserved(part); why != "" {
+	for _, element := range elements {
+		if why := reserved(element); why != "" {
 			return "", unsafe(shown, why)
 		}
-		if parts = append(parts, part); len(parts) > maxDepth {
-			return "", unsafe(shown, "lies too deep")
-		}
 	}
-	if len(parts) == 0 || !filepath.IsLocal(path.Join(parts...)) {
+	p = path.Clean(p)
+	if strings.Count(p, "/") >= maxDepth {
+		return "", unsafe(shown, "lies too deep")
+	}
+	if p == "." || !filepath.IsLocal(p) {
 		return "", outside
 	}
-	return path.Join(parts...), nil
+	return p, nil
 }
 
+// drive matches paths of another system.
+var drive = lazy(`^.:[/\\]`)
+
 func unsafe(p, why string) *tools.Error {
-	return &tools.Error{Kind: kindUnsafePath, Message: visible(p) + " " + why,
-		Details:      map[string]any{"path": p},
-		RecoveryHint: "change other files, or use a command such as git where that is what you want"}
+	return refused(kindUnsafePath, p, visible(p)+" "+why,
+		"change other files, or use a command such as git where that is what you want")
 }
 
 // unusable says why p cannot be the path of a file that a patch changes.
@@ -171,7 +163,7 @@ func unusable(p string) string {
 // reserved says why an element of a path must not be changed.
 func reserved(name string) string {
 	switch {
-	case slices.ContainsFunc(strings.Split(name, `\`), isGit):
+	case isGit(name):
 		return "belongs to git's own data"
 	case leftover().MatchString(name):
 		return "has a name that this tool uses for temporary files"
@@ -230,10 +222,8 @@ func (t *tree) ancestors(p string) *tools.Error {
 		dir := p[:i]
 		if e := t.entries[dir]; e != nil && (e.exists || e.before != nil) {
 			if e.exists {
-				return &tools.Error{Kind: kindUnsafePath,
-					Message:      fmt.Sprintf("%s cannot lie below %s, which is a file", visible(p), visible(dir)),
-					Details:      map[string]any{"path": p},
-					RecoveryHint: "choose another path"}
+				return refused(kindUnsafePath, p,
+					fmt.Sprintf("%s cannot lie below %s, which is a file", visible(p), visible(dir)), "choose another path")
 			}
 			return nil // the patch deletes this file, so nothing is below it yet
 		}
@@ -256,9 +246,8 @@ func (t *tree) load(e *entry) *tools.Error {
 		return nil
 	}
 	if e.before.Size > maxFileBytes {
-		return &tools.Error{Kind: kindTooLarge,
-			Message: fmt.Sprintf("%s is %d bytes; the limit is %d", visible(e.path), e.before.Size, maxFileBytes),
-			Details: map[string]any{"path": e.path}, RecoveryHint: "change it with a command such as sed or git mv"}
+		return refused(kindTooLarge, e.path, fmt.Sprintf("%s is %d bytes; the limit is %d", visible(e.path),
+			e.before.Size, maxFileBytes), "change it with a command such as sed or git mv")
 	}
 	f, err := t.root.open(e.path)
 	if err != nil {
@@ -299,21 +288,20 @@ func special(p string, fi *status) *tools.Error {
 	case fi.is(unix.S_IFREG):
 		what = "a file, not a directory"
 	}
-	return &tools.Error{Kind: kindUnsafePath, Message: visible(p) + " is " + what, Details: map[string]any{"path": p},
-		RecoveryHint: "name the real file; links and special files are changed with commands"}
+	return refused(kindUnsafePath, p, visible(p)+" is "+what,
+		"name the real file; links and special files are changed with commands")
 }
 
 func unreadable(p string, err error) *tools.Error {
-	return &tools.Error{Kind: kindUnsafePath, Message: fmt.Sprintf("%s cannot be read: %v", visible(p), cause(err)),
-		Details:      map[string]any{"path": p},
-		RecoveryHint: "check the path and its permissions with ls -ld"}
+	return refused(kindUnsafePath, p, fmt.Sprintf("%s cannot be read: %v", visible(p), cause(err)),
+		"check the path and its permissions with ls -ld")
 }
 
 func changedMeanwhile(p string) *tools.Error {
-	return &tools.Error{Kind: kindWrite,
-		Message:   visible(p) + " was changed by something else at the same moment; nothing was changed by the patch",
-		Retryable: true,
-		Details:   map[string]any{"path": p}, RecoveryHint: "read the file again and repeat the call"}
+	e := refused(kindWrite, p, visible(p)+" was changed by something else at the same moment; nothing was changed by "+
+		"the patch", "read the file again and repeat the call")
+	e.Retryable = true
+	return e
 }
 
 // cause returns an error without its operation and path, for messages that name the path themselves.

@@ -51,7 +51,7 @@ func (p *parser) dropFences() {
 		}
 		p.lines[i] = ""
 	}
-	p.note("", "code_fence", "a code fence around the patch was left out")
+	p.doc.note("", "code_fence", "a code fence around the patch was left out")
 }
 
 // closes reports whether a fence at line i ends a block: up to the next fence there is no line that could belong to a

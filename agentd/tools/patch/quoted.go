@@ -1,6 +1,9 @@
 package patch
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // splitGit splits "a/x b/x". Paths may hold spaces, so equal halves come first.
 func splitGit(s string) (old, new string) {
@@ -23,32 +26,12 @@ func splitGit(s string) (old, new string) {
 	return old, new
 }
 
-// unquote reads a path that git has quoted like a C string.
+// unquote reads a path that git has quoted like a C string. Git writes no escape that Go does not have.
 func unquote(s string) (path, rest string, ok bool) {
-	if len(s) < 2 || s[0] != '"' {
+	quoted, err := strconv.QuotedPrefix(s)
+	if err != nil || quoted[0] != '"' {
 		return "", s, false
 	}
-	var b strings.Builder
-	for i := 1; i < len(s); i++ {
-		c := s[i]
-		switch {
-		case c == '"':
-			return b.String(), s[i+1:], true
-		case c != '\\':
-			b.WriteByte(c)
-		case i+3 < len(s) && isOctal(s[i+1]) && isOctal(s[i+2]) && isOctal(s[i+3]):
-			b.WriteByte((s[i+1]-'0')<<6 | (s[i+2]-'0')<<3 | (s[i+3] - '0'))
-			i += 3
-		case i+1 < len(s):
-			i++
-			j := strings.IndexByte(`abfnrtv"\`, s[i])
-			if j < 0 {
-				return "", s, false
-			}
-			b.WriteByte("\a\b\f\n\r\t\v\"\\"[j])
-		}
-	}
-	return "", s, false
+	path, err = strconv.Unquote(quoted)
+	return path, s[len(quoted):], err == nil
 }
-
-func isOctal(c byte) bool { return c >= '0' && c <= '7' }

@@ -99,16 +99,6 @@ func ownLabels(cfg Config) map[string]string {
 	return labels
 }
 
-// RemoveContainers removes the containers that have all of the labels, running or not, and returns how many there were.
-func RemoveContainers(ctx context.Context, eng engine.Engine, labels map[string]string) (int, error) {
-	list, err := eng.List(ctx, labels)
-	errs := []error{err}
-	for _, c := range list {
-		errs = append(errs, eng.Remove(ctx, c.Handle))
-	}
-	return len(list), errors.Join(errs...)
-}
-
 // bury removes a container that does not run, so that nothing it left behind
 // writes any more, and notes how it ended.
 func (s *Session) bury(ctx context.Context, found *engine.State) error {

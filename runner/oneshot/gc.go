@@ -64,7 +64,7 @@ func (c *Collector) Collect(ctx context.Context) ([]Finding, error) {
 	run := &collection{Collector: c, runs: files.New(c.Home)}
 	var errs []error
 	for _, step := range []func(context.Context) error{
-		run.orphans, run.containers, run.sockets, run.claims, run.trees, run.old, run.temporary,
+		run.orphans, run.containers, run.sweeper().Sockets, run.sweeper().Claims, run.trees, run.old, run.temporary,
 	} {
 		if ctx.Err() != nil {
 			return run.found, context.Cause(ctx)
@@ -132,15 +132,32 @@ func (c *collection) orphans(ctx context.Context) error {
 	return nil
 }
 
-// unowned does act under the lease of the run id when that run does not exist, or
-// has ended and holds nothing.
-func (c *collection) unowned(ctx context.Context, id string, act func() error) (bool, error) {
-	if state.CheckRunID(id) != nil {
-		return true, act()
+// sweeper removes what no run of the home owns, and notes it.
+func (c *collection) sweeper() runner.Sweeper {
+	return runner.Sweeper{Home: c.Home, Unowned: c.unowned, Found: func(l runner.Leftover, err error) {
+		f := Finding{Kind: l.Kind, Do: "remove", What: l.Name, Why: "its run has ended or is gone",
+			Done: err == nil && !c.DryRun}
+		if l.Kind == "tree" {
+			f.Do, f.Why = "free", "it is claimed by a run that has ended or is gone"
+		}
+		if err != nil {
+			f.Error = runner.Describe(err).Message
+		}
+		c.found = append(c.found, f)
+	}}
+}
+
+// unowned removes what a run left, under its lease, when that run does not exist, or has ended and holds nothing.
+func (c *collection) unowned(ctx context.Context, l runner.Leftover, remove func() error) (bool, error) {
+	if c.DryRun {
+		remove = func() error { return nil }
 	}
-	run, err := c.runs.Take(ctx, id)
+	if state.CheckRunID(l.Session) != nil {
+		return true, remove()
+	}
+	run, err := c.runs.Take(ctx, l.Session)
 	if state.IsCode(err, state.CodeRunNotFound) { // ids are used once: it will not come to exist
-		return true, act()
+		return true, remove()
 	}
 	if state.IsCode(err, state.CodeRunLive) {
 		return false, nil
@@ -149,31 +166,14 @@ func (c *collection) unowned(ctx context.Context, id string, act func() error) (
 		return false, err
 	}
 	defer run.Close()
-	e, err := c.runs.Open(ctx, id)
+	e, err := c.runs.Open(ctx, l.Session)
 	if err != nil {
 		return false, err
 	}
 	if _, err := runner.ReadRunRecord(run.Dir()); e.Manifest == nil || !errors.Is(err, fs.ErrNotExist) {
 		return false, nil // to be settled first
 	}
-	return true, act()
-}
-
-// remove is add for something that belongs to the run id, if there is such a run.
-func (c *collection) remove(ctx context.Context, kind, do, what, why, id string, act func() error) {
-	doing := act
-	if c.DryRun {
-		doing = func() error { return nil }
-	}
-	free, err := c.unowned(ctx, id, doing)
-	if !free && err == nil {
-		return
-	}
-	f := Finding{Kind: kind, Do: do, What: what, Why: why, Done: err == nil && !c.DryRun}
-	if err != nil {
-		f.Error = runner.Describe(err).Message
-	}
-	c.found = append(c.found, f)
+	return true, remove()
 }
 
 // containers removes those of this home whose run is gone.
@@ -184,61 +184,15 @@ func (c *collection) containers(ctx context.Context) error {
 		if err != nil || eng == nil {
 			continue // it is not used here; runs that need it say so
 		}
-		list, err := eng.List(ctx, map[string]string{runner.LabelHome: c.Home.Dir()})
+		err = c.sweeper().Containers(ctx, eng)
 		if state.IsCode(err, engine.CodeUnreachable) || state.IsCode(err, engine.CodePermissionDenied) {
 			c.found = append(c.found, Finding{Kind: "container", Do: "remove", What: name, Kept: true,
 				Why: "the engine does not answer, so its containers were not looked at"})
 			continue
 		}
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		for _, found := range list {
-			if found.Labels[runner.LabelAgent] != "" {
-				continue // the daemon of this home removes it
-			}
-			c.remove(ctx, "container", "remove", found.Handle.Name, "its run has ended or is gone",
-				found.Labels[runner.LabelRun], func() error {
-					return eng.Remove(ctx, found.Handle)
-				})
-		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
-}
-
-// sockets removes the socket directories of runs that are gone.
-func (c *collection) sockets(ctx context.Context) error {
-	parent := filepath.Dir(c.Home.IPCDir("run_x"))
-	entries, err := os.ReadDir(parent)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("list the socket directories: %w", err)
-	}
-	for _, e := range entries {
-		if state.IsAgentIPC(e.Name()) {
-			continue
-		}
-		dir := filepath.Join(parent, e.Name())
-		c.remove(ctx, "sockets", "remove", dir, "its run has ended or is gone", e.Name(), func() error {
-			return files.RemoveAll(dir)
-		})
-	}
-	return nil
-}
-
-// claims frees trees that are claimed by runs that are gone.
-func (c *collection) claims(ctx context.Context) error {
-	claims, err := workspace.Claims(ctx, c.Home.CacheDir())
-	if err != nil {
-		return err
-	}
-	for _, claim := range claims {
-		c.remove(ctx, "tree", "free", claim.Slot, "it is claimed by a run that has ended or is gone", claim.By,
-			func() error {
-				return workspace.Disclaim(ctx, c.Home.CacheDir(), claim)
-			})
-	}
-	return nil
 }
 
 // trees removes the cached trees of directories that are gone.

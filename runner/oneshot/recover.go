@@ -210,19 +210,18 @@ func (rc *Recovery) unbegun(ctx context.Context, run *files.Run) (*state.Manifes
 // tidy removes what a run still holds that has nothing left to be saved. A run
 // without a container has no engine either.
 func (rc *Recovery) tidy(ctx context.Context, run *files.Run, rec *runner.Record, eng engine.Engine) error {
+	sweeper := runner.Sweeper{Home: rc.Home,
+		Unowned: func(_ context.Context, l runner.Leftover, remove func() error) (bool, error) {
+			if l.Session != run.ID() {
+				return false, nil
+			}
+			return true, remove()
+		}}
 	var errs []error
 	if eng != nil {
-		_, err := runner.RemoveContainers(ctx, eng,
-			map[string]string{runner.LabelRun: run.ID(), runner.LabelHome: rc.Home.Dir()})
-		errs = append(errs, err)
+		errs = append(errs, sweeper.Containers(ctx, eng))
 	}
-	claims, err := workspace.Claims(ctx, rc.Home.CacheDir())
-	errs = append(errs, err)
-	for _, claim := range claims {
-		if claim.By == run.ID() {
-			errs = append(errs, workspace.Disclaim(ctx, rc.Home.CacheDir(), claim))
-		}
-	}
+	errs = append(errs, sweeper.Claims(ctx))
 	for _, dir := range []string{rec.Sockets, runner.OtherSocketDir(rc.Home.IPCDir(run.ID()))} {
 		errs = append(errs, files.RemoveAll(dir))
 	}

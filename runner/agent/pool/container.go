@@ -180,12 +180,13 @@ func (k *Pool) clean(ctx context.Context, a *agent) error {
 
 // removeStray removes every container of the agent: two must never have its state.
 func (k *Pool) removeStray(ctx context.Context, a *agent) error {
-	n, err := runner.RemoveContainers(ctx, k.opts.Engine,
-		map[string]string{runner.LabelHome: k.opts.Home.Dir(), runner.LabelAgent: a.id})
-	if n > 0 {
-		k.opts.Log.Info("containers that no process holds are removed", "agent", a.id, "containers", n)
-	}
-	return err
+	return k.leftovers(func(_ context.Context, l runner.Leftover, remove func() error) (bool, error) {
+		if l.Agent != a.id {
+			return false, nil
+		}
+		k.opts.Log.Info("a container that no process holds is removed", "agent", a.id, "container", l.Name)
+		return true, remove()
+	}).Containers(ctx, k.opts.Engine)
 }
 
 // adopt takes up the container that another process left the agent. Without one

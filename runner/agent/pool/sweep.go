@@ -53,7 +53,7 @@ func (k *Pool) Sweep(ctx context.Context) error {
 	var errs []error
 	if now := k.opts.Now(); now.Sub(k.swept) >= orphanEvery {
 		k.swept = now
-		errs = append(errs, k.orphans(ctx))
+		errs = append(errs, k.leftovers(k.orphan).Containers(ctx, k.opts.Engine))
 	}
 	for _, a := range k.all() {
 		if ctx.Err() != nil {
@@ -127,51 +127,34 @@ func (k *Pool) works(ctx context.Context, a *agent) (bool, error) {
 	return works, nil
 }
 
-// orphans looks for containers of agents of this home that no process holds.
-func (k *Pool) orphans(ctx context.Context) error {
-	list, err := k.opts.Engine.List(ctx, map[string]string{runner.LabelHome: k.opts.Home.Dir()})
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, found := range list {
-		id := found.Labels[runner.LabelAgent]
-		if id == "" {
-			continue // a run's
-		}
-		if state.CheckAgentID(id) != nil {
-			errs = append(errs, k.opts.Engine.Remove(ctx, found.Handle))
-			continue
-		}
-		if a := k.agent(id); a.tryLock() { // otherwise the holder of the lock sees to it
-			errs = append(errs, k.takeBack(ctx, a, found.Labels[runner.LabelRun]))
-			k.unlock(a, false)
-		}
-	}
-	return errors.Join(errs...)
+// leftovers removes what sessions of agents left, if unowned lets it.
+func (k *Pool) leftovers(unowned func(context.Context, runner.Leftover, func() error) (bool, error)) runner.Sweeper {
+	return runner.Sweeper{Home: k.opts.Home, Agents: true, Unowned: unowned}
 }
 
-// takeBack gives the agent a container of its own back that this process does not
-// hold, if it still can be used, and removes it otherwise.
-func (k *Pool) takeBack(ctx context.Context, a *agent, label string) error {
-	if a.session != nil && a.session.ID() == label {
-		return nil
+// orphan deals with a container under the lock of its agent. The agent gets it back if this process does not hold it and
+// it still can be used.
+func (k *Pool) orphan(ctx context.Context, l runner.Leftover, remove func() error) (bool, error) {
+	if state.CheckAgentID(l.Agent) != nil {
+		return true, remove()
 	}
+	a := k.agent(l.Agent)
+	if !a.tryLock() { // the holder of the lock sees to it
+		return false, nil
+	}
+	defer k.unlock(a, false)
 	if a.session == nil {
-		err := k.adopt(ctx, a, nil)
-		if a.session != nil && a.session.ID() == label {
-			return err
-		}
-		if err != nil {
-			k.opts.Log.Info("a container cannot be taken up and is removed", "agent", a.id, "err", err)
+		if err := k.adopt(ctx, a, nil); err != nil {
+			k.opts.Log.Info("a container cannot be taken up", "agent", a.id, "err", err)
 		}
 	}
-	if a.session != nil { // the agent has another one
-		if err := k.close(ctx, a); err != nil {
-			return err
-		}
+	if a.session != nil && a.session.ID() == l.Session {
+		return false, nil
 	}
-	return errors.Join(k.removeStray(ctx, a), k.removeRecord(a))
+	if err := k.close(ctx, a); err != nil { // two must never have the agent's state
+		return false, err
+	}
+	return true, errors.Join(remove(), k.removeRecord(a))
 }
 
 // Stop ends the container of an agent, once its turn is over, and keeps its state.
@@ -192,17 +175,9 @@ func (k *Pool) Close(ctx context.Context) error {
 	if err := k.finish(ctx, k.close); err != nil {
 		return err
 	}
-	list, err := k.opts.Engine.List(ctx, map[string]string{runner.LabelHome: k.opts.Home.Dir()})
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, left := range list {
-		if left.Labels[runner.LabelAgent] != "" {
-			errs = append(errs, k.opts.Engine.Remove(ctx, left.Handle))
-		}
-	}
-	return errors.Join(errs...)
+	return k.leftovers(func(_ context.Context, _ runner.Leftover, remove func() error) (bool, error) {
+		return true, remove()
+	}).Containers(ctx, k.opts.Engine)
 }
 
 // Leave lets go of every container, without ending any, for another process to

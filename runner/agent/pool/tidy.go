@@ -1,13 +1,14 @@
 package pool
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"holon/internal/durable"
+	"holon/runner"
 	"holon/state"
 )
 
@@ -24,13 +25,14 @@ func (k *Pool) tidyOnce() {
 // tidy removes records that were not written to their end, and directories of
 // sockets that no record names.
 func (k *Pool) tidy() error {
-	agents, err := list(k.opts.Home.AgentsDir())
-	if err != nil {
-		return err
+	agents, err := os.ReadDir(k.opts.Home.AgentsDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("look for what was left half made: %w", err)
 	}
 	var errs []error
 	named := make(map[string]bool)
-	for _, id := range agents {
+	for _, entry := range agents {
+		id := entry.Name()
 		if state.CheckAgentID(id) != nil {
 			continue
 		}
@@ -39,25 +41,11 @@ func (k *Pool) tidy() error {
 			named[rec.Sockets] = true
 		}
 	}
-	parent := filepath.Dir(k.opts.Home.IPCDir("x"))
-	sockets, err := list(parent)
-	errs = append(errs, err)
-	for _, name := range sockets {
-		if dir := filepath.Join(parent, name); state.IsAgentIPC(name) && !named[dir] {
-			errs = append(errs, os.RemoveAll(dir))
+	errs = append(errs, k.leftovers(func(_ context.Context, l runner.Leftover, remove func() error) (bool, error) {
+		if named[l.Name] {
+			return false, nil
 		}
-	}
+		return true, remove()
+	}).Sockets(context.Background())) // which asks no engine
 	return errors.Join(errs...)
-}
-
-// list returns the names in a directory, none when it is not there.
-func list(dir string) (names []string, err error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("look for what was left half made: %w", err)
-	}
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return names, nil
 }

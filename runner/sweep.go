@@ -1,0 +1,90 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"holon/runner/engine"
+	"holon/runner/workspace"
+	"holon/state"
+	"holon/state/files"
+)
+
+// Leftover is what a session of a home made and may have left behind: its container, the directory of its sockets, or the
+// claim on its tree.
+type Leftover struct {
+	Kind    string // container, sockets, tree
+	Name    string // of the container, else a path
+	Session string // Config.ID; of an agent's sockets, the name of their directory
+	Agent   string // whose session it is; "" for a run's, and for sockets
+}
+
+// Sweeper removes what the sessions of a home left behind: those of its runs, or those of its agents. It alone decides
+// whose a container, a directory or a claim is; Unowned says whether that owner is alive. Containers of other homes are
+// never looked at.
+type Sweeper struct {
+	Home   state.Home
+	Agents bool // sessions of agents, else of runs
+	// Unowned calls remove and reports true, unless l is in use or can be taken up again. It prevents that any process
+	// takes l up meanwhile.
+	Unowned func(ctx context.Context, l Leftover, remove func() error) (bool, error)
+	// Found, if not nil, is told of everything that was removed or could not be, instead of the caller.
+	Found func(l Leftover, err error)
+}
+
+// Containers sweeps those of an engine.
+func (s Sweeper) Containers(ctx context.Context, eng engine.Engine) error {
+	list, err := eng.List(ctx, map[string]string{LabelHome: s.Home.Dir()})
+	errs := []error{err}
+	for _, c := range list {
+		l := Leftover{"container", c.Handle.Name, c.Labels[LabelRun], c.Labels[LabelAgent]}
+		if (l.Agent != "") == s.Agents {
+			errs = append(errs, s.sweep(ctx, l, func() error { return eng.Remove(ctx, c.Handle) }))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Sockets sweeps the directories of sockets.
+func (s Sweeper) Sockets(ctx context.Context) error {
+	parent := filepath.Dir(s.Home.IPCDir("x"))
+	entries, err := os.ReadDir(parent)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("list the socket directories: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		dir := filepath.Join(parent, e.Name())
+		if state.IsAgentIPC(e.Name()) == s.Agents {
+			errs = append(errs, s.sweep(ctx, Leftover{"sockets", dir, e.Name(), ""}, func() error {
+				return files.RemoveAll(dir)
+			}))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Claims sweeps the claims on trees, which only runs have.
+func (s Sweeper) Claims(ctx context.Context) error {
+	claims, err := workspace.Claims(ctx, s.Home.CacheDir())
+	errs := []error{err}
+	for _, c := range claims {
+		errs = append(errs, s.sweep(ctx, Leftover{"tree", c.Slot, c.By, ""}, func() error {
+			return workspace.Disclaim(ctx, s.Home.CacheDir(), c)
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+func (s Sweeper) sweep(ctx context.Context, l Leftover, remove func() error) error {
+	gone, err := s.Unowned(ctx, l, remove)
+	if s.Found == nil || !gone && err == nil {
+		return err
+	}
+	s.Found(l, err)
+	return nil
+}

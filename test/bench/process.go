@@ -73,7 +73,8 @@ func (r *rig) newSkills() (string, error) {
 		if err := os.Mkdir(skill, 0o755); err != nil {
 			return "", err
 		}
-		text := fmt.Sprintf("---\nname: skill-%d\ndescription: Does the task number %d when it is asked for.\n---\n\n%s", i, i, strings.Repeat("Do it step by step.\n", 100))
+		text := fmt.Sprintf("---\nname: skill-%d\ndescription: Does the task number %d when it is asked for.\n---\n"+
+			"\n%s", i, i, strings.Repeat("Do it step by step.\n", 100))
 		if err := os.WriteFile(filepath.Join(skill, "SKILL.md"), []byte(text), 0o644); err != nil {
 			return "", err
 		}

@@ -26,7 +26,8 @@ type tables struct {
 const bareTables = `
 CREATE TABLE queue (id INTEGER PRIMARY KEY, agent TEXT, status TEXT, body TEXT, at INTEGER);
 CREATE INDEX queued ON queue (agent, id) WHERE status = 'queued';
-CREATE TABLE events (agent TEXT, seq INTEGER, id TEXT, at INTEGER, type TEXT, level INTEGER, message TEXT, turn TEXT, ref TEXT, data TEXT,
+CREATE TABLE events (agent TEXT, seq INTEGER, id TEXT, at INTEGER, type TEXT, level INTEGER, message TEXT, ` +
+	`turn TEXT, ref TEXT, data TEXT,
 	PRIMARY KEY (agent, seq)) WITHOUT ROWID;`
 
 func (r *rig) openTables(ctx context.Context) (_ *tables, err error) {

@@ -45,7 +45,8 @@ func TestDeltasGiveTheResponse(t *testing.T) {
 		if shown {
 			include = `["holon:tool_calls"]`
 		}
-		body := fmt.Sprintf(`{"model":"scripted/%s","input":"go","stream":true,"include":%s,"tools":[%s],"holon":{"turn_id":"turn_%s"}}`, name, include, lookUp, name)
+		body := fmt.Sprintf(`{"model":"scripted/%s","input":"go","stream":true,"include":%s,"tools":[%s],`+
+			`"holon":{"turn_id":"turn_%s"}}`, name, include, lookUp, name)
 		wire, err := c.turn(body, cancelAt)
 		if err != nil {
 			t.Fatal(err)

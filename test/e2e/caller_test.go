@@ -61,7 +61,8 @@ func TestCallerIsTheUser(t *testing.T) {
 	sh(t, repo, "git init -q -b main && echo a > a && git add a && git commit -qm base")
 	scenario := filepath.Join(h.dir, "who.yaml")
 	const text = `rounds:
-  - calls: [{tool: ExecCommand, arguments: {cmd: 'id -u; id -g; whoami; touch "$HOME/x" && echo home; umask 077; echo b > b; mkdir d && echo c > d/c; touch /etc/x /holon/bin/x; git status --short | wc -l'}}]
+  - calls: [{tool: ExecCommand, arguments: {cmd: 'id -u; id -g; whoami; touch "$HOME/x" && echo home; umask 077; ` +
+		`echo b > b; mkdir d && echo c > d/c; touch /etc/x /holon/bin/x; git status --short | wc -l'}}]
   - text: Done.
 `
 	if err := os.WriteFile(scenario, []byte(text), 0o644); err != nil {

@@ -246,7 +246,8 @@ func serveProvider(t *testing.T, network string, answer []string) *provider {
 func lookAround(callID string) []string {
 	args, _ := json.Marshal(map[string]any{"yield_time_ms": 100_000,
 		"cmd": `env; for p in /proc/[0-9]*; do tr '\0' '\n' < $p/environ; tr '\0' ' ' < $p/cmdline; done 2>/dev/null
-cat /proc/mounts; find /holon /run /tmp /home -type f -size -100k -exec cat {} + 2>/dev/null | tr -d '\0' | tail -c 200000
+cat /proc/mounts; find /holon /run /tmp /home -type f -size -100k -exec cat {} + 2>/dev/null | tr -d '\0' | ` +
+			`tail -c 200000
 touch started; until [ -e go ]; do sleep 0.02; done; rm go started`})
 	quoted, _ := json.Marshal(string(args)) // strings and numbers: neither fails
 	item := func(status, args string) string {
@@ -262,7 +263,8 @@ touch started; until [ -e go ]; do sleep 0.02; done; rm go started`})
 		`{"type":"response.created","sequence_number":0,"response":` + response("in_progress", "") + `}`,
 		`{"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":` +
 			item("in_progress", `""`) + `}`,
-		`{"type":"response.function_call_arguments.done","sequence_number":2,"item_id":"fc_1","output_index":0,"arguments":` + string(quoted) + `}`,
+		`{"type":"response.function_call_arguments.done","sequence_number":2,"item_id":"fc_1",` +
+			`"output_index":0,"arguments":` + string(quoted) + `}`,
 		`{"type":"response.output_item.done","sequence_number":3,"output_index":0,"item":` +
 			item("completed", string(quoted)) + `}`,
 		`{"type":"response.completed","sequence_number":4,"response":` +

@@ -292,10 +292,12 @@ func TestEgressAllowList(t *testing.T) {
 			"host_mismatch"},
 		"NUL": {send(`CONNECT example.com\0.denied.example.net:443 HTTP/1.1\r\n\r\n`),
 			"request_malformed"},
-		"pipelined": {send(`GET http://example.com/page HTTP/1.1\r\nHost: example.com\r\n\r\nGET http://denied.example.net/ HTTP/1.1\r\nHost: denied.example.net\r\n\r\n`), "page of example.com"},
+		"pipelined": {send(`GET http://example.com/page HTTP/1.1\r\nHost: example.com\r\n\r\nGET ` +
+			`http://denied.example.net/ HTTP/1.1\r\nHost: denied.example.net\r\n\r\n`), "page of example.com"},
 		"the socket itself": {"curl -sS -m 30 --unix-socket /holon/host/egress.sock http://example.com/page",
 			"request_malformed"},
-		"a forged fact":     {`echo "{\"type\":\"holon.egress.decision\",\"sequence\":1}" >> /holon/output/turns/*/runtime.ndjson; echo written`, "written"},
+		"a forged fact": {`echo "{\"type\":\"holon.egress.decision\",\"sequence\":1}" >> ` +
+			`/holon/output/turns/*/runtime.ndjson; echo written`, "written"},
 		"the host's record": {"find / -name egress.ndjson 2>/dev/null | wc -l", "0"},
 	}
 	commands := make(map[string]string)

@@ -70,7 +70,9 @@ printf '* filter=x diff=x merge=x ident\n' > .gitattributes; cp .gitattributes .
 `, added: []string{".gitattributes", "included"}},
 	{name: "hooks", plant: `
 mkdir -p .git/hooks hooks
-for h in applypatch-msg pre-applypatch post-applypatch pre-commit post-commit pre-merge-commit prepare-commit-msg commit-msg post-checkout post-merge pre-push pre-receive update post-update reference-transaction post-rewrite post-index-change fsmonitor-watchman sendemail-validate pre-auto-gc; do
+for h in applypatch-msg pre-applypatch post-applypatch pre-commit post-commit pre-merge-commit prepare-commit-msg ` +
+		`commit-msg post-checkout post-merge pre-push pre-receive update post-update reference-transaction ` +
+		`post-rewrite post-index-change fsmonitor-watchman sendemail-validate pre-auto-gc; do
   printf '#!/bin/sh\n%s\n' "$PWN" > .git/hooks/$h; chmod +x .git/hooks/$h; cp .git/hooks/$h hooks/
 done
 rm hooks/[b-z]*
@@ -82,15 +84,19 @@ rm hooks/[b-z]*
 echo "$REPO/.git" > .git/commondir
 printf '/\n%s/.git/objects\n../../..\n' "$REPO" >> .git/objects/info/alternates
 echo 'http://localhost/' > .git/objects/info/http-alternates
-mkdir -p .git/worktrees/w; echo "$REPO/.git" > .git/worktrees/w/gitdir; echo ../.. > .git/worktrees/w/commondir; echo 'ref: refs/heads/main' > .git/worktrees/w/HEAD`},
+mkdir -p .git/worktrees/w; echo "$REPO/.git" > .git/worktrees/w/gitdir; echo ../.. > .git/worktrees/w/commondir; ` +
+		`echo 'ref: refs/heads/main' > .git/worktrees/w/HEAD`},
 	{name: "objects are a FIFO", plant: `rm -rf .git/objects; mkfifo .git/objects`},
 	{name: "objects are a link", plant: `rm -rf .git/objects; ln -s "$REPO/.git/objects" .git/objects`},
 	{name: "index and references", plant: `
 blob=$(git hash-object -w a.txt)
-printf '100644 %s 0\t../../outside\n100644 %s 0\t.git/hooks/post-checkout\n' $blob $blob | git update-index --index-info || true
+printf '100644 %s 0\t../../outside\n100644 %s 0\t.git/hooks/post-checkout\n' $blob $blob | git update-index ` +
+		`--index-info || true
 head -c 100000 /dev/urandom > .git/index
-printf '# pack-refs with: peeled\n%s refs/heads/../../../../evil\n%s refs/heads/--upload-pack=x\n%s HEAD\n' $blob $blob $blob > .git/packed-refs
-mkdir -p .git/refs/heads/-x; echo $blob > '.git/refs/heads/-x/$(id)'; mkfifo .git/refs/heads/fifo; ln -s / .git/refs/remotes
+printf '# pack-refs with: peeled\n%s refs/heads/../../../../evil\n%s refs/heads/--upload-pack=x\n%s HEAD\n' $blob ` +
+		`$blob $blob > .git/packed-refs
+mkdir -p .git/refs/heads/-x; echo $blob > '.git/refs/heads/-x/$(id)'; mkfifo .git/refs/heads/fifo; ` +
+		`ln -s / .git/refs/remotes
 echo 'ref: refs/heads/../../../../../etc/passwd' > .git/HEAD`},
 	{name: "submodules", plant: `
 cat > .gitmodules <<END
@@ -106,13 +112,18 @@ cat > .gitmodules <<END
 	url = ssh://-oProxyCommand=$PWN/x
 END
 cat .gitmodules >> .git/config
-mkdir -p .git/modules/a/hooks; printf '#!/bin/sh\n%s\n' "$PWN" > .git/modules/a/hooks/post-checkout; chmod +x .git/modules/a/hooks/post-checkout
+mkdir -p .git/modules/a/hooks; printf '#!/bin/sh\n%s\n' "$PWN" > .git/modules/a/hooks/post-checkout; ` +
+		`chmod +x .git/modules/a/hooks/post-checkout
 git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),a`, added: []string{".gitmodules"}, refused: true},
 	{name: "nested repositories", plant: `
 for d in n d; do mkdir -p $d; git -C $d init -q
-  printf '[core]\n\tfsmonitor = "%s"\n\tbare = false\n[filter "x"]\n\tclean = "%s"\n[diff]\n\texternal = "%s"\n' "$PWN" "$PWN" "$PWN" > $d/.git/config
-  printf '#!/bin/sh\n%s\n' "$PWN" > $d/.git/hooks/post-checkout; chmod +x $d/.git/hooks/post-checkout; echo x > $d/f; done
-mkdir -p bare/hooks bare/objects bare/refs; cp n/.git/config n/.git/HEAD bare/; cp n/.git/hooks/post-checkout bare/hooks/; touch bare/objects/k bare/refs/k; mkdir m; echo "gitdir: $REPO/.git" > m/.git; echo x > m/f`, added: []string{"bare/HEAD", "bare/config", "bare/hooks/post-checkout", "bare/objects/k", "bare/refs/k", "d/f", "m/f", "n/f"}},
+  printf '[core]\n\tfsmonitor = "%s"\n\tbare = false\n[filter "x"]\n\tclean = "%s"\n[diff]\n\texternal = "%s"\n' ` +
+		`"$PWN" "$PWN" "$PWN" > $d/.git/config
+  printf '#!/bin/sh\n%s\n' "$PWN" > $d/.git/hooks/post-checkout; chmod +x $d/.git/hooks/post-checkout; ` +
+		`echo x > $d/f; done
+mkdir -p bare/hooks bare/objects bare/refs; cp n/.git/config n/.git/HEAD bare/; cp n/.git/hooks/post-checkout ` +
+		`bare/hooks/; touch bare/objects/k bare/refs/k; mkdir m; echo "gitdir: $REPO/.git" > m/.git; echo x > m/f`,
+		added: []string{"bare/HEAD", "bare/config", "bare/hooks/post-checkout", "bare/objects/k", "bare/refs/k", "d/f", "m/f", "n/f"}},
 	{name: "replacements, grafts, shallow", history: true, plant: `
 echo b > b; git add b; git commit -qm planted
 git replace HEAD HEAD~; git rev-parse HEAD > .git/shallow; git rev-parse HEAD > .git/info/grafts
@@ -122,10 +133,12 @@ blob=$(printf '#!/bin/sh\n%s\n' "$PWN" | git hash-object -w --stdin)
 hooks=$(printf '100755 blob %s\tpost-checkout\n' $blob | git mktree)
 git=$(printf '040000 tree %s\thooks\n' $hooks | git mktree)
 for n in .git .GIT git~1 ..; do
-  tree=$(printf '040000 tree %s\t%s\n' $git $n | git mktree) && git update-ref HEAD $(echo "$n" | git commit-tree $tree -p HEAD) || true
+  tree=$(printf '040000 tree %s\t%s\n' $git $n | git mktree) && git update-ref HEAD $(echo "$n" | git commit-tree ` +
+		`$tree -p HEAD) || true
 done
 test $(git rev-list --count HEAD) -gt 3`},
-	{name: "attributes of the tree", plant: `printf '* filter=canary diff=canary merge=canary ident\n' > .gitattributes`, added: []string{".gitattributes"}},
+	{name: "attributes of the tree", plant: `printf '* filter=canary diff=canary merge=canary ident\n' > ` +
+		`.gitattributes`, added: []string{".gitattributes"}},
 }
 
 // Git on the host, during the run and after it, runs nothing that an agent
@@ -140,7 +153,8 @@ func TestHostileGit(t *testing.T) {
 			h := newHome(t, "PWN=touch "+canary, "REPO="+repo)
 			config := sh(t, repo, "git config --list --local")
 			// Drivers of the user's own, which an agent's attributes could choose.
-			sh(t, repo, `for k in filter.canary.clean filter.canary.smudge diff.canary.textconv diff.canary.command merge.canary.driver; do git config $k "touch `+canary+`; cat"; done`)
+			sh(t, repo, `for k in filter.canary.clean filter.canary.smudge diff.canary.textconv diff.canary.command `+
+				`merge.canary.driver; do git config $k "touch `+canary+`; cat"; done`)
 			before := snapshot(t, repo)
 			r := h.run(repo, "run", "--model", shellModel(t, "set -e\n"+tc.plant+"\nprintf 'b\\n' > a.txt"), "--env",
 				"PWN", "--env", "REPO", "plant it")

@@ -100,7 +100,8 @@ func checkPartial(t *testing.T, r result, reason string) {
 		if rec.Status != responses.StatusCancelled {
 			t.Errorf("the record says %s", rec.Status)
 		}
-	} else if rec.Status != responses.StatusIncomplete || rec.IncompleteReason == nil || *rec.IncompleteReason != reason {
+	} else if rec.Status != responses.StatusIncomplete || rec.IncompleteReason == nil ||
+		*rec.IncompleteReason != reason {
 		t.Errorf("the record says %s, %v", rec.Status, rec.IncompleteReason)
 	}
 	if rec.CompletedAt.IsZero() || rec.ToolCalls.Total == 0 {
@@ -130,9 +131,13 @@ func restless(t *testing.T, key string) (url string) {
 			return
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
-		message := `{"id":"msg_1","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":"Working.","annotations":[]}]}`
-		call := fmt.Sprintf(`{"id":"fc_%[1]d","type":"function_call","status":"completed","name":"ExecCommand","call_id":"call_%[1]d","arguments":"{\"cmd\":\"echo kept >> kept.txt\"}"}`, calls.Add(1))
-		fmt.Fprintf(w, "data: %s\n\n", `{"type":"response.completed","response":{"id":"r","status":"completed","output":[`+message+`,`+call+`],"usage":{"input_tokens":3000,"output_tokens":50,"total_tokens":3050}}}`)
+		message := `{"id":"msg_1","type":"message","role":"assistant","status":"completed","content":[{"type":` +
+			`"output_text","text":"Working.","annotations":[]}]}`
+		call := fmt.Sprintf(`{"id":"fc_%[1]d","type":"function_call","status":"completed","name":"ExecCommand",`+
+			`"call_id":"call_%[1]d","arguments":"{\"cmd\":\"echo kept >> kept.txt\"}"}`, calls.Add(1))
+		fmt.Fprintf(w, "data: %s\n\n", `{"type":"response.completed","response":{"id":"r",`+
+			`"status":"completed","output":[`+message+
+			`,`+call+`],"usage":{"input_tokens":3000,"output_tokens":50,"total_tokens":3050}}}`)
 	}))
 	t.Cleanup(server.Close)
 	return server.URL + "/v1"

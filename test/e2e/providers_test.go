@@ -35,7 +35,9 @@ func TestProviders(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
-		fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"ExecCommand","arguments":"{\"cmd\":\"env; tr '\\\\0' '\\\\n' </proc/1/environ; cat /proc/1/cmdline\"}"}}]},"finish_reason":"tool_calls"}]}`, "\n\ndata: [DONE]\n\n")
+		fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":`+
+			`"ExecCommand","arguments":"{\"cmd\":\"env; tr '\\\\0' '\\\\n' </proc/1/environ; cat /proc/1/cmdline\"}"}`+
+			`}]},"finish_reason":"tool_calls"}]}`, "\n\ndata: [DONE]\n\n")
 	}))
 	t.Cleanup(chat.Close)
 	messages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,11 +49,13 @@ func TestProviders(t *testing.T) {
 		fallback.Add(1)
 		w.Header().Set("Content-Type", "text/event-stream")
 		for _, event := range []string{
-			`{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":2,"output_tokens":1}}}`,
+			`{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m",` +
+				`"content":[],"stop_reason":null,"usage":{"input_tokens":2,"output_tokens":1}}}`,
 			`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
 			`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"The other one ends it."}}`,
 			`{"type":"content_block_stop","index":0}`,
-			`{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"output_tokens":3}}`,
+			`{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},` +
+				`"usage":{"output_tokens":3}}`,
 			`{"type":"message_stop"}`,
 		} {
 			fmt.Fprintf(w, "data: %s\n\n", event)
@@ -115,7 +119,9 @@ func TestBudgetSurvivesKill(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body) // the content does not matter
 		asked.Add(1)
 		w.Header().Set("Content-Type", "text/event-stream")
-		fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"ExecCommand","arguments":"{\"cmd\":\"touch started; until [ -e go ]; do sleep 0.1; done; echo more >> rounds\"}"}}]},"finish_reason":"tool_calls"}]}`, "\n\n",
+		fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":`+
+			`"ExecCommand","arguments":"{\"cmd\":\"touch started; until [ -e go ]; do sleep 0.1; done; `+
+			`echo more >> rounds\"}"}}]},"finish_reason":"tool_calls"}]}`, "\n\n",
 			`data: {"choices":[],"usage":{"prompt_tokens":3000,"completion_tokens":40,"total_tokens":3040}}`,
 			"\n\ndata: [DONE]\n\n")
 	}))

@@ -88,12 +88,16 @@ func (e *echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	events := lookAround("call_look")
 	if n > 2 {
-		message := `{"id":"msg_1","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":` + string(said) + `,"annotations":[]}]}`
+		message := `{"id":"msg_1","type":"message","role":"assistant","status":"completed","content":[{"type":` +
+			`"output_text","text":` + string(said) + `,"annotations":[]}]}`
 		events = []string{
-			`{"type":"response.created","response":{"id":"resp_2","object":"response","created_at":1,"status":"in_progress","model":"gpt-test","output":[]}}`,
+			`{"type":"response.created","response":{"id":"resp_2","object":"response","created_at":1,` +
+				`"status":"in_progress","model":"gpt-test","output":[]}}`,
 			`{"type":"response.output_text.delta","item_id":"msg_1","output_index":0,"content_index":0,"delta":` +
 				string(said) + `}`,
-			`{"type":"response.completed","response":{"id":"resp_2","object":"response","created_at":1,"status":"completed","model":"gpt-test","output":[` + message + `],"usage":{"input_tokens":3,"output_tokens":4,"total_tokens":7}}}`,
+			`{"type":"response.completed","response":{"id":"resp_2","object":"response","created_at":1,` +
+				`"status":"completed","model":"gpt-test","output":[` + message + `],"usage":{"input_tokens":3,` +
+				`"output_tokens":4,"total_tokens":7}}}`,
 		}
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -124,7 +128,8 @@ func TestSecretsAreNowhere(t *testing.T) {
 			"docker inspect": docker(t, "inspect", id), "docker logs": docker(t, "logs", id),
 			"docker top": docker(t, "top", id, "-eo", "pid,args"),
 			"its files": docker(t, "exec", id, "sh", "-c",
-				`find / -xdev -type f -size -1000k -not -path '/proc/*' -not -path '/sys/*' -not -path '/usr/*' -exec cat {} + 2>/dev/null; env`),
+				`find / -xdev -type f -size -1000k -not -path '/proc/*' -not -path '/sys/*' -not -path '/usr/*' `+
+					`-exec cat {} + 2>/dev/null; env`),
 			"agentd's own proc": docker(t, "exec", id, "sh", "-c",
 				`cat /proc/1/environ /proc/1/cmdline /proc/1/mem /proc/1/maps /proc/1/fd/* 2>&1; true`),
 		} {

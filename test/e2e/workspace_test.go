@@ -61,7 +61,8 @@ func TestTwoRunsAtOnce(t *testing.T) {
 func TestFiveThousandFiles(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	repo := repository(t, `for d in $(seq 0 49); do mkdir d$d; (cd d$d; for f in $(seq 0 99); do echo "$d $f" > f$f.txt; done); done`)
+	repo := repository(t, `for d in $(seq 0 49); do mkdir d$d; (cd d$d; for f in $(seq 0 99); do echo "$d $f" > `+
+		`f$f.txt; done); done`)
 	before := snapshot(t, repo)
 	r := h.play(0, repo, "count")
 	checkRecord(t, r)
@@ -95,7 +96,8 @@ func TestRawBytes(t *testing.T) {
 	h := newHome(t)
 	repo := repository(t, `printf '*.bin filter=lfs diff=lfs merge=lfs -text\n*.txt text=auto\n' > .gitattributes
 git config filter.lfs.required false
-printf 'version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n' > model.bin
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:`+
+		`4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n' > model.bin
 git config core.autocrlf false
 printf '*.bin filter=lfs diff=lfs merge=lfs -text\n' > .gitattributes
 printf 'one\r\ntwo\r\n' > crlf.txt
@@ -107,7 +109,8 @@ printf 'latin\n' > "$(printf 'caf\351')"`)
 
 	want := files(t, repo)
 	sh(t, repo, `cp -a . ../expected; cd ../expected
-printf 'three\r\n' >> crlf.txt; echo agent >> "$(printf 'caf\351')"; printf 'x' > "$(printf 'neu\377')"; printf 'tab' > "$(printf 'a\tb "quoted"')"`)
+printf 'three\r\n' >> crlf.txt; echo agent >> "$(printf 'caf\351')"; printf 'x' > "$(printf 'neu\377')"; `+
+		`printf 'tab' > "$(printf 'a\tb "quoted"')"`)
 	expected := filepath.Join(filepath.Dir(repo), "expected")
 	t.Cleanup(func() { _ = os.RemoveAll(expected) })
 	h.applyHere(repo)
@@ -177,14 +180,16 @@ func TestDirtyTree(t *testing.T) {
 func TestEveryKindOfChange(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	repo := repository(t, `echo '*.log' > .gitignore; printf '1\n2\n3\n' > edited.txt; seq 40 > moved.txt; echo x > removed.txt
+	repo := repository(t, `echo '*.log' > .gitignore; printf '1\n2\n3\n' > edited.txt; seq 40 > moved.txt; `+
+		`echo x > removed.txt
 printf '#!/bin/sh\n' > script.sh; echo p > pointer`)
 	before := snapshot(t, repo)
 	r := h.play(0, repo, "changes")
 	checkRecord(t, r)
 	wantUntouched(t, repo, before)
 	h.applyHere(repo)
-	got := sh(t, repo, `git add -A; git diff --cached -M --name-status HEAD | sort; readlink link; readlink pointer; test -x script.sh; tail -n 1 edited.txt; git log --oneline | wc -l`)
+	got := sh(t, repo, `git add -A; git diff --cached -M --name-status HEAD | sort; readlink link; readlink pointer; `+
+		`test -x script.sh; tail -n 1 edited.txt; git log --oneline | wc -l`)
 	want := strings.Join([]string{
 		"A\tbare.txt", "A\tdeep/er/file.bin", "A\tempty", "A\tlink", "D\tremoved.txt", "M\tedited.txt", "M\tscript.sh",
 		"R100\tmoved.txt\tnew name.txt", "T\tpointer", "edited.txt", "script.sh", "more", "1", "",

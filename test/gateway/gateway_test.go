@@ -58,7 +58,8 @@ func requests() map[string]model.Request {
 			Output: []responses.Part{responses.InputText("sunny"), responses.InputText("warm")}},
 		text(responses.RoleUser, "go on"),
 	}
-	schema := json.RawMessage(`{"type":"object","properties":{"model":{"type":"string"},"Model":{"default":"https://x"}},"required":["model"],"additionalProperties":false}`)
+	schema := json.RawMessage(`{"type":"object","properties":{"model":{"type":"string"},"Model":{"default":"https:` +
+		`//x"}},"required":["model"],"additionalProperties":false}`)
 	tools := []model.Tool{
 		{Name: "ApplyPatch", Description: "d", Parameters: schema, Strict: &yes, StrictForm: schema,
 			Freeform: &model.Freeform{Argument: "patch", Description: "d", Syntax: "lark", Definition: "start: x"}},

@@ -77,22 +77,28 @@ func must[T any](v T, err error) func(*testing.T) T {
 func TestOutputReplaced(t *testing.T) {
 	t.Parallel()
 	for name, attack := range map[string]string{
-		"directory by link":     `cd $HOLON_OUTPUT_DIR/..; rm -rf $HOLON_TURN_ID; ln -s BAIT $HOLON_TURN_ID`,
-		"ancestor by link":      `cd /holon/output; mv turns moved; ln -s BAIT turns`,
-		"directory by pipe":     `cd $HOLON_OUTPUT_DIR/..; rm -rf $HOLON_TURN_ID; mkfifo $HOLON_TURN_ID`,
-		"directory by file":     `cd $HOLON_OUTPUT_DIR/..; rm -rf $HOLON_TURN_ID; echo x > $HOLON_TURN_ID`,
-		"directory closed":      `chmod 000 $HOLON_OUTPUT_DIR`,
-		"everything closed":     `chmod 000 /holon/output`,
-		"record by link":        `cd $HOLON_OUTPUT_DIR; rm -f turn.json events.ndjson; ln -s BAIT/turn.json turn.json; ln -s BAIT/events.ndjson events.ndjson`,
-		"record by pipe":        `cd $HOLON_OUTPUT_DIR; rm -f turn.json events.ndjson; mkfifo turn.json events.ndjson`,
-		"record by socket":      `cd $HOLON_OUTPUT_DIR; rm -f turn.json; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("turn.json")'`,
-		"logs by link":          `cd $HOLON_OUTPUT_DIR; rm -rf tools; ln -s BAIT tools`,
-		"links within":          `cd $HOLON_OUTPUT_DIR; ln -s BAIT/file link; ln -s BAIT dir; mkdir d; ln -s ../../../../../../../../BAIT/file d/up; ln -s /proc/self/root root`,
-		"state by link":         `rm -rf /holon/state/*; ln -s BAIT /holon/state/responses`,
-		"tree by link":          `rm -rf ./* ; ln -s BAIT sub; ln -s BAIT/file a`,
-		"repository by link":    `rm -rf .git; ln -s BAIT .git`,
-		"repository with hooks": `mkdir -p .git/hooks; printf '#!/bin/sh\ntouch BAIT/ran\n' > .git/hooks/post-index-change; chmod +x .git/hooks/*; git config core.fsmonitor 'touch BAIT/ran'; git config core.sshCommand 'touch BAIT/ran'; printf '* filter=x\n' > .gitattributes; git config filter.x.clean 'touch BAIT/ran'`,
-		"tree closed":           `mkdir -p d/e; echo x > d/e/f; chmod 000 d/e/f d/e d .`,
+		"directory by link": `cd $HOLON_OUTPUT_DIR/..; rm -rf $HOLON_TURN_ID; ln -s BAIT $HOLON_TURN_ID`,
+		"ancestor by link":  `cd /holon/output; mv turns moved; ln -s BAIT turns`,
+		"directory by pipe": `cd $HOLON_OUTPUT_DIR/..; rm -rf $HOLON_TURN_ID; mkfifo $HOLON_TURN_ID`,
+		"directory by file": `cd $HOLON_OUTPUT_DIR/..; rm -rf $HOLON_TURN_ID; echo x > $HOLON_TURN_ID`,
+		"directory closed":  `chmod 000 $HOLON_OUTPUT_DIR`,
+		"everything closed": `chmod 000 /holon/output`,
+		"record by link": `cd $HOLON_OUTPUT_DIR; rm -f turn.json events.ndjson; ln -s BAIT/turn.json ` +
+			`turn.json; ln -s BAIT/events.ndjson events.ndjson`,
+		"record by pipe": `cd $HOLON_OUTPUT_DIR; rm -f turn.json events.ndjson; mkfifo turn.json events.ndjson`,
+		"record by socket": `cd $HOLON_OUTPUT_DIR; rm -f turn.json; python3 -c 'import socket; ` +
+			`socket.socket(socket.AF_UNIX).bind("turn.json")'`,
+		"logs by link": `cd $HOLON_OUTPUT_DIR; rm -rf tools; ln -s BAIT tools`,
+		"links within": `cd $HOLON_OUTPUT_DIR; ln -s BAIT/file link; ln -s BAIT dir; mkdir d; ` +
+			`ln -s ../../../../../../../../BAIT/file d/up; ln -s /proc/self/root root`,
+		"state by link":      `rm -rf /holon/state/*; ln -s BAIT /holon/state/responses`,
+		"tree by link":       `rm -rf ./* ; ln -s BAIT sub; ln -s BAIT/file a`,
+		"repository by link": `rm -rf .git; ln -s BAIT .git`,
+		"repository with hooks": `mkdir -p .git/hooks; printf '#!/bin/sh\ntouch BAIT/ran\n' > ` +
+			`.git/hooks/post-index-change; chmod +x .git/hooks/*; git config core.fsmonitor 'touch BAIT/ran'; ` +
+			`git config core.sshCommand 'touch BAIT/ran'; printf '* filter=x\n' > .gitattributes; ` +
+			`git config filter.x.clean 'touch BAIT/ran'`,
+		"tree closed": `mkdir -p d/e; echo x > d/e/f; chmod 000 d/e/f d/e d .`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -115,7 +121,8 @@ func TestHardLinks(t *testing.T) {
 	t.Parallel()
 	got := newLab(t).attack(nil, `
 try() { if out=$(ln "$2" "$3" 2>&1); then echo "$1	OK"; else echo "$1	$out"; fi; }
-try passwd /etc/passwd ./p; try agentd /holon/bin/agentd ./g; try input /holon/input/probe $HOLON_OUTPUT_DIR/i; try objects "$(find /holon/objects -type f | head -n 1)" ./o
+try passwd /etc/passwd ./p; try agentd /holon/bin/agentd ./g; try input /holon/input/probe $HOLON_OUTPUT_DIR/i; `+
+		`try objects "$(find /holon/objects -type f | head -n 1)" ./o
 try image /bin/su ./s; try across a $HOLON_OUTPUT_DIR/a`).completed(t).outcomes(t)
 	if len(got) != 6 {
 		t.Errorf("%d attempts: %v", len(got), got)

@@ -93,7 +93,8 @@ func (a *answer) pace(ctx context.Context, w http.ResponseWriter, deltas int, ga
 		case <-ctx.Done():
 			return
 		}
-		_, _ = fmt.Fprintf(w, `data: {"type":"response.output_text.delta","sequence_number":%d,"item_id":"msg_floor","output_index":0,"content_index":0,"delta":"t%d ","logprobs":[]}`+"\n\n", 4+n, time.Now().UnixNano())
+		_, _ = fmt.Fprintf(w, `data: {"type":"response.output_text.delta","sequence_number":%d,"item_id":"msg_floor",`+
+			`"output_index":0,"content_index":0,"delta":"t%d ","logprobs":[]}`+"\n\n", 4+n, time.Now().UnixNano())
 		_ = flush()
 	}
 	_, _ = w.Write(a.frames[a.tail:])

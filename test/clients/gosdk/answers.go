@@ -40,7 +40,8 @@ func (c *sdk) ask(text string) responses.ResponseNewParams {
 // withWeather offers the client's function. It is made of JSON, since the types
 // that hold it are not the same in every release.
 func withWeather(p responses.ResponseNewParams) (responses.ResponseNewParams, error) {
-	const tool = `{"type":"function","name":"get_weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}},"strict":true}`
+	const tool = `{"type":"function","name":"get_weather","parameters":{"type":"object","properties":{"city":{"type":` +
+		`"string"}}},"strict":true}`
 	var t responses.ToolUnionParam
 	if err := json.Unmarshal([]byte(tool), &t); err != nil {
 		return p, err

@@ -26,9 +26,12 @@ const (
 {"response":{"id":"resp_1","status":"completed"}}
 `
 	digest     = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae" // of "foo"
-	turnRecord = `{"session_id":"sess_1","turn_id":"turn_1","response_id":"resp_1","status":"completed","completed_at":"2026-03-04T05:06:07.000Z","artifacts":[{"path":"made.txt","bytes":3,"sha256":"` + digest + `"}]}`
-	runID      = "run_1"
-	manifest   = `{"run_id":"run_1","status":"completed","outcome":"success","exit_code":0,"turn":{"turn_id":"turn_1"},"artifacts":[` +
+	turnRecord = `{"session_id":"sess_1","turn_id":"turn_1","response_id":"resp_1","status":"completed",` +
+		`"completed_at":"2026-03-04T05:06:07.000Z","artifacts":[{"path":"made.txt","bytes":3,"sha256":"` + digest +
+		`"}]}`
+	runID    = "run_1"
+	manifest = `{"run_id":"run_1","status":"completed","outcome":"success","exit_code":0,"turn":{"turn_id":"turn_1"}` +
+		`,"artifacts":[` +
 		`{"path":"a","bytes":3,"sha256":"` + digest + `"},{"path":"turn.json","bytes":%d,"sha256":"%s"}]}`
 )
 
@@ -144,7 +147,8 @@ func TestTurn(t *testing.T) {
 // An end that a client was sent when nothing could be written does not count as
 // lost; any other end does.
 func TestHeardOfFullDisk(t *testing.T) {
-	end := `{"type":"response.failed","sequence_number":2,"response":{"id":"resp_1","status":"failed","error":{"code":"%s"}}}` + "\n"
+	end := `{"type":"response.failed","sequence_number":2,"response":{"id":"resp_1","status":"failed",` +
+		`"error":{"code":"%s"}}}` + "\n"
 	begun := events[:strings.Index(events, `{"type":"response.completed"`)]
 	for code, want := range map[string]bool{"disk_full": true, "interrupted": false} {
 		dir := newTurn(t)
@@ -173,7 +177,8 @@ func TestRun(t *testing.T) {
 			return what[strings.LastIndexByte(what, ' ')+1:]
 		}
 		m := fmt.Sprintf(manifest, len(rec), part("turn.json"))
-		more := fmt.Sprintf(`,{"path":"events.ndjson","bytes":%d,"sha256":"%s"},{"path":"runtime.ndjson","bytes":%d,"sha256":"%s"}]}`, len(events), part("events.ndjson"), len(facts), part("runtime.ndjson"))
+		more := fmt.Sprintf(`,{"path":"events.ndjson","bytes":%d,"sha256":"%s"},{"path":"runtime.ndjson","bytes":%d,`+
+			`"sha256":"%s"}]}`, len(events), part("events.ndjson"), len(facts), part("runtime.ndjson"))
 		put(t, filepath.Join(dir, "manifest.json"), strings.TrimSuffix(m, "]}")+more)
 		return dir
 	}

@@ -39,54 +39,73 @@ type law struct{ broken, query string }
 
 // unrest are the signs that something is still to be done.
 var unrest = []law{
-	{"a message waits", `SELECT agent_id, message_id, status, failed, reason FROM entries WHERE status IN ('queued', 'dequeued')`},
+	{"a message waits", `SELECT agent_id, message_id, status, failed, reason FROM entries
+		WHERE status IN ('queued', 'dequeued')`},
 	{"an attempt is open", `SELECT agent_id, id, message_id FROM attempts WHERE status = 'open'`},
 	{"a wait is triggered", `SELECT agent_id, id, message_id FROM waits WHERE status = 'triggered'`},
 	{"a wait ends soon", `SELECT agent_id, id FROM waits WHERE status = 'active' AND due_at IS NOT NULL`},
-	{"a wake hint is kept", `SELECT agent_id, stopped FROM lanes WHERE json_extract(data, '$.pending_wake') IS NOT NULL`},
+	{"a wake hint is kept", `SELECT agent_id, stopped FROM lanes
+		WHERE json_extract(data, '$.pending_wake') IS NOT NULL`},
 	{"a timer is active", `SELECT agent_id, id FROM timers WHERE status = 'active'`},
 }
 
 // laws hold at any moment, in one snapshot.
 var laws = []law{
-	{"an agent's events have a gap", `SELECT l.agent_id, l.event_seq, count(e.seq), min(e.seq), max(e.seq) FROM lanes l LEFT JOIN events e ON e.agent_id = l.agent_id
+	{"an agent's events have a gap", `SELECT l.agent_id, l.event_seq, count(e.seq), min(e.seq), max(e.seq) FROM lanes l
+		LEFT JOIN events e ON e.agent_id = l.agent_id
 		GROUP BY l.agent_id HAVING count(e.seq) <> l.event_seq OR min(e.seq) <> 1 OR max(e.seq) <> l.event_seq`},
-	{"a message is not in the queue", `SELECT m.agent_id, m.id FROM messages m LEFT JOIN entries e ON e.message_id = m.id WHERE e.message_id IS NULL`},
+	{"a message is not in the queue", `SELECT m.agent_id, m.id FROM messages m
+		LEFT JOIN entries e ON e.message_id = m.id WHERE e.message_id IS NULL`},
 	{"a message was not admitted once",
-		`SELECT m.agent_id, m.id, count(e.seq) FROM messages m LEFT JOIN events e ON e.message_id = m.id AND e.type = 'message_admitted'
+		`SELECT m.agent_id, m.id, count(e.seq) FROM messages m LEFT JOIN events e ON e.message_id = m.id
+			AND e.type = 'message_admitted'
 		GROUP BY m.id HAVING count(e.seq) <> 1`},
 	{"a message that ended did not end once",
-		`SELECT q.agent_id, q.message_id, q.status, count(e.seq) FROM entries q LEFT JOIN events e ON e.message_id = q.message_id AND e.type = 'queue_entry_settled'
+		`SELECT q.agent_id, q.message_id, q.status, count(e.seq) FROM entries q
+			LEFT JOIN events e ON e.message_id = q.message_id AND e.type = 'queue_entry_settled'
 		WHERE q.status NOT IN ('queued', 'dequeued') GROUP BY q.message_id HAVING count(e.seq) <> 1`},
 	{"a message that has not ended ended",
-		`SELECT q.agent_id, q.message_id, q.status FROM entries q JOIN events e ON e.message_id = q.message_id AND e.type = 'queue_entry_settled'
+		`SELECT q.agent_id, q.message_id, q.status FROM entries q JOIN events e ON e.message_id = q.message_id
+			AND e.type = 'queue_entry_settled'
 		WHERE q.status IN ('queued', 'dequeued')`},
-	{"a message was worked off twice", `SELECT agent_id, message_id, count(*) FROM attempts WHERE status = 'settled' GROUP BY message_id HAVING count(*) > 1`},
-	{"a message came back twice", `SELECT agent_id, message_id, count(*) FROM attempts WHERE status = 'interrupted' GROUP BY message_id HAVING count(*) > 2`},
+	{"a message was worked off twice", `SELECT agent_id, message_id, count(*) FROM attempts WHERE status = 'settled'
+		GROUP BY message_id HAVING count(*) > 1`},
+	{"a message came back twice", `SELECT agent_id, message_id, count(*) FROM attempts WHERE status = 'interrupted'
+		GROUP BY message_id HAVING count(*) > 2`},
 	{"a message is processed without a turn",
-		`SELECT q.agent_id, q.message_id, q.reason FROM entries q LEFT JOIN attempts a ON a.message_id = q.message_id AND a.status = 'settled'
+		`SELECT q.agent_id, q.message_id, q.reason FROM entries q LEFT JOIN attempts a ON a.message_id = q.message_id
+			AND a.status = 'settled'
 		WHERE q.status = 'processed' AND q.reason <> 'liveness_only' AND a.id IS NULL`},
 	{"a message was interjected and worked off",
-		`SELECT q.agent_id, q.message_id FROM entries q JOIN attempts a ON a.message_id = q.message_id AND a.status = 'settled' WHERE q.status = 'interjected'`},
-	{"a turn began twice", `SELECT agent_id, turn_id, count(*) FROM events WHERE type = 'turn_started' GROUP BY turn_id HAVING count(*) > 1`},
-	{"a turn ended twice", `SELECT agent_id, turn_id, count(*) FROM events WHERE type = 'turn_terminal' GROUP BY turn_id HAVING count(*) > 1`},
-	{"a turn that began has no end", `SELECT e.agent_id, e.turn_id FROM events e JOIN attempts a ON json_extract(a.data, '$.turn_id') = e.turn_id
+		`SELECT q.agent_id, q.message_id FROM entries q JOIN attempts a ON a.message_id = q.message_id
+			AND a.status = 'settled' WHERE q.status = 'interjected'`},
+	{"a turn began twice", `SELECT agent_id, turn_id, count(*) FROM events WHERE type = 'turn_started' GROUP BY turn_id
+		HAVING count(*) > 1`},
+	{"a turn ended twice", `SELECT agent_id, turn_id, count(*) FROM events WHERE type = 'turn_terminal' GROUP BY turn_id
+		HAVING count(*) > 1`},
+	{"a turn that began has no end", `SELECT e.agent_id, e.turn_id FROM events e
+		JOIN attempts a ON json_extract(a.data, '$.turn_id') = e.turn_id
 		LEFT JOIN turns t ON t.id = e.turn_id WHERE e.type = 'turn_started' AND a.status <> 'open' AND t.id IS NULL`},
 	{"an attempt that had a turn has none",
 		`SELECT a.agent_id, a.id, a.status FROM attempts a LEFT JOIN turns t ON t.id = json_extract(a.data, '$.turn_id')
 		WHERE a.status IN ('settled', 'interrupted') AND t.id IS NULL`},
-	{"a turn belongs to no attempt", `SELECT t.agent_id, t.id FROM turns t LEFT JOIN attempts a ON json_extract(a.data, '$.turn_id') = t.id WHERE a.id IS NULL`},
-	{"an agent's turns have a gap", `SELECT agent_id, count(*), max(number) FROM turns GROUP BY agent_id HAVING count(*) <> max(number)`},
+	{"a turn belongs to no attempt", `SELECT t.agent_id, t.id FROM turns t
+		LEFT JOIN attempts a ON json_extract(a.data, '$.turn_id') = t.id WHERE a.id IS NULL`},
+	{"an agent's turns have a gap", `SELECT agent_id, count(*), max(number) FROM turns GROUP BY agent_id
+		HAVING count(*) <> max(number)`},
 	{"a wait has no source that ends it",
-		`SELECT agent_id, id FROM waits WHERE status = 'active' AND due_at IS NULL AND coalesce(json_array_length(data, '$.wake_sources'), 0) = 0`},
+		`SELECT agent_id, id FROM waits WHERE status = 'active' AND due_at IS NULL
+			AND coalesce(json_array_length(data, '$.wake_sources'), 0) = 0`},
 	{"a wait is triggered by a message that is not queued",
 		`SELECT w.agent_id, w.id, q.status FROM waits w LEFT JOIN entries q ON q.message_id = w.message_id
 		WHERE w.status = 'triggered' AND coalesce(q.status, '') <> 'queued'`},
 	{"a timer did not fire as often as it says",
 		`SELECT t.agent_id, t.id, json_extract(t.data, '$.fire_count'), count(m.id) FROM timers t
-		LEFT JOIN messages m ON m.agent_id = t.agent_id AND json_extract(m.data, '$.source_refs.timer_id') = t.id GROUP BY t.id HAVING count(m.id) <> json_extract(t.data, '$.fire_count')`},
+		LEFT JOIN messages m ON m.agent_id = t.agent_id AND json_extract(m.data, '$.source_refs.timer_id') = t.id
+			GROUP BY t.id HAVING count(m.id) <> json_extract(t.data, '$.fire_count')`},
 	{"a timer for one time fired otherwise", `SELECT agent_id, id, json_extract(data, '$.fire_count') FROM timers
-		WHERE status = 'completed' AND json_extract(data, '$.fire_count') <> 1 AND coalesce(json_extract(data, '$.interval_ms'), 0) = 0`},
+		WHERE status = 'completed' AND json_extract(data, '$.fire_count') <> 1
+		AND coalesce(json_extract(data, '$.interval_ms'), 0) = 0`},
 }
 
 // Quiet returns what is still to be done.
@@ -190,7 +209,8 @@ type Place struct {
 func (l *Ledger) Keyed(ctx context.Context, agent, key string) (found []Place, err error) {
 	rows, err := l.db.QueryContext(ctx,
 		`SELECT m.id, coalesce(q.status, ''), coalesce(json_extract(a.data, '$.turn_id'), '') FROM messages m
-		LEFT JOIN entries q ON q.message_id = m.id LEFT JOIN attempts a ON a.message_id = m.id AND a.status = 'settled' WHERE m.agent_id = ?1 AND m.key LIKE '%' || ?2
+		LEFT JOIN entries q ON q.message_id = m.id LEFT JOIN attempts a ON a.message_id = m.id AND a.status = 'settled'
+			WHERE m.agent_id = ?1 AND m.key LIKE '%' || ?2
 		UNION ALL SELECT id, status, '' FROM timers WHERE agent_id = ?1 AND key LIKE '%' || ?2`, agent, key)
 	if err != nil {
 		return nil, err
@@ -223,7 +243,8 @@ type Way struct {
 // Ways returns the ways of all messages.
 func (l *Ledger) Ways(ctx context.Context) (ways []Way, err error) {
 	rows, err := l.db.QueryContext(ctx, `SELECT agent_id, message_id, type, created_at FROM events
-		WHERE type IN ('message_admitted', 'message_processing_started', 'turn_started', 'queue_entry_settled') AND message_id <> '' ORDER BY agent_id, seq`)
+		WHERE type IN ('message_admitted', 'message_processing_started', 'turn_started', 'queue_entry_settled')
+		AND message_id <> '' ORDER BY agent_id, seq`)
 	if err != nil {
 		return nil, err
 	}

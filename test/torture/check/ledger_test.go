@@ -119,7 +119,9 @@ func TestLawsAreFound(t *testing.T) {
 		{`UPDATE entries SET status = 'queued' WHERE message_id = (` + oneMessage + `)`,
 			"a message that has not ended ended"},
 		{`UPDATE attempts SET message_id = (` + oneMessage + `)`, "a message was worked off twice"},
-		{`INSERT INTO attempts (id, agent_id, message_id, wait_id, status, created_at, data) SELECT 'att_' || value, 'a', (` + oneMessage + `), '', 'interrupted', 0, '{}' FROM json_each('[1,2,3]')`, "a message came back twice"},
+		{`INSERT INTO attempts (id, agent_id, message_id, wait_id, status, created_at, data) SELECT 'att_' ` +
+			`|| value, 'a', (` + oneMessage +
+			`), '', 'interrupted', 0, '{}' FROM json_each('[1,2,3]')`, "a message came back twice"},
 		{`UPDATE attempts SET status = 'not_begun'`, "a message is processed without a turn"},
 		{`UPDATE entries SET status = 'interjected'`, "a message was interjected and worked off"},
 		{`UPDATE events SET turn_id = (SELECT max(id) FROM turns)`, "a turn began twice"},

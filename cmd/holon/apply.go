@@ -45,7 +45,7 @@ uncommitted, for you to review.`,
 				return errNotOneRun
 			}
 			opts.Run = args[0]
-			err := loadEnv(&opts.host)
+			err := opts.host.fromEnv()
 			if err == nil {
 				err = do(cmd.Context(), opts)
 			}
@@ -74,7 +74,7 @@ func runApply(ctx context.Context, o *applyOptions) error {
 	}
 	dir := cmp.Or(o.Workspace, info.Path)
 	if dir == "" {
-		return usageError{errors.New("--workspace: the run does not say what it was made from; name the directory")}
+		return usage("--workspace", "the run does not say what it was made from", "name the directory")
 	}
 	if diff == nil || len(diff.Files) == 0 {
 		fmt.Fprintf(o.streams.Err, "holon: run %s changed no file\n", entry.ID)

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -86,25 +85,25 @@ func (o *checkoutOptions) complete(cmd *cobra.Command, args []string) error {
 	o.Run = args[0]
 	for _, name := range []string{"branch", "path", "workspace", "history", "allow-executed"} {
 		if o.Remove && cmd.Flags().Changed(name) {
-			return usageError{fmt.Errorf("--%s: goes not with --remove; leave one of them out", name)}
+			return usage("--"+name, "goes not with --remove", "leave one of them out")
 		}
 	}
 	for _, name := range []string{"save", "delete-branch"} {
 		if !o.Remove && cmd.Flags().Changed(name) {
-			return usageError{fmt.Errorf("--%s: is about removing; give --remove too", name)}
+			return usage("--"+name, "is about removing", "give --remove too")
 		}
 	}
 	if cmd.Flags().Changed("branch") && o.Branch == "" {
-		return usageError{errors.New("--branch: is empty; name a branch, or leave it out")}
+		return usage("--branch", "is empty", "name a branch, or leave it out")
 	}
 	if o.Path != "" {
 		path, err := filepath.Abs(o.Path)
 		if err != nil {
-			return usageError{fmt.Errorf("--path: %w; name a directory", err)}
+			return usage("--path", err.Error(), "name a directory")
 		}
 		o.Path = path
 	}
-	return loadEnv(&o.host)
+	return o.host.fromEnv()
 }
 
 // runCheckout does what `holon checkout` was asked to do.

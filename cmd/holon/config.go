@@ -1,10 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -101,27 +99,7 @@ type host struct {
 	ControlToken string `env:"HOLON_CONTROL_TOKEN"`
 }
 
-// loadEnv reads v from the environment; every malformed variable is named.
-func loadEnv(v any) error {
-	err := env.Parse(v)
-	if agg, ok := errors.AsType[env.AggregateError](err); ok {
-		wrong := make([]string, len(agg.Errors))
-		for i, e := range agg.Errors {
-			wrong[i] = e.Error()
-			if p, ok := errors.AsType[env.ParseError](e); ok {
-				wrong[i] = variable(v, p.Name) + ": " + p.Err.Error()
-			}
-		}
-		return usageError{fmt.Errorf("%s; correct or unset it", strings.Join(wrong, ", "))}
-	}
-	return err
-}
-
-// variable returns the name of the variable that sets a field of *v.
-func variable(v any, field string) string {
-	f, _ := reflect.TypeOf(v).Elem().FieldByName(field)
-	return f.Tag.Get("env")
-}
+func (h *host) fromEnv() error { return env.Parse(h) }
 
 // quota is what runs may use of the disk.
 func (o *configured) quota() (runner.Quota, error) {
@@ -154,8 +132,8 @@ func (o *configured) agentLimits() (env []string) {
 func (o *runOptions) learn() error {
 	for _, name := range o.Secret {
 		if !slices.ContainsFunc(o.Env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") && name != "" }) {
-			return usageError{fmt.Errorf("--secret: %q is not given with --env or --env-file; write --env %s, which "+
-				"takes your value", visible.OneLine(name, 80), visible.OneLine(name, 80))}
+			return usage("--secret", fmt.Sprintf("%q is not given with --env or --env-file", visible.OneLine(name, 80)),
+				fmt.Sprintf("write --env %s, which takes your value", visible.OneLine(name, 80)))
 		}
 	}
 	o.streams.Secrets.AddEnviron(o.Env, o.Secret)

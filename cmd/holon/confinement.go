@@ -45,14 +45,13 @@ func confinementOf(s *settings.Settings) confinement {
 func (c *confinement) check(engineName string) error {
 	for flag, value := range map[string]string{"--user": c.User, "--runtime": c.Runtime} {
 		if value != "" && engineName == "local" {
-			return usageError{fmt.Errorf("%s: the local engine runs everything as you; leave %s out, or use "+
-				"--engine docker", flag, flag)}
+			return usage(flag, "the local engine runs everything as you", "leave "+flag+" out, or use --engine docker")
 		}
 	}
 	for _, name := range c.AcceptWeaker {
 		if !slices.Contains(runner.AxisNames(), name) {
-			return usageError{fmt.Errorf("--accept-weaker: there is no axis %q; choose of %s", visible.OneLine(name, 60),
-				strings.Join(runner.AxisNames(), ", "))}
+			return usage("--accept-weaker", fmt.Sprintf("there is no axis %q", visible.OneLine(name, 60)),
+				"choose of "+strings.Join(runner.AxisNames(), ", "))
 		}
 	}
 	_, err := c.user()
@@ -70,8 +69,8 @@ func (c *confinement) user() (*engine.User, error) {
 		// The last number means "nobody in particular" to the kernel.
 		n, err := strconv.ParseUint(text, 10, 32)
 		if err != nil || !ok || n >= 1<<32-1 {
-			return nil, usageError{fmt.Errorf("--user: %q is not UID:GID; write two numbers, for example 1000:1000",
-				visible.OneLine(c.User, 60))}
+			return nil, usage("--user", fmt.Sprintf("%q is not UID:GID", visible.OneLine(c.User, 60)),
+				"write two numbers, for example 1000:1000")
 		}
 		ids[i] = int(n)
 	}

@@ -206,8 +206,8 @@ func newDaemonLogsCommand(streams Streams) *cobra.Command {
 }
 
 func runDaemonLogs(b *background, tail int) error {
-	if tail < 0 || tail > daemon.MaxLines {
-		return usageError{fmt.Errorf("--tail: %d is out of range; use 0 to %d", tail, daemon.MaxLines)}
+	if err := checkRange("--tail", tail, 0, daemon.MaxLines); err != nil {
+		return err
 	}
 	logs, err := b.Logs(tail)
 	if err != nil {
@@ -266,7 +266,7 @@ func ledgerCommand(streams Streams, use, short, long string,
 	cmd := &cobra.Command{Use: use, Short: short, Long: long, RunE: func(cmd *cobra.Command, args []string) error {
 		err := countArgs(cmd, args, 1, 1)
 		if err == nil {
-			err = loadEnv(h)
+			err = h.fromEnv()
 		}
 		if err == nil {
 			err = runLedger(cmd.Context(), streams, h, args[0], inJSON, do)
@@ -285,7 +285,7 @@ func runLedger(ctx context.Context, streams Streams, h *host, file string, inJSO
 	}
 	path, err := filepath.Abs(file)
 	if err != nil {
-		return usageError{fmt.Errorf("FILE: %w; give an absolute path", err)}
+		return usage("FILE", err.Error(), "give an absolute path")
 	}
 	if path, err = do(ctx, dir.LedgerPath(), path); err != nil {
 		return err

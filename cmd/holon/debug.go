@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -39,8 +38,8 @@ how long each stays as it is, and what goes to the container. Nothing is sent.`
 }
 
 func runLatency(ctx context.Context, r *remote, limit int) error {
-	if limit < 1 || limit > view.MaxLimit {
-		return usageError{fmt.Errorf("--limit: %d is out of range; use 1 to %d", limit, view.MaxLimit)}
+	if err := checkRange("--limit", limit, 1, view.MaxLimit); err != nil {
+		return err
 	}
 	report, err := r.Latency(ctx, r.Agent, limit)
 	if err != nil {

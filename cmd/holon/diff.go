@@ -37,7 +37,7 @@ RUN is a run's id, the beginning of one, or "last".`,
 			err := errNotOneRun
 			if len(args) == 1 {
 				opts.Run = args[0]
-				if err = loadEnv(&opts.host); err == nil {
+				if err = opts.host.fromEnv(); err == nil {
 					err = opts.run(cmd.Context())
 				}
 			}
@@ -51,7 +51,7 @@ RUN is a run's id, the beginning of one, or "last".`,
 	return cmd
 }
 
-var errNotOneRun error = usageError{errors.New(`RUN: is one argument; give a run's id, the beginning of it, or "last"`)}
+var errNotOneRun = usage("RUN", "is one argument", `give a run's id, the beginning of it, or "last"`)
 
 func (o *diffOptions) run(ctx context.Context) error {
 	_, entry, err := o.open(ctx, o.Run)

@@ -102,7 +102,7 @@ func (s *surface) doctor() (*doctor.Doctor, error) {
 	s.loaded.Consider(d.Refs...)
 	for _, ref := range d.Refs {
 		if _, _, ok := providers.SplitRef(ref); !ok {
-			return nil, usageError{fmt.Errorf("--model: %q is not a model reference; write provider/name, for example %s", visible.OneLine(ref, 100), settings.DefaultModel)}
+			return nil, notAModel("--model", ref)
 		}
 	}
 	d.Providers = s.providers()

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"log/slog"
 	"strings"
 
@@ -16,8 +15,8 @@ func (c *confinement) checkHosts(engineName, network string) error {
 		return nil
 	}
 	if engineName == settings.EngineLocal || network != engine.NetworkNone {
-		return usageError{errors.New("--allow-host: the agent could reach every host without it; use it with docker " +
-			"and --network none, or leave it out")}
+		return usage("--allow-host", "the agent could reach every host without it",
+			"use it with docker and --network none, or leave it out")
 	}
 	_, err := c.proxy(nil)
 	return err
@@ -32,9 +31,5 @@ func (c *confinement) proxy(log *slog.Logger) (*egress.Proxy, error) {
 	for i, host := range c.AllowHosts {
 		list[i] = strings.TrimSpace(host) // people write lists with spaces
 	}
-	p, err := egress.New(egress.Options{Allow: list, Log: log})
-	if err != nil {
-		return nil, usageError{err}
-	}
-	return p, nil
+	return egress.New(egress.Options{Allow: list, Log: log})
 }

@@ -19,20 +19,20 @@ func environ(files, list []string) (out []string, err error) {
 	for _, path := range files {
 		lines, err := envFile(path)
 		if err != nil {
-			return nil, usageError{fmt.Errorf("--env-file: %w; name a file with lines NAME=VALUE, or NAME for your value", err)}
+			return nil, usage("--env-file", err.Error(), "name a file with lines NAME=VALUE, or NAME for your value")
 		}
 		out = append(out, lines...)
 	}
 	for _, kv := range list {
 		name, value, given := strings.Cut(kv, "=")
 		if !validEnvName(name) {
-			return nil, usageError{fmt.Errorf("--env: %q is no name of a variable for commands; write NAME=VALUE, "+
-				"HOLON_ names are reserved", visible.OneLine(name, 80))}
+			return nil, usage("--env", fmt.Sprintf("%q is no name of a variable for commands", visible.OneLine(name, 80)),
+				"write NAME=VALUE, HOLON_ names are reserved")
 		}
 		if !given {
 			if value, given = os.LookupEnv(name); !given {
-				return nil, usageError{fmt.Errorf("--env: %s has no value and is not set here; write %s=VALUE",
-					visible.OneLine(kv, 80), visible.OneLine(kv, 80))}
+				return nil, usage("--env", visible.OneLine(kv, 80)+" has no value and is not set here",
+					"write "+visible.OneLine(kv, 80)+"=VALUE")
 			}
 		}
 		out = append(out, name+"="+value)

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"holon/internal/providers"
 	"holon/internal/visible"
@@ -13,6 +16,7 @@ import (
 	"holon/runner/control"
 	"holon/runner/control/wire"
 	"holon/runner/credentials"
+	"holon/runner/egress"
 	"holon/runner/engine"
 	"holon/runner/modelaccess"
 	"holon/runner/settings"
@@ -24,9 +28,14 @@ import (
 )
 
 // usageError is a mistake on the command line or in the configuration.
-type usageError struct{ error }
+type usageError struct{ state.Failure }
 
-func (e usageError) Unwrap() error { return e.error }
+// usage says which argument is wrong, how, and what to do about it.
+func usage(param, message, hint string) error {
+	return &usageError{state.Failure{Code: "usage", Param: param, Message: message, Hint: hint}}
+}
+
+func (e *usageError) Error() string { return line(e.Failure) }
 
 // exitError ends the program with a code after everything was said.
 type exitError int
@@ -58,10 +67,10 @@ func report(err error, streams Streams) int {
 }
 
 func describe(err error) state.Failure {
-	if usage, ok := errors.AsType[usageError](err); ok {
-		if _, typed := errors.AsType[*runner.Error](err); !typed {
-			return usage.failure()
-		}
+	if e, ok := errors.AsType[*usageError](err); ok {
+		f := e.Failure
+		f.Message = visible.OneLine(f.Message, 1000)
+		return f
 	}
 	f := runner.Describe(err)
 	if _, ok := errors.AsType[*git.Error](err); ok && !strings.HasPrefix(f.Param, "--") && f.Param != "RUN" {
@@ -89,18 +98,6 @@ var flagsOfFields = map[string]string{
 	"interval_ms": "--every", "priority": "--priority", "template": "--template",
 }
 
-// failure takes the text apart, which reads "FIELD: what; remedy".
-func (e usageError) failure() state.Failure {
-	f := state.Failure{Code: "usage", Message: visible.OneLine(e.Error(), 1000)}
-	if param, rest, ok := strings.Cut(f.Message, ": "); ok && !strings.Contains(param, " ") {
-		f.Param, f.Message = param, rest
-	}
-	if i := strings.LastIndex(f.Message, "; "); i >= 0 {
-		f.Message, f.Hint = f.Message[:i], f.Message[i+2:]
-	}
-	return f
-}
-
 // line is a failure as a person reads it: field, message, remedy.
 func line(f state.Failure) string {
 	var b strings.Builder
@@ -114,56 +111,87 @@ func line(f state.Failure) string {
 	return b.String()
 }
 
-// exitCode is the one table from errors to exit codes for commands that end
-// without a manifest; with one, the manifest's exit_code counts.
+// Exit codes of commands that end without a manifest; with one, the manifest's exit_code counts.
+const exitUsage = 2
+
+var (
+	exitFailure = state.OutcomeFailure.ExitCode()
+	exitRefused = state.OutcomeRefused.ExitCode()
+)
+
+// exitCodes is the one table from codes of errors to exit codes. Its keys have the type that the code has in its error:
+// git.Error has text, state.Error has state.Code. Codes that are not in it exit with exitRefused.
+var exitCodes = map[any]int{
+	git.CodeNotADirectory: exitUsage, git.CodeBareRepository: exitUsage, git.CodeInvalidOption: exitUsage,
+	landing.CodeNotARepository: exitUsage, landing.CodeNothingChanged: exitUsage,
+	landing.CodePatchConflict: exitFailure, landing.CodeWouldOverwrite: exitFailure,
+	landing.CodeInvalidPatch: exitFailure, landing.CodeBranchExists: exitFailure, landing.CodePathExists: exitFailure,
+	landing.CodeCheckedOut: exitFailure, git.CodeUnsafeObjects: exitFailure, landing.CodeWorktreeInUse: exitFailure,
+
+	settings.CodeInvalid: exitUsage, settings.CodeUnknownKey: exitUsage, egress.CodeInvalidHost: exitUsage,
+	credentials.CodeUnknown: exitUsage, credentials.CodeInvalidKey: exitUsage,
+	modelaccess.CodeUnknownProvider: exitUsage, modelaccess.CodeInvalidReference: exitUsage,
+	state.CodeInvalidRunID: exitUsage, state.CodeRunNotFound: exitUsage, state.CodeRunAmbiguous: exitUsage,
+	state.CodeOutputUnusable: exitUsage, engine.CodeInvalidSpec: exitUsage,
+	state.CodeInvalidAgent: exitUsage, control.CodeInvalidAccess: exitUsage, control.CodeInvalidToken: exitUsage,
+	wire.CodeInvalidValue: exitUsage, wire.CodeMissingField: exitUsage, wire.CodeTooLarge: exitUsage,
+	scheduler.CodeInvalidMessage: exitUsage, scheduler.CodeInvalidTimer: exitUsage,
+	scheduler.CodeRunMismatch: exitUsage, scheduler.CodeKeyConflict: exitUsage, ledger.CodeNotFound: exitUsage,
+	ledger.CodeExists: exitFailure, engine.CodeResourceLimit: exitUsage,
+}
+
 func exitCode(err error) int {
 	if errors.Is(err, runner.ErrInterrupted) {
 		return state.OutcomeInterrupted.ExitCode()
 	}
-	const usage = 2
-	if _, ok := errors.AsType[usageError](err); ok {
-		return usage
+	if _, ok := errors.AsType[*usageError](err); ok {
+		return exitUsage
 	}
+	var code any
 	if e, ok := errors.AsType[*git.Error](err); ok {
-		switch e.Code {
-		case git.CodeNotADirectory, git.CodeBareRepository, git.CodeInvalidOption,
-			landing.CodeNotARepository, landing.CodeNothingChanged:
-			return usage
-		case landing.CodePatchConflict, landing.CodeWouldOverwrite, landing.CodeInvalidPatch,
-			landing.CodeBranchExists, landing.CodePathExists,
-			landing.CodeCheckedOut, git.CodeUnsafeObjects, landing.CodeWorktreeInUse:
-			return state.OutcomeFailure.ExitCode()
+		code = e.Code
+	} else if e, ok := errors.AsType[*state.Error](err); ok {
+		code = e.Code
+		if e.Code == engine.CodeResourceLimit && e.Param == "disk" {
+			return exitRefused // the disk is full, which is not a limit that was asked for
 		}
-		return state.OutcomeRefused.ExitCode()
-	}
-	if e, ok := errors.AsType[*state.Error](err); ok {
-		switch e.Code {
-		case settings.CodeInvalid, settings.CodeUnknownKey, credentials.CodeUnknown, credentials.CodeInvalidKey,
-			modelaccess.CodeUnknownProvider, modelaccess.CodeInvalidReference:
-			return usage
-		case state.CodeInvalidRunID, state.CodeRunNotFound, state.CodeRunAmbiguous, state.CodeOutputUnusable,
-			engine.CodeInvalidSpec:
-			return usage
-		case state.CodeInvalidAgent, control.CodeInvalidAccess, control.CodeInvalidToken, ledger.CodeNotFound,
-			wire.CodeInvalidValue, wire.CodeMissingField, wire.CodeTooLarge,
-			scheduler.CodeInvalidMessage, scheduler.CodeInvalidTimer, scheduler.CodeRunMismatch,
-			scheduler.CodeKeyConflict:
-			return usage
-		case ledger.CodeExists:
-			return state.OutcomeFailure.ExitCode()
-		case engine.CodeResourceLimit:
-			if e.Param != "disk" { // a limit that was asked for
-				return usage
-			}
-		}
-		return state.OutcomeRefused.ExitCode()
-	}
-	if _, ok := errors.AsType[*skills.InvalidSkill](err); ok {
-		return usage
-	}
-	if e, ok := errors.AsType[*responses.Error](err); ok && e.Type == responses.TypeInvalidRequest &&
+	} else if _, ok := errors.AsType[*skills.InvalidSkill](err); ok {
+		return exitUsage
+	} else if e, ok := errors.AsType[*responses.Error](err); ok && e.Type == responses.TypeInvalidRequest &&
 		e.Code != responses.CodeMissingCredentials {
-		return usage
+		return exitUsage
 	}
-	return state.OutcomeRefused.ExitCode()
+	return cmp.Or(exitCodes[code], exitRefused)
+}
+
+// checkRange refuses a number that a flag does not take.
+func checkRange(flag string, n, min, max int) error {
+	if n < min || n > max {
+		return usage(flag, fmt.Sprintf("%d is out of range", n), fmt.Sprintf("use %d to %d", min, max))
+	}
+	return nil
+}
+
+// notAModel refuses text that is not a model reference.
+func notAModel(param, ref string) error {
+	return usage(param, fmt.Sprintf("%q is not a model reference", visible.OneLine(ref, 100)),
+		"write provider/name, for example "+settings.DefaultModel)
+}
+
+func seeHelp(cmd *cobra.Command) string { return "see " + cmd.CommandPath() + " --help" }
+
+// noCommand refuses an argument where only the name of a command can be.
+func noCommand(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage("COMMAND", fmt.Sprintf("there is no command %q", visible.OneLine(args[0], 80)), seeHelp(cmd))
+	}
+	return nil
+}
+
+// countArgs refuses arguments that a command does not take.
+func countArgs(cmd *cobra.Command, args []string, min, max int) error {
+	if len(args) < min || len(args) > max {
+		return usage("ARGUMENTS", fmt.Sprintf("there are %d", len(args)), "write: "+cmd.UseLine()+"; "+seeHelp(cmd))
+	}
+	return nil
 }

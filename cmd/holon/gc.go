@@ -47,7 +47,7 @@ of gcs and runs can go on at the same time.`
 
 func runGC(ctx context.Context, l *lifecycle, o *gcOptions) error {
 	if o.orphanAge < 0 || o.olderThan < 0 {
-		return usageError{errors.New("--orphan-age: a time is less than nothing; write for example 1h")}
+		return usage("--orphan-age", "a time is less than nothing", "write for example 1h")
 	}
 	c := &oneshot.Collector{Recovery: l.recovery(), OrphanAge: o.orphanAge, Force: o.force, KeepRuns: o.keepRuns,
 		KeepFor: o.olderThan, DryRun: o.dryRun, Now: time.Now()}

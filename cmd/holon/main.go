@@ -78,13 +78,8 @@ back its change as a patch. Nothing of yours is touched until you apply it.`,
   holon apply last`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("COMMAND: there is no command %q; see holon --help", args[0])}
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:          noCommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
@@ -139,10 +134,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	} else if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		flag, what = "--"+e.GetFlag().Name, fmt.Sprintf("%q is not valid: %v", e.GetValue(), e.Unwrap())
 	}
-	if flag != "" {
-		what = flag + ": " + what
-	}
-	return usageError{fmt.Errorf("%s; see %s --help", what, cmd.CommandPath())}
+	return usage(flag, what, seeHelp(cmd))
 }
 
 func newVersionCommand(streams Streams) *cobra.Command {
@@ -159,7 +151,7 @@ func newVersionCommand(streams Streams) *cobra.Command {
 
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usageError{fmt.Errorf("ARGUMENT: %q is not expected; see %s --help", args[0], cmd.CommandPath())}
+		return usage("ARGUMENT", fmt.Sprintf("%q is not expected", args[0]), seeHelp(cmd))
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func newModelsCommand(streams Streams) *cobra.Command {
 	cmd := surfaceCommand(streams, "models", "List models, and ask whether they answer", 0, 1,
 		func(ctx context.Context, s *surface) error {
 			if len(s.args) > 0 {
-				return usageError{fmt.Errorf("COMMAND: there is no command %.80q; see holon models --help", s.args[0])}
+				return noCommand(s.cmd, s.args)
 			}
 			return runModelsList(ctx, s)
 		})
@@ -120,8 +120,7 @@ func runModelsCheck(ctx context.Context, s *surface) error {
 	for _, ref := range refs {
 		if provider, _, ok := providers.SplitRef(ref); !ok ||
 			provider != providers.Scripted && !providers.ValidName(provider) {
-			return usageError{fmt.Errorf("MODEL: %.100q is not a model reference; write provider/name, for example %s",
-				ref, settings.DefaultModel)}
+			return notAModel("MODEL", ref)
 		}
 		c := host.Check(ctx, ref)
 		if ctx.Err() != nil {
@@ -205,7 +204,7 @@ func runProvidersSet(_ context.Context, s *surface) error {
 		changed = true
 	}
 	if !changed {
-		return usageError{errors.New("FLAGS: nothing is to be set; see holon providers set --help")}
+		return usage("FLAGS", "nothing is to be set", "see holon providers set --help")
 	}
 	return nil
 }

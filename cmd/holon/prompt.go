@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -91,10 +90,10 @@ const maxPrompt = 8 << 20
 
 func readPrompt(ctx context.Context, args []string, stdin io.Reader) (string, error) {
 	if len(args) == 0 {
-		return "", usageError{errors.New(`PROMPT: is missing; write the task in quotes, or "-" to read it from standard input`)}
+		return "", usage("PROMPT", "is missing", `write the task in quotes, or "-" to read it from standard input`)
 	}
 	if len(args) > 1 {
-		return "", usageError{fmt.Errorf("PROMPT: there are %d arguments; put the task in quotes", len(args))}
+		return "", usage("PROMPT", fmt.Sprintf("there are %d arguments", len(args)), "put the task in quotes")
 	}
 	prompt := args[0]
 	if prompt == "-" {
@@ -105,11 +104,11 @@ func readPrompt(ctx context.Context, args []string, stdin io.Reader) (string, er
 		prompt = string(data)
 	}
 	if len(prompt) > maxPrompt {
-		return "", usageError{fmt.Errorf("PROMPT: is larger than %d MiB; put it into a file and name its folder "+
-			"with --input", maxPrompt>>20)}
+		return "", usage("PROMPT", fmt.Sprintf("is larger than %d MiB", maxPrompt>>20),
+			"put it into a file and name its folder with --input")
 	}
 	if strings.TrimSpace(prompt) == "" {
-		return "", usageError{errors.New("PROMPT: is empty; say what is to be done")}
+		return "", usage("PROMPT", "is empty", "say what is to be done")
 	}
 	return strings.ToValidUTF8(prompt, "\uFFFD"), nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -36,11 +35,10 @@ func lifecycleCommand(streams Streams, use, short string, max int,
 	do func(ctx context.Context, l *lifecycle, args []string) error) *cobra.Command {
 	l := &lifecycle{streams: streams, open: map[string]engine.Engine{}}
 	cmd := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) (err error) {
-		if len(args) > max {
-			return usageError{fmt.Errorf("ARGUMENTS: there are %d and should be %d at most; see %s --help", len(args),
-				max, cmd.CommandPath())}
+		if err := countArgs(cmd, args, 0, max); err != nil {
+			return err
 		}
-		if err = loadEnv(&l.host); err == nil {
+		if err = l.host.fromEnv(); err == nil {
 			l.home, err = state.FindHome(l.Home, l.UserHome)
 		}
 		if err == nil {
@@ -113,7 +111,7 @@ func (l *lifecycle) gateway(ctx context.Context, refs []string, workspace string
 // oneRun is the RUN argument.
 func oneRun(args []string) (string, error) {
 	if len(args) != 1 {
-		return "", usageError{errors.New(`RUN: is one argument; give a run's id, the beginning of it, or "last"`)}
+		return "", errNotOneRun
 	}
 	return args[0], nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path/filepath"
 	"syscall"
@@ -58,7 +57,7 @@ func (r *remote) onAgent(cmd *cobra.Command) {
 
 // connect finds the socket. The daemon is asked by the first call.
 func (r *remote) connect() (err error) {
-	if err := loadEnv(&r.host); err != nil {
+	if err := r.host.fromEnv(); err != nil {
 		return err
 	}
 	if r.home, err = state.FindHome(r.Home, r.UserHome); err != nil {
@@ -73,7 +72,7 @@ func (r *remote) connect() (err error) {
 	}
 	if r.Agent != "" {
 		if err := state.CheckAgentID(r.Agent); err != nil {
-			return usageError{fmt.Errorf("--agent: %w; list agents with: holon agent list", err)}
+			return err
 		}
 	}
 	r.Client = client.Unix(path)
@@ -92,7 +91,7 @@ func (h *host) socketPath(flag string, home state.Home) (string, error) {
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
-		return "", usageError{fmt.Errorf("%s: %w; give an absolute path", param, err)}
+		return "", usage(param, err.Error(), "give an absolute path")
 	}
 	return abs, nil
 }
@@ -117,15 +116,6 @@ func explainRemote(err error) error {
 // commands.
 var nextCommands = map[state.Code]string{ledger.CodeNotFound: "see: holon agent list",
 	ledger.CodeExists: "see: holon agent list"}
-
-// countArgs refuses arguments that a command does not take.
-func countArgs(cmd *cobra.Command, args []string, min, max int) error {
-	if len(args) < min || len(args) > max {
-		return usageError{fmt.Errorf("ARGUMENTS: there are %d; write: %s; see %s --help", len(args), cmd.UseLine(),
-			cmd.CommandPath())}
-	}
-	return nil
-}
 
 // asJSON makes an error one that is reported as an object, when that was asked for.
 func asJSON(err error, wanted bool) error {

@@ -72,7 +72,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 			}
 			for _, flag := range []string{"create-agent", "template"} {
 				if cmd.Flags().Changed(flag) {
-					return usageError{fmt.Errorf("--%s: is for an agent that lives; name one with --agent", flag)}
+					return usage("--"+flag, "is for an agent that lives", "name one with --agent")
 				}
 			}
 			err := opts.complete(cmd, args)
@@ -132,14 +132,14 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 
 // complete merges the layers of settings and checks the arguments.
 func (o *runOptions) complete(cmd *cobra.Command, args []string) (err error) {
-	if err := loadEnv(&o.host); err != nil {
+	if err := o.host.fromEnv(); err != nil {
 		return err
 	}
 	if o.Workspace == "" {
 		o.Workspace = "."
 	}
 	if o.Workspace, err = filepath.Abs(o.Workspace); err != nil {
-		return usageError{fmt.Errorf("--workspace: %w", err)}
+		return usage("--workspace", err.Error(), "")
 	}
 	home, err := state.FindHome(o.Home, o.UserHome)
 	if err != nil {
@@ -172,7 +172,7 @@ func (o *runOptions) complete(cmd *cobra.Command, args []string) (err error) {
 			*dir.path, err = existingDir(*dir.path)
 		}
 		if err != nil {
-			return usageError{fmt.Errorf("%s: %w; name an existing directory", dir.flag, err)}
+			return usage(dir.flag, err.Error(), "name an existing directory")
 		}
 	}
 	return checkMCPConfig(o.MCPConfig)
@@ -185,8 +185,8 @@ func checkMCPConfig(path string) error {
 		return nil
 	}
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return usageError{fmt.Errorf("--mcp-config: %q is no file; name one with the MCP servers of the run",
-			visible.OneLine(path, 200))}
+		return usage("--mcp-config", fmt.Sprintf("%q is no file", visible.OneLine(path, 200)),
+			"name one with the MCP servers of the run")
 	}
 	return nil
 }
@@ -315,8 +315,8 @@ func openModels(ctx context.Context, host *modelaccess.Host, refs []string, cfg 
 			continue
 		}
 		if i > 0 && name != demoScenario {
-			err = usageError{fmt.Errorf("--model-fallbacks: %q is a file; a scenario can only be the first model",
-				visible.OneLine(ref, 200))}
+			err = usage("--model-fallbacks", fmt.Sprintf("%q is a file", visible.OneLine(ref, 200)),
+				"a scenario can only be the first model")
 		} else if i == 0 {
 			err = findScenario(cfg, name)
 		}
@@ -338,12 +338,12 @@ func findScenario(cfg *runner.Config, name string) error {
 		path, err = filepath.EvalSymlinks(path)
 	}
 	if err != nil {
-		return usageError{fmt.Errorf("--model: there is no scenario file %q; name a YAML file, or use scripted/demo",
-			visible.OneLine(name, 200))}
+		return usage("--model", fmt.Sprintf("there is no scenario file %q", visible.OneLine(name, 200)),
+			"name a YAML file, or use scripted/demo")
 	}
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return usageError{fmt.Errorf("--model: %q is not a file; name a YAML scenario, or use scripted/demo",
-			visible.OneLine(name, 200))}
+		return usage("--model", fmt.Sprintf("%q is not a file", visible.OneLine(name, 200)),
+			"name a YAML scenario, or use scripted/demo")
 	}
 	cfg.Scenario = path
 	return nil

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -40,11 +39,11 @@ func runOnAgent(cmd *cobra.Command, args []string, streams Streams) (err error) 
 	defer func() { err = asJSON(err, a.JSON) }()
 	f.Visit(func(flag *pflag.Flag) {
 		if err == nil && !slices.Contains(agentRunFlags, flag.Name) {
-			err = usageError{fmt.Errorf("--%s: an agent that lives has its own; leave it out, or --agent", flag.Name)}
+			err = usage("--"+flag.Name, "an agent that lives has its own", "leave it out, or --agent")
 		}
 	})
 	if err == nil && a.Agent == "" {
-		err = usageError{errors.New("--agent: is empty; name an agent, or leave it out for a run of its own")}
+		err = usage("--agent", "is empty", "name an agent, or leave it out for a run of its own")
 	}
 	if err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -95,7 +94,7 @@ func (o *serveOptions) define(cmd *cobra.Command) {
 // nothing.
 func (o *serveOptions) complete(cmd *cobra.Command) (err error) {
 	o.flags = cmd.Flags()
-	if err := loadEnv(&o.host); err != nil {
+	if err := o.host.fromEnv(); err != nil {
 		return err
 	}
 	if o.Dir, err = state.FindHome(o.Home, o.UserHome); err != nil {
@@ -103,7 +102,7 @@ func (o *serveOptions) complete(cmd *cobra.Command) (err error) {
 	}
 	if o.Agentd != "" {
 		if o.Agentd, err = filepath.Abs(o.Agentd); err != nil {
-			return usageError{fmt.Errorf("HOLON_AGENTD: %w; give an absolute path", err)}
+			return usage("HOLON_AGENTD", err.Error(), "give an absolute path")
 		}
 	}
 	if err := o.merge(&o.host, o.Dir, "", o.flags); err != nil {
@@ -138,7 +137,7 @@ func (o *serveOptions) completeAccess() (err error) {
 		a.Advertise = "" // likewise: there is no port that it could be of
 	}
 	if o.flags.Changed("token") && o.tokenFile != "" {
-		return usageError{errors.New("--token: --token-file is given as well; give one of them")}
+		return usage("--token", "--token-file is given as well", "give one of them")
 	}
 	a.Token = cmp.Or(o.token, o.ControlToken)
 	if o.tokenFile != "" {
@@ -163,7 +162,7 @@ func (o *serveOptions) placeScenario() error {
 	}
 	path, err := filepath.Abs(name)
 	if err != nil {
-		return usageError{fmt.Errorf("--model: %w; give an absolute path", err)}
+		return usage("--model", err.Error(), "give an absolute path")
 	}
 	return o.Override("model.default", "--model", providers.Scripted+"/"+path)
 }

@@ -24,6 +24,7 @@ import (
 type surface struct {
 	streams Streams
 	host
+	cmd       *cobra.Command
 	args      []string
 	flags     *pflag.FlagSet
 	json      bool
@@ -62,11 +63,11 @@ func surfaceCommand(streams Streams, use, short string, min, max int,
 }
 
 func (s *surface) load(cmd *cobra.Command, args []string, min, max int) (err error) {
-	if len(args) < min || len(args) > max {
-		return usageError{fmt.Errorf("ARGUMENTS: there are %d; see %s --help", len(args), cmd.CommandPath())}
+	if err := countArgs(cmd, args, min, max); err != nil {
+		return err
 	}
-	s.args, s.flags = args, cmd.Flags()
-	if err := loadEnv(&s.host); err != nil {
+	s.cmd, s.args, s.flags = cmd, args, cmd.Flags()
+	if err := s.host.fromEnv(); err != nil {
 		return err
 	}
 	if s.home, err = state.FindHome(s.Home, s.UserHome); err != nil {
@@ -74,7 +75,7 @@ func (s *surface) load(cmd *cobra.Command, args []string, min, max int) (err err
 	}
 	workspace, err := filepath.Abs(s.workspace)
 	if err != nil {
-		return usageError{fmt.Errorf("--workspace: %w", err)}
+		return usage("--workspace", err.Error(), "")
 	}
 	s.loaded = s.host.load(s.home, workspace)
 	s.keys = &credentials.Keys{Store: credentials.StoreIn(s.home), Environ: os.Environ()}
@@ -91,13 +92,7 @@ func (s *surface) asked(flag string) bool {
 func group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("COMMAND: there is no command %q; see holon %s --help",
-					visible.OneLine(args[0], 80), use)}
-			}
-			return nil
-		},
+		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(commands...)

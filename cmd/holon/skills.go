@@ -48,13 +48,7 @@ func newSkillsCommand(streams Streams) *cobra.Command {
 		Long: `Skills are folders with a SKILL.md that tell an agent how to do one kind of task.
 An installed skill is pinned: a run refuses it when its files are not those that
 were installed. Give it to a run with "holon run --skill NAME".`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("COMMAND: there is no command %q; see holon skills --help",
-					visible.OneLine(args[0], 80))}
-			}
-			return nil
-		},
+		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	install := skillCommand(streams, "install [flags] SOURCE", "Install a skill from a folder or a git repository", 1,
@@ -87,14 +81,13 @@ func skillCommand(streams Streams, use, short string, n int,
 	do func(context.Context, *skillOptions) error) skillsSubcommand {
 	opts := &skillOptions{streams: streams}
 	cmd := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) error {
-		if len(args) != n {
-			return usageError{fmt.Errorf("ARGUMENTS: there are %d and should be %d; see %s --help", len(args), n,
-				cmd.CommandPath())}
+		if err := countArgs(cmd, args, n, n); err != nil {
+			return err
 		}
 		if n == 1 {
 			opts.Source = args[0]
 		}
-		err := loadEnv(&opts.host)
+		err := opts.host.fromEnv()
 		if err == nil {
 			err = do(cmd.Context(), opts)
 		}
@@ -111,7 +104,7 @@ func skillCommand(streams Streams, use, short string, n int,
 func skillError(err error) error {
 	problem, ok := errors.AsType[*skills.InvalidSkill](err)
 	if ok {
-		return usageError{fmt.Errorf("SKILL: %s; %s", strings.ReplaceAll(problem.Error(), "; ", ", "), problem.Hint)}
+		return usage("SKILL", problem.Error(), problem.Hint)
 	}
 	if e, ok := errors.AsType[*git.Error](err); ok {
 		param := e.Param
@@ -123,7 +116,7 @@ func skillError(err error) error {
 			message += ": " + e.Err.Error()
 		}
 		if e.Code == git.CodeInvalidOption {
-			return usageError{fmt.Errorf("%s: %s; %s", param, strings.ReplaceAll(message, "; ", ", "), e.Hint)}
+			return usage(param, message, e.Hint)
 		}
 		return &runner.Error{Code: runner.Code(e.Code), Param: param, Message: message, Hint: orHint(e.Hint)}
 	}
@@ -139,7 +132,7 @@ func orHint(hint string) string {
 
 func runSkillsInstall(ctx context.Context, o *skillOptions) error {
 	if o.Digest != "" && !strings.HasPrefix(o.Digest, "sha256:") {
-		return usageError{errors.New("--digest: it is not sha256:…; give what holon skills list shows")}
+		return usage("--digest", "it is not sha256:…", "give what holon skills list shows")
 	}
 	home, err := state.MakeHome(o.Home, o.UserHome)
 	if err != nil {
@@ -157,9 +150,9 @@ func runSkillsInstall(ctx context.Context, o *skillOptions) error {
 			return err
 		}
 	} else if o.Ref != "" || o.Path != "" {
-		return usageError{errors.New("--ref: a folder has no refs and no path; name the folder itself")}
+		return usage("--ref", "a folder has no refs and no path", "name the folder itself")
 	} else if in.Folder, err = filepath.Abs(o.Source); err != nil {
-		return usageError{fmt.Errorf("SOURCE: %w; name a folder", err)}
+		return usage("SOURCE", err.Error(), "name a folder")
 	}
 	in.Pin.Source = visible.OneLine(in.Pin.Source, 2048)
 	pin, err := skills.NewStore(home.SkillsDir()).Install(ctx, in)
@@ -188,8 +181,8 @@ func fetchSkill(ctx context.Context, o *skillOptions, dir string, in *skills.Ins
 		return err
 	}
 	if _, err := os.Lstat(filepath.Join(dir, skills.File)); err != nil {
-		return usageError{fmt.Errorf("--path: there is no %s in %s of the repository; %s", skills.File, orTop(got.Path),
-			candidatesHint(got))}
+		return usage("--path", fmt.Sprintf("there is no %s in %s of the repository", skills.File, orTop(got.Path)),
+			candidatesHint(got))
 	}
 	in.Folder, in.Pin.Commit, in.Pin.Path = dir, got.Commit, got.Path
 	return nil

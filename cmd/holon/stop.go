@@ -42,10 +42,10 @@ type stopped struct {
 
 func runStop(ctx context.Context, l *lifecycle, args []string, all bool, grace time.Duration) error {
 	if all == (len(args) > 0) {
-		return usageError{errors.New("RUN: name one run; or all with --all")}
+		return usage("RUN", "name one run", "or all with --all")
 	}
 	if grace < 0 {
-		return usageError{fmt.Errorf("--grace: %s is less than nothing; write for example 30s", grace)}
+		return usage("--grace", grace.String()+" is less than nothing", "write for example 30s")
 	}
 	ids, err := l.toStop(ctx, args)
 	if err != nil {

@@ -53,11 +53,11 @@ func runTail(ctx context.Context, r *remote, o *tailOptions) error {
 		level, ok = n, true
 	}
 	if !ok {
-		return usageError{fmt.Errorf("--level: %.40q is no level; use action_required, work_done, turn_result, "+
-			"progress or trace", o.level)}
+		return usage("--level", fmt.Sprintf("%.40q is no level", o.level),
+			"use action_required, work_done, turn_result, progress or trace")
 	}
-	if o.limit < 1 || o.limit > view.MaxLimit {
-		return usageError{fmt.Errorf("--limit: %d is out of range; use 1 to %d", o.limit, view.MaxLimit)}
+	if err := checkRange("--limit", o.limit, 1, view.MaxLimit); err != nil {
+		return err
 	}
 	if o.follow {
 		return followTail(ctx, r, client.Follow{After: -1, Tail: o.limit, MaxLevel: level})

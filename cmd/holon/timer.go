@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -66,7 +65,7 @@ func (o *timerOptions) wire() (wire.Timer, error) {
 		t.DurationMS = t.IntervalMS
 	}
 	if t.DurationMS <= 0 || t.IntervalMS < 0 {
-		return t, usageError{errors.New("--after: a timer needs a time of at least 1ms; write for example --after 10m")}
+		return t, usage("--after", "a timer needs a time of at least 1ms", "write for example --after 10m")
 	}
 	return t, nil
 }

@@ -27,8 +27,8 @@ func newTranscriptCommand(streams Streams) *cobra.Command {
 }
 
 func runTranscript(ctx context.Context, r *remote, limit int) error {
-	if limit < 1 || limit > view.MaxLimit {
-		return usageError{fmt.Errorf("--limit: %d is out of range; use 1 to %d", limit, view.MaxLimit)}
+	if err := checkRange("--limit", limit, 1, view.MaxLimit); err != nil {
+		return err
 	}
 	entries, err := r.Transcript(ctx, r.Agent, limit)
 	if err != nil {

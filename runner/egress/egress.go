@@ -78,7 +78,7 @@ type Proxy struct {
 	log       *slog.Logger
 }
 
-// New checks the list. Errors are *state.Error with codeInvalidHost.
+// New checks the list. Errors are *state.Error with CodeInvalidHost.
 func New(options Options) (*Proxy, error) {
 	list, err := newHosts(options.Allow)
 	if err != nil {

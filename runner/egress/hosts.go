@@ -13,8 +13,8 @@ import (
 	"holon/state"
 )
 
-// codeInvalidHost is the code of an entry that no list may have.
-const codeInvalidHost state.Code = "invalid_allow_host"
+// CodeInvalidHost is the code of an entry that no list may have.
+const CodeInvalidHost state.Code = "invalid_allow_host"
 
 const (
 	maxEntries = 1000
@@ -30,7 +30,7 @@ type hosts struct {
 
 func newHosts(entries []string) (*hosts, error) {
 	if len(entries) > maxEntries {
-		return nil, &state.Error{Code: codeInvalidHost, Param: "--allow-host",
+		return nil, &state.Error{Code: CodeInvalidHost, Param: "--allow-host",
 			Message: fmt.Sprintf("%d hosts, at most %d are allowed", len(entries), maxEntries),
 			Hint:    "name a domain with *."}
 	}
@@ -39,7 +39,7 @@ func newHosts(entries []string) (*hosts, error) {
 		rest, below := strings.CutPrefix(entry, "*.")
 		name, err := parseEntry(rest, below)
 		if err != nil {
-			return nil, &state.Error{Code: codeInvalidHost, Param: "--allow-host",
+			return nil, &state.Error{Code: CodeInvalidHost, Param: "--allow-host",
 				Message: fmt.Sprintf("%.100q: %v", entry, err),
 				Hint: "write a host such as example.com, or *.example.com for all names below it, without scheme, " +
 					"port or path"}

@@ -37,7 +37,7 @@ func TestEntries(t *testing.T) {
 	} {
 		h, err := newHosts([]string{entry})
 		if want == "" {
-			if !state.IsCode(err, codeInvalidHost) {
+			if !state.IsCode(err, CodeInvalidHost) {
 				t.Errorf("%q became %v, %v", entry, h, err)
 			}
 		} else if err != nil || !slices.Equal(h.entries, []string{want}) {
@@ -52,7 +52,7 @@ func TestPrivateSuffixes(t *testing.T) {
 	for _, suffix := range []string{"github.io", "s3.amazonaws.com", "blogspot.com", "herokuapp.com", "pages.dev",
 		"workers.dev", "vercel.app", "web.app", "azurewebsites.net",
 		"compute.amazonaws.com", "kawasaki.jp", "co.uk", "GitHub.IO."} {
-		if _, err := newHosts([]string{"*." + suffix}); !state.IsCode(err, codeInvalidHost) ||
+		if _, err := newHosts([]string{"*." + suffix}); !state.IsCode(err, CodeInvalidHost) ||
 			!strings.Contains(err.Error(), "different people") {
 			t.Errorf("*.%s: %v", suffix, err)
 		}

@@ -2,6 +2,7 @@ package doctor_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -23,7 +24,29 @@ import (
 	"holon/state"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// agentd is the program that the tests share.
+var agentd string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "holon-doctor-agentd-")
+	if err == nil {
+		agentd = filepath.Join(dir, "agentd")
+		build := exec.Command("go", "build", "-ldflags", "-X holon/agentd.version=v1", "-o", agentd, "holon/cmd/agentd")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		var out []byte
+		if out, err = build.CombinedOutput(); err != nil {
+			err = fmt.Errorf("build agentd: %w\n%s", err, out)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(dir)
+		os.Exit(code)
+	}))
+}
 
 const image = "holon/base:latest"
 
@@ -35,13 +58,6 @@ func patient(t *testing.T) (*doctor.Doctor, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	agentd := filepath.Join(dir, "agentd")
-	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-X holon/agentd.version=v1", "-o", agentd,
-		"holon/cmd/agentd")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build agentd: %v\n%s", err, out)
-	}
 	home := filepath.Join(dir, "home")
 	loaded := settings.Load(settings.Sources{File: filepath.Join(home, "config.json")})
 	loaded.Settings.Model = "scripted/demo"

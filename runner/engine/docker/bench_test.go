@@ -9,7 +9,6 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"holon/runner/engine"
-	"holon/runner/engine/enginetest"
 )
 
 // BenchmarkColdStart compares, in turn, create and start of a hardened
@@ -17,7 +16,7 @@ import (
 // SIGTERM to removed. Medians, and the ratio of the medians.
 func BenchmarkColdStart(b *testing.B) {
 	e := connect(b)
-	ref := buildImage(b, e, enginetest.BuildProgram(b))
+	ref := suiteImage(b, e)
 	var ours, bare, stop, bareStop []time.Duration
 	for i := 0; b.Loop(); i++ {
 		spec := faultSpec(ref)

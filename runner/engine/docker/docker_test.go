@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"io"
 	"os"
 	"strings"
@@ -13,26 +14,25 @@ import (
 
 	"github.com/docker/docker/api/types/build"
 	"github.com/docker/docker/api/types/image"
-	"go.uber.org/goleak"
 
 	"holon/runner/engine"
 	"holon/runner/engine/enginetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { enginetest.Main(m, removeImage) }
 
 // The engine is the one of DOCKER_HOST; HOLON_TEST_RUNTIME chooses among its
 // runtimes.
 func TestSuite(t *testing.T) {
 	e := connect(t)
-	program := enginetest.BuildProgram(t)
 	enginetest.Run(t, enginetest.Rig{
 		New:      func(t *testing.T) engine.Engine { return connect(t) },
-		Image:    buildImage(t, e, program),
+		Image:    suiteImage(t, e),
 		Program:  "/probe",
 		Runtime:  os.Getenv("HOLON_TEST_RUNTIME"),
 		Confines: true,
 		Pauses:   true,
+		Parallel: true,
 	})
 }
 
@@ -69,11 +69,16 @@ HEALTHCHECK --interval=1s CMD /nothing
 ENV TEXT=of-the-image
 `
 
-// buildImage makes an image that holds program as /probe. It is removed with
-// the test.
-func buildImage(t testing.TB, e *Engine, program string) string {
+// shared is the image that the tests share; "" until one of them needs it.
+var shared string
+
+// suiteImage returns an image that holds the suite's program as /probe.
+func suiteImage(t testing.TB, e *Engine) string {
 	t.Helper()
-	data, err := os.ReadFile(program)
+	if shared != "" {
+		return shared
+	}
+	data, err := os.ReadFile(enginetest.Program)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,14 +105,23 @@ func buildImage(t testing.TB, e *Engine, program string) string {
 	if log, err := io.ReadAll(answer.Body); err != nil || !bytes.Contains(log, []byte("Successfully tagged")) {
 		t.Fatalf("build the suite's image: %v\n%s", err, log)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := afterTest()
-		defer cancel()
-		if _, err := e.api.ImageRemove(ctx, ref, image.RemoveOptions{Force: true, PruneChildren: true}); err != nil {
-			t.Error(err)
-		}
-	})
+	shared = ref
 	return ref
+}
+
+// removeImage removes the shared image.
+func removeImage() error {
+	if shared == "" {
+		return nil
+	}
+	e, err := New("", "")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := afterTest()
+	defer cancel()
+	_, err = e.api.ImageRemove(ctx, shared, image.RemoveOptions{Force: true, PruneChildren: true})
+	return errors.Join(err, e.Close())
 }
 
 // tag is a word that no other image or container has.

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"holon/runner/engine"
-	"holon/runner/engine/enginetest"
 	"holon/state"
 )
 
@@ -94,7 +93,7 @@ func faultSpec(image string) engine.Spec {
 // The daemon has made the container when the caller gives up.
 func TestCreateCancelledBeforeTheAnswer(t *testing.T) {
 	e := connect(t)
-	spec := faultSpec(buildImage(t, e, enginetest.BuildProgram(t)))
+	spec := faultSpec(suiteImage(t, e))
 	ctx, cancel := context.WithCancel(t.Context())
 	slow := between(t, e, func(w http.ResponseWriter, r *http.Request, pass http.Handler) {
 		if isCreate(r) {
@@ -114,7 +113,7 @@ func TestCreateCancelledBeforeTheAnswer(t *testing.T) {
 // The daemon has made the container and its answer never comes.
 func TestCreateWithLostAnswer(t *testing.T) {
 	e := connect(t)
-	spec := faultSpec(buildImage(t, e, enginetest.BuildProgram(t)))
+	spec := faultSpec(suiteImage(t, e))
 	var lost atomic.Bool
 	cut := between(t, e, func(w http.ResponseWriter, r *http.Request, pass http.Handler) {
 		if !isCreate(r) {
@@ -139,7 +138,7 @@ func TestCreateWithLostAnswer(t *testing.T) {
 // that List finds it.
 func TestCreateGivesUpBeforeTheDaemonDoes(t *testing.T) {
 	direct := connect(t)
-	spec := faultSpec(buildImage(t, direct, enginetest.BuildProgram(t)))
+	spec := faultSpec(suiteImage(t, direct))
 	var late atomic.Pointer[http.Request]
 	var daemon http.Handler
 	cut := between(t, direct, func(w http.ResponseWriter, r *http.Request, pass http.Handler) {
@@ -177,7 +176,7 @@ func TestCreateGivesUpBeforeTheDaemonDoes(t *testing.T) {
 // A lost answer must not remove the container of somebody else with that name.
 func TestCreateWithLostAnswerSparesOthers(t *testing.T) {
 	e := connect(t)
-	spec := faultSpec(buildImage(t, e, enginetest.BuildProgram(t)))
+	spec := faultSpec(suiteImage(t, e))
 	first, err := e.Create(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +201,7 @@ func TestCreateWithLostAnswerSparesOthers(t *testing.T) {
 // The connection of a wait drops, as it does when a daemon restarts.
 func TestWaitAfterALostConnection(t *testing.T) {
 	e := connect(t)
-	spec := faultSpec(buildImage(t, e, enginetest.BuildProgram(t)))
+	spec := faultSpec(suiteImage(t, e))
 	spec.Args[1] = "stubborn"
 	h, err := e.Create(t.Context(), spec)
 	if err != nil {

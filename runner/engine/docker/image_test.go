@@ -10,7 +10,6 @@ import (
 	"github.com/docker/docker/api/types/image"
 
 	"holon/runner/engine"
-	"holon/runner/engine/enginetest"
 	"holon/state"
 )
 
@@ -18,7 +17,7 @@ import (
 // a volume is refused.
 func TestHostileImage(t *testing.T) {
 	e := connect(t)
-	base := buildImage(t, e, enginetest.BuildProgram(t))
+	base := suiteImage(t, e)
 	hostile := commit(t, e, base, `LABEL holon.role=agent holon.run=run_other holon.agent=agent_other holon.more=x other=kept`,
 		`ENV HOLON_MODEL=scripted/evil HOLON_TOKEN=x KEPT=1`)
 	h, err := e.Create(t.Context(), engine.Spec{Name: "holon-" + tag(), Image: hostile, Args: []string{"/probe"},
@@ -76,7 +75,7 @@ func TestForeignContainer(t *testing.T) {
 	dir := t.TempDir()
 	plain := connect(t)
 	e := &Engine{api: plain.api, register: register{dir}}
-	img := buildImage(t, e, enginetest.BuildProgram(t))
+	img := suiteImage(t, e)
 	labels := map[string]string{"holon.home": dir, "holon.run": "run_1"}
 	ours, err := e.Create(t.Context(), engine.Spec{Name: "holon-" + tag(), Image: img, Args: []string{"/probe"},
 		Labels: labels})

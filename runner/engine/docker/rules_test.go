@@ -16,13 +16,12 @@ import (
 	"github.com/docker/go-units"
 
 	"holon/runner/engine"
-	"holon/runner/engine/enginetest"
 	"holon/state"
 )
 
 func TestRefusalsOfTheDaemon(t *testing.T) {
 	e := connect(t)
-	there := buildImage(t, e, enginetest.BuildProgram(t))
+	there := suiteImage(t, e)
 	for name, test := range map[string]struct {
 		change func(*engine.Spec)
 		code   engine.Code

@@ -10,16 +10,7 @@ import (
 	"holon/runner/engine"
 )
 
-// testConfinement compares what was asked, what the engine reads back and what
-// the program sees.
-func (r Rig) testConfinement(t *testing.T) {
-	t.Run("Defaults", r.testDefaults)
-	t.Run("Loosened", r.testLoosened)
-	t.Run("ReadOnlyMount", r.testReadOnlyMount)
-	t.Run("OutOfMemory", r.testOutOfMemory)
-	t.Run("TooManyProcesses", r.testTooManyProcesses)
-}
-
+// testDefaults compares what was asked for, what the engine reads back and what the program sees.
 func (r Rig) testDefaults(t *testing.T) {
 	b := r.open(t)
 	spec := b.spec("report")

@@ -7,12 +7,15 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"holon/runner/engine"
 	"holon/runner/engine/enginetest/internal/report"
@@ -29,8 +32,7 @@ type Rig struct {
 	New func(t *testing.T) engine.Engine
 	// Image holds Program; "" where the engine has no images.
 	Image string
-	// Program is the path of the program that BuildProgram made, as the engine
-	// runs it.
+	// Program is the path by which the engine runs the suite's program.
 	Program string
 	// Runtime runs the containers, "" for the engine's default.
 	Runtime string
@@ -38,45 +40,75 @@ type Rig struct {
 	Confines bool
 	// Pauses says whether the engine must be an engine.Pauser.
 	Pauses bool
+	// Parallel lets the tests run at the same time: closing one engine does not end the programs of another.
+	Parallel bool
 }
 
-// BuildProgram compiles the suite's program, static, and returns its path.
-func BuildProgram(t testing.TB) string {
-	t.Helper()
-	out := filepath.Join(t.TempDir(), "probe")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", out,
-		"holon/runner/engine/enginetest/internal/probe")
+// Program is the path of the suite's program, static, which any user may run. Main builds it.
+var Program string
+
+// Main builds Program, runs the tests of an engine's package, which share it, and checks that no goroutine is left. It
+// calls cleanup, if there is one, and ends the process.
+func Main(m *testing.M, cleanup func() error) {
+	dir, err := os.MkdirTemp("", "enginetest-")
+	if err == nil {
+		err = build(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "build the suite's program:", err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(dir)
+		if cleanup != nil {
+			if err := cleanup(); err != nil {
+				fmt.Fprintln(os.Stderr, "clean up after the tests:", err)
+				code = max(code, 1)
+			}
+		}
+		os.Exit(code)
+	}))
+}
+
+func build(dir string) error {
+	if err := os.Chmod(dir, 0o755); err != nil { // a program of another user has to reach it
+		return err
+	}
+	Program = filepath.Join(dir, "probe")
+	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", Program, "holon/runner/engine/enginetest/internal/probe")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build the suite's program: %v\n%s", err, text)
+		return fmt.Errorf("%w\n%s", err, text)
 	}
-	// The directories on the way are private; a program of another user has to reach it.
-	for dir := filepath.Dir(out); dir != os.TempDir() && len(dir) > 1; dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return out
+	return nil
 }
 
 // Run runs the suite.
 func Run(t *testing.T, rig Rig) {
-	t.Run("Life", rig.testLife)
-	t.Run("Wait", rig.testWait)
-	t.Run("Stop", rig.testStop)
-	t.Run("Remove", rig.testRemove)
-	t.Run("List", rig.testList)
-	t.Run("Recover", rig.testRecover)
-	t.Run("Logs", rig.testLogs)
-	t.Run("Program", rig.testProgram)
-	t.Run("Refusals", rig.testRefusals)
-	t.Run("Concurrency", rig.testConcurrency)
-	t.Run("Cancel", rig.testCancel)
-	t.Run("Pause", rig.testPause)
+	type test struct {
+		name string
+		run  func(*testing.T)
+	}
+	tests := []test{
+		{"Life", rig.testLife}, {"Wait", rig.testWait}, {"Stop", rig.testStop}, {"Remove", rig.testRemove},
+		{"List", rig.testList}, {"Recover", rig.testRecover}, {"Logs", rig.testLogs}, {"Program", rig.testProgram},
+		{"Refusals", rig.testRefusals}, {"Concurrency", rig.testConcurrency}, {"Cancel", rig.testCancel},
+		{"Pause", rig.testPause},
+	}
 	if rig.Confines {
-		t.Run("Confinement", rig.testConfinement)
+		tests = append(tests, test{"Defaults", rig.testDefaults}, test{"Loosened", rig.testLoosened},
+			test{"ReadOnlyMount", rig.testReadOnlyMount}, test{"OutOfMemory", rig.testOutOfMemory},
+			test{"TooManyProcesses", rig.testTooManyProcesses})
 	} else {
-		t.Run("NoConfinement", rig.testNoConfinement)
+		tests = append(tests, test{"NoConfinement", rig.testNoConfinement})
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if rig.Parallel {
+				t.Parallel()
+			}
+			test.run(t)
+		})
 	}
 }
 

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"holon/internal/procfs"
 	"holon/runner/engine"
 	"holon/runner/engine/enginetest"
@@ -20,13 +18,13 @@ import (
 	"holon/state"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { enginetest.Main(m, nil) }
 
 func TestSuite(t *testing.T) {
 	dir := t.TempDir()
 	enginetest.Run(t, enginetest.Rig{
 		New:     func(t *testing.T) engine.Engine { return open(t, dir) },
-		Program: enginetest.BuildProgram(t),
+		Program: enginetest.Program,
 	})
 }
 
@@ -62,7 +60,7 @@ func start(t *testing.T, e *local.Engine, program, name string, args ...string) 
 // Processes that a program started in a session of their own end with it.
 func TestOrphansEndWithTheProgram(t *testing.T) {
 	e := open(t, t.TempDir())
-	h, out := start(t, e, enginetest.BuildProgram(t), "orphan", "orphan")
+	h, out := start(t, e, enginetest.Program, "orphan", "orphan")
 	if exit, err := e.Wait(t.Context(), h); err != nil || exit.Code != 0 {
 		t.Fatalf("Wait = %+v, %v", exit, err)
 	}
@@ -88,7 +86,7 @@ func TestOrphansEndWithTheProgram(t *testing.T) {
 func TestEnvironmentIsNotInherited(t *testing.T) {
 	t.Setenv("HOLON_TEST_SECRET", "key")
 	e := open(t, t.TempDir())
-	_, out := start(t, e, enginetest.BuildProgram(t), "report", "report")
+	_, out := start(t, e, enginetest.Program, "report", "report")
 	if strings.Contains(out, "HOLON_TEST_SECRET") || !strings.Contains(out, "BASE=1") {
 		t.Errorf("environment in %s", out)
 	}
@@ -100,7 +98,7 @@ func TestEnvironmentIsNotInherited(t *testing.T) {
 func TestCloseKillsAndKeepsRecords(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, dir)
-	h, _ := start(t, e, enginetest.BuildProgram(t), "stubborn", "stubborn")
+	h, _ := start(t, e, enginetest.Program, "stubborn", "stubborn")
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -154,14 +152,28 @@ func TestRecycledNumberIsNotSignalled(t *testing.T) {
 
 func TestLogKeepsTheEnd(t *testing.T) {
 	e := open(t, t.TempDir())
-	const size = 23_000_000
-	h, _ := start(t, e, enginetest.BuildProgram(t), "print", "print", strconv.Itoa(size))
+	const size = 12_000_000 // more than both files of the log hold
+	h, err := e.Create(t.Context(),
+		engine.Spec{Name: "print", Args: []string{enginetest.Program, "print", strconv.Itoa(size)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Start(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := e.Wait(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
 	logs, err := e.Logs(t.Context(), h, 16<<20)
-	if err != nil || len(logs) < 5<<20 || len(logs) > 11<<20 || !strings.HasSuffix(string(logs), "22999990\ndone") {
-		t.Errorf("%d bytes kept, %v", len(logs), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(logs); n < 5<<20 || n > 10<<20 {
+		t.Errorf("%d bytes of the log are kept, want 5 to 10 MiB", n)
+	}
+	// the order between the two streams is not kept
+	if end := strings.Replace(string(logs[len(logs)-40:]), "done", "", 1); !strings.HasSuffix(end, "011999980\n011999990\n") {
+		t.Errorf("the log ends with %q, want the last line", end)
 	}
 	if err := e.Close(); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -71,15 +72,15 @@ func main() {
 }
 
 func printBytes(n int) {
+	out := bufio.NewWriter(os.Stdout)
 	line := make([]byte, 0, 64)
-	for at := 0; at < n; {
+	for at := 0; at < n; at += len(line) {
 		line = fmt.Appendf(line[:0], "%09d\n", at)
 		line = line[:min(len(line), n-at)]
-		at += len(line)
-		if _, err := os.Stdout.Write(line); err != nil {
-			os.Exit(1)
-		}
+		_, err := out.Write(line)
+		check(err)
 	}
+	check(out.Flush())
 }
 
 func forks(n int) int {

@@ -255,8 +255,7 @@ func readRecord(path, id string) (record, error) {
 	return decodeRecord(data, id)
 }
 
-// decodeRecord reads the record of the task id. Commands can write to the directory, so nothing in it is trusted: the
-// branches are one check each.
+// decodeRecord reads the record of the task id. Commands can write to the directory, so nothing in it is trusted.
 func decodeRecord(data []byte, id string) (record, error) {
 	var r record
 	if err := json.Unmarshal(data, &r); err != nil {
@@ -265,29 +264,38 @@ func decodeRecord(data []byte, id string) (record, error) {
 	if err := responses.CheckID("task_id", id); err != nil {
 		return record{}, err
 	}
+	if r.TaskID != id || !strings.HasPrefix(id, wire.Prefix) {
+		return record{}, fmt.Errorf("the record is of the task %.80q", r.TaskID)
+	}
+	if r.Status == wire.Running || r.Status == wire.Cancelling {
+		r.End = nil
+	}
+	if err := r.check(); err != nil {
+		return record{}, err
+	}
+	return r, nil
+}
+
+func (r *record) check() error {
+	running := r.Status == wire.Running || r.Status == wire.Cancelling
 	switch {
 	case r.Version != recordVersion:
-		return record{}, fmt.Errorf("version %d is not %d", r.Version, recordVersion)
-	case r.TaskID != id || !strings.HasPrefix(id, wire.Prefix):
-		return record{}, fmt.Errorf("the record is of the task %.80q", r.TaskID)
+		return fmt.Errorf("version %d is not %d", r.Version, recordVersion)
 	case r.CreatedAt.IsZero() || r.UpdatedAt.IsZero():
-		return record{}, errors.New("the times are missing")
-	case r.Status == wire.Running || r.Status == wire.Cancelling:
-		r.End = nil
-	case !r.Status.Terminal():
-		return record{}, fmt.Errorf("the status %.40q is unknown", r.Status)
-	case r.End == nil:
-		return record{}, errors.New("the end of an ended task is missing")
-	}
-	if e := r.End; e != nil && !(e.Stdout.sane() && e.Stderr.sane()) {
-		return record{}, errors.New("the size of the output makes no sense")
+		return errors.New("the times are missing")
+	case !running && !r.Status.Terminal():
+		return fmt.Errorf("the status %.40q is unknown", r.Status)
+	case !running && r.End == nil:
+		return errors.New("the end of an ended task is missing")
+	case r.End != nil && !(r.End.Stdout.sane() && r.End.Stderr.sane()):
+		return errors.New("the size of the output makes no sense")
 	}
 	for _, path := range []string{r.StdoutPath, r.StderrPath} {
 		if path != "" && !filepath.IsAbs(path) {
-			return record{}, errors.New("the path of an output file is not absolute")
+			return errors.New("the path of an output file is not absolute")
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // openRegular opens a plain file for reading. It refuses pipes, devices and links, and never blocks on them.

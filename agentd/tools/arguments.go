@@ -183,55 +183,47 @@ func reason(err error) string {
 }
 
 // strict refuses JSON that encoding/json accepts and a reader of the record would see differently: duplicate keys,
-// invalid UTF-8, data after the value, and unbounded nesting. It is one loop over tokens with a stack, and does not
-// read better in parts.
+// invalid UTF-8, and unbounded nesting.
 func strict(raw []byte) error {
 	if !utf8.Valid(raw) {
 		return errors.New("invalid UTF-8")
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
-	type level struct {
-		keys    map[string]bool // nil for an array
-		wantKey bool
+	return strictValue(dec, 0)
+}
+
+// strictValue reads one value with what is in it.
+func strictValue(dec *json.Decoder, depth int) error {
+	tok, err := dec.Token()
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
 	}
-	var stack []level
-	for {
-		tok, err := dec.Token()
-		if errors.Is(err, io.EOF) {
-			if len(stack) > 0 {
-				return io.ErrUnexpectedEOF
+	if err != nil || tok != json.Delim('{') && tok != json.Delim('[') {
+		return err
+	}
+	if depth == maxArgumentDepth {
+		return fmt.Errorf("nested deeper than %d levels", maxArgumentDepth)
+	}
+	keys := make(map[string]bool)
+	for dec.More() {
+		if tok == json.Delim('{') {
+			key, err := dec.Token()
+			if err != nil {
+				return err
 			}
-			return nil
+			name := key.(string) // the decoder takes no other key
+			if keys[name] {
+				return fmt.Errorf("duplicate key %q", Clip(name, 100))
+			}
+			keys[name] = true
 		}
-		if err != nil {
+		if err := strictValue(dec, depth+1); err != nil {
 			return err
 		}
-		if d, ok := tok.(json.Delim); ok && (d == '}' || d == ']') {
-			stack = stack[:len(stack)-1]
-			continue
-		}
-		if n := len(stack); n > 0 && stack[n-1].keys != nil {
-			top := &stack[n-1]
-			if top.wantKey {
-				key := tok.(string)
-				if top.keys[key] {
-					return fmt.Errorf("duplicate key %q", Clip(key, 100))
-				}
-				top.keys[key] = true
-				top.wantKey = false
-				continue
-			}
-			top.wantKey = true
-		}
-		switch tok {
-		case json.Delim('{'):
-			stack = append(stack, level{keys: make(map[string]bool), wantKey: true})
-		case json.Delim('['):
-			stack = append(stack, level{})
-		}
-		if len(stack) > maxArgumentDepth {
-			return fmt.Errorf("nested deeper than %d levels", maxArgumentDepth)
-		}
 	}
+	if _, err = dec.Token(); errors.Is(err, io.EOF) { // the end of the object or list
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }

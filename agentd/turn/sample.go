@@ -152,40 +152,13 @@ func (s *sampler) take(ev model.Event) error {
 	return s.dispatch(ev)
 }
 
-// dispatch passes an event on to the emitter, one case for each kind.
+// dispatch passes an event on to what handles items of its kind.
 func (s *sampler) dispatch(ev model.Event) error {
-	em := s.Emitter
 	switch ev.Kind {
-	case model.TextDelta:
-		if len(ev.Logprobs) > 0 && s.Request.Includes(responses.IncludeLogprobs) {
-			return em.TextLogprobs(ev.Text, ev.Logprobs)
-		}
-		return em.Text(ev.Text)
-	case model.RefusalDelta:
-		return em.Refusal(ev.Text)
-	case model.SummaryDelta:
-		return em.Summary(ev.Text)
-	case model.SummaryPartEnd:
-		return em.EndSummaryPart()
-	case model.ReasoningDelta:
-		return nil // raw reasoning stays with the provider: SDKs reject its events
-	case model.AnnotationAdded:
-		if ev.Annotation != nil {
-			em.Annotate(*ev.Annotation)
-		}
-		return nil
-	case model.MessageBegin:
-		if err := s.endItem(responses.PhaseCommentary); err != nil { // the answer is the last message
-			return err
-		}
-		return em.BeginMessage(ev.Phase)
-	case model.ReasoningBegin:
-		if err := s.endItem(""); err != nil {
-			return err
-		}
-		return em.BeginReasoning()
-	case model.ReasoningEnd:
-		return s.endReasoning(ev.Text)
+	case model.MessageBegin, model.TextDelta, model.RefusalDelta, model.AnnotationAdded:
+		return s.message(ev)
+	case model.ReasoningBegin, model.SummaryDelta, model.SummaryPartEnd, model.ReasoningDelta, model.ReasoningEnd:
+		return s.reasoning(ev)
 	case model.CallBegin:
 		return s.beginCall(ev)
 	case model.CallDelta:
@@ -194,6 +167,45 @@ func (s *sampler) dispatch(ev model.Event) error {
 		return s.endCall(ev.Text)
 	}
 	return s.finish(ev) // model.Done: check lets nothing else through
+}
+
+func (s *sampler) message(ev model.Event) error {
+	em := s.Emitter
+	switch ev.Kind {
+	case model.MessageBegin:
+		if err := s.endItem(responses.PhaseCommentary); err != nil { // the answer is the last message
+			return err
+		}
+		return em.BeginMessage(ev.Phase)
+	case model.RefusalDelta:
+		return em.Refusal(ev.Text)
+	case model.AnnotationAdded:
+		if ev.Annotation != nil {
+			em.Annotate(*ev.Annotation)
+		}
+		return nil
+	}
+	if len(ev.Logprobs) > 0 && s.Request.Includes(responses.IncludeLogprobs) {
+		return em.TextLogprobs(ev.Text, ev.Logprobs)
+	}
+	return em.Text(ev.Text)
+}
+
+func (s *sampler) reasoning(ev model.Event) error {
+	switch ev.Kind {
+	case model.ReasoningBegin:
+		if err := s.endItem(""); err != nil {
+			return err
+		}
+		return s.Emitter.BeginReasoning()
+	case model.SummaryDelta:
+		return s.Emitter.Summary(ev.Text)
+	case model.SummaryPartEnd:
+		return s.Emitter.EndSummaryPart()
+	case model.ReasoningEnd:
+		return s.endReasoning(ev.Text)
+	}
+	return nil // raw reasoning stays with the provider: SDKs reject its events
 }
 
 // floods counts an event and reports whether the model has said too much: a
@@ -232,36 +244,37 @@ func escapes(text string) (n int) {
 	return n
 }
 
-// check keeps track of the open item and refuses events out of place. It is the table of legal orders, one case for
-// each kind.
+// check keeps track of the open item and refuses events out of place.
 func (s *sampler) check(ev model.Event) error {
-	was, now := s.open, s.open
-	fits := !s.done
+	next, fits := follow(s.open, ev)
+	if s.done || !fits {
+		return malformed(fmt.Sprintf("the model's events have no legal order: kind %d while %d is open", ev.Kind,
+			s.open))
+	}
+	s.open = next
+	return nil
+}
+
+// follow is the table of legal orders: it reports whether an event may come while an item is open, and what is open
+// after it.
+func follow(open model.EventKind, ev model.Event) (next model.EventKind, fits bool) {
 	switch ev.Kind {
 	case model.TextDelta, model.RefusalDelta, model.AnnotationAdded:
-		now = model.MessageBegin
-		fits = fits && (was == 0 || was == now)
+		return model.MessageBegin, open == 0 || open == model.MessageBegin
 	case model.SummaryDelta, model.SummaryPartEnd, model.ReasoningDelta:
-		now = model.ReasoningBegin
-		fits = fits && (was == 0 || was == now)
+		return model.ReasoningBegin, open == 0 || open == model.ReasoningBegin
 	case model.ReasoningEnd:
-		fits, now = fits && was == model.ReasoningBegin, 0
+		return 0, open == model.ReasoningBegin
 	case model.CallDelta:
-		fits = fits && was == model.CallBegin
+		return open, open == model.CallBegin
 	case model.CallEnd:
-		fits, now = fits && was == model.CallBegin, 0
+		return 0, open == model.CallBegin
 	case model.MessageBegin, model.ReasoningBegin, model.CallBegin: // only a call must be ended by its own event
-		fits, now = fits && was != model.CallBegin, ev.Kind
+		return ev.Kind, open != model.CallBegin
 	case model.Done:
-		fits = fits && (was != model.CallBegin || ev.Stop == model.StopMaxTokens || ev.Stop == model.StopContentFilter)
-	default:
-		fits = false
+		return open, open != model.CallBegin || ev.Stop == model.StopMaxTokens || ev.Stop == model.StopContentFilter
 	}
-	if !fits {
-		return malformed(fmt.Sprintf("the model's events have no legal order: kind %d while %d is open", ev.Kind, was))
-	}
-	s.open = now
-	return nil
+	return open, false
 }
 
 func malformed(message string) error {

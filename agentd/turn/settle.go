@@ -13,9 +13,8 @@ import (
 	"holon/responses/turns"
 )
 
-// settle acts on a finished round: it runs the container's calls and decides whether the turn is over. The checks stand
-// in the order of their weight, one branch each: calls that the model has made are run even when the turn ends with
-// them.
+// settle acts on a finished round: it runs the container's calls and decides whether the turn is over. Calls that the
+// model has made are run even when the turn ends with them.
 func (r *runner) settle(ctx context.Context, round *round) (done bool, err error) {
 	if round.stop == model.StopMaxTokens && len(round.calls) == 0 {
 		return true, r.incomplete(responses.ReasonMaxOutputTokens)
@@ -32,6 +31,17 @@ func (r *runner) settle(ctx context.Context, round *round) (done bool, err error
 		}
 	}
 	switch {
+	case ran:
+		r.idle = 0
+	case len(round.calls) > 0:
+		r.idle++
+	}
+	return r.over(ctx, round)
+}
+
+// over ends the turn if the round, whose calls were run, is its last. The checks stand in the order of their weight.
+func (r *runner) over(ctx context.Context, round *round) (done bool, err error) {
+	switch {
 	case len(round.calls) > 0 && ctx.Err() != nil:
 		return true, r.interrupt(ctx)
 	case round.handedOver > 0: // the client's calls end the turn, in spite of other items of the round
@@ -42,11 +52,7 @@ func (r *runner) settle(ctx context.Context, round *round) (done bool, err error
 		return false, nil
 	case len(round.calls) == 0: // a finished answer counts, however late
 		return true, r.answer(round)
-	}
-	if r.idle++; ran {
-		r.idle = 0
-	}
-	if r.idle >= maxRejectedRounds {
+	case r.idle >= maxRejectedRounds:
 		return true, r.modelFault(responses.CodeToolNotAllowed, "the model kept calling tools that it may not call")
 	}
 	return false, nil

@@ -200,6 +200,7 @@ func TestDeadline(t *testing.T) {
 	s := newTest(t)
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c := sh(tt.script)
 			c.Timeout, c.Grace = 400*time.Millisecond, tt.grace
 			res := run(t, s, c)

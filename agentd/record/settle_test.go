@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"holon/internal/durable"
@@ -319,15 +320,17 @@ func TestLockThatLingers(t *testing.T) {
 
 func TestStoreBelongsToOneProcess(t *testing.T) {
 	dir := t.TempDir()
-	s, err := OpenStore(dir)
-	must(t, err)
-	if _, err := OpenStore(dir); !errors.Is(err, ErrInUse) {
-		t.Errorf("error %v", err)
-	}
-	must(t, s.Close())
-	again, err := OpenStore(dir)
-	must(t, err)
-	must(t, again.Close())
+	synctest.Test(t, func(t *testing.T) { // OpenStore waits for a lock
+		s, err := OpenStore(dir)
+		must(t, err)
+		if _, err := OpenStore(dir); !errors.Is(err, ErrInUse) {
+			t.Errorf("a second store is opened with %v, want %v", err, ErrInUse)
+		}
+		must(t, s.Close())
+		again, err := OpenStore(dir)
+		must(t, err)
+		must(t, again.Close())
+	})
 }
 
 func FuzzReadTrajectory(f *testing.F) {

@@ -125,7 +125,7 @@ func (m *Manager) Stop(ctx context.Context, session, id string, force bool) (wir
 				t.rec.Status = wire.Cancelling
 			}
 		})
-		res.ForceStopRequested = endProcess(ctx, t, proc, force)
+		res.ForceStopRequested = m.endProcess(ctx, t, proc, force)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -143,10 +143,10 @@ func (m *Manager) Stop(ctx context.Context, session, id string, force bool) (wir
 
 // endProcess ends proc and waits for the end of t. It reports whether asking was not
 // enough.
-func endProcess(ctx context.Context, t *task, proc *process.Process, force bool) (forced bool) {
+func (m *Manager) endProcess(ctx context.Context, t *task, proc *process.Process, force bool) (forced bool) {
 	if !force {
-		proc.Stop(stopGrace)
-		grace := time.NewTimer(stopGrace)
+		proc.Stop(m.stopGrace)
+		grace := time.NewTimer(m.stopGrace)
 		defer grace.Stop()
 		select {
 		case <-t.ended:

@@ -75,6 +75,7 @@ type Manager struct {
 	store      store
 	maxRunning int
 	maxRecords int
+	stopGrace  time.Duration // shorter in tests
 	now        func() time.Time
 	log        *slog.Logger
 	watching   sync.WaitGroup
@@ -101,6 +102,7 @@ func New(opts Options) *Manager {
 	m := &Manager{
 		store: store{opts.Dir, opts.Secrets}, now: opts.Now, log: opts.Logger, tasks: make(map[string]*task),
 		maxRunning: cmp.Or(opts.MaxRunning, defaultMaxRunning), maxRecords: cmp.Or(opts.MaxRecords, defaultMaxRecords),
+		stopGrace: stopGrace,
 	}
 	if m.now == nil {
 		m.now = time.Now

@@ -100,39 +100,55 @@ func (b *bench) ended(id string) wire.OutputResult {
 
 func TestEnds(t *testing.T) {
 	b := newBench(t, Options{})
-	tests := []struct {
-		cmd     string
-		status  wire.Status
-		exit    int
-		failure string
-		output  string
-	}{
+	for _, tt := range []ending{
 		{"echo hello", wire.Completed, 0, "", "hello\n"},
 		{"echo bad >&2; exit 3", wire.Failed, 3, "nonzero_exit", "stderr:\nbad\n"},
 		{"echo a; echo b >&2", wire.Completed, 0, "", "stdout:\na\nstderr:\nb\n"},
 		{"kill -9 $$", wire.Failed, 137, "signal", ""},
 		{"printf 'a\\000b\\377'", wire.Completed, 0, "", "a^@b\ufffd"},
+	} {
+		t.Run(tt.cmd, func(t *testing.T) { tt.check(t, b) })
 	}
-	for _, tt := range tests {
-		s := b.start(Spec{Cmd: tt.cmd})
-		// A short command may have ended before anybody looked.
-		if (s.Status != wire.Running && s.Status != tt.status) || s.Kind != wire.KindCommand ||
-			s.SessionID != "sess_1" || s.Command.Cmd != tt.cmd || s.Command.CmdDigest == "" {
-			t.Errorf("%s: announced as %+v %+v", tt.cmd, s, s.Command)
+}
+
+// ending is a command and how its task ends.
+type ending struct {
+	cmd     string
+	status  wire.Status
+	exit    int
+	failure string
+	output  string
+}
+
+func (e ending) check(t *testing.T, b *bench) {
+	s := b.start(Spec{Cmd: e.cmd})
+	if s.Status != wire.Running && s.Status != e.status { // a short command may have ended before this looks
+		t.Errorf("announced as %s, want %s or %s", s.Status, wire.Running, e.status)
+	}
+	if s.Kind != wire.KindCommand || s.SessionID != "sess_1" {
+		t.Errorf("announced as a %s of %s, want a %s of sess_1", s.Kind, s.SessionID, wire.KindCommand)
+	}
+	if s.Command.Cmd != e.cmd || s.Command.CmdDigest == "" {
+		t.Errorf("announced with the command %+v, want %q and a digest", s.Command, e.cmd)
+	}
+	out := b.ended(s.TaskID).Task
+	if out.ExitStatus == nil {
+		t.Fatalf("ended without a status: %+v", out)
+	}
+	got := ending{e.cmd, out.Status, *out.ExitStatus, "", out.OutputPreview}
+	if f := out.FailureArtifact; f != nil {
+		if got.failure = f.Kind; f.TaskID != s.TaskID || f.Category != "task" {
+			t.Errorf("the failure is a %s of %s, want a task of %s", f.Category, f.TaskID, s.TaskID)
 		}
-		out := b.ended(s.TaskID).Task
-		if out.Status != tt.status || out.ExitStatus == nil || *out.ExitStatus != tt.exit ||
-			out.OutputPreview != tt.output || out.OutputTruncated {
-			t.Errorf("%s: %+v, preview %q", tt.cmd, out, out.OutputPreview)
-		}
-		if f := out.FailureArtifact; (f == nil) != (tt.failure == "") ||
-			f != nil && (f.Kind != tt.failure || f.TaskID != s.TaskID || f.Category != "task") {
-			t.Errorf("%s: failure %+v", tt.cmd, f)
-		}
-		after, err := b.Get("sess_1", s.TaskID)
-		if err != nil || after.Status != tt.status || after.Command.ResultSummary == "" || after.Failure != tt.failure {
-			t.Errorf("%s: %+v, %v", tt.cmd, after, err)
-		}
+	}
+	if got != e || out.OutputTruncated {
+		t.Errorf("got %+v, truncated %v, want %+v", got, out.OutputTruncated, e)
+	}
+	after, err := b.Get("sess_1", s.TaskID)
+	if err != nil || after.Status != e.status || after.Failure != e.failure {
+		t.Errorf("later it is %s, %q, %v, want %s, %q", after.Status, after.Failure, err, e.status, e.failure)
+	} else if after.Command.ResultSummary == "" {
+		t.Error("later there is no summary")
 	}
 }
 
@@ -339,15 +355,16 @@ func TestStop(t *testing.T) {
 
 // A task that ignores the wish to end is killed after the grace.
 func TestStopEscalates(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes as long as the grace")
-	}
 	b := newBench(t, Options{})
+	b.stopGrace = 100 * time.Millisecond
 	s := b.start(Spec{Cmd: "trap '' TERM; (trap '' TERM; setsid sleep 600) & echo up; while :; do sleep 0.01; done"})
 	b.until(s.TaskID, "up\n")
 	r, err := b.Stop(t.Context(), "", s.TaskID, false)
-	if err != nil || !r.StopRequested || !r.ForceStopRequested || r.Task.Status != wire.Cancelled {
-		t.Errorf("%+v, %v", r, err)
+	if err != nil || !r.StopRequested || !r.ForceStopRequested {
+		t.Errorf("stopped as %+v, %v, want it to be requested and forced", r, err)
+	}
+	if r.Task.Status != wire.Cancelled {
+		t.Errorf("the task is %s, want %s", r.Task.Status, wire.Cancelled)
 	}
 }
 
@@ -412,31 +429,42 @@ func TestRestart(t *testing.T) {
 	running := b.start(Spec{Cmd: "echo begun; sleep 600"})
 	b.until(running.TaskID, "begun")
 	again := newBench(t, Options{Dir: b.copy()})
-	lost, err := again.Get("", running.TaskID)
-	if err != nil || lost.Status != wire.Interrupted || lost.Failure != "lost" || lost.Command.ExitStatus != nil ||
-		lost.Command.AcceptsInput || !lost.Status.Terminal() {
-		t.Errorf("%+v, %v", lost, err)
-	}
-	out, err := again.Output(t.Context(), "", running.TaskID, patience, 4000)
-	if err != nil || out.RetrievalStatus != wire.Success || out.Task.OutputPreview != "begun\n" ||
-		out.Task.FailureArtifact == nil || out.Task.FailureArtifact.Kind != "lost" {
-		t.Errorf("%+v, %v", out, err)
-	}
-	if r, err := again.Stop(t.Context(), "", running.TaskID, true); err != nil || r.StopRequested {
-		t.Errorf("stop %+v, %v", r, err)
-	}
-	if in, err := again.Input(t.Context(), "", running.TaskID, wire.Input{Input: "x"}); err != nil || in.AcceptedInput {
-		t.Errorf("input %+v, %v", in, err)
-	}
+	lost := checkLost(t, again, running.TaskID)
 	kept, err := again.Get("", done.TaskID)
 	if err != nil || kept.Status != wire.Failed || *kept.Command.ExitStatus != 4 {
-		t.Errorf("%+v, %v", kept, err)
+		t.Errorf("what had ended is %+v, %v, want it to have failed with 4", kept, err)
 	}
 	// Settled means settled: the next start changes nothing.
 	third := newBench(t, Options{Dir: again.copy(), Now: func() time.Time { return time.Now().Add(time.Hour) }})
 	if s, err := third.Get("", running.TaskID); err != nil || s.UpdatedAt != lost.UpdatedAt {
 		t.Errorf("%v, first %v, %v", s.UpdatedAt, lost.UpdatedAt, err)
 	}
+}
+
+// checkLost checks a task whose runtime was killed after it had printed "begun".
+func checkLost(t *testing.T, b *bench, id string) wire.Snapshot {
+	t.Helper()
+	lost, err := b.Get("", id)
+	if err != nil || lost.Status != wire.Interrupted || lost.Failure != "lost" {
+		t.Fatalf("it is %s, %q, %v, want %s, lost", lost.Status, lost.Failure, err, wire.Interrupted)
+	}
+	if lost.Command.ExitStatus != nil || lost.Command.AcceptsInput {
+		t.Errorf("the command has an exit status or takes input: %+v", lost.Command)
+	}
+	out, err := b.Output(t.Context(), "", id, patience, 4000)
+	if err != nil || out.RetrievalStatus != wire.Success || out.Task.OutputPreview != "begun\n" {
+		t.Errorf("output %q, %s, %v, want what it had printed", out.Task.OutputPreview, out.RetrievalStatus, err)
+	}
+	if f := out.Task.FailureArtifact; f == nil || f.Kind != "lost" {
+		t.Errorf("failure %+v, want lost", f)
+	}
+	if r, err := b.Stop(t.Context(), "", id, true); err != nil || r.StopRequested {
+		t.Errorf("stopped again: %+v, %v", r, err)
+	}
+	if in, err := b.Input(t.Context(), "", id, wire.Input{Input: "x"}); err != nil || in.AcceptedInput {
+		t.Errorf("took input: %+v, %v", in, err)
+	}
+	return lost
 }
 
 func TestCloseEndsTasks(t *testing.T) {

@@ -187,26 +187,7 @@ func checkSettled(t *testing.T, s *Store, dir string, content []byte, trajectory
 	if err != nil || !rec.Status.Terminal() {
 		t.Fatalf("the record is %+v, %v", rec, err)
 	}
-	stored, err := s.Load("resp_1")
-	if err != nil || stored.Response == nil || stored.Response.Status != rec.Status {
-		t.Fatalf("stored is %+v, %v, the record says %s", stored, err, rec.Status)
-	}
-	if rec.Status != responses.StatusCompleted && (rec.Error == nil || rec.Error.Code != responses.CodeInterrupted) {
-		t.Errorf("the record is %s, %+v", rec.Status, rec.Error)
-	}
-	items, _, err := s.Chain("resp_1")
-	if err != nil || len(items) == 0 && len(stored.Input) > 0 {
-		t.Errorf("the chain has %d items, %v", len(items), err)
-	}
-	for _, item := range items {
-		call, ok := item.(*responses.ToolCall)
-		if ok && call.Status == responses.ItemIncomplete && call.Output != interruptedCall {
-			t.Errorf("the cut call shows %q", call.Output)
-		}
-		if ok && call.Status == responses.ItemInProgress {
-			t.Error("a call still runs")
-		}
-	}
+	checkStored(t, s, rec)
 	checkFacts(t, dir, rec)
 	// Killed before the last step, recovery is repeated and changes nothing.
 	must(t, os.Rename(s.donePath("resp_1"), s.openPath("resp_1")))
@@ -215,6 +196,31 @@ func checkSettled(t *testing.T, s *Store, dir string, content []byte, trajectory
 	}
 	if !bytes.Equal(checkStream(t, dir), stream1) {
 		t.Error("settling again changed the stream")
+	}
+}
+
+// checkStored checks that what is stored of the settled response agrees with its record.
+func checkStored(t *testing.T, s *Store, rec *turns.Record) {
+	t.Helper()
+	stored, err := s.Load("resp_1")
+	if err != nil || stored.Response == nil || stored.Response.Status != rec.Status {
+		t.Fatalf("stored is %+v, %v, the record says %s", stored, err, rec.Status)
+	}
+	if rec.Status != responses.StatusCompleted && (rec.Error == nil || rec.Error.Code != responses.CodeInterrupted) {
+		t.Errorf("the record is %s, %+v, want %s", rec.Status, rec.Error, responses.CodeInterrupted)
+	}
+	items, _, err := s.Chain("resp_1")
+	if err != nil || len(items) == 0 && len(stored.Input) > 0 {
+		t.Errorf("the chain has %d items, %v", len(items), err)
+	}
+	for _, item := range items {
+		call, ok := item.(*responses.ToolCall)
+		if ok && call.Status == responses.ItemIncomplete && call.Output != interruptedCall {
+			t.Errorf("the cut call shows %q, want %q", call.Output, interruptedCall)
+		}
+		if ok && call.Status == responses.ItemInProgress {
+			t.Error("a call still runs")
+		}
 	}
 }
 

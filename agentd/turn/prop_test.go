@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -203,11 +204,7 @@ func legal(stream []string, extensions bool) error {
 // rebuild puts a response together from the deltas of its stream, as a client
 // does, and compares it with the one of the terminal event.
 func rebuild(t *rapid.T, stream []string) string {
-	var output []any
-	var item map[string]any
-	var parts []any
-	var text strings.Builder
-	var notes, probs []any
+	c := client{output: []any{}}
 	var first, last map[string]any
 	for _, line := range stream {
 		var e map[string]any
@@ -220,63 +217,78 @@ func rebuild(t *rapid.T, stream []string) string {
 			}
 			continue
 		}
-		switch name := strings.TrimPrefix(e["type"].(string), "response."); name {
-		case "output_item.added":
-			item, parts = e["item"].(map[string]any), []any{}
-			text.Reset()
-		case "content_part.added", "reasoning_summary_part.added":
-			notes, probs = []any{}, []any{}
-			text.Reset()
-		case "output_text.annotation.added":
-			notes = append(notes, e["annotation"])
-		case "content_part.done", "reasoning_summary_part.done":
-			part := map[string]any{"type": e["part"].(map[string]any)["type"], "text": text.String()}
-			switch part["type"] {
-			case "output_text":
-				part["annotations"], part["logprobs"] = notes, probs
-			case "refusal":
-				delete(part, "text")
-				part["refusal"] = text.String()
-			}
-			parts = append(parts, part)
-		case "output_item.done":
-			end := e["item"].(map[string]any)
-			// what has no deltas
-			for _, key := range []string{"status", "phase", "encrypted_content", "result", "output"} {
-				if v, ok := end[key]; ok {
-					item[key] = v
-				}
-			}
-			switch item["type"] {
-			case "message":
-				item["content"] = parts
-			case "reasoning":
-				item["summary"] = parts
-			case "function_call":
-				item["arguments"] = text.String()
-			}
-			output = append(output, item)
-		default:
-			if strings.HasSuffix(name, ".delta") {
-				text.WriteString(e["delta"].(string))
-				if list, ok := e["logprobs"].([]any); ok {
-					probs = append(probs, list...)
-				}
-			}
-		}
+		c.take(strings.TrimPrefix(e["type"].(string), "response."), e)
 	}
-	want := map[string]any{}
-	for key, v := range first {
-		want[key] = v
-	}
+	want := maps.Clone(first)
 	for _, key := range []string{"status", "completed_at", "incomplete_details", "error", "usage"} {
 		want[key] = last[key]
 	}
-	want["output"] = append([]any{}, output...)
+	want["output"] = c.output
 	if len(last) != 31 {
 		return fmt.Sprintf("%d keys", len(last))
 	}
 	return cmp.Diff(last, want)
+}
+
+// client is what a client has put together so far.
+type client struct {
+	output       []any
+	item         map[string]any // that is open
+	parts        []any          // of the item
+	text         strings.Builder
+	notes, probs []any // of the part
+}
+
+func (c *client) take(name string, e map[string]any) {
+	switch name {
+	case "output_item.added":
+		c.item, c.parts = e["item"].(map[string]any), []any{}
+		c.text.Reset()
+	case "content_part.added", "reasoning_summary_part.added":
+		c.notes, c.probs = []any{}, []any{}
+		c.text.Reset()
+	case "output_text.annotation.added":
+		c.notes = append(c.notes, e["annotation"])
+	case "content_part.done", "reasoning_summary_part.done":
+		c.parts = append(c.parts, c.part(e["part"].(map[string]any)["type"]))
+	case "output_item.done":
+		c.done(e["item"].(map[string]any))
+	default:
+		if strings.HasSuffix(name, ".delta") {
+			c.text.WriteString(e["delta"].(string))
+			if list, ok := e["logprobs"].([]any); ok {
+				c.probs = append(c.probs, list...)
+			}
+		}
+	}
+}
+
+func (c *client) part(kind any) map[string]any {
+	switch kind {
+	case "output_text":
+		return map[string]any{"type": kind, "text": c.text.String(), "annotations": c.notes, "logprobs": c.probs}
+	case "refusal":
+		return map[string]any{"type": kind, "refusal": c.text.String()}
+	}
+	return map[string]any{"type": kind, "text": c.text.String()}
+}
+
+// done ends the open item. What has no deltas is taken from its end.
+func (c *client) done(end map[string]any) {
+	for _, key := range []string{"status", "phase", "encrypted_content", "result", "output"} {
+		if v, ok := end[key]; ok {
+			c.item[key] = v
+		}
+	}
+	switch c.item["type"] {
+	case "message":
+		c.item["content"] = c.parts
+	case "reasoning":
+		c.item["summary"] = c.parts
+	case "function_call":
+		c.item["arguments"] = c.text.String()
+	}
+	c.output = append(c.output, c.item)
 }
 
 // sameHistory compares what the turn left for previous_response_id with its

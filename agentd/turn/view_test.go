@@ -71,30 +71,20 @@ func TestOldResultsBecomeReceipts(t *testing.T) {
 	if outcome(resp) != "completed" {
 		t.Fatalf("%s", outcome(resp))
 	}
-	recorded := facts[turns.Compaction](t, s.journal, turns.ContextCompacted)
-	cut := cuts(s.model.asked)
-	if len(recorded) != len(cut) || len(cut) < 3 || len(cut) > 10 {
-		t.Errorf("%d compactions are recorded and the prefix is another in the rounds %v", len(recorded), cut)
-	}
-	for i, c := range recorded {
-		if c.Round != cut[i] || c.Epoch != i+1 || c.Trigger != turns.TriggerBudget || c.ToolResults == 0 ||
-			c.SummarizedItems != 0 ||
-			c.TokensBefore <= 18_000 || c.TokensAfter > 12_500 || c.TokensAllowed != 20_000 ||
-			c.ContextWindow != 24_000 {
-			t.Errorf("compaction %d: %+v", i, c)
-		}
-	}
+	checkCuts(t, facts[turns.Compaction](t, s.journal, turns.ContextCompacted), cuts(s.model.asked))
 	for i, req := range s.model.asked {
 		if n := model.Estimate(req); n > 20_000 {
-			t.Errorf("request %d has %d tokens", i, n)
+			t.Errorf("request %d has %d tokens, want at most 20,000", i, n)
 		}
 	}
 	last := s.model.asked[rounds].Input
-	if old := last[1].(*responses.ToolCall); !strings.Contains(old.Output, "ran call_0") ||
-		!strings.Contains(old.Output, "/out/t/tools/call_0/stdout.log") {
-		t.Errorf("the first call is told as\n%s", old.Output)
+	old, fresh := last[1].(*responses.ToolCall), last[len(last)-1].(*responses.ToolCall)
+	for _, part := range []string{"ran call_0", "/out/t/tools/call_0/stdout.log"} {
+		if !strings.Contains(old.Output, part) {
+			t.Errorf("the first call is told without %s as\n%s", part, old.Output)
+		}
 	}
-	if fresh := last[len(last)-1].(*responses.ToolCall); len(fresh.Output) < 3900 {
+	if len(fresh.Output) < 3900 {
 		t.Errorf("the last call is told as\n%s", fresh.Output)
 	}
 	// What is stored, and goes on, is whole.
@@ -114,6 +104,24 @@ func TestOldResultsBecomeReceipts(t *testing.T) {
 	if again := facts[turns.Compaction](t, next.journal, turns.ContextCompacted); len(again) != 1 ||
 		!again[0].Restored {
 		t.Errorf("%+v", again)
+	}
+}
+
+// checkCuts compares recorded compactions with the rounds before which the prefix of the conversation changed.
+func checkCuts(t *testing.T, recorded []turns.Compaction, cut []int) {
+	t.Helper()
+	if len(recorded) != len(cut) || len(cut) < 3 || len(cut) > 10 {
+		t.Fatalf("%d compactions are recorded and the prefix is another in the rounds %v", len(recorded), cut)
+	}
+	for i, c := range recorded {
+		want := turns.Compaction{Trigger: turns.TriggerBudget, Round: cut[i], Epoch: i + 1, ToolResults: c.ToolResults,
+			TokensBefore: c.TokensBefore, TokensAfter: c.TokensAfter, TokensAllowed: 20_000, ContextWindow: 24_000}
+		if c != want || c.ToolResults == 0 {
+			t.Errorf("compaction %d: %+v, want %+v with results of tools", i, c, want)
+		}
+		if c.TokensBefore <= 18_000 || c.TokensAfter > 12_500 {
+			t.Errorf("compaction %d: from %d tokens to %d", i, c.TokensBefore, c.TokensAfter)
+		}
 	}
 }
 
@@ -157,84 +165,91 @@ func TestGaugeFollowsTheProvider(t *testing.T) {
 	}
 }
 
+// lengthCase is a conversation of some 50,000 tokens and what becomes of it.
+type lengthCase struct {
+	name, truncation string
+	window           providers.Window
+	rounds           [][]model.Event // nil ones are refused as too long
+	want             string
+	asked            int
+	trigger          string // of the compaction; "" for none
+	mute             bool   // the model gives no summary
+}
+
 func TestContextLength(t *testing.T) {
-	tooLong := &model.Error{Kind: model.KindContextLength, Code: responses.CodeContextLength, Message: "too long"}
-	said := func(n int) responses.Item {
-		return &responses.Message{ID: fmt.Sprint("msg_", n), Role: responses.RoleAssistant,
-			Content: []responses.Part{responses.OutputText(strings.Repeat("word ", 2000))}}
-	}
-	var history []responses.Item
-	for n := range 20 { // some 50,000 tokens
-		history = append(history, said(n))
-	}
-	summary := []model.Event{ev(model.MessageBegin), ev(model.TextDelta, "It was long."), done(model.StopEnd)}
 	refused := []model.Event{}
-	const failed, summarised = "failed " + responses.CodeContextLength, "completed"
-	for _, tt := range []struct {
-		name, truncation string
-		window           providers.Window
-		rounds           [][]model.Event // nil ones are refused as too long
-		want             string
-		asked            int
-		remote           bool // the provider said so
-	}{
-		{"disabled and surely too long", "disabled", providers.Window{Context: 20_000, Output: 1_000, Firm: true},
-			[][]model.Event{answer}, failed, 0, false},
+	firm := providers.Window{Context: 20_000, Output: 1_000, Firm: true}
+	const failed, completed = "failed " + responses.CodeContextLength, "completed"
+	for _, tt := range []lengthCase{
+		{"disabled and surely too long", "disabled", firm, [][]model.Event{answer}, failed, 0, "", false},
 		{"disabled and perhaps too long", "disabled", providers.Window{Context: 20_000, Output: 1_000},
-			[][]model.Event{answer}, "completed", 1, false},
-		{"disabled and refused", "disabled", providers.Window{}, [][]model.Event{refused}, failed, 1, true},
-		{"auto", "auto", providers.Window{Context: 20_000, Output: 1_000, Firm: true}, [][]model.Event{answer},
-			summarised, 1, false},
-		{"auto and refused", "auto", providers.Window{}, [][]model.Event{refused, answer}, summarised, 2, true},
-		{"auto and refused twice", "auto", providers.Window{}, [][]model.Event{refused, refused}, failed, 2, true},
-		{"auto, and no summary comes", "auto", providers.Window{}, [][]model.Event{refused}, failed, -1, true},
+			[][]model.Event{answer}, completed, 1, "", false},
+		{"disabled and refused", "disabled", providers.Window{}, [][]model.Event{refused}, failed, 1, "", false},
+		{"auto", "auto", firm, [][]model.Event{answer}, completed, 1, turns.TriggerBudget, false},
+		{"auto and refused", "auto", providers.Window{}, [][]model.Event{refused, answer}, completed, 2,
+			turns.TriggerRemote, false},
+		{"auto and refused twice", "auto", providers.Window{}, [][]model.Event{refused, refused}, failed, 2,
+			turns.TriggerRemote, false},
+		{"auto, and no summary comes", "auto", providers.Window{}, [][]model.Event{refused}, failed, 1, "", true},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			s := newStage(t, `{"input":"x","truncation":"`+tt.truncation+`"}`, tt.rounds...)
-			s.turn.History, s.turn.Window = history, tt.window
-			s.model.refuse, s.model.digest = tooLong, summary
-			if tt.asked < 0 {
-				s.model.digest = nil
-			}
-			resp, result := s.run(t, t.Context())
-			if outcome(resp) != tt.want || tt.asked >= 0 && len(s.model.asked) != tt.asked ||
-				resp.Truncation != tt.truncation {
-				t.Fatalf("%s after %d requests, %v", outcome(resp), len(s.model.asked), resp.Error)
-			}
-			if resp.Error != nil && (resp.Error.Type != responses.TypeInvalidRequest || result.Failure == nil) {
-				t.Errorf("%+v %+v", resp.Error, result.Failure)
-			}
-			if len(result.Conversation) < len(history)+1 {
-				t.Errorf("the conversation has %d items", len(result.Conversation))
-			}
-			list := facts[turns.Compaction](t, s.journal, turns.ContextCompacted)
-			if tt.truncation == "disabled" || tt.asked < 0 {
-				if len(list) != 0 {
-					t.Errorf("%+v", list)
-				}
-				if n := len(facts[turns.CompactionFailure](t, s.journal, turns.CompactionFailed)); tt.asked < 0 &&
-					n != 1 {
-					t.Errorf("%d failures are recorded", n)
-				}
-				return
-			}
-			want := turns.TriggerBudget
-			if tt.remote {
-				want = turns.TriggerRemote
-			}
-			if len(list) != 1 || list[0].Trigger != want || list[0].SummarizedItems == 0 ||
-				list[0].TokensAfter >= list[0].TokensBefore || list[0].SummaryUsage == nil {
-				t.Fatalf("%+v", list)
-			}
-			last := s.model.asked[len(s.model.asked)-1]
-			if text := last.Input[0].(*responses.Message).Text(); !strings.Contains(text, "It was long.") ||
-				last.Purpose != model.PurposeTurn {
-				t.Errorf("the model is told\n%.300s", text)
-			}
-			if tt.want == summarised && result.Usage.OutputTokens != int64(2+2*s.model.sums) {
-				t.Errorf("the summary is not paid for: %+v", result.Usage)
-			}
-		})
+		t.Run(tt.name, tt.check)
+	}
+}
+
+func (tt lengthCase) check(t *testing.T) {
+	var history []responses.Item
+	for n := range 20 {
+		history = append(history, &responses.Message{ID: fmt.Sprint("msg_", n), Role: responses.RoleAssistant,
+			Content: []responses.Part{responses.OutputText(strings.Repeat("word ", 2000))}})
+	}
+	s := newStage(t, `{"input":"x","truncation":"`+tt.truncation+`"}`, tt.rounds...)
+	s.turn.History, s.turn.Window = history, tt.window
+	s.model.refuse = &model.Error{Kind: model.KindContextLength, Code: responses.CodeContextLength, Message: "too long"}
+	if !tt.mute {
+		s.model.digest = []model.Event{ev(model.MessageBegin), ev(model.TextDelta, "It was long."), done(model.StopEnd)}
+	}
+	resp, result := s.run(t, t.Context())
+	if outcome(resp) != tt.want || len(s.model.asked) != tt.asked {
+		t.Fatalf("%s after %d requests, %v, want %s after %d", outcome(resp), len(s.model.asked), resp.Error, tt.want,
+			tt.asked)
+	}
+	if resp.Truncation != tt.truncation {
+		t.Errorf("the response says %q, want %q", resp.Truncation, tt.truncation)
+	}
+	if e := resp.Error; e != nil && (e.Type != responses.TypeInvalidRequest || result.Failure == nil) {
+		t.Errorf("the error is %+v with %+v, want an %s with a failure", e, result.Failure, responses.TypeInvalidRequest)
+	}
+	if len(result.Conversation) < len(history)+1 {
+		t.Errorf("the conversation has %d items, want more than %d", len(result.Conversation), len(history))
+	}
+	if n := len(facts[turns.CompactionFailure](t, s.journal, turns.CompactionFailed)); (n == 1) != tt.mute {
+		t.Errorf("%d failures are recorded, no summary came: %v", n, tt.mute)
+	}
+	list := facts[turns.Compaction](t, s.journal, turns.ContextCompacted)
+	if tt.trigger == "" {
+		if len(list) != 0 {
+			t.Errorf("compacted: %+v, want nothing", list)
+		}
+		return
+	}
+	tt.compacted(t, list)
+	last := s.model.asked[len(s.model.asked)-1]
+	if text := last.Input[0].(*responses.Message).Text(); !strings.Contains(text, "It was long.") ||
+		last.Purpose != model.PurposeTurn {
+		t.Errorf("the model is told, for %q\n%.300s", last.Purpose, text)
+	}
+	if got, want := result.Usage.OutputTokens, int64(2+2*s.model.sums); tt.want == "completed" && got != want {
+		t.Errorf("%d output tokens are paid, want %d with the summary's", got, want)
+	}
+}
+
+func (tt lengthCase) compacted(t *testing.T, list []turns.Compaction) {
+	t.Helper()
+	if len(list) != 1 || list[0].Trigger != tt.trigger {
+		t.Fatalf("compacted: %+v, want once by %s", list, tt.trigger)
+	}
+	if c := list[0]; c.SummarizedItems == 0 || c.SummaryUsage == nil || c.TokensAfter >= c.TokensBefore {
+		t.Fatalf("compacted: %+v, want a summary that is shorter", c)
 	}
 }
 

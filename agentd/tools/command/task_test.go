@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -182,34 +183,55 @@ func TestTaskErrors(t *testing.T) {
 	}
 }
 
+// batch runs a batch and returns its result.
+func (h *harness) batch(t *testing.T, args map[string]any) batchResult {
+	t.Helper()
+	return result[batchResult](t, h.call(t, t.Context(), batchName, args))
+}
+
+// counts are how many items of a batch have each status, in the order of the constants.
+func (b batchResult) counts() [4]int {
+	return [4]int{b.CompletedCount, b.FailedCount, b.RejectedCount, b.SkippedCount}
+}
+
 func TestBatch(t *testing.T) {
 	h := newHarness(t)
 	items := []map[string]any{
 		{"cmd": "echo one"}, {"cmd": "echo bad >&2; exit 2"}, {"cmd": "x", "workdir": "../.."},
 		{"cmd": "echo begun; sleep 600", "yield_time_ms": 500}, {"cmd": "pwd", "workdir": "sub"},
 	}
-	b := result[batchResult](t, h.call(t, t.Context(), batchName, map[string]any{"items": items}))
-	if b.ItemCount != 5 || b.CompletedCount != 2 || b.FailedCount != 2 || b.RejectedCount != 1 || b.SkippedCount != 0 {
-		t.Errorf("%+v", b)
+	b := h.batch(t, map[string]any{"items": items})
+	if got, want := b.counts(), [4]int{2, 2, 1, 0}; b.ItemCount != 5 || got != want {
+		t.Errorf("%d items, counted %v, want 5, %v", b.ItemCount, got, want)
 	}
-	kinds := []string{"", kindNonzeroExit, tools.KindRootViolation, kindTimeout, ""}
-	for i, item := range b.Items {
-		if item.Index != i || item.ErrorKind != kinds[i] || (item.ErrorMessage == "") != (kinds[i] == "") ||
-			(item.DurationMS == nil) != (item.Status == itemRejected) {
-			t.Errorf("item %d: %+v", i, item)
+	for i, kind := range []string{"", kindNonzeroExit, tools.KindRootViolation, kindTimeout, ""} {
+		item := b.Items[i]
+		if item.Index != i || item.ErrorKind != kind {
+			t.Errorf("item %d has the index %d and the error %q, want %q", i, item.Index, item.ErrorKind, kind)
+		}
+		if (item.ErrorMessage == "") != (kind == "") {
+			t.Errorf("item %d has the message %q and the error %q", i, item.ErrorMessage, kind)
+		}
+		if (item.DurationMS == nil) != (item.Status == itemRejected) {
+			t.Errorf("item %d took %v and is %s", i, item.DurationMS, item.Status)
 		}
 	}
-	if r := b.Items[0].Result; r == nil || *r.StdoutPreview != "one\n" || len(r.Artifacts) != 1 ||
-		r.Artifacts[0].Path != "tools/call_1/0-stdout.log" {
-		t.Errorf("%+v", b.Items[0].Result)
+	if r := b.Items[0].Result; r == nil || *r.StdoutPreview != "one\n" {
+		t.Errorf("the first item gave %+v, want one", r)
+	} else if len(r.Artifacts) != 1 || r.Artifacts[0].Path != "tools/call_1/0-stdout.log" {
+		t.Errorf("the first item has the files %+v, want its standard output", r.Artifacts)
 	}
 	if l := h.tasks.List("", 10); len(l.Tasks) != 0 {
 		t.Errorf("a batch made tasks: %+v", l)
 	}
-	b = result[batchResult](t, h.call(t, t.Context(), batchName, map[string]any{"items": items[:3], "stop_on_error": true}))
-	if b.CompletedCount != 1 || b.FailedCount != 1 || b.SkippedCount != 1 || b.Items[2].Status != itemSkipped {
-		t.Errorf("%+v", b)
+	b = h.batch(t, map[string]any{"items": items[:3], "stop_on_error": true})
+	if got, want := b.counts(), [4]int{1, 1, 0, 1}; got != want || b.Items[2].Status != itemSkipped {
+		t.Errorf("stopped with %v, the last %s, want %v, %s", got, b.Items[2].Status, want, itemSkipped)
 	}
+}
+
+func TestBatchArguments(t *testing.T) {
+	h := newHarness(t)
 	for _, tt := range []struct {
 		args  map[string]any
 		field string
@@ -222,23 +244,30 @@ func TestBatch(t *testing.T) {
 	} {
 		e := h.call(t, t.Context(), batchName, tt.args).Canonical.Error
 		if e == nil || e.Kind != tools.KindInvalidInput || e.Details["field"] != tt.field {
-			t.Errorf("%v: %+v", tt.args, e)
+			t.Errorf("%v: got %+v, want %s of %s", tt.args, e, tools.KindInvalidInput, tt.field)
 		}
 	}
-	// The outputs of twelve floods share one budget.
-	flood := make([]map[string]any, maxBatch)
-	for i := range flood {
-		flood[i] = map[string]any{"cmd": "seq 1 50000"}
+}
+
+// The outputs of twelve floods share one budget.
+func TestBatchSharesTheBudget(t *testing.T) {
+	h := newHarness(t)
+	flood := slices.Repeat([]map[string]any{{"cmd": "seq 1 50000"}}, maxBatch)
+	o := h.call(t, t.Context(), batchName, map[string]any{"items": flood})
+	if len(o.Rendered) > 48<<10 {
+		t.Errorf("the receipt has %d bytes, want at most %d", len(o.Rendered), 48<<10)
 	}
-	if o := h.call(t, t.Context(), batchName, map[string]any{"items": flood}); len(o.Rendered) > 48<<10 ||
-		strings.Count(o.Rendered, "Full stdout: ") != maxBatch {
-		t.Errorf("%d bytes", len(o.Rendered))
+	if n := strings.Count(o.Rendered, "Full stdout: "); n != maxBatch {
+		t.Errorf("%d outputs are named, want %d", n, maxBatch)
 	}
+}
+
+func TestBatchCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if o := h.call(t, ctx, batchName, map[string]any{"items": items[:1]}); o.Canonical.Error == nil ||
-		o.Canonical.Error.Kind != tools.KindCanceled {
-		t.Errorf("%+v", o.Canonical)
+	o := newHarness(t).call(t, ctx, batchName, map[string]any{"items": []map[string]any{{"cmd": "echo one"}}})
+	if e := o.Canonical.Error; e == nil || e.Kind != tools.KindCanceled {
+		t.Errorf("got %+v, want %s", e, tools.KindCanceled)
 	}
 }
 

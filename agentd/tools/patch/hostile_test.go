@@ -273,7 +273,9 @@ func TestCostIsBounded(t *testing.T) {
 	}
 }
 
-func TestLargeResultIsListedInAnArtifact(t *testing.T) {
+// runTool runs the tool on a tree by way of a registry, with its artifacts below out.
+func runTool(t *testing.T, dir, out string, disk tools.Disk, patch string) tools.Outcome {
+	t.Helper()
 	tool, err := New()
 	if err != nil {
 		t.Fatal(err)
@@ -282,64 +284,78 @@ func TestLargeResultIsListedInAnArtifact(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, dir := t.TempDir(), t.TempDir()
-	if err := os.Mkdir(filepath.Join(out, "tools"), 0o700); err != nil {
+	args, err := json.Marshal(arguments{Patch: patch})
+	if err != nil {
 		t.Fatal(err)
 	}
+	logs := filepath.Join(out, "tools")
+	if err := os.MkdirAll(logs, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	o := reg.Run(t.Context(), tools.Env{WorkDir: dir, LogDir: logs, Disk: disk},
+		tools.Call{ID: "c", Name: name, Arguments: args})
+	if o.Fault != nil || o.Canonical.Error != nil {
+		t.Fatalf("%v, %+v", o.Fault, o.Canonical.Error)
+	}
+	return o
+}
+
+// manyFiles is a patch that makes 500 files in a directory.
+func manyFiles(dir string) string {
 	var text strings.Builder
 	for i := range 500 {
-		text.WriteString(create(fmt.Sprintf("d/f%03d", i)))
+		text.WriteString(create(fmt.Sprintf("%s/f%03d", dir, i)))
 	}
-	run := func(patch string) tools.Outcome {
-		args, err := json.Marshal(arguments{Patch: patch})
-		if err != nil {
-			t.Fatal(err)
-		}
-		o := reg.Run(t.Context(), tools.Env{WorkDir: dir, LogDir: filepath.Join(out, "tools")},
-			tools.Call{ID: "c", Name: name, Arguments: args})
-		if o.Fault != nil {
-			t.Fatal(o.Fault)
-		}
-		return o
-	}
-	o := run(text.String())
+	return text.String()
+}
+
+func TestLargeResultIsListedInAnArtifact(t *testing.T) {
+	out := t.TempDir()
+	o := runTool(t, t.TempDir(), out, nil, manyFiles("d"))
 	var r result
 	if err := json.Unmarshal(o.Canonical.Result, &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.ChangedFileCount != 500 || len(r.ChangedFiles) != maxListed || !r.Truncated || len(r.Artifacts) != 1 {
-		t.Errorf("count %d, listed %d, truncated %v, artifacts %v", r.ChangedFileCount, len(r.ChangedFiles),
-			r.Truncated, r.Artifacts)
+	if r.ChangedFileCount != 500 || len(r.ChangedFiles) != maxListed || !r.Truncated {
+		t.Errorf("%d files, %d listed, truncated %v, want 500, %d, true", r.ChangedFileCount, len(r.ChangedFiles),
+			r.Truncated, maxListed)
+	}
+	if len(r.Artifacts) != 1 {
+		t.Fatalf("artifacts %v, want one", r.Artifacts)
 	}
 	data, err := os.ReadFile(filepath.Join(out, o.Artifacts[0].Path))
-	if err != nil || strings.Count(string(data), "\n") != 500 {
-		t.Errorf("artifact: %v", err)
+	if n := strings.Count(string(data), "\n"); err != nil || n != 500 {
+		t.Errorf("the artifact has %d lines, %v, want 500", n, err)
 	}
 	if !strings.Contains(o.Rendered, "... and 450 more") {
 		t.Errorf("rendered %s", o.Rendered)
 	}
+}
 
-	full := func() (o tools.Outcome) { // a second time, with no room left
-		args, err := json.Marshal(arguments{Patch: strings.ReplaceAll(text.String(), "b/d/", "b/e/")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return reg.Run(t.Context(), tools.Env{WorkDir: dir, LogDir: filepath.Join(out, "tools"), Disk: nothing{}},
-			tools.Call{ID: "c", Name: name, Arguments: args})
-	}()
-	if full.Canonical.Error != nil || full.Fault != nil || len(full.Artifacts) != 0 ||
-		!strings.Contains(full.Rendered, "\n- the list of all changed files was not kept: the turn's files may take "+
-			"no more of the disk") {
-		t.Errorf("with no room left: %v %v\n%s", full.Fault, full.Artifacts, full.Rendered)
+func TestLargeResultWithoutRoom(t *testing.T) {
+	o := runTool(t, t.TempDir(), t.TempDir(), nothing{}, manyFiles("d"))
+	if len(o.Artifacts) != 0 {
+		t.Errorf("artifacts %v, want none", o.Artifacts)
 	}
+	const says = "\n- the list of all changed files was not kept: the turn's files may take no more of the disk"
+	if !strings.Contains(o.Rendered, says) {
+		t.Errorf("rendered\n%s\nwithout %s", o.Rendered, says)
+	}
+}
 
-	o = run("--- a/d/f000\n+++ b/d/f000\n@@ -7 +7 @@\n-pwned\n+x\ndiff --git a/d/f001 b/g\nrename from " +
-		"d/f001\nrename to g\n")
+func TestBothFormsOfAResult(t *testing.T) {
+	dir := t.TempDir()
+	files{"d/f000": "pwned\n", "d/f001": "pwned\n"}.make(t, dir)
+	o := runTool(t, dir, t.TempDir(), nil, "--- a/d/f000\n+++ b/d/f000\n@@ -7 +7 @@\n-pwned\n+x\n"+
+		"diff --git a/d/f001 b/g\nrename from d/f001\nrename to g\n")
 	want := "patch applied: 2 files changed\nM d/f000\nR d/f001 -> g\nTolerated:\n- d/f000: hunk 1: found at line 1, not 7"
 	if diff := cmp.Diff(want, o.Rendered); diff != "" {
 		t.Error(diff)
 	}
-	canonical := `{"changed_files":[{"action":"modify","path":"d/f000"},{"action":"move","path":"g","from_path":"d/f001"}],"changed_paths":["d/f000","g"],"changed_file_count":2,"ignored_metadata":[],"diagnostics":[{"path":"d/f000","kind":"wrong_line_number","message":"hunk 1: found at line 1, not 7"}],"summary_text":"patch applied: 2 files changed"}`
+	canonical := `{"changed_files":[{"action":"modify","path":"d/f000"},{"action":"move","path":"g",` +
+		`"from_path":"d/f001"}],"changed_paths":["d/f000","g"],"changed_file_count":2,"ignored_metadata":[],` +
+		`"diagnostics":[{"path":"d/f000","kind":"wrong_line_number","message":"hunk 1: found at line 1, not 7"}],` +
+		`"summary_text":"patch applied: 2 files changed"}`
 	if diff := cmp.Diff(canonical, string(o.Canonical.Result)); diff != "" {
 		t.Error(diff)
 	}

@@ -43,7 +43,9 @@ func person(t *testing.T, user string) (dir string) {
 // loadProject reads a repository's file over the person's in dir.
 func loadProject(t *testing.T, dir, project string) *Loaded {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, ProjectFile), []byte(project), 0o600); err != nil {
+	path := filepath.Join(dir, ProjectFile)
+	os.Remove(path) // some file systems write a file that is truncated to the disk at once
+	if err := os.WriteFile(path, []byte(project), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return Load(Sources{File: filepath.Join(dir, UserFile), Project: dir})
@@ -93,35 +95,52 @@ func TestProjectOnlyTightens(t *testing.T) {
 		if err := before.Err(); err != nil {
 			t.Fatal(err)
 		}
+		was := before.clone()
+		old := values(&was)
 		for _, k := range keys {
 			for _, value := range projectValues {
 				after := loadProject(t, dir, yamlOf(k, k.sampleName(), value))
-				tighter(t, k, value, before, after)
+				now := after.clone()
+				for i, changed := range values(&now) {
+					if !reflect.DeepEqual(old[i], changed) {
+						tighter(t, k, value, keys[i], &was, &now)
+					}
+				}
+				wantRefused(t, k, value, before, after)
 			}
 		}
 	}
 }
 
-// tighter compares what is in force without a repository's value and with it.
-func tighter(t *testing.T, set *key, value string, before, after *Loaded) {
-	t.Helper()
+// values returns the values of all keys, with those of the providers and models that stand for all.
+func values(s *Settings) (list []any) {
 	for _, k := range keys {
-		name := k.sampleName()
-		was, now := before.clone(), after.clone()
-		old, changed := k.text(&was, name), k.text(&now, name)
-		if old == changed {
-			continue
-		}
-		switch {
-		case k != set:
-			t.Errorf("%s: %s changes %s from %q to %q", set.name, value, k.name, old, changed)
-		case k.project == lowerOnly && k.limit(&now, name) < k.limit(&was, name) && k.limit(&now, name) > 0:
-		case k.project == strictOnly && changed == k.strict:
-		case k.project == ownFolder, k.project == free:
-		default:
-			t.Errorf("%s: %s loosens it from %q to %q", k.name, value, old, changed)
-		}
+		list = append(list, k.value(s, k.sampleName()))
 	}
+	return list
+}
+
+// tighter checks that a repository's value of the key set, which changed the key k, confines more than before.
+func tighter(t *testing.T, set *key, value string, k *key, was, now *Settings) {
+	t.Helper()
+	name := k.sampleName()
+	old, changed := k.text(was, name), k.text(now, name)
+	limit := k.limit(now, name)
+	switch {
+	case k != set:
+		t.Errorf("%s: %s changes %s from %q to %q", set.name, value, k.name, old, changed)
+	case k.project == lowerOnly && limit < k.limit(was, name) && limit > 0:
+	case k.project == strictOnly && changed == k.strict:
+	case k.project == ownFolder, k.project == free:
+	default:
+		t.Errorf("%s: %s loosens it from %q to %q", k.name, value, old, changed)
+	}
+}
+
+// wantRefused checks that a value which a repository may not decide is refused, and that each problem names its
+// remedy and the key.
+func wantRefused(t *testing.T, set *key, value string, before, after *Loaded) {
+	t.Helper()
 	if set.project == never && (after.Err() == nil && before.Origin(set.name).Layer != LayerUser ||
 		!reflect.DeepEqual(before.Settings, after.Settings)) {
 		t.Errorf("%s: %s is not refused", set.name, value)

@@ -26,16 +26,17 @@ func TestLooseBomb(t *testing.T) {
 		w.Close()
 		return b.Bytes()
 	}
+	source := openSource(t, Options{Dir: gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})})
 	for name, content := range map[string][]byte{
 		"larger than":   bomb(1<<20, "blob 1000000000000\x00"),
-		"that it claim": bomb(600<<20, "blob 10\x00"),
+		"that it claim": bomb(8<<20, "blob 10\x00"),
 		"begins with":   bomb(1<<20, ""),
 	} {
 		t.Run(name, func(t *testing.T) {
-			repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
-			tree := acquire(t, Options{Dir: repo})
+			tree := acquireFrom(t, source)
 			gittest.Run(t, tree.Dir(), "sh", "-ec", "echo b > a.txt; git commit -qam one")
-			gittest.Write(t, tree.Dir(), map[string]string{".git/objects/ab/" + strings.Repeat("c", 38): string(content)})
+			object := ".git/objects/ab/" + strings.Repeat("c", 38)
+			gittest.Write(t, tree.Dir(), map[string]string{object: string(content)})
 			out := t.TempDir()
 			diff, err := tree.Diff(t.Context(), DiffOptions{Patch: filepath.Join(out, "diff.patch"),
 				Objects: filepath.Join(out, "objects")})

@@ -20,6 +20,10 @@ func TestHostileTree(t *testing.T) {
 	outside := t.TempDir()
 	gittest.Write(t, outside, map[string]string{"secret": "secret\n", "d/b.txt": "outside\n"})
 	marker := filepath.Join(t.TempDir(), "marker")
+	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n", "d/b.txt": "b\n", "link.sh": "#!/bin/sh\n",
+		".gitignore": "*.log\n"})
+	before := gittest.Fingerprint(t, repo)
+	source := openSource(t, Options{Dir: repo})
 	plant := "echo run >> " + marker + "; cat"
 	for _, tc := range []struct {
 		name     string
@@ -121,12 +125,9 @@ func TestHostileTree(t *testing.T) {
 		}, want: []string{"A d/new", "A n/f"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n", "d/b.txt": "b\n", "link.sh": "#!/bin/sh\n",
-				".gitignore": "*.log\n"})
-			before, outsideBefore := gittest.Fingerprint(t, repo), ""
-			tree := acquire(t, Options{Dir: repo})
+			tree := acquireFrom(t, source)
 			tc.do(t, tree.Dir())
-			outsideBefore = gittest.Fingerprint(t, outside)
+			outsideBefore := gittest.Fingerprint(t, outside)
 			diff, patch := diffOf(t, tree)
 			wantChanges(t, diff, tc.want...)
 			if n := strings.Count(patch, "GIT binary patch"); n != tc.binary {
@@ -218,10 +219,10 @@ func TestLimits(t *testing.T) {
 func TestClosedTree(t *testing.T) {
 	gittest.Isolate(t)
 	repo := gittest.NewRepo(t, map[string]string{"a": "a\n", "d/b": "b\n", "d/e/c": "c\n"})
-	cache := filepath.Join(t.TempDir(), "cache")
+	source := openSource(t, Options{Dir: repo})
 	for _, mode := range []os.FileMode{0, 0o100, 0o200, 0o300, 0o400, 0o500, 0o600} {
 		for _, closed := range []string{"d/e/c", "new", "d/e", "n", "d", "."} {
-			tree := acquire(t, Options{Dir: repo, CacheDir: cache})
+			tree := acquireFrom(t, source)
 			gittest.Write(t, tree.Dir(), map[string]string{"d/e/c": "changed\n", "n/f": "new\n", "new": "new\n"})
 			if err := os.Chmod(filepath.Join(tree.Dir(), closed), mode); err != nil {
 				t.Fatal(err)
@@ -239,6 +240,7 @@ func TestManyNames(t *testing.T) {
 	gittest.Isolate(t)
 	repo := gittest.NewRepo(t, map[string]string{"a": "a\n", "d/b": "b\n", "gone": "x\n"})
 	const most = 512 << 10
+	source := openSource(t, Options{Dir: repo, Limits: Limits{NameBytes: most}})
 	for name, plant := range map[string]func(t *testing.T, dir string, i int){
 		"control characters": func(t *testing.T, dir string, i int) {
 			gittest.Write(t, dir, map[string]string{fmt.Sprint("d/", strings.Repeat("\x01", 240), i): ""})
@@ -259,7 +261,7 @@ func TestManyNames(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tree := acquire(t, Options{Dir: repo, Limits: Limits{NameBytes: most}})
+			tree := acquireFrom(t, source)
 			for i := range 700 {
 				plant(t, tree.Dir(), i)
 			}

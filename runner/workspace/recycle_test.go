@@ -224,9 +224,10 @@ func TestRecycledTree(t *testing.T) {
 			t.Errorf("%q of a fresh tree: %s", name, want[name])
 		}
 	}
+	source := openSource(t, options)
+	tree := acquireFrom(t, source)
 	for _, h := range harms {
 		for n := range 6 {
-			tree := acquire(t, options)
 			for i, name := range harmed {
 				other := harmed[(i+n+1)%len(harmed)]
 				h.to(tree.Dir(), name, other, 1000+n)
@@ -234,11 +235,8 @@ func TestRecycledTree(t *testing.T) {
 			if err := tree.Release(t.Context()); err != nil {
 				t.Fatalf("after %s: %v", h.name, err)
 			}
-			tree = acquire(t, options)
+			tree = acquireFrom(t, source)
 			wantFresh(t, want, describe(t, tree.Dir()), h.name)
-			if err := tree.Release(t.Context()); err != nil {
-				t.Fatal(err)
-			}
 		}
 	}
 	if left, _ := filepath.Glob(filepath.Join(options.CacheDir, "trees", "*", "*", "dead-*")); len(left) > 0 {
@@ -253,8 +251,9 @@ func TestRecycledTreeAtRandom(t *testing.T) {
 	options := Options{Dir: gittest.NewRepo(t, recycleBase), CacheDir: filepath.Join(t.TempDir(), "cache")}
 	want := fresh(t, options)
 	patch := filepath.Join(t.TempDir(), "patch")
+	source := openSource(t, options)
 	rapid.Check(t, func(r *rapid.T) {
-		tree, err := openSource(t, options).Acquire(t.Context())
+		tree, err := source.Acquire(t.Context())
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -280,7 +279,7 @@ func TestRecycledTreeAtRandom(t *testing.T) {
 		if err != nil {
 			r.Fatalf("release after %q: %v", done, err)
 		}
-		again, err := openSource(t, options).Acquire(t.Context())
+		again, err := source.Acquire(t.Context())
 		if err != nil {
 			r.Fatalf("acquire after %q: %v", done, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 )
@@ -22,7 +23,8 @@ func Run(t testing.TB, dir string, args ...string) string {
 	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "LC_ALL=C",
-		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@localhost", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@localhost")
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=maintenance.auto", "GIT_CONFIG_VALUE_0=false", "GIT_AUTHOR_NAME=a",
+		"GIT_AUTHOR_EMAIL=a@localhost", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@localhost")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -59,8 +61,24 @@ func Write(t testing.TB, dir string, files map[string]string) {
 func NewRepo(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "repo")
+	FillRepo(t, dir, files)
+	return dir
+}
+
+// FillRepo makes the repository dir, in place of what is there, as NewRepo does. Git makes a repository only once per
+// test binary; the others are copies, so their commits have the same id.
+func FillRepo(t testing.TB, dir string, files map[string]string) {
+	t.Helper()
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
+	}
+	key := fmt.Sprint(files) // in the order of the names
+	if entries, ok := made.Load(key); ok {
+		paste(t, dir, entries.([]entry))
+		return
 	}
 	Run(t, dir, "git", "init", "-q", "-b", "main")
 	if len(files) > 0 {
@@ -68,7 +86,72 @@ func NewRepo(t testing.TB, files map[string]string) string {
 		Run(t, dir, "git", "add", "-A")
 		Run(t, dir, "git", "commit", "-qm", "base")
 	}
-	return dir
+	samples, err := filepath.Glob(filepath.Join(dir, ".git/hooks/*.sample"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sample := range samples {
+		if err := os.Remove(sample); err != nil {
+			t.Fatal(err)
+		}
+	}
+	made.Store(key, entriesOf(t, dir))
+}
+
+// made holds the entries of each repository that git made, by its files.
+var made sync.Map
+
+// An entry is a directory, file or link of a repository.
+type entry struct {
+	name    string
+	mode    fs.FileMode
+	content []byte // of a file, or the target of a link
+}
+
+func entriesOf(t testing.TB, dir string) (entries []entry) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		e := entry{name: strings.TrimPrefix(path, dir), mode: info.Mode()}
+		switch e.mode.Type() {
+		case 0:
+			e.content, err = os.ReadFile(path)
+		case fs.ModeSymlink:
+			var target string
+			target, err = os.Readlink(path)
+			e.content = []byte(target)
+		}
+		entries = append(entries, e)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entries
+}
+
+func paste(t testing.TB, dir string, entries []entry) {
+	t.Helper()
+	for _, e := range entries {
+		var err error
+		switch path := dir + e.name; e.mode.Type() {
+		case fs.ModeDir:
+			err = os.Mkdir(path, e.mode.Perm())
+		case fs.ModeSymlink:
+			err = os.Symlink(string(e.content), path)
+		default:
+			err = os.WriteFile(path, e.content, e.mode.Perm())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // Isolate keeps the machine's git configuration out of a test.

@@ -59,7 +59,39 @@ func TestIsolation(t *testing.T) {
 	}
 	checkRecord(t, r)
 	got := into[engine.Isolation](t, r.manifest.Isolation)
+	want := axesOf(c)
+	for name, axis := range got.Axes() {
+		if value, ok := want[name]; ok && axis.Value != value {
+			t.Errorf("%s: the record says %q, the engine %q", name, axis.Value, value)
+		}
+	}
+	if !got.Confined() {
+		t.Errorf("not every limit is enforced: %+v", got)
+	}
+	checkUser(t, got.User.Value)
 
+	const memory, cpus = 256 << 20, 5e8
+	host := c.HostConfig
+	granted := []any{host.Privileged, len(host.CapAdd), len(host.Devices), len(host.Binds), host.NetworkMode,
+		host.Memory, host.MemorySwap, host.NanoCpus}
+	if want := []any{false, 0, 0, 0, "none", int64(memory), int64(memory), int64(cpus)}; !slices.Equal(granted, want) {
+		t.Errorf("privileged, capabilities, devices, binds, network, memory, swap, CPUs are %v, want %v", granted, want)
+	}
+	if !slices.Equal(host.CapDrop, []string{"ALL"}) {
+		t.Errorf("dropped capabilities: %v, want all", host.CapDrop)
+	}
+	if l := r.manifest.Limits; l.MemoryBytes != memory || l.CPUs != 0.5 || l.Pids != host.PidsLimit {
+		t.Errorf("limits: %+v, want %d bytes, 0.5 CPUs, %d processes", l, memory, host.PidsLimit)
+	}
+	for _, m := range c.Mounts {
+		if strings.Contains(m.Source, repo) && m.RW {
+			t.Errorf("a directory of the user's repository is writable: %+v", m)
+		}
+	}
+}
+
+// axesOf gives the axes of isolation as the engine has them.
+func axesOf(c inspected) map[string]string {
 	var mounts []string
 	for _, m := range c.Mounts {
 		mode := "ro"
@@ -75,7 +107,7 @@ func TestIsolation(t *testing.T) {
 			openFiles = strconv.FormatInt(u.Hard, 10)
 		}
 	}
-	want := map[string]string{
+	return map[string]string{
 		"user": c.Config.User, "network": c.HostConfig.NetworkMode, "ipc": c.HostConfig.IpcMode,
 		"open_files": openFiles,
 		"memory":     strconv.FormatInt(c.HostConfig.Memory, 10), "pids": strconv.FormatInt(c.HostConfig.PidsLimit, 10),
@@ -84,33 +116,24 @@ func TestIsolation(t *testing.T) {
 		"no_new_privileges": strconv.FormatBool(slices.Contains(c.HostConfig.SecurityOpt, "no-new-privileges:true")),
 		"mounts":            strings.Join(mounts, ", "),
 	}
-	for name, axis := range got.Axes() {
-		if value, ok := want[name]; ok && axis.Value != value {
-			t.Errorf("%s: the record says %q, the engine %q", name, axis.Value, value)
+}
+
+// checkUser checks that a container runs as the caller or, for root, as a user id of the pool.
+func checkUser(t *testing.T, user string) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		if want := fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid()); user != want {
+			t.Errorf("the container ran as %s, want %s", user, want)
 		}
+		return
 	}
-	proper := got.User.Value == fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid())
-	if os.Getuid() == 0 {
-		uid, _, _ := strings.Cut(got.User.Value, ":")
-		n, err := strconv.Atoi(uid)
-		proper = err == nil && n >= uidpool.DefaultFirst && n < uidpool.DefaultFirst+uidpool.DefaultCount &&
-			got.User.Value == uid+":"+uid
+	uid, gid, _ := strings.Cut(user, ":")
+	if gid != uid {
+		t.Errorf("the container ran as %s, want equal ids", user)
 	}
-	if !got.Confined() || !proper {
-		t.Errorf("isolation: %+v", got)
-	}
-	if host := c.HostConfig; host.Privileged || !slices.Equal(host.CapDrop, []string{"ALL"}) ||
-		len(host.CapAdd)+len(host.Devices)+len(host.Binds) > 0 ||
-		host.NetworkMode != "none" || host.MemorySwap != 256<<20 || host.Memory != 256<<20 || host.NanoCpus != 5e8 {
-		t.Errorf("host config: %+v", host)
-	}
-	if l := r.manifest.Limits; l.MemoryBytes != 256<<20 || l.CPUs != 0.5 || l.Pids != c.HostConfig.PidsLimit {
-		t.Errorf("limits: %+v", l)
-	}
-	for _, m := range c.Mounts {
-		if strings.Contains(m.Source, repo) && m.RW {
-			t.Errorf("a directory of the user's repository is writable: %+v", m)
-		}
+	if n, err := strconv.Atoi(uid); err != nil || n < uidpool.DefaultFirst ||
+		n >= uidpool.DefaultFirst+uidpool.DefaultCount {
+		t.Errorf("the container ran as %s, want an id from %d on (%v)", user, uidpool.DefaultFirst, err)
 	}
 }
 

@@ -39,11 +39,11 @@ func TestEverySchemaHasAStrictForm(t *testing.T) {
 		if def.Description == "" || len(def.Description) > 1500 {
 			t.Errorf("%s: description of %d bytes", def.Name, len(def.Description))
 		}
-		for _, mode := range []tools.Mode{tools.Relaxed, tools.Strict} {
-			raw, err := def.Emit(mode)
-			if err != nil {
-				t.Fatal(err)
-			}
+		strict, err := def.StrictParameters()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, raw := range []json.RawMessage{def.Parameters, strict} {
 			var schema map[string]any
 			if err := json.Unmarshal(raw, &schema); err != nil {
 				t.Fatal(err)
@@ -51,18 +51,18 @@ func TestEverySchemaHasAStrictForm(t *testing.T) {
 			if schema["type"] != "object" {
 				t.Errorf("%s: type %v", def.Name, schema["type"])
 			}
-			checkSchema(t, def.Name, schema, mode, 1)
+			checkSchema(t, def.Name, schema, i == 1, 1)
 		}
 	}
 }
 
-func checkSchema(t *testing.T, at string, s map[string]any, mode tools.Mode, depth int) {
+func checkSchema(t *testing.T, at string, s map[string]any, strict bool, depth int) {
 	t.Helper()
 	strictKeys := []string{"type", "description", "enum", "const", "properties", "required", "additionalProperties",
 		"items", "pattern", "format",
 		"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minItems", "maxItems"}
 	for key := range s {
-		if mode == tools.Strict && !slices.Contains(strictKeys, key) {
+		if strict && !slices.Contains(strictKeys, key) {
 			t.Errorf("%s: keyword %q", at, key)
 		}
 	}
@@ -75,7 +75,7 @@ func checkSchema(t *testing.T, at string, s map[string]any, mode tools.Mode, dep
 		}
 	}
 	if items, ok := s["items"].(map[string]any); ok {
-		checkSchema(t, at+"[]", items, mode, depth+1)
+		checkSchema(t, at+"[]", items, strict, depth+1)
 	}
 	props, isObject := s["properties"].(map[string]any)
 	if s["type"] != "object" && !isObject {
@@ -88,7 +88,7 @@ func checkSchema(t *testing.T, at string, s map[string]any, mode tools.Mode, dep
 	if props == nil {
 		t.Errorf("%s: the object has no properties, not even none", at)
 	}
-	if mode == tools.Strict && len(required) != len(props) {
+	if strict && len(required) != len(props) {
 		t.Errorf("%s: %d of %d properties are required", at, len(required), len(props))
 	}
 	for name, p := range props {
@@ -97,7 +97,7 @@ func checkSchema(t *testing.T, at string, s map[string]any, mode tools.Mode, dep
 			t.Errorf("%s.%s: no description", at, name)
 			continue
 		}
-		checkSchema(t, at+"."+name, prop, mode, depth+1)
+		checkSchema(t, at+"."+name, prop, strict, depth+1)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"holon/internal/durable"
 	"holon/responses"
 )
 
@@ -224,7 +225,7 @@ type summary struct {
 // summarize reads the header of a trajectory and, when asked, the ids of its items.
 func summarize(path string, items bool) (summary, error) {
 	var sum summary
-	f, err := openRegular(path)
+	f, err := durable.Open(path)
 	if err != nil {
 		return sum, err
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"syscall"
 
+	"holon/internal/durable"
 	"holon/responses"
 	"holon/responses/turns"
 )
@@ -142,7 +143,7 @@ var errDamaged = errors.New("the file is damaged")
 // read reads a trajectory. After errDamaged, s holds what came before the line
 // that makes no sense, which begins at the offset good.
 func (s *Stored) read(path string) (good int64, err error) {
-	f, err := openRegular(path)
+	f, err := durable.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, ErrNotFound
 	}

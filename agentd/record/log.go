@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"syscall"
+
+	"holon/internal/durable"
 )
 
 // errLogClosed is returned by Append after Close.
@@ -120,7 +122,7 @@ func reopenLog(path string) (*Log, error) {
 
 // OpenLog opens a finished log for followers only.
 func OpenLog(path string) (*Log, error) {
-	f, err := openRegular(path)
+	f, err := durable.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open event log: %w", err)
 	}

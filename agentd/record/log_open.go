@@ -1,28 +1,9 @@
 package record
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"syscall"
 )
-
-// openRegular opens a file for reading that commands of the turn could have
-// replaced: it neither follows a link nor waits for the writer of a pipe.
-func openRegular(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", path)
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
 
 // wholeLines returns how many bytes of f are complete lines.
 func wholeLines(f *os.File) (int64, error) {

@@ -3,7 +3,6 @@ package record
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"path/filepath"
 	"time"
 
@@ -18,12 +17,7 @@ const maxRecord = 64 << 20
 // ReadRecord reads and checks the turn.json of a turn directory. Commands of
 // the turn may have put anything there.
 func ReadRecord(dir string) (*turns.Record, error) {
-	f, err := openRegular(filepath.Join(dir, turns.RecordFile))
-	if err != nil {
-		return nil, fmt.Errorf("read the turn record: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxRecord))
+	data, err := durable.ReadFile(filepath.Join(dir, turns.RecordFile), maxRecord)
 	if err != nil {
 		return nil, fmt.Errorf("read the turn record: %w", err)
 	}

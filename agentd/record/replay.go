@@ -260,7 +260,7 @@ func (s *Store) syncFile(path string) error {
 		}
 	}
 	for _, place := range places {
-		f, err := openRegular(place)
+		f, err := durable.Open(place)
 		if err != nil { // what is not a file of ours is not ours to keep
 			continue
 		}

@@ -240,16 +240,8 @@ func (s store) load() (list []record, broken []error, err error) {
 }
 
 func readRecord(path, id string) (record, error) {
-	f, size, err := openRegular(path)
+	data, err := durable.ReadFile(path, maxRecord)
 	if err != nil {
-		return record{}, err
-	}
-	defer f.Close()
-	if size > maxRecord {
-		return record{}, fmt.Errorf("the file has %d bytes and may have %d", size, maxRecord)
-	}
-	data := make([]byte, size)
-	if _, err := f.ReadAt(data, 0); err != nil {
 		return record{}, err
 	}
 	return decodeRecord(data, id)
@@ -296,21 +288,4 @@ func (r *record) check() error {
 		}
 	}
 	return nil
-}
-
-// openRegular opens a plain file for reading. It refuses pipes, devices and links, and never blocks on them.
-func openRegular(path string) (*os.File, int64, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, 0, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("not a plain file")
-	}
-	if err != nil {
-		f.Close()
-		return nil, 0, err
-	}
-	return f, info.Size(), nil
 }

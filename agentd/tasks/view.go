@@ -8,6 +8,7 @@ import (
 
 	"holon/agentd/preview"
 	"holon/agentd/process"
+	"holon/internal/durable"
 	wire "holon/responses/tasks"
 )
 
@@ -178,11 +179,16 @@ func (s stream) sizes() process.Capture {
 // capture returns the output of an ended task from its file or, if the file is missing or shorter than the output, the
 // excerpt in the record, which may be incomplete.
 func (s stream) capture(path string, budget int) (_ process.Capture, short bool) {
-	f, size, err := openRegular(path)
+	f, err := durable.Open(path)
 	if err != nil {
 		return s.excerpt()
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return s.excerpt()
+	}
+	size := info.Size()
 	lost := s.Total == 0 && s.Logged == 0 // the end was not seen: the file is all there is
 	if !lost && (s.Logged < s.Total || size < s.Logged) {
 		return s.excerpt()

@@ -9,24 +9,10 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Mode is how a schema is put before a provider (runtime specification,
-// "Provider Tool Schema Contract").
-type Mode bool
-
-// The modes of emission. Relaxed says what the tool means and is what providers
-// are sent by default. Strict is the form that providers demand who promise to
-// keep to a schema: every property is required, and what is optional may be null.
-const (
-	Relaxed Mode = false
-	Strict  Mode = true
-)
-
-// Emit returns the schema of the tool's arguments in the given mode. Both forms lead to the same call: [Registry.Run]
-// accepts arguments in strict form in either mode.
-func (d Definition) Emit(mode Mode) (json.RawMessage, error) {
-	if mode == Relaxed {
-		return d.Parameters, nil // closed already, or the registry had refused it
-	}
+// StrictParameters returns the schema of the tool's arguments in the form that some providers demand in order to keep to
+// it (runtime specification, "Provider Tool Schema Contract"): every property is required, and optional ones may be
+// null. [Registry.Run] accepts arguments in this form, too.
+func (d Definition) StrictParameters() (json.RawMessage, error) {
 	var schema jsonschema.Schema
 	if err := json.Unmarshal(d.Parameters, &schema); err != nil {
 		return nil, fmt.Errorf("decode schema of %s: %w", d.Name, err)

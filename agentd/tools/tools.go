@@ -12,7 +12,11 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"holon/internal/redact"
 )
@@ -67,6 +71,24 @@ type Env struct {
 type Disk interface {
 	Take(n int64) int64 // takes up to n bytes and returns how many it got
 	Give(n int64)       // gives back what was taken and not used
+}
+
+// Local returns the path of a file or directory relative to the working tree that it lies in, as far as its text tells.
+func Local(tree, path string) (rel string, ok bool) {
+	rel = filepath.Clean(path)
+	if filepath.IsAbs(rel) {
+		if r, err := filepath.Rel(tree, rel); err == nil {
+			rel = r
+		}
+	}
+	return rel, filepath.IsLocal(rel)
+}
+
+// Escapes reports whether os.Root refused to follow a path. Its error for that is not exported, but every other one
+// comes from the system.
+func Escapes(err error) bool {
+	_, system := errors.AsType[unix.Errno](err)
+	return !system
 }
 
 // Policy bounds what a call may put in front of the model. Zero fields mean the

@@ -114,7 +114,7 @@ func (r *runner) strictForm(def tools.Definition) json.RawMessage {
 		if r.strict == nil {
 			r.strict = make(map[string]json.RawMessage)
 		}
-		form, _ = def.Emit(tools.Strict) // then it is told as it is
+		form, _ = def.StrictParameters() // then it is told as it is
 		r.strict[key] = form
 	}
 	return form

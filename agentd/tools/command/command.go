@@ -59,14 +59,9 @@ const (
 // defaultTaskTime is how long a task may run.
 const defaultTaskTime = 24 * time.Hour
 
-// Starter starts commands; *process.Supervisor is one.
-type Starter interface {
-	Start(c process.Command) (*process.Process, error)
-}
-
 // Options are what the family works with.
 type Options struct {
-	Starter Starter
+	Starter *process.Supervisor
 	// Tasks takes over what still runs when its caller stops waiting. Without it
 	// there are no tasks: such a command is ended, and the task tools are missing.
 	Tasks    *tasks.Manager
@@ -98,7 +93,7 @@ func New(o Options) ([]tools.Tool, error) {
 
 // commands is what the tools of the family share.
 type commands struct {
-	starter     Starter
+	starter     *process.Supervisor
 	tasks       *tasks.Manager // nil where there are none
 	taskTime    time.Duration
 	streamBytes int64

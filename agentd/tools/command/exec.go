@@ -80,24 +80,13 @@ func (t *execTool) Run(ctx context.Context, env tools.Env, call tools.Call) tool
 		return tools.Fail(bad)
 	}
 	if t.tasks == nil {
-		return t.runToEnd(ctx, env, l)
-	}
-	if args.DuplicatePolicy != startNew {
+		l.timeout = l.yield
+	} else if args.DuplicatePolicy != startNew {
 		if task, ok := t.tasks.Active(env.SessionID, l.spec().Digest()); ok {
 			return alreadyRunning(task)
 		}
 	}
 	return t.runOrPromote(ctx, env, l)
-}
-
-// runToEnd runs a command where there are no tasks.
-func (t *execTool) runToEnd(ctx context.Context, env tools.Env, l launch) tools.Output {
-	l.timeout = l.yield
-	p, bad := t.start(env, &l)
-	if bad != nil {
-		return tools.Fail(bad)
-	}
-	return complete{l, wait(ctx, p)}.output(env)
 }
 
 // wait waits for the end of p, and ends it when ctx ends first.
@@ -114,20 +103,22 @@ func wait(ctx context.Context, p *process.Process) process.Result {
 }
 
 // runOrPromote waits for the command as long as the caller wants to, and makes a
-// task of it when it is still running then.
+// task of it when it is still running then. Without tasks it waits for the end.
 func (t *execTool) runOrPromote(ctx context.Context, env tools.Env, l launch) tools.Output {
 	p, bad := t.start(env, &l)
 	if bad != nil {
 		return tools.Fail(bad)
 	}
-	yield := time.NewTimer(l.yield)
-	defer yield.Stop()
+	var promote <-chan time.Time
+	if t.tasks != nil {
+		promote = time.After(l.yield)
+	}
 	select {
 	case <-p.Done():
 		return complete{l, p.Result()}.output(env)
 	case <-ctx.Done():
 		return complete{l, wait(ctx, p)}.output(env)
-	case <-yield.C:
+	case <-promote:
 	}
 	task, err := t.tasks.Adopt(tasks.Owner{SessionID: env.SessionID, TurnID: env.TurnID}, l.spec(), p, l.stdout,
 		l.stderr)

@@ -86,18 +86,13 @@ func (l launch) spec() tasks.Spec {
 // workdir resolves the wish for a directory. The check keeps the model's
 // picture of where it is right; it is not what confines a command.
 func workdir(tree, wish string) (string, *tools.Error) {
-	rel := filepath.Clean(wish)
-	if filepath.IsAbs(rel) {
-		if r, err := filepath.Rel(tree, rel); err == nil {
-			rel = r
-		}
-	}
+	rel, local := tools.Local(tree, wish)
 	violation := &tools.Error{
 		Kind: tools.KindRootViolation, Message: "requested working directory is outside the current execution root",
 		Details:      map[string]any{"workdir": tools.Clip(wish, 300), "field": "workdir"},
 		RecoveryHint: "omit workdir or use a relative path inside the active workspace",
 	}
-	if !filepath.IsLocal(rel) {
+	if !local {
 		return "", violation
 	}
 	root, err := roots.Open(tree)
@@ -116,7 +111,7 @@ func workdir(tree, wish string) (string, *tools.Error) {
 		return filepath.Join(tree, rel), nil
 	case err == nil:
 		missing.Message = "requested working directory is not a directory"
-	case escapes(err):
+	case tools.Escapes(err):
 		return "", violation
 	case errors.Is(err, fs.ErrNotExist):
 		missing.Message = "requested working directory does not exist"
@@ -124,13 +119,6 @@ func workdir(tree, wish string) (string, *tools.Error) {
 		missing.Message = "requested working directory cannot be entered: " + errors.Unwrap(err).Error()
 	}
 	return "", missing
-}
-
-// escapes reports whether os.Root refused to follow a path. Its error for that
-// is not exported, but every other one comes from the system.
-func escapes(err error) bool {
-	_, system := errors.AsType[unix.Errno](err)
-	return !system
 }
 
 // start starts the command with the shell asked for, or with the best there is.

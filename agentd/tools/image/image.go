@@ -12,7 +12,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/agentd/tools"
+	"holon/internal/bounded"
 	"holon/internal/roots"
 )
 
@@ -108,13 +108,8 @@ func (t *Tool) Run(_ context.Context, env tools.Env, call tools.Call) tools.Outp
 // read returns a file of the tree. It opens without waiting and looks at what it
 // got, so that neither a pipe nor a swapped file can hold or mislead it.
 func read(tree, path string) ([]byte, string, *tools.Error) {
-	rel := filepath.Clean(path)
-	if filepath.IsAbs(rel) {
-		if r, err := filepath.Rel(tree, rel); err == nil {
-			rel = r
-		}
-	}
-	if !filepath.IsLocal(rel) {
+	rel, ok := tools.Local(tree, path)
+	if !ok {
 		return nil, "", outside(path)
 	}
 	root, err := roots.Open(tree)
@@ -137,20 +132,16 @@ func read(tree, path string) ([]byte, string, *tools.Error) {
 	case info.Size() > MaxBytes:
 		return nil, "", tooLarge(path, info.Size())
 	}
-	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
-	if err != nil {
+	data, err := bounded.ReadAll(f, MaxBytes)
+	if err != nil { // also when it has grown meanwhile
 		return nil, "", failure(kindRead, "the file cannot be read: "+err.Error(), path, "check the path")
-	}
-	if len(data) > MaxBytes {
-		return nil, "", tooLarge(path, int64(len(data)))
 	}
 	return data, filepath.ToSlash(rel), nil
 }
 
 func openError(err error, path string) *tools.Error {
-	_, system := errors.AsType[unix.Errno](err)
 	switch {
-	case !system: // os.Root does not say so by a value, but only its refusals are not the system's
+	case tools.Escapes(err):
 		return outside(path)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
 		return failure(kindMissing, "there is no such file", path,

@@ -19,11 +19,11 @@ func TestReadAll(t *testing.T) {
 		err  error
 		left string // what the reader still has
 	}{
-		"empty":         {from: strings.NewReader("")},
-		"at the limit":  {from: strings.NewReader("1234"), data: "1234"},
-		"beyond it":     {from: strings.NewReader("1234567"), data: "1234", err: tooLarge, left: "67"},
-		"in pieces":     {from: iotest.OneByteReader(strings.NewReader("12345")), data: "1234", err: tooLarge},
-		"breaking":      {from: io.MultiReader(strings.NewReader("12"), iotest.ErrReader(broken)), data: "12", err: broken},
+		"empty":        {from: strings.NewReader("")},
+		"at the limit": {from: strings.NewReader("1234"), data: "1234"},
+		"beyond it":    {from: strings.NewReader("1234567"), data: "1234", err: tooLarge, left: "67"},
+		"in pieces":    {from: iotest.OneByteReader(strings.NewReader("12345")), data: "1234", err: tooLarge},
+		"breaking":     {from: io.MultiReader(strings.NewReader("12"), iotest.ErrReader(broken)), data: "12", err: broken},
 		"breaking late": {from: io.MultiReader(strings.NewReader("12345"), iotest.ErrReader(broken)), data: "1234",
 			err: tooLarge},
 	} {

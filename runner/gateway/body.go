@@ -26,7 +26,6 @@ const (
 // asks does not wait with it.
 type requestBody struct {
 	source io.Reader // bounded
-	sent   *atomic.Int64
 	size   atomic.Int64
 	closed atomic.Bool
 	fault  atomic.Pointer[error] // why no more of it passes
@@ -42,11 +41,10 @@ type requestBody struct {
 }
 
 // newRequestBody makes the body of r. With keep it can be sent again.
-func newRequestBody(r *http.Request, grammar *rule, sent *atomic.Int64, keep bool) *requestBody {
+func newRequestBody(r *http.Request, grammar *rule, keep bool) *requestBody {
 	// MaxBytesReader gets no ResponseWriter, because it would use it from the
 	// transport's goroutine.
-	return &requestBody{source: http.MaxBytesReader(nil, r.Body, maxBody), scan: newScan(grammar), sent: sent,
-		keep: keep}
+	return &requestBody{source: http.MaxBytesReader(nil, r.Body, maxBody), scan: newScan(grammar), keep: keep}
 }
 
 // model reads as much as it takes to learn which model is asked for. Its error
@@ -75,7 +73,6 @@ func (b *requestBody) model() (string, error) {
 // look reads from the source and looks at what came. The caller holds mu.
 func (b *requestBody) look(p []byte) int {
 	n, err := b.source.Read(p)
-	b.sent.Add(int64(n))
 	b.size.Add(int64(n))
 	if scanErr := b.scan.feed(p[:n]); scanErr != nil {
 		b.breaks(scanErr)

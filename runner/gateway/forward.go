@@ -26,7 +26,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	t, refusal := s.gateway.admit(r)
 	var lease *Lease
 	if refusal == nil {
-		lease, refusal = s.leases.find(r)
+		lease, refusal = s.leaseOf(r)
 	}
 	if refusal != nil {
 		s.noteRefusal(r, refusal)
@@ -47,13 +47,10 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 
 // forward passes a request of a turn on.
 func (s *Server) forward(ctx context.Context, w http.ResponseWriter, r *http.Request, t target, lease *Lease) {
-	meter := s.meters[t.upstream.name]
-	meter.requests.Add(1)
-	body := newRequestBody(r, t.grammar, &meter.sent, t.upstream.keys.renews())
+	body := newRequestBody(r, t.grammar, t.upstream.keys.renews())
 	defer body.Close()
 	charge, refusal := s.charge(r, t, lease, body)
 	if refusal != nil {
-		meter.refused.Add(1)
 		lease.ledger.note(refusal)
 		s.log.Debug("request refused", "turn", lease.grant.TurnID, "target", r.RequestURI, "err", refusal.Message)
 		refuse(w, refusal)
@@ -118,19 +115,17 @@ func (s *Server) charge(r *http.Request, t target, lease *Lease, body *requestBo
 	return lease.ledger.reserve(ref, s.gateway.price(ref), r.ContentLength)
 }
 
-// usage returns what a request took beyond being one, and meters it.
+// usage returns what a request took beyond being one.
 func (s *Server) usage(provider string, charge *reservation, reading *usageReader, body *requestBody, whole bool) Usage {
-	var taken Usage
-	if reading != nil && charge.model != "" { // a GET reads nothing of a model
-		tokens, estimated, doubt := reading.tokens(body.sending(), whole)
-		if doubt != "" {
-			charge.ledger.record("the usage that " + provider + " claims: " + doubt)
-			s.log.Warn("the provider's usage is refused", "provider", provider, "err", doubt)
-		}
-		taken = usageOf(tokens, charge.price, estimated)
+	if reading == nil || charge.model == "" { // a GET reads nothing of a model
+		return Usage{}
 	}
-	s.meters[provider].take(taken)
-	return taken
+	tokens, estimated, doubt := reading.tokens(body.sending(), whole)
+	if doubt != "" {
+		charge.ledger.record("the usage that " + provider + " claims: " + doubt)
+		s.log.Warn("the provider's usage is refused", "provider", provider, "err", doubt)
+	}
+	return usageOf(tokens, charge.price, estimated)
 }
 
 // errRenewed ends a request whose key was replaced and that can't be repeated here.

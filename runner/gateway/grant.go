@@ -7,11 +7,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"holon/responses"
@@ -84,7 +82,7 @@ func (s *Server) Grant(g Grant) (*Lease, error) {
 	}
 	l := &Lease{server: s, grant: g, ledger: newLedger(&g), changed: make(chan struct{}, 1), noted: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background()) // a turn's end is said, not inherited
-	if !s.leases.add(g.Token, l) {
+	if _, taken := s.leases.LoadOrStore(g.Token, l); taken {
 		return nil, &Error{Code: CodeInvalidGrant, Param: "token",
 			Message: "the token of turn " + g.TurnID + " is in force already", Hint: "make a token for each turn"}
 	}
@@ -145,7 +143,7 @@ func (g *Gateway) Check(models []string, budget Budget) error {
 // Revoke ends the lease: nothing more is passed on for its token, and what is
 // being answered is cut. It may be called more than once.
 func (l *Lease) Revoke() {
-	l.server.leases.remove(l.grant.Token)
+	l.server.leases.Delete(l.grant.Token)
 	l.cancel(errRevoked)
 	<-l.noted
 }
@@ -158,40 +156,9 @@ func (l *Lease) allows(ref string) bool {
 	return slices.Contains(l.grant.Models, ref)
 }
 
-// leases are those of one server, by their tokens' hashes.
-type leases struct {
-	mu    sync.Mutex
-	table map[TokenHash]*Lease
-}
-
-func (t *leases) add(token TokenHash, l *Lease) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.table == nil {
-		t.table = make(map[TokenHash]*Lease)
-	}
-	if t.table[token] != nil {
-		return false
-	}
-	t.table[token] = l
-	return true
-}
-
-func (t *leases) remove(token TokenHash) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.table, token)
-}
-
-func (t *leases) all() []*Lease {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Collect(maps.Values(t.table))
-}
-
-// find returns the lease of a request. The hash of what came is looked up, so
-// how long that takes tells nothing of a token.
-func (t *leases) find(r *http.Request) (*Lease, *responses.Error) {
+// leaseOf returns the lease of a request. The hash of what came is looked up, so how long that takes tells nothing of
+// a token.
+func (s *Server) leaseOf(r *http.Request) (*Lease, *responses.Error) {
 	values := r.Header["Authorization"]
 	token, ok := "", false
 	if len(values) == 1 {
@@ -202,13 +169,11 @@ func (t *leases) find(r *http.Request) (*Lease, *responses.Error) {
 			Param:   "Authorization",
 			Message: "models can be asked by turns only: the request has no token of one"}
 	}
-	t.mu.Lock()
-	l := t.table[sha256.Sum256([]byte(token))]
-	t.mu.Unlock()
-	if l == nil {
+	l, ok := s.leases.Load(TokenHash(sha256.Sum256([]byte(token))))
+	if !ok {
 		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeTurnTokenExpired,
 			Param:   "Authorization",
 			Message: "the token belongs to no turn that is running"}
 	}
-	return l, nil
+	return l.(*Lease), nil
 }

@@ -22,11 +22,11 @@ func tooLarge() *responses.Error {
 		fmt.Sprintf("the request has more than %d bytes", maxBody))
 }
 
-// noteRefusal counts and logs. A container can make any number of refused
+// noteRefusal logs. A container can make any number of refused
 // requests, so only the first of a server is a warning.
 func (s *Server) noteRefusal(r *http.Request, refusal *responses.Error) {
 	level := s.log.Debug
-	if s.refused.Add(1) == 1 {
+	if !s.warned.Swap(true) {
 		level = s.log.Warn
 	}
 	level("request refused", "method", fmt.Sprintf("%.20q", r.Method), "target", fmt.Sprintf("%.100q", r.RequestURI),
@@ -44,9 +44,7 @@ func refuse(w http.ResponseWriter, refusal *responses.Error) {
 // failed answers a request that got no answer from the provider.
 func (s *Server) failed(ctx context.Context, w http.ResponseWriter, up *upstream, lease *Lease, body *requestBody,
 	err error) {
-	meter := s.meters[up.name]
 	if refusal := body.refused(); refusal != nil {
-		meter.refused.Add(1)
 		lease.ledger.note(refusal)
 		refuse(w, refusal)
 		return
@@ -54,7 +52,6 @@ func (s *Server) failed(ctx context.Context, w http.ResponseWriter, up *upstream
 	if ctx.Err() != nil { // the client is gone, its turn is over or the server closes: an answer would not be read
 		panic(http.ErrAbortHandler)
 	}
-	meter.failed.Add(1)
 	if errors.Is(err, errRenewed) {
 		writeError(w, http.StatusServiceUnavailable,
 			&responses.Error{Type: responses.TypeServerError, Code: responses.CodeProviderUnavailable,
@@ -70,7 +67,6 @@ func (s *Server) failed(ctx context.Context, w http.ResponseWriter, up *upstream
 
 // keyless answers a request for which no key is available. Only the log says why.
 func (s *Server) keyless(w http.ResponseWriter, up *upstream, err error) {
-	s.meters[up.name].failed.Add(1)
 	s.log.Warn("no key for the provider", "provider", up.name, "err", up.keys.redact().errors.Text(err.Error()))
 	w.Header().Set("X-Should-Retry", "false")
 	writeError(w, http.StatusBadGateway, &responses.Error{

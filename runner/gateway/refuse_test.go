@@ -91,9 +91,6 @@ func TestRefused(t *testing.T) {
 	for _, seen := range up.all() {
 		t.Errorf("the provider was asked %s %s", seen.method, seen.uri)
 	}
-	if refused := g.server.Stats().Refused; refused < 30 {
-		t.Errorf("%d requests counted as refused", refused)
-	}
 }
 
 // Whatever a container writes, the provider sees whole requests to the allowed

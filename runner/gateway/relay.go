@@ -14,10 +14,7 @@ const bufferSize = 32 << 10
 // relay passes the provider's answer on. reading, where there is one, is fed all
 // of it.
 func (s *Server) relay(w http.ResponseWriter, r *http.Request, up *upstream, resp *http.Response, reading *usageReader) {
-	meter := s.meters[up.name]
-	body := &countingReader{reader: resp.Body, count: &meter.received}
 	if fault := unusable(resp); fault != "" {
-		meter.failed.Add(1)
 		s.log.Warn("provider's answer refused", "provider", up.name, "status", resp.StatusCode, "err", fault)
 		s.unusable(w, up, fault)
 		return
@@ -30,12 +27,11 @@ func (s *Server) relay(w http.ResponseWriter, r *http.Request, up *upstream, res
 		}
 	}
 	if resp.StatusCode >= 400 {
-		meter.failed.Add(1)
-		s.relayError(w, up, resp.StatusCode, body)
+		s.relayError(w, up, resp.StatusCode, resp.Body)
 		return
 	}
 	w.WriteHeader(resp.StatusCode)
-	if err := stream(w, body, redact.NewStream(known.streams), reading); err != nil {
+	if err := stream(w, resp.Body, redact.NewStream(known.streams), reading); err != nil {
 		s.log.Debug("answer cut off", "provider", up.name, "err", known.errors.Text(err.Error()))
 		panic(http.ErrAbortHandler) // the client must see that the answer is not whole
 	}

@@ -224,18 +224,21 @@ func (s *scan) step(c byte) error {
 	case inHex:
 		return s.hexDigit(c)
 	case inScalar:
-		if c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c == 'E' || c == '.' || c == '+' || c == '-' {
+		if strings.IndexByte(scalarBytes, c) >= 0 {
 			return s.scalar(c)
 		}
 		if err := s.endScalar(); err != nil {
 			return err
 		}
 	}
-	if c == ' ' || c == '\t' || c == '\n' || c == '\r' {
+	if strings.IndexByte(" \t\n\r", c) >= 0 {
 		return nil
 	}
 	return s.token(c)
 }
+
+// scalarBytes are the bytes of numbers, true, false and null.
+const scalarBytes = "0123456789abcdefghijklmnopqrstuvwxyzE.+-"
 
 // escape handles the byte after a backslash.
 func (s *scan) escape(c byte) error {
@@ -307,24 +310,31 @@ func (s *scan) value(c byte) error {
 	r := s.next
 	s.wide = s.wide || r.wide
 	switch {
-	case c == '"':
-		if r.text == noText && !r.free {
-			return unallowed("a string as " + r.name)
-		}
+	case c == '"' && (r.text != noText || r.free):
 		s.begin(false)
 		return nil
-	case c == '{' && !r.free && r.keys == nil, c == '[' && !r.free && r.items == nil:
-		return unallowed(fmt.Sprintf("%q as %s", c, r.name))
+	case c == '"':
+		return unallowed("a string as " + r.name)
 	case c == '{' || c == '[':
-		return s.push(c)
-	case c == '-' || c >= '0' && c <= '9' || c == 't' || c == 'f' || c == 'n':
-		if r.text == modelText || r.text == wordText {
-			return malformed("its model, or a type, is not a string")
+		if !r.holds(c) {
+			return unallowed(fmt.Sprintf("%q as %s", c, r.name))
 		}
-		s.state, s.text = inScalar, s.text[:0]
-		return s.scalar(c)
+		return s.push(c)
+	case strings.IndexByte("-0123456789tfn", c) < 0:
+		return malformed(fmt.Sprintf("%q is out of place", c))
+	case r.text == modelText || r.text == wordText:
+		return malformed("its model, or a type, is not a string")
 	}
-	return malformed(fmt.Sprintf("%q is out of place", c))
+	s.state, s.text = inScalar, s.text[:0]
+	return s.scalar(c)
+}
+
+// holds reports whether the value may be an object or an array, as its bracket says.
+func (r *rule) holds(c byte) bool {
+	if c == '{' {
+		return r.free || r.keys != nil
+	}
+	return r.free || r.items != nil
 }
 
 // scalar takes a byte of a number or literal.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -36,50 +35,11 @@ type Server struct {
 	cancel  context.CancelFunc // ends the requests that Close does not wait for
 	served  chan struct{}      // closed when the accept loop is gone
 	active  activity
-	meters  map[string]*meter // by provider, fixed after Serve
-	refused atomic.Int64
-	leases  leases
+	leases  sync.Map    // of *Lease, by TokenHash
+	warned  atomic.Bool // of a refused request
 
 	closeOnce sync.Once
 	closeErr  error
-}
-
-// Stats counts what passed through one server.
-type Stats struct {
-	Refused   int64                    `json:"refused"` // requests that no route allows
-	Providers map[string]ProviderStats `json:"providers"`
-}
-
-// ProviderStats counts what went to one provider and came back.
-type ProviderStats struct {
-	Requests      int64 `json:"requests"` // that a route allows
-	Refused       int64 `json:"refused"`  // of Requests: too large, malformed, for another model, over the budget
-	Failed        int64 `json:"failed"`   // of Requests: no answer, or one with an error status
-	BytesSent     int64 `json:"bytes_sent"`
-	BytesReceived int64 `json:"bytes_received"`
-	Usage         Usage `json:"usage"` // of all turns; its Requests are those that were let through
-}
-
-// meter counts for one provider.
-type meter struct {
-	requests, refused, failed, sent, received atomic.Int64
-
-	mu    sync.Mutex
-	usage Usage
-}
-
-// take adds what a request took.
-func (m *meter) take(u Usage) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	u.Requests = 1
-	m.usage = m.usage.plus(u)
-}
-
-func (m *meter) taken() Usage {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.usage
 }
 
 // Serve serves the gateway on a Unix socket at path, mode 0600, until Close. The
@@ -105,10 +65,6 @@ func (g *Gateway) ServePeer(ctx context.Context, path string, peer *socket.Peer)
 		socket:  sock,
 		cancel:  cancel,
 		served:  make(chan struct{}),
-		meters:  make(map[string]*meter, len(g.upstreams)),
-	}
-	for name := range g.upstreams {
-		s.meters[name] = new(meter)
 	}
 	s.http = &http.Server{
 		Handler:                      http.HandlerFunc(s.handle),
@@ -152,9 +108,10 @@ func (s *Server) close(ctx context.Context) error {
 	err := s.http.Close()
 	<-s.served
 	<-idle
-	for _, l := range s.leases.all() {
-		l.Revoke()
-	}
+	s.leases.Range(func(_, l any) bool {
+		l.(*Lease).Revoke()
+		return true
+	})
 	if err = errors.Join(err, s.socket.Remove()); err != nil {
 		return fmt.Errorf("close the gateway: %w", err)
 	}
@@ -172,19 +129,6 @@ func (s *Server) flush(ctx context.Context) {
 
 // Path returns the socket's path.
 func (s *Server) Path() string { return s.socket.Path() }
-
-// Stats returns the counts so far, with an entry for each provider.
-func (s *Server) Stats() Stats {
-	stats := Stats{Refused: s.refused.Load(), Providers: make(map[string]ProviderStats, len(s.meters))}
-	for name, m := range s.meters {
-		stats.Providers[name] = ProviderStats{
-			Requests: m.requests.Load(), Refused: m.refused.Load(), Failed: m.failed.Load(),
-			BytesSent: m.sent.Load(), BytesReceived: m.received.Load(),
-			Usage: m.taken(),
-		}
-	}
-	return stats
-}
 
 // activity counts the requests that are being handled, until it is drained.
 type activity struct {
@@ -224,17 +168,3 @@ func (a *activity) drain() <-chan struct{} {
 	}
 	return a.idle
 }
-
-// countingReader adds the bytes read to count. Close closes the reader.
-type countingReader struct {
-	reader io.ReadCloser
-	count  *atomic.Int64
-}
-
-func (c *countingReader) Read(p []byte) (int, error) {
-	n, err := c.reader.Read(p)
-	c.count.Add(int64(n))
-	return n, err
-}
-
-func (c *countingReader) Close() error { return c.reader.Close() }

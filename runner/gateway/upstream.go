@@ -73,44 +73,47 @@ func newTransport(socket string, proxy func(*http.Request) (*url.URL, error)) *h
 	return t
 }
 
-// parseBaseURL returns the base URL without a slash at its end and, for a Unix
-// socket, the socket's path.
+// parseBaseURL returns the base URL without a slash at its end and, for a Unix socket, the socket's path.
 func parseBaseURL(name, raw string) (base, sock string, err error) {
-	const remedy = "write https://host/path or unix:///socket:/path"
-	bad := func(what string) error {
-		// The URL itself is not shown: people put passwords in them.
-		return invalid(name, "base_url", remedy, "the base URL of provider %s %s", name, what)
-	}
-	if rest, ok := strings.CutPrefix(raw, "unix://"); ok {
-		sock, prefix, _ := strings.Cut(rest, ":")
+	rest, ok := strings.CutPrefix(raw, "unix://")
+	var prefix, fault string
+	if ok {
+		sock, prefix, _ = strings.Cut(rest, ":")
+		base = "http://localhost"
 		if !filepath.IsAbs(sock) || strings.ContainsRune(sock, 0) || len(sock) > unixsocket.MaxPath {
-			return "", "", bad("names no socket by a short absolute path")
+			fault = "names no socket by a short absolute path"
 		}
-		if prefix = strings.TrimRight(prefix, "/"); prefix != "" && !plainPath(prefix) {
-			return "", "", bad("has a path that is not plain")
-		}
-		return "http://localhost" + prefix, sock, nil
+	} else if u, err := url.Parse(raw); err != nil {
+		fault = "can't be read"
+	} else {
+		base, prefix, fault = u.Scheme+"://"+u.Host, u.EscapedPath(), faultOf(u)
 	}
-	u, parseErr := url.Parse(raw)
+	prefix = strings.TrimRight(prefix, "/")
+	if fault == "" && prefix != "" && !plainPath(prefix) {
+		fault = "has a path that is not plain"
+	}
+	if fault != "" { // the URL itself is not shown: people put passwords in them
+		return "", "", invalid(name, "base_url", "write https://host/path or unix:///socket:/path",
+			"the base URL of provider %s %s", name, fault)
+	}
+	return base + prefix, sock, nil
+}
+
+// faultOf says what is wrong with a base URL, "" for nothing. It does not look at its path.
+func faultOf(u *url.URL) string {
 	switch {
-	case raw == "":
-		return "", "", bad("is missing")
-	case parseErr != nil:
-		return "", "", bad("can't be read")
+	case *u == (url.URL{}):
+		return "is missing"
 	case u.Scheme != "https" && u.Scheme != "http":
-		return "", "", bad("is neither http, https nor unix")
+		return "is neither http, https nor unix"
 	case u.Hostname() == "":
-		return "", "", bad("names no host")
+		return "names no host"
 	case u.User != nil:
-		return "", "", bad("holds a user name or password")
+		return "holds a user name or password"
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return "", "", bad("has a query or a fragment")
+		return "has a query or a fragment"
 	}
-	prefix := strings.TrimRight(u.EscapedPath(), "/")
-	if prefix != "" && !plainPath(prefix) {
-		return "", "", bad("has a path that is not plain")
-	}
-	return u.Scheme + "://" + u.Host + prefix, "", nil
+	return ""
 }
 
 func plainPath(p string) bool { return pathPattern.MatchString(p) && path.Clean(p) == p }

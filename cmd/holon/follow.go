@@ -99,18 +99,13 @@ func finalStatus(end view.MessageState) string {
 	case end.Turn.Kind != ledger.TurnCompleted:
 		return "failed"
 	}
-	switch closureOf(end.Turn).Outcome {
-	case rules.OutcomeFailed:
+	switch end.Turn.Closure.Outcome {
+	case ledger.OutcomeFailed:
 		return "failed"
-	case rules.OutcomeWaiting:
+	case ledger.OutcomeWaiting:
 		return "waiting"
 	}
 	return "completed"
-}
-
-func closureOf(t *ledger.Turn) (c rules.Closure) {
-	_ = json.Unmarshal(t.Closure, &c) // a closure that cannot be read says nothing
-	return c
 }
 
 // outcomeOf is what a message's end makes of a command (docs/reference/run.md). The
@@ -124,7 +119,7 @@ func outcomeOf(end view.MessageState) (code int, err error) {
 				Hint:    "see: holon status --agent " + end.Message.AgentID}
 	}
 	if t.Kind == ledger.TurnCompleted {
-		if closureOf(t).WaitingReason == rules.AwaitingOperator {
+		if t.Closure.WaitingReason == ledger.AwaitingOperator {
 			return state.OutcomeWaiting.ExitCode(), nil
 		}
 		if finalStatus(end) != "failed" {

@@ -2,28 +2,22 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"testing"
 
 	"holon/responses"
-	"holon/runner/agent/rules"
 	"holon/runner/agent/view"
 	"holon/state/ledger"
 )
 
 // How a message ended decides the exit code and the words.
 func TestOutcomeOfMessage(t *testing.T) {
-	closure := func(o rules.Outcome, w rules.WaitingReason) json.RawMessage {
-		data, err := json.Marshal(rules.Closure{Outcome: o, WaitingReason: w})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
+	closure := func(o ledger.Outcome, w ledger.WaitingReason) ledger.Closure {
+		return ledger.Closure{Outcome: o, WaitingReason: w}
 	}
-	turn := func(kind ledger.TurnKind, reason string, c json.RawMessage) *ledger.Turn {
+	turn := func(kind ledger.TurnKind, reason string, c ledger.Closure) *ledger.Turn {
 		return &ledger.Turn{Kind: kind, Reason: reason, Closure: c}
 	}
-	completed := closure(rules.OutcomeCompleted, "")
+	completed := closure(ledger.OutcomeCompleted, "")
 	for name, c := range map[string]struct {
 		status ledger.EntryStatus
 		turn   *ledger.Turn
@@ -33,24 +27,23 @@ func TestOutcomeOfMessage(t *testing.T) {
 		"completed":           {ledger.Processed, turn(ledger.TurnCompleted, "", completed), 0, "completed"},
 		"into another's turn": {ledger.Interjected, turn(ledger.TurnCompleted, "", completed), 0, "completed"},
 		"rests": {ledger.Processed,
-			turn(ledger.TurnCompleted, "", closure(rules.OutcomeWaiting, rules.AwaitingTimer)), 0, "waiting"},
+			turn(ledger.TurnCompleted, "", closure(ledger.OutcomeWaiting, ledger.AwaitingTimer)), 0, "waiting"},
 		"needs the operator": {ledger.Processed,
-			turn(ledger.TurnCompleted, "", closure(rules.OutcomeWaiting, rules.AwaitingOperator)), 3, "waiting"},
+			turn(ledger.TurnCompleted, "", closure(ledger.OutcomeWaiting, ledger.AwaitingOperator)), 3, "waiting"},
 		"failed": {ledger.Processed,
-			turn(ledger.TurnAborted, "model_error", closure(rules.OutcomeFailed, "")), 1, "failed"},
+			turn(ledger.TurnAborted, "model_error", closure(ledger.OutcomeFailed, "")), 1, "failed"},
 		"too many rounds": {ledger.Processed,
-			turn(ledger.TurnAborted, responses.ReasonMaxRounds, closure(rules.OutcomeFailed, "")), 1,
+			turn(ledger.TurnAborted, responses.ReasonMaxRounds, closure(ledger.OutcomeFailed, "")), 1,
 			"max_turns_exceeded"},
 		"out of time": {ledger.Processed,
-			turn(ledger.TurnAborted, responses.ReasonTimeout, closure(rules.OutcomeFailed, "")), 124, "failed"},
+			turn(ledger.TurnAborted, responses.ReasonTimeout, closure(ledger.OutcomeFailed, "")), 124, "failed"},
 		"aborted": {ledger.Aborted,
-			turn(ledger.TurnAborted, "operator", closure(rules.OutcomeFailed, "")), 130, "failed"},
+			turn(ledger.TurnAborted, "operator", closure(ledger.OutcomeFailed, "")), 130, "failed"},
 		"interrupted twice": {ledger.Interrupted,
-			turn(ledger.TurnAborted, "interrupted", closure(rules.OutcomeFailed, "")), 1, "failed"},
+			turn(ledger.TurnAborted, "interrupted", closure(ledger.OutcomeFailed, "")), 1, "failed"},
 		"never begun":      {ledger.Quarantined, nil, 4, "failed"},
 		"not worth a turn": {ledger.Dropped, nil, 4, "failed"},
-		"a closure of nonsense": {ledger.Processed, turn(ledger.TurnCompleted, "", json.RawMessage(`[]`)), 0,
-			"completed"},
+		"no closure":       {ledger.Processed, turn(ledger.TurnCompleted, "", ledger.Closure{}), 0, "completed"},
 	} {
 		end := view.MessageState{Entry: ledger.Entry{Status: c.status}, Turn: c.turn}
 		code, err := outcomeOf(end)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"holon/responses"
+	"holon/responses/turns"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
 	"holon/state"
@@ -108,26 +108,26 @@ func (a *agentRun) ensure(ctx context.Context) error {
 
 // runResult is what `holon run --agent --json` prints.
 type runResult struct {
-	AgentID        string           `json:"agent_id"`
-	MessageID      string           `json:"message_id"`
-	TurnID         string           `json:"turn_id,omitempty"`
-	FinalStatus    string           `json:"final_status"` // completed, waiting, failed, max_turns_exceeded
-	WaitingReason  string           `json:"waiting_reason,omitempty"`
-	FinalText      string           `json:"final_text"`
-	SleepReason    string           `json:"sleep_reason,omitempty"`
-	Failure        *ledger.Failure  `json:"failure,omitempty"`
-	Artifact       json.RawMessage  `json:"failure_artifact,omitempty"`
-	Tasks          []string         `json:"tasks"`         // there are none of agents yet
-	ChangedFiles   []string         `json:"changed_files"` // an agent works in its home, which is not compared
-	MessageCount   int64            `json:"message_count"` // of the agent's life
-	TokenUsage     *responses.Usage `json:"token_usage,omitempty"`
-	InputTokens    int64            `json:"input_tokens"`
-	OutputTokens   int64            `json:"output_tokens"`
-	ModelRounds    int              `json:"model_rounds"`
-	ToolCalls      int              `json:"tool_calls"`
-	ShellCommands  int              `json:"shell_commands"` // calls of ExecCommand and ExecCommandBatch
-	ProviderRounds json.RawMessage  `json:"provider_attempt_timeline,omitempty"`
-	ExitCode       int              `json:"exit_code"`
+	AgentID        string                  `json:"agent_id"`
+	MessageID      string                  `json:"message_id"`
+	TurnID         string                  `json:"turn_id,omitempty"`
+	FinalStatus    string                  `json:"final_status"` // completed, waiting, failed, max_turns_exceeded
+	WaitingReason  string                  `json:"waiting_reason,omitempty"`
+	FinalText      string                  `json:"final_text"`
+	SleepReason    string                  `json:"sleep_reason,omitempty"`
+	Failure        *ledger.Failure         `json:"failure,omitempty"`
+	Artifact       *turns.FailureArtifact  `json:"failure_artifact,omitempty"`
+	Tasks          []string                `json:"tasks"`         // there are none of agents yet
+	ChangedFiles   []string                `json:"changed_files"` // an agent works in its home, which is not compared
+	MessageCount   int64                   `json:"message_count"` // of the agent's life
+	TokenUsage     *responses.Usage        `json:"token_usage,omitempty"`
+	InputTokens    int64                   `json:"input_tokens"`
+	OutputTokens   int64                   `json:"output_tokens"`
+	ModelRounds    int                     `json:"model_rounds"`
+	ToolCalls      int                     `json:"tool_calls"`
+	ShellCommands  int                     `json:"shell_commands"` // calls of ExecCommand and ExecCommandBatch
+	ProviderRounds *turns.ProviderTimeline `json:"provider_attempt_timeline,omitempty"`
+	ExitCode       int                     `json:"exit_code"`
 }
 
 func (a *agentRun) result(ctx context.Context, end view.MessageState, shells int) (runResult, error) {
@@ -144,7 +144,7 @@ func (a *agentRun) result(ctx context.Context, end view.MessageState, shells int
 		r.Failure = agent.Agent.LastRuntimeFailure
 		return r, nil
 	}
-	r.TurnID, r.FinalText, r.Failure, r.WaitingReason = t.ID, t.Last, t.Failure, string(closureOf(t).WaitingReason)
+	r.TurnID, r.FinalText, r.Failure, r.WaitingReason = t.ID, t.Last, t.Failure, string(t.Closure.WaitingReason)
 	r.TokenUsage, r.ModelRounds, r.ToolCalls, r.ProviderRounds = t.Usage, t.ModelRounds, t.ToolCalls, t.Provider
 	if t.Failure != nil {
 		r.Artifact = t.Failure.Artifact

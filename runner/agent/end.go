@@ -28,10 +28,7 @@ func (r *Runtime) endOf(res pool.Result, cause error) scheduler.End {
 	end := scheduler.End{
 		Kind: ledger.TurnAborted, Reason: res.Reason, ResponseID: res.ResponseID, Last: res.Last, Usage: res.Usage,
 		ModelRounds: res.Rounds, ToolCalls: res.ToolCalls,
-		Inserted: res.Inserted, StartedAt: res.StartedAt, CompletedAt: res.EndedAt, Lost: res.Lost,
-	}
-	if res.Provider != nil {
-		end.Provider = encode(res.Provider)
+		Inserted: res.Inserted, Provider: res.Provider, StartedAt: res.StartedAt, CompletedAt: res.EndedAt, Lost: res.Lost,
 	}
 	switch {
 	case res.Status == responses.StatusCompleted:
@@ -44,9 +41,7 @@ func (r *Runtime) endOf(res pool.Result, cause error) scheduler.End {
 	}
 	if f := res.Failure; f != nil && end.Reason != reasonAborted {
 		end.Failure = r.failure(phaseTurn, &state.Error{Code: state.Code(f.Code), Message: f.Message, Hint: f.Hint})
-		if res.Artifact != nil {
-			end.Failure.Artifact = encode(res.Artifact)
-		}
+		end.Failure.Artifact = res.Artifact
 	}
 	return end
 }

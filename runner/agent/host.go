@@ -102,7 +102,7 @@ func (r *Runtime) Prompt(ctx context.Context, agentID, text string) (json.RawMes
 	if err != nil {
 		return nil, err
 	}
-	c.Continuation = rules.Continuation{TriggerKind: ledger.TriggerOperatorInput, Class: rules.ResumeOverride,
+	c.Continuation = ledger.Continuation{TriggerKind: ledger.TriggerOperatorInput, Class: ledger.ResumeOverride,
 		ModelVisible: true}
 	in, err := r.promptInput(ctx, c)
 	if err != nil {

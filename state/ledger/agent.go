@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"holon/responses"
+	"holon/responses/turns"
 )
 
 // Kind, Visibility, Ownership and Preset are those of the runtime specification
@@ -69,14 +70,14 @@ type AgentState struct {
 	// the newest system tick that a hint was made; further hints wait while it is queued
 	WakeMessage string `json:"wake_message,omitempty"`
 
-	Progress     Progress        `json:"progress"`
-	Totals       Totals          `json:"totals"`
-	LastWake     string          `json:"last_wake,omitempty"` // why the agent last woke
-	LastBriefAt  *time.Time      `json:"last_brief_at,omitempty"`
-	LastFailure  *Failure        `json:"last_failure,omitempty"`
-	LastClosure  json.RawMessage `json:"last_closure,omitempty"`  // runner/agent/rules.Closure of the newest turn
-	LastResolved json.RawMessage `json:"last_resolved,omitempty"` // runner/agent/rules.Continuation of the newest claim
-	UpdatedAt    time.Time       `json:"updated_at"`
+	Progress     Progress      `json:"progress"`
+	Totals       Totals        `json:"totals"`
+	LastWake     string        `json:"last_wake,omitempty"` // why the agent last woke
+	LastBriefAt  *time.Time    `json:"last_brief_at,omitempty"`
+	LastFailure  *Failure      `json:"last_failure,omitempty"`
+	LastClosure  *Closure      `json:"last_closure,omitempty"`  // of the newest turn
+	LastResolved *Continuation `json:"last_resolved,omitempty"` // of the newest claim
+	UpdatedAt    time.Time     `json:"updated_at"`
 }
 
 // Progress is how far an agent has gone by itself since a message of another
@@ -116,10 +117,10 @@ type WakeHint struct {
 
 // Failure is why something of an agent failed, for a person.
 type Failure struct {
-	OccurredAt time.Time       `json:"occurred_at"`
-	Phase      string          `json:"phase"` // startup, shutdown, runtime_turn
-	Code       string          `json:"code"`
-	Summary    string          `json:"summary"`
-	Hint       string          `json:"detail_hint,omitempty"`
-	Artifact   json.RawMessage `json:"failure_artifact,omitempty"` // turns.FailureArtifact
+	OccurredAt time.Time              `json:"occurred_at"`
+	Phase      string                 `json:"phase"` // startup, shutdown, runtime_turn
+	Code       string                 `json:"code"`
+	Summary    string                 `json:"summary"`
+	Hint       string                 `json:"detail_hint,omitempty"`
+	Artifact   *turns.FailureArtifact `json:"failure_artifact,omitempty"`
 }

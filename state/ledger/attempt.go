@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"holon/responses"
+	"holon/responses/turns"
 )
 
 // AttemptStatus is how far an attempt is.
@@ -55,26 +56,26 @@ type Attempt struct {
 // Turn is the terminal record of a turn (runtime specification, "Turn
 // Terminal"). It is written once.
 type Turn struct {
-	ID          string           `json:"turn_id"`
-	AgentID     string           `json:"agent_id"`
-	Index       int64            `json:"turn_index"`
-	AttemptID   string           `json:"attempt_id"`
-	MessageID   string           `json:"message_id"`
-	ResponseID  string           `json:"response_id,omitempty"`
-	Previous    string           `json:"previous_response_id,omitempty"`
-	Kind        TurnKind         `json:"kind"`
-	Reason      string           `json:"reason,omitempty"` // code: why it was aborted, or cut short
-	Last        string           `json:"last_assistant_message,omitempty"`
-	Model       string           `json:"model,omitempty"`
-	Usage       *responses.Usage `json:"token_usage,omitempty"`
-	ModelRounds int              `json:"model_rounds"`
-	ToolCalls   int              `json:"tool_calls"`
-	Provider    json.RawMessage  `json:"provider_attempt_timeline,omitempty"` // turns.ProviderTimeline
-	Closure     json.RawMessage  `json:"closure"`                             // runner/agent/rules.Closure
-	Failure     *Failure         `json:"failure,omitempty"`
-	StartedAt   time.Time        `json:"started_at"`
-	CompletedAt time.Time        `json:"completed_at"`
-	DurationMS  int64            `json:"duration_ms"`
+	ID          string                  `json:"turn_id"`
+	AgentID     string                  `json:"agent_id"`
+	Index       int64                   `json:"turn_index"`
+	AttemptID   string                  `json:"attempt_id"`
+	MessageID   string                  `json:"message_id"`
+	ResponseID  string                  `json:"response_id,omitempty"`
+	Previous    string                  `json:"previous_response_id,omitempty"`
+	Kind        TurnKind                `json:"kind"`
+	Reason      string                  `json:"reason,omitempty"` // code: why it was aborted, or cut short
+	Last        string                  `json:"last_assistant_message,omitempty"`
+	Model       string                  `json:"model,omitempty"`
+	Usage       *responses.Usage        `json:"token_usage,omitempty"`
+	ModelRounds int                     `json:"model_rounds"`
+	ToolCalls   int                     `json:"tool_calls"`
+	Provider    *turns.ProviderTimeline `json:"provider_attempt_timeline,omitempty"`
+	Closure     Closure                 `json:"closure"`
+	Failure     *Failure                `json:"failure,omitempty"`
+	StartedAt   time.Time               `json:"started_at"`
+	CompletedAt time.Time               `json:"completed_at"`
+	DurationMS  int64                   `json:"duration_ms"`
 }
 
 // TurnKind is whether a turn drained or was ended.

@@ -29,10 +29,10 @@ func copyLane(l ledger.AgentState) ledger.AgentState {
 	l.LastBriefAt, l.Progress.EndedAt = copied(l.LastBriefAt), copied(l.Progress.EndedAt)
 	if l.LastFailure != nil {
 		failure := *l.LastFailure
-		failure.Artifact = bytes.Clone(failure.Artifact)
+		failure.Artifact = copied(failure.Artifact)
 		l.LastFailure = &failure
 	}
-	l.LastClosure, l.LastResolved = bytes.Clone(l.LastClosure), bytes.Clone(l.LastResolved)
+	l.LastClosure, l.LastResolved = copied(l.LastClosure), copied(l.LastResolved)
 	return l
 }
 

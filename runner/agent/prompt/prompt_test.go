@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"holon/runner/agent/prompt"
-	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
 )
@@ -29,7 +28,7 @@ func operatorPrompt() prompt.Input {
 			Origin:    ledger.Origin{Kind: ledger.OriginOperator, ActorID: "cli"},
 			Authority: ledger.OperatorInstruction, CreatedAt: noon.Add(-time.Second),
 			Body: ledger.Body{Type: "text", Text: "fix the failing test"}},
-		Continuation: rules.Continuation{TriggerKind: ledger.TriggerOperatorInput, ModelVisible: true},
+		Continuation: ledger.Continuation{TriggerKind: ledger.TriggerOperatorInput, ModelVisible: true},
 	}}
 }
 

@@ -11,34 +11,34 @@ import (
 // there before the message is taken (runtime specification, "Continuation
 // Resolution"). Only operator input overrides a wait that it does not end. again
 // says that a turn was begun for the message before and was lost.
-func Continue(s Situation, m ledger.Message, again bool) Continuation {
+func Continue(s Situation, m ledger.Message, again bool) ledger.Continuation {
 	prior := s.before().Closure()
-	c := Continuation{
+	c := ledger.Continuation{
 		TriggerKind:  m.TriggerKind,
 		ModelVisible: true,
 		PriorOutcome: prior.Outcome,
 		PriorWaiting: prior.WaitingReason,
 		MatchedWait:  s.Wait != nil && ends(*s.Wait, m),
 	}
-	c.say("message %s of kind %s", m.ID, m.Kind)
+	say(&c.Evidence, "message %s of kind %s", m.ID, m.Kind)
 	switch {
 	case !continues(m.Kind):
-		c.Class, c.ModelVisible, c.MatchedWait = LivenessOnly, false, false
-		c.say("messages of this kind are only looked at")
+		c.Class, c.ModelVisible, c.MatchedWait = ledger.LivenessOnly, false, false
+		say(&c.Evidence, "messages of this kind are only looked at")
 	case c.MatchedWait:
-		c.Class = ResumeExpectedWait
-		c.say("it ends wait %s", s.Wait.ID)
+		c.Class = ledger.ResumeExpectedWait
+		say(&c.Evidence, "it ends wait %s", s.Wait.ID)
 	case again:
-		c.Class = LocalContinuation
-		c.say("its turn was interrupted before")
+		c.Class = ledger.LocalContinuation
+		say(&c.Evidence, "its turn was interrupted before")
 	case m.Kind == ledger.KindSystemTick && !contentful(m):
-		c.Class, c.ModelVisible = LivenessOnly, false
-		c.say("the tick brings nothing and ends no wait")
-	case m.TriggerKind == ledger.TriggerOperatorInput && prior.Outcome == OutcomeWaiting:
-		c.Class = ResumeOverride
-		c.say("the operator comes before wait %s", s.Wait.ID)
+		c.Class, c.ModelVisible = ledger.LivenessOnly, false
+		say(&c.Evidence, "the tick brings nothing and ends no wait")
+	case m.TriggerKind == ledger.TriggerOperatorInput && prior.Outcome == ledger.OutcomeWaiting:
+		c.Class = ledger.ResumeOverride
+		say(&c.Evidence, "the operator comes before wait %s", s.Wait.ID)
 	default:
-		c.Class = LocalContinuation
+		c.Class = ledger.LocalContinuation
 	}
 	return c
 }
@@ -53,8 +53,9 @@ func (s Situation) before() Situation {
 	return s
 }
 
-func (c *Continuation) say(format string, args ...any) {
-	c.Evidence = append(c.Evidence, fmt.Sprintf(format, args...))
+// say adds a sentence to the evidence of a decision.
+func say(evidence *[]string, format string, args ...any) {
+	*evidence = append(*evidence, fmt.Sprintf(format, args...))
 }
 
 // continues reports whether messages of a kind may lead to a turn. The others

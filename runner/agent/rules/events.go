@@ -1,5 +1,7 @@
 package rules
 
+import "holon/state/ledger"
+
 // eventsVersion is the version of the registry below. A type that is added
 // leaves it as it is; one that is removed, or whose data changes its meaning,
 // makes it one more.
@@ -143,9 +145,9 @@ func Event(name string) (EventType, bool) {
 
 // BriefLevel is the level of the event of a brief: it asks for action when the
 // agent waits for its operator.
-func BriefLevel(c Closure, ack bool) int {
+func BriefLevel(c ledger.Closure, ack bool) int {
 	switch {
-	case c.WaitingReason == AwaitingOperator:
+	case c.WaitingReason == ledger.AwaitingOperator:
 		return LevelActionRequired
 	case ack:
 		return LevelProgress

@@ -25,60 +25,56 @@ type Situation struct {
 
 // Closure says what the end of the newest turn means now (runtime specification,
 // "Closure Decision").
-func (s Situation) Closure() Closure {
-	c := Closure{Outcome: OutcomeCompleted, Posture: s.posture()}
+func (s Situation) Closure() ledger.Closure {
+	c := ledger.Closure{Outcome: ledger.OutcomeCompleted, Posture: s.posture()}
 	switch {
 	case s.Failed:
-		c.Outcome = OutcomeFailed
-		c.say("the newest turn failed")
+		c.Outcome = ledger.OutcomeFailed
+		say(&c.Evidence, "the newest turn failed")
 	case s.Ended:
-		c.say("the newest turn drained")
+		say(&c.Evidence, "the newest turn drained")
 	default:
-		c.say("no turn has ended")
+		say(&c.Evidence, "no turn has ended")
 	}
 	if s.Wait != nil {
-		c.say("wait %s is %s: %s", s.Wait.ID, s.Wait.Status, s.Wait.Kind)
+		say(&c.Evidence, "wait %s is %s: %s", s.Wait.ID, s.Wait.Status, s.Wait.Kind)
 	}
 	if s.Queued > 0 {
-		c.say("messages in the queue: %d", s.Queued)
+		say(&c.Evidence, "messages in the queue: %d", s.Queued)
 	}
-	if c.Outcome == OutcomeFailed {
+	if c.Outcome == ledger.OutcomeFailed {
 		return c
 	}
 	if reason := waiting(s.Wait); reason != "" {
-		c.Outcome, c.WaitingReason = OutcomeWaiting, reason
+		c.Outcome, c.WaitingReason = ledger.OutcomeWaiting, reason
 	}
 	return c
 }
 
-func (c *Closure) say(format string, args ...any) {
-	c.Evidence = append(c.Evidence, fmt.Sprintf(format, args...))
-}
-
 // posture is sleeping when only a wake moves the agent on.
-func (s Situation) posture() RuntimePosture {
+func (s Situation) posture() ledger.RuntimePosture {
 	switch s.Status() {
 	case Asleep, Stopped, AwaitingTaskResult:
-		return Sleeping
+		return ledger.Sleeping
 	}
-	return Awake
+	return ledger.Awake
 }
 
 // waiting is the reason of an active wait. One for any wake is rest: nothing in
 // particular is missing. One that was triggered waits no more.
-func waiting(w *ledger.Wait) WaitingReason {
+func waiting(w *ledger.Wait) ledger.WaitingReason {
 	if w == nil || w.Status != ledger.WaitActive {
 		return ""
 	}
 	switch w.Kind {
 	case ledger.WaitTask:
-		return AwaitingTask
+		return ledger.AwaitingTask
 	case ledger.WaitExternal:
-		return AwaitingExternal
+		return ledger.AwaitingExternal
 	case ledger.WaitOperator:
-		return AwaitingOperator
+		return ledger.AwaitingOperator
 	case ledger.WaitTimer:
-		return AwaitingTimer
+		return ledger.AwaitingTimer
 	}
 	return ""
 }

@@ -21,41 +21,41 @@ func TestSituation(t *testing.T) {
 		s       rules.Situation
 		status  rules.Status
 		posture string
-		outcome rules.Outcome
-		reason  rules.WaitingReason
-		runtime rules.RuntimePosture
+		outcome ledger.Outcome
+		reason  ledger.WaitingReason
+		runtime ledger.RuntimePosture
 	}{
-		{"new", rules.Situation{}, rules.AwakeIdle, "idle", rules.OutcomeCompleted, "", rules.Awake},
-		{"booting", rules.Situation{Booting: true}, rules.Booting, "unknown", rules.OutcomeCompleted, "", rules.Awake},
-		{"done", rules.Situation{Ended: true}, rules.AwakeIdle, "idle", rules.OutcomeCompleted, "", rules.Awake},
-		{"failed", rules.Situation{Ended: true, Failed: true}, rules.AwakeIdle, "idle", rules.OutcomeFailed, "",
-			rules.Awake},
+		{"new", rules.Situation{}, rules.AwakeIdle, "idle", ledger.OutcomeCompleted, "", ledger.Awake},
+		{"booting", rules.Situation{Booting: true}, rules.Booting, "unknown", ledger.OutcomeCompleted, "", ledger.Awake},
+		{"done", rules.Situation{Ended: true}, rules.AwakeIdle, "idle", ledger.OutcomeCompleted, "", ledger.Awake},
+		{"failed", rules.Situation{Ended: true, Failed: true}, rules.AwakeIdle, "idle", ledger.OutcomeFailed, "",
+			ledger.Awake},
 		{"failed and rests", rules.Situation{Ended: true, Failed: true,
-			Wait: wait(ledger.WaitTimer, ledger.WaitActive)}, rules.Asleep, "idle", rules.OutcomeFailed, "", rules.Sleeping},
-		{"runs", rules.Situation{RunID: "turn_1", Queued: 1}, rules.AwakeRunning, "active_turn", rules.OutcomeCompleted,
-			"", rules.Awake},
-		{"queued", rules.Situation{Ended: true, Queued: 2}, rules.AwakeIdle, "has_queued_input", rules.OutcomeCompleted,
-			"", rules.Awake},
+			Wait: wait(ledger.WaitTimer, ledger.WaitActive)}, rules.Asleep, "idle", ledger.OutcomeFailed, "", ledger.Sleeping},
+		{"runs", rules.Situation{RunID: "turn_1", Queued: 1}, rules.AwakeRunning, "active_turn", ledger.OutcomeCompleted,
+			"", ledger.Awake},
+		{"queued", rules.Situation{Ended: true, Queued: 2}, rules.AwakeIdle, "has_queued_input", ledger.OutcomeCompleted,
+			"", ledger.Awake},
 		{"cannot begin", rules.Situation{Ended: true, Queued: 1, RetryAt: &at}, rules.AwakeIdle, "blocked",
-			rules.OutcomeCompleted, "", rules.Awake},
+			ledger.OutcomeCompleted, "", ledger.Awake},
 		{"rests", rules.Situation{Ended: true, Wait: wait(ledger.WaitSystem, ledger.WaitActive)}, rules.Asleep, "idle",
-			rules.OutcomeCompleted, "", rules.Sleeping},
+			ledger.OutcomeCompleted, "", ledger.Sleeping},
 		{"rests by the clock", rules.Situation{Ended: true, Wait: wait(ledger.WaitTimer, ledger.WaitActive)},
-			rules.Asleep, "idle", rules.OutcomeWaiting, rules.AwaitingTimer, rules.Sleeping},
+			rules.Asleep, "idle", ledger.OutcomeWaiting, ledger.AwaitingTimer, ledger.Sleeping},
 		{"rested", rules.Situation{Ended: true, Queued: 1, Wait: wait(ledger.WaitTimer, ledger.WaitTriggered)},
-			rules.AwakeIdle, "has_queued_input", rules.OutcomeCompleted, "", rules.Awake},
+			rules.AwakeIdle, "has_queued_input", ledger.OutcomeCompleted, "", ledger.Awake},
 		{"waits for a task", rules.Situation{Ended: true, Wait: wait(ledger.WaitTask, ledger.WaitActive)},
-			rules.AwaitingTaskResult, "waiting_for_task", rules.OutcomeWaiting, rules.AwaitingTask, rules.Sleeping},
+			rules.AwaitingTaskResult, "waiting_for_task", ledger.OutcomeWaiting, ledger.AwaitingTask, ledger.Sleeping},
 		{"waits for others", rules.Situation{Ended: true, Wait: wait(ledger.WaitExternal, ledger.WaitActive)},
-			rules.Asleep, "waiting_for_external", rules.OutcomeWaiting, rules.AwaitingExternal, rules.Sleeping},
+			rules.Asleep, "waiting_for_external", ledger.OutcomeWaiting, ledger.AwaitingExternal, ledger.Sleeping},
 		{"waits for its operator", rules.Situation{Ended: true, Wait: wait(ledger.WaitOperator, ledger.WaitActive)},
-			rules.Asleep, "waiting_for_operator", rules.OutcomeWaiting, rules.AwaitingOperator, rules.Sleeping},
+			rules.Asleep, "waiting_for_operator", ledger.OutcomeWaiting, ledger.AwaitingOperator, ledger.Sleeping},
 		{"stopped", rules.Situation{Ended: true, Stopped: true, Queued: 3}, rules.Stopped, "blocked",
-			rules.OutcomeCompleted, "", rules.Sleeping},
+			ledger.OutcomeCompleted, "", ledger.Sleeping},
 		{"stopped while it runs", rules.Situation{Stopped: true, RunID: "turn_1"}, rules.Stopped, "active_turn",
-			rules.OutcomeCompleted, "", rules.Sleeping},
-		{"archived", rules.Situation{Archived: true}, rules.Stopped, "archived", rules.OutcomeCompleted, "",
-			rules.Sleeping},
+			ledger.OutcomeCompleted, "", ledger.Sleeping},
+		{"archived", rules.Situation{Archived: true}, rules.Stopped, "archived", ledger.OutcomeCompleted, "",
+			ledger.Sleeping},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := c.s.Status(); got != c.status {
@@ -69,7 +69,7 @@ func TestSituation(t *testing.T) {
 				t.Errorf("closure %+v has no evidence", got)
 			}
 			got.Evidence = nil
-			if want := (rules.Closure{Outcome: c.outcome, WaitingReason: c.reason, Posture: c.runtime}); !reflect.DeepEqual(got, want) {
+			if want := (ledger.Closure{Outcome: c.outcome, WaitingReason: c.reason, Posture: c.runtime}); !reflect.DeepEqual(got, want) {
 				t.Errorf("closure %+v, want %+v", got, want)
 			}
 		})
@@ -132,42 +132,42 @@ func TestContinue(t *testing.T) {
 		m       ledger.Message
 		w       *ledger.Wait
 		again   bool
-		class   rules.Class
+		class   ledger.Class
 		visible bool
-		prior   rules.WaitingReason
+		prior   ledger.WaitingReason
 	}{
-		{"prompt", message(ledger.KindOperatorPrompt), nil, false, rules.LocalContinuation, true, ""},
+		{"prompt", message(ledger.KindOperatorPrompt), nil, false, ledger.LocalContinuation, true, ""},
 		{"prompt ends a rest", message(ledger.KindOperatorPrompt), wait(ledger.WaitSystem, ledger.WaitActive), false,
-			rules.ResumeExpectedWait, true, ""},
-		{"prompt overrides", message(ledger.KindOperatorPrompt), task, false, rules.ResumeOverride, true,
-			rules.AwaitingTask},
-		{"prompt before what triggered", message(ledger.KindOperatorPrompt), others, false, rules.ResumeOverride, true,
-			rules.AwaitingTimer},
-		{"what triggered", message(ledger.KindTimerTick), triggered, false, rules.ResumeExpectedWait, true,
-			rules.AwaitingTimer},
-		{"webhook overrides nothing", message(ledger.KindWebhookEvent), task, false, rules.LocalContinuation, true,
-			rules.AwaitingTask},
-		{"task result", message(ledger.KindTaskResult), task, false, rules.ResumeExpectedWait, true,
-			rules.AwaitingTask},
-		{"result of another task", message(ledger.KindTaskResult), otherTask, false, rules.LocalContinuation, true,
-			rules.AwaitingTask},
-		{"task status", message(ledger.KindTaskStatus), task, false, rules.LivenessOnly, false, rules.AwaitingTask},
-		{"control", message(ledger.KindControl), wait(ledger.WaitSystem, ledger.WaitActive), false, rules.LivenessOnly,
+			ledger.ResumeExpectedWait, true, ""},
+		{"prompt overrides", message(ledger.KindOperatorPrompt), task, false, ledger.ResumeOverride, true,
+			ledger.AwaitingTask},
+		{"prompt before what triggered", message(ledger.KindOperatorPrompt), others, false, ledger.ResumeOverride, true,
+			ledger.AwaitingTimer},
+		{"what triggered", message(ledger.KindTimerTick), triggered, false, ledger.ResumeExpectedWait, true,
+			ledger.AwaitingTimer},
+		{"webhook overrides nothing", message(ledger.KindWebhookEvent), task, false, ledger.LocalContinuation, true,
+			ledger.AwaitingTask},
+		{"task result", message(ledger.KindTaskResult), task, false, ledger.ResumeExpectedWait, true,
+			ledger.AwaitingTask},
+		{"result of another task", message(ledger.KindTaskResult), otherTask, false, ledger.LocalContinuation, true,
+			ledger.AwaitingTask},
+		{"task status", message(ledger.KindTaskStatus), task, false, ledger.LivenessOnly, false, ledger.AwaitingTask},
+		{"control", message(ledger.KindControl), wait(ledger.WaitSystem, ledger.WaitActive), false, ledger.LivenessOnly,
 			false, ""},
-		{"brief", message(ledger.KindBriefResult), nil, false, rules.LivenessOnly, false, ""},
-		{"follow-up", message(ledger.KindInternalFollowup), nil, false, rules.LocalContinuation, true, ""},
+		{"brief", message(ledger.KindBriefResult), nil, false, ledger.LivenessOnly, false, ""},
+		{"follow-up", message(ledger.KindInternalFollowup), nil, false, ledger.LocalContinuation, true, ""},
 		{"follow-up ends a rest", message(ledger.KindInternalFollowup), wait(ledger.WaitSystem, ledger.WaitActive),
-			false, rules.ResumeExpectedWait, true, ""},
-		{"timer of its own", message(ledger.KindTimerTick), nil, false, rules.LocalContinuation, true, ""},
-		{"plain tick", message(ledger.KindSystemTick), nil, false, rules.LivenessOnly, false, ""},
+			false, ledger.ResumeExpectedWait, true, ""},
+		{"timer of its own", message(ledger.KindTimerTick), nil, false, ledger.LocalContinuation, true, ""},
+		{"plain tick", message(ledger.KindSystemTick), nil, false, ledger.LivenessOnly, false, ""},
 		{"plain tick ends a rest", message(ledger.KindSystemTick), wait(ledger.WaitTimer, ledger.WaitActive), false,
-			rules.ResumeExpectedWait, true, rules.AwaitingTimer},
-		{"plain tick ends no other wait", message(ledger.KindSystemTick), task, false, rules.LivenessOnly, false,
-			rules.AwaitingTask},
-		{"tick with content", contentful, nil, false, rules.LocalContinuation, true, ""},
-		{"tick with content overrides nothing", contentful, task, false, rules.LocalContinuation, true,
-			rules.AwaitingTask},
-		{"plain tick that was lost", message(ledger.KindSystemTick), nil, true, rules.LocalContinuation, true, ""},
+			ledger.ResumeExpectedWait, true, ledger.AwaitingTimer},
+		{"plain tick ends no other wait", message(ledger.KindSystemTick), task, false, ledger.LivenessOnly, false,
+			ledger.AwaitingTask},
+		{"tick with content", contentful, nil, false, ledger.LocalContinuation, true, ""},
+		{"tick with content overrides nothing", contentful, task, false, ledger.LocalContinuation, true,
+			ledger.AwaitingTask},
+		{"plain tick that was lost", message(ledger.KindSystemTick), nil, true, ledger.LocalContinuation, true, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := rules.Continue(rules.Situation{Ended: true, Wait: c.w}, c.m, c.again)
@@ -175,7 +175,7 @@ func TestContinue(t *testing.T) {
 				len(got.Evidence) == 0 {
 				t.Errorf("%+v, want %s %v after %q", got, c.class, c.visible, c.prior)
 			}
-			if got.MatchedWait != (c.class == rules.ResumeExpectedWait) {
+			if got.MatchedWait != (c.class == ledger.ResumeExpectedWait) {
 				t.Errorf("%+v matched a wait", got)
 			}
 		})

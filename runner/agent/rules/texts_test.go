@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"holon/runner/agent/rules"
+	"holon/state/ledger"
 )
 
 func TestBackoff(t *testing.T) {
@@ -99,10 +100,10 @@ func TestEvents(t *testing.T) {
 }
 
 func TestBriefLevel(t *testing.T) {
-	waiting := rules.Closure{Outcome: rules.OutcomeWaiting, WaitingReason: rules.AwaitingOperator}
+	waiting := ledger.Closure{Outcome: ledger.OutcomeWaiting, WaitingReason: ledger.AwaitingOperator}
 	if rules.BriefLevel(waiting, false) != rules.LevelActionRequired ||
-		rules.BriefLevel(rules.Closure{}, false) != rules.LevelTurnResult ||
-		rules.BriefLevel(rules.Closure{}, true) != rules.LevelProgress {
+		rules.BriefLevel(ledger.Closure{}, false) != rules.LevelTurnResult ||
+		rules.BriefLevel(ledger.Closure{}, true) != rules.LevelProgress {
 		t.Error("briefs have other levels")
 	}
 }

@@ -83,7 +83,7 @@ func (s *step) claimSome() (c Claim, ok, more bool, err error) {
 			return Claim{}, false, false, err
 		}
 		cont := rules.Continue(s.before(w), msg, cameBack(head))
-		s.state.LastResolved = mustJSON(cont)
+		s.state.LastResolved = &cont
 		s.emit(rules.ContinuationResolved, ledger.Event{MessageID: msg.ID}, facts{
 			"class": string(cont.Class), "model_reentry": cont.ModelVisible, "matched_waiting_reason": cont.MatchedWait,
 		})
@@ -119,15 +119,14 @@ func (s *step) head() (ledger.Entry, bool, error) {
 // queue.
 func (s *step) before(w *ledger.Wait) rules.Situation {
 	sit := rules.Situation{AgentID: s.state.AgentID, Wait: w}
-	var last rules.Closure
-	if json.Unmarshal(s.state.LastClosure, &last) == nil {
-		sit.Ended, sit.Failed = true, last.Outcome == rules.OutcomeFailed
+	if last := s.state.LastClosure; last != nil {
+		sit.Ended, sit.Failed = true, last.Outcome == ledger.OutcomeFailed
 	}
 	return sit
 }
 
 // claim opens the attempt of a message.
-func (s *step) claim(e ledger.Entry, msg ledger.Message, cont rules.Continuation, w *ledger.Wait) (Claim, error) {
+func (s *step) claim(e ledger.Entry, msg ledger.Message, cont ledger.Continuation, w *ledger.Wait) (Claim, error) {
 	agent, err := s.Agent(e.AgentID)
 	if err != nil {
 		return Claim{}, err

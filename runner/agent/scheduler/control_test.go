@@ -67,7 +67,7 @@ func TestAbort(t *testing.T) {
 	_, err = w.m.Sleep(w.ctx, "alpha", "1", 0, "")
 	code(t, err, scheduler.CodeNoRun, "")
 	s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted, Reason: "cancelled"})
-	if s.Status != ledger.Aborted || s.Turn.Kind != ledger.TurnAborted || s.Closure.Outcome != rules.OutcomeFailed {
+	if s.Status != ledger.Aborted || s.Turn.Kind != ledger.TurnAborted || s.Closure.Outcome != ledger.OutcomeFailed {
 		t.Fatalf("%+v", s)
 	}
 	if b := w.briefs(); len(b) != 1 || b[0].Kind != ledger.BriefFailure || !strings.Contains(b[0].Text, "me") {

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -43,8 +42,8 @@ func (s *step) settled(a ledger.Attempt) (Settlement, error) {
 	if err != nil {
 		return out, err
 	}
-	out.Turn = &t
-	return out, json.Unmarshal(t.Closure, &out.Closure)
+	out.Turn, out.Closure = &t, t.Closure
+	return out, nil
 }
 
 // settle is the main path: what becomes of the message, then of those that were

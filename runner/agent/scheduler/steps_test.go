@@ -192,7 +192,7 @@ func TestTurn(t *testing.T) {
 		Usage: &responses.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15}}
 	s := w.settle(c.Attempt.ID, end)
 	if s.Status != ledger.Processed || s.Turn == nil || s.Turn.DurationMS != 3000 || s.Turn.Index != 1 ||
-		s.Closure.Outcome != rules.OutcomeCompleted || s.Replayed {
+		s.Closure.Outcome != ledger.OutcomeCompleted || s.Replayed {
 		t.Fatalf("%+v", s)
 	}
 	if again := w.settle(c.Attempt.ID, scheduler.End{Lost: true}); !again.Replayed || again.Turn.ID != s.Turn.ID ||
@@ -224,7 +224,7 @@ func TestTurn(t *testing.T) {
 	}
 	w.admit(prompt("and now"))
 	if next := w.claim(); next.Attempt.Chain != "resp_1" || next.Attempt.TurnIndex != 2 ||
-		next.Continuation.PriorOutcome != rules.OutcomeCompleted {
+		next.Continuation.PriorOutcome != ledger.OutcomeCompleted {
 		t.Errorf("the next turn %+v", next)
 	}
 	w.nothing()

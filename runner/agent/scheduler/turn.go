@@ -1,9 +1,8 @@
 package scheduler
 
 import (
-	"encoding/json"
-
 	"holon/responses"
+	"holon/responses/turns"
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
 )
@@ -77,7 +76,7 @@ func (s *step) writeTurn(a ledger.Attempt, e End, v verdict, failure *ledger.Fai
 	if err != nil {
 		return err
 	}
-	t.Closure = mustJSON(closure)
+	t.Closure = closure
 	if err := s.InsertTurn(t); err != nil {
 		return err
 	}
@@ -109,18 +108,18 @@ func (s *step) times(a ledger.Attempt, t *ledger.Turn) {
 }
 
 // closure is what the end means with everything that this step did.
-func (s *step) closure(failed bool) (rules.Closure, error) {
+func (s *step) closure(failed bool) (ledger.Closure, error) {
 	w, err := s.agentWait()
 	if err != nil {
-		return rules.Closure{}, err
+		return ledger.Closure{}, err
 	}
 	n, err := s.CountQueued(s.state.AgentID)
 	if err != nil {
-		return rules.Closure{}, err
+		return ledger.Closure{}, err
 	}
 	c := rules.Situation{AgentID: s.state.AgentID, Stopped: s.state.Stopped, Queued: n, Wait: w, Ended: true,
 		Failed: failed}.Closure()
-	s.state.LastClosure = mustJSON(c)
+	s.state.LastClosure = &c
 	return c, nil
 }
 
@@ -151,8 +150,8 @@ func (s *step) writeFailure(a ledger.Attempt, e End, v verdict, f ledger.Failure
 	}
 	data := mustJSON(struct {
 		ledger.Failure
-		Provider json.RawMessage  `json:"provider_attempt_timeline,omitempty"`
-		Usage    *responses.Usage `json:"token_usage,omitempty"`
+		Provider *turns.ProviderTimeline `json:"provider_attempt_timeline,omitempty"`
+		Usage    *responses.Usage        `json:"token_usage,omitempty"`
 	}{f, e.Provider, e.Usage})
 	return s.InsertTranscript(s.transcript(a,
 		ledger.TranscriptEntry{Kind: ledger.TranscriptFailure, MessageID: a.MessageID, StopReason: f.Code, Data: data}))
@@ -160,7 +159,7 @@ func (s *step) writeFailure(a ledger.Attempt, e End, v verdict, f ledger.Failure
 
 // writeBrief tells the operator the end: the answer, which may be empty, or why
 // there is none.
-func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c rules.Closure) error {
+func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c ledger.Closure) error {
 	b := ledger.Brief{
 		ID: responses.NewID(prefixBrief), AgentID: a.AgentID, Kind: ledger.BriefResult, CreatedAt: s.now, Text: e.Last,
 		MessageID: a.MessageID, TurnID: a.TurnID,

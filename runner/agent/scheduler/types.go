@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"holon/responses"
-	"holon/runner/agent/rules"
+	"holon/responses/turns"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -117,7 +117,7 @@ type Claim struct {
 	Agent        ledger.Agent
 	Message      ledger.Message
 	Attempt      ledger.Attempt
-	Continuation rules.Continuation
+	Continuation ledger.Continuation
 	Wait         *ledger.Wait // that the message ended; nil: none
 }
 
@@ -158,7 +158,7 @@ type End struct {
 	Usage       *responses.Usage
 	ModelRounds int
 	ToolCalls   int
-	Provider    json.RawMessage
+	Provider    *turns.ProviderTimeline
 	Failure     *ledger.Failure
 	Inserted    []string // ids of the interjected messages that the turn took in
 	StartedAt   time.Time
@@ -168,7 +168,7 @@ type End struct {
 // Settlement is what an End made of attempt and message.
 type Settlement struct {
 	Turn     *ledger.Turn // nil when none was begun
-	Closure  rules.Closure
+	Closure  ledger.Closure
 	Status   ledger.EntryStatus // of the message
 	RetryAt  *time.Time         // when it is queued again
 	Replayed bool

@@ -34,7 +34,7 @@ func TestWake(t *testing.T) {
 
 	wake("triggered", "news")
 	c := w.claim()
-	if c.Continuation.Class != rules.LocalContinuation || c.Message.Body.Type != "json" ||
+	if c.Continuation.Class != ledger.LocalContinuation || c.Message.Body.Type != "json" ||
 		c.Message.Kind != ledger.KindSystemTick {
 		t.Fatalf("%+v", c)
 	}
@@ -42,10 +42,10 @@ func TestWake(t *testing.T) {
 	wake("coalesced", "")
 	wake("coalesced", "")
 	s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted})
-	if w.wait(wait.ID).Status != ledger.WaitTriggered || s.Closure.Posture != rules.Awake {
+	if w.wait(wait.ID).Status != ledger.WaitTriggered || s.Closure.Posture != ledger.Awake {
 		t.Fatalf("a wake that came while the agent went to rest was lost: %+v", s)
 	}
-	if c := w.claim(); c.Continuation.Class != rules.ResumeExpectedWait || c.Wait == nil || c.Wait.ID != wait.ID ||
+	if c := w.claim(); c.Continuation.Class != ledger.ResumeExpectedWait || c.Wait == nil || c.Wait.ID != wait.ID ||
 		c.Message.Body.Text != "look" {
 		t.Fatalf("%+v", c)
 	}
@@ -98,7 +98,7 @@ func TestSleep(t *testing.T) {
 		t.Fatalf("%+v, %+v", w.wait(first.ID), second)
 	}
 	s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted})
-	if s.Closure.WaitingReason != rules.AwaitingTimer || s.Closure.Posture != rules.Sleeping {
+	if s.Closure.WaitingReason != ledger.AwaitingTimer || s.Closure.Posture != ledger.Sleeping {
 		t.Fatalf("%+v", s.Closure)
 	}
 	w.pass(2*time.Hour - time.Millisecond)
@@ -106,7 +106,7 @@ func TestSleep(t *testing.T) {
 	w.pass(time.Millisecond)
 	w.pass(0)
 	c, s = w.done()
-	if c.Continuation.Class != rules.ResumeExpectedWait || c.Continuation.PriorWaiting != rules.AwaitingTimer ||
+	if c.Continuation.Class != ledger.ResumeExpectedWait || c.Continuation.PriorWaiting != ledger.AwaitingTimer ||
 		c.Message.Kind != ledger.KindTimerTick || c.Message.Body.Text != "rest" {
 		t.Fatalf("%+v", c)
 	}

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"encoding/json"
 	"time"
 
 	"holon/responses"
@@ -59,29 +58,29 @@ const (
 type AgentState struct {
 	ID string `json:"id"`
 	// booting, awake_idle, awake_running, awaiting_task, asleep, stopped
-	Status                rules.Status    `json:"status"`
-	SleepingUntil         *time.Time      `json:"sleeping_until,omitempty"`
-	CurrentRunID          string          `json:"current_run_id,omitempty"`
-	CurrentMessageID      string          `json:"current_message_id,omitempty"`
-	Pending               int             `json:"pending"`
-	TurnIndex             int64           `json:"turn_index"`
-	Revision              int64           `json:"revision"`
-	LastWakeReason        string          `json:"last_wake_reason,omitempty"`
-	LastBriefAt           *time.Time      `json:"last_brief_at,omitempty"`
-	TotalMessageCount     int64           `json:"total_message_count"`
-	TotalModelRounds      int64           `json:"total_model_rounds"`
-	TotalInputTokens      int64           `json:"total_input_tokens"`
-	TotalOutputTokens     int64           `json:"total_output_tokens"`
-	CompactedMessageCount int64           `json:"compacted_message_count"`
-	ToolLatency           []ToolLatency   `json:"tool_latency"`
-	AttachedWorkspaces    []string        `json:"attached_workspaces"`
-	ModelOverride         string          `json:"model_override,omitempty"`
-	ModelOverrideEffort   string          `json:"model_override_reasoning_effort,omitempty"`
-	PendingWakeHint       *WakeHint       `json:"pending_wake_hint,omitempty"`
-	LastTurnTerminal      *TurnTerminal   `json:"last_turn_terminal,omitempty"`
-	LastContinuation      json.RawMessage `json:"last_continuation,omitempty"` // runner/agent/rules.Continuation
-	LastRuntimeFailure    *ledger.Failure `json:"last_runtime_failure,omitempty"`
-	RetryAt               *time.Time      `json:"retry_at,omitempty"` // when the head of the queue is tried again
+	Status                rules.Status         `json:"status"`
+	SleepingUntil         *time.Time           `json:"sleeping_until,omitempty"`
+	CurrentRunID          string               `json:"current_run_id,omitempty"`
+	CurrentMessageID      string               `json:"current_message_id,omitempty"`
+	Pending               int                  `json:"pending"`
+	TurnIndex             int64                `json:"turn_index"`
+	Revision              int64                `json:"revision"`
+	LastWakeReason        string               `json:"last_wake_reason,omitempty"`
+	LastBriefAt           *time.Time           `json:"last_brief_at,omitempty"`
+	TotalMessageCount     int64                `json:"total_message_count"`
+	TotalModelRounds      int64                `json:"total_model_rounds"`
+	TotalInputTokens      int64                `json:"total_input_tokens"`
+	TotalOutputTokens     int64                `json:"total_output_tokens"`
+	CompactedMessageCount int64                `json:"compacted_message_count"`
+	ToolLatency           []ToolLatency        `json:"tool_latency"`
+	AttachedWorkspaces    []string             `json:"attached_workspaces"`
+	ModelOverride         string               `json:"model_override,omitempty"`
+	ModelOverrideEffort   string               `json:"model_override_reasoning_effort,omitempty"`
+	PendingWakeHint       *WakeHint            `json:"pending_wake_hint,omitempty"`
+	LastTurnTerminal      *TurnTerminal        `json:"last_turn_terminal,omitempty"`
+	LastContinuation      *ledger.Continuation `json:"last_continuation,omitempty"`
+	LastRuntimeFailure    *ledger.Failure      `json:"last_runtime_failure,omitempty"`
+	RetryAt               *time.Time           `json:"retry_at,omitempty"` // when the head of the queue is tried again
 }
 
 // ToolLatency is how long the calls of one tool took in all.
@@ -181,7 +180,7 @@ type AgentSummary struct {
 	Lifecycle         Lifecycle       `json:"lifecycle"`
 	Model             ModelState      `json:"model"`
 	TokenUsage        TokenUsage      `json:"token_usage"`
-	Closure           rules.Closure   `json:"closure"` // what the end of the newest turn means now
+	Closure           ledger.Closure  `json:"closure"` // what the end of the newest turn means now
 	Execution         Execution       `json:"execution"`
 	LoadedAgentsMD    LoadedAgentsMD  `json:"loaded_agents_md"`
 	Skills            Skills          `json:"skills"`

@@ -154,7 +154,7 @@ func (at agentSnapshot) state() AgentState {
 		ToolLatency:       []ToolLatency{}, AttachedWorkspaces: []string{}, ModelOverride: at.agent.Model,
 		ModelOverrideEffort: at.agent.ReasoningEffort,
 		PendingWakeHint:     hint(at.stored.PendingWake), LastTurnTerminal: terminal(at.last),
-		LastContinuation:   object(at.stored.LastResolved),
+		LastContinuation:   at.stored.LastResolved,
 		LastRuntimeFailure: at.stored.LastFailure, RetryAt: at.RetryAt,
 	}
 	if at.attempt != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"holon/responses/turns"
 	"holon/state/ledger"
 )
 
@@ -25,6 +26,9 @@ func fill(v reflect.Value) {
 	switch v.Interface().(type) {
 	case time.Time:
 		v.Set(reflect.ValueOf(now))
+		return
+	case turns.Time:
+		v.Set(reflect.ValueOf(turns.At(now)))
 		return
 	case json.RawMessage:
 		v.Set(reflect.ValueOf(json.RawMessage(`{"a":[1,"é"]}`)))
@@ -71,8 +75,12 @@ func settled[T any](record T) T {
 }
 
 func settle(v reflect.Value) {
-	if _, ok := v.Interface().(time.Time); ok {
+	switch v.Interface().(type) {
+	case time.Time:
 		v.Set(reflect.ValueOf(at(0)))
+		return
+	case turns.Time:
+		v.Set(reflect.ValueOf(turns.At(at(0))))
 		return
 	}
 	switch v.Kind() {

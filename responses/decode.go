@@ -136,7 +136,7 @@ func decodeInput(raw json.RawMessage) (Items, error) {
 		return nil, nil
 	}
 	var text string
-	if json.Unmarshal(raw, &text) == nil {
+	if raw[0] == '"' && json.Unmarshal(raw, &text) == nil {
 		if err := checkChars("input", text, maxInputChars); err != nil {
 			return nil, err
 		}
@@ -189,7 +189,7 @@ func barePart(elem json.RawMessage) (part Part, ok bool, err error) {
 	}
 	switch head.Type {
 	case PartInputText, PartInputImage, PartInputFile:
-		err := json.Unmarshal(elem, &part)
+		err := part.UnmarshalJSON(elem)
 		return part, err == nil, err
 	}
 	return Part{}, false, nil

@@ -1,7 +1,6 @@
 package responses
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 )
@@ -184,14 +183,14 @@ func decodeContent(raw json.RawMessage, textType string) ([]Part, error) {
 	if isNull(raw) {
 		return nil, nil
 	}
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
-		return []Part{{Type: textType, Text: s}}, nil
+	if raw[0] == '[' { // each look at a large content takes long, so the first byte decides
+		return decodeParts(raw)
 	}
-	if trimmed := bytes.TrimSpace(raw); trimmed[0] != '[' {
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
 		return nil, Invalid("", CodeInvalidValue, "the content must be a string or an array of content parts")
 	}
-	return decodeParts(raw)
+	return []Part{{Type: textType, Text: s}}, nil
 }
 
 // decodeParts reads a list of parts one by one, so that an error names the
@@ -207,7 +206,7 @@ func decodeParts(raw json.RawMessage) ([]Part, error) {
 	var parts []Part
 	for i, elem := range raws {
 		var p Part
-		if err := json.Unmarshal(elem, &p); err != nil {
+		if err := p.UnmarshalJSON(elem); err != nil {
 			return nil, within(fmt.Sprintf("[%d]", i), err)
 		}
 		parts = append(parts, p)

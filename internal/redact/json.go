@@ -24,7 +24,7 @@ func (s *Set) JSON(data []byte, constants Constants) []byte {
 	if m == nil {
 		return data
 	}
-	if start, _ := m.search.find(data); start < 0 {
+	if start, _ := m.find(data); start < 0 {
 		return data
 	}
 	if !json.Valid(data) {
@@ -97,7 +97,7 @@ func stringLength(data []byte) int {
 // jsonString redacts one string. Its encoded form may match where the decoded text
 // does not, as with the n of a \n; then it is left.
 func (m *Matcher) jsonString(quoted []byte) []byte {
-	if start, _ := m.search.find(quoted); start < 0 {
+	if start, _ := m.find(quoted); start < 0 {
 		return quoted
 	}
 	var text string

@@ -31,6 +31,9 @@ func NewMatcher(secrets []string, atLeast int) *Matcher {
 			forms = append(forms, formsOf(secret, atLeast)...)
 		}
 	}
+	if slices.ContainsFunc(forms, meetsMask) {
+		forms = append(forms, Mask) // found as a whole, with what overlaps it
+	}
 	slices.SortFunc(forms, func(a, b string) int {
 		if len(a) != len(b) {
 			return len(b) - len(a)
@@ -43,6 +46,16 @@ func NewMatcher(secrets []string, atLeast int) *Matcher {
 	}
 	r.search = newSearcher(r.forms)
 	return r
+}
+
+// meetsMask reports whether form can overlap a mask, so that what a replacement wrote could be taken for a part of it.
+func meetsMask(form string) bool {
+	for n := 1; n <= min(len(form), len(Mask)); n++ {
+		if strings.HasPrefix(form, Mask[len(Mask)-n:]) || strings.HasSuffix(form, Mask[:n]) {
+			return true
+		}
+	}
+	return strings.Contains(Mask, form) || strings.Contains(form, Mask)
 }
 
 // formsOf returns the encodings of one secret, and each of them as it stands in
@@ -139,20 +152,43 @@ func base64At(encoding *base64.Encoding, secret string, offset int) string {
 	return encoded[first:last]
 }
 
-// Redact returns data with every form of the secrets replaced. It returns data
-// itself, and allocates nothing, where there is none.
+// find returns where the first form in data lies, with those that overlap it, or -1, -1. A mask is passed over.
+func (m *Matcher) find(data []byte) (start, end int) {
+	for from := 0; ; from = end {
+		start, end = m.search.find(data[from:])
+		if start < 0 {
+			return -1, -1
+		}
+		start, end = from+start, from+end
+		for at := start + 1; at < end; {
+			first, last := m.search.find(data[at:min(len(data), end+len(m.forms[0]))])
+			if first < 0 || at+first >= end {
+				break
+			}
+			end, at = max(end, at+last), at+first+1
+		}
+		if string(data[start:end]) != Mask {
+			return start, end
+		}
+	}
+}
+
+// Redact returns data with every form of the secrets replaced. Redacting the result again does not change it. Redact
+// returns data itself, and allocates nothing, where there is none.
 func (m *Matcher) Redact(data []byte) []byte {
-	start, end := m.search.find(data)
-	if start < 0 {
-		return data
+	for { // a mask and what follows it may be a form in their turn
+		start, end := m.find(data)
+		if start < 0 {
+			return data
+		}
+		var out []byte
+		for start >= 0 {
+			out = append(append(out, data[:start]...), Mask...)
+			data = data[end:]
+			start, end = m.find(data)
+		}
+		data = append(out, data...)
 	}
-	var out []byte
-	for start >= 0 {
-		out = append(append(out, data[:start]...), Mask...)
-		data = data[end:]
-		start, end = m.search.find(data)
-	}
-	return append(out, data...)
 }
 
 // Text is Redact for strings.

@@ -137,7 +137,7 @@ func (s *Set) Text(text string) string {
 	if m == nil {
 		return text
 	}
-	if start, _ := m.search.find([]byte(text)); start < 0 {
+	if start, _ := m.find([]byte(text)); start < 0 {
 		return text
 	}
 	return m.Text(text)
@@ -176,13 +176,13 @@ func (s *Set) Names(r io.Reader) (names []string, err error) {
 
 // namesIn returns the names of the values in data, of which m finds all.
 func (s *Set) namesIn(m *Matcher, data []byte) (names []string) {
-	if start, _ := m.search.find(data); start < 0 {
+	if start, _ := m.find(data); start < 0 {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, value := range s.values {
-		if start, _ := NewMatcher([]string{value}, minLength).search.find(data); start >= 0 {
+		if start, _ := NewMatcher([]string{value}, minLength).find(data); start >= 0 {
 			names = append(names, s.names[value])
 		}
 	}

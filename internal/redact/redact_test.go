@@ -148,6 +148,55 @@ func TestWordsOfAFormat(t *testing.T) {
 	}
 }
 
+// A replacement never touches what another wrote: not when a secret is a part of the mask, and not when one
+// begins or ends with a part of it. Redacting twice is redacting once.
+func TestMaskIsNeverTouched(t *testing.T) {
+	for _, c := range []struct {
+		secrets []string
+		in      string
+		want    string
+		part    bool // the secrets are parts of the mask: in pieces, the text becomes the same
+	}{
+		{[]string{"redacted]"}, `a redacted] b`, `a [redacted] b`, true},
+		{[]string{"redacted]"}, `a [redacted] b`, `a [redacted] b`, true},
+		{[]string{"redacted]", "[redacted", "redacted"}, `redacted [redacted] redacted`,
+			`[redacted] [redacted] [redacted]`, false},
+		{[]string{"redacted"}, `redacted [redacted] x`, `[redacted] [redacted] x`, false},
+		{[]string{Mask}, `a [redacted] b`, `a [redacted] b`, true},
+		{[]string{"redacted]"}, `[redac`, `[redac`, true},
+		{[]string{"redacted] and more"}, `[redacted] and more`, Mask, false},
+		{[]string{"more and [redacted"}, `more and [redacted] x`, Mask + ` x`, false},
+		{[]string{"a [redacted] b"}, `a [redacted] b`, Mask, false},
+		{[]string{"foofoofoo", "]XYZ12345"}, `foofoofooXYZ12345`, Mask, false},
+		{[]string{"foofoofoo", "XYZ12345["}, `XYZ12345foofoofoo`, Mask, false},
+		{[]string{"abcdefgh", "ghijklmn"}, `abcdefghijklmn`, Mask, false},
+	} {
+		s := known(c.secrets...)
+		if got := s.Text(c.in); got != c.want {
+			t.Errorf("%q: %q becomes %q, want %q", c.secrets, c.in, got, c.want)
+		}
+		if got := s.Text(c.want); got != c.want {
+			t.Errorf("%q: redacted again, %q becomes %q", c.secrets, c.want, got)
+		}
+		quoted, err := json.Marshal(c.in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := string(s.JSON(quoted, nil)), `"`+c.want+`"`; got != want {
+			t.Errorf("%q: the JSON %s becomes %s, want %s", c.secrets, quoted, got, want)
+		}
+		for size := 1; size <= len(c.in) && c.part; size++ {
+			stream, got := s.Stream(), ""
+			for piece := range slices.Chunk([]byte(c.in), size) {
+				got += string(stream.Next(piece))
+			}
+			if got += string(stream.Rest()); got != c.want {
+				t.Errorf("%q: in pieces of %d, %q becomes %q, want %q", c.secrets, size, c.in, got, c.want)
+			}
+		}
+	}
+}
+
 // names reads text in pieces.
 func names(t *testing.T, s *Set, text string) []string {
 	t.Helper()

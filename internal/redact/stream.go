@@ -33,7 +33,7 @@ func (s *Stream) Next(chunk []byte) []byte {
 		s.joined = append(append(s.joined[:0], s.held...), chunk...)
 		data = s.joined
 	}
-	if start, _ := m.search.find(data); start >= 0 {
+	if start, _ := m.find(data); start >= 0 {
 		s.found = true
 		data = m.Redact(data)
 	}

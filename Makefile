@@ -28,9 +28,10 @@ demo: build ## fix a failing test in a real container and show the change
 	@.ci/need git:git
 	@.ci/with-engine sh -c 'images/base/build && cmd/holon/demo/run'
 
+# The race detector waits a second whenever a program ends, and the tests start hundreds.
 test: build ## all tests, with the race detector and against a real engine
 	@.ci/need git:git gcc:gcc,libc6-dev mkfs.ext4:e2fsprogs
-	@.ci/with-engine sh -c 'images/base/build && $(GO) vet ./... && CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) $(PACKAGES)'
+	@.ci/with-engine sh -c 'images/base/build && $(GO) vet ./... && GORACE="atexit_sleep_ms=10 $$GORACE" CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) $(PACKAGES)'
 
 test-files: build ## the tests of what touches git and files, without the race detector; CI runs them as an ordinary user too
 	@.ci/need git:git

@@ -38,6 +38,7 @@ func TestScripts(t *testing.T) {
 			for _, name := range []string{"OPENAI_API_KEY", "OPENAI_BASE_URL"} {
 				env.Setenv(name, "")
 			}
+			env.Setenv("GORACE", os.Getenv("GORACE"))
 			demo := os.DirFS(filepath.Join("..", "holon", "demo", "project"))
 			return os.CopyFS(filepath.Join(env.WorkDir, "project"), demo)
 		},

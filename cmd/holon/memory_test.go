@@ -23,7 +23,8 @@ const mostMemory = 64 << 20
 // turn's directory, and end kills agentd, so that the host has to settle the turn.
 func TestMemory(t *testing.T) {
 	const end = "; kill -9 $PPID; sleep 60"
-	tools := buildTools(t)
+	holon, agentd := builtPrograms(t)
+	tools := &programs{holon: holon, agentd: agentd, home: filepath.Join(t.TempDir(), "home")}
 	flood := httptest.NewServer(http.HandlerFunc(floodOfText))
 	defer flood.Close()
 	idle := tools.run(t, "exit 0")
@@ -75,19 +76,8 @@ func floodOfText(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// programs are the programs as users have them, without a race detector.
+// programs are holon and agentd, and the HOLON_HOME that they use.
 type programs struct{ holon, agentd, home string }
-
-func buildTools(t *testing.T) *programs {
-	dir := t.TempDir()
-	b := &programs{holon: filepath.Join(dir, "holon"), agentd: buildAgentd(t), home: filepath.Join(dir, "home")}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", b.holon, "holon/cmd/holon")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build holon: %v\n%s", err, out)
-	}
-	return b
-}
 
 // scenario makes a scenario in which a model runs one command.
 func (b *programs) scenario(t *testing.T, command string) string {

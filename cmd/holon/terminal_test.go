@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,80 +14,10 @@ import (
 	"holon/state"
 )
 
-// At a terminal a key is asked for, and the terminal does not show it.
-func TestKeyIsNotShown(t *testing.T) {
-	const key = "sk-sentinel-0123456789abcdef"
-	binary := filepath.Join(t.TempDir(), "holon")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	home := filepath.Join(t.TempDir(), "home")
-	cmd := exec.CommandContext(t.Context(), binary, "credentials", "set", "openai")
-	cmd.Env = append(os.Environ(), "HOLON_HOME="+home)
-	terminal, err := pty.Start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer terminal.Close()
-	if err := terminal.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	var shown bytes.Buffer
-	buffer := make([]byte, 1024)
-	asked := false
-	for {
-		n, err := terminal.Read(buffer)
-		shown.Write(buffer[:n])
-		if !asked && strings.Contains(shown.String(), "it is not shown") {
-			asked = true
-			if _, err := terminal.WriteString(key + "\n"); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err != nil { // the program is gone
-			break
-		}
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%v\n%s", err, shown.String())
-	}
-	if !asked || strings.Contains(shown.String(), "sentinel") {
-		t.Errorf("the terminal shows %q", shown.String())
-	}
-	h, err := state.FindHome(home, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if stored, err := credentials.StoreIn(h).Get("openai"); err != nil || stored.Reveal() != key {
-		t.Errorf("%q, %v", stored.Reveal(), err)
-	}
-}
-
-// A hostile agent can do nothing to the terminal that shows its run: of what is
-// written there only holon's own status line is a sequence.
-func TestHostileTerminal(t *testing.T) {
-	dir := t.TempDir()
-	binary := filepath.Join(dir, "holon")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	const evil = `\e]0;owned\a\e[2J\e[31m\e]52;c;cm0gLXJm\a\u009b2J\u202e\u200b\r\b\x7f`
-	scenario := "rounds:\n  - text: \"comment " + evil +
-		" end\"\n    calls: [{tool: ExecCommand, arguments: {cmd: \"printf '\\\\033[2Jx\\\\377'; : " + evil +
-		"; exit 3\"}}, {tool: \"no" + evil + "tool\", arguments: {}}]\n" +
-		"  - text: \"answer " + evil + " end " + strings.Repeat("x", 5000) + "\"\n"
-	path := filepath.Join(dir, "evil.yaml")
-	if err := os.WriteFile(path, []byte(scenario), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	work := filepath.Join(dir, "work")
-	if err := os.Mkdir(work, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), binary, "run", "--engine", "local", "--workspace", work, "--model",
-		"scripted/"+path, "go \x1b[2Jon")
-	cmd.Env = append(os.Environ(), "HOLON_HOME="+filepath.Join(dir, "home"), "HOLON_AGENTD="+buildAgentd(t),
-		"TERM=xterm")
+// atTerminal runs a command at a terminal of its own, writes the answer once the question is shown, and returns what the
+// terminal showed and how the command ended.
+func atTerminal(t *testing.T, cmd *exec.Cmd, question, answer string) (shown string, err error) {
+	t.Helper()
 	terminal, err := pty.Start(cmd)
 	if err != nil {
 		t.Fatal(err)
@@ -97,92 +26,128 @@ func TestHostileTerminal(t *testing.T) {
 	if err := terminal.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	var shown bytes.Buffer
-	_, _ = shown.ReadFrom(terminal) // a terminal whose program is gone reads as an error
-	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%v\n%q", err, shown.String())
+	buffer, asked := make([]byte, 4096), question == ""
+	for {
+		n, err := terminal.Read(buffer)
+		shown += string(buffer[:n])
+		if !asked && strings.Contains(shown, question) {
+			asked = true
+			if _, err := terminal.WriteString(answer); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err != nil { // a terminal whose program has ended reads as an error
+			break
+		}
 	}
-	text := shown.String()
+	if !asked {
+		t.Errorf("the terminal does not show %q: %q", question, shown)
+	}
+	return shown, cmd.Wait()
+}
+
+// At a terminal a key is asked for, and the terminal does not show it.
+func TestKeyIsNotShown(t *testing.T) {
+	const key = "sk-sentinel-0123456789abcdef"
+	holon, _ := builtPrograms(t)
+	home := filepath.Join(t.TempDir(), "home")
+	cmd := exec.CommandContext(t.Context(), holon, "credentials", "set", "openai")
+	cmd.Env = append(os.Environ(), "HOLON_HOME="+home)
+	shown, err := atTerminal(t, cmd, "it is not shown", key+"\n")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, shown)
+	}
+	if strings.Contains(shown, "sentinel") {
+		t.Errorf("the terminal shows the key: %q", shown)
+	}
+	h, err := state.FindHome(home, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stored, err := credentials.StoreIn(h).Get("openai"); err != nil || stored.Reveal() != key {
+		t.Errorf("the stored key is %q (%v), want %q", stored.Reveal(), err, key)
+	}
+}
+
+// A hostile agent can do nothing to the terminal that shows its run: of what is
+// written there only holon's own status line is a sequence.
+func TestHostileTerminal(t *testing.T) {
+	const evil = `\e]0;owned\a\e[2J\e[31m\e]52;c;cm0gLXJm\a\u009b2J\u202e\u200b\r\b\x7f`
+	scenario := "rounds:\n  - text: \"comment " + evil +
+		" end\"\n    calls: [{tool: ExecCommand, arguments: {cmd: \"printf '\\\\033[2Jx\\\\377'; : " + evil +
+		"; exit 3\"}}, {tool: \"no" + evil + "tool\", arguments: {}}]\n" +
+		"  - text: \"answer " + evil + " end " + strings.Repeat("x", 5000) + "\"\n"
+	dir, command := localRuns(t, scenario)
+	shown, err := atTerminal(t, command("run", "--engine", "local", "--workspace", filepath.Join(dir, "work"),
+		"--model", "scripted/"+filepath.Join(dir, "scenario.yaml"), "go \x1b[2Jon"), "", "")
+	if err != nil {
+		t.Fatalf("%v\n%q", err, shown)
+	}
 	for _, want := range []string{"comment", "answer", "completed in", "exit 3"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is not shown: %q", want, text)
+		if !strings.Contains(shown, want) {
+			t.Errorf("the terminal shows %q, want %q in it", shown, want)
 		}
 	}
 	for _, own := range []string{"\r\x1b[K", "\x1b[2m", "\x1b[0m", "\r\n"} {
-		text = strings.ReplaceAll(text, own, "")
+		shown = strings.ReplaceAll(shown, own, "")
 	}
-	if i := strings.IndexFunc(text, func(r rune) bool {
+	if i := strings.IndexFunc(shown, func(r rune) bool {
 		return r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 || r == '\u202e' || r == '\u200b'
 	}); i >= 0 {
-		t.Errorf("the terminal gets %q", text[max(0, i-30):min(len(text), i+30)])
+		t.Errorf("the terminal gets %q", shown[max(0, i-30):min(len(shown), i+30)])
 	}
-	if strings.Contains(text, "]0;") || strings.Contains(text, "]52;") {
-		t.Errorf("what a sequence holds is shown: %q", text)
+	for _, inside := range []string{"]0;", "]52;"} {
+		if strings.Contains(shown, inside) {
+			t.Errorf("the terminal shows what a sequence holds, %q: %q", inside, shown)
+		}
+	}
+}
+
+// localRuns makes a directory with an empty workspace, work, and a scenario. command makes commands of holon that have
+// their home there.
+func localRuns(t *testing.T, scenario string) (dir string, command func(args ...string) *exec.Cmd) {
+	t.Helper()
+	holon, agentd := builtPrograms(t)
+	dir = t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "scenario.yaml"), []byte(scenario), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "work"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir, func(args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), holon, args...)
+		cmd.Env = append(os.Environ(), "HOLON_HOME="+filepath.Join(dir, "home"), "HOLON_AGENTD="+agentd, "TERM=xterm")
+		return cmd
 	}
 }
 
 // At a terminal a person is asked about files that programs execute, and anything
 // but yes writes nothing.
 func TestExecutedIsAsked(t *testing.T) {
-	dir := t.TempDir()
-	binary, work := filepath.Join(dir, "holon"), filepath.Join(dir, "work")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	scenario := filepath.Join(dir, "envrc.yaml")
-	if err := os.WriteFile(scenario, []byte("rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: \"echo id > "+
-		".envrc; echo x > other\"}}]\n  - text: Done.\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(work, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	command := func(args ...string) *exec.Cmd {
-		cmd := exec.CommandContext(t.Context(), binary, args...)
-		cmd.Env = append(os.Environ(), "HOLON_HOME="+filepath.Join(dir, "home"), "HOLON_AGENTD="+buildAgentd(t),
-			"TERM=xterm")
-		return cmd
-	}
-	if out, err := command("run", "--engine", "local", "--workspace", work, "--model", "scripted/"+scenario,
-		"x").CombinedOutput(); err != nil {
+	dir, command := localRuns(t, "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: \"echo id > .envrc; "+
+		"echo x > other\"}}]\n  - text: Done.\n")
+	if out, err := command("run", "--engine", "local", "--workspace", filepath.Join(dir, "work"), "--model",
+		"scripted/"+filepath.Join(dir, "scenario.yaml"), "x").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, answer := range []struct {
 		text    string
 		written bool
 	}{{"\n", false}, {"no\n", false}, {"maybe\n", false}, {"\x04", false}, {"y\n", true}} {
-		cmd := command("apply", "last")
-		terminal, err := pty.Start(cmd)
+		shown, err := atTerminal(t, command("apply", "last"), "write them? [y/N]", answer.text)
+		if (err == nil) != answer.written {
+			t.Errorf("the answer %q: apply ends with %v, want success: %v\n%s", answer.text, err, answer.written, shown)
+		}
+		files, err := filepath.Glob(filepath.Join(dir, "work", "*"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := terminal.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
-			t.Fatal(err)
+		if (len(files) > 0) != answer.written {
+			t.Errorf("the answer %q: the workspace has %q, want files: %v", answer.text, files, answer.written)
 		}
-		var shown bytes.Buffer
-		buffer := make([]byte, 1024)
-		for asked := false; ; {
-			n, err := terminal.Read(buffer)
-			shown.Write(buffer[:n])
-			if !asked && strings.Contains(shown.String(), "write them? [y/N]") {
-				asked = true
-				if _, err := terminal.WriteString(answer.text); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err != nil { // the program is gone
-				break
-			}
-		}
-		terminal.Close()
-		err = cmd.Wait()
-		files, globErr := filepath.Glob(filepath.Join(work, "*"))
-		if globErr != nil {
-			t.Fatal(globErr)
-		}
-		if (err == nil) != answer.written || (len(files) > 0) != answer.written ||
-			!strings.Contains(shown.String(), ".envrc: executed by") {
-			t.Errorf("%q: %v, %q\n%s", answer.text, err, files, shown.String())
+		if !strings.Contains(shown, ".envrc: executed by") {
+			t.Errorf("the answer %q: the terminal does not name .envrc: %q", answer.text, shown)
 		}
 	}
 }

@@ -116,8 +116,8 @@ func Load(src Sources) *Loaded {
 }
 
 // Err returns the faults of the sources as one *state.Error. The caller applies flags first, because a flag
-// can decide what a project may not. Faults of variables are reported together, because a person can correct
-// them together; of a file onlynly the first is reported.
+// can decide what a project may not. Faults of variables are reported together, because a person can correct them
+// together; of a file only the first is reported.
 func (l *Loaded) Err() error {
 	problems := l.AllProblems()
 	if len(problems) == 0 {

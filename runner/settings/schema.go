@@ -86,26 +86,30 @@ func (k *key) schema(defaults *Settings) *jsonschema.Schema {
 	for _, choice := range k.choices {
 		s.Enum = append(s.Enum, choice)
 	}
-	switch {
-	case k.env != "" && k.group() == plain:
-		s.Description += " Variable: " + k.env + "."
-	case k.env != "":
-		s.Description += " Variable of provider x: X_" + strings.ToUpper(k.env) + "."
-	}
-	if k.project != never {
-		s.Description += " A project may set it"
-		switch k.project {
-		case lowerOnly:
-			s.Description += " lower"
-		case strictOnly:
-			s.Description += " to " + k.strict
-		}
-		s.Description += "."
-	}
+	s.Description += k.sources()
 	if k.group() == plain {
 		if v := k.value(defaults, ""); !emptyValue(v) {
 			s.Default, _ = json.Marshal(v) // a text, number or truth value
 		}
 	}
 	return s
+}
+
+// sources says which variable sets the key, and how a project may.
+func (k *key) sources() (text string) {
+	switch {
+	case k.env != "" && k.group() == plain:
+		text = " Variable: " + k.env + "."
+	case k.env != "":
+		text = " Variable of provider x: X_" + strings.ToUpper(k.env) + "."
+	}
+	switch k.project {
+	case never:
+		return text
+	case lowerOnly:
+		return text + " A project may set it lower."
+	case strictOnly:
+		return text + " A project may set it to " + k.strict + "."
+	}
+	return text + " A project may set it."
 }

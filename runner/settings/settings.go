@@ -9,7 +9,7 @@
 //
 // The invariant: a project's file, which comes with a repository, can neither choose a provider, an endpoint
 // or a key, nor loosen what confines an agent. No setting is a secret: keys are credentials (package
-// runner/credentials), and settingsngs only name their sources. Reading writes nothing.
+// runner/credentials), and settings only name their sources. Reading writes nothing.
 package settings
 
 import (

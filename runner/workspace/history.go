@@ -141,8 +141,8 @@ func (t *Tree) checkHistory(ctx context.Context, staging git.Repository, tip str
 }
 
 // maxHistoryTree bounds the listing of the tree that an agent's commits end in, in
-// bytes: a tree of a few objects can hold itself a million times.
-const maxHistoryTree = 64 << 20
+// bytes: a tree of a few objects can hold itself a million times. It is a variable for the test.
+var maxHistoryTree = 64 << 20
 
 // treeCheck takes `git ls-tree -r -z` and checks each path, keeping none.
 type treeCheck struct {

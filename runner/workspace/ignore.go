@@ -94,7 +94,7 @@ func (k *ignoreChecker) close() error {
 
 // ignored reports for each path whether git ignores it. The last dirs paths are directories. The caller asks
 // about parents first: git reads a directory's patterns at the first question about a path in it, and by then
-// the ignore file has to be be in the shadow.
+// the ignore file has to be in the shadow.
 func (k *ignoreChecker) ignored(paths []string, dirs int) ([]bool, error) {
 	for i, path := range paths {
 		err := k.shadowParents(path)

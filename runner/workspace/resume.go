@@ -31,7 +31,7 @@ func (t *Tree) Held() Held {
 
 // Resume returns a tree whose process ended without releasing it, with everything written there since. Of
 // options it uses only CacheDir, Keep and Limits. A locked tree is CodeBusy; one that is no longer claimed is
-// CodeReleased: its content waswas saved or discarded.
+// CodeReleased: its content was saved or discarded.
 func Resume(ctx context.Context, options Options, held Held) (*Tree, error) {
 	tree, err := resume(ctx, options, held)
 	return tree, git.WithCode("take up working tree", err)

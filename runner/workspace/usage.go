@@ -15,7 +15,7 @@ import (
 
 // Usage returns how many bytes of the disk the files beneath dir take, which a container may write meanwhile.
 // It follows no link, changes nothing, and skips directories that it may not enter. A file with several names
-// counts once. The usage of of an absent directory is 0.
+// counts once. The usage of an absent directory is 0.
 func Usage(ctx context.Context, dir string) (int64, error) {
 	root, err := folder.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -213,7 +213,8 @@ func (s *Source) judge() error {
 	}
 	if status.WithoutUntracked {
 		s.info.Warnings = append(s.info.Warnings, Warning{Code: WarnSlowIgnore, Path: "",
-			Message: "the ignore rules of the repository take git too long; untracked files are not part of the workspace"})
+			Message: "the ignore rules of the repository take git too long; untracked files are not part of the " +
+				"workspace"})
 	}
 	if !s.info.IncludedDirty {
 		return nil

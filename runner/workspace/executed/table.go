@@ -14,7 +14,7 @@ import (
 
 // entry is an entry of the table: a program, and patterns of the files that it executes. A pattern matches at
 // any depth, without regard to case, and one that ends in a slash also matches everything below the
-// directory. * stands for part of of one name.
+// directory. * stands for part of one name.
 type entry struct {
 	program  string
 	patterns []string

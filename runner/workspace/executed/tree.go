@@ -94,17 +94,14 @@ type lookup struct {
 
 func newLookup(files []File, blobs map[string][]byte) *lookup {
 	l := &lookup{repositories: make(map[string]bool), links: make(map[string][]string)}
-	marks := make(map[string]map[string]bool)
+	marks := make(map[string]bool) // paths of files and directories that make a repository of what holds them
 	for i := range files {
 		f := &files[i]
 		parts := folded(f.Path)
 		for j, part := range parts {
-			if part == "head" || part == "objects" || part == "refs" || part == "commondir" {
-				dir := strings.Join(parts[:j], "/")
-				if marks[dir] == nil {
-					marks[dir] = make(map[string]bool)
-				}
-				marks[dir][part] = true
+			switch part {
+			case "head", "objects", "refs", "commondir":
+				marks[strings.Join(parts[:j+1], "/")] = true
 			}
 		}
 		if target, read := blobs[f.Id]; f.Link && read && len(target) > 0 && target[0] != '/' {
@@ -112,8 +109,10 @@ func newLookup(files []File, blobs map[string][]byte) *lookup {
 			l.links[to] = append(l.links[to], strings.Join(parts, "/"))
 		}
 	}
-	for dir, mark := range marks {
-		l.repositories[dir] = mark["head"] && (mark["commondir"] || mark["objects"] && mark["refs"])
+	for mark := range marks {
+		if in, isHead := strings.CutSuffix(mark, "head"); isHead && (in == "" || strings.HasSuffix(in, "/")) {
+			l.repositories[strings.TrimSuffix(in, "/")] = marks[in+"commondir"] || marks[in+"objects"] && marks[in+"refs"]
+		}
 	}
 	return l
 }

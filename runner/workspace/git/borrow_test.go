@@ -25,49 +25,64 @@ func TestBorrowing(t *testing.T) {
 		code  string
 	}{
 		"nothing": {plant: `:`},
-		"packed":  {plant: `git gc -q; git multi-pack-index write; git commit-graph write --reachable --split; git maintenance run --task=loose-objects; cd .git/objects; touch pack/tmp_pack_x pack/loose-0a.pack maintenance.lock`},
+		"packed": {plant: `git gc -q; git multi-pack-index write; git commit-graph write --reachable --split;
+			git maintenance run --task=loose-objects; cd .git/objects;
+			touch pack/tmp_pack_x pack/loose-0a.pack maintenance.lock`},
 		"inside": {plant: `git clone -q --bare "$OTHER" inner; echo ../../inner/objects > $ALTERNATES`,
 			want: []string{"repo/inner/objects"}},
-		"comments": {plant: `git clone -q --bare "$OTHER" inner; printf '# x\n\n%s/inner/objects/\n' "$REPO" > $ALTERNATES`, want: []string{"repo/inner/objects"}},
-		"quoted":   {plant: `git clone -q --bare "$OTHER" 'a"b'; printf '"%s/a\\"\\142/objects"\n' "$REPO" > $ALTERNATES`, want: []string{`repo/a"b/objects`}},
-		"itself":   {plant: `echo "$REPO/.git/objects" > $ALTERNATES`},
-		"circle":   {plant: `git clone -q --bare . inner; echo "$REPO/.git/objects" > inner/objects/info/alternates; echo "$REPO/inner/objects" > $ALTERNATES`, want: []string{"repo/inner/objects"}},
+		"comments": {plant: `git clone -q --bare "$OTHER" inner;
+			printf '# x\n\n%s/inner/objects/\n' "$REPO" > $ALTERNATES`, want: []string{"repo/inner/objects"}},
+		"quoted": {plant: `git clone -q --bare "$OTHER" 'a"b';
+			printf '"%s/a\\"\\142/objects"\n' "$REPO" > $ALTERNATES`, want: []string{`repo/a"b/objects`}},
+		"itself": {plant: `echo "$REPO/.git/objects" > $ALTERNATES`},
+		"circle": {plant: `git clone -q --bare . inner; echo "$REPO/.git/objects" > inner/objects/info/alternates;
+			echo "$REPO/inner/objects" > $ALTERNATES`, want: []string{"repo/inner/objects"}},
 		"allowed": {plant: `echo "$OTHER/.git/objects" > $ALTERNATES`, allow: []string{"other/.git/objects"},
 			want: []string{"other/.git/objects"}},
 		"allowed above": {plant: `echo "$OTHER/.git/objects" > $ALTERNATES`, allow: []string{"absent", "other"},
 			want: []string{"other/.git/objects"}},
-		"of a linked working tree": {plant: `git clone -q --bare . inner; echo ../../inner/objects > $ALTERNATES; git worktree add -q ../linked`,
+		"of a linked working tree": {plant: `git clone -q --bare . inner; echo ../../inner/objects > $ALTERNATES;
+			git worktree add -q ../linked`,
 			dir: "linked", want: []string{"repo/inner/objects"}},
-		"in turn": {plant: `git clone -q --bare . a; cp -r a b; cp -r a c; echo ../../a/objects > $ALTERNATES; echo ../../c/objects >> $ALTERNATES; echo ../../b/objects > a/objects/info/alternates`,
+		"in turn": {plant: `git clone -q --bare . a; cp -r a b; cp -r a c; echo ../../a/objects > $ALTERNATES;
+			echo ../../c/objects >> $ALTERNATES; echo ../../b/objects > a/objects/info/alternates`,
 			want: []string{"repo/a/objects", "repo/b/objects", "repo/c/objects"}},
 
 		"outside":           {plant: `echo "$OTHER/.git/objects" > $ALTERNATES`, code: CodeForeignObjects},
 		"outside, relative": {plant: `echo ../../../other/.git/objects > $ALTERNATES`, code: CodeForeignObjects},
 		"similar name": {plant: `cp -r "$OTHER" ../repo2; echo "$REPO"2/.git/objects > $ALTERNATES`,
 			code: CodeForeignObjects},
-		"outside, in turn": {plant: `git clone -q --bare . a; echo ../../a/objects > $ALTERNATES; echo "$OTHER/.git/objects" > a/objects/info/alternates`, code: CodeForeignObjects},
-		"allowed, in turn": {plant: `echo "$OTHER/.git/objects" > $ALTERNATES; echo "$HOME/.ssh" > "$OTHER/.git/objects/info/alternates"`, allow: []string{"other"}, code: CodeForeignObjects},
-		"keys":             {plant: `echo "$HOME/.ssh" > $ALTERNATES`, code: CodeForeignObjects},
+		"outside, in turn": {plant: `git clone -q --bare . a; echo ../../a/objects > $ALTERNATES;
+			echo "$OTHER/.git/objects" > a/objects/info/alternates`, code: CodeForeignObjects},
+		"allowed, in turn": {plant: `echo "$OTHER/.git/objects" > $ALTERNATES;
+			echo "$HOME/.ssh" > "$OTHER/.git/objects/info/alternates"`, allow: []string{"other"}, code: CodeForeignObjects},
+		"keys": {plant: `echo "$HOME/.ssh" > $ALTERNATES`, code: CodeForeignObjects},
 		"keys, allowed": {plant: `echo "$HOME/.ssh" > $ALTERNATES`, allow: []string{"home"},
 			code: CodeForeignObjects},
-		"state home": {plant: `cp -r "$OTHER" "$HOME/.holon/other"; echo "$HOME/.holon/other/.git/objects" > $ALTERNATES`, allow: []string{"home"}, code: CodeForeignObjects},
+		"state home": {plant: `cp -r "$OTHER" "$HOME/.holon/other";
+			echo "$HOME/.holon/other/.git/objects" > $ALTERNATES`, allow: []string{"home"}, code: CodeForeignObjects},
 		"through a link": {plant: `git clone -q --bare . a; ln -s a b; echo ../../b/objects > $ALTERNATES`,
 			code: CodeForeignObjects},
-		"link and back": {plant: `git clone -q --bare . a; ln -s "$OTHER/.git" b; echo ../../b/../../repo/a/objects > $ALTERNATES`, code: CodeForeignObjects},
+		"link and back": {plant: `git clone -q --bare . a; ln -s "$OTHER/.git" b;
+			echo ../../b/../../repo/a/objects > $ALTERNATES`, code: CodeForeignObjects},
 		"a link to another": {plant: `ln -s "$OTHER/.git/objects" a; echo ../../a > $ALTERNATES`,
 			code: CodeForeignObjects},
 		"allowed by a link": {plant: `ln -s "$HOME" ../other/home; echo "$OTHER/home/.ssh" > $ALTERNATES`,
 			allow: []string{"other"}, code: CodeForeignObjects},
-		"a socket":           {plant: `git clone -q --bare . a; mv "$HOME/agent.sock" a/objects/; echo ../../a/objects > $ALTERNATES`, code: CodeForeignObjects},
-		"a socket as object": {plant: `mkdir -p .git/objects/00; mv "$HOME/agent.sock" .git/objects/00/00000000000000000000000000000000000000`, code: CodeForeignObjects},
-		"a pipe":             {plant: `mkfifo .git/objects/pack/pack-0.pack`, code: CodeForeignObjects},
-		"another file":       {plant: `touch .git/objects/id_rsa`, code: CodeForeignObjects},
-		"another directory":  {plant: `mkdir -p .git/objects/info/x`, code: CodeForeignObjects},
-		"absent":             {plant: `echo /nowhere > $ALTERNATES`, code: CodeBrokenRepository},
-		"bad quotes":         {plant: `echo '"\x2f"' > $ALTERNATES`, code: CodeBrokenRepository},
-		"too many":           {plant: `seq 1 1000 > $ALTERNATES`, code: CodeBrokenRepository},
-		"too deep":           {plant: `git clone -q --bare . a; for i in 1 2 3 4 5 6; do cp -r a b$i; echo "$REPO/b$i/objects" > ${LAST:-$REPO/.git}/objects/info/alternates; LAST=$REPO/b$i; done`, code: CodeBrokenRepository},
-		"alternates a link":  {plant: `ln -s /etc/passwd $ALTERNATES`, code: CodeForeignObjects},
+		"a socket": {plant: `git clone -q --bare . a; mv "$HOME/agent.sock" a/objects/;
+			echo ../../a/objects > $ALTERNATES`, code: CodeForeignObjects},
+		"a socket as object": {plant: `mkdir -p .git/objects/00;
+			mv "$HOME/agent.sock" .git/objects/00/00000000000000000000000000000000000000`, code: CodeForeignObjects},
+		"a pipe":            {plant: `mkfifo .git/objects/pack/pack-0.pack`, code: CodeForeignObjects},
+		"another file":      {plant: `touch .git/objects/id_rsa`, code: CodeForeignObjects},
+		"another directory": {plant: `mkdir -p .git/objects/info/x`, code: CodeForeignObjects},
+		"absent":            {plant: `echo /nowhere > $ALTERNATES`, code: CodeBrokenRepository},
+		"bad quotes":        {plant: `echo '"\x2f"' > $ALTERNATES`, code: CodeBrokenRepository},
+		"too many":          {plant: `seq 1 1000 > $ALTERNATES`, code: CodeBrokenRepository},
+		"too deep": {plant: `git clone -q --bare . a; for i in 1 2 3 4 5 6; do cp -r a b$i;
+			echo "$REPO/b$i/objects" > ${LAST:-$REPO/.git}/objects/info/alternates; LAST=$REPO/b$i;
+			done`, code: CodeBrokenRepository},
+		"alternates a link": {plant: `ln -s /etc/passwd $ALTERNATES`, code: CodeForeignObjects},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -77,8 +92,9 @@ func TestBorrowing(t *testing.T) {
 				t.Fatal(err)
 			}
 			repo, other := filepath.Join(dir, "repo"), filepath.Join(dir, "other")
-			gittest.Run(t, dir, "sh", "-ec", "git init -q repo; cd repo; echo a > file; git add file; git commit -qm a; git "+
-				"tag v1; cp -r . ../other")
+			for _, made := range []string{repo, other} {
+				gittest.FillRepo(t, made, map[string]string{"file": "a\n"})
+			}
 			gittest.Run(t, repo, "env", "REPO="+repo, "OTHER="+other, "HOME="+home,
 				"ALTERNATES=.git/objects/info/alternates",
 				"sh", "-ec", tc.plant)

@@ -32,7 +32,9 @@ var (
 )
 
 // parseConfig reads the text of a configuration file as git does and calls set with each setting outside of a
-// subsection, in order: the key as "section.key" in lower case, "true" for a key without a value.
+// subsection, in order: the key as "section.key" in lower case, "true" for a key without a value. The reader of go-git
+// refuses files that git accepts, such as one with "[core] bare" in a line, and reads continued lines differently, so
+// that a repository could hide a setting from us.
 func parseConfig(text string, set func(key, value string)) (err error) {
 	section := "" // none, or one with a subsection
 	for rest := strings.ReplaceAll(text, "\r\n", "\n"); ; {
@@ -77,9 +79,16 @@ func parseConfigValue(text string) (value, rest string, err error) {
 		case c == '"':
 			quoted = !quoted
 			continue
+		case c == '\\':
+			if i++; strings.HasPrefix(text[i:], "\n") {
+				continue
+			}
+			if c, err = unescape(text[i:]); err != nil {
+				return "", "", err
+			}
 		case quoted && c == '\n':
-			return "", "", errors.New("a quoted value does not end")
-		case !quoted && (c == '\n' || c == '#' || c == ';'):
+			return "", "", errUnended
+		case !quoted && strings.IndexByte("\n#;", c) >= 0:
 			_, rest, _ = strings.Cut(text[i:], "\n")
 			return b.String()[:end], rest, nil
 		case !quoted && (c == ' ' || c == '\t'):
@@ -87,24 +96,24 @@ func parseConfigValue(text string) (value, rest string, err error) {
 				b.WriteByte(c)
 			}
 			continue
-		case c == '\\':
-			if i++; i < len(text) && text[i] == '\n' {
-				continue
-			}
-			at := -1
-			if i < len(text) {
-				at = strings.IndexByte(`ntb\"`, text[i])
-			}
-			if at < 0 {
-				return "", "", errors.New("a value has an unknown escape")
-			}
-			c = "\n\t\b\\\""[at]
 		}
 		b.WriteByte(c)
 		end = b.Len()
 	}
 	if quoted {
-		return "", "", errors.New("a quoted value does not end")
+		return "", "", errUnended
 	}
 	return b.String()[:end], "", nil
+}
+
+var errUnended = errors.New("a quoted value does not end")
+
+// unescape returns the character that a backslash before the text stands for.
+func unescape(text string) (byte, error) {
+	if text != "" {
+		if at := strings.IndexByte(`ntb\"`, text[0]); at >= 0 {
+			return "\n\t\b\\\""[at], nil
+		}
+	}
+	return 0, errors.New("a value has an unknown escape")
 }

@@ -113,7 +113,7 @@ func TestDiscoverPlain(t *testing.T) {
 	}
 }
 
-// A directory that somebody else prepared leads to no other repository and no other objects.
+// A directory that someone else prepared leads to no other repository and no other objects.
 func TestDiscoverRefuses(t *testing.T) {
 	gittest.Isolate(t)
 	for name, tc := range map[string]struct {
@@ -121,7 +121,8 @@ func TestDiscoverRefuses(t *testing.T) {
 		dir   string
 		code  string // empty: the clone itself is found
 	}{
-		"look-alike": {plant: `git init -q --bare d; cd d; git config core.bare false; git config core.worktree .; mkdir -p objects/info; echo ~/.ssh > objects/info/alternates`, dir: "d"},
+		"look-alike": {plant: `git init -q --bare d; cd d; git config core.bare false; git config core.worktree .;
+			mkdir -p objects/info; echo ~/.ssh > objects/info/alternates`, dir: "d"},
 		".git file": {plant: `rm -rf .git; echo "gitdir: $PRIVATE/.git" > .git`,
 			code: CodeLeadsElsewhere},
 		".git file to its worktree": {plant: `git -C ../private worktree add -q ../w; rm -rf .git; cp ../w/.git .git`,
@@ -129,41 +130,47 @@ func TestDiscoverRefuses(t *testing.T) {
 		".git file to a submodule": {plant: `git -C ../private -c protocol.file.allow=always submodule --quiet add ../private sub; rm -rf .git; echo "gitdir: $PRIVATE/.git/modules/sub" > .git`, code: CodeLeadsElsewhere},
 		"submodule leads elsewhere": {plant: `mkdir sub; echo "gitdir: $PRIVATE/.git" > sub/.git`, dir: "sub",
 			code: CodeLeadsElsewhere},
-		"modules are a link":     {plant: `mkdir sub; ln -s "$PRIVATE" .git/modules; echo "gitdir: ../.git/modules/.git" > sub/.git`, dir: "sub", code: CodeLeadsElsewhere},
-		"no back link":           {plant: `mkdir sub .git/modules; cp -r "$PRIVATE/.git" .git/modules/sub; echo "gitdir: ../.git/modules/sub" > sub/.git`, dir: "sub", code: CodeLeadsElsewhere},
-		"own worktree directory": {plant: `mkdir -p x/worktrees/w; echo "$PRIVATE/.git" > x/worktrees/w/commondir; echo "$PWD/.git" > x/worktrees/w/gitdir; cp .git/HEAD x/worktrees/w; rm -rf .git; echo "gitdir: x/worktrees/w" > .git`, code: CodeLeadsElsewhere},
-		".git is a link":         {plant: `rm -rf .git; ln -s "$PRIVATE/.git" .git`, code: CodeLeadsElsewhere},
-		"commondir":              {plant: `echo "$PRIVATE/.git" > .git/commondir`, code: CodeLeadsElsewhere},
+		"modules are a link": {plant: `mkdir sub; ln -s "$PRIVATE" .git/modules;
+			echo "gitdir: ../.git/modules/.git" > sub/.git`, dir: "sub", code: CodeLeadsElsewhere},
+		"no back link": {plant: `mkdir sub .git/modules; cp -r "$PRIVATE/.git" .git/modules/sub;
+			echo "gitdir: ../.git/modules/sub" > sub/.git`, dir: "sub", code: CodeLeadsElsewhere},
+		"own worktree directory": {plant: `mkdir -p x/worktrees/w; echo "$PRIVATE/.git" > x/worktrees/w/commondir;
+			echo "$PWD/.git" > x/worktrees/w/gitdir; cp .git/HEAD x/worktrees/w; rm -rf .git;
+			echo "gitdir: x/worktrees/w" > .git`, code: CodeLeadsElsewhere},
+		".git is a link": {plant: `rm -rf .git; ln -s "$PRIVATE/.git" .git`, code: CodeLeadsElsewhere},
+		"commondir":      {plant: `echo "$PRIVATE/.git" > .git/commondir`, code: CodeLeadsElsewhere},
 		"only commondir": {plant: `echo "$PRIVATE/.git" > .git/commondir; rm -r .git/objects .git/refs`,
 			code: CodeLeadsElsewhere},
 		"objects are a link": {plant: `rm -rf .git/objects; ln -s "$PRIVATE/.git/objects" .git/objects`,
 			code: CodeLeadsElsewhere},
 		"references are a link": {plant: `rm -rf .git/refs; ln -s "$PRIVATE/.git/refs" .git/refs`,
 			code: CodeLeadsElsewhere},
-		"packs are a link":        {plant: `rmdir .git/objects/pack; ln -s "$PRIVATE/.git/objects/pack" .git/objects/pack`, code: CodeForeignObjects},
-		"an object is a link":     {plant: `mkdir .git/objects/00; ln -s /etc/hostname .git/objects/00/00000000000000000000000000000000000000`, code: CodeForeignObjects},
+		"packs are a link": {plant: `rmdir .git/objects/pack;
+			ln -s "$PRIVATE/.git/objects/pack" .git/objects/pack`, code: CodeForeignObjects},
+		"an object is a link": {plant: `mkdir .git/objects/00;
+			ln -s /etc/hostname .git/objects/00/00000000000000000000000000000000000000`, code: CodeForeignObjects},
 		"HEAD is a link":          {plant: `ln -sf "$PRIVATE/.git/HEAD" .git/HEAD`, code: CodeBrokenRepository},
 		"inside .git":             {plant: `:`, dir: ".git/objects", code: CodeBareRepository},
 		"inside .git, look-alike": {plant: `git init -q --bare .git/x`, dir: ".git/x", code: CodeBareRepository},
 		"working tree elsewhere":  {plant: `git config core.worktree ../private`, code: CodeBareRepository},
 		"bare":                    {plant: `git config core.bare true`, code: CodeBareRepository},
 		".git is a pipe":          {plant: `rm -rf .git; mkfifo .git`, code: CodeBrokenRepository},
-		"commondir is a pipe":     {plant: `git -c user.name=a -c user.email=a commit -q --allow-empty -m x; git worktree add -q ../w; rm .git/worktrees/w/commondir; mkfifo .git/worktrees/w/commondir`, dir: "../w", code: CodeBrokenRepository},
-		"alternates are a pipe":   {plant: `mkfifo .git/objects/info/alternates`, code: CodeForeignObjects},
-		"empty .git file":         {plant: `rm -rf .git; : > .git`, code: CodeBrokenRepository},
-		"two lines":               {plant: `rm -rf .git; printf 'gitdir: a\nb\n' > .git`, code: CodeBrokenRepository},
-		"circle of links":         {plant: `rm -rf .git; ln -s .git .git`, code: CodeBrokenRepository},
-		"huge .git file":          {plant: `rm -rf .git; truncate -s 2M .git`, code: CodeBrokenRepository},
-		"configuration a pipe":    {plant: `git -c protocol.file.allow=always submodule --quiet add ../private sub; rm .git/modules/sub/config; mkfifo .git/modules/sub/config`, dir: "sub", code: CodeBrokenRepository},
+		"commondir is a pipe": {plant: `git -c user.name=a -c user.email=a commit -q --allow-empty -m x;
+			git worktree add -q ../w; rm .git/worktrees/w/commondir;
+			mkfifo .git/worktrees/w/commondir`, dir: "../w", code: CodeBrokenRepository},
+		"alternates are a pipe": {plant: `mkfifo .git/objects/info/alternates`, code: CodeForeignObjects},
+		"empty .git file":       {plant: `rm -rf .git; : > .git`, code: CodeBrokenRepository},
+		"two lines":             {plant: `rm -rf .git; printf 'gitdir: a\nb\n' > .git`, code: CodeBrokenRepository},
+		"circle of links":       {plant: `rm -rf .git; ln -s .git .git`, code: CodeBrokenRepository},
+		"huge .git file":        {plant: `rm -rf .git; truncate -s 2M .git`, code: CodeBrokenRepository},
+		"configuration a pipe": {plant: `git -c protocol.file.allow=always submodule --quiet add ../private sub;
+			rm .git/modules/sub/config; mkfifo .git/modules/sub/config`, dir: "sub", code: CodeBrokenRepository},
 	} {
 		t.Run(name, func(t *testing.T) {
-			private := gittest.NewRepo(t, map[string]string{"secret": "x\n"})
-			if err := os.Rename(private, filepath.Join(filepath.Dir(private), "private")); err != nil {
-				t.Fatal(err)
-			}
-			private = filepath.Join(filepath.Dir(private), "private")
-			clone := filepath.Join(filepath.Dir(private), "clone")
-			gittest.Run(t, "", "git", "init", "-q", clone)
+			dir := t.TempDir()
+			private, clone := filepath.Join(dir, "private"), filepath.Join(dir, "clone")
+			gittest.FillRepo(t, private, map[string]string{"secret": "x\n"})
+			gittest.FillRepo(t, clone, nil)
 			gittest.Run(t, clone, "env", "PRIVATE="+private, "sh", "-ec", tc.plant)
 			l, err := find(filepath.Join(clone, tc.dir))
 			if tc.code == "" {

@@ -10,41 +10,53 @@ const maxRefName = 200
 
 // CheckBranch returns why name can't be the name of a branch. It refuses what `git check-ref-format --branch`
 // refuses, names that another program may take for an option or for something other than a branch, and
-// characters that a terminal woulduld not show unchanged.
+// characters that a terminal would not show unchanged.
 func CheckBranch(name string) error {
-	bad := func(why string) error {
-		return &Error{Code: CodeInvalidOption, Param: "--branch",
-			Message: fmt.Sprintf("%.100q can't be the name of a branch: it %s", name, why),
-			Hint:    "use letters, digits and - _ / ., such as holon/my-change"}
+	why := branchFault(name)
+	if why == "" {
+		return nil
 	}
+	return &Error{Code: CodeInvalidOption, Param: "--branch",
+		Message: fmt.Sprintf("%.100q can't be the name of a branch: it %s", name, why),
+		Hint:    "use letters, digits and - _ / ., such as holon/my-change"}
+}
+
+// branchFault returns what is wrong with a branch's name, "" for nothing.
+func branchFault(name string) string {
 	switch {
 	case name == "" || name == "@" || name == "HEAD":
-		return bad("is not a name")
+		return "is not a name"
 	case len(name) > maxRefName:
-		return bad("is too long")
+		return "is too long"
 	case name[0] == '-':
-		return bad("begins with a dash")
+		return "begins with a dash"
 	case strings.HasPrefix(name, "refs/"):
-		return bad("begins with refs/")
+		return "begins with refs/"
 	case strings.Contains(name, "..") || strings.Contains(name, "@{"):
-		return bad("has .. or @{")
+		return "has .. or @{"
 	case strings.HasSuffix(name, "."):
-		return bad("ends with a dot")
-	}
-	for i := range len(name) {
-		if c := name[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`~^:?*[\`, c) >= 0 {
-			return bad("has a character that git or a terminal takes for another purpose")
-		}
+		return "ends with a dot"
+	case strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c >= 0x7f }),
+		strings.ContainsAny(name, `~^:?*[\`):
+		return "has a character that git or a terminal takes for another purpose"
 	}
 	for part := range strings.SplitSeq(name, "/") {
-		switch {
-		case part == "":
-			return bad("has an empty part")
-		case part[0] == '.' || part[0] == '-':
-			return bad("has a part that begins with a dot or a dash")
-		case strings.HasSuffix(strings.ToLower(part), ".lock"):
-			return bad("has a part that ends with .lock")
+		if why := partFault(part); why != "" {
+			return why
 		}
 	}
-	return nil
+	return ""
+}
+
+// partFault does the same for one part of the name.
+func partFault(part string) string {
+	switch {
+	case part == "":
+		return "has an empty part"
+	case part[0] == '.' || part[0] == '-':
+		return "has a part that begins with a dot or a dash"
+	case strings.HasSuffix(strings.ToLower(part), ".lock"):
+		return "has a part that ends with .lock"
+	}
+	return ""
 }

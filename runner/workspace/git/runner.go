@@ -50,7 +50,7 @@ type Runner struct {
 
 // NewRunner returns a Runner with gitDir as git's repository. gitDir is a directory that only we write, or
 // does not exist. So git looks for no other repository and loads no configuration except that of gitDir and
-// of the command line: neitherher the system's, nor the user's, nor that of a user's repository.
+// of the command line: neither the system's, nor the user's, nor that of a user's repository.
 func NewRunner(gitDir string, env ...string) Runner {
 	own := append(InheritedEnv(keepForHost), fixedEnv...)
 	own = append(own, "GIT_DIR="+gitDir, "HOME=/nonexistent", "XDG_CONFIG_HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1",
@@ -58,7 +58,7 @@ func NewRunner(gitDir string, env ...string) Runner {
 	return Runner{Dir: gitDir, env: append(own, env...), processor: defaultProcessorTime, memory: maxGitMemory}
 }
 
-// GitVersion returns the version of the host's git program, such as "2.39.5".
+// Version returns the version of the host's git program, such as "2.39.5".
 // Errors are *Error with CodeGitMissing where there is none.
 func Version(ctx context.Context) (string, error) {
 	g := NewRunner("/nonexistent")

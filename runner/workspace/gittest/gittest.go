@@ -282,10 +282,10 @@ func NewOrdinaryUser(t testing.TB) *OrdinaryUser {
 
 const nobodyID = 65534 // of the user and the group nobody
 
-// Run runs the tests that the pattern names once more, as the user.
+// Run runs the tests that match the pattern, as of go test -run, once more, as the user.
 func (u *OrdinaryUser) Run(t testing.TB, tests string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run", "^("+tests+")$", "-test.count=1")
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run", tests, "-test.count=1")
 	cmd.Dir, cmd.Env = u.Home, u.Env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodyID, Gid: nobodyID}}
 	if out, err := cmd.CombinedOutput(); err != nil {

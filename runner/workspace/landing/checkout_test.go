@@ -2,6 +2,7 @@ package landing
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,6 +27,26 @@ func finished(t testing.TB, repo string, tree *workspace.Tree, change func(dir s
 	}
 	return CheckoutOptions{Run: "run_1", RunDir: runDir, Objects: objects, Info: tree.Info(), Diff: *diff, Dir: repo,
 		Title: "fix it", At: time.Unix(1_700_000_000, 0), Default: filepath.Join(t.TempDir(), "worktrees")}
+}
+
+// changedOnce returns a function that makes the repository of the files anew, in the same place, and returns the record
+// of one run there, which changed a.txt, with a directory of its own.
+func changedOnce(t testing.TB, files map[string]string) func(t testing.TB) CheckoutOptions {
+	t.Helper()
+	repo := gittest.NewRepo(t, files)
+	tree := acquire(t, workspace.Options{Dir: repo})
+	once := finished(t, repo, tree, func(dir string) { gittest.Write(t, dir, map[string]string{"a.txt": "b\n"}) })
+	return func(t testing.TB) CheckoutOptions {
+		t.Helper()
+		gittest.FillRepo(t, repo, files)
+		o := once
+		o.RunDir, o.Default = t.TempDir(), filepath.Join(t.TempDir(), "worktrees")
+		o.Objects = filepath.Join(o.RunDir, "objects")
+		if err := os.CopyFS(o.Objects, os.DirFS(once.Objects)); err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
 }
 
 func checkedOut(t testing.TB, o CheckoutOptions) *CheckoutResult {
@@ -147,10 +168,11 @@ func TestCheckout(t *testing.T) {
 			if strings.TrimSpace(base) != o.Info.BaseCommit {
 				t.Errorf("the branch stands on %q, not on %q", base, o.Info.BaseCommit)
 			}
+			const want = "refs/heads/holon/run_1\nmore\nnew\na.txt\n"
 			if got := gittest.Run(t, result.Path, "sh", "-ec",
 				"git status --porcelain; git symbolic-ref HEAD; tail -n1 a.txt; cat n/new; readlink run.sh; test -x "+
-					"a.txt; test ! -e d/b.txt; git fsck --strict 2>&1 | grep -v -e dangling -e ^notice || true"); got != "refs/heads/holon/run_1\nmore\nnew\na.txt\n" {
-				t.Errorf("the working tree has\n%s", got)
+					"a.txt; test ! -e d/b.txt; git fsck --strict 2>&1 | grep -v -e dangling -e ^notice || true"); got != want {
+				t.Errorf("the working tree has\n%s\nwant\n%s", got, want)
 			}
 			if list := gittest.Run(t, repo, "git", "worktree", "list", "--porcelain"); !strings.Contains(list,
 				"locked holon: result of run_1\n") {
@@ -206,6 +228,7 @@ func TestCheckoutRefuses(t *testing.T) {
 	gittest.Isolate(t)
 	plain := t.TempDir()
 	gittest.Write(t, plain, map[string]string{"a.txt": "a\n"})
+	finished := changedOnce(t, map[string]string{"a.txt": "a\n"})
 	for _, tc := range []struct {
 		name, code string
 		change     func(t *testing.T, o *CheckoutOptions)
@@ -231,9 +254,7 @@ func TestCheckoutRefuses(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
-			tree := acquire(t, workspace.Options{Dir: repo})
-			o := finished(t, repo, tree, func(dir string) { gittest.Write(t, dir, map[string]string{"a.txt": "b\n"}) })
+			o := finished(t)
 			tc.change(t, &o)
 			before := gittest.Fingerprint(t, o.Dir)
 			_, err := Checkout(t.Context(), o)
@@ -288,26 +309,35 @@ func TestCheckoutRunsNoFilter(t *testing.T) {
 // Damaged and hostile objects don't get past the quarantine.
 func TestQuarantine(t *testing.T) {
 	gittest.Isolate(t)
+	finished := changedOnce(t, map[string]string{"a.txt": "a\n"})
+	const (
+		blob = "blob=$(echo x | git hash-object -w --stdin); "
+		raw  = "; git hash-object -t tree -w --stdin --literally < t"
+	)
+	entry := func(mode, content, name string) string { // a tree with one entry
+		return fmt.Sprintf(`blob=$(printf '%s' | git hash-object -w --stdin); printf '%s blob %%s\t%s\n' $blob | `+
+			`git mktree`, content, mode, name)
+	}
 	for name, plant := range map[string]string{
-		"harmless":             `blob=$(echo x | git hash-object -w --stdin); printf '100644 blob %s\tgitx\n' $blob | git mktree`,
-		"dot git":              `blob=$(echo x | git hash-object -w --stdin); printf '100644 blob %s\t.GIT\n' $blob | git mktree`,
-		"dot dot":              `blob=$(echo x | git hash-object -w --stdin); printf '40000 ..\0' > t; git mktree </dev/null | xxd -r -p >> t; git hash-object -t tree -w --stdin --literally < t`,
-		"hfs":                  `blob=$(echo x | git hash-object -w --stdin); printf '100644 blob %s\t.g\342\200\214it\n' $blob | git mktree`,
-		"ntfs":                 `blob=$(echo x | git hash-object -w --stdin); printf '100644 blob %s\tgit~1\n' $blob | git mktree`,
-		"link for .gitmodules": `blob=$(printf /etc/passwd | git hash-object -w --stdin); printf '120000 blob %s\t.gitmodules\n' $blob | git mktree`,
-		"option as submodule":  `blob=$(printf '[submodule "x"]\n\tpath = x\n\turl = --upload-pack=touch\n' | git hash-object -w --stdin); printf '100644 blob %s\t.gitmodules\n' $blob | git mktree`,
-		"padded mode":          `blob=$(echo x | git hash-object -w --stdin); (printf '0100644 a\0'; printf %s $blob | xxd -r -p) > t; git hash-object -t tree -w --stdin --literally < t`,
-		"missing blob":         `printf '100644 blob 1111111111111111111111111111111111111111\ta\n' | git mktree --missing`,
-		"not sorted":           `blob=$(echo x | git hash-object -w --stdin); (printf '100644 b\0'; printf %s $blob | xxd -r -p; printf '100644 a\0'; printf %s $blob | xxd -r -p) > t; git hash-object -t tree -w --stdin --literally < t`,
+		"harmless":             entry("100644", "x", "gitx"),
+		"dot git":              entry("100644", "x", ".GIT"),
+		"dot dot":              blob + `printf '40000 ..\0' > t; git mktree </dev/null | xxd -r -p >> t` + raw,
+		"hfs":                  entry("100644", "x", `.g\342\200\214it`),
+		"ntfs":                 entry("100644", "x", "git~1"),
+		"link for .gitmodules": entry("120000", "/etc/passwd", ".gitmodules"),
+		"option as submodule": entry("100644", `[submodule "x"]\n\tpath = x\n\turl = --upload-pack=touch\n`,
+			".gitmodules"),
+		"padded mode":  blob + `(printf '0100644 a\0'; printf %s $blob | xxd -r -p) > t` + raw,
+		"missing blob": `printf '100644 blob 1111111111111111111111111111111111111111\ta\n' | git mktree --missing`,
+		"not sorted": blob + `(printf '100644 b\0'; printf %s $blob | xxd -r -p; printf '100644 a\0'; ` +
+			`printf %s $blob | xxd -r -p) > t` + raw,
 	} {
 		t.Run(name, func(t *testing.T) {
-			repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
-			tree := acquire(t, workspace.Options{Dir: repo})
-			o := finished(t, repo, tree, func(dir string) { gittest.Write(t, dir, map[string]string{"a.txt": "b\n"}) })
+			o := finished(t)
 			evil := gittest.NewRepo(t, nil)
 			o.Diff.ResultTree = strings.TrimSpace(gittest.Run(t, evil, "sh", "-ec", plant))
 			gittest.Run(t, evil, "cp", "-r", filepath.Join(evil, ".git/objects")+"/.", o.Objects)
-			before := gittest.Fingerprint(t, repo)
+			before := gittest.Fingerprint(t, o.Dir)
 			_, err := Checkout(t.Context(), o)
 			if name == "harmless" {
 				if err != nil {
@@ -317,7 +347,7 @@ func TestQuarantine(t *testing.T) {
 			}
 			wantRefusal(t, err, git.CodeUnsafeObjects)
 			t.Log(err)
-			gittest.WantUntouched(t, before, gittest.Fingerprint(t, repo))
+			gittest.WantUntouched(t, before, gittest.Fingerprint(t, o.Dir))
 		})
 	}
 }
@@ -325,6 +355,7 @@ func TestQuarantine(t *testing.T) {
 // A person's changes in the working tree are never lost.
 func TestRemove(t *testing.T) {
 	gittest.Isolate(t)
+	finished := changedOnce(t, map[string]string{"a.txt": "a\n", ".gitignore": "*.log\n"})
 	for _, tc := range []struct {
 		name, do string
 		save     bool
@@ -353,9 +384,8 @@ func TestRemove(t *testing.T) {
 			"rev-parse --git-path MERGE_HEAD)", why: "under way"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n", ".gitignore": "*.log\n"})
-			tree := acquire(t, workspace.Options{Dir: repo})
-			o := finished(t, repo, tree, func(dir string) { gittest.Write(t, dir, map[string]string{"a.txt": "b\n"}) })
+			o := finished(t)
+			repo := o.Dir
 			result := checkedOut(t, o)
 			gittest.Run(t, result.Path, "sh", "-ec", "("+tc.do+") >/dev/null 2>&1")
 			removed, err := Remove(t.Context(), RemoveOptions{RunDir: o.RunDir, Save: tc.save})

@@ -29,11 +29,21 @@ func wantCode(t testing.TB, err error, code string) {
 // acquire opens a directory and acquires a tree of it, which is released at the end of the test.
 func acquire(t testing.TB, options workspace.Options) *workspace.Tree {
 	t.Helper()
+	return acquireFrom(t, openSource(t, options))
+}
+
+func openSource(t testing.TB, options workspace.Options) *workspace.Source {
+	t.Helper()
 	options.CacheDir, options.Name = filepath.Join(t.TempDir(), "cache"), "run-test"
 	source, err := workspace.Open(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return source
+}
+
+func acquireFrom(t testing.TB, source *workspace.Source) *workspace.Tree {
+	t.Helper()
 	tree, err := source.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)

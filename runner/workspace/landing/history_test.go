@@ -2,6 +2,7 @@ package landing
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +14,15 @@ import (
 // The agent's commits become the branch's, with what it did not commit on top.
 func TestHistory(t *testing.T) {
 	gittest.Isolate(t)
-	for _, tc := range []struct {
+	sources := map[string]*workspace.Source{}
+	for _, format := range []string{"sha1", "sha256"} {
+		repo := t.TempDir()
+		gittest.Run(t, repo, "git", "init", "-q", "-b", "main", "--object-format="+format)
+		gittest.Write(t, repo, map[string]string{"a.txt": "a\n", "d/x": "x\n"})
+		gittest.Run(t, repo, "sh", "-ec", "git add -A; git commit -qm base")
+		sources[format] = openSource(t, workspace.Options{Dir: repo})
+	}
+	for i, tc := range []struct {
 		name, do string
 		subjects string // of the branch above the base, newest first; "" without a history
 	}{
@@ -29,28 +38,26 @@ func TestHistory(t *testing.T) {
 		{"merge", "git checkout -qb topic; echo b > b; git add b; git commit -qm one; git checkout -q main; echo c " +
 			"> c; git add c; git commit -qm two; git merge -q -m three topic", "three two one"},
 	} {
-		for _, format := range []string{"sha1", "sha256"} {
+		for format, source := range sources {
 			t.Run(tc.name+" "+format, func(t *testing.T) {
-				repo := t.TempDir()
-				gittest.Run(t, repo, "git", "init", "-q", "-b", "main", "--object-format="+format)
-				gittest.Write(t, repo, map[string]string{"a.txt": "a\n", "d/x": "x\n"})
-				gittest.Run(t, repo, "sh", "-ec", "git add -A; git commit -qm base")
-				tree := acquire(t, workspace.Options{Dir: repo})
+				tree := acquireFrom(t, source)
+				repo := source.Info().Path
 				o := finished(t, repo, tree, func(dir string) { gittest.Run(t, dir, "sh", "-ec", tc.do) })
-				o.Title, o.History = "title", true
+				o.Title, o.History, o.Run = "title", true, fmt.Sprint("run_", i)
+				branch := "holon/" + o.Run
 				if (o.Diff.History != nil) != (tc.subjects != "") {
 					t.Fatalf("history: %+v, warnings %+v", o.Diff.History, o.Diff.Warnings)
 				}
 				result := checkedOut(t, o)
 				subjects := cmp.Or(tc.subjects, "title")
-				got := strings.Fields(gittest.Run(t, repo, "git", "log", "--format=%s", "main..holon/run_1"))
+				got := strings.Fields(gittest.Run(t, repo, "git", "log", "--format=%s", "main.."+branch))
 				want := strings.Fields(subjects)
 				slices.Sort(got) // commits of one second have no order
 				slices.Sort(want)
 				if !slices.Equal(got, want) || result.Commits != len(want) {
 					t.Errorf("commits %q, want %q; %+v", got, want, result)
 				}
-				if tree := gittest.Run(t, repo, "git", "rev-parse", "holon/run_1^{tree}"); tree != o.Diff.ResultTree+
+				if tree := gittest.Run(t, repo, "git", "rev-parse", branch+"^{tree}"); tree != o.Diff.ResultTree+
 					"\n" {
 					t.Error("the branch does not end in the result")
 				}
@@ -65,9 +72,13 @@ func TestHistory(t *testing.T) {
 func TestHostileHistory(t *testing.T) {
 	gittest.Isolate(t)
 	outside := gittest.NewRepo(t, map[string]string{"secret": "secret\n"})
+	files := map[string]string{"a.txt": "a\n"}
+	repo := gittest.NewRepo(t, files)
+	source := openSource(t, workspace.Options{Dir: repo})
 	const commit = "echo b > a.txt; git commit -qam one; "
 	evil := func(tree string) string {
-		return tree + `tree=$(cat tree); rm -f t tree; git reset -q; git update-ref HEAD $(echo evil | git commit-tree $tree -p HEAD); echo b > a.txt`
+		return tree + `tree=$(cat tree); rm -f t tree; git reset -q;
+			git update-ref HEAD $(echo evil | git commit-tree $tree -p HEAD); echo b > a.txt`
 	}
 	for _, tc := range []struct {
 		name, do string
@@ -110,10 +121,14 @@ func TestHostileHistory(t *testing.T) {
 		{name: "an object is missing", do: commit +
 			"o=$(git rev-parse HEAD^{tree}); rm -f .git/objects/$(echo $o | cut -c1-2)/$(echo $o | cut -c3-)",
 			why: "git"},
-		{name: "hostile tree", do: evil(`blob=$(git hash-object -w a.txt); printf '100644 blob %s\t.GIT\n' $blob | git mktree > tree; `), why: ".GIT"},
+		{name: "hostile tree", do: evil(`blob=$(git hash-object -w a.txt);
+			printf '100644 blob %s\t.GIT\n' $blob | git mktree > tree; `), why: ".GIT"},
 		{name: "hostile tree in between", do: evil(
-			`blob=$(git hash-object -w a.txt); printf '100644 blob %s\t.git\n' $blob | git mktree > tree; `) + "; git read-tree HEAD~; git add a.txt; git commit -qm after", why: "git's checks"},
-		{name: "padded mode", do: evil(`blob=$(git hash-object -w a.txt); (printf '0100644 a\0'; printf %s $blob | xxd -r -p) > t; git hash-object -t tree -w --stdin --literally < t > tree; `), why: "git's checks"},
+			`blob=$(git hash-object -w a.txt); printf '100644 blob %s\t.git\n' $blob | git mktree > tree;
+				`) + "; git read-tree HEAD~; git add a.txt; git commit -qm after", why: "git's checks"},
+		{name: "padded mode", do: evil(`blob=$(git hash-object -w a.txt); (printf '0100644 a\0';
+			printf %s $blob | xxd -r -p) > t; git hash-object -t tree -w --stdin --literally < t > tree;
+			`), why: "git's checks"},
 		{name: "rewritten", do: "echo b > a.txt; git commit -qa --amend -m other", why: "don't stand on"},
 		{name: "a foreign commit by alternates",
 			do: "echo " + outside + "/.git/objects >> .git/objects/info/alternates; git -C " + outside +
@@ -128,9 +143,9 @@ func TestHostileHistory(t *testing.T) {
 			why: "more than"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
+			gittest.FillRepo(t, repo, files) // without the objects of the case before
 			before, outsideBefore := gittest.Fingerprint(t, repo), gittest.Fingerprint(t, outside)
-			tree := acquire(t, workspace.Options{Dir: repo})
+			tree := acquireFrom(t, source)
 			o := finished(t, repo, tree, func(dir string) { gittest.Run(t, dir, "sh", "-ec", tc.do) })
 			if !slices.ContainsFunc(o.Diff.Files, func(f workspace.FileChange) bool {
 				return f.Path == "a.txt" && f.Status == "modified"

@@ -32,7 +32,7 @@ type RemoveResult struct {
 // say otherwise, so commits are never lost. A working tree with uncommitted changes is removed only if the
 // options ask for saving them,em, and after that. A working tree in use stays, with the error worktree_in_use
 // and the reason: another program locked it, a, a merge is in progress, commits are on no branch, or a
-// submodule is checked out in it. Ignored files are removed with thethe working tree. Without a registration
+// submodule is checked out in it. Ignored files are removed with the working tree. Without a registration
 // the result is nil.
 //
 // The command and garbage collection follow the same rules. Remove runs no program that the user's or the

@@ -30,9 +30,9 @@ func (w *worktrees) resume(ctx context.Context, o CheckoutOptions, known *Regist
 			Message: fmt.Sprintf("run %s is checked out in another repository, at %s", o.Run, known.Path),
 			Hint:    "holon checkout --remove " + o.Run + " removes that working tree"}
 	}
-	gitDir := known.gitDirOf()
+	gitDir, otherBranch := known.gitDirOf(), o.Branch != "" && o.Branch != known.Branch
 	if gitDir != "" && git.Exists(filepath.Join(known.Path, ".git")) && known.filled() {
-		if o.Branch != "" && o.Branch != known.Branch || o.Path != "" && !samePath(o.Path, known.Path) {
+		if otherBranch || o.Path != "" && !samePath(o.Path, known.Path) {
 			return nil, &git.Error{Code: CodeCheckedOut, Param: "RUN",
 				Message: fmt.Sprintf("run %s is checked out at %s, on branch %s", o.Run, known.Path, known.Branch),
 				Hint:    "holon checkout --remove " + o.Run + " removes that working tree and keeps the branch"}
@@ -45,8 +45,7 @@ func (w *worktrees) resume(ctx context.Context, o CheckoutOptions, known *Regist
 		}
 	}
 	tip, err := w.user.Resolve("refs/heads/" + known.Branch)
-	if err != nil || tip == "" || o.Branch != "" && o.Branch != known.Branch ||
-		!w.view.Contains(ctx, tip, known.Commit) {
+	if err != nil || tip == "" || otherBranch || !w.view.Contains(ctx, tip, known.Commit) {
 		return nil, err
 	}
 	return w.addAgain(ctx, o, *known)

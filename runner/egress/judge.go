@@ -55,24 +55,9 @@ func (r *refusal) status() int {
 
 // judge decides by what the request says; nothing was looked up yet.
 func (p *Proxy) judge(h head) (target, *refusal) {
-	t := target{scheme: "http", port: 80}
-	authority := ""
-	if h.method == http.MethodConnect {
-		t.scheme, t.port, authority = "https", 443, h.target
-	} else {
-		scheme, rest, ok := strings.Cut(h.target, "://")
-		if !ok {
-			return target{host: h.host}, &refusal{reason: reasonMalformed,
-				detail: "this is a proxy: the target must be CONNECT's host:443 or http://host/"}
-		}
-		authority = rest
-		if i := strings.IndexAny(rest, "/?"); i >= 0 {
-			authority = rest[:i]
-		}
-		if !strings.EqualFold(scheme, "http") {
-			return target{host: authority}, &refusal{reason: reasonScheme,
-				detail: fmt.Sprintf("%.20q is neither http nor CONNECT", scheme)}
-		}
+	t, authority, bad := schemeOf(h)
+	if bad != nil {
+		return t, bad
 	}
 	want := fmt.Sprint(t.port)
 	host, port, err := parseAuthority(authority)
@@ -97,6 +82,27 @@ func (p *Proxy) judge(h head) (target, *refusal) {
 		return t, &refusal{reason: reasonHostNotAllowed, detail: "the host is not on the list"}
 	}
 	return t, nil
+}
+
+// schemeOf returns a target without its host, and the authority that names it.
+func schemeOf(h head) (t target, authority string, bad *refusal) {
+	if h.method == http.MethodConnect {
+		return target{scheme: "https", port: 443}, h.target, nil
+	}
+	scheme, rest, ok := strings.Cut(h.target, "://")
+	if !ok {
+		return target{host: h.host}, "", &refusal{reason: reasonMalformed,
+			detail: "this is a proxy: the target must be CONNECT's host:443 or http://host/"}
+	}
+	authority = rest
+	if i := strings.IndexAny(rest, "/?"); i >= 0 {
+		authority = rest[:i]
+	}
+	if !strings.EqualFold(scheme, "http") {
+		return target{host: authority}, "", &refusal{reason: reasonScheme,
+			detail: fmt.Sprintf("%.20q is neither http nor CONNECT", scheme)}
+	}
+	return target{scheme: "http", port: 80}, authority, nil
 }
 
 // maxAddresses bounds what is tried of the addresses of one name.

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -120,26 +119,19 @@ func (t *usageReader) seek(piece []byte) []byte {
 	return nil
 }
 
-// indexUsage returns where usageKey first stands in data, or -1. Seven bytes
-// hold four that begin at a multiple of four, wherever they stand, so one word in
-// four bytes is looked at; bytes.Index stops at each quote, and text is full of them.
+// indexUsage returns where usageKey first stands in data, or -1. It does not search for the quote at the beginning,
+// because text is full of quotes, at each of which bytes.Index stops.
 func indexUsage(data []byte) int {
-	const (
-		from0 = '"' | 'u'<<8 | 's'<<16 | 'a'<<24
-		from1 = 'u' | 's'<<8 | 'a'<<16 | 'g'<<24
-		from2 = 's' | 'a'<<8 | 'g'<<16 | 'e'<<24
-		from3 = 'a' | 'g'<<8 | 'e'<<16 | '"'<<24
-	)
-	for i := 0; i+4 <= len(data); i += 4 {
-		switch binary.LittleEndian.Uint32(data[i:]) {
-		case from0, from1, from2, from3:
-			begin := max(0, i-3)
-			if at := bytes.Index(data[begin:min(len(data), i+len(usageKey))], usageKey); at >= 0 {
-				return begin + at
-			}
+	for from := 0; ; {
+		at := bytes.Index(data[from:], usageKey[1:])
+		if at < 0 {
+			return -1
 		}
+		if at += from; at > 0 && data[at-1] == '"' {
+			return at - 1
+		}
+		from = at + 1
 	}
-	return -1
 }
 
 // collect takes the object's bytes and returns what follows it.

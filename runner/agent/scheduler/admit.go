@@ -282,19 +282,25 @@ func bodyError(b ledger.Body) error {
 	for _, a := range b.Attachments {
 		size += len(a.Kind) + len(a.Name) + len(a.URI) + len(a.Value)
 	}
-	switch {
-	case size > maxBody:
+	if size > maxBody {
 		return errors.New("a message is at most 1 MiB")
-	case b.Type == "json" && (b.Text != "" || b.Title != "" || !json.Valid(b.Value)):
-		return errors.New("a body of type json has a value that is JSON, and no text")
-	case b.Type == "json":
+	}
+	switch b.Type {
+	case "json":
+		if b.Text != "" || b.Title != "" || !json.Valid(b.Value) {
+			return errors.New("a body of type json has a value that is JSON, and no text")
+		}
 		return nil
-	case b.Type != "text" && b.Type != "brief":
+	case "text":
+		if b.Title != "" || len(b.Attachments) > 0 {
+			return errors.New("only a body of type brief has a title and attachments")
+		}
+	case "brief":
+	default:
 		return errors.New("the type of a body is text, json or brief")
-	case len(b.Value) > 0 || !isText(b.Text) || !validText(b.Title):
+	}
+	if len(b.Value) > 0 || !isText(b.Text) || !validText(b.Title) {
 		return errors.New("a body of type text or brief has a text that is UTF-8 and not empty, and no value")
-	case b.Type == "text" && (b.Title != "" || len(b.Attachments) > 0):
-		return errors.New("only a body of type brief has a title and attachments")
 	}
 	return nil
 }

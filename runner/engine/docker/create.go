@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -24,30 +25,10 @@ const createLabel = "holon.create"
 
 // Create implements engine.Engine.
 func (e *Engine) Create(ctx context.Context, spec engine.Spec) (engine.Handle, error) {
-	spec, err := spec.Complete()
+	config, host, spec, err := e.prepare(ctx, spec)
 	if err != nil {
 		return engine.Handle{}, err
 	}
-	if err := e.checkSocket(spec); err != nil {
-		return engine.Handle{}, err
-	}
-	if spec.NanoCPUs == 0 {
-		if spec.NanoCPUs, err = e.defaultCPUs(ctx, spec.Name); err != nil {
-			return engine.Handle{}, err
-		}
-	}
-	filter, err := seccompProfileText()
-	if err != nil {
-		return engine.Handle{}, err
-	}
-	config, host := request(spec)
-	if host.UsernsMode, err = e.userNamespace(ctx); err != nil {
-		return engine.Handle{}, err
-	}
-	if err := e.overrule(ctx, config, spec); err != nil {
-		return engine.Handle{}, err
-	}
-	host.SecurityOpt = append(host.SecurityOpt, "seccomp="+filter)
 	nonce := rand.Text()
 	config.Labels[createLabel] = nonce
 	if err := e.register.announce(nonce); err != nil {
@@ -83,6 +64,32 @@ func (e *Engine) Create(ctx context.Context, spec engine.Spec) (engine.Handle, e
 		err = wrapCreate(spec, err)
 	}
 	return engine.Handle{}, errors.Join(err, cleanupErr)
+}
+
+// prepare checks a spec, completes it and translates it for the daemon.
+func (e *Engine) prepare(ctx context.Context, spec engine.Spec) (config *container.Config, host *container.HostConfig,
+	complete engine.Spec, err error) {
+	if complete, err = spec.Complete(); err != nil {
+		return nil, nil, complete, err
+	}
+	if err = e.checkSocket(complete); err != nil {
+		return nil, nil, complete, err
+	}
+	if complete.NanoCPUs == 0 {
+		if complete.NanoCPUs, err = e.defaultCPUs(ctx, complete.Name); err != nil {
+			return nil, nil, complete, err
+		}
+	}
+	filter, err := seccompProfileText()
+	if err != nil {
+		return nil, nil, complete, err
+	}
+	config, host = request(complete)
+	host.SecurityOpt = append(host.SecurityOpt, "seccomp="+filter)
+	if host.UsernsMode, err = e.userNamespace(ctx); err == nil {
+		err = e.overrule(ctx, config, complete)
+	}
+	return config, host, complete, err
 }
 
 // userNamespace asks an engine that maps user ids for the host's: mapped, the
@@ -180,9 +187,7 @@ func (e *Engine) checkSocket(spec engine.Spec) error {
 // set here; isolation.go reads the same fields back.
 func request(spec engine.Spec) (*container.Config, *container.HostConfig) {
 	labels := map[string]string{}
-	for key, value := range spec.Labels {
-		labels[key] = value
-	}
+	maps.Copy(labels, spec.Labels)
 	config := &container.Config{
 		Image: spec.Image, Labels: labels,
 		Entrypoint: spec.Args, Env: spec.Env, WorkingDir: spec.WorkDir,

@@ -15,8 +15,8 @@ import (
 	"holon/runner/engine"
 )
 
-// wrap gives an error of the Docker client its code and remedy. doing
-// completes "cannot …".
+// wrap gives an error of the Docker client its code and remedy. doing completes "cannot …". It is one function because
+// it is a table, in which the first case that fits wins.
 func wrap(doing string, err error) error {
 	if err == nil {
 		return nil

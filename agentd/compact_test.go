@@ -12,6 +12,7 @@ import (
 	"holon/agentd"
 	"holon/agentd/config"
 	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
 	"holon/agentd/model/openai"
 	"holon/responses"
 	"holon/responses/conform/schema"
@@ -193,7 +194,7 @@ func TestCompactByProvider(t *testing.T) {
 	}))
 	defer provider.Close()
 	h := start(t, func(_ *config.Config, p *agentd.Parts) {
-		remote, err := openai.New(openai.Options{BaseURL: provider.URL, APIKey: "test"})
+		remote, err := openai.New(openai.Options{Options: endpoint.Options{BaseURL: provider.URL, APIKey: "test"}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"holon/agentd"
 	"holon/agentd/config"
 	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
 	"holon/agentd/model/openai"
 )
 
@@ -41,7 +42,7 @@ func TestFreeformPatch(t *testing.T) {
 	serve := func(freeform bool) *harness {
 		return startIn(t, dir, func(c *config.Config, p *agentd.Parts) {
 			c.Models.OpenAIBaseURL, c.Models.OpenAIKey, c.Models.Freeform = provider.URL, "test", freeform
-			remote, err := openai.New(openai.Options{BaseURL: provider.URL, APIKey: "test", Freeform: freeform})
+			remote, err := openai.New(openai.Options{Options: endpoint.Options{BaseURL: provider.URL, APIKey: "test"}, Freeform: freeform})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,10 +13,10 @@ import (
 
 // Bounds of one answer, far above the output of models.
 const (
-	maxBlocks = 4096
-	maxBlock  = 16 << 20 // bytes of one call's arguments, or of one thought
-	maxNotes  = 1024     // citations
-	maxURL    = 8 << 10  // bytes of a citation's address, and of its title
+	maxBlocks = endpoint.MaxItems
+	maxBlock  = endpoint.MaxArguments // or a thought
+	maxNotes  = 1024                  // citations
+	maxURL    = 8 << 10               // bytes of a citation's address, and of its title
 )
 
 // assembly turns a provider's events into ours. Blocks arrive one after the other.
@@ -28,9 +28,9 @@ type assembly struct {
 	contract  contract
 	requestID string
 
-	message string          // the answer's id; "" before message_start
-	tag     string          // of its calls
-	calls   map[string]bool // their ids
+	message string // the answer's id; "" before message_start
+	tag     string // of its calls
+	calls   endpoint.CallIDs
 	usage   usage
 	stop    string // stop_reason
 	details *stopDetails
@@ -54,58 +54,59 @@ type assembly struct {
 }
 
 func newAssembly(provider string, c contract, requestID string, emit func(model.Event) bool) *assembly {
-	return &assembly{provider: provider, contract: c, requestID: requestID, emit: emit, calls: make(map[string]bool)}
+	return &assembly{provider: provider, contract: c, requestID: requestID, emit: emit, calls: make(endpoint.CallIDs)}
 }
 
-// take handles one event. done is true after the provider's last. Errors are
-// *model.Error values or endpoint.ErrStopped.
-func (a *assembly) take(data []byte) (done bool, err error) {
+// Take implements endpoint.Answer: it handles one event. The last is message_stop.
+func (a *assembly) Take(data []byte) (last bool, err error) {
 	if index, d, ok := readDelta(data); ok && a.message != "" {
 		return false, a.delta(index, &d)
 	}
 	eventType := endpoint.EventType(data)
 	if eventType == "" {
-		return false, protocolError("the provider sent an event that is no JSON object with a type")
-	}
-	if !known(eventType) {
-		return false, nil // ping, and types that servers may add
+		return false, endpoint.Malformed("the provider sent an event that is no JSON object with a type")
 	}
 	if eventType == "error" {
 		return false, endpoint.EventError(endpoint.DecodeFailure(data))
 	}
+	handle := handlers[eventType]
+	if handle == nil {
+		return false, nil // ping, and types that servers may add, of any shape
+	}
 	var ev wireEvent
 	if err := json.Unmarshal(data, &ev); err != nil {
-		return false, protocolError("the provider's %s event can't be read: %v", eventType, err)
+		return false, endpoint.Malformed("the provider's %s event can't be read: %v", eventType, err)
 	}
-	switch {
-	case eventType == "message_start":
-		return false, a.start(ev.Message)
-	case a.message == "":
-		return false, protocolError("the provider's %s event came before message_start", eventType)
+	if a.message == "" && eventType != "message_start" {
+		return false, endpoint.Malformed("the provider's %s event came before message_start", eventType)
 	}
-	switch eventType {
-	case "content_block_start":
-		return false, a.begin(ev.Index, ev.ContentBlock)
-	case "content_block_delta":
-		return false, a.delta(ev.Index, ev.Delta)
-	case "content_block_stop":
-		if a.began > 0 && ev.Index == a.index {
-			return false, a.endBlock()
+	return eventType == "message_stop", handle(a, &ev)
+}
+
+// handlers are what the assembly does for each type of event.
+var handlers = map[string]func(a *assembly, ev *wireEvent) error{
+	"message_start":       func(a *assembly, ev *wireEvent) error { return a.start(ev.Message) },
+	"content_block_start": func(a *assembly, ev *wireEvent) error { return a.begin(ev.Index, ev.ContentBlock) },
+	"content_block_delta": func(a *assembly, ev *wireEvent) error { return a.delta(ev.Index, ev.Delta) },
+	"content_block_stop": func(a *assembly, ev *wireEvent) error {
+		if a.began == 0 || ev.Index != a.index {
+			return nil
 		}
-		return false, nil
-	case "message_delta":
+		return a.endBlock()
+	},
+	"message_delta": func(a *assembly, ev *wireEvent) error {
 		a.usage.take(ev.Usage)
 		if ev.Delta != nil && ev.Delta.StopReason != "" {
 			a.stop, a.details = ev.Delta.StopReason, ev.Delta.StopDetails
 		}
-		return false, nil
-	}
-	return true, a.finish()
+		return nil
+	},
+	"message_stop": func(a *assembly, _ *wireEvent) error { return a.finish() },
 }
 
 func (a *assembly) start(m *wireMessage) error {
 	if a.message != "" {
-		return protocolError("the provider began its answer twice")
+		return endpoint.Malformed("the provider began its answer twice")
 	}
 	if m != nil {
 		a.message = m.ID
@@ -125,11 +126,11 @@ func (a *assembly) start(m *wireMessage) error {
 func (a *assembly) begin(index int, b *wireBlock) error {
 	switch {
 	case b == nil || b.Type == "":
-		return protocolError("the provider began a block without saying what it is")
+		return endpoint.Malformed("the provider began a block without saying what it is")
 	case a.began > 0 && index <= a.index:
-		return protocolError("the provider began block %d after block %d", index, a.index)
+		return endpoint.Malformed("the provider began block %d after block %d", index, a.index)
 	case a.began >= maxBlocks:
-		return protocolError("the provider's answer has more than %d blocks", maxBlocks)
+		return endpoint.Malformed("the provider's answer has more than %d blocks", maxBlocks)
 	}
 	if err := a.endBlock(); err != nil { // servers may leave out its end
 		return err
@@ -164,25 +165,14 @@ func (a *assembly) beginText(b *wireBlock) error {
 
 func (a *assembly) beginCall(b *wireBlock) error {
 	if b.Name == "" {
-		return protocolError("the provider's call in block %d names no tool", a.index)
+		return endpoint.Malformed("the provider's call in block %d names no tool", a.index)
 	}
-	a.callID, a.name = a.newCallID(b.ID), b.Name
+	a.callID, a.name = a.calls.Add(b.ID, tagMark+a.tag), b.Name
 	input := model.WireText(b.Input)
 	if input == "{}" || input == "null" {
 		input = "" // it follows in deltas, or is empty
 	}
 	return a.beginItem(model.Event{Kind: model.CallBegin, CallID: a.callID, Name: a.name}, model.CallDelta, input)
-}
-
-// newCallID returns the id of a call, with the tag of the answer, and a new id if
-// the provider's is not unique.
-func (a *assembly) newCallID(id string) string {
-	tagged := id + tagMark + a.tag
-	if id == "" || len(tagged) > maxCallID || a.calls[tagged] {
-		tagged = responses.NewID(responses.PrefixCallID) + tagMark + a.tag
-	}
-	a.calls[tagged] = true
-	return tagged
 }
 
 // beginItem begins an item with its first event and text.
@@ -199,14 +189,14 @@ func (a *assembly) beginItem(begin model.Event, kind model.EventKind, text model
 func (a *assembly) delta(index int, d *wireDelta) error {
 	switch {
 	case d == nil:
-		return protocolError("the provider's delta of block %d is empty", index)
+		return endpoint.Malformed("the provider's delta of block %d is empty", index)
 	case a.began == 0 || index != a.index || a.kind == "":
-		return protocolError("the provider sent a piece of block %d, which is not open", index)
+		return endpoint.Malformed("the provider sent a piece of block %d, which is not open", index)
 	case a.kind == "other":
 		return nil
 	case d.Type == "signature_delta" && a.kind == typeThinking:
 		if a.signed.Len()+len(d.Signature) > maxBlock {
-			return protocolError("the provider's thought has more than %d MiB", maxBlock>>20)
+			return endpoint.Malformed("the provider's thought has more than %d MiB", maxBlock>>20)
 		}
 		a.signed.WriteString(d.Signature)
 		return nil
@@ -247,7 +237,7 @@ func (a *assembly) whole(kind model.EventKind, text string) error {
 		a.runes += utf8.RuneCountInString(text)
 	} else {
 		if a.buffer.Len()+len(text) > maxBlock {
-			return protocolError("the provider's block %d has more than %d MiB", a.index, maxBlock>>20)
+			return endpoint.Malformed("the provider's block %d has more than %d MiB", a.index, maxBlock>>20)
 		}
 		a.buffer.WriteString(text)
 	}
@@ -307,7 +297,7 @@ func (a *assembly) endThought(whole bool) error {
 	if whole {
 		sealed, err := t.seal(a.provider)
 		if err != nil {
-			return protocolError("the provider's thought has no form in JSON: %v", err)
+			return endpoint.Malformed("the provider's thought has no form in JSON: %v", err)
 		}
 		ev.Text = sealed
 	}

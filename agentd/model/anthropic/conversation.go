@@ -1,20 +1,15 @@
 package anthropic
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"strings"
 
-	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
 	"holon/responses"
 )
 
 const (
-	// unanswered is sent in place of a missing output: the API refuses a call without
-	// one.
-	unanswered = "There is no output: the call was not answered."
 	// opening and onward are sent where the API requires a message of the user and
 	// there is none: before the model's first message, and after its last.
 	opening = "(The conversation begins here.)"
@@ -74,13 +69,11 @@ func converse(provider string, items []responses.Item, c contract) (system []blo
 	conv.match(items)
 	for i, item := range items {
 		if err := conv.add(i, item); err != nil {
-			return nil, nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue,
-				Message: fmt.Sprintf("item %d of the conversation: %v", i, err), Err: err}
+			return nil, nil, endpoint.RefusedItem(i, err)
 		}
 	}
 	if err := conv.end(); err != nil {
-		return nil, nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue,
-			Message: "the conversation: " + err.Error(), Err: err}
+		return nil, nil, endpoint.Refused("the conversation", err)
 	}
 	return conv.system, conv.messages, nil
 }
@@ -110,24 +103,8 @@ func (v *conversation) match(items []responses.Item) {
 
 func (v *conversation) newCall(id, name, arguments string) *call {
 	_, tag := splitCallID(id)
-	return &call{id: v.ids.next(id), tag: tag, name: plainName(name), input: encodeArguments(arguments)}
-}
-
-// encodeArguments returns arguments as an object, which the API requires. Other
-// arguments of a model are wrapped unchanged.
-func encodeArguments(arguments string) json.RawMessage {
-	raw := json.RawMessage(strings.TrimSpace(arguments))
-	if len(raw) == 0 {
-		return json.RawMessage(`{}`)
-	}
-	if raw[0] == '{' && json.Valid(raw) {
-		return raw
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(map[string]string{"malformed_arguments": arguments}) // a string always has a form
-	return bytes.TrimSpace(b.Bytes())
+	return &call{id: v.ids.next(id), tag: tag, name: plainName(name),
+		input: json.RawMessage(endpoint.ObjectArguments(arguments))}
 }
 
 func (v *conversation) add(i int, item responses.Item) error {
@@ -149,7 +126,7 @@ func (v *conversation) add(i int, item responses.Item) error {
 	case *responses.Compaction:
 		return fmt.Errorf("a compacted conversation of another provider cannot be read by this one; begin a new one")
 	case *responses.ItemReference:
-		return fmt.Errorf("the item %.64q is only referred to, not given", item.ID)
+		return endpoint.Referred(item)
 	}
 	return nil
 }
@@ -235,7 +212,7 @@ func (v *conversation) pause() error {
 	}
 	v.messages = append(v.messages, message{roleAssistant, v.speech})
 	for _, c := range v.made {
-		b := block{Type: typeToolResult, ToolUseID: c.id, Content: unanswered, IsError: true}
+		b := block{Type: typeToolResult, ToolUseID: c.id, Content: endpoint.Unanswered, IsError: true}
 		if c.answered {
 			content, err := encodeOutput(c.output)
 			if err != nil {

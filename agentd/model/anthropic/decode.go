@@ -103,17 +103,6 @@ func (u usage) sum() responses.Usage {
 	}
 }
 
-// known reports whether the assembly acts on events of the type. Only those are
-// decoded, so that others may have any shape.
-func known(eventType string) bool {
-	switch eventType {
-	case "message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta",
-		"message_stop", "error":
-		return true
-	}
-	return false
-}
-
 // deltaKind maps pieces of a block to events of ours; 0 for those that make none.
 func deltaKind(d *wireDelta) (kind model.EventKind, text model.WireText) {
 	switch d.Type {

@@ -29,5 +29,5 @@ func RefusesSampling(name string) bool { return !contractOf(name).sampling }
 
 // Take returns what takes the events of an answer.
 func Take(name string, emit func(model.Event) bool) func([]byte) (bool, error) {
-	return newAssembly(providers.Anthropic, contractOf(name), "", emit).take
+	return newAssembly(providers.Anthropic, contractOf(name), "", emit).Take
 }

@@ -224,7 +224,7 @@ func TestBrokenConnections(t *testing.T) {
 		t.Errorf("reset: %+v %v", a, e)
 	}
 	gone, err := anthropic.New(anthropic.Options{SocketPath: filepath.Join(t.TempDir(), "gone.sock"),
-		ExtraHeaders: map[string]string{"X-Token": modeltest.Sentinel}})
+		Headers: map[string]string{"X-Token": modeltest.Sentinel}})
 	if err != nil {
 		t.Fatal(err)
 	}

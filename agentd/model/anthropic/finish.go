@@ -1,51 +1,55 @@
 package anthropic
 
 import (
-	"fmt"
-
 	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
 	"holon/responses"
 )
 
-// finish ends the answer for the reason that the provider gave: one switch over the
-// reasons. A last call is complete, and run, only when the model itself stopped.
+// stopReasons map the provider's reasons to stop, but for those that need more than
+// a name: see finish.
+var stopReasons = map[string]model.Stop{
+	"end_turn": model.StopEnd, "tool_use": model.StopEnd, "stop_sequence": model.StopEnd, "pause_turn": model.StopEnd,
+	"max_tokens": model.StopMaxTokens, "model_context_window_exceeded": model.StopMaxTokens,
+}
+
+// finish ends the answer for the reason that the provider gave.
 func (a *assembly) finish() error {
-	done := model.Event{Kind: model.Done, Usage: a.usage.sum(), RequestID: a.requestID}
-	switch a.stop {
-	case "end_turn", "tool_use", "stop_sequence", "pause_turn":
-		done.Stop = model.StopEnd
-	case "max_tokens":
-		done.Stop = model.StopMaxTokens
-	case "model_context_window_exceeded":
-		if !a.said {
-			return &model.Error{Kind: model.KindContextLength, Code: responses.CodeContextLength,
-				Message: "the conversation leaves the model no room for an answer"}
-		}
-		done.Stop = model.StopMaxTokens
-	case "refusal":
+	done := model.Event{Kind: model.Done, Stop: stopReasons[a.stop], Usage: a.usage.sum(), RequestID: a.requestID}
+	switch {
+	case a.stop == "refusal":
 		return a.refuse(done)
-	case "":
-		return protocolError("the provider's answer ended without a reason")
-	default:
-		return protocolError("the provider's answer ended for the reason %.64q, which is not known", a.stop)
+	case a.stop == "":
+		return endpoint.Malformed("the provider's answer ended without a reason")
+	case done.Stop == "":
+		return endpoint.Malformed("the provider's answer ended for the reason %.64q, which is not known", a.stop)
+	case a.stop == "model_context_window_exceeded" && !a.said:
+		return &model.Error{Kind: model.KindContextLength, Code: responses.CodeContextLength,
+			Message: "the conversation leaves the model no room for an answer"}
 	}
-	if done.Stop == model.StopMaxTokens && (a.kind == typeThinking || a.kind == typeRedacted) {
-		if err := a.endThought(false); err != nil {
-			return err
-		}
-		a.kind = ""
+	if err := a.endItems(done.Stop); err != nil {
+		return err
 	}
-	if done.Stop == model.StopEnd || a.kind != typeToolUse {
+	return a.pass(done)
+}
+
+// endItems ends what is open. A last call is complete, and run, only when the model
+// itself stopped; a thought that was cut short cannot be sent back.
+func (a *assembly) endItems(stop model.Stop) error {
+	if stop == model.StopEnd {
 		if err := a.endBlock(); err != nil {
 			return err
 		}
+		return a.endCall()
 	}
-	if done.Stop == model.StopEnd {
-		if err := a.endCall(); err != nil {
-			return err
-		}
+	switch a.kind {
+	case typeThinking, typeRedacted:
+		a.kind = ""
+		return a.endThought(false)
+	case typeToolUse:
+		return nil
 	}
-	return a.pass(done)
+	return a.endBlock()
 }
 
 // refuse ends an answer that the provider's safeguards stopped. Its calls are not
@@ -78,8 +82,4 @@ func (a *assembly) explanation() string {
 		return "The model declined to answer (" + d.Category + ")."
 	}
 	return "The model declined to answer."
-}
-
-func protocolError(format string, args ...any) *model.Error {
-	return &model.Error{Kind: model.KindProtocol, Code: responses.CodeModelError, Message: fmt.Sprintf(format, args...)}
 }

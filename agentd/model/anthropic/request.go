@@ -1,11 +1,11 @@
 package anthropic
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 
 	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
 	"holon/internal/providers"
 	"holon/responses"
 )
@@ -106,14 +106,8 @@ func encodeRequest(provider string, req model.Request) (body []byte, beta string
 	}
 	w.System = system
 	markCache(w.Tools, w.System, shared, w.Messages)
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(w); err != nil {
-		return nil, "", &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue,
-			Message: "the request has no form in JSON: " + err.Error(), Err: err}
-	}
-	return b.Bytes(), beta, nil
+	body, err = endpoint.EncodeJSON(w)
+	return body, beta, err
 }
 
 // think sets how the model thinks and returns the effort to send. It is one switch
@@ -261,8 +255,7 @@ func encodeFormat(f responses.TextFormat, c contract) (format *outputFormat, wor
 	case f.Type == "json_schema" && len(f.Schema) > 0 && c.schema:
 		schema, err := closedSchema(f.Schema)
 		if err != nil {
-			return nil, "", &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue,
-				Message: "the schema of text.format can't be read: " + err.Error(), Err: err}
+			return nil, "", endpoint.Refused("the schema of text.format can't be read", err)
 		}
 		return &outputFormat{"json_schema", schema}, "", nil
 	case f.Type == "json_schema" && len(f.Schema) > 0:

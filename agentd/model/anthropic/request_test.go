@@ -81,7 +81,7 @@ func checkBody(t *testing.T, body string) {
 func TestHeaders(t *testing.T) {
 	_, h, target := sentFor(t, false, model.Request{Model: "m"}, func(o *anthropic.Options) {
 		o.BaseURL += "/prefix/"
-		o.ExtraHeaders = map[string]string{"X-Extra": "e"}
+		o.Headers = map[string]string{"X-Extra": "e"}
 	})
 	if h.Get("X-Api-Key") != modeltest.Sentinel || h.Get("Authorization") != "" ||
 		h.Get("Accept") != "text/event-stream" || h.Get("Content-Type") != "application/json" ||

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+
+	"holon/agentd/model/endpoint"
 )
 
 // closedSchema returns a schema in the dialect that the API enforces: objects are
@@ -134,14 +136,14 @@ func describe(out, rest map[string]any) {
 // they are an object.
 func objectSchema(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
-		return json.RawMessage(`{"type":"object","properties":{}}`)
+		return json.RawMessage(endpoint.EmptySchema)
 	}
 	var s map[string]json.RawMessage
 	if json.Unmarshal(raw, &s) != nil || s["type"] != nil {
 		return raw
 	}
 	if s == nil { // null
-		return json.RawMessage(`{"type":"object","properties":{}}`)
+		return json.RawMessage(endpoint.EmptySchema)
 	}
 	s["type"] = json.RawMessage(`"object"`)
 	if out, err := json.Marshal(s); err == nil {

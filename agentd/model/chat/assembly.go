@@ -2,7 +2,6 @@ package chat
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"holon/agentd/model"
@@ -12,9 +11,9 @@ import (
 
 // Bounds of one answer, far above the output of models.
 const (
-	maxItems     = 4096
-	maxArguments = 16 << 20 // bytes, of all calls
-	maxDetails   = 8 << 20  // bytes of reasoning details
+	maxItems     = endpoint.MaxItems
+	maxArguments = endpoint.MaxArguments // of all calls
+	maxDetails   = 8 << 20               // bytes of reasoning details
 )
 
 // assembly turns chunks into events. Chunks have no items: text, reasoning and
@@ -31,7 +30,7 @@ type assembly struct {
 	last    *item         // the open message or reasoning that deltas go to, nil for none
 	calls   []*item       // all calls, in order of their beginning
 	byIndex map[int]*item // the latest call with an index of the provider's
-	ids     map[string]bool
+	ids     endpoint.CallIDs
 	details int // bytes
 	argued  int // bytes
 	said    bool
@@ -52,14 +51,26 @@ type item struct {
 
 func newAssembly(provider string, yield func(model.Event) bool) *assembly {
 	return &assembly{provider: provider, queue: endpoint.NewItemQueue(yield), byIndex: make(map[int]*item),
-		ids: make(map[string]bool)}
+		ids: make(endpoint.CallIDs)}
 }
 
-// take handles one chunk. Errors are *model.Error values or endpoint.ErrStopped.
+// Take implements endpoint.Answer: it handles one chunk. A chunk with the usage may
+// follow the one with the reason to stop, so a stream is read to its end.
+func (a *assembly) Take(data []byte) (last bool, err error) { return false, a.take(data) }
+
+// Whole implements endpoint.WholeReader. Some servers do not stream what they are
+// asked to.
+func (a *assembly) Whole(data []byte) error {
+	if err := a.take(data); err != nil {
+		return err
+	}
+	return a.End(true)
+}
+
 func (a *assembly) take(data []byte) error {
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil {
-		return protocolError("the provider's chunk can't be read: " + err.Error())
+		return endpoint.Malformed("the provider's chunk can't be read: %v", err)
 	}
 	if len(c.Error) > 0 && string(c.Error) != "null" {
 		return endpoint.EventError(endpoint.DecodeFailure(data))
@@ -155,8 +166,8 @@ func (a *assembly) thought(d *delta, thinking string) error {
 	}
 	for _, detail := range d.ReasoningDetails {
 		if a.details += len(detail); a.details > maxDetails {
-			return protocolError(fmt.Sprintf("the provider's reasoning has more than %d MiB of details",
-				maxDetails>>20))
+			return endpoint.Malformed("the provider's reasoning has more than %d MiB of details",
+				maxDetails>>20)
 		}
 		it.thoughts = append(it.thoughts, detail)
 	}
@@ -212,13 +223,9 @@ func (a *assembly) close() error {
 // begin opens an item, after those that are open.
 func (a *assembly) begin(it *item) error {
 	if a.items++; a.items > maxItems {
-		return protocolError(fmt.Sprintf("the provider's answer has more than %d items", maxItems))
+		return endpoint.Malformed("the provider's answer has more than %d items", maxItems)
 	}
 	a.said = true
 	a.newest = it
 	return a.queue.Begin(&it.QueuedItem, it.start)
-}
-
-func protocolError(msg string) *model.Error {
-	return &model.Error{Kind: model.KindProtocol, Code: responses.CodeModelError, Message: msg}
 }

@@ -4,7 +4,9 @@ import (
 	"fmt"
 
 	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
 	"holon/responses"
+	"holon/responses/stream"
 )
 
 // call takes a piece of a call.
@@ -20,7 +22,7 @@ func (a *assembly) call(d *callDelta) error {
 		it = &item{id: d.ID}
 		a.calls = append(a.calls, it)
 		if len(a.calls) > maxItems {
-			return protocolError(fmt.Sprintf("the provider's answer has more than %d calls", maxItems))
+			return endpoint.Malformed("the provider's answer has more than %d calls", maxItems)
 		}
 	}
 	if d.Index != nil {
@@ -31,7 +33,7 @@ func (a *assembly) call(d *callDelta) error {
 	}
 	if !it.begun && d.Function.Name != "" {
 		it.begun = true
-		it.start = model.Event{Kind: model.CallBegin, CallID: a.callID(it.id), Name: d.Function.Name}
+		it.start = model.Event{Kind: model.CallBegin, CallID: a.ids.Add(it.id, ""), Name: d.Function.Name}
 		if err := a.begin(it); err != nil {
 			return err
 		}
@@ -46,7 +48,7 @@ func (a *assembly) call(d *callDelta) error {
 		return nil
 	}
 	if a.argued += len(text); a.argued > maxArguments {
-		return protocolError(fmt.Sprintf("the provider's calls have more than %d MiB of arguments", maxArguments>>20))
+		return endpoint.Malformed("the provider's calls have more than %d MiB of arguments", maxArguments>>20)
 	}
 	it.args.WriteString(text)
 	if !it.begun {
@@ -62,7 +64,7 @@ func (a *assembly) extra(d *callDelta) error {
 		return nil
 	}
 	if a.details += len(d.Extra); a.details > maxDetails {
-		return protocolError(fmt.Sprintf("the provider's reasoning has more than %d MiB of details", maxDetails>>20))
+		return endpoint.Malformed("the provider's reasoning has more than %d MiB of details", maxDetails>>20)
 	}
 	it, err := a.current(model.ReasoningBegin)
 	if err == nil {
@@ -94,18 +96,12 @@ func (a *assembly) callOf(d *callDelta) *item {
 	return it
 }
 
-// callID returns the call's id, or a new one if the provider's is not unique.
-func (a *assembly) callID(id string) string {
-	if id == "" || len(id) > 64 || a.ids[id] {
-		id = responses.NewID(responses.PrefixCallID)
+// End implements endpoint.Ender. A call that is the last item of an answer that was
+// cut short is incomplete and never run.
+func (a *assembly) End(marked bool) error {
+	if !marked && a.finish == "" {
+		return stream.ErrTruncated
 	}
-	a.ids[id] = true
-	return id
-}
-
-// end ends the answer. marked says that the stream had its end mark. A call that
-// is the last item of an answer that was cut short is incomplete and never run.
-func (a *assembly) end(marked bool) error {
 	stop, err := a.stop(marked)
 	if err != nil {
 		return err
@@ -120,7 +116,7 @@ func (a *assembly) end(marked bool) error {
 	for _, it := range a.calls {
 		switch {
 		case !it.begun && stop == model.StopEnd:
-			return protocolError("the provider's call names no tool")
+			return endpoint.Malformed("the provider's call names no tool")
 		case !it.begun, it == half:
 			continue
 		}
@@ -152,7 +148,7 @@ func (a *assembly) stop(marked bool) (model.Stop, error) {
 		if marked && a.said {
 			return model.StopEnd, nil // some servers say only that they are done
 		}
-		return "", protocolError("the provider's answer is empty")
+		return "", endpoint.Malformed("the provider's answer is empty")
 	}
-	return "", protocolError(fmt.Sprintf("the provider stopped for the reason %.64q", a.finish))
+	return "", endpoint.Malformed("the provider stopped for the reason %.64q", a.finish)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
 	"holon/internal/providers"
 	"holon/responses"
 )
@@ -53,10 +54,6 @@ type (
 
 const roleTool responses.Role = "tool"
 
-// unanswered is sent in place of a missing output: providers refuse a call without
-// one, and the conversation could not continue.
-const unanswered = "There is no output: the call was not answered."
-
 // conversation builds messages. Later items change only the assistant's last
 // message, and only while no other message follows it, so that a growing
 // conversation keeps its prefix.
@@ -101,13 +98,11 @@ func (t *Transport) encodeMessages(req model.Request, told string) ([]*wireMessa
 	}
 	for i, item := range req.Input {
 		if err := c.add(item); err != nil {
-			return nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue,
-				Message: fmt.Sprintf("item %d of the conversation: %v", i, err)}
+			return nil, endpoint.RefusedItem(i, err)
 		}
 	}
 	if err := c.tellCalls(); err != nil {
-		return nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue,
-			Message: "the last calls of the conversation: " + err.Error()}
+		return nil, endpoint.Refused("the last calls of the conversation", err)
 	}
 	for _, m := range c.list {
 		t.think(m)
@@ -137,7 +132,7 @@ func (c *conversation) add(item responses.Item) error {
 	case *responses.Compaction:
 		return fmt.Errorf("this provider cannot read a compaction")
 	case *responses.ItemReference:
-		return fmt.Errorf("the item %.64q is only referred to, not given", item.ID)
+		return endpoint.Referred(item)
 	}
 	return nil
 }
@@ -263,7 +258,7 @@ func (c *conversation) tellCalls() error {
 	for _, call := range calls {
 		output := call.output
 		if !call.own {
-			output = []responses.Part{responses.InputText(unanswered)}
+			output = []responses.Part{responses.InputText(endpoint.Unanswered)}
 			if waiting := c.outputs[call.id]; len(waiting) > 0 {
 				output, c.outputs[call.id] = waiting[0].Output, waiting[1:]
 			}
@@ -321,20 +316,9 @@ func (c *conversation) show(media []wirePart) {
 	}
 }
 
-// call returns a call as the model made it. Arguments that are not a JSON object
-// are wrapped in one, since many servers fail otherwise.
 func (c *conversation) call(id, name, arguments string) wireCall {
-	if strings.TrimSpace(arguments) == "" {
-		arguments = "{}"
-	}
-	var object map[string]json.RawMessage
-	if json.Unmarshal([]byte(arguments), &object) != nil || object == nil {
-		b, err := json.Marshal(map[string]string{"malformed_arguments": arguments})
-		if err == nil { // a string always has a form
-			arguments = string(b)
-		}
-	}
-	return wireCall{ID: c.callID(id), Type: "function", Function: wireCallFunction{name, arguments}}
+	return wireCall{ID: c.callID(id), Type: "function",
+		Function: wireCallFunction{name, endpoint.ObjectArguments(arguments)}}
 }
 
 // callID returns the id of a call in the form that the endpoint accepts. The same

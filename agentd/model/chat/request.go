@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
 	"holon/internal/providers"
 	"holon/responses"
 )
@@ -30,11 +31,9 @@ func (b *body) add(key string, value any) {
 		b.buf.WriteByte(',')
 	}
 	fmt.Fprintf(&b.buf, "%q:", key)
-	enc := json.NewEncoder(&b.buf)
-	enc.SetEscapeHTML(false)
-	if b.err = enc.Encode(value); b.err == nil {
-		b.buf.Truncate(b.buf.Len() - 1) // the line end
-	}
+	text, err := endpoint.EncodeJSON(value)
+	b.buf.Write(bytes.TrimSpace(text))
+	b.err = err
 }
 
 // addSet adds a sampling parameter that the caller set: some models refuse one
@@ -47,22 +46,21 @@ func (b *body) addSet(key string, set bool, v float64) {
 
 func (b *body) bytes() ([]byte, error) {
 	if b.err != nil {
-		return nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue,
-			Message: "the request has no form in JSON: " + b.err.Error(), Err: b.err}
+		return nil, b.err
 	}
 	b.buf.WriteByte('}')
 	return b.buf.Bytes(), nil
 }
 
-// encode returns the body for req. Parameters that are not set are not sent, since
+// encode returns the request for req. Parameters that are not set are not sent, since
 // some endpoints refuse unknown keys. Errors are *model.Error values about items
 // that the provider does not accept.
-func (t *Transport) encode(req model.Request) ([]byte, error) {
+func (t *Transport) encode(req model.Request) (endpoint.Request, error) {
 	d := &t.dialect
 	format, told := d.format(req.Text.Format)
 	messages, err := t.encodeMessages(req, told)
 	if err != nil {
-		return nil, err
+		return endpoint.Request{}, err
 	}
 	b := &body{dialect: d}
 	b.add("model", req.Model)
@@ -104,7 +102,9 @@ func (t *Transport) encode(req model.Request) ([]byte, error) {
 	if !t.whole {
 		b.add("stream_options", map[string]bool{"include_usage": true})
 	}
-	return b.bytes()
+	text, err := b.bytes()
+	return endpoint.Request{Path: "/chat/completions", Whole: t.whole, Body: text,
+		Lowering: model.Lowering{Mode: model.LoweredFull, Items: len(req.Input), Bytes: len(text)}}, err
 }
 
 type wireTool struct {
@@ -129,7 +129,7 @@ func (d *dialect) tools(req model.Request) (list []wireTool) {
 		f := wireFunction{Name: tool.Name, Description: tool.Description, Parameters: tool.Parameters}
 		f.Strict = tool.Strict != nil && *tool.Strict && !d.omits("strict")
 		if len(f.Parameters) == 0 {
-			f.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
+			f.Parameters = json.RawMessage(endpoint.EmptySchema)
 		}
 		list = append(list, wireTool{"function", f})
 	}

@@ -12,6 +12,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/chat"
+	"holon/agentd/model/endpoint"
 	"holon/agentd/model/modeltest"
 	"holon/internal/providers"
 	"holon/responses"
@@ -46,7 +47,7 @@ func thought(provider, s, opaque string) *responses.Reasoning {
 
 func TestHeaders(t *testing.T) {
 	body, h, target := sentFor(t, model.Request{Model: "m"}, func(o *chat.Options) {
-		o.ExtraHeaders = map[string]string{"X-Extra": "e"}
+		o.Headers = map[string]string{"X-Extra": "e"}
 	})
 	if h.Get("Authorization") != "Bearer "+modeltest.Sentinel || h.Get("Accept") != "text/event-stream" ||
 		h.Get("X-Extra") != "e" || target != "POST /v1/chat/completions" {
@@ -138,7 +139,7 @@ func TestRequestRefusals(t *testing.T) {
 		e.Code != responses.CodeMissingCredentials || !strings.Contains(e.Message, "LAB_API_KEY") {
 		t.Errorf("without a key: %v", e)
 	}
-	if _, err := chat.New(chat.Options{Provider: "my-lab", BaseURL: "ftp://x"}); err == nil ||
+	if _, err := chat.New(chat.Options{Options: endpoint.Options{Provider: "my-lab", BaseURL: "ftp://x"}}); err == nil ||
 		responses.AsError(err).Param != "MY_LAB_BASE_URL" {
 		t.Errorf("%v", err)
 	}

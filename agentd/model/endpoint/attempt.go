@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"mime"
 	"net/http"
 	"time"
 
@@ -25,25 +26,134 @@ const drainTime = 20 * time.Millisecond
 // ErrStopped ends an attempt whose reader stopped. It is never yielded.
 var ErrStopped = errors.New("the reader stopped")
 
-// Stream implements the Stream method of a transport: it yields the events of
-// attempt and, as the last pair, its error, a *model.Error, unless that is
-// ErrStopped. Without a key there is no attempt.
-func (e *Endpoint) Stream(attempt func(yield func(model.Event, error) bool) error) iter.Seq2[model.Event, error] {
+// Request is what one attempt sends.
+type Request struct {
+	Path   string            // below the base URL
+	Header map[string]string // in addition to the endpoint's own
+	Whole  bool              // ask for the answer as one JSON object instead of a stream
+	Body   []byte            // JSON
+
+	Lowering model.Lowering
+}
+
+// Answer reads the answer to one request and passes its events on. Its errors are
+// *model.Error values, or ErrStopped when the reader wants no more.
+type Answer interface {
+	// Take reads one event of a stream and reports whether it was the last.
+	Take(data []byte) (last bool, err error)
+}
+
+// Ender is an Answer whose stream may end without a last event.
+type Ender interface {
+	// End ends the answer, after the mark [DONE] or at the end of the body. It returns
+	// stream.ErrTruncated if something is missing.
+	End(marked bool) error
+}
+
+// WholeReader is an Answer that may be one JSON object.
+type WholeReader interface{ Whole(data []byte) error }
+
+// Encode returns the request that a transport makes of req. The error is a
+// *model.Error.
+type Encode func(req model.Request) (Request, error)
+
+// Read returns what reads an answer with the given header.
+type Read func(req model.Request, header http.Header, yield func(model.Event) bool) Answer
+
+// Stream implements the Stream method of a model.Transport: it makes one attempt.
+// Without a key there is none.
+func (e *Endpoint) Stream(ctx context.Context, req model.Request, encode Encode,
+	read Read) iter.Seq2[model.Event, error] {
 	return func(yield func(model.Event, error) bool) {
-		if err := e.Check(); err != nil {
-			yield(model.Event{}, &model.Error{Kind: model.KindAuthentication, Code: responses.CodeMissingCredentials,
-				Message: err.Error(), Permanent: true})
-			return
+		err := e.Check(req.Model)
+		if err != nil {
+			err = &model.Error{Kind: model.KindAuthentication, Code: responses.CodeMissingCredentials,
+				Message: err.Error(), Permanent: true}
+		} else {
+			err = e.attempt(ctx, req, encode, read, yield)
 		}
-		if err := attempt(yield); err != nil && !errors.Is(err, ErrStopped) {
+		if err != nil && !errors.Is(err, ErrStopped) {
 			yield(model.Event{}, err)
 		}
 	}
 }
 
-// Attempt supervises one request: it cancels the request when the parent context
-// ends and when the provider is silent for too long. Use it from one goroutine.
-type Attempt struct {
+// attempt makes the request and yields the events of the answer. Its errors are
+// *model.Error values, or ErrStopped when the reader wants no more.
+func (e *Endpoint) attempt(ctx context.Context, req model.Request, encode Encode, read Read,
+	yield func(model.Event, error) bool) error {
+	r, err := encode(req)
+	if err != nil {
+		return err
+	}
+	req.Lowered(r.Lowering)
+	a := e.begin(ctx)
+	defer a.end()
+	resp, err := e.post(a.ctx, r)
+	if err != nil {
+		return a.broken(model.StageSend, err)
+	}
+	defer func() { _ = resp.Body.Close() }() // the body was read as far as needed
+	if err := e.answered(resp); err != nil {
+		return err
+	}
+	answer := read(req, resp.Header, func(ev model.Event) bool { return a.yield(yield, ev) })
+	whole, ok := answer.(WholeReader)
+	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); {
+	case kind == stream.TypeSSE:
+		return a.readStream(resp.Body, answer)
+	case kind == typeJSON && ok:
+		data, err := bounded.ReadAll(lively{resp.Body, a}, stream.MaxEvent)
+		if err != nil {
+			return a.broken(model.StageBody, err)
+		}
+		return e.garbled(whole.Whole(data))
+	}
+	return e.garbled(Malformed("the provider answered with content type %.80q where %s was asked for",
+		resp.Header.Get("Content-Type"), r.accept()))
+}
+
+// readStream reads an answer that is a stream of events. The streams of the official
+// clients bound lines but not events, and end a truncated answer without an error.
+func (a *attempt) readStream(body io.Reader, answer Answer) error {
+	broken := stream.ErrTruncated
+	marked := false
+	for data, err := range stream.NewDecoder(lively{body, a}, stream.SSE).Data() {
+		if err != nil {
+			broken = err
+			if errors.Is(err, io.ErrUnexpectedEOF) {
+				broken = fmt.Errorf("%w: %w", stream.ErrTruncated, err)
+			}
+			break
+		}
+		if marked = string(data) == "[DONE]"; marked {
+			break
+		}
+		last, err := answer.Take(data)
+		if err != nil {
+			return a.endpoint.garbled(err)
+		}
+		if last {
+			a.drain(body)
+			return nil
+		}
+	}
+	err := stream.ErrTruncated
+	if ender, ok := answer.(Ender); ok {
+		err = ender.End(marked)
+	}
+	switch {
+	case errors.Is(err, stream.ErrTruncated):
+		return a.broken(model.StageBody, broken)
+	case err == nil && marked:
+		a.drain(body)
+	}
+	return a.endpoint.garbled(err)
+}
+
+// attempt supervises one request: it cancels the request when the parent context
+// ends and when the provider is silent for too long. It belongs to one goroutine.
+type attempt struct {
 	endpoint *Endpoint
 	parent   context.Context
 	ctx      context.Context
@@ -51,60 +161,54 @@ type Attempt struct {
 	idle     *time.Timer
 }
 
-// Begin starts an attempt. Call End when the answer is no longer read.
-func (e *Endpoint) Begin(parent context.Context) *Attempt {
+// begin starts an attempt. Call end when the answer is no longer read.
+func (e *Endpoint) begin(parent context.Context) *attempt {
 	ctx, cancel := context.WithCancelCause(parent)
-	return &Attempt{e, parent, ctx, cancel, time.AfterFunc(e.idle, func() { cancel(errIdle) })}
+	return &attempt{e, parent, ctx, cancel, time.AfterFunc(e.idle, func() { cancel(errIdle) })}
 }
 
-// Context is the context of the request.
-func (a *Attempt) Context() context.Context { return a.ctx }
+// alive records that data arrived.
+func (a *attempt) alive() { a.idle.Reset(a.endpoint.idle) }
 
-// Alive records that data arrived.
-func (a *Attempt) Alive() { a.idle.Reset(a.endpoint.idle) }
-
-// Yield passes an event to the reader. The time that the reader takes does not
+// yield passes an event to the reader. The time that the reader takes does not
 // count as silence of the provider.
-func (a *Attempt) Yield(yield func(model.Event, error) bool, ev model.Event) bool {
+func (a *attempt) yield(yield func(model.Event, error) bool, ev model.Event) bool {
 	a.idle.Stop()
 	more := yield(ev, nil)
-	a.Alive()
+	a.alive()
 	return more
 }
 
-// Body returns r such that all data from it, comments included, counts as a sign of
-// life.
-func (a *Attempt) Body(r io.Reader) io.Reader { return &lively{r, a} }
-
+// lively is a body of which all data, comments included, counts as a sign of life.
 type lively struct {
-	r io.Reader
-	a *Attempt
+	io.Reader
+	a *attempt
 }
 
 // Read implements io.Reader.
-func (l *lively) Read(p []byte) (int, error) {
-	n, err := l.r.Read(p)
+func (l lively) Read(p []byte) (int, error) {
+	n, err := l.Reader.Read(p)
 	if n > 0 {
-		l.a.Alive()
+		l.a.alive()
 	}
 	return n, err
 }
 
-// Drain reads the rest of a body after the last event, to reuse the connection.
-func (a *Attempt) Drain(body io.Reader) {
+// drain reads the rest of a body after the last event, to reuse the connection.
+func (a *attempt) drain(body io.Reader) {
 	a.idle.Reset(drainTime)
 	_, _ = io.CopyN(io.Discard, body, maxErrorBody)
 }
 
-// End releases what the attempt holds.
-func (a *Attempt) End() {
+// end releases what the attempt holds.
+func (a *attempt) end() {
 	a.idle.Stop()
 	a.cancel(nil)
 }
 
-// Broken returns the error of a connection that could not be made or broke, at
+// broken returns the error of a connection that could not be made or broke, at
 // a stage of model.Diagnostics.
-func (a *Attempt) Broken(stage string, err error) *model.Error {
+func (a *attempt) broken(stage string, err error) *model.Error {
 	e := &model.Error{Kind: model.KindTransport, Code: responses.CodeProviderUnavailable}
 	e.Diagnostics = a.endpoint.diagnose(stage, err)
 	err = withoutAddress(err)
@@ -126,12 +230,12 @@ func (a *Attempt) Broken(stage string, err error) *model.Error {
 			e.Kind, e.Code, e.Message = model.KindProtocol, responses.CodeModelError, "the provider's answer is too large"
 		}
 	}
-	return a.endpoint.Clean(e)
+	return a.endpoint.clean(e)
 }
 
-// Answered returns the error that an answer with another status than 200 is,
+// answered returns the error that an answer with another status than 200 is,
 // and nil for 200. It reads the body of an error.
-func (e *Endpoint) Answered(resp *http.Response) *model.Error {
+func (e *Endpoint) answered(resp *http.Response) *model.Error {
 	if resp.StatusCode == http.StatusOK {
 		return nil
 	}
@@ -142,12 +246,12 @@ func (e *Endpoint) Answered(resp *http.Response) *model.Error {
 	failed := statusError(resp.StatusCode, resp.Header, body)
 	failed.Diagnostics = e.diagnose(model.StageStatus, nil)
 	failed.Diagnostics.Redirect = resp.StatusCode >= 300 && resp.StatusCode < 400
-	return e.Clean(failed)
+	return e.clean(failed)
 }
 
-// Garbled adds diagnostics to a *model.Error about the content of an answer, and
+// garbled adds diagnostics to a *model.Error about the content of an answer, and
 // cleans its message. Other errors, such as ErrStopped, are returned unchanged.
-func (e *Endpoint) Garbled(err error) error {
+func (e *Endpoint) garbled(err error) error {
 	failed, ok := errors.AsType[*model.Error](err)
 	if !ok {
 		return err
@@ -156,5 +260,5 @@ func (e *Endpoint) Garbled(err error) error {
 		failed.Diagnostics = e.diagnose(model.StageDecode, failed.Err)
 		failed.Diagnostics.Decode = failed.Kind == model.KindProtocol
 	}
-	return e.Clean(failed)
+	return e.clean(failed)
 }

@@ -12,7 +12,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -21,6 +20,7 @@ import (
 
 	"holon/internal/providers"
 	"holon/responses"
+	"holon/responses/stream"
 )
 
 // DefaultIdleTimeout is how long a provider may be silent.
@@ -32,8 +32,9 @@ const maxErrorBody = 64 << 10
 // Options configure an Endpoint. Zero fields mean their defaults.
 type Options struct {
 	Provider    string            // the first part of its model references; names its settings
-	BaseURL     string            // http, https, or unix:///SOCKET:/PREFIX
-	APIKey      string            // sent as a bearer token
+	BaseURL     string            // http, https, or unix:///SOCKET:/PREFIX; the gateway's when there is a SocketPath
+	APIKey      string            // required unless there is a SocketPath or KeyOptional
+	KeyHeader   string            // carries the key; "" means Authorization, as a bearer token
 	KeyOptional bool              // the provider may want no key
 	SocketPath  string            // Unix socket to dial instead of BaseURL's host
 	HTTPClient  *http.Client      // used as it is, except that redirects are never followed
@@ -58,6 +59,9 @@ type Endpoint struct {
 // a *responses.Error, is about a malformed BaseURL or header.
 func New(opts Options) (*Endpoint, error) {
 	gateway := opts.SocketPath != "" // and not a server of the configuration
+	if gateway && opts.BaseURL == "" {
+		opts.BaseURL = "http://model/" + opts.Provider
+	}
 	base, password, err := parseBase(&opts)
 	if err != nil {
 		return nil, err
@@ -70,7 +74,11 @@ func New(opts Options) (*Endpoint, error) {
 		e.idle = DefaultIdleTimeout
 	}
 	if opts.APIKey != "" {
-		e.header.Set("Authorization", "Bearer "+opts.APIKey)
+		if opts.KeyHeader != "" {
+			e.header.Set(opts.KeyHeader, opts.APIKey)
+		} else {
+			e.header.Set("Authorization", "Bearer "+opts.APIKey)
+		}
 		e.secrets = append(e.secrets, opts.APIKey)
 	}
 	if password != "" {
@@ -137,15 +145,6 @@ func newClient(opts Options) (*http.Client, *http.Transport) {
 	return client, owned
 }
 
-// Client returns the HTTP client for the provider. It does not add headers.
-func (e *Endpoint) Client() *http.Client { return e.client }
-
-// Base returns the base URL, without a slash at its end.
-func (e *Endpoint) Base() string { return e.base }
-
-// Headers returns the headers of every request, the key included.
-func (e *Endpoint) Headers() http.Header { return e.header.Clone() }
-
 // Close drops idle connections. Streams that are being read go on.
 func (e *Endpoint) Close() error {
 	if e.owned != nil {
@@ -156,7 +155,7 @@ func (e *Endpoint) Close() error {
 
 // Check reports whether there is a key, or no need of one. The error is a
 // *responses.Error with code missing_credentials.
-func (e *Endpoint) Check() error {
+func (e *Endpoint) Check(string) error {
 	if e.ready {
 		return nil
 	}
@@ -167,30 +166,29 @@ func (e *Endpoint) Check() error {
 	}
 }
 
-// Post sends a JSON body to the path below the base URL and returns the answer of
-// any status. accept is the requested media type.
-func (e *Endpoint) Post(ctx context.Context, path, accept string, body []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.base+path, bytes.NewReader(body))
+// typeJSON is the media type of an answer that is one JSON object.
+const typeJSON = "application/json"
+
+func (r Request) accept() string {
+	if r.Whole {
+		return typeJSON
+	}
+	return stream.TypeSSE
+}
+
+// post sends a request and returns the answer of any status.
+func (e *Endpoint) post(ctx context.Context, r Request) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.base+r.Path, bytes.NewReader(r.Body))
 	if err != nil {
 		return nil, fmt.Errorf("make the request: %w", err)
 	}
-	req.Header = e.Headers()
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", accept)
-	return e.client.Do(req)
-}
-
-// BoundErrors limits the body of an error answer. It is a middleware for the
-// official clients, which read such a body completely.
-func BoundErrors(req *http.Request, next func(*http.Request) (*http.Response, error)) (*http.Response, error) {
-	resp, err := next(req)
-	if err == nil && resp.StatusCode >= 400 {
-		resp.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(resp.Body, maxErrorBody), resp.Body}
+	req.Header = e.header.Clone()
+	req.Header.Set("Content-Type", typeJSON)
+	req.Header.Set("Accept", r.accept())
+	for name, value := range r.Header {
+		req.Header.Set(name, value)
 	}
-	return resp, err
+	return e.client.Do(req)
 }
 
 // EventType returns the type of a JSON object, "" when it has none or data is not a

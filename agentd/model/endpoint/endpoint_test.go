@@ -1,4 +1,4 @@
-package endpoint_test
+package endpoint
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"go.uber.org/goleak"
 
 	"holon/agentd/model"
-	"holon/agentd/model/endpoint"
 	"holon/internal/bounded"
 	"holon/responses"
 )
@@ -26,7 +25,7 @@ func TestBases(t *testing.T) {
 		"unix:///run/a.sock:/v1/": "http://lab/v1", "unix:///run/a.sock": "http://lab",
 		"": "", "host/v1": "", "ftp://host": "", "unix://relative": "", "unix:///run/a.sock:v1": "", "http://%zz": "",
 	} {
-		e, err := endpoint.New(endpoint.Options{Provider: "lab", BaseURL: base})
+		e, err := New(Options{Provider: "lab", BaseURL: base})
 		if want == "" {
 			if failed, ok := errors.AsType[*responses.Error](err); !ok || failed.Param != "LAB_BASE_URL" ||
 				failed.Hint == "" {
@@ -34,11 +33,11 @@ func TestBases(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || e.Base() != want {
+		if err != nil || e.base != want {
 			t.Errorf("%q: %v, %v", base, e, err)
 			continue
 		}
-		if err := e.Check(); (err == nil) != strings.HasPrefix(base, "unix:") {
+		if err := e.Check(""); (err == nil) != strings.HasPrefix(base, "unix:") {
 			t.Errorf("%q without a key: %v", base, err)
 		}
 		if err := e.Close(); err != nil {
@@ -69,17 +68,17 @@ func TestSocket(t *testing.T) {
 		}
 		<-served
 	}()
-	e, err := endpoint.New(endpoint.Options{Provider: "lab", BaseURL: "unix://" + socket + ":/v1"})
+	e, err := New(Options{Provider: "lab", BaseURL: "unix://" + socket + ":/v1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	resp, err := e.Post(t.Context(), "/ask", "application/json", []byte("{}"))
+	resp, err := e.post(t.Context(), Request{Path: "/ask", Body: []byte("{}")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	failed := e.Answered(resp)
+	failed := e.answered(resp)
 	if failed == nil || failed.Kind != model.KindProtocol || failed.Status != 307 || !failed.Diagnostics.Redirect ||
 		failed.Diagnostics.Stage != model.StageStatus {
 		t.Errorf("%+v", failed)
@@ -88,17 +87,17 @@ func TestSocket(t *testing.T) {
 
 // Whatever an error says, it is one bounded line without secrets.
 func TestErrorsAreClean(t *testing.T) {
-	e, err := endpoint.New(endpoint.Options{Provider: "lab", BaseURL: "http://user:hidden-word@host",
+	e, err := New(Options{Provider: "lab", BaseURL: "http://user:hidden-word@host",
 		APIKey: "my-long-key", Headers: map[string]string{"X-Token": "in-a-header"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	a := e.Begin(context.Background())
-	defer a.End()
+	a := e.begin(context.Background())
+	defer a.end()
 	cause := errors.New("line\none\x1b[31m my-long-key in-a-header hidden-word sk-abcdefgh " +
 		strings.Repeat("é", 1000) + "\xff")
-	failed := a.Broken(model.StageBody, cause)
+	failed := a.broken(model.StageBody, cause)
 	for _, text := range append(failed.Diagnostics.Chain, failed.Message, failed.Diagnostics.URL) {
 		if len(text) > 450 || strings.ContainsAny(text, "\n\x1b") || !utf8.ValidString(text) ||
 			strings.Contains(text, "key") || strings.Contains(text, "in-a-header") ||
@@ -107,7 +106,7 @@ func TestErrorsAreClean(t *testing.T) {
 		}
 	}
 	_, cause = bounded.ReadAll(strings.NewReader("12345"), 4)
-	failed = a.Broken(model.StageBody, cause)
+	failed = a.broken(model.StageBody, cause)
 	if failed.Kind != model.KindProtocol {
 		t.Errorf("an answer that is too large is of kind %s, want %s", failed.Kind, model.KindProtocol)
 	}

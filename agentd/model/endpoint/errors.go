@@ -182,8 +182,8 @@ func retryAfter(h http.Header) time.Duration {
 // credential matches text that looks like a key.
 var credential = regexp.MustCompile(`(?i)\b(sk|rk|pk|sess|key)-[a-z0-9_*-]{6,}|\bbearer\s+\S+`)
 
-// Clean makes the message of an error one bounded line without secrets, in place.
-func (e *Endpoint) Clean(failed *model.Error) *model.Error {
+// clean makes the message of an error one bounded line without secrets, in place.
+func (e *Endpoint) clean(failed *model.Error) *model.Error {
 	failed.Message = e.line(failed.Message)
 	return failed
 }

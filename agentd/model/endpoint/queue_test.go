@@ -1,4 +1,4 @@
-package endpoint_test
+package endpoint
 
 import (
 	"errors"
@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"holon/agentd/model"
-	"holon/agentd/model/endpoint"
 )
 
 // TestOrder holds any mixture of items to the order of their beginnings, each
@@ -17,8 +16,8 @@ import (
 func TestOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var got []string
-		q := endpoint.NewItemQueue(func(ev model.Event) bool { got = append(got, ev.CallID+ev.Text); return true })
-		var items []*endpoint.QueuedItem
+		q := NewItemQueue(func(ev model.Event) bool { got = append(got, ev.CallID+ev.Text); return true })
+		var items []*QueuedItem
 		var want [][]string
 		var open []int
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
@@ -27,7 +26,7 @@ func TestOrder(t *testing.T) {
 			var err error
 			switch {
 			case at == len(open):
-				items, want, open = append(items, &endpoint.QueuedItem{}), append(want, []string{fmt.Sprint(n)}), append(open, n)
+				items, want, open = append(items, &QueuedItem{}), append(want, []string{fmt.Sprint(n)}), append(open, n)
 				err = q.Begin(items[n], model.Event{Kind: model.CallBegin, CallID: fmt.Sprint(n)})
 			case rapid.Bool().Draw(t, "end"):
 				err = q.End(items[open[at]])
@@ -56,22 +55,22 @@ func TestOrder(t *testing.T) {
 
 func TestReaderThatHasEnoughStopsTheQueue(t *testing.T) {
 	seen := 0
-	q := endpoint.NewItemQueue(func(model.Event) bool { seen++; return seen < 2 })
-	var it endpoint.QueuedItem
+	q := NewItemQueue(func(model.Event) bool { seen++; return seen < 2 })
+	var it QueuedItem
 	if err := q.Begin(&it, model.Event{Kind: model.MessageBegin}); err != nil {
 		t.Fatal(err)
 	}
 	if it.Kind() != model.MessageBegin {
 		t.Errorf("the item began with kind %v, want %v", it.Kind(), model.MessageBegin)
 	}
-	if err := q.Push(&it, model.Event{}); !errors.Is(err, endpoint.ErrStopped) {
-		t.Errorf("the error of a push that the reader refused: %v, want %v", err, endpoint.ErrStopped)
+	if err := q.Push(&it, model.Event{}); !errors.Is(err, ErrStopped) {
+		t.Errorf("the error of a push that the reader refused: %v, want %v", err, ErrStopped)
 	}
 }
 
 func TestWhatWaitsIsBounded(t *testing.T) {
-	q := endpoint.NewItemQueue(func(model.Event) bool { return true })
-	var first, second endpoint.QueuedItem
+	q := NewItemQueue(func(model.Event) bool { return true })
+	var first, second QueuedItem
 	if err := errors.Join(q.Begin(&first, model.Event{}), q.Begin(&second, model.Event{})); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package endpoint_test
+package endpoint
 
 import (
 	"context"
@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
-
-	"holon/agentd/model/endpoint"
 )
 
 // serve answers on a Unix socket until the function it returns is called, which
@@ -38,14 +36,14 @@ func TestHostComesBack(t *testing.T) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "model.sock")
-	e, err := endpoint.New(endpoint.Options{Provider: "lab", BaseURL: "http://model/lab", SocketPath: path,
+	e, err := New(Options{Provider: "lab", BaseURL: "http://model/lab", SocketPath: path,
 		KeyOptional: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
 	post := func(ctx context.Context) error {
-		resp, err := e.Post(ctx, "/x", "application/json", nil)
+		resp, err := e.post(ctx, Request{Path: "/x", Body: nil})
 		if err == nil {
 			err = resp.Body.Close()
 		}

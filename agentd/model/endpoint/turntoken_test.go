@@ -1,4 +1,4 @@
-package endpoint_test
+package endpoint
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"holon/agentd/model/endpoint"
 	"holon/agentd/turntoken"
 )
 
@@ -42,29 +41,29 @@ func TestTurnToken(t *testing.T) {
 
 	for _, tc := range []struct {
 		name, token, want string
-		options           endpoint.Options
+		options           Options
 	}{
-		{"the gateway", "hmt_1", "Bearer hmt_1", endpoint.Options{BaseURL: "http://model/lab", SocketPath: path}},
+		{"the gateway", "hmt_1", "Bearer hmt_1", Options{BaseURL: "http://model/lab", SocketPath: path}},
 		{"the gateway, with a key that a turn's token replaces", "hmt_1", "Bearer hmt_1",
-			endpoint.Options{BaseURL: "http://model/lab", SocketPath: path, APIKey: "sk-own"}},
-		{"the gateway, without a token", "", "", endpoint.Options{BaseURL: "http://model/lab", SocketPath: path}},
-		{"a server", "hmt_1", "Bearer sk-own", endpoint.Options{BaseURL: onTCP.URL, APIKey: "sk-own"}},
-		{"a server without a key", "hmt_1", "", endpoint.Options{BaseURL: onTCP.URL, KeyOptional: true}},
+			Options{BaseURL: "http://model/lab", SocketPath: path, APIKey: "sk-own"}},
+		{"the gateway, without a token", "", "", Options{BaseURL: "http://model/lab", SocketPath: path}},
+		{"a server", "hmt_1", "Bearer sk-own", Options{BaseURL: onTCP.URL, APIKey: "sk-own"}},
+		{"a server without a key", "hmt_1", "", Options{BaseURL: onTCP.URL, KeyOptional: true}},
 		{"a socket of the configuration", "hmt_1", "Bearer sk-own",
-			endpoint.Options{BaseURL: "unix://" + path + ":/lab", APIKey: "sk-own"}},
+			Options{BaseURL: "unix://" + path + ":/lab", APIKey: "sk-own"}},
 		{"a client of the caller's", "hmt_1", "Bearer sk-own",
-			endpoint.Options{BaseURL: onTCP.URL, APIKey: "sk-own", HTTPClient: onTCP.Client()}},
+			Options{BaseURL: onTCP.URL, APIKey: "sk-own", HTTPClient: onTCP.Client()}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.options.Provider = "lab"
-			e, err := endpoint.New(tc.options)
+			e, err := New(tc.options)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer e.Close()
 			for _, ctx := range []context.Context{turntoken.With(t.Context(), tc.token),
 				turntoken.With(turntoken.With(t.Context(), tc.token), "")} {
-				resp, err := e.Post(ctx, "/x", "application/json", nil)
+				resp, err := e.post(ctx, Request{Path: "/x", Body: nil})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -75,7 +74,7 @@ func TestTurnToken(t *testing.T) {
 					t.Errorf("shown %q, want %q", resp.Header.Values("X-Shown"), tc.want)
 				}
 			}
-			if got := e.Headers().Get("Authorization"); got == "Bearer "+tc.token {
+			if got := e.header.Get("Authorization"); got == "Bearer "+tc.token {
 				t.Error("the token is kept for the next turn")
 			}
 		})

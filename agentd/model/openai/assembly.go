@@ -1,18 +1,17 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
-	"fmt"
 
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
 	"holon/responses"
 )
 
-// Bounds of one answer, far above the output of models.
 const (
-	maxItems     = 4096
-	maxArguments = 16 << 20 // bytes of one call's
+	maxItems     = endpoint.MaxItems
+	maxArguments = endpoint.MaxArguments
 )
 
 // assembly turns a provider's events into ours. The provider numbers its items and
@@ -26,114 +25,111 @@ type assembly struct {
 	queue *endpoint.ItemQueue
 	items map[int]*item // by output index; nil for those that are ignored
 	begun []*item       // in order of their beginning
-	calls map[string]bool
+	calls endpoint.CallIDs
 }
 
 func newAssembly(provider string, forms freeform, yield func(model.Event) bool) *assembly {
 	return &assembly{provider: provider, forms: forms, queue: endpoint.NewItemQueue(yield), items: make(map[int]*item),
-		calls: make(map[string]bool)}
+		calls: make(endpoint.CallIDs)}
 }
 
-// take handles one event. done is true after the provider's terminal event.
-// Errors are *model.Error values or endpoint.ErrStopped.
-func (a *assembly) take(data []byte) (done bool, err error) {
+// Take implements endpoint.Answer: it handles one event. The last is the provider's
+// terminal event.
+func (a *assembly) Take(data []byte) (last bool, err error) {
 	if d, ok := readDelta(data); ok {
 		return false, a.delta(d)
 	}
 	eventType := endpoint.EventType(data)
+	if eventType == "" {
+		return false, endpoint.Malformed("the provider sent an event that is no JSON object with a type")
+	}
 	if eventType == "error" {
 		return false, endpoint.EventError(endpoint.DecodeFailure(data))
 	}
-	if eventType == "" {
-		return false, protocolError("the provider sent an event that is no JSON object with a type")
-	}
-	if !known(eventType) {
-		return false, nil // servers may add events
+	kind, handle := deltaKind(eventType), handlers[eventType]
+	if kind == 0 && handle == nil {
+		return false, nil // servers may add events, of any shape
 	}
 	var ev wireEvent
 	if err := json.Unmarshal(data, &ev); err != nil {
-		return false, protocolError(fmt.Sprintf("the provider's %s event can't be read: %v", eventType, err))
+		return false, endpoint.Malformed("the provider's %s event can't be read: %v", eventType, err)
 	}
-	if kind := deltaKind(eventType); kind != 0 {
+	if kind != 0 {
 		return false, a.delta(delta{kind, ev.OutputIndex, ev.Delta, logprobs(ev.Logprobs)})
 	}
-	return a.event(eventType, &ev)
+	return responses.Terminal(eventType), handle(a, &ev)
 }
 
-// known reports whether the assembly acts on events of the type. Only those are
-// decoded, so that others may have any shape.
-func known(eventType string) bool {
-	switch eventType {
-	case "response.output_item.added", "response.output_item.done",
-		"response.content_part.done", "response.reasoning_summary_part.done",
-		"response.output_text.done", "response.refusal.done", "response.reasoning_summary_text.done",
-		"response.reasoning_text.done", "response.reasoning.done",
-		"response.function_call_arguments.done", "response.custom_tool_call_input.done",
-		"response.output_text.annotation.added",
-		"response.completed", "response.incomplete", "response.failed":
-		return true
-	}
-	return deltaKind(eventType) != 0
+type handler func(a *assembly, ev *wireEvent) error
+
+// handlers are what the assembly does for the events other than deltas.
+var handlers = map[string]handler{
+	"response.output_item.added": func(a *assembly, ev *wireEvent) error { return a.added(ev.OutputIndex, ev.Item) },
+	"response.output_item.done":  func(a *assembly, ev *wireEvent) error { return a.ended(ev.OutputIndex, ev.Item) },
+
+	"response.content_part.done": func(a *assembly, ev *wireEvent) error { return a.partEnded(ev.OutputIndex, false) },
+	"response.reasoning_summary_part.done": func(a *assembly, ev *wireEvent) error {
+		return a.partEnded(ev.OutputIndex, true)
+	},
+	"response.output_text.annotation.added": func(a *assembly, ev *wireEvent) error {
+		return a.annotation(ev.OutputIndex, ev.Annotation)
+	},
+
+	"response.output_text.done":             rest(model.TextDelta),
+	"response.refusal.done":                 rest(model.RefusalDelta),
+	"response.reasoning_summary_text.done":  rest(model.SummaryDelta),
+	"response.reasoning_text.done":          rest(model.ReasoningDelta),
+	"response.reasoning.done":               rest(model.ReasoningDelta),
+	"response.function_call_arguments.done": rest(model.CallDelta),
+	"response.custom_tool_call_input.done":  rest(model.CallDelta),
+
+	responses.EventCompleted:  end(responses.EventCompleted),
+	responses.EventIncomplete: end(responses.EventIncomplete),
+	responses.EventFailed:     end(responses.EventFailed),
 }
 
-func (a *assembly) event(eventType string, ev *wireEvent) (done bool, err error) {
-	switch eventType {
-	case "response.output_item.added":
-		return false, a.added(ev.OutputIndex, ev.Item)
-	case "response.output_item.done":
-		return false, a.ended(ev.OutputIndex, ev.Item)
-	case "response.content_part.done", "response.reasoning_summary_part.done":
-		return false, a.partEnded(ev.OutputIndex, eventType == "response.reasoning_summary_part.done")
-	case "response.output_text.done":
-		return false, a.rest(ev.OutputIndex, model.TextDelta, ev.Text)
-	case "response.refusal.done":
-		return false, a.rest(ev.OutputIndex, model.RefusalDelta, ev.Refusal)
-	case "response.reasoning_summary_text.done":
-		return false, a.rest(ev.OutputIndex, model.SummaryDelta, ev.Text)
-	case "response.reasoning_text.done", "response.reasoning.done":
-		return false, a.rest(ev.OutputIndex, model.ReasoningDelta, ev.Text)
-	case "response.function_call_arguments.done":
-		return false, a.rest(ev.OutputIndex, model.CallDelta, ev.Arguments)
-	case "response.custom_tool_call_input.done":
-		return false, a.rest(ev.OutputIndex, model.CallDelta, ev.Input)
-	case "response.output_text.annotation.added":
-		return false, a.annotation(ev.OutputIndex, ev.Annotation)
+// rest handles an event with a whole text, which is in one of its keys.
+func rest(kind model.EventKind) handler {
+	return func(a *assembly, ev *wireEvent) error {
+		return a.rest(ev.OutputIndex, kind, ev.Text+ev.Refusal+ev.Arguments+ev.Input)
 	}
-	if ev.Response == nil {
-		return false, protocolError("the provider's terminal event has no response")
+}
+
+func end(eventType string) handler {
+	return func(a *assembly, ev *wireEvent) error {
+		if ev.Response == nil {
+			return endpoint.Malformed("the provider's terminal event has no response")
+		}
+		return a.terminal(eventType, ev.Response)
 	}
-	return true, a.terminal(eventType, ev.Response)
 }
 
 // terminal handles the event that ends the answer.
 func (a *assembly) terminal(eventType string, r *wireResponse) error {
-	if eventType == "response.failed" {
+	if eventType == responses.EventFailed {
 		if r.Error == nil {
 			return endpoint.EventError(endpoint.Failure{})
 		}
 		return endpoint.EventError(*r.Error)
 	}
-	done := model.Event{Kind: model.Done, Stop: model.StopEnd, RequestID: r.ID}
-	if done.RequestID == "" {
-		done.RequestID = a.requestID
-	}
+	done := model.Event{Kind: model.Done, Stop: model.StopEnd, RequestID: cmp.Or(r.ID, a.requestID)}
 	if r.Usage != nil {
 		done.Usage = *r.Usage
 	}
-	if eventType == "response.incomplete" {
+	if eventType == responses.EventIncomplete {
 		var err error
 		if done.Stop, err = stopReason(r); err != nil {
 			return err
 		}
 	}
-	if eventType == "response.completed" {
+	if eventType == responses.EventCompleted {
 		for index, raw := range r.Output { // for servers that send items only here
 			if err := a.ended(index, raw); err != nil {
 				return err
 			}
 		}
 	}
-	if err := a.finish(eventType == "response.completed"); err != nil {
+	if err := a.finish(eventType == responses.EventCompleted); err != nil {
 		return err
 	}
 	return a.queue.Emit(done)
@@ -151,7 +147,7 @@ func stopReason(r *wireResponse) (model.Stop, error) {
 	case responses.ReasonContentFilter:
 		return model.StopContentFilter, nil
 	}
-	return "", protocolError(fmt.Sprintf("the provider left its answer incomplete for the reason %.64q", reason))
+	return "", endpoint.Malformed("the provider left its answer incomplete for the reason %.64q", reason)
 }
 
 // finish ends the items that the provider did not end. Calls among them are
@@ -178,8 +174,4 @@ func (a *assembly) finish(complete bool) error {
 		}
 	}
 	return nil
-}
-
-func protocolError(msg string) *model.Error {
-	return &model.Error{Kind: model.KindProtocol, Code: responses.CodeModelError, Message: msg}
 }

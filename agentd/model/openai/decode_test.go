@@ -97,7 +97,7 @@ func FuzzAssembly(f *testing.F) {
 			return true
 		})
 		for line := range bytes.Lines(data) {
-			done, err := a.take(line)
+			done, err := a.Take(line)
 			if err != nil {
 				var e *model.Error
 				if !errors.As(err, &e) {

@@ -20,10 +20,11 @@ func TestInputTakesItsPlace(t *testing.T) {
 		Tools: []model.Tool{{Name: "t", Description: marked, Parameters: json.RawMessage(`{"a":1,"input":0,"b":2}`)}},
 	}
 	for name, tr := range map[string]*Transport{"the API": {}, "the Codex backend": {codex: true}} {
-		body, err := tr.encode(req)
+		encoded, err := tr.encode(req)
 		if err != nil {
 			t.Fatal(err)
 		}
+		body := encoded.Body
 		var got struct {
 			Model        string
 			Instructions string
@@ -38,8 +39,8 @@ func TestInputTakesItsPlace(t *testing.T) {
 			t.Errorf("%s: %s", name, body)
 		}
 		req.Input = nil
-		if body, err := tr.encode(req); err != nil || !strings.Contains(string(body), `,"input":[],`) {
-			t.Errorf("%s without input: %v: %s", name, err, body)
+		if r, err := tr.encode(req); err != nil || !strings.Contains(string(r.Body), `,"input":[],`) {
+			t.Errorf("%s without input: %v: %s", name, err, r.Body)
 		}
 		req.Input = []responses.Item{&responses.Message{Role: responses.RoleUser,
 			Content: []responses.Part{responses.InputText(marked)}}}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
 	"holon/agentd/model/modeltest"
 	"holon/agentd/model/openai"
 	"holon/responses"
@@ -283,8 +284,8 @@ func TestBrokenConnections(t *testing.T) {
 	if e == nil || e.Kind != model.KindTransport || a.Text != "hello" || !e.Retryable() {
 		t.Errorf("reset: %+v %v", a, e)
 	}
-	gone, err := openai.New(openai.Options{SocketPath: filepath.Join(t.TempDir(), "gone.sock"),
-		ExtraHeaders: map[string]string{"X-Token": sentinel}})
+	gone, err := openai.New(openai.Options{Options: endpoint.Options{SocketPath: filepath.Join(t.TempDir(), "gone.sock"),
+		Headers: map[string]string{"X-Token": sentinel}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +296,7 @@ func TestBrokenConnections(t *testing.T) {
 }
 
 func TestMissingKey(t *testing.T) {
-	tr, err := openai.New(openai.Options{BaseURL: "http://127.0.0.1:1"})
+	tr, err := openai.New(openai.Options{Options: endpoint.Options{BaseURL: "http://127.0.0.1:1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +310,7 @@ func TestMissingKey(t *testing.T) {
 		t.Errorf("%#v", e)
 	}
 	for _, bad := range []string{"api.openai.com", "ftp://x/", "http://", "http://%zz"} {
-		_, err := openai.New(openai.Options{BaseURL: bad})
+		_, err := openai.New(openai.Options{Options: endpoint.Options{BaseURL: bad}})
 		if e, ok := errors.AsType[*responses.Error](err); !ok || e.Param != "OPENAI_BASE_URL" {
 			t.Errorf("%s: %v", bad, err)
 		}

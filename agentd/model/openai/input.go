@@ -4,13 +4,10 @@ import (
 	"fmt"
 
 	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
 	"holon/internal/providers"
 	"holon/responses"
 )
-
-// unanswered is sent in place of a missing output: the API refuses a call without
-// one, and the conversation could not continue.
-const unanswered = "There is no output: the call was not answered."
 
 // encodeInput returns the conversation as a list in JSON. Items have no ids: the
 // provider stores nothing and refuses unknown ids.
@@ -25,20 +22,14 @@ func encodeInput(provider string, forms freeform, items []responses.Item) ([]byt
 	l.open()
 	for i, item := range items {
 		if err := l.add(item, answered); err != nil {
-			return nil, refused(err, i)
+			return nil, endpoint.RefusedItem(i, err)
 		}
 	}
 	if err := l.settle(); err != nil {
-		return nil, refused(err, len(items))
+		return nil, endpoint.RefusedItem(len(items), err)
 	}
 	l.shut()
 	return l.buf, nil
-}
-
-// refused is the error of an item that the provider does not accept.
-func refused(err error, i int) *model.Error {
-	return &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue,
-		Message: fmt.Sprintf("item %d of the conversation: %v", i, err)}
 }
 
 // list is a JSON list under construction. It writes the few shapes of items by
@@ -138,7 +129,7 @@ func (l *list) item(item responses.Item, answered map[string]bool) error {
 		l.call(responses.ItemFunctionCall, item.CallID, item.Name, "arguments", item.Arguments)
 		if !answered[item.CallID] {
 			return l.output(responses.ItemFunctionCallOutput, item.CallID,
-				[]responses.Part{responses.InputText(unanswered)})
+				[]responses.Part{responses.InputText(endpoint.Unanswered)})
 		}
 	case *responses.FunctionCallOutput:
 		return l.output(responses.ItemFunctionCallOutput, item.CallID, item.Output)
@@ -160,7 +151,7 @@ func (l *list) item(item responses.Item, answered map[string]bool) error {
 		l.str("encrypted_content", item.EncryptedContent)
 		l.close()
 	case *responses.ItemReference:
-		return fmt.Errorf("the item %.64q is only referred to, not given", item.ID)
+		return endpoint.Referred(item)
 	}
 	return nil
 }

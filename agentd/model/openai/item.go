@@ -2,7 +2,6 @@ package openai
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"holon/agentd/model"
@@ -41,10 +40,10 @@ type joins struct {
 // added begins an item.
 func (a *assembly) added(index int, raw json.RawMessage) error {
 	if _, again := a.items[index]; again {
-		return protocolError(fmt.Sprintf("the provider began item %d twice", index))
+		return endpoint.Malformed("the provider began item %d twice", index)
 	}
 	if len(a.items) >= maxItems {
-		return protocolError(fmt.Sprintf("the provider's answer has more than %d items", maxItems))
+		return endpoint.Malformed("the provider's answer has more than %d items", maxItems)
 	}
 	a.items[index] = nil
 	itemType := endpoint.EventType(raw)
@@ -72,9 +71,9 @@ func (a *assembly) added(index int, raw json.RawMessage) error {
 		}
 	case call:
 		if w.Name == "" {
-			return protocolError(fmt.Sprintf("the provider's call in item %d names no tool", index))
+			return endpoint.Malformed("the provider's call in item %d names no tool", index)
 		}
-		it.callID, it.name = a.callID(w.CallID), w.Name
+		it.callID, it.name = a.calls.Add(w.CallID, ""), w.Name
 		begin.CallID, begin.Name = it.callID, it.name
 		if itemType == itemCustomCall {
 			it.opening = a.forms.opening(w.Name)
@@ -85,19 +84,10 @@ func (a *assembly) added(index int, raw json.RawMessage) error {
 	return a.queue.Begin(&it.QueuedItem, begin)
 }
 
-// callID returns the call's id, or a new one if the provider's is not unique.
-func (a *assembly) callID(id string) string {
-	if id == "" || len(id) > 64 || a.calls[id] {
-		id = responses.NewID(responses.PrefixCallID)
-	}
-	a.calls[id] = true
-	return id
-}
-
 func decodeItem(index int, raw json.RawMessage) (*wireItem, error) {
 	var w wireItem
 	if err := json.Unmarshal(raw, &w); err != nil {
-		return nil, protocolError(fmt.Sprintf("the provider's item %d can't be read: %v", index, err))
+		return nil, endpoint.Malformed("the provider's item %d can't be read: %v", index, err)
 	}
 	return &w, nil
 }
@@ -151,7 +141,7 @@ func (a *assembly) pass(it *item, kind model.EventKind, text string, probs []res
 	it.said, it.part = true, true
 	if it.kind == call {
 		if it.args.Len()+len(text) > maxArguments {
-			return protocolError(fmt.Sprintf("the provider's call has more than %d MiB of arguments", maxArguments>>20))
+			return endpoint.Malformed("the provider's call has more than %d MiB of arguments", maxArguments>>20)
 		}
 		it.args.WriteString(text)
 	}
@@ -217,7 +207,7 @@ func (a *assembly) annotation(index int, raw json.RawMessage) error {
 	}
 	var note responses.Annotation
 	if err := json.Unmarshal(raw, &note); err != nil {
-		return protocolError("the provider's citation can't be read: " + err.Error())
+		return endpoint.Malformed("the provider's citation can't be read: %v", err)
 	}
 	return a.queue.Push(&it.QueuedItem, model.Event{Kind: model.AnnotationAdded, Annotation: &note})
 }

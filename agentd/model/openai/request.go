@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
 	"holon/responses"
 )
 
@@ -83,13 +84,13 @@ type wireFormat struct {
 	Strict      *bool           `json:"strict,omitempty"`
 }
 
-// encode returns the body for req. Errors are *model.Error values about items that
+// encode returns the request for req. Errors are *model.Error values about items that
 // the provider does not accept.
-func (t *Transport) encode(req model.Request) ([]byte, error) {
+func (t *Transport) encode(req model.Request) (endpoint.Request, error) {
 	forms := t.freeformOf(req)
 	input, err := encodeInput(t.provider, forms, req.Input)
 	if err != nil {
-		return nil, err
+		return endpoint.Request{}, err
 	}
 	w := newRequest(req, forms)
 	w.Stream = !t.whole
@@ -97,17 +98,16 @@ func (t *Transport) encode(req model.Request) ([]byte, error) {
 	if t.codex {
 		body = w.codex()
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(body); err != nil {
-		return nil, &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeInvalidValue,
-			Message: "the request has no form in JSON: " + err.Error(), Err: err}
+	b, err := endpoint.EncodeJSON(body)
+	if err != nil {
+		return endpoint.Request{}, err
 	}
 	// encoding/json would read every byte of the input three times, and in a long
 	// conversation the input is nearly the whole body.
-	at := bytes.Index(b.Bytes(), []byte(apartInput)) + len(apartInput) - len(`0,`)
-	return slices.Concat(b.Bytes()[:at], input, b.Bytes()[at+1:]), nil
+	before, after, _ := bytes.Cut(b, []byte(apartInput))
+	b = slices.Concat(before, []byte(`,"input":`), input, []byte{','}, after)
+	return endpoint.Request{Path: "/responses", Whole: t.whole, Body: b, Lowering: model.Lowering{
+		Mode: model.LoweredFull, Items: len(req.Input), Bytes: len(b), CacheKey: req.PromptCacheKey != ""}}, nil
 }
 
 func newRequest(req model.Request, forms freeform) *wireRequest {
@@ -172,7 +172,7 @@ func encodeTools(tools []model.Tool, forms freeform) []wireTool {
 		list[i] = wireTool{Type: "function", Name: t.Name, Description: t.Description, Parameters: t.Parameters,
 			Strict: new(t.Strict != nil && *t.Strict)}
 		if len(t.Parameters) == 0 {
-			list[i].Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
+			list[i].Parameters = json.RawMessage(endpoint.EmptySchema)
 		}
 	}
 	return list

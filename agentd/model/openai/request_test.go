@@ -34,7 +34,7 @@ func sentFor(t *testing.T, unix bool, req model.Request, change ...func(*openai.
 
 func TestHeaders(t *testing.T) {
 	_, h, target := sentFor(t, false, model.Request{}, func(o *openai.Options) {
-		o.ExtraHeaders = map[string]string{"X-Extra": "e"}
+		o.Headers = map[string]string{"X-Extra": "e"}
 	})
 	if h.Get("Authorization") != "Bearer "+sentinel || h.Get("Accept") != "text/event-stream" ||
 		h.Get("X-Extra") != "e" || !strings.HasSuffix(target, "/v1/responses") {

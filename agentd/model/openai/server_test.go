@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
 	"holon/agentd/model/modeltest"
 	"holon/agentd/model/openai"
 )
@@ -28,7 +29,7 @@ const sentinel = modeltest.Sentinel
 func serve(t testing.TB, unix bool, h http.HandlerFunc, change ...func(*openai.Options)) *openai.Transport {
 	t.Helper()
 	server := httptest.NewUnstartedServer(h)
-	opts := openai.Options{APIKey: sentinel}
+	opts := openai.Options{Options: endpoint.Options{APIKey: sentinel}}
 	if unix {
 		opts.SocketPath = filepath.Join(t.TempDir(), "m.sock")
 		l, err := net.Listen("unix", opts.SocketPath)

@@ -10,6 +10,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/model/anthropic"
 	"holon/agentd/model/chat"
+	"holon/agentd/model/endpoint"
 	"holon/agentd/model/openai"
 	"holon/internal/providers"
 	"holon/responses"
@@ -192,25 +193,17 @@ func (c *settings) transport() (model.Transport, error) {
 		e.Hint = "set " + providers.Setting(p.Name, "BASE_URL")
 		return refusing{e}, nil
 	}
+	at := endpoint.Options{Provider: p.Name, BaseURL: p.BaseURL, APIKey: c.key, KeyOptional: p.KeyOptional,
+		SocketPath: c.socket, IdleTimeout: c.idle}
 	switch p.Contract {
 	case providers.OpenAIResponses, providers.OpenAICodexResponses, providers.OpenResponses:
-		return openai.New(openai.Options{
-			Provider: p.Name, BaseURL: p.BaseURL, APIKey: c.key, KeyOptional: p.KeyOptional, SocketPath: c.socket,
-			IdleTimeout: c.idle,
-			Whole:       c.whole, Codex: p.Contract == providers.OpenAICodexResponses,
-			Freeform: c.freeform && p.Contract == providers.OpenAIResponses,
-		})
+		return openai.New(openai.Options{Options: at, Whole: c.whole,
+			Codex:    p.Contract == providers.OpenAICodexResponses,
+			Freeform: c.freeform && p.Contract == providers.OpenAIResponses})
 	case providers.ChatCompletions:
-		return chat.New(chat.Options{
-			Provider: p.Name, BaseURL: p.BaseURL, APIKey: c.key, KeyOptional: p.KeyOptional, SocketPath: c.socket,
-			IdleTimeout: c.idle,
-			Whole:       c.whole, Dialect: p.Dialect,
-		})
+		return chat.New(chat.Options{Options: at, Whole: c.whole, Dialect: p.Dialect})
 	case providers.AnthropicMessages:
-		return anthropic.New(anthropic.Options{
-			Provider: p.Name, BaseURL: p.BaseURL, APIKey: c.key, KeyOptional: p.KeyOptional, SocketPath: c.socket,
-			IdleTimeout: c.idle,
-		})
+		return anthropic.New(at)
 	}
 	e := responses.Invalid("model", responses.CodeModelNotFound,
 		fmt.Sprintf("the provider %s has the transport contract %.64q, which is not supported", p.Name, p.Contract))

@@ -32,10 +32,12 @@ type claude struct {
 type claudeRequest struct {
 	MaxTokens int `json:"max_tokens"`
 	Tools     []struct{ Name string }
-	Messages  []struct {
-		Role    string
-		Content []claudeBlock
-	}
+	Messages  []claudeMessage
+}
+
+type claudeMessage struct {
+	Role    string
+	Content []claudeBlock
 }
 
 type claudeBlock struct {
@@ -81,32 +83,12 @@ func (c *claude) check(r *http.Request, body []byte) string {
 	ids := make(map[string]bool)
 	var open []string // calls of the message before
 	for i, m := range q.Messages {
-		before := "assistant"
-		if i > 0 {
-			before = q.Messages[i-1].Role
+		fault := q.checkOrder(i)
+		if fault == "" {
+			fault = m.checkBlocks(open, ids)
 		}
-		last := i == len(q.Messages)-1
-		if m.Role == "user" && before != "assistant" || m.Role == "assistant" && (before == "assistant" || last) ||
-			m.Role == "system" && (before != "user" || !last && q.Messages[i+1].Role != "assistant") {
-			return fmt.Sprintf("messages.%d: a message of %s after one of %s", i, m.Role, before)
-		}
-		for j, b := range m.Content {
-			switch {
-			case b.Type == "text" && strings.TrimSpace(b.Text) == "":
-				return fmt.Sprintf("messages.%d: text content blocks must contain non-whitespace text", i)
-			case b.Type == "thinking" && b.Signature != "signed:"+b.Thinking:
-				return fmt.Sprintf("messages.%d: invalid signature in thinking block", i)
-			case b.Type == "tool_use" && ids[b.ID]:
-				return fmt.Sprintf("messages.%d: tool_use ids must be unique", i)
-			case b.Type == "tool_result" && (j >= len(open) || open[j] != b.ToolUseID):
-				return fmt.Sprintf("messages.%d: unexpected tool_result", i)
-			case len(open) > j && b.Type != "tool_result":
-				return fmt.Sprintf("messages.%d: tool_use ids were found without tool_result blocks immediately after",
-					i)
-			}
-		}
-		if len(open) > len(m.Content) {
-			return fmt.Sprintf("messages.%d: a tool_result is missing", i)
+		if fault != "" {
+			return fmt.Sprintf("messages.%d: %s", i, fault)
 		}
 		open = nil
 		for _, b := range m.Content {
@@ -114,6 +96,50 @@ func (c *claude) check(r *http.Request, body []byte) string {
 				open, ids[b.ID] = append(open, b.ID), true
 			}
 		}
+	}
+	return ""
+}
+
+// checkOrder returns what is wrong with the place of message i.
+func (q *claudeRequest) checkOrder(i int) string {
+	before, role := "assistant", q.Messages[i].Role
+	if i > 0 {
+		before = q.Messages[i-1].Role
+	}
+	last, fits := i == len(q.Messages)-1, true
+	switch role {
+	case "user":
+		fits = before == "assistant"
+	case "assistant":
+		fits = before != "assistant" && !last
+	case "system":
+		fits = before == "user" && (last || q.Messages[i+1].Role == "assistant")
+	}
+	if fits {
+		return ""
+	}
+	return fmt.Sprintf("a message of %s after one of %s", role, before)
+}
+
+// checkBlocks returns what is wrong with the blocks of a message that follows one
+// with the calls open; ids are those of all calls before.
+func (m claudeMessage) checkBlocks(open []string, ids map[string]bool) string {
+	for j, b := range m.Content {
+		switch {
+		case b.Type == "text" && strings.TrimSpace(b.Text) == "":
+			return "text content blocks must contain non-whitespace text"
+		case b.Type == "thinking" && b.Signature != "signed:"+b.Thinking:
+			return "invalid signature in thinking block"
+		case b.Type == "tool_use" && ids[b.ID]:
+			return "tool_use ids must be unique"
+		case b.Type == "tool_result" && (j >= len(open) || open[j] != b.ToolUseID):
+			return "unexpected tool_result"
+		case len(open) > j && b.Type != "tool_result":
+			return "tool_use ids were found without tool_result blocks immediately after"
+		}
+	}
+	if len(open) > len(m.Content) {
+		return "a tool_result is missing"
 	}
 	return ""
 }

@@ -34,12 +34,32 @@ func TestIdempotencyKey(t *testing.T) {
 			t.Errorf("with %v came the same response", other)
 		}
 	}
-	conflict := h.post(strings.Replace(body, "hi", "ho", 1), key, "a key")
-	if e := conflict.failure(t); conflict.status != http.StatusConflict ||
-		e.Code != responses.CodeIdempotencyConflict || e.Param != key ||
-		conflict.header.Get("X-Should-Retry") != "false" {
-		t.Errorf("another request with the key: %d, %+v, %v", conflict.status, e, conflict.header)
+	unstored := `{"model":"` + ref + `","input":"hi","store":false}`
+	if one, two := h.post(unstored, key, "u").response(t), h.post(unstored, key, "u").response(t); one.ID != two.ID {
+		t.Errorf("not stored: %s and %s", one.ID, two.ID)
 	}
+	other := strings.Replace(body, "hi", "ho", 1)
+	conflict := h.post(other, key, "a key")
+	conflict.refused(t, http.StatusConflict, responses.CodeIdempotencyConflict)
+	if e := conflict.failure(t); e.Param != key {
+		t.Errorf("the conflict is at %q, want %q", e.Param, key)
+	}
+	if got := conflict.header.Get("X-Should-Retry"); got != "false" {
+		t.Errorf("after a conflict X-Should-Retry is %q, want false", got)
+	}
+	if err := h.stop(); err != nil {
+		t.Fatal(err)
+	}
+	h2 := startIn(t, h.dir)
+	if again := h2.post(body, key, "a key").response(t); again.ID != first.ID {
+		t.Errorf("after a restart the key gave %s, want %s", again.ID, first.ID)
+	}
+	h2.post(other, key, "a key").refused(t, http.StatusConflict, responses.CodeIdempotencyConflict)
+}
+
+func TestIdempotencyKeyRefused(t *testing.T) {
+	h := start(t)
+	body := `{"model":"` + h.scenario("hello", hello) + `","input":"hi"}`
 	for _, bad := range []string{"", strings.Repeat("k", 256), "tab\tin it", "schlüssel"} {
 		a := h.post(body, key, bad)
 		if e := a.failure(t); a.status != http.StatusBadRequest || e.Param != key {
@@ -59,21 +79,6 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 	if got := h.post(body, key, "refused").response(t); got.Status != responses.StatusCompleted {
 		t.Errorf("after a refusal: %s", got.Status)
-	}
-	unstored := `{"model":"` + ref + `","input":"hi","store":false}`
-	if one, two := h.post(unstored, key, "u").response(t), h.post(unstored, key, "u").response(t); one.ID != two.ID {
-		t.Errorf("not stored: %s and %s", one.ID, two.ID)
-	}
-	if err := h.stop(); err != nil {
-		t.Fatal(err)
-	}
-	h2 := startIn(t, h.dir)
-	if again := h2.post(body, key, "a key").response(t); again.ID != first.ID {
-		t.Errorf("after a restart the key gave %s, not %s", again.ID, first.ID)
-	}
-	if e := h2.post(strings.Replace(body, "hi", "ho", 1), key,
-		"a key").failure(t); e.Code != responses.CodeIdempotencyConflict {
-		t.Errorf("after a restart: %+v", e)
 	}
 }
 
@@ -183,20 +188,50 @@ func (h *harness) reader(ctx context.Context, body string) <-chan answer {
 	return done
 }
 
-// A refusal is the same in every framing, and so is a failure of the turn
-// within the stream.
-func TestErrorsInEveryFraming(t *testing.T) {
+// refusal is a request that is refused, and how.
+type refusal struct {
+	name, keys string
+	header     []string
+	code       string
+	status     int
+	again      string
+}
+
+// check checks the answer to the request.
+func (c refusal) check(t *testing.T, a answer) {
+	t.Helper()
+	if e := a.failure(t); a.status != c.status || c.code != "" && e.Code != c.code {
+		t.Errorf("%d %s, want %d %s\n%.300s", a.status, e.Code, c.status, c.code, a.body)
+	}
+	wait := ""
+	if c.again == "true" {
+		wait = "1"
+	}
+	for name, want := range map[string]string{"Content-Type": "application/json", "X-Should-Retry": c.again,
+		"Retry-After": wait} {
+		if got := a.header.Get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if got := a.header.Get("X-Request-Id"); !strings.HasPrefix(got, "req_") {
+		t.Errorf("X-Request-Id is %q", got)
+	}
+	var env struct{ Error map[string]any }
+	if err := json.Unmarshal(a.body, &env); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []string{"message", "type", "code", "param"} {
+		if _, ok := env.Error[k].(string); !ok {
+			t.Errorf("%s is %v, want a string", k, env.Error[k])
+		}
+	}
+}
+
+// A refusal is the same in every framing.
+func TestRefusalsInEveryFraming(t *testing.T) {
 	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Turns.Concurrency, c.Turns.QueueLimit = 1, 0 })
-	broken := h.scenario("broken", "rounds:\n  - error: {kind: context_length, message: Too much.}\n")
 	held := h.later(t.Context(), `{"input":"go","holon":{"turn_id":"turn_held"}}`)
 	h.gate.wait(t, 1)
-	type refusal struct {
-		name, keys string
-		header     []string
-		code       string
-		status     int
-		again      string
-	}
 	for _, c := range []refusal{
 		{"invalid", `"input":5`, nil, responses.CodeInvalidValue, 400, "false"},
 		{"previous", `"input":"x","previous_response_id":"resp_none"`, nil, responses.CodePreviousNotFound, 404,
@@ -217,35 +252,25 @@ func TestErrorsInEveryFraming(t *testing.T) {
 			if strings.Contains(framing, "ndjson") {
 				header[1] = stream.TypeNDJSON
 			}
-			a := h.post("{"+framing+","+c.keys+"}", header...)
-			e := a.failure(t)
-			if a.status != c.status || c.code != "" && e.Code != c.code ||
-				a.header.Get("Content-Type") != "application/json" || a.header.Get("X-Should-Retry") != c.again ||
-				!strings.HasPrefix(a.header.Get("X-Request-Id"), "req_") {
-				t.Errorf("%s, %s: %d %v\n%.300s", c.name, framing, a.status, a.header, a.body)
-			}
-			if c.again == "true" && a.header.Get("Retry-After") != "1" {
-				t.Errorf("%s: when to try again is not said", c.name)
-			}
-			if first == nil {
-				first = a.body
-			} else if !bytes.Equal(a.body, first) {
-				t.Errorf("%s, %s: %s, but before %s", c.name, framing, a.body, first)
-			}
-			var env struct{ Error map[string]any }
-			if err := json.Unmarshal(a.body, &env); err != nil {
-				t.Fatal(err)
-			}
-			for _, k := range []string{"message", "type", "code", "param"} {
-				if _, ok := env.Error[k].(string); !ok {
-					t.Errorf("%s: %s is %v", c.name, k, env.Error[k])
+			t.Run(c.name+" "+framing, func(t *testing.T) {
+				a := h.post("{"+framing+","+c.keys+"}", header...)
+				c.check(t, a)
+				if first == nil {
+					first = a.body
+				} else if !bytes.Equal(a.body, first) {
+					t.Errorf("%s, but before %s", a.body, first)
 				}
-			}
+			})
 		}
 	}
 	h.gate.release <- struct{}{}
 	get(t, held)
+}
 
+// The failure of a turn is the same in every framing, at the end of the stream.
+func TestFailuresInEveryFraming(t *testing.T) {
+	h := start(t)
+	broken := h.scenario("broken", "rounds:\n  - error: {kind: context_length, message: Too much.}\n")
 	asJSON := h.post(`{"model":"` + broken + `","input":"x"}`)
 	want := asJSON.failure(t)
 	if asJSON.header.Get("X-Should-Retry") != "false" {

@@ -168,7 +168,8 @@ func TestInputRefused(t *testing.T) {
 	}{
 		"no id":        {"turn_a", `{"text":"x"}`, 400, responses.CodeMissingParameter, "id"},
 		"a path":       {"turn_a", `{"id":"../x","text":"x"}`, 400, responses.CodeInvalidValue, "id"},
-		"no text":      {"turn_a", `{"id":"in_1","text":" \n"}`, 400, responses.CodeMissingParameter, "text"},
+		"no text":      {"turn_a", `{"id":"in_1"}`, 400, responses.CodeMissingParameter, "text"},
+		"a blank text": {"turn_a", `{"id":"in_1","text":" \n"}`, 400, responses.CodeMissingParameter, "text"},
 		"a null text":  {"turn_a", `{"id":"in_1","text":null}`, 400, responses.CodeMissingParameter, "text"},
 		"another type": {"turn_a", `{"id":"in_1","text":7}`, 400, responses.CodeInvalidValue, "text"},
 		"another key": {"turn_a", `{"id":"in_1","text":"x","role":"developer"}`, 400,
@@ -193,6 +194,20 @@ func TestInputRefused(t *testing.T) {
 	}
 	h.tell("turn_a", "in_more", "x").refused(t, http.StatusTooManyRequests, responses.CodeQueueFull)
 	h.tell("turn_a", "in_0", large).stands(t) // it is there already
+}
+
+// The error says whether the text is missing or blank.
+func TestMissingInputText(t *testing.T) {
+	h := start(t)
+	for body, want := range map[string]string{
+		`{"id":"in_1"}`:              "text is missing; give the message for the model",
+		`{"id":"in_1","text":" \n"}`: "text is blank; give the message for the model",
+	} {
+		a := h.do(http.MethodPost, "/turns/turn_a/input", body)
+		if got := a.failure(t).Message; got != want {
+			t.Errorf("%s is answered with %q, want %q", body, got, want)
+		}
+	}
 }
 
 func TestInputIsCounted(t *testing.T) {

@@ -82,6 +82,32 @@ turns:
   - rounds: [{text: Three.}]
 `
 
+// grows checks that each request begins with the one before, and returns the items
+// of the last one as JSON.
+func (l *listener) grows(t *testing.T) (before []string) {
+	t.Helper()
+	for i, req := range l.asked {
+		if req.Instructions != l.asked[0].Instructions || req.PromptCacheKey == "" ||
+			req.PromptCacheKey != l.asked[0].PromptCacheKey {
+			t.Errorf("request %d has the cache key %s and the instructions\n%s", i, req.PromptCacheKey,
+				req.Instructions)
+		}
+		var now []string
+		for _, item := range req.Input {
+			line, err := json.Marshal(item)
+			if err != nil {
+				t.Fatal(err)
+			}
+			now = append(now, string(line))
+		}
+		if len(now) <= len(before) && i > 0 || !slices.Equal(before, now[:len(before)]) {
+			t.Fatalf("request %d begins otherwise than the one before:\n%s", i, cmp.Diff(before, now))
+		}
+		before = now
+	}
+	return before
+}
+
 // Whatever changes between turns, and through a restart, what a model is told
 // begins with all that it was told before.
 func TestWhatAModelIsToldOnlyGrows(t *testing.T) {
@@ -122,26 +148,7 @@ func TestWhatAModelIsToldOnlyGrows(t *testing.T) {
 	h = startIn(t, h.dir, listen(told, home))
 	post(`"the end"`, ask+`,"instructions":"Be long."`)
 
-	var before []string
-	for i, req := range told.asked {
-		if req.Instructions != told.asked[0].Instructions || req.PromptCacheKey == "" ||
-			req.PromptCacheKey != told.asked[0].PromptCacheKey {
-			t.Errorf("request %d has the cache key %s and the instructions\n%s", i, req.PromptCacheKey,
-				req.Instructions)
-		}
-		var now []string
-		for _, item := range req.Input {
-			line, err := json.Marshal(item)
-			if err != nil {
-				t.Fatal(err)
-			}
-			now = append(now, string(line))
-		}
-		if len(now) <= len(before) && i > 0 || !slices.Equal(before, now[:len(before)]) {
-			t.Fatalf("request %d begins otherwise than the one before:\n%s", i, cmp.Diff(before, now))
-		}
-		before = now
-	}
+	before := told.grows(t)
 	for _, part := range []string{"The agent is kind.", "Use tabs.", "Be brief.", tree} {
 		if !strings.Contains(told.asked[0].Instructions, part) {
 			t.Errorf("%q is missing at the beginning", part)
@@ -285,15 +292,27 @@ rounds:
 	if first := told.asked[0].Instructions; strings.Contains(first, "Skills in use") {
 		t.Error("a new session has skills in use")
 	}
-	// A turn that does not complete leaves its session as it was.
+}
+
+// A turn that does not complete leaves its session as it was.
+func TestSkillsOfAFailedTurn(t *testing.T) {
+	h := start(t, func(cfg *config.Config, parts *agentd.Parts) {
+		put(t, cfg.Dirs.Skills+"/pdf/SKILL.md", "---\nname: pdf\ndescription: Fills in forms.\n---\nBODY\n")
+		listen(&listener{}, "")(cfg, parts)
+	})
 	fails := h.scenario("fails", fmt.Sprintf("rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'cat "+
-		"%s/SKILL.md'}}]\n  - error: {kind: protocol, message: broken}\n", skill(h)))
+		"%s/pdf/SKILL.md'}}]\n  - error: {kind: protocol, message: broken}\n", h.cfg.Dirs.Skills))
 	h.post(fmt.Sprintf(`{"model":%q,"input":"go","holon":{"session_id":"sess_b","turn_id":"turn_5"}}`, fails))
-	run2 := h.post(fmt.Sprintf(`{"model":%q,"input":"go","holon":{"session_id":"sess_b","turn_id":"turn_6"}}`,
-		ref)).response(t)
-	if run2.Status != responses.StatusCompleted || len(h.facts("turn_5", "holon.skill.activated")) != 1 ||
-		len(h.inUse("turn_6")) != 0 {
-		t.Errorf("%s, in use %v", run2.Status, h.inUse("turn_6"))
+	next := h.post(fmt.Sprintf(`{"model":%q,"input":"go","holon":{"session_id":"sess_b","turn_id":"turn_6"}}`,
+		h.scenario("hello", hello))).response(t)
+	if next.Status != responses.StatusCompleted {
+		t.Errorf("the next turn is %s, want %s", next.Status, responses.StatusCompleted)
+	}
+	if got := h.facts("turn_5", "holon.skill.activated"); len(got) != 1 {
+		t.Errorf("the turn that fails activates %v, want one skill", got)
+	}
+	if got := h.inUse("turn_6"); len(got) != 0 {
+		t.Errorf("the next turn has %v in use, want none", got)
 	}
 }
 

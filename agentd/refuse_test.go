@@ -301,42 +301,46 @@ func TestHostOnly(t *testing.T) {
 	}
 }
 
-func TestSocketPath(t *testing.T) {
-	open := func(t *testing.T, prepare func(path string)) error {
-		t.Helper()
-		dir := t.TempDir()
-		path := filepath.Join(dir, "s")
-		if len(path) > 90 {
-			t.Skip("the temporary directory's path is too long for a socket")
-		}
-		prepare(path)
-		h := &harness{t: t, dir: dir, cfg: config.Default(), gate: &gate{}}
-		h.cfg.Server.Socket = path
-		h.cfg.Dirs.Input, h.cfg.Dirs.Output, h.cfg.Dirs.State, h.cfg.Dirs.Workspace, h.cfg.Models.Default = dir, dir, dir, dir,
-			"gate/any"
-		server, err := agentd.Open(h.cfg, h.parts(discard()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		server.Shutdown() // Serve then ends as soon as it listens
-		if err := server.Serve(t.Context()); err != nil {
-			_ = server.Close()
-			return err
-		}
-		if _, err := os.Lstat(path); err == nil {
-			t.Error("the socket is left")
-		}
-		return server.Close()
+// serveAt serves on a socket that prepare has put something in the way of, and stops
+// at once.
+func serveAt(t *testing.T, prepare func(path string)) error {
+	t.Helper()
+	dir := shortDir(t)
+	path := filepath.Join(dir, "s")
+	prepare(path)
+	h := &harness{t: t, dir: dir, cfg: config.Default(), gate: &gate{}}
+	h.cfg.Server.Socket = path
+	h.cfg.Dirs.Input, h.cfg.Dirs.Output, h.cfg.Dirs.State, h.cfg.Dirs.Workspace, h.cfg.Models.Default = dir, dir, dir, dir,
+		"gate/any"
+	server, err := agentd.Open(h.cfg, h.parts(discard()))
+	if err != nil {
+		t.Fatal(err)
 	}
+	server.Shutdown() // Serve then ends as soon as it listens
+	if err := server.Serve(t.Context()); err != nil {
+		_ = server.Close()
+		return err
+	}
+	if _, err := os.Lstat(path); err == nil {
+		t.Error("the socket is left")
+	}
+	return server.Close()
+}
+
+// staleSocket leaves the socket of a server that is gone.
+func staleSocket(t *testing.T, path string) {
+	t.Helper()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	_ = l.Close()
+}
+
+func TestSocketPath(t *testing.T) {
 	t.Run("stale", func(t *testing.T) {
-		if err := open(t, func(path string) {
-			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
-			if err != nil {
-				t.Fatal(err)
-			}
-			l.SetUnlinkOnClose(false)
-			_ = l.Close()
-		}); err != nil {
+		if err := serveAt(t, func(path string) { staleSocket(t, path) }); err != nil {
 			t.Error(err)
 		}
 	})
@@ -346,16 +350,10 @@ func TestSocketPath(t *testing.T) {
 			t.Fatal(err)
 		}
 		var dead, alive string
-		if err := open(t, func(path string) {
+		if err := serveAt(t, func(path string) {
 			dead, alive = fmt.Sprintf("%s.%d", path, gone.Process.Pid), fmt.Sprintf("%s.%d", path, os.Getppid())
-			for _, name := range []string{dead, alive} {
-				l, err := net.ListenUnix("unix", &net.UnixAddr{Name: name})
-				if err != nil {
-					t.Fatal(err)
-				}
-				l.SetUnlinkOnClose(false)
-				_ = l.Close()
-			}
+			staleSocket(t, dead)
+			staleSocket(t, alive)
 		}); err != nil {
 			t.Error(err)
 		}
@@ -368,7 +366,7 @@ func TestSocketPath(t *testing.T) {
 	})
 	t.Run("a file", func(t *testing.T) {
 		var at string
-		err := open(t, func(path string) {
+		err := serveAt(t, func(path string) {
 			at = path
 			if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 				t.Fatal(err)
@@ -382,7 +380,7 @@ func TestSocketPath(t *testing.T) {
 		}
 	})
 	t.Run("a live server", func(t *testing.T) {
-		err := open(t, func(path string) {
+		err := serveAt(t, func(path string) {
 			l, err := net.Listen("unix", path)
 			if err != nil {
 				t.Fatal(err)

@@ -2,7 +2,7 @@ package agentd_test
 
 import (
 	"errors"
-	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,55 +15,68 @@ import (
 	"holon/responses/client"
 )
 
-// The client of others does all that it can do with a stored response.
-func TestOpenAIClientOnStoredResponses(t *testing.T) {
-	h := start(t)
-	c := openaisdk.NewClient(option.WithBaseURL("http://agentd/v1/"), option.WithHTTPClient(h.http),
+// openAI is OpenAI's client of the server.
+func (h *harness) openAI() openaisdk.Client {
+	return openaisdk.NewClient(option.WithBaseURL("http://agentd/v1/"), option.WithHTTPClient(h.http),
 		option.WithAPIKey("unused"))
-	ctx := t.Context()
+}
+
+// background begins a response with OpenAI's client and waits until its model is asked.
+func (h *harness) background(c openaisdk.Client, ref string) *sdk.Response {
+	h.t.Helper()
 	input := sdk.ResponseNewParamsInputUnion{OfInputItemList: sdk.ResponseInputParam{
 		sdk.ResponseInputItemParamOfMessage("one", sdk.EasyInputMessageRoleDeveloper),
 		sdk.ResponseInputItemParamOfMessage("two", sdk.EasyInputMessageRoleUser),
 	}}
-	begun, err := c.Responses.New(ctx, sdk.ResponseNewParams{Model: "gate/thinker", Input: input,
+	begun, err := c.Responses.New(h.t.Context(), sdk.ResponseNewParams{Model: ref, Input: input,
 		Background: openaisdk.Bool(true)})
 	if err != nil {
-		t.Fatal(err)
+		h.t.Fatal(err)
 	}
-	h.gate.wait(t, 1)
+	h.gate.wait(h.t, 1)
+	return begun
+}
+
+// readSDK reads a stream to its end.
+func readSDK(t *testing.T, s *ssestream.Stream[sdk.ResponseStreamEventUnion]) (types []string, numbers []int64) {
+	t.Helper()
+	for s.Next() {
+		types, numbers = append(types, s.Current().Type), append(numbers, s.Current().SequenceNumber)
+	}
+	if err := s.Err(); err != nil {
+		t.Error(err)
+	}
+	return types, numbers
+}
+
+// The client of others does all that it can do with a stored response.
+func TestOpenAIClientOnStoredResponses(t *testing.T) {
+	h := start(t)
+	c, ctx := h.openAI(), t.Context()
+	begun := h.background(c, "gate/thinker")
 	if begun.Status != sdk.ResponseStatusInProgress && begun.Status != sdk.ResponseStatusQueued || begun.ID == "" {
 		t.Errorf("it begins as %s", begun.Status)
 	}
-	var now *sdk.Response
 	eventually(t, "the output so far is shown", func() bool {
-		if now, err = c.Responses.Get(ctx, begun.ID, sdk.ResponseGetParams{}); err != nil {
+		now, err := c.Responses.Get(ctx, begun.ID, sdk.ResponseGetParams{})
+		if err != nil {
 			t.Fatal(err)
 		}
 		return len(now.Output) == 1
 	})
-	read := func(s *ssestream.Stream[sdk.ResponseStreamEventUnion]) (types []string, numbers []int64) {
-		t.Helper()
-		for s.Next() {
-			types, numbers = append(types, s.Current().Type), append(numbers, s.Current().SequenceNumber)
-		}
-		if err := s.Err(); err != nil {
-			t.Error(err)
-		}
-		return types, numbers
-	}
 	live := c.Responses.GetStreaming(ctx, begun.ID,
 		sdk.ResponseGetParams{Include: []sdk.ResponseIncludable{sdk.ResponseIncludableReasoningEncryptedContent}})
 	h.gate.release <- struct{}{}
-	types, numbers := read(live)
+	types, numbers := readSDK(t, live)
 	if n := len(types); n < 5 || types[0] != responses.EventCreated || types[n-1] != responses.EventCompleted ||
 		numbers[n-1] != int64(n-1) {
 		t.Errorf("the stream is %v %v", types, numbers)
 	}
 	for after := range numbers[:len(numbers)-1] {
-		got, _ := read(c.Responses.GetStreaming(ctx, begun.ID,
+		got, _ := readSDK(t, c.Responses.GetStreaming(ctx, begun.ID,
 			sdk.ResponseGetParams{StartingAfter: openaisdk.Int(int64(after))}))
-		if want := types[after+1:]; strings.Join(got, " ") != strings.Join(want, " ") {
-			t.Errorf("after %d came %v", after, got)
+		if want := types[after+1:]; !slices.Equal(got, want) {
+			t.Errorf("after %d came %v, want %v", after, got, want)
 		}
 	}
 	if got, err := c.Responses.Get(ctx, begun.ID, sdk.ResponseGetParams{}); err != nil ||
@@ -79,24 +92,28 @@ func TestOpenAIClientOnStoredResponses(t *testing.T) {
 	if err := pages.Err(); err != nil || strings.Join(texts, " ") != "one two" {
 		t.Errorf("the input is %v, %v", texts, err)
 	}
-	ended, err := c.Responses.New(ctx, sdk.ResponseNewParams{Model: "gate/any", Input: input,
-		Background: openaisdk.Bool(true)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.gate.wait(t, 1)
+}
+
+func TestOpenAIClientEndsResponses(t *testing.T) {
+	h := start(t)
+	c, ctx := h.openAI(), t.Context()
+	ended := h.background(c, "gate/any")
 	for range 2 {
 		if got, err := c.Responses.Cancel(ctx, ended.ID); err != nil || got.Status != sdk.ResponseStatusCancelled {
 			t.Errorf("cancel: %+v, %v", got, err)
 		}
 	}
-	if err := c.Responses.Delete(ctx, begun.ID); err != nil {
+	if err := c.Responses.Delete(ctx, ended.ID); err != nil {
 		t.Error(err)
 	}
-	_, err = c.Responses.Get(ctx, begun.ID, sdk.ResponseGetParams{})
+	_, err := c.Responses.Get(ctx, ended.ID, sdk.ResponseGetParams{})
 	if e, ok := errors.AsType[*openaisdk.Error](err); !ok || e.StatusCode != 404 || e.Code != responses.CodeNotFound {
 		t.Errorf("after it was deleted: %v", err)
 	}
+}
+
+func TestOpenAIClientOnModels(t *testing.T) {
+	c, ctx := start(t).openAI(), t.Context()
 	list, err := c.Models.List(ctx)
 	if err != nil || len(list.Data) == 0 || list.Data[0].ID != "gate/any" {
 		t.Errorf("models: %+v, %v", list, err)
@@ -104,6 +121,21 @@ func TestOpenAIClientOnStoredResponses(t *testing.T) {
 	if m, err := c.Models.Get(ctx, "scripted/demo"); err != nil || m.ID != "scripted/demo" || m.OwnedBy != "scripted" {
 		t.Errorf("a model: %+v, %v", m, err)
 	}
+}
+
+// replayed returns the types of a response's events after the one numbered after.
+func replayed(t *testing.T, c *client.Client, id string, after int64) (types []string) {
+	t.Helper()
+	for ev, err := range c.Replay(t.Context(), id, after) {
+		if err != nil {
+			t.Fatalf("after %d: %v", after, err)
+		}
+		if want := after + 1 + int64(len(types)); ev.SequenceNumber != want {
+			t.Errorf("an event is numbered %d, want %d", ev.SequenceNumber, want)
+		}
+		types = append(types, ev.Type)
+	}
+	return types
 }
 
 // And so does our own.
@@ -118,26 +150,11 @@ func TestClientOnStoredResponses(t *testing.T) {
 	}
 	h.gate.wait(t, 1)
 	h.gate.release <- struct{}{}
-	var types []string
-	for ev, err := range c.Replay(ctx, begun.ID, client.FromStart) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if ev.SequenceNumber != int64(len(types)) {
-			t.Errorf("event %d is numbered %d", len(types), ev.SequenceNumber)
-		}
-		types = append(types, ev.Type)
-	}
+	types := replayed(t, c, begun.ID, client.FromStart)
 	for after := range len(types) + 2 {
-		var got []string
-		for ev, err := range c.Replay(ctx, begun.ID, int64(after)) {
-			if err != nil {
-				t.Fatalf("after %d: %v", after, err)
-			}
-			got = append(got, ev.Type)
-		}
-		if want := types[min(after+1, len(types)):]; fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("after %d came %v", after, got)
+		got := replayed(t, c, begun.ID, int64(after))
+		if want := types[min(after+1, len(types)):]; !slices.Equal(got, want) {
+			t.Errorf("after %d came %v, want %v", after, got, want)
 		}
 	}
 	if got, err := c.GetResponse(ctx, begun.ID); err != nil || got.OutputText() != "Working. Done." {
@@ -150,6 +167,16 @@ func TestClientOnStoredResponses(t *testing.T) {
 	if models, err := c.Models(ctx); err != nil || len(models) == 0 || models[0].ID != "gate/any" ||
 		models[0].OwnedBy != "gate" {
 		t.Errorf("%+v, %v", models, err)
+	}
+}
+
+func TestClientOnDeletedResponses(t *testing.T) {
+	h := start(t)
+	c, ctx := client.Unix(h.cfg.Server.Socket), t.Context()
+	defer c.Close()
+	begun, err := c.Create(ctx, responses.NewRequest(h.scenario("hello", hello), responses.UserMessage("go")))
+	if err != nil {
+		t.Fatal(err)
 	}
 	if err := c.Delete(ctx, begun.ID); err != nil {
 		t.Error(err)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -210,6 +211,12 @@ func TestReplay(t *testing.T) {
 	if a := h.do(http.MethodGet, path+"?stream=false", `{"stream":true}`); a.response(t).ID != id {
 		t.Errorf("the query does not outweigh the body: %.100s", a.body)
 	}
+}
+
+func TestReplayRefused(t *testing.T) {
+	h := start(t)
+	ref := h.scenario("hello", hello)
+	path := "/v1/responses/" + h.post(`{"model":"`+ref+`","input":"hi"}`).response(t).ID
 	for _, bad := range []struct{ query, body, param string }{
 		{"?stream=true&starting_after=-1", "", "starting_after"},
 		{"?stream=true&starting_after=x", "", "starting_after"},
@@ -233,8 +240,17 @@ func TestReplay(t *testing.T) {
 			}
 		}
 	}
-	// The turn's directory is the caller's, and commands can write there.
-	foreign, err := os.ReadFile(h.file(h.only(unstored.ID), turns.EventsFile))
+}
+
+// A replay needs the events of its own turn. The turn's directory is the caller's,
+// and commands can write there.
+func TestReplayWithoutItsEvents(t *testing.T) {
+	h := start(t)
+	ref := h.scenario("hello", hello)
+	id := h.post(`{"model":"` + ref + `","input":"hi","holon":{"turn_id":"turn_a"}}`).response(t).ID
+	path := "/v1/responses/" + id
+	other := h.post(`{"model":"` + ref + `","input":"hi","store":false}`).response(t)
+	foreign, err := os.ReadFile(h.file(h.only(other.ID), turns.EventsFile))
 	if err == nil {
 		err = os.WriteFile(h.file("turn_a", turns.EventsFile), foreign, 0o600)
 	}
@@ -291,91 +307,109 @@ func TestUnstoredWhileItRuns(t *testing.T) {
 	get(t, done)
 }
 
+// listedItems is a page of items as a client reads it.
+type listedItems struct {
+	Object  string  `json:"object"`
+	FirstID *string `json:"first_id"`
+	LastID  *string `json:"last_id"`
+	HasMore *bool   `json:"has_more"`
+	Data    []struct {
+		ID      string `json:"id"`
+		Type    string `json:"type"`
+		Role    string `json:"role"`
+		Content []struct{ Type, Text string }
+	}
+}
+
+// inputItems reads a page of a response's input items, which are messages "word NN".
+func (h *harness) inputItems(id, query string) (l listedItems, words []string) {
+	t := h.t
+	t.Helper()
+	a := h.do(http.MethodGet, "/responses/"+id+"/input_items"+query, "")
+	if err := json.Unmarshal(a.body, &l); err != nil || a.status != http.StatusOK {
+		t.Fatalf("%s: %d %v %s", query, a.status, err, a.body)
+	}
+	if l.Object != "list" || l.HasMore == nil {
+		t.Fatalf("%s: %s, want a list that says whether there is more", query, a.body)
+	}
+	for i, item := range l.Data {
+		words = append(words, strings.TrimPrefix(item.Content[0].Text, "word "))
+		if item.ID == "" || item.Type != "message" || item.Role != "user" || item.Content[0].Type != "input_text" {
+			t.Errorf("%s: item %d is %+v, want a message of the user with an id", query, i, item)
+		}
+	}
+	if n := len(l.Data); n > 0 && (*l.FirstID != l.Data[0].ID || *l.LastID != l.Data[n-1].ID) {
+		t.Errorf("%s: first %s, last %s; want %s and %s", query, *l.FirstID, *l.LastID, l.Data[0].ID, l.Data[n-1].ID)
+	}
+	return l, words
+}
+
+// paged reads all input items of a response in pages of 20.
+func (h *harness) paged(id, order string) (words []string, pages int) {
+	h.t.Helper()
+	cursor := ""
+	for more := true; more && pages < 5; pages++ {
+		l, page := h.inputItems(id, "?limit=20"+order+cursor)
+		if len(page) == 0 || len(page) > 20 {
+			h.t.Fatalf("%s: page %d has %d items, want 1 to 20", order, pages, len(page))
+		}
+		words = append(words, page...)
+		cursor, more = "&after="+*l.LastID, *l.HasMore
+	}
+	return words, pages
+}
+
 func TestInputItems(t *testing.T) {
 	h := start(t)
-	var input []string
+	var input, all []string
 	for i := range 45 {
+		all = append(all, fmt.Sprintf("%02d", i))
 		input = append(input, fmt.Sprintf(`{"role":"user","content":"word %02d"}`, i))
 	}
-	body := `{"input":[` + strings.Join(input, ",") + `],"background":true}`
-	resp := h.begin(body)
-	type list struct {
-		Object  string  `json:"object"`
-		FirstID *string `json:"first_id"`
-		LastID  *string `json:"last_id"`
-		HasMore *bool   `json:"has_more"`
-		Data    []struct {
-			ID      string `json:"id"`
-			Type    string `json:"type"`
-			Role    string `json:"role"`
-			Content []struct{ Type, Text string }
-		}
-	}
-	read := func(query string) (l list, texts []string) {
+	newest := slices.Clone(all)
+	slices.Reverse(newest)
+	resp := h.begin(`{"input":[` + strings.Join(input, ",") + `],"background":true}`)
+	whole := func(state string) {
 		t.Helper()
-		a := h.do(http.MethodGet, "/responses/"+resp.ID+"/input_items"+query, "")
-		if err := json.Unmarshal(a.body, &l); err != nil || a.status != http.StatusOK || l.Object != "list" ||
-			l.HasMore == nil {
-			t.Fatalf("%s: %d %v %s", query, a.status, err, a.body)
-		}
-		for i, item := range l.Data {
-			texts = append(texts, strings.TrimPrefix(item.Content[0].Text, "word "))
-			if item.ID == "" || item.Type != "message" || item.Role != "user" || item.Content[0].Type != "input_text" {
-				t.Errorf("%s: item %d is %+v", query, i, item)
+		for order, want := range map[string][]string{"": newest, "&order=desc": newest, "&order=asc": all} {
+			got, pages := h.paged(resp.ID, order)
+			if !slices.Equal(got, want) {
+				t.Errorf("%s, %q: the items are %v, want %v", state, order, got, want)
 			}
-		}
-		if n := len(l.Data); n > 0 && (*l.FirstID != l.Data[0].ID || *l.LastID != l.Data[n-1].ID) {
-			t.Errorf("%s: first %s, last %s", query, *l.FirstID, *l.LastID)
-		}
-		return l, texts
-	}
-	whole := func() {
-		t.Helper()
-		for order, ends := range map[string][2]string{"": {"44", "00"}, "&order=desc": {"44", "00"},
-			"&order=asc": {"00", "44"}} {
-			seen := make(map[string]bool)
-			cursor, pages := "", 0
-			for more := true; more && pages < 5; pages++ {
-				l, texts := read("?limit=20" + order + cursor)
-				if pages == 0 && texts[0] != ends[0] || len(texts) > 20 {
-					t.Errorf("%s: the page begins with %s and has %d", order, texts[0], len(texts))
-				}
-				for _, item := range l.Data {
-					seen[item.ID] = true
-				}
-				cursor, more = "&after="+*l.LastID, *l.HasMore
-				if !more && texts[len(texts)-1] != ends[1] {
-					t.Errorf("%s: the last is %s", order, texts[len(texts)-1])
-				}
-			}
-			if len(seen) != 45 || pages != 3 {
-				t.Errorf("%s: %d items on %d pages", order, len(seen), pages)
+			if pages != 3 {
+				t.Errorf("%s, %q: there are %d pages, want 3", state, order, pages)
 			}
 		}
 	}
-	whole()
-	while, _ := read("?limit=100&order=asc")
+	whole("running")
+	running, _ := h.inputItems(resp.ID, "?limit=100&order=asc")
 	h.gate.release <- struct{}{}
 	eventually(t, "the response is complete", func() bool {
 		return h.fetch(resp.ID).Status == responses.StatusCompleted
 	})
-	whole()
-	if l, texts := read(""); len(texts) != 20 || !*l.HasMore {
-		t.Errorf("by default there are %d, more %t", len(texts), *l.HasMore)
-	}
-	if l, texts := read("?order=asc&limit=3&before=" + while.Data[10].ID); strings.Join(texts, " ") != "07 08 09" ||
-		!*l.HasMore {
-		t.Errorf("before the tenth: %v, more %t", texts, *l.HasMore)
-	}
-	if l, _ := read("?order=asc&after=" + while.Data[44].ID); len(l.Data) != 0 || l.FirstID != nil || l.LastID != nil ||
-		*l.HasMore {
-		t.Errorf("after the last: %+v", l)
+	whole("completed")
+	for what, page := range map[string]struct {
+		query string
+		want  []string
+		more  bool
+	}{
+		"the default":      {"", newest[:20], true},
+		"before the tenth": {"?order=asc&limit=3&before=" + running.Data[10].ID, all[7:10], true},
+		"after the last":   {"?order=asc&after=" + running.Data[44].ID, nil, false},
+	} {
+		l, got := h.inputItems(resp.ID, page.query)
+		if !slices.Equal(got, page.want) || *l.HasMore != page.more {
+			t.Errorf("%s: %v, more %t; want %v, %t", what, got, *l.HasMore, page.want, page.more)
+		}
+		if hasIDs := l.FirstID != nil && l.LastID != nil; hasIDs != (page.want != nil) {
+			t.Errorf("%s: first %v, last %v; want ids unless the page is empty", what, l.FirstID, l.LastID)
+		}
 	}
 	for query, param := range map[string]string{"limit=0": "limit", "limit=101": "limit", "limit=x": "limit",
 		"order=up": "order", "after=msg_none": "after", "before=msg_none": "before"} {
 		a := h.do(http.MethodGet, "/responses/"+resp.ID+"/input_items?"+query, "")
 		if e := a.failure(t); a.status != http.StatusBadRequest || e.Param != param {
-			t.Errorf("%s: %d %+v", query, a.status, e)
+			t.Errorf("%s: %d %+v, want 400 at %s", query, a.status, e, param)
 		}
 	}
 }

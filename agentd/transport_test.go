@@ -77,6 +77,12 @@ func TestMethods(t *testing.T) {
 				t.Errorf("PATCH %s: %d %v %s", path, a.status, a.header, a.body)
 			}
 		}
+	}
+}
+
+func TestUnknownPaths(t *testing.T) {
+	h := start(t)
+	for _, prefix := range []string{"", "/v1"} {
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodOptions, "BREW"} {
 			for _, path := range []string{"/", "/response", "/responses/", "/responses/a/b/c", "/v2/responses",
 				"/v1/v1/health"} {
@@ -87,6 +93,12 @@ func TestMethods(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+func TestHead(t *testing.T) {
+	h := start(t)
+	for _, prefix := range []string{"", "/v1"} {
 		if a := h.do(http.MethodHead, prefix+"/health", ""); a.status != http.StatusOK || len(a.body) != 0 ||
 			a.header.Get("Content-Type") != "application/json" {
 			t.Errorf("HEAD: %d %v", a.status, a.header)

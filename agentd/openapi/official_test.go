@@ -155,32 +155,47 @@ func wordOf(m map[string]any) any {
 }
 
 func (s *subset) one(at string, theirs, ours map[string]any, request bool) {
-	words := list(ours["enum"])
-	if c := ours["const"]; c != nil {
-		words = []any{c}
-	}
-	if words != nil {
-		if theirs["type"] == "string" && wordOf(theirs) == nil && theirs["enum"] == nil && request {
-			s.miss("%s words", at)
-		}
-		for _, w := range list(theirs["enum"]) {
-			if !slices.Contains(words, w) {
-				s.miss("%s %v", at, w)
-			}
-		}
-	}
+	s.words(at, theirs, ours, request)
 	if request {
-		for _, bound := range []string{"maxLength", "maximum", "maxItems", "maxProperties"} {
-			if mine, ok := ours[bound].(float64); ok {
-				if their, ok := theirs[bound].(float64); ok && their > mine {
-					s.miss("%s %s", at, bound)
-				}
-			}
-		}
+		s.bounds(at, theirs, ours)
 	}
 	if theirs["items"] != nil && ours["items"] != nil {
 		s.compare(at+"[]", theirs["items"], ours["items"], request)
 	}
+	s.properties(at, theirs, ours, request)
+}
+
+// words compares the values that a string may have.
+func (s *subset) words(at string, theirs, ours map[string]any, request bool) {
+	words := list(ours["enum"])
+	if c := ours["const"]; c != nil {
+		words = []any{c}
+	}
+	if words == nil {
+		return
+	}
+	if theirs["type"] == "string" && wordOf(theirs) == nil && theirs["enum"] == nil && request {
+		s.miss("%s words", at)
+	}
+	for _, w := range list(theirs["enum"]) {
+		if !slices.Contains(words, w) {
+			s.miss("%s %v", at, w)
+		}
+	}
+}
+
+// bounds compares what a request may have at most.
+func (s *subset) bounds(at string, theirs, ours map[string]any) {
+	for _, bound := range []string{"maxLength", "maximum", "maxItems", "maxProperties"} {
+		mine, ok := ours[bound].(float64)
+		if their, both := theirs[bound].(float64); ok && both && their > mine {
+			s.miss("%s %s", at, bound)
+		}
+	}
+}
+
+// properties compares the keys of an object.
+func (s *subset) properties(at string, theirs, ours map[string]any, request bool) {
 	properties, _ := theirs["properties"].(map[string]any)
 	mine, _ := ours["properties"].(map[string]any)
 	for name, p := range properties {

@@ -34,9 +34,12 @@ func (n NewInput) Check() error {
 		return err
 	}
 	switch {
+	case n.Text == "":
+		return responses.Invalid("text", responses.CodeMissingParameter,
+			"text is missing; give the message for the model")
 	case strings.TrimSpace(n.Text) == "":
 		return responses.Invalid("text", responses.CodeMissingParameter,
-			"the text is empty; give the message for the model")
+			"text is blank; give the message for the model")
 	case len(n.Text) > MaxInputText:
 		return responses.Invalid("text", responses.CodeInvalidValue,
 			fmt.Sprintf("the text has %d bytes and may have %d", len(n.Text), MaxInputText))

@@ -15,8 +15,10 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+	"golang.org/x/net/http/httpguts"
 	"golang.org/x/sys/unix"
 
+	"holon/internal/bounded"
 	"holon/internal/unixsocket"
 )
 
@@ -160,14 +162,9 @@ func (s *Server) complete(name string) error {
 
 // checkTransport checks how the server is reached. bad makes an error about a field.
 func (s *Server) checkTransport(bad func(field, what, remedy string) error) error {
-	ways := 0
-	for _, way := range []string{s.Command, s.URL, s.Socket} {
-		if way != "" {
-			ways++
-		}
-	}
-	if ways != 1 {
-		return bad("", fmt.Sprintf("has %d of command, url and socket", ways), "give exactly one")
+	ways := slices.DeleteFunc([]string{s.Command, s.URL, s.Socket}, func(way string) bool { return way == "" })
+	if len(ways) != 1 {
+		return bad("", fmt.Sprintf("has %d of command, url and socket", len(ways)), "give exactly one")
 	}
 	switch {
 	case s.Command == "" && (len(s.Args) > 0 || len(s.Env) > 0 || s.Dir != ""):
@@ -176,13 +173,12 @@ func (s *Server) checkTransport(bad func(field, what, remedy string) error) erro
 		return bad("url", "is missing, and headers_file is there", "give the address")
 	case s.Dir != "" && !filepath.IsAbs(s.Dir):
 		return bad("dir", "is not an absolute path", "give an absolute path")
-	case s.Socket != "" && (!filepath.IsAbs(s.Socket) || len(s.Socket) > unixsocket.MaxPath):
-		return bad("socket", "is not an absolute path of at most 107 bytes", "give a shorter absolute path")
-	}
-	if s.URL != "" {
+	case s.URL != "":
 		if _, err := parseURL(s.URL); err != nil {
 			return bad("url", err.Error(), "write https://host/path")
 		}
+	case s.Socket != "" && (!filepath.IsAbs(s.Socket) || len(s.Socket) > unixsocket.MaxPath):
+		return bad("socket", "is not an absolute path of at most 107 bytes", "give a shorter absolute path")
 	}
 	return nil
 }
@@ -206,11 +202,13 @@ func (s *Server) checkLimits(bad func(field, what, remedy string) error) error {
 	return nil
 }
 
+// nameRunes are the characters that providers accept in the name of a tool.
+const nameRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+
 // validServer reports whether a server can have the name. Names of tools begin
 // with it, so it must not contain the separator that follows it.
 func validServer(name string) bool {
-	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
-	return name != "" && len(name) <= maxServerName && strings.Trim(name, allowed) == "" &&
+	return name != "" && len(name) <= maxServerName && strings.Trim(name, nameRunes) == "" &&
 		!strings.Contains(name, "__") && !strings.HasSuffix(name, "_") && !strings.HasPrefix(name, "_") &&
 		name != hostName
 }
@@ -258,10 +256,7 @@ var errHeader = errors.New("it cannot be set")
 // addHeader adds a header that the transport does not need for itself.
 func addHeader(headers http.Header, name, value string) error {
 	name = http.CanonicalHeaderKey(name)
-	const token = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~"
-	if name == "" || strings.Trim(name, token) != "" || strings.ContainsFunc(value, func(r rune) bool {
-		return r < ' ' && r != '\t' || r == 0x7f
-	}) {
+	if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
 		return errHeader
 	}
 	switch name {
@@ -291,9 +286,5 @@ func readFile(path string, limit int64) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, errors.New("it is not a regular file")
 	}
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("it has more than %d bytes", limit)
-	}
-	return data, err
+	return bounded.ReadAll(f, limit)
 }

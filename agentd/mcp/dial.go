@@ -154,7 +154,7 @@ func (m *Manager) dialHTTP(cfg Server) dialer {
 			DialContext:     (&net.Dialer{Timeout: 15 * time.Second}).DialContext,
 			IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: 64 << 10, MaxConnsPerHost: 32,
 		}
-		client := &http.Client{Transport: &bounded{base: base, headers: cfg.headers, alive: alive},
+		client := &http.Client{Transport: &boundedTransport{base: base, headers: cfg.headers, alive: alive},
 			CheckRedirect: sameHost}
 		return &link{
 			transport: &sdk.StreamableClientTransport{Endpoint: cfg.URL, HTTPClient: client, MaxEventSize: maxMessage,
@@ -197,15 +197,15 @@ func sameHost(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// bounded adds headers to requests and bounds the bodies of answers.
-type bounded struct {
+// boundedTransport adds headers to requests and bounds the bodies of answers.
+type boundedTransport struct {
 	base    *http.Transport
 	headers http.Header
 	alive   context.Context
 }
 
 // RoundTrip implements http.RoundTripper.
-func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+func (b *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(req.Context())
 	detach := context.AfterFunc(b.alive, cancel)
 	end := func() { detach(); cancel() }

@@ -214,14 +214,7 @@ func (l *listing) result() ([]listed, []Note) {
 // tool's own name; of ambiguous ones, the name that needed no change keeps its form.
 // The result does not depend on the order of the tools.
 func publicNames(server string, names []string) []string {
-	plain := func(name string) string {
-		return prefix + server + "__" + strings.Map(func(r rune) rune {
-			if r == '_' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
-				return r
-			}
-			return '_'
-		}, name)
-	}
+	plain := func(name string) string { return prefix + server + "__" + strings.Map(providerRune, name) }
 	count := make(map[string]int)
 	exact := make(map[string]bool)
 	for _, name := range names {
@@ -241,4 +234,12 @@ func publicNames(server string, names []string) []string {
 		list[i] = p
 	}
 	return list
+}
+
+// providerRune replaces a character that providers refuse in the name of a tool.
+func providerRune(r rune) rune {
+	if strings.ContainsRune(nameRunes, r) {
+		return r
+	}
+	return '_'
 }

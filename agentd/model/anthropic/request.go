@@ -110,8 +110,7 @@ func encodeRequest(provider string, req model.Request) (body []byte, beta string
 	return body, beta, err
 }
 
-// think sets how the model thinks and returns the effort to send. It is one switch
-// over the API's rules, in their order, and so longer than most functions.
+// think sets how the model thinks and returns the effort to send.
 func (w *wireRequest) think(req model.Request, c contract) (effort string) {
 	asked := ""
 	if req.Reasoning != nil && req.Reasoning.Effort != nil {
@@ -128,13 +127,8 @@ func (w *wireRequest) think(req model.Request, c contract) (effort string) {
 			w.Thinking = &thinking{Type: "enabled", BudgetTokens: n}
 		}
 		return "" // the budget is the effort
-	case asked == "none" && c.off == offDisabled:
-		if c.always { // others don't think unless they are told to
-			w.Thinking = &thinking{Type: "disabled"}
-		}
-		return ""
-	case asked == "none" && c.off == offBetweenTools:
-		w.Thinking = &thinking{Type: "between_tools"}
+	case asked == "none" && c.off != offLowEffort:
+		w.Thinking = c.turnedOff()
 		return ""
 	case asked == "none":
 		effort = "low"
@@ -146,6 +140,18 @@ func (w *wireRequest) think(req model.Request, c contract) (effort string) {
 		}
 	}
 	return effort
+}
+
+// turnedOff returns how a model is told not to think, nil for one that thinks only
+// when it is told to.
+func (c contract) turnedOff() *thinking {
+	switch {
+	case c.off == offBetweenTools:
+		return &thinking{Type: "between_tools"}
+	case c.always:
+		return &thinking{Type: "disabled"}
+	}
+	return nil
 }
 
 // mayThink reports whether the model, in the turn that goes on, began with a

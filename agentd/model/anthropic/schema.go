@@ -22,8 +22,14 @@ func closedSchema(raw json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(closed(schema))
 }
 
-// closed rewrites a schema: one switch over the keywords. Its depth is bounded
-// where requests are read.
+// kept are the keywords that the API enforces or reads as they are; dropped are those
+// that say nothing to a model.
+var (
+	kept    = []string{"type", "enum", "const", "required", "title", "description", "default"}
+	dropped = []string{"$schema", "$id", "$comment", "examples"}
+)
+
+// closed rewrites a schema. Its depth is bounded where requests are read.
 func closed(schema any) any {
 	s, ok := schema.(map[string]any)
 	if !ok {
@@ -34,31 +40,15 @@ func closed(schema any) any {
 	}
 	out, rest := make(map[string]any, len(s)), make(map[string]any)
 	for key, v := range s {
-		switch key {
-		case "properties", "$defs", "definitions":
-			if m, ok := v.(map[string]any); ok {
-				v = closedEach(m)
-			}
+		_, anyOf := s["anyOf"]
+		switch name, rewritten := closedKeyword(key, v); {
+		case slices.Contains(dropped, key):
+		case slices.Contains(kept, key) || enforced(key, v):
 			out[key] = v
-		case "items", "additionalProperties":
-			out[key] = closed(v)
-		case "anyOf", "allOf":
-			out[key] = closedList(v)
-		case "oneOf":
-			if _, both := s["anyOf"]; both {
-				rest[key] = v
-			} else {
-				out["anyOf"] = closedList(v)
-			}
-		case "type", "enum", "const", "required", "title", "description", "default":
-			out[key] = v
-		case "format":
-			keep(out, rest, key, v, slices.Contains(formats(), v))
-		case "minItems":
-			keep(out, rest, key, v, v == json.Number("0") || v == json.Number("1"))
-		case "$schema", "$id", "$comment", "examples":
-		default:
+		case name == "" || key == "oneOf" && anyOf:
 			rest[key] = v
+		default:
+			out[name] = rewritten
 		}
 	}
 	closeObject(out)
@@ -66,6 +56,37 @@ func closed(schema any) any {
 		describe(out, rest)
 	}
 	return out
+}
+
+// closedKeyword rewrites a keyword that holds schemas; the name is "" for others.
+// oneOf becomes anyOf.
+func closedKeyword(key string, v any) (name string, rewritten any) {
+	switch key {
+	case "properties", "$defs", "definitions":
+		if m, ok := v.(map[string]any); ok {
+			return key, closedEach(m)
+		}
+		return key, v
+	case "items", "additionalProperties":
+		return key, closed(v)
+	case "anyOf", "allOf":
+		return key, closedList(v)
+	case "oneOf":
+		return "anyOf", closedList(v)
+	}
+	return "", nil
+}
+
+// enforced reports whether the API knows the value of a keyword of which it knows
+// only some.
+func enforced(key string, v any) bool {
+	switch key {
+	case "format":
+		return slices.Contains(formats(), v)
+	case "minItems":
+		return v == json.Number("0") || v == json.Number("1")
+	}
+	return false
 }
 
 // closeObject forbids properties that an object schema does not name, unless the
@@ -78,14 +99,6 @@ func closeObject(s map[string]any) {
 	}
 	if named {
 		s["additionalProperties"] = false
-	}
-}
-
-func keep(out, rest map[string]any, key string, v any, supported bool) {
-	if supported {
-		out[key] = v
-	} else {
-		rest[key] = v
 	}
 }
 

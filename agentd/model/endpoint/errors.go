@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -83,30 +84,46 @@ func ofStatus(status int) *model.Error {
 	return e
 }
 
-// EventError classifies a failure that a stream reports: one switch over the codes
-// and types of the providers.
+// meanings are the codes and types with which providers report a failure in a
+// stream. The first row that has the code or the type is used.
+var meanings = []struct {
+	kind  model.ErrorKind
+	code  string
+	words []string
+}{
+	{model.KindRateLimited, responses.CodeRateLimit,
+		[]string{"rate_limit_exceeded", "too_many_requests", "rate_limit_error"}},
+	{model.KindAuthentication, responses.CodeProviderAuthentication,
+		[]string{"authentication_error", "permission_error"}},
+	{model.KindInvalidRequest, responses.CodeModelError,
+		[]string{"not_found_error", "invalid_request_error", "invalid_request"}},
+	{model.KindOverloaded, responses.CodeProviderUnavailable, []string{"server_error", "server_is_overloaded", "slow_down",
+		"overloaded_error", "api_error", "timeout_error"}},
+}
+
+// EventError classifies a failure that a stream reports.
 func EventError(f Failure) *model.Error {
-	e := &model.Error{Kind: model.KindOverloaded, Code: responses.CodeProviderUnavailable}
+	var e *model.Error
 	if status := f.status(); status != 0 {
 		e = ofStatus(status)
-		refine(e, f)
-		return finish(e, "the provider failed while it answered", f.Message)
-	}
-	switch code := f.code(); {
-	case code == "rate_limit_exceeded" || f.Type == "too_many_requests" || f.Type == "rate_limit_error":
-		e.Kind, e.Code = model.KindRateLimited, responses.CodeRateLimit
-	case f.Type == "authentication_error" || f.Type == "permission_error":
-		e.Kind, e.Code = model.KindAuthentication, responses.CodeProviderAuthentication
-	case f.Type == "not_found_error" || f.Type == "invalid_request_error" || f.Type == "invalid_request" ||
-		strings.HasPrefix(code, "invalid_") || strings.HasSuffix(code, "_policy"):
-		e.Kind, e.Code = model.KindInvalidRequest, responses.CodeModelError
-	case code == "server_error" || code == "server_is_overloaded" || code == "slow_down" || f.Type == "server_error":
-	case f.Type == "overloaded_error" || f.Type == "api_error" || f.Type == "timeout_error": // Anthropic's
-	default:
-		e.Code, e.Permanent = responses.CodeModelError, true // unknown, so not repeated
+	} else {
+		e = ofWords(f.code(), f.Type)
 	}
 	refine(e, f)
 	return finish(e, "the provider failed while it answered", f.Message)
+}
+
+// ofWords returns the error for a code and a type; unknown ones are not repeated.
+func ofWords(code, kind string) *model.Error {
+	for _, m := range meanings {
+		if slices.Contains(m.words, code) || slices.Contains(m.words, kind) {
+			return &model.Error{Kind: m.kind, Code: m.code}
+		}
+	}
+	if strings.HasPrefix(code, "invalid_") || strings.HasSuffix(code, "_policy") {
+		return &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeModelError}
+	}
+	return &model.Error{Kind: model.KindOverloaded, Code: responses.CodeModelError, Permanent: true}
 }
 
 // refine lets a provider's code override the status.

@@ -22,7 +22,7 @@ func (s *Session) checkConfined(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	weak := slices.DeleteFunc(made.Isolation.Weak(s.Spec), func(name string) bool {
+	weak := slices.DeleteFunc(engine.Weak(made.Isolation, s.Spec), func(name string) bool {
 		return slices.Contains(s.cfg.Accept, name)
 	})
 	if len(weak) == 0 {

@@ -103,11 +103,6 @@ func ReadRecord(dir string) (*Record, error) {
 	if r.RunRecord != nil { // earlier versions kept these in the manifest only
 		m := r.Manifest
 		r.ID, r.Image, r.Model = cmp.Or(r.ID, m.RunID), cmp.Or(r.Image, m.Image), cmp.Or(r.Model, m.Model)
-		for _, raw := range []*json.RawMessage{&m.Isolation, &m.Workspace, &m.ModelUsage} {
-			if string(*raw) == "null" {
-				*raw = nil
-			}
-		}
 	}
 	return r, nil
 }

@@ -39,35 +39,34 @@ const (
 type Artifact = turns.Artifact
 
 // Manifest is manifest.json: what became of a run. It is written when the run
-// is over. Every key is always present; a nil pointer, nil RawMessage and zero
+// is over. Every key is always present; a nil pointer and a zero
 // Time are null.
 type Manifest struct {
-	Schema      string           `json:"schema"`
-	RunID       string           `json:"run_id"`
-	Name        string           `json:"name"`
-	Task        string           `json:"task"` // first line of the prompt, shortened
-	Status      Status           `json:"status"`
-	Outcome     Outcome          `json:"outcome"`
-	ExitCode    int              `json:"exit_code"` // Outcome.ExitCode
-	StartedAt   turns.Time       `json:"started_at"`
-	CompletedAt turns.Time       `json:"completed_at"`
-	Timings     Timings          `json:"timings"`
-	Model       string           `json:"model"` // provider/model
-	Usage       *responses.Usage `json:"usage"` // as the agent counts, of its turn
-	// as the gateway metered (oneshot.accountOf); null where no provider was asked
-	ModelUsage   json.RawMessage `json:"model_usage"`
-	Engine       Engine          `json:"engine"`
-	Image        string          `json:"image"` // empty where the engine has no images
-	Limits       Limits          `json:"limits"`
-	Isolation    json.RawMessage `json:"isolation"` // as read back from the engine: runner/engine.Isolation
-	Egress       *Egress         `json:"egress"`    // null: no host could be reached but through --network
-	Workspace    json.RawMessage `json:"workspace"` // oneshot.Workspace
-	Turn         *TurnRef        `json:"turn"`      // null when no turn was accepted
-	Artifacts    []Artifact      `json:"artifacts"`
-	Notes        []Note          `json:"notes"` // what the agent noted for people, the oldest first
-	Warnings     []string        `json:"warnings"`
-	Error        *Failure        `json:"error"`
-	HolonVersion string          `json:"holon_version"`
+	Schema       string           `json:"schema"`
+	RunID        string           `json:"run_id"`
+	Name         string           `json:"name"`
+	Task         string           `json:"task"` // first line of the prompt, shortened
+	Status       Status           `json:"status"`
+	Outcome      Outcome          `json:"outcome"`
+	ExitCode     int              `json:"exit_code"` // Outcome.ExitCode
+	StartedAt    turns.Time       `json:"started_at"`
+	CompletedAt  turns.Time       `json:"completed_at"`
+	Timings      Timings          `json:"timings"`
+	Model        string           `json:"model"`       // provider/model
+	Usage        *responses.Usage `json:"usage"`       // as the agent counts, of its turn
+	ModelUsage   *Account         `json:"model_usage"` // as the gateway metered; null where no provider was asked
+	Engine       Engine           `json:"engine"`
+	Image        string           `json:"image"` // empty where the engine has no images
+	Limits       Limits           `json:"limits"`
+	Isolation    *Isolation       `json:"isolation"` // as read back from the engine
+	Egress       *Egress          `json:"egress"`    // null: no host could be reached but through --network
+	Workspace    *Workspace       `json:"workspace"` // null when the run ended before it was known
+	Turn         *TurnRef         `json:"turn"`      // null when no turn was accepted
+	Artifacts    []Artifact       `json:"artifacts"`
+	Notes        []Note           `json:"notes"` // what the agent noted for people, the oldest first
+	Warnings     []string         `json:"warnings"`
+	Error        *Failure         `json:"error"`
+	HolonVersion string           `json:"holon_version"`
 }
 
 // Note is what an agent attached to the record of its run. The text has no
@@ -154,14 +153,6 @@ func (m *Manifest) Check() error {
 	if m.StartedAt.IsZero() || m.CompletedAt.IsZero() {
 		return invalid("completed_at", "", "started_at and completed_at must be set")
 	}
-	for _, raw := range []struct {
-		key   string
-		value json.RawMessage
-	}{{"isolation", m.Isolation}, {"model_usage", m.ModelUsage}, {"workspace", m.Workspace}} {
-		if len(raw.value) > 0 && !json.Valid(raw.value) {
-			return invalid(raw.key, "", "%s is not JSON", raw.key)
-		}
-	}
 	if len(m.Warnings) > maxWarnings {
 		return invalid("warnings", "", "%d warnings, at most %d are allowed", len(m.Warnings), maxWarnings)
 	}
@@ -231,11 +222,6 @@ func DecodeManifest(data []byte) (*Manifest, error) {
 	var m Manifest
 	if err := decode(data, ManifestFile, &m); err != nil {
 		return nil, err
-	}
-	for _, raw := range []*json.RawMessage{&m.ModelUsage, &m.Isolation, &m.Workspace} {
-		if string(*raw) == "null" {
-			*raw = nil
-		}
 	}
 	if err := m.Check(); err != nil {
 		return nil, err

@@ -123,16 +123,26 @@ func manifest() *state.Manifest {
 		Engine:  state.Engine{Name: "docker", Version: "20.10", ContainerID: "abc"},
 		Limits: state.Limits{TimeoutMS: 1000, MaxRounds: 200, MemoryBytes: 1 << 30, CPUs: 1.5, Pids: 512, MaxTokens: 9,
 			MaxRequests: 8, MaxCostMicros: 7},
-		// Indented as Encode does, so that it comes back the same.
-		ModelUsage: json.RawMessage("{\n    \"requests\": 1\n  }"),
-		Isolation:  json.RawMessage("{\n    \"network\": \"none\"\n  }"),
-		Egress:     &state.Egress{AllowHosts: []string{"*.example.org", "example.com"}, Allowed: 2, Denied: 1},
-		Workspace:  json.RawMessage("{\n    \"kind\": \"git\"\n  }"),
-		Turn:       &state.TurnRef{TurnID: "turn_1", ResponseID: "resp_1", SessionID: "sess_1"},
-		Artifacts:  []state.Artifact{{Path: "diff.patch", Bytes: 3, SHA256: strings.Repeat("0a", 32)}},
-		Notes:      []state.Note{{At: at, Kind: "todo", Text: "tidy up"}},
-		Warnings:   []string{"a warning"},
-		Error:      &state.Failure{Code: "c", Message: "m", Param: "p", Hint: "h"},
+		ModelUsage: &state.Account{Usage: state.Usage{Requests: 1, Estimated: 2, Unpriced: 3,
+			Tokens: state.Tokens{Input: 4, CacheRead: 5, CacheWrite: 6, Output: 7, Reasoning: 8}, Total: 11, Cost: 9},
+			Budget: state.Budget{MaxRequests: 8, MaxTokens: 9, MaxCost: 7}, Exhausted: "max_tokens",
+			Models: map[string]state.Usage{}, Refused: []string{"a <tool>"}},
+		Isolation: &state.Isolation{Network: state.Axis{Level: state.HardEnforced, Value: "none"}},
+		Egress:    &state.Egress{AllowHosts: []string{"*.example.org", "example.com"}, Allowed: 2, Denied: 1},
+		Workspace: &state.Workspace{
+			Source: state.Source{Kind: "git", Path: "/a<b>", Prefix: "p", BaseCommit: "c", BaseTree: "t", Branch: "main",
+				ObjectFormat: "sha1", Dirty: true, Shallow: true,
+				Submodules: []state.Submodule{{Path: "s", Commit: "c", Populated: true}},
+				Warnings:   []state.Warning{{Code: "w", Path: "p", Message: "m"}}},
+			Changes: &state.Diff{Patch: "diff.patch", PatchBytes: 3, BaseTree: "t", ResultTree: "r",
+				Files: []state.FileChange{{Path: "x&y", From: "z", Status: "renamed", Mode: "100644", OldMode: "100755",
+					Added: 1, Deleted: 2, Binary: true}},
+				History: &state.History{Commit: "c", Commits: 2}}},
+		Turn:      &state.TurnRef{TurnID: "turn_1", ResponseID: "resp_1", SessionID: "sess_1"},
+		Artifacts: []state.Artifact{{Path: "diff.patch", Bytes: 3, SHA256: strings.Repeat("0a", 32)}},
+		Notes:     []state.Note{{At: at, Kind: "todo", Text: "tidy up"}},
+		Warnings:  []string{"a warning"},
+		Error:     &state.Failure{Code: "c", Message: "m", Param: "p", Hint: "h"},
 	}
 }
 
@@ -169,7 +179,26 @@ func TestManifestWire(t *testing.T) {
     }
   },
   "model_usage": {
-    "requests": 1
+    "requests": 1,
+    "estimated_requests": 2,
+    "unpriced_requests": 3,
+    "input_tokens": 4,
+    "cached_tokens": 5,
+    "cache_write_tokens": 6,
+    "output_tokens": 7,
+    "reasoning_tokens": 8,
+    "total_tokens": 11,
+    "cost_micros": 9,
+    "budget": {
+      "max_requests": 8,
+      "max_tokens": 9,
+      "max_cost_micros": 7
+    },
+    "exhausted": "max_tokens",
+    "models": {},
+    "refused": [
+      "a \u003ctool\u003e"
+    ]
   },
   "engine": {
     "name": "docker",
@@ -192,7 +221,82 @@ func TestManifestWire(t *testing.T) {
     "max_cost_micros": 7
   },
   "isolation": {
-    "network": "none"
+    "user": {
+      "level": "",
+      "value": ""
+    },
+    "capabilities": {
+      "level": "",
+      "value": ""
+    },
+    "no_new_privileges": {
+      "level": "",
+      "value": ""
+    },
+    "seccomp": {
+      "level": "",
+      "value": ""
+    },
+    "read_only_root": {
+      "level": "",
+      "value": ""
+    },
+    "network": {
+      "level": "hard_enforced",
+      "value": "none"
+    },
+    "pids": {
+      "level": "",
+      "value": ""
+    },
+    "memory": {
+      "level": "",
+      "value": ""
+    },
+    "cpu": {
+      "level": "",
+      "value": ""
+    },
+    "open_files": {
+      "level": "",
+      "value": ""
+    },
+    "file_size": {
+      "level": "",
+      "value": ""
+    },
+    "core_dumps": {
+      "level": "",
+      "value": ""
+    },
+    "tmpfs": {
+      "level": "",
+      "value": ""
+    },
+    "ipc": {
+      "level": "",
+      "value": ""
+    },
+    "cgroup": {
+      "level": "",
+      "value": ""
+    },
+    "masked_paths": {
+      "level": "",
+      "value": ""
+    },
+    "init": {
+      "level": "",
+      "value": ""
+    },
+    "devices": {
+      "level": "",
+      "value": ""
+    },
+    "mounts": {
+      "level": "",
+      "value": ""
+    }
   },
   "egress": {
     "allow_hosts": [
@@ -203,7 +307,52 @@ func TestManifestWire(t *testing.T) {
     "denied": 1
   },
   "workspace": {
-    "kind": "git"
+    "kind": "git",
+    "path": "/a\u003cb\u003e",
+    "prefix": "p",
+    "base_commit": "c",
+    "base_tree": "t",
+    "branch": "main",
+    "object_format": "sha1",
+    "dirty": true,
+    "included_dirty": false,
+    "shallow": true,
+    "submodules": [
+      {
+        "path": "s",
+        "commit": "c",
+        "populated": true
+      }
+    ],
+    "warnings": [
+      {
+        "code": "w",
+        "path": "p",
+        "message": "m"
+      }
+    ],
+    "changes": {
+      "patch": "diff.patch",
+      "patch_bytes": 3,
+      "files": [
+        {
+          "path": "x\u0026y",
+          "from": "z",
+          "status": "renamed",
+          "mode": "100644",
+          "old_mode": "100755",
+          "added": 1,
+          "deleted": 2,
+          "binary": true
+        }
+      ],
+      "base_tree": "t",
+      "result_tree": "r",
+      "history": {
+        "commit": "c",
+        "commits": 2
+      }
+    }
   },
   "turn": {
     "turn_id": "turn_1",
@@ -295,9 +444,6 @@ func TestManifestCheck(t *testing.T) {
 		{"outcome", func(m *state.Manifest) { m.Outcome = "fine" }, "outcome"},
 		{"exit code of another outcome", func(m *state.Manifest) { m.ExitCode = 1 }, "outcome"},
 		{"no end", func(m *state.Manifest) { m.CompletedAt = turns.Time{} }, "completed_at"},
-		{"isolation", func(m *state.Manifest) { m.Isolation = json.RawMessage("{") }, "isolation"},
-		{"model_usage", func(m *state.Manifest) { m.ModelUsage = json.RawMessage("x") }, "model_usage"},
-		{"workspace", func(m *state.Manifest) { m.Workspace = json.RawMessage("x") }, "workspace"},
 		{"absolute artifact", func(m *state.Manifest) {
 			m.Artifacts = []state.Artifact{{Path: "/etc/passwd", SHA256: digest}}
 		}, "artifacts[0].path"},

@@ -205,8 +205,8 @@ func (p *progress) summary(m *state.Manifest, dir string) {
 		}
 		p.println(fmt.Sprintf("  %-8s %s  %s", f.Status, visible.OneLine(f.Path, 300), size))
 	}
-	ws := oneshot.WorkspaceOf(m)
-	info, diff := ws.Info, ws.Changes
+	ws := workspaceOf(m)
+	info, diff := ws.Source, ws.Changes
 	if diff != nil {
 		for _, line := range oneshot.ExecutedFiles(diff.Warnings) {
 			p.println(line)

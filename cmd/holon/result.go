@@ -34,8 +34,16 @@ func result(entry *files.Entry) (workspace.Info, *workspace.Diff, error) {
 			Message: fmt.Sprintf("run %s is %s and has no result", entry.ID, entry.Status()),
 			Hint:    "wait for its end, or start it again"}
 	}
-	ws := oneshot.WorkspaceOf(entry.Manifest)
-	return ws.Info, ws.Changes, nil
+	ws := workspaceOf(entry.Manifest)
+	return ws.Source, ws.Changes, nil
+}
+
+// workspaceOf is the workspace of a manifest; zero when the run ended before it was known.
+func workspaceOf(m *state.Manifest) state.Workspace {
+	if m.Workspace == nil {
+		return state.Workspace{}
+	}
+	return *m.Workspace
 }
 
 // showExecuted names the changed files that programs act on by themselves.

@@ -382,7 +382,7 @@ func showEnd(streams Streams, asJSON bool, m *state.Manifest, dir string, view *
 
 // changes reads from a manifest what the run changed.
 func changes(m *state.Manifest) (files []workspace.FileChange) {
-	if diff := oneshot.WorkspaceOf(m).Changes; diff != nil {
+	if diff := workspaceOf(m).Changes; diff != nil {
 		return diff.Files
 	}
 	return nil

@@ -257,7 +257,7 @@ func (e *examination) checkIsolation(context.Context) []Result {
 
 // weak is what the engine keeps less strictly than asked for, nil for nothing.
 func (e *examination) weak(about func(string) bool) (list []Result) {
-	names := e.place.state.Isolation.Weak(e.place.spec)
+	names := engine.Weak(e.place.state.Isolation, e.place.spec)
 	for name, axis := range e.place.state.Isolation.Axes() {
 		if !about(name) || !slices.Contains(names, name) {
 			continue

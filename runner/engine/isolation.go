@@ -2,63 +2,27 @@ package engine
 
 import (
 	"fmt"
-	"iter"
-	"slices"
+
+	"holon/state"
 )
 
-// Level says how far an axis of the isolation can be relied on.
-type Level string
+// Isolation is what the engine says is in force for one program, as the record of a run shows it.
+type (
+	Isolation = state.Isolation
+	Axis      = state.Axis
+	Level     = state.Level
+)
 
-// The levels, as the record of a run shows them.
+// The levels of an Axis.
 const (
-	HardEnforced  Level = "hard_enforced"  // the kernel enforces the strict value
-	RuntimeShaped Level = "runtime_shaped" // the engine narrows it, but less than the strict value
-	NotEnforced   Level = "not_enforced"   // the program has what the host has
+	HardEnforced  = state.HardEnforced
+	RuntimeShaped = state.RuntimeShaped
+	NotEnforced   = state.NotEnforced
 )
 
-// Axis is one aspect of the isolation with the value read back.
-type Axis struct {
-	Level Level  `json:"level"`
-	Value string `json:"value"`
-}
-
-// Isolation is what the engine says is in force for one program, axis by axis.
-type Isolation struct {
-	User            Axis `json:"user"`              // "uid:gid"; uid 0 is runtime_shaped
-	Capabilities    Axis `json:"capabilities"`      // "none", or those that are left
-	NoNewPrivileges Axis `json:"no_new_privileges"` // "true" or "false"
-	Seccomp         Axis `json:"seccomp"`           // the profile
-	ReadOnlyRoot    Axis `json:"read_only_root"`    // "true" or "false"
-	Network         Axis `json:"network"`           // the mode
-	Pids            Axis `json:"pids"`              // the limit
-	Memory          Axis `json:"memory"`            // the limit in bytes, and of swap
-	CPU             Axis `json:"cpu"`               // the limit in CPUs
-	OpenFiles       Axis `json:"open_files"`        // the limit per process
-	FileSize        Axis `json:"file_size"`         // the limit in bytes of one file
-	CoreDumps       Axis `json:"core_dumps"`        // "none", or the limit in bytes
-	Tmpfs           Axis `json:"tmpfs"`             // "target bytes/inodes" of what is in memory, sorted
-	IPC             Axis `json:"ipc"`               // the namespace
-	Cgroup          Axis `json:"cgroup"`            // the namespace
-	MaskedPaths     Axis `json:"masked_paths"`      // how much of /proc and /sys is hidden or read-only
-	Init            Axis `json:"init"`              // who is process 1; all others end with it
-	Devices         Axis `json:"devices"`           // devices given to the program
-	Mounts          Axis `json:"mounts"`            // "target ro, target rw", sorted
-}
-
-// Confined reports whether every axis but the named exceptions (by JSON name)
-// is hard_enforced.
-func (i Isolation) Confined(except ...string) bool {
-	for name, axis := range i.Axes() {
-		if axis.Level != HardEnforced && !slices.Contains(except, name) {
-			return false
-		}
-	}
-	return true
-}
-
-// Weak names the axes, by JSON name, that are not hard_enforced although spec
+// Weak names the axes of i, by JSON name, that are not hard_enforced although spec
 // asks for nothing looser there.
-func (i Isolation) Weak(spec Spec) (names []string) {
+func Weak(i Isolation, spec Spec) (names []string) {
 	asked := map[string]bool{
 		"user": spec.User != nil && spec.User.UID == 0, "read_only_root": spec.WritableRoot,
 		"network": spec.Network != "" && spec.Network != NetworkNone, "pids": spec.PidsLimit == Unlimited,
@@ -72,42 +36,9 @@ func (i Isolation) Weak(spec Spec) (names []string) {
 	return names
 }
 
-// Axes yields the axes with their JSON names, in the order of the struct.
-func (i Isolation) Axes() iter.Seq2[string, Axis] {
-	return func(yield func(string, Axis) bool) {
-		for name, axis := range i.All() {
-			if !yield(name, *axis) {
-				return
-			}
-		}
-	}
-}
-
-// All is Axes for who changes them.
-func (i *Isolation) All() iter.Seq2[string, *Axis] {
-	axes := []struct {
-		name string
-		axis *Axis
-	}{
-		{"user", &i.User}, {"capabilities", &i.Capabilities}, {"no_new_privileges", &i.NoNewPrivileges},
-		{"seccomp", &i.Seccomp}, {"read_only_root", &i.ReadOnlyRoot}, {"network", &i.Network},
-		{"pids", &i.Pids}, {"memory", &i.Memory}, {"cpu", &i.CPU}, {"open_files", &i.OpenFiles},
-		{"file_size", &i.FileSize}, {"core_dumps", &i.CoreDumps}, {"tmpfs", &i.Tmpfs},
-		{"ipc", &i.IPC}, {"cgroup", &i.Cgroup}, {"masked_paths", &i.MaskedPaths}, {"init", &i.Init},
-		{"devices", &i.Devices}, {"mounts", &i.Mounts},
-	}
-	return func(yield func(string, *Axis) bool) {
-		for _, a := range axes {
-			if !yield(a.name, a.axis) {
-				return
-			}
-		}
-	}
-}
-
 // Unconfined is the isolation of a program that runs on the host as user.
 func Unconfined(user User) Isolation {
-	as := func(value string) Axis { return Axis{NotEnforced, value} }
+	as := func(value string) Axis { return Axis{Level: NotEnforced, Value: value} }
 	return Isolation{
 		User: as(fmt.Sprintf("%d:%d", user.UID, user.GID)), Capabilities: as("host"), NoNewPrivileges: as("false"),
 		Seccomp: as("none"), ReadOnlyRoot: as("false"), Network: as("host"), Pids: as("unlimited"),

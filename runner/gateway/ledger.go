@@ -9,25 +9,6 @@ import (
 	"holon/responses"
 )
 
-// Budget bounds what a grant may take; 0 means no bound. It is looked at before
-// a request is passed on: an answer that began is not cut short, so the requests
-// that ran when a bound was reached are what it can be exceeded by.
-type Budget struct {
-	MaxRequests int64  `json:"max_requests"`
-	MaxTokens   int64  `json:"max_tokens"`      // Usage.Total
-	MaxCost     Amount `json:"max_cost_micros"` // needs a Price for every model of the grant
-}
-
-// Account says what was taken of a budget.
-type Account struct {
-	Usage
-	Budget Budget `json:"budget"`
-	// the bound for which a request was refused: max_requests, max_tokens, max_cost; "" for none
-	Exhausted string           `json:"exhausted"`
-	Models    map[string]Usage `json:"models"`  // by reference
-	Refused   []string         `json:"refused"` // features that were asked for and usage that was claimed, each once
-}
-
 // ledger is the account of a grant and what its running requests may add to it.
 type ledger struct {
 	budget Budget
@@ -74,14 +55,14 @@ func (l *ledger) reserve(model string, price *Price, size int64) (*reservation, 
 	h := &reservation{ledger: l, model: model, price: price,
 		estimate: usageOf(Tokens{Input: max(1, size/bytesPerToken)}, price, false)}
 	l.count(model, Usage{Requests: 1})
-	l.held = l.held.plus(Usage{Requests: 1, Total: h.estimate.Total, Cost: h.estimate.Cost})
+	l.held = plus(l.held, Usage{Requests: 1, Total: h.estimate.Total, Cost: h.estimate.Cost})
 	return h, nil
 }
 
 // reached says which bound leaves no room for another request. The caller holds mu.
 func (l *ledger) reached() (bound, message string) {
-	now := l.before.plus(l.total)
-	soon := now.plus(l.held)
+	now := plus(l.before, l.total)
+	soon := plus(now, l.held)
 	switch b := l.budget; {
 	case b.MaxRequests > 0 && now.Requests >= b.MaxRequests:
 		return "max_requests", fmt.Sprintf("the budget of %d model requests is used up", b.MaxRequests)
@@ -95,9 +76,9 @@ func (l *ledger) reached() (bound, message string) {
 
 // count adds to the account. The caller holds mu.
 func (l *ledger) count(model string, u Usage) {
-	l.total = l.total.plus(u)
+	l.total = plus(l.total, u)
 	if model != "" {
-		l.models[model] = l.models[model].plus(u)
+		l.models[model] = plus(l.models[model], u)
 	}
 }
 
@@ -142,7 +123,7 @@ func (l *ledger) standing() Account {
 	a := l.account()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a.Usage = l.total.plus(Usage{Estimated: l.held.Requests, Tokens: Tokens{Input: l.held.Total}, Total: l.held.Total,
+	a.Usage = plus(l.total, Usage{Estimated: l.held.Requests, Tokens: Tokens{Input: l.held.Total}, Total: l.held.Total,
 		Cost: l.held.Cost})
 	return a
 }

@@ -1,30 +1,19 @@
 package gateway
 
 import (
-	"fmt"
+	"holon/state"
 	"math"
 	"math/bits"
-	"strings"
 )
 
 // Amount is money in millionths of the unit in which the user wrote the prices:
 // the gateway knows no currency.
-type Amount int64
+type Amount = state.Amount
 
 const unit = 1_000_000
 
 // maxAmount bounds what is believed of one request, so that sums stay in range.
 const maxAmount Amount = 1e9 * unit
-
-// String returns the amount in units, without needless zeros.
-func (a Amount) String() string {
-	sign := ""
-	if a < 0 {
-		sign, a = "-", -a
-	}
-	text := fmt.Sprintf("%s%d.%06d", sign, a/unit, a%unit)
-	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
-}
 
 // Price is what a million tokens of one model cost.
 type Price struct {

@@ -2,7 +2,6 @@ package oneshot
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"holon/internal/visible"
@@ -158,12 +157,8 @@ func (r *execution) finish(ctx context.Context, err error) error {
 	if r.turn.Account == nil && r.spec.Turn.Taken.Requests > 0 { // no model can be asked any more
 		r.turn.Account = &r.spec.Turn.Taken
 	}
-	if m.ModelUsage, err = json.Marshal(r.turn.Account); err != nil {
-		return fmt.Errorf("describe what the models took: %w", err)
-	}
-	if err := r.describeWorkspace(); err != nil {
-		return err
-	}
+	m.ModelUsage = r.turn.Account
+	r.describeWorkspace()
 	if r.prior == nil {
 		m.CompletedAt = turns.At(time.Now())
 	}
@@ -192,7 +187,7 @@ func (r *execution) turnRef() *state.TurnRef {
 
 // describeWorkspace puts into the manifest what the run started from and what
 // it changed.
-func (r *execution) describeWorkspace() (err error) {
+func (r *execution) describeWorkspace() {
 	info := r.info
 	if info.Kind == "" && r.spec.Session.Source != nil {
 		info = r.spec.Session.Source.Info()
@@ -200,6 +195,5 @@ func (r *execution) describeWorkspace() (err error) {
 	if r.diff != nil {
 		r.diff.Patch = DiffFile // among the artifacts, wherever they are moved
 	}
-	r.manifest.Workspace, err = json.Marshal(Workspace{info, r.diff})
-	return err
+	r.manifest.Workspace = &state.Workspace{Source: info, Changes: r.diff}
 }

@@ -83,7 +83,7 @@ func (rc *Recovery) recover(ctx context.Context, id string, follow bool) (*state
 	if err != nil {
 		return nil, err
 	}
-	if entry.Manifest != nil && WorkspaceOf(entry.Manifest).Changes != nil {
+	if m := entry.Manifest; m != nil && m.Workspace != nil && m.Workspace.Changes != nil {
 		return entry.Manifest, rc.tidy(ctx, run, rec, eng)
 	}
 	r := rc.takeUp(run, rec, entry.Manifest, eng)

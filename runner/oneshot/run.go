@@ -12,9 +12,7 @@ package oneshot
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"holon/internal/visible"
 	"holon/runner"
 	"holon/runner/turnfiles"
@@ -258,9 +256,7 @@ func (r *execution) describeSession(ctx context.Context, s *runner.Session) erro
 		r.info = s.Tree().Info()
 	}
 	r.manifest.Warnings = append(r.manifest.Warnings, s.Warnings...)
-	if err := r.describeContainer(s); err != nil {
-		return err
-	}
+	r.describeContainer(s)
 	r.version = make(chan string, 1)
 	go func() { // finish receives from it; Check has its own bound
 		info, err := r.spec.Session.Engine.Check(ctx)
@@ -272,17 +268,16 @@ func (r *execution) describeSession(ctx context.Context, s *runner.Session) erro
 	return s.WriteRecord()
 }
 
-func (r *execution) describeContainer(s *runner.Session) (err error) {
+func (r *execution) describeContainer(s *runner.Session) {
 	m := r.manifest
 	// the run's first holon said it, or it is unknown
-	if r.recovered && (len(m.Isolation) > 0 || s.ContainerID() == "") {
-		return nil
+	if r.recovered && (m.Isolation != nil || s.ContainerID() == "") {
+		return
 	}
 	m.Timings.PrepareMS, m.Timings.StartMS = s.Prepared.Milliseconds(), s.Started.Milliseconds()
 	m.Engine.ContainerID, m.Engine.Runtime = s.ContainerID(), s.Runtime
-	if m.Isolation, err = json.Marshal(s.Isolation); err != nil {
-		return fmt.Errorf("describe the isolation: %w", err)
-	}
+	isolation := s.Isolation
+	m.Isolation = &isolation
 	// A limit is in force when the engine says so, not when it was asked for.
 	inForce := func(axis engine.Axis) bool { return axis.Level != engine.NotEnforced }
 	if inForce(s.Isolation.Memory) {
@@ -294,7 +289,6 @@ func (r *execution) describeContainer(s *runner.Session) (err error) {
 	if inForce(s.Isolation.CPU) { // which the engine may have chosen
 		m.Limits.CPUs, _ = strconv.ParseFloat(s.Isolation.CPU.Value, 64)
 	}
-	return nil
 }
 
 // startError marks that the run could not start.

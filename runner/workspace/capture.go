@@ -11,6 +11,7 @@ import (
 
 	"holon/runner/workspace/folder"
 	"holon/runner/workspace/git"
+	"holon/state"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,13 +39,8 @@ const (
 	WarnExecuted = "executed_file"
 )
 
-// Warning describes a difference between the tree and the result. An omitted path stays in the result as it is in the
-// base.
-type Warning struct {
-	Code    string `json:"code"`
-	Path    string `json:"path"` // raw bytes, as hostile as any name in the tree
-	Message string `json:"message"`
-}
+// Warning describes a difference between the tree and the result.
+type Warning = state.Warning
 
 // maxWarnings bounds the warnings of one code, maxWarningBytes the paths of all,
 // as JSON.

@@ -17,6 +17,7 @@ import (
 	"holon/runner/workspace/executed"
 	"holon/runner/workspace/folder"
 	"holon/runner/workspace/git"
+	"holon/state"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -32,44 +33,26 @@ type DiffOptions struct {
 	Objects string
 }
 
-// Diff is what a run did to its tree.
-type Diff struct {
-	Patch      string       `json:"patch"`       // DiffOptions.Patch: git format, binary, full object ids
-	PatchBytes int64        `json:"patch_bytes"` // 0: no changes
-	Files      []FileChange `json:"files"`       // by path
-	Warnings   []Warning    `json:"warnings,omitempty"`
-	Incomplete bool         `json:"incomplete,omitempty"` // changes were left out; Warnings say which
-	BaseCommit string       `json:"base_commit,omitempty"`
-	BaseTree   string       `json:"base_tree"`
-	ResultTree string       `json:"result_tree"`
-	History    *History     `json:"history,omitempty"` // the agent's own commits, when it made some
+// Diff, FileChange and History are what a run did to its tree, as its record has them.
+type (
+	Diff       = state.Diff
+	FileChange = state.FileChange
+	History    = state.History
+)
+
+// comparison is a Diff that is being made.
+type comparison struct {
+	Diff
+	ids []objectIDs // of Files
 }
 
-// History is what the agent committed itself, on the branch that it left
-// checked out.
-type History struct {
-	Commit  string `json:"commit"`  // the last one
-	Commits int    `json:"commits"` // above the base
-}
-
-// FileChange is one path of a Diff.
-type FileChange struct {
-	Path    string `json:"path"`           // raw bytes, slash-separated
-	From    string `json:"from,omitempty"` // the former path of a renamed file
-	Status  string `json:"status"`         // added, modified, deleted, renamed, type_changed
-	Mode    string `json:"mode,omitempty"` // git's six octal digits; empty when deleted
-	OldMode string `json:"old_mode,omitempty"`
-	Added   int    `json:"added"` // lines; 0 for binary files
-	Deleted int    `json:"deleted"`
-	Binary  bool   `json:"binary,omitempty"`
-
-	oldID, newID string
-}
+// objectIDs are those of the contents of a file; before is "" when it was added.
+type objectIDs struct{ before, after string }
 
 // Diff compares the tree with its base and writes the patch. It compares files only, so it does not matter
 // whether the agent committed or staged its changes. Untracked files are included unless git would ignore
-// them. Diff may be called again. In In the tree it changes nothing except permissions that prevent reading.
-// Call it when no process writes the tree any more.re.
+// them. Diff may be called again. In the tree it changes nothing except permissions that prevent reading.
+// Call it when no process writes the tree any more.
 func (t *Tree) Diff(ctx context.Context, options DiffOptions) (*Diff, error) {
 	if t.slot.lock == nil {
 		return nil, &git.Error{Code: CodeReleased, Message: "the working tree was released"}
@@ -107,8 +90,8 @@ func (t *Tree) diff(ctx context.Context, options DiffOptions) (*Diff, error) {
 	if err != nil {
 		return nil, err
 	}
-	diff := &Diff{Patch: options.Patch, BaseCommit: t.info.BaseCommit, BaseTree: t.info.BaseTree, ResultTree: tree,
-		Files: []FileChange{}}
+	diff := &comparison{Diff: Diff{Patch: options.Patch, BaseCommit: t.info.BaseCommit, BaseTree: t.info.BaseTree,
+		ResultTree: tree, Files: []FileChange{}}}
 	diff.Warnings = c.warnings.list()
 	diff.Incomplete = c.partial || c.warnings.count[WarnSubmodule] > 0
 	if err := diff.write(ctx, repo); err != nil {
@@ -121,7 +104,7 @@ func (t *Tree) diff(ctx context.Context, options DiffOptions) (*Diff, error) {
 	if err := t.saveObjects(ctx, diff, repo, options.Objects); err != nil {
 		return nil, err
 	}
-	return diff, t.saveHistory(ctx, diff, root, repo, options.Objects)
+	return &diff.Diff, t.saveHistory(ctx, diff, root, repo, options.Objects)
 }
 
 // maxListed bounds the list of changed files, as JSON. New files have a smaller
@@ -129,7 +112,7 @@ func (t *Tree) diff(ctx context.Context, options DiffOptions) (*Diff, error) {
 const maxListed = 16 << 20
 
 // shorten cuts the list of changes to the size that a manifest may have. The patch and the result have all changes.
-func (d *Diff) shorten() {
+func (d *comparison) shorten() {
 	size := 0
 	for i := range d.Files {
 		if size += changeSize(d.Files[i].Path + d.Files[i].From); size > maxListed {
@@ -157,7 +140,7 @@ var diffArguments = []string{"diff-tree", "-r", "--no-ext-diff", "--no-textconv"
 
 // write fills in the files and writes the patch. If finding renamed files takes too long, they are shown as removed and
 // added.
-func (d *Diff) write(ctx context.Context, repo git.Repository) error {
+func (d *comparison) write(ctx context.Context, repo git.Repository) error {
 	err := d.writeWith(ctx, repo, "--find-renames=50%", "-l1000")
 	if !git.IsOverBudget(err) {
 		return err
@@ -168,7 +151,7 @@ func (d *Diff) write(ctx context.Context, repo git.Repository) error {
 }
 
 // writeWith reads the list of changes and the patch at the same time.
-func (d *Diff) writeWith(ctx context.Context, repo git.Repository, renames ...string) error {
+func (d *comparison) writeWith(ctx context.Context, repo git.Repository, renames ...string) error {
 	common := slices.Concat(diffArguments, renames)
 	return git.ReplaceFile(d.Patch, func(w io.Writer) error {
 		if d.BaseTree == d.ResultTree {
@@ -187,7 +170,7 @@ func (d *Diff) writeWith(ctx context.Context, repo git.Repository, renames ...st
 			if err != nil {
 				return err
 			}
-			d.Files, err = parseChanges(out)
+			d.Files, d.ids, err = parseChanges(out)
 			return err
 		})
 		err := group.Wait()
@@ -211,7 +194,7 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 // ":oldmode mode oldid id status NUL path NUL", a renamed one with both paths,
 // then for each "added TAB deleted TAB path NUL", a renamed one with an empty
 // path followed by both.
-func parseChanges(out []byte) ([]FileChange, error) {
+func parseChanges(out []byte) (changes []FileChange, ids []objectIDs, err error) {
 	fields := bytes.Split(bytes.TrimSuffix(out, []byte{0}), []byte{0})
 	next := func() string {
 		if len(fields) == 0 {
@@ -221,34 +204,33 @@ func parseChanges(out []byte) ([]FileChange, error) {
 		fields = fields[1:]
 		return field
 	}
-	var changes []FileChange
 	for len(fields) > 0 && bytes.HasPrefix(fields[0], []byte(":")) {
-		change, err := parseRaw(next(), next)
+		change, id, err := parseRaw(next(), next)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		changes = append(changes, change)
+		changes, ids = append(changes, change), append(ids, id)
 	}
 	for i := range changes {
 		if err := parseNumstat(next(), next, &changes[i]); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if len(fields) > 0 && len(changes) > 0 {
-		return nil, fmt.Errorf("git's list of changes goes on with %.100q", fields[0])
+		return nil, nil, fmt.Errorf("git's list of changes goes on with %.100q", fields[0])
 	}
-	return changes, nil
+	return changes, ids, nil
 }
 
 var statusNames = map[byte]string{'A': "added", 'M': "modified", 'D': "deleted", 'R': "renamed", 'T': "type_changed"}
 
-func parseRaw(about string, next func() string) (FileChange, error) {
+func parseRaw(about string, next func() string) (change FileChange, id objectIDs, err error) {
 	field := strings.Fields(strings.TrimPrefix(about, ":"))
 	if len(field) != 5 || statusNames[field[4][0]] == "" {
-		return FileChange{}, fmt.Errorf("git's list of changes has the line %.100q", about)
+		return change, id, fmt.Errorf("git's list of changes has the line %.100q", about)
 	}
-	change := FileChange{Path: next(), OldMode: field[0], Mode: field[1], Status: statusNames[field[4][0]],
-		oldID: field[2], newID: field[3]}
+	change = FileChange{Path: next(), OldMode: field[0], Mode: field[1], Status: statusNames[field[4][0]]}
+	id = objectIDs{field[2], field[3]}
 	if field[4][0] == 'R' {
 		change.From, change.Path = change.Path, next()
 	}
@@ -256,12 +238,12 @@ func parseRaw(about string, next func() string) (FileChange, error) {
 		change.Mode = ""
 	}
 	if strings.Trim(change.OldMode, "0") == "" {
-		change.OldMode, change.oldID = "", ""
+		change.OldMode, id.before = "", ""
 	}
 	if change.Path == "" {
-		return change, fmt.Errorf("git's list of changes lacks a path after %.100q", about)
+		return change, id, fmt.Errorf("git's list of changes lacks a path after %.100q", about)
 	}
-	return change, nil
+	return change, id, nil
 }
 
 func parseNumstat(line string, next func() string, change *FileChange) error {
@@ -289,7 +271,7 @@ func parseNumstat(line string, next func() string, change *FileChange) error {
 
 // saveObjects saves the contents that the patch starts from and, for a repository, everything that Checkout needs. Of a
 // plain directory, whose base contains all of its files, only the changed ones are packed.
-func (t *Tree) saveObjects(ctx context.Context, d *Diff, result git.Repository, objects string) error {
+func (t *Tree) saveObjects(ctx context.Context, d *comparison, result git.Repository, objects string) error {
 	if objects == "" || len(d.Files) == 0 {
 		return nil
 	}
@@ -308,7 +290,7 @@ func (t *Tree) saveObjects(ctx context.Context, d *Diff, result git.Repository, 
 }
 
 // saveHistory saves the agent's own commits. The diff is complete without them, so a fault in them is only a warning.
-func (t *Tree) saveHistory(ctx context.Context, d *Diff, root folder.Dir, result git.Repository,
+func (t *Tree) saveHistory(ctx context.Context, d *comparison, root folder.Dir, result git.Repository,
 	objects string) (err error) {
 	if objects == "" || len(d.Files) == 0 || t.info.Kind != KindGit {
 		return nil
@@ -356,11 +338,11 @@ func linkObjects(from, to string) error {
 }
 
 // saveBase packs the contents that the patch starts from, except those that base borrows.
-func (d *Diff) saveBase(ctx context.Context, base git.Repository, objects string) error {
+func (d *comparison) saveBase(ctx context.Context, base git.Repository, objects string) error {
 	var ids strings.Builder
-	for _, change := range d.Files {
-		if change.oldID != "" {
-			ids.WriteString(change.oldID + "\n")
+	for i := range d.Files {
+		if id := d.ids[i].before; id != "" {
+			ids.WriteString(id + "\n")
 		}
 	}
 	if ids.Len() == 0 {
@@ -375,17 +357,17 @@ func (d *Diff) saveBase(ctx context.Context, base git.Repository, objects string
 }
 
 // warnExecuted adds warnings about files that programs execute unasked.
-func (d *Diff) warnExecuted(ctx context.Context, result git.Repository, base *record) error {
+func (d *comparison) warnExecuted(ctx context.Context, result git.Repository, base *record) error {
 	changes := make(map[string]bool)
 	var files []executed.File
-	for _, change := range d.Files {
+	for i, change := range d.Files {
 		changes[change.Path] = true
 		if change.From != "" {
 			changes[change.From] = true
 		}
 		if change.Mode != "" {
 			files = append(files, executed.File{Path: change.Path, Link: change.Mode == "120000", Changed: true,
-				Before: change.oldID, Id: change.newID})
+				Before: d.ids[i].before, Id: d.ids[i].after})
 		}
 	}
 	if len(files) == 0 {

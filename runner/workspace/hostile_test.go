@@ -283,7 +283,7 @@ func TestManyNames(t *testing.T) {
 
 // A user's repository with more files than a manifest lists can be emptied.
 func TestManyDeleted(t *testing.T) {
-	diff := &Diff{Files: make([]FileChange, 100_000)}
+	diff := &comparison{Diff: Diff{Files: make([]FileChange, 100_000)}}
 	for i := range diff.Files {
 		diff.Files[i] = FileChange{Path: fmt.Sprint(strings.Repeat("x", 100), i), Status: "deleted", OldMode: "100644"}
 	}

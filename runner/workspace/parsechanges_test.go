@@ -14,9 +14,12 @@ func FuzzParseChanges(f *testing.F) {
 	f.Add([]byte(":\x00"))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, out []byte) {
-		changes, err := parseChanges(out)
+		changes, ids, err := parseChanges(out)
 		if err != nil {
 			return
+		}
+		if len(ids) != len(changes) {
+			t.Fatalf("%d pairs of ids, want %d", len(ids), len(changes))
 		}
 		for _, c := range changes {
 			if c.Path == "" || c.Status == "" || (c.Status == "renamed") != (c.From != "") && c.From != "" {

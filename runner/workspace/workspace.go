@@ -24,6 +24,7 @@ import (
 
 	"holon/runner/workspace/folder"
 	"holon/runner/workspace/git"
+	"holon/state"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -82,28 +83,11 @@ const (
 	KindCopy = "copy" // a plain directory; files are copied
 )
 
-// Info describes a Source for the run's manifest.
-type Info struct {
-	Kind          string      `json:"kind"`                  // KindGit or KindCopy
-	Path          string      `json:"path"`                  // top of the working tree, links resolved
-	Prefix        string      `json:"prefix,omitempty"`      // Options.Dir within it
-	BaseCommit    string      `json:"base_commit,omitempty"` // HEAD; empty for an unborn branch or a plain directory
-	BaseTree      string      `json:"base_tree,omitempty"`   // what the tree starts from; known after Acquire
-	Branch        string      `json:"branch,omitempty"`      // empty when detached
-	ObjectFormat  string      `json:"object_format"`         // sha1 or sha256
-	Dirty         bool        `json:"dirty"`                 // uncommitted or untracked files existed
-	IncludedDirty bool        `json:"included_dirty"`        // and they are part of the base
-	Shallow       bool        `json:"shallow,omitempty"`
-	Submodules    []Submodule `json:"submodules,omitempty"` // known after Acquire
-	Warnings      []Warning   `json:"warnings,omitempty"`
-}
+// Info describes a Source, as the record of a run has it.
+type Info = state.Source
 
 // Submodule is a commit entry of the base.
-type Submodule struct {
-	Path      string `json:"path"`
-	Commit    string `json:"commit"`
-	Populated bool   `json:"populated"` // its files are in the tree, without a repository
-}
+type Submodule = state.Submodule
 
 // A Source is a directory that trees can be made from. It holds nothing open.
 type Source struct {

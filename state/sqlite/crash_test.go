@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -82,9 +83,9 @@ func crashStep(tx ledger.Tx, agent string) (int64, error) {
 }
 
 func TestKilled(t *testing.T) {
-	kills := 100
-	if testing.Short() {
-		kills = 10
+	kills := 25
+	if n, err := strconv.Atoi(os.Getenv("HOLON_TEST_KILLS")); err == nil {
+		kills = n
 	}
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	s := openAt(t, path)

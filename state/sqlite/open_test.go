@@ -164,8 +164,8 @@ func TestOpenReadsLittle(t *testing.T) {
 	}
 	small := misses()
 	s = openAt(t, path)
-	for range 20 {
-		if err := s.Update(t.Context(), func(tx ledger.Tx) error { return tell(tx, 5000) }); err != nil {
+	for range 10 {
+		if err := s.Update(t.Context(), func(tx ledger.Tx) error { return tell(tx, 2000) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -173,7 +173,7 @@ func TestOpenReadsLittle(t *testing.T) {
 		t.Fatal(err)
 	}
 	if large := misses(); large > small || small == 0 {
-		t.Errorf("opening read %d pages of a small ledger and %d of one with 100,000 events", small, large)
+		t.Errorf("opening read %d pages of a small ledger and %d of one with 20,000 events", small, large)
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"sync"
 	"testing"
 
-	"holon/runner/engine"
 	"holon/runner/uidpool"
 )
 
@@ -58,7 +57,7 @@ func TestIsolation(t *testing.T) {
 		t.Fatalf("exit code %d\n%s", r.code, r.stderr)
 	}
 	checkRecord(t, r)
-	got := into[engine.Isolation](t, r.manifest.Isolation)
+	got := r.manifest.Isolation
 	want := axesOf(c)
 	for name, axis := range got.Axes() {
 		if value, ok := want[name]; ok && axis.Value != value {

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -144,13 +143,8 @@ func TestBudgetSurvivesKill(t *testing.T) {
 	if r.code != 1 || !strings.Contains(r.stderr, "(2 of 2 requests)") || asked.Load() != 2 {
 		t.Fatalf("exit code %d, asked %d times\n%s", r.code, asked.Load(), r.stderr)
 	}
-	var account struct {
-		Requests int64 `json:"requests"`
-		Total    int64 `json:"total_tokens"`
-	}
-	if err := json.Unmarshal(r.manifest.ModelUsage, &account); err != nil || account.Requests != 2 ||
-		account.Total != 6080 {
-		t.Errorf("%s, %v", r.manifest.ModelUsage, err)
+	if account := r.manifest.ModelUsage; account == nil || account.Requests != 2 || account.Total != 6080 {
+		t.Errorf("the manifest counts %+v, want 2 requests with 6080 tokens", account)
 	}
 	checkChanged(t, r, "added go", "added rounds", "added started")
 	if exists(h, "runs/*/"+state.UsageFile) {

@@ -105,13 +105,8 @@ func checkArtifacts(t *testing.T, r result) {
 // changed lists what the manifest says was changed, as "status path".
 func changed(t *testing.T, r result) []string {
 	t.Helper()
-	ws := into[struct {
-		Changes *struct {
-			Patch string
-			Files []struct{ Path, Status, From string }
-		}
-	}](t, r.manifest.Workspace)
-	if ws.Changes == nil {
+	ws := r.manifest.Workspace
+	if ws == nil || ws.Changes == nil {
 		return nil
 	}
 	if ws.Changes.Patch != "diff.patch" {

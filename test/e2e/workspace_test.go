@@ -131,7 +131,7 @@ func TestPlainDirectory(t *testing.T) {
 	r := h.play(0, dir, "plain")
 	checkRecord(t, r)
 	checkChanged(t, r, "added sub/new.txt", "modified note.txt")
-	if info := into[workspace.Info](t, r.manifest.Workspace); info.Kind != workspace.KindCopy {
+	if info := r.manifest.Workspace.Source; info.Kind != workspace.KindCopy {
 		t.Errorf("workspace: %+v", info)
 	}
 	wantUntouched(t, dir, before)
@@ -162,7 +162,7 @@ func TestDirtyTree(t *testing.T) {
 			if !strings.Contains(r.stdout, tc.sees) || strings.Contains(r.stdout, tc.seesNone) {
 				t.Errorf("the agent saw:\n%s", r.stdout)
 			}
-			if info := into[workspace.Info](t, r.manifest.Workspace); !info.Dirty || info.IncludedDirty != tc.included {
+			if info := r.manifest.Workspace.Source; !info.Dirty || info.IncludedDirty != tc.included {
 				t.Errorf("workspace: %+v", info)
 			}
 			checkChanged(t, r, "modified other.txt")

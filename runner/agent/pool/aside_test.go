@@ -14,6 +14,7 @@ import (
 // A command can damage the state that agentd keeps of the agent in any way: the agent's next turn
 // is made: of what cannot be used nothing is lost, but it is set aside.
 func TestSpoiledState(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]string{
 		"journal is a pipe":     "rm -rf /holon/state/journal; mkfifo /holon/state/journal",
 		"responses are pipes":   "for f in $(find /holon/state/responses -type f); do rm $f; mkfifo $f; done",

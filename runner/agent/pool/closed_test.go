@@ -12,6 +12,7 @@ import (
 // An agent that runs as this process's user can't close its home to the host,
 // which keeps its own files there, nor keep what is old from being removed.
 func TestClosedHome(t *testing.T) {
+	t.Parallel()
 	home, err := state.MakeHome(filepath.Join(t.TempDir(), "home"), "")
 	must(t, err)
 	k, a := &Pool{opts: Options{Home: home, KeepTurns: 1}}, &agent{id: "a", dirty: true}

@@ -110,7 +110,8 @@ func (l *lab) crash(eng, word string, after ...time.Duration) {
 	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+l.home.Dir(), childEnv+"_AGENTD="+agentd, childEnv+"_ENGINE="+eng)
+	cmd.Env = append(os.Environ(), childEnv+"="+l.home.Dir(), childEnv+"_AGENTD="+agentd, childEnv+"_ENGINE="+eng,
+		childEnv+"_PROVIDER="+l.provider)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -188,6 +189,7 @@ func (l *lab) awaitEnd() {
 // A turn whose holon was killed in the middle ends depending on what becomes of
 // its container.
 func TestRecover(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		meanwhile func(t *testing.T, l *lab, h engine.Handle)
 		how       pool.How
@@ -220,6 +222,7 @@ func TestRecover(t *testing.T) {
 		}, pool.Lost, responses.StatusIncomplete, "after"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := newLab(t, "docker", working)
 			l.agent("ada")
 			l.crash("docker", "running")
@@ -240,6 +243,7 @@ func TestRecover(t *testing.T) {
 
 // A program of the local engine dies with its holon.
 func TestRecoverLocal(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "local", working)
 	l.agent("ada")
 	l.crash("local", "running")
@@ -253,9 +257,11 @@ func TestRecoverLocal(t *testing.T) {
 // Whenever a holon is killed, its turn has one end, and a turn that was not begun
 // can be made under the same id.
 func TestRecoverAtAnyInstant(t *testing.T) {
+	t.Parallel()
 	for i := range 8 {
 		after := time.Duration(i) * 70 * time.Millisecond
 		t.Run(after.String(), func(t *testing.T) {
+			t.Parallel()
 			l := newLab(t, "docker", working)
 			l.agent("ada")
 			l.write("go")
@@ -281,12 +287,14 @@ func TestRecoverAtAnyInstant(t *testing.T) {
 // A container of a killed holon whose agent has nothing to recover goes back to
 // its agent, or is removed where that cannot be.
 func TestSweepAfterCrash(t *testing.T) {
+	t.Parallel()
 	for name, damage := range map[string]func(path string) error{
 		"intact":  func(string) error { return nil },
 		"damaged": func(path string) error { return durable.WriteFile(path, []byte("{"), 0o600) },
 		"lost":    os.Remove,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := newLab(t, "docker", working)
 			l.agent("ada")
 			l.write("go")
@@ -313,6 +321,7 @@ func TestSweepAfterCrash(t *testing.T) {
 // The remains of a process that was killed while it made a container are removed by the
 // next, and what a record names is not.
 func TestTidy(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "local", counting)
 	private := l.home.AgentPrivateDir(l.agent("ada"))
 	left, half := filepath.Join(l.home.IPCDir(state.NewIPCID()), "host.sock"),
@@ -333,6 +342,7 @@ func TestTidy(t *testing.T) {
 
 // A turn that is left goes on, and another pool takes it up.
 func TestLeave(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "docker", working)
 	l.agent("ada")
 	first := pool.New(l.options())
@@ -368,6 +378,7 @@ func check(t *testing.T, err error) {
 // A turn that goes on while no holon is there asks its models under the same
 // token afterwards, and no other token is taken.
 func TestRecoverGrant(t *testing.T) {
+	t.Parallel()
 	var asked atomic.Int32
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // the request is not examined
@@ -381,8 +392,8 @@ func TestRecoverGrant(t *testing.T) {
 			"\n\ndata: [DONE]\n\n")
 	}))
 	t.Cleanup(provider.Close)
-	t.Setenv(childEnv+"_PROVIDER", provider.URL)
 	l := newLab(t, "docker", working)
+	l.provider = provider.URL
 	l.agent("ada")
 	l.crash("docker", "running")
 	k := l.pool(func(o *pool.Options) {

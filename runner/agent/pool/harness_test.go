@@ -94,6 +94,7 @@ type lab struct {
 	home     state.Home
 	engine   engine.Engine
 	scenario string
+	provider string // URL of the model provider of a child; "": the scenario
 	clock    *clock
 	secrets  *redact.Set
 }

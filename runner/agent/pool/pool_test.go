@@ -21,6 +21,7 @@ import (
 // An agent's conversation goes on when its container goes, and the
 // container stays as long as nothing becomes of it.
 func TestConversation(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "docker", counting)
 	k := l.pool()
 	c := &conversation{lab: l, pool: k, agent: l.agent("ada")}
@@ -81,6 +82,7 @@ func (l *lab) sweep(k *pool.Pool) {
 
 // Another user for containers takes over what the one before wrote.
 func TestAnotherUser(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")
 	}
@@ -118,6 +120,7 @@ turns:
 
 // holon gc, which knows nothing of agents, takes nothing from them.
 func TestCollectorLeavesAgents(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "docker", counting)
 	c := &conversation{lab: l, pool: l.pool(), agent: l.agent("ada")}
 	c.say("one")
@@ -143,6 +146,7 @@ func TestCollectorLeavesAgents(t *testing.T) {
 // A command that outlives its turn is work: its container is neither held still
 // nor stopped before it ends.
 func TestTaskKeepsContainer(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "docker", `
 turns:
   - rounds:
@@ -183,6 +187,7 @@ turns:
 // A container that does not answer when it is to be held still is given up, and
 // the next turn gets another.
 func TestSweepOfTheSilent(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "docker", counting)
 	k := l.pool()
 	c := &conversation{lab: l, pool: k, agent: l.agent("ada")}

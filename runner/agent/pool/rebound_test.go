@@ -48,6 +48,7 @@ turns:
 // told what the operator says next: where agentd is reached no more, the agent gets
 // another container.
 func TestSocketRebound(t *testing.T) {
+	t.Parallel()
 	for _, killed := range []bool{false, true} {
 		name := map[bool]string{false: "watched", true: "unwatched"}[killed]
 		t.Run(name, func(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 // The agent works in its home, has the tools of the host, and sees nothing of what
 // is the host's own there.
 func TestHome(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "docker", `
 rounds:
   - calls:
@@ -64,6 +65,7 @@ rounds:
 
 // A message that the user sends while a turn runs is given to the model in that turn, once.
 func TestInterject(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "docker", `
 rounds:
   - calls: [{tool: ExecCommand, arguments: {cmd: "while [ ! -e go ]; do sleep 0.02; done", yield_time_ms: 900000}}]
@@ -100,6 +102,7 @@ rounds:
 
 // A turn that its user ends is cancelled, and its container takes the next one.
 func TestAbort(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "docker", working)
 	id := l.agent("ada")
 	k := l.pool()
@@ -125,6 +128,7 @@ func TestAbort(t *testing.T) {
 // A turn that agentd, the engine or the disk refuses was not begun, says why, and
 // hinders no other.
 func TestNotBegun(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "docker", counting)
 	id := l.agent("ada")
 	k := l.pool()
@@ -161,6 +165,7 @@ func TestNotBegun(t *testing.T) {
 
 // A turn that writes more than it may is ended, and says so.
 func TestDiskQuota(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "docker", `
 rounds:
   - calls: [{tool: ExecCommand, arguments: {cmd: "head -c 20000000 /dev/zero > big; sleep 600", yield_time_ms: 900000}}]
@@ -178,6 +183,7 @@ rounds:
 
 // More agents than containers: all get their turn, in few containers.
 func TestRoom(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "local", `
 rounds:
   - calls: [{tool: ExecCommand, arguments: {cmd: "sleep 0.05"}}]
@@ -213,6 +219,7 @@ rounds:
 
 // A turn that waits for a container can be cancelled, and does not block others.
 func TestRoomGivenUp(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "local", working)
 	k := l.pool(func(o *pool.Options) { o.MaxContainers = 1 })
 	l.agent("ada")
@@ -243,6 +250,7 @@ func TestRoomGivenUp(t *testing.T) {
 
 // Old turns leave the disk, the conversation stays.
 func TestPrune(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "docker", counting)
 	id := l.agent("ada")
 	k := l.pool(func(o *pool.Options) { o.KeepTurns = 2 })
@@ -274,6 +282,7 @@ func TestPrune(t *testing.T) {
 
 // No secret is told: not of the turn's own token, nor of others.
 func TestSecrets(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "local", `
 rounds:
   - text: "the key is hunter2-hunter2-hunter2"
@@ -292,6 +301,7 @@ rounds:
 
 // A container that somebody else paused is resumed when a turn is not accepted.
 func TestPausedByAnother(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, "docker", counting)
 	c := &conversation{lab: l, pool: l.pool(), agent: l.agent("ada")}
 	c.say("one")

@@ -16,6 +16,7 @@ import (
 // the conversation goes on, and the agent has at most one
 // container. The seed of a failure is in its name.
 func TestRandomWalk(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Run(fmt.Sprint(seed), func(t *testing.T) {
 		const steps = 40

@@ -37,7 +37,7 @@ func (r Rig) testDefaults(t *testing.T) {
 	if got != want {
 		t.Errorf("read back:\n%+v\nwant:\n%+v", got, want)
 	}
-	if weak := got.Weak(spec); len(weak) > 0 {
+	if weak := engine.Weak(got, spec); len(weak) > 0 {
 		t.Errorf("weaker than asked for: %v", weak)
 	}
 
@@ -87,7 +87,7 @@ func (r Rig) testLoosened(t *testing.T) {
 	b.wait(t, h)
 	loose := map[string]engine.Axis{}
 	got := b.inspect(t, h).Isolation
-	if weak := got.Weak(spec); len(weak) > 0 {
+	if weak := engine.Weak(got, spec); len(weak) > 0 {
 		t.Errorf("weaker than asked for: %v", weak)
 	}
 	if cpus, err := strconv.ParseFloat(got.CPU.Value, 64); err != nil || cpus <= 0 ||

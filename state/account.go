@@ -1,0 +1,68 @@
+package state
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Amount is money in millionths of the unit in which the user wrote the prices:
+// no currency is known.
+type Amount int64
+
+const unit = 1_000_000
+
+// String returns the amount in units, without needless zeros.
+func (a Amount) String() string {
+	sign := ""
+	if a < 0 {
+		sign, a = "-", -a
+	}
+	text := fmt.Sprintf("%s%d.%06d", sign, a/unit, a%unit)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}
+
+// Tokens counts what a model read and wrote, as providers count.
+type Tokens struct {
+	Input      int64 `json:"input_tokens"`       // all of it, cached or not
+	CacheRead  int64 `json:"cached_tokens"`      // of Input: the provider had it cached
+	CacheWrite int64 `json:"cache_write_tokens"` // of Input: the provider cached it now
+	Output     int64 `json:"output_tokens"`      // reasoning included
+	Reasoning  int64 `json:"reasoning_tokens"`   // of Output
+}
+
+// Usage is what a number of requests took.
+type Usage struct {
+	Requests int64 `json:"requests"` // passed on to a provider
+	// of Requests: the provider did not say, or the answer broke off; estimated from its size
+	Estimated int64 `json:"estimated_requests"`
+	Unpriced  int64 `json:"unpriced_requests"` // of Requests: for models without a price, not in Cost
+	Tokens
+	Total int64  `json:"total_tokens"` // Input + Output
+	Cost  Amount `json:"cost_micros"`
+}
+
+// Budget bounds what a grant may take; 0 means no bound. It is looked at before
+// a request is passed on: an answer that began is not cut short, so the requests
+// that ran when a bound was reached are what it can be exceeded by.
+type Budget struct {
+	MaxRequests int64  `json:"max_requests"`
+	MaxTokens   int64  `json:"max_tokens"`      // Usage.Total
+	MaxCost     Amount `json:"max_cost_micros"` // needs a Price for every model of the grant
+}
+
+// Account says what was taken of a budget.
+type Account struct {
+	Usage
+	Budget Budget `json:"budget"`
+	// the bound for which a request was refused: max_requests, max_tokens, max_cost; "" for none
+	Exhausted string           `json:"exhausted"`
+	Models    map[string]Usage `json:"models"`  // by reference
+	Refused   []string         `json:"refused"` // features that were asked for and usage that was claimed, each once
+}
+
+// MarshalJSON escapes <, > and & in names, as every manifest has them.
+func (a Account) MarshalJSON() ([]byte, error) {
+	type plain Account
+	return json.Marshal(plain(a))
+}

@@ -1,0 +1,78 @@
+package state
+
+import "encoding/json"
+
+// Workspace says what a run started from and what it changed.
+type Workspace struct {
+	Source
+	Changes *Diff `json:"changes"` // nil when they were not collected
+}
+
+// MarshalJSON escapes <, > and & in names, as every manifest has them.
+func (w Workspace) MarshalJSON() ([]byte, error) {
+	type plain Workspace
+	return json.Marshal(plain(w))
+}
+
+// Source is the directory that a run works on.
+type Source struct {
+	Kind          string      `json:"kind"`                  // git or copy
+	Path          string      `json:"path"`                  // top of the working tree, links resolved
+	Prefix        string      `json:"prefix,omitempty"`      // the run's directory within it
+	BaseCommit    string      `json:"base_commit,omitempty"` // HEAD; empty for an unborn branch or a plain directory
+	BaseTree      string      `json:"base_tree,omitempty"`   // what the tree starts from; known when it is made
+	Branch        string      `json:"branch,omitempty"`      // empty when detached
+	ObjectFormat  string      `json:"object_format"`         // sha1 or sha256
+	Dirty         bool        `json:"dirty"`                 // uncommitted or untracked files existed
+	IncludedDirty bool        `json:"included_dirty"`        // and they are part of the base
+	Shallow       bool        `json:"shallow,omitempty"`
+	Submodules    []Submodule `json:"submodules,omitempty"` // known when the tree is made
+	Warnings      []Warning   `json:"warnings,omitempty"`
+}
+
+// Submodule is a commit entry of the base.
+type Submodule struct {
+	Path      string `json:"path"`
+	Commit    string `json:"commit"`
+	Populated bool   `json:"populated"` // its files are in the tree, without a repository
+}
+
+// Warning describes a difference between the tree and the result. An omitted path stays in the result as it is in the
+// base.
+type Warning struct {
+	Code    string `json:"code"`
+	Path    string `json:"path"` // raw bytes, as hostile as any name in the tree
+	Message string `json:"message"`
+}
+
+// Diff is what a run did to its tree.
+type Diff struct {
+	Patch      string       `json:"patch"`       // git format, binary, full object ids
+	PatchBytes int64        `json:"patch_bytes"` // 0: no changes
+	Files      []FileChange `json:"files"`       // by path
+	Warnings   []Warning    `json:"warnings,omitempty"`
+	Incomplete bool         `json:"incomplete,omitempty"` // changes were left out; Warnings say which
+	BaseCommit string       `json:"base_commit,omitempty"`
+	BaseTree   string       `json:"base_tree"`
+	ResultTree string       `json:"result_tree"`
+	History    *History     `json:"history,omitempty"` // the agent's own commits, when it made some
+}
+
+// History is what the agent committed itself, on the branch that it left
+// checked out.
+type History struct {
+	Commit  string `json:"commit"`  // the last one
+	Commits int    `json:"commits"` // above the base
+}
+
+// FileChange is one path of a Diff.
+type FileChange struct {
+	Path    string `json:"path"`           // raw bytes, slash-separated
+	From    string `json:"from,omitempty"` // the former path of a renamed file
+	Status  string `json:"status"`         // added, modified, deleted, renamed, type_changed
+	Mode    string `json:"mode,omitempty"` // git's six octal digits; empty when deleted
+	OldMode string `json:"old_mode,omitempty"`
+	Added   int    `json:"added"` // lines; 0 for binary files
+	Deleted int    `json:"deleted"`
+	Binary  bool   `json:"binary,omitempty"`
+}

@@ -2,7 +2,6 @@ package scripted
 
 import (
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -18,17 +17,20 @@ const maxFill = 16 << 10
 // fills are the values of the placeholders in one round.
 type fills struct{ output, user, said, round string }
 
-// checkPlaceholders refuses misspelt placeholders.
-func checkPlaceholders(path, text string) error {
+// placeholders refuses misspelt placeholders.
+func (k *checker) placeholders(path, text string) {
 	for _, p := range placeholder.FindAllString(text, -1) {
-		switch p {
-		case "{{last_output}}", "{{last_user}}", "{{last_said}}", "{{round}}":
-		default:
-			return fmt.Errorf("%s: %s is not a placeholder; there are {{last_output}}, {{last_user}}, {{last_said}} "+
-				"and {{round}}. To say it literally, put spaces inside the braces", path, excerpt(p))
-		}
+		_, known := fills{}.value(p)
+		k.demand(known, path, "%s is not a placeholder; there are {{last_output}}, {{last_user}}, {{last_said}} and "+
+			"{{round}}. To say it literally, put spaces inside the braces", excerpt(p))
 	}
-	return nil
+}
+
+// value returns the value of a placeholder.
+func (f fills) value(p string) (value string, known bool) {
+	value, known = map[string]string{"{{last_output}}": f.output, "{{last_user}}": f.user, "{{last_said}}": f.said,
+		"{{round}}": f.round}[p]
+	return value, known
 }
 
 // fill replaces the placeholders of a plain text.
@@ -54,15 +56,8 @@ func (f fills) replace(text string, encode func(string) string) string {
 		return text
 	}
 	return placeholder.ReplaceAllStringFunc(text, func(p string) string {
-		switch p {
-		case "{{last_output}}":
-			return encode(f.output)
-		case "{{last_user}}":
-			return encode(f.user)
-		case "{{last_said}}":
-			return encode(f.said)
-		case "{{round}}":
-			return f.round
+		if value, known := f.value(p); known {
+			return encode(value)
 		}
 		return p
 	})

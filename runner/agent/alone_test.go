@@ -60,7 +60,7 @@ func (h stillHomes) Create(context.Context, string, string) error { return nil }
 
 func (h stillHomes) EnsureDefault(_ context.Context, id string) error {
 	if id == h.broken {
-		return errors.New("the home is no directory")
+		return errors.New("the home is not a directory")
 	}
 	return nil
 }

@@ -73,8 +73,7 @@ func TestFramingIsOurs(t *testing.T) {
 	}
 }
 
-// A header that does not come to its end is waited for only so long, and holds
-// up nobody else.
+// The gateway waits for the end of a header for a bounded time, and answers other requests meanwhile.
 func TestSlowHeaders(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "{}") })
 	gw, err := gateway.New(openAI(up.URL))
@@ -97,11 +96,11 @@ func TestSlowHeaders(t *testing.T) {
 		}
 	}
 	if resp := g.post(t, "/openai/responses", plainBody); resp.status != http.StatusOK {
-		t.Fatalf("beside slow ones: %d %s", resp.status, resp.body)
+		t.Fatalf("next to slow ones: %d %s", resp.status, resp.body)
 	}
 	for _, conn := range slow {
 		conn.SetDeadline(time.Now().Add(20 * time.Second))
-		for range 1000 { // it goes on a letter at a time, until nobody listens
+		for range 1000 { // it goes on a letter at a time, until the gateway hangs up
 			if _, err := io.WriteString(conn, "a"); err != nil {
 				break
 			}
@@ -137,7 +136,7 @@ func TestSlowBody(t *testing.T) {
 			"application/json\r\nAuthorization: Bearer %s\r\nContent-Length: 1000\r\n\r\n{\"model\":\"m\",", g.token)
 	}
 	if resp := g.post(t, "/openai/responses", plainBody); resp.status != http.StatusOK {
-		t.Fatalf("beside slow ones: %d %s", resp.status, resp.body)
+		t.Fatalf("next to slow ones: %d %s", resp.status, resp.body)
 	}
 	g.lease.Revoke()
 	for _, conn := range conns {

@@ -220,8 +220,8 @@ func TestBrokenStreamIsSeen(t *testing.T) {
 	}
 }
 
-// A provider that repeats the key, in whatever encoding, in an error, a header
-// or a stream cut anywhere: the container does not learn it, nor does the log.
+// Neither the container nor the log gets the key when a provider repeats it, in any encoding, in an error, a header or
+// a stream cut anywhere.
 func TestKeyIsNeverPassedOn(t *testing.T) {
 	encodings := map[string]string{
 		"raw":         sentinel,

@@ -83,7 +83,7 @@ func TestRefused(t *testing.T) {
 				}
 				if err := json.Unmarshal(body, &envelope); err != nil || envelope.Error.Message == "" ||
 					envelope.Error.Code == "" {
-					t.Errorf("body is no error envelope: %s", body)
+					t.Errorf("body %s, want an error envelope", body)
 				}
 			}
 		})
@@ -93,8 +93,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Whatever a container writes, the provider sees whole requests to the allowed
-// method and path, with our headers and no others.
+// For any bytes that a container writes, the provider sees whole requests to the allowed method and path, with our
+// headers and no others.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range []string{
 		"POST /openai/responses HTTP/1.1\r\nHost: model\r\nContent-Type: application/json\r\nAuthorization: Bearer " +

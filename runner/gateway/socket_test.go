@@ -128,7 +128,7 @@ func TestServeLongPath(t *testing.T) {
 	}
 }
 
-// What the container put in the place of the socket is not ours to remove.
+// Close does not remove a file that the container put in the place of the socket.
 func TestCloseLeavesWhatIsNotItsOwn(t *testing.T) {
 	g, err := gateway.New(openAI("http://127.0.0.1:9"))
 	if err != nil {
@@ -206,7 +206,7 @@ func TestCloseWithStalledReader(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		for i := 0; r.Context().Err() == nil; i++ {
 			if i == 1000 { // far beyond what sockets hold, were it read up to here
-				t.Error("the answer was read although nobody reads it")
+				t.Error("the gateway read the whole answer although the container does not read it")
 			}
 			http.NewResponseController(w).SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 			if _, err := w.Write(make([]byte, 1<<20)); err != nil {

@@ -275,7 +275,7 @@ func TestKeyIsRenewed(t *testing.T) {
 		{"with a large body", []string{second}, `{"model":"m","input":"` + strings.Repeat("a", 3<<20) + `"}`, 200, 2},
 		{"with a body too large to be kept", []string{second},
 			`{"model":"m","input":"` + strings.Repeat("a", 9<<20) + `"}`, 503, 1},
-		{"there is no other", nil, `{"model":"m"}`, 401, 1},
+		{"no other key", nil, `{"model":"m"}`, 401, 1},
 		{"the other is refused too", []string{"sk-third-0123456789abcdef", second}, `{"model":"m"}`, 401, 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -406,8 +406,8 @@ func TestAccountGoesOn(t *testing.T) {
 	}
 }
 
-// Whatever a provider says of usage, an account only grows, by at least what was
-// sent, and a turn makes no more requests than its budget has room for.
+// For any usage that a provider claims, an account only grows, by at least the size of the request, and a turn makes no
+// more requests than its budget has room for.
 func TestBudgetHoldsWhateverIsClaimed(t *testing.T) {
 	// 200 tokens at the very least, by estimate 806
 	body := `{"model":"m","input":"` + strings.Repeat("word ", 640) + `"}`

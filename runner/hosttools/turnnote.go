@@ -102,11 +102,11 @@ func readNote(p *mcp.CallToolParamsRaw) (args noteArgs, callID string, bad *refu
 		args.Kind = defaultKind
 	}
 	if !validKind(args.Kind) {
-		return args, "", wrong("kind", "that is no kind", "use a word of at most 32 small letters, digits, '-' and '_'")
+		return args, "", wrong("kind", "the kind is not valid", "use a word of at most 32 small letters, digits, '-' and '_'")
 	}
 	callID, ok := p.Meta[metaCallID].(string)
 	if p.Meta[metaCallID] != nil && !ok || len(callID) > maxCallID {
-		return args, "", wrong(metaCallID, "the call's id is no text of at most 256 bytes", "leave it out")
+		return args, "", wrong(metaCallID, "the call's id is not a text of at most 256 bytes", "leave it out")
 	}
 	return args, callID, nil
 }

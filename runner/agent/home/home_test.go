@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"holon/runner/agent/home"
+	"holon/runner/agent/view"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -91,40 +92,61 @@ func TestCreate(t *testing.T) {
 		if err := r.homes.Create(t.Context(), id, selector); err != nil {
 			t.Fatal(err)
 		}
-		text := r.read(r.in(id, "AGENTS.md"))
-		if !strings.HasPrefix(text, "# Mine\n\nBe brief.\n\n<!-- holon: agent home -->\n") {
-			t.Errorf("AGENTS.md is\n%s", text)
-		}
-		for name, isDir := range map[string]bool{"memory/self.md": false, "memory/operator.md": false, "notes": true,
-			"work": true, "skills/greet/SKILL.md": false, ".holon/state": true} {
-			if info, err := os.Lstat(r.in(id, name)); err != nil || info.IsDir() != isDir {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-		if _, err := os.Lstat(r.in(id, "other.txt")); err == nil {
-			t.Error("what is no part of a template is in the home")
-		}
-		if info, err := os.Lstat(r.state.AgentDir(id)); err != nil || info.Mode().Perm() != 0o700 {
-			t.Errorf("the home is %v, %v", info.Mode(), err)
-		}
-		var p home.Provenance
-		if err := json.Unmarshal([]byte(r.read(r.in(id, ".holon/state/template.json"))), &p); err != nil ||
-			p.Selector != selector || p.Path != dir || !strings.HasPrefix(p.Digest, "sha256:") || len(p.Skills) != 1 ||
-			p.AppliedAt.IsZero() {
-			t.Errorf("the provenance is %+v, %v", p, err)
-		}
-		if got := r.homes.Loaded(id); len(got) != 1 || got[0].Scope != "agent" || got[0].Kind != "agents_md" ||
-			got[0].Path != r.in(id, "AGENTS.md") {
-			t.Errorf("loaded %+v", got)
+		r.checkHome(t, id)
+		r.checkProvenance(t, id, selector, dir)
+		want := []view.AgentsMD{{Scope: "agent", Kind: "agents_md", Path: r.in(id, "AGENTS.md")}}
+		if got := r.homes.Loaded(id); !slices.Equal(got, want) {
+			t.Errorf("loaded %+v, want %+v", got, want)
 		}
 	}
 	r.write(r.in("one", "AGENTS.md"), "changed")
-	if err := r.homes.Create(t.Context(), "one", "mine"); !state.IsCode(err, ledger.CodeExists) ||
-		r.read(r.in("one", "AGENTS.md")) != "changed" {
-		t.Errorf("a home that is there: %v", err)
+	if err := r.homes.Create(t.Context(), "one", "mine"); !state.IsCode(err, ledger.CodeExists) {
+		t.Errorf("creating a home that exists: %v, want %s", err, ledger.CodeExists)
+	}
+	if got := r.read(r.in("one", "AGENTS.md")); got != "changed" {
+		t.Errorf("AGENTS.md of a home that exists is %q, want that it stays", got)
 	}
 	if got := r.agents(); !slices.Equal(got, []string{"one", "two"}) {
 		t.Errorf("among the homes are %q", got)
+	}
+}
+
+// checkHome looks at the files of a home that was made from TestCreate's template.
+func (r *rig) checkHome(t *testing.T, id string) {
+	t.Helper()
+	text := r.read(r.in(id, "AGENTS.md"))
+	if !strings.HasPrefix(text, "# Mine\n\nBe brief.\n\n<!-- holon: agent home -->\n") {
+		t.Errorf("AGENTS.md is\n%s", text)
+	}
+	for name, isDir := range map[string]bool{"memory/self.md": false, "memory/operator.md": false, "notes": true,
+		"work": true, "skills/greet/SKILL.md": false, ".holon/state": true} {
+		if info, err := os.Lstat(r.in(id, name)); err != nil || info.IsDir() != isDir {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := os.Lstat(r.in(id, "other.txt")); err == nil {
+		t.Error("the home has a file that is not part of a template")
+	}
+	if info, err := os.Lstat(r.state.AgentDir(id)); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the home is %v, %v", info.Mode(), err)
+	}
+}
+
+// checkProvenance looks at what the home says of its template.
+func (r *rig) checkProvenance(t *testing.T, id, selector, dir string) {
+	t.Helper()
+	var p home.Provenance
+	if err := json.Unmarshal([]byte(r.read(r.in(id, ".holon/state/template.json"))), &p); err != nil {
+		t.Fatal(err)
+	}
+	if p.Selector != selector || p.Path != dir {
+		t.Errorf("the provenance names %q at %q, want %q at %q", p.Selector, p.Path, selector, dir)
+	}
+	if !strings.HasPrefix(p.Digest, "sha256:") {
+		t.Errorf("the digest is %q", p.Digest)
+	}
+	if len(p.Skills) != 1 || p.AppliedAt.IsZero() {
+		t.Errorf("the provenance is %+v, want one skill and a time", p)
 	}
 }
 
@@ -144,8 +166,7 @@ func TestBuiltin(t *testing.T) {
 	}
 }
 
-// Without a home directory there are the built-in templates, and nothing is
-// written beside the working directory.
+// Without a home directory only the built-in templates exist, and nothing is written to the working directory.
 func TestNoTemplates(t *testing.T) {
 	r := newRig(t)
 	t.Chdir(t.TempDir())
@@ -161,7 +182,7 @@ func TestNoTemplates(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with a template, the error says so and nothing is left.
+// Each fault of a template has an error that names it, and leaves nothing behind.
 func TestRefusals(t *testing.T) {
 	r := newRig(t)
 	good := map[string]string{"AGENTS.md": "x"}
@@ -335,8 +356,7 @@ func TestHostileHome(t *testing.T) {
 	}
 }
 
-// Built-in templates are seeded, refreshed where nobody changed them, and else left
-// alone.
+// Built-in templates are seeded, refreshed where the user did not change them, and otherwise left alone.
 func TestSeed(t *testing.T) {
 	r := newRig(t)
 	seed := func(want home.Seeded) {
@@ -414,7 +434,7 @@ func tree(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// Whatever a manifest says, what is let through names skills on this machine.
+// Every manifest that is accepted names skills on this machine.
 func FuzzManifest(f *testing.F) {
 	for _, seed := range []string{`{"skill_refs": ["/a/../b"]}`, `{"skill_refs": null}`, `{}`, `[]`,
 		`{"skill_refs": ["https://x/y"]}`, `{"skill_refs": [""]} x`} {

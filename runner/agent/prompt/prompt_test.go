@@ -74,8 +74,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// What does not change between turns is the same, byte for byte, and has the same
-// key; what changes is in the fingerprint.
+// The stable part is the same in each turn, byte for byte, and has the same key; the fingerprint covers the rest.
 func TestStability(t *testing.T) {
 	a, b := prompt.Assemble(operatorPrompt()), prompt.Assemble(webhook())
 	if a.Instructions() != b.Instructions() || a.Cache.PromptCacheKey != b.Cache.PromptCacheKey {

@@ -18,7 +18,7 @@ func TestBackOff(t *testing.T) {
 		t.Errorf("the first one is due at %v", at)
 	}
 	for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3600, 3600, 3600} {
-		p = rules.Advance(p, true, []string{"tree", ""}[i%2], now) // unknown is no change
+		p = rules.Advance(p, true, []string{"tree", ""}[i%2], now) // unknown does not count as a change
 		if at := rules.Due(p, own); !at.Equal(now.Add(want*time.Second)) || rules.Stalled(p) {
 			t.Errorf("after %d turns: %v, stalled %v", i+1, at.Sub(now), rules.Stalled(p))
 		}

@@ -83,7 +83,7 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// What somebody asked to end does not come back, however its attempt ends.
+// An aborted message does not come back, however its attempt ends.
 func TestAbortedIsNotTriedAgain(t *testing.T) {
 	for name, end := range map[string]scheduler.End{
 		"lost": {Lost: true}, "not begun": {NotBegun: true},

@@ -66,7 +66,7 @@ func (w *world) checkHint(v ledger.View, l ledger.AgentState, running bool) erro
 	}
 	n, err := v.CountQueued(l.AgentID)
 	if err == nil && n == 0 {
-		w.t.Fatalf("%s has a hint that nobody will look at: %+v", l.AgentID, l.PendingWake)
+		w.t.Fatalf("%s has a hint that no run loop will look at: %+v", l.AgentID, l.PendingWake)
 	}
 	return err
 }

@@ -46,8 +46,8 @@ func (w *world) limitQueue(n int) {
 	}, Rand: func() float64 { return 0 }})
 }
 
-// Whatever the agent and others put in the queue, in whatever priority, there is
-// room for the operator, whose message is next.
+// The queue has room for the operator, and the operator's message is next, no matter how many messages of any priority
+// the agent and others put in it.
 func TestOperatorComesFirst(t *testing.T) {
 	w := open(t)
 	w.limitQueue(100)

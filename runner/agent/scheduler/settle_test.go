@@ -33,8 +33,7 @@ func TestLost(t *testing.T) {
 	w.nothing()
 }
 
-// What goes back to the queue ends the rest that its turn had asked for: the
-// agent does not sleep through it.
+// A message that goes back to the queue ends the rest that its turn had asked for: the agent does not sleep through it.
 func TestComingBackEndsTheRest(t *testing.T) {
 	w := open(t)
 	adm := w.admit(prompt("x"))
@@ -110,52 +109,63 @@ func TestTickComesBack(t *testing.T) {
 	}
 }
 
-// What can't be begun waits longer and longer and is given up; what is behind it
-// then gets its turn.
+// A message whose turn can't be begun waits longer and longer and is given up. The message behind it then gets its turn.
 func TestQuarantine(t *testing.T) {
 	w := open(t)
 	adm := w.admit(prompt("x"))
 	next := w.admit(prompt("y"))
-	f := &ledger.Failure{Phase: "startup", Code: "image_missing", Summary: "The image is not there.",
-		Hint: "holon agent image alpha IMAGE"}
 	var waited []time.Duration
 	for range rules.MaxTries {
-		c, ok, err := w.m.Claim(w.ctx, "alpha")
-		if err != nil || !ok || c.Message.ID != adm.MessageID {
-			t.Fatalf("%v %v %+v", ok, err, c.Message)
-		}
-		s := w.settle(c.Attempt.ID, scheduler.End{NotBegun: true, Failure: f})
-		if s.Turn != nil {
-			t.Fatalf("a turn that was not begun is %+v", s.Turn)
-		}
-		if s.RetryAt == nil {
+		pause, again := w.tryInVain(t, adm.MessageID)
+		if !again {
 			break
 		}
-		w.nothing()
-		at, ok, err := w.m.RetryAt(w.ctx, "alpha")
-		if err != nil || !ok || !at.Equal(*s.RetryAt) {
-			t.Fatalf("%v %v %v, want %v", at, ok, err, s.RetryAt)
-		}
-		waited = append(waited, at.Sub(w.now))
-		w.now = at
+		waited = append(waited, pause)
 	}
-	if len(waited) != rules.MaxTries-1 || waited[0] != time.Second || waited[10] != 5*time.Minute {
-		t.Errorf("it was tried after %v", waited)
-	}
-	if e := w.entry(adm.MessageID); e.Status != ledger.Quarantined || e.Failed != rules.MaxTries {
-		t.Errorf("%+v", e)
-	}
+	equal(t, "pauses between tries", len(waited), rules.MaxTries-1)
+	equal(t, "the first pause", waited[0], time.Second)
+	equal(t, "the eleventh pause", waited[10], 5*time.Minute)
+	e := w.entry(adm.MessageID)
+	equal(t, "status", e.Status, ledger.Quarantined)
+	equal(t, "failed tries", e.Failed, rules.MaxTries)
 	b := w.briefs()
 	if len(b) != 1 || b[0].Kind != ledger.BriefFailure || !strings.Contains(b[0].Text, "image alpha") {
-		t.Errorf("%+v", b)
+		t.Errorf("briefs %+v, want one failure with its remedy", b)
 	}
 	types, events := w.events(0)
-	if at := slices.Index(types, rules.QueueEntryQuarantined); at < 0 || events[at].Level != rules.LevelActionRequired {
-		t.Errorf("the operator was not told: %v", types)
+	if at := slices.Index(types, rules.QueueEntryQuarantined); at < 0 {
+		t.Errorf("the events %v do not tell the operator", types)
+	} else {
+		equal(t, "level of the event", events[at].Level, rules.LevelActionRequired)
 	}
-	if c, _ := w.done(); c.Message.ID != next.MessageID {
-		t.Errorf("%+v", c.Message)
+	c, _ := w.done()
+	equal(t, "the next message", c.Message.ID, next.MessageID)
+}
+
+// tryInVain claims a message, whose turn can't be begun, and moves the clock to the next try. again is false when there
+// is none.
+func (w *world) tryInVain(t *testing.T, message string) (pause time.Duration, again bool) {
+	t.Helper()
+	c, ok, err := w.m.Claim(w.ctx, "alpha")
+	if err != nil || !ok {
+		t.Fatalf("claim: %v, %v", ok, err)
 	}
+	equal(t, "the claimed message", c.Message.ID, message)
+	s := w.settle(c.Attempt.ID, scheduler.End{NotBegun: true, Failure: &ledger.Failure{Phase: "startup",
+		Code: "image_missing", Summary: "The image is not there.", Hint: "holon agent image alpha IMAGE"}})
+	if s.Turn != nil {
+		t.Fatalf("a turn that was not begun is %+v", s.Turn)
+	}
+	if s.RetryAt == nil {
+		return 0, false
+	}
+	w.nothing()
+	at, ok, err := w.m.RetryAt(w.ctx, "alpha")
+	if err != nil || !ok || !at.Equal(*s.RetryAt) {
+		t.Fatalf("the next try is at %v (%v, %v), want %v", at, ok, err, s.RetryAt)
+	}
+	pause, w.now = at.Sub(w.now), at
+	return pause, true
 }
 
 // A claim of which the store says that it failed, though it is there, is made:
@@ -198,8 +208,8 @@ func TestNeverBegun(t *testing.T) {
 	}
 }
 
-// What an agent says last in a turn in which it queued its next step acknowledges;
-// the step's own turn has the result.
+// The last text of a turn in which the agent queued its next step is an acknowledgement; the turn of that step has the
+// result.
 func TestAcknowledges(t *testing.T) {
 	w := open(t)
 	w.admit(prompt("x"))

@@ -162,9 +162,17 @@ func TestCreate(t *testing.T) {
 		ledger.Origin{Kind: ledger.OriginWebhook, Source: "s"}, ledger.PublicUnauthenticated
 	_, err = w.m.Admit(w.ctx, in)
 	code(t, err, scheduler.CodeAgentPrivate, "")
-	in.AgentID = "nobody"
+	in.AgentID = "missing"
 	_, err = w.m.Admit(w.ctx, in)
 	code(t, err, ledger.CodeNotFound, "")
+}
+
+// equal fails the test unless a fact has the wanted value.
+func equal[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s = %v, want %v", what, got, want)
+	}
 }
 
 // One turn from its message to its end, and every event of it.
@@ -172,14 +180,14 @@ func TestTurn(t *testing.T) {
 	w := open(t)
 	start := w.state().EventSeq
 	adm := w.admit(prompt("hello"))
-	if adm.EventSeq != start+1 || adm.Replayed {
-		t.Fatalf("%+v after event %d", adm, start)
-	}
+	equal(t, "number of the admission", adm.EventSeq, start+1)
+	equal(t, "replayed", adm.Replayed, false)
 	c := w.claim()
-	if c.Message.Authority != ledger.OperatorInstruction || c.Message.Trust != ledger.TrustedOperator ||
-		c.Attempt.TurnIndex != 1 || c.Attempt.Chain != "" || c.Attempt.Owner != "boot_1" {
-		t.Fatalf("%+v", c)
-	}
+	equal(t, "authority", c.Message.Authority, ledger.OperatorInstruction)
+	equal(t, "trust", c.Message.Trust, ledger.TrustedOperator)
+	equal(t, "turn index", c.Attempt.TurnIndex, 1)
+	equal(t, "chain of the first turn", c.Attempt.Chain, "")
+	equal(t, "owner", c.Attempt.Owner, "boot_1")
 	w.must(w.m.Began(w.ctx, c.Attempt.ID, json.RawMessage(`{"frame":2}`), "e")) // changes nothing
 	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 2}, []scheduler.Progress{
 		{Event: ledger.Event{Type: rules.ToolExecuted, Data: json.RawMessage(`{"tool":"exec_command"}`)}},
@@ -190,15 +198,39 @@ func TestTurn(t *testing.T) {
 	w.now = w.now.Add(3 * time.Second)
 	end := scheduler.End{Kind: ledger.TurnCompleted, Last: "done", ResponseID: "resp_1", ModelRounds: 2, ToolCalls: 1,
 		Usage: &responses.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15}}
-	s := w.settle(c.Attempt.ID, end)
-	if s.Status != ledger.Processed || s.Turn == nil || s.Turn.DurationMS != 3000 || s.Turn.Index != 1 ||
-		s.Closure.Outcome != ledger.OutcomeCompleted || s.Replayed {
-		t.Fatalf("%+v", s)
+	w.checkSettledOnce(t, c.Attempt.ID, end)
+	w.checkTurnRecorded(t, start, adm.MessageID, c.Attempt.TurnID)
+
+	w.admit(prompt("and now"))
+	next := w.claim()
+	equal(t, "chain of the next turn", next.Attempt.Chain, "resp_1")
+	equal(t, "index of the next turn", next.Attempt.TurnIndex, 2)
+	equal(t, "outcome before the next turn", next.Continuation.PriorOutcome, ledger.OutcomeCompleted)
+	w.nothing()
+}
+
+// checkSettledOnce settles an attempt, and again with another end, which changes nothing.
+func (w *world) checkSettledOnce(t *testing.T, attempt string, end scheduler.End) {
+	t.Helper()
+	s := w.settle(attempt, end)
+	if s.Turn == nil {
+		t.Fatalf("the settlement %+v has no turn", s)
 	}
-	if again := w.settle(c.Attempt.ID, scheduler.End{Lost: true}); !again.Replayed || again.Turn.ID != s.Turn.ID ||
-		again.Closure.Outcome != s.Closure.Outcome || again.Status != ledger.Processed {
-		t.Fatalf("again: %+v", again)
-	}
+	equal(t, "status", s.Status, ledger.Processed)
+	equal(t, "milliseconds of the turn", s.Turn.DurationMS, 3000)
+	equal(t, "index of the turn", s.Turn.Index, 1)
+	equal(t, "outcome", s.Closure.Outcome, ledger.OutcomeCompleted)
+	equal(t, "replayed", s.Replayed, false)
+	again := w.settle(attempt, scheduler.End{Lost: true})
+	equal(t, "the second settlement is replayed", again.Replayed, true)
+	equal(t, "turn of the second settlement", again.Turn.ID, s.Turn.ID)
+	equal(t, "outcome of the second settlement", again.Closure.Outcome, s.Closure.Outcome)
+	equal(t, "status of the second settlement", again.Status, ledger.Processed)
+}
+
+// checkTurnRecorded looks at the events, the state and the brief that TestTurn's turn leaves.
+func (w *world) checkTurnRecorded(t *testing.T, start int64, message, turn string) {
+	t.Helper()
 	types, events := w.events(start)
 	want := []string{
 		rules.MessageAdmitted, rules.ContinuationResolved, rules.MessageStarted, rules.TurnContextBuilt,
@@ -209,25 +241,28 @@ func TestTurn(t *testing.T) {
 		t.Errorf("events\n%v, want\n%v", types, want)
 	}
 	for _, e := range events {
-		if e.MessageID != adm.MessageID || len(e.Data) > 300 || strings.Contains(string(e.Data), "hello") {
-			t.Errorf("event %+v is not of the message, or carries it", e)
+		equal(t, "message of event "+e.Type, e.MessageID, message)
+		if len(e.Data) > 300 || strings.Contains(string(e.Data), "hello") {
+			t.Errorf("event %s carries its message: %s", e.Type, e.Data)
 		}
 	}
 	l := w.state()
-	if l.Chain != "resp_1" || l.Turns != 1 || l.Totals.InputTokens != 10 || l.Totals.ModelRounds != 2 ||
-		l.LastWake != "operator_input" || l.LastBriefAt == nil {
-		t.Errorf("state %+v", l)
+	equal(t, "chain", l.Chain, "resp_1")
+	equal(t, "turns", l.Turns, 1)
+	equal(t, "input tokens", l.Totals.InputTokens, 10)
+	equal(t, "model rounds", l.Totals.ModelRounds, 2)
+	equal(t, "reason of the last wake", l.LastWake, "operator_input")
+	if l.LastBriefAt == nil {
+		t.Error("the time of the last brief is not recorded")
 	}
-	if b := w.briefs(); len(b) != 1 || b[0].Kind != ledger.BriefResult || b[0].Text != "done" ||
-		b[0].TurnID != c.Attempt.TurnID || b[0].MessageID != adm.MessageID {
-		t.Errorf("briefs %+v", b)
+	briefs := w.briefs()
+	if len(briefs) != 1 {
+		t.Fatalf("briefs %+v, want one", briefs)
 	}
-	w.admit(prompt("and now"))
-	if next := w.claim(); next.Attempt.Chain != "resp_1" || next.Attempt.TurnIndex != 2 ||
-		next.Continuation.PriorOutcome != ledger.OutcomeCompleted {
-		t.Errorf("the next turn %+v", next)
-	}
-	w.nothing()
+	equal(t, "kind of the brief", briefs[0].Kind, ledger.BriefResult)
+	equal(t, "text of the brief", briefs[0].Text, "done")
+	equal(t, "turn of the brief", briefs[0].TurnID, turn)
+	equal(t, "message of the brief", briefs[0].MessageID, message)
 }
 
 // A hostile turn cannot hold up its own record.

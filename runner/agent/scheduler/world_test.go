@@ -114,7 +114,7 @@ type boundary int
 const (
 	beforeStep  boundary = iota // nothing was done
 	beforeWrite                 // the rows were written and not committed
-	afterCommit                 // they were, and nobody heard of it
+	afterCommit                 // the rows were committed and the caller was not told
 )
 
 func (f *faulty) Update(ctx context.Context, fn func(ledger.Tx) error) error {

@@ -70,7 +70,7 @@ func (e *enqueue) call(ctx context.Context, c hosttools.Call) (hosttools.Result,
 			fmt.Sprintf("the text has %d bytes and may have %d", len(args.Text), maxNote),
 			"put the details into a file and name it")
 	case args.Priority != ledger.Next && args.Priority != ledger.Normal && args.Priority != ledger.Background:
-		return hosttools.Result{}, invalid("priority", fmt.Sprintf("%.40q is no priority of a note", args.Priority),
+		return hosttools.Result{}, invalid("priority", fmt.Sprintf("%.40q is not a priority of a note", args.Priority),
 			"use next, normal or background")
 	}
 	e.mu.Lock()

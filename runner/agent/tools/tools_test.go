@@ -225,7 +225,7 @@ func TestAgentGet(t *testing.T) {
 	}
 }
 
-// A failure of the host's is no word for the model.
+// The model is not told why the host failed.
 func TestHostFailure(t *testing.T) {
 	r := newRig(t)
 	r.turn()

@@ -2,149 +2,185 @@ package control_test
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"holon/runner/agent/view"
 	"holon/runner/control"
+	"holon/runner/control/client"
 	"holon/runner/control/wire"
 	"holon/state"
 	"holon/state/ledger"
 )
 
-// An agent's life through the client: everything that is asked for is in the
-// ledger, and is shown.
+// An agent's life through the client: everything that is asked for is in the ledger, and is shown. The steps build on
+// each other.
 func TestThroughTheClient(t *testing.T) {
 	r := newRig(t, control.Limits{}, tcp())
-	c, ctx := r.client(), t.Context()
+	for _, step := range []struct {
+		name string
+		do   func(*testing.T, *rig, *client.Client)
+	}{{"the runtime", askRuntime}, {"create", createWorker}, {"prompt and turn", promptWorker}, {"timer", timeWorker},
+		{"settings", setWorker}, {"stop and start", stopWorker}, {"abort", abortDefault}, {"end", endRuntime}} {
+		if !t.Run(step.name, func(t *testing.T) { step.do(t, r, r.client()) }) {
+			return
+		}
+	}
+}
 
+// equal compares what the client returned with what was wanted.
+func equal[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// refused expects an error with a code.
+func refused(t *testing.T, what string, err error, code state.Code) {
+	t.Helper()
+	if !state.IsCode(err, code) {
+		t.Errorf("%s: got the error %v, want the code %s", what, err, code)
+	}
+}
+
+func askRuntime(t *testing.T, r *rig, c *client.Client) {
+	ctx := t.Context()
 	root := must(c.Root(ctx))(t)
-	if !root.OK || root.DefaultAgent != "main" {
-		t.Errorf("root %+v", root)
-	}
+	equal(t, "ok", root.OK, true)
+	equal(t, "default agent", root.DefaultAgent, "main")
 	hand := must(c.Handshake(ctx))(t)
-	if hand.Protocol.Name != "holon-control" || hand.Auth.Required || hand.Runtime.EventLogEpoch != r.store.Epoch() {
-		t.Errorf("handshake %+v", hand)
-	}
-	if m := must(c.Models(ctx))(t); m.DefaultModel != "scripted/demo" || len(m.Available) != 1 {
-		t.Errorf("models %+v", m)
-	}
-	if !must(c.Readiness(ctx))(t).Ready {
-		t.Error("not ready")
-	}
+	equal(t, "protocol", hand.Protocol.Name, "holon-control")
+	equal(t, "authentication", hand.Auth.Required, false)
+	equal(t, "epoch", hand.Runtime.EventLogEpoch, r.store.Epoch())
+	models := must(c.Models(ctx))(t)
+	equal(t, "default model", models.DefaultModel, "scripted/demo")
+	equal(t, "models", len(models.Available), 1)
+	equal(t, "ready", must(c.Readiness(ctx))(t).Ready, true)
+}
 
+func createWorker(t *testing.T, _ *rig, c *client.Client) {
+	ctx := t.Context()
 	made := must(c.Create(ctx, "worker", ""))(t)
-	if made.Identity.AgentID != "worker" || made.Identity.Kind != ledger.KindNamed ||
-		made.Agent.Status != "awake_idle" || made.Identity.AgentHome != "/home/agents/worker" {
-		t.Errorf("created %+v", made)
-	}
-	if _, err := c.Create(ctx, "worker", ""); !state.IsCode(err, ledger.CodeExists) {
-		t.Errorf("created twice: %v", err)
-	}
-	said := must(c.Prompt(ctx, "worker", wire.Prompt{Text: "hello", Surface: "cli_prompt", CorrelationID: "corr"},
-		"key-1"))(t)
-	again := must(c.Prompt(ctx, "worker", wire.Prompt{Text: "hello", Surface: "cli_prompt", CorrelationID: "corr"},
-		"key-1"))(t)
-	if again.MessageID != said.MessageID || !again.Replayed || said.Replayed || said.EventSeq == 0 {
-		t.Errorf("said %+v, again %+v", said, again)
-	}
-	if _, err := c.Prompt(ctx, "worker", wire.Prompt{Text: "other"}, "key-1"); !state.IsCode(err,
-		"idempotency_conflict") {
-		t.Errorf("another message under the key: %v", err)
-	}
-	where := must(c.Message(ctx, "worker", said.MessageID))(t)
-	if where.Entry.Status != ledger.Queued || where.Turn != nil || where.Message.Surface != ledger.SurfaceCLIPrompt ||
-		where.Message.AdmissionContext != ledger.LocalProcess ||
-		where.Message.Authority != ledger.OperatorInstruction {
-		t.Errorf("message %+v", where)
-	}
-	if _, err := c.Message(ctx, "main", said.MessageID); !state.IsCode(err, ledger.CodeNotFound) {
-		t.Errorf("the message through another agent: %v", err)
-	}
-	r.turn("worker", "hi there")
-	where = must(c.Message(ctx, "worker", said.MessageID))(t)
-	if where.Entry.Status != ledger.Processed || where.Turn == nil || where.Turn.Last != "hi there" {
-		t.Errorf("message after its turn %+v", where)
-	}
-	if b := must(c.Briefs(ctx, "worker", 5))(t); len(b) != 1 || b[0].Text != "hi there" {
-		t.Errorf("briefs %+v", b)
-	}
-	if e := must(c.Transcript(ctx, "worker", 0))(t); len(e) == 0 || e[0].Kind != ledger.TranscriptMessage {
-		t.Errorf("transcript %+v", e)
-	}
-	if l := must(c.Latency(ctx, "worker", 0))(t); len(l.Turns) != 1 || l.Turns[0].TurnMS != 250 ||
-		l.Turns[0].BeginMS == nil || l.Turns[0].ModelRounds != 2 {
-		t.Errorf("latency %+v", l)
-	}
+	equal(t, "id", made.Identity.AgentID, "worker")
+	equal(t, "kind", made.Identity.Kind, ledger.KindNamed)
+	equal(t, "status", made.Agent.Status, "awake_idle")
+	equal(t, "home", made.Identity.AgentHome, "/home/agents/worker")
+	_, err := c.Create(ctx, "worker", "")
+	refused(t, "the same agent again", err, ledger.CodeExists)
+}
 
+func promptWorker(t *testing.T, r *rig, c *client.Client) {
+	ctx := t.Context()
+	prompt := wire.Prompt{Text: "hello", Surface: "cli_prompt", CorrelationID: "corr"}
+	sent := must(c.Prompt(ctx, "worker", prompt, "key-1"))(t)
+	equal(t, "replayed", sent.Replayed, false)
+	equal(t, "has an event", sent.EventSeq != 0, true)
+	again := must(c.Prompt(ctx, "worker", prompt, "key-1"))(t)
+	equal(t, "id under the same key", again.MessageID, sent.MessageID)
+	equal(t, "replayed under the same key", again.Replayed, true)
+	_, err := c.Prompt(ctx, "worker", wire.Prompt{Text: "other"}, "key-1")
+	refused(t, "another message under the key", err, "idempotency_conflict")
+
+	queued := must(c.Message(ctx, "worker", sent.MessageID))(t)
+	equal(t, "status", queued.Entry.Status, ledger.Queued)
+	equal(t, "turn", queued.Turn, nil)
+	equal(t, "surface", queued.Message.Surface, ledger.SurfaceCLIPrompt)
+	equal(t, "admission", queued.Message.AdmissionContext, ledger.LocalProcess)
+	equal(t, "authority", queued.Message.Authority, ledger.OperatorInstruction)
+	_, err = c.Message(ctx, "main", sent.MessageID)
+	refused(t, "the message through another agent", err, ledger.CodeNotFound)
+
+	r.turn("worker", "hi there")
+	done := must(c.Message(ctx, "worker", sent.MessageID))(t)
+	equal(t, "status after the turn", done.Entry.Status, ledger.Processed)
+	if done.Turn == nil {
+		t.Fatal("the message has no turn, want one")
+	}
+	equal(t, "answer", done.Turn.Last, "hi there")
+	briefs := must(c.Briefs(ctx, "worker", 5))(t)
+	equal(t, "briefs", len(briefs), 1)
+	equal(t, "brief", briefs[0].Text, "hi there")
+	equal(t, "first of the transcript", must(c.Transcript(ctx, "worker", 0))(t)[0].Kind, ledger.TranscriptMessage)
+	turns := must(c.Latency(ctx, "worker", 0))(t).Turns
+	equal(t, "turns", len(turns), 1)
+	equal(t, "time of the turn", turns[0].TurnMS, 250)
+	equal(t, "has a time to its begin", turns[0].BeginMS != nil, true)
+	equal(t, "rounds", turns[0].ModelRounds, 2)
+}
+
+func timeWorker(t *testing.T, _ *rig, c *client.Client) {
+	ctx := t.Context()
 	timer := must(c.CreateTimer(ctx, "worker", wire.Timer{DurationMS: 1000, IntervalMS: 60_000, Summary: "look"},
 		""))(t)
-	if !timer.Repeat || timer.Status != ledger.TimerActive {
-		t.Errorf("timer %+v", timer)
-	}
-	if _, err := c.CancelTimer(ctx, "main", timer.ID); !state.IsCode(err, ledger.CodeNotFound) {
-		t.Errorf("a timer of another agent was cancelled: %v", err)
-	}
-	if gone := must(c.CancelTimer(ctx, "worker", timer.ID))(t); gone.Status != ledger.TimerCancelled {
-		t.Errorf("cancelled %+v", gone)
-	}
-	if w := must(c.Wake(ctx, "worker", wire.Wake{Reason: "look"}))(t); w.Disposition != "triggered" {
-		t.Errorf("wake %+v", w)
-	}
-	if m := must(c.SetModel(ctx, "worker",
-		wire.Model{Model: "scripted/else", ReasoningEffort: "low"}))(
-		t); m.Model.EffectiveModel != "scripted/else" || m.Model.Source != view.ModelOverride {
-		t.Errorf("model %+v", m)
-	}
-	if m := must(c.ClearModel(ctx, "worker"))(t); m.Model.EffectiveModel != "scripted/demo" ||
-		m.Model.Source != view.ModelDefault {
-		t.Errorf("model %+v", m)
-	}
-	if i := must(c.SetImage(ctx, "worker", "other:1"))(t); i.Image != "other:1" {
-		t.Errorf("image %+v", i)
-	}
-	if p := must(c.DebugPrompt(ctx, "worker", "x"))(t); string(p) != `{"agent_id":"worker","text":"x"}` {
-		t.Errorf("debug prompt %s", p)
-	}
+	equal(t, "repeat", timer.Repeat, true)
+	equal(t, "status", timer.Status, ledger.TimerActive)
+	_, err := c.CancelTimer(ctx, "main", timer.ID)
+	refused(t, "a timer of another agent", err, ledger.CodeNotFound)
+	equal(t, "cancelled", must(c.CancelTimer(ctx, "worker", timer.ID))(t).Status, ledger.TimerCancelled)
+	equal(t, "wake", must(c.Wake(ctx, "worker", wire.Wake{Reason: "look"}))(t).Disposition, "triggered")
+}
 
-	if s := must(c.Stop(ctx, "worker"))(t); s.Action != "stop" {
-		t.Errorf("stop %+v", s)
-	}
+func setWorker(t *testing.T, _ *rig, c *client.Client) {
+	ctx := t.Context()
+	set := must(c.SetModel(ctx, "worker", wire.Model{Model: "scripted/else", ReasoningEffort: "low"}))(t).Model
+	equal(t, "model", set.EffectiveModel, "scripted/else")
+	equal(t, "source of the model", set.Source, view.ModelOverride)
+	cleared := must(c.ClearModel(ctx, "worker"))(t).Model
+	equal(t, "model that was cleared", cleared.EffectiveModel, "scripted/demo")
+	equal(t, "source of the model that was cleared", cleared.Source, view.ModelDefault)
+	equal(t, "image", must(c.SetImage(ctx, "worker", "other:1"))(t).Image, "other:1")
+	equal(t, "debug prompt", string(must(c.DebugPrompt(ctx, "worker", "x"))(t)), `{"agent_id":"worker","text":"x"}`)
+}
+
+func stopWorker(t *testing.T, _ *rig, c *client.Client) {
+	ctx := t.Context()
+	equal(t, "action", must(c.Stop(ctx, "worker"))(t).Action, "stop")
 	_, err := c.Prompt(ctx, "worker", wire.Prompt{Text: "anyone?"}, "")
-	if e, ok := err.(*state.Error); !ok || e.Code != "agent_stopped" || e.Hint == "" {
-		t.Errorf("a stopped agent was prompted: %#v", err)
+	refused(t, "a prompt to a stopped agent", err, "agent_stopped")
+	if e, ok := errors.AsType[*state.Error](err); !ok || e.Hint == "" {
+		t.Errorf("the refusal %#v has no hint", err)
 	}
 	status := must(c.Status(ctx, "worker"))(t)
-	if status.Agent.Status != "stopped" || !status.Lifecycle.ResumeRequired || status.Lifecycle.ResumeCLIHint == "" {
-		t.Errorf("status of a stopped agent %+v", status)
-	}
+	equal(t, "status", status.Agent.Status, "stopped")
+	equal(t, "resume required", status.Lifecycle.ResumeRequired, true)
+	equal(t, "has a hint to resume", status.Lifecycle.ResumeCLIHint != "", true)
 	must(c.Start(ctx, "worker"))(t)
-	if _, err := c.Abort(ctx, "worker", wire.Abort{}); !state.IsCode(err, "no_current_run") {
-		t.Errorf("aborted nothing: %v", err)
-	}
+	_, err = c.Abort(ctx, "worker", wire.Abort{})
+	refused(t, "an abort without a run", err, "no_current_run")
+}
+
+func abortDefault(t *testing.T, r *rig, c *client.Client) {
+	ctx := t.Context()
 	must(c.Prompt(ctx, "", wire.Prompt{Text: "to the default agent"}, ""))(t)
 	claim, _, err := r.machine.Claim(ctx, "main")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a := must(c.Abort(ctx, "", wire.Abort{Mode: "stop_after_abort"}))(t); a.RunID != claim.Attempt.TurnID ||
-		a.Mode != "stop_after_abort" {
-		t.Errorf("aborted %+v", a)
-	}
+	aborted := must(c.Abort(ctx, "", wire.Abort{Mode: "stop_after_abort"}))(t)
+	equal(t, "aborted run", aborted.RunID, claim.Attempt.TurnID)
+	equal(t, "mode", aborted.Mode, "stop_after_abort")
 	list := must(c.Agents(ctx))(t)
-	if len(list) != 2 || list[0].Identity.AgentID != "main" || !list[0].Identity.IsDefaultAgent ||
-		list[0].Status != "awake_running" || list[0].CurrentRunID != claim.Attempt.TurnID {
-		t.Errorf("agents %+v", list)
+	equal(t, "agents", len(list), 2)
+	equal(t, "first agent", list[0].Identity.AgentID, "main")
+	equal(t, "first agent is the default", list[0].Identity.IsDefaultAgent, true)
+	equal(t, "status", list[0].Status, "awake_running")
+	equal(t, "run", list[0].CurrentRunID, claim.Attempt.TurnID)
+	runtime := must(c.RuntimeStatus(ctx))(t)
+	equal(t, "healthy", runtime.Healthy, true)
+	equal(t, "process", runtime.Runtime.PID, 42)
+	equal(t, "activity", runtime.Activity.State, "processing")
+	equal(t, "active agents", runtime.Activity.ActiveAgentCount, 2)
+}
+
+func endRuntime(t *testing.T, r *rig, c *client.Client) {
+	if err := c.Shutdown(t.Context()); err != nil {
+		t.Errorf("shutdown: %v", err)
 	}
-	if s := must(c.RuntimeStatus(ctx))(t); !s.Healthy || s.Runtime.PID != 42 ||
-		s.Activity.State != "processing" || s.Activity.ActiveAgentCount != 2 {
-		t.Errorf("runtime %+v", s)
-	}
-	if err := c.Shutdown(ctx); err != nil || r.host.ended.Load() != 1 {
-		t.Errorf("shutdown: %v, %d", err, r.host.ended.Load())
-	}
+	equal(t, "ends", r.host.ended.Load(), 1)
 	var doc map[string]json.RawMessage
-	if err := json.Unmarshal(must(c.OpenAPI(ctx))(t), &doc); err != nil || doc["paths"] == nil {
-		t.Errorf("openapi: %v", err)
+	if err := json.Unmarshal(must(c.OpenAPI(t.Context()))(t), &doc); err != nil || doc["paths"] == nil {
+		t.Errorf("the document has no paths (%v):\n%v", err, doc)
 	}
 }
 

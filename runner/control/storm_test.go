@@ -72,7 +72,7 @@ func TestRefreshStorm(t *testing.T) {
 			store = &counting{Store: s}
 			return store
 		})
-	const clients, each, changes = 200, 5, 10
+	const clients, each, changes = 100, 4, 10
 	began := time.Now()
 	var group sync.WaitGroup
 	for range clients {

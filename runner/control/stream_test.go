@@ -196,7 +196,7 @@ func TestStreamResets(t *testing.T) {
 // many write and read.
 func TestSnapshotThenStream(t *testing.T) {
 	r := newRig(t, control.Limits{}, control.Access{})
-	const writers, each, readers = 4, 60, 6
+	const writers, each, readers = 4, 25, 4
 	var writing, reading sync.WaitGroup
 	for w := range writers {
 		writing.Go(func() {

@@ -158,10 +158,8 @@ func (p *Process) await() bool {
 func (p *Process) terminate() {
 	grace := time.NewTimer(p.patient)
 	defer grace.Stop()
-	select {
-	case <-p.killing:
+	if isClosed(p.killing) {
 		return
-	default:
 	}
 	p.s.askTree(p)
 	select {
@@ -182,9 +180,9 @@ func (p *Process) terminate() {
 	}
 }
 
-func (p *Process) hasExited() bool {
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-p.exited:
+	case <-c:
 		return true
 	default:
 		return false

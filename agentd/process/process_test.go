@@ -193,7 +193,8 @@ func TestDeadline(t *testing.T) {
 			syscall.SIGKILL, "begun\n"},
 		"cleans up": {"trap 'echo bye; exit 0' TERM; echo begun; while :; do sleep 0.01; done", time.Minute, 0,
 			"begun\nbye\n"},
-		"child cleans up":  {`sh -c 'trap "sleep 0.2; echo child done; exit" TERM; while :; do sleep 0.01; done' & echo begun; wait; exit 1`, time.Minute, syscall.SIGTERM, "begun\nchild done\n"},
+		"child cleans up": {`sh -c 'trap "sleep 0.2; echo child done; exit" TERM; while :; do sleep 0.01; ` +
+			`done' & echo begun; wait; exit 1`, time.Minute, syscall.SIGTERM, "begun\nchild done\n"},
 		"stopped":          {"echo begun; kill -STOP $$", time.Minute, syscall.SIGTERM, "begun\n"},
 		"grandchild holds": {"setsid sleep 300 & echo begun; sleep 300", time.Minute, syscall.SIGTERM, "begun\n"},
 	}

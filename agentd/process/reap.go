@@ -34,7 +34,7 @@ func (s *Supervisor) endTree(p *Process) (r sweep) {
 	deadline := time.NewTimer(killWait)
 	defer deadline.Stop()
 	if p != nil {
-		if !p.hasExited() {
+		if !isClosed(p.exited) {
 			_ = unix.Kill(-p.pid, unix.SIGKILL)
 		}
 		select {
@@ -139,7 +139,8 @@ func (s *Supervisor) endRound(p *Process, killed map[birth]bool) int {
 		_ = unix.Kill(-p.pid, unix.SIGKILL)
 	}
 	if !first && fresh(left, killed) {
-		left = s.freeze(p, left, killed)
+		left = freeze(func() map[birth]procfs.Stat { return s.leftovers(p, killed) },
+			func(st procfs.Stat) { signalGroup(st, unix.SIGSTOP) })
 	}
 	for key, st := range left {
 		killed[key] = true
@@ -151,22 +152,21 @@ func (s *Supervisor) endRound(p *Process, killed map[birth]bool) int {
 // maxFreeze bounds the search for processes that were born while their parents were being stopped.
 const maxFreeze = 64
 
-// freeze stops processes that fork while they are killed until no new one appears. A stopped process does not fork but
-// still counts against the limit on processes, so a fork bomb runs out of either.
-func (s *Supervisor) freeze(p *Process, left map[birth]procfs.Stat, killed map[birth]bool) map[birth]procfs.Stat {
-	frozen := make(map[birth]procfs.Stat)
+// freeze stops processes that fork while they are killed until look finds no new one. A stopped process does
+// not fork but still counts against the limit on processes, so a fork bomb runs out of either.
+func freeze[T any](look func() map[birth]T, stop func(T)) map[birth]T {
+	frozen := make(map[birth]T)
 	for range maxFreeze {
 		grown := false
-		for key, st := range left {
+		for key, found := range look() {
 			if _, ok := frozen[key]; !ok {
-				frozen[key], grown = st, true
-				signalGroup(st, unix.SIGSTOP)
+				frozen[key], grown = found, true
+				stop(found)
 			}
 		}
 		if !grown {
 			break
 		}
-		left = s.leftovers(p, killed)
 	}
 	return frozen
 }

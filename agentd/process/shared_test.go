@@ -57,7 +57,8 @@ func TestReaperCollectsWhileCommandsRun(t *testing.T) {
 	s := newTest(t)
 	done := make(chan struct{})
 	dir := t.TempDir()
-	c := sh("for i in 1 2 3 4 5 6 7 8; do (setsid true &); done; touch $D/up; while [ ! -e $D/stop ]; do sleep 0.01; done")
+	c := sh("for i in 1 2 3 4 5 6 7 8; do (setsid true &); done; touch $D/up; while [ ! -e $D/stop ]; do sleep " +
+		"0.01; done")
 	c.Env = Environ(os.Environ(), "D="+dir)
 	go func() {
 		defer close(done)

@@ -22,20 +22,10 @@ type Trace struct {
 // Trace returns the trace of a command. It is the zero Trace, which finds nothing, once the command has ended.
 func (p *Process) Trace() Trace {
 	st, err := procfs.ReadStat(p.pid)
-	if err != nil || p.ended() {
+	if err != nil || isClosed(p.done) {
 		return Trace{}
 	}
-	boot, space := place()
-	return Trace{Boot: boot, Space: space, PID: p.pid, Start: st.Start, Mark: uint64(p.mark)}
-}
-
-func (p *Process) ended() bool {
-	select {
-	case <-p.done:
-		return true
-	default:
-		return false
-	}
+	return Trace{Boot: p.s.boot, Space: p.s.space, PID: p.pid, Start: st.Start, Mark: uint64(p.mark)}
 }
 
 // place names the kernel and the pid namespace that this program runs in.
@@ -103,7 +93,9 @@ func (h *hunt) end(traces []Trace) []Strays {
 	killed := make(map[birth]bool)
 	deadline := time.Now().Add(killWait)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		left := h.freeze(traces)
+		// Stopped, none forks or outlives its leader unseen.
+		left := freeze(func() map[birth]stray { return h.look(traces) },
+			func(s stray) { signalExactly(s.Stat, unix.SIGSTOP) })
 		if len(left) == 0 {
 			return result
 		}
@@ -150,27 +142,9 @@ type stray struct {
 	trace int
 }
 
-// freeze stops all strays, so that none forks or outlives its leader unseen, and returns them.
-func (h *hunt) freeze(traces []Trace) map[birth]stray {
-	frozen := make(map[birth]stray)
-	for range maxFreeze {
-		grown := false
-		for _, s := range h.look(traces) {
-			key := birth{s.PID, s.Start}
-			if _, ok := frozen[key]; !ok {
-				frozen[key], grown = s, true
-				signalExactly(s.Stat, unix.SIGSTOP)
-			}
-		}
-		if !grown {
-			break
-		}
-	}
-	return frozen
-}
-
 // look lists the running strays.
-func (h *hunt) look(traces []Trace) (found []stray) {
+func (h *hunt) look(traces []Trace) map[birth]stray {
+	found := make(map[birth]stray)
 	all := procfs.All()
 	sessions := make(map[int]int) // of living leaders
 	for _, st := range all {
@@ -187,7 +161,7 @@ func (h *hunt) look(traces []Trace) (found []stray) {
 			i, ok = h.marks[readMark(st.PID)]
 		}
 		if ok && st.Start >= traces[i].Start {
-			found = append(found, stray{st, i})
+			found[birth{st.PID, st.Start}] = stray{st, i}
 		}
 	}
 	return found

@@ -26,7 +26,7 @@ func startStray(t *testing.T, s *Supervisor, script string) (*Process, string) {
 		if _, err := os.Stat(filepath.Join(dir, "ready")); err == nil {
 			return p, dir
 		}
-		if p.hasExited() || time.Now().After(end) {
+		if isClosed(p.exited) || time.Now().After(end) {
 			t.Fatal("the command did not get ready")
 		}
 	}
@@ -52,7 +52,7 @@ while [ ! -s escaped ] || [ ! -s bare ] || [ ! -s deaf ]; do sleep 0.01; done`)
 			t.Errorf("%s lives", name)
 		}
 	}
-	if other.hasExited() || !alive(t, filepath.Join(otherDir, "child")) {
+	if isClosed(other.exited) || !alive(t, filepath.Join(otherDir, "child")) {
 		t.Error("another command was ended")
 	}
 	if one.Result().Signal != unix.SIGKILL {
@@ -101,7 +101,7 @@ func TestStraysAreNotMistaken(t *testing.T) {
 		Start: self.Start}}); got[0] != (Strays{}) || got[1] != (Strays{}) {
 		t.Errorf("of this program: %+v", got)
 	}
-	if p.hasExited() || !alive(t, filepath.Join(dir, "child")) {
+	if isClosed(p.exited) || !alive(t, filepath.Join(dir, "child")) {
 		t.Fatal("the command was ended")
 	}
 	p.Kill()
@@ -112,7 +112,8 @@ func TestStraysAreNotMistaken(t *testing.T) {
 func TestRecordedTraces(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "commands")
 	s := newTestOf(t, Options{Exclusive: true, Dir: dir})
-	p, work := startStray(t, s, `env -i setsid sh -c 'echo $$ > bare; exec sleep 600' &
+	p, work := startStray(t, s, `sleep 600 &
+env -i setsid sh -c 'echo $$ > bare; exec sleep 600' &
 while [ ! -s bare ]; do sleep 0.01; done`)
 	data, err := os.ReadFile(filepath.Join(dir, p.id))
 	if err != nil {

@@ -46,8 +46,8 @@ func (s *Supervisor) forgetTrace(p *Process) {
 	}
 }
 
-// records reports whether the trace of a command is recorded. The kernel ends everything below PID 1 together with it, so
-// that one needs no traces.
+// records reports whether the trace of a command is recorded. The kernel ends everything below PID 1 together
+// with it, so that one needs no traces.
 func (s *Supervisor) records(p *Process) bool { return s.dir != "" && p.mark != 0 && os.Getpid() != 1 }
 
 func (s *Supervisor) tracePath(p *Process) string { return filepath.Join(s.dir, p.id) }

@@ -67,7 +67,9 @@ func TestNothingOutlivesACommand(t *testing.T) {
 
 // hide starts what follows in a session of its own, without environment and
 // without parents, and waits until its pid is in the file $1.
-const hide = `hide() { (env -i setsid sh -c 'echo $$ >'$1'; exec sleep 300' >/dev/null 2>&1 &); while [ ! -s $1 ]; do sleep 0.01; done; }
+const hide = `hide() {
+	(env -i setsid sh -c 'echo $$ >'$1'; exec sleep 300' >/dev/null 2>&1 &)
+	while [ ! -s $1 ]; do sleep 0.01; done; }
 `
 
 // A process that hid everything is ended with its own command, and only with
@@ -122,7 +124,8 @@ func TestHiddenAmongOthers(t *testing.T) {
 // gives each of them the grace.
 func TestStopAsksTheWholeTree(t *testing.T) {
 	markedOrNot(t, func(t *testing.T, s *Supervisor) {
-		c := sh(`setsid sh -c 'trap "sleep 0.1; echo put away; exit" TERM; echo up; while :; do sleep 0.01; done' & wait`)
+		c := sh(`setsid sh -c 'trap "sleep 0.1; echo put away; exit" TERM; echo up; while :; do sleep 0.01; ` +
+			`done' & wait`)
 		c.Grace = time.Minute
 		p := start(t, s, c)
 		awaitOutput(t, p, "up")
@@ -177,7 +180,7 @@ func TestForkBomb(t *testing.T) {
 				c.Env = Environ(os.Environ(), "F="+file, `B=while [ -e $F ]; do setsid -f sh -c "$B" 2>/dev/null; done`)
 				p := start(t, s, c)
 				for grown := 0; grown < 100; grown = len(descendants()) {
-					if p.hasExited() && grown > 0 {
+					if isClosed(p.exited) && grown > 0 {
 						break
 					}
 					time.Sleep(time.Millisecond)

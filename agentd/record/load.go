@@ -177,19 +177,11 @@ func (s *Stored) decode(data []byte) (line, error) {
 		err := json.Unmarshal(data, &l)
 		return l, err
 	}
-	var brief struct {
-		Header *struct {
-			ResponseID         string `json:"response_id"`
-			PreviousResponseID string `json:"previous_response_id"`
-			SessionID          string `json:"session_id"`
-		} `json:"header"`
-		History  json.RawMessage `json:"history"`
-		Input    json.RawMessage `json:"input"`
-		Started  json.RawMessage `json:"started"`
-		Said     *turns.Input    `json:"said"`
-		Item     json.RawMessage `json:"item"`
-		Response *struct{}       `json:"response"`
-	}
+	var brief lineOf[struct {
+		ResponseID         string `json:"response_id"`
+		PreviousResponseID string `json:"previous_response_id"`
+		SessionID          string `json:"session_id"`
+	}, struct{}]
 	err := json.Unmarshal(data, &brief)
 	l := line{History: brief.History, Input: brief.Input, Started: brief.Started, Said: brief.Said, Item: brief.Item}
 	if h := brief.Header; h != nil {

@@ -67,14 +67,17 @@ type Header struct {
 
 // line is one line of a trajectory. Exactly one field is set, but for Said, which
 // comes with the Item when the model is told it.
-type line struct {
-	Header   *Header             `json:"header,omitempty"`
-	History  json.RawMessage     `json:"history,omitempty"` // an item before the request that is stored nowhere else
-	Input    json.RawMessage     `json:"input,omitempty"`   // an item of the request
-	Started  json.RawMessage     `json:"started,omitempty"` // a tool call that is about to run
-	Said     *turns.Input        `json:"said,omitempty"`    // what the user said meanwhile, as it now stands
-	Item     json.RawMessage     `json:"item,omitempty"`    // an item that the turn produced
-	Response *responses.Response `json:"response,omitempty"`
+type line = lineOf[Header, responses.Response]
+
+// lineOf is a line of which a reader wants more or less of the header and the response.
+type lineOf[H, R any] struct {
+	Header   *H              `json:"header,omitempty"`
+	History  json.RawMessage `json:"history,omitempty"` // an item before the request that is stored nowhere else
+	Input    json.RawMessage `json:"input,omitempty"`   // an item of the request
+	Started  json.RawMessage `json:"started,omitempty"` // a tool call that is about to run
+	Said     *turns.Input    `json:"said,omitempty"`    // what the user said meanwhile, as it now stands
+	Item     json.RawMessage `json:"item,omitempty"`    // an item that the turn produced
+	Response *R              `json:"response,omitempty"`
 }
 
 // Stored is a trajectory read back.

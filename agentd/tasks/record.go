@@ -145,7 +145,8 @@ func streamOf(c process.Capture) stream {
 // interrupt makes the record of a lost task terminal. left counts the processes of it that were found.
 func (r *record) interrupt(now turns.Time, left process.Strays) {
 	r.Status, r.UpdatedAt = wire.Interrupted, now
-	r.End = &end{Failure: "lost", Summary: "the task is lost: the runtime that watched it ended, and how the command ended " +
+	r.End = &end{Failure: "lost", Summary: "the task is lost: the runtime that watched it ended, and how the " +
+		"command ended " +
 		"is unknown"}
 	if left.Ended > 0 {
 		r.End.Summary += fmt.Sprintf("; %d process(es) that it had left running were ended", left.Ended)

@@ -617,7 +617,8 @@ func FuzzRecord(f *testing.F) {
 		}
 		f.Add(data)
 	}
-	f.Add([]byte(`{"version":1,"task_id":"task_1","status":"completed","created_at":"2026-01-01T00:00:00.000Z","updated_at":"2026-01-01T00:00:00.000Z"}`))
+	f.Add([]byte(`{"version":1,"task_id":"task_1","status":"completed","created_at":"2026-01-01T00:00:00.000Z",` +
+		`"updated_at":"2026-01-01T00:00:00.000Z"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := decodeRecord(data, "task_1")
 		if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// StrictParameters returns the schema of the tool's arguments in the form that some providers demand in order to keep to
-// it (runtime specification, "Provider Tool Schema Contract"): every property is required, and optional ones may be
-// null. [Registry.Run] accepts arguments in this form, too.
+// StrictParameters returns the schema of the tool's arguments in the form that some providers demand in order
+// to keep to it (runtime specification, "Provider Tool Schema Contract"): every property is required, and
+// optional ones may be null. [Registry.Run] accepts arguments in this form, too.
 func (d Definition) StrictParameters() (json.RawMessage, error) {
 	var schema jsonschema.Schema
 	if err := json.Unmarshal(d.Parameters, &schema); err != nil {

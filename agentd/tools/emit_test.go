@@ -42,12 +42,19 @@ func TestEmit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, got := range map[string]json.RawMessage{
-		`{"type":"object","properties":{"items":{"type":"array","minItems":1,"maxItems":2,"items":{"type":"object","properties":{
-			"cmd":{"type":"string","description":"what to run","minLength":1},"dir":{"type":"string"},"mode":{"type":"string","enum":["a","b"]},"tags":{"type":"array","items":{"type":"string"}}},
-			"required":["cmd"],"additionalProperties":false}},"stop":{"type":"boolean"}},"required":["items"],"additionalProperties":false}`: def.Parameters,
-		`{"type":"object","properties":{"items":{"type":"array","minItems":1,"maxItems":2,"items":{"type":"object","properties":{
-			"cmd":{"type":"string","description":"what to run"},"dir":{"type":["string","null"]},"mode":{"type":["string","null"],"enum":["a","b",null]},"tags":{"type":["array","null"],"items":{"type":"string"}}},
-			"required":["cmd","dir","mode","tags"],"additionalProperties":false}},"stop":{"type":["boolean","null"]}},"required":["items","stop"],"additionalProperties":false}`: strict,
+		`{"type":"object","properties":{"items":{"type":"array","minItems":1,"maxItems":2,
+			"items":{"type":"object","properties":{
+			"cmd":{"type":"string","description":"what to run","minLength":1},"dir":{"type":"string"},
+			"mode":{"type":"string","enum":["a","b"]},"tags":{"type":"array","items":{"type":"string"}}},
+			"required":["cmd"],"additionalProperties":false}},"stop":{"type":"boolean"}},"required":["items"],
+			"additionalProperties":false}`: def.Parameters,
+		`{"type":"object","properties":{"items":{"type":"array","minItems":1,"maxItems":2,
+			"items":{"type":"object","properties":{
+			"cmd":{"type":"string","description":"what to run"},"dir":{"type":["string","null"]},
+			"mode":{"type":["string","null"],"enum":["a","b",null]},
+			"tags":{"type":["array","null"],"items":{"type":"string"}}},
+			"required":["cmd","dir","mode","tags"],"additionalProperties":false}},"stop":{"type":["boolean",
+			"null"]}},"required":["items","stop"],"additionalProperties":false}`: strict,
 	} {
 		var g, w any
 		if json.Unmarshal(got, &g) != nil || json.Unmarshal([]byte(want), &w) != nil {

@@ -92,7 +92,9 @@ func newRegistry(t testing.TB) *Registry {
 
 func TestDerivedSchema(t *testing.T) {
 	got := string(newEcho(t).schema)
-	want := `{"type":"object","required":["text"],"properties":{"text":{"type":"string","description":"what to say"},"times":{"type":"integer","minimum":1},"tags":{"type":"array","items":{"type":"string"}}},"additionalProperties":false}`
+	want := `{"type":"object","required":["text"],"properties":{"text":{"type":"string","description":"what to ` +
+		`say"},"times":{"type":"integer","minimum":1},"tags":{"type":"array","items":{"type":"string"}}},` +
+		`"additionalProperties":false}`
 	var g, w any
 	if json.Unmarshal([]byte(got), &g) != nil || json.Unmarshal([]byte(want), &w) != nil {
 		t.Fatal("not JSON:", got)
@@ -106,14 +108,23 @@ func TestEnvelopeBytes(t *testing.T) {
 	r := newRegistry(t)
 	tests := []struct{ name, args, canonical, rendered string }{
 		{"Echo", `{"text":"a <b>"}`,
-			`{"tool_name":"Echo","status":"success","summary_text":"said a <b>","result":{"said":"a <b>"},"error":null}`,
+			`{"tool_name":"Echo","status":"success","summary_text":"said a <b>","result":{"said":"a <b>"},` +
+				`"error":null}`,
 			"Echo: said a <b>"},
 		{"Echo", `{}`,
-			`{"tool_name":"Echo","status":"error","summary_text":"argument \"text\" is missing","result":null,"error":{"kind":"invalid_tool_input","message":"argument \"text\" is missing","details":{"field":"text"},"recovery_hint":"add it; required are: text","retryable":false}}`,
-			`{"ok":false,"tool_name":"Echo","kind":"invalid_tool_input","message":"argument \"text\" is missing","hint":"add it; required are: text","field":"text","retryable":false,"details":{"field":"text"}}`},
+			`{"tool_name":"Echo","status":"error","summary_text":"argument \"text\" is missing","result":null,` +
+				`"error":{"kind":"invalid_tool_input","message":"argument \"text\" is missing",` +
+				`"details":{"field":"text"},"recovery_hint":"add it; required are: text","retryable":false}}`,
+			`{"ok":false,"tool_name":"Echo","kind":"invalid_tool_input","message":"argument \"text\" is ` +
+				`missing","hint":"add it; required are: text","field":"text","retryable":false,` +
+				`"details":{"field":"text"}}`},
 		{"Nope", `{}`,
-			`{"tool_name":"Nope","status":"error","summary_text":"there is no tool named \"Nope\"","result":null,"error":{"kind":"unknown_tool","message":"there is no tool named \"Nope\"","details":{"available":["Echo"],"requested":"Nope"},"recovery_hint":"use one of: Echo","retryable":false}}`,
-			`{"ok":false,"tool_name":"Nope","kind":"unknown_tool","message":"there is no tool named \"Nope\"","hint":"use one of: Echo","retryable":false,"details":{"available":["Echo"],"requested":"Nope"}}`},
+			`{"tool_name":"Nope","status":"error","summary_text":"there is no tool named \"Nope\"",` +
+				`"result":null,"error":{"kind":"unknown_tool","message":"there is no tool named \"Nope\"",` +
+				`"details":{"available":["Echo"],"requested":"Nope"},"recovery_hint":"use one of: Echo",` +
+				`"retryable":false}}`,
+			`{"ok":false,"tool_name":"Nope","kind":"unknown_tool","message":"there is no tool named \"Nope\"",` +
+				`"hint":"use one of: Echo","retryable":false,"details":{"available":["Echo"],"requested":"Nope"}}`},
 	}
 	for _, tt := range tests {
 		o := r.Run(t.Context(), Env{}, Call{ID: "c", Name: tt.name, Arguments: json.RawMessage(tt.args)})

@@ -82,8 +82,8 @@ func (r *rules) forced() bool { return r.choice.Mode == "required" || r.choice.N
 // met reports whether a tool was called that had to be.
 func (r *rules) met() bool { return r.made > 0 }
 
-// toolChoice is the tool choice of the next round. A call that was forced and made is not forced again, because that would
-// never end. The allowed tools stay the same.
+// toolChoice is the tool choice of the next round. A call that was forced and made is not forced again,
+// because that would never end. The allowed tools stay the same.
 func (r *rules) toolChoice() responses.ToolChoice {
 	if r.forced() && r.met() {
 		return responses.ToolChoice{Allowed: r.choice.Allowed}

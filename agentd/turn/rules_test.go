@@ -183,7 +183,8 @@ func TestOutputLimitOverRounds(t *testing.T) {
 }
 
 func TestStructuredOutput(t *testing.T) {
-	const schema = `{"type":"json_schema","name":"n","schema":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false}`
+	const schema = `{"type":"json_schema","name":"n","schema":{"type":"object",` +
+		`"properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false}`
 	said := func(text string) []model.Event {
 		return []model.Event{ev(model.MessageBegin), ev(model.TextDelta, text), done(model.StopEnd)}
 	}
@@ -239,7 +240,8 @@ func TestCheck(t *testing.T) {
 		{`{"tool_choice":{"type":"function","name":"ask"}` + clientTool + `}`, model.Capabilities{}, ""},
 		{`{"tool_choice":{"type":"function","name":"Run"}}`, model.Capabilities{}, ""},
 		{`{"tool_choice":{"type":"function","name":"Fly"}}`, model.Capabilities{}, "tool_choice.name"},
-		{`{"tool_choice":{"type":"allowed_tools","tools":[{"type":"function","name":"Run"},{"type":"function","name":"Fly"}]}}`, model.Capabilities{}, "tool_choice.tools[1].name"},
+		{`{"tool_choice":{"type":"allowed_tools","tools":[{"type":"function","name":"Run"},{"type":"function",` +
+			`"name":"Fly"}]}}`, model.Capabilities{}, "tool_choice.tools[1].name"},
 		{`{"tool_choice":"required"}`, model.Capabilities{}, ""},
 		{`{"text":{"format":{"type":"json_schema","schema":{"$ref":"http://x/"}}}}`, model.Capabilities{},
 			"text.format.schema"},

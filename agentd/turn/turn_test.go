@@ -105,11 +105,13 @@ func TestEnds(t *testing.T) {
 				join(call("call_2", "Run", "{}"), done(
 					model.StopEnd))}, nil, responses.StatusIncomplete, responses.ReasonMaxToolCalls, 1, 0},
 		{"flood of text", `{"input":"x"}`, [][]model.Event{join(flood(model.TextDelta, 9),
-			[]model.Event{done(model.StopEnd)})}, nil, responses.StatusIncomplete, responses.ReasonMaxOutputBytes, 0, 1},
+			[]model.Event{done(model.StopEnd)})}, nil, responses.StatusIncomplete, responses.ReasonMaxOutputBytes,
+			0, 1},
 		{"flood over rounds", `{"input":"x"}`,
 			[][]model.Event{join(flood(model.TextDelta, 5), call("call_1", "Run", "{}"),
 				[]model.Event{done(model.StopEnd)}), join(flood(model.TextDelta, 5),
-				[]model.Event{done(model.StopEnd)})}, nil, responses.StatusIncomplete, responses.ReasonMaxOutputBytes, 1, 2},
+				[]model.Event{done(model.StopEnd)})}, nil, responses.StatusIncomplete, responses.ReasonMaxOutputBytes,
+			1, 2},
 		{"flood of escapes", `{"input":"x"}`,
 			[][]model.Event{{ev(model.TextDelta, strings.Repeat("\x00", 1<<20)), done(model.StopEnd)}}, nil,
 			responses.StatusIncomplete, responses.ReasonMaxOutputBytes, 0, 0},
@@ -190,7 +192,8 @@ func TestMalformedModelEvents(t *testing.T) {
 // of the conversation before, makes calls that can be told apart all the same.
 func TestRepeatedCallIDs(t *testing.T) {
 	run, ask, end := call("call_1", "Run", "{}"), call("call_1", "ask", "{}"), done(model.StopEnd)
-	s := newStage(t, `{"input":[{"type":"function_call","call_id":"call_0","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"call_0","output":"r"}]`+clientTool+`}`,
+	s := newStage(t, `{"input":[{"type":"function_call","call_id":"call_0","name":"f","arguments":"{}"},`+
+		`{"type":"function_call_output","call_id":"call_0","output":"r"}]`+clientTool+`}`,
 		join(run, run, end), join(call("call_0", "Run", "{}"), run, end), join(ask, ask, end))
 	resp, _ := s.run(t, t.Context())
 	if resp.Status != responses.StatusCompleted || len(resp.Output) != 2 || len(s.box.ran) != 4 {
@@ -230,7 +233,8 @@ func TestArgumentsWithoutDeltasReachTheClient(t *testing.T) {
 func TestToolChoiceIsForcedOnce(t *testing.T) {
 	for choice, want := range map[string]string{
 		`"required"`: `"auto"`, `"auto"`: `"auto"`, `"none"`: `"none"`, `{"type":"function","name":"Run"}`: `"auto"`,
-		`{"type":"allowed_tools","mode":"required","tools":[{"type":"function","name":"Run"}]}`: `{"type":"allowed_tools","tools":[{"type":"function","name":"Run"}],"mode":"auto"}`,
+		`{"type":"allowed_tools","mode":"required","tools":[{"type":"function",` +
+			`"name":"Run"}]}`: `{"type":"allowed_tools","tools":[{"type":"function","name":"Run"}],"mode":"auto"}`,
 	} {
 		s := newStage(t, `{"input":"x","tool_choice":`+choice+`}`,
 			join(call("call_1", "Run", "{}"), done(model.StopEnd)), answer)

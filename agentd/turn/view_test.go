@@ -217,7 +217,8 @@ func (tt lengthCase) check(t *testing.T) {
 		t.Errorf("the response says %q, want %q", resp.Truncation, tt.truncation)
 	}
 	if e := resp.Error; e != nil && (e.Type != responses.TypeInvalidRequest || result.Failure == nil) {
-		t.Errorf("the error is %+v with %+v, want an %s with a failure", e, result.Failure, responses.TypeInvalidRequest)
+		t.Errorf("the error is %+v with %+v, want an %s with a failure", e, result.Failure,
+			responses.TypeInvalidRequest)
 	}
 	if len(result.Conversation) < len(history)+1 {
 		t.Errorf("the conversation has %d items, want more than %d", len(result.Conversation), len(history))

@@ -13,23 +13,25 @@ import (
 
 // batchArgs are the arguments of ExecCommandBatch.
 type batchArgs struct {
-	Items       []batchItem `json:"items" jsonschema:"the commands, run one after the other; at most 12"`
-	StopOnError bool        `json:"stop_on_error,omitempty" jsonschema:"skip the rest after a command that does not exit with 0; default false"`
+	Items       []batchItem `json:"items"`
+	StopOnError bool        `json:"stop_on_error,omitempty"`
 }
 
 // batchItem is one command of a batch: an ExecCommand without terminal, input
 // and task.
 type batchItem struct {
-	Cmd             string `json:"cmd" jsonschema:"the shell command; several lines are allowed"`
-	Workdir         string `json:"workdir,omitempty" jsonschema:"directory to run in, relative to the root of the working tree (the default)"`
-	Shell           string `json:"shell,omitempty" jsonschema:"shell to use; default bash, or sh where there is no bash"`
-	Login           bool   `json:"login,omitempty" jsonschema:"start the shell as a login shell"`
-	YieldTimeMS     int    `json:"yield_time_ms,omitempty" jsonschema:"end the command after this many milliseconds; default 30000"`
-	MaxOutputTokens int    `json:"max_output_tokens,omitempty" jsonschema:"how much of the output to show, in tokens; default is an equal share of 8000"`
+	Cmd             string `json:"cmd"`
+	Workdir         string `json:"workdir,omitempty"`
+	Shell           string `json:"shell,omitempty"`
+	Login           bool   `json:"login,omitempty"`
+	YieldTimeMS     int    `json:"yield_time_ms,omitempty"`
+	MaxOutputTokens int    `json:"max_output_tokens,omitempty"`
 }
 
-const batchDescription = `Runs up to 12 shell commands one after the other and returns the outcome of each. Use it for short independent commands, such as looking at several files.
-Each runs in a shell of its own; cd and variables do not carry over. No command of a batch becomes a task: one that runs longer than its yield_time_ms is ended. For a terminal, input or a long run use ExecCommand.`
+const batchDescription = "Runs up to 12 shell commands one after the other and returns the outcome of each. Use " +
+	"it for short independent commands, such as looking at several files.\n" +
+	"Each runs in a shell of its own; cd and variables do not carry over. No command of a batch becomes a task: " +
+	"one that runs longer than its yield_time_ms is ended. For a terminal, input or a long run use ExecCommand."
 
 // itemStatus is what became of a command of a batch.
 type itemStatus string
@@ -75,14 +77,23 @@ type batchTool struct {
 }
 
 func newBatch(c *commands) (tools.Tool, error) {
+	item := map[string]func(*jsonschema.Schema){
+		"cmd":           about("the shell command; several lines are allowed", notEmpty),
+		"workdir":       about("directory to run in, relative to the root of the working tree (the default)"),
+		"shell":         about("shell to use; default bash, or sh where there is no bash"),
+		"login":         about("start the shell as a login shell"),
+		"yield_time_ms": about("end the command after this many milliseconds; default 30000", upTo(maxYield)),
+		"max_output_tokens": about("how much of the output to show, in tokens; default is an equal share of 8000",
+			positive),
+	}
 	def, err := define[batchArgs](batchName, batchDescription, map[string]func(*jsonschema.Schema){
-		"items": func(s *jsonschema.Schema) {
+		"items": about("the commands, run one after the other; at most 12", func(s *jsonschema.Schema) {
 			s.MinItems, s.MaxItems = new(1), new(maxBatch)
-			item := s.Items.Properties
-			notEmpty(item["cmd"])
-			between(1, float64(maxYield.Milliseconds()))(item["yield_time_ms"])
-			atLeast(1)(item["max_output_tokens"])
-		},
+			for name, adjust := range item {
+				adjust(s.Items.Properties[name])
+			}
+		}),
+		"stop_on_error": about("skip the rest after a command that does not exit with 0; default false"),
 	})
 	return &batchTool{c, def}, err
 }

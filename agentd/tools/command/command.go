@@ -108,13 +108,22 @@ func define[T any](name, description string, adjust map[string]func(*jsonschema.
 	return tools.Definition{Name: name, Description: description, Parameters: schema}, nil
 }
 
-func between(low, high float64) func(*jsonschema.Schema) {
-	return func(s *jsonschema.Schema) { s.Minimum, s.Maximum = &low, &high }
+// about gives an argument its description, and its bounds.
+func about(description string, bounds ...func(*jsonschema.Schema)) func(*jsonschema.Schema) {
+	return func(s *jsonschema.Schema) {
+		s.Description = description
+		for _, bound := range bounds {
+			bound(s)
+		}
+	}
 }
 
-func atLeast(low float64) func(*jsonschema.Schema) {
-	return func(s *jsonschema.Schema) { s.Minimum = &low }
+// upTo bounds a number of milliseconds.
+func upTo(limit time.Duration) func(*jsonschema.Schema) {
+	return func(s *jsonschema.Schema) { s.Minimum, s.Maximum = new(1.0), new(float64(limit.Milliseconds())) }
 }
+
+func positive(s *jsonschema.Schema) { s.Minimum = new(1.0) }
 
 func notEmpty(s *jsonschema.Schema) { s.MinLength = new(1) }
 

@@ -23,25 +23,34 @@ const (
 
 // execArgs are the arguments of ExecCommand.
 type execArgs struct {
-	Cmd             string `json:"cmd" jsonschema:"the shell command; several lines are allowed"`
-	Workdir         string `json:"workdir,omitempty" jsonschema:"directory to run in, relative to the root of the working tree (the default)"`
-	Shell           string `json:"shell,omitempty" jsonschema:"shell to use, such as sh, bash or zsh, by name or absolute path; default bash, or sh where there is no bash"`
-	Login           bool   `json:"login,omitempty" jsonschema:"start the shell as a login shell, which reads the profile"`
-	TTY             bool   `json:"tty,omitempty" jsonschema:"give the command a terminal; both streams are then one"`
-	YieldTimeMS     int    `json:"yield_time_ms,omitempty" jsonschema:"how long to wait for the command, in milliseconds; one that still runs then goes on as a task; default 30000; use 1 for a server"`
-	MaxOutputTokens int    `json:"max_output_tokens,omitempty" jsonschema:"how much of the output to show, in tokens; the middle is left out of more; default 8000"`
-	AcceptsInput    bool   `json:"accepts_input,omitempty" jsonschema:"keep the command's input open for TaskInput; otherwise it is empty"`
-	DuplicatePolicy string `json:"duplicate_policy,omitempty" jsonschema:"when the same command already runs as a task: reuse_running (the default) returns that task, start_new starts another"`
+	Cmd             string `json:"cmd"`
+	Workdir         string `json:"workdir,omitempty"`
+	Shell           string `json:"shell,omitempty"`
+	Login           bool   `json:"login,omitempty"`
+	TTY             bool   `json:"tty,omitempty"`
+	YieldTimeMS     int    `json:"yield_time_ms,omitempty"`
+	MaxOutputTokens int    `json:"max_output_tokens,omitempty"`
+	AcceptsInput    bool   `json:"accepts_input,omitempty"`
+	DuplicatePolicy string `json:"duplicate_policy,omitempty"`
 }
 
-const execDescription = `Runs a shell command in the working tree and returns its exit status and output.
-A command that still runs after yield_time_ms becomes a task: you get its task id and go on with TaskOutput, TaskInput and TaskStop. Start servers and watchers this way, not with &: processes left in the background are ended when their command completes.
-Standard input is empty unless accepts_input is set. Nobody answers prompts.
-Prefer rg --files, rg -n, sed -n START,ENDp, head and tail over printing whole files. Long output is shown by its beginning and end; the result names the file with all of it.`
+const execDescription = "Runs a shell command in the working tree and returns its exit status and output.\n" +
+	"A command that still runs after yield_time_ms becomes a task: you get its task id and go on with TaskOutput, " +
+	"TaskInput and TaskStop. Start servers and watchers this way, not with &: processes left in the background " +
+	"are ended when their command completes.\n" +
+	"Standard input is empty unless accepts_input is set. Nobody answers prompts.\n" +
+	"Prefer rg --files, rg -n, sed -n START,ENDp, head and tail over printing whole files. Long output is shown " +
+	"by its beginning and end; the result names the file with all of it."
 
-const execAloneDescription = `Runs a shell command in the working tree and returns its exit status and output.
-A command that still runs after yield_time_ms is ended. Standard input is empty, and nobody answers prompts. Processes left in the background are ended when the command completes.
-Prefer rg --files, rg -n, sed -n START,ENDp, head and tail over printing whole files. Long output is shown by its beginning and end; the result names the file with all of it.`
+const execAloneDescription = "Runs a shell command in the working tree and returns its exit status and output.\n" +
+	"A command that still runs after yield_time_ms is ended. Standard input is empty, and nobody answers prompts. " +
+	"Processes left in the background are ended when the command completes.\n" +
+	"Prefer rg --files, rg -n, sed -n START,ENDp, head and tail over printing whole files. Long output is shown " +
+	"by its beginning and end; the result names the file with all of it."
+
+// outputTokens describes an argument of ExecCommand and TaskOutput.
+var outputTokens = about("how much of the output to show, in tokens; the middle is left out of more; default 8000",
+	positive)
 
 type execTool struct {
 	*commands
@@ -54,8 +63,18 @@ func newExec(c *commands) (tools.Tool, error) {
 		description = execAloneDescription
 	}
 	def, err := define[execArgs](ExecName, description, map[string]func(*jsonschema.Schema){
-		"cmd": notEmpty, "yield_time_ms": between(1, float64(maxYield.Milliseconds())), "max_output_tokens": atLeast(1),
-		"duplicate_policy": func(s *jsonschema.Schema) { s.Enum = []any{reuseRunning, startNew} },
+		"cmd":     about("the shell command; several lines are allowed", notEmpty),
+		"workdir": about("directory to run in, relative to the root of the working tree (the default)"),
+		"shell": about("shell to use, such as sh, bash or zsh, by name or absolute path; default bash, or sh " +
+			"where there is no bash"),
+		"login": about("start the shell as a login shell, which reads the profile"),
+		"tty":   about("give the command a terminal; both streams are then one"),
+		"yield_time_ms": about("how long to wait for the command, in milliseconds; one that still runs then "+
+			"goes on as a task; default 30000; use 1 for a server", upTo(maxYield)),
+		"max_output_tokens": outputTokens,
+		"accepts_input":     about("keep the command's input open for TaskInput; otherwise it is empty"),
+		"duplicate_policy": about("when the same command already runs as a task: reuse_running (the default) "+
+			"returns that task, start_new starts another", func(s *jsonschema.Schema) { s.Enum = []any{reuseRunning, startNew} }),
 	})
 	return &execTool{c, def}, err
 }
@@ -153,7 +172,8 @@ func handle(s wire.Snapshot) wire.Handle {
 func alreadyRunning(task wire.Snapshot) tools.Output {
 	return tools.Output{Summary: "the same command is already running as a task", Result: plain{alreadyResult{
 		Disposition: duplicateRun, TaskHandle: handle(task), Command: task.Command, Summary: task.Summary,
-		Instructions: "Read it with TaskOutput or stop it with TaskStop; pass duplicate_policy start_new to start another.",
+		Instructions: "Read it with TaskOutput or stop it with TaskStop; pass duplicate_policy start_new to " +
+			"start another.",
 	}}}
 }
 

@@ -22,7 +22,8 @@ func TestLogsAreBounded(t *testing.T) {
 	h.env.Disk = process.NewBudget(70_000, nil)
 	for _, want := range []string{
 		"stdout: the log file holds the first 50000 of 100000 bytes\n",
-		"stdout: the log file holds the first 20000 of 100000 bytes: the files of the turn may take no more of the disk\n",
+		"stdout: the log file holds the first 20000 of 100000 bytes: the files of the turn may take no more of " +
+			"the disk\n",
 		"stdout: the log file holds the first 0 of 100000 bytes: the files of the turn may take no more of the disk",
 	} {
 		o := h.run(t, map[string]any{"cmd": "head -c 100000 /dev/zero"})
@@ -55,7 +56,8 @@ func TestReceipts(t *testing.T) {
 		{map[string]any{"cmd": "echo missing >&2; exit 127", "shell": "sh"},
 			"Process exited with code 127\nstderr:\nmissing"},
 		{map[string]any{"cmd": "sleep 100 & echo $0", "shell": "/bin/sh"},
-			"Process exited with code 0\nstdout:\n/bin/sh\nNote: 1 process(es) that the command left running were ended"},
+			"Process exited with code 0\nstdout:\n/bin/sh\nNote: 1 process(es) that the command left running " +
+				"were ended"},
 		{map[string]any{"cmd": "cat; tty", "yield_time_ms": nil, "login": false},
 			"Process exited with code 1\nstdout:\nnot a tty"},
 		{map[string]any{"cmd": "printf 'red \\033[31mx\\033[0m\\r\\nNUL \\000 bad \\377'"},
@@ -71,7 +73,9 @@ func TestReceipts(t *testing.T) {
 func TestCanonical(t *testing.T) {
 	h := newHarness(t)
 	o := h.run(t, map[string]any{"cmd": "echo out; exit 2"})
-	want := `{"tool_name":"ExecCommand","status":"success","summary_text":"command exited with status 2","result":{"disposition":"completed","exit_status":2,"stdout_preview":"out\n","stderr_preview":null,"truncated":false,"artifacts":[{"path":"tools/call_1/stdout.log"}],"stdout_artifact":0},"error":null}`
+	want := `{"tool_name":"ExecCommand","status":"success","summary_text":"command exited with status 2",` +
+		`"result":{"disposition":"completed","exit_status":2,"stdout_preview":"out\n","stderr_preview":null,` +
+		`"truncated":false,"artifacts":[{"path":"tools/call_1/stdout.log"}],"stdout_artifact":0},"error":null}`
 	got, err := json.Marshal(o.Canonical)
 	if err != nil {
 		t.Fatal(err)

@@ -20,28 +20,28 @@ type listArgs struct{}
 
 // statusArgs are the arguments of TaskStatus.
 type statusArgs struct {
-	TaskID string `json:"task_id" jsonschema:"id of the task"`
+	TaskID string `json:"task_id"`
 }
 
 // outputArgs are the arguments of TaskOutput.
 type outputArgs struct {
-	TaskID          string `json:"task_id" jsonschema:"id of the task"`
-	Block           *bool  `json:"block,omitempty" jsonschema:"wait for the task to end (the default); false returns what there is at once"`
-	TimeoutMS       int    `json:"timeout_ms,omitempty" jsonschema:"how long to wait, in milliseconds; default 30000"`
-	MaxOutputTokens int    `json:"max_output_tokens,omitempty" jsonschema:"how much of the output to show, in tokens; the middle is left out of more; default 8000"`
+	TaskID          string `json:"task_id"`
+	Block           *bool  `json:"block,omitempty"`
+	TimeoutMS       int    `json:"timeout_ms,omitempty"`
+	MaxOutputTokens int    `json:"max_output_tokens,omitempty"`
 }
 
 // inputArgs are the arguments of TaskInput.
 type inputArgs struct {
-	TaskID     string `json:"task_id" jsonschema:"id of the task"`
-	Input      string `json:"input,omitempty" jsonschema:"text to write, as it is: end a line with \\n; on a terminal \\u0003 is Ctrl-C"`
-	CloseInput bool   `json:"close_input,omitempty" jsonschema:"end the command's input, after the text"`
+	TaskID     string `json:"task_id"`
+	Input      string `json:"input,omitempty"`
+	CloseInput bool   `json:"close_input,omitempty"`
 }
 
 // stopArgs are the arguments of TaskStop.
 type stopArgs struct {
-	TaskID string `json:"task_id" jsonschema:"id of the task"`
-	Force  bool   `json:"force,omitempty" jsonschema:"kill it at once; otherwise it is asked to end and killed when it does not within 5 seconds"`
+	TaskID string `json:"task_id"`
+	Force  bool   `json:"force,omitempty"`
 }
 
 // taskTool is a tool that works on tasks. Which one is decided by its functions.
@@ -114,7 +114,8 @@ func newList(c *commands) (tools.Tool, error) {
 
 func newStatus(c *commands) (tools.Tool, error) {
 	def, err := define[statusArgs](statusName,
-		"Tells the state of a task, what it runs and how it ended. It shows no output; TaskOutput does.", withID)
+		"Tells the state of a task, what it runs and how it ended. It shows no output; TaskOutput does.",
+		map[string]func(*jsonschema.Schema){"task_id": taskID})
 	return &taskTool{def: def,
 		run: func(_ context.Context, env tools.Env, call tools.Call) (string, any, error) {
 			args, bad := tools.Decode[statusArgs](call)
@@ -132,12 +133,17 @@ func newStatus(c *commands) (tools.Tool, error) {
 	}, err
 }
 
-const outputDescription = `Shows the output of a task, and how it ended. By default it waits until the task has ended, for timeout_ms at most.
-It always shows the whole output, by its beginning and end when it is long; the result names the file with all of it.`
+const outputDescription = "Shows the output of a task, and how it ended. By default it waits until the task has " +
+	"ended, for timeout_ms at most.\n" +
+	"It always shows the whole output, by its beginning and end when it is long; the result names the file with " +
+	"all of it."
 
 func newOutput(c *commands) (tools.Tool, error) {
 	def, err := define[outputArgs](OutputName, outputDescription, map[string]func(*jsonschema.Schema){
-		"task_id": notEmpty, "timeout_ms": between(1, float64(maxWait.Milliseconds())), "max_output_tokens": atLeast(1),
+		"task_id":           taskID,
+		"block":             about("wait for the task to end (the default); false returns what there is at once"),
+		"timeout_ms":        about("how long to wait, in milliseconds; default 30000", upTo(maxWait)),
+		"max_output_tokens": outputTokens,
 	})
 	return &taskTool{def: def,
 		run: func(ctx context.Context, env tools.Env, call tools.Call) (string, any, error) {
@@ -164,7 +170,11 @@ func newOutput(c *commands) (tools.Tool, error) {
 func newInput(c *commands) (tools.Tool, error) {
 	def, err := define[inputArgs](inputName,
 		"Writes to the input of a task that was started with accepts_input. Read what it answers with TaskOutput "+
-			"and block false.", withID)
+			"and block false.", map[string]func(*jsonschema.Schema){
+			"task_id":     taskID,
+			"input":       about("text to write, as it is: end a line with \\n; on a terminal \\u0003 is Ctrl-C"),
+			"close_input": about("end the command's input, after the text"),
+		})
 	return &taskTool{def: def,
 		run: func(ctx context.Context, env tools.Env, call tools.Call) (string, any, error) {
 			args, bad := tools.Decode[inputArgs](call)
@@ -183,7 +193,12 @@ func newInput(c *commands) (tools.Tool, error) {
 }
 
 func newStop(c *commands) (tools.Tool, error) {
-	def, err := define[stopArgs](StopName, "Ends a task and everything that it started.", withID)
+	def, err := define[stopArgs](StopName, "Ends a task and everything that it started.",
+		map[string]func(*jsonschema.Schema){
+			"task_id": taskID,
+			"force": about("kill it at once; otherwise it is asked to end and killed when it does not within " +
+				"5 seconds"),
+		})
 	return &taskTool{def: def,
 		run: func(ctx context.Context, env tools.Env, call tools.Call) (string, any, error) {
 			args, bad := tools.Decode[stopArgs](call)
@@ -201,7 +216,8 @@ func newStop(c *commands) (tools.Tool, error) {
 	}, err
 }
 
-var withID = map[string]func(*jsonschema.Schema){"task_id": notEmpty}
+// taskID describes the argument that all tools but TaskList have.
+var taskID = about("id of the task", notEmpty)
 
 // saw notes that the model has seen the end of a task and need not be told of it.
 func (c *commands) saw(id string, status wire.Status) {

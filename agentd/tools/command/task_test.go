@@ -132,7 +132,8 @@ func TestTaskOutlivesItsTurn(t *testing.T) {
 
 func TestTerminalTask(t *testing.T) {
 	h := newHarness(t)
-	p := h.promote(t, map[string]any{"cmd": "trap 'echo interrupted; exit 0' INT; echo ready; while :; do sleep 0.01; done", "tty": true, "accepts_input": true})
+	p := h.promote(t, map[string]any{"cmd": "trap 'echo interrupted; exit 0' INT; echo ready; while :; do sleep " +
+		"0.01; done", "tty": true, "accepts_input": true})
 	h.until(t, p.TaskHandle.TaskID, "ready\n")
 	h.call(t, t.Context(), inputName, map[string]any{"task_id": p.TaskHandle.TaskID, "input": "\x03"})
 	if out := h.output(t, p.TaskHandle.TaskID, true); out.Task.Status != wire.Completed ||
@@ -140,7 +141,8 @@ func TestTerminalTask(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 	// One that ends in time is an ordinary command with one stream.
-	c := result[completedResult](t, h.run(t, map[string]any{"cmd": "tty >/dev/null && echo yes; echo no >&2", "tty": true}))
+	c := result[completedResult](t, h.run(t,
+		map[string]any{"cmd": "tty >/dev/null && echo yes; echo no >&2", "tty": true}))
 	if c.StdoutPreview == nil || *c.StdoutPreview != "yes\nno\n" || c.StderrPreview != nil {
 		t.Errorf("%+v", c)
 	}

@@ -135,7 +135,8 @@ func TestModelWithoutPictures(t *testing.T) {
 	h.env.Images = false
 	h.file("d.webp", unbase64(t, webpLossy))
 	o := h.view(map[string]any{"path": "d.webp"})
-	if want := "Picture not shown, because this model takes no pictures: d.webp (webp, 1×1, 42 bytes)"; o.Rendered != want || len(o.Images) != 0 {
+	if want := "Picture not shown, because this model takes no pictures: d.webp (webp, 1×1, 42 " +
+		"bytes)"; o.Rendered != want || len(o.Images) != 0 {
 		t.Errorf("%q with %d pictures", o.Rendered, len(o.Images))
 	}
 }

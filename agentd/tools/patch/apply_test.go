@@ -214,7 +214,8 @@ func TestGitExtensions(t *testing.T) {
 		{name: "create by a modification of nothing", patch: "--- a/new\n+++ b/new\n@@ -0,0 +1 @@\n+x\n",
 			after: files{"new": "x\n"}, diags: []string{"created"}},
 		{name: "delete", before: files{"d/e/f": "x\n", "d/g": "y\n"},
-			patch: "diff --git a/d/e/f b/d/e/f\ndeleted file mode 100644\n--- a/d/e/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n", after: files{"d/e/f": ""}},
+			patch: "diff --git a/d/e/f b/d/e/f\ndeleted file mode 100644\n--- a/d/e/f\n+++ /dev/null\n@@ -1 " +
+				"+0,0 @@\n-x\n", after: files{"d/e/f": ""}},
 		{name: "delete without hunks", before: files{"f": "x\n\x00"},
 			patch: "diff --git a/f b/f\ndeleted file mode 100644\n", after: files{"f": ""}},
 		{name: "delete only part", before: files{"f": "x\ny\n"}, patch: "--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n",

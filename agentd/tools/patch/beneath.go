@@ -34,6 +34,11 @@ func (b *beneath) close() { b.dir.Close() }
 // in calls f with a descriptor of the directory that holds p, and the last element of p.
 func (b *beneath) in(op, p string, f func(dir int, name string) error) error {
 	defer runtime.KeepAlive(b.dir)
+	if b.fault != nil && op != "lstat" && op != "open" {
+		if err := b.fault(op, p); err != nil {
+			return &fs.PathError{Op: op, Path: p, Err: err}
+		}
+	}
 	fd := b.fd
 	dirs, name := path.Split(p)
 	for part := range strings.SplitSeq(dirs, "/") {
@@ -51,16 +56,6 @@ func (b *beneath) in(op, p string, f func(dir int, name string) error) error {
 		return &fs.PathError{Op: op, Path: p, Err: err}
 	}
 	return nil
-}
-
-// change is like in, for operations that change something.
-func (b *beneath) change(op, p string, f func(dir int, name string) error) error {
-	if b.fault != nil {
-		if err := b.fault(op, p); err != nil {
-			return &fs.PathError{Op: op, Path: p, Err: err}
-		}
-	}
-	return b.in(op, p, f)
 }
 
 func openat(dir int, name string, flags int, perm uint32) (int, error) {
@@ -96,17 +91,16 @@ func (b *beneath) lstat(p string) (*status, error) {
 
 // open opens p without blocking, in case a FIFO has taken its place.
 func (b *beneath) open(p string) (*os.File, error) {
-	return b.file("open", p, b.in, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	return b.file("open", p, unix.O_RDONLY|unix.O_NONBLOCK, 0)
 }
 
 // create makes the file p, which must not exist.
 func (b *beneath) create(p string, perm fs.FileMode) (*os.File, error) {
-	return b.file("create", p, b.change, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, uint32(perm))
+	return b.file("create", p, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, uint32(perm))
 }
 
-func (b *beneath) file(op, p string, in func(string, string, func(int, string) error) error, flags int,
-	perm uint32) (f *os.File, err error) {
-	err = in(op, p, func(dir int, name string) error {
+func (b *beneath) file(op, p string, flags int, perm uint32) (f *os.File, err error) {
+	err = b.in(op, p, func(dir int, name string) error {
 		fd, err := openat(dir, name, flags|unix.O_NOFOLLOW, perm)
 		if err == nil {
 			f = os.NewFile(uintptr(fd), p)
@@ -117,30 +111,30 @@ func (b *beneath) file(op, p string, in func(string, string, func(int, string) e
 }
 
 func (b *beneath) mkdir(p string) error {
-	return b.change("mkdir", p, func(dir int, name string) error { return unix.Mkdirat(dir, name, 0o777) })
+	return b.in("mkdir", p, func(dir int, name string) error { return unix.Mkdirat(dir, name, 0o777) })
 }
 
 func (b *beneath) remove(p string) error {
-	return b.change("remove", p, func(dir int, name string) error { return unix.Unlinkat(dir, name, 0) })
+	return b.in("remove", p, func(dir int, name string) error { return unix.Unlinkat(dir, name, 0) })
 }
 
 func (b *beneath) rmdir(p string) error {
-	return b.change("rmdir", p, func(dir int, name string) error { return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) })
+	return b.in("rmdir", p, func(dir int, name string) error { return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) })
 }
 
 // link gives p a second name in its directory.
 func (b *beneath) link(p, second string) error {
-	return b.change("link", p, func(dir int, name string) error { return unix.Linkat(dir, name, dir, second, 0) })
+	return b.in("link", p, func(dir int, name string) error { return unix.Linkat(dir, name, dir, second, 0) })
 }
 
 // replace renames the file called temp to p, in the same directory.
 func (b *beneath) replace(temp, p string) error {
-	return b.change("rename", p, func(dir int, name string) error { return unix.Renameat(dir, temp, dir, name) })
+	return b.in("rename", p, func(dir int, name string) error { return unix.Renameat(dir, temp, dir, name) })
 }
 
 // rename renames the file called old to p, in the same directory, if p does not exist.
 func (b *beneath) rename(old, p string) error {
-	return b.change("rename", p, func(dir int, name string) error {
+	return b.in("rename", p, func(dir int, name string) error {
 		err := unix.Renameat2(dir, old, dir, name, unix.RENAME_NOREPLACE)
 		if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {
 			return err

@@ -232,7 +232,7 @@ func tryCorrupted(t *testing.T, seed1, seed2 uint64) (accepted bool, made []stri
 
 func TestMistakesNeverChangeTheMeaning(t *testing.T) {
 	applied, refused := 0, map[string]int{}
-	n := rounds(t, 1500)
+	n := rounds(t, 600)
 	for i := range n {
 		ok, made := tryCorrupted(t, 1, uint64(i))
 		if ok {

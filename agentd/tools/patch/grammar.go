@@ -8,9 +8,16 @@ func freeform() *tools.Grammar {
 	return &tools.Grammar{Argument: "patch", Description: freeDescription, Syntax: "lark", Definition: grammarText}
 }
 
-const freeDescription = `Changes files of the working tree. Write the patch itself, not JSON, between the lines "*** Begin Patch" and "*** End Patch". Paths are relative to the root of the working tree.
-"*** Add File: PATH" is followed by the lines of the new file, each with a + before it. "*** Delete File: PATH" stands alone. "*** Update File: PATH", with "*** Move to: NEWPATH" below it to rename the file, is followed by hunks: a line @@, after which a line that stands above the place may be named, then unchanged lines with a space, removed ones with - and new ones with + before them. "*** End of File" ends a hunk at the end of the file.
-Hunks are found by their text, so give three unchanged lines before and after each change, exactly as they are in the file. All files are changed or none.`
+const freeDescription = "Changes files of the working tree. Write the patch itself, not JSON, between the lines " +
+	"\"*** Begin Patch\" " +
+	"and \"*** End Patch\". Paths are relative to the root of the working tree.\n" +
+	"\"*** Add File: PATH\" is followed by the lines of the new file, each with a + before it. \"*** Delete File: " +
+	"PATH\" stands alone. \"*** Update File: PATH\", with \"*** Move to: NEWPATH\" below it to rename the file, " +
+	"is followed by hunks: a line @@, after which a line that stands above the place may be named, then unchanged " +
+	"lines with a space, removed ones with - and new ones with + before them. \"*** End of File\" ends a hunk at " +
+	"the end of the file.\n" +
+	"Hunks are found by their text, so give three unchanged lines before and after each change, exactly as they " +
+	"are in the file. All files are changed or none."
 
 // grammarText describes the envelope in Lark. It is regular: no rule is recursive.
 const grammarText = `start: begin file+ end

@@ -308,17 +308,14 @@ func (p *parser) boundary(i int) bool {
 		p.fileHeader(i), mailStart().MatchString(l):
 		return true
 	case strings.TrimRight(l, " ") == "--": // the signature of git format-patch
-		rest := p.lines[i+1:]
-		return len(rest) > 0 && mailSignature().MatchString(rest[0]) &&
-			(len(rest) < 2 || strings.TrimSpace(rest[1]) == "" &&
-				(len(rest) < 3 || strings.TrimSpace(rest[2]) == "" || mailStart().MatchString(rest[2])))
+		return i+1 < len(p.lines) && mailSignature().MatchString(p.lines[i+1])
 	}
 	return false
 }
 
 // What git format-patch writes at the end and at the start of a mail.
 var (
-	mailSignature = lazy(`^\d+\.\d+`)
+	mailSignature = lazy(`^\d+\.\d+[\w.-]*\s*$`)
 	mailStart     = lazy(`^From [0-9a-f]{40} `)
 )
 

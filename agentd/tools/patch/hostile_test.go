@@ -348,7 +348,8 @@ func TestBothFormsOfAResult(t *testing.T) {
 	files{"d/f000": "pwned\n", "d/f001": "pwned\n"}.make(t, dir)
 	o := runTool(t, dir, t.TempDir(), nil, "--- a/d/f000\n+++ b/d/f000\n@@ -7 +7 @@\n-pwned\n+x\n"+
 		"diff --git a/d/f001 b/g\nrename from d/f001\nrename to g\n")
-	want := "patch applied: 2 files changed\nM d/f000\nR d/f001 -> g\nTolerated:\n- d/f000: hunk 1: found at line 1, not 7"
+	want := "patch applied: 2 files changed\nM d/f000\nR d/f001 -> g\nTolerated:\n- d/f000: hunk 1: found at " +
+		"line 1, not 7"
 	if diff := cmp.Diff(want, o.Rendered); diff != "" {
 		t.Error(diff)
 	}

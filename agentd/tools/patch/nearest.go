@@ -101,7 +101,9 @@ func (t *fileText) nearest(old []string) (int, bool) {
 
 // split returns the different words at the beginning of a line.
 func split(s string) []string {
-	words := strings.FieldsFunc(tools.Clip(s, 500), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' })
+	words := strings.FieldsFunc(tools.Clip(s, 500), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_'
+	})
 	slices.Sort(words)
 	return slices.Compact(words)
 }

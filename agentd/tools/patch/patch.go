@@ -111,8 +111,12 @@ type arguments struct {
 	Patch string `json:"patch" jsonschema:"a unified diff with paths relative to the root of the working tree"`
 }
 
-const description = `Changes files of the working tree by a unified diff: --- a/PATH, +++ b/PATH and hunks that start with @@. Use /dev/null as the old path to create a file and as the new path to delete one; git's rename and mode headers work. The form that starts with "*** Begin Patch" is understood too.
-Hunks are found by their text, so give three unchanged lines before and after each change, exactly as they are in the file; line numbers and counts need not be right. All files are changed or none.`
+const description = "Changes files of the working tree by a unified diff: --- a/PATH, +++ b/PATH and hunks that " +
+	"start with @@. " +
+	"Use /dev/null as the old path to create a file and as the new path to delete one; git's rename and mode " +
+	"headers work. The form that starts with \"*** Begin Patch\" is understood too.\n" +
+	"Hunks are found by their text, so give three unchanged lines before and after each change, exactly as they " +
+	"are in the file; line numbers and counts need not be right. All files are changed or none."
 
 // Tool is ApplyPatch. Calls on one working tree take turns.
 type Tool struct{ def tools.Definition }

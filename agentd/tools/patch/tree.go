@@ -223,7 +223,8 @@ func (t *tree) ancestors(p string) *tools.Error {
 		if e := t.entries[dir]; e != nil && (e.exists || e.before != nil) {
 			if e.exists {
 				return refused(kindUnsafePath, p,
-					fmt.Sprintf("%s cannot lie below %s, which is a file", visible(p), visible(dir)), "choose another path")
+					fmt.Sprintf("%s cannot lie below %s, which is a file", visible(p), visible(dir)),
+					"choose another path")
 			}
 			return nil // the patch deletes this file, so nothing is below it yet
 		}

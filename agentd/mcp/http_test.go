@@ -128,7 +128,7 @@ func TestRequestBringsServer(t *testing.T) {
 	}
 }
 
-// What is meant for one host is not sent to another.
+// Headers and content for one host are not sent to another.
 func TestRedirect(t *testing.T) {
 	other := serveWeb(t)
 	first := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))

@@ -159,7 +159,7 @@ func beServer(kind string) {
 		return text(fmt.Sprintf("elicitation: %v", err)), nil
 	})
 	add("flood", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		out := bufio.NewWriter(os.Stdout) // beside the SDK, whose writes are whole
+		out := bufio.NewWriter(os.Stdout) // the SDK writes whole messages, so the two do not mix
 		for range 300 {
 			fmt.Fprintln(out, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`)
 		}

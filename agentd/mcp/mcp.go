@@ -12,6 +12,10 @@
 // call to the host, which identifies calls by their ids, is repeated when the
 // connection broke and the call may or may not have been made.
 //
+// Sessions, messages and the HTTP transport are the official SDK's. Reconnecting, bounds
+// on what a server sends, and the check of its tools are ours, since the SDK has none:
+// its client ends with its connection, and its streams hold messages of any size.
+//
 // Servers may be unavailable: a turn waits briefly for those that are still
 // connecting, and records which are not connected.
 package mcp

@@ -80,7 +80,8 @@ func TestParse(t *testing.T) {
 	for _, tc := range []struct{ config, field string }{
 		{``, "ok"},
 		{`servers: {a: {command: x, args: [y], env: {K: v}, call_timeout: 2m, allowed_tools: []}}`, "ok"},
-		{`{"servers": {"a-b": {"url": "https://x.example/mcp", "allow_request": true}}, "request_urls": ["https://y.example"]}`, "ok"},
+		{`{"servers": {"a-b": {"url": "https://x.example/mcp", "allow_request": true}},` +
+			` "request_urls": ["https://y.example"]}`, "ok"},
 		{`servers: {a: {socket: /run/a.sock}}`, "ok"},
 		{`servers: {a: {}}`, "servers.a"},
 		{`servers: {a: {command: x, url: "https://x"}}`, "servers.a"},

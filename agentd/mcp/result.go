@@ -134,7 +134,8 @@ type complete struct {
 // Project implements tools.Projector: text is cut to the budget, which all pieces
 // share. Text that was cut, and other data, is stored as a file.
 func (c *complete) Project(policy tools.Policy, artifacts *tools.Artifacts) (any, error) {
-	r := result{Family: family, Server: c.tool.server.name, Tool: c.tool.listed.tool, Content: []contentPart{}, Notes: c.notes}
+	r := result{Family: family, Server: c.tool.server.name, Tool: c.tool.listed.tool, Content: []contentPart{},
+		Notes: c.notes}
 	p := projection{r: &r, artifacts: artifacts, left: policy.Budget(0) * tools.BytesPerToken}
 	for i, content := range c.content {
 		p.add(i, content)

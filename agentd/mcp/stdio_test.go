@@ -27,7 +27,9 @@ func TestCall(t *testing.T) {
 	if kind(o) != "" || o.Rendered != `{"n":1}` {
 		t.Errorf("rendered %q, %+v", o.Rendered, o.Canonical.Error)
 	}
-	want := `{"tool_name":"mcp__s__echo","status":"success","summary_text":"s answered","result":{"family":"mcp","server":"s","tool":"echo","content":[{"type":"text","text_preview":"{\"n\":1}","bytes":7}],"truncated":false,"artifacts":[]},"error":null}`
+	want := `{"tool_name":"mcp__s__echo","status":"success","summary_text":"s answered","result":{"family":"mcp",` +
+		`"server":"s","tool":"echo","content":[{"type":"text","text_preview":"{\"n\":1}","bytes":7}],` +
+		`"truncated":false,"artifacts":[]},"error":null}`
 	if canonical, err := o.Canonical.Encode(); err != nil || string(canonical) != want {
 		t.Errorf("canonical\n%s\nwant\n%s", canonical, want)
 	}
@@ -44,7 +46,7 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// Everything that a tool can answer has its place in both surfaces.
+// Every kind of answer of a tool has a kind of error and a text for the model.
 func TestResults(t *testing.T) {
 	r := openOne(t, "chatty")
 	r.turn()
@@ -175,7 +177,9 @@ func TestListChanges(t *testing.T) {
 	if o := r.call(t.Context(), "mcp__s__grow", ""); o.Rendered != "grown" {
 		t.Fatalf("grow: %q", o.Rendered)
 	}
-	await(t, "the tool to go", func() bool { return kind(r.call(t.Context(), "mcp__s__echo", "")) == "mcp_tool_not_found" })
+	await(t, "the tool to go", func() bool {
+		return kind(r.call(t.Context(), "mcp__s__echo", "")) == "mcp_tool_not_found"
+	})
 	if r.names() != before {
 		t.Errorf("tools %s", r.names())
 	}
@@ -199,7 +203,7 @@ func TestBrokenServers(t *testing.T) {
 			o.Config.Servers[kind] = s
 		}
 		o.Config.Servers["nothing"] = mcp.Server{Command: "no-such-program"}
-		o.Config.Servers["nobody"] = mcp.Server{Socket: "/nonexistent/socket"}
+		o.Config.Servers["closed"] = mcp.Server{Socket: "/nonexistent/socket"}
 		o.Config.Servers["nowhere"] = mcp.Server{URL: "http://127.0.0.1:1/mcp"}
 	})
 	offer := r.turn()
@@ -212,7 +216,7 @@ func TestBrokenServers(t *testing.T) {
 	}
 	for _, want := range []string{"server silent is not there", "server deaf is not", "server garbage is not",
 		"server dies is not there", "status 7: no database[31m here", "server nothing is not there",
-		"server nobody is not there", "server nowhere is not there"} {
+		"server closed is not there", "server nowhere is not there"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("no %q in\n%s", want, said)
 		}

@@ -44,7 +44,7 @@ func joined(t *testing.T, list []string) string {
 		}
 		text := j.Join(piece)
 		if !utf8.ValidString(text) {
-			t.Fatalf("%q: %q is no text", list, text)
+			t.Fatalf("%q: %q is not text", list, text)
 		}
 		got.WriteString(text)
 	}
@@ -94,7 +94,7 @@ func TestHalvesWithoutTheOther(t *testing.T) {
 	}
 }
 
-// What has no half is what encoding/json reads; all else is valid text too.
+// Text without halves is read as encoding/json reads it; other text becomes valid, too.
 func FuzzWireText(f *testing.F) {
 	for _, seed := range []string{`"plain"`, `"\ud83d\ude00"`, `"\ud83d"`, `"\ude00\\\ud83d"`, `"\u00e9\n"`,
 		"\"\xed\xa0\xbd\"", `"\ud83d`, ` "x" `} {

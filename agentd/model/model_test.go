@@ -273,7 +273,8 @@ func TestResolver(t *testing.T) {
 		{spare, "anthropic/claude", "claude-2", "", responses.CodeModelNotFound,
 			"anthropic/claude-2 or openai/claude-2"},
 		{all, "openai/gpt-5", "anthropic/claude", "", responses.CodeModelNotFound,
-			`"anthropic/claude" belongs to no configured provider; write provider/model with one of the providers openai, scripted`},
+			`"anthropic/claude" belongs to no configured provider; write provider/model ` +
+				`with one of the providers openai, scripted`},
 		{all, "openai/gpt-5", "openai/", "", responses.CodeModelNotFound, "no configured provider"},
 		{all, "openai/gpt-5", strings.Repeat("x/", 1000), "", responses.CodeModelNotFound, "no configured provider"},
 		{all, "", "", "", responses.CodeMissingParameter, "--model"},
@@ -330,7 +331,7 @@ func TestResolverFallbacks(t *testing.T) {
 		t.Errorf("a model that was asked for falls back: %q", text)
 	}
 	for _, opts := range []model.Options{
-		{Default: "gpt-5"}, {Default: "openai/x", Fallbacks: []string{"nobody/x"}}, {Fallbacks: []string{"openai/x"}},
+		{Default: "gpt-5"}, {Default: "openai/x", Fallbacks: []string{"unknown/x"}}, {Fallbacks: []string{"openai/x"}},
 		{Default: "openai/"},
 	} {
 		opts.Transports = map[string]model.Transport{"openai": first}

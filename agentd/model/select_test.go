@@ -106,7 +106,7 @@ func TestTotalTime(t *testing.T) {
 			}
 		})
 	}
-	// The end of the turn is no fault of the model's.
+	// The model is not to blame for the end of the turn.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := read(ctx, model.Retry(mute{}, "p/m", policy),

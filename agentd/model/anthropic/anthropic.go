@@ -76,7 +76,8 @@ func (t *Transport) encode(req model.Request) (endpoint.Request, error) {
 		header["Anthropic-Beta"] = beta
 	}
 	return endpoint.Request{Path: "/v1/messages", Header: header, Body: body, Lowering: model.Lowering{
-		Mode: model.LoweredFull, Items: len(req.Input), Bytes: len(body), Breakpoints: bytes.Count(body, cacheMark)}}, nil
+		Mode: model.LoweredFull, Items: len(req.Input), Bytes: len(body),
+		Breakpoints: bytes.Count(body, cacheMark)}}, nil
 }
 
 func (t *Transport) read(req model.Request, header http.Header, yield func(model.Event) bool) endpoint.Answer {

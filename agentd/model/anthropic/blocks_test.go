@@ -45,7 +45,8 @@ func id(toolID string) string { return anthropic.TagCallID(toolID, "msg_1") }
 // Every kind of block and every end becomes what it should.
 func TestBlocks(t *testing.T) {
 	citation := func(index int, url string) string {
-		return fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":{"type":"citations_delta","citation":{"type":"web_search_result_location","url":%q,"title":"T","cited_text":"c"}}}`, index, url)
+		return fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":{"type":"citations_delta",`+
+			`"citation":{"type":"web_search_result_location","url":%q,"title":"T","cited_text":"c"}}}`, index, url)
 	}
 	thought := []string{
 		blockStart(0, `{"type":"thinking","thinking":"","signature":""}`),
@@ -68,7 +69,8 @@ func TestBlocks(t *testing.T) {
 		{"the provider's own tools", answer("end_turn",
 			blockStart(0, `{"type":"server_tool_use","id":"srv","name":"web_search","input":{}}`),
 			blockDelta(0, "input_json_delta", "partial_json", `{"query":"x"}`), blockStop(0),
-			blockStart(1, `{"type":"web_search_tool_result","tool_use_id":"srv","content":[{"type":"web_search_result","url":"https://x"}]}`), blockStop(1),
+			blockStart(1, `{"type":"web_search_tool_result","tool_use_id":"srv",`+
+				`"content":[{"type":"web_search_result","url":"https://x"}]}`), blockStop(1),
 			blockStart(2, `{"type":"text","text":"So: "}`), blockStop(2), blockStart(3, `{"type":"text","text":""}`),
 			blockDelta(3, "text_delta", "text", "it is."), citation(3, "https://x"), citation(3, "javascript:alert(1)"),
 			citation(3, ""), blockStop(3),
@@ -114,7 +116,9 @@ func TestBlocks(t *testing.T) {
 		{"refusal after a call", answer("refusal", toolUse(0, "toolu_1")...),
 			modeltest.Answer{Stop: model.StopContentFilter}},
 		{"a named refusal", []string{begin,
-			`{"type":"message_delta","delta":{"stop_reason":"refusal","stop_details":{"type":"refusal","category":"bio","explanation":null}}}`, stopped}, modeltest.Answer{Refusal: "The model declined to answer (bio)."}},
+			`{"type":"message_delta","delta":{"stop_reason":"refusal","stop_details":{"type":"refusal",` +
+				`"category":"bio","explanation":null}}}`,
+			stopped}, modeltest.Answer{Refusal: "The model declined to answer (bio)."}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -153,7 +157,8 @@ func TestUsage(t *testing.T) {
 	if e != nil || a.Usage != want {
 		t.Errorf("%+v %v", a.Usage, e)
 	}
-	odd := `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":-4,"cache_read_input_tokens":null,"output_tokens_details":{"thinking_tokens":9}}}`
+	odd := `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":-4,` +
+		`"cache_read_input_tokens":null,"output_tokens_details":{"thinking_tokens":9}}}`
 	a, e = modeltest.Ask(t.Context(), t, serve(t, false, replay([]string{begin, odd, stopped})), model.Request{})
 	if e != nil || a.Usage.OutputTokens != 0 || a.Usage.InputTokens != 125 ||
 		a.Usage.OutputTokenDetails.ReasoningTokens != 0 {
@@ -166,7 +171,9 @@ func TestCitationPlaces(t *testing.T) {
 	tr := serve(t, false, replay(answer("end_turn",
 		blockStart(0, `{"type":"text","text":"Grüße. "}`), blockStop(0),
 		blockStart(1, `{"type":"text","text":""}`),
-		`{"type":"content_block_delta","index":1,"delta":{"type":"citations_delta","citation":{"type":"web_search_result_location","url":"https://x","title":"T"}}}`, blockDelta(1, "text_delta", "text", "Ja."), blockStop(1),
+		`{"type":"content_block_delta","index":1,"delta":{"type":"citations_delta",`+
+			`"citation":{"type":"web_search_result_location","url":"https://x",`+
+			`"title":"T"}}}`, blockDelta(1, "text_delta", "text", "Ja."), blockStop(1),
 	)))
 	var got []responses.Annotation
 	for ev, err := range tr.Stream(t.Context(), model.Request{}) {

@@ -79,7 +79,8 @@ func TestConversation(t *testing.T) {
 		return `{"type":"tool_result","tool_use_id":"` + id + `","content":"` + s + `"}`
 	}
 	const signed = `{"type":"thinking","thinking":"hm","signature":"sig"}`
-	const unanswered = `{"type":"tool_result","tool_use_id":"c1","content":"There is no output: the call was not answered.","is_error":true}`
+	const unanswered = `{"type":"tool_result","tool_use_id":"c1",` +
+		`"content":"There is no output: the call was not answered.","is_error":true}`
 	user, dev, asst := text(responses.RoleUser, "u"), text(responses.RoleDeveloper, "d"),
 		text(responses.RoleAssistant, "a")
 	const m, m2 = "~aaaaaa", "~bbbbbb" // tags of two answers
@@ -154,7 +155,9 @@ func TestConversation(t *testing.T) {
 			&responses.FunctionCall{CallID: "c1", Name: "g.h", Arguments: `{"a": `},
 			&responses.FunctionCall{CallID: "c2", Name: "g", Arguments: `[1]`},
 			&responses.FunctionCall{CallID: "c3", Name: "g"}},
-			[]string{"user " + said("u"), `assistant {"type":"tool_use","id":"c1","name":"g_h","input":{"malformed_arguments":"{\"a\": "}} {"type":"tool_use","id":"c2","name":"g","input":{"malformed_arguments":"[1]"}} ` + used("c3"),
+			[]string{"user " + said("u"), `assistant {"type":"tool_use","id":"c1","name":"g_h",` +
+				`"input":{"malformed_arguments":"{\"a\": "}} {"type":"tool_use","id":"c2","name":"g",` +
+				`"input":{"malformed_arguments":"[1]"}} ` + used("c3"),
 				"user " + unanswered + " " + strings.Replace(unanswered, "c1", "c2", 1) + " " +
 					strings.Replace(unanswered, "c1", "c3", 1)}},
 		{"thoughts of others", []responses.Item{user, &responses.Reasoning{EncryptedContent: "gAAAA"},
@@ -206,7 +209,8 @@ func TestMedia(t *testing.T) {
 		{responses.Part{Type: file, FileURL: "https://x/f.pdf"},
 			`{"type":"document","source":{"type":"url","url":"https://x/f.pdf"}}`},
 		{responses.Part{Type: file, FileName: "f.pdf", FileData: "data:application/pdf;base64,AA=="},
-			`{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"AA=="},"title":"f.pdf"}`},
+			`{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"AA=="},` +
+				`"title":"f.pdf"}`},
 		{responses.Part{Type: file, FileName: "f.md", FileData: "data:text/markdown;charset=utf-8;base64,IyBI"},
 			`{"type":"document","source":{"type":"text","media_type":"text/plain","data":"# H"},"title":"f.md"}`},
 		{responses.Part{Type: file, FileName: "i.png", FileData: "data:image/png;base64,AA=="},

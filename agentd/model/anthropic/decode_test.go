@@ -45,7 +45,8 @@ func FuzzReadDelta(f *testing.F) {
 func TestReadDeltaTakesOrdinaryEvents(t *testing.T) {
 	for _, ev := range []string{
 		`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hello"}}`,
-		`{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"location\": \"San"}            }`,
+		`{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta",` +
+			`"partial_json":"{\"location\": \"San"}            }`,
 		`{"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "Let me see\n"}}`,
 	} {
 		if _, d, ok := readDelta([]byte(ev)); !ok || d.Text+d.Thinking+d.PartialJSON == "" {

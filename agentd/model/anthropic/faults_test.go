@@ -52,7 +52,8 @@ func TestStatuses(t *testing.T) {
 		{400, "", failure("invalid_request_error", "prompt is too long: 200001 tokens > 200000 maximum"),
 			model.KindContextLength, responses.CodeContextLength, "too long", 0, false},
 		{400, "", failure("invalid_request_error",
-			"input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000"), model.KindContextLength, responses.CodeContextLength, "exceed", 0, false},
+			"input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000"),
+			model.KindContextLength, responses.CodeContextLength, "exceed", 0, false},
 		{413, "", failure("request_too_large", "Request exceeds the maximum size"), model.KindContextLength,
 			responses.CodeContextLength, "maximum size", 0, false},
 		{400, "", failure("invalid_request_error", "messages.0: bad"), model.KindInvalidRequest,
@@ -117,7 +118,8 @@ func TestStreamFaults(t *testing.T) {
 	failure := func(kind string) string {
 		return fmt.Sprintf(`{"type":"error","error":{"type":%q,"message":"oops"}}`, kind)
 	}
-	call := `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_1","name":"f","input":{}}}`
+	call := `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_1","name":"f",` +
+		`"input":{}}}`
 	tests := []struct {
 		name   string
 		events []string
@@ -178,8 +180,8 @@ func TestStreamFaults(t *testing.T) {
 	}
 }
 
-// Whatever order, number and cut of events a provider sends, an attempt ends,
-// once, and its own events are in order: modeltest.Ask checks them.
+// For any order, number and cut of the events, an attempt ends exactly once, and its
+// own events are in order: modeltest.Ask checks them.
 func TestAnyOrderOfEvents(t *testing.T) {
 	pool := []string{
 		begin, text0, hello, stop0, endTurn, stopped, `{"type":"ping"}`,
@@ -188,12 +190,14 @@ func TestAnyOrderOfEvents(t *testing.T) {
 		`{"type":"content_block_delta","index":1,"delta":{"type":"thinking_delta","thinking":"hm"}}`,
 		`{"type":"content_block_delta","index":1,"delta":{"type":"signature_delta","signature":"sig"}}`,
 		`{"type":"content_block_stop","index":1}`,
-		`{"type":"content_block_start","index":2,"content_block":{"type":"tool_use","id":"toolu_1","name":"f","input":{}}}`,
+		`{"type":"content_block_start","index":2,"content_block":{"type":"tool_use","id":"toolu_1","name":"f",` +
+			`"input":{}}}`,
 		`{"type":"content_block_delta","index":2,"delta":{"type":"input_json_delta","partial_json":"{\"a\":"}}`,
 		`{"type":"content_block_delta","index":2,"delta":{"type":"input_json_delta","partial_json":"1}"}}`,
 		`{"type":"content_block_stop","index":2}`,
 		`{"type":"content_block_start","index":3,"content_block":{"type":"redacted_thinking","data":"d"}}`,
-		`{"type":"content_block_start","index":4,"content_block":{"type":"server_tool_use","id":"s","name":"web_search","input":{}}}`,
+		`{"type":"content_block_start","index":4,"content_block":{"type":"server_tool_use","id":"s",` +
+			`"name":"web_search","input":{}}}`,
 		ending("tool_use")[0], ending("max_tokens")[0], ending("refusal")[0],
 		ending("model_context_window_exceeded")[0],
 	}
@@ -235,7 +239,7 @@ func TestBrokenConnections(t *testing.T) {
 }
 
 func TestMissingKey(t *testing.T) {
-	t.Setenv("ANTHROPIC_API_KEY", "sk-of-the-environment") // nobody reads it here
+	t.Setenv("ANTHROPIC_API_KEY", "sk-of-the-environment") // must not be read
 	t.Setenv("ANTHROPIC_AUTH_TOKEN", "token-of-the-environment")
 	t.Setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:1")
 	tr, err := anthropic.New(anthropic.Options{BaseURL: "http://127.0.0.1:1"})

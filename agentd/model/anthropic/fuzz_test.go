@@ -11,8 +11,8 @@ import (
 	"holon/responses"
 )
 
-// Whatever events a provider sends, nothing breaks, and of the events that become
-// ours each call and each thought is ended at most once and where it began.
+// Any events of a provider are read without a panic, and in the events that result
+// each call and each thought is ended at most once and where it began.
 func FuzzEvents(f *testing.F) {
 	for _, events := range [][]string{
 		{begin, text0, hello, stop0, endTurn, stopped},
@@ -68,13 +68,18 @@ func FuzzEvents(f *testing.F) {
 	})
 }
 
-// Whatever items a conversation has, what is sent of it keeps the API's order:
+// The request for any conversation keeps the order that the API demands:
 // sides take turns, the user is first and last, and each call has its result,
 // among the first of the next message.
 func FuzzConversation(f *testing.F) {
-	f.Add("claude-opus-5", []byte(`[{"role":"user","content":"u"},{"type":"function_call","call_id":"c","name":"f","arguments":"{"},{"type":"function_call_output","call_id":"c","output":"o"}]`))
-	f.Add("claude-haiku-4-5", []byte(`[{"role":"developer","content":"d"},{"type":"holon:tool_call","call_id":"c~aaaaaa","name":"f","arguments":"{}","output":"o"},{"role":"system","content":"s"},{"role":"assistant","content":"a"}]`))
-	f.Add("m", []byte(`[{"type":"reasoning","summary":[],"encrypted_content":"anthropic:{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}"},{"type":"function_call_output","call_id":"x","output":[{"type":"input_image","image_url":"data:image/png;base64,AA=="}]}]`))
+	f.Add("claude-opus-5", []byte(`[{"role":"user","content":"u"},{"type":"function_call","call_id":"c","name":"f",`+
+		`"arguments":"{"},{"type":"function_call_output","call_id":"c","output":"o"}]`))
+	f.Add("claude-haiku-4-5", []byte(`[{"role":"developer","content":"d"},{"type":"holon:tool_call",`+
+		`"call_id":"c~aaaaaa","name":"f","arguments":"{}","output":"o"},{"role":"system","content":"s"},`+
+		`{"role":"assistant","content":"a"}]`))
+	f.Add("m", []byte(`[{"type":"reasoning","summary":[],"encrypted_content":"anthropic:{\"type\":\"thinking\",`+
+		`\"thinking\":\"\",\"signature\":\"\"}"},{"type":"function_call_output","call_id":"x",`+
+		`"output":[{"type":"input_image","image_url":"data:image/png;base64,AA=="}]}]`))
 	f.Fuzz(func(t *testing.T, name string, data []byte) {
 		var items responses.Items
 		if json.Unmarshal(data, &items) != nil {

@@ -125,11 +125,14 @@ func TestParameters(t *testing.T) {
 				Schema: json.RawMessage(`{"type":"object","properties":{"a":{"type":["string","null"]}}}`)}},
 	}
 	body, _, _ := sentFor(t, false, req)
-	want := `{"model":"claude-opus-4-6","max_tokens":100,"stream":true,"temperature":1,"service_tier":"auto","metadata":{"user_id":"s"},` +
-		`"output_config":{"format":{"type":"json_schema","schema":{"additionalProperties":false,"properties":{"a":{"type":["string","null"]}},"type":"object"}}},` +
+	want := `{"model":"claude-opus-4-6","max_tokens":100,"stream":true,"temperature":1,"service_tier":"auto",` +
+		`"metadata":{"user_id":"s"},` +
+		`"output_config":{"format":{"type":"json_schema","schema":{"additionalProperties":false,` +
+		`"properties":{"a":{"type":["string","null"]}},"type":"object"}}},` +
 		`"tool_choice":{"type":"any","disable_parallel_tool_use":true},` +
 		`"tools":[{"name":"a","description":"does a","input_schema":{"type":"object","z":1,"b":2}},` +
-		`{"name":"b","input_schema":{"additionalProperties":false,"properties":{"n":{"description":"{\"minimum\":1}","type":"integer"}},"type":"object"},"strict":true},` +
+		`{"name":"b","input_schema":{"additionalProperties":false,` +
+		`"properties":{"n":{"description":"{\"minimum\":1}","type":"integer"}},"type":"object"},"strict":true},` +
 		`{"name":"c","input_schema":{"type":"object","properties":{}}}],"system":[{"type":"text","text":"i"}]`
 	if diff := cmp.Diff(want, parameters(body)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -139,7 +142,7 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// What other conversations begin with too ends with a marker of its own, which
+// A prefix that other conversations share ends with a marker of its own, which
 // keeps the tools as well: they come before. There are never more than four.
 func TestSharedInstructions(t *testing.T) {
 	user := func(text string) responses.Item {
@@ -206,7 +209,8 @@ func TestToolChoice(t *testing.T) {
 		body, _, _ := sentFor(t, true, tt.req)
 		_, got, _ := strings.Cut(parameters(body), `"stream":true`)
 		got = strings.TrimPrefix(strings.ReplaceAll(got, `,"thinking":{"type":"adaptive","display":"summarized"}`, ""),
-			`,"thinking":{"type":"adaptive","display":"summarized","block_binding":{"prefix_mismatch_behavior":"drop_block"}}`)
+			`,"thinking":{"type":"adaptive","display":"summarized",`+
+				`"block_binding":{"prefix_mismatch_behavior":"drop_block"}}`)
 		if got = strings.TrimPrefix(got, ","); got != tt.want {
 			t.Errorf("%s:\n%s\nwant\n%s", tt.name, got, tt.want)
 		}
@@ -216,7 +220,8 @@ func TestToolChoice(t *testing.T) {
 // How much a model thinks, by what it takes.
 func TestThinking(t *testing.T) {
 	const summarized, bound = `"thinking":{"type":"adaptive","display":"summarized"}`,
-		`"thinking":{"type":"adaptive","display":"summarized","block_binding":{"prefix_mismatch_behavior":"drop_block"}}`
+		`"thinking":{"type":"adaptive","display":"summarized",` +
+			`"block_binding":{"prefix_mismatch_behavior":"drop_block"}}`
 	effort := func(e string) string { return `,"output_config":{"effort":"` + e + `"}` }
 	tests := []struct{ model, effort, want string }{
 		{"claude-opus-4-8", "", ""}, {"claude-opus-4-8", "none", ""},
@@ -305,7 +310,8 @@ func TestForms(t *testing.T) {
 		want  string
 	}{
 		{"claude-haiku-4-5", form("json_schema", `{"type":"object"}`),
-			`"output_config":{"format":{"type":"json_schema","schema":{"additionalProperties":false,"properties":{},"type":"object"}}}`},
+			`"output_config":{"format":{"type":"json_schema","schema":{"additionalProperties":false,"properties":{},` +
+				`"type":"object"}}}`},
 		{"claude-sonnet-4-20250514", form("json_schema", `{"type":"object"}`),
 			`fits this JSON Schema and nothing else, no code fence either:\n{\"type\":\"object\"}"`},
 		{"claude-opus-5", form("json_object", ""), `write one JSON object and nothing else`},
@@ -323,13 +329,24 @@ func TestSchemas(t *testing.T) {
 		`true`:                             `true`,
 		`{"$ref":"#/$defs/a","title":"x"}`: `{"$ref":"#/$defs/a"}`,
 		`{"type":["object","null"]}`:       `{"additionalProperties":false,"properties":{},"type":["object","null"]}`,
-		`{"type":"object","additionalProperties":{"type":"object"}}`:                 `{"additionalProperties":{"additionalProperties":false,"properties":{},"type":"object"},"type":"object"}`,
-		`{"type":"array","minItems":2,"items":{"oneOf":[{"type":"x"}]}}`:             `{"description":"{\"minItems\":2}","items":{"anyOf":[{"type":"x"}]},"type":"array"}`,
-		`{"type":"array","minItems":1}`:                                              `{"minItems":1,"type":"array"}`,
-		`{"type":"string","format":"uuid","pattern":"^a","description":"D"}`:         `{"description":"D\n\n{\"pattern\":\"^a\"}","format":"uuid","type":"string"}`,
-		`{"type":"string","format":"color"}`:                                         `{"description":"{\"format\":\"color\"}","type":"string"}`,
-		`{"type":"number","maximum":1e400}`:                                          `{"description":"{\"maximum\":1e400}","type":"number"}`,
-		`{"$defs":{"a":{"properties":{"b":{"allOf":[{"const":1}]}}}},"$schema":"s"}`: `{"$defs":{"a":{"additionalProperties":false,"properties":{"b":{"allOf":[{"const":1}]}}}}}`,
+		`{"type":"object",` +
+			`"additionalProperties":{"type":"object"}}`: `{"additionalProperties":{"additionalProperties":false,` +
+			`"properties":{},"type":"object"},"type":"object"}`,
+		`{"type":"array","minItems":2,` +
+			`"items":{"oneOf":[{"type":"x"}]}}`: `{"description":"{\"minItems\":2}",` +
+			`"items":{"anyOf":[{"type":"x"}]},"type":"array"}`,
+		`{"type":"array","minItems":1}`: `{"minItems":1,"type":"array"}`,
+		`{"type":"string","format":"uuid","pattern":"^a",` +
+			`"description":"D"}`: `{"description":"D\n\n{\"pattern\":\"^a\"}","format":"uuid","type":"string"}`,
+		`{"type":"string",` +
+			`"format":"color"}`: `{"description":"{\"format\":\"color\"}",` +
+			`"type":"string"}`,
+		`{"type":"number",` +
+			`"maximum":1e400}`: `{"description":"{\"maximum\":1e400}",` +
+			`"type":"number"}`,
+		`{"$defs":{"a":{"properties":{"b":{"allOf":[{"const":1}]}}}},` +
+			`"$schema":"s"}`: `{"$defs":{"a":{"additionalProperties":false,` +
+			`"properties":{"b":{"allOf":[{"const":1}]}}}}}`,
 	} {
 		got, err := anthropic.ClosedSchema(json.RawMessage(in))
 		if err != nil || string(got) != want {

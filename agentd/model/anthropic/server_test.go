@@ -74,11 +74,13 @@ func replay(events []string, sizes ...int) http.HandlerFunc {
 
 // Events of a short answer.
 const (
-	begin   = `{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","content":[],"usage":{"input_tokens":5,"cache_creation_input_tokens":20,"cache_read_input_tokens":100,"output_tokens":1}}}`
+	begin = `{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","content":[],` +
+		`"usage":{"input_tokens":5,"cache_creation_input_tokens":20,"cache_read_input_tokens":100,"output_tokens":1}}}`
 	text0   = `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`
 	hello   = `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hel\u006co"}}`
 	stop0   = `{"type":"content_block_stop","index":0}`
-	endTurn = `{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"output_tokens":7,"output_tokens_details":{"thinking_tokens":3}}}`
+	endTurn = `{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},` +
+		`"usage":{"output_tokens":7,"output_tokens_details":{"thinking_tokens":3}}}`
 	stopped = `{"type":"message_stop"}`
 )
 

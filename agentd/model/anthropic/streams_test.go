@@ -32,7 +32,8 @@ func TestStreams(t *testing.T) {
 					want := accumulate(t, stream.Events)
 					got := modeltest.Answer{Text: a.Text, Refusal: a.Refusal, Calls: a.Calls, Usage: a.Usage}
 					if diff := cmp.Diff(want, got); diff != "" {
-						t.Errorf("in pieces of %v it is not what the official client reads (-want +got):\n%s", sizes, diff)
+						t.Errorf("in pieces of %v it is not what the official client reads (-want +got):\n%s", sizes,
+							diff)
 					}
 				}
 			}

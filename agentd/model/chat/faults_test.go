@@ -25,7 +25,7 @@ const (
 	done  = "[DONE]"
 )
 
-// What servers do differently does no harm.
+// Known deviations of servers from the API are read correctly.
 func TestDialects(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -36,18 +36,22 @@ func TestDialects(t *testing.T) {
 		{"no end mark", []string{hello, end("stop")}, modeltest.Answer{Text: "hello"}},
 		{"only an end mark", []string{hello, done}, modeltest.Answer{Text: "hello"}},
 		{"usage after the end", []string{hello, end("stop"),
-			`{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5,"prompt_tokens_details":null}}`, done},
+			`{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5,` +
+				`"prompt_tokens_details":null}}`, done},
 			modeltest.Answer{Text: "hello", Usage: responses.Usage{InputTokens: 3, OutputTokens: 2, TotalTokens: 5}}},
 		{"usage that cannot be read", []string{hello,
 			`{"choices":[],"usage":{"prompt_tokens":"many","completion_tokens":-2}}`, end("stop"),
 			done}, modeltest.Answer{Text: "hello"}},
 		{"usage in the choice", []string{hello,
-			`{"choices":[{"index":0,"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":1,"completion_tokens":1,"cached_tokens":1}}]}`, done},
+			`{"choices":[{"index":0,"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":1,` +
+				`"completion_tokens":1,"cached_tokens":1}}]}`, done},
 			modeltest.Answer{Text: "hello", Usage: usageOf(1, 1, 1, 0)}},
-		{"usage of groq", []string{hello, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"x_groq":{"usage":{"prompt_tokens":1,"completion_tokens":1}}}`, done},
+		{"usage of groq", []string{hello, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],` +
+			`"x_groq":{"usage":{"prompt_tokens":1,"completion_tokens":1}}}`, done},
 			modeltest.Answer{Text: "hello", Usage: usageOf(1, 1, 0, 0)}},
-		{"reasoning beside the completion",
-			[]string{hello, end("stop"), `{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":9,"completion_tokens_details":{"reasoning_tokens":7}}}`, done},
+		{"reasoning that is not part of the completion",
+			[]string{hello, end("stop"), `{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1,` +
+				`"total_tokens":9,"completion_tokens_details":{"reasoning_tokens":7}}}`, done},
 			modeltest.Answer{Text: "hello", Usage: usageOf(1, 8, 0, 7)}},
 		{"comments and other choices", []string{hello,
 			`{"choices":[{"index":1,"delta":{"content":"x"},"finish_reason":"stop"}]}`, end("eos"),
@@ -70,13 +74,16 @@ func TestDialects(t *testing.T) {
 			said(`{"content":"!"}`), end("stop"), done}, modeltest.Answer{Text: "hello!", Summary: []string{"ab"}}},
 		{"refusal", []string{said(`{"refusal":"I won't"}`), said(`{"refusal":"."}`), end("stop"), done},
 			modeltest.Answer{Refusal: "I won't."}},
-		{"citation", []string{hello, said(`{"annotations":[{"type":"url_citation","url_citation":{"url":"https://x","title":"t","start_index":0,"end_index":2}}]}`), end("stop"), done},
+		{"citation", []string{hello, said(`{"annotations":[{"type":"url_citation","url_citation":{"url":"https://x",` +
+			`"title":"t","start_index":0,"end_index":2}}]}`), end("stop"), done},
 			modeltest.Answer{Text: "hello", Notes: []string{"https://x"}}},
 		{"a call in one chunk", []string{said(
-			`{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]}`), end("tool_calls"), done},
+			`{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f",` +
+				`"arguments":"{\"a\":1}"}}]}`), end("tool_calls"), done},
 			modeltest.Answer{Calls: []string{`c f {"a":1}`}}},
 		{"parallel calls, interleaved", []string{
-			said(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":""}},{"index":1,"id":"b","function":{"name":"g","arguments":"{"}}]}`),
+			said(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":""}},{"index":1,"id":"b",` +
+				`"function":{"name":"g","arguments":"{"}}]}`),
 			said(`{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}`),
 			said(`{"tool_calls":[{"index":1,"function":{"arguments":"}"}}]}`), end("tool_calls"), done,
 		}, modeltest.Answer{Calls: []string{"a f {}", "b g {}"}}},
@@ -182,7 +189,8 @@ func TestStreamFaults(t *testing.T) {
 			model.KindRateLimited, "slow down", true},
 		{"an error of words", []string{`{"error":"overdone"}`}, "", model.KindOverloaded, "overdone", false},
 		{"a conversation that is too long",
-			[]string{`{"error":{"message":"the request exceeds the available context size","type":"exceed_context_size_error","code":400}}`}, "", model.KindContextLength, "context size", false},
+			[]string{`{"error":{"message":"the request exceeds the available context size",` +
+				`"type":"exceed_context_size_error","code":400}}`}, "", model.KindContextLength, "context size", false},
 		{"too many calls", []string{manyCalls(5000)}, "", model.KindProtocol, "more than 4096", false},
 	}
 	for _, tt := range tests {
@@ -269,7 +277,7 @@ func TestBrokenConnections(t *testing.T) {
 		a.Text != "hello" || !e.Retryable() || len(e.Diagnostics.Chain) == 0 {
 		t.Errorf("reset: %+v %v", a, e)
 	}
-	// How the connection dies after the answer says nothing.
+	// The way in which the connection ends after a complete answer does not matter.
 	late := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, streamOf(hello, end("stop"))+"data: {\"cho")

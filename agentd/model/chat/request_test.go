@@ -117,7 +117,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// What a provider cannot be told is an error that says so, and nothing is sent.
+// Content that a provider cannot be sent is an error that names it, and nothing is sent.
 func TestRequestRefusals(t *testing.T) {
 	tr := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("it was asked") })
 	for _, item := range []responses.Item{
@@ -139,7 +139,8 @@ func TestRequestRefusals(t *testing.T) {
 		e.Code != responses.CodeMissingCredentials || !strings.Contains(e.Message, "LAB_API_KEY") {
 		t.Errorf("without a key: %v", e)
 	}
-	if _, err := chat.New(chat.Options{Options: endpoint.Options{Provider: "my-lab", BaseURL: "ftp://x"}}); err == nil ||
+	if _, err := chat.New(chat.Options{Options: endpoint.Options{Provider: "my-lab",
+		BaseURL: "ftp://x"}}); err == nil ||
 		responses.AsError(err).Param != "MY_LAB_BASE_URL" {
 		t.Errorf("%v", err)
 	}
@@ -224,7 +225,7 @@ func checkAdjacent(rt *rapid.T, messages []json.RawMessage) {
 	}
 }
 
-// What a provider thought comes back to it as it wants it, and to no other.
+// Reasoning returns to the provider that wrote it, in its own form, and to no other.
 func TestThoughtsComeBack(t *testing.T) {
 	chunks := []string{said(`{"reasoning":"hm","reasoning_details":[{"type":"x","data":"d"}]}`),
 		said(`{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{}"}}]}`), end("tool_calls"), done}
@@ -253,12 +254,14 @@ func TestSignaturesOfCallsComeBack(t *testing.T) {
 	const signature = `{"google":{"thought_signature":"c2ln"}}`
 	for name, chunks := range map[string][]string{
 		"in one piece": {said(`{"tool_calls":[{"index":0,"id":"a","extra_content":` + signature +
-			`,"function":{"name":"f","arguments":"{}"}},{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}}]}`)},
+			`,"function":{"name":"f","arguments":"{}"}},{"index":1,"id":"b","function":{"name":"g",` +
+			`"arguments":"{}"}}]}`)},
 		"after a thought": {said(`{"reasoning":"hm"}`),
 			said(`{"tool_calls":[{"index":0,"id":"a","extra_content":` + signature +
 				`,"function":{"name":"f","arguments":""}}]}`),
 			said(`{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}`),
-			said(`{"tool_calls":[{"index":1,"id":"b","extra_content":{"x":1},"function":{"name":"g","arguments":"{}"}}]}`)},
+			said(`{"tool_calls":[{"index":1,"id":"b","extra_content":{"x":1},"function":{"name":"g",` +
+				`"arguments":"{}"}}]}`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, e := ask(t.Context(), t, serve(t, sse(streamOf(append(chunks, end("tool_calls"), done)...))),
@@ -276,7 +279,8 @@ func TestSignaturesOfCallsComeBack(t *testing.T) {
 					o.Dialect.Thoughts = thoughts
 				})
 				if want := `{"id":"a","type":"function","function":{"name":"f","arguments":"{}"},"extra_content":` +
-					signature + `},{"id":"b","type":"function","function":{"name":"g","arguments":"{}"}}]`; !strings.Contains(body, want) {
+					signature + `},{"id":"b","type":"function","function":{"name":"g",` +
+					`"arguments":"{}"}}]`; !strings.Contains(body, want) {
 					t.Errorf("%s lacks %s", body, want)
 				}
 			}
@@ -291,10 +295,12 @@ func TestSignaturesOfCallsComeBack(t *testing.T) {
 
 func FuzzChunks(f *testing.F) {
 	f.Add(hello + "\n" + end("stop"))
-	f.Add(said(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}},{"index":-1,"function":{"arguments":{}}}]}`) + "\n" + end("length"))
+	f.Add(said(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}},{"index":-1,`+
+		`"function":{"arguments":{}}}]}`) + "\n" + end("length"))
 	f.Add(said(`{"content":[{"type":"thinking","thinking":[{"thinking":[]}]}],"reasoning_details":[1,null]}`) + "\n" +
 		`{"error":[]}`)
-	f.Add(`{"choices":[{"delta":{"function_call":{"arguments":7}},"finish_reason":"stop","usage":{"total_tokens":1e30}}]}`)
+	f.Add(`{"choices":[{"delta":{"function_call":{"arguments":7}},"finish_reason":"stop",` +
+		`"usage":{"total_tokens":1e30}}]}`)
 	f.Fuzz(func(t *testing.T, chunks string) {
 		tr := serve(t, sse(streamOf(append(strings.Split(chunks, "\n"), done)...)))
 		a, _ := ask(t.Context(), t, tr, model.Request{}) // which checks that the events are legal

@@ -23,7 +23,8 @@ func serve(t testing.TB, h http.HandlerFunc, change ...func(*chat.Options)) *cha
 	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
-	opts := chat.Options{Options: endpoint.Options{Provider: "lab", BaseURL: server.URL + "/v1/", APIKey: modeltest.Sentinel}}
+	opts := chat.Options{Options: endpoint.Options{Provider: "lab", BaseURL: server.URL + "/v1/",
+		APIKey: modeltest.Sentinel}}
 	for _, c := range change {
 		c(&opts)
 	}

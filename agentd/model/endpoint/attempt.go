@@ -227,7 +227,8 @@ func (a *attempt) broken(stage string, err error) *model.Error {
 	default:
 		e.Message = "the connection to the provider failed: " + err.Error()
 		if _, over := errors.AsType[*bounded.TooLargeError](err); over {
-			e.Kind, e.Code, e.Message = model.KindProtocol, responses.CodeModelError, "the provider's answer is too large"
+			e.Kind, e.Code, e.Message = model.KindProtocol, responses.CodeModelError,
+				"the provider's answer is too large"
 		}
 	}
 	return a.endpoint.clean(e)

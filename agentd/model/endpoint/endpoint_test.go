@@ -85,7 +85,7 @@ func TestSocket(t *testing.T) {
 	}
 }
 
-// Whatever an error says, it is one bounded line without secrets.
+// An error of any text becomes one bounded line without secrets.
 func TestErrorsAreClean(t *testing.T) {
 	e, err := New(Options{Provider: "lab", BaseURL: "http://user:hidden-word@host",
 		APIKey: "my-long-key", Headers: map[string]string{"X-Token": "in-a-header"}})

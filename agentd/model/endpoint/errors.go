@@ -67,7 +67,8 @@ func ofStatus(status int) *model.Error {
 	case status == http.StatusTooManyRequests:
 		e.Kind, e.Code = model.KindRateLimited, responses.CodeRateLimit
 	case status == http.StatusPaymentRequired:
-		e.Kind, e.Code, e.Permanent = model.KindRateLimited, responses.CodeRateLimit, true // waiting does not add credit
+		// waiting does not add credit
+		e.Kind, e.Code, e.Permanent = model.KindRateLimited, responses.CodeRateLimit, true
 	case status == http.StatusRequestEntityTooLarge:
 		e.Kind, e.Code = model.KindContextLength, responses.CodeContextLength
 	case status == http.StatusRequestTimeout:
@@ -97,8 +98,9 @@ var meanings = []struct {
 		[]string{"authentication_error", "permission_error"}},
 	{model.KindInvalidRequest, responses.CodeModelError,
 		[]string{"not_found_error", "invalid_request_error", "invalid_request"}},
-	{model.KindOverloaded, responses.CodeProviderUnavailable, []string{"server_error", "server_is_overloaded", "slow_down",
-		"overloaded_error", "api_error", "timeout_error"}},
+	{model.KindOverloaded, responses.CodeProviderUnavailable,
+		[]string{"server_error", "server_is_overloaded", "slow_down",
+			"overloaded_error", "api_error", "timeout_error"}},
 }
 
 // EventError classifies a failure that a stream reports.
@@ -135,7 +137,8 @@ func refine(e *model.Error, f Failure) {
 		e.Kind, e.Code = model.KindContextLength, responses.CodeContextLength
 	case code == "insufficient_quota" || f.Type == "insufficient_quota" || f.Type == "billing_error" ||
 		noMoney.MatchString(f.Message):
-		e.Kind, e.Code, e.Permanent = model.KindRateLimited, responses.CodeRateLimit, true // waiting does not add credit
+		// waiting does not add credit
+		e.Kind, e.Code, e.Permanent = model.KindRateLimited, responses.CodeRateLimit, true
 	case code == "model_not_found" || f.Type == "not_found_error" && strings.HasPrefix(f.Message, "model:"):
 		e.Kind, e.Code = model.KindInvalidRequest, responses.CodeModelNotFound
 	}

@@ -18,7 +18,9 @@ func BenchmarkDeltas(b *testing.B) {
 	write := func(ev string) { all.WriteString("event: e\ndata: " + ev + "\n\n") }
 	write(added)
 	for i := range n {
-		write(fmt.Sprintf(`{"type":"response.output_text.delta","sequence_number":%d,"item_id":"msg_0123456789abcdef","output_index":0,"content_index":0,"delta":" word","logprobs":[],"obfuscation":"abcdefgh"}`, i))
+		write(fmt.Sprintf(`{"type":"response.output_text.delta","sequence_number":%d,`+
+			`"item_id":"msg_0123456789abcdef","output_index":0,"content_index":0,"delta":" word","logprobs":[],`+
+			`"obfuscation":"abcdefgh"}`, i))
 	}
 	write(completed)
 	tr := serve(b, true, func(w http.ResponseWriter, r *http.Request) {

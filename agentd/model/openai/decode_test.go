@@ -13,7 +13,8 @@ import (
 // What the fast path accepts means the same to encoding/json.
 func FuzzReadDelta(f *testing.F) {
 	for _, seed := range []string{
-		`{"type":"response.output_text.delta","item_id":"m","output_index":3,"content_index":0,"delta":"héllo","logprobs":[],"sequence_number":17,"obfuscation":"x"}`,
+		`{"type":"response.output_text.delta","item_id":"m","output_index":3,"content_index":0,"delta":"héllo",` +
+			`"logprobs":[],"sequence_number":17,"obfuscation":"x"}`,
 		`{"type":"response.function_call_arguments.delta","delta":"{\"a\":\n1}","output_index":0}`,
 		` { "delta" : "\ud83d\ude00" , "type" : "response.refusal.delta" } `,
 		`{"delta":"a","delta":"b","type":"response.output_text.delta"}`,
@@ -47,9 +48,12 @@ func FuzzReadDelta(f *testing.F) {
 
 func TestReadDeltaTakesOrdinaryEvents(t *testing.T) {
 	for _, ev := range []string{
-		`{"type":"response.output_text.delta","sequence_number":4,"item_id":"msg_1","output_index":0,"content_index":0,"delta":" step","logprobs":[],"obfuscation":"WBqp7jCBiUu"}`,
-		`{"type":"response.function_call_arguments.delta","sequence_number":5,"item_id":"fc_1","output_index":1,"delta":"{\"cmd\":\"a\\n\"","obfuscation":""}`,
-		`{"type":"response.reasoning_summary_text.delta","item_id":"rs_1","output_index":0,"summary_index":0,"delta":"**Calcul"}`,
+		`{"type":"response.output_text.delta","sequence_number":4,"item_id":"msg_1","output_index":0,` +
+			`"content_index":0,"delta":" step","logprobs":[],"obfuscation":"WBqp7jCBiUu"}`,
+		`{"type":"response.function_call_arguments.delta","sequence_number":5,"item_id":"fc_1","output_index":1,` +
+			`"delta":"{\"cmd\":\"a\\n\"","obfuscation":""}`,
+		`{"type":"response.reasoning_summary_text.delta","item_id":"rs_1","output_index":0,"summary_index":0,` +
+			`"delta":"**Calcul"}`,
 	} {
 		if d, ok := readDelta([]byte(ev)); !ok || d.text == "" {
 			t.Errorf("%s is left to the slow path", ev)
@@ -57,7 +61,7 @@ func TestReadDeltaTakesOrdinaryEvents(t *testing.T) {
 	}
 }
 
-// Whatever events come, in whatever order: no panic, and items that begin one
+// Any events in any order cause no panic, and items that begin one
 // after the other.
 func FuzzAssembly(f *testing.F) {
 	f.Add([]byte(`{"type":"response.output_item.added","output_index":0,"item":{"type":"message"}}

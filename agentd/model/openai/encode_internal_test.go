@@ -10,7 +10,7 @@ import (
 	"holon/responses"
 )
 
-// The input takes its place in the body whatever stands before and after it.
+// The input takes its place in the body for any text before and after it.
 func TestInputTakesItsPlace(t *testing.T) {
 	marked := `","input":0,"x":"` + apartInput
 	req := model.Request{

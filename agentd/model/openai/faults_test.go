@@ -21,10 +21,13 @@ import (
 )
 
 const (
-	added     = `{"type":"response.output_item.added","output_index":0,"item":{"type":"message","role":"assistant","content":[]}}`
-	hello     = `{"type":"response.output_text.delta","output_index":0,"content_index":0,"item_id":"m","delta":"hel\u006co","logprobs":[]}`
-	completed = `{"type":"response.completed","response":{"id":"resp_1","output":[],"usage":{"input_tokens":1,"output_tokens":2,"total_tokens":3}}}`
-	incident  = `{"type":"response.%s","response":{"id":"r","output":[],%s}}`
+	added = `{"type":"response.output_item.added","output_index":0,"item":{"type":"message","role":"assistant",` +
+		`"content":[]}}`
+	hello = `{"type":"response.output_text.delta","output_index":0,"content_index":0,"item_id":"m",` +
+		`"delta":"hel\u006co","logprobs":[]}`
+	completed = `{"type":"response.completed","response":{"id":"resp_1","output":[],"usage":{"input_tokens":1,` +
+		`"output_tokens":2,"total_tokens":3}}}`
+	incident = `{"type":"response.%s","response":{"id":"r","output":[],%s}}`
 )
 
 func TestStatuses(t *testing.T) {
@@ -120,7 +123,8 @@ func TestStreamFaults(t *testing.T) {
 			"", model.KindProtocol, "can't be read"},
 		{"an item twice", []string{added, added}, "", model.KindProtocol, "twice"},
 		{"a call without a name", []string{
-			`{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call"}}`}, "", model.KindProtocol, "names no tool"},
+			`{"type":"response.output_item.added","output_index":0,` +
+				`"item":{"type":"function_call"}}`}, "", model.KindProtocol, "names no tool"},
 		{"terminal without response", []string{`{"type":"response.completed"}`}, "", model.KindProtocol, "no response"},
 		{"error, nested", []string{`{"type":"error","error":{"code":"server_error","message":"oops"}}`}, "",
 			model.KindOverloaded, "oops"},
@@ -148,14 +152,16 @@ func TestStreamFaults(t *testing.T) {
 // What servers of the API do differently, or will do, does no harm.
 func TestTolerance(t *testing.T) {
 	call := func(index int, id, rest string) string {
-		return fmt.Sprintf(`{"type":"response.output_item.added","output_index":%d,"item":{"type":"function_call","call_id":%q,"name":"f","arguments":""%s}}`, index, id, rest)
+		return fmt.Sprintf(`{"type":"response.output_item.added","output_index":%d,"item":{"type":"function_call",`+
+			`"call_id":%q,"name":"f","arguments":""%s}}`, index, id, rest)
 	}
 	args := func(index int, text string) string {
 		return fmt.Sprintf(`{"type":"response.function_call_arguments.delta","output_index":%d,"delta":%q}`, index,
 			text)
 	}
 	doneCall := func(index int, status, text string) string {
-		return fmt.Sprintf(`{"type":"response.output_item.done","output_index":%d,"item":{"type":"function_call","call_id":"c","name":"f","status":%q,"arguments":%q}}`, index, status, text)
+		return fmt.Sprintf(`{"type":"response.output_item.done","output_index":%d,"item":{"type":"function_call",`+
+			`"call_id":"c","name":"f","status":%q,"arguments":%q}}`, index, status, text)
 	}
 	tests := []struct {
 		name   string
@@ -165,13 +171,18 @@ func TestTolerance(t *testing.T) {
 		{"unknown events, items and parts", []string{
 			`{"type":"response.new_thing","delta":{"a":1},"output_index":"x"}`,
 			`{"type":"keepalive","sequence_number":3}`,
-			`{"type":"response.output_item.added","output_index":1,"item":{"type":"tool_search_call","arguments":{"a":1}}}`,
+			`{"type":"response.output_item.added","output_index":1,"item":{"type":"tool_search_call",` +
+				`"arguments":{"a":1}}}`,
 			`{"type":"response.output_text.delta","output_index":1,"delta":"lost"}`,
-			`{"type":"response.output_item.done","output_index":1,"item":{"type":"tool_search_call","arguments":{"a":1}}}`,
+			`{"type":"response.output_item.done","output_index":1,"item":{"type":"tool_search_call",` +
+				`"arguments":{"a":1}}}`,
 			added, hello, completed,
 		}, modeltest.Answer{Text: "hello"}},
 		{"everything in the terminal event", []string{
-			`{"type":"response.completed","response":{"id":"resp_1","output":[{"type":"reasoning","encrypted_content":"abc","summary":[{"type":"summary_text","text":"s"}]},{"type":"message","content":[{"type":"output_text","text":"a"},{"type":"refusal","refusal":"b"}]},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}]}}`,
+			`{"type":"response.completed","response":{"id":"resp_1","output":[{"type":"reasoning",` +
+				`"encrypted_content":"abc","summary":[{"type":"summary_text","text":"s"}]},{"type":"message",` +
+				`"content":[{"type":"output_text","text":"a"},{"type":"refusal","refusal":"b"}]},` +
+				`{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}]}}`,
 		}, modeltest.Answer{Text: "a", Refusal: "b", Summary: []string{"s"}, Opaque: []string{"abc"},
 			Calls: []string{"c f {}"}}},
 		{"text only in done events", []string{added,
@@ -194,8 +205,10 @@ func TestTolerance(t *testing.T) {
 			completed}, modeltest.Answer{Calls: []string{`c0 f {}`, `c1 f []`}}},
 		{"phases and citations", []string{
 			`{"type":"response.output_item.added","output_index":0,"item":{"type":"message","phase":"odd"}}`, hello,
-			`{"type":"response.output_text.annotation.added","output_index":0,"annotation":{"type":"url_citation","url":"https://x","title":"t","start_index":0,"end_index":2}}`,
-			`{"type":"response.output_text.annotation.added","output_index":0,"annotation":{"type":"file_citation","index":"odd"}}`, completed,
+			`{"type":"response.output_text.annotation.added","output_index":0,"annotation":{"type":"url_citation",` +
+				`"url":"https://x","title":"t","start_index":0,"end_index":2}}`,
+			`{"type":"response.output_text.annotation.added","output_index":0,"annotation":{"type":"file_citation",` +
+				`"index":"odd"}}`, completed,
 		}, modeltest.Answer{Text: "hello", Notes: []string{"https://x"}}},
 	}
 	for _, tt := range tests {
@@ -217,7 +230,8 @@ func TestCallIDs(t *testing.T) {
 	var events []string
 	for i, id := range []string{"same", "same", "", strings.Repeat("x", 65)} {
 		events = append(events, fmt.Sprintf(
-			`{"type":"response.output_item.done","output_index":%d,"item":{"type":"function_call","call_id":%q,"name":"f","arguments":"{}"}}`, i, id))
+			`{"type":"response.output_item.done","output_index":%d,"item":{"type":"function_call","call_id":%q,`+
+				`"name":"f","arguments":"{}"}}`, i, id))
 	}
 	a, e := ask(t.Context(), t, serve(t, false, replay(append(events, completed), false)), model.Request{})
 	seen := make(map[string]bool)
@@ -233,11 +247,13 @@ func TestCallIDs(t *testing.T) {
 	}
 }
 
-// What the output limit cut off is no call to run.
+// A call that the output limit cut off is not run.
 func TestIncomplete(t *testing.T) {
-	cut := `{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","call_id":"c","name":"f"}}`
+	cut := `{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","call_id":"c",` +
+		`"name":"f"}}`
 	half := `{"type":"response.function_call_arguments.delta","output_index":1,"delta":"{\"a"}`
-	for _, end := range []string{"", `{"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","call_id":"c","name":"f","status":"incomplete","arguments":"{\"a"}}`} {
+	for _, end := range []string{"", `{"type":"response.output_item.done","output_index":1,` +
+		`"item":{"type":"function_call","call_id":"c","name":"f","status":"incomplete","arguments":"{\"a"}}`} {
 		events := []string{added, hello, cut, half}
 		if end != "" {
 			events = append(events, end)
@@ -284,8 +300,9 @@ func TestBrokenConnections(t *testing.T) {
 	if e == nil || e.Kind != model.KindTransport || a.Text != "hello" || !e.Retryable() {
 		t.Errorf("reset: %+v %v", a, e)
 	}
-	gone, err := openai.New(openai.Options{Options: endpoint.Options{SocketPath: filepath.Join(t.TempDir(), "gone.sock"),
-		Headers: map[string]string{"X-Token": sentinel}}})
+	gone, err := openai.New(openai.Options{
+		Options: endpoint.Options{SocketPath: filepath.Join(t.TempDir(), "gone.sock"),
+			Headers: map[string]string{"X-Token": sentinel}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -357,10 +374,12 @@ func TestSplitCharacters(t *testing.T) {
 		`{"type":"response.output_item.done","output_index":0,"item":{"type":"message"}}`,
 	}
 	call := []string{
-		`{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","call_id":"c","name":"f"}}`,
+		`{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","call_id":"c",` +
+			`"name":"f"}}`,
 		`{"type":"response.function_call_arguments.delta","output_index":1,"delta":"{\"a\":\"\ud83d"}`,
 		`{"type":"response.function_call_arguments.delta","output_index":1,"delta":"\ude00\"}"}`,
-		`{"type":"response.output_item.added","output_index":2,"item":{"type":"function_call","call_id":"d","name":"f"}}`,
+		`{"type":"response.output_item.added","output_index":2,"item":{"type":"function_call","call_id":"d",` +
+			`"name":"f"}}`,
 		`{"type":"response.function_call_arguments.delta","output_index":2,"delta":"{\"a\":\"\ud83d"}`,
 		`{"type":"response.function_call_arguments.done","output_index":2,"arguments":"{\"a\":\"😀\"}"}`,
 		`{"type":"response.output_item.added","output_index":3,"item":{"type":"message"}}`,

@@ -50,17 +50,24 @@ func TestFreeformRequest(t *testing.T) {
 		}
 		return b
 	}
-	const rest = `{"type":"function_call","call_id":"c2","name":"ApplyPatch","arguments":"{\"patch\":7}"},{"type":"function_call_output","call_id":"c2","output":"bad"},` +
-		`{"type":"function_call","call_id":"c3","name":"ApplyPatch","arguments":"{\"patch\":\"x\",\"more\":\"y\"}"},{"type":"function_call_output","call_id":"c3","output":"bad"},` +
-		`{"type":"function_call","call_id":"c4","name":"ApplyPatch","arguments":"not JSON"},{"type":"function_call_output","call_id":"c4","output":"bad"},` +
-		`{"type":"function_call","call_id":"c5","name":"Run","arguments":"{\"patch\":\"x\"}"},{"type":"function_call_output","call_id":"c5","output":"ran"}]`
+	const rest = `{"type":"function_call","call_id":"c2","name":"ApplyPatch","arguments":"{\"patch\":7}"},` +
+		`{"type":"function_call_output","call_id":"c2","output":"bad"},` +
+		`{"type":"function_call","call_id":"c3","name":"ApplyPatch","arguments":"{\"patch\":\"x\",\"more\":\"y\"}"},` +
+		`{"type":"function_call_output","call_id":"c3","output":"bad"},` +
+		`{"type":"function_call","call_id":"c4","name":"ApplyPatch","arguments":"not JSON"},` +
+		`{"type":"function_call_output","call_id":"c4","output":"bad"},` +
+		`{"type":"function_call","call_id":"c5","name":"Run","arguments":"{\"patch\":\"x\"}"},` +
+		`{"type":"function_call_output","call_id":"c5","output":"ran"}]`
 	const run = `{"type":"function","name":"Run","parameters":{"type":"object","properties":{}},"strict":false}]`
 	free := sent(req, inFreeform)
 	for _, c := range []struct{ what, got, want string }{
-		{"the tools", string(free.Tools), `[{"type":"custom","name":"ApplyPatch","description":"Text.","format":{"type":"grammar","syntax":"lark","definition":"start: /x/"}},` + run},
+		{"the tools", string(free.Tools), `[{"type":"custom","name":"ApplyPatch","description":"Text.",` +
+			`"format":{"type":"grammar","syntax":"lark","definition":"start: /x/"}},` + run},
 		{"the choice", string(free.ToolChoice),
-			`{"type":"allowed_tools","tools":[{"type":"function","name":"Run"},{"type":"custom","name":"ApplyPatch"}],"mode":"auto"}`},
-		{"the input", string(free.Input), `[{"type":"custom_tool_call","call_id":"c1","name":"ApplyPatch","input":"*** a\n<\"ü\">"},{"type":"custom_tool_call_output","call_id":"c1","output":"done"},` + rest},
+			`{"type":"allowed_tools","tools":[{"type":"function","name":"Run"},{"type":"custom",` +
+				`"name":"ApplyPatch"}],"mode":"auto"}`},
+		{"the input", string(free.Input), `[{"type":"custom_tool_call","call_id":"c1","name":"ApplyPatch",` +
+			`"input":"*** a\n<\"ü\">"},{"type":"custom_tool_call_output","call_id":"c1","output":"done"},` + rest},
 	} {
 		if diff := cmp.Diff(c.want, c.got); diff != "" {
 			t.Errorf("%s: %s", c.what, diff)
@@ -77,7 +84,8 @@ func TestFreeformRequest(t *testing.T) {
 		strings.TrimSuffix(string(free.Input), "]")+",") {
 		t.Errorf("the history is told in other words: %s", longer.Input)
 	}
-	function := `[{"type":"function","name":"ApplyPatch","description":"JSON.","parameters":{"type":"object"},"strict":false},` + run
+	function := `[{"type":"function","name":"ApplyPatch","description":"JSON.","parameters":{"type":"object"},` +
+		`"strict":false},` + run
 	if got := sent(req); string(got.Tools) != function || strings.Contains(string(got.Input), "custom_tool_call") ||
 		string(got.ToolChoice) != `{"type":"function","name":"ApplyPatch"}` {
 		t.Errorf("without being asked for: %s %s %s", got.Tools, got.ToolChoice, got.Input)
@@ -127,7 +135,8 @@ func TestFreeformCalls(t *testing.T) {
 		return string(data)
 	}
 	begin := func(i int) string {
-		return fmt.Sprintf(`{"type":"response.output_item.added","output_index":%d,"item":{"type":"custom_tool_call","call_id":"c%d","name":"ApplyPatch","input":""}}`, i, i)
+		return fmt.Sprintf(`{"type":"response.output_item.added","output_index":%d,`+
+			`"item":{"type":"custom_tool_call","call_id":"c%d","name":"ApplyPatch","input":""}}`, i, i)
 	}
 	piece := func(i int, quoted string) string {
 		return fmt.Sprintf(`{"type":"response.custom_tool_call_input.delta","output_index":%d,"delta":%s}`, i, quoted)
@@ -137,7 +146,8 @@ func TestFreeformCalls(t *testing.T) {
 			quote(text))
 	}
 	item := func(i int, input string) string {
-		return fmt.Sprintf(`{"type":"response.output_item.done","output_index":%d,"item":{"type":"custom_tool_call","call_id":"c%d","name":"ApplyPatch","status":"completed","input":%s}}`, i, i, quote(input))
+		return fmt.Sprintf(`{"type":"response.output_item.done","output_index":%d,"item":{"type":"custom_tool_call",`+
+			`"call_id":"c%d","name":"ApplyPatch","status":"completed","input":%s}}`, i, i, quote(input))
 	}
 	var runes []string
 	for _, r := range text {
@@ -174,7 +184,8 @@ func TestFreeformCalls(t *testing.T) {
 		t.Errorf("empty: %q, %v", got.Calls, failed)
 	}
 	// A model may call by the function form although it was offered the other.
-	function := `{"type":"response.output_item.done","output_index":0,"item":{"type":"function_call","call_id":"c0","name":"ApplyPatch","arguments":"{\"patch\":\"x\"}"}}`
+	function := `{"type":"response.output_item.done","output_index":0,"item":{"type":"function_call","call_id":"c0",` +
+		`"name":"ApplyPatch","arguments":"{\"patch\":\"x\"}"}}`
 	got, failed = ask(t.Context(), t, serve(t, false, replay([]string{function, completed}, false), inFreeform),
 		model.Request{Tools: []model.Tool{patchTool}})
 	if failed != nil || !slices.Equal(got.Calls, []string{`c0 ApplyPatch {"patch":"x"}`}) {

@@ -83,18 +83,22 @@ func TestInput(t *testing.T) {
 	want := `{"model":"gpt-4.1","instructions":"i","input":[` + strings.Join([]string{
 		`{"type":"message","role":"developer","content":[{"type":"input_text","text":"d"}]}`,
 		`{"type":"message","role":"user","content":[{"type":"input_text","text":"u"}]}`,
-		`{"type":"message","role":"user","content":[{"type":"input_image","image_url":"data:x","detail":"auto"},{"type":"input_file","filename":"f","file_data":"data:y"}]}`,
+		`{"type":"message","role":"user","content":[{"type":"input_image","image_url":"data:x","detail":"auto"},` +
+			`{"type":"input_file","filename":"f","file_data":"data:y"}]}`,
 		`{"type":"reasoning","summary":[{"type":"summary_text","text":"s"}],"encrypted_content":"opaque"}`,
-		`{"type":"message","role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"a <b>"},{"type":"refusal","refusal":"no"}]}`,
+		`{"type":"message","role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"a <b>"},` +
+			`{"type":"refusal","refusal":"no"}]}`,
 		`{"type":"function_call","call_id":"c1","name":"ExecCommand","arguments":"{\"cmd\":\"ls\"}"}`,
 		`{"type":"function_call_output","call_id":"c1","output":"out"}`,
 		`{"type":"function_call","call_id":"c2","name":"weather","arguments":"{"}`,
 		`{"type":"function_call_output","call_id":"c2","output":"sunny"}`,
 		`{"type":"function_call","call_id":"c3","name":"left","arguments":""}`,
 		`{"type":"function_call_output","call_id":"c3","output":"There is no output: the call was not answered."}`,
-		`{"type":"function_call_output","call_id":"c4","output":[{"type":"input_text","text":"a"},{"type":"input_image","image_url":"https://i","detail":"auto"}]}`,
+		`{"type":"function_call_output","call_id":"c4","output":[{"type":"input_text","text":"a"},` +
+			`{"type":"input_image","image_url":"https://i","detail":"auto"}]}`,
 		`{"type":"function_call","call_id":"c5","name":"ViewImage","arguments":"{}"}`,
-		`{"type":"function_call_output","call_id":"c5","output":[{"type":"input_text","text":"a picture"},{"type":"input_image","image_url":"data:i","detail":"low"}]}`,
+		`{"type":"function_call_output","call_id":"c5","output":[{"type":"input_text","text":"a picture"},` +
+			`{"type":"input_image","image_url":"data:i","detail":"low"}]}`,
 		`{"type":"compaction","encrypted_content":"z"}`,
 	}, ",") + `],"store":false,"stream":true}` + "\n"
 	if diff := cmp.Diff(want, body); diff != "" {
@@ -127,11 +131,14 @@ func TestParameters(t *testing.T) {
 	}
 	body, _, _ := sentFor(t, false, req)
 	want := `{"model":"gpt-5","input":[],"tools":[` +
-		`{"type":"function","name":"a","description":"does a","parameters":{"type":"object","z":1,"b":2},"strict":false},` +
+		`{"type":"function","name":"a","description":"does a","parameters":{"type":"object","z":1,"b":2},` +
+		`"strict":false},` +
 		`{"type":"function","name":"b","parameters":{"type":"object","properties":{}},"strict":true}],` +
-		`"tool_choice":{"type":"allowed_tools","tools":[{"type":"function","name":"a"}],"mode":"required"},"parallel_tool_calls":false,` +
+		`"tool_choice":{"type":"allowed_tools","tools":[{"type":"function","name":"a"}],"mode":"required"},` +
+		`"parallel_tool_calls":false,` +
 		`"max_output_tokens":100,"temperature":0,"reasoning":{"summary":"auto"},` +
-		`"text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"},"strict":true},"verbosity":"low"},` +
+		`"text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"},"strict":true},` +
+		`"verbosity":"low"},` +
 		`"service_tier":"flex","prompt_cache_key":"k","safety_identifier":"s","metadata":{"m":"v"},` +
 		`"include":["reasoning.encrypted_content"],"store":false,"stream":true}` + "\n"
 	if diff := cmp.Diff(want, body); diff != "" {
@@ -197,12 +204,17 @@ func TestFormsThatTheProviderTakes(t *testing.T) {
 }
 
 func TestLogprobs(t *testing.T) {
-	const probs = `[{"token":"Hi","logprob":-0.5,"bytes":[72,105],"top_logprobs":[{"token":"Yo","logprob":-1,"bytes":null}]}]`
-	added := `{"type":"response.output_item.added","output_index":0,"item":{"type":"message","role":"assistant","content":[]}}`
+	const probs = `[{"token":"Hi","logprob":-0.5,"bytes":[72,105],"top_logprobs":[{"token":"Yo","logprob":-1,` +
+		`"bytes":null}]}]`
+	added := `{"type":"response.output_item.added","output_index":0,"item":{"type":"message","role":"assistant",` +
+		`"content":[]}}`
 	for name, events := range map[string][]string{
-		"in deltas":         {added, `{"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"Hi","logprobs":` + probs + `}`, completed},
-		"with a whole item": {`{"type":"response.output_item.done","output_index":0,"item":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Hi","logprobs":` + probs + `}]}}`, completed},
-		"malformed":         {added, `{"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"Hi","logprobs":{"x":1}}`, completed},
+		"in deltas": {added, `{"type":"response.output_text.delta","output_index":0,"content_index":0,` +
+			`"delta":"Hi","logprobs":` + probs + `}`, completed},
+		"with a whole item": {`{"type":"response.output_item.done","output_index":0,"item":{"type":"message",` +
+			`"role":"assistant","content":[{"type":"output_text","text":"Hi","logprobs":` + probs + `}]}}`, completed},
+		"malformed": {added, `{"type":"response.output_text.delta","output_index":0,"content_index":0,` +
+			`"delta":"Hi","logprobs":{"x":1}}`, completed},
 	} {
 		tr := serve(t, false, replay(events, false))
 		var got []responses.LogProb

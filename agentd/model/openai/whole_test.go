@@ -33,7 +33,8 @@ func TestWholeFiles(t *testing.T) {
 		}
 		checkAgainst(t, `{"response":`+data+`}`, a)
 	}
-	a, e := ask(t.Context(), t, serve(t, false, asJSON(modeltest.File(t, "responses/error.json")), whole), model.Request{})
+	a, e := ask(t.Context(), t, serve(t, false, asJSON(modeltest.File(t, "responses/error.json")), whole),
+		model.Request{})
 	if e == nil || e.Message == "" {
 		t.Errorf("an error object is read as %+v, want an error with a message", a)
 	}
@@ -98,7 +99,8 @@ func TestCodex(t *testing.T) {
 	codex := func(o *openai.Options) { o.Provider, o.Codex, o.APIKey = "openai-codex", true, token }
 	body, h, _ := sentFor(t, false, model.Request{Model: "gpt-4.1", Instructions: "i", MaxOutputTokens: &limit,
 		Metadata: map[string]string{"a": "b"}, SafetyIdentifier: "s"}, codex)
-	want := `{"model":"gpt-4.1","instructions":"i","input":[],"tools":[],"tool_choice":"auto","parallel_tool_calls":false,"reasoning":null,"store":false,"stream":true,"include":[]}`
+	want := `{"model":"gpt-4.1","instructions":"i","input":[],"tools":[],"tool_choice":"auto",` +
+		`"parallel_tool_calls":false,"reasoning":null,"store":false,"stream":true,"include":[]}`
 	if strings.TrimSpace(body) != want {
 		t.Errorf("sent %s\nwant %s", body, want)
 	}
@@ -109,7 +111,8 @@ func TestCodex(t *testing.T) {
 		t.Error("it does not only stream")
 	}
 	// Its terminal event may say nothing of the output.
-	events := []string{added, hello, `{"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}}`, completed}
+	events := []string{added, hello, `{"type":"response.output_item.done","output_index":1,` +
+		`"item":{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}}`, completed}
 	if a, e := ask(t.Context(), t, serve(t, false, replay(events, true), codex), model.Request{}); e != nil ||
 		a.Text != "hello" || len(a.Calls) != 1 {
 		t.Errorf("%+v %v", a, e)

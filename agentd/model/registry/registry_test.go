@@ -38,7 +38,7 @@ func TestBuiltin(t *testing.T) {
 		t.Fatal(err)
 	}
 	if names(set.Offered) != "openai" || len(set.Unlisted) != len(providers.Builtin())-1 {
-		t.Errorf("without settings: %s beside %s", names(set.Offered), names(set.Unlisted))
+		t.Errorf("without settings: offered %s, unlisted %s", names(set.Offered), names(set.Unlisted))
 	}
 	for name, tr := range set.Unlisted {
 		err := tr.(model.Checker).Check("m")
@@ -105,7 +105,7 @@ func TestGateway(t *testing.T) {
 	set, err := open(t, env, registry.Options{Socket: "/run/model.sock",
 		Configured: []string{"groq", "acme=anthropic_messages"}, References: []string{"lab/m"}})
 	if err != nil || names(set.Offered) != "acme groq lab" || len(set.Unlisted) != 0 {
-		t.Fatalf("%v beside %v, %v", set, names(set.Unlisted), err)
+		t.Fatalf("offered %v, unlisted %v, error %v", set, names(set.Unlisted), err)
 	}
 	for name, tr := range set.Offered {
 		if err := tr.(model.Checker).Check("m"); err != nil {

@@ -30,7 +30,9 @@ func BenchmarkRepeat(b *testing.B) {
 // BenchmarkReplay finds the 201st round of a turn whose rounds all branch.
 func BenchmarkReplay(b *testing.B) {
 	tr, _ := open(b, map[string]string{
-		"b.yaml": `rounds: [{id: a, cases: [{when: {exit_status: 3}, text: x}, {calls: [{tool: ExecCommand}], goto: a, times: 1000}]}]`})
+		"b.yaml": `rounds: [{id: a, cases: [{when: {exit_status: 3}, text: x}, ` +
+			`{calls: [{tool: ExecCommand}],` +
+			` goto: a, times: 1000}]}]`})
 	input := []responses.Item{user("x")}
 	for i := range 200 {
 		input = append(input, ran(fmt.Sprintf("call_t1_r%d_1", i+1), 0, "fine"))

@@ -104,5 +104,6 @@ func execute(t *testing.T, dir string, ev model.Event) responses.Item {
 	if err != nil {
 		return tool(ev.CallID, ev.Name, patchFailed, string(out))
 	}
-	return tool(ev.CallID, ev.Name, `{"tool_name":"ApplyPatch","status":"success","summary_text":"","result":{},"error":null}`, "Updated 1 file")
+	return tool(ev.CallID, ev.Name, `{"tool_name":"ApplyPatch","status":"success","summary_text":"","result":{},`+
+		`"error":null}`, "Updated 1 file")
 }

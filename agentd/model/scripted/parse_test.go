@@ -39,7 +39,7 @@ func TestInvalidScenarios(t *testing.T) {
 		{"goto after the end", "rounds: [{id: a, text: x, goto: a}]",
 			"rounds[0].goto: a round without calls ends the turn"},
 		{"times alone", "rounds: [{text: x, times: 2}]", "rounds[0].times"},
-		{"cases beside a step", "rounds: [{text: x, cases: [{text: y}]}]",
+		{"cases and a step", "rounds: [{text: x, cases: [{text: y}]}]",
 			"rounds[0]: a round with cases does nothing itself"},
 		{"unreachable case", "rounds: [{cases: [{text: y}, {text: z}]}]",
 			"rounds[0].cases[0]: only the last case may lack when"},
@@ -178,7 +178,7 @@ func TestChangedFileIsReadAgain(t *testing.T) {
 	}
 }
 
-// Whatever a file says, it is refused with a bounded line or played without a
+// A file of any content is refused with a bounded line or played without a
 // panic, and alike each time.
 func FuzzScenario(f *testing.F) {
 	f.Add(branching)

@@ -100,7 +100,8 @@ func tool(id, name, result, output string) responses.Item {
 		Status: responses.ItemCompleted}
 }
 
-const patchFailed = `{"tool_name":"ApplyPatch","status":"error","summary_text":"","result":null,"error":{"kind":"patch_does_not_apply","message":"no","retryable":false}}`
+const patchFailed = `{"tool_name":"ApplyPatch","status":"error","summary_text":"","result":null,` +
+	`"error":{"kind":"patch_does_not_apply","message":"no","retryable":false}}`
 
 const branching = `
 name: branching
@@ -128,7 +129,8 @@ func TestBranches(t *testing.T) {
 	flaky := []responses.Item{first, said("run it"), ran("call_t1_r1_1", 1, "flaky"), ran("call_t1_r2_1", 0, "x"),
 		said("run it"), ran("call_t1_r3_1", 1, "flaky"), ran("call_t1_r4_1", 0, "x"), ran("call_t1_r5_1", 1, "flaky"),
 		ran("call_t1_r6_1", 0, "x")}
-	timeout := `{"tool_name":"ExecCommand","status":"error","summary_text":"","result":null,"error":{"kind":"timeout","message":"","retryable":true}}`
+	timeout := `{"tool_name":"ExecCommand","status":"error","summary_text":"","result":null,` +
+		`"error":{"kind":"timeout","message":"","retryable":true}}`
 	tests := []struct {
 		name  string
 		input []responses.Item
@@ -196,7 +198,8 @@ func TestDiverges(t *testing.T) {
 		want       string
 	}{
 		{"no case", "b", []responses.Item{user("go"), ran("call_t1_r1_1", 1, "panic: FAIL x")},
-			`b.yaml, turn 1, round 2: none of its cases fits; case 1: expected exit status 0 of ExecCommand, got 1; its output is "Process exited`},
+			`b.yaml, turn 1, round 2: none of its cases fits; case 1: expected exit status 0 of ` +
+				`ExecCommand, got 1; its output is "Process exited`},
 		{"exit status", "e", both(3), `e.yaml, turn 1, round 2 (check): expected exit status 0 of ExecCommand, got 3`},
 		{"user", "e", append([]responses.Item{user("now")}, both(0)[1:]...),
 			`expected the user's message to contain "please", but it is "now"`},
@@ -224,7 +227,7 @@ func TestDiverges(t *testing.T) {
 				t.Errorf("says %q\nwant %q and the file", e.Message, tt.want)
 			}
 			if len(e.Message) > 2000 || strings.Contains(e.Message, "\n") {
-				t.Errorf("is no bounded line: %q", e.Message)
+				t.Errorf("is not one bounded line: %q", e.Message)
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import (
 // BenchmarkOverhead is what supervision costs a command that does nothing: the
 // median of ours over that of a bare fork, exec and wait with both streams read,
 // one after the other in one loop, so that both meet the same machine. The floor
-// has a process of its own, since whoever starts processes beside an exclusive
+// has a process of its own, since a program that starts processes next to an exclusive
 // supervisor loses their exit codes to it.
 func BenchmarkOverhead(b *testing.B) {
 	for _, how := range []struct {

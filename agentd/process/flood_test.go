@@ -61,7 +61,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// A budget is set right by what is found in use, whatever is taken meanwhile.
+// Recount sets a budget by what is in use, also while bytes are taken.
 func TestRecount(t *testing.T) {
 	b := NewBudget(100, nil)
 	b.Take(30)

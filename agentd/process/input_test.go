@@ -194,7 +194,7 @@ func TestTerminalCloseInput(t *testing.T) {
 	}
 }
 
-// A terminal that nobody reads from is full at some time, and says so.
+// A terminal that no program reads from fills up and then reports it.
 func TestTerminalFull(t *testing.T) {
 	s := newTest(t)
 	p := start(t, s, terminal("stty raw -echo; echo up; exec sleep 300"))

@@ -34,7 +34,7 @@ func TestPipedOutput(t *testing.T) {
 	}
 }
 
-// Nobody reads: the command is held up, and ends all the same when it is told to.
+// Without a reader the command blocks, and still ends when it is told to.
 func TestPipedOutputThatNobodyReads(t *testing.T) {
 	s := newTest(t)
 	p := start(t, s, Command{Argv: []string{"/bin/sh", "-c", "exec yes"}, Dir: t.TempDir(),

@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// This binary can be a program that a test needs beside itself.
+	// This binary can be another program that a test needs.
 	for name, serve := range map[string]func(string) error{floorVar: serveFloor} {
 		if how := os.Getenv(name); how != "" {
 			if err := serve(how); err != nil {
@@ -138,7 +138,7 @@ func TestRunStdin(t *testing.T) {
 	if got := string(run(t, s, c).Stdout.Head); got != "hello" {
 		t.Errorf("stdout %q", got)
 	}
-	c = sh("exit 7") // nobody reads, and the writer must not care
+	c = sh("exit 7") // no program reads its input
 	c.Stdin = make([]byte, 4<<20)
 	if res := run(t, s, c); res.ExitCode != 7 {
 		t.Errorf("exit code %d, want 7", res.ExitCode)
@@ -319,7 +319,7 @@ func TestLiveCommandsKeepTheirOwn(t *testing.T) {
 	}
 }
 
-// Exit codes survive a reaper that works beside many commands, each of which
+// Exit codes survive a reaper that works next to many commands, each of which
 // leaves orphans that end at any moment.
 func TestExitCodesUnderReaping(t *testing.T) {
 	s := newTest(t)

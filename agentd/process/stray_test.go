@@ -32,7 +32,7 @@ func startStray(t *testing.T, s *Supervisor, script string) (*Process, string) {
 	}
 }
 
-// What is left of a command is found by its trace alone: the leader, what is in
+// The processes left of a command are found by its trace alone: the leader, what is in
 // its session, and what has left that.
 func TestEndStrays(t *testing.T) {
 	s := newTestOf(t, Options{Exclusive: true})

@@ -28,7 +28,7 @@ func markedOrNot(t *testing.T, test func(t *testing.T, s *Supervisor)) {
 }
 
 // Each script leaves a process behind and says its pid in a file. None of them
-// may live when Run returns, whatever it did to be forgotten.
+// may live when Run returns, even if it tried to hide.
 func TestNothingOutlivesACommand(t *testing.T) {
 	tests := map[string]string{
 		"background":        `sleep 300 & echo $! >$F`,

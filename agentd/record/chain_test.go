@@ -167,7 +167,7 @@ func TestHistoryIsStoredOnce(t *testing.T) {
 	}
 }
 
-// What was not stored before it comes with the response.
+// Items that were not stored before come with the response.
 func TestAResponseBringsUnstoredHistory(t *testing.T) {
 	s := openStore(t)
 	put(t, s, "a", "")

@@ -82,7 +82,7 @@ func (c *conversations) extend(previous string, l link) {
 		p.thread = c.begin(nil, 0)
 	case !ok:
 		return
-	case p.items < len(p.thread.items): // somebody else continued it already
+	case p.items < len(p.thread.items): // another response continued it already
 		p.thread = c.begin(p.thread.items[:p.items:p.items], p.bytes)
 	default:
 		c.recent.MoveToFront(p.thread.at)

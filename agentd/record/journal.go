@@ -37,7 +37,7 @@ type journal struct {
 
 	mu      sync.Mutex
 	turn    sync.Cond // a batch is done
-	leading bool      // somebody syncs
+	leading bool      // a sync is in progress
 	queue   []*batch
 	current *segment
 	sealed  []*segment    // to be checkpointed

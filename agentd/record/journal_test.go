@@ -60,7 +60,7 @@ func pathsOf(s *Store, dir string) paths {
 }
 
 // After a power cut the files of a turn may be gone, or hold zeros, although
-// somebody saw the turn end. The journal brings them back.
+// a reader saw the turn end. The journal brings them back.
 func TestPowerCutAfterTheEnd(t *testing.T) {
 	for name, damage := range map[string]func(path string) error{
 		"gone":       os.Remove,

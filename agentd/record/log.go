@@ -45,10 +45,10 @@ const (
 // next one. A trickle of lines is thus durable at once and a flood in batches.
 // Followers read the file, not memory; a slow one costs nothing.
 //
-// Who appends never waits for a sync: a goroutine of the log's does, which
-// begins with the first line that needs one. Lines that need none, or whose sync
-// is another's, are written by whoever wants them written: to wake a goroutine
-// takes longer than to write a line.
+// Append never waits for a sync. The log's writer goroutine does, which starts
+// with the first line that needs one. Lines that need no sync, or that another
+// caller syncs, are written by the caller: waking a goroutine takes longer than
+// writing a line.
 type Log struct {
 	path    string
 	promise durability
@@ -60,7 +60,7 @@ type Log struct {
 	work     *sync.Cond    // pending lines for the writer, the end of a write, or closing
 	change   chan struct{} // closed and replaced when visible, err or ended changes
 	pending  []byte        // lines that are not being written yet
-	writing  int           // bytes that somebody writes at the moment
+	writing  int           // bytes that are being written
 	spare    []byte        // the buffer that was written last
 	written  int64         // bytes that are with the kernel
 	synced   int64         // bytes that are on disk

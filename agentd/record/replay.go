@@ -105,8 +105,8 @@ func (s *Store) replay(frames []frame) error {
 	return nil
 }
 
-// owns tells whether path is one that turns are recorded in. Nothing else is
-// written by a replay, whatever a journal says.
+// owns reports whether path is one that turns are recorded in. A replay writes to
+// no other path, even if a journal names one.
 func (s *Store) owns(path string) bool {
 	if !filepath.IsAbs(path) || filepath.Clean(path) != path || strings.ContainsRune(path, 0) {
 		return false

@@ -16,7 +16,7 @@
 // turn.json and runtime.ndjson are made; only then the first event becomes visible, which is the acknowledgement. The
 // turn runs meanwhile, but no tool starts before. Order on the way out: one commit makes the terminal event,
 // the rest of runtime.ndjson, the final response and the new turn.json durable; the trajectory moves to
-// responses/; and only then thethe terminal event becomes visible. A client that has seen a response complete
+// responses/; and only then the terminal event becomes visible. A client that has seen a response complete
 // can therefore continue it.
 //
 // A turn that was in flight when the process died is found under open/ and

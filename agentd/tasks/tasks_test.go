@@ -421,7 +421,7 @@ func (b *bench) copy() string {
 	return dir
 }
 
-// What ran when the runtime was killed is lost, and never reported as running.
+// A task that ran when the runtime was killed is lost, and never reported as running.
 func TestRestart(t *testing.T) {
 	b := newBench(t, Options{})
 	done := b.start(Spec{Cmd: "echo done; exit 4"})
@@ -603,7 +603,7 @@ func TestBrokenRecordsAreLeftOut(t *testing.T) {
 	}
 }
 
-// Whatever lies in the directory, a record is refused or can be shown.
+// Each file in the directory is refused or gives a record that can be shown.
 func FuzzRecord(f *testing.F) {
 	now := turns.At(time.UnixMilli(1_700_000_000_000))
 	good := record{Version: recordVersion, TaskID: "task_1", SessionID: "s", TurnID: "t", Status: wire.Running,

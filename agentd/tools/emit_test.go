@@ -91,7 +91,7 @@ func TestNestedArguments(t *testing.T) {
 			t.Errorf("%s: %+v, want a complaint about %s", tt.args, e, tt.field)
 		}
 	}
-	// What a strict provider sends decodes to what was meant.
+	// Arguments in strict form decode to the same values.
 	normal, e := params.check(json.RawMessage(`{"items":[{"cmd":"x","dir":null,"mode":null,"tags":null}],"stop":null}`))
 	if e != nil {
 		t.Fatal(e)

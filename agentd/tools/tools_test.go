@@ -283,7 +283,7 @@ func TestNewRegistryRefuses(t *testing.T) {
 	}
 }
 
-// Whatever a model sends, there is exactly one well-formed outcome.
+// Every call that a model can send has exactly one well-formed outcome.
 func FuzzRun(f *testing.F) {
 	for _, s := range []string{`{"text":"x"}`, `{"text":"x","text":1}`, `{`, `[]`, `{"tags":null}`, "\xff",
 		`{"a":{"b":[{}]}}`, ``, `}`, `{"text":"panic"}`} {

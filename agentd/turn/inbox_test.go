@@ -77,7 +77,7 @@ func TestInboxBetweenRounds(t *testing.T) {
 	}
 }
 
-// An answer that came while something waits is no end.
+// An answer does not end the turn while a message waits.
 func TestInboxAfterTheAnswer(t *testing.T) {
 	s := newStage(t, `{"input":"hi","text":{"format":{"type":"json_object"}}}`,
 		[]model.Event{ev(model.MessageBegin), ev(model.TextDelta, "no JSON yet"), done(model.StopEnd)},
@@ -98,7 +98,7 @@ func TestInboxAfterTheAnswer(t *testing.T) {
 	}
 }
 
-// Where no round is left, an answer is an answer.
+// An answer in the last round ends the turn.
 func TestInboxAtALimit(t *testing.T) {
 	for name, c := range map[string]struct {
 		body   string

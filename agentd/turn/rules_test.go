@@ -167,7 +167,7 @@ func TestBothKindsOfCallsInOneRound(t *testing.T) {
 	}
 }
 
-// max_output_tokens is a limit of the response, whatever number of rounds it has.
+// max_output_tokens is a limit of the response, not of a round.
 func TestOutputLimitOverRounds(t *testing.T) {
 	round := join(call("r", "Run", "{}"), done(model.StopEnd)) // of two tokens
 	s := newStage(t, `{"input":"x","max_output_tokens":3}`, round, round, answer)
@@ -225,7 +225,7 @@ func TestStructuredOutput(t *testing.T) {
 	}
 	s := newStage(t, `{"input":"x","text":{"format":{"type":"json_schema","schema":{"$ref":"#"}}}}`, said("{}"))
 	if resp, _ := s.run(t, t.Context()); outcome(resp) != "failed invalid_value" {
-		t.Errorf("a schema that nobody checked: %s", outcome(resp))
+		t.Errorf("a schema that was not checked: %s", outcome(resp))
 	}
 }
 

@@ -146,7 +146,7 @@ func TestEnds(t *testing.T) {
 			}
 			for _, item := range s.journal.items {
 				if f, ok := item.(*responses.FunctionCall); ok && f.Status != responses.ItemCompleted {
-					t.Error("a call that nobody can answer is in the history")
+					t.Error("a call that cannot be answered is in the history")
 				}
 			}
 		})

@@ -37,7 +37,7 @@ func BenchmarkExecCommand(b *testing.B) {
 // files, in turn, so that all see the same machine. The figures are medians, in
 // microseconds and as ratios to the bare one.
 func BenchmarkExecInterleaved(b *testing.B) {
-	h := newHarness(b, beside)
+	h := newHarness(b, shared)
 	bare := h.env
 	bare.LogDir = ""
 	started := process.Command{Argv: []string{"bash", "-c", "true"}, Dir: h.env.WorkDir, Env: h.env.Environ}

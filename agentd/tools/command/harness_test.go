@@ -37,12 +37,12 @@ type option int
 const (
 	withoutTasks option = iota
 	shortLogs           // of 50,000 bytes
-	beside              // other code of the test starts processes too
+	shared              // other code of the test starts processes too
 )
 
 func newHarness(t testing.TB, options ...option) *harness {
 	t.Helper()
-	sup := process.New(process.Options{Exclusive: !slices.Contains(options, beside)})
+	sup := process.New(process.Options{Exclusive: !slices.Contains(options, shared)})
 	h := &harness{out: t.TempDir(), sup: sup}
 	o := Options{Starter: sup}
 	if slices.Contains(options, shortLogs) {

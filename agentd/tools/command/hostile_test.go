@@ -62,7 +62,7 @@ func TestGigabyteOnOneLine(t *testing.T) {
 // A fork bomb runs into the limit on processes, is ended at its time with all it
 // started, and the model reads what became of it.
 func TestForkBomb(t *testing.T) {
-	uid := 100_000 + rand.IntN(1_000_000) // nobody else's, so that only the bomb counts against the limit
+	uid := 100_000 + rand.IntN(1_000_000) // of no other process, so that only the bomb counts against the limit
 	as := []string{"prlimit", "--nproc=60:60", "setpriv", "--reuid", strconv.Itoa(uid), "--clear-groups",
 		"--inh-caps=-all", "--bounding-set=-all", "--"}
 	if out, err := exec.Command(as[0], append(as[1:], "true")...).CombinedOutput(); err != nil {

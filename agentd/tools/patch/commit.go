@@ -276,7 +276,7 @@ func (t *tree) unchanged(e *entry) *tools.Error {
 	return nil
 }
 
-// missing reports that there is nothing at a path, for whatever reason.
+// missing reports whether an error says that nothing exists at a path.
 func missing(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENAMETOOLONG)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Whatever a patch is, parsing ends and keeps its promises.
+// Parsing ends and keeps its promises for every text.
 func FuzzParse(f *testing.F) {
 	for _, s := range seeds {
 		f.Add(s)
@@ -40,7 +40,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Whatever a patch is, it leaves everything alone but files of the tree, and
+// A patch changes nothing but files of the tree, and
 // those too when it fails.
 func FuzzApply(f *testing.F) {
 	for _, s := range seeds {

@@ -98,8 +98,8 @@ func TestGrammarAdmits(t *testing.T) {
 	}
 }
 
-// What is only tolerated, what is another form and what is no patch is not
-// admitted.
+// The grammar admits neither mistakes that are tolerated nor another form nor
+// other text.
 func TestGrammarDoesNotAdmit(t *testing.T) {
 	g := grammar(t)
 	for _, text := range []string{

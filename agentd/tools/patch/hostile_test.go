@@ -180,7 +180,7 @@ func TestHardLinksAreNotWrittenThrough(t *testing.T) {
 
 func TestOwnerAndModeStay(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only root can give a file to somebody")
+		t.Skip("only root can change the owner of a file")
 	}
 	dir := t.TempDir()
 	files{"f": "x\n"}.make(t, dir)

@@ -19,7 +19,7 @@ import (
 )
 
 // flood is a model that talks until somebody stops it. As flood/some it says
-// 2 MiB and then waits to be stopped.
+// 1 MiB and then waits to be stopped.
 type flood struct{}
 
 // Stream implements model.Transport.
@@ -27,7 +27,7 @@ func (flood) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Even
 	return func(yield func(model.Event, error) bool) {
 		text := strings.Repeat("x", 16<<10)
 		for n := 0; ctx.Err() == nil; n++ {
-			if req.Model == "some" && n == 128 {
+			if req.Model == "some" && n == 64 {
 				<-ctx.Done()
 				break
 			}

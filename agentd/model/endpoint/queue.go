@@ -1,11 +1,6 @@
 package endpoint
 
-import (
-	"fmt"
-
-	"holon/agentd/model"
-	"holon/responses"
-)
+import "holon/agentd/model"
 
 const (
 	maxWaiting = 32 << 20 // bytes that wait for an earlier item to end
@@ -59,8 +54,7 @@ func (q *ItemQueue) Push(it *QueuedItem, ev model.Event) error {
 		return q.Emit(ev)
 	}
 	if q.waiting += sizeOf(ev); q.waiting > maxWaiting {
-		return &model.Error{Kind: model.KindProtocol, Code: responses.CodeModelError,
-			Message: fmt.Sprintf("the provider mixes its items too much: more than %d MiB wait", maxWaiting>>20)}
+		return Malformed("the provider mixes its items too much: more than %d MiB wait", maxWaiting>>20)
 	}
 	it.waiting = append(it.waiting, ev)
 	return nil

@@ -31,7 +31,6 @@ func Faults(t *testing.T, w Wire) {
 	t.Run("silence", w.silence)
 	t.Run("silence before the answer", w.silenceBefore)
 	t.Run("reset", w.reset)
-	t.Run("an event without end", w.endlessEvent)
 	t.Run("the reader stops", w.readerStops)
 	t.Run("cancelled at any event", w.cancelled)
 	t.Run("cancelled before the answer", w.cancelledBefore)
@@ -73,20 +72,6 @@ func (w Wire) reset(t *testing.T) {
 	if a.Text != "hello" {
 		t.Errorf("the text before the reset is %q, want %q", a.Text, "hello")
 	}
-}
-
-// endlessEvent sends an event that is refused without being stored completely.
-func (w Wire) endlessEvent(t *testing.T) {
-	tr := w.Serve(t, func(out http.ResponseWriter, r *http.Request) {
-		begin(out, "data: ")
-		for piece := strings.Repeat("x", 1<<16); ; {
-			if _, err := io.WriteString(out, piece); err != nil {
-				return
-			}
-		}
-	}, 0)
-	_, e := Ask(t.Context(), t, tr, model.Request{Model: "m"})
-	wantError(t, e, model.KindProtocol, "too large")
 }
 
 func (w Wire) readerStops(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -384,12 +385,7 @@ func (s *server) awaitSession(ctx context.Context, old *sdk.ClientSession) (*sdk
 func (s *server) offers(tool string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, t := range s.offered {
-		if t.tool == tool {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.offered, func(t listed) bool { return t.tool == tool })
 }
 
 func (s *server) health() turns.MCPServer {

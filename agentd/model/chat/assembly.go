@@ -38,6 +38,11 @@ type assembly struct {
 	usage   responses.Usage
 }
 
+var (
+	_ endpoint.Ender       = (*assembly)(nil)
+	_ endpoint.WholeReader = (*assembly)(nil)
+)
+
 type item struct {
 	endpoint.QueuedItem
 	start    model.Event     // how it begins

@@ -11,6 +11,8 @@ import (
 // a stream would have had.
 type whole struct{ *assembly }
 
+var _ endpoint.WholeReader = whole{}
+
 // Whole implements endpoint.WholeReader.
 func (a whole) Whole(data []byte) error {
 	var r wireResponse

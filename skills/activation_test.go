@@ -1,4 +1,4 @@
-package skills_test
+package skills
 
 import (
 	"path/filepath"
@@ -6,13 +6,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"holon/skills"
 )
 
 func TestActivated(t *testing.T) {
 	const home = "/home/u"
-	catalog := skills.Catalog{Skills: []skills.Skill{
+	catalog := Catalog{Skills: []Skill{
 		{Name: "pdf", Path: "/holon/skills/pdf/SKILL.md", Scope: "agent"},
 		{Name: "lint", Path: "/tree/.agents/skills/lint/SKILL.md", Scope: "workspace"},
 		{Name: "mine", Path: home + "/.agents/skills/mine/SKILL.md", Scope: "user"},
@@ -65,7 +63,7 @@ func TestActivated(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", command, diff)
 		}
 	}
-	if got := (skills.Catalog{}).Activated("cat /holon/skills/pdf/SKILL.md", "/", ""); got != nil {
+	if got := (Catalog{}).Activated("cat /holon/skills/pdf/SKILL.md", "/", ""); got != nil {
 		t.Errorf("nothing was discovered: %v", got)
 	}
 	if got := catalog.Activated("cat ~/.agents/skills/mine/SKILL.md", "/elsewhere", ""); got != nil {
@@ -80,7 +78,7 @@ func FuzzActivated(f *testing.F) {
 		"/scripts/scripts//", "cd cd cd", "\x00/s/a/SKILL.md\xff", strings.Repeat("/scripts", 1000)} {
 		f.Add(seed)
 	}
-	catalog := skills.Catalog{Skills: []skills.Skill{{Name: "a", Path: "/s/a/SKILL.md"},
+	catalog := Catalog{Skills: []Skill{{Name: "a", Path: "/s/a/SKILL.md"},
 		{Name: "b", Path: "/home/b/SKILL.md"}}}
 	f.Fuzz(func(t *testing.T, command string) {
 		got := catalog.Activated(command, "/s", "/home")
@@ -92,7 +90,7 @@ func FuzzActivated(f *testing.F) {
 			if err != nil || !filepath.IsLocal(rel) {
 				t.Fatalf("%+v", a)
 			}
-			if a.Reason == "read_skill_md" && rel != skills.File ||
+			if a.Reason == "read_skill_md" && rel != File ||
 				a.Reason == "run_skill_script" && !strings.HasPrefix(rel, "scripts/") {
 				t.Fatalf("%+v", a)
 			}

@@ -14,21 +14,20 @@ import (
 	"holon/internal/roots"
 )
 
-// Digest returns "sha256:" and the hex digest of a skill's folder: of the
+// digestOf returns "sha256:" and the hex digest of a skill's folder: of the
 // sorted paths beneath it, whether a file is executable, and what files hold and
 // links name. Times, owners and other permissions do not count, folders called
 // .git and empty folders neither. A folder that [Stage] would refuse has none.
-func Digest(folder string) (string, error) {
+func digestOf(folder string) (string, error) {
 	dir, err := roots.Open(folder)
 	if err != nil {
-		return "", &InvalidSkill{Code: codeUnreadable, Path: folder, Message: "the folder can't be read",
-			Hint: "give the folder that holds a " + File, Err: err}
+		return "", noFolder(folder, err)
 	}
 	defer dir.Close()
 	return digest(dir, folder)
 }
 
-// digest is Digest of the root dir, which is called path.
+// digest is digestOf of the root dir, which is called path.
 func digest(dir *os.Root, path string) (string, error) {
 	sum, files, size := sha256.New(), 0, int64(0)
 	err := fs.WalkDir(dir.FS(), ".", func(name string, entry fs.DirEntry, err error) error {

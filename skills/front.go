@@ -18,35 +18,28 @@ const (
 	maxDescription = 1024     // characters
 )
 
-// Front is the front matter of a SKILL.md. Other keys are allowed and ignored.
-type Front struct {
+// frontMatter is the front matter of a SKILL.md. Other keys are allowed and ignored.
+type frontMatter struct {
 	Name        string
 	Description string // white space made single spaces
 }
 
 var namePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 
-// Parse reads the front matter that text begins with: YAML between two lines
-// of three dashes. The body that follows is not looked at. Errors are *InvalidSkill
-// without a path.
-func Parse(text []byte) (Front, error) {
-	front, problem := parseAt(text, File)
-	if problem != nil {
-		return Front{}, problem
-	}
-	return front, nil
-}
+func validName(name string) bool { return len(name) <= maxName && namePattern.MatchString(name) }
 
-func parseAt(text []byte, path string) (Front, *InvalidSkill) {
+// parse reads the front matter that text begins with: YAML between two lines of three dashes. The body that follows is
+// not looked at. path is how the file is called in problems.
+func parse(text []byte, path string) (frontMatter, *InvalidSkill) {
 	yamlText, problem := split(text)
 	if problem == nil {
-		var front Front
+		var front frontMatter
 		if front, problem = decode(yamlText); problem == nil {
 			return front, nil
 		}
 	}
 	problem.Path = path
-	return Front{}, problem
+	return frontMatter{}, problem
 }
 
 // split returns what lies between the first line and the next, which both must
@@ -81,38 +74,38 @@ func isFence(line []byte) bool { return string(bytes.TrimRight(line, " \t\r")) =
 
 // decode reads the two keys we need from the YAML tree. Decoding into a struct
 // would name Go types in its errors.
-func decode(text []byte) (Front, *InvalidSkill) {
+func decode(text []byte) (frontMatter, *InvalidSkill) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
 		// yaml counts lines from the text's first; the file has a fence above.
-		return Front{}, &InvalidSkill{Code: codeFrontMatter,
+		return frontMatter{}, &InvalidSkill{Code: codeFrontMatter,
 			Message: "the front matter is not YAML (lines are counted below the first ---)",
 			Hint:    "quote values that hold a colon", Err: errors.New(oneLine(err.Error()))}
 	}
 	if len(document.Content) == 0 || document.Content[0].Kind != yaml.MappingNode {
-		return Front{}, &InvalidSkill{Code: codeFrontMatter, Field: "name", Message: "the front matter has no keys",
+		return frontMatter{}, &InvalidSkill{Code: codeFrontMatter, Field: "name", Message: "the front matter has no keys",
 			Hint: "write name: and description:"}
 	}
 	name, problem := field(document.Content[0], "name")
 	if problem != nil {
-		return Front{}, problem
+		return frontMatter{}, problem
 	}
-	if len(name) > maxName || !namePattern.MatchString(name) {
-		return Front{}, &InvalidSkill{Code: codeFrontMatter, Field: "name",
+	if !validName(name) {
+		return frontMatter{}, &InvalidSkill{Code: codeFrontMatter, Field: "name",
 			Message: fmt.Sprintf("%.80q is not the name of a skill", name),
 			Hint:    fmt.Sprintf("use at most %d letters, digits, '-', '_' or '.'", maxName)}
 	}
 	description, problem := field(document.Content[0], "description")
 	if problem != nil {
-		return Front{}, problem
+		return frontMatter{}, problem
 	}
 	description = oneLine(description)
 	if utf8.RuneCountInString(description) > maxDescription {
-		return Front{}, &InvalidSkill{Code: codeFrontMatter, Field: "description",
+		return frontMatter{}, &InvalidSkill{Code: codeFrontMatter, Field: "description",
 			Message: fmt.Sprintf("it has more than %d characters", maxDescription),
 			Hint:    "say in a sentence what the skill is for and when to use it"}
 	}
-	return Front{Name: name, Description: description}, nil
+	return frontMatter{Name: name, Description: description}, nil
 }
 
 // field returns the text of one key, which must be there once and not empty.

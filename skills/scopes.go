@@ -125,7 +125,7 @@ func first(scope Scope, folders []string) Catalog {
 			continue
 		}
 		c := Catalog{Roots: []Root{{scope, folder}}}
-		c.Skills, c.Problems = Discover(folder)
+		c.Skills, c.Problems = discoverIn(folder)
 		return c.mark(scope)
 	}
 	return Catalog{}

@@ -1,4 +1,4 @@
-package skills_test
+package skills
 
 import (
 	"path/filepath"
@@ -7,12 +7,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"holon/skills"
 )
 
 // found lists what a catalogue holds as "scope/name", and its roots relative to dir.
-func found(c skills.Catalog, dir string) (ids, roots []string) {
+func found(c Catalog, dir string) (ids, roots []string) {
 	for _, s := range c.Skills {
 		ids = append(ids, s.ID())
 	}
@@ -60,7 +58,7 @@ func TestFirstRootOfAScope(t *testing.T) {
 			for _, folder := range tc.empty {
 				mustMkdir(t, filepath.Join(dir, folder))
 			}
-			roots := skills.Roots{Role: skills.RoleDefault, UserHome: dir + "/u", AgentHome: dir + "/a",
+			roots := Roots{Role: RoleDefault, UserHome: dir + "/u", AgentHome: dir + "/a",
 				Workspace: dir + "/w"}
 			c := roots.Discover()
 			ids, got := found(c, dir)
@@ -79,13 +77,13 @@ func TestRolesSeeScopes(t *testing.T) {
 	addSkill(t, filepath.Join(dir, "u/.agents/skills"), "same", "the user's")
 	addSkill(t, filepath.Join(dir, "a/skills"), "same", "the agent's")
 	addSkill(t, filepath.Join(dir, "w/.agents/skills"), "same", "the workspace's")
-	for role, want := range map[skills.Role][]string{
-		skills.RoleDefault: {"user/same", "agent/same", "workspace/same"},
-		skills.RoleNamed:   {"agent/same", "workspace/same"},
-		skills.RoleChild:   {"agent/same", "workspace/same"},
-		"":                 {"agent/same", "workspace/same"},
+	for role, want := range map[Role][]string{
+		RoleDefault: {"user/same", "agent/same", "workspace/same"},
+		RoleNamed:   {"agent/same", "workspace/same"},
+		RoleChild:   {"agent/same", "workspace/same"},
+		"":          {"agent/same", "workspace/same"},
 	} {
-		c := skills.Roots{Role: role, UserHome: dir + "/u", AgentHome: dir + "/a", Workspace: dir + "/w"}.Discover()
+		c := Roots{Role: role, UserHome: dir + "/u", AgentHome: dir + "/a", Workspace: dir + "/w"}.Discover()
 		ids, _ := found(c, dir)
 		if diff := cmp.Diff(want, ids); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", role, diff)
@@ -100,11 +98,11 @@ func TestAgentSkillsAreLookedAtFirst(t *testing.T) {
 	dir := t.TempDir()
 	addSkill(t, filepath.Join(dir, "given"), "given", "x")
 	addSkill(t, filepath.Join(dir, "a/skills"), "home", "x")
-	ids, _ := found(skills.Roots{AgentSkills: dir + "/given", AgentHome: dir + "/a"}.Discover(), dir)
+	ids, _ := found(Roots{AgentSkills: dir + "/given", AgentHome: dir + "/a"}.Discover(), dir)
 	if diff := cmp.Diff([]string{"agent/given"}, ids); diff != "" {
 		t.Error(diff)
 	}
-	ids, _ = found(skills.Roots{AgentSkills: dir + "/absent", AgentHome: dir + "/a"}.Discover(), dir)
+	ids, _ = found(Roots{AgentSkills: dir + "/absent", AgentHome: dir + "/a"}.Discover(), dir)
 	if diff := cmp.Diff([]string{"agent/home"}, ids); diff != "" {
 		t.Error(diff)
 	}
@@ -139,7 +137,7 @@ func TestWorkspaceStaysInTheTree(t *testing.T) {
 			addSkill(t, outside, "secret", "x")
 			addSkill(t, tree+"/.claude/skills", "other", "x")
 			link(t, outside, tree)
-			c := skills.Roots{Workspace: tree}.Discover()
+			c := Roots{Workspace: tree}.Discover()
 			if len(c.Skills) != 0 || len(c.Problems) != 1 || c.Problems[0].Code != "skill_unsafe" ||
 				c.Problems[0].Hint == "" {
 				t.Errorf("skills %v, problems %v", c.Skills, c.Problems)
@@ -150,18 +148,18 @@ func TestWorkspaceStaysInTheTree(t *testing.T) {
 	addSkill(t, tree+"/tools", "inside", "x")
 	mustMkdir(t, tree+"/.agents")
 	symlink(t, "../tools", tree+"/.agents/skills")
-	if c := (skills.Roots{Workspace: tree}).Discover(); len(c.Skills) != 1 || len(c.Problems) != 0 {
+	if c := (Roots{Workspace: tree}).Discover(); len(c.Skills) != 1 || len(c.Problems) != 0 {
 		t.Errorf("a link within the tree: %v, %v", c.Skills, c.Problems)
 	}
 }
 
 func TestCatalogueIsBounded(t *testing.T) {
-	var list []skills.Skill
+	var list []Skill
 	for range 300 {
-		list = append(list, skills.Skill{Name: "a", Description: strings.Repeat("ä", 1024),
+		list = append(list, Skill{Name: "a", Description: strings.Repeat("ä", 1024),
 			Path: "/x\x1b[31m\n/a/SKILL.md"})
 	}
-	text := skills.Catalogue(list)
+	text := Catalogue(list)
 	if len(text) > 33<<10 || !strings.Contains(text, "more, which are not listed") ||
 		strings.ContainsAny(text, "\x1b") {
 		t.Errorf("%d bytes:\n%s", len(text), text[len(text)-200:])

@@ -90,28 +90,37 @@ func (p *InvalidSkill) Error() string {
 // Unwrap returns the cause.
 func (p *InvalidSkill) Unwrap() error { return p.Err }
 
-// Discover returns the skills in the folders of root, sorted by name, and what
+// discoverIn returns the skills in the folders of root, sorted by name, and what
 // is wrong with the others. A root that does not exist has none. Hidden folders
 // and plain files in the root are not skills.
-func Discover(root string) ([]Skill, []InvalidSkill) {
+func discoverIn(root string) ([]Skill, []InvalidSkill) {
 	dir, err := roots.Open(root)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, []InvalidSkill{{Code: codeUnreadable, Path: root, Message: "the folder can't be read",
-			Hint: "give a readable folder", Err: err}}
+		return nil, []InvalidSkill{*unreadable(root, err)}
 	}
 	defer dir.Close()
 	return discover(dir, root)
+}
+
+func unreadable(root string, err error) *InvalidSkill {
+	return &InvalidSkill{Code: codeUnreadable, Path: root, Message: "the folder can't be read",
+		Hint: "give a readable folder", Err: err}
+}
+
+// noFolder is the error for what is named as a skill and can't be opened.
+func noFolder(path string, err error) *InvalidSkill {
+	return &InvalidSkill{Code: codeUnreadable, Path: path, Message: "the folder can't be read",
+		Hint: "give the folder that holds a " + File, Err: err}
 }
 
 // discover finds the skills of dir, which is called root.
 func discover(dir *os.Root, root string) (skills []Skill, problems []InvalidSkill) {
 	names, err := candidates(dir)
 	if err != nil {
-		return nil, []InvalidSkill{{Code: codeUnreadable, Path: root, Message: "the folder can't be read",
-			Hint: "give a readable folder", Err: err}}
+		return nil, []InvalidSkill{*unreadable(root, err)}
 	}
 	for i, name := range names {
 		if i == maxSkills {
@@ -149,19 +158,32 @@ func candidates(dir *os.Root) ([]string, error) {
 // read reads the skill in the folder name of dir, which is root.
 func read(dir *os.Root, root, name string) (Skill, *InvalidSkill) {
 	path := filepath.Join(root, name, File)
-	text, problem := readFile(dir, filepath.Join(name, File), path)
+	front, problem := readFront(dir, filepath.Join(name, File), path)
+	if problem == nil {
+		problem = front.check(name, path)
+	}
 	if problem != nil {
 		return Skill{}, problem
-	}
-	front, problem := parseAt(text, path)
-	if problem != nil {
-		return Skill{}, problem
-	}
-	if front.Name != name {
-		return Skill{}, &InvalidSkill{Code: codeFrontMatter, Path: path, Field: "name",
-			Message: fmt.Sprintf("%q is not the folder's name %q", front.Name, name), Hint: "rename one of them"}
 	}
 	return Skill{Name: front.Name, Description: front.Description, Path: path}, nil
+}
+
+// readFront reads the front matter of a file of dir. path is how it is called in problems.
+func readFront(dir *os.Root, name, path string) (frontMatter, *InvalidSkill) {
+	text, problem := readFile(dir, name, path)
+	if problem != nil {
+		return frontMatter{}, problem
+	}
+	return parse(text, path)
+}
+
+// check refuses another name than the folder's.
+func (f frontMatter) check(folder, path string) *InvalidSkill {
+	if f.Name == folder {
+		return nil
+	}
+	return &InvalidSkill{Code: codeFrontMatter, Path: path, Field: "name",
+		Message: fmt.Sprintf("%q is not the folder's name %q", f.Name, folder), Hint: "rename one of them"}
 }
 
 // readFile reads as much of the file as front matter may take. path is how it

@@ -1,4 +1,4 @@
-package skills_test
+package skills
 
 import (
 	"errors"
@@ -10,37 +10,35 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
-
-	"holon/skills"
 )
 
 func TestParse(t *testing.T) {
 	const ok = "name: a\ndescription: b\n"
 	for _, tc := range []struct {
 		name, text string
-		want       skills.Front
-		code       skills.Code // empty: no error
+		want       frontMatter
+		code       Code // empty: no error
 		field      string
 	}{
 		{name: "plain", text: "---\nname: pdf-forms\ndescription: Fill in forms.\n---\nbody\n",
-			want: skills.Front{Name: "pdf-forms", Description: "Fill in forms."}},
+			want: frontMatter{Name: "pdf-forms", Description: "Fill in forms."}},
 		{name: "other keys", text: "---\nlicense: MIT\nname: a\nmetadata: {x: [1, 2]}\ndescription: b\n---\n",
-			want: skills.Front{Name: "a", Description: "b"}},
+			want: frontMatter{Name: "a", Description: "b"}},
 		{name: "crlf", text: "---\r\nname: a\r\ndescription: b\r\n---\r\n",
-			want: skills.Front{Name: "a", Description: "b"}},
+			want: frontMatter{Name: "a", Description: "b"}},
 		{name: "byte order mark", text: "\xef\xbb\xbf---\n" + ok + "---",
-			want: skills.Front{Name: "a", Description: "b"}},
+			want: frontMatter{Name: "a", Description: "b"}},
 		{name: "space after the fence", text: "--- \n" + ok + "---\t\n",
-			want: skills.Front{Name: "a", Description: "b"}},
+			want: frontMatter{Name: "a", Description: "b"}},
 		{name: "folded description", text: "---\nname: a\ndescription: >\n  one\n  two\n\n  three\n---\n",
-			want: skills.Front{Name: "a", Description: "one two three"}},
+			want: frontMatter{Name: "a", Description: "one two three"}},
 		{name: "what can't be seen is left out",
 			text: "---\nname: a\ndescription: \"x\\u202ey \\e[31mz\\u0000\"\n---\n",
-			want: skills.Front{Name: "a", Description: "xy [31mz"}},
+			want: frontMatter{Name: "a", Description: "xy [31mz"}},
 		{name: "number as name", text: "---\nname: 7\ndescription: b\n---\n",
-			want: skills.Front{Name: "7", Description: "b"}},
+			want: frontMatter{Name: "7", Description: "b"}},
 		{name: "fence in the body", text: "---\n" + ok + "---\n---\nname: x\n",
-			want: skills.Front{Name: "a", Description: "b"}},
+			want: frontMatter{Name: "a", Description: "b"}},
 		{name: "empty", text: "", code: "skill_invalid"},
 		{name: "no front matter", text: "# Title\n", code: "skill_invalid"},
 		{name: "only a fence", text: "---", code: "skill_invalid"},
@@ -73,14 +71,14 @@ func TestParse(t *testing.T) {
 			field: "name"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := skills.Parse([]byte(tc.text))
+			got, err := parsed([]byte(tc.text))
 			if tc.code == "" {
 				if err != nil || got != tc.want {
 					t.Fatalf("%+v, %v; want %+v", got, err, tc.want)
 				}
 				return
 			}
-			p, ok := errors.AsType[*skills.InvalidSkill](err)
+			p, ok := errors.AsType[*InvalidSkill](err)
 			if !ok || p.Code != tc.code || p.Field != tc.field || p.Hint == "" || strings.Contains(p.Error(), "\n") {
 				t.Fatalf("error = %#v", err)
 			}
@@ -99,9 +97,9 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		front, err := skills.Parse(text)
+		front, err := parsed(text)
 		if err != nil {
-			if p, ok := errors.AsType[*skills.InvalidSkill](err); !ok || p.Code == "" || p.Hint == "" ||
+			if p, ok := errors.AsType[*InvalidSkill](err); !ok || p.Code == "" || p.Hint == "" ||
 				p.Message == "" {
 				t.Fatalf("error = %#v", err)
 			}
@@ -151,15 +149,15 @@ func TestDiscover(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	found, problems := skills.Discover(root)
-	want := []skills.Skill{
+	found, problems := discoverIn(root)
+	want := []Skill{
 		{Name: "alpha", Description: "first", Path: filepath.Join(root, "alpha", "SKILL.md")},
 		{Name: "zeta", Description: "last", Path: filepath.Join(root, "zeta", "SKILL.md")},
 	}
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("found (-want +got):\n%s", diff)
 	}
-	got := map[string]skills.Code{}
+	got := map[string]Code{}
 	for _, p := range problems {
 		got[filepath.Base(filepath.Dir(p.Path))] = p.Code
 		if p.Hint == "" || p.Message == "" {
@@ -169,7 +167,7 @@ func TestDiscover(t *testing.T) {
 			t.Errorf("hint = %q", p.Hint)
 		}
 	}
-	wantProblems := map[string]skills.Code{
+	wantProblems := map[string]Code{
 		"empty": "skill_file_missing", "lower": "skill_file_missing", "tofile": "skill_file_missing",
 		"renamed": "skill_invalid", "nofront": "skill_invalid",
 		"linkfile": "skill_unsafe", "outside": "skill_unsafe", "relative": "skill_unsafe",
@@ -182,12 +180,12 @@ func TestDiscover(t *testing.T) {
 }
 
 func TestDiscoverRoot(t *testing.T) {
-	if found, problems := skills.Discover(filepath.Join(t.TempDir(), "absent")); found != nil || problems != nil {
+	if found, problems := discoverIn(filepath.Join(t.TempDir(), "absent")); found != nil || problems != nil {
 		t.Errorf("absent root: %v, %v", found, problems)
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, "")
-	if found, problems := skills.Discover(file); found != nil || len(problems) != 1 ||
+	if found, problems := discoverIn(file); found != nil || len(problems) != 1 ||
 		problems[0].Code != "skill_unreadable" {
 		t.Errorf("a file as root: %v, %v", found, problems)
 	}
@@ -198,17 +196,17 @@ func TestDiscoverIsBounded(t *testing.T) {
 	for i := range 300 {
 		addSkill(t, root, "skill-"+string(rune('a'+i/26))+string(rune('a'+i%26)), "x")
 	}
-	found, problems := skills.Discover(root)
+	found, problems := discoverIn(root)
 	if len(found) != 256 || len(problems) != 1 || problems[0].Code != "skill_too_large" {
 		t.Errorf("%d found, problems %v", len(found), problems)
 	}
 }
 
 func TestCatalogue(t *testing.T) {
-	if got := skills.Catalogue(nil); got != "" {
+	if got := Catalogue(nil); got != "" {
 		t.Errorf("no skills: %q", got)
 	}
-	got := skills.Catalogue([]skills.Skill{{Name: "a", Description: "Does a.", Path: "/holon/skills/a/SKILL.md"},
+	got := Catalogue([]Skill{{Name: "a", Description: "Does a.", Path: "/holon/skills/a/SKILL.md"},
 		{Name: "b", Description: "Does b.", Path: "/holon/skills/b/SKILL.md"}})
 	const want = "- a: Does a. (/holon/skills/a/SKILL.md)\n- b: Does b. (/holon/skills/b/SKILL.md)\n"
 	if !strings.HasSuffix(got, want) || !strings.HasPrefix(got, "# Skills\n") {
@@ -237,4 +235,13 @@ func mustMkdir(t *testing.T, paths ...string) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// parsed returns the problem as an error, nil without one.
+func parsed(text []byte) (frontMatter, error) {
+	front, problem := parse(text, File)
+	if problem != nil {
+		return front, problem
+	}
+	return front, nil
 }

@@ -81,11 +81,14 @@ func stageOne(ctx context.Context, source string, to *os.Root) (name string, err
 	name = filepath.Base(folder)
 	from, err := roots.Open(folder)
 	if err != nil {
-		return "", &InvalidSkill{Code: codeUnreadable, Path: source, Message: "the folder can't be read",
-			Hint: "give the folder that holds a " + File, Err: err}
+		return "", noFolder(source, err)
 	}
 	defer from.Close()
-	if problem := check(from, folder, name); problem != nil {
+	front, problem := readFront(from, File, filepath.Join(folder, File)) // before anything is copied
+	if problem == nil {
+		problem = front.check(name, filepath.Join(folder, File))
+	}
+	if problem != nil {
 		return "", problem
 	}
 	if _, err := to.Lstat(name); err == nil {
@@ -110,21 +113,6 @@ func stageOne(ctx context.Context, source string, to *os.Root) (name string, err
 	return name, nil
 }
 
-// check reads the SKILL.md before anything is copied.
-func check(from *os.Root, folder, name string) *InvalidSkill {
-	path := filepath.Join(folder, File)
-	text, problem := readFile(from, File, path)
-	if problem != nil {
-		return problem
-	}
-	front, problem := parseAt(text, path)
-	if problem == nil && front.Name != name {
-		problem = &InvalidSkill{Code: codeFrontMatter, Path: path, Field: "name",
-			Message: fmt.Sprintf("%q is not the folder's name %q", front.Name, name), Hint: "rename one of them"}
-	}
-	return problem
-}
-
 // copying is the copy of one skill.
 type copying struct {
 	from, to *os.Root
@@ -133,6 +121,7 @@ type copying struct {
 	bytes    int64
 }
 
+// folder copies a folder and what is in it.
 func (c *copying) folder(ctx context.Context, src, dst string, depth int) error {
 	// The container's user may be another than ours, so the umask must not count.
 	if err := errors.Join(c.to.Mkdir(dst, 0o755), c.to.Chmod(dst, 0o755)); err != nil {

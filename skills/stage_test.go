@@ -1,4 +1,4 @@
-package skills_test
+package skills
 
 import (
 	"context"
@@ -9,8 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
-
-	"holon/skills"
 )
 
 func TestStage(t *testing.T) {
@@ -28,12 +26,12 @@ func TestStage(t *testing.T) {
 		t.Fatal(err)
 	}
 	dst := filepath.Join(t.TempDir(), "skills")
-	staged, err := skills.Stage(t.Context(),
+	staged, err := Stage(t.Context(),
 		[]string{filepath.Join(from, "two", "SKILL.md"), filepath.Join(from, "one") + "/"}, dst)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []skills.Skill{
+	want := []Skill{
 		{Name: "two", Description: "second", Path: filepath.Join(dst, "two", "SKILL.md")},
 		{Name: "one", Description: "first", Path: filepath.Join(dst, "one", "SKILL.md")},
 	}
@@ -48,7 +46,7 @@ func TestStage(t *testing.T) {
 	if diff := cmp.Diff(wantTree, tree(t, dst)); diff != "" {
 		t.Errorf("tree (-want +got):\n%s", diff)
 	}
-	if found, problems := skills.Discover(dst); len(found) != 2 || len(problems) != 0 {
+	if found, problems := discoverIn(dst); len(found) != 2 || len(problems) != 0 {
 		t.Errorf("found there: %v, %v", found, problems)
 	}
 	body, err := os.ReadFile(filepath.Join(dst, "one", "SKILL.md"))
@@ -57,7 +55,7 @@ func TestStage(t *testing.T) {
 	}
 	// More skills can be staged later.
 	addSkill(t, from, "three", "third")
-	if _, err := skills.Stage(t.Context(), []string{filepath.Join(from, "three")}, dst); err != nil {
+	if _, err := Stage(t.Context(), []string{filepath.Join(from, "three")}, dst); err != nil {
 		t.Error(err)
 	}
 }
@@ -69,7 +67,7 @@ func TestStageRefuses(t *testing.T) {
 		name    string
 		prepare func(t *testing.T, dir string) // dir is a good skill's folder
 		source  func(dir string) []string
-		code    skills.Code
+		code    Code
 	}{
 		{name: "link out", code: "skill_unsafe", prepare: func(t *testing.T, dir string) {
 			symlink(t, outside, dir+"/x")
@@ -141,8 +139,8 @@ func TestStageRefuses(t *testing.T) {
 				sources = tc.source(dir)
 			}
 			dst := filepath.Join(t.TempDir(), "skills")
-			staged, err := skills.Stage(t.Context(), sources, dst)
-			p, ok := errors.AsType[*skills.InvalidSkill](err)
+			staged, err := Stage(t.Context(), sources, dst)
+			p, ok := errors.AsType[*InvalidSkill](err)
 			if !ok || p.Code != tc.code || p.Hint == "" || p.Path == "" || staged != nil {
 				t.Fatalf("staged %v, error %#v", staged, err)
 			}
@@ -160,13 +158,13 @@ func TestStageKeepsOthers(t *testing.T) {
 	addSkill(t, from, "present", "y")
 	addSkill(t, from, "fresh", "z")
 	before := tree(t, dst)
-	if _, err := skills.Stage(t.Context(), []string{filepath.Join(from, "fresh"), filepath.Join(from, "present")},
+	if _, err := Stage(t.Context(), []string{filepath.Join(from, "fresh"), filepath.Join(from, "present")},
 		dst); err == nil {
 		t.Fatal("staged over a skill that is there")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := skills.Stage(ctx, []string{filepath.Join(from, "fresh")}, dst); !errors.Is(err, context.Canceled) {
+	if _, err := Stage(ctx, []string{filepath.Join(from, "fresh")}, dst); !errors.Is(err, context.Canceled) {
 		t.Fatalf("cancelled: %v", err)
 	}
 	if diff := cmp.Diff(before, tree(t, dst)); diff != "" {

@@ -87,14 +87,14 @@ func (s Store) Install(ctx context.Context, in Install) (pin Pin, err error) {
 	}
 	from, err := os.OpenRoot(in.Folder)
 	if err != nil {
-		return Pin{}, &InvalidSkill{Code: codeUnreadable, Path: in.Folder, Message: "the folder can't be read",
-			Hint: "give the folder that holds a " + File, Err: err}
+		return Pin{}, noFolder(in.Folder, err)
 	}
 	defer from.Close()
-	name, problem := nameOf(from, in.Folder)
+	front, problem := readFront(from, File, filepath.Join(in.Folder, File))
 	if problem != nil {
 		return Pin{}, problem
 	}
+	name := front.Name
 	temp := newPrefix + name
 	c := &copying{from: from, to: to, source: in.Folder}
 	if err := c.folder(ctx, ".", temp, 0); err != nil {
@@ -102,7 +102,7 @@ func (s Store) Install(ctx context.Context, in Install) (pin Pin, err error) {
 	}
 	pin = in.Pin
 	pin.Name, pin.InstalledAt = name, in.Now.UTC().Truncate(time.Second)
-	if pin.Digest, err = Digest(filepath.Join(s.dir, temp)); err == nil {
+	if pin.Digest, err = digestOf(filepath.Join(s.dir, temp)); err == nil {
 		err = s.replace(to, lock, pin, in)
 	}
 	return pin, errors.Join(err, to.RemoveAll(temp))
@@ -130,7 +130,7 @@ func (s Store) replace(to *os.Root, lock *lockFile, pin Pin, in Install) error {
 		return bad("digest", fmt.Sprintf("%q is pinned to %s and the source has %s", name, known.Digest, pin.Digest),
 			"look at what changed, and pin the new one with --update")
 	case pinned && known.Digest == pin.Digest && present:
-		if now, err := Digest(filepath.Join(s.dir, name)); err == nil && now == pin.Digest {
+		if now, err := digestOf(filepath.Join(s.dir, name)); err == nil && now == pin.Digest {
 			return nil // it is there
 		}
 	}
@@ -206,7 +206,7 @@ func (s Store) state(dir *os.Root, lock *lockFile, name string) Installed {
 		i.State = stateMissing
 	} else if !pinned {
 		i.State = stateUnpinned
-	} else if now, err := Digest(i.Dir); err != nil || now != pin.Digest {
+	} else if now, err := digestOf(i.Dir); err != nil || now != pin.Digest {
 		i.State = stateChanged
 	}
 	return i
@@ -214,7 +214,7 @@ func (s Store) state(dir *os.Root, lock *lockFile, name string) Installed {
 
 // Remove removes an installed skill.
 func (s Store) Remove(name string) (err error) {
-	if !namePattern.MatchString(name) || len(name) > maxName {
+	if !validName(name) {
 		return &InvalidSkill{Code: codeNoSkill, Path: name, Field: "name", Message: "it is not the name of a skill",
 			Hint: "see what is installed"}
 	}
@@ -270,17 +270,6 @@ func (s Store) open() (to *os.Root, unlock func() error, err error) {
 	return to, unlock, nil
 }
 
-// nameOf returns the name that a folder's SKILL.md gives.
-func nameOf(from *os.Root, folder string) (string, *InvalidSkill) {
-	path := filepath.Join(folder, File)
-	text, problem := readFile(from, File, path)
-	if problem != nil {
-		return "", problem
-	}
-	front, problem := parseAt(text, path)
-	return front.Name, problem
-}
-
 // lockFile is lockName.
 type lockFile struct {
 	Schema string         `json:"schema"`
@@ -324,7 +313,7 @@ func decodeLock(data []byte, lock *lockFile) error {
 		return fmt.Errorf("its schema is %.40q and should be %q", read.Schema, lockSchema)
 	}
 	for name, pin := range read.Skills {
-		if !namePattern.MatchString(name) || len(name) > maxName || !strings.HasPrefix(pin.Digest, "sha256:") {
+		if !validName(name) || !strings.HasPrefix(pin.Digest, "sha256:") {
 			return fmt.Errorf("the pin of %.80q is not one", name)
 		}
 		lock.Skills[name] = pin

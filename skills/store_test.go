@@ -1,4 +1,4 @@
-package skills_test
+package skills
 
 import (
 	"errors"
@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"holon/skills"
 )
 
 func TestDigest(t *testing.T) {
@@ -21,7 +19,7 @@ func TestDigest(t *testing.T) {
 	}
 	digest := func(t *testing.T, dir string) string {
 		t.Helper()
-		sum, err := skills.Digest(dir)
+		sum, err := digestOf(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,8 +80,8 @@ func TestStoreAfterACrash(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			from, dir := t.TempDir(), filepath.Join(t.TempDir(), "skills")
 			addSkill(t, from, "a", "x")
-			store := skills.NewStore(dir)
-			in := skills.Install{Folder: from + "/a", Pin: skills.Pin{Source: "a"}, Now: now}
+			store := NewStore(dir)
+			in := Install{Folder: from + "/a", Pin: Pin{Source: "a"}, Now: now}
 			if _, err := store.Install(t.Context(), in); err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +99,7 @@ func TestStoreAfterACrash(t *testing.T) {
 					t.Errorf("left behind: %s (%v)", entry.Name(), err)
 				}
 			}
-			if _, err := skills.Stage(t.Context(), []string{dir + "/a"}, filepath.Join(t.TempDir(), "s")); err != nil {
+			if _, err := Stage(t.Context(), []string{dir + "/a"}, filepath.Join(t.TempDir(), "s")); err != nil {
 				t.Error(err)
 			}
 		})
@@ -112,9 +110,9 @@ func TestStoreRefuses(t *testing.T) {
 	from, dir := t.TempDir(), t.TempDir()
 	addSkill(t, from, "a", "x")
 	addSkill(t, dir, "a", "put there by hand")
-	store := skills.NewStore(dir)
-	_, err := store.Install(t.Context(), skills.Install{Folder: from + "/a", Now: time.Unix(0, 0)})
-	if p, ok := errors.AsType[*skills.InvalidSkill](err); !ok || p.Code != "skill_duplicate" {
+	store := NewStore(dir)
+	_, err := store.Install(t.Context(), Install{Folder: from + "/a", Now: time.Unix(0, 0)})
+	if p, ok := errors.AsType[*InvalidSkill](err); !ok || p.Code != "skill_duplicate" {
 		t.Errorf("%#v", err)
 	}
 	if list, err := store.List(); err != nil || len(list) != 1 || list[0].State != "unpinned" {
@@ -126,17 +124,17 @@ func TestStoreRefuses(t *testing.T) {
 		write(t, dir+"/"+"skills.lock.json", text)
 		for doing, do := range map[string]func() error{
 			"install": func() error {
-				_, err := store.Install(t.Context(), skills.Install{Folder: from + "/a"})
+				_, err := store.Install(t.Context(), Install{Folder: from + "/a"})
 				return err
 			},
 			"list":   func() error { _, err := store.List(); return err },
 			"remove": func() error { return store.Remove("a") },
 			"stage": func() error {
-				_, err := skills.Stage(t.Context(), []string{dir + "/a"}, filepath.Join(t.TempDir(), "s"))
+				_, err := Stage(t.Context(), []string{dir + "/a"}, filepath.Join(t.TempDir(), "s"))
 				return err
 			},
 		} {
-			if p, ok := errors.AsType[*skills.InvalidSkill](do()); !ok || p.Code != "skill_digest" || p.Hint == "" {
+			if p, ok := errors.AsType[*InvalidSkill](do()); !ok || p.Code != "skill_digest" || p.Hint == "" {
 				t.Errorf("%s with a lock file that is %s: %v", doing, name, p)
 			}
 		}

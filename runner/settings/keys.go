@@ -229,7 +229,7 @@ var keys = []*key{
 		doc:   "URL under which others reach that port; URLs of triggers begin with it.",
 		field: func(s *Settings, _ string) any { return &s.CallbackBaseURL }},
 	{name: "control.auth_mode", env: "HOLON_CONTROL_AUTH_MODE", project: never,
-		choices: []string{AuthAuto, AuthRequired, AuthDisabled},
+		choices: []string{authAuto, authRequired, authDisabled},
 		doc: "Whether TCP needs a token: auto makes one when none is given, required wants one to be given, " +
 			"disabled is for loopback only.", field: func(s *Settings, _ string) any { return &s.AuthMode }},
 

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -59,8 +60,7 @@ func validName(g group, name string) bool {
 // split takes a key that a person wrote apart. The names of providers and models
 // may hold dots, so the table says where one ends: the longest rest counts.
 func split(text string) []string {
-	if prefix, rest := "providers.", ""; strings.HasPrefix(text, prefix) {
-		rest = text[len(prefix):]
+	if rest, ok := strings.CutPrefix(text, "providers."); ok {
 		return append([]string{"providers"}, splitNamed(rest, ofProvider)...)
 	}
 	if rest, ok := strings.CutPrefix(text, "models.catalog."); ok {
@@ -148,11 +148,4 @@ func distance(a, b string) int {
 }
 
 // SortedKeys returns the keys of a map in order.
-func SortedKeys[V any](m map[string]V) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func SortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

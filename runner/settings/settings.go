@@ -27,15 +27,15 @@ import (
 const (
 	DefaultImage     = "holon/base:latest"
 	DefaultModel     = providers.OpenAI + "/gpt-5"
-	DefaultTimeout   = time.Hour
+	defaultTimeout   = time.Hour
 	DefaultMaxRounds = 200
 	EngineAuto       = "auto"
 	EngineDocker     = "docker"
 	EngineLocal      = "local"
-	DefaultAgent     = "main"
-	AuthAuto         = "auto"
-	AuthRequired     = "required"
-	AuthDisabled     = "disabled"
+	defaultAgent     = "main"
+	authAuto         = "auto"
+	authRequired     = "required"
+	authDisabled     = "disabled"
 )
 
 // Settings are all settings, merged. Where [Default] has no value, a zero value stands for the default of the
@@ -198,12 +198,12 @@ type Credential struct {
 func Default() Settings {
 	return Settings{
 		ContainerSettings: ContainerSettings{Image: DefaultImage, Engine: EngineAuto, Network: engine.NetworkNone},
-		TurnSettings: TurnSettings{IncludeDirty: true, Timeout: DefaultTimeout, MaxRounds: DefaultMaxRounds,
+		TurnSettings: TurnSettings{IncludeDirty: true, Timeout: defaultTimeout, MaxRounds: DefaultMaxRounds,
 			MaxOutput: "4g"},
 		DiskSettings: DiskSettings{RunDisk: "10g", MinFree: "256m"},
-		AgentSettings: AgentSettings{Agent: DefaultAgent, IdlePause: time.Minute, IdleStop: 15 * time.Minute,
+		AgentSettings: AgentSettings{Agent: defaultAgent, IdlePause: time.Minute, IdleStop: 15 * time.Minute,
 			MaxContainers: 16, EventsDays: 30, MaxEvents: 200_000, MessagesDays: 180},
-		ControlSettings: ControlSettings{AuthMode: AuthAuto},
+		ControlSettings: ControlSettings{AuthMode: authAuto},
 		Catalog:         make(map[string]*Facts), Providers: make(map[string]*Provider),
 	}
 }

@@ -3,6 +3,7 @@ package settings
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -52,22 +53,12 @@ func (l *Loaded) namesOf(k *key) []string {
 
 func emptyValue(v any) bool {
 	switch v := v.(type) {
-	case nil:
-		return true
+	case bool: // which always has a value
+		return false
 	case []string:
 		return len(v) == 0
-	case string:
-		return v == "" || v == "0s"
-	case int:
-		return v == 0
-	case int64:
-		return v == 0
-	case float64:
-		return v == 0
-	case Money:
-		return v == 0
 	}
-	return false
+	return v == nil || v == "0s" || reflect.ValueOf(v).IsZero()
 }
 
 // Get returns a setting, or all that are set below a group such as "budget" or

@@ -3,6 +3,7 @@ package settings
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -171,38 +172,24 @@ func (k *key) sampleName() string {
 // value returns what a key holds, as JSON shows it.
 func (k *key) value(s *Settings, name string) any {
 	switch p := k.field(s, name).(type) {
-	case *string:
-		return *p
 	case *Size:
 		return string(*p)
 	case *providers.Contract:
 		return string(*p)
-	case *bool:
-		return *p
 	case *not:
 		return !bool(*p)
-	case *int:
-		return *p
-	case *int64:
-		return *p
-	case *float64:
-		return *p
 	case *time.Duration:
 		return duration(*p)
-	case *Money:
-		return *p
 	case **Money:
 		if *p == nil {
 			return nil
 		}
 		return **p
 	case *[]string:
-		if *p == nil {
-			return []string{}
-		}
-		return *p
+		return append([]string{}, *p...)
+	default: // a pointer to what JSON shows
+		return reflect.ValueOf(p).Elem().Interface()
 	}
-	return nil
 }
 
 // duration writes 1h instead of 1h0m0s.

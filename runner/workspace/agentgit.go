@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -116,12 +117,8 @@ func alternateLine(dir string) string {
 func (t *Tree) objectDirs() []ObjectDir {
 	var dirs []ObjectDir
 	add := func(host, container string, transitive bool) {
-		for _, known := range dirs {
-			if known.ContainerPath == container {
-				return
-			}
-		}
-		if len(dirs) < git.MaxAlternates {
+		known := slices.ContainsFunc(dirs, func(d ObjectDir) bool { return d.ContainerPath == container })
+		if !known && len(dirs) < git.MaxAlternates {
 			dirs = append(dirs, ObjectDir{HostPath: host, ContainerPath: container, transitive: transitive})
 		}
 	}

@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -125,8 +126,13 @@ func (c *capture) visit(dir folder.Dir, path string, names []string) (descend []
 }
 
 func (c *capture) inModule(path string) bool {
+	return anyAbove(c.layout.dirs, path)
+}
+
+// anyAbove reports whether the path or a directory above it is in the set.
+func anyAbove(set map[string]bool, path string) bool {
 	for path != "" {
-		if c.layout.dirs[path] {
+		if set[path] {
 			return true
 		}
 		path, _ = folder.Split(path)
@@ -243,26 +249,10 @@ func (c *capture) deleted() []string {
 	for _, f := range c.changed {
 		delete(gone, f.path)
 	}
-	list := make([]string, 0, len(gone))
-	for path := range gone {
-		list = append(list, path)
-	}
-	slices.Sort(list)
-	return list
+	return slices.Sorted(maps.Keys(gone))
 }
 
-func (c *capture) isOmitted(path string) bool {
-	if len(c.omitted) == 0 {
-		return false
-	}
-	for path != "" {
-		if c.omitted[path] {
-			return true
-		}
-		path, _ = folder.Split(path)
-	}
-	return false
-}
+func (c *capture) isOmitted(path string) bool { return len(c.omitted) > 0 && anyAbove(c.omitted, path) }
 
 // expand lists unknown directories level by level, so that an ignored one is never entered. ignored tells
 // which paths of one level are ignored; nil ignores nothing.

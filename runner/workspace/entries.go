@@ -121,13 +121,7 @@ func (t *Tree) loadSubmodules(ctx context.Context, own, known []git.Entry) ([]gi
 }
 
 func submodulesOf(entries []git.Entry) []git.Entry {
-	var links []git.Entry
-	for _, e := range entries {
-		if e.Mode == git.ModeSubmodule {
-			links = append(links, e)
-		}
-	}
-	return links
+	return slices.DeleteFunc(slices.Clone(entries), func(e git.Entry) bool { return e.Mode != git.ModeSubmodule })
 }
 
 // borrowSubmodules adds the submodules' object directories to the base's

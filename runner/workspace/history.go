@@ -69,7 +69,7 @@ func (t *Tree) importHistory(ctx context.Context, gitDir folder.Dir, scratch git
 	quarantine := git.Repository{Dir: filepath.Join(scratch.Dir, "quarantine"), Format: t.source.format,
 		Alternates: base}
 	for _, repo := range []git.Repository{staging, quarantine} {
-		if err := t.createBeside(repo); err != nil {
+		if err := t.source.user.CreateBeside(repo); err != nil {
 			return nil, err
 		}
 	}
@@ -96,14 +96,6 @@ func (t *Tree) importHistory(ctx context.Context, gitDir folder.Dir, scratch git
 		return nil, err
 	}
 	return history, linkObjects(quarantine.Objects(), objects)
-}
-
-// createBeside makes a repository of ours with the user's shallow file.
-func (t *Tree) createBeside(repo git.Repository) error {
-	if err := repo.Create(); err != nil {
-		return err
-	}
-	return t.source.user.WriteShallow(repo)
 }
 
 // checkHistory checks the commits in a repository of ours: they must descend from the base, be few, and end

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ func resume(ctx context.Context, options Options, held Held) (_ *Tree, err error
 			err = errors.Join(err, s.unlock())
 		}
 	}()
-	options.Limits, options.Keep = options.Limits.withDefaults(), orDefault(options.Keep, 4)
+	options.Limits, options.Keep = options.Limits.withDefaults(), cmp.Or(options.Keep, 4)
 	options.Claim, options.Owner, options.Borrowing = held.Claim, held.Owner, held.Borrowing
 	source := &Source{options: options, info: held.Info, format: git.ObjectFormat(held.Info.ObjectFormat),
 		cache: repositoryCache{dir: filepath.Dir(held.Slot)}}

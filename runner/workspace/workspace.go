@@ -17,6 +17,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -62,19 +63,12 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	l.SnapshotBytes = orDefault(l.SnapshotBytes, 4<<30)
-	l.FileBytes = orDefault(l.FileBytes, 128<<20)
-	l.DiffBytes = orDefault(l.DiffBytes, 1<<30)
-	l.Files = orDefault(l.Files, 500_000)
-	l.NameBytes = orDefault(l.NameBytes, 12<<20)
+	l.SnapshotBytes = cmp.Or(l.SnapshotBytes, 4<<30)
+	l.FileBytes = cmp.Or(l.FileBytes, 128<<20)
+	l.DiffBytes = cmp.Or(l.DiffBytes, 1<<30)
+	l.Files = cmp.Or(l.Files, 500_000)
+	l.NameBytes = cmp.Or(l.NameBytes, 12<<20)
 	return l
-}
-
-func orDefault[T int | int64](value, otherwise T) T {
-	if value > 0 {
-		return value
-	}
-	return otherwise
 }
 
 // Kinds of Info.
@@ -107,7 +101,7 @@ func Open(ctx context.Context, options Options) (*Source, error) {
 
 func open(ctx context.Context, options Options) (*Source, error) {
 	options.Limits = options.Limits.withDefaults()
-	options.Keep = orDefault(options.Keep, 4)
+	options.Keep = cmp.Or(options.Keep, 4)
 	if !filepath.IsAbs(options.CacheDir) {
 		return nil, git.InvalidOption("CacheDir", "the cache directory %q is not an absolute path", options.CacheDir)
 	}

@@ -21,6 +21,10 @@ func CopyFile(from, to string) error {
 		return err
 	}
 	defer source.Close()
+	return copyTo(to, source)
+}
+
+func copyTo(to string, source io.Reader) error {
 	target, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err

@@ -26,18 +26,17 @@ func Transfer(ctx context.Context, from, to Repository, commit, base string, lim
 	read, write := io.Pipe()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		err := from.Git().With("GIT_ALLOC_LIMIT="+maxAlloc).WithCPUTime(PackTime).Stream(ctx, strings.NewReader(want),
-			write,
-			"pack-objects", "--revs", "--stdout", "--quiet", "--delta-base-offset", "--window=0")
+		g := from.Git().With("GIT_ALLOC_LIMIT=" + maxAlloc).WithCPUTime(PackTime)
+		err := g.Stream(ctx, strings.NewReader(want), write, "pack-objects", "--revs", "--stdout", "--quiet",
+			"--delta-base-offset", "--window=0")
 		write.CloseWithError(err)
 		return err
 	})
 	var out []byte
 	group.Go(func() (err error) {
-		out, err = to.Git().With("GIT_ALLOC_LIMIT="+
-			maxAlloc).WithConfig("core.fsync=none").WithCPUTime(PackTime).Run(ctx,
-			read,
-			"index-pack", "--stdin", "--strict", "--max-input-size="+strconv.FormatInt(limit, 10))
+		g := to.Git().With("GIT_ALLOC_LIMIT=" + maxAlloc).WithConfig("core.fsync=none").WithCPUTime(PackTime)
+		out, err = g.Run(ctx, read, "index-pack", "--stdin", "--strict",
+			"--max-input-size="+strconv.FormatInt(limit, 10))
 		read.CloseWithError(err)
 		return err
 	})

@@ -23,7 +23,7 @@ type View struct {
 // View makes one in dir, which must not exist; the caller removes it.
 func (u *UserRepository) View(dir string) (View, error) {
 	v := View{Repository: Repository{Dir: dir, Format: u.Format, Alternates: []string{u.Objects}}, User: u}
-	if err := v.Create(); err != nil {
+	if err := u.CreateBeside(v.Repository); err != nil {
 		return v, err
 	}
 	files := map[string]string{"info/exclude": u.Excludes, "info/attributes": u.attributes,
@@ -44,16 +44,13 @@ func (u *UserRepository) View(dir string) (View, error) {
 			return v, fmt.Errorf("make a view of the repository: %w", err)
 		}
 	}
-	if err := u.WriteShallow(v.Repository); err != nil {
-		return v, err
-	}
 	return v, v.linkSharedIndexes()
 }
 
-// WriteShallow writes the end of a shallow history to a repository of ours.
-func (u *UserRepository) WriteShallow(repo Repository) error {
-	if u.Shallow == "" {
-		return nil
+// CreateBeside makes a repository of ours whose history ends where the user's does, if that is shallow.
+func (u *UserRepository) CreateBeside(repo Repository) error {
+	if err := repo.Create(); err != nil || u.Shallow == "" {
+		return err
 	}
 	return os.WriteFile(filepath.Join(repo.Dir, "shallow"), []byte(u.Shallow), 0o600)
 }
@@ -90,16 +87,11 @@ func (u *UserRepository) CopyIndex(to string) error {
 		return fmt.Errorf("copy index: %w", err)
 	}
 	defer file.Close()
-	target, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	n, err := io.Copy(target, io.LimitReader(file, maxIndex+1))
-	if n > maxIndex {
-		err = &Error{Code: CodeTooLarge, Param: file.Name(),
+	if info, err := file.Stat(); err == nil && info.Size() > maxIndex {
+		return &Error{Code: CodeTooLarge, Param: file.Name(),
 			Message: fmt.Sprintf("the index has more than %d bytes", maxIndex)}
 	}
-	return errors.Join(err, target.Close())
+	return copyTo(to, io.LimitReader(file, maxIndex))
 }
 
 // References returns a Runner for changing one branch: it sees the user's own references through a further

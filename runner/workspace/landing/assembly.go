@@ -37,7 +37,7 @@ func (a *assembly) build(ctx context.Context) (commit string, commits int, err e
 			Message: "the repository uses " + string(a.user.Format) + ", the run used " + o.Info.ObjectFormat,
 			Hint:    "name a clone of the repository that the run was made from"}
 	}
-	if err := a.create(a.source); err != nil {
+	if err := a.user.CreateBeside(a.source); err != nil {
 		return "", 0, err
 	}
 	if err := a.checkObjects(ctx); err != nil {
@@ -62,14 +62,6 @@ func (a *assembly) build(ctx context.Context) (commit string, commits int, err e
 	}
 	commit, err = a.commit(ctx, o.Diff.ResultTree, commit, o.Title, "Holon-Run: "+o.Run)
 	return commit, commits + 1, err
-}
-
-// create makes a repository of ours with the user's shallow file.
-func (a *assembly) create(repo git.Repository) error {
-	if err := repo.Create(); err != nil {
-		return err
-	}
-	return a.user.WriteShallow(repo)
 }
 
 // checkObjects checks that the objects exist which the commits need: the run's base may be gone from the
@@ -129,7 +121,7 @@ func (a *assembly) commit(ctx context.Context, tree, parent, subject, trailer st
 func (a *assembly) quarantine(ctx context.Context, commit string) (pack string, err error) {
 	repo := git.Repository{Dir: filepath.Join(a.scratch, "quarantine"), Format: a.user.Format,
 		Alternates: []string{a.user.Objects}}
-	if err := a.create(repo); err != nil {
+	if err := a.user.CreateBeside(repo); err != nil {
 		return "", err
 	}
 	return git.Transfer(ctx, a.source, repo, commit, a.options.Info.BaseCommit, maxPack)

@@ -94,8 +94,8 @@ func (w *worktrees) takeIn(ctx context.Context, pack string) error {
 		return err
 	}
 	defer file.Close()
-	g := w.view.Git().With("GIT_OBJECT_DIRECTORY=" +
-		w.user.Objects).WithConfig(w.user.Sharing()).WithCPUTime(git.PackTime)
+	g := w.view.Git().With("GIT_OBJECT_DIRECTORY=" + w.user.Objects).WithConfig(w.user.Sharing()).
+		WithCPUTime(git.PackTime)
 	if _, err := g.Run(ctx, file, "index-pack", "--stdin"); err != nil {
 		return fmt.Errorf("take in objects: %w", err)
 	}

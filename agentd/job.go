@@ -40,7 +40,7 @@ func (s *Server) record(p *plan, t *admission.Ticket, source string) (*job, erro
 	header := record.Header{
 		ResponseID: resp.ID, PreviousResponseID: p.stored.response, SessionID: p.sessionID, TurnID: p.turnID,
 		TurnDir: p.turnDir, CreatedAt: now, RequestDigest: p.req.Digest, Instance: s.instance, Version: s.parts.Version,
-		Response: resp,
+		Response: resp, ToolNames: toolNames(p.toolset.Definitions()),
 	}
 	if err := s.remember(p.turnID, p.turnDir); err != nil {
 		return nil, recordError(err)
@@ -101,7 +101,7 @@ func (s *Server) turn(j *job) *turn.Turn {
 		CacheKey: cacheKey(j.sessionID), Watcher: j.watch,
 		Model: j.transport, ModelName: j.modelName, ModelRef: j.modelRef,
 		Tools: j.toolset, Env: s.toolEnv(j), Notices: s.notices(j), Inbox: j.inbox,
-		Secrets: s.parts.Secrets, Emitter: j.emitter, Journal: j.rec, Scope: j.scope,
+		Secrets: s.parts.Secrets, Constants: constants, Emitter: j.emitter, Journal: j.rec, Scope: j.scope,
 		MaxRounds: j.limits.rounds, Full: full, Now: s.parts.Now,
 		Window: s.cfg.Models.Window(j.modelRef), Memory: s.learned.of(j), Dir: j.turnDir,
 	}

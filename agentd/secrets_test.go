@@ -80,6 +80,110 @@ rounds:
 	}
 }
 
+// A secret that is, or is in, the name of a tool or a word of a tool's result does not change where a reader needs the
+// name or the word; as text it is hidden. A part of the mask is no different.
+func TestSecretEqualsNameOfTool(t *testing.T) {
+	secrets := &redact.Set{}
+	for _, value := range []string{"password", "ExecCommand", "completed", "command_timeout", "nonzero_exit",
+		"disposition", "unknown_tool", "redacted]", "made_up_secret"} {
+		if !secrets.Add("A_"+value, value) {
+			t.Fatalf("%q is not known", value)
+		}
+	}
+	known := func(_ *config.Config, p *agentd.Parts) { p.Secrets = secrets }
+	h := start(t, known)
+	h.http.Transport = h.http.Transport.(*validator).next // the protocol's schemas know no items of ours
+	ref := h.scenario("names", `
+rounds:
+  - text: "a password, [redacted] and redacted] of ExecCommand"
+    calls:
+      - {tool: ExecCommand, arguments: {cmd: "echo completed ExecCommand"}}
+      - {tool: get_made_up_secret, arguments: {}}
+  - calls: [{tool: reset_password, arguments: {user: "password"}}]
+  - text: "done"
+`)
+	body := `{"model":"` + ref + `",%s"tools":[{"type":"function","name":"reset_password",` +
+		`"parameters":{"type":"object"}}],"include":["holon:tool_calls"],"stream":true,"holon":{"turn_id":"%s"}}`
+	first := lastResponse(t, h.post(fmt.Sprintf(body, `"input":"go",`, "turn_names")).body)
+	var names, words []string
+	callID := ""
+	for _, item := range first.Output {
+		switch item := item.(type) {
+		case *responses.ToolCall:
+			names = append(names, item.Name)
+			var result struct {
+				ToolName string `json:"tool_name"`
+				Result   struct {
+					Disposition   string
+					StdoutPreview string `json:"stdout_preview"`
+				}
+				Error struct{ Kind string }
+			}
+			if err := json.Unmarshal(item.Result, &result); err != nil {
+				t.Fatalf("%s: %v", item.Result, err)
+			}
+			words = append(words, result.ToolName, result.Result.Disposition, result.Result.StdoutPreview,
+				result.Error.Kind)
+		case *responses.FunctionCall:
+			names, callID = append(names, item.Name), item.CallID
+			if want := `{"user":"[redacted]"}`; item.Arguments != want {
+				t.Errorf("the call's arguments are %s, want %s", item.Arguments, want)
+			}
+		case *responses.Message:
+			if got, want := item.Text(), "a [redacted], [redacted] and [redacted] of [redacted]"; got != want {
+				t.Errorf("the message is %q, want %q", got, want)
+			}
+		}
+	}
+	if want := []string{"ExecCommand", "get__redacted_", "reset_password"}; !slices.Equal(names, want) {
+		t.Errorf("the tools called are %q, want %q", names, want)
+	}
+	if want := []string{"ExecCommand", "completed", "[redacted] [redacted]\n", "", "get__redacted_", "", "",
+		"unknown_tool"}; !slices.Equal(words, want) {
+		t.Errorf("the results have %q, want %q", words, want)
+	}
+	for _, name := range []string{turns.EventsFile, turns.RuntimeFile} {
+		data, err := os.ReadFile(h.file("turn_names", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(data, []byte(`name":"[redacted]`)) {
+			t.Errorf("%s hides a name:\n%s", name, data)
+		}
+		if !bytes.Contains(data, []byte(`name":"ExecCommand"`)) {
+			t.Errorf("%s does not name ExecCommand:\n%s", name, data)
+		}
+		if bytes.Contains(data, []byte("made_up_secret")) {
+			t.Errorf("%s has a name that the model made up:\n%s", name, data)
+		}
+	}
+	h.stop()
+	again := startIn(t, h.dir, known)
+	again.http.Transport = again.http.Transport.(*validator).next
+	input := fmt.Sprintf(`"input":[{"type":"function_call_output","call_id":%q,"output":"ok"}],`+
+		`"previous_response_id":%q,`, callID, first.ID)
+	next := lastResponse(t, again.post(fmt.Sprintf(body, input, "turn_next")).body)
+	if next.Status != responses.StatusCompleted {
+		t.Errorf("the next turn has the status %q, want %q: %+v", next.Status, responses.StatusCompleted, next.Error)
+	}
+}
+
+// lastResponse returns the response that a stream ends with.
+func lastResponse(t *testing.T, stream []byte) *responses.Response {
+	t.Helper()
+	var last responses.Event
+	for line := range bytes.Lines(lines(stream)) {
+		var err error
+		if last, err = responses.DecodeEvent(bytes.TrimSpace(line)); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+	}
+	if last.Response == nil {
+		t.Fatalf("the stream ends without a response:\n%s", stream)
+	}
+	return last.Response
+}
+
 // checkStream checks a stream of events, one a line, for its form and for texts
 // that have a word of the hidden text. It returns the number of events.
 func checkStream(t *testing.T, stream []byte, hidden string) (events int) {

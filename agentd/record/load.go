@@ -134,6 +134,7 @@ func (s *Store) resume(id string) (*trajectory, *Stored, error) {
 	}
 	t.header, t.size, t.synced, t.given = stored.Header, good, good, len(stored.History)+len(stored.Input)
 	t.items = slices.Concat(stored.History, stored.Input, stored.Items)
+	t.name(t.items)
 	return t, stored, nil
 }
 

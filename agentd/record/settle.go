@@ -167,7 +167,7 @@ func (s *Store) settleRecord(h Header, resp responses.Response, said []turns.Inp
 	if err := s.writeFailure(h.TurnDir, &rec); err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(h.TurnDir, turns.RecordFile), s.secrets.JSON(data, turns.Constants), 0o600)
+	return durable.WriteFile(filepath.Join(h.TurnDir, turns.RecordFile), s.secrets.JSON(data, s.words), 0o600)
 }
 
 // endFacts counts rounds and tool calls from runtime.ndjson and closes it with

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -43,8 +44,9 @@ type Store struct {
 	cache   *conversations
 	catalog *catalog
 	journal *journal
-	secrets *redact.Set   // taken out of all that is written; nil for none
-	wake    chan struct{} // tells Maintain that there is something to do
+	secrets *redact.Set      // taken out of all that is written; nil for none
+	words   redact.Constants // of the formats that are written; they stay
+	wake    chan struct{}    // tells Maintain that there is something to do
 
 	checkpointing sync.Mutex
 }
@@ -63,6 +65,8 @@ type Header struct {
 	Instance           string             `json:"instance"`
 	Version            string             `json:"version"`
 	Response           responses.Response `json:"response"` // as it was when the turn was accepted
+
+	ToolNames []string `json:"-"` // of the server's tools, which redaction leaves alone
 }
 
 // line is one line of a trajectory. Exactly one field is set, but for Said, which
@@ -103,8 +107,10 @@ var ErrInUse = errors.New("another agentd uses this directory; stop it or choose
 func OpenStore(dir string) (*Store, error) { return openStoreIn(dir, bootID()) }
 
 // Hide removes known secrets from everything that is written from now on, here and in the directories of turns. Call it
-// before the first write.
-func (s *Store) Hide(secrets *redact.Set) { s.secrets = secrets }
+// before the first write. The constants of the formats that are written stay.
+func (s *Store) Hide(secrets *redact.Set, constants redact.Constants) {
+	s.secrets, s.words = secrets, constants
+}
 
 // lingering is how long the lock of a killed process may outlive it.
 const lingering = 2 * time.Second
@@ -175,6 +181,8 @@ type trajectory struct {
 	synced int64            // bytes on disk
 	items  []responses.Item // the conversation in the file: history, input, added items
 	given  int              // of items: those that the turn began with
+
+	constants func() redact.Constants // the store's, and the names of tools
 }
 
 // begin creates the trajectory of a turn with its header, history and input. It is on disk only after Sync. Until it is
@@ -192,6 +200,7 @@ func (s *Store) begin(h Header, history, input []responses.Item) (*trajectory, e
 		return nil, fmt.Errorf("create trajectory: %w", err)
 	}
 	t := &trajectory{store: s, header: h, file: f}
+	t.name(slices.Concat(history, input))
 	err = t.encode(line{Header: &h})
 	for _, item := range history {
 		if err == nil {
@@ -211,6 +220,33 @@ func (s *Store) begin(h Header, history, input []responses.Item) (*trajectory, e
 	}
 	t.given = len(t.items)
 	return t, nil
+}
+
+// name makes the names of the turn's tools, and of those that its conversation has called, known as constants.
+func (t *trajectory) name(conversation []responses.Item) {
+	t.constants = sync.OnceValue(func() redact.Constants {
+		names := slices.Clone(t.header.ToolNames)
+		for _, tool := range t.header.Response.Tools {
+			names = append(names, tool.Name)
+		}
+		for _, item := range conversation {
+			switch item := item.(type) {
+			case *responses.FunctionCall:
+				names = append(names, item.Name)
+			case *responses.ToolCall:
+				names = append(names, item.Name)
+			}
+		}
+		return t.store.words.With(turns.ToolNames(names))
+	})
+}
+
+// clean returns JSON of the turn without known secrets: data itself where there is none.
+func (t *trajectory) clean(data []byte) []byte {
+	if t.store.secrets.Empty() {
+		return data
+	}
+	return t.store.secrets.JSON(data, t.constants())
 }
 
 // pin registers a running turn. The response that it continues must exist and may not be removed from now on, unless
@@ -379,7 +415,7 @@ func (t *trajectory) encode(l line) error {
 	if err := enc.Encode(l); err != nil || t.store.secrets.Empty() {
 		return err
 	}
-	clean := t.store.secrets.JSON(t.buf.Bytes()[start:], turns.Constants)
+	clean := t.clean(t.buf.Bytes()[start:])
 	t.buf.Truncate(start)
 	t.buf.Write(clean) // often onto itself
 	return nil

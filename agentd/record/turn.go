@@ -168,7 +168,7 @@ func (t *Turn) writeRecord() error {
 		return err
 	}
 	path := filepath.Join(t.Dir, turns.RecordFile)
-	if err := replaceFile(path, t.store.secrets.JSON(data, turns.Constants)); err != nil {
+	if err := replaceFile(path, t.trajectory.clean(data)); err != nil {
 		return err
 	}
 	t.wrote = append(t.wrote, path)
@@ -238,7 +238,7 @@ func (t *Turn) Sink() responses.Sink {
 			t.Events.Hold()
 			t.Events.postpone() // Commit syncs it, with all that belongs to it
 		}
-		return t.Events.Append(t.store.secrets.JSON(data, turns.Constants))
+		return t.Events.Append(t.trajectory.clean(data))
 	}
 }
 
@@ -273,7 +273,7 @@ func (t *Turn) Event(ev turns.RuntimeEvent) error {
 	if err != nil {
 		return err
 	}
-	if err := t.Runtime.Append(t.store.secrets.JSON(line[:len(line)-1], turns.Constants)); err != nil {
+	if err := t.Runtime.Append(t.trajectory.clean(line[:len(line)-1])); err != nil {
 		return err
 	}
 	t.buf, t.seq = line, ev.Sequence
@@ -331,7 +331,7 @@ func (t *Turn) commit(resp responses.Response, totals Totals, final turns.Runtim
 	if err := t.trajectory.Finish(resp); err != nil {
 		return err
 	}
-	if err := t.settleFiles(t.store.secrets.JSON(data, turns.Constants), t.Events, t.Runtime); err != nil {
+	if err := t.settleFiles(t.trajectory.clean(data), t.Events, t.Runtime); err != nil {
 		return err
 	}
 	return t.trajectory.Publish(resp.Store)

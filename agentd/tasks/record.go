@@ -189,7 +189,7 @@ func (s store) write(r record) error {
 	if err != nil {
 		return fmt.Errorf("encode the record of %s: %w", r.TaskID, err)
 	}
-	data = append(s.secrets.JSON(data, turns.Constants), '\n')
+	data = append(s.secrets.JSON(data, wire.Constants), '\n')
 	err = durable.WriteFile(s.path(r.TaskID), data, 0o600)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"holon/agentd/model"
@@ -304,10 +306,14 @@ func (s *sampler) beginCall(ev model.Event) error {
 		s.args = 0
 		return s.Emitter.BeginFunctionCall(callID, ev.Name)
 	}
+	name := ev.Name
+	if !s.Secrets.Empty() && !slices.Contains(s.toolNames(), name) { // the model made it up
+		name = s.Secrets.Text(name)
+	}
 	s.call = &ownCall{why: why}
 	id := responses.NewID(responses.PrefixToolCall)
 	s.round.mark = cmp.Or(s.round.mark, id)
-	s.call.ToolCall = responses.ToolCall{ID: id, CallID: callID, Name: toolName(ev.Name),
+	s.call.ToolCall = responses.ToolCall{ID: id, CallID: callID, Name: toolName(name),
 		Status: responses.ItemInProgress, Round: s.round.mark}
 	return nil
 }
@@ -371,18 +377,27 @@ func (s *sampler) endCall(arguments string) error {
 		return s.endItem("")
 	}
 	s.call.arguments = strings.ToValidUTF8(arguments, "\uFFFD")
-	s.call.Arguments = s.hide(s.call.arguments)
+	s.call.Arguments = string(s.Secrets.JSON([]byte(s.call.arguments), nil))
 	s.round.calls = append(s.round.calls, s.call)
 	s.call = nil
 	return nil
 }
 
-// hide returns JSON without known secrets.
-func (r *runner) hide(text string) string {
+// clean returns a result of a tool without known secrets.
+func (r *runner) clean(result []byte) []byte {
 	if r.Secrets.Empty() {
-		return text
+		return result
 	}
-	return string(r.Secrets.JSON([]byte(text), nil))
+	return r.Secrets.JSON(result, r.Constants.With(turns.ToolNames(r.toolNames())))
+}
+
+// toolNames returns the names of all tools of the turn, the client's included.
+func (r *runner) toolNames() []string {
+	names := slices.Collect(maps.Keys(r.clientTools))
+	for _, def := range r.Tools.Definitions() {
+		names = append(names, def.Name)
+	}
+	return names
 }
 
 // endItem closes what is open on the stream and takes it into the history. An

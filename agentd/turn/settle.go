@@ -170,8 +170,8 @@ func (r *runner) conclude(c *ownCall, o tools.Outcome) error {
 		return err
 	}
 	ended := c.ToolCall
-	ended.Status, ended.Result, ended.Output, ended.Media = responses.ItemCompleted, r.Secrets.JSON(canonical, nil),
-		r.hide(o.Rendered), media(o.Images)
+	ended.Status, ended.Result, ended.Output, ended.Media = responses.ItemCompleted, r.clean(canonical),
+		string(r.clean([]byte(o.Rendered))), media(o.Images)
 	if err := r.add(&ended); err != nil {
 		return err
 	}

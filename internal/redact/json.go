@@ -3,6 +3,7 @@ package redact
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 )
 
@@ -10,6 +11,17 @@ import (
 // for it, such as those of a discriminator. The package that owns the format gives
 // them to whatever writes it.
 type Constants map[string][]string
+
+// With returns the constants of several formats together.
+func (c Constants) With(more ...Constants) Constants {
+	all := maps.Clone(c)
+	for _, constants := range more {
+		for name, values := range constants {
+			all[name] = slices.Concat(all[name], values)
+		}
+	}
+	return all
+}
 
 // JSON returns a JSON text without the known values: data itself where there is
 // none. What it returns is JSON again, with the same members in the same order.

@@ -7,6 +7,7 @@
 package tasks
 
 import (
+	"holon/internal/redact"
 	"holon/responses/turns"
 )
 
@@ -33,6 +34,13 @@ const (
 	// is gone, and the task was lost with it.
 	Interrupted Status = "interrupted"
 )
+
+// Constants are the values that the members of these types can have, as in turns.Constants.
+var Constants = redact.Constants{
+	"status": {string(Cancelling), string(Completed), string(Cancelled), string(Interrupted)},
+	"kind":   {KindCommand, "nonzero_exit", "time_limit"}, "failure": {"nonzero_exit", "time_limit"},
+	"task_kind": {KindCommand}, "wait_policy": {WaitBackground}, "retrieval_status": {string(NotReady)},
+}
 
 // Terminal reports whether a task with status s has ended.
 func (s Status) Terminal() bool {

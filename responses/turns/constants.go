@@ -5,6 +5,11 @@ import (
 	"holon/responses"
 )
 
+// ToolNames are the constants that the names of a turn's tools are.
+func ToolNames(names []string) redact.Constants {
+	return redact.Constants{"name": names, "tool_name": names, "source": names}
+}
+
 // Constants are the values that the wire and the files of a turn define for their
 // members. A secret that equals one of them does not make them unreadable: it is
 // hidden everywhere else.
@@ -67,6 +72,10 @@ var Constants = redact.Constants{
 	},
 	"category": {
 		FailureTransport, FailureProtocol, FailureRuntime, FailureUnknown,
+	},
+	"failure_category": {
+		"invalid_input", "permission_denied", "sandbox_violation", "not_found", "cancelled", "interrupted",
+		"execution_error", "unavailable", "time_limit",
 	},
 	"outcome": {
 		OutcomeSucceeded, OutcomeRetrying, OutcomeExhausted, OutcomeFailFast,

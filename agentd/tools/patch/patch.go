@@ -25,6 +25,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"holon/agentd/tools"
+	"holon/internal/redact"
 )
 
 // name is the tool's public name.
@@ -45,6 +46,12 @@ const (
 	kindTooLarge   = "too_large"
 	kindWrite      = "write_failed"
 )
+
+// Constants are the values that the members of this package's results and errors can have, as in turns.Constants.
+var Constants = redact.Constants{"kind": {
+	kindSyntax, kindEmpty, kindMismatch, kindAmbiguous, kindApplied, kindNoChange, kindMissing, kindExists,
+	kindUnsafePath, kindBinary, kindTooLarge, kindWrite,
+}}
 
 // Bounds on what a call may ask for.
 const (

@@ -74,7 +74,8 @@ func newExec(c *commands) (tools.Tool, error) {
 		"max_output_tokens": outputTokens,
 		"accepts_input":     about("keep the command's input open for TaskInput; otherwise it is empty"),
 		"duplicate_policy": about("when the same command already runs as a task: reuse_running (the default) "+
-			"returns that task, start_new starts another", func(s *jsonschema.Schema) { s.Enum = []any{reuseRunning, startNew} }),
+			"returns that task, start_new starts another",
+			func(s *jsonschema.Schema) { s.Enum = []any{reuseRunning, startNew} }),
 	})
 	return &execTool{c, def}, err
 }

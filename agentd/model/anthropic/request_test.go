@@ -83,18 +83,28 @@ func TestHeaders(t *testing.T) {
 		o.BaseURL += "/prefix/"
 		o.Headers = map[string]string{"X-Extra": "e"}
 	})
-	if h.Get("X-Api-Key") != modeltest.Sentinel || h.Get("Authorization") != "" ||
-		h.Get("Accept") != "text/event-stream" || h.Get("Content-Type") != "application/json" ||
-		h.Get("Anthropic-Version") != "2023-06-01" || h.Get("X-Extra") != "e" || h.Get("Anthropic-Beta") != "" ||
-		!strings.HasSuffix(target, "/prefix/v1/messages") {
-		t.Errorf("%v %v", target, h)
+	wantHeaders(t, h, map[string]string{"X-Api-Key": modeltest.Sentinel, "Authorization": "",
+		"Accept": "text/event-stream", "Content-Type": "application/json", "Anthropic-Version": "2023-06-01",
+		"Anthropic-Beta": "", "X-Extra": "e"})
+	if want := "/prefix/v1/messages"; !strings.HasSuffix(target, want) {
+		t.Errorf("asked for %s, want it to end with %s", target, want)
 	}
 	_, h, target = sentFor(t, true, model.Request{Model: "claude-opus-5-5"}, func(o *anthropic.Options) {
 		o.APIKey = ""
 	})
-	if h.Get("Authorization")+h.Get("X-Api-Key") != "" || target != "POST model/anthropic/v1/messages" ||
-		h.Get("Anthropic-Beta") != "thinking-binding-controls-2026-08-01" {
-		t.Errorf("to a gateway: %v %v", target, h)
+	wantHeaders(t, h, map[string]string{"X-Api-Key": "", "Authorization": "",
+		"Anthropic-Beta": "thinking-binding-controls-2026-08-01"})
+	if want := "POST model/anthropic/v1/messages"; target != want {
+		t.Errorf("the gateway was asked for %s, want %s", target, want)
+	}
+}
+
+func wantHeaders(t *testing.T, got http.Header, want map[string]string) {
+	t.Helper()
+	for name, value := range want {
+		if got.Get(name) != value {
+			t.Errorf("header %s is %q, want %q", name, got.Get(name), value)
+		}
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 
 // hide keeps what this process holds, keys in its environment for one, from the
 // commands that it runs as the same user: they can neither trace it nor read its
-// memory, environment or descriptors. Only process 1 hides: alone in its
-// container, nobody outside has to recognize it by what it hides.
+// memory, environment or descriptors. Only process 1 hides: it is
+// alone in its container, and no program outside has to recognize it by these.
 func hide() error {
 	if os.Getpid() != 1 {
 		return nil

@@ -17,9 +17,8 @@ import (
 	"holon/responses"
 )
 
-// As the first process of a container, agentd reaps whatever is re-parented to
-// it, ends with a command what hid from it, and ends everything when it is told
-// to, whoever ignores that.
+// As the first process of a container, agentd reaps every process that is re-parented to it, ends hidden processes of a
+// command with the command, and ends all processes when it gets a signal, including those that ignore theirs.
 func TestInit(t *testing.T) {
 	unshare := []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
 	if out, err := exec.Command(unshare[0], append(unshare[1:], "true")...).CombinedOutput(); err != nil {
@@ -70,7 +69,7 @@ turns:
 			if left := childrenOf(t, agentd); len(left) > 0 {
 				t.Errorf("%d processes are left of a command", len(left))
 			}
-			// What nobody started here is reaped, too: an orphan of an `exec` into
+			// Processes that agentd did not start are reaped, too: an orphan of an `exec` into
 			// the container, which is seen first and then allowed to end.
 			stay := filepath.Join(dir, "stay")
 			if err := os.WriteFile(stay, nil, 0o600); err != nil {

@@ -293,8 +293,8 @@ func await(t *testing.T, what string, holds func() bool) {
 }
 
 // A task whose agentd is killed outlives it where no container ends both. The
-// next agentd ends what is left of it, whatever that did to get away, before it
-// says that the task is lost.
+// next agentd ends all processes of the task, hidden ones included, before it
+// reports the task as lost.
 func TestKilledWithATask(t *testing.T) {
 	t.Run("as the machine is", func(t *testing.T) { killedWithATask(t) })
 	t.Run("without control groups", func(t *testing.T) {

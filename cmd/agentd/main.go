@@ -59,7 +59,7 @@ func main() {
 
 // run is main without the process: it returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	// Whatever this program says passes here.
+	// All output of this program passes here.
 	secrets := &redact.Set{}
 	secrets.AddEnviron(os.Environ(), nil)
 	out, complaints := secrets.Writer(stdout, turns.Constants), secrets.Writer(stderr, nil)

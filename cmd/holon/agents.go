@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -186,7 +187,7 @@ func runAgentImage(ctx context.Context, r *remote) error {
 			Image   string `json:"image"`
 		}{r.args[0], image})
 	}
-	return facts(r.streams, [2]string{"agent", r.args[0]}, [2]string{"image", orElse(image, "that of the daemon")})
+	return facts(r.streams, [2]string{"agent", r.args[0]}, [2]string{"image", cmp.Or(image, "that of the daemon")})
 }
 
 // newTriggerCommand makes `holon agent trigger`.

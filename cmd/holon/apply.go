@@ -49,10 +49,7 @@ uncommitted, for you to review.`,
 			if err == nil {
 				err = do(cmd.Context(), opts)
 			}
-			if err != nil && opts.JSON {
-				return jsonError{err}
-			}
-			return err
+			return asJSON(err, opts.JSON)
 		},
 	}
 	cmd.Flags().StringVar(&opts.Workspace, "workspace", "",

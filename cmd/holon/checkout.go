@@ -56,10 +56,7 @@ something in it would be lost; the branch stays.`,
 			if err == nil {
 				err = do(cmd.Context(), opts)
 			}
-			if err != nil && opts.JSON {
-				return jsonError{err}
-			}
-			return err
+			return asJSON(err, opts.JSON)
 		},
 	}
 	f := cmd.Flags()

@@ -64,7 +64,7 @@ func (h *host) load(home state.Home, workspace string) *settings.Loaded {
 	return settings.Load(src)
 }
 
-// borrowing is what repositories may borrow from, whatever else is wrong with the settings.
+// borrowing is what repositories may borrow from; other errors in the settings do not matter to it.
 func (h *host) borrowing(home state.Home) git.Borrowing {
 	return git.Borrowing{Allow: h.load(home, "").AllowAlternates, StateHome: home.Dir()}
 }
@@ -128,7 +128,7 @@ func (o *configured) agentLimits() (env []string) {
 	return env
 }
 
-// learn makes known what of --env nobody may see.
+// learn registers the secrets of --env for redaction.
 func (o *runOptions) learn() error {
 	for _, name := range o.Secret {
 		if !slices.ContainsFunc(o.Env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") && name != "" }) {

@@ -15,7 +15,7 @@ import (
 	"holon/runner/uidpool"
 )
 
-// confinement is what a person, and nobody else, may say about how the container
+// confinement is what only a person may say about how the container
 // is confined.
 type confinement struct {
 	User         string
@@ -66,7 +66,7 @@ func (c *confinement) user() (*engine.User, error) {
 	uid, gid, ok := strings.Cut(c.User, ":")
 	var ids [2]int
 	for i, text := range []string{uid, gid} {
-		// The last number means "nobody in particular" to the kernel.
+		// To the kernel the last number means that the id is not set.
 		n, err := strconv.ParseUint(text, 10, 32)
 		if err != nil || !ok || n >= 1<<32-1 {
 			return nil, usage("--user", fmt.Sprintf("%q is not UID:GID", visible.OneLine(c.User, 60)),

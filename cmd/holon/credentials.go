@@ -97,24 +97,11 @@ func askSecretly(ctx context.Context, f *os.File, prompt io.Writer, text string)
 		return nil, fmt.Errorf("silence the terminal: %w", err)
 	}
 	fmt.Fprint(prompt, text)
-	type typed struct {
-		text []byte
-		err  error
+	line, err = untilDone(ctx, func() ([]byte, error) { return term.ReadPassword(int(f.Fd())) })
+	if errors.Is(err, io.EOF) {
+		return nil, nil // an empty key, which is refused
 	}
-	read := make(chan typed, 1)
-	go func() { // a read of a terminal cannot be ended; it goes with the process
-		text, err := term.ReadPassword(int(f.Fd()))
-		read <- typed{text, err}
-	}()
-	select {
-	case l := <-read:
-		if errors.Is(l.err, io.EOF) {
-			return nil, nil // an empty key, which is refused
-		}
-		return l.text, l.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+	return line, err
 }
 
 // credential is a line of `holon credentials list`.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -185,7 +186,7 @@ func (b *background) showStatus(s daemon.Status) error {
 	if f := s.LastFailure; f != nil {
 		pairs = append(pairs, [2]string{"last failure",
 			fmt.Sprintf("%s, %s: %s", b.streams.moment(f.OccurredAt), f.Phase, f.Summary)}, [2]string{"look at",
-			orElse(f.Hint, "holon daemon logs")})
+			cmp.Or(f.Hint, "holon daemon logs")})
 	}
 	if len(s.Stale) > 0 {
 		pairs = append(pairs, [2]string{"stale", strings.Join(s.Stale, ", ")})

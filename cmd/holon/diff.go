@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -41,10 +39,7 @@ RUN is a run's id, the beginning of one, or "last".`,
 					err = opts.run(cmd.Context())
 				}
 			}
-			if err != nil && opts.JSON {
-				return jsonError{err}
-			}
-			return err
+			return asJSON(err, opts.JSON)
 		},
 	}
 	cmd.Flags().BoolVar(&opts.JSON, "json", false, "print the list of files and the warnings as JSON")
@@ -87,17 +82,5 @@ func (o *diffOptions) show(path string) error {
 		_, err := io.Copy(o.streams.Out, file)
 		return err
 	}
-	lines := bufio.NewReaderSize(file, 64<<10) // a longer line comes in parts
-	for {
-		line, err := lines.ReadSlice('\n')
-		if _, err := io.WriteString(o.streams.Out, o.streams.shown(string(line))); err != nil {
-			return err
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			return err
-		}
-	}
+	return o.streams.copyPrintable(file)
 }

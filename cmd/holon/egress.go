@@ -9,7 +9,7 @@ import (
 	"holon/runner/settings"
 )
 
-// checkHosts refuses a list of hosts that is none, or that nobody would keep.
+// checkHosts refuses a list with a wrong entry, and any list where the network is open anyway.
 func (c *confinement) checkHosts(engineName, network string) error {
 	if len(c.AllowHosts) == 0 {
 		return nil

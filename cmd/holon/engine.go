@@ -15,7 +15,7 @@ import (
 )
 
 // findAgentd returns the agentd that goes into containers: HOLON_AGENTD, or the
-// one beside this program.
+// one next to this program.
 func findAgentd(named string) (string, error) {
 	path := named
 	if path == "" {
@@ -34,7 +34,7 @@ func findAgentd(named string) (string, error) {
 	}
 	if err != nil {
 		return "", &runner.Error{Code: "agentd_missing", Param: "HOLON_AGENTD",
-			Message: "there is no agentd beside holon", Hint: "run make build, or set HOLON_AGENTD to its path",
+			Message: "there is no agentd next to holon", Hint: "run make build, or set HOLON_AGENTD to its path",
 			Err: err}
 	}
 	return path, nil

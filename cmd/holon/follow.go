@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -54,7 +55,7 @@ func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end
 // mayEnd are the events after which it is asked what became of a message.
 var mayEnd = map[string]bool{rules.QueueEntrySettled: true, rules.QueueEntryQuarantined: true, rules.TurnTerminal: true}
 
-// stoppedWatching says that what is no longer watched goes on.
+// stoppedWatching says that the agent goes on although the command no longer watches it.
 func (r *remote) stoppedWatching(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		fmt.Fprintln(r.streams.Err, "holon: no longer watched; the agent goes on, see holon tail -f")
@@ -115,7 +116,7 @@ func outcomeOf(end view.MessageState) (code int, err error) {
 	if t == nil || end.Entry.Status == ledger.Quarantined {
 		return state.OutcomeRefused.ExitCode(),
 			&state.Error{Code: state.Code(end.Entry.Status), Param: "agent",
-				Message: "no turn was run for the message: " + orElse(end.Entry.Reason, string(end.Entry.Status)),
+				Message: "no turn was run for the message: " + cmp.Or(end.Entry.Reason, string(end.Entry.Status)),
 				Hint:    "see: holon status --agent " + end.Message.AgentID}
 	}
 	if t.Kind == ledger.TurnCompleted {
@@ -126,11 +127,11 @@ func outcomeOf(end view.MessageState) (code int, err error) {
 			return 0, nil
 		}
 	}
-	why := orElse(t.Reason, string(end.Entry.Status))
+	why := cmp.Or(t.Reason, string(end.Entry.Status))
 	if t.Failure != nil {
 		why = t.Failure.Summary
 	}
-	err = &state.Error{Code: state.Code(orElse(t.Reason, "failed")), Param: "agent",
+	err = &state.Error{Code: state.Code(cmp.Or(t.Reason, "failed")), Param: "agent",
 		Message: "the turn did not complete: " + why, Hint: "see: holon transcript --agent " + end.Message.AgentID}
 	switch {
 	case end.Entry.Status == ledger.Aborted:
@@ -139,13 +140,6 @@ func outcomeOf(end view.MessageState) (code int, err error) {
 		return state.OutcomeDeadline.ExitCode(), err
 	}
 	return state.OutcomeFailure.ExitCode(), err
-}
-
-func orElse(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 // showAnswer prints how a message ended: the answer on stdout, the rest on

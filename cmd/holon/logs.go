@@ -150,25 +150,25 @@ func (l *lifecycle) toolLogs(turn *turnfiles.Files) error {
 		}
 		defer f.Close()
 		fmt.Fprintf(l.streams.Out, "== %s\n", visible.OneLine(path.Clean(name), 300))
-		return l.copyPrintable(io.LimitReader(f, maxToolOutput))
+		return l.streams.copyPrintable(io.LimitReader(f, maxToolOutput))
 	})
 }
 
 // copyPrintable prints text, in pieces that end with a line where there are lines.
-func (l *lifecycle) copyPrintable(in io.Reader) error {
+func (s Streams) copyPrintable(in io.Reader) error {
 	lines := bufio.NewReaderSize(in, 64<<10)
 	ended := true
 	for {
 		piece, err := lines.ReadSlice('\n')
 		if len(piece) > 0 {
 			ended = piece[len(piece)-1] == '\n'
-			if _, err := io.WriteString(l.streams.Out, l.streams.shown(string(piece))); err != nil {
+			if _, err := io.WriteString(s.Out, s.shown(string(piece))); err != nil {
 				return err
 			}
 		}
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			if !ended {
-				fmt.Fprintln(l.streams.Out)
+				fmt.Fprintln(s.Out)
 			}
 			if err == io.EOF {
 				return nil
@@ -184,7 +184,7 @@ func (l *lifecycle) containerLog(ctx context.Context, entry *files.Entry) error 
 	if err == nil && rec.Handle != nil {
 		if eng, err := l.engine(rec.Engine); err == nil && eng != nil {
 			if logs, err := eng.Logs(ctx, *rec.Handle, 10<<20); err == nil {
-				return l.copyPrintable(strings.NewReader(string(logs)))
+				return l.streams.copyPrintable(strings.NewReader(string(logs)))
 			}
 		}
 	}
@@ -192,7 +192,7 @@ func (l *lifecycle) containerLog(ctx context.Context, entry *files.Entry) error 
 		defer turn.Close()
 		if f, err := turn.Open(oneshot.LogFile); err == nil {
 			defer f.Close()
-			return l.copyPrintable(f)
+			return l.streams.copyPrintable(f)
 		}
 	}
 	return &runner.Error{Code: oneshot.CodeNoTurn, Param: "--container",

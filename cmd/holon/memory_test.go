@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// What a run may take of the host's memory beyond one that does nothing.
+// mostMemory is the memory that a run may take of the host beyond one that does nothing.
 const mostMemory = 64 << 20
 
 // A hostile container or provider fills what is read of a turn, and holon stays small.
-// What a command does here, an agentd in a container could do as well: TURN is the
+// An agentd in a container could do the same as the commands here: TURN is the
 // turn's directory, and end kills agentd, so that the host has to settle the turn.
 func TestMemory(t *testing.T) {
 	const end = "; kill -9 $PPID; sleep 60"

@@ -12,6 +12,7 @@ import (
 
 	"holon/internal/providers"
 	"holon/internal/visible"
+	"holon/runner/credentials"
 	"holon/runner/modelaccess"
 	"holon/runner/settings"
 	"holon/state"
@@ -69,27 +70,22 @@ func runModelsList(_ context.Context, s *surface) error {
 			window += "?"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", visible.Text(m.Ref), cmp.Or(m.Role, "-"), m.Contract, window,
-			tokens(m.MaxOutputTokens), keyOf(m.Provider, m.Credential != nil, m.Ready, func() string {
-				return m.Credential.String()
-			}))
+			tokens(m.MaxOutputTokens), keyOf(m.Provider, m.Credential, m.Ready))
 	}
 	for _, p := range others {
 		fmt.Fprintf(w, "%s/*\t-\t%s\t-\t-\t%s\n", p.Name, p.Contract,
-			keyOf(p.Name, p.Credential != nil, p.Ready, func() string {
-				return p.Credential.String()
-			}))
+			keyOf(p.Name, p.Credential, p.Ready))
 	}
 	return w.Flush()
 }
 
-func keyOf(provider string, found, ready bool, where func() string) string {
+// keyOf says where the key of a provider comes from.
+func keyOf(provider string, where *credentials.Where, ready bool) string {
 	switch {
-	case provider == providers.Scripted:
+	case provider == providers.Scripted, where != nil && ready && where.String() == "none":
 		return "none needed"
-	case found && ready && where() == "none":
-		return "none needed"
-	case found && ready:
-		return visible.Text(where())
+	case where != nil && ready:
+		return visible.Text(where.String())
 	}
 	return "missing"
 }
@@ -221,9 +217,7 @@ func runProvidersList(_ context.Context, s *surface) error {
 	fmt.Fprintln(w, "PROVIDER\tCONTRACT\tENDPOINT\tKEY")
 	for _, p := range list {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Name, p.Contract, visible.Text(cmp.Or(p.BaseURL, "-")),
-			keyOf(p.Name, p.Credential != nil, p.Ready, func() string {
-				return p.Credential.String()
-			}))
+			keyOf(p.Name, p.Credential, p.Ready))
 	}
 	return w.Flush()
 }
@@ -241,9 +235,7 @@ func runProvidersGet(_ context.Context, s *surface) error {
 	}
 	w := tabwriter.NewWriter(s.streams.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "name\t%s\ncontract\t%s\nendpoint\t%s\nkey\t%s\n", p.Name, p.Contract,
-		visible.Text(cmp.Or(p.BaseURL, "-")), keyOf(p.Name, p.Credential != nil, p.Ready, func() string {
-			return p.Credential.String()
-		}))
+		visible.Text(cmp.Or(p.BaseURL, "-")), keyOf(p.Name, p.Credential, p.Ready))
 	if p.Problem != nil {
 		fmt.Fprintf(w, "problem\t%s\n", visible.Text(line(*p.Problem)))
 	}

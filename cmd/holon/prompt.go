@@ -13,7 +13,7 @@ import (
 	"holon/state/ledger"
 )
 
-// promptOptions are what `holon prompt` was asked to do beside the text.
+// promptOptions are what `holon prompt` was asked to do, without the text.
 type promptOptions struct {
 	priority, key string
 	follow, quiet bool
@@ -113,24 +113,30 @@ func readPrompt(ctx context.Context, args []string, stdin io.Reader) (string, er
 	return strings.ToValidUTF8(prompt, "\uFFFD"), nil
 }
 
-// readAll is io.ReadAll that ends with ctx. A read of a terminal or a pipe cannot
-// be broken off, so it is left behind then: the process is about to end.
+// readAll is io.ReadAll that ends with ctx.
 func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
+	data, err := untilDone(ctx, func() ([]byte, error) { return io.ReadAll(r) })
+	if err != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("read the prompt: %w", err)
+	}
+	return data, err
+}
+
+// untilDone returns what read returns, or the cause of ctx when that ends first. A read of a terminal or a pipe cannot
+// be broken off, so it is left behind then: the process is about to end.
+func untilDone(ctx context.Context, read func() ([]byte, error)) ([]byte, error) {
 	type result struct {
 		data []byte
 		err  error
 	}
 	done := make(chan result, 1)
 	go func() {
-		data, err := io.ReadAll(r)
+		data, err := read()
 		done <- result{data, err}
 	}()
 	select {
 	case got := <-done:
-		if got.err != nil {
-			return nil, fmt.Errorf("read the prompt: %w", got.err)
-		}
-		return got.data, nil
+		return got.data, got.err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

@@ -44,10 +44,7 @@ func lifecycleCommand(streams Streams, use, short string, max int,
 		if err == nil {
 			err = errors.Join(do(cmd.Context(), l, args), l.close())
 		}
-		if _, said := errors.AsType[exitError](err); err != nil && l.JSON && !said {
-			return jsonError{err}
-		}
-		return err
+		return asJSON(err, l.JSON)
 	}}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().BoolVar(&l.JSON, "json", false, "print the result as JSON")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -79,12 +78,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 			if err == nil {
 				err = do(cmd.Context(), opts)
 			}
-			if err != nil && opts.JSON {
-				if _, said := errors.AsType[exitError](err); !said {
-					return jsonError{err}
-				}
-			}
-			return err
+			return asJSON(err, opts.JSON)
 		},
 	}
 	f := cmd.Flags()
@@ -178,8 +172,7 @@ func (o *runOptions) complete(cmd *cobra.Command, args []string) (err error) {
 	return checkMCPConfig(o.MCPConfig)
 }
 
-// checkMCPConfig refuses what is no file before anything is made. What is in it,
-// agentd checks.
+// checkMCPConfig refuses a path that is not a file before anything is made. agentd checks the content.
 func checkMCPConfig(path string) error {
 	if path == "" {
 		return nil
@@ -271,7 +264,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 	if err != nil {
 		return err
 	}
-	return o.show(shot, manifest, view)
+	return showEnd(o.streams, o.JSON, manifest, shot.ResultDir(), view)
 }
 
 // chooseModel resolves the models on the host's side.
@@ -347,11 +340,6 @@ func findScenario(cfg *runner.Config, name string) error {
 	}
 	cfg.Scenario = path
 	return nil
-}
-
-// show prints the result: the answer on stdout, where things are on stderr.
-func (o *runOptions) show(shot *oneshot.Run, m *state.Manifest, view *progress) error {
-	return showEnd(o.streams, o.JSON, m, shot.ResultDir(), view)
 }
 
 // showEnd prints how a run ended, whose results are in dir, and makes its exit

@@ -226,7 +226,7 @@ func (o *serveOptions) command() (args, env []string) {
 	return args, env
 }
 
-// listen opens the ways in. A token that nobody gave is made now, and kept.
+// listen opens the ways in. A missing token is made now, and kept.
 func (o *serveOptions) listen(ctx context.Context) (*control.Listeners, error) {
 	access := o.Access
 	if access.NeedsToken() && access.Token == "" {

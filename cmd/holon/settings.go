@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -50,10 +49,7 @@ func surfaceCommand(streams Streams, use, short string, min, max int,
 		if err == nil {
 			err = do(cmd.Context(), s)
 		}
-		if _, said := errors.AsType[exitError](err); err != nil && !said && s.json {
-			return jsonError{err}
-		}
-		return err
+		return asJSON(err, s.json)
 	}}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().BoolVar(&s.json, "json", false, "print JSON")

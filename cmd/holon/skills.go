@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -42,43 +42,31 @@ const (
 
 // newSkillsCommand makes `holon skills`.
 func newSkillsCommand(streams Streams) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "skills",
-		Short: "Install skills, and see what is installed",
-		Long: `Skills are folders with a SKILL.md that tell an agent how to do one kind of task.
-An installed skill is pinned: a run refuses it when its files are not those that
-were installed. Give it to a run with "holon run --skill NAME".`,
-		Args: noCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	install := skillCommand(streams, "install [flags] SOURCE", "Install a skill from a folder or a git repository", 1,
+	install, opts := skillCommand(streams, "install [flags] SOURCE", "Install a skill from a folder or a git repository", 1,
 		runSkillsInstall)
-	install.cmd.Long = `Install a skill and pin the digest of its files. SOURCE is a folder, the URL of a
+	install.Long = `Install a skill and pin the digest of its files. SOURCE is a folder, the URL of a
 git repository (https, ssh or file), or a folder on GitHub as
 https://github.com/OWNER/REPO/tree/REF/PATH.
 
 A skill that is installed already must be the same, unless --update is given.`
-	f := install.cmd.Flags()
+	f := install.Flags()
 	f.SortFlags = false
-	f.StringVar(&install.opts.Ref, "ref", "",
+	f.StringVar(&opts.Ref, "ref", "",
 		"`branch`, tag or commit of the repository (default its own default branch)")
-	f.StringVar(&install.opts.Path, "path", "", "`directory` of the skill in the repository")
-	f.StringVar(&install.opts.Digest, "digest", "", "refuse anything but this `digest` (sha256:…)")
-	f.BoolVar(&install.opts.Update, "update", false, "replace what is installed, and pin the new digest")
-	list := skillCommand(streams, "list [flags]", "List the installed skills", 0, runSkillsList)
-	remove := skillCommand(streams, "remove [flags] NAME", "Remove an installed skill", 1, runSkillsRemove)
-	cmd.AddCommand(install.cmd, list.cmd, remove.cmd)
-	return cmd
-}
-
-type skillsSubcommand struct {
-	cmd  *cobra.Command
-	opts *skillOptions
+	f.StringVar(&opts.Path, "path", "", "`directory` of the skill in the repository")
+	f.StringVar(&opts.Digest, "digest", "", "refuse anything but this `digest` (sha256:…)")
+	f.BoolVar(&opts.Update, "update", false, "replace what is installed, and pin the new digest")
+	list, _ := skillCommand(streams, "list [flags]", "List the installed skills", 0, runSkillsList)
+	remove, _ := skillCommand(streams, "remove [flags] NAME", "Remove an installed skill", 1, runSkillsRemove)
+	return group("skills", "Install skills, and see what is installed",
+		`Skills are folders with a SKILL.md that tell an agent how to do one kind of task.
+An installed skill is pinned: a run refuses it when its files are not those that
+were installed. Give it to a run with "holon run --skill NAME".`, install, list, remove)
 }
 
 // skillCommand makes a command of `holon skills` with n arguments.
 func skillCommand(streams Streams, use, short string, n int,
-	do func(context.Context, *skillOptions) error) skillsSubcommand {
+	do func(context.Context, *skillOptions) error) (*cobra.Command, *skillOptions) {
 	opts := &skillOptions{streams: streams}
 	cmd := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) error {
 		if err := countArgs(cmd, args, n, n); err != nil {
@@ -91,13 +79,10 @@ func skillCommand(streams Streams, use, short string, n int,
 		if err == nil {
 			err = do(cmd.Context(), opts)
 		}
-		if err = skillError(err); err != nil && opts.JSON {
-			return jsonError{err}
-		}
-		return err
+		return asJSON(skillError(err), opts.JSON)
 	}}
 	cmd.Flags().BoolVar(&opts.JSON, "json", false, "print the result as JSON")
-	return skillsSubcommand{cmd, opts}
+	return cmd, opts
 }
 
 // skillError names the argument at fault where a package below speaks of paths.
@@ -118,16 +103,9 @@ func skillError(err error) error {
 		if e.Code == git.CodeInvalidOption {
 			return usage(param, message, e.Hint)
 		}
-		return &runner.Error{Code: runner.Code(e.Code), Param: param, Message: message, Hint: orHint(e.Hint)}
+		return &runner.Error{Code: runner.Code(e.Code), Param: param, Message: message, Hint: cmp.Or(e.Hint, "look at the source")}
 	}
 	return err
-}
-
-func orHint(hint string) string {
-	if hint == "" {
-		return "look at the source"
-	}
-	return hint
 }
 
 func runSkillsInstall(ctx context.Context, o *skillOptions) error {
@@ -160,7 +138,7 @@ func runSkillsInstall(ctx context.Context, o *skillOptions) error {
 		return err
 	}
 	if o.JSON {
-		return o.print(pin)
+		return printJSON(o.streams, pin)
 	}
 	_, err = fmt.Fprintf(o.streams.Out, "installed  %s  %s\n", pin.Name, pin.Digest)
 	return err
@@ -181,18 +159,11 @@ func fetchSkill(ctx context.Context, o *skillOptions, dir string, in *skills.Ins
 		return err
 	}
 	if _, err := os.Lstat(filepath.Join(dir, skills.File)); err != nil {
-		return usage("--path", fmt.Sprintf("there is no %s in %s of the repository", skills.File, orTop(got.Path)),
+		return usage("--path", fmt.Sprintf("there is no %s in %s of the repository", skills.File, cmp.Or(visible.OneLine(got.Path, 200), "the top")),
 			candidatesHint(got))
 	}
 	in.Folder, in.Pin.Commit, in.Pin.Path = dir, got.Commit, got.Path
 	return nil
-}
-
-func orTop(path string) string {
-	if path == "" {
-		return "the top"
-	}
-	return visible.OneLine(path, 200)
 }
 
 // candidatesHint names the folders that hold skills.
@@ -222,7 +193,7 @@ func runSkillsList(_ context.Context, o *skillOptions) error {
 		if list == nil {
 			list = []skills.Installed{}
 		}
-		return o.print(list)
+		return printJSON(o.streams, list)
 	}
 	table := tabwriter.NewWriter(o.streams.Out, 0, 8, 2, ' ', 0)
 	for _, skill := range list {
@@ -241,16 +212,10 @@ func runSkillsRemove(_ context.Context, o *skillOptions) error {
 		return err
 	}
 	if o.JSON {
-		return o.print(map[string]string{"removed": o.Source})
+		return printJSON(o.streams, map[string]string{"removed": o.Source})
 	}
 	_, err = fmt.Fprintf(o.streams.Out, "removed  %s\n", o.Source)
 	return err
-}
-
-func (o *skillOptions) print(v any) error {
-	enc := json.NewEncoder(o.streams.Out)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
 }
 
 // findSkills turns names of installed skills into their folders. What is no

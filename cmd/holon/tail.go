@@ -21,7 +21,7 @@ type tailOptions struct {
 	level  string
 }
 
-// levels are the names of how much is shown, beside the numbers.
+// levels are the names of how much is shown, as numbers.
 var levels = map[string]int{"action_required": 1, "work_done": 2, "turn_result": 3, "info": 3, "progress": 4,
 	"verbose": 4, "trace": 5, "debug": 5}
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -57,7 +58,7 @@ func (r *remote) showEntry(e ledger.TranscriptEntry) error {
 		at = e.CreatedAt.Local().Format(time.DateTime)
 	}
 	if _, err := fmt.Fprintf(r.streams.Out, "%s  %s\n", at,
-		orElse(speakers[e.Kind], r.streams.oneLine(string(e.Kind), 60))); err != nil {
+		cmp.Or(speakers[e.Kind], r.streams.oneLine(string(e.Kind), 60))); err != nil {
 		return err
 	}
 	return r.streams.paragraph(entryText(e))

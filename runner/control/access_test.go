@@ -155,8 +155,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// Without authentication, what the operator says is the operator's, and what
-// comes from outside is of nobody.
+// Without authentication, messages of the operator have the operator's authority, and messages from outside have none.
 func TestDisabledAuthentication(t *testing.T) {
 	r := newRig(t, control.Limits{}, control.Access{Mode: control.ModeLocal, Listen: "127.0.0.1:0",
 		Auth: "disabled"})
@@ -176,7 +175,7 @@ func TestDisabledAuthentication(t *testing.T) {
 	last := entries[len(entries)-1]
 	if last.Provenance.AuthorityClass != "external_evidence" ||
 		last.Provenance.AdmissionContext != "public_unauthenticated" {
-		t.Errorf("a webhook of nobody: %+v", last.Provenance)
+		t.Errorf("a webhook without authority: %+v", last.Provenance)
 	}
 	if a = r.ask(d, request{method: "GET", path: "/status", tcp: true, header: open,
 		host: "evil.example"}); a.status != 403 {
@@ -208,6 +207,6 @@ func TestListen(t *testing.T) {
 	_, err := c.Root(context.Background())
 	e, ok := errors.AsType[*state.Error](err)
 	if !ok || e.Code != wire.CodeUnreachable || !strings.Contains(e.Hint, "holon daemon start") {
-		t.Errorf("nobody there: %#v", err)
+		t.Errorf("a daemon that is not there: %#v", err)
 	}
 }

@@ -124,7 +124,7 @@ func BenchmarkPromptToEvent(b *testing.B) {
 	}
 }
 
-// A snapshot that nobody else asks for, of an agent that changes in between.
+// A snapshot of an agent that changes in between, with one request only.
 func BenchmarkState(b *testing.B) {
 	r := newRig(b, control.Limits{}, control.Access{})
 	c := r.client()

@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// What clients are answered is a contract. Ids are told apart by the order in
+// The answers to clients are a contract. Ids are told apart by the order in
 // which they come.
 func TestGoldenAnswers(t *testing.T) {
 	r := newRig(t, control.Limits{}, tcp())

@@ -12,8 +12,7 @@ import (
 	"holon/state/ledger"
 )
 
-// What anyone may not claim is refused with the name of the field, and changes
-// nothing.
+// A request with a field that its sender may not set is refused with the name of the field, and changes nothing.
 func TestBadInput(t *testing.T) {
 	r := newRig(t, control.Limits{}, tcp())
 	d := r.described()
@@ -127,8 +126,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// What is taken is in the ledger as it was said, with the authority that the way
-// gives.
+// An accepted message is in the ledger as it was sent, with the authority of the route that it took.
 func TestProvenance(t *testing.T) {
 	r := newRig(t, control.Limits{}, tcp())
 	d := r.described()
@@ -266,7 +264,7 @@ func TestTriggers(t *testing.T) {
 }
 
 // Each capability has a budget of its own for what comes to it, and so has each
-// webhook. What may come in at all is JSON that says so, or anything at a trigger.
+// webhook. A webhook takes only JSON that is declared as such, a trigger takes any body.
 func TestDeliveriesHaveABudget(t *testing.T) {
 	r := newRig(t, control.Limits{Deliveries: 5, Delivered: 3000}, tcp())
 	r.host.info.HTTPAddr = r.addr

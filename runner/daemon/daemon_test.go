@@ -201,7 +201,7 @@ func TestOneStartAtATime(t *testing.T) {
 	}
 }
 
-// What a killed daemon leaves is healed by the next start, and by no look.
+// The next start clears up after a killed daemon; asking for the status does not.
 func TestKilled(t *testing.T) {
 	dir := home(t)
 	d := of(t, dir, "well", "a")

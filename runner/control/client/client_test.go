@@ -157,6 +157,6 @@ func TestFollowHostileStreams(t *testing.T) {
 	}
 	connections = 0
 	for range c.Follow(t.Context(), "a", client.Follow{After: 4}) {
-		break // whoever has enough is not called again
+		break // a consumer that stops is not called again
 	}
 }

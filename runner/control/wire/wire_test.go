@@ -30,7 +30,7 @@ func TestErrorsCrossTheWire(t *testing.T) {
 	}
 }
 
-// What has no code of the table is internal, and nothing of it is told.
+// An error whose code is not in the table is internal, and clients see nothing of it.
 func TestUnknownErrorsAreInternal(t *testing.T) {
 	for _, err := range []error{errors.New("secret"), &state.Error{Code: "unheard_of", Message: "secret"},
 		context.Canceled} {
@@ -91,8 +91,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// Whatever comes is refused with a code of the table or means the same when it
-// is written and read again.
+// Every input is either refused with a code of the table or means the same when it is written and read again.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{`{"text":"x","agentId":"a"}`,
 		`{"origin":{"kind":"channel","channelId":"c"},"json":[1,{"a":null}]}`, `{"trust":1}`,

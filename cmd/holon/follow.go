@@ -17,8 +17,8 @@ import (
 	"holon/state/ledger"
 )
 
-// watch follows a message until nothing more becomes of it. Unless it is quiet it
-// shows what the agent does for it. shells counts the commands that were run.
+// watch follows a message until it has ended. Unless it is quiet it shows what the agent does for the message. shells
+// counts the commands that were run. It is one function because it is one loop over events with one way to end.
 func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end view.MessageState, shells int,
 	err error) {
 	end, err = r.Message(ctx, sent.AgentID, sent.MessageID)

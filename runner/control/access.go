@@ -102,6 +102,8 @@ func (a Access) checkMode() error {
 	return nil
 }
 
+// checkAddress checks the address against the mode. It is one function because the checks are the rows of one table of
+// modes and addresses, each with its own remedy.
 func (a Access) checkAddress() error {
 	if a.Mode == "" {
 		return nil

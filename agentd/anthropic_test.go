@@ -278,8 +278,8 @@ func TestTurnWithAnthropic(t *testing.T) {
 	}
 }
 
-// What the provider refuses for a moment is asked again; what it refuses for good
-// is told to the client.
+// A request that the provider refuses for a moment is sent again; the client is told
+// of one that is refused for good.
 func TestAnthropicFailures(t *testing.T) {
 	fail := func(status int, kind, message string) func(http.ResponseWriter, *http.Request) {
 		return func(w http.ResponseWriter, _ *http.Request) {

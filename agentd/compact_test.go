@@ -99,7 +99,7 @@ rounds:
 	if resp.OutputText() != "As before." {
 		t.Errorf("on a WebSocket with %q, %v", resp.OutputText(), resp.Error)
 	}
-	// What was compacted can be compacted again: the old summary is part of the new one.
+	// A compacted conversation can be compacted again: the old summary is part of the new one.
 	again := h.compact(`{"model":"` + ref + `","input":` + input + `}`)
 	if len(again.Output) != 2 {
 		t.Fatalf("compacted again to %s", again.Raw)

@@ -18,7 +18,7 @@ import (
 	"holon/responses/turns"
 )
 
-// flood is a model that talks until somebody stops it. As flood/some it says
+// flood is a model that talks until it is stopped. As flood/some it says
 // 1 MiB and then waits to be stopped.
 type flood struct{}
 

@@ -172,7 +172,7 @@ func prepare(t *testing.T, dir string, change ...func(*config.Config, *agentd.Pa
 	return h
 }
 
-// parts are the real ones beside two fake providers.
+// parts are the real ones with two fake providers.
 func (h *harness) parts(log *slog.Logger) agentd.Parts {
 	h.t.Helper()
 	script, err := scripted.New(scripted.Options{Dirs: []string{h.cfg.Dirs.Workspace}})

@@ -137,7 +137,7 @@ func TestInputItemsGetIDs(t *testing.T) {
 	}
 }
 
-// What a reference brings is checked as what the input holds itself.
+// An item that a reference brings is checked like those in the input itself.
 func TestReferencesToMedia(t *testing.T) {
 	h, model := startAttentive(t, shortDir(t))
 	model.takes.Images = true

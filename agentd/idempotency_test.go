@@ -110,7 +110,7 @@ func TestIdempotencyKeyOfARunningTurn(t *testing.T) {
 	id := get(t, whole[0]).response(t).ID
 	for _, a := range whole[1:] {
 		if got := get(t, a).response(t).ID; got != id {
-			t.Errorf("%s beside %s", got, id)
+			t.Errorf("the response is %s, want %s", got, id)
 		}
 	}
 	first := get(t, streams[0]).body

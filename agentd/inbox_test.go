@@ -271,7 +271,7 @@ func TestInputAgainstTheEnd(t *testing.T) {
 	}
 }
 
-// Whatever body is let through names a message by an id that is safe everywhere.
+// Each body that is accepted names a message by an id that is safe everywhere.
 func FuzzInput(f *testing.F) {
 	for _, body := range []string{`{"id":"in_1","text":"x"}`, `{"id":"in_1"}`, `[]`, `{"id":{}}`, "{\"text\":\"\xff\"}",
 		`{"id":"a","text":"b"}{}`} {

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 
 	"github.com/go-chi/chi/v5"
 
@@ -27,13 +26,10 @@ type page struct {
 
 // readPage reads limit, order, after and before of a query.
 func readPage(q url.Values) (page, error) {
-	p := page{limit: defaultPage, after: q.Get("after"), before: q.Get("before")}
-	if v := q.Get("limit"); v != "" {
-		var err error
-		if p.limit, err = strconv.Atoi(v); err != nil || p.limit < 1 || p.limit > maxPage {
-			return p, responses.Invalid("limit", responses.CodeInvalidValue,
-				fmt.Sprintf("limit must be a number from 1 to %d", maxPage))
-		}
+	p := page{after: q.Get("after"), before: q.Get("before")}
+	var err error
+	if p.limit, err = number(q, "limit", defaultPage, 1, maxPage); err != nil {
+		return p, err
 	}
 	switch v := q.Get("order"); v {
 	case "", "desc":

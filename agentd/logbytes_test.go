@@ -79,7 +79,7 @@ turns:
 		t.Errorf("the second turn left %d bytes of the %d that were left", got, all-turn)
 	}
 
-	// What is there counts at the next start, too.
+	// The files that are there count at the next start, too.
 	if err := h.stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ turns:
 	if got := h.logged("turn_c"); got != 0 {
 		t.Errorf("the third turn left %d bytes, and none were left", got)
 	}
-	// Whoever removes a turn gives its bytes back, at the next count.
+	// The bytes of a turn that is removed are given back at the next count.
 	if err := h.stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func withServers(host string, servers map[string]mcp.Server) func(*config.Config
 	}
 }
 
-// A turn has the tools of servers beside its own, and says so in its record.
+// A turn has the tools of servers in addition to its own, and says so in its record.
 func TestServersOfTools(t *testing.T) {
 	h := start(t, withServers(serveMCP(t, "ViewImage", "turn_note"), map[string]mcp.Server{
 		"one": {Socket: serveMCP(t, "look", "hide"), AllowRequest: true, AllowedTools: []string{"look"}},

@@ -72,13 +72,9 @@ func (t *telling) assemble(cfg *config.Config, req *responses.Request, container
 // unshadowed returns the names of the container's tools that the request does
 // not replace by functions of the client.
 func unshadowed(names []string, req *responses.Request) []string {
-	client := make(map[string]bool, len(req.Tools))
-	for _, tool := range req.Tools {
-		client[tool.Name] = true
-	}
 	var left []string
 	for _, name := range names {
-		if !client[name] {
+		if !slices.ContainsFunc(req.Tools, func(t responses.Tool) bool { return t.Name == name }) {
 			left = append(left, name)
 		}
 	}
@@ -87,13 +83,9 @@ func unshadowed(names []string, req *responses.Request) []string {
 
 // inUse returns the skills of the catalogue that the session has in use.
 func inUse(catalog skills.Catalog, active []activation.Active) []skills.Skill {
-	paths := make(map[string]bool, len(active))
-	for _, a := range active {
-		paths[a.Path] = true
-	}
 	var list []skills.Skill
 	for _, skill := range catalog.Skills {
-		if paths[skill.Path] {
+		if slices.ContainsFunc(active, func(a activation.Active) bool { return a.Path == skill.Path }) {
 			list = append(list, skill)
 		}
 	}

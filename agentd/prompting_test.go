@@ -108,8 +108,8 @@ func (l *listener) grows(t *testing.T) (before []string) {
 	return before
 }
 
-// Whatever changes between turns, and through a restart, what a model is told
-// begins with all that it was told before.
+// A request to a model begins with all that the model was told before, through changes
+// between turns and through a restart.
 func TestWhatAModelIsToldOnlyGrows(t *testing.T) {
 	told := &listener{}
 	home := t.TempDir()
@@ -316,7 +316,7 @@ func TestSkillsOfAFailedTurn(t *testing.T) {
 	}
 }
 
-// The prompt of a turn that nobody can answer says so.
+// The prompt of a turn that no other turn can follow says so.
 func TestOnceSaysThatItIsAll(t *testing.T) {
 	told := &listener{}
 	h := start(t, listen(told, ""))

@@ -142,7 +142,7 @@ func TestAnotherAgentdIsAProvider(t *testing.T) {
 	}
 }
 
-// What is tried when providers fail is on the record, with how it failed.
+// The attempts at providers that fail are on the record, with how each failed.
 func TestTimelines(t *testing.T) {
 	abort := func(body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {

@@ -24,7 +24,7 @@ import (
 
 func TestBadRequests(t *testing.T) {
 	h := start(t)
-	close(h.gate.release) // whatever is let through ends
+	close(h.gate.release) // a request that is accepted ends
 	outside := t.TempDir()
 	for _, dir := range []string{h.cfg.Dirs.Input, h.cfg.Dirs.Output, h.cfg.Dirs.Workspace} {
 		if err := os.Symlink(outside, filepath.Join(dir, "link")); err != nil {
@@ -199,7 +199,7 @@ func TestTokenFile(t *testing.T) {
 			if err := os.WriteFile(file, []byte(tc.text), tc.mode); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.Chmod(file, tc.mode); err != nil { // whatever the umask took away
+			if err := os.Chmod(file, tc.mode); err != nil { // also what the umask took away
 				t.Fatal(err)
 			}
 			h := prepare(t, shortDir(t), func(c *config.Config, _ *agentd.Parts) {

@@ -205,7 +205,7 @@ func TestLongTurnIsAppendOnly(t *testing.T) {
 					t.Errorf("%d compactions", len(cuts))
 				}
 				for _, a := range rec.ProviderAttempts.Attempts[2:] { // the first two are short
-					// what is no conversation counts as missed here
+					// the rest of the body counts as missed here
 					if broken := cmp.Or(a.Prompt.Broken, "no"); slices.Contains(recorded,
 						a.Round) != (broken == turns.CacheCompacted) || broken == "no" && a.Prompt.HitRatio < 0.5 {
 						t.Errorf("round %d: %+v", a.Round, a.Prompt)

@@ -93,7 +93,7 @@ func TestBackgroundInTheQueue(t *testing.T) {
 	h.gate.release <- struct{}{}
 }
 
-// What a client missed it gets later, byte for byte.
+// A client gets the events that it missed later, byte for byte.
 func TestResumeInTheMiddle(t *testing.T) {
 	for _, accept := range []string{"text/event-stream", "application/x-ndjson"} {
 		h := start(t)

@@ -147,7 +147,7 @@ func types(items responses.Items) string {
 	return strings.Join(list, " ")
 }
 
-// What no turn could do is refused before there is one.
+// A request that no turn could answer is refused before there is one.
 func TestRequestsThatNoTurnCouldServe(t *testing.T) {
 	h := start(t)
 	h.scenario("one", "rounds: [{text: hi}]")

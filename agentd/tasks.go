@@ -79,7 +79,7 @@ func (s *Server) getTaskOutput(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) postTaskInput(w http.ResponseWriter, r *http.Request) {
 	var in tasks.Input
-	if err := s.readTaskBody(w, r, &in); err != nil {
+	if err := s.readObject(w, r, maxTaskBody, &in); err != nil {
 		s.fail(w, err)
 		return
 	}
@@ -96,7 +96,7 @@ func (s *Server) postTaskInput(w http.ResponseWriter, r *http.Request) {
 // postTaskStop ends a task. The body is optional.
 func (s *Server) postTaskStop(w http.ResponseWriter, r *http.Request) {
 	var stop tasks.Stop
-	if err := s.readTaskBody(w, r, &stop); err != nil {
+	if err := s.readObject(w, r, maxTaskBody, &stop); err != nil {
 		s.fail(w, err)
 		return
 	}
@@ -112,12 +112,8 @@ func (s *Server) postTaskStop(w http.ResponseWriter, r *http.Request) {
 // about a key that the value has no field for.
 const unknownField = "json: unknown field "
 
-// readTaskBody reads a small JSON object into v; no body is an empty object.
-func (s *Server) readTaskBody(w http.ResponseWriter, r *http.Request, v any) error {
-	return s.readObject(w, r, maxTaskBody, v)
-}
-
-// readObject reads a JSON object of at most limit bytes into v.
+// readObject reads a JSON object of at most limit bytes into v; no body is an empty
+// object.
 func (s *Server) readObject(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 	body, err := s.readBounded(w, r, limit)
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
@@ -154,7 +150,7 @@ func number(query url.Values, name string, def, low, high int) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < low || n > high {
 		return 0, responses.Invalid(name, responses.CodeInvalidValue,
-			fmt.Sprintf("%s must be a number of %d to %d", name, low, high))
+			fmt.Sprintf("%s must be a number from %d to %d", name, low, high))
 	}
 	return n, nil
 }

@@ -176,7 +176,7 @@ func TestSlowBodies(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a body that nobody reads", func(t *testing.T) {
+	t.Run("a body that is not read", func(t *testing.T) {
 		conn := h.connect()
 		defer conn.Close()
 		if _, err := io.WriteString(conn, "GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"); err != nil {
@@ -244,7 +244,7 @@ func TestExpectContinue(t *testing.T) {
 	if a := h.answerOn(in); a.response(t).Status != responses.StatusCompleted {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	// What is refused by its head is refused before the body is sent.
+	// A request that is refused by its head is refused before the body is sent.
 	for head, status := range map[string]int{
 		"Content-Type: text/plain\r\nContent-Length: 10": 415, "Content-Encoding: br\r\nContent-Length: 10": 415,
 		"Content-Length: 1000000000000": 413,

@@ -121,7 +121,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// A session's turns run one after the other, other sessions beside them.
+// A session's turns run one after the other, and at the same time as those of other sessions.
 func TestSessions(t *testing.T) {
 	h := start(t)
 	turn := func(session, id string) <-chan answer {

@@ -194,7 +194,7 @@ turns:
 		*second.PreviousResponseID != first.ID {
 		t.Errorf("continued with %q", second.OutputText())
 	}
-	// What is stored on top of it can be continued by anybody.
+	// Any client can continue a stored response on top of it.
 	third := ask(`"input":"kiwi","previous_response_id":"` + second.ID + `"`)
 	fourth := h.post(`{"model":"` + ref + `","input":"fig","previous_response_id":"` + third.ID + `"}`).response(t)
 	if fourth.OutputText() != "Fourth." {
@@ -214,7 +214,7 @@ turns:
 }
 
 // A continuation that fails takes what it continued with it, whether it was
-// refused or its turn failed; a failure beside it does not.
+// refused or its turn failed; another failure does not.
 func TestSocketForgetsAfterAFailure(t *testing.T) {
 	h := start(t)
 	ref := h.scenario("fails", "turns:\n  - rounds: [{text: Fine.}]\n  - rounds: [{error: {status: 400, message: no}}]\n")
@@ -631,8 +631,8 @@ func TestSocketShutdown(t *testing.T) {
 	}
 }
 
-// A peer that neither reads nor answers keeps nobody: a shutdown ends it, and
-// its turn was not held up.
+// A peer that neither reads nor answers holds nothing up: neither its turn nor a
+// shutdown, which ends the connection.
 func TestSocketStalledReader(t *testing.T) {
 	h := start(t)
 	ref := h.scenario("long", "rounds: [{repeat: {text: '"+strings.Repeat("x", 500)+"', count: 5000}}]")

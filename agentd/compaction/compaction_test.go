@@ -115,7 +115,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// Whatever a conversation looks like, what is kept answers no call that is
+// In every conversation, the part that is kept answers no call that is
 // gone, and every call that waits is there.
 func TestSplitPartsNoPair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

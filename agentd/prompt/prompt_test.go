@@ -72,7 +72,7 @@ func TestOrder(t *testing.T) {
 		at += i
 	}
 	if strings.Contains(text, "NOT-THIS") {
-		t.Error("CLAUDE.md counts beside AGENTS.md")
+		t.Error("CLAUDE.md counts in addition to AGENTS.md")
 	}
 	for name, path := range map[string]string{"agent": home + "/AGENTS.md",
 		"workspace": tree + "/AGENTS.md"} {
@@ -256,7 +256,7 @@ func TestWhatChangedIsTold(t *testing.T) {
 	}
 }
 
-// What changes less often ends at a breakpoint, and nowhere else.
+// The parts that change less often end at a breakpoint, and nowhere else.
 func TestBreakpoints(t *testing.T) {
 	tree := t.TempDir()
 	write(t, tree+"/AGENTS.md", "WORKSPACE-TEXT \u00e4")

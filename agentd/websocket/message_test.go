@@ -21,7 +21,7 @@ func TestMessageHasTheDigestOfItsRequest(t *testing.T) {
 	}
 }
 
-// Whatever a client sends, it becomes a request or an error that can be framed.
+// Each message becomes a request or an error that can be framed.
 func FuzzMessage(f *testing.F) {
 	for _, seed := range []string{
 		``, `null`, `{}`, `[`, `{"type":"response.create","input":"x"}`,

@@ -60,6 +60,6 @@ func TestWireThatHangsIsBroken(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := w.release(ctx); err == nil {
-		t.Error("nobody reads, and the write succeeded")
+		t.Error("the peer does not read, and the write succeeded")
 	}
 }

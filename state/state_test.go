@@ -52,25 +52,37 @@ func TestHome(t *testing.T) {
 			if tc.want == "" {
 				e, ok := errors.AsType[*state.Error](err)
 				if !ok || e.Code != state.CodeHomeUnusable || e.Param != "HOLON_HOME" || e.Hint == "" {
-					t.Fatalf("error = %#v", err)
+					t.Fatalf("error = %#v, want %s of HOLON_HOME with a hint", err, state.CodeHomeUnusable)
 				}
 				return
 			}
-			if err != nil || h.Dir() != tc.want {
-				t.Fatalf("home = %q, %v; want %q", h.Dir(), err, tc.want)
+			if err != nil {
+				t.Fatal(err)
 			}
-			for _, dir := range []string{h.Dir(), h.RunsDir(), h.CacheDir(), filepath.Dir(h.IPCDir("run_1"))} {
-				if info, err := os.Stat(dir); err != nil || info.Mode() != os.ModeDir|0o700 {
-					t.Errorf("%s: %v, %v", dir, info, err)
-				}
-			}
-			if entries, err := os.ReadDir(h.RunsDir()); err != nil || len(entries) > 0 {
-				t.Errorf("left in the home: %v, %v", entries, err)
-			}
+			checkHome(t, h, tc.want)
 			if again, err := state.FindHome(tc.holonHome, tc.userHome); err != nil || again != h {
-				t.Errorf("found again: %v, %v", again, err)
+				t.Errorf("found again: %v, %v; want %v", again, err, h)
 			}
 		})
+	}
+}
+
+// checkHome checks a home that was made: its directories exist and nothing else does.
+func checkHome(t *testing.T, h state.Home, want string) {
+	t.Helper()
+	if h.Dir() != want {
+		t.Fatalf("home = %q, want %q", h.Dir(), want)
+	}
+	for _, dir := range []string{h.Dir(), h.RunsDir(), h.CacheDir(), filepath.Dir(h.IPCDir("run_1"))} {
+		info, err := os.Stat(dir)
+		if err != nil {
+			t.Error(err)
+		} else if info.Mode() != os.ModeDir|0o700 {
+			t.Errorf("%s has mode %v, want a directory with 0700", dir, info.Mode())
+		}
+	}
+	if entries, err := os.ReadDir(h.RunsDir()); err != nil || len(entries) > 0 {
+		t.Errorf("left in the home: %v, %v; want nothing", entries, err)
 	}
 }
 

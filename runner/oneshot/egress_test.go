@@ -6,7 +6,7 @@ import (
 	"holon/responses/turns"
 )
 
-// What a person reads of a denial can do nothing to a terminal.
+// The text of a denial has no characters that a terminal obeys.
 func TestDescribeDenial(t *testing.T) {
 	got := DescribeDenial(turns.EgressDecision{Host: "a\x1b]0;x\x07.example\n", Address: "10.0.0.1",
 		Reason: "address_not_public"})

@@ -79,14 +79,20 @@ func (rc *Recovery) recover(ctx context.Context, id string, follow bool) (*state
 	case err != nil:
 		return nil, err
 	}
+	return rc.resume(ctx, run, rec, entry.Manifest, follow)
+}
+
+// resume finishes a run that holds something, whose lease the caller has. prior is the manifest that it has, or nil.
+func (rc *Recovery) resume(ctx context.Context, run *files.Run, rec *runner.Record, prior *state.Manifest, follow bool) (
+	*state.Manifest, error) {
 	eng, err := rc.engine(rec)
 	if err != nil {
 		return nil, err
 	}
-	if m := entry.Manifest; m != nil && m.Workspace != nil && m.Workspace.Changes != nil {
-		return entry.Manifest, rc.tidy(ctx, run, rec, eng)
+	if prior != nil && prior.Workspace != nil && prior.Workspace.Changes != nil {
+		return prior, rc.tidy(ctx, run, rec, eng)
 	}
-	r := rc.takeUp(run, rec, entry.Manifest, eng)
+	r := rc.takeUp(run, rec, prior, eng)
 	if follow && rc.Gateway != nil {
 		if r.spec.Session.Gateway, err = rc.Gateway(ctx, append([]string{r.spec.Session.Model}, rec.Fallbacks...),
 			run.Start().Source); err != nil {

@@ -17,7 +17,7 @@ import (
 // turnNames are the files of agentd's own.
 var turnNames = []string{turns.RecordFile, turns.EventsFile, turns.RuntimeFile, turns.FailureFile}
 
-// Nothing that a turn leaves under a name of ours is in the results, of whatever kind it is.
+// A file of any kind that a turn leaves under a name of ours is not in the results.
 func TestReservedNames(t *testing.T) {
 	for _, name := range append(slices.Concat(reservedNames, turnNames), ".tmp-0123456789abcdef", "worktree-1.patch",
 		".checkout-1") {

@@ -62,8 +62,7 @@ func Listen(ctx context.Context, path, what string, owner *Owner) (*Socket, erro
 	return s, nil
 }
 
-// prepareDir makes dir, or checks that nobody but its owner can put another
-// socket in it.
+// prepareDir makes dir, or checks that only its owner can put another socket in it.
 func prepareDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the socket's directory: %w", err)

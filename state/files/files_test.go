@@ -83,50 +83,66 @@ func TestLifeOfARun(t *testing.T) {
 				wantOutput = n.OutputDir
 			}
 			run := create(t, runs, n)
-			if info, err := os.Lstat(run.Dir()); err != nil || info.Mode() != fs.ModeDir|0o700 ||
-				run.Dir() != home.RunDir(n.ID) {
-				t.Fatalf("run's directory %s: %v, %v", run.Dir(), info, err)
+			if info, err := os.Lstat(home.RunDir(n.ID)); err != nil || info.Mode() != fs.ModeDir|0o700 {
+				t.Fatalf("run's directory: %v, %v; want a directory with mode 0700", info, err)
 			}
-
-			e := open(t, runs, n.ID)
-			if !e.Live || e.Status() != state.StatusRunning || e.Manifest != nil || e.Problem != nil ||
-				e.OutputDir() != wantOutput || run.OutputDir() != wantOutput {
-				t.Fatalf("while it runs: %+v", e)
+			if run.Dir() != home.RunDir(n.ID) || run.OutputDir() != wantOutput {
+				t.Fatalf("directories %s and %s, want %s and %s", run.Dir(), run.OutputDir(), home.RunDir(n.ID), wantOutput)
+			}
+			e := wantEntry(t, runs, n.ID, true, state.StatusRunning)
+			if e.Manifest != nil || e.OutputDir() != wantOutput {
+				t.Fatalf("while it runs: manifest %v, output in %s; want none, %s", e.Manifest, e.OutputDir(), wantOutput)
 			}
 			want := &state.Start{Schema: state.StartSchema, RunID: n.ID, Name: "a name",
 				CreatedAt: turns.At(n.CreatedAt), OutputDir: wantOutput, Source: "/src", PID: os.Getpid()}
 			if diff := cmp.Diff(want, e.Start); diff != "" {
 				t.Errorf("start (-want +got):\n%s", diff)
 			}
-
-			if err := run.WriteManifest(manifest(state.NewRunID())); !state.IsCode(err, state.CodeManifestInvalid) {
-				t.Errorf("manifest of another run: %v", err)
-			}
-			if err := run.WriteManifest(manifest(n.ID)); err != nil {
-				t.Fatal(err)
-			}
-			if e := open(t, runs, n.ID); !e.Live || e.Status() != state.StatusFailed {
-				t.Errorf("with its record, before it is closed: %+v", e)
-			}
-			if err := errors.Join(run.Close(), run.Close()); err != nil {
-				t.Fatal(err)
-			}
-			if e := open(t, runs, n.ID); e.Live || e.Status() != state.StatusFailed || e.Problem != nil {
-				t.Errorf("after its end: %+v", e)
-			}
-			if err := run.WriteManifest(manifest(n.ID)); !state.IsCode(err, state.CodeNotHeld) {
-				t.Errorf("manifest after Close: %v", err)
-			}
-			own, err := os.ReadFile(filepath.Join(run.Dir(), state.ManifestFile))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if other, err := os.ReadFile(filepath.Join(wantOutput, state.ManifestFile)); err != nil ||
-				string(other) != string(own) {
-				t.Errorf("the output's manifest differs: %v", err)
+			endRun(t, runs, run)
+			own := readManifest(t, run.Dir())
+			if other := readManifest(t, wantOutput); other != own {
+				t.Errorf("the output's manifest is\n%s\nwant\n%s", other, own)
 			}
 		})
 	}
+}
+
+// endRun writes the manifest of a run and closes it, and checks what may be written when.
+func endRun(t *testing.T, runs *files.Runs, run *files.Run) {
+	t.Helper()
+	if err := run.WriteManifest(manifest(state.NewRunID())); !state.IsCode(err, state.CodeManifestInvalid) {
+		t.Errorf("manifest of another run: %v, want %s", err, state.CodeManifestInvalid)
+	}
+	if err := run.WriteManifest(manifest(run.ID())); err != nil {
+		t.Fatal(err)
+	}
+	wantEntry(t, runs, run.ID(), true, state.StatusFailed)
+	if err := errors.Join(run.Close(), run.Close()); err != nil {
+		t.Fatal(err)
+	}
+	wantEntry(t, runs, run.ID(), false, state.StatusFailed)
+	if err := run.WriteManifest(manifest(run.ID())); !state.IsCode(err, state.CodeNotHeld) {
+		t.Errorf("manifest after Close: %v, want %s", err, state.CodeNotHeld)
+	}
+}
+
+// wantEntry opens a run that must be readable, and as live as wanted.
+func wantEntry(t *testing.T, runs *files.Runs, id string, live bool, status state.Status) *files.Entry {
+	t.Helper()
+	e := open(t, runs, id)
+	if e.Live != live || e.Status() != status || e.Problem != nil {
+		t.Fatalf("live %t, status %s, problem %v; want %t, %s, none", e.Live, e.Status(), e.Problem, live, status)
+	}
+	return e
+}
+
+func readManifest(t *testing.T, dir string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, state.ManifestFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
 }
 
 // The lease of a killed process is free at once; its run is interrupted.
@@ -174,8 +190,7 @@ func TestLeaseIsNotInherited(t *testing.T) {
 	}
 }
 
-// Many at once, also with the same id: each id has one winner, and whoever
-// looks meanwhile sees whole runs only.
+// Many at once, also with the same id: each id has one winner, and a reader meanwhile sees whole runs only.
 func TestConcurrentCreate(t *testing.T) {
 	runs, _ := newRuns(t)
 	const ids, rivals = 20, 4

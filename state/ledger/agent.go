@@ -55,8 +55,8 @@ type Agent struct {
 	ArchivedAt *time.Time `json:"archived_at,omitempty"`
 }
 
-// AgentState is the one row that every step of an agent reads and writes: whoever
-// saves it made the agent's next step. Whether the agent is busy is not part of it.
+// AgentState is the one row that every step of an agent reads and writes: saving it
+// makes the agent's next step. Whether the agent is busy is not part of it.
 type AgentState struct {
 	AgentID  string `json:"agent_id"`
 	Revision int64  `json:"revision"`  // number of the steps taken

@@ -24,7 +24,8 @@ func (v *view) MessageByKey(agentID, key string) (ledger.Message, bool, error) {
 // Messages implements ledger.View.
 func (v *view) Messages(agentID string, limit int) ([]ledger.Message, error) {
 	return tail(v, "messages", scanMessage, `SELECT messages.number, key, data
-		FROM entries JOIN messages ON messages.id = entries.message_id WHERE entries.agent_id = ? ORDER BY entries.number DESC LIMIT ?`, agentID, limited(limit))
+		FROM entries JOIN messages ON messages.id = entries.message_id
+		WHERE entries.agent_id = ? ORDER BY entries.number DESC LIMIT ?`, agentID, limited(limit))
 }
 
 func scanMessage(r *row) (m ledger.Message) {
@@ -50,7 +51,8 @@ func (t *tx) InsertMessage(m ledger.Message, e ledger.Entry) error {
 		return changed("insert", "message", ledger.CodeConflict, err)
 	}
 	_, err = t.write(`INSERT INTO entries
-		(agent_id, number, message_id, band, sender, priority, status, attempt_id, interjects, readmitted, failed, not_before, reason, created_at, updated_at)
+		(agent_id, number, message_id, band, sender, priority, status, attempt_id, interjects, readmitted, failed,
+		not_before, reason, created_at, updated_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		e.AgentID, e.Number, e.MessageID, int64(e.Band()), string(e.Sender), string(e.Priority), string(e.Status),
 		e.AttemptID, number(e.Interjects),
@@ -102,7 +104,8 @@ func (v *view) CountQueuedFrom(agentID string, from ledger.Sender) (int, error) 
 // Held implements ledger.View, by number.
 func (v *view) Held(attemptID string) ([]ledger.Entry, error) {
 	held, err := list(v, "entries", scanEntry, "SELECT "+entryColumns+` FROM entries INDEXED BY entries_live
-		WHERE agent_id = (SELECT agent_id FROM attempts WHERE id = ?1) AND status = 'dequeued' AND attempt_id = ?1`, attemptID)
+		WHERE agent_id = (SELECT agent_id FROM attempts WHERE id = ?1) AND status = 'dequeued' AND attempt_id = ?1`,
+		attemptID)
 	slices.SortFunc(held, func(a, b ledger.Entry) int { return cmp.Compare(a.Number, b.Number) })
 	return held, err
 }
@@ -112,12 +115,15 @@ func (v *view) Held(attemptID string) ([]ledger.Entry, error) {
 func (v *view) Ready() ([]string, error) {
 	return list(v, "agents with work", (*row).text, `
 		WITH RECURSIVE waiting (id) AS (
-			SELECT id FROM (SELECT agent_id AS id FROM entries INDEXED BY entries_live WHERE status = 'queued' ORDER BY agent_id LIMIT 1)
+			SELECT id FROM (SELECT agent_id AS id FROM entries INDEXED BY entries_live
+				WHERE status = 'queued' ORDER BY agent_id LIMIT 1)
 			UNION ALL
-			SELECT (SELECT agent_id FROM entries INDEXED BY entries_live WHERE status = 'queued' AND agent_id > waiting.id ORDER BY agent_id LIMIT 1)
+			SELECT (SELECT agent_id FROM entries INDEXED BY entries_live
+				WHERE status = 'queued' AND agent_id > waiting.id ORDER BY agent_id LIMIT 1)
 			FROM waiting WHERE waiting.id IS NOT NULL)
 		SELECT id FROM waiting JOIN lanes ON lanes.agent_id = waiting.id
-		WHERE stopped = 0 AND NOT EXISTS (SELECT 1 FROM attempts WHERE attempts.agent_id = waiting.id AND attempts.status = 'open')`)
+		WHERE stopped = 0 AND NOT EXISTS
+			(SELECT 1 FROM attempts WHERE attempts.agent_id = waiting.id AND attempts.status = 'open')`)
 }
 
 func scanEntry(r *row) ledger.Entry {

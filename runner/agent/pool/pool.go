@@ -62,7 +62,7 @@ type Options struct {
 	Configure func(ctx context.Context, t Turn) (runner.Config, io.Closer, error)
 
 	// Tools are those of the host that an agent is given; nil for none. They act
-	// for that agent, whatever calls them.
+	// for that agent only.
 	Tools func(agentID string) []hosttools.Tool
 
 	Secrets *redact.Set // taken out of everything that is told; nil for none

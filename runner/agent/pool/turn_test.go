@@ -137,7 +137,7 @@ func TestNotBegun(t *testing.T) {
 		turn pool.Turn
 		code state.Code
 	}{
-		"no home": {pool.Turn{AgentID: "nobody", Turn: runner.Turn{ID: "turn_1", Prompt: "x"}}, pool.CodeNoHome},
+		"no home": {pool.Turn{AgentID: "homeless", Turn: runner.Turn{ID: "turn_1", Prompt: "x"}}, pool.CodeNoHome},
 		"no such image": {pool.Turn{AgentID: id, Image: "holon/no-such-image",
 			Turn: runner.Turn{ID: "turn_1", Prompt: "x"}},
 			"image_not_found"},

@@ -131,7 +131,7 @@ func (c *Client) Health(ctx context.Context) (turns.Health, error) {
 func (c *Client) Create(ctx context.Context, req *responses.Request) (*responses.Response, error) {
 	whole := *req
 	whole.Stream = false
-	data, err := encodeRequest(whole)
+	data, err := encodeRequest(whole, maxRequest)
 	if err != nil {
 		return nil, err
 	}
@@ -263,16 +263,16 @@ func (c *Client) failure(ctx context.Context, resp *http.Response) error {
 	return responses.DecodeEnvelope(resp.StatusCode, body)
 }
 
-// encodeRequest encodes req within the bound of a request.
-func encodeRequest(req responses.Request) ([]byte, error) {
+// encodeRequest encodes req within the bound of a request, in bytes.
+func encodeRequest(req responses.Request, limit int) ([]byte, error) {
 	data, err := encode(req)
 	if err != nil {
 		return nil, responses.Invalid("", responses.CodeInvalidJSON, "the request cannot be encoded: "+err.Error())
 	}
-	if len(data) > maxRequest {
+	if len(data) > limit {
 		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeRequestTooLarge,
 			Message: fmt.Sprintf("the request has %d bytes", len(data)),
-			Hint:    fmt.Sprintf("the limit is %d MiB; pass large files in the turn's input directory", maxRequest>>20)}
+			Hint:    fmt.Sprintf("the limit is %d MiB; pass large files in the turn's input directory", limit>>20)}
 	}
 	return data, nil
 }

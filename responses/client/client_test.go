@@ -227,8 +227,6 @@ func TestCreate(t *testing.T) {
 	endless.Temperature, endless.Sampling.Temperature = math.Inf(1), true
 	_, err = c.Create(t.Context(), endless)
 	isError(t, err, responses.CodeInvalidJSON)
-	_, err = c.Create(t.Context(), responses.NewRequest(strings.Repeat("m", 100663296+1)))
-	isError(t, err, responses.CodeRequestTooLarge)
 }
 
 func TestAnswersAreBounded(t *testing.T) {

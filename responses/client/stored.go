@@ -18,7 +18,7 @@ import (
 func (c *Client) Background(ctx context.Context, req *responses.Request) (*responses.Response, error) {
 	detached := *req
 	detached.Stream, detached.Background = false, true
-	data, err := encodeRequest(detached)
+	data, err := encodeRequest(detached, maxRequest)
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func (c *Client) StreamRaw(ctx context.Context, req *responses.Request) iter.Seq
 	return func(yield func([]byte, error) bool) {
 		streamed := *req
 		streamed.Stream = true
-		data, err := encodeRequest(streamed)
+		data, err := encodeRequest(streamed, maxRequest)
 		if err != nil {
 			yield(nil, err)
 			return

@@ -19,11 +19,8 @@ import (
 // Built-in templates.
 const (
 	Default   = "holon-default"
-	Developer = "holon-developer"
+	developer = "holon-developer"
 )
-
-// Builtin lists them.
-func Builtin() []string { return []string{Default, Developer} }
 
 //go:embed builtin
 var builtinFiles embed.FS
@@ -32,16 +29,6 @@ func builtinText(id string) ([]byte, bool) {
 	text, err := builtinFiles.ReadFile("builtin/" + id + "/" + agentsFile)
 	return text, err == nil
 }
-
-// Seeded is what became of a built-in template among the user's.
-type Seeded string
-
-const (
-	seedMade      Seeded = "made"
-	seedCurrent   Seeded = "current"   // as it should be
-	seedRefreshed Seeded = "refreshed" // it was as an earlier holon left it
-	seedDiverged  Seeded = "diverged"  // somebody changed it, or it never was holon's; left alone
-)
 
 // managedFile says, in a seeded template, as what holon left it.
 const managedFile = ".holon.json"
@@ -55,47 +42,38 @@ const managedSchema = "holon.managed_template/1"
 
 // Seed copies the built-in templates to the user's templates, by id, and updates those
 // that are unchanged since holon wrote them. Changed templates are never overwritten.
-func (h *Homes) Seed(ctx context.Context) (map[string]Seeded, error) {
+func (h *Homes) Seed(ctx context.Context) error {
 	if h.opts.Templates == "" {
-		return nil, nil
+		return nil
 	}
 	if err := os.MkdirAll(h.opts.Templates, 0o755); err != nil {
-		return nil, fmt.Errorf("make the directory of templates: %w", err)
+		return fmt.Errorf("make the directory of templates: %w", err)
 	}
-	done := make(map[string]Seeded)
 	var errs []error
-	for _, id := range Builtin() {
+	for _, id := range []string{Default, developer} {
 		if err := ctx.Err(); err != nil {
-			return done, err
+			return err
 		}
-		result, err := h.seed(id)
-		if err != nil {
+		if err := h.seed(id); err != nil {
 			errs = append(errs, fmt.Errorf("seed the template %s: %w", id, err))
-			continue
 		}
-		done[id] = result
 	}
-	return done, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // seed brings one template up to date. It is replaced as a whole, so a crash
 // leaves the old one or the new one.
-func (h *Homes) seed(id string) (Seeded, error) {
+func (h *Homes) seed(id string) error {
 	text, _ := builtinText(id)
 	want := &template{agents: text}
 	final := filepath.Join(h.opts.Templates, id)
 	found, err := present(final)
-	switch {
-	case err != nil:
-		return "", err
-	case found.exists && !found.ours:
-		return seedDiverged, nil
-	case found.exists && found.digest == want.digest():
-		return seedCurrent, nil
+	if err != nil || found.exists && (!found.ours || found.digest == want.digest()) {
+		return err
 	}
 	made, err := os.MkdirTemp(h.opts.Templates, newPrefix)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer os.RemoveAll(made) // what is there is in the making, or was replaced
 	note, err := json.Marshal(managed{managedSchema, want.digest()})
@@ -104,20 +82,20 @@ func (h *Homes) seed(id string) (Seeded, error) {
 			durable.WriteFile(filepath.Join(made, managedFile), append(note, '\n'), 0o644))
 	}
 	if err != nil {
-		return "", err
+		return err
 	}
-	how, result := uint(unix.RENAME_NOREPLACE), seedMade
+	how := uint(unix.RENAME_NOREPLACE)
 	if found.exists {
-		how, result = unix.RENAME_EXCHANGE, seedRefreshed
+		how = unix.RENAME_EXCHANGE
 	}
 	err = unix.Renameat2(unix.AT_FDCWD, made, unix.AT_FDCWD, final, how)
 	if errors.Is(err, fs.ErrExist) { // another holon was faster
-		return seedCurrent, nil
+		return nil
 	}
 	if err != nil {
-		return "", err
+		return err
 	}
-	return result, durable.SyncDir(h.opts.Templates)
+	return durable.SyncDir(h.opts.Templates)
 }
 
 // found says what has the name of a built-in template.

@@ -255,7 +255,7 @@ func (h *Homes) Digest(ctx context.Context, id string) (string, error) {
 func (h *Homes) EnsureDefault(ctx context.Context, id string) error {
 	h.sweep()
 	// templates are there for people; agents are made of the built-in ones all the same
-	if _, err := h.Seed(ctx); err != nil {
+	if err := h.Seed(ctx); err != nil {
 		h.opts.Log.Warn("the built-in templates are not up to date", "dir", h.opts.Templates, "err", err)
 	}
 	if err := state.CheckAgentID(id); err != nil {

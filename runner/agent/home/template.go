@@ -93,7 +93,7 @@ func (h *Homes) resolve(selector string) (*template, error) {
 	}
 	return nil, &state.Error{Code: codeTemplateNotFound, Param: "template",
 		Message: fmt.Sprintf("there is no template %s in %s", selector, h.opts.Templates),
-		Hint:    "put one there, give the absolute path of a directory, or use one of " + strings.Join(Builtin(), ", ")}
+		Hint:    "put one there, give the absolute path of a directory, or use one of " + Default + ", " + developer}
 }
 
 func remote(param, given string) error {

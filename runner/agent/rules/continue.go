@@ -145,23 +145,6 @@ func HintContent(h ledger.WakeHint) bool {
 	return h.Description != "" || h.Resource != "" || len(h.Body) > 0
 }
 
-// WakeAction is what becomes of a wake.
-type WakeAction string
-
-const (
-	EmitTick WakeAction = "emit" // a system tick is queued now
-	KeepHint WakeAction = "keep" // with the agent, merged with the hint that is there
-)
-
-// Wake says what becomes of a wake hint. An agent that is busy looks later; one
-// tick in the queue is enough.
-func Wake(running, tickQueued bool) WakeAction {
-	if running || tickQueued {
-		return KeepHint
-	}
-	return EmitTick
-}
-
 // MergeHint adds a hint to the one that is kept. The newest content wins, except
 // that what came to an external trigger never replaces what who controls the agent
 // said; what says nothing new is only counted.

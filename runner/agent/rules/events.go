@@ -2,11 +2,6 @@ package rules
 
 import "holon/state/ledger"
 
-// eventsVersion is the version of the registry below. A type that is added
-// leaves it as it is; one that is removed, or whose data changes its meaning,
-// makes it one more.
-const eventsVersion = 1
-
 // Levels of events: how much an operator wants to see them.
 const (
 	LevelActionRequired = 1
@@ -128,10 +123,6 @@ var events = []EventType{
 	{ControlApplied, LevelProgress, "control", "An agent was stopped or started. action, by."},
 	{RuntimeError, LevelTurnResult, "runtime", "Something of an agent failed. phase, code, summary."},
 }
-
-// Events returns the registry in the order in which it is documented. The
-// caller must not change it.
-func Events() []EventType { return events }
 
 // Event returns the type of a name.
 func Event(name string) (EventType, bool) {

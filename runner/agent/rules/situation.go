@@ -92,17 +92,6 @@ const (
 	Stopped            Status = "stopped"
 )
 
-// ParseStatus reads a status; paused is another word for stopped.
-func ParseStatus(s string) (Status, bool) {
-	switch st := Status(s); st {
-	case Booting, AwakeIdle, AwakeRunning, AwaitingTaskResult, Asleep, Stopped:
-		return st, true
-	case "paused":
-		return Stopped, true
-	}
-	return "", false
-}
-
 // Status says what the agent does. Asleep is more than having nothing to do: it
 // has a wait.
 func (s Situation) Status() Status {

@@ -87,18 +87,6 @@ func TestLifecycle(t *testing.T) {
 	}
 }
 
-func TestParseStatus(t *testing.T) {
-	if s, ok := rules.ParseStatus("paused"); !ok || s != rules.Stopped {
-		t.Errorf("paused is %q, %v", s, ok)
-	}
-	if s, ok := rules.ParseStatus("asleep"); !ok || s != rules.Asleep {
-		t.Errorf("asleep is %q, %v", s, ok)
-	}
-	if _, ok := rules.ParseStatus("running"); ok {
-		t.Error("running is a status")
-	}
-}
-
 func message(k ledger.MessageKind) ledger.Message {
 	trigger := map[ledger.MessageKind]ledger.TriggerKind{
 		ledger.KindOperatorPrompt: ledger.TriggerOperatorInput, ledger.KindChannelEvent: ledger.TriggerExternalEvent,
@@ -218,13 +206,6 @@ func TestStranded(t *testing.T) {
 		if got := rules.Stranded(c.w, gone); got != c.want {
 			t.Errorf("%s: stranded %v", name, got)
 		}
-	}
-}
-
-func TestWake(t *testing.T) {
-	if rules.Wake(false, false) != rules.EmitTick || rules.Wake(true, false) != rules.KeepHint ||
-		rules.Wake(false, true) != rules.KeepHint {
-		t.Error("a tick is made for a busy agent, or twice, or not at all")
 	}
 }
 

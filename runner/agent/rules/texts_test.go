@@ -1,10 +1,6 @@
 package rules_test
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -60,42 +56,6 @@ func FuzzSummary(f *testing.F) {
 func TestSameText(t *testing.T) {
 	if !rules.SameText(" a  b\n", "a b") || rules.SameText("a b", "ab") {
 		t.Error("texts are compared wrongly")
-	}
-}
-
-// The registry has every constant that names an event, once, and says what it is.
-func TestEvents(t *testing.T) {
-	seen := map[string]bool{}
-	for _, e := range rules.Events() {
-		if seen[e.Name] || e.Level < rules.LevelActionRequired || e.Level > rules.LevelTrace || e.Category == "" ||
-			!strings.HasSuffix(e.Doc, ".") {
-			t.Errorf("%+v is there twice or incomplete", e)
-		}
-		seen[e.Name] = true
-		if got, ok := rules.Event(e.Name); !ok || got != e {
-			t.Errorf("%s is not found", e.Name)
-		}
-	}
-	file, err := parser.ParseFile(token.NewFileSet(), "events.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	named := 0
-	ast.Inspect(file, func(n ast.Node) bool {
-		spec, ok := n.(*ast.ValueSpec)
-		if !ok || len(spec.Values) != 1 {
-			return true
-		}
-		if lit, ok := spec.Values[0].(*ast.BasicLit); ok && lit.Kind == token.STRING {
-			name, _ := strconv.Unquote(lit.Value)
-			if named++; !seen[name] {
-				t.Errorf("%s is not in the registry", name)
-			}
-		}
-		return true
-	})
-	if named != len(seen) {
-		t.Errorf("the registry has %d types, the constants name %d", len(seen), named)
 	}
 }
 

@@ -72,7 +72,7 @@ func (s *step) wake(w Wake) (Disposition, error) {
 		return wakeIgnored, err
 	}
 	d := wakeTriggered
-	if rules.Wake(busy, ticking) == rules.KeepHint {
+	if busy || ticking { // a busy agent looks later; one tick in the queue is enough
 		d = wakeCoalesced
 	}
 	s.emit(rules.WakeRequested, ledger.Event{Ref: w.TriggerID},

@@ -28,7 +28,8 @@ func (r *Runtime) endOf(res pool.Result, cause error) scheduler.End {
 	end := scheduler.End{
 		Kind: ledger.TurnAborted, Reason: res.Reason, ResponseID: res.ResponseID, Last: res.Last, Usage: res.Usage,
 		ModelRounds: res.Rounds, ToolCalls: res.ToolCalls,
-		Inserted: res.Inserted, Provider: res.Provider, StartedAt: res.StartedAt, CompletedAt: res.EndedAt, Lost: res.Lost,
+		Inserted: res.Inserted, Provider: res.Provider, StartedAt: res.StartedAt, CompletedAt: res.EndedAt,
+		Lost: res.Lost,
 	}
 	switch {
 	case res.Status == responses.StatusCompleted:

@@ -226,8 +226,9 @@ func (e *examination) checkCgroups(context.Context) []Result {
 		if s.Memory > p.spec.Memory || s.Pids > p.spec.PidsLimit ||
 			s.Memory == 0 && p.spec.Memory != engine.Unlimited || s.Pids == 0 && p.spec.PidsLimit != engine.Unlimited {
 			return one(seen("the engine says %s; the container sees memory %d, %d processes (0: none)", limits,
-				s.Memory, s.Pids).but(statusWarning, "look whether the kernel has the memory and pids controllers, and "+
-				"the engine uses them"))
+				s.Memory, s.Pids).but(statusWarning,
+				"look whether the kernel has the memory and pids controllers, and "+
+					"the engine uses them"))
 		}
 		return one(seen("%s; the container sees the same", limits))
 	}
@@ -288,7 +289,8 @@ func (e *examination) checkUser(context.Context) []Result {
 	const remedy = "use an engine without user namespaces (no userns-remap, not rootless), so that both sides mean " +
 		"the same by a number"
 	if got := (engine.User{UID: p.seen.UID, GID: p.seen.GID}); got != want {
-		return one(seen("it runs as %d:%d instead of %d:%d", got.UID, got.GID, want.UID, want.GID).but(statusFailed, remedy))
+		return one(seen("it runs as %d:%d instead of %d:%d", got.UID, got.GID, want.UID, want.GID).but(statusFailed,
+			remedy))
 	}
 	var st unix.Stat_t
 	if err := unix.Lstat(filepath.Join(p.dir, turns.ExchangeKept), &st); err != nil {

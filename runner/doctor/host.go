@@ -60,7 +60,8 @@ func (e *examination) checkHome(context.Context) []Result {
 		return one(seen("%s can be written to by others (mode %04o)", home.Dir(), mode).but(statusFailed,
 			"chmod 700 "+home.Dir()))
 	case mode&0o075 != 0:
-		return one(seen("%s is open to others (mode %04o)", home.Dir(), mode).but(statusWarning, "chmod 700 "+home.Dir()))
+		return one(seen("%s is open to others (mode %04o)", home.Dir(), mode).but(statusWarning,
+			"chmod 700 "+home.Dir()))
 	}
 	return one(r)
 }
@@ -99,7 +100,8 @@ func (e *examination) checkSockets(context.Context) []Result {
 		return one(failed(err))
 	case !ok:
 		return one(seen("paths below %s are too long for sockets, which go to %s", proper,
-			filepath.Dir(dir)).but(statusWarning, "set HOLON_HOME to a shorter path, or ignore it where the engine can mount "+filepath.Dir(dir)))
+			filepath.Dir(dir)).but(statusWarning,
+			"set HOLON_HOME to a shorter path, or ignore it where the engine can mount "+filepath.Dir(dir)))
 	}
 	return one(seen("their paths have %d bytes, of %d", len(dir)+runner.LongestSocket, unixsocket.MaxPath))
 }

@@ -85,7 +85,8 @@ func (e *examination) checkModels(ctx context.Context) (list []Result) {
 		}
 		c := e.Providers.Check(ctx, ref)
 		if !c.OK {
-			list = append(list, seen("%s: %s", ref, fmt.Sprintf("%s: %s", c.Error.Code, c.Error.Message)).but(statusFailed,
+			list = append(list, seen("%s: %s", ref,
+				fmt.Sprintf("%s: %s", c.Error.Code, c.Error.Message)).but(statusFailed,
 				c.Error.Hint))
 			continue
 		}

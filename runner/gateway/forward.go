@@ -116,7 +116,8 @@ func (s *Server) charge(r *http.Request, t target, lease *Lease, body *requestBo
 }
 
 // usage returns what a request took beyond being one.
-func (s *Server) usage(provider string, charge *reservation, reading *usageReader, body *requestBody, whole bool) Usage {
+func (s *Server) usage(provider string, charge *reservation, reading *usageReader, body *requestBody,
+	whole bool) Usage {
 	if reading == nil || charge.model == "" { // a GET reads nothing of a model
 		return Usage{}
 	}

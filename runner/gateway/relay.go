@@ -13,7 +13,8 @@ const bufferSize = 32 << 10
 
 // relay passes the provider's answer on. reading, where there is one, is fed all
 // of it.
-func (s *Server) relay(w http.ResponseWriter, r *http.Request, up *upstream, resp *http.Response, reading *usageReader) {
+func (s *Server) relay(w http.ResponseWriter, r *http.Request, up *upstream, resp *http.Response,
+	reading *usageReader) {
 	if fault := unusable(resp); fault != "" {
 		s.log.Warn("provider's answer refused", "provider", up.name, "status", resp.StatusCode, "err", fault)
 		s.unusable(w, up, fault)

@@ -17,7 +17,8 @@ import (
 func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error) {
 	if !rules.AgentID(n.ID) {
 		return ledger.Agent{}, refused(CodeInvalidAgent, "agent_id",
-			"use a-z, 0-9, - and _, the first a letter or digit, 63 at most", "%.80q cannot be the id of an agent", n.ID)
+			"use a-z, 0-9, - and _, the first a letter or digit, 63 at most", "%.80q cannot be the id of an agent",
+			n.ID)
 	}
 	now := m.now()
 	a := ledger.Agent{

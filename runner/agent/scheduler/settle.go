@@ -166,8 +166,8 @@ const suspended = "its turn was suspended by a shutdown"
 // cameBack reports whether a turn was begun for a queued message before.
 func cameBack(e ledger.Entry) bool { return e.Readmitted > 0 || e.Reason == suspended }
 
-// judge decides what becomes of a message. An aborted turn is not tried again. It is one function because it is a table:
-// each case is a way in which an attempt ends.
+// judge decides what becomes of a message. An aborted turn is not tried again. It is one function because it
+// is a table: each case is a way in which an attempt ends.
 func judge(a ledger.Attempt, own ledger.Entry, e End) verdict {
 	aborted := "aborted by " + a.AbortedBy
 	switch {

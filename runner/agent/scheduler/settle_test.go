@@ -109,7 +109,8 @@ func TestTickComesBack(t *testing.T) {
 	}
 }
 
-// A message whose turn can't be begun waits longer and longer and is given up. The message behind it then gets its turn.
+// A message whose turn can't be begun waits longer and longer and is given up. The message behind it then
+// gets its turn.
 func TestQuarantine(t *testing.T) {
 	w := open(t)
 	adm := w.admit(prompt("x"))

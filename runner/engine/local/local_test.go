@@ -172,7 +172,8 @@ func TestLogKeepsTheEnd(t *testing.T) {
 		t.Errorf("%d bytes of the log are kept, want 5 to 10 MiB", n)
 	}
 	// the order between the two streams is not kept
-	if end := strings.Replace(string(logs[len(logs)-40:]), "done", "", 1); !strings.HasSuffix(end, "011999980\n011999990\n") {
+	if end := strings.Replace(string(logs[len(logs)-40:]), "done", "", 1); !strings.HasSuffix(end,
+		"011999980\n011999990\n") {
 		t.Errorf("the log ends with %q, want the last line", end)
 	}
 	if err := e.Close(); err != nil {

@@ -182,21 +182,26 @@ func (stuck) Read([]byte) (int, error) { return 0, nil }
 // within time linear in what it sent, however small its pieces.
 func TestEventsAreBounded(t *testing.T) {
 	for _, f := range []stream.Framing{stream.SSE, stream.NDJSON} {
-		for name, unit := range map[string]string{"one line": strings.Repeat("x", 1<<10),
-			"many lines": strings.Repeat("data:\n", 170)} {
-			if f == stream.NDJSON && name == "many lines" {
-				continue // each is an event of its own
-			}
-			_, err := collect(io.MultiReader(strings.NewReader("data: "), &endless{unit: unit}), f)
-			if !errors.Is(err, stream.ErrTooLarge) {
-				t.Errorf("%v, %s: %v, want ErrTooLarge", f, name, err)
-			}
+		_, err := collect(io.MultiReader(strings.NewReader("data: "), &endless{unit: strings.Repeat("x", 1<<10)}), f)
+		if !errors.Is(err, stream.ErrTooLarge) {
+			t.Errorf("%v, one line: %v, want ErrTooLarge", f, err)
 		}
 		big := []byte(fmt.Sprintf(`{"type":"response.completed","x":%q}`, strings.Repeat("y", stream.MaxEvent-4096)))
 		got, err := collect(bytes.NewReader(f.Append(nil, big)), f)
 		if err != nil || len(got) != 1 || len(got[0]) != len(big) {
 			t.Errorf("%v: an event just below the bound gave %d events and %v", f, len(got), err)
 		}
+	}
+}
+
+// The lines of an event count together.
+func TestLinesAreBounded(t *testing.T) {
+	lines := &endless{unit: strings.Repeat("data:\n", 170)}
+	var err error
+	for _, err = range stream.NewDecoder(lines, stream.SSE).Limit(1 << 20).Events() {
+	}
+	if !errors.Is(err, stream.ErrTooLarge) {
+		t.Errorf("endless lines: %v, want ErrTooLarge", err)
 	}
 }
 

@@ -76,7 +76,7 @@ func TestOutputDirOfTheCaller(t *testing.T) {
 	if again := h.post(fmt.Sprintf(body, "turn_a", quote(dir))).response(t); again.ID != first.ID {
 		t.Errorf("the same request gave %s and %s", first.ID, again.ID)
 	}
-	// Another turn is refused there, again and again, and is no alias of the first.
+	// Another turn is refused there, again and again, and does not become an alias of the first.
 	for range 2 {
 		if e := h.post(fmt.Sprintf(body, "turn_b", quote(dir))).failure(t); e.Code != responses.CodeInvalidValue ||
 			e.Param != "holon.output_dir" {

@@ -216,7 +216,7 @@ func openProblem(dir *os.Root, name, path string, err error) *InvalidSkill {
 	_, linkErr := dir.Stat(folder)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && linkErr == nil:
-		p := &InvalidSkill{Code: codeNoSkill, Path: path, Message: "there is no such file",
+		p := &InvalidSkill{Code: codeNoSkill, Path: path, Message: "the file does not exist",
 			Hint: "add a " + File + " that begins with a name and a description"}
 		if other := inAnotherCase(dir, folder); other != "" {
 			p.Hint = "rename " + other + " to " + File

@@ -151,7 +151,7 @@ func TestSessions(t *testing.T) {
 		t.Error(diff)
 	}
 	if err := next.Promote("../x", "turn_1", []skills.Skill{pdf}); err == nil {
-		t.Error("an id that is no file name was taken")
+		t.Error("an id that cannot be a file name was taken")
 	}
 }
 

@@ -95,7 +95,7 @@ type floor struct {
 	out  io.Reader
 }
 
-// startFloor starts a floor that is no descendant of this program, or the
+// startFloor starts a floor that does not descend from this program, or the
 // supervisor would look at it. It must come before the supervisor.
 func startFloor(b *testing.B, kind string) *floor {
 	b.Helper()

@@ -206,7 +206,7 @@ func (l *Log) Flush() error {
 }
 
 // End says that no line will follow: followers reach the end instead of
-// waiting. What is pending is written, and synced where the log promises that;
+// waiting. Pending lines are written, and synced if the log promises that;
 // reading goes on until Close.
 func (l *Log) End() error {
 	l.mu.Lock()

@@ -35,8 +35,8 @@ func interjected(items []responses.Item) (n int) {
 	return n
 }
 
-// What the user says during a turn is in its record at once, and at its end; what
-// the model was told is in the conversation, where it was told.
+// A message of the user during a turn is in its record at once, and at its end.
+// In the conversation it stands where the model got it.
 func TestSaid(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)

@@ -258,8 +258,8 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// Whoever looks while a character is on its way sees it later, not in part; what
-// no rest ever comes to is shown for what it is.
+// A reader sees a character of several bytes when it is complete. Bytes that are
+// never completed are shown as they are.
 func TestOutputTearsNoCharacter(t *testing.T) {
 	b := newBench(t, Options{})
 	task := b.start(Spec{Cmd: "exec cat", AcceptsInput: true})

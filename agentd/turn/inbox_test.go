@@ -50,8 +50,8 @@ func shape(items []responses.Item) string {
 	return strings.Join(out, " ")
 }
 
-// What the user says while tools run is told behind all results of the round, and
-// is no part of the stream.
+// A message of the user that comes while tools run follows all results of the
+// round, and does not appear in the stream.
 func TestInboxBetweenRounds(t *testing.T) {
 	s := newStage(t, `{"input":"hi"}`, join(ev(model.MessageBegin), ev(model.TextDelta, "Look."),
 		call("call_1", "Run", "{}"), call("call_2", "Run", "{}"), done(model.StopEnd)), answer)
@@ -124,8 +124,8 @@ func TestInboxAtALimit(t *testing.T) {
 	}
 }
 
-// What is said before the model was asked at all belongs to the first round, and a
-// call of the client's ends the turn whatever waits.
+// A message that comes before the first request to the model belongs to the first
+// round. A call of the client ends the turn even when messages wait.
 func TestInboxAtTheEdges(t *testing.T) {
 	s := newStage(t, `{"input":"hi"`+clientTool+`}`, join(call("call_1", "ask", "{}"), done(model.StopEnd)))
 	box := &letters{waiting: []string{"early"}}

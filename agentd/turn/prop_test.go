@@ -273,7 +273,7 @@ func (c *client) part(kind any) map[string]any {
 	return map[string]any{"type": kind, "text": c.text.String()}
 }
 
-// done ends the open item. What has no deltas is taken from its end.
+// done ends the open item. An item without deltas is taken from its end.
 func (c *client) done(end map[string]any) {
 	for _, key := range []string{"status", "phase", "encrypted_content", "result", "output"} {
 		if v, ok := end[key]; ok {

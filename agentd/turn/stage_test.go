@@ -25,7 +25,7 @@ type play struct {
 	asked  []model.Request // what it was told, with a copy of the input
 	before func()          // called before each event, if set
 	refuse error           // how rounds without events fail; nil for not at all
-	digest []model.Event   // said when a summary is asked for, which is no round
+	digest []model.Event   // the answer to the request for a summary, which does not count as a round
 	sums   int             // summaries that were asked for
 }
 

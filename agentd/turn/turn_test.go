@@ -351,7 +351,7 @@ func TestJournalErrors(t *testing.T) {
 	}
 }
 
-// What a model is told only ever grows at its end, and every call it made has
+// The input of the model only grows at its end, and every call that it made has
 // run exactly once.
 func TestHistoryIsAppendOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

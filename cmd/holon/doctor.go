@@ -25,7 +25,7 @@ line says what was seen and, where that is not as it should be, the remedy.
 
 The engine runs two short containers; a sentinel file is written, read back and
 deleted in one as the container's user. Models are asked for a word, which costs
-a few tokens; --offline asks nobody. Nothing is left behind.
+a few tokens; --offline asks no provider. Nothing is left behind.
 
 Exit codes: 0 a run can work, 1 something failed, 2 usage error.`
 	f := cmd.Flags()

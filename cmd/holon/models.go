@@ -31,7 +31,7 @@ func newModelsCommand(streams Streams) *cobra.Command {
 		})
 	cmd.Long = `List the models that are set (the default, its fallbacks, models.catalog) and the
 providers that can be asked for any model of theirs, with where their keys come
-from. Nobody is asked; "check" does that.`
+from. No provider is asked; "check" does that.`
 	for _, c := range []*cobra.Command{cmd, listing} {
 		c.Flags().Bool("all", false, "list providers without a key too")
 	}

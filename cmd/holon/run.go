@@ -178,7 +178,7 @@ func checkMCPConfig(path string) error {
 		return nil
 	}
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return usage("--mcp-config", fmt.Sprintf("%q is no file", visible.OneLine(path, 200)),
+		return usage("--mcp-config", fmt.Sprintf("%q is not a file", visible.OneLine(path, 200)),
 			"name one with the MCP servers of the run")
 	}
 	return nil

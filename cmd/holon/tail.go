@@ -53,7 +53,7 @@ func runTail(ctx context.Context, r *remote, o *tailOptions) error {
 		level, ok = n, true
 	}
 	if !ok {
-		return usage("--level", fmt.Sprintf("%.40q is no level", o.level),
+		return usage("--level", fmt.Sprintf("%.40q is not a level", o.level),
 			"use action_required, work_done, turn_result, progress or trace")
 	}
 	if err := checkRange("--limit", o.limit, 1, view.MaxLimit); err != nil {

@@ -1,7 +1,7 @@
 // Package durable replaces files so that a crash never shows half of one, and
 // reads them back with a bound.
 //
-// WriteFile writes beside the target, syncs the data, renames over the target
+// WriteFile writes next to the target, syncs the data, renames over the target
 // and syncs the directory. The invariant: at every instant, and after a kill
 // or a power cut at any instant, the target is absent, the whole old file or
 // the whole new file; once WriteFile has returned nil it is the new one.
@@ -45,15 +45,15 @@ func WriteFile(path string, data []byte, perm fs.FileMode) error {
 	return staged.Replace()
 }
 
-// staged is a replacement that lies beside its target. It is for callers who
-// have more to sync than this one file and want to do it side by side: WriteFile
-// is Stage, Sync and Replace.
+// staged is a replacement in the directory of its target. It is for callers that
+// have more files to sync and want to do it at the same time: WriteFile is stage,
+// Sync and Replace.
 type staged struct {
 	path string
 	file *os.File // nil when replaced or discarded
 }
 
-// stage writes data into a new file beside path.
+// stage writes data into a new file next to path.
 func stage(path string, data []byte, perm fs.FileMode) (*staged, error) {
 	file, err := createTemp(filepath.Dir(path))
 	if err != nil {
@@ -138,7 +138,7 @@ func createTemp(dir string) (*os.File, error) {
 
 // Sweep removes the temporary files that a crash left in dir: the regular files
 // that are named as this package, or os.CreateTemp with TempPrefix, names them.
-// Call it only when nobody writes there. A directory that is not there holds none.
+// Call it only while no process writes there. A directory that is not there holds none.
 func Sweep(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

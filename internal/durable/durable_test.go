@@ -112,7 +112,7 @@ func TestWriteFileDiskFull(t *testing.T) {
 	onlyEntry(t, dir, "file")
 }
 
-// Readers beside writers see one of the whole contents, never a mixture.
+// While writers work, readers see one of the whole contents, never a mixture.
 func TestWriteFileConcurrent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	contents := [][]byte{bytes.Repeat([]byte("a"), 10000), bytes.Repeat([]byte("b"), 20000)}

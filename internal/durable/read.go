@@ -11,8 +11,8 @@ import (
 )
 
 // Open opens a regular file for reading. It follows no link in the file's own
-// place and waits for nobody at a pipe, so a path that somebody else can write to
-// may be opened. A file that does not exist is fs.ErrNotExist.
+// place and does not wait at a pipe, so a path that others can write to may be
+// opened. A file that does not exist is fs.ErrNotExist.
 func Open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {

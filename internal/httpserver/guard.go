@@ -16,7 +16,7 @@ import (
 
 // Guard returns a listener for an HTTP/1 server that faces others. Requests on
 // its connections have one framing: package http would drop the length of one
-// that has chunks as well, and whoever stands in front of the server may not. Such
+// that has chunks as well, and a proxy in front of the server may not. Such
 // a request is answered with 400, and Begin ends a connection after chunks.
 //
 // Of its connections no more than strangers are served of which no request was
@@ -120,7 +120,7 @@ func Begin(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Admit says that a request was let in: its connection is no stranger's.
+// Admit says that a request was let in, so that its connection counts as known.
 func Admit(r *http.Request) {
 	if c, ok := r.Context().Value(guardKey{}).(*guardedConn); ok {
 		c.guard.remove(c)
@@ -144,7 +144,7 @@ type guardedConn struct {
 	bad    bool
 }
 
-// maxLine is as much of a line as is kept: more is no name or length.
+// maxLine bounds the part of a line that is kept: no name or length is longer.
 const maxLine = 64
 
 var errFraming = errors.New("the request has no framing, or more than one")

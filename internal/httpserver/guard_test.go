@@ -148,7 +148,7 @@ func TestFraming(t *testing.T) {
 						rest = rest[n:]
 					}
 				}()
-				// What is still sent may reset the connection before the answer is read.
+				// Bytes that are still sent may reset the connection before the answer is read.
 				refused := strings.Contains(tc.want, "400")
 				answered, asked := statuses(r), seen()
 				if got := fmt.Sprint(answered, " ", asked); got != tc.want &&
@@ -160,7 +160,7 @@ func TestFraming(t *testing.T) {
 	}
 }
 
-// Who was kept out is out, and who was let in stays.
+// Refused connections are closed, and admitted ones stay.
 func TestClosedAfterRefusal(t *testing.T) {
 	addr, seen := guarded(t, 9)
 	conn, r := dial(t, addr)

@@ -15,9 +15,9 @@ import (
 	"holon/internal/bounded"
 )
 
-// BodyRate is how slowly a request body may come, in bytes a second, beside a
-// time that every body has: a client that sends less holds a connection and
-// nothing else.
+// BodyRate is the lowest rate of a request body, in bytes a second, after a time
+// that every body has: a client that sends less holds a connection and nothing
+// else.
 const BodyRate = 1 << 10
 
 // ErrEncoded is the error of a body that is compressed, which is not read.

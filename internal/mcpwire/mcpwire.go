@@ -141,9 +141,9 @@ func decode(line []byte) (jsonrpc.Message, error) {
 	return msg, nil
 }
 
-// admit decides on what the other side says of its own accord. A request waits
-// until few enough others are being answered; notifications that nobody here
-// acts on are dropped, and a flood of the others is slowed.
+// admit decides on unsolicited messages of the other side. A request waits until
+// few enough others are being answered; notifications without a handler are
+// dropped, and a flood of the others is slowed.
 func (c *conn) admit(req *jsonrpc.Request) (bool, error) {
 	if !req.ID.IsValid() {
 		c.rate.wait(c.closed)

@@ -7,8 +7,8 @@ import (
 )
 
 // ChatGPTAccount returns the account that a ChatGPT access token is for, which
-// the Codex backend wants named beside it (AuthChatGPT); "" when the key is no
-// such token. The token is read and not trusted: its issuer checks it.
+// the Codex backend wants as well (AuthChatGPT); "" when the key is not such a
+// token. The token is read and not trusted: its issuer checks it.
 func ChatGPTAccount(token string) string {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

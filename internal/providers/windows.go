@@ -87,7 +87,7 @@ type override struct {
 //
 //	openai/gpt-5=400000/128000,lab/=32768
 //
-// 0 is no bound. The longest beginning counts.
+// 0 means without bound. The longest beginning counts.
 func ParseWindows(text string) (Windows, error) {
 	var w Windows
 	for entry := range strings.SplitSeq(text, ",") {
@@ -103,7 +103,7 @@ func ParseWindows(text string) (Windows, error) {
 		}
 		if !ok || o.prefix == "" || err != nil || o.Context < 0 || o.Output < 0 ||
 			o.Context > 0 && o.Output >= o.Context {
-			return Windows{}, fmt.Errorf("%.100q is no window of a model", entry)
+			return Windows{}, fmt.Errorf("%.100q is not the window of a model", entry)
 		}
 		if !both {
 			o.Output = min(unknown.Output, o.Context/4)

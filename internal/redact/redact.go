@@ -12,8 +12,8 @@
 // What it does not promise: a value of fewer than minLength bytes is not looked
 // for, since it may be part of any word; neither is one that was split, reversed,
 // compressed or encrypted, or encoded with line breaks other than those of base64
-// and xxd. Whoever runs commands can always encode a value they were given in a
-// way of their own: redaction keeps accidents out of records, not spies.
+// and xxd. A command can always encode a value in a way of its own: redaction
+// prevents accidents, not espionage.
 package redact
 
 import (

@@ -98,7 +98,7 @@ func TestShortValuesAreNotLookedFor(t *testing.T) {
 	}
 }
 
-// The name of a file is no secret, since redacting it would break every path below.
+// The name of a file does not count as a secret, since redacting it would break every path below.
 func TestPathsAreNotSecrets(t *testing.T) {
 	s, dir := &Set{}, t.TempDir()
 	s.AddEnviron([]string{"C_KEY=" + dir}, nil)

@@ -34,8 +34,8 @@ func OpenIn(root *os.Root, path string) (*os.Root, error) {
 const directory = "/."
 
 // Reopen gives this process's user back the permissions on the directory path,
-// which a container of the same user may have taken away. What is no directory
-// stays as it is: opening it tells.
+// which a container of the same user may have taken away. Another kind of
+// file stays as it is: opening it fails.
 func Reopen(path string) error { return reopen(os.Lstat, os.Chmod, path) }
 
 // OpenOwn is OpenIn for a directory that a container of the same user may have

@@ -173,7 +173,7 @@ func TestEndlessLoop(t *testing.T) {
 							return err
 						}
 					}
-					return errors.New("there is no such tool")
+					return errors.New("the tool does not exist")
 				}
 				begun := time.Now()
 				l.prompt("main", "go")

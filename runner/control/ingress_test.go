@@ -111,8 +111,8 @@ func TestBadInput(t *testing.T) {
 		{"query", get("/agents/main/events?%zz"), "invalid_value", 400, "query"},
 		{"stream's cursor", request{method: "GET", path: "/agents/main/events/stream",
 			header: map[string]string{"Last-Event-ID": "x"}}, "invalid_value", 400, "Last-Event-ID"},
-		{"stream of nobody", get("/agents/nobody/events/stream"), "not_found", 404, "agent"},
-		{"message of nobody", get("/agents/main/messages/msg_x"), "not_found", 404, "message"},
+		{"stream of an unknown agent", get("/agents/nobody/events/stream"), "not_found", 404, "agent"},
+		{"unknown message", get("/agents/main/messages/msg_x"), "not_found", 404, "message"},
 		{"unknown path", get("/agents"), "no_such_route", 404, ""},
 		{"unknown method", request{method: "PUT", path: "/agents/list"}, "method_not_allowed", 405, ""},
 	} {

@@ -36,7 +36,7 @@ func (s *Server) handler(l listener) http.Handler {
 		}
 	}
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		refuse(&state.Error{Code: wire.CodeNoRoute, Message: "there is no such path",
+		refuse(&state.Error{Code: wire.CodeNoRoute, Message: "the path does not exist",
 			Hint: "GET /openapi.json lists the paths"})(w, r)
 	})
 	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {

@@ -96,7 +96,7 @@ func readNote(p *mcp.CallToolParamsRaw) (args noteArgs, callID string, bad *refu
 			"shorten it")
 	}
 	if args.Text = cleanText(args.Text); args.Text == "" {
-		return args, "", wrong("text", "there is no text", "say what to note")
+		return args, "", wrong("text", "the text is empty", "say what to note")
 	}
 	if args.Kind == "" {
 		args.Kind = defaultKind

@@ -97,7 +97,7 @@ func (h *Host) Providers() (list []Provider) {
 func (h *Host) Provider(name string) (Provider, error) {
 	if !slices.Contains(h.Settings.ProviderNames(), name) {
 		return Provider{}, &Error{Code: CodeUnknownProvider, Param: "NAME",
-			Message: "there is no provider of that name", Hint: "see holon providers list"}
+			Message: "no provider has that name", Hint: "see holon providers list"}
 	}
 	return h.describe(name), nil
 }

@@ -245,7 +245,7 @@ func TestJSONStrings(t *testing.T) {
 	}
 }
 
-// A person may decide what a repository may not, and then there is no error.
+// A person may decide what a repository may not, without an error.
 func TestPersonDecides(t *testing.T) {
 	const project = "engine: local\nmodel: deepseek/x\n"
 	l := load(t, "", project, "HOLON_ENGINE=docker")

@@ -39,7 +39,7 @@ func TestMCP(t *testing.T) {
 	if !strings.Contains(summary, "\n## Notes of the agent\n\n`decision`\n\n```\nThe answer is checked.[31m\n```\n") {
 		t.Errorf("summary:\n%s", summary)
 	}
-	if !strings.Contains(r.stdout, "invalid_arguments") && !strings.Contains(r.stdout, "there is no text") {
+	if !strings.Contains(r.stdout, "the text is empty") {
 		t.Errorf("answer: %s", r.stdout)
 	}
 	facts := r.read(t, "runtime.ndjson")

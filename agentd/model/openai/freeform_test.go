@@ -77,7 +77,7 @@ func TestFreeformRequest(t *testing.T) {
 	if got := string(sent(req, inFreeform).ToolChoice); got != `{"type":"custom","name":"ApplyPatch"}` {
 		t.Errorf("the choice of one: %s", got)
 	}
-	// What grows at its end is sent in the same bytes.
+	// A conversation that grows at its end is sent in the same bytes.
 	req.Input = append(req.Input, &responses.ToolCall{CallID: "c6", Name: "ApplyPatch", Arguments: `{"patch":"z"}`,
 		Output: "done"})
 	if longer := sent(req, inFreeform); !strings.HasPrefix(string(longer.Input),

@@ -104,7 +104,7 @@ func TestInput(t *testing.T) {
 	if diff := cmp.Diff(want, body); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	// What was sent once is sent again, byte for byte, in the next round.
+	// The next round sends the items of the one before again, byte for byte.
 	next, _, _ := sentFor(t, false, model.Request{Model: "gpt-4.1", Instructions: "i",
 		Input: append(input, text(responses.RoleUser, "more"))})
 	if prefix := strings.TrimSuffix(want, `],"store":false,"stream":true}`+"\n"); !strings.HasPrefix(next, prefix+",") {

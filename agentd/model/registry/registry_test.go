@@ -89,7 +89,7 @@ func TestConfigured(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// What cannot be asked refuses as a candidate that another may follow.
+	// A model that cannot be asked fails so that the next candidate is tried.
 	for _, err := range set.Offered["old"].Stream(t.Context(), model.Request{}) {
 		if e, ok := errors.AsType[*model.Error](err); !ok || e.Kind != model.KindUnsupported || e.Retryable() ||
 			e.Diagnostics.Stage != model.StageSelect {

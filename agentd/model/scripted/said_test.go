@@ -33,8 +33,8 @@ turns:
       - text: the second turn
 `
 
-// What the user says while a turn runs is answered by the next round, and moves
-// neither the turns nor the rounds.
+// The next round answers a message of the user that comes while a turn runs. The
+// message moves neither the turns nor the rounds.
 func TestWhatWasSaidMeanwhile(t *testing.T) {
 	tr, _ := open(t, map[string]string{"said.yaml": interjecting,
 		"strict.yaml": "after_last_turn: diverge\n" + interjecting})

@@ -15,8 +15,8 @@ import (
 	"holon/agentd/tools"
 )
 
-// What is kept of a stream in a file is bounded, and the result says where the
-// file ends and why.
+// The file of a stream is bounded, and the result says where the file ends and
+// why.
 func TestLogsAreBounded(t *testing.T) {
 	h := newHarness(t, shortLogs)
 	h.env.Disk = process.NewBudget(70_000, nil)

@@ -121,8 +121,8 @@ func processesOf(t *testing.T, uid int) (n int) {
 	return n
 }
 
-// What a model reads of commands that do not end, close their output, or write
-// after their end.
+// Results of commands that do not end, close their output, or write after their
+// end, as the model reads them.
 func TestReceiptsOfHostileCommands(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

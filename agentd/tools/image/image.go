@@ -148,7 +148,7 @@ func openError(err error, path string) *tools.Error {
 	case tools.Escapes(err):
 		return outside(path)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
-		return failure(kindMissing, "there is no such file", path,
+		return failure(kindMissing, "the file does not exist", path,
 			"list the files that exist, for example with: rg --files")
 	}
 	return failure(kindRead, "the file cannot be opened: "+errors.Unwrap(err).Error(), path, "check the path")

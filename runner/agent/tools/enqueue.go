@@ -64,7 +64,7 @@ func (e *enqueue) call(ctx context.Context, c hosttools.Call) (hosttools.Result,
 	}
 	switch args.Text = strings.TrimSpace(args.Text); {
 	case args.Text == "":
-		return hosttools.Result{}, invalid("text", "there is no text", "say what to do then")
+		return hosttools.Result{}, invalid("text", "the text is empty", "say what to do then")
 	case len(args.Text) > maxNote:
 		return hosttools.Result{}, invalid("text",
 			fmt.Sprintf("the text has %d bytes and may have %d", len(args.Text), maxNote),

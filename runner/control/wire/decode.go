@@ -51,7 +51,7 @@ func CheckJSON(body []byte) error {
 		return &state.Error{Code: CodeInvalidJSON, Message: err.Error(), Hint: "send flatter JSON"}
 	}
 	if !utf8.Valid(body) || !json.Valid(body) {
-		return &state.Error{Code: CodeInvalidJSON, Message: "the body is no valid JSON",
+		return &state.Error{Code: CodeInvalidJSON, Message: "the body is not valid JSON",
 			Hint: "send one JSON value, in UTF-8"}
 	}
 	return nil
@@ -144,6 +144,6 @@ func explain(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return &state.Error{Code: CodeInvalidJSON, Message: "the body ends too early", Hint: "send a whole JSON object"}
 	}
-	return &state.Error{Code: CodeInvalidJSON, Message: "the body is no valid JSON", Hint: "send a JSON object",
+	return &state.Error{Code: CodeInvalidJSON, Message: "the body is not valid JSON", Hint: "send a JSON object",
 		Err: err}
 }

@@ -12,6 +12,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -40,13 +41,19 @@ type Options struct {
 	HTTPClient  *http.Client      // used as it is, except that redirects are never followed
 	Headers     map[string]string // sent with every request
 	IdleTimeout time.Duration     // longest silence, from the request on
+	Post        Poster            // nil: the HTTP client alone
 }
+
+// Poster posts a JSON body to a path that it knows below base, and returns the answer of any status.
+type Poster func(ctx context.Context, client *http.Client, base string, header http.Header,
+	body []byte) (*http.Response, error)
 
 // Endpoint is one provider. It is safe for concurrent use.
 type Endpoint struct {
 	provider string
 	base     string
 	client   *http.Client
+	poster   Poster
 	owned    *http.Transport // nil when the caller brought a client
 	header   http.Header
 	idle     time.Duration
@@ -68,7 +75,8 @@ func New(opts Options) (*Endpoint, error) {
 	}
 	e := &Endpoint{
 		provider: opts.Provider, base: base, header: make(http.Header), idle: opts.IdleTimeout,
-		ready: opts.APIKey != "" || opts.SocketPath != "" || opts.KeyOptional,
+		poster: opts.Post,
+		ready:  opts.APIKey != "" || opts.SocketPath != "" || opts.KeyOptional,
 	}
 	if e.idle <= 0 {
 		e.idle = DefaultIdleTimeout
@@ -178,17 +186,34 @@ func (r Request) accept() string {
 
 // post sends a request and returns the answer of any status.
 func (e *Endpoint) post(ctx context.Context, r Request) (*http.Response, error) {
+	header := e.header.Clone()
+	header.Set("Content-Type", typeJSON)
+	header.Set("Accept", r.accept())
+	for name, value := range r.Header {
+		header.Set(name, value)
+	}
+	if e.poster != nil {
+		return e.poster(ctx, e.client, e.base, header, r.Body)
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.base+r.Path, bytes.NewReader(r.Body))
 	if err != nil {
 		return nil, fmt.Errorf("make the request: %w", err)
 	}
-	req.Header = e.header.Clone()
-	req.Header.Set("Content-Type", typeJSON)
-	req.Header.Set("Accept", r.accept())
-	for name, value := range r.Header {
-		req.Header.Set(name, value)
-	}
+	req.Header = header
 	return e.client.Do(req)
+}
+
+// BoundErrors limits the body of an error answer. It is a middleware for official clients, which read such a body
+// completely.
+func BoundErrors(req *http.Request, next func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+	resp, err := next(req)
+	if err == nil && resp.StatusCode >= 400 {
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(resp.Body, maxErrorBody), resp.Body}
+	}
+	return resp, err
 }
 
 // EventType returns the type of a JSON object, "" when it has none or data is not a

@@ -17,9 +17,13 @@ package openai
 import (
 	"cmp"
 	"context"
+	"errors"
 	"iter"
 	"maps"
 	"net/http"
+
+	"github.com/openai/openai-go/v3/option"
+	sdk "github.com/openai/openai-go/v3/responses"
 
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
@@ -70,12 +74,37 @@ func New(opts Options) (*Transport, error) {
 		headers["Chatgpt-Account-Id"] = account
 		opts.Headers = headers
 	}
+	opts.Post = post
 	e, err := endpoint.New(opts.Options)
 	if err != nil {
 		return nil, err
 	}
 	return &Transport{Endpoint: e, provider: opts.Provider, whole: opts.Whole, codex: opts.Codex,
 		freeform: opts.Freeform}, nil
+}
+
+// post sends a request with the official client and returns the raw answer: decoding with the client's types costs ten
+// times as much for each delta, and loses unpaired surrogates and the end of a truncated stream.
+func post(ctx context.Context, client *http.Client, base string, header http.Header,
+	body []byte) (*http.Response, error) {
+	var resp *http.Response
+	opts := []option.RequestOption{
+		option.WithBaseURL(base), option.WithHTTPClient(client), option.WithMaxRetries(0),
+		option.WithMiddleware(endpoint.BoundErrors), option.WithRequestBody("application/json", body),
+		option.WithResponseBodyInto(&resp),
+	}
+	for name, values := range header {
+		opts = append(opts, option.WithHeader(name, values[0]))
+	}
+	service := sdk.NewResponseService()
+	_, err := service.New(ctx, sdk.ResponseNewParams{}, opts...)
+	if resp == nil && err == nil {
+		err = errors.New("the client returned neither an answer nor an error")
+	}
+	if err != nil && (resp == nil || resp.StatusCode < 400) {
+		return nil, err
+	}
+	return resp, nil // the client's own error for a status says less than the answer
 }
 
 // Capabilities implements model.Capable. Only the provider knows which of its

@@ -152,7 +152,8 @@ func (c *claude) says(stop string, blocks ...string) {
 			name, _, _ := strings.Cut(strings.TrimPrefix(event, `{"type":"`), `"`)
 			_, _ = fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, event) // a client that is gone fails the test
 		}
-		send(fmt.Sprintf(`{"type":"message_start","message":{"id":"msg_%d","usage":{"input_tokens":10,"cache_read_input_tokens":90,"output_tokens":1}}}`, len(c.bodies)))
+		send(fmt.Sprintf(`{"type":"message_start","message":{"id":"msg_%d","usage":{"input_tokens":10,`+
+			`"cache_read_input_tokens":90,"output_tokens":1}}}`, len(c.bodies)))
 		for i, b := range blocks {
 			send(fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":%s}`, i, b))
 			send(fmt.Sprintf(`{"type":"content_block_stop","index":%d}`, i))
@@ -208,7 +209,8 @@ func TestTurnWithAnthropic(t *testing.T) {
 	c := &claude{}
 	h := startClaude(t, c)
 	h.http.Transport = h.http.Transport.(*validator).next // the protocol's schemas know no items of ours
-	const fields = `"tools":[{"type":"function","name":"ask"}],"include":["holon:tool_calls","reasoning.encrypted_content"]`
+	const fields = `"tools":[{"type":"function","name":"ask"}],"include":["holon:tool_calls",` +
+		`"reasoning.encrypted_content"]`
 	const input = `{"role":"user","content":"go"}`
 	script := func() {
 		c.says("tool_use", claudeThinks, claudeTalks, claudeCalls("toolu_1", "ExecCommand", `{"cmd":"echo one"}`),
@@ -246,9 +248,13 @@ func TestTurnWithAnthropic(t *testing.T) {
 		t.Errorf("usage %+v", u)
 	}
 	last := send(`{"input":[` + outputTo(first) + `],"previous_response_id":"` + first.ID + `",` + fields + `}`)
-	if m, ok := last.Output[0].(*responses.Message); !ok || m.Text() != "Done." ||
-		m.Phase != responses.PhaseFinalAnswer {
+	switch m, ok := last.Output[0].(*responses.Message); {
+	case !ok:
 		t.Errorf("the answer is %+v", last.Output)
+	case m.Text() != "Done.":
+		t.Errorf(`m.Text() = %q, want "Done."`, m.Text())
+	case m.Phase != responses.PhaseFinalAnswer:
+		t.Errorf("m.Phase = %q, want %q", m.Phase, responses.PhaseFinalAnswer)
 	}
 
 	script()
@@ -271,7 +277,9 @@ func TestTurnWithAnthropic(t *testing.T) {
 	if !strings.HasPrefix(bodies[1], bodies[0]) || !strings.HasPrefix(bodies[2], bodies[1]) {
 		t.Errorf("a round does not begin with the one before:\n%s", strings.Join(bodies[:3], "\n"))
 	}
-	for _, want := range []string{`"name":"ExecCommand","input":{"cmd":"echo two"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"`, `{"type":"tool_result","tool_use_id":"toolu_3","content":"42"},{"type":"tool_result","tool_use_id":"toolu_4"`} {
+	for _, want := range []string{`"name":"ExecCommand","input":{"cmd":"echo two"}}]},{"role":"user",` +
+		`"content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"`, `{"type":"tool_result",` +
+		`"tool_use_id":"toolu_3","content":"42"},{"type":"tool_result","tool_use_id":"toolu_4"`} {
 		if !strings.Contains(bodies[2], want) {
 			t.Errorf("%s is not in %s", want, bodies[2])
 		}
@@ -307,9 +315,13 @@ func TestAnthropicFailures(t *testing.T) {
 	}
 	c.says("refusal")
 	resp := h.post(`{"input":"go"}`).response(t)
-	if m, ok := resp.Output[0].(*responses.Message); !ok || resp.Status != responses.StatusCompleted ||
-		m.Content[0].Type != responses.PartRefusal {
+	switch m, ok := resp.Output[0].(*responses.Message); {
+	case !ok:
 		t.Errorf("a refusal: %+v", resp)
+	case resp.Status != responses.StatusCompleted:
+		t.Errorf("a refusal: resp.Status = %q, want %q", resp.Status, responses.StatusCompleted)
+	case m.Content[0].Type != responses.PartRefusal:
+		t.Errorf("a refusal: m.Content[0].Type = %q, want %q", m.Content[0].Type, responses.PartRefusal)
 	}
 	c.says("max_tokens", claudeTalks)
 	if resp := h.post(`{"input":"go"}`).response(t); resp.Status != responses.StatusIncomplete ||

@@ -64,12 +64,22 @@ summary: {text: "SUMMARY of {{last_user}}", usage: {input_tokens: 30, output_tok
 	const tool = `"tools":[{"type":"function","name":"weather","parameters":{"type":"object"}}]`
 	first := h.post(`{"model":"` + ref + `","input":"Umbrella?",` + tool + `}`).response(t)
 	c := h.compact(`{"model":"` + ref + `","previous_response_id":"` + first.ID + `"}`)
-	if c.Object != "response.compaction" || c.Usage.TotalTokens != 37 || len(c.Output) != 3 {
-		t.Fatalf("compacted to %+v", c)
+	switch {
+	case c.Object != "response.compaction":
+		t.Fatalf(`c.Object = %q, want "response.compaction"`, c.Object)
+	case c.Usage.TotalTokens != 37:
+		t.Fatalf("c.Usage.TotalTokens = %d, want 37", c.Usage.TotalTokens)
+	case len(c.Output) != 3:
+		t.Fatalf("len(c.Output) = %d (%+v), want 3", len(c.Output), c.Output)
 	}
 	kept, ok := c.Output[0].(*responses.Message)
-	if !ok || kept.Text() != "Umbrella?" || kept.Role != responses.RoleUser {
+	switch {
+	case !ok:
 		t.Errorf("kept is %+v", c.Output[0])
+	case kept.Text() != "Umbrella?":
+		t.Errorf(`kept.Text() = %q, want "Umbrella?"`, kept.Text())
+	case kept.Role != responses.RoleUser:
+		t.Errorf("kept.Role = %q, want %q", kept.Role, responses.RoleUser)
 	}
 	if call, ok := c.Output[2].(*responses.FunctionCall); !ok || call.CallID != "call_w" {
 		t.Errorf("the open call is %+v", c.Output[2])
@@ -138,16 +148,26 @@ func TestCompactErrors(t *testing.T) {
 		"a model that fails": {`{"model":"` + ref + `","input":"x"}`, 500, responses.CodeProviderUnavailable, ""},
 	} {
 		a := h.do(http.MethodPost, "/responses/compact", c.body)
-		if e := a.failure(t); a.status != c.status || e.Code != c.code || e.Param != c.param {
-			t.Errorf("%s: %d %s %s: %s", name, a.status, e.Code, e.Param, e)
+		switch e := a.failure(t); {
+		case a.status != c.status:
+			t.Errorf("%s: a.status = %d, want %d", name, a.status, c.status)
+		case e.Code != c.code:
+			t.Errorf("%s: e.Code = %q, want %q", name, e.Code, c.code)
+		case e.Param != c.param:
+			t.Errorf("%s: e.Param = %q, want %q", name, e.Param, c.param)
 		}
 		if a.header.Get("X-Should-Retry") != "false" {
 			t.Errorf("%s: a client would try again", name)
 		}
 	}
-	if e := h.post(`{"model":"` + ref + `","input":` + foreign +
-		`}`).failure(t); e.Code != responses.CodeCompactionUnreadable || e.Param != "input[0].encrypted_content" || e.Hint == "" {
-		t.Errorf("a foreign blob as input: %s %s: %s", e.Code, e.Param, e)
+	switch e := h.post(`{"model":"` + ref + `","input":` + foreign +
+		`}`).failure(t); {
+	case e.Code != responses.CodeCompactionUnreadable:
+		t.Errorf("a foreign blob as input: e.Code = %q, want %q", e.Code, responses.CodeCompactionUnreadable)
+	case e.Param != "input[0].encrypted_content":
+		t.Errorf(`a foreign blob as input: e.Param = %q, want "input[0].encrypted_content"`, e.Param)
+	case e.Hint == "":
+		t.Error(`a foreign blob as input: e.Hint = "", want another value`)
 	}
 }
 
@@ -205,7 +225,8 @@ func TestCompactByProvider(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	c := h.compact(`{"model":"openai/m","instructions":"Mind the fruit.","input":[{"role":"user","content":"I like plums."},{"role":"assistant","content":"Noted."}]}`)
+	c := h.compact(`{"model":"openai/m","instructions":"Mind the fruit.","input":[{"role":"user","content":"I like ` +
+		`plums."},{"role":"assistant","content":"Noted."}]}`)
 	if c.Usage.TotalTokens != 11 {
 		t.Errorf("usage %+v", c.Usage)
 	}
@@ -214,15 +235,25 @@ func TestCompactByProvider(t *testing.T) {
 	if resp.Status != responses.StatusCompleted {
 		t.Errorf("the next turn is %s", resp.Status)
 	}
-	if len(asked) != 2 || !strings.HasPrefix(asked[0], "0 tools: ") || !strings.Contains(asked[0], `"says":"Noted."`) ||
-		!strings.Contains(asked[1], "The user likes plums.") || !strings.Contains(asked[1], "I like plums.") {
-		t.Errorf("the provider was asked %q", asked)
+	switch {
+	case len(asked) != 2:
+		t.Errorf("len(asked) = %d (%q), want 2", len(asked), asked)
+	case !strings.HasPrefix(asked[0], "0 tools: "):
+		t.Errorf(`asked[0] = %q, want it to begin with "0 tools: "`, asked[0])
+	case !strings.Contains(asked[0], `"says":"Noted."`):
+		t.Errorf(`asked[0] = %q, want it to contain "\"says\":\"Noted.\""`, asked[0])
+	case !strings.Contains(asked[1], "The user likes plums."):
+		t.Errorf(`asked[1] = %q, want it to contain "The user likes plums."`, asked[1])
+	case !strings.Contains(asked[1], "I like plums."):
+		t.Errorf(`asked[1] = %q, want it to contain "I like plums."`, asked[1])
 	}
 }
 
 // A compaction waits for no turn, and ends with its server.
 func TestCompactBesideATurn(t *testing.T) {
-	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Turns.Concurrency, c.Turns.Grace = 1, 10*time.Millisecond })
+	h := start(t, func(c *config.Config, _ *agentd.Parts) {
+		c.Turns.Concurrency, c.Turns.Grace = 1, 10*time.Millisecond
+	})
 	ref := h.scenario("hello", hello)
 	running := h.later(t.Context(), `{"input":"x"}`)
 	h.gate.wait(t, 1)

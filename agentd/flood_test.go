@@ -95,8 +95,13 @@ func TestDiskFullInTheMiddleOfATurn(t *testing.T) {
 	}
 	// Now that there is room, the record says what the client was told.
 	rec := h.record("turn_a")
-	if rec.Status != responses.StatusFailed || rec.Error == nil || rec.Error.Code != responses.CodeDiskFull {
-		t.Errorf("the record says %s, %+v", rec.Status, rec.Error)
+	switch {
+	case rec.Status != responses.StatusFailed:
+		t.Errorf("rec.Status = %q, want %q", rec.Status, responses.StatusFailed)
+	case rec.Error == nil:
+		t.Error("rec.Error = nil, want a value")
+	case rec.Error.Code != responses.CodeDiskFull:
+		t.Errorf("rec.Error.Code = %q, want %q", rec.Error.Code, responses.CodeDiskFull)
 	}
 	file, err := os.ReadFile(h.file("turn_a", turns.EventsFile))
 	if err != nil || !bytes.Equal(file, seen) {
@@ -121,9 +126,13 @@ func TestDiskFullWithoutAStream(t *testing.T) {
 func TestLowDiskIsRefused(t *testing.T) {
 	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Turns.MinFree = 1 << 62 })
 	a := h.post(`{"input":"go","holon":{"turn_id":"turn_a"}}`)
-	if e := a.failure(t); e.Code != responses.CodeDiskFull || a.status != http.StatusInsufficientStorage ||
-		e.Hint == "" {
-		t.Errorf("%d, %v", a.status, e)
+	switch e := a.failure(t); {
+	case e.Code != responses.CodeDiskFull:
+		t.Errorf("e.Code = %q, want %q", e.Code, responses.CodeDiskFull)
+	case a.status != http.StatusInsufficientStorage:
+		t.Errorf("a.status = %d, want %d", a.status, http.StatusInsufficientStorage)
+	case e.Hint == "":
+		t.Error(`e.Hint = "", want another value`)
 	}
 	if left, err := os.ReadDir(h.cfg.Dirs.Output); err != nil || len(left) != 0 {
 		t.Errorf("%v is left behind (%v)", left, err)

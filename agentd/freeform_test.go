@@ -30,9 +30,11 @@ func TestFreeformPatch(t *testing.T) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		item := `{"type":"message","role":"assistant","content":[{"type":"output_text","text":"done"}]}`
 		if len(asked) == 1 {
-			item = `{"type":"custom_tool_call","call_id":"call_p","name":"ApplyPatch","status":"completed","input":"*** Begin Patch\n*** Add File: new\n+\"<x>\"\n*** End Patch\n"}`
+			item = `{"type":"custom_tool_call","call_id":"call_p","name":"ApplyPatch","status":"completed",` +
+				`"input":"*** Begin Patch\n*** Add File: new\n+\"<x>\"\n*** End Patch\n"}`
 		}
-		_, err = fmt.Fprintf(w, "data: {\"type\":\"response.output_item.done\",\"output_index\":0,\"item\":%s}\n\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"r\",\"output\":[]}}\n\n", item)
+		_, err = fmt.Fprintf(w, "data: {\"type\":\"response.output_item.done\",\"output_index\":0,\"item\":%s}\n\n"+
+			"data: {\"type\":\"response.completed\",\"response\":{\"id\":\"r\",\"output\":[]}}\n\n", item)
 		if err != nil {
 			t.Error(err)
 		}
@@ -42,7 +44,8 @@ func TestFreeformPatch(t *testing.T) {
 	serve := func(freeform bool) *harness {
 		return startIn(t, dir, func(c *config.Config, p *agentd.Parts) {
 			c.Models.OpenAIBaseURL, c.Models.OpenAIKey, c.Models.Freeform = provider.URL, "test", freeform
-			remote, err := openai.New(openai.Options{Options: endpoint.Options{BaseURL: provider.URL, APIKey: "test"}, Freeform: freeform})
+			remote, err := openai.New(openai.Options{Options: endpoint.Options{BaseURL: provider.URL, APIKey: "test"},
+				Freeform: freeform})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,14 +76,17 @@ func TestFreeformPatch(t *testing.T) {
 	}
 	for i, want := range []string{
 		`{"type":"custom","name":"ApplyPatch","description":`,
-		`{"type":"custom_tool_call","call_id":"call_p","name":"ApplyPatch","input":"*** Begin Patch\n*** Add File: new\n+\"<x>\"\n*** End Patch\n"},{"type":"custom_tool_call_output","call_id":"call_p","output":"patch applied`,
+		`{"type":"custom_tool_call","call_id":"call_p","name":"ApplyPatch","input":"*** Begin Patch\n*** Add File: ` +
+			`new\n+\"<x>\"\n*** End Patch\n"},{"type":"custom_tool_call_output","call_id":"call_p",` +
+			`"output":"patch applied`,
 		`{"type":"function_call","call_id":"call_p","name":"ApplyPatch","arguments":"{\"patch\":\"*** Begin Patch\\n`,
 	} {
 		if !strings.Contains(asked[i], want) {
 			t.Errorf("request %d has no %s:\n%s", i, want, asked[i])
 		}
 	}
-	if !strings.Contains(asked[0], `"format":{"type":"grammar","syntax":"lark","definition":"start: begin file+ end\n`) || strings.Contains(asked[2], `"custom`) {
+	if !strings.Contains(asked[0], `"format":{"type":"grammar","syntax":"lark","definition":"start: begin file+ end\n`) ||
+		strings.Contains(asked[2], `"custom`) {
 		t.Error("the tools have another form than was asked for")
 	}
 }

@@ -155,7 +155,8 @@ func prepare(t *testing.T, dir string, change ...func(*config.Config, *agentd.Pa
 			t.Fatal(err)
 		}
 	}
-	h.cfg.Models.Default, h.cfg.Turns.MinFree, h.cfg.Turns.Concurrency, h.cfg.Turns.Grace = "gate/any", 0, 4, time.Second
+	h.cfg.Models.Default, h.cfg.Turns.MinFree, h.cfg.Turns.Concurrency, h.cfg.Turns.Grace = "gate/any", 0, 4,
+		time.Second
 	h.address = make(chan string, 2)
 	parts := h.parts(slog.New(&addresses{slog.DiscardHandler, h.address}))
 	for _, f := range change {

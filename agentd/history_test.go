@@ -82,7 +82,8 @@ func TestReferencesWithoutPreviousResponse(t *testing.T) {
 	if len(first.Output) != 2 {
 		t.Fatalf("output %v", first.Output)
 	}
-	body := fmt.Sprintf(`{"input":[{"role":"user","content":"one"},{"type":"item_reference","id":%q},{"type":"item_reference","id":%q},{"role":"user","content":"two"}]}`,
+	body := fmt.Sprintf(`{"input":[{"role":"user","content":"one"},{"type":"item_reference","id":%q},`+
+		`{"type":"item_reference","id":%q},{"role":"user","content":"two"}]}`,
 		first.Output[0].ItemID(), first.Output[1].ItemID())
 	const want = "user: one | reasoning sealed | assistant: answer 1 | user: two"
 	second := h.post(body).response(t)
@@ -98,7 +99,8 @@ func TestReferencesWithoutPreviousResponse(t *testing.T) {
 		t.Errorf("after a restart the model was told %s", got)
 	}
 	// Within a chain nothing is repeated.
-	third := h.post(fmt.Sprintf(`{"previous_response_id":%q,"input":[{"type":"item_reference","id":%q},{"role":"user","content":"three"}]}`, second.ID, second.Output[1].ItemID()))
+	third := h.post(fmt.Sprintf(`{"previous_response_id":%q,"input":[{"type":"item_reference","id":%q},`+
+		`{"role":"user","content":"three"}]}`, second.ID, second.Output[1].ItemID()))
 	if third.status != http.StatusOK ||
 		model.heard() != want+" | reasoning sealed | assistant: answer 2 | user: three" {
 		t.Errorf("status %d, the model was told %s", third.status, model.heard())
@@ -111,8 +113,13 @@ func TestReferencesToNothing(t *testing.T) {
 	for _, id := range []string{"msg_nobody", unstored.Output[1].ItemID()} {
 		err := h.post(fmt.Sprintf(`{"input":[{"role":"user","content":"x"},{"type":"item_reference","id":%q}]}`,
 			id)).failure(t)
-		if err.Code != responses.CodeItemNotFound || err.Param != "input[1].id" || err.Status() != http.StatusNotFound {
-			t.Errorf("%s: %+v", id, err)
+		switch {
+		case err.Code != responses.CodeItemNotFound:
+			t.Errorf("%s: err.Code = %q, want %q", id, err.Code, responses.CodeItemNotFound)
+		case err.Param != "input[1].id":
+			t.Errorf(`%s: err.Param = %q, want "input[1].id"`, id, err.Param)
+		case err.Status() != http.StatusNotFound:
+			t.Errorf("%s: err.Status() = %d, want %d", id, err.Status(), http.StatusNotFound)
 		}
 	}
 	if model.asked != 1 {
@@ -123,7 +130,9 @@ func TestReferencesToNothing(t *testing.T) {
 // Items that come without an id get one, and keep it.
 func TestInputItemsGetIDs(t *testing.T) {
 	h, _ := startAttentive(t, shortDir(t))
-	resp := h.post(`{"input":[{"role":"user","content":"a"},{"id":"msg_mine","role":"user","content":"b"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"r"}]}`).response(t)
+	resp := h.post(`{"input":[{"role":"user","content":"a"},{"id":"msg_mine","role":"user","content":"b"},` +
+		`{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output",` +
+		`"call_id":"c","output":"r"}]}`).response(t)
 	first := h.do(http.MethodGet, "/responses/"+resp.ID+"/input_items?order=asc", "").body
 	second := h.do(http.MethodGet, "/responses/"+resp.ID+"/input_items?order=asc", "").body
 	if string(first) != string(second) {
@@ -143,16 +152,21 @@ func TestReferencesToMedia(t *testing.T) {
 	model.takes.Images = true
 	const picture = `{"type":"input_image","image_url":"data:image/png;base64,AAAA"}`
 	h.post(`{"input":[{"id":"msg_pic","role":"user","content":[` + picture + `]}]}`).response(t)
-	h.post(`{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"id":"fco_pic","type":"function_call_output","call_id":"c","output":[` + picture + `]}]}`).response(t)
+	h.post(`{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"id":"fco_pic",` +
+		`"type":"function_call_output","call_id":"c","output":[` + picture + `]}]}`).response(t)
 	model.takes.Images = false
 	asked := model.asked
 	for input, param := range map[string]string{
 		`{"role":"user","content":"x"},{"type":"item_reference","id":"msg_pic"}`:                                      "input[1].id",
 		`{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"item_reference","id":"fco_pic"}`: "input[1].id",
 	} {
-		if err := h.post(`{"input":[` + input + `]}`).failure(t); err.Code != responses.CodeInvalidValue ||
-			err.Param != param || err.Hint == "" {
-			t.Errorf("%s: %+v", input, err)
+		switch err := h.post(`{"input":[` + input + `]}`).failure(t); {
+		case err.Code != responses.CodeInvalidValue:
+			t.Errorf("%s: err.Code = %q, want %q", input, err.Code, responses.CodeInvalidValue)
+		case err.Param != param:
+			t.Errorf("%s: err.Param = %q, want %q", input, err.Param, param)
+		case err.Hint == "":
+			t.Errorf(`%s: err.Hint = "", want another value`, input)
 		}
 	}
 	if model.asked != asked {
@@ -169,7 +183,8 @@ func TestReferencesToMedia(t *testing.T) {
 // the second.
 func TestCallIDsOverAChain(t *testing.T) {
 	h, _ := startAttentive(t, shortDir(t))
-	const pair = `{"id":"fc_%[1]s","type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"id":"fco_%[1]s","type":"function_call_output","call_id":"c","output":"r"}`
+	const pair = `{"id":"fc_%[1]s","type":"function_call","call_id":"c","name":"f","arguments":"{}"},` +
+		`{"id":"fco_%[1]s","type":"function_call_output","call_id":"c","output":"r"}`
 	first := h.post(`{"input":[` + fmt.Sprintf(pair, "one") + `]}`).response(t)
 	h.post(`{"input":[` + fmt.Sprintf(pair, "two") + `]}`).response(t) // another conversation
 	for input, param := range map[string]string{
@@ -183,7 +198,8 @@ func TestCallIDsOverAChain(t *testing.T) {
 			t.Errorf("%s: %+v", input, err)
 		}
 	}
-	again := h.post(fmt.Sprintf(`{"previous_response_id":%q,"input":[{"type":"item_reference","id":"fc_one"},{"role":"user","content":"x"}]}`, first.ID))
+	again := h.post(fmt.Sprintf(`{"previous_response_id":%q,"input":[{"type":"item_reference","id":"fc_one"},`+
+		`{"role":"user","content":"x"}]}`, first.ID))
 	if again.status != http.StatusOK {
 		t.Errorf("what the chain holds may be referred to: %d %s", again.status, again.body)
 	}

@@ -67,8 +67,13 @@ func TestIdempotencyKeyRefused(t *testing.T) {
 		}
 	}
 	both := h.post(`{"input":"hi","holon":{"turn_id":"turn_a"}}`, key, "k")
-	if e := both.failure(t); both.status != http.StatusBadRequest || e.Param != key || e.Hint == "" {
-		t.Errorf("with a turn_id: %d %+v", both.status, e)
+	switch e := both.failure(t); {
+	case both.status != http.StatusBadRequest:
+		t.Errorf("with a turn_id: both.status = %d, want %d", both.status, http.StatusBadRequest)
+	case e.Param != key:
+		t.Errorf("with a turn_id: e.Param = %q, want %q", e.Param, key)
+	case e.Hint == "":
+		t.Error(`with a turn_id: e.Hint = "", want another value`)
 	}
 	if got := h.post(body, key, strings.Repeat("k", 255)).response(t); got.Status != responses.StatusCompleted {
 		t.Errorf("the longest key: %s", got.Status)
@@ -294,9 +299,15 @@ func TestFailuresInEveryFraming(t *testing.T) {
 				t.Error("an error event came after the response was created")
 			}
 		}
-		if e := last.Response.Error; last.Type != responses.EventFailed || e.Code != want.Code ||
-			e.Message != want.Error() || e.Type != want.Type {
-			t.Errorf("%s: the stream ends with %s, %+v; JSON says %+v", accept, last.Type, e, want)
+		switch e := last.Response.Error; {
+		case last.Type != responses.EventFailed:
+			t.Errorf("%s: last.Type = %q, want %q", accept, last.Type, responses.EventFailed)
+		case e.Code != want.Code:
+			t.Errorf("%s: e.Code = %q, want %q", accept, e.Code, want.Code)
+		case e.Message != want.Error():
+			t.Errorf("%s: e.Message = %q, want %q", accept, e.Message, want.Error())
+		case e.Type != want.Type:
+			t.Errorf("%s: e.Type = %q, want %q", accept, e.Type, want.Type)
 		}
 		if a.header.Get("X-Should-Retry") != "false" {
 			t.Errorf("a stream may be repeated: %v", a.header)
@@ -340,9 +351,14 @@ func TestDelete(t *testing.T) {
 	}
 	running := h.begin(`{"input":"go","background":true}`)
 	busy := h.do(http.MethodDelete, "/responses/"+running.ID, "")
-	if e := busy.failure(t); busy.status != http.StatusConflict || e.Code != responses.CodeResponseInProgress ||
-		busy.header.Get("X-Should-Retry") != "false" {
-		t.Errorf("a running one: %d %+v", busy.status, e)
+	switch e := busy.failure(t); {
+	case busy.status != http.StatusConflict:
+		t.Errorf("a running one: busy.status = %d, want %d", busy.status, http.StatusConflict)
+	case e.Code != responses.CodeResponseInProgress:
+		t.Errorf("a running one: e.Code = %q, want %q", e.Code, responses.CodeResponseInProgress)
+	case busy.header.Get("X-Should-Retry") != "false":
+		t.Errorf(`a running one: busy.header.Get("X-Should-Retry") = %q, want "false"`, busy.header.Get(
+			"X-Should-Retry"))
 	}
 	h.do(http.MethodPost, "/responses/"+running.ID+"/cancel", "")
 	if a := h.do(http.MethodDelete, "/responses/"+running.ID, ""); a.status != http.StatusOK {

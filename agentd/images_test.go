@@ -22,7 +22,8 @@ func TestViewImage(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(h.cfg.Dirs.Workspace, "plot.png"), data.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	model := h.scenario("look", "rounds:\n  - calls: [{tool: ViewImage, arguments: {path: plot.png}}]\n  - text: A grey box.\n")
+	model := h.scenario("look", "rounds:\n  - calls: [{tool: ViewImage, arguments: {path: plot.png}}]\n"+
+		"  - text: A grey box.\n")
 	h.post(`{"model":"` + model + `","input":"look","holon":{"turn_id":"turn_look"}}`).response(t)
 	facts, err := os.ReadFile(h.file("turn_look", turns.RuntimeFile))
 	if err != nil || !strings.Contains(string(facts), "Picture shown: plot.png (png, 3×2, ") {

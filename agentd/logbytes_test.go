@@ -44,7 +44,8 @@ turns:
   - rounds:
       - calls:
           - {tool: ExecCommand, arguments: {cmd: 'head -c 1000000 /dev/zero', max_output_tokens: 100}}
-          - {tool: ExecCommand, arguments: {cmd: 'head -c 1000000 /dev/zero >&2; sleep 0.2; head -c 1000000 /dev/zero', yield_time_ms: 1}}
+          - {tool: ExecCommand, arguments: {cmd: 'head -c 1000000 /dev/zero >&2; sleep 0.2; head -c 1000000 ` +
+		`/dev/zero', yield_time_ms: 1}}
       - calls: [{tool: ExecCommand, arguments: {cmd: 'head -c 1000000 /dev/zero'}}]
       - text: Done.
 `

@@ -146,7 +146,8 @@ func TestRequestNamesServer(t *testing.T) {
 		}
 		return n
 	}
-	if all, few := count(""), count(`{"type":"mcp","server_label":"one","allowed_tools":["look"],"require_approval":"never"}`); few.InputTokens >= all.InputTokens || few.InputTokens == 0 {
+	if all, few := count(""), count(`{"type":"mcp","server_label":"one","allowed_tools":["look"],`+
+		`"require_approval":"never"}`); few.InputTokens >= all.InputTokens || few.InputTokens == 0 {
 		t.Errorf("%d tokens with all tools, %d with fewer", all.InputTokens, few.InputTokens)
 	}
 }

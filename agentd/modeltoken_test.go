@@ -48,7 +48,9 @@ func (g *hostGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	_, _ = io.WriteString(w, `data: {"type":"response.completed","response":{"id":"r","status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"Done."}]}],"usage":{"input_tokens":2,"output_tokens":1,"total_tokens":3}}}`+"\n\n")
+	_, _ = io.WriteString(w, `data: {"type":"response.completed","response":{"id":"r","status":"completed",`+
+		`"output":[{"type":"message","content":[{"type":"output_text","text":"Done."}]}],"usage":{"input_tokens":2,`+
+		`"output_tokens":1,"total_tokens":3}}}`+"\n\n")
 }
 
 func (g *hostGateway) last() string {

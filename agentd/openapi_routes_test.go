@@ -45,9 +45,13 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 		for method, op := range item.Operations() {
 			at := method + " " + path
 			want = append(want, at)
-			if op.OperationID == "" || op.Summary == "" || len(op.Tags) != 1 {
-				t.Errorf("%s has the id %q, the summary %q and the tags %v; want all of them, and one tag", at,
-					op.OperationID, op.Summary, op.Tags)
+			switch {
+			case op.OperationID == "":
+				t.Errorf(`%+v: op.OperationID = "", want another value`, op)
+			case op.Summary == "":
+				t.Errorf(`%+v: op.Summary = "", want another value`, op)
+			case len(op.Tags) != 1:
+				t.Errorf("%+v: len(op.Tags) = %d (%q), want 1", op, len(op.Tags), op.Tags)
 			}
 			if other := ids[op.OperationID]; other != "" {
 				t.Errorf("%s and %s have the same id %s", at, other, op.OperationID)

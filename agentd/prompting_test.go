@@ -87,10 +87,13 @@ turns:
 func (l *listener) grows(t *testing.T) (before []string) {
 	t.Helper()
 	for i, req := range l.asked {
-		if req.Instructions != l.asked[0].Instructions || req.PromptCacheKey == "" ||
-			req.PromptCacheKey != l.asked[0].PromptCacheKey {
-			t.Errorf("request %d has the cache key %s and the instructions\n%s", i, req.PromptCacheKey,
-				req.Instructions)
+		switch {
+		case req.Instructions != l.asked[0].Instructions:
+			t.Errorf("%d: req.Instructions = %q, want %q", i, req.Instructions, l.asked[0].Instructions)
+		case req.PromptCacheKey == "":
+			t.Errorf(`%d: req.PromptCacheKey = "", want another value`, i)
+		case req.PromptCacheKey != l.asked[0].PromptCacheKey:
+			t.Errorf("%d: req.PromptCacheKey = %q, want %q", i, req.PromptCacheKey, l.asked[0].PromptCacheKey)
 		}
 		var now []string
 		for _, item := range req.Input {
@@ -183,9 +186,13 @@ func TestContextItemsAreReserved(t *testing.T) {
 		"a reference": `[{"type":"item_reference","id":"ctx_policy_0"}]`,
 	} {
 		a := h.post(`{"input":` + input + `}`)
-		if e := a.failure(t); a.status != http.StatusBadRequest || e.Code != responses.CodeInvalidValue ||
-			e.Param != "input[0].id" {
-			t.Errorf("%s: %d %+v", name, a.status, e)
+		switch e := a.failure(t); {
+		case a.status != http.StatusBadRequest:
+			t.Errorf("%s: a.status = %d, want %d", name, a.status, http.StatusBadRequest)
+		case e.Code != responses.CodeInvalidValue:
+			t.Errorf("%s: e.Code = %q, want %q", name, e.Code, responses.CodeInvalidValue)
+		case e.Param != "input[0].id":
+			t.Errorf(`%s: e.Param = %q, want "input[0].id"`, name, e.Param)
 		}
 	}
 }
@@ -234,7 +241,8 @@ func TestSkillsOfASession(t *testing.T) {
 	ref := h.scenario("use", fmt.Sprintf(`
 turns:
   - rounds:
-      - calls: [{tool: ExecCommand, arguments: {cmd: 'cat %[1]s/absent %[1]s/SKILL.md'}}, {tool: ExecCommand, arguments: {cmd: 'ls %[1]s .claude/skills/lint'}}]
+      - calls: [{tool: ExecCommand, arguments: {cmd: 'cat %[1]s/absent %[1]s/SKILL.md'}}, {tool: ExecCommand, `+
+		`arguments: {cmd: 'ls %[1]s .claude/skills/lint'}}]
       - text: Nothing used.
 `, skill(h)))
 	run := func(model, turn string) {
@@ -250,7 +258,8 @@ turns:
 	}
 	used := h.scenario("used", fmt.Sprintf(`
 rounds:
-  - calls: [{tool: ExecCommand, arguments: {cmd: 'cat %[1]s/SKILL.md'}}, {tool: ExecCommand, arguments: {cmd: 'sh scripts/fill.sh', workdir: .}}, {tool: ExecCommand, arguments: {cmd: 'cd %[1]s && sh scripts/fill.sh'}}]
+  - calls: [{tool: ExecCommand, arguments: {cmd: 'cat %[1]s/SKILL.md'}}, {tool: ExecCommand, arguments: {cmd: 'sh `+
+		`scripts/fill.sh', workdir: .}}, {tool: ExecCommand, arguments: {cmd: 'cd %[1]s && sh scripts/fill.sh'}}]
   - text: Used.
 `, skill(h)))
 	run(used, "turn_2")
@@ -260,9 +269,13 @@ rounds:
 		if err := json.Unmarshal([]byte(payload), &p); err != nil {
 			t.Fatal(err)
 		}
-		if p.SkillID != "agent/pdf" || p.EntrypointPath != skill(h)+"/SKILL.md" ||
-			!strings.HasPrefix(p.Digest, "sha256:") {
-			t.Errorf("%+v", p)
+		switch {
+		case p.SkillID != "agent/pdf":
+			t.Errorf(`p.SkillID = %q, want "agent/pdf"`, p.SkillID)
+		case p.EntrypointPath != skill(h)+"/SKILL.md":
+			t.Errorf("p.EntrypointPath = %q, want %q", p.EntrypointPath, skill(h)+"/SKILL.md")
+		case !strings.HasPrefix(p.Digest, "sha256:"):
+			t.Errorf(`p.Digest = %q, want it to begin with "sha256:"`, p.Digest)
 		}
 		reasons = append(reasons, p.LoadReason+" "+strings.TrimPrefix(p.Path, skill(h)))
 	}
@@ -285,9 +298,13 @@ rounds:
 		t.Error(diff)
 	}
 	last := told.asked[len(told.asked)-1].Instructions
-	if !strings.Contains(last, "Skills in use in this session") || strings.Contains(last, "BODY") ||
-		!strings.Contains(last, "Fills in forms.") {
-		t.Errorf("the model is told\n%s", last)
+	switch {
+	case !strings.Contains(last, "Skills in use in this session"):
+		t.Errorf(`last = %q, want it to contain "Skills in use in this session"`, last)
+	case strings.Contains(last, "BODY"):
+		t.Errorf(`last = %q, want it without "BODY"`, last)
+	case !strings.Contains(last, "Fills in forms."):
+		t.Errorf(`last = %q, want it to contain "Fills in forms."`, last)
 	}
 	if first := told.asked[0].Instructions; strings.Contains(first, "Skills in use") {
 		t.Error("a new session has skills in use")

@@ -74,11 +74,17 @@ func events(list ...string) string { return "data: " + strings.Join(list, "\n\nd
 
 const (
 	chatText = `{"choices":[{"index":0,"delta":{"content":"Done."}}]}`
-	chatEnd  = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":2,"completion_tokens":1,"total_tokens":3}}`
-	chatCall = `{"choices":[{"index":0,"delta":{"reasoning_content":"I run it.","tool_calls":[{"index":0,"id":"c1","function":{"name":"ExecCommand","arguments":"{\"cmd\":\"echo from-the-tool\"}"}}]},"finish_reason":"tool_calls"}]}`
+	chatEnd  = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":2,` +
+		`"completion_tokens":1,"total_tokens":3}}`
+	chatCall = `{"choices":[{"index":0,"delta":{"reasoning_content":"I run it.","tool_calls":[{"index":0,"id":"c1",` +
+		`"function":{"name":"ExecCommand","arguments":"{\"cmd\":\"echo from-the-tool\"}"}}]},"finish_reason":` +
+		`"tool_calls"}]}`
 
-	wholeCall = `{"id":"r1","status":"completed","output":[{"type":"function_call","call_id":"c1","name":"ExecCommand","arguments":"{\"cmd\":\"echo from-the-tool\"}"}],"usage":{"input_tokens":2,"output_tokens":1,"total_tokens":3}}`
-	wholeText = `{"id":"r2","status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"Done."}]}],"usage":{"input_tokens":2,"output_tokens":1,"total_tokens":3}}`
+	wholeCall = `{"id":"r1","status":"completed","output":[{"type":"function_call","call_id":"c1",` +
+		`"name":"ExecCommand","arguments":"{\"cmd\":\"echo from-the-tool\"}"}],"usage":{"input_tokens":2,` +
+		`"output_tokens":1,"total_tokens":3}}`
+	wholeText = `{"id":"r2","status":"completed","output":[{"type":"message","content":[{"type":"output_text",` +
+		`"text":"Done."}]}],"usage":{"input_tokens":2,"output_tokens":1,"total_tokens":3}}`
 )
 
 func chatAnswer(list ...string) http.HandlerFunc {
@@ -116,13 +122,28 @@ func TestTurnThroughEveryTransport(t *testing.T) {
 				}
 			})
 			resp := h.post(`{"input":"go","holon":{"turn_id":"turn_a"}}`).response(t)
-			if resp.Status != responses.StatusCompleted || resp.OutputText() != "Done." || asked.Load() != 2 {
-				t.Fatalf("%s %q after %d requests: %+v", resp.Status, resp.OutputText(), asked.Load(), resp.Error)
+			switch {
+			case resp.Status != responses.StatusCompleted:
+				t.Fatalf("resp.Status = %q, want %q", resp.Status, responses.StatusCompleted)
+			case resp.OutputText() != "Done.":
+				t.Fatalf(`resp.OutputText() = %q, want "Done."`, resp.OutputText())
+			case asked.Load() != 2:
+				t.Fatalf("asked.Load() = %d, want 2", asked.Load())
 			}
 			rec := h.record("turn_a")
-			if l := rec.ProviderAttempts; l == nil || len(l.Attempts) != 2 || l.WinningModelRef != tt.ref ||
-				rec.FailureArtifact != nil || rec.ToolCalls.Total != 1 || rec.ToolCalls.Failed != 0 {
-				t.Errorf("%+v, %+v", rec.ProviderAttempts, rec.ToolCalls)
+			switch l := rec.ProviderAttempts; {
+			case l == nil:
+				t.Error("l = nil, want a value")
+			case len(l.Attempts) != 2:
+				t.Errorf("len(l.Attempts) = %d (%+v), want 2", len(l.Attempts), l.Attempts)
+			case l.WinningModelRef != tt.ref:
+				t.Errorf("l.WinningModelRef = %q, want %q", l.WinningModelRef, tt.ref)
+			case rec.FailureArtifact != nil:
+				t.Errorf("rec.FailureArtifact = %+v, want nil", rec.FailureArtifact)
+			case rec.ToolCalls.Total != 1:
+				t.Errorf("rec.ToolCalls.Total = %d, want 1", rec.ToolCalls.Total)
+			case rec.ToolCalls.Failed != 0:
+				t.Errorf("rec.ToolCalls.Failed = %d, want 0", rec.ToolCalls.Failed)
 			}
 		})
 	}
@@ -133,7 +154,8 @@ func TestAnotherAgentdIsAProvider(t *testing.T) {
 	behind := start(t, func(c *config.Config, _ *agentd.Parts) { c.Server.Listen = "" })
 	ref := behind.scenario("hello", "turns: [{rounds: [{reasoning: Hm., text: Hello from behind.}]}, {rounds: "+
 		"[{text: And again.}]}]")
-	h := assembled(t, []string{"RESPONSES_BASE_URL=unix://" + behind.cfg.Server.Socket + ":/v1"}, func(c *config.Config) {
+	h := assembled(t, []string{"RESPONSES_BASE_URL=unix://" + behind.cfg.Server.Socket +
+		":/v1"}, func(c *config.Config) {
 		c.Models.Default = "responses/" + ref
 	})
 	first := h.post(`{"input":"hi"}`).response(t)
@@ -174,7 +196,8 @@ func TestTimelines(t *testing.T) {
 			garbage: []string{`{"choices":`}},
 		{
 			name: "responses-", contract: "=responses",
-			begin: []string{`{"type":"response.output_item.added","output_index":0,"item":{"type":"message","role":"assistant"}}`, `{"type":"response.output_text.delta","output_index":0,"delta":"Do"}`},
+			begin: []string{`{"type":"response.output_item.added","output_index":0,"item":{"type":"message",` +
+				`"role":"assistant"}}`, `{"type":"response.output_text.delta","output_index":0,"delta":"Do"}`},
 			whole: streamed(wholeText), garbage: []string{`{"type":"response.completed","response":`},
 			twice: []string{`{"type":"response.output_item.added","output_index":0,"item":{"type":"message"}}`,
 				`{"type":"response.output_item.added","output_index":0,"item":{"type":"message"}}`},
@@ -304,7 +327,8 @@ func timelineFile(t *testing.T, name, got string) string {
 // A provider is configured by variables, and what is missing is named.
 func TestProvidersFromVariables(t *testing.T) {
 	cfg := config.Default()
-	cfg.Dirs.State, cfg.Dirs.Workspace, cfg.Models.Default, cfg.Models.Providers = t.TempDir(), t.TempDir(), "acme/m", "lab=responses"
+	cfg.Dirs.State, cfg.Dirs.Workspace, cfg.Models.Default, cfg.Models.Providers = t.TempDir(), t.TempDir(),
+		"acme/m", "lab=responses"
 	models, release, err := agentd.Transports(cfg, []string{"ACME_BASE_URL=http://127.0.0.1:1", "GROQ_API_KEY=k"})
 	if err != nil {
 		t.Fatal(err)

@@ -48,9 +48,15 @@ func TestBadRequests(t *testing.T) {
 		{"input of a wrong type", `{"input":5}`, 400, "", "input", ""},
 		{"orphan output", `{"input":[{"type":"function_call_output","call_id":"call_x","output":"y"}]}`, 400,
 			responses.CodeCallNotFound, "input[0].call_id", "call_x"},
-		{"unanswered call", `{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"role":"user","content":"x"}]}`, 400, responses.CodeMissingParameter, "input", `"c"`},
-		{"a call_id twice", `{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"x"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"y"}]}`, 400, responses.CodeInvalidValue, "input[2].call_id", `"c"`},
-		{"an output twice", `{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"x"},{"type":"function_call_output","call_id":"c","output":"y"}]}`, 400, responses.CodeInvalidValue, "input[2].call_id", `"c"`},
+		{"unanswered call", `{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},` +
+			`{"role":"user","content":"x"}]}`, 400, responses.CodeMissingParameter, "input", `"c"`},
+		{"a call_id twice", `{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},` +
+			`{"type":"function_call_output","call_id":"c","output":"x"},{"type":"function_call","call_id":"c",` +
+			`"name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"y"}]}`, 400,
+			responses.CodeInvalidValue, "input[2].call_id", `"c"`},
+		{"an output twice", `{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},` +
+			`{"type":"function_call_output","call_id":"c","output":"x"},{"type":"function_call_output","call_id":"c",` +
+			`"output":"y"}]}`, 400, responses.CodeInvalidValue, "input[2].call_id", `"c"`},
 		{"unknown item", `{"input":[{"type":"item_reference","id":"msg_x"}]}`, 404, responses.CodeItemNotFound,
 			"input[0].id", "msg_x"},
 		{"unknown previous", `{"input":"x","previous_response_id":"resp_x"}`, 404, responses.CodePreviousNotFound,
@@ -92,9 +98,15 @@ func TestBadRequests(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			a := h.post(c.body)
 			e := a.failure(t)
-			if a.status != c.status || c.code != "" && e.Code != c.code || e.Param != c.param ||
-				!strings.Contains(e.Error(), c.says) {
-				t.Errorf("%d %s %s: %s", a.status, e.Code, e.Param, e)
+			switch {
+			case a.status != c.status:
+				t.Errorf("a.status = %d, want %d", a.status, c.status)
+			case c.code != "" && e.Code != c.code:
+				t.Error(`c.code != "" && e.Code != c.code, want the contrary`)
+			case e.Param != c.param:
+				t.Errorf("e.Param = %q, want %q", e.Param, c.param)
+			case !strings.Contains(e.Error(), c.says):
+				t.Errorf("e.Error() = %q, want it to contain %q", e.Error(), c.says)
 			}
 			if strings.Contains(e.Error(), "\n") || e.Message == "" {
 				t.Errorf("the message is not one line: %q", e)
@@ -166,9 +178,13 @@ func (p panicking) Resolve(ref string) (model.Transport, string, string, error) 
 func TestPanicInAHandler(t *testing.T) {
 	h := start(t, func(_ *config.Config, p *agentd.Parts) { p.Models = panicking{p.Models} })
 	a := h.post(`{"model":"panic","input":"x","holon":{"turn_id":"turn_a"}}`)
-	if e := a.failure(t); a.status != http.StatusInternalServerError || e.Code != responses.CodeServerError ||
-		strings.Contains(string(a.body), "defect") {
-		t.Errorf("%d %s", a.status, a.body)
+	switch e := a.failure(t); {
+	case a.status != http.StatusInternalServerError:
+		t.Errorf("a.status = %d, want %d", a.status, http.StatusInternalServerError)
+	case e.Code != responses.CodeServerError:
+		t.Errorf("e.Code = %q, want %q", e.Code, responses.CodeServerError)
+	case strings.Contains(string(a.body), "defect"):
+		t.Errorf(`string(a.body) = %q, want it without "defect"`, string(a.body))
 	}
 	ref := h.scenario("hello", hello)
 	if resp := h.post(`{"model":"` + ref +
@@ -206,9 +222,13 @@ func TestTokenFile(t *testing.T) {
 				c.Server.Listen, c.Server.TokenFile = "127.0.0.1:0", file
 			})
 			err := errors.Join(h.server.Serve(t.Context()), h.server.Close())
-			if _, ok := errors.AsType[config.Problems](err); !ok || !strings.Contains(err.Error(), tc.want) ||
-				!strings.Contains(err.Error(), "--token-file") {
+			switch _, ok := errors.AsType[config.Problems](err); {
+			case !ok:
 				t.Errorf("the error is %v", err)
+			case !strings.Contains(err.Error(), tc.want):
+				t.Errorf("err.Error() = %q, want it to contain %q", err.Error(), tc.want)
+			case !strings.Contains(err.Error(), "--token-file"):
+				t.Errorf(`err.Error() = %q, want it to contain "--token-file"`, err.Error())
 			}
 			if _, err := os.Lstat(h.cfg.Server.Socket); err == nil {
 				t.Error("it served all the same")
@@ -310,7 +330,8 @@ func serveAt(t *testing.T, prepare func(path string)) error {
 	prepare(path)
 	h := &harness{t: t, dir: dir, cfg: config.Default(), gate: &gate{}}
 	h.cfg.Server.Socket = path
-	h.cfg.Dirs.Input, h.cfg.Dirs.Output, h.cfg.Dirs.State, h.cfg.Dirs.Workspace, h.cfg.Models.Default = dir, dir, dir, dir,
+	h.cfg.Dirs.Input, h.cfg.Dirs.Output, h.cfg.Dirs.State, h.cfg.Dirs.Workspace, h.cfg.Models.Default = dir, dir, dir,
+		dir,
 		"gate/any"
 	server, err := agentd.Open(h.cfg, h.parts(discard()))
 	if err != nil {
@@ -416,7 +437,8 @@ func TestStateBelongsToOneServer(t *testing.T) {
 func TestServeNeedsAnAddress(t *testing.T) {
 	h := &harness{t: t, cfg: config.Default(), gate: &gate{}}
 	dir := t.TempDir()
-	h.cfg.Server.Socket, h.cfg.Dirs.Output, h.cfg.Dirs.State, h.cfg.Dirs.Workspace, h.cfg.Models.Default = "", dir, dir, dir, "gate/any"
+	h.cfg.Server.Socket, h.cfg.Dirs.Output, h.cfg.Dirs.State, h.cfg.Dirs.Workspace, h.cfg.Models.Default = "", dir, dir,
+		dir, "gate/any"
 	server, err := agentd.Open(h.cfg, h.parts(discard()))
 	if err != nil {
 		t.Fatal(err)

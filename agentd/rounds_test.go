@@ -119,12 +119,16 @@ func sseEvents(list ...string) string {
 func responsesRound(n int, calls []string, u recordedUsage) string {
 	items := []string{
 		fmt.Sprintf(`{"type":"reasoning","id":"rs_%d","summary":[],"encrypted_content":"opaque%d"}`, n, n),
-		fmt.Sprintf(`{"type":"message","id":"msg_%d","role":"assistant","content":[{"type":"output_text","text":%s,"annotations":[]}]}`, n, quote(longText)),
+		fmt.Sprintf(`{"type":"message","id":"msg_%d","role":"assistant","content":[{"type":"output_text","text":%s,`+
+			`"annotations":[]}]}`, n, quote(longText)),
 	}
 	for _, id := range calls {
-		items = append(items, fmt.Sprintf(`{"type":"function_call","id":"fc_%s","call_id":"%s","name":"ExecCommand","arguments":%s,"status":"completed"}`, id, id, quote(longCommand)))
+		items = append(items, fmt.Sprintf(`{"type":"function_call","id":"fc_%s","call_id":"%s","name":"ExecCommand",`+
+			`"arguments":%s,"status":"completed"}`, id, id, quote(longCommand)))
 	}
-	return sseEvents(fmt.Sprintf(`{"type":"response.completed","response":{"id":"resp_%d","status":"completed","output":[%s],"usage":{"input_tokens":%d,"output_tokens":20,"total_tokens":%d,"input_tokens_details":{"cached_tokens":%d},"output_tokens_details":{"reasoning_tokens":0}}}}`,
+	return sseEvents(fmt.Sprintf(`{"type":"response.completed","response":{"id":"resp_%d","status":"completed",`+
+		`"output":[%s],"usage":{"input_tokens":%d,"output_tokens":20,"total_tokens":%d,"input_tokens_details":`+
+		`{"cached_tokens":%d},"output_tokens_details":{"reasoning_tokens":0}}}}`,
 		n, strings.Join(items, ","), u.input, u.input+20, u.cached))
 }
 
@@ -132,18 +136,22 @@ func chatRound(_ int, calls []string, u recordedUsage) string {
 	list := []string{`{"id":"c","choices":[{"index":0,"delta":{"reasoning_content":"hm","content":` + quote(longText) +
 		`}}]}`}
 	for i, id := range calls {
-		list = append(list, fmt.Sprintf(`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":%d,"id":"%s","type":"function","function":{"name":"ExecCommand","arguments":%s}}]}}]}`, i, id, quote(longCommand)))
+		list = append(list, fmt.Sprintf(`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":%d,"id":"%s",`+
+			`"type":"function","function":{"name":"ExecCommand","arguments":%s}}]}}]}`, i, id, quote(longCommand)))
 	}
 	why := "stop"
 	if len(calls) > 0 {
 		why = "tool_calls"
 	}
-	list = append(list, fmt.Sprintf(`{"choices":[{"index":0,"delta":{},"finish_reason":"%s"}],"usage":{"prompt_tokens":%d,"completion_tokens":20,"total_tokens":%d,"prompt_tokens_details":{"cached_tokens":%d}}}`, why, u.input, u.input+20, u.cached), "[DONE]")
+	list = append(list, fmt.Sprintf(`{"choices":[{"index":0,"delta":{},"finish_reason":"%s"}],`+
+		`"usage":{"prompt_tokens":%d,"completion_tokens":20,"total_tokens":%d,"prompt_tokens_details":`+
+		`{"cached_tokens":%d}}}`, why, u.input, u.input+20, u.cached), "[DONE]")
 	return "data: " + strings.Join(list, "\n\ndata: ") + "\n\n"
 }
 
 func anthropicRound(n int, calls []string, u recordedUsage) string {
-	list := []string{fmt.Sprintf(`{"type":"message_start","message":{"id":"msg_%d","usage":{"input_tokens":%d,"cache_read_input_tokens":%d,"output_tokens":1}}}`, n, u.input-u.cached, u.cached)}
+	list := []string{fmt.Sprintf(`{"type":"message_start","message":{"id":"msg_%d","usage":{"input_tokens":%d,`+
+		`"cache_read_input_tokens":%d,"output_tokens":1}}}`, n, u.input-u.cached, u.cached)}
 	blocks := []string{`{"type":"thinking","thinking":"hm","signature":"s"}`,
 		`{"type":"text","text":` + quote(longText) + `}`}
 	why := "end_turn"
@@ -180,14 +188,19 @@ func TestLongTurnIsAppendOnly(t *testing.T) {
 				t.Cleanup(server.Close)
 				h := assembled(t, []string{"LAB_BASE_URL=" + server.URL}, func(c *config.Config) {
 					c.Models.Default, c.Models.Windows, c.Turns.MaxRounds = by.ref, windows, longRounds+1
-					c.Models.OpenAIBaseURL, c.Models.OpenAIKey, c.Models.AnthropicBaseURL, c.Models.AnthropicKey = server.URL, "sk-test",
+					c.Models.OpenAIBaseURL, c.Models.OpenAIKey, c.Models.AnthropicBaseURL,
+						c.Models.AnthropicKey = server.URL, "sk-test",
 						server.URL, "sk-test"
 				})
 				h.post(`{"input":"go on","holon":{"turn_id":"turn_a"}}`)
 				rec := h.record("turn_a")
-				if rec.Status != responses.StatusCompleted || rec.Rounds != longRounds+1 ||
-					rec.ToolCalls.Total != longRounds+longRounds/3 {
-					t.Fatalf("%s after %d rounds: %+v", rec.Status, rec.Rounds, rec.Error)
+				switch {
+				case rec.Status != responses.StatusCompleted:
+					t.Fatalf("rec.Status = %q, want %q", rec.Status, responses.StatusCompleted)
+				case rec.Rounds != longRounds+1:
+					t.Fatalf("rec.Rounds = %d, want %d", rec.Rounds, longRounds+1)
+				case rec.ToolCalls.Total != longRounds+longRounds/3:
+					t.Fatalf("rec.ToolCalls.Total = %d, want %d", rec.ToolCalls.Total, longRounds+longRounds/3)
 				}
 				cuts := p.cuts(t)
 				var recorded []int

@@ -39,7 +39,8 @@ func listenUnix(ctx context.Context, path string) (*unixsocket.Listener, error) 
 	}
 	l, err := unixsocket.Listen(ctx, path)
 	if errors.Is(err, unixsocket.ErrOccupied) {
-		return nil, fmt.Errorf("listen on %s: %w; stop the server or remove the file that is there, or choose another --socket", path,
+		return nil, fmt.Errorf("listen on %s: %w; stop the server or remove the file that is there, "+
+			"or choose another --socket", path,
 			err)
 	}
 	if err != nil {

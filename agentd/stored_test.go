@@ -41,9 +41,13 @@ func TestBackground(t *testing.T) {
 	}
 	var now *responses.Response
 	eventually(t, "the output so far is shown", func() bool { now = h.fetch(resp.ID); return len(now.Output) == 1 })
-	if r, ok := now.Output[0].(*responses.Reasoning); !ok || now.Status != responses.StatusInProgress ||
-		r.Status != responses.ItemCompleted {
+	switch r, ok := now.Output[0].(*responses.Reasoning); {
+	case !ok:
 		t.Errorf("while it runs: %s with %+v", now.Status, now.Output[0])
+	case now.Status != responses.StatusInProgress:
+		t.Errorf("while it runs: now.Status = %q, want %q", now.Status, responses.StatusInProgress)
+	case r.Status != responses.ItemCompleted:
+		t.Errorf("while it runs: r.Status = %q, want %q", r.Status, responses.ItemCompleted)
 	}
 	h.gate.release <- struct{}{}
 	eventually(t, "the response is complete", func() bool {
@@ -190,7 +194,8 @@ func TestReplay(t *testing.T) {
 		}
 	}
 	for what, query := range map[string]string{
-		"all": "?stream=true", "with noise": "?stream=1&include[]=a&include=b&include=c&include_obfuscation=true&colour=red",
+		"all":        "?stream=true",
+		"with noise": "?stream=1&include[]=a&include=b&include=c&include_obfuscation=true&colour=red",
 	} {
 		check(what, h.do(http.MethodGet, path+query, ""), first.body)
 		check(what+", NDJSON", h.do(http.MethodGet, path+query, "", "Accept", "application/x-ndjson"), events)
@@ -332,10 +337,17 @@ func (h *harness) inputItems(id, query string) (l listedItems, words []string) {
 	if l.Object != "list" || l.HasMore == nil {
 		t.Fatalf("%s: %s, want a list that says whether there is more", query, a.body)
 	}
-	for i, item := range l.Data {
+	for _, item := range l.Data {
 		words = append(words, strings.TrimPrefix(item.Content[0].Text, "word "))
-		if item.ID == "" || item.Type != "message" || item.Role != "user" || item.Content[0].Type != "input_text" {
-			t.Errorf("%s: item %d is %+v, want a message of the user with an id", query, i, item)
+		switch {
+		case item.ID == "":
+			t.Errorf(`%s: item.ID = "", want another value`, query)
+		case item.Type != "message":
+			t.Errorf(`%s: item.Type = %q, want "message"`, query, item.Type)
+		case item.Role != "user":
+			t.Errorf(`%s: item.Role = %q, want "user"`, query, item.Role)
+		case item.Content[0].Type != "input_text":
+			t.Errorf(`%s: item.Content[0].Type = %q, want "input_text"`, query, item.Content[0].Type)
 		}
 	}
 	if n := len(l.Data); n > 0 && (*l.FirstID != l.Data[0].ID || *l.LastID != l.Data[n-1].ID) {

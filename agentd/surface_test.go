@@ -100,7 +100,8 @@ func TestOutputSentBackIsTheSameConversation(t *testing.T) {
 		}
 		parts.Models = models
 	})
-	const fields = `"tools":[{"type":"function","name":"ask"}],"include":["holon:tool_calls","reasoning.encrypted_content"]`
+	const fields = `"tools":[{"type":"function","name":"ask"}],"include":["holon:tool_calls",` +
+		`"reasoning.encrypted_content"]`
 	const output = `{"type":"function_call_output","call_id":"c3","output":"42"}`
 	user := `{"role":"user","content":"go"}`
 
@@ -133,9 +134,15 @@ func TestOutputSentBackIsTheSameConversation(t *testing.T) {
 		t.Errorf("the output is %s", kinds)
 	}
 	plain := h.post(`{"input":"go","stream":true,"tools":[{"type":"function","name":"ask"}]}`)
-	if plain.status != http.StatusOK || strings.Contains(string(plain.body), "holon:") ||
-		strings.Contains(string(plain.body), "ExecCommand") || strings.Contains(string(plain.body), "opaque") {
-		t.Errorf("a standard stream has something of ours:\n%s", plain.body)
+	switch {
+	case plain.status != http.StatusOK:
+		t.Errorf("plain.status = %d, want %d", plain.status, http.StatusOK)
+	case strings.Contains(string(plain.body), "holon:"):
+		t.Errorf(`string(plain.body) = %q, want it without "holon:"`, string(plain.body))
+	case strings.Contains(string(plain.body), "ExecCommand"):
+		t.Errorf(`string(plain.body) = %q, want it without "ExecCommand"`, string(plain.body))
+	case strings.Contains(string(plain.body), "opaque"):
+		t.Errorf(`string(plain.body) = %q, want it without "opaque"`, string(plain.body))
 	}
 }
 

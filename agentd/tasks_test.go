@@ -50,8 +50,13 @@ func TestTaskRoutes(t *testing.T) {
 		t.Errorf("list %+v", empty)
 	}
 	entry := h.task(`{cmd: 'echo up; read x; echo got $x; sleep 600', accepts_input: true, yield_time_ms: 1}`)
-	if entry.Status != tasks.Running || entry.SessionID != "sess_t" || !strings.HasPrefix(entry.Command, "echo up") {
-		t.Errorf("%+v", entry)
+	switch {
+	case entry.Status != tasks.Running:
+		t.Errorf("entry.Status = %q, want %q", entry.Status, tasks.Running)
+	case entry.SessionID != "sess_t":
+		t.Errorf(`entry.SessionID = %q, want "sess_t"`, entry.SessionID)
+	case !strings.HasPrefix(entry.Command, "echo up"):
+		t.Errorf(`entry.Command = %q, want it to begin with "echo up"`, entry.Command)
 	}
 	path := "/tasks/" + entry.ID
 	var status tasks.StatusResult
@@ -80,9 +85,13 @@ func TestTaskRoutes(t *testing.T) {
 		t.Errorf("%+v", stop)
 	}
 	h.see(path+"/output?block=true", &out)
-	if out.RetrievalStatus != tasks.Success || out.Task.FailureArtifact == nil ||
-		out.Task.FailureArtifact.Kind != "stopped" {
-		t.Errorf("%+v", out)
+	switch {
+	case out.RetrievalStatus != tasks.Success:
+		t.Errorf("out.RetrievalStatus = %q, want %q", out.RetrievalStatus, tasks.Success)
+	case out.Task.FailureArtifact == nil:
+		t.Error("out.Task.FailureArtifact = nil, want a value")
+	case out.Task.FailureArtifact.Kind != "stopped":
+		t.Errorf(`out.Task.FailureArtifact.Kind = %q, want "stopped"`, out.Task.FailureArtifact.Kind)
 	}
 }
 
@@ -119,8 +128,13 @@ func TestTaskRoutesRefuse(t *testing.T) {
 	}
 	for _, tt := range tests {
 		a := h.do(tt.method, tt.path, tt.body)
-		if e := a.failure(t); a.status != tt.status || e.Code != tt.code || e.Param != tt.param {
-			t.Errorf("%s %s %.30s: %d %+v", tt.method, tt.path, tt.body, a.status, e)
+		switch e := a.failure(t); {
+		case a.status != tt.status:
+			t.Errorf("%+v: a.status = %d, want %d", tt, a.status, tt.status)
+		case e.Code != tt.code:
+			t.Errorf("%+v: e.Code = %q, want %q", tt, e.Code, tt.code)
+		case e.Param != tt.param:
+			t.Errorf("%+v: e.Param = %q, want %q", tt, e.Param, tt.param)
 		}
 	}
 }
@@ -134,7 +148,8 @@ func TestSessionIsToldOfEndedTasks(t *testing.T) {
 	h.do(http.MethodGet, "/tasks/"+entry.ID+"/output?block=true", "") // clients may look without the model knowing
 	answer := h.scenario("answer", "rounds:\n  - text: Yes.\n")
 	first := h.post(`{"model":"` + answer +
-		`","input":"and?","holon":{"session_id":"sess_t","turn_id":"turn_told"}}`).response(t)
+		`","input":"and?",` +
+		`"holon":{"session_id":"sess_t","turn_id":"turn_told"}}`).response(t)
 	facts, err := os.ReadFile(h.file("turn_told", turns.RuntimeFile))
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +188,8 @@ func TestTasksAfterAKill(t *testing.T) {
 		t.Errorf("%+v", status.Task)
 	}
 	answer := again.scenario("answer", "rounds:\n  - text: Yes.\n")
-	again.post(`{"model":"` + answer + `","input":"and?","holon":{"session_id":"sess_t","turn_id":"turn_told"}}`).response(t)
+	again.post(`{"model":"` + answer + `","input":"and?",` +
+		`"holon":{"session_id":"sess_t","turn_id":"turn_told"}}`).response(t)
 	facts, err := os.ReadFile(again.file("turn_told", turns.RuntimeFile))
 	if err != nil || !strings.Contains(string(facts), `"type":"task.lost"`) {
 		t.Errorf("%v\n%s", err, facts)

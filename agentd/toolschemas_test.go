@@ -33,11 +33,13 @@ func TestToolSchemasOnTheWire(t *testing.T) {
 				env := []string{"LAB_BASE_URL=" + server.URL, "OPENAI_CODEX_BASE_URL=" + server.URL,
 					"OPENAI_CODEX_API_KEY=k", fmt.Sprint(by.setting, "_STRICT_TOOLS=", strict)}
 				h := assembled(t, env, func(c *config.Config) {
-					c.Models.Default, c.Models.OpenAIBaseURL, c.Models.OpenAIKey, c.Models.AnthropicBaseURL, c.Models.AnthropicKey = by.ref, server.URL,
+					c.Models.Default, c.Models.OpenAIBaseURL, c.Models.OpenAIKey, c.Models.AnthropicBaseURL,
+						c.Models.AnthropicKey = by.ref, server.URL,
 						"sk-test", server.URL, "sk-test"
 				})
 				resp, err := responses.DecodeResponse(
-					h.post(`{"input":"go","tools":[{"type":"function","name":"client","parameters":{"type":"object","properties":{"q":{"type":"string"}}}}]}`).body)
+					h.post(`{"input":"go","tools":[{"type":"function","name":"client","parameters":{"type":"object",` +
+						`"properties":{"q":{"type":"string"}}}}]}`).body)
 				if err != nil || resp.Status != responses.StatusCompleted {
 					t.Fatalf("%+v %v", resp, err)
 				}

@@ -26,9 +26,13 @@ func TestSameTurnIDIsTheSameTurn(t *testing.T) {
 		t.Errorf("the same request gave %s and %s", first.ID, again.ID)
 	}
 	other := h.post(strings.Replace(body, "hi", "ho", 1))
-	if e := other.failure(t); other.status != http.StatusConflict || e.Code != responses.CodeTurnConflict ||
-		e.Param != "holon.turn_id" {
-		t.Errorf("another request with the same id: %d, %v", other.status, e)
+	switch e := other.failure(t); {
+	case other.status != http.StatusConflict:
+		t.Errorf("another request with the same id: other.status = %d, want %d", other.status, http.StatusConflict)
+	case e.Code != responses.CodeTurnConflict:
+		t.Errorf("another request with the same id: e.Code = %q, want %q", e.Code, responses.CodeTurnConflict)
+	case e.Param != "holon.turn_id":
+		t.Errorf(`another request with the same id: e.Param = %q, want "holon.turn_id"`, e.Param)
 	}
 	if err := h.stop(); err != nil {
 		t.Fatal(err)
@@ -106,9 +110,13 @@ func TestQueue(t *testing.T) {
 	second := h.later(t.Context(), `{"input":"2","holon":{"turn_id":"turn_2"}}`)
 	eventually(t, "the second turn waits", func() bool { return h.health().QueuedTurns == 1 })
 	third := h.post(`{"input":"3"}`)
-	if e := third.failure(t); e.Code != responses.CodeQueueFull || third.status != http.StatusTooManyRequests ||
-		e.Hint == "" {
-		t.Errorf("the third turn: %d, %v", third.status, e)
+	switch e := third.failure(t); {
+	case e.Code != responses.CodeQueueFull:
+		t.Errorf("the third turn: e.Code = %q, want %q", e.Code, responses.CodeQueueFull)
+	case third.status != http.StatusTooManyRequests:
+		t.Errorf("the third turn: third.status = %d, want %d", third.status, http.StatusTooManyRequests)
+	case e.Hint == "":
+		t.Error(`the third turn: e.Hint = "", want another value`)
 	}
 	h.gate.release <- struct{}{}
 	if resp := get(t, first).response(t); resp.OutputText() != "Working. Done." {
@@ -205,8 +213,13 @@ func TestCancel(t *testing.T) {
 			t.Errorf("before: %s is %s", id, got.Status)
 		}
 		got := h.do(http.MethodPost, "/responses/"+resp+"/cancel", "").response(t)
-		if got.Status != responses.StatusCancelled || got.Error == nil || got.Error.Code != responses.CodeCancelled {
-			t.Errorf("%s is %s, %+v", id, got.Status, got.Error)
+		switch {
+		case got.Status != responses.StatusCancelled:
+			t.Errorf("%.120q: got.Status = %q, want %q", id, got.Status, responses.StatusCancelled)
+		case got.Error == nil:
+			t.Errorf("%.120q: got.Error = nil, want a value", id)
+		case got.Error.Code != responses.CodeCancelled:
+			t.Errorf("%.120q: got.Error.Code = %q, want %q", id, got.Error.Code, responses.CodeCancelled)
 		}
 		if again := h.do(http.MethodPost, "/responses/"+resp+"/cancel",
 			"").response(t); again.Status != responses.StatusCancelled {
@@ -266,9 +279,14 @@ func TestLimits(t *testing.T) {
 		"'true'}}]\n    goto: again\n")
 	resp := h.post(`{"model":"` + loop +
 		`","input":"go","holon":{"turn_id":"turn_a","limits":{"max_rounds":3}}}`).response(t)
-	if resp.Status != responses.StatusIncomplete || resp.IncompleteDetails.Reason != responses.ReasonMaxRounds ||
-		h.record("turn_a").Rounds != 3 {
-		t.Errorf("rounds: %s, %+v, %d", resp.Status, resp.IncompleteDetails, h.record("turn_a").Rounds)
+	switch {
+	case resp.Status != responses.StatusIncomplete:
+		t.Errorf("rounds: resp.Status = %q, want %q", resp.Status, responses.StatusIncomplete)
+	case resp.IncompleteDetails.Reason != responses.ReasonMaxRounds:
+		t.Errorf("rounds: resp.IncompleteDetails.Reason = %q, want %q", resp.IncompleteDetails.Reason,
+			responses.ReasonMaxRounds)
+	case h.record("turn_a").Rounds != 3:
+		t.Errorf(`rounds: h.record("turn_a").Rounds = %d, want 3`, h.record("turn_a").Rounds)
 	}
 	resp = h.post(`{"input":"go","holon":{"turn_id":"turn_b","limits":{"timeout_ms":50}}}`).response(t)
 	if resp.Status != responses.StatusIncomplete || resp.IncompleteDetails.Reason != responses.ReasonTimeout {
@@ -285,9 +303,14 @@ func TestLimits(t *testing.T) {
 		t.Errorf("time of a command: %s, %+v", resp.Status, resp.IncompleteDetails)
 	}
 	resp = h.post(`{"model":"` + loop + `","input":"go","max_tool_calls":2,"holon":{"turn_id":"turn_d"}}`).response(t)
-	if resp.Status != responses.StatusIncomplete || resp.IncompleteDetails.Reason != responses.ReasonMaxToolCalls ||
-		h.record("turn_d").ToolCalls.Total != 2 {
-		t.Errorf("calls: %s, %+v, %+v", resp.Status, resp.IncompleteDetails, h.record("turn_d").ToolCalls)
+	switch {
+	case resp.Status != responses.StatusIncomplete:
+		t.Errorf("calls: resp.Status = %q, want %q", resp.Status, responses.StatusIncomplete)
+	case resp.IncompleteDetails.Reason != responses.ReasonMaxToolCalls:
+		t.Errorf("calls: resp.IncompleteDetails.Reason = %q, want %q", resp.IncompleteDetails.Reason,
+			responses.ReasonMaxToolCalls)
+	case h.record("turn_d").ToolCalls.Total != 2:
+		t.Errorf(`calls: h.record("turn_d").ToolCalls.Total = %d, want 2`, h.record("turn_d").ToolCalls.Total)
 	}
 }
 
@@ -306,9 +329,16 @@ func TestOutputLimit(t *testing.T) {
 			t.Fatalf("%s: %s, %+v", name, resp.Status, resp.IncompleteDetails)
 		}
 		rec := h.record("turn_" + name)
-		if rec.IncompleteReason == nil || *rec.IncompleteReason != responses.ReasonMaxOutputBytes || rec.Rounds != 1 ||
-			rec.ToolCalls.Total != 1 {
-			t.Errorf("%s: the record is %+v", name, rec)
+		switch {
+		case rec.IncompleteReason == nil:
+			t.Errorf("%s: rec.IncompleteReason = nil, want a value", name)
+		case *rec.IncompleteReason != responses.ReasonMaxOutputBytes:
+			t.Errorf("%s: *rec.IncompleteReason = %q, want %q", name, *rec.IncompleteReason,
+				responses.ReasonMaxOutputBytes)
+		case rec.Rounds != 1:
+			t.Errorf("%s: rec.Rounds = %d, want 1", name, rec.Rounds)
+		case rec.ToolCalls.Total != 1:
+			t.Errorf("%s: rec.ToolCalls.Total = %d, want 1", name, rec.ToolCalls.Total)
 		}
 		if len(resp.Output) == 0 || resp.OutputText() != "" && resp.OutputText() != "Begun." {
 			t.Errorf("%s: the answer so far is %q in %d items", name, resp.OutputText(), len(resp.Output))
@@ -376,7 +406,9 @@ func TestShutdown(t *testing.T) {
 		}
 	})
 	t.Run("and ended after it", func(t *testing.T) {
-		h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Turns.Grace, c.Turns.Concurrency = time.Millisecond, 1 })
+		h := start(t, func(c *config.Config, _ *agentd.Parts) {
+			c.Turns.Grace, c.Turns.Concurrency = time.Millisecond, 1
+		})
 		running := h.later(t.Context(), `{"input":"go","stream":true,"holon":{"turn_id":"turn_a"}}`)
 		h.gate.wait(t, 1)
 		queued := h.later(t.Context(), `{"input":"go","holon":{"turn_id":"turn_b"}}`)

@@ -190,9 +190,13 @@ turns:
 		t.Errorf("it is continued elsewhere: %v", e)
 	}
 	second := ask(`"store":false,"input":"pear","previous_response_id":"` + first.ID + `"`)
-	if second.OutputText() != "You said pear" || second.PreviousResponseID == nil ||
-		*second.PreviousResponseID != first.ID {
-		t.Errorf("continued with %q", second.OutputText())
+	switch {
+	case second.OutputText() != "You said pear":
+		t.Errorf(`second.OutputText() = %q, want "You said pear"`, second.OutputText())
+	case second.PreviousResponseID == nil:
+		t.Error("second.PreviousResponseID = nil, want a value")
+	case *second.PreviousResponseID != first.ID:
+		t.Errorf("*second.PreviousResponseID = %q, want %q", *second.PreviousResponseID, first.ID)
 	}
 	// Any client can continue a stored response on top of it.
 	third := ask(`"input":"kiwi","previous_response_id":"` + second.ID + `"`)
@@ -207,9 +211,14 @@ turns:
 		t.Errorf("on another connection: %q", resp.OutputText())
 	}
 	w.create(`"model":"` + ref + `","store":false,"input":"x","previous_response_id":"` + second.ID + `"`)
-	if e, status := w.failed(); e.Code != responses.CodePreviousNotFound || status != 404 ||
-		e.Param != "previous_response_id" {
-		t.Errorf("an unstored response on another connection: %v, %d", e, status)
+	switch e, status := w.failed(); {
+	case e.Code != responses.CodePreviousNotFound:
+		t.Errorf("an unstored response on another connection: e.Code = %q, want %q", e.Code,
+			responses.CodePreviousNotFound)
+	case status != 404:
+		t.Errorf("an unstored response on another connection: status = %d, want 404", status)
+	case e.Param != "previous_response_id":
+		t.Errorf(`an unstored response on another connection: e.Param = %q, want "previous_response_id"`, e.Param)
 	}
 }
 
@@ -217,18 +226,21 @@ turns:
 // refused or its turn failed; another failure does not.
 func TestSocketForgetsAfterAFailure(t *testing.T) {
 	h := start(t)
-	ref := h.scenario("fails", "turns:\n  - rounds: [{text: Fine.}]\n  - rounds: [{error: {status: 400, message: no}}]\n")
+	ref := h.scenario("fails", "turns:\n  - rounds: [{text: Fine.}]\n  - rounds: [{error: {status: 400, "+
+		"message: no}}]\n")
 	for name, c := range map[string]struct {
 		fail  string // ID stands for the response
 		turn  bool   // it fails as a turn
 		keeps bool
 	}{
-		"an orphan output":  {fail: `"previous_response_id":"ID","input":[{"type":"function_call_output","call_id":"c","output":"x"}]`},
+		"an orphan output": {fail: `"previous_response_id":"ID","input":[{"type":"function_call_output",` +
+			`"call_id":"c","output":"x"}]`},
 		"a wrong field":     {fail: `"previous_response_id":"ID","input":5`},
 		"a forbidden field": {fail: `"previous_response_id":"ID","input":"x","stream":null`},
 		"a failed turn": {fail: `"previous_response_id":"ID","input":"x","model":"` + ref + `","store":false`,
 			turn: true},
-		"a foreign blob":  {fail: `"previous_response_id":"ID","input":[{"type":"compaction","encrypted_content":"gAAAA"}]`},
+		"a foreign blob": {fail: `"previous_response_id":"ID","input":[{"type":"compaction",` +
+			`"encrypted_content":"gAAAA"}]`},
 		"another request": {fail: `"input":5`, keeps: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -293,9 +305,17 @@ func TestSocketErrors(t *testing.T) {
 		create(`"input":"x","metadata":1`): {"", "metadata"},
 	} {
 		w.send(text)
-		if e, status := w.failed(); want.code != "" && e.Code != want.code || e.Param != want.param || status != 400 ||
-			e.Message == "" || strings.Contains(e.Message, "\n") {
-			t.Errorf("%.80q: %d %s %s: %s", text, status, e.Code, e.Param, e)
+		switch e, status := w.failed(); {
+		case want.code != "" && e.Code != want.code:
+			t.Errorf(`%.80q: want.code != "" && e.Code != want.code, want the contrary`, text)
+		case e.Param != want.param:
+			t.Errorf("%.80q: e.Param = %q, want %q", text, e.Param, want.param)
+		case status != 400:
+			t.Errorf("%.80q: status = %d, want 400", text, status)
+		case e.Message == "":
+			t.Errorf(`%.80q: e.Message = "", want another value`, text)
+		case strings.Contains(e.Message, "\n"):
+			t.Errorf("%.80q: e.Message = %q, want it without %q", text, e.Message, "\n")
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -405,8 +425,13 @@ func TestSocketTooLarge(t *testing.T) {
 	}
 	answer, _ := io.ReadAll(conn) // it ends with a reset, since the server does not read on
 	want := binary.BigEndian.AppendUint16(nil, uint16(websocket.StatusMessageTooBig))
-	if len(answer) < 4 || answer[0] != 0x88 || !bytes.Equal(answer[2:4], want) {
-		t.Errorf("it ends with %q, want a close frame with the code %d", answer, websocket.StatusMessageTooBig)
+	switch {
+	case len(answer) < 4:
+		t.Errorf("len(answer) = %d (%q), want at least 4", len(answer), answer)
+	case answer[0] != 0x88:
+		t.Errorf("answer[0] = %d, want 0x88", answer[0])
+	case !bytes.Equal(answer[2:4], want):
+		t.Errorf("answer[2:4] = %q, want %q", answer[2:4], want)
 	}
 }
 
@@ -475,9 +500,14 @@ func (h *harness) upgrade(t *testing.T) net.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if resp.StatusCode != http.StatusSwitchingProtocols || resp.Header.Get("Sec-WebSocket-Extensions") != "" ||
-		r.Buffered() > 0 {
-		t.Fatalf("the handshake gives %d, %v", resp.StatusCode, resp.Header)
+	switch {
+	case resp.StatusCode != http.StatusSwitchingProtocols:
+		t.Fatalf("resp.StatusCode = %d, want %d", resp.StatusCode, http.StatusSwitchingProtocols)
+	case resp.Header.Get("Sec-WebSocket-Extensions") != "":
+		t.Fatalf(`resp.Header.Get("Sec-WebSocket-Extensions") = %q, want ""`, resp.Header.Get(
+			"Sec-WebSocket-Extensions"))
+	case r.Buffered() > 0:
+		t.Fatalf("r.Buffered() = %d, want at most 0", r.Buffered())
 	}
 	return conn
 }
@@ -508,8 +538,13 @@ func TestSocketHandshake(t *testing.T) {
 			header = append(header, c.header, c.value)
 		}
 		a := h.do(http.MethodGet, "/responses", "", header...)
-		if e := a.failure(t); a.status != c.status || e.Code != c.code || e.Param != c.param {
-			t.Errorf("%s: %d %s %s", name, a.status, e.Code, e.Param)
+		switch e := a.failure(t); {
+		case a.status != c.status:
+			t.Errorf("%s: a.status = %d, want %d", name, a.status, c.status)
+		case e.Code != c.code:
+			t.Errorf("%s: e.Code = %q, want %q", name, e.Code, c.code)
+		case e.Param != c.param:
+			t.Errorf("%s: e.Param = %q, want %q", name, e.Param, c.param)
 		}
 	}
 }

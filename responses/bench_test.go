@@ -72,7 +72,8 @@ func BenchmarkDecodeEvent(b *testing.B) {
 }
 
 func BenchmarkDecodeRequest(b *testing.B) {
-	body := []byte(`{"model":"scripted/demo","input":[{"role":"user","content":"fix the failing test"}],"stream":true,"holon":{"turn_id":"turn_1"}}`)
+	body := []byte(`{"model":"scripted/demo","input":[{"role":"user","content":"fix the failing test"}],` +
+		`"stream":true,"holon":{"turn_id":"turn_1"}}`)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := responses.DecodeRequest(body); err != nil {

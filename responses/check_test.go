@@ -76,24 +76,42 @@ func pairs(n int) string {
 // Content that would be lost silently is refused.
 func TestRefusesWhatWouldBeLost(t *testing.T) {
 	for body, want := range map[string][2]string{
-		`{"background":true,"store":false}`:                                                                                                 {responses.CodeUnsupportedParameter, "background"},
-		`{"include":["x","holon:toolcalls"]}`:                                                                                               {responses.CodeUnsupportedParameter, "include[1]"},
-		`{"input":[{"type":"holon:unheard","id":"x"}]}`:                                                                                     {responses.CodeInvalidValue, "input[0].type"},
-		`{"input":[{"role":"user","content":[{"type":"input_image"}]}]}`:                                                                    {responses.CodeMissingParameter, "input[0].content[0].image_url"},
-		`{"input":[{"role":"user","content":[{"type":"input_file","file_id":"f"}]}]}`:                                                       {responses.CodeMissingParameter, "input[0].content[0].file_data"},
-		`{"input":[{"type":"input_image","file_id":"f"}]}`:                                                                                  {responses.CodeMissingParameter, "input[0].image_url"},
-		`{"input":[{"type":"function_call_output","call_id":"c","output":[{"type":"input_video"}]}]}`:                                       {responses.CodeMissingParameter, "input[0].output[0].video_url"},
-		`{"input":[{"type":"function_call_output","call_id":"c","output":[{"type":"refusal","refusal":"r"}]}]}`:                             {responses.CodeInvalidValue, "input[0].output[0].type"},
-		`{"input":[{"role":"user","content":[{"type":"summary_text","text":"x"}]}]}`:                                                        {responses.CodeInvalidValue, "input[0].content[0].type"},
-		`{"input":[{"role":"user","content":"x","status":"odd"}]}`:                                                                          {responses.CodeInvalidValue, "input[0].status"},
-		`{"input":[{"type":"function_call","call_id":"c","name":"f"},{"type":"function_call","call_id":"c","name":"g"}]}`:                   {responses.CodeInvalidValue, "input[1].call_id"},
-		`{"input":[{"type":"function_call_output","call_id":"c","output":"a"},{"type":"function_call_output","call_id":"c","output":"b"}]}`: {responses.CodeInvalidValue, "input[1].call_id"},
-		`{"input":[{"type":"holon:tool_call","call_id":"","name":"f"}]}`:                                                                    {responses.CodeInvalidValue, "input[0].call_id"},
-		`{"input":[{"type":"holon:tool_call","call_id":"c","name":"f","media":[{"type":"input_image"}]}]}`:                                  {responses.CodeMissingParameter, "input[0].media[0].image_url"},
-		`{"tools":[{"description":"neither type nor name"}]}`:                                                                               {responses.CodeMissingParameter, "tools[0].type"},
-		`{"text":{"verbosity":"endless"}}`:                                                                                                  {responses.CodeInvalidValue, "text.verbosity"},
-		`{"text":{"format":{"type":"json_schema","schema":[]}}}`:                                                                            {responses.CodeInvalidValue, "text.format.schema"},
-		`{"reasoning":{"summary":"poem"}}`:                                                                                                  {responses.CodeInvalidValue, "reasoning.summary"},
+		`{"background":true,"store":false}`: {
+			responses.CodeUnsupportedParameter, "background"},
+		`{"include":["x","holon:toolcalls"]}`: {
+			responses.CodeUnsupportedParameter, "include[1]"},
+		`{"input":[{"type":"holon:unheard","id":"x"}]}`: {
+			responses.CodeInvalidValue, "input[0].type"},
+		`{"input":[{"role":"user","content":[{"type":"input_image"}]}]}`: {
+			responses.CodeMissingParameter, "input[0].content[0].image_url"},
+		`{"input":[{"role":"user","content":[{"type":"input_file","file_id":"f"}]}]}`: {
+			responses.CodeMissingParameter, "input[0].content[0].file_data"},
+		`{"input":[{"type":"input_image","file_id":"f"}]}`: {
+			responses.CodeMissingParameter, "input[0].image_url"},
+		`{"input":[{"type":"function_call_output","call_id":"c","output":[{"type":"input_video"}]}]}`: {
+			responses.CodeMissingParameter, "input[0].output[0].video_url"},
+		`{"input":[{"type":"function_call_output","call_id":"c","output":[{"type":"refusal","refusal":"r"}]}]}`: {
+			responses.CodeInvalidValue, "input[0].output[0].type"},
+		`{"input":[{"role":"user","content":[{"type":"summary_text","text":"x"}]}]}`: {
+			responses.CodeInvalidValue, "input[0].content[0].type"},
+		`{"input":[{"role":"user","content":"x","status":"odd"}]}`: {
+			responses.CodeInvalidValue, "input[0].status"},
+		`{"input":[{"type":"function_call","call_id":"c","name":"f"},{"type":"function_call",` +
+			`"call_id":"c","name":"g"}]}`: {responses.CodeInvalidValue, "input[1].call_id"},
+		`{"input":[{"type":"function_call_output","call_id":"c","output":"a"},{"type":"function_call_output",` +
+			`"call_id":"c","output":"b"}]}`: {responses.CodeInvalidValue, "input[1].call_id"},
+		`{"input":[{"type":"holon:tool_call","call_id":"","name":"f"}]}`: {
+			responses.CodeInvalidValue, "input[0].call_id"},
+		`{"input":[{"type":"holon:tool_call","call_id":"c","name":"f","media":[{"type":"input_image"}]}]}`: {
+			responses.CodeMissingParameter, "input[0].media[0].image_url"},
+		`{"tools":[{"description":"neither type nor name"}]}`: {
+			responses.CodeMissingParameter, "tools[0].type"},
+		`{"text":{"verbosity":"endless"}}`: {
+			responses.CodeInvalidValue, "text.verbosity"},
+		`{"text":{"format":{"type":"json_schema","schema":[]}}}`: {
+			responses.CodeInvalidValue, "text.format.schema"},
+		`{"reasoning":{"summary":"poem"}}`: {
+			responses.CodeInvalidValue, "reasoning.summary"},
 		`{"reasoning":{"effort":"` + strings.Repeat("e", 65) +
 			`"}}`: {responses.CodeInvalidValue, "reasoning.effort"},
 		`{"service_tier":"` + strings.Repeat("e", 65) +
@@ -101,8 +119,15 @@ func TestRefusesWhatWouldBeLost(t *testing.T) {
 	} {
 		_, err := responses.DecodeRequest([]byte(body))
 		e, ok := errors.AsType[*responses.Error](err)
-		if !ok || e.Code != want[0] || e.Param != want[1] || e.Status() != 400 {
+		switch {
+		case !ok:
 			t.Errorf("%.120s: %+v, want %v", body, err, want)
+		case e.Code != want[0]:
+			t.Errorf("%.120s: e.Code = %q, want %q", body, e.Code, want[0])
+		case e.Param != want[1]:
+			t.Errorf("%.120s: e.Param = %q, want %q", body, e.Param, want[1])
+		case e.Status() != 400:
+			t.Errorf("%.120s: e.Status() = %d, want 400", body, e.Status())
 		}
 	}
 }
@@ -110,14 +135,28 @@ func TestRefusesWhatWouldBeLost(t *testing.T) {
 // Habits of clients that other servers refuse.
 func TestTolerates(t *testing.T) {
 	for _, body := range []string{
-		`{"model":"m","input":"x","user":"u","prompt":{"id":"p"},"conversation":"conv_1","context_management":[{"type":"compaction"}],"prompt_cache_retention":"24h","prompt_cache_options":{},"moderation":"low","client_metadata":{"a":1},"stream_options":{"include_obfuscation":true}}`,
-		`{"input":[{"role":"system","content":"a"},{"role":"developer","content":[{"type":"input_text","text":"b"}]},{"role":"assistant","content":[{"type":"output_text","text":"c","annotations":null,"logprobs":null}]},{"role":"user","content":[{"type":"output_text","text":"d"}]}]}`,
-		`{"input":[{"type":"reasoning","id":"rs_1","summary":[],"content":[{"type":"reasoning_text","text":"t"}],"encrypted_content":"e","status":null}]}`,
-		`{"input":[{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"a"},{"type":"input_image","image_url":"https://x/i.png"},{"type":"input_file","file_url":"https://x/f"},{"type":"input_video","video_url":"https://x/v"}]}]}`,
-		`{"input":[{"type":"web_search_call","id":"ws_1","status":"searching","action":{}},{"type":"acme:thing","id":"x","status":"failed"},{"type":"custom_tool_call","call_id":"c","name":"apply_patch","input":"p"},{"type":"custom_tool_call_output","call_id":"c","output":"ok"}]}`,
-		`{"tools":[{"type":"function","name":"shell","strict":false,"parameters":{"type":"object","properties":{"command":{"type":"array","items":{"type":"string"}}}}},{"type":"custom","name":"apply_patch","format":{"type":"grammar","syntax":"lark","definition":"start: x"}},{"type":"local_shell"},{"type":"web_search","external_web_access":false},{"type":"namespace","name":"mcp__x","tools":[]},{"type":"acme:search"}]}`,
+		`{"model":"m","input":"x","user":"u","prompt":{"id":"p"},"conversation":"conv_1","context_management":` +
+			`[{"type":"compaction"}],"prompt_cache_retention":"24h","prompt_cache_options":{},"moderation":"low",` +
+			`"client_metadata":{"a":1},"stream_options":{"include_obfuscation":true}}`,
+		`{"input":[{"role":"system","content":"a"},{"role":"developer","content":[{"type":"input_text","text":"b"}]},` +
+			`{"role":"assistant","content":[{"type":"output_text","text":"c","annotations":null,"logprobs":null}]},` +
+			`{"role":"user","content":[{"type":"output_text","text":"d"}]}]}`,
+		`{"input":[{"type":"reasoning","id":"rs_1","summary":[],"content":[{"type":"reasoning_text","text":"t"}],` +
+			`"encrypted_content":"e","status":null}]}`,
+		`{"input":[{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"a"},` +
+			`{"type":"input_image","image_url":"https://x/i.png"},{"type":"input_file","file_url":"https://x/f"},` +
+			`{"type":"input_video","video_url":"https://x/v"}]}]}`,
+		`{"input":[{"type":"web_search_call","id":"ws_1","status":"searching","action":{}},{"type":"acme:thing",` +
+			`"id":"x","status":"failed"},{"type":"custom_tool_call","call_id":"c","name":"apply_patch","input":"p"},` +
+			`{"type":"custom_tool_call_output","call_id":"c","output":"ok"}]}`,
+		`{"tools":[{"type":"function","name":"shell","strict":false,"parameters":{"type":"object",` +
+			`"properties":{"command":{"type":"array","items":{"type":"string"}}}}},{"type":"custom",` +
+			`"name":"apply_patch","format":{"type":"grammar","syntax":"lark","definition":"start: x"}},` +
+			`{"type":"local_shell"},{"type":"web_search","external_web_access":false},{"type":"namespace",` +
+			`"name":"mcp__x","tools":[]},{"type":"acme:search"}]}`,
 		`{"tools":[{"name":"f","parameters":null,"description":null,"strict":null}]}`,
-		`{"include":["reasoning.encrypted_content","file_search_call.results","web_search_call.action.sources"],"reasoning":{"effort":"minimal","summary":null,"generate_summary":"auto"},"service_tier":"standard"}`,
+		`{"include":["reasoning.encrypted_content","file_search_call.results","web_search_call.action.sources"],` +
+			`"reasoning":{"effort":"minimal","summary":null,"generate_summary":"auto"},"service_tier":"standard"}`,
 		`{"text":{"format":{"type":"json_schema"}}}`, `{"text":{"format":null,"verbosity":null}}`, `{"text":{}}`,
 		`{"include":null,"truncation":null,"stream":null,"background":null,"store":null,"service_tier":null}`,
 		`{"background":true}`, `{"background":false,"store":false}`,

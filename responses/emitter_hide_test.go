@@ -66,9 +66,13 @@ func TestEmitterHidesSecrets(t *testing.T) {
 		if said.String() != want {
 			t.Fatalf("deltas of %d: %q", size, said.String())
 		}
-		if strings.Contains(stream.String(), "äbcdef") || strings.Contains(probs, "äbcdef") ||
-			strings.Contains(probs, secret) {
-			t.Fatalf("deltas of %d: %s\nlog probabilities %q", size, stream.String(), probs)
+		switch {
+		case strings.Contains(stream.String(), "äbcdef"):
+			t.Fatalf(`stream.String() = %q, want it without "äbcdef"`, stream.String())
+		case strings.Contains(probs, "äbcdef"):
+			t.Fatalf(`probs = %q, want it without "äbcdef"`, probs)
+		case strings.Contains(probs, secret):
+			t.Fatalf("probs = %q, want it without %q", probs, secret)
 		}
 		output := e.Response().Output
 		if call, ok := output[1].(*responses.FunctionCall); !ok || call.Arguments != `{"a":"[redacted]"}` {

@@ -197,11 +197,16 @@ func TestDecodeEventOfEveryKind(t *testing.T) {
 			if ev.SequenceNumber != int64(i) || ev.Type != responses.EventType(line) {
 				t.Errorf("%s: event %d decoded as %d, %s", name, i, ev.SequenceNumber, ev.Type)
 			}
-			if strings.Contains(ev.Type, "item.") && ev.Item == nil ||
-				strings.Contains(ev.Type, "part.") && ev.Part == nil ||
-				strings.HasSuffix(ev.Type, ".delta") && ev.Delta == "" ||
-				strings.HasSuffix(ev.Type, "annotation.added") && ev.Annotation == nil {
-				t.Errorf("%s: %s decoded to %+v", name, line, ev)
+			switch {
+			case strings.Contains(ev.Type, "item.") && ev.Item == nil:
+				t.Errorf(`%s: strings.Contains(ev.Type, "item.") && ev.Item == nil, want the contrary`, name)
+			case strings.Contains(ev.Type, "part.") && ev.Part == nil:
+				t.Errorf(`%s: strings.Contains(ev.Type, "part.") && ev.Part == nil, want the contrary`, name)
+			case strings.HasSuffix(ev.Type, ".delta") && ev.Delta == "":
+				t.Errorf(`%s: strings.HasSuffix(ev.Type, ".delta") && ev.Delta == "", want the contrary`, name)
+			case strings.HasSuffix(ev.Type, "annotation.added") && ev.Annotation == nil:
+				t.Errorf(`%s: strings.HasSuffix(ev.Type, "annotation.added") && ev.Annotation == nil, `+
+					`want the contrary`, name)
 			}
 			if responses.Terminal(ev.Type) && ev.Response == nil {
 				t.Errorf("%s: %s has no response", name, line)
@@ -267,9 +272,13 @@ func TestEmitterSinkErrorIsFinal(t *testing.T) {
 		if err := streams["everything"](e); !errors.Is(err, errSink) {
 			t.Errorf("failing at %d: %v", at, err)
 		}
-		if len(rec.lines) != at || e.Ended() || e.Response().Status.Terminal() {
-			t.Errorf("failing at %d: %d events, ended %v, status %s", at, len(rec.lines), e.Ended(),
-				e.Response().Status)
+		switch {
+		case len(rec.lines) != at:
+			t.Errorf("%d: len(rec.lines) = %d (%+v), want %d", at, len(rec.lines), rec.lines, at)
+		case e.Ended():
+			t.Errorf("%d: e.Ended() = true, want false", at)
+		case e.Response().Status.Terminal():
+			t.Errorf("%d: e.Response().Status.Terminal() = true, want false", at)
 		}
 		if err := e.Fail(nil, usage); !errors.Is(err, errSink) {
 			t.Errorf("failing at %d, then Fail: %v", at, err)
@@ -401,9 +410,12 @@ func TestOutputText(t *testing.T) {
 
 // The 31 keys, null where null is allowed and absent where it is not.
 func TestResponseGolden(t *testing.T) {
-	full := request(t, `{"model":"scripted/demo","input":"x","previous_response_id":"resp_0","instructions":"brief","metadata":{"k":"v"},"max_output_tokens":100,"max_tool_calls":2,
-		"tools":[{"type":"function","name":"f","parameters":{"type":"object"}}],"tool_choice":{"type":"function","name":"f"},"temperature":0.5,"reasoning":{"effort":"low"},
-		"text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"},"strict":true},"verbosity":"low"},"truncation":"auto","prompt_cache_key":"k","safety_identifier":"s","store":false}`)
+	full := request(t, `{"model":"scripted/demo","input":"x","previous_response_id":"resp_0","instructions":"brief",`+
+		`"metadata":{"k":"v"},"max_output_tokens":100,"max_tool_calls":2,
+		"tools":[{"type":"function","name":"f","parameters":{"type":"object"}}],"tool_choice":{"type":"function",`+
+		`"name":"f"},"temperature":0.5,"reasoning":{"effort":"low"},
+		"text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"},"strict":true},`+
+		`"verbosity":"low"},"truncation":"auto","prompt_cache_key":"k","safety_identifier":"s","store":false}`)
 	for name, r := range map[string]responses.Response{
 		"response-minimal.json": {ID: "resp_1", Object: "response", Status: responses.StatusInProgress, Model: "m",
 			Truncation: "disabled", ServiceTier: "default"},

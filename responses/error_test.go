@@ -42,7 +42,8 @@ func TestErrorStatus(t *testing.T) {
 func TestEnvelope(t *testing.T) {
 	e := &responses.Error{Type: responses.TypeNotFound, Code: responses.CodeModelNotFound, Message: "no <model>",
 		Hint: "use another", Cause: io.EOF}
-	const want = `{"error":{"message":"no <model>; use another","type":"not_found","param":"","code":"model_not_found","hint":"use another"}}`
+	const want = `{"error":{"message":"no <model>; use another","type":"not_found","param":"",` +
+		`"code":"model_not_found","hint":"use another"}}`
 	if got := string(e.Envelope()); got != want {
 		t.Errorf("envelope is\n%s, want\n%s", got, want)
 	}
@@ -98,8 +99,13 @@ func TestAsError(t *testing.T) {
 	if err := json.Unmarshal(got.Envelope(), &m); err != nil {
 		t.Fatal(err)
 	}
-	if got.Code != responses.CodeServerError || !errors.Is(got, secret) ||
-		m["error"]["message"] != "internal error; the server's log has the details" {
-		t.Errorf("an unknown error became %+v", got)
+	switch {
+	case got.Code != responses.CodeServerError:
+		t.Errorf("got.Code = %q, want %q", got.Code, responses.CodeServerError)
+	case !errors.Is(got, secret):
+		t.Errorf("got = %v, want %v", got, secret)
+	case m["error"]["message"] != "internal error; the server's log has the details":
+		t.Errorf(`m["error"]["message"] = %q, want "internal error; the server's log has the details"`,
+			m["error"]["message"])
 	}
 }

@@ -19,8 +19,15 @@ import (
 func typed(t *testing.T, err error) {
 	t.Helper()
 	e, ok := errors.AsType[*responses.Error](err)
-	if !ok || e.Code == "" || e.Message == "" || e.Status() < 400 {
+	switch {
+	case !ok:
 		t.Fatalf("error is %#v", err)
+	case e.Code == "":
+		t.Fatal(`e.Code = "", want another value`)
+	case e.Message == "":
+		t.Fatal(`e.Message = "", want another value`)
+	case e.Status() < 400:
+		t.Fatalf("e.Status() = %d, want at least 400", e.Status())
 	}
 	if !json.Valid(e.Envelope()) {
 		t.Fatalf("envelope is %s", e.Envelope())
@@ -60,22 +67,36 @@ func FuzzDecodeRequest(f *testing.F) {
 	for _, s := range []string{
 		`{}`, `{"model":"m","input":"hi"}`,
 		`{"input":[{"role":"user","content":"x"},{"type":"input_text","text":"y"}]}`,
-		`{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"z"}]}]}`,
-		`{"tools":[{"type":"function","name":"f","parameters":{},"strict":false},{"type":"x"}],"tool_choice":{"type":"allowed_tools","tools":[{"name":"f"}]}}`,
-		`{"text":{"format":{"type":"json_schema","name":"n","schema":{}}},"reasoning":{"effort":null},"metadata":{"a":"b"}}`,
+		`{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output",` +
+			`"call_id":"c","output":[{"type":"input_text","text":"z"}]}]}`,
+		`{"tools":[{"type":"function","name":"f","parameters":{},"strict":false},{"type":"x"}],"tool_choice":{"type":` +
+			`"allowed_tools","tools":[{"name":"f"}]}}`,
+		`{"text":{"format":{"type":"json_schema","name":"n","schema":{}}},"reasoning":{"effort":null},` +
+			`"metadata":{"a":"b"}}`,
 		`{"holon":{"turn_id":"t","limits":{"max_rounds":1}},"previous_response_id":"resp_1","stream":true}`,
 		`{"INPUT":"x","input":"y","input":"z"}`,
 		`{"stream":true,"stream":false,"metadata":{"a":"b","a":"c"}}`, `{"temperature":1e400}`,
 		`{"max_output_tokens":99999999999999999999}`, `{"top_logprobs":-0,"x":1e999999999}`,
 		"{\"input\":\"\xff\xfe\"}", `{"input":"\ud800\udc00\ud800"}`, "{\"input\":\"\x00\"}",
 		strings.Repeat(`{"input":[`, 300), `{"input":` + strings.Repeat(`[`, 200) + strings.Repeat(`]`, 200) + `}`,
-		`{"tools":[{"type":"x"},{"type":"mcp","server_label":"l","server_url":"https://x","require_approval":"never","allowed_tools":[],"headers":{"a":"b"},"authorization":"t"},{"type":"mcp","server_label":"m","require_approval":"never","allowed_tools":{"tool_names":["f"]}}]}`,
-		`{"temperature":1,"top_p":0.5,"presence_penalty":0,"frequency_penalty":-1,"top_logprobs":3,"store":false,"truncation":"auto","service_tier":"flex","instructions":"","tool_choice":{"type":"function","name":"f"},"safety_identifier":"s","prompt_cache_key":"k","max_output_tokens":9}`,
-		`{"tool_choice":{"type":"function","name":"f"},"tool_choice":{"type":"allowed_tools","tools":[{"name":"g"}]},"text":{"format":{"name":"n","schema":null}},"background":true}`,
-		`{"include":["holon:tool_calls","x"],"tools":[{"type":"holon:tool_call"},{"name":"f"}],"parallel_tool_calls":false,"max_tool_calls":1}`,
-		`{"input":[{"type":"holon:tool_call","id":"tc_1","call_id":"c","name":"Run","arguments":"{}","result":{"a":1},"output":"o","media":[{"type":"input_image","image_url":"data:,"}]}]}`,
-		`{"input":[{"role":"user","content":[{"type":"input_image","image_url":"u","detail":"low"},{"type":"input_file","file_data":"d","filename":"f"},{"type":"input_video","video_url":"v"}]},{"type":"compaction","encrypted_content":"e"}]}`,
-		`{"input":[{"role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"t","logprobs":[{"token":"t","logprob":-1,"bytes":[116],"top_logprobs":[{"token":"u","logprob":-2,"bytes":null}]}]}]}]}`,
+		`{"tools":[{"type":"x"},{"type":"mcp","server_label":"l","server_url":"https://x","require_approval":"never",` +
+			`"allowed_tools":[],"headers":{"a":"b"},"authorization":"t"},{"type":"mcp","server_label":"m",` +
+			`"require_approval":"never","allowed_tools":{"tool_names":["f"]}}]}`,
+		`{"temperature":1,"top_p":0.5,"presence_penalty":0,"frequency_penalty":-1,"top_logprobs":3,"store":false,` +
+			`"truncation":"auto","service_tier":"flex","instructions":"","tool_choice":{"type":"function",` +
+			`"name":"f"},"safety_identifier":"s","prompt_cache_key":"k","max_output_tokens":9}`,
+		`{"tool_choice":{"type":"function","name":"f"},"tool_choice":{"type":"allowed_tools","tools":[{"name":"g"}]},` +
+			`"text":{"format":{"name":"n","schema":null}},"background":true}`,
+		`{"include":["holon:tool_calls","x"],"tools":[{"type":"holon:tool_call"},{"name":"f"}],"parallel_tool_calls":` +
+			`false,"max_tool_calls":1}`,
+		`{"input":[{"type":"holon:tool_call","id":"tc_1","call_id":"c","name":"Run","arguments":"{}","result":{"a":1}` +
+			`,"output":"o","media":[{"type":"input_image","image_url":"data:,"}]}]}`,
+		`{"input":[{"role":"user","content":[{"type":"input_image","image_url":"u","detail":"low"},` +
+			`{"type":"input_file","file_data":"d","filename":"f"},{"type":"input_video","video_url":"v"}]},` +
+			`{"type":"compaction","encrypted_content":"e"}]}`,
+		`{"input":[{"role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"t",` +
+			`"logprobs":[{"token":"t","logprob":-1,"bytes":[116],"top_logprobs":[{"token":"u","logprob":-2,` +
+			`"bytes":null}]}]}]}]}`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -85,8 +106,15 @@ func FuzzDecodeRequest(f *testing.F) {
 			typed(t, err)
 			return
 		}
-		if len(r.Digest) != 64 || r.Metadata == nil || r.Truncation == "" || r.ServiceTier == "" {
-			t.Fatalf("%s decoded to %+v", body, r)
+		switch {
+		case len(r.Digest) != 64:
+			t.Fatalf("len(r.Digest) = %d (%q), want 64", len(r.Digest), r.Digest)
+		case r.Metadata == nil:
+			t.Fatal("r.Metadata = nil, want a value")
+		case r.Truncation == "":
+			t.Fatal(`r.Truncation = "", want another value`)
+		case r.ServiceTier == "":
+			t.Fatal(`r.ServiceTier = "", want another value`)
 		}
 		if again, err := responses.DecodeRequest(body); err != nil || again.Digest != r.Digest {
 			t.Fatal("the digest is not stable")
@@ -130,8 +158,11 @@ func decodeItems(data []byte) (responses.Items, error) {
 
 func FuzzDecodeItem(f *testing.F) {
 	for _, s := range []string{
-		`{"role":"user","content":"x"}`, `{"type":"message","role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"a","annotations":[{"type":"url_citation","url":"u"}]},{"type":"refusal","refusal":"no"}]}`,
-		`{"type":"message","role":"user","content":[{"type":"input_image","image_url":null},{"type":"input_file","file_url":"u"},{"type":"input_video","video_url":"v"}]}`,
+		`{"role":"user","content":"x"}`, `{"type":"message","role":"assistant","phase":"commentary",` +
+			`"content":[{"type":"output_text","text":"a","annotations":[{"type":"url_citation","url":"u"}]},` +
+			`{"type":"refusal","refusal":"no"}]}`,
+		`{"type":"message","role":"user","content":[{"type":"input_image","image_url":null},{"type":"input_file",` +
+			`"file_url":"u"},{"type":"input_video","video_url":"v"}]}`,
 		`{"type":"function_call","call_id":"c","name":"f","arguments":"{"}`,
 		`{"type":"function_call_output","call_id":"c","output":"o","id":"x"}`,
 		`{"type":"reasoning","summary":[{"type":"summary_text","text":"s"}],"content":"c","encrypted_content":"e"}`,
@@ -157,7 +188,8 @@ func FuzzDecodeEvent(f *testing.F) {
 			f.Add(line)
 		}
 	}
-	f.Add([]byte(`{"type":"error","sequence_number":0,"error":{"type":"server_error","code":null,"message":"m","param":null}}`))
+	f.Add([]byte(`{"type":"error","sequence_number":0,"error":{"type":"server_error","code":null,"message":"m",` +
+		`"param":null}}`))
 	f.Add([]byte(`{"type":"acme:trace","item":null,"response":null}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		ev, err := responses.DecodeEvent(data)

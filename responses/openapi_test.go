@@ -49,9 +49,11 @@ func TestResponsesFitTheOpenAPIDocument(t *testing.T) {
 		`{"tool_choice":"required","reasoning":{},"max_output_tokens":20,"max_tool_calls":1,"metadata":{"a":"b"}}`,
 		`{"text":{"format":{"type":"text"},"verbosity":"high"}}`,
 		`{"text":{"format":{"type":"json_object"}}}`,
-		`{"text":{"format":{"type":"json_schema","name":"n","description":"d","schema":{"type":"object"},"strict":true}}}`,
+		`{"text":{"format":{"type":"json_schema","name":"n","description":"d","schema":{"type":"object"},` +
+			`"strict":true}}}`,
 		`{"text":{"format":{"type":"json_schema"}}}`,
-		`{"instructions":"i","previous_response_id":"resp_0","prompt_cache_key":"k","safety_identifier":"s","service_tier":"flex","truncation":"auto","background":true}`,
+		`{"instructions":"i","previous_response_id":"resp_0","prompt_cache_key":"k","safety_identifier":"s",` +
+			`"service_tier":"flex","truncation":"auto","background":true}`,
 		`{"store":false,"reasoning":{"effort":"high","summary":"auto"}}`,
 	} {
 		r := responses.NewResponse("resp_1", "m", 1, request(t, body))

@@ -47,23 +47,27 @@ func TestDecodeRequestInput(t *testing.T) {
 		{"phases", `[{"role":"assistant","content":"x","phase":"commentary"}]`,
 			responses.Items{&responses.Message{Status: responses.ItemCompleted, Role: responses.RoleAssistant,
 				Phase: responses.PhaseCommentary, Content: []responses.Part{responses.OutputText("x")}}}},
-		{"image", `[{"role":"user","content":[{"type":"input_text","text":"look"},{"type":"input_image","image_url":"data:image/png;base64,AA=="}]}]`,
+		{"image", `[{"role":"user","content":[{"type":"input_text","text":"look"},{"type":"input_image",` +
+			`"image_url":"data:image/png;base64,AA=="}]}]`,
 			responses.Items{&responses.Message{Status: responses.ItemCompleted, Role: responses.RoleUser,
 				Content: []responses.Part{responses.InputText("look"), image}}}},
 		{"bare parts become one message", `[{"type":"input_text","text":"a"},{"type":"input_text","text":"b"}]`,
 			responses.Items{&responses.Message{Status: responses.ItemCompleted, Role: responses.RoleUser,
 				Content: []responses.Part{responses.InputText("a"), responses.InputText("b")}}}},
-		{"call and output", `[{"type":"function_call","id":null,"call_id":"c1","name":"f","arguments":"{"},{"type":"function_call_output","call_id":"c1","output":"42","status":null}]`,
+		{"call and output", `[{"type":"function_call","id":null,"call_id":"c1","name":"f","arguments":"{"},` +
+			`{"type":"function_call_output","call_id":"c1","output":"42","status":null}]`,
 			responses.Items{&responses.FunctionCall{Status: responses.ItemCompleted, CallID: "c1", Name: "f",
 				Arguments: "{"},
 				&responses.FunctionCallOutput{Status: responses.ItemCompleted, CallID: "c1",
 					Output: []responses.Part{responses.InputText("42")}}}},
-		{"output of parts", `[{"type":"function_call_output","call_id":"c1","output":[{"type":"input_image","image_url":"data:image/png;base64,AA=="}]}]`,
+		{"output of parts", `[{"type":"function_call_output","call_id":"c1","output":[{"type":"input_image",` +
+			`"image_url":"data:image/png;base64,AA=="}]}]`,
 			responses.Items{&responses.FunctionCallOutput{Status: responses.ItemCompleted, CallID: "c1",
 				Output: []responses.Part{image}}}},
 		{"reasoning with content null", `[{"type":"reasoning","summary":[],"content":null,"encrypted_content":null}]`,
 			responses.Items{&responses.Reasoning{Status: responses.ItemCompleted}}},
-		{"reasoning with content", `[{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"s"}],"content":[{"type":"reasoning_text","text":"r"}],"encrypted_content":"e"}]`,
+		{"reasoning with content", `[{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"s"}],` +
+			`"content":[{"type":"reasoning_text","text":"r"}],"encrypted_content":"e"}]`,
 			responses.Items{&responses.Reasoning{ID: "rs_1", Status: responses.ItemCompleted,
 				Summary: []responses.Part{{Type: responses.PartSummaryText, Text: "s"}},
 				Content: []responses.Part{{Type: responses.PartReasoningText, Text: "r"}}, EncryptedContent: "e"}}},
@@ -73,7 +77,8 @@ func TestDecodeRequestInput(t *testing.T) {
 			responses.Items{&responses.ItemReference{ID: "msg_1"}}},
 		{"typeless reference", `[{"id":"msg_1"},{"type":null,"id":"msg_2"}]`,
 			responses.Items{&responses.ItemReference{ID: "msg_1"}, &responses.ItemReference{ID: "msg_2"}}},
-		{"receipt of a tool", `[{"type":"holon:tool_call","id":"tc_1","call_id":"c","name":"ExecCommand","arguments":"{}","result":null,"output":"ok"}]`,
+		{"receipt of a tool", `[{"type":"holon:tool_call","id":"tc_1","call_id":"c","name":"ExecCommand",` +
+			`"arguments":"{}","result":null,"output":"ok"}]`,
 			responses.Items{&responses.ToolCall{ID: "tc_1", Status: responses.ItemCompleted, CallID: "c",
 				Name: "ExecCommand", Arguments: "{}", Output: "ok"}}},
 		{"item of another server", `[{"type":"web_search_call","id":"ws_1","x": 1}]`,
@@ -99,9 +104,12 @@ func TestDecodeRequestInput(t *testing.T) {
 }
 
 func TestDecodeRequestDefaults(t *testing.T) {
-	nulls := `{"model":null,"input":null,"previous_response_id":null,"instructions":null,"tools":null,"tool_choice":null,"parallel_tool_calls":null,
-		"max_tool_calls":null,"max_output_tokens":null,"temperature":null,"top_p":null,"presence_penalty":null,"frequency_penalty":null,"top_logprobs":null,
-		"reasoning":null,"text":null,"stream_options":null,"metadata":null,"prompt_cache_key":null,"safety_identifier":null,"holon":null}`
+	nulls := `{"model":null,"input":null,"previous_response_id":null,"instructions":null,"tools":null,` +
+		`"tool_choice":null,"parallel_tool_calls":null,
+		"max_tool_calls":null,"max_output_tokens":null,"temperature":null,"top_p":null,"presence_penalty":null,` +
+		`"frequency_penalty":null,"top_logprobs":null,
+		"reasoning":null,"text":null,"stream_options":null,"metadata":null,"prompt_cache_key":null,` +
+		`"safety_identifier":null,"holon":null}`
 	want := &responses.Request{ParallelToolCalls: true, Temperature: 1, TopP: 1, Truncation: "disabled", Store: true,
 		ServiceTier: "default", Metadata: map[string]string{}}
 	for _, body := range []string{`{}`, nulls} {
@@ -118,12 +126,18 @@ func TestDecodeRequestDefaults(t *testing.T) {
 }
 
 func TestDecodeRequestFields(t *testing.T) {
-	body := `{"model":"scripted/demo","input":"x","previous_response_id":"resp_1","instructions":"be brief","include":["holon:tool_calls","unknown.value"],
-		"tools":[{"type":"function","name":"f","description":"d","parameters":{"type":"object"},"strict":true},{"type":"web_search"},{"type":"function","name":"g"}],
-		"tool_choice":{"type":"allowed_tools","mode":"required","tools":[{"type":"function","name":"f"}]},"parallel_tool_calls":false,"max_tool_calls":3,
-		"max_output_tokens":1,"temperature":1,"top_logprobs":2,"reasoning":{"effort":"minimal"},"text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"}},"verbosity":"low"},
-		"truncation":"auto","stream":true,"store":false,"metadata":{"a":"b"},"service_tier":"flex","user":"u","conversation":{"id":"c"},"unheard_of":[1,2],
-		"holon":{"session_id":"sess_1","turn_id":"turn_1","output_dir":"/o","isolation":"none","on_disconnect":"cancel","limits":{"max_rounds":5,"timeout_ms":1000}}}`
+	body := `{"model":"scripted/demo","input":"x","previous_response_id":"resp_1","instructions":"be brief",` +
+		`"include":["holon:tool_calls","unknown.value"],
+		"tools":[{"type":"function","name":"f","description":"d","parameters":{"type":"object"},"strict":true},` +
+		`{"type":"web_search"},{"type":"function","name":"g"}],
+		"tool_choice":{"type":"allowed_tools","mode":"required","tools":[{"type":"function","name":"f"}]},` +
+		`"parallel_tool_calls":false,"max_tool_calls":3,
+		"max_output_tokens":1,"temperature":1,"top_logprobs":2,"reasoning":{"effort":"minimal"},"text":{"format":` +
+		`{"type":"json_schema","name":"n","schema":{"type":"object"}},"verbosity":"low"},
+		"truncation":"auto","stream":true,"store":false,"metadata":{"a":"b"},"service_tier":"flex","user":"u",` +
+		`"conversation":{"id":"c"},"unheard_of":[1,2],
+		"holon":{"session_id":"sess_1","turn_id":"turn_1","output_dir":"/o","isolation":"none","on_disconnect":` +
+		`"cancel","limits":{"max_rounds":5,"timeout_ms":1000}}}`
 	got, err := responses.DecodeRequest([]byte(body))
 	if err != nil {
 		t.Fatal(err)
@@ -272,10 +286,17 @@ func TestDecodeRequestRefuses(t *testing.T) {
 			t.Errorf("%.100s: error %v, want one with the code %s", tt.body, err, tt.code)
 			continue
 		}
-		if e.Code != tt.code || e.Param != tt.param || e.Message == "" || len(e.Message) > 400 ||
-			strings.Contains(e.Message, "\n") {
-			t.Errorf("%.100s: code %s, param %q, message %.200q; want %s, %q", tt.body, e.Code, e.Param, e.Message,
-				tt.code, tt.param)
+		switch {
+		case e.Code != tt.code:
+			t.Errorf("%+v: e.Code = %q, want %q", tt, e.Code, tt.code)
+		case e.Param != tt.param:
+			t.Errorf("%+v: e.Param = %q, want %q", tt, e.Param, tt.param)
+		case e.Message == "":
+			t.Errorf(`%+v: e.Message = "", want another value`, tt)
+		case len(e.Message) > 400:
+			t.Errorf("%+v: len(e.Message) = %d (%q), want at most 400", tt, len(e.Message), e.Message)
+		case strings.Contains(e.Message, "\n"):
+			t.Errorf("%+v: e.Message = %q, want it without %q", tt, e.Message, "\n")
 		}
 		if s := e.Status(); s != 400 && s != 404 {
 			t.Errorf("%.100s: HTTP status %d", tt.body, s)
@@ -295,7 +316,8 @@ func TestDigest(t *testing.T) {
 	base := digest(`{"input":"hi","temperature":0.5,"holon":{"turn_id":"t"}}`)
 	for _, same := range []string{
 		`{ "holon" : {"turn_id":"t"}, "temperature":0.5, "input":"\u0068i" }`,
-		`{"input":"hi","temperature":0.5,"holon":{"turn_id":"t"},"stream":true,"stream_options":{"include_obfuscation":false}}`,
+		`{"input":"hi","temperature":0.5,"holon":{"turn_id":"t"},"stream":true,"stream_options":` +
+			`{"include_obfuscation":false}}`,
 	} {
 		if digest(same) != base {
 			t.Errorf("%s has another digest", same)
@@ -321,8 +343,14 @@ func TestCheckID(t *testing.T) {
 			t.Errorf("CheckID(%q): %v", id, err)
 		}
 	}
-	if a, b := responses.NewID("x_"), responses.NewID("x_"); a == b || responses.CheckID("", a) != nil ||
-		!strings.HasPrefix(a, "x_") || len(a) != 28 {
-		t.Errorf("new ids are %q and %q", a, b)
+	switch a, b := responses.NewID("x_"), responses.NewID("x_"); {
+	case a == b:
+		t.Errorf("a = %q, want another value", b)
+	case responses.CheckID("", a) != nil:
+		t.Errorf(`responses.CheckID("", a) = %v, want nil`, responses.CheckID("", a))
+	case !strings.HasPrefix(a, "x_"):
+		t.Errorf(`a = %q, want it to begin with "x_"`, a)
+	case len(a) != 28:
+		t.Errorf("len(a) = %d (%q), want 28", len(a), a)
 	}
 }

@@ -14,7 +14,8 @@ func TestDecodeMCPTools(t *testing.T) {
 	r, err := responses.DecodeRequest([]byte(`{"tools":[{"type":"function","name":"f"},
 		{"type":"mcp","server_label":"a","require_approval":"never"},
 		{"type":"web_search"},
-		{"type":"mcp","server_label":"b","server_url":"https://x/mcp","allowed_tools":["t"],"headers":{"X":"y"},"authorization":"z","require_approval":"never","server_description":"d"},
+		{"type":"mcp","server_label":"b","server_url":"https://x/mcp","allowed_tools":["t"],"headers":{"X":"y"},` +
+		`"authorization":"z","require_approval":"never","server_description":"d"},
 		{"type":"mcp","server_label":"c","allowed_tools":{"tool_names":["u"]},"require_approval":"never"}]}`))
 	if err != nil {
 		t.Fatal(err)
@@ -52,12 +53,20 @@ func TestDecodeMCPToolsRefuses(t *testing.T) {
 			responses.CodeUnsupportedParameter, "tools[0].allowed_tools.read_only"},
 		{`{"type":"mcp","server_label":"` + strings.Repeat("a", 100) + `","require_approval":"never"}`,
 			responses.CodeInvalidValue, "tools[0].server_label"},
-		{`{"type":"mcp","server_label":"a","require_approval":"never"},{"type":"mcp","server_label":"a","require_approval":"never"}`, responses.CodeInvalidValue, "tools[1].server_label"},
+		{`{"type":"mcp","server_label":"a","require_approval":"never"},{"type":"mcp","server_label":"a",` +
+			`"require_approval":"never"}`, responses.CodeInvalidValue, "tools[1].server_label"},
 	} {
 		_, err := responses.DecodeRequest([]byte(`{"tools":[` + tc.tool + `]}`))
 		e, ok := errors.AsType[*responses.Error](err)
-		if !ok || e.Code != tc.code || !strings.HasPrefix(e.Param, tc.param) || e.Status() != 400 {
+		switch {
+		case !ok:
 			t.Errorf("%.100s: %#v", tc.tool, err)
+		case e.Code != tc.code:
+			t.Errorf("%+v: e.Code = %q, want %q", tc, e.Code, tc.code)
+		case !strings.HasPrefix(e.Param, tc.param):
+			t.Errorf("%+v: e.Param = %q, want it to begin with %q", tc, e.Param, tc.param)
+		case e.Status() != 400:
+			t.Errorf("%+v: e.Status() = %d, want 400", tc, e.Status())
 		}
 	}
 }

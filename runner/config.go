@@ -30,8 +30,8 @@ type Config struct {
 	Secrets   *redact.Set // known values that no record may show; nil for none
 	Log       *slog.Logger
 
-	// Record, when it is not nil, is kept in RecordDir for as long as the session holds something: Start writes it before
-	// the container is made and after, with what the session holds filled in. TakeUp starts from it.
+	// Record, when it is not nil, is kept in RecordDir for as long as the session holds something: Start
+	// writes it before the container is made and after, with what the session holds filled in. TakeUp starts from it.
 	Record    *Record
 	RecordDir string
 
@@ -134,7 +134,8 @@ func (c *Confinement) validate() error {
 		}
 	}
 	if c.Memory < engine.Unlimited || c.NanoCPUs < 0 {
-		return &Error{Code: CodeUsage, Message: fmt.Sprintf("%d bytes of memory or %d billionths of a CPU are not a limit",
+		return &Error{Code: CodeUsage, Message: fmt.Sprintf("%d bytes of memory or %d billionths of a CPU "+
+			"are not a limit",
 			c.Memory, c.NanoCPUs)}
 	}
 	return nil

@@ -86,7 +86,8 @@ func ResponseFailure(resp *responses.Response) *state.Failure {
 		reason := visible.OneLine(resp.IncompleteDetails.Reason, 100)
 		return &state.Failure{Code: reason, Message: "the turn ended early: " + reason}
 	case resp.Error != nil:
-		return &state.Failure{Code: visible.OneLine(resp.Error.Code, 100), Message: visible.OneLine(resp.Error.Message, 2000)}
+		return &state.Failure{Code: visible.OneLine(resp.Error.Code, 100),
+			Message: visible.OneLine(resp.Error.Message, 2000)}
 	}
 	return &state.Failure{Code: responses.CodeServerError, Message: "the turn failed"}
 }

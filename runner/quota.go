@@ -61,8 +61,8 @@ func (q Quota) Admit(ctx context.Context, home state.Home) error {
 	return nil
 }
 
-// A run is measured every measurePause, or less often if needed so that measuring takes at most a twentieth of the time of
-// one processor.
+// A run is measured every measurePause, or less often if needed so that measuring takes at most a twentieth
+// of the time of one processor.
 const (
 	measurePause = 2 * time.Second
 	measureShare = 20

@@ -48,9 +48,10 @@ func TestRecord(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"not JSON": "{", "another schema": `{"schema":"holon.session/9"}`,
-		"no manifest":                 `{"schema":"holon.session/1","turn_id":"turn_1","dir":"/a","sockets":"/b"}`,
-		"a turn that leads elsewhere": `{"schema":"holon.session/1","turn_id":"../x","dir":"/a","sockets":"/b","manifest":{}}`,
-		"relative":                    `{"schema":"holon.session/1","turn_id":"turn_1","dir":"a","sockets":"/b","manifest":{}}`,
+		"no manifest": `{"schema":"holon.session/1","turn_id":"turn_1","dir":"/a","sockets":"/b"}`,
+		"a turn that leads elsewhere": `{"schema":"holon.session/1","turn_id":"../x","dir":"/a","sockets":"/b",` +
+			`"manifest":{}}`,
+		"relative": `{"schema":"holon.session/1","turn_id":"turn_1","dir":"a","sockets":"/b","manifest":{}}`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, state.SessionFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"holon/state/files"
 )
 
-// Leftover is what a session of a home made and may have left behind: its container, the directory of its sockets, or the
-// claim on its tree.
+// Leftover is what a session of a home made and may have left behind: its container, the directory of its
+// sockets, or the claim on its tree.
 type Leftover struct {
 	Kind    string // container, sockets, tree
 	Name    string // of the container, else a path

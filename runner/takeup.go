@@ -14,9 +14,9 @@ import (
 )
 
 // TakeUp takes up the session that cfg.Record describes, which another process held. The values of the record replace
-// those of cfg. A running container goes on: with serve, its sockets are served again at the same paths, and its turn can
-// be joined with Rejoin. A container that does not run is removed, with all that it left running: then the session has
-// only the files that were written, and Gone says why. On error everything is as it was.
+// those of cfg. A running container goes on: with serve, its sockets are served again at the same paths, and
+// its turn can be joined with Rejoin. A container that does not run is removed, with all that it left
+// running: then the session has only the files that were written, and Gone says why. On error everything is as it was.
 func TakeUp(ctx context.Context, cfg Config, serve bool) (_ *Session, err error) {
 	held := cfg.Record.Held
 	var tree *workspace.Tree

@@ -24,7 +24,8 @@ var (
 	ErrLeft = errors.New("the turn was left to go on by itself")
 )
 
-// The host waits cancelGrace for a cancelled turn to end in good order, and deadlineGrace beyond a turn's own time limit.
+// The host waits cancelGrace for a cancelled turn to end in good order, and deadlineGrace beyond a turn's own
+// time limit.
 const (
 	cancelGrace   = 5 * time.Second
 	deadlineGrace = 15 * time.Second

@@ -188,7 +188,8 @@ func (s *Session) checkReadable() error {
 	if s.tree != nil {
 		for _, dir := range s.tree.ObjectDirs() {
 			if !mayEnter(*s.cfg.User, dir.HostPath) {
-				s.Warnings = append(s.Warnings, visible.OneLine(fmt.Sprintf("git in the container could not read %s, which "+
+				s.Warnings = append(s.Warnings, visible.OneLine(fmt.Sprintf("git in the container could not "+
+					"read %s, which "+
 					"is closed to its user %d:%d; see --user", dir.HostPath, s.cfg.User.UID, s.cfg.User.GID), 300))
 			}
 		}

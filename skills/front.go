@@ -83,8 +83,9 @@ func decode(text []byte) (frontMatter, *InvalidSkill) {
 			Hint:    "quote values that hold a colon", Err: errors.New(oneLine(err.Error()))}
 	}
 	if len(document.Content) == 0 || document.Content[0].Kind != yaml.MappingNode {
-		return frontMatter{}, &InvalidSkill{Code: codeFrontMatter, Field: "name", Message: "the front matter has no keys",
-			Hint: "write name: and description:"}
+		return frontMatter{}, &InvalidSkill{Code: codeFrontMatter, Field: "name",
+			Message: "the front matter has no keys",
+			Hint:    "write name: and description:"}
 	}
 	name, problem := field(document.Content[0], "name")
 	if problem != nil {

@@ -20,7 +20,8 @@ func CheckAgentID(id string) error {
 	if err == nil && len(id) <= maxAgentID && id[0] != '-' && id[0] != '_' {
 		return nil
 	}
-	return &Error{Code: CodeInvalidAgent, Param: "agent_id", Message: fmt.Sprintf("%.80q is not the id of an agent", id),
+	return &Error{Code: CodeInvalidAgent, Param: "agent_id", Message: fmt.Sprintf(
+		"%.80q is not the id of an agent", id),
 		Hint: fmt.Sprintf("use 1 to %d letters, digits, '_' and '-', beginning with a letter or a digit", maxAgentID),
 		Err:  err}
 }

@@ -15,7 +15,12 @@ func TestAgentID(t *testing.T) {
 			t.Errorf("CheckAgentID(%q) = %v", id, err)
 		}
 	}
-	if name := NewIPCID(); !IsAgentIPC(name) || CheckRunID(name) == nil || IsAgentIPC(NewRunID()) {
-		t.Errorf("the name %q can be taken for a run's", name)
+	switch name := NewIPCID(); {
+	case !IsAgentIPC(name):
+		t.Error("IsAgentIPC(name) = false, want true")
+	case CheckRunID(name) == nil:
+		t.Error("CheckRunID(name) = nil, want a value")
+	case IsAgentIPC(NewRunID()):
+		t.Error("IsAgentIPC(NewRunID()) = true, want false")
 	}
 }

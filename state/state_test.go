@@ -51,8 +51,15 @@ func TestHome(t *testing.T) {
 			h, err := state.MakeHome(tc.holonHome, tc.userHome)
 			if tc.want == "" {
 				e, ok := errors.AsType[*state.Error](err)
-				if !ok || e.Code != state.CodeHomeUnusable || e.Param != "HOLON_HOME" || e.Hint == "" {
+				switch {
+				case !ok:
 					t.Fatalf("error = %#v, want %s of HOLON_HOME with a hint", err, state.CodeHomeUnusable)
+				case e.Code != state.CodeHomeUnusable:
+					t.Fatalf("e.Code = %q, want %q", e.Code, state.CodeHomeUnusable)
+				case e.Param != "HOLON_HOME":
+					t.Fatalf(`e.Param = %q, want "HOLON_HOME"`, e.Param)
+				case e.Hint == "":
+					t.Fatal(`e.Hint = "", want another value`)
 				}
 				return
 			}
@@ -142,7 +149,8 @@ func manifest() *state.Manifest {
 		Isolation: &state.Isolation{Network: state.Axis{Level: state.HardEnforced, Value: "none"}},
 		Egress:    &state.Egress{AllowHosts: []string{"*.example.org", "example.com"}, Allowed: 2, Denied: 1},
 		Workspace: &state.Workspace{
-			Source: state.Source{Kind: "git", Path: "/a<b>", Prefix: "p", BaseCommit: "c", BaseTree: "t", Branch: "main",
+			Source: state.Source{Kind: "git", Path: "/a<b>", Prefix: "p", BaseCommit: "c", BaseTree: "t",
+				Branch:       "main",
 				ObjectFormat: "sha1", Dirty: true, Shallow: true,
 				Submodules: []state.Submodule{{Path: "s", Commit: "c", Populated: true}},
 				Warnings:   []state.Warning{{Code: "w", Path: "p", Message: "m"}}},
@@ -436,9 +444,15 @@ func TestManifestEmpty(t *testing.T) {
 	if len(keys) != 25 {
 		t.Errorf("%d keys", len(keys))
 	}
-	if back, err := state.DecodeManifest(text); err != nil || back.ModelUsage != nil || back.Isolation != nil ||
-		back.Workspace != nil {
-		t.Errorf("read back: %+v, %v", back, err)
+	switch back, err := state.DecodeManifest(text); {
+	case err != nil:
+		t.Errorf("read back: unexpected error: %v", err)
+	case back.ModelUsage != nil:
+		t.Errorf("read back: back.ModelUsage = %+v, want nil", back.ModelUsage)
+	case back.Isolation != nil:
+		t.Errorf("read back: back.Isolation = %+v, want nil", back.Isolation)
+	case back.Workspace != nil:
+		t.Errorf("read back: back.Workspace = %+v, want nil", back.Workspace)
 	}
 }
 
@@ -482,8 +496,13 @@ func TestManifestCheck(t *testing.T) {
 			tc.change(m)
 			_, err := m.Encode()
 			e, ok := errors.AsType[*state.Error](err)
-			if !ok || e.Code != state.CodeManifestInvalid || e.Param != tc.param {
+			switch {
+			case !ok:
 				t.Fatalf("error = %v (param %q), want %s", err, e.Param, tc.param)
+			case e.Code != state.CodeManifestInvalid:
+				t.Fatalf("%+v: e.Code = %q, want %q", tc, e.Code, state.CodeManifestInvalid)
+			case e.Param != tc.param:
+				t.Fatalf("%+v: e.Param = %q, want %q", tc, e.Param, tc.param)
 			}
 		})
 	}
@@ -500,7 +519,9 @@ func FuzzDecodeManifest(f *testing.F) {
 	f.Add([]byte(`{"schema":"holon.run/1"}`))
 	f.Add([]byte(`null`))
 	f.Add([]byte(`[]`))
-	f.Add([]byte(`{"schema":"holon.run/1","run_id":"run_1","status":"failed","outcome":"failure","exit_code":1,"started_at":"2026-11-21T10:00:00Z","completed_at":"2026-11-21T10:00:00Z","artifacts":[{"path":"../x"}],"isolation":null,"new_key":{}}`))
+	f.Add([]byte(`{"schema":"holon.run/1","run_id":"run_1","status":"failed","outcome":"failure","exit_code":1,` +
+		`"started_at":"2026-11-21T10:00:00Z","completed_at":"2026-11-21T10:00:00Z","artifacts":[{"path":"../x"}],` +
+		`"isolation":null,"new_key":{}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := state.DecodeManifest(data)
 		if err != nil {

@@ -58,8 +58,10 @@ func TestToolEnded(t *testing.T) {
 			ended(`{"exit_status":0}`), []string{"run_skill_script /tree/.agents/skills/lint/scripts/all.sh"}},
 		{"an absolute directory", "ExecCommand", `{"cmd":"cat SKILL.md","workdir":"/holon/skills/pdf"}`,
 			ended(`{"exit_status":0}`), []string{"read_skill_md /holon/skills/pdf/SKILL.md"}},
-		{"a batch", "ExecCommandBatch", `{"items":[{"cmd":"cat /holon/skills/pdf/SKILL.md"},{"cmd":"cat .agents/skills/lint/SKILL.md"},{"cmd":"true"}]}`,
-			ended(`{"items":[{"index":0,"status":"completed","result":{"exit_status":2}},{"index":1,"status":"completed","result":{"exit_status":0}},{"index":9,"result":{"exit_status":0}}]}`),
+		{"a batch", "ExecCommandBatch", `{"items":[{"cmd":"cat /holon/skills/pdf/SKILL.md"},{"cmd":"cat ` +
+			`.agents/skills/lint/SKILL.md"},{"cmd":"true"}]}`,
+			ended(`{"items":[{"index":0,"status":"completed","result":{"exit_status":2}},{"index":1,` +
+				`"status":"completed","result":{"exit_status":0}},{"index":9,"result":{"exit_status":0}}]}`),
 			[]string{"read_skill_md /tree/.agents/skills/lint/SKILL.md"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -70,9 +72,16 @@ func TestToolEnded(t *testing.T) {
 				if err := json.Unmarshal(e.Payload, &p); err != nil {
 					t.Fatal(err)
 				}
-				if e.Type != "holon.skill.activated" || e.ToolCallID != "tc_1" ||
-					!strings.HasSuffix(p.EntrypointPath, "/"+p.Name+"/SKILL.md") || p.ActivationState != "turn_active" {
-					t.Errorf("%s %s", e.Type, e.Payload)
+				switch {
+				case e.Type != "holon.skill.activated":
+					t.Errorf(`%+v: e.Type = %q, want "holon.skill.activated"`, e, e.Type)
+				case e.ToolCallID != "tc_1":
+					t.Errorf(`%+v: e.ToolCallID = %q, want "tc_1"`, e, e.ToolCallID)
+				case !strings.HasSuffix(p.EntrypointPath, "/"+p.Name+"/SKILL.md"):
+					t.Errorf("%+v: p.EntrypointPath = %q, want it to end with %q", e, p.EntrypointPath,
+						"/"+p.Name+"/SKILL.md")
+				case p.ActivationState != "turn_active":
+					t.Errorf(`%+v: p.ActivationState = %q, want "turn_active"`, e, p.ActivationState)
 				}
 				got = append(got, p.LoadReason+" "+p.Path)
 			}
@@ -93,8 +102,13 @@ func TestFactsAreToldOnce(t *testing.T) {
 				Arguments: fmt.Sprintf(`{"cmd":%q}`, cmd)}, ended(`{"exit_status":0}`)))
 		}
 	}
-	if n != 2 || len(w.Active()) != 1 || w.Active()[0] != pdf {
-		t.Errorf("%d facts, active %v", n, w.Active())
+	switch {
+	case n != 2:
+		t.Errorf("n = %d, want 2", n)
+	case len(w.Active()) != 1:
+		t.Errorf("len(w.Active()) = %d (%+v), want 1", len(w.Active()), w.Active())
+	case w.Active()[0] != pdf:
+		t.Errorf("w.Active()[0] = %+v, want %+v", w.Active()[0], pdf)
 	}
 	var many strings.Builder
 	for i := range 1000 {

@@ -205,9 +205,17 @@ func TestSummarize(t *testing.T) {
 		t.Fatalf("%q, %+v, %v", got, usage, err)
 	}
 	req := m.requests[0]
-	if req.Purpose != model.PurposeSummary || req.Model != "m" || req.PromptCacheKey != "k" || len(req.Tools) != 0 ||
-		!strings.HasSuffix(req.Instructions, "Mind the gap.") {
-		t.Errorf("asked with %+v", req)
+	switch {
+	case req.Purpose != model.PurposeSummary:
+		t.Errorf("req.Purpose = %d, want %d", req.Purpose, model.PurposeSummary)
+	case req.Model != "m":
+		t.Errorf(`req.Model = %q, want "m"`, req.Model)
+	case req.PromptCacheKey != "k":
+		t.Errorf(`req.PromptCacheKey = %q, want "k"`, req.PromptCacheKey)
+	case len(req.Tools) != 0:
+		t.Errorf("len(req.Tools) = %d (%+v), want 0", len(req.Tools), req.Tools)
+	case !strings.HasSuffix(req.Instructions, "Mind the gap."):
+		t.Errorf(`req.Instructions = %q, want it to end with "Mind the gap."`, req.Instructions)
 	}
 	told := req.Input[0].(*responses.Message).Text()
 	lines := strings.Split(strings.TrimSuffix(told, "\n"), "\n")
@@ -226,9 +234,13 @@ func TestSummarize(t *testing.T) {
 			t.Errorf("line %d is %.100s, want %s", i, lines[i], want[i])
 		}
 	}
-	if n := len(lines[2]); n > 9000 || !strings.HasSuffix(lines[2], ` the end"}`) ||
-		!strings.Contains(lines[2], "bytes left out") {
-		t.Errorf("the output has %d bytes: %.80s", n, lines[2])
+	switch n := len(lines[2]); {
+	case n > 9000:
+		t.Errorf("n = %d, want at most 9000", n)
+	case !strings.HasSuffix(lines[2], ` the end"}`):
+		t.Errorf(`lines[2] = %q, want it to end with " the end\"}"`, lines[2])
+	case !strings.Contains(lines[2], "bytes left out"):
+		t.Errorf(`lines[2] = %q, want it to contain "bytes left out"`, lines[2])
 	}
 }
 
@@ -251,8 +263,13 @@ func TestSummarizeInSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := len(m.requests)
-	if n < 6 || got != fmt.Sprintf("summary %d", n) || usage.TotalTokens != int64(3*(n-1)) {
-		t.Fatalf("%d requests gave %q for %d tokens", n, got, usage.TotalTokens)
+	switch {
+	case n < 6:
+		t.Fatalf("n = %d, want at least 6", n)
+	case got != fmt.Sprintf("summary %d", n):
+		t.Fatalf("got = %q, want %q", got, fmt.Sprintf("summary %d", n))
+	case usage.TotalTokens != int64(3*(n-1)):
+		t.Fatalf("usage.TotalTokens = %d, want %d", usage.TotalTokens, int64(3*(n-1)))
 	}
 	all := ""
 	for i, req := range m.requests[1:] {
@@ -293,8 +310,13 @@ func TestSummarizeFails(t *testing.T) {
 		m := &scribe{reply: func(int, string) ([]model.Event, error) { return c.events, c.err }}
 		got, _, err := compaction.Summarizer{Transport: m}.Summarize(t.Context(),
 			[]responses.Item{say(responses.RoleUser, "x")})
-		if e, ok := errors.AsType[*model.Error](err); !ok || e.Kind != c.kind || got != "" {
+		switch e, ok := errors.AsType[*model.Error](err); {
+		case !ok:
 			t.Errorf("%s: %q, %v", name, got, err)
+		case e.Kind != c.kind:
+			t.Errorf("%s: e.Kind = %q, want %q", name, e.Kind, c.kind)
+		case got != "":
+			t.Errorf(`%s: got = %q, want ""`, name, got)
 		}
 	}
 	// A conversation that never fits costs a bounded number of requests.
@@ -304,8 +326,14 @@ func TestSummarizeFails(t *testing.T) {
 		items = append(items, say(responses.RoleUser, strings.Repeat("x", 30_000)))
 	}
 	_, usage, err := compaction.Summarizer{Transport: m, Window: 4_000}.Summarize(t.Context(), items)
-	if e, ok := errors.AsType[*model.Error](err); !ok || e.Code != responses.CodeContextLength ||
-		len(m.requests) != 64 || usage.TotalTokens != 64*3 {
+	switch e, ok := errors.AsType[*model.Error](err); {
+	case !ok:
 		t.Errorf("after %d requests: %v", len(m.requests), err)
+	case e.Code != responses.CodeContextLength:
+		t.Errorf("e.Code = %q, want %q", e.Code, responses.CodeContextLength)
+	case len(m.requests) != 64:
+		t.Errorf("len(m.requests) = %d (%+v), want 64", len(m.requests), m.requests)
+	case usage.TotalTokens != 64*3:
+		t.Errorf("usage.TotalTokens = %d, want %d", usage.TotalTokens, 64*3)
 	}
 }

@@ -53,9 +53,17 @@ func TestReceiptsKeepWhatMatters(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, short.Output)
 		}
 	}
-	if len(short.Output) > 2*receiptBytes || short.Media != nil || short.CallID != call.CallID ||
-		short.Arguments != call.Arguments || string(short.Result) != string(call.Result) {
-		t.Errorf("%d bytes: %+v", len(short.Output), short)
+	switch {
+	case len(short.Output) > 2*receiptBytes:
+		t.Errorf("len(short.Output) = %d (%q), want at most %d", len(short.Output), short.Output, 2*receiptBytes)
+	case short.Media != nil:
+		t.Errorf("short.Media = %+v, want nil", short.Media)
+	case short.CallID != call.CallID:
+		t.Errorf("short.CallID = %q, want %q", short.CallID, call.CallID)
+	case short.Arguments != call.Arguments:
+		t.Errorf("short.Arguments = %q, want %q", short.Arguments, call.Arguments)
+	case string(short.Result) != string(call.Result):
+		t.Errorf("string(short.Result) = %q, want %q", string(short.Result), string(call.Result))
 	}
 	if again, _ := (Receipts{}).receipt(short); again != nil {
 		t.Error("a receipt is shortened again")

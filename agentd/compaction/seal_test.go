@@ -102,18 +102,33 @@ func TestExpand(t *testing.T) {
 	item := &responses.Compaction{ID: "cmp_1", EncryptedContent: blob}
 	items := []responses.Item{plain[0], item}
 	got, err := s.Expand("input", items)
-	if err != nil || len(got) != 2 || got[0] != items[0] || items[1] != item {
-		t.Fatalf("%v from %v, %v", got, items, err)
+	switch {
+	case err != nil:
+		t.Fatalf("unexpected error: %v", err)
+	case len(got) != 2:
+		t.Fatalf("len(got) = %d (%+v), want 2", len(got), got)
+	case got[0] != items[0]:
+		t.Fatalf("got[0] = %v, want %v", got[0], items[0])
+	case items[1] != item:
+		t.Fatalf("items[1] = %v, want %+v", items[1], item)
 	}
-	if m := got[1].(*responses.Message); m.Role != responses.RoleUser || m.ID != "cmp_1" ||
-		!strings.HasSuffix(m.Text(), "\n\nthe summary") {
-		t.Errorf("expanded to %+v", m)
+	switch m := got[1].(*responses.Message); {
+	case m.Role != responses.RoleUser:
+		t.Errorf("m.Role = %q, want %q", m.Role, responses.RoleUser)
+	case m.ID != "cmp_1":
+		t.Errorf(`m.ID = %q, want "cmp_1"`, m.ID)
+	case !strings.HasSuffix(m.Text(), "\n\nthe summary"):
+		t.Errorf("m.Text() = %q, want it to end with %q", m.Text(), "\n\nthe summary")
 	}
 	items[1] = &responses.Compaction{EncryptedContent: "gAAAA"}
 	_, err = s.Expand("input", items)
-	if e, ok := errors.AsType[*responses.Error](err); !unreadable(err) || !ok ||
-		e.Param != "input[1].encrypted_content" {
+	switch e, ok := errors.AsType[*responses.Error](err); {
+	case !unreadable(err):
+		t.Error("unreadable(err) = false, want true")
+	case !ok:
 		t.Errorf("%v", err)
+	case e.Param != "input[1].encrypted_content":
+		t.Errorf(`e.Param = %q, want "input[1].encrypted_content"`, e.Param)
 	}
 }
 

@@ -121,10 +121,17 @@ func TestRequestBringsServer(t *testing.T) {
 	w.Close()
 	want.URL += "?key=secret"
 	_, err := r.m.Offer(t.Context(), []responses.MCPTool{want})
-	if e, ok := errors.AsType[*responses.Error](err); !ok || e.Code != responses.CodeMCPUnavailable ||
-		e.Status() != http.StatusFailedDependency || strings.Contains(e.Error(), "token") ||
-		strings.Contains(e.Error(), "secret") {
+	switch e, ok := errors.AsType[*responses.Error](err); {
+	case !ok:
 		t.Errorf("a server that is gone: %v", err)
+	case e.Code != responses.CodeMCPUnavailable:
+		t.Errorf("a server that is gone: e.Code = %q, want %q", e.Code, responses.CodeMCPUnavailable)
+	case e.Status() != http.StatusFailedDependency:
+		t.Errorf("a server that is gone: e.Status() = %d, want %d", e.Status(), http.StatusFailedDependency)
+	case strings.Contains(e.Error(), "token"):
+		t.Errorf(`a server that is gone: e.Error() = %q, want it without "token"`, e.Error())
+	case strings.Contains(e.Error(), "secret"):
+		t.Errorf(`a server that is gone: e.Error() = %q, want it without "secret"`, e.Error())
 	}
 }
 
@@ -158,9 +165,13 @@ func TestStrangeTools(t *testing.T) {
 		}
 	}
 	names := r.names()
-	if !strings.Contains(names, "mcp__s__a_b_") || !strings.Contains(names+" ", "mcp__s__a_b ") ||
-		!strings.Contains(names, "mcp__s__longlong") {
-		t.Errorf("tools %s", names)
+	switch {
+	case !strings.Contains(names, "mcp__s__a_b_"):
+		t.Errorf(`names = %q, want it to contain "mcp__s__a_b_"`, names)
+	case !strings.Contains(names+" ", "mcp__s__a_b "):
+		t.Errorf(`names + " " = %q, want it to contain "mcp__s__a_b "`, names+" ")
+	case !strings.Contains(names, "mcp__s__longlong"):
+		t.Errorf(`names = %q, want it to contain "mcp__s__longlong"`, names)
 	}
 	for _, def := range r.offered.Definitions() {
 		if def.Name == "mcp__s__hidden" && (!strings.HasPrefix(def.Description, "harmlessyyy") ||

@@ -37,12 +37,23 @@ func TestCall(t *testing.T) {
 		t.Errorf("call id %q", o.Rendered)
 	}
 	env := r.call(t.Context(), "mcp__s__env", "").Rendered
-	if strings.Contains(env, "sk-secret") || !strings.Contains(env, asServer+"=good") ||
-		!strings.Contains(env, "PAGER=cat") {
-		t.Errorf("environment %s", env)
+	switch {
+	case strings.Contains(env, "sk-secret"):
+		t.Errorf(`env = %q, want it without "sk-secret"`, env)
+	case !strings.Contains(env, asServer+"=good"):
+		t.Errorf("env = %q, want it to contain %q", env, asServer+"=good")
+	case !strings.Contains(env, "PAGER=cat"):
+		t.Errorf(`env = %q, want it to contain "PAGER=cat"`, env)
 	}
-	if s := r.state(); s.State != turns.MCPReady || s.Name != "s" || s.Tools < 10 || s.Error != "" {
-		t.Errorf("health %+v", s)
+	switch s := r.state(); {
+	case s.State != turns.MCPReady:
+		t.Errorf("s.State = %q, want %q", s.State, turns.MCPReady)
+	case s.Name != "s":
+		t.Errorf(`s.Name = %q, want "s"`, s.Name)
+	case s.Tools < 10:
+		t.Errorf("s.Tools = %d, want at least 10", s.Tools)
+	case s.Error != "":
+		t.Errorf(`s.Error = %q, want ""`, s.Error)
 	}
 }
 
@@ -75,10 +86,17 @@ func TestLargeResult(t *testing.T) {
 	r := openOne(t, "good")
 	r.turn()
 	o := r.call(t.Context(), "mcp__s__large", "")
-	if kind(o) != "" || len(o.Rendered) > 40_000 || !strings.HasPrefix(o.Rendered, "begin line") ||
-		!strings.Contains(o.Rendered, "output truncated") ||
-		!strings.Contains(o.Rendered, "\nend\n[all of it: "+r.dir) {
-		t.Fatalf("%d bytes: %.200q … %q", len(o.Rendered), o.Rendered, o.Rendered[max(0, len(o.Rendered)-300):])
+	switch {
+	case kind(o) != "":
+		t.Fatalf(`kind(o) = %q, want ""`, kind(o))
+	case len(o.Rendered) > 40_000:
+		t.Fatalf("len(o.Rendered) = %d (%q), want at most 40_000", len(o.Rendered), o.Rendered)
+	case !strings.HasPrefix(o.Rendered, "begin line"):
+		t.Fatalf(`o.Rendered = %q, want it to begin with "begin line"`, o.Rendered)
+	case !strings.Contains(o.Rendered, "output truncated"):
+		t.Fatalf(`o.Rendered = %q, want it to contain "output truncated"`, o.Rendered)
+	case !strings.Contains(o.Rendered, "\nend\n[all of it: "+r.dir):
+		t.Fatalf("o.Rendered = %q, want it to contain %q", o.Rendered, "\nend\n[all of it: "+r.dir)
 	}
 	if len(o.Artifacts) != 1 {
 		t.Fatalf("artifacts %v", o.Artifacts)
@@ -240,9 +258,13 @@ func TestRequested(t *testing.T) {
 		o.Config.RequestURLs = []string{"https://mcp.example.com/v1"}
 	})
 	r.turn(responses.MCPTool{Param: "tools[0]", Label: "open", AllowedTools: []string{"echo"}})
-	if names := r.names(); strings.Contains(names, "mcp__open__meta") || !strings.Contains(names, "mcp__open__echo") ||
-		!strings.Contains(names, "mcp__closed__meta") {
-		t.Errorf("tools %s", names)
+	switch names := r.names(); {
+	case strings.Contains(names, "mcp__open__meta"):
+		t.Errorf(`names = %q, want it without "mcp__open__meta"`, names)
+	case !strings.Contains(names, "mcp__open__echo"):
+		t.Errorf(`names = %q, want it to contain "mcp__open__echo"`, names)
+	case !strings.Contains(names, "mcp__closed__meta"):
+		t.Errorf(`names = %q, want it to contain "mcp__closed__meta"`, names)
 	}
 	r.turn()
 	if names := r.names(); !strings.Contains(names, "mcp__open__meta") || strings.Contains(names, "mcp__open__env") {
@@ -272,8 +294,15 @@ func TestRequested(t *testing.T) {
 		tc.tool.Param = "tools[0]"
 		_, err := r.m.Offer(t.Context(), []responses.MCPTool{tc.tool})
 		e, ok := errors.AsType[*responses.Error](err)
-		if !ok || e.Code != tc.code || e.Param != tc.param || e.Hint == "" && tc.code == responses.CodeMCPNotAllowed {
+		switch {
+		case !ok:
 			t.Errorf("%+v: %+v", tc.tool, err)
+		case e.Code != tc.code:
+			t.Errorf("%+v: e.Code = %q, want %q", tc, e.Code, tc.code)
+		case e.Param != tc.param:
+			t.Errorf("%+v: e.Param = %q, want %q", tc, e.Param, tc.param)
+		case e.Hint == "" && tc.code == responses.CodeMCPNotAllowed:
+			t.Errorf(`%+v: e.Hint == "" && tc.code == responses.CodeMCPNotAllowed, want the contrary`, tc)
 		}
 	}
 }

@@ -132,8 +132,13 @@ func TestRetry(t *testing.T) {
 			if d := time.Since(start); d < tt.least || d > tt.max {
 				t.Errorf("%s: paused %s", tt.name, d)
 			}
-			if text != tt.text || tt.kind == "" != (err == nil) || err != nil && model.AsError(err).Kind != tt.kind {
-				t.Errorf("%s: %q %v", tt.name, text, err)
+			switch {
+			case text != tt.text:
+				t.Errorf("%s: text = %q, want %q", tt.name, text, tt.text)
+			case tt.kind == "" != (err == nil):
+				t.Errorf(`%s: tt.kind == "" = %v, want %v`, tt.name, tt.kind == "", (err == nil))
+			case err != nil && model.AsError(err).Kind != tt.kind:
+				t.Errorf("%s: err != nil && model.AsError(err).Kind != tt.kind, want the contrary", tt.name)
 			}
 			if diff := cmp.Diff(tt.lines, w.lines); diff != "" || w.begun != len(w.lines) {
 				t.Errorf("%s: %d begun (-want +got):\n%s", tt.name, w.begun, diff)
@@ -158,9 +163,13 @@ func TestRetryEndsWithItsContext(t *testing.T) {
 		tr := &attempts{plays: []play{{err: failure(model.KindTransport)}}}
 		start := time.Now()
 		_, err := read(ctx, model.Retry(tr, "p/m", model.DefaultPolicy()), model.Request{})
-		if e := model.AsError(err); e.Kind != model.KindCancelled || !errors.Is(err, context.DeadlineExceeded) ||
-			time.Since(start) != 100*time.Millisecond {
-			t.Errorf("%v after %s", err, time.Since(start))
+		switch e := model.AsError(err); {
+		case e.Kind != model.KindCancelled:
+			t.Errorf("e.Kind = %q, want %q", e.Kind, model.KindCancelled)
+		case !errors.Is(err, context.DeadlineExceeded):
+			t.Errorf("err = %v, want %v", err, context.DeadlineExceeded)
+		case time.Since(start) != 100*time.Millisecond:
+			t.Errorf("time.Since(start) = %v, want %v", time.Since(start), 100*time.Millisecond)
 		}
 	})
 }
@@ -290,16 +299,30 @@ func TestResolver(t *testing.T) {
 		}
 		transport, name, full, err := r.Resolve(tt.ref)
 		if tt.code == "" {
-			if _, want, _ := strings.Cut(tt.full, "/"); err != nil || transport == nil || full != tt.full ||
-				name != want {
-				t.Errorf("%q with default %q: %q, %q, %v; want %q", tt.ref, tt.def, name, full, err, tt.full)
+			switch _, want, _ := strings.Cut(tt.full, "/"); {
+			case err != nil:
+				t.Errorf("%+v: unexpected error: %v", tt, err)
+			case transport == nil:
+				t.Errorf("%+v: transport = nil, want a value", tt)
+			case full != tt.full:
+				t.Errorf("%+v: full = %q, want %q", tt, full, tt.full)
+			case name != want:
+				t.Errorf("%+v: name = %q, want %q", tt, name, want)
 			}
 			continue
 		}
 		e, ok := errors.AsType[*responses.Error](err)
-		if !ok || e.Code != tt.code || e.Param != "model" || !strings.Contains(e.Error(), tt.says) ||
-			len(e.Error()) > 500 {
+		switch {
+		case !ok:
 			t.Errorf("%.40q with default %q: %v; want %s: %s", tt.ref, tt.def, err, tt.code, tt.says)
+		case e.Code != tt.code:
+			t.Errorf("%+v: e.Code = %q, want %q", tt, e.Code, tt.code)
+		case e.Param != "model":
+			t.Errorf(`%+v: e.Param = %q, want "model"`, tt, e.Param)
+		case !strings.Contains(e.Error(), tt.says):
+			t.Errorf("%+v: e.Error() = %q, want it to contain %q", tt, e.Error(), tt.says)
+		case len(e.Error()) > 500:
+			t.Errorf("%+v: len(e.Error()) = %d (%q), want at most 500", tt, len(e.Error()), e.Error())
 		}
 	}
 }

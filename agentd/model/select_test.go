@@ -54,17 +54,35 @@ func TestSelection(t *testing.T) {
 				Transport: model.Retry(a, "p/a", model.DefaultPolicy())}, model.Candidate{Ref: "q/b",
 				Transport: model.Retry(b, "q/b", model.DefaultPolicy())})
 			text, err := read(t.Context(), chain, tt.req)
-			if diff := cmp.Diff([]string{"p/a 1/3 fail_fast_aborted unsupported advanced", "q/b 1/3 succeeded"},
-				w.lines); text != "b." || err != nil || diff != "" || len(a.made) > 0 {
-				t.Errorf("%q %v (-want +got):\n%s", text, err, diff)
+			switch diff := cmp.Diff([]string{"p/a 1/3 fail_fast_aborted unsupported advanced", "q/b 1/3 succeeded"},
+				w.lines); {
+			case text != "b.":
+				t.Errorf(`text = %q, want "b."`, text)
+			case err != nil:
+				t.Errorf("unexpected error: %v", err)
+			case diff != "":
+				t.Errorf(`diff = %q, want ""`, diff)
+			case len(a.made) > 0:
+				t.Errorf("len(a.made) = %d (%+v), want at most 0", len(a.made), a.made)
 			}
 			_, err = read(t.Context(), model.Retry(a, "p/a", model.DefaultPolicy()), tt.req)
-			if e := model.AsError(err); e.Kind != model.KindUnsupported || !strings.Contains(e.Message, tt.says) ||
-				e.Diagnostics.Stage != model.StageSelect || e.Response().Type != responses.TypeInvalidRequest {
-				t.Errorf("%v", err)
+			switch e := model.AsError(err); {
+			case e.Kind != model.KindUnsupported:
+				t.Errorf("e.Kind = %q, want %q", e.Kind, model.KindUnsupported)
+			case !strings.Contains(e.Message, tt.says):
+				t.Errorf("e.Message = %q, want it to contain %q", e.Message, tt.says)
+			case e.Diagnostics.Stage != model.StageSelect:
+				t.Errorf("e.Diagnostics.Stage = %q, want %q", e.Diagnostics.Stage, model.StageSelect)
+			case e.Response().Type != responses.TypeInvalidRequest:
+				t.Errorf("e.Response().Type = %q, want %q", e.Response().Type, responses.TypeInvalidRequest)
 			}
-			if can := model.CapabilitiesOf(chain, ""); !can.Images || can.NoTools || can.NoStructured {
-				t.Errorf("the chain can do %+v", can)
+			switch can := model.CapabilitiesOf(chain, ""); {
+			case !can.Images:
+				t.Error("can.Images = false, want true")
+			case can.NoTools:
+				t.Error("can.NoTools = true, want false")
+			case can.NoStructured:
+				t.Error("can.NoStructured = true, want false")
 			}
 		})
 	}
@@ -97,9 +115,13 @@ func TestTotalTime(t *testing.T) {
 			w := &watch{}
 			start := time.Now()
 			_, err := read(t.Context(), model.Retry(mute{says}, "p/m", policy), model.Request{Observer: w})
-			if e := model.AsError(err); e.Kind != model.KindTimeout || !e.Diagnostics.Timeout ||
-				!strings.Contains(e.Message, "1m0s") {
-				t.Errorf("%v", err)
+			switch e := model.AsError(err); {
+			case e.Kind != model.KindTimeout:
+				t.Errorf("e.Kind = %q, want %q", e.Kind, model.KindTimeout)
+			case !e.Diagnostics.Timeout:
+				t.Error("e.Diagnostics.Timeout = false, want true")
+			case !strings.Contains(e.Message, "1m0s"):
+				t.Errorf(`e.Message = %q, want it to contain "1m0s"`, e.Message)
 			}
 			if diff := cmp.Diff(want, w.lines); diff != "" {
 				t.Errorf("%q after %s (-want +got):\n%s", says, time.Since(start), diff)

@@ -252,10 +252,12 @@ func TestWhatTheDecoderRefusesBeyondTheSchema(t *testing.T) {
 		`{"max_output_tokens":16.0}`:        "an integer is written without a fraction",
 		`{"max_output_tokens":2e1}`:         "or an exponent",
 		`{"background":true,"store":false}`: "background needs store",
-		`{"tools":[{"type":"function","name":"f"},{"type":"function","name":"f"}]}`:                                       "a name may be declared once",
-		`{"input":[{"type":"function_call","call_id":"c","name":"f"},{"type":"function_call","call_id":"c","name":"f"}]}`: "so may a call",
-		`{"input":[{"type":"input_text","text":"x","detail":1}]}`:                                                         "a key of another kind of part has its type there too",
-		`{"input":[{"type":"acme:x","status":1}]}`:                                                                        "so has a key of another kind of item",
+		`{"tools":[{"type":"function","name":"f"},{"type":"function","name":"f"}]}`: "a name may be declared once",
+		`{"input":[{"type":"function_call","call_id":"c","name":"f"},{"type":"function_call",` +
+			`"call_id":"c","name":"f"}]}`: "so may a call",
+		`{"input":[{"type":"input_text","text":"x","detail":1}]}`: "a key of another kind of part has its " +
+			"type there too",
+		`{"input":[{"type":"acme:x","status":1}]}`: "so has a key of another kind of item",
 		`{"Model":1}`: "the case of a key does not matter",
 		`{"input":` + strings.Repeat("[", 256) + strings.Repeat("]", 256) +
 			`}`: "nesting has a limit",

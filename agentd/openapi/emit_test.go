@@ -364,10 +364,12 @@ func TestTheChecksBite(t *testing.T) {
 	for component, data := range map[string]string{
 		"OutputTextContent": `{"type":"output_text","text":"","annotations":[],"logprobs":[],"extra":1}`,
 		"RefusalContent":    `{"type":"refusal"}`,
-		"Usage":             `{"input_tokens":1.5,"output_tokens":0,"total_tokens":0,"input_tokens_details":{"cached_tokens":0},"output_tokens_details":{"reasoning_tokens":0}}`,
-		"ItemField":         `{"type":"message","id":"a","status":"done","role":"user","content":[]}`,
-		"StreamingEvent":    `{"type":"response.refusal.delta","sequence_number":0,"item_id":"a","output_index":0,"content_index":-1,"delta":""}`,
-		"Health":            `{"status":"ready"}`,
+		"Usage": `{"input_tokens":1.5,"output_tokens":0,"total_tokens":0,"input_tokens_details":` +
+			`{"cached_tokens":0},"output_tokens_details":{"reasoning_tokens":0}}`,
+		"ItemField": `{"type":"message","id":"a","status":"done","role":"user","content":[]}`,
+		"StreamingEvent": `{"type":"response.refusal.delta","sequence_number":0,"item_id":"a","output_index":0,` +
+			`"content_index":-1,"delta":""}`,
+		"Health": `{"status":"ready"}`,
 	} {
 		if doc.Object(component, []byte(data)) == nil {
 			t.Errorf("a %s that is broken was let through: %s", component, data)

@@ -42,9 +42,10 @@ var differs = map[string]string{
 	"ResponseOutputTextAnnotationAddedStreamingEvent.annotation null": "an annotation event always has its annotation",
 	"CompactionBody.created_by":                                       "the creator is not recorded",
 	"ErrorPayload.headers":                                            "errors stand for no other server's",
-	"ErrorPayload.code null":                                          "always a string: a client loses the message otherwise",
-	"ErrorPayload.param null":                                         "always a string: a client loses the message otherwise",
-	"WebSocketErrorEvent.error.param null":                            "always a string: a client loses the message otherwise",
+	"ErrorPayload.code null": "always a string: a client loses the " +
+		"message otherwise",
+	"ErrorPayload.param null":              "always a string: a client loses the message otherwise",
+	"WebSocketErrorEvent.error.param null": "always a string: a client loses the message otherwise",
 	"InputImageContentParamAutoParam required image_url": "an image that is not there would be dropped " +
 		"in silence; uploaded files are not offered",
 	"InputImageContentParamAutoParam.image_url null": "as above",

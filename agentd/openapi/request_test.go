@@ -115,8 +115,12 @@ func TestDecoderAndSchemaAgree(t *testing.T) {
 		}
 	})
 	t.Logf("%d bodies fit; of those with one value changed %d were accepted, %d refused", fitting, accepted, rejected)
-	if fitting == 0 || accepted == 0 || rejected == 0 {
-		t.Errorf("%d bodies fit, %d changed bodies were accepted and %d refused: the test shows nothing", fitting,
-			accepted, rejected)
+	switch {
+	case fitting == 0:
+		t.Error("fitting = 0, want another value")
+	case accepted == 0:
+		t.Error("accepted = 0, want another value")
+	case rejected == 0:
+		t.Error("rejected = 0, want another value")
 	}
 }

@@ -186,7 +186,8 @@ func Kept(name string, c process.Capture) string {
 	case c.Logged >= c.Total:
 		return ""
 	case c.OverBudget:
-		return fmt.Sprintf("%s: the log file holds the first %d of %d bytes: the files of the turn may take no more of the disk", name, c.Logged, c.Total)
+		return fmt.Sprintf("%s: the log file holds the first %d of %d bytes: the files of the turn may take no "+
+			"more of the disk", name, c.Logged, c.Total)
 	}
 	return fmt.Sprintf("%s: the log file holds the first %d of %d bytes", name, c.Logged, c.Total)
 }

@@ -45,9 +45,15 @@ func TestPreviewCuts(t *testing.T) {
 		for _, keep := range []int{400, 1 << 20} { // with and without a gap in the capture
 			c := capture([]byte(tt.in), keep)
 			got, cut := Of(c).Cut(400)
-			if !cut || !strings.Contains(*got, tt.contains) || !utf8.ValidString(*got) ||
-				strings.Contains(*got, "\ufffd") {
-				t.Errorf("%s, keep %d: cut %v\n%s", name, keep, cut, *got)
+			switch {
+			case !cut:
+				t.Errorf("%s: cut = false, want true", name)
+			case !strings.Contains(*got, tt.contains):
+				t.Errorf("%s: *got = %q, want it to contain %q", name, *got, tt.contains)
+			case !utf8.ValidString(*got):
+				t.Errorf("%s: utf8.ValidString(*got) = false, want true", name)
+			case strings.Contains(*got, "\ufffd"):
+				t.Errorf(`%s: *got = %q, want it without "�"`, name, *got)
 			}
 		}
 	}
@@ -79,8 +85,13 @@ func TestPreviewWhileOpen(t *testing.T) {
 	for n := range 4 {
 		end := len(long) - n
 		c := process.Capture{Head: long[:401], Tail: long[end-402 : end], Total: int64(end), Open: true}
-		if p, cut := Of(c).Cut(400); !cut || strings.Contains(*p, "\ufffd") || !utf8.ValidString(*p) {
-			t.Errorf("%d bytes before the end: %v, %q", n, cut, *p)
+		switch p, cut := Of(c).Cut(400); {
+		case !cut:
+			t.Errorf("%d: cut = false, want true", n)
+		case strings.Contains(*p, "\ufffd"):
+			t.Errorf(`%d: *p = %q, want it without "�"`, n, *p)
+		case !utf8.ValidString(*p):
+			t.Errorf("%d: utf8.ValidString(*p) = false, want true", n)
 		}
 	}
 }

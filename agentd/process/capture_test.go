@@ -23,8 +23,13 @@ func FuzzCapture(f *testing.F) {
 		if got.Total != int64(len(data)) || got.Lines != int64(bytes.Count(data, []byte("\n"))) {
 			t.Fatalf("counted %d bytes %d lines of %d", got.Total, got.Lines, len(data))
 		}
-		if len(got.Head) > keep || len(got.Tail) > keep || got.Omitted() < 0 {
-			t.Fatalf("kept %d and %d with a bound of %d", len(got.Head), len(got.Tail), keep)
+		switch {
+		case len(got.Head) > keep:
+			t.Fatalf("len(got.Head) = %d (%q), want at most %d", len(got.Head), got.Head, keep)
+		case len(got.Tail) > keep:
+			t.Fatalf("len(got.Tail) = %d (%q), want at most %d", len(got.Tail), got.Tail, keep)
+		case got.Omitted() < 0:
+			t.Fatalf("got.Omitted() = %d, want at least 0", got.Omitted())
 		}
 		if !bytes.HasPrefix(data, got.Head) || !bytes.HasSuffix(data, got.Tail) {
 			t.Fatalf("head %q tail %q of %q", got.Head, got.Tail, data)

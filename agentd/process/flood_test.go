@@ -39,22 +39,42 @@ func TestBudget(t *testing.T) {
 		if fi, err := os.Stat(filepath.Join(dir, fmt.Sprint(i))); err == nil {
 			onDisk += fi.Size()
 		}
-		if short := res.Stdout.Logged < res.Stdout.Total; res.Stdout.Total != 100_000 ||
-			res.Stdout.OverBudget != short || res.Stdout.LogErr != nil {
-			t.Errorf("%d: %d of %d bytes logged, over budget %v, %v", i, res.Stdout.Logged, res.Stdout.Total,
-				res.Stdout.OverBudget, res.Stdout.LogErr)
+		switch short := res.Stdout.Logged < res.Stdout.Total; {
+		case res.Stdout.Total != 100_000:
+			t.Errorf("%d: res.Stdout.Total = %d, want 100_000", i, res.Stdout.Total)
+		case res.Stdout.OverBudget != short:
+			t.Errorf("%d: res.Stdout.OverBudget = %v, want %v", i, res.Stdout.OverBudget, short)
+		case res.Stdout.LogErr != nil:
+			t.Errorf("%d: res.Stdout.LogErr = %v, want nil", i, res.Stdout.LogErr)
 		}
 	}
-	if logged != 300_000 || onDisk != logged || turn.Left() != 0 || state.Left() != 1<<20-300_000 {
-		t.Errorf("logged %d, on disk %d, left %d and %d", logged, onDisk, turn.Left(), state.Left())
+	switch {
+	case logged != 300_000:
+		t.Errorf("logged = %d, want 300_000", logged)
+	case onDisk != logged:
+		t.Errorf("onDisk = %d, want %d", onDisk, logged)
+	case turn.Left() != 0:
+		t.Errorf("turn.Left() = %d, want 0", turn.Left())
+	case state.Left() != 1<<20-300_000:
+		t.Errorf("state.Left() = %d, want %d", state.Left(), 1<<20-300_000)
 	}
 	turn.Give(1000)
-	if turn.Left() != 1000 || state.Left() != 1<<20-299_000 || turn.Take(5000) != 1000 {
-		t.Errorf("left %d and %d", turn.Left(), state.Left())
+	switch {
+	case turn.Left() != 1000:
+		t.Errorf("turn.Left() = %d, want 1000", turn.Left())
+	case state.Left() != 1<<20-299_000:
+		t.Errorf("state.Left() = %d, want %d", state.Left(), 1<<20-299_000)
+	case turn.Take(5000) != 1000:
+		t.Errorf("turn.Take(5000) = %d, want 1000", turn.Take(5000))
 	}
 	wide := NewBudget(1<<40, NewBudget(10, nil))
-	if got := wide.Take(100); got != 10 || wide.Left() != 0 || wide.left.Load() != 1<<40-10 {
-		t.Errorf("took %d of a parent's 10", got)
+	switch got := wide.Take(100); {
+	case got != 10:
+		t.Errorf("got = %d, want 10", got)
+	case wide.Left() != 0:
+		t.Errorf("wide.Left() = %d, want 0", wide.Left())
+	case wide.left.Load() != 1<<40-10:
+		t.Errorf("wide.left.Load() = %d, want %d", wide.left.Load(), 1<<40-10)
 	}
 	if NewBudget(-1, nil).Take(1) != 0 || NewBudget(5, nil).Take(-1) != 0 {
 		t.Error("less than nothing was taken")
@@ -86,8 +106,13 @@ func TestRecount(t *testing.T) {
 			}
 			return tt.used, tt.err
 		})
-		if !errors.Is(err, tt.err) || b.Left() != tt.left || b.Take(1) != min(tt.left, 1) {
-			t.Errorf("%d: %d bytes are left, want %d; %v", i, b.Left(), tt.left, err)
+		switch {
+		case !errors.Is(err, tt.err):
+			t.Errorf("%d: err = %v, want %v", i, err, tt.err)
+		case b.Left() != tt.left:
+			t.Errorf("%d: b.Left() = %d, want %d", i, b.Left(), tt.left)
+		case b.Take(1) != min(tt.left, 1):
+			t.Errorf("%d: b.Take(1) = %d, want %d", i, b.Take(1), min(tt.left, 1))
 		}
 	}
 }
@@ -97,8 +122,13 @@ func TestBudgetIsGivenBack(t *testing.T) {
 	b := NewBudget(100, nil)
 	c := capture{keep: 10, path: filepath.Join(t.TempDir(), "none", "none", "out"), limit: 1000, budget: b}
 	c.Write([]byte("hello"))
-	if got := c.result(); b.Left() != 100 || got.LogErr == nil || got.OverBudget {
-		t.Errorf("left %d after %v", b.Left(), got.LogErr)
+	switch got := c.result(); {
+	case b.Left() != 100:
+		t.Errorf("b.Left() = %d, want 100", b.Left())
+	case got.LogErr == nil:
+		t.Error("got.LogErr = nil, want a value")
+	case got.OverBudget:
+		t.Error("got.OverBudget = true, want false")
 	}
 }
 
@@ -121,8 +151,13 @@ func TestRawBytes(t *testing.T) {
 		c := sh(tt.script)
 		c.StdoutPath = filepath.Join(t.TempDir(), "out")
 		out := run(t, s, c).Stdout
-		if out.Total != tt.total || !strings.HasPrefix(string(out.Head), tt.prefix) || out.Logged != tt.total {
-			t.Errorf("%s: total %d, logged %d, head %.20q", name, out.Total, out.Logged, out.Head)
+		switch {
+		case out.Total != tt.total:
+			t.Errorf("%s: out.Total = %d, want %d", name, out.Total, tt.total)
+		case !strings.HasPrefix(string(out.Head), tt.prefix):
+			t.Errorf("%s: string(out.Head) = %q, want it to begin with %q", name, string(out.Head), tt.prefix)
+		case out.Logged != tt.total:
+			t.Errorf("%s: out.Logged = %d, want %d", name, out.Logged, tt.total)
 		}
 		if data, err := os.ReadFile(c.StdoutPath); tt.total > 0 &&
 			(err != nil || !bytes.HasPrefix(data, []byte(tt.prefix))) {

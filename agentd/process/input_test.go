@@ -85,8 +85,13 @@ func TestInputRefused(t *testing.T) {
 	c.Input = true
 	p = start(t, s, c)
 	n, err := p.in.write(t.Context(), make([]byte, 1<<20), 50*time.Millisecond)
-	if !errors.Is(err, errNotReading) || n == 0 || n >= 1<<20 {
-		t.Errorf("write to a command that does not read: %d, %v", n, err)
+	switch {
+	case !errors.Is(err, errNotReading):
+		t.Errorf("write to a command that does not read: err = %v, want %v", err, errNotReading)
+	case n == 0:
+		t.Error("write to a command that does not read: n = 0, want another value")
+	case n >= 1<<20:
+		t.Errorf("write to a command that does not read: n = %d, want less than %d", n, 1<<20)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -147,9 +152,13 @@ func TestTerminal(t *testing.T) {
 				write(t, p, tt.typed)
 			}
 			res := p.Result()
-			if res.ExitCode != tt.code || string(res.Stdout.Head) != tt.out || res.Stdout.Cut {
-				t.Errorf("exit code %d, output %q (cut %v), want %d %q", res.ExitCode, res.Stdout.Head, res.Stdout.Cut,
-					tt.code, tt.out)
+			switch {
+			case res.ExitCode != tt.code:
+				t.Errorf("%+v: res.ExitCode = %d, want %d", tt, res.ExitCode, tt.code)
+			case string(res.Stdout.Head) != tt.out:
+				t.Errorf("%+v: string(res.Stdout.Head) = %q, want %q", tt, string(res.Stdout.Head), tt.out)
+			case res.Stdout.Cut:
+				t.Errorf("%+v: res.Stdout.Cut = true, want false", tt)
 			}
 			if res.Stderr.Total != 0 {
 				t.Errorf("stderr %q", res.Stderr.Head)

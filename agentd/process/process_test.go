@@ -125,8 +125,15 @@ func TestRunStatus(t *testing.T) {
 		if got := string(res.Stderr.Head); got != tt.err {
 			t.Errorf("%s: stderr %q, want %q", tt.script, got, tt.err)
 		}
-		if res.TimedOut || res.Canceled || res.Ended != 0 || res.Survivors != 0 {
-			t.Errorf("%s: unexpected end: %+v", tt.script, res)
+		switch {
+		case res.TimedOut:
+			t.Errorf("%s: res.TimedOut = true, want false", tt.script)
+		case res.Canceled:
+			t.Errorf("%s: res.Canceled = true, want false", tt.script)
+		case res.Ended != 0:
+			t.Errorf("%s: res.Ended = %d, want 0", tt.script, res.Ended)
+		case res.Survivors != 0:
+			t.Errorf("%s: res.Survivors = %d, want 0", tt.script, res.Survivors)
 		}
 	}
 }
@@ -175,8 +182,13 @@ func TestStartErrors(t *testing.T) {
 	for name, tt := range tests {
 		_, err := s.Run(t.Context(), tt.cmd)
 		se, ok := errors.AsType[*StartError](err)
-		if !ok || se.Op != tt.op || tt.want != nil && !errors.Is(err, tt.want) {
+		switch {
+		case !ok:
 			t.Errorf("%s: error %v, want %s with %v", name, err, tt.op, tt.want)
+		case se.Op != tt.op:
+			t.Errorf("%s: se.Op = %q, want %q", name, se.Op, tt.op)
+		case tt.want != nil && !errors.Is(err, tt.want):
+			t.Errorf("%s: tt.want != nil && !errors.Is(err, tt.want), want the contrary", name)
 		}
 	}
 }
@@ -237,8 +249,15 @@ func TestCancel(t *testing.T) {
 		}
 	}()
 	res, err := s.Run(ctx, c)
-	if err != nil || !res.Canceled || res.TimedOut || res.Signal != syscall.SIGTERM {
-		t.Errorf("result %+v, error %v", res, err)
+	switch {
+	case err != nil:
+		t.Errorf("unexpected error: %v", err)
+	case !res.Canceled:
+		t.Error("res.Canceled = false, want true")
+	case res.TimedOut:
+		t.Error("res.TimedOut = true, want false")
+	case res.Signal != syscall.SIGTERM:
+		t.Errorf("res.Signal = %v, want %v", res.Signal, syscall.SIGTERM)
 	}
 	if alive(t, file) {
 		t.Error("the command lives on")

@@ -33,9 +33,17 @@ func TestCaptureKeepsNoSecrets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if string(logged) != want || got.Total != int64(len(want)) || got.Logged != got.Total ||
-			string(got.Head) != want[:30] || string(got.Tail) != want[len(want)-30:] {
-			t.Fatalf("reads of %d: %q, %d bytes, %q…%q", size, logged, got.Total, got.Head, got.Tail)
+		switch {
+		case string(logged) != want:
+			t.Fatalf("string(logged) = %q, want %q", string(logged), want)
+		case got.Total != int64(len(want)):
+			t.Fatalf("got.Total = %d, want %d", got.Total, int64(len(want)))
+		case got.Logged != got.Total:
+			t.Fatalf("got.Logged = %d, want %d", got.Logged, got.Total)
+		case string(got.Head) != want[:30]:
+			t.Fatalf("string(got.Head) = %q, want %q", string(got.Head), want[:30])
+		case string(got.Tail) != want[len(want)-30:]:
+			t.Fatalf("string(got.Tail) = %q, want %q", string(got.Tail), want[len(want)-30:])
 		}
 	}
 }

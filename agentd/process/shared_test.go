@@ -107,8 +107,13 @@ func TestFlood(t *testing.T) {
 		!strings.HasSuffix(string(res.Stdout.Tail), "\nlast\n") {
 		t.Error("the beginning or the end is missing")
 	}
-	if len(res.Stdout.Head) != 1024 || len(res.Stdout.Tail) != 1024 || res.Stdout.Lines != 3 {
-		t.Errorf("head %d, tail %d bytes, %d lines", len(res.Stdout.Head), len(res.Stdout.Tail), res.Stdout.Lines)
+	switch {
+	case len(res.Stdout.Head) != 1024:
+		t.Errorf("len(res.Stdout.Head) = %d (%q), want 1024", len(res.Stdout.Head), res.Stdout.Head)
+	case len(res.Stdout.Tail) != 1024:
+		t.Errorf("len(res.Stdout.Tail) = %d (%q), want 1024", len(res.Stdout.Tail), res.Stdout.Tail)
+	case res.Stdout.Lines != 3:
+		t.Errorf("res.Stdout.Lines = %d, want 3", res.Stdout.Lines)
 	}
 	fi, err := os.Stat(path)
 	if err != nil || fi.Size() != limit || res.Stdout.Logged != limit {

@@ -44,8 +44,15 @@ while [ ! -s escaped ] || [ ! -s bare ] || [ ! -s deaf ]; do sleep 0.01; done`)
 		`sh -c 'echo $$ > child; exec sleep 600' & while [ ! -s child ]; do sleep 0.01; done`)
 	h := hunt{}
 	got := h.end([]Trace{one.Trace(), {}})
-	if len(got) != 2 || got[0].Ended < 5 || got[0].Survivors != 0 || got[1] != (Strays{}) {
-		t.Errorf("%+v", got)
+	switch {
+	case len(got) != 2:
+		t.Errorf("len(got) = %d (%+v), want 2", len(got), got)
+	case got[0].Ended < 5:
+		t.Errorf("got[0].Ended = %d, want at least 5", got[0].Ended)
+	case got[0].Survivors != 0:
+		t.Errorf("got[0].Survivors = %d, want 0", got[0].Survivors)
+	case got[1] != (Strays{}):
+		t.Errorf("got[1] = %+v, want %+v", got[1], (Strays{}))
 	}
 	for _, name := range []string{"escaped", "bare", "deaf"} {
 		if alive(t, filepath.Join(dir, name)) {

@@ -132,8 +132,15 @@ func TestStopAsksTheWholeTree(t *testing.T) {
 		p.Stop(0)
 		p.Stop(time.Nanosecond) // changes nothing
 		res := p.Result()
-		if !res.Stopped || res.TimedOut || res.Canceled || !strings.HasSuffix(string(res.Stdout.Head), "put away\n") {
-			t.Errorf("%+v, stdout %q", res, res.Stdout.Head)
+		switch {
+		case !res.Stopped:
+			t.Error("res.Stopped = false, want true")
+		case res.TimedOut:
+			t.Error("res.TimedOut = true, want false")
+		case res.Canceled:
+			t.Error("res.Canceled = true, want false")
+		case !strings.HasSuffix(string(res.Stdout.Head), "put away\n"):
+			t.Errorf("string(res.Stdout.Head) = %q, want it to end with %q", string(res.Stdout.Head), "put away\n")
 		}
 	})
 }

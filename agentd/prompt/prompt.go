@@ -121,8 +121,9 @@ func (p Prompt) Items(history []responses.Item) []responses.Item {
 var titles = map[string]string{
 	sectionPolicy: "how to work", sectionExecution: "the working tree and files", sectionMode: "the mode of the turn",
 	sectionAgent:     "the instructions of the agent",
-	sectionWorkspace: "the instructions of the workspace", sectionSkills: "the list of skills", sectionActiveSkills: "the skills in use",
-	sectionTools: "the use of tools", sectionRequest: "the instructions of the request",
+	sectionWorkspace: "the instructions of the workspace", sectionSkills: "the list of skills",
+	sectionActiveSkills: "the skills in use",
+	sectionTools:        "the use of tools", sectionRequest: "the instructions of the request",
 }
 
 func item(src Source, text string) responses.Item {

@@ -52,8 +52,15 @@ func TestOrder(t *testing.T) {
 	var names []string
 	for _, src := range p.Sources {
 		names = append(names, src.Name)
-		if src.Bytes != len(src.Text) || src.Digest == "" || src.Stability == "" || src.Kind == "" {
-			t.Errorf("source %+v", src)
+		switch {
+		case src.Bytes != len(src.Text):
+			t.Errorf("%+v: src.Bytes = %d, want %d", src, src.Bytes, len(src.Text))
+		case src.Digest == "":
+			t.Errorf(`%+v: src.Digest = "", want another value`, src)
+		case src.Stability == "":
+			t.Errorf(`%+v: src.Stability = "", want another value`, src)
+		case src.Kind == "":
+			t.Errorf(`%+v: src.Kind = "", want another value`, src)
 		}
 	}
 	if diff := cmp.Diff(prompt.Order, names); diff != "" {
@@ -126,7 +133,8 @@ func TestWorkspaceInstructions(t *testing.T) {
 		}, kind: "agents_md", note: "not a regular file"},
 		{name: "huge", prepare: func(t *testing.T, tree string) {
 			write(t, tree+"/AGENTS.md", strings.Repeat("line\n", 100_000)+"LAST")
-		}, kind: "agents_md", text: "[The file goes on: it has 500004 bytes.", not: "LAST", note: "cut: the file has 500004 bytes, 32768 are used"},
+		}, kind: "agents_md", text: "[The file goes on: it has 500004 bytes.", not: "LAST",
+			note: "cut: the file has 500004 bytes, 32768 are used"},
 		{name: "what cannot be seen", prepare: func(t *testing.T, tree string) {
 			write(t, tree+"/AGENTS.md", "a\x1b[31mb\u202ec\U000e0041d\x00\xffe\r\nf\u200dg")
 		}, kind: "agents_md", text: "a[31mbcd\ufffde\nf\u200dg"},
@@ -141,13 +149,23 @@ func TestWorkspaceInstructions(t *testing.T) {
 			}
 			p := prompt.Assemble(prompt.Input{WorkDir: tree})
 			src := source(t, p, "workspace")
-			if src.Kind != tc.kind || !strings.Contains(src.Text, tc.text) || tc.text == "" && src.Text != "" ||
-				tc.not != "" && strings.Contains(src.Text, tc.not) {
-				t.Errorf("%s:\n%.2000s", src.Kind, src.Text)
+			switch {
+			case src.Kind != tc.kind:
+				t.Errorf("%s: src.Kind = %q, want %q", src.Kind, src.Kind, tc.kind)
+			case !strings.Contains(src.Text, tc.text):
+				t.Errorf("%s: src.Text = %q, want it to contain %q", src.Kind, src.Text, tc.text)
+			case tc.text == "" && src.Text != "":
+				t.Errorf(`%s: tc.text == "" && src.Text != "", want the contrary`, src.Kind)
+			case tc.not != "" && strings.Contains(src.Text, tc.not):
+				t.Errorf(`%s: tc.not != "" && strings.Contains(src.Text, tc.not), want the contrary`, src.Kind)
 			}
-			if !strings.Contains(src.Note, tc.note) || tc.note == "" && src.Note != "" ||
-				(len(p.Notes()) > 0) != (tc.note != "") {
-				t.Errorf("note %q", src.Note)
+			switch {
+			case !strings.Contains(src.Note, tc.note):
+				t.Errorf("src.Note = %q, want it to contain %q", src.Note, tc.note)
+			case tc.note == "" && src.Note != "":
+				t.Error(`tc.note == "" && src.Note != "", want the contrary`)
+			case (len(p.Notes()) > 0) != (tc.note != ""):
+				t.Errorf("(len(p.Notes()) > 0) = %v, want %v", (len(p.Notes()) > 0), (tc.note != ""))
 			}
 			if strings.Contains(p.Text(), "SECRET") || src.Bytes > 40<<10 {
 				t.Errorf("%d bytes", src.Bytes)
@@ -297,11 +315,21 @@ func TestSplitFindsTheBeginningAnywhere(t *testing.T) {
 	conversation := append(append([]responses.Item{}, old...), p.Items(old)...)
 	conversation = append(conversation, &responses.Message{ID: "msg_3", Role: responses.RoleUser})
 	lead, rest := prompt.Split(conversation)
-	if lead.Text() != p.Text() || len(rest) != 3 || !reflect.DeepEqual(conversation, lead.Restore(rest)) {
-		t.Errorf("%d items and\n%s", len(rest), lead.Text())
+	switch {
+	case lead.Text() != p.Text():
+		t.Errorf("lead.Text() = %q, want %q", lead.Text(), p.Text())
+	case len(rest) != 3:
+		t.Errorf("len(rest) = %d (%+v), want 3", len(rest), rest)
+	case !reflect.DeepEqual(conversation, lead.Restore(rest)):
+		t.Errorf("conversation = %+v, want %+v", conversation, lead.Restore(rest))
 	}
-	if lead, rest := prompt.Split(old); lead.Text() != "" || len(rest) != 2 || len(lead.Restore(rest)) != 2 {
-		t.Errorf("%q, %d items", lead.Text(), len(rest))
+	switch lead, rest := prompt.Split(old); {
+	case lead.Text() != "":
+		t.Errorf(`lead.Text() = %q, want ""`, lead.Text())
+	case len(rest) != 2:
+		t.Errorf("len(rest) = %d (%+v), want 2", len(rest), rest)
+	case len(lead.Restore(rest)) != 2:
+		t.Errorf("len(lead.Restore(rest)) = %d (%+v), want 2", len(lead.Restore(rest)), lead.Restore(rest))
 	}
 }
 

@@ -47,7 +47,8 @@ const (
 )
 
 // Order is the order of sources.
-var Order = []string{sectionPolicy, sectionExecution, sectionMode, sectionAgent, sectionWorkspace, sectionSkills, sectionActiveSkills, sectionTools, sectionRequest}
+var Order = []string{sectionPolicy, sectionExecution, sectionMode, sectionAgent, sectionWorkspace, sectionSkills,
+	sectionActiveSkills, sectionTools, sectionRequest}
 
 // Source is one part of a prompt. A source without text is not sent.
 type Source struct {

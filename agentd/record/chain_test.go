@@ -264,8 +264,17 @@ func TestTheIndexOfItemsIsBounded(t *testing.T) {
 	_, oldest := c.items["9"]
 	_, kept := c.items["10"]
 	_, newest := c.items[fmt.Sprint(maxIndexedItems+9)]
-	if len(c.items) != maxIndexedItems || len(c.order) != maxIndexedItems || oldest || !kept || !newest {
-		t.Errorf("%d items, %v %v %v", len(c.items), oldest, kept, newest)
+	switch {
+	case len(c.items) != maxIndexedItems:
+		t.Errorf("len(c.items) = %d (%+v), want %d", len(c.items), c.items, maxIndexedItems)
+	case len(c.order) != maxIndexedItems:
+		t.Errorf("len(c.order) = %d (%q), want %d", len(c.order), c.order, maxIndexedItems)
+	case oldest:
+		t.Error("oldest = true, want false")
+	case !kept:
+		t.Error("kept = false, want true")
+	case !newest:
+		t.Error("newest = false, want true")
 	}
 }
 

@@ -31,7 +31,12 @@ func TestConversationsForkAndStayApart(t *testing.T) {
 	for id, want := range map[string]string{"a": "a", "b": "ab", "c": "abc", "d": "abd", "e": "abde", "f": "abcf",
 		"g": "ag"} {
 		items, session, ok := c.get(id)
-		if ids(items) != want || session != "s" || !ok {
+		switch {
+		case ids(items) != want:
+			t.Errorf("%.120q: ids(items) = %q, want %q", id, ids(items), want)
+		case session != "s":
+			t.Errorf(`%.120q: session = %q, want "s"`, id, session)
+		case !ok:
 			t.Errorf("%s is %q, want %q", id, ids(items), want)
 		}
 		if cap(items) != len(items) {
@@ -57,8 +62,13 @@ func TestConversationsAreBounded(t *testing.T) {
 		c.extend("", one(fmt.Sprint("r", i), 30))
 		c.get("r0") // in use
 	}
-	if c.bytes > 100 || c.recent.Len() != 3 || len(c.places) != 3 {
-		t.Errorf("%d bytes in %d threads, %d places", c.bytes, c.recent.Len(), len(c.places))
+	switch {
+	case c.bytes > 100:
+		t.Errorf("c.bytes = %d, want at most 100", c.bytes)
+	case c.recent.Len() != 3:
+		t.Errorf("c.recent.Len() = %d, want 3", c.recent.Len())
+	case len(c.places) != 3:
+		t.Errorf("len(c.places) = %d (%+v), want 3", len(c.places), c.places)
 	}
 	if _, _, ok := c.get("r0"); !ok {
 		t.Error("what is in use was dropped")

@@ -253,8 +253,13 @@ func TestCommitsShareAndNoneIsLost(t *testing.T) {
 	must(t, err)
 	next := make(map[string]int64)
 	for _, f := range frames {
-		if f.offset != next[f.path] || len(f.data) != 50_000 || f.data[0] != byte(f.offset) {
-			t.Fatalf("of %s came %d, want %d", f.path, f.offset, next[f.path])
+		switch {
+		case f.offset != next[f.path]:
+			t.Fatalf("%+v: f.offset = %d, want %d", f, f.offset, next[f.path])
+		case len(f.data) != 50_000:
+			t.Fatalf("%+v: len(f.data) = %d (%q), want 50_000", f, len(f.data), f.data)
+		case f.data[0] != byte(f.offset):
+			t.Fatalf("%+v: f.data[0] = %d, want %d", f, f.data[0], byte(f.offset))
 		}
 		next[f.path]++
 	}

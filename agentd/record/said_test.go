@@ -55,8 +55,15 @@ func TestSaid(t *testing.T) {
 	}
 	for range 2 { // from memory, and from disk
 		items, _, err := s.Chain("resp_1")
-		if err != nil || len(items) != 7 || !responses.IsInterjected(items[1]) || interjected(items) != 1 {
-			t.Errorf("the chain is %v, %v", items, err)
+		switch {
+		case err != nil:
+			t.Errorf("unexpected error: %v", err)
+		case len(items) != 7:
+			t.Errorf("len(items) = %d (%+v), want 7", len(items), items)
+		case !responses.IsInterjected(items[1]):
+			t.Error("responses.IsInterjected(items[1]) = false, want true")
+		case interjected(items) != 1:
+			t.Errorf("interjected(items) = %d, want 1", interjected(items))
 		}
 		s.cache = newConversations(maxCached)
 	}

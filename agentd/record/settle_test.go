@@ -274,9 +274,15 @@ func TestACallInFlightIsShownAsInterrupted(t *testing.T) {
 	items, _, err := s.Chain("resp_1")
 	must(t, err)
 	got, ok := items[len(items)-1].(*responses.ToolCall)
-	if !ok || got.Status != responses.ItemIncomplete || got.Output != interruptedCall ||
-		got.Arguments != call.Arguments {
+	switch {
+	case !ok:
 		t.Errorf("the chain ends with %+v", items[len(items)-1])
+	case got.Status != responses.ItemIncomplete:
+		t.Errorf("got.Status = %q, want %q", got.Status, responses.ItemIncomplete)
+	case got.Output != interruptedCall:
+		t.Errorf("got.Output = %q, want %q", got.Output, interruptedCall)
+	case got.Arguments != call.Arguments:
+		t.Errorf("got.Arguments = %q, want %q", got.Arguments, call.Arguments)
 	}
 }
 

@@ -109,7 +109,16 @@ func TestArtifacts(t *testing.T) {
 		os.WriteFile(filepath.Join(dir, turns.EventsFile), nil, 0o600), os.Mkdir(filepath.Join(dir, "b"), 0o700),
 		os.WriteFile(filepath.Join(dir, "b", "a"), nil, 0o600))
 	list, err := s.artifacts(dir)
-	if err != nil || len(list) != 2 || list[0].Path != "b/a" || list[1].Path != "report.md" || list[1].Bytes != 1 {
-		t.Errorf("artifacts %+v, %v", list, err)
+	switch {
+	case err != nil:
+		t.Errorf("unexpected error: %v", err)
+	case len(list) != 2:
+		t.Errorf("len(list) = %d (%+v), want 2", len(list), list)
+	case list[0].Path != "b/a":
+		t.Errorf(`list[0].Path = %q, want "b/a"`, list[0].Path)
+	case list[1].Path != "report.md":
+		t.Errorf(`list[1].Path = %q, want "report.md"`, list[1].Path)
+	case list[1].Bytes != 1:
+		t.Errorf("list[1].Bytes = %d, want 1", list[1].Bytes)
 	}
 }

@@ -36,9 +36,12 @@ func TestFormatsWithoutASchema(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	const tree = `{"$ref":"#/$defs/node","$defs":{"node":{"type":"object","properties":{"v":{"type":"integer"},"children":{"type":"array","items":{"$ref":"#/$defs/node"}}},"required":["v"],"additionalProperties":false}}}`
-	const expression = `{"$defs":{"e":{"anyOf":[{"type":"number"},{"properties":{"op":{"const":"add"},"l":{"$ref":"#/$defs/e"},"r":{"$ref":"#/$defs/e"}},"required":["op","l","r"]},
-		{"properties":{"op":{"const":"mul"},"l":{"$ref":"#/$defs/e"},"r":{"$ref":"#/$defs/e"}},"required":["op","l","r"]}]}},"$ref":"#/$defs/e"}`
+	const tree = `{"$ref":"#/$defs/node","$defs":{"node":{"type":"object","properties":{"v":{"type":"integer"},` +
+		`"children":{"type":"array","items":{"$ref":"#/$defs/node"}}},"required":["v"],"additionalProperties":false}}}`
+	const expression = `{"$defs":{"e":{"anyOf":[{"type":"number"},{"properties":{"op":{"const":"add"},` +
+		`"l":{"$ref":"#/$defs/e"},"r":{"$ref":"#/$defs/e"}},"required":["op","l","r"]},
+		{"properties":{"op":{"const":"mul"},"l":{"$ref":"#/$defs/e"},"r":{"$ref":"#/$defs/e"}},"required":["op","l",` +
+		`"r"]}]}},"$ref":"#/$defs/e"}`
 	for _, tt := range []struct {
 		schema, answer string
 		why            string // part of the complaint, "" when it fits
@@ -49,7 +52,8 @@ func TestCheck(t *testing.T) {
 		{`{"type":"object"}`, `Sure! {"a":1}`, "no JSON"},
 		{`{"type":"object"}`, ``, "no JSON"},
 		{`{"type":"array"}`, `[]`, ""},
-		{`{"$schema":"http://json-schema.org/draft-07/schema#","definitions":{"s":{"type":"string"}},"type":"object","properties":{"a":{"$ref":"#/definitions/s"}}}`, `{"a":1}`, "string"},
+		{`{"$schema":"http://json-schema.org/draft-07/schema#","definitions":{"s":{"type":"string"}},"type":"object",` +
+			`"properties":{"a":{"$ref":"#/definitions/s"}}}`, `{"a":1}`, "string"},
 		{`{"properties":{"a/b":{"type":"string"},"c":{"$ref":"#/properties/a~1b"}}}`, `{"c":1}`, "string"},
 		{`{"properties":{"a b":{"type":"string"},"c":{"$ref":"#/properties/a%20b"}}}`, `{"c":1}`, "string"},
 		{`{"type":"string","pattern":"^[a-z]+$"}`, `"A"`, "pattern"},
@@ -81,11 +85,12 @@ func TestHostileSchemas(t *testing.T) {
 	nested := func(n int) string { return strings.Repeat(`{"items":`, n) + `{}` + strings.Repeat(`}`, n) }
 	many := strings.TrimSuffix(strings.Repeat(`{},`, 5000), ",")
 	for name, schema := range map[string]string{
-		"no object":         `[]`,
-		"broken":            `{`,
-		"itself":            `{"$ref":"#"}`,
-		"itself in allOf":   `{"allOf":[{"$ref":"#"}]}`,
-		"a circle":          `{"$ref":"#/$defs/a","$defs":{"a":{"anyOf":[{"$ref":"#/$defs/b"}]},"b":{"not":{"$ref":"#/$defs/a"}}}}`,
+		"no object":       `[]`,
+		"broken":          `{`,
+		"itself":          `{"$ref":"#"}`,
+		"itself in allOf": `{"allOf":[{"$ref":"#"}]}`,
+		"a circle": `{"$ref":"#/$defs/a","$defs":{"a":{"anyOf":[{"$ref":"#/$defs/b"}]},"b":{"not":{"$ref":` +
+			`"#/$defs/a"}}}}`,
 		"an unused circle":  `{"$defs":{"a":{"$ref":"#/$defs/a"}}}`,
 		"dependent circle":  `{"dependentSchemas":{"x":{"$ref":"#"}}}`,
 		"remote":            `{"$ref":"http://example.com/schema"}`,
@@ -108,9 +113,17 @@ func TestHostileSchemas(t *testing.T) {
 	} {
 		_, err := compile(schema)
 		e, ok := errors.AsType[*responses.Error](err)
-		if !ok || e.Param != "text.format.schema" || e.Code != responses.CodeInvalidValue || e.Hint == "" ||
-			len(e.Message) > 400 {
+		switch {
+		case !ok:
 			t.Errorf("%s: %#v", name, err)
+		case e.Param != "text.format.schema":
+			t.Errorf(`%s: e.Param = %q, want "text.format.schema"`, name, e.Param)
+		case e.Code != responses.CodeInvalidValue:
+			t.Errorf("%s: e.Code = %q, want %q", name, e.Code, responses.CodeInvalidValue)
+		case e.Hint == "":
+			t.Errorf(`%s: e.Hint = "", want another value`, name)
+		case len(e.Message) > 400:
+			t.Errorf("%s: len(e.Message) = %d (%q), want at most 400", name, len(e.Message), e.Message)
 		}
 	}
 }
@@ -149,7 +162,10 @@ func TestHostileAnswers(t *testing.T) {
 
 // An ordinary answer of a megabyte is checked.
 func TestLargeAnswer(t *testing.T) {
-	f, err := compile(`{"type":"object","properties":{"rows":{"type":"array","items":{"type":"object","properties":{"id":{"type":"integer"},"name":{"type":"string","pattern":"^[A-Z]"},"kind":{"enum":["a","b","c"]}},"required":["id","name","kind"],"additionalProperties":false}}},"required":["rows"],"additionalProperties":false}`)
+	f, err := compile(`{"type":"object","properties":{"rows":{"type":"array","items":{"type":"object",` +
+		`"properties":{"id":{"type":"integer"},"name":{"type":"string","pattern":"^[A-Z]"},"kind":{"enum":["a","b",` +
+		`"c"]}},"required":["id","name","kind"],"additionalProperties":false}}},"required":["rows"],` +
+		`"additionalProperties":false}`)
 	if err != nil {
 		t.Fatal(err)
 	}

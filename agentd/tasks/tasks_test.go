@@ -168,8 +168,13 @@ func TestSessionsAreApart(t *testing.T) {
 			t.Errorf("%q: another session reaches it", id)
 		}
 	}
-	if l := b.List("sess_2", 10); len(l.Tasks) != 0 || l.Omitted != 0 || l.Tasks == nil {
-		t.Errorf("list %+v", l)
+	switch l := b.List("sess_2", 10); {
+	case len(l.Tasks) != 0:
+		t.Errorf("len(l.Tasks) = %d (%+v), want 0", len(l.Tasks), l.Tasks)
+	case l.Omitted != 0:
+		t.Errorf("l.Omitted = %d, want 0", l.Omitted)
+	case l.Tasks == nil:
+		t.Error("l.Tasks = nil, want a value")
 	}
 	if l := b.List("", 10); len(l.Tasks) != 1 {
 		t.Errorf("list of all %+v", l)
@@ -187,9 +192,15 @@ func TestRetrieval(t *testing.T) {
 	}
 	b.until(s.TaskID, "begun\n")
 	out, err := b.Output(t.Context(), "", s.TaskID, 0, 4000)
-	if err != nil || out.RetrievalStatus != wire.NotReady || out.Task.Status != wire.Running ||
-		out.Task.ExitStatus != nil {
-		t.Errorf("%+v, %v", out, err)
+	switch {
+	case err != nil:
+		t.Errorf("unexpected error: %v", err)
+	case out.RetrievalStatus != wire.NotReady:
+		t.Errorf("out.RetrievalStatus = %q, want %q", out.RetrievalStatus, wire.NotReady)
+	case out.Task.Status != wire.Running:
+		t.Errorf("out.Task.Status = %q, want %q", out.Task.Status, wire.Running)
+	case out.Task.ExitStatus != nil:
+		t.Errorf("out.Task.ExitStatus = %+v, want nil", out.Task.ExitStatus)
 	}
 	out, err = b.Output(t.Context(), "", s.TaskID, time.Millisecond, 4000)
 	if err != nil || out.RetrievalStatus != wire.Timeout {
@@ -202,8 +213,15 @@ func TestRetrieval(t *testing.T) {
 		t.Errorf("%v, want the cause", err)
 	}
 	in, err := b.Input(t.Context(), "", s.TaskID, wire.Input{Input: "word\n"})
-	if err != nil || !in.AcceptedInput || in.BytesWritten != 5 || in.InputTarget != wire.TargetStdin {
-		t.Errorf("%+v, %v", in, err)
+	switch {
+	case err != nil:
+		t.Errorf("unexpected error: %v", err)
+	case !in.AcceptedInput:
+		t.Error("in.AcceptedInput = false, want true")
+	case in.BytesWritten != 5:
+		t.Errorf("in.BytesWritten = %d, want 5", in.BytesWritten)
+	case in.InputTarget != wire.TargetStdin:
+		t.Errorf("in.InputTarget = %q, want %q", in.InputTarget, wire.TargetStdin)
 	}
 	if got := b.ended(s.TaskID).Task.OutputPreview; got != "begun\ngot word\n" {
 		t.Errorf("output %q", got)
@@ -240,8 +258,13 @@ func TestInput(t *testing.T) {
 	cat := b.start(Spec{Cmd: "cat", AcceptsInput: true})
 	for _, tt := range refused {
 		_, err := b.Input(t.Context(), "", cat.TaskID, tt.in)
-		if e := responses.AsError(err); e == nil || e.Param != tt.param || e.Hint == "" {
-			t.Errorf("%.20v: %v", tt.in, err)
+		switch e := responses.AsError(err); {
+		case e == nil:
+			t.Errorf("%+v: e = nil, want a value", tt)
+		case e.Param != tt.param:
+			t.Errorf("%+v: e.Param = %q, want %q", tt, e.Param, tt.param)
+		case e.Hint == "":
+			t.Errorf(`%+v: e.Hint = "", want another value`, tt)
 		}
 	}
 	in, err := b.Input(t.Context(), "", cat.TaskID, wire.Input{Input: "last", Close: true})
@@ -321,9 +344,13 @@ func TestTerminal(t *testing.T) {
 	if in, err := b.Input(t.Context(), "", s.TaskID, wire.Input{Close: true}); err != nil || !in.AcceptedInput {
 		t.Errorf("%+v, %v", in, err)
 	}
-	if out := b.ended(s.TaskID).Task; out.Status != wire.Completed || out.OutputArtifact == nil ||
-		len(out.Artifacts) != 1 {
-		t.Errorf("%+v", out)
+	switch out := b.ended(s.TaskID).Task; {
+	case out.Status != wire.Completed:
+		t.Errorf("out.Status = %q, want %q", out.Status, wire.Completed)
+	case out.OutputArtifact == nil:
+		t.Error("out.OutputArtifact = nil, want a value")
+	case len(out.Artifacts) != 1:
+		t.Errorf("len(out.Artifacts) = %d (%+v), want 1", len(out.Artifacts), out.Artifacts)
 	}
 }
 
@@ -332,9 +359,17 @@ func TestStop(t *testing.T) {
 	s := b.start(Spec{Cmd: "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done"})
 	b.until(s.TaskID, "up\n")
 	r, err := b.Stop(t.Context(), "", s.TaskID, false)
-	if err != nil || !r.StopRequested || r.ForceStopRequested || r.Task.Status != wire.Cancelled ||
-		r.Task.Failure != "stopped" {
-		t.Errorf("%+v, %v", r, err)
+	switch {
+	case err != nil:
+		t.Errorf("unexpected error: %v", err)
+	case !r.StopRequested:
+		t.Error("r.StopRequested = false, want true")
+	case r.ForceStopRequested:
+		t.Error("r.ForceStopRequested = true, want false")
+	case r.Task.Status != wire.Cancelled:
+		t.Errorf("r.Task.Status = %q, want %q", r.Task.Status, wire.Cancelled)
+	case r.Task.Failure != "stopped":
+		t.Errorf(`r.Task.Failure = %q, want "stopped"`, r.Task.Failure)
 	}
 	// the shell may mourn its sleep
 	if got := b.ended(s.TaskID).Task.OutputPreview; !strings.Contains(got, "up\nbye\n") {
@@ -347,9 +382,15 @@ func TestStop(t *testing.T) {
 	s = b.start(Spec{Cmd: "trap '' TERM; echo up; while :; do sleep 0.01; done"})
 	b.until(s.TaskID, "up\n")
 	r, err = b.Stop(t.Context(), "", s.TaskID, true)
-	if err != nil || !r.ForceStopRequested || r.Task.Status != wire.Cancelled ||
-		r.Task.Command.Signal != int(unix.SIGKILL) {
-		t.Errorf("forced: %+v, %v", r, err)
+	switch {
+	case err != nil:
+		t.Errorf("forced: unexpected error: %v", err)
+	case !r.ForceStopRequested:
+		t.Error("forced: r.ForceStopRequested = false, want true")
+	case r.Task.Status != wire.Cancelled:
+		t.Errorf("forced: r.Task.Status = %q, want %q", r.Task.Status, wire.Cancelled)
+	case r.Task.Command.Signal != int(unix.SIGKILL):
+		t.Errorf("forced: r.Task.Command.Signal = %d, want %d", r.Task.Command.Signal, int(unix.SIGKILL))
 	}
 }
 
@@ -395,8 +436,13 @@ func TestTold(t *testing.T) {
 	b.ended(first.TaskID)
 	b.ended(second.TaskID)
 	list := b.Ended("sess_1")
-	if len(list) != 2 || list[0].TaskID != first.TaskID || list[1].TaskID != second.TaskID {
-		t.Fatalf("ended %+v", list)
+	switch {
+	case len(list) != 2:
+		t.Fatalf("len(list) = %d (%+v), want 2", len(list), list)
+	case list[0].TaskID != first.TaskID:
+		t.Fatalf("list[0].TaskID = %q, want %q", list[0].TaskID, first.TaskID)
+	case list[1].TaskID != second.TaskID:
+		t.Fatalf("list[1].TaskID = %q, want %q", list[1].TaskID, second.TaskID)
 	}
 	b.Told(first.TaskID)
 	b.Told(running.TaskID)
@@ -405,9 +451,13 @@ func TestTold(t *testing.T) {
 		t.Fatalf("ended %+v", list)
 	}
 	again := newBench(t, Options{Dir: b.copy()})
-	if list := again.Ended("sess_1"); len(list) != 2 || list[0].TaskID != running.TaskID ||
-		list[1].TaskID != second.TaskID {
-		t.Fatalf("after a restart %+v", list)
+	switch list := again.Ended("sess_1"); {
+	case len(list) != 2:
+		t.Fatalf("len(list) = %d (%+v), want 2", len(list), list)
+	case list[0].TaskID != running.TaskID:
+		t.Fatalf("list[0].TaskID = %q, want %q", list[0].TaskID, running.TaskID)
+	case list[1].TaskID != second.TaskID:
+		t.Fatalf("list[1].TaskID = %q, want %q", list[1].TaskID, second.TaskID)
 	}
 }
 
@@ -513,8 +563,13 @@ func TestBounds(t *testing.T) {
 	if _, err := b.adopt(Spec{Cmd: "sleep 600"}); !errors.Is(err, ErrTooMany) {
 		t.Errorf("%v, want ErrTooMany", err)
 	}
-	if l := b.List("", 1); len(l.Tasks) != 1 || l.Omitted != 3 || l.Tasks[0].Status != wire.Running {
-		t.Errorf("list %+v", l)
+	switch l := b.List("", 1); {
+	case len(l.Tasks) != 1:
+		t.Errorf("len(l.Tasks) = %d (%+v), want 1", len(l.Tasks), l.Tasks)
+	case l.Omitted != 3:
+		t.Errorf("l.Omitted = %d, want 3", l.Omitted)
+	case l.Tasks[0].Status != wire.Running:
+		t.Errorf("l.Tasks[0].Status = %q, want %q", l.Tasks[0].Status, wire.Running)
 	}
 }
 
@@ -524,9 +579,17 @@ func TestOutputWithoutItsFile(t *testing.T) {
 	b := newBench(t, Options{})
 	s := b.start(Spec{Cmd: "seq 1 20000"})
 	out := b.ended(s.TaskID).Task
-	if !out.OutputTruncated || !strings.HasPrefix(out.OutputPreview, "1\n2\n") ||
-		!strings.HasSuffix(out.OutputPreview, "20000\n") || out.OutputBytes != 108894 || out.OutputArtifact == nil {
-		t.Errorf("%+v", out)
+	switch {
+	case !out.OutputTruncated:
+		t.Error("out.OutputTruncated = false, want true")
+	case !strings.HasPrefix(out.OutputPreview, "1\n2\n"):
+		t.Errorf("out.OutputPreview = %q, want it to begin with %q", out.OutputPreview, "1\n2\n")
+	case !strings.HasSuffix(out.OutputPreview, "20000\n"):
+		t.Errorf("out.OutputPreview = %q, want it to end with %q", out.OutputPreview, "20000\n")
+	case out.OutputBytes != 108894:
+		t.Errorf("out.OutputBytes = %d, want 108894", out.OutputBytes)
+	case out.OutputArtifact == nil:
+		t.Error("out.OutputArtifact = nil, want a value")
 	}
 	if out.Artifacts[*out.OutputArtifact].Path != s.Command.OutputPath {
 		t.Errorf("artifacts %+v", out.Artifacts)
@@ -537,9 +600,15 @@ func TestOutputWithoutItsFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		out := b.ended(s.TaskID).Task
-		if !out.OutputTruncated || !strings.HasPrefix(out.OutputPreview, "1\n2\n") ||
-			!strings.HasSuffix(out.OutputPreview, "20000\n") || out.OutputBytes != 108894 {
-			t.Errorf("%+v", out)
+		switch {
+		case !out.OutputTruncated:
+			t.Error("out.OutputTruncated = false, want true")
+		case !strings.HasPrefix(out.OutputPreview, "1\n2\n"):
+			t.Errorf("out.OutputPreview = %q, want it to begin with %q", out.OutputPreview, "1\n2\n")
+		case !strings.HasSuffix(out.OutputPreview, "20000\n"):
+			t.Errorf("out.OutputPreview = %q, want it to end with %q", out.OutputPreview, "20000\n")
+		case out.OutputBytes != 108894:
+			t.Errorf("out.OutputBytes = %d, want 108894", out.OutputBytes)
 		}
 	}
 	replace(func(string) error { return nil })
@@ -628,8 +697,13 @@ func FuzzRecord(f *testing.F) {
 			r.interrupt(now, process.Strays{})
 		}
 		task := &task{rec: r}
-		if s := task.snapshot(); s.Status == wire.Running || s.TaskID != "task_1" || s.Command.AcceptsInput {
-			t.Fatalf("%+v", s)
+		switch s := task.snapshot(); {
+		case s.Status == wire.Running:
+			t.Fatalf("s.Status = %q, want another value", wire.Running)
+		case s.TaskID != "task_1":
+			t.Fatalf(`s.TaskID = %q, want "task_1"`, s.TaskID)
+		case s.Command.AcceptsInput:
+			t.Fatal("s.Command.AcceptsInput = true, want false")
 		}
 		if e := task.entry(); len(e.Command) > 4*maxPreview {
 			t.Fatalf("preview of %d bytes", len(e.Command))

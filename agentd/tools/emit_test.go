@@ -87,8 +87,15 @@ func TestNestedArguments(t *testing.T) {
 	}
 	for _, tt := range bad {
 		_, e := params.check(json.RawMessage(tt.args))
-		if e == nil || e.Kind != KindInvalidInput || e.Details["field"] != tt.field || e.RecoveryHint == "" {
-			t.Errorf("%s: %+v, want a complaint about %s", tt.args, e, tt.field)
+		switch {
+		case e == nil:
+			t.Errorf("%s: e = nil, want a value", tt.args)
+		case e.Kind != KindInvalidInput:
+			t.Errorf("%s: e.Kind = %q, want %q", tt.args, e.Kind, KindInvalidInput)
+		case e.Details["field"] != tt.field:
+			t.Errorf(`%s: e.Details["field"] = %v, want %q`, tt.args, e.Details["field"], tt.field)
+		case e.RecoveryHint == "":
+			t.Errorf(`%s: e.RecoveryHint = "", want another value`, tt.args)
 		}
 	}
 	// Arguments in strict form decode to the same values.
@@ -204,15 +211,31 @@ func TestCompactKeepsWhatMatters(t *testing.T) {
 	if err := json.Unmarshal(c.Result, &got); err != nil {
 		t.Fatal(err)
 	}
-	if !c.fits(2<<10) || c.SummaryText == "" || got.ExitStatus != 1 || got.TaskHandle.TaskID != "task_1" ||
-		len(got.Artifacts) != 1 {
-		t.Errorf("compact %s %s", c.SummaryText, c.Result)
+	switch {
+	case !c.fits(2 << 10):
+		t.Error("c.fits(2 << 10) = false, want true")
+	case c.SummaryText == "":
+		t.Error(`c.SummaryText = "", want another value`)
+	case got.ExitStatus != 1:
+		t.Errorf("got.ExitStatus = %d, want 1", got.ExitStatus)
+	case got.TaskHandle.TaskID != "task_1":
+		t.Errorf(`got.TaskHandle.TaskID = %q, want "task_1"`, got.TaskHandle.TaskID)
+	case len(got.Artifacts) != 1:
+		t.Errorf("len(got.Artifacts) = %d (%+v), want 1", len(got.Artifacts), got.Artifacts)
 	}
 	e := Result{ToolName: "T", Status: statusError, Error: &Error{
 		Kind: "kind", Message: "m", RecoveryHint: "h", Retryable: true,
 		Details: map[string]any{"blob": long, "field": "cmd"}}}.Compact(1 << 10)
-	if !e.fits(1<<10) || e.Error.Kind != "kind" || e.Error.Message != "m" || e.Error.RecoveryHint != "h" ||
-		!e.Error.Retryable {
-		t.Errorf("compact %+v", e.Error)
+	switch {
+	case !e.fits(1 << 10):
+		t.Error("e.fits(1 << 10) = false, want true")
+	case e.Error.Kind != "kind":
+		t.Errorf(`e.Error.Kind = %q, want "kind"`, e.Error.Kind)
+	case e.Error.Message != "m":
+		t.Errorf(`e.Error.Message = %q, want "m"`, e.Error.Message)
+	case e.Error.RecoveryHint != "h":
+		t.Errorf(`e.Error.RecoveryHint = %q, want "h"`, e.Error.RecoveryHint)
+	case !e.Error.Retryable:
+		t.Error("e.Error.Retryable = false, want true")
 	}
 }

@@ -36,9 +36,13 @@ func TestForeignTools(t *testing.T) {
 	for _, def := range all.Definitions() {
 		names = append(names, def.Name)
 	}
-	if got := strings.Join(names, " "); got != "Echo C" || all.Definitions()[0].Description != "another" ||
-		own.Definitions()[0].Description == "another" {
-		t.Errorf("tools %s, %+v", got, all.Definitions()[0])
+	switch got := strings.Join(names, " "); {
+	case got != "Echo C":
+		t.Errorf(`got = %q, want "Echo C"`, got)
+	case all.Definitions()[0].Description != "another":
+		t.Errorf(`all.Definitions()[0].Description = %q, want "another"`, all.Definitions()[0].Description)
+	case own.Definitions()[0].Description == "another":
+		t.Error(`own.Definitions()[0].Description = "another", want another value`)
 	}
 	for args, good := range map[string]bool{`{"x":1,"y":null}`: true, ``: true, `[]`: false, `{"a":1,"a":2}`: false,
 		`7`: false} {

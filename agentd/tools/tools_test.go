@@ -195,9 +195,15 @@ func TestMisbehavingTools(t *testing.T) {
 	r := newRegistry(t)
 	for _, text := range []string{"panic", "nothing", "both", "panic in project", "fail in project"} {
 		o := r.Run(t.Context(), Env{}, Call{Name: "Echo", Arguments: json.RawMessage(`{"text":"` + text + `"}`)})
-		if o.Canonical.Error == nil || o.Canonical.Error.Kind != KindInternal || o.Fault == nil ||
-			o.Canonical.Result != nil {
-			t.Errorf("%s: %+v, fault %v", text, o.Canonical, o.Fault)
+		switch {
+		case o.Canonical.Error == nil:
+			t.Errorf("%s: o.Canonical.Error = nil, want a value", text)
+		case o.Canonical.Error.Kind != KindInternal:
+			t.Errorf("%s: o.Canonical.Error.Kind = %q, want %q", text, o.Canonical.Error.Kind, KindInternal)
+		case o.Fault == nil:
+			t.Errorf("%s: o.Fault = nil, want a value", text)
+		case o.Canonical.Result != nil:
+			t.Errorf("%s: o.Canonical.Result = %q, want nil", text, o.Canonical.Result)
 		}
 		if strings.Contains(o.Rendered, "secret") || !strings.HasPrefix(o.Rendered, `{"ok":false`) {
 			t.Errorf("%s: rendered %s", text, o.Rendered)
@@ -221,8 +227,13 @@ func TestLargeDetailsBecomeAPreview(t *testing.T) {
 	if err := json.Unmarshal(got.Details, &details); err != nil || details.Bytes < 1<<20 || len(details.SHA256) != 64 {
 		t.Errorf("details %s", got.Details)
 	}
-	if got.Field != "text" || !got.Retryable || got.OK {
-		t.Errorf("receipt %+v", got)
+	switch {
+	case got.Field != "text":
+		t.Errorf(`got.Field = %q, want "text"`, got.Field)
+	case !got.Retryable:
+		t.Error("got.Retryable = false, want true")
+	case got.OK:
+		t.Error("got.OK = true, want false")
 	}
 }
 
@@ -244,8 +255,15 @@ func TestArtifacts(t *testing.T) {
 		path := o.Artifacts[0].Path
 		paths = append(paths, path)
 		data, err := os.ReadFile(filepath.Join(out, path))
-		if err != nil || string(data) != "everything" || !filepath.IsLocal(path) || !strings.HasPrefix(path, "tools/") {
-			t.Errorf("id %q: artifact %q: %q, %v", id, path, data, err)
+		switch {
+		case err != nil:
+			t.Errorf("%.120q: unexpected error: %v", id, err)
+		case string(data) != "everything":
+			t.Errorf(`%.120q: string(data) = %q, want "everything"`, id, string(data))
+		case !filepath.IsLocal(path):
+			t.Errorf("%.120q: filepath.IsLocal(path) = false, want true", id)
+		case !strings.HasPrefix(path, "tools/"):
+			t.Errorf(`%.120q: path = %q, want it to begin with "tools/"`, id, path)
 		}
 	}
 	if paths[0] != "tools/call_1/full.txt" || paths[1] != "tools/call_1-2/full.txt" {
@@ -330,17 +348,36 @@ func TestArtifactsDrawOnTheDisk(t *testing.T) {
 	}
 	disk := &purse{left: 10}
 	a := newArtifacts(logs, "c", disk)
-	if at, err := a.Write("six", []byte("123456")); err != nil || at == nil || *at != 0 || disk.left != 4 {
-		t.Fatalf("%v, %v, %d left", at, err, disk.left)
+	switch at, err := a.Write("six", []byte("123456")); {
+	case err != nil:
+		t.Fatalf("unexpected error: %v", err)
+	case at == nil:
+		t.Fatal("at = nil, want a value")
+	case *at != 0:
+		t.Fatalf("*at = %d, want 0", *at)
+	case disk.left != 4:
+		t.Fatalf("disk.left = %d, want 4", disk.left)
 	}
-	if at, err := a.Write("five", []byte("12345")); !errors.Is(err, ErrNoRoom) || at != nil || disk.left != 4 {
-		t.Errorf("%v, %v, %d left", at, err, disk.left)
+	switch at, err := a.Write("five", []byte("12345")); {
+	case !errors.Is(err, ErrNoRoom):
+		t.Errorf("err = %v, want %v", err, ErrNoRoom)
+	case at != nil:
+		t.Errorf("at = %+v, want nil", at)
+	case disk.left != 4:
+		t.Errorf("disk.left = %d, want 4", disk.left)
 	}
 	if at, err := a.Write("six", []byte("1")); err == nil || at != nil || disk.left != 4 {
 		t.Errorf("a name twice: %v, %v, %d left", at, err, disk.left)
 	}
-	if at, err := a.Write("four", []byte("1234")); err != nil || at == nil || *at != 1 || disk.left != 0 {
-		t.Errorf("%v, %v, %d left", at, err, disk.left)
+	switch at, err := a.Write("four", []byte("1234")); {
+	case err != nil:
+		t.Errorf("unexpected error: %v", err)
+	case at == nil:
+		t.Error("at = nil, want a value")
+	case *at != 1:
+		t.Errorf("*at = %d, want 1", *at)
+	case disk.left != 0:
+		t.Errorf("disk.left = %d, want 0", disk.left)
 	}
 	entries, err := os.ReadDir(filepath.Join(logs, "c"))
 	if err != nil || len(entries) != 2 || len(a.List()) != 2 {

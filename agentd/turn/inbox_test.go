@@ -59,8 +59,13 @@ func TestInboxBetweenRounds(t *testing.T) {
 	s.turn.Inbox = box
 	s.box.before = func() { box.waiting = append(box.waiting, fmt.Sprint("said", len(s.box.ran))) }
 	resp, result := s.run(t, t.Context())
-	if resp.Status != responses.StatusCompleted || result.Rounds != 2 || !box.closed {
-		t.Errorf("%s after %d rounds, closed %t", resp.Status, result.Rounds, box.closed)
+	switch {
+	case resp.Status != responses.StatusCompleted:
+		t.Errorf("resp.Status = %q, want %q", resp.Status, responses.StatusCompleted)
+	case result.Rounds != 2:
+		t.Errorf("result.Rounds = %d, want 2", result.Rounds)
+	case !box.closed:
+		t.Error("box.closed = false, want true")
 	}
 	want := "user(hi) assistant(Look.) holon:tool_call holon:tool_call user(said1) user(said2)"
 	if got := shape(s.model.asked[1].Input); got != want {
@@ -90,8 +95,13 @@ func TestInboxAfterTheAnswer(t *testing.T) {
 		}
 	}
 	resp, result := s.run(t, t.Context())
-	if resp.Status != responses.StatusCompleted || result.Rounds != 2 || len(resp.Output) != 2 {
-		t.Errorf("%s after %d rounds with %d items, %+v", resp.Status, result.Rounds, len(resp.Output), resp.Error)
+	switch {
+	case resp.Status != responses.StatusCompleted:
+		t.Errorf("resp.Status = %q, want %q", resp.Status, responses.StatusCompleted)
+	case result.Rounds != 2:
+		t.Errorf("result.Rounds = %d, want 2", result.Rounds)
+	case len(resp.Output) != 2:
+		t.Errorf("len(resp.Output) = %d (%+v), want 2", len(resp.Output), resp.Output)
 	}
 	if got := shape(s.model.asked[1].Input); got != "user(hi) assistant(no JSON yet) user(as JSON)" {
 		t.Errorf("the model was told %s", got)
@@ -132,9 +142,15 @@ func TestInboxAtTheEdges(t *testing.T) {
 	s.turn.Inbox = box
 	s.model.before = func() { box.waiting = []string{"late"} }
 	resp, result := s.run(t, t.Context())
-	if resp.Status != responses.StatusCompleted || result.Handed != 1 || box.told["early"] != 1 ||
-		!slices.Equal(box.waiting, []string{"late"}) {
-		t.Errorf("%s, told %v, waiting %v", resp.Status, box.told, box.waiting)
+	switch {
+	case resp.Status != responses.StatusCompleted:
+		t.Errorf("resp.Status = %q, want %q", resp.Status, responses.StatusCompleted)
+	case result.Handed != 1:
+		t.Errorf("result.Handed = %d, want 1", result.Handed)
+	case box.told["early"] != 1:
+		t.Errorf(`box.told["early"] = %d, want 1`, box.told["early"])
+	case !slices.Equal(box.waiting, []string{"late"}):
+		t.Errorf("box.waiting = %q, want %q", box.waiting, []string{"late"})
 	}
 	if got := shape(s.model.asked[0].Input); got != "user(hi) user(early)" {
 		t.Errorf("the model was told %s", got)

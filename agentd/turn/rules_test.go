@@ -172,8 +172,13 @@ func TestOutputLimitOverRounds(t *testing.T) {
 	round := join(call("r", "Run", "{}"), done(model.StopEnd)) // of two tokens
 	s := newStage(t, `{"input":"x","max_output_tokens":3}`, round, round, answer)
 	resp, result := s.run(t, t.Context())
-	if outcome(resp) != "incomplete max_output_tokens" || result.Rounds != 2 || *resp.MaxOutputTokens != 3 {
-		t.Errorf("%s after %d rounds", outcome(resp), result.Rounds)
+	switch {
+	case outcome(resp) != "incomplete max_output_tokens":
+		t.Errorf(`outcome(resp) = %q, want "incomplete max_output_tokens"`, outcome(resp))
+	case result.Rounds != 2:
+		t.Errorf("result.Rounds = %d, want 2", result.Rounds)
+	case *resp.MaxOutputTokens != 3:
+		t.Errorf("*resp.MaxOutputTokens = %d, want 3", *resp.MaxOutputTokens)
 	}
 	for i, want := range []int{3, 1} {
 		if got := s.model.asked[i].MaxOutputTokens; got == nil || *got != want {

@@ -25,9 +25,15 @@ func TestEveryKindOfEvent(t *testing.T) {
 			model.Event{Kind: model.AnnotationAdded, Annotation: &responses.Annotation{URL: "https://example.com"}},
 			ev(model.RefusalDelta, "No"), done(model.StopEnd)))
 	resp, result := s.run(t, t.Context())
-	if resp.Status != responses.StatusCompleted || result.Rounds != 2 || result.ToolCalls.Total != 2 ||
-		resp.Usage.OutputTokens != 4 {
-		t.Errorf("%s, %+v, %+v", resp.Status, result, resp.Usage)
+	switch {
+	case resp.Status != responses.StatusCompleted:
+		t.Errorf("resp.Status = %q, want %q", resp.Status, responses.StatusCompleted)
+	case result.Rounds != 2:
+		t.Errorf("result.Rounds = %d, want 2", result.Rounds)
+	case result.ToolCalls.Total != 2:
+		t.Errorf("result.ToolCalls.Total = %d, want 2", result.ToolCalls.Total)
+	case resp.Usage.OutputTokens != 4:
+		t.Errorf("resp.Usage.OutputTokens = %d, want 4", resp.Usage.OutputTokens)
 	}
 	wire := strings.Join(s.stream, "\n")
 	for _, hidden := range []string{"secret", "raw", "Run", "call_1"} {
@@ -141,8 +147,15 @@ func TestEnds(t *testing.T) {
 			} else if resp.IncompleteDetails != nil {
 				got = resp.IncompleteDetails.Reason
 			}
-			if resp.Status != c.status || got != c.reason || len(s.box.ran) != c.ran || len(resp.Output) != c.output {
-				t.Errorf("%s %q, %d calls ran, %d items", resp.Status, got, len(s.box.ran), len(resp.Output))
+			switch {
+			case resp.Status != c.status:
+				t.Errorf("resp.Status = %q, want %q", resp.Status, c.status)
+			case got != c.reason:
+				t.Errorf("got = %q, want %q", got, c.reason)
+			case len(s.box.ran) != c.ran:
+				t.Errorf("len(s.box.ran) = %d (%q), want %d", len(s.box.ran), s.box.ran, c.ran)
+			case len(resp.Output) != c.output:
+				t.Errorf("len(resp.Output) = %d (%+v), want %d", len(resp.Output), resp.Output, c.output)
 			}
 			for _, item := range s.journal.items {
 				if f, ok := item.(*responses.FunctionCall); ok && f.Status != responses.ItemCompleted {
@@ -180,9 +193,13 @@ func TestMalformedModelEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, `{"input":"x"`+clientTool+`}`, events)
 			resp, _ := s.run(t, t.Context())
-			if resp.Status != responses.StatusFailed || resp.Error.Type != responses.TypeModelError ||
-				len(s.box.ran) != 0 {
-				t.Errorf("%s, %+v, ran %v", resp.Status, resp.Error, s.box.ran)
+			switch {
+			case resp.Status != responses.StatusFailed:
+				t.Errorf("resp.Status = %q, want %q", resp.Status, responses.StatusFailed)
+			case resp.Error.Type != responses.TypeModelError:
+				t.Errorf("resp.Error.Type = %q, want %q", resp.Error.Type, responses.TypeModelError)
+			case len(s.box.ran) != 0:
+				t.Errorf("len(s.box.ran) = %d (%q), want 0", len(s.box.ran), s.box.ran)
 			}
 		})
 	}
@@ -196,8 +213,13 @@ func TestRepeatedCallIDs(t *testing.T) {
 		`{"type":"function_call_output","call_id":"call_0","output":"r"}]`+clientTool+`}`,
 		join(run, run, end), join(call("call_0", "Run", "{}"), run, end), join(ask, ask, end))
 	resp, _ := s.run(t, t.Context())
-	if resp.Status != responses.StatusCompleted || len(resp.Output) != 2 || len(s.box.ran) != 4 {
-		t.Fatalf("%s with %d items, ran %v", resp.Status, len(resp.Output), s.box.ran)
+	switch {
+	case resp.Status != responses.StatusCompleted:
+		t.Fatalf("resp.Status = %q, want %q", resp.Status, responses.StatusCompleted)
+	case len(resp.Output) != 2:
+		t.Fatalf("len(resp.Output) = %d (%+v), want 2", len(resp.Output), resp.Output)
+	case len(s.box.ran) != 4:
+		t.Fatalf("len(s.box.ran) = %d (%q), want 4", len(s.box.ran), s.box.ran)
 	}
 	seen := map[string]bool{"call_0": true}
 	for _, item := range s.journal.items {
@@ -257,8 +279,13 @@ func TestAClientToolReplacesTheContainers(t *testing.T) {
 	if asked := s.model.asked[0].Tools; len(asked) != 1 || asked[0].Description != "mine" {
 		t.Errorf("the model is offered %+v", asked)
 	}
-	if len(resp.Output) != 1 || result.Handed != 1 || len(s.box.ran) != 0 {
-		t.Errorf("%d items, %+v, ran %v", len(resp.Output), result, s.box.ran)
+	switch {
+	case len(resp.Output) != 1:
+		t.Errorf("len(resp.Output) = %d (%+v), want 1", len(resp.Output), resp.Output)
+	case result.Handed != 1:
+		t.Errorf("result.Handed = %d, want 1", result.Handed)
+	case len(s.box.ran) != 0:
+		t.Errorf("len(s.box.ran) = %d (%q), want 0", len(s.box.ran), s.box.ran)
 	}
 }
 
@@ -307,9 +334,16 @@ func TestMaxRounds(t *testing.T) {
 	s := newStage(t, `{"input":"x"}`, round, round, round)
 	s.turn.MaxRounds = 2
 	resp, result := s.run(t, t.Context())
-	if resp.Status != responses.StatusIncomplete || resp.IncompleteDetails.Reason != responses.ReasonMaxRounds ||
-		result.Rounds != 2 || len(s.box.ran) != 2 {
-		t.Errorf("%s, %+v, ran %v", resp.Status, result, s.box.ran)
+	switch {
+	case resp.Status != responses.StatusIncomplete:
+		t.Errorf("resp.Status = %q, want %q", resp.Status, responses.StatusIncomplete)
+	case resp.IncompleteDetails.Reason != responses.ReasonMaxRounds:
+		t.Errorf("resp.IncompleteDetails.Reason = %q, want %q", resp.IncompleteDetails.Reason,
+			responses.ReasonMaxRounds)
+	case result.Rounds != 2:
+		t.Errorf("result.Rounds = %d, want 2", result.Rounds)
+	case len(s.box.ran) != 2:
+		t.Errorf("len(s.box.ran) = %d (%q), want 2", len(s.box.ran), s.box.ran)
 	}
 }
 

@@ -110,8 +110,13 @@ func TestOldResultsBecomeReceipts(t *testing.T) {
 // checkCuts compares recorded compactions with the rounds before which the prefix of the conversation changed.
 func checkCuts(t *testing.T, recorded []turns.Compaction, cut []int) {
 	t.Helper()
-	if len(recorded) != len(cut) || len(cut) < 3 || len(cut) > 10 {
-		t.Fatalf("%d compactions are recorded and the prefix is another in the rounds %v", len(recorded), cut)
+	switch {
+	case len(recorded) != len(cut):
+		t.Fatalf("len(recorded) = %d (%+v), want %d", len(recorded), recorded, len(cut))
+	case len(cut) < 3:
+		t.Fatalf("len(cut) = %d (%+v), want at least 3", len(cut), cut)
+	case len(cut) > 10:
+		t.Fatalf("len(cut) = %d (%+v), want at most 10", len(cut), cut)
 	}
 	for i, c := range recorded {
 		want := turns.Compaction{Trigger: turns.TriggerBudget, Round: cut[i], Epoch: i + 1, ToolResults: c.ToolResults,
@@ -249,8 +254,13 @@ func (tt lengthCase) compacted(t *testing.T, list []turns.Compaction) {
 	if len(list) != 1 || list[0].Trigger != tt.trigger {
 		t.Fatalf("compacted: %+v, want once by %s", list, tt.trigger)
 	}
-	if c := list[0]; c.SummarizedItems == 0 || c.SummaryUsage == nil || c.TokensAfter >= c.TokensBefore {
-		t.Fatalf("compacted: %+v, want a summary that is shorter", c)
+	switch c := list[0]; {
+	case c.SummarizedItems == 0:
+		t.Fatal("compacted: c.SummarizedItems = 0, want another value")
+	case c.SummaryUsage == nil:
+		t.Fatal("compacted: c.SummaryUsage = nil, want a value")
+	case c.TokensAfter >= c.TokensBefore:
+		t.Fatalf("compacted: c.TokensAfter = %d, want less than %d", c.TokensAfter, c.TokensBefore)
 	}
 }
 
@@ -290,9 +300,18 @@ func TestPromptDiagnostics(t *testing.T) {
 	seen := make(map[string]bool)
 	for i, a := range result.Attempts.Attempts {
 		p := a.Prompt
-		if p == nil || p.Broken != want[i].broken || p.ExpectedTokens != want[i].expected ||
-			p.HitRatio != want[i].ratio || p.FrameFingerprint != result.Attempts.Attempts[0].Prompt.FrameFingerprint {
-			t.Errorf("round %d: %+v, want %+v", i+1, p, want[i])
+		switch {
+		case p == nil:
+			t.Errorf("%d: p = nil, want a value", i)
+		case p.Broken != want[i].broken:
+			t.Errorf("%d: p.Broken = %q, want %q", i, p.Broken, want[i].broken)
+		case p.ExpectedTokens != want[i].expected:
+			t.Errorf("%d: p.ExpectedTokens = %d, want %d", i, p.ExpectedTokens, want[i].expected)
+		case p.HitRatio != want[i].ratio:
+			t.Errorf("%d: p.HitRatio = %v, want %v", i, p.HitRatio, want[i].ratio)
+		case p.FrameFingerprint != result.Attempts.Attempts[0].Prompt.FrameFingerprint:
+			t.Errorf("%d: p.FrameFingerprint = %q, want %q", i, p.FrameFingerprint,
+				result.Attempts.Attempts[0].Prompt.FrameFingerprint)
 		}
 		seen[p.Fingerprint] = true
 	}

@@ -28,15 +28,21 @@ func FuzzMessage(f *testing.F) {
 		`{"type":"response.create","previous_response_id":"resp_1","input":[]}`,
 		`{"type":"response.create","STREAM":null}`, `{"type":"response.create","background":false}`, `{"type":7}`,
 		"{\"type\":\"\xff\"}",
-		`{"type":"response.create","input":[{"type":"compaction","encrypted_content":"x"}],"holon":{"turn_id":"turn_a"}}`,
+		`{"type":"response.create","input":[{"type":"compaction","encrypted_content":"x"}],` +
+			`"holon":{"turn_id":"turn_a"}}`,
 	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		req, _, err := DecodeCreate(text)
 		if err == nil {
-			if req.Stream || req.Background || req.Digest == "" {
-				t.Errorf("%q becomes %+v", text, req)
+			switch {
+			case req.Stream:
+				t.Error("req.Stream = true, want false")
+			case req.Background:
+				t.Error("req.Background = true, want false")
+			case req.Digest == "":
+				t.Error(`req.Digest = "", want another value`)
 			}
 			return
 		}

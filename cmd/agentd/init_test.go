@@ -26,9 +26,10 @@ func TestInit(t *testing.T) {
 	}
 	t.Setenv("HOLON_GRACE", "100ms")
 	commands := map[syscall.Signal]string{
-		syscall.SIGTERM: `trap "" TERM HUP INT; (setsid sh -c "while :; do sleep 1; done" &); touch ran; while :; do sleep 1; done`,
-		syscall.SIGINT:  `touch ran; sleep 300`,
-		syscall.SIGHUP:  `(setsid sleep 300 &); touch ran; sleep 300`,
+		syscall.SIGTERM: `trap "" TERM HUP INT; (setsid sh -c "while :; do sleep 1; done" &); touch ran; while :; ` +
+			`do sleep 1; done`,
+		syscall.SIGINT: `touch ran; sleep 300`,
+		syscall.SIGHUP: `(setsid sleep 300 &); touch ran; sleep 300`,
 	}
 	for sig, command := range commands {
 		t.Run(sig.String(), func(t *testing.T) {
@@ -43,7 +44,8 @@ func TestInit(t *testing.T) {
 			scenario := `
 turns:
   - rounds:
-      - calls: [{tool: ExecCommand, arguments: {cmd: '(env -i setsid sh -c "sleep 300" >/dev/null 2>&1 &); for i in 1 2 3 4; do (setsid sleep 0.0$i &); done; echo left'}}]
+      - calls: [{tool: ExecCommand, arguments: {cmd: '(env -i setsid sh -c "sleep 300" >/dev/null 2>&1 &); ` +
+				`for i in 1 2 3 4; do (setsid sleep 0.0$i &); done; echo left'}}]
       - text: Done.
   - rounds:
       - calls: [{tool: ExecCommand, arguments: {cmd: '` + command + `'}}]

@@ -206,8 +206,15 @@ turns:
 	_ = server.Wait() // it says that it was killed
 	inserted := func(rec *turns.Record, err error) {
 		t.Helper()
-		if err != nil || len(rec.Inputs) != 2 || rec.Inputs[0].Round != 2 || rec.Inputs[1].Inserted {
-			t.Errorf("the record is %+v, %v", rec, err)
+		switch {
+		case err != nil:
+			t.Errorf("unexpected error: %v", err)
+		case len(rec.Inputs) != 2:
+			t.Errorf("len(rec.Inputs) = %d (%+v), want 2", len(rec.Inputs), rec.Inputs)
+		case rec.Inputs[0].Round != 2:
+			t.Errorf("rec.Inputs[0].Round = %d, want 2", rec.Inputs[0].Round)
+		case rec.Inputs[1].Inserted:
+			t.Error("rec.Inputs[1].Inserted = true, want false")
 		}
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "out", "turns", "turn_a", turns.RecordFile))
@@ -246,7 +253,8 @@ func TestKilledWithATurnInTheBackground(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	scenario := `rounds: [{calls: [{tool: ExecCommand, arguments: {cmd: 'touch runs; while [ -e runs ]; do sleep 0.02; done'}}]}]`
+	scenario := `rounds: [{calls: [{tool: ExecCommand, arguments: {cmd: 'touch runs; while [ -e runs ]; ` +
+		`do sleep 0.02; done'}}]}]`
 	if err := os.WriteFile(filepath.Join(dir, "x.yaml"), []byte(scenario), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -263,9 +271,15 @@ func TestKilledWithATurnInTheBackground(t *testing.T) {
 
 	server, c = startServer(t, dir)
 	got, err := c.GetResponse(t.Context(), begun.ID)
-	if err != nil || got.Status != responses.StatusFailed || got.Error == nil ||
-		got.Error.Code != responses.CodeInterrupted {
-		t.Fatalf("%+v, %v", got, err)
+	switch {
+	case err != nil:
+		t.Fatalf("unexpected error: %v", err)
+	case got.Status != responses.StatusFailed:
+		t.Fatalf("got.Status = %q, want %q", got.Status, responses.StatusFailed)
+	case got.Error == nil:
+		t.Fatal("got.Error = nil, want a value")
+	case got.Error.Code != responses.CodeInterrupted:
+		t.Fatalf("got.Error.Code = %q, want %q", got.Error.Code, responses.CodeInterrupted)
 	}
 	var last string
 	for ev, err := range c.Replay(t.Context(), begun.ID, client.FromStart) {
@@ -320,7 +334,9 @@ func killedWithATask(t *testing.T, wrapper ...string) string {
 	scenario := `
 turns:
   - rounds:
-      - calls: [{tool: ExecCommand, arguments: {yield_time_ms: 1, cmd: 'echo $$ > leader; sh -c "trap \"\" TERM HUP; echo \$\$ > child; while [ -e child ]; do sleep 0.05; done" & setsid sh -c "echo \$\$ > escaped; while [ -e escaped ]; do sleep 0.05; done" & while [ -e leader ]; do sleep 0.05; done'}}]
+      - calls: [{tool: ExecCommand, arguments: {yield_time_ms: 1, cmd: 'echo $$ > leader; sh -c "trap \"\" TERM HUP; ` +
+		`echo \$\$ > child; while [ -e child ]; do sleep 0.05; done" & setsid sh -c "echo \$\$ > escaped; ` +
+		`while [ -e escaped ]; do sleep 0.05; done" & while [ -e leader ]; do sleep 0.05; done'}}]
       - text: It runs.
 `
 	if err := os.WriteFile(filepath.Join(dir, "x.yaml"), []byte(scenario), 0o600); err != nil {

@@ -15,7 +15,8 @@ func TestThreadsComeWithTheFirstCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	scenario := "turns:\n  - rounds:\n      - calls: [{tool: ExecCommand, arguments: {cmd: 'true'}}]\n      - text: Done.\n"
+	scenario := "turns:\n  - rounds:\n      - calls: [{tool: ExecCommand, arguments: {cmd: 'true'}}]\n" +
+		"      - text: Done.\n"
 	if err := os.WriteFile(filepath.Join(dir, "x.yaml"), []byte(scenario), 0o600); err != nil {
 		t.Fatal(err)
 	}

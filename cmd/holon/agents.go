@@ -197,7 +197,8 @@ func newTriggerCommand(streams Streams) *cobra.Command {
 		func(ctx context.Context, r *remote) error {
 			return trigger(ctx, r, r.Trigger)
 		})
-	show.Long = "Show an agent's external trigger, a URL that wakes it. It is made if the agent has none.\nThe URL is " +
+	show.Long = "Show an agent's external trigger, a URL that wakes it. It is made if the agent has none.\n" +
+		"The URL is " +
 		"a secret, and it is told once: when it is made, or renewed with rotate."
 	rotate := agentCommand(streams, "rotate [flags] [AGENT]", "Give the trigger another URL; the old one ends", 0, 1,
 		func(ctx context.Context, r *remote) error {

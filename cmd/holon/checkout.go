@@ -126,8 +126,9 @@ func runCheckout(ctx context.Context, o *checkoutOptions) error {
 		return nil
 	}
 	made, err := landing.Checkout(ctx, landing.CheckoutOptions{
-		Run: entry.ID, RunDir: entry.Dir, Objects: filepath.Join(entry.Dir, oneshot.ObjectsDir), Info: info, Diff: *diff,
-		Dir: cmp.Or(o.Workspace, info.Path), Borrowing: o.borrowing(home), Name: m.Name,
+		Run: entry.ID, RunDir: entry.Dir, Objects: filepath.Join(entry.Dir, oneshot.ObjectsDir), Info: info,
+		Diff: *diff,
+		Dir:  cmp.Or(o.Workspace, info.Path), Borrowing: o.borrowing(home), Name: m.Name,
 		Title: cmp.Or(m.Task, m.Name, "Run "+entry.ID), At: m.CompletedAt.Time(), History: o.History,
 		Confirm: o.gate.confirm(ctx, o.streams, o.JSON), Branch: o.Branch, Path: o.Path, Default: home.WorktreesDir(),
 	})

@@ -26,7 +26,8 @@ func environ(files, list []string) (out []string, err error) {
 	for _, kv := range list {
 		name, value, given := strings.Cut(kv, "=")
 		if !validEnvName(name) {
-			return nil, usage("--env", fmt.Sprintf("%q cannot be the name of a variable for commands", visible.OneLine(name, 80)),
+			return nil, usage("--env", fmt.Sprintf(
+				"%q cannot be the name of a variable for commands", visible.OneLine(name, 80)),
 				"write NAME=VALUE, HOLON_ names are reserved")
 		}
 		if !given {

@@ -47,8 +47,13 @@ func TestOutcomeOfMessage(t *testing.T) {
 	} {
 		end := view.MessageState{Entry: ledger.Entry{Status: c.status}, Turn: c.turn}
 		code, err := outcomeOf(end)
-		if code != c.code || (err == nil) != (code == 0 || code == 3) || finalStatus(end) != c.final {
-			t.Errorf("%s: %d, %v, %s; want %d, %s", name, code, err, finalStatus(end), c.code, c.final)
+		switch {
+		case code != c.code:
+			t.Errorf("%s: code = %d, want %d", name, code, c.code)
+		case (err == nil) != (code == 0 || code == 3):
+			t.Errorf("%s: (err == nil) = %v, want %v", name, (err == nil), (code == 0 || code == 3))
+		case finalStatus(end) != c.final:
+			t.Errorf("%s: finalStatus(end) = %q, want %q", name, finalStatus(end), c.final)
 		}
 	}
 }

@@ -129,7 +129,8 @@ func (h *agentHost) Info() view.RuntimeInfo {
 	return view.RuntimeInfo{
 		PID: os.Getpid(), Version: buildVersion(), HomeDir: o.Dir.Dir(), SocketPath: h.listeners.SocketPath(),
 		HTTPAddr: h.listeners.HTTPAddr(), AdvertiseURL: h.listeners.AdvertiseURL(),
-		StartedAt: h.started, ConfigFingerprint: h.fingerprint, Engine: engineName(o.Loaded.Engine), DefaultAgent: o.Agent,
+		StartedAt: h.started, ConfigFingerprint: h.fingerprint, Engine: engineName(o.Loaded.Engine),
+		DefaultAgent: o.Agent,
 		DefaultModel: refs[0], FallbackModels: refs[1:], Ready: true,
 	}
 }

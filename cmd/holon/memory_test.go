@@ -36,12 +36,18 @@ func TestMemory(t *testing.T) {
 		outcome string
 		warning string
 	}{
-		"small events, cut": {`n=$(wc -l < $TURN/events.ndjson); awk -v n=$n 'BEGIN {for (i = n; i < n+1100000; i++) print "{\"type\":\"response.output_text.delta\",\"sequence_number\":" i "}"; printf "{\"type\":"}' >> $TURN/events.ndjson` + end, "failure", ""},
-		"small facts":       {`awk 'BEGIN {for (i = 0; i < 1500000; i++) print "{\"type\":\"holon.egress.decision\",\"sequence\":" i "}"}' >> $TURN/runtime.ndjson` + end, "failure", ""},
+		"small events, cut": {`n=$(wc -l < $TURN/events.ndjson); awk -v n=$n 'BEGIN {for (i = n; i < n+1100000; ` +
+			`i++) print "{\"type\":\"response.output_text.delta\",\"sequence_number\":" i "}"; printf "{\"type\":"}' ` +
+			`>> $TURN/events.ndjson` + end, "failure", ""},
+		"small facts": {`awk 'BEGIN {for (i = 0; i < 1500000; i++) print "{\"type\":\"holon.egress.decision\",` +
+			`\"sequence\":" i "}"}' >> $TURN/runtime.ndjson` + end, "failure", ""},
 		"one line": {`(head -c 120000000 /dev/zero | tr '\0' x; echo) >> $TURN/events.ndjson` + end, "failure",
 			"an event has more than"},
-		"many values": {`(printf '{"type":"response.created","response":{"output":['; for i in $(seq 20); do head -c 300000 /dev/zero | sed 's/\x00/{},/g'; done; echo '{}]}}') > $TURN/events.ndjson` + end, "failure", "values"},
-		"record":      {`(printf '{"artifacts":['; head -c 2000000 /dev/zero | sed 's/\x00/{},/g'; echo '{}]}') > $TURN/turn.json` + end, "failure", "values"},
+		"many values": {`(printf '{"type":"response.created","response":{"output":['; for i in $(seq 20); ` +
+			`do head -c 300000 /dev/zero | sed 's/\x00/{},/g'; done; echo '{}]}}') > $TURN/events.ndjson` + end,
+			"failure", "values"},
+		"record": {`(printf '{"artifacts":['; head -c 2000000 /dev/zero | sed 's/\x00/{},/g'; ` +
+			`echo '{}]}') > $TURN/turn.json` + end, "failure", "values"},
 		"empty lines": {`head -c 60000000 /dev/zero | tr '\0' '\n' > lines`, "success",
 			"compared as binary data"},
 		"a flood of text": {"", "failure", "max_output_bytes"},
@@ -66,11 +72,14 @@ func TestMemory(t *testing.T) {
 // floodOfText answers as a model that never ends, in pieces of 64 KiB.
 func floodOfText(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
-	fmt.Fprint(w, "data: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"message\",\"id\":\"m\",\"role\":\"assistant\",\"content\":[]}}\n\n"+
-		"data: {\"type\":\"response.content_part.added\",\"output_index\":0,\"content_index\":0,\"item_id\":\"m\",\"part\":{\"type\":\"output_text\",\"text\":\"\"}}\n\n")
+	fmt.Fprint(w, "data: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"message\","+
+		"\"id\":\"m\",\"role\":\"assistant\",\"content\":[]}}\n\n"+
+		"data: {\"type\":\"response.content_part.added\",\"output_index\":0,\"content_index\":0,\"item_id\":\"m\","+
+		"\"part\":{\"type\":\"output_text\",\"text\":\"\"}}\n\n")
 	text := strings.Repeat("flood ", 64<<10/6)
 	for range 8000 { // half a gigabyte
-		if _, err := fmt.Fprintf(w, "data: {\"type\":\"response.output_text.delta\",\"output_index\":0,\"content_index\":0,\"item_id\":\"m\",\"delta\":%q}\n\n", text); err != nil {
+		if _, err := fmt.Fprintf(w, "data: {\"type\":\"response.output_text.delta\",\"output_index\":0,"+
+			"\"content_index\":0,\"item_id\":\"m\",\"delta\":%q}\n\n", text); err != nil {
 			return
 		}
 	}

@@ -84,7 +84,8 @@ func (p *fakeProvider) answer(w http.ResponseWriter, body []byte) {
 	var events []string
 	switch p.kind {
 	case "responses":
-		response := `{"id":"r","status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"` + text + `"}]}],"usage":{"input_tokens":2,"output_tokens":1,"total_tokens":3}}`
+		response := `{"id":"r","status":"completed","output":[{"type":"message","content":[{"type":"output_text",` +
+			`"text":"` + text + `"}]}],"usage":{"input_tokens":2,"output_tokens":1,"total_tokens":3}}`
 		if whole {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(w, response)
@@ -94,27 +95,33 @@ func (p *fakeProvider) answer(w http.ResponseWriter, body []byte) {
 	case "chat":
 		if whole {
 			w.Header().Set("Content-Type", "application/json")
-			fmt.Fprintf(w, `{"choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":"stop"}],"usage":{"prompt_tokens":2,"completion_tokens":1,"total_tokens":3}}`, text)
+			fmt.Fprintf(w, `{"choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":`+
+				`"stop"}],"usage":{"prompt_tokens":2,"completion_tokens":1,"total_tokens":3}}`, text)
 			return
 		}
 		events = []string{`{"choices":[{"index":0,"delta":{"content":"` + text + `"}}]}`,
-			`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":2,"completion_tokens":1,"total_tokens":3}}`, `[DONE]`}
+			`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":2,` +
+				`"completion_tokens":1,"total_tokens":3}}`, `[DONE]`}
 	case "anthropic":
 		if whole {
 			w.Header().Set("Content-Type", "application/json")
-			fmt.Fprintf(w, `{"id":"m","type":"message","role":"assistant","content":[{"type":"text","text":%q}],"stop_reason":"end_turn","usage":{"input_tokens":2,"output_tokens":1}}`, text)
+			fmt.Fprintf(w, `{"id":"m","type":"message","role":"assistant","content":[{"type":"text","text":%q}],`+
+				`"stop_reason":"end_turn","usage":{"input_tokens":2,"output_tokens":1}}`, text)
 			return
 		}
 		events = []string{
-			`{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":2,"output_tokens":1}}}`,
+			`{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m",` +
+				`"content":[],"stop_reason":null,"usage":{"input_tokens":2,"output_tokens":1}}}`,
 			`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
 			`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + text + `"}}`,
 			`{"type":"content_block_stop","index":0}`,
-			`{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"output_tokens":3}}`,
+			`{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},` +
+				`"usage":{"output_tokens":3}}`,
 			`{"type":"message_stop"}`,
 		}
 	case "restless":
-		call := fmt.Sprintf(`{"id":"fc_%[1]d","type":"function_call","status":"completed","name":"ExecCommand","call_id":"call_%[1]d","arguments":"{\"cmd\":\"echo %[1]d >> rounds\"}"}`, len(body))
+		call := fmt.Sprintf(`{"id":"fc_%[1]d","type":"function_call","status":"completed","name":"ExecCommand",`+
+			`"call_id":"call_%[1]d","arguments":"{\"cmd\":\"echo %[1]d >> rounds\"}"}`, len(body))
 		events = []string{`{"type":"response.completed","response":{"id":"r","status":"completed","output":[` + call +
 			`],"usage":{"input_tokens":2000,"output_tokens":50,"total_tokens":2050}}}`}
 	default:

@@ -202,7 +202,8 @@ func runDoctor(_ context.Context, s *surface) error {
 			if f.Key != "" && f.Key != f.Source {
 				where += ": " + f.Key
 			}
-			fmt.Fprintf(s.streams.Out, "%-7s  %s: %s\n         %s\n", f.Level, visible.Text(where), visible.Text(f.Message),
+			fmt.Fprintf(s.streams.Out, "%-7s  %s: %s\n         %s\n", f.Level, visible.Text(where),
+				visible.Text(f.Message),
 				visible.Text(f.Hint))
 		}
 		if len(findings) == 0 {

@@ -42,7 +42,8 @@ const (
 
 // newSkillsCommand makes `holon skills`.
 func newSkillsCommand(streams Streams) *cobra.Command {
-	install, opts := skillCommand(streams, "install [flags] SOURCE", "Install a skill from a folder or a git repository", 1,
+	install, opts := skillCommand(streams,
+		"install [flags] SOURCE", "Install a skill from a folder or a git repository", 1,
 		runSkillsInstall)
 	install.Long = `Install a skill and pin the digest of its files. SOURCE is a folder, the URL of a
 git repository (https, ssh or file), or a folder on GitHub as
@@ -103,7 +104,8 @@ func skillError(err error) error {
 		if e.Code == git.CodeInvalidOption {
 			return usage(param, message, e.Hint)
 		}
-		return &runner.Error{Code: runner.Code(e.Code), Param: param, Message: message, Hint: cmp.Or(e.Hint, "look at the source")}
+		return &runner.Error{Code: runner.Code(e.Code), Param: param, Message: message, Hint: cmp.Or(e.Hint,
+			"look at the source")}
 	}
 	return err
 }
@@ -159,7 +161,8 @@ func fetchSkill(ctx context.Context, o *skillOptions, dir string, in *skills.Ins
 		return err
 	}
 	if _, err := os.Lstat(filepath.Join(dir, skills.File)); err != nil {
-		return usage("--path", fmt.Sprintf("there is no %s in %s of the repository", skills.File, cmp.Or(visible.OneLine(got.Path, 200), "the top")),
+		return usage("--path", fmt.Sprintf(
+			"there is no %s in %s of the repository", skills.File, cmp.Or(visible.OneLine(got.Path, 200), "the top")),
 			candidatesHint(got))
 	}
 	in.Folder, in.Pin.Commit, in.Pin.Path = dir, got.Commit, got.Path

@@ -14,8 +14,8 @@ import (
 	"holon/state"
 )
 
-// atTerminal runs a command at a terminal of its own, writes the answer once the question is shown, and returns what the
-// terminal showed and how the command ended.
+// atTerminal runs a command at a terminal of its own, writes the answer once the question is shown, and
+// returns what the terminal showed and how the command ended.
 func atTerminal(t *testing.T, cmd *exec.Cmd, question, answer string) (shown string, err error) {
 	t.Helper()
 	terminal, err := pty.Start(cmd)

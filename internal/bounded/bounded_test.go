@@ -23,7 +23,8 @@ func TestReadAll(t *testing.T) {
 		"at the limit": {from: strings.NewReader("1234"), data: "1234"},
 		"beyond it":    {from: strings.NewReader("1234567"), data: "1234", err: tooLarge, left: "67"},
 		"in pieces":    {from: iotest.OneByteReader(strings.NewReader("12345")), data: "1234", err: tooLarge},
-		"breaking":     {from: io.MultiReader(strings.NewReader("12"), iotest.ErrReader(broken)), data: "12", err: broken},
+		"breaking": {from: io.MultiReader(strings.NewReader(
+			"12"), iotest.ErrReader(broken)), data: "12", err: broken},
 		"breaking late": {from: io.MultiReader(strings.NewReader("12345"), iotest.ErrReader(broken)), data: "1234",
 			err: tooLarge},
 	} {

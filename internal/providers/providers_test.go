@@ -24,8 +24,13 @@ func TestBuiltin(t *testing.T) {
 		if p.KeyOptional != (loopback || p.Name == "responses") {
 			t.Errorf("%s: a server on this machine wants no key, all others do", p.Name)
 		}
-		if !providers.ValidName(p.Name) || !p.Contract.Known() || len(p.Contract.Routes()) == 0 {
-			t.Errorf("%s: no valid name, or a contract that cannot be asked", p.Name)
+		switch {
+		case !providers.ValidName(p.Name):
+			t.Errorf("%s: providers.ValidName(p.Name) = false, want true", p.Name)
+		case !p.Contract.Known():
+			t.Errorf("%s: p.Contract.Known() = false, want true", p.Name)
+		case len(p.Contract.Routes()) == 0:
+			t.Errorf("%s: len(p.Contract.Routes()) = 0, want another length", p.Name)
 		}
 		if found, ok := providers.Find(p.Name); !ok || found.BaseURL != p.BaseURL {
 			t.Errorf("%s is not found", p.Name)

@@ -70,7 +70,8 @@ func TestSetFindsBrokenLines(t *testing.T) {
 }
 
 func TestSetOfSeveralLines(t *testing.T) {
-	pem := "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEF\nAASCBKcwggSjAgEAAoIBAQC7\n-----END PRIVATE KEY-----\n"
+	pem := "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEF\nAASCBKcwggSjAgEAAoIBAQC7\n" +
+		"-----END PRIVATE KEY-----\n"
 	s := known(pem)
 	if got, want := s.Text("x\n"+pem+"y"),
 		"x\n-----BEGIN PRIVATE KEY-----\n[redacted]\n[redacted]\n-----END PRIVATE KEY-----\ny"; got != want {
@@ -110,7 +111,8 @@ func TestPathsAreNotSecrets(t *testing.T) {
 // A structural word that is also a secret does not break the structure, and is
 // hidden everywhere else.
 func TestWordsOfAFormat(t *testing.T) {
-	constants := Constants{"type": {"response.completed", "function_call"}, "status": {"completed"}, "role": {"developer"}}
+	constants := Constants{"type": {"response.completed",
+		"function_call"}, "status": {"completed"}, "role": {"developer"}}
 	s := known("response", "completed", "developer", "sequence_number", "Authorization")
 	for in, want := range map[string]string{
 		`{"type":"response.completed","sequence_number":1}`: `{"type":"response.completed","sequence_number":1}`,
@@ -243,9 +245,16 @@ func TestNothingKnown(t *testing.T) {
 	for name, s := range map[string]*Set{"nil": nil, "empty": {}} {
 		stream := s.Stream()
 		if n := testing.AllocsPerRun(100, func() {
-			if string(s.JSON(data, nil)) == "" || s.Text(key) != key || len(stream.Next(data)) != len(data) ||
-				stream.Rest() != nil {
-				t.Fatal("changed")
+			switch {
+			case string(s.JSON(data, nil)) == "":
+				t.Fatal(`string(s.JSON(data, nil)) = "", want another value`)
+			case s.Text(key) != key:
+				t.Fatalf("s.Text(key) = %q, want %q", s.Text(key), key)
+			case len(stream.Next(data)) != len(data):
+				t.Fatalf("len(stream.Next(data)) = %d (%q), want %d", len(stream.Next(data)), stream.Next(data),
+					len(data))
+			case stream.Rest() != nil:
+				t.Fatalf("stream.Rest() = %q, want nil", stream.Rest())
 			}
 		}); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
@@ -326,7 +335,8 @@ func BenchmarkStream(b *testing.B) {
 			s.Add("KEY", fmt.Sprintf("sk-proj-%02d-0123456789abcdefghijklmnopqrstuvwxyz", i))
 		}
 		delta, line := []byte("some more te"),
-			[]byte(`{"type":"response.output_text.delta","sequence_number":12,"item_id":"msg_0199a8b2c3d4","output_index":0,"content_index":0,"delta":"some more te"}`)
+			[]byte(`{"type":"response.output_text.delta","sequence_number":12,"item_id":"msg_0199a8b2c3d4",`+
+				`"output_index":0,"content_index":0,"delta":"some more te"}`)
 		b.Run(fmt.Sprintf("delta/%d", known), func(b *testing.B) {
 			stream := s.Stream()
 			b.ReportAllocs()

@@ -15,7 +15,8 @@ import (
 // escapes are whole terminal sequences: CSI, strings such as a window title or a
 // link, and the short ones. A sequence without an end within bounds counts as text,
 // which must not hide behind it.
-var escapes = regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]{0,64}[ -/]{0,8}[@-~]|(?:\x1b[\]PX^_]|[\x{9d}\x{90}\x{98}\x{9e}\x{9f}])[^\x07\x1b\x{9c}\n]{0,512}(?:\x07|\x1b\\|\x{9c})|\x1b[ -/]{0,8}[0-~]`)
+var escapes = regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]{0,64}[ -/]{0,8}[@-~]|(?:\x1b[\]PX^_]|[\x{9d}\x{90}\x{98}` +
+	`\x{9e}\x{9f}])[^\x07\x1b\x{9c}\n]{0,512}(?:\x07|\x1b\\|\x{9c})|\x1b[ -/]{0,8}[0-~]`)
 
 // Text drops terminal sequences, control characters and characters that reorder or
 // hide text. Line ends and tabs are kept, and what is not UTF-8 becomes U+FFFD.

@@ -91,9 +91,13 @@ func TestStream(t *testing.T) {
 	for _, f := range []stream.Framing{stream.SSE, stream.NDJSON} {
 		c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
-			if r.URL.Path != "/responses" || !bytes.Contains(body, []byte(`"stream":true`)) ||
-				r.Header.Get("Accept") != f.ContentType() {
-				t.Errorf("%s %s with %s and %v", r.Method, r.URL, body, r.Header)
+			switch {
+			case r.URL.Path != "/responses":
+				t.Errorf(`r.URL.Path = %q, want "/responses"`, r.URL.Path)
+			case !bytes.Contains(body, []byte(`"stream":true`)):
+				t.Errorf("body = %q, want it to contain %q", body, []byte(`"stream":true`))
+			case r.Header.Get("Accept") != f.ContentType():
+				t.Errorf(`r.Header.Get("Accept") = %q, want %q`, r.Header.Get("Accept"), f.ContentType())
 			}
 			w.Header().Set("Content-Type", f.ContentType())
 			_, _ = w.Write(f.AppendEnd(f.Append(nil, lines(t))))
@@ -109,8 +113,13 @@ func TestStream(t *testing.T) {
 			}
 			last = ev
 		}
-		if text != "hello" || last.Type != responses.EventCompleted || last.Response.OutputText() != "hello" {
-			t.Errorf("%v: text %q, last %s", f, text, last.Type)
+		switch {
+		case text != "hello":
+			t.Errorf(`%v: text = %q, want "hello"`, f, text)
+		case last.Type != responses.EventCompleted:
+			t.Errorf("%v: last.Type = %q, want %q", f, last.Type, responses.EventCompleted)
+		case last.Response.OutputText() != "hello":
+			t.Errorf(`%v: last.Response.OutputText() = %q, want "hello"`, f, last.Response.OutputText())
 		}
 	}
 }
@@ -137,7 +146,8 @@ func TestStreamFailures(t *testing.T) {
 		{"wrong content type", answer(200, "application/json", []byte("{}")), responses.CodeServerError,
 			"application/json"},
 		{"error event", sse("event: error\ndata: " +
-			"{\"type\":\"error\",\"error\":{\"type\":\"server_error\",\"code\":\"disk_full\",\"message\":\"full\"}}\n\n"), responses.CodeDiskFull, "full"},
+			"{\"type\":\"error\",\"error\":{\"type\":\"server_error\",\"code\":\"disk_full\"," +
+			"\"message\":\"full\"}}\n\n"), responses.CodeDiskFull, "full"},
 		{"error event without error", sse("data: {\"type\":\"error\"}\n\n"), responses.CodeServerError,
 			"without a message"},
 		{"no json", sse("data: hello\n\n"), responses.CodeServerError, "malformed"},
@@ -448,8 +458,15 @@ func TestSocketIsNoLink(t *testing.T) {
 	for _, path := range []string{link, file, filepath.Join(dir, "none")} {
 		conn, err := unixsocket.Dial(t.Context(), path)
 		op, ok := errors.AsType[*net.OpError](err)
-		if conn != nil || !ok || op.Op != "dial" || !strings.Contains(err.Error(), path) {
+		switch {
+		case conn != nil:
+			t.Errorf("%s: conn = %v, want nil", path, conn)
+		case !ok:
 			t.Errorf("%s: %v, %v", path, conn, err)
+		case op.Op != "dial":
+			t.Errorf(`%s: op.Op = %q, want "dial"`, path, op.Op)
+		case !strings.Contains(err.Error(), path):
+			t.Errorf("%s: err.Error() = %q, want it to contain %q", path, err.Error(), path)
 		}
 	}
 }

@@ -15,17 +15,28 @@ import (
 
 // accepted are requests that clients send and a server must complete.
 var accepted = map[string]string{
-	"message":            `{"input":[{"type":"message","role":"user","content":"Say hello."}]}`,
-	"string":             `{"input":"Say hello."}`,
-	"parts":              `{"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"Say hello."}]}]}`,
-	"typeless messages":  `{"input":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi."},{"role":"assistant","content":"Hello."},{"role":"user","content":[{"type":"input_text","text":"Again."}]}]}`,
-	"developer message":  `{"input":[{"type":"message","role":"developer","content":"Be brief."},{"type":"message","role":"user","content":"Hi."}]}`,
-	"phases in history":  `{"input":[{"type":"message","role":"assistant","phase":"commentary","content":"Looking."},{"type":"message","role":"assistant","phase":"final_answer","content":"Done."},{"type":"message","role":"user","content":"Thanks."}]}`,
-	"tools in history":   `{"input":[{"role":"user","content":"Weather?"},{"type":"function_call","call_id":"call_1","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"call_1","output":"rain"},{"role":"user","content":"And?"}]}`,
-	"reasoning in input": `{"input":[{"type":"reasoning","summary":[],"content":null,"encrypted_content":null},{"role":"user","content":"Hi."}]}`,
-	"unknown fields":     `{"input":"Hi.","user":"u","prompt":null,"conversation":null,"context_management":[],"something_new":{"a":1},"include":["web_search_call.results"]}`,
-	"unknown tools":      `{"input":"Hi.","tools":[{"type":"web_search"},{"type":"acme:tool","x":1},{"type":"function","name":"f"}]}`,
-	"nulls":              `{"input":"Hi.","instructions":null,"tools":null,"tool_choice":null,"temperature":null,"metadata":null,"reasoning":null,"text":null,"previous_response_id":null,"max_output_tokens":null}`,
+	"message": `{"input":[{"type":"message","role":"user","content":"Say hello."}]}`,
+	"string":  `{"input":"Say hello."}`,
+	"parts": `{"input":[{"type":"message","role":"user","content":[{"type":"input_text",` +
+		`"text":"Say hello."}]}]}`,
+	"typeless messages": `{"input":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi."},` +
+		`{"role":"assistant","content":"Hello."},{"role":"user","content":[{"type":"input_text","text":"Again."}]}]}`,
+	"developer message": `{"input":[{"type":"message","role":"developer","content":"Be brief."},{"type":"message",` +
+		`"role":"user","content":"Hi."}]}`,
+	"phases in history": `{"input":[{"type":"message","role":"assistant","phase":"commentary","content":"Looking."},` +
+		`{"type":"message","role":"assistant","phase":"final_answer","content":"Done."},{"type":"message",` +
+		`"role":"user","content":"Thanks."}]}`,
+	"tools in history": `{"input":[{"role":"user","content":"Weather?"},{"type":"function_call","call_id":"call_1",` +
+		`"name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"call_1","output":"rain"},` +
+		`{"role":"user","content":"And?"}]}`,
+	"reasoning in input": `{"input":[{"type":"reasoning","summary":[],"content":null,"encrypted_content":null},` +
+		`{"role":"user","content":"Hi."}]}`,
+	"unknown fields": `{"input":"Hi.","user":"u","prompt":null,"conversation":null,"context_management":[],` +
+		`"something_new":{"a":1},"include":["web_search_call.results"]}`,
+	"unknown tools": `{"input":"Hi.","tools":[{"type":"web_search"},{"type":"acme:tool","x":1},` +
+		`{"type":"function","name":"f"}]}`,
+	"nulls": `{"input":"Hi.","instructions":null,"tools":null,"tool_choice":null,"temperature":null,` +
+		`"metadata":null,"reasoning":null,"text":null,"previous_response_id":null,"max_output_tokens":null}`,
 	"small output limit": `{"input":"Hi.","max_output_tokens":16,"stream":false}`,
 }
 
@@ -45,7 +56,8 @@ func acceptance() (cases []Case) {
 
 func echo(ctx context.Context, s *Suite) error {
 	got, err := s.completes(ctx, s.request(
-		`{"input":"Hi.","instructions":"Be brief.","metadata":{"k":"v"},"temperature":0.5,"truncation":"auto","parallel_tool_calls":false,`+
+		`{"input":"Hi.","instructions":"Be brief.","metadata":{"k":"v"},"temperature":0.5,"truncation":"auto",`+
+			`"parallel_tool_calls":false,`+
 			`"max_output_tokens":64,"prompt_cache_key":"key","safety_identifier":"user","tool_choice":"auto",`+
 			`"tools":[{"type":"function","name":"f","description":"d","parameters":{"type":"object"}}]}`))
 	if err != nil {
@@ -68,7 +80,8 @@ func echo(ctx context.Context, s *Suite) error {
 // echoSchema asks for JSON that a model which only talks does not give; how the
 // response ends is not its subject.
 func echoSchema(ctx context.Context, s *Suite) error {
-	a, err := s.post(ctx, s.request(`{"input":"Answer in JSON.","stream":true,"text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"},"strict":true}}}`))
+	a, err := s.post(ctx, s.request(`{"input":"Answer in JSON.","stream":true,"text":{"format":{"type":"json_schema",`+
+		`"name":"n","schema":{"type":"object"},"strict":true}}}`))
 	if err != nil {
 		return err
 	}
@@ -110,7 +123,8 @@ var refused = []refusal{
 		"previous_response_not_found", "previous_response_id"},
 	{"hostile previous response", `{"input":"x","previous_response_id":"../../../etc/passwd"}`, []int{404},
 		"previous_response_not_found", "previous_response_id"},
-	{"output of an unknown call", `{"input":[{"type":"function_call_output","call_id":"call_never_made","output":"x"}]}`, []int{400, 404}, "", ""},
+	{"output of an unknown call", `{"input":[{"type":"function_call_output","call_id":"call_never_made",` +
+		`"output":"x"}]}`, []int{400, 404}, "", ""},
 }
 
 func refusals() []Case {

@@ -305,8 +305,17 @@ func TestCheckerFindsViolations(t *testing.T) {
 			var c conform.Checker
 			err := check(&c, encode(t, events))
 			v, ok := errors.AsType[*conform.Violation](err)
-			if !ok || v.Rule != tt.rule || v.Detail == "" || v.Index < 0 || v.Index > int64(len(events)) {
+			switch {
+			case !ok:
 				t.Fatalf("found %v, want a violation of %s", err, tt.rule)
+			case v.Rule != tt.rule:
+				t.Fatalf("%+v: v.Rule = %q, want %q", tt, v.Rule, tt.rule)
+			case v.Detail == "":
+				t.Fatalf(`%+v: v.Detail = "", want another value`, tt)
+			case v.Index < 0:
+				t.Fatalf("%+v: v.Index = %d, want at least 0", tt, v.Index)
+			case v.Index > int64(len(events)):
+				t.Fatalf("%+v: v.Index = %d, want at most %d", tt, v.Index, int64(len(events)))
 			}
 			if again := c.End(); again != err {
 				t.Errorf("the violation was forgotten: %v", again)

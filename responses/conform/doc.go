@@ -8,7 +8,8 @@
 //
 //	stream    := created queued? in_progress item* (completed | failed | incomplete)
 //	item      := output_item.added body output_item.done
-//	message   := ( content_part.added ( output_text.delta* output_text.done | refusal.delta* refusal.done ) content_part.done )*
+//	message   := ( content_part.added
+//	               ( output_text.delta* output_text.done | refusal.delta* refusal.done ) content_part.done )*
 //	call      := function_call_arguments.delta* function_call_arguments.done
 //	reasoning := ( summary_part.added summary_text.delta* summary_text.done summary_part.done
 //	             | content_part.added reasoning.delta* reasoning.done content_part.done )*

@@ -18,7 +18,8 @@ const image = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAACAAAAAgCAIAAAD8GO2
 // weather declares the function of the cases about tools. It has no "strict",
 // as many clients send it.
 const weather = `{"type":"function","name":"get_weather","description":"Current weather of a city.",` +
-	`"parameters":{"type":"object","properties":{"location":{"type":"string","description":"City and state."}},"required":["location"]}}`
+	`"parameters":{"type":"object","properties":{"location":{"type":"string","description":"City and state."}},` +
+	`"required":["location"]}}`
 
 // officialHTTP are the nine cases that the official suite has for HTTP.
 func officialHTTP() []Case {
@@ -33,16 +34,20 @@ func officialHTTP() []Case {
 			`{"input":[{"type":"message","role":"user","content":"Say hello in exactly three words."}]}`),
 		completes("assistant-phase", "phases are accepted in the history",
 			`{"input":[{"type":"message","role":"assistant","phase":"commentary","content":"Let me look."},`+
-				`{"type":"message","role":"assistant","phase":"final_answer","content":"It is green."},{"type":"message","role":"user","content":"Say it again."}]}`),
+				`{"type":"message","role":"assistant","phase":"final_answer","content":"It is green."},`+
+				`{"type":"message","role":"user","content":"Say it again."}]}`),
 		{"streaming-response", Official, "a stream has valid events only and ends with a completed response",
 			streamingResponse},
 		completes("system-prompt", "a system message is accepted",
-			`{"input":[{"type":"message","role":"system","content":"You are a pirate."},{"type":"message","role":"user","content":"Say hello."}]}`),
+			`{"input":[{"type":"message","role":"system","content":"You are a pirate."},{"type":"message",`+
+				`"role":"user","content":"Say hello."}]}`),
 		{"tool-calling", Official, "a function that is offered is called", toolCalling},
 		completes("image-input", "an image is accepted",
-			`{"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"What is in this image?"},{"type":"input_image","image_url":"`+image+`"}]}]}`),
+			`{"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"What is in this `+
+				`image?"},{"type":"input_image","image_url":"`+image+`"}]}]}`),
 		completes("multi-turn", "a history of several turns is accepted",
-			`{"input":[{"type":"message","role":"user","content":"My name is Ada."},{"type":"message","role":"assistant","content":"Hello Ada."},`+
+			`{"input":[{"type":"message","role":"user","content":"My name is Ada."},{"type":"message",`+
+				`"role":"assistant","content":"Hello Ada."},`+
 				`{"type":"message","role":"user","content":"What is my name?"}]}`),
 		{"compact-response", Official, "a conversation is compacted", compactResponse},
 		{"compact-missing-model", Official, "compacting without a model is refused", compactMissingModel},
@@ -104,7 +109,8 @@ func isTerminal(typ string) bool {
 
 func toolCalling(ctx context.Context, s *Suite) error {
 	r, err := s.created(ctx, s.request(
-		`{"input":[{"type":"message","role":"user","content":"What's the weather like in San Francisco?"}],"tools":[%s]}`, weather))
+		`{"input":[{"type":"message","role":"user","content":"What's the weather like in San Francisco?"}`+
+			`],"tools":[%s]}`, weather))
 	if err != nil {
 		return err
 	}
@@ -113,7 +119,8 @@ func toolCalling(ctx context.Context, s *Suite) error {
 
 func compactResponse(ctx context.Context, s *Suite) error {
 	r, err := s.compact(ctx, s.request(
-		`{"prompt_cache_key":"conformance","input":[{"type":"message","role":"user","content":"My dog is called Rex."},`+
+		`{"prompt_cache_key":"conformance","input":[{"type":"message","role":"user","content":"My dog is `+
+			`called Rex."},`+
 			`{"type":"message","role":"assistant","content":"Noted: Rex."}]}`))
 	if err != nil {
 		return err
@@ -197,11 +204,17 @@ func officialLocal() []Case {
 }
 
 // phases is a whole response with all its keys.
-const phases = `{"id":"resp_1","object":"response","created_at":1,"completed_at":2,"status":"completed","incomplete_details":null,"model":"m",` +
+const phases = `{"id":"resp_1","object":"response","created_at":1,"completed_at":2,"status":"completed",` +
+	`"incomplete_details":null,"model":"m",` +
 	`"previous_response_id":null,"instructions":null,"output":[` +
-	`{"type":"message","id":"msg_1","status":"completed","role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"Looking.","annotations":[],"logprobs":[]}]},` +
-	`{"type":"message","id":"msg_2","status":"completed","role":"assistant","phase":"final_answer","content":[{"type":"output_text","text":"Done.","annotations":[],"logprobs":[]}]}],` +
-	`"error":null,"tools":[],"tool_choice":"auto","truncation":"disabled","parallel_tool_calls":true,"text":{"format":{"type":"text"}},"top_p":1,"presence_penalty":0,` +
+	`{"type":"message","id":"msg_1","status":"completed","role":"assistant","phase":"commentary","content":[{"type":` +
+	`"output_text","text":"Looking.","annotations":[],"logprobs":[]}]},` +
+	`{"type":"message","id":"msg_2","status":"completed","role":"assistant","phase":"final_answer",` +
+	`"content":[{"type":"output_text","text":"Done.","annotations":[],"logprobs":[]}]}],` +
+	`"error":null,"tools":[],"tool_choice":"auto","truncation":"disabled","parallel_tool_calls":true,` +
+	`"text":{"format":{"type":"text"}},"top_p":1,"presence_penalty":0,` +
 	`"frequency_penalty":0,"top_logprobs":0,"temperature":1,"reasoning":{"effort":null,"summary":null},` +
-	`"usage":{"input_tokens":1,"output_tokens":1,"total_tokens":2,"input_tokens_details":{"cached_tokens":0},"output_tokens_details":{"reasoning_tokens":0}},` +
-	`"max_output_tokens":null,"max_tool_calls":null,"store":true,"background":false,"service_tier":"default","metadata":{},"safety_identifier":null,"prompt_cache_key":null}`
+	`"usage":{"input_tokens":1,"output_tokens":1,"total_tokens":2,"input_tokens_details":{"cached_tokens":0},` +
+	`"output_tokens_details":{"reasoning_tokens":0}},` +
+	`"max_output_tokens":null,"max_tool_calls":null,"store":true,"background":false,"service_tier":"default",` +
+	`"metadata":{},"safety_identifier":null,"prompt_cache_key":null}`

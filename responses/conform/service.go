@@ -118,7 +118,8 @@ func deleteStored(ctx context.Context, s *Suite) error {
 
 func inputItems(ctx context.Context, s *Suite) error {
 	r, err := s.completes(ctx, s.request(
-		`{"input":[{"role":"user","content":"one"},{"role":"assistant","content":"two"},{"role":"user","content":"three"}]}`))
+		`{"input":[{"role":"user","content":"one"},{"role":"assistant","content":"two"},{"role":"user",`+
+			`"content":"three"}]}`))
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,8 @@ import (
 // not check.
 func socketCases() []Case {
 	return []Case{
-		{"sockets/grammar", Protocol, "the frames of a turn are the events of a legal stream, with numbers from 0 in each", socketGrammar},
+		{"sockets/grammar", Protocol, "the frames of a turn are the events of a legal stream, " +
+			"with numbers from 0 in each", socketGrammar},
 		{"sockets/forbidden fields", Protocol,
 			"stream, stream_options and background are refused even when they are null", socketForbidden},
 		{"sockets/bad frames", Protocol, "a message other than response.create is refused, and the connection goes on",

@@ -30,7 +30,8 @@ func toolCases() []Case {
 		}},
 		{"tools/choice allowed", Protocol, "a call outside allowed_tools never comes out",
 			func(ctx context.Context, s *Suite) error {
-				return uncalled(ctx, s, `{"type":"allowed_tools","mode":"auto","tools":[{"type":"function","name":"get_time"}]}`)
+				return uncalled(ctx, s, `{"type":"allowed_tools","mode":"auto","tools":[{"type":"function",`+
+					`"name":"get_time"}]}`)
 			}},
 		{"tools/choice required", Protocol, "tool_choice required gives a call or no success",
 			func(ctx context.Context, s *Suite) error {

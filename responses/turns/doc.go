@@ -3,8 +3,8 @@
 // (runtime.ndjson), and the answer of GET /health. Both sides import it and neither
 // imports the other. It does no I/O.
 //
-// Everything is snake_case on the wire. Data from a container is hostile until [DecodeRecord], [DecodeRuntimeEvent] or [DecodeHealth] has
-// checked it; those bound nesting, lengths, ids and paths, and callers bound
+// Everything is snake_case on the wire. Data from a container is hostile until [DecodeRecord],
+// [DecodeRuntimeEvent] or [DecodeHealth] has checked it; those bound nesting, lengths, ids and paths, and callers bound
 // the bytes they read. Unknown keys are ignored, so that an older host can read
 // a newer agentd; another schema name is an error.
 //

@@ -243,9 +243,17 @@ after_last_turn: diverge
 	l.start()
 	defer l.end()
 	turns := l.turns()
-	if len(turns) != 2 || turns[0].Last != "first answer" || turns[1].Last != "second answer" ||
-		turns[1].Previous != turns[0].ResponseID || turns[0].ToolCalls != 1 {
-		t.Errorf("turns %+v", turns)
+	switch {
+	case len(turns) != 2:
+		t.Errorf("len(turns) = %d (%+v), want 2", len(turns), turns)
+	case turns[0].Last != "first answer":
+		t.Errorf(`turns[0].Last = %q, want "first answer"`, turns[0].Last)
+	case turns[1].Last != "second answer":
+		t.Errorf(`turns[1].Last = %q, want "second answer"`, turns[1].Last)
+	case turns[1].Previous != turns[0].ResponseID:
+		t.Errorf("turns[1].Previous = %q, want %q", turns[1].Previous, turns[0].ResponseID)
+	case turns[0].ToolCalls != 1:
+		t.Errorf("turns[0].ToolCalls = %d, want 1", turns[0].ToolCalls)
 	}
 	types := l.events()
 	for _, want := range []string{rules.MessageAdmitted, rules.TurnStarted, rules.ToolExecuted, rules.AssistantRound,
@@ -275,7 +283,8 @@ func TestAbort(t *testing.T) {
 
 // A message whose turn a shutdown cut short is answered after the next start.
 func TestInterrupted(t *testing.T) {
-	l := newLab(t, `rounds: [{cases: [{when: {user: {contains: was interrupted}}, text: now}, {delay: 1h, text: never}]}]`)
+	l := newLab(t, `rounds: [{cases: [{when: {user: {contains: was interrupted}}, text: now}, {delay: 1h, `+
+		`text: never}]}]`)
 	l.start()
 	m := l.prompt("work", "", "")
 	l.until("the turn to begin", func(v ledger.View) (bool, error) {
@@ -286,7 +295,12 @@ func TestInterrupted(t *testing.T) {
 	l.start()
 	defer l.end()
 	l.untilStatus(m, ledger.Processed)
-	if turns := l.turns(); len(turns) != 2 || turns[0].Kind != ledger.TurnAborted || turns[1].Last != "now" {
-		t.Errorf("turns %+v", turns)
+	switch turns := l.turns(); {
+	case len(turns) != 2:
+		t.Errorf("len(turns) = %d (%+v), want 2", len(turns), turns)
+	case turns[0].Kind != ledger.TurnAborted:
+		t.Errorf("turns[0].Kind = %q, want %q", turns[0].Kind, ledger.TurnAborted)
+	case turns[1].Last != "now":
+		t.Errorf(`turns[1].Last = %q, want "now"`, turns[1].Last)
 	}
 }

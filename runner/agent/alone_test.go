@@ -298,7 +298,7 @@ func TestDamagedHome(t *testing.T) {
 	l := newAlone(t, path, stillHomes{broken: "main"}, nil)
 	defer l.close()
 	l.answered("other", l.prompt("other", "are you there?"))
-	if told := l.told("main"); len(told) != 1 || !strings.Contains(told[0], "no directory") {
+	if told := l.told("main"); len(told) != 1 || !strings.Contains(told[0], "not a directory") {
 		t.Errorf("the operator was told %q", told)
 	}
 }
@@ -311,7 +311,12 @@ func TestTurnLimits(t *testing.T) {
 	})
 	defer l.close()
 	l.answered("main", l.prompt("main", "go"))
-	if got := l.played.last.Load(); got.MaxRounds != 5 || got.MaxToolCalls != 6 || got.Budget != budget {
-		t.Errorf("the turn has the limits %+v", *got)
+	switch got := l.played.last.Load(); {
+	case got.MaxRounds != 5:
+		t.Errorf("got.MaxRounds = %d, want 5", got.MaxRounds)
+	case got.MaxToolCalls != 6:
+		t.Errorf("got.MaxToolCalls = %d, want 6", got.MaxToolCalls)
+	case got.Budget != budget:
+		t.Errorf("got.Budget = %+v, want %+v", got.Budget, budget)
 	}
 }

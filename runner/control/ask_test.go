@@ -157,9 +157,13 @@ func get(path string) request { return request{method: "GET", path: path} }
 
 func (a answer) is(t *testing.T, what string, status int, code, param string) {
 	t.Helper()
-	if a.status != status || string(a.failure.Code) != code || a.failure.Param != param {
-		t.Errorf("%s: %d %s (param %q: %s), want %d %s (param %q)", what, a.status, a.failure.Code, a.failure.Param,
-			a.failure.Message, status, code, param)
+	switch {
+	case a.status != status:
+		t.Errorf("%s: a.status = %d, want %d", what, a.status, status)
+	case string(a.failure.Code) != code:
+		t.Errorf("%s: string(a.failure.Code) = %q, want %q", what, string(a.failure.Code), code)
+	case a.failure.Param != param:
+		t.Errorf("%s: a.failure.Param = %q, want %q", what, a.failure.Param, param)
 	}
 	if code != "" && a.failure.Hint == "" && !strings.HasPrefix(code, "invalid_message") && code != "not_found" &&
 		code != "trigger_unknown" {

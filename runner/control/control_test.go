@@ -194,9 +194,19 @@ func TestState(t *testing.T) {
 	trig := must(c.Trigger(ctx, ""))(t)
 	s := must(c.State(ctx, ""))(t)
 	page := must(c.Events(ctx, "", view.EventQuery{Limit: 500}))(t)
-	if s.SnapshotThrough != page.NewestSeq || s.EventLogEpoch != page.Epoch || s.Session.PendingCount != 1 ||
-		len(s.Queue) != 1 || s.Session.LastTurn == nil || s.Session.LastTurn.LastAssistantMessage != "done" {
-		t.Errorf("state %+v", s)
+	switch {
+	case s.SnapshotThrough != page.NewestSeq:
+		t.Errorf("s.SnapshotThrough = %d, want %d", s.SnapshotThrough, page.NewestSeq)
+	case s.EventLogEpoch != page.Epoch:
+		t.Errorf("s.EventLogEpoch = %q, want %q", s.EventLogEpoch, page.Epoch)
+	case s.Session.PendingCount != 1:
+		t.Errorf("s.Session.PendingCount = %d, want 1", s.Session.PendingCount)
+	case len(s.Queue) != 1:
+		t.Errorf("len(s.Queue) = %d (%+v), want 1", len(s.Queue), s.Queue)
+	case s.Session.LastTurn == nil:
+		t.Error("s.Session.LastTurn = nil, want a value")
+	case s.Session.LastTurn.LastAssistantMessage != "done":
+		t.Errorf(`s.Session.LastTurn.LastAssistantMessage = %q, want "done"`, s.Session.LastTurn.LastAssistantMessage)
 	}
 	if len(s.Triggers) != 1 || s.Triggers[0].ID != trig.Trigger.ID {
 		t.Errorf("triggers %+v", s.Triggers)

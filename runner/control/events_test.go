@@ -54,9 +54,14 @@ func TestLargePages(t *testing.T) {
 		}
 	}
 	clipped := must(c.Events(t.Context(), "", view.EventQuery{AfterSeq: 1, Limit: 1}))(t).Events[0]
-	if text := clipped.Payload.Message.Body.Text; len(text) > 17<<10 ||
-		!slices.Equal(clipped.Projection.Redactions, []string{"message.body.text"}) || clipped.Payload.Raw != nil {
-		t.Errorf("%d bytes, redactions %v", len(text), clipped.Projection.Redactions)
+	switch text := clipped.Payload.Message.Body.Text; {
+	case len(text) > 17<<10:
+		t.Errorf("len(text) = %d (%q), want at most %d", len(text), text, 17<<10)
+	case !slices.Equal(clipped.Projection.Redactions, []string{"message.body.text"}):
+		t.Errorf("clipped.Projection.Redactions = %q, want %q", clipped.Projection.Redactions,
+			[]string{"message.body.text"})
+	case clipped.Payload.Raw != nil:
+		t.Errorf("clipped.Payload.Raw = %+v, want nil", clipped.Payload.Raw)
 	}
 }
 

@@ -45,7 +45,8 @@ func TestBadInput(t *testing.T) {
 		{"a channel without a name", post("/enqueue", `{"text":"x","origin":{"kind":"channel"}}`), "invalid_message",
 			400, "origin.channel_id"},
 		{"a field of another origin", post("/enqueue",
-			`{"text":"x","origin":{"kind":"webhook","source":"a","task_id":"t"}}`), "invalid_message", 400, "origin.task_id"},
+			`{"text":"x","origin":{"kind":"webhook","source":"a","task_id":"t"}}`),
+			"invalid_message", 400, "origin.task_id"},
 		{"unknown key", post("/enqueue", `{"text":"x","task_id":"t"}`), "unknown_field", 400, "task_id"},
 		{"key of the origin", post("/enqueue", `{"text":"x","origin":{"kind":"webhook","wat":1}}`), "unknown_field",
 			400, "wat"},
@@ -136,11 +137,15 @@ func TestProvenance(t *testing.T) {
 		want string
 	}{
 		{"enqueue by socket", post("/enqueue", `{"text":"x"}`),
-			"webhook_event webhook trusted_integration integration_signal normal http_public_enqueue local_process text x"},
+			"webhook_event webhook trusted_integration integration_signal normal http_public_enqueue " +
+				"local_process text x"},
 		{"enqueue by port", request{method: "POST", path: "/agents/main/enqueue",
 			body: `{"json":{"a":1},"priority":"background"}`,
-			tcp:  true}, `webhook_event webhook trusted_integration integration_signal background http_public_enqueue control_authenticated json {"a":1}`},
-		{"channel", post("/enqueue", `{"body":{"type":"text","text":"y"},"kind":"channel_event","origin":{"kind":"channel","channelId":"c"}}`), "channel_event channel untrusted_external external_evidence normal http_public_enqueue local_process text y"},
+			tcp:  true}, `webhook_event webhook trusted_integration integration_signal background ` +
+			`http_public_enqueue control_authenticated json {"a":1}`},
+		{"channel", post("/enqueue", `{"body":{"type":"text","text":"y"},"kind":"channel_event","origin":{"kind":`+
+			`"channel","channelId":"c"}}`), "channel_event channel untrusted_external external_evidence normal " +
+			"http_public_enqueue local_process text y"},
 		{"prompt by socket", post("/control/agents/main/prompt", `{"text":"z","priority":"interrupt"}`),
 			"operator_prompt operator trusted_operator operator_instruction interject http_control_prompt " +
 				"local_process text z"},
@@ -150,7 +155,8 @@ func TestProvenance(t *testing.T) {
 		{"run", post("/control/agents/main/prompt", `{"text":"z","surface":"run_once"}`),
 			"operator_prompt operator trusted_operator operator_instruction normal run_once local_process text z"},
 		{"webhook", request{method: "POST", path: "/webhooks/generic/main?source=ci", body: `[1]`, tcp: true},
-			"webhook_event webhook trusted_integration integration_signal normal http_webhook control_authenticated json [1]"},
+			"webhook_event webhook trusted_integration integration_signal normal http_webhook " +
+				"control_authenticated json [1]"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a := r.ask(d, tc.req)
@@ -207,9 +213,13 @@ func TestTriggers(t *testing.T) {
 	if !strings.HasPrefix(made.TriggerURL, "http://"+r.addr+"/callbacks/wake/") || len(secret) < 43 {
 		t.Fatalf("trigger %+v", made)
 	}
-	if again := must(c.Trigger(ctx, ""))(t); again.TriggerURL != "" || again.Trigger.ID != made.Trigger.ID ||
-		again.Hint == "" {
-		t.Errorf("asked again: %+v", again)
+	switch again := must(c.Trigger(ctx, ""))(t); {
+	case again.TriggerURL != "":
+		t.Errorf(`asked again: again.TriggerURL = %q, want ""`, again.TriggerURL)
+	case again.Trigger.ID != made.Trigger.ID:
+		t.Errorf("asked again: again.Trigger.ID = %q, want %q", again.Trigger.ID, made.Trigger.ID)
+	case again.Hint == "":
+		t.Error(`asked again: again.Hint = "", want another value`)
 	}
 	call := func(path, body, kind string) answer {
 		return r.ask(d, request{method: "POST", path: path, body: body, tcp: true, host: "tunnel.example.org",
@@ -217,9 +227,15 @@ func TestTriggers(t *testing.T) {
 	}
 	a := call("/callbacks/wake/"+secret+"?source=ci&resource=build%2F7", `{"n":1}`, "application/json")
 	var got wire.Delivered
-	if err := json.Unmarshal([]byte(a.body), &got); err != nil || a.status != 200 || got.Result.AgentID != "main" ||
-		got.Result.Disposition != "triggered" {
-		t.Fatalf("delivered: %d %s", a.status, a.body)
+	switch err := json.Unmarshal([]byte(a.body), &got); {
+	case err != nil:
+		t.Fatalf("delivered: unexpected error: %v", err)
+	case a.status != 200:
+		t.Fatalf("delivered: a.status = %d, want 200", a.status)
+	case got.Result.AgentID != "main":
+		t.Fatalf(`delivered: got.Result.AgentID = %q, want "main"`, got.Result.AgentID)
+	case got.Result.Disposition != "triggered":
+		t.Fatalf(`delivered: got.Result.Disposition = %q, want "triggered"`, got.Result.Disposition)
 	}
 	if a = call("/callbacks/enqueue/"+secret, "\xff plain", "text/plain"); a.status != 200 ||
 		!strings.Contains(a.body, `"coalesced"`) {
@@ -251,9 +267,13 @@ func TestTriggers(t *testing.T) {
 	for _, path := range []string{"/status", "/state", "/metrics",
 		"/agents/main/events?limit=500&projection=local_debug", "/transcript", "/agents/list",
 		"/control/runtime/status"} {
-		if a := r.ask(d, get(path)); a.status != 200 || strings.Contains(a.body, secret) ||
-			strings.Contains(a.body, fresh) {
-			t.Errorf("%s tells a token, or fails: %d", path, a.status)
+		switch a := r.ask(d, get(path)); {
+		case a.status != 200:
+			t.Errorf("%.120q: a.status = %d, want 200", path, a.status)
+		case strings.Contains(a.body, secret):
+			t.Errorf("%.120q: a.body = %q, want it without %q", path, a.body, secret)
+		case strings.Contains(a.body, fresh):
+			t.Errorf("%.120q: a.body = %q, want it without %q", path, a.body, fresh)
 		}
 	}
 	for _, s := range []string{secret, fresh, token} {

@@ -124,9 +124,10 @@ func (l *Listeners) all() []listener {
 	if l.tcp == nil {
 		return out
 	}
-	d := listener{auth: l.access.Auth, token: sha256.Sum256([]byte(l.access.Token)), listen: func(limit int) net.Listener {
-		return socket.Bounded(l.tcp, limit)
-	}}
+	d := listener{auth: l.access.Auth, token: sha256.Sum256([]byte(l.access.Token)),
+		listen: func(limit int) net.Listener {
+			return socket.Bounded(l.tcp, limit)
+		}}
 	if host, _, err := net.SplitHostPort(l.access.address()); err == nil {
 		d.hosts = append(d.hosts, host)
 	}

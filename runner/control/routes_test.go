@@ -71,9 +71,13 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 		for method, op := range item.Operations() {
 			at := method + " " + path
 			want = append(want, at)
-			if op.OperationID == "" || op.Summary == "" || len(op.Tags) != 1 {
-				t.Errorf("%s has the id %q, the summary %q and the tags %v; want all of them, and one tag", at,
-					op.OperationID, op.Summary, op.Tags)
+			switch {
+			case op.OperationID == "":
+				t.Errorf(`%+v: op.OperationID = "", want another value`, op)
+			case op.Summary == "":
+				t.Errorf(`%+v: op.Summary = "", want another value`, op)
+			case len(op.Tags) != 1:
+				t.Errorf("%+v: len(op.Tags) = %d (%q), want 1", op, len(op.Tags), op.Tags)
 			}
 			if other := ids[op.OperationID]; other != "" {
 				t.Errorf("%s and %s have the same id %s", at, other, op.OperationID)
@@ -96,13 +100,20 @@ func TestTheSurface(t *testing.T) {
 		have[r.method+" "+r.path] = true
 	}
 	for _, want := range strings.Fields(
-		`GET/ GET/handshake GET/models GET/agents/list GET/agents/{id}/status GET/agents/{id}/state GET/agents/{id}/briefs
-		GET/agents/{id}/transcript GET/agents/{id}/timers GET/agents/{id}/events GET/agents/{id}/events/stream POST/agents/{id}/enqueue POST/enqueue
-		POST/control/agents/{id}/prompt POST/control/agents/{id}/wake POST/control/agents/{id}/control POST/control/agents/{id}/current-run/abort
-		POST/control/agents/{id}/create POST/control/agents/{id}/timers DELETE/control/agents/{id}/timers/{timer_id} POST/control/agents/{id}/model
-		POST/control/agents/{id}/model/clear POST/control/agents/{id}/debug-prompt POST/control/agents/{id}/trigger POST/control/agents/{id}/trigger/rotate
-		POST/control/agents/{id}/trigger/revoke POST/control/agents/{id}/image POST/callbacks/enqueue/{token} POST/callbacks/wake/{token} POST/webhooks/generic/{id}
-		GET/control/runtime/readiness GET/control/runtime/status POST/control/runtime/shutdown GET/status GET/briefs GET/state GET/transcript GET/openapi.json GET/metrics`) {
+		`GET/ GET/handshake GET/models GET/agents/list GET/agents/{id}/status GET/agents/{id}/state ` +
+			`GET/agents/{id}/briefs
+		GET/agents/{id}/transcript GET/agents/{id}/timers GET/agents/{id}/events GET/agents/{id}/events/stream ` +
+			`POST/agents/{id}/enqueue POST/enqueue
+		POST/control/agents/{id}/prompt POST/control/agents/{id}/wake POST/control/agents/{id}/control ` +
+			`POST/control/agents/{id}/current-run/abort
+		POST/control/agents/{id}/create POST/control/agents/{id}/timers DELETE/control/agents/{id}/timers/{timer_id} ` +
+			`POST/control/agents/{id}/model
+		POST/control/agents/{id}/model/clear POST/control/agents/{id}/debug-prompt POST/control/agents/{id}/trigger ` +
+			`POST/control/agents/{id}/trigger/rotate
+		POST/control/agents/{id}/trigger/revoke POST/control/agents/{id}/image POST/callbacks/enqueue/{token} ` +
+			`POST/callbacks/wake/{token} POST/webhooks/generic/{id}
+		GET/control/runtime/readiness GET/control/runtime/status POST/control/runtime/shutdown GET/status GET/briefs ` +
+			`GET/state GET/transcript GET/openapi.json GET/metrics`) {
 		if method, path, _ := strings.Cut(want, "/"); !have[method+" /"+path] {
 			t.Errorf("there is no %s /%s", method, path)
 		}

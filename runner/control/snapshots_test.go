@@ -54,8 +54,13 @@ func TestSnapshotsAreShared(t *testing.T) {
 			t.Errorf("who went away got %v", err)
 		}
 		leave <- struct{}{}
-		if a, b := <-answers, <-answers; a.body != "1" || b.body != "1" || a.shared == b.shared {
-			t.Errorf("%v, %v: one makes it, one shares it", a, b)
+		switch a, b := <-answers, <-answers; {
+		case a.body != "1":
+			t.Errorf(`a.body = %q, want "1"`, a.body)
+		case b.body != "1":
+			t.Errorf(`b.body = %q, want "1"`, b.body)
+		case a.shared == b.shared:
+			t.Errorf("a.shared = %v, want another value", b.shared)
 		}
 		synctest.Wait()
 		leave <- struct{}{}

@@ -103,9 +103,17 @@ func TestStreamFrames(t *testing.T) {
 	first := r.say("main", "one", "")
 	second := r.say("main", "two", "")
 	s := r.stream("/agents/main/events/stream?after_seq="+fmt.Sprint(first), nil)
-	if f := s.control(); f.Type != wire.FrameOpen || f.AfterSeq != first || f.NewestSeq != second || f.OldestSeq != 1 ||
-		f.Epoch != r.store.Epoch() {
-		t.Errorf("open %+v", f)
+	switch f := s.control(); {
+	case f.Type != wire.FrameOpen:
+		t.Errorf("f.Type = %q, want %q", f.Type, wire.FrameOpen)
+	case f.AfterSeq != first:
+		t.Errorf("f.AfterSeq = %d, want %d", f.AfterSeq, first)
+	case f.NewestSeq != second:
+		t.Errorf("f.NewestSeq = %d, want %d", f.NewestSeq, second)
+	case f.OldestSeq != 1:
+		t.Errorf("f.OldestSeq = %d, want 1", f.OldestSeq)
+	case f.Epoch != r.store.Epoch():
+		t.Errorf("f.Epoch = %q, want %q", f.Epoch, r.store.Epoch())
 	}
 	lines := s.next()
 	if len(lines) != 2 || lines[0] != fmt.Sprint("id: ", second) {
@@ -116,10 +124,19 @@ func TestStreamFrames(t *testing.T) {
 		t.Error(err)
 	}
 	var e view.EventEnvelope
-	if err := json.Unmarshal(data, &e); err != nil || e.EventSeq != second || e.Payload.Message == nil ||
-		e.Payload.Message.Body.Text != "two" || e.Display.Summary != "operator: two" ||
-		e.Provenance.Trust != ledger.TrustedOperator {
-		t.Errorf("event %+v, %v", e, err)
+	switch err := json.Unmarshal(data, &e); {
+	case err != nil:
+		t.Errorf("unexpected error: %v", err)
+	case e.EventSeq != second:
+		t.Errorf("e.EventSeq = %d, want %d", e.EventSeq, second)
+	case e.Payload.Message == nil:
+		t.Error("e.Payload.Message = nil, want a value")
+	case e.Payload.Message.Body.Text != "two":
+		t.Errorf(`e.Payload.Message.Body.Text = %q, want "two"`, e.Payload.Message.Body.Text)
+	case e.Display.Summary != "operator: two":
+		t.Errorf(`e.Display.Summary = %q, want "operator: two"`, e.Display.Summary)
+	case e.Provenance.Trust != ledger.TrustedOperator:
+		t.Errorf("e.Provenance.Trust = %q, want %q", e.Provenance.Trust, ledger.TrustedOperator)
 	}
 	if quiet := s.next(); quiet[0] != ": nothing new" {
 		t.Errorf("in silence: %q", quiet)
@@ -181,8 +198,13 @@ func TestStreamResets(t *testing.T) {
 					}
 				}
 			}
-			if f := s.control(); f.Type != wire.FrameReset || f.Reason != tc.reason || f.AfterSeq != f.NewestSeq {
-				t.Errorf("%+v", f)
+			switch f := s.control(); {
+			case f.Type != wire.FrameReset:
+				t.Errorf("f.Type = %q, want %q", f.Type, wire.FrameReset)
+			case f.Reason != tc.reason:
+				t.Errorf("f.Reason = %q, want %q", f.Reason, tc.reason)
+			case f.AfterSeq != f.NewestSeq:
+				t.Errorf("f.AfterSeq = %d, want %d", f.AfterSeq, f.NewestSeq)
 			}
 			seq := r.say("main", "next", "")
 			if lines := s.next(); lines[0] != fmt.Sprint("id: ", seq) {

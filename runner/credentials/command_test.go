@@ -66,9 +66,17 @@ func TestCommandFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := script(t, tc.body).Key(t.Context())
 			e, ok := errors.AsType[*state.Error](err)
-			if !ok || e.Code != CodeCommandFailed || e.Hint == "" || e.Param != "providers.acme.credential.command" ||
-				!strings.Contains(e.Message, tc.want) {
+			switch {
+			case !ok:
 				t.Fatalf("%v, want %s", err, tc.want)
+			case e.Code != CodeCommandFailed:
+				t.Fatalf("%+v: e.Code = %q, want %q", tc, e.Code, CodeCommandFailed)
+			case e.Hint == "":
+				t.Fatalf(`%+v: e.Hint = "", want another value`, tc)
+			case e.Param != "providers.acme.credential.command":
+				t.Fatalf(`%+v: e.Param = %q, want "providers.acme.credential.command"`, tc, e.Param)
+			case !strings.Contains(e.Message, tc.want):
+				t.Fatalf("%+v: e.Message = %q, want it to contain %q", tc, e.Message, tc.want)
 			}
 			if strings.Contains(e.Error(), "sentinel") {
 				t.Errorf("the key is shown: %v", e)

@@ -66,8 +66,15 @@ func TestStore(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	list, err := s.List()
-	if err != nil || len(list) != 2 || list[0].Name != "my-lab.two" || list[1].SetAt.IsZero() {
-		t.Errorf("%v, %v", list, err)
+	switch {
+	case err != nil:
+		t.Errorf("unexpected error: %v", err)
+	case len(list) != 2:
+		t.Errorf("len(list) = %d (%+v), want 2", len(list), list)
+	case list[0].Name != "my-lab.two":
+		t.Errorf(`list[0].Name = %q, want "my-lab.two"`, list[0].Name)
+	case list[1].SetAt.IsZero():
+		t.Error("list[1].SetAt.IsZero() = true, want false")
 	}
 	if text := fmt.Sprintf("%v %+v %#v", list, list, list); strings.Contains(text, sentinel) {
 		t.Errorf("a profile shows its key: %s", text)
@@ -155,9 +162,15 @@ func TestStoreOfOthers(t *testing.T) {
 			writeErr := s.Set("groq", gateway.NewSecret(sentinel), time.Now())
 			for _, err := range []error{readErr, writeErr} {
 				e, ok := errors.AsType[*state.Error](err)
-				if !ok || e.Code != tc.code || !strings.HasPrefix(e.Hint, hint) ||
-					strings.Contains(e.Error(), "sentinel") {
+				switch {
+				case !ok:
 					t.Errorf("%v; want %s, %s", err, tc.code, hint)
+				case e.Code != tc.code:
+					t.Errorf("%v: e.Code = %q, want %q", err, e.Code, tc.code)
+				case !strings.HasPrefix(e.Hint, hint):
+					t.Errorf("%v: e.Hint = %q, want it to begin with %q", err, e.Hint, hint)
+				case strings.Contains(e.Error(), "sentinel"):
+					t.Errorf(`%v: e.Error() = %q, want it without "sentinel"`, err, e.Error())
 				}
 			}
 		})
@@ -231,9 +244,13 @@ func TestLocate(t *testing.T) {
 				t.Errorf("%s %+v: %v, %v", tc.provider, tc.c, source, err)
 			}
 		default:
-			if e, ok := errors.AsType[*state.Error](err); !ok || e.Code != credentials.CodeMissing ||
-				!strings.HasPrefix(e.Hint, tc.hint) {
+			switch e, ok := errors.AsType[*state.Error](err); {
+			case !ok:
 				t.Errorf("%s %+v: %v", tc.provider, tc.c, err)
+			case e.Code != credentials.CodeMissing:
+				t.Errorf("%+v: e.Code = %q, want %q", tc, e.Code, credentials.CodeMissing)
+			case !strings.HasPrefix(e.Hint, tc.hint):
+				t.Errorf("%+v: e.Hint = %q, want it to begin with %q", tc, e.Hint, tc.hint)
 			}
 		}
 	}

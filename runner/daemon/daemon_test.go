@@ -144,8 +144,15 @@ func TestStartIsIdempotent(t *testing.T) {
 	dir := home(t)
 	d := of(t, dir, "well", "a")
 	first := start(t, d)
-	if first.Already || first.Status.State != daemon.Running || first.Status.PID == 0 || !*first.Status.ConfigMatch {
-		t.Fatalf("%+v", first)
+	switch {
+	case first.Already:
+		t.Fatal("first.Already = true, want false")
+	case first.Status.State != daemon.Running:
+		t.Fatalf("first.Status.State = %q, want %q", first.Status.State, daemon.Running)
+	case first.Status.PID == 0:
+		t.Fatal("first.Status.PID = 0, want another value")
+	case !*first.Status.ConfigMatch:
+		t.Fatal("*first.Status.ConfigMatch = false, want true")
 	}
 	second := start(t, d)
 	if !second.Already || second.Status.PID != first.Status.PID {
@@ -159,8 +166,15 @@ func TestStartIsIdempotent(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	again, err := other.Restart(t.Context())
-	if err != nil || again.Already || again.Status.PID == first.Status.PID || !*again.Status.ConfigMatch {
-		t.Errorf("restart: %+v, %v", again, err)
+	switch {
+	case err != nil:
+		t.Errorf("restart: unexpected error: %v", err)
+	case again.Already:
+		t.Error("restart: again.Already = true, want false")
+	case again.Status.PID == first.Status.PID:
+		t.Errorf("restart: again.Status.PID = %d, want another value", first.Status.PID)
+	case !*again.Status.ConfigMatch:
+		t.Error("restart: *again.Status.ConfigMatch = false, want true")
 	}
 	stopped, err := other.Stop(t.Context())
 	if err != nil || stopped.How != daemon.Graceful || stopped.PID != again.Status.PID {
@@ -169,8 +183,13 @@ func TestStartIsIdempotent(t *testing.T) {
 	if stopped, err := other.Stop(t.Context()); err != nil || stopped.How != daemon.NotRunning {
 		t.Errorf("%+v, %v", stopped, err)
 	}
-	if s := status(t, other); s.State != daemon.Ended || s.PID != 0 || len(s.Stale) > 0 {
-		t.Errorf("%+v", s)
+	switch s := status(t, other); {
+	case s.State != daemon.Ended:
+		t.Errorf("s.State = %q, want %q", s.State, daemon.Ended)
+	case s.PID != 0:
+		t.Errorf("s.PID = %d, want 0", s.PID)
+	case len(s.Stale) > 0:
+		t.Errorf("len(s.Stale) = %d (%q), want at most 0", len(s.Stale), s.Stale)
 	}
 }
 
@@ -219,8 +238,13 @@ func TestKilled(t *testing.T) {
 		t.Errorf("a look changed\n%s\nto\n%s", before, after)
 	}
 	again := start(t, d)
-	if again.Already || again.Status.PID == pid || again.Status.State != daemon.Running {
-		t.Errorf("%+v", again)
+	switch {
+	case again.Already:
+		t.Error("again.Already = true, want false")
+	case again.Status.PID == pid:
+		t.Errorf("again.Status.PID = %d, want another value", pid)
+	case again.Status.State != daemon.Running:
+		t.Errorf("again.Status.State = %q, want %q", again.Status.State, daemon.Running)
 	}
 	kill(t, again.Status.PID)
 	if stopped, err := d.Stop(t.Context()); err != nil || stopped.How != daemon.NotRunning {
@@ -371,13 +395,26 @@ func TestFailedStart(t *testing.T) {
 	}
 	d := of(t, dir, "well", "a")
 	s := status(t, d)
-	if s.LastFailure == nil || s.LastFailure.Phase != "startup" ||
-		!strings.Contains(s.LastFailure.Summary, "the port is taken") || s.State != daemon.Ended {
-		t.Errorf("%+v", s)
+	switch {
+	case s.LastFailure == nil:
+		t.Error("s.LastFailure = nil, want a value")
+	case s.LastFailure.Phase != "startup":
+		t.Errorf(`s.LastFailure.Phase = %q, want "startup"`, s.LastFailure.Phase)
+	case !strings.Contains(s.LastFailure.Summary, "the port is taken"):
+		t.Errorf(`s.LastFailure.Summary = %q, want it to contain "the port is taken"`, s.LastFailure.Summary)
+	case s.State != daemon.Ended:
+		t.Errorf("s.State = %q, want %q", s.State, daemon.Ended)
 	}
 	logs, err := d.Logs(80)
-	if err != nil || logs.StartupFailure == nil || len(logs.Lines) != 2 || logs.Lines[0] != "serving dies" {
-		t.Errorf("%+v, %v", logs, err)
+	switch {
+	case err != nil:
+		t.Errorf("unexpected error: %v", err)
+	case logs.StartupFailure == nil:
+		t.Error("logs.StartupFailure = nil, want a value")
+	case len(logs.Lines) != 2:
+		t.Errorf("len(logs.Lines) = %d (%q), want 2", len(logs.Lines), logs.Lines)
+	case logs.Lines[0] != "serving dies":
+		t.Errorf(`logs.Lines[0] = %q, want "serving dies"`, logs.Lines[0])
 	}
 	if info, err := os.Stat(logs.LogPath); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
@@ -443,8 +480,13 @@ func TestHangs(t *testing.T) {
 	hurried := daemon.New(daemon.Options{Home: dir, Fingerprint: "a", Program: self, Env: environ(),
 		Args:        []string{"serve", "well", daemon.SocketPath(dir), dir, "a"},
 		StartWithin: 2 * time.Second, KillWithin: 100 * time.Millisecond, AskWithin: 50 * time.Millisecond})
-	if s := status(t, hurried); s.State != daemon.NotAnswering || s.PID != pid || s.Control.Problem == "" {
-		t.Errorf("%+v", s)
+	switch s := status(t, hurried); {
+	case s.State != daemon.NotAnswering:
+		t.Errorf("s.State = %q, want %q", s.State, daemon.NotAnswering)
+	case s.PID != pid:
+		t.Errorf("s.PID = %d, want %d", s.PID, pid)
+	case s.Control.Problem == "":
+		t.Error(`s.Control.Problem = "", want another value`)
 	}
 	if _, err := hurried.Start(t.Context()); !state.IsCode(err, "daemon_not_answering") {
 		t.Errorf("%v", err)

@@ -194,9 +194,17 @@ func TestOldAPI(t *testing.T) {
 	d.Engine = func(state.Home) (engine.Engine, error) { return docker.New("unix://"+path, "") }
 	list, well := examine(t.Context(), d)
 	got := statuses(list)
-	if well || got["engine"] != "failed" || got["api"] != "skipped" || got["mounts"] != "skipped" ||
-		got["git"] != "ok" {
-		t.Errorf("well %t:\n%s", well, text(list))
+	switch {
+	case well:
+		t.Error("well = true, want false")
+	case got["engine"] != "failed":
+		t.Errorf(`got["engine"] = %q, want "failed"`, got["engine"])
+	case got["api"] != "skipped":
+		t.Errorf(`got["api"] = %q, want "skipped"`, got["api"])
+	case got["mounts"] != "skipped":
+		t.Errorf(`got["mounts"] = %q, want "skipped"`, got["mounts"])
+	case got["git"] != "ok":
+		t.Errorf(`got["git"] = %q, want "ok"`, got["git"])
 	}
 	if said := text(list); !strings.Contains(said,
 		"speaks API 1.40, at least 1.41 is needed → install Docker 20.10 or newer") {
@@ -222,9 +230,15 @@ func TestBlindMounts(t *testing.T) {
 		return misled{e, elsewhere}, err
 	}
 	list, well := examine(t.Context(), d)
-	if got := statuses(list); well || got["mounts"] != "failed" || got["user"] != "failed" ||
-		got["container"] == "failed" {
-		t.Errorf("well %t:\n%s", well, text(list))
+	switch got := statuses(list); {
+	case well:
+		t.Error("well = true, want false")
+	case got["mounts"] != "failed":
+		t.Errorf(`got["mounts"] = %q, want "failed"`, got["mounts"])
+	case got["user"] != "failed":
+		t.Errorf(`got["user"] = %q, want "failed"`, got["user"])
+	case got["container"] == "failed":
+		t.Error(`got["container"] = "failed", want another value`)
 	}
 }
 
@@ -264,16 +278,26 @@ func TestWeakIsolation(t *testing.T) {
 		return lax{e}, err
 	}
 	list, well := examine(t.Context(), d)
-	if got := statuses(list); well || got["cgroups"] != "failed" || got["isolation"] != "failed" {
-		t.Errorf("well %t:\n%s", well, text(list))
+	switch got := statuses(list); {
+	case well:
+		t.Error("well = true, want false")
+	case got["cgroups"] != "failed":
+		t.Errorf(`got["cgroups"] = %q, want "failed"`, got["cgroups"])
+	case got["isolation"] != "failed":
+		t.Errorf(`got["isolation"] = %q, want "failed"`, got["isolation"])
 	}
 	if said := text(list); !strings.Contains(said, "--accept-weaker seccomp") {
 		t.Errorf("said:\n%s", said)
 	}
 	d.Accept = []string{"pids", "seccomp"}
 	list, well = examine(t.Context(), d)
-	if got := statuses(list); !well || got["cgroups"] != "warning" || got["isolation"] != "warning" {
-		t.Errorf("accepted: well %t:\n%s", well, text(list))
+	switch got := statuses(list); {
+	case !well:
+		t.Error("accepted: well = false, want true")
+	case got["cgroups"] != "warning":
+		t.Errorf(`accepted: got["cgroups"] = %q, want "warning"`, got["cgroups"])
+	case got["isolation"] != "warning":
+		t.Errorf(`accepted: got["isolation"] = %q, want "warning"`, got["isolation"])
 	}
 }
 

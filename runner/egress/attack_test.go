@@ -167,8 +167,13 @@ func TestTunnelIsJudged(t *testing.T) {
 				[]string{"allowed listed example.com", "denied " + tc.reason + " example.com"}) {
 				t.Errorf("decisions: %q", got)
 			}
-			if e := ends(facts); len(e) != 1 || e[0].BytesSent != 0 || e[0].Error != tc.reason {
-				t.Errorf("ends: %+v", e)
+			switch e := ends(facts); {
+			case len(e) != 1:
+				t.Errorf("ends: len(e) = %d (%+v), want 1", len(e), e)
+			case e[0].BytesSent != 0:
+				t.Errorf("ends: e[0].BytesSent = %d, want 0", e[0].BytesSent)
+			case e[0].Error != tc.reason:
+				t.Errorf("ends: e[0].Error = %q, want %q", e[0].Error, tc.reason)
 			}
 		})
 	}
@@ -227,9 +232,14 @@ func TestPipelined(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, worldWide, "example.com")
 			answer := r.say(first + second)
-			if strings.Count(answer, "HTTP/1.1 200 OK") != 1 || strings.Contains(answer, "second") ||
-				!strings.Contains(answer, "Connection: close") {
-				t.Errorf("answer: %q", answer)
+			switch {
+			case strings.Count(answer, "HTTP/1.1 200 OK") != 1:
+				t.Errorf(`answer: strings.Count(answer, "HTTP/1.1 200 OK") = %d, want 1`, strings.Count(answer,
+					"HTTP/1.1 200 OK"))
+			case strings.Contains(answer, "second"):
+				t.Errorf(`answer: answer = %q, want it without "second"`, answer)
+			case !strings.Contains(answer, "Connection: close"):
+				t.Errorf(`answer: answer = %q, want it to contain "Connection: close"`, answer)
 			}
 			asked := r.asked.all()
 			if len(asked) != 1 || asked[0].URL.Path != "/first" {
@@ -264,9 +274,13 @@ func TestUnreachable(t *testing.T) {
 	r.net.ports = nil
 	for _, url := range []string{"http://example.com/", "https://example.com/"} {
 		got, err := r.get(r.client(""), url)
-		if said := fmt.Sprint(got, err); !strings.Contains(said, "unreachable") || strings.Contains(said, public) ||
-			strings.Contains(said, "listens") {
-			t.Errorf("%s", said)
+		switch said := fmt.Sprint(got, err); {
+		case !strings.Contains(said, "unreachable"):
+			t.Errorf(`said = %q, want it to contain "unreachable"`, said)
+		case strings.Contains(said, public):
+			t.Errorf("said = %q, want it without %q", said, public)
+		case strings.Contains(said, "listens"):
+			t.Errorf(`said = %q, want it without "listens"`, said)
 		}
 	}
 	for _, e := range ends(r.close()) {
@@ -310,8 +324,13 @@ func TestCloseEndsTunnels(t *testing.T) {
 	if _, err := secure.Read(make([]byte, 1)); err == nil {
 		t.Error("the tunnel is still open")
 	}
-	if e := ends(facts); len(e) != 1 || e[0].BytesSent == 0 || e[0].BytesReceived == 0 {
-		t.Errorf("ends: %+v", e)
+	switch e := ends(facts); {
+	case len(e) != 1:
+		t.Errorf("ends: len(e) = %d (%+v), want 1", len(e), e)
+	case e[0].BytesSent == 0:
+		t.Error("ends: e[0].BytesSent = 0, want another value")
+	case e[0].BytesReceived == 0:
+		t.Error("ends: e[0].BytesReceived = 0, want another value")
 	}
 }
 
@@ -362,9 +381,19 @@ func TestFlood(t *testing.T) {
 	}
 	allowed, denied := egress.Count(facts)
 	last := facts[len(facts)-1]
-	if allowed != 1 || denied != 60 || last.Omitted == nil || last.Omitted.Denied != 10 || told != len(facts) ||
-		len(facts) != 52 {
-		t.Errorf("%d allowed, %d denied, %d facts, %d told, last %+v", allowed, denied, len(facts), told, last)
+	switch {
+	case allowed != 1:
+		t.Errorf("allowed = %d, want 1", allowed)
+	case denied != 60:
+		t.Errorf("denied = %d, want 60", denied)
+	case last.Omitted == nil:
+		t.Error("last.Omitted = nil, want a value")
+	case last.Omitted.Denied != 10:
+		t.Errorf("last.Omitted.Denied = %d, want 10", last.Omitted.Denied)
+	case told != len(facts):
+		t.Errorf("told = %d, want %d", told, len(facts))
+	case len(facts) != 52:
+		t.Errorf("len(facts) = %d (%+v), want 52", len(facts), facts)
 	}
 }
 

@@ -98,8 +98,13 @@ func FuzzHead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if h.size > len(raw) || h.size < 4 || string(raw[h.size-4:h.size]) != "\r\n\r\n" {
-			t.Fatalf("the head of %q has %d bytes", raw, h.size)
+		switch {
+		case h.size > len(raw):
+			t.Fatalf("h.size = %d, want at most %d", h.size, len(raw))
+		case h.size < 4:
+			t.Fatalf("h.size = %d, want at least 4", h.size)
+		case string(raw[h.size-4:h.size]) != "\r\n\r\n":
+			t.Fatalf("string(raw[h.size-4 : h.size]) = %q, want %q", string(raw[h.size-4:h.size]), "\r\n\r\n")
 		}
 		req, err := http.ReadRequest(in)
 		if err != nil {

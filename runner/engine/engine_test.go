@@ -56,8 +56,15 @@ func TestCompleteSharesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	in.Args[0], in.Env[0], in.Labels["a"], in.User.UID = "x", "x", "x", 0
-	if out.Args[0] != "/agentd" || out.Env[0] != "A=1" || out.Labels["a"] != "b" || out.User.UID != 1 {
-		t.Errorf("completed spec changed: %+v", out)
+	switch {
+	case out.Args[0] != "/agentd":
+		t.Errorf(`completed spec changed: out.Args[0] = %q, want "/agentd"`, out.Args[0])
+	case out.Env[0] != "A=1":
+		t.Errorf(`completed spec changed: out.Env[0] = %q, want "A=1"`, out.Env[0])
+	case out.Labels["a"] != "b":
+		t.Errorf(`completed spec changed: out.Labels["a"] = %q, want "b"`, out.Labels["a"])
+	case out.User.UID != 1:
+		t.Errorf("completed spec changed: out.User.UID = %d, want 1", out.User.UID)
 	}
 }
 
@@ -144,9 +151,15 @@ func FuzzTail(f *testing.F) {
 func TestErrorChain(t *testing.T) {
 	cause := os.ErrPermission
 	err := error(&Error{Code: CodeFailed, Message: "cannot do it", Err: cause})
-	if !errors.Is(err, cause) || !state.IsCode(err, CodeFailed) || state.IsCode(err, CodeConflict) ||
-		state.IsCode(nil, CodeFailed) {
-		t.Errorf("chain of %v", err)
+	switch {
+	case !errors.Is(err, cause):
+		t.Errorf("err = %v, want %v", err, cause)
+	case !state.IsCode(err, CodeFailed):
+		t.Errorf("err = %v, want the code %q", err, CodeFailed)
+	case state.IsCode(err, CodeConflict):
+		t.Error("state.IsCode(err, CodeConflict) = true, want false")
+	case state.IsCode(nil, CodeFailed):
+		t.Error("state.IsCode(nil, CodeFailed) = true, want false")
 	}
 	if err.Error() != "cannot do it: permission denied" {
 		t.Errorf("text = %q", err)

@@ -66,7 +66,8 @@ func BenchmarkStream(b *testing.B) {
 }
 
 const benchEvent = `event: response.output_text.delta` + "\n" +
-	`data: {"type":"response.output_text.delta","sequence_number":123,"item_id":"msg_0123456789abcdef","output_index":0,"content_index":0,"delta":" word"}` + "\n\n"
+	`data: {"type":"response.output_text.delta","sequence_number":123,"item_id":"msg_0123456789abcdef",` +
+	`"output_index":0,"content_index":0,"delta":" word"}` + "\n\n"
 
 func newBenchUpstream(b *testing.B, events int, flush bool) *upstream {
 	return newUpstream(b, func(w http.ResponseWriter, _ *http.Request) {

@@ -52,7 +52,8 @@ func TestFramingIsOurs(t *testing.T) {
 			up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "{}") })
 			g := serve(t, openAI(up.URL))
 			status, text := raw(t, g.server.Path(),
-				"POST /openai/responses HTTP/1.1\r\nHost: m\r\nContent-Type: application/json\r\nAuthorization: Bearer "+g.token+"\r\n"+tc.header+"\r\n"+tc.body)
+				"POST /openai/responses HTTP/1.1\r\nHost: m\r\nContent-Type: application/json\r\n"+
+					"Authorization: Bearer "+g.token+"\r\n"+tc.header+"\r\n"+tc.body)
 			if status != tc.want && (tc.want != 0 || status == http.StatusOK) {
 				t.Fatalf("status = %d %s, want %d", status, text, tc.want)
 			}
@@ -65,9 +66,15 @@ func TestFramingIsOurs(t *testing.T) {
 				return
 			}
 			seen := up.only(t)
-			if seen.uri != "/responses" || seen.body != plainBody || seen.header.Get("Accept") != tc.accept ||
-				seen.header.Get("X-Api-Key") != "" {
-				t.Errorf("the provider got %s %q %v", seen.uri, seen.body, seen.header)
+			switch {
+			case seen.uri != "/responses":
+				t.Errorf(`seen.uri = %q, want "/responses"`, seen.uri)
+			case seen.body != plainBody:
+				t.Errorf("seen.body = %q, want %q", seen.body, plainBody)
+			case seen.header.Get("Accept") != tc.accept:
+				t.Errorf(`seen.header.Get("Accept") = %q, want %q`, seen.header.Get("Accept"), tc.accept)
+			case seen.header.Get("X-Api-Key") != "":
+				t.Errorf(`seen.header.Get("X-Api-Key") = %q, want ""`, seen.header.Get("X-Api-Key"))
 			}
 		})
 	}

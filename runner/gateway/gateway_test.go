@@ -84,9 +84,15 @@ func TestForward(t *testing.T) {
 			if diff := cmp.Diff(want, seen.header); diff != "" {
 				t.Errorf("provider's headers (-want +got):\n%s", diff)
 			}
-			if seen.method != http.MethodPost || seen.uri != tc.upstreamPath || seen.body != `{"model":"m"}` ||
-				seen.host != strings.TrimPrefix(up.URL, "http://") {
-				t.Errorf("provider saw %s %s for %s with %s", seen.method, seen.uri, seen.host, seen.body)
+			switch {
+			case seen.method != http.MethodPost:
+				t.Errorf("seen.method = %q, want %q", seen.method, http.MethodPost)
+			case seen.uri != tc.upstreamPath:
+				t.Errorf("seen.uri = %q, want %q", seen.uri, tc.upstreamPath)
+			case seen.body != `{"model":"m"}`:
+				t.Errorf(`seen.body = %q, want "{\"model\":\"m\"}"`, seen.body)
+			case seen.host != strings.TrimPrefix(up.URL, "http://"):
+				t.Errorf("seen.host = %q, want %q", seen.host, strings.TrimPrefix(up.URL, "http://"))
 			}
 			wantUsage := gateway.Usage{Requests: 1, Estimated: 1, Unpriced: 1,
 				Tokens: gateway.Tokens{Input: 4, Output: 3}, Total: 7}
@@ -188,8 +194,13 @@ func TestUpstreamFaults(t *testing.T) {
 			up := newUpstream(t, tc.handler)
 			g := serve(t, openAI(up.URL))
 			resp := g.post(t, "/openai/responses", `{"model":"m"}`)
-			if resp.status != tc.wantStatus || !strings.Contains(resp.body, tc.wantBody) || len(resp.body) > 64<<10 {
-				t.Errorf("answer = %d %.300s", resp.status, resp.body)
+			switch {
+			case resp.status != tc.wantStatus:
+				t.Errorf("resp.status = %d, want %d", resp.status, tc.wantStatus)
+			case !strings.Contains(resp.body, tc.wantBody):
+				t.Errorf("resp.body = %q, want it to contain %q", resp.body, tc.wantBody)
+			case len(resp.body) > 64<<10:
+				t.Errorf("len(resp.body) = %d (%q), want at most %d", len(resp.body), resp.body, 64<<10)
 			}
 			if name, value, ok := strings.Cut(tc.wantHeader, ": "); ok && resp.header.Get(name) != value {
 				t.Errorf("%s = %q, want %q", name, resp.header.Get(name), value)
@@ -257,9 +268,13 @@ func TestKeyIsNeverPassedOn(t *testing.T) {
 						t.Errorf("the container learns %q:\n%s", secret, got)
 					}
 				}
-				if !strings.HasPrefix(resp.body, "before ") || !strings.HasSuffix(resp.body, " after\n") ||
-					!strings.Contains(resp.body, "[redacted]") {
-					t.Errorf("body = %q", resp.body)
+				switch {
+				case !strings.HasPrefix(resp.body, "before "):
+					t.Errorf(`resp.body = %q, want it to begin with "before "`, resp.body)
+				case !strings.HasSuffix(resp.body, " after\n"):
+					t.Errorf("resp.body = %q, want it to end with %q", resp.body, " after\n")
+				case !strings.Contains(resp.body, "[redacted]"):
+					t.Errorf(`resp.body = %q, want it to contain "[redacted]"`, resp.body)
 				}
 			})
 		}

@@ -76,8 +76,15 @@ func TestNewChecksProviders(t *testing.T) {
 				return
 			}
 			e, ok := errors.AsType[*gateway.Error](err)
-			if !ok || e.Code != tc.code || e.Param != tc.param || e.Hint == "" {
+			switch {
+			case !ok:
 				t.Fatalf("error = %#v", err)
+			case e.Code != tc.code:
+				t.Fatalf("e.Code = %q, want %q", e.Code, tc.code)
+			case e.Param != tc.param:
+				t.Fatalf("e.Param = %q, want %q", e.Param, tc.param)
+			case e.Hint == "":
+				t.Fatal(`e.Hint = "", want another value`)
 			}
 			if strings.Contains(fmt.Sprintf("%v %+v %s", e, *e, e.Hint), sentinel) {
 				t.Errorf("the error shows the key: %v", e)
@@ -131,7 +138,12 @@ func TestSecretIsNeverShown(t *testing.T) {
 		t.Errorf("read from text: %v, %q", err, fromText.Reveal())
 	}
 	var zero gateway.Secret
-	if !zero.IsZero() || zero.Reveal() != "" || zero.String() != "" {
-		t.Error("the zero secret is not empty")
+	switch {
+	case !zero.IsZero():
+		t.Error("zero.IsZero() = false, want true")
+	case zero.Reveal() != "":
+		t.Errorf(`zero.Reveal() = %q, want ""`, zero.Reveal())
+	case zero.String() != "":
+		t.Errorf(`zero.String() = %q, want ""`, zero.String())
 	}
 }

@@ -62,7 +62,8 @@ func TestRefused(t *testing.T) {
 			"HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\nContent-Length: 2\r\n\r\n{}", 403},
 		{"http/2 preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0},
 		{"two hosts", "POST /openai/responses HTTP/1.1\r\nHost: a\r\nHost: b\r\nContent-Length: 2\r\n\r\n{}", 400},
-		{"two lengths", "POST /openai/responses HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}", 400},
+		{"two lengths", "POST /openai/responses HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n" +
+			"Content-Length: 3\r\n\r\n{}", 400},
 		{"unknown transfer coding", "POST /openai/responses HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n{}",
 			501},
 		{"space in the target", post("/openai/responses HTTP/1.1 x"), 400},
@@ -135,8 +136,13 @@ func FuzzRequest(f *testing.F) {
 		up.seen = nil
 		up.mu.Unlock()
 		for _, s := range seen {
-			if s.method != http.MethodPost || s.uri != "/responses" || s.host != strings.TrimPrefix(up.URL, "http://") {
-				t.Fatalf("the provider was asked %s %s of %s", s.method, s.uri, s.host)
+			switch {
+			case s.method != http.MethodPost:
+				t.Fatalf("%+v: s.method = %q, want %q", s, s.method, http.MethodPost)
+			case s.uri != "/responses":
+				t.Fatalf(`%+v: s.uri = %q, want "/responses"`, s, s.uri)
+			case s.host != strings.TrimPrefix(up.URL, "http://"):
+				t.Fatalf("%+v: s.host = %q, want %q", s, s.host, strings.TrimPrefix(up.URL, "http://"))
 			}
 			if got := s.header["Authorization"]; !slices.Equal(got, []string{"Bearer " + sentinel}) {
 				t.Fatalf("authorization = %q", got)

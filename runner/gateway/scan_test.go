@@ -146,9 +146,12 @@ func TestGrammarRefuses(t *testing.T) {
 		{messages, `"tools":[{"type":"custom","name":"f","defer_loading":true}]`, ""},
 		{messages, `"mcp_servers":[{"type":"url","url":"https://x"}]`, "mcp_servers"},
 		{messages, `"container":{"skills":[]}`, "container"},
-		{messages, `"messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"https://x"}}]}]`, fetchURLs},
-		{messages, `"messages":[{"role":"user","content":[{"type":"document","source":{"type":"file","file_id":"f"}}]}]`, ""},
-		{messages, `"messages":[{"role":"user","content":[{"type":"tool_result","content":[{"type":"image","source":{"url":"https://x"}}]}]}]`, fetchURLs},
+		{messages, `"messages":[{"role":"user","content":[{"type":"image","source":{"type":"url",` +
+			`"url":"https://x"}}]}]`, fetchURLs},
+		{messages, `"messages":[{"role":"user","content":[{"type":"document","source":{"type":"file",` +
+			`"file_id":"f"}}]}]`, ""},
+		{messages, `"messages":[{"role":"user","content":[{"type":"tool_result","content":[{"type":"image",` +
+			`"source":{"url":"https://x"}}]}]}]`, fetchURLs},
 		{messages, `"messages":[{"role":"assistant","content":[{"type":"server_tool_use","name":"web_search"}]}]`, ""},
 	} {
 		for _, body := range []string{`{"model":"m",` + tc.body + `}`, `{` + tc.body + `,"model":"m"}`} {
@@ -192,7 +195,8 @@ func FuzzGrammar(f *testing.F) {
 	} {
 		f.Add([]byte(seed), byte(3))
 	}
-	f.Add([]byte(`{"model":"m","tools":[{"type":"function","name":"f","parameters":{"a":1,"a":2}}],"input":[{"type":"message","content":[{"type":"input_image","image_url":"data:x"}]}]}`), byte(7))
+	f.Add([]byte(`{"model":"m","tools":[{"type":"function","name":"f","parameters":{"a":1,"a":2}}],"input":[{"type":`+
+		`"message","content":[{"type":"input_image","image_url":"data:x"}]}]}`), byte(7))
 	f.Fuzz(func(t *testing.T, body []byte, size byte) {
 		model, err := scanned(respond, body, len(body)+1)
 		again, errAgain := scanned(respond, body, 1+int(size))

@@ -41,8 +41,13 @@ func TestSocketOwner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if st := info.Sys().(*syscall.Stat_t); st.Uid != 12345 || st.Gid != 23456 || info.Mode().Perm() != 0o600 {
-		t.Errorf("owner %d:%d mode %v", st.Uid, st.Gid, info.Mode())
+	switch st := info.Sys().(*syscall.Stat_t); {
+	case st.Uid != 12345:
+		t.Errorf("st.Uid = %d, want 12345", st.Uid)
+	case st.Gid != 23456:
+		t.Errorf("st.Gid = %d, want 23456", st.Gid)
+	case info.Mode().Perm() != 0o600:
+		t.Errorf("info.Mode().Perm() = %v, want 0o600", info.Mode().Perm())
 	}
 }
 

@@ -40,9 +40,13 @@ func TestOnlyTurnsPass(t *testing.T) {
 	} {
 		status, body := raw(t, g.server.Path(),
 			"POST /openai/responses HTTP/1.1\r\nHost: m\r\nContent-Type: application/json\r\n"+tc.header+rest)
-		if status != http.StatusUnauthorized || !strings.Contains(string(body), tc.code) ||
-			strings.Contains(string(body), g.token) {
-			t.Errorf("%s: %d %s", name, status, body)
+		switch {
+		case status != http.StatusUnauthorized:
+			t.Errorf("%s: status = %d, want %d", name, status, http.StatusUnauthorized)
+		case !strings.Contains(string(body), tc.code):
+			t.Errorf("%s: string(body) = %q, want it to contain %q", name, string(body), tc.code)
+		case strings.Contains(string(body), g.token):
+			t.Errorf("%s: string(body) = %q, want it without %q", name, string(body), g.token)
 		}
 	}
 	if resp := g.post(t, "/openai/responses", `{"model":"m"}`); resp.status != http.StatusOK {
@@ -111,9 +115,14 @@ func TestOnlyGrantedModelsPass(t *testing.T) {
 		}
 		text, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if resp.StatusCode < 400 || !strings.Contains(string(text), want) ||
-			resp.Header.Get("X-Should-Retry") != "false" {
-			t.Errorf("%.60s: %d %s", body, resp.StatusCode, text)
+		switch {
+		case resp.StatusCode < 400:
+			t.Errorf("%.60s: resp.StatusCode = %d, want at least 400", body, resp.StatusCode)
+		case !strings.Contains(string(text), want):
+			t.Errorf("%.60s: string(text) = %q, want it to contain %q", body, string(text), want)
+		case resp.Header.Get("X-Should-Retry") != "false":
+			t.Errorf(`%.60s: resp.Header.Get("X-Should-Retry") = %q, want "false"`, body, resp.Header.Get(
+				"X-Should-Retry"))
 		}
 	}
 	for _, seen := range up.all() {
@@ -158,10 +167,13 @@ func TestBudget(t *testing.T) {
 					passed++
 					continue
 				}
-				if resp.status != http.StatusPaymentRequired ||
-					!strings.Contains(resp.body, `"code":"budget_exceeded"`) ||
-					resp.header.Get("X-Should-Retry") != "false" {
-					t.Errorf("refused with %d %s", resp.status, resp.body)
+				switch {
+				case resp.status != http.StatusPaymentRequired:
+					t.Errorf("resp.status = %d, want %d", resp.status, http.StatusPaymentRequired)
+				case !strings.Contains(resp.body, `"code":"budget_exceeded"`):
+					t.Errorf(`resp.body = %q, want it to contain "\"code\":\"budget_exceeded\""`, resp.body)
+				case resp.header.Get("X-Should-Retry") != "false":
+					t.Errorf(`resp.header.Get("X-Should-Retry") = %q, want "false"`, resp.header.Get("X-Should-Retry"))
 				}
 			}
 			n := int64(tc.passed)
@@ -221,8 +233,13 @@ func TestGrantIsChecked(t *testing.T) {
 			Budget: gateway.Budget{MaxCost: 1}}, gateway.CodeNoPrice},
 	} {
 		_, err := g.server.Grant(tc.grant)
-		if e, ok := errors.AsType[*gateway.Error](err); !ok || e.Code != tc.code || e.Hint == "" {
+		switch e, ok := errors.AsType[*gateway.Error](err); {
+		case !ok:
 			t.Errorf("%s: %v", name, err)
+		case e.Code != tc.code:
+			t.Errorf("%s: e.Code = %q, want %q", name, e.Code, tc.code)
+		case e.Hint == "":
+			t.Errorf(`%s: e.Hint = "", want another value`, name)
 		}
 	}
 	grant := gateway.Grant{TurnID: "turn_2", Token: hash, Models: []string{"openai/priced"},
@@ -315,9 +332,14 @@ func TestNoKey(t *testing.T) {
 			Credential: keys}}, Logger: logger(&log)}
 		g := serve(t, options)
 		resp := g.post(t, "/openai/responses", `{"model":"m"}`)
-		if resp.status != http.StatusBadGateway || !strings.Contains(resp.body, "missing_credentials") ||
-			resp.header.Get("X-Should-Retry") != "false" {
-			t.Errorf("%s: %d %s", name, resp.status, resp.body)
+		switch {
+		case resp.status != http.StatusBadGateway:
+			t.Errorf("%s: resp.status = %d, want %d", name, resp.status, http.StatusBadGateway)
+		case !strings.Contains(resp.body, "missing_credentials"):
+			t.Errorf(`%s: resp.body = %q, want it to contain "missing_credentials"`, name, resp.body)
+		case resp.header.Get("X-Should-Retry") != "false":
+			t.Errorf(`%s: resp.header.Get("X-Should-Retry") = %q, want "false"`, name, resp.header.Get(
+				"X-Should-Retry"))
 		}
 		if strings.Contains(resp.body, "vault") || strings.Contains(resp.body+log.String(), "sk-first") {
 			t.Errorf("%s: shown too much: %s\n%s", name, resp.body, log.String())
@@ -400,9 +422,15 @@ func TestAccountGoesOn(t *testing.T) {
 	if resp := second.post(t, "/openai/responses", body); resp.status != http.StatusPaymentRequired {
 		t.Errorf("beyond the budget: %d %s", resp.status, resp.body)
 	}
-	if got := second.lease.Account(); got.Requests != 3 || got.Total != 308 || got.Models["openai/m"].Requests != 3 ||
-		got.Exhausted != "max_tokens" {
-		t.Errorf("account: %+v", got)
+	switch got := second.lease.Account(); {
+	case got.Requests != 3:
+		t.Errorf("account: got.Requests = %d, want 3", got.Requests)
+	case got.Total != 308:
+		t.Errorf("account: got.Total = %d, want 308", got.Total)
+	case got.Models["openai/m"].Requests != 3:
+		t.Errorf(`account: got.Models["openai/m"].Requests = %d, want 3`, got.Models["openai/m"].Requests)
+	case got.Exhausted != "max_tokens":
+		t.Errorf(`account: got.Exhausted = %q, want "max_tokens"`, got.Exhausted)
 	}
 }
 
@@ -412,22 +440,23 @@ func TestBudgetHoldsWhateverIsClaimed(t *testing.T) {
 	// 200 tokens at the very least, by estimate 806
 	body := `{"model":"m","input":"` + strings.Repeat("word ", 640) + `"}`
 	for name, claim := range map[string]string{
-		"negative":              `{"input_tokens":-1000000,"output_tokens":-5}`,
-		"a negative part":       `{"input_tokens":900,"output_tokens":-900}`,
-		"nothing":               `{"input_tokens":0,"output_tokens":0}`,
-		"too little":            `{"input_tokens":1,"output_tokens":1,"total_tokens":2}`,
-		"a total below":         `{"input_tokens":900,"output_tokens":10,"total_tokens":3}`,
-		"a negative total":      `{"prompt_tokens":900,"completion_tokens":10,"total_tokens":-910}`,
-		"beyond floats":         `{"input_tokens":1e308,"output_tokens":1}`,
-		"a fraction":            `{"input_tokens":0.5,"output_tokens":1}`,
-		"not a number":          `{"input_tokens":NaN,"output_tokens":1}`,
-		"a string":              `{"input_tokens":"1","output_tokens":1}`,
-		"too large for a word":  `{"input_tokens":99999999999999999999,"output_tokens":1}`,
-		"more than was sent":    `{"input_tokens":15000000,"output_tokens":1}`,
-		"more than was said":    `{"input_tokens":900,"output_tokens":15000000}`,
-		"twice":                 `{"input_tokens":900,"input_tokens":-1,"output_tokens":1}`,
-		"negative cached input": `{"input_tokens":900,"output_tokens":1,"input_tokens_details":{"cached_tokens":-100000}}`,
-		"less and less":         `{"input_tokens":900,"output_tokens":1}},{"usage":{"input_tokens":-1,"output_tokens":-1}`,
+		"negative":             `{"input_tokens":-1000000,"output_tokens":-5}`,
+		"a negative part":      `{"input_tokens":900,"output_tokens":-900}`,
+		"nothing":              `{"input_tokens":0,"output_tokens":0}`,
+		"too little":           `{"input_tokens":1,"output_tokens":1,"total_tokens":2}`,
+		"a total below":        `{"input_tokens":900,"output_tokens":10,"total_tokens":3}`,
+		"a negative total":     `{"prompt_tokens":900,"completion_tokens":10,"total_tokens":-910}`,
+		"beyond floats":        `{"input_tokens":1e308,"output_tokens":1}`,
+		"a fraction":           `{"input_tokens":0.5,"output_tokens":1}`,
+		"not a number":         `{"input_tokens":NaN,"output_tokens":1}`,
+		"a string":             `{"input_tokens":"1","output_tokens":1}`,
+		"too large for a word": `{"input_tokens":99999999999999999999,"output_tokens":1}`,
+		"more than was sent":   `{"input_tokens":15000000,"output_tokens":1}`,
+		"more than was said":   `{"input_tokens":900,"output_tokens":15000000}`,
+		"twice":                `{"input_tokens":900,"input_tokens":-1,"output_tokens":1}`,
+		"negative cached input": `{"input_tokens":900,"output_tokens":1,"input_tokens_details":` +
+			`{"cached_tokens":-100000}}`,
+		"less and less": `{"input_tokens":900,"output_tokens":1}},{"usage":{"input_tokens":-1,"output_tokens":-1}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -438,18 +467,34 @@ func TestBudgetHoldsWhateverIsClaimed(t *testing.T) {
 			var before int64
 			for g.post(t, "/openai/responses", body).status == http.StatusOK {
 				got := g.lease.Account()
-				if got.Total < before+200 || got.Total > before+1200 || got.Input < 0 || got.Output < 0 ||
-					got.CacheRead < 0 {
-					t.Fatalf("after %d tokens: %+v", before, got)
+				switch {
+				case got.Total < before+200:
+					t.Fatalf("got.Total = %d, want at least %d", got.Total, before+200)
+				case got.Total > before+1200:
+					t.Fatalf("got.Total = %d, want at most %d", got.Total, before+1200)
+				case got.Input < 0:
+					t.Fatalf("got.Input = %d, want at least 0", got.Input)
+				case got.Output < 0:
+					t.Fatalf("got.Output = %d, want at least 0", got.Output)
+				case got.CacheRead < 0:
+					t.Fatalf("got.CacheRead = %d, want at least 0", got.CacheRead)
 				}
 				if before = got.Total; got.Requests > 5 {
 					t.Fatalf("the budget does not end: %+v", got)
 				}
 			}
 			got := g.lease.Account()
-			if got.Exhausted != "max_tokens" || got.Requests < 2 || got.Estimated != got.Requests ||
-				len(got.Refused) == 0 || !strings.Contains(got.Refused[0], "openai claims") {
-				t.Errorf("account: %+v", got)
+			switch {
+			case got.Exhausted != "max_tokens":
+				t.Errorf(`account: got.Exhausted = %q, want "max_tokens"`, got.Exhausted)
+			case got.Requests < 2:
+				t.Errorf("account: got.Requests = %d, want at least 2", got.Requests)
+			case got.Estimated != got.Requests:
+				t.Errorf("account: got.Estimated = %d, want %d", got.Estimated, got.Requests)
+			case len(got.Refused) == 0:
+				t.Error("account: len(got.Refused) = 0, want another length")
+			case !strings.Contains(got.Refused[0], "openai claims"):
+				t.Errorf(`account: got.Refused[0] = %q, want it to contain "openai claims"`, got.Refused[0])
 			}
 		})
 	}
@@ -471,9 +516,13 @@ func TestRefusedFeaturesAreRecorded(t *testing.T) {
 	if resp := g.post(t, "/openai/responses", late); resp.status != http.StatusForbidden {
 		t.Errorf("%d %s", resp.status, resp.body)
 	}
-	if got := g.lease.Account().Refused; len(got) != 2 || !strings.Contains(got[0], "web_search") ||
-		!strings.Contains(got[1], "background") {
-		t.Errorf("refused: %q", got)
+	switch got := g.lease.Account().Refused; {
+	case len(got) != 2:
+		t.Errorf("refused: len(got) = %d (%q), want 2", len(got), got)
+	case !strings.Contains(got[0], "web_search"):
+		t.Errorf(`refused: got[0] = %q, want it to contain "web_search"`, got[0])
+	case !strings.Contains(got[1], "background"):
+		t.Errorf(`refused: got[1] = %q, want it to contain "background"`, got[1])
 	}
 	if seen := up.all(); len(seen) != 0 {
 		t.Errorf("the provider got %d requests to their end", len(seen))

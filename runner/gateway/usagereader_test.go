@@ -17,14 +17,19 @@ func TestUsage(t *testing.T) {
 		estimated                 bool
 	}{
 		{"responses", sse, "event: response.completed\ndata: " +
-			"{\"type\":\"response.completed\",\"response\":{\"usage\":{\"input_tokens\":30,\"input_tokens_details\":{\"cached_tokens\":20},\"output_tokens\":7,\"output_tokens_details\":{\"reasoning_tokens\":5},\"total_tokens\":37}}}\n\n",
+			"{\"type\":\"response.completed\",\"response\":{\"usage\":{\"input_tokens\":30,\"input_tokens_details\":" +
+			"{\"cached_tokens\":20},\"output_tokens\":7,\"output_tokens_details\":{\"reasoning_tokens\":5}," +
+			"\"total_tokens\":37}}}\n\n",
 			Tokens{Input: 30, CacheRead: 20, Output: 7, Reasoning: 5}, false},
 		{"responses in one piece", plain, `{"usage" : { "input_tokens": 3, "output_tokens": 4 }}`,
 			Tokens{Input: 3, Output: 4}, false},
-		{"messages", sse, `data: {"type":"message_start","message":{"usage":{"input_tokens":10,"cache_creation_input_tokens":100,"cache_read_input_tokens":1000,"output_tokens":1}}}` + "\n\n" + `data: {"type":"message_delta","usage":{"output_tokens":55}}` + "\n\n",
+		{"messages", sse, `data: {"type":"message_start","message":{"usage":{"input_tokens":10,` +
+			`"cache_creation_input_tokens":100,"cache_read_input_tokens":1000,"output_tokens":1}}}` +
+			"\n\n" + `data: {"type":"message_delta","usage":{"output_tokens":55}}` + "\n\n",
 			Tokens{Input: 1110, CacheRead: 1000, CacheWrite: 100, Output: 55}, false},
 		{"chat", sse, `data: {"choices":[],"usage":null}` + "\n\n" +
-			`data: {"usage":{"prompt_tokens":12,"completion_tokens":8,"total_tokens":20,"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":6}}}` + "\n\ndata: [DONE]\n\n",
+			`data: {"usage":{"prompt_tokens":12,"completion_tokens":8,"total_tokens":20,"prompt_tokens_details":` +
+			`{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":6}}}` + "\n\ndata: [DONE]\n\n",
 			Tokens{Input: 12, CacheRead: 4, Output: 8, Reasoning: 6}, false},
 		{"chat with hits", plain, `{"usage":{"prompt_tokens":12,"completion_tokens":8,"prompt_cache_hit_tokens":11}}`,
 			Tokens{Input: 12, CacheRead: 11, Output: 8}, false},
@@ -33,8 +38,10 @@ func TestUsage(t *testing.T) {
 		{"no usage in a stream", sse, "data: 1\n\ndata: 2\n\ndata: 3\n\n", Tokens{Input: 25, Output: 3}, true},
 		{"no usage in one piece", plain, `{"output":"` + strings.Repeat("a", 28) + `"}`, Tokens{Input: 25, Output: 11},
 			true},
-		{"a word in a schema", plain, `{"tools":[{"properties":{"usage":{"type":"object"}}}],"usage":{"input_tokens":3,"output_tokens":4}}`, Tokens{Input: 3, Output: 4}, false},
-		{"a schema that says zero", plain, `{"usage":{"input_tokens":3,"output_tokens":4},"tools":[{"default":{"usage":{"input_tokens":0,"output_tokens":0}}}]}`, Tokens{Input: 3, Output: 4}, false},
+		{"a word in a schema", plain, `{"tools":[{"properties":{"usage":{"type":"object"}}}],"usage":{"input_tokens":` +
+			`3,"output_tokens":4}}`, Tokens{Input: 3, Output: 4}, false},
+		{"a schema that says zero", plain, `{"usage":{"input_tokens":3,"output_tokens":4},"tools":[{"default":` +
+			`{"usage":{"input_tokens":0,"output_tokens":0}}}]}`, Tokens{Input: 3, Output: 4}, false},
 		{"quoted", plain, `{"text":"\"usage\":{\"input_tokens\":900}","usage":{"input_tokens":3,"output_tokens":4}}`,
 			Tokens{Input: 3, Output: 4}, false},
 		{"braces in strings", plain, `{"usage":{"note":"}\"}{","input_tokens":3,"output_tokens":4}}`,
@@ -111,9 +118,18 @@ func FuzzUsage(f *testing.F) {
 		if a != b {
 			t.Fatalf("in one piece %+v, in pieces %+v", a, b)
 		}
-		if a.Input < 0 || a.Output < 0 || a.Input > 3*maxTokens || a.Output > maxTokens ||
-			len(pieces.json) > maxUsage+256 {
-			t.Fatalf("out of bounds: %+v, %d bytes kept", a, len(pieces.json))
+		switch {
+		case a.Input < 0:
+			t.Fatalf("out of bounds: a.Input = %d, want at least 0", a.Input)
+		case a.Output < 0:
+			t.Fatalf("out of bounds: a.Output = %d, want at least 0", a.Output)
+		case a.Input > 3*maxTokens:
+			t.Fatalf("out of bounds: a.Input = %d, want at most %d", a.Input, 3*maxTokens)
+		case a.Output > maxTokens:
+			t.Fatalf("out of bounds: a.Output = %d, want at most %d", a.Output, maxTokens)
+		case len(pieces.json) > maxUsage+256:
+			t.Fatalf("out of bounds: len(pieces.json) = %d (%q), want at most %d", len(pieces.json), pieces.json,
+				maxUsage+256)
 		}
 	})
 }

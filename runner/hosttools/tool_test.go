@@ -57,13 +57,16 @@ func TestTools(t *testing.T) {
 	}{
 		"a call": {"turn_1/call_1", `{"a":1}`, `turn_1/call_1 {"a":1} [redacted]`, `{"pass":"[redacted]"}`},
 		"no id": {nil, `{}`, "the call has no id",
-			`{"ok":false,"tool_name":"Echo","kind":"invalid_arguments","message":"the call has no id of 1 to 256 bytes","hint":"call the tool through agentd","field":"_meta.holon/call_id","retryable":false}`},
+			`{"ok":false,"tool_name":"Echo","kind":"invalid_arguments","message":"the call has no id of 1 to 256 ` +
+				`bytes","hint":"call the tool through agentd","field":"_meta.holon/call_id","retryable":false}`},
 		"a long id":      {strings.Repeat("x", 257), `{}`, "the call has no id", ""},
 		"an id that's 7": {7, `{}`, "the call has no id", ""},
 		"a refusal": {"c", `{"refuse":1}`, "there is none; make one",
-			`{"ok":false,"tool_name":"Echo","kind":"no_such","message":"there is none","hint":"make one","field":"x","retryable":true,"details":{"n":1}}`},
+			`{"ok":false,"tool_name":"Echo","kind":"no_such","message":"there is none","hint":"make one","field":"x",` +
+				`"retryable":true,"details":{"n":1}}`},
 		"a failure": {"c", `{"break":1}`, "the host could not do that",
-			`{"ok":false,"tool_name":"Echo","kind":"host_unavailable","message":"the host could not do that","hint":"go on without it, and say so in your answer","retryable":false}`},
+			`{"ok":false,"tool_name":"Echo","kind":"host_unavailable","message":"the host could not do that",` +
+				`"hint":"go on without it, and say so in your answer","retryable":false}`},
 		"too much": {"c", `{"flood":1}`, "too large", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

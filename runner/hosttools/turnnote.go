@@ -43,8 +43,10 @@ func noteTool() *mcp.Tool {
 			"and its reason, something that is left to do, a risk. " +
 			"It is kept even if the run fails later. It is no way to answer; say what you found in your answer too.",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{` +
-			`"text":{"type":"string","minLength":1,"maxLength":4096,"description":"what to note, in plain words, at most 4096 bytes"},` +
-			`"kind":{"type":"string","pattern":"^[a-z][a-z0-9_-]{0,31}$","description":"what sort of note it is, for example decision, todo or risk; default note"}},` +
+			`"text":{"type":"string","minLength":1,"maxLength":4096,"description":"what to note, in plain words, ` +
+			`at most 4096 bytes"},` +
+			`"kind":{"type":"string","pattern":"^[a-z][a-z0-9_-]{0,31}$","description":"what sort of note it is, ` +
+			`for example decision, todo or risk; default note"}},` +
 			`"required":["text"],"additionalProperties":false}`),
 	}
 }
@@ -102,7 +104,8 @@ func readNote(p *mcp.CallToolParamsRaw) (args noteArgs, callID string, bad *refu
 		args.Kind = defaultKind
 	}
 	if !validKind(args.Kind) {
-		return args, "", wrong("kind", "the kind is not valid", "use a word of at most 32 small letters, digits, '-' and '_'")
+		return args, "", wrong("kind", "the kind is not valid", "use a word of at most 32 small letters, "+
+			"digits, '-' and '_'")
 	}
 	callID, ok := p.Meta[metaCallID].(string)
 	if p.Meta[metaCallID] != nil && !ok || len(callID) > maxCallID {

@@ -65,7 +65,8 @@ func TestOpen(t *testing.T) {
 	want := []string{
 		"ACME_STREAM=false", "ACME_IMAGES=true", "ACME_OMIT=stream_options,strict", "ACME_IDLE_TIMEOUT=1m30s",
 		"ACME_TIMEOUT=5m0s", "MISTRAL_IMAGES=false",
-		"HOLON_MODEL_WINDOWS=acme/small=8000/2000,acme/large=32000/8192,lab/x=32000/8192,mistral/large=32000/8192,ollama/qwen3=32000/8192",
+		"HOLON_MODEL_WINDOWS=acme/small=8000/2000,acme/large=32000/8192,lab/x=32000/8192,mistral/large=32000/8192," +
+			"ollama/qwen3=32000/8192",
 	}
 	if diff := cmp.Diff(want, a.Env); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)
@@ -84,9 +85,10 @@ func TestOpenRefuses(t *testing.T) {
 	h, _ := host(t, []string{"providers.sealed.base_url=http://127.0.0.1:9", "providers.sealed.credential.source=env",
 		"providers.half.images=true"}, "HOLON_MODEL=x/y")
 	for ref, want := range map[string]string{
-		"gpt-5":     `invalid_reference --model: "gpt-5" is not a model reference; write provider/name`,
-		"Open/x":    "invalid_reference --model: ",
-		"nowhere/x": `unknown_provider --model: the provider "nowhere" is unknown; choose one of holon providers list, or give it an endpoint: holon config set providers.nowhere.base_url URL`,
+		"gpt-5":  `invalid_reference --model: "gpt-5" is not a model reference; write provider/name`,
+		"Open/x": "invalid_reference --model: ",
+		"nowhere/x": `unknown_provider --model: the provider "nowhere" is unknown; choose one of holon providers ` +
+			`list, or give it an endpoint: holon config set providers.nowhere.base_url URL`,
 		"half/x": "unknown_provider HALF_BASE_URL: is not set, and the provider half has no endpoint of its " +
 			"own; set it, or holon config set",
 		"groq/x": "missing_credentials GROQ_API_KEY: is not set, there is no stored key either, and models of " +
@@ -110,8 +112,14 @@ func TestOpenRefuses(t *testing.T) {
 
 func TestDoctor(t *testing.T) {
 	h, l := host(t, nil, "OPENAI_API_KEY=sk-one-0123456789")
-	if list := h.Doctor(l); len(list) != 1 || list[0].Level != modelaccess.Useless || list[0].Key != "stored" {
-		t.Errorf("of nothing but a profile that is not used: %+v", list)
+	switch list := h.Doctor(l); {
+	case len(list) != 1:
+		t.Errorf("of nothing but a profile that is not used: len(list) = %d (%+v), want 1", len(list), list)
+	case list[0].Level != modelaccess.Useless:
+		t.Errorf("of nothing but a profile that is not used: list[0].Level = %q, want %q", list[0].Level,
+			modelaccess.Useless)
+	case list[0].Key != "stored":
+		t.Errorf(`of nothing but a profile that is not used: list[0].Key = %q, want "stored"`, list[0].Key)
 	}
 	h, l = host(t, []string{
 		"model.default=groq/x", "model.fallbacks=openai/gpt-5", "runtime.disable_provider_fallback=true",

@@ -33,7 +33,8 @@ func (r *execution) judge(err error) {
 			v = failed(state.StatusCancelled, state.OutcomeInterrupted, runner.ErrInterrupted)
 		}
 	} else if v = r.judgeTurn(); err != nil && v.outcome == state.OutcomeSuccess {
-		v = failed(state.StatusFailed, state.OutcomeFailure, err) // the turn worked, but its result could not be collected
+		// the turn worked, but its result could not be collected
+		v = failed(state.StatusFailed, state.OutcomeFailure, err)
 	} else if err != nil {
 		r.manifest.Warnings = append(r.manifest.Warnings, runner.Describe(err).Message)
 	}
@@ -45,8 +46,9 @@ func (r *execution) judge(err error) {
 func (r *execution) judgeTurn() verdict {
 	switch turnErr := r.turn.Err; {
 	case r.recovered && turnErr != nil && !r.accepted && r.turn.Response == nil:
-		return verdict{state.StatusInterrupted, state.OutcomeRefused, &state.Failure{Code: string(runner.CodeNotStarted),
-			Message: "holon was killed before the turn began; nothing of it was run", Hint: "start it again"}}
+		return verdict{state.StatusInterrupted, state.OutcomeRefused,
+			&state.Failure{Code: string(runner.CodeNotStarted),
+				Message: "holon was killed before the turn began; nothing of it was run", Hint: "start it again"}}
 	case r.turn.OverQuota != nil:
 		return failed(state.StatusIncomplete, state.OutcomeFailure, r.turn.OverQuota)
 	case r.turn.Interrupted:

@@ -83,7 +83,8 @@ func (rc *Recovery) recover(ctx context.Context, id string, follow bool) (*state
 }
 
 // resume finishes a run that holds something, whose lease the caller has. prior is the manifest that it has, or nil.
-func (rc *Recovery) resume(ctx context.Context, run *files.Run, rec *runner.Record, prior *state.Manifest, follow bool) (
+func (rc *Recovery) resume(ctx context.Context, run *files.Run, rec *runner.Record, prior *state.Manifest,
+	follow bool) (
 	*state.Manifest, error) {
 	eng, err := rc.engine(rec)
 	if err != nil {

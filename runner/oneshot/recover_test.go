@@ -33,9 +33,15 @@ func TestSettleUnbegun(t *testing.T) {
 	}
 	recovery := &Recovery{Home: home, Version: "test"}
 	m, err := recovery.Settle(t.Context(), run.ID())
-	if err != nil || m.Status != state.StatusInterrupted || m.Error == nil ||
-		m.Error.Code != string(runner.CodeNotStarted) {
-		t.Fatalf("%+v, %v", m, err)
+	switch {
+	case err != nil:
+		t.Fatalf("unexpected error: %v", err)
+	case m.Status != state.StatusInterrupted:
+		t.Fatalf("m.Status = %q, want %q", m.Status, state.StatusInterrupted)
+	case m.Error == nil:
+		t.Fatal("m.Error = nil, want a value")
+	case m.Error.Code != string(runner.CodeNotStarted):
+		t.Fatalf("m.Error.Code = %q, want %q", m.Error.Code, string(runner.CodeNotStarted))
 	}
 	entries, err := os.ReadDir(home.RunDir(run.ID()))
 	if err != nil {

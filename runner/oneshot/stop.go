@@ -55,8 +55,8 @@ type stopping struct {
 	asked, killed bool
 }
 
-// press takes the next step against the holder of a run: it asks it once, kills the container after the grace, and gives
-// up when the holder does not settle the run after that.
+// press takes the next step against the holder of a run: it asks it once, kills the container after the
+// grace, and gives up when the holder does not settle the run after that.
 func (s *stopping) press(ctx context.Context, e *files.Entry) error {
 	rec, err := runner.ReadRunRecord(e.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -79,7 +79,8 @@ func (s *stopping) press(ctx context.Context, e *files.Entry) error {
 		return eng.Stop(ctx, *rec.Handle, 0)
 	case waited > s.grace+collectGrace:
 		return &runner.Error{Code: runner.CodeStillRunning, Param: "run",
-			Message: "run " + e.ID + " did not end in time", Hint: "wait with holon ps, or kill its holon and use holon gc"}
+			Message: "run " + e.ID + " did not end in time", Hint: "wait with holon ps, or kill its holon " +
+				"and use holon gc"}
 	}
 	return nil
 }

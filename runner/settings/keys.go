@@ -153,7 +153,8 @@ var keys = []*key{
 	{name: "user", env: "HOLON_USER", project: never, doc: "UID:GID of the container; yours by default.",
 		field: func(s *Settings, _ string) any { return &s.User }},
 	{name: "container_uids", env: "HOLON_CONTAINER_UIDS", project: never,
-		doc: "FIRST-LAST, the user ids of root's containers, each of which gets its own; 1879048192-1879113727 by default.",
+		doc: "FIRST-LAST, the user ids of root's containers, each of which gets its own; " +
+			"1879048192-1879113727 by default.",
 		field: func(s *Settings, _ string) any {
 			return &s.ContainerUIDs
 		}, check: func(s *Settings, _ string) (string, string) {

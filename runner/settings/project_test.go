@@ -22,9 +22,11 @@ var projectValues = []string{
 // own are files of persons: without anything, with tight and with wide limits.
 var own = []string{
 	`{}`,
-	`{"engine": "docker", "include_dirty": false, "timeout": "2s", "max_rounds": 2, "max_tool_calls": 2, "max_output_bytes": "2k", "memory": "16m", "cpus": 0.5, "disk": "1m",
+	`{"engine": "docker", "include_dirty": false, "timeout": "2s", "max_rounds": 2, "max_tool_calls": 2, ` +
+		`"max_output_bytes": "2k", "memory": "16m", "cpus": 0.5, "disk": "1m",
 	  "budget": {"max_tokens": 2, "max_requests": 2, "max_cost": 0.000002}}`,
-	`{"engine": "local", "network": "bridge", "timeout": "1000h", "max_rounds": 100000, "memory": "1t", "cpus": 4000, "disk": "1p", "budget": {"max_tokens": 9007199254740993}}`,
+	`{"engine": "local", "network": "bridge", "timeout": "1000h", "max_rounds": 100000, "memory": "1t", ` +
+		`"cpus": 4000, "disk": "1p", "budget": {"max_tokens": 9007199254740993}}`,
 }
 
 // person writes a person's file to a new directory.

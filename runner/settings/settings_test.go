@@ -46,7 +46,8 @@ func load(t *testing.T, user, project string, environ ...string) *settings.Loade
 }
 
 func TestPrecedence(t *testing.T) {
-	user := `{"model": {"default": "openai/a", "fallbacks": ["openai/b"]}, "timeout": "10m", "max_rounds": 1, "memory": "1g", "include_dirty": false}`
+	user := `{"model": {"default": "openai/a", "fallbacks": ["openai/b"]}, "timeout": "10m", "max_rounds": 1, ` +
+		`"memory": "1g", "include_dirty": false}`
 	l := load(t, user, "timeout: 9m\nmax_rounds: 2\nimage: c\n", "HOLON_MAX_ROUNDS=3", "HOLON_MEMORY=",
 		"HOLON_SKILLS=a, b")
 	if err := l.Override("cpus", "--cpus", "1.5"); err != nil {
@@ -83,11 +84,13 @@ func TestPrecedence(t *testing.T) {
 
 func TestProviders(t *testing.T) {
 	user := `{"providers": {
-	  "acme": {"base_url": "https://llm.acme.example/v1", "omit": ["stream_options"], "stream": false, "idle_timeout": "90s", "images": true,
+	  "acme": {"base_url": "https://llm.acme.example/v1", "omit": ["stream_options"], "stream": false, ` +
+		`"idle_timeout": "90s", "images": true,
 	           "credential": {"source": "command", "command": ["pass", "show", "acme"]}},
 	  "my.lab": {"contract": "responses", "base_url": "unix:///run/lab.sock:/v1"},
 	  "openai": {"credential": {"env": "WORK_KEY"}}},
-	 "models": {"catalog": {"acme/large-2.5": {"context_window": 32000, "price": {"input": 2.5, "output": "0.000001"}}}}}`
+	 "models": {"catalog": {"acme/large-2.5": {"context_window": 32000, "price": {"input": 2.5, ` +
+		`"output": "0.000001"}}}}}`
 	l := load(t, user, "", "ACME_TIMEOUT=5m", "OLLAMA_BASE_URL=http://10.0.0.1:1/v1", "NEW_BASE_URL=http://10.0.0.2/v1",
 		"HOLON_MODEL=new/m")
 	if err := l.Err(); err != nil {
@@ -115,9 +118,17 @@ func TestProviders(t *testing.T) {
 		}
 	}
 	facts := l.Catalog["acme/large-2.5"]
-	if facts == nil || facts.ContextWindow != 32000 || *facts.Input != 2_500_000 || *facts.Output != 1 ||
-		facts.CacheWrite != nil {
-		t.Errorf("%+v", facts)
+	switch {
+	case facts == nil:
+		t.Error("facts = nil, want a value")
+	case facts.ContextWindow != 32000:
+		t.Errorf("facts.ContextWindow = %d, want 32000", facts.ContextWindow)
+	case *facts.Input != 2_500_000:
+		t.Errorf("*facts.Input = %v, want 2_500_000", *facts.Input)
+	case *facts.Output != 1:
+		t.Errorf("*facts.Output = %v, want 1", *facts.Output)
+	case facts.CacheWrite != nil:
+		t.Errorf("facts.CacheWrite = %+v, want nil", facts.CacheWrite)
 	}
 	// Names may hold dots and slashes.
 	for key, want := range map[string]string{
@@ -267,8 +278,13 @@ func TestPersonDecides(t *testing.T) {
 	if err := l.Override("model.default", "--model", "new/y"); err != nil {
 		t.Fatal(err)
 	}
-	if p, known := l.Provider("new"); l.Err() != nil || !known || p.BaseURL != "http://10.0.0.2/v1" {
+	switch p, known := l.Provider("new"); {
+	case l.Err() != nil:
+		t.Errorf("l.Err() = %v, want nil", l.Err())
+	case !known:
 		t.Errorf("%v, %+v", l.Err(), p)
+	case p.BaseURL != "http://10.0.0.2/v1":
+		t.Errorf(`p.BaseURL = %q, want "http://10.0.0.2/v1"`, p.BaseURL)
 	}
 	if l.Consider("other/x"); l.Err() == nil {
 		t.Error("what a variable says of a provider is not read")
@@ -351,17 +367,28 @@ func TestSet(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	l := settings.Load(settings.Sources{File: path})
-	if p, _ := l.Provider("my.lab"); l.Err() != nil || !p.Whole || l.Budget.MaxCost != 2_500_000 ||
-		len(p.Credential.Command) != 2 {
-		t.Errorf("%v, %+v", l.Err(), p)
+	switch p, _ := l.Provider("my.lab"); {
+	case l.Err() != nil:
+		t.Errorf("l.Err() = %v, want nil", l.Err())
+	case !p.Whole:
+		t.Error("p.Whole = false, want true")
+	case l.Budget.MaxCost != 2_500_000:
+		t.Errorf("l.Budget.MaxCost = %v, want 2_500_000", l.Budget.MaxCost)
+	case len(p.Credential.Command) != 2:
+		t.Errorf("len(p.Credential.Command) = %d (%q), want 2", len(p.Credential.Command), p.Credential.Command)
 	}
 
 	before := content()
 	for _, wrong := range [][2]string{{"modle.default", "a/b"}, {"model.default", "gpt"}, {"providers.my.lab", "x"},
 		{"engine", "podman"}, {"budget.max_cost", "-1"}, {"", "x"}} {
 		e, ok := errors.AsType[*state.Error](settings.Set(path, wrong[0], wrong[1]))
-		if !ok || e.Hint == "" || e.Param != "KEY" && e.Param != "VALUE" {
+		switch {
+		case !ok:
 			t.Errorf("%v: %v", wrong, e)
+		case e.Hint == "":
+			t.Errorf(`%v: e.Hint = "", want another value`, wrong)
+		case e.Param != "KEY" && e.Param != "VALUE":
+			t.Errorf(`%v: e.Param != "KEY" && e.Param != "VALUE", want the contrary`, wrong)
 		}
 	}
 	if content() != before {
@@ -480,8 +507,13 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, user, project string) {
 		l := load(t, user, project)
 		for _, p := range l.AllProblems() {
-			if p.What == "" || p.Remedy == "" || p.Origin.Name == "" {
-				t.Errorf("%+v", p)
+			switch {
+			case p.What == "":
+				t.Errorf(`%+v: p.What = "", want another value`, p)
+			case p.Remedy == "":
+				t.Errorf(`%+v: p.Remedy = "", want another value`, p)
+			case p.Origin.Name == "":
+				t.Errorf(`%+v: p.Origin.Name = "", want another value`, p)
 			}
 		}
 		for _, e := range l.Entries() {

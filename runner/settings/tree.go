@@ -65,8 +65,8 @@ func parseJSON(data []byte) (*yaml.Node, error) {
 	return parseYAML(bytes.ReplaceAll(data, []byte("\t"), []byte(" ")))
 }
 
-// parseYAML reads one YAML document. Aliases are refused, because a file with aliases can describe far more values than it
-// has bytes.
+// parseYAML reads one YAML document. Aliases are refused, because a file with aliases can describe far more
+// values than it has bytes.
 func parseYAML(data []byte) (*yaml.Node, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc yaml.Node

@@ -21,8 +21,8 @@ import (
 	"holon/responses/turns"
 )
 
-// Bounds of what is taken from a turn directory. Files beyond them are left out with a warning, so that the rest of a run
-// can always be recorded. MaxCollect is in bytes.
+// Bounds of what is taken from a turn directory. Files beyond them are left out with a warning, so that the
+// rest of a run can always be recorded. MaxCollect is in bytes.
 const (
 	MaxCollect      = 4 << 30
 	maxCollectFiles = 20_000

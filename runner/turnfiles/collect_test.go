@@ -110,9 +110,15 @@ func TestSettleTurn(t *testing.T) {
 				write(t, filepath.Join(dir, turns.RuntimeFile), begunFacts(t)+`{"type":"tool.sta`)
 			}
 			resp, err := Settle(dir, gone)
-			if err != nil || resp == nil || resp.Status != responses.StatusFailed ||
-				resp.Error.Code != responses.CodeInterrupted {
-				t.Fatalf("%+v, %v", resp, err)
+			switch {
+			case err != nil:
+				t.Fatalf("unexpected error: %v", err)
+			case resp == nil:
+				t.Fatal("resp = nil, want a value")
+			case resp.Status != responses.StatusFailed:
+				t.Fatalf("resp.Status = %q, want %q", resp.Status, responses.StatusFailed)
+			case resp.Error.Code != responses.CodeInterrupted:
+				t.Fatalf("resp.Error.Code = %q, want %q", resp.Error.Code, responses.CodeInterrupted)
 			}
 			checkSettled(t, dir)
 			if again, err := Settle(dir, gone); again != nil || err != nil {
@@ -149,8 +155,15 @@ func checkSettled(t *testing.T, dir string) {
 	}
 	defer turn.Close()
 	rec, err := turn.record()
-	if err != nil || rec.Status != responses.StatusFailed || rec.CompletedAt.IsZero() || rec.Error == nil {
-		t.Errorf("record: %+v, %v", rec, err)
+	switch {
+	case err != nil:
+		t.Errorf("record: unexpected error: %v", err)
+	case rec.Status != responses.StatusFailed:
+		t.Errorf("record: rec.Status = %q, want %q", rec.Status, responses.StatusFailed)
+	case rec.CompletedAt.IsZero():
+		t.Error("record: rec.CompletedAt.IsZero() = true, want false")
+	case rec.Error == nil:
+		t.Error("record: rec.Error = nil, want a value")
 	}
 	facts, err := os.ReadFile(filepath.Join(dir, turns.RuntimeFile))
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"holon/responses/turns"
 )
 
-const leftRecord = `{"schema":"holon.turn/1","session_id":"sess_1","turn_id":"turn_1","response_id":"resp_1","status":%q,"created_at":"2026-03-04T04:06:07.890Z","completed_at":"2026-03-04T04:06:08.890Z","model":"a/b"}`
+const leftRecord = `{"schema":"holon.turn/1","session_id":"sess_1","turn_id":"turn_1","response_id":"resp_1",` +
+	`"status":%q,"created_at":"2026-03-04T04:06:07.890Z","completed_at":"2026-03-04T04:06:08.890Z","model":"a/b"}`
 
 // leftEnd is the last event of a turn that completed.
 func leftEnd(t testing.TB) string {

@@ -55,9 +55,10 @@ func Parse(text string) (first, count int, err error) {
 // Has reports whether a number is of the pool.
 func (p Pool) Has(uid int) bool { return uid >= p.First && uid < p.First+p.Count }
 
-// Take returns a number that no container has, and keeps it as long as the path holder exists: the one that the directory
-// dir belongs to already, if that is of the pool and free, otherwise one that follows from name, so that what a container
-// left belongs to the next of the same name. dir may be "". Errors are *state.Error with codeExhausted when all are taken.
+// Take returns a number that no container has, and keeps it as long as the path holder exists: the one that
+// the directory dir belongs to already, if that is of the pool and free, otherwise one that follows from
+// name, so that what a container left belongs to the next of the same name. dir may be "". Errors are
+// *state.Error with codeExhausted when all are taken.
 func (p Pool) Take(dir, name, holder string) (int, error) {
 	wish := crc32.ChecksumIEEE([]byte(name))
 	var st unix.Stat_t

@@ -92,7 +92,8 @@ func (t *Tree) agentFiles() map[string][]byte {
 
 func (t *Tree) agentConfig() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "[core]\n\trepositoryformatversion = %s\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n"+
+	fmt.Fprintf(&b, "[core]\n\trepositoryformatversion = %s\n\tfilemode = true\n\tbare = false\n"+
+		"\tlogallrefupdates = true\n"+
 		"\tautocrlf = false\n\tsafecrlf = false\n%s[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n",
 		t.source.format.Version(), t.source.format.Extension())
 	if t.source.user.UserName != "" || t.source.user.UserEmail != "" {

@@ -61,8 +61,13 @@ func TestPipeAsIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Open(t.Context(), Options{Dir: repo, CacheDir: t.TempDir(), IncludeDirty: true})
-	if e, ok := errors.AsType[*git.Error](err); !ok || e.Code != git.CodeBrokenRepository || e.Param != index {
+	switch e, ok := errors.AsType[*git.Error](err); {
+	case !ok:
 		t.Errorf("Open: %v, want %s of %s", err, git.CodeBrokenRepository, index)
+	case e.Code != git.CodeBrokenRepository:
+		t.Errorf("Open: e.Code = %q, want %q", e.Code, git.CodeBrokenRepository)
+	case e.Param != index:
+		t.Errorf("Open: e.Param = %q, want %q", e.Param, index)
 	}
 }
 

@@ -156,8 +156,9 @@ func BenchmarkTurnsInARow(b *testing.B) {
 		}
 		before := time.Since(started)
 		changeFiles(b, tree.Dir(), 5000)
-		gittest.Run(b, tree.Dir(), "sh", "-c", "mkdir build; for i in 1 2 3 4 5 6 7 8 9; do echo $i > build/$i; done; git "+
-			"add -A; git commit -qm turn")
+		gittest.Run(b, tree.Dir(), "sh",
+			"-c", "mkdir build; for i in 1 2 3 4 5 6 7 8 9; do echo $i > build/$i; done; git "+
+				"add -A; git commit -qm turn")
 		started = time.Now()
 		if _, err := tree.Diff(b.Context(), DiffOptions{Patch: patch}); err != nil {
 			b.Fatal(err)

@@ -48,7 +48,8 @@ func TestHostileTree(t *testing.T) {
 			gittest.Write(t, dir, map[string]string{"a.txt": "-> " + outside + "/secret"})
 		}, want: []string{"T a.txt"}, warnings: []string{WarnOutsideLink + " a.txt"}},
 		{name: "special files", do: func(t *testing.T, dir string) {
-			gittest.Run(t, dir, "sh", "-ec", "rm a.txt; mkfifo a.txt; mkfifo new; mkfifo x.log; mkdir n; mkfifo n/f; mknod "+
+			gittest.Run(t, dir, "sh", "-ec", "rm a.txt; mkfifo a.txt; mkfifo new; mkfifo x.log; mkdir n; "+
+				"mkfifo n/f; mknod "+
 				"dev c 1 3 || mkfifo dev")
 			if err := unix.Mknod(filepath.Join(dir, "sock"), unix.S_IFSOCK|0o600, 0); err != nil {
 				t.Fatal(err)
@@ -91,7 +92,8 @@ func TestHostileTree(t *testing.T) {
 			WarnUnsafeName + " .g\u200cit",
 			WarnUnsafeName + " d/.Git", WarnUnsafeName + ` .git\x`, WarnUnsafeName + " .GITMODULES"}},
 		{name: "nested repositories", do: func(t *testing.T, dir string) {
-			gittest.Run(t, dir, "sh", "-ec", "mkdir n; cd n; git init -q; echo 1 > f; git add .; git -c user.name=x -c "+
+			gittest.Run(t, dir, "sh", "-ec", "mkdir n; cd n; git init -q; echo 1 > f; git add .; "+
+				"git -c user.name=x -c "+
 				"user.email=x commit -qm x; cd ..; git -C d init -q; mkdir m; echo gitdir: /etc > m/.git; echo 2 > m/f")
 		}, want: []string{"A m/f", "A n/f"}, warnings: []string{WarnNestedRepository + " n",
 			WarnNestedRepository + " m", WarnNestedRepository + " d"}},
@@ -120,7 +122,8 @@ func TestHostileTree(t *testing.T) {
 			gittest.Run(t, dir, "sh", "-ec", "ln a.txt hard; echo more >> hard")
 		}, want: []string{"M a.txt", "A hard"}},
 		{name: "permissions", do: func(t *testing.T, dir string) {
-			gittest.Run(t, dir, "sh", "-ec", "echo x > d/new; chmod 000 d/new a.txt; mkdir n; echo x > n/f; chmod 000 n d; "+
+			gittest.Run(t, dir, "sh", "-ec", "echo x > d/new; chmod 000 d/new a.txt; mkdir n; echo x > n/f; "+
+				"chmod 000 n d; "+
 				"chmod 4755 link.sh; chmod 1777 .")
 		}, want: []string{"A d/new", "A n/f"}},
 	} {
@@ -272,9 +275,13 @@ func TestManyNames(t *testing.T) {
 			if err != nil || len(text) > most+maxWarningBytes+10_000 {
 				t.Errorf("the diff has %d bytes as JSON, %v", len(text), err)
 			}
-			if list := changes(diff); !slices.Contains(list, "M a") || !slices.Contains(list, "D gone") ||
-				!diff.Incomplete {
-				t.Errorf("incomplete: %v, %d changes", diff.Incomplete, len(list))
+			switch list := changes(diff); {
+			case !slices.Contains(list, "M a"):
+				t.Errorf(`incomplete: list = %q, want it to contain "M a"`, list)
+			case !slices.Contains(list, "D gone"):
+				t.Errorf(`incomplete: list = %q, want it to contain "D gone"`, list)
+			case !diff.Incomplete:
+				t.Error("incomplete: diff.Incomplete = false, want true")
 			}
 			recycled(t, tree)
 		})
@@ -289,7 +296,14 @@ func TestManyDeleted(t *testing.T) {
 	}
 	diff.shorten()
 	text, err := json.MarshalIndent(diff, "      ", "  ")
-	if err != nil || len(text) > maxListed+10_000 || len(diff.Files) < 50_000 || len(diff.Warnings) != 1 {
-		t.Errorf("%d bytes, %d files, %v, %v", len(text), len(diff.Files), diff.Warnings, err)
+	switch {
+	case err != nil:
+		t.Errorf("unexpected error: %v", err)
+	case len(text) > maxListed+10_000:
+		t.Errorf("len(text) = %d (%q), want at most %d", len(text), text, maxListed+10_000)
+	case len(diff.Files) < 50_000:
+		t.Errorf("len(diff.Files) = %d (%+v), want at least 50_000", len(diff.Files), diff.Files)
+	case len(diff.Warnings) != 1:
+		t.Errorf("len(diff.Warnings) = %d (%+v), want 1", len(diff.Warnings), diff.Warnings)
 	}
 }

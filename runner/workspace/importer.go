@@ -193,7 +193,8 @@ func (t *Tree) importSource(ctx context.Context) (string, error) {
 		case WarnFileTooLarge, WarnDiffTooLarge, WarnTooManyFiles:
 			return "", &git.Error{Code: git.CodeTooLarge, Param: w.Path,
 				Message: "the directory " + t.info.Path + " is too large to copy: " + w.Message,
-				Hint:    "name a smaller directory, or make it a git repository and list what is not needed in .gitignore"}
+				Hint: "name a smaller directory, or make it a git repository and list what is not " +
+					"needed in .gitignore"}
 		}
 		t.info.Warnings = append(t.info.Warnings, w)
 	}

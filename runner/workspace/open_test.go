@@ -15,7 +15,8 @@ import (
 
 func TestDirty(t *testing.T) {
 	gittest.Isolate(t)
-	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n", "gone": "x\n", "staged": "1\n", ".gitignore": "*.log\n"})
+	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n",
+		"gone": "x\n", "staged": "1\n", ".gitignore": "*.log\n"})
 	gittest.Write(t, repo, map[string]string{"a.txt": "dirty\n", "staged": "2\n", "new file": "untracked\n",
 		"x.log": "ignored\n"})
 	gittest.Run(t, repo, "git", "add", "staged")
@@ -26,9 +27,19 @@ func TestDirty(t *testing.T) {
 
 	t.Run("included", func(t *testing.T) {
 		tree := acquire(t, Options{Dir: repo, IncludeDirty: true})
-		if info := tree.Info(); !info.Dirty || !info.IncludedDirty || info.BaseCommit == "" || info.Branch != "main" ||
-			len(info.Warnings) != 1 || info.Warnings[0].Path != "nested" {
-			t.Fatalf("info = %+v", info)
+		switch info := tree.Info(); {
+		case !info.Dirty:
+			t.Fatal("info.Dirty = false, want true")
+		case !info.IncludedDirty:
+			t.Fatal("info.IncludedDirty = false, want true")
+		case info.BaseCommit == "":
+			t.Fatal(`info.BaseCommit = "", want another value`)
+		case info.Branch != "main":
+			t.Fatalf(`info.Branch = %q, want "main"`, info.Branch)
+		case len(info.Warnings) != 1:
+			t.Fatalf("len(info.Warnings) = %d (%+v), want 1", len(info.Warnings), info.Warnings)
+		case info.Warnings[0].Path != "nested":
+			t.Fatalf(`info.Warnings[0].Path = %q, want "nested"`, info.Warnings[0].Path)
 		}
 		want := "M  a.txt\nD  gone\nA  \"new file\"\nM  staged\n"
 		if got := gittest.Run(t, tree.Dir(), "git", "status", "--porcelain"); got != want {
@@ -230,8 +241,13 @@ func TestPlainDirectory(t *testing.T) {
 	gittest.Run(t, dir, "mkfifo", "pipe")
 	before := gittest.Fingerprint(t, dir)
 	source := openSource(t, Options{Dir: dir})
-	if info := source.Info(); info.Kind != KindCopy || info.Path != dir || !info.IncludedDirty {
-		t.Fatalf("info = %+v", info)
+	switch info := source.Info(); {
+	case info.Kind != KindCopy:
+		t.Fatalf("info.Kind = %q, want %q", info.Kind, KindCopy)
+	case info.Path != dir:
+		t.Fatalf("info.Path = %q, want %q", info.Path, dir)
+	case !info.IncludedDirty:
+		t.Fatal("info.IncludedDirty = false, want true")
 	}
 	tree := acquireFrom(t, source)
 	if info := tree.Info(); len(info.Warnings) != 2 {
@@ -266,22 +282,30 @@ func TestSubmodule(t *testing.T) {
 	gittest.Run(t, lib, "git", "commit", "-qam", "inner")
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
 	gittest.Run(t, repo, "git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", lib, "lib")
-	gittest.Run(t, repo, "git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init", "--recursive")
+	gittest.Run(t, repo, "git", "-c", "protocol.file.allow=always",
+		"submodule", "--quiet", "update", "--init", "--recursive")
 	gittest.Run(t, repo, "git", "commit", "-qam", "lib")
 	before := gittest.Fingerprint(t, repo)
 	cache := filepath.Join(t.TempDir(), "cache")
 	for range 2 { // the second time from the record
 		tree := acquire(t, Options{Dir: repo, CacheDir: cache, IncludeDirty: true})
 		info := tree.Info()
-		if len(info.Submodules) != 2 || !info.Submodules[0].Populated || info.Submodules[1].Path != "lib/inner" ||
-			!info.Submodules[1].Populated {
-			t.Fatalf("submodules = %+v", info.Submodules)
+		switch {
+		case len(info.Submodules) != 2:
+			t.Fatalf("len(info.Submodules) = %d (%+v), want 2", len(info.Submodules), info.Submodules)
+		case !info.Submodules[0].Populated:
+			t.Fatal("info.Submodules[0].Populated = false, want true")
+		case info.Submodules[1].Path != "lib/inner":
+			t.Fatalf(`info.Submodules[1].Path = %q, want "lib/inner"`, info.Submodules[1].Path)
+		case !info.Submodules[1].Populated:
+			t.Fatal("info.Submodules[1].Populated = false, want true")
 		}
 		if got, _ := os.ReadFile(filepath.Join(tree.Dir(), "lib/inner/deep.txt")); string(got) != "deep\n" {
 			t.Fatalf("the inner submodule holds %q", got)
 		}
 		wantPristine(t, tree)
-		gittest.Write(t, tree.Dir(), map[string]string{"a.txt": "changed\n", "lib/lib.txt": "changed\n", "lib/new": "n\n"})
+		gittest.Write(t, tree.Dir(), map[string]string{"a.txt": "changed\n",
+			"lib/lib.txt": "changed\n", "lib/new": "n\n"})
 		os.Remove(filepath.Join(tree.Dir(), "lib/x/y.txt"))
 		diff, patch := diffOf(t, tree)
 		wantChanges(t, diff, "M a.txt")

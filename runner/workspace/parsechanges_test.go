@@ -22,8 +22,13 @@ func FuzzParseChanges(f *testing.F) {
 			t.Fatalf("%d pairs of ids, want %d", len(ids), len(changes))
 		}
 		for _, c := range changes {
-			if c.Path == "" || c.Status == "" || (c.Status == "renamed") != (c.From != "") && c.From != "" {
-				t.Fatalf("accepted %+v", c)
+			switch {
+			case c.Path == "":
+				t.Fatalf(`%+v: c.Path = "", want another value`, c)
+			case c.Status == "":
+				t.Fatalf(`%+v: c.Status = "", want another value`, c)
+			case (c.Status == "renamed") != (c.From != "") && c.From != "":
+				t.Fatalf(`%+v: (c.Status == "renamed") != (c.From != "") && c.From != "", want the contrary`, c)
 			}
 		}
 	})

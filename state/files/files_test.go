@@ -87,11 +87,13 @@ func TestLifeOfARun(t *testing.T) {
 				t.Fatalf("run's directory: %v, %v; want a directory with mode 0700", info, err)
 			}
 			if run.Dir() != home.RunDir(n.ID) || run.OutputDir() != wantOutput {
-				t.Fatalf("directories %s and %s, want %s and %s", run.Dir(), run.OutputDir(), home.RunDir(n.ID), wantOutput)
+				t.Fatalf("directories %s and %s, want %s and %s", run.Dir(), run.OutputDir(), home.RunDir(n.ID),
+					wantOutput)
 			}
 			e := wantEntry(t, runs, n.ID, true, state.StatusRunning)
 			if e.Manifest != nil || e.OutputDir() != wantOutput {
-				t.Fatalf("while it runs: manifest %v, output in %s; want none, %s", e.Manifest, e.OutputDir(), wantOutput)
+				t.Fatalf("while it runs: manifest %v, output in %s; want none, %s", e.Manifest, e.OutputDir(),
+					wantOutput)
 			}
 			want := &state.Start{Schema: state.StartSchema, RunID: n.ID, Name: "a name",
 				CreatedAt: turns.At(n.CreatedAt), OutputDir: wantOutput, Source: "/src", PID: os.Getpid()}
@@ -130,8 +132,13 @@ func endRun(t *testing.T, runs *files.Runs, run *files.Run) {
 func wantEntry(t *testing.T, runs *files.Runs, id string, live bool, status state.Status) *files.Entry {
 	t.Helper()
 	e := open(t, runs, id)
-	if e.Live != live || e.Status() != status || e.Problem != nil {
-		t.Fatalf("live %t, status %s, problem %v; want %t, %s, none", e.Live, e.Status(), e.Problem, live, status)
+	switch {
+	case e.Live != live:
+		t.Fatalf("e.Live = %v, want %v", e.Live, live)
+	case e.Status() != status:
+		t.Fatalf("e.Status() = %q, want %q", e.Status(), status)
+	case e.Problem != nil:
+		t.Fatalf("e.Problem = %v, want nil", e.Problem)
 	}
 	return e
 }
@@ -168,8 +175,15 @@ func TestCrash(t *testing.T) {
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
-	if e := open(t, runs, id); e.Live || e.Status() != state.StatusInterrupted || e.Problem != nil || e.Start == nil {
-		t.Errorf("after the kill: %+v", e)
+	switch e := open(t, runs, id); {
+	case e.Live:
+		t.Error("after the kill: e.Live = true, want false")
+	case e.Status() != state.StatusInterrupted:
+		t.Errorf("after the kill: e.Status() = %q, want %q", e.Status(), state.StatusInterrupted)
+	case e.Problem != nil:
+		t.Errorf("after the kill: e.Problem = %v, want nil", e.Problem)
+	case e.Start == nil:
+		t.Error("after the kill: e.Start = nil, want a value")
 	}
 }
 
@@ -225,8 +239,13 @@ func TestConcurrentCreate(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, e := range entries {
-			if e.Problem != nil || !e.Live || e.Start == nil {
-				t.Fatalf("half a run: %+v", e)
+			switch {
+			case e.Problem != nil:
+				t.Fatalf("half a run: e.Problem = %v, want nil", e.Problem)
+			case !e.Live:
+				t.Fatal("half a run: e.Live = false, want true")
+			case e.Start == nil:
+				t.Fatal("half a run: e.Start = nil, want a value")
 			}
 		}
 	}
@@ -270,8 +289,15 @@ func TestCreateRefuses(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := runs.Create(t.Context(), tc.n)
 			e, ok := errors.AsType[*state.Error](err)
-			if !ok || e.Code != tc.code || e.Param == "" || e.Hint == "" {
+			switch {
+			case !ok:
 				t.Fatalf("error = %#v", err)
+			case e.Code != tc.code:
+				t.Fatalf("e.Code = %q, want %q", e.Code, tc.code)
+			case e.Param == "":
+				t.Fatal(`e.Param = "", want another value`)
+			case e.Hint == "":
+				t.Fatal(`e.Hint = "", want another value`)
 			}
 		})
 	}
@@ -332,8 +358,15 @@ func TestOpen(t *testing.T) {
 				return
 			}
 			se, ok := errors.AsType[*state.Error](err)
-			if !ok || se.Code != tc.code || !strings.Contains(se.Hint, tc.hint) || se.Hint == "" {
+			switch {
+			case !ok:
 				t.Fatalf("error = %#v", err)
+			case se.Code != tc.code:
+				t.Fatalf("se.Code = %q, want %q", se.Code, tc.code)
+			case !strings.Contains(se.Hint, tc.hint):
+				t.Fatalf("se.Hint = %q, want it to contain %q", se.Hint, tc.hint)
+			case se.Hint == "":
+				t.Fatal(`se.Hint = "", want another value`)
 			}
 		})
 	}
@@ -396,8 +429,13 @@ func TestHostileRunDirectory(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := open(t, runs, bad.ID())
-			if e.Manifest != nil || e.Problem == nil || e.Status() != state.StatusRunning {
-				t.Errorf("entry = %+v", e)
+			switch {
+			case e.Manifest != nil:
+				t.Errorf("e.Manifest = %+v, want nil", e.Manifest)
+			case e.Problem == nil:
+				t.Error("e.Problem = nil, want a value")
+			case e.Status() != state.StatusRunning:
+				t.Errorf("e.Status() = %q, want %q", e.Status(), state.StatusRunning)
 			}
 			if entries, err := runs.List(t.Context(), 0); err != nil || len(entries) != 2 {
 				t.Errorf("list = %v, %v", entries, err)

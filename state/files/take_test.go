@@ -57,8 +57,15 @@ func TestTake(t *testing.T) {
 	if _, err := os.Stat(foreign); err != nil {
 		t.Errorf("another file is gone: %v", err)
 	}
-	if !open(t, runs, id).Live || got.ID() != id || got.OutputDir() != home.RunDir(id) || got.Start().Source != "/src" {
-		t.Errorf("%+v", got.Start())
+	switch {
+	case !open(t, runs, id).Live:
+		t.Error("open(t, runs, id).Live = false, want true")
+	case got.ID() != id:
+		t.Errorf("got.ID() = %q, want %q", got.ID(), id)
+	case got.OutputDir() != home.RunDir(id):
+		t.Errorf("got.OutputDir() = %q, want %q", got.OutputDir(), home.RunDir(id))
+	case got.Start().Source != "/src":
+		t.Errorf(`got.Start().Source = %q, want "/src"`, got.Start().Source)
 	}
 	if err := got.WriteManifest(manifest(id)); err != nil {
 		t.Fatal(err)

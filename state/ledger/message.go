@@ -187,18 +187,19 @@ func (s EntryStatus) Terminal() bool { return s != Queued && s != Dequeued }
 
 // Entry is a message's place in the queue of its agent.
 type Entry struct {
-	MessageID  string      `json:"message_id"`
-	AgentID    string      `json:"agent_id"`
-	Sender     Sender      `json:"sender"`
-	Priority   Priority    `json:"priority"` // among those of the same rank
-	Number     int64       `json:"-"`        // Message.Number
-	Status     EntryStatus `json:"status"`
-	AttemptID  string      `json:"attempt_id,omitempty"` // that has claimed or disposed of it
-	Interjects bool        `json:"interjects,omitempty"` // offered to the turn of the attempt, in addition to its message
-	Readmitted int         `json:"readmitted"`           // times it came back because its turn was interrupted
-	Failed     int         `json:"failed"`               // times no turn could be begun for it, in a row
-	NotBefore  *time.Time  `json:"not_before,omitempty"` // left alone until then
-	Reason     string      `json:"reason,omitempty"`     // of its status, for a person
-	CreatedAt  time.Time   `json:"created_at"`
-	UpdatedAt  time.Time   `json:"updated_at"`
+	MessageID string      `json:"message_id"`
+	AgentID   string      `json:"agent_id"`
+	Sender    Sender      `json:"sender"`
+	Priority  Priority    `json:"priority"` // among those of the same rank
+	Number    int64       `json:"-"`        // Message.Number
+	Status    EntryStatus `json:"status"`
+	AttemptID string      `json:"attempt_id,omitempty"` // that has claimed or disposed of it
+	// offered to the turn of the attempt, in addition to its message
+	Interjects bool       `json:"interjects,omitempty"`
+	Readmitted int        `json:"readmitted"`           // times it came back because its turn was interrupted
+	Failed     int        `json:"failed"`               // times no turn could be begun for it, in a row
+	NotBefore  *time.Time `json:"not_before,omitempty"` // left alone until then
+	Reason     string     `json:"reason,omitempty"`     // of its status, for a person
+	CreatedAt  time.Time  `json:"created_at"`
+	UpdatedAt  time.Time  `json:"updated_at"`
 }

@@ -82,7 +82,8 @@ func (t *tx) saveFrame(a ledger.Attempt) error {
 		return nil
 	}
 	_, err := t.write(`INSERT INTO frames (attempt_id, digest, frame) VALUES (?, ?, ?)
-		ON CONFLICT (attempt_id) DO UPDATE SET digest = excluded.digest, frame = excluded.frame WHERE digest <> excluded.digest`, a.ID, a.FrameDigest, string(a.Frame))
+		ON CONFLICT (attempt_id) DO UPDATE SET digest = excluded.digest, frame = excluded.frame
+		WHERE digest <> excluded.digest`, a.ID, a.FrameDigest, string(a.Frame))
 	return failed("save a frame", err)
 }
 
@@ -110,7 +111,8 @@ func (t *tx) InsertTurn(turn ledger.Turn) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.write("INSERT INTO turns (id, agent_id, number, response_id, created_at, data) VALUES (?, ?, ?, ?, ?, ?)",
+	_, err = t.write("INSERT INTO turns (id, agent_id, number, response_id, created_at, data) VALUES (?, "+
+		"?, ?, ?, ?, ?)",
 		turn.ID, turn.AgentID, turn.Index, turn.ResponseID, millis(turn.CompletedAt), data)
 	return changed("insert", "turn", ledger.CodeConflict, err)
 }

@@ -237,7 +237,12 @@ func TestPrunedFileShrinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if after := pages(); before < 2*reservePages || after > before-4*vacuumPages || after < before-20*vacuumPages {
-		t.Errorf("%d pages before, %d after", before, after)
+	switch after := pages(); {
+	case before < 2*reservePages:
+		t.Errorf("before = %d, want at least %d", before, 2*reservePages)
+	case after > before-4*vacuumPages:
+		t.Errorf("after = %d, want at most %d", after, before-4*vacuumPages)
+	case after < before-20*vacuumPages:
+		t.Errorf("after = %d, want at least %d", after, before-20*vacuumPages)
 	}
 }

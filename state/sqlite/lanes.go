@@ -12,7 +12,8 @@ func (t *tx) updateLane(l ledger.AgentState) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.write("UPDATE lanes SET revision = ?, event_seq = ?, stopped = ?, chain = ?, wake_message = ?, data = ? "+
+	_, err = t.write("UPDATE lanes SET revision = ?, event_seq = ?, stopped = ?, chain = ?, "+
+		"wake_message = ?, data = ? "+
 		"WHERE agent_id = ?",
 		l.Revision, l.EventSeq, number(l.Stopped), l.Chain, l.WakeMessage, data, l.AgentID)
 	return failed("update lane", err)

@@ -139,7 +139,8 @@ func scanEntry(r *row) ledger.Entry {
 // UpdateEntry implements ledger.Tx.
 func (t *tx) UpdateEntry(e ledger.Entry) error {
 	return t.replace("message", e.MessageID,
-		`UPDATE entries SET band = ?, sender = ?, priority = ?, status = ?, attempt_id = ?, interjects = ?, readmitted = ?,
+		`UPDATE entries SET band = ?, sender = ?, priority = ?, status = ?, attempt_id = ?, interjects = ?, `+
+			`readmitted = ?,
 		failed = ?, not_before = ?, reason = ?, updated_at = ? WHERE agent_id = ? AND number = ? AND message_id = ?`,
 		int64(e.Band()), string(e.Sender), string(e.Priority), string(e.Status), e.AttemptID, number(e.Interjects),
 		int64(e.Readmitted),

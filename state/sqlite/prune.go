@@ -86,7 +86,9 @@ type prunable struct{ table, key, keep string }
 // records made from them.
 func prunables() []prunable {
 	return []prunable{
-		{"messages", "id", `EXISTS (SELECT 1 FROM entries WHERE (entries.agent_id, entries.number) = (messages.agent_id, messages.number) AND status IN ('queued', 'dequeued')) OR id IN (
+		{"messages", "id", `EXISTS (SELECT 1 FROM entries
+			WHERE (entries.agent_id, entries.number) = (messages.agent_id, messages.number)
+			AND status IN ('queued', 'dequeued')) OR id IN (
 			SELECT message_id FROM attempts WHERE status = 'open'
 			UNION ALL SELECT message_id FROM waits WHERE status IN ('active', 'triggered')
 			UNION ALL SELECT message_id FROM timers WHERE status = 'active'
@@ -98,7 +100,8 @@ func prunables() []prunable {
 			OR response_id = (SELECT chain FROM lanes WHERE lanes.agent_id = turns.agent_id)`},
 		{"attempts", "id", "status = 'open' OR id IN (SELECT attempt_id FROM waits WHERE status IN ('active', " +
 			"'triggered'))"},
-		{"waits", "n", "status IN ('active', 'triggered') OR id IN (SELECT wait_id FROM attempts WHERE status = 'open')"},
+		{"waits", "n", "status IN ('active', 'triggered') OR id IN (SELECT wait_id FROM attempts WHERE " +
+			"status = 'open')"},
 		{"timers", "n", "status = 'active'"},
 	}
 }

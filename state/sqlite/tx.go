@@ -33,7 +33,8 @@ type newest struct {
 var _ ledger.Tx = (*tx)(nil)
 
 func newTx(ctx context.Context, w *writer) *tx {
-	return &tx{view: view{ctx: ctx, conn: w.conn}, w: w, nested: len(w.batch) > 0, lanes: map[string]ledger.AgentState{}}
+	return &tx{view: view{ctx: ctx, conn: w.conn}, w: w, nested: len(w.batch) > 0,
+		lanes: map[string]ledger.AgentState{}}
 }
 
 // write runs a statement that changes rows and returns how many.

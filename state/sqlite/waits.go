@@ -59,7 +59,8 @@ func (t *tx) InsertWait(w ledger.Wait) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.write(`INSERT INTO waits (id, agent_id, owner, status, call_id, message_id, attempt_id, due_at, parked, created_at, data)
+	_, err = t.write(`INSERT INTO waits (id, agent_id, owner, status, call_id, message_id, attempt_id, due_at, `+
+		`parked, created_at, data)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, coalesce((SELECT stopped FROM lanes WHERE agent_id = ?2), 0), ?9, ?10)`,
 		w.ID, w.AgentID, w.Owner, string(w.Status), w.CallID, w.MessageID, w.Registered, due(w), millis(w.CreatedAt),
 		data)
@@ -72,7 +73,8 @@ func (t *tx) UpdateWait(w ledger.Wait) error {
 	if err != nil {
 		return err
 	}
-	return t.replace("wait", w.ID, `UPDATE waits SET status = ?, call_id = ?, message_id = ?, attempt_id = ?, due_at = ?,
+	return t.replace("wait", w.ID, `UPDATE waits SET status = ?, call_id = ?, message_id = ?, `+
+		`attempt_id = ?, due_at = ?,
 		parked = (SELECT stopped FROM lanes WHERE lanes.agent_id = waits.agent_id), data = ? WHERE id = ?`,
 		string(w.Status), w.CallID, w.MessageID, w.Registered, due(w), data, w.ID)
 }

@@ -34,8 +34,13 @@ func TestCompareTakesTurns(t *testing.T) {
 	if want := "ab" + strings.Repeat("aabb", 6); order.String() != want {
 		t.Errorf("order %s, want %s", order.String(), want)
 	}
-	if got[0].of(0) != 5 || got[1].of(0) != 5 || got[1].of(1) != 10 {
-		t.Errorf("medians %v %v %v, want 5 5 10", got[0].of(0), got[1].of(0), got[1].of(1))
+	switch {
+	case got[0].of(0) != 5:
+		t.Errorf("got[0].of(0) = %v, want 5", got[0].of(0))
+	case got[1].of(0) != 5:
+		t.Errorf("got[1].of(0) = %v, want 5", got[1].of(0))
+	case got[1].of(1) != 10:
+		t.Errorf("got[1].of(1) = %v, want 10", got[1].of(1))
 	}
 	// Rounds of a: 2 (of 2.5, in whole nanoseconds), 10, 5; of b: 2, 30, 5.
 	if r := ratio(got[1][0], got[0][0]); r != 1 {

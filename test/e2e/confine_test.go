@@ -79,8 +79,13 @@ func TestIsolation(t *testing.T) {
 	if !slices.Equal(host.CapDrop, []string{"ALL"}) {
 		t.Errorf("dropped capabilities: %v, want all", host.CapDrop)
 	}
-	if l := r.manifest.Limits; l.MemoryBytes != memory || l.CPUs != 0.5 || l.Pids != host.PidsLimit {
-		t.Errorf("limits: %+v, want %d bytes, 0.5 CPUs, %d processes", l, memory, host.PidsLimit)
+	switch l := r.manifest.Limits; {
+	case l.MemoryBytes != memory:
+		t.Errorf("limits: l.MemoryBytes = %d, want %d", l.MemoryBytes, memory)
+	case l.CPUs != 0.5:
+		t.Errorf("limits: l.CPUs = %v, want 0.5", l.CPUs)
+	case l.Pids != host.PidsLimit:
+		t.Errorf("limits: l.Pids = %d, want %d", l.Pids, host.PidsLimit)
 	}
 	for _, m := range c.Mounts {
 		if strings.Contains(m.Source, repo) && m.RW {
@@ -323,9 +328,13 @@ func (p *provider) check(t *testing.T, key string) {
 		t.Errorf("%d requests, want %d", len(p.requests), len(p.answers))
 	}
 	for i, r := range p.requests {
-		if r.Method != http.MethodPost || r.URL.Path != "/v1/responses" ||
-			r.Header.Get("Authorization") != "Bearer "+key {
-			t.Errorf("request %d: %s %s", i, r.Method, r.URL)
+		switch {
+		case r.Method != http.MethodPost:
+			t.Errorf("%d: r.Method = %q, want %q", i, r.Method, http.MethodPost)
+		case r.URL.Path != "/v1/responses":
+			t.Errorf(`%d: r.URL.Path = %q, want "/v1/responses"`, i, r.URL.Path)
+		case r.Header.Get("Authorization") != "Bearer "+key:
+			t.Errorf(`%d: r.Header.Get("Authorization") = %q, want %q`, i, r.Header.Get("Authorization"), "Bearer "+key)
 		}
 		if strings.Contains(p.bodies[i], key) {
 			t.Errorf("the body of request %d holds the key", i)

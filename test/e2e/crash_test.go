@@ -174,8 +174,13 @@ func TestKilledInEveryPhase(t *testing.T) {
 				return
 			}
 			v := all[0]
-			if len(all) != 1 || v.Outcome == nil || !v.Status.Terminal() {
-				t.Fatalf("%+v, before the gc %+v", all, views)
+			switch {
+			case len(all) != 1:
+				t.Fatalf("len(all) = %d (%+v), want 1; before the gc %+v", len(all), all, views)
+			case v.Outcome == nil:
+				t.Fatal("v.Outcome = nil, want a value")
+			case !v.Status.Terminal():
+				t.Fatal("v.Status.Terminal() = false, want true")
 			}
 			r := h.settled(v.ID)
 			if r.manifest.Turn != nil {
@@ -221,8 +226,13 @@ func TestAttach(t *testing.T) {
 	if v.Status != state.StatusOrphaned || v.Container != "running" {
 		t.Fatalf("%+v", v)
 	}
-	if found := h.gc(); len(found) != 1 || !found[0].Kept || found[0].What != v.ID {
-		t.Errorf("a young orphan was not left alone: %+v", found)
+	switch found := h.gc(); {
+	case len(found) != 1:
+		t.Errorf("a young orphan was not left alone: len(found) = %d (%+v), want 1", len(found), found)
+	case !found[0].Kept:
+		t.Error("a young orphan was not left alone: found[0].Kept = false, want true")
+	case found[0].What != v.ID:
+		t.Errorf("a young orphan was not left alone: found[0].What = %q, want %q", found[0].What, v.ID)
 	}
 	if other := h.play(0, repo, "failing"); other.manifest.Status != state.StatusCompleted {
 		t.Errorf("the next run was hindered: %s", other.manifest.Status)
@@ -388,8 +398,13 @@ func TestConcurrentCollectors(t *testing.T) {
 	}
 	group.Wait()
 	views := h.ps("--all")
-	if len(views) != 2 || views[0].Status != state.StatusRunning || views[1].Status != state.StatusInterrupted {
-		t.Fatalf("%+v", views)
+	switch {
+	case len(views) != 2:
+		t.Fatalf("len(views) = %d (%+v), want 2", len(views), views)
+	case views[0].Status != state.StatusRunning:
+		t.Fatalf("views[0].Status = %q, want %q", views[0].Status, state.StatusRunning)
+	case views[1].Status != state.StatusInterrupted:
+		t.Fatalf("views[1].Status = %q, want %q", views[1].Status, state.StatusInterrupted)
 	}
 	live.signal(syscall.SIGTERM)
 	if r := live.wait(); r.code != 130 {

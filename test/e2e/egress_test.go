@@ -234,8 +234,15 @@ func TestEgressEmptyList(t *testing.T) {
 	if got := outcomes(out); got["https"] != "000 403 56" || got["http"] != "403 000 0" {
 		t.Errorf("%q", got)
 	}
-	if e := r.manifest.Egress; e == nil || e.Allowed != 0 || e.Denied != 2 || len(world.dialed) > 0 {
-		t.Errorf("%+v, dialled %v", e, world.dialed)
+	switch e := r.manifest.Egress; {
+	case e == nil:
+		t.Error("e = nil, want a value")
+	case e.Allowed != 0:
+		t.Errorf("e.Allowed = %d, want 0", e.Allowed)
+	case e.Denied != 2:
+		t.Errorf("e.Denied = %d, want 2", e.Denied)
+	case len(world.dialed) > 0:
+		t.Errorf("len(world.dialed) = %d (%q), want at most 0", len(world.dialed), world.dialed)
 	}
 }
 
@@ -353,9 +360,13 @@ func checkCounts(t *testing.T, e *state.Egress, allowed, denied int64, shown int
 		t.Errorf("the manifest has %d allowed connections, the record %d; want the same number, at least 7",
 			e.Allowed, allowed)
 	}
-	if e.Denied != denied || denied < 18 || int(denied) != shown {
-		t.Errorf("%d denials in the manifest, %d in the record, %d shown; want the same number, at least 18",
-			e.Denied, denied, shown)
+	switch {
+	case e.Denied != denied:
+		t.Errorf("e.Denied = %d, want %d", e.Denied, denied)
+	case denied < 18:
+		t.Errorf("denied = %d, want at least 18", denied)
+	case int(denied) != shown:
+		t.Errorf("int(denied) = %d, want %d", int(denied), shown)
 	}
 }
 
@@ -371,9 +382,15 @@ func checkEgress(t *testing.T, r result, watch *watcher) {
 	events := runtimeEvents(t, r)
 	ended := 0
 	for _, f := range facts {
-		if ev, ok := events[f.EventID]; !ok || !strings.HasPrefix(ev.Type, "holon.egress.") ||
-			ev.Timestamp != f.Timestamp || ev.TurnID != r.manifest.Turn.TurnID {
+		switch ev, ok := events[f.EventID]; {
+		case !ok:
 			t.Errorf("%+v is %+v in runtime.ndjson", f, ev)
+		case !strings.HasPrefix(ev.Type, "holon.egress."):
+			t.Errorf(`%+v: ev.Type = %q, want it to begin with "holon.egress."`, f, ev.Type)
+		case ev.Timestamp != f.Timestamp:
+			t.Errorf("%+v: ev.Timestamp = %+v, want %+v", f, ev.Timestamp, f.Timestamp)
+		case ev.TurnID != r.manifest.Turn.TurnID:
+			t.Errorf("%+v: ev.TurnID = %q, want %q", f, ev.TurnID, r.manifest.Turn.TurnID)
 		}
 		if f.Ended != nil && f.Ended.BytesReceived > 0 && f.Ended.Address == publicAddress {
 			ended++
@@ -418,12 +435,23 @@ func TestEgressAfterKill(t *testing.T) {
 	}
 	checkRecord(t, r)
 	facts, err := egress.ReadFacts(filepath.Join(r.dir, runner.EgressFile))
-	if err != nil || len(facts) != 2 || facts[0].Decision.Host != "first.example.net" ||
-		facts[1].Decision.Host != "second.example.net" {
-		t.Errorf("%+v, %v", facts, err)
+	switch {
+	case err != nil:
+		t.Errorf("unexpected error: %v", err)
+	case len(facts) != 2:
+		t.Errorf("len(facts) = %d (%+v), want 2", len(facts), facts)
+	case facts[0].Decision.Host != "first.example.net":
+		t.Errorf(`facts[0].Decision.Host = %q, want "first.example.net"`, facts[0].Decision.Host)
+	case facts[1].Decision.Host != "second.example.net":
+		t.Errorf(`facts[1].Decision.Host = %q, want "second.example.net"`, facts[1].Decision.Host)
 	}
-	if e := r.manifest.Egress; e == nil || e.Denied != 2 || !slices.Equal(e.AllowHosts, []string{"example.com"}) {
-		t.Errorf("%+v", e)
+	switch e := r.manifest.Egress; {
+	case e == nil:
+		t.Error("e = nil, want a value")
+	case e.Denied != 2:
+		t.Errorf("e.Denied = %d, want 2", e.Denied)
+	case !slices.Equal(e.AllowHosts, []string{"example.com"}):
+		t.Errorf("e.AllowHosts = %q, want %q", e.AllowHosts, []string{"example.com"})
 	}
 	if n := strings.Count(r.read(t, turns.RuntimeFile), "holon.egress.decision"); n != 2 {
 		t.Errorf("%d decisions in %s", n, turns.RuntimeFile)

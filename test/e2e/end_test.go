@@ -25,9 +25,13 @@ func TestInterruptedDuringTheTurn(t *testing.T) {
 				t.Fatalf("exit code %d\n%s", r.code, r.stderr)
 			}
 			rec := checkRecord(t, r)
-			if r.manifest.Status != state.StatusCancelled || r.manifest.Outcome != state.OutcomeInterrupted ||
-				rec.Status != responses.StatusCancelled {
-				t.Errorf("manifest %s, record %s", r.manifest.Status, rec.Status)
+			switch {
+			case r.manifest.Status != state.StatusCancelled:
+				t.Errorf("r.manifest.Status = %q, want %q", r.manifest.Status, state.StatusCancelled)
+			case r.manifest.Outcome != state.OutcomeInterrupted:
+				t.Errorf("r.manifest.Outcome = %q, want %q", r.manifest.Outcome, state.OutcomeInterrupted)
+			case rec.Status != responses.StatusCancelled:
+				t.Errorf("rec.Status = %q, want %q", rec.Status, responses.StatusCancelled)
 			}
 			if !strings.HasSuffix(r.stderr, "holon: interrupted by the user\n") {
 				t.Errorf("stderr:\n%s", r.stderr)
@@ -123,9 +127,15 @@ func TestContainerGone(t *testing.T) {
 			if f := r.failure(t); f.Code != "container_gone" || strings.Contains(f.Message, "level=INFO") {
 				t.Errorf("%+v", f)
 			}
-			if r.manifest.Status != state.StatusInterrupted || rec.Status != responses.StatusFailed ||
-				rec.Error == nil || rec.Error.Code != responses.CodeInterrupted {
-				t.Errorf("manifest %s, record %+v", r.manifest.Status, rec)
+			switch {
+			case r.manifest.Status != state.StatusInterrupted:
+				t.Errorf("r.manifest.Status = %q, want %q", r.manifest.Status, state.StatusInterrupted)
+			case rec.Status != responses.StatusFailed:
+				t.Errorf("rec.Status = %q, want %q", rec.Status, responses.StatusFailed)
+			case rec.Error == nil:
+				t.Error("rec.Error = nil, want a value")
+			case rec.Error.Code != responses.CodeInterrupted:
+				t.Errorf("rec.Error.Code = %q, want %q", rec.Error.Code, responses.CodeInterrupted)
 			}
 			checkChanged(t, r, "added made.txt", "added started")
 		})

@@ -123,7 +123,8 @@ for d in n d; do mkdir -p $d; git -C $d init -q
 		`echo x > $d/f; done
 mkdir -p bare/hooks bare/objects bare/refs; cp n/.git/config n/.git/HEAD bare/; cp n/.git/hooks/post-checkout ` +
 		`bare/hooks/; touch bare/objects/k bare/refs/k; mkdir m; echo "gitdir: $REPO/.git" > m/.git; echo x > m/f`,
-		added: []string{"bare/HEAD", "bare/config", "bare/hooks/post-checkout", "bare/objects/k", "bare/refs/k", "d/f", "m/f", "n/f"}},
+		added: []string{"bare/HEAD", "bare/config",
+			"bare/hooks/post-checkout", "bare/objects/k", "bare/refs/k", "d/f", "m/f", "n/f"}},
 	{name: "replacements, grafts, shallow", history: true, plant: `
 echo b > b; git add b; git commit -qm planted
 git replace HEAD HEAD~; git rev-parse HEAD > .git/shallow; git rev-parse HEAD > .git/info/grafts

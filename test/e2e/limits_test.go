@@ -74,11 +74,21 @@ func TestLimits(t *testing.T) {
 			if tc.code == 124 {
 				outcome = state.OutcomeDeadline
 			}
-			if m := r.manifest; m.Status != state.StatusIncomplete || m.Outcome != outcome || !tc.limit(m.Limits) {
-				t.Errorf("status %s, outcome %s, limits %+v", m.Status, m.Outcome, m.Limits)
+			switch m := r.manifest; {
+			case m.Status != state.StatusIncomplete:
+				t.Errorf("m.Status = %q, want %q", m.Status, state.StatusIncomplete)
+			case m.Outcome != outcome:
+				t.Errorf("m.Outcome = %q, want %q", m.Outcome, outcome)
+			case !tc.limit(m.Limits):
+				t.Error("tc.limit(m.Limits) = false, want true")
 			}
-			if f := r.failure(t); f.Code != tc.error || f.Param != tc.param || !strings.Contains(f.Hint, tc.param) {
-				t.Errorf("error %+v", f)
+			switch f := r.failure(t); {
+			case f.Code != tc.error:
+				t.Errorf("f.Code = %q, want %q", f.Code, tc.error)
+			case f.Param != tc.param:
+				t.Errorf("f.Param = %q, want %q", f.Param, tc.param)
+			case !strings.Contains(f.Hint, tc.param):
+				t.Errorf("f.Hint = %q, want it to contain %q", f.Hint, tc.param)
 			}
 			if last := "holon: " + tc.param + ": "; !strings.Contains(r.stderr, last) {
 				t.Errorf("stderr has no line %q:\n%s", last, r.stderr)

@@ -140,11 +140,21 @@ func TestBudgetSurvivesKill(t *testing.T) {
 	p.kill()
 	h.proceed()
 	r := h.run(repo, "attach", "last")
-	if r.code != 1 || !strings.Contains(r.stderr, "(2 of 2 requests)") || asked.Load() != 2 {
-		t.Fatalf("exit code %d, asked %d times\n%s", r.code, asked.Load(), r.stderr)
+	switch {
+	case r.code != 1:
+		t.Fatalf("r.code = %d, want 1", r.code)
+	case !strings.Contains(r.stderr, "(2 of 2 requests)"):
+		t.Fatalf(`r.stderr = %q, want it to contain "(2 of 2 requests)"`, r.stderr)
+	case asked.Load() != 2:
+		t.Fatalf("asked.Load() = %d, want 2", asked.Load())
 	}
-	if account := r.manifest.ModelUsage; account == nil || account.Requests != 2 || account.Total != 6080 {
-		t.Errorf("the manifest counts %+v, want 2 requests with 6080 tokens", account)
+	switch account := r.manifest.ModelUsage; {
+	case account == nil:
+		t.Error("account = nil, want a value")
+	case account.Requests != 2:
+		t.Errorf("account.Requests = %d, want 2", account.Requests)
+	case account.Total != 6080:
+		t.Errorf("account.Total = %d, want 6080", account.Total)
 	}
 	checkChanged(t, r, "added go", "added rounds", "added started")
 	if exists(h, "runs/*/"+state.UsageFile) {

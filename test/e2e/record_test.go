@@ -42,9 +42,15 @@ func checkRecord(t *testing.T, r result) *turns.Record {
 	if !rec.Status.Terminal() {
 		t.Errorf("the turn's record has status %s", rec.Status)
 	}
-	if turn := r.manifest.Turn; turn == nil || turn.TurnID != rec.TurnID || turn.ResponseID != rec.ResponseID ||
-		turn.SessionID != rec.SessionID {
-		t.Errorf("the manifest names turn %+v, the record is of %s", turn, rec.TurnID)
+	switch turn := r.manifest.Turn; {
+	case turn == nil:
+		t.Error("turn = nil, want a value")
+	case turn.TurnID != rec.TurnID:
+		t.Errorf("turn.TurnID = %q, want %q", turn.TurnID, rec.TurnID)
+	case turn.ResponseID != rec.ResponseID:
+		t.Errorf("turn.ResponseID = %q, want %q", turn.ResponseID, rec.ResponseID)
+	case turn.SessionID != rec.SessionID:
+		t.Errorf("turn.SessionID = %q, want %q", turn.SessionID, rec.SessionID)
 	}
 	return rec
 }
@@ -66,9 +72,14 @@ func checkKeys(t *testing.T, r result) {
 			t.Errorf("the manifest lacks %q", key)
 		}
 	}
-	if r.manifest.Engine.Name != "docker" || r.manifest.Engine.Version == "" ||
-		len(r.manifest.Engine.ContainerID) != 64 {
-		t.Errorf("engine: %+v", r.manifest.Engine)
+	switch {
+	case r.manifest.Engine.Name != "docker":
+		t.Errorf(`engine: r.manifest.Engine.Name = %q, want "docker"`, r.manifest.Engine.Name)
+	case r.manifest.Engine.Version == "":
+		t.Error(`engine: r.manifest.Engine.Version = "", want another value`)
+	case len(r.manifest.Engine.ContainerID) != 64:
+		t.Errorf("engine: len(r.manifest.Engine.ContainerID) = %d (%q), want 64", len(r.manifest.Engine.ContainerID),
+			r.manifest.Engine.ContainerID)
 	}
 }
 

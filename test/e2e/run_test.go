@@ -29,14 +29,28 @@ func TestDemo(t *testing.T) {
 	}
 
 	rec := checkRecord(t, r)
-	if rec.Status != responses.StatusCompleted || rec.Rounds != 5 || rec.ToolCalls.Total != 5 ||
-		rec.Model != "scripted/demo" {
-		t.Errorf("record: %+v", rec)
+	switch {
+	case rec.Status != responses.StatusCompleted:
+		t.Errorf("record: rec.Status = %q, want %q", rec.Status, responses.StatusCompleted)
+	case rec.Rounds != 5:
+		t.Errorf("record: rec.Rounds = %d, want 5", rec.Rounds)
+	case rec.ToolCalls.Total != 5:
+		t.Errorf("record: rec.ToolCalls.Total = %d, want 5", rec.ToolCalls.Total)
+	case rec.Model != "scripted/demo":
+		t.Errorf(`record: rec.Model = %q, want "scripted/demo"`, rec.Model)
 	}
 	m := r.manifest
-	if m.Status != state.StatusCompleted || m.Outcome != state.OutcomeSuccess || m.Error != nil || m.Name != "try it" ||
-		m.Image != baseImage {
-		t.Errorf("manifest: %+v", m)
+	switch {
+	case m.Status != state.StatusCompleted:
+		t.Errorf("manifest: m.Status = %q, want %q", m.Status, state.StatusCompleted)
+	case m.Outcome != state.OutcomeSuccess:
+		t.Errorf("manifest: m.Outcome = %q, want %q", m.Outcome, state.OutcomeSuccess)
+	case m.Error != nil:
+		t.Errorf("manifest: m.Error = %+v, want nil", m.Error)
+	case m.Name != "try it":
+		t.Errorf(`manifest: m.Name = %q, want "try it"`, m.Name)
+	case m.Image != baseImage:
+		t.Errorf("manifest: m.Image = %q, want %q", m.Image, baseImage)
 	}
 	if m.Usage == nil || m.Usage.TotalTokens == 0 || *m.Usage != *rec.Usage {
 		t.Errorf("usage: %+v, the record has %+v", m.Usage, rec.Usage)
@@ -65,16 +79,25 @@ func TestFailingCommands(t *testing.T) {
 
 	r := h.play(0, repo, "failing")
 	rec := checkRecord(t, r)
-	if r.stdout != "The command failed as it should.\n" || rec.ToolCalls.Total != 1 || rec.ToolCalls.Failed != 0 {
-		t.Errorf("%q, %+v", r.stdout, rec.ToolCalls)
+	switch {
+	case r.stdout != "The command failed as it should.\n":
+		t.Errorf("r.stdout = %q, want %q", r.stdout, "The command failed as it should.\n")
+	case rec.ToolCalls.Total != 1:
+		t.Errorf("rec.ToolCalls.Total = %d, want 1", rec.ToolCalls.Total)
+	case rec.ToolCalls.Failed != 0:
+		t.Errorf("rec.ToolCalls.Failed = %d, want 0", rec.ToolCalls.Failed)
 	}
 	checkChanged(t, r)
 
 	r = h.play(1, repo, "diverging")
 	rec = checkRecord(t, r)
-	if f := r.failure(t); f.Code != "scenario_diverged" || rec.Status != responses.StatusFailed ||
-		rec.Error.Code != f.Code {
-		t.Errorf("%+v, record %+v", f, rec)
+	switch f := r.failure(t); {
+	case f.Code != "scenario_diverged":
+		t.Errorf(`f.Code = %q, want "scenario_diverged"`, f.Code)
+	case rec.Status != responses.StatusFailed:
+		t.Errorf("rec.Status = %q, want %q", rec.Status, responses.StatusFailed)
+	case rec.Error.Code != f.Code:
+		t.Errorf("rec.Error.Code = %q, want %q", rec.Error.Code, f.Code)
 	}
 	checkChanged(t, r, "added half.txt")
 }
@@ -157,9 +180,13 @@ func TestHostileLeftovers(t *testing.T) {
 	if r.read(t, "report.md") != "report\n" {
 		t.Error("the agent's own artifact is missing")
 	}
-	if warnings := strings.Join(r.manifest.Warnings, "\n"); !strings.Contains(warnings, "manifest.json") ||
-		!strings.Contains(warnings, "checkout.json") || !strings.Contains(warnings, "link") {
-		t.Errorf("warnings:\n%s", warnings)
+	switch warnings := strings.Join(r.manifest.Warnings, "\n"); {
+	case !strings.Contains(warnings, "manifest.json"):
+		t.Errorf(`warnings = %q, want it to contain "manifest.json"`, warnings)
+	case !strings.Contains(warnings, "checkout.json"):
+		t.Errorf(`warnings = %q, want it to contain "checkout.json"`, warnings)
+	case !strings.Contains(warnings, "link"):
+		t.Errorf(`warnings = %q, want it to contain "link"`, warnings)
 	}
 	if r := h.run(repo, "apply", "last"); r.code != 0 {
 		t.Errorf("apply: %s", r.stderr)

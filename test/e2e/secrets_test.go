@@ -201,10 +201,15 @@ func TestSecretsInCommandLines(t *testing.T) {
 			p := h.beginPlay(dir, "commandlines", "--engine", engine, "--env", "FIRST="+secret, "--env=SECOND="+secret,
 				"--env", "THIRD", "--env-file", vars, "--env", "EXPECTED="+secret)
 			own, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.cmd.Process.Pid))
-			if err != nil || !strings.Contains(string(own), "--env\x00FIRST=***") ||
-				!strings.Contains(string(own), "--env=SECOND=***") ||
-				!strings.Contains(string(own), "commandlines.yaml") {
-				t.Errorf("holon's own is %q, %v", own, err)
+			switch {
+			case err != nil:
+				t.Errorf("unexpected error: %v", err)
+			case !strings.Contains(string(own), "--env\x00FIRST=***"):
+				t.Errorf(`string(own) = %q, want it to contain "--env\x00FIRST=***"`, string(own))
+			case !strings.Contains(string(own), "--env=SECOND=***"):
+				t.Errorf(`string(own) = %q, want it to contain "--env=SECOND=***"`, string(own))
+			case !strings.Contains(string(own), "commandlines.yaml"):
+				t.Errorf(`string(own) = %q, want it to contain "commandlines.yaml"`, string(own))
 			}
 			lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
 			if err != nil {

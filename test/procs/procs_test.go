@@ -24,8 +24,13 @@ func TestTree(t *testing.T) {
 
 func TestUse(t *testing.T) {
 	me := os.Getpid()
-	if r, p := Resident(me), Proportional(me); r < 1<<20 || p < 1<<19 || p > r+1<<20 {
-		t.Errorf("%.0f bytes resident, %.0f proportional", r, p)
+	switch r, p := Resident(me), Proportional(me); {
+	case r < 1<<20:
+		t.Errorf("r = %v, want at least %v", r, 1<<20)
+	case p < 1<<19:
+		t.Errorf("p = %v, want at least %v", p, 1<<19)
+	case p > r+1<<20:
+		t.Errorf("p = %v, want at most %v", p, r+1<<20)
 	}
 	before := Time([]int{me})
 	for sum := 0; Time([]int{me}) <= before; sum++ { // ends when the time is counted

@@ -201,8 +201,13 @@ func TestPathFields(t *testing.T) {
 				t.Fatal(err)
 			}
 			status, answer := s.ask(t, http.MethodPost, "/responses", string(body))
-			if status < 400 || status >= 500 || !strings.Contains(answer, field) {
-				t.Errorf("%s %.60q: %d %.300s", field, value, status, answer)
+			switch {
+			case status < 400:
+				t.Errorf("%.120q: status = %d, want at least 400", value, status)
+			case status >= 500:
+				t.Errorf("%.120q: status = %d, want less than 500", value, status)
+			case !strings.Contains(answer, field):
+				t.Errorf("%.120q: answer = %q, want it to contain %q", value, answer, field)
 			}
 		}
 	}

@@ -31,8 +31,13 @@ func TestForkBomb(t *testing.T) {
 	t.Parallel()
 	r := newLab(t).attack(nil, "/holon/input/probe fork 5000", `printf "still\tOK\n"`).completed(t)
 	got := r.outcomes(t)
-	if n := count(t, got, "forks"); got["fork"] != "EAGAIN" || n < 10 || n >= engine.DefaultPids {
-		t.Errorf("%d forks, then %s", n, got["fork"])
+	switch n := count(t, got, "forks"); {
+	case got["fork"] != "EAGAIN":
+		t.Errorf(`got["fork"] = %q, want "EAGAIN"`, got["fork"])
+	case n < 10:
+		t.Errorf("n = %d, want at least 10", n)
+	case n >= engine.DefaultPids:
+		t.Errorf("n = %d, want less than %d", n, engine.DefaultPids)
 	}
 	if got["still"] != "OK" {
 		t.Errorf("the command after it: %q", r.said)
@@ -62,9 +67,13 @@ func TestMemory(t *testing.T) {
 func TestDescriptors(t *testing.T) {
 	t.Parallel()
 	got := newLab(t).attack(nil, "/holon/input/probe descriptors", `printf "still\tOK\n"`).completed(t).outcomes(t)
-	if n := count(t, got, "descriptors"); got["open"] != "EMFILE" || n >= engine.DefaultOpenFiles ||
-		got["still"] != "OK" {
-		t.Errorf("%d descriptors, then %s; after it %q", n, got["open"], got["still"])
+	switch n := count(t, got, "descriptors"); {
+	case got["open"] != "EMFILE":
+		t.Errorf(`got["open"] = %q, want "EMFILE"`, got["open"])
+	case n >= engine.DefaultOpenFiles:
+		t.Errorf("n = %d, want less than %d", n, engine.DefaultOpenFiles)
+	case got["still"] != "OK":
+		t.Errorf(`got["still"] = %q, want "OK"`, got["still"])
 	}
 }
 
@@ -95,9 +104,15 @@ func TestSparseFile(t *testing.T) {
 	r := newLab(t).attack(func(o *oneshot.Run) { o.Turn.MaxOutputBytes = 64 << 30 },
 		"/holon/input/probe sparse big 10737418241 | sed s/^/tree-/",
 		"/holon/input/probe sparse $HOLON_OUTPUT_DIR/big 10737418241 | sed s/^/out-/",
-		"/holon/input/probe sparse big 9663676416; /holon/input/probe sparse $HOLON_OUTPUT_DIR/big 9663676416").completed(t)
-	if got := r.outcomes(t); got["tree-sparse"] != "EFBIG" || got["out-sparse"] != "EFBIG" || got["sparse"] != "OK" {
-		t.Errorf("%v", got)
+		"/holon/input/probe sparse big 9663676416; "+
+			"/holon/input/probe sparse $HOLON_OUTPUT_DIR/big 9663676416").completed(t)
+	switch got := r.outcomes(t); {
+	case got["tree-sparse"] != "EFBIG":
+		t.Errorf(`got["tree-sparse"] = %q, want "EFBIG"`, got["tree-sparse"])
+	case got["out-sparse"] != "EFBIG":
+		t.Errorf(`got["out-sparse"] = %q, want "EFBIG"`, got["out-sparse"])
+	case got["sparse"] != "OK":
+		t.Errorf(`got["sparse"] = %q, want "OK"`, got["sparse"])
 	}
 	if _, err := os.Stat(filepath.Join(r.dir, "big")); err == nil {
 		t.Error("9 GiB of nothing were copied")

@@ -143,8 +143,14 @@ func TestUnsignedThoughts(t *testing.T) {
 	a, e := modeltest.Ask(t.Context(), t,
 		serve(t, false, replay(answer("end_turn", blockStart(0, `{"type":"thinking","thinking":"hm"}`), blockStop(0)))),
 		model.Request{Model: "kimi-k2"})
-	if e != nil || len(a.Opaque) != 1 || a.Opaque[0] != `anthropic:{"type":"thinking","thinking":"hm","signature":""}` {
-		t.Errorf("%+v %v", a, e)
+	switch {
+	case e != nil:
+		t.Errorf("e = %v, want nil", e)
+	case len(a.Opaque) != 1:
+		t.Errorf("len(a.Opaque) = %d (%q), want 1", len(a.Opaque), a.Opaque)
+	case a.Opaque[0] != `anthropic:{"type":"thinking","thinking":"hm","signature":""}`:
+		t.Errorf("a.Opaque[0] = %q, want %q", a.Opaque[0], `anthropic:{"type":"thinking","thinking":"hm",`+
+			`"signature":""}`)
 	}
 }
 
@@ -160,9 +166,16 @@ func TestUsage(t *testing.T) {
 	odd := `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":-4,` +
 		`"cache_read_input_tokens":null,"output_tokens_details":{"thinking_tokens":9}}}`
 	a, e = modeltest.Ask(t.Context(), t, serve(t, false, replay([]string{begin, odd, stopped})), model.Request{})
-	if e != nil || a.Usage.OutputTokens != 0 || a.Usage.InputTokens != 125 ||
-		a.Usage.OutputTokenDetails.ReasoningTokens != 0 {
-		t.Errorf("odd: %+v %v", a.Usage, e)
+	switch {
+	case e != nil:
+		t.Errorf("odd: e = %v, want nil", e)
+	case a.Usage.OutputTokens != 0:
+		t.Errorf("odd: a.Usage.OutputTokens = %d, want 0", a.Usage.OutputTokens)
+	case a.Usage.InputTokens != 125:
+		t.Errorf("odd: a.Usage.InputTokens = %d, want 125", a.Usage.InputTokens)
+	case a.Usage.OutputTokenDetails.ReasoningTokens != 0:
+		t.Errorf("odd: a.Usage.OutputTokenDetails.ReasoningTokens = %d, want 0",
+			a.Usage.OutputTokenDetails.ReasoningTokens)
 	}
 }
 
@@ -200,13 +213,23 @@ func TestCallIDs(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, call := range a.Calls {
 		callID, _, _ := strings.Cut(call, " ")
-		if len(callID) > 64 || seen[callID] || !strings.HasSuffix(callID, strings.TrimPrefix(id("x"), "x")) {
-			t.Errorf("id %q in %v", callID, a.Calls)
+		switch {
+		case len(callID) > 64:
+			t.Errorf("len(callID) = %d (%q), want at most 64", len(callID), callID)
+		case seen[callID]:
+			t.Error("seen[callID] = true, want false")
+		case !strings.HasSuffix(callID, strings.TrimPrefix(id("x"), "x")):
+			t.Errorf("callID = %q, want it to end with %q", callID, strings.TrimPrefix(id("x"), "x"))
 		}
 		seen[callID] = true
 	}
-	if e != nil || len(a.Calls) != 4 || !seen[id("same")] {
-		t.Errorf("%v %v", a.Calls, e)
+	switch {
+	case e != nil:
+		t.Errorf("e = %v, want nil", e)
+	case len(a.Calls) != 4:
+		t.Errorf("len(a.Calls) = %d (%q), want 4", len(a.Calls), a.Calls)
+	case !seen[id("same")]:
+		t.Error(`seen[id("same")] = false, want true`)
 	}
 }
 
@@ -222,7 +245,14 @@ func TestHalvesOfCharacters(t *testing.T) {
 		half(1, "input_json_delta", "partial_json", `{\"a\":\"\ud83d`),
 		half(1, "input_json_delta", "partial_json", `\ude00\"}`), blockStop(1),
 	))), model.Request{})
-	if e != nil || a.Text != "a😀b\uFFFD" || len(a.Calls) != 1 || a.Calls[0] != id("toolu_1")+` f {"a":"😀"}` {
-		t.Errorf("%+v %v", a, e)
+	switch {
+	case e != nil:
+		t.Errorf("e = %v, want nil", e)
+	case a.Text != "a😀b\uFFFD":
+		t.Errorf(`a.Text = %q, want "a😀b�"`, a.Text)
+	case len(a.Calls) != 1:
+		t.Errorf("len(a.Calls) = %d (%q), want 1", len(a.Calls), a.Calls)
+	case a.Calls[0] != id("toolu_1")+` f {"a":"😀"}`:
+		t.Errorf("a.Calls[0] = %q, want %q", a.Calls[0], id("toolu_1")+` f {"a":"😀"}`)
 	}
 }

@@ -265,9 +265,15 @@ func TestItemsThatCannotBeSent(t *testing.T) {
 	} {
 		_, e := modeltest.Ask(t.Context(), t, tr,
 			model.Request{Input: []responses.Item{text(responses.RoleUser, "u"), item}})
-		if e == nil || e.Kind != model.KindInvalidRequest || !strings.Contains(e.Message, says) ||
-			!strings.Contains(e.Message, "item 1") {
-			t.Errorf("%s: %v", says, e)
+		switch {
+		case e == nil:
+			t.Errorf("%s: e = nil, want a value", says)
+		case e.Kind != model.KindInvalidRequest:
+			t.Errorf("%s: e.Kind = %q, want %q", says, e.Kind, model.KindInvalidRequest)
+		case !strings.Contains(e.Message, says):
+			t.Errorf("%s: e.Message = %q, want it to contain %q", says, e.Message, says)
+		case !strings.Contains(e.Message, "item 1"):
+			t.Errorf(`%s: e.Message = %q, want it to contain "item 1"`, says, e.Message)
 		}
 	}
 }
@@ -291,8 +297,13 @@ func TestRoundsExtendEachOther(t *testing.T) {
 				rt.Fatal(err)
 			}
 			marked := string(body)
-			if n := strings.Count(marked, marker); n < 3 || n > 4 || round > 0 && n != 4 {
-				rt.Fatalf("%d markers in %s", n, body)
+			switch n := strings.Count(marked, marker); {
+			case n < 3:
+				rt.Fatalf("n = %d, want at least 3", n)
+			case n > 4:
+				rt.Fatalf("n = %d, want at most 4", n)
+			case round > 0 && n != 4:
+				rt.Fatalf("round > 0 && n != 4, want the contrary")
 			}
 			plain := strings.TrimSuffix(strings.ReplaceAll(marked, marker, ""), "]}\n")
 			if !strings.HasPrefix(plain, before) {

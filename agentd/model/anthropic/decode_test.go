@@ -78,8 +78,13 @@ func TestHugeBlocks(t *testing.T) {
 			}
 		}
 		e, ok := errors.AsType[*model.Error](a.delta(0, &tt.piece))
-		if !ok || e.Kind != model.KindProtocol || !strings.Contains(e.Message, "16 MiB") {
+		switch {
+		case !ok:
 			t.Errorf("%s: more than 16 MiB give %v, want a protocol error that names the bound", name, e)
+		case e.Kind != model.KindProtocol:
+			t.Errorf("%s: e.Kind = %q, want %q", name, e.Kind, model.KindProtocol)
+		case !strings.Contains(e.Message, "16 MiB"):
+			t.Errorf(`%s: e.Message = %q, want it to contain "16 MiB"`, name, e.Message)
 		}
 	}
 }

@@ -100,9 +100,17 @@ func TestStatuses(t *testing.T) {
 			if status == 200 {
 				status = 0
 			}
-			if e.Kind != tt.kind || e.Code != tt.code || e.Status != status || e.RetryAfter != tt.wait ||
-				e.Retryable() != tt.retryable {
-				t.Errorf("%#v (retryable %v)", e, e.Retryable())
+			switch {
+			case e.Kind != tt.kind:
+				t.Errorf("e.Kind = %q, want %q", e.Kind, tt.kind)
+			case e.Code != tt.code:
+				t.Errorf("e.Code = %q, want %q", e.Code, tt.code)
+			case e.Status != status:
+				t.Errorf("e.Status = %d, want %d", e.Status, status)
+			case e.RetryAfter != tt.wait:
+				t.Errorf("e.RetryAfter = %v, want %v", e.RetryAfter, tt.wait)
+			case e.Retryable() != tt.retryable:
+				t.Errorf("e.Retryable() = %v, want %v", e.Retryable(), tt.retryable)
 			}
 			if !strings.Contains(e.Message, tt.says) || strings.Contains(e.Message, "<") {
 				t.Errorf("says %q, want %q", e.Message, tt.says)
@@ -170,8 +178,15 @@ func TestStreamFaults(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			a, e := modeltest.Ask(t.Context(), t, serve(t, false, replay(tt.events)),
 				model.Request{Model: "claude-opus-5"})
-			if e == nil || e.Kind != tt.kind || !strings.Contains(e.Message, tt.says) || a.Text != tt.text {
-				t.Errorf("got %q and %v, want %q and %s: %s", a.Text, e, tt.text, tt.kind, tt.says)
+			switch {
+			case e == nil:
+				t.Errorf("%+v: e = nil, want a value", tt)
+			case e.Kind != tt.kind:
+				t.Errorf("%+v: e.Kind = %q, want %q", tt, e.Kind, tt.kind)
+			case !strings.Contains(e.Message, tt.says):
+				t.Errorf("%+v: e.Message = %q, want it to contain %q", tt, e.Message, tt.says)
+			case a.Text != tt.text:
+				t.Errorf("%+v: a.Text = %q, want %q", tt, a.Text, tt.text)
 			}
 			if wrong := tt.name == "unknown failure"; wrong && e.Retryable() {
 				t.Error("it would be tried again")
@@ -224,17 +239,28 @@ func TestBrokenConnections(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	a, e := modeltest.Ask(t.Context(), t, reset, model.Request{})
-	if e == nil || e.Kind != model.KindTransport || a.Text != "hello" || !e.Retryable() {
-		t.Errorf("reset: %+v %v", a, e)
+	switch {
+	case e == nil:
+		t.Error("reset: e = nil, want a value")
+	case e.Kind != model.KindTransport:
+		t.Errorf("reset: e.Kind = %q, want %q", e.Kind, model.KindTransport)
+	case a.Text != "hello":
+		t.Errorf(`reset: a.Text = %q, want "hello"`, a.Text)
+	case !e.Retryable():
+		t.Error("reset: e.Retryable() = false, want true")
 	}
 	gone, err := anthropic.New(anthropic.Options{SocketPath: filepath.Join(t.TempDir(), "gone.sock"),
 		Headers: map[string]string{"X-Token": modeltest.Sentinel}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, e := modeltest.Ask(t.Context(), t, gone, model.Request{}); e == nil || e.Kind != model.KindTransport ||
-		!e.Retryable() {
-		t.Errorf("no socket: %v", e)
+	switch _, e := modeltest.Ask(t.Context(), t, gone, model.Request{}); {
+	case e == nil:
+		t.Error("no socket: e = nil, want a value")
+	case e.Kind != model.KindTransport:
+		t.Errorf("no socket: e.Kind = %q, want %q", e.Kind, model.KindTransport)
+	case !e.Retryable():
+		t.Error("no socket: e.Retryable() = false, want true")
 	}
 }
 
@@ -247,13 +273,24 @@ func TestMissingKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	check, ok := errors.AsType[*responses.Error](tr.Check("claude-opus-5"))
-	if !ok || check.Code != responses.CodeMissingCredentials || !strings.Contains(check.Error(), "ANTHROPIC_API_KEY") {
+	switch {
+	case !ok:
 		t.Errorf("%#v", check)
+	case check.Code != responses.CodeMissingCredentials:
+		t.Errorf("check.Code = %q, want %q", check.Code, responses.CodeMissingCredentials)
+	case !strings.Contains(check.Error(), "ANTHROPIC_API_KEY"):
+		t.Errorf(`check.Error() = %q, want it to contain "ANTHROPIC_API_KEY"`, check.Error())
 	}
 	_, e := modeltest.Ask(t.Context(), t, tr, model.Request{})
-	if e == nil || e.Code != responses.CodeMissingCredentials || !strings.Contains(e.Message, "ANTHROPIC_API_KEY") ||
-		e.Retryable() {
-		t.Errorf("%#v", e)
+	switch {
+	case e == nil:
+		t.Error("e = nil, want a value")
+	case e.Code != responses.CodeMissingCredentials:
+		t.Errorf("e.Code = %q, want %q", e.Code, responses.CodeMissingCredentials)
+	case !strings.Contains(e.Message, "ANTHROPIC_API_KEY"):
+		t.Errorf(`e.Message = %q, want it to contain "ANTHROPIC_API_KEY"`, e.Message)
+	case e.Retryable():
+		t.Error("e.Retryable() = true, want false")
 	}
 	for _, bad := range []string{"api.anthropic.com", "ftp://x/", "http://", "http://%zz"} {
 		_, err := anthropic.New(anthropic.Options{BaseURL: bad})

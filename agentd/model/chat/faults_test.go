@@ -196,9 +196,17 @@ func TestStreamFaults(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			a, e := ask(t.Context(), t, serve(t, sse(streamOf(tt.chunks...))), model.Request{})
-			if e == nil || e.Kind != tt.kind || !strings.Contains(e.Message, tt.says) || a.Text != tt.text ||
-				e.Retryable() != tt.again {
-				t.Fatalf("got %q and %v (%+v), want %q and %s: %s", a.Text, e, e, tt.text, tt.kind, tt.says)
+			switch {
+			case e == nil:
+				t.Fatalf("%+v: e = nil, want a value", tt)
+			case e.Kind != tt.kind:
+				t.Fatalf("%+v: e.Kind = %q, want %q", tt, e.Kind, tt.kind)
+			case !strings.Contains(e.Message, tt.says):
+				t.Fatalf("%+v: e.Message = %q, want it to contain %q", tt, e.Message, tt.says)
+			case a.Text != tt.text:
+				t.Fatalf("%+v: a.Text = %q, want %q", tt, a.Text, tt.text)
+			case e.Retryable() != tt.again:
+				t.Fatalf("%+v: e.Retryable() = %v, want %v", tt, e.Retryable(), tt.again)
 			}
 			if e.Diagnostics == nil || !strings.HasPrefix(e.Diagnostics.URL, "http://127.0.0.1") {
 				t.Errorf("diagnostics %+v", e.Diagnostics)
@@ -256,9 +264,19 @@ func TestStatuses(t *testing.T) {
 			_, _ = io.WriteString(w, tt.body) // a client that has enough hangs up
 		})
 		_, e := ask(t.Context(), t, tr, model.Request{})
-		if e == nil || e.Kind != tt.kind || !strings.Contains(e.Message, tt.says) || e.RetryAfter != tt.wait ||
-			e.Retryable() != tt.again || strings.Contains(e.Message, "<") {
-			t.Errorf("%d: %+v", tt.status, e)
+		switch {
+		case e == nil:
+			t.Errorf("%d: e = nil, want a value", tt.status)
+		case e.Kind != tt.kind:
+			t.Errorf("%d: e.Kind = %q, want %q", tt.status, e.Kind, tt.kind)
+		case !strings.Contains(e.Message, tt.says):
+			t.Errorf("%d: e.Message = %q, want it to contain %q", tt.status, e.Message, tt.says)
+		case e.RetryAfter != tt.wait:
+			t.Errorf("%d: e.RetryAfter = %v, want %v", tt.status, e.RetryAfter, tt.wait)
+		case e.Retryable() != tt.again:
+			t.Errorf("%d: e.Retryable() = %v, want %v", tt.status, e.Retryable(), tt.again)
+		case strings.Contains(e.Message, "<"):
+			t.Errorf(`%d: e.Message = %q, want it without "<"`, tt.status, e.Message)
 		}
 		if e != nil && (e.Diagnostics == nil || e.Diagnostics.Redirect != (tt.status == 302)) {
 			t.Errorf("%d: diagnostics %+v", tt.status, e.Diagnostics)
@@ -273,9 +291,17 @@ func TestBrokenConnections(t *testing.T) {
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
 	})
-	if a, e := ask(t.Context(), t, reset, model.Request{}); e == nil || e.Kind != model.KindTransport ||
-		a.Text != "hello" || !e.Retryable() || len(e.Diagnostics.Chain) == 0 {
-		t.Errorf("reset: %+v %v", a, e)
+	switch a, e := ask(t.Context(), t, reset, model.Request{}); {
+	case e == nil:
+		t.Error("reset: e = nil, want a value")
+	case e.Kind != model.KindTransport:
+		t.Errorf("reset: e.Kind = %q, want %q", e.Kind, model.KindTransport)
+	case a.Text != "hello":
+		t.Errorf(`reset: a.Text = %q, want "hello"`, a.Text)
+	case !e.Retryable():
+		t.Error("reset: e.Retryable() = false, want true")
+	case len(e.Diagnostics.Chain) == 0:
+		t.Error("reset: len(e.Diagnostics.Chain) = 0, want another length")
 	}
 	// The way in which the connection ends after a complete answer does not matter.
 	late := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -290,10 +316,18 @@ func TestBrokenConnections(t *testing.T) {
 	refused := serve(t, sse(""), func(o *chat.Options) {
 		o.BaseURL = "http://user:hidden-word@127.0.0.1:1/v1?key=hidden-word"
 	})
-	if _, e := ask(t.Context(), t, refused, model.Request{}); e == nil || e.Kind != model.KindTransport ||
-		!e.Diagnostics.Connect || e.Diagnostics.Stage != model.StageSend ||
-		strings.Contains(fmt.Sprintf("%+v %+v", e, e.Diagnostics), "hidden-word") {
-		t.Errorf("refused: %+v %+v", e, e.Diagnostics)
+	switch _, e := ask(t.Context(), t, refused, model.Request{}); {
+	case e == nil:
+		t.Error("refused: e = nil, want a value")
+	case e.Kind != model.KindTransport:
+		t.Errorf("refused: e.Kind = %q, want %q", e.Kind, model.KindTransport)
+	case !e.Diagnostics.Connect:
+		t.Error("refused: e.Diagnostics.Connect = false, want true")
+	case e.Diagnostics.Stage != model.StageSend:
+		t.Errorf("refused: e.Diagnostics.Stage = %q, want %q", e.Diagnostics.Stage, model.StageSend)
+	case strings.Contains(fmt.Sprintf("%+v %+v", e, e.Diagnostics), "hidden-word"):
+		t.Errorf(`refused: fmt.Sprintf("%%+v %%+v", e, e.Diagnostics) = %q, want it without "hidden-word"`,
+			fmt.Sprintf("%+v %+v", e, e.Diagnostics))
 	}
 }
 

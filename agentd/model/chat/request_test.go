@@ -49,9 +49,15 @@ func TestHeaders(t *testing.T) {
 	body, h, target := sentFor(t, model.Request{Model: "m"}, func(o *chat.Options) {
 		o.Headers = map[string]string{"X-Extra": "e"}
 	})
-	if h.Get("Authorization") != "Bearer "+modeltest.Sentinel || h.Get("Accept") != "text/event-stream" ||
-		h.Get("X-Extra") != "e" || target != "POST /v1/chat/completions" {
-		t.Errorf("%v %v", target, h)
+	switch {
+	case h.Get("Authorization") != "Bearer "+modeltest.Sentinel:
+		t.Errorf(`h.Get("Authorization") = %q, want %q`, h.Get("Authorization"), "Bearer "+modeltest.Sentinel)
+	case h.Get("Accept") != "text/event-stream":
+		t.Errorf(`h.Get("Accept") = %q, want "text/event-stream"`, h.Get("Accept"))
+	case h.Get("X-Extra") != "e":
+		t.Errorf(`h.Get("X-Extra") = %q, want "e"`, h.Get("X-Extra"))
+	case target != "POST /v1/chat/completions":
+		t.Errorf(`target = %q, want "POST /v1/chat/completions"`, target)
 	}
 	if want := `{"model":"m","messages":[],"stream":true,"stream_options":{"include_usage":true}}`; body != want {
 		t.Errorf("the least request is %s", body)
@@ -128,16 +134,27 @@ func TestRequestRefusals(t *testing.T) {
 		&responses.Compaction{EncryptedContent: "z"}, &responses.ItemReference{ID: "msg_1"},
 	} {
 		_, e := ask(t.Context(), t, tr, model.Request{Input: []responses.Item{item}})
-		if e == nil || e.Kind != model.KindInvalidRequest || !strings.Contains(e.Message, "item 0") {
-			t.Errorf("%T: %v", item, e)
+		switch {
+		case e == nil:
+			t.Errorf("%v: e = nil, want a value", item)
+		case e.Kind != model.KindInvalidRequest:
+			t.Errorf("%v: e.Kind = %q, want %q", item, e.Kind, model.KindInvalidRequest)
+		case !strings.Contains(e.Message, "item 0"):
+			t.Errorf(`%v: e.Message = %q, want it to contain "item 0"`, item, e.Message)
 		}
 	}
 	keyless := serve(t, func(http.ResponseWriter, *http.Request) {
 		t.Error("it was asked")
 	}, func(o *chat.Options) { o.APIKey = "" })
-	if _, e := ask(t.Context(), t, keyless, model.Request{}); e == nil || e.Kind != model.KindAuthentication ||
-		e.Code != responses.CodeMissingCredentials || !strings.Contains(e.Message, "LAB_API_KEY") {
-		t.Errorf("without a key: %v", e)
+	switch _, e := ask(t.Context(), t, keyless, model.Request{}); {
+	case e == nil:
+		t.Error("without a key: e = nil, want a value")
+	case e.Kind != model.KindAuthentication:
+		t.Errorf("without a key: e.Kind = %q, want %q", e.Kind, model.KindAuthentication)
+	case e.Code != responses.CodeMissingCredentials:
+		t.Errorf("without a key: e.Code = %q, want %q", e.Code, responses.CodeMissingCredentials)
+	case !strings.Contains(e.Message, "LAB_API_KEY"):
+		t.Errorf(`without a key: e.Message = %q, want it to contain "LAB_API_KEY"`, e.Message)
 	}
 	if _, err := chat.New(chat.Options{Options: endpoint.Options{Provider: "my-lab",
 		BaseURL: "ftp://x"}}); err == nil ||
@@ -266,8 +283,13 @@ func TestSignaturesOfCallsComeBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, e := ask(t.Context(), t, serve(t, sse(streamOf(append(chunks, end("tool_calls"), done)...))),
 				model.Request{})
-			if e != nil || len(a.Opaque) != 1 || len(a.Calls) != 2 {
-				t.Fatalf("%+v %v", a, e)
+			switch {
+			case e != nil:
+				t.Fatalf("e = %v, want nil", e)
+			case len(a.Opaque) != 1:
+				t.Fatalf("len(a.Opaque) = %d (%q), want 1", len(a.Opaque), a.Opaque)
+			case len(a.Calls) != 2:
+				t.Fatalf("len(a.Calls) = %d (%q), want 2", len(a.Calls), a.Calls)
 			}
 			input := []responses.Item{
 				&responses.Reasoning{EncryptedContent: a.Opaque[0]},

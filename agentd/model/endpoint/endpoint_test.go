@@ -27,9 +27,13 @@ func TestBases(t *testing.T) {
 	} {
 		e, err := New(Options{Provider: "lab", BaseURL: base})
 		if want == "" {
-			if failed, ok := errors.AsType[*responses.Error](err); !ok || failed.Param != "LAB_BASE_URL" ||
-				failed.Hint == "" {
+			switch failed, ok := errors.AsType[*responses.Error](err); {
+			case !ok:
 				t.Errorf("%q: %v", base, err)
+			case failed.Param != "LAB_BASE_URL":
+				t.Errorf(`%q: failed.Param = %q, want "LAB_BASE_URL"`, base, failed.Param)
+			case failed.Hint == "":
+				t.Errorf(`%q: failed.Hint = "", want another value`, base)
 			}
 			continue
 		}
@@ -79,9 +83,17 @@ func TestSocket(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	failed := e.answered(resp)
-	if failed == nil || failed.Kind != model.KindProtocol || failed.Status != 307 || !failed.Diagnostics.Redirect ||
-		failed.Diagnostics.Stage != model.StageStatus {
-		t.Errorf("%+v", failed)
+	switch {
+	case failed == nil:
+		t.Error("failed = nil, want a value")
+	case failed.Kind != model.KindProtocol:
+		t.Errorf("failed.Kind = %q, want %q", failed.Kind, model.KindProtocol)
+	case failed.Status != 307:
+		t.Errorf("failed.Status = %d, want 307", failed.Status)
+	case !failed.Diagnostics.Redirect:
+		t.Error("failed.Diagnostics.Redirect = false, want true")
+	case failed.Diagnostics.Stage != model.StageStatus:
+		t.Errorf("failed.Diagnostics.Stage = %q, want %q", failed.Diagnostics.Stage, model.StageStatus)
 	}
 }
 
@@ -99,10 +111,21 @@ func TestErrorsAreClean(t *testing.T) {
 		strings.Repeat("é", 1000) + "\xff")
 	failed := a.broken(model.StageBody, cause)
 	for _, text := range append(failed.Diagnostics.Chain, failed.Message, failed.Diagnostics.URL) {
-		if len(text) > 450 || strings.ContainsAny(text, "\n\x1b") || !utf8.ValidString(text) ||
-			strings.Contains(text, "key") || strings.Contains(text, "in-a-header") ||
-			strings.Contains(text, "hidden-word") || strings.Contains(text, "sk-abc") {
-			t.Errorf("not fit for a user: %q", text)
+		switch {
+		case len(text) > 450:
+			t.Errorf("not fit for a user: len(text) = %d (%q), want at most 450", len(text), text)
+		case strings.ContainsAny(text, "\n\x1b"):
+			t.Error(`not fit for a user: strings.ContainsAny(text, "\n\x1b") = true, want false`)
+		case !utf8.ValidString(text):
+			t.Error("not fit for a user: utf8.ValidString(text) = false, want true")
+		case strings.Contains(text, "key"):
+			t.Errorf(`not fit for a user: text = %q, want it without "key"`, text)
+		case strings.Contains(text, "in-a-header"):
+			t.Errorf(`not fit for a user: text = %q, want it without "in-a-header"`, text)
+		case strings.Contains(text, "hidden-word"):
+			t.Errorf(`not fit for a user: text = %q, want it without "hidden-word"`, text)
+		case strings.Contains(text, "sk-abc"):
+			t.Errorf(`not fit for a user: text = %q, want it without "sk-abc"`, text)
 		}
 	}
 	_, cause = bounded.ReadAll(strings.NewReader("12345"), 4)

@@ -40,8 +40,13 @@ func FuzzReadDelta(f *testing.F) {
 		if err := json.Unmarshal(data, &want); err != nil {
 			t.Fatalf("accepted %q: %v", data, err)
 		}
-		if d.kind != deltaKind(want.Type) || d.index != want.OutputIndex || d.text != want.Delta {
-			t.Fatalf("%q is %+v, not %+v", data, d, want)
+		switch {
+		case d.kind != deltaKind(want.Type):
+			t.Fatalf("d.kind = %d, want %d", d.kind, deltaKind(want.Type))
+		case d.index != want.OutputIndex:
+			t.Fatalf("d.index = %d, want %d", d.index, want.OutputIndex)
+		case d.text != want.Delta:
+			t.Fatalf("d.text = %q, want %q", d.text, want.Delta)
 		}
 	})
 }
@@ -70,10 +75,12 @@ func FuzzAssembly(f *testing.F) {
 {"type":"response.function_call_arguments.delta","output_index":1,"delta":"{}"}
 {"type":"response.output_item.done","output_index":0,"item":{"type":"message"}}
 {"type":"response.completed","response":{"output":[]}}`))
-	f.Add([]byte(`{"type":"response.output_item.done","output_index":-1,"item":{"type":"reasoning","summary":[{"type":"summary_text","text":"a"}]}}
+	f.Add([]byte(`{"type":"response.output_item.done","output_index":-1,"item":{"type":"reasoning",` +
+		`"summary":[{"type":"summary_text","text":"a"}]}}
 {"type":"response.reasoning_summary_part.done","output_index":-1}
 {"type":"response.incomplete","response":{"incomplete_details":{"reason":"max_output_tokens"}}}`))
-	f.Add([]byte(`{"type":"response.output_item.added","output_index":0,"item":{"type":"custom_tool_call","name":"f","call_id":"c"}}
+	f.Add([]byte(`{"type":"response.output_item.added","output_index":0,"item":{"type":"custom_tool_call","name":"f",` +
+		`"call_id":"c"}}
 {"type":"response.custom_tool_call_input.delta","output_index":0,"delta":"a\"\ud83d"}
 {"type":"response.custom_tool_call_input.done","output_index":0,"input":"a\"😀"}
 {"type":"response.completed","response":{"output":[]}}`))

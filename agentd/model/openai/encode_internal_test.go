@@ -34,9 +34,18 @@ func TestInputTakesItsPlace(t *testing.T) {
 		if err := json.Unmarshal(body, &got); err != nil {
 			t.Fatalf("%s: %v: %s", name, err, body)
 		}
-		if got.Model != marked || got.Instructions != marked || len(got.Input) != 1 ||
-			got.Input[0].Content[0].Text != marked || len(got.Tools[0].Parameters) != 3 {
-			t.Errorf("%s: %s", name, body)
+		switch {
+		case got.Model != marked:
+			t.Errorf("%s: got.Model = %q, want %q", name, got.Model, marked)
+		case got.Instructions != marked:
+			t.Errorf("%s: got.Instructions = %q, want %q", name, got.Instructions, marked)
+		case len(got.Input) != 1:
+			t.Errorf("%s: len(got.Input) = %d (%+v), want 1", name, len(got.Input), got.Input)
+		case got.Input[0].Content[0].Text != marked:
+			t.Errorf("%s: got.Input[0].Content[0].Text = %q, want %q", name, got.Input[0].Content[0].Text, marked)
+		case len(got.Tools[0].Parameters) != 3:
+			t.Errorf("%s: len(got.Tools[0].Parameters) = %d (%+v), want 3", name, len(got.Tools[0].Parameters),
+				got.Tools[0].Parameters)
 		}
 		req.Input = nil
 		if r, err := tr.encode(req); err != nil || !strings.Contains(string(r.Body), `,"input":[],`) {

@@ -93,9 +93,17 @@ func TestStatuses(t *testing.T) {
 			if status == 200 {
 				status = 0
 			}
-			if e.Kind != tt.kind || e.Code != tt.code || e.Status != status || e.RetryAfter != tt.wait ||
-				e.Retryable() != tt.retryable {
-				t.Errorf("%#v (retryable %v)", e, e.Retryable())
+			switch {
+			case e.Kind != tt.kind:
+				t.Errorf("e.Kind = %q, want %q", e.Kind, tt.kind)
+			case e.Code != tt.code:
+				t.Errorf("e.Code = %q, want %q", e.Code, tt.code)
+			case e.Status != status:
+				t.Errorf("e.Status = %d, want %d", e.Status, status)
+			case e.RetryAfter != tt.wait:
+				t.Errorf("e.RetryAfter = %v, want %v", e.RetryAfter, tt.wait)
+			case e.Retryable() != tt.retryable:
+				t.Errorf("e.Retryable() = %v, want %v", e.Retryable(), tt.retryable)
 			}
 			if !strings.Contains(e.Message, tt.says) || strings.Contains(e.Message, "<") {
 				t.Errorf("says %q, want %q", e.Message, tt.says)
@@ -142,8 +150,15 @@ func TestStreamFaults(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			a, e := ask(t.Context(), t, serve(t, false, replay(tt.events, false)), model.Request{})
-			if e == nil || e.Kind != tt.kind || !strings.Contains(e.Message, tt.says) || a.Text != tt.text {
-				t.Errorf("got %q and %v, want %q and %s: %s", a.Text, e, tt.text, tt.kind, tt.says)
+			switch {
+			case e == nil:
+				t.Errorf("%+v: e = nil, want a value", tt)
+			case e.Kind != tt.kind:
+				t.Errorf("%+v: e.Kind = %q, want %q", tt, e.Kind, tt.kind)
+			case !strings.Contains(e.Message, tt.says):
+				t.Errorf("%+v: e.Message = %q, want it to contain %q", tt, e.Message, tt.says)
+			case a.Text != tt.text:
+				t.Errorf("%+v: a.Text = %q, want %q", tt, a.Text, tt.text)
 			}
 		})
 	}
@@ -214,8 +229,13 @@ func TestTolerance(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, e := ask(t.Context(), t, serve(t, false, replay(tt.events, true)), model.Request{})
-			if e != nil || got.Stop != model.StopEnd || got.RequestID != "resp_1" {
-				t.Errorf("%v, stop %q, request %q", e, got.Stop, got.RequestID)
+			switch {
+			case e != nil:
+				t.Errorf("e = %v, want nil", e)
+			case got.Stop != model.StopEnd:
+				t.Errorf("got.Stop = %q, want %q", got.Stop, model.StopEnd)
+			case got.RequestID != "resp_1":
+				t.Errorf(`got.RequestID = %q, want "resp_1"`, got.RequestID)
 			}
 			got.Stop, got.RequestID, got.Usage = "", "", responses.Usage{}
 			if fmt.Sprint(got) != fmt.Sprint(tt.want) {
@@ -237,13 +257,23 @@ func TestCallIDs(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, call := range a.Calls {
 		id, _, _ := strings.Cut(call, " ")
-		if id == "" || len(id) > 64 || seen[id] {
-			t.Errorf("id %q in %v", id, a.Calls)
+		switch {
+		case id == "":
+			t.Error(`id = "", want another value`)
+		case len(id) > 64:
+			t.Errorf("len(id) = %d (%q), want at most 64", len(id), id)
+		case seen[id]:
+			t.Error("seen[id] = true, want false")
 		}
 		seen[id] = true
 	}
-	if e != nil || len(a.Calls) != 4 || !seen["same"] {
-		t.Errorf("%v %v", a.Calls, e)
+	switch {
+	case e != nil:
+		t.Errorf("e = %v, want nil", e)
+	case len(a.Calls) != 4:
+		t.Errorf("len(a.Calls) = %d (%q), want 4", len(a.Calls), a.Calls)
+	case !seen["same"]:
+		t.Error(`seen["same"] = false, want true`)
 	}
 }
 
@@ -261,15 +291,27 @@ func TestIncomplete(t *testing.T) {
 		events = append(events, fmt.Sprintf(incident, "incomplete",
 			`"incomplete_details":{"reason":"max_output_tokens"}`))
 		a, e := ask(t.Context(), t, serve(t, false, replay(events, false)), model.Request{})
-		if e != nil || a.Stop != model.StopMaxTokens || len(a.Calls) != 0 || a.Text != "hello" {
-			t.Errorf("%+v %v", a, e)
+		switch {
+		case e != nil:
+			t.Errorf("e = %v, want nil", e)
+		case a.Stop != model.StopMaxTokens:
+			t.Errorf("a.Stop = %q, want %q", a.Stop, model.StopMaxTokens)
+		case len(a.Calls) != 0:
+			t.Errorf("len(a.Calls) = %d (%q), want 0", len(a.Calls), a.Calls)
+		case a.Text != "hello":
+			t.Errorf(`a.Text = %q, want "hello"`, a.Text)
 		}
 	}
 	a, e := ask(t.Context(), t, serve(t, false,
 		replay([]string{fmt.Sprintf(incident, "incomplete", `"incomplete_details":{"reason":"content_filter"}`)},
 			false)), model.Request{})
-	if e != nil || a.Stop != model.StopContentFilter || a.RequestID != "r" {
-		t.Errorf("%+v %v", a, e)
+	switch {
+	case e != nil:
+		t.Errorf("e = %v, want nil", e)
+	case a.Stop != model.StopContentFilter:
+		t.Errorf("a.Stop = %q, want %q", a.Stop, model.StopContentFilter)
+	case a.RequestID != "r":
+		t.Errorf(`a.RequestID = %q, want "r"`, a.RequestID)
 	}
 }
 
@@ -297,8 +339,15 @@ func TestBrokenConnections(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	a, e := ask(t.Context(), t, reset, model.Request{})
-	if e == nil || e.Kind != model.KindTransport || a.Text != "hello" || !e.Retryable() {
-		t.Errorf("reset: %+v %v", a, e)
+	switch {
+	case e == nil:
+		t.Error("reset: e = nil, want a value")
+	case e.Kind != model.KindTransport:
+		t.Errorf("reset: e.Kind = %q, want %q", e.Kind, model.KindTransport)
+	case a.Text != "hello":
+		t.Errorf(`reset: a.Text = %q, want "hello"`, a.Text)
+	case !e.Retryable():
+		t.Error("reset: e.Retryable() = false, want true")
 	}
 	gone, err := openai.New(openai.Options{
 		Options: endpoint.Options{SocketPath: filepath.Join(t.TempDir(), "gone.sock"),
@@ -306,9 +355,13 @@ func TestBrokenConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, e := ask(t.Context(), t, gone, model.Request{}); e == nil || e.Kind != model.KindTransport ||
-		!strings.Contains(e.Message, "gone.sock") {
-		t.Errorf("no socket: %v", e)
+	switch _, e := ask(t.Context(), t, gone, model.Request{}); {
+	case e == nil:
+		t.Error("no socket: e = nil, want a value")
+	case e.Kind != model.KindTransport:
+		t.Errorf("no socket: e.Kind = %q, want %q", e.Kind, model.KindTransport)
+	case !strings.Contains(e.Message, "gone.sock"):
+		t.Errorf(`no socket: e.Message = %q, want it to contain "gone.sock"`, e.Message)
 	}
 }
 
@@ -318,13 +371,24 @@ func TestMissingKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	check, ok := errors.AsType[*responses.Error](tr.Check("gpt-5"))
-	if !ok || check.Code != responses.CodeMissingCredentials || !strings.Contains(check.Error(), "OPENAI_API_KEY") {
+	switch {
+	case !ok:
 		t.Errorf("%#v", check)
+	case check.Code != responses.CodeMissingCredentials:
+		t.Errorf("check.Code = %q, want %q", check.Code, responses.CodeMissingCredentials)
+	case !strings.Contains(check.Error(), "OPENAI_API_KEY"):
+		t.Errorf(`check.Error() = %q, want it to contain "OPENAI_API_KEY"`, check.Error())
 	}
 	_, e := ask(t.Context(), t, tr, model.Request{})
-	if e == nil || e.Code != responses.CodeMissingCredentials || !strings.Contains(e.Message, "OPENAI_API_KEY") ||
-		e.Retryable() {
-		t.Errorf("%#v", e)
+	switch {
+	case e == nil:
+		t.Error("e = nil, want a value")
+	case e.Code != responses.CodeMissingCredentials:
+		t.Errorf("e.Code = %q, want %q", e.Code, responses.CodeMissingCredentials)
+	case !strings.Contains(e.Message, "OPENAI_API_KEY"):
+		t.Errorf(`e.Message = %q, want it to contain "OPENAI_API_KEY"`, e.Message)
+	case e.Retryable():
+		t.Error("e.Retryable() = true, want false")
 	}
 	for _, bad := range []string{"api.openai.com", "ftp://x/", "http://", "http://%zz"} {
 		_, err := openai.New(openai.Options{Options: endpoint.Options{BaseURL: bad}})

@@ -86,9 +86,15 @@ func TestFreeformRequest(t *testing.T) {
 	}
 	function := `[{"type":"function","name":"ApplyPatch","description":"JSON.","parameters":{"type":"object"},` +
 		`"strict":false},` + run
-	if got := sent(req); string(got.Tools) != function || strings.Contains(string(got.Input), "custom_tool_call") ||
-		string(got.ToolChoice) != `{"type":"function","name":"ApplyPatch"}` {
-		t.Errorf("without being asked for: %s %s %s", got.Tools, got.ToolChoice, got.Input)
+	switch got := sent(req); {
+	case string(got.Tools) != function:
+		t.Errorf("without being asked for: string(got.Tools) = %q, want %q", string(got.Tools), function)
+	case strings.Contains(string(got.Input), "custom_tool_call"):
+		t.Errorf(`without being asked for: string(got.Input) = %q, want it without "custom_tool_call"`,
+			string(got.Input))
+	case string(got.ToolChoice) != `{"type":"function","name":"ApplyPatch"}`:
+		t.Errorf(`without being asked for: string(got.ToolChoice) = %q, want "{\"type\":\"function\",`+
+			`\"name\":\"ApplyPatch\"}"`, string(got.ToolChoice))
 	}
 	for name, want := range map[string]bool{
 		"gpt-5": true, "gpt-5.2-codex": true, "openai/gpt-6": true, "house-model": true,

@@ -36,9 +36,15 @@ func TestHeaders(t *testing.T) {
 	_, h, target := sentFor(t, false, model.Request{}, func(o *openai.Options) {
 		o.Headers = map[string]string{"X-Extra": "e"}
 	})
-	if h.Get("Authorization") != "Bearer "+sentinel || h.Get("Accept") != "text/event-stream" ||
-		h.Get("X-Extra") != "e" || !strings.HasSuffix(target, "/v1/responses") {
-		t.Errorf("%v %v", target, h)
+	switch {
+	case h.Get("Authorization") != "Bearer "+sentinel:
+		t.Errorf(`h.Get("Authorization") = %q, want %q`, h.Get("Authorization"), "Bearer "+sentinel)
+	case h.Get("Accept") != "text/event-stream":
+		t.Errorf(`h.Get("Accept") = %q, want "text/event-stream"`, h.Get("Accept"))
+	case h.Get("X-Extra") != "e":
+		t.Errorf(`h.Get("X-Extra") = %q, want "e"`, h.Get("X-Extra"))
+	case !strings.HasSuffix(target, "/v1/responses"):
+		t.Errorf(`target = %q, want it to end with "/v1/responses"`, target)
 	}
 	_, h, target = sentFor(t, true, model.Request{}, func(o *openai.Options) { o.APIKey = "" })
 	if h.Get("Authorization") != "" || target != "POST model/openai/responses" {
@@ -264,8 +270,13 @@ func TestItemsThatCannotBeSent(t *testing.T) {
 		&responses.FunctionCallOutput{CallID: "c", Output: []responses.Part{{Type: responses.PartInputVideo}}},
 	} {
 		_, e := ask(t.Context(), t, tr, model.Request{Input: []responses.Item{item}})
-		if e == nil || e.Kind != model.KindInvalidRequest || !strings.Contains(e.Message, "item 0") {
-			t.Errorf("%T: %v", item, e)
+		switch {
+		case e == nil:
+			t.Errorf("%v: e = nil, want a value", item)
+		case e.Kind != model.KindInvalidRequest:
+			t.Errorf("%v: e.Kind = %q, want %q", item, e.Kind, model.KindInvalidRequest)
+		case !strings.Contains(e.Message, "item 0"):
+			t.Errorf(`%v: e.Message = %q, want it to contain "item 0"`, item, e.Message)
 		}
 	}
 }

@@ -63,9 +63,17 @@ func TestWholeAnswers(t *testing.T) {
 	}
 	for _, tt := range tests {
 		a, e := ask(t.Context(), t, serve(t, true, asJSON(tt.body), whole), model.Request{})
-		if a.Text != tt.text || len(a.Calls) != tt.calls || a.Stop != tt.stop || (e == nil) != (tt.kind == "") ||
-			e != nil && e.Kind != tt.kind {
-			t.Errorf("%s: %+v, %v", tt.name, a, e)
+		switch {
+		case a.Text != tt.text:
+			t.Errorf("%s: a.Text = %q, want %q", tt.name, a.Text, tt.text)
+		case len(a.Calls) != tt.calls:
+			t.Errorf("%s: len(a.Calls) = %d (%q), want %d", tt.name, len(a.Calls), a.Calls, tt.calls)
+		case a.Stop != tt.stop:
+			t.Errorf("%s: a.Stop = %q, want %q", tt.name, a.Stop, tt.stop)
+		case (e == nil) != (tt.kind == ""):
+			t.Errorf("%s: (e == nil) = %v, want %v", tt.name, (e == nil), (tt.kind == ""))
+		case e != nil && e.Kind != tt.kind:
+			t.Errorf("%s: e != nil && e.Kind != tt.kind, want the contrary", tt.name)
 		}
 	}
 	body, h, _ := sentWhole(t)
@@ -112,9 +120,13 @@ func TestCodex(t *testing.T) {
 	// Its terminal event may say nothing of the output.
 	events := []string{added, hello, `{"type":"response.output_item.done","output_index":1,` +
 		`"item":{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}}`, completed}
-	if a, e := ask(t.Context(), t, serve(t, false, replay(events, true), codex), model.Request{}); e != nil ||
-		a.Text != "hello" || len(a.Calls) != 1 {
-		t.Errorf("%+v %v", a, e)
+	switch a, e := ask(t.Context(), t, serve(t, false, replay(events, true), codex), model.Request{}); {
+	case e != nil:
+		t.Errorf("e = %v, want nil", e)
+	case a.Text != "hello":
+		t.Errorf(`a.Text = %q, want "hello"`, a.Text)
+	case len(a.Calls) != 1:
+		t.Errorf("len(a.Calls) = %d (%q), want 1", len(a.Calls), a.Calls)
 	}
 }
 

@@ -80,21 +80,35 @@ func TestInvalidScenarios(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tr, dir := open(t, map[string]string{"x.yaml": tt.text})
 			e := check(t, tr, "x.yaml")
-			if e.Code != responses.CodeScenarioInvalid || e.Param != "model" ||
-				!strings.Contains(e.Message, filepath.Join(dir, "x.yaml")) {
-				t.Errorf("%#v", e)
+			switch {
+			case e.Code != responses.CodeScenarioInvalid:
+				t.Errorf("e.Code = %q, want %q", e.Code, responses.CodeScenarioInvalid)
+			case e.Param != "model":
+				t.Errorf(`e.Param = %q, want "model"`, e.Param)
+			case !strings.Contains(e.Message, filepath.Join(dir, "x.yaml")):
+				t.Errorf("e.Message = %q, want it to contain %q", e.Message, filepath.Join(dir, "x.yaml"))
 			}
 			if !strings.Contains(e.Message, tt.want) {
 				t.Errorf("says %q, want %q", e.Message, tt.want)
 			}
-			if strings.Contains(e.Error(), "scripted.") || strings.Contains(e.Error(), "\n") || len(e.Error()) > 1000 {
-				t.Errorf("is not fit for a user: %q", e.Error())
+			switch {
+			case strings.Contains(e.Error(), "scripted."):
+				t.Errorf(`is not fit for a user: e.Error() = %q, want it without "scripted."`, e.Error())
+			case strings.Contains(e.Error(), "\n"):
+				t.Errorf("is not fit for a user: e.Error() = %q, want it without %q", e.Error(), "\n")
+			case len(e.Error()) > 1000:
+				t.Errorf("is not fit for a user: len(e.Error()) = %d (%q), want at most 1000", len(e.Error()),
+					e.Error())
 			}
 			// A turn that was accepted before the file changed learns the same.
 			_, err := collect(t.Context(), tr, model.Request{Model: "x.yaml"})
-			if m, ok := errors.AsType[*model.Error](err); !ok || m.Code != responses.CodeScenarioInvalid ||
-				m.Kind != model.KindScenario {
+			switch m, ok := errors.AsType[*model.Error](err); {
+			case !ok:
 				t.Errorf("Stream: %#v", err)
+			case m.Code != responses.CodeScenarioInvalid:
+				t.Errorf("Stream: m.Code = %q, want %q", m.Code, responses.CodeScenarioInvalid)
+			case m.Kind != model.KindScenario:
+				t.Errorf("Stream: m.Kind = %q, want %q", m.Kind, model.KindScenario)
 			}
 		})
 	}

@@ -220,8 +220,13 @@ func TestDiverges(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			events, err := collect(t.Context(), tr, model.Request{Model: tt.file, Input: tt.input})
 			e, ok := errors.AsType[*model.Error](err)
-			if !ok || e.Kind != model.KindScenario || e.Code != responses.CodeScenarioDiverged {
+			switch {
+			case !ok:
 				t.Fatalf("%d events and %#v", len(events), err)
+			case e.Kind != model.KindScenario:
+				t.Fatalf("e.Kind = %q, want %q", e.Kind, model.KindScenario)
+			case e.Code != responses.CodeScenarioDiverged:
+				t.Fatalf("e.Code = %q, want %q", e.Code, responses.CodeScenarioDiverged)
 			}
 			if !strings.Contains(e.Message, tt.want) || !strings.Contains(e.Message, dir) {
 				t.Errorf("says %q\nwant %q and the file", e.Message, tt.want)
@@ -327,8 +332,13 @@ func checkOtherActions(t *testing.T, ask func(n, attempt int) ([]model.Event, er
 		t.Errorf("the error after text is %#v, want overloaded with a retry after 2s", err)
 	}
 	_, err = ask(6, 0)
-	if e, ok := errors.AsType[*model.Error](err); !ok || e.Kind != model.KindContextLength || e.Message != "too long" {
+	switch e, ok := errors.AsType[*model.Error](err); {
+	case !ok:
 		t.Errorf("the error is %#v, want context_length: too long", err)
+	case e.Kind != model.KindContextLength:
+		t.Errorf("e.Kind = %q, want %q", e.Kind, model.KindContextLength)
+	case e.Message != "too long":
+		t.Errorf(`e.Message = %q, want "too long"`, e.Message)
 	}
 }
 
@@ -364,8 +374,13 @@ func TestTiming(t *testing.T) {
 		defer cancel()
 		events, err := collect(ctx, tr, model.Request{Model: "t"})
 		e, ok := errors.AsType[*model.Error](err)
-		if !ok || e.Kind != model.KindCancelled || len(events) != 2 {
+		switch {
+		case !ok:
 			t.Errorf("%d events and %v", len(events), err)
+		case e.Kind != model.KindCancelled:
+			t.Errorf("e.Kind = %q, want %q", e.Kind, model.KindCancelled)
+		case len(events) != 2:
+			t.Errorf("len(events) = %d (%+v), want 2", len(events), events)
 		}
 	})
 }

@@ -131,8 +131,15 @@ func TestErrors(t *testing.T) {
 	for _, tt := range tests {
 		o := h.run(t, tt.args)
 		e := o.Canonical.Error
-		if e == nil || e.Kind != tt.kind || e.Details["field"] != tt.field || e.RecoveryHint == "" {
-			t.Errorf("%.80v: %+v, want %s of %s", tt.args, e, tt.kind, tt.field)
+		switch {
+		case e == nil:
+			t.Errorf("%+v: e = nil, want a value", tt)
+		case e.Kind != tt.kind:
+			t.Errorf("%+v: e.Kind = %q, want %q", tt, e.Kind, tt.kind)
+		case e.Details["field"] != tt.field:
+			t.Errorf(`%+v: e.Details["field"] = %v, want %q`, tt, e.Details["field"], tt.field)
+		case e.RecoveryHint == "":
+			t.Errorf(`%+v: e.RecoveryHint = "", want another value`, tt)
 		}
 	}
 }
@@ -142,12 +149,21 @@ func TestTimeoutKeepsTheOutput(t *testing.T) {
 	h := newHarness(t, withoutTasks)
 	o := h.run(t, map[string]any{"cmd": "echo begun; echo trouble >&2; exec sleep 300", "yield_time_ms": 300})
 	e := o.Canonical.Error
-	if e == nil || e.Kind != kindTimeout || o.Canonical.Result != nil {
-		t.Fatalf("%+v", o.Canonical)
+	switch {
+	case e == nil:
+		t.Fatal("e = nil, want a value")
+	case e.Kind != kindTimeout:
+		t.Fatalf("e.Kind = %q, want %q", e.Kind, kindTimeout)
+	case o.Canonical.Result != nil:
+		t.Fatalf("o.Canonical.Result = %q, want nil", o.Canonical.Result)
 	}
-	if e.Details["stdout_preview"] != "begun\n" || e.Details["stderr_preview"] != "trouble\n" ||
-		e.Details["timeout_ms"] != 300.0 {
-		t.Errorf("details %v", e.Details)
+	switch {
+	case e.Details["stdout_preview"] != "begun\n":
+		t.Errorf(`e.Details["stdout_preview"] = %v, want %q`, e.Details["stdout_preview"], "begun\n")
+	case e.Details["stderr_preview"] != "trouble\n":
+		t.Errorf(`e.Details["stderr_preview"] = %v, want %q`, e.Details["stderr_preview"], "trouble\n")
+	case e.Details["timeout_ms"] != 300.0:
+		t.Errorf(`e.Details["timeout_ms"] = %v, want 300.0`, e.Details["timeout_ms"])
 	}
 	if !strings.Contains(o.Rendered, `"stdout_preview":"begun\n"`) ||
 		!strings.Contains(o.Rendered, `"kind":"command_timeout"`) {
@@ -157,8 +173,14 @@ func TestTimeoutKeepsTheOutput(t *testing.T) {
 		t.Errorf("artifacts %v", o.Artifacts)
 	}
 	o = h.run(t, map[string]any{"cmd": "yes '\"\\'; sleep 300", "yield_time_ms": 300, "max_output_tokens": 60000})
-	if e := o.Canonical.Error; e == nil || e.Details["truncated"] != true || len(o.Rendered) > 64<<10 {
-		t.Errorf("a flood until the deadline: %d bytes rendered, %.1000s", len(o.Rendered), o.Rendered)
+	switch e := o.Canonical.Error; {
+	case e == nil:
+		t.Error("a flood until the deadline: e = nil, want a value")
+	case e.Details["truncated"] != true:
+		t.Errorf(`a flood until the deadline: e.Details["truncated"] = %v, want true`, e.Details["truncated"])
+	case len(o.Rendered) > 64<<10:
+		t.Errorf("a flood until the deadline: len(o.Rendered) = %d (%q), want at most %d", len(o.Rendered), o.Rendered,
+			64<<10)
 	}
 }
 
@@ -176,8 +198,13 @@ func TestCanceled(t *testing.T) {
 		}
 	}()
 	o := h.runCtx(t, ctx, map[string]any{"cmd": "echo begun; touch up; exec sleep 300"})
-	if e := o.Canonical.Error; e == nil || e.Kind != tools.KindCanceled || e.Details["stdout_preview"] != "begun\n" {
-		t.Errorf("%+v", o.Canonical)
+	switch e := o.Canonical.Error; {
+	case e == nil:
+		t.Error("e = nil, want a value")
+	case e.Kind != tools.KindCanceled:
+		t.Errorf("e.Kind = %q, want %q", e.Kind, tools.KindCanceled)
+	case e.Details["stdout_preview"] != "begun\n":
+		t.Errorf(`e.Details["stdout_preview"] = %v, want %q`, e.Details["stdout_preview"], "begun\n")
 	}
 }
 
@@ -221,9 +248,15 @@ func TestDiagnostics(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := r.Diagnostics
-		if d == nil || d.ContainsHeredoc != tt.heredoc || d.ContainsInlineScript != tt.inline ||
-			d.ExceedsSoftThreshold != tt.long {
-			t.Errorf("%.40q: %+v", tt.cmd, d)
+		switch {
+		case d == nil:
+			t.Errorf("%+v: d = nil, want a value", tt)
+		case d.ContainsHeredoc != tt.heredoc:
+			t.Errorf("%+v: d.ContainsHeredoc = %v, want %v", tt, d.ContainsHeredoc, tt.heredoc)
+		case d.ContainsInlineScript != tt.inline:
+			t.Errorf("%+v: d.ContainsInlineScript = %v, want %v", tt, d.ContainsInlineScript, tt.inline)
+		case d.ExceedsSoftThreshold != tt.long:
+			t.Errorf("%+v: d.ExceedsSoftThreshold = %v, want %v", tt, d.ExceedsSoftThreshold, tt.long)
 		}
 	}
 }

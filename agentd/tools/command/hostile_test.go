@@ -41,8 +41,13 @@ func TestGigabyteOnOneLine(t *testing.T) {
 	if budget := 8000 * tools.BytesPerToken; len(*r.StdoutPreview) > budget+1024 || len(o.Rendered) > budget+2048 {
 		t.Errorf("the preview has %d bytes, the receipt %d", len(*r.StdoutPreview), len(o.Rendered))
 	}
-	if r.ExitStatus != 4 || !r.Truncated || r.StdoutArtifact == nil {
-		t.Fatalf("exit status %d, truncated %v, artifact %v", r.ExitStatus, r.Truncated, r.StdoutArtifact)
+	switch {
+	case r.ExitStatus != 4:
+		t.Fatalf("r.ExitStatus = %d, want 4", r.ExitStatus)
+	case !r.Truncated:
+		t.Fatal("r.Truncated = false, want true")
+	case r.StdoutArtifact == nil:
+		t.Fatal("r.StdoutArtifact = nil, want a value")
 	}
 	info, err := os.Stat(filepath.Join(h.out, r.Artifacts[*r.StdoutArtifact].Path))
 	if err != nil || info.Size() > 4<<20 || info.Size() < 3<<20 {

@@ -26,8 +26,13 @@ func (h *harness) promote(t testing.TB, args map[string]any) promotedResult {
 	t.Helper()
 	args["yield_time_ms"] = 1
 	p := result[promotedResult](t, h.run(t, args))
-	if p.Disposition != promotedToTask || p.TaskHandle.Kind != wire.KindCommand || p.TaskHandle.Status != wire.Running {
-		t.Fatalf("%+v", p)
+	switch {
+	case p.Disposition != promotedToTask:
+		t.Fatalf("p.Disposition = %q, want %q", p.Disposition, promotedToTask)
+	case p.TaskHandle.Kind != wire.KindCommand:
+		t.Fatalf("p.TaskHandle.Kind = %q, want %q", p.TaskHandle.Kind, wire.KindCommand)
+	case p.TaskHandle.Status != wire.Running:
+		t.Fatalf("p.TaskHandle.Status = %q, want %q", p.TaskHandle.Status, wire.Running)
 	}
 	return p
 }
@@ -82,9 +87,13 @@ func TestDuplicates(t *testing.T) {
 	first := h.promote(t, args)
 	o := h.run(t, args)
 	a := result[alreadyResult](t, o)
-	if a.Disposition != duplicateRun || a.TaskHandle.TaskID != first.TaskHandle.TaskID ||
-		a.Command.Cmd != "sleep 600" {
-		t.Errorf("%+v", a)
+	switch {
+	case a.Disposition != duplicateRun:
+		t.Errorf("a.Disposition = %q, want %q", a.Disposition, duplicateRun)
+	case a.TaskHandle.TaskID != first.TaskHandle.TaskID:
+		t.Errorf("a.TaskHandle.TaskID = %q, want %q", a.TaskHandle.TaskID, first.TaskHandle.TaskID)
+	case a.Command.Cmd != "sleep 600":
+		t.Errorf(`a.Command.Cmd = %q, want "sleep 600"`, a.Command.Cmd)
 	}
 	if !strings.HasPrefix(o.Rendered, "Command is already running as a task\nTask: "+first.TaskHandle.TaskID) {
 		t.Error(o.Rendered)
@@ -125,8 +134,13 @@ func TestTaskOutlivesItsTurn(t *testing.T) {
 	}
 	h.env.TurnID = "turn_2"
 	stop := result[wire.StopResult](t, h.call(t, t.Context(), StopName, map[string]any{"task_id": id}))
-	if !stop.StopRequested || stop.Task.Status != wire.Cancelled || stop.Task.TurnID != "turn_1" {
-		t.Errorf("%+v", stop)
+	switch {
+	case !stop.StopRequested:
+		t.Error("stop.StopRequested = false, want true")
+	case stop.Task.Status != wire.Cancelled:
+		t.Errorf("stop.Task.Status = %q, want %q", stop.Task.Status, wire.Cancelled)
+	case stop.Task.TurnID != "turn_1":
+		t.Errorf(`stop.Task.TurnID = %q, want "turn_1"`, stop.Task.TurnID)
 	}
 }
 
@@ -143,8 +157,13 @@ func TestTerminalTask(t *testing.T) {
 	// One that ends in time is an ordinary command with one stream.
 	c := result[completedResult](t, h.run(t,
 		map[string]any{"cmd": "tty >/dev/null && echo yes; echo no >&2", "tty": true}))
-	if c.StdoutPreview == nil || *c.StdoutPreview != "yes\nno\n" || c.StderrPreview != nil {
-		t.Errorf("%+v", c)
+	switch {
+	case c.StdoutPreview == nil:
+		t.Error("c.StdoutPreview = nil, want a value")
+	case *c.StdoutPreview != "yes\nno\n":
+		t.Errorf("*c.StdoutPreview = %q, want %q", *c.StdoutPreview, "yes\nno\n")
+	case c.StderrPreview != nil:
+		t.Errorf("c.StderrPreview = %+v, want nil", c.StderrPreview)
 	}
 }
 
@@ -175,8 +194,15 @@ func TestTaskErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		e := h.call(t, t.Context(), tt.tool, tt.args).Canonical.Error
-		if e == nil || e.Kind != tt.kind || e.Details["field"] != tt.field || e.RecoveryHint == "" {
-			t.Errorf("%s %.60v: %+v, want %s of %s", tt.tool, tt.args, e, tt.kind, tt.field)
+		switch {
+		case e == nil:
+			t.Errorf("%+v: e = nil, want a value", tt)
+		case e.Kind != tt.kind:
+			t.Errorf("%+v: e.Kind = %q, want %q", tt, e.Kind, tt.kind)
+		case e.Details["field"] != tt.field:
+			t.Errorf(`%+v: e.Details["field"] = %v, want %q`, tt, e.Details["field"], tt.field)
+		case e.RecoveryHint == "":
+			t.Errorf(`%+v: e.RecoveryHint = "", want another value`, tt)
 		}
 	}
 	o := h.call(t, t.Context(), inputName, map[string]any{"task_id": id, "input": "x"})
@@ -245,8 +271,13 @@ func TestBatchArguments(t *testing.T) {
 		{map[string]any{"items": []any{map[string]any{"cmd": 1}}}, "items[0].cmd"},
 	} {
 		e := h.call(t, t.Context(), batchName, tt.args).Canonical.Error
-		if e == nil || e.Kind != tools.KindInvalidInput || e.Details["field"] != tt.field {
-			t.Errorf("%v: got %+v, want %s of %s", tt.args, e, tools.KindInvalidInput, tt.field)
+		switch {
+		case e == nil:
+			t.Errorf("%v: e = nil, want a value", tt.args)
+		case e.Kind != tools.KindInvalidInput:
+			t.Errorf("%v: e.Kind = %q, want %q", tt.args, e.Kind, tools.KindInvalidInput)
+		case e.Details["field"] != tt.field:
+			t.Errorf(`%v: e.Details["field"] = %v, want %q`, tt.args, e.Details["field"], tt.field)
 		}
 	}
 }
@@ -289,8 +320,13 @@ func TestHostileCommands(t *testing.T) {
 	}
 	for _, tt := range tests {
 		o := h.run(t, map[string]any{"cmd": tt.cmd})
-		if o.Canonical.Error != nil || !strings.Contains(o.Rendered, tt.part) || len(o.Rendered) > 40<<10 {
-			t.Errorf("%s: %d bytes, %+v\n%.400s", tt.cmd, len(o.Rendered), o.Canonical.Error, o.Rendered)
+		switch {
+		case o.Canonical.Error != nil:
+			t.Errorf("%s: o.Canonical.Error = %v, want nil", tt.cmd, o.Canonical.Error)
+		case !strings.Contains(o.Rendered, tt.part):
+			t.Errorf("%s: o.Rendered = %q, want it to contain %q", tt.cmd, o.Rendered, tt.part)
+		case len(o.Rendered) > 40<<10:
+			t.Errorf("%s: len(o.Rendered) = %d (%q), want at most %d", tt.cmd, len(o.Rendered), o.Rendered, 40<<10)
 		}
 		if strings.Contains(o.Rendered, "late") && strings.Contains(tt.cmd, "early") {
 			t.Errorf("%s: waited for what was left behind", tt.cmd)

@@ -111,12 +111,25 @@ func TestShows(t *testing.T) {
 		if err := json.Unmarshal(o.Canonical.Result, &r); err != nil {
 			t.Fatalf("%s: %+v", tt.path, o.Canonical)
 		}
-		if r.MediaType != tt.mediaType || r.Width != tt.width || r.Height != tt.height || !r.Shown {
-			t.Errorf("%s: %+v", tt.path, r)
+		switch {
+		case r.MediaType != tt.mediaType:
+			t.Errorf("%s: r.MediaType = %q, want %q", tt.path, r.MediaType, tt.mediaType)
+		case r.Width != tt.width:
+			t.Errorf("%s: r.Width = %d, want %d", tt.path, r.Width, tt.width)
+		case r.Height != tt.height:
+			t.Errorf("%s: r.Height = %d, want %d", tt.path, r.Height, tt.height)
+		case !r.Shown:
+			t.Errorf("%s: r.Shown = false, want true", tt.path)
 		}
-		if len(o.Images) != 1 || o.Images[0].MediaType != tt.mediaType || o.Images[0].Detail != "auto" ||
-			int64(len(o.Images[0].Data)) != r.Bytes {
-			t.Errorf("%s: %d pictures", tt.path, len(o.Images))
+		switch {
+		case len(o.Images) != 1:
+			t.Errorf("%s: len(o.Images) = %d (%+v), want 1", tt.path, len(o.Images), o.Images)
+		case o.Images[0].MediaType != tt.mediaType:
+			t.Errorf("%s: o.Images[0].MediaType = %q, want %q", tt.path, o.Images[0].MediaType, tt.mediaType)
+		case o.Images[0].Detail != "auto":
+			t.Errorf(`%s: o.Images[0].Detail = %q, want "auto"`, tt.path, o.Images[0].Detail)
+		case int64(len(o.Images[0].Data)) != r.Bytes:
+			t.Errorf("%s: int64(len(o.Images[0].Data)) = %d, want %d", tt.path, int64(len(o.Images[0].Data)), r.Bytes)
 		}
 	}
 	o := h.view(map[string]any{"path": "a/plot.txt", "detail": "low"})
@@ -192,9 +205,17 @@ func TestRefuses(t *testing.T) {
 	for _, tt := range tests {
 		o := h.view(tt.args)
 		e := o.Canonical.Error
-		if e == nil || e.Kind != tt.kind || e.Details["field"] != tt.field || e.RecoveryHint == "" ||
-			len(o.Images) != 0 {
-			t.Errorf("%v: %+v, want %s of %s", tt.args, e, tt.kind, tt.field)
+		switch {
+		case e == nil:
+			t.Errorf("%v: e = nil, want a value", tt.args)
+		case e.Kind != tt.kind:
+			t.Errorf("%v: e.Kind = %q, want %q", tt.args, e.Kind, tt.kind)
+		case e.Details["field"] != tt.field:
+			t.Errorf(`%v: e.Details["field"] = %v, want %q`, tt.args, e.Details["field"], tt.field)
+		case e.RecoveryHint == "":
+			t.Errorf(`%v: e.RecoveryHint = "", want another value`, tt.args)
+		case len(o.Images) != 0:
+			t.Errorf("%v: len(o.Images) = %d (%+v), want 0", tt.args, len(o.Images), o.Images)
 		}
 	}
 	if o := h.view(map[string]any{"path": "loop"}); o.Canonical.Error == nil {

@@ -345,10 +345,14 @@ func TestSwappedDirectories(t *testing.T) {
 		}
 	}
 	for name := range got {
-		if strings.HasPrefix(name, "secret/") && name != "secret/f" ||
-			strings.HasPrefix(name, "tree/.git/") && name != "tree/.git/f" ||
-			strings.HasPrefix(name, "tree/other/") && name != "tree/other/f" {
-			t.Errorf("made %s", name)
+		switch {
+		case strings.HasPrefix(name, "secret/") && name != "secret/f":
+			t.Errorf(`%.120q: strings.HasPrefix(name, "secret/") && name != "secret/f", want the contrary`, name)
+		case strings.HasPrefix(name, "tree/.git/") && name != "tree/.git/f":
+			t.Errorf(`%.120q: strings.HasPrefix(name, "tree/.git/") && name != "tree/.git/f", want the contrary`, name)
+		case strings.HasPrefix(name, "tree/other/") && name != "tree/other/f":
+			t.Errorf(`%.120q: strings.HasPrefix(name, "tree/other/") && name != "tree/other/f", want the contrary`,
+				name)
 		}
 	}
 	if applied == 0 {

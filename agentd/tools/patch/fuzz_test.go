@@ -62,8 +62,14 @@ func FuzzApply(f *testing.F) {
 			}
 			return
 		}
-		if cmp.Equal(before, after) || len(res.ChangedFiles) == 0 || len(res.ChangedFiles) != res.ChangedFileCount {
-			t.Fatalf("claims %+v", res)
+		switch {
+		case cmp.Equal(before, after):
+			t.Fatal("cmp.Equal(before, after) = true, want false")
+		case len(res.ChangedFiles) == 0:
+			t.Fatal("len(res.ChangedFiles) = 0, want another length")
+		case len(res.ChangedFiles) != res.ChangedFileCount:
+			t.Fatalf("len(res.ChangedFiles) = %d (%+v), want %d", len(res.ChangedFiles), res.ChangedFiles,
+				res.ChangedFileCount)
 		}
 		for name := range after {
 			if strings.Contains(name, ".holon-") {

@@ -31,8 +31,14 @@ func parseLark(t *testing.T, text string) lark {
 		}
 		tokens := larkToken.FindAllString(body, -1)
 		squeeze := strings.NewReplacer(" ", "")
-		if !ok || l.rules[name] != nil || squeeze.Replace(strings.Join(tokens, "")) != squeeze.Replace(body) {
+		switch {
+		case !ok:
 			t.Fatalf("the line %q cannot be read: %q", line, tokens)
+		case l.rules[name] != nil:
+			t.Fatalf("%.120q: l.rules[name] = %q, want nil", line, l.rules[name])
+		case squeeze.Replace(strings.Join(tokens, "")) != squeeze.Replace(body):
+			t.Fatalf(`%.120q: squeeze.Replace(strings.Join(tokens, "")) = %q, want %q`, line,
+				squeeze.Replace(strings.Join(tokens, "")), squeeze.Replace(body))
 		}
 		l.rules[name] = tokens
 	}
@@ -228,8 +234,15 @@ func TestFreeformIsApplied(t *testing.T) {
 		t.Fatal(err)
 	}
 	form := tool.Definition().Freeform
-	if form == nil || form.Argument != "patch" || form.Syntax != "lark" || form.Definition != grammarText {
-		t.Fatalf("%+v", form)
+	switch {
+	case form == nil:
+		t.Fatal("form = nil, want a value")
+	case form.Argument != "patch":
+		t.Fatalf(`form.Argument = %q, want "patch"`, form.Argument)
+	case form.Syntax != "lark":
+		t.Fatalf(`form.Syntax = %q, want "lark"`, form.Syntax)
+	case form.Definition != grammarText:
+		t.Fatalf("form.Definition = %q, want %q", form.Definition, grammarText)
 	}
 	dir := t.TempDir()
 	files{"old.go": "package a\n\nfunc f() {\n\treturn\n}\n", "gone": "x\n"}.make(t, dir)

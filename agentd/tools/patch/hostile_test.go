@@ -132,8 +132,13 @@ func TestRollback(t *testing.T) {
 		"diff --git a/m b/deep/er/n\nrename from m\nrename to deep/er/n\n" +
 		create("deep/new") + create("fresh/"+strings.Repeat("n", 300))
 	_, bad := apply(context.Background(), dir, text)
-	if bad == nil || bad.Kind != kindWrite || !strings.Contains(bad.Message, "nothing was changed") {
-		t.Fatalf("error %+v", bad)
+	switch {
+	case bad == nil:
+		t.Fatal("bad = nil, want a value")
+	case bad.Kind != kindWrite:
+		t.Fatalf("bad.Kind = %q, want %q", bad.Kind, kindWrite)
+	case !strings.Contains(bad.Message, "nothing was changed"):
+		t.Fatalf(`bad.Message = %q, want it to contain "nothing was changed"`, bad.Message)
 	}
 	if diff := cmp.Diff(before, read(t, dir)); diff != "" {
 		t.Errorf("not put back:\n%s", diff)
@@ -154,8 +159,15 @@ func TestFullDisk(t *testing.T) {
 	text := "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+A\n--- a/g\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n--- /dev/null\n+++ " +
 		"b/big\n@@ -0,0 +1 @@\n+" + strings.Repeat("b", 128<<10) + "\n"
 	_, bad := apply(context.Background(), dir, text)
-	if bad == nil || bad.Kind != kindWrite || !bad.Retryable || !strings.Contains(bad.RecoveryHint, "disk is full") {
-		t.Fatalf("error %+v", bad)
+	switch {
+	case bad == nil:
+		t.Fatal("bad = nil, want a value")
+	case bad.Kind != kindWrite:
+		t.Fatalf("bad.Kind = %q, want %q", bad.Kind, kindWrite)
+	case !bad.Retryable:
+		t.Fatal("bad.Retryable = false, want true")
+	case !strings.Contains(bad.RecoveryHint, "disk is full"):
+		t.Fatalf(`bad.RecoveryHint = %q, want it to contain "disk is full"`, bad.RecoveryHint)
 	}
 	if diff := cmp.Diff(before, read(t, dir)); diff != "" {
 		t.Errorf("not put back:\n%s", diff)
@@ -198,8 +210,13 @@ func TestOwnerAndModeStay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if st := fi.Sys().(*syscall.Stat_t); st.Uid != 1234 || st.Gid != 5678 || fi.Mode() != 0o640 {
-		t.Errorf("owner %d:%d, mode %v", st.Uid, st.Gid, fi.Mode())
+	switch st := fi.Sys().(*syscall.Stat_t); {
+	case st.Uid != 1234:
+		t.Errorf("st.Uid = %d, want 1234", st.Uid)
+	case st.Gid != 5678:
+		t.Errorf("st.Gid = %d, want 5678", st.Gid)
+	case fi.Mode() != 0o640:
+		t.Errorf("fi.Mode() = %v, want 0o640", fi.Mode())
 	}
 }
 
@@ -316,9 +333,13 @@ func TestLargeResultIsListedInAnArtifact(t *testing.T) {
 	if err := json.Unmarshal(o.Canonical.Result, &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.ChangedFileCount != 500 || len(r.ChangedFiles) != maxListed || !r.Truncated {
-		t.Errorf("%d files, %d listed, truncated %v, want 500, %d, true", r.ChangedFileCount, len(r.ChangedFiles),
-			r.Truncated, maxListed)
+	switch {
+	case r.ChangedFileCount != 500:
+		t.Errorf("r.ChangedFileCount = %d, want 500", r.ChangedFileCount)
+	case len(r.ChangedFiles) != maxListed:
+		t.Errorf("len(r.ChangedFiles) = %d (%+v), want %d", len(r.ChangedFiles), r.ChangedFiles, maxListed)
+	case !r.Truncated:
+		t.Error("r.Truncated = false, want true")
 	}
 	if len(r.Artifacts) != 1 {
 		t.Fatalf("artifacts %v, want one", r.Artifacts)

@@ -16,7 +16,8 @@ func TestOfficial(t *testing.T) {
 	if got := len(d.Events()); got != 24 {
 		t.Errorf("the document has %d events, want 24", got)
 	}
-	delta := `{"type":"response.output_text.delta","sequence_number":1,"item_id":"msg_1","output_index":0,"content_index":0,"delta":"x","logprobs":[]}`
+	delta := `{"type":"response.output_text.delta","sequence_number":1,"item_id":"msg_1","output_index":0,` +
+		`"content_index":0,"delta":"x","logprobs":[]}`
 	for _, test := range []struct {
 		event string
 		ok    bool

@@ -233,10 +233,13 @@ const guidance = guidanceMark + `
 
 ## My home
 
-This directory is my home. It stays between turns, while processes, the rest of the container and the working trees of single tasks may go.
+This directory is my home. It stays between turns, while processes, the rest of the container and the working trees ` +
+	`of single tasks may go.
 
-- ` + "`memory/self.md`" + `: what I want to remember of myself and my work. ` + "`memory/operator.md`" + `: what I know of my operator.
-- ` + "`notes/`" + `: longer notes, by subject. ` + "`work/`" + `: what I make, a directory for each task. ` + "`skills/`" + `: skills of my own.
+- ` + "`memory/self.md`" + `: what I want to remember of myself and my work. ` +
+	"`memory/operator.md`" + `: what I know of my operator.
+- ` + "`notes/`" + `: longer notes, by subject. ` +
+	"`work/`" + `: what I make, a directory for each task. ` + "`skills/`" + `: skills of my own.
 - ` + "`.holon/`" + ` belongs to the runtime.
 `
 

@@ -31,7 +31,8 @@ turns:
       - calls: [{tool: ExecCommand, arguments: {cmd: %q}}]
       - text: done
   - rounds: [{text: after}]
-`, "test -e /holon/workspaces/agent_home/spoiled || { touch /holon/workspaces/agent_home/spoiled; "+spoil+"; }")) // once: another container plays it anew
+`, "test -e /holon/workspaces/agent_home/spoiled || { touch /holon/workspaces/agent_home/spoiled; "+spoil+
+				"; }")) // once: another container plays it anew
 			l.agent("ada")
 			k := l.pool()
 			first, err := k.Turn(t.Context(), pool.Turn{AgentID: "ada",

@@ -16,8 +16,8 @@ import (
 	"holon/state"
 )
 
-// agentd must answer a health check within healthTimeout. For trustFor after an answer it is not asked again: a turn right
-// after another needs no check.
+// agentd must answer a health check within healthTimeout. For trustFor after an answer it is not asked again:
+// a turn right after another needs no check.
 const (
 	healthTimeout = 5 * time.Second
 	trustFor      = 10 * time.Second
@@ -238,7 +238,8 @@ func (k *Pool) close(ctx context.Context, a *agent) error {
 	if a.session == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout) // a container must not stay half closed
+	// a container must not stay half closed
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	err := errors.Join(a.session.Stop(ctx), a.session.Close(ctx), closeAccess(a.access))
 	a.session, a.access, a.paused = nil, nil, false

@@ -33,7 +33,8 @@ import (
 const working = `
 turns:
   - rounds:
-      - calls: [{tool: ExecCommand, arguments: {cmd: "echo run >> ran; while [ ! -e go ]; do sleep 0.02; done", yield_time_ms: 900000}}]
+      - calls: [{tool: ExecCommand, arguments: {cmd: "echo run >> ran; while [ ! -e go ]; do sleep 0.02; done", ` +
+	`yield_time_ms: 900000}}]
       - text: done
   - rounds: [{text: after}]
   - rounds: [{text: later}]
@@ -229,9 +230,15 @@ func TestRecover(t *testing.T) {
 			test.meanwhile(t, l, l.only().Handle)
 			k := l.pool()
 			r := l.recover(k, test.how)
-			if r.Status != test.status || r.Lost != (test.how == pool.Lost) || r.Lost != (r.Failure != nil) ||
-				r.ResponseID == "" {
-				t.Errorf("result = %+v, failure %+v", r, r.Failure)
+			switch {
+			case r.Status != test.status:
+				t.Errorf("r.Status = %q, want %q", r.Status, test.status)
+			case r.Lost != (test.how == pool.Lost):
+				t.Errorf("r.Lost = %v, want %v", r.Lost, (test.how == pool.Lost))
+			case r.Lost != (r.Failure != nil):
+				t.Errorf("r.Lost = %v, want %v", r.Lost, (r.Failure != nil))
+			case r.ResponseID == "":
+				t.Error(`r.ResponseID = "", want another value`)
 			}
 			l.ranOnce()
 			c := &conversation{lab: l, pool: k, agent: "ada", previous: r.ResponseID}
@@ -385,7 +392,9 @@ func TestRecoverGrant(t *testing.T) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		delta := `"content":"done"},"finish_reason":"stop"`
 		if asked.Add(1) == 1 {
-			delta = `"tool_calls":[{"index":0,"id":"c1","function":{"name":"ExecCommand","arguments":"{\"cmd\":\"echo run >> ran; until [ -e go ]; do sleep 0.02; done\",\"yield_time_ms\":900000}"}}]},"finish_reason":"tool_calls"`
+			delta = `"tool_calls":[{"index":0,"id":"c1","function":{"name":"ExecCommand","arguments":"{\"cmd\":` +
+				`\"echo run >> ran; until [ -e go ]; do sleep 0.02; done\",\"yield_time_ms\":900000}"}}]},` +
+				`"finish_reason":"tool_calls"`
 		}
 		fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{`+delta+"}]}\n\n",
 			`data: {"choices":[],"usage":{"prompt_tokens":60,"completion_tokens":40,"total_tokens":100}}`,
@@ -401,8 +410,13 @@ func TestRecoverGrant(t *testing.T) {
 			return provided(provider.URL)
 		}
 	})
-	if r := l.recover(k, pool.Live); r.Status != responses.StatusCompleted || r.Last != "done" || asked.Load() != 2 {
-		t.Errorf("asked %d times: %+v, %+v", asked.Load(), r, r.Failure)
+	switch r := l.recover(k, pool.Live); {
+	case r.Status != responses.StatusCompleted:
+		t.Errorf("r.Status = %q, want %q", r.Status, responses.StatusCompleted)
+	case r.Last != "done":
+		t.Errorf(`r.Last = %q, want "done"`, r.Last)
+	case asked.Load() != 2:
+		t.Errorf("asked.Load() = %d, want 2", asked.Load())
 	}
 	l.ranOnce()
 }

@@ -260,15 +260,39 @@ func (c *conversation) say(want string) pool.Result {
 	if err != nil {
 		c.t.Fatalf("the turn was not begun: %v", err)
 	}
-	if r.Status != responses.StatusCompleted || r.Last != want || r.Lost || r.Failure != nil {
-		c.t.Fatalf("turn = %+v (%v), want %q", r, r.Failure, want)
+	switch {
+	case r.Status != responses.StatusCompleted:
+		c.t.Fatalf("r.Status = %q, want %q", r.Status, responses.StatusCompleted)
+	case r.Last != want:
+		c.t.Fatalf("r.Last = %q, want %q", r.Last, want)
+	case r.Lost:
+		c.t.Fatalf("r.Lost = true, want false")
+	case r.Failure != nil:
+		c.t.Fatalf("r.Failure = %+v, want nil", r.Failure)
 	}
-	if w.began != 1 || w.text.String() != want || len(w.facts) == 0 {
-		c.t.Errorf("began %d times, told %q and %d facts", w.began, w.text.String(), len(w.facts))
+	switch {
+	case w.began != 1:
+		c.t.Errorf("w.began = %d, want 1", w.began)
+	case w.text.String() != want:
+		c.t.Errorf("w.text.String() = %q, want %q", w.text.String(), want)
+	case len(w.facts) == 0:
+		c.t.Errorf("len(w.facts) = 0, want another length")
 	}
-	if r.TurnID != turn.ID || r.Rounds < 1 || r.Usage == nil || r.Provider == nil || r.StartedAt.IsZero() ||
-		r.EndedAt.IsZero() || r.Model == "" {
-		c.t.Errorf("the result lacks something: %+v", r)
+	switch {
+	case r.TurnID != turn.ID:
+		c.t.Errorf("the result lacks something: r.TurnID = %q, want %q", r.TurnID, turn.ID)
+	case r.Rounds < 1:
+		c.t.Errorf("the result lacks something: r.Rounds = %d, want at least 1", r.Rounds)
+	case r.Usage == nil:
+		c.t.Errorf("the result lacks something: r.Usage = nil, want a value")
+	case r.Provider == nil:
+		c.t.Errorf("the result lacks something: r.Provider = nil, want a value")
+	case r.StartedAt.IsZero():
+		c.t.Errorf("the result lacks something: r.StartedAt.IsZero() = true, want false")
+	case r.EndedAt.IsZero():
+		c.t.Errorf("the result lacks something: r.EndedAt.IsZero() = true, want false")
+	case r.Model == "":
+		c.t.Errorf(`the result lacks something: r.Model = "", want another value`)
 	}
 	c.previous = r.ResponseID
 	return r

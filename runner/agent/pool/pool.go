@@ -6,13 +6,13 @@
 //	     container  POST    Result
 //
 // The state of an agent is in its directory on the host's disk: its conversation, which agentd keeps, and its home. A
-// container is made from it and may be killed at any moment; the next turn gets another. The invariants: an agent has at
-// most one container that can write its state; a turn whose begin was reported has a Result, even when its end is not
-// known; and no turn is posted again to an agentd that may have begun it. Files that a container left are read with
-// bounds, and trusted only for what they say about that container.
+// container is made from it and may be killed at any moment; the next turn gets another. The invariants: an
+// agent has at most one container that can write its state; a turn whose begin was reported has a Result,
+// even when its end is not known; and no turn is posted again to an agentd that may have begun it. Files that
+// a container left are read with bounds, and trusted only for what they say about that container.
 //
-// Turns of one agent run one after another, turns of several agents concurrently. When there are too many, waiting agents
-// get a container in the order in which they came. The package does not decide what an agent should do.
+// Turns of one agent run one after another, turns of several agents concurrently. When there are too many,
+// waiting agents get a container in the order in which they came. The package does not decide what an agent should do.
 package pool
 
 import (
@@ -133,7 +133,8 @@ func New(o Options) *Pool {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Pool{opts: o, admission: make(chan struct{}, 1), agents: make(map[string]*agent), changed: make(chan struct{})}
+	return &Pool{opts: o, admission: make(chan struct{}, 1), agents: make(map[string]*agent),
+		changed: make(chan struct{})}
 }
 
 // lock locks an agent, and waits for its present holder.

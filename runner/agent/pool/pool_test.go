@@ -89,7 +89,8 @@ func TestAnotherUser(t *testing.T) {
 	l := newLab(t, "docker", `
 turns:
   - rounds:
-      - calls: [{tool: ExecCommand, arguments: {cmd: "mkdir -m 700 d && echo secret > d/f && chmod 600 d/f && ln -s /etc/passwd d/link"}}]
+      - calls: [{tool: ExecCommand, arguments: {cmd: "mkdir -m 700 d && echo secret > d/f && chmod 600 d/f && ln -s `+
+		`/etc/passwd d/link"}}]
       - {expect: {exit_status: 0}, text: one}
   - rounds:
       - calls: [{tool: ExecCommand, arguments: {cmd: "cat d/f && id -u"}}]
@@ -150,7 +151,8 @@ func TestTaskKeepsContainer(t *testing.T) {
 	l := newLab(t, "docker", `
 turns:
   - rounds:
-      - calls: [{tool: ExecCommand, arguments: {cmd: "while [ ! -e go ]; do sleep 0.02; done; echo run >> ran", yield_time_ms: 250}}]
+      - calls: [{tool: ExecCommand, arguments: {cmd: "while [ ! -e go ]; do sleep 0.02; done; echo run >> ran", `+
+		`yield_time_ms: 250}}]
       - text: one
   - rounds: [{text: two}]
 `)

@@ -5,8 +5,8 @@ import (
 )
 
 // reserve counts the agent, which the caller has locked, among those that may have a container. When MaxContainers have
-// one, the agent that has been idle for longest loses its own, and when none is idle the caller waits. Callers are served
-// in the order in which they came.
+// one, the agent that has been idle for longest loses its own, and when none is idle the caller waits.
+// Callers are served in the order in which they came.
 func (k *Pool) reserve(ctx context.Context, a *agent) error {
 	select {
 	case k.admission <- struct{}{}:

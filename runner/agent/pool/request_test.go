@@ -16,7 +16,14 @@ func TestRequestHasTheLimits(t *testing.T) {
 	if req.DiskBytes != 6 {
 		t.Errorf("DiskBytes = %d, want 6", req.DiskBytes)
 	}
-	if req.Budget != want || req.MaxRounds != 4 || req.MaxToolCalls != 5 || req.Timeout != time.Minute {
-		t.Errorf("%+v", req)
+	switch {
+	case req.Budget != want:
+		t.Errorf("req.Budget = %+v, want %+v", req.Budget, want)
+	case req.MaxRounds != 4:
+		t.Errorf("req.MaxRounds = %d, want 4", req.MaxRounds)
+	case req.MaxToolCalls != 5:
+		t.Errorf("req.MaxToolCalls = %d, want 5", req.MaxToolCalls)
+	case req.Timeout != time.Minute:
+		t.Errorf("req.Timeout = %v, want %v", req.Timeout, time.Minute)
 	}
 }

@@ -132,8 +132,8 @@ func (k *Pool) leftovers(unowned func(context.Context, runner.Leftover, func() e
 	return runner.Sweeper{Home: k.opts.Home, Agents: true, Unowned: unowned}
 }
 
-// orphan deals with a container under the lock of its agent. The agent gets it back if this process does not hold it and
-// it still can be used.
+// orphan deals with a container under the lock of its agent. The agent gets it back if this process does not
+// hold it and it still can be used.
 func (k *Pool) orphan(ctx context.Context, l runner.Leftover, remove func() error) (bool, error) {
 	if state.CheckAgentID(l.Agent) != nil {
 		return true, remove()

@@ -146,8 +146,8 @@ func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch
 	return result, nil
 }
 
-// agentd accepts a turn at once. After nudgeAfter without an answer its container is resumed, and after silentAfter it is
-// given up.
+// agentd accepts a turn at once. After nudgeAfter without an answer its container is resumed, and after
+// silentAfter it is given up.
 const (
 	nudgeAfter  = 3 * time.Second
 	silentAfter = 30 * time.Second
@@ -185,8 +185,8 @@ func refused(err error) bool {
 	return state.IsCode(err, gateway.CodeInvalidGrant) || state.IsCode(err, gateway.CodeNoPrice)
 }
 
-// lookUp finds on the disk how a turn ended that was not watched to its end, and whose container is gone. The error is fs.ErrNotExist when it was never
-// begun.
+// lookUp finds on the disk how a turn ended that was not watched to its end, and whose container is gone. The
+// error is fs.ErrNotExist when it was never begun.
 func (k *Pool) lookUp(a *agent, t Turn, out runner.TurnResult) (Result, error) {
 	rec, end, err := turnfiles.Read(k.private(a, sessionDir), t.ID)
 	if errors.Is(err, fs.ErrNotExist) && rec == nil {

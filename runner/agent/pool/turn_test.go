@@ -27,7 +27,8 @@ func TestHome(t *testing.T) {
 rounds:
   - calls:
       - tool: ExecCommand
-        arguments: {cmd: "pwd; cat AGENTS.md; ls -A .holon | wc -l; ! touch .holon/x 2>/dev/null; ! rmdir .holon 2>/dev/null; ! mv .holon away 2>/dev/null; echo kept > notes.txt"}
+        arguments: {cmd: "pwd; cat AGENTS.md; ls -A .holon | wc -l; ! touch .holon/x 2>/dev/null; `+
+		`! rmdir .holon 2>/dev/null; ! mv .holon away 2>/dev/null; echo kept > notes.txt"}
     expect: {}
   - expect: {exit_status: 0, contains: ["/holon/workspaces/agent_home", "Be kind."], matches: "(?m)^0$"}
     calls: [{tool: Ping, arguments: {who: me}}]
@@ -110,8 +111,15 @@ func TestAbort(t *testing.T) {
 	w := &lines{onRun: func() { abort(runner.ErrInterrupted) }}
 	r, err := k.Turn(ctx, pool.Turn{AgentID: id, Turn: runner.Turn{ID: "turn_1", Prompt: "go on"}}, w.begin, w)
 	check(t, err)
-	if r.Status != responses.StatusCancelled || r.Lost || r.Failure == nil || r.ResponseID == "" {
-		t.Errorf("an aborted turn: %+v, %+v", r, r.Failure)
+	switch {
+	case r.Status != responses.StatusCancelled:
+		t.Errorf("an aborted turn: r.Status = %q, want %q", r.Status, responses.StatusCancelled)
+	case r.Lost:
+		t.Error("an aborted turn: r.Lost = true, want false")
+	case r.Failure == nil:
+		t.Error("an aborted turn: r.Failure = nil, want a value")
+	case r.ResponseID == "":
+		t.Error(`an aborted turn: r.ResponseID = "", want another value`)
 	}
 	before := l.only()
 	c := &conversation{lab: l, pool: k, agent: id, previous: r.ResponseID}
@@ -176,8 +184,13 @@ rounds:
 	r, err := k.Turn(t.Context(), pool.Turn{AgentID: l.agent("ada"), Turn: runner.Turn{ID: "turn_1", Prompt: "x"}},
 		w.begin, w)
 	check(t, err)
-	if r.Status != responses.StatusIncomplete || r.Reason != string("disk_quota") || r.Lost {
-		t.Errorf("%+v", r)
+	switch {
+	case r.Status != responses.StatusIncomplete:
+		t.Errorf("r.Status = %q, want %q", r.Status, responses.StatusIncomplete)
+	case r.Reason != string("disk_quota"):
+		t.Errorf("r.Reason = %q, want %q", r.Reason, string("disk_quota"))
+	case r.Lost:
+		t.Error("r.Lost = true, want false")
 	}
 }
 
@@ -294,8 +307,13 @@ rounds:
 		pool.Turn{AgentID: l.agent("ada"), Turn: runner.Turn{ID: "turn_1", Prompt: "x"}}, w.begin,
 		w)
 	check(t, err)
-	if r.Status != responses.StatusFailed || r.Failure == nil || strings.Contains(r.Last+r.Failure.Message, "hunter2") {
-		t.Errorf("%+v, %+v", r, r.Failure)
+	switch {
+	case r.Status != responses.StatusFailed:
+		t.Errorf("r.Status = %q, want %q", r.Status, responses.StatusFailed)
+	case r.Failure == nil:
+		t.Error("r.Failure = nil, want a value")
+	case strings.Contains(r.Last+r.Failure.Message, "hunter2"):
+		t.Errorf(`r.Last + r.Failure.Message = %q, want it without "hunter2"`, r.Last+r.Failure.Message)
 	}
 }
 

@@ -34,8 +34,13 @@ func TestBackOff(t *testing.T) {
 	if !rules.Stalled(stalled) {
 		t.Errorf("it goes on: %+v", stalled)
 	}
-	if fresh := rules.Fresh(stalled); rules.Stalled(fresh) || !rules.Due(fresh, own).IsZero() || fresh.Home != "tree" {
-		t.Errorf("a message of another sender changes nothing: %+v", fresh)
+	switch fresh := rules.Fresh(stalled); {
+	case rules.Stalled(fresh):
+		t.Error("a message of another sender changes nothing: rules.Stalled(fresh) = true, want false")
+	case !rules.Due(fresh, own).IsZero():
+		t.Error("a message of another sender changes nothing: rules.Due(fresh, own).IsZero() = false, want true")
+	case fresh.Home != "tree":
+		t.Errorf(`a message of another sender changes nothing: fresh.Home = %q, want "tree"`, fresh.Home)
 	}
 	if p = rules.Advance(p, true, "other", now); p.Idle != 0 || !rules.Due(p, own).IsZero() {
 		t.Errorf("a change of the home does not count: %+v", p)

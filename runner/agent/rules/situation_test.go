@@ -26,15 +26,19 @@ func TestSituation(t *testing.T) {
 		runtime ledger.RuntimePosture
 	}{
 		{"new", rules.Situation{}, rules.AwakeIdle, "idle", ledger.OutcomeCompleted, "", ledger.Awake},
-		{"booting", rules.Situation{Booting: true}, rules.Booting, "unknown", ledger.OutcomeCompleted, "", ledger.Awake},
+		{"booting", rules.Situation{Booting: true}, rules.Booting,
+			"unknown", ledger.OutcomeCompleted, "", ledger.Awake},
 		{"done", rules.Situation{Ended: true}, rules.AwakeIdle, "idle", ledger.OutcomeCompleted, "", ledger.Awake},
 		{"failed", rules.Situation{Ended: true, Failed: true}, rules.AwakeIdle, "idle", ledger.OutcomeFailed, "",
 			ledger.Awake},
 		{"failed and rests", rules.Situation{Ended: true, Failed: true,
-			Wait: wait(ledger.WaitTimer, ledger.WaitActive)}, rules.Asleep, "idle", ledger.OutcomeFailed, "", ledger.Sleeping},
-		{"runs", rules.Situation{RunID: "turn_1", Queued: 1}, rules.AwakeRunning, "active_turn", ledger.OutcomeCompleted,
+			Wait: wait(ledger.WaitTimer, ledger.WaitActive)}, rules.Asleep,
+			"idle", ledger.OutcomeFailed, "", ledger.Sleeping},
+		{"runs", rules.Situation{RunID: "turn_1", Queued: 1}, rules.AwakeRunning,
+			"active_turn", ledger.OutcomeCompleted,
 			"", ledger.Awake},
-		{"queued", rules.Situation{Ended: true, Queued: 2}, rules.AwakeIdle, "has_queued_input", ledger.OutcomeCompleted,
+		{"queued", rules.Situation{Ended: true, Queued: 2}, rules.AwakeIdle,
+			"has_queued_input", ledger.OutcomeCompleted,
 			"", ledger.Awake},
 		{"cannot begin", rules.Situation{Ended: true, Queued: 1, RetryAt: &at}, rules.AwakeIdle, "blocked",
 			ledger.OutcomeCompleted, "", ledger.Awake},
@@ -69,7 +73,8 @@ func TestSituation(t *testing.T) {
 				t.Errorf("closure %+v has no evidence", got)
 			}
 			got.Evidence = nil
-			if want := (ledger.Closure{Outcome: c.outcome, WaitingReason: c.reason, Posture: c.runtime}); !reflect.DeepEqual(got, want) {
+			if want := (ledger.Closure{Outcome: c.outcome, WaitingReason: c.reason,
+				Posture: c.runtime}); !reflect.DeepEqual(got, want) {
 				t.Errorf("closure %+v, want %+v", got, want)
 			}
 		})
@@ -81,9 +86,17 @@ func TestLifecycle(t *testing.T) {
 		t.Errorf("an agent that goes on: %+v", l)
 	}
 	l := rules.Situation{AgentID: "a", Stopped: true}.Lifecycle()
-	if !l.ResumeRequired || !l.WakeNeedsResume || l.AcceptsMessages || l.ResumeCLIHint != "holon agent start a" ||
-		l.ResumeControlPath != "/control/agents/a/control" {
-		t.Errorf("a stopped agent: %+v", l)
+	switch {
+	case !l.ResumeRequired:
+		t.Error("a stopped agent: l.ResumeRequired = false, want true")
+	case !l.WakeNeedsResume:
+		t.Error("a stopped agent: l.WakeNeedsResume = false, want true")
+	case l.AcceptsMessages:
+		t.Error("a stopped agent: l.AcceptsMessages = true, want false")
+	case l.ResumeCLIHint != "holon agent start a":
+		t.Errorf(`a stopped agent: l.ResumeCLIHint = %q, want "holon agent start a"`, l.ResumeCLIHint)
+	case l.ResumeControlPath != "/control/agents/a/control":
+		t.Errorf(`a stopped agent: l.ResumeControlPath = %q, want "/control/agents/a/control"`, l.ResumeControlPath)
 	}
 }
 
@@ -159,9 +172,15 @@ func TestContinue(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := rules.Continue(rules.Situation{Ended: true, Wait: c.w}, c.m, c.again)
-			if got.Class != c.class || got.ModelVisible != c.visible || got.PriorWaiting != c.prior ||
-				len(got.Evidence) == 0 {
-				t.Errorf("%+v, want %s %v after %q", got, c.class, c.visible, c.prior)
+			switch {
+			case got.Class != c.class:
+				t.Errorf("%+v: got.Class = %q, want %q", c, got.Class, c.class)
+			case got.ModelVisible != c.visible:
+				t.Errorf("%+v: got.ModelVisible = %v, want %v", c, got.ModelVisible, c.visible)
+			case got.PriorWaiting != c.prior:
+				t.Errorf("%+v: got.PriorWaiting = %q, want %q", c, got.PriorWaiting, c.prior)
+			case len(got.Evidence) == 0:
+				t.Errorf("%+v: len(got.Evidence) = 0, want another length", c)
 			}
 			if got.MatchedWait != (c.class == ledger.ResumeExpectedWait) {
 				t.Errorf("%+v matched a wait", got)
@@ -223,8 +242,14 @@ func TestMergeHint(t *testing.T) {
 		}
 	}
 	through := ledger.WakeHint{Reason: "t", Body: []byte(`2`), ExternalTriggerID: "trg"}
-	if h = rules.MergeHint(h, through); h.Reason != "n" || h.ExternalTriggerID != "" || h.Coalesced != 5 {
-		t.Errorf("what came to a trigger replaced what the operator said: %+v", h)
+	switch h = rules.MergeHint(h, through); {
+	case h.Reason != "n":
+		t.Errorf(`what came to a trigger replaced what the operator said: h.Reason = %q, want "n"`, h.Reason)
+	case h.ExternalTriggerID != "":
+		t.Errorf(`what came to a trigger replaced what the operator said: h.ExternalTriggerID = %q, want ""`,
+			h.ExternalTriggerID)
+	case h.Coalesced != 5:
+		t.Errorf("what came to a trigger replaced what the operator said: h.Coalesced = %d, want 5", h.Coalesced)
 	}
 	if h = rules.MergeHint(&through, news); h.Reason != "n" || h.ExternalTriggerID != "" {
 		t.Errorf("what came to a trigger kept the operator's words away: %+v", h)

@@ -29,17 +29,28 @@ func TestOffer(t *testing.T) {
 	hooked := w.admit(hook)
 	for range 2 {
 		msgs, err := w.m.Offer(w.ctx, "alpha")
-		if err != nil || len(msgs) != 2 || msgs[0].ID != also.MessageID || msgs[1].ID != late.MessageID {
-			t.Fatalf("%+v, %v", msgs, err)
+		switch {
+		case err != nil:
+			t.Fatalf("unexpected error: %v", err)
+		case len(msgs) != 2:
+			t.Fatalf("len(msgs) = %d (%+v), want 2", len(msgs), msgs)
+		case msgs[0].ID != also.MessageID:
+			t.Fatalf("msgs[0].ID = %q, want %q", msgs[0].ID, also.MessageID)
+		case msgs[1].ID != late.MessageID:
+			t.Fatalf("msgs[1].ID = %q, want %q", msgs[1].ID, late.MessageID)
 		}
 	}
 	if s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted,
 		Inserted: []string{also.MessageID}}); s.Status != ledger.Processed {
 		t.Fatalf("%+v", s)
 	}
-	if w.entry(also.MessageID).Status != ledger.Interjected || w.entry(late.MessageID).Status != ledger.Queued ||
-		w.entry(hooked.MessageID).Status != ledger.Queued {
-		t.Fatalf("%+v %+v", w.entry(also.MessageID), w.entry(late.MessageID))
+	switch {
+	case w.entry(also.MessageID).Status != ledger.Interjected:
+		t.Fatalf("w.entry(also.MessageID).Status = %q, want %q", w.entry(also.MessageID).Status, ledger.Interjected)
+	case w.entry(late.MessageID).Status != ledger.Queued:
+		t.Fatalf("w.entry(late.MessageID).Status = %q, want %q", w.entry(late.MessageID).Status, ledger.Queued)
+	case w.entry(hooked.MessageID).Status != ledger.Queued:
+		t.Fatalf("w.entry(hooked.MessageID).Status = %q, want %q", w.entry(hooked.MessageID).Status, ledger.Queued)
 	}
 	if c, _ := w.done(); c.Message.ID != late.MessageID {
 		t.Fatalf("%+v", c.Message)
@@ -67,11 +78,21 @@ func TestAbort(t *testing.T) {
 	_, err = w.m.Sleep(w.ctx, "alpha", "1", 0, "")
 	code(t, err, scheduler.CodeNoRun, "")
 	s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted, Reason: "cancelled"})
-	if s.Status != ledger.Aborted || s.Turn.Kind != ledger.TurnAborted || s.Closure.Outcome != ledger.OutcomeFailed {
-		t.Fatalf("%+v", s)
+	switch {
+	case s.Status != ledger.Aborted:
+		t.Fatalf("s.Status = %q, want %q", s.Status, ledger.Aborted)
+	case s.Turn.Kind != ledger.TurnAborted:
+		t.Fatalf("s.Turn.Kind = %q, want %q", s.Turn.Kind, ledger.TurnAborted)
+	case s.Closure.Outcome != ledger.OutcomeFailed:
+		t.Fatalf("s.Closure.Outcome = %q, want %q", s.Closure.Outcome, ledger.OutcomeFailed)
 	}
-	if b := w.briefs(); len(b) != 1 || b[0].Kind != ledger.BriefFailure || !strings.Contains(b[0].Text, "me") {
-		t.Fatalf("%+v", b)
+	switch b := w.briefs(); {
+	case len(b) != 1:
+		t.Fatalf("len(b) = %d (%+v), want 1", len(b), b)
+	case b[0].Kind != ledger.BriefFailure:
+		t.Fatalf("b[0].Kind = %q, want %q", b[0].Kind, ledger.BriefFailure)
+	case !strings.Contains(b[0].Text, "me"):
+		t.Fatalf(`b[0].Text = %q, want it to contain "me"`, b[0].Text)
 	}
 	if !w.state().Stopped {
 		t.Fatal("the agent goes on after stop_after_abort")
@@ -116,8 +137,13 @@ func TestStop(t *testing.T) {
 	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted})
 	w.nothing()
 	w.must(w.m.Start(w.ctx, "alpha", "me"))
-	if c := w.claim(); c.Message.ID != adm.MessageID || c.Wait == nil || c.Wait.ID != wait.ID {
-		t.Fatalf("%+v", c)
+	switch c := w.claim(); {
+	case c.Message.ID != adm.MessageID:
+		t.Fatalf("c.Message.ID = %q, want %q", c.Message.ID, adm.MessageID)
+	case c.Wait == nil:
+		t.Fatal("c.Wait = nil, want a value")
+	case c.Wait.ID != wait.ID:
+		t.Fatalf("c.Wait.ID = %q, want %q", c.Wait.ID, wait.ID)
 	}
 }
 
@@ -144,8 +170,15 @@ func TestNotify(t *testing.T) {
 	w.admit(prompt("x"))
 	c := w.claim()
 	n, err := w.m.Notify(w.ctx, "alpha", "\n  two ways \nmore", "corr", "cause")
-	if err != nil || n.Summary != "two ways" || n.Boundary != "primary_operator" || n.CorrelationID != "corr" {
-		t.Fatalf("%+v, %v", n, err)
+	switch {
+	case err != nil:
+		t.Fatalf("unexpected error: %v", err)
+	case n.Summary != "two ways":
+		t.Fatalf(`n.Summary = %q, want "two ways"`, n.Summary)
+	case n.Boundary != "primary_operator":
+		t.Fatalf(`n.Boundary = %q, want "primary_operator"`, n.Boundary)
+	case n.CorrelationID != "corr":
+		t.Fatalf(`n.CorrelationID = %q, want "corr"`, n.CorrelationID)
 	}
 	if w.state().PendingWake != nil || w.entry(c.Message.ID).Status != ledger.Dequeued {
 		t.Fatal("a notification moved the agent")
@@ -194,8 +227,13 @@ func TestAgentSettings(t *testing.T) {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	w.must(w.m.Fail(w.ctx, "alpha", ledger.Failure{Phase: "shutdown", Code: "c", Summary: "s"}))
-	if f := w.state().LastFailure; f == nil || f.Code != "c" || !f.OccurredAt.Equal(w.now) {
-		t.Fatalf("%+v", f)
+	switch f := w.state().LastFailure; {
+	case f == nil:
+		t.Fatal("f = nil, want a value")
+	case f.Code != "c":
+		t.Fatalf(`f.Code = %q, want "c"`, f.Code)
+	case !f.OccurredAt.Equal(w.now):
+		t.Fatal("f.OccurredAt.Equal(w.now) = false, want true")
 	}
 }
 

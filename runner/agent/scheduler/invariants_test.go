@@ -92,8 +92,13 @@ func (w *world) checkEntry(e ledger.Entry, open ledger.Attempt, running bool, se
 	if settled != want {
 		w.t.Fatalf("message %s is %s and its end was told %d times", e.MessageID, e.Status, settled)
 	}
-	if e.Readmitted > 1 || e.Failed > rules.MaxTries || e.Failed == rules.MaxTries && e.Status != ledger.Quarantined {
-		w.t.Fatalf("message %s came back too often: %+v", e.MessageID, e)
+	switch {
+	case e.Readmitted > 1:
+		w.t.Fatalf("e.Readmitted = %d, want at most 1", e.Readmitted)
+	case e.Failed > rules.MaxTries:
+		w.t.Fatalf("e.Failed = %d, want at most %d", e.Failed, rules.MaxTries)
+	case e.Failed == rules.MaxTries && e.Status != ledger.Quarantined:
+		w.t.Fatalf("e.Failed == rules.MaxTries && e.Status != ledger.Quarantined, want the contrary")
 	}
 	if e.NotBefore != nil && e.NotBefore.After(w.now.Add(5*time.Minute)) {
 		w.t.Fatalf("message %s is left alone until %v, and it is %v", e.MessageID, e.NotBefore, w.now)
@@ -193,8 +198,15 @@ func (w *world) checkDrained() {
 			if err != nil {
 				return err
 			}
-			if _, running, err := v.OpenAttempt(id); n > 0 || running || l.PendingWake != nil || err != nil {
-				w.t.Fatalf("%s: %d messages in the queue, runs %v, hint %+v, %v", id, n, running, l.PendingWake, err)
+			switch _, running, err := v.OpenAttempt(id); {
+			case n > 0:
+				w.t.Fatalf("%s: n = %d, want at most 0", id, n)
+			case running:
+				w.t.Fatalf("%s: running = true, want false", id)
+			case l.PendingWake != nil:
+				w.t.Fatalf("%s: l.PendingWake = %+v, want nil", id, l.PendingWake)
+			case err != nil:
+				w.t.Fatalf("%s: unexpected error: %v", id, err)
 			}
 		}
 		ready, err := v.Ready()

@@ -64,7 +64,8 @@ func ops(kinds []string) *rapid.Generator[op] {
 
 // often is what happens; what keeps turns going is there more than once.
 const often = `admit admit admit keyed wake wake deliver rotate revoke timer cancel clock clock clock
-	begin begin begin begin begin begin tool sleep sleep sleep sleep offer offer finish finish finish finish fail enqueue
+	begin begin begin begin begin begin tool sleep sleep sleep sleep offer offer finish finish finish ` +
+	`finish fail enqueue
 	abort stop start start `
 
 // do makes one thing happen and checks what must hold. A crash during it is

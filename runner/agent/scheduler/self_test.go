@@ -174,8 +174,13 @@ func TestSelfMadeStops(t *testing.T) {
 				}
 				return scheduler.End{Kind: ledger.TurnCompleted, Last: fmt.Sprint("text ", i), Home: "the same"}
 			})
-			if took := w.now.Sub(begun); turns != 1+rules.MaxIdle || took < 4*time.Hour || took > 6*time.Hour {
-				t.Errorf("%d turns in %v", turns, took)
+			switch took := w.now.Sub(begun); {
+			case turns != 1+rules.MaxIdle:
+				t.Errorf("turns = %d, want %d", turns, 1+rules.MaxIdle)
+			case took < 4*time.Hour:
+				t.Errorf("took = %v, want at least %v", took, 4*time.Hour)
+			case took > 6*time.Hour:
+				t.Errorf("took = %v, want at most %v", took, 6*time.Hour)
 			}
 			if list := w.notifications(); len(list) != 1 || list[0].Boundary != "primary_operator" {
 				t.Errorf("the operator was told %+v", list)
@@ -219,8 +224,13 @@ func TestSelfMadeChain(t *testing.T) {
 		}
 		return scheduler.End{Kind: ledger.TurnCompleted, Home: fmt.Sprint("tree ", i)}
 	})
-	if turns != 1+rules.MaxSelfTurns || refusals != 1 || !w.now.Equal(begun) {
-		t.Errorf("%d turns, %d refusals, in %v", turns, refusals, w.now.Sub(begun))
+	switch {
+	case turns != 1+rules.MaxSelfTurns:
+		t.Errorf("turns = %d, want %d", turns, 1+rules.MaxSelfTurns)
+	case refusals != 1:
+		t.Errorf("refusals = %d, want 1", refusals)
+	case !w.now.Equal(begun):
+		t.Error("w.now.Equal(begun) = false, want true")
 	}
 	if list := w.notifications(); len(list) != 1 {
 		t.Errorf("the operator was told %+v", list)

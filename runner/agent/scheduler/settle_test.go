@@ -17,18 +17,39 @@ func TestLost(t *testing.T) {
 	adm := w.admit(prompt("x"))
 	c := w.claim()
 	s := w.settle(c.Attempt.ID, scheduler.End{Lost: true, ResponseID: "resp_cut"})
-	if s.Status != ledger.Queued || s.Turn == nil || s.Turn.Kind != ledger.TurnAborted ||
-		s.Turn.Reason != "interrupted" || len(w.briefs()) != 0 {
-		t.Fatalf("%+v", s)
+	switch {
+	case s.Status != ledger.Queued:
+		t.Fatalf("s.Status = %q, want %q", s.Status, ledger.Queued)
+	case s.Turn == nil:
+		t.Fatal("s.Turn = nil, want a value")
+	case s.Turn.Kind != ledger.TurnAborted:
+		t.Fatalf("s.Turn.Kind = %q, want %q", s.Turn.Kind, ledger.TurnAborted)
+	case s.Turn.Reason != "interrupted":
+		t.Fatalf(`s.Turn.Reason = %q, want "interrupted"`, s.Turn.Reason)
+	case len(w.briefs()) != 0:
+		t.Fatalf("len(w.briefs()) = %d (%+v), want 0", len(w.briefs()), w.briefs())
 	}
 	again := w.claim()
-	if !again.Attempt.Readmit || again.Message.ID != adm.MessageID || again.Attempt.TurnID == c.Attempt.TurnID ||
-		again.Attempt.Chain != "resp_cut" || again.Attempt.TurnIndex != 2 {
-		t.Fatalf("%+v", again.Attempt)
+	switch {
+	case !again.Attempt.Readmit:
+		t.Fatal("again.Attempt.Readmit = false, want true")
+	case again.Message.ID != adm.MessageID:
+		t.Fatalf("again.Message.ID = %q, want %q", again.Message.ID, adm.MessageID)
+	case again.Attempt.TurnID == c.Attempt.TurnID:
+		t.Fatalf("again.Attempt.TurnID = %q, want another value", c.Attempt.TurnID)
+	case again.Attempt.Chain != "resp_cut":
+		t.Fatalf(`again.Attempt.Chain = %q, want "resp_cut"`, again.Attempt.Chain)
+	case again.Attempt.TurnIndex != 2:
+		t.Fatalf("again.Attempt.TurnIndex = %d, want 2", again.Attempt.TurnIndex)
 	}
 	s = w.settle(again.Attempt.ID, scheduler.End{Lost: true})
-	if b := w.briefs(); s.Status != ledger.Interrupted || len(b) != 1 || b[0].Kind != ledger.BriefFailure {
-		t.Fatalf("%+v, %+v", s, b)
+	switch b := w.briefs(); {
+	case s.Status != ledger.Interrupted:
+		t.Fatalf("s.Status = %q, want %q", s.Status, ledger.Interrupted)
+	case len(b) != 1:
+		t.Fatalf("len(b) = %d (%+v), want 1", len(b), b)
+	case b[0].Kind != ledger.BriefFailure:
+		t.Fatalf("b[0].Kind = %q, want %q", b[0].Kind, ledger.BriefFailure)
 	}
 	w.nothing()
 }
@@ -130,8 +151,13 @@ func TestQuarantine(t *testing.T) {
 	equal(t, "status", e.Status, ledger.Quarantined)
 	equal(t, "failed tries", e.Failed, rules.MaxTries)
 	b := w.briefs()
-	if len(b) != 1 || b[0].Kind != ledger.BriefFailure || !strings.Contains(b[0].Text, "image alpha") {
-		t.Errorf("briefs %+v, want one failure with its remedy", b)
+	switch {
+	case len(b) != 1:
+		t.Errorf("len(b) = %d (%+v), want 1", len(b), b)
+	case b[0].Kind != ledger.BriefFailure:
+		t.Errorf("b[0].Kind = %q, want %q", b[0].Kind, ledger.BriefFailure)
+	case !strings.Contains(b[0].Text, "image alpha"):
+		t.Errorf(`b[0].Text = %q, want it to contain "image alpha"`, b[0].Text)
 	}
 	types, events := w.events(0)
 	if at := slices.Index(types, rules.QueueEntryQuarantined); at < 0 {
@@ -196,16 +222,32 @@ func TestNeverBegun(t *testing.T) {
 	adm := w.admit(prompt("x"))
 	for range rules.MaxTries + 1 {
 		c, ok, err := w.m.Claim(w.ctx, "alpha")
-		if err != nil || !ok || c.Message.ID != adm.MessageID || c.Attempt.TurnIndex != 1 {
+		switch {
+		case err != nil:
+			t.Fatalf("unexpected error: %v", err)
+		case !ok:
 			t.Fatalf("%v %v %+v", ok, err, c.Attempt)
+		case c.Message.ID != adm.MessageID:
+			t.Fatalf("c.Message.ID = %q, want %q", c.Message.ID, adm.MessageID)
+		case c.Attempt.TurnIndex != 1:
+			t.Fatalf("c.Attempt.TurnIndex = %d, want 1", c.Attempt.TurnIndex)
 		}
-		if s := w.settle(c.Attempt.ID, scheduler.End{NotBegun: true}); s.Status != ledger.Queued || s.RetryAt != nil ||
-			s.Turn != nil {
-			t.Fatalf("%+v", s)
+		switch s := w.settle(c.Attempt.ID, scheduler.End{NotBegun: true}); {
+		case s.Status != ledger.Queued:
+			t.Fatalf("s.Status = %q, want %q", s.Status, ledger.Queued)
+		case s.RetryAt != nil:
+			t.Fatalf("s.RetryAt = %+v, want nil", s.RetryAt)
+		case s.Turn != nil:
+			t.Fatalf("s.Turn = %+v, want nil", s.Turn)
 		}
 	}
-	if e := w.entry(adm.MessageID); e.Failed != 0 || w.state().LastFailure != nil || len(w.briefs()) != 0 {
-		t.Fatalf("%+v", e)
+	switch e := w.entry(adm.MessageID); {
+	case e.Failed != 0:
+		t.Fatalf("e.Failed = %d, want 0", e.Failed)
+	case w.state().LastFailure != nil:
+		t.Fatalf("w.state().LastFailure = %+v, want nil", w.state().LastFailure)
+	case len(w.briefs()) != 0:
+		t.Fatalf("len(w.briefs()) = %d (%+v), want 0", len(w.briefs()), w.briefs())
 	}
 }
 
@@ -222,8 +264,13 @@ func TestAcknowledges(t *testing.T) {
 	}
 	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "I began."})
 	w.settle(w.claim().Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "It is done."})
-	if b := w.briefs(); len(b) != 2 || b[0].Kind != ledger.BriefAck || b[1].Kind != ledger.BriefResult {
-		t.Errorf("briefs %+v", b)
+	switch b := w.briefs(); {
+	case len(b) != 2:
+		t.Errorf("len(b) = %d (%+v), want 2", len(b), b)
+	case b[0].Kind != ledger.BriefAck:
+		t.Errorf("b[0].Kind = %q, want %q", b[0].Kind, ledger.BriefAck)
+	case b[1].Kind != ledger.BriefResult:
+		t.Errorf("b[1].Kind = %q, want %q", b[1].Kind, ledger.BriefResult)
 	}
 }
 

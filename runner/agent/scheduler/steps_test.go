@@ -154,8 +154,15 @@ func TestCreate(t *testing.T) {
 	_, err := w.m.Create(w.ctx, scheduler.NewAgent{ID: "alpha"})
 	code(t, err, ledger.CodeExists, "")
 	a, err := w.m.Create(w.ctx, scheduler.NewAgent{ID: "tmp", Private: true, Model: "p/m", Template: "holon-default"})
-	if err != nil || a.Kind != ledger.KindNamed || a.Visibility != ledger.Private || a.Model != "p/m" {
-		t.Fatalf("%+v, %v", a, err)
+	switch {
+	case err != nil:
+		t.Fatalf("unexpected error: %v", err)
+	case a.Kind != ledger.KindNamed:
+		t.Fatalf("a.Kind = %q, want %q", a.Kind, ledger.KindNamed)
+	case a.Visibility != ledger.Private:
+		t.Fatalf("a.Visibility = %q, want %q", a.Visibility, ledger.Private)
+	case a.Model != "p/m":
+		t.Fatalf(`a.Model = %q, want "p/m"`, a.Model)
 	}
 	in := prompt("x")
 	in.AgentID, in.Kind, in.Origin, in.AdmissionContext = "tmp", ledger.KindWebhookEvent,

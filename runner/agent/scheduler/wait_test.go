@@ -34,9 +34,13 @@ func TestWake(t *testing.T) {
 
 	wake("triggered", "news")
 	c := w.claim()
-	if c.Continuation.Class != ledger.LocalContinuation || c.Message.Body.Type != "json" ||
-		c.Message.Kind != ledger.KindSystemTick {
-		t.Fatalf("%+v", c)
+	switch {
+	case c.Continuation.Class != ledger.LocalContinuation:
+		t.Fatalf("c.Continuation.Class = %q, want %q", c.Continuation.Class, ledger.LocalContinuation)
+	case c.Message.Body.Type != "json":
+		t.Fatalf(`c.Message.Body.Type = %q, want "json"`, c.Message.Body.Type)
+	case c.Message.Kind != ledger.KindSystemTick:
+		t.Fatalf("c.Message.Kind = %q, want %q", c.Message.Kind, ledger.KindSystemTick)
 	}
 	wait := w.sleep("1", 0)
 	wake("coalesced", "")
@@ -45,12 +49,23 @@ func TestWake(t *testing.T) {
 	if w.wait(wait.ID).Status != ledger.WaitTriggered || s.Closure.Posture != ledger.Awake {
 		t.Fatalf("a wake that came while the agent went to rest was lost: %+v", s)
 	}
-	if c := w.claim(); c.Continuation.Class != ledger.ResumeExpectedWait || c.Wait == nil || c.Wait.ID != wait.ID ||
-		c.Message.Body.Text != "look" {
-		t.Fatalf("%+v", c)
+	switch c := w.claim(); {
+	case c.Continuation.Class != ledger.ResumeExpectedWait:
+		t.Fatalf("c.Continuation.Class = %q, want %q", c.Continuation.Class, ledger.ResumeExpectedWait)
+	case c.Wait == nil:
+		t.Fatal("c.Wait = nil, want a value")
+	case c.Wait.ID != wait.ID:
+		t.Fatalf("c.Wait.ID = %q, want %q", c.Wait.ID, wait.ID)
+	case c.Message.Body.Text != "look":
+		t.Fatalf(`c.Message.Body.Text = %q, want "look"`, c.Message.Body.Text)
 	}
-	if got := w.wait(wait.ID); got.Status != ledger.WaitResolved || got.AttemptID == "" || got.EndedAt == nil {
-		t.Fatalf("%+v", got)
+	switch got := w.wait(wait.ID); {
+	case got.Status != ledger.WaitResolved:
+		t.Fatalf("got.Status = %q, want %q", got.Status, ledger.WaitResolved)
+	case got.AttemptID == "":
+		t.Fatal(`got.AttemptID = "", want another value`)
+	case got.EndedAt == nil:
+		t.Fatal("got.EndedAt = nil, want a value")
 	}
 }
 
@@ -93,9 +108,13 @@ func TestSleep(t *testing.T) {
 		t.Fatalf("%+v after %+v", again, first)
 	}
 	second := w.sleep("2", 2*time.Hour)
-	if second.ID != first.ID || w.wait(first.ID).Status != ledger.WaitActive ||
-		!second.WakeAt.Equal(w.now.Add(2*time.Hour)) {
-		t.Fatalf("%+v, %+v", w.wait(first.ID), second)
+	switch {
+	case second.ID != first.ID:
+		t.Fatalf("second.ID = %q, want %q", second.ID, first.ID)
+	case w.wait(first.ID).Status != ledger.WaitActive:
+		t.Fatalf("w.wait(first.ID).Status = %q, want %q", w.wait(first.ID).Status, ledger.WaitActive)
+	case !second.WakeAt.Equal(w.now.Add(2 * time.Hour)):
+		t.Fatal("second.WakeAt.Equal(w.now.Add(2 * time.Hour)) = false, want true")
 	}
 	s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted})
 	if s.Closure.WaitingReason != ledger.AwaitingTimer || s.Closure.Posture != ledger.Sleeping {
@@ -106,9 +125,15 @@ func TestSleep(t *testing.T) {
 	w.pass(time.Millisecond)
 	w.pass(0)
 	c, s = w.done()
-	if c.Continuation.Class != ledger.ResumeExpectedWait || c.Continuation.PriorWaiting != ledger.AwaitingTimer ||
-		c.Message.Kind != ledger.KindTimerTick || c.Message.Body.Text != "rest" {
-		t.Fatalf("%+v", c)
+	switch {
+	case c.Continuation.Class != ledger.ResumeExpectedWait:
+		t.Fatalf("c.Continuation.Class = %q, want %q", c.Continuation.Class, ledger.ResumeExpectedWait)
+	case c.Continuation.PriorWaiting != ledger.AwaitingTimer:
+		t.Fatalf("c.Continuation.PriorWaiting = %q, want %q", c.Continuation.PriorWaiting, ledger.AwaitingTimer)
+	case c.Message.Kind != ledger.KindTimerTick:
+		t.Fatalf("c.Message.Kind = %q, want %q", c.Message.Kind, ledger.KindTimerTick)
+	case c.Message.Body.Text != "rest":
+		t.Fatalf(`c.Message.Body.Text = %q, want "rest"`, c.Message.Body.Text)
 	}
 	w.nothing()
 }
@@ -125,15 +150,24 @@ func TestSleepLooksAtTheQueue(t *testing.T) {
 		t.Fatalf("%+v", w.wait(first.ID))
 	}
 	second := w.sleep("2", time.Hour)
-	if second.Status != ledger.WaitTriggered || second.MessageID != adm.MessageID ||
-		w.entry(adm.MessageID).Status != ledger.Queued {
-		t.Fatalf("%+v", second)
+	switch {
+	case second.Status != ledger.WaitTriggered:
+		t.Fatalf("second.Status = %q, want %q", second.Status, ledger.WaitTriggered)
+	case second.MessageID != adm.MessageID:
+		t.Fatalf("second.MessageID = %q, want %q", second.MessageID, adm.MessageID)
+	case w.entry(adm.MessageID).Status != ledger.Queued:
+		t.Fatalf("w.entry(adm.MessageID).Status = %q, want %q", w.entry(adm.MessageID).Status, ledger.Queued)
 	}
 	if s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted}); s.Closure.WaitingReason != "" {
 		t.Fatalf("%+v", s.Closure)
 	}
-	if c := w.claim(); c.Message.ID != adm.MessageID || c.Wait == nil || c.Wait.ID != second.ID {
-		t.Fatalf("%+v", c)
+	switch c := w.claim(); {
+	case c.Message.ID != adm.MessageID:
+		t.Fatalf("c.Message.ID = %q, want %q", c.Message.ID, adm.MessageID)
+	case c.Wait == nil:
+		t.Fatal("c.Wait = nil, want a value")
+	case c.Wait.ID != second.ID:
+		t.Fatalf("c.Wait.ID = %q, want %q", c.Wait.ID, second.ID)
 	}
 }
 
@@ -154,8 +188,13 @@ func TestStrandedWait(t *testing.T) {
 	}
 	_, events := w.events(0)
 	last := events[len(events)-1]
-	if last.Type != rules.WaitWithoutRecovery || last.Level != rules.LevelActionRequired || last.Ref != wait.ID {
-		t.Fatalf("%+v", last)
+	switch {
+	case last.Type != rules.WaitWithoutRecovery:
+		t.Fatalf("last.Type = %q, want %q", last.Type, rules.WaitWithoutRecovery)
+	case last.Level != rules.LevelActionRequired:
+		t.Fatalf("last.Level = %d, want %d", last.Level, rules.LevelActionRequired)
+	case last.Ref != wait.ID:
+		t.Fatalf("last.Ref = %q, want %q", last.Ref, wait.ID)
 	}
 }
 
@@ -196,17 +235,26 @@ func TestTimer(t *testing.T) {
 
 	w.pass(5*time.Minute + 30*time.Second) // holon was down: it fires once
 	w.pass(time.Minute)                    // while the tick is queued: it is counted
-	if c, _ := w.done(); c.Message.Body.Text != "look" || c.Message.Origin.TimerID != timer.ID ||
-		c.Message.Authority != ledger.RuntimeInstruction {
-		t.Fatalf("%+v", c.Message)
+	switch c, _ := w.done(); {
+	case c.Message.Body.Text != "look":
+		t.Fatalf(`c.Message.Body.Text = %q, want "look"`, c.Message.Body.Text)
+	case c.Message.Origin.TimerID != timer.ID:
+		t.Fatalf("c.Message.Origin.TimerID = %q, want %q", c.Message.Origin.TimerID, timer.ID)
+	case c.Message.Authority != ledger.RuntimeInstruction:
+		t.Fatalf("c.Message.Authority = %q, want %q", c.Message.Authority, ledger.RuntimeInstruction)
 	}
 	w.nothing()
 	w.view(func(v ledger.View) (err error) {
 		timer, err = v.Timer(timer.ID)
 		return err
 	})
-	if timer.FireCount != 1 || timer.Coalesced != 5 || timer.NextFireAt.Sub(w.now) != 30*time.Second {
-		t.Fatalf("%+v at %v", timer, w.now)
+	switch {
+	case timer.FireCount != 1:
+		t.Fatalf("timer.FireCount = %d, want 1", timer.FireCount)
+	case timer.Coalesced != 5:
+		t.Fatalf("timer.Coalesced = %d, want 5", timer.Coalesced)
+	case timer.NextFireAt.Sub(w.now) != 30*time.Second:
+		t.Fatalf("timer.NextFireAt.Sub(w.now) = %v, want %v", timer.NextFireAt.Sub(w.now), 30*time.Second)
 	}
 	if timer, err = w.m.CancelTimer(w.ctx, timer.ID); err != nil || timer.Status != ledger.TimerCancelled {
 		t.Fatalf("%+v, %v", timer, err)
@@ -233,9 +281,17 @@ func TestTrigger(t *testing.T) {
 	code(t, err, scheduler.CodeTokenUnknown, "")
 	trg, token, err := w.m.EnsureTrigger(w.ctx, "alpha")
 	w.must(err)
-	if same, secret, err := w.m.EnsureTrigger(w.ctx, "alpha"); err != nil || same.ID != trg.ID || secret != "" ||
-		len(token) < 43 || strings.Contains(fmt.Sprintf("%+v", same), token) {
-		t.Fatalf("%+v %q, %v", same, secret, err)
+	switch same, secret, err := w.m.EnsureTrigger(w.ctx, "alpha"); {
+	case err != nil:
+		t.Fatalf("unexpected error: %v", err)
+	case same.ID != trg.ID:
+		t.Fatalf("same.ID = %q, want %q", same.ID, trg.ID)
+	case secret != "":
+		t.Fatalf(`secret = %q, want ""`, secret)
+	case len(token) < 43:
+		t.Fatalf("len(token) = %d (%q), want at least 43", len(token), token)
+	case strings.Contains(fmt.Sprintf("%+v", same), token):
+		t.Fatalf(`fmt.Sprintf("%%+v", same) = %q, want it without %q`, fmt.Sprintf("%+v", same), token)
 	}
 	r, err := w.m.Deliver(w.ctx, scheduler.Delivery{Token: token, Source: "forge", Body: json.RawMessage(`{"issue":7}`),
 		LegacyMode: true})
@@ -243,16 +299,27 @@ func TestTrigger(t *testing.T) {
 		Disposition: "triggered"}) {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if c, _ := w.done(); c.Message.Authority != ledger.IntegrationSignal ||
-		c.Message.AdmissionContext != ledger.TriggerCapability ||
-		c.Message.SourceRefs["external_trigger_id"] != trg.ID ||
-		!strings.Contains(string(c.Message.Body.Value), `"issue":7`) {
-		t.Fatalf("%+v", c.Message)
+	switch c, _ := w.done(); {
+	case c.Message.Authority != ledger.IntegrationSignal:
+		t.Fatalf("c.Message.Authority = %q, want %q", c.Message.Authority, ledger.IntegrationSignal)
+	case c.Message.AdmissionContext != ledger.TriggerCapability:
+		t.Fatalf("c.Message.AdmissionContext = %q, want %q", c.Message.AdmissionContext, ledger.TriggerCapability)
+	case c.Message.SourceRefs["external_trigger_id"] != trg.ID:
+		t.Fatalf(`c.Message.SourceRefs["external_trigger_id"] = %q, want %q`,
+			c.Message.SourceRefs["external_trigger_id"], trg.ID)
+	case !strings.Contains(string(c.Message.Body.Value), `"issue":7`):
+		t.Fatalf(`string(c.Message.Body.Value) = %q, want it to contain "\"issue\":7"`, string(c.Message.Body.Value))
 	}
 	_, events := w.events(0)
 	at := slices.IndexFunc(events, func(e ledger.Event) bool { return e.Type == rules.CallbackDelivered })
-	if at < 0 || events[at].Ref != trg.ID || !strings.Contains(string(events[at].Data), "deprecated_mode") {
-		t.Errorf("the delivery was not told: %v", events)
+	switch {
+	case at < 0:
+		t.Errorf("the delivery was not told: at = %d, want at least 0", at)
+	case events[at].Ref != trg.ID:
+		t.Errorf("the delivery was not told: events[at].Ref = %q, want %q", events[at].Ref, trg.ID)
+	case !strings.Contains(string(events[at].Data), "deprecated_mode"):
+		t.Errorf(`the delivery was not told: string(events[at].Data) = %q, want it to contain "deprecated_mode"`,
+			string(events[at].Data))
 	}
 	_, err = w.m.Deliver(w.ctx, scheduler.Delivery{Token: token, Body: json.RawMessage(`{`)})
 	code(t, err, scheduler.CodeInvalidMessage, "")

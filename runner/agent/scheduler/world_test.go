@@ -235,8 +235,13 @@ func (w *world) begin(agent string, broken bool) error {
 	if err != nil || !ok {
 		return err
 	}
-	if c.Attempt.Status != ledger.AttemptOpen || c.Attempt.MessageID != c.Message.ID || c.Agent.ID != agent {
-		w.t.Fatalf("the claim is %+v", c)
+	switch {
+	case c.Attempt.Status != ledger.AttemptOpen:
+		w.t.Fatalf("c.Attempt.Status = %q, want %q", c.Attempt.Status, ledger.AttemptOpen)
+	case c.Attempt.MessageID != c.Message.ID:
+		w.t.Fatalf("c.Attempt.MessageID = %q, want %q", c.Attempt.MessageID, c.Message.ID)
+	case c.Agent.ID != agent:
+		w.t.Fatalf("c.Agent.ID = %q, want %q", c.Agent.ID, agent)
 	}
 	if broken {
 		_, err := w.m.Settle(w.ctx, c.Attempt.ID,

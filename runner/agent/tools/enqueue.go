@@ -27,7 +27,8 @@ const (
 		"At most 8 come of one message and 32 wait; what you can do now, do now. Turns of your own that change " +
 		"nothing come at growing intervals, and after 16 of them your operator is asked."
 	enqueueSchema = `{"type":"object","properties":{` +
-		`"text":{"type":"string","minLength":1,"maxLength":32768,"description":"what to do then, so that it can be understood alone"},` +
+		`"text":{"type":"string","minLength":1,"maxLength":32768,"description":"what to do then, so that it can be ` +
+		`understood alone"},` +
 		`"priority":{"type":"string","enum":["next","normal","background"],"description":"normal if left out"}},` +
 		`"required":["text"],"additionalProperties":false}`
 )

@@ -22,8 +22,10 @@ const (
 		"for. Turns that you wake yourself for and that change nothing come at growing intervals, and after 16 of " +
 		"them your operator is asked."
 	sleepSchema = `{"type":"object","properties":{` +
-		`"duration_ms":{"type":"integer","minimum":0,"maximum":2592000000,"description":"wake after so many milliseconds at the latest, at most 30 days; leave it out to rest until a message comes"},` +
-		`"reason":{"type":"string","maxLength":1000,"description":"what you wait for, in a few words; you are told it when you wake"}},` +
+		`"duration_ms":{"type":"integer","minimum":0,"maximum":2592000000,"description":"wake after so many ` +
+		`milliseconds at the latest, at most 30 days; leave it out to rest until a message comes"},` +
+		`"reason":{"type":"string","maxLength":1000,"description":"what you wait for, in a few words; ` +
+		`you are told it when you wake"}},` +
 		`"additionalProperties":false}`
 )
 

@@ -44,9 +44,10 @@ func newRig(t *testing.T) *rig {
 			t.Error(err)
 		}
 	})
-	r := &rig{t: t, store: store, scheduler: scheduler.New(store, scheduler.Options{Owner: "boot_1", Now: func() time.Time {
-		return noon
-	}}), tools: make(map[string]hosttools.Tool)}
+	r := &rig{t: t, store: store, scheduler: scheduler.New(store,
+		scheduler.Options{Owner: "boot_1", Now: func() time.Time {
+			return noon
+		}}), tools: make(map[string]hosttools.Tool)}
 	if _, err := r.scheduler.Create(t.Context(), scheduler.NewAgent{ID: "main", Default: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,8 @@ func newRig(t *testing.T) *rig {
 			return []view.AgentsMD{{Scope: "agent", Kind: "agents_md", Path: "/host/secret/" + id + "/AGENTS.md"}}
 		},
 	}
-	for _, tool := range tools.New(tools.Options{AgentID: "main", Scheduler: r.scheduler, Ledger: store, Facts: facts}) {
+	for _, tool := range tools.New(tools.Options{AgentID: "main", Scheduler: r.scheduler, Ledger: store,
+		Facts: facts}) {
 		r.tools[tool.Name] = tool
 	}
 	return r
@@ -128,17 +130,30 @@ func TestSleep(t *testing.T) {
 	r.turn()
 	first, _ := r.call("Sleep", "t/c1", `{"duration_ms":60000,"reason":" the build "}`)
 	w, ok := r.wait()
-	if !ok || first["wait_id"] != w.ID || w.WaitingFor != "the build" || w.WakeAt == nil ||
-		!w.WakeAt.Equal(noon.Add(time.Minute)) {
+	switch {
+	case !ok:
 		t.Errorf("%v made the wait %+v", first, w)
+	case first["wait_id"] != w.ID:
+		t.Errorf(`first["wait_id"] = %v, want %q`, first["wait_id"], w.ID)
+	case w.WaitingFor != "the build":
+		t.Errorf(`w.WaitingFor = %q, want "the build"`, w.WaitingFor)
+	case w.WakeAt == nil:
+		t.Error("w.WakeAt = nil, want a value")
+	case !w.WakeAt.Equal(noon.Add(time.Minute)):
+		t.Error("w.WakeAt.Equal(noon.Add(time.Minute)) = false, want true")
 	}
 	if again, _ := r.call("Sleep", "t/c1", `{"duration_ms":60000,"reason":" the build "}`); again["wait_id"] != w.ID {
 		t.Errorf("the same call gave %v", again)
 	}
 	for _, arguments := range []string{`{}`, `{"duration_ms":0}`} {
 		r.call("Sleep", "t/"+arguments, arguments)
-		if next, ok := r.wait(); !ok || next.ID != w.ID || next.WakeAt != nil {
+		switch next, ok := r.wait(); {
+		case !ok:
 			t.Errorf("%s made the wait %+v", arguments, next)
+		case next.ID != w.ID:
+			t.Errorf("%.120q: next.ID = %q, want %q", arguments, next.ID, w.ID)
+		case next.WakeAt != nil:
+			t.Errorf("%.120q: next.WakeAt = %+v, want nil", arguments, next.WakeAt)
 		}
 	}
 	for arguments, field := range map[string]string{
@@ -165,9 +180,17 @@ func TestEnqueue(t *testing.T) {
 		m, err = v.Message(fmt.Sprint(first["message_id"]))
 		return err
 	})
-	if m.Kind != ledger.KindInternalFollowup || m.Authority != ledger.RuntimeInstruction ||
-		m.Priority != ledger.Background || m.Body.Text != "look at the tests" || m.CausationID != r.attempt.MessageID {
-		t.Errorf("the message is %+v", m)
+	switch {
+	case m.Kind != ledger.KindInternalFollowup:
+		t.Errorf("m.Kind = %q, want %q", m.Kind, ledger.KindInternalFollowup)
+	case m.Authority != ledger.RuntimeInstruction:
+		t.Errorf("m.Authority = %q, want %q", m.Authority, ledger.RuntimeInstruction)
+	case m.Priority != ledger.Background:
+		t.Errorf("m.Priority = %q, want %q", m.Priority, ledger.Background)
+	case m.Body.Text != "look at the tests":
+		t.Errorf(`m.Body.Text = %q, want "look at the tests"`, m.Body.Text)
+	case m.CausationID != r.attempt.MessageID:
+		t.Errorf("m.CausationID = %q, want %q", m.CausationID, r.attempt.MessageID)
 	}
 	if _, kind := r.call("Enqueue", "t/c1", `{"text":"something else"}`); kind != string(scheduler.CodeKeyConflict) {
 		t.Errorf("the id of another call: %q", kind)
@@ -216,9 +239,18 @@ func TestAgentGet(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(data, &summary)
 	}
-	if err != nil || summary.Identity.AgentID != "main" || len(summary.ActiveWaits) != 1 ||
-		len(summary.LoadedAgentsMD.Sources) != 1 || strings.Contains(string(data), "/host/") {
-		t.Errorf("%s, %v", data, err)
+	switch {
+	case err != nil:
+		t.Errorf("unexpected error: %v", err)
+	case summary.Identity.AgentID != "main":
+		t.Errorf(`summary.Identity.AgentID = %q, want "main"`, summary.Identity.AgentID)
+	case len(summary.ActiveWaits) != 1:
+		t.Errorf("len(summary.ActiveWaits) = %d (%+v), want 1", len(summary.ActiveWaits), summary.ActiveWaits)
+	case len(summary.LoadedAgentsMD.Sources) != 1:
+		t.Errorf("len(summary.LoadedAgentsMD.Sources) = %d (%+v), want 1", len(summary.LoadedAgentsMD.Sources),
+			summary.LoadedAgentsMD.Sources)
+	case strings.Contains(string(data), "/host/"):
+		t.Errorf(`string(data) = %q, want it without "/host/"`, string(data))
 	}
 	if _, kind := r.call("AgentGet", "t/c3", `{"agent_id":"other"}`); kind != hosttools.KindInvalidArguments {
 		t.Errorf("another agent: %q", kind)

@@ -75,8 +75,15 @@ func TestHostileAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := serve(t, tc.answer).Root(t.Context())
 			e, ok := errors.AsType[*state.Error](err)
-			if !ok || e.Code != tc.code || e.Hint == "" || strings.Contains(err.Error(), "the-token") {
+			switch {
+			case !ok:
 				t.Errorf("%#v, want %s", err, tc.code)
+			case e.Code != tc.code:
+				t.Errorf("%+v: e.Code = %q, want %q", tc, e.Code, tc.code)
+			case e.Hint == "":
+				t.Errorf(`%+v: e.Hint = "", want another value`, tc)
+			case strings.Contains(err.Error(), "the-token"):
+				t.Errorf(`%+v: err.Error() = %q, want it without "the-token"`, tc, err.Error())
 			}
 		})
 	}
@@ -95,9 +102,13 @@ func TestRequests(t *testing.T) {
 	if _, err := c.Prompt(t.Context(), "", wire.Prompt{Text: "x"}, "key"); err != nil {
 		t.Fatal(err)
 	}
-	if got.URL.EscapedPath() != "/control/agents/the%20one/prompt" ||
-		got.Header.Get("Authorization") != "Bearer the-token" || got.Header.Get("Idempotency-Key") != "key" {
-		t.Errorf("%s %v", got.URL.EscapedPath(), got.Header)
+	switch {
+	case got.URL.EscapedPath() != "/control/agents/the%20one/prompt":
+		t.Errorf(`got.URL.EscapedPath() = %q, want "/control/agents/the%%20one/prompt"`, got.URL.EscapedPath())
+	case got.Header.Get("Authorization") != "Bearer the-token":
+		t.Errorf(`got.Header.Get("Authorization") = %q, want "Bearer the-token"`, got.Header.Get("Authorization"))
+	case got.Header.Get("Idempotency-Key") != "key":
+		t.Errorf(`got.Header.Get("Idempotency-Key") = %q, want "key"`, got.Header.Get("Idempotency-Key"))
 	}
 	if _, err := c.CancelTimer(t.Context(), "a/b", "../x"); err != nil ||
 		got.URL.EscapedPath() != "/control/agents/a%2Fb/timers/..%2Fx" {
@@ -128,7 +139,8 @@ func TestFollowHostileStreams(t *testing.T) {
 			fmt.Fprint(w, opening[:0], event(6), event(7))
 		case 3:
 			fmt.Fprint(w, "event: stream_reset\ndata: "+
-				"{\"type\":\"stream_reset\",\"event_log_epoch\":\"f\",\"after_seq\":1,\"reason\":\"epoch_changed\"}\n\n", event(2))
+				"{\"type\":\"stream_reset\",\"event_log_epoch\":\"f\",\"after_seq\":1,"+
+				"\"reason\":\"epoch_changed\"}\n\n", event(2))
 		default:
 			fmt.Fprint(w, "data: nonsense\n\n")
 		}

@@ -19,13 +19,32 @@ func TestErrorsCrossTheWire(t *testing.T) {
 		was := &state.Error{Code: code, Message: "m", Param: "p", Hint: "h", Err: errors.New("cause")}
 		f, status, known := wire.Explain(fmt.Errorf("doing: %w", was))
 		text, err := json.Marshal(f)
-		if err != nil || !known || f.OK || status != wire.Status(code) || status < 400 ||
-			f.Error.Retryable != wire.Retryable(code) {
+		switch {
+		case err != nil:
+			t.Errorf("%s: unexpected error: %v", code, err)
+		case !known:
 			t.Errorf("%s: %s, %d, %v", code, text, status, err)
+		case f.OK:
+			t.Errorf("%s: f.OK = true, want false", code)
+		case status != wire.Status(code):
+			t.Errorf("%s: status = %d, want %d", code, status, wire.Status(code))
+		case status < 400:
+			t.Errorf("%s: status = %d, want at least 400", code, status)
+		case f.Error.Retryable != wire.Retryable(code):
+			t.Errorf("%s: f.Error.Retryable = %v, want %v", code, f.Error.Retryable, wire.Retryable(code))
 		}
 		is := wire.DecodeFailure(status, text)
-		if is.Code != code || is.Message != "m" || is.Param != "p" || is.Hint != "h" || is.Err != nil {
-			t.Errorf("%s became %#v", code, is)
+		switch {
+		case is.Code != code:
+			t.Errorf("%.120q: is.Code = %q, want %q", code, is.Code, code)
+		case is.Message != "m":
+			t.Errorf(`%.120q: is.Message = %q, want "m"`, code, is.Message)
+		case is.Param != "p":
+			t.Errorf(`%.120q: is.Param = %q, want "p"`, code, is.Param)
+		case is.Hint != "h":
+			t.Errorf(`%.120q: is.Hint = %q, want "h"`, code, is.Hint)
+		case is.Err != nil:
+			t.Errorf("%.120q: is.Err = %v, want nil", code, is.Err)
 		}
 	}
 }
@@ -35,12 +54,24 @@ func TestUnknownErrorsAreInternal(t *testing.T) {
 	for _, err := range []error{errors.New("secret"), &state.Error{Code: "unheard_of", Message: "secret"},
 		context.Canceled} {
 		f, status, known := wire.Explain(err)
-		if known || status != 500 || f.Error.Code != wire.CodeInternal || f.Error.Message == "secret" {
-			t.Errorf("%v: %+v, %d", err, f, status)
+		switch {
+		case known:
+			t.Errorf("%v: known = true, want false", err)
+		case status != 500:
+			t.Errorf("%v: status = %d, want 500", err, status)
+		case f.Error.Code != wire.CodeInternal:
+			t.Errorf("%v: f.Error.Code = %q, want %q", err, f.Error.Code, wire.CodeInternal)
+		case f.Error.Message == "secret":
+			t.Errorf(`%v: f.Error.Message = "secret", want another value`, err)
 		}
 	}
-	if f, status, known := wire.Explain(context.DeadlineExceeded); !known || status != 408 || !f.Error.Retryable {
+	switch f, status, known := wire.Explain(context.DeadlineExceeded); {
+	case !known:
 		t.Errorf("%+v, %d", f, status)
+	case status != 408:
+		t.Errorf("status = %d, want 408", status)
+	case !f.Error.Retryable:
+		t.Error("f.Error.Retryable = false, want true")
 	}
 	for _, body := range []string{"", "null", "{}", `{"error":{"code":"x"}}`, "<html>"} {
 		if e := wire.DecodeFailure(502, []byte(body)); e.Code != wire.CodeBadAnswer || e.Hint == "" {
@@ -66,12 +97,21 @@ func TestTheTableKnowsTheCodesOfOthers(t *testing.T) {
 
 func TestDecode(t *testing.T) {
 	var e wire.Enqueue
-	if err := wire.Decode([]byte(` {"agentId":"a","correlation_id":"c","origin":{"kind":"channel","channelId":"x","senderId":"y"},"metadata":{"keepMe":{"asIs":1}}} `), &e, "origin"); err != nil {
+	if err := wire.Decode([]byte(` {"agentId":"a","correlation_id":"c","origin":{"kind":"channel","channelId":"x",`+
+		`"senderId":"y"},"metadata":{"keepMe":{"asIs":1}}} `), &e, "origin"); err != nil {
 		t.Fatal(err)
 	}
-	if e.AgentID != "a" || e.CorrelationID != "c" || e.Origin.ChannelID != "x" || e.Origin.SenderID != "y" ||
-		string(e.Metadata) != `{"keepMe":{"asIs":1}}` {
-		t.Errorf("%+v", e)
+	switch {
+	case e.AgentID != "a":
+		t.Errorf(`e.AgentID = %q, want "a"`, e.AgentID)
+	case e.CorrelationID != "c":
+		t.Errorf(`e.CorrelationID = %q, want "c"`, e.CorrelationID)
+	case e.Origin.ChannelID != "x":
+		t.Errorf(`e.Origin.ChannelID = %q, want "x"`, e.Origin.ChannelID)
+	case e.Origin.SenderID != "y":
+		t.Errorf(`e.Origin.SenderID = %q, want "y"`, e.Origin.SenderID)
+	case string(e.Metadata) != `{"keepMe":{"asIs":1}}`:
+		t.Errorf(`string(e.Metadata) = %q, want "{\"keepMe\":{\"asIs\":1}}"`, string(e.Metadata))
 	}
 	for body, code := range map[string]state.Code{
 		`{"origin":{"channelId":"a","channel_id":"b"}}`: wire.CodeInvalidValue,
@@ -103,8 +143,13 @@ func FuzzDecode(f *testing.F) {
 		var e wire.Enqueue
 		if err := wire.Decode(body, &e, "origin", "body"); err != nil {
 			known, ok := errors.AsType[*state.Error](err)
-			if !ok || wire.Status(known.Code) != 400 || known.Hint == "" {
+			switch {
+			case !ok:
 				t.Fatalf("%q: %#v", body, err)
+			case wire.Status(known.Code) != 400:
+				t.Fatalf("wire.Status(known.Code) = %d, want 400", wire.Status(known.Code))
+			case known.Hint == "":
+				t.Fatal(`known.Hint = "", want another value`)
 			}
 			return
 		}

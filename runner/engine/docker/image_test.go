@@ -18,7 +18,8 @@ import (
 func TestHostileImage(t *testing.T) {
 	e := connect(t)
 	base := suiteImage(t, e)
-	hostile := commit(t, e, base, `LABEL holon.role=agent holon.run=run_other holon.agent=agent_other holon.more=x other=kept`,
+	hostile := commit(t, e, base, `LABEL holon.role=agent holon.run=run_other holon.agent=agent_other `+
+		`holon.more=x other=kept`,
 		`ENV HOLON_MODEL=scripted/evil HOLON_TOKEN=x KEPT=1`)
 	h, err := e.Create(t.Context(), engine.Spec{Name: "holon-" + tag(), Image: hostile, Args: []string{"/probe"},
 		Env: []string{"HOLON_TOKEN=ours"}, Labels: map[string]string{"holon.run": "run_ours"}})
@@ -38,17 +39,25 @@ func TestHostileImage(t *testing.T) {
 		}
 	}
 	env := strings.Join(made.Config.Env, "\n")
-	if strings.Contains(env, "HOLON_MODEL=") || !strings.Contains(env, "HOLON_TOKEN=ours") ||
-		!strings.Contains(env, "KEPT=1") {
-		t.Errorf("environment = %q, want HOLON_TOKEN=ours and KEPT=1, and no HOLON_MODEL", env)
+	switch {
+	case strings.Contains(env, "HOLON_MODEL="):
+		t.Errorf(`env = %q, want it without "HOLON_MODEL="`, env)
+	case !strings.Contains(env, "HOLON_TOKEN=ours"):
+		t.Errorf(`env = %q, want it to contain "HOLON_TOKEN=ours"`, env)
+	case !strings.Contains(env, "KEPT=1"):
+		t.Errorf(`env = %q, want it to contain "KEPT=1"`, env)
 	}
 
 	volumes := commit(t, e, base, `VOLUME /data /tmp`)
 	spec := engine.Spec{Name: "holon-" + tag(), Image: volumes, Args: []string{"/probe"}}
 	_, err = e.Create(t.Context(), spec)
-	if !state.IsCode(err, engine.CodeInvalidSpec) || !strings.Contains(err.Error(), "/data") ||
-		strings.Contains(err.Error(), "/tmp") {
-		t.Errorf("Create with an open volume: %v, want a refusal that names /data alone", err)
+	switch {
+	case !state.IsCode(err, engine.CodeInvalidSpec):
+		t.Errorf("Create with an open volume: err = %v, want the code %q", err, engine.CodeInvalidSpec)
+	case !strings.Contains(err.Error(), "/data"):
+		t.Errorf(`Create with an open volume: err.Error() = %q, want it to contain "/data"`, err.Error())
+	case strings.Contains(err.Error(), "/tmp"):
+		t.Errorf(`Create with an open volume: err.Error() = %q, want it without "/tmp"`, err.Error())
 	}
 	spec.Mounts = []engine.Mount{{Source: t.TempDir(), Target: "/data"}}
 	covered, err := e.Create(t.Context(), spec)

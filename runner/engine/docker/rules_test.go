@@ -39,9 +39,17 @@ func TestRefusalsOfTheDaemon(t *testing.T) {
 		test.change(&spec)
 		_, err := e.Create(t.Context(), spec)
 		typed, ok := errors.AsType[*engine.Error](err)
-		if !ok || typed.Code != test.code || typed.Param != test.param || typed.Hint == "" ||
-			strings.Contains(typed.Error(), "\n") {
+		switch {
+		case !ok:
 			t.Errorf("%s: %#v, want code %s, param %s, a hint", name, err, test.code, test.param)
+		case typed.Code != test.code:
+			t.Errorf("%s: typed.Code = %q, want %q", name, typed.Code, test.code)
+		case typed.Param != test.param:
+			t.Errorf("%s: typed.Param = %q, want %q", name, typed.Param, test.param)
+		case typed.Hint == "":
+			t.Errorf(`%s: typed.Hint = "", want another value`, name)
+		case strings.Contains(typed.Error(), "\n"):
+			t.Errorf("%s: typed.Error() = %q, want it without %q", name, typed.Error(), "\n")
 		}
 	}
 }
@@ -69,9 +77,13 @@ func TestUnreachable(t *testing.T) {
 		_, checkErr := e.Check(t.Context())
 		_, createErr := e.Create(t.Context(), faultSpec("any"))
 		for verb, err := range map[string]error{"Check": checkErr, "Create": createErr} {
-			if typed, ok := errors.AsType[*engine.Error](err); !ok || typed.Code != engine.CodeUnreachable ||
-				!strings.Contains(typed.Hint, "--engine local") {
+			switch typed, ok := errors.AsType[*engine.Error](err); {
+			case !ok:
 				t.Errorf("%s at %s: %#v", verb, host, err)
+			case typed.Code != engine.CodeUnreachable:
+				t.Errorf("%.120q: typed.Code = %q, want %q", verb, typed.Code, engine.CodeUnreachable)
+			case !strings.Contains(typed.Hint, "--engine local"):
+				t.Errorf(`%.120q: typed.Hint = %q, want it to contain "--engine local"`, verb, typed.Hint)
 			}
 		}
 		if err := e.Close(); err != nil {
@@ -86,8 +98,13 @@ func TestUnreachable(t *testing.T) {
 func TestPermissionDenied(t *testing.T) {
 	denied := fmt.Errorf("dial unix /run/docker.sock: connect: %w", os.ErrPermission)
 	typed, ok := errors.AsType[*engine.Error](wrap("reach the Docker engine", denied))
-	if !ok || typed.Code != engine.CodePermissionDenied || !strings.Contains(typed.Hint, "docker group") {
+	switch {
+	case !ok:
 		t.Errorf("%#v", typed)
+	case typed.Code != engine.CodePermissionDenied:
+		t.Errorf("typed.Code = %q, want %q", typed.Code, engine.CodePermissionDenied)
+	case !strings.Contains(typed.Hint, "docker group"):
+		t.Errorf(`typed.Hint = %q, want it to contain "docker group"`, typed.Hint)
 	}
 }
 
@@ -110,9 +127,11 @@ func TestUnsuitableDaemon(t *testing.T) {
 
 func TestDiscardedLimitsAreErrors(t *testing.T) {
 	const (
-		memory = "Your kernel does not support memory limit capabilities or the cgroup is not mounted. Limitation discarded."
-		pids   = "Your kernel does not support pids limit capabilities or the cgroup is not mounted. PIDs limit discarded."
-		swap   = "Your kernel does not support swap limit capabilities or the cgroup is not mounted. Memory limited " +
+		memory = "Your kernel does not support memory limit capabilities or the cgroup is not mounted. " +
+			"Limitation discarded."
+		pids = "Your kernel does not support pids limit capabilities or the cgroup is not mounted. " +
+			"PIDs limit discarded."
+		swap = "Your kernel does not support swap limit capabilities or the cgroup is not mounted. Memory limited " +
 			"without swap."
 	)
 	limited := engine.Spec{Memory: 1 << 30, PidsLimit: 100}

@@ -37,10 +37,11 @@ var attacks = map[string]string{
 	"shells and sessions of a home":                   `.bashrc .ssh/authorized_keys`,
 	"debuggers and interpreters on starting":          `.gdbinit sitecustomize.py lib/evil.pth`,
 	"npm and its kin":                                 `package.json composer.json`,
-	"package managers":                                `.npmrc .yarnrc.yml .pnpmfile.cjs setup.py pyproject.toml Gemfile`,
-	"build tools on opening or fetching":              `build.rs .bazelrc build.gradle.kts`,
-	"GitHub, Gitea and Forgejo":                       `.github/workflows/ci.yml .github/actions/x/action.yml`,
-	"GitLab":                                          `.gitlab-ci.yml`,
+	"package managers": `.npmrc .yarnrc.yml .pnpmfile.cjs setup.py ` +
+		`pyproject.toml Gemfile`,
+	"build tools on opening or fetching": `build.rs .bazelrc build.gradle.kts`,
+	"GitHub, Gitea and Forgejo":          `.github/workflows/ci.yml .github/actions/x/action.yml`,
+	"GitLab":                             `.gitlab-ci.yml`,
 	"services that build what is pushed": `
 		.circleci/config.yml Jenkinsfile azure-pipelines.yml .woodpecker.yaml .woodpecker/a.yaml .drone.yml
 		.buildkite/pipeline.yml bitbucket-pipelines.yml`,

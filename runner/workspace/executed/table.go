@@ -50,7 +50,8 @@ var table = []entry{
 		.local.vimrc .dir-locals*.el *.sublime-project .externaltoolbuilders/ nbproject/ .luarc.json`)},
 	{program: "language servers and linters that editors start", patterns: strings.Fields(`
 		.eslintrc* eslint.config.* .prettierrc* prettier.config.* .stylelintrc* stylelint.config.* .pylintrc
-		pylintrc pylintrc.toml .flake8 setup.cfg tox.ini mypy.ini rust-analyzer.toml .rubocop.yml package.swift mix.exs rebar.config* directory.build.*`)},
+		pylintrc pylintrc.toml .flake8 setup.cfg tox.ini mypy.ini rust-analyzer.toml .rubocop.yml package.swift ` +
+		`mix.exs rebar.config* directory.build.*`)},
 	{program: "shells on entering", patterns: strings.Fields(`
 		.envrc .env .rvmrc .autoenv* .tool-versions mise*.toml .mise*.toml .mise/ mise/config.toml .nvmrc
 		.node-version .python-version .ruby-version .java-version .sdkmanrc rust-toolchain rust-toolchain.toml`)},
@@ -66,7 +67,8 @@ var table = []entry{
 		.npmrc .yarnrc .yarnrc.yml .yarn/ .pnp.* .pnpmfile.* pnpm-workspace.yaml bunfig.toml binding.gyp setup.py
 		pyproject.toml pip.conf .pypirc uv.toml gemfile *.gemspec .bundle/ nuget.config`)},
 	{program: "build tools on opening or fetching", patterns: strings.Fields(`
-		build.rs cargo.toml .cargo/ *.gradle *.gradle.kts gradle/wrapper/ .mvn/ .bazelrc .bazelversion .bazeliskrc tools/bazel
+		build.rs cargo.toml .cargo/ *.gradle *.gradle.kts gradle/wrapper/ .mvn/ .bazelrc .bazelversion ` +
+		`.bazeliskrc tools/bazel
 		.buckconfig* pants.toml .terraform/ .terraformrc`)},
 	{program: "GitHub, Gitea and Forgejo", patterns: strings.Fields(`
 		.github/workflows/ .github/actions/ action.y*ml .gitea/ .forgejo/`)},

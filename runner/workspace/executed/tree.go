@@ -111,7 +111,8 @@ func newLookup(files []File, blobs map[string][]byte) *lookup {
 	}
 	for mark := range marks {
 		if in, isHead := strings.CutSuffix(mark, "head"); isHead && (in == "" || strings.HasSuffix(in, "/")) {
-			l.repositories[strings.TrimSuffix(in, "/")] = marks[in+"commondir"] || marks[in+"objects"] && marks[in+"refs"]
+			l.repositories[strings.TrimSuffix(in,
+				"/")] = marks[in+"commondir"] || marks[in+"objects"] && marks[in+"refs"]
 		}
 	}
 	return l

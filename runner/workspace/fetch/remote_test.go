@@ -55,15 +55,29 @@ func TestParseRemote(t *testing.T) {
 	} {
 		r, err := Parse(tc.source, tc.ref, tc.path)
 		if tc.param != "" {
-			if e, ok := errors.AsType[*git.Error](err); !ok || e.Param != tc.param || e.Code != git.CodeInvalidOption ||
-				e.Hint == "" {
+			switch e, ok := errors.AsType[*git.Error](err); {
+			case !ok:
 				t.Errorf("%q: %+v, %v", tc.source, r, err)
+			case e.Param != tc.param:
+				t.Errorf("%q: e.Param = %q, want %q", tc.source, e.Param, tc.param)
+			case e.Code != git.CodeInvalidOption:
+				t.Errorf("%q: e.Code = %q, want %q", tc.source, e.Code, git.CodeInvalidOption)
+			case e.Hint == "":
+				t.Errorf(`%q: e.Hint = "", want another value`, tc.source)
 			}
 			continue
 		}
-		if err != nil || r.URL != tc.url || r.scheme() != tc.scheme || strings.Join(r.tree, "/") != tc.tree ||
-			r.Path != strings.Trim(tc.path, "/") {
-			t.Errorf("%q: %+v, %v", tc.source, r, err)
+		switch {
+		case err != nil:
+			t.Errorf("%q: unexpected error: %v", tc.source, err)
+		case r.URL != tc.url:
+			t.Errorf("%q: r.URL = %q, want %q", tc.source, r.URL, tc.url)
+		case r.scheme() != tc.scheme:
+			t.Errorf("%q: r.scheme() = %q, want %q", tc.source, r.scheme(), tc.scheme)
+		case strings.Join(r.tree, "/") != tc.tree:
+			t.Errorf(`%q: strings.Join(r.tree, "/") = %q, want %q`, tc.source, strings.Join(r.tree, "/"), tc.tree)
+		case r.Path != strings.Trim(tc.path, "/"):
+			t.Errorf("%q: r.Path = %q, want %q", tc.source, r.Path, strings.Trim(tc.path, "/"))
 		}
 		if !IsURL(tc.source) {
 			t.Errorf("%q is taken for a folder", tc.source)
@@ -96,8 +110,13 @@ func TestChooseRef(t *testing.T) {
 		{Source{tree: []string{"feature", "y"}}, "", ""},
 	} {
 		ref, path, err := tc.remote.choose(refs)
-		if ref != tc.ref || path != tc.path || (err == nil) != (tc.ref != "") {
-			t.Errorf("%+v: %q, %q, %v", tc.remote, ref, path, err)
+		switch {
+		case ref != tc.ref:
+			t.Errorf("%+v: ref = %q, want %q", tc, ref, tc.ref)
+		case path != tc.path:
+			t.Errorf("%+v: path = %q, want %q", tc, path, tc.path)
+		case (err == nil) != (tc.ref != ""):
+			t.Errorf("%+v: (err == nil) = %v, want %v", tc, (err == nil), (tc.ref != ""))
 		}
 	}
 }
@@ -176,8 +195,13 @@ func TestFetchRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := fetchTree(t, tc.tree, tc.o)
-			if e, ok := errors.AsType[*git.Error](err); !ok || tc.code != "" && e.Code != tc.code || e.Hint == "" {
+			switch e, ok := errors.AsType[*git.Error](err); {
+			case !ok:
 				t.Errorf("%#v", err)
+			case tc.code != "" && e.Code != tc.code:
+				t.Error(`tc.code != "" && e.Code != tc.code, want the contrary`)
+			case e.Hint == "":
+				t.Error(`e.Hint = "", want another value`)
 			}
 		})
 	}

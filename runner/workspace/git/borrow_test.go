@@ -55,7 +55,8 @@ func TestBorrowing(t *testing.T) {
 		"outside, in turn": {plant: `git clone -q --bare . a; echo ../../a/objects > $ALTERNATES;
 			echo "$OTHER/.git/objects" > a/objects/info/alternates`, code: CodeForeignObjects},
 		"allowed, in turn": {plant: `echo "$OTHER/.git/objects" > $ALTERNATES;
-			echo "$HOME/.ssh" > "$OTHER/.git/objects/info/alternates"`, allow: []string{"other"}, code: CodeForeignObjects},
+			echo "$HOME/.ssh" > "$OTHER/.git/objects/info/alternates"`,
+			allow: []string{"other"}, code: CodeForeignObjects},
 		"keys": {plant: `echo "$HOME/.ssh" > $ALTERNATES`, code: CodeForeignObjects},
 		"keys, allowed": {plant: `echo "$HOME/.ssh" > $ALTERNATES`, allow: []string{"home"},
 			code: CodeForeignObjects},

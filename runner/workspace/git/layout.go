@@ -173,7 +173,8 @@ func checkOwners(paths ...string) error {
 		if !trustedOwner(st.Uid) {
 			return &Error{Code: CodeUnsafeOwnership, Param: path,
 				Message: fmt.Sprintf("%s belongs to another user (uid %d)", path, st.Uid),
-				Hint:    "run as its owner, or `chown` the repository if it is yours; safe.directory does not count here"}
+				Hint: "run as its owner, or `chown` the repository if it is yours; safe.directory does " +
+					"not count here"}
 		}
 	}
 	return nil

@@ -24,9 +24,21 @@ func wantLayout(t *testing.T, dir string, want Layout) {
 	if want.CommonDir == "" {
 		want.CommonDir = want.GitDir
 	}
-	if l.Top != want.Top || l.Prefix != want.Prefix || l.GitDir != want.GitDir || l.CommonDir != want.CommonDir ||
-		l.Objects != filepath.Join(want.CommonDir, "objects") || len(l.borrowed) != 0 || l.ownTop != want.ownTop {
-		t.Errorf("layout = %+v, want %+v", *l, want)
+	switch {
+	case l.Top != want.Top:
+		t.Errorf("l.Top = %q, want %q", l.Top, want.Top)
+	case l.Prefix != want.Prefix:
+		t.Errorf("l.Prefix = %q, want %q", l.Prefix, want.Prefix)
+	case l.GitDir != want.GitDir:
+		t.Errorf("l.GitDir = %q, want %q", l.GitDir, want.GitDir)
+	case l.CommonDir != want.CommonDir:
+		t.Errorf("l.CommonDir = %q, want %q", l.CommonDir, want.CommonDir)
+	case l.Objects != filepath.Join(want.CommonDir, "objects"):
+		t.Errorf("l.Objects = %q, want %q", l.Objects, filepath.Join(want.CommonDir, "objects"))
+	case len(l.borrowed) != 0:
+		t.Errorf("len(l.borrowed) = %d (%q), want 0", len(l.borrowed), l.borrowed)
+	case l.ownTop != want.ownTop:
+		t.Errorf("l.ownTop = %q, want %q", l.ownTop, want.ownTop)
 	}
 }
 
@@ -127,7 +139,8 @@ func TestDiscoverRefuses(t *testing.T) {
 			code: CodeLeadsElsewhere},
 		".git file to its worktree": {plant: `git -C ../private worktree add -q ../w; rm -rf .git; cp ../w/.git .git`,
 			code: CodeLeadsElsewhere},
-		".git file to a submodule": {plant: `git -C ../private -c protocol.file.allow=always submodule --quiet add ../private sub; rm -rf .git; echo "gitdir: $PRIVATE/.git/modules/sub" > .git`, code: CodeLeadsElsewhere},
+		".git file to a submodule": {plant: `git -C ../private -c protocol.file.allow=always submodule --quiet add ` +
+			`../private sub; rm -rf .git; echo "gitdir: $PRIVATE/.git/modules/sub" > .git`, code: CodeLeadsElsewhere},
 		"submodule leads elsewhere": {plant: `mkdir sub; echo "gitdir: $PRIVATE/.git" > sub/.git`, dir: "sub",
 			code: CodeLeadsElsewhere},
 		"modules are a link": {plant: `mkdir sub; ln -s "$PRIVATE" .git/modules;
@@ -174,8 +187,17 @@ func TestDiscoverRefuses(t *testing.T) {
 			gittest.Run(t, clone, "env", "PRIVATE="+private, "sh", "-ec", tc.plant)
 			l, err := find(filepath.Join(clone, tc.dir))
 			if tc.code == "" {
-				if err != nil || l == nil || l.Top != clone || l.Prefix != tc.dir || len(l.borrowed) > 0 {
-					t.Fatalf("layout = %+v, %v", l, err)
+				switch {
+				case err != nil:
+					t.Fatalf("unexpected error: %v", err)
+				case l == nil:
+					t.Fatal("l = nil, want a value")
+				case l.Top != clone:
+					t.Fatalf("l.Top = %q, want %q", l.Top, clone)
+				case l.Prefix != tc.dir:
+					t.Fatalf("l.Prefix = %q, want %q", l.Prefix, tc.dir)
+				case len(l.borrowed) > 0:
+					t.Fatalf("len(l.borrowed) = %d (%q), want at most 0", len(l.borrowed), l.borrowed)
 				}
 				return
 			}

@@ -18,8 +18,9 @@ import (
 func sample() []Entry {
 	id := func(c byte) string { return strings.Repeat(string(rune(c)), 20) }
 	return []Entry{
-		{Path: "a", Mode: modeFile, Oid: id(1), Stat: folder.Stat{CtimeSec: 1, CtimeNsec: 2, MtimeSec: 3, MtimeNsec: 4, Dev: 5, Ino: 6, Uid: 7,
-			Gid: 8, Size: 9}},
+		{Path: "a", Mode: modeFile, Oid: id(1),
+			Stat: folder.Stat{CtimeSec: 1, CtimeNsec: 2, MtimeSec: 3, MtimeNsec: 4, Dev: 5, Ino: 6, Uid: 7,
+				Gid: 8, Size: 9}},
 		{Path: "a/\xff\nb", Mode: modeExecutable, Oid: id(2)},
 		{Path: "l", Mode: ModeSymlink, Oid: id(3)},
 		{Path: "m", Mode: ModeSubmodule, Oid: id(4)},
@@ -65,8 +66,15 @@ func TestIndexIsRead(t *testing.T) {
 		if want.Stat == (folder.Stat{}) { // which is a time to go-git
 			stat = want.Stat
 		}
-		if e.Name != want.Path || uint32(e.Mode) != want.Mode || string(e.Hash[:]) != want.Oid || stat != want.Stat {
-			t.Errorf("%+v was read as %+v", want, e)
+		switch {
+		case e.Name != want.Path:
+			t.Errorf("%+v: e.Name = %q, want %q", want, e.Name, want.Path)
+		case uint32(e.Mode) != want.Mode:
+			t.Errorf("%+v: uint32(e.Mode) = %d, want %d", want, uint32(e.Mode), want.Mode)
+		case string(e.Hash[:]) != want.Oid:
+			t.Errorf("%+v: string(e.Hash[:]) = %q, want %q", want, string(e.Hash[:]), want.Oid)
+		case stat != want.Stat:
+			t.Errorf("%+v: stat = %+v, want %+v", want, stat, want.Stat)
 		}
 	}
 }

@@ -69,7 +69,8 @@ func TestReferencesAgree(t *testing.T) {
 				t.Fatal(err)
 			}
 			v, err := user.View(filepath.Join(t.TempDir(), "view"))
-			if err := errors.Join(err, user.LoadReferences(t.Context()), user.LoadHeadTree(t.Context(), v)); err != nil {
+			if err := errors.Join(err, user.LoadReferences(t.Context()),
+				user.LoadHeadTree(t.Context(), v)); err != nil {
 				t.Fatal(err)
 			}
 			refs := gittest.Run(t, dir, "sh", "-c", "git for-each-ref --format='%(objectname) %(refname)' refs/heads "+

@@ -180,8 +180,13 @@ func TestApplyPlainDirectory(t *testing.T) {
 	got := gittest.Contents(t, dir)
 	want := map[string]string{"a.txt": "one\r\n2\r\n3\r\n4\r\n5\r\n6\r\n", ".gitattributes": "* text eol=lf\n",
 		"n": "n\n"}
-	if len(got) != len(want) || got["a.txt"] != want["a.txt"] || got["n"] != want["n"] {
-		t.Fatalf("files = %q, want %q", got, want)
+	switch {
+	case len(got) != len(want):
+		t.Fatalf("len(got) = %d (%+v), want %d", len(got), got, len(want))
+	case got["a.txt"] != want["a.txt"]:
+		t.Fatalf(`got["a.txt"] = %q, want %q`, got["a.txt"], want["a.txt"])
+	case got["n"] != want["n"]:
+		t.Fatalf(`got["n"] = %q, want %q`, got["n"], want["n"])
 	}
 	if !slices.Equal(result.Written, []string{"a.txt", "n"}) || !slices.Equal(result.Deleted, []string{"s"}) {
 		t.Fatalf("result = %+v", result)

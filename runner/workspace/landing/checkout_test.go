@@ -62,8 +62,15 @@ func checkedOut(t testing.TB, o CheckoutOptions) *CheckoutResult {
 func wantRefusal(t testing.TB, err error, code string) {
 	t.Helper()
 	e, ok := errors.AsType[*git.Error](err)
-	if !ok || e.Code != code || e.Param == "" || e.Hint == "" {
+	switch {
+	case !ok:
 		t.Fatalf("error %v, want %s with its option and a remedy", err, code)
+	case e.Code != code:
+		t.Fatalf("e.Code = %q, want %q", e.Code, code)
+	case e.Param == "":
+		t.Fatalf(`e.Param = "", want another value`)
+	case e.Hint == "":
+		t.Fatalf(`e.Hint = "", want another value`)
 	}
 }
 
@@ -155,9 +162,15 @@ func TestCheckout(t *testing.T) {
 			before := userFiles(t, repo)
 			result := checkedOut(t, o)
 			gittest.WantUntouched(t, before, userFiles(t, repo))
-			if result.Existing || result.Branch != "holon/run_1" || result.Commits != tc.commits ||
-				result.Path != filepath.Join(o.Default, "run_1") {
-				t.Errorf("%+v", result)
+			switch {
+			case result.Existing:
+				t.Error("result.Existing = true, want false")
+			case result.Branch != "holon/run_1":
+				t.Errorf(`result.Branch = %q, want "holon/run_1"`, result.Branch)
+			case result.Commits != tc.commits:
+				t.Errorf("result.Commits = %d, want %d", result.Commits, tc.commits)
+			case result.Path != filepath.Join(o.Default, "run_1"):
+				t.Errorf("result.Path = %q, want %q", result.Path, filepath.Join(o.Default, "run_1"))
 			}
 			if got := gittest.Run(t, repo, "git", "rev-parse", "holon/run_1^{tree}"); got != o.Diff.ResultTree+"\n" {
 				t.Errorf("the branch has the tree %s, the result is %s", got, o.Diff.ResultTree)
@@ -171,16 +184,21 @@ func TestCheckout(t *testing.T) {
 			const want = "refs/heads/holon/run_1\nmore\nnew\na.txt\n"
 			if got := gittest.Run(t, result.Path, "sh", "-ec",
 				"git status --porcelain; git symbolic-ref HEAD; tail -n1 a.txt; cat n/new; readlink run.sh; test -x "+
-					"a.txt; test ! -e d/b.txt; git fsck --strict 2>&1 | grep -v -e dangling -e ^notice || true"); got != want {
+					"a.txt; test ! -e d/b.txt; git fsck --strict 2>&1 | grep -v -e dangling -e ^notice || true",
+			); got != want {
 				t.Errorf("the working tree has\n%s\nwant\n%s", got, want)
 			}
 			if list := gittest.Run(t, repo, "git", "worktree", "list", "--porcelain"); !strings.Contains(list,
 				"locked holon: result of run_1\n") {
 				t.Errorf("not locked:\n%s", list)
 			}
-			if again := checkedOut(t, o); !again.Existing || again.Path != result.Path ||
-				again.Commit != result.Commit {
-				t.Errorf("the second time: %+v", again)
+			switch again := checkedOut(t, o); {
+			case !again.Existing:
+				t.Error("the second time: again.Existing = false, want true")
+			case again.Path != result.Path:
+				t.Errorf("the second time: again.Path = %q, want %q", again.Path, result.Path)
+			case again.Commit != result.Commit:
+				t.Errorf("the second time: again.Commit = %q, want %q", again.Commit, result.Commit)
 			}
 			left, _ := filepath.Glob(filepath.Join(o.RunDir, ".checkout-*")) // the pattern is right
 			if len(left) > 0 {
@@ -214,9 +232,15 @@ func TestCheckoutAgain(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			gittest.Run(t, repo, "sh", "-ec", tc.do)
 			again := checkedOut(t, o)
-			if again.Existing || again.Branch != "holon/run_1" || again.Commit != first.Commit ||
-				again.Path != first.Path {
-				t.Errorf("%+v", again)
+			switch {
+			case again.Existing:
+				t.Error("again.Existing = true, want false")
+			case again.Branch != "holon/run_1":
+				t.Errorf(`again.Branch = %q, want "holon/run_1"`, again.Branch)
+			case again.Commit != first.Commit:
+				t.Errorf("again.Commit = %q, want %q", again.Commit, first.Commit)
+			case again.Path != first.Path:
+				t.Errorf("again.Path = %q, want %q", again.Path, first.Path)
 			}
 			gittest.Run(t, again.Path, "git", "merge-base", "--is-ancestor", first.Commit, "HEAD")
 			gittest.Run(t, again.Path, "sh", "-ec", "test -z \"$(git status --porcelain)\"")
@@ -295,9 +319,13 @@ func TestCheckoutRunsNoFilter(t *testing.T) {
 	if got := gittest.Run(t, result.Path, "cat", "a.bin", "b.bin"); got != "stored\nb\n" || git.Exists(marker) {
 		t.Errorf("%q, the filter ran: %v", got, git.Exists(marker))
 	}
-	if len(result.Warnings) == 0 || result.Warnings[0].Code != WarnUnfiltered ||
-		!strings.HasPrefix(result.Warnings[0].Message, "2 files") {
-		t.Errorf("%+v", result.Warnings)
+	switch {
+	case len(result.Warnings) == 0:
+		t.Error("len(result.Warnings) = 0, want another length")
+	case result.Warnings[0].Code != WarnUnfiltered:
+		t.Errorf("result.Warnings[0].Code = %q, want %q", result.Warnings[0].Code, WarnUnfiltered)
+	case !strings.HasPrefix(result.Warnings[0].Message, "2 files"):
+		t.Errorf(`result.Warnings[0].Message = %q, want it to begin with "2 files"`, result.Warnings[0].Message)
 	}
 	gittest.Run(t, result.Path, "sh", "-ec",
 		"test -z \"$(git status --porcelain)\"; git read-tree --empty; git reset --hard -q")
@@ -400,9 +428,14 @@ func TestRemove(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if git.Exists(result.Path) || git.Exists(registrationPath(o.RunDir)) ||
-				strings.Contains(gittest.Run(t, repo, "git", "worktree", "list"), "worktrees") {
-				t.Error("something is left")
+			switch {
+			case git.Exists(result.Path):
+				t.Error("git.Exists(result.Path) = true, want false")
+			case git.Exists(registrationPath(o.RunDir)):
+				t.Error("git.Exists(registrationPath(o.RunDir)) = true, want false")
+			case strings.Contains(gittest.Run(t, repo, "git", "worktree", "list"), "worktrees"):
+				t.Errorf(`gittest.Run(t, repo, "git", "worktree", "list") = %q, want it without "worktrees"`,
+					gittest.Run(t, repo, "git", "worktree", "list"))
 			}
 			if tc.saved != "" {
 				patch, err := os.ReadFile(removed.Saved)

@@ -29,9 +29,15 @@ func TestExecutedNeedsConfirmation(t *testing.T) {
 	options := ApplyOptions{Dir: repo, Patch: o.Diff.Patch, Objects: o.Objects, Warnings: o.Diff.Warnings}
 	_, err := Apply(t.Context(), options)
 	wantRefusal(t, err, CodeExecutedFiles)
-	if e, ok := errors.AsType[*git.Error](err); !ok || !slices.Equal(e.Paths, []string{".envrc", "x/config"}) ||
-		!strings.Contains(e.Error(), ".envrc") || !strings.Contains(e.Error(), "--allow-executed") {
+	switch e, ok := errors.AsType[*git.Error](err); {
+	case !ok:
 		t.Errorf("%v, %q", err, e.Paths)
+	case !slices.Equal(e.Paths, []string{".envrc", "x/config"}):
+		t.Errorf("e.Paths = %q, want %q", e.Paths, []string{".envrc", "x/config"})
+	case !strings.Contains(e.Error(), ".envrc"):
+		t.Errorf(`e.Error() = %q, want it to contain ".envrc"`, e.Error())
+	case !strings.Contains(e.Error(), "--allow-executed"):
+		t.Errorf(`e.Error() = %q, want it to contain "--allow-executed"`, e.Error())
 	}
 	_, err = Checkout(t.Context(), o)
 	wantRefusal(t, err, CodeExecutedFiles)
@@ -40,7 +46,8 @@ func TestExecutedNeedsConfirmation(t *testing.T) {
 	if _, err := Apply(t.Context(), options); !errors.Is(err, no) {
 		t.Errorf("%v", err)
 	}
-	if after := userFiles(t, repo); after != before || gittest.Run(t, repo, "git", "branch", "--list", "holon/*") != "" {
+	if after := userFiles(t, repo); after != before || gittest.Run(t, repo,
+		"git", "branch", "--list", "holon/*") != "" {
 		t.Errorf("something was written:\n%s\n%s", before, after)
 	}
 	options.Confirm, o.Confirm = agree, agree

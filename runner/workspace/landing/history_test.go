@@ -109,7 +109,8 @@ func TestHostileHistory(t *testing.T) {
 		{name: "a pack is none", do: commit + "echo x > .git/objects/pack/x.pack",
 			why: "a pack file has no pack header"},
 		{name: "a pack is huge", do: commit +
-			"printf 'PACK\\0\\0\\0\\2\\0\\0\\0\\1' > .git/objects/pack/x.pack; truncate -s 10G .git/objects/pack/x.pack", why: "larger than"},
+			"printf 'PACK\\0\\0\\0\\2\\0\\0\\0\\1' > .git/objects/pack/x.pack; truncate -s 10G " +
+			".git/objects/pack/x.pack", why: "larger than"},
 		{name: "a pack claims millions", do: commit +
 			"printf 'PACK\\0\\0\\0\\2\\377\\377\\377\\377' > .git/objects/pack/x.pack", why: "more than"},
 		{name: "a pack lies", do: commit + "git repack -qadl; p=$(echo .git/objects/pack/*.pack); chmod +w $p; " +

@@ -261,7 +261,9 @@ func testRevision(t *testing.T, open Reopener) {
 		equal(t, "chain", got.Chain, "two")
 		return err
 	})
-	wantCode(t, s.Update(t.Context(), func(tx ledger.Tx) error { return tx.SaveAgentState(&stale) }), ledger.CodeConflict)
+	wantCode(t, s.Update(t.Context(), func(tx ledger.Tx) error {
+		return tx.SaveAgentState(&stale)
+	}), ledger.CodeConflict)
 	wantCode(t, s.Update(t.Context(), func(tx ledger.Tx) error {
 		l := stale
 		l.EventSeq = 7

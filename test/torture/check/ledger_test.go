@@ -82,14 +82,29 @@ func TestLawful(t *testing.T) {
 		t.Errorf("%v, %v", turns, err)
 	}
 	ways, err := l.Ways(t.Context())
-	if err != nil || len(ways) != 2 || !ways[0].Free || ways[1].Free ||
-		ways[0].Begun.Sub(ways[0].Admitted) != 2*time.Second || ways[0].Claimed != ways[0].Begun {
-		t.Errorf("%+v, %v", ways, err)
+	switch {
+	case err != nil:
+		t.Errorf("unexpected error: %v", err)
+	case len(ways) != 2:
+		t.Errorf("len(ways) = %d (%+v), want 2", len(ways), ways)
+	case !ways[0].Free:
+		t.Error("ways[0].Free = false, want true")
+	case ways[1].Free:
+		t.Error("ways[1].Free = true, want false")
+	case ways[0].Begun.Sub(ways[0].Admitted) != 2*time.Second:
+		t.Errorf("ways[0].Begun.Sub(ways[0].Admitted) = %v, want %v", ways[0].Begun.Sub(ways[0].Admitted),
+			2*time.Second)
+	case ways[0].Claimed != ways[0].Begun:
+		t.Errorf("ways[0].Claimed = %+v, want %+v", ways[0].Claimed, ways[0].Begun)
 	}
 	newest, err := l.Newest(t.Context())
-	if n, err2 := l.Count(t.Context(), "a", "message_admitted"); errors.Join(err, err2) != nil || newest["a"] == 0 ||
-		n != 2 {
-		t.Errorf("%v, %d, %v %v", newest, n, err, err2)
+	switch n, err2 := l.Count(t.Context(), "a", "message_admitted"); {
+	case errors.Join(err, err2) != nil:
+		t.Errorf("errors.Join(err, err2) = %v, want nil", errors.Join(err, err2))
+	case newest["a"] == 0:
+		t.Error(`newest["a"] = 0, want another value`)
+	case n != 2:
+		t.Errorf("n = %d, want 2", n)
 	}
 }
 

@@ -198,7 +198,8 @@ func Artifacts(dir string) error {
 	listed := map[string]bool{recordFile: true, eventsFile: true, runtimeFile: true, failureFile: true}
 	for _, a := range rec.Artifacts {
 		if listed[a.Path] {
-			return fmt.Errorf("%s: the artifact %s is listed twice or is a file of the record itself", rec.TurnID, a.Path)
+			return fmt.Errorf("%s: the artifact %s is listed twice or is a file of the record itself", rec.TurnID,
+				a.Path)
 		}
 		listed[a.Path] = true
 		data, err := os.ReadFile(filepath.Join(dir, a.Path))

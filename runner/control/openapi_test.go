@@ -10,6 +10,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"holon/responses/turns"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
 	"holon/state/ledger"
@@ -126,6 +127,12 @@ func (c comparison) check(at string, t reflect.Type, ref *openapi3.SchemaRef) {
 		c.seen[name], at = true, name
 	}
 	s := ref.Value
+	if t == reflect.TypeFor[turns.Time]() {
+		if got := s.Type.Slice(); !slices.Equal(got, []string{"string", "null"}) {
+			c.Errorf("%s is described as %q, want a string or null for a %s", at, got, t)
+		}
+		return
+	}
 	if s.Not != nil || len(s.Enum) > 0 || t == reflect.TypeFor[json.RawMessage]() {
 		return // refused; or words, which a string does not know; or any JSON
 	}

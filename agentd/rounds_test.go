@@ -21,7 +21,7 @@ import (
 
 // longRounds is how many rounds of tools the long turns have, and no command
 // fewer: the promise is about long turns.
-const longRounds = 200
+const longRounds = 120
 
 // recorder is a provider that keeps what it is sent and calls a tool in every
 // round but the last: two in every third.
@@ -167,7 +167,7 @@ func anthropicRound(n int, calls []string, u recordedUsage) string {
 		`"},"usage":{"output_tokens":20}}`, `{"type":"message_stop"}`)...)
 }
 
-// TestLongTurnIsAppendOnly holds a turn of two hundred rounds, through every
+// TestLongTurnIsAppendOnly holds a turn of a hundred and twenty rounds, through every
 // transport, to what caches of prompts live on: what a provider is told begins
 // with what it was told in the round before, byte by byte, but for compactions.
 func TestLongTurnIsAppendOnly(t *testing.T) {

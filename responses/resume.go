@@ -56,7 +56,8 @@ func weight(ev Event) int {
 	return n
 }
 
-// replay brings the emitter to the state it had after it emitted ev.
+// replay brings the emitter to the state it had after it emitted ev. It is one function because it is a table from
+// the type of an event to its effect.
 func (e *Emitter) replay(ev Event) error {
 	switch ev.Type {
 	case EventCreated, EventQueued, EventInProgress, EventCompleted, EventFailed, EventIncomplete:

@@ -21,6 +21,7 @@ type part struct {
 	notes   []any
 }
 
+// itemAdded checks the event that opens an item. It is one function because it is a list of independent demands.
 func (c *Checker) itemAdded(ev *event) {
 	if c.state != isRunning {
 		ev.fail(RuleGrammar, "items come after response.in_progress")

@@ -21,7 +21,7 @@ var partEvents = map[string]struct{ typ, verb string }{
 }
 
 // partEvent checks an event within a part of the open item, and refuses unknown
-// types.
+// types. It is one function because it is a table from the type of an event to its demands.
 func (c *Checker) partEvent(ev *event, name string) {
 	what, ok := partEvents[name]
 	switch {

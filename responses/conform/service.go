@@ -116,6 +116,7 @@ func deleteStored(ctx context.Context, s *Suite) error {
 	return failed(next, err, http.StatusNotFound)
 }
 
+// inputItems pages through the input of a response. It is one function because each request needs the answer before.
 func inputItems(ctx context.Context, s *Suite) error {
 	r, err := s.completes(ctx, s.request(
 		`{"input":[{"role":"user","content":"one"},{"role":"assistant","content":"two"},{"role":"user",`+

@@ -176,6 +176,7 @@ func DecodeRecord(data []byte) (*Record, error) {
 	return &r, nil
 }
 
+// check refuses a record that no agentd writes. It is one function because it is a list of independent demands.
 func (r *Record) check() error {
 	if r.Schema != recordSchema {
 		return invalid("schema", fmt.Sprintf("schema must be %s, not %.64q; use the holon that fits this agentd",

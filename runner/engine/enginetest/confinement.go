@@ -10,7 +10,8 @@ import (
 	"holon/runner/engine"
 )
 
-// testDefaults compares what was asked for, what the engine reads back and what the program sees.
+// testDefaults compares the request, the state that the engine reads back, and the view of the program. It is one
+// function because all three are of one container.
 func (r Rig) testDefaults(t *testing.T) {
 	b := r.open(t)
 	spec := b.spec("report")

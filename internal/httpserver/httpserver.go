@@ -23,7 +23,7 @@ const BodyRate = 1 << 10
 // ErrEncoded is the error of a body that is compressed, which is not read.
 var ErrEncoded = errors.New("the body has a content encoding")
 
-// ReadBody reads the body of a request, of at most limit bytes. What has not come yet has a deadline: patience from
+// ReadBody reads the body of a request, of at most limit bytes. The rest of the body has a deadline: patience from
 // now on, and a second for every BodyRate bytes that came. The error is ErrEncoded, a *bounded.TooLargeError,
 // os.ErrDeadlineExceeded or that of the connection. After the end of a body the connection has no read deadline: the
 // server goes on reading to notice when the client goes.

@@ -23,8 +23,8 @@ func (c Constants) With(more ...Constants) Constants {
 	return all
 }
 
-// JSON returns a JSON text without the known values: data itself where there is
-// none. What it returns is JSON again, with the same members in the same order.
+// JSON returns a JSON text without the known values: data itself if it has none.
+// The result is JSON again, with the same members in the same order.
 //
 // Two things stay as they are even when they are a known value, or hold one, so
 // that a reader can still make sense of the text: a member's name of lower-case

@@ -9,7 +9,7 @@
 // Matcher lists and wherever a stream is cut; nothing is guessed from what a text
 // looks like. A Set without values costs a comparison and allocates nothing.
 //
-// What it does not promise: a value of fewer than minLength bytes is not looked
+// It does not promise more: a value of fewer than minLength bytes is not looked
 // for, since it may be part of any word; neither is one that was split, reversed,
 // compressed or encrypted, or encoded with line breaks other than those of base64
 // and xxd. A command can always encode a value in a way of its own: redaction

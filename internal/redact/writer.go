@@ -20,7 +20,7 @@ type Writer struct {
 	constants Constants
 }
 
-// Writer returns a writer to to, which leaves the constants of JSON texts alone.
+// Writer returns a writer that writes to to, which leaves the constants of JSON texts alone.
 // Values that become known later count too.
 func (s *Set) Writer(to io.Writer, constants Constants) *Writer {
 	return &Writer{to: to, stream: s.Stream(), set: s, constants: constants}

@@ -82,11 +82,6 @@ type Retention struct {
 	Messages  time.Duration // age of messages with a terminal entry, with their turns, transcript and briefs
 }
 
-// defaultRetention is on unless something else is set.
-func defaultRetention() Retention {
-	return Retention{Events: 30 * 24 * time.Hour, MaxEvents: 200_000, Messages: 180 * 24 * time.Hour}
-}
-
 // View reads. Records are copies that belong to the caller; times are UTC, to
 // the millisecond. A record that does not exist is an error with CodeNotFound
 // unless the method returns ok. A limit of zero or less is 1,000.

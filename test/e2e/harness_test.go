@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -249,15 +248,6 @@ func (r result) read(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return string(data)
-}
-
-// into decodes a raw part of a manifest.
-func into[T any](t *testing.T, raw json.RawMessage) (v T) {
-	t.Helper()
-	if err := json.Unmarshal(raw, &v); err != nil {
-		t.Fatalf("%v: %s", err, raw)
-	}
-	return v
 }
 
 // lockedBuffer is written by a process while a test reads it.

@@ -53,7 +53,8 @@ type Runner struct {
 // of the command line: neither the system's, nor the user's, nor that of a user's repository.
 func NewRunner(gitDir string, env ...string) Runner {
 	own := append(InheritedEnv(keepForHost), fixedEnv...)
-	own = append(own, "GIT_DIR="+gitDir, "HOME=/nonexistent", "XDG_CONFIG_HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1",
+	// No file can be below /dev/null, and git does not warn about that.
+	own = append(own, "GIT_DIR="+gitDir, "HOME=/dev/null", "XDG_CONFIG_HOME=/dev/null", "GIT_CONFIG_NOSYSTEM=1",
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_ATTR_NOSYSTEM=1")
 	return Runner{Dir: gitDir, env: append(own, env...), processor: defaultProcessorTime, memory: maxGitMemory}
 }

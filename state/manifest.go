@@ -3,6 +3,7 @@ package state
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 
@@ -260,7 +261,11 @@ func decode(data []byte, file string, into any) error {
 	if data = bytes.TrimSpace(data); len(data) == 0 || data[0] != '{' {
 		return invalid("", "", "%s is not a JSON object", file)
 	}
-	if err := json.Unmarshal(data, into); err != nil {
+	err := json.Unmarshal(data, into)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return invalid(wrong.Field, "", "%s cannot be a %s", wrong.Field, wrong.Value)
+	}
+	if err != nil {
 		return &Error{Code: CodeManifestInvalid, Message: "can't read " + file, Err: err}
 	}
 	return nil

@@ -114,6 +114,12 @@ func (c *collection) orphans(ctx context.Context) error {
 		if err != nil || e.Live {
 			continue // its manifest is written, and it is giving up what it holds
 		}
+		if e.Damaged {
+			c.found = append(c.found, Finding{Kind: "run", Do: "settle", What: v.ID, Kept: true,
+				Why: "its manifest cannot be read: correct it, or remove " +
+					filepath.Join(e.Dir, state.ManifestFile)})
+			continue
+		}
 		why := "its holon was killed"
 		if v.Outcome != nil {
 			why = "it has ended and still holds something"

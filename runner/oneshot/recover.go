@@ -68,6 +68,11 @@ func (rc *Recovery) recover(ctx context.Context, id string, follow bool) (*state
 	if err != nil {
 		return nil, err
 	}
+	if entry.Damaged { // it may be of another version, or edited by hand, and must not be lost
+		return nil, &state.Error{Code: state.CodeManifestInvalid, Param: "run", Err: entry.Problem,
+			Message: "run " + id + " has a manifest that cannot be read",
+			Hint:    "correct or remove " + filepath.Join(entry.Dir, state.ManifestFile)}
+	}
 	rec, err := runner.ReadRunRecord(run.Dir())
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && entry.Manifest != nil:

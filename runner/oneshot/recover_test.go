@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"holon/runner"
+	"holon/runner/engine"
 	"holon/state"
 	"holon/state/files"
 )
@@ -51,5 +52,37 @@ func TestSettleUnbegun(t *testing.T) {
 		if name := e.Name(); name != state.ManifestFile && name != state.StartFile && name != state.LeaseFile {
 			t.Errorf("%s is left", name)
 		}
+	}
+}
+
+// A manifest that cannot be read is reported and never replaced.
+func TestDamagedManifestIsKept(t *testing.T) {
+	home, err := state.MakeHome(filepath.Join(t.TempDir(), "home"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := files.New(home).Create(t.Context(),
+		files.NewRun{ID: state.NewRunID(), Source: "/src", CreatedAt: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = `{"schema":"holon.run/1","workspace":"x"}`
+	path := filepath.Join(run.Dir(), state.ManifestFile)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Close(); err != nil {
+		t.Fatal(err)
+	}
+	recovery := &Recovery{Home: home, Version: "test", Engines: func(string) (engine.Engine, error) { return nil, nil }}
+	if _, err := recovery.Settle(t.Context(), run.ID()); !state.IsCode(err, state.CodeManifestInvalid) {
+		t.Errorf("Settle = %v, want %s", err, state.CodeManifestInvalid)
+	}
+	found, err := (&Collector{Recovery: *recovery, Now: time.Now(), Force: true}).Collect(t.Context())
+	if err != nil || len(found) != 1 || !found[0].Kept {
+		t.Errorf("Collect = %+v, %v, want the run, which is kept", found, err)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != text {
+		t.Errorf("the manifest is now %s (%v), want %s", got, err, text)
 	}
 }

@@ -189,7 +189,7 @@ func TestWrong(t *testing.T) {
 		{user: "{\"image\":\"a\nb\"}", want: "line 1: invalid character"},
 		{user: `{"image":"a"}x`, want: "there is something after the object"},
 		{user: `{}{}`, want: "there is something after the object"},
-		{user: `null`, want: "has no value; write an object with settings"},
+		{user: `null`, want: "is null instead of an object with settings"},
 		{user: `{"max_rounds": 1e400}`, want: "max_rounds"},
 		{user: `[]`, want: "cannot be a list; write an object with settings"},
 		{user: strings.Repeat(`{"a":`, 20) + "1" + strings.Repeat("}", 20), want: "nested deeper"},

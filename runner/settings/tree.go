@@ -54,7 +54,7 @@ func parseJSON(data []byte) (*yaml.Node, error) {
 		return nil, &syntaxError{line(dec.InputOffset()), "there is something after the object"}
 	}
 	if value == nil {
-		return nil, &syntaxError{1, "has no value; write an object with settings"}
+		return nil, &syntaxError{1, "is null instead of an object with settings"}
 	}
 	data = jsonString.ReplaceAllFunc(data, func(match []byte) []byte {
 		part := jsonString.FindSubmatch(match)

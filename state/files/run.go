@@ -126,6 +126,7 @@ type Entry struct {
 	Seen     time.Time       // when its holder was last known to live
 	Start    *state.Start    // nil where run.json can't be read
 	Manifest *state.Manifest // nil where there is none or it can't be read
+	Damaged  bool            // there is a manifest that can't be read
 	Problem  error           // what can't be read, nil if all is well
 }
 
@@ -178,7 +179,7 @@ func readEntry(id, dir string) (*Entry, error) {
 		err = fmt.Errorf("it is of run %s", e.Manifest.RunID)
 		e.Manifest = nil
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if e.Damaged = err != nil && !errors.Is(err, fs.ErrNotExist); e.Damaged {
 		problems = append(problems, fmt.Errorf("read %s of run %s: %w", state.ManifestFile, id, err))
 	}
 	e.Problem = errors.Join(problems...)

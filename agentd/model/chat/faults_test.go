@@ -196,17 +196,12 @@ func TestStreamFaults(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			a, e := ask(t.Context(), t, serve(t, sse(streamOf(tt.chunks...))), model.Request{})
-			switch {
-			case e == nil:
-				t.Fatalf("%+v: e = nil, want a value", tt)
-			case e.Kind != tt.kind:
-				t.Fatalf("%+v: e.Kind = %q, want %q", tt, e.Kind, tt.kind)
-			case !strings.Contains(e.Message, tt.says):
-				t.Fatalf("%+v: e.Message = %q, want it to contain %q", tt, e.Message, tt.says)
-			case a.Text != tt.text:
-				t.Fatalf("%+v: a.Text = %q, want %q", tt, a.Text, tt.text)
-			case e.Retryable() != tt.again:
-				t.Fatalf("%+v: e.Retryable() = %v, want %v", tt, e.Retryable(), tt.again)
+			modeltest.WantError(t, e, tt.kind, tt.says)
+			if a.Text != tt.text {
+				t.Errorf("the text before the error is %q, want %q", a.Text, tt.text)
+			}
+			if e.Retryable() != tt.again {
+				t.Errorf("retryable is %v, want %v", e.Retryable(), tt.again)
 			}
 			if e.Diagnostics == nil || !strings.HasPrefix(e.Diagnostics.URL, "http://127.0.0.1") {
 				t.Errorf("diagnostics %+v", e.Diagnostics)

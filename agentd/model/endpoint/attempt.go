@@ -28,7 +28,7 @@ var ErrStopped = errors.New("the reader stopped")
 
 // Request is what one attempt sends.
 type Request struct {
-	Path   string            // below the base URL
+	Path   string            // below the base URL; unused with Options.Post
 	Header map[string]string // in addition to the endpoint's own
 	Whole  bool              // ask for the answer as one JSON object instead of a stream
 	Body   []byte            // JSON

@@ -45,7 +45,7 @@ func (w Wire) stall(out http.ResponseWriter, r *http.Request) {
 
 func (w Wire) silence(t *testing.T) {
 	a, e := Ask(t.Context(), t, w.Serve(t, w.stall, brief), model.Request{Model: "m"})
-	wantError(t, e, model.KindTransport, "no event for 50ms")
+	WantError(t, e, model.KindTransport, "no event for 50ms")
 	if !e.Diagnostics.Timeout {
 		t.Errorf("the diagnostics are %+v, want a timeout", e.Diagnostics)
 	}
@@ -57,7 +57,7 @@ func (w Wire) silence(t *testing.T) {
 func (w Wire) silenceBefore(t *testing.T) {
 	tr := w.Serve(t, func(_ http.ResponseWriter, r *http.Request) { take(r); <-r.Context().Done() }, brief)
 	_, e := Ask(t.Context(), t, tr, model.Request{Model: "m"})
-	wantError(t, e, model.KindTransport, "no event for 50ms")
+	WantError(t, e, model.KindTransport, "no event for 50ms")
 }
 
 func (w Wire) reset(t *testing.T) {
@@ -65,7 +65,7 @@ func (w Wire) reset(t *testing.T) {
 		begin(out, w.Begin+w.Half)
 		panic(http.ErrAbortHandler)
 	}, 0), model.Request{Model: "m"})
-	wantError(t, e, model.KindTransport, "")
+	WantError(t, e, model.KindTransport, "")
 	if !e.Retryable() {
 		t.Errorf("%v is not retryable", e)
 	}
@@ -106,7 +106,7 @@ func (w Wire) cancelled(t *testing.T) {
 			t.Errorf("cancelled at event %d: the last error is %#v, want a *model.Error", at, last)
 			continue
 		}
-		wantError(t, e, model.KindCancelled, "")
+		WantError(t, e, model.KindCancelled, "")
 		if !errors.Is(e, context.Canceled) {
 			t.Errorf("cancelled at event %d: the error is %v, want one of context.Canceled", at, e)
 		}
@@ -123,11 +123,11 @@ func (w Wire) cancelledBefore(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-waiting; cancel() }()
 	_, e := Ask(ctx, t, tr, model.Request{Model: "m"})
-	wantError(t, e, model.KindCancelled, "")
+	WantError(t, e, model.KindCancelled, "")
 }
 
-// wantError ends the test unless e has the kind and its message the text.
-func wantError(t *testing.T, e *model.Error, kind model.ErrorKind, text string) {
+// WantError ends the test unless e has the kind and its message the text.
+func WantError(t *testing.T, e *model.Error, kind model.ErrorKind, text string) {
 	t.Helper()
 	switch {
 	case e == nil:
@@ -136,6 +136,40 @@ func wantError(t *testing.T, e *model.Error, kind model.ErrorKind, text string) 
 		t.Fatalf("the error %v is of kind %s, want %s", e, e.Kind, kind)
 	case !strings.Contains(e.Message, text):
 		t.Fatalf("the message is %q, want one with %q", e.Message, text)
+	}
+}
+
+// Refusal is an error that an answer with a status is to become.
+type Refusal struct {
+	Kind      model.ErrorKind
+	Code      string
+	Says      string // a part of the message
+	Status    int    // 200: the error has none
+	Wait      time.Duration
+	Retryable bool
+}
+
+// Check compares an error with the refusal. Its message holds no markup.
+func (want Refusal) Check(t *testing.T, e *model.Error) {
+	t.Helper()
+	WantError(t, e, want.Kind, want.Says)
+	if want.Status == http.StatusOK {
+		want.Status = 0
+	}
+	if e.Code != want.Code {
+		t.Errorf("the code is %q, want %q", e.Code, want.Code)
+	}
+	if e.Status != want.Status {
+		t.Errorf("the status is %d, want %d", e.Status, want.Status)
+	}
+	if e.RetryAfter != want.Wait {
+		t.Errorf("to be tried again after %v, want %v", e.RetryAfter, want.Wait)
+	}
+	if e.Retryable() != want.Retryable {
+		t.Errorf("retryable is %v, want %v", e.Retryable(), want.Retryable)
+	}
+	if strings.Contains(e.Message, "<") {
+		t.Errorf("the message %q has markup", e.Message)
 	}
 }
 

@@ -86,28 +86,8 @@ func TestStatuses(t *testing.T) {
 				_, _ = io.WriteString(w, tt.body) // a client that has enough hangs up
 			})
 			_, e := ask(t.Context(), t, tr, model.Request{})
-			if e == nil {
-				t.Fatal("succeeded")
-			}
-			status := tt.status
-			if status == 200 {
-				status = 0
-			}
-			switch {
-			case e.Kind != tt.kind:
-				t.Errorf("e.Kind = %q, want %q", e.Kind, tt.kind)
-			case e.Code != tt.code:
-				t.Errorf("e.Code = %q, want %q", e.Code, tt.code)
-			case e.Status != status:
-				t.Errorf("e.Status = %d, want %d", e.Status, status)
-			case e.RetryAfter != tt.wait:
-				t.Errorf("e.RetryAfter = %v, want %v", e.RetryAfter, tt.wait)
-			case e.Retryable() != tt.retryable:
-				t.Errorf("e.Retryable() = %v, want %v", e.Retryable(), tt.retryable)
-			}
-			if !strings.Contains(e.Message, tt.says) || strings.Contains(e.Message, "<") {
-				t.Errorf("says %q, want %q", e.Message, tt.says)
-			}
+			modeltest.Refusal{Kind: tt.kind, Code: tt.code, Says: tt.says, Status: tt.status, Wait: tt.wait,
+				Retryable: tt.retryable}.Check(t, e)
 			if n := calls.Load(); n != 1 {
 				t.Errorf("the provider was called %d times", n)
 			}
@@ -150,15 +130,9 @@ func TestStreamFaults(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			a, e := ask(t.Context(), t, serve(t, false, replay(tt.events, false)), model.Request{})
-			switch {
-			case e == nil:
-				t.Errorf("%+v: e = nil, want a value", tt)
-			case e.Kind != tt.kind:
-				t.Errorf("%+v: e.Kind = %q, want %q", tt, e.Kind, tt.kind)
-			case !strings.Contains(e.Message, tt.says):
-				t.Errorf("%+v: e.Message = %q, want it to contain %q", tt, e.Message, tt.says)
-			case a.Text != tt.text:
-				t.Errorf("%+v: a.Text = %q, want %q", tt, a.Text, tt.text)
+			modeltest.WantError(t, e, tt.kind, tt.says)
+			if a.Text != tt.text {
+				t.Errorf("the text before the error is %q, want %q", a.Text, tt.text)
 			}
 		})
 	}

@@ -106,7 +106,7 @@ func (t *Transport) encode(req model.Request) (endpoint.Request, error) {
 	// conversation the input is nearly the whole body.
 	before, after, _ := bytes.Cut(b, []byte(apartInput))
 	b = slices.Concat(before, []byte(`,"input":`), input, []byte{','}, after)
-	return endpoint.Request{Path: "/responses", Whole: t.whole, Body: b, Lowering: model.Lowering{
+	return endpoint.Request{Whole: t.whole, Body: b, Lowering: model.Lowering{
 		Mode: model.LoweredFull, Items: len(req.Input), Bytes: len(b), CacheKey: req.PromptCacheKey != ""}}, nil
 }
 

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -129,18 +130,7 @@ func TestErrors(t *testing.T) {
 		{map[string]any{"cmd": "ls", "workdir": "plain/x"}, kindWorkdir, "workdir"},
 	}
 	for _, tt := range tests {
-		o := h.run(t, tt.args)
-		e := o.Canonical.Error
-		switch {
-		case e == nil:
-			t.Errorf("%+v: e = nil, want a value", tt)
-		case e.Kind != tt.kind:
-			t.Errorf("%+v: e.Kind = %q, want %q", tt, e.Kind, tt.kind)
-		case e.Details["field"] != tt.field:
-			t.Errorf(`%+v: e.Details["field"] = %v, want %q`, tt, e.Details["field"], tt.field)
-		case e.RecoveryHint == "":
-			t.Errorf(`%+v: e.RecoveryHint = "", want another value`, tt)
-		}
+		refused(t, fmt.Sprint(tt), h.run(t, tt.args).Canonical.Error, tt.kind, tt.field)
 	}
 }
 

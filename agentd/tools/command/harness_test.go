@@ -118,3 +118,18 @@ func result[T any](t testing.TB, o tools.Outcome) T {
 	}
 	return v
 }
+
+// refused checks the error of a call that names a field and a remedy. call says which call it was.
+func refused(t *testing.T, call string, e *tools.Error, kind, field string) {
+	t.Helper()
+	switch {
+	case e == nil:
+		t.Errorf("%s succeeded, want an error of kind %s", call, kind)
+	case e.Kind != kind:
+		t.Errorf("%s: the error is of kind %q, want %q", call, e.Kind, kind)
+	case e.Details["field"] != field:
+		t.Errorf("%s: the error names the field %v, want %q", call, e.Details["field"], field)
+	case e.RecoveryHint == "":
+		t.Errorf("%s: the error has no hint", call)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -193,17 +194,7 @@ func TestTaskErrors(t *testing.T) {
 		{listName, map[string]any{"all": true}, tools.KindInvalidInput, "all"},
 	}
 	for _, tt := range tests {
-		e := h.call(t, t.Context(), tt.tool, tt.args).Canonical.Error
-		switch {
-		case e == nil:
-			t.Errorf("%+v: e = nil, want a value", tt)
-		case e.Kind != tt.kind:
-			t.Errorf("%+v: e.Kind = %q, want %q", tt, e.Kind, tt.kind)
-		case e.Details["field"] != tt.field:
-			t.Errorf(`%+v: e.Details["field"] = %v, want %q`, tt, e.Details["field"], tt.field)
-		case e.RecoveryHint == "":
-			t.Errorf(`%+v: e.RecoveryHint = "", want another value`, tt)
-		}
+		refused(t, fmt.Sprint(tt), h.call(t, t.Context(), tt.tool, tt.args).Canonical.Error, tt.kind, tt.field)
 	}
 	o := h.call(t, t.Context(), inputName, map[string]any{"task_id": id, "input": "x"})
 	if in := result[wire.InputResult](t, o); in.AcceptedInput || !strings.Contains(o.Rendered, "accepts_input") {

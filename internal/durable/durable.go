@@ -34,74 +34,28 @@ const TempPrefix = ".tmp-"
 // error from the last step, the sync of the directory, after which the new
 // content is in place but may not survive a power cut.
 func WriteFile(path string, data []byte, perm fs.FileMode) error {
-	staged, err := stage(path, data, perm)
-	if err != nil {
-		return err
-	}
-	defer staged.Discard()
-	if err := staged.Sync(); err != nil {
-		return err
-	}
-	return staged.Replace()
-}
-
-// staged is a replacement in the directory of its target. It is for callers that
-// have more files to sync and want to do it at the same time: WriteFile is stage,
-// Sync and Replace.
-type staged struct {
-	path string
-	file *os.File // nil when replaced or discarded
-}
-
-// stage writes data into a new file next to path.
-func stage(path string, data []byte, perm fs.FileMode) (*staged, error) {
 	file, err := createTemp(filepath.Dir(path))
 	if err != nil {
-		return nil, fmt.Errorf("write %s: %w", path, err)
+		return fmt.Errorf("write %s: %w", path, err)
 	}
-	s := &staged{path: path, file: file}
 	_, err = file.Write(data)
 	if err == nil {
 		err = file.Chmod(perm.Perm())
 	}
-	if err != nil {
-		s.Discard()
-		return nil, fmt.Errorf("write %s: %w", path, err)
-	}
-	return s, nil
-}
-
-// Sync makes the content durable.
-func (s *staged) Sync() error {
-	if err := s.file.Sync(); err != nil {
-		return fmt.Errorf("write %s: %w", s.path, err)
-	}
-	return nil
-}
-
-// Replace puts the new file in the target's place and syncs the directory. Call
-// it after Sync.
-func (s *staged) Replace() error {
-	file := s.file
-	err := file.Close()
 	if err == nil {
-		err = os.Rename(file.Name(), s.path)
+		err = file.Sync()
 	}
-	s.file = nil
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", s.path, errors.Join(err, os.Remove(file.Name())))
+		// A file that cannot be removed is named TempPrefix and harmless.
+		return fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(file.Name())))
 	}
-	return SyncDir(filepath.Dir(s.path))
-}
-
-// Discard removes what was staged. After Replace it does nothing.
-func (s *staged) Discard() {
-	if s.file == nil {
-		return
-	}
-	_ = s.file.Close()
-	_ = os.Remove(s.file.Name()) // what cannot be removed is named TempPrefix and harmless
-	s.file = nil
+	return SyncDir(filepath.Dir(path))
 }
 
 // SyncDir makes the names in the directory path durable: entries created,

@@ -10,10 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"holon/internal/folder"
 	"holon/internal/procfs"
 	"holon/runner/engine"
 	"holon/runner/workspace"
-	"holon/runner/workspace/folder"
 	"holon/state"
 )
 

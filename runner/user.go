@@ -11,10 +11,10 @@ import (
 	"strings"
 	"syscall"
 
+	"holon/internal/folder"
 	"holon/internal/roots"
 	"holon/internal/visible"
 	"holon/runner/engine"
-	"holon/runner/workspace/folder"
 )
 
 // defaultUID and defaultGID are who runs in a container of root that has no pool

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
+	"holon/internal/gitname"
 	"holon/runner/workspace/git"
 )
 
@@ -49,9 +50,9 @@ func (c *capture) admit(files []found) []found {
 		case c.limits.NameBytes > 0 && names > c.limits.NameBytes:
 			c.omit(f.path, WarnTooManyFiles, fmt.Sprintf("the names of the new files need more than %d bytes",
 				c.limits.NameBytes))
-		case len(f.path) > git.MaxPathLength || strings.Count(f.path, "/") > folder.MaxDepth:
+		case len(f.path) > gitname.MaxPath || strings.Count(f.path, "/") > folder.MaxDepth:
 			c.omit(f.path, WarnTooDeep, "nested too deeply")
-		case f.mode == git.ModeSymlink && git.IsDotGitmodules(name):
+		case f.mode == git.ModeSymlink && gitname.IsDotGitmodules(name):
 			c.omit(f.path, WarnUnsafeName, "git refuses .gitmodules as a link")
 		case f.size > c.limits.FileBytes:
 			c.omit(f.path, WarnFileTooLarge, fmt.Sprintf("%d bytes are more than the limit of %d", f.size,

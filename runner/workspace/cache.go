@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/internal/durable"
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
 	"holon/runner/workspace/git"
 )
 
@@ -201,11 +201,11 @@ func (s *slot) disclaim() error {
 
 // clear removes everything but the lock.
 func (s *slot) clear(ctx context.Context) error {
-	bin, err := openTrash(s.trash())
+	bin, err := folder.OpenTrash(s.trash())
 	if err != nil {
 		return err
 	}
-	defer bin.close()
+	defer bin.Close()
 	dir, err := folder.Open(s.dir)
 	if err != nil {
 		return err
@@ -219,11 +219,11 @@ func (s *slot) clear(ctx context.Context) error {
 		if name == "lock" || name == "trash" || name == "claim" { // the claim goes last, with the lock still held
 			continue
 		}
-		if err := bin.take(dir, name); err != nil {
+		if err := bin.Take(dir, name); err != nil {
 			return fmt.Errorf("clear slot: %w", err)
 		}
 	}
-	if err := bin.empty(ctx); err != nil {
+	if err := bin.Empty(ctx); err != nil {
 		return err
 	}
 	return dir.Rmdir("trash")
@@ -353,15 +353,15 @@ func (s *slot) removeDead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	bin, err := openTrash(s.trash())
+	bin, err := folder.OpenTrash(s.trash())
 	if err != nil {
 		return err
 	}
-	defer bin.close()
+	defer bin.Close()
 	for _, name := range names {
 		if strings.HasPrefix(name, "dead-") {
-			err = errors.Join(err, bin.take(dir, name))
+			err = errors.Join(err, bin.Take(dir, name))
 		}
 	}
-	return errors.Join(err, bin.empty(ctx))
+	return errors.Join(err, bin.Empty(ctx))
 }

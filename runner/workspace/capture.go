@@ -10,7 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
+	"holon/internal/gitname"
 	"holon/runner/workspace/git"
 	"holon/state"
 
@@ -148,7 +149,7 @@ func (c *capture) skipName(dir, name string) bool {
 			c.warn(WarnNestedRepository, dir, "a repository within the tree; its files are taken, its history is not")
 		}
 		return true
-	case git.IsDotGit(name):
+	case gitname.IsDotGit(name):
 		c.omit(folder.Join(dir, name), WarnUnsafeName, "some file systems take this name for .git")
 		return true
 	case name == ".gitignore":
@@ -330,7 +331,7 @@ func (c *capture) usable(files []found) []found {
 
 // list reads one unknown directory.
 func (c *capture) list(at *folder.Cursor, dir string) (files []found, dirs []string) {
-	if len(dir) > git.MaxPathLength-256 || strings.Count(dir, "/") >= folder.MaxDepth {
+	if len(dir) > gitname.MaxPath-256 || strings.Count(dir, "/") >= folder.MaxDepth {
 		c.omit(dir, WarnTooDeep, "nested too deeply")
 		return nil, nil
 	}

@@ -6,7 +6,7 @@ import (
 	"os"
 	"runtime"
 
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
 	"holon/runner/workspace/git"
 
 	"golang.org/x/sync/errgroup"

@@ -14,8 +14,8 @@ import (
 	"strconv"
 	"strings"
 
+	"holon/internal/folder"
 	"holon/runner/workspace/executed"
-	"holon/runner/workspace/folder"
 	"holon/runner/workspace/git"
 	"holon/state"
 

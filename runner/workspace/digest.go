@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
 	"holon/runner/workspace/git"
 
 	"golang.org/x/sys/unix"

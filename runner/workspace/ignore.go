@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
 	"holon/runner/workspace/git"
 )
 

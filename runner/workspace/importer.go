@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
 	"holon/runner/workspace/git"
 )
 

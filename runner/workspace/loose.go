@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
 )
 
 // loose copies the loose objects of an agent's repository. Each is decompressed within bounds, hashed and

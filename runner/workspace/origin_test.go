@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
 	"holon/runner/workspace/gittest"
 
 	"golang.org/x/sys/unix"

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
 	"holon/runner/workspace/gittest"
 )
 

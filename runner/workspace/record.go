@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
 	"holon/runner/workspace/git"
 
 	"golang.org/x/sys/unix"

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
 	"holon/runner/workspace/git"
 
 	"golang.org/x/sys/unix"
@@ -23,7 +23,7 @@ const (
 
 // renewTouched replaces the directories that were touched, parents first.
 func (s *settler) renewTouched(ctx context.Context) error {
-	if err := s.trash.take(s.top, freshName); err != nil { // of a process that was killed
+	if err := s.trash.Take(s.top, freshName); err != nil { // of a process that was killed
 		return err
 	}
 	if slices.Contains(s.touched, ".") {

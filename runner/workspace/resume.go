@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
 	"holon/runner/workspace/git"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
 	"holon/runner/workspace/git"
 
 	"golang.org/x/sys/unix"
@@ -52,16 +52,16 @@ func (t *Tree) settle(ctx context.Context, atRest bool) error {
 		return err
 	}
 	defer top.Close()
-	bin, err := openTrash(t.slot.trash())
+	bin, err := folder.OpenTrash(t.slot.trash())
 	if err != nil {
 		return err
 	}
-	defer bin.close()
+	defer bin.Close()
 	s := newSettler(t, top, bin)
 	if err := s.clean(ctx); err != nil {
 		return fmt.Errorf("clean tree: %w", err)
 	}
-	if err := bin.empty(ctx); err != nil {
+	if err := bin.Empty(ctx); err != nil {
 		return err
 	}
 	root, err := top.Sub(treeName)
@@ -86,7 +86,7 @@ type settler struct {
 	tree   *Tree
 	layout *layout
 	top    folder.Dir // the slot
-	trash  *trash
+	trash  *folder.Trash
 	have   []bool // by entry: the file is there and right; each is set by one goroutine
 
 	known map[string]*git.Entry // recorded directories
@@ -96,7 +96,7 @@ type settler struct {
 	touched []string // directories that are there, but not as they were recorded
 }
 
-func newSettler(t *Tree, top folder.Dir, bin *trash) *settler {
+func newSettler(t *Tree, top folder.Dir, bin *folder.Trash) *settler {
 	s := &settler{tree: t, layout: newLayout(t.record.entries), top: top, trash: bin,
 		have:  make([]bool, len(t.record.entries)),
 		known: make(map[string]*git.Entry, len(t.record.dirs)), newer: map[string]bool{}}
@@ -172,7 +172,7 @@ func (s *settler) visit(dir folder.Dir, path string, names []string) (descend []
 			s.have[i] = true
 			continue
 		}
-		if err := s.trash.take(dir, name); err != nil {
+		if err := s.trash.Take(dir, name); err != nil {
 			return nil, fmt.Errorf("clean %q: %w", child, err)
 		}
 	}

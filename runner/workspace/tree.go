@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
 	"holon/runner/workspace/git"
 
 	"golang.org/x/sys/unix"
@@ -190,22 +190,22 @@ func (t *Tree) recycle(ctx context.Context) error {
 
 // discard removes files and directories of the slot.
 func (t *Tree) discard(ctx context.Context, paths ...string) error {
-	bin, err := openTrash(t.slot.trash())
+	bin, err := folder.OpenTrash(t.slot.trash())
 	if err != nil {
 		return err
 	}
-	defer bin.close()
+	defer bin.Close()
 	dir, err := folder.Open(t.slot.dir)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
 	for _, path := range paths {
-		if err := bin.take(dir, filepath.Base(path)); err != nil {
+		if err := bin.Take(dir, filepath.Base(path)); err != nil {
 			return err
 		}
 	}
-	return bin.empty(ctx)
+	return bin.Empty(ctx)
 }
 
 // now returns the time up to which a new record describes its tree.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
 	"holon/runner/workspace/git"
 
 	"golang.org/x/sys/unix"

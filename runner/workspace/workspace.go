@@ -23,7 +23,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
 	"holon/runner/workspace/git"
 	"holon/state"
 

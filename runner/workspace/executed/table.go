@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"holon/runner/workspace/git"
+	"holon/internal/gitname"
 )
 
 // entry is an entry of the table: a program, and patterns of the files that it executes. A pattern matches at
@@ -100,7 +100,7 @@ func folded(name string) []string {
 
 func foldedName(name string) string {
 	if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
-		name = strings.ToUpper(git.DropIgnorable(name)) // the long s and the Kelvin sign are s and k to some
+		name = strings.ToUpper(gitname.DropIgnorable(name)) // the long s and the Kelvin sign are s and k to some
 	}
 	return strings.ToLower(strings.TrimRight(name, ". "))
 }

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
 	"holon/runner/workspace/git"
 )
 

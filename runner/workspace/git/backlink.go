@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"holon/internal/durable"
+	"holon/internal/gitname"
 )
 
 // follow resolves a .git that is a file or a link. The target is used only if it is the git directory of a
@@ -130,7 +131,7 @@ func readPath(path string) (string, error) {
 // parsePath takes one line, ended or not.
 func parsePath(data []byte) (string, error) {
 	line := string(bytes.TrimRight(data, "\r\n"))
-	if line == "" || strings.ContainsAny(line, "\x00\n") || len(line) > MaxPathLength {
+	if line == "" || strings.ContainsAny(line, "\x00\n") || len(line) > gitname.MaxPath {
 		return "", fmt.Errorf("%.100q is not one path", line)
 	}
 	return line, nil

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
 
 	"golang.org/x/sys/unix"
 )

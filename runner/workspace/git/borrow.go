@@ -16,7 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/internal/durable"
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
+	"holon/internal/gitname"
 )
 
 // Bounds on borrowing. Git follows alternates of alternates as deep.
@@ -133,7 +134,7 @@ func parseAlternates(data []byte) ([]string, error) {
 			}
 			line = unquoted
 		}
-		if line == "" || strings.IndexByte(line, 0) >= 0 || len(line) > MaxPathLength {
+		if line == "" || strings.IndexByte(line, 0) >= 0 || len(line) > gitname.MaxPath {
 			return nil, fmt.Errorf("%.100q is not a path", line)
 		}
 		if paths = append(paths, line); len(paths) > MaxAlternates {

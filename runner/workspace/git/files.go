@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
 
 	"golang.org/x/sys/unix"
 )

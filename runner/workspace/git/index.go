@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
 
 	"golang.org/x/sys/unix"
 )

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
 
 	"golang.org/x/sys/unix"
 )

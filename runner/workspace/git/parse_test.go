@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
 
 	gogitindex "github.com/go-git/go-git/v5/plumbing/format/index"
 	"github.com/google/go-cmp/cmp"

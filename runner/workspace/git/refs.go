@@ -14,7 +14,7 @@ import (
 	"strings"
 	"sync"
 
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/objfile"

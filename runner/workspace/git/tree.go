@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
 )
 
 // ParseTree reads `git ls-tree -r -z`: "mode type id\tpath\0".

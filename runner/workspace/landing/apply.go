@@ -17,8 +17,8 @@ import (
 	"slices"
 	"strings"
 
+	"holon/internal/folder"
 	"holon/runner/workspace"
-	"holon/runner/workspace/folder"
 	"holon/runner/workspace/git"
 
 	"golang.org/x/sys/unix"

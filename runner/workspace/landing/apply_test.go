@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"holon/internal/folder"
 	"holon/runner/workspace"
-	"holon/runner/workspace/folder"
 	"holon/runner/workspace/git"
 	"holon/runner/workspace/gittest"
 )

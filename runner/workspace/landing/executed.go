@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"slices"
 
+	"holon/internal/folder"
 	"holon/runner/workspace"
 	"holon/runner/workspace/executed"
-	"holon/runner/workspace/folder"
 	"holon/runner/workspace/git"
 )
 

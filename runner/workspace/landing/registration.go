@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"holon/internal/durable"
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
 	"holon/runner/workspace/git"
 )
 

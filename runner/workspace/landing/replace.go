@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"holon/runner/workspace/folder"
+	"holon/internal/folder"
 	"holon/runner/workspace/git"
 
 	"golang.org/x/sys/unix"

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"holon/internal/folder"
 	"holon/runner/workspace"
-	"holon/runner/workspace/folder"
 	"holon/runner/workspace/git"
 )
 

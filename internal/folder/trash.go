@@ -1,4 +1,4 @@
-package workspace
+package folder
 
 import (
 	"context"
@@ -9,36 +9,35 @@ import (
 	"strconv"
 	"sync/atomic"
 
-	"holon/runner/workspace/folder"
-
 	"golang.org/x/sys/unix"
 )
 
-// A trash removes files and directories of a working tree. A directory is moved into the trash with one
+// A Trash removes files and directories of a tree that something hostile wrote. A directory is moved into the trash with one
 // rename and deleted there without recursion, so that neither depth nor permissions that a container chose
 // can prevent the removal.
-type trash struct {
-	dir  folder.Dir
+type Trash struct {
+	dir  Dir
 	next atomic.Int64
 }
 
-// openTrash opens the directory path and creates it if it is absent.
-func openTrash(path string) (*trash, error) {
+// OpenTrash opens the directory path and creates it if it is absent.
+func OpenTrash(path string) (*Trash, error) {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("open trash: %w", err)
 	}
-	dir, err := folder.OpenOwned(path)
+	dir, err := OpenOwned(path)
 	if err != nil {
 		return nil, fmt.Errorf("open trash: %w", err)
 	}
-	return &trash{dir: dir}, nil
+	return &Trash{dir: dir}, nil
 }
 
-func (t *trash) close() { t.dir.Close() }
+// Close leaves what Empty did not delete.
+func (t *Trash) Close() { t.dir.Close() }
 
-// take removes name from dir: a directory by moving it to the trash, anything else at once. An absent name is
+// Take removes name from dir: a directory by moving it to the trash, anything else at once. An absent name is
 // not an error.
-func (t *trash) take(dir folder.Dir, name string) error {
+func (t *Trash) Take(dir Dir, name string) error {
 	err := unix.Unlinkat(dir.FD, name, 0)
 	if err == unix.EPERM {
 		if err := dir.Unfreeze(name); err != nil {
@@ -56,7 +55,7 @@ func (t *trash) take(dir folder.Dir, name string) error {
 }
 
 // move renames a directory into the trash under a free name.
-func (t *trash) move(dir folder.Dir, name string) error {
+func (t *Trash) move(dir Dir, name string) error {
 	if err := dir.Unfreeze(name); err != nil {
 		return err
 	}
@@ -80,9 +79,9 @@ func (t *trash) move(dir folder.Dir, name string) error {
 	}
 }
 
-// empty deletes everything in the trash. A directory within another one is moved to the top first, so that
+// Empty deletes everything in the trash. A directory within another one is moved to the top first, so that
 // only one level is open at a time.
-func (t *trash) empty(ctx context.Context) error {
+func (t *Trash) Empty(ctx context.Context) error {
 	for found := true; found; {
 		found = false
 		err := t.dir.List(func(names []string) error {
@@ -101,7 +100,7 @@ func (t *trash) empty(ctx context.Context) error {
 	return nil
 }
 
-func (t *trash) remove(name string) error {
+func (t *Trash) remove(name string) error {
 	err := unix.Unlinkat(t.dir.FD, name, 0)
 	if err == nil || err == unix.ENOENT {
 		return nil
@@ -116,7 +115,7 @@ func (t *trash) remove(name string) error {
 	defer dir.Close()
 	err = dir.List(func(names []string) error {
 		for _, inner := range names {
-			if err := t.take(dir, inner); err != nil {
+			if err := t.Take(dir, inner); err != nil {
 				return err
 			}
 		}

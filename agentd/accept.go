@@ -80,8 +80,12 @@ func (s *Server) admit(p *plan, source string) (*job, error) {
 		s.running.Done()
 		return nil, err
 	}
-	j, err := s.record(p, ticket, source)
+	var j *job
+	if err = s.isolate(p); err == nil {
+		j, err = s.record(p, ticket, source)
+	}
 	if err != nil {
+		s.removeTree(p)
 		s.queue.Leave(ticket)
 		s.running.Done()
 		return nil, err

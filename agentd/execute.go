@@ -18,6 +18,7 @@ func (s *Server) run(ctx context.Context, lt *liveTurn, j *job) {
 	log := s.log.With("turn", j.turnID, "session", j.sessionID)
 	result, err := s.execute(ctx, j)
 	j.inbox.end() // all that came in is in the record that follows
+	err = errors.Join(err, s.settleTree(j))
 	if err == nil {
 		resp := j.emitter.Response()
 		s.promote(j, resp.Status)

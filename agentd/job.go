@@ -37,10 +37,11 @@ func (s *Server) record(p *plan, t *admission.Ticket, source string) (*job, erro
 		resp.Status = responses.StatusQueued
 	}
 	rec := turns.NewRecord(p.sessionID, p.turnID, &resp, p.req.Digest, s.instance, s.parts.Version, now)
+	rec.Skills = p.skills.Names()
 	header := record.Header{
 		ResponseID: resp.ID, PreviousResponseID: p.stored.response, SessionID: p.sessionID, TurnID: p.turnID,
 		TurnDir: p.turnDir, CreatedAt: now, RequestDigest: p.req.Digest, Instance: s.instance, Version: s.parts.Version,
-		Response: resp, ToolNames: toolNames(p.toolset.Definitions()),
+		Skills: rec.Skills, Response: resp, ToolNames: toolNames(p.toolset.Definitions()),
 	}
 	if err := s.remember(p.turnID, p.turnDir); err != nil {
 		return nil, recordError(err)

@@ -12,6 +12,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/record"
 	"holon/agentd/turn"
+	"holon/agentd/worktree"
 	"holon/responses"
 )
 
@@ -51,6 +52,7 @@ type directories struct {
 	turnDir  string
 	inputDir string // "" for none
 	workDir  string
+	private  *worktree.Tree // that holds workDir; nil when the turn is not isolated
 }
 
 // offered are the tools of a turn. They stay the same while it runs.
@@ -107,9 +109,12 @@ func (s *Server) planFor(to target, turnID string, req *responses.Request, mem *
 	if err != nil {
 		return nil, err
 	}
-	return &plan{req: req, turnID: turnID, target: to, offered: with, thread: past, directories: dirs,
-		telling: s.telling(req, with.toolset, past, dirs), limits: s.limits(req.Holon.Limits),
-		fragile: cancelOnDisconnect(req)}, nil
+	told, err := s.telling(req, with.toolset, past, dirs)
+	if err != nil {
+		return nil, err
+	}
+	return &plan{req: req, turnID: turnID, target: to, offered: with, thread: past, directories: dirs, telling: told,
+		limits: s.limits(req.Holon.Limits), fragile: cancelOnDisconnect(req)}, nil
 }
 
 // target finds the model that a request names.
@@ -222,15 +227,29 @@ func (s *Server) directories(turnID string, h responses.Holon) (d directories, e
 	} else if dir := filepath.Join(roots.Input, "turns", turnID); isDir(dir) {
 		d.inputDir = dir
 	}
+	d.workDir, err = s.workDir(d.turnDir, h)
+	return d, err
+}
+
+// workDir finds the directory in which a turn works, unless it is isolated.
+func (s *Server) workDir(turnDir string, h responses.Holon) (string, error) {
+	root := s.cfg.Dirs.Workspace
 	if h.WorkspaceDir != "" {
-		d.workDir, err = existing("holon.workspace_dir", roots.Workspace, h.WorkspaceDir)
-		return d, err
+		dir, err := existing("holon.workspace_dir", root, h.WorkspaceDir)
+		if err == nil && worktree.IsPrivate(dir) {
+			err = responses.Invalid("holon.workspace_dir", responses.CodeInvalidValue,
+				fmt.Sprintf("%s is the private tree of another turn", dir))
+		}
+		return dir, err
 	}
-	d.workDir = roots.Workspace
-	if info, err := os.Stat(d.workDir); err != nil || !info.IsDir() { // the operator may have named a link
-		d.workDir = d.turnDir
+	if info, err := os.Stat(root); err == nil && info.IsDir() { // the operator may have named a link
+		return root, nil
 	}
-	return d, nil
+	if h.Isolates() {
+		return "", responses.Invalid("holon.isolation", responses.CodeInvalidValue,
+			fmt.Sprintf("the server has no working tree to isolate: there is no directory %s", root))
+	}
+	return turnDir, nil
 }
 
 // existing returns the directory that a request names, which must lie under root.

@@ -28,7 +28,7 @@ type telling struct {
 
 // telling assembles the prompt of a turn. Files that cannot be read are left out
 // with a note: a broken file of the workspace must not stop its repair.
-func (s *Server) telling(req *responses.Request, toolset turn.Toolset, past thread, dirs directories) telling {
+func (s *Server) telling(req *responses.Request, toolset turn.Toolset, past thread, dirs directories) (telling, error) {
 	var t telling
 	if dirs.workDir != dirs.turnDir {
 		t.tree = dirs.workDir
@@ -37,17 +37,43 @@ func (s *Server) telling(req *responses.Request, toolset turn.Toolset, past thre
 	for _, problem := range t.skills.Problems[len(s.parts.Skills.Problems):] { // the others were logged at the start
 		s.log.Debug("a skill is left out", "err", problem.Error(), "hint", problem.Hint)
 	}
+	if err := t.choose(req.Holon.Skills); err != nil {
+		return t, err
+	}
 	active, err := s.sessions.Load(past.sessionID)
 	if err != nil {
 		s.log.Warn("the session's skills are forgotten", "session", past.sessionID, "err", err)
 	}
 	for _, a := range active {
+		if !slices.ContainsFunc(t.skills.Skills, func(s skills.Skill) bool { return s.Path == a.Path }) {
+			continue
+		}
 		t.active = append(t.active, a.SkillID+" "+a.ActivationState)
 	}
 	t.assemble(&s.cfg, req, unshadowed(toolNames(toolset.Definitions()), req), inUse(t.skills, active),
 		dirs.inputDir != "")
 	t.context = t.prompt.Items(past.history)
-	return t
+	return t, nil
+}
+
+// choose leaves the skills with the given names; nil leaves all.
+func (t *telling) choose(names *[]string) error {
+	if names == nil {
+		return nil
+	}
+	known := t.skills.Names()
+	for i, name := range *names {
+		if !slices.Contains(known, name) {
+			e := responses.Invalid(fmt.Sprintf("holon.skills[%d]", i), responses.CodeInvalidValue,
+				fmt.Sprintf("there is no skill %.100q", name))
+			e.Hint = "GET /health lists the skills that there are; leave holon.skills out for all of them"
+			return e
+		}
+	}
+	t.skills.Skills = slices.DeleteFunc(slices.Clone(t.skills.Skills), func(skill skills.Skill) bool {
+		return !slices.Contains(*names, skill.Name)
+	})
+	return nil
 }
 
 // assemble is the part that `agentd debug prompt` shares.

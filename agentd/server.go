@@ -143,6 +143,7 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 		return nil, errors.Join(fmt.Errorf("prepare --state-dir: %w", err), store.Close())
 	}
 	s.enabled = parts.Skills.With(cfg.SkillRoots(cfg.Dirs.Workspace).DiscoverWorkspace()).Names()
+	s.recoverTrees()
 	settled, err := store.Settle(parts.Now)
 	if err != nil {
 		s.log.Error("some interrupted turns could not be settled", "err", err)

@@ -125,6 +125,9 @@ func checkMin(param string, v *int) error {
 	return nil
 }
 
+// maxSkills bounds the skills that a request names.
+const maxSkills = 1000
+
 func (h *Holon) check() error {
 	for _, id := range []struct{ param, value string }{{"holon.session_id", h.SessionID}, {"holon.turn_id", h.TurnID}} {
 		if id.value == "" {
@@ -134,11 +137,12 @@ func (h *Holon) check() error {
 			return err
 		}
 	}
-	switch h.Isolation {
-	case "", "none":
-	default:
-		return Invalid("holon.isolation", CodeUnsupportedParameter,
-			fmt.Sprintf("holon.isolation %q is not offered by this server; only none is", clip(h.Isolation, 32)))
+	if err := checkWord("holon.isolation", h.Isolation, "", IsolationNone, IsolationCopy, IsolationWorktree); err != nil {
+		return err
+	}
+	if h.Skills != nil && len(*h.Skills) > maxSkills {
+		return Invalid("holon.skills", CodeInvalidValue,
+			fmt.Sprintf("holon.skills may have at most %d names, this has %d", maxSkills, len(*h.Skills)))
 	}
 	switch h.OnDisconnect {
 	case "", "continue", "cancel":

@@ -100,6 +100,21 @@ type Holon struct {
 	Isolation    string  `json:"isolation,omitempty"`
 	OnDisconnect string  `json:"on_disconnect,omitempty"`
 	Limits       *Limits `json:"limits,omitempty"`
+
+	// Skills are the names of those that the turn may use: nil for all that are there, empty for none.
+	Skills *[]string `json:"skills,omitempty"`
+}
+
+// Values of Holon.Isolation: where the turn works.
+const (
+	IsolationNone     = "none"     // in the working tree itself
+	IsolationCopy     = "copy"     // in a private copy of the working tree
+	IsolationWorktree = "worktree" // in a private tree with the files of HEAD
+)
+
+// Isolates reports whether the turn works in a private tree.
+func (h *Holon) Isolates() bool {
+	return h.Isolation == IsolationCopy || h.Isolation == IsolationWorktree
 }
 
 // Limits bound a turn. Zero means the server's own limit; a request can only
@@ -124,7 +139,7 @@ func (h *Holon) UnmarshalJSON(data []byte) error {
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		switch key {
 		case "session_id", "turn_id", "input_dir", "output_dir", "workspace_dir", "isolation", "on_disconnect",
-			"limits":
+			"limits", "skills":
 		default:
 			param := "holon." + clip(key, 64)
 			return Invalid(param, CodeUnsupportedParameter, param+" is not offered by this server")

@@ -64,6 +64,7 @@ type Header struct {
 	RequestDigest      string             `json:"request_digest"`
 	Instance           string             `json:"instance"`
 	Version            string             `json:"version"`
+	Skills             []string           `json:"skills,omitempty"`
 	Response           responses.Response `json:"response"` // as it was when the turn was accepted
 
 	ToolNames []string `json:"-"` // of the server's tools, which redaction leaves alone

@@ -257,6 +257,9 @@ func (t *Turn) Started(call *responses.ToolCall) error {
 	return t.trajectory.Started(call)
 }
 
+// Ran reports whether a tool was started. Call it when none can start any more.
+func (t *Turn) Ran() bool { return t.ran }
+
 // Add records an item that the turn produced.
 func (t *Turn) Add(item responses.Item) error {
 	t.writing.Lock()

@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"holon/agentd/process"
@@ -139,6 +140,23 @@ func (m *Manager) Stop(ctx context.Context, session, id string, force bool) (wir
 		res.SummaryText = "the task was told to end and has not ended yet"
 	}
 	return res, nil
+}
+
+// EndTurn stops the tasks that a turn started, and returns when they have ended.
+func (m *Manager) EndTurn(ctx context.Context, turnID string) {
+	m.mu.Lock()
+	var ids []string
+	for id, t := range m.tasks {
+		if t.proc != nil && t.rec.TurnID == turnID {
+			ids = append(ids, id)
+		}
+	}
+	m.mu.Unlock()
+	var stopping sync.WaitGroup
+	for _, id := range ids {
+		stopping.Go(func() { _, _ = m.Stop(ctx, "", id, false) }) // one that was removed has ended
+	}
+	stopping.Wait()
 }
 
 // endProcess ends proc and waits for the end of t. It reports whether asking was not

@@ -310,3 +310,10 @@ func Join(dir, name string) string {
 	}
 	return dir + "/" + name
 }
+
+// At reports whether path leads to this directory still.
+func (f Dir) At(path string) bool {
+	var here, there unix.Stat_t
+	return unix.Fstat(f.FD, &here) == nil && unix.Lstat(path, &there) == nil &&
+		here.Dev == there.Dev && here.Ino == there.Ino
+}

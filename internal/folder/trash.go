@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Trash removes files and directories of a tree that something hostile wrote. A directory is moved into the trash with one
-// rename and deleted there without recursion, so that neither depth nor permissions that a container chose
-// can prevent the removal.
+// A Trash removes files and directories of a tree that something hostile wrote. A directory is moved into the trash
+// with one rename and deleted there without recursion, so that neither depth nor permissions that a container chose can
+// prevent the removal.
 type Trash struct {
 	dir  Dir
 	next atomic.Int64

@@ -24,6 +24,7 @@ const (
 	EventsFile  = "events.ndjson"  // the Open Responses stream, one event a line
 	RuntimeFile = "runtime.ndjson" // RuntimeEvents, one a line
 	FailureFile = "failure.json"   // the FailureReport of a turn that failed
+	PatchFile   = "diff.patch"     // what an isolated turn changed in its tree; an artifact
 	ToolsDir    = "tools"          // full outputs of tools
 )
 
@@ -51,6 +52,7 @@ type Record struct {
 	ProviderAttempts   *ProviderTimeline        `json:"provider_attempts"`
 	FailureArtifact    *FailureArtifact         `json:"failure_artifact"` // set when the turn failed
 	Inputs             []Input                  `json:"inputs"`           // what the user said while it ran, in order
+	Skills             []string                 `json:"skills"`           // names of those that the turn could use
 	Artifacts          []Artifact               `json:"artifacts"`
 	Instance           string                   `json:"instance"` // the agentd process that owns the turn
 	AgentdVersion      string                   `json:"agentd_version"`
@@ -106,6 +108,7 @@ func NewRecord(sessionID, turnID string, resp *responses.Response, digest, insta
 		Model:              resp.Model,
 		RequestDigest:      digest,
 		Inputs:             []Input{},
+		Skills:             []string{},
 		Artifacts:          []Artifact{},
 		Instance:           instance,
 		AgentdVersion:      version,
@@ -140,6 +143,9 @@ func (r Record) MarshalJSON() ([]byte, error) {
 	}
 	if r.Inputs == nil {
 		r.Inputs = []Input{}
+	}
+	if r.Skills == nil {
+		r.Skills = []string{}
 	}
 	return marshal(plain(r))
 }

@@ -1,0 +1,159 @@
+package agentd
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"holon/agentd/worktree"
+	"holon/internal/durable"
+	"holon/internal/roots"
+	"holon/responses"
+	"holon/responses/turns"
+)
+
+// An isolated turn works in a private tree, which exists from the turn's admission to its end. Before the end is
+// recorded, the difference is written as turns.PatchFile.
+
+// changeTime bounds how long a change is looked for.
+const changeTime = 2 * time.Minute
+
+// isolate makes the private tree of a turn that wants one, and what its model is told of it.
+func (s *Server) isolate(p *plan) (err error) {
+	if !p.req.Holon.Isolates() {
+		return nil
+	}
+	o := worktree.Options{TurnID: p.turnID, Kind: p.req.Holon.Isolation,
+		Except: []string{s.cfg.Dirs.Output, s.cfg.Dirs.State}}
+	if o.Root, err = filepath.EvalSymlinks(s.cfg.Dirs.Workspace); err == nil {
+		o.Origin, err = filepath.EvalSymlinks(p.workDir)
+	}
+	if err == nil {
+		p.private, err = worktree.Make(s.lifetime, o)
+	}
+	if err != nil {
+		return recordError(err)
+	}
+	p.workDir = p.private.WorkDir()
+	p.telling, err = s.telling(p.req, p.toolset, p.thread, p.directories)
+	return err
+}
+
+// settleTree writes what the turn changed in its private tree and removes the tree. Tasks that the turn started work in
+// the tree, so they end first.
+func (s *Server) settleTree(j *job) error {
+	if j.private == nil {
+		return nil
+	}
+	defer s.removeTree(j.plan)
+	if !j.rec.Ran() {
+		return nil // nothing can have changed
+	}
+	// Not the turn's context: the change of a cancelled turn is kept too.
+	ctx, cancel := context.WithTimeout(context.Background(), changeTime)
+	defer cancel()
+	s.parts.Tasks.EndTurn(ctx, j.turnID)
+	summary, err := writeChange(ctx, j.turnDir, j.private)
+	if err != nil {
+		return fmt.Errorf("keep the change of an isolated turn: %w", err)
+	}
+	for _, o := range summary.Omitted {
+		if err := j.rec.Event(j.scope.Warning(turns.Notice{Code: o.Code, Component: "worktree", Recoverable: true,
+			Message: fmt.Sprintf("%s leaves out %.200q", turns.PatchFile, o.Path)})); err != nil {
+			return err
+		}
+	}
+	if summary.Unlisted == 0 {
+		return nil
+	}
+	return j.rec.Event(j.scope.Warning(turns.Notice{Code: "more_left_out", Component: "worktree", Recoverable: true,
+		Message: fmt.Sprintf("%s leaves out %d further files", turns.PatchFile, summary.Unlisted)}))
+}
+
+func (s *Server) removeTree(p *plan) {
+	if p.private == nil {
+		return
+	}
+	if err := p.private.Remove(); err != nil {
+		s.log.Warn("a private tree is left until the next start", "turn", p.turnID, "err", err)
+	}
+	p.private = nil
+}
+
+// recoverTrees removes the private trees that a crash left. Their changes are kept for the turns that are settled next.
+func (s *Server) recoverTrees() {
+	root, err := filepath.EvalSymlinks(s.cfg.Dirs.Workspace)
+	if err != nil {
+		return // there is no working tree
+	}
+	err = worktree.Recover(root, func(turnID string, t *worktree.Tree) {
+		ctx, cancel := context.WithTimeout(s.lifetime, changeTime)
+		defer cancel()
+		dir, err := s.interruptedDir(turnID)
+		if err == nil {
+			_, err = writeChange(ctx, dir, t)
+		}
+		if err != nil {
+			s.log.Warn("the change of an interrupted turn is lost", "turn", turnID, "err", err)
+		}
+	})
+	if err != nil {
+		s.log.Warn("private trees of an earlier process are left", "err", err)
+	}
+}
+
+// interruptedDir returns the directory of a turn whose record may be incomplete.
+func (s *Server) interruptedDir(turnID string) (string, error) {
+	if err := responses.CheckID("turn_id", turnID); err != nil {
+		return "", err
+	}
+	dir := s.defaultDir(turnID)
+	if note, err := os.ReadFile(filepath.Join(s.cfg.Dirs.State, "turns", turnID)); err == nil {
+		dir = strings.TrimSuffix(string(note), "\n")
+	}
+	return confine("turn directory", s.cfg.Dirs.Output, dir)
+}
+
+// writeChange writes the change of a tree into a turn's directory, where commands may have put anything. There is no
+// file when nothing changed.
+func writeChange(ctx context.Context, dir string, t *worktree.Tree) (summary worktree.Summary, err error) {
+	root, err := roots.Open(dir)
+	if err != nil {
+		return summary, err
+	}
+	defer root.Close()
+	const temp = durable.TempPrefix + "d1ff"
+	if err := errors.Join(clear(root, temp), clear(root, turns.PatchFile)); err != nil {
+		return summary, err
+	}
+	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return summary, err
+	}
+	w := bufio.NewWriter(f)
+	summary, err = t.Diff(ctx, w)
+	if err = errors.Join(err, w.Flush()); err == nil && summary.Files > 0 {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil || summary.Files == 0 {
+		return summary, errors.Join(err, root.Remove(temp))
+	}
+	if err := root.Rename(temp, turns.PatchFile); err != nil {
+		return summary, err
+	}
+	return summary, durable.SyncDir(dir)
+}
+
+// clear makes room for a file of ours.
+func clear(root *os.Root, name string) error {
+	if _, err := root.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return roots.RemoveAll(root, name)
+}

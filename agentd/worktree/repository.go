@@ -1,0 +1,392 @@
+package worktree
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/format/index"
+	"github.com/go-git/go-git/v5/plumbing/storer"
+	"github.com/go-git/go-git/v5/storage/filesystem"
+	"golang.org/x/sys/unix"
+
+	"holon/internal/folder"
+	"holon/internal/gitname"
+	"holon/responses"
+)
+
+// Bounds of a repository's objects.
+const (
+	maxObject     = 16 << 20 // commits and trees
+	maxBuffered   = 1 << 20  // larger files are streamed
+	maxAlternates = 8
+	cacheBytes    = 8 << 20
+)
+
+// checkout writes the files of HEAD to tree, with a repository of its own that borrows the objects, and returns where
+// the origin lies in it. No program runs: the content is that of the objects, without filters or line endings.
+func checkout(ctx context.Context, o Options, tree folder.Dir) (prefix string, err error) {
+	top, err := findRepository(o.Root, o.Origin)
+	if err != nil {
+		return "", err
+	}
+	r, err := openRepository(filepath.Join(top, ".git"))
+	if err != nil {
+		return "", unusable(top, err)
+	}
+	defer r.close()
+	out := &exporter{ctx: ctx, repository: r}
+	if err := out.export(tree); err != nil {
+		if e, ok := errors.AsType[*responses.Error](err); ok {
+			return "", e
+		}
+		if errors.Is(err, errWrite) || context.Cause(ctx) != nil {
+			return "", err
+		}
+		return "", unusable(top, err)
+	}
+	if err := r.writeOwn(tree, out.entries); err != nil {
+		return "", fmt.Errorf("%w: its repository: %w", errWrite, err)
+	}
+	prefix, err = filepath.Rel(top, o.Origin)
+	if err != nil || prefix == "." {
+		return "", err
+	}
+	at := folder.NewCursor(tree, false)
+	defer at.Close()
+	dir, name, err := at.Parent(prefix)
+	if err == nil {
+		if kind, _, _ := look(&dir, name); kind == directory {
+			return prefix, nil
+		}
+	}
+	return "", responses.Invalid("holon.workspace_dir", responses.CodeInvalidValue,
+		fmt.Sprintf("the commit at HEAD has no directory %.200q", prefix))
+}
+
+// errWrite marks errors of the private tree's side.
+var errWrite = errors.New("write a private tree")
+
+// findRepository returns the directory with .git that holds dir, which is not looked for above root.
+func findRepository(root, dir string) (string, error) {
+	refuse := func(why, hint string) error {
+		e := responses.Invalid("holon.isolation", responses.CodeInvalidValue,
+			fmt.Sprintf("the isolation worktree needs a git repository: %s %s", dir, why))
+		e.Hint = hint
+		return e
+	}
+	for top := dir; ; top = filepath.Dir(top) {
+		info, err := os.Lstat(filepath.Join(top, ".git"))
+		switch {
+		case err == nil && info.IsDir():
+			return top, nil
+		case err == nil:
+			return "", refuse("keeps its repository elsewhere", "use the isolation copy, or the main working tree")
+		case !errors.Is(err, fs.ErrNotExist):
+			return "", refuse("cannot be looked at", "use the isolation copy")
+		case top == root || top == "/" || !strings.HasPrefix(top, root):
+			return "", refuse("is in none", "use the isolation copy, or name a repository as holon.workspace_dir")
+		}
+	}
+}
+
+func unusable(top string, cause error) error {
+	e := responses.Invalid("holon.isolation", responses.CodeInvalidValue,
+		fmt.Sprintf("the repository of %s cannot be read: %.300s", top, cause))
+	e.Hint, e.Cause = "check it with git fsck, or use the isolation copy", cause
+	return e
+}
+
+// repository reads objects and references of a repository, and of those that it borrows from.
+type repository struct {
+	stores  []*filesystem.Storage
+	objects string // its object directory
+	shallow []byte
+	branch  string // "" when HEAD is detached
+	head    plumbing.Hash
+}
+
+func openRepository(gitDir string) (*repository, error) {
+	r := &repository{objects: filepath.Join(gitDir, "objects")}
+	r.open(gitDir)
+	head, err := r.stores[0].Reference(plumbing.HEAD)
+	if err != nil {
+		return nil, fmt.Errorf("HEAD: %w", err)
+	}
+	if head.Type() == plumbing.SymbolicReference {
+		if err := head.Target().Validate(); err != nil {
+			return nil, fmt.Errorf("HEAD: %w", err)
+		}
+		r.branch = head.Target().String()
+	}
+	commit, err := storer.ResolveReference(r.stores[0], plumbing.HEAD)
+	if errors.Is(err, plumbing.ErrReferenceNotFound) {
+		return nil, errors.New("HEAD names no commit: nothing is committed, or references are kept in another format")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("HEAD: %w", err)
+	}
+	r.head = commit.Hash()
+	r.shallow = readSmall(filepath.Join(gitDir, "shallow"))
+	r.borrow(r.objects, 0)
+	return r, nil
+}
+
+func (r *repository) open(gitDir string) {
+	r.stores = append(r.stores, filesystem.NewStorageWithOptions(readOnly(gitDir),
+		cache.NewObjectLRU(cacheBytes), filesystem.Options{KeepDescriptors: true, LargeObjectThreshold: maxBuffered}))
+}
+
+// borrow opens the repositories that the alternates of an object directory name.
+func (r *repository) borrow(objects string, depth int) {
+	for line := range strings.Lines(string(readSmall(filepath.Join(objects, "info", "alternates")))) {
+		line = strings.TrimRight(line, "\n")
+		if line == "" || line[0] == '#' || line[0] == '"' || len(r.stores) > maxAlternates || depth > maxAlternates {
+			continue
+		}
+		if !filepath.IsAbs(line) {
+			line = filepath.Join(objects, line)
+		}
+		if filepath.Base(line) == "objects" {
+			r.open(filepath.Dir(line))
+			r.borrow(line, depth+1)
+		}
+	}
+}
+
+func (r *repository) close() {
+	for _, s := range r.stores {
+		_ = s.Close() // it was only read
+	}
+}
+
+// readSmall returns a small file, nil when there is none.
+func readSmall(path string) []byte {
+	dir, err := folder.Open(filepath.Dir(path))
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	f, _, err := dir.OpenFile(filepath.Base(path))
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	data, _ := io.ReadAll(io.LimitReader(f, 64<<10))
+	return data
+}
+
+// object opens an object of at most limit bytes.
+func (r *repository) object(t plumbing.ObjectType, id plumbing.Hash, limit int64) (plumbing.EncodedObject, error) {
+	for _, s := range r.stores {
+		size, err := s.EncodedObjectSize(id)
+		if errors.Is(err, plumbing.ErrObjectNotFound) {
+			continue
+		}
+		if err == nil && size > limit {
+			return nil, fmt.Errorf("%s %s has %d bytes", t, id, size)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %w", t, id, err)
+		}
+		obj, err := s.EncodedObject(t, id)
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %w", t, id, err)
+		}
+		return obj, nil
+	}
+	return nil, fmt.Errorf("%s %s is missing", t, id)
+}
+
+// content reads a commit or a tree.
+func (r *repository) content(t plumbing.ObjectType, id plumbing.Hash) ([]byte, error) {
+	obj, err := r.object(t, id, maxObject)
+	if err != nil {
+		return nil, err
+	}
+	in, err := obj.Reader()
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	return io.ReadAll(io.LimitReader(in, maxObject))
+}
+
+// writeOwn gives the tree a repository of its own: the branch, the commit and an index, no hooks and no remotes.
+func (r *repository) writeOwn(tree folder.Dir, entries []*index.Entry) error {
+	at := folder.NewCursor(tree, true)
+	defer at.Close()
+	var own bytes.Buffer
+	if err := index.NewEncoder(&own).Encode(&index.Index{Version: 2, Entries: entries}); err != nil {
+		return err
+	}
+	alternate := r.objects
+	if strings.ContainsAny(alternate, "\n\"\\") {
+		alternate = quote(alternate)
+	}
+	files := map[string]string{"HEAD": r.head.String() + "\n", "index": own.String(),
+		"config":                  "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tautocrlf = false\n[gc]\n\tauto = 0\n",
+		"objects/info/alternates": alternate + "\n", "refs/.keep": "", "shallow": string(r.shallow)}
+	if strings.HasPrefix(r.branch, "refs/heads/") {
+		files["HEAD"], files[r.branch] = "ref: "+r.branch+"\n", r.head.String()+"\n"
+	}
+	for name, data := range files {
+		if data == "" && name == "shallow" {
+			continue
+		}
+		dir, base, err := at.Parent(".git/" + name)
+		if err != nil {
+			return err
+		}
+		f, err := createFile(dir, base)
+		if err != nil {
+			return err
+		}
+		_, err = f.WriteString(data)
+		if err = errors.Join(err, unix.Fchmod(int(f.Fd()), 0o644), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exporter writes the tree of a commit.
+type exporter struct {
+	ctx        context.Context
+	repository *repository
+	budget     budget
+	entries    []*index.Entry
+}
+
+func (x *exporter) export(to folder.Dir) error {
+	commit, err := x.repository.content(plumbing.CommitObject, x.repository.head)
+	if err != nil {
+		return err
+	}
+	line, _, _ := bytes.Cut(commit, []byte{'\n'})
+	id, ok := strings.CutPrefix(string(line), "tree ")
+	if !ok || !plumbing.IsHash(id) || len(id) != 40 {
+		return fmt.Errorf("commit %s has no tree", x.repository.head)
+	}
+	return x.tree(plumbing.NewHash(id), to, "", 0)
+}
+
+func (x *exporter) tree(id plumbing.Hash, to folder.Dir, path string, depth int) error {
+	if depth > maxDepth {
+		return tooLarge(fmt.Sprintf("%.200q is nested deeper than %d directories", path, maxDepth))
+	}
+	data, err := x.repository.content(plumbing.TreeObject, id)
+	if err != nil {
+		return err
+	}
+	for len(data) > 0 {
+		if err := context.Cause(x.ctx); err != nil {
+			return err
+		}
+		head, rest, ok := bytes.Cut(data, []byte{0})
+		mode, name, named := strings.Cut(string(head), " ")
+		var entry plumbing.Hash
+		if !ok || !named || len(rest) < len(entry) {
+			return fmt.Errorf("tree %s is malformed", id)
+		}
+		data = rest[copy(entry[:], rest):]
+		if name == "" || name == "." || name == ".." || strings.Contains(name, "/") || gitname.IsDotGit(name) ||
+			len(path)+len(name) > gitname.MaxPath-1 {
+			return fmt.Errorf("the tree of HEAD has the name %.200q", folder.Join(path, name))
+		}
+		if err := x.budget.entry(); err != nil {
+			return err
+		}
+		if err := x.entry(mode, entry, to, path, name, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (x *exporter) entry(mode string, id plumbing.Hash, to folder.Dir, path, name string, depth int) error {
+	full := folder.Join(path, name)
+	switch mode {
+	case "40000", "160000":
+		if err := unix.Mkdirat(to.FD, name, 0o755); err != nil {
+			return fmt.Errorf("%w: %.200q: %w", errWrite, full, err)
+		}
+		if mode == "160000" { // a submodule stays empty, as git leaves it
+			x.add(full, index.Entry{Hash: id, Mode: 0o160000})
+			return nil
+		}
+		inner, err := to.Sub(name)
+		if err != nil {
+			return fmt.Errorf("%w: %.200q: %w", errWrite, full, err)
+		}
+		defer inner.Close()
+		return x.tree(id, inner, full, depth+1)
+	case modeLink:
+		return x.link(id, to, full, name)
+	}
+	perm := uint32(0o644)
+	if mode == modeExecutable {
+		perm = 0o755
+	}
+	return x.file(id, to, full, name, perm)
+}
+
+func (x *exporter) add(path string, e index.Entry) {
+	e.Name = path
+	x.entries = append(x.entries, &e)
+}
+
+func (x *exporter) link(id plumbing.Hash, to folder.Dir, path, name string) error {
+	obj, err := x.repository.object(plumbing.BlobObject, id, unix.PathMax-1)
+	if err != nil {
+		return err
+	}
+	in, err := obj.Reader()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	target, err := io.ReadAll(io.LimitReader(in, unix.PathMax))
+	if err != nil || len(target) == 0 || bytes.IndexByte(target, 0) >= 0 {
+		return fmt.Errorf("the link %.200q has no possible target", path)
+	}
+	if err := unix.Symlinkat(string(target), to.FD, name); err != nil {
+		return fmt.Errorf("%w: %.200q: %w", errWrite, path, err)
+	}
+	x.add(path, index.Entry{Hash: id, Mode: 0o120000})
+	return nil
+}
+
+func (x *exporter) file(id plumbing.Hash, to folder.Dir, path, name string, perm uint32) error {
+	obj, err := x.repository.object(plumbing.BlobObject, id, maxBytes)
+	if err != nil {
+		return err
+	}
+	if err := x.budget.file(obj.Size()); err != nil {
+		return err
+	}
+	in, err := obj.Reader()
+	if err != nil {
+		return fmt.Errorf("blob %s: %w", id, err)
+	}
+	defer in.Close()
+	out, err := createFile(to, name)
+	if err != nil {
+		return fmt.Errorf("%w: %.200q: %w", errWrite, path, err)
+	}
+	n, err := io.Copy(out, io.LimitReader(in, obj.Size()))
+	if err = errors.Join(err, unix.Fchmod(int(out.Fd()), perm), out.Close()); err != nil {
+		return fmt.Errorf("%w: %.200q: %w", errWrite, path, err)
+	}
+	x.add(path, index.Entry{Hash: id, Mode: filemode.FileMode(0o100000 | perm), Size: uint32(n)})
+	return nil
+}

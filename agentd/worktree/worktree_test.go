@@ -1,0 +1,404 @@
+package worktree
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"holon/responses"
+)
+
+// tester is what *testing.T and *rapid.T share.
+type tester interface {
+	Helper()
+	Context() context.Context
+	Fatal(...any)
+	Fatalf(string, ...any)
+	Errorf(string, ...any)
+}
+
+// run runs a shell script in dir, with a git that reads nobody's settings.
+func run(t tester, dir, script string) string {
+	t.Helper()
+	cmd := exec.Command("sh", "-ec", script)
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=a",
+		"GIT_COMMITTER_EMAIL=a@example.org"}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	return string(out)
+}
+
+// content returns what lies beneath dir but for repositories and empty directories: modes as git knows them, and bytes.
+func content(t tester, dir string) map[string]string {
+	t.Helper()
+	got := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, _ := filepath.Rel(dir, path)
+		switch {
+		case d.Name() == ".git" || d.Name() == turnsName:
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+		case d.Type()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(path)
+			got[name] = "120000 " + target
+			return err
+		case d.Type().IsRegular():
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			mode := modeFile
+			if info.Mode()&0o100 != 0 {
+				mode = modeExecutable
+			}
+			got[name] = mode + " " + string(data)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// origin is a directory with a bit of everything.
+const origin = `
+	printf 'one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\n' > text
+	printf 'no newline' > cut; : > empty; printf 'a\0b' > binary; printf 'x\r\ny\r\n' > crlf
+	printf '#!/bin/sh\n' > run.sh; chmod 755 run.sh; ln -s text link; ln -s /etc/passwd outside; ln -s nowhere broken
+	mkdir -p d/e; printf 'b\n' > d/b; printf 'c\n' > d/e/c; printf 'q\n' > 'sp ace "q" \ é'
+	printf '*.log\nbuild/\n' > .gitignore
+`
+
+// made makes a private tree of dir and removes it in the end.
+func made(t testing.TB, root, dir, kind string) *Tree {
+	t.Helper()
+	tree, err := Make(t.Context(), Options{Root: root, Origin: dir, TurnID: "turn_1", Kind: kind})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := tree.Remove(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Lstat(filepath.Join(root, turnsName)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("after the end: %v, want no private trees", err)
+		}
+	})
+	return tree
+}
+
+func patch(t tester, tree *Tree) (string, Summary) {
+	t.Helper()
+	var b bytes.Buffer
+	summary, err := tree.Diff(t.Context(), &b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String(), summary
+}
+
+// wantApplies applies a patch to dir with git and compares the result with the tree.
+func wantApplies(t tester, dir, text string, want map[string]string) {
+	t.Helper()
+	file := dir + ".patch"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if text != "" {
+		run(t, dir, "git apply --check '"+file+"' && git apply '"+file+"'")
+	}
+	if diff := cmp.Diff(want, content(t, dir)); diff != "" {
+		t.Errorf("the patched origin (-want +got):\n%s\nthe patch:\n%s", diff, text)
+	}
+}
+
+// Every kind of change comes back as a patch that git applies to the origin.
+func TestPatch(t *testing.T) {
+	for _, tc := range []struct{ name, script string }{
+		{"nothing", "true"},
+		{"modify", "sed -i s/two/TWO/ text"},
+		{"two hunks", "sed -i 's/one/ONE/;s/ten/TEN/' text"},
+		{"append to a file without a newline", "printf ' more\nand more' >> cut"},
+		{"lose the last newline", "printf 'one' > text"},
+		{"fill an empty file", "echo x > empty"},
+		{"empty a file", ": > text"},
+		{"new file", "echo new > d/e/new"},
+		{"new empty file", ": > new"},
+		{"delete", "rm text d/b empty binary link"},
+		{"delete a directory", "rm -r d"},
+		{"mode", "chmod 755 text; chmod 644 run.sh"},
+		{"mode and content", "chmod 755 text; echo x >> text"},
+		{"mode of a binary", "chmod 755 binary; printf '\\0' >> binary"},
+		{"binary", "printf 'b\\0c' > binary; head -c 100000 /dev/urandom > new.bin"},
+		{"text to binary", "printf '\\0' >> text"},
+		{"line endings", "printf 'x\\ny\\r\\nz' > crlf"},
+		{"link elsewhere", "ln -sfn /elsewhere link; ln -s 'a b' new"},
+		{"link to file", "rm link; echo x > link"},
+		{"file to link", "rm text; ln -s d text"},
+		{"file to directory", "rm text; mkdir text; echo x > text/x"},
+		{"directory to file", "rm -r d; echo x > d"},
+		{"directory to link", "rm -r d; ln -s /etc d"},
+		{"link to directory", "rm link; mkdir link; echo x > link/x"},
+		{"names", `echo x > "$(printf 'new\nline')"; echo x > "$(printf 'tab\there')"; echo x > ' lead'; echo x > 'trail ';` +
+			`echo x > '"q"'; echo x > 'a\b'; echo x > é; echo x > "$(printf 'bad\377')"; echo y >> 'sp ace "q" \ é'`},
+		{"name like a header", `mkdir -- '-- a' && echo x > './-- a/+++ b'`},
+		{"content like a patch", `printf -- '--- a/x\n+++ b/x\n@@ -1 +1 @@\n-x\n+y\n\\ No newline at end of file\n' > text`},
+		{"rename", "mv text d/moved"},
+		{"swapped directories", "mkdir z; echo 1 > z/b; mv d y; mv z d; mv y z"},
+		{"ignored files", "echo x > new.log; mkdir build; echo x > build/out"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			root := t.TempDir()
+			run(t, root, origin)
+			before := content(t, root)
+			tree := made(t, root, root, responses.IsolationCopy)
+			if diff := cmp.Diff(before, content(t, tree.WorkDir())); diff != "" {
+				t.Fatalf("the private tree (-origin +got):\n%s", diff)
+			}
+			run(t, tree.WorkDir(), tc.script)
+			want := content(t, tree.WorkDir())
+			text, summary := patch(t, tree)
+			if len(summary.Omitted) > 0 {
+				t.Errorf("left out: %v, want nothing", summary.Omitted)
+			}
+			if (text == "") != cmp.Equal(before, want) {
+				t.Errorf("the patch is %q", text)
+			}
+			wantApplies(t, root, text, want)
+		})
+	}
+}
+
+// A tree that a hostile command wrote costs what it left, and nothing else.
+func TestHostileTree(t *testing.T) {
+	for _, tc := range []struct {
+		name, script string
+		omitted      []Omission
+	}{
+		{"pipe", "rm text; mkfifo text", []Omission{{"text", OmittedSpecialFile}}},
+		{"new pipe", "mkfifo pipe", []Omission{{"pipe", OmittedSpecialFile}}},
+		{"huge file", "truncate -s 100G huge", []Omission{{"huge", OmittedTooLarge}}},
+		{"repository", "mkdir sub; cd sub; git init -q; echo x > f", []Omission{{"sub/.git", OmittedRepository}}},
+		{"name that git refuses", "mkdir .GIT; echo x > .GIT/hooks; echo x > d/git~1",
+			[]Omission{{".GIT", OmittedUnsafeName}, {"d/git~1", OmittedUnsafeName}}},
+		{"modules link", "ln -s x .gitmodules", []Omission{{".gitmodules", OmittedUnsafeName}}},
+		{"hooks", "git init -q; git config core.fsmonitor 'touch " + "/tmp/never'; git config diff.external false", nil},
+		{"closed", "mkdir c; echo x > c/f; chmod 0 c/f c d", nil},
+		{"link out", "rm -r d; ln -s / d; rm text; ln -s /etc/passwd text", nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			root := t.TempDir()
+			run(t, root, origin)
+			tree := made(t, root, root, responses.IsolationCopy)
+			run(t, tree.WorkDir(), tc.script)
+			text, summary := patch(t, tree)
+			if diff := cmp.Diff(tc.omitted, summary.Omitted); diff != "" {
+				t.Errorf("left out (-want +got):\n%s", diff)
+			}
+			want := content(t, root)
+			if text != "" {
+				file := filepath.Join(t.TempDir(), "diff.patch")
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				run(t, root, "git apply --check '"+file+"'")
+			}
+			if diff := cmp.Diff(want, content(t, root)); diff != "" {
+				t.Errorf("the origin changed:\n%s", diff)
+			}
+		})
+	}
+}
+
+// A tree nested deeper than the process may open files is removed all the same.
+func TestDeepTree(t *testing.T) {
+	root := t.TempDir()
+	tree := made(t, root, root, responses.IsolationCopy)
+	at, err := unix.Open(tree.WorkDir(), unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	for range 3000 {
+		if err == nil {
+			err = unix.Mkdirat(at, "d", 0o700)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var next int
+		next, err = unix.Openat(at, "d", unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		unix.Close(at)
+		at = next
+	}
+	unix.Close(at)
+	if _, summary := patch(t, tree); len(summary.Omitted) != 1 || summary.Omitted[0].Code != OmittedTooDeep {
+		t.Errorf("left out: %v, want what is too deep", summary.Omitted)
+	}
+}
+
+// A copy holds what is not committed too, and leaves out what is no file, and what would lead git elsewhere.
+func TestCopy(t *testing.T) {
+	root := t.TempDir()
+	dir := filepath.Join(root, "project")
+	run(t, root, `mkdir project; cd project; git init -q -b main; echo 1 > a; git add a; git commit -qm 1; echo 2 > a; echo u > u
+		mkfifo pipe; mkdir out; echo x > out/x; chmod 750 out`)
+	tree, err := Make(t.Context(), Options{Root: root, Origin: dir, TurnID: "turn_1", Kind: responses.IsolationCopy,
+		Except: []string{filepath.Join(dir, "out")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := run(t, tree.WorkDir(), "git status --porcelain; ls -A; git add -A; git commit -qm 2")
+	if want := " M a\n?? u\n.git\na\nu\n"; got != want {
+		t.Errorf("the private tree:\n%s\nwant:\n%s", got, want)
+	}
+	if err := tree.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	if got := run(t, dir, "git log --format=%s"); got != "1\n" {
+		t.Errorf("the origin has the commits %q, want 1", got)
+	}
+	run(t, root, "git -C project worktree add -q ../linked")
+	tree = made(t, root, filepath.Join(root, "linked"), responses.IsolationCopy)
+	if got := run(t, tree.WorkDir(), "ls -A"); got != "a\n" {
+		t.Errorf("the copy of a linked working tree has %q, want no .git", got)
+	}
+}
+
+// A worktree has the files of HEAD, and git works in it without touching the origin.
+func TestWorktree(t *testing.T) {
+	for _, tc := range []struct{ name, script, dir string }{
+		{"loose objects", "", "p"},
+		{"packed objects", "git -C p gc -q", "p"},
+		{"deltas", "for i in 1 2 3; do seq 1 20000 > p/big; echo $i >> p/big; git -C p add -A; git -C p commit -qm $i; done;" +
+			"git -C p repack -adqf; git -C p checkout -q HEAD~1", "p"},
+		{"detached", "git -C p checkout -q --detach", "p"},
+		{"borrowed objects", "git clone -qs p q", "q"},
+		{"shallow", "git clone -q --depth 1 file://$PWD/p q", "q"},
+		{"directory within", "", "p/d"},
+		{"packed references", "git -C p pack-refs --all", "p"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			root := t.TempDir()
+			run(t, root, "mkdir p; cd p; git init -q -b main;"+origin+"git add -A; git commit -qm first")
+			run(t, root, tc.script)
+			repo, _, _ := strings.Cut(tc.dir, "/")
+			repo = filepath.Join(root, repo)
+			want := content(t, repo)
+			before := run(t, repo, "git rev-parse HEAD; git status --porcelain")
+			run(t, repo, "echo dirty >> text; echo u > untracked")
+			tree := made(t, root, filepath.Join(root, tc.dir), responses.IsolationWorktree)
+			top := tree.WorkDir()
+			if _, within, ok := strings.Cut(tc.dir, "/"); ok {
+				top = strings.TrimSuffix(top, "/"+within)
+			}
+			if diff := cmp.Diff(want, content(t, top)); diff != "" {
+				t.Fatalf("the private tree (-want +got):\n%s", diff)
+			}
+			if got := run(t, top, "git rev-parse HEAD; git status --porcelain"); got != before {
+				t.Errorf("git says %q, want %q", got, before)
+			}
+			run(t, top, "echo new > new; echo x > x.log; mkdir build; echo x > build/x; rm d/b; git add -A;"+
+				"git commit -qm more")
+			text, _ := patch(t, tree)
+			after := content(t, top)
+			delete(after, "x.log") // ignored
+			delete(after, "build/x")
+			run(t, repo, "git checkout -q -f; rm untracked")
+			wantApplies(t, repo, text, after)
+			if got := run(t, repo, "git rev-parse HEAD"); got != strings.SplitAfter(before, "\n")[0] {
+				t.Errorf("the origin is at %s, was at %s", got, before)
+			}
+		})
+	}
+}
+
+// What cannot be isolated is refused with the field and a remedy, and leaves nothing.
+func TestRefused(t *testing.T) {
+	for _, tc := range []struct{ name, kind, script, param string }{
+		{"no repository", responses.IsolationWorktree, "", "holon.isolation"},
+		{"no commit", responses.IsolationWorktree, "git init -q", "holon.isolation"},
+		{"repository elsewhere", responses.IsolationWorktree, "git init -q --separate-git-dir ../elsewhere",
+			"holon.isolation"},
+		{"pipe as HEAD", responses.IsolationWorktree, "git init -q; rm .git/HEAD; mkfifo .git/HEAD", "holon.isolation"},
+		{"missing object", responses.IsolationWorktree, "git init -q; echo 1 > a; git add a; git commit -qm 1;" +
+			"rm -f .git/objects/$(git rev-parse HEAD:a | sed 's,^..,&/,')", "holon.isolation"},
+		{"HEAD out of the repository", responses.IsolationWorktree, "git init -q; echo 'ref: refs/../../../x' > .git/HEAD",
+			"holon.isolation"},
+		{"sha256", responses.IsolationWorktree, "git init -q --object-format=sha256; echo 1 > a; git add a;" +
+			"git commit -qm 1", "holon.isolation"},
+		{"tree with .git", responses.IsolationWorktree, `git init -q; b=$(echo x | git hash-object -w --stdin)
+			t=$(printf "100644 blob $b\tx\n" | git mktree)
+			bad=$(printf "040000 tree $t\t.git\n" | git mktree); c=$(git commit-tree -m x $bad)
+			git update-ref HEAD $c`, "holon.isolation"},
+		{"too large", responses.IsolationCopy, "truncate -s 3G big", "holon.isolation"},
+		{"too deep", responses.IsolationCopy, "mkdir -p $(yes d/ | head -200 | tr -d '\\n')", "holon.isolation"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			root := t.TempDir()
+			dir := filepath.Join(root, "p")
+			run(t, root, "mkdir p")
+			run(t, dir, tc.script)
+			_, err := Make(t.Context(), Options{Root: root, Origin: dir, TurnID: "turn_1", Kind: tc.kind})
+			e, ok := errors.AsType[*responses.Error](err)
+			if !ok || e.Param != tc.param || e.Hint == "" {
+				t.Errorf("error %v (%+v), want one about %s with a hint", err, e, tc.param)
+			}
+			if _, err := os.Lstat(filepath.Join(root, turnsName)); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("after the refusal: %v, want no private trees", err)
+			}
+		})
+	}
+}
+
+// A start removes what a crash left, after its change was kept, and not the trees of a process that runs.
+func TestRecover(t *testing.T) {
+	root := t.TempDir()
+	run(t, root, origin)
+	held := made(t, root, root, responses.IsolationCopy)
+	for _, id := range []string{"turn_left", "turn_partial"} {
+		tree, err := Make(t.Context(), Options{Root: root, Origin: root, TurnID: id, Kind: responses.IsolationCopy})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, tree.WorkDir(), "echo x > new; chmod 0 d")
+		tree.dir.Close() // as a kill does
+	}
+	run(t, root, "mv .agentd-turns/turn_partial/base .agentd-turns/turn_partial/new")
+	var kept []string
+	err := Recover(root, func(id string, tree *Tree) {
+		text, _ := patch(t, tree)
+		kept = append(kept, id+" "+fmt.Sprint(strings.Count(text, "diff --git")))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"turn_left 1"}, kept); diff != "" {
+		t.Errorf("kept (-want +got):\n%s", diff)
+	}
+	if got := run(t, root, "ls .agentd-turns"); got != "turn_1\n" {
+		t.Errorf("left are %q, want the one of a running process", got)
+	}
+	if got := content(t, held.WorkDir()); len(got) == 0 {
+		t.Error("the tree of a running process is empty")
+	}
+}

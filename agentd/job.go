@@ -104,7 +104,7 @@ func (s *Server) turn(j *job) *turn.Turn {
 		Tools: j.toolset, Env: s.toolEnv(j), Notices: s.notices(j), Inbox: j.inbox,
 		Secrets: s.parts.Secrets, Constants: constants, Emitter: j.emitter, Journal: j.rec, Scope: j.scope,
 		MaxRounds: j.limits.rounds, Full: full, Now: s.parts.Now,
-		Window: s.cfg.Models.Window(j.modelRef), Memory: s.learned.of(j), Dir: j.turnDir,
+		Window: s.cfg.Models.Window(j.modelRef), Memory: s.learned.of(j), Dir: j.turnDir, Families: families(),
 	}
 }
 

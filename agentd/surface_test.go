@@ -75,6 +75,7 @@ func withoutIDs(items responses.Items) []byte {
 	rounds := make(map[any]int)
 	for _, item := range list {
 		delete(item, "id")                  // models do not see it
+		delete(item, "artifact_dir")        // which is the turn's
 		if round, ok := item["round"]; ok { // nor that, but for which calls have the same
 			if rounds[round] == 0 {
 				rounds[round] = len(rounds) + 1

@@ -4,8 +4,12 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"holon/agentd/mcp"
 	"holon/agentd/model"
 	"holon/agentd/tools"
+	"holon/agentd/tools/command"
+	"holon/agentd/tools/image"
+	"holon/agentd/tools/patch"
 	"holon/agentd/turn"
 	"holon/responses"
 	"holon/responses/tasks"
@@ -22,6 +26,12 @@ func (s *Server) toolEnv(j *job) tools.Env {
 		Secrets: s.parts.Secrets,
 		Disk:    s.logs.turn(s.cfg.Commands.TurnLogBytes),
 	}
+}
+
+// families are the kinds of results that there are. Those of servers come first, since a server's tool may have the name
+// of one of ours.
+func families() tools.Families {
+	return tools.Families{mcp.Family{}, command.Family{}, patch.Family{}, image.Family{}}
 }
 
 // notices tells the session of the tasks that have ended since it last heard of

@@ -63,7 +63,8 @@ func checkItem(item Item) error {
 	case *ToolCall:
 		return firstError(checkStatus(item.Status), checkCallID(item.CallID), checkToolName("name", item.Name),
 			checkChars("output", item.Output, maxInputChars), checkParts("media", item.Media, partsOfOutput),
-			checkChars("round", item.Round, maxCallID))
+			checkChars("round", item.Round, maxCallID),
+			checkChars("artifact_dir", item.ArtifactDir, maxArtifactDir))
 	case *OpaqueItem:
 		if strings.HasPrefix(item.Type, extension) { // of others' items we know that they are not for us
 			return Invalid("type", CodeInvalidValue, fmt.Sprintf("item type %q is unknown", clip(item.Type, 64)))

@@ -129,6 +129,9 @@ type ToolCall struct {
 	// Round identifies the model's answer that made the call; adjacent calls with the same Round were made
 	// together. "" is written as an absent key.
 	Round string
+	// ArtifactDir is the absolute directory that relative artifact paths in Result lie in. "" is written as an absent
+	// key.
+	ArtifactDir string
 }
 
 // InterruptedCall is the output of a call whose process ended before it did.

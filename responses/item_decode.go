@@ -59,6 +59,7 @@ type wireItem struct {
 	Output           json.RawMessage `json:"output"`
 	Result           json.RawMessage `json:"result"`
 	Round            json.RawMessage `json:"round"`
+	ArtifactDir      json.RawMessage `json:"artifact_dir"`
 	Media            json.RawMessage `json:"media"`
 	Summary          json.RawMessage `json:"summary"`
 	EncryptedContent string          `json:"encrypted_content"`
@@ -150,6 +151,9 @@ func (w *wireItem) toolCall() (Item, error) {
 	}
 	if err := json.Unmarshal(w.Round, &c.Round); err != nil && !isNull(w.Round) {
 		return nil, Invalid("round", CodeInvalidValue, "round of a holon:tool_call must be a string")
+	}
+	if err := json.Unmarshal(w.ArtifactDir, &c.ArtifactDir); err != nil && !isNull(w.ArtifactDir) {
+		return nil, Invalid("artifact_dir", CodeInvalidValue, "artifact_dir of a holon:tool_call must be a string")
 	}
 	var err error
 	if c.Media, err = decodeParts(w.Media); err != nil {

@@ -93,6 +93,7 @@ func (c *ToolCall) appendJSON(dst []byte) ([]byte, error) {
 		list(o, "media", c.Media)
 	}
 	o.optional("round", c.Round)
+	o.optional("artifact_dir", c.ArtifactDir)
 	return o.end()
 }
 

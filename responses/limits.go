@@ -31,6 +31,7 @@ const (
 	maxTools         = 1024 // functions and others
 	maxAllowedTools  = 128  // names
 	maxCallID        = 64
+	maxArtifactDir   = 4096
 	maxLogprobs      = 20  // top_logprobs
 	maxID            = 128 // of every id that a caller may choose: file names built from ids stay far below NAME_MAX
 )

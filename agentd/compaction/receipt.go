@@ -2,8 +2,7 @@ package compaction
 
 import (
 	"encoding/json"
-	"path/filepath"
-	"strings"
+	"fmt"
 
 	"holon/agentd/model"
 	"holon/agentd/tools"
@@ -15,8 +14,7 @@ const (
 	// them. If that saves too little, only those of the last round are kept.
 	latest = 8
 
-	receiptBytes = 512 // of the canonical result in a receipt, about
-	maxFiles     = 4   // files that a receipt names
+	receiptBytes = 640 // of a receipt's text, about
 )
 
 // receiptHead begins every receipt.
@@ -24,19 +22,20 @@ const receiptHead = "(What this call gave was shortened to make room.)"
 
 // Receipts configure how the results of calls are shortened.
 type Receipts struct {
-	// output directory of the running turn, for paths that were not shown; "" for none
-	Dir   string
-	Spare func(*responses.ToolCall) bool // calls whose results are always kept; nil for none
+	Families tools.Families                 // what is known of results
+	Spare    func(*responses.ToolCall) bool // calls whose results are always kept; nil for none
 }
 
 // Shorten returns items in which results of the container's tools are replaced by
 // receipts, the oldest first, until need tokens are saved or no result is left that
 // saves any; and the number of replaced results and saved tokens. Results of the
-// latest calls are kept if that saves enough, and errors always.
+// latest calls are kept if that saves enough.
 //
-// A receipt is made of the canonical result alone (RFC "Compaction Contract"):
-// tool, status, summary, short values, handles, and the files that have all of
-// the output. The same call gives the same receipt. items are not changed.
+// A receipt is made of the canonical result alone (RFC "Compaction Contract"), by
+// the family of the tool: the outcome, the beginning and the end of the output,
+// handles, the state of each item, and the files that have all of the output. It
+// depends on nothing but the call, so every later turn makes the same bytes of
+// it. items are not changed.
 func (r Receipts) Shorten(items []responses.Item, need int) (shorter []responses.Item, calls, saved int) {
 	shorter = append([]responses.Item(nil), items...)
 	for _, keep := range []int{latest, lastRound(items)} {
@@ -84,56 +83,17 @@ func lastRound(items []responses.Item) int {
 // 0 when they are too few.
 func (r Receipts) receipt(call *responses.ToolCall) (short *responses.ToolCall, gain int) {
 	var canonical tools.Result
-	if json.Unmarshal(call.Result, &canonical) != nil || canonical.Error != nil {
+	if json.Unmarshal(call.Result, &canonical) != nil || canonical.Result == nil && canonical.Error == nil {
 		return nil, 0
 	}
 	c := *call
-	c.Output, c.Media = r.text(call, canonical), nil
+	c.Output, c.Media = receiptHead+"\n"+r.Families.Receipt(canonical, call.ArtifactDir, receiptBytes), nil
+	if n := len(call.Media); n > 0 {
+		c.Output += fmt.Sprintf("\n(Pictures or files that came with it and are not shown any more: %d.)", n)
+	}
 	before := model.EstimateItem(call)
 	if gain = before - model.EstimateItem(&c); gain < before/4 {
 		return nil, 0
 	}
 	return &c, gain
-}
-
-// text returns a receipt: the summary, short values, and the files with the output.
-func (r Receipts) text(call *responses.ToolCall, canonical tools.Result) string {
-	var b strings.Builder
-	b.WriteString(receiptHead)
-	b.WriteString("\n")
-	short := canonical.Compact(receiptBytes)
-	b.WriteString(short.SummaryText)
-	if len(short.Result) > 0 {
-		b.WriteString("\n")
-		b.Write(short.Result)
-	}
-	var known struct {
-		Artifacts []tools.Artifact `json:"artifacts"`
-	}
-	_ = json.Unmarshal(canonical.Result, &known) // a result of another shape has no files
-	for _, a := range known.Artifacts[:min(len(known.Artifacts), maxFiles)] {
-		if path := r.locate(call.Output, a.Path); path != "" {
-			b.WriteString("\nAll of it: " + path)
-		}
-	}
-	return b.String()
-}
-
-// locate returns the absolute path of an artifact: as it was shown to the model, or
-// in the running turn's directory. The path of an earlier turn's file that was not
-// shown is unknown.
-func (r Receipts) locate(shown, path string) string {
-	if path == "" || filepath.IsAbs(path) {
-		return path
-	}
-	if end := strings.Index(shown, "/"+path); end >= 0 {
-		from := strings.LastIndexAny(shown[:end], " \t\n\"'") + 1
-		if abs := shown[from : end+1+len(path)]; filepath.IsAbs(abs) {
-			return abs
-		}
-	}
-	if r.Dir == "" || !filepath.IsLocal(path) {
-		return ""
-	}
-	return filepath.Join(r.Dir, path)
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -41,7 +40,7 @@ type result struct {
 
 // contentPart is one piece of content.
 type contentPart struct {
-	Type        string  `json:"type"` // text, image, audio, resource or resource_link
+	Type        string  `json:"type"` // text, image, audio, resource, resource_link or structured
 	TextPreview *string `json:"text_preview,omitempty"`
 	MediaType   string  `json:"media_type,omitempty"`
 	URI         string  `json:"uri,omitempty"`
@@ -237,79 +236,4 @@ func cutText(text string, budget int) (string, bool) {
 		return "", false
 	}
 	return *shown, cut
-}
-
-// Render implements tools.Renderer: text as it is, and a line for other content.
-func (t *tool) Render(canonical tools.Result, policy tools.RenderPolicy) string {
-	var r result
-	if err := json.Unmarshal(canonical.Result, &r); err != nil {
-		return canonical.SummaryText
-	}
-	var lines []string
-	texts := 0
-	for _, p := range r.Content {
-		if p.TextPreview != nil {
-			texts++
-		}
-		if line := p.render(r.Artifacts, policy); line != "" {
-			lines = append(lines, line)
-		}
-	}
-	switch {
-	case texts == 0 && r.Structured != nil: // servers repeat it as text, as the protocol advises
-		lines = append(lines, string(r.Structured))
-	case r.StructuredArtifact != nil:
-		lines = append(lines, "[structured content: "+file(r.Artifacts, r.StructuredArtifact, policy)+"]")
-	}
-	for _, note := range r.Notes {
-		lines = append(lines, "["+note+"]")
-	}
-	if len(lines) == 0 {
-		return "(no content)"
-	}
-	return strings.Join(lines, "\n")
-}
-
-func (p contentPart) render(artifacts []tools.Artifact, policy tools.RenderPolicy) string {
-	var b strings.Builder
-	if p.TextPreview == nil || p.Type != "text" {
-		b.WriteString("[" + p.Type)
-		for _, fact := range []string{p.Name, p.URI, p.MediaType} {
-			if fact != "" {
-				b.WriteString(" " + fact)
-			}
-		}
-		if p.Bytes > 0 {
-			fmt.Fprintf(&b, ", %d bytes", p.Bytes)
-		}
-		switch {
-		case p.Type != "image":
-		case p.Shown:
-			b.WriteString(", shown")
-		default:
-			b.WriteString(", not shown")
-		}
-		if path := file(artifacts, p.Artifact, policy); path != "" && p.TextPreview == nil {
-			b.WriteString(", kept as " + path)
-		}
-		b.WriteString("]")
-	}
-	if p.TextPreview != nil {
-		if b.Len() > 0 {
-			b.WriteString("\n")
-		}
-		b.WriteString(*p.TextPreview)
-		if path := file(artifacts, p.Artifact, policy); path != "" {
-			b.WriteString("\n[all of it: " + path + "]")
-		}
-	}
-	return b.String()
-}
-
-// file returns the path of the artifact that index names, "" for none.
-func file(artifacts []tools.Artifact, index *int, policy tools.RenderPolicy) string {
-	if index == nil || *index < 0 || *index >= len(artifacts) {
-		return ""
-	}
-	return filepath.Join(policy.OutputDir, artifacts[*index].Path)
 }

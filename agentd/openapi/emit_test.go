@@ -73,7 +73,7 @@ func (m maker) item() responses.Item {
 		return &responses.Compaction{ID: id, Status: status, EncryptedContent: m.text()}
 	}
 	return &responses.ToolCall{ID: id, Status: status, CallID: m.text(), Name: m.text(), Arguments: m.text(),
-		Output: m.text(), Media: m.parts(), Round: pick(m, "", "tc_1"),
+		Output: m.text(), Media: m.parts(), Round: pick(m, "", "tc_1"), ArtifactDir: pick(m, "", "/out/turns/t"),
 		Result: pick(m, nil, json.RawMessage(`{"a":[1]}`), json.RawMessage(`null`))}
 }
 

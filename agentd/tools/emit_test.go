@@ -168,7 +168,7 @@ func TestCanonicalIsStable(t *testing.T) {
 			if err != nil {
 				rt.Fatal(err)
 			}
-			for _, c := range []Result{canonical, canonical.Compact(2 << 10)} {
+			for _, c := range []Result{canonical, Families{}.Compact(canonical, 2<<10)} {
 				first, err := c.Encode()
 				if err != nil {
 					rt.Fatal(err)
@@ -199,8 +199,8 @@ func TestCompactKeepsWhatMatters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Result{ToolName: "ExecCommand", Status: statusSuccess, SummaryText: "command exited with status 1",
-		Result: result}.Compact(2 << 10)
+	c := Families{}.Compact(Result{ToolName: "ExecCommand", Status: statusSuccess,
+		SummaryText: "command exited with status 1", Result: result}, 2<<10)
 	var got struct {
 		ExitStatus int `json:"exit_status"`
 		TaskHandle struct {
@@ -212,8 +212,8 @@ func TestCompactKeepsWhatMatters(t *testing.T) {
 		t.Fatal(err)
 	}
 	switch {
-	case !c.fits(2 << 10):
-		t.Error("c.fits(2 << 10) = false, want true")
+	case size(t, c) > 2<<10:
+		t.Errorf("size(t, c) = %d, want at most %d", size(t, c), 2<<10)
 	case c.SummaryText == "":
 		t.Error(`c.SummaryText = "", want another value`)
 	case got.ExitStatus != 1:
@@ -223,12 +223,12 @@ func TestCompactKeepsWhatMatters(t *testing.T) {
 	case len(got.Artifacts) != 1:
 		t.Errorf("len(got.Artifacts) = %d (%+v), want 1", len(got.Artifacts), got.Artifacts)
 	}
-	e := Result{ToolName: "T", Status: statusError, Error: &Error{
+	e := Families{}.Compact(Result{ToolName: "T", Status: statusError, Error: &Error{
 		Kind: "kind", Message: "m", RecoveryHint: "h", Retryable: true,
-		Details: map[string]any{"blob": long, "field": "cmd"}}}.Compact(1 << 10)
+		Details: map[string]any{"blob": long, "field": "cmd"}}}, 1<<10)
 	switch {
-	case !e.fits(1 << 10):
-		t.Error("e.fits(1 << 10) = false, want true")
+	case size(t, e) > 1<<10:
+		t.Errorf("size(t, e) = %d, want at most %d", size(t, e), 1<<10)
 	case e.Error.Kind != "kind":
 		t.Errorf(`e.Error.Kind = %q, want "kind"`, e.Error.Kind)
 	case e.Error.Message != "m":
@@ -238,4 +238,13 @@ func TestCompactKeepsWhatMatters(t *testing.T) {
 	case !e.Error.Retryable:
 		t.Error("e.Error.Retryable = false, want true")
 	}
+}
+
+func size(t *testing.T, r Result) int {
+	t.Helper()
+	data, err := r.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(data)
 }

@@ -10,6 +10,9 @@ import (
 	"holon/responses/turns"
 )
 
+// compactBytes is the size of a result in an event; the state of the items of a large batch may take more.
+const compactBytes = 2 << 10
+
 // toolEnded is the runtime event of a finished tool call.
 func (r *runner) toolEnded(id string, o tools.Outcome) turns.RuntimeEvent {
 	ref := ""
@@ -18,27 +21,30 @@ func (r *runner) toolEnded(id string, o tools.Outcome) turns.RuntimeEvent {
 	}
 	c := o.Canonical
 	// Results that do not fit into an event are in the stored response.
-	compact, err := c.Compact(turns.MaxCanonical).Encode()
+	compact, err := r.Families.Compact(c, compactBytes).Encode()
 	if err != nil {
 		compact = nil
+	}
+	text := o.Rendered
+	if len(text) > turns.MaxPreview {
+		text = r.Families.Receipt(c, r.Dir, turns.MaxPreview*3/4) // escapes in JSON take room, too
 	}
 	if c.Error != nil {
 		return r.Scope.ToolFailed(id, turns.ToolFailure{
 			ToolName: c.ToolName, FailureCategory: failureCategory(c.Error.Kind), Kind: c.Error.Kind,
 			Message: c.Error.Message, Retryable: c.Error.Retryable,
 			RecoveryHint: c.Error.RecoveryHint, OutputRef: ref, DurationMS: o.Duration.Milliseconds(),
-			Preview: o.Rendered, Canonical: compact,
+			Preview: text, Canonical: compact,
 		})
 	}
 	// Of a family's result only what every host wants to show is looked at.
 	var known struct {
 		ExitStatus *int `json:"exit_status"`
-		Truncated  bool `json:"truncated"`
 	}
-	_ = json.Unmarshal(c.Result, &known) // another shape just has neither
+	_ = json.Unmarshal(c.Result, &known) // another shape just has none
 	return r.Scope.ToolResult(id, turns.Result{
-		ToolName: c.ToolName, Summary: c.SummaryText, Preview: o.Rendered, OutputRef: ref,
-		DurationMS: o.Duration.Milliseconds(), ExitCode: known.ExitStatus, Truncated: known.Truncated,
+		ToolName: c.ToolName, Summary: c.SummaryText, Preview: text, OutputRef: ref,
+		DurationMS: o.Duration.Milliseconds(), ExitCode: known.ExitStatus, Truncated: r.Families.Truncated(c),
 		Canonical: compact,
 	})
 }

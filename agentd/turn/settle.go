@@ -172,6 +172,9 @@ func (r *runner) conclude(c *ownCall, o tools.Outcome) error {
 	ended := c.ToolCall
 	ended.Status, ended.Result, ended.Output, ended.Media = responses.ItemCompleted, r.clean(canonical),
 		string(r.clean([]byte(o.Rendered))), media(o.Images)
+	if len(o.Artifacts) > 0 {
+		ended.ArtifactDir = r.Dir
+	}
 	if err := r.add(&ended); err != nil {
 		return err
 	}

@@ -81,7 +81,10 @@ type Turn struct {
 	// Window is what the model takes. The zero value has no bound.
 	Window providers.Window
 	Memory Memory // what the turn before left, at the same model; zero for nothing
-	Dir    string // the turn's output directory, for the paths of receipts; "" for none
+	Dir    string // the turn's output directory, which artifact paths are relative to; "" for none
+	// Families know the results of tools, also of tools that the turn does not have. Results of others are shortened by
+	// their JSON.
+	Families tools.Families
 
 	// Full reports whether the turn has left as much output as it may; it is asked
 	// before each round. Nil: it may leave any.

@@ -201,7 +201,7 @@ func (v *view) shortenResults(need int) int {
 	if need <= 0 {
 		return 0
 	}
-	r := compaction.Receipts{Dir: v.r.Dir, Spare: func(c *responses.ToolCall) bool {
+	r := compaction.Receipts{Families: v.r.Families, Spare: func(c *responses.ToolCall) bool {
 		return v.given[c] && v.r.Request.Truncation != "auto"
 	}}
 	told, calls, saved := r.Shorten(v.items, need)

@@ -35,10 +35,10 @@ func (s *stage) big(size int) {
 	s.box.say = func(id string) tools.Outcome {
 		out := strings.Repeat(id+" ", size/(len(id)+1))
 		// strings have a form
-		result, _ := json.Marshal(map[string]any{"stdout_preview": out,
-			"artifacts": []tools.Artifact{{Path: "tools/" + id + "/stdout.log"}}})
+		files := []tools.Artifact{{Path: "tools/" + id + "/stdout.log"}}
+		result, _ := json.Marshal(map[string]any{"stdout_preview": out, "artifacts": files})
 		return tools.Outcome{Canonical: tools.Result{ToolName: "Run", Status: "success",
-			SummaryText: "ran " + id, Result: result}, Rendered: out}
+			SummaryText: "ran " + id, Result: result}, Rendered: out, Artifacts: files}
 	}
 }
 

@@ -30,7 +30,7 @@ func (s Scope) ToolStarted(toolCallID string, p Begun) RuntimeEvent {
 type Result struct {
 	ToolName   string `json:"tool_name"`
 	Summary    string `json:"summary"`              // one line for a person
-	Preview    string `json:"preview,omitempty"`    // head of what the model was shown, cut
+	Preview    string `json:"preview,omitempty"`    // what the model was shown, or its beginning and end
 	OutputRef  string `json:"output_ref,omitempty"` // file with the full output, relative to the turn's directory
 	DurationMS int64  `json:"duration_ms"`
 	ExitCode   *int   `json:"exit_code,omitempty"` // of a command
@@ -41,14 +41,17 @@ type Result struct {
 }
 
 // MaxCanonical bounds the canonical result within an event, in bytes.
-const MaxCanonical = 2 << 10
+const MaxCanonical = 4<<10 + 512
+
+// MaxPreview bounds the text of a result within an event, in bytes.
+const MaxPreview = 2 << 10
 
 // ToolResult closes a tool call that worked. A command that exits non-zero
 // worked too: its result says so.
 func (s Scope) ToolResult(toolCallID string, p Result) RuntimeEvent {
 	p.ToolName, p.Summary = clip(p.ToolName, maxName), clip(p.Summary, maxName)
-	p.Preview, p.OutputRef = clip(p.Preview, maxPreview), clip(p.OutputRef, maxName)
-	p.Canonical = withinBound(p.Canonical)
+	p.Preview, p.OutputRef = clip(p.Preview, MaxPreview), clip(p.OutputRef, maxName)
+	p.Canonical = withinBound(p.Canonical, MaxCanonical)
 	e := s.event(ToolResult, StatusCompleted, p)
 	e.ToolCallID, e.StepID = toolCallID, toolCallID
 	return e
@@ -67,7 +70,7 @@ type ToolFailure struct {
 	OutputRef       string `json:"output_ref,omitempty"`
 	DurationMS      int64  `json:"duration_ms"`
 
-	Preview   string          `json:"preview,omitempty"`   // head of what the model was shown, cut
+	Preview   string          `json:"preview,omitempty"`   // what the model was shown, or its beginning and end
 	Canonical json.RawMessage `json:"canonical,omitempty"` // as in Result
 }
 
@@ -76,17 +79,20 @@ func (s Scope) ToolFailed(toolCallID string, p ToolFailure) RuntimeEvent {
 	p.ToolName, p.FailureCategory = clip(p.ToolName, maxName), clip(p.FailureCategory, maxName)
 	p.Message, p.RecoveryHint, p.OutputRef = clip(p.Message, maxMessage), clip(p.RecoveryHint, maxName),
 		clip(p.OutputRef, maxName)
-	p.Kind, p.Preview, p.Canonical = clip(p.Kind, maxName), clip(p.Preview, maxFailurePreview), withinBound(p.Canonical)
+	p.Kind, p.Preview, p.Canonical = clip(p.Kind, maxName), clip(p.Preview, maxFailurePreview), withinBound(p.Canonical, maxFailure)
 	e := s.event(ToolFailed, StatusFailed, p)
 	e.ToolCallID, e.StepID = toolCallID, toolCallID
 	return e
 }
 
-// maxFailurePreview leaves room for the message of a failure.
-const maxFailurePreview = 2 << 10
+// A failure has a long message, which its canonical result repeats.
+const (
+	maxFailurePreview = 1 << 10
+	maxFailure        = 4 << 10
+)
 
-func withinBound(canonical json.RawMessage) json.RawMessage {
-	if len(canonical) > MaxCanonical {
+func withinBound(canonical json.RawMessage, limit int) json.RawMessage {
+	if len(canonical) > limit {
 		return nil
 	}
 	return canonical

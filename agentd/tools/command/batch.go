@@ -208,6 +208,10 @@ func counted(n int, what string) string {
 
 // Render implements tools.Renderer.
 func (t *batchTool) Render(canonical tools.Result, policy tools.RenderPolicy) string {
+	return Family{}.Render(canonical, policy)
+}
+
+func renderBatch(canonical tools.Result, policy tools.RenderPolicy) string {
 	batch, ok := decoded[batchResult](canonical)
 	if !ok {
 		return canonical.SummaryText
@@ -231,9 +235,9 @@ func (i *itemResult) render(b *strings.Builder, policy tools.RenderPolicy) {
 		b.WriteString("skipped\n")
 	default:
 		fmt.Fprintf(b, "%s, %s: %s\n", i.Status, i.ErrorKind, i.ErrorMessage)
-		for _, stream := range []string{"stdout", "stderr"} {
-			if text, ok := i.ErrorDetails[stream+"_preview"].(string); ok {
-				section(b, stream, &text)
+		if _, ran := i.ErrorDetails["stdout_preview"]; ran { // details and results have these members in common
+			if r, ok := decoded[completedResult](tools.Result{}.With(i.ErrorDetails)); ok {
+				r.renderOutput(b, policy)
 			}
 		}
 	}

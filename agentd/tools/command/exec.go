@@ -199,25 +199,28 @@ func (c complete) notAdopted(env tools.Env, err error) tools.Output {
 
 // Render implements tools.Renderer.
 func (t *execTool) Render(canonical tools.Result, policy tools.RenderPolicy) string {
-	r, ok := decoded[struct {
+	return Family{}.Render(canonical, policy)
+}
+
+func dispositionOf(canonical tools.Result) disposition {
+	r, _ := decoded[struct {
 		Disposition disposition `json:"disposition"`
 	}](canonical)
+	return r.Disposition
+}
+
+func renderExec(canonical tools.Result, policy tools.RenderPolicy) string {
+	text, ok := "", false
+	switch dispositionOf(canonical) {
+	case promotedToTask:
+		text, ok = rendered(canonical, promotedResult.render)
+	case duplicateRun:
+		text, ok = rendered(canonical, alreadyResult.render)
+	case completedRun:
+		text, ok = rendered(canonical, func(c completedResult) string { return c.render(policy) })
+	}
 	if !ok {
 		return canonical.SummaryText
 	}
-	switch r.Disposition {
-	case promotedToTask:
-		if p, ok := decoded[promotedResult](canonical); ok {
-			return p.render()
-		}
-	case duplicateRun:
-		if a, ok := decoded[alreadyResult](canonical); ok {
-			return a.render()
-		}
-	case completedRun:
-		if c, ok := decoded[completedResult](canonical); ok {
-			return c.render(policy)
-		}
-	}
-	return canonical.SummaryText
+	return text
 }

@@ -27,7 +27,11 @@ func (r completedResult) renderOutput(b *strings.Builder, policy tools.RenderPol
 	}
 	section(b, "stdout", r.StdoutPreview)
 	section(b, "stderr", r.StderrPreview)
-	if r.StdoutPreview == nil && r.StderrPreview == nil {
+	switch {
+	case r.StdoutPreview != nil || r.StderrPreview != nil:
+	case r.Truncated:
+		b.WriteString("(output left out)\n")
+	default:
 		b.WriteString("(no output)\n")
 	}
 	for _, n := range r.Notes {
@@ -76,7 +80,12 @@ func file(b *strings.Builder, name, path string, policy tools.RenderPolicy) {
 func (p promotedResult) render() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Command promoted to background task\nTask: %s\n", p.TaskHandle.TaskID)
-	if p.InitialOutputPreview == nil {
+	switch {
+	case p.InitialOutputPreview != nil:
+	case p.InitialOutputTruncated:
+		b.WriteString("(initial output left out)")
+		return b.String()
+	default:
 		b.WriteString("(no output yet)")
 		return b.String()
 	}
@@ -137,11 +146,14 @@ func renderTaskOutput(r wire.OutputResult, policy tools.RenderPolicy) string {
 	default:
 		b.WriteString("It has not ended; this is its output so far.\n")
 	}
-	if t.OutputPreview == "" {
-		b.WriteString("(no output)\n")
-	} else {
+	switch {
+	case t.OutputPreview != "":
 		b.WriteString("Output:\n")
 		block(&b, t.OutputPreview)
+	case t.OutputTruncated:
+		fmt.Fprintf(&b, "(%d bytes of output left out)\n", t.OutputBytes)
+	default:
+		b.WriteString("(no output)\n")
 	}
 	for _, n := range t.Notes {
 		fmt.Fprintf(&b, "Note: %s\n", n)

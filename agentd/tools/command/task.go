@@ -46,9 +46,8 @@ type stopArgs struct {
 
 // taskTool is a tool that works on tasks. Which one is decided by its functions.
 type taskTool struct {
-	def    tools.Definition
-	run    func(ctx context.Context, env tools.Env, call tools.Call) (summary string, result any, err error)
-	render func(canonical tools.Result, policy tools.RenderPolicy) (string, bool)
+	def tools.Definition
+	run func(ctx context.Context, env tools.Env, call tools.Call) (summary string, result any, err error)
 }
 
 // Definition implements tools.Tool.
@@ -65,21 +64,7 @@ func (t *taskTool) Run(ctx context.Context, env tools.Env, call tools.Call) tool
 
 // Render implements tools.Renderer.
 func (t *taskTool) Render(canonical tools.Result, policy tools.RenderPolicy) string {
-	if text, ok := t.render(canonical, policy); ok {
-		return text
-	}
-	return canonical.SummaryText
-}
-
-// rendered makes a renderer of a function on a result's own type.
-func rendered[T any](f func(T, tools.RenderPolicy) string) func(tools.Result, tools.RenderPolicy) (string, bool) {
-	return func(canonical tools.Result, policy tools.RenderPolicy) (string, bool) {
-		v, ok := decoded[T](canonical)
-		if !ok {
-			return "", false
-		}
-		return f(v, policy), true
-	}
+	return Family{}.Render(canonical, policy)
 }
 
 // taskError is an error of the tasks as a model reads it.
@@ -108,7 +93,6 @@ func newList(c *commands) (tools.Tool, error) {
 			}
 			return counted(len(list.Tasks)+list.Omitted, "task"), list, nil
 		},
-		render: rendered(func(l wire.List, _ tools.RenderPolicy) string { return renderList(l) }),
 	}, err
 }
 
@@ -129,7 +113,6 @@ func newStatus(c *commands) (tools.Tool, error) {
 			c.saw(s.TaskID, s.Status)
 			return "task is " + string(s.Status) + ": " + s.Summary, wire.StatusResult{Task: s}, nil
 		},
-		render: rendered(func(r wire.StatusResult, _ tools.RenderPolicy) string { return renderSnapshot(r.Task) }),
 	}, err
 }
 
@@ -163,7 +146,6 @@ func newOutput(c *commands) (tools.Tool, error) {
 			c.saw(r.Task.TaskID, r.Task.Status)
 			return "task is " + string(r.Task.Status) + ": " + r.Task.Summary, r, nil
 		},
-		render: rendered(renderTaskOutput),
 	}, err
 }
 
@@ -188,7 +170,6 @@ func newInput(c *commands) (tools.Tool, error) {
 			}
 			return r.SummaryText, r, nil
 		},
-		render: rendered(func(r wire.InputResult, _ tools.RenderPolicy) string { return renderInput(r) }),
 	}, err
 }
 
@@ -212,7 +193,6 @@ func newStop(c *commands) (tools.Tool, error) {
 			c.saw(r.Task.TaskID, r.Task.Status)
 			return r.SummaryText, r, nil
 		},
-		render: rendered(func(r wire.StopResult, _ tools.RenderPolicy) string { return renderStop(r) }),
 	}, err
 }
 

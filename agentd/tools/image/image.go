@@ -186,7 +186,18 @@ type complete struct{ result }
 func (c complete) Project(tools.Policy, *tools.Artifacts) (any, error) { return c.result, nil }
 
 // Render implements tools.Renderer.
-func (t *Tool) Render(canonical tools.Result, _ tools.RenderPolicy) string {
+func (t *Tool) Render(canonical tools.Result, policy tools.RenderPolicy) string {
+	return Family{}.Render(canonical, policy)
+}
+
+// Family is the results of ViewImage. It implements tools.Family.
+type Family struct{}
+
+// Owns implements tools.Family.
+func (Family) Owns(canonical tools.Result) bool { return canonical.ToolName == name }
+
+// Render implements tools.Renderer.
+func (Family) Render(canonical tools.Result, _ tools.RenderPolicy) string {
 	var r result
 	if err := json.Unmarshal(canonical.Result, &r); err != nil {
 		return canonical.SummaryText
@@ -196,3 +207,11 @@ func (t *Tool) Render(canonical tools.Result, _ tools.RenderPolicy) string {
 	}
 	return "Picture shown: " + r.summary()
 }
+
+// Compact implements tools.Family: there is nothing to leave out.
+func (Family) Compact(canonical tools.Result, _ tools.Bounds) (tools.Result, bool) {
+	return canonical, true
+}
+
+// Truncated implements tools.Family.
+func (Family) Truncated(tools.Result) bool { return false }

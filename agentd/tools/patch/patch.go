@@ -18,7 +18,6 @@ package patch
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -173,56 +172,6 @@ func (r result) Project(_ tools.Policy, artifacts *tools.Artifacts) (any, error)
 	r.ChangedFiles, r.ChangedPaths, r.Truncated = r.ChangedFiles[:maxListed], r.ChangedPaths[:maxListed], true
 	r.ListArtifact, r.Artifacts = index, artifacts.List()
 	return r, nil
-}
-
-const listArtifact = "changed-files.txt"
-
-// maxShown is how many files the receipt names.
-const maxShown = 50
-
-// line is a file in the receipt, in git's letters.
-func (f changedFile) line() string {
-	switch {
-	case f.Action == actionMove:
-		return fmt.Sprintf("R %s -> %s", visible(f.FromPath), visible(f.Path))
-	case f.Action == actionAdd && f.FromPath != "":
-		return fmt.Sprintf("A %s (copy of %s)", visible(f.Path), visible(f.FromPath))
-	}
-	return strings.ToUpper(string(f.Action[:1])) + " " + visible(f.Path)
-}
-
-// Render implements tools.Renderer.
-func (t *Tool) Render(canonical tools.Result, _ tools.RenderPolicy) string {
-	var r result
-	if err := json.Unmarshal(canonical.Result, &r); err != nil {
-		return canonical.SummaryText
-	}
-	var b strings.Builder
-	b.WriteString(r.SummaryText)
-	for i, f := range r.ChangedFiles {
-		if i == maxShown {
-			fmt.Fprintf(&b, "\n... and %d more", r.ChangedFileCount-maxShown)
-			break
-		}
-		if f.Action != "" {
-			b.WriteString("\n" + f.line())
-		}
-	}
-	for i, d := range r.Diagnostics {
-		if i == 0 {
-			b.WriteString("\nTolerated:")
-		}
-		if i == maxShown/2 {
-			fmt.Fprintf(&b, "\n... and %d more", len(r.Diagnostics)-i)
-			break
-		}
-		b.WriteString("\n- ")
-		if d.Path != "" {
-			b.WriteString(visible(d.Path) + ": ")
-		}
-		b.WriteString(d.Message)
-	}
-	return b.String()
 }
 
 // visible quotes a path that would not stay on its line or would be shown as something else.

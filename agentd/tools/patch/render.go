@@ -1,0 +1,96 @@
+package patch
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"holon/agentd/tools"
+)
+
+const listArtifact = "changed-files.txt"
+
+// maxShown is how many files the receipt names.
+const maxShown = 50
+
+// line is a file in the receipt, in git's letters.
+func (f changedFile) line() string {
+	switch {
+	case f.Action == actionMove:
+		return fmt.Sprintf("R %s -> %s", visible(f.FromPath), visible(f.Path))
+	case f.Action == actionAdd && f.FromPath != "":
+		return fmt.Sprintf("A %s (copy of %s)", visible(f.Path), visible(f.FromPath))
+	}
+	return strings.ToUpper(string(f.Action[:1])) + " " + visible(f.Path)
+}
+
+// Render implements tools.Renderer.
+func (t *Tool) Render(canonical tools.Result, policy tools.RenderPolicy) string {
+	return Family{}.Render(canonical, policy)
+}
+
+// Family is the results of ApplyPatch. It implements tools.Family.
+type Family struct{}
+
+// Owns implements tools.Family.
+func (Family) Owns(canonical tools.Result) bool { return canonical.ToolName == name }
+
+// Render implements tools.Renderer.
+func (Family) Render(canonical tools.Result, policy tools.RenderPolicy) string {
+	var r result
+	if err := json.Unmarshal(canonical.Result, &r); err != nil {
+		return canonical.SummaryText
+	}
+	var b strings.Builder
+	b.WriteString(r.SummaryText)
+	shown := min(len(r.ChangedFiles), maxShown)
+	for _, f := range r.ChangedFiles[:shown] {
+		if f.Action != "" {
+			b.WriteString("\n" + f.line())
+		}
+	}
+	if more := r.ChangedFileCount - shown; more > 0 {
+		fmt.Fprintf(&b, "\n... and %d more", more)
+		if at := r.ListArtifact; at != nil && *at >= 0 && *at < len(r.Artifacts) {
+			fmt.Fprintf(&b, "; all of them: %s", filepath.Join(policy.OutputDir, r.Artifacts[*at].Path))
+		}
+	}
+	for i, d := range r.Diagnostics {
+		if i == 0 {
+			b.WriteString("\nTolerated:")
+		}
+		if i == maxShown/2 {
+			fmt.Fprintf(&b, "\n... and %d more", len(r.Diagnostics)-i)
+			break
+		}
+		b.WriteString("\n- ")
+		if d.Path != "" {
+			b.WriteString(visible(d.Path) + ": ")
+		}
+		b.WriteString(d.Message)
+	}
+	return b.String()
+}
+
+// Compact implements tools.Family.
+func (Family) Compact(canonical tools.Result, b tools.Bounds) (tools.Result, bool) {
+	var r result
+	if err := json.Unmarshal(canonical.Result, &r); err != nil {
+		return canonical, false
+	}
+	files, paths := min(len(r.ChangedFiles), b.List), min(len(r.ChangedPaths), b.List)
+	notes, ignored := min(len(r.Diagnostics), b.List/2), min(len(r.IgnoredMetadata), b.List/2)
+	r.Truncated = r.Truncated || files < len(r.ChangedFiles) || paths < len(r.ChangedPaths) ||
+		notes < len(r.Diagnostics) || ignored < len(r.IgnoredMetadata)
+	r.ChangedFiles, r.ChangedPaths = r.ChangedFiles[:files], r.ChangedPaths[:paths]
+	r.Diagnostics, r.IgnoredMetadata = r.Diagnostics[:notes], r.IgnoredMetadata[:ignored]
+	return canonical.With(r), true
+}
+
+// Truncated implements tools.Family.
+func (Family) Truncated(canonical tools.Result) bool {
+	var r result
+	_ = json.Unmarshal(canonical.Result, &r) // another shape has no flag
+	return r.Truncated || len(r.ChangedFiles) > maxShown || len(r.Diagnostics) > maxShown/2
+}

@@ -143,22 +143,8 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 		return nil, errors.Join(fmt.Errorf("prepare --state-dir: %w", err), store.Close())
 	}
 	s.enabled = parts.Skills.With(cfg.SkillRoots(cfg.Dirs.Workspace).DiscoverWorkspace()).Names()
-	s.recoverTrees()
-	settled, err := store.Settle(parts.Now)
-	if err != nil {
-		s.log.Error("some interrupted turns could not be settled", "err", err)
-	}
-	for _, id := range settled {
-		s.log.Warn("settled a turn that a crash interrupted", "turn", id)
-	}
-	if err := parts.Tasks.Load(); err != nil {
+	if err := s.recoverTurns(); err != nil {
 		return nil, errors.Join(err, store.Close())
-	}
-	if parts.EndLeft != nil {
-		if left, err := parts.EndLeft(); err != nil || left != (process.Strays{}) {
-			s.log.Warn("commands of an earlier process were left", "ended", left.Ended,
-				"survivors", left.Survivors, "err", err)
-		}
 	}
 	retention := record.Retention{MaxAge: cfg.Retention.Age, MaxCount: cfg.Retention.Count,
 		MaxBytes: cfg.Retention.Bytes}
@@ -166,6 +152,29 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 	s.upkeep.Go(func() { s.keepSettling(s.lifetime) })
 	s.upkeep.Go(func() { store.Maintain(s.lifetime, retention, parts.Now, s.log) })
 	return s, nil
+}
+
+// recoverTurns settles what an earlier process left in flight: first the commands, which could still change what their turns
+// leave, then the private trees, whose patches belong to the records that are completed last.
+func (s *Server) recoverTurns() error {
+	if err := s.parts.Tasks.Load(); err != nil {
+		return err
+	}
+	if s.parts.EndLeft != nil {
+		if left, err := s.parts.EndLeft(); err != nil || left != (process.Strays{}) {
+			s.log.Warn("commands of an earlier process were left", "ended", left.Ended,
+				"survivors", left.Survivors, "err", err)
+		}
+	}
+	s.recoverTrees()
+	settled, err := s.store.Settle(s.parts.Now)
+	if err != nil {
+		s.log.Error("some interrupted turns could not be settled", "err", err)
+	}
+	for _, id := range settled {
+		s.log.Warn("settled a turn that a crash interrupted", "turn", id)
+	}
+	return nil
 }
 
 // enter counts a turn that is about to begin; s.running.Done ends it. From the

@@ -405,3 +405,51 @@ func running(pid int) bool {
 	st, err := procfs.ReadStat(pid)
 	return err == nil && st.Running()
 }
+
+// A server that is killed in an isolated turn leaves the private tree. At the next start the change is the turn's patch,
+// listed in its record, and the tree is gone; the command that still wrote there has ended.
+func TestKilledInAnIsolatedTurn(t *testing.T) {
+	dir, err := os.MkdirTemp("", "agentd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	for name, data := range map[string]string{"f": "one\n", "x.yaml": "rounds:\n  - calls: [{tool: ExecCommand, " +
+		"arguments: {cmd: 'echo two > f; echo > $HOLON_OUTPUT_DIR/wrote; while :; do date > new; sleep 0.01; done'}}]\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server, c := startServer(t, dir)
+	req := request("go")
+	req.Holon = responses.Holon{TurnID: "turn_i", Isolation: responses.IsolationCopy}
+	req.Background = true
+	if _, err := c.Create(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(dir, "out", "turns", "turn_i")
+	await(t, "the command writes", func() bool { _, err := os.Stat(filepath.Join(out, "wrote")); return err == nil })
+	if err := server.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = server.Wait() // it says that it was killed
+
+	_, c = startServer(t, dir)
+	rec, err := c.Turn(t.Context(), "turn_i")
+	if err != nil || rec.Status != responses.StatusFailed || rec.Error.Code != responses.CodeInterrupted {
+		t.Fatalf("the record is %+v, %v, want an interrupted turn", rec, err)
+	}
+	if len(rec.Artifacts) == 0 || rec.Artifacts[0].Path != turns.PatchFile {
+		t.Errorf("artifacts %+v, want %s first", rec.Artifacts, turns.PatchFile)
+	}
+	patch, err := os.ReadFile(filepath.Join(out, turns.PatchFile))
+	if err != nil || !bytes.Contains(patch, []byte("-one\n+two\n")) {
+		t.Errorf("the patch is %q, %v", patch, err)
+	}
+	if data, err := os.ReadFile(filepath.Join(dir, "f")); string(data) != "one\n" {
+		t.Errorf("the origin has %q, %v, want one", data, err)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, ".agentd-turns")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("private trees: %v, %v, want none", left, err)
+	}
+}

@@ -37,6 +37,9 @@ func (s *Server) isolate(p *plan) (err error) {
 	if err == nil {
 		p.private, err = worktree.Make(s.lifetime, o)
 	}
+	if err != nil && s.lifetime.Err() != nil {
+		return draining()
+	}
 	if err != nil {
 		return recordError(err)
 	}

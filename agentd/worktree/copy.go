@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -65,8 +67,8 @@ func identities(paths []string) map[identity]bool {
 
 // copyOrigin copies the directory of a request. A .git that is a file or a link leads to a repository elsewhere, which
 // git in the copy would change, so it is left out.
-func (c *copier) copyOrigin(origin string, to folder.Dir) error {
-	from, err := folder.Open(origin)
+func (c *copier) copyOrigin(o Options, to folder.Dir) error {
+	from, err := openBelow(o.Root, o.Origin)
 	if err != nil {
 		return fmt.Errorf("copy the working tree: %w", err)
 	}
@@ -75,6 +77,24 @@ func (c *copier) copyOrigin(origin string, to folder.Dir) error {
 		return dir == "" && name == ".git" && st.Mode&unix.S_IFMT != unix.S_IFDIR
 	}
 	return c.copy(from, to, "", 0)
+}
+
+// openBelow opens the directory path, which is root or lies below it, and follows no link on the way.
+func openBelow(root, path string) (folder.Dir, error) {
+	at, err := folder.Open(root)
+	rel, relErr := filepath.Rel(root, path)
+	if err != nil || relErr != nil || rel == "." {
+		return at, errors.Join(err, relErr)
+	}
+	for name := range strings.SplitSeq(rel, "/") {
+		next, err := at.Sub(name)
+		at.Close()
+		if err != nil {
+			return next, err
+		}
+		at = next
+	}
+	return at, nil
 }
 
 // isRepository reports what git keeps of its own in a working tree, which a patch cannot carry.

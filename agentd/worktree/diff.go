@@ -18,8 +18,9 @@ import (
 
 // Bounds of a patch. What is beyond them is left out and said to be.
 const (
-	maxCompared  = 2 * maxEntries // names that are looked at
-	maxFileBytes = 16 << 20       // of one file, before or after
+	maxCompared  = 4 * maxEntries // names in both trees; a long one counts several times
+	longName     = 64
+	maxFileBytes = 16 << 20 // of one file, before or after
 	maxPatch     = 64 << 20
 	maxOmissions = 20 // that are kept; the others are counted
 )
@@ -103,7 +104,14 @@ func (c *comparison) directory(base, tree *folder.Dir, path string) error {
 			c.omit(path, OmittedTooMany)
 			return nil
 		}
+		for _, name := range list {
+			c.seen += 1 + len(name)/longName
+		}
 		names = append(names, list...)
+	}
+	if c.seen > maxCompared && !c.full {
+		c.full = true
+		c.omit(path, OmittedTooMany)
 	}
 	if tree != nil && c.ignore != nil {
 		defer c.ignore.enter(*tree, path)()
@@ -112,10 +120,6 @@ func (c *comparison) directory(base, tree *folder.Dir, path string) error {
 	for _, name := range slices.Compact(names) {
 		if err := context.Cause(c.ctx); err != nil {
 			return err
-		}
-		if c.seen++; c.seen > maxCompared && !c.full {
-			c.full = true
-			c.omit(path, OmittedTooMany)
 		}
 		if c.full {
 			return nil
@@ -294,9 +298,7 @@ func (c *comparison) write(path string, before, after *version) error {
 		return nil
 	}
 	var b bytes.Buffer
-	if err := writeChange(&b, path, before, after); err != nil {
-		return err
-	}
+	writeChange(&b, path, before, after)
 	if c.written+b.Len() > maxPatch {
 		c.omit(path, OmittedPatchFull)
 		return nil

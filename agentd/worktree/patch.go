@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -28,42 +27,37 @@ type version struct {
 
 // writeChange writes the patch that turns before into after at path; nil is no file. A file that becomes a link, or a
 // link that becomes a file, is removed and made anew, as git writes it.
-func writeChange(w io.Writer, path string, before, after *version) error {
+func writeChange(b *bytes.Buffer, path string, before, after *version) {
 	if before != nil && after != nil && (before.mode == modeLink) != (after.mode == modeLink) {
-		if err := writeChange(w, path, before, nil); err != nil {
-			return err
-		}
+		writeChange(b, path, before, nil)
 		before = nil
 	}
-	var b bytes.Buffer
 	from, to := quote("a/"+path), quote("b/"+path)
-	fmt.Fprintf(&b, "diff --git %s %s\n", from, to)
+	fmt.Fprintf(b, "diff --git %s %s\n", from, to)
 	same := ""
 	switch {
 	case before == nil:
-		fmt.Fprintf(&b, "new file mode %s\n", after.mode)
+		fmt.Fprintf(b, "new file mode %s\n", after.mode)
 		before, from = &version{}, "/dev/null"
 	case after == nil:
-		fmt.Fprintf(&b, "deleted file mode %s\n", before.mode)
+		fmt.Fprintf(b, "deleted file mode %s\n", before.mode)
 		after, to = &version{}, "/dev/null"
 	case before.mode != after.mode:
-		fmt.Fprintf(&b, "old mode %s\nnew mode %s\n", before.mode, after.mode)
+		fmt.Fprintf(b, "old mode %s\nnew mode %s\n", before.mode, after.mode)
 	default:
 		same = " " + before.mode
 	}
 	oldID, newID := before.id(), after.id()
 	if oldID != newID {
-		fmt.Fprintf(&b, "index %s..%s%s\n", oldID, newID, same)
+		fmt.Fprintf(b, "index %s..%s%s\n", oldID, newID, same)
 	}
 	if !bytes.Equal(before.data, after.data) {
 		if isText(before.data) && isText(after.data) {
 			b.Write(hunks(from, to, before.data, after.data))
 		} else {
-			writeBinary(&b, before.data, after.data)
+			writeBinary(b, before.data, after.data)
 		}
 	}
-	_, err := w.Write(b.Bytes())
-	return err
 }
 
 // id returns the id of git's blob with this content.

@@ -49,14 +49,16 @@ type Options struct {
 
 // A Tree is the private tree of a turn. It is not for concurrent use.
 type Tree struct {
-	path   string
+	root   string
+	id     string
+	turns  folder.Dir // the directory of private trees
 	dir    folder.Dir // of the turn; locked
 	prefix string     // of the working directory in the tree
 	git    bool       // the base is a commit, so that ignored files are left out of the patch
 }
 
 // WorkDir returns the directory in which the turn works.
-func (t *Tree) WorkDir() string { return filepath.Join(t.path, treeName, t.prefix) }
+func (t *Tree) WorkDir() string { return filepath.Join(t.root, turnsName, t.id, treeName, t.prefix) }
 
 // IsPrivate reports whether dir is, or lies within, a directory of private trees.
 func IsPrivate(dir string) bool { return slices.Contains(strings.Split(dir, "/"), turnsName) }
@@ -64,7 +66,7 @@ func IsPrivate(dir string) bool { return slices.Contains(strings.Split(dir, "/")
 // Make makes the private tree of a turn. Its errors are *responses.Error values about the request, or say what the
 // disk refused. On error nothing is left.
 func Make(ctx context.Context, o Options) (*Tree, error) {
-	t := &Tree{path: filepath.Join(o.Root, turnsName, o.TurnID), git: o.Kind == responses.IsolationWorktree}
+	t := &Tree{root: o.Root, id: o.TurnID, git: o.Kind == responses.IsolationWorktree}
 	if err := t.create(); err != nil {
 		return nil, fmt.Errorf("make a private tree: %w", err)
 	}
@@ -79,28 +81,56 @@ func Make(ctx context.Context, o Options) (*Tree, error) {
 func (t *Tree) create() error {
 	const tries = 100
 	for range tries {
-		if err := os.MkdirAll(t.path, 0o700); err != nil {
+		if err := t.open(); errors.Is(err, unix.ENOENT) {
+			continue
+		} else if err != nil {
 			return err
 		}
-		dir, err := folder.OpenOwned(t.path)
-		if err == nil && lock(dir) {
-			if names, err := dir.Names(); err == nil && len(names) == 0 && dir.At(t.path) {
-				t.dir = dir
-				return nil
-			}
-			// What a crash left: a turn id is used again when the turn's directory was removed.
-			if err := (&Tree{path: t.path, dir: dir}).Remove(); err != nil {
-				return err
-			}
+		if !lock(t.dir) {
+			t.close()
 			continue
 		}
-		if err == nil {
-			dir.Close()
-		} else if !errors.Is(err, unix.ENOENT) {
+		if names, err := t.dir.Names(); err == nil && len(names) == 0 && t.turns.Has(t.id, t.dir) {
+			return nil
+		}
+		// What a crash left: a turn id is used again when the turn's directory was removed.
+		if err := t.Remove(); err != nil {
 			return err
 		}
 	}
-	return &os.PathError{Op: "lock", Path: t.path, Err: unix.EBUSY}
+	return &os.PathError{Op: "lock", Path: t.id, Err: unix.EBUSY}
+}
+
+// open opens the turn's directory, which it creates if it is absent, and its parent. What a command put in their place
+// is removed.
+func (t *Tree) open() error {
+	root, err := folder.Open(t.root)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if t.turns, err = replaceOther(root, turnsName); err != nil {
+		return err
+	}
+	if t.dir, err = replaceOther(t.turns, t.id); err != nil {
+		t.turns.Close()
+	}
+	return err
+}
+
+func replaceOther(dir folder.Dir, name string) (folder.Dir, error) {
+	made, err := dir.MakeOwned(name)
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		if err = unix.Unlinkat(dir.FD, name, 0); err == nil {
+			made, err = dir.MakeOwned(name)
+		}
+	}
+	return made, err
+}
+
+func (t *Tree) close() {
+	t.dir.Close() // and with it the lock
+	t.turns.Close()
 }
 
 func lock(dir folder.Dir) bool { return unix.Flock(dir.FD, unix.LOCK_EX|unix.LOCK_NB) == nil }
@@ -115,7 +145,7 @@ func (t *Tree) fill(ctx context.Context, o Options) (err error) {
 	if t.git {
 		t.prefix, err = checkout(ctx, o, tree)
 	} else {
-		err = c.copyOrigin(o.Origin, tree)
+		err = c.copyOrigin(o, tree)
 	}
 	if err != nil {
 		return err
@@ -144,8 +174,8 @@ func (t *Tree) make(name string) (folder.Dir, error) {
 
 // Remove removes the tree, whatever commands put there.
 func (t *Tree) Remove() error {
-	defer t.dir.Close() // and with it the lock
-	bin, err := folder.OpenTrash(filepath.Join(t.path, trashName))
+	defer t.close()
+	bin, err := folder.OpenTrashIn(t.dir, trashName)
 	if err != nil {
 		return fmt.Errorf("remove a private tree: %w", err)
 	}
@@ -164,12 +194,15 @@ func (t *Tree) Remove() error {
 	// Not the turn's context: the tree goes also when the turn was cancelled.
 	err = errors.Join(err, bin.Empty(context.Background()))
 	if err == nil {
-		err = errors.Join(t.dir.Rmdir(trashName), os.Remove(t.path))
+		err = t.dir.Rmdir(trashName)
+	}
+	if err == nil && t.turns.Has(t.id, t.dir) {
+		err = t.turns.Rmdir(t.id)
 	}
 	if err != nil {
 		return fmt.Errorf("remove a private tree: %w", err)
 	}
-	_ = os.Remove(filepath.Dir(t.path)) // it stays while it holds another tree
+	_ = os.Remove(filepath.Join(t.root, turnsName)) // it stays while it holds another tree
 	return nil
 }
 
@@ -183,27 +216,26 @@ func Recover(root string, keep func(turnID string, t *Tree)) error {
 	if err != nil {
 		return fmt.Errorf("look for private trees: %w", err)
 	}
-	defer turns.Close()
 	names, err := turns.Names()
+	turns.Close()
 	errs := []error{err}
 	for _, name := range names {
-		if strings.HasPrefix(name, ".") {
-			continue
-		}
-		t := &Tree{path: filepath.Join(root, turnsName, name)}
-		if t.dir, err = folder.OpenOwned(t.path); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		if !lock(t.dir) {
-			t.dir.Close()
-			continue
-		}
-		if _, err := t.dir.Lstat(baseName); err == nil {
-			keep(name, t)
-		}
-		errs = append(errs, t.Remove())
+		errs = append(errs, (&Tree{root: root, id: name}).recover(keep))
 	}
 	_ = os.Remove(filepath.Join(root, turnsName)) // it stays while it holds a tree
 	return errors.Join(errs...)
+}
+
+func (t *Tree) recover(keep func(turnID string, t *Tree)) error {
+	if err := t.open(); err != nil {
+		return fmt.Errorf("remove a private tree: %w", err)
+	}
+	if !lock(t.dir) {
+		t.close()
+		return nil
+	}
+	if _, err := t.dir.Lstat(baseName); err == nil {
+		keep(t.id, t)
+	}
+	return t.Remove()
 }

@@ -233,12 +233,12 @@ func TestHostileTree(t *testing.T) {
 	}
 }
 
-// A tree nested deeper than the process may open files is removed all the same.
+// A tree nested deeper than a patch follows is left out there, and removed all the same.
 func TestDeepTree(t *testing.T) {
 	root := t.TempDir()
 	tree := made(t, root, root, responses.IsolationCopy)
 	at, err := unix.Open(tree.WorkDir(), unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	for range 3000 {
+	for range 1500 {
 		if err == nil {
 			err = unix.Mkdirat(at, "d", 0o700)
 		}
@@ -381,7 +381,7 @@ func TestRecover(t *testing.T) {
 			t.Fatal(err)
 		}
 		run(t, tree.WorkDir(), "echo x > new; chmod 0 d")
-		tree.dir.Close() // as a kill does
+		tree.close() // as a kill does
 	}
 	run(t, root, "mv .agentd-turns/turn_partial/base .agentd-turns/turn_partial/new")
 	var kept []string
@@ -400,5 +400,20 @@ func TestRecover(t *testing.T) {
 	}
 	if got := content(t, held.WorkDir()); len(got) == 0 {
 		t.Error("the tree of a running process is empty")
+	}
+}
+
+// A link in the place of our directories is removed, not followed.
+func TestPlantedLinks(t *testing.T) {
+	for _, planted := range []string{".agentd-turns", ".agentd-turns/turn_1"} {
+		root, outside := t.TempDir(), t.TempDir()
+		run(t, root, "mkdir -p .agentd-turns; rm -rf "+planted+"; ln -s "+outside+" "+planted+"; echo x > f")
+		tree := made(t, root, root, responses.IsolationCopy)
+		if got := content(t, tree.WorkDir()); got["f"] != "100644 x\n" {
+			t.Errorf("%s: the tree has %v, want f", planted, got)
+		}
+		if got := run(t, outside, "ls -A"); got != "" {
+			t.Errorf("%s: outside are %q, want nothing", planted, got)
+		}
 	}
 }

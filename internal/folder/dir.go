@@ -311,9 +311,19 @@ func Join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// At reports whether path leads to this directory still.
-func (f Dir) At(path string) bool {
-	var here, there unix.Stat_t
-	return unix.Fstat(f.FD, &here) == nil && unix.Lstat(path, &there) == nil &&
-		here.Dev == there.Dev && here.Ino == there.Ino
+// Has reports whether name is the directory inner.
+func (f Dir) Has(name string, inner Dir) bool {
+	var st unix.Stat_t
+	at, err := f.Lstat(name)
+	return err == nil && unix.Fstat(inner.FD, &st) == nil && st.Dev == at.Dev && st.Ino == at.Ino
+}
+
+// MakeOwned returns the directory name, which it creates if it is absent, and in which permissions may be changed to
+// open entries.
+func (f Dir) MakeOwned(name string) (Dir, error) {
+	if err := unix.Mkdirat(f.FD, name, 0o700); err != nil && err != unix.EEXIST {
+		return Dir{FD: -1}, &os.PathError{Op: "mkdir", Path: name, Err: err}
+	}
+	f.ours = true
+	return f.Sub(name)
 }

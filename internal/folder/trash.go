@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync/atomic"
 
@@ -22,10 +22,22 @@ type Trash struct {
 
 // OpenTrash opens the directory path and creates it if it is absent.
 func OpenTrash(path string) (*Trash, error) {
-	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	parent, err := Open(filepath.Dir(path))
+	if err != nil {
 		return nil, fmt.Errorf("open trash: %w", err)
 	}
-	dir, err := OpenOwned(path)
+	defer parent.Close()
+	return OpenTrashIn(parent, filepath.Base(path))
+}
+
+// OpenTrashIn is OpenTrash for the directory name in parent.
+func OpenTrashIn(parent Dir, name string) (*Trash, error) {
+	parent.ours = true
+	err := unix.Mkdirat(parent.FD, name, 0o700)
+	if err != nil && err != unix.EEXIST {
+		return nil, fmt.Errorf("open trash: %w", &os.PathError{Op: "mkdir", Path: name, Err: err})
+	}
+	dir, err := parent.Sub(name)
 	if err != nil {
 		return nil, fmt.Errorf("open trash: %w", err)
 	}

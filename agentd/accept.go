@@ -105,6 +105,7 @@ func (s *Server) launch(lt *liveTurn, j *job, token string) (*view, error) {
 		defer cancel(nil)
 		s.run(ctx, lt, j)
 	}()
+	s.quiet.Reset(quietTime)
 	// The model is asked meanwhile; nothing is shown and no tool starts before.
 	if err := j.rec.Acknowledge(); err != nil {
 		cancel(record.ErrUnacknowledged)

@@ -3,6 +3,7 @@ package agentd
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"syscall"
 	"time"
 
@@ -20,15 +21,7 @@ func (s *Server) run(ctx context.Context, lt *liveTurn, j *job) {
 	j.inbox.end() // all that came in is in the record that follows
 	err = errors.Join(err, s.settleTree(j))
 	if err == nil {
-		resp := j.emitter.Response()
-		s.promote(j, resp.Status)
-		err = j.rec.Commit(resp, record.Totals{Rounds: result.Rounds, ToolCalls: result.ToolCalls,
-			Attempts: result.Attempts, Failure: result.Failure}, j.closing(&resp, result, s))
-		if err == nil {
-			log.Info("turn ended", "status", resp.Status, "rounds", result.Rounds, "tool_calls", result.ToolCalls.Total,
-				"took", s.parts.Now().Sub(j.created))
-			lt.finish(&resp, nil, result.Conversation)
-		}
+		err = s.commit(lt, j, result, log)
 	}
 	if err != nil {
 		log.Error("the turn could not be recorded", "err", err)
@@ -38,6 +31,22 @@ func (s *Server) run(ctx context.Context, lt *liveTurn, j *job) {
 	}
 	s.forget(lt)
 	lt.close()
+	s.quiet.Reset(quietTime)
+}
+
+// commit records the end of a turn, then shows it.
+func (s *Server) commit(lt *liveTurn, j *job, result *turn.Result, log *slog.Logger) error {
+	resp := j.emitter.Response()
+	s.promote(j, resp.Status)
+	err := j.rec.Commit(resp, record.Totals{Rounds: result.Rounds, ToolCalls: result.ToolCalls,
+		Attempts: result.Attempts, Failure: result.Failure}, j.closing(&resp, result, s))
+	if err != nil {
+		return err
+	}
+	log.Info("turn ended", "status", resp.Status, "rounds", result.Rounds, "tool_calls", result.ToolCalls.Total,
+		"took", s.parts.Now().Sub(j.created))
+	lt.finish(&resp, nil, result.Conversation)
+	return nil
 }
 
 // promote makes the skills that a completed turn used part of its session,
@@ -117,10 +126,10 @@ func (s *Server) keepSettling(ctx context.Context) {
 
 // execute runs the turn loop when its turn has come, within its limits. The error is
 // not nil only when the turn could not be recorded any further.
-func (s *Server) execute(ctx context.Context, j *job) (turn.Result, error) {
+func (s *Server) execute(ctx context.Context, j *job) (*turn.Result, error) {
 	waited := s.parts.Now()
 	if err := s.queue.Wait(ctx, j.ticket); err != nil {
-		return turn.Result{}, j.endQueued(err)
+		return &turn.Result{}, j.endQueued(err)
 	}
 	defer s.queue.Leave(j.ticket)
 	ctx, cancel := context.WithTimeoutCause(ctx, j.limits.time, turn.ErrTimeout)
@@ -133,18 +142,8 @@ func (s *Server) execute(ctx context.Context, j *job) (turn.Result, error) {
 		defer j.output.watch(ctx, end)()
 	}
 	j.rec.Running()
-	started := turns.Started{QueueWaitMS: s.parts.Now().Sub(waited).Milliseconds(), Model: j.modelRef,
-		WorkDir: j.workDir}
-	if err := j.rec.Event(j.scope.TurnStarted(started)); err != nil {
-		return turn.Result{}, err
-	}
-	if err := j.rec.Event(j.scope.ContextResolved(j.resolved())); err != nil {
-		return turn.Result{}, err
-	}
-	for _, note := range j.offerFacts() {
-		if err := j.rec.Event(note); err != nil {
-			return turn.Result{}, err
-		}
+	if err := j.announce(s.parts.Now().Sub(waited)); err != nil {
+		return nil, err
 	}
 	s.logs.await(ctx)
 	result, err := s.turn(j).Run(ctx)
@@ -153,6 +152,20 @@ func (s *Server) execute(ctx context.Context, j *job) (turn.Result, error) {
 		result.Conversation = j.lead.Restore(result.Conversation)
 	}
 	return result, err
+}
+
+// announce records the facts that a turn begins with.
+func (j *job) announce(waited time.Duration) error {
+	facts := append([]turns.RuntimeEvent{
+		j.scope.TurnStarted(turns.Started{QueueWaitMS: waited.Milliseconds(), Model: j.modelRef, WorkDir: j.workDir}),
+		j.scope.ContextResolved(j.resolved()),
+	}, j.offerFacts()...)
+	for _, fact := range facts {
+		if err := j.rec.Event(fact); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // endQueued ends a turn that never left the queue.
@@ -165,7 +178,7 @@ func (j *job) endQueued(cause error) error {
 }
 
 // closing is the runtime event that ends the turn's facts.
-func (j *job) closing(resp *responses.Response, result turn.Result, s *Server) turns.RuntimeEvent {
+func (j *job) closing(resp *responses.Response, result *turn.Result, s *Server) turns.RuntimeEvent {
 	took := s.parts.Now().Sub(j.created).Milliseconds()
 	if resp.Status == responses.StatusCompleted {
 		kind := ""

@@ -21,6 +21,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -74,6 +75,11 @@ type Parts struct {
 	Close   func() error                   // releases what the parts hold
 }
 
+// quietTime is how long no turn begins or ends until memory is given back to the
+// system: most servers wait most of the time, many on one machine. It takes the
+// garbage of the last turns, and the room that stacks no longer need.
+const quietTime = time.Second
+
 // Server runs turns. Open it, serve it, close it.
 type Server struct {
 	cfg      config.Config
@@ -92,6 +98,7 @@ type Server struct {
 
 	logs        *logBytes
 	compactions *admission.Queue // apart from turns
+	quiet       *time.Timer      // gives memory back; set anew when a turn begins or ends
 
 	describe func() description // the OpenAPI document, made when it is first asked for
 
@@ -120,6 +127,7 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 		sockets:     websocket.New(), shutdown: make(chan struct{}),
 		opened: parts.Now(), waits: defaultWaits(), live: make(map[string]*liveTurn),
 		unsettled: make(map[string]*responses.Error), broke: make(chan struct{}, 1),
+		quiet: time.AfterFunc(quietTime, debug.FreeOSMemory),
 	}
 	if s.parts.MCP == nil {
 		s.parts.MCP = mcp.Open(mcp.Options{Log: s.log}) // without servers there is nothing to close
@@ -223,6 +231,7 @@ func (s *Server) Close() error {
 	s.running.Wait()
 	s.upkeep.Wait()
 	s.sockets.Close(closeGrace)
+	s.quiet.Stop()
 	err := s.store.Close()
 	if s.parts.Close != nil {
 		err = errors.Join(err, s.parts.Close())

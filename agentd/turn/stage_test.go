@@ -178,7 +178,7 @@ func (s *stage) run(t *testing.T, ctx context.Context) (responses.Response, Resu
 	if err := c.End(); err != nil {
 		t.Fatal(err)
 	}
-	return s.em.Response(), result
+	return s.em.Response(), *result
 }
 
 // Short forms of model events.

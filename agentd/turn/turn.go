@@ -128,15 +128,15 @@ type Result struct {
 // how: ErrTimeout, ErrOutput and ErrShutdown leave an incomplete response, anything else a
 // cancelled one. The error is not nil only when the sink or the journal failed,
 // and then the stream has no terminal event.
-func (t *Turn) Run(ctx context.Context) (Result, error) {
+func (t *Turn) Run(ctx context.Context) (*Result, error) {
 	r := t.runner()
 	r.env.Images = r.takes.Images
 	if err := t.Emitter.Begin(); err != nil {
-		return r.result, err
+		return &r.result, err
 	}
 	err := r.loop(ctx)
 	r.result.Conversation, r.result.Memory = r.input, r.view.memory()
-	return r.result, err
+	return &r.result, err
 }
 
 // FirstRequest returns what the turn would ask the model first. It needs no

@@ -15,6 +15,7 @@ type blockReader struct {
 	err   error // sticky error of r, given out after the blocks that are whole
 
 	buf     []byte
+	room    int  // bytes to read at once, 0 before the first read
 	off     int  // given out up to here
 	scanned int  // looked at up to here
 	inLine  bool // the current line is not empty
@@ -36,9 +37,16 @@ func (b *blockReader) next() ([]byte, error) {
 	return block, nil
 }
 
+// The room for one read: a stream that trickles needs little, one that floods
+// gets more with each read that filled what it had.
+const (
+	firstRoom = 2 << 10
+	mostRoom  = 16 << 10
+)
+
 // fill reads once from r.
 func (b *blockReader) fill() error {
-	const step = 16 << 10
+	b.room = max(b.room, firstRoom)
 	if b.off > 0 { // copying an event onto itself, read by read, would be quadratic
 		b.buf = b.buf[:copy(b.buf, b.buf[b.off:])]
 		b.scanned -= b.off
@@ -47,12 +55,15 @@ func (b *blockReader) fill() error {
 	if len(b.buf) > b.limit {
 		return ErrTooLarge
 	}
-	if cap(b.buf)-len(b.buf) < step {
-		b.buf = append(make([]byte, 0, min(2*len(b.buf), b.limit)+step), b.buf...)
+	if cap(b.buf)-len(b.buf) < b.room {
+		b.buf = append(make([]byte, 0, min(2*len(b.buf), b.limit)+b.room), b.buf...)
 	}
 	for range 100 {
 		n, err := b.r.Read(b.buf[len(b.buf):cap(b.buf)])
 		b.buf = b.buf[:len(b.buf)+n]
+		if len(b.buf) == cap(b.buf) {
+			b.room = min(2*b.room, mostRoom)
+		}
 		if n > 0 || err != nil {
 			return err
 		}

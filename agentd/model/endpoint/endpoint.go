@@ -138,7 +138,7 @@ func newClient(opts Options) (*http.Client, *http.Transport) {
 	} else {
 		owned = &http.Transport{
 			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 15 * time.Second,
-			MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second, ReadBufferSize: 16 << 10,
+			MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second,
 			DisableCompression: true, // a compressed stream arrives in lumps
 		}
 		dialer := &net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}

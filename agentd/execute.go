@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"syscall"
 	"time"
 
@@ -69,16 +70,24 @@ func (s *Server) breakOff(j *job, cause *responses.Error) {
 		return
 	}
 	j.rec.Abort(cause)
-	s.settleLater(j.emitter.Response().ID, cause)
+	s.settleLater(brokenTurn{j.rec.Record(), j.turnDir, cause})
 	s.settle()
+}
+
+// brokenTurn is a turn that broke off and could not be settled yet. On disk it has
+// no record.
+type brokenTurn struct {
+	record turns.Record
+	dir    string
+	cause  *responses.Error
 }
 
 // settleLater notes a turn that broke off. Its record says so as soon as it
 // can be written again, or at the next start.
-func (s *Server) settleLater(responseID string, cause *responses.Error) {
+func (s *Server) settleLater(b brokenTurn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.unsettled[responseID] = cause
+	s.unsettled[b.record.ResponseID] = b
 	select {
 	case s.broke <- struct{}{}:
 	default: // keepSettling was told before
@@ -87,19 +96,35 @@ func (s *Server) settleLater(responseID string, cause *responses.Error) {
 
 // settle tries to end the records of the turns that broke off.
 func (s *Server) settle() {
+	s.settling.Lock()
+	defer s.settling.Unlock()
 	s.mu.Lock()
-	list := s.unsettled
-	s.unsettled = make(map[string]*responses.Error)
+	list := maps.Clone(s.unsettled)
 	s.mu.Unlock()
-	for id, cause := range list {
-		turnID, err := s.store.SettleTurn(id, cause, s.parts.Now)
+	for id, broken := range list {
+		turnID, err := s.store.SettleTurn(id, broken.cause, s.parts.Now)
 		if err != nil {
 			s.log.Debug("a turn that broke off could not be settled yet", "response", id, "err", err)
-			s.settleLater(id, cause)
+			s.settleLater(broken)
 			continue
 		}
 		s.log.Info("settled a turn that broke off", "turn", turnID, "response", id)
+		s.mu.Lock()
+		delete(s.unsettled, id) // its record is on disk
+		s.mu.Unlock()
 	}
+}
+
+// broken returns the turn turnID if it is one that could not be settled yet.
+func (s *Server) broken(turnID string) (b brokenTurn, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.unsettled {
+		if b.record.TurnID == turnID {
+			return b, true
+		}
+	}
+	return brokenTurn{}, false
 }
 
 // settleEvery is how often it is tried. The end of a condition that keeps records
@@ -135,7 +160,7 @@ func (s *Server) execute(ctx context.Context, j *job) (*turn.Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, j.limits.time, turn.ErrTimeout)
 	defer cancel()
 	if limit := j.limits.output; limit > 0 {
-		j.output = &outputGauge{dir: j.turnDir, state: s.cfg.Dirs.State, limit: limit}
+		j.output = &outputGauge{turn: j.rec, dir: j.turnDir, state: s.cfg.Dirs.State, limit: limit}
 		var end context.CancelCauseFunc
 		ctx, end = context.WithCancelCause(ctx)
 		defer end(nil)

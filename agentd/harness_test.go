@@ -366,17 +366,22 @@ func get(t *testing.T, from <-chan answer) answer {
 	}
 }
 
-// record reads turn.json from disk. A turn has one from its acknowledgement on,
-// which a model that is asked does not wait for.
+// record reads turn.json from disk; as long as there is none, the server tells of
+// the turn.
 func (h *harness) record(turnID string) *turns.Record {
 	h.t.Helper()
 	var data []byte
 	eventually(h.t, "the turn has its record", func() (there bool) {
 		var err error
-		if data, err = os.ReadFile(h.file(turnID, turns.RecordFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if data, err = os.ReadFile(h.file(turnID, turns.RecordFile)); err == nil {
+			return true
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
 			h.t.Fatal(err)
 		}
-		return err == nil
+		a := h.do(http.MethodGet, "/turns/"+turnID, "")
+		data = a.body
+		return a.status == http.StatusOK
 	})
 	rec, err := turns.DecodeRecord(data)
 	if err != nil {

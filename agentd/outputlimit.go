@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"holon/agentd/record"
 	"holon/agentd/turn"
 )
 
@@ -23,6 +24,7 @@ const (
 // tools and what the agent made, holds more than it may. What the directory holds
 // is counted, not what is written: anybody may write to it, and remove files.
 type outputGauge struct {
+	turn  *record.Turn
 	dir   string
 	state string // the server's own directory, which may lie within dir
 	limit int64
@@ -32,8 +34,17 @@ type outputGauge struct {
 	over bool
 }
 
-// full reports whether there is too much.
+// full reports whether there is too much. Until the turn has run a tool, it looks
+// only at what the turn has written itself.
 func (g *outputGauge) full() bool {
+	if n, alone := g.turn.Written(); alone {
+		return n > g.limit
+	}
+	return g.measure()
+}
+
+// measure is full for whatever has written to the directory.
+func (g *outputGauge) measure() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	start := time.Now()
@@ -64,7 +75,7 @@ func (g *outputGauge) watch(ctx context.Context, end context.CancelCauseFunc) (s
 				return
 			case <-tick.C:
 			}
-			if g.full() {
+			if g.measure() {
 				end(turn.ErrOutput)
 				return
 			}

@@ -108,12 +108,13 @@ type Server struct {
 	upkeep   sync.WaitGroup // goroutines of the server itself, until Close
 	shutdown chan struct{}  // closed by POST /shutdown
 	once     sync.Once
+	settling sync.Mutex // held by settle
 
 	mu        sync.Mutex
-	draining  bool                        // no turn is admitted any more
-	live      map[string]*liveTurn        // by turn id
-	unsettled map[string]*responses.Error // by response id: turns that broke off and could not be settled yet
-	broke     chan struct{}               // tells keepSettling of one
+	draining  bool                  // no turn is admitted any more
+	live      map[string]*liveTurn  // by turn id
+	unsettled map[string]brokenTurn // by response id
+	broke     chan struct{}         // tells keepSettling of one
 }
 
 // Open prepares the directories, settles turns that an earlier process left in
@@ -126,7 +127,7 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 		compactions: admission.NewQueue(maxCompactions, cfg.Turns.QueueLimit),
 		sockets:     websocket.New(), shutdown: make(chan struct{}),
 		opened: parts.Now(), waits: defaultWaits(), live: make(map[string]*liveTurn),
-		unsettled: make(map[string]*responses.Error), broke: make(chan struct{}, 1),
+		unsettled: make(map[string]brokenTurn), broke: make(chan struct{}, 1),
 		quiet: time.AfterFunc(quietTime, debug.FreeOSMemory),
 	}
 	if s.parts.MCP == nil {

@@ -32,6 +32,9 @@ func (s *Server) remember(turnID, dir string) error {
 // locate returns a turn's directory and record, or nil for an unknown
 // turn. A note is only a hint: its turn may have been refused after all.
 func (s *Server) locate(turnID string) (dir string, rec *turns.Record, err error) {
+	if b, ok := s.broken(turnID); ok {
+		return b.dir, &b.record, nil
+	}
 	dirs := []string{s.defaultDir(turnID)}
 	if data, err := os.ReadFile(filepath.Join(s.cfg.Dirs.State, "turns", turnID)); err == nil {
 		dirs = append(dirs, strings.TrimSuffix(string(data), "\n"))

@@ -73,6 +73,15 @@ func (o *object) raw(key, json string) {
 	o.buf = append(o.buf, json...)
 }
 
+// number writes f, most often a small whole number, as encoding/json does.
+func (o *object) number(key string, f float64) {
+	if n := int64(f); float64(n) == f && n > -1e9 && n < 1e9 {
+		o.integer(key, n)
+		return
+	}
+	o.value(key, f)
+}
+
 // value writes anything through encoding/json.
 func (o *object) value(key string, v any) {
 	b, err := marshal(v)
@@ -81,6 +90,15 @@ func (o *object) value(key string, v any) {
 	}
 	o.key(key)
 	o.buf = append(o.buf, b...)
+}
+
+// maybe writes *v, or null when there is none.
+func maybe[T any](o *object, key string, v *T) {
+	if v == nil {
+		o.raw(key, nullJSON)
+		return
+	}
+	o.value(key, v)
 }
 
 // jsonAppender encodes itself at the end of a buffer.
@@ -110,6 +128,10 @@ func appendList[T jsonAppender](dst []byte, elems []T) ([]byte, error) {
 	}
 	return append(dst, ']'), nil
 }
+
+// AppendItem appends the JSON of an item, for a line that is made without
+// encoding/json.
+func AppendItem(dst []byte, item Item) ([]byte, error) { return item.appendJSON(dst) }
 
 const nullJSON = "null"
 

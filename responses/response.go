@@ -164,42 +164,51 @@ func NewResponse(id, model string, created int64, r *Request) Response {
 }
 
 // MarshalJSON writes all 31 keys, with lists and maps that are never null.
-func (r Response) MarshalJSON() ([]byte, error) { return r.appendJSON(nil) }
+func (r Response) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil) }
+
+// AppendJSON appends what MarshalJSON returns, for a line that is made without
+// encoding/json.
+func (r Response) AppendJSON(dst []byte) ([]byte, error) { return r.appendJSON(dst) }
 
 func (r Response) appendJSON(dst []byte) ([]byte, error) {
 	o := begin(dst)
 	o.str("id", r.ID)
 	o.str("object", r.Object)
 	o.integer("created_at", r.CreatedAt)
-	o.value("completed_at", r.CompletedAt)
+	maybe(o, "completed_at", r.CompletedAt)
 	o.str("status", string(r.Status))
-	o.value("incomplete_details", r.IncompleteDetails)
+	maybe(o, "incomplete_details", r.IncompleteDetails)
 	o.str("model", r.Model)
 	o.nullable("previous_response_id", r.PreviousResponseID)
 	o.nullable("instructions", r.Instructions)
 	list(o, "output", r.Output)
-	o.value("error", r.Error)
-	o.value("tools", nonNil(r.Tools))
+	maybe(o, "error", r.Error)
+	if len(r.Tools) == 0 {
+		o.raw("tools", "[]")
+	} else {
+		o.value("tools", r.Tools)
+	}
 	o.value("tool_choice", r.ToolChoice)
 	o.str("truncation", r.Truncation)
 	o.boolean("parallel_tool_calls", r.ParallelToolCalls)
 	o.value("text", r.Text)
-	o.value("top_p", r.TopP)
-	o.value("presence_penalty", r.PresencePenalty)
-	o.value("frequency_penalty", r.FrequencyPenalty)
+	o.number("top_p", r.TopP)
+	o.number("presence_penalty", r.PresencePenalty)
+	o.number("frequency_penalty", r.FrequencyPenalty)
 	o.integer("top_logprobs", int64(r.TopLogprobs))
-	o.value("temperature", r.Temperature)
-	o.value("reasoning", r.Reasoning)
-	o.value("usage", r.Usage)
-	o.value("max_output_tokens", r.MaxOutputTokens)
-	o.value("max_tool_calls", r.MaxToolCalls)
+	o.number("temperature", r.Temperature)
+	maybe(o, "reasoning", r.Reasoning)
+	maybe(o, "usage", r.Usage)
+	maybe(o, "max_output_tokens", r.MaxOutputTokens)
+	maybe(o, "max_tool_calls", r.MaxToolCalls)
 	o.boolean("store", r.Store)
 	o.boolean("background", r.Background)
 	o.str("service_tier", r.ServiceTier)
-	if r.Metadata == nil {
-		r.Metadata = map[string]string{}
+	if len(r.Metadata) == 0 {
+		o.raw("metadata", "{}")
+	} else {
+		o.value("metadata", r.Metadata)
 	}
-	o.value("metadata", r.Metadata)
 	o.nullable("safety_identifier", r.SafetyIdentifier)
 	o.nullable("prompt_cache_key", r.PromptCacheKey)
 	return o.end()

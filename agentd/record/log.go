@@ -86,7 +86,7 @@ func planLog(path string, promise durability, j *journal) *Log {
 
 // create creates the file of a planned log and writes the lines that waited.
 func (l *Log) create() error {
-	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	f, err := durable.Create(l.path, os.O_RDWR)
 	if err != nil {
 		return fmt.Errorf("create event log: %w", err)
 	}
@@ -159,6 +159,13 @@ func (l *Log) Append(line []byte) error {
 	l.pending = append(l.pending, '\n')
 	l.wake()
 	return nil
+}
+
+// size returns the bytes of all lines so far.
+func (l *Log) size() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.written + int64(l.writing+len(l.pending))
 }
 
 // show makes visible what may be. The caller holds mu.

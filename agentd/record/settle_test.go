@@ -107,6 +107,8 @@ func TestSettleAtEveryCut(t *testing.T) {
 	play(t, turn, em, scope)
 	must(t, turn.Event(scope.TurnCompleted(turns.Completed{})), turn.Events.Flush(), turn.Runtime.Flush(),
 		turn.trajectory.Finish(em.Response()))
+	record, err := turn.Record().Encode() // as a message of the user would leave it; without one it is missing
+	must(t, err, os.WriteFile(filepath.Join(turn.Dir, turns.RecordFile), record, 0o600))
 	files := map[string]string{
 		"trajectory": s.openPath("resp_1"), turns.EventsFile: filepath.Join(turn.Dir, turns.EventsFile),
 		turns.RuntimeFile: filepath.Join(turn.Dir, turns.RuntimeFile),

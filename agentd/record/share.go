@@ -2,8 +2,6 @@ package record
 
 import (
 	"errors"
-	"fmt"
-	"os"
 	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
@@ -68,28 +66,11 @@ func (t *Turn) settleFiles(record []byte, logs ...*Log) error {
 	t.store.journal.filing.RLock()
 	defer t.store.journal.filing.RUnlock()
 	var group errgroup.Group
-	group.Go(func() error { return replaceFile(path, record) })
+	group.Go(func() error { return durable.Replace(path, record) }) // the journal makes it durable
 	u, err := t.take(logs...)
 	if err == nil {
 		u.frames = append(u.frames, frame{kind: frameReplace, path: path, data: record})
 		err = u.commit(t.store.journal)
 	}
 	return errors.Join(err, group.Wait())
-}
-
-// replaceFile replaces a file as a whole, for readers of this run of the kernel;
-// the journal does so for those after a power cut.
-func replaceFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), durable.TempPrefix+"*")
-	if err != nil {
-		return fmt.Errorf("write the turn record: %w", err)
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("write the turn record: %w", errors.Join(err, os.Remove(f.Name())))
-	}
-	return nil
 }

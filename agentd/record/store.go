@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"holon/internal/durable"
 	"holon/internal/redact"
 	"holon/responses"
 	"holon/responses/turns"
@@ -195,7 +196,7 @@ func (s *Store) begin(h Header, history, input []responses.Item) (*trajectory, e
 	if err := s.pin(h); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(s.openPath(h.ResponseID), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
+	f, err := durable.Create(s.openPath(h.ResponseID), os.O_WRONLY|os.O_APPEND)
 	if err != nil {
 		s.unpin(h)
 		return nil, fmt.Errorf("create trajectory: %w", err)
@@ -205,12 +206,12 @@ func (s *Store) begin(h Header, history, input []responses.Item) (*trajectory, e
 	err = t.encode(line{Header: &h})
 	for _, item := range history {
 		if err == nil {
-			err = t.keep(item, func(raw json.RawMessage) line { return line{History: raw} })
+			err = t.keep("history", item)
 		}
 	}
 	for _, item := range input {
 		if err == nil {
-			err = t.keep(item, func(raw json.RawMessage) line { return line{Input: raw} })
+			err = t.keep("input", item)
 		}
 	}
 	if err == nil {
@@ -318,7 +319,7 @@ func (t *trajectory) Sync() error {
 // Started records durably that a tool call is about to run. If the process dies before Add, the chain shows the call as
 // interrupted: it may have had effects and must not be run again.
 func (t *trajectory) Started(call *responses.ToolCall) error {
-	err := t.encodeItem(call, func(raw json.RawMessage) line { return line{Started: raw} })
+	err := t.encodeItem("started", call)
 	if err == nil {
 		err = t.write()
 	}
@@ -334,7 +335,7 @@ func (t *trajectory) Started(call *responses.ToolCall) error {
 // Add records an item that the turn produced. It becomes durable with the
 // next Started or Commit.
 func (t *trajectory) Add(item responses.Item) error {
-	err := t.keep(item, func(raw json.RawMessage) line { return line{Item: raw} })
+	err := t.keep("item", item)
 	if err == nil {
 		err = t.write()
 	}
@@ -347,7 +348,7 @@ func (t *trajectory) Add(item responses.Item) error {
 // Finish appends the final response. Once it is durable, a crash leaves a
 // trajectory that recovery can complete without guessing; Publish commits it.
 func (t *trajectory) Finish(resp responses.Response) error {
-	err := t.encode(line{Response: &resp})
+	err := t.line("response", resp.AppendJSON)
 	if err == nil {
 		err = t.write()
 	}
@@ -364,7 +365,7 @@ func (t *trajectory) Publish(store bool) error {
 		return t.Discard()
 	}
 	s, id := t.store, t.header.ResponseID
-	if err := os.Rename(s.openPath(id), s.donePath(id)); err != nil {
+	if err := syscall.Rename(s.openPath(id), s.donePath(id)); err != nil {
 		return fmt.Errorf("commit response: %w", errors.Join(err, t.file.Close()))
 	}
 	s.published(t)
@@ -401,8 +402,8 @@ func (t *trajectory) Discard() error {
 }
 
 // keep encodes an item that belongs to the conversation.
-func (t *trajectory) keep(item responses.Item, wrap func(json.RawMessage) line) error {
-	if err := t.encodeItem(item, wrap); err != nil {
+func (t *trajectory) keep(key string, item responses.Item) error {
+	if err := t.encodeItem(key, item); err != nil {
 		return err
 	}
 	t.items = append(t.items, item)
@@ -422,12 +423,21 @@ func (t *trajectory) encode(l line) error {
 	return nil
 }
 
-func (t *trajectory) encodeItem(item responses.Item, wrap func(json.RawMessage) line) error {
-	raw, err := json.Marshal(item)
+// encodeItem adds a line that holds only an item, under the key of line that names
+// its part. It is made by hand: encoding/json would read each item three times.
+func (t *trajectory) encodeItem(key string, item responses.Item) error {
+	return t.line(key, func(dst []byte) ([]byte, error) { return responses.AppendItem(dst, item) })
+}
+
+// line adds a line with one key, whose value is appended by value.
+func (t *trajectory) line(key string, value func(dst []byte) ([]byte, error)) error {
+	dst := append(append(append(t.buf.AvailableBuffer(), `{"`...), key...), `":`...)
+	dst, err := value(dst)
 	if err != nil {
 		return err
 	}
-	return t.encode(wrap(raw))
+	t.buf.Write(t.clean(append(dst, '}', '\n')))
+	return nil
 }
 
 // write hands the encoded lines to the kernel in one call.

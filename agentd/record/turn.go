@@ -1,7 +1,7 @@
 // Package record keeps what a turn leaves on disk, in an order that a crash at
 // any instant cannot corrupt.
 //
-//	<turn dir>/turn.json       the record, replaced as a whole
+//	<turn dir>/turn.json       the record, written as a whole
 //	<turn dir>/events.ndjson   exactly the turn's Open Responses stream
 //	<turn dir>/runtime.ndjson  facts that the stream does not carry
 //	<turn dir>/failure.json    why a turn failed that did
@@ -13,9 +13,10 @@
 // commit of the journal: that one file is synced for all files of all turns (see journal).
 //
 // Order on the way in: the trajectory's header and the first events are written; one commit makes them durable, while
-// turn.json and runtime.ndjson are made; only then the first event becomes visible, which is the acknowledgement. The
-// turn runs meanwhile, but no tool starts before. Order on the way out: one commit makes the terminal event,
-// the rest of runtime.ndjson, the final response and the new turn.json durable; the trajectory moves to
+// runtime.ndjson is made; only then the first event becomes visible, which is the acknowledgement. The
+// turn runs meanwhile, but no tool starts before. turn.json comes with the first message that the user sends while the
+// turn runs, as a rule with its end. Order on the way out: one commit makes the terminal event,
+// the rest of runtime.ndjson, the final response and turn.json durable; the trajectory moves to
 // responses/; and only then the terminal event becomes visible. A client that has seen a response complete
 // can therefore continue it.
 //
@@ -30,6 +31,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -48,9 +50,9 @@ type Turn struct {
 	trajectory *trajectory
 	now        func() time.Time
 	opening    *unsynced
-	made       bool     // Begin made Dir
-	ran        bool     // a tool was started
-	wrote      []string // files of Dir that Begin made
+	made       bool        // Begin made Dir
+	ran        atomic.Bool // a tool was started
+	wrote      []string    // files of Dir that Begin made
 
 	writing sync.Mutex // of the trajectory, and of turn.json while the turn runs
 
@@ -63,10 +65,10 @@ type Turn struct {
 	buf    []byte
 }
 
-// Begin creates the turn's directory, record and trajectory. Its events stay invisible until Acknowledge. dir must not
-// exist yet or be empty; its parent is created. history holds the items between the response h.PreviousResponseID and
-// the input that are stored nowhere else, nil for none. Begin returns ErrNotFound when a response that is to be stored
-// continues one that is not stored (any more). On error nothing is left.
+// Begin creates the turn's directory, log of events and trajectory. Its events stay invisible until Acknowledge. dir
+// must not exist yet or be empty; its parent is created. history holds the items between the response
+// h.PreviousResponseID and the input that are stored nowhere else, nil for none. Begin returns ErrNotFound when a
+// response that is to be stored continues one that is not stored (any more). On error nothing is left.
 func (s *Store) Begin(dir string, rec turns.Record, h Header, history, input []responses.Item,
 	now func() time.Time) (t *Turn, err error) {
 	t = &Turn{Dir: dir, store: s, record: rec, now: now, acknowledged: make(chan struct{})}
@@ -79,8 +81,8 @@ func (s *Store) Begin(dir string, rec turns.Record, h Header, history, input []r
 	return t, nil
 }
 
-// create creates the trajectory, whose header makes the turn exist, and the log of its events. The other files can be
-// made again from the header and come with Acknowledge.
+// create creates the trajectory, whose header makes the turn exist, and the log of its events. The facts come with
+// Acknowledge, the record with the end.
 func (t *Turn) create(h Header, history, input []responses.Item) (err error) {
 	if t.trajectory, err = t.store.begin(h, history, input); err != nil {
 		return err
@@ -95,14 +97,6 @@ func (t *Turn) create(h Header, history, input []responses.Item) (err error) {
 	return nil
 }
 
-// createRest makes the files that a turn has from its acknowledgement on.
-func (t *Turn) createRest() error {
-	if err := t.writeRecord(); err != nil {
-		return err
-	}
-	return t.createLog(t.Runtime)
-}
-
 // Prepare ends the part of the stream that Acknowledge makes durable. After it the turn may run, concurrently with
 // Acknowledge: its events stay invisible, and Started and Commit wait, so no tool starts before the turn is durable.
 func (t *Turn) Prepare() (err error) {
@@ -114,7 +108,7 @@ func (t *Turn) Prepare() (err error) {
 // caller ends what runs, then calls Discard.
 func (t *Turn) Acknowledge() error {
 	var group errgroup.Group
-	group.Go(t.createRest) // while the disk works
+	group.Go(func() error { return t.createLog(t.Runtime) }) // while the disk works
 	err := t.opening.commit(t.store.journal)
 	if err = errors.Join(err, group.Wait()); err == nil {
 		t.Events.Release()
@@ -160,21 +154,6 @@ func makeTurnDir(dir string) (made bool, err error) {
 	return false, nil
 }
 
-// writeRecord creates turn.json without syncing it. It appears as a whole:
-// a reader that waits for the file must not find half of it.
-func (t *Turn) writeRecord() error {
-	data, err := t.Record().Encode()
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(t.Dir, turns.RecordFile)
-	if err := replaceFile(path, t.trajectory.clean(data)); err != nil {
-		return err
-	}
-	t.wrote = append(t.wrote, path)
-	return nil
-}
-
 func (t *Turn) planLog(name string, promise durability) *Log {
 	return planLog(filepath.Join(t.Dir, name), promise, t.store.journal)
 }
@@ -218,6 +197,11 @@ func (t *Turn) Record() turns.Record {
 	return t.record
 }
 
+// Written returns how many bytes the turn's directory holds, as long as alone: nothing but the turn has written there.
+func (t *Turn) Written() (n int64, alone bool) {
+	return t.Events.size() + t.Runtime.size(), t.made && !t.ran.Load()
+}
+
 // Running notes when the turn left the queue.
 func (t *Turn) Running() {
 	t.mu.Lock()
@@ -251,14 +235,14 @@ func (t *Turn) Started(call *responses.ToolCall) error {
 	if err := os.Mkdir(filepath.Join(t.Dir, turns.ToolsDir), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make the tools directory: %w", err)
 	}
-	t.ran = true
+	t.ran.Store(true)
 	t.writing.Lock()
 	defer t.writing.Unlock()
 	return t.trajectory.Started(call)
 }
 
 // Ran reports whether a tool was started. Call it when none can start any more.
-func (t *Turn) Ran() bool { return t.ran }
+func (t *Turn) Ran() bool { return t.ran.Load() }
 
 // Add records an item that the turn produced.
 func (t *Turn) Add(item responses.Item) error {
@@ -313,7 +297,7 @@ func (t *Turn) commit(resp responses.Response, totals Totals, final turns.Runtim
 		return err
 	}
 	artifacts := []turns.Artifact{}
-	if t.ran || !t.made { // else no command could have left any
+	if t.ran.Load() || !t.made { // else no command could have left any
 		var err error
 		if artifacts, err = t.store.artifacts(t.Dir); err != nil {
 			return err

@@ -34,28 +34,57 @@ const TempPrefix = ".tmp-"
 // error from the last step, the sync of the directory, after which the new
 // content is in place but may not survive a power cut.
 func WriteFile(path string, data []byte, perm fs.FileMode) error {
+	err := replace(path, data, func(file *os.File) error {
+		return errors.Join(file.Chmod(perm.Perm()), file.Sync())
+	})
+	if err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// Replace is WriteFile for a file of mode 0600 that something else makes durable:
+// a reader, also after a kill, finds the old or the new file, but a power cut can
+// leave anything.
+func Replace(path string, data []byte) error {
+	return replace(path, data, func(*os.File) error { return nil })
+}
+
+func replace(path string, data []byte, finish func(*os.File) error) error {
 	file, err := createTemp(filepath.Dir(path))
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	_, err = file.Write(data)
 	if err == nil {
-		err = file.Chmod(perm.Perm())
-	}
-	if err == nil {
-		err = file.Sync()
+		err = finish(file)
 	}
 	if closeErr := file.Close(); err == nil {
 		err = closeErr
 	}
 	if err == nil {
-		err = os.Rename(file.Name(), path)
+		err = syscall.Rename(file.Name(), path)
 	}
 	if err != nil {
 		// A file that cannot be removed is named TempPrefix and harmless.
 		return fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(file.Name())))
 	}
-	return SyncDir(filepath.Dir(path))
+	return nil
+}
+
+// Create creates a regular file, which must not exist yet, with mode 0600. Unlike
+// os.OpenFile it does not offer the file to the poller of the runtime, which takes
+// no regular files: that would be four system calls for nothing.
+func Create(path string, flags int) (*os.File, error) {
+	for {
+		fd, err := syscall.Open(path, flags|os.O_CREATE|os.O_EXCL|syscall.O_CLOEXEC, 0o600)
+		if err == nil {
+			return os.NewFile(uintptr(fd), path), nil
+		}
+		if !errors.Is(err, syscall.EINTR) {
+			return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+		}
+	}
 }
 
 // SyncDir makes the names in the directory path durable: entries created,
@@ -83,7 +112,7 @@ func createTemp(dir string) (*os.File, error) {
 		var random [8]byte
 		rand.Read(random[:]) // never fails: the runtime aborts instead
 		name := filepath.Join(dir, TempPrefix+hex.EncodeToString(random[:]))
-		file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		file, err := Create(name, os.O_WRONLY)
 		if !errors.Is(err, fs.ErrExist) {
 			return file, err
 		}

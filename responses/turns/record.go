@@ -28,9 +28,9 @@ const (
 	ToolsDir    = "tools"          // full outputs of tools
 )
 
-// Record is turn.json: what became of one turn. It is written before the turn
-// is acknowledged, and replaced with each message that the user sends meanwhile and
-// when the turn is over. A pointer that is
+// Record is turn.json: what became of one turn. It is written when the turn is
+// over, and before with each message that the user sends meanwhile; until then the
+// first facts say as much (see RecordOf). A pointer that is
 // nil and a Time that is zero are written as null; every key is always present.
 type Record struct {
 	Schema             string                   `json:"schema"`
@@ -117,6 +117,34 @@ func NewRecord(sessionID, turnID string, resp *responses.Response, digest, insta
 		r.StartedAt = r.CreatedAt
 	}
 	return r
+}
+
+// RecordOf returns the record of a turn that has none yet, as its first fact says,
+// turn.submitted. It lacks what comes with turn.started.
+func RecordOf(submitted RuntimeEvent) (*Record, error) {
+	var p Submitted
+	if submitted.Type != TurnSubmitted {
+		return nil, invalid("type", fmt.Sprintf("the facts of a turn begin with %s, not with %.64q", TurnSubmitted,
+			submitted.Type))
+	}
+	if err := decode(submitted.Payload, &p); err != nil {
+		return nil, err
+	}
+	resp := responses.Response{ID: p.ResponseID, Status: responses.StatusQueued}
+	if p.PreviousResponseID != "" {
+		resp.PreviousResponseID = &p.PreviousResponseID
+	}
+	r := NewRecord(submitted.SessionID, submitted.TurnID, &resp, p.RequestDigest, submitted.RuntimeID, "",
+		submitted.Timestamp.Time())
+	return &r, r.check()
+}
+
+// Start adds what turn.started says; another fact adds nothing.
+func (r *Record) Start(ev RuntimeEvent) {
+	var p Started
+	if ev.Type == TurnStarted && decode(ev.Payload, &p) == nil {
+		r.Status, r.StartedAt, r.Model = responses.StatusInProgress, ev.Timestamp, p.Model
+	}
 }
 
 // Settle copies the end of the turn from its terminal response: status, usage,

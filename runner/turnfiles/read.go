@@ -1,10 +1,12 @@
 package turnfiles
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"holon/responses"
@@ -51,8 +53,12 @@ func (t *Files) read() (*turns.Record, *responses.Response, error) {
 	return rec, end, err
 }
 
+// record reads turn.json, or where there is none yet, what the first facts say: agentd writes it when the turn ends.
 func (t *Files) record() (*turns.Record, error) {
 	f, err := t.Open(turns.RecordFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return t.begun()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open the turn's record: %w", err)
 	}
@@ -67,6 +73,37 @@ func (t *Files) record() (*turns.Record, error) {
 	rec, err := turns.DecodeRecord(data)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errForged, err)
+	}
+	return rec, nil
+}
+
+// begun reads the record of a turn that has none yet from its first two facts. fs.ErrNotExist: it has no fact either.
+func (t *Files) begun() (*turns.Record, error) {
+	f, err := t.Open(turns.RuntimeFile)
+	if err != nil {
+		return nil, fmt.Errorf("open the turn's facts: %w", err)
+	}
+	defer f.Close()
+	facts := lineReader{in: bufio.NewReader(f), most: maxFactLine}
+	line, err := facts.next()
+	if err == io.EOF {
+		return nil, fmt.Errorf("the turn has no fact: %w", fs.ErrNotExist)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the turn's facts: %w", err)
+	}
+	submitted, err := turns.DecodeRuntimeEvent(line)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errForged, err)
+	}
+	rec, err := turns.RecordOf(submitted)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errForged, err)
+	}
+	if line, err = facts.next(); err == nil {
+		if started, err := turns.DecodeRuntimeEvent(line); err == nil {
+			rec.Start(started)
+		}
 	}
 	return rec, nil
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -38,6 +39,50 @@ func leftEnd(t testing.TB) string {
 	return string(last)
 }
 
+// firstFacts are the first two lines of the facts of a turn.
+func firstFacts(t *testing.T) (submitted, started string) {
+	t.Helper()
+	scope := turns.Scope{RuntimeID: "inst_1", SessionID: "sess_1", TurnID: "turn_1"}
+	line := func(n int64, ev turns.RuntimeEvent) string {
+		ev.Sequence = n
+		text, err := ev.AppendLine(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	return line(1, scope.TurnSubmitted(turns.Submitted{Source: "responses", ResponseID: "resp_1",
+			PreviousResponseID: "resp_0", RequestDigest: strings.Repeat("a", 64)}, true)),
+		line(2, scope.TurnStarted(turns.Started{Model: "scripted/demo"}))
+}
+
+// A turn that runs has no record: its first facts say what it is, so that the host knows a turn that was cut off.
+func TestReadTurnThatWasCutOff(t *testing.T) {
+	dir := t.TempDir()
+	turn := filepath.Join(dir, "output/turns/turn_1")
+	mkdir(t, turn)
+	submitted, started := firstFacts(t)
+	write(t, filepath.Join(turn, turns.RuntimeFile), submitted+started)
+	rec, end, err := Read(dir, "turn_1")
+	if err != nil || end != nil {
+		t.Fatalf("end %v, error %v", end, err)
+	}
+	got := []string{rec.SessionID, rec.TurnID, rec.ResponseID, *rec.PreviousResponseID, string(rec.Status), rec.Model,
+		rec.RequestDigest, rec.Instance}
+	want := []string{"sess_1", "turn_1", "resp_1", "resp_0", "in_progress", "scripted/demo", strings.Repeat("a", 64),
+		"inst_1"}
+	if !slices.Equal(got, want) {
+		t.Errorf("the record says %q, want %q", got, want)
+	}
+	resp, err := Settle(turn, responses.Internal("the container is gone", nil))
+	if err != nil || resp.Status != responses.StatusFailed {
+		t.Fatalf("settled as %+v, %v", resp, err)
+	}
+	if rec, end, err = Read(dir, "turn_1"); err != nil || end == nil || rec.Status != responses.StatusFailed {
+		t.Errorf("settled, the turn is %+v, %+v, %v", rec, end, err)
+	}
+}
+
 // Files that a container left of a turn are read as they are, or refused, and no file
 // outside is read.
 func TestReadTurn(t *testing.T) {
@@ -53,6 +98,12 @@ func TestReadTurn(t *testing.T) {
 			return os.WriteFile(filepath.Join(turn, turns.EventsFile), []byte(text), 0o600)
 		}
 	}
+	facts := func(text string) func(string) error {
+		return func(turn string) error {
+			return os.WriteFile(filepath.Join(turn, turns.RuntimeFile), []byte(text), 0o600)
+		}
+	}
+	submitted, started := firstFacts(t)
 	for name, test := range map[string]struct {
 		plant []func(turn string) error
 		ended bool  // there is a final response
@@ -75,7 +126,14 @@ func TestReadTurn(t *testing.T) {
 		"record of another": {[]func(string) error{record(strings.Replace(done, "turn_1", "turn_2", 1)),
 			events(end + "\n")}, false, errForged},
 		"no record": {nil, false, fs.ErrNotExist},
-		"no JSON":   {[]func(string) error{record("{")}, false, errForged},
+		"begun":     {[]func(string) error{facts(submitted + started)}, false, nil},
+		"queued":    {[]func(string) error{facts(submitted)}, false, nil},
+		"begun by another": {[]func(string) error{facts(strings.Replace(submitted, "turn_1", "turn_2", 1))}, false,
+			errForged},
+		"half a fact":        {[]func(string) error{facts(submitted[:len(submitted)-1])}, false, fs.ErrNotExist},
+		"facts from between": {[]func(string) error{facts(started)}, false, errForged},
+		"facts, no JSON":     {[]func(string) error{facts("{\n")}, false, errForged},
+		"no JSON":            {[]func(string) error{record("{")}, false, errForged},
 		"huge record": {[]func(string) error{record("{"), func(turn string) error {
 			return os.Truncate(filepath.Join(turn, turns.RecordFile), 10<<30)
 		}}, false, errForged},

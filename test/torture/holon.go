@@ -48,7 +48,7 @@ type instant struct {
 func (r *round) newInstant() instant {
 	patterns := []string{"", "runs/run_*/run.json", "cache/trees/*/*/claim", "runs/run_*/session.json",
 		"ipc/*/ipc/agent.sock",
-		"runs/*/session/output/turns/*/turn.json", "cache/trees/*/*/tree/made.txt", "cache/trees/*/*/tree/made.txt",
+		"runs/*/session/output/turns/*/runtime.ndjson", "cache/trees/*/*/tree/made.txt", "cache/trees/*/*/tree/made.txt",
 		"runs/run_*/events.ndjson", "runs/run_*/diff.patch", "runs/run_*/manifest.json"}
 	at := instant{pattern: patterns[r.rng.IntN(len(patterns))], after: r.upTo(60 * time.Millisecond)}
 	if at.pattern == "" || r.chance(3) {

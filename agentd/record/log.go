@@ -22,6 +22,10 @@ const maxPending = 4 << 20
 // maxSpare bounds the buffer that is kept for the next lines.
 const maxSpare = 32 << 10
 
+// firstLines is the size of the buffer of a log's first lines, which holds those of
+// a small turn.
+const firstLines = 4 << 10
+
 // noHold lets everything durable become visible.
 const noHold = math.MaxInt64
 
@@ -154,6 +158,9 @@ func (l *Log) Append(line []byte) error {
 	}
 	if l.closing {
 		return errLogClosed
+	}
+	if l.pending == nil {
+		l.pending = make([]byte, 0, max(firstLines, len(line)+1))
 	}
 	l.pending = append(l.pending, line...)
 	l.pending = append(l.pending, '\n')

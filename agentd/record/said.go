@@ -75,14 +75,13 @@ func (t *trajectory) said(in turns.Input, item responses.Item) error {
 		err = t.write()
 	}
 	if err != nil {
-		t.buf.Reset()
+		if t.fresh != nil {
+			t.fresh, t.wrote = t.fresh[:fresh], fresh
+		}
 		if t.size == before {
 			return err
 		}
 		t.size = before
-		if t.fresh != nil {
-			t.fresh = t.fresh[:fresh]
-		}
 		return errors.Join(err, t.file.Truncate(before))
 	}
 	if item != nil {

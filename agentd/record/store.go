@@ -177,10 +177,10 @@ type trajectory struct {
 	store  *Store
 	header Header
 	file   *os.File
-	buf    bytes.Buffer
 	size   int64            // bytes written
-	fresh  []byte           // those that are not on disk yet, unless they are more than a journal takes
 	synced int64            // bytes on disk
+	fresh  []byte           // the lines that are not on disk yet; of those written none, if a journal takes not as many
+	wrote  int              // of fresh: bytes that are written
 	items  []responses.Item // the conversation in the file: history, input, added items
 	given  int              // of items: those that the turn began with
 
@@ -295,7 +295,7 @@ func (s *Store) unpin(h Header) {
 func (t *trajectory) take() (f frame, ok bool, err error) {
 	n := t.size - t.synced
 	f = frame{kind: frameWrite, path: t.file.Name(), offset: t.synced, data: t.fresh}
-	t.synced, t.fresh = t.size, nil
+	t.synced, t.fresh, t.wrote = t.size, nil, 0
 	if n > maxShared {
 		if err := t.file.Sync(); err != nil {
 			return frame{}, false, fmt.Errorf("sync trajectory: %w", err)
@@ -411,15 +411,15 @@ func (t *trajectory) keep(key string, item responses.Item) error {
 }
 
 func (t *trajectory) encode(l line) error {
-	enc := json.NewEncoder(&t.buf)
+	start := len(t.fresh)
+	buf := bytes.NewBuffer(t.fresh)
+	enc := json.NewEncoder(buf)
 	enc.SetEscapeHTML(false)
-	start := t.buf.Len()
-	if err := enc.Encode(l); err != nil || t.store.secrets.Empty() {
+	if err := enc.Encode(l); err != nil {
 		return err
 	}
-	clean := t.clean(t.buf.Bytes()[start:])
-	t.buf.Truncate(start)
-	t.buf.Write(clean) // often onto itself
+	t.fresh = buf.Bytes()
+	t.scrub(start)
 	return nil
 }
 
@@ -431,27 +431,30 @@ func (t *trajectory) encodeItem(key string, item responses.Item) error {
 
 // line adds a line with one key, whose value is appended by value.
 func (t *trajectory) line(key string, value func(dst []byte) ([]byte, error)) error {
-	dst := append(append(append(t.buf.AvailableBuffer(), `{"`...), key...), `":`...)
-	dst, err := value(dst)
+	start := len(t.fresh)
+	dst, err := value(append(append(append(t.fresh, `{"`...), key...), `":`...))
 	if err != nil {
 		return err
 	}
-	t.buf.Write(t.clean(append(dst, '}', '\n')))
+	t.fresh = append(dst, '}', '\n')
+	t.scrub(start)
 	return nil
+}
+
+// scrub takes known secrets out of the lines of fresh from start on.
+func (t *trajectory) scrub(start int) {
+	if !t.store.secrets.Empty() {
+		t.fresh = append(t.fresh[:start], t.clean(t.fresh[start:])...) // often onto itself
+	}
 }
 
 // write hands the encoded lines to the kernel in one call.
 func (t *trajectory) write() error {
-	n, err := t.file.Write(t.buf.Bytes())
+	n, err := t.file.Write(t.fresh[t.wrote:])
 	t.size += int64(n)
-	if t.size-t.synced <= maxShared {
-		t.fresh = append(t.fresh, t.buf.Bytes()[:n]...)
-	} else {
-		t.fresh = nil
-	}
-	t.buf.Reset()
-	if t.buf.Cap() > 1<<20 {
-		t.buf = bytes.Buffer{} // one huge input must not pin its buffer for the whole turn
+	t.wrote += n
+	if t.fresh = t.fresh[:t.wrote]; t.size-t.synced > maxShared {
+		t.fresh, t.wrote = nil, 0 // one huge input must not pin its buffer for the whole turn
 	}
 	return err
 }

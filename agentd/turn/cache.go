@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -73,12 +74,22 @@ func (f *fingerprint) digest() string { return hex.EncodeToString(f.sum.Sum(nil)
 // frameOf is the fingerprint of what is the same in every round.
 func frameOf(req model.Request) string {
 	sum := sha256.New()
-	for _, text := range []string{req.Instructions, req.Text.Format.Type, string(req.Text.Format.Schema)} {
-		sum.Write([]byte(text + "\x00"))
+	buf := bufio.NewWriterSize(sum, 1<<10) // so that no text is copied as a whole
+	for _, text := range []string{req.Instructions, req.Text.Format.Type} {
+		_, _ = buf.WriteString(text) // a hash takes everything
+		_ = buf.WriteByte(0)
 	}
+	_, _ = buf.Write(req.Text.Format.Schema)
+	_ = buf.WriteByte(0)
 	for _, tool := range req.Tools {
-		sum.Write([]byte(tool.Name + "\x00" + tool.Description + "\x00" + string(tool.Parameters) + "\x00"))
+		_, _ = buf.WriteString(tool.Name)
+		_ = buf.WriteByte(0)
+		_, _ = buf.WriteString(tool.Description)
+		_ = buf.WriteByte(0)
+		_, _ = buf.Write(tool.Parameters)
+		_ = buf.WriteByte(0)
 	}
+	_ = buf.Flush()
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 

@@ -42,7 +42,7 @@ func (r *runner) sample(ctx context.Context) (*round, error) {
 	req := r.modelRequest()
 	req.Observer = watch
 	r.view.ask(req)
-	r.view.sent = frameOf(req)
+	r.view.sent = r.view.now.frame
 	for ev, err := range r.Model.Stream(ctx, req) {
 		if err == nil {
 			err = s.take(ev)

@@ -126,6 +126,7 @@ func check(t *testing.T, tr *scripted.Transport, name string) *responses.Error {
 func TestFiles(t *testing.T) {
 	const fine = "rounds: [{text: fine}]"
 	tr, dir := open(t, map[string]string{"a.yaml": fine, "sub/b.yml": fine, "c": fine,
+		"d": "a program", "d.yml": fine, "e/x": "", "e.yaml": fine, "f.v2.yaml": fine,
 		"big.yaml": fine + "\n#" + strings.Repeat("x", 1<<20)})
 	outside := filepath.Join(t.TempDir(), "o.yaml")
 	if err := os.WriteFile(outside, []byte(fine), 0o600); err != nil {
@@ -137,7 +138,7 @@ func TestFiles(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe.yaml"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"demo", "a", "a.yaml", "./a.yaml", "sub/b", "sub/b.yml", "c",
+	for _, name := range []string{"demo", "a", "a.yaml", "./a.yaml", "sub/b", "sub/b.yml", "c", "d", "e", "f.v2",
 		filepath.Join(dir, "a.yaml"), dir + "/sub/../a"} {
 		if err := tr.Check(name); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -152,6 +153,7 @@ func TestFiles(t *testing.T) {
 		strings.Repeat("x", 300): responses.CodeScenarioInvalid, // longer than a file's name can be
 		outside:                  responses.CodeScenarioNotFound,
 		"/etc/passwd":            responses.CodeScenarioNotFound,
+		"d/x":                    responses.CodeScenarioNotFound,
 		"link.yaml":              responses.CodeScenarioInvalid,
 		"pipe.yaml":              responses.CodeScenarioInvalid,
 		"big.yaml":               responses.CodeScenarioInvalid,

@@ -55,7 +55,9 @@ func New(opts Options) (*Transport, error) {
 		if err != nil {
 			return nil, fmt.Errorf("find scenario directory %q: %w", dir, err)
 		}
-		t.dirs = append(t.dirs, abs)
+		if !slices.Contains(t.dirs, abs) {
+			t.dirs = append(t.dirs, abs)
+		}
 	}
 	for _, file := range opts.Files {
 		if !filepath.IsAbs(file) {

@@ -92,7 +92,7 @@ func (c *Config) LoadEnv() error {
 				continue
 			}
 			field, _ := reflect.TypeOf(g).Elem().FieldByName(wrong.Name)
-			p.add(field.Tag.Get("env"), fmt.Sprintf("cannot be read as %s", wrong.Type),
+			p.add(field.Tag.Get("env"), "cannot be read as "+kind(wrong.Type),
 				"correct or unset the variable")
 		}
 	}

@@ -27,6 +27,7 @@ const (
 	exitOK          = 0
 	exitFailed      = 1
 	exitUsage       = 2
+	exitWaiting     = 3
 	exitRefused     = 4
 	exitDeadline    = 124
 	exitInterrupted = 130
@@ -118,6 +119,9 @@ func report(err error, stderr io.Writer) int {
 	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}
+	if _, ok := errors.AsType[noAnswer](err); ok {
+		return exitRefused
+	}
 	if e, ok := errors.AsType[*responses.Error](err); ok {
 		return exitCode(e)
 	}
@@ -140,30 +144,21 @@ func exitCode(e *responses.Error) int {
 
 // configure builds the configuration from defaults, environment and flags, in
 // rising order of weight, and checks it. extra adds the flags of one command and
-// returns what is to be done between parsing and checking. Help that was asked
-// for goes to stdout.
+// returns what is to be done between parsing and checking, which finds the problems
+// of these flags. Help that was asked for goes to stdout.
 func configure(name string, cfg *config.Config, args []string, stdout io.Writer,
-	extra func(*flag.FlagSet) func()) error {
+	extra func(*flag.FlagSet) func() config.Problems) error {
 	envErr := cfg.LoadEnv()
 	fs := flag.NewFlagSet("agentd "+name, flag.ContinueOnError)
-	var out strings.Builder
-	fs.SetOutput(&out)
 	cfg.Bind(fs)
 	parsed := extra(fs)
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(stdout, out.String())
-			return err
-		}
-		return usageError{fmt.Errorf("%w; see agentd %s --help", err, name)}
+	flagErr := config.ParseFlags(fs, args, stdout)
+	if errors.Is(flagErr, flag.ErrHelp) {
+		return flagErr
 	}
-	if fs.NArg() > 0 {
-		return usageError{fmt.Errorf("unexpected argument %q; see agentd %s --help", fs.Arg(0), name)}
-	}
-	parsed()
+	all := parsed()
 	// One report of everything that is wrong, wherever it was set.
-	var all config.Problems
-	for _, err := range []error{envErr, cfg.Validate()} {
+	for _, err := range []error{envErr, flagErr, cfg.Validate()} {
 		problems, ok := errors.AsType[config.Problems](err)
 		if err != nil && !ok {
 			return err

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"holon/agentd/config"
 	"holon/internal/redact"
@@ -25,11 +26,11 @@ func runOnce(ctx context.Context, args []string, secrets *redact.Set, stdin io.R
 	cfg := config.Default()
 	cfg.Dirs.Input, cfg.Dirs.Output, cfg.Dirs.State, cfg.Dirs.Workspace = "", "", "", "."
 	request, asJSON, hasInput := "", false, false
-	err := configure("run", &cfg, args, stdout, func(fs *flag.FlagSet) func() {
+	err := configure("run", &cfg, args, stdout, func(fs *flag.FlagSet) func() config.Problems {
 		fs.StringVar(&request, "request", "",
 			"`file` with the request, a body of POST /responses; - for standard input")
 		fs.BoolVar(&asJSON, "json", false, "print the response object instead of the answer's text")
-		return func() {
+		return func() (p config.Problems) {
 			cfg.Server.Socket, cfg.Server.Listen = "", "" // there is no server
 			if hasInput = cfg.Dirs.Input != ""; !hasInput {
 				cfg.Dirs.Input = "."
@@ -37,6 +38,11 @@ func runOnce(ctx context.Context, args []string, secrets *redact.Set, stdin io.R
 			if cfg.Dirs.State == "" { // an empty --output-dir is one mistake, not two
 				cfg.Dirs.State = filepath.Join(cfg.Dirs.Output, "state")
 			}
+			if request == "" {
+				p = append(p, config.Problem{Setting: "--request", What: "is missing",
+					Remedy: "name a file with a body of POST /responses, or - for standard input"})
+			}
+			return p
 		}
 	})
 	if err != nil {
@@ -55,17 +61,25 @@ func runOnce(ctx context.Context, args []string, secrets *redact.Set, stdin io.R
 		return err
 	}
 	resp, err := server.Once(ctx, req)
-	if err = errors.Join(err, server.Close()); err != nil {
+	if err = errors.Join(unknown(err, cfg.Dirs.State), server.Close()); err != nil {
 		return err
 	}
-	return answer(resp, asJSON, stdout, stderr)
+	return answer(resp, asJSON, cfg.Dirs.State, stdout, stderr)
+}
+
+// unknown gives the error of a response that is not stored its usual remedy: the
+// state directory is not the one of the process that stored it.
+func unknown(err error, state string) error {
+	e, ok := errors.AsType[*responses.Error](err)
+	if !ok || e.Code != responses.CodePreviousNotFound {
+		return err
+	}
+	hinted := *e
+	hinted.Hint = fmt.Sprintf("--state-dir is %s; give the one of the run that made the response", state)
+	return &hinted
 }
 
 func readRequest(path string, stdin io.Reader) (*responses.Request, error) {
-	if path == "" {
-		return nil, usageError{errors.New("--request: is missing; name a file with a body of POST /responses, or - " +
-			"for standard input")}
-	}
 	if path != "-" {
 		f, err := os.Open(path)
 		if err != nil {
@@ -86,7 +100,7 @@ func readRequest(path string, stdin io.Reader) (*responses.Request, error) {
 }
 
 // answer prints the result and chooses the exit code.
-func answer(resp *responses.Response, asJSON bool, stdout, stderr io.Writer) error {
+func answer(resp *responses.Response, asJSON bool, state string, stdout, stderr io.Writer) error {
 	if asJSON {
 		enc := json.NewEncoder(stdout)
 		enc.SetEscapeHTML(false)
@@ -99,7 +113,7 @@ func answer(resp *responses.Response, asJSON bool, stdout, stderr io.Writer) err
 	}
 	switch resp.Status {
 	case responses.StatusCompleted:
-		return nil
+		return waiting(resp, state, stderr)
 	case responses.StatusIncomplete:
 		reason := resp.IncompleteDetails.Reason
 		fmt.Fprintf(stderr, "agentd: the turn ended early: %s\n", reason)
@@ -115,4 +129,38 @@ func answer(resp *responses.Response, asJSON bool, stdout, stderr io.Writer) err
 	}
 	fmt.Fprintf(stderr, "agentd: %s\n", resp.Error.Message)
 	return exitError(exitFailed) // whatever the reason: the request was accepted and the turn ran
+}
+
+// maxShown is how many bytes of a call's arguments are shown.
+const maxShown = 500
+
+// waiting names the calls that a completed response waits for, and how to go on.
+// The calls of a completed response are all the client's: those of the container
+// are not among its items as function calls.
+func waiting(resp *responses.Response, state string, stderr io.Writer) error {
+	var err error
+	for _, item := range resp.Output {
+		call, ok := item.(*responses.FunctionCall)
+		if !ok {
+			continue
+		}
+		err = exitError(exitWaiting)
+		arguments, more := call.Arguments, ""
+		if len(arguments) > maxShown {
+			arguments, more = strings.ToValidUTF8(arguments[:maxShown], ""), fmt.Sprintf(" and %d bytes more",
+				len(call.Arguments)-maxShown)
+		}
+		fmt.Fprintf(stderr, "agentd: the turn waits for the output of %q, call_id %q, arguments %q%s\n", call.Name,
+			call.CallID, arguments, more)
+	}
+	switch {
+	case err == nil:
+	case resp.Store:
+		fmt.Fprintf(stderr, "agentd: to go on, run a request with \"previous_response_id\": %q and a function_call_output "+
+			"for each call_id, with --state-dir %s and another --output-dir\n", resp.ID, state)
+	default:
+		fmt.Fprintln(stderr, "agentd: to go on, run a request that repeats this conversation, with a "+
+			"function_call_output for each call_id, and another --output-dir")
+	}
+	return err
 }

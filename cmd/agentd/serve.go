@@ -18,9 +18,9 @@ import (
 func serve(ctx context.Context, args []string, secrets *redact.Set, stdout, stderr io.Writer) error {
 	cfg := config.Default()
 	debug := false
-	err := configure("serve", &cfg, args, stdout, func(fs *flag.FlagSet) func() {
+	err := configure("serve", &cfg, args, stdout, func(fs *flag.FlagSet) func() config.Problems {
 		fs.BoolVar(&debug, "debug", debug, "log what only a developer wants to know")
-		return func() {}
+		return func() config.Problems { return nil }
 	})
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,8 @@ import (
 )
 
 var update = flag.Bool("update", false, "write testdata/modules.txt anew")
+
+var guideFile = regexp.MustCompile("(?s)\n```[a-z]+\n# file: ([^\n]+)\n(.*?)```\n")
 
 func TestMain(m *testing.M) {
 	if os.Getenv("AGENTD_TEST_EXEC") != "" { // this binary, as agentd
@@ -39,11 +42,33 @@ func TestScripts(t *testing.T) {
 				env.Setenv(name, "")
 			}
 			env.Setenv("GORACE", os.Getenv("GORACE"))
+			if err := guideFiles(filepath.Join(env.WorkDir, "ci")); err != nil {
+				return err
+			}
 			demo := os.DirFS(filepath.Join("..", "holon", "demo", "project"))
 			return os.CopyFS(filepath.Join(env.WorkDir, "project"), demo)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits, "ready": ready},
 	})
+}
+
+// guideFiles writes the files of the guide for CI jobs to dir. Each is a block
+// that begins with its path, as "# file: PATH".
+func guideFiles(dir string) error {
+	guide, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", "ci.md"))
+	if err != nil {
+		return err
+	}
+	for _, block := range guideFile.FindAllSubmatch(guide, -1) {
+		path := filepath.Join(dir, string(block[1]))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, block[2], 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func exits(ts *testscript.TestScript, neg bool, args []string) {

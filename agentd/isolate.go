@@ -29,7 +29,7 @@ func (s *Server) isolate(p *plan) (err error) {
 	if !p.req.Holon.Isolates() {
 		return nil
 	}
-	o := worktree.Options{TurnID: p.turnID, Kind: p.req.Holon.Isolation,
+	o := worktree.Options{SessionID: p.sessionID, TurnID: p.turnID, Kind: p.req.Holon.Isolation,
 		Except: []string{s.cfg.Dirs.Output, s.cfg.Dirs.State}}
 	if o.Root, err = filepath.EvalSymlinks(s.cfg.Dirs.Workspace); err == nil {
 		o.Origin, err = filepath.EvalSymlinks(p.workDir)

@@ -57,7 +57,7 @@ func TestIsolatedTurns(t *testing.T) {
 			h.sh("mkdir p; cd p; git init -q; echo one > f; git add f; git commit -qm 1; echo u > untracked")
 			model := h.scenario("edits", edits)
 			body := `{"model":%q,"input":"go","previous_response_id":%s,` +
-				`"holon":{"turn_id":%q,"isolation":%q,"workspace_dir":"p"}}`
+				`"holon":{"session_id":"sess_1","turn_id":%q,"isolation":%q,"workspace_dir":"p"}}`
 			resp := h.post(fmt.Sprintf(body, model, "null", "turn_1", kind)).response(t)
 			if resp.Status != responses.StatusCompleted {
 				t.Fatalf("the turn is %s: %+v", resp.Status, resp.Error)
@@ -74,14 +74,19 @@ func TestIsolatedTurns(t *testing.T) {
 			if n := len(rec.Artifacts); n == 0 || rec.Artifacts[0].Path != turns.PatchFile {
 				t.Errorf("artifacts %+v, want %s among them", rec.Artifacts, turns.PatchFile)
 			}
-			printed := h.sh("cat " + h.file("turn_1", "tools/*/stdout.log"))
-			if want := h.cfg.Dirs.Workspace + "/.agentd-turns/turn_1/tree\none\n?? new\n"; !strings.HasPrefix(printed, want) {
-				t.Errorf("the command printed %q, want %q", printed, want)
+			wantOutput := func(turn string) {
+				t.Helper()
+				got := h.sh("cat " + h.file(turn, "tools/*/stdout.log"))
+				if want := h.cfg.Dirs.Workspace + "/.agentd-turns/sess_1/tree\none\n?? new\n"; !strings.HasPrefix(got, want) {
+					t.Errorf("the command of %s printed %q, want %q", turn, got, want)
+				}
 			}
+			wantOutput("turn_1")
 			// The next turn begins with the origin as it is then.
 			h.sh("cd p; git checkout -q f; rm new")
 			h.post(fmt.Sprintf(body, model, quote(resp.ID), "turn_2", kind)).response(t)
 			h.sh("cd p; git apply --check " + h.file("turn_2", turns.PatchFile))
+			wantOutput("turn_2") // what the model was told before of the directory stays true
 		})
 	}
 }
@@ -182,7 +187,8 @@ func TestIsolationIsRefused(t *testing.T) {
 func TestIsolatedTurnIsRecovered(t *testing.T) {
 	dir := shortDir(t)
 	h := startIn(t, dir, func(cfg *config.Config, _ *agentd.Parts) {
-		private := filepath.Join(cfg.Dirs.Workspace, ".agentd-turns/turn_left")
+		private := filepath.Join(cfg.Dirs.Workspace, ".agentd-turns/sess_left")
+		put(t, filepath.Join(private, "turn"), "turn_left")
 		put(t, filepath.Join(private, "base/f"), "1\n")
 		put(t, filepath.Join(private, "tree/f"), "2\n")
 		if err := os.MkdirAll(filepath.Join(cfg.Dirs.Output, "turns/turn_left"), 0o700); err != nil {

@@ -200,6 +200,15 @@ func createFile(dir folder.Dir, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
+func writeFile(dir folder.Dir, name, data string) error {
+	f, err := createFile(dir, name)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(data)
+	return errors.Join(err, unix.Fchmod(int(f.Fd()), 0o644), f.Close())
+}
+
 // written wraps an error of the private tree's side.
 func written(dir, name string, err error) error {
 	if err == nil {

@@ -39,7 +39,8 @@ func TestPatchOfRandomEdits(t *testing.T) {
 			put(r, root, names.Draw(r, "name"))
 		}
 		run(r, root, "find . -mindepth 1 -type d -empty -delete") // git apply cannot put a file in their place
-		tree, err := Make(t.Context(), Options{Root: root, Origin: root, TurnID: "turn_1", Kind: responses.IsolationCopy})
+		tree, err := Make(t.Context(), Options{Root: root, Origin: root, SessionID: "sess_1", TurnID: "turn_1",
+			Kind: responses.IsolationCopy})
 		if err != nil {
 			r.Fatal(err)
 		}

@@ -176,7 +176,11 @@ func readSmall(path string) []byte {
 		return nil
 	}
 	defer dir.Close()
-	f, _, err := dir.OpenFile(filepath.Base(path))
+	return readFile(dir, filepath.Base(path))
+}
+
+func readFile(dir folder.Dir, name string) []byte {
+	f, _, err := dir.OpenFile(name)
 	if err != nil {
 		return nil
 	}
@@ -247,12 +251,7 @@ func (r *repository) writeOwn(tree folder.Dir, entries []*index.Entry) error {
 		if err != nil {
 			return err
 		}
-		f, err := createFile(dir, base)
-		if err != nil {
-			return err
-		}
-		_, err = f.WriteString(data)
-		if err = errors.Join(err, unix.Fchmod(int(f.Fd()), 0o644), f.Close()); err != nil {
+		if err := writeFile(dir, base, data); err != nil {
 			return err
 		}
 	}

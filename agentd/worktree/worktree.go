@@ -1,9 +1,11 @@
 // Package worktree gives a turn a private working tree and says what the turn changed there.
 //
-//	<root>/.agentd-turns/<turn id>/tree   the turn works here
-//	<root>/.agentd-turns/<turn id>/base   the files of tree as they were at the start, without .git
+//	<root>/.agentd-turns/<session id>/tree   the turn works here
+//	<root>/.agentd-turns/<session id>/base   the files of tree as they were at the start, without .git
+//	<root>/.agentd-turns/<session id>/turn   the turn's id
 //
-// Make fills both, Tree.Diff writes the difference as a patch for git apply, Tree.Remove removes them.
+// The path is that of the session, so that what a conversation says of it stays true in later turns; a further turn of
+// the session that waits meanwhile has its own id in the path. Make fills both, Tree.Diff writes the difference as a patch for git apply, Tree.Remove removes them.
 //
 // Invariants. The origin is only read. Commands of the turn have written the tree, so it is hostile: it is read name by
 // name from open directories, never through a symbolic link, within bounds, and no program is started on it. Every
@@ -34,23 +36,25 @@ const (
 	turnsName = ".agentd-turns"
 	treeName  = "tree"
 	baseName  = "base"
+	turnName  = "turn"
 	newName   = "new" // a base that is not complete
 	trashName = "trash"
 )
 
 // Options say which tree to make. All fields but Except are required.
 type Options struct {
-	Root   string   // the directory below which private trees lie
-	Origin string   // a directory below Root, or Root
-	TurnID string   // names the tree
-	Kind   string   // responses.IsolationCopy or responses.IsolationWorktree
-	Except []string // directories of the server's own, which are not copied
+	Root      string // the directory below which private trees lie
+	Origin    string // a directory below Root, or Root
+	SessionID string
+	TurnID    string
+	Kind      string   // responses.IsolationCopy or responses.IsolationWorktree
+	Except    []string // directories of the server's own, which are not copied
 }
 
 // A Tree is the private tree of a turn. It is not for concurrent use.
 type Tree struct {
 	root   string
-	id     string
+	name   string     // of the turn's directory
 	turns  folder.Dir // the directory of private trees
 	dir    folder.Dir // of the turn; locked
 	prefix string     // of the working directory in the tree
@@ -58,7 +62,7 @@ type Tree struct {
 }
 
 // WorkDir returns the directory in which the turn works.
-func (t *Tree) WorkDir() string { return filepath.Join(t.root, turnsName, t.id, treeName, t.prefix) }
+func (t *Tree) WorkDir() string { return filepath.Join(t.root, turnsName, t.name, treeName, t.prefix) }
 
 // IsPrivate reports whether dir is, or lies within, a directory of private trees.
 func IsPrivate(dir string) bool { return slices.Contains(strings.Split(dir, "/"), turnsName) }
@@ -66,8 +70,13 @@ func IsPrivate(dir string) bool { return slices.Contains(strings.Split(dir, "/")
 // Make makes the private tree of a turn. Its errors are *responses.Error values about the request, or say what the
 // disk refused. On error nothing is left.
 func Make(ctx context.Context, o Options) (*Tree, error) {
-	t := &Tree{root: o.Root, id: o.TurnID, git: o.Kind == responses.IsolationWorktree}
-	if err := t.create(); err != nil {
+	t := &Tree{root: o.Root, name: o.SessionID, git: o.Kind == responses.IsolationWorktree}
+	err := t.create(o.TurnID)
+	if errors.Is(err, unix.EBUSY) {
+		t.name = o.TurnID
+		err = t.create(o.TurnID)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("make a private tree: %w", err)
 	}
 	if err := t.fill(ctx, o); err != nil {
@@ -77,8 +86,9 @@ func Make(ctx context.Context, o Options) (*Tree, error) {
 }
 
 // create makes and locks the turn's directory. Another turn that ends may remove the parent meanwhile, and a process
-// that starts may take an unlocked directory for what a crash left.
-func (t *Tree) create() error {
+// that starts may take an unlocked directory for what a crash left. The error is EBUSY when another turn has the
+// directory.
+func (t *Tree) create(turnID string) error {
 	const tries = 100
 	for range tries {
 		if err := t.open(); errors.Is(err, unix.ENOENT) {
@@ -88,17 +98,17 @@ func (t *Tree) create() error {
 		}
 		if !lock(t.dir) {
 			t.close()
-			continue
+			break
 		}
-		if names, err := t.dir.Names(); err == nil && len(names) == 0 && t.turns.Has(t.id, t.dir) {
-			return nil
+		if names, err := t.dir.Names(); err == nil && len(names) == 0 && t.turns.Has(t.name, t.dir) {
+			return writeFile(t.dir, turnName, turnID)
 		}
-		// What a crash left: a turn id is used again when the turn's directory was removed.
+		// It was removed meanwhile, or a process that was killed left it since the start of this one.
 		if err := t.Remove(); err != nil {
 			return err
 		}
 	}
-	return &os.PathError{Op: "lock", Path: t.id, Err: unix.EBUSY}
+	return &os.PathError{Op: "lock", Path: t.name, Err: unix.EBUSY}
 }
 
 // open opens the turn's directory, which it creates if it is absent, and its parent. What a command put in their place
@@ -112,7 +122,7 @@ func (t *Tree) open() error {
 	if t.turns, err = replaceOther(root, turnsName); err != nil {
 		return err
 	}
-	if t.dir, err = replaceOther(t.turns, t.id); err != nil {
+	if t.dir, err = replaceOther(t.turns, t.name); err != nil {
 		t.turns.Close()
 	}
 	return err
@@ -196,8 +206,8 @@ func (t *Tree) Remove() error {
 	if err == nil {
 		err = t.dir.Rmdir(trashName)
 	}
-	if err == nil && t.turns.Has(t.id, t.dir) {
-		err = t.turns.Rmdir(t.id)
+	if err == nil && t.turns.Has(t.name, t.dir) {
+		err = t.turns.Rmdir(t.name)
 	}
 	if err != nil {
 		return fmt.Errorf("remove a private tree: %w", err)
@@ -220,7 +230,7 @@ func Recover(root string, keep func(turnID string, t *Tree)) error {
 	turns.Close()
 	errs := []error{err}
 	for _, name := range names {
-		errs = append(errs, (&Tree{root: root, id: name}).recover(keep))
+		errs = append(errs, (&Tree{root: root, name: name}).recover(keep))
 	}
 	_ = os.Remove(filepath.Join(root, turnsName)) // it stays while it holds a tree
 	return errors.Join(errs...)
@@ -235,7 +245,7 @@ func (t *Tree) recover(keep func(turnID string, t *Tree)) error {
 		return nil
 	}
 	if _, err := t.dir.Lstat(baseName); err == nil {
-		keep(t.id, t)
+		keep(string(readFile(t.dir, turnName)), t)
 	}
 	return t.Remove()
 }

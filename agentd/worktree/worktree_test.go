@@ -95,7 +95,7 @@ const origin = `
 // made makes a private tree of dir and removes it in the end.
 func made(t testing.TB, root, dir, kind string) *Tree {
 	t.Helper()
-	tree, err := Make(t.Context(), Options{Root: root, Origin: dir, TurnID: "turn_1", Kind: kind})
+	tree, err := Make(t.Context(), Options{Root: root, Origin: dir, SessionID: "sess_1", TurnID: "turn_1", Kind: kind})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func TestCopy(t *testing.T) {
 	dir := filepath.Join(root, "project")
 	run(t, root, `mkdir project; cd project; git init -q -b main; echo 1 > a; git add a; git commit -qm 1; echo 2 > a; echo u > u
 		mkfifo pipe; mkdir out; echo x > out/x; chmod 750 out`)
-	tree, err := Make(t.Context(), Options{Root: root, Origin: dir, TurnID: "turn_1", Kind: responses.IsolationCopy,
+	tree, err := Make(t.Context(), Options{Root: root, Origin: dir, SessionID: "sess_1", TurnID: "turn_1", Kind: responses.IsolationCopy,
 		Except: []string{filepath.Join(dir, "out")}})
 	if err != nil {
 		t.Fatal(err)
@@ -358,7 +358,7 @@ func TestRefused(t *testing.T) {
 			dir := filepath.Join(root, "p")
 			run(t, root, "mkdir p")
 			run(t, dir, tc.script)
-			_, err := Make(t.Context(), Options{Root: root, Origin: dir, TurnID: "turn_1", Kind: tc.kind})
+			_, err := Make(t.Context(), Options{Root: root, Origin: dir, SessionID: "sess_1", TurnID: "turn_1", Kind: tc.kind})
 			e, ok := errors.AsType[*responses.Error](err)
 			if !ok || e.Param != tc.param || e.Hint == "" {
 				t.Errorf("error %v (%+v), want one about %s with a hint", err, e, tc.param)
@@ -376,14 +376,14 @@ func TestRecover(t *testing.T) {
 	run(t, root, origin)
 	held := made(t, root, root, responses.IsolationCopy)
 	for _, id := range []string{"turn_left", "turn_partial"} {
-		tree, err := Make(t.Context(), Options{Root: root, Origin: root, TurnID: id, Kind: responses.IsolationCopy})
+		tree, err := Make(t.Context(), Options{Root: root, Origin: root, SessionID: id + "_s", TurnID: id, Kind: responses.IsolationCopy})
 		if err != nil {
 			t.Fatal(err)
 		}
 		run(t, tree.WorkDir(), "echo x > new; chmod 0 d")
 		tree.close() // as a kill does
 	}
-	run(t, root, "mv .agentd-turns/turn_partial/base .agentd-turns/turn_partial/new")
+	run(t, root, "mv .agentd-turns/turn_partial_s/base .agentd-turns/turn_partial_s/new")
 	var kept []string
 	err := Recover(root, func(id string, tree *Tree) {
 		text, _ := patch(t, tree)
@@ -395,7 +395,7 @@ func TestRecover(t *testing.T) {
 	if diff := cmp.Diff([]string{"turn_left 1"}, kept); diff != "" {
 		t.Errorf("kept (-want +got):\n%s", diff)
 	}
-	if got := run(t, root, "ls .agentd-turns"); got != "turn_1\n" {
+	if got := run(t, root, "ls .agentd-turns"); got != "sess_1\n" {
 		t.Errorf("left are %q, want the one of a running process", got)
 	}
 	if got := content(t, held.WorkDir()); len(got) == 0 {
@@ -405,7 +405,7 @@ func TestRecover(t *testing.T) {
 
 // A link in the place of our directories is removed, not followed.
 func TestPlantedLinks(t *testing.T) {
-	for _, planted := range []string{".agentd-turns", ".agentd-turns/turn_1"} {
+	for _, planted := range []string{".agentd-turns", ".agentd-turns/sess_1"} {
 		root, outside := t.TempDir(), t.TempDir()
 		run(t, root, "mkdir -p .agentd-turns; rm -rf "+planted+"; ln -s "+outside+" "+planted+"; echo x > f")
 		tree := made(t, root, root, responses.IsolationCopy)
@@ -415,5 +415,30 @@ func TestPlantedLinks(t *testing.T) {
 		if got := run(t, outside, "ls -A"); got != "" {
 			t.Errorf("%s: outside are %q, want nothing", planted, got)
 		}
+	}
+}
+
+// The turns of a session have the same path one after the other, and not at the same time.
+func TestPathOfASession(t *testing.T) {
+	root := t.TempDir()
+	wantPath := func(turn, want string) *Tree {
+		t.Helper()
+		tree, err := Make(t.Context(), Options{Root: root, Origin: root, SessionID: "sess_1", TurnID: turn,
+			Kind: responses.IsolationCopy})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.TrimPrefix(tree.WorkDir(), root); got != want {
+			t.Errorf("%s works in %s, want %s", turn, got, want)
+		}
+		return tree
+	}
+	running := wantPath("turn_1", "/.agentd-turns/sess_1/tree")
+	waiting := wantPath("turn_2", "/.agentd-turns/turn_2/tree")
+	if err := errors.Join(running.Remove(), waiting.Remove()); err != nil {
+		t.Fatal(err)
+	}
+	if err := wantPath("turn_3", "/.agentd-turns/sess_1/tree").Remove(); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -45,6 +45,7 @@ func writeError(w http.ResponseWriter, err error) {
 // Headers of answers.
 const (
 	headerRequestID   = "X-Request-Id"
+	headerResponseID  = "X-Response-Id"
 	headerShouldRetry = "X-Should-Retry"
 )
 

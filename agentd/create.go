@@ -41,6 +41,7 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) {
 	s.log.Debug("a request has its turn", "request", w.Header().Get(headerRequestID), "response", v.response.ID)
 	// Work has begun: a client that sends the request again would start it again.
 	w.Header().Set(headerShouldRetry, "false")
+	w.Header().Set(headerResponseID, v.response.ID)
 	switch {
 	case req.Stream:
 		s.serveStream(w, r, v, stream.Accepted(r.Header.Get("Accept")), fromStart)
@@ -86,11 +87,13 @@ func (s *Server) serveJSON(w http.ResponseWriter, r *http.Request, v *view) {
 	}
 	resp, failure := v.result()
 	if failure != nil {
-		writeError(w, failure)
+		known := *failure
+		known.ResponseID = v.response.ID
+		writeError(w, &known)
 		return
 	}
 	if e := resp.Error; resp.Status == responses.StatusFailed && e != nil {
-		writeError(w, &responses.Error{Type: e.Type, Code: e.Code, Message: e.Message})
+		writeError(w, &responses.Error{Type: e.Type, Code: e.Code, Message: e.Message, ResponseID: resp.ID})
 		return
 	}
 	writeJSON(w, http.StatusOK, resp)

@@ -95,6 +95,14 @@ func (e *Emitter) Begin() error {
 	return e.snapshot(EventInProgress)
 }
 
+// Answered names the model that answers, provider/model, if it is not the one that was asked for. Events from now on
+// have it.
+func (e *Emitter) Answered(model string) {
+	if e.err == nil && model != "" {
+		e.resp.Model = model
+	}
+}
+
 // Response returns the response as it stands. Its output holds closed items only.
 func (e *Emitter) Response() Response { return e.resp }
 

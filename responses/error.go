@@ -116,6 +116,8 @@ type Error struct {
 	Param   string
 	Hint    string
 	Cause   error
+
+	ResponseID string // of the stored response that failed, "" for a request that was refused
 }
 
 // Error returns the message, and the hint where there is one, on one line.
@@ -148,6 +150,8 @@ type wireError struct {
 	Param   string    `json:"param"`
 	Code    string    `json:"code"`
 	Hint    string    `json:"hint,omitempty"`
+
+	ResponseID string `json:"response_id,omitempty"`
 }
 
 // Envelope returns the JSON body {"error":{message,type,param,code}} of an
@@ -155,7 +159,7 @@ type wireError struct {
 func (e *Error) Envelope() []byte {
 	body := struct {
 		Error wireError `json:"error"`
-	}{wireError{e.Error(), e.Type, e.Param, e.Code, e.Hint}}
+	}{wireError{e.Error(), e.Type, e.Param, e.Code, e.Hint, e.ResponseID}}
 	return mustMarshal(body)
 }
 
@@ -170,7 +174,8 @@ func DecodeEnvelope(status int, body []byte) *Error {
 			Message: "the server answered " + http.StatusText(status) + " without an error envelope"}
 	}
 	w := env.Error
-	e := &Error{Type: knownType(w.Type, status), Code: w.Code, Message: w.Message, Param: w.Param}
+	e := &Error{Type: knownType(w.Type, status), Code: w.Code, Message: w.Message, Param: w.Param,
+		ResponseID: w.ResponseID}
 	// The hint travels inside the message for clients that only know the
 	// standard shape; take it out again so that it does not appear twice.
 	if n := len(w.Message) - len(w.Hint) - 2; w.Hint != "" && n > 0 && w.Message[n:] == "; "+w.Hint {

@@ -97,6 +97,9 @@ type Usage struct {
 	TotalTokens        int64              `json:"total_tokens"`
 	InputTokenDetails  InputTokenDetails  `json:"input_tokens_details"`
 	OutputTokenDetails OutputTokenDetails `json:"output_tokens_details"`
+
+	// Estimated says that a provider did not count all of it. The protocol has no key for that; records of turns do.
+	Estimated bool `json:"-"`
 }
 
 // InputTokenDetails breaks down the input tokens.
@@ -116,6 +119,7 @@ func (u Usage) Add(v Usage) Usage {
 	u.TotalTokens += v.TotalTokens
 	u.InputTokenDetails.CachedTokens += v.InputTokenDetails.CachedTokens
 	u.OutputTokenDetails.ReasoningTokens += v.OutputTokenDetails.ReasoningTokens
+	u.Estimated = u.Estimated || v.Estimated
 	return u
 }
 

@@ -112,6 +112,9 @@ func (s Summarizer) ask(ctx context.Context, told string) (text string, usage re
 	}
 	var b strings.Builder
 	stop := model.Stop("")
+	watch := &failures{}
+	req.Observer = watch
+	defer func() { usage = usage.Add(watch.usage) }()
 	for ev, err := range s.Transport.Stream(ctx, req) {
 		switch {
 		case err != nil:
@@ -137,6 +140,19 @@ func (s Summarizer) ask(ctx context.Context, told string) (text string, usage re
 		return "", usage, unusable("the model's summary is empty")
 	}
 	return text, usage, nil
+}
+
+// failures sums up what attempts cost that failed or were given up.
+type failures struct{ usage responses.Usage }
+
+// AttemptStarted implements model.Observer.
+func (*failures) AttemptStarted(model.Attempt) {}
+
+// AttemptEnded implements model.Observer.
+func (f *failures) AttemptEnded(a model.Attempt) {
+	if a.Err != nil {
+		f.usage = f.usage.Add(a.Usage)
+	}
 }
 
 // unusable is the error of an answer that cannot replace a conversation.

@@ -64,6 +64,10 @@ type Request struct {
 	// Lowering, when it is not nil, is filled in by the transport before it sends the
 	// request.
 	Lowering *Lowering
+
+	// Counted, when it is not nil, is filled in by the transport as the provider counts,
+	// so that an attempt without an end has a usage too.
+	Counted *Counted
 }
 
 // Purpose says why a model is called. It is not sent to providers; a scripted model

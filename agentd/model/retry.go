@@ -80,22 +80,36 @@ func (r *retry) attempt(parent context.Context, req Request, yield func(Event, e
 		ctx, cancel = context.WithTimeoutCause(parent, r.policy.Total, errTotal)
 	}
 	defer cancel()
-	req.Lowering = &a.Lowering
+	var counted Counted
+	req.Lowering, req.Counted = &a.Lowering, &counted
+	said := meter{}
 	defer func() {
+		if a.Err != nil {
+			a.Usage = spent(req, counted, &said, a.Begun)
+		}
 		if a.Err != nil && parent.Err() == nil && errors.Is(context.Cause(ctx), errTotal) {
 			a.Err = r.late(a.Err)
 		}
 	}()
-	said := 0
+	limit := 0
+	if req.MaxOutputTokens != nil {
+		limit = *req.MaxOutputTokens
+	}
 	for ev, err := range r.next.Stream(ctx, req) {
 		if err != nil {
 			a.Err = AsError(err)
 			return
 		}
 		a.Begun = true
-		said += len(ev.Text)
-		if ev.Kind == Done && !plausible(ev.Usage) {
-			ev.Usage = estimated(req, said)
+		if fits := said.take(ev, limit); fits < len(ev.Text) {
+			r.cut(req, ev, fits, counted, yield, a)
+			return
+		}
+		if ev.Kind == Done {
+			ev.Usage = settled(req, ev.Usage, &said)
+			if limit > 0 && ev.Usage.OutputTokens > int64(limit) && ev.Stop == StopEnd {
+				ev.Stop = StopMaxTokens
+			}
 		}
 		more := yield(ev, nil)
 		switch {
@@ -108,6 +122,24 @@ func (r *retry) attempt(parent context.Context, req Request, yield func(Event, e
 		}
 	}
 	a.Err = &Error{Kind: KindProtocol, Message: "the model's answer has no end"}
+}
+
+// cut ends the answer of a provider that says more than it may, after the part of
+// ev that fits.
+func (r *retry) cut(req Request, ev Event, fits int, counted Counted, yield func(Event, error) bool, a *Attempt) {
+	done := Event{Kind: Done, Stop: StopMaxTokens, Usage: counted.Usage}
+	done.Usage.Estimated = true
+	if done.Usage.InputTokens == 0 {
+		done.Usage.InputTokens = int64(Estimate(req))
+	}
+	done.Usage.OutputTokens = max(done.Usage.OutputTokens, int64(*req.MaxOutputTokens))
+	done.Usage.TotalTokens = done.Usage.InputTokens + done.Usage.OutputTokens
+	a.Usage, a.Stop = done.Usage, done.Stop
+	if ev.Text, ev.Logprobs = ev.Text[:fits], nil; fits > 0 && ev.Kind != CallEnd && !yield(ev, nil) {
+		a.Err = &Error{Kind: KindCancelled, Message: errStopped.Error(), Err: errStopped}
+		return
+	}
+	yield(done, nil)
 }
 
 // maxTokens is more than the input or the output of any model.
@@ -125,10 +157,32 @@ func plausible(u responses.Usage) bool {
 	return u.InputTokens <= maxTokens && u.OutputTokens <= maxTokens
 }
 
-// estimated is the usage of a request whose answer had so many bytes.
-func estimated(req Request, said int) responses.Usage {
-	in, out := int64(Estimate(req)), int64(said+3)/4
-	return responses.Usage{InputTokens: in, OutputTokens: out, TotalTokens: in + out}
+// settled is the usage of an answer that ended: what the provider says, or an
+// estimate when it says nothing, or what cannot be.
+func settled(req Request, claimed responses.Usage, said *meter) responses.Usage {
+	if plausible(claimed) && claimed != (responses.Usage{}) {
+		return claimed
+	}
+	return spent(req, Counted{}, said, true)
+}
+
+// spent is the usage of an attempt that did not end: what the provider counted, and
+// an estimate of what it did not. An attempt of which nothing arrived cost nothing.
+func spent(req Request, counted Counted, said *meter, begun bool) responses.Usage {
+	u := counted.Usage
+	if !plausible(u) {
+		u, counted.Final = responses.Usage{}, false
+	}
+	if counted.Final || !begun && u == (responses.Usage{}) {
+		return u
+	}
+	u.Estimated = true
+	if u.InputTokens == 0 {
+		u.InputTokens = int64(Estimate(req))
+	}
+	u.OutputTokens = max(u.OutputTokens, said.output())
+	u.TotalTokens = u.InputTokens + u.OutputTokens
+	return u
 }
 
 // errTotal ends an attempt that takes too long.

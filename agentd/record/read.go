@@ -54,10 +54,14 @@ func (t *Totals) count(ev turns.RuntimeEvent) {
 
 // settle completes a record with the end of its turn.
 func (t *Totals) settle(rec *turns.Record, resp *responses.Response, now time.Time) {
+	requested := rec.Model
+	if known := rec.ProviderAttempts; known != nil {
+		requested = known.RequestedModelRef
+	}
 	rec.Settle(resp, now)
 	rec.Rounds, rec.ToolCalls = t.Rounds, t.ToolCalls
 	if timeline := t.Attempts; len(timeline.Attempts) > 0 {
-		timeline.RequestedModelRef = resp.Model
+		timeline.RequestedModelRef = requested
 		rec.ProviderAttempts = &timeline
 	}
 	if t.Failure != nil && rec.FailureArtifact != nil {

@@ -109,6 +109,12 @@ func (w *attempts) AttemptEnded(a model.Attempt) {
 	took := a.Ended.Sub(a.Started).Milliseconds()
 	made := w.attempt(a)
 	w.runner.result.Attempts.Add(made)
+	if a.Err == nil || a.Begun { // a part of an answer is an answer too
+		w.runner.Emitter.Answered(a.Ref)
+	}
+	if a.Err != nil {
+		w.runner.spend(a.Usage)
+	}
 	if a.Err == nil {
 		w.record(w.runner.Scope.ModelCompleted(w.id, turns.Sampled{
 			Usage: a.Usage, StopReason: string(a.Stop), DurationMS: took, NativeRequestID: a.RequestID,

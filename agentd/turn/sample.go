@@ -446,7 +446,7 @@ func (s *sampler) endReasoning(encrypted string) error {
 func (s *sampler) finish(ev model.Event) error {
 	s.done = true
 	s.round.stop = ev.Stop
-	s.result.Usage = s.result.Usage.Add(ev.Usage)
+	s.spend(ev.Usage)
 	if s.open == model.CallBegin && s.call == nil && !s.drop {
 		s.round.calls = nil // a client's call that was cut short ends the turn
 	}

@@ -152,7 +152,7 @@ func newStage(t fataler, body string, rounds ...[]model.Event) *stage {
 	s := &stage{model: &play{rounds: rounds}, journal: &journal{}}
 	s.box = &box{journal: s.journal}
 	sink := func(_ string, data []byte) error { s.stream = append(s.stream, string(data)); return nil }
-	if s.em, err = responses.NewEmitter(responses.NewResponse("resp_1", "m", 1, req), sink); err != nil {
+	if s.em, err = responses.NewEmitter(responses.NewResponse("resp_1", "fake/m", 1, req), sink); err != nil {
 		t.Fatal(err)
 	}
 	s.turn = &Turn{Request: req, Model: model.Retry(s.model, "fake/m", model.Policy{}), ModelName: "m",

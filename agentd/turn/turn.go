@@ -167,6 +167,7 @@ type runner struct {
 	callIDs     map[string]bool            // of all calls of the conversation; made with the first
 	idle        int                        // rounds in a row of nothing but rejected calls
 	shown       int                        // bytes that the model's answers take in the response
+	spoken      int64                      // tokens of the model's answers so far
 	result      Result
 
 	lastFailure *turns.ProviderAttempt // of the present round
@@ -226,8 +227,14 @@ func (r *runner) tokensLeft() *int {
 	if limit == nil {
 		return nil
 	}
-	left := *limit - int(min(r.result.Usage.OutputTokens, int64(*limit)))
+	left := *limit - int(min(r.spoken, int64(*limit)))
 	return &left
+}
+
+// spend counts the usage of an attempt at an answer. That of a summary counts in the response's usage alone.
+func (r *runner) spend(u responses.Usage) {
+	r.result.Usage = r.result.Usage.Add(u)
+	r.spoken += u.OutputTokens
 }
 
 // add appends an item to what the model is told and to the journal.

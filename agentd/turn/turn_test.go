@@ -369,7 +369,7 @@ func TestJournalErrors(t *testing.T) {
 	s := newStage(t, `{"input":"x"}`, answer)
 	broken := errors.New("the sink broke")
 	n := 0
-	em, err := responses.NewEmitter(responses.NewResponse("resp_1", "m", 1, s.turn.Request),
+	em, err := responses.NewEmitter(responses.NewResponse("resp_1", "fake/m", 1, s.turn.Request),
 		func(string, []byte) error {
 			if n++; n > 3 {
 				return broken

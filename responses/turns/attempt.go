@@ -96,6 +96,7 @@ type TokenUsage struct {
 	InputTokens  int64 `json:"input_tokens"`
 	OutputTokens int64 `json:"output_tokens"`
 	TotalTokens  int64 `json:"total_tokens"`
+	Estimated    bool  `json:"estimated,omitempty"` // the provider did not count all of it
 }
 
 // Tokens returns the counts of u, nil when there are none.
@@ -103,7 +104,7 @@ func Tokens(u responses.Usage) *TokenUsage {
 	if u == (responses.Usage{}) {
 		return nil
 	}
-	return &TokenUsage{u.InputTokens, u.OutputTokens, u.TotalTokens}
+	return &TokenUsage{u.InputTokens, u.OutputTokens, u.TotalTokens, u.Estimated}
 }
 
 // TransportDiagnostics tell where between here and a provider an attempt failed.
@@ -158,6 +159,7 @@ func (l *ProviderTimeline) Add(a ProviderAttempt) {
 		sum.InputTokens += u.InputTokens
 		sum.OutputTokens += u.OutputTokens
 		sum.TotalTokens += u.TotalTokens
+		sum.Estimated = sum.Estimated || u.Estimated
 	}
 	l.Attempts = append(l.Attempts, a)
 	if len(l.Attempts) <= maxTimeline {

@@ -42,7 +42,7 @@ type Record struct {
 	CreatedAt          Time                     `json:"created_at"`   // the turn was accepted
 	StartedAt          Time                     `json:"started_at"`   // it left the queue
 	CompletedAt        Time                     `json:"completed_at"` // it reached a terminal status, whichever
-	Model              string                   `json:"model"`        // provider/model
+	Model              string                   `json:"model"`        // provider/model, the one that answered
 	Usage              *responses.Usage         `json:"usage"`
 	Rounds             int                      `json:"rounds"` // model rounds begun
 	ToolCalls          ToolCalls                `json:"tool_calls"`
@@ -147,10 +147,10 @@ func (r *Record) Start(ev RuntimeEvent) {
 	}
 }
 
-// Settle copies the end of the turn from its terminal response: status, usage,
-// error and reason. It sets CompletedAt to now.
+// Settle copies the end of the turn from its terminal response: status, model,
+// usage, error and reason. It sets CompletedAt to now.
 func (r *Record) Settle(resp *responses.Response, now time.Time) {
-	r.Status, r.Usage, r.Error = resp.Status, resp.Usage, resp.Error
+	r.Status, r.Model, r.Usage, r.Error = resp.Status, resp.Model, resp.Usage, resp.Error
 	r.IncompleteReason = nil
 	if d := resp.IncompleteDetails; d != nil {
 		reason := d.Reason

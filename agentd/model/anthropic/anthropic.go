@@ -81,5 +81,7 @@ func (t *Transport) encode(req model.Request) (endpoint.Request, error) {
 }
 
 func (t *Transport) read(req model.Request, header http.Header, yield func(model.Event) bool) endpoint.Answer {
-	return newAssembly(t.provider, contractOf(req.Model), header.Get("Request-Id"), yield)
+	a := newAssembly(t.provider, contractOf(req.Model), header.Get("Request-Id"), yield)
+	a.asked = req
+	return a
 }

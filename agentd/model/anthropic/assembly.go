@@ -24,6 +24,7 @@ const (
 // citation.
 type assembly struct {
 	provider  string
+	asked     model.Request
 	emit      func(model.Event) bool
 	contract  contract
 	requestID string
@@ -95,7 +96,7 @@ var handlers = map[string]func(a *assembly, ev *wireEvent) error{
 		return a.endBlock()
 	},
 	"message_delta": func(a *assembly, ev *wireEvent) error {
-		a.usage.take(ev.Usage)
+		a.count(ev.Usage)
 		if ev.Delta != nil && ev.Delta.StopReason != "" {
 			a.stop, a.details = ev.Delta.StopReason, ev.Delta.StopDetails
 		}
@@ -110,7 +111,7 @@ func (a *assembly) start(m *wireMessage) error {
 	}
 	if m != nil {
 		a.message = m.ID
-		a.usage.take(m.Usage)
+		a.count(m.Usage)
 	}
 	if a.message == "" { // from servers that give none
 		a.message = responses.NewID(responses.PrefixMessage)
@@ -120,6 +121,12 @@ func (a *assembly) start(m *wireMessage) error {
 		a.requestID = a.message
 	}
 	return nil
+}
+
+// count takes what the answer cost so far.
+func (a *assembly) count(u *wireUsage) {
+	a.usage.take(u)
+	a.asked.Count(a.usage.sum(), false)
 }
 
 // begin begins a block. Blocks of the provider's own tools are ignored.

@@ -22,6 +22,7 @@ const (
 // may arrive at any time.
 type assembly struct {
 	provider  string
+	asked     model.Request
 	requestID string
 
 	queue   *endpoint.ItemQueue
@@ -88,6 +89,7 @@ func (a *assembly) take(data []byte) error {
 	} else if c.Groq != nil && c.Groq.Usage != nil {
 		a.usage = c.Groq.Usage.usage()
 	}
+	a.asked.Count(a.usage, false)
 	for i := range c.Choices {
 		if c.Choices[i].Index != 0 {
 			continue // one was asked for
@@ -102,6 +104,7 @@ func (a *assembly) take(data []byte) error {
 func (a *assembly) choice(c *choice) error {
 	if c.Usage != nil {
 		a.usage = c.Usage.usage()
+		a.asked.Count(a.usage, false)
 	}
 	d := c.Delta
 	if d == nil {

@@ -61,8 +61,9 @@ func (t *Transport) Stream(ctx context.Context, req model.Request) iter.Seq2[mod
 	return t.Endpoint.Stream(ctx, req, t.encode, t.read)
 }
 
-func (t *Transport) read(_ model.Request, header http.Header, yield func(model.Event) bool) endpoint.Answer {
+func (t *Transport) read(req model.Request, header http.Header, yield func(model.Event) bool) endpoint.Answer {
 	a := newAssembly(t.provider, yield)
+	a.asked = req
 	a.requestID = cmp.Or(header.Get("X-Request-Id"), header.Get("X-Ds-Trace-Id"))
 	return a
 }

@@ -19,6 +19,7 @@ const (
 // only at the end of a part, an item or the answer is passed on then.
 type assembly struct {
 	provider  string
+	asked     model.Request
 	forms     freeform
 	requestID string
 
@@ -106,6 +107,9 @@ func end(eventType string) handler {
 
 // terminal handles the event that ends the answer.
 func (a *assembly) terminal(eventType string, r *wireResponse) error {
+	if r.Usage != nil {
+		a.asked.Count(*r.Usage, true)
+	}
 	if eventType == responses.EventFailed {
 		if r.Error == nil {
 			return endpoint.EventError(endpoint.Failure{})

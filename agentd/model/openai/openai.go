@@ -121,7 +121,7 @@ func (t *Transport) Stream(ctx context.Context, req model.Request) iter.Seq2[mod
 
 func (t *Transport) read(req model.Request, header http.Header, yield func(model.Event) bool) endpoint.Answer {
 	a := newAssembly(t.provider, t.freeformOf(req), yield)
-	a.requestID = header.Get("X-Request-Id")
+	a.asked, a.requestID = req, header.Get("X-Request-Id")
 	if t.whole {
 		return whole{a}
 	}

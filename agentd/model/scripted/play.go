@@ -3,6 +3,7 @@ package scripted
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 	"unicode/utf8"
 
@@ -17,6 +18,9 @@ const defaultChunk = 32
 // errStopped ends a play whose reader stopped.
 var errStopped = errors.New("the reader stopped")
 
+// errCut ends a play that reached the request's max_output_tokens.
+var errCut = errors.New("the answer has reached its limit")
+
 // player plays one step.
 type player struct {
 	ctx   context.Context // of the one Stream call that the player serves
@@ -25,17 +29,24 @@ type player struct {
 	pos   *position
 	view  fills
 	bytes int64 // said so far, for the estimated usage
+	room  int64 // bytes that it may say
 }
 
 // play yields the events of the step in the order of real models: reasoning, text,
-// refusal, calls, the end. A failure comes after all output.
+// refusal, calls, the end. A failure comes after all output. An answer that is longer
+// than the request allows ends there.
 func (p *player) play() error {
 	s := p.pos.step
+	p.room = p.limit()
 	if err := p.wait(s.Delay); err != nil {
 		return err
 	}
 	for _, part := range []func(*step) error{p.reasoning, p.message, p.calls} {
-		if err := part(s); err != nil {
+		err := part(s)
+		if errors.Is(err, errCut) {
+			return p.emit(model.Event{Kind: model.Done, Stop: model.StopMaxTokens, Usage: p.usage()})
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -47,6 +58,46 @@ func (p *player) play() error {
 		done.Stop = model.StopEnd
 	}
 	return p.emit(done)
+}
+
+// limit returns how many bytes the model may say: as many as make max_output_tokens
+// by the scenario's own count, or by the estimate.
+func (p *player) limit() int64 {
+	if p.req.MaxOutputTokens == nil {
+		return math.MaxInt64
+	}
+	tokens := int64(max(0, *p.req.MaxOutputTokens))
+	switch u := p.pos.step.Usage; {
+	case u == nil:
+		return max(0, bytesPerToken*tokens-1) // the estimate rounds up
+	case u.Output <= tokens:
+		return math.MaxInt64
+	default:
+		return int64(float64(p.length()) * float64(tokens) / float64(u.Output))
+	}
+}
+
+// length returns how many bytes the whole step says.
+func (p *player) length() (n int64) {
+	s := p.pos.step
+	for _, text := range append([]string{s.Reasoning, s.Text, s.Refusal}, s.Chunks...) {
+		n += int64(len(p.view.fill(text)))
+	}
+	if s.Repeat != nil {
+		n += int64(len(s.Repeat.Text)) * int64(s.Repeat.Count)
+	}
+	for _, c := range s.Calls {
+		n += int64(len(p.arguments(c)))
+	}
+	return n
+}
+
+// arguments returns the arguments of a call.
+func (p *player) arguments(c call) string {
+	if c.Raw != nil {
+		return p.view.fill(c.json)
+	}
+	return p.view.fillJSON(c.json)
 }
 
 func (p *player) reasoning(s *step) error {
@@ -90,11 +141,7 @@ func (p *player) message(s *step) error {
 
 func (p *player) calls(s *step) error {
 	for i, c := range s.Calls {
-		args := p.view.fillJSON(c.json)
-		if c.Raw != nil {
-			args = p.view.fill(c.json)
-		}
-		id := p.pos.callID(i)
+		args, id := p.arguments(c), p.pos.callID(i)
 		if err := p.emit(model.Event{Kind: model.CallBegin, CallID: id, Name: c.Tool}); err != nil {
 			return err
 		}
@@ -135,14 +182,33 @@ func (p *player) delta(kind model.EventKind, text string, paced bool) error {
 			return err
 		}
 	}
+	return p.say(kind, text)
+}
+
+// say yields text up to the limit.
+func (p *player) say(kind model.EventKind, text string) error {
+	left, whole := p.room-p.bytes, len(text)
+	if int64(whole) > left {
+		text = text[:left]
+		for text != "" && !utf8.ValidString(text) {
+			text = text[:len(text)-1]
+		}
+	}
 	p.bytes += int64(len(text))
-	return p.emit(model.Event{Kind: kind, Text: text})
+	if text != "" {
+		if err := p.emit(model.Event{Kind: kind, Text: text}); err != nil {
+			return err
+		}
+	}
+	if len(text) < whole {
+		return errCut
+	}
+	return nil
 }
 
 // repeat yields the same delta again and again. Each has a fixed time from the
 // start, so that the cost of a delta does not slow the stream.
 func (p *player) repeat(r *repeat) error {
-	p.bytes += int64(len(r.Text)) * int64(r.Count)
 	start := time.Now()
 	for i := range r.Count {
 		if r.Gap > 0 {
@@ -150,7 +216,7 @@ func (p *player) repeat(r *repeat) error {
 				return err
 			}
 		}
-		if err := p.emit(model.Event{Kind: model.TextDelta, Text: r.Text}); err != nil {
+		if err := p.say(model.TextDelta, r.Text); err != nil {
 			return err
 		}
 	}
@@ -181,16 +247,24 @@ func (p *player) wait(d time.Duration) error {
 	}
 }
 
+// bytesPerToken is for the estimated usage.
+const bytesPerToken = 4
+
 // usage returns the scenario's usage, or an estimate of four bytes a token.
 func (p *player) usage() responses.Usage {
 	if u := p.pos.step.Usage; u != nil {
-		return u.responses()
+		said := *u
+		if limit := p.req.MaxOutputTokens; limit != nil {
+			said.Output = min(u.Output, int64(max(0, *limit)))
+			said.Reasoning = min(u.Reasoning, said.Output)
+		}
+		return said.responses()
 	}
 	in := int64(len(p.req.Instructions))
 	for _, item := range p.req.Input {
 		in += size(item)
 	}
-	return usage{Input: in/4 + 1, Output: p.bytes/4 + 1}.responses()
+	return usage{Input: in/bytesPerToken + 1, Output: p.bytes/bytesPerToken + 1}.responses()
 }
 
 // size returns the number of bytes of an item that a model reads.

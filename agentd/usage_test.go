@@ -1,0 +1,145 @@
+package agentd_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"holon/agentd/config"
+	"holon/responses"
+	"holon/responses/turns"
+)
+
+// A turn that fails in the middle of an answer counts what was streamed of it, and says that it is an estimate; the
+// error's answer names the response, of which the output can be fetched.
+func TestFailedTurnCountsWhatWasStreamed(t *testing.T) {
+	said := strings.Repeat("word ", 100)
+	base, _ := provider(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, events(fmt.Sprintf(`{"choices":[{"index":0,"delta":{"content":%q}}]}`, said)))
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	h := assembled(t, []string{"FIRST_BASE_URL=" + base}, func(c *config.Config) {
+		c.Models.Default, c.Models.Providers = "first/m", "first"
+	})
+	a := h.post(`{"input":"go","holon":{"turn_id":"turn_a"}}`)
+	failed, id := a.failure(t), a.header.Get("X-Response-Id")
+	if failed.ResponseID == "" || failed.ResponseID != id {
+		t.Fatalf("the failure names the response %q and the header %q, want both the same: %s", failed.ResponseID, id, a.body)
+	}
+	stored := h.do("GET", "/responses/"+id, "").response(t)
+	if got := stored.OutputText(); strings.TrimSpace(got) != strings.TrimSpace(said) {
+		t.Errorf("the stored output is %.40q, want what was streamed", got)
+	}
+	if u := stored.Usage; u == nil || u.OutputTokens != 125 || u.InputTokens == 0 ||
+		u.TotalTokens != u.InputTokens+u.OutputTokens {
+		t.Errorf("usage = %+v, want 125 tokens of output and some of input", u)
+	}
+	h.estimates("turn_a", 125)
+}
+
+// estimates checks that the record of a turn has one attempt, with an estimate of its output.
+func (h *harness) estimates(turnID string, output int64) {
+	h.t.Helper()
+	rec := h.record(turnID)
+	sum := rec.ProviderAttempts.AggregatedTokenUsage
+	if sum == nil || !sum.Estimated || sum.OutputTokens != output || rec.Usage.OutputTokens != output {
+		h.t.Errorf("turn.json: attempts %+v, usage %+v, want an estimate of %d tokens", sum, rec.Usage, output)
+	}
+	data, err := os.ReadFile(h.file(turnID, turns.RuntimeFile))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		ev, err := turns.DecodeRuntimeEvent([]byte(line))
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		var p struct {
+			Attempt *turns.ProviderAttempt `json:"provider_attempt"`
+		}
+		if err := json.Unmarshal(ev.Payload, &p); err != nil {
+			h.t.Fatal(err)
+		}
+		if p.Attempt != nil {
+			if u := p.Attempt.TokenUsage; u == nil || !u.Estimated || u.OutputTokens != output {
+				h.t.Errorf("%s: usage %+v, want an estimate of %d tokens", ev.Type, u, output)
+			}
+		}
+	}
+}
+
+// A cancelled turn counts what was streamed.
+func TestCancelledTurnCountsWhatWasStreamed(t *testing.T) {
+	h := start(t)
+	got := h.later(t.Context(), `{"input":"go","holon":{"turn_id":"turn_a"}}`)
+	h.gate.wait(t, 1)
+	h.do("POST", "/responses/"+h.record("turn_a").ResponseID+"/cancel", "")
+	get(t, got)
+	h.estimates("turn_a", 2) // "Working."
+}
+
+// After a fallback the response names the model that answered, wherever it is shown, and the record the one that was
+// asked for too.
+func TestFallbackIsNamed(t *testing.T) {
+	first, _ := provider(t, fails(500, ``))
+	second, _ := provider(t, chatAnswer(chatText, chatEnd))
+	h := assembled(t, []string{"FIRST_BASE_URL=" + first, "SECOND_BASE_URL=" + second}, func(c *config.Config) {
+		c.Models.Default, c.Models.Fallbacks, c.Models.Providers = "first/m", "second/n", "first,second"
+	})
+	resp := h.post(`{"input":"go","holon":{"turn_id":"turn_a"}}`).response(t)
+	if resp.Model != "second/n" {
+		t.Errorf("model = %q, want second/n", resp.Model)
+	}
+	if stored := h.do("GET", "/responses/"+resp.ID, "").response(t); stored.Model != "second/n" {
+		t.Errorf("the stored model = %q, want second/n", stored.Model)
+	}
+	events := string(h.post(`{"input":"go","stream":true}`).body)
+	if at := strings.Index(events, responses.EventCompleted); at < 0 ||
+		!strings.Contains(events[at:], `"model":"second/n"`) || !strings.Contains(events[:at], `"model":"first/m"`) {
+		t.Errorf("the stream begins with the model that was asked for and ends with the one that answered: %s", events)
+	}
+	rec := h.record("turn_a")
+	if rec.Model != "second/n" || rec.ProviderAttempts.RequestedModelRef != "first/m" {
+		t.Errorf("turn.json: model %q, requested %q, want second/n and first/m", rec.Model,
+			rec.ProviderAttempts.RequestedModelRef)
+	}
+}
+
+// max_output_tokens is a limit of the response: of all rounds together, and for a model that knows of no limit too.
+func TestOutputLimitOfTokens(t *testing.T) {
+	long := strings.Repeat("word ", 500)
+	endless, _ := provider(t, chatAnswer(fmt.Sprintf(`{"choices":[{"index":0,"delta":{"content":%q}}]}`, long), chatEnd))
+	h := assembled(t, []string{"FIRST_BASE_URL=" + endless}, func(c *config.Config) {
+		c.Models.Default, c.Models.Providers = "first/m", "first"
+	})
+	script := h.scenario("long", `rounds: [{text: "`+strings.Repeat("word ", 16)+
+		`", calls: [{tool: ExecCommand, arguments: {cmd: "true"}}]}, {text: "`+long+`"}]`)
+	counted := h.scenario("counted", `rounds: [{text: `+strings.Repeat("x", 100)+`, usage: {output_tokens: 200}}]`)
+	for _, tt := range []struct {
+		name, model string
+		text        int // bytes, 0 for any
+		output      int64
+	}{
+		{"a provider that ignores it", "first/m", 50 * len("word "), 50},
+		{"scripted, two rounds", script, 0, 50},
+		{"scripted, its own count", counted, 25, 50},
+	} {
+		a := h.post(fmt.Sprintf(`{"model":%q,"input":"go","max_output_tokens":50}`, tt.model))
+		resp := a.response(t)
+		if resp.Status != responses.StatusIncomplete || resp.IncompleteDetails.Reason != responses.ReasonMaxOutputTokens {
+			t.Errorf("%s: %s %+v, want incomplete for max_output_tokens", tt.name, resp.Status, resp.IncompleteDetails)
+		}
+		if n := len(resp.OutputText()); tt.text > 0 && n != tt.text {
+			t.Errorf("%s: %d bytes of text, want %d", tt.name, n, tt.text)
+		}
+		if resp.Usage.OutputTokens != tt.output {
+			t.Errorf("%s: usage %+v, want %d tokens of output", tt.name, resp.Usage, tt.output)
+		}
+	}
+}

@@ -97,13 +97,11 @@ func (r Roots) DiscoverWorkspace() Catalog {
 	}
 	defer tree.Close()
 	for _, folder := range workspaceFolders {
+		if _, err := tree.Lstat(folder); absent(err) {
+			continue
+		}
 		path := filepath.Join(r.Workspace, folder)
 		dir, err := roots.OpenIn(tree, folder)
-		if absent(err) {
-			if _, linked := tree.Lstat(folder); linked != nil {
-				continue
-			}
-		}
 		c := Catalog{Roots: []Root{{scopeWorkspace, path}}}
 		if err != nil {
 			c.Problems = []InvalidSkill{{Code: codeUnsafe, Path: path,

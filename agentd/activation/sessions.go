@@ -118,7 +118,10 @@ func (s *Sessions) Promote(sessionID, turnID string, used []skills.Skill) error 
 func (s *Sessions) path(sessionID string) string { return filepath.Join(s.dir, sessionID+".json") }
 
 func (s *Sessions) read(sessionID string) (*file, error) {
-	if responses.CheckID("session_id", sessionID) != nil {
+	s.mu.Lock()
+	none := s.known == 0
+	s.mu.Unlock()
+	if none || responses.CheckID("session_id", sessionID) != nil {
 		return nil, fs.ErrNotExist
 	}
 	f, err := os.OpenFile(s.path(sessionID), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)

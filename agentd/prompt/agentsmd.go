@@ -45,12 +45,10 @@ func instructions(name, dir string, files []file, about string) Source {
 	}
 	defer root.Close()
 	for _, f := range files {
-		text, size, err := read(root, f.name)
-		if errors.Is(err, fs.ErrNotExist) {
-			if _, dangling := root.Lstat(f.name); dangling != nil {
-				continue
-			}
+		if _, err := root.Lstat(f.name); errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
+		text, size, err := read(root, f.name)
 		path := filepath.Join(dir, f.name)
 		src := newSource(name, f.kind, "")
 		if err == nil && strings.TrimSpace(text) != "" {

@@ -150,7 +150,7 @@ func TestInputItemsGetIDs(t *testing.T) {
 func TestReferencesToMedia(t *testing.T) {
 	h, model := startAttentive(t, shortDir(t))
 	model.takes.Images = true
-	const picture = `{"type":"input_image","image_url":"data:image/png;base64,AAAA"}`
+	const picture = `{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo="}`
 	h.post(`{"input":[{"id":"msg_pic","role":"user","content":[` + picture + `]}]}`).response(t)
 	h.post(`{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"id":"fco_pic",` +
 		`"type":"function_call_output","call_id":"c","output":[` + picture + `]}]}`).response(t)

@@ -159,7 +159,7 @@ func types(items responses.Items) string {
 func TestRequestsThatNoTurnCouldServe(t *testing.T) {
 	h := start(t)
 	h.scenario("one", "rounds: [{text: hi}]")
-	image := `{"type":"input_image","image_url":"data:image/png;base64,AA=="}`
+	image := `{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo="}`
 	for body, param := range map[string]string{
 		`{"tool_choice":{"type":"function","name":"Fly"}}`:                                       "tool_choice.name",
 		`{"tool_choice":{"type":"allowed_tools","tools":[{"type":"function","name":"Fly"}]}}`:    "tool_choice.tools[0].name",

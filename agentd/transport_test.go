@@ -297,7 +297,7 @@ func TestExpectContinue(t *testing.T) {
 func TestLargestInput(t *testing.T) {
 	h := start(t)
 	ref := h.scenario("hello", hello)
-	const head = "data:application/pdf;base64,"
+	const head = "data:application/pdf;base64,JVBERi0x" // %PDF-1
 	file := head + strings.Repeat("Abc+", (32<<20-len(head))/4)
 	message := &responses.Message{Role: responses.RoleUser, Content: []responses.Part{
 		{Type: responses.PartInputFile, FileName: "a.pdf", FileData: file}, responses.InputText("Read it.")}}

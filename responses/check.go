@@ -1,9 +1,11 @@
 package responses
 
 import (
-	"bytes"
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -19,9 +21,8 @@ func (r *Request) check() error {
 	if err := checkMin("max_tool_calls", r.MaxToolCalls); err != nil {
 		return err
 	}
-	if r.TopLogprobs < 0 || r.TopLogprobs > maxLogprobs {
-		return Invalid("top_logprobs", CodeInvalidValue,
-			fmt.Sprintf("top_logprobs must be 0 to %d, not %d", maxLogprobs, r.TopLogprobs))
+	if err := r.checkRanges(); err != nil {
+		return err
 	}
 	if r.Truncation != "auto" && r.Truncation != "disabled" {
 		return Invalid("truncation", CodeInvalidValue,
@@ -48,6 +49,34 @@ func (r *Request) check() error {
 		}
 	}
 	return r.Holon.check()
+}
+
+// checkRanges checks the numbers that have a least and a greatest value.
+func (r *Request) checkRanges() error {
+	return firstError(
+		checkRange("top_logprobs", r.TopLogprobs, 0, maxLogprobs),
+		checkRange("temperature", r.Temperature, 0, maxTemperature),
+		checkRange("top_p", r.TopP, 0, 1),
+		checkRange("presence_penalty", r.PresencePenalty, -maxPenalty, maxPenalty),
+		checkRange("frequency_penalty", r.FrequencyPenalty, -maxPenalty, maxPenalty))
+}
+
+func checkRange[T int | float64](param string, v, low, high T) error {
+	if cmp.Compare(v, low) >= 0 && cmp.Compare(v, high) <= 0 {
+		return nil
+	}
+	return Invalid(param, CodeInvalidValue,
+		fmt.Sprintf("%s must be %s to %s, not %s", param, plain(low), plain(high), plain(v)))
+}
+
+// plain prints a number as a person writes it: 2.5 and never 2.500000e+00, unless
+// it is too long to be read.
+func plain[T int | float64](v T) string {
+	f := float64(v)
+	if size := math.Abs(f); size != 0 && (size >= 1e15 || size < 1e-6) {
+		return strings.Replace(strconv.FormatFloat(f, 'g', -1, 64), "e+", "e", 1)
+	}
+	return strconv.FormatFloat(f, 'f', -1, 64)
 }
 
 // checkNames checks the short strings and the words from fixed lists.
@@ -82,8 +111,10 @@ func (r *Request) checkNames() error {
 			return err
 		}
 	}
-	if f.Schema != nil && bytes.TrimSpace(f.Schema)[0] != '{' {
-		return Invalid("text.format.schema", CodeInvalidValue, "schema must be a JSON Schema object")
+	if f.Schema != nil {
+		if err := CheckSchema("text.format.schema", f.Schema); err != nil {
+			return err
+		}
 	}
 	for i, v := range r.Include {
 		if strings.HasPrefix(v, extension) && v != IncludeToolCalls { // clients send many other values

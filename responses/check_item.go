@@ -106,21 +106,20 @@ func checkPart(p Part) error {
 	switch p.Type {
 	case PartInputImage:
 		if p.ImageURL == "" {
-			return missing("image_url", "an input_image needs image_url, a URL or a data URL; uploaded files are "+
-				"not offered by this server")
+			return missing("image_url", "an input_image needs image_url, an https URL or a data URL")
 		}
-		return checkChars("image_url", p.ImageURL, maxImageChars)
+		return firstError(checkChars("image_url", p.ImageURL, maxImageChars),
+			checkMedia("image_url", p.ImageURL, imageData))
 	case PartInputFile:
 		if p.FileData == "" && p.FileURL == "" {
-			return missing("file_data", "an input_file needs file_data or file_url; uploaded files are not offered "+
-				"by this server")
+			return missing("file_data", "an input_file needs file_data, a data URL, or file_url, an https URL")
 		}
-		return checkChars("file_data", p.FileData, maxFileChars)
+		return checkFile(p)
 	case PartInputVideo:
 		if p.VideoURL == "" {
 			return missing("video_url", "an input_video needs video_url")
 		}
-		return nil
+		return checkMedia("video_url", p.VideoURL, videoData)
 	case PartRefusal:
 		return checkChars("refusal", p.Refusal, maxInputChars)
 	}

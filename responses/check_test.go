@@ -52,7 +52,7 @@ func TestBounds(t *testing.T) {
 		allowed(1):            true, allowed(128): true, allowed(0): false, allowed(129): false,
 		pairs(16): true, pairs(17): false,
 		`{"max_output_tokens":9223372036854775807}`: true, `{"max_output_tokens":9223372036854775808}`: false,
-		`{"temperature":1e400}`: false, `{"temperature":1e308}`: true,
+		`{"temperature":1e400}`: false, `{"temperature":1e308}`: false,
 	} {
 		if _, err := responses.DecodeRequest([]byte(body)); (err == nil) != ok {
 			t.Errorf("%.80s: %v", body, err)
@@ -85,9 +85,9 @@ func TestRefusesWhatWouldBeLost(t *testing.T) {
 		`{"input":[{"role":"user","content":[{"type":"input_image"}]}]}`: {
 			responses.CodeMissingParameter, "input[0].content[0].image_url"},
 		`{"input":[{"role":"user","content":[{"type":"input_file","file_id":"f"}]}]}`: {
-			responses.CodeMissingParameter, "input[0].content[0].file_data"},
+			responses.CodeUnsupportedParameter, "input[0].content[0].file_id"},
 		`{"input":[{"type":"input_image","file_id":"f"}]}`: {
-			responses.CodeMissingParameter, "input[0].image_url"},
+			responses.CodeUnsupportedParameter, "input[0].file_id"},
 		`{"input":[{"type":"function_call_output","call_id":"c","output":[{"type":"input_video"}]}]}`: {
 			responses.CodeMissingParameter, "input[0].output[0].video_url"},
 		`{"input":[{"type":"function_call_output","call_id":"c","output":[{"type":"refusal","refusal":"r"}]}]}`: {

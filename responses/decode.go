@@ -233,8 +233,8 @@ func decodeTools(raws []json.RawMessage) (tools []Tool, show bool, err error) {
 			return nil, false, Invalid(path+".name", CodeInvalidValue,
 				fmt.Sprintf("the function %q is declared twice", t.Name))
 		}
-		if t.Parameters != nil && t.Parameters[0] != '{' {
-			return nil, false, Invalid(path+".parameters", CodeInvalidValue, "parameters must be a JSON Schema object")
+		if err := checkParameters(path+".parameters", t.Parameters); err != nil {
+			return nil, false, err
 		}
 		seen[t.Name] = true
 		tools = append(tools, t)
@@ -242,14 +242,38 @@ func decodeTools(raws []json.RawMessage) (tools []Tool, show bool, err error) {
 	return tools, show, nil
 }
 
+// checkParameters checks the schema of a function's arguments, which are an object.
+func checkParameters(param string, schema json.RawMessage) error {
+	if schema == nil {
+		return nil
+	}
+	if err := CheckSchema(param, schema); err != nil {
+		return err
+	}
+	var root struct {
+		Type any `json:"type"`
+	}
+	if err := json.Unmarshal(schema, &root); err != nil {
+		return decodeError(param, err)
+	}
+	kinds, ok := root.Type.([]any)
+	if !ok {
+		kinds = []any{root.Type}
+	}
+	if root.Type != nil && !slices.Contains(kinds, any("object")) {
+		return Invalid(param+".type", CodeInvalidValue, param+".type must be object: a function's arguments are one")
+	}
+	return nil
+}
+
 func checkToolName(param, name string) error {
 	if len(name) < 1 || len(name) > maxToolName {
 		return Invalid(param, CodeInvalidValue,
-			fmt.Sprintf("a function name must have 1 to %d characters, this has %d", maxToolName, len(name)))
+			fmt.Sprintf("%s must have 1 to %d characters, this has %d", param, maxToolName, utf8.RuneCountInString(name)))
 	}
 	if i := strings.IndexFunc(name, func(r rune) bool { return r > 127 || !isIDByte(byte(r)) }); i >= 0 {
 		return Invalid(param, CodeInvalidValue,
-			fmt.Sprintf("a function name may hold only letters, digits, '_' and '-': %q", clip(name, maxToolName)))
+			fmt.Sprintf("%s may hold only letters, digits, '_' and '-', not %q", param, clip(name, maxToolName)))
 	}
 	return nil
 }

@@ -90,9 +90,10 @@ func FuzzDecodeRequest(f *testing.F) {
 		`{"include":["holon:tool_calls","x"],"tools":[{"type":"holon:tool_call"},{"name":"f"}],"parallel_tool_calls":` +
 			`false,"max_tool_calls":1}`,
 		`{"input":[{"type":"holon:tool_call","id":"tc_1","call_id":"c","name":"Run","arguments":"{}","result":{"a":1}` +
-			`,"output":"o","media":[{"type":"input_image","image_url":"data:,"}]}]}`,
-		`{"input":[{"role":"user","content":[{"type":"input_image","image_url":"u","detail":"low"},` +
-			`{"type":"input_file","file_data":"d","filename":"f"},{"type":"input_video","video_url":"v"}]},` +
+			`,"output":"o","media":[{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo="}]}]}`,
+		`{"input":[{"role":"user","content":[{"type":"input_image","image_url":"https://u","detail":"low"},` +
+			`{"type":"input_file","file_data":"data:text/plain;base64,","filename":"f"},` +
+			`{"type":"input_video","video_url":"https://v"}]},` +
 			`{"type":"compaction","encrypted_content":"e"}]}`,
 		`{"input":[{"role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"t",` +
 			`"logprobs":[{"token":"t","logprob":-1,"bytes":[116],"top_logprobs":[{"token":"u","logprob":-2,` +

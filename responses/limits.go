@@ -32,6 +32,8 @@ const (
 	maxAllowedTools  = 128  // names
 	maxCallID        = 64
 	maxArtifactDir   = 4096
-	maxLogprobs      = 20  // top_logprobs
+	maxLogprobs      = 20 // top_logprobs
+	maxTemperature   = 2
+	maxPenalty       = 2   // of presence_penalty and frequency_penalty, and the least with a minus
 	maxID            = 128 // of every id that a caller may choose: file names built from ids stay far below NAME_MAX
 )

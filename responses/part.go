@@ -27,12 +27,12 @@ type Part struct {
 	Annotations []Annotation // output_text
 	Logprobs    []LogProb    // output_text: only when the request asked for them
 
-	ImageURL string // input_image: a URL or a data URL; "" is written as null
+	ImageURL string // input_image: an https URL or a data URL; "" is written as null
 	Detail   string // input_image: low, high or auto (the default)
 	FileName string // input_file
 	FileData string // input_file: a data URL, at most 32 MiB
-	FileURL  string // input_file
-	VideoURL string // input_video
+	FileURL  string // input_file: an https URL
+	VideoURL string // input_video: an https URL or a data URL
 }
 
 // Annotation is a url_citation, the only annotation the protocol has.
@@ -137,10 +137,15 @@ func (p *Part) UnmarshalJSON(data []byte) error {
 		FileData    string       `json:"file_data"`
 		FileURL     string       `json:"file_url"`
 		VideoURL    string       `json:"video_url"`
+		FileID      string       `json:"file_id"`
 		Logprobs    []LogProb    `json:"logprobs"`
 	}
 	if err := json.Unmarshal(data, &w); err != nil {
 		return err
+	}
+	if w.FileID != "" && (w.Type == PartInputImage || w.Type == PartInputFile) {
+		return Invalid("file_id", CodeUnsupportedParameter,
+			"uploaded files are not offered by this server; send the content as a data URL or by its https URL")
 	}
 	switch w.Type {
 	case PartInputText, PartReasoningText, PartSummaryText, PartText:

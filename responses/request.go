@@ -253,13 +253,35 @@ func decodeError(path string, err error) error {
 	}
 	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		param := joinPath(path, t.Field)
-		return Invalid(param, CodeInvalidValue,
-			fmt.Sprintf("%s must be %s, not %s", orBody(param), jsonName(t.Type.Kind().String()), t.Value))
+		want, got := jsonNames(t.Type.Kind().String(), t.Value)
+		return Invalid(param, CodeInvalidValue, fmt.Sprintf("%s must be %s, not %s", orBody(param), want, got))
 	}
 	if s, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return Invalid(path, CodeInvalidJSON, fmt.Sprintf("the JSON is malformed at byte %d: %s", s.Offset, s.Error()))
 	}
 	return Invalid(path, CodeInvalidJSON, "the JSON cannot be read: "+err.Error())
+}
+
+// jsonNames says what was expected, a Go kind, and what stands in its place: a number
+// as it was written, of anything else the type.
+func jsonNames(kind, value string) (want, got string) {
+	want = jsonName(kind)
+	if digits, ok := strings.CutPrefix(value, "number "); ok {
+		switch want {
+		case "a number":
+			want = "a number of at most 1.8e308"
+		case "an integer":
+			want = "an integer in digits, of at most 9223372036854775807"
+		}
+		return want, clip(digits, 32)
+	}
+	switch value {
+	case "array", "object":
+		return want, "an " + value
+	case "bool":
+		return want, "a boolean"
+	}
+	return want, "a " + value
 }
 
 func orBody(param string) string {

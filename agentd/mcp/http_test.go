@@ -159,7 +159,8 @@ func TestStrangeTools(t *testing.T) {
 		said += note.Message + "\n"
 	}
 	for _, want := range []string{`"deep" of s is left out: its schema nests deeper`,
-		`"big" of s is left out: its schema has more than`} {
+		`"big" of s is left out: its schema has more than`,
+		`"typo" of s is left out: its schema cannot work: schema.properties.a.type must be`} {
 		if !strings.Contains(said, want) {
 			t.Errorf("no %q in\n%s", want, said)
 		}

@@ -13,6 +13,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"holon/agentd/tools"
+	"holon/responses"
 )
 
 // Bounds of the tools of a server. They are generous, although all of it is sent to
@@ -144,7 +145,11 @@ func checkSchema(schema any) (json.RawMessage, string) {
 	if b.Len() > maxSchema {
 		return nil, fmt.Sprintf("its schema has more than %d bytes", maxSchema)
 	}
-	return bytes.TrimSpace(b.Bytes()), ""
+	encoded := bytes.TrimSpace(b.Bytes())
+	if err := responses.CheckSchema("schema", encoded); err != nil { // a provider would refuse the whole request
+		return nil, "its schema cannot work: " + err.Error()
+	}
+	return encoded, ""
 }
 
 func depth(v any, level int) int {

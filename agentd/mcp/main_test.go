@@ -183,6 +183,7 @@ func beServer(kind string) {
 			deep = map[string]any{"type": "object", "properties": map[string]any{"x": deep}}
 		}
 		odd("deep", deep)
+		odd("typo", map[string]any{"type": "object", "properties": map[string]any{"a": map[string]any{"type": "zzz"}}})
 		odd("big", map[string]any{"type": "object", "description": strings.Repeat("x", 40<<10)})
 		s.AddTool(&sdk.Tool{Name: "hidden", Description: "harm\u202eless\u200b\x07" + strings.Repeat("y", 8<<10),
 			InputSchema: map[string]any{"type": "object"}}, nil2)

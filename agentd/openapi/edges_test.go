@@ -38,6 +38,9 @@ func (e *edges) minimal(v any) any {
 	}
 	switch kind {
 	case "string":
+		if s["format"] == "uri" {
+			return list(s["examples"])[0]
+		}
 		low, _ := s["minLength"].(float64)
 		return strings.Repeat("a", int(low))
 	case "integer", "number":
@@ -92,6 +95,12 @@ func (e *edges) walk(at string, v any, body func(any) any) {
 
 func (e *edges) words(at string, s map[string]any, body func(any) any) {
 	char := "a"
+	if s["format"] == "uri" { // no run of letters is an address
+		if high, ok := s["maxLength"].(float64); ok {
+			e.large(at+" maxLength", int(high), body)
+		}
+		return
+	}
 	if s["pattern"] != nil {
 		e.try(at+" pattern", body("a_-Z9"), body("a b"))
 		e.try(at+" pattern", body("a_-Z9"), body("é"))

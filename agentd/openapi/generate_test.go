@@ -84,6 +84,10 @@ func (g generator) value(v any, depth int) any {
 }
 
 func (g generator) text(s map[string]any) string {
+	if s["format"] == "uri" { // what an address may be is said in words
+		examples := list(s["examples"])
+		return examples[g.intn(len(examples), "address")].(string)
+	}
 	low, _ := s["minLength"].(float64)
 	alphabet := []string{"a", "B", "_", "9", "-"}
 	if s["pattern"] == nil {

@@ -269,6 +269,9 @@ var stricter = []struct {
 	{regexp.MustCompile(`^input\[\d+\]\.(encrypted_content|id)$`), "empty, so it stands for nothing"},
 	{regexp.MustCompile(`^tools\[\d+\]\.name$`), "two functions of one name"},
 	{regexp.MustCompile(`^input\[\d+\]\.call_id$`), "two calls with one id"},
+	{regexp.MustCompile(`\.file_url$`), "so would what cannot be fetched"},
+	{regexp.MustCompile(`^(temperature|top_p|presence_penalty|frequency_penalty)$`), "the ranges of OpenAI's service, " +
+		"which the document says in no schema"},
 	{regexp.MustCompile(`^background$`), "it could not be fetched without store"},
 }
 

@@ -21,6 +21,9 @@ var tolerated = []struct {
 	{"there are two items of type", "nor that call ids do"},
 	{"can only be fetched when it is stored",
 		"background needs store: what a value permits elsewhere is said in words"},
+	{"an https URL", "nor what an address of content may be"},
+	{"must be a data URL", "nor that"},
+	{".type must be ", "the schema of a schema is not part of the document"},
 }
 
 // agree decodes a body and validates it.

@@ -98,7 +98,7 @@ func (g *graph) add(at string, schema any, nesting int) (int, error) {
 	}
 	n, err := newNode(at, keys)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("at #%.200s: %w", at, err)
 	}
 	for keyword, where := range applicators {
 		err := subschemas(keyword, keys[keyword], func(name string, schema any) error {

@@ -42,7 +42,9 @@ func Compile(f responses.TextFormat) (*Format, error) {
 	}
 	resolved, err := resolve(f.Schema)
 	if err != nil {
-		return nil, invalid("it cannot be used: " + err.Error())
+		e := invalid("a keyword has a value that cannot be used")
+		e.Cause = err // it names the library's types
+		return nil, e
 	}
 	return &Format{schema: resolved, graph: g}, nil
 }

@@ -236,7 +236,7 @@ func TestStructuredOutput(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	offered := []tools.Definition{{Name: "Run"}}
-	image := `{"type":"input_image","image_url":"data:,"}`
+	image := `{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo="}`
 	for _, tt := range []struct {
 		body  string
 		takes model.Capabilities
@@ -255,9 +255,9 @@ func TestCheck(t *testing.T) {
 		{`{"input":[{"role":"user","content":[` + image + `]}]}`, model.Capabilities{Images: true}, ""},
 		{`{"input":[{"role":"user","content":"x"},{"type":"function_call_output","call_id":"c","output":[` + image +
 			`]}]}`, model.Capabilities{Files: true, Video: true}, "input[1].output[0]"},
-		{`{"input":[{"role":"user","content":[{"type":"input_file","file_url":"u"}]}]}`,
+		{`{"input":[{"role":"user","content":[{"type":"input_file","file_url":"https://u"}]}]}`,
 			model.Capabilities{Images: true, Video: true}, "input[0].content[0]"},
-		{`{"input":[{"role":"user","content":[{"type":"input_video","video_url":"u"}]}]}`,
+		{`{"input":[{"role":"user","content":[{"type":"input_video","video_url":"https://u"}]}]}`,
 			model.Capabilities{Images: true, Files: true}, "input[0].content[0]"},
 		{`{"input":[{"type":"holon:tool_call","call_id":"c","name":"View","media":[` + image + `]}]}`,
 			model.Capabilities{}, "input[0].media[0]"},

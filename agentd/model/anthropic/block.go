@@ -177,13 +177,13 @@ func title(name string) string {
 	return name
 }
 
-// sourceOf reads the URL of content: an http URL, or a data URL that holds it.
+// sourceOf reads the URL of content: an https URL, or a data URL that holds it.
 func sourceOf(at string) (*source, error) {
 	rest, ok := strings.CutPrefix(at, "data:")
 	if !ok {
 		u, err := url.Parse(at)
-		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return nil, fmt.Errorf("it is given by neither an http or https URL nor a data URL")
+		if err != nil || u.Host == "" || u.Scheme != "https" {
+			return nil, fmt.Errorf("it is given by neither an https URL nor a data URL")
 		}
 		return &source{Type: "url", URL: at}, nil
 	}

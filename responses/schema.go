@@ -1,0 +1,283 @@
+package responses
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"net/url"
+	"regexp/syntax"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Bounds of a JSON Schema.
+const (
+	maxSchemaBytes   = 256 << 10
+	maxSchemaNesting = 64
+)
+
+// schemaTypes are the values of the keyword type.
+var schemaTypes = []string{"string", "number", "integer", "boolean", "object", "array", "null"}
+
+// CheckSchema refuses a JSON Schema whose keywords have values that no validator can
+// use. It does not refuse keywords that it does not know, since dialects have their
+// own, nor patterns in a dialect of regular expressions that is not Go's. The error
+// names the value below param.
+func CheckSchema(param string, raw json.RawMessage) error {
+	if len(raw) > maxSchemaBytes {
+		return Invalid(param, CodeInvalidValue,
+			fmt.Sprintf("%s may have at most %d bytes, this has %d", orBody(param), maxSchemaBytes, len(raw)))
+	}
+	if err := CheckDepth(raw); err != nil {
+		return within(param, err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var root any
+	if err := dec.Decode(&root); err != nil {
+		return decodeError(param, err)
+	}
+	if _, ok := root.(map[string]any); !ok {
+		return schemaError(param, "must be a JSON Schema object, not %s", root)
+	}
+	c := schemaCheck{root: root, rebased: bytes.Contains(raw, []byte(`"$id"`))}
+	return c.schema(param, root, 0)
+}
+
+// schemaCheck walks one schema. It is rebased when it may hold an $id below its root,
+// which changes what # means there.
+type schemaCheck struct {
+	root    any
+	rebased bool
+}
+
+// schemaError says what a value at a place must be; format has one verb, for the value.
+func schemaError(at, format string, value any) error {
+	text, err := marshal(value)
+	if err != nil {
+		text = nil // it was decoded from JSON, so it can be encoded
+	}
+	return Invalid(at, CodeInvalidValue, clip(at, 200)+" "+fmt.Sprintf(format, clip(string(text), 64)))
+}
+
+func (c *schemaCheck) schema(at string, v any, nesting int) error {
+	keys, ok := v.(map[string]any)
+	if !ok {
+		if _, ok := v.(bool); ok {
+			return nil
+		}
+		return schemaError(at, "must be a JSON Schema, an object or a boolean, not %s", v)
+	}
+	if nesting > maxSchemaNesting {
+		return Invalid(at, CodeInvalidValue,
+			fmt.Sprintf("the schema is nested deeper than %d levels at %s", maxSchemaNesting, clip(at, 200)))
+	}
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if err := c.keyword(schemaPath(at, key), key, keys[key], nesting); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keyword checks the value of a keyword at a place.
+func (c *schemaCheck) keyword(at, key string, v any, nesting int) error {
+	switch key {
+	case "type":
+		return checkSchemaType(at, v)
+	case "enum":
+		if list, ok := v.([]any); !ok || len(list) == 0 {
+			return schemaError(at, "must be a list of at least one value, not %s", v)
+		}
+	case "not", "if", "then", "else", "additionalItems", "unevaluatedItems", "contains", "propertyNames",
+		"additionalProperties", "unevaluatedProperties":
+		return c.schema(at, v, nesting+1)
+	case "items":
+		if list, ok := v.([]any); ok { // as draft-07 has it
+			return c.list(at, list, nesting)
+		}
+		return c.schema(at, v, nesting+1)
+	case "allOf", "anyOf", "oneOf", "prefixItems":
+		list, ok := v.([]any)
+		if !ok || len(list) == 0 {
+			return schemaError(at, "must be a list of at least one schema, not %s", v)
+		}
+		return c.list(at, list, nesting)
+	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies",
+		"dependentRequired":
+		return c.named(at, key, v, nesting)
+	case "required":
+		return checkSchemaNames(at, v)
+	case "$ref":
+		return c.reference(at, v)
+	case "pattern":
+		return checkSchemaPattern(at, v)
+	}
+	return checkSchemaScalar(at, key, v)
+}
+
+func (c *schemaCheck) list(at string, list []any, nesting int) error {
+	for i, v := range list {
+		if err := c.schema(fmt.Sprintf("%s[%d]", at, i), v, nesting+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// named checks a keyword whose value has schemas, or lists of names, by name.
+func (c *schemaCheck) named(at, key string, v any, nesting int) error {
+	values, ok := v.(map[string]any)
+	if !ok {
+		return schemaError(at, "must be an object, not %s", v)
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		place, value := schemaPath(at, name), values[name]
+		_, isList := value.([]any)
+		var err error
+		switch {
+		case key == "dependentRequired", key == "dependencies" && isList:
+			err = checkSchemaNames(place, value)
+		case key == "patternProperties":
+			err = firstError(checkSchemaPattern(place, name), c.schema(place, value, nesting+1))
+		default:
+			err = c.schema(place, value, nesting+1)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reference checks that a reference within the schema leads to something. Others
+// are for the reader of the schema to judge.
+func (c *schemaCheck) reference(at string, v any) error {
+	ref, ok := v.(string)
+	if !ok {
+		return schemaError(at, "must be a string, not %s", v)
+	}
+	path, ok := strings.CutPrefix(ref, "#/")
+	if !ok || c.rebased {
+		return nil
+	}
+	here := c.root
+	for step := range strings.SplitSeq(path, "/") {
+		here = schemaStep(here, step)
+	}
+	switch here.(type) {
+	case map[string]any, bool:
+		return nil
+	}
+	return schemaError(at, "names no part of the schema: %s", ref)
+}
+
+// schemaStep follows one step of a JSON pointer; nil is nothing.
+func schemaStep(v any, step string) any {
+	if plain, err := url.PathUnescape(step); err == nil {
+		step = plain
+	}
+	step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
+	switch v := v.(type) {
+	case map[string]any:
+		return v[step]
+	case []any:
+		if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(v) {
+			return v[i]
+		}
+	}
+	return nil
+}
+
+// schemaPath names a value below a place. A key that is not a plain word is quoted.
+func schemaPath(at, key string) string {
+	key = clip(key, 64)
+	odd := func(r rune) bool { return r != '$' && (r > 127 || !isIDByte(byte(r))) }
+	if key != "" && strings.IndexFunc(key, odd) < 0 {
+		return joinPath(at, key)
+	}
+	return at + "[" + strconv.Quote(key) + "]"
+}
+
+func checkSchemaType(at string, v any) error {
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	for _, one := range list {
+		if name, ok := one.(string); !ok || !slices.Contains(schemaTypes, name) {
+			return schemaError(at, "must be "+strings.Join(schemaTypes, ", ")+", or a list of them, not %s", one)
+		}
+	}
+	if len(list) == 0 {
+		return schemaError(at, "must name at least one type, not %s", v)
+	}
+	return nil
+}
+
+func checkSchemaNames(at string, v any) error {
+	list, ok := v.([]any)
+	for _, one := range list {
+		_, isName := one.(string)
+		ok = ok && isName
+	}
+	if !ok {
+		return schemaError(at, "must be a list of names of properties, not %s", v)
+	}
+	return nil
+}
+
+// checkSchemaPattern refuses what is no regular expression in any dialect.
+func checkSchemaPattern(at string, v any) error {
+	pattern, ok := v.(string)
+	if !ok {
+		return schemaError(at, "must be a regular expression, not %s", v)
+	}
+	_, err := syntax.Parse(pattern, syntax.Perl)
+	e, _ := err.(*syntax.Error)
+	if e == nil || strings.Contains(pattern, "[^]") || strings.Contains(pattern, "[]") { // classes of JavaScript
+		return nil
+	}
+	switch e.Code {
+	case syntax.ErrMissingBracket, syntax.ErrMissingParen, syntax.ErrUnexpectedParen, syntax.ErrTrailingBackslash,
+		syntax.ErrMissingRepeatArgument:
+		return schemaError(at, "is not a regular expression ("+string(e.Code)+"): %s", pattern)
+	}
+	return nil
+}
+
+// checkSchemaScalar checks the keywords whose values are numbers, strings or booleans.
+func checkSchemaScalar(at, key string, v any) error {
+	literal, number := v.(json.Number)
+	_, text := v.(string)
+	_, truth := v.(bool)
+	value, _ := literal.Float64()
+	switch key {
+	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum":
+		if !number || math.IsInf(value, 0) {
+			return schemaError(at, "must be a number, not %s", v)
+		}
+	case "multipleOf":
+		if !number || math.IsInf(value, 0) || value <= 0 {
+			return schemaError(at, "must be a number above 0, not %s", v)
+		}
+	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains",
+		"maxContains":
+		if !number || value < 0 || value > 1<<53 || value != math.Trunc(value) {
+			return schemaError(at, "must be an integer of at least 0, not %s", v)
+		}
+	case "uniqueItems", "deprecated", "readOnly", "writeOnly":
+		if !truth {
+			return schemaError(at, "must be true or false, not %s", v)
+		}
+	case "$schema", "$id", "$anchor", "$comment", "title", "description", "format", "contentEncoding",
+		"contentMediaType":
+		if !text && v != nil {
+			return schemaError(at, "must be a string, not %s", v)
+		}
+	}
+	return nil
+}

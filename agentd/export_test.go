@@ -31,3 +31,6 @@ func Description() []byte {
 
 // Transports is how Assemble configures the providers.
 var Transports = transports
+
+// Families is what a turn knows of results.
+var Families = families

@@ -14,7 +14,7 @@ const (
 	// them. If that saves too little, only those of the last round are kept.
 	latest = 8
 
-	receiptBytes = 640 // of a receipt's text, about
+	receiptBytes = 560 // of a receipt's text, about
 )
 
 // receiptHead begins every receipt.

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -80,7 +81,11 @@ func (Family) Compact(canonical tools.Result, b tools.Bounds) (tools.Result, boo
 		r.Structured, r.Truncated = nil, true
 	}
 	if len(r.Structured) > b.Text {
-		r.Content = append(r.Content, contentPart{Type: "structured", TextPreview: new(string(r.Structured)),
+		var lines bytes.Buffer // which a cut can keep whole
+		if json.Indent(&lines, r.Structured, "", " ") != nil {
+			lines.Write(r.Structured)
+		}
+		r.Content = append(r.Content, contentPart{Type: "structured", TextPreview: new(lines.String()),
 			Bytes: int64(len(r.Structured))})
 		r.Structured, texts = nil, 1
 	}

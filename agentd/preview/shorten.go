@@ -9,7 +9,7 @@ import (
 )
 
 // MinShort is the smallest budget of Shorten; below it the notice of the cut would be most of what is left.
-const MinShort = 192
+const MinShort = 160
 
 // notice is the notice of a cut within a preview, with the number of lines and bytes in all where it tells them.
 var notice = regexp.MustCompile(`\n\.\.\.\n\[output truncated: showing first \d+ and last \d+ (?:lines|characters)` +

@@ -81,7 +81,7 @@ func (f Families) shrink(r Result, limit int, size func(Result) int) Result {
 	if size(r) <= limit {
 		return r
 	}
-	for b := (Bounds{Text: limit, List: 64}); ; b = (Bounds{b.Text / 2, max(b.List/2, 4)}) {
+	for b := (Bounds{Text: limit, List: 64}); ; b = (Bounds{b.Text * 3 / 4, max(b.List*3/4, 4)}) {
 		if b.Text < leastText {
 			b.Text = 0
 		}

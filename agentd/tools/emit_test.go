@@ -67,7 +67,7 @@ func TestEmit(t *testing.T) {
 }
 
 func TestNestedArguments(t *testing.T) {
-	params, err := compile(nestedDefinition(t).Parameters)
+	params, err := compile(nestedDefinition(t).Parameters, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func newEntry(t Tool) (entry, error) {
 	if def.Foreign {
 		return entry{tool: t, def: def, params: &parameters{foreign: true}}, nil
 	}
-	params, err := compile(def.Parameters)
+	params, err := compile(def.Parameters, def.Apart)
 	if err != nil {
 		return entry{}, fmt.Errorf("tool %s: %w", def.Name, err)
 	}

@@ -80,15 +80,41 @@ type parameters struct {
 	items    *parameters // of a list, otherwise nil
 }
 
+// Checker checks the elements of a list that Definition.Apart names.
+type Checker struct{ params *parameters }
+
+// NewChecker returns the checker for the elements of the list that d.Apart names.
+func (d Definition) NewChecker() (*Checker, error) {
+	var schema jsonschema.Schema
+	if err := json.Unmarshal(d.Parameters, &schema); err != nil {
+		return nil, fmt.Errorf("decode schema of %s: %w", d.Name, err)
+	}
+	list := schema.Properties[d.Apart]
+	if list == nil || list.Items == nil {
+		return nil, fmt.Errorf("%s has no list %q", d.Name, d.Apart)
+	}
+	params, err := compileValue(list.Items)
+	if err != nil {
+		return nil, fmt.Errorf("elements of %q of %s: %w", d.Apart, d.Name, err)
+	}
+	return &Checker{params}, nil
+}
+
+// Check returns an element in normal form, as the arguments of a call are.
+func (c *Checker) Check(raw json.RawMessage) (json.RawMessage, *Error) { return c.params.check(raw) }
+
 // compile checks that raw is the schema of a closed object, all objects within
-// it included, and prepares it.
-func compile(raw json.RawMessage) (*parameters, error) {
+// it included, and prepares it. Elements of the list apart are not checked by it.
+func compile(raw json.RawMessage, apart string) (*parameters, error) {
 	var schema jsonschema.Schema
 	if err := json.Unmarshal(raw, &schema); err != nil {
 		return nil, fmt.Errorf("decode schema: %w", err)
 	}
 	if schema.Type != "object" {
 		return nil, fmt.Errorf("the schema must be of a closed object")
+	}
+	if list := schema.Properties[apart]; list != nil {
+		list.Items = &jsonschema.Schema{}
 	}
 	return compileValue(&schema)
 }

@@ -30,6 +30,9 @@ type Definition struct {
 	// itself: it may be any schema of an object, and only that a call has an object
 	// is checked here.
 	Foreign bool
+	// Apart names a list argument whose elements the tool checks itself, with a Checker: one that does not fit is that
+	// element's failure and not the call's. "" for none.
+	Apart string
 	// Freeform is the tool's other form, for transports that can offer it; nil
 	// where there is only the one in JSON.
 	Freeform *Grammar

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -32,6 +33,12 @@ const batchDescription = "Runs up to 12 shell commands one after the other and r
 	"it for short independent commands, such as looking at several files.\n" +
 	"Each runs in a shell of its own; cd and variables do not carry over. No command of a batch becomes a task: " +
 	"one that runs longer than its yield_time_ms is ended. For a terminal, input or a long run use ExecCommand."
+
+// givenBatch is batchArgs with items that are not checked yet.
+type givenBatch struct {
+	Items       []json.RawMessage `json:"items"`
+	StopOnError bool              `json:"stop_on_error"`
+}
 
 // itemStatus is what became of a command of a batch.
 type itemStatus string
@@ -73,7 +80,8 @@ type itemResult struct {
 
 type batchTool struct {
 	*commands
-	def tools.Definition
+	def     tools.Definition
+	checker *tools.Checker // of items
 }
 
 func newBatch(c *commands) (tools.Tool, error) {
@@ -95,7 +103,12 @@ func newBatch(c *commands) (tools.Tool, error) {
 		}),
 		"stop_on_error": about("skip the rest after a command that does not exit with 0; default false"),
 	})
-	return &batchTool{c, def}, err
+	if err != nil {
+		return nil, err
+	}
+	def.Apart = "items"
+	checker, err := def.NewChecker()
+	return &batchTool{c, def, checker}, err
 }
 
 // Definition implements tools.Tool.
@@ -103,7 +116,7 @@ func (t *batchTool) Definition() tools.Definition { return t.def }
 
 // Run implements tools.Tool.
 func (t *batchTool) Run(ctx context.Context, env tools.Env, call tools.Call) tools.Output {
-	args, bad := tools.Decode[batchArgs](call)
+	args, bad := tools.Decode[givenBatch](call)
 	if bad != nil {
 		return tools.Fail(bad)
 	}
@@ -111,9 +124,14 @@ func (t *batchTool) Run(ctx context.Context, env tools.Env, call tools.Call) too
 	most := max(env.Policy.Budget(1<<30)/len(args.Items), minShare)
 	b := batchResult{ItemCount: len(args.Items), StopOnError: args.StopOnError}
 	stopped := false
-	for i, it := range args.Items {
+	for i, raw := range args.Items {
+		it, bad := t.decode(raw)
 		out := itemResult{Index: i, Cmd: tools.Clip(it.Cmd, maxItemCmd), Status: itemSkipped}
-		if !stopped {
+		switch {
+		case stopped:
+		case bad != nil:
+			out.fail(itemRejected, bad)
+		default:
 			tokens := share
 			if it.MaxOutputTokens > 0 {
 				tokens = min(it.MaxOutputTokens, most)
@@ -130,6 +148,19 @@ func (t *batchTool) Run(ctx context.Context, env tools.Env, call tools.Call) too
 		})
 	}
 	return tools.Output{Summary: b.summary(), Result: plain{b}}
+}
+
+// decode returns an item, of one that does not fit as much as names it in the result.
+func (t *batchTool) decode(raw json.RawMessage) (it batchItem, bad *tools.Error) {
+	args, bad := t.checker.Check(raw)
+	if bad != nil {
+		var named struct {
+			Cmd string `json:"cmd"`
+		}
+		_ = json.Unmarshal(raw, &named) // what is no string names nothing
+		return batchItem{Cmd: named.Cmd}, bad
+	}
+	return tools.Decode[batchItem](tools.Call{Arguments: args})
 }
 
 // minShare is the least that an item may print, in tokens.

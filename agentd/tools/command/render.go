@@ -28,11 +28,14 @@ func (r completedResult) renderOutput(b *strings.Builder, policy tools.RenderPol
 	section(b, "stdout", r.StdoutPreview)
 	section(b, "stderr", r.StderrPreview)
 	switch {
-	case r.StdoutPreview != nil || r.StderrPreview != nil:
-	case r.Truncated:
+	case r.StdoutPreview == nil && r.StderrPreview == nil && r.Truncated:
 		b.WriteString("(output left out)\n")
-	default:
+	case r.StdoutPreview == nil && r.StderrPreview == nil:
 		b.WriteString("(no output)\n")
+	case r.Truncated && r.StdoutPreview == nil && r.StdoutArtifact != nil:
+		b.WriteString("(stdout left out)\n")
+	case r.Truncated && r.StderrPreview == nil && r.StderrArtifact != nil:
+		b.WriteString("(stderr left out)\n")
 	}
 	for _, n := range r.Notes {
 		fmt.Fprintf(b, "Note: %s\n", n)

@@ -256,10 +256,9 @@ func TestBatchArguments(t *testing.T) {
 		field string
 	}{
 		{map[string]any{"items": []any{}}, "items"},
-		{map[string]any{"items": make([]map[string]any, 13)}, "items[0]"},
-		{map[string]any{"items": []any{map[string]any{"cmd": "x", "tty": true}}}, "items[0].tty"},
-		{map[string]any{"items": []any{map[string]any{"cmd": "x", "accepts_input": true}}}, "items[0].accepts_input"},
-		{map[string]any{"items": []any{map[string]any{"cmd": 1}}}, "items[0].cmd"},
+		{map[string]any{"items": make([]map[string]any, 13)}, "items"},
+		{map[string]any{"items": "echo"}, "items"},
+		{map[string]any{"item": []any{}}, "item"},
 	} {
 		e := h.call(t, t.Context(), batchName, tt.args).Canonical.Error
 		switch {
@@ -270,6 +269,31 @@ func TestBatchArguments(t *testing.T) {
 		case e.Details["field"] != tt.field:
 			t.Errorf(`%v: e.Details["field"] = %v, want %q`, tt.args, e.Details["field"], tt.field)
 		}
+	}
+}
+
+// An item that is wrong is rejected alone, and the error names what is wrong about it.
+func TestBatchRejectsItems(t *testing.T) {
+	h := newHarness(t)
+	items := []any{map[string]any{"cmd": "echo one", "workdir": nil}, map[string]any{"cmd": "x", "tty": true},
+		map[string]any{"cmd": 1}, nil, "echo", map[string]any{"workdir": "sub"}, map[string]any{"cmd": ""},
+		map[string]any{"cmd": "x", "yield_time_ms": 1e9}, map[string]any{"cmd": "echo two"}}
+	b := h.batch(t, map[string]any{"items": items})
+	if got, want := b.counts(), [4]int{2, 0, 7, 0}; got != want {
+		t.Errorf("counted %v, want %v", got, want)
+	}
+	for i, field := range []any{nil, "tty", "cmd", nil, nil, "cmd", "cmd", "yield_time_ms", nil} {
+		if it := b.Items[i]; it.ErrorDetails["field"] != field || (it.Status == itemRejected) != (i > 0 && i < 8) {
+			t.Errorf("item %d is %s for the field %v (%s), want %v", i, it.Status, it.ErrorDetails["field"],
+				it.ErrorMessage, field)
+		}
+	}
+	if got := b.Items[7].Cmd; got != "x" {
+		t.Errorf("a rejected item is named %q, want %q", got, "x")
+	}
+	b = h.batch(t, map[string]any{"items": items[:3], "stop_on_error": true})
+	if got, want := b.counts(), [4]int{1, 0, 1, 1}; got != want {
+		t.Errorf("stopped with %v, want %v", got, want)
 	}
 }
 

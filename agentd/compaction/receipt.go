@@ -14,7 +14,7 @@ const (
 	// them. If that saves too little, only those of the last round are kept.
 	latest = 8
 
-	receiptBytes = 560 // of a receipt's text, about
+	receiptBytes = 768 // of a receipt's text, about
 )
 
 // receiptHead begins every receipt.
@@ -88,6 +88,9 @@ func (r Receipts) receipt(call *responses.ToolCall) (short *responses.ToolCall, 
 	}
 	c := *call
 	c.Output, c.Media = receiptHead+"\n"+r.Families.Receipt(canonical, call.ArtifactDir, receiptBytes), nil
+	if call.ArtifactDir != "" { // said in advance: a text that depends on what is there now would not stay the same
+		c.Output += "\n(Files of an old turn may have been removed.)"
+	}
 	if n := len(call.Media); n > 0 {
 		c.Output += fmt.Sprintf("\n(Pictures or files that came with it and are not shown any more: %d.)", n)
 	}

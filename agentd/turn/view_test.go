@@ -62,7 +62,7 @@ func cuts(asked []model.Request) (list []int) {
 }
 
 func TestOldResultsBecomeReceipts(t *testing.T) {
-	const rounds = 60
+	const rounds = 40
 	s := newStage(t, `{"input":"x","truncation":"disabled"}`, append(calls(rounds), answer)...)
 	s.big(4000)
 	s.turn.Window, s.turn.MaxRounds, s.turn.Dir = providers.Window{Context: 24_000, Output: 4_000, Firm: true}, 100,

@@ -34,7 +34,7 @@ type Result struct {
 	OutputRef  string `json:"output_ref,omitempty"` // file with the full output, relative to the turn's directory
 	DurationMS int64  `json:"duration_ms"`
 	ExitCode   *int   `json:"exit_code,omitempty"` // of a command
-	Truncated  bool   `json:"truncated"`           // the model saw less than there was
+	Truncated  bool   `json:"truncated"`           // Preview shows less than there was
 	// Canonical is the canonical result in its compact form; the stored response
 	// has the whole one. Absent over MaxCanonical.
 	Canonical json.RawMessage `json:"canonical,omitempty"`
@@ -50,7 +50,9 @@ const MaxPreview = 2 << 10
 // worked too: its result says so.
 func (s Scope) ToolResult(toolCallID string, p Result) RuntimeEvent {
 	p.ToolName, p.Summary = clip(p.ToolName, maxName), clip(p.Summary, maxName)
-	p.Preview, p.OutputRef = clip(p.Preview, MaxPreview), clip(p.OutputRef, maxName)
+	whole := p.Preview
+	p.Preview, p.OutputRef = clip(whole, MaxPreview), clip(p.OutputRef, maxName)
+	p.Truncated = p.Truncated || p.Preview != whole
 	p.Canonical = withinBound(p.Canonical, MaxCanonical)
 	e := s.event(ToolResult, StatusCompleted, p)
 	e.ToolCallID, e.StepID = toolCallID, toolCallID

@@ -178,6 +178,19 @@ func TestTolerance(t *testing.T) {
 			`{"type":"response.output_text.done","output_index":0,"text":"all"}`,
 			`{"type":"response.output_text.done","output_index":0,"text":"all"}`,
 			completed}, modeltest.Answer{Text: "all"}},
+		{"text that its end completes", []string{added, hello,
+			`{"type":"response.output_text.done","output_index":0,"text":"hello you"}`, completed},
+			modeltest.Answer{Text: "hello you"}},
+		{"text that its end contradicts", []string{added, hello,
+			`{"type":"response.output_text.done","output_index":0,"text":"bye"}`, completed},
+			modeltest.Answer{Text: "hello"}},
+		{"text that its item completes, with a part more", []string{added, hello,
+			`{"type":"response.output_item.done","output_index":0,"item":{"type":"message","content":[` +
+				`{"type":"output_text","text":"hello you"},{"type":"refusal","refusal":"no"}]}}`, completed},
+			modeltest.Answer{Text: "hello you", Refusal: "no"}},
+		{"text that the answer completes", []string{added, hello,
+			`{"type":"response.completed","response":{"id":"resp_1","output":[{"type":"message","content":[` +
+				`{"type":"output_text","text":"hello you"}]}]}}`}, modeltest.Answer{Text: "hello you"}},
 		{"interleaved calls", []string{
 			call(0, "c0", ""), call(1, "c1", ""), args(1, `{"b"`), args(0, `{"a"`), args(1, `:1}`),
 			doneCall(1, "completed", `{"b":1}`), args(0, `:1}`), doneCall(0, "completed", `{"a":1}`), completed,
@@ -429,7 +442,7 @@ func TestSplitCharacters(t *testing.T) {
 	if failed != nil {
 		t.Fatal(failed)
 	}
-	if got.Text != "a😀b😁\ufffd\ufffd\ufffd" || got.Refusal != "\ufffdno" {
+	if got.Text != "a😀b😁?\ufffd\ufffd" || got.Refusal != "\ufffdno" {
 		t.Errorf("the text is %q, the refusal %q", got.Text, got.Refusal)
 	}
 	if want := []string{`c f {"a":"😀"}`, `d f {"a":"😀"}`}; !slices.Equal(got.Calls, want) {

@@ -23,7 +23,8 @@ type item struct {
 	kind    itemKind
 	callID  string          // call
 	name    string          // call
-	said    bool            // something of the item was passed on
+	ended   []string        // message, reasoning: texts of the parts that ended
+	text    strings.Builder // likewise: of the open part, what was passed on
 	part    bool            // something of the open part was
 	args    strings.Builder // call: what was passed on
 	joins   joins
@@ -138,7 +139,10 @@ func (a *assembly) say(it *item, kind model.EventKind, text string, probs []resp
 }
 
 func (a *assembly) pass(it *item, kind model.EventKind, text string, probs []responses.LogProb) error {
-	it.said, it.part = true, true
+	it.part = true
+	if it.kind != call {
+		it.text.WriteString(text)
+	}
 	if it.kind == call {
 		if it.args.Len()+len(text) > maxArguments {
 			return endpoint.Malformed("the provider's call has more than %d MiB of arguments", maxArguments>>20)
@@ -177,11 +181,15 @@ func (a *assembly) rest(index int, kind model.EventKind, whole string) error {
 		it.joins = joins{} // the held text is part of the whole
 		return a.pass(it, kind, tail, nil)
 	}
-	if it.part {
+	if n := len(it.ended); !it.part && n > 0 && it.ended[n-1] == whole {
+		return nil // it repeats the end of a part
+	}
+	tail, extends := strings.CutPrefix(whole, it.text.String())
+	if !extends || tail == "" {
 		return nil
 	}
-	it.joins = joins{} // the held text is part of the whole
-	return a.delta(delta{kind: kind, index: index, text: model.WireText(whole)})
+	it.joins = joins{kind: kind} // the held text is part of the whole
+	return a.delta(delta{kind: kind, index: index, text: model.WireText(tail)})
 }
 
 func (a *assembly) partEnded(index int, summary bool) error {
@@ -194,6 +202,10 @@ func (a *assembly) partEnded(index int, summary bool) error {
 	}
 	spoke := it.part
 	it.part = false
+	if spoke {
+		it.ended = append(it.ended, it.text.String())
+		it.text.Reset()
+	}
 	if summary && it.kind == reasoning && spoke {
 		return a.queue.Push(&it.QueuedItem, model.Event{Kind: model.SummaryPartEnd})
 	}
@@ -262,16 +274,14 @@ func (a *assembly) endCall(it *item) error {
 		Text: it.args.String()})
 }
 
-// unsaid passes on the content of a whole item unless its deltas did.
+// unsaid passes on the content of a whole item that its deltas did not contain: the rest of its last part, and
+// the parts after it. Text that was passed on stays, and what follows text that differs is left out.
 func (a *assembly) unsaid(index int, it *item, w *wireItem) error {
 	if it.kind == call {
 		return a.rest(index, model.CallDelta, w.Arguments+w.Input) // an item has one of them
 	}
-	if it.said {
-		return nil
-	}
-	it.joins = joins{}
-	for _, p := range append(w.Summary, w.Content...) {
+	said := it.ended
+	for i, p := range append(w.Summary, w.Content...) {
 		kind, text := model.TextDelta, p.Text
 		switch p.Type {
 		case responses.PartRefusal:
@@ -280,6 +290,22 @@ func (a *assembly) unsaid(index int, it *item, w *wireItem) error {
 			kind = model.SummaryDelta
 		case responses.PartReasoningText:
 			kind = model.ReasoningDelta
+		}
+		if i < len(said) {
+			tail, extends := strings.CutPrefix(text, said[i])
+			switch {
+			case extends && tail == "":
+				continue
+			case !extends, i < len(said)-1, it.part, it.kind == reasoning:
+				return nil // what was passed on stays
+			}
+			text = tail
+		} else if it.part {
+			tail, extends := strings.CutPrefix(text, it.text.String())
+			if !extends {
+				return nil
+			}
+			it.joins, text = joins{kind: kind}, tail
 		}
 		if err := a.delta(delta{kind, index, model.WireText(text), logprobs(p.Logprobs)}); err != nil {
 			return err

@@ -28,6 +28,7 @@ func (s *Server) run(ctx context.Context, lt *liveTurn, j *job) {
 		log.Error("the turn could not be recorded", "err", err)
 		cause := recordError(err)
 		s.breakOff(j, cause)
+		s.metrics.turnEnded(responses.StatusFailed, j.emitter.Response().Usage)
 		lt.finish(nil, cause, nil)
 	}
 	s.forget(lt)
@@ -44,6 +45,7 @@ func (s *Server) commit(lt *liveTurn, j *job, result *turn.Result, log *slog.Log
 	if err != nil {
 		return err
 	}
+	s.metrics.turnEnded(resp.Status, resp.Usage)
 	log.Info("turn ended", "status", resp.Status, "rounds", result.Rounds, "tool_calls", result.ToolCalls.Total,
 		"took", s.parts.Now().Sub(j.created))
 	lt.finish(&resp, nil, result.Conversation)

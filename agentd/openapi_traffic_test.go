@@ -119,6 +119,11 @@ func (d *described) answered(at string, op *openapi3.Operation, x exchange) erro
 	pointer += "/content/" + strings.ReplaceAll(kind, "/", "~1") + "/schema"
 	data := x.answer
 	switch kind {
+	case "text/plain":
+		if data, err = json.Marshal(string(x.answer)); err != nil {
+			return err
+		}
+		return d.schemas.At(pointer, data)
 	case "application/json":
 		return d.schemas.At(pointer, data)
 	case stream.TypeSSE:

@@ -32,6 +32,7 @@ type route struct {
 func (s *Server) routes() []route {
 	return []route{
 		{http.MethodGet, "/health", s.getHealth},
+		{http.MethodGet, "/metrics", s.getMetrics},
 		{http.MethodGet, "/openapi.json", s.getOpenAPI},
 		{http.MethodGet, "/models", s.getModels},
 		{http.MethodGet, "/models/*", s.getModel},

@@ -95,6 +95,7 @@ type Server struct {
 	queue    *admission.Queue
 	sockets  *websocket.Connections
 	learned  learned
+	metrics  *metrics
 
 	logs        *logBytes
 	compactions *admission.Queue // apart from turns
@@ -125,6 +126,7 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 		sealer:      compaction.NewSealer(cfg.Dirs.State),
 		queue:       admission.NewQueue(cfg.Turns.Concurrency, cfg.Turns.QueueLimit),
 		compactions: admission.NewQueue(maxCompactions, cfg.Turns.QueueLimit),
+		metrics:     newMetrics(),
 		sockets:     websocket.New(), shutdown: make(chan struct{}),
 		opened: parts.Now(), waits: defaultWaits(), live: make(map[string]*liveTurn),
 		unsettled: make(map[string]brokenTurn), broke: make(chan struct{}, 1),

@@ -34,6 +34,7 @@ type catalog struct {
 
 	mu       sync.Mutex
 	entries  map[string]entry
+	bytes    int64             // of all entries
 	children map[string]int    // stored and running responses that continue this one
 	running  map[string]string // response id → the one it continues
 	hidden   map[string]bool   // deleted, but a descendant's history
@@ -69,6 +70,7 @@ func (c *catalog) add(id string, e entry) {
 		return
 	}
 	c.entries[id] = e
+	c.bytes += e.bytes
 	if e.previous != "" {
 		c.children[e.previous]++
 	}
@@ -78,6 +80,7 @@ func (c *catalog) add(id string, e entry) {
 func (c *catalog) remove(id string) {
 	if e, known := c.entries[id]; known {
 		c.unlink(e.previous)
+		c.bytes -= e.bytes
 	}
 	delete(c.entries, id)
 	delete(c.hidden, id)

@@ -122,6 +122,15 @@ func (s *Store) keepJournal(ctx context.Context, log *slog.Logger) {
 	}
 }
 
+// StoredBytes returns the size of the stored responses, deleted ones included that
+// others continue. It reads no disk: until the files were read once, it knows of
+// those that this process read or stored.
+func (s *Store) StoredBytes() int64 {
+	s.catalog.mu.Lock()
+	defer s.catalog.mu.Unlock()
+	return s.catalog.bytes
+}
+
 // Sweep removes responses that were deleted or that r lets go, with the notes
 // of their turns, at most a few hundred. more says whether there is more to
 // do. The directories of turns are the caller's and stay.
@@ -147,9 +156,8 @@ func (s *Store) expired(r Retention, now time.Time) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var ends leaves
-	var bytes int64
+	bytes := c.bytes
 	for id, e := range c.entries {
-		bytes += e.bytes
 		if c.children[id] == 0 {
 			ends = append(ends, leaf{id, e})
 		}

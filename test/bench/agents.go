@@ -78,7 +78,7 @@ func (r *rig) serveAgents(ctx context.Context) (*longlived.Server, error) {
 		return nil, fmt.Errorf("-holon: %w; build it with make build", err)
 	}
 	s, err := longlived.New(longlived.Options{
-		Dir: dir, Bin: filepath.Dir(holon), Model: modelName, Engine: "unix://" + r.opts.docker,
+		Dir: dir, Bin: filepath.Dir(holon), Model: modelName, Engine: r.opts.docker,
 		Env: []string{"HOLON_IMAGE=" + r.image, "HOLON_AGENTD=" + r.agentd, "OPENAI_BASE_URL=" + r.model,
 			"OPENAI_API_KEY=sk-bench-0123456789abcdef", "HOLON_IDLE_PAUSE=1h"},
 	})

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -19,15 +20,24 @@ import (
 // has no cost but the engine's.
 type daemon struct{ client *http.Client }
 
-func newDaemon(socket string) *daemon {
-	return &daemon{client: unixClient(socket)}
+// newDaemon takes the address as the docker CLI does: unix:///path or
+// tcp://host:port.
+func newDaemon(host string) (*daemon, error) {
+	network, address, ok := strings.Cut(host, "://")
+	if !ok || network != "unix" && network != "tcp" || address == "" {
+		return nil, fmt.Errorf("-docker %q: write unix:///path or tcp://host:port", host)
+	}
+	return &daemon{client: dialingClient(network, address)}, nil
 }
 
-func unixClient(socket string) *http.Client {
+func unixClient(socket string) *http.Client { return dialingClient("unix", socket) }
+
+// dialingClient is a client whose every connection goes to address.
+func dialingClient(network, address string) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		MaxIdleConnsPerHost: 8, DisableCompression: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+			return (&net.Dialer{}).DialContext(ctx, network, address)
 		},
 	}}
 }

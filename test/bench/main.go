@@ -140,7 +140,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.StringVar(&o.agentd, "agentd", "bin/agentd", "static, stripped agentd to measure")
 	fs.StringVar(&o.holon, "holon", "bin/holon", "holon to measure")
 	fs.StringVar(&o.dir, "dir", os.TempDir(), "`directory` to work in; its file system is what is measured")
-	fs.StringVar(&o.docker, "docker", "/var/run/docker.sock", "`socket` of the Docker engine")
+	fs.StringVar(&o.docker, "docker", cmp.Or(os.Getenv("DOCKER_HOST"), "unix:///var/run/docker.sock"),
+		"`address` of the Docker engine, unix:///path or tcp://host:port")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}

@@ -48,7 +48,10 @@ type rig struct {
 // openRig builds the floors, makes their image and starts the model. All
 // building is over when it returns. On error nothing is left behind.
 func openRig(ctx context.Context, opts options) (_ *rig, err error) {
-	r := &rig{opts: opts, id: strings.ToLower(rand.Text()[:8]), daemon: newDaemon(opts.docker)}
+	r := &rig{opts: opts, id: strings.ToLower(rand.Text()[:8])}
+	if r.daemon, err = newDaemon(opts.docker); err != nil {
+		return nil, err
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.close())
@@ -76,7 +79,7 @@ func openRig(ctx context.Context, opts options) (_ *rig, err error) {
 		return nil, err
 	}
 	r.later(func() error { return r.daemon.removeLabelled(cleanupContext(), label+"="+r.id) })
-	e, err := docker.New("unix://"+opts.docker, "")
+	e, err := docker.New(opts.docker, "")
 	if err != nil {
 		return nil, err
 	}

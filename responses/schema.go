@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/big"
 	"net/url"
+	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strconv"
@@ -280,4 +282,22 @@ func checkSchemaScalar(at, key string, v any) error {
 		}
 	}
 	return nil
+}
+
+// PlainNumbers rewrites a complaint of the library for JSON Schema about the size of a
+// number, which prints 2.5 as 5/2 and bounds with six digits. Other text stays.
+func PlainNumbers(complaint string) string {
+	form := regexp.MustCompile(`^((?:multipleOf|minimum|maximum|exclusiveMinimum|exclusiveMaximum):) ` +
+		`(-?[0-9]+(?:/[0-9]+)?) (is .*) (-?[0-9]+\.[0-9]+)$`)
+	m := form.FindStringSubmatch(complaint)
+	if m == nil {
+		return complaint
+	}
+	value, ok := new(big.Rat).SetString(m[2])
+	bound, err := strconv.ParseFloat(m[4], 64)
+	if !ok || err != nil {
+		return complaint
+	}
+	number, _ := value.Float64()
+	return fmt.Sprintf("%s %s %s %s", m[1], plain(number), m[3], plain(bound))
 }

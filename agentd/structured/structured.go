@@ -117,7 +117,7 @@ func reason(err error) string {
 	if i := strings.LastIndex(msg, "}: "); strings.HasPrefix(msg, "validating") && i >= 0 {
 		msg = msg[i+3:]
 	}
-	return clip(msg)
+	return clip(responses.PlainNumbers(msg))
 }
 
 // clip makes one bounded line.

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"holon/responses"
 )
 
 // Bounds on the arguments of a call.
@@ -171,6 +173,7 @@ func reason(err error) string {
 	if i := strings.LastIndex(msg, "}: "); strings.HasPrefix(msg, "validating") && i >= 0 {
 		msg = msg[i+3:]
 	}
+	msg = responses.PlainNumbers(msg)
 	if len(msg) > 300 {
 		// The value comes first and the complaint last.
 		cut := len(msg) - 150

@@ -39,8 +39,6 @@ const (
 	frameRelease frameKind = 'x' // frames before this one do not count
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 func appendSegmentHeader(dst []byte, number uint64, boot string) []byte {
 	dst = binary.LittleEndian.AppendUint64(append(dst, segmentMagic...), number)
 	var padded [segmentBoot]byte
@@ -63,7 +61,8 @@ func (f frame) append(dst []byte, number uint64) []byte {
 func checksum(number uint64, body []byte) uint32 {
 	var n [8]byte
 	binary.LittleEndian.PutUint64(n[:], number)
-	return crc32.Update(crc32.Checksum(n[:], castagnoli), castagnoli, body)
+	table := crc32.MakeTable(crc32.Castagnoli) // made by the first call, after the server is up
+	return crc32.Update(crc32.Checksum(n[:], table), table, body)
 }
 
 // errNoSegment marks a file that is not a segment of a journal.

@@ -18,7 +18,9 @@ const (
 	maxName   = 64       // characters of a tool's name or a call's id
 )
 
-var idPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var idPattern = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+func isID(s string) bool { return len(s) <= maxName && idPattern.MatchString(s) }
 
 // checker keeps the first error that it finds. Its methods do not stop there, so that
 // checks read as lists.
@@ -79,7 +81,7 @@ func (k *checker) rounds(path string, rounds []round) {
 		if id == "" {
 			continue
 		}
-		k.demand(idPattern.MatchString(id), at, "%s is not a name; use letters, digits, _ and -", excerpt(id))
+		k.demand(isID(id), at, "%s is not a name; use letters, digits, _ and -", excerpt(id))
 		k.demand(!ids[id], at, "there are two rounds called %s", id)
 		ids[id] = true
 	}
@@ -142,7 +144,7 @@ func (s *step) empty() bool {
 func (k *checker) call(path string, c *call) {
 	k.demand(c.Tool != "" && len(c.Tool) <= maxName, path+".tool",
 		"a call needs the name of a tool, of at most %d characters", maxName)
-	k.demand(c.ID == "" || idPattern.MatchString(c.ID), path+".id",
+	k.demand(c.ID == "" || isID(c.ID), path+".id",
 		"%s is not a call id; use letters, digits, _ and -", excerpt(c.ID))
 	k.demand(c.Raw == nil || c.Arguments.IsZero(), path+".raw", "write arguments or raw, not both")
 	if c.Raw != nil {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 
 	"holon/agentd/compaction"
 	"holon/agentd/model"
+	"holon/agentd/prompt"
 	"holon/agentd/turn"
 	"holon/agentd/turntoken"
 	"holon/responses"
@@ -107,8 +109,9 @@ func (s *Server) shorten(ctx context.Context, model compaction.Summarizer,
 	return c, nil
 }
 
-// whole returns all that a request's conversation holds, with the summaries of
-// earlier compactions opened. Calls may wait for their output.
+// whole returns the conversation of a request, from the latest compaction that it
+// keeps on, and with the summaries of those that a client keeps opened. Calls may
+// wait for their output.
 func (s *Server) whole(req *responses.Request) ([]responses.Item, error) {
 	history, _, _, err := s.recall(req.PreviousResponseID, nil)
 	if err != nil {
@@ -126,7 +129,9 @@ func (s *Server) whole(req *responses.Request) ([]responses.Item, error) {
 	if input, err = s.sealer.Expand("input", input); err != nil {
 		return nil, err
 	}
-	return append(append([]responses.Item(nil), history...), input...), nil
+	_, history = prompt.Split(history)
+	told := compaction.Receipts{Families: families()}.Told(history).Items
+	return slices.Concat(told, input), nil
 }
 
 // uncompacted says why a model gave no summary.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"holon/agentd/compaction"
 	"holon/agentd/record"
 	"holon/responses"
 )
@@ -133,7 +134,7 @@ func (c *conversation) refer(param, id string) (responses.Item, error) {
 		return nil, nil
 	}
 	item, err := c.find(id)
-	if errors.Is(err, record.ErrNotFound) {
+	if errors.Is(err, record.ErrNotFound) || err == nil && compaction.IsStored(item) {
 		return nil, responses.NotFound(param+".id", responses.CodeItemNotFound,
 			fmt.Sprintf("no stored item has the id %q; send the item itself", clipID(id)))
 	}

@@ -35,9 +35,7 @@ type cached struct {
 }
 
 func (v *view) memory() Memory {
-	m := Memory{v.gauge, v.known}
-	m.known.epoch = 0 // as the next turn counts; what it is told shows by itself
-	return m
+	return Memory{v.gauge, v.known}
 }
 
 // fingerprint tells one prefix of a conversation from another. It is made of the
@@ -105,8 +103,8 @@ type question struct {
 
 // ask takes down the request that follows.
 func (v *view) ask(req model.Request) {
-	q := question{items: len(v.items), estimated: v.frame + v.size, tokens: v.tokens(), frame: frameOf(req)}
-	q.all, q.before = v.mark.of(v.items, v.epoch, v.known.items)
+	q := question{items: len(v.told.Items), estimated: v.frame + v.size, tokens: v.tokens(), frame: frameOf(req)}
+	q.all, q.before = v.mark.of(v.told.Items, v.told.Epoch, v.known.items)
 	v.now = q
 }
 
@@ -115,7 +113,7 @@ func (v *view) ask(req model.Request) {
 func (v *view) prompt(a model.Attempt) *turns.Prompt {
 	q, known, l := v.now, v.known, a.Lowering
 	p := &turns.Prompt{
-		Fingerprint: q.all, FrameFingerprint: q.frame, EstimatedTokens: q.tokens, Epoch: v.epoch,
+		Fingerprint: q.all, FrameFingerprint: q.frame, EstimatedTokens: q.tokens, Epoch: v.told.Epoch,
 		CachedTokens: a.Usage.InputTokenDetails.CachedTokens,
 		Mode:         l.Mode, Items: l.Items, Bytes: l.Bytes, CacheKey: l.CacheKey,
 		Breakpoints: l.Breakpoints,
@@ -127,7 +125,7 @@ func (v *view) prompt(a model.Attempt) *turns.Prompt {
 		p.Broken = turns.CacheModel
 	case known.frame != q.frame:
 		p.Broken = turns.CacheFrame
-	case known.prefix != q.before && v.epoch > known.epoch:
+	case known.prefix != q.before && v.told.Epoch > known.epoch:
 		p.Broken = turns.CacheCompacted
 	case known.prefix != q.before:
 		p.Broken = turns.CacheHistory
@@ -141,7 +139,7 @@ func (v *view) prompt(a model.Attempt) *turns.Prompt {
 		}
 	}
 	if a.Err == nil {
-		v.known = cached{ref: a.Ref, tokens: a.Usage.InputTokens, items: q.items, epoch: v.epoch, frame: q.frame,
+		v.known = cached{ref: a.Ref, tokens: a.Usage.InputTokens, items: q.items, epoch: v.told.Epoch, frame: q.frame,
 			prefix: q.all}
 		if a.Ref == v.r.ModelRef {
 			v.gauge.Report(q.estimated, a.Usage.InputTokens)

@@ -68,7 +68,7 @@ func (r *runner) sample(ctx context.Context) (*round, error) {
 func (r *runner) modelRequest() model.Request {
 	q := r.Request
 	req := model.Request{
-		Model: r.ModelName, Instructions: r.Instructions, Breakpoints: r.Breakpoints, Input: r.view.items,
+		Model: r.ModelName, Instructions: r.Instructions, Breakpoints: r.Breakpoints, Input: r.view.told.Items,
 		ToolChoice: r.rules.toolChoice(), ParallelToolCalls: q.ParallelToolCalls, MaxOutputTokens: r.tokensLeft(),
 		Temperature: q.Temperature, TopP: q.TopP, PresencePenalty: q.PresencePenalty,
 		FrequencyPenalty: q.FrequencyPenalty,

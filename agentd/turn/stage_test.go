@@ -27,6 +27,7 @@ type play struct {
 	refuse error           // how rounds without events fail; nil for not at all
 	digest []model.Event   // the answer to the request for a summary, which does not count as a round
 	sums   int             // summaries that were asked for
+	told   []string        // what they were made of
 }
 
 // Stream implements model.Transport.
@@ -34,6 +35,7 @@ func (p *play) Stream(_ context.Context, req model.Request) iter.Seq2[model.Even
 	return func(yield func(model.Event, error) bool) {
 		if req.Purpose == model.PurposeSummary {
 			p.sums++
+			p.told = append(p.told, req.Input[0].(*responses.Message).Text())
 			for _, ev := range p.digest {
 				if !yield(ev, nil) {
 					return

@@ -26,30 +26,27 @@ const (
 // request is not even sent: more than estimates are wrong by.
 const certainly = 1.3
 
-// view is the part of a conversation that the model is sent. It is append-only between compactions; the conversation
-// itself stays whole, and every turn derives its view from it anew: the same conversation gives the same view, also
+// view is the part of a conversation that the model is sent. It is append-only between compactions. Each of these is
+// kept with the conversation, which itself stays whole: every later turn begins with what the latest one left, also
 // after a restart.
 //
 // A compaction shortens results of the container's tools, which no client has seen. Only if truncation is auto, and
 // that was not enough, it replaces old items of all kinds by a summary (Open Responses, "truncation").
 type view struct {
 	r     *runner
-	items []responses.Item // what the model is sent
-	size  int              // estimate of items
-	frame int              // estimate of the rest of a request
+	told  compaction.Told
+	size  int // estimate of what is told
+	frame int // estimate of the rest of a request
 	gauge model.Gauge
-	epoch int // compactions so far
 	mark  fingerprint
 	known cached   // what the provider has of earlier requests
 	now   question // the present request
 	sent  string   // fingerprint of the frame of the present request
 	again int      // the round that a provider found too long
 	given map[*responses.ToolCall]bool
-
-	restored *turns.Compaction // what newView did, until it is recorded
 }
 
-// newView derives the view of the conversation so far.
+// newView returns the view of the conversation so far.
 func newView(r *runner) *view {
 	v := &view{r: r, gauge: r.Memory.gauge, known: r.Memory.known}
 	if v.gauge == (model.Gauge{}) {
@@ -63,59 +60,16 @@ func newView(r *runner) *view {
 			v.given[call] = true
 		}
 	}
-	v.items = append(v.items, r.input...)
-	v.size = model.EstimateItems(v.items)
+	v.told = v.receipts().Told(r.input)
+	v.size = model.EstimateItems(v.told.Items)
 	r.view = v
 	v.frame = model.Estimate(r.modelRequest()) - v.size
-	if room := v.room(); room > 0 && v.tokens() > part(room, triggerPart) {
-		v.restore(room)
-	}
 	return v
 }
 
-// restore goes through the conversation again as it grew, and compacts it where
-// that was due then, so that the view of the next turn begins with the one of
-// this.
-func (v *view) restore(room int) {
-	done := &turns.Compaction{Trigger: turns.TriggerBudget, Restored: true, TokensBefore: v.tokens()}
-	v.items, v.size = v.items[:0:0], 0
-	for i, item := range v.r.input {
-		if i > 0 && asked(v.r.input[i-1], item) && v.tokens() > part(room, triggerPart) {
-			done.ToolResults += v.shortenResults(v.gauge.Estimated(v.tokens() - part(room, targetPart)))
-		}
-		v.add(item)
-	}
-	if done.ToolResults > 0 {
-		v.restored = v.counted(done, room)
-	}
-}
-
-// asked reports whether a model was asked between two items.
-func asked(before, item responses.Item) bool {
-	if call, ok := item.(*responses.ToolCall); ok {
-		last, ok := before.(*responses.ToolCall)
-		return ok && (call.Round == "" || call.Round != last.Round)
-	}
-	switch before := before.(type) {
-	case *responses.ToolCall, *responses.FunctionCallOutput:
-	case *responses.Message:
-		if before.Role == responses.RoleAssistant {
-			return false
-		}
-	default:
-		return false
-	}
-	switch item := item.(type) {
-	case *responses.Reasoning, *responses.FunctionCall:
-		return true
-	case *responses.Message:
-		return item.Role == responses.RoleAssistant
-	}
-	return false
-}
-
+// add tells the model of the latest item of the conversation.
 func (v *view) add(item responses.Item) {
-	v.items = append(v.items, item)
+	v.told.Add(item, len(v.r.input)-1)
 	v.size += model.EstimateItem(item)
 }
 
@@ -132,12 +86,6 @@ func part(room int, p float64) int { return int(p * float64(room)) }
 // and anything else when the journal failed.
 func (r *runner) fit(ctx context.Context) error {
 	v := r.view
-	if done := v.restored; done != nil {
-		v.restored = nil
-		if err := v.record(done); err != nil {
-			return err
-		}
-	}
 	room := v.room()
 	if room == 0 || v.tokens() <= part(room, triggerPart) {
 		return nil
@@ -201,26 +149,31 @@ func (v *view) shortenResults(need int) int {
 	if need <= 0 {
 		return 0
 	}
-	r := compaction.Receipts{Families: v.r.Families, Spare: func(c *responses.ToolCall) bool {
-		return v.given[c] && v.r.Request.Truncation != "auto"
-	}}
-	told, calls, saved := r.Shorten(v.items, need)
+	told, calls, saved := v.receipts().Shorten(v.told.Items, need)
 	if calls > 0 {
-		v.items, v.size = told, v.size-saved
+		v.told.Shortened(told)
+		v.size -= saved
 	}
 	return calls
+}
+
+// receipts says how results are shortened.
+func (v *view) receipts() compaction.Receipts {
+	return compaction.Receipts{Families: v.r.Families, Spare: func(c *responses.ToolCall) bool {
+		return v.given[c] && v.r.Request.Truncation != "auto"
+	}}
 }
 
 // summarize replaces all but the latest items by a summary. Messages of agentd itself stay, because they are not
 // repeated.
 func (v *view) summarize(ctx context.Context, done *turns.Compaction, room int) error {
 	var context []responses.Item
-	for _, item := range v.items {
+	for _, item := range v.told.Items {
 		if responses.IsContext(item) {
 			context = append(context, item)
 		}
 	}
-	parts := compaction.Split(v.items, compaction.Budget{
+	parts := compaction.Split(v.told.Items, compaction.Budget{
 		Messages: v.gauge.Estimated(min(keptWords, part(room, wordsPart))),
 		Tail:     v.gauge.Estimated(part(room, tailPart)),
 	})
@@ -234,27 +187,35 @@ func (v *view) summarize(ctx context.Context, done *turns.Compaction, room int) 
 	if err != nil {
 		return err
 	}
-	told := append(context, parts.Kept...)
-	told = append(append(told, compaction.Message("", summary)), parts.After...)
-	size := model.EstimateItems(told)
+	told := v.told.Summarized(context, parts, summary)
+	size := model.EstimateItems(told.Items)
 	if size >= v.size {
 		return &model.Error{Kind: model.KindProtocol, Code: responses.CodeModelError,
 			Message: "the summary is no shorter than what it stands for"}
 	}
 	done.SummarizedItems, done.SummaryUsage = len(parts.Told), turns.Tokens(usage)
-	v.items, v.size = told, size
+	v.told, v.size = told, size
 	return nil
 }
 
 // counted fills in what is known after a compaction.
 func (v *view) counted(done *turns.Compaction, room int) *turns.Compaction {
-	v.epoch++
-	done.Epoch, done.Round, done.ContextWindow = v.epoch, max(1, v.r.result.Rounds), v.r.Window.Context
+	v.told.Epoch++
+	done.Epoch, done.Round, done.ContextWindow = v.told.Epoch, max(1, v.r.result.Rounds), v.r.Window.Context
 	done.TokensAllowed, done.TokensAfter = room, v.tokens()
 	return done
 }
 
+// record keeps what the compaction left with the conversation.
 func (v *view) record(done *turns.Compaction) error {
+	item, err := v.told.Stored().Item()
+	if err != nil {
+		return err
+	}
+	v.r.input = append(v.r.input, item)
+	if err := v.r.Journal.Add(item); err != nil {
+		return err
+	}
 	return v.r.Journal.Event(v.r.Scope.ContextCompacted(*done))
 }
 

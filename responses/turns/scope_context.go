@@ -17,7 +17,6 @@ type Compaction struct {
 	TokensAllowed   int         `json:"tokens_allowed"` // of the conversation; the rest is for the answer
 	TokensBefore    int         `json:"tokens_before"`
 	TokensAfter     int         `json:"tokens_after"`
-	Restored        bool        `json:"restored,omitempty"`         // the shorter form of an earlier turn, made again
 	ToolResults     int         `json:"tool_results"`               // results of tools that became receipts
 	SummarizedItems int         `json:"summarized_items,omitempty"` // items that a summary stands for
 	SummaryUsage    *TokenUsage `json:"summary_usage,omitempty"`

@@ -1,0 +1,148 @@
+package compaction
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"holon/responses"
+)
+
+// typeStored is the type of the item that a compaction leaves in its conversation.
+// Only agentd makes it: a request that brings an item of an unknown type of our own
+// is refused, and none can refer to one.
+const typeStored = "holon:context_compaction"
+
+// summaryPlace stands in Stored.Told for the summary.
+const summaryPlace = -1
+
+// Stored is a compaction as the conversation keeps it. Every later turn tells a
+// model what it says and all items that follow it, so that nothing is summarised
+// twice and one request is the beginning of the next. The conversation itself
+// stays whole.
+type Stored struct {
+	Type    string `json:"type"`
+	ID      string `json:"id"`
+	Epoch   int    `json:"epoch"`             // compactions of the conversation so far, this one included
+	Told    []int  `json:"told"`              // places in the conversation of what a model is told; -1 for the summary
+	Short   []int  `json:"short,omitempty"`   // those of them that are calls of which a receipt is told
+	Summary string `json:"summary,omitempty"` // "" when no item was summarised so far
+}
+
+// Item returns the item to keep in the conversation.
+func (s Stored) Item() (responses.Item, error) {
+	s.Type, s.ID = typeStored, responses.NewID(responses.PrefixCompaction)
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("encode a compaction: %w", err)
+	}
+	return &responses.OpaqueItem{Type: s.Type, ID: s.ID, Raw: raw}, nil
+}
+
+// IsStored reports whether item is a compaction that its conversation keeps.
+func IsStored(item responses.Item) bool { return item.ItemType() == typeStored }
+
+// Told is what a model is told of a conversation.
+type Told struct {
+	Items   []responses.Item
+	Places  []int        // of Items in the conversation, summaryPlace for the summary
+	Short   map[int]bool // places of the calls of which a receipt is told
+	Summary string       // "" for none
+	Epoch   int          // compactions so far
+}
+
+// Told returns what a model is told of a conversation without its lead: what the
+// latest compaction left, and all items after it. A compaction that cannot be read
+// is passed over: what it stood for is told again.
+func (r Receipts) Told(conversation []responses.Item) Told {
+	t := Told{Short: make(map[int]bool)}
+	next := 0
+	for at := len(conversation) - 1; at >= 0; at-- {
+		if s, ok := readStored(conversation[at], at); ok {
+			t.begin(r, conversation, s)
+			next = at + 1
+			break
+		}
+	}
+	for i, item := range conversation[next:] {
+		if !IsStored(item) {
+			t.Add(item, next+i)
+		}
+	}
+	return t
+}
+
+// readStored returns the compaction that item is, if it is one, of n items.
+func readStored(item responses.Item, n int) (s Stored, ok bool) {
+	opaque, ok := item.(*responses.OpaqueItem)
+	if !ok || !IsStored(item) || json.Unmarshal(opaque.Raw, &s) != nil {
+		return Stored{}, false
+	}
+	known := func(place int) bool { return summaryPlace <= place && place < n }
+	return s, !slices.ContainsFunc(s.Told, func(place int) bool { return !known(place) })
+}
+
+// begin takes up a compaction.
+func (t *Told) begin(r Receipts, conversation []responses.Item, s Stored) {
+	for _, place := range s.Short {
+		t.Short[place] = true
+	}
+	t.Epoch, t.Summary = s.Epoch, s.Summary
+	for _, place := range s.Told {
+		if place == summaryPlace {
+			t.Add(Message("", s.Summary), place)
+			continue
+		}
+		told := conversation[place]
+		if call, ok := told.(*responses.ToolCall); ok && t.Short[place] {
+			if short, _ := r.receipt(call); short != nil {
+				told = short
+			}
+		}
+		t.Add(told, place)
+	}
+}
+
+// Add appends the item at a place of the conversation.
+func (t *Told) Add(item responses.Item, place int) {
+	t.Items, t.Places = append(t.Items, item), append(t.Places, place)
+}
+
+// Shortened takes over items, which are those told with some calls replaced by receipts.
+func (t *Told) Shortened(items []responses.Item) {
+	for i, item := range items {
+		if item != t.Items[i] {
+			t.Short[t.Places[i]] = true
+		}
+	}
+	t.Items = items
+}
+
+// Summarized returns what is told once t was split into parts and summarised; context is
+// told before them.
+func (t *Told) Summarized(context []responses.Item, parts Parts, summary string) Told {
+	places := make(map[responses.Item]int, len(t.Items))
+	for i, item := range t.Items {
+		places[item] = t.Places[i]
+	}
+	next := Told{Short: t.Short, Summary: summary, Epoch: t.Epoch}
+	for _, item := range slices.Concat(context, parts.Kept) {
+		next.Add(item, places[item])
+	}
+	next.Add(Message("", summary), summaryPlace)
+	for _, item := range parts.After {
+		next.Add(item, places[item])
+	}
+	return next
+}
+
+// Stored returns the compaction that keeps what is told.
+func (t *Told) Stored() Stored {
+	s := Stored{Epoch: t.Epoch, Told: t.Places, Summary: t.Summary}
+	for _, place := range t.Places {
+		if t.Short[place] {
+			s.Short = append(s.Short, place)
+		}
+	}
+	return s
+}

@@ -8,6 +8,7 @@ import "holon/responses"
 type memory struct {
 	response string // the response's id
 	session  string
+	status   responses.Status
 	items    []responses.Item // all that a model was told; shared, never changed
 	stored   storedPrefix
 }
@@ -67,5 +68,6 @@ func (lt *liveTurn) memory() *memory {
 	if lt.final == nil || lt.final.Store || lt.told == nil || weight(lt.told) > maxMemory {
 		return nil
 	}
-	return &memory{response: lt.final.ID, session: lt.turn.Record().SessionID, items: lt.told, stored: lt.stored}
+	return &memory{response: lt.final.ID, session: lt.turn.Record().SessionID, status: lt.final.Status,
+		items: lt.told, stored: lt.stored}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"holon/agentd/mcp"
@@ -73,11 +75,56 @@ func (s *Server) plan(turnID string, req *responses.Request, mem *memory) (*plan
 	if err := checkBackground(req); err != nil {
 		return nil, err
 	}
+	if err := s.checkInput(req, mem); err != nil {
+		return nil, err
+	}
 	to, err := s.target(req.Model)
 	if err != nil {
 		return nil, err
 	}
 	return s.planFor(to, turnID, req, mem)
+}
+
+// checkInput refuses a request that says nothing, unless it lets a response go on that
+// is incomplete: a model is never asked with words that no one said.
+func (s *Server) checkInput(req *responses.Request, mem *memory) error {
+	if says(req.Input) {
+		return nil
+	}
+	e := responses.Invalid("input", responses.CodeMissingParameter, "the request has no input")
+	e.Hint = "say something in input; only an incomplete response goes on without, when previous_response_id names it"
+	id := req.PreviousResponseID
+	switch {
+	case id == "":
+		return e
+	case mem.holds(id):
+		if mem.status == responses.StatusIncomplete {
+			return nil
+		}
+		return e
+	}
+	stored, err := s.store.Load(id)
+	if errors.Is(err, record.ErrNotFound) {
+		return nil // thread says so, in the words for it
+	}
+	if err != nil {
+		return responses.Internal("the stored response cannot be read", err)
+	}
+	if stored.Response.Status != responses.StatusIncomplete {
+		return e
+	}
+	return nil
+}
+
+// says reports whether there is more in items than messages without content.
+func says(items []responses.Item) bool {
+	return slices.ContainsFunc(items, func(item responses.Item) bool {
+		m, ok := item.(*responses.Message)
+		return !ok || slices.ContainsFunc(m.Content, func(p responses.Part) bool {
+			return p.Type != responses.PartInputText && p.Type != responses.PartOutputText ||
+				strings.TrimSpace(p.Text) != ""
+		})
+	})
 }
 
 // planFor is plan for a model that is known, or does not matter.

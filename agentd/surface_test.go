@@ -161,13 +161,13 @@ func TestRequestsThatNoTurnCouldServe(t *testing.T) {
 	h.scenario("one", "rounds: [{text: hi}]")
 	image := `{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo="}`
 	for body, param := range map[string]string{
-		`{"tool_choice":{"type":"function","name":"Fly"}}`:                                       "tool_choice.name",
-		`{"tool_choice":{"type":"allowed_tools","tools":[{"type":"function","name":"Fly"}]}}`:    "tool_choice.tools[0].name",
-		`{"text":{"format":{"type":"json_schema","name":"n","schema":{"$ref":"#"}}}}`:            "text.format.schema",
-		`{"input":[{"role":"user","content":[{"type":"input_text","text":"x"},` + image + `]}]}`: "input[0].content[1]",
-		`{"input":[{"type":"function_call","call_id":"c","name":"f"}]}`:                          "input",
-		`{"input":[{"type":"function_call_output","call_id":"c","output":"x"}]}`:                 "input[0].call_id",
-		`{"background":true,"store":false}`:                                                      "background",
+		`{"input":"x","tool_choice":{"type":"function","name":"Fly"}}`:                                    "tool_choice.name",
+		`{"input":"x","tool_choice":{"type":"allowed_tools","tools":[{"type":"function","name":"Fly"}]}}`: "tool_choice.tools[0].name",
+		`{"input":"x","text":{"format":{"type":"json_schema","name":"n","schema":{"$ref":"#"}}}}`:         "text.format.schema",
+		`{"input":[{"role":"user","content":[{"type":"input_text","text":"x"},` + image + `]}]}`:          "input[0].content[1]",
+		`{"input":[{"type":"function_call","call_id":"c","name":"f"}]}`:                                   "input",
+		`{"input":[{"type":"function_call_output","call_id":"c","output":"x"}]}`:                          "input[0].call_id",
+		`{"background":true,"store":false}`:                                                               "background",
 	} {
 		if e := h.post(body).failure(t); e.Param != param || e.Status() != http.StatusBadRequest {
 			t.Errorf("%s: %+v", body, e)

@@ -14,7 +14,7 @@ import (
 type wireRequest struct {
 	Model              string                     `json:"model,omitempty"`
 	Input              json.RawMessage            `json:"input,omitempty"`
-	PreviousResponseID string                     `json:"previous_response_id,omitempty"`
+	PreviousResponseID *string                    `json:"previous_response_id,omitempty"`
 	Instructions       *string                    `json:"instructions,omitempty"`
 	Include            []string                   `json:"include,omitempty"`
 	Tools              []json.RawMessage          `json:"tools,omitempty"`
@@ -62,6 +62,11 @@ func DecodeRequest(body []byte) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
+	if id := w.PreviousResponseID; id != nil && *id == "" {
+		e := Invalid("previous_response_id", CodeInvalidValue, "previous_response_id is empty")
+		e.Hint = "leave it out to begin a conversation"
+		return nil, e
+	}
 	r := w.request()
 	r.Digest = sum
 	if r.Input, err = decodeInput(w.Input); err != nil {
@@ -88,7 +93,7 @@ func DecodeRequest(body []byte) (*Request, error) {
 func (w *wireRequest) request() *Request {
 	r := &Request{
 		Model:              w.Model,
-		PreviousResponseID: w.PreviousResponseID,
+		PreviousResponseID: orDefault(w.PreviousResponseID, ""),
 		Instructions:       w.Instructions,
 		Include:            w.Include,
 		ParallelToolCalls:  orDefault(w.ParallelToolCalls, true),

@@ -13,7 +13,7 @@ import (
 func (r Request) MarshalJSON() ([]byte, error) {
 	w := wireRequest{
 		Model:              r.Model,
-		PreviousResponseID: r.PreviousResponseID,
+		PreviousResponseID: nullable(r.PreviousResponseID),
 		Instructions:       r.Instructions,
 		Include:            r.Include,
 		ToolChoice:         unless(r.ToolChoice, ToolChoice{}),

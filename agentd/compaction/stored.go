@@ -78,8 +78,20 @@ func readStored(item responses.Item, n int) (s Stored, ok bool) {
 	if !ok || !IsStored(item) || json.Unmarshal(opaque.Raw, &s) != nil {
 		return Stored{}, false
 	}
-	known := func(place int) bool { return summaryPlace <= place && place < n }
-	return s, !slices.ContainsFunc(s.Told, func(place int) bool { return !known(place) })
+	return s, s.fits(n)
+}
+
+// fits reports whether s can be a compaction of n items: what it tells is some of them,
+// in any order and each once, and the summary that it has.
+func (s Stored) fits(n int) bool {
+	known := make(map[int]bool, len(s.Told))
+	for _, place := range s.Told {
+		if place < summaryPlace || place >= n || known[place] {
+			return false
+		}
+		known[place] = true
+	}
+	return len(s.Told) > 0 && s.Epoch > 0 && known[summaryPlace] == (s.Summary != "")
 }
 
 // begin takes up a compaction.

@@ -41,6 +41,11 @@ func TestTold(t *testing.T) {
 		{"of a later place", opaque(strings.Replace(first, "[1,", "[2,", 1)), []string{"words 0", "words 1", "words 2"}, 0},
 		{"of a negative place", opaque(strings.Replace(first, "[1,", "[-2,", 1)),
 			[]string{"words 0", "words 1", "words 2"}, 0},
+		{"of nothing", opaque(strings.Replace(first, "[1,-1]", "[]", 1)), []string{"words 0", "words 1", "words 2"}, 0},
+		{"of one twice", opaque(strings.Replace(first, "[1,", "[1,1,", 1)),
+			[]string{"words 0", "words 1", "words 2"}, 0},
+		{"without its summary", opaque(strings.Replace(first, "so far", "", 1)),
+			[]string{"words 0", "words 1", "words 2"}, 0},
 		{"damaged", opaque(`{"told":"all"}`), []string{"words 0", "words 1", "words 2"}, 0},
 	}
 	for _, tt := range tests {

@@ -4,16 +4,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"strings"
+	"unicode"
 
 	"holon/agentd/model/endpoint"
 	"holon/responses"
-)
-
-const (
-	// opening and onward are sent where the API requires a message of the user and
-	// there is none: before the model's first message, and after its last.
-	opening = "(The conversation begins here.)"
-	onward  = "Continue."
 )
 
 // conversation turns items into messages. The user and the model take turns in
@@ -207,9 +202,6 @@ func (v *conversation) pause() error {
 	if len(v.speech) == 0 {
 		return nil
 	}
-	if len(v.messages) == 0 {
-		v.messages = append(v.messages, message{roleUser, []block{textBlock(opening)}})
-	}
 	v.messages = append(v.messages, message{roleAssistant, v.speech})
 	for _, c := range v.made {
 		b := block{Type: typeToolResult, ToolUseID: c.id, Content: endpoint.Unanswered, IsError: true}
@@ -277,18 +269,14 @@ func (v *conversation) orphan(o *responses.FunctionCallOutput) error {
 	return nil
 }
 
-// end ends the conversation with a user message, since the model answers next.
+// end ends the conversation. Nothing is said in the user's name: where the model spoke
+// last, it goes on with that, which the API takes without spaces at its end.
 func (v *conversation) end() error {
-	spoke := len(v.speech) > 0
+	if n := len(v.speech); n > 0 && len(v.heard) == 0 {
+		v.speech[n-1].Text = strings.TrimRightFunc(v.speech[n-1].Text, unicode.IsSpace)
+	}
 	if err := v.pause(); err != nil {
 		return err
-	}
-	if len(v.heard) == 0 && (spoke || len(v.messages) == 0) {
-		text := onward
-		if !spoke {
-			text = opening
-		}
-		v.heard = append(v.heard, spoken{block: textBlock(text)})
 	}
 	v.listen()
 	return nil

@@ -102,10 +102,10 @@ func FuzzConversation(f *testing.F) {
 			t.Fatal(err)
 		}
 		var open []string
-		before := "assistant"
+		before := "" // either side may begin
 		ids := make(map[string]bool)
 		for i, m := range w.Messages {
-			if len(m.Content) == 0 || (m.Role == "assistant") == (before == "assistant") && m.Role != "system" ||
+			if len(m.Content) == 0 || (m.Role == "assistant") == (before == "assistant") && before != "" && m.Role != "system" ||
 				m.Role == "system" && before != "user" {
 				t.Fatalf("message %d of %s after %s: %s", i, m.Role, before, body)
 			}
@@ -127,8 +127,8 @@ func FuzzConversation(f *testing.F) {
 			}
 			open, before = calls, m.Role
 		}
-		if before == "assistant" {
-			t.Fatalf("the model speaks last: %s", body)
+		if len(open) > 0 {
+			t.Fatalf("the calls %v have no results: %s", open, body)
 		}
 	})
 }

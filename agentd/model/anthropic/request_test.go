@@ -26,6 +26,9 @@ func sentFor(t *testing.T, unix bool, req model.Request, change ...func(*anthrop
 	if req.Model == "" {
 		req.Model = "m"
 	}
+	if req.Input == nil {
+		req.Input = []responses.Item{text(responses.RoleUser, "u")}
+	}
 	tr := serve(t, unix, func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
 		if err != nil {

@@ -37,12 +37,17 @@ func (s *Server) record(p *plan, t *admission.Ticket, source string) (*job, erro
 		resp.Status = responses.StatusQueued
 	}
 	rec := turns.NewRecord(p.sessionID, p.turnID, &resp, p.req.Digest, s.instance, s.parts.Version, now)
-	rec.Skills = p.skills.Names()
+	rec.Skills, rec.IgnoredTools = p.skills.Names(), p.req.IgnoredTools
 	header := record.Header{
 		ResponseID: resp.ID, PreviousResponseID: p.stored.response, SessionID: p.sessionID, TurnID: p.turnID,
 		TurnDir: p.turnDir, CreatedAt: now, RequestDigest: p.req.Digest, Instance: s.instance, Version: s.parts.Version,
-		Skills: rec.Skills, Response: resp, ToolNames: toolNames(p.toolset.Definitions()),
+		Skills: rec.Skills, IgnoredTools: rec.IgnoredTools, Response: resp, ToolNames: toolNames(p.toolset.Definitions()),
 	}
+	release, err := s.reserve(p.turnID, p.turnDir)
+	if err != nil {
+		return nil, err
+	}
+	defer release() // what begins now is on disk
 	if err := s.remember(p.turnID, p.turnDir); err != nil {
 		return nil, recordError(err)
 	}

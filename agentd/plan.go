@@ -245,6 +245,11 @@ func (s *Server) recall(id string, mem *memory) (items []responses.Item, session
 		return mem.items, mem.session, mem.stored, nil
 	}
 	items, session, err = s.store.Chain(id)
+	if errors.Is(err, record.ErrNotFound) && s.unfinished(id) {
+		return nil, "", storedPrefix{}, &responses.Error{Type: responses.TypeInvalidRequest,
+			Code: responses.CodePreviousInProgress, Param: "previous_response_id",
+			Message: fmt.Sprintf("the response %s is not over", clipID(id)), Hint: "wait for its end, or cancel it"}
+	}
 	if errors.Is(err, record.ErrNotFound) {
 		return nil, "", storedPrefix{}, responses.PreviousNotFound(id)
 	}
@@ -252,6 +257,12 @@ func (s *Server) recall(id string, mem *memory) (items []responses.Item, session
 		return nil, "", storedPrefix{}, responses.Internal("the stored conversation cannot be read", err)
 	}
 	return items, session, storedPrefix{id, len(items)}, nil
+}
+
+// unfinished reports whether the response id is being made and will be stored.
+func (s *Server) unfinished(id string) bool {
+	lt := s.byResponse(id)
+	return lt != nil && lt.response.Store
 }
 
 // findItem returns a stored item, for references, or record.ErrNotFound.

@@ -82,20 +82,21 @@ const quietTime = time.Second
 
 // Server runs turns. Open it, serve it, close it.
 type Server struct {
-	cfg      config.Config
-	parts    Parts
-	log      *slog.Logger
-	instance string
-	opened   time.Time
-	waits    waits
-	enabled  []string // names of skills, for /health
-	store    *record.Store
-	sessions *activation.Sessions
-	sealer   *compaction.Sealer
-	queue    *admission.Queue
-	sockets  *websocket.Connections
-	learned  learned
-	metrics  *metrics
+	cfg        config.Config
+	parts      Parts
+	log        *slog.Logger
+	instance   string
+	opened     time.Time
+	waits      waits
+	enabled    []string // names of skills, for /health
+	store      *record.Store
+	sessions   *activation.Sessions
+	sealer     *compaction.Sealer
+	queue      *admission.Queue
+	sockets    *websocket.Connections
+	outputRoot string // Dirs.Output without links
+	learned    learned
+	metrics    *metrics
 
 	logs        *logBytes
 	compactions *admission.Queue // apart from turns
@@ -114,6 +115,7 @@ type Server struct {
 	mu        sync.Mutex
 	draining  bool                  // no turn is admitted any more
 	live      map[string]*liveTurn  // by turn id
+	beginning map[string]bool       // output directories of turns that are not on disk yet
 	unsettled map[string]brokenTurn // by response id
 	broke     chan struct{}         // tells keepSettling of one
 }
@@ -128,7 +130,7 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 		compactions: admission.NewQueue(maxCompactions, cfg.Turns.QueueLimit),
 		metrics:     newMetrics(),
 		sockets:     websocket.New(), shutdown: make(chan struct{}),
-		opened: parts.Now(), waits: defaultWaits(), live: make(map[string]*liveTurn),
+		opened: parts.Now(), waits: defaultWaits(), live: make(map[string]*liveTurn), beginning: make(map[string]bool),
 		unsettled: make(map[string]brokenTurn), broke: make(chan struct{}, 1),
 		quiet: time.AfterFunc(quietTime, debug.FreeOSMemory),
 	}
@@ -143,6 +145,11 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 	if err := os.MkdirAll(cfg.Dirs.Output, 0o700); err != nil {
 		return nil, fmt.Errorf("prepare --output-dir: %w", err)
 	}
+	root, err := filepath.EvalSymlinks(cfg.Dirs.Output)
+	if err != nil {
+		return nil, fmt.Errorf("prepare --output-dir: %w", err)
+	}
+	s.outputRoot = root
 	_ = os.MkdirAll(cfg.Dirs.Workspace, 0o700) // a turn without a working tree works in its output directory
 	store, err := record.OpenStore(cfg.Dirs.State)
 	if err != nil {

@@ -51,6 +51,96 @@ func (s *Server) locate(turnID string) (dir string, rec *turns.Record, err error
 	return "", nil, nil
 }
 
+// reserve keeps a directory for a turn that is about to begin: it is neither the root
+// of all, nor another turn's, nor inside one or around one. release gives it back
+// once the turn has begun, or has not: then its files tell others.
+func (s *Server) reserve(turnID, dir string) (release func(), err error) {
+	given := dir == s.defaultDir(turnID)
+	if given {
+		dir = filepath.Join(s.outputRoot, "turns", turnID)
+	}
+	s.mu.Lock()
+	for other := range s.beginning {
+		if under(other, dir) || under(dir, other) {
+			s.mu.Unlock()
+			return nil, taken("another turn is about to begin in " + other)
+		}
+	}
+	s.beginning[dir] = true
+	s.mu.Unlock()
+	release = func() {
+		s.mu.Lock()
+		delete(s.beginning, dir)
+		s.mu.Unlock()
+	}
+	if !given {
+		err = s.checkAround(dir)
+	}
+	if err == nil {
+		err = checkInside(dir)
+	}
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+// checkAround refuses a directory that is a root of turns, or lies inside one of a turn.
+func (s *Server) checkAround(dir string) error {
+	if under(dir, filepath.Join(s.outputRoot, "turns")) {
+		return taken("it is the directory of all turns")
+	}
+	for at := filepath.Dir(dir); at != s.outputRoot && under(s.outputRoot, at); at = filepath.Dir(at) {
+		if isTurnDir(at) {
+			return taken("it lies inside " + at + ", which is another turn's")
+		}
+	}
+	return nil
+}
+
+// checkInside refuses a directory that holds one of a turn. That it is not a turn's
+// itself is for the record to find out.
+func checkInside(dir string) error {
+	looked := 0
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case d.IsDir() && path != dir && isTurnDir(path):
+			return taken("it holds " + path + ", which is another turn's")
+		}
+		if looked++; looked > maxLooked {
+			return taken("it holds too many files to find out whether other turns are among them")
+		}
+		return nil
+	})
+	if e, ok := errors.AsType[*responses.Error](err); ok {
+		return e
+	}
+	if err != nil {
+		return recordError(fmt.Errorf("examine the output directory: %w", err))
+	}
+	return nil
+}
+
+// maxLooked bounds the entries of an existing output directory that are looked at.
+const maxLooked = 10_000
+
+// isTurnDir reports whether a turn has begun in dir.
+func isTurnDir(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, turns.EventsFile))
+	return err == nil
+}
+
+func taken(why string) error {
+	e := responses.Invalid("holon.output_dir", responses.CodeInvalidValue, "the output directory cannot be used: "+why)
+	e.Hint = "choose an empty directory of its own for each turn"
+	return e
+}
+
 func (s *Server) defaultDir(turnID string) string {
 	return filepath.Join(s.cfg.Dirs.Output, "turns", turnID)
 }

@@ -57,7 +57,7 @@ var own = []struct {
 	{"agentd/mcp", []string{"agentd/preview", "agentd/process", "agentd/tools", "agentd/tools/image",
 		"agentd/turntoken", "internal/...", "responses/..."},
 		"It turns tools of MCP servers into ours and does not know what a turn is."},
-	{"agentd/tools", []string{"agentd/preview", "internal/..."},
+	{"agentd/tools", []string{"agentd/preview", "internal/...", "responses"},
 		"The registry and the form of results do not depend on any tool."},
 	{"agentd/tools/...", []string{"agentd/preview", "agentd/process", "agentd/tasks", "agentd/tools", "internal/...",
 		"responses", "responses/tasks"},

@@ -72,14 +72,13 @@ func DecodeRequest(body []byte) (*Request, error) {
 	if r.Input, err = decodeInput(w.Input); err != nil {
 		return nil, err
 	}
-	var show bool
-	if r.Tools, show, err = decodeTools(w.Tools); err != nil {
+	r.ShowToolCalls = slices.Contains(r.Include, IncludeToolCalls)
+	if err := r.decodeTools(w.Tools); err != nil {
 		return nil, err
 	}
 	if r.MCP, err = decodeMCPTools(w.Tools); err != nil {
 		return nil, err
 	}
-	r.ShowToolCalls = show || slices.Contains(r.Include, IncludeToolCalls)
 	if r.Metadata, err = decodeMetadata(w.Metadata); err != nil {
 		return nil, err
 	}
@@ -203,9 +202,9 @@ func barePart(elem json.RawMessage) (part Part, ok bool, err error) {
 // decodeTools keeps the function tools and ignores the rest, because clients
 // declare hosted tools of other servers as well. show is true when one of them is
 // ours, which asks to see the container's calls.
-func decodeTools(raws []json.RawMessage) (tools []Tool, show bool, err error) {
+func (r *Request) decodeTools(raws []json.RawMessage) error {
 	if len(raws) > maxTools {
-		return nil, false, Invalid("tools", CodeInvalidValue,
+		return Invalid("tools", CodeInvalidValue,
 			fmt.Sprintf("tools may list at most %d tools, this lists %d", maxTools, len(raws)))
 	}
 	seen := make(map[string]bool)
@@ -216,35 +215,53 @@ func decodeTools(raws []json.RawMessage) (tools []Tool, show bool, err error) {
 			Name string `json:"name"`
 		}
 		if err := json.Unmarshal(raw, &head); err != nil {
-			return nil, false, decodeError(path, err)
+			return decodeError(path, err)
 		}
 		switch {
 		case head.Type == "function", head.Type == "" && head.Name != "":
 		case head.Type == "":
-			return nil, false, Invalid(path+".type", CodeMissingParameter,
+			return Invalid(path+".type", CodeMissingParameter,
 				"a tool needs a type; a client declares tools of type function")
 		default:
-			show = show || strings.HasPrefix(head.Type, extension)
+			if err := r.foreignTool(path, head.Type); err != nil {
+				return err
+			}
 			continue
 		}
 		var t Tool
 		if err := json.Unmarshal(raw, &t); err != nil {
-			return nil, false, decodeError(path, err)
+			return decodeError(path, err)
 		}
 		if err := checkToolName(path+".name", t.Name); err != nil {
-			return nil, false, err
+			return err
 		}
 		if seen[t.Name] {
-			return nil, false, Invalid(path+".name", CodeInvalidValue,
+			return Invalid(path+".name", CodeInvalidValue,
 				fmt.Sprintf("the function %q is declared twice", t.Name))
 		}
 		if err := checkParameters(path+".parameters", t.Parameters); err != nil {
-			return nil, false, err
+			return err
 		}
 		seen[t.Name] = true
-		tools = append(tools, t)
+		r.Tools = append(r.Tools, t)
 	}
-	return tools, show, nil
+	return nil
+}
+
+// foreignTool takes in a tool that is not a function: the wish to see the container's
+// calls, or a tool that a provider hosts, which is not there.
+func (r *Request) foreignTool(path, kind string) error {
+	switch {
+	case kind == IncludeToolCalls:
+		r.ShowToolCalls = true
+	case strings.HasPrefix(kind, extension):
+		e := Invalid(path+".type", CodeInvalidValue, fmt.Sprintf("the tool type %q is unknown", clip(kind, 64)))
+		e.Hint = "of ours there is only " + IncludeToolCalls
+		return e
+	case kind != "mcp" && !slices.Contains(r.IgnoredTools, clip(kind, 64)):
+		r.IgnoredTools = append(r.IgnoredTools, clip(kind, 64))
+	}
+	return nil
 }
 
 // checkParameters checks the schema of a function's arguments, which are an object.

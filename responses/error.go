@@ -39,6 +39,7 @@ const (
 	CodeInputConflict          = "input_conflict" // the id of an input was used for another text
 	CodeIdempotencyConflict    = "idempotency_conflict"
 	CodeResponseInProgress     = "response_in_progress"
+	CodePreviousInProgress     = "previous_response_in_progress"
 	CodeRequestTimeout         = "request_timeout"
 	CodeNotFound               = "not_found"
 	CodeMethodNotAllowed       = "method_not_allowed"
@@ -81,6 +82,7 @@ var statusByCode = map[string]int{
 	CodeTurnEnded:            http.StatusConflict,
 	CodeInputConflict:        http.StatusConflict,
 	CodeResponseInProgress:   http.StatusConflict,
+	CodePreviousInProgress:   http.StatusConflict,
 	CodeRequestTimeout:       http.StatusRequestTimeout,
 	CodeMethodNotAllowed:     http.StatusMethodNotAllowed,
 	CodeUnsupportedMediaType: http.StatusUnsupportedMediaType,

@@ -24,7 +24,8 @@ type Request struct {
 	Include            []string
 	Tools              []Tool // function tools only; others but MCP are ignored
 	MCP                []MCPTool
-	ShowToolCalls      bool // asked by include or by a tool "holon:…": show the container's calls as *ToolCall items
+	IgnoredTools       []string // types of tools that providers host, which this server does not offer
+	ShowToolCalls      bool     // asked by include or by a tool "holon:…": show the container's calls as *ToolCall items
 	ToolChoice         ToolChoice
 	ParallelToolCalls  bool
 	MaxToolCalls       *int

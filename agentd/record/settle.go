@@ -144,7 +144,7 @@ func resumeStream(h Header, log *Log, sink responses.Sink) (*responses.Emitter, 
 // crash came before it was on disk.
 func (s *Store) settleRecord(h Header, resp responses.Response, said []turns.Input, now time.Time) error {
 	rec := turns.NewRecord(h.SessionID, h.TurnID, &h.Response, h.RequestDigest, h.Instance, h.Version, h.CreatedAt)
-	rec.Skills = h.Skills
+	rec.Skills, rec.IgnoredTools = h.Skills, h.IgnoredTools
 	// Commands could write the old record, so a broken one is ignored.
 	if old, err := ReadRecord(h.TurnDir); err == nil && old.TurnID == h.TurnID {
 		if old.Status == resp.Status && old.Status.Terminal() {

@@ -66,6 +66,7 @@ type Header struct {
 	Instance           string             `json:"instance"`
 	Version            string             `json:"version"`
 	Skills             []string           `json:"skills,omitempty"`
+	IgnoredTools       []string           `json:"ignored_tools,omitempty"`
 	Response           responses.Response `json:"response"` // as it was when the turn was accepted
 
 	ToolNames []string `json:"-"` // of the server's tools, which redaction leaves alone

@@ -53,7 +53,7 @@ var Constants = redact.Constants{
 		responses.CodeModelNotFound, responses.CodeMissingCredentials, responses.CodePathOutsideRoot,
 		responses.CodePreviousNotFound, responses.CodeCallNotFound, responses.CodeItemNotFound,
 		responses.CodeTurnConflict, responses.CodeTurnNotFound, responses.CodeTurnEnded, responses.CodeInputConflict,
-		responses.CodeIdempotencyConflict, responses.CodeResponseInProgress, responses.CodeRequestTimeout,
+		responses.CodeIdempotencyConflict, responses.CodeResponseInProgress, responses.CodePreviousInProgress, responses.CodeRequestTimeout,
 		responses.CodeNotFound, responses.CodeMethodNotAllowed, responses.CodeUnauthorized, responses.CodeForbidden,
 		responses.CodeQueueFull, responses.CodeDraining, responses.CodeDiskFull, responses.CodeInterrupted,
 		responses.CodeCancelled, responses.CodeDeadline, responses.CodeServerError, responses.CodeServerUnreachable,

@@ -53,6 +53,7 @@ type Record struct {
 	FailureArtifact    *FailureArtifact         `json:"failure_artifact"` // set when the turn failed
 	Inputs             []Input                  `json:"inputs"`           // what the user said while it ran, in order
 	Skills             []string                 `json:"skills"`           // names of those that the turn could use
+	IgnoredTools       []string                 `json:"ignored_tools"`    // types of the request's tools that are not offered
 	Artifacts          []Artifact               `json:"artifacts"`
 	Instance           string                   `json:"instance"` // the agentd process that owns the turn
 	AgentdVersion      string                   `json:"agentd_version"`
@@ -109,6 +110,7 @@ func NewRecord(sessionID, turnID string, resp *responses.Response, digest, insta
 		RequestDigest:      digest,
 		Inputs:             []Input{},
 		Skills:             []string{},
+		IgnoredTools:       []string{},
 		Artifacts:          []Artifact{},
 		Instance:           instance,
 		AgentdVersion:      version,
@@ -174,6 +176,9 @@ func (r Record) MarshalJSON() ([]byte, error) {
 	}
 	if r.Skills == nil {
 		r.Skills = []string{}
+	}
+	if r.IgnoredTools == nil {
+		r.IgnoredTools = []string{}
 	}
 	return marshal(plain(r))
 }

@@ -43,7 +43,7 @@ func (s *Server) record(p *plan, t *admission.Ticket, source string) (*job, erro
 		TurnDir: p.turnDir, CreatedAt: now, RequestDigest: p.req.Digest, Instance: s.instance, Version: s.parts.Version,
 		Skills: rec.Skills, IgnoredTools: rec.IgnoredTools, Response: resp, ToolNames: toolNames(p.toolset.Definitions()),
 	}
-	release, err := s.reserve(p.turnID, p.turnDir)
+	release, err := s.reserve(p.turnID, p.turnDir, source == sourceRun)
 	if err != nil {
 		return nil, err
 	}

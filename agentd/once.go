@@ -11,7 +11,7 @@ import (
 // ctx ends first, the turn is ended in good order and its response, which then
 // is incomplete, is returned all the same.
 func (s *Server) Once(ctx context.Context, req *responses.Request) (*responses.Response, error) {
-	v, err := s.accept(req, origin{source: "run"}, nil)
+	v, err := s.accept(req, origin{source: sourceRun}, nil)
 	if err != nil {
 		return nil, s.logged(err)
 	}

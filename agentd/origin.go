@@ -10,9 +10,12 @@ import (
 // origin says where a request for a turn came from, and holds what came with it
 // outside its body.
 type origin struct {
-	source string // responses, websocket, run
+	source string // responses, websocket, sourceRun
 	token  string // of the turn at the host's gateway and tools; in no record, log or error
 }
+
+// sourceRun is the source of the one turn of `agentd run`.
+const sourceRun = "run"
 
 // maxModelToken bounds the token of a turn in bytes.
 const maxModelToken = 512

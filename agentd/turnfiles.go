@@ -53,8 +53,9 @@ func (s *Server) locate(turnID string) (dir string, rec *turns.Record, err error
 
 // reserve keeps a directory for a turn that is about to begin: it is neither the root
 // of all, nor another turn's, nor inside one or around one. release gives it back
-// once the turn has begun, or has not: then its files tell others.
-func (s *Server) reserve(turnID, dir string) (release func(), err error) {
+// once the turn has begun, or has not: then its files tell others. The only turn of a
+// process may have the root.
+func (s *Server) reserve(turnID, dir string, only bool) (release func(), err error) {
 	given := dir == s.defaultDir(turnID)
 	if given {
 		dir = filepath.Join(s.outputRoot, "turns", turnID)
@@ -73,7 +74,7 @@ func (s *Server) reserve(turnID, dir string) (release func(), err error) {
 		delete(s.beginning, dir)
 		s.mu.Unlock()
 	}
-	if !given {
+	if !given && !(only && dir == s.outputRoot) {
 		err = s.checkAround(dir)
 	}
 	if err == nil {

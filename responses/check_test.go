@@ -171,8 +171,8 @@ func TestTolerates(t *testing.T) {
 }
 
 func TestAsksForToolCalls(t *testing.T) {
-	for _, body := range []string{`{"include":["holon:tool_calls"]}`, `{"tools":[{"type":"holon:tool_calls"}]}`,
-		`{"tools":[{"type":"function","name":"f"},{"type":"holon:tool_calls"}]}`} {
+	for _, body := range []string{`{"include":["holon:tool_calls"]}`, `{"tools":[{"type":"holon:tool_call"}]}`,
+		`{"tools":[{"type":"function","name":"f"},{"type":"holon:tool_call"}]}`} {
 		r, err := responses.DecodeRequest([]byte(body))
 		if err != nil || !r.ShowToolCalls {
 			t.Errorf("%s: %v, %+v", body, err, r)

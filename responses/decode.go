@@ -252,11 +252,11 @@ func (r *Request) decodeTools(raws []json.RawMessage) error {
 // calls, or a tool that a provider hosts, which is not there.
 func (r *Request) foreignTool(path, kind string) error {
 	switch {
-	case kind == IncludeToolCalls:
+	case kind == ItemToolCall:
 		r.ShowToolCalls = true
 	case strings.HasPrefix(kind, extension):
 		e := Invalid(path+".type", CodeInvalidValue, fmt.Sprintf("the tool type %q is unknown", clip(kind, 64)))
-		e.Hint = "of ours there is only " + IncludeToolCalls
+		e.Hint = "of ours there is only " + ItemToolCall
 		return e
 	case kind != "mcp" && !slices.Contains(r.IgnoredTools, clip(kind, 64)):
 		r.IgnoredTools = append(r.IgnoredTools, clip(kind, 64))

@@ -75,6 +75,9 @@ func (r *Request) encodeTools() ([]json.RawMessage, error) {
 	for _, t := range r.MCP {
 		list = append(list, t)
 	}
+	for _, kind := range r.IgnoredTools {
+		list = append(list, map[string]string{"type": kind})
+	}
 	if r.ShowToolCalls && !slices.Contains(r.Include, IncludeToolCalls) {
 		list = append(list, map[string]string{"type": ItemToolCall})
 	}

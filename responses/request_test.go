@@ -146,7 +146,8 @@ func TestDecodeRequestFields(t *testing.T) {
 	description, strict, effort, instructions, three, one := "d", true, "minimal", "be brief", 3, 1
 	want := &responses.Request{
 		Model: "scripted/demo", PreviousResponseID: "resp_1", Instructions: &instructions,
-		Include: []string{"holon:tool_calls", "unknown.value"},
+		Include:      []string{"holon:tool_calls", "unknown.value"},
+		IgnoredTools: []string{"web_search"},
 		Tools: []responses.Tool{{Name: "f", Description: &description, Parameters: []byte(`{"type":"object"}`),
 			Strict: &strict}, {Name: "g"}},
 		ShowToolCalls: true, ToolChoice: responses.ToolChoice{Mode: "required", Allowed: []string{"f"}},

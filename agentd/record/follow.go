@@ -24,8 +24,16 @@ type Follower struct {
 	buf []byte
 }
 
-// Follow returns a follower that starts at the first line.
-func (l *Log) Follow() *Follower { return &Follower{log: l} }
+// Follow returns a follower that starts at the first line. From the first one on
+// lines are synced as they come.
+func (l *Log) Follow() *Follower {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.followed = true; l.owed && l.err == nil && !l.ended {
+		l.repay()
+	}
+	return &Follower{log: l}
+}
 
 // Next returns the next complete lines, each with its line end; the slice is
 // valid until the call after. It waits for new lines and returns io.EOF when

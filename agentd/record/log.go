@@ -49,6 +49,9 @@ const (
 // next one. A trickle of lines is thus durable at once and a flood in batches.
 // Followers read the file, not memory; a slow one costs nothing.
 //
+// Lines that nobody reads are written at once, so that a kill leaves them, and
+// synced when the first follower comes or by the caller that ends the log.
+//
 // Append never waits for a sync. The log's writer goroutine does, which starts
 // with the first line that needs one. Lines that need no sync, or that another
 // caller syncs, are written by the caller: waking a goroutine takes longer than
@@ -71,6 +74,8 @@ type Log struct {
 	visible  int64         // bytes that followers may read; less than durable while held
 	holdAt   int64         // bytes that may become visible at most; noHold for all
 	deferred bool          // lines are written and synced by the caller that deferred them
+	followed bool          // somebody reads, or did: lines are synced as they come
+	owed     bool          // lines were written that nobody has synced or taken upon himself, since nobody reads
 	closing  bool
 	ended    bool // no line will follow
 	err      error
@@ -228,6 +233,9 @@ func (l *Log) End() error {
 	l.stop()
 	for l.err == nil && len(l.pending) > 0 && !l.ended {
 		l.flush(l.promise == synced && !l.deferred)
+	}
+	if l.owed && l.err == nil && !l.ended {
+		l.repay()
 	}
 	if !l.ended {
 		l.ended = true

@@ -340,3 +340,37 @@ func TestPostponedLinesMayBeMany(t *testing.T) {
 		t.Errorf("%v, %v", info, err)
 	}
 }
+
+// TestUnreadLinesAreNotSynced: what nobody reads is with the kernel, where a kill leaves it, and not on disk before
+// somebody wants it there. The first reader finds all of it.
+func TestUnreadLinesAreNotSynced(t *testing.T) {
+	ask := map[string]func(*Log) error{
+		"followed": func(l *Log) error { l.Follow(); return nil },
+		"flushed":  (*Log).Flush,
+		"ended":    (*Log).End,
+	}
+	for name, ask := range ask {
+		t.Run(name, func(t *testing.T) {
+			l := newLog(t)
+			add(t, l, "a")
+			add(t, l, "b")
+			l.mu.Lock()
+			for l.written < 4 {
+				l.work.Wait() // for the writer
+			}
+			l.mu.Unlock()
+			if data, err := os.ReadFile(l.path); err != nil || string(data) != "a\nb\n" {
+				t.Errorf("before: the file holds %q, %v; want both lines", data, err)
+			}
+			if l.synced != 0 || l.visible != 0 {
+				t.Errorf("before: %d bytes are synced and %d visible, want none", l.synced, l.visible)
+			}
+			if err := ask(l); err != nil {
+				t.Fatal(err)
+			}
+			if l.synced != 4 || l.visible != 4 {
+				t.Errorf("after: %d bytes are synced and %d visible, want 4", l.synced, l.visible)
+			}
+		})
+	}
+}

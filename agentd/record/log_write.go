@@ -45,7 +45,7 @@ func (l *Log) take() (f frame, ok bool, err error) {
 	if err := l.drain(); err != nil {
 		return frame{}, false, err
 	}
-	l.deferred = false
+	l.deferred, l.owed = false, false
 	n := l.written - l.synced
 	if n == 0 {
 		return frame{}, false, nil
@@ -90,20 +90,47 @@ func (l *Log) drain() error {
 	return l.err
 }
 
-// write is the writer goroutine: it writes and syncs all that is pending, and
-// shows it, until the log ends.
+// repay syncs what was written without a sync. The caller holds mu, and goes on
+// holding it: that happens once, when the first follower comes, or at the end.
+func (l *Log) repay() {
+	l.owed = l.writing > 0 // which is not synced either, and not yet there to read
+	var err error
+	if n := l.written - l.synced; l.journal == nil || n > maxShared {
+		err = l.file.Sync()
+	} else {
+		f := frame{kind: frameWrite, path: l.path, offset: l.synced, data: make([]byte, n)}
+		if _, err = l.file.ReadAt(f.data, f.offset); err == nil {
+			err = l.journal.commit(f)
+		}
+	}
+	if err != nil {
+		l.err = fmt.Errorf("sync event log: %w", err)
+		l.announce()
+		l.work.Broadcast()
+		return
+	}
+	l.confirmed(l.written)
+}
+
+// write is the writer goroutine: it writes all that is pending, and syncs and
+// shows it once anybody reads, until the log ends.
 func (l *Log) write() {
 	defer close(l.done)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
-		for !l.closing && (len(l.pending) == 0 || l.writing > 0 || !l.syncs() || l.err != nil) {
+		for !l.closing && (l.writing > 0 || !l.syncs() || l.err != nil || len(l.pending) == 0 && !(l.owed && l.followed)) {
 			l.work.Wait()
 		}
-		if l.closing {
+		switch {
+		case l.closing:
 			return
+		case l.owed && l.followed:
+			l.repay()
+		default:
+			l.owed = !l.followed
+			l.flush(l.followed)
 		}
-		l.flush(true)
 	}
 }
 

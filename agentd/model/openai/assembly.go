@@ -56,7 +56,7 @@ func (a *assembly) Take(data []byte) (last bool, err error) {
 		return false, endpoint.Malformed("the provider's %s event can't be read: %v", eventType, err)
 	}
 	if kind != 0 {
-		return false, a.delta(delta{kind, ev.OutputIndex, ev.Delta, logprobs(ev.Logprobs)})
+		return false, a.delta(delta{kind, ev.OutputIndex, ev.Content, ev.Delta, logprobs(ev.Logprobs)})
 	}
 	return responses.Terminal(eventType), handle(a, &ev)
 }
@@ -128,7 +128,11 @@ func (a *assembly) terminal(eventType string, r *wireResponse) error {
 	}
 	if eventType == responses.EventCompleted {
 		for index, raw := range r.Output { // for servers that send items only here
-			if err := a.ended(index, raw); err != nil {
+			at, ok := a.place(index, raw)
+			if !ok {
+				continue
+			}
+			if err := a.ended(at, raw); err != nil {
 				return err
 			}
 		}

@@ -109,7 +109,8 @@ func TestStreamFaults(t *testing.T) {
 		{"no type", []string{`{"delta":"x"}`}, "", model.KindProtocol, "no JSON object with a type"},
 		{"a wrong type of a key", []string{added, `{"type":"response.output_text.delta","output_index":0,"delta":7}`},
 			"", model.KindProtocol, "can't be read"},
-		{"an item twice", []string{added, added}, "", model.KindProtocol, "twice"},
+		{"two items in one place", []string{added, strings.Replace(added, `"message"`, `"message","id":"m"`, 1)},
+			"", model.KindProtocol, "twice"},
 		{"a call without a name", []string{
 			`{"type":"response.output_item.added","output_index":0,` +
 				`"item":{"type":"function_call"}}`}, "", model.KindProtocol, "names no tool"},
@@ -148,6 +149,16 @@ func TestTolerance(t *testing.T) {
 		return fmt.Sprintf(`{"type":"response.function_call_arguments.delta","output_index":%d,"delta":%q}`, index,
 			text)
 	}
+	named := func(index int, kind, id string) string {
+		return fmt.Sprintf(`{"type":"response.output_item.added","output_index":%d,"item":{"type":%q,"id":%q}}`, index,
+			kind, id)
+	}
+	text := func(index int, text string) string {
+		return fmt.Sprintf(`{"type":"response.output_text.delta","output_index":%d,"delta":%q}`, index, text)
+	}
+	whole := func(id, text string) string {
+		return fmt.Sprintf(`{"type":"message","id":%q,"content":[{"type":"output_text","text":%q}]}`, id, text)
+	}
 	doneCall := func(index int, status, text string) string {
 		return fmt.Sprintf(`{"type":"response.output_item.done","output_index":%d,"item":{"type":"function_call",`+
 			`"call_id":"c","name":"f","status":%q,"arguments":%q}}`, index, status, text)
@@ -184,6 +195,22 @@ func TestTolerance(t *testing.T) {
 		{"text that its end contradicts", []string{added, hello,
 			`{"type":"response.output_text.done","output_index":0,"text":"bye"}`, completed},
 			modeltest.Answer{Text: "hello"}},
+		{"openings again", []string{`{"type":"response.created","response":{}}`,
+			`{"type":"response.created","response":{}}`, `{"type":"response.in_progress","response":{}}`, added, added,
+			hello, completed}, modeltest.Answer{Text: "hello"}},
+		{"a terminal event that leaves out and moves items", []string{
+			named(0, "reasoning", "r"), named(1, "message", "a"), text(1, "Hel"), named(2, "message", "b"),
+			text(2, "Wor"), `{"type":"response.completed","response":{"id":"resp_1","output":[` + whole("b", "World") + `,` +
+				whole("a", "Hello") + `]}}`}, modeltest.Answer{Text: "HelloWorld"}},
+		{"a thought that only the terminal event has", []string{
+			named(0, "message", "a"), text(0, "Hel"), `{"type":"response.completed","response":{"id":"resp_1","output":[` +
+				`{"type":"reasoning","id":"r","summary":[]},` + whole("a", "Hello") + `]}}`},
+			modeltest.Answer{Text: "Hello"}},
+		{"parts told apart by their index alone", []string{named(0, "message", "a"), text(0, "one"),
+			strings.Replace(text(0, "two"), `"delta"`, `"content_index":1,"delta"`, 1),
+			`{"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"a","content":[` +
+				`{"type":"output_text","text":"one"},{"type":"output_text","text":"two and more"}]}}`, completed},
+			modeltest.Answer{Text: "onetwo and more"}},
 		{"text that its item completes, with a part more", []string{added, hello,
 			`{"type":"response.output_item.done","output_index":0,"item":{"type":"message","content":[` +
 				`{"type":"output_text","text":"hello you"},{"type":"refusal","refusal":"no"}]}}`, completed},

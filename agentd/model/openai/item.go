@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
 	"holon/responses"
@@ -21,6 +23,8 @@ const (
 type item struct {
 	endpoint.QueuedItem
 	kind    itemKind
+	id      string          // the provider's, "" for none
+	at      int             // message: content_index of the open part
 	callID  string          // call
 	name    string          // call
 	ended   []string        // message, reasoning: texts of the parts that ended
@@ -38,17 +42,21 @@ type joins struct {
 	probs []responses.LogProb // of a piece that was kept back
 }
 
-// added begins an item.
+// added begins an item. One that the provider begins again is the same item.
 func (a *assembly) added(index int, raw json.RawMessage) error {
-	if _, again := a.items[index]; again {
-		return endpoint.Malformed("the provider began item %d twice", index)
+	id := itemID(raw)
+	if it, again := a.items[index]; again {
+		if it != nil && it.id != id {
+			return endpoint.Malformed("the provider began item %d twice", index)
+		}
+		return nil
 	}
 	if len(a.items) >= maxItems {
 		return endpoint.Malformed("the provider's answer has more than %d items", maxItems)
 	}
 	a.items[index] = nil
 	itemType := endpoint.EventType(raw)
-	it := &item{}
+	it := &item{id: id}
 	var begin model.Event
 	switch itemType {
 	case responses.ItemMessage:
@@ -85,6 +93,30 @@ func (a *assembly) added(index int, raw json.RawMessage) error {
 	return a.queue.Begin(&it.QueuedItem, begin)
 }
 
+// itemID returns the id of an item, "" for none.
+func itemID(raw json.RawMessage) string { return gjson.GetBytes(raw, "id").Str }
+
+// place returns the index of an item of the terminal event, which may leave out items
+// that were streamed or put them in another order. ok is false for a thought that
+// was not streamed: what it led to was told already.
+func (a *assembly) place(index int, raw json.RawMessage) (at int, ok bool) {
+	id := itemID(raw)
+	if id == "" {
+		return index, true
+	}
+	free := 0
+	for at, it := range a.items {
+		if it != nil && it.id == id {
+			return at, true
+		}
+		free = max(free, at+1)
+	}
+	if it, taken := a.items[index]; !taken || it == nil || it.id == "" {
+		return index, true
+	}
+	return free, endpoint.EventType(raw) != responses.ItemReasoning
+}
+
 func decodeItem(index int, raw json.RawMessage) (*wireItem, error) {
 	var w wireItem
 	if err := json.Unmarshal(raw, &w); err != nil {
@@ -99,6 +131,12 @@ func (a *assembly) delta(d delta) error {
 	it := a.items[d.index]
 	if it == nil || it.Ended() || it.kind != kindOf(d.kind) || d.text == "" {
 		return nil
+	}
+	if it.kind == message && d.part != it.at {
+		if err := a.partEnded(d.index, false); err != nil {
+			return err
+		}
+		it.at = d.part
 	}
 	if it.joins.kind != d.kind {
 		if err := a.endText(it); err != nil {
@@ -189,7 +227,7 @@ func (a *assembly) rest(index int, kind model.EventKind, whole string) error {
 		return nil
 	}
 	it.joins = joins{kind: kind} // the held text is part of the whole
-	return a.delta(delta{kind: kind, index: index, text: model.WireText(tail)})
+	return a.delta(delta{kind: kind, index: index, part: it.at, text: model.WireText(tail)})
 }
 
 func (a *assembly) partEnded(index int, summary bool) error {
@@ -296,7 +334,9 @@ func (a *assembly) unsaid(index int, it *item, w *wireItem) error {
 			switch {
 			case extends && tail == "":
 				continue
-			case !extends, i < len(said)-1, it.part, it.kind == reasoning:
+			case i < len(said)-1 || it.part:
+				continue // the next part was passed on; its rest would come behind it
+			case !extends, it.kind == reasoning:
 				return nil // what was passed on stays
 			}
 			text = tail
@@ -307,7 +347,7 @@ func (a *assembly) unsaid(index int, it *item, w *wireItem) error {
 			}
 			it.joins, text = joins{kind: kind}, tail
 		}
-		if err := a.delta(delta{kind, index, model.WireText(text), logprobs(p.Logprobs)}); err != nil {
+		if err := a.delta(delta{kind, index, it.at, model.WireText(text), logprobs(p.Logprobs)}); err != nil {
 			return err
 		}
 		if err := a.partEnded(index, kind == model.SummaryDelta); err != nil {

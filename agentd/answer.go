@@ -1,17 +1,19 @@
 package agentd
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"time"
 
 	"holon/responses"
+	"holon/responses/turns"
 )
 
 // fail answers a request with an error. What the error hides from the client
 // goes to the log, under the id that the client was given.
 func (s *Server) fail(w http.ResponseWriter, err error) {
-	writeError(w, s.logged(err, "request", w.Header().Get(headerRequestID)))
+	s.writeError(w, s.logged(err, "request", w.Header().Get(headerRequestID)))
 }
 
 // logged logs an error that hides its cause from the client, and returns it.
@@ -26,7 +28,7 @@ func (s *Server) logged(err error, attrs ...any) error {
 // writeError makes every error answer: the envelope, the status of its code, and
 // whether to send the request again. SDKs repeat what fails with 408, 409, 429 and from 500 on, which could
 // run an agent twice, so they are told in every case.
-func writeError(w http.ResponseWriter, err error) {
+func (s *Server) writeError(w http.ResponseWriter, err error) {
 	e := responses.AsError(err)
 	h := w.Header()
 	if h.Get(headerShouldRetry) == "" { // otherwise work has begun
@@ -39,7 +41,7 @@ func writeError(w http.ResponseWriter, err error) {
 	h.Set("Content-Type", "application/json")
 	stall(w)
 	w.WriteHeader(e.Status())
-	_, _ = w.Write(append(e.Envelope(), '\n')) // the client is gone
+	_, _ = w.Write(append(s.cleanError(e.Envelope()), '\n')) // the client is gone
 }
 
 // Headers of answers.
@@ -59,13 +61,31 @@ func retrySafe(code string) string {
 	return "false"
 }
 
-func writeJSON(w http.ResponseWriter, status int, v any) {
+// writeJSON makes every other answer that is JSON. tools are the names in v that a client calls tools by.
+func (s *Server) writeJSON(w http.ResponseWriter, status int, v any, tools ...string) {
+	var body bytes.Buffer
+	enc := json.NewEncoder(&body)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		s.fail(w, responses.Internal("the answer cannot be encoded", err))
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	stall(w)
 	w.WriteHeader(status)
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // as above
+	_, _ = w.Write(s.clean(body.Bytes(), tools...)) // as above
+}
+
+// cleanError is clean for errors, which name no tool where a client looks for it.
+func (s *Server) cleanError(envelope []byte) []byte { return s.clean(envelope) }
+
+// clean returns JSON that leaves the server as the records of a turn have it: without known secrets, but with the words
+// of their formats and the names of tools.
+func (s *Server) clean(data []byte, tools ...string) []byte {
+	if s.parts.Secrets.Empty() {
+		return data
+	}
+	return s.parts.Secrets.JSON(data, constants.With(turns.ToolNames(tools)))
 }
 
 // stall bounds how long the rest of the answer may wait for its reader.

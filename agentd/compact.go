@@ -9,6 +9,7 @@ import (
 	"holon/agentd/compaction"
 	"holon/agentd/model"
 	"holon/agentd/prompt"
+	"holon/agentd/record"
 	"holon/agentd/turn"
 	"holon/agentd/turntoken"
 	"holon/responses"
@@ -40,7 +41,7 @@ func (s *Server) compactConversation(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, answer)
+	s.writeJSON(w, http.StatusOK, answer, record.ToolNames(nil, answer.Output)...)
 }
 
 // compact checks the request and compacts its conversation when its turn has

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"holon/agentd/record"
 	"holon/responses"
 	"holon/responses/stream"
 )
@@ -89,14 +90,14 @@ func (s *Server) serveJSON(w http.ResponseWriter, r *http.Request, v *view) {
 	if failure != nil {
 		known := *failure
 		known.ResponseID = v.response.ID
-		writeError(w, &known)
+		s.writeError(w, &known)
 		return
 	}
 	if e := resp.Error; resp.Status == responses.StatusFailed && e != nil {
-		writeError(w, &responses.Error{Type: e.Type, Code: e.Code, Message: e.Message, ResponseID: resp.ID})
+		s.writeError(w, &responses.Error{Type: e.Type, Code: e.Code, Message: e.Message, ResponseID: resp.ID})
 		return
 	}
-	writeJSON(w, http.StatusOK, resp)
+	s.writeJSON(w, http.StatusOK, resp, record.ToolNames(resp.Tools, resp.Output)...)
 }
 
 const (

@@ -49,7 +49,10 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, v *view, fr
 	}
 	// The log broke (a full disk): the reader still gets a legal end.
 	s.log.Error("the event log broke off", "request", h.Get(headerRequestID), "err", err)
-	_ = out.breakOff(v, sent, framing, recordError(err))
+	if lines, err := s.brokenEnd(v, sent, recordError(err)); err == nil {
+		out.buf = framing.AppendEnd(framing.Append(out.buf[:0], lines))
+		_ = out.send(true)
+	}
 }
 
 // errReader marks a failed write to the client.
@@ -127,22 +130,13 @@ func (o *writer) next(ctx context.Context, f *record.Follower, framing stream.Fr
 	}
 }
 
-// breakOff ends a stream whose log cannot be written any more.
-func (o *writer) breakOff(v *view, sent int64, framing stream.Framing, cause *responses.Error) error {
-	lines, err := brokenEnd(v, sent, cause)
-	if err != nil {
-		return err
-	}
-	o.buf = framing.AppendEnd(framing.Append(o.buf[:0], lines))
-	return o.send(true)
-}
-
 // brokenEnd returns the lines that end a stream whose log cannot be written any
 // more, after the first sent ones of it. The event is not durable, which is
 // what it says.
-func brokenEnd(v *view, sent int64, cause *responses.Error) (lines []byte, err error) {
+func (s *Server) brokenEnd(v *view, sent int64, cause *responses.Error) (lines []byte, err error) {
+	tools := record.ToolNames(v.response.Tools, nil)
 	sink := func(_ string, data []byte) error {
-		lines = append(append(lines, data...), '\n')
+		lines = append(append(lines, s.clean(data, tools...)...), '\n')
 		return nil
 	}
 	var em *responses.Emitter

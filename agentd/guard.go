@@ -13,14 +13,14 @@ import (
 // guard protects the TCP listener: a browser must not reach it, not even by a
 // name that was rebound to loopback, and a token is demanded where there is one.
 // It stands before every route, the upgrade to WebSocket included.
-func guard(next http.Handler, token string) http.Handler {
+func (s *Server) guard(next http.Handler, token string) http.Handler {
 	want := sha256.Sum256([]byte(token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := admit(r, token != "", want); err != nil {
 			if err.Code == responses.CodeUnauthorized {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 			}
-			writeError(w, err)
+			s.writeError(w, err)
 			return
 		}
 		next.ServeHTTP(w, r)

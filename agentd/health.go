@@ -7,7 +7,7 @@ import (
 )
 
 func (s *Server) getHealth(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, s.Health())
+	s.writeJSON(w, http.StatusOK, s.Health())
 }
 
 // Health tells what state the server is in, without asking a model or a disk.
@@ -32,6 +32,6 @@ type stopping struct {
 
 func (s *Server) postShutdown(w http.ResponseWriter, _ *http.Request) {
 	running, queued := s.queue.Load()
-	writeJSON(w, http.StatusAccepted, stopping{turns.HealthDraining, running, queued})
+	s.writeJSON(w, http.StatusAccepted, stopping{turns.HealthDraining, running, queued})
 	s.Shutdown()
 }

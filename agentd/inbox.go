@@ -135,7 +135,7 @@ func (s *Server) postTurnInput(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, in)
+	s.writeJSON(w, http.StatusOK, in)
 }
 
 // offer passes a message to the turn, or says what became of it when the turn is

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"holon/agentd/record"
 	"holon/responses"
 )
 
@@ -112,7 +113,7 @@ func (s *Server) getInputItems(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, list)
+	s.writeJSON(w, http.StatusOK, list, record.ToolNames(nil, list.Data)...)
 }
 
 // inputItems returns the items of a stored response's request.

@@ -46,7 +46,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 			if answer.Status != 0 {
 				panic(http.ErrAbortHandler)
 			}
-			writeError(answer, responses.Internal("internal error; the server's log has the details", nil))
+			s.writeError(answer, responses.Internal("internal error; the server's log has the details", nil))
 		}()
 		if r.ContentLength != 0 { // a body that no handler reads is not waited for either
 			_ = http.NewResponseController(w).SetReadDeadline(began.Add(s.waits.body))

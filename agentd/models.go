@@ -37,7 +37,7 @@ func (s *Server) getModels(w http.ResponseWriter, _ *http.Request) {
 	for _, ref := range s.parts.Models.Models() {
 		list.Data = append(list.Data, s.model(ref))
 	}
-	writeJSON(w, http.StatusOK, list)
+	s.writeJSON(w, http.StatusOK, list)
 }
 
 // getModel tells whether a request may name the model, listed or not. An id
@@ -46,10 +46,10 @@ func (s *Server) getModel(w http.ResponseWriter, r *http.Request) {
 	ref, err := url.PathUnescape(chi.URLParam(r, "*"))
 	if err == nil && ref != "" {
 		if _, _, full, err := s.parts.Models.Resolve(ref); err == nil {
-			writeJSON(w, http.StatusOK, s.model(full))
+			s.writeJSON(w, http.StatusOK, s.model(full))
 			return
 		}
 	}
-	writeError(w, responses.NotFound("model", responses.CodeModelNotFound,
+	s.writeError(w, responses.NotFound("model", responses.CodeModelNotFound,
 		fmt.Sprintf("the model %q cannot be used here", clipID(ref))))
 }

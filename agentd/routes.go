@@ -14,8 +14,8 @@ import (
 func (s *Server) Handler() http.Handler {
 	r := chi.NewRouter()
 	r.Use(requestID, s.observe, versions, methods)
-	r.NotFound(notFound)
-	r.MethodNotAllowed(methodNotAllowed)
+	r.NotFound(s.notFound)
+	r.MethodNotAllowed(s.methodNotAllowed)
 	for _, one := range s.routes() {
 		r.Method(one.method, one.path, one.handle)
 	}
@@ -62,17 +62,17 @@ func (s *Server) routes() []route {
 	}
 }
 
-func notFound(w http.ResponseWriter, r *http.Request) {
-	writeError(w, responses.NotFound("", responses.CodeNotFound, fmt.Sprintf("there is no %q", clipID(r.URL.Path))))
+func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
+	s.writeError(w, responses.NotFound("", responses.CodeNotFound, fmt.Sprintf("there is no %q", clipID(r.URL.Path))))
 }
 
-func methodNotAllowed(w http.ResponseWriter, r *http.Request) {
+func (s *Server) methodNotAllowed(w http.ResponseWriter, r *http.Request) {
 	list := allowed(r)
 	w.Header().Set("Allow", list)
 	e := responses.Invalid("", responses.CodeMethodNotAllowed,
 		fmt.Sprintf("%q does not take %q", clipID(r.URL.Path), clipID(r.Method)))
 	e.Hint = "use one of " + list
-	writeError(w, e)
+	s.writeError(w, e)
 }
 
 // allowed lists the methods that the path of r takes, "" for an unknown path.

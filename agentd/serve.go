@@ -68,7 +68,7 @@ func (s *Server) listen(ctx context.Context) (list []endpoint, err error) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, endpoint{l, l.Addr().String(), requestID(guard(s.Handler(), token)),
+		list = append(list, endpoint{l, l.Addr().String(), requestID(s.guard(s.Handler(), token)),
 			func() { _ = l.Close() }})
 	}
 	if at.Socket == "" {

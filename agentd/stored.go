@@ -35,7 +35,7 @@ func (s *Server) getResponse(w http.ResponseWriter, r *http.Request) {
 		defer v.release()
 		s.servePresent(w, r, v)
 	default:
-		writeJSON(w, http.StatusOK, stored.Response)
+		s.writeStored(w, stored)
 	}
 }
 
@@ -70,7 +70,7 @@ func (s *Server) servePresent(w http.ResponseWriter, r *http.Request, v *view) {
 		s.fail(w, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, resp)
+	s.writeJSON(w, http.StatusOK, resp, record.ToolNames(resp.Tools, resp.Output)...)
 }
 
 // deleted is the answer of DELETE /responses/{id}.
@@ -88,7 +88,7 @@ func (s *Server) deleteResponse(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, deleted{id, "response", true})
+	s.writeJSON(w, http.StatusOK, deleted{id, "response", true})
 }
 
 func (s *Server) delete(id string) error {
@@ -139,7 +139,13 @@ func (s *Server) cancelResponse(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, storeError(id, err))
 		return
 	}
-	writeJSON(w, http.StatusOK, stored.Response)
+	s.writeStored(w, stored)
+}
+
+// writeStored answers with a response from the store.
+func (s *Server) writeStored(w http.ResponseWriter, stored *record.Stored) {
+	resp := stored.Response
+	s.writeJSON(w, http.StatusOK, resp, record.ToolNames(resp.Tools, resp.Output)...)
 }
 
 // byResponse returns the live turn that makes the response id, or nil.

@@ -39,7 +39,7 @@ func (s *Server) getTasks(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, s.parts.Tasks.List(query.Get("session_id"), limit))
+	s.writeJSON(w, http.StatusOK, s.parts.Tasks.List(query.Get("session_id"), limit))
 }
 
 func (s *Server) getTask(w http.ResponseWriter, r *http.Request) {
@@ -48,7 +48,7 @@ func (s *Server) getTask(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, tasks.StatusResult{Task: snapshot})
+	s.writeJSON(w, http.StatusOK, tasks.StatusResult{Task: snapshot})
 }
 
 // getTaskOutput shows what a task has printed; with block=true it first waits
@@ -73,7 +73,7 @@ func (s *Server) getTaskOutput(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		s.fail(w, err)
 	default:
-		writeJSON(w, http.StatusOK, out)
+		s.writeJSON(w, http.StatusOK, out)
 	}
 }
 
@@ -89,7 +89,7 @@ func (s *Server) postTaskInput(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		s.fail(w, err)
 	default:
-		writeJSON(w, http.StatusOK, res)
+		s.writeJSON(w, http.StatusOK, res)
 	}
 }
 
@@ -105,7 +105,7 @@ func (s *Server) postTaskStop(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, res)
+	s.writeJSON(w, http.StatusOK, res)
 }
 
 // unknownField is how encoding/json, which has no type for it, begins the error

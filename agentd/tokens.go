@@ -30,5 +30,5 @@ func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) {
 	}
 	defer p.offer.Release()
 	first := s.turn(&job{plan: p}).FirstRequest()
-	writeJSON(w, http.StatusOK, tokenCount{"response.input_tokens", model.Estimate(first)})
+	s.writeJSON(w, http.StatusOK, tokenCount{"response.input_tokens", model.Estimate(first)})
 }

@@ -13,13 +13,13 @@ import (
 func (s *Server) getTurn(w http.ResponseWriter, r *http.Request) {
 	id := chi.URLParam(r, "id")
 	if err := responses.CheckID("turn_id", id); err != nil {
-		writeError(w, err)
+		s.writeError(w, err)
 		return
 	}
 	if lt := s.lookup(id); lt != nil {
 		<-lt.start
 		if lt.err == nil && lt.turn != nil {
-			writeJSON(w, http.StatusOK, lt.turn.Record())
+			s.writeJSON(w, http.StatusOK, lt.turn.Record())
 			return
 		}
 	}
@@ -28,9 +28,9 @@ func (s *Server) getTurn(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		s.fail(w, err)
 	case rec == nil:
-		writeError(w, turnNotFound(id))
+		s.writeError(w, turnNotFound(id))
 	default:
-		writeJSON(w, http.StatusOK, rec)
+		s.writeJSON(w, http.StatusOK, rec)
 	}
 }
 
@@ -43,14 +43,14 @@ func turnNotFound(id string) *responses.Error {
 func (s *Server) getTurnEvents(w http.ResponseWriter, r *http.Request) {
 	id := chi.URLParam(r, "id")
 	if err := responses.CheckID("turn_id", id); err != nil {
-		writeError(w, err)
+		s.writeError(w, err)
 		return
 	}
 	var after int64
 	if q := r.URL.Query().Get("after"); q != "" {
 		var err error
 		if after, err = strconv.ParseInt(q, 10, 64); err != nil || after < 0 {
-			writeError(w, responses.Invalid("after", responses.CodeInvalidValue,
+			s.writeError(w, responses.Invalid("after", responses.CodeInvalidValue,
 				"after must be a number of at least 0"))
 			return
 		}
@@ -61,7 +61,7 @@ func (s *Server) getTurnEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if v == nil {
-		writeError(w, turnNotFound(id))
+		s.writeError(w, turnNotFound(id))
 		return
 	}
 	defer v.release()

@@ -19,7 +19,7 @@ func (s *Server) getWebSocket(w http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil {
 		err = s.sockets.Serve(w, r, websocket.Options{Lifetime: s.cfg.WebSocket.Lifetime, Ping: s.cfg.WebSocket.Ping,
-			Stall: s.waits.write, Log: s.log.With("request", w.Header().Get(headerRequestID))},
+			Stall: s.waits.write, Clean: s.cleanError, Log: s.log.With("request", w.Header().Get(headerRequestID))},
 			func(c *websocket.Conn) func([]byte) error {
 				return (&wsSession{server: s, conn: c, token: token}).answer
 			})
@@ -92,7 +92,7 @@ func (w *wsSession) tell(v *view) {
 			return
 		case err != nil: // the log broke (a full disk): the client still gets a legal end
 			w.server.log.Error("the event log broke off", "err", err)
-			if lines, err = brokenEnd(v, sent, recordError(err)); err == nil {
+			if lines, err = w.server.brokenEnd(v, sent, recordError(err)); err == nil {
 				err = w.conn.Send(lines)
 			}
 			if err != nil {

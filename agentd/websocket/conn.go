@@ -24,9 +24,10 @@ import (
 
 // Options bound a connection.
 type Options struct {
-	Lifetime time.Duration // after which it ends, behind its running turn
-	Ping     time.Duration // silence after which a peer is asked whether it is there
-	Stall    time.Duration // how long a peer may read nothing while it is written to
+	Lifetime time.Duration             // after which it ends, behind its running turn
+	Ping     time.Duration             // silence after which a peer is asked whether it is there
+	Stall    time.Duration             // how long a peer may read nothing while it is written to
+	Clean    func(frame []byte) []byte // takes secrets out of the frame of an error
 	Log      *slog.Logger
 }
 

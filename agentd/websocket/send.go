@@ -17,7 +17,7 @@ const maxWrite = 1 << 20
 
 // refuse sends an error frame.
 func (c *Conn) refuse(err error) {
-	if c.Send(append(errorFrame(responses.AsError(err)), '\n')) != nil {
+	if c.Send(append(c.options.Clean(errorFrame(responses.AsError(err))), '\n')) != nil {
 		c.end()
 	}
 }

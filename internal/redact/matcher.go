@@ -139,8 +139,8 @@ func jsonEscape(s string, escapeHTML bool) string {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(escapeHTML)
-	_ = encoder.Encode(s) // a string always encodes
-	return strings.Trim(strings.TrimSuffix(b.String(), "\n"), `"`)
+	_ = encoder.Encode(s)                                                  // a string always encodes
+	return strings.TrimSuffix(strings.TrimPrefix(b.String(), `"`), "\"\n") // an escaped quote at the end stays
 }
 
 // base64At returns the characters that secret alone decides when it stands

@@ -271,6 +271,7 @@ func TestJSON(t *testing.T) {
 		`{"a":"\\nabcdefgh"}`:                        `{"a":"\\[redacted]"}`,
 		`{"a":"with \"quotes\" and \\ in it"}`:       `{"a":"[redacted]"}`,
 		`{"a":"<\u003c ` + key + ` \ud83d\ude00\n"}`: `{"a":"<< [redacted] 😀\n"}`,
+		`{"a":"the \"` + key + `\""}`:                `{"a":"the \"[redacted]\""}`,
 		`not JSON: ` + key:                           `not JSON: [redacted]`,
 		`{ "unchanged" : "\u003c" }`:                 `{ "unchanged" : "\u003c" }`,
 	} {

@@ -112,7 +112,10 @@ turns:
 		}
 		streamed <- last
 	}()
-	await(t, "the command runs", func() bool { _, err := os.Stat(filepath.Join(dir, "runs")); return err == nil })
+	await(t, "the command runs", func() bool { // its file is there before it holds anything
+		runs, err := os.ReadFile(filepath.Join(dir, "runs"))
+		return err == nil && len(runs) > 0
+	})
 	select {
 	case <-said:
 	case <-time.After(30 * time.Second):

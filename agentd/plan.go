@@ -75,8 +75,13 @@ func (s *Server) plan(turnID string, req *responses.Request, mem *memory) (*plan
 	if err := checkBackground(req); err != nil {
 		return nil, err
 	}
-	if err := s.checkInput(req, mem); err != nil {
-		return nil, err
+	if !says(req.Input) {
+		if err := s.checkUnfinished(req, mem); err != nil {
+			return nil, err
+		}
+		goesOn := *req
+		goesOn.Input = nil
+		req = &goesOn
 	}
 	to, err := s.target(req.Model)
 	if err != nil {
@@ -85,12 +90,9 @@ func (s *Server) plan(turnID string, req *responses.Request, mem *memory) (*plan
 	return s.planFor(to, turnID, req, mem)
 }
 
-// checkInput refuses a request that says nothing, unless it lets a response go on that
-// is incomplete: a model is never asked with words that no one said.
-func (s *Server) checkInput(req *responses.Request, mem *memory) error {
-	if says(req.Input) {
-		return nil
-	}
+// checkUnfinished refuses a request that says nothing, unless it lets a response go on
+// that is incomplete: a model is never asked with words that no one said.
+func (s *Server) checkUnfinished(req *responses.Request, mem *memory) error {
 	e := responses.Invalid("input", responses.CodeMissingParameter, "the request has no input")
 	e.Hint = "say something in input; only an incomplete response goes on without, when previous_response_id names it"
 	id := req.PreviousResponseID

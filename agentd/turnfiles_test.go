@@ -103,9 +103,12 @@ func TestRequestsWithoutInput(t *testing.T) {
 	if e := h.post(`{"input":"x","previous_response_id":""}`).failure(t); e.Param != "previous_response_id" {
 		t.Errorf("an empty previous_response_id: got %+v", e)
 	}
-	on := h.post(fmt.Sprintf(`{"model":%q,"previous_response_id":%q}`, ref, short.ID)).response(t)
-	if on.Status != responses.StatusCompleted {
-		t.Errorf("the incomplete response goes on as %s: %+v", on.Status, on.Error)
+	for _, input := range []string{"", `"input":"",`, `"input":[{"role":"user","content":null}],`} {
+		body := fmt.Sprintf(`{"model":%q,%s"previous_response_id":%q}`, ref, input, short.ID)
+		on := h.post(body).response(t)
+		if on.Status != responses.StatusCompleted || lastText(on) != "and more" {
+			t.Errorf("with %s the incomplete response goes on as %s, %q: %+v", input, on.Status, lastText(on), on.Error)
+		}
 	}
 }
 
@@ -121,4 +124,13 @@ func TestForeignTools(t *testing.T) {
 	if e := h.post(`{"input":"x","tools":[{"type":"holon:zzz"}]}`).failure(t); e.Param != "tools[0].type" {
 		t.Errorf("a tool holon:zzz: got %+v, want tools[0].type refused", e)
 	}
+}
+
+// lastText is the text of the last message of a response.
+func lastText(r *responses.Response) string {
+	m, _ := r.Output[len(r.Output)-1].(*responses.Message)
+	if m == nil {
+		return ""
+	}
+	return m.Text()
 }

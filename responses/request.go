@@ -233,6 +233,9 @@ func within(path string, err error) error {
 	}
 	out := *e
 	out.Param = joinPath(path, e.Param)
+	if rest, ok := strings.CutPrefix(e.Message, e.Param); ok && strings.HasPrefix(e.Param, "[") {
+		out.Message = out.Param + rest // an index says nothing without what it is in
+	}
 	return &out
 }
 

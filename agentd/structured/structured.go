@@ -117,6 +117,9 @@ func reason(err error) string {
 	if i := strings.LastIndex(msg, "}: "); strings.HasPrefix(msg, "validating") && i >= 0 {
 		msg = msg[i+3:]
 	}
+	if i := strings.LastIndex(msg, " has type "); i >= 0 && strings.HasPrefix(msg, "type: ") {
+		msg = "type: the value" + msg[i:] // the library prints the value as Go does
+	}
 	return clip(responses.PlainNumbers(msg))
 }
 

@@ -37,7 +37,9 @@ func fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
-			fill(v.Field(i))
+			if v.Type().Field(i).Tag.Get("json") != "-" { // which no record has
+				fill(v.Field(i))
+			}
 		}
 	case reflect.Pointer:
 		if v.IsNil() {

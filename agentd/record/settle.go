@@ -100,11 +100,74 @@ func endStream(h Header, cause *responses.Error) (responses.Response, error) {
 		return responses.Response{}, err
 	}
 	if !em.Ended() {
-		if err := em.Fail(cause, responses.Usage{}); err != nil {
+		usage, err := spent(h, log)
+		if err != nil {
+			return responses.Response{}, err
+		}
+		if err := em.Fail(cause, usage); err != nil {
 			return responses.Response{}, err
 		}
 	}
 	return em.Response(), log.Flush()
+}
+
+// spent is what the attempts at models took in a turn that was cut off: what is on record
+// of those that ended, and for one that did not what it had streamed.
+func spent(h Header, events *Log) (u responses.Usage, err error) {
+	facts, err := reopenLog(filepath.Join(h.TurnDir, turns.RuntimeFile))
+	if err != nil {
+		return u, err
+	}
+	defer facts.Close()
+	var totals Totals
+	open := 0
+	err = facts.Lines(func(line []byte) error {
+		ev, err := turns.DecodeRuntimeEvent(line)
+		if err != nil {
+			return errStop
+		}
+		switch totals.count(ev); ev.Type {
+		case turns.ModelRequested:
+			open++
+		case turns.ModelCompleted, turns.ModelFailed:
+			open--
+		}
+		return nil
+	})
+	if err != nil && err != errStop {
+		return u, err
+	}
+	if known := totals.Attempts.AggregatedTokenUsage; known != nil {
+		u.InputTokens, u.OutputTokens, u.Estimated = known.InputTokens, known.OutputTokens, known.Estimated
+	}
+	if open > 0 {
+		said, err := streamed(events)
+		if err != nil {
+			return u, err
+		}
+		u.OutputTokens, u.Estimated = max(u.OutputTokens, (said+bytesPerToken-1)/bytesPerToken), true
+	}
+	u.TotalTokens = u.InputTokens + u.OutputTokens
+	return u, nil
+}
+
+// bytesPerToken is about how long a token is.
+const bytesPerToken = 4
+
+// streamed counts the bytes that models said in a stream.
+func streamed(events *Log) (n int64, err error) {
+	err = events.Lines(func(line []byte) error {
+		ev, err := responses.DecodeEvent(line)
+		if err != nil {
+			return errStop
+		}
+		n += int64(len(ev.Delta))
+		return nil
+	})
+	if err == errStop {
+		err = nil
+	}
+	return n, err
 }
 
 // resumeStream returns an emitter that goes on where the log ends. A power cut can damage lines that were not synced in
@@ -157,6 +220,10 @@ func (s *Store) settleRecord(h Header, resp responses.Response, said []turns.Inp
 		return err
 	}
 	totals.settle(&rec, &resp, now)
+	if u := resp.Usage; u != nil && u.Estimated {
+		rec.ProviderAttempts = cmp.Or(rec.ProviderAttempts, &turns.ProviderTimeline{RequestedModelRef: rec.Model})
+		rec.ProviderAttempts.AggregatedTokenUsage = turns.Tokens(*u)
+	}
 	rec.Inputs = said
 	if rec.Artifacts, err = s.artifacts(h.TurnDir); err != nil {
 		return err

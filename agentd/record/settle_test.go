@@ -310,6 +310,28 @@ func TestSettleTurnWithItsCause(t *testing.T) {
 	checkStream(t, turn.Dir)
 }
 
+// What an attempt streamed before a kill counts, as an estimate.
+func TestSettleCountsWhatWasStreamed(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	turn, em, scope := begin(t, s, dir, `{"input":"hi"}`)
+	must(t, turn.Event(scope.ModelRequested("mr_1", turns.Requested{Round: 1})), em.Text("half a sentence."),
+		turn.Events.Flush(), turn.Runtime.Flush())
+	turn.Abort(errors.New("killed"))
+	must(t, turn.Close())
+	if _, err := s.SettleTurn("resp_1", &interrupted, now); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := ReadRecord(turn.Dir)
+	must(t, err)
+	if rec.Usage == nil || rec.Usage.OutputTokens != 4 {
+		t.Errorf("the usage is %+v, want 4 tokens of output for 16 bytes", rec.Usage)
+	}
+	if p := rec.ProviderAttempts; p == nil || p.AggregatedTokenUsage == nil || !p.AggregatedTokenUsage.Estimated {
+		t.Errorf("the attempts are %+v, want their usage marked as an estimate", p)
+	}
+}
+
 // The lock of a process that was killed can outlive it for a moment, in a child
 // that has not begun its own program yet.
 func TestLockThatLingers(t *testing.T) {

@@ -106,6 +106,9 @@ var handlers = map[string]func(a *assembly, ev *wireEvent) error{
 }
 
 func (a *assembly) start(m *wireMessage) error {
+	if m != nil && m.ID != "" && m.ID == a.message {
+		return nil // the same once more
+	}
 	if a.message != "" {
 		return endpoint.Malformed("the provider began its answer twice")
 	}

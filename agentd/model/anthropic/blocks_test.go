@@ -256,3 +256,14 @@ func TestHalvesOfCharacters(t *testing.T) {
 		t.Errorf("a.Calls[0] = %q, want %q", a.Calls[0], id("toolu_1")+` f {"a":"😀"}`)
 	}
 }
+
+// An answer that is begun again is the same answer, and costs the same.
+func TestBegunAgain(t *testing.T) {
+	events := []string{begin, begin, text0, begin, hello, stop0, endTurn, stopped}
+	got, e := modeltest.Ask(t.Context(), t, serve(t, false, replay(events)), model.Request{Model: "claude-opus-5"})
+	once := []string{begin, text0, hello, stop0, endTurn, stopped}
+	want, _ := modeltest.Ask(t.Context(), t, serve(t, false, replay(once)), model.Request{Model: "claude-opus-5"})
+	if e != nil || got.Text != "hello" || got.Usage != want.Usage {
+		t.Errorf("got %q, %+v, %v, want \"hello\", %+v, nil", got.Text, got.Usage, e, want.Usage)
+	}
+}

@@ -126,7 +126,7 @@ func TestStreamFaults(t *testing.T) {
 		{"no type", []string{`{"index":0}`}, "", model.KindProtocol, "no JSON object with a type"},
 		{"a wrong type of a key", []string{begin, text0, `{"type":"content_block_delta","index":"x"}`}, "",
 			model.KindProtocol, "can't be read"},
-		{"begun twice", []string{begin, begin}, "", model.KindProtocol, "twice"},
+		{"two answers", []string{begin, strings.Replace(begin, `"msg_1"`, `"msg_2"`, 1)}, "", model.KindProtocol, "twice"},
 		{"not begun", []string{text0}, "", model.KindProtocol, "before message_start"},
 		{"ended before it began", []string{stopped}, "", model.KindProtocol, "before message_start"},
 		{"a block twice", []string{begin, text0, stop0, text0}, "", model.KindProtocol, "block 0 after block 0"},

@@ -56,7 +56,7 @@ func (a *assembly) Take(data []byte) (last bool, err error) {
 		return false, endpoint.Malformed("the provider's %s event can't be read: %v", eventType, err)
 	}
 	if kind != 0 {
-		return false, a.delta(delta{kind, ev.OutputIndex, ev.Content, ev.Delta, logprobs(ev.Logprobs)})
+		return false, a.delta(delta{ev.place(kind), ev.OutputIndex, ev.Delta, logprobs(ev.Logprobs)})
 	}
 	return responses.Terminal(eventType), handle(a, &ev)
 }
@@ -68,9 +68,11 @@ var handlers = map[string]handler{
 	"response.output_item.added": func(a *assembly, ev *wireEvent) error { return a.added(ev.OutputIndex, ev.Item) },
 	"response.output_item.done":  func(a *assembly, ev *wireEvent) error { return a.ended(ev.OutputIndex, ev.Item) },
 
-	"response.content_part.done": func(a *assembly, ev *wireEvent) error { return a.partEnded(ev.OutputIndex, false) },
+	"response.content_part.done": func(a *assembly, ev *wireEvent) error {
+		return a.partEnded(ev.OutputIndex, ev.ContentIndex, false)
+	},
 	"response.reasoning_summary_part.done": func(a *assembly, ev *wireEvent) error {
-		return a.partEnded(ev.OutputIndex, true)
+		return a.partEnded(ev.OutputIndex, ev.SummaryIndex, true)
 	},
 	"response.output_text.annotation.added": func(a *assembly, ev *wireEvent) error {
 		return a.annotation(ev.OutputIndex, ev.Annotation)
@@ -92,7 +94,7 @@ var handlers = map[string]handler{
 // rest handles an event with a whole text, which is in one of its keys.
 func rest(kind model.EventKind) handler {
 	return func(a *assembly, ev *wireEvent) error {
-		return a.rest(ev.OutputIndex, kind, ev.Text+ev.Refusal+ev.Arguments+ev.Input)
+		return a.rest(ev.OutputIndex, ev.place(kind), ev.Text+ev.Refusal+ev.Arguments+ev.Input)
 	}
 }
 
@@ -127,14 +129,8 @@ func (a *assembly) terminal(eventType string, r *wireResponse) error {
 		}
 	}
 	if eventType == responses.EventCompleted {
-		for index, raw := range r.Output { // for servers that send items only here
-			at, ok := a.place(index, raw)
-			if !ok {
-				continue
-			}
-			if err := a.ended(at, raw); err != nil {
-				return err
-			}
+		if err := a.output(r.Output); err != nil {
+			return err
 		}
 	}
 	if err := a.finish(eventType == responses.EventCompleted); err != nil {

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/tidwall/gjson"
-
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
 	"holon/responses"
@@ -23,13 +21,15 @@ const (
 type item struct {
 	endpoint.QueuedItem
 	kind    itemKind
-	id      string          // the provider's, "" for none
-	at      int             // message: content_index of the open part
+	index   int             // the provider's
+	wire    *wireItem       // as it began
+	listed  bool            // the terminal event has it
 	callID  string          // call
 	name    string          // call
-	ended   []string        // message, reasoning: texts of the parts that ended
+	ended   []endedPart     // message, reasoning: the parts that ended
 	text    strings.Builder // likewise: of the open part, what was passed on
 	part    bool            // something of the open part was
+	open    place           // where it is
 	args    strings.Builder // call: what was passed on
 	joins   joins
 	opening string // call in free form: the JSON before its text
@@ -42,49 +42,54 @@ type joins struct {
 	probs []responses.LogProb // of a piece that was kept back
 }
 
-// added begins an item. One that the provider begins again is the same item.
+// kindOfItem returns 0 for an item that is ignored: one of a tool of the provider's own, or newer than this code.
+func kindOfItem(raw json.RawMessage) itemKind {
+	switch endpoint.EventType(raw) {
+	case responses.ItemMessage:
+		return message
+	case responses.ItemReasoning:
+		return reasoning
+	case responses.ItemFunctionCall, itemCustomCall:
+		// A call of a custom tool that was not offered is answered with an error later.
+		return call
+	}
+	return 0
+}
+
+// added begins an item.
 func (a *assembly) added(index int, raw json.RawMessage) error {
-	id := itemID(raw)
+	kind := kindOfItem(raw)
 	if it, again := a.items[index]; again {
-		if it != nil && it.id != id {
-			return endpoint.Malformed("the provider began item %d twice", index)
-		}
-		return nil
+		return a.addedAgain(index, it, kind, raw)
 	}
 	if len(a.items) >= maxItems {
 		return endpoint.Malformed("the provider's answer has more than %d items", maxItems)
 	}
 	a.items[index] = nil
-	itemType := endpoint.EventType(raw)
-	it := &item{id: id}
-	var begin model.Event
-	switch itemType {
-	case responses.ItemMessage:
-		it.kind, begin.Kind = message, model.MessageBegin
-	case responses.ItemReasoning:
-		it.kind, begin.Kind = reasoning, model.ReasoningBegin
-	case responses.ItemFunctionCall, itemCustomCall:
-		// A call of a custom tool that was not offered is answered with an error later.
-		it.kind, begin.Kind = call, model.CallBegin
-	default:
-		return nil // a tool of the provider's own, or a type newer than this code
+	if kind == 0 {
+		return nil
 	}
 	w, err := decodeItem(index, raw)
 	if err != nil {
 		return err
 	}
-	switch it.kind {
+	it := &item{kind: kind, index: index, wire: w}
+	var begin model.Event
+	switch kind {
 	case message:
+		begin.Kind = model.MessageBegin
 		if w.Phase == responses.PhaseCommentary || w.Phase == responses.PhaseFinalAnswer {
 			begin.Phase = w.Phase
 		}
+	case reasoning:
+		begin.Kind = model.ReasoningBegin
 	case call:
 		if w.Name == "" {
 			return endpoint.Malformed("the provider's call in item %d names no tool", index)
 		}
 		it.callID, it.name = a.calls.Add(w.CallID, ""), w.Name
-		begin.CallID, begin.Name = it.callID, it.name
-		if itemType == itemCustomCall {
+		begin = model.Event{Kind: model.CallBegin, CallID: it.callID, Name: it.name}
+		if w.Type == itemCustomCall {
 			it.opening = a.forms.opening(w.Name)
 		}
 	}
@@ -93,28 +98,21 @@ func (a *assembly) added(index int, raw json.RawMessage) error {
 	return a.queue.Begin(&it.QueuedItem, begin)
 }
 
-// itemID returns the id of an item, "" for none.
-func itemID(raw json.RawMessage) string { return gjson.GetBytes(raw, "id").Str }
-
-// place returns the index of an item of the terminal event, which may leave out items
-// that were streamed or put them in another order. ok is false for a thought that
-// was not streamed: what it led to was told already.
-func (a *assembly) place(index int, raw json.RawMessage) (at int, ok bool) {
-	id := itemID(raw)
-	if id == "" {
-		return index, true
+// addedAgain accepts the beginning of an item that began already, if it is the same.
+func (a *assembly) addedAgain(index int, it *item, kind itemKind, raw json.RawMessage) error {
+	if it == nil && kind == 0 {
+		return nil
 	}
-	free := 0
-	for at, it := range a.items {
-		if it != nil && it.id == id {
-			return at, true
+	if it != nil && it.kind == kind {
+		w, err := decodeItem(index, raw)
+		if err != nil {
+			return err
 		}
-		free = max(free, at+1)
+		if was := it.wire; w.ID != "" && w.ID == was.ID && w.CallID == was.CallID && w.Name == was.Name {
+			return nil
+		}
 	}
-	if it, taken := a.items[index]; !taken || it == nil || it.id == "" {
-		return index, true
-	}
-	return free, endpoint.EventType(raw) != responses.ItemReasoning
+	return endpoint.Malformed("the provider began item %d twice", index)
 }
 
 func decodeItem(index int, raw json.RawMessage) (*wireItem, error) {
@@ -123,36 +121,6 @@ func decodeItem(index int, raw json.RawMessage) (*wireItem, error) {
 		return nil, endpoint.Malformed("the provider's item %d can't be read: %v", index, err)
 	}
 	return &w, nil
-}
-
-// delta passes a piece of an item on. Pieces of items that are ignored, have ended,
-// or are of another kind are dropped.
-func (a *assembly) delta(d delta) error {
-	it := a.items[d.index]
-	if it == nil || it.Ended() || it.kind != kindOf(d.kind) || d.text == "" {
-		return nil
-	}
-	if it.kind == message && d.part != it.at {
-		if err := a.partEnded(d.index, false); err != nil {
-			return err
-		}
-		it.at = d.part
-	}
-	if it.joins.kind != d.kind {
-		if err := a.endText(it); err != nil {
-			return err
-		}
-		it.joins.kind = d.kind
-	}
-	text := it.joins.Join(d.text)
-	if text == "" { // only half a character so far
-		it.joins.probs = append(it.joins.probs, d.probs...)
-		return nil
-	}
-	if it.joins.probs != nil {
-		d.probs, it.joins.probs = append(it.joins.probs, d.probs...), nil
-	}
-	return a.say(it, d.kind, text, d.probs)
 }
 
 // endText ends the text that the pieces of an item so far belong to.
@@ -200,56 +168,6 @@ func kindOf(kind model.EventKind) itemKind {
 	return call
 }
 
-// rest takes the whole text of a part, or of a call's arguments, and passes on the
-// part that deltas did not contain. Text that was passed on stays, even if it
-// differs.
-func (a *assembly) rest(index int, kind model.EventKind, whole string) error {
-	it := a.items[index]
-	if it == nil || it.Ended() || it.kind != kindOf(kind) {
-		return nil
-	}
-	if it.kind == call {
-		if it.opening != "" {
-			whole = it.opening + escaped(whole)
-		}
-		tail, extends := strings.CutPrefix(whole, it.args.String())
-		if !extends || tail == "" {
-			return nil
-		}
-		it.joins = joins{} // the held text is part of the whole
-		return a.pass(it, kind, tail, nil)
-	}
-	if n := len(it.ended); !it.part && n > 0 && it.ended[n-1] == whole {
-		return nil // it repeats the end of a part
-	}
-	tail, extends := strings.CutPrefix(whole, it.text.String())
-	if !extends || tail == "" {
-		return nil
-	}
-	it.joins = joins{kind: kind} // the held text is part of the whole
-	return a.delta(delta{kind: kind, index: index, part: it.at, text: model.WireText(tail)})
-}
-
-func (a *assembly) partEnded(index int, summary bool) error {
-	it := a.items[index]
-	if it == nil || it.Ended() {
-		return nil
-	}
-	if err := a.endText(it); err != nil {
-		return err
-	}
-	spoke := it.part
-	it.part = false
-	if spoke {
-		it.ended = append(it.ended, it.text.String())
-		it.text.Reset()
-	}
-	if summary && it.kind == reasoning && spoke {
-		return a.queue.Push(&it.QueuedItem, model.Event{Kind: model.SummaryPartEnd})
-	}
-	return nil
-}
-
 func (a *assembly) annotation(index int, raw json.RawMessage) error {
 	it := a.items[index]
 	if it == nil || it.Ended() || it.kind != message || endpoint.EventType(raw) != "url_citation" {
@@ -278,7 +196,7 @@ func (a *assembly) ended(index int, raw json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if err := a.unsaid(index, it, w); err != nil {
+	if err := a.unsaid(it, w); err != nil {
 		return err
 	}
 	if err := a.endText(it); err != nil {
@@ -310,49 +228,4 @@ func (a *assembly) endCall(it *item) error {
 	}
 	return a.queue.Push(&it.QueuedItem, model.Event{Kind: model.CallEnd, CallID: it.callID, Name: it.name,
 		Text: it.args.String()})
-}
-
-// unsaid passes on the content of a whole item that its deltas did not contain: the rest of its last part, and
-// the parts after it. Text that was passed on stays, and what follows text that differs is left out.
-func (a *assembly) unsaid(index int, it *item, w *wireItem) error {
-	if it.kind == call {
-		return a.rest(index, model.CallDelta, w.Arguments+w.Input) // an item has one of them
-	}
-	said := it.ended
-	for i, p := range append(w.Summary, w.Content...) {
-		kind, text := model.TextDelta, p.Text
-		switch p.Type {
-		case responses.PartRefusal:
-			kind, text = model.RefusalDelta, p.Refusal
-		case responses.PartSummaryText:
-			kind = model.SummaryDelta
-		case responses.PartReasoningText:
-			kind = model.ReasoningDelta
-		}
-		if i < len(said) {
-			tail, extends := strings.CutPrefix(text, said[i])
-			switch {
-			case extends && tail == "":
-				continue
-			case i < len(said)-1 || it.part:
-				continue // the next part was passed on; its rest would come behind it
-			case !extends, it.kind == reasoning:
-				return nil // what was passed on stays
-			}
-			text = tail
-		} else if it.part {
-			tail, extends := strings.CutPrefix(text, it.text.String())
-			if !extends {
-				return nil
-			}
-			it.joins, text = joins{kind: kind}, tail
-		}
-		if err := a.delta(delta{kind, index, it.at, model.WireText(text), logprobs(p.Logprobs)}); err != nil {
-			return err
-		}
-		if err := a.partEnded(index, kind == model.SummaryDelta); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -108,7 +108,7 @@ func (a *assembly) addedAgain(index int, it *item, kind itemKind, raw json.RawMe
 		if err != nil {
 			return err
 		}
-		if was := it.wire; w.ID != "" && w.ID == was.ID && w.CallID == was.CallID && w.Name == was.Name {
+		if was := it.wire; w.ID == was.ID && w.CallID == was.CallID && w.Name == was.Name {
 			return nil
 		}
 	}

@@ -1,11 +1,10 @@
 package openai
 
-import (
-	"encoding/json"
-)
+import "encoding/json"
 
 // output takes the items of a complete answer: it ends those that are still open, and adds those that a server sends
-// only here. Servers leave some out, or list them in another order, so a place in the list says little.
+// only here. Servers leave some out, or list them in another order, so a place in the list says little. A thought that
+// was not streamed with the rest is left out: what it led to was told already.
 func (a *assembly) output(list []json.RawMessage) error {
 	found := make([]int, len(list)) // by place in the list, the item's index plus one
 	wires := make([]*wireItem, len(list))
@@ -26,8 +25,9 @@ func (a *assembly) output(list []json.RawMessage) error {
 			}
 		}
 	}
+	streamed := len(a.begun) > 0
 	for i, raw := range list {
-		if wires[i] == nil {
+		if wires[i] == nil || found[i] == 0 && streamed && kindOfItem(raw) == reasoning {
 			continue
 		}
 		index := found[i] - 1

@@ -163,7 +163,9 @@ func (a *assembly) unsaid(it *item, w *wireItem) error {
 			switch {
 			case extends && tail == "":
 				continue
-			case !extends, i < len(said)-1, it.part, it.kind == reasoning:
+			case extends && (i < len(said)-1 || it.part):
+				continue // the next part was passed on; the rest of this would come behind it
+			case !extends, it.kind == reasoning:
 				return nil // what was passed on stays
 			}
 			text = tail

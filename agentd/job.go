@@ -41,7 +41,8 @@ func (s *Server) record(p *plan, t *admission.Ticket, source string) (*job, erro
 	header := record.Header{
 		ResponseID: resp.ID, PreviousResponseID: p.stored.response, SessionID: p.sessionID, TurnID: p.turnID,
 		TurnDir: p.turnDir, CreatedAt: now, RequestDigest: p.req.Digest, Instance: s.instance, Version: s.parts.Version,
-		Skills: rec.Skills, IgnoredTools: rec.IgnoredTools, Response: resp, ToolNames: toolNames(p.toolset.Definitions()),
+		Skills: rec.Skills, IgnoredTools: rec.IgnoredTools, Response: resp,
+		ToolNames: toolNames(p.toolset.Definitions()),
 	}
 	release, err := s.reserve(p.turnID, p.turnDir, source == sourceRun)
 	if err != nil {

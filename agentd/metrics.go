@@ -91,7 +91,8 @@ func (c countedTools) Run(ctx context.Context, env tools.Env, call tools.Call) t
 func (s *Server) getMetrics(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	active, queued := s.queue.Load()
-	_, _ = io.WriteString(w, s.metrics.text(active, queued, s.store.StoredBytes())) // a client that is gone needs nothing
+	// A client that is gone needs nothing.
+	_, _ = io.WriteString(w, s.metrics.text(active, queued, s.store.StoredBytes()))
 }
 
 // text is the metrics in Prometheus' text format, with gauges that others know.
@@ -109,12 +110,14 @@ func (m *metrics) text(active, queued int, stored int64) string {
 	family("agentd_turns_queued", "gauge", "Turns that wait to run.")
 	fmt.Fprintf(&b, "agentd_turns_queued %d\n", queued)
 	family("agentd_tokens_total", "counter", "Tokens that models took and gave in turns that ended.")
-	fmt.Fprintf(&b, "agentd_tokens_total{direction=\"input\"} %d\nagentd_tokens_total{direction=\"output\"} %d\n", m.input,
+	fmt.Fprintf(&b, "agentd_tokens_total{direction=\"input\"} %d\n"+
+		"agentd_tokens_total{direction=\"output\"} %d\n", m.input,
 		m.output)
 	family("agentd_tool_calls_total", "counter", "Calls of the container's tools that ended, by tool and status.")
 	order := func(a, b toolStatus) int { return cmp.Or(cmp.Compare(a.tool, b.tool), cmp.Compare(a.status, b.status)) }
 	for _, at := range slices.SortedFunc(maps.Keys(m.calls), order) {
-		fmt.Fprintf(&b, "agentd_tool_calls_total{tool=\"%s\",status=\"%s\"} %d\n", label(at.tool), at.status, m.calls[at])
+		fmt.Fprintf(&b, "agentd_tool_calls_total{tool=\"%s\",status=\"%s\"} %d\n", label(at.tool), at.status,
+			m.calls[at])
 	}
 	family("agentd_stored_bytes", "gauge", "Bytes of stored responses, as far as they are known.")
 	fmt.Fprintf(&b, "agentd_stored_bytes %d\n", stored)

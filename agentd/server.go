@@ -172,8 +172,8 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 	return s, nil
 }
 
-// recoverTurns settles what an earlier process left in flight: first the commands, which could still change what their turns
-// leave, then the private trees, whose patches belong to the records that are completed last.
+// recoverTurns settles what an earlier process left in flight: first the commands, which could still change what
+// their turns leave, then the private trees, whose patches belong to the records that are completed last.
 func (s *Server) recoverTurns() error {
 	if err := s.parts.Tasks.Load(); err != nil {
 		return err

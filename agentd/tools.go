@@ -28,8 +28,8 @@ func (s *Server) toolEnv(j *job) tools.Env {
 	}
 }
 
-// families are the kinds of results that there are. Those of servers come first, since a server's tool may have the name
-// of one of ours.
+// families are the kinds of results that there are. Those of servers come first, since a server's tool may have the
+// name of one of ours.
 func families() tools.Families {
 	return tools.Families{mcp.Family{}, command.Family{}, patch.Family{}, image.Family{}}
 }

@@ -168,7 +168,8 @@ func (h *Holon) check() error {
 			return err
 		}
 	}
-	if err := checkWord("holon.isolation", h.Isolation, "", IsolationNone, IsolationCopy, IsolationWorktree); err != nil {
+	err := checkWord("holon.isolation", h.Isolation, "", IsolationNone, IsolationCopy, IsolationWorktree)
+	if err != nil {
 		return err
 	}
 	if h.Skills != nil && len(*h.Skills) > maxSkills {

@@ -291,7 +291,8 @@ func checkParameters(param string, schema json.RawMessage) error {
 func checkToolName(param, name string) error {
 	if len(name) < 1 || len(name) > maxToolName {
 		return Invalid(param, CodeInvalidValue,
-			fmt.Sprintf("%s must have 1 to %d characters, this has %d", param, maxToolName, utf8.RuneCountInString(name)))
+			fmt.Sprintf("%s must have 1 to %d characters, this has %d", param, maxToolName,
+				utf8.RuneCountInString(name)))
 	}
 	if i := strings.IndexFunc(name, func(r rune) bool { return r > 127 || !isIDByte(byte(r)) }); i >= 0 {
 		return Invalid(param, CodeInvalidValue,

@@ -25,7 +25,7 @@ type Request struct {
 	Tools              []Tool // function tools only; others but MCP are ignored
 	MCP                []MCPTool
 	IgnoredTools       []string // types of tools that providers host, which this server does not offer
-	ShowToolCalls      bool     // asked by include or by a tool "holon:…": show the container's calls as *ToolCall items
+	ShowToolCalls      bool     // asked by include or by a tool: show the container's calls as *ToolCall items
 	ToolChoice         ToolChoice
 	ParallelToolCalls  bool
 	MaxToolCalls       *int

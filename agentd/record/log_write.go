@@ -119,7 +119,8 @@ func (l *Log) write() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
-		for !l.closing && (l.writing > 0 || !l.syncs() || l.err != nil || len(l.pending) == 0 && !(l.owed && l.followed)) {
+		for !l.closing && (l.writing > 0 || !l.syncs() || l.err != nil ||
+			len(l.pending) == 0 && !(l.owed && l.followed)) {
 			l.work.Wait()
 		}
 		switch {

@@ -44,7 +44,8 @@ func (r *runner) toolEnded(id string, o tools.Outcome) turns.RuntimeEvent {
 	_ = json.Unmarshal(c.Result, &known) // another shape just has none
 	return r.Scope.ToolResult(id, turns.Result{
 		ToolName: c.ToolName, Summary: c.SummaryText, Preview: text, OutputRef: ref,
-		DurationMS: o.Duration.Milliseconds(), ExitCode: known.ExitStatus, Truncated: text != o.Rendered || r.Families.Truncated(c),
+		DurationMS: o.Duration.Milliseconds(), ExitCode: known.ExitStatus,
+		Truncated: text != o.Rendered || r.Families.Truncated(c),
 		Canonical: compact,
 	})
 }

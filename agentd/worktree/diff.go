@@ -58,8 +58,8 @@ type comparison struct {
 	summary Summary
 }
 
-// Diff writes the patch that makes the base the tree, in the order of the names, or nothing when nothing changed. An error
-// is one of w or of ctx; what of the tree cannot be part of a patch is in the summary.
+// Diff writes the patch that makes the base the tree, in the order of the names, or nothing when nothing changed. An
+// error is one of w or of ctx; what of the tree cannot be part of a patch is in the summary.
 func (t *Tree) Diff(ctx context.Context, w io.Writer) (Summary, error) {
 	base, err := t.dir.Sub(baseName)
 	if err != nil {

@@ -5,7 +5,8 @@
 //	<root>/.agentd-turns/<session id>/turn   the turn's id
 //
 // The path is that of the session, so that what a conversation says of it stays true in later turns; a further turn of
-// the session that waits meanwhile has its own id in the path. Make fills both, Tree.Diff writes the difference as a patch for git apply, Tree.Remove removes them.
+// the session that waits meanwhile has its own id in the path. Make fills both, Tree.Diff writes the difference as a
+// patch for git apply, Tree.Remove removes them.
 //
 // Invariants. The origin is only read. Commands of the turn have written the tree, so it is hostile: it is read name by
 // name from open directories, never through a symbolic link, within bounds, and no program is started on it. Every

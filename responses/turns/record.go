@@ -53,7 +53,7 @@ type Record struct {
 	FailureArtifact    *FailureArtifact         `json:"failure_artifact"` // set when the turn failed
 	Inputs             []Input                  `json:"inputs"`           // what the user said while it ran, in order
 	Skills             []string                 `json:"skills"`           // names of those that the turn could use
-	IgnoredTools       []string                 `json:"ignored_tools"`    // types of the request's tools that are not offered
+	IgnoredTools       []string                 `json:"ignored_tools"`    // types of the request's that are not offered
 	Artifacts          []Artifact               `json:"artifacts"`
 	Instance           string                   `json:"instance"` // the agentd process that owns the turn
 	AgentdVersion      string                   `json:"agentd_version"`

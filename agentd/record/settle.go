@@ -100,9 +100,11 @@ func endStream(h Header, cause *responses.Error) (responses.Response, error) {
 		return responses.Response{}, err
 	}
 	if !em.Ended() {
-		usage, err := spent(h, log)
-		if err != nil {
-			return responses.Response{}, err
+		var usage responses.Usage // none where the process lives: readers were told an end without
+		if cause.Code == responses.CodeInterrupted {
+			if usage, err = spent(h, log); err != nil {
+				return responses.Response{}, err
+			}
 		}
 		if err := em.Fail(cause, usage); err != nil {
 			return responses.Response{}, err

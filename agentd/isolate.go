@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"holon/agentd/worktree"
@@ -93,7 +92,7 @@ func (s *Server) removeTree(p *plan) {
 func (s *Server) recoverTrees() {
 	root, err := filepath.EvalSymlinks(s.cfg.Dirs.Workspace)
 	if err != nil {
-		return // there is no working tree
+		return // without a working tree no turn was isolated
 	}
 	err = worktree.Recover(root, func(turnID string, t *worktree.Tree) {
 		ctx, cancel := context.WithTimeout(s.lifetime, changeTime)
@@ -117,8 +116,8 @@ func (s *Server) interruptedDir(turnID string) (string, error) {
 		return "", err
 	}
 	dir := s.defaultDir(turnID)
-	if note, err := os.ReadFile(filepath.Join(s.cfg.Dirs.State, "turns", turnID)); err == nil {
-		dir = strings.TrimSuffix(string(note), "\n")
+	if noted, ok := s.noted(turnID); ok {
+		dir = noted
 	}
 	return confine("turn directory", s.cfg.Dirs.Output, dir)
 }

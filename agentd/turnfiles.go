@@ -22,11 +22,19 @@ func (s *Server) remember(turnID, dir string) error {
 	if dir == s.defaultDir(turnID) {
 		return nil
 	}
-	notes := filepath.Join(s.cfg.Dirs.State, "turns")
-	if err := os.MkdirAll(notes, 0o700); err != nil {
+	note := s.note(turnID)
+	if err := os.MkdirAll(filepath.Dir(note), 0o700); err != nil {
 		return fmt.Errorf("remember the turn's directory: %w", err)
 	}
-	return durable.WriteFile(filepath.Join(notes, turnID), []byte(dir+"\n"), 0o600)
+	return durable.WriteFile(note, []byte(dir+"\n"), 0o600)
+}
+
+func (s *Server) note(turnID string) string { return filepath.Join(s.cfg.Dirs.State, "turns", turnID) }
+
+// noted returns the directory that remember noted for a turn, if it did.
+func (s *Server) noted(turnID string) (dir string, ok bool) {
+	data, err := os.ReadFile(s.note(turnID))
+	return strings.TrimSuffix(string(data), "\n"), err == nil
 }
 
 // locate returns a turn's directory and record, or nil for an unknown
@@ -36,8 +44,8 @@ func (s *Server) locate(turnID string) (dir string, rec *turns.Record, err error
 		return b.dir, &b.record, nil
 	}
 	dirs := []string{s.defaultDir(turnID)}
-	if data, err := os.ReadFile(filepath.Join(s.cfg.Dirs.State, "turns", turnID)); err == nil {
-		dirs = append(dirs, strings.TrimSuffix(string(data), "\n"))
+	if noted, ok := s.noted(turnID); ok {
+		dirs = append(dirs, noted)
 	}
 	for _, dir := range dirs {
 		rec, err := record.ReadRecord(dir)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"holon/agentd/record"
 	"holon/responses"
 	"holon/responses/stream"
 )
@@ -97,7 +96,7 @@ func (s *Server) serveJSON(w http.ResponseWriter, r *http.Request, v *view) {
 		s.writeError(w, &responses.Error{Type: e.Type, Code: e.Code, Message: e.Message, ResponseID: resp.ID})
 		return
 	}
-	s.writeJSON(w, http.StatusOK, resp, record.ToolNames(resp.Tools, resp.Output)...)
+	s.writeResponse(w, resp)
 }
 
 const (

@@ -35,7 +35,7 @@ func (s *Server) getResponse(w http.ResponseWriter, r *http.Request) {
 		defer v.release()
 		s.servePresent(w, r, v)
 	default:
-		s.writeStored(w, stored)
+		s.writeResponse(w, stored.Response)
 	}
 }
 
@@ -70,7 +70,7 @@ func (s *Server) servePresent(w http.ResponseWriter, r *http.Request, v *view) {
 		s.fail(w, err)
 		return
 	}
-	s.writeJSON(w, http.StatusOK, resp, record.ToolNames(resp.Tools, resp.Output)...)
+	s.writeResponse(w, &resp)
 }
 
 // deleted is the answer of DELETE /responses/{id}.
@@ -139,12 +139,11 @@ func (s *Server) cancelResponse(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, storeError(id, err))
 		return
 	}
-	s.writeStored(w, stored)
+	s.writeResponse(w, stored.Response)
 }
 
-// writeStored answers with a response from the store.
-func (s *Server) writeStored(w http.ResponseWriter, stored *record.Stored) {
-	resp := stored.Response
+// writeResponse answers with a response.
+func (s *Server) writeResponse(w http.ResponseWriter, resp *responses.Response) {
 	s.writeJSON(w, http.StatusOK, resp, record.ToolNames(resp.Tools, resp.Output)...)
 }
 

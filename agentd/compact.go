@@ -54,12 +54,7 @@ func (s *Server) compact(ctx context.Context, req *responses.Request, h http.Hea
 	if err != nil {
 		return nil, err
 	}
-	if !says(req.Input) {
-		empty := *req
-		empty.Input = nil
-		req = &empty
-	}
-	items, err := s.whole(req)
+	items, err := s.whole(withoutSilence(req))
 	if err != nil {
 		return nil, err
 	}

@@ -75,13 +75,10 @@ func (s *Server) plan(turnID string, req *responses.Request, mem *memory) (*plan
 	if err := checkBackground(req); err != nil {
 		return nil, err
 	}
-	if !says(req.Input) {
-		if err := s.checkUnfinished(req, mem); err != nil {
+	if req = withoutSilence(req); len(req.Input) == 0 {
+		if err := s.checkUnfinished(req.PreviousResponseID, mem); err != nil {
 			return nil, err
 		}
-		goesOn := *req
-		goesOn.Input = nil
-		req = &goesOn
 	}
 	to, err := s.target(req.Model)
 	if err != nil {
@@ -90,32 +87,40 @@ func (s *Server) plan(turnID string, req *responses.Request, mem *memory) (*plan
 	return s.planFor(to, turnID, req, mem)
 }
 
-// checkUnfinished refuses a request that says nothing, unless it lets a response go on
-// that is incomplete: a model is never asked with words that no one said.
-func (s *Server) checkUnfinished(req *responses.Request, mem *memory) error {
-	e := responses.Invalid("input", responses.CodeMissingParameter, "the request has no input")
-	e.Hint = "say something in input; only an incomplete response goes on without, when previous_response_id names it"
-	id := req.PreviousResponseID
+// checkUnfinished refuses a request that says nothing, unless it lets the response id go
+// on, which is incomplete: a model is never asked with words that no one said.
+func (s *Server) checkUnfinished(id string, mem *memory) error {
+	var status responses.Status
 	switch {
 	case id == "":
-		return e
 	case mem.holds(id):
-		if mem.status == responses.StatusIncomplete {
-			return nil
+		status = mem.status
+	default:
+		stored, err := s.store.Load(id)
+		if errors.Is(err, record.ErrNotFound) {
+			return nil // thread says so, in the words for it
 		}
-		return e
+		if err != nil {
+			return responses.Internal("the stored response cannot be read", err)
+		}
+		status = stored.Response.Status
 	}
-	stored, err := s.store.Load(id)
-	if errors.Is(err, record.ErrNotFound) {
-		return nil // thread says so, in the words for it
+	if status == responses.StatusIncomplete {
+		return nil
 	}
-	if err != nil {
-		return responses.Internal("the stored response cannot be read", err)
+	e := responses.Invalid("input", responses.CodeMissingParameter, "the request has no input")
+	e.Hint = "say something in input; only an incomplete response goes on without, when previous_response_id names it"
+	return e
+}
+
+// withoutSilence returns the request, without its input if that says nothing.
+func withoutSilence(req *responses.Request) *responses.Request {
+	if len(req.Input) == 0 || says(req.Input) {
+		return req
 	}
-	if stored.Response.Status != responses.StatusIncomplete {
-		return e
-	}
-	return nil
+	silent := *req
+	silent.Input = nil
+	return &silent
 }
 
 // says reports whether there is more in items than messages without content.

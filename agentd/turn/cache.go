@@ -72,20 +72,16 @@ func (f *fingerprint) digest() string { return hex.EncodeToString(f.sum.Sum(nil)
 // frameOf is the fingerprint of what is the same in every round.
 func frameOf(req model.Request) string {
 	sum := sha256.New()
-	buf := bufio.NewWriterSize(sum, 1<<10) // so that no text is copied as a whole
-	for _, text := range []string{req.Instructions, req.Text.Format.Type} {
-		_, _ = buf.WriteString(text) // a hash takes everything
-		_ = buf.WriteByte(0)
-	}
-	_, _ = buf.Write(req.Text.Format.Schema)
-	_ = buf.WriteByte(0)
+	buf := bufio.NewWriterSize(sum, 1<<10) // so that no text is copied as a whole; a hash takes everything
+	text := func(s string) { _, _ = buf.WriteString(s); _ = buf.WriteByte(0) }
+	raw := func(b []byte) { _, _ = buf.Write(b); _ = buf.WriteByte(0) }
+	text(req.Instructions)
+	text(req.Text.Format.Type)
+	raw(req.Text.Format.Schema)
 	for _, tool := range req.Tools {
-		_, _ = buf.WriteString(tool.Name)
-		_ = buf.WriteByte(0)
-		_, _ = buf.WriteString(tool.Description)
-		_ = buf.WriteByte(0)
-		_, _ = buf.Write(tool.Parameters)
-		_ = buf.WriteByte(0)
+		text(tool.Name)
+		text(tool.Description)
+		raw(tool.Parameters)
 	}
 	_ = buf.Flush()
 	return hex.EncodeToString(sum.Sum(nil)[:8])

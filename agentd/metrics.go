@@ -111,8 +111,7 @@ func (m *metrics) text(active, queued int, stored int64) string {
 	fmt.Fprintf(&b, "agentd_turns_queued %d\n", queued)
 	family("agentd_tokens_total", "counter", "Tokens that models took and gave in turns that ended.")
 	fmt.Fprintf(&b, "agentd_tokens_total{direction=\"input\"} %d\n"+
-		"agentd_tokens_total{direction=\"output\"} %d\n", m.input,
-		m.output)
+		"agentd_tokens_total{direction=\"output\"} %d\n", m.input, m.output)
 	family("agentd_tool_calls_total", "counter", "Calls of the container's tools that ended, by tool and status.")
 	order := func(a, b toolStatus) int { return cmp.Or(cmp.Compare(a.tool, b.tool), cmp.Compare(a.status, b.status)) }
 	for _, at := range slices.SortedFunc(maps.Keys(m.calls), order) {

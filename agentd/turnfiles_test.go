@@ -22,7 +22,8 @@ func TestOutputDirectoriesAreApart(t *testing.T) {
 		t.Fatalf("the first turn is answered %d: %s", a.status, a.body)
 	}
 	h.post(fmt.Sprintf(`{"model":%q,"input":"x","holon":{"turn_id":"turn_b"}}`, ref)).response(t)
-	if err := os.Symlink(filepath.Join(h.cfg.Dirs.Output, "mine"), filepath.Join(h.cfg.Dirs.Output, "link")); err != nil {
+	out := h.cfg.Dirs.Output
+	if err := os.Symlink(filepath.Join(out, "mine"), filepath.Join(out, "link")); err != nil {
 		t.Fatal(err)
 	}
 	for name, dir := range map[string]string{
@@ -49,7 +50,8 @@ func TestOutputDirectoriesAtOnce(t *testing.T) {
 		dir := fmt.Sprintf("at%d", n)
 		for i := range status {
 			dir = filepath.Join(dir, "in")
-			body := fmt.Sprintf(`{"model":%q,"input":"x","holon":{"turn_id":"turn_%d_%d","output_dir":%q}}`, ref, n, i, dir)
+			body := fmt.Sprintf(`{"model":%q,"input":"x","holon":{"turn_id":"turn_%d_%d","output_dir":%q}}`, ref, n, i,
+				dir)
 			all.Go(func() { status[i] = h.post(body).status })
 		}
 		all.Wait()

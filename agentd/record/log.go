@@ -49,7 +49,7 @@ const (
 // next one. A trickle of lines is thus durable at once and a flood in batches.
 // Followers read the file, not memory; a slow one costs nothing.
 //
-// Lines that nobody reads are written at once, so that a kill leaves them, and
+// Without a follower, lines are written at once, so that a kill leaves them, and
 // synced when the first follower comes or by the caller that ends the log.
 //
 // Append never waits for a sync. The log's writer goroutine does, which starts
@@ -75,7 +75,7 @@ type Log struct {
 	holdAt   int64         // bytes that may become visible at most; noHold for all
 	deferred bool          // lines are written and synced by the caller that deferred them
 	followed bool          // somebody reads, or did: lines are synced as they come
-	owed     bool          // lines were written that nobody has synced or taken upon himself, since nobody reads
+	owed     bool          // lines were written without a follower, and no caller has taken over their sync
 	closing  bool
 	ended    bool // no line will follow
 	err      error

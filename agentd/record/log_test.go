@@ -341,8 +341,8 @@ func TestPostponedLinesMayBeMany(t *testing.T) {
 	}
 }
 
-// TestUnreadLinesAreNotSynced: what nobody reads is with the kernel, where a kill leaves it, and not on disk before
-// somebody wants it there. The first reader finds all of it.
+// TestUnreadLinesAreNotSynced: without a reader, lines are with the kernel, where a kill leaves them, and not on disk
+// before a reader or the end of the log needs them there. The first reader finds all of them.
 func TestUnreadLinesAreNotSynced(t *testing.T) {
 	ask := map[string]func(*Log) error{
 		"followed": func(l *Log) error { l.Follow(); return nil },

@@ -11,7 +11,7 @@
 //
 // A write is with the kernel at once, so it survives a kill. It is on disk, and so survives a power cut, with the next
 // commit of the journal: that one file is synced for all files of all turns (see journal).
-// Events that nobody reads wait for a reader or for the end of their turn: they have nobody to be durable for.
+// Without a reader, events are synced at the end of their turn.
 //
 // Order on the way in: the trajectory's header and the first events are written; one commit makes them durable, while
 // runtime.ndjson is made; only then the first event becomes visible, which is the acknowledgement. The

@@ -238,7 +238,8 @@ func (r *repository) writeOwn(tree folder.Dir, entries []*index.Entry) error {
 		alternate = quote(alternate)
 	}
 	files := map[string]string{"HEAD": r.head.String() + "\n", "index": own.String(),
-		"config":                  "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tautocrlf = false\n[gc]\n\tauto = 0\n",
+		"config": "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tautocrlf = false\n" +
+			"[gc]\n\tauto = 0\n",
 		"objects/info/alternates": alternate + "\n", "refs/.keep": "", "shallow": string(r.shallow)}
 	if strings.HasPrefix(r.branch, "refs/heads/") {
 		files["HEAD"], files[r.branch] = "ref: "+r.branch+"\n", r.head.String()+"\n"

@@ -81,7 +81,8 @@ func (s Scope) ToolFailed(toolCallID string, p ToolFailure) RuntimeEvent {
 	p.ToolName, p.FailureCategory = clip(p.ToolName, maxName), clip(p.FailureCategory, maxName)
 	p.Message, p.RecoveryHint, p.OutputRef = clip(p.Message, maxMessage), clip(p.RecoveryHint, maxName),
 		clip(p.OutputRef, maxName)
-	p.Kind, p.Preview, p.Canonical = clip(p.Kind, maxName), clip(p.Preview, maxFailurePreview), withinBound(p.Canonical, maxFailure)
+	p.Kind, p.Preview = clip(p.Kind, maxName), clip(p.Preview, maxFailurePreview)
+	p.Canonical = withinBound(p.Canonical, maxFailure)
 	e := s.event(ToolFailed, StatusFailed, p)
 	e.ToolCallID, e.StepID = toolCallID, toolCallID
 	return e

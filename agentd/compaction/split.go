@@ -26,6 +26,9 @@ import (
 type Budget struct {
 	Messages int // the user's latest messages, before the summary
 	Tail     int // the latest items of all kinds, behind the summary
+
+	New  int                           // how many of the latest items no model was told yet; they are in the tail
+	Keep func(*responses.Message) bool // messages of the user that are kept whatever their size; nil for none
 }
 
 // Parts are a conversation that was split. Kept, a summary of Told, and After
@@ -37,14 +40,15 @@ type Parts struct {
 }
 
 // Split divides a conversation. Messages of the system and of developers are always
-// kept; of the user's messages, the latest that fit, and none before the first that
-// does not. The items are shared and not changed.
+// kept; of the user's messages, those to keep and the latest that fit, and none of the
+// others before the first that does not. The items are shared and not changed.
 //
 // Context items of agentd are left out, since every conversation begins with them
 // again; so are items that are never sent to models.
 func Split(items []responses.Item, budget Budget) Parts {
+	told := len(spoken(items[:len(items)-budget.New]))
 	items = spoken(items)
-	at := cut(items, budget.Tail)
+	at := cut(items, budget.Tail, told)
 	parts := Parts{Told: items[:at]}
 	keep := make([]bool, at)
 	left := budget.Messages
@@ -52,7 +56,7 @@ func Split(items []responses.Item, budget Budget) Parts {
 		m, ok := items[i].(*responses.Message)
 		switch {
 		case !ok || m.Role == responses.RoleAssistant || isSummary(m):
-		case m.Role != responses.RoleUser:
+		case m.Role != responses.RoleUser || budget.Keep != nil && budget.Keep(m):
 			keep[i] = true
 		default:
 			if left -= model.EstimateItem(m); left >= 0 {
@@ -104,14 +108,15 @@ func waiting(items []responses.Item) map[int]bool {
 	return open
 }
 
-// cut returns the beginning of the longest tail of at most budget tokens that
-// contains no output of an earlier call and does not begin directly after a thought.
-func cut(items []responses.Item, budget int) int {
+// cut returns the beginning of the longest tail of at most budget tokens that begins
+// at told or before, contains no output of an earlier call and does not begin directly
+// after a thought: the shortest such tail if all have more tokens.
+func cut(items []responses.Item, budget, told int) int {
 	best := len(items)
 	outputs := make(map[string]int) // in the tail without their calls, by call id
 	size := 0
 	for i := len(items) - 1; i >= 0; i-- {
-		if size += model.EstimateItem(items[i]); size > budget {
+		if size += model.EstimateItem(items[i]); size > budget && best <= told {
 			break
 		}
 		switch item := items[i].(type) {

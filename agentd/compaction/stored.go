@@ -27,6 +27,10 @@ type Stored struct {
 	Told    []int  `json:"told"`              // places in the conversation of what a model is told; -1 for the summary
 	Short   []int  `json:"short,omitempty"`   // those of them that are calls of which a receipt is told
 	Summary string `json:"summary,omitempty"` // "" when no item was summarised so far
+
+	// Scale is by how much the estimates of tokens were wrong; 0 is not known. The first
+	// estimate after a restart has no other measure.
+	Scale float64 `json:"scale,omitempty"`
 }
 
 // Item returns the item to keep in the conversation.
@@ -49,6 +53,7 @@ type Told struct {
 	Short   map[int]bool // places of the calls of which a receipt is told
 	Summary string       // "" for none
 	Epoch   int          // compactions so far
+	Scale   float64      // as in Stored
 }
 
 // Told returns what a model is told of a conversation without its lead: what the
@@ -99,7 +104,7 @@ func (t *Told) begin(r Receipts, conversation []responses.Item, s Stored) {
 	for _, place := range s.Short {
 		t.Short[place] = true
 	}
-	t.Epoch, t.Summary = s.Epoch, s.Summary
+	t.Epoch, t.Summary, t.Scale = s.Epoch, s.Summary, s.Scale
 	for _, place := range s.Told {
 		if place == summaryPlace {
 			t.Add(Message("", s.Summary), place)
@@ -150,7 +155,7 @@ func (t *Told) Summarized(context []responses.Item, parts Parts, summary string)
 
 // Stored returns the compaction that keeps what is told.
 func (t *Told) Stored() Stored {
-	s := Stored{Epoch: t.Epoch, Told: t.Places, Summary: t.Summary}
+	s := Stored{Epoch: t.Epoch, Told: t.Places, Summary: t.Summary, Scale: t.Scale}
 	for _, place := range t.Places {
 		if t.Short[place] {
 			s.Short = append(s.Short, place)

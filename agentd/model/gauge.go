@@ -15,6 +15,9 @@ const (
 // NewGauge returns a gauge that multiplies estimates by scale; 0 is 1.
 func NewGauge(scale float64) Gauge { return Gauge{scale: scale} }
 
+// Scale returns what estimates are multiplied by, 0 for nothing.
+func (g *Gauge) Scale() float64 { return g.scale }
+
 // Report records the provider's count of input tokens for a request of the given
 // estimate. The latest report is used.
 func (g *Gauge) Report(estimated int, counted int64) {

@@ -101,7 +101,7 @@ type question struct {
 func (v *view) ask(req model.Request) {
 	q := question{items: len(v.told.Items), estimated: v.frame + v.size, tokens: v.tokens(), frame: frameOf(req)}
 	q.all, q.before = v.mark.of(v.told.Items, v.told.Epoch, v.known.items)
-	v.now = q
+	v.now, v.asked = q, len(v.r.input)
 }
 
 // prompt says what an attempt told its provider and what of it was cached, and

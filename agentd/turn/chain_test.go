@@ -26,7 +26,11 @@ func TestLongChain(t *testing.T) {
 		if n == turnCount/2 {
 			history = decoded(t, history)
 		}
-		body := fmt.Sprintf(`{"input":"begin%d %s","truncation":"auto"}`, n, strings.Repeat("word ", 1500))
+		words := 1500
+		if n%40 == 39 { // a document
+			words = 3000
+		}
+		body := fmt.Sprintf(`{"input":"begin%d %s","truncation":"auto"}`, n, strings.Repeat("word ", words))
 		s := newStage(t, body, answer)
 		s.model.digest = []model.Event{ev(model.MessageBegin), ev(model.TextDelta, "It was long."), done(model.StopEnd)}
 		s.turn.History, s.turn.Memory = history, memory
@@ -38,6 +42,9 @@ func TestLongChain(t *testing.T) {
 		req := s.model.asked[len(s.model.asked)-1]
 		if tokens := model.Estimate(req); tokens > window {
 			t.Fatalf("turn %d asks with %d tokens, want at most %d", n, tokens, window)
+		}
+		if question := s.turn.Request.Input[0].(*responses.Message).Text(); !strings.HasSuffix(texts(req), question) {
+			t.Fatalf("turn %d asks without its question", n)
 		}
 		compacted := len(facts[turns.Compaction](t, s.journal, turns.ContextCompacted))
 		compactions += compacted

@@ -60,6 +60,7 @@ func (r *runner) sample(ctx context.Context) (*round, error) {
 	if !s.done {
 		return nil, &model.Error{Kind: model.KindProtocol, Message: "the model's answer has no end"}
 	}
+	r.view.heard = r.view.asked
 	return s.round, nil
 }
 

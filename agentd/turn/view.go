@@ -1,9 +1,11 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"holon/agentd/compaction"
 	"holon/agentd/model"
@@ -16,7 +18,9 @@ import (
 // is wrong by; far below it, so that compactions are rare and caches live long.
 const (
 	triggerPart = 0.9
-	targetPart  = 0.6
+	targetPart  = 0.5
+	fullPart    = 0.65 // above it, results that became receipts have not made enough room
+	gainPart    = 0.1  // what a summary has to make room for, at least
 	tailPart    = 0.2  // of a summarised conversation: its latest items, word for word
 	wordsPart   = 0.15 // likewise: what the user said before
 	keptWords   = 20_000
@@ -42,16 +46,16 @@ type view struct {
 	known cached   // what the provider has of earlier requests
 	now   question // the present request
 	sent  string   // fingerprint of the frame of the present request
+	asked int      // items of the conversation when the model was last asked
+	heard int      // how many of them it has answered
+	since int      // where the latest words of the user begin
 	again int      // the round that a provider found too long
 	given map[*responses.ToolCall]bool
 }
 
 // newView returns the view of the conversation so far.
 func newView(r *runner) *view {
-	v := &view{r: r, gauge: r.Memory.gauge, known: r.Memory.known}
-	if v.gauge == (model.Gauge{}) {
-		v.gauge = model.NewGauge(r.Window.Scale)
-	}
+	v := &view{r: r, gauge: r.Memory.gauge, known: r.Memory.known, heard: len(r.History), since: lastSaid(r)}
 	for _, item := range r.Request.Input {
 		if call, ok := item.(*responses.ToolCall); ok { // the client's words, which are never shortened
 			if v.given == nil {
@@ -61,10 +65,31 @@ func newView(r *runner) *view {
 		}
 	}
 	v.told = v.receipts().Told(r.input)
+	if v.gauge == (model.Gauge{}) {
+		v.gauge = model.NewGauge(cmp.Or(v.told.Scale, r.Window.Scale))
+	}
 	v.size = model.EstimateItems(v.told.Items)
 	r.view = v
 	v.frame = model.Estimate(r.modelRequest()) - v.size
 	return v
+}
+
+// lastSaid returns where the messages of the present request begin in the conversation, or the latest message of the
+// user before it when the request has none: it goes on with what that asked for.
+func lastSaid(r *runner) int {
+	said := func(item responses.Item) bool {
+		m, ok := item.(*responses.Message)
+		return ok && m.Role == responses.RoleUser && !responses.IsContext(m)
+	}
+	if slices.ContainsFunc(r.Request.Input, said) {
+		return len(r.History)
+	}
+	for i, item := range slices.Backward(r.History) {
+		if said(item) {
+			return i
+		}
+	}
+	return len(r.History)
 }
 
 // add tells the model of the latest item of the conversation.
@@ -93,16 +118,25 @@ func (r *runner) fit(ctx context.Context) error {
 	if _, err := v.compact(ctx, turns.TriggerBudget, room, part(room, targetPart)); err != nil {
 		return err
 	}
-	if w := r.Window; r.Request.Truncation != "auto" && w.Firm && float64(v.tokens()) > certainly*float64(w.Context) {
-		return &model.Error{
-			Kind: model.KindContextLength, Code: responses.CodeContextLength,
-			Message: fmt.Sprintf("the conversation has about %d tokens and the model takes %d; send less of it, "+
-				"compact it with POST /responses/compact, or allow that by \"truncation\":\"auto\"", v.tokens(),
-				w.Context),
-			Diagnostics: &model.Diagnostics{Stage: model.StageSelect},
-		}
+	if w := r.Window; w.Firm && float64(v.tokens()) > certainly*float64(w.Context) {
+		return v.tooLong()
 	}
 	return nil
+}
+
+// tooLong is the error of a conversation that does not fit into a window.
+func (v *view) tooLong() error {
+	what, remedy := "conversation", `send less of it, compact it with POST /responses/compact, or allow that by `+
+		`"truncation":"auto"`
+	if v.r.Request.Truncation == "auto" {
+		what, remedy = "shortened conversation", "what a request brings is never shortened: send less of it"
+	}
+	return &model.Error{
+		Kind: model.KindContextLength, Code: responses.CodeContextLength,
+		Message: fmt.Sprintf("the %s has about %d tokens and the model takes %d; %s", what, v.tokens(),
+			v.r.Window.Context, remedy),
+		Diagnostics: &model.Diagnostics{Stage: model.StageSelect},
+	}
 }
 
 // shorten makes room in a conversation that the provider found too long, where
@@ -130,8 +164,11 @@ func (r *runner) shorten(ctx context.Context, err error) (again bool, broken err
 func (v *view) compact(ctx context.Context, trigger string, room, target int) (shorter bool, err error) {
 	done := &turns.Compaction{Trigger: trigger, TokensBefore: v.tokens()}
 	done.ToolResults = v.shortenResults(v.gauge.Estimated(v.tokens() - target))
-	if limit := part(room, triggerPart); v.r.Request.Truncation == "auto" &&
-		(v.tokens() > limit || trigger == turns.TriggerRemote && v.tokens() > target) {
+	limit := part(room, fullPart)
+	if trigger == turns.TriggerRemote {
+		limit = target
+	}
+	if v.r.Request.Truncation == "auto" && v.tokens() > limit {
 		if err := v.summarize(ctx, done, room); err != nil {
 			if err := v.r.Journal.Event(v.failed(trigger, err)); err != nil {
 				return false, err
@@ -165,7 +202,8 @@ func (v *view) receipts() compaction.Receipts {
 }
 
 // summarize replaces all but the latest items by a summary. Messages of agentd itself stay, because they are not
-// repeated.
+// repeated; what the user says in this turn stays too, and so does everything that the model has not answered yet.
+// It does nothing where a summary would make too little room.
 func (v *view) summarize(ctx context.Context, done *turns.Compaction, room int) error {
 	var context []responses.Item
 	for _, item := range v.told.Items {
@@ -173,14 +211,13 @@ func (v *view) summarize(ctx context.Context, done *turns.Compaction, room int) 
 			context = append(context, item)
 		}
 	}
-	parts := compaction.Split(v.told.Items, compaction.Budget{
-		Messages: v.gauge.Estimated(min(keptWords, part(room, wordsPart))),
-		Tail:     v.gauge.Estimated(part(room, tailPart)),
-	})
-	if len(parts.Told) == 0 {
+	parts := compaction.Split(v.told.Items, v.budget(room))
+	if v.size-model.EstimateItems(slices.Concat(context, parts.Kept, parts.After)) < v.gauge.Estimated(
+		part(room, gainPart)) {
 		return nil
 	}
-	s := compaction.Summarizer{Transport: v.r.Model, Model: v.r.ModelName, Window: v.gauge.Estimated(room / 2)}
+	s := compaction.Summarizer{Transport: v.r.Model, Model: v.r.ModelName,
+		Window: v.gauge.Estimated(part(room, triggerPart))}
 	s.Window = min(s.Window, compaction.DefaultWindow)
 	summary, usage, err := s.Summarize(ctx, parts.Told)
 	v.r.result.Usage = v.r.result.Usage.Add(usage)
@@ -198,6 +235,23 @@ func (v *view) summarize(ctx context.Context, done *turns.Compaction, room int) 
 	return nil
 }
 
+// budget is what a summary leaves word for word.
+func (v *view) budget(room int) compaction.Budget {
+	b := compaction.Budget{
+		Messages: v.gauge.Estimated(min(keptWords, part(room, wordsPart))),
+		Tail:     v.gauge.Estimated(part(room, tailPart)),
+	}
+	present := make(map[responses.Item]bool)
+	for i, place := range v.told.Places {
+		if place >= v.heard {
+			b.New++
+		}
+		present[v.told.Items[i]] = place >= v.since
+	}
+	b.Keep = func(m *responses.Message) bool { return present[m] }
+	return b
+}
+
 // counted fills in what is known after a compaction.
 func (v *view) counted(done *turns.Compaction, room int) *turns.Compaction {
 	v.told.Epoch++
@@ -208,6 +262,7 @@ func (v *view) counted(done *turns.Compaction, room int) *turns.Compaction {
 
 // record keeps what the compaction left with the conversation.
 func (v *view) record(done *turns.Compaction) error {
+	v.told.Scale = v.gauge.Scale()
 	item, err := v.told.Stored().Item()
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"holon/responses"
 	"holon/runner"
 	"holon/runner/agent/rules"
+	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/control/client"
 	"holon/runner/control/wire"
@@ -109,42 +110,50 @@ func finalStatus(end view.MessageState) string {
 	return "completed"
 }
 
-// outcomeOf is what a message's end makes of a command (docs/reference/run.md). The
-// error says what went wrong, nil when nothing did.
-func outcomeOf(end view.MessageState) (code int, err error) {
-	t := end.Turn
+// outcomeOf is what a message's end makes of a command, in the words and exit codes of a run (docs/reference/run.md).
+// The error says what went wrong, nil when nothing did.
+func outcomeOf(end view.MessageState) (state.Outcome, error) {
+	t, who := end.Turn, end.Message.AgentID
 	if t == nil || end.Entry.Status == ledger.Quarantined {
-		return state.OutcomeRefused.ExitCode(),
-			&state.Error{Code: state.Code(end.Entry.Status), Param: "agent",
-				Message: "no turn was run for the message: " + cmp.Or(end.Entry.Reason, string(end.Entry.Status)),
-				Hint:    "see: holon status --agent " + end.Message.AgentID}
+		outcome := state.OutcomeRefused
+		if end.Entry.Status == ledger.Aborted {
+			outcome = state.OutcomeInterrupted
+		}
+		return outcome, &state.Error{Code: state.Code(end.Entry.Status), Param: "agent",
+			Message: "no turn was run for the message: " + cmp.Or(end.Entry.Reason, string(end.Entry.Status)),
+			Hint:    "see: holon status --agent " + who}
 	}
 	if t.Kind == ledger.TurnCompleted {
 		if t.Closure.WaitingReason == ledger.AwaitingOperator {
-			return state.OutcomeWaiting.ExitCode(), nil
+			return state.OutcomeWaiting, nil
 		}
 		if finalStatus(end) != "failed" {
-			return 0, nil
+			return state.OutcomeSuccess, nil
 		}
 	}
-	why := cmp.Or(t.Reason, string(end.Entry.Status))
+	outcome, failure := state.OutcomeFailure, ledger.Failure{Summary: cmp.Or(t.Reason, string(end.Entry.Status))}
 	if t.Failure != nil {
-		why = t.Failure.Summary
+		failure = *t.Failure
 	}
-	err = &state.Error{Code: state.Code(cmp.Or(t.Reason, "failed")), Param: "agent",
-		Message: "the turn did not complete: " + why, Hint: "see: holon transcript --agent " + end.Message.AgentID}
 	switch {
-	case end.Entry.Status == ledger.Aborted:
-		return state.OutcomeInterrupted.ExitCode(), err
+	case failure.Code == scheduler.FailureAborted: // an entry is also "aborted" when its turn failed
+		outcome = state.OutcomeInterrupted
 	case t.Reason == responses.ReasonTimeout:
-		return state.OutcomeDeadline.ExitCode(), err
+		outcome = state.OutcomeDeadline
 	}
-	return state.OutcomeFailure.ExitCode(), err
+	return outcome, &state.Error{Code: state.Code(cmp.Or(t.Reason, "failed")), Param: "agent",
+		Message: "the turn did not complete: " + failure.Summary,
+		Hint:    cmp.Or(failure.Hint, "see: holon transcript --agent "+who)}
 }
+
+// endedWords are how a turn with an outcome ended, for a person.
+var endedWords = map[state.Outcome]string{state.OutcomeSuccess: "completed", state.OutcomeWaiting: "waiting",
+	state.OutcomeDeadline: "out of time", state.OutcomeInterrupted: "aborted"}
 
 // showAnswer prints how a message ended: the answer on stdout, the rest on
 // stderr. Its error is the exit code.
 func (r *remote) showAnswer(end view.MessageState, quiet bool) error {
+	outcome, err := outcomeOf(end)
 	if t := end.Turn; t != nil {
 		if t.Last != "" {
 			if _, err := fmt.Fprintln(r.streams.Out, r.streams.shown(t.Last)); err != nil {
@@ -153,15 +162,19 @@ func (r *remote) showAnswer(end view.MessageState, quiet bool) error {
 		}
 		if !quiet {
 			took := time.Duration(t.DurationMS) * time.Millisecond
-			fmt.Fprintf(r.streams.Err, "%s in %.1fs: %s, %s\n", t.Kind, took.Seconds(), count(t.ModelRounds, "round"),
+			fmt.Fprintf(r.streams.Err, "%s in %.1fs: %s, %s\n", cmp.Or(endedWords[outcome], "failed"), took.Seconds(), count(t.ModelRounds, "round"),
 				count(t.ToolCalls, "tool call"))
 		}
 	}
-	code, err := outcomeOf(end)
 	if err != nil {
 		fmt.Fprintln(r.streams.Err, "holon: "+r.streams.defuse(line(runner.Describe(err))))
 	}
-	if code != 0 {
+	return outcomeExit(outcome)
+}
+
+// outcomeExit makes the exit code of an outcome the program's.
+func outcomeExit(outcome state.Outcome) error {
+	if code := outcome.ExitCode(); code != 0 {
 		return exitError(code)
 	}
 	return nil

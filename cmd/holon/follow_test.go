@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"holon/responses"
+	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/state/ledger"
 )
@@ -37,8 +38,11 @@ func TestOutcomeOfMessage(t *testing.T) {
 			"max_turns_exceeded"},
 		"out of time": {ledger.Processed,
 			turn(ledger.TurnAborted, responses.ReasonTimeout, closure(ledger.OutcomeFailed, "")), 124, "failed"},
-		"aborted": {ledger.Aborted,
-			turn(ledger.TurnAborted, "operator", closure(ledger.OutcomeFailed, "")), 130, "failed"},
+		"aborted": {ledger.Aborted, &ledger.Turn{Kind: ledger.TurnAborted, Reason: "aborted",
+			Failure: &ledger.Failure{Code: scheduler.FailureAborted}}, 130, "failed"},
+		"failed, whose entry is aborted as well": {ledger.Aborted,
+			turn(ledger.TurnAborted, "model_error", closure(ledger.OutcomeFailed, "")), 1, "failed"},
+		"aborted before it began": {ledger.Aborted, nil, 130, "failed"},
 		"interrupted twice": {ledger.Interrupted,
 			turn(ledger.TurnAborted, "interrupted", closure(ledger.OutcomeFailed, "")), 1, "failed"},
 		"never begun":      {ledger.Quarantined, nil, 4, "failed"},
@@ -46,7 +50,8 @@ func TestOutcomeOfMessage(t *testing.T) {
 		"no closure":       {ledger.Processed, turn(ledger.TurnCompleted, "", ledger.Closure{}), 0, "completed"},
 	} {
 		end := view.MessageState{Entry: ledger.Entry{Status: c.status}, Turn: c.turn}
-		code, err := outcomeOf(end)
+		outcome, err := outcomeOf(end)
+		code := outcome.ExitCode()
 		switch {
 		case code != c.code:
 			t.Errorf("%s: code = %d, want %d", name, code, c.code)

@@ -9,7 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/internal/visible"
+	"holon/runner/agent/view"
 	"holon/runner/control/wire"
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -76,13 +78,15 @@ func runPrompt(ctx context.Context, r *remote, o *promptOptions) error {
 	if !r.JSON {
 		return r.showAnswer(end, o.quiet)
 	}
-	if err := printJSON(r.streams, end); err != nil {
+	outcome, _ := outcomeOf(end)
+	if err := printJSON(r.streams, struct {
+		view.MessageState
+		Outcome  state.Outcome `json:"outcome"` // as in the manifest of a run
+		ExitCode int           `json:"exit_code"`
+	}{end, outcome, outcome.ExitCode()}); err != nil {
 		return err
 	}
-	if code, _ := outcomeOf(end); code != 0 {
-		return exitError(code)
-	}
-	return nil
+	return outcomeExit(outcome)
 }
 
 // maxPrompt bounds a prompt; larger material belongs into files.

@@ -82,10 +82,7 @@ func (a *agentRun) run(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	if code, _ := outcomeOf(end); code != 0 {
-		return exitError(code)
-	}
-	return nil
+	return outcomeExit(result.Outcome)
 }
 
 // ensure makes the agent when that was asked for and there is none.
@@ -127,13 +124,15 @@ type runResult struct {
 	ToolCalls      int                     `json:"tool_calls"`
 	ShellCommands  int                     `json:"shell_commands"` // calls of ExecCommand and ExecCommandBatch
 	ProviderRounds *turns.ProviderTimeline `json:"provider_attempt_timeline,omitempty"`
+	Outcome        state.Outcome           `json:"outcome"` // as in the manifest of a run
 	ExitCode       int                     `json:"exit_code"`
 }
 
 func (a *agentRun) result(ctx context.Context, end view.MessageState, shells int) (runResult, error) {
 	r := runResult{AgentID: a.Agent, MessageID: end.Message.ID, FinalStatus: finalStatus(end), Tasks: []string{},
 		ChangedFiles: []string{}, ShellCommands: shells}
-	r.ExitCode, _ = outcomeOf(end)
+	r.Outcome, _ = outcomeOf(end)
+	r.ExitCode = r.Outcome.ExitCode()
 	agent, err := a.Status(ctx, a.Agent)
 	if err != nil {
 		return r, err

@@ -30,6 +30,9 @@ func (s *step) write(a ledger.Attempt, e End, v verdict, out *Settlement) error 
 	return s.writeBrief(a, e, failure, out.Closure)
 }
 
+// FailureAborted is the code of the failure of a turn that somebody asked to end.
+const FailureAborted = "aborted_by_operator"
+
 // failure is why the attempt failed, in words for the operator; nil when it did
 // not fail.
 func (s *step) failure(a ledger.Attempt, e End, v verdict) *ledger.Failure {
@@ -39,7 +42,7 @@ func (s *step) failure(a ledger.Attempt, e End, v verdict) *ledger.Failure {
 	f := ledger.Failure{Code: "turn_aborted", Summary: "The turn was ended before the agent was done."}
 	switch {
 	case a.AbortedBy != "":
-		f.Code, f.Summary = "aborted_by_operator", "The turn was stopped by "+a.AbortedBy+"."
+		f.Code, f.Summary = FailureAborted, "The turn was stopped by "+a.AbortedBy+"."
 	case e.Failure != nil:
 		f = *e.Failure
 	case e.Lost:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -55,6 +56,9 @@ func report(err error, streams Streams) int {
 	}
 	if code, ok := errors.AsType[exitError](err); ok {
 		return int(code)
+	}
+	if errors.Is(err, errReaderGone) {
+		return exitReaderGone
 	}
 	failure := describe(err)
 	if _, ok := errors.AsType[jsonError](err); ok {
@@ -112,7 +116,10 @@ func line(f state.Failure) string {
 }
 
 // Exit codes of commands that end without a manifest; with one, the manifest's exit_code counts.
-const exitUsage = 2
+const (
+	exitUsage      = 2
+	exitReaderGone = 128 + int(syscall.SIGPIPE) // as of a program that the signal ends
+)
 
 var (
 	exitFailure = state.OutcomeFailure.ExitCode()

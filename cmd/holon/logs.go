@@ -149,7 +149,9 @@ func (l *lifecycle) toolLogs(turn *turnfiles.Files) error {
 			return nil
 		}
 		defer f.Close()
-		fmt.Fprintf(l.streams.Out, "== %s\n", visible.OneLine(path.Clean(name), 300))
+		if _, err := fmt.Fprintf(l.streams.Out, "== %s\n", visible.OneLine(path.Clean(name), 300)); err != nil {
+			return err
+		}
 		return l.streams.copyPrintable(io.LimitReader(f, maxToolOutput))
 	})
 }

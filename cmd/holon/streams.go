@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"os"
 	"regexp"
+	"syscall"
 
 	"golang.org/x/term"
 
@@ -35,7 +37,7 @@ func systemStreams() Streams {
 	secrets.AddEnviron(os.Environ(), nil)
 	return Streams{
 		Secrets: secrets, In: os.Stdin,
-		Out: secrets.Writer(os.Stdout, turns.Constants), Err: secrets.Writer(os.Stderr, nil),
+		Out: secrets.Writer(pipe{os.Stdout}, turns.Constants), Err: secrets.Writer(os.Stderr, nil),
 		InTTY:  term.IsTerminal(int(os.Stdin.Fd())),
 		OutTTY: term.IsTerminal(int(os.Stdout.Fd())),
 		ErrTTY: term.IsTerminal(fd) && os.Getenv("TERM") != "dumb",
@@ -48,6 +50,20 @@ func systemStreams() Streams {
 			return 80
 		},
 	}
+}
+
+// pipe is standard output, whose reader may leave.
+type pipe struct{ *os.File }
+
+// errReaderGone ends a command whose output no one reads any more.
+var errReaderGone = errors.New("the reader of the output is gone")
+
+func (p pipe) Write(data []byte) (int, error) {
+	n, err := p.File.Write(data)
+	if errors.Is(err, syscall.EPIPE) {
+		err = errReaderGone
+	}
+	return n, err
 }
 
 // flush prints what was held back because it could have begun a secret.

@@ -37,10 +37,13 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	connection := http.NewResponseController(w)
+	_ = connection.SetWriteDeadline(time.Time{}) // of a request before this one
 	defer context.AfterFunc(lease.ctx, func() {
 		cancel(errRevoked)
-		// for a body that never ends; package http sets the deadline anew for the next request
-		_ = connection.SetReadDeadline(time.Now())
+		// for a body that never ends, and a reader that does not read; package http sets the first anew for the next
+		// request
+		now := time.Now()
+		_, _ = connection.SetReadDeadline(now), connection.SetWriteDeadline(now)
 	})()
 	s.forward(ctx, w, r, t, lease)
 }

@@ -141,10 +141,11 @@ func (g *Gateway) Check(models []string, budget Budget) error {
 }
 
 // Revoke ends the lease: nothing more is passed on for its token, and what is
-// being answered is cut. It may be called more than once.
+// being answered is cut and counted when Revoke returns. It may be called more than once.
 func (l *Lease) Revoke() {
 	l.server.leases.Delete(l.grant.Token)
 	l.cancel(errRevoked)
+	l.ledger.wait()
 	<-l.noted
 }
 

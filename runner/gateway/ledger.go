@@ -15,6 +15,7 @@ type ledger struct {
 	before Usage // by earlier grants, counts against the budget
 
 	mu        sync.Mutex
+	settled   sync.Cond // signalled when a reservation is settled; of mu
 	total     Usage
 	models    map[string]Usage
 	exhausted string
@@ -31,6 +32,7 @@ func newLedger(g *Grant) *ledger {
 	if l.models == nil {
 		l.models = make(map[string]Usage)
 	}
+	l.settled.L = &l.mu
 	return l
 }
 
@@ -91,6 +93,16 @@ func (h *reservation) settle(taken Usage) {
 	l.held.Total -= h.estimate.Total
 	l.held.Cost -= h.estimate.Cost
 	l.count(h.model, taken)
+	l.settled.Broadcast()
+}
+
+// wait returns when all that was reserved is settled.
+func (l *ledger) wait() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.held.Requests > 0 {
+		l.settled.Wait()
+	}
 }
 
 // note records that a request was refused for what it asked for.

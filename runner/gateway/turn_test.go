@@ -91,6 +91,56 @@ func TestRevokeCutsWhatRuns(t *testing.T) {
 	}
 }
 
+// A turn is over when its client has the last event, and the provider may keep the connection: what the answer took is
+// in the account that is read next.
+func TestRevokeCountsWhatItCuts(t *testing.T) {
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, `data: {"type":"response.completed","response":{"usage":{"input_tokens":3,"output_tokens":2}}}`+
+			"\n\n")
+		http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	g := serve(t, openAI(up.URL))
+	resp, err := g.client.Post("http://model/openai/responses", "application/json", strings.NewReader(`{"model":"m"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := resp.Body.Read(make([]byte, 20)); err != nil {
+		t.Fatal(err)
+	}
+	g.lease.Revoke()
+	if a := g.lease.Account(); a.Total != 5 {
+		t.Errorf("the account is %+v, want 5 tokens", a.Usage)
+	}
+}
+
+func TestRevokeWaitsForNoReader(t *testing.T) {
+	full := make(chan struct{})
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		sent := 0
+		for r.Context().Err() == nil {
+			n, err := w.Write(make([]byte, 64<<10))
+			if sent += n; err != nil {
+				return
+			}
+			if sent == 4<<20 { // more than the gateway and the sockets hold
+				close(full)
+			}
+		}
+	})
+	g := serve(t, openAI(up.URL))
+	resp, err := g.client.Post("http://model/openai/responses", "application/json", strings.NewReader(`{"model":"m"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	_, _ = io.CopyN(io.Discard, resp.Body, 6<<20)
+	<-full
+	g.lease.Revoke() // returns
+}
+
 func TestOnlyGrantedModelsPass(t *testing.T) {
 	up := newUpstream(t, answerUsage(1, 1))
 	g := serve(t, openAI(up.URL))

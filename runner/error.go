@@ -74,9 +74,22 @@ func lastComplaint(logs []byte) string {
 	return last
 }
 
-// ResponseFailure says why a final response is not completed, nil when it is. It is the container's word,
-// made fit to be printed.
-func ResponseFailure(resp *responses.Response) *state.Failure {
+// Failure says why the final response of a turn is not completed, nil when it is. What the host knows of it and the
+// container does not, such as the endpoint that could not be reached, is part of it.
+func (t TurnResult) Failure() *state.Failure {
+	f, known := responseFailure(t.Response), t.Trouble
+	if f == nil || known == nil || f.Code != known.Code {
+		return f
+	}
+	f.Param, f.Hint = known.Param, known.Hint
+	if known.Message != "" {
+		f.Message = visible.OneLine(known.Message, 2000)
+	}
+	return f
+}
+
+// responseFailure is the container's word on why a response is not completed, made fit to be printed.
+func responseFailure(resp *responses.Response) *state.Failure {
 	switch {
 	case resp.Status == responses.StatusCompleted:
 		return nil

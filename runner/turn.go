@@ -13,6 +13,7 @@ import (
 	"holon/responses/client"
 	"holon/responses/turns"
 	"holon/runner/gateway"
+	"holon/state"
 )
 
 // Causes that end a turn from outside, for context.WithCancelCause.
@@ -76,6 +77,8 @@ type TurnResult struct {
 	Err      error // why the final response is missing
 	// Account is what the gateway metered, nil where there was none.
 	Account *gateway.Account
+	// Trouble is what the gateway knows of the last request to a model, nil if that was answered.
+	Trouble *state.Failure
 	// Interrupted is set when the turn's context ended before the turn did.
 	Interrupted bool
 	// OverQuota is why the turn was ended when it wrote more than its DiskBytes.
@@ -142,7 +145,7 @@ func (s *Session) admitted(ctx context.Context, req Turn, run func(context.Conte
 	result := s.watched(ctx, req, run)
 	lease.Revoke() // what it cuts is in the account
 	account := lease.Account()
-	result.Account = &account
+	result.Account, result.Trouble = &account, lease.Trouble()
 	return result
 }
 

@@ -26,16 +26,18 @@ type progress struct {
 	opening string
 	started time.Time
 
-	mu     sync.Mutex
-	phase  string
-	doing  string
-	since  time.Time
-	calls  map[string]string // what running tool calls do, by id
-	denied map[string]bool   // connections of which it was said
-	final  *responses.Response
-	drawn  bool // the status line is on the screen
-	ticker chan struct{}
-	ended  sync.WaitGroup
+	mu      sync.Mutex
+	phase   string
+	doing   string
+	since   time.Time
+	calls   map[string]string // what running tool calls do, by id
+	denied  map[string]bool   // connections of which it was said
+	retried string            // the newest reason to ask a model again of which it was said
+	final   *responses.Response
+	drawn   bool // the status line is on the screen
+	ticker  chan struct{}
+	stop    sync.Once
+	ended   sync.WaitGroup
 }
 
 func newProgress(streams Streams, quiet bool) *progress {
@@ -98,7 +100,7 @@ func (p *progress) Fact(ev turns.RuntimeEvent) {
 	case turns.ModelFailed:
 		var f turns.AttemptFailure
 		if json.Unmarshal(ev.Payload, &f) == nil {
-			p.printLocked("  ! model: " + visible.OneLine(f.Message, 200))
+			p.showRetry(f)
 		}
 	case turns.ToolStarted:
 		var f turns.Begun
@@ -128,6 +130,23 @@ func (p *progress) Fact(ev turns.RuntimeEvent) {
 		}
 	}
 	p.draw()
+}
+
+// showRetry says once why a model is asked again. That it failed for good is for the end of the run to say.
+func (p *progress) showRetry(f turns.AttemptFailure) {
+	pause := (time.Duration(f.BackoffMS) * time.Millisecond).Round(100 * time.Millisecond)
+	next := "asking the next model"
+	if !f.AdvancedToFallback {
+		if pause == 0 || f.ProviderAttempt == nil {
+			return
+		}
+		next = fmt.Sprintf("retrying in %s (%d/%d)", pause, f.ProviderAttempt.Attempt, f.ProviderAttempt.MaxAttempts-1)
+	}
+	p.doing, p.since = next, time.Now()
+	if why := visible.OneLine(f.Message, 200); why != p.retried || f.AdvancedToFallback {
+		p.retried = why
+		p.printLocked("  ! " + why + "; " + next)
+	}
 }
 
 // Egress shows what was denied, once each: an agent tries again.
@@ -295,7 +314,7 @@ func (p *progress) tick() {
 
 // end removes the status line and stops the clock.
 func (p *progress) end() {
-	close(p.ticker)
+	p.stop.Do(func() { close(p.ticker) })
 	p.ended.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -207,7 +207,9 @@ func runRun(ctx context.Context, o *runOptions) error {
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(o.streams.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	view := newProgress(o.streams, o.Quiet)
+	defer view.end()
+	log := slog.New(&noticeHandler{progress: view})
 	shot := &oneshot.Run{
 		Home: home, Name: o.Name, OutputDir: o.Output, Keep: o.Keep, Version: buildVersion(),
 		Turn: runner.Turn{Prompt: o.Prompt, MaxRounds: o.MaxRounds, MaxToolCalls: o.MaxToolCalls,
@@ -247,7 +249,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 	}
 	defer access.Close()
 	shot.Session.AgentEnv = append(shot.Session.AgentEnv, o.agentLimits()...)
-	eng, err := o.openEngine(o.Loaded.Engine, o.streams, home)
+	eng, err := o.openEngine(o.Loaded.Engine, view.notices(), home)
 	if err != nil {
 		return err
 	}
@@ -256,7 +258,6 @@ func runRun(ctx context.Context, o *runOptions) error {
 	if eng.Name() == "docker" {
 		shot.Workspace.ContainerObjects = runner.ObjectsPath
 	}
-	view := newProgress(o.streams, o.Quiet)
 	view.announce(eng.Name(), shot)
 	shot.Watch = view
 	manifest, err := shot.Do(ctx)

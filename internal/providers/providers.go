@@ -176,6 +176,9 @@ func Setting(provider, what string) string {
 	return strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(provider)) + "_" + what
 }
 
+// GatewayHeader marks an answer that the host's gateway gave itself, instead of a provider. Its value says nothing.
+const GatewayHeader = "X-Holon-Gateway"
+
 // SplitRef takes a reference, "provider/model", apart. The model's own name may
 // hold slashes.
 func SplitRef(ref string) (provider, name string, ok bool) {

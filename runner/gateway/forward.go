@@ -69,7 +69,7 @@ func (s *Server) forward(ctx context.Context, w http.ResponseWriter, r *http.Req
 
 	key, err := t.upstream.keys.key(ctx)
 	if err != nil {
-		s.keyless(w, t.upstream, err)
+		s.keyless(w, t.upstream, lease, err)
 		return
 	}
 	start := time.Now()
@@ -81,6 +81,7 @@ func (s *Server) forward(ctx context.Context, w http.ResponseWriter, r *http.Req
 	defer resp.Body.Close()
 	s.log.Debug("provider answered", "provider", t.upstream.name, "turn", lease.grant.TurnID, "status", resp.StatusCode,
 		"after", time.Since(start))
+	lease.ledger.trouble(t.upstream.refusedKey(resp.StatusCode))
 	if resp.StatusCode < 300 {
 		reading = newUsageReader(resp.Header.Get("Content-Type"))
 	}

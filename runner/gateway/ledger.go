@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"holon/responses"
+	"holon/state"
 )
 
 // ledger is the account of a grant and what its running requests may add to it.
@@ -21,6 +22,7 @@ type ledger struct {
 	exhausted string
 	held      Usage // estimates of what runs: Requests, Total and Cost
 	refused   []string
+	failed    *state.Failure // what is known of the last request, see Lease.Trouble
 }
 
 // maxRefused bounds Account.Refused.

@@ -36,6 +36,9 @@ type Provider struct {
 	// Credential gives the key; it is required unless Auth is AuthNone.
 	Credential Credential
 
+	// KeyName is where a person finds that key, such as a variable; for Lease.Trouble.
+	KeyName string
+
 	// Auth and Routes may be left out for the providers this package knows:
 	// openai and anthropic.
 	Auth   AuthStyle

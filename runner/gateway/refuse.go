@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"holon/internal/bounded"
+	"holon/internal/providers"
 	"holon/responses"
 )
 
@@ -58,16 +59,18 @@ func (s *Server) failed(ctx context.Context, w http.ResponseWriter, up *upstream
 				Message: fmt.Sprintf("the key for provider %s was renewed on the host", up.name), Hint: "ask again"})
 		return
 	}
-	s.log.Warn("provider can't be reached", "provider", up.name, "err", up.keys.redact().errors.Text(err.Error()))
+	s.log.Info("provider can't be reached", "provider", up.name, "err", up.keys.redact().errors.Text(err.Error()))
+	lease.ledger.trouble(up.unreachable(err))
 	writeError(w, http.StatusBadGateway, &responses.Error{
 		Type: responses.TypeServerError, Code: responses.CodeProviderUnavailable,
 		Message: fmt.Sprintf("provider %s can't be reached from the host", up.name),
 	})
 }
 
-// keyless answers a request for which no key is available. Only the log says why.
-func (s *Server) keyless(w http.ResponseWriter, up *upstream, err error) {
-	s.log.Warn("no key for the provider", "provider", up.name, "err", up.keys.redact().errors.Text(err.Error()))
+// keyless answers a request for which no key is available. Only the host is told why.
+func (s *Server) keyless(w http.ResponseWriter, up *upstream, lease *Lease, err error) {
+	s.log.Info("no key for the provider", "provider", up.name, "err", up.keys.redact().errors.Text(err.Error()))
+	lease.ledger.trouble(up.keyless(err))
 	w.Header().Set("X-Should-Retry", "false")
 	writeError(w, http.StatusBadGateway, &responses.Error{
 		Type: responses.TypeServerError, Code: responses.CodeMissingCredentials,
@@ -88,17 +91,19 @@ func (s *Server) relayError(w http.ResponseWriter, up *upstream, status int, bod
 	text, err := bounded.ReadAll(body, maxErrorBody)
 	s.log.Debug("provider answered with an error", "provider", up.name, "status", status)
 	if err != nil {
-		writeError(w, status, &responses.Error{Type: responses.TypeModelError, Code: responses.CodeModelError,
-			Message: fmt.Sprintf("provider %s answered with status %d and a body of no use", up.name, status)})
-		return
+		e := responses.Error{Type: responses.TypeModelError, Code: responses.CodeModelError,
+			Message: fmt.Sprintf("provider %s answered with status %d and a body of no use", up.name, status)}
+		w.Header().Set("Content-Type", "application/json")
+		text = e.Envelope()
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(up.keys.redact().errors.Redact(text)) // a client that is gone needs no answer
 }
 
-// writeError sends e with the given status.
+// writeError sends e, an error of the gateway's own, with the given status.
 func writeError(w http.ResponseWriter, status int, e *responses.Error) {
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set(providers.GatewayHeader, "1")
 	w.WriteHeader(status)
 	_, _ = w.Write(e.Envelope()) // a client that is gone needs no answer
 }

@@ -24,8 +24,10 @@ const (
 type upstream struct {
 	name      string
 	base      string // scheme://host[/path], no slash at the end
+	socket    string // path, "" for the network
 	auth      AuthStyle
 	keys      *keyring
+	keyName   string
 	transport *http.Transport
 }
 
@@ -41,8 +43,10 @@ func newUpstream(name string, p Provider) (*upstream, error) {
 	return &upstream{
 		name:      name,
 		base:      base,
+		socket:    socket,
 		auth:      p.Auth,
 		keys:      newKeyring(name, source),
+		keyName:   p.KeyName,
 		transport: newTransport(socket, p.Proxy),
 	}, nil
 }

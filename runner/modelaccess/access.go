@@ -177,6 +177,11 @@ func (h *Host) upstream(ctx context.Context, p settings.Provider) (gateway.Provi
 		up.Auth = gateway.AuthNone
 		return up, nil
 	}
+	where, _, err := h.Keys.Locate(p)
+	if err != nil {
+		return up, err
+	}
+	up.KeyName = where.String()
 	_, err = source.Key(ctx) // what is missing is said before anything starts
 	up.Credential = source
 	return up, err

@@ -105,7 +105,12 @@ func (h *Host) ask(ctx context.Context, ref string, c *Checked) (err error) {
 	if err != nil {
 		return fmt.Errorf("read the answer: %w", err)
 	}
-	return judge(p, resp.StatusCode, body)
+	known := lease.Trouble()
+	if known != nil && resp.Header.Get(providers.GatewayHeader) != "" {
+		c.Status = 0 // which the provider did not send
+		return &Error{Code: state.Code(known.Code), Param: known.Param, Message: known.Message, Hint: known.Hint}
+	}
+	return judge(p, resp.StatusCode, body, known)
 }
 
 // request is the smallest that a contract has.
@@ -145,8 +150,8 @@ func request(ctx context.Context, p settings.Provider, model string) (*http.Requ
 	return req, nil
 }
 
-// judge says what is wrong with an answer.
-func judge(p settings.Provider, status int, body []byte) error {
+// judge says what is wrong with an answer. known is what the gateway knows of it, if anything.
+func judge(p settings.Provider, status int, body []byte, known *state.Failure) error {
 	said := providerMessage(body)
 	e := &Error{Param: p.Name, Message: fmt.Sprintf("answered with status %d", status)}
 	switch {
@@ -158,6 +163,9 @@ func judge(p settings.Provider, status int, body []byte) error {
 		return e
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		e.Code, e.Hint = "authentication", "check the key: holon credentials list"
+		if known != nil {
+			e.Param, e.Hint = known.Param, known.Hint
+		}
 	case status == http.StatusNotFound:
 		e.Code, e.Hint = "not_found", "check the model's name, and that "+providers.Setting(p.Name, "BASE_URL")+
 			" ends before "+p.Contract.Routes()[0].Path

@@ -83,7 +83,7 @@ func refusal(err error) state.Outcome {
 
 // judgeResponse decides by the final response. A reason to end early gets the option that the user can change.
 func (r *execution) judgeResponse() verdict {
-	resp, failure := r.turn.Response, runner.ResponseFailure(r.turn.Response)
+	resp, failure := r.turn.Response, r.turn.Failure()
 	switch resp.Status {
 	case responses.StatusCompleted:
 		return verdict{state.StatusCompleted, state.OutcomeSuccess, nil}

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"holon/agentd/model"
+	"holon/internal/providers"
 	"holon/responses"
 )
 
@@ -51,12 +53,30 @@ func (f Failure) status() int {
 // specification, "Current retry policy").
 func statusError(status int, header http.Header, body []byte) *model.Error {
 	f := DecodeFailure(body)
+	if header.Get(providers.GatewayHeader) != "" {
+		return gatewayError(status, header, f)
+	}
 	e := ofStatus(status)
 	e.RetryAfter = retryAfter(header)
 	e.Permanent = e.Permanent || header.Get("X-Should-Retry") == "false"
 	refine(e, f)
 	return finish(e, strings.TrimSpace(fmt.Sprintf("the provider answered %d %s", status, http.StatusText(status))),
 		f.Message)
+}
+
+// gatewayError classifies what the host's gateway says itself: the provider answered nothing, so there is no status.
+func gatewayError(status int, header http.Header, f Failure) *model.Error {
+	e := ofStatus(status)
+	e.Status, e.Permanent, e.RetryAfter = 0, header.Get("X-Should-Retry") == "false", retryAfter(header)
+	refine(e, f)
+	switch f.code() {
+	case responses.CodeProviderUnavailable:
+		e.Kind, e.Code = model.KindTransport, responses.CodeProviderUnavailable
+	case responses.CodeMissingCredentials:
+		e.Kind, e.Code = model.KindAuthentication, responses.CodeMissingCredentials
+	}
+	e.Message = cmp.Or(f.Message, "the host's gateway refused the request")
+	return e
 }
 
 func ofStatus(status int) *model.Error {

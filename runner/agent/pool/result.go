@@ -66,7 +66,7 @@ func (k *Pool) ended(t Turn, out runner.TurnResult, rec *turns.Record, why error
 	case k.hostEnded(&r, out.OverQuota, why):
 		return r
 	}
-	r.Failure = runner.ResponseFailure(resp)
+	r.Failure = out.Failure()
 	r.Failure.Message, r.Reason = k.opts.Secrets.Text(r.Failure.Message), r.Failure.Code
 	r.Lost = resp.Status == responses.StatusFailed && r.Reason == responses.CodeInterrupted ||
 		resp.Status == responses.StatusIncomplete && r.Reason == responses.ReasonShutdown

@@ -48,7 +48,7 @@ func (w *turnWatcher) check(ctx context.Context) error {
 			return err
 		}
 		head, ok, err := v.Head(w.attempt.AgentID)
-		waiting = ok && head.Priority == ledger.Interject
+		waiting = ok && head.Sender == ledger.FromOperator && head.Priority == ledger.Interject
 		return err
 	})
 	switch {

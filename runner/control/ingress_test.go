@@ -64,6 +64,7 @@ func TestBadInput(t *testing.T) {
 		{"a brief", post("/enqueue", `{"body":{"type":"brief","text":"x"}}`), "invalid_value", 400, "body"},
 		{"metadata", post("/enqueue", `{"text":"x","metadata":[1]}`), "invalid_value", 400, "metadata"},
 		{"priority", post("/enqueue", `{"text":"x","priority":"now"}`), "invalid_message", 400, "priority"},
+		{"interjection", post("/enqueue", `{"text":"x","priority":"interject"}`), "invalid_message", 400, "priority"},
 		{"another agent", post("/agents/main/enqueue", `{"text":"x","agent_id":"other"}`), "invalid_value", 400,
 			"agent_id"},
 		{"no such agent", post("/agents/nobody/enqueue", `{"text":"x"}`), "not_found", 404, "agent"},

@@ -226,25 +226,21 @@ func CheckOrigin(o ledger.Origin) *Refusal {
 	return nil
 }
 
-// Priority reads a priority; "" is normal and interrupt another word for
-// interject.
-func Priority(p ledger.Priority) (ledger.Priority, bool) {
+// Priority reads the priority of a message of a kind; "" is normal and interrupt
+// another word for interject, which only a prompt of the operator may have.
+func Priority(p ledger.Priority, kind ledger.MessageKind) (ledger.Priority, *Refusal) {
 	switch p {
 	case "":
-		return ledger.Normal, true
-	case "interrupt":
-		return ledger.Interject, true
-	case ledger.Interject, ledger.Next, ledger.Normal, ledger.Background:
-		return p, true
+		return ledger.Normal, nil
+	case ledger.Interject, "interrupt":
+		if kind != ledger.KindOperatorPrompt {
+			return p, refuse("priority", "only a prompt of the operator interjects; next comes before normal")
+		}
+		return ledger.Interject, nil
+	case ledger.Next, ledger.Normal, ledger.Background:
+		return p, nil
 	}
-	return p, false
-}
-
-// Interjects reports whether a message may join a turn that runs: a prompt of
-// the operator that asks for it.
-func Interjects(m ledger.Message) bool {
-	return m.Priority == ledger.Interject && m.Kind == ledger.KindOperatorPrompt &&
-		m.Authority == ledger.OperatorInstruction
+	return p, refuse("priority", "%.40q is not a priority: use interject, next, normal or background", p)
 }
 
 // maxAgentID bounds the id of an agent, in bytes.

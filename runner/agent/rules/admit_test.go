@@ -208,13 +208,16 @@ func TestAgentID(t *testing.T) {
 
 func TestPriority(t *testing.T) {
 	for in, want := range map[ledger.Priority]ledger.Priority{"": "normal", "interrupt": "interject",
-		"interject": "interject", "next": "next", "background": "background"} {
-		if got, ok := rules.Priority(in); !ok || got != want {
-			t.Errorf("Priority(%q) = %q, %v", in, got, ok)
+		"interject": "interject", "next": "next", "background": "background", "urgent": ""} {
+		got, bad := rules.Priority(in, ledger.KindOperatorPrompt)
+		if (bad == nil) != (want != "") || bad == nil && got != want {
+			t.Errorf("Priority(%q) of a prompt = %q, %v", in, got, bad)
 		}
-	}
-	if _, ok := rules.Priority("urgent"); ok {
-		t.Error("urgent is a priority")
+		foreign := want != "" && want != "interject"
+		if got, bad := rules.Priority(in, ledger.KindWebhookEvent); (bad == nil) != foreign ||
+			foreign && got != want {
+			t.Errorf("Priority(%q) of a webhook = %q, %v", in, got, bad)
+		}
 	}
 }
 

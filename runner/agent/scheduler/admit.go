@@ -91,10 +91,9 @@ func (m *Scheduler) envelope(in Ingress) (ledger.Message, error) {
 	if bad != nil {
 		return ledger.Message{}, invalid(bad)
 	}
-	priority, ok := rules.Priority(in.Priority)
-	if !ok {
-		return ledger.Message{}, refused(CodeInvalidMessage, "priority", "use interject, next, normal or background",
-			"%.40q is not a priority", in.Priority)
+	priority, bad := rules.Priority(in.Priority, in.Kind)
+	if bad != nil {
+		return ledger.Message{}, invalid(bad)
 	}
 	msg := ledger.Message{
 		ID: responses.NewID(responses.PrefixMessage), AgentID: in.AgentID, Key: in.Key, CreatedAt: m.now(),

@@ -299,15 +299,8 @@ func (s *step) offerQueued(a ledger.Attempt) error {
 		return err
 	}
 	for _, e := range queued {
-		if e.Priority != ledger.Interject {
-			return nil
-		}
-		msg, err := s.Message(e.MessageID)
-		if err != nil {
-			return err
-		}
-		if !rules.Interjects(msg) {
-			continue
+		if e.Sender != ledger.FromOperator || e.Priority != ledger.Interject {
+			return nil // the operator's come first
 		}
 		if err := s.offer(a, e); err != nil {
 			return err

@@ -211,6 +211,9 @@ func ingress(o op, i int) scheduler.Ingress {
 		Body:             ledger.Body{Type: "text", Text: fmt.Sprint("message ", i)},
 		AdmissionContext: ledger.ControlAuthenticated,
 	}
+	if o.N/4 > 0 && in.Priority == ledger.Interject { // only a prompt may have it
+		in.Priority = ledger.Next
+	}
 	switch o.N / 4 {
 	case 1:
 		in.Kind, in.Origin = ledger.KindWebhookEvent, ledger.Origin{Kind: ledger.OriginWebhook, Source: "forge"}

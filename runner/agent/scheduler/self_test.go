@@ -57,7 +57,7 @@ func TestOperatorComesFirst(t *testing.T) {
 	_, err := w.m.Admit(w.ctx, note("one more", ledger.Next))
 	code(t, err, scheduler.CodeSelfLimit, "end the turn")
 	for i := range 90 - rules.MaxSelfQueued {
-		w.admit(webhook(fmt.Sprint("event ", i), ledger.Interject))
+		w.admit(webhook(fmt.Sprint("event ", i), ledger.Next))
 	}
 	_, err = w.m.Admit(w.ctx, webhook("one more", ledger.Next))
 	code(t, err, scheduler.CodeQueueFull, "holon agent status alpha")
@@ -87,7 +87,7 @@ func TestOperatorComesFirst(t *testing.T) {
 // has no more than its bounds in the queue, and the operator's message is always
 // taken, next.
 func TestSelfMadeInvariants(t *testing.T) {
-	priorities := []ledger.Priority{"", ledger.Next, ledger.Normal, ledger.Background, ledger.Interject}
+	priorities := []ledger.Priority{"", ledger.Next, ledger.Normal, ledger.Background}
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t, tempDir(t))
 		defer w.close()

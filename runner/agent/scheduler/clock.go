@@ -116,7 +116,7 @@ func (s *step) fireTimer(id string) error {
 	if err := s.UpdateTimer(t); err != nil {
 		return err
 	}
-	s.emit(rules.TimerFired, ledger.Event{Ref: t.ID, MessageID: msg.ID},
+	s.emitTimer(rules.TimerFired, t, ledger.Event{MessageID: msg.ID},
 		facts{"fire_count": t.FireCount, "coalesced": t.Coalesced, "status": string(t.Status)})
 	_, err = s.admit(msg, ledger.FromRuntime)
 	return err
@@ -149,7 +149,7 @@ func (s *step) fireWait(id string) error {
 			ledger.FromSelf)
 	case w.ExpiresAt != nil && !w.ExpiresAt.After(s.now):
 		w.Status, w.UpdatedAt, w.EndedAt = ledger.WaitExpired, s.now, &s.now
-		s.emit(rules.WaitExpired, ledger.Event{Ref: w.ID}, nil)
+		s.emitWait(rules.WaitExpired, w, ledger.Event{}, nil)
 		err = s.UpdateWait(w)
 	}
 	return err
@@ -203,7 +203,7 @@ func (m *Scheduler) CreateTimer(ctx context.Context, n NewTimer) (ledger.Timer, 
 		if err := s.checkTimers(); err != nil {
 			return err
 		}
-		s.emit(rules.TimerCreated, ledger.Event{Ref: t.ID},
+		s.emitTimer(rules.TimerCreated, t, ledger.Event{},
 			facts{"duration_ms": t.DurationMS, "interval_ms": t.IntervalMS, "next_fire_at": t.NextFireAt})
 		return s.InsertTimer(t)
 	})
@@ -272,7 +272,7 @@ func (m *Scheduler) CancelTimer(ctx context.Context, id string) (ledger.Timer, e
 			return err
 		}
 		t.Status, t.NextFireAt, t.UpdatedAt = ledger.TimerCancelled, nil, s.now
-		s.emit(rules.TimerCancelled, ledger.Event{Ref: t.ID}, nil)
+		s.emitTimer(rules.TimerCancelled, t, ledger.Event{}, nil)
 		return s.UpdateTimer(t)
 	})
 	return t, err

@@ -1,7 +1,9 @@
 package scheduler_test
 
 import (
+	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"holon/runner/agent/rules"
@@ -108,7 +110,8 @@ func (w *world) checkEntry(e ledger.Entry, open ledger.Attempt, running bool, se
 // account is what the events of an agent say, up to the newest that was read.
 type account struct {
 	newest         int64
-	settled, tools map[string]int // ends by message, and tools by turn
+	settled, tools map[string]int         // ends by message, and tools by turn
+	waits          map[string]ledger.Wait // as the newest event about each has it
 }
 
 // checkEvents: the numbers of events have no gap (4), and every event has a documented type. It returns how often the
@@ -116,7 +119,7 @@ type account struct {
 func (w *world) checkEvents(v ledger.View, l ledger.AgentState) (map[string]int, error) {
 	a := w.accounts[l.AgentID]
 	if a == nil {
-		a = &account{settled: map[string]int{}, tools: map[string]int{}}
+		a = &account{settled: map[string]int{}, tools: map[string]int{}, waits: map[string]ledger.Wait{}}
 		w.accounts[l.AgentID] = a
 	}
 	page, err := v.Events(l.AgentID, ledger.EventQuery{After: a.newest, Limit: 100_000})
@@ -136,6 +139,13 @@ func (w *world) checkEvents(v ledger.View, l ledger.AgentState) (map[string]int,
 		case rules.ToolExecuted:
 			a.tools[e.TurnID]++
 		}
+		w.foldWait(a, e)
+	}
+	for id, told := range a.waits {
+		if now, err := v.Wait(id); err != nil || told.Status != now.Status || told.MessageID != now.MessageID {
+			w.t.Fatalf("%s: the events of wait %s end with %s by %q, and it is %s by %q (%v)", l.AgentID, id, told.Status,
+				told.MessageID, now.Status, now.MessageID, err)
+		}
 	}
 	if l.EventSeq != a.newest {
 		w.t.Fatalf("%s: %d event numbers were assigned, want one for each of the %d events", l.AgentID, l.EventSeq,
@@ -147,6 +157,25 @@ func (w *world) checkEvents(v ledger.View, l ledger.AgentState) (map[string]int,
 		}
 	}
 	return a.settled, nil
+}
+
+// foldWait takes the copy of a wait that an event about one has.
+func (w *world) foldWait(a *account, e ledger.Event) {
+	if t, _ := rules.Event(e.Type); t.Category != "waiting" {
+		return
+	}
+	var data struct {
+		Wait *ledger.Wait `json:"wait_condition"`
+	}
+	if err := json.Unmarshal(e.Data, &data); err != nil && e.Data != nil {
+		w.t.Fatalf("the data of event %d: %v", e.Seq, err)
+	}
+	switch {
+	case data.Wait != nil && data.Wait.ID == e.Ref:
+		a.waits[e.Ref] = *data.Wait
+	case strings.HasPrefix(e.Ref, "wait_"):
+		w.t.Fatalf("event %d, %s, has no copy of wait %s: %s", e.Seq, e.Type, e.Ref, e.Data)
+	}
 }
 
 // checkWait: a wait that is not over has something that ends it (2), is triggered

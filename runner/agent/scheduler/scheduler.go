@@ -133,6 +133,32 @@ func (s *step) emit(typ string, e ledger.Event, f facts) int64 {
 	return s.state.EventSeq + int64(len(s.events))
 }
 
+// Waits, timers and triggers change. An event about one has a copy of it, as the step leaves it, under one of these keys
+// of its data: a replay shows what was.
+
+func (s *step) emitWait(typ string, w ledger.Wait, e ledger.Event, f facts) {
+	e.Ref = w.ID
+	s.emit(typ, e, f.with(rules.RecordWait, w))
+}
+
+func (s *step) emitTimer(typ string, t ledger.Timer, e ledger.Event, f facts) {
+	e.Ref = t.ID
+	s.emit(typ, e, f.with(rules.RecordTimer, t))
+}
+
+func (s *step) emitTrigger(typ string, t ledger.Trigger, f facts) {
+	s.emit(typ, ledger.Event{Ref: t.ID}, f.with(rules.RecordTrigger, t))
+}
+
+// with returns f, which may be nil, with a record added.
+func (f facts) with(key string, record any) facts {
+	if f == nil {
+		f = facts{}
+	}
+	f[key] = record
+	return f
+}
+
 // agentWait is the agent's wait that is active or triggered, nil for none.
 func (s *step) agentWait() (*ledger.Wait, error) {
 	w, ok, err := s.UnresolvedWait(s.state.AgentID, ledger.OwnerAgent)

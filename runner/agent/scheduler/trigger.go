@@ -65,7 +65,7 @@ func (s *step) deliver(hash string, w Wake, d Delivery) (Disposition, error) {
 	if d.LegacyMode {
 		f["deprecated_mode"] = "enqueue_message"
 	}
-	s.emit(rules.CallbackDelivered, ledger.Event{Ref: t.ID}, f)
+	s.emitTrigger(rules.CallbackDelivered, t, f)
 	return disposition, nil
 }
 
@@ -117,7 +117,7 @@ func (m *Scheduler) RotateTrigger(ctx context.Context, agentID string) (ledger.T
 		token = newToken()
 		t = old
 		t.TokenHash, t.RotatedAt = TokenHash(token), &s.now
-		s.emit(rules.ExternalTriggerRotated, ledger.Event{Ref: t.ID}, nil)
+		s.emitTrigger(rules.ExternalTriggerRotated, t, nil)
 		return s.UpdateTrigger(t)
 	})
 	if err != nil {
@@ -141,7 +141,7 @@ func (m *Scheduler) RevokeTrigger(ctx context.Context, agentID string) (ledger.T
 		}
 		t = active
 		t.Status, t.RevokedAt = ledger.TriggerRevoked, &s.now
-		s.emit(rules.ExternalTriggerRevoked, ledger.Event{Ref: t.ID}, nil)
+		s.emitTrigger(rules.ExternalTriggerRevoked, t, nil)
 		if err := s.UpdateTrigger(t); err != nil {
 			return err
 		}
@@ -158,7 +158,7 @@ func (s *step) reportStranded(gone string) error {
 		return err
 	}
 	if rules.Stranded(*w, func(id string) bool { return id != gone }) {
-		s.emit(rules.WaitWithoutRecovery, ledger.Event{Ref: w.ID}, facts{"trigger": gone})
+		s.emitWait(rules.WaitWithoutRecovery, *w, ledger.Event{}, facts{"trigger": gone})
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func (s *step) newTrigger() (ledger.Trigger, string, error) {
 		ID: responses.NewID(prefixTrigger), AgentID: s.state.AgentID, DeliveryMode: ledger.DeliverWakeHint,
 		Status: ledger.TriggerActive, TokenHash: TokenHash(token), CreatedAt: s.now,
 	}
-	s.emit(rules.ExternalTriggerCreated, ledger.Event{Ref: t.ID}, nil)
+	s.emitTrigger(rules.ExternalTriggerCreated, t, nil)
 	return t, token, s.InsertTrigger(t)
 }
 

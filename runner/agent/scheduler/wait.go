@@ -99,7 +99,7 @@ func (s *step) register(w ledger.Wait, a ledger.Attempt, again bool) (ledger.Wai
 	if err := save(w); err != nil {
 		return w, err
 	}
-	s.emit(rules.WaitRegistered, ledger.Event{Ref: w.ID, TurnID: a.TurnID}, f)
+	s.emitWait(rules.WaitRegistered, w, ledger.Event{TurnID: a.TurnID}, f)
 	return s.lookAtQueue(w)
 }
 
@@ -138,14 +138,14 @@ func (s *step) trigger(msg ledger.Message) error {
 
 func (s *step) triggerWait(w ledger.Wait, messageID string) (ledger.Wait, error) {
 	w.Status, w.MessageID, w.AttemptID, w.EndedAt, w.UpdatedAt = ledger.WaitTriggered, messageID, "", nil, s.now
-	s.emit(rules.WaitTriggered, ledger.Event{Ref: w.ID, MessageID: messageID}, facts{"kind": string(w.Kind)})
+	s.emitWait(rules.WaitTriggered, w, ledger.Event{MessageID: messageID}, facts{"kind": string(w.Kind)})
 	return w, s.UpdateWait(w)
 }
 
 // resolveWait ends a wait by the attempt that claimed its message.
 func (s *step) resolveWait(w ledger.Wait, a ledger.Attempt, messageID string) error {
 	w.Status, w.MessageID, w.AttemptID, w.UpdatedAt, w.EndedAt = ledger.WaitResolved, messageID, a.ID, s.now, &s.now
-	s.emit(rules.WaitResolved, ledger.Event{Ref: w.ID, MessageID: messageID, TurnID: a.TurnID},
+	s.emitWait(rules.WaitResolved, w, ledger.Event{MessageID: messageID, TurnID: a.TurnID},
 		facts{"attempt_id": a.ID})
 	return s.UpdateWait(w)
 }
@@ -153,7 +153,7 @@ func (s *step) resolveWait(w ledger.Wait, a ledger.Attempt, messageID string) er
 // cancelWait gives a wait up. A message that triggered it stays where it is.
 func (s *step) cancelWait(w ledger.Wait, reason string) error {
 	w.Status, w.UpdatedAt, w.EndedAt = ledger.WaitCancelled, s.now, &s.now
-	s.emit(rules.WaitCancelled, ledger.Event{Ref: w.ID}, facts{"reason": reason})
+	s.emitWait(rules.WaitCancelled, w, ledger.Event{}, facts{"reason": reason})
 	return s.UpdateWait(w)
 }
 

@@ -65,7 +65,8 @@ type Display struct {
 }
 
 // Payload is what an event is about: the small facts of the event itself, and
-// the record it refers to, as it is now.
+// the record it refers to, as it was then. What never changes is read from its
+// own record.
 type Payload struct {
 	Data         json.RawMessage      `json:"data,omitempty"`
 	Ref          string               `json:"ref,omitempty"`

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"encoding/json"
 	"strings"
 
 	"holon/runner/agent/rules"
@@ -152,6 +153,7 @@ func (j *joiner) join(e ledger.Event, m *ledger.Message, out *EventEnvelope) err
 			return err
 		}
 	}
+	p.copied()
 	if e.Ref == "" {
 		return nil
 	}
@@ -159,6 +161,40 @@ func (j *joiner) join(e ledger.Event, m *ledger.Message, out *EventEnvelope) err
 		return err
 	}
 	return nil
+}
+
+// copies are the records that an event's data holds.
+type copies struct {
+	Wait    *ledger.Wait    `json:"wait_condition"`
+	Timer   *ledger.Timer   `json:"timer"`
+	Trigger *ledger.Trigger `json:"external_trigger"`
+}
+
+// copied moves the copies of records from the data of an event to their places.
+func (p *Payload) copied() {
+	var whole map[string]json.RawMessage
+	var c copies
+	if json.Unmarshal(p.Data, &whole) != nil || json.Unmarshal(p.Data, &c) != nil {
+		return // there is no data, or nothing but texts and numbers
+	}
+	if p.Wait = c.Wait; c.Timer != nil {
+		shown := OfTimer(*c.Timer)
+		p.Timer = &shown
+	}
+	if c.Trigger != nil {
+		shown := OfTrigger(*c.Trigger)
+		p.Trigger = &shown
+	}
+	if c == (copies{}) {
+		return
+	}
+	for _, key := range []string{rules.RecordWait, rules.RecordTimer, rules.RecordTrigger} {
+		delete(whole, key)
+	}
+	p.Data = nil
+	if len(whole) > 0 {
+		p.Data, _ = json.Marshal(whole) // it was JSON
+	}
 }
 
 // refer reads the record that e.Ref names; the type of e says what it is.
@@ -178,28 +214,6 @@ func (j *joiner) refer(e ledger.Event, out *EventEnvelope) error {
 		}
 		j.clip("operator_notification.message", &n.Message, out)
 		out.Payload.Notification = &n
-	case rules.WaitRegistered, rules.WaitTriggered, rules.WaitResolved, rules.WaitCancelled, rules.WaitExpired,
-		rules.WaitWithoutRecovery:
-		w, err := j.view.Wait(e.Ref)
-		if err != nil {
-			return err
-		}
-		out.Payload.Wait = &w
-	case rules.TimerCreated, rules.TimerFired, rules.TimerCancelled:
-		t, err := j.view.Timer(e.Ref)
-		if err != nil {
-			return err
-		}
-		shown := OfTimer(t)
-		out.Payload.Timer = &shown
-	case rules.ExternalTriggerCreated, rules.ExternalTriggerRotated, rules.ExternalTriggerRevoked,
-		rules.CallbackDelivered:
-		t, err := j.view.Trigger(e.Ref)
-		if err != nil {
-			return err
-		}
-		shown := OfTrigger(t)
-		out.Payload.Trigger = &shown
 	}
 	return nil
 }

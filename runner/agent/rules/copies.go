@@ -1,0 +1,8 @@
+package rules
+
+// Keys of an event's data that hold a copy of the record that it is about, as it was then.
+const (
+	RecordWait    = "wait_condition"   // a ledger.Wait
+	RecordTimer   = "timer"            // a ledger.Timer
+	RecordTrigger = "external_trigger" // a ledger.Trigger
+)

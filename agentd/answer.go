@@ -79,13 +79,13 @@ func (s *Server) writeJSON(w http.ResponseWriter, status int, v any, tools ...st
 // cleanError is clean for errors, which name no tool where a client looks for it.
 func (s *Server) cleanError(envelope []byte) []byte { return s.clean(envelope) }
 
-// clean returns JSON that leaves the server as the records of a turn have it: without known secrets, but with the words
-// of their formats and the names of tools.
+// clean returns JSON that leaves the server as the records of a turn have it: without known secrets, but with their
+// structure and the names of tools.
 func (s *Server) clean(data []byte, tools ...string) []byte {
 	if s.parts.Secrets.Empty() {
 		return data
 	}
-	return s.parts.Secrets.JSON(data, constants.With(turns.ToolNames(tools)))
+	return s.parts.Secrets.JSON(data, structure.With(turns.ToolNames(tools)))
 }
 
 // stall bounds how long the rest of the answer may wait for its reader.

@@ -72,7 +72,7 @@ type limits struct {
 
 // plan resolves and checks all that a request names.
 func (s *Server) plan(turnID string, req *responses.Request, mem *memory) (*plan, error) {
-	if err := checkBackground(req); err != nil {
+	if err := errors.Join(checkBackground(req), s.refuseSecretIDs(req.Holon)); err != nil {
 		return nil, err
 	}
 	if req = withoutSilence(req); len(req.Input) == 0 {
@@ -85,6 +85,19 @@ func (s *Server) plan(turnID string, req *responses.Request, mem *memory) (*plan
 		return nil, err
 	}
 	return s.planFor(to, turnID, req, mem)
+}
+
+// refuseSecretIDs refuses ids that hold a known secret: they name directories and stand
+// in every record, where they are not hidden.
+func (s *Server) refuseSecretIDs(h responses.Holon) error {
+	for _, id := range []struct{ param, value string }{{"holon.turn_id", h.TurnID}, {"holon.session_id", h.SessionID}} {
+		if s.parts.Secrets.Text(id.value) != id.value {
+			e := responses.Invalid(id.param, responses.CodeInvalidValue, id.param+" holds a value that is secret here")
+			e.Hint = "choose another id"
+			return e
+		}
+	}
+	return nil
 }
 
 // checkUnfinished refuses a request that says nothing, unless it lets the response id go

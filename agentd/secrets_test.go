@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"holon/agentd"
 	"holon/agentd/config"
@@ -165,6 +166,61 @@ rounds:
 	next := lastResponse(t, again.post(fmt.Sprintf(body, input, "turn_next")).body)
 	if next.Status != responses.StatusCompleted {
 		t.Errorf("the next turn has the status %q, want %q: %+v", next.Status, responses.StatusCompleted, next.Error)
+	}
+}
+
+// A secret that is a part of ids, times, paths or names of models does not break what is stored: it can be read, also
+// after a restart, and names what it did. An id that a client chooses may not hold it.
+func TestSecretIsPartOfStructure(t *testing.T) {
+	for _, secret := range []string{time.Now().UTC().Format("2006-01-"), responses.NewID(responses.PrefixResponse)[:8],
+		responses.NewID(responses.PrefixTurn)[:8], responses.NewID("_")[:8], "turns/tu", "scripted", "sequence"} {
+		t.Run(strings.ReplaceAll(secret, "/", "_"), func(t *testing.T) {
+			secrets := &redact.Set{}
+			if !secrets.Add("MY_TOKEN", secret) {
+				t.Fatalf("%q is not known", secret)
+			}
+			known := func(_ *config.Config, p *agentd.Parts) { p.Secrets = secrets }
+			h := start(t, known)
+			ref := h.scenario("plain", `rounds: [{text: "done with `+secret+`"}]`)
+			body := `{"model":"` + ref + `","input":"say ` + secret + `","holon":{"turn_id":"mine"}}`
+			first := h.post(body).response(t)
+			mustRead := func(h *harness) {
+				t.Helper()
+				got := h.do("GET", "/responses/"+first.ID, "").response(t)
+				if got.ID != first.ID || got.Model != ref || got.OutputText() != "done with "+redact.Mask {
+					t.Errorf("the stored response is %s of %s, says %q; want %s of %s", got.ID, got.Model, got.OutputText(),
+						first.ID, ref)
+				}
+				for _, path := range []string{"/turns/mine", "/turns/mine/events", "/responses/" + first.ID + "?stream=true",
+					"/responses/" + first.ID + "/input_items"} {
+					if answer := h.do("GET", path, ""); answer.status != 200 {
+						t.Errorf("GET %s: %d %s", path, answer.status, answer.body)
+					}
+				}
+			}
+			mustRead(h)
+			h.stop()
+			h = startIn(t, h.dir, known)
+			mustRead(h)
+			next := h.post(`{"model":"` + ref + `","input":"on","previous_response_id":"` + first.ID + `"}`).response(t)
+			if next.Status != responses.StatusCompleted {
+				t.Errorf("the next turn is %s: %+v", next.Status, next.Error)
+			}
+			for _, field := range []string{"turn_id", "session_id"} {
+				id := strings.ReplaceAll(secret, "/", "_")
+				answer := h.post(`{"model":"` + ref + `","input":"x","holon":{"` + field + `":"x` + id + `"}}`)
+				if id == secret {
+					mustRefuse(t, answer, "holon."+field)
+				}
+			}
+		})
+	}
+}
+
+func mustRefuse(t *testing.T, answer answer, param string) {
+	t.Helper()
+	if e := answer.failure(t); answer.status != 400 || e.Param != param {
+		t.Errorf("%d, param %q: %s; want 400, param %q", answer.status, e.Param, e.Message, param)
 	}
 }
 

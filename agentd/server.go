@@ -156,7 +156,7 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 		return nil, fmt.Errorf("prepare --state-dir: %w", err)
 	}
 	s.store = store
-	store.Hide(parts.Secrets, constants)
+	store.Hide(parts.Secrets, structure)
 	if s.sessions, err = activation.OpenSessions(filepath.Join(cfg.Dirs.State, "skills"), s.instance); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare --state-dir: %w", err), store.Close())
 	}

@@ -145,12 +145,14 @@ func (c *Config) SkillRoots(tree string) skills.Roots {
 }
 
 // RegisterSecrets registers for redaction the values of variables that are secret
-// by their name or named by --secret-env, and the token of --token-file.
-func (c *Config) RegisterSecrets(environ []string, secrets *redact.Set) {
-	secrets.AddEnviron(environ, commaList(c.Commands.SecretEnv))
+// by their name or named by --secret-env, and the token of --token-file. It returns
+// the names of variables whose values cannot be looked for.
+func (c *Config) RegisterSecrets(environ []string, secrets *redact.Set) (unknown []string) {
+	unknown = secrets.AddEnviron(environ, commaList(c.Commands.SecretEnv))
 	if token, err := c.Server.Token(); err == nil { // the server reports what is wrong with the file
 		secrets.Add("--token-file", token)
 	}
+	return unknown
 }
 
 func commaList(s string) []string {

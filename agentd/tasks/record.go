@@ -184,12 +184,15 @@ type store struct {
 
 func (s store) path(id string) string { return filepath.Join(s.dir, id+recordSuffix) }
 
+// structure is what stays in a record, whatever is secret.
+var structure = turns.Structure.With(wire.Constants)
+
 func (s store) write(r record) error {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encode the record of %s: %w", r.TaskID, err)
 	}
-	data = append(s.secrets.JSON(data, wire.Constants), '\n')
+	data = append(s.secrets.JSON(data, structure), '\n')
 	err = durable.WriteFile(s.path(r.TaskID), data, 0o600)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -63,7 +63,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	// All output of this program passes here.
 	secrets := &redact.Set{}
 	secrets.AddEnviron(os.Environ(), nil)
-	out, complaints := secrets.Writer(stdout, turns.Constants), secrets.Writer(stderr, nil)
+	out, complaints := secrets.Writer(stdout, turns.Structure), secrets.Writer(stderr, nil)
 	defer func() { _, _ = out.Flush(), complaints.Flush() }() // a reader that is gone needs nothing
 	stdout, stderr = out, complaints
 	if len(args) == 0 {
@@ -76,7 +76,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case "serve":
 		err = serve(ctx, args, secrets, stdout, stderr)
 	case "run":
-		err = runOnce(ctx, args, secrets, stdin, stdout, stderr)
+		err = runOnce(ctx, args, secrets, stdin, out, stderr)
 	case "probe":
 		err = probe(ctx, args, stdout)
 	case "debug":

@@ -13,8 +13,10 @@ import (
 	"strings"
 
 	"holon/agentd/config"
+	"holon/agentd/record"
 	"holon/internal/redact"
 	"holon/responses"
+	"holon/responses/turns"
 )
 
 // maxRequest bounds the request file, as the server bounds a request body.
@@ -22,7 +24,8 @@ const maxRequest = 96 << 20
 
 // runOnce runs one turn without a server. The input and output directories are
 // the turn's own, so that a CI job can mount exactly two folders.
-func runOnce(ctx context.Context, args []string, secrets *redact.Set, stdin io.Reader, stdout, stderr io.Writer) error {
+func runOnce(ctx context.Context, args []string, secrets *redact.Set, stdin io.Reader, stdout *redact.Writer,
+	stderr io.Writer) error {
 	cfg := config.Default()
 	cfg.Dirs.Input, cfg.Dirs.Output, cfg.Dirs.State, cfg.Dirs.Workspace = "", "", "", "."
 	request, asJSON, hasInput := "", false, false
@@ -64,6 +67,7 @@ func runOnce(ctx context.Context, args []string, secrets *redact.Set, stdin io.R
 	if err = errors.Join(unknown(err, cfg.Dirs.State), server.Close()); err != nil {
 		return err
 	}
+	stdout.Allow(turns.ToolNames(record.ToolNames(resp.Tools, resp.Output)))
 	return answer(resp, asJSON, cfg.Dirs.State, stdout, stderr)
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 
 	"holon/agentd"
 	"holon/agentd/config"
@@ -41,7 +42,10 @@ func open(cfg config.Config, secrets *redact.Set, log *slog.Logger) (*agentd.Ser
 	if err := hide(); err != nil {
 		return nil, err
 	}
-	cfg.RegisterSecrets(os.Environ(), secrets)
+	if unknown := cfg.RegisterSecrets(os.Environ(), secrets); len(unknown) > 0 {
+		log.Warn("values of secret variables are not hidden: they are too short or too long, or begin as times and ids do",
+			"variables", strings.Join(unknown, " "))
+	}
 	parts, err := agentd.Assemble(cfg, os.Environ(), secrets, log)
 	if err != nil {
 		return nil, fmt.Errorf("start: %w", err)

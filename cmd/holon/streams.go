@@ -37,7 +37,7 @@ func systemStreams() Streams {
 	secrets.AddEnviron(os.Environ(), nil)
 	return Streams{
 		Secrets: secrets, In: os.Stdin,
-		Out: secrets.Writer(pipe{os.Stdout}, turns.Constants), Err: secrets.Writer(os.Stderr, nil),
+		Out: secrets.Writer(pipe{os.Stdout}, turns.Structure), Err: secrets.Writer(os.Stderr, nil),
 		InTTY:  term.IsTerminal(int(os.Stdin.Fd())),
 		OutTTY: term.IsTerminal(int(os.Stdout.Fd())),
 		ErrTTY: term.IsTerminal(fd) && os.Getenv("TERM") != "dumb",

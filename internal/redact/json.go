@@ -9,8 +9,12 @@ import (
 
 // Constants lists, by the name of a member, the values that a JSON format defines
 // for it, such as those of a discriminator. The package that owns the format gives
-// them to whatever writes it.
+// them to whatever writes it. Any stands for every value.
 type Constants map[string][]string
+
+// Any is listed for members whose values are structure: ids, times, paths. A secret
+// that is a part of one would make the text unreadable.
+const Any = "*"
 
 // With returns the constants of several formats together.
 func (c Constants) With(more ...Constants) Constants {
@@ -90,7 +94,7 @@ func (c Constants) allow(name, value []byte) bool {
 		return false
 	}
 	values := c[string(name[1:len(name)-1])]
-	return slices.Contains(values, string(value[1:len(value)-1])) // none needs an escape
+	return slices.Contains(values, Any) || slices.Contains(values, string(value[1:len(value)-1])) // none needs an escape
 }
 
 // stringLength is the length of the JSON string that valid JSON begins with.

@@ -20,6 +20,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -97,15 +98,47 @@ func isPath(value string) bool {
 }
 
 // AddEnviron makes the values of those variables ("NAME=VALUE") known whose names
-// look secret or are among marked.
-func (s *Set) AddEnviron(environ, marked []string) {
+// look secret or are among marked. It returns the sorted names of those that stay
+// unknown although they have a value: it is too short or too long, or begins as the
+// times and ids do of which every record has many.
+func (s *Set) AddEnviron(environ, marked []string) (unknown []string) {
 	for _, kv := range environ {
-		if name, value, ok := strings.Cut(kv, "="); ok && (secret(name) || slices.Contains(marked, name)) &&
-			!isPath(value) {
-			s.Add(name, value)
+		name, value, ok := strings.Cut(kv, "=")
+		if !ok || !secret(name) && !slices.Contains(marked, name) || isPath(value) {
+			continue
+		}
+		value = strings.TrimSpace(value)
+		if value != "" && (beginsTime(value) || beginsID(value) || !s.Add(name, value)) {
+			unknown = append(unknown, name)
 		}
 	}
+	slices.Sort(unknown)
+	return unknown
 }
+
+// beginsTime reports whether an RFC 3339 time can begin with value, or is it.
+func beginsTime(value string) bool {
+	const layout = "0000-00-00T00:00:00"
+	for i := range len(value) {
+		digit := '0' <= value[i] && value[i] <= '9'
+		switch {
+		case i >= len(layout):
+			if !digit && !strings.ContainsRune(".Z+-:", rune(value[i])) {
+				return false
+			}
+		case layout[i] == '0' && !digit, layout[i] != '0' && layout[i] != value[i]:
+			return false
+		}
+	}
+	return true
+}
+
+// id matches what responses.NewID returns, and its beginnings.
+var id = regexp.MustCompile(`^(resp|turn|sess|msg|rs|fc|call|fco|tc|cmp|req|evt|run|mr|inst|ctx|task)_` +
+	`01[0-9a-hjkmnp-tv-z]{0,24}$`)
+
+// beginsID reports whether an id of ours can begin with value, or is it.
+func beginsID(value string) bool { return id.MatchString(value) }
 
 // secret reports whether the value of a variable of that name is taken for a
 // secret: NAME, or what it ends with after a _, is KEY, TOKEN, SECRET, PASSWORD,

@@ -375,3 +375,22 @@ func TestForget(t *testing.T) {
 		t.Error("what was forgotten cannot be known again")
 	}
 }
+
+// What begins as a time or an id of ours would be found in every record, and is left out with what is too short. The
+// names are returned for a warning.
+func TestAddEnvironLeavesOut(t *testing.T) {
+	for value, out := range map[string]bool{
+		"2026-11-23T0": true, "2026-11-": true, "2026-11-23T06:09:53.123Z": true, "2026-11-23-and-more": false,
+		"resp_01m": true, "turn_01k4h2v8d3q9w0x5y7z1a2b3c4": true, "sk_01h455vb4pex5vsknk084sn02q": false,
+		"resp_secret": false, "1234567": true, " ": false, "12345678": false, "turns/tu": false,
+	} {
+		s := &Set{}
+		unknown := s.AddEnviron([]string{"MY_TOKEN=" + value}, nil)
+		if got := slices.Equal(unknown, []string{"MY_TOKEN"}); got != out {
+			t.Errorf("%q: the variables left out are %q, want MY_TOKEN: %v", value, unknown, out)
+		}
+		if out && !s.Empty() {
+			t.Errorf("%q is known", value)
+		}
+	}
+}

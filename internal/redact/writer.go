@@ -26,6 +26,13 @@ func (s *Set) Writer(to io.Writer, constants Constants) *Writer {
 	return &Writer{to: to, stream: s.Stream(), set: s, constants: constants}
 }
 
+// Allow leaves more constants alone from now on.
+func (w *Writer) Allow(more Constants) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.constants = w.constants.With(more)
+}
+
 // Write implements io.Writer: it takes all of data or says why not.
 func (w *Writer) Write(data []byte) (int, error) {
 	w.mu.Lock()

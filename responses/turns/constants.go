@@ -10,6 +10,27 @@ func ToolNames(names []string) redact.Constants {
 	return redact.Constants{"name": names, "tool_name": names, "source": names}
 }
 
+// Structure is Constants, and the members of the wire and of the files of a turn whose
+// values are ids, times, paths, digests or names of models. They stay whatever they
+// are: without them a record cannot be read.
+var Structure = Constants.With(structural("id", "item_id", "call_id", "response_id", "previous_response_id",
+	"session_id", "turn_id", "event_id", "runtime_id", "thread_id", "step_id", "task_id", "tool_call_id",
+	"cause_tool_call_id", "model_request_id", "process_id", "egress_id", "input_id", "skill_id", "native_request_id",
+	"instance", "version", "agentd_version", "epoch", "time", "timestamp", "created_at", "started_at", "completed_at",
+	"updated_at", "path", "turn_dir", "work_dir", "artifact_dir", "stdout_path", "stderr_path", "output_path",
+	"entrypoint_path", "sha256", "digest", "cmd_digest", "request_digest", "fingerprint", "frame_fingerprint",
+	"encrypted_content", "model", "model_name", "model_ref", "active_model_ref", "requested_model_ref",
+	"winning_model_ref", "provider", "provider_name"))
+
+// structural returns constants that are every value of the members.
+func structural(members ...string) redact.Constants {
+	all := make(redact.Constants)
+	for _, name := range members {
+		all[name] = []string{redact.Any}
+	}
+	return all
+}
+
 // Constants are the values that the wire and the files of a turn define for their
 // members. A secret that equals one of them does not make them unreadable: it is
 // hidden everywhere else.

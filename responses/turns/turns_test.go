@@ -13,7 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"holon/internal/redact"
 	"holon/responses"
+	"holon/responses/tasks"
 	"holon/responses/turns"
 )
 
@@ -203,5 +205,20 @@ func TestTime(t *testing.T) {
 	}
 	if d := turns.At(instant).Sub(turns.Time{}); d != 0 {
 		t.Errorf("difference to an unset time is %v", d)
+	}
+}
+
+// No id that is minted here is taken for a secret.
+func TestIDsAreNotSecrets(t *testing.T) {
+	for _, prefix := range []string{responses.PrefixResponse, responses.PrefixTurn, responses.PrefixSession,
+		responses.PrefixMessage, responses.PrefixReasoning, responses.PrefixCall, responses.PrefixCallID,
+		responses.PrefixCallOutput, responses.PrefixToolCall, responses.PrefixCompaction, responses.PrefixRequest,
+		responses.PrefixEvent, responses.PrefixRun, responses.PrefixModelRequest, responses.PrefixInstance,
+		responses.PrefixContext, tasks.Prefix} {
+		known := &redact.Set{}
+		known.AddEnviron([]string{"A_TOKEN=" + responses.NewID(prefix), "B_TOKEN=" + responses.NewID(prefix)[:8]}, nil)
+		if !known.Empty() {
+			t.Errorf("an id with the prefix %s is a secret", prefix)
+		}
 	}
 }

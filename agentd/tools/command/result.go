@@ -33,6 +33,8 @@ const (
 
 // Constants are the values that the members of results and errors of this package can have, as in turns.Constants.
 var Constants = redact.Constants{
+	"task_id": {redact.Any}, // the model names the task by it
+
 	"disposition": {string(completedRun), string(promotedToTask), string(duplicateRun)},
 	"kind":        {kindTimeout, kindSpawn, kindWorkdir, kindTaskNotFound, kindTaskLimit, kindNonzeroExit},
 }

@@ -148,6 +148,7 @@ type Message struct {
 	Number           int64             `json:"-"` // AgentState.Admitted when it came
 	Key              string            `json:"-"` // idempotency key, unique within the agent; "": none
 	CreatedAt        time.Time         `json:"created_at"`
+	AdmittedSeq      int64             `json:"admitted_seq,omitempty"` // of the event that it came with
 	Kind             MessageKind       `json:"kind"`
 	Origin           Origin            `json:"origin"`
 	Trust            Trust             `json:"trust"`

@@ -45,7 +45,7 @@ func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error
 
 // Admit queues a message for its agent and triggers the wait that it ends. Its
 // authority follows from its origin. An Ingress with the key of an earlier one returns
-// that admission: Replayed is set and EventSeq is 0. Errors: CodeInvalidMessage,
+// that admission: Replayed is set. Errors: CodeInvalidMessage,
 // CodeAgentStopped, CodeAgentPrivate, CodeQueueFull, CodeSelfLimit, CodeKeyConflict,
 // ledger.CodeNotFound.
 func (m *Scheduler) Admit(ctx context.Context, in Ingress) (Admission, error) {
@@ -57,7 +57,7 @@ func (m *Scheduler) Admit(ctx context.Context, in Ingress) (Admission, error) {
 	err = m.step(ctx, in.AgentID, func(s *step) error {
 		msg := msg
 		if earlier, ok, err := s.earlier(msg); ok || err != nil {
-			adm = Admission{MessageID: earlier.ID, Replayed: true}
+			adm = Admission{MessageID: earlier.ID, EventSeq: earlier.AdmittedSeq, Replayed: true}
 			return err
 		}
 		if err := s.checkAccepts(in.AdmissionContext); err != nil {
@@ -145,7 +145,7 @@ func (s *step) earlier(msg ledger.Message) (ledger.Message, bool, error) {
 
 // sameMessage reports whether two messages say the same, whenever they came.
 func sameMessage(a, b ledger.Message) bool {
-	a.ID, a.Number, a.CreatedAt = b.ID, b.Number, b.CreatedAt
+	a.ID, a.Number, a.CreatedAt, a.AdmittedSeq = b.ID, b.Number, b.CreatedAt, b.AdmittedSeq
 	return bytes.Equal(mustJSON(a), mustJSON(b))
 }
 
@@ -227,12 +227,12 @@ func (s *step) admit(msg ledger.Message, from ledger.Sender) (int64, error) {
 		MessageID: msg.ID, AgentID: msg.AgentID, Sender: from, Priority: msg.Priority, Number: msg.Number,
 		Status: ledger.Queued, CreatedAt: s.now, UpdatedAt: s.now,
 	}
+	msg.AdmittedSeq = s.emit(rules.MessageAdmitted, ledger.Event{MessageID: msg.ID},
+		facts{"kind": string(msg.Kind), "priority": string(msg.Priority), "sender": string(from)})
 	if err := s.InsertMessage(msg, e); err != nil {
 		return 0, err
 	}
-	seq := s.emit(rules.MessageAdmitted, ledger.Event{MessageID: msg.ID},
-		facts{"kind": string(msg.Kind), "priority": string(msg.Priority), "sender": string(from)})
-	return seq, s.trigger(msg)
+	return msg.AdmittedSeq, s.trigger(msg)
 }
 
 // Bounds of what comes from outside, in bytes.

@@ -361,7 +361,8 @@ func TestAdmitKey(t *testing.T) {
 	in.Key, in.Metadata = "k", json.RawMessage(`{ "a": 1 }`)
 	first := w.admit(in)
 	in.Metadata = json.RawMessage(`{"a":1}`)
-	if again := w.admit(in); !again.Replayed || again.MessageID != first.MessageID {
+	if again := w.admit(in); !again.Replayed || again.MessageID != first.MessageID ||
+		again.EventSeq != first.EventSeq || again.EventSeq == 0 {
 		t.Fatalf("%+v after %+v", again, first)
 	}
 	in.Body.Text = "y"

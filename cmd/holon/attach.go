@@ -39,6 +39,7 @@ func runAttach(ctx context.Context, l *lifecycle, args []string, quiet bool) err
 		return err
 	}
 	view := newProgress(l.streams, quiet)
+	view.json = l.JSON
 	view.opening = fmt.Sprintf("attached to %s", visible.OneLine(entry.ID, 130))
 	recovery := l.recovery()
 	recovery.Watch = view

@@ -162,8 +162,8 @@ func (r *remote) showAnswer(end view.MessageState, quiet bool) error {
 		}
 		if !quiet {
 			took := time.Duration(t.DurationMS) * time.Millisecond
-			fmt.Fprintf(r.streams.Err, "%s in %.1fs: %s, %s\n", cmp.Or(endedWords[outcome], "failed"), took.Seconds(), count(t.ModelRounds, "round"),
-				count(t.ToolCalls, "tool call"))
+			fmt.Fprintf(r.streams.Err, "%s in %.1fs: %s, %s\n", cmp.Or(endedWords[outcome], "failed"), took.Seconds(),
+				count(t.ModelRounds, "round"), count(t.ToolCalls, "tool call"))
 		}
 	}
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner"
+	"holon/runner/activity"
 	"holon/runner/egress"
 	"holon/runner/oneshot"
 	"holon/runner/workspace"
@@ -23,6 +24,7 @@ import (
 type progress struct {
 	streams Streams
 	quiet   bool
+	json    bool // the answer is not printed
 	opening string
 	started time.Time
 
@@ -30,9 +32,11 @@ type progress struct {
 	phase   string
 	doing   string
 	since   time.Time
-	calls   map[string]string // what running tool calls do, by id
-	denied  map[string]bool   // connections of which it was said
-	retried string            // the newest reason to ask a model again of which it was said
+	calls   map[string]activity.Call // that run, by id
+	denied  map[string]bool          // connections of which it was said
+	retried string                   // the newest reason to ask a model again of which it was said
+	writing *answer                  // the message that is being written, nil when none is
+	told    string                   // the newest message that was shown while it was written
 	final   *responses.Response
 	drawn   bool // the status line is on the screen
 	ticker  chan struct{}
@@ -42,7 +46,7 @@ type progress struct {
 
 func newProgress(streams Streams, quiet bool) *progress {
 	p := &progress{streams: streams, quiet: quiet, started: time.Now(), since: time.Now(),
-		calls: make(map[string]string), denied: make(map[string]bool), ticker: make(chan struct{})}
+		calls: make(map[string]activity.Call), denied: make(map[string]bool), ticker: make(chan struct{})}
 	if streams.ErrTTY && !quiet {
 		p.ended.Go(p.tick)
 	}
@@ -74,17 +78,14 @@ func (p *progress) Phase(name string) {
 	p.draw()
 }
 
-// Event keeps the response, whose text is the answer.
+// Event shows what the model says, and keeps the response, whose text is the answer.
 func (p *progress) Event(ev responses.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ev.Response != nil {
 		p.final = ev.Response
 	}
-	if m, ok := ev.Item.(*responses.Message); ok && ev.Type == responses.EventItemDone &&
-		m.Phase == responses.PhaseCommentary {
-		p.printLocked("  " + visible.OneLine(m.Text(), 500))
-	}
+	p.message(ev)
 }
 
 // Fact shows rounds and tool calls.
@@ -105,28 +106,21 @@ func (p *progress) Fact(ev turns.RuntimeEvent) {
 	case turns.ToolStarted:
 		var f turns.Begun
 		if json.Unmarshal(ev.Payload, &f) == nil {
-			what := describeCall(f)
+			call := activity.Of(f.ToolName, f.Arguments)
 			if len(p.calls) < maxCalls {
-				p.calls[ev.ToolCallID] = what
+				p.calls[ev.ToolCallID] = call
 			}
-			p.doing, p.since = what, time.Now()
+			p.doing, p.since = call.Text, time.Now()
 		}
 	case turns.ToolResult:
 		var f turns.Result
 		if json.Unmarshal(ev.Payload, &f) == nil {
-			note := ""
-			if f.ExitCode != nil && *f.ExitCode != 0 {
-				note = fmt.Sprintf("  exit %d", *f.ExitCode)
-			}
-			if f.ExitCode == nil {
-				note = "  " + visible.OneLine(f.Summary, 120)
-			}
-			p.finishCall(ev.ToolCallID, f.DurationMS, note)
+			p.finishCall(ev.ToolCallID, f)
 		}
 	case turns.ToolFailed:
 		var f turns.ToolFailure
 		if json.Unmarshal(ev.Payload, &f) == nil {
-			p.finishCall(ev.ToolCallID, f.DurationMS, "  failed: "+visible.OneLine(f.Message, 160))
+			p.printCall(ev.ToolCallID, f.DurationMS, "  failed: "+visible.OneLine(f.Message, 160))
 		}
 	}
 	p.draw()
@@ -173,26 +167,74 @@ const (
 	maxCalls  = 1000
 )
 
-// describeCall says in a few words what a call does.
-func describeCall(f turns.Begun) string {
-	var args struct {
-		Cmd string `json:"cmd"`
+// finishCall shows what a call did: on a terminal also the change of an edit, and what a command printed last that
+// failed or took long.
+func (p *progress) finishCall(id string, f turns.Result) {
+	call, note := p.calls[id], ""
+	switch {
+	case f.ExitCode != nil && *f.ExitCode != 0:
+		note = fmt.Sprintf("  exit %d", *f.ExitCode)
+	case f.ExitCode == nil && len(call.Files) == 0:
+		note = "  " + visible.OneLine(f.Summary, 120)
 	}
-	if json.Unmarshal([]byte(f.Arguments), &args) == nil && args.Cmd != "" {
-		return "$ " + visible.OneLine(args.Cmd, 160)
+	p.printCall(id, f.DurationMS, note)
+	if !p.streams.ErrTTY {
+		return
 	}
-	if f.ToolName == "ApplyPatch" {
-		return "edit"
+	for i, line := range call.Diff {
+		if i == maxDetails && len(call.Diff) > i+1 {
+			p.printLocked("      " + p.streams.paint(styleDim, fmt.Sprintf("… %d more lines", len(call.Diff)-i)))
+			break
+		}
+		style := styleGreen
+		if line[0] == '-' {
+			style = styleRed
+		}
+		p.printStyled("      ", style, line)
 	}
-	return visible.OneLine(f.ToolName, 60)
+	if note != "" && f.ExitCode != nil || f.DurationMS >= longCommand.Milliseconds() {
+		for _, line := range activity.Output(f.Canonical, maxDetails/2) {
+			p.printStyled("      ", styleDim, line)
+		}
+	}
 }
 
-func (p *progress) finishCall(id string, ms int64, note string) {
-	what := p.calls[id]
+// Bounds of what is shown of a call.
+const (
+	maxDetails  = 6
+	longCommand = 3 * time.Second
+)
+
+// printCall prints that a call has ended.
+func (p *progress) printCall(id string, ms int64, note string) {
+	what := p.calls[id].Text
 	delete(p.calls, id)
 	took := (time.Duration(ms) * time.Millisecond).Round(100 * time.Millisecond)
-	p.printLocked(fmt.Sprintf("  %s  (%.1fs)%s", what, took.Seconds(), note))
+	end := fmt.Sprintf("  (%.1fs)%s", took.Seconds(), note)
+	if p.streams.ErrTTY {
+		what = cut(what, max(20, p.streams.Width()-3-cells(end)))
+	}
+	p.printLocked("  " + what + end)
 	p.doing, p.since = "", time.Now()
+}
+
+// printStyled prints a line that is cut to the terminal's width.
+func (p *progress) printStyled(indent, style, text string) {
+	p.printLocked(indent + p.streams.paint(style, cut(text, p.streams.Width()-1-len(indent))))
+}
+
+// cut shortens text to columns of a terminal.
+func cut(text string, width int) string {
+	if cells(text) <= width {
+		return text
+	}
+	n := 0
+	for i, r := range text {
+		if n += cells(string(r)); n > width-1 {
+			return text[:i] + "…"
+		}
+	}
+	return text
 }
 
 // answer is the text that the turn ended with.
@@ -238,6 +280,9 @@ func (p *progress) summary(m *state.Manifest, dir string) {
 		}
 		p.println("  warning: " + visible.OneLine(w, 300))
 	}
+	if used := tokensUsed(m); used != "" {
+		p.println("tokens   " + used)
+	}
 	if spent := oneshot.Spent(m); spent != "" {
 		p.println("budget   " + spent)
 	}
@@ -249,6 +294,27 @@ func (p *progress) summary(m *state.Manifest, dir string) {
 			p.println("branch   holon checkout " + m.RunID)
 		}
 	}
+}
+
+// tokensUsed says what the models of a run took, and what that cost where prices are set.
+func tokensUsed(m *state.Manifest) string {
+	if m.Usage == nil || m.Usage.TotalTokens == 0 {
+		return ""
+	}
+	text := tokensOf(m.Usage)
+	if a := m.ModelUsage; a != nil && a.Cost > 0 {
+		text += ", cost " + a.Cost.String()
+	}
+	return text
+}
+
+// tokensOf says how many tokens were read and written.
+func tokensOf(u *responses.Usage) string {
+	text := fmt.Sprintf("%d in", u.InputTokens)
+	if cached := u.InputTokenDetails.CachedTokens; cached > 0 {
+		text += fmt.Sprintf(" (%d cached)", cached)
+	}
+	return text + fmt.Sprintf(", %d out", u.OutputTokens)
 }
 
 func count(n int, noun string) string {
@@ -283,11 +349,9 @@ func (p *progress) draw() {
 	if doing == "" {
 		doing = p.phase
 	}
-	text := fmt.Sprintf("%s  %ds", doing, int(time.Since(p.since).Seconds()))
-	if width := p.streams.Width() - 1; len([]rune(text)) > width {
-		text = string([]rune(text)[:width-1]) + "…"
-	}
-	fmt.Fprintf(p.streams.Err, "\r\x1b[K\x1b[2m%s\x1b[0m", text)
+	took := fmt.Sprintf("  %ds", int(time.Since(p.since).Seconds()))
+	text := cut(doing, p.streams.Width()-1-len(took)) + took
+	fmt.Fprint(p.streams.Err, "\r\x1b[K"+p.streams.paint(styleDim, p.streams.defuse(text)))
 	p.drawn = true
 }
 

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -208,6 +207,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 		return err
 	}
 	view := newProgress(o.streams, o.Quiet)
+	view.json = o.JSON
 	defer view.end()
 	log := slog.New(&noticeHandler{progress: view})
 	shot := &oneshot.Run{
@@ -354,10 +354,8 @@ func showEnd(streams Streams, asJSON bool, m *state.Manifest, dir string, view *
 		if _, err := streams.Out.Write(machineText(data)); err != nil {
 			return err
 		}
-	} else if answer := strings.TrimSpace(view.answer()); answer != "" {
-		if _, err := fmt.Fprintln(streams.Out, streams.shown(answer)); err != nil {
-			return err
-		}
+	} else if err := view.showAnswer(); err != nil {
+		return err
 	}
 	view.summary(m, dir)
 	if m.ExitCode != 0 {

@@ -27,6 +27,7 @@ type Streams struct {
 	InTTY    bool // In is a terminal: a person can be asked
 	OutTTY   bool // Out is a terminal: tables are drawn, not written for programs
 	ErrTTY   bool // Err is a terminal that can be redrawn
+	NoColor  bool // styles are not wanted
 	CI       bool // a CI system reads along, and takes some lines for commands
 	Width    func() int
 }
@@ -38,9 +39,10 @@ func systemStreams() Streams {
 	return Streams{
 		Secrets: secrets, In: os.Stdin,
 		Out: secrets.Writer(pipe{os.Stdout}, turns.Structure), Err: secrets.Writer(os.Stderr, nil),
-		InTTY:  term.IsTerminal(int(os.Stdin.Fd())),
-		OutTTY: term.IsTerminal(int(os.Stdout.Fd())),
-		ErrTTY: term.IsTerminal(fd) && os.Getenv("TERM") != "dumb",
+		InTTY:   term.IsTerminal(int(os.Stdin.Fd())),
+		OutTTY:  term.IsTerminal(int(os.Stdout.Fd())),
+		ErrTTY:  term.IsTerminal(fd) && os.Getenv("TERM") != "dumb",
+		NoColor: os.Getenv("NO_COLOR") != "",
 		CI: os.Getenv("CI") != "" || os.Getenv("GITHUB_ACTIONS") != "" || os.Getenv("TF_BUILD") != "" ||
 			os.Getenv("TEAMCITY_VERSION") != "",
 		Width: func() int {

@@ -88,7 +88,7 @@ func TestHostileTerminal(t *testing.T) {
 			t.Errorf("the terminal shows %q, want %q in it", shown, want)
 		}
 	}
-	for _, own := range []string{"\r\x1b[K", "\x1b[2m", "\x1b[0m", "\r\n"} {
+	for _, own := range []string{"\r\x1b[K", "\x1b[2m", "\x1b[0m", "\x1b[36m", "\r\n"} {
 		shown = strings.ReplaceAll(shown, own, "")
 	}
 	if i := strings.IndexFunc(shown, func(r rune) bool {

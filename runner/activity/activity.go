@@ -1,0 +1,175 @@
+// Package activity says for a person what an agent's calls of tools do: the command, the files that are edited and how
+// much, or the tool with its arguments. Everything is the model's word, made fit to be printed, and bounded.
+package activity
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"holon/internal/visible"
+)
+
+// Bounds of what is said of a call.
+const (
+	maxText  = 200 // bytes of Call.Text, and of a command
+	maxValue = 60  // bytes of an argument
+	maxFiles = 5   // named in Call.Text
+	maxDiff  = 200 // lines of Call.Diff
+)
+
+// Call is what a call of a tool does.
+type Call struct {
+	Text  string   // one line: "$ make test", "edit a.go +2 −1", "ViewImage path: x.png"
+	Files []File   // that it edits
+	Diff  []string // lines of its patch that add or remove, each with its sign
+}
+
+// File is a file that a patch names.
+type File struct {
+	Path    string `json:"path"`
+	Added   int    `json:"added"`
+	Deleted int    `json:"deleted"`
+}
+
+// Of reads a call from the arguments as the model wrote them, which may be cut off.
+func Of(tool, arguments string) Call {
+	args := decode(arguments)
+	text := func(name string) string { s, _ := args[name].(string); return s }
+	switch tool {
+	case "ExecCommand":
+		if cmd := text("cmd"); cmd != "" {
+			return Call{Text: "$ " + visible.OneLine(cmd, maxText)}
+		}
+	case "ExecCommandBatch":
+		if c, ok := batch(args); ok {
+			return c
+		}
+	case "ApplyPatch":
+		return edit(text("patch"))
+	}
+	return Call{Text: visible.OneLine(visible.OneLine(tool, maxValue)+shown(args), maxText)}
+}
+
+// decode reads a JSON object, also one whose end is cut off within a string.
+func decode(arguments string) map[string]any {
+	var args map[string]any
+	if json.Unmarshal([]byte(arguments), &args) == nil {
+		return args
+	}
+	cut := strings.TrimSuffix(arguments, "…")
+	for range len(`\ud83d\ude0`) + 1 { // an escape may be cut, too
+		if json.Unmarshal([]byte(cut+`"}`), &args) == nil || cut == "" {
+			return args
+		}
+		cut = cut[:len(cut)-1]
+	}
+	return args
+}
+
+func batch(args map[string]any) (Call, bool) {
+	items, _ := args["items"].([]any)
+	var cmds []string
+	for _, item := range items {
+		if m, ok := item.(map[string]any); ok {
+			cmd, _ := m["cmd"].(string)
+			cmds = append(cmds, visible.OneLine(cmd, maxText))
+		}
+	}
+	return Call{Text: visible.OneLine("$ "+strings.Join(cmds, " ; "), maxText)}, len(cmds) > 0
+}
+
+// headers name a file in a patch of either form. The file of a deletion has no other name than its old one.
+var headers = regexp.MustCompile(`^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ (?:b/)?|--- (?:a/)?)([^\t]+)`)
+
+// edit reads a patch: it counts its lines and does not judge it.
+func edit(patch string) Call {
+	var c Call
+	old := ""
+	for line := range strings.Lines(patch) {
+		line = strings.TrimRight(line, "\r\n")
+		if m := headers.FindStringSubmatch(line); m != nil && (line[0] == '*' || m[1] != "") {
+			path := visible.OneLine(m[1], 300)
+			if strings.HasPrefix(line, "--- ") {
+				old = path
+				continue
+			}
+			if path == "/dev/null" {
+				path = old
+			}
+			c.Files = append(c.Files, File{Path: path})
+			continue
+		}
+		if len(c.Files) == 0 || line == "" || line[0] != '+' && line[0] != '-' {
+			continue
+		}
+		at := &c.Files[len(c.Files)-1]
+		if line[0] == '+' {
+			at.Added++
+		} else {
+			at.Deleted++
+		}
+		if len(c.Diff) < maxDiff {
+			c.Diff = append(c.Diff, visible.OneLine(strings.ReplaceAll(line, "\t", "    "), 300))
+		}
+	}
+	names := make([]string, 0, maxFiles)
+	for i, f := range c.Files {
+		if i == maxFiles {
+			names = append(names, fmt.Sprintf("and %d more", len(c.Files)-i))
+			break
+		}
+		names = append(names, fmt.Sprintf("%s +%d −%d", f.Path, f.Added, f.Deleted))
+	}
+	c.Text = strings.TrimSpace("edit " + strings.Join(names, ", "))
+	return c
+}
+
+// shown are arguments by name.
+func shown(args map[string]any) string {
+	names := make([]string, 0, len(args))
+	for name := range args {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var b strings.Builder
+	for i, name := range names {
+		value, ok := args[name].(string)
+		if !ok {
+			data, err := json.Marshal(args[name])
+			if err != nil {
+				continue // it came from JSON
+			}
+			value = string(data)
+		}
+		sep := ", "
+		if i == 0 {
+			sep = " "
+		}
+		b.WriteString(sep + visible.OneLine(name, maxValue) + ": " + visible.OneLine(value, maxValue))
+	}
+	return b.String()
+}
+
+// Output is the end of what a command printed, at most n lines of it that say something. canonical is the result of
+// its call in the compact form of a fact.
+func Output(canonical json.RawMessage, n int) []string {
+	var c struct {
+		Result struct {
+			Stdout string `json:"stdout_preview"`
+			Stderr string `json:"stderr_preview"`
+		} `json:"result"`
+	}
+	if json.Unmarshal(canonical, &c) != nil {
+		return nil
+	}
+	var lines []string
+	for line := range strings.Lines(c.Result.Stdout + "\n" + c.Result.Stderr) {
+		if line = visible.OneLine(line, maxText); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines[max(0, len(lines)-n):]
+}

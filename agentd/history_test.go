@@ -45,7 +45,7 @@ func (a *attentive) Stream(_ context.Context, req model.Request) iter.Seq2[model
 func (a *attentive) Capabilities(string) model.Capabilities { return a.takes }
 
 // Resolve implements agentd.Models: there is only this one.
-func (a *attentive) Resolve(string) (model.Transport, string, string, error) {
+func (a *attentive) Resolve(string, ...string) (model.Transport, string, string, error) {
 	return a, "attentive", "test/attentive", nil
 }
 

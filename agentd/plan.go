@@ -80,7 +80,7 @@ func (s *Server) plan(turnID string, req *responses.Request, mem *memory) (*plan
 			return nil, err
 		}
 	}
-	to, err := s.target(req.Model)
+	to, err := s.target(req.Model, req.Holon.ModelFallbacks)
 	if err != nil {
 		return nil, err
 	}
@@ -184,9 +184,9 @@ func (s *Server) planFor(to target, turnID string, req *responses.Request, mem *
 		limits: s.limits(req.Holon.Limits), fragile: cancelOnDisconnect(req)}, nil
 }
 
-// target finds the model that a request names.
-func (s *Server) target(ref string) (to target, err error) {
-	if to.transport, to.modelName, to.modelRef, err = s.parts.Models.Resolve(ref); err != nil {
+// target finds the model that a request names, with its fallbacks.
+func (s *Server) target(ref string, fallbacks []string) (to target, err error) {
+	if to.transport, to.modelName, to.modelRef, err = s.parts.Models.Resolve(ref, fallbacks...); err != nil {
 		return target{}, err
 	}
 	to.takes = model.CapabilitiesOf(to.transport, to.modelName)

@@ -33,7 +33,7 @@ type listener struct {
 }
 
 // Resolve implements agentd.Models.
-func (l *listener) Resolve(ref string) (model.Transport, string, string, error) {
+func (l *listener) Resolve(ref string, _ ...string) (model.Transport, string, string, error) {
 	t, name, full, err := l.inner.Resolve(ref)
 	return heard{t, l}, name, full, err
 }

@@ -156,8 +156,11 @@ func checkMin(param string, v *int) error {
 	return nil
 }
 
-// maxSkills bounds the skills that a request names.
-const maxSkills = 1000
+// Bounds of the names in a request.
+const (
+	maxSkills    = 1000
+	maxFallbacks = 16
+)
 
 func (h *Holon) check() error {
 	for _, id := range []struct{ param, value string }{{"holon.session_id", h.SessionID}, {"holon.turn_id", h.TurnID}} {
@@ -175,6 +178,11 @@ func (h *Holon) check() error {
 	if h.Skills != nil && len(*h.Skills) > maxSkills {
 		return Invalid("holon.skills", CodeInvalidValue,
 			fmt.Sprintf("holon.skills may have at most %d names, this has %d", maxSkills, len(*h.Skills)))
+	}
+	if len(h.ModelFallbacks) > maxFallbacks {
+		return Invalid("holon.model_fallbacks", CodeInvalidValue,
+			fmt.Sprintf("holon.model_fallbacks may have at most %d models, this has %d", maxFallbacks,
+				len(h.ModelFallbacks)))
 	}
 	switch h.OnDisconnect {
 	case "", "continue", "cancel":

@@ -104,6 +104,10 @@ type Holon struct {
 
 	// Skills are the names of those that the turn may use: nil for all that are there, empty for none.
 	Skills *[]string `json:"skills,omitempty"`
+
+	// ModelFallbacks are asked one after another when the model fails before it said anything; none for those that
+	// the server has for its default model.
+	ModelFallbacks []string `json:"model_fallbacks,omitempty"`
 }
 
 // Values of Holon.Isolation: where the turn works.
@@ -140,7 +144,7 @@ func (h *Holon) UnmarshalJSON(data []byte) error {
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		switch key {
 		case "session_id", "turn_id", "input_dir", "output_dir", "workspace_dir", "isolation", "on_disconnect",
-			"limits", "skills":
+			"limits", "skills", "model_fallbacks":
 		default:
 			param := "holon." + clip(key, 64)
 			return Invalid(param, CodeUnsupportedParameter, param+" is not offered by this server")

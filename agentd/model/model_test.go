@@ -328,9 +328,9 @@ func TestResolver(t *testing.T) {
 }
 
 func TestResolverFallbacks(t *testing.T) {
-	first := &attempts{plays: []play{{err: failure(model.KindAuthentication)},
-		{err: failure(model.KindAuthentication)}}}
-	second := &closed{attempts{plays: []play{{text: "b"}}}}
+	denied := play{err: failure(model.KindAuthentication)}
+	first := &attempts{plays: []play{denied, denied, denied, denied}}
+	second := &closed{attempts{plays: []play{{text: "b"}, {text: "b"}}}}
 	r, err := model.NewResolver(model.Options{Transports: map[string]model.Transport{"openai": first,
 		"scripted": second}, Default: "openai/gpt-5", Fallbacks: []string{"scripted/demo", "openai/gpt-4"}})
 	if err != nil {
@@ -352,6 +352,17 @@ func TestResolverFallbacks(t *testing.T) {
 	}
 	if text, err := read(t.Context(), transport, model.Request{Model: name}); text != "" || err == nil {
 		t.Errorf("a model that was asked for falls back: %q", text)
+	}
+	transport, name, full, err := r.Resolve("openai/gpt-4", "openai/gpt-5", "scripted/demo")
+	if err != nil || full != "openai/gpt-4" {
+		t.Fatalf("%q, %v", full, err)
+	}
+	if text, err := read(t.Context(), transport, model.Request{Model: name}); text != "b." || err != nil {
+		t.Errorf("a model with fallbacks of the request: %q %v", text, err)
+	}
+	_, _, _, err = r.Resolve("openai/gpt-4", "unknown/x")
+	if e, ok := errors.AsType[*responses.Error](err); !ok || e.Param != "model" {
+		t.Errorf("an unknown fallback: %v", err)
 	}
 	for _, opts := range []model.Options{
 		{Default: "gpt-5"}, {Default: "openai/x", Fallbacks: []string{"unknown/x"}}, {Fallbacks: []string{"openai/x"}},

@@ -53,30 +53,42 @@ func NewResolver(opts Options) (*Resolver, error) {
 		}
 		return r, nil
 	}
+	var err error
+	r.fallback, err = r.chain(opts.Default, opts.Fallbacks)
+	return r, err
+}
+
+// chain is the transport of a model with fallbacks. All are full references.
+func (r *Resolver) chain(first string, fallbacks []string) (Transport, error) {
 	var chain []Candidate
-	for _, ref := range append([]string{opts.Default}, opts.Fallbacks...) {
+	for _, ref := range append([]string{first}, fallbacks...) {
 		provider, name, ok := strings.Cut(ref, "/")
 		if !ok || name == "" || r.transport(provider) == nil {
 			return nil, r.notFound(ref)
 		}
 		chain = append(chain, Candidate{Ref: ref, Name: name, Transport: r.retrying(provider, ref)})
 	}
-	if r.fallback = chain[0].Transport; len(chain) > 1 {
-		r.fallback = Fallback(chain...)
+	if len(chain) == 1 {
+		return chain[0].Transport, nil
 	}
-	return r, nil
+	return Fallback(chain...), nil
 }
 
 // Resolve returns the transport for a reference, the model's name as the
 // transport knows it, and the full reference; "" is the default model. A name
 // without a provider is completed when only the default model's provider can be
-// meant. Errors are *responses.Error values about the field model.
-func (r *Resolver) Resolve(ref string) (t Transport, name, full string, err error) {
+// meant. Without fallbacks the default model has those of the server. Errors are
+// *responses.Error values about the field model.
+func (r *Resolver) Resolve(ref string, fallbacks ...string) (t Transport, name, full string, err error) {
 	if full, err = r.complete(ref); err != nil {
 		return nil, "", "", err
 	}
 	provider, name, _ := strings.Cut(full, "/")
 	transport := r.transport(provider)
+	if len(fallbacks) > 0 {
+		t, err = r.chain(full, fallbacks)
+		return t, name, full, err
+	}
 	if full == r.opts.Default && len(r.opts.Fallbacks) > 0 {
 		return r.fallback, name, full, nil // a later candidate may have what an earlier lacks
 	}

@@ -63,7 +63,7 @@ func TestEncodedRequestsAreDescribed(t *testing.T) {
 		Truncation: "auto", Stream: true, Background: true, Store: true, Metadata: map[string]string{"a": "b"},
 		ServiceTier: "flex", PromptCacheKey: new("k"), SafetyIdentifier: new("s"),
 		Holon: responses.Holon{SessionID: "s", TurnID: "t", InputDir: "/i", OutputDir: "/o", WorkspaceDir: "/w",
-			Isolation: "none", OnDisconnect: "continue", Skills: &[]string{"pdf"},
+			Isolation: "none", OnDisconnect: "continue", Skills: &[]string{"pdf"}, ModelFallbacks: []string{"a/b"},
 			Limits: &responses.Limits{MaxRounds: 1, TimeoutMS: 1, MaxOutputBytes: 1}}, Digest: "d"}
 	for _, v := range []any{*req, req.Holon, *req.Holon.Limits, req.MCP[0], req.Text.Format} {
 		value := reflect.ValueOf(v)

@@ -124,7 +124,7 @@ func (t *Tree) objectDirs() []ObjectDir {
 		}
 	}
 	direct := []string{t.source.user.Objects}
-	if t.info.IncludedDirty {
+	if t.info.IncludedDirty || t.start != t.info.BaseTree {
 		direct = append(direct, t.base.Objects())
 	}
 	for i, host := range direct {

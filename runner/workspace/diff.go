@@ -83,7 +83,7 @@ func (t *Tree) diff(ctx context.Context, options DiffOptions) (*Diff, error) {
 		return nil, err
 	}
 	files := c.admit(append(c.changed, fresh...))
-	tree, err := c.importChanges(ctx, repo, t.info.BaseTree, c.deleted(), files)
+	tree, err := c.importChanges(ctx, repo, t.start, c.deleted(), files)
 	if err == nil {
 		err = c.writeAttributes(repo)
 	}

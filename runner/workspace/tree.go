@@ -19,6 +19,7 @@ import (
 type Tree struct {
 	source  *Source
 	info    Info
+	start   string // the git tree that the agent begins with: the base, or a change of an earlier run on top of it
 	slot    *slot
 	base    git.Repository // our own objects of the base, and where the rest is borrowed
 	record  *record
@@ -137,7 +138,7 @@ func (t *Tree) packs() int {
 	return len(packs)
 }
 
-// chooseBase decides the base tree and fills the record with its entries.
+// chooseBase decides the base tree and what the agent begins with, and fills the record with its entries.
 func (t *Tree) chooseBase(ctx context.Context) (err error) {
 	switch {
 	case t.source.info.Kind == KindCopy:
@@ -150,8 +151,14 @@ func (t *Tree) chooseBase(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	t.start = t.info.BaseTree
+	if from := t.source.options.Continue; from != nil {
+		if t.start, err = t.continued(ctx, *from); err != nil {
+			return err
+		}
+	}
 	t.record = readRecord(t.slot.record(), t.source.format)
-	return t.loadEntries(ctx, t.info.BaseTree)
+	return t.loadEntries(ctx, t.start)
 }
 
 // Release resets the tree to its base and unlocks the slot. Beyond Options.Keep slots the tree is deleted. The slot is

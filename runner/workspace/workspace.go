@@ -45,6 +45,10 @@ type Options struct {
 	Keep             int // trees kept per repository between runs; 0 means 4
 	Limits           Limits
 
+	// Continue is the change of an earlier run that the trees begin with; nil for none. It counts as a change of the
+	// new run.
+	Continue *Continuation
+
 	// Owner owns every file and directory in the tree. nil leaves them to this process's user; only root can
 	// give files to another.
 	Owner *folder.Owner

@@ -1,0 +1,94 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"holon/runner/workspace/git"
+)
+
+// CodeContinueConflict is the code of a run that cannot continue another: the change of that one does not merge with the
+// user's files as they are now.
+const CodeContinueConflict = "continue_conflict"
+
+// Continuation is the change of an earlier run, on top of which a tree begins.
+type Continuation struct {
+	Run     string // for people
+	Patch   string // that Diff wrote
+	Objects string // what Diff wrote to DiffOptions.Objects; may be absent
+}
+
+// continued returns the tree of the files that the agent begins with: the base, with the change that is continued merged
+// into it. A base that has the change already stays as it is. All objects of the tree that the base lacks get into the
+// slot's repository, so that the earlier run is not needed any more.
+func (t *Tree) continued(ctx context.Context, from Continuation) (tree string, err error) {
+	index := filepath.Join(t.slot.dir, "continued.index")
+	defer func() {
+		if removeErr := os.Remove(index); !errors.Is(removeErr, os.ErrNotExist) {
+			err = errors.Join(err, removeErr)
+		}
+	}()
+	repo := t.base
+	repo.Alternates = append([]string{from.Objects}, t.base.Alternates...)
+	g := repo.Git().With("GIT_INDEX_FILE=" + index)
+	if _, err := g.Run(ctx, nil, "read-tree", t.info.BaseTree); err != nil {
+		return "", fmt.Errorf("continue run %s: %w", from.Run, err)
+	}
+	apply := func(arguments ...string) error {
+		arguments = append([]string{"apply", "--whitespace=nowarn", "--cached"}, arguments...)
+		_, err := g.Run(ctx, nil, append(arguments, from.Patch)...)
+		return err
+	}
+	if err := apply("--check", "--reverse"); err == nil || !refused(err) {
+		return t.info.BaseTree, err
+	}
+	if err := apply("--3way"); err != nil {
+		if refused(err) {
+			err = t.continueConflict(ctx, g, from, err)
+		}
+		return "", err
+	}
+	if tree, err = g.Line(ctx, "write-tree"); err != nil {
+		return "", fmt.Errorf("continue run %s: %w", from.Run, err)
+	}
+	// What the earlier run had was not written again.
+	_, err = g.Run(ctx, strings.NewReader(tree+"\n^"+t.info.BaseTree+"\n"), "pack-objects", "--revs", "--non-empty",
+		"--quiet", filepath.Join(t.base.Objects(), "pack", "pack"))
+	return tree, err
+}
+
+// refused reports whether git ran and did not do what it was asked to.
+func refused(err error) bool {
+	failed, ok := errors.AsType[*git.ExitError](err)
+	return ok && failed.Cause == nil && !git.IsDiskFull(err)
+}
+
+// continueConflict names the files at fault: those with several stages in the index, which git leaves behind when the
+// rest of the patch was merged.
+func (t *Tree) continueConflict(ctx context.Context, g git.Runner, from Continuation, cause error) error {
+	out, err := g.Run(ctx, nil, "ls-files", "--unmerged", "-z")
+	if err != nil {
+		return err
+	}
+	e := &git.Error{Code: CodeContinueConflict, Param: "--continue", Err: cause,
+		Message: fmt.Sprintf("the change of run %s does not fit the files in %s any more", from.Run, t.info.Path),
+		Hint: "undo your changes there, or merge them with the result first: holon checkout " + from.Run +
+			" makes a branch of it"}
+	for line := range bytes.SplitSeq(bytes.TrimSuffix(out, []byte{0}), []byte{0}) {
+		_, path, ok := strings.Cut(string(line), "\t")
+		if ok && (len(e.Paths) == 0 || e.Paths[len(e.Paths)-1] != path) {
+			e.Paths = append(e.Paths, path)
+		}
+	}
+	if len(e.Paths) > 0 {
+		e.Err = nil
+		e.Message = fmt.Sprintf("the change of run %s conflicts with %q in %s as it is now", from.Run, e.Paths[0],
+			t.info.Path)
+	}
+	return e
+}

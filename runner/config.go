@@ -58,6 +58,7 @@ type Files struct {
 	TreeCache string            // cache of working trees, from which TakeUp resumes one
 	Skills    []string          // directories, each with a SKILL.md
 	InputDir  string            // the user's files for the turn, "" for none
+	Responses string            // directory of stored responses that a turn may continue, "" for none
 	AgentHome string            // of a long-lived agent, where it works when there is no Source; "" for none
 }
 

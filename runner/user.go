@@ -15,6 +15,7 @@ import (
 	"holon/internal/roots"
 	"holon/internal/visible"
 	"holon/runner/engine"
+	"holon/runner/turnfiles"
 )
 
 // defaultUID and defaultGID are who runs in a container of root that has no pool
@@ -89,6 +90,12 @@ func (s *Session) makeDirs() error {
 		dir := filepath.Join(s.cfg.Dir, sub)
 		if err := errors.Join(os.MkdirAll(dir, mode), os.Chmod(dir, mode)); err != nil { // despite the umask
 			return fmt.Errorf("prepare the session's directories: %w", err)
+		}
+	}
+	if from := s.cfg.Responses; from != "" {
+		to := filepath.Join(s.cfg.Dir, "state", turnfiles.ResponsesDir)
+		if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+			return fmt.Errorf("copy the conversation that is continued: %w", err)
 		}
 	}
 	for _, sub := range []string{"output", "state"} {

@@ -45,6 +45,7 @@ type Artifact = turns.Artifact
 type Manifest struct {
 	Schema       string           `json:"schema"`
 	RunID        string           `json:"run_id"`
+	ParentRunID  string           `json:"parent_run_id"` // the run that this one continues, or empty
 	Name         string           `json:"name"`
 	Task         string           `json:"task"` // first line of the prompt, shortened
 	Status       Status           `json:"status"`

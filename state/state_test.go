@@ -171,6 +171,7 @@ func TestManifestWire(t *testing.T) {
 	const want = `{
   "schema": "holon.run/1",
   "run_id": "run_01kahx",
+  "parent_run_id": "",
   "name": "fix <it>",
   "task": "fix it all",
   "status": "completed",
@@ -441,7 +442,7 @@ func TestManifestEmpty(t *testing.T) {
 			t.Errorf("%s = %s, want %s", key, keys[key], want)
 		}
 	}
-	if len(keys) != 25 {
+	if len(keys) != 26 {
 		t.Errorf("%d keys", len(keys))
 	}
 	switch back, err := state.DecodeManifest(text); {

@@ -95,6 +95,7 @@ func (r *execution) collect(ctx context.Context, s *runner.Session) error {
 	if err != nil {
 		return err
 	}
+	r.keepConversation(ctx)
 	if r.turn.Err != nil {
 		gone := responses.Internal(runner.Describe(r.turn.Err).Message, nil)
 		gone.Code = responses.CodeInterrupted
@@ -169,7 +170,7 @@ func (r *execution) finish(ctx context.Context, err error) error {
 		return fmt.Errorf("write the summary: %w", err)
 	}
 	artifacts, warnings, err := files.Artifacts(context.WithoutCancel(ctx), out,
-		files.Limits{Skip: []string{ObjectsDir, sessionDir}})
+		files.Limits{Skip: []string{ObjectsDir, sessionDir, conversationDir}})
 	if err != nil {
 		return err
 	}

@@ -40,13 +40,15 @@ const (
 	LogFile     = "container.log" // with Keep only
 	ObjectsDir  = "objects"       // contents that the patch starts from; in the run's own directory
 	sessionDir  = "session"
+
+	conversationDir = "conversation" // the stored responses of the turn and those before it; in the run's own directory
 )
 
 // reservedNames are those that nothing of a turn may have: the turn directory
 // is written by a container, and what the host reads back must be the host's.
 var reservedNames = []string{
-	DiffFile, SummaryFile, LogFile, runner.EgressFile, runner.NotesFile, ObjectsDir, sessionDir, state.ManifestFile,
-	state.StartFile,
+	DiffFile, SummaryFile, LogFile, runner.EgressFile, runner.NotesFile, ObjectsDir, sessionDir, conversationDir,
+	state.ManifestFile, state.StartFile,
 	state.LeaseFile, state.SessionFile, state.UsageFile,
 	landing.CheckoutFile, landing.CheckoutLock,
 }
@@ -64,6 +66,7 @@ type Run struct {
 	Version   string
 	Watch     Watcher
 
+	parent  string // id of the run that this one continues
 	results string // the output directory, once there is a run
 }
 
@@ -108,7 +111,7 @@ func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 	defer run.Close() // frees the lease; the manifest is written by then
 	o.results = run.OutputDir()
 	r := &execution{spec: o, run: run, manifest: &state.Manifest{
-		Schema: state.ManifestSchema, RunID: id, Name: o.Name, Task: o.Session.Secrets.Text(title(o.Turn.Prompt)),
+		Schema: state.ManifestSchema, RunID: id, ParentRunID: o.parent, Name: o.Name, Task: o.Session.Secrets.Text(title(o.Turn.Prompt)),
 		StartedAt: turns.At(started),
 		Model:     o.Session.Model, Image: o.Session.Image, HolonVersion: o.Version,
 		Engine: state.Engine{Name: o.Session.Engine.Name()},

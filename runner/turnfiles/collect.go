@@ -82,6 +82,44 @@ func (o Collection) Collect(ctx context.Context) (warnings []string, err error) 
 	return c.warnings, nil
 }
 
+// ResponsesDir is where agentd stores responses, below its directory for state.
+const ResponsesDir = "responses"
+
+// CollectResponses copies the responses that agentd stored in a session to the directory to, which it makes, within
+// bounds, and returns what was left out and why. A session without any is no error, and nothing is made.
+func CollectResponses(ctx context.Context, sessionDir, to string) (warnings []string, err error) {
+	state := filepath.Join(sessionDir, "state")
+	if err := roots.Reopen(state); err != nil {
+		return nil, fmt.Errorf("open the session's state: %w", err)
+	}
+	root, err := roots.Open(state)
+	if err != nil {
+		return nil, fmt.Errorf("open the session's state: %w", err)
+	}
+	defer root.Close()
+	src, err := roots.OpenOwn(root, ResponsesDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the session's state: %w", err)
+	}
+	defer src.Close()
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return nil, fmt.Errorf("keep the conversation: %w", err)
+	}
+	dst, err := os.OpenRoot(to)
+	if err != nil {
+		return nil, fmt.Errorf("keep the conversation: %w", err)
+	}
+	defer dst.Close()
+	c := &collector{src: src, dst: dst, again: true, limit: MaxCollect}
+	if err := c.folder(ctx, ".", 0); err != nil {
+		return c.warnings, fmt.Errorf("keep the conversation: %w", err)
+	}
+	return c.warnings, nil
+}
+
 // turnNames are the files of the turn's own record. They are taken as files or
 // not at all: what else has such a name is not the record.
 var turnNames = []string{turns.RecordFile, turns.EventsFile, turns.RuntimeFile, turns.FailureFile}

@@ -1,0 +1,64 @@
+package oneshot
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"holon/internal/visible"
+	"holon/responses"
+	"holon/runner"
+	"holon/runner/turnfiles"
+	"holon/runner/workspace"
+	"holon/state/files"
+)
+
+// codeNotContinued is the code of an error about a run that no other can continue.
+const codeNotContinued runner.Code = "cannot_continue"
+
+// Continue makes a run, before Do, one that continues parent: its turn comes after that of parent in the same
+// conversation, and its tree has the change of parent from the beginning.
+func (o *Run) Continue(parent *files.Entry) error {
+	refuse := func(message, hint string) error {
+		return &runner.Error{Code: codeNotContinued, Param: "--continue", Message: "run " + parent.ID + " " + message,
+			Hint: hint}
+	}
+	m := parent.Manifest
+	switch {
+	case parent.Live:
+		return refuse("is still going on", "wait for its end, or stop it: holon stop "+parent.ID)
+	case m == nil:
+		return refuse("has no end yet: its holon was killed", "bring it to its end: holon attach "+parent.ID)
+	case m.Turn == nil:
+		return refuse("has no conversation: its turn did not begin", "start a new one with holon run")
+	case m.Workspace == nil || m.Workspace.Changes == nil:
+		return refuse("has no result: its change was not collected", "start a new one with holon run")
+	}
+	stored := filepath.Join(parent.Dir, conversationDir)
+	err := responses.CheckID("response_id", m.Turn.ResponseID) // the agent's words
+	if err == nil {
+		_, err = os.Stat(filepath.Join(stored, m.Turn.ResponseID+".ndjson"))
+	}
+	if err != nil {
+		return refuse("has no conversation on record: it was cut off, or made by an older holon",
+			"start a new one with holon run; holon apply "+parent.ID+" keeps its change")
+	}
+	o.parent, o.Session.Responses = parent.ID, stored
+	o.Session.SessionID, o.Turn.PreviousResponseID = m.Turn.SessionID, m.Turn.ResponseID
+	if len(m.Workspace.Changes.Files) > 0 {
+		o.Workspace.Continue = &workspace.Continuation{Run: parent.ID,
+			Patch: filepath.Join(parent.OutputDir(), DiffFile), Objects: filepath.Join(parent.Dir, ObjectsDir)}
+	}
+	return nil
+}
+
+// keepConversation keeps what agentd stored of the conversation, for a run that continues this one. That a run cannot be
+// continued is no fault of the run.
+func (r *execution) keepConversation(ctx context.Context) {
+	to := filepath.Join(r.run.Dir(), conversationDir)
+	warnings, err := turnfiles.CollectResponses(ctx, r.spec.Session.Dir, to)
+	if err != nil {
+		warnings = append(warnings, "holon run --continue cannot continue it: "+visible.OneLine(err.Error(), 300))
+	}
+	r.manifest.Warnings = append(r.manifest.Warnings, warnings...)
+}

@@ -16,6 +16,9 @@ import (
 	"holon/state/files"
 )
 
+// lastRun names a run where an id could stand.
+const lastRun = "last"
+
 // open finds a run by its id, the beginning of it, or "last".
 func (h *host) open(ctx context.Context, run string) (state.Home, *files.Entry, error) {
 	home, err := state.FindHome(h.Home, h.UserHome)

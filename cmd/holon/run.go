@@ -21,6 +21,7 @@ import (
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
 	"holon/state"
+	"holon/state/files"
 )
 
 // runOptions are what `holon run` was asked to do.
@@ -29,6 +30,8 @@ type runOptions struct {
 	configured
 	host
 	Prompt    string
+	Continue  string       // a run, or "" where none is continued
+	parent    *files.Entry // that run
 	Workspace string
 	Output    string
 	Input     string
@@ -47,7 +50,7 @@ func newRunCommand(streams Streams, do func(context.Context, *runOptions) error)
 	opts := &runOptions{streams: streams}
 	defaults := settings.Default()
 	cmd := &cobra.Command{
-		Use:   "run [flags] PROMPT",
+		Use:   "run [flags] [RUN] PROMPT",
 		Short: "Run an agent on a private copy of the workspace",
 		Long: `Run an agent in a container on a private copy of the workspace and collect its
 change as a patch. The workspace itself is not touched.
@@ -56,6 +59,10 @@ PROMPT is the task; "-" reads it from standard input. Settings come from flags,
 then HOLON_* variables, then ` + settings.ProjectFile + ` of the
 workspace, then config.json of HOLON_HOME (see holon config).
 
+With --continue the run goes on where an earlier one ended, RUN or else the last of
+this workspace: in its conversation, with its change on top of your files, with its
+model and image. Its result is the sum of both.
+
 With --agent the task goes to an agent that lives in the daemon (see holon daemon):
 it is queued, done in a turn of that agent, and its answer printed.
 
@@ -63,9 +70,13 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 4 refused or could not start, 124 out of time, 130 interrupted.`,
 		Example: `  holon run "fix the failing test"
   holon run --model scripted/demo --json "try it without a key"
+  holon run --continue "now add a test"
   git diff | holon run -`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("agent") {
+				if cmd.Flags().Changed("continue") {
+					return usage("--continue", "is for a run of its own", "leave it out: an agent remembers its conversation")
+				}
 				return runOnAgent(cmd, args, streams)
 			}
 			for _, flag := range []string{"create-agent", "template"} {
@@ -113,6 +124,9 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.StringVar(&opts.MCPConfig, "mcp-config", "",
 		"`file` with MCP servers, started in the container or reached from it, whose tools the agent gets")
 	f.StringVar(&opts.Name, "name", "", "`name` for the run, for people")
+	f.StringVarP(&opts.Continue, "continue", "c", "", "go on with a `RUN`: the last of this workspace, or the one that "+
+		"is named before the prompt")
+	f.Lookup("continue").NoOptDefVal = lastRun
 	f.BoolVar(&opts.Keep, "keep", false, "keep the session's directories and the container's log")
 	f.BoolVar(&opts.JSON, "json", false, "print the run's manifest instead of the answer")
 	f.BoolVar(&opts.Quiet, "quiet", false, "show no progress")
@@ -128,15 +142,18 @@ func (o *runOptions) complete(cmd *cobra.Command, args []string) (err error) {
 	if err := o.host.fromEnv(); err != nil {
 		return err
 	}
+	home, err := state.FindHome(o.Home, o.UserHome)
+	if err != nil {
+		return err
+	}
+	if args, err = o.findParent(cmd, home, args); err != nil {
+		return err
+	}
 	if o.Workspace == "" {
 		o.Workspace = "."
 	}
 	if o.Workspace, err = filepath.Abs(o.Workspace); err != nil {
 		return usage("--workspace", err.Error(), "")
-	}
-	home, err := state.FindHome(o.Home, o.UserHome)
-	if err != nil {
-		return err
 	}
 	if err := o.merge(&o.host, home, o.Workspace, cmd.Flags()); err != nil {
 		return err
@@ -226,6 +243,11 @@ func runRun(ctx context.Context, o *runOptions) error {
 			Environment: runner.Environment{Env: o.Env, SecretEnv: o.Secret},
 			Confinement: runner.Confinement{Network: o.Network, NanoCPUs: int64(o.CPUs * 1e9)},
 		},
+	}
+	if o.parent != nil {
+		if err := shot.Continue(o.parent); err != nil {
+			return err
+		}
 	}
 	if shot.Session.Memory, err = o.Memory.Bytes(); err != nil {
 		return err

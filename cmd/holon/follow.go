@@ -83,12 +83,36 @@ func (r *remote) showDoing(ev *view.EventEnvelope) {
 		if json.Unmarshal(ev.Payload.Data, &data) != nil || data.Phase != responses.PhaseCommentary {
 			return
 		}
-	case rules.ToolExecuted, rules.TurnStarted, rules.SchedulerDiagnostic, rules.RuntimeError, rules.WaitRegistered,
+	case rules.ToolExecuted:
+		r.showExecuted(ev)
+		return
+	case rules.TurnStarted, rules.SchedulerDiagnostic, rules.RuntimeError, rules.WaitRegistered,
 		rules.CurrentRunAborted, rules.QueueEntryQuarantined:
 	default:
 		return
 	}
 	fmt.Fprintln(r.streams.Err, "  "+r.streams.oneLine(ev.Display.Summary, 500))
+}
+
+// showExecuted prints a call of a tool as the progress of a run does.
+func (r *remote) showExecuted(ev *view.EventEnvelope) {
+	var data struct {
+		Tool       string            `json:"tool_name"`
+		Call       string            `json:"call"`
+		Files      []json.RawMessage `json:"files"`
+		Summary    string            `json:"summary"`
+		Error      string            `json:"error"`
+		DurationMS int64             `json:"duration_ms"`
+		ExitCode   *int              `json:"exit_code"`
+	}
+	if json.Unmarshal(ev.Payload.Data, &data) != nil {
+		return // its line in holon tail says what there is
+	}
+	note := outcomeNote(data.ExitCode, len(data.Files) > 0, data.Summary)
+	if data.Error != "" {
+		note = "  failed: " + data.Error
+	}
+	fmt.Fprintln(r.streams.Err, "  "+r.streams.oneLine(cmp.Or(data.Call, data.Tool)+took(data.DurationMS)+note, 500))
 }
 
 // finalStatus is how a message ended, in the words of the runtime's surface.
@@ -156,14 +180,17 @@ func (r *remote) showAnswer(end view.MessageState, quiet bool) error {
 	outcome, err := outcomeOf(end)
 	if t := end.Turn; t != nil {
 		if t.Last != "" {
-			if _, err := fmt.Fprintln(r.streams.Out, r.streams.shown(t.Last)); err != nil {
+			if err := r.streams.printAnswer(t.Last); err != nil {
 				return err
 			}
 		}
 		if !quiet {
-			took := time.Duration(t.DurationMS) * time.Millisecond
-			fmt.Fprintf(r.streams.Err, "%s in %.1fs: %s, %s\n", cmp.Or(endedWords[outcome], "failed"), took.Seconds(),
+			lasted := time.Duration(t.DurationMS) * time.Millisecond
+			fmt.Fprintf(r.streams.Err, "%s in %.1fs: %s, %s\n", cmp.Or(endedWords[outcome], "failed"), lasted.Seconds(),
 				count(t.ModelRounds, "round"), count(t.ToolCalls, "tool call"))
+			if t.Usage != nil && t.Usage.TotalTokens > 0 {
+				fmt.Fprintln(r.streams.Err, "tokens   "+tokensOf(t.Usage))
+			}
 		}
 	}
 	if err != nil {

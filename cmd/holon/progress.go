@@ -170,13 +170,8 @@ const (
 // finishCall shows what a call did: on a terminal also the change of an edit, and what a command printed last that
 // failed or took long.
 func (p *progress) finishCall(id string, f turns.Result) {
-	call, note := p.calls[id], ""
-	switch {
-	case f.ExitCode != nil && *f.ExitCode != 0:
-		note = fmt.Sprintf("  exit %d", *f.ExitCode)
-	case f.ExitCode == nil && len(call.Files) == 0:
-		note = "  " + visible.OneLine(f.Summary, 120)
-	}
+	call := p.calls[id]
+	note := outcomeNote(f.ExitCode, len(call.Files) > 0, f.Summary)
 	p.printCall(id, f.DurationMS, note)
 	if !p.streams.ErrTTY {
 		return
@@ -199,6 +194,23 @@ func (p *progress) finishCall(id string, f turns.Result) {
 	}
 }
 
+// outcomeNote says how a call of a tool ended, behind what it did: "" when that says enough.
+func outcomeNote(exitCode *int, edited bool, summary string) string {
+	switch {
+	case exitCode != nil && *exitCode != 0:
+		return fmt.Sprintf("  exit %d", *exitCode)
+	case exitCode == nil && !edited:
+		return "  " + visible.OneLine(summary, 120)
+	}
+	return ""
+}
+
+// took says how long a call of a tool lasted.
+func took(ms int64) string {
+	d := (time.Duration(ms) * time.Millisecond).Round(100 * time.Millisecond)
+	return fmt.Sprintf("  (%.1fs)", d.Seconds())
+}
+
 // Bounds of what is shown of a call.
 const (
 	maxDetails  = 6
@@ -209,8 +221,7 @@ const (
 func (p *progress) printCall(id string, ms int64, note string) {
 	what := p.calls[id].Text
 	delete(p.calls, id)
-	took := (time.Duration(ms) * time.Millisecond).Round(100 * time.Millisecond)
-	end := fmt.Sprintf("  (%.1fs)%s", took.Seconds(), note)
+	end := took(ms) + note
 	if p.streams.ErrTTY {
 		what = cut(what, max(20, p.streams.Width()-3-cells(end)))
 	}
@@ -253,8 +264,8 @@ func (p *progress) summary(m *state.Manifest, dir string) {
 		return
 	}
 	files := changes(m)
-	took := time.Duration(m.Timings.TotalMS) * time.Millisecond
-	p.println(fmt.Sprintf("%s in %.1fs: %s", m.Status, took.Seconds(), count(len(files), "file")+" changed"))
+	lasted := time.Duration(m.Timings.TotalMS) * time.Millisecond
+	p.println(fmt.Sprintf("%s in %.1fs: %s", m.Status, lasted.Seconds(), count(len(files), "file")+" changed"))
 	for i, f := range files {
 		if i == 20 {
 			p.println(fmt.Sprintf("  … and %d more", len(files)-i))
@@ -349,8 +360,8 @@ func (p *progress) draw() {
 	if doing == "" {
 		doing = p.phase
 	}
-	took := fmt.Sprintf("  %ds", int(time.Since(p.since).Seconds()))
-	text := cut(doing, p.streams.Width()-1-len(took)) + took
+	clock := fmt.Sprintf("  %ds", int(time.Since(p.since).Seconds()))
+	text := cut(doing, p.streams.Width()-1-len(clock)) + clock
 	fmt.Fprint(p.streams.Err, "\r\x1b[K"+p.streams.paint(styleDim, p.streams.defuse(text)))
 	p.drawn = true
 }

@@ -69,10 +69,15 @@ func (r *remote) showEntry(e ledger.TranscriptEntry) error {
 func entryText(e ledger.TranscriptEntry) string {
 	var data struct {
 		Text    string      `json:"text"`
+		Call    string      `json:"call"`
+		Error   string      `json:"error"`
 		Summary string      `json:"summary"`
 		Body    ledger.Body `json:"body"`
 	}
 	if json.Unmarshal(e.Data, &data) == nil {
+		if data.Call != "" {
+			return data.Call + ": " + cmp.Or(data.Error, data.Summary)
+		}
 		for _, text := range []string{data.Text, data.Body.Text, string(data.Body.Value), data.Summary} {
 			if text != "" {
 				return text

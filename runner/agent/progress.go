@@ -7,6 +7,7 @@ import (
 	"holon/internal/visible"
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/runner/activity"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
@@ -37,8 +38,8 @@ func assistantRound(ev responses.Event, secrets *redact.Set) (scheduler.Progress
 const maxTranscript = 64 << 10
 
 // progressOf returns the event and transcript entry of a fact about a turn; false for
-// facts that are not recorded.
-func progressOf(ev turns.RuntimeEvent) (scheduler.Progress, bool) {
+// facts that are not recorded. call is what the call of a tool does that the fact ends.
+func progressOf(ev turns.RuntimeEvent, call activity.Call) (scheduler.Progress, bool) {
 	switch ev.Type {
 	case turns.ModelCompleted:
 		return fact(rules.ProviderRound, ev, func(s turns.Sampled) any {
@@ -49,21 +50,49 @@ func progressOf(ev turns.RuntimeEvent) (scheduler.Progress, bool) {
 			return providerRound(f.ProviderAttempt, f.DurationMS, f.Outcome)
 		})
 	case turns.ToolResult:
-		return fact(rules.ToolExecuted, ev, func(r turns.Result) any {
-			return map[string]any{"tool_name": r.ToolName, "summary": visible.OneLine(r.Summary, 300),
-				"duration_ms": r.DurationMS, "exit_code": r.ExitCode, "status": "success"}
-		})
+		return told(fact(rules.ToolExecuted, ev, func(r turns.Result) any {
+			return executed{Tool: r.ToolName, Call: call.Text, Files: named(call.Files),
+				Summary: visible.OneLine(r.Summary, 300), DurationMS: r.DurationMS, ExitCode: r.ExitCode, Status: "success"}
+		}))
 	case turns.ToolFailed:
-		return fact(rules.ToolExecuted, ev, func(f turns.ToolFailure) any {
-			return map[string]any{"tool_name": f.ToolName, "kind": f.Kind, "error": visible.OneLine(f.Message, 300),
-				"duration_ms": f.DurationMS, "status": "error"}
-		})
+		return told(fact(rules.ToolExecuted, ev, func(f turns.ToolFailure) any {
+			return executed{Tool: f.ToolName, Call: call.Text, Files: named(call.Files), Kind: f.Kind,
+				Error: visible.OneLine(f.Message, 300), DurationMS: f.DurationMS, Status: "error"}
+		}))
 	case turns.RuntimeError:
 		return fact(rules.RuntimeError, ev, func(n turns.Notice) any {
 			return map[string]any{"code": n.Code, "message": visible.OneLine(n.Message, 300), "component": n.Component}
 		})
 	}
 	return scheduler.Progress{}, false
+}
+
+// executed is the data of tool_executed. Call is what was done, for a person: the command, the files that were edited,
+// or the tool with its arguments.
+type executed struct {
+	Tool       string          `json:"tool_name"`
+	Call       string          `json:"call,omitempty"`
+	Files      []activity.File `json:"files,omitempty"`
+	Summary    string          `json:"summary,omitempty"`
+	Kind       string          `json:"kind,omitempty"`
+	Error      string          `json:"error,omitempty"`
+	DurationMS int64           `json:"duration_ms"`
+	ExitCode   *int            `json:"exit_code"`
+	Status     string          `json:"status"`
+}
+
+// named bounds the files of an event.
+func named(files []activity.File) []activity.File {
+	const most = 20
+	return files[:min(len(files), most)]
+}
+
+// told adds the same to the transcript.
+func told(p scheduler.Progress, ok bool) (scheduler.Progress, bool) {
+	if ok {
+		p.Transcript = &ledger.TranscriptEntry{Kind: ledger.TranscriptTools, Data: p.Event.Data}
+	}
+	return p, ok
 }
 
 // providerRound is the data of provider_round_completed. Times are those of the

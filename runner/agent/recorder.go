@@ -8,6 +8,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/runner/activity"
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
@@ -33,16 +34,17 @@ type recorder struct {
 
 	mu      sync.Mutex
 	closed  bool
-	begun   bool                 // to be recorded
-	facts   int64                // number of the newest fact that was taken
-	items   int64                // of the response, that were taken
-	pending []scheduler.Progress // the oldest first
-	waiting int                  // bytes of pending
+	begun   bool                     // to be recorded
+	facts   int64                    // number of the newest fact that was taken
+	items   int64                    // of the response, that were taken
+	calls   map[string]activity.Call // that have begun and not ended, by id
+	pending []scheduler.Progress     // the oldest first
+	waiting int                      // bytes of pending
 }
 
 func (r *Runtime) newRecorder(a ledger.Attempt, sent *prompt.Prompt) *recorder {
 	rec := &recorder{Runtime: r, attempt: a, sent: sent, facts: a.Facts, wake: make(chan struct{}, 1),
-		done: make(chan struct{})}
+		done: make(chan struct{}), calls: make(map[string]activity.Call)}
 	go rec.write()
 	return rec
 }
@@ -105,8 +107,8 @@ func sizeOf(batch ...scheduler.Progress) (size int) {
 
 // Fact implements runner.Observer.
 func (rec *recorder) Fact(ev turns.RuntimeEvent) {
-	p, ok := progressOf(ev)
 	rec.add(func() {
+		p, ok := progressOf(ev, rec.call(ev))
 		if ev.Sequence <= rec.facts {
 			return
 		}
@@ -115,6 +117,24 @@ func (rec *recorder) Fact(ev turns.RuntimeEvent) {
 			rec.append(p)
 		}
 	})
+}
+
+// maxCalls bounds the calls that are remembered while they run.
+const maxCalls = 1000
+
+// call remembers what a call of a tool does when it begins, and returns it when it ends. The caller holds mu.
+func (rec *recorder) call(ev turns.RuntimeEvent) activity.Call {
+	call := rec.calls[ev.ToolCallID]
+	switch ev.Type {
+	case turns.ToolStarted:
+		var b turns.Begun
+		if json.Unmarshal(ev.Payload, &b) == nil && len(rec.calls) < maxCalls {
+			rec.calls[ev.ToolCallID] = activity.Of(b.ToolName, rec.cfg.Secrets.Text(b.Arguments))
+		}
+	case turns.ToolResult, turns.ToolFailed:
+		delete(rec.calls, ev.ToolCallID)
+	}
+	return call
 }
 
 // write records until the recorder is closed. A failed batch is logged and retried with

@@ -79,7 +79,7 @@ var events = []EventType{
 		"A turn came to its end. kind, reason, turn_index, duration_ms, model_rounds, tool_calls."},
 	{AssistantRound, LevelProgress, "assistant_progress", "The model answered a round. What the turn tells of it."},
 	{ProviderRound, LevelTrace, "runtime", "A provider answered a request. What the turn tells of it."},
-	{ToolExecuted, LevelProgress, "tool", "A tool ran. What the turn tells of it."},
+	{ToolExecuted, LevelProgress, "tool", "A tool ran. call, files, exit_code, and what the turn tells of it."},
 	{CurrentRunAborted, LevelProgress, "control", "Somebody asked to end the turn that runs. by, mode."},
 
 	{BriefCreated, LevelTurnResult, "brief",

@@ -51,6 +51,7 @@ func display(e ledger.Event, p Payload) Display {
 // eventDetails are the keys of an event's data that are displayed.
 type eventDetails struct {
 	Tool        string `json:"tool_name"`
+	Call        string `json:"call"`
 	Summary     string `json:"summary"`
 	Error       string `json:"error"`
 	Preview     string `json:"text_preview"`
@@ -71,7 +72,7 @@ func (d *Display) describe(e ledger.Event) {
 	}
 	switch e.Type {
 	case rules.ToolExecuted:
-		d.Title, d.Body = cmp.Or(t.Tool, d.Title), cmp.Or(t.Error, t.Summary)
+		d.Title, d.Body = cmp.Or(t.Call, t.Tool, d.Title), cmp.Or(t.Error, t.Summary)
 	case rules.AssistantRound:
 		d.Title, d.Body = "assistant progress", t.Preview
 	case rules.RuntimeError, rules.QueueEntryQuarantined, rules.SchedulerDiagnostic:

@@ -2,13 +2,13 @@ package responses
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
-	"math/big"
 	"net/url"
-	"regexp"
+	"reflect"
 	"regexp/syntax"
 	"slices"
 	"strconv"
@@ -45,7 +45,7 @@ func CheckSchema(param string, raw json.RawMessage) error {
 	if _, ok := root.(map[string]any); !ok {
 		return schemaError(param, "must be a JSON Schema object, not %s", root)
 	}
-	c := schemaCheck{root: root, rebased: bytes.Contains(raw, []byte(`"$id"`))}
+	c := schemaCheck{root: root, at: param, rebased: bytes.Contains(raw, []byte(`"$id"`)), seen: make(map[uintptr]bool)}
 	return c.schema(param, root, 0)
 }
 
@@ -53,7 +53,9 @@ func CheckSchema(param string, raw json.RawMessage) error {
 // which changes what # means there.
 type schemaCheck struct {
 	root    any
+	at      string // of root
 	rebased bool
+	seen    map[uintptr]bool // schemas that a search for circles entered; false once it has left them
 }
 
 // schemaError says what a value at a place must be; format has one verb, for the value.
@@ -80,6 +82,11 @@ func (c *schemaCheck) schema(at string, v any, nesting int) error {
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		if err := c.keyword(schemaPath(at, key), key, keys[key], nesting); err != nil {
 			return err
+		}
+	}
+	if ref, ok := keys["$ref"]; ok && !c.rebased {
+		if at := c.circle(at, keys, ""); at != "" {
+			return schemaError(at, "leads back to itself without an end: %s", ref)
 		}
 	}
 	return nil
@@ -155,26 +162,81 @@ func (c *schemaCheck) named(at, key string, v any, nesting int) error {
 	return nil
 }
 
-// reference checks that a reference within the schema leads to something. Others
-// are for the reader of the schema to judge.
+// reference checks that a reference leads to something within the schema: nothing is fetched.
 func (c *schemaCheck) reference(at string, v any) error {
 	ref, ok := v.(string)
 	if !ok {
 		return schemaError(at, "must be a string, not %s", v)
 	}
-	path, ok := strings.CutPrefix(ref, "#/")
-	if !ok || c.rebased {
+	if !strings.HasPrefix(ref, "#") {
+		return schemaError(at, "must begin with #, since nothing is fetched, not be %s", ref)
+	}
+	if !strings.HasPrefix(ref, "#/") || c.rebased {
 		return nil
 	}
-	here := c.root
-	for step := range strings.SplitSeq(path, "/") {
-		here = schemaStep(here, step)
-	}
-	switch here.(type) {
+	switch _, to := c.target(ref); to.(type) {
 	case map[string]any, bool:
 		return nil
 	}
 	return schemaError(at, "names no part of the schema: %s", ref)
+}
+
+// target follows a reference of the form # or #/path. It returns nil if that leads nowhere.
+func (c *schemaCheck) target(ref string) (at string, to any) {
+	at, to = c.at, c.root
+	path, ok := strings.CutPrefix(ref, "#/")
+	if !ok {
+		return at, to
+	}
+	for step := range strings.SplitSeq(path, "/") {
+		if _, isList := to.([]any); isList {
+			at += "[" + step + "]"
+		} else {
+			at = schemaPath(at, step)
+		}
+		to = schemaStep(to, step)
+	}
+	return at, to
+}
+
+// circle follows what a schema applies to the very value that it is applied to. It
+// returns the place of the reference by which that leads back, or "". ref is the last
+// reference on the way.
+func (c *schemaCheck) circle(at string, v any, ref string) string {
+	keys, ok := v.(map[string]any)
+	if !ok {
+		return ""
+	}
+	id := reflect.ValueOf(keys).Pointer()
+	if entered, known := c.seen[id]; known {
+		if entered {
+			return ref
+		}
+		return ""
+	}
+	c.seen[id] = true
+	defer func() { c.seen[id] = false }()
+	found := ""
+	for _, key := range []string{"not", "if", "then", "else"} {
+		found = cmp.Or(found, c.circle(schemaPath(at, key), keys[key], ref))
+	}
+	for _, key := range []string{"allOf", "anyOf", "oneOf"} {
+		list, _ := keys[key].([]any)
+		for i, v := range list {
+			found = cmp.Or(found, c.circle(fmt.Sprintf("%s[%d]", schemaPath(at, key), i), v, ref))
+		}
+	}
+	for _, key := range []string{"dependentSchemas", "dependencies"} {
+		schemas, _ := keys[key].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(schemas)) {
+			found = cmp.Or(found, c.circle(schemaPath(schemaPath(at, key), name), schemas[name], ref))
+		}
+	}
+	if to, ok := keys["$ref"].(string); ok && (to == "#" || strings.HasPrefix(to, "#/")) {
+		there, schema := c.target(to)
+		found = cmp.Or(found, c.circle(there, schema, schemaPath(at, "$ref")))
+	}
+	return found
 }
 
 // schemaStep follows one step of a JSON pointer; nil is nothing.
@@ -282,22 +344,4 @@ func checkSchemaScalar(at, key string, v any) error {
 		}
 	}
 	return nil
-}
-
-// PlainNumbers rewrites a complaint of the library for JSON Schema about the size of a
-// number, which prints 2.5 as 5/2 and bounds with six digits. Other text stays.
-func PlainNumbers(complaint string) string {
-	form := regexp.MustCompile(`^((?:multipleOf|minimum|maximum|exclusiveMinimum|exclusiveMaximum):) ` +
-		`(-?[0-9]+(?:/[0-9]+)?) (is .*) (-?[0-9]+\.[0-9]+)$`)
-	m := form.FindStringSubmatch(complaint)
-	if m == nil {
-		return complaint
-	}
-	value, ok := new(big.Rat).SetString(m[2])
-	bound, err := strconv.ParseFloat(m[4], 64)
-	if !ok || err != nil {
-		return complaint
-	}
-	number, _ := value.Float64()
-	return fmt.Sprintf("%s %s %s %s", m[1], plain(number), m[3], plain(bound))
 }

@@ -177,7 +177,8 @@ func beServer(kind string) {
 		}
 		odd("a.b", map[string]any{"type": "object"})
 		odd("a_b", map[string]any{"type": "object"})
-		odd(strings.Repeat("long", 20), map[string]any{"type": "object", "$ref": "#"})
+		odd(strings.Repeat("long", 20),
+			map[string]any{"type": "object", "additionalProperties": map[string]any{"$ref": "#"}})
 		deep := map[string]any{"type": "object"}
 		for range 50 {
 			deep = map[string]any{"type": "object", "properties": map[string]any{"x": deep}}

@@ -23,7 +23,8 @@ import (
 
 // Format is a form that answers must have. It is immutable.
 type Format struct {
-	schema *jsonschema.Resolved // nil: any JSON object
+	raw    json.RawMessage
+	schema *jsonschema.Resolved // of raw; nil: any JSON object
 	graph  *graph
 }
 
@@ -46,7 +47,7 @@ func Compile(f responses.TextFormat) (*Format, error) {
 		e.Cause = err // it names the library's types
 		return nil, e
 	}
-	return &Format{schema: resolved, graph: g}, nil
+	return &Format{raw: f.Schema, schema: resolved, graph: g}, nil
 }
 
 func invalid(why string) *responses.Error {
@@ -103,24 +104,9 @@ func (f *Format) Check(answer string) error {
 func (f *Format) validate(v any) (err error) {
 	defer recovered(&err)
 	if err := f.schema.Validate(v); err != nil {
-		return errors.New(reason(err))
+		return errors.New(clip(responses.SchemaComplaint(err, f.raw)))
 	}
 	return nil
-}
-
-// reason is the last link of the library's chain of errors.
-func reason(err error) string {
-	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(next) {
-		err = next
-	}
-	msg := err.Error()
-	if i := strings.LastIndex(msg, "}: "); strings.HasPrefix(msg, "validating") && i >= 0 {
-		msg = msg[i+3:]
-	}
-	if i := strings.LastIndex(msg, " has type "); i >= 0 && strings.HasPrefix(msg, "type: ") {
-		msg = "type: the value" + msg[i:] // the library prints the value as Go does
-	}
-	return clip(responses.PlainNumbers(msg))
 }
 
 // clip makes one bounded line.

@@ -115,10 +115,10 @@ func (p *parameters) validate(path string, v any) *Error {
 	case err == nil:
 		return nil
 	case path == "":
-		return InvalidInput("", "the arguments do not match the schema: "+reason(err),
+		return InvalidInput("", "the arguments do not match the schema: "+p.reason(err),
 			"send arguments that match the published schema")
 	}
-	return InvalidInput(path, fmt.Sprintf("argument %q does not match the schema: %s", path, reason(err)),
+	return InvalidInput(path, fmt.Sprintf("argument %q does not match the schema: %s", path, p.reason(err)),
 		"correct this argument and call again")
 }
 
@@ -163,17 +163,13 @@ func (p *parameters) suggest(name string) string {
 	return "remove it; the arguments are: " + strings.Join(p.names, ", ")
 }
 
-// reason is the last link of a validator's chain, without the schema path and
-// with bounded quotations.
-func reason(err error) string {
-	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(next) {
-		err = next
+// reason says why a value does not fit, with bounded quotations.
+func (p *parameters) reason(err error) string {
+	schema, failed := encode(p.schema.Schema())
+	if failed != nil {
+		schema = nil // it was made from JSON, so this does not happen
 	}
-	msg := err.Error()
-	if i := strings.LastIndex(msg, "}: "); strings.HasPrefix(msg, "validating") && i >= 0 {
-		msg = msg[i+3:]
-	}
-	msg = responses.PlainNumbers(msg)
+	msg := responses.SchemaComplaint(err, schema)
 	if len(msg) > 300 {
 		// The value comes first and the complaint last.
 		cut := len(msg) - 150

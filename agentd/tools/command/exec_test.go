@@ -132,6 +132,10 @@ func TestErrors(t *testing.T) {
 	for _, tt := range tests {
 		refused(t, fmt.Sprint(tt), h.run(t, tt.args).Canonical.Error, tt.kind, tt.field)
 	}
+	e := h.run(t, map[string]any{"cmd": ""}).Canonical.Error
+	if want := `argument "cmd" does not match the schema: the text must not be empty`; e.Message != want {
+		t.Errorf("the message is %q, want %q", e.Message, want)
+	}
 }
 
 // Without tasks, a command that is not done in time is ended.

@@ -14,8 +14,8 @@ import (
 	"holon/internal/folder"
 	"holon/internal/roots"
 	"holon/internal/visible"
+	"holon/responses/turns"
 	"holon/runner/engine"
-	"holon/runner/turnfiles"
 )
 
 // defaultUID and defaultGID are who runs in a container of root that has no pool
@@ -93,7 +93,7 @@ func (s *Session) makeDirs() error {
 		}
 	}
 	if from := s.cfg.Responses; from != "" {
-		to := filepath.Join(s.cfg.Dir, "state", turnfiles.ResponsesDir)
+		to := filepath.Join(s.cfg.Dir, "state", turns.ResponsesDir)
 		if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 			return fmt.Errorf("copy the conversation that is continued: %w", err)
 		}

@@ -26,6 +26,8 @@ const (
 	FailureFile = "failure.json"   // the FailureReport of a turn that failed
 	PatchFile   = "diff.patch"     // what an isolated turn changed in its tree; an artifact
 	ToolsDir    = "tools"          // full outputs of tools
+
+	ResponsesDir = "responses" // below --state-dir: the stored responses, a file each
 )
 
 // Record is turn.json: what became of one turn. It is written when the turn is

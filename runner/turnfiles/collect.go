@@ -82,9 +82,6 @@ func (o Collection) Collect(ctx context.Context) (warnings []string, err error) 
 	return c.warnings, nil
 }
 
-// ResponsesDir is where agentd stores responses, below its directory for state.
-const ResponsesDir = "responses"
-
 // CollectResponses copies the responses that agentd stored in a session to the directory to, which it makes, within
 // bounds, and returns what was left out and why. A session without any is no error, and nothing is made.
 func CollectResponses(ctx context.Context, sessionDir, to string) (warnings []string, err error) {
@@ -97,7 +94,7 @@ func CollectResponses(ctx context.Context, sessionDir, to string) (warnings []st
 		return nil, fmt.Errorf("open the session's state: %w", err)
 	}
 	defer root.Close()
-	src, err := roots.OpenOwn(root, ResponsesDir)
+	src, err := roots.OpenOwn(root, turns.ResponsesDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -8,9 +8,13 @@ import (
 	"holon/responses/turns"
 )
 
-// NewRunID returns an id that no other run has. Ids sort by creation time, to
-// the millisecond.
-func NewRunID() string { return responses.NewID(responses.PrefixRun) }
+// NewRunID returns an id that no other run has. It begins with random letters and digits, so that a few of them tell
+// runs of the same day apart, and ends with the time; ids do not sort by it.
+func NewRunID() string {
+	const timeLength = 10 // of responses.NewID, which has the time first
+	id := strings.TrimPrefix(responses.NewID(responses.PrefixRun), responses.PrefixRun)
+	return responses.PrefixRun + id[timeLength:] + id[:timeLength]
+}
 
 // CheckRunID reports whether id can be a run's: "run_" and at least one more
 // letter, digit, '_' or '-', 128 in all at most. A valid id is a safe file

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -37,8 +38,10 @@ nothing: then the files at fault are listed and nothing was touched. A change wi
 files that programs execute without being asked to (git, editors, shells, package
 managers, CI) needs --allow-executed, or your yes at a terminal.
 
-RUN is a run's id, the beginning of one, or "last". The change is left
-uncommitted, for you to review.`,
+The change is left uncommitted, for you to review. A run of another workspace is
+applied there; it is said first where that is.
+
+` + aboutRun,
 		Example: "  holon apply last",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -76,6 +79,10 @@ func runApply(ctx context.Context, o *applyOptions) error {
 	if diff == nil || len(diff.Files) == 0 {
 		fmt.Fprintf(o.streams.Err, "holon: run %s changed no file\n", entry.ID)
 		return nil
+	}
+	if here, err := os.Getwd(); o.Workspace == "" && err == nil && !git.Within(dir, here) {
+		fmt.Fprintf(o.streams.Err, "run %s is of another workspace: its change goes to %s\n", entry.ID,
+			visible.OneLine(dir, 500))
 	}
 	applied, err := landing.Apply(ctx, landing.ApplyOptions{
 		Dir: dir, Patch: filepath.Join(entry.OutputDir(), oneshot.DiffFile),

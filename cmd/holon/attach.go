@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/internal/visible"
-	"holon/state/files"
 )
 
 // newAttachCommand makes `holon attach`.
@@ -22,8 +21,10 @@ container, which kept working, gets its model and its tools back, its turn is
 watched to the end and its change is collected. If the container is gone, what
 there is of its work is collected. Nothing is run a second time.
 
-RUN is a run's id, the beginning of one, or "last"; holon ps lists them. The exit
-code is that of the run. Keys are taken from this environment, as for holon run.`
+The exit code is that of the run. Keys are taken from this environment, as for
+holon run.
+
+` + aboutRun
 	cmd.Example = "  holon attach last"
 	cmd.Flags().BoolVar(&quiet, "quiet", false, "show no progress")
 	return cmd
@@ -34,7 +35,7 @@ func runAttach(ctx context.Context, l *lifecycle, args []string, quiet bool) err
 	if err != nil {
 		return err
 	}
-	entry, err := files.New(l.home).Open(ctx, ref)
+	entry, err := findRun(ctx, l.home, ref)
 	if err != nil {
 		return err
 	}

@@ -45,9 +45,10 @@ func newCheckoutCommand(streams Streams, do func(context.Context, *checkoutOptio
 commit it started from, and a working tree of that branch (git worktree). Your
 own files, index, branches and configuration are not touched.
 
-RUN is a run's id, the beginning of one, or "last". The path of the working tree
-is printed; asked again, the same. With --remove the working tree goes, unless
-something in it would be lost; the branch stays.`,
+The path of the working tree is printed; asked again, the same. With --remove the
+working tree goes, unless something in it would be lost; the branch stays.
+
+` + aboutRun,
 		Example: `  cd "$(holon checkout last)"
   holon checkout --branch fix-login --path ../fix-login last
   holon checkout --remove last`,

@@ -16,10 +16,10 @@ func (o *runOptions) findParent(cmd *cobra.Command, home state.Home, args []stri
 	if !cmd.Flags().Changed("continue") {
 		return args, nil
 	}
-	if o.Continue == lastRun && len(args) == 2 {
+	if o.Continue == files.Last && len(args) == 2 {
 		o.Continue, args = args[0], args[1:]
 	}
-	if o.parent, err = files.New(home).Open(cmd.Context(), o.Continue); err != nil {
+	if o.parent, err = findRun(cmd.Context(), home, o.Continue); err != nil {
 		return nil, err
 	}
 	m := o.parent.Manifest

@@ -29,7 +29,7 @@ func newDiffCommand(streams Streams) *cobra.Command {
 		Long: `Show the patch of a run, and on stderr the files in it that programs execute
 without being asked to. On a terminal what could not be seen is left out.
 
-RUN is a run's id, the beginning of one, or "last".`,
+` + aboutRun,
 		Example: "  holon diff last | less",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := errNotOneRun
@@ -46,7 +46,7 @@ RUN is a run's id, the beginning of one, or "last".`,
 	return cmd
 }
 
-var errNotOneRun = usage("RUN", "is one argument", `give a run's id, the beginning of it, or "last"`)
+var errNotOneRun = usage("RUN", "is one argument", `give a run's id, the beginning of it, its name, or "last"`)
 
 func (o *diffOptions) run(ctx context.Context) error {
 	_, entry, err := o.open(ctx, o.Run)

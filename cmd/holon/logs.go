@@ -35,8 +35,9 @@ func newLogsCommand(streams Streams) *cobra.Command {
 	cmd.Long = `Show what a run did or does, from its records: what the agent said, the commands
 it ran, its answer. With --json the records themselves, one a line.
 
-RUN is a run's id, the beginning of one, or "last". It reads and changes nothing.
-Control characters of the agent's are not printed.`
+It reads and changes nothing. Control characters of the agent's are not printed.
+
+` + aboutRun
 	cmd.Example = "  holon logs --follow last"
 	f := cmd.Flags()
 	f.BoolVar(&o.follow, "follow", false, "go on until the run ends")
@@ -52,8 +53,7 @@ func runLogs(ctx context.Context, l *lifecycle, args []string, o *logsOptions) e
 	if err != nil {
 		return err
 	}
-	runs := files.New(l.home)
-	entry, err := runs.Open(ctx, ref)
+	entry, err := findRun(ctx, l.home, ref)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func runLogs(ctx context.Context, l *lifecycle, args []string, o *logsOptions) e
 		if !o.follow || ctx.Err() != nil {
 			return false
 		}
-		e, err := runs.Open(ctx, entry.ID)
+		e, err := files.New(l.home).Open(ctx, entry.ID)
 		return err == nil && e.Live
 	}
 	turn, err := oneshot.OpenTurn(entry)

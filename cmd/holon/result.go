@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -16,17 +17,27 @@ import (
 	"holon/state/files"
 )
 
-// lastRun names a run where an id could stand.
-const lastRun = "last"
+// aboutRun is the part of a help text about the argument RUN.
+const aboutRun = `RUN is the id of a run, the beginning of one, its name, or "last": the last run of
+this workspace.`
 
-// open finds a run by its id, the beginning of it, or "last".
+// open finds a run by its id, the beginning of it, its name, or "last".
 func (h *host) open(ctx context.Context, run string) (state.Home, *files.Entry, error) {
 	home, err := state.FindHome(h.Home, h.UserHome)
 	if err != nil {
 		return home, nil, err
 	}
-	entry, err := files.New(home).Open(ctx, run)
+	entry, err := findRun(ctx, home, run)
 	return home, entry, err
+}
+
+// findRun finds the run that a person means in this directory.
+func findRun(ctx context.Context, home state.Home, run string) (*files.Entry, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	return files.New(home).Find(ctx, run, dir)
 }
 
 // result returns what a run that has ended started from and what it changed; nil

@@ -126,7 +126,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.StringVar(&opts.Name, "name", "", "`name` for the run, for people")
 	f.StringVarP(&opts.Continue, "continue", "c", "", "go on with a `RUN`: the last of this workspace, or the one that "+
 		"is named before the prompt")
-	f.Lookup("continue").NoOptDefVal = lastRun
+	f.Lookup("continue").NoOptDefVal = files.Last
 	f.BoolVar(&opts.Keep, "keep", false, "keep the session's directories and the container's log")
 	f.BoolVar(&opts.JSON, "json", false, "print the run's manifest instead of the answer")
 	f.BoolVar(&opts.Quiet, "quiet", false, "show no progress")

@@ -25,7 +25,7 @@ func newStopCommand(streams Streams) *cobra.Command {
 after Ctrl-C. When its holon does not manage that within the grace, the container
 is killed. A run whose holon was killed is settled.
 
-RUN is a run's id, the beginning of one, or "last".`
+` + aboutRun
 	cmd.Example = "  holon stop last\n  holon stop --all"
 	cmd.Flags().BoolVar(&all, "all", false, "end all runs that go on")
 	cmd.Flags().DurationVar(&grace, "grace", grace, "`time` for an end in good order")
@@ -79,7 +79,7 @@ func runStop(ctx context.Context, l *lifecycle, args []string, all bool, grace t
 // toStop lists the runs that are meant.
 func (l *lifecycle) toStop(ctx context.Context, args []string) (ids []string, err error) {
 	if len(args) == 1 {
-		entry, err := files.New(l.home).Open(ctx, args[0])
+		entry, err := findRun(ctx, l.home, args[0])
 		if err != nil {
 			return nil, err
 		}

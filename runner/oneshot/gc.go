@@ -220,7 +220,7 @@ func (c *collection) old(ctx context.Context) error {
 	if c.KeepRuns < 0 && c.KeepFor <= 0 {
 		return nil
 	}
-	entries, err := c.runs.List(ctx, 0)
+	entries, err := c.runs.List(ctx)
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ type View struct {
 // Inventory lists the runs of a home, the newest first. It takes no lease, starts
 // nothing and writes nothing.
 func Inventory(ctx context.Context, home state.Home, engines Engines) ([]View, error) {
-	entries, err := files.New(home).List(ctx, 0)
+	entries, err := files.New(home).List(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -234,7 +234,7 @@ func TestConcurrentCreate(t *testing.T) {
 			waiting = false
 		default:
 		}
-		entries, err := runs.List(t.Context(), 0)
+		entries, err := runs.List(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,7 +249,7 @@ func TestConcurrentCreate(t *testing.T) {
 			}
 		}
 	}
-	entries, err := runs.List(t.Context(), 0)
+	entries, err := runs.List(t.Context())
 	if err != nil || len(entries) != ids {
 		t.Fatalf("%d runs, %v", len(entries), err)
 	}
@@ -309,13 +309,26 @@ func TestCreateRefuses(t *testing.T) {
 	}
 }
 
-func TestOpen(t *testing.T) {
+func TestFind(t *testing.T) {
 	runs, home := newRuns(t)
-	if _, err := runs.Open(t.Context(), "last"); !state.IsCode(err, state.CodeRunNotFound) {
+	if _, err := runs.Find(t.Context(), "last", "/"); !state.IsCode(err, state.CodeRunNotFound) {
 		t.Fatalf("without runs: %v", err)
 	}
-	for _, id := range []string{"run_0aaa", "run_0aab", "run_0b", "run_0b0"} {
-		create(t, runs, files.NewRun{ID: id})
+	ws := t.TempDir()
+	plain, repo := filepath.Join(ws, "plain"), filepath.Join(ws, "plain", "repo")
+	if err := errors.Join(os.MkdirAll(filepath.Join(repo, ".git"), 0o700),
+		os.MkdirAll(filepath.Join(plain, "sub"), 0o700), os.Symlink(plain, filepath.Join(ws, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, run := range []files.NewRun{ // the oldest first; ids do not sort by age
+		{ID: "run_0b0", Source: plain, Name: "both"}, {ID: "run_0aab", Source: plain, Name: "a name"},
+		{ID: "run_0b", Source: ws, Name: "elsewhere"}, {ID: "run_0aaa", Source: "/other", Name: "both"},
+		{ID: "run_0c", Source: "/another", Name: "elsewhere"},
+	} {
+		at = at.Add(time.Second)
+		run.CreatedAt = at
+		create(t, runs, run)
 	}
 	// Entries that are not runs.
 	for _, name := range []string{".new-1", "other", "run_"} {
@@ -328,20 +341,28 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct {
-		ref, want string
-		code      state.Code
-		hint      string
+		ref, dir, want string
+		code           state.Code
+		hint           string
 	}{
-		{ref: "last", want: "run_0b0"},
+		{ref: "last", dir: plain, want: "run_0aab"},
+		{ref: "last", dir: filepath.Join(plain, "sub"), want: "run_0aab"},
+		{ref: "last", dir: filepath.Join(ws, "link"), want: "run_0aab"},
+		{ref: "last", dir: ws, want: "run_0b"},
+		{ref: "last", dir: repo, code: state.CodeRunNotFound, hint: `run_0c, of "/another"`},
+		{ref: "last", dir: "/", code: state.CodeRunNotFound},
+		{ref: "a name", want: "run_0aab"},
+		{ref: "both", dir: plain, want: "run_0b0"},
+		{ref: "both", dir: repo, code: state.CodeRunAmbiguous, hint: "run_0aaa, run_0b0"},
+		{ref: "elsewhere", dir: ws, want: "run_0b"},
 		{ref: "run_0aaa", want: "run_0aaa"},
 		{ref: "0aaa", want: "run_0aaa"},
 		{ref: "run_0b", want: "run_0b"},
 		{ref: "0aab", want: "run_0aab"},
 		{ref: "run_0b0", want: "run_0b0"},
-		{ref: "run_0aa", code: state.CodeRunAmbiguous, hint: "run_0aab, run_0aaa"},
-		{ref: "run_", code: state.CodeRunAmbiguous, hint: "run_0b0"},
-		{ref: "run_0aac", code: state.CodeRunNotFound, hint: "run_0aab, run_0aaa"},
-		{ref: "zzz", code: state.CodeRunNotFound, hint: "run_0b0"},
+		{ref: "run_0aa", code: state.CodeRunAmbiguous, hint: "run_0aaa, run_0aab"},
+		{ref: "run_", code: state.CodeRunAmbiguous, hint: "run_0c, run_0aaa, run_0b, …"},
+		{ref: "zzz", code: state.CodeRunNotFound, hint: "run_0c"},
 		{ref: "run_9file", code: state.CodeRunNotFound},
 		{ref: "run_9link", code: state.CodeRunNotFound},
 		{ref: "", code: state.CodeInvalidRunID},
@@ -350,7 +371,7 @@ func TestOpen(t *testing.T) {
 		{ref: strings.Repeat("x", 500), code: state.CodeInvalidRunID},
 	} {
 		t.Run(tc.ref[:min(len(tc.ref), 20)], func(t *testing.T) {
-			e, err := runs.Open(t.Context(), tc.ref)
+			e, err := runs.Find(t.Context(), tc.ref, tc.dir)
 			if tc.code == "" {
 				if err != nil || e.ID != tc.want {
 					t.Fatalf("%v, %v; want %s", e, err, tc.want)
@@ -370,12 +391,12 @@ func TestOpen(t *testing.T) {
 			}
 		})
 	}
-	entries, err := runs.List(t.Context(), 3)
+	entries, err := runs.List(t.Context())
 	var ids []string
 	for _, e := range entries {
 		ids = append(ids, e.ID)
 	}
-	if err != nil || !slices.Equal(ids, []string{"run_0b0", "run_0b", "run_0aab"}) {
+	if err != nil || !slices.Equal(ids, []string{"run_0c", "run_0aaa", "run_0b", "run_0aab", "run_0b0"}) {
 		t.Errorf("list = %v, %v", ids, err)
 	}
 }
@@ -387,7 +408,7 @@ func TestReadingWritesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if entries, err := files.New(home).List(t.Context(), 0); err != nil || len(entries) > 0 {
+	if entries, err := files.New(home).List(t.Context()); err != nil || len(entries) > 0 {
 		t.Errorf("list = %v, %v", entries, err)
 	}
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
@@ -437,7 +458,7 @@ func TestHostileRunDirectory(t *testing.T) {
 			case e.Status() != state.StatusRunning:
 				t.Errorf("e.Status() = %q, want %q", e.Status(), state.StatusRunning)
 			}
-			if entries, err := runs.List(t.Context(), 0); err != nil || len(entries) != 2 {
+			if entries, err := runs.List(t.Context()); err != nil || len(entries) != 2 {
 				t.Errorf("list = %v, %v", entries, err)
 			}
 			if err := good.WriteManifest(manifest(good.ID())); err != nil {

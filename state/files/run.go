@@ -150,11 +150,23 @@ func (e *Entry) OutputDir() string {
 	return e.Dir
 }
 
-// readEntry reads the run in dir; fs.ErrNotExist if there is none.
-func readEntry(id, dir string) (*Entry, error) {
+// openRun opens the directory of a run; fs.ErrNotExist if there is none.
+func openRun(id, dir string) (*os.File, error) {
 	d, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, unix.ENOTDIR) { // a file or a link, which is no run
+		err = fs.ErrNotExist
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open run %s: %w", id, err)
+	}
+	return d, nil
+}
+
+// readEntry reads the run in dir; fs.ErrNotExist if there is none.
+func readEntry(id, dir string) (*Entry, error) {
+	d, err := openRun(id, dir)
+	if err != nil {
+		return nil, err
 	}
 	defer d.Close()
 	e := &Entry{ID: id, Dir: dir}

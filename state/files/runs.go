@@ -27,7 +27,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -159,8 +158,8 @@ func makeOutput(output, dir string) (path string, undo func() error, err error) 
 	}, nil
 }
 
-// ids returns the ids of all runs, the newest first. No home means no runs.
-func (r *Runs) ids(context.Context) ([]string, error) {
+// ids returns the ids of all runs. No home means no runs.
+func (r *Runs) ids() ([]string, error) {
 	entries, err := os.ReadDir(r.home.RunsDir())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -174,27 +173,24 @@ func (r *Runs) ids(context.Context) ([]string, error) {
 			ids = append(ids, entry.Name())
 		}
 	}
-	slices.Sort(ids)
-	slices.Reverse(ids)
 	return ids, nil
 }
 
-// List returns the newest runs, at most limit (0: all), the newest first. A run
-// that can't be read is in the list, with its Problem.
-func (r *Runs) List(ctx context.Context, limit int) ([]*Entry, error) {
-	ids, err := r.ids(ctx)
+// List returns the runs, the newest first. A run that can't be read is in the list, with its Problem.
+func (r *Runs) List(ctx context.Context) ([]*Entry, error) { return r.each(ctx, readEntry) }
+
+// each returns what read makes of the runs, the newest first.
+func (r *Runs) each(ctx context.Context, read func(id, dir string) (*Entry, error)) ([]*Entry, error) {
+	ids, err := r.ids()
 	if err != nil {
 		return nil, err
-	}
-	if limit > 0 {
-		ids = ids[:min(limit, len(ids))]
 	}
 	entries := make([]*Entry, 0, len(ids))
 	for _, id := range ids {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("list the runs: %w", err)
 		}
-		entry, err := readEntry(id, r.home.RunDir(id))
+		entry, err := read(id, r.home.RunDir(id))
 		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
 			continue
 		}
@@ -203,93 +199,26 @@ func (r *Runs) List(ctx context.Context, limit int) ([]*Entry, error) {
 		}
 		entries = append(entries, entry)
 	}
+	slices.SortStableFunc(entries, func(a, b *Entry) int { return b.created().Compare(a.created()) })
 	return entries, nil
 }
 
-// Open returns the run that ref names: "last", an id, or the beginning of one,
-// with or without "run_". Errors are *state.Error (CodeInvalidRunID,
-// CodeRunNotFound, CodeRunAmbiguous) and name runs that could be meant.
-func (r *Runs) Open(ctx context.Context, ref string) (*Entry, error) {
-	ids, err := r.ids(ctx)
-	if err != nil {
-		return nil, err
+// created is when the run began, as well as it is known.
+func (e *Entry) created() time.Time {
+	if e.Start != nil {
+		return e.Start.CreatedAt.Time()
 	}
-	id, err := resolve(ref, ids)
-	if err != nil {
+	return e.Seen
+}
+
+// Open returns the run with an id. Errors are *state.Error (CodeInvalidRunID, CodeRunNotFound).
+func (r *Runs) Open(_ context.Context, id string) (*Entry, error) {
+	if err := state.CheckRunID(id); err != nil {
 		return nil, err
 	}
 	entry, err := readEntry(id, r.home.RunDir(id))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, notFound(ref, slices.DeleteFunc(ids, func(other string) bool { return other == id }))
+		return nil, notFound(id, listRuns)
 	}
 	return entry, err
-}
-
-// resolve finds ref in ids, which are sorted, the newest first.
-func resolve(ref string, ids []string) (string, error) {
-	if ref == "last" {
-		if len(ids) == 0 {
-			return "", notFound(ref, nil)
-		}
-		return ids[0], nil
-	}
-	prefix := ref
-	if !strings.HasPrefix(ref, "run_") {
-		prefix = "run_" + ref
-	}
-	if ref == "" || prefix != "run_" && state.CheckRunID(prefix) != nil {
-		return "", &state.Error{Code: state.CodeInvalidRunID, Param: "run",
-			Message: fmt.Sprintf("%.80q is not the id of a run", ref),
-			Hint:    "give an id, the beginning of one, or 'last'"}
-	}
-	var matches []string
-	for _, id := range ids {
-		if id == prefix {
-			return id, nil
-		}
-		if strings.HasPrefix(id, prefix) {
-			matches = append(matches, id)
-		}
-	}
-	switch len(matches) {
-	case 0:
-		return "", notFound(ref, nearest(prefix, ids))
-	case 1:
-		return matches[0], nil
-	}
-	return "", &state.Error{Code: state.CodeRunAmbiguous, Param: "run",
-		Message: fmt.Sprintf("%q begins the ids of %d runs", ref, len(matches)),
-		Hint:    "give more of one: " + few(matches)}
-}
-
-func notFound(ref string, others []string) error {
-	e := &state.Error{Code: state.CodeRunNotFound, Param: "run", Message: fmt.Sprintf("there is no run %q", ref),
-		Hint: "there are no runs yet; start one with holon run"}
-	if len(others) > 0 {
-		e.Hint = "there are " + few(others)
-	}
-	return e
-}
-
-// nearest sorts ids by how much of prefix they begin with; the newest first
-// among equals.
-func nearest(prefix string, ids []string) []string {
-	common := func(id string) int {
-		n := 0
-		for n < min(len(id), len(prefix)) && id[n] == prefix[n] {
-			n++
-		}
-		return n
-	}
-	ids = slices.Clone(ids)
-	slices.SortStableFunc(ids, func(a, b string) int { return common(b) - common(a) })
-	return ids
-}
-
-func few(ids []string) string {
-	const shown = 3
-	if len(ids) > shown {
-		return strings.Join(ids[:shown], ", ") + ", …"
-	}
-	return strings.Join(ids, ", ")
 }

@@ -32,7 +32,7 @@ func (r *Runs) Take(ctx context.Context, id string) (*Run, error) {
 	dir := r.home.RunDir(id)
 	d, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, notFound(id, nil)
+		return nil, notFound(id, listRuns)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open run %s: %w", id, err)
@@ -62,7 +62,7 @@ func held(dir string, d, lease *os.File, id string) (*Run, error) {
 		return nil, fmt.Errorf("look at run %s: %w", id, err)
 	}
 	if named, err := os.Lstat(dir); err != nil || !os.SameFile(opened, named) {
-		return nil, notFound(id, nil)
+		return nil, notFound(id, listRuns)
 	}
 	text, err := readFile(d, state.StartFile, maxStart)
 	if err != nil {

@@ -190,13 +190,8 @@ func (e *Emitter) ReasoningText(delta string) error {
 	return e.delta(EventReasoningDelta, delta)
 }
 
-// EndSummaryPart closes the open summary part; the next Summary opens another.
-func (e *Emitter) EndSummaryPart() error {
-	if e.open.reasoning == nil {
-		return e.err
-	}
-	return e.endPart()
-}
+// EndPart closes the open part of a message or of reasoning; the next text opens another.
+func (e *Emitter) EndPart() error { return e.endPart() }
 
 // SetEncryptedReasoning attaches the provider's opaque reasoning to the open
 // reasoning item; item.done and the final response carry it.

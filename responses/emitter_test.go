@@ -115,7 +115,7 @@ var streams = map[string]func(e *responses.Emitter) error{
 		return errors.Join(e.Text("Hel"), e.Text("lo"), e.Complete(usage, 1_700_000_001))
 	},
 	"everything": func(e *responses.Emitter) error {
-		err := errors.Join(e.Begin(), e.BeginReasoning(), e.Summary("think"), e.Summary("ing"), e.EndSummaryPart(),
+		err := errors.Join(e.Begin(), e.BeginReasoning(), e.Summary("think"), e.Summary("ing"), e.EndPart(),
 			e.Summary("more"))
 		e.SetEncryptedReasoning("opaque")
 		err = errors.Join(err, e.BeginMessage(responses.PhaseCommentary), e.Text("I look at <it>.\n"))
@@ -245,7 +245,7 @@ func TestEmitterRefuses(t *testing.T) {
 		t.Error(err)
 	}
 	for name, err := range map[string]error{"Text": e.Text("x"), "Summary": e.Summary("x"),
-		"BeginMessage": e.BeginMessage(""), "EndItem": e.EndItem(), "EndSummaryPart": e.EndSummaryPart(),
+		"BeginMessage": e.BeginMessage(""), "EndItem": e.EndItem(), "EndPart": e.EndPart(),
 		"BeginFunctionCall": e.BeginFunctionCall("call_3", "f"), "Arguments": e.Arguments("x"), "Begin": e.Begin(),
 		"Complete": e.Complete(usage, 1), "Fail": e.Fail(nil, usage)} {
 		if !errors.Is(err, responses.ErrStreamEnded) {

@@ -28,7 +28,7 @@ var verbs = []func(t *rapid.T, e *responses.Emitter) error{
 	func(t *rapid.T, e *responses.Emitter) error { return e.BeginReasoning() },
 	func(t *rapid.T, e *responses.Emitter) error { return e.Summary(someText(t)) },
 	func(t *rapid.T, e *responses.Emitter) error { return e.ReasoningText(someText(t)) },
-	func(t *rapid.T, e *responses.Emitter) error { return e.EndSummaryPart() },
+	func(t *rapid.T, e *responses.Emitter) error { return e.EndPart() },
 	func(t *rapid.T, e *responses.Emitter) error { e.SetEncryptedReasoning(someText(t)); return nil },
 	func(t *rapid.T, e *responses.Emitter) error {
 		callID := rapid.SampledFrom([]string{"", "call_1", "call_2", "call_3", "call_4"}).Draw(t, "call id")

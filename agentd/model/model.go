@@ -118,6 +118,8 @@ const (
 	RefusalDelta
 	// AnnotationAdded carries a citation of the message in Annotation.
 	AnnotationAdded
+	// PartEnd ends a part of the message; another follows.
+	PartEnd
 	// ReasoningBegin opens a reasoning item.
 	ReasoningBegin
 	// SummaryDelta carries text of a reasoning summary in Text.
@@ -135,6 +137,9 @@ const (
 	CallDelta
 	// CallEnd closes a tool call; Text carries the whole arguments.
 	CallEnd
+	// Contradiction says in Text what of the answer is not as the provider says at its
+	// end; what was passed on stays. It belongs to no item.
+	Contradiction
 	// Done ends the attempt; Usage and Stop are set.
 	Done
 )

@@ -228,7 +228,7 @@ func TestStructuredOutput(t *testing.T) {
 			t.Errorf("%s: the provider is not told: %+v", tt.name, asked)
 		}
 	}
-	s := newStage(t, `{"input":"x","text":{"format":{"type":"json_schema","schema":{"$ref":"#"}}}}`, said("{}"))
+	s := newStage(t, `{"input":"x","text":{"format":{"type":"json_schema","schema":{"pattern":"(?=a)"}}}}`, said("{}"))
 	if resp, _ := s.run(t, t.Context()); outcome(resp) != "failed invalid_value" {
 		t.Errorf("a schema that was not checked: %s", outcome(resp))
 	}
@@ -248,7 +248,7 @@ func TestCheck(t *testing.T) {
 		{`{"tool_choice":{"type":"allowed_tools","tools":[{"type":"function","name":"Run"},{"type":"function",` +
 			`"name":"Fly"}]}}`, model.Capabilities{}, "tool_choice.tools[1].name"},
 		{`{"tool_choice":"required"}`, model.Capabilities{}, ""},
-		{`{"text":{"format":{"type":"json_schema","schema":{"$ref":"http://x/"}}}}`, model.Capabilities{},
+		{`{"text":{"format":{"type":"json_schema","schema":{"pattern":"(?=a)"}}}}`, model.Capabilities{},
 			"text.format.schema"},
 		{`{"input":[{"role":"user","content":[{"type":"input_text","text":"x"},` + image + `]}]}`, model.Capabilities{},
 			"input[0].content[1]"},

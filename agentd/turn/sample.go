@@ -149,7 +149,7 @@ func (s *sampler) take(ev model.Event) error {
 	if s.floods(ev) {
 		return ErrOutput
 	}
-	if ev.Kind != model.CallEnd && ev.Kind != model.ReasoningEnd { // these repeat or hide what was streamed
+	if ev.Kind != model.CallEnd && ev.Kind != model.ReasoningEnd && ev.Kind != model.Contradiction { // these repeat or hide what was streamed
 		s.chars += len(ev.Text)
 	}
 	return s.dispatch(ev)
@@ -158,7 +158,7 @@ func (s *sampler) take(ev model.Event) error {
 // dispatch passes an event on to what handles items of its kind.
 func (s *sampler) dispatch(ev model.Event) error {
 	switch ev.Kind {
-	case model.MessageBegin, model.TextDelta, model.RefusalDelta, model.AnnotationAdded:
+	case model.MessageBegin, model.TextDelta, model.RefusalDelta, model.AnnotationAdded, model.PartEnd:
 		return s.message(ev)
 	case model.ReasoningBegin, model.SummaryDelta, model.SummaryPartEnd, model.ReasoningDelta, model.ReasoningEnd:
 		return s.reasoning(ev)
@@ -168,6 +168,9 @@ func (s *sampler) dispatch(ev model.Event) error {
 		return s.arguments(ev.Text)
 	case model.CallEnd:
 		return s.endCall(ev.Text)
+	case model.Contradiction:
+		return s.Journal.Event(s.Scope.Warning(turns.Notice{Code: "contradicting_answer", Component: "model",
+			Recoverable: true, Message: ev.Text}))
 	}
 	return s.finish(ev) // model.Done: check lets nothing else through
 }
@@ -182,6 +185,8 @@ func (s *sampler) message(ev model.Event) error {
 		return em.BeginMessage(ev.Phase)
 	case model.RefusalDelta:
 		return em.Refusal(ev.Text)
+	case model.PartEnd:
+		return em.EndPart()
 	case model.AnnotationAdded:
 		if ev.Annotation != nil {
 			em.Annotate(*ev.Annotation)
@@ -204,7 +209,7 @@ func (s *sampler) reasoning(ev model.Event) error {
 	case model.SummaryDelta:
 		return s.Emitter.Summary(ev.Text)
 	case model.SummaryPartEnd:
-		return s.Emitter.EndSummaryPart()
+		return s.Emitter.EndPart()
 	case model.ReasoningEnd:
 		return s.endReasoning(ev.Text)
 	}
@@ -220,7 +225,7 @@ func (s *sampler) floods(ev model.Event) bool {
 		size += each + len(ev.Annotation.URL) + len(ev.Annotation.Title)
 	}
 	switch ev.Kind {
-	case model.MessageBegin, model.ReasoningBegin, model.CallBegin, model.SummaryPartEnd:
+	case model.MessageBegin, model.ReasoningBegin, model.CallBegin, model.SummaryPartEnd, model.PartEnd:
 		size += each
 	}
 	s.heard += size
@@ -262,7 +267,9 @@ func (s *sampler) check(ev model.Event) error {
 // after it.
 func follow(open model.EventKind, ev model.Event) (next model.EventKind, fits bool) {
 	switch ev.Kind {
-	case model.TextDelta, model.RefusalDelta, model.AnnotationAdded:
+	case model.Contradiction:
+		return open, true
+	case model.TextDelta, model.RefusalDelta, model.AnnotationAdded, model.PartEnd:
 		return model.MessageBegin, open == 0 || open == model.MessageBegin
 	case model.SummaryDelta, model.SummaryPartEnd, model.ReasoningDelta:
 		return model.ReasoningBegin, open == 0 || open == model.ReasoningBegin

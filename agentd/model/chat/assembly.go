@@ -107,7 +107,7 @@ func (a *assembly) choice(c *choice) error {
 		a.asked.Count(a.usage, false)
 	}
 	d := c.Delta
-	if d == nil {
+	if d == nil && !a.said { // else it repeats what was streamed
 		d = c.Message
 	}
 	if d != nil && a.finish == "" { // everything after the end is ignored

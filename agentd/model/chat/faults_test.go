@@ -334,3 +334,14 @@ func TestFaults(t *testing.T) {
 		Begin: streamOf(hello), Half: "data: {\"choices\":[", End: streamOf(end("stop"), done),
 	})
 }
+
+// Some servers end a stream with the whole message. It is said once.
+func TestWholeMessageBehindItsDeltas(t *testing.T) {
+	whole := `{"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"hello"}}]}`
+	for name, events := range map[string][]string{"behind deltas": {hello, whole}, "alone": {whole}} {
+		a, e := ask(t.Context(), t, serve(t, sse(streamOf(append(events, done)...))), model.Request{})
+		if e != nil || a.Text != "hello" {
+			t.Errorf("%s: the text is %q, %v, want \"hello\"", name, a.Text, e)
+		}
+	}
+}

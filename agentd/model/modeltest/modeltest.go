@@ -31,7 +31,12 @@ type Answer struct {
 	RequestID string          `json:"request_id,omitempty"`
 	Usage     responses.Usage `json:"usage"`
 	Error     string          `json:"error,omitempty"`
+
+	Contradictions int `json:"contradictions,omitempty"`
 }
+
+// PartMark stands in Answer.Text where one part of a message ends and another follows.
+const PartMark = "¶"
 
 // Ask makes one attempt. Events out of order, a second or missing end, and errors
 // that are not fit for a user fail the test.
@@ -97,6 +102,10 @@ func (r *reader) take(ev model.Event) {
 		r.summary += ev.Text
 	case model.SummaryPartEnd:
 		r.endSummary()
+	case model.PartEnd:
+		a.Text += PartMark
+	case model.Contradiction:
+		a.Contradictions++
 	case model.ReasoningDelta:
 		a.Reasoning += ev.Text
 	case model.CallDelta:
@@ -137,7 +146,7 @@ func (r *reader) end(ev model.Event) {
 // event belongs, 0 when it belongs to none.
 func home(kind model.EventKind) model.EventKind {
 	switch kind {
-	case model.TextDelta, model.RefusalDelta, model.AnnotationAdded:
+	case model.TextDelta, model.RefusalDelta, model.AnnotationAdded, model.PartEnd:
 		return model.MessageBegin
 	case model.SummaryDelta, model.SummaryPartEnd, model.ReasoningDelta, model.ReasoningEnd:
 		return model.ReasoningBegin

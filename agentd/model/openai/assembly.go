@@ -22,6 +22,7 @@ type assembly struct {
 	asked     model.Request
 	forms     freeform
 	requestID string
+	begunAs   string // id of the answer
 
 	queue *endpoint.ItemQueue
 	items map[int]*item // by output index; nil for those that are ignored
@@ -65,6 +66,7 @@ type handler func(a *assembly, ev *wireEvent) error
 
 // handlers are what the assembly does for the events other than deltas.
 var handlers = map[string]handler{
+	"response.created":           (*assembly).opened,
 	"response.output_item.added": func(a *assembly, ev *wireEvent) error { return a.added(ev.OutputIndex, ev.Item) },
 	"response.output_item.done":  func(a *assembly, ev *wireEvent) error { return a.ended(ev.OutputIndex, ev.Item) },
 
@@ -105,6 +107,18 @@ func end(eventType string) handler {
 		}
 		return a.terminal(eventType, ev.Response)
 	}
+}
+
+// opened handles the event that begins the answer, which some servers repeat.
+func (a *assembly) opened(ev *wireEvent) error {
+	if ev.Response == nil {
+		return nil
+	}
+	if len(a.items) > 0 && ev.Response.ID != a.begunAs {
+		return endpoint.Malformed("the provider began another answer, %.64q, in the middle of one", ev.Response.ID)
+	}
+	a.begunAs = ev.Response.ID
+	return nil
 }
 
 // terminal handles the event that ends the answer.

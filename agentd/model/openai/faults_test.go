@@ -111,6 +111,8 @@ func TestStreamFaults(t *testing.T) {
 			"", model.KindProtocol, "can't be read"},
 		{"two items in one place", []string{added, strings.Replace(added, `"message"`, `"message","id":"m"`, 1)},
 			"", model.KindProtocol, "twice"},
+		{"another answer", []string{`{"type":"response.created","response":{"id":"a"}}`, added, hello,
+			`{"type":"response.created","response":{"id":"b"}}`}, "hello", model.KindProtocol, "another answer"},
 		{"a call without a name", []string{
 			`{"type":"response.output_item.added","output_index":0,` +
 				`"item":{"type":"function_call"}}`}, "", model.KindProtocol, "names no tool"},
@@ -183,7 +185,7 @@ func TestTolerance(t *testing.T) {
 				`"encrypted_content":"abc","summary":[{"type":"summary_text","text":"s"}]},{"type":"message",` +
 				`"content":[{"type":"output_text","text":"a"},{"type":"refusal","refusal":"b"}]},` +
 				`{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}]}}`,
-		}, modeltest.Answer{Text: "a", Refusal: "b", Summary: []string{"s"}, Opaque: []string{"abc"},
+		}, modeltest.Answer{Text: "a¶", Refusal: "b", Summary: []string{"s"}, Opaque: []string{"abc"},
 			Calls: []string{"c f {}"}}},
 		{"text only in done events", []string{added,
 			`{"type":"response.output_text.done","output_index":0,"text":"all"}`,
@@ -194,7 +196,7 @@ func TestTolerance(t *testing.T) {
 			modeltest.Answer{Text: "hello you"}},
 		{"text that its end contradicts", []string{added, hello,
 			`{"type":"response.output_text.done","output_index":0,"text":"bye"}`, completed},
-			modeltest.Answer{Text: "hello"}},
+			modeltest.Answer{Text: "hello", Contradictions: 1}},
 		{"openings again", []string{`{"type":"response.created","response":{}}`,
 			`{"type":"response.created","response":{}}`, `{"type":"response.in_progress","response":{}}`, added, added,
 			hello, completed}, modeltest.Answer{Text: "hello"}},
@@ -210,11 +212,11 @@ func TestTolerance(t *testing.T) {
 			strings.Replace(text(0, "two"), `"delta"`, `"content_index":1,"delta"`, 1),
 			`{"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"a","content":[` +
 				`{"type":"output_text","text":"one"},{"type":"output_text","text":"two and more"}]}}`, completed},
-			modeltest.Answer{Text: "onetwo and more"}},
+			modeltest.Answer{Text: "one¶two and more"}},
 		{"text that its item completes, with a part more", []string{added, hello,
 			`{"type":"response.output_item.done","output_index":0,"item":{"type":"message","content":[` +
 				`{"type":"output_text","text":"hello you"},{"type":"refusal","refusal":"no"}]}}`, completed},
-			modeltest.Answer{Text: "hello you", Refusal: "no"}},
+			modeltest.Answer{Text: "hello you¶", Refusal: "no"}},
 		{"text that the answer completes", []string{added, hello,
 			`{"type":"response.completed","response":{"id":"resp_1","output":[{"type":"message","content":[` +
 				`{"type":"output_text","text":"hello you"}]}]}}`}, modeltest.Answer{Text: "hello you"}},
@@ -230,6 +232,9 @@ func TestTolerance(t *testing.T) {
 		{"arguments that the end contradicts",
 			[]string{call(0, "c0", ""), args(0, `{"a":1}`), doneCall(0, "completed", `{ "a": 1 }`), completed},
 			modeltest.Answer{Calls: []string{`c0 f {"a":1}`}}},
+		{"arguments that the end replaces",
+			[]string{call(0, "c0", ""), args(0, `{"a":1}`), doneCall(0, "completed", `{"a":2}`), completed},
+			modeltest.Answer{Calls: []string{`c0 f {"a":1}`}, Contradictions: 1}},
 		{"calls that never end", []string{call(0, "c0", ""), args(0, `{}`), call(1, "c1", ""), args(1, `[]`),
 			completed}, modeltest.Answer{Calls: []string{`c0 f {}`, `c1 f []`}}},
 		{"phases and citations", []string{
@@ -469,7 +474,7 @@ func TestSplitCharacters(t *testing.T) {
 	if failed != nil {
 		t.Fatal(failed)
 	}
-	if got.Text != "a😀b😁?\ufffd\ufffd" || got.Refusal != "\ufffdno" {
+	if got.Text != "a😀b😁?¶\ufffd¶\ufffd" || got.Refusal != "\ufffdno" {
 		t.Errorf("the text is %q, the refusal %q", got.Text, got.Refusal)
 	}
 	if want := []string{`c f {"a":"😀"}`, `d f {"a":"😀"}`}; !slices.Equal(got.Calls, want) {

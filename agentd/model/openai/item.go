@@ -29,6 +29,8 @@ type item struct {
 	ended   []endedPart     // message, reasoning: the parts that ended
 	text    strings.Builder // likewise: of the open part, what was passed on
 	part    bool            // something of the open part was
+	next    bool            // message: what follows is another part
+	differs bool            // that it contradicts itself was told
 	open    place           // where it is
 	args    strings.Builder // call: what was passed on
 	joins   joins
@@ -145,6 +147,12 @@ func (a *assembly) say(it *item, kind model.EventKind, text string, probs []resp
 }
 
 func (a *assembly) pass(it *item, kind model.EventKind, text string, probs []responses.LogProb) error {
+	if it.next {
+		it.next = false
+		if err := a.queue.Push(&it.QueuedItem, model.Event{Kind: model.PartEnd}); err != nil {
+			return err
+		}
+	}
 	it.part = true
 	if it.kind != call {
 		it.text.WriteString(text)
@@ -189,17 +197,20 @@ func (a *assembly) ended(index int, raw json.RawMessage) error {
 		}
 		it = a.items[index]
 	}
-	if it == nil || it.Ended() {
+	if it == nil {
 		return nil
 	}
 	w, err := decodeItem(index, raw)
 	if err != nil {
 		return err
 	}
+	if it.Ended() {
+		return a.compare(it, w)
+	}
 	if err := a.unsaid(it, w); err != nil {
 		return err
 	}
-	if err := a.endText(it); err != nil {
+	if err := a.endPart(it); err != nil {
 		return err
 	}
 	switch {

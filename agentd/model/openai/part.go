@@ -1,6 +1,9 @@
 package openai
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -82,7 +85,10 @@ func (a *assembly) rest(index int, at place, whole string) error {
 	if it.kind == call {
 		return a.restOfCall(it, whole)
 	}
-	if it.repeats(at, whole) {
+	if ended, extends := it.repeats(at, whole); ended {
+		if !extends {
+			return a.contradicts(it)
+		}
 		return nil
 	}
 	if it.part && it.open != at {
@@ -90,23 +96,87 @@ func (a *assembly) rest(index int, at place, whole string) error {
 			return err
 		}
 	}
-	tail, extends := strings.CutPrefix(whole, it.text.String())
-	if !extends || tail == "" {
-		return nil
-	}
-	it.joins = joins{kind: at.kind} // the held text is part of the whole
-	return a.piece(it, delta{place: at, text: model.WireText(tail)})
+	return a.restOfPart(it, delta{place: at}, whole)
 }
 
-// repeats reports whether a whole text is that of a part that ended already.
-func (it *item) repeats(at place, whole string) bool {
-	if it.part {
-		return it.open != at && slices.ContainsFunc(it.ended, func(p endedPart) bool { return p.place == at })
+// restOfPart passes on what the open part, or a new one, lacks of its whole text.
+func (a *assembly) restOfPart(it *item, d delta, whole string) error {
+	tail, extends := strings.CutPrefix(whole, it.text.String())
+	if !extends && whole != "" {
+		return a.contradicts(it)
 	}
-	if n := len(it.ended); n > 0 && it.ended[n-1].text == whole {
-		return true
+	if tail == "" {
+		return nil
 	}
-	return slices.Contains(it.ended, endedPart{at, whole})
+	it.joins = joins{kind: d.kind} // the held text is part of the whole
+	d.text = model.WireText(tail)
+	return a.piece(it, d)
+}
+
+// repeats reports whether a whole text is that of a part that ended already, and then whether it is what was passed on.
+// The newest part is taken up again where the text only has more of it.
+func (it *item) repeats(at place, whole string) (ended, same bool) {
+	n := len(it.ended)
+	if !it.part && n > 0 && it.ended[n-1].text == whole { // whatever place it is given
+		return true, true
+	}
+	i := slices.IndexFunc(it.ended, func(p endedPart) bool { return p.place == at })
+	if i < 0 || it.part && it.open == at {
+		return false, false
+	}
+	if it.ended[i].text == whole || whole == "" {
+		return true, true
+	}
+	return !it.reopens(i, whole), false
+}
+
+// reopens takes an ended part up again for the rest of its whole text, if nothing follows it.
+func (it *item) reopens(i int, whole string) bool {
+	if it.part || it.kind != message || i != len(it.ended)-1 || !strings.HasPrefix(whole, it.ended[i].text) {
+		return false
+	}
+	it.text.WriteString(it.ended[i].text)
+	it.open, it.part, it.next, it.ended = it.ended[i].place, true, false, it.ended[:i]
+	return true
+}
+
+// contradicts tells, once, that the end of an item is another than what was passed on of it.
+func (a *assembly) contradicts(it *item) error {
+	if it.differs {
+		return nil
+	}
+	it.differs = true
+	return a.queue.Emit(model.Event{Kind: model.Contradiction, Text: fmt.Sprintf(
+		"the final content of the provider's item %d is another than what it streamed, which stays", it.index)})
+}
+
+// compare looks at the content of an item that has ended already.
+func (a *assembly) compare(it *item, w *wireItem) error {
+	said := it.args.String()
+	whole := w.Arguments + w.Input
+	switch {
+	case it.kind == reasoning, it.opening != "":
+		return nil // thoughts and patches have no form of their own
+	case it.kind == message:
+		said, whole = "", ""
+		for _, p := range it.ended {
+			said += p.text
+		}
+		for _, p := range w.Content {
+			whole += p.Text + p.Refusal
+		}
+	}
+	if whole == said || sameJSON(whole, said) {
+		return nil
+	}
+	return a.contradicts(it)
+}
+
+// sameJSON reports whether two texts are the same JSON but for white space. No text at all says nothing.
+func sameJSON(whole, said string) bool {
+	var a, b bytes.Buffer
+	return whole == "" || json.Compact(&a, []byte(whole)) == nil && json.Compact(&b, []byte(said)) == nil &&
+		bytes.Equal(a.Bytes(), b.Bytes())
 }
 
 func (a *assembly) restOfCall(it *item, whole string) error {
@@ -114,7 +184,10 @@ func (a *assembly) restOfCall(it *item, whole string) error {
 		whole = it.opening + escaped(whole)
 	}
 	tail, extends := strings.CutPrefix(whole, it.args.String())
-	if !extends || tail == "" {
+	switch {
+	case !extends && !sameJSON(whole, it.args.String()):
+		return a.contradicts(it)
+	case !extends || tail == "":
 		return nil
 	}
 	it.joins = joins{} // the held text is part of the whole
@@ -146,6 +219,7 @@ func (a *assembly) endPart(it *item) error {
 	if it.open.kind == model.SummaryDelta {
 		return a.queue.Push(&it.QueuedItem, model.Event{Kind: model.SummaryPartEnd})
 	}
+	it.next = it.kind == message
 	return nil
 }
 
@@ -155,29 +229,24 @@ func (a *assembly) unsaid(it *item, w *wireItem) error {
 	if it.kind == call {
 		return a.restOfCall(it, w.Arguments+w.Input) // an item has one of them
 	}
-	said := it.ended
 	for i, p := range append(w.Summary, w.Content...) {
 		kind, text := p.kind()
-		if i < len(said) {
-			tail, extends := strings.CutPrefix(text, said[i].text)
-			switch {
-			case extends && tail == "":
+		if i < len(it.ended) && !it.reopens(i, text) {
+			switch was := it.ended[i].text; {
+			case was == text, it.kind == reasoning && strings.HasPrefix(text, was):
 				continue
-			case extends && (i < len(said)-1 || it.part):
-				continue // the next part was passed on; the rest of this would come behind it
-			case !extends, it.kind == reasoning:
-				return nil // what was passed on stays
+			case strings.HasPrefix(text, was): // the rest would come behind the next part
+				if err := a.contradicts(it); err != nil {
+					return err
+				}
+				continue
 			}
-			text = tail
-		} else if it.part {
-			tail, extends := strings.CutPrefix(text, it.text.String())
-			if !extends {
-				return nil
-			}
-			it.joins, text = joins{kind: kind}, tail
+			return a.contradicts(it)
 		}
-		d := delta{place: place{kind, i}, text: model.WireText(text), probs: logprobs(p.Logprobs)}
-		if err := a.piece(it, d); err != nil {
+		if it.differs {
+			return nil
+		}
+		if err := a.restOfPart(it, delta{place: place{kind, i}, probs: logprobs(p.Logprobs)}, text); err != nil {
 			return err
 		}
 		if err := a.endPart(it); err != nil {

@@ -163,7 +163,7 @@ func TestRequestsThatNoTurnCouldServe(t *testing.T) {
 	for body, param := range map[string]string{
 		`{"input":"x","tool_choice":{"type":"function","name":"Fly"}}`:                                    "tool_choice.name",
 		`{"input":"x","tool_choice":{"type":"allowed_tools","tools":[{"type":"function","name":"Fly"}]}}`: "tool_choice.tools[0].name",
-		`{"input":"x","text":{"format":{"type":"json_schema","name":"n","schema":{"$ref":"#"}}}}`:         "text.format.schema",
+		`{"input":"x","text":{"format":{"type":"json_schema","name":"n","schema":{"$ref":"#"}}}}`:         "text.format.schema.$ref",
 		`{"input":[{"role":"user","content":[{"type":"input_text","text":"x"},` + image + `]}]}`:          "input[0].content[1]",
 		`{"input":[{"type":"function_call","call_id":"c","name":"f"}]}`:                                   "input",
 		`{"input":[{"type":"function_call_output","call_id":"c","output":"x"}]}`:                          "input[0].call_id",

@@ -51,6 +51,17 @@ func (r *Request) check() error {
 	return r.Holon.check()
 }
 
+// ranges are the numbers with bounds, in words for a value that no Go number can hold.
+var ranges = map[string]string{
+	"max_output_tokens": "an integer of at least 1",
+	"max_tool_calls":    "an integer of at least 1",
+	"top_logprobs":      fmt.Sprintf("an integer from 0 to %d", maxLogprobs),
+	"temperature":       fmt.Sprintf("a number from 0 to %d", maxTemperature),
+	"top_p":             "a number from 0 to 1",
+	"presence_penalty":  fmt.Sprintf("a number from -%d to %d", maxPenalty, maxPenalty),
+	"frequency_penalty": fmt.Sprintf("a number from -%d to %d", maxPenalty, maxPenalty),
+}
+
 // checkRanges checks the numbers that have a least and a greatest value.
 func (r *Request) checkRanges() error {
 	return firstError(

@@ -25,7 +25,7 @@ func TestBounds(t *testing.T) {
 		{`{"text":{"format":{"type":"json_schema","name":"N"}}}`, 64, "text.format.name"},
 		{`{"prompt_cache_key":"N"}`, 64, "prompt_cache_key"},
 		{`{"safety_identifier":"N"}`, 64, "safety_identifier"},
-		{`{"metadata":{"k":"N"}}`, 512, "metadata"},
+		{`{"metadata":{"k":"N"}}`, 512, "metadata.k"},
 		{`{"metadata":{"N":"v"}}`, 64, "metadata"},
 	}
 	for _, tt := range tests {

@@ -1,7 +1,9 @@
 package responses
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -51,8 +53,16 @@ func DecodeRequest(body []byte) (*Request, error) {
 	if !utf8.Valid(body) {
 		return nil, Invalid("", CodeInvalidJSON, "the body is not valid UTF-8")
 	}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil, Invalid("", CodeInvalidJSON, "the body is empty; send a JSON object")
+	}
 	var w wireRequest
-	if err := json.Unmarshal(body, &w); err != nil {
+	err := unmarshal(body, &w)
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && e.Field == "" {
+		_, got := jsonNames("", "", e.Value)
+		return nil, Invalid("", CodeInvalidJSON, "the body must be a JSON object, not "+got)
+	}
+	if err != nil {
 		return nil, decodeError("", err)
 	}
 	if isNull(body) {
@@ -140,14 +150,14 @@ func decodeInput(raw json.RawMessage) (Items, error) {
 		return nil, nil
 	}
 	var text string
-	if raw[0] == '"' && json.Unmarshal(raw, &text) == nil {
+	if raw[0] == '"' && unmarshal(raw, &text) == nil {
 		if err := checkChars("input", text, maxInputChars); err != nil {
 			return nil, err
 		}
 		return Items{&Message{Status: ItemCompleted, Role: RoleUser, Content: []Part{InputText(text)}}}, nil
 	}
 	var raws []json.RawMessage
-	if json.Unmarshal(raw, &raws) != nil {
+	if unmarshal(raw, &raws) != nil {
 		return nil, Invalid("input", CodeInvalidValue, "input must be a string or an array of items")
 	}
 	var items Items
@@ -188,7 +198,7 @@ func barePart(elem json.RawMessage) (part Part, ok bool, err error) {
 	var head struct {
 		Type string `json:"type"`
 	}
-	if json.Unmarshal(elem, &head) != nil {
+	if unmarshal(elem, &head) != nil {
 		return Part{}, false, nil
 	}
 	switch head.Type {
@@ -214,7 +224,7 @@ func (r *Request) decodeTools(raws []json.RawMessage) error {
 			Type string `json:"type"`
 			Name string `json:"name"`
 		}
-		if err := json.Unmarshal(raw, &head); err != nil {
+		if err := unmarshal(raw, &head); err != nil {
 			return decodeError(path, err)
 		}
 		switch {
@@ -229,8 +239,11 @@ func (r *Request) decodeTools(raws []json.RawMessage) error {
 			continue
 		}
 		var t Tool
-		if err := json.Unmarshal(raw, &t); err != nil {
+		if err := unmarshal(raw, &t); err != nil {
 			return decodeError(path, err)
+		}
+		if t.Name == "" {
+			return Invalid(path+".name", CodeMissingParameter, "a function needs a name")
 		}
 		if err := checkToolName(path+".name", t.Name); err != nil {
 			return err
@@ -275,7 +288,7 @@ func checkParameters(param string, schema json.RawMessage) error {
 	var root struct {
 		Type any `json:"type"`
 	}
-	if err := json.Unmarshal(schema, &root); err != nil {
+	if err := unmarshal(schema, &root); err != nil {
 		return decodeError(param, err)
 	}
 	kinds, ok := root.Type.([]any)
@@ -310,12 +323,16 @@ func decodeMetadata(raws map[string]json.RawMessage) (map[string]string, error) 
 	pairs := make(map[string]string, len(raws))
 	for _, k := range slices.Sorted(maps.Keys(raws)) {
 		var v string
-		if err := json.Unmarshal(raws[k], &v); err != nil {
+		if err := unmarshal(raws[k], &v); err != nil {
 			return nil, decodeError("metadata."+clip(k, maxMetadataKey), err)
 		}
-		if utf8.RuneCountInString(k) > maxMetadataKey || utf8.RuneCountInString(v) > maxMetadataValue {
+		if n := utf8.RuneCountInString(k); n > maxMetadataKey {
 			return nil, Invalid("metadata", CodeInvalidValue,
-				fmt.Sprintf("a metadata key may have %d characters and a value %d", maxMetadataKey, maxMetadataValue))
+				fmt.Sprintf("a key of metadata may have at most %d characters, %q has %d", maxMetadataKey,
+					clip(k, maxMetadataKey), n))
+		}
+		if err := checkChars("metadata."+k, v, maxMetadataValue); err != nil {
+			return nil, err
 		}
 		pairs[k] = v
 	}

@@ -77,7 +77,7 @@ func DecodeEvent(data []byte) (Event, error) {
 		Item  json.RawMessage `json:"item"`
 		Error *wireError      `json:"error"`
 	}
-	if err := json.Unmarshal(data, &w); err != nil {
+	if err := unmarshal(data, &w); err != nil {
 		return Event{}, decodeError("", err)
 	}
 	ev := Event(w.plain)

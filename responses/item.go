@@ -201,7 +201,7 @@ type Items []Item
 // UnmarshalJSON reads a list of items with DecodeItem.
 func (l *Items) UnmarshalJSON(data []byte) error {
 	var raws []json.RawMessage
-	if err := json.Unmarshal(data, &raws); err != nil {
+	if err := unmarshal(data, &raws); err != nil {
 		return decodeError("", err)
 	}
 	items := make(Items, 0, len(raws))

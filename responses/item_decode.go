@@ -14,7 +14,7 @@ import (
 // *Error values that name the key within the item.
 func DecodeItem(data []byte) (Item, error) {
 	var w wireItem
-	if err := json.Unmarshal(data, &w); err != nil {
+	if err := unmarshal(data, &w); err != nil {
 		return nil, decodeError("", err)
 	}
 	w.Status = done(w.Status)
@@ -146,13 +146,13 @@ func (w *wireItem) toolCall() (Item, error) {
 	if !isNull(w.Result) {
 		c.Result = w.Result
 	}
-	if err := json.Unmarshal(w.Output, &c.Output); err != nil && !isNull(w.Output) {
+	if err := unmarshal(w.Output, &c.Output); err != nil && !isNull(w.Output) {
 		return nil, Invalid("output", CodeInvalidValue, "output of a holon:tool_call must be a string")
 	}
-	if err := json.Unmarshal(w.Round, &c.Round); err != nil && !isNull(w.Round) {
+	if err := unmarshal(w.Round, &c.Round); err != nil && !isNull(w.Round) {
 		return nil, Invalid("round", CodeInvalidValue, "round of a holon:tool_call must be a string")
 	}
-	if err := json.Unmarshal(w.ArtifactDir, &c.ArtifactDir); err != nil && !isNull(w.ArtifactDir) {
+	if err := unmarshal(w.ArtifactDir, &c.ArtifactDir); err != nil && !isNull(w.ArtifactDir) {
 		return nil, Invalid("artifact_dir", CodeInvalidValue, "artifact_dir of a holon:tool_call must be a string")
 	}
 	var err error

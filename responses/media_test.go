@@ -92,7 +92,7 @@ func TestNumbersOfRequests(t *testing.T) {
 		`"temperature":-0.1`:      "temperature must be 0 to 2, not -0.1",
 		`"temperature":20971520`:  "temperature must be 0 to 2, not 20971520",
 		`"temperature":1e308`:     "temperature must be 0 to 2, not 1e308",
-		`"temperature":1e400`:     "temperature must be a number of at most 1.8e308, not 1e400",
+		`"temperature":1e400`:     "temperature must be a number from 0 to 2, not 1e400",
 		`"temperature":"1"`:       "temperature must be a number, not a string",
 		`"temperature":true`:      "temperature must be a number, not a boolean",
 		`"temperature":[1]`:       "temperature must be a number, not an array",
@@ -103,13 +103,13 @@ func TestNumbersOfRequests(t *testing.T) {
 		`"presence_penalty":-2.5`: "presence_penalty must be -2 to 2, not -2.5",
 		`"frequency_penalty":3`:   "frequency_penalty must be -2 to 2, not 3",
 		`"top_logprobs":21`:       "top_logprobs must be 0 to 20, not 21",
-		`"top_logprobs":2.5`:      "top_logprobs must be an integer in digits, of at most 9223372036854775807, not 2.5",
+		`"top_logprobs":2.5`:      "top_logprobs must be an integer in digits from 0 to 20, not 2.5",
 		`"max_output_tokens":0`:   "max_output_tokens must be at least 1, not 0",
 		`"max_output_tokens":-0`:  "max_output_tokens must be at least 1, not 0",
 		`"max_output_tokens":"5"`: "max_output_tokens must be an integer, not a string",
-		`"max_tool_calls":1.0`:    "max_tool_calls must be an integer in digits, of at most 9223372036854775807, not 1.0",
-		`"max_tool_calls":99999999999999999999`: "max_tool_calls must be an integer in digits, " +
-			"of at most 9223372036854775807, not 99999999999999999999",
+		`"max_tool_calls":1.0`:    "max_tool_calls must be an integer in digits of at least 1, not 1.0",
+		`"max_tool_calls":99999999999999999999`: "max_tool_calls must be an integer of at least 1, " +
+			"not 99999999999999999999",
 	} {
 		_, err := responses.DecodeRequest([]byte(`{"input":"x",` + body + `}`))
 		got := ""

@@ -140,7 +140,7 @@ func (p *Part) UnmarshalJSON(data []byte) error {
 		FileID      string       `json:"file_id"`
 		Logprobs    []LogProb    `json:"logprobs"`
 	}
-	if err := json.Unmarshal(data, &w); err != nil {
+	if err := unmarshal(data, &w); err != nil {
 		return err
 	}
 	if w.FileID != "" && (w.Type == PartInputImage || w.Type == PartInputFile) {
@@ -192,8 +192,8 @@ func decodeContent(raw json.RawMessage, textType string) ([]Part, error) {
 		return decodeParts(raw)
 	}
 	var s string
-	if json.Unmarshal(raw, &s) != nil {
-		return nil, Invalid("", CodeInvalidValue, "the content must be a string or an array of content parts")
+	if unmarshal(raw, &s) != nil {
+		return nil, Invalid("", CodeInvalidValue, "the value must be a string or an array of content parts")
 	}
 	return []Part{{Type: textType, Text: s}}, nil
 }
@@ -205,7 +205,7 @@ func decodeParts(raw json.RawMessage) ([]Part, error) {
 		return nil, nil
 	}
 	var raws []json.RawMessage
-	if err := json.Unmarshal(raw, &raws); err != nil {
+	if err := unmarshal(raw, &raws); err != nil {
 		return nil, decodeError("", err)
 	}
 	var parts []Part

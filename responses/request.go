@@ -138,7 +138,7 @@ type Limits struct {
 func (h *Holon) UnmarshalJSON(data []byte) error {
 	type plain Holon // without this method
 	var keys map[string]json.RawMessage
-	if err := json.Unmarshal(data, &keys); err != nil {
+	if err := unmarshal(data, &keys); err != nil {
 		return decodeError("holon", err)
 	}
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
@@ -150,7 +150,7 @@ func (h *Holon) UnmarshalJSON(data []byte) error {
 			return Invalid(param, CodeUnsupportedParameter, param+" is not offered by this server")
 		}
 	}
-	return decodeError("holon", json.Unmarshal(data, (*plain)(h)))
+	return decodeError("holon", unmarshal(data, (*plain)(h)))
 }
 
 // ReasoningConfig asks for reasoning effort and summaries. Unknown effort
@@ -195,7 +195,7 @@ func (w *wireText) config() TextConfig {
 // UnmarshalJSON reads {format, verbosity}.
 func (t *TextConfig) UnmarshalJSON(data []byte) error {
 	var w wireText
-	if err := json.Unmarshal(data, &w); err != nil {
+	if err := unmarshal(data, &w); err != nil {
 		return decodeError("text", err)
 	}
 	*t = w.config()
@@ -237,8 +237,8 @@ func within(path string, err error) error {
 	}
 	out := *e
 	out.Param = joinPath(path, e.Param)
-	if rest, ok := strings.CutPrefix(e.Message, e.Param); ok && strings.HasPrefix(e.Param, "[") {
-		out.Message = out.Param + rest // an index says nothing without what it is in
+	if rest, ok := strings.CutPrefix(e.Message, orBody(e.Param)); ok {
+		out.Message = orBody(out.Param) + rest // an index says nothing without what it is in
 	}
 	return &out
 }
@@ -261,7 +261,7 @@ func decodeError(path string, err error) error {
 	}
 	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		param := joinPath(path, t.Field)
-		want, got := jsonNames(t.Type.Kind().String(), t.Value)
+		want, got := jsonNames(param, t.Type.Kind().String(), t.Value)
 		return Invalid(param, CodeInvalidValue, fmt.Sprintf("%s must be %s, not %s", orBody(param), want, got))
 	}
 	if s, ok := errors.AsType[*json.SyntaxError](err); ok {
@@ -272,14 +272,20 @@ func decodeError(path string, err error) error {
 
 // jsonNames says what was expected, a Go kind, and what stands in its place: a number
 // as it was written, of anything else the type.
-func jsonNames(kind, value string) (want, got string) {
+func jsonNames(param, kind, value string) (want, got string) {
 	want = jsonName(kind)
 	if digits, ok := strings.CutPrefix(value, "number "); ok {
-		switch want {
-		case "a number":
+		limits, documented := ranges[param]
+		switch {
+		case documented:
+			want = limits
+		case want == "a number":
 			want = "a number of at most 1.8e308"
-		case "an integer":
-			want = "an integer in digits, of at most 9223372036854775807"
+		case !strings.ContainsAny(digits, ".eE"):
+			want = "an integer of at most 9223372036854775807"
+		}
+		if strings.ContainsAny(digits, ".eE") {
+			want = strings.Replace(want, "an integer", "an integer in digits", 1)
 		}
 		return want, clip(digits, 32)
 	}

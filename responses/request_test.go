@@ -197,7 +197,8 @@ func TestDecodeRequestRefuses(t *testing.T) {
 		{``, responses.CodeInvalidJSON, ""},
 		{`{`, responses.CodeInvalidJSON, ""},
 		{`null`, responses.CodeInvalidJSON, ""},
-		{`[]`, responses.CodeInvalidValue, ""},
+		{" \n", responses.CodeInvalidJSON, ""},
+		{`[]`, responses.CodeInvalidJSON, ""},
 		{`{} {}`, responses.CodeInvalidJSON, ""},
 		{"{\"model\":\"\xff\"}", responses.CodeInvalidJSON, ""},
 		{strings.Repeat(`{"input":[`, 200), responses.CodeInvalidJSON, ""},
@@ -245,7 +246,7 @@ func TestDecodeRequestRefuses(t *testing.T) {
 		{`{"input":[{"type":"item_reference"}]}`, responses.CodeMissingParameter, "input[0].id"},
 		{`{"input":[{"type":"holon:tool_call","output":{}}]}`, responses.CodeInvalidValue, "input[0].output"},
 		{`{"tools":[5]}`, responses.CodeInvalidValue, "tools[0]"},
-		{`{"tools":[{"type":"function"}]}`, responses.CodeInvalidValue, "tools[0].name"},
+		{`{"tools":[{"type":"function"}]}`, responses.CodeMissingParameter, "tools[0].name"},
 		{`{"tools":[{"type":"x"},{"type":"function","name":"a b"}]}`, responses.CodeInvalidValue, "tools[1].name"},
 		{`{"tools":[{"type":"function","name":"ü"}]}`, responses.CodeInvalidValue, "tools[0].name"},
 		{`{"tools":[{"type":"function","name":"f"},{"type":"function","name":"f"}]}`, responses.CodeInvalidValue,
@@ -261,10 +262,16 @@ func TestDecodeRequestRefuses(t *testing.T) {
 		{`{"tool_choice":{"type":"allowed_tools","tools":[]}}`, responses.CodeInvalidValue, "tool_choice.tools"},
 		{`{"tool_choice":{"type":"allowed_tools","tools":[{"type":"function"}]}}`, responses.CodeMissingParameter,
 			"tool_choice.tools[0].name"},
+		{`{"tool_choice":{"type":"allowed_tools","tools":[{"name":"f"},5]}}`, responses.CodeInvalidValue,
+			"tool_choice.tools[1]"},
+		{`{"include":["a",5]}`, responses.CodeInvalidValue, "include[1]"},
+		{`{"holon":{"skills":["a",5]}}`, responses.CodeInvalidValue, "holon.skills[1]"},
+		{`{"input":[{"role":"assistant","content":[{"type":"output_text","text":"x","logprobs":[{},{"bytes":[1,"x"]}]}]}]}`,
+			responses.CodeInvalidValue, "input[0].content[0].logprobs[1].bytes[1]"},
 		{`{"tool_choice":{"type":"allowed_tools","mode":"x","tools":[{"name":"f"}]}}`, responses.CodeInvalidValue,
 			"tool_choice"},
 		{`{"metadata":{"a":1}}`, responses.CodeInvalidValue, "metadata.a"},
-		{`{"metadata":{"a":"` + long + `"}}`, responses.CodeInvalidValue, "metadata"},
+		{`{"metadata":{"a":"` + long + `"}}`, responses.CodeInvalidValue, "metadata.a"},
 		{`{"metadata":{"` + long + `":"a"}}`, responses.CodeInvalidValue, "metadata"},
 		{`{"metadata":{` + strings.Join(pairs, ",") + `}}`, responses.CodeInvalidValue, "metadata"},
 		{`{"prompt_cache_key":"` + long + `"}`, responses.CodeInvalidValue, "prompt_cache_key"},
@@ -354,5 +361,58 @@ func TestCheckID(t *testing.T) {
 		t.Errorf(`a = %q, want it to begin with "x_"`, a)
 	case len(a) != 28:
 		t.Errorf("len(a) = %d (%q), want 28", len(a), a)
+	}
+}
+
+// Messages name the field, what it may be and what it is, in words of JSON.
+func TestMessagesOfRefusals(t *testing.T) {
+	for body, want := range map[string]string{
+		``:     "the body is empty; send a JSON object",
+		" \t ": "the body is empty; send a JSON object",
+		`null`: "the body must be a JSON object, not null",
+		`[]`:   "the body must be a JSON object, not an array",
+		`5`:    "the body must be a JSON object, not a number",
+		`{"input":"x","tool_choice":5}`:          "tool_choice must be a string or an object, not a number",
+		`{"input":[5]}`:                          "input[0] must be an object, not a number",
+		`{"input":[{"role":"user","content":7}]}`: "input[0].content must be a string or an array of content parts",
+		`{"input":[{"type":"function_call_output","call_id":"c","output":7}]}`: "input[0].output must be a string or " +
+			"an array of content parts",
+		`{"input":[{"type":"reasoning","summary":"s"}]}`: "input[0].summary must be an array, not a string",
+		`{"input":"x","reasoning":{"summary":5}}`:        "reasoning.summary must be a string, not a number",
+		`{"input":"x","tools":[{"type":"function"}]}`:    "a function needs a name",
+		`{"input":"x","metadata":{"` + strings.Repeat("k", 65) + `":"v"}}`: "a key of metadata may have at most 64 " +
+			`characters, "` + strings.Repeat("k", 64) + `…" has 65`,
+		`{"input":"x","metadata":{"k":"` + strings.Repeat("v", 513) + `"}}`: "metadata.k may have at most 512 " +
+			"characters, this has 513",
+	} {
+		_, err := responses.DecodeRequest([]byte(body))
+		if got := fmt.Sprint(err); got != want {
+			t.Errorf("%.80s: error %q, want %q", body, got, want)
+		}
+	}
+}
+
+// A member counts only under its exact name; what differs in case is unknown, and unknown members are ignored, or
+// refused where all are known.
+func TestNamesOfMembersAreExact(t *testing.T) {
+	const exact = `{"input":[{"role":"user","content":"x"}],"tools":[{"type":"function","name":"f","parameters":` +
+		`{"type":"object","properties":{"INPUT":{"type":"string"}}}}],"reasoning":{"effort":"low"},"store":true`
+	want, err := responses.DecodeRequest([]byte(exact + `}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := responses.DecodeRequest([]byte(strings.NewReplacer(`"role":`, `"ROLE":"system","role":`, `"effort":`,
+		`"Effort":"high","effort":`, `"name":`, `"Name":5,"name":`).Replace(exact) +
+		`,"INPUT":"y","\u0053tore":false,"ſtore":false,"Text":{"format":5},"tool_Choice":"none"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.Digest = want.Digest
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("other names act as the known ones:\n%s", diff)
+	}
+	_, err = responses.DecodeRequest([]byte(`{"input":"x","holon":{"TURN_ID":"a"}}`))
+	if param := responses.AsError(err).Param; param != "holon.TURN_ID" {
+		t.Errorf("param = %q, want holon.TURN_ID", param)
 	}
 }

@@ -2,7 +2,6 @@ package responses
 
 import (
 	"bytes"
-	"encoding/json"
 )
 
 // Status is the state of a response.
@@ -246,7 +245,7 @@ func DecodeResponse(data []byte) (*Response, error) {
 		return nil, err
 	}
 	var r Response
-	if err := json.Unmarshal(data, &r); err != nil {
+	if err := unmarshal(data, &r); err != nil {
 		return nil, decodeError("", err)
 	}
 	if r.ID == "" || r.Object != "response" {

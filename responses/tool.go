@@ -3,6 +3,7 @@ package responses
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -38,7 +39,7 @@ func (t *Tool) UnmarshalJSON(data []byte) error {
 		Parameters  json.RawMessage `json:"parameters"`
 		Strict      *bool           `json:"strict"`
 	}
-	if err := json.Unmarshal(data, &w); err != nil {
+	if err := unmarshal(data, &w); err != nil {
 		return err
 	}
 	*t = Tool{Name: w.Name, Description: w.Description, Strict: w.Strict}
@@ -91,7 +92,7 @@ func (c *ToolChoice) UnmarshalJSON(data []byte) error {
 	const param = "tool_choice"
 	*c = ToolChoice{}
 	var mode string
-	if json.Unmarshal(data, &mode) != nil {
+	if unmarshal(data, &mode) != nil {
 		var w struct {
 			Type  string `json:"type"`
 			Name  string `json:"name"`
@@ -100,7 +101,12 @@ func (c *ToolChoice) UnmarshalJSON(data []byte) error {
 				Name string `json:"name"`
 			} `json:"tools"`
 		}
-		if err := json.Unmarshal(data, &w); err != nil {
+		err := unmarshal(data, &w)
+		if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && t.Field == "" {
+			_, got := jsonNames("", "", t.Value)
+			return Invalid(param, CodeInvalidValue, param+" must be a string or an object, not "+got)
+		}
+		if err != nil {
 			return decodeError(param, err)
 		}
 		switch w.Type {

@@ -67,7 +67,7 @@ func decodeMCPTools(raws []json.RawMessage) (list []MCPTool, err error) {
 		var head struct {
 			Type string `json:"type"`
 		}
-		if json.Unmarshal(raw, &head) != nil || head.Type != "mcp" {
+		if unmarshal(raw, &head) != nil || head.Type != "mcp" {
 			continue // decodeTools has looked at it
 		}
 		path := fmt.Sprintf("tools[%d]", i)
@@ -93,7 +93,7 @@ func decodeMCPTools(raws []json.RawMessage) (list []MCPTool, err error) {
 func decodeMCPTool(path string, raw json.RawMessage) (MCPTool, error) {
 	var w wireMCPTool
 	t := MCPTool{Param: path}
-	if err := json.Unmarshal(raw, &w); err != nil {
+	if err := unmarshal(raw, &w); err != nil {
 		return t, decodeError(path, err)
 	}
 	t.Label, t.URL, t.Headers, t.Authorization = w.Label, orDefault(w.URL, ""), w.Headers,
@@ -145,7 +145,7 @@ func decodeAllowed(param string, raw json.RawMessage) ([]string, error) {
 			Names    []string `json:"tool_names"`
 			ReadOnly *bool    `json:"read_only"`
 		}
-		if err := json.Unmarshal(raw, &filter); err != nil {
+		if err := unmarshal(raw, &filter); err != nil {
 			return nil, decodeError(param, err)
 		}
 		if filter.ReadOnly != nil {
@@ -153,7 +153,7 @@ func decodeAllowed(param string, raw json.RawMessage) ([]string, error) {
 				"a server's description of its own tools cannot be a filter; list the names in tool_names")
 		}
 		names = filter.Names
-	} else if err := json.Unmarshal(raw, &names); err != nil {
+	} else if err := unmarshal(raw, &names); err != nil {
 		return nil, decodeError(param, err)
 	}
 	if n := len(names); n > maxTools {

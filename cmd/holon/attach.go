@@ -26,7 +26,7 @@ holon run.
 
 ` + aboutRun
 	cmd.Example = "  holon attach last"
-	cmd.Flags().BoolVar(&quiet, "quiet", false, "show no progress")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "show no progress")
 	return cmd
 }
 

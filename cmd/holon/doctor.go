@@ -31,7 +31,7 @@ Exit codes: 0 a run can work, 1 something failed, 2 usage error.`
 	f := cmd.Flags()
 	f.String("engine", settings.EngineAuto, "auto, docker, or local, which confines nothing")
 	f.String("image", settings.DefaultImage, "container `image`")
-	f.String("model", "", "model to ask, as `provider/name` (default as of a run)")
+	f.StringP("model", "m", "", "model to ask, as `provider/name` (default as of a run)")
 	f.String("user", "", "`UID:GID` of the container (default as of a run)")
 	f.String("runtime", "", "`name` of what runs containers in the engine (default the engine's)")
 	f.StringSlice("accept-weaker", nil,

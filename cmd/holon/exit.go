@@ -187,14 +187,6 @@ func notAModel(param, ref string) error {
 
 func seeHelp(cmd *cobra.Command) string { return "see " + cmd.CommandPath() + " --help" }
 
-// noCommand refuses an argument where only the name of a command can be.
-func noCommand(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usage("COMMAND", fmt.Sprintf("there is no command %q", visible.OneLine(args[0], 80)), seeHelp(cmd))
-	}
-	return nil
-}
-
 // countArgs refuses arguments that a command does not take.
 func countArgs(cmd *cobra.Command, args []string, min, max int) error {
 	if len(args) < min || len(args) > max {

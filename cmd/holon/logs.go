@@ -38,9 +38,9 @@ it ran, its answer. With --json the records themselves, one a line.
 It reads and changes nothing. Control characters of the agent's are not printed.
 
 ` + aboutRun
-	cmd.Example = "  holon logs --follow last"
+	cmd.Example = "  holon logs -f last"
 	f := cmd.Flags()
-	f.BoolVar(&o.follow, "follow", false, "go on until the run ends")
+	f.BoolVarP(&o.follow, "follow", "f", false, "go on until the run ends")
 	f.BoolVar(&o.events, "events", false, "the events of the response stream, one a line, as JSON")
 	f.BoolVar(&o.tools, "tools", false, "the whole outputs of the tools")
 	f.BoolVar(&o.container, "container", false, "the log of agentd: of a container that is there, or kept with --keep")

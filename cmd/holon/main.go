@@ -76,11 +76,13 @@ func newRoot(streams Streams) *cobra.Command {
 back its change as a patch. Nothing of yours is touched until you apply it.`,
 		Example: `  holon run "fix the failing test"
   holon apply last`,
+		Version:       buildVersion(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetVersionTemplate("holon {{.Version}}\n")
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
@@ -125,7 +127,7 @@ back its change as a patch. Nothing of yours is touched until you apply it.`,
 func flagError(cmd *cobra.Command, err error) error {
 	flag, what := "", err.Error()
 	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		flag, what = "--"+e.GetSpecifiedName(), "there is no such flag"
+		flag, what = "--"+e.GetSpecifiedName(), "there is no such flag"+similarFlag(cmd, e.GetSpecifiedName())
 		if e.GetSpecifiedShortnames() != "" {
 			flag = "-" + e.GetSpecifiedName()
 		}

@@ -41,9 +41,9 @@ TEXT is one argument; "-" reads it from standard input.`
 	f := cmd.Flags()
 	f.StringVar(&o.priority, "priority", string(ledger.Normal),
 		"interject (into the turn that runs), next, normal or background")
-	f.BoolVar(&o.follow, "follow", false, "stay until the turn has ended, and print the answer")
+	f.BoolVarP(&o.follow, "follow", "f", false, "stay until the turn has ended, and print the answer")
 	f.StringVar(&o.key, "key", "", "`text` under which this prompt is given once, however often it is sent")
-	f.BoolVar(&o.quiet, "quiet", false, "with --follow: show no progress")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "with --follow: show no progress")
 	completeWords(cmd, "priority", string(ledger.Interject), string(ledger.Next), string(ledger.Normal),
 		string(ledger.Background))
 	return cmd

@@ -93,7 +93,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.String("model", "", "model as `provider/name` (default "+settings.DefaultModel+" where there is a key for it)")
+	f.StringP("model", "m", "", "model as `provider/name` (default "+settings.DefaultModel+" where there is a key for it)")
 	f.StringSlice("model-fallbacks", nil, "`models` to ask, in order, when the first fails before it says anything")
 	f.String("image", defaults.Image, "container `image`")
 	f.String("engine", defaults.Engine, "auto, docker, or local, which confines nothing")
@@ -129,7 +129,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.Lookup("continue").NoOptDefVal = files.Last
 	f.BoolVar(&opts.Keep, "keep", false, "keep the session's directories and the container's log")
 	f.BoolVar(&opts.JSON, "json", false, "print the run's manifest instead of the answer")
-	f.BoolVar(&opts.Quiet, "quiet", false, "show no progress")
+	f.BoolVarP(&opts.Quiet, "quiet", "q", false, "show no progress")
 	f.String("agent", "", "`id` of an agent of the daemon, which does it in its home instead of in a run of its own")
 	f.Bool("create-agent", false, "with --agent: make the agent when there is none")
 	f.String("template", "", "with --create-agent: `name` of a template, or its directory")

@@ -83,7 +83,7 @@ func (o *serveOptions) define(cmd *cobra.Command) {
 		"`file` of mode 0600 with the token (default one is made in HOLON_HOME)")
 	f.String("engine", "", "auto, docker, or local, which confines nothing")
 	f.String("image", "", "container `image` of agents that have none of their own")
-	f.String("model", "", "model of agents that have none of their own, as `provider/name`")
+	f.StringP("model", "m", "", "model of agents that have none of their own, as `provider/name`")
 	f.String("agent", "", "`id` of the default agent")
 	completeWords(cmd, "access", string(control.ModeLocal), string(control.ModeTunnel), string(control.ModeLAN),
 		string(control.ModeTailnet))

@@ -2,6 +2,7 @@ package record
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -114,7 +115,7 @@ func endStream(h Header, cause *responses.Error) (responses.Response, error) {
 }
 
 // spent is what the attempts at models took in a turn that was cut off: what is on record
-// of those that ended, and for one that did not what it had streamed.
+// of those that ended, and for one that did not what it was told, as was estimated, and had streamed.
 func spent(h Header, events *Log) (u responses.Usage, err error) {
 	facts, err := reopenLog(filepath.Join(h.TurnDir, turns.RuntimeFile))
 	if err != nil {
@@ -122,18 +123,14 @@ func spent(h Header, events *Log) (u responses.Usage, err error) {
 	}
 	defer facts.Close()
 	var totals Totals
-	open := 0
+	var open openFacts
 	err = facts.Lines(func(line []byte) error {
 		ev, err := turns.DecodeRuntimeEvent(line)
 		if err != nil {
 			return errStop
 		}
-		switch totals.count(ev); ev.Type {
-		case turns.ModelRequested:
-			open++
-		case turns.ModelCompleted, turns.ModelFailed:
-			open--
-		}
+		totals.count(ev)
+		open.take(ev)
 		return nil
 	})
 	if err != nil && err != errStop {
@@ -142,11 +139,14 @@ func spent(h Header, events *Log) (u responses.Usage, err error) {
 	if known := totals.Attempts.AggregatedTokenUsage; known != nil {
 		u.InputTokens, u.OutputTokens, u.Estimated = known.InputTokens, known.OutputTokens, known.Estimated
 	}
-	if open > 0 {
+	for _, request := range open.of(turns.ModelRequested) {
 		said, err := streamed(events)
 		if err != nil {
 			return u, err
 		}
+		var p turns.Requested
+		_ = json.Unmarshal(request.Payload, &p) // without an estimate it is 0
+		u.InputTokens += int64(p.EstimatedTokens)
 		u.OutputTokens, u.Estimated = max(u.OutputTokens, (said+bytesPerToken-1)/bytesPerToken), true
 	}
 	u.TotalTokens = u.InputTokens + u.OutputTokens
@@ -249,6 +249,7 @@ func endFacts(h Header, resp responses.Response) (Totals, error) {
 	}
 	defer log.Close()
 	var totals Totals
+	var open openFacts
 	var seq, good int64 // of the last event, and where the facts end that stay
 	ended := false
 	err = log.Lines(func(line []byte) error {
@@ -260,6 +261,7 @@ func endFacts(h Header, resp responses.Response) (Totals, error) {
 			return errStop // it was held back, as the end of the stream was
 		}
 		totals.count(ev)
+		open.take(ev)
 		ended = ev.Type == turns.TurnCompleted || ev.Type == turns.TurnFailed
 		seq, good = ev.Sequence, good+int64(len(line))+1
 		return nil
@@ -270,14 +272,18 @@ func endFacts(h Header, resp responses.Response) (Totals, error) {
 	if err := log.cut(good); err != nil || ended {
 		return totals, err
 	}
-	ev := closingFact(h, resp)
-	ev.Sequence = seq + 1
-	line, err := ev.AppendLine(nil)
-	if err != nil {
-		return totals, err
-	}
-	if err := log.Append(line[:len(line)-1]); err != nil {
-		return totals, err
+	scope := turns.Scope{RuntimeID: h.Instance, SessionID: h.SessionID, TurnID: h.TurnID}
+	for _, ev := range append(open.closing(scope), closingFact(scope, resp)) {
+		seq++
+		ev.Sequence = seq
+		totals.count(ev)
+		line, err := ev.AppendLine(nil)
+		if err != nil {
+			return totals, err
+		}
+		if err := log.Append(line[:len(line)-1]); err != nil {
+			return totals, err
+		}
 	}
 	return totals, log.Flush()
 }
@@ -287,8 +293,7 @@ var errStop = errors.New("stop")
 
 // closingFact says how a settled turn ended. A turn with a complete stream ended as the stream says; the process was
 // lost only afterwards.
-func closingFact(h Header, resp responses.Response) turns.RuntimeEvent {
-	scope := turns.Scope{RuntimeID: h.Instance, SessionID: h.SessionID, TurnID: h.TurnID}
+func closingFact(scope turns.Scope, resp responses.Response) turns.RuntimeEvent {
 	failure := turns.Failure{FailureCategory: "incomplete", Phase: "recovery", ResponseID: resp.ID}
 	switch {
 	case resp.Status == responses.StatusCompleted:

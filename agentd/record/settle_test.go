@@ -315,7 +315,8 @@ func TestSettleCountsWhatWasStreamed(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
 	turn, em, scope := begin(t, s, dir, `{"input":"hi"}`)
-	must(t, turn.Event(scope.ModelRequested("mr_1", turns.Requested{Round: 1})), em.Text("half a sentence."),
+	must(t, turn.Event(scope.ModelRequested("mr_1", turns.Requested{Round: 1, EstimatedTokens: 30})),
+		turn.Event(scope.ToolStarted("tc_1", turns.Begun{ToolName: "Run"})), em.Text("half a sentence."),
 		turn.Events.Flush(), turn.Runtime.Flush())
 	turn.Abort(errors.New("killed"))
 	must(t, turn.Close())
@@ -324,8 +325,16 @@ func TestSettleCountsWhatWasStreamed(t *testing.T) {
 	}
 	rec, err := ReadRecord(turn.Dir)
 	must(t, err)
-	if rec.Usage == nil || rec.Usage.OutputTokens != 4 {
-		t.Errorf("the usage is %+v, want 4 tokens of output for 16 bytes", rec.Usage)
+	if rec.Usage == nil || rec.Usage.OutputTokens != 4 || rec.Usage.InputTokens != 30 {
+		t.Errorf("the usage is %+v, want 4 tokens of output for 16 bytes, and 30 of input", rec.Usage)
+	}
+	facts, err := os.ReadFile(filepath.Join(turn.Dir, turns.RuntimeFile))
+	must(t, err)
+	for _, want := range []string{`"type":"model.failed"`, `"type":"tool.failed"`, `"model_request_id":"mr_1"`,
+		`"failure_category":"interrupted"`} {
+		if !strings.Contains(string(facts), want) {
+			t.Errorf("the facts have no %s: what was open does not end\n%s", want, facts)
+		}
 	}
 	if p := rec.ProviderAttempts; p == nil || p.AggregatedTokenUsage == nil || !p.AggregatedTokenUsage.Estimated {
 		t.Errorf("the attempts are %+v, want their usage marked as an estimate", p)

@@ -102,6 +102,7 @@ func (w *attempts) AttemptStarted(a model.Attempt) {
 	w.record(w.runner.Scope.ModelRequested(w.id, turns.Requested{
 		ProviderName: provider, ModelName: name, ProviderSelector: w.runner.ModelRef,
 		Attempt: a.Number, MaxAttempts: a.Max, Round: w.runner.result.Rounds,
+		EstimatedTokens: w.runner.view.now.tokens,
 	}))
 }
 

@@ -110,7 +110,8 @@ type Requested struct {
 	ProviderSelector string `json:"provider_selector"` // the model reference that led here
 	Attempt          int    `json:"attempt"`           // from 1
 	MaxAttempts      int    `json:"max_attempts"`
-	Round            int    `json:"round"` // from 1
+	Round            int    `json:"round"`                      // from 1
+	EstimatedTokens  int    `json:"estimated_tokens,omitempty"` // of the input
 }
 
 // ModelRequested opens the model request with the given id.

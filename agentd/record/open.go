@@ -1,0 +1,49 @@
+package record
+
+import (
+	"encoding/json"
+	"slices"
+
+	"holon/responses/turns"
+)
+
+// openFacts are the model requests and tool calls of a turn that have begun and not ended, in order.
+type openFacts struct{ begun []turns.RuntimeEvent }
+
+func (o *openFacts) take(ev turns.RuntimeEvent) {
+	switch ev.Type {
+	case turns.ModelRequested, turns.ToolStarted:
+		o.begun = append(o.begun, ev)
+	case turns.ModelCompleted, turns.ModelFailed, turns.ToolResult, turns.ToolFailed:
+		o.begun = slices.DeleteFunc(o.begun, func(b turns.RuntimeEvent) bool {
+			return b.ModelRequestID == ev.ModelRequestID && b.ToolCallID == ev.ToolCallID
+		})
+	}
+}
+
+// of returns the open facts of a class.
+func (o *openFacts) of(class string) (list []turns.RuntimeEvent) {
+	for _, ev := range o.begun {
+		if ev.Type == class {
+			list = append(list, ev)
+		}
+	}
+	return list
+}
+
+// closing returns the facts that end what the end of the turn cut off.
+func (o *openFacts) closing(scope turns.Scope) (list []turns.RuntimeEvent) {
+	const category, message = "interrupted", "the turn ended before it did"
+	for _, ev := range o.begun {
+		if ev.Type == turns.ToolStarted {
+			var p turns.Begun
+			_ = json.Unmarshal(ev.Payload, &p) // a call without a name ends all the same
+			list = append(list, scope.ToolFailed(ev.ToolCallID, turns.ToolFailure{ToolName: p.ToolName,
+				FailureCategory: category, Message: message}))
+			continue
+		}
+		list = append(list, scope.ModelFailed(ev.ModelRequestID, turns.AttemptFailure{FailureCategory: category,
+			Message: message, Outcome: turns.OutcomeFailFast}))
+	}
+	return list
+}

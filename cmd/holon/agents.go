@@ -133,16 +133,18 @@ func newAgentModelCommand(streams Streams) *cobra.Command {
 			}
 			return showModel(r, s.Model)
 		})
-	effort := ""
+	effort, force := "", false
 	set := agentCommand(streams, "set [flags] AGENT PROVIDER/NAME",
 		"Set which model an agent asks, from its next turn on", 2, 2, func(ctx context.Context, r *remote) error {
-			done, err := r.SetModel(ctx, r.args[0], wire.Model{Model: r.args[1], ReasoningEffort: effort})
+			done, err := r.SetModel(ctx, r.args[0], wire.Model{Model: r.args[1], ReasoningEffort: effort,
+				Force: force})
 			if err != nil {
 				return err
 			}
 			return showModel(r, done.Model)
 		})
 	set.Flags().StringVar(&effort, "reasoning-effort", "", "`how much` it is to think: low, medium or high")
+	set.Flags().BoolVar(&force, "force", false, "also when there is no key for its provider yet")
 	clearing := agentCommand(streams, "clear [flags] [AGENT]", "Let an agent ask the daemon's model again", 0, 1,
 		func(ctx context.Context, r *remote) error {
 			done, err := r.ClearModel(ctx, r.named())

@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/internal/visible"
+	"holon/runner/credentials"
 	"holon/runner/daemon"
+	"holon/runner/modelaccess"
 	"holon/state"
 	"holon/state/sqlite"
 )
@@ -85,6 +87,10 @@ func (b *background) ready() error {
 		return err
 	}
 	if _, err := findAgentd(b.Agentd); err != nil {
+		return err
+	}
+	keys := &credentials.Keys{Store: credentials.StoreIn(b.Dir), Environ: os.Environ()}
+	if err := b.checkModels(&modelaccess.Host{Settings: &b.Settings, Keys: keys}); err != nil {
 		return err
 	}
 	return b.find()

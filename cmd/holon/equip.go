@@ -10,10 +10,12 @@ import (
 	"holon/runner/agent/pool"
 	"holon/runner/agent/tools"
 	"holon/runner/agent/view"
+	"holon/runner/control/wire"
 	"holon/runner/credentials"
 	"holon/runner/engine"
 	"holon/runner/hosttools"
 	"holon/runner/modelaccess"
+	"holon/state"
 )
 
 // providers is what is known of models now: keys may have been stored since the
@@ -22,6 +24,22 @@ func (h *agentHost) providers() *modelaccess.Host {
 	o := h.options
 	keys := &credentials.Keys{Store: credentials.StoreIn(o.Dir), Environ: os.Environ(), Secrets: o.streams.Secrets}
 	return &modelaccess.Host{Settings: &o.Settings, Keys: keys, Proxy: http.ProxyFromEnvironment, Log: h.log}
+}
+
+// CheckModel implements control.Host.
+func (h *agentHost) CheckModel(ref string, keyless bool) error {
+	err := checkModel(h.providers(), ref)
+	if err == nil || keyless && state.IsCode(err, credentials.CodeMissing) {
+		return nil
+	}
+	f := describe(err)
+	if f.Param != "--model" {
+		f.Message = f.Param + " " + f.Message // the variable or the setting that the message is about
+	}
+	if state.IsCode(err, credentials.CodeMissing) {
+		f.Hint += "; or set the model all the same with --force"
+	}
+	return &state.Error{Code: wire.CodeInvalidValue, Param: "model", Message: f.Message, Hint: f.Hint}
 }
 
 // configure says what the container of an agent needs for a turn: its models, and

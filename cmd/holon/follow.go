@@ -23,7 +23,7 @@ import (
 func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end view.MessageState, shells int,
 	err error) {
 	end, err = r.Message(ctx, sent.AgentID, sent.MessageID)
-	if err != nil || end.Entry.Status.Terminal() {
+	if err != nil || ended(end) {
 		return end, 0, err
 	}
 	turns := map[string]bool{}
@@ -46,15 +46,20 @@ func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end
 				continue
 			}
 		}
-		if end, err = r.Message(ctx, sent.AgentID, sent.MessageID); err != nil || end.Entry.Status.Terminal() {
+		if end, err = r.Message(ctx, sent.AgentID, sent.MessageID); err != nil || ended(end) {
 			return end, shells, err
 		}
 	}
 	return end, shells, context.Cause(ctx)
 }
 
+// ended reports whether waiting for a message makes no sense any more: it has ended, or a setting has to change before
+// a turn can be run for it.
+func ended(end view.MessageState) bool { return end.Entry.Status.Terminal() || end.Entry.Blocked() }
+
 // mayEnd are the events after which it is asked what became of a message.
-var mayEnd = map[string]bool{rules.QueueEntrySettled: true, rules.QueueEntryQuarantined: true, rules.TurnTerminal: true}
+var mayEnd = map[string]bool{rules.QueueEntrySettled: true, rules.QueueEntryQuarantined: true,
+	rules.QueueEntryBlocked: true, rules.TurnTerminal: true}
 
 // stoppedWatching says that the agent goes on although the command no longer watches it.
 func (r *remote) stoppedWatching(ctx context.Context, err error) error {
@@ -138,6 +143,12 @@ func finalStatus(end view.MessageState) string {
 // The error says what went wrong, nil when nothing did.
 func outcomeOf(end view.MessageState) (state.Outcome, error) {
 	t, who := end.Turn, end.Message.AgentID
+	if end.Entry.Blocked() {
+		return state.OutcomeRefused, &state.Error{Code: "blocked", Param: "agent",
+			Message: "no turn can be run: " + end.Entry.Reason,
+			Hint: "the message stays queued and is tried again when that is set, at once with: holon agent start " + who +
+				"; or take it back: holon queue remove " + end.Message.ID}
+	}
 	if t == nil || end.Entry.Status == ledger.Quarantined {
 		outcome := state.OutcomeRefused
 		if end.Entry.Status == ledger.Aborted {

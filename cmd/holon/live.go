@@ -53,7 +53,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	if err := o.makeHome(); err != nil {
 		return err
 	}
-	if err := o.needModel(h.providers()); err != nil {
+	if err := o.checkModels(h.providers()); err != nil {
 		return err
 	}
 	ctx, h.stop = context.WithCancel(ctx)

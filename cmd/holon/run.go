@@ -334,7 +334,7 @@ func openModels(ctx context.Context, host *modelaccess.Host, refs []string, cfg 
 			err = usage("--model-fallbacks", fmt.Sprintf("%q is a file", visible.OneLine(ref, 200)),
 				"a scenario can only be the first model")
 		} else if i == 0 {
-			err = findScenario(cfg, name)
+			cfg.Scenario, err = findScenario(name)
 		}
 		if err != nil {
 			access.Close()
@@ -344,25 +344,41 @@ func openModels(ctx context.Context, host *modelaccess.Host, refs []string, cfg 
 	return access, nil
 }
 
-// findScenario finds the file that a scripted model plays; "demo" is built in.
-func findScenario(cfg *runner.Config, name string) error {
+// findScenario finds the file that a scripted model plays, "" for "demo", which is built in.
+func findScenario(name string) (string, error) {
 	if name == demoScenario {
-		return nil
+		return "", nil
 	}
 	path, err := filepath.Abs(name)
 	if err == nil {
 		path, err = filepath.EvalSymlinks(path)
 	}
-	if err != nil {
-		return usage("--model", fmt.Sprintf("there is no scenario file %q", visible.OneLine(name, 200)),
-			"name a YAML file, or use scripted/demo")
+	why := "there is no scenario file %q"
+	if err == nil {
+		info, err := os.Stat(path)
+		if err == nil && info.Mode().IsRegular() {
+			return path, nil
+		}
+		why = "%q is not a file"
 	}
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return usage("--model", fmt.Sprintf("%q is not a file", visible.OneLine(name, 200)),
-			"name a YAML scenario, or use scripted/demo")
+	return "", &state.Error{Code: modelaccess.CodeNoScenario, Param: "--model",
+		Message: fmt.Sprintf(why, visible.OneLine(name, 200)), Hint: "name a YAML file, or use scripted/demo"}
+}
+
+// checkModel refuses a model that cannot be asked, without asking it.
+func checkModel(host *modelaccess.Host, ref string) error {
+	provider, name, ok := providers.SplitRef(ref)
+	switch {
+	case !ok || provider != providers.Scripted && !providers.ValidName(provider):
+		return &state.Error{Code: modelaccess.CodeInvalidReference, Param: "--model",
+			Message: fmt.Sprintf("%q is not a model reference", visible.OneLine(ref, 100)),
+			Hint:    "write provider/name, for example " + settings.DefaultModel}
+	case provider == providers.Scripted:
+		_, err := findScenario(name)
+		return err
 	}
-	cfg.Scenario = path
-	return nil
+	_, err := host.Ready(ref)
+	return err
 }
 
 // showEnd prints how a run ended, whose results are in dir, and makes its exit

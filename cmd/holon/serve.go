@@ -16,6 +16,7 @@ import (
 
 	"holon/internal/providers"
 	"holon/runner/control"
+	"holon/runner/modelaccess"
 	"holon/runner/settings"
 	"holon/state"
 )
@@ -115,6 +116,19 @@ func (o *serveOptions) complete(cmd *cobra.Command) (err error) {
 		return err
 	}
 	return o.completeAccess()
+}
+
+// checkModels refuses to start when the models of agents that have none of their own cannot be asked.
+func (o *serveOptions) checkModels(host *modelaccess.Host) error {
+	if err := o.needModel(host); err != nil {
+		return err
+	}
+	for _, ref := range o.Refs() {
+		if err := checkModel(host, ref); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // makeHome makes the home, whose path is known only then.

@@ -124,7 +124,29 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 	if err := r.recover(ctx); err != nil {
 		return nil, errors.Join(err, r.Close(context.WithoutCancel(ctx)))
 	}
-	return r, nil
+	return r, r.unblock(ctx)
+}
+
+// unblock lets all agents try again what is blocked: settings may have changed since the last process.
+func (r *Runtime) unblock(ctx context.Context) error {
+	var blocked []string
+	err := r.store.View(ctx, func(v ledger.View) error {
+		ready, err := v.Ready()
+		for _, id := range ready {
+			if entries, err := v.BlockedEntries(id); err != nil || len(entries) > 0 {
+				blocked = append(blocked, id)
+			}
+		}
+		return err
+	})
+	for _, id := range blocked {
+		if err := r.scheduler.Unblock(ctx, id); scheduler.Damaged(err) {
+			r.damaged(id, err)
+		} else if err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // Scheduler returns the scheduler, for callers that take steps themselves.

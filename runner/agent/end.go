@@ -4,11 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"holon/responses"
 	"holon/runner"
 	"holon/runner/agent/pool"
 	"holon/runner/agent/scheduler"
+	"holon/runner/credentials"
+	"holon/runner/engine"
+	"holon/runner/gateway"
+	"holon/runner/modelaccess"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -59,12 +64,31 @@ func (r *Runtime) notBegun(cause, err error) scheduler.End {
 		r.log.Warn("an agent's conversation is gone; it begins anew", "err", err)
 		return scheduler.End{NotBegun: true, Forgotten: true}
 	}
-	return scheduler.End{NotBegun: true, Failure: r.failure(phaseStartup, err)}
+	return scheduler.End{NotBegun: true, Failure: r.failure(phaseStartup, err), Permanent: permanent(err)}
+}
+
+// permanent reports whether a turn cannot be begun before a setting changes: its model cannot be asked, or its image
+// does not exist.
+func permanent(err error) bool {
+	e, ok := errors.AsType[*state.Error](err)
+	if !ok {
+		return false
+	}
+	switch e.Code {
+	case modelaccess.CodeUnknownProvider, modelaccess.CodeUnknownContract, modelaccess.CodeInvalidReference,
+		modelaccess.CodeNoScenario, credentials.CodeMissing, credentials.CodeInvalidKey, credentials.CodeExposed,
+		credentials.CodeUnknown, gateway.CodeInvalidProvider, gateway.CodeNoPrice, engine.CodeImageNotFound:
+		return true
+	}
+	return false
 }
 
 // failure is an error for a person, without known secrets.
 func (r *Runtime) failure(phase string, err error) *ledger.Failure {
 	f := runner.Describe(err)
+	if f.Param != "" && !strings.HasPrefix(f.Message, f.Param) && phase == phaseStartup {
+		f.Message = f.Param + ": " + f.Message // the setting at fault, which the message is about
+	}
 	return &ledger.Failure{OccurredAt: r.cfg.Now(), Phase: phase, Code: f.Code, Summary: r.cfg.Secrets.Text(f.Message),
 		Hint: r.cfg.Secrets.Text(f.Hint)}
 }

@@ -42,6 +42,8 @@ type Host interface {
 	// changes nothing.
 	Prompt(ctx context.Context, agentID, text string) (json.RawMessage, error)
 	Models(ctx context.Context) (view.Models, error)
+	// CheckModel refuses a model that cannot be asked here. With keyless, one passes whose provider only lacks its key.
+	CheckModel(ref string, keyless bool) error
 	Info() view.RuntimeInfo
 	// Shutdown asks the process to end. It returns at once.
 	Shutdown()
@@ -57,6 +59,7 @@ type Steps interface {
 	CancelTimer(ctx context.Context, timerID string) (ledger.Timer, error)
 	Stop(ctx context.Context, agentID, by string) error
 	Start(ctx context.Context, agentID, by string) error
+	Remove(ctx context.Context, agentID, messageID, by string) (ledger.Entry, error)
 	Abort(ctx context.Context, a scheduler.Abort) (ledger.Attempt, error)
 	SetModel(ctx context.Context, agentID, model, effort string) (ledger.Agent, error)
 	ClearModel(ctx context.Context, agentID string) (ledger.Agent, error)

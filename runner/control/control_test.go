@@ -123,6 +123,11 @@ func timeWorker(t *testing.T, _ *rig, c *client.Client) {
 
 func setWorker(t *testing.T, _ *rig, c *client.Client) {
 	ctx := t.Context()
+	_, err := c.SetModel(ctx, "worker", wire.Model{Model: "nowhere/x", Force: true})
+	refused(t, "a model that cannot be asked", err, wire.CodeInvalidValue)
+	_, err = c.SetModel(ctx, "worker", wire.Model{Model: "keyless/x"})
+	refused(t, "a model without a key", err, wire.CodeInvalidValue)
+	must(c.SetModel(ctx, "worker", wire.Model{Model: "keyless/x", Force: true}))(t)
 	set := must(c.SetModel(ctx, "worker", wire.Model{Model: "scripted/else", ReasoningEffort: "low"}))(t).Model
 	equal(t, "model", set.EffectiveModel, "scripted/else")
 	equal(t, "source of the model", set.Source, view.ModelOverride)

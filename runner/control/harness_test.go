@@ -22,6 +22,8 @@ import (
 	"holon/runner/agent/view"
 	"holon/runner/control"
 	"holon/runner/control/client"
+	"holon/runner/control/wire"
+	"holon/state"
 	"holon/state/ledger"
 	"holon/state/sqlite"
 )
@@ -50,6 +52,14 @@ func (h *host) Prompt(_ context.Context, agentID, text string) (json.RawMessage,
 		h.prompt()
 	}
 	return json.Marshal(map[string]string{"agent_id": agentID, "text": text})
+}
+
+// CheckModel refuses models of the provider nowhere, and those of keyless without force.
+func (h *host) CheckModel(ref string, keyless bool) error {
+	if strings.HasPrefix(ref, "nowhere/") || strings.HasPrefix(ref, "keyless/") && !keyless {
+		return &state.Error{Code: wire.CodeInvalidValue, Param: "model", Message: ref + " cannot be asked", Hint: "no"}
+	}
+	return nil
 }
 
 func (h *host) Models(context.Context) (view.Models, error) {

@@ -127,6 +127,14 @@ func (s *Server) deleteTimer(_ http.ResponseWriter, r *http.Request) (any, error
 	return view.OfTimer(timer), nil
 }
 
+// deleteQueued takes a message out of the queue of the agent that the path names.
+func (s *Server) deleteQueued(_ http.ResponseWriter, r *http.Request) (any, error) {
+	if _, err := queryOf(r); err != nil {
+		return nil, err
+	}
+	return s.steps.Remove(r.Context(), s.agentID(r), chi.URLParam(r, "message_id"), operator)
+}
+
 func (s *Server) postModel(w http.ResponseWriter, r *http.Request) (any, error) {
 	var m wire.Model
 	if err := s.decode(w, r, maxSmall, &m, false); err != nil {
@@ -134,6 +142,9 @@ func (s *Server) postModel(w http.ResponseWriter, r *http.Request) (any, error) 
 	}
 	if m.Model == "" {
 		return nil, missing("model", "name one as provider/model, or POST …/model/clear")
+	}
+	if err := s.host.CheckModel(m.Model, m.Force); err != nil {
+		return nil, err
 	}
 	a, err := s.steps.SetModel(r.Context(), s.agentID(r), m.Model, m.ReasoningEffort)
 	if err != nil {

@@ -131,6 +131,10 @@ func (s *Server) getTimers(_ http.ResponseWriter, r *http.Request) (any, error) 
 	return readList(s, r, view.Snapshot.Timers)
 }
 
+func (s *Server) getQueue(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return readList(s, r, view.Snapshot.Queue)
+}
+
 func (s *Server) getLatency(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return readList(s, r, view.Snapshot.LatencyReport)
 }

@@ -23,6 +23,7 @@ func (still) CreateAgent(context.Context, string, string) (ledger.Agent, error) 
 	return ledger.Agent{}, nil
 }
 func (still) Prompt(context.Context, string, string) (json.RawMessage, error) { return nil, nil }
+func (still) CheckModel(string, bool) error                                   { return nil }
 func (still) Models(context.Context) (view.Models, error)                     { return view.Models{}, nil }
 func (still) Info() view.RuntimeInfo {
 	return view.RuntimeInfo{Version: "test"}

@@ -23,6 +23,7 @@ const (
 	CodeUnknownProvider  state.Code = "unknown_provider"
 	CodeUnknownContract  state.Code = "unsupported_contract"
 	CodeInvalidReference state.Code = "invalid_reference"
+	CodeNoScenario       state.Code = "scenario_missing" // of a scripted model whose file is not there
 )
 
 // Error is the error type of this package.

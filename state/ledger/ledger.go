@@ -107,6 +107,8 @@ type View interface {
 	// Queued returns the queued entries of an agent in the order of Head.
 	Queued(agentID string, limit int) ([]Entry, error)
 	CountQueued(agentID string) (int, error)
+	// BlockedEntries returns those of the queued entries that are blocked, in the order of Head.
+	BlockedEntries(agentID string) ([]Entry, error)
 	// CountQueuedFrom counts those of one sender.
 	CountQueuedFrom(agentID string, from Sender) (int, error)
 	// Held returns the entries that an attempt has claimed and not disposed of.

@@ -180,8 +180,27 @@ const (
 	Interrupted EntryStatus = "interrupted" // its turn was, twice
 )
 
-// Band is the place of an entry in the queue, before its number.
-func (e Entry) Band() int { return e.Sender.Rank()*(Background.Band()+1) + e.Priority.Band() }
+// Band is the place of an entry in the queue, before its number. A blocked one stands behind all others.
+func (e Entry) Band() int {
+	band := e.Sender.Rank()*(Background.Band()+1) + e.Priority.Band()
+	if e.Blocked() {
+		band += BlockedBand
+	}
+	return band
+}
+
+// BlockedBand is the first band of blocked entries.
+const BlockedBand = 1000
+
+// Block leaves an entry alone until a setting changes, because no turn can be begun for it before. The time says so in
+// a form that every reader of not_before understands.
+func (e *Entry) Block() {
+	never := time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC)
+	e.NotBefore = &never
+}
+
+// Blocked reports whether only a change of a setting lets an entry be tried again.
+func (e Entry) Blocked() bool { return e.NotBefore != nil && e.NotBefore.Year() == 9999 }
 
 // Terminal reports whether nothing more becomes of a message.
 func (s EntryStatus) Terminal() bool { return s != Queued && s != Dequeued }

@@ -84,6 +84,13 @@ func (v *view) Queued(agentID string, limit int) ([]ledger.Entry, error) {
 			"ORDER BY band, number LIMIT ?", agentID, limited(limit))
 }
 
+// BlockedEntries implements ledger.View.
+func (v *view) BlockedEntries(agentID string) ([]ledger.Entry, error) {
+	return list(v, "entries", scanEntry,
+		"SELECT "+entryColumns+" FROM entries INDEXED BY entries_live WHERE agent_id = ? AND status = 'queued' AND "+
+			"band >= ? ORDER BY band, number", agentID, int64(ledger.BlockedBand))
+}
+
 // CountQueued implements ledger.View.
 func (v *view) CountQueued(agentID string) (int, error) {
 	n, err := v.count("count entries", "SELECT count(*) FROM entries INDEXED BY entries_live WHERE agent_id = ? AND "+

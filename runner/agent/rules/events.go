@@ -27,6 +27,7 @@ const (
 	OperatorInterjection   = "operator_interjection_admitted"
 	QueueEntrySettled      = "queue_entry_settled"
 	QueueEntryQuarantined  = "queue_entry_quarantined"
+	QueueEntryBlocked      = "queue_entry_blocked"
 	TurnStarted            = "turn_started"
 	TurnContextBuilt       = "turn_context_built"
 	TurnTerminal           = "turn_terminal"
@@ -71,6 +72,8 @@ var events = []EventType{
 	{QueueEntrySettled, LevelTrace, "message", "A message came to its end. status, reason."},
 	{QueueEntryQuarantined, LevelActionRequired, "message",
 		"No turn could be begun for a message; it is not tried again. failed, code."},
+	{QueueEntryBlocked, LevelActionRequired, "message",
+		"No turn can be begun for a message before a setting changes; it is tried again then. code, summary."},
 
 	{TurnStarted, LevelProgress, "runtime",
 		"The container accepted a turn. attempt_id, turn_index, previous_response_id."},

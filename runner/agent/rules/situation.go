@@ -18,6 +18,7 @@ type Situation struct {
 	RunID    string       // turn of the open attempt; "": none
 	Queued   int          // messages in the queue
 	RetryAt  *time.Time   // the head of the queue is left alone until then
+	Blocked  string       // why none of the queue can be taken before a setting changes
 	Wait     *ledger.Wait // the agent's wait that is active or triggered; nil: none
 	Ended    bool         // a turn has ended
 	Failed   bool         // the newest one did not drain
@@ -134,6 +135,8 @@ func (s Situation) Posture() Posture {
 		return Posture{Posture: "blocked", Reason: "the agent is stopped"}
 	case s.Booting:
 		return Posture{Posture: "unknown", Reason: "the runtime recovers the agent"}
+	case s.Blocked != "":
+		return Posture{Posture: "blocked", Reason: "a setting has to change: " + s.Blocked}
 	case s.Queued > 0 && s.RetryAt != nil:
 		return Posture{Posture: "blocked", Reason: "its next turn is tried at " + s.RetryAt.UTC().Format(time.RFC3339)}
 	case s.Queued > 0:

@@ -184,7 +184,7 @@ func (m *Scheduler) RetryAt(ctx context.Context, agentID string) (at time.Time, 
 			return err
 		}
 		e, found, err := v.Head(agentID)
-		if err != nil || !found {
+		if err != nil || !found || e.Blocked() {
 			return err
 		}
 		at = rules.Due(l.Progress, e)
@@ -214,6 +214,9 @@ func (m *Scheduler) Began(ctx context.Context, attemptID string, prompt json.Raw
 
 // begin tells that a turn began.
 func (s *step) begin(a ledger.Attempt) error {
+	if err := s.unblock(); err != nil { // what a setting kept from turns keeps it no more
+		return err
+	}
 	s.emit(rules.TurnStarted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID}, facts{
 		"attempt_id": a.ID, "turn_index": a.TurnIndex, "previous_response_id": a.Chain,
 	})

@@ -33,12 +33,12 @@ func (m *Scheduler) Stop(ctx context.Context, agentID, by string) error {
 	})
 }
 
-// Start lets a stopped agent go on with its queue. One that is not stopped is
-// left as it is.
+// Start lets a stopped agent go on with its queue, and any agent try again what is blocked. Otherwise one that is not
+// stopped is left as it is.
 func (m *Scheduler) Start(ctx context.Context, agentID, by string) error {
 	return m.step(ctx, agentID, func(s *step) error {
-		if !s.state.Stopped {
-			return nil
+		if err := s.unblock(); err != nil || !s.state.Stopped {
+			return err
 		}
 		s.state.Stopped = false
 		s.control("start", by, rules.AwakeIdle)
@@ -141,7 +141,10 @@ func (m *Scheduler) agent(ctx context.Context, agentID, event string, f facts, s
 		}
 		a = old
 		if set(&a); a == old {
-			return nil
+			return s.unblock()
+		}
+		if err := s.unblock(); err != nil {
+			return err
 		}
 		a.UpdatedAt = s.now
 		s.emit(event, ledger.Event{}, f)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"holon/runner/agent/rules"
@@ -175,6 +176,8 @@ func judge(a ledger.Attempt, own ledger.Entry, e End) verdict {
 		return verdict{ledger.AttemptFailed, ledger.Aborted, aborted, false, false}
 	case e.NotBegun && e.Failure == nil:
 		return verdict{ledger.AttemptFailed, ledger.Queued, "requeued", false, false}
+	case e.NotBegun && e.Permanent:
+		return verdict{ledger.AttemptFailed, ledger.Queued, "blocked", false, true}
 	case e.NotBegun && own.Failed+1 >= rules.MaxTries:
 		return verdict{ledger.AttemptFailed, ledger.Quarantined, e.Failure.Summary, false, true}
 	case e.NotBegun:
@@ -213,6 +216,9 @@ func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v verdict) 
 		own.Reason = suspended
 	case v.turn:
 		own.Readmitted++
+	case v.failed && e.Permanent:
+		own.Block()
+		own.Reason = clip(strings.TrimSuffix(e.Failure.Summary+"; "+e.Failure.Hint, "; "))
 	case v.failed:
 		d, _ := rules.Backoff(own.Failed, s.m.opts.Rand())
 		at := s.now.Add(d.Truncate(time.Millisecond))
@@ -222,7 +228,12 @@ func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v verdict) 
 	if out.RetryAt != nil {
 		f["retry_at"] = out.RetryAt
 	}
-	s.emit(rules.SchedulerDiagnostic, ledger.Event{MessageID: own.MessageID, TurnID: a.TurnID}, f)
+	if own.Blocked() {
+		s.emit(rules.QueueEntryBlocked, ledger.Event{MessageID: own.MessageID},
+			facts{"code": clip(e.Failure.Code), "summary": own.Reason})
+	} else {
+		s.emit(rules.SchedulerDiagnostic, ledger.Event{MessageID: own.MessageID, TurnID: a.TurnID}, f)
+	}
 	if !v.turn {
 		if err := s.unresolve(a); err != nil {
 			return out, err

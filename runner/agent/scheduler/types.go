@@ -27,6 +27,7 @@ const (
 	CodeKeyConflict    state.Code = "idempotency_conflict"
 	CodeQueueFull      state.Code = "queue_full"
 	CodeSelfLimit      state.Code = "limit_reached" // of what an agent makes for itself; Hint is for the agent
+	CodeNotQueued      state.Code = "not_queued"    // of a message that is claimed or has ended
 	CodeNoRun          state.Code = "no_current_run"
 	CodeRunMismatch    state.Code = "run_mismatch"
 	CodeTokenUnknown   state.Code = "trigger_unknown" // unknown or revoked; no more is said
@@ -140,6 +141,9 @@ type End struct {
 	// tried again later, and quarantined after too many times. Without a Failure
 	// the try is not counted and the message is next at once.
 	NotBegun bool
+	// Permanent, with NotBegun: waiting does not help, a setting has to change. The
+	// message is blocked until one does.
+	Permanent bool
 	// Lost: the turn was begun and its end is not known, or it was interrupted
 	// from outside; the message comes back once.
 	Lost bool

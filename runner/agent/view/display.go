@@ -75,7 +75,7 @@ func (d *Display) describe(e ledger.Event) {
 		d.Title, d.Body = cmp.Or(t.Call, t.Tool, d.Title), cmp.Or(t.Error, t.Summary)
 	case rules.AssistantRound:
 		d.Title, d.Body = "assistant progress", t.Preview
-	case rules.RuntimeError, rules.QueueEntryQuarantined, rules.SchedulerDiagnostic:
+	case rules.RuntimeError, rules.QueueEntryQuarantined, rules.QueueEntryBlocked, rules.SchedulerDiagnostic:
 		d.Body = cmp.Or(t.Message, t.Summary, t.Reason, strings.ReplaceAll(t.Code, "_", " "))
 	case rules.WakeRequested:
 		d.Body = strings.TrimSuffix(t.Reason+", "+t.Disposition, ", ")

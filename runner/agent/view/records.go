@@ -163,6 +163,23 @@ type MessageState struct {
 	Turn    *ledger.Turn   `json:"turn,omitempty"` // the newest that was made for it, once it has ended
 }
 
+// Queue returns the messages that wait for a turn, in the order in which they are taken.
+func (s Snapshot) Queue(agentID string, limit int) ([]MessageState, error) {
+	if _, err := public(s.ledger, agentID); err != nil {
+		return nil, err
+	}
+	queued, err := s.ledger.Queued(agentID, clamp(limit))
+	out := make([]MessageState, 0, len(queued))
+	for _, e := range queued {
+		m, err := s.ledger.Message(e.MessageID)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, MessageState{Message: m, Entry: e})
+	}
+	return out, err
+}
+
 // Message returns a message of an agent, where it is in the queue, and the turn
 // that ended it. A message of another agent is not found.
 func (s Snapshot) Message(agentID, messageID string) (MessageState, error) {

@@ -89,7 +89,7 @@ func (s *Activity) count(at agentSnapshot) {
 			s.WaitingAgentCount++
 		}
 	case rules.AwakeIdle:
-		if at.Queued > 0 && at.RetryAt == nil {
+		if at.Queued > 0 && at.RetryAt == nil && at.Blocked == "" {
 			s.ProcessingAgentCount++
 		} else if at.Queued > 0 {
 			s.WaitingAgentCount++

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -114,6 +115,8 @@ func (s Snapshot) agent(a ledger.Agent) (agentSnapshot, error) {
 	}
 	if head, ok, err := s.ledger.Head(a.ID); err != nil {
 		return at, err
+	} else if ok && head.Blocked() {
+		at.Blocked = cmp.Or(head.Reason, "no turn can be begun")
 	} else if ok {
 		if due := rules.Due(at.stored.Progress, head); !due.IsZero() {
 			at.RetryAt = &due

@@ -97,6 +97,11 @@ func (c *Client) Message(ctx context.Context, agentID, messageID string) (out vi
 	return out, c.get(ctx, agentID, "/messages/"+url.PathEscape(messageID), &out)
 }
 
+// Queue returns the messages that wait for a turn, in the order in which they are taken.
+func (c *Client) Queue(ctx context.Context, agentID string, limit int) (out []view.MessageState, err error) {
+	return out, c.get(ctx, agentID, limited("/queue", limit), &out)
+}
+
 // Latency tells where the time of the newest turns went.
 func (c *Client) Latency(ctx context.Context, agentID string, limit int) (out view.LatencyReport, err error) {
 	return out, c.get(ctx, agentID, limited("/latency", limit), &out)
@@ -182,6 +187,15 @@ func (c *Client) CreateTimer(ctx context.Context, agentID string, t wire.Timer, 
 // CancelTimer ends a timer.
 func (c *Client) CancelTimer(ctx context.Context, agentID, timerID string) (out view.Timer, err error) {
 	path, err := c.agent(ctx, control, agentID, "/timers/"+url.PathEscape(timerID))
+	if err != nil {
+		return out, err
+	}
+	return out, c.call(ctx, http.MethodDelete, path, nil, "", &out)
+}
+
+// Unqueue takes a message out of the queue of an agent.
+func (c *Client) Unqueue(ctx context.Context, agentID, messageID string) (out ledger.Entry, err error) {
+	path, err := c.agent(ctx, control, agentID, "/queue/"+url.PathEscape(messageID))
 	if err != nil {
 		return out, err
 	}

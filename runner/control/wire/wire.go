@@ -162,6 +162,7 @@ type Timer struct {
 type Model struct {
 	Model           string `json:"model"` // provider/model
 	ReasoningEffort string `json:"reasoning_effort,omitempty"`
+	Force           bool   `json:"force,omitempty"` // also without a key for its provider
 }
 
 // ModelSet answers Model and its removal.

@@ -84,7 +84,7 @@ func TestUnknownErrorsAreInternal(t *testing.T) {
 func TestTheTableKnowsTheCodesOfOthers(t *testing.T) {
 	for _, code := range []state.Code{
 		scheduler.CodeAgentStopped, scheduler.CodeAgentPrivate, scheduler.CodeInvalidMessage, scheduler.CodeKeyConflict,
-		scheduler.CodeQueueFull, scheduler.CodeNoRun, scheduler.CodeRunMismatch,
+		scheduler.CodeQueueFull, scheduler.CodeNoRun, scheduler.CodeRunMismatch, scheduler.CodeNotQueued,
 		scheduler.CodeTokenUnknown, scheduler.CodeInvalidTimer, scheduler.CodeInvalidAgent,
 		ledger.CodeNotFound, ledger.CodeConflict, ledger.CodeExists, ledger.CodeTooLarge, ledger.CodeLocked,
 		ledger.CodeLedgerFull, ledger.CodeLedgerEnded,

@@ -1,6 +1,7 @@
 package ledgertest
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -98,6 +99,25 @@ func testQueue(t *testing.T, open Reopener) {
 	})
 	dispose(t, s, "msg_000003_a", ledger.Processed, "t")
 	dispose(t, s, "msg_000002_a", ledger.Queued, "") // it came back, to its place
+	order(4, 2, 5, 1, 6)
+	block := func(id string, change func(*ledger.Entry)) {
+		t.Helper()
+		write(t, s, func(tx ledger.Tx) error {
+			e, err := tx.Entry(id)
+			change(&e)
+			return errors.Join(err, tx.UpdateEntry(e))
+		})
+	}
+	block("msg_000004_a", (*ledger.Entry).Block)
+	order(2, 5, 1, 6, 4)
+	look(t, s, func(v ledger.View) {
+		blocked, err := v.BlockedEntries("a")
+		must(t, err)
+		if len(blocked) != 1 || blocked[0].Number != 4 || !blocked[0].Blocked() {
+			t.Errorf("blocked %v, want message 4", blocked)
+		}
+	})
+	block("msg_000004_a", func(e *ledger.Entry) { e.NotBefore = nil })
 	order(4, 2, 5, 1, 6)
 	look(t, s, func(v ledger.View) {
 		held, err := v.Held("t")

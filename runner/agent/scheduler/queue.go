@@ -1,0 +1,56 @@
+package scheduler
+
+import (
+	"context"
+
+	"holon/state/ledger"
+)
+
+// Unblock lets an agent try again what is blocked: a setting may have changed.
+func (m *Scheduler) Unblock(ctx context.Context, agentID string) error {
+	return m.step(ctx, agentID, func(s *step) error { return s.unblock() })
+}
+
+func (s *step) unblock() error {
+	blocked, err := s.BlockedEntries(s.state.AgentID)
+	if err != nil {
+		return err
+	}
+	for _, e := range blocked {
+		e.NotBefore, e.Failed, e.Reason, e.UpdatedAt = nil, 0, "", s.now
+		if err := s.UpdateEntry(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Remove takes a message out of the queue of its agent. A wait that it was to end is over with it. Errors: CodeNotFound
+// for a message of another agent, CodeNotQueued when its turn runs or it has ended.
+func (m *Scheduler) Remove(ctx context.Context, agentID, messageID, by string) (ledger.Entry, error) {
+	var e ledger.Entry
+	err := m.step(ctx, agentID, func(s *step) (err error) {
+		if e, err = s.Entry(messageID); err != nil {
+			return err
+		}
+		switch {
+		case e.AgentID != agentID:
+			return refused(ledger.CodeNotFound, "message", "holon queue list --agent "+agentID,
+				"agent %s has no message %.64s", agentID, messageID)
+		case e.Status == ledger.Dequeued:
+			return refused(CodeNotQueued, "message", "holon agent abort "+agentID, "the turn of message %s runs", messageID)
+		case e.Status != ledger.Queued:
+			return refused(CodeNotQueued, "message", "", "message %s is not in the queue: it is %s", messageID, e.Status)
+		}
+		e.Status, e.Reason = ledger.Dropped, clip("removed by "+by)
+		if err := s.dispose(e, e.Status, e.Reason); err != nil {
+			return err
+		}
+		w, err := s.agentWait()
+		if err != nil || w == nil || w.Status != ledger.WaitTriggered || w.MessageID != messageID {
+			return err
+		}
+		return s.cancelWait(*w, "the message that ended it was removed")
+	})
+	return e, err
+}

@@ -1,0 +1,97 @@
+package scheduler_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"holon/runner/agent/rules"
+	"holon/runner/agent/scheduler"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// tryKeyless claims a message for which no turn can be begun before a setting changes.
+func (w *world) tryKeyless(id string) {
+	w.t.Helper()
+	c, ok, err := w.m.Claim(w.ctx, "alpha")
+	if err != nil || !ok || c.Message.ID != id {
+		w.t.Fatalf("claim: %s, %v, %v, want %s", c.Message.ID, ok, err, id)
+	}
+	w.settle(c.Attempt.ID, scheduler.End{NotBegun: true, Permanent: true, Failure: &ledger.Failure{Phase: "startup",
+		Code: "missing_credentials", Summary: "There is no key.", Hint: "set one"}})
+}
+
+// A message for which no turn can be begun before a setting changes is told at once, lets every other message pass,
+// and is next again when a setting changes, its agent is started, or a turn begins.
+func TestBlocked(t *testing.T) {
+	for name, heal := range map[string]func(w *world) error{
+		"start": func(w *world) error { return w.m.Start(w.ctx, "alpha", "me") },
+		"model": func(w *world) error { _, err := w.m.SetModel(w.ctx, "alpha", "a/b", ""); return err },
+		"image": func(w *world) error { _, err := w.m.SetImage(w.ctx, "alpha", "x"); return err },
+		"clear": func(w *world) error { _, err := w.m.ClearModel(w.ctx, "alpha"); return err },
+		"boot":  func(w *world) error { return w.m.Unblock(w.ctx, "alpha") },
+	} {
+		w := open(t)
+		urgent := prompt("urgent")
+		urgent.Priority = ledger.Next
+		first, later := w.admit(urgent), w.admit(prompt("later"))
+		for _, id := range []string{first.MessageID, later.MessageID} {
+			w.tryKeyless(id)
+			e := w.entry(id)
+			if e.Status != ledger.Queued || !e.Blocked() || e.Reason != "There is no key.; set one" {
+				t.Errorf("%s: the entry is %+v, want it queued and blocked", name, e)
+			}
+		}
+		w.nothing()
+		if at, ok, err := w.m.RetryAt(w.ctx, "alpha"); ok || err != nil {
+			t.Errorf("%s: the next try is at %v (%v), want none", name, at, err)
+		}
+		types, events := w.events(0)
+		if at := slices.Index(types, rules.QueueEntryBlocked); at < 0 || events[at].Level != rules.LevelActionRequired {
+			t.Errorf("%s: the events %v do not tell the operator", name, types)
+		}
+		w.pass(48 * time.Hour)
+		w.nothing()
+		if err := heal(w); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		c, _ := w.done()
+		equal(t, name+": the message after it", c.Message.ID, first.MessageID)
+		c, _ = w.done()
+		equal(t, name+": and then", c.Message.ID, later.MessageID)
+	}
+}
+
+// A turn that begins shows that nothing is in the way any more.
+func TestBegunTurnUnblocks(t *testing.T) {
+	w := open(t)
+	blocked := w.admit(prompt("blocked"))
+	w.tryKeyless(blocked.MessageID)
+	w.admit(prompt("next"))
+	w.done()
+	c, _ := w.done()
+	equal(t, "the message after it", c.Message.ID, blocked.MessageID)
+}
+
+// A message is removed while it is queued, and neither before nor after.
+func TestRemove(t *testing.T) {
+	w := open(t)
+	kept, gone := w.admit(prompt("kept")), w.admit(prompt("gone"))
+	e, err := w.m.Remove(w.ctx, "alpha", gone.MessageID, "me")
+	if err != nil || e.Status != ledger.Dropped {
+		t.Fatalf("Remove() = %+v, %v", e, err)
+	}
+	equal(t, "status", w.entry(gone.MessageID).Status, ledger.Dropped)
+	refused := func(agent, id string, code state.Code) {
+		t.Helper()
+		if _, err := w.m.Remove(w.ctx, agent, id, "me"); !state.IsCode(err, code) {
+			t.Errorf("Remove(%s, %s) = %v, want %s", agent, id, err, code)
+		}
+	}
+	refused("alpha", gone.MessageID, scheduler.CodeNotQueued)
+	refused("alpha", "msg_unknown", ledger.CodeNotFound)
+	c := w.claim()
+	equal(t, "the claimed message", c.Message.ID, kept.MessageID)
+	refused("alpha", kept.MessageID, scheduler.CodeNotQueued)
+}

@@ -95,6 +95,8 @@ type host struct {
 	UserHome   string `env:"HOME"`
 	SocketPath string `env:"HOLON_SOCKET_PATH"`
 	AgentID    string `env:"HOLON_AGENT_ID"`
+	Visual     string `env:"VISUAL"`
+	Editor     string `env:"EDITOR"`
 	// ControlToken is what TCP clients of the control plane must send.
 	ControlToken string `env:"HOLON_CONTROL_TOKEN"`
 }

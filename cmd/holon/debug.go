@@ -14,7 +14,7 @@ func newDebugCommand(streams Streams) *cobra.Command {
 	prompt, pr := remoteCommand(streams, "prompt [flags] TEXT",
 		"Print the prompt frame in which a text would be sent, as JSON", 0, 64,
 		func(ctx context.Context, r *remote) error {
-			text, err := readPrompt(ctx, r.args, r.streams.In)
+			text, err := readPrompt(ctx, r.args, r.streams, &r.host)
 			if err != nil {
 				return err
 			}

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -34,7 +32,8 @@ is done, and prints the answer. The exit code is then that of the turn: 0
 completed, 1 failed, 3 needs the operator, 4 no turn could be run, 124 out of
 time, 130 aborted.
 
-TEXT is one argument; "-" reads it from standard input.`
+TEXT is one argument. Standard input that is not a terminal is added to it; "-" or
+no TEXT takes all of it from there. At a terminal, no TEXT opens your EDITOR.`
 	cmd.Example = `  holon prompt "what changed since yesterday?"
   holon prompt --agent release --follow "prepare the notes" `
 	r.onAgent(cmd)
@@ -50,7 +49,7 @@ TEXT is one argument; "-" reads it from standard input.`
 }
 
 func runPrompt(ctx context.Context, r *remote, o *promptOptions) error {
-	text, err := readPrompt(ctx, r.args, r.streams.In)
+	text, err := readPrompt(ctx, r.args, r.streams, &r.host)
 	if err != nil {
 		return err
 	}
@@ -87,61 +86,4 @@ func runPrompt(ctx context.Context, r *remote, o *promptOptions) error {
 		return err
 	}
 	return outcomeExit(outcome)
-}
-
-// maxPrompt bounds a prompt; larger material belongs into files.
-const maxPrompt = 8 << 20
-
-func readPrompt(ctx context.Context, args []string, stdin io.Reader) (string, error) {
-	if len(args) == 0 {
-		return "", usage("PROMPT", "is missing", `write the task in quotes, or "-" to read it from standard input`)
-	}
-	if len(args) > 1 {
-		return "", usage("PROMPT", fmt.Sprintf("there are %d arguments", len(args)), "put the task in quotes")
-	}
-	prompt := args[0]
-	if prompt == "-" {
-		data, err := readAll(ctx, io.LimitReader(stdin, maxPrompt+1))
-		if err != nil {
-			return "", err
-		}
-		prompt = string(data)
-	}
-	if len(prompt) > maxPrompt {
-		return "", usage("PROMPT", fmt.Sprintf("is larger than %d MiB", maxPrompt>>20),
-			"put it into a file and name its folder with --input")
-	}
-	if strings.TrimSpace(prompt) == "" {
-		return "", usage("PROMPT", "is empty", "say what is to be done")
-	}
-	return strings.ToValidUTF8(prompt, "\uFFFD"), nil
-}
-
-// readAll is io.ReadAll that ends with ctx.
-func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
-	data, err := untilDone(ctx, func() ([]byte, error) { return io.ReadAll(r) })
-	if err != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("read the prompt: %w", err)
-	}
-	return data, err
-}
-
-// untilDone returns what read returns, or the cause of ctx when that ends first. A read of a terminal or a pipe cannot
-// be broken off, so it is left behind then: the process is about to end.
-func untilDone(ctx context.Context, read func() ([]byte, error)) ([]byte, error) {
-	type result struct {
-		data []byte
-		err  error
-	}
-	done := make(chan result, 1)
-	go func() {
-		data, err := read()
-		done <- result{data, err}
-	}()
-	select {
-	case got := <-done:
-		return got.data, got.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
 }

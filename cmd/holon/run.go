@@ -55,8 +55,10 @@ func newRunCommand(streams Streams, do func(context.Context, *runOptions) error)
 		Long: `Run an agent in a container on a private copy of the workspace and collect its
 change as a patch. The workspace itself is not touched.
 
-PROMPT is the task; "-" reads it from standard input. Settings come from flags,
-then HOLON_* variables, then ` + settings.ProjectFile + ` of the
+PROMPT is the task. Standard input that is not a terminal is added to it; "-" or no
+PROMPT takes all of it from there. At a terminal, no PROMPT opens your EDITOR.
+
+Settings come from flags, then HOLON_* variables, then ` + settings.ProjectFile + ` of the
 workspace, then config.json of HOLON_HOME (see holon config).
 
 With --continue the run goes on where an earlier one ended, RUN or else the last of
@@ -71,7 +73,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 		Example: `  holon run "fix the failing test"
   holon run --model scripted/demo --json "try it without a key"
   holon run --continue "now add a test"
-  git diff | holon run -`,
+  git diff | holon run "review this change"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("agent") {
 				if cmd.Flags().Changed("continue") {
@@ -161,7 +163,7 @@ func (o *runOptions) complete(cmd *cobra.Command, args []string) (err error) {
 	if err = o.findSkills(); err != nil {
 		return err
 	}
-	if o.Prompt, err = readPrompt(cmd.Context(), args, o.streams.In); err != nil {
+	if o.Prompt, err = readPrompt(cmd.Context(), args, o.streams, &o.host); err != nil {
 		return err
 	}
 	if o.Env, err = environ(o.EnvFile, o.Env); err != nil {

@@ -48,7 +48,7 @@ func runOnAgent(cmd *cobra.Command, args []string, streams Streams) (err error) 
 	if err != nil {
 		return err
 	}
-	text, err := readPrompt(cmd.Context(), args, streams.In)
+	text, err := readPrompt(cmd.Context(), args, streams, &a.host)
 	if err != nil {
 		return err
 	}

@@ -151,3 +151,24 @@ func TestExecutedIsAsked(t *testing.T) {
 		}
 	}
 }
+
+// At a terminal a prompt that is not given is written in the editor, which may have arguments; an empty one is none.
+func TestPromptOfEditor(t *testing.T) {
+	dir, command := localRuns(t, "rounds:\n  - text: \"the task was: {{last_user}}\"\n")
+	for _, c := range []struct{ editor, want string }{
+		{`sh -c 'echo "as written" >"$1"' -`, "the task was: as written"},
+		{"true", "PROMPT: is missing"},
+		{"false", `EDITOR: "false": exit status 1`},
+		{"", "set EDITOR to write it there"},
+	} {
+		cmd := command("run", "--engine", "local", "--workspace", filepath.Join(dir, "work"), "--model",
+			"scripted/"+filepath.Join(dir, "scenario.yaml"))
+		cmd.Env = append(cmd.Env, "VISUAL=", "EDITOR="+c.editor)
+		if shown, _ := atTerminal(t, cmd, "", ""); !strings.Contains(shown, c.want) {
+			t.Errorf("with the editor %q the terminal shows %q, want %q in it", c.editor, shown, c.want)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(os.TempDir(), "holon-prompt-*")); err != nil || len(left) > 0 {
+		t.Errorf("files of prompts are left: %q (%v)", left, err)
+	}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"holon/internal/visible"
+)
+
+// maxPrompt bounds a prompt; larger material belongs into files.
+const maxPrompt = 8 << 20
+
+// readPrompt returns the prompt that the argument and standard input make together: what is piped in follows the
+// argument, and is the prompt where there is none or "-". Without either a person at a terminal writes it in an editor.
+func readPrompt(ctx context.Context, args []string, streams Streams, h *host) (prompt string, err error) {
+	if len(args) > 1 {
+		return "", usage("PROMPT", fmt.Sprintf("there are %d arguments", len(args)), "put the task in quotes")
+	}
+	asked := len(args) == 1 && args[0] == "-"
+	if len(args) == 1 && !asked {
+		prompt = args[0]
+	}
+	switch {
+	case asked || !streams.InTTY:
+		prompt, err = joinInput(ctx, prompt, streams, asked)
+	case len(args) == 0:
+		prompt, err = editPrompt(ctx, streams, cmp.Or(h.Visual, h.Editor))
+	}
+	switch {
+	case err != nil:
+		return "", err
+	case len(prompt) > maxPrompt:
+		return "", usage("PROMPT", fmt.Sprintf("is larger than %d MiB", maxPrompt>>20),
+			"put it into a file and name its folder with --input")
+	case prompt == "" && len(args) == 0:
+		return "", usage("PROMPT", "is missing", `write the task in quotes, or "-" to read it from standard input`)
+	case strings.TrimSpace(prompt) == "":
+		return "", usage("PROMPT", "is empty", "say what is to be done")
+	}
+	return strings.ToValidUTF8(prompt, "\uFFFD"), nil
+}
+
+// patience is how long standard input that no one asked for is awaited in silence.
+const patience = 3 * time.Second
+
+// joinInput adds standard input to a prompt. A pipe that stays open holds the command up, which says so.
+func joinInput(ctx context.Context, prompt string, streams Streams, asked bool) (string, error) {
+	if !asked {
+		hint := time.AfterFunc(patience, func() {
+			fmt.Fprintln(streams.Err, "holon: waiting for the end of standard input, which is added to the prompt; "+
+				"</dev/null leaves it out")
+		})
+		defer hint.Stop()
+	}
+	data, err := readAll(ctx, io.LimitReader(streams.In, maxPrompt+1))
+	if err != nil {
+		return "", err
+	}
+	if prompt == "" || strings.TrimSpace(string(data)) == "" {
+		return prompt + string(data), nil
+	}
+	return strings.TrimRight(prompt, "\n") + "\n\n" + string(data), nil
+}
+
+// editPrompt returns what a person writes in an editor, which may be a command with arguments.
+func editPrompt(ctx context.Context, streams Streams, editor string) (string, error) {
+	if editor == "" || !streams.ErrTTY {
+		return "", usage("PROMPT", "is missing",
+			`write the task in quotes, "-" to read it from standard input, or set EDITOR to write it there`)
+	}
+	dir, err := os.MkdirTemp("", "holon-prompt-")
+	if err != nil {
+		return "", fmt.Errorf("make a file for the prompt: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "PROMPT.md")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		return "", fmt.Errorf("make a file for the prompt: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", editor+` "$@"`, "editor", file)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stderr, os.Stderr
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
+		return "", usage("EDITOR", fmt.Sprintf("%q: %v", visible.OneLine(editor, 100), err),
+			"set it to a command that opens a file and returns when it is closed")
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("read the prompt: %w", err)
+	}
+	return string(data), nil
+}
+
+// readAll is io.ReadAll that ends with ctx.
+func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
+	data, err := untilDone(ctx, func() ([]byte, error) { return io.ReadAll(r) })
+	if err != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("read the prompt: %w", err)
+	}
+	return data, err
+}
+
+// untilDone returns what read returns, or the cause of ctx when that ends first. A read of a terminal or a pipe cannot
+// be broken off, so it is left behind then: the process is about to end.
+func untilDone(ctx context.Context, read func() ([]byte, error)) ([]byte, error) {
+	type result struct {
+		data []byte
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		data, err := read()
+		done <- result{data, err}
+	}()
+	select {
+	case got := <-done:
+		return got.data, got.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}

@@ -18,7 +18,6 @@ const (
 	statePath     = "/holon/state"
 	skillsPath    = "/holon/skills"
 	workspacePath = "/holon/workspaces"
-	scenarioPath  = "/holon/scenario.yaml"
 	// ObjectsPath is where borrowed git objects are mounted; it is given to
 	// workspace.Options for engines that mount.
 	ObjectsPath = "/holon/objects"
@@ -52,9 +51,6 @@ func (s *Session) planMounts() []engine.Mount {
 	if s.mcpConfig != "" {
 		mounts = append(mounts, engine.Mount{Source: s.mcpConfig, Target: mcpConfigPath, ReadOnly: true})
 	}
-	if s.scenario != "" {
-		mounts = append(mounts, engine.Mount{Source: s.scenario, Target: scenarioPath, ReadOnly: true})
-	}
 	if ownFiles(s.cfg.Engine) {
 		mounts = append(mounts, accountMounts(s.cfg.Dir)...)
 	}
@@ -85,14 +81,6 @@ func (s *Session) treeDir() string {
 // inside returns how the program sees a path of the container.
 func (s *Session) inside(path string) string { return s.cfg.Engine.Path(s.mounts, path) }
 
-// model is the reference by which agentd knows the model.
-func (s *Session) model() string {
-	if s.cfg.Scenario != "" {
-		return "scripted/" + s.inside(scenarioPath)
-	}
-	return s.cfg.Model
-}
-
 // spec is the container. Limits and isolation that it leaves out are the
 // strict defaults of package engine.
 func (s *Session) spec() engine.Spec {
@@ -113,7 +101,7 @@ func (s *Session) spec() engine.Spec {
 	if s.cfg.AgentHome != "" {
 		args = append(args, "--agent-home", s.inside(agentHomePath))
 	}
-	if s.gateway != nil {
+	if s.gateway != nil || s.cfg.AgentHome != "" { // whose later turns may need it
 		args = append(args, "--model-socket", s.inside(hostPath)+"/"+modelSocket)
 	}
 	if s.hostTools != nil {
@@ -124,9 +112,6 @@ func (s *Session) spec() engine.Spec {
 	}
 	if s.egress != nil {
 		args = append(args, "--egress-socket", s.inside(hostPath)+"/"+egressSocket)
-	}
-	if len(s.cfg.Fallbacks) > 0 {
-		args = append(args, "--model-fallbacks", strings.Join(s.cfg.Fallbacks, ","))
 	}
 	if len(s.cfg.Providers) > 0 {
 		args = append(args, "--providers", strings.Join(s.cfg.Providers, ","))

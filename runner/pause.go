@@ -52,14 +52,17 @@ func (s *Session) Working(ctx context.Context) (bool, error) {
 	if health.Status != turns.HealthReady {
 		return false, &Error{Code: CodeNotReady, Message: "agentd answers that it is " + health.Status}
 	}
+	n, err := s.Tasks(ctx)
+	return n > 0, err
+}
+
+// Tasks asks agentd how many managed tasks run.
+func (s *Session) Tasks(ctx context.Context) (n int, err error) {
 	list, err := s.client.Tasks(ctx)
-	if err != nil {
-		return false, err
-	}
 	for _, task := range list.Tasks {
 		if !task.Status.Terminal() {
-			return true, nil
+			n++
 		}
 	}
-	return false, nil
+	return n, err
 }

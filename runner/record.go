@@ -53,9 +53,8 @@ type Held struct {
 // Made is what an agent asked its container to be made from. Another value needs another container.
 type Made struct {
 	Image     string   `json:"image"`
-	Model     string   `json:"model"`
-	Fallbacks []string `json:"fallbacks,omitempty"`
 	Version   string   `json:"version"`
+	Providers []string `json:"providers"` // Models.Providers, of which agentd was told
 }
 
 // RunRecord is what is needed to finish a run, in addition to what its session holds.

@@ -68,8 +68,6 @@ type Session struct {
 	client    *client.Client
 	id        string // session id for agentd
 
-	scenario string // cfg.Scenario, where the container's user can read it
-
 	// Warnings tell what the container's user can't reach.
 	Warnings []string
 	// Spec is what the container was made from, with every default filled in.
@@ -145,10 +143,8 @@ func (s *Session) prepare(ctx context.Context) (err error) {
 // serve serves what the container reaches of the host, each on its socket. A
 // session that is taken up again is served at the same paths.
 func (s *Session) serve(ctx context.Context) (err error) {
-	if s.cfg.Gateway != nil {
-		if s.gateway, err = s.cfg.Gateway.ServePeer(ctx, s.hostSocket(modelSocket), s.peer); err != nil {
-			return err
-		}
+	if err := s.serveModels(ctx); err != nil {
+		return err
 	}
 	if err := s.openHostTools(ctx); err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"holon/runner/engine"
 	"holon/runner/socket"
@@ -26,8 +25,10 @@ func TakeUp(ctx context.Context, cfg Config, serve bool) (_ *Session, err error)
 			return nil, err
 		}
 	}
-	cfg.ID, cfg.Dir, cfg.User, cfg.Image, cfg.Model, cfg.Fallbacks = held.ID, held.Dir, held.User, held.Image,
-		held.Model, held.Fallbacks
+	cfg.ID, cfg.Dir, cfg.User, cfg.Image = held.ID, held.Dir, held.User, held.Image
+	if cfg.Record.Made == nil { // an agent's container asks the models of its next turn
+		cfg.Model, cfg.Fallbacks = held.Model, held.Fallbacks
+	}
 	s := &Session{cfg: cfg, tree: tree, id: held.SessionID, sockets: held.Sockets, peer: socket.NewPeer(),
 		resumed: true, exited: make(chan engine.Exit, 1)}
 	defer func() {
@@ -125,9 +126,6 @@ func (s *Session) serveAgain(ctx context.Context) error {
 	}
 	if err := s.serve(ctx); err != nil {
 		return err
-	}
-	if s.cfg.User == nil || os.Geteuid() != 0 {
-		return nil
 	}
 	return s.giveSockets()
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -149,17 +147,6 @@ func (s *Session) admitted(ctx context.Context, req Turn, run func(context.Conte
 	return result
 }
 
-// GatewayModels are the models of a session that its gateway serves.
-func (c *Config) GatewayModels() (refs []string) {
-	for _, ref := range append([]string{c.Model}, c.Fallbacks...) {
-		provider, _, _ := strings.Cut(ref, "/")
-		if slices.Contains(c.Gateway.Providers(), provider) && !slices.Contains(refs, ref) {
-			refs = append(refs, ref)
-		}
-	}
-	return refs
-}
-
 // watchTurn reads the events of the turn to their end.
 func (s *Session) watchTurn(ctx context.Context, req Turn, watch Observer,
 	events func(context.Context) iter.Seq2[responses.Event, error]) (result TurnResult) {
@@ -227,7 +214,8 @@ func (s *Session) request(turnID string, req Turn) *responses.Request {
 	if req.Effort != "" {
 		r.Reasoning = &responses.ReasoningConfig{Effort: &req.Effort}
 	}
-	r.Holon = responses.Holon{SessionID: s.id, TurnID: turnID, OnDisconnect: "continue"}
+	r.Holon = responses.Holon{SessionID: s.id, TurnID: turnID, OnDisconnect: "continue",
+		ModelFallbacks: s.cfg.Fallbacks}
 	if s.cfg.InputDir != "" {
 		r.Holon.InputDir = s.inside(inputPath)
 	}

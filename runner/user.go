@@ -122,7 +122,6 @@ func reopenAll(dir string) error {
 // read the rest. It runs before the container exists; the user's own files never
 // change.
 func (s *Session) handOver(ctx context.Context) error {
-	s.scenario = s.cfg.Scenario
 	if s.cfg.User == nil {
 		return nil
 	}
@@ -147,9 +146,12 @@ func (s *Session) handOver(ctx context.Context) error {
 	return s.checkReadable()
 }
 
-// giveSockets gives the container's user the directories of the sockets and those
-// that are served.
+// giveSockets gives the container's user the directories of the sockets and what is in
+// that of the host.
 func (s *Session) giveSockets() error {
+	if s.cfg.User == nil || os.Geteuid() != 0 {
+		return nil
+	}
 	host := filepath.Join(s.sockets, hostDir)
 	served, err := os.ReadDir(host)
 	if err != nil {
@@ -177,16 +179,10 @@ func (s *Session) give(path string) error {
 // maxScenario bounds the copy of a scenario file.
 const maxScenario = 64 << 20
 
-// checkReadable looks at what the user gave, which may be private to root: a
-// scenario is copied, input that can't be read is refused, and objects that can't
-// be read are only missed by git in the container.
+// checkReadable looks at what the user gave, which may be private to root: input that
+// can't be read is refused, and objects that can't be read are only missed by git in
+// the container.
 func (s *Session) checkReadable() error {
-	if s.cfg.Scenario != "" {
-		s.scenario = filepath.Join(s.cfg.Dir, "scenario.yaml")
-		if err := copyReadable(s.cfg.Scenario, s.scenario); err != nil {
-			return fmt.Errorf("copy the scenario: %w", err)
-		}
-	}
 	if dir := s.cfg.InputDir; dir != "" && !mayEnter(*s.cfg.User, dir) {
 		return &Error{Code: CodeUsage, Param: "--input",
 			Message: fmt.Sprintf("the container's user %d:%d cannot read %.200q", s.cfg.User.UID, s.cfg.User.GID, dir),
@@ -225,6 +221,9 @@ func copyReadable(from, to string) (err error) {
 		return err
 	}
 	defer in.Close()
+	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err

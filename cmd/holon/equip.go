@@ -65,6 +65,7 @@ func (h *agentHost) configure(ctx context.Context, t pool.Turn) (cfg runner.Conf
 	if err != nil {
 		return cfg, nil, err
 	}
+	cfg.Providers, cfg.AgentEnv = h.providers().Tell(refs)
 	cfg.AgentEnv = append(cfg.AgentEnv, o.agentLimits()...)
 	return cfg, closer(opened.Close), nil
 }
@@ -108,6 +109,6 @@ func (h *agentHost) tell(agentID, text string) {
 func (h *agentHost) tools(agentID string) []hosttools.Tool {
 	refs := h.options.Refs()
 	facts := view.Facts{DefaultAgent: h.options.Agent, Model: refs[0], Fallbacks: refs[1:],
-		Engine: engineName(h.options.Loaded.Engine), Home: h.homeOf, AgentsMD: h.homes.Loaded}
+		Engine: engineName(h.options.Loaded.Engine), Home: h.homeOf, AgentsMD: h.homes.Loaded, Tasks: h.tasks}
 	return tools.New(tools.Options{AgentID: agentID, Scheduler: h.steps, Ledger: h.ledger, Facts: facts})
 }

@@ -34,6 +34,7 @@ type agentHost struct {
 	stop        func()
 
 	homes     *home.Homes
+	tasks     func(agentID string) int // that run
 	ledger    *sqlite.Store
 	steps     *scheduler.Scheduler // of notices and tools; it owns the same attempts as the Runtime's
 	listeners *control.Listeners
@@ -82,6 +83,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	h.tasks = containers.Tasks
 	defer closingWithin(containers.Close)
 	refs := o.Refs()
 	h.Runtime, err = agent.Open(ctx, agent.Config{
@@ -105,7 +107,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 // run serves requests and dispatches work until ctx ends.
 func (h *agentHost) run(ctx context.Context, containers *pool.Pool) error {
 	server := control.New(control.Options{Store: h.ledger, Steps: h.Scheduler(), Host: h, Log: h.log, Home: h.homeOf,
-		AgentsMD: h.homes.Loaded})
+		AgentsMD: h.homes.Loaded, Tasks: containers.Tasks})
 	logs := daemon.New(daemon.Options{Home: h.options.Dir.Dir(), Socket: h.options.Socket})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Run(ctx, h.listeners) })

@@ -46,6 +46,9 @@ func summary(streams Streams, s view.AgentSummary) error {
 		{"last wake", s.Agent.LastWakeReason}, {"last brief", streams.momentOf(s.Agent.LastBriefAt)},
 		{"tokens", fmt.Sprintf("%d in, %d out", s.TokenUsage.Total.InputTokens, s.TokenUsage.Total.OutputTokens)},
 	}
+	if s.ActiveTaskCount > 0 {
+		pairs = append(pairs, [2]string{"tasks", strconv.Itoa(s.ActiveTaskCount)})
+	}
 	for _, w := range s.ActiveWaits {
 		pairs = append(pairs, [2]string{"waits for", w.WaitingFor})
 	}

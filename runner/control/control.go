@@ -78,6 +78,7 @@ type Options struct {
 
 	Home     func(agentID string) string          // view.Facts.Home
 	AgentsMD func(agentID string) []view.AgentsMD // view.Facts.AgentsMD
+	Tasks    func(agentID string) int             // view.Facts.Tasks
 
 	Limits Limits
 }
@@ -233,6 +234,6 @@ func (s *Server) view(v ledger.View) view.Snapshot {
 	return view.New(v, view.Facts{
 		DefaultAgent: info.DefaultAgent, Model: info.DefaultModel, Fallbacks: info.FallbackModels, Engine: info.Engine,
 		Booting: !info.Ready,
-		Home:    s.opts.Home, AgentsMD: s.opts.AgentsMD,
+		Home:    s.opts.Home, AgentsMD: s.opts.AgentsMD, Tasks: s.opts.Tasks,
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"holon/internal/providers"
@@ -83,6 +84,23 @@ func (h *Host) Open(ctx context.Context, refs []string, param string) (*Access, 
 		return nil, err
 	}
 	return a, nil
+}
+
+// Tell returns what agentd is told of all providers that could be asked, whether they
+// have a key or not: a container whose models may change. refs are asked first.
+func (h *Host) Tell(refs []string) (contracts, env []string) {
+	for _, name := range h.Settings.ProviderNames() {
+		p, err := h.provider(name, "")
+		if err != nil {
+			continue // it cannot be asked before it is set otherwise
+		}
+		contracts = append(contracts, name+"="+string(p.Contract))
+		env = append(env, agentdSettings(p)...)
+	}
+	if w := h.windows(slices.Concat(refs, settings.SortedKeys(h.Settings.Catalog))); w != "" {
+		env = append(env, "HOLON_MODEL_WINDOWS="+w)
+	}
+	return contracts, env
 }
 
 // prices are those of the models that are known, for the gateway's account.

@@ -1,13 +1,14 @@
 package pool
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"holon/internal/visible"
@@ -28,14 +29,17 @@ const (
 func (k *Pool) ready(ctx context.Context, a *agent, t Turn) (fresh string, err error) {
 	want := k.madeFor(t)
 	if a.session == nil {
-		if err := k.adopt(ctx, a, &t); err != nil {
+		if err := k.adopt(ctx, a, t); err != nil {
 			return "", err
 		}
 	}
 	why := "it had none"
 	if a.session != nil {
+		if err := k.setModels(ctx, a, t); err != nil {
+			return "", err
+		}
 		if why = k.unfit(ctx, a, want); why == "" {
-			return "", nil
+			return "", a.checkProviders()
 		}
 		k.opts.Log.Info("an agent gets another container", "agent", a.id, "why", why)
 		if err := k.close(ctx, a); err != nil {
@@ -46,16 +50,27 @@ func (k *Pool) ready(ctx context.Context, a *agent, t Turn) (fresh string, err e
 }
 
 // unfit says why the agent's container cannot take a turn, "" when it can. One
-// that is paused is resumed.
+// that is paused is resumed. One in which a task runs stays if it can at all.
 func (k *Pool) unfit(ctx context.Context, a *agent, want runner.Made) string {
-	if a.session.Ended() {
+	better := ""
+	switch {
+	case a.session.Ended():
 		return "its container ended"
+	case a.stale != "":
+		return a.stale
+	case a.made.Image != want.Image:
+		return "the image changed"
+	case a.unknown != "":
+		better = "it knows nothing of the provider of " + a.unknown
+	case a.made.Version != want.Version:
+		better = "another version of holon made it"
+	case k.gives():
+		better = "another agent waits for a container"
 	}
-	if why := cmp.Or(a.stale, differs(a.made, want)); why != "" {
-		return why
-	}
-	if k.gives() {
-		return "another agent waits for a container"
+	if better != "" {
+		if works, err := k.works(ctx, a); err != nil || !works {
+			return better
+		}
 	}
 	if !a.paused && k.opts.Now().Sub(a.checked) < trustFor {
 		return ""
@@ -65,6 +80,52 @@ func (k *Pool) unfit(ctx context.Context, a *agent, want runner.Made) string {
 	}
 	return ""
 }
+
+// setModels lets the agent's container ask the models of a turn.
+func (k *Pool) setModels(ctx context.Context, a *agent, t Turn) error {
+	if slices.Equal(a.models, modelsOf(t)) || a.session.Ended() {
+		return nil
+	}
+	cfg, access, err := k.opts.Configure(ctx, t)
+	if err != nil {
+		return err
+	}
+	old := a.access
+	a.access = access
+	a.use(t, cfg.Providers)
+	if err := a.session.SetModels(ctx, cfg.Models); err != nil {
+		a.stale = "its models could not be changed"
+		return errors.Join(err, closeAccess(old))
+	}
+	return closeAccess(old)
+}
+
+// use notes the models of a turn, and whether the container was told of their providers,
+// which are listed as in runner.Models.
+func (a *agent) use(t Turn, providers []string) {
+	a.models, a.unknown = modelsOf(t), ""
+	for _, ref := range a.models {
+		name, _, _ := strings.Cut(ref, "/")
+		for _, p := range providers {
+			if strings.HasPrefix(p, name+"=") && !slices.Contains(a.made.Providers, p) {
+				a.unknown = ref
+			}
+		}
+	}
+}
+
+// checkProviders refuses a turn whose models the container cannot ask, and that is kept
+// for its tasks.
+func (a *agent) checkProviders() error {
+	if a.unknown == "" {
+		return nil
+	}
+	return &Error{Code: CodeBusy, Param: "model", Hint: "end the task, or choose another model until it has ended",
+		Message: fmt.Sprintf("the container of agent %s was made before the provider of %.100q was set, and a task "+
+			"runs in it", a.id, a.unknown)}
+}
+
+func modelsOf(t Turn) []string { return append([]string{t.Model}, t.Fallbacks...) }
 
 // wake lets the container go on and asks agentd whether it is well.
 func (k *Pool) wake(ctx context.Context, a *agent) error {
@@ -114,6 +175,7 @@ func (k *Pool) startReserved(ctx context.Context, a *agent, t Turn, want runner.
 			err = errors.Join(err, closeAccess(access))
 		}
 	}()
+	want.Providers = cfg.Providers
 	name := state.NewIPCID()
 	cfg.ID, cfg.SocketDir = "agent-"+a.id+"-"+name, k.opts.Home.IPCDir(name)
 	cfg.Image, cfg.Dir = want.Image, k.private(a, sessionDir)
@@ -124,6 +186,7 @@ func (k *Pool) startReserved(ctx context.Context, a *agent, t Turn, want runner.
 		return errors.Join(err, k.removeRecord(a))
 	}
 	k.hold(a, session, access, want)
+	a.use(t, cfg.Providers)
 	return nil
 }
 
@@ -189,22 +252,21 @@ func (k *Pool) removeStray(ctx context.Context, a *agent) error {
 	}).Containers(ctx, k.opts.Engine)
 }
 
-// adopt takes up the container that another process left the agent. Without one
-// that runs the agent has none, and nothing of it is left. t, if not nil, gives way
-// to what the container was made from.
-func (k *Pool) adopt(ctx context.Context, a *agent, t *Turn) error {
+// errUnconfigured says that a container could not be configured, which may change.
+var errUnconfigured = errors.New("the container of an agent cannot be configured")
+
+// adopt takes up the container that another process left the agent, for a turn, of
+// which only AgentID is needed. Without one that runs the agent has none, and nothing
+// of it is left.
+func (k *Pool) adopt(ctx context.Context, a *agent, t Turn) error {
 	rec := k.readRecord(a)
 	if rec == nil {
 		return nil
 	}
-	asked := Turn{AgentID: a.id}
-	if t != nil {
-		asked = *t
-	}
-	asked.Image, asked.Model, asked.Fallbacks = rec.Made.Image, rec.Made.Model, rec.Made.Fallbacks
-	cfg, access, err := k.opts.Configure(ctx, asked)
+	t.Image = rec.Made.Image
+	cfg, access, err := k.opts.Configure(ctx, t)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errUnconfigured, err)
 	}
 	k.complete(a, &cfg)
 	user, err := runner.RunsAs(cfg.User, cfg.Engine)
@@ -217,6 +279,7 @@ func (k *Pool) adopt(ctx context.Context, a *agent, t *Turn) error {
 		return errors.Join(err, closeAccess(access))
 	}
 	k.hold(a, session, access, *rec.Made)
+	a.use(t, cfg.Providers)
 	if made := rec.User; made != nil && cfg.User == nil && cfg.UIDs.Has(made.UID) {
 		user = made // of the pool, as long as it runs
 	}

@@ -16,6 +16,7 @@ const (
 	CodeLeft   Code = "turn_left"       // the turn goes on; Recover takes it up
 	CodeNoHome Code = "agent_no_home"   // the agent's directory is not there
 	CodeNoTurn Code = "no_current_run"  // Interject: the agent does not make that turn
+	CodeBusy   Code = "container_busy"  // the turn needs another container, and a task runs in this one
 )
 
 // Error is the error of every method; Param names the setting at fault.

@@ -245,6 +245,7 @@ type conversation struct {
 	agent    string
 	previous string
 	image    string
+	model    string
 }
 
 // say makes a turn that must complete with the answer want.
@@ -253,7 +254,7 @@ func (c *conversation) say(want string) pool.Result {
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
 	w := new(lines)
-	turn := pool.Turn{AgentID: c.agent, Image: c.image,
+	turn := pool.Turn{AgentID: c.agent, Image: c.image, Model: c.model,
 		Turn: runner.Turn{ID: responses.NewID(responses.PrefixTurn), PreviousResponseID: c.previous, Prompt: "go on",
 			Instructions: "be brief"}}
 	r, err := c.pool.Turn(ctx, turn, w.begin, w)

@@ -110,6 +110,8 @@ type agent struct {
 	session *runner.Session // nil: no container
 	access  io.Closer       // of the session; may be nil
 	made    runner.Made     // what the session was made from
+	models  []string        // that the session asks, the first one first
+	unknown string          // of models, one whose provider the container was not told of
 	stale   string          // why the session cannot stay, "" if it can
 	paused  bool
 	checked time.Time // agentd answered
@@ -122,7 +124,7 @@ type agent struct {
 	turn  string
 	idle  time.Time // when the container was last used
 	holds bool      // counts in Pool.held
-	works bool      // a command outlived its turn when the container was last asked
+	tasks int       // that ran when the container was last asked
 }
 
 // New returns a pool without containers.

@@ -55,21 +55,20 @@ func (k *Pool) release(a *agent) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if a.holds {
-		a.holds, a.works = false, false
+		a.holds, a.tasks = false, 0
 		k.held--
 		k.announce()
 	}
 }
 
-// idlest locks the agent whose container has been idle for longest, preferably one
-// in which no command runs; nil when all are in use. The caller
-// holds mu.
+// idlest locks the agent whose container has been idle for longest; nil when all are
+// in use. One in which a task runs is in use. The caller holds mu.
 func (k *Pool) idlest() (found *agent) {
 	for _, a := range k.agents {
-		if !a.holds || !a.tryLock() {
+		if !a.holds || a.tasks > 0 || !a.tryLock() {
 			continue
 		}
-		if found == nil || found.works && !a.works || found.works == a.works && a.idle.Before(found.idle) {
+		if found == nil || a.idle.Before(found.idle) {
 			a, found = found, a
 		}
 		if a != nil {

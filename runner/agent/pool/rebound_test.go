@@ -81,6 +81,7 @@ func TestSocketRebound(t *testing.T) {
 			if got, err := os.ReadFile(filepath.Join(l.home.AgentDir("ada"), "got")); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("the task was told %q (%v)", got, err)
 			}
+			check(t, k.Stop(t.Context(), "ada")) // with the task, which a shutdown leaves
 		})
 	}
 }

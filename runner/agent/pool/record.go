@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"holon/internal/durable"
 	"holon/internal/roots"
@@ -25,21 +24,7 @@ const (
 
 // madeFor is what the container for a turn is to be made from.
 func (k *Pool) madeFor(t Turn) runner.Made {
-	return runner.Made{Image: cmp.Or(t.Image, k.opts.Image), Model: t.Model, Fallbacks: t.Fallbacks,
-		Version: k.opts.Version}
-}
-
-// differs says why a container that was made from one cannot be used for the other, "" when it can.
-func differs(made, want runner.Made) string {
-	switch {
-	case made.Image != want.Image:
-		return "the image changed"
-	case made.Model != want.Model || !slices.Equal(made.Fallbacks, want.Fallbacks):
-		return "the model changed"
-	case made.Version != want.Version:
-		return "another version of holon made it"
-	}
-	return ""
+	return runner.Made{Image: cmp.Or(t.Image, k.opts.Image), Version: k.opts.Version}
 }
 
 // asked is turn.json: the newest turn that was asked for, and by what the gateway

@@ -39,7 +39,7 @@ func (k *Pool) Recover(ctx context.Context, t Turn, began func(), watch runner.O
 	}
 	defer k.unlock(a, true)
 	if a.session == nil {
-		if err := k.adopt(ctx, a, &t); err != nil {
+		if err := k.adopt(ctx, a, t); err != nil {
 			return Found{}, k.typed(ctx, err)
 		}
 	}

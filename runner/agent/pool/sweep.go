@@ -76,16 +76,18 @@ func (k *Pool) tend(ctx context.Context, a *agent) error {
 		return k.close(ctx, a)
 	}
 	k.mu.Lock()
-	idle := k.opts.Now().Sub(a.idle)
+	idle, tasks := k.opts.Now().Sub(a.idle), a.tasks
 	k.mu.Unlock()
 	pause, stop := k.opts.IdlePause > 0 && idle >= k.opts.IdlePause, k.opts.IdleStop > 0 && idle >= k.opts.IdleStop
+	if tasks > 0 || a.checked.IsZero() || !a.paused && (pause || stop) {
+		if works, err := k.works(ctx, a); works || err != nil || a.session == nil {
+			return err
+		}
+	}
 	if !pause && !stop {
 		return nil
 	}
 	if !a.paused {
-		if works, err := k.works(ctx, a); works || err != nil || a.session == nil {
-			return err
-		}
 		if err := k.prune(ctx, a); err != nil {
 			k.opts.Log.Warn("old turns of an agent could not be removed", "agent", a.id, "err", err)
 		}
@@ -113,18 +115,58 @@ func (k *Pool) works(ctx context.Context, a *agent) (bool, error) {
 	err := a.session.Resume(ctx) // somebody else may have paused it
 	works := false
 	if err == nil {
+		a.paused, a.checked = false, k.opts.Now()
 		works, err = a.session.Working(ctx)
+	}
+	if err == nil {
+		err = k.countTasks(ctx, a)
 	}
 	if err != nil {
 		k.opts.Log.Info("an agent's container does not answer and is given up", "agent", a.id, "err", err)
 		return false, k.close(ctx, a)
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if a.works = works; works {
+	if works {
+		k.mu.Lock()
+		defer k.mu.Unlock()
 		a.idle = k.opts.Now()
 	}
 	return works, nil
+}
+
+// countTasks asks the container how many tasks run.
+func (k *Pool) countTasks(ctx context.Context, a *agent) error {
+	n, err := a.session.Tasks(ctx)
+	if err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	a.tasks = n
+	return nil
+}
+
+// noteTasks counts the tasks after a turn that may have begun some.
+func (k *Pool) noteTasks(ctx context.Context, a *agent, r Result) {
+	if r.ToolCalls == 0 && k.Tasks(a.id) == 0 {
+		return
+	}
+	// the turn may have been ended
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTimeout)
+	defer cancel()
+	if err := k.countTasks(ctx, a); err != nil {
+		k.opts.Log.Debug("the tasks of an agent cannot be counted", "agent", a.id, "err", err)
+	}
+}
+
+// Tasks returns how many tasks of an agent ran when its container was last asked, after
+// its newest turn or by the newest sweep. It asks nothing.
+func (k *Pool) Tasks(agentID string) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if a := k.agents[agentID]; a != nil {
+		return a.tasks
+	}
+	return 0
 }
 
 // leftovers removes what sessions of agents left, if unowned lets it.
@@ -144,7 +186,12 @@ func (k *Pool) orphan(ctx context.Context, l runner.Leftover, remove func() erro
 	}
 	defer k.unlock(a, false)
 	if a.session == nil {
-		if err := k.adopt(ctx, a, nil); err != nil {
+		err := k.adopt(ctx, a, Turn{AgentID: a.id})
+		if errors.Is(err, errUnconfigured) && k.isHeld(a, l) {
+			k.opts.Log.Warn("a container cannot be taken up yet", "agent", a.id, "err", err)
+			return false, nil
+		}
+		if err != nil {
 			k.opts.Log.Info("a container cannot be taken up", "agent", a.id, "err", err)
 		}
 	}
@@ -168,14 +215,36 @@ func (k *Pool) Stop(ctx context.Context, agentID string) error {
 	return errors.Join(k.close(ctx, a), k.removeStray(ctx, a))
 }
 
-// Close ends every container of an agent of this home, also one that was never
-// taken up, and begins no more turns. Turns that go on are waited for until ctx
-// ends: end them before.
+// isHeld reports whether a container is the one that its agent has on record.
+func (k *Pool) isHeld(a *agent, l runner.Leftover) bool {
+	rec := k.readRecord(a)
+	return rec != nil && rec.ID == l.Session
+}
+
+// Close ends every container of an agent of this home and begins no more turns. A
+// container in which a task runs is left, for the next process to take up. Turns that
+// go on are waited for until ctx ends: end them before.
 func (k *Pool) Close(ctx context.Context) error {
-	if err := k.finish(ctx, k.close); err != nil {
+	if err := k.leftovers(k.orphan).Containers(ctx, k.opts.Engine); err != nil {
 		return err
 	}
-	return k.leftovers(func(_ context.Context, _ runner.Leftover, remove func() error) (bool, error) {
+	err := k.finish(ctx, func(ctx context.Context, a *agent) error {
+		if a.session == nil {
+			return nil
+		}
+		if works, err := k.works(ctx, a); err != nil || !works {
+			return errors.Join(err, k.close(ctx, a))
+		}
+		k.opts.Log.Info("the tasks of an agent go on in its container", "agent", a.id, "tasks", k.Tasks(a.id))
+		return k.leave(ctx, a)
+	})
+	if err != nil {
+		return err
+	}
+	return k.leftovers(func(_ context.Context, l runner.Leftover, remove func() error) (bool, error) {
+		if state.CheckAgentID(l.Agent) == nil && k.isHeld(&agent{id: l.Agent}, l) {
+			return false, nil
+		}
 		return true, remove()
 	}).Containers(ctx, k.opts.Engine)
 }
@@ -184,15 +253,17 @@ func (k *Pool) Close(ctx context.Context) error {
 // take up, and begins no more turns. Turns that go on are waited for until ctx
 // ends: end them with runner.ErrLeft before.
 func (k *Pool) Leave(ctx context.Context) error {
-	return k.finish(ctx, func(ctx context.Context, a *agent) error {
-		if a.session == nil {
-			return nil
-		}
-		err := errors.Join(a.session.Leave(ctx), closeAccess(a.access))
-		a.session, a.access = nil, nil
-		k.release(a)
-		return err
-	})
+	return k.finish(ctx, k.leave)
+}
+
+func (k *Pool) leave(ctx context.Context, a *agent) error {
+	if a.session == nil {
+		return nil
+	}
+	err := errors.Join(a.session.Leave(ctx), closeAccess(a.access))
+	a.session, a.access = nil, nil
+	k.release(a)
+	return err
 }
 
 // finish does the last thing with every agent, several at once.

@@ -132,7 +132,9 @@ func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch
 		return Result{}, &Error{Code: CodeLeft, Message: "the turn goes on by itself"}
 	case out.Err == nil:
 		w.once.Do(w.begin)
-		return k.result(a, t, out), nil
+		result := k.result(a, t, out)
+		k.noteTasks(ctx, a, result)
+		return result, nil
 	case out.Response == nil && refused(out.Err):
 		return Result{}, k.typed(ctx, out.Err)
 	}

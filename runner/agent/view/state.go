@@ -104,6 +104,7 @@ func (s Snapshot) Activity() (Activity, *ledger.Failure, error) {
 			return sum, nil, err
 		}
 		sum.count(at)
+		sum.ActiveTaskCount += s.tasks(a.ID)
 		if f := at.stored.LastFailure; f != nil && (newest == nil || f.OccurredAt.After(newest.OccurredAt)) {
 			newest = f
 		}

@@ -26,8 +26,9 @@ func (s Snapshot) Summary(agentID string) (AgentSummary, error) {
 		Identity: s.identity(a), Agent: at.state(), SchedulingPosture: at.Posture(), Lifecycle: at.Lifecycle(),
 		Model: s.model(at), TokenUsage: tokens(at.stored.Totals), Closure: at.Closure(), Execution: s.execution(a),
 		LoadedAgentsMD: LoadedAgentsMD{Sources: s.agentsMD(a.ID)}, Skills: Skills{Active: []string{}},
-		ActiveChildren: []string{},
-		ActiveIntents:  intents(at.waits), ActiveWaits: list(at.waits),
+		ActiveChildren:  []string{},
+		ActiveTaskCount: s.tasks(a.ID),
+		ActiveIntents:   intents(at.waits), ActiveWaits: list(at.waits),
 	}
 	if out.ActiveTriggers, err = activeTriggers(s.ledger, a.ID); err != nil {
 		return out, err
@@ -216,6 +217,13 @@ func (s Snapshot) home(agentID string) string {
 		return ""
 	}
 	return s.facts.Home(agentID)
+}
+
+func (s Snapshot) tasks(agentID string) int {
+	if s.facts.Tasks == nil {
+		return 0
+	}
+	return s.facts.Tasks(agentID)
 }
 
 func (s Snapshot) agentsMD(agentID string) []AgentsMD {

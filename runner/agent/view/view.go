@@ -48,6 +48,9 @@ type Facts struct {
 	// AgentsMD returns which instruction files an agent is given. It may be nil;
 	// it reads, and must not write or block.
 	AgentsMD func(agentID string) []AgentsMD
+	// Tasks returns how many managed tasks of an agent run, as far as is known. It may
+	// be nil; it must not block.
+	Tasks func(agentID string) int
 }
 
 // Snapshot computes views of one read transaction, with the facts of the runtime.

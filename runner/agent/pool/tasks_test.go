@@ -1,0 +1,74 @@
+package pool_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"holon/runner/agent/pool"
+)
+
+// A task goes on when its agent's runtime shuts down and starts, also in another version, when the agent's model
+// changes, and when another agent wants the room of its container. It is counted all the time.
+func TestTaskGoesOn(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "docker", `
+turns:
+  - rounds:
+      - calls: [{tool: ExecCommand, arguments: {cmd: "while [ ! -e go ]; do sleep 0.02; done; echo run >> ran", `+
+		`yield_time_ms: 250}}]
+      - text: one
+  - rounds: [{text: two}]
+  - rounds: [{text: three}]
+`)
+	k := pool.New(l.options())
+	c := &conversation{lab: l, pool: k, agent: l.agent("ada")}
+	c.say("one")
+	before := l.only()
+	goesOn := func(after string) {
+		t.Helper()
+		if now := l.only(); now.Handle != before.Handle || c.pool.Tasks("ada") != 1 {
+			t.Fatalf("after %s: %+v, %d tasks", after, now, c.pool.Tasks("ada"))
+		}
+	}
+	goesOn("its turn")
+
+	check(t, k.Close(t.Context()))
+	c.pool = l.pool(func(o *pool.Options) { o.Version, o.MaxContainers = "another", 1 })
+	l.sweep(c.pool)
+	goesOn("a shutdown")
+	c.say("two")
+	goesOn("a turn of another version")
+
+	l.scenario = filepath.Join(l.home.Dir(), "other.yaml")
+	check(t, os.WriteFile(l.scenario, []byte("rounds: [{text: another model}]\n"), 0o644))
+	c.model = "scripted/other"
+	c.say("another model")
+	goesOn("a change of the model")
+
+	waiting := make(chan struct{})
+	go func() {
+		defer close(waiting)
+		(&conversation{lab: l, pool: c.pool, agent: l.agent("eve"), model: "scripted/other"}).say("another model")
+	}()
+	for !pool.Crowded(c.pool) {
+		time.Sleep(time.Millisecond)
+	}
+	c.say("another model")
+	goesOn("a turn of an agent that waits for room")
+	l.write("go")
+	l.awaitFile("ran")
+	for done := false; !done; {
+		select {
+		case <-waiting:
+			done = true
+		case <-time.After(10 * time.Millisecond):
+			l.sweep(c.pool)
+		}
+	}
+	if n := c.pool.Tasks("ada"); n != 0 {
+		t.Errorf("%d tasks after the end of the only one", n)
+	}
+	l.ranOnce()
+}

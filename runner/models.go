@@ -1,0 +1,62 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// scenarioFile is where the container finds the scenario that its model plays, next to the host's sockets: the
+// directory is mounted, so that the file can be replaced while the container runs.
+const scenarioFile = "scenario.yaml"
+
+// SetModels lets the next turns of the session ask other models. The container and what runs in it go on. No turn
+// runs. On error the session can make no more turns.
+func (s *Session) SetModels(ctx context.Context, m Models) error {
+	if s.gateway != nil {
+		if err := s.gateway.Close(ctx); err != nil {
+			return err
+		}
+		s.gateway = nil
+	}
+	s.cfg.Models = m
+	if err := s.serveModels(ctx); err != nil {
+		return err
+	}
+	return s.giveSockets()
+}
+
+// serveModels serves what asks the session's models: the gateway, and the scenario.
+func (s *Session) serveModels(ctx context.Context) (err error) {
+	if s.cfg.Gateway != nil {
+		if s.gateway, err = s.cfg.Gateway.ServePeer(ctx, s.hostSocket(modelSocket), s.peer); err != nil {
+			return err
+		}
+	}
+	if s.cfg.Scenario != "" {
+		if err := copyReadable(s.cfg.Scenario, s.hostSocket(scenarioFile)); err != nil {
+			return fmt.Errorf("copy the scenario: %w", err)
+		}
+	}
+	return nil
+}
+
+// model is the reference by which agentd knows the model.
+func (s *Session) model() string {
+	if s.cfg.Scenario != "" {
+		return "scripted/" + s.inside(hostPath) + "/" + scenarioFile
+	}
+	return s.cfg.Model
+}
+
+// GatewayModels are the models of a session that its gateway serves.
+func (c *Config) GatewayModels() (refs []string) {
+	for _, ref := range append([]string{c.Model}, c.Fallbacks...) {
+		provider, _, _ := strings.Cut(ref, "/")
+		if slices.Contains(c.Gateway.Providers(), provider) && !slices.Contains(refs, ref) {
+			refs = append(refs, ref)
+		}
+	}
+	return refs
+}

@@ -10,8 +10,11 @@ import (
 	"holon/state/ledger"
 )
 
-// Intervals of the dispatcher after a failure of the store, and of retention.
+// Intervals of the dispatcher, at the longest and after a failure of the store, and of
+// retention. The clock that ends a pause stands still while the machine is suspended,
+// so the time of day is looked at every longest.
 const (
+	longest       = 30 * time.Second
 	storeRetry    = time.Second
 	shortest      = time.Millisecond // between two rounds
 	retainEvery   = 10 * time.Minute
@@ -49,9 +52,9 @@ func (r *Runtime) round(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	wake := time.Hour
+	wake := longest
 	if ok {
-		wake = next.Sub(now)
+		wake = min(wake, next.Sub(now))
 	}
 	broken := make(map[string]error)
 	err = r.store.View(ctx, func(v ledger.View) error {

@@ -12,7 +12,7 @@ import (
 // newAttachCommand makes `holon attach`.
 func newAttachCommand(streams Streams) *cobra.Command {
 	quiet := false
-	cmd := lifecycleCommand(streams, "attach [flags] RUN", "Go on with a run whose holon was killed", 1,
+	cmd := lifecycleCommand(streams, "attach [flags] [RUN]", "Go on with a run whose holon was killed", 1,
 		func(ctx context.Context, l *lifecycle, args []string) error {
 			return runAttach(ctx, l, args, quiet)
 		})
@@ -31,7 +31,7 @@ holon run.
 }
 
 func runAttach(ctx context.Context, l *lifecycle, args []string, quiet bool) error {
-	ref, err := oneRun(args)
+	ref, err := runOrLast(args)
 	if err != nil {
 		return err
 	}

@@ -10,39 +10,49 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/runner/oneshot"
+	"holon/runner/workspace"
+	"holon/state/files"
 )
 
 // diffOptions are what `holon diff` was asked to do.
 type diffOptions struct {
 	streams Streams
 	host
-	Run  string
-	JSON bool
+	Run      string
+	Stat     bool
+	NameOnly bool
+	JSON     bool
 }
 
 // newDiffCommand makes `holon diff`.
 func newDiffCommand(streams Streams) *cobra.Command {
 	opts := &diffOptions{streams: streams}
 	cmd := &cobra.Command{
-		Use:   "diff [flags] RUN",
+		Use:   "diff [flags] [RUN]",
 		Short: "Show the change of a run",
-		Long: `Show the patch of a run, and on stderr the files in it that programs execute
-without being asked to. On a terminal what could not be seen is left out.
+		Long: `Show the patch of a run, by default the last one, and on stderr the files in it
+that programs execute without being asked to. On a terminal it is coloured and shown
+by a pager (HOLON_PAGER, PAGER, else less), and what could not be seen is left out.
 
 ` + aboutRun,
-		Example: "  holon diff last | less",
+		Example: "  holon diff\n  holon diff --stat last\n  holon diff last | git apply",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := errNotOneRun
-			if len(args) == 1 {
-				opts.Run = args[0]
-				if err = opts.host.fromEnv(); err == nil {
-					err = opts.run(cmd.Context())
-				}
+			var err error
+			if opts.Run, err = runOrLast(args); err == nil {
+				err = opts.host.fromEnv()
+			}
+			if err == nil {
+				err = opts.run(cmd.Context())
 			}
 			return asJSON(err, opts.JSON)
 		},
 	}
-	cmd.Flags().BoolVar(&opts.JSON, "json", false, "print the list of files and the warnings as JSON")
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.BoolVar(&opts.Stat, "stat", false, "list the files with their changed lines")
+	f.BoolVar(&opts.NameOnly, "name-only", false, "list the names of the files")
+	f.BoolVar(&opts.JSON, "json", false, "print the list of files and the warnings as JSON")
+	cmd.MarkFlagsMutuallyExclusive("stat", "name-only", "json")
 	return cmd
 }
 
@@ -64,15 +74,41 @@ func (o *diffOptions) run(ctx context.Context) error {
 	if o.JSON {
 		return printJSON(o.streams, diff)
 	}
-	if err := o.show(filepath.Join(entry.OutputDir(), oneshot.DiffFile)); err != nil {
+	if err := o.show(entry, diff.Files); err != nil {
 		return err
 	}
 	showExecuted(o.streams, diff.Warnings)
 	return nil
 }
 
-// show copies the patch as it is, for programs, or line by line for a terminal.
-func (o *diffOptions) show(path string) error {
+func (o *diffOptions) show(entry *files.Entry, changes []workspace.FileChange) error {
+	switch {
+	case o.NameOnly:
+		t := newTable(o.streams)
+		for _, f := range changes {
+			t.row(f.Path)
+		}
+		return t.end()
+	case o.Stat:
+		t := newTable(o.streams)
+		for _, f := range changes {
+			t.row(f.Status, f.Path, lineCounts(f))
+		}
+		return t.end()
+	}
+	return o.patch(filepath.Join(entry.OutputDir(), oneshot.DiffFile))
+}
+
+// lineCounts says how much of a file was changed.
+func lineCounts(f workspace.FileChange) string {
+	if f.Binary {
+		return "binary"
+	}
+	return fmt.Sprintf("+%d −%d", f.Added, f.Deleted)
+}
+
+// patch copies the patch as it is, for programs, or line by line for a terminal.
+func (o *diffOptions) patch(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -82,5 +118,8 @@ func (o *diffOptions) show(path string) error {
 		_, err := io.Copy(o.streams.Out, file)
 		return err
 	}
-	return o.streams.copyPrintable(file)
+	if !o.streams.OutTTY {
+		return o.streams.copyPrintable(file)
+	}
+	return o.streams.paged(func(s Streams) error { return s.copyPatch(file) })
 }

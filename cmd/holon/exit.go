@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"holon/internal/providers"
 	"holon/internal/visible"
@@ -187,6 +188,21 @@ func notAModel(param, ref string) error {
 }
 
 func seeHelp(cmd *cobra.Command) string { return "see " + cmd.CommandPath() + " --help" }
+
+// exclusive refuses flags of which a command takes one (cobra's MarkFlagsMutuallyExclusive) as all our errors do.
+func exclusive(cmd *cobra.Command, _ []string) (err error) {
+	const group = "cobra_annotation_mutually_exclusive" // cobra's, with the names of the group
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		for _, names := range f.Annotations[group] {
+			for _, other := range strings.Fields(names) {
+				if other != f.Name && cmd.Flags().Changed(other) && err == nil {
+					err = usage("--"+f.Name, "goes not with --"+other, "leave one of them out")
+				}
+			}
+		}
+	})
+	return err
+}
 
 // countArgs refuses arguments that a command does not take.
 func countArgs(cmd *cobra.Command, args []string, min, max int) error {

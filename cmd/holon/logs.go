@@ -28,7 +28,7 @@ type logsOptions struct{ follow, events, container, tools bool }
 // newLogsCommand makes `holon logs`.
 func newLogsCommand(streams Streams) *cobra.Command {
 	o := &logsOptions{}
-	cmd := lifecycleCommand(streams, "logs [flags] RUN", "Show what a run did", 1,
+	cmd := lifecycleCommand(streams, "logs [flags] [RUN]", "Show what a run did", 1,
 		func(ctx context.Context, l *lifecycle, args []string) error {
 			return runLogs(ctx, l, args, o)
 		})
@@ -49,7 +49,7 @@ It reads and changes nothing. Control characters of the agent's are not printed.
 }
 
 func runLogs(ctx context.Context, l *lifecycle, args []string, o *logsOptions) error {
-	ref, err := oneRun(args)
+	ref, err := runOrLast(args)
 	if err != nil {
 		return err
 	}

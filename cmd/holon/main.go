@@ -76,6 +76,8 @@ func newRoot(streams Streams) *cobra.Command {
 back its change as a patch. Nothing of yours is touched until you apply it.`,
 		Example: `  holon run "fix the failing test"
   holon apply last`,
+		PersistentPreRunE: exclusive,
+
 		Version:       buildVersion(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -93,6 +95,7 @@ back its change as a patch. Nothing of yours is touched until you apply it.`,
 		// Runs.
 		newRunCommand(streams, runRun),
 		newPsCommand(streams),
+		newShowCommand(streams),
 		newLogsCommand(streams),
 		newAttachCommand(streams),
 		newStopCommand(streams),

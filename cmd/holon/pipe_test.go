@@ -19,7 +19,7 @@ func TestClosedPipe(t *testing.T) {
 	if out, err := command(run...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, args := range [][]string{run, append(run, "--json"), {"ps"}, {"ps", "--json"}, {"logs", "last"},
+	for _, args := range [][]string{run, append(run, "--json"), {"ps", "-a"}, {"ps", "--json"}, {"logs", "last"},
 		{"logs", "--json", "last"}, {"logs", "--events", "last"}, {"diff", "last"},
 		{"diff", "--json", "last"}, {"config", "list"}, {"config", "schema"}, {"models", "--all"},
 		{"providers", "list", "--json"}, {"version"}} {

@@ -271,11 +271,7 @@ func (p *progress) summary(m *state.Manifest, dir string) {
 			p.println(fmt.Sprintf("  … and %d more", len(files)-i))
 			break
 		}
-		size := fmt.Sprintf("+%d −%d", f.Added, f.Deleted)
-		if f.Binary {
-			size = "binary"
-		}
-		p.println(fmt.Sprintf("  %-8s %s  %s", f.Status, visible.OneLine(f.Path, 300), size))
+		p.println(fmt.Sprintf("  %-8s %s  %s", f.Status, visible.OneLine(f.Path, 300), lineCounts(f)))
 	}
 	ws := workspaceOf(m)
 	info, diff := ws.Source, ws.Changes

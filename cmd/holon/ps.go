@@ -4,8 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"strconv"
-	"text/tabwriter"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,7 +26,7 @@ killed (orphaned), which holon attach goes on with and holon gc settles. With
 --all those that have ended too.
 
 It reads and changes nothing.`
-	cmd.Flags().BoolVar(&all, "all", false, "list ended runs too")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "list ended runs too")
 	return cmd
 }
 
@@ -45,24 +44,67 @@ func runPs(ctx context.Context, l *lifecycle, all bool) error {
 	if l.JSON {
 		return printJSON(l.streams, list)
 	}
-	table := tabwriter.NewWriter(l.streams.Out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(table, "RUN\tNAME\tSTATUS\tAGE\tMODEL\tWORKSPACE\tEXIT")
-	for _, v := range list {
-		status := string(v.Status)
-		if v.Status == state.StatusOrphaned {
-			status += " (container " + v.Container + ")"
+	return l.listRuns(list)
+}
+
+// listRuns prints a line for each run: whole in a pipe, in the width of a terminal.
+func (l *lifecycle) listRuns(list []oneshot.View) error {
+	head := []string{"RUN", "AGE", "OUTCOME", "WORKSPACE", "NAME", "TASK"}
+	t := newTable(l.streams, head...)
+	if !l.streams.OutTTY {
+		for _, v := range list {
+			t.row(v.ID, l.streams.moment(v.CreatedAt.Time()), standing(v), v.Workspace, v.Name, v.Task)
 		}
-		if v.Problem != "" {
-			status += " (unreadable)"
-		}
-		exit := "-"
-		if v.ExitCode != nil {
-			exit = strconv.Itoa(*v.ExitCode)
-		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", v.ID, dash(v.Name, 30), status,
-			age(time.Since(v.CreatedAt.Time())), dash(v.Model, 40), dash(filepath.Base(v.Workspace), 40), exit)
+		return t.end()
 	}
-	return table.Flush()
+	ids, rows, width := shortIDs(list), make([][]string, 0, len(list)), make([]int, len(head))
+	for i, name := range head {
+		width[i] = len(name)
+	}
+	for _, v := range list {
+		row := []string{ids[v.ID], age(time.Since(v.CreatedAt.Time())), standing(v),
+			cut(dash(filepath.Base(v.Workspace), 80), 14), cut(dash(v.Name, 80), 12), dash(v.Task, 80)}
+		for i, cell := range row {
+			width[i] = max(width[i], cells(cell))
+		}
+		rows = append(rows, row)
+	}
+	left := l.streams.Width()
+	for _, w := range width[:len(head)-1] {
+		left -= w + columnGap
+	}
+	for _, row := range rows {
+		row[len(row)-1] = cut(row[len(row)-1], max(left, 10))
+		t.row(row...)
+	}
+	return t.end()
+}
+
+// standing is what became of a run, or how it stands.
+func standing(v oneshot.View) string {
+	switch {
+	case v.Problem != "":
+		return "unreadable"
+	case v.Outcome != nil:
+		return string(*v.Outcome)
+	}
+	return string(v.Status)
+}
+
+// shortIDs are the beginnings of ids by which a person can name the runs of a list, at least six characters of each.
+func shortIDs(list []oneshot.View) map[string]string {
+	const least = len("run_") + 6
+	short := make(map[string]string, len(list))
+	for _, v := range list {
+		n := least
+		for _, other := range list {
+			for other.ID != v.ID && n < len(v.ID) && strings.HasPrefix(other.ID, v.ID[:min(n, len(v.ID))]) {
+				n++
+			}
+		}
+		short[v.ID] = v.ID[:min(n, len(v.ID))]
+	}
+	return short
 }
 
 // dash is text for a column of a table.

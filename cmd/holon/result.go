@@ -31,6 +31,14 @@ func (h *host) open(ctx context.Context, run string) (state.Home, *files.Entry, 
 	return home, entry, err
 }
 
+// runOrLast is the argument RUN where it may be left out.
+func runOrLast(args []string) (string, error) {
+	if len(args) == 0 {
+		return files.Last, nil
+	}
+	return oneRun(args)
+}
+
 // findRun finds the run that a person means in this directory.
 func findRun(ctx context.Context, home state.Home, run string) (*files.Entry, error) {
 	dir, err := os.Getwd()

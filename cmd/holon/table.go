@@ -19,11 +19,16 @@ type table struct {
 	err     error
 }
 
+// columnGap is how many spaces stand between columns.
+const columnGap = 2
+
 func newTable(streams Streams, head ...string) *table {
 	t := &table{streams: streams}
 	if streams.OutTTY {
-		t.out = tabwriter.NewWriter(streams.Out, 0, 8, 2, ' ', 0)
-		t.row(head...)
+		t.out = tabwriter.NewWriter(streams.Out, 0, 8, columnGap, ' ', 0)
+		if len(head) > 0 {
+			t.row(head...)
+		}
 	}
 	return t
 }
@@ -60,7 +65,7 @@ func (t *table) end() error {
 func facts(streams Streams, pairs ...[2]string) error {
 	t := &table{streams: streams}
 	if streams.OutTTY {
-		t.out = tabwriter.NewWriter(streams.Out, 0, 8, 2, ' ', 0)
+		t.out = tabwriter.NewWriter(streams.Out, 0, 8, columnGap, ' ', 0)
 	}
 	for _, p := range pairs {
 		if p[1] != "" {

@@ -117,6 +117,7 @@ func localRuns(t *testing.T, scenario string) (dir string, command func(args ...
 	}
 	return dir, func(args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), holon, args...)
+		cmd.Dir = filepath.Join(dir, "work")
 		cmd.Env = append(os.Environ(), "HOLON_HOME="+filepath.Join(dir, "home"), "HOLON_AGENTD="+agentd, "TERM=xterm")
 		return cmd
 	}
@@ -170,5 +171,43 @@ func TestPromptOfEditor(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(os.TempDir(), "holon-prompt-*")); err != nil || len(left) > 0 {
 		t.Errorf("files of prompts are left: %q (%v)", left, err)
+	}
+}
+
+// Lists of runs fit the terminal, with ids that are short and good enough, and a change is shown in colours by the pager.
+func TestResultsAtTerminal(t *testing.T) {
+	dir, command := localRuns(t, "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: \"echo x > file\"}}]\n"+
+		"  - text: Done.\n")
+	for range 3 {
+		run := command("run", "--engine", "local", "--workspace", filepath.Join(dir, "work"), "--quiet", "--name",
+			"a name that is rather long", "--model", "scripted/"+filepath.Join(dir, "scenario.yaml"),
+			"a task that says at length what is to be done, and how, and why, and when")
+		if out, err := run.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	shown, err := atTerminal(t, command("ps", "-a"), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(shown), "\r\n")
+	if len(lines) != 4 || !strings.HasPrefix(lines[0], "RUN ") {
+		t.Fatalf("ps shows %q", shown)
+	}
+	for _, line := range lines {
+		if n := cells(line); n > 80 {
+			t.Errorf("a line of %d columns: %q", n, line)
+		}
+	}
+	id, _, _ := strings.Cut(lines[1], " ")
+	diff := command("diff", id)
+	diff.Env = append(diff.Env, "HOLON_PAGER=sed s/^/pager:/")
+	if shown, err = atTerminal(t, diff, "", ""); err != nil || !strings.Contains(shown, "pager:\x1b[32m+x\x1b[0m") {
+		t.Errorf("diff %s shows %q, %v", id, shown, err)
+	}
+	early := command("diff", id)
+	early.Env = append(early.Env, "HOLON_PAGER=true", "NO_COLOR=1")
+	if shown, err = atTerminal(t, early, "", ""); err != nil || shown != "" {
+		t.Errorf("with a pager that shows nothing: %q, %v", shown, err)
 	}
 }

@@ -35,6 +35,8 @@ type View struct {
 	CreatedAt turns.Time     `json:"created_at"`
 	EndedAt   turns.Time     `json:"ended_at"`
 	SeenAt    turns.Time     `json:"seen_at"` // the last sign of life of its holon
+	Task      string         `json:"task"`    // first line of the prompt, shortened; "" where nothing says it
+	Parent    string         `json:"parent_run_id"`
 	Model     string         `json:"model"`
 	Workspace string         `json:"workspace"`
 	Engine    string         `json:"engine"`
@@ -82,6 +84,7 @@ func view(e *files.Entry) View {
 	switch {
 	case err == nil:
 		v.record, v.Model, v.Engine = rec, rec.Manifest.Model, rec.Engine
+		v.Task, v.Parent = rec.Manifest.Task, rec.Manifest.ParentRunID
 	case !errors.Is(err, fs.ErrNotExist):
 		v.Problem = visible.OneLine(err.Error(), 300)
 	}
@@ -89,6 +92,7 @@ func view(e *files.Entry) View {
 		v.Status = state.StatusOrphaned
 	}
 	if m := e.Manifest; m != nil {
+		v.Task, v.Parent = m.Task, m.ParentRunID
 		v.Model, v.Engine, v.EndedAt, v.Outcome, v.ExitCode = m.Model, m.Engine.Name, m.CompletedAt, &m.Outcome,
 			&m.ExitCode
 	}

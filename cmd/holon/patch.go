@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+)
+
+// copyPatch prints a patch line by line, fit for a terminal and coloured.
+func (s Streams) copyPatch(in io.Reader) error {
+	lines := bufio.NewReaderSize(in, 64<<10)
+	inHunk, whole, style := false, true, ""
+	for {
+		piece, err := lines.ReadSlice('\n')
+		if text := string(piece); text != "" {
+			if whole { // else it goes on with a line that is longer than the buffer
+				inHunk = !strings.HasPrefix(text, "diff --git ") && (inHunk || strings.HasPrefix(text, "@@ "))
+				style = styleOf(text, inHunk)
+			}
+			whole = strings.HasSuffix(text, "\n")
+			line := strings.TrimSuffix(s.shown(text), "\n")
+			if style != "" {
+				line = s.paint(style, line)
+			}
+			if whole {
+				line += "\n"
+			}
+			if _, err := io.WriteString(s.Out, line); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return err
+		}
+	}
+}
+
+// styleOf is the style of a line of a patch, "" for none.
+func styleOf(line string, inHunk bool) string {
+	switch {
+	case !inHunk:
+		return styleBold
+	case strings.HasPrefix(line, "@@ "):
+		return styleCode
+	case strings.HasPrefix(line, "+"):
+		return styleGreen
+	case strings.HasPrefix(line, "-"):
+		return styleRed
+	}
+	return ""
+}
+
+// paged calls print with streams whose output a pager shows, when there is a terminal and a pager: that of HOLON_PAGER
+// or PAGER, else less; "" and "cat" mean none. A pager that is closed early ends the output without an error.
+func (s Streams) paged(print func(Streams) error) error {
+	name, set := os.LookupEnv("HOLON_PAGER")
+	if !set {
+		if name, set = os.LookupEnv("PAGER"); !set {
+			name = "less"
+		}
+	}
+	if !s.OutTTY || name == "" || name == "cat" {
+		return print(s)
+	}
+	pager := exec.Command("sh", "-c", name) // as git does it: the variable may have arguments
+	pager.Env = append([]string{"LESS=FRX", "LV=-c"}, os.Environ()...)
+	pager.Stdout, pager.Stderr = os.Stdout, os.Stderr
+	in, err := pager.StdinPipe()
+	if err == nil {
+		err = pager.Start()
+	}
+	if err != nil {
+		return print(s)
+	}
+	paged := s
+	paged.Out = s.Secrets.Writer(in, nil)
+	err = print(paged)
+	if closed := errors.Join(in.Close(), pager.Wait()); err == nil || errors.Is(err, syscall.EPIPE) {
+		err = closed
+	}
+	return err
+}

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -41,6 +43,7 @@ type runOptions struct {
 	EnvFile   []string
 	Secret    []string
 	Keep      bool
+	Format    string // of what is printed
 	JSON      bool
 	Quiet     bool
 }
@@ -90,7 +93,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 			if err == nil {
 				err = do(cmd.Context(), opts)
 			}
-			return asJSON(err, opts.JSON)
+			return asJSON(err, slices.Contains(outputFormats[1:], opts.Format))
 		},
 	}
 	f := cmd.Flags()
@@ -131,6 +134,9 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.Lookup("continue").NoOptDefVal = files.Last
 	f.BoolVar(&opts.Keep, "keep", false, "keep the session's directories and the container's log")
 	f.BoolVar(&opts.JSON, "json", false, "print the run's manifest instead of the answer")
+	f.StringVar(&opts.Format, "output-format", formatText,
+		"what is printed: text, json (as --json), or stream-json, each event on a line as it happens")
+	completeWords(cmd, "output-format", outputFormats...)
 	f.BoolVarP(&opts.Quiet, "quiet", "q", false, "show no progress")
 	f.String("agent", "", "`id` of an agent of the daemon, which does it in its home instead of in a run of its own")
 	f.Bool("create-agent", false, "with --agent: make the agent when there is none")
@@ -141,6 +147,9 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 
 // complete merges the layers of settings and checks the arguments.
 func (o *runOptions) complete(cmd *cobra.Command, args []string) (err error) {
+	if err := o.checkFormat(); err != nil {
+		return err
+	}
 	if err := o.host.fromEnv(); err != nil {
 		return err
 	}
@@ -226,7 +235,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 		return err
 	}
 	view := newProgress(o.streams, o.Quiet)
-	view.json = o.JSON
+	view.json = o.Format != formatText
 	defer view.end()
 	log := slog.New(&noticeHandler{progress: view})
 	shot := &oneshot.Run{
@@ -284,10 +293,17 @@ func runRun(ctx context.Context, o *runOptions) error {
 	}
 	view.announce(eng.Name(), shot)
 	shot.Watch = view
+	stream := &eventStream{progress: view}
+	if o.Format == formatStream {
+		shot.Watch = stream
+	}
 	manifest, err := shot.Do(ctx)
 	view.end()
 	if err != nil {
 		return err
+	}
+	if o.Format == formatStream {
+		return errors.Join(stream.finish(manifest), showClosing(o.streams, manifest, shot.ResultDir(), view))
 	}
 	return showEnd(o.streams, o.JSON, manifest, shot.ResultDir(), view)
 }
@@ -381,36 +397,4 @@ func checkModel(host *modelaccess.Host, ref string) error {
 	}
 	_, err := host.Ready(ref)
 	return err
-}
-
-// showEnd prints how a run ended, whose results are in dir, and makes its exit
-// code the program's.
-func showEnd(streams Streams, asJSON bool, m *state.Manifest, dir string, view *progress) error {
-	if asJSON {
-		data, err := m.Encode()
-		if err != nil {
-			return err
-		}
-		if _, err := streams.Out.Write(machineText(data)); err != nil {
-			return err
-		}
-	} else if err := view.showAnswer(); err != nil {
-		return err
-	}
-	view.summary(m, dir)
-	if m.ExitCode != 0 {
-		if m.Error != nil {
-			fmt.Fprintln(streams.Err, "holon: "+streams.defuse(line(*m.Error)))
-		}
-		return exitError(m.ExitCode)
-	}
-	return nil
-}
-
-// changes reads from a manifest what the run changed.
-func changes(m *state.Manifest) (files []workspace.FileChange) {
-	if diff := workspaceOf(m).Changes; diff != nil {
-		return diff.Files
-	}
-	return nil
 }

@@ -71,7 +71,7 @@ func withServers(host string, servers map[string]mcp.Server) func(*config.Config
 func TestServersOfTools(t *testing.T) {
 	h := start(t, withServers(serveMCP(t, "ViewImage", "turn_note"), map[string]mcp.Server{
 		"one": {Socket: serveMCP(t, "look", "hide"), AllowRequest: true, AllowedTools: []string{"look"}},
-		"off": {Socket: "/nonexistent/socket"},
+		"off": {Socket: "/nonexistent/socket", Optional: true},
 	}))
 	model := h.scenario("tools", `rounds:
   - calls: [{tool: ViewImage, arguments: {any: 1}}, {tool: mcp__one__look}, {tool: mcp__one__hide}, {tool: turn_note}]

@@ -74,6 +74,20 @@ func lastComplaint(logs []byte) string {
 	return last
 }
 
+// CodeMCPConfig is the code of a list of MCP servers that agentd refused.
+const CodeMCPConfig Code = "invalid_mcp_config"
+
+// wrongFlag is the error behind a last line of agentd's log that says what is wrong with a file which the user gave,
+// nil for any other line.
+func wrongFlag(line string) *Error {
+	_, said, found := strings.Cut(line, "--mcp-config: ")
+	if !found {
+		return nil
+	}
+	message, hint, _ := strings.Cut(said, "; ")
+	return &Error{Code: CodeMCPConfig, Param: "--mcp-config", Message: message, Hint: hint}
+}
+
 // Failure says why the final response of a turn is not completed, nil when it is. What the host knows of it and the
 // container does not, such as the endpoint that could not be reached, is part of it.
 func (t TurnResult) Failure() *state.Failure {

@@ -284,7 +284,11 @@ func (s *Session) diedError(ctx context.Context, message string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if logs, err := s.cfg.Engine.Logs(ctx, s.handle, 4<<10); err == nil {
-		if line := lastComplaint(logs); line != "" {
+		line := lastComplaint(logs)
+		if wrong := wrongFlag(line); wrong != nil && s.exit.Code == 2 {
+			return wrong
+		}
+		if line != "" {
 			e.Message += ": " + line
 		}
 	}

@@ -54,6 +54,7 @@ type Server struct {
 
 	AllowedTools   []string `yaml:"allowed_tools"` // by the server's own names; nil: all
 	AllowRequest   bool     `yaml:"allow_request"` // a request may name it in a tool of type mcp
+	Optional       bool     `yaml:"optional"`      // turns begin without it
 	ConnectTimeout Duration `yaml:"connect_timeout"`
 	CallTimeout    Duration `yaml:"call_timeout"`
 

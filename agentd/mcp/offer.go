@@ -44,9 +44,9 @@ func (o *Offer) Release() {
 }
 
 // Offer returns the tools for a turn whose request names the given servers. It waits
-// briefly for servers that are still connecting. A configured server that is
-// unavailable is a note; one that the request names is an error, a
-// *responses.Error about the field. Release the offer after the turn.
+// briefly for servers that are still connecting. A server that is unavailable is an
+// error, a *responses.Error about the field, unless it is optional and not named, or
+// was connected before: then it is a note. Release the offer after the turn.
 func (m *Manager) Offer(ctx context.Context, requested []responses.MCPTool) (_ *Offer, err error) {
 	o := &Offer{}
 	defer func() {
@@ -192,6 +192,12 @@ func (o *Offer) add(s *server, want responses.MCPTool, named bool) error {
 		if named {
 			return responses.MCPUnavailable(want.Param,
 				fmt.Sprintf("the MCP server %q is not there: %s", s.name, failure))
+		}
+		if !s.host && !s.cfg.Optional && offered == nil {
+			e := responses.MCPUnavailable("servers."+s.name,
+				fmt.Sprintf("the MCP server %q is not there: %s", s.name, failure))
+			e.Hint = "check the server, or mark it with optional: true in the list of MCP servers"
+			return e
 		}
 		o.Notes = append(o.Notes, Note{noteUnavailable,
 			fmt.Sprintf("the MCP server %s is not there: %s", s.name, failure)})

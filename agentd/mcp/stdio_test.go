@@ -218,11 +218,12 @@ func TestBrokenServers(t *testing.T) {
 			if kind == "silent" || kind == "deaf" {
 				s.ConnectTimeout = mcp.Duration(300e6)
 			}
+			s.Optional = true
 			o.Config.Servers[kind] = s
 		}
-		o.Config.Servers["nothing"] = mcp.Server{Command: "no-such-program"}
-		o.Config.Servers["closed"] = mcp.Server{Socket: "/nonexistent/socket"}
-		o.Config.Servers["nowhere"] = mcp.Server{URL: "http://127.0.0.1:1/mcp"}
+		o.Config.Servers["nothing"] = mcp.Server{Command: "no-such-program", Optional: true}
+		o.Config.Servers["closed"] = mcp.Server{Socket: "/nonexistent/socket", Optional: true}
+		o.Config.Servers["nowhere"] = mcp.Server{URL: "http://127.0.0.1:1/mcp", Optional: true}
 	})
 	offer := r.turn()
 	said := ""
@@ -249,11 +250,22 @@ func TestBrokenServers(t *testing.T) {
 	}
 }
 
+// A turn does not begin without a server, unless it is optional.
+func TestRequired(t *testing.T) {
+	r := open(t, func(o *mcp.Options) { o.Config.Servers["gone"] = program(t, "dies") })
+	_, err := r.m.Offer(t.Context(), nil)
+	if e, ok := errors.AsType[*responses.Error](err); !ok || e.Code != responses.CodeMCPUnavailable ||
+		e.Param != "servers.gone" || !strings.Contains(e.Hint, "optional") {
+		t.Errorf("Offer() = %v, want %s about servers.gone", err, responses.CodeMCPUnavailable)
+	}
+}
+
 // A request that names a server wants its tools.
 func TestRequested(t *testing.T) {
 	r := open(t, func(o *mcp.Options) {
 		open, gone := program(t, "good"), program(t, "dies")
 		open.AllowRequest, open.AllowedTools, gone.AllowRequest = true, []string{"echo", "meta", "fail"}, true
+		gone.Optional = true
 		o.Config.Servers["open"], o.Config.Servers["gone"], o.Config.Servers["closed"] = open, gone, program(t, "good")
 		o.Config.RequestURLs = []string{"https://mcp.example.com/v1"}
 	})

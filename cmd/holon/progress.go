@@ -93,6 +93,10 @@ func (p *progress) Fact(ev turns.RuntimeEvent) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch ev.Type {
+	case turns.RuntimeWarning:
+		if why, ok := oneshot.MCPWarning(ev); ok {
+			p.printLocked("  ! " + why)
+		}
 	case turns.ModelRequested:
 		var f turns.Requested
 		if json.Unmarshal(ev.Payload, &f) == nil {

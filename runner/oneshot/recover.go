@@ -176,7 +176,7 @@ func (r *execution) join(ctx context.Context, s *runner.Session) runner.TurnResu
 	if s.Gone() != nil {
 		return runner.TurnResult{TurnID: r.spec.Turn.ID, SessionID: r.spec.Session.Record.SessionID, Err: s.Gone()}
 	}
-	return s.Rejoin(ctx, r.spec.Turn, r.spec.Watch)
+	return s.Rejoin(ctx, r.spec.Turn, r.observer())
 }
 
 // findEnd looks up in the collected files how a turn ended that was not watched.

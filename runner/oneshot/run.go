@@ -144,7 +144,7 @@ func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 	err = r.execute(ctx,
 		func(ctx context.Context) (*runner.Session, error) { return runner.Start(ctx, r.spec.Session) },
 		func(ctx context.Context, s *runner.Session) runner.TurnResult {
-			return s.Turn(ctx, r.spec.Turn, r.spec.Watch)
+			return s.Turn(ctx, r.spec.Turn, r.observer())
 		})
 	if starting, ok := errors.AsType[*startError](err); ok && !o.Keep {
 		return nil, errors.Join(interruption(ctx, starting.error), r.discard())
@@ -216,6 +216,7 @@ type execution struct {
 	turn     runner.TurnResult
 	diff     *workspace.Diff
 	denied   []string // by the egress proxy
+	warned   []string // of MCP servers, by agentd
 	info     workspace.Info
 	version  chan string // of the engine; receives once
 
@@ -241,6 +242,7 @@ func (r *execution) execute(ctx context.Context, begin func(context.Context) (*r
 	}
 	r.spec.Watch.Phase("turn")
 	timed(&r.manifest.Timings.TurnMS, func() { r.turn = turn(ctx, r.session) })
+	r.manifest.Warnings = append(r.manifest.Warnings, r.warned...)
 
 	r.spec.Watch.Phase("stop")
 	timed(&r.manifest.Timings.StopMS, func() { err = r.stop(finishing, r.session) })

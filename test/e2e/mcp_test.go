@@ -22,7 +22,7 @@ func TestMCP(t *testing.T) {
 	name := filepath.Base(dir)
 	if err := os.WriteFile(config, []byte(`{"servers": {
 		"calc": {"command": "/holon/workspaces/`+name+`/calculator", "env": {"CALCULATOR_NAME": "Ada"}},
-		"gone": {"url": "http://127.0.0.1:9/mcp"}
+		"gone": {"url": "http://127.0.0.1:9/mcp", "optional": true}
 	}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -307,7 +307,11 @@ func TestInputTokens(t *testing.T) {
 		t.Errorf("the history has %d", n-short)
 	}
 	for body, code := range map[string]string{`{"input":5}`: responses.CodeInvalidValue,
-		`{"previous_response_id":"resp_x"}`: responses.CodePreviousNotFound} {
+		`{"previous_response_id":"resp_x"}`: responses.CodePreviousNotFound,
+		`{"input":" "}`:                     responses.CodeMissingParameter,
+		`{"input":"x","tool_choice":{"type":"function","name":"Fly"}}`:       responses.CodeInvalidValue,
+		`{"input":"x","background":true,"holon":{"on_disconnect":"cancel"}}`: responses.CodeInvalidValue,
+	} {
 		if e := h.do(http.MethodPost, "/responses/input_tokens", body).failure(t); e.Code != code {
 			t.Errorf("%s: %v", body, e)
 		}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"holon/agentd/mcp"
@@ -34,7 +32,7 @@ type plan struct {
 
 // target is the model of a turn.
 type target struct {
-	transport model.Transport // nil when no model is chosen: nothing is checked against it
+	transport model.Transport // nil when no model is chosen
 	modelName string
 	modelRef  string
 	takes     model.Capabilities
@@ -72,79 +70,15 @@ type limits struct {
 
 // plan resolves and checks all that a request names.
 func (s *Server) plan(turnID string, req *responses.Request, mem *memory) (*plan, error) {
-	if err := errors.Join(checkBackground(req), s.refuseSecretIDs(req.Holon)); err != nil {
+	req, err := s.refuse(req, mem)
+	if err != nil {
 		return nil, err
-	}
-	if req = withoutSilence(req); len(req.Input) == 0 {
-		if err := s.checkUnfinished(req.PreviousResponseID, mem); err != nil {
-			return nil, err
-		}
 	}
 	to, err := s.target(req.Model, req.Holon.ModelFallbacks)
 	if err != nil {
 		return nil, err
 	}
 	return s.planFor(to, turnID, req, mem)
-}
-
-// refuseSecretIDs refuses ids that hold a known secret: they name directories and stand
-// in every record, where they are not hidden.
-func (s *Server) refuseSecretIDs(h responses.Holon) error {
-	for _, id := range []struct{ param, value string }{{"holon.turn_id", h.TurnID}, {"holon.session_id", h.SessionID}} {
-		if s.parts.Secrets.Text(id.value) != id.value {
-			e := responses.Invalid(id.param, responses.CodeInvalidValue, id.param+" holds a value that is secret here")
-			e.Hint = "choose another id"
-			return e
-		}
-	}
-	return nil
-}
-
-// checkUnfinished refuses a request that says nothing, unless it lets the response id go
-// on, which is incomplete: a model is never asked with words that no one said.
-func (s *Server) checkUnfinished(id string, mem *memory) error {
-	var status responses.Status
-	switch {
-	case id == "":
-	case mem.holds(id):
-		status = mem.status
-	default:
-		stored, err := s.store.Load(id)
-		if errors.Is(err, record.ErrNotFound) {
-			return nil // thread says so, in the words for it
-		}
-		if err != nil {
-			return responses.Internal("the stored response cannot be read", err)
-		}
-		status = stored.Response.Status
-	}
-	if status == responses.StatusIncomplete {
-		return nil
-	}
-	e := responses.Invalid("input", responses.CodeMissingParameter, "the request has no input")
-	e.Hint = "say something in input; only an incomplete response goes on without, when previous_response_id names it"
-	return e
-}
-
-// withoutSilence returns the request, without its input if that says nothing.
-func withoutSilence(req *responses.Request) *responses.Request {
-	if len(req.Input) == 0 || says(req.Input) {
-		return req
-	}
-	silent := *req
-	silent.Input = nil
-	return &silent
-}
-
-// says reports whether there is more in items than messages without content.
-func says(items []responses.Item) bool {
-	return slices.ContainsFunc(items, func(item responses.Item) bool {
-		m, ok := item.(*responses.Message)
-		return !ok || slices.ContainsFunc(m.Content, func(p responses.Part) bool {
-			return p.Type != responses.PartInputText && p.Type != responses.PartOutputText ||
-				strings.TrimSpace(p.Text) != ""
-		})
-	})
 }
 
 // planFor is plan for a model that is known, or does not matter.
@@ -158,19 +92,15 @@ func (s *Server) planFor(to target, turnID string, req *responses.Request, mem *
 			with.offer.Release()
 		}
 	}()
-	if to.transport != nil {
-		if err := turn.Check(req, with.toolset.Definitions(), to.takes); err != nil {
-			return nil, err
-		}
+	if err := turn.Check(req, with.toolset.Definitions(), to.takes); err != nil {
+		return nil, err
 	}
 	req, past, err := s.thread(req, mem, to.takes)
 	if err != nil {
 		return nil, err
 	}
-	if to.transport != nil {
-		if err := turn.CheckHistory(past.history, to.takes); err != nil {
-			return nil, err
-		}
+	if err := turn.CheckHistory(past.history, to.takes); err != nil {
+		return nil, err
 	}
 	dirs, err := s.directories(turnID, req.Holon)
 	if err != nil {

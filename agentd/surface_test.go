@@ -167,6 +167,8 @@ func TestRequestsThatNoTurnCouldServe(t *testing.T) {
 		`{"input":[{"role":"user","content":[{"type":"input_text","text":"x"},` + image + `]}]}`:          "input[0].content[1]",
 		`{"input":[{"type":"function_call","call_id":"c","name":"f"}]}`:                                   "input",
 		`{"input":[{"type":"function_call_output","call_id":"c","output":"x"}]}`:                          "input[0].call_id",
+		`{"input":"\u200b\ufeff\u00ad "}`:                                                                 "input",
+		`{"input":[{"role":"assistant","content":[{"type":"refusal","refusal":""}]}]}`:                    "input",
 		`{"background":true,"store":false}`:                                                               "background",
 	} {
 		if e := h.post(body).failure(t); e.Param != param || e.Status() != http.StatusBadRequest {

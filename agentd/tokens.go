@@ -15,15 +15,23 @@ type tokenCount struct {
 
 // countTokens is POST /responses/input_tokens: about how many tokens the model
 // would be told first if the same body were sent to POST /responses, with all
-// that agentd adds. It asks no model and needs none.
+// that agentd adds. It asks no model and needs none: a body is refused as there, but
+// for a model that is unknown.
 func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) {
 	req, err := s.readRequest(w, r)
 	if err != nil {
 		s.fail(w, err)
 		return
 	}
-	anyModel := target{takes: model.Capabilities{Images: true, Files: true, Video: true}}
-	p, err := s.planFor(anyModel, responses.NewID(responses.PrefixTurn), req, nil)
+	if req, err = s.refuse(req, nil); err != nil {
+		s.fail(w, err)
+		return
+	}
+	to, err := s.target(req.Model, req.Holon.ModelFallbacks)
+	if err != nil {
+		to = target{takes: model.Capabilities{Images: true, Files: true, Video: true}}
+	}
+	p, err := s.planFor(to, responses.NewID(responses.PrefixTurn), req, nil)
 	if err != nil {
 		s.fail(w, err)
 		return

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -103,6 +104,9 @@ func unusable(top string, cause error) error {
 	e := responses.Invalid("holon.isolation", responses.CodeInvalidValue,
 		fmt.Sprintf("the repository of %s cannot be read: %.300s", top, cause))
 	e.Hint, e.Cause = "check it with git fsck, or use the isolation copy", cause
+	if errors.Is(cause, errSHA256) {
+		e.Hint = "use the isolation copy"
+	}
 	return e
 }
 
@@ -115,7 +119,15 @@ type repository struct {
 	head    plumbing.Hash
 }
 
+// errSHA256 is the error of a repository whose objects have names that go-git does not read.
+var errSHA256 = errors.New("it names its objects by SHA-256, which is not supported")
+
+var sha256Objects = regexp.MustCompile(`(?mi)^\s*objectformat\s*=\s*"?sha256`)
+
 func openRepository(gitDir string) (*repository, error) {
+	if sha256Objects.Match(readSmall(filepath.Join(gitDir, "config"))) {
+		return nil, errSHA256
+	}
 	r := &repository{objects: filepath.Join(gitDir, "objects")}
 	r.open(gitDir)
 	head, err := r.stores[0].Reference(plumbing.HEAD)

@@ -363,6 +363,9 @@ func TestRefused(t *testing.T) {
 			if !ok || e.Param != tc.param || e.Hint == "" {
 				t.Errorf("error %v (%+v), want one about %s with a hint", err, e, tc.param)
 			}
+			if ok && tc.name == "sha256" && (e.Hint != "use the isolation copy" || !strings.Contains(e.Message, "SHA-256")) {
+				t.Errorf("message %q, hint %q; want SHA-256 and the remedy", e.Message, e.Hint)
+			}
 			if _, err := os.Lstat(filepath.Join(root, turnsName)); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("after the refusal: %v, want no private trees", err)
 			}

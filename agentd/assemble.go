@@ -149,6 +149,13 @@ func (b *deferredTools) Run(ctx context.Context, env tools.Env, call tools.Call)
 	return b.ready().Run(ctx, env, call)
 }
 
+// CheckTools reports what is wrong with the names of tools in cfg.
+func CheckTools(cfg config.Config) config.Problems {
+	_, err := toolset(cfg, nil, nil)
+	p, _ := errors.AsType[config.Problems](err)
+	return p
+}
+
 // toolset is the one list of container tools, less those that the profile
 // leaves out. Without the tools to go on with a task there are no tasks.
 func toolset(cfg config.Config, supervisor *process.Supervisor, managed *tasks.Manager) (*tools.Registry, error) {

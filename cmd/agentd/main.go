@@ -165,10 +165,10 @@ func configure(name string, cfg *config.Config, args []string, stdout io.Writer,
 		}
 		all = append(all, problems...)
 	}
-	if len(all) > 0 {
-		return all
+	if len(all) == 0 {
+		return nil
 	}
-	return nil
+	return append(all, agentd.CheckTools(*cfg)...) // else the start checks them
 }
 
 // newLog logs to stderr; stdout carries results only.

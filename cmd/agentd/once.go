@@ -7,9 +7,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"holon/agentd/config"
@@ -45,14 +47,17 @@ func runOnce(ctx context.Context, args []string, secrets *redact.Set, stdin io.R
 				p = append(p, config.Problem{Setting: "--request", What: "is missing",
 					Remedy: "name a file with a body of POST /responses, or - for standard input"})
 			}
-			return p
+			return append(p, missing("--workspace-dir", cfg.Dirs.Workspace, "--input-dir", cfg.Dirs.Input)...)
 		}
 	})
-	if err != nil {
+	if errors.Is(err, flag.ErrHelp) || err != nil && request == "" {
 		return err
 	}
-	req, err := readRequest(request, stdin)
-	if err != nil {
+	req, refused := readRequest(request, stdin)
+	if refused == nil {
+		refused = onlyOutput(req, cfg.Dirs.Output)
+	}
+	if err = errors.Join(err, refused); err != nil {
 		return err
 	}
 	req.Holon.OutputDir = cfg.Dirs.Output
@@ -69,6 +74,30 @@ func runOnce(ctx context.Context, args []string, secrets *redact.Set, stdin io.R
 	}
 	stdout.Allow(turns.ToolNames(record.ToolNames(resp.Tools, resp.Output)))
 	return answer(resp, asJSON, cfg.Dirs.State, stdout, stderr)
+}
+
+// missing reports which of the directories that flags name are not there. A server makes
+// the one for working trees; here it is a mistake in a path.
+func missing(flagsAndDirs ...string) (p config.Problems) {
+	for at := range slices.Chunk(flagsAndDirs, 2) {
+		if _, err := os.Stat(at[1]); at[1] != "" && errors.Is(err, fs.ErrNotExist) {
+			p = append(p, config.Problem{Setting: at[0], What: fmt.Sprintf("there is no directory %s", at[1]),
+				Remedy: "name one that exists"})
+		}
+	}
+	return p
+}
+
+// onlyOutput refuses a request that names another directory for its output than the flag.
+func onlyOutput(req *responses.Request, output string) error {
+	dir := req.Holon.OutputDir
+	if dir == "" || filepath.Join(output, dir) == output || filepath.Clean(dir) == output {
+		return nil
+	}
+	e := responses.Invalid("holon.output_dir", responses.CodeInvalidValue,
+		fmt.Sprintf("holon.output_dir is %q, but this turn's output goes to --output-dir", dir))
+	e.Hint = "leave it out"
+	return e
 }
 
 // unknown gives the error of a response that is not stored its usual remedy: the

@@ -21,7 +21,11 @@ func serve(ctx context.Context, args []string, secrets *redact.Set, stdout, stde
 	debug := false
 	err := configure("serve", &cfg, args, stdout, func(fs *flag.FlagSet) func() config.Problems {
 		fs.BoolVar(&debug, "debug", debug, "log what only a developer wants to know")
-		return func() config.Problems { return nil }
+		return func() config.Problems {
+			_, err := cfg.Server.Token()
+			p, _ := errors.AsType[config.Problems](err)
+			return p
+		}
 	})
 	if err != nil {
 		return err

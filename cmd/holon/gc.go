@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -38,17 +39,19 @@ of gcs and runs can go on at the same time.`
 	f := cmd.Flags()
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be done, and do nothing")
 	f.BoolVar(&o.force, "force", false, "end runs whose container still works, too; their work is saved")
-	f.DurationVar(&o.orphanAge, "orphan-age", o.orphanAge, "how long such a run is left alone")
-	f.IntVar(&o.keepRuns, "keep-runs", o.keepRuns, "remove all ended runs but the newest `N` (default: keep all)")
-	f.DurationVar(&o.olderThan, "older-than", 0,
-		"remove runs that ended longer ago than this `time` (default: keep all)")
+	timeVar(f, &o.orphanAge, "orphan-age", "`time` for which such a run is left alone")
+	f.Func("keep-runs", "remove all ended runs but the newest `N` (default: keep all)", func(text string) (err error) {
+		if o.keepRuns, err = strconv.Atoi(text); err != nil || o.keepRuns < 0 {
+			err = errors.New("write a number, 0 or more")
+		}
+		return err
+	})
+	timeVar(f, &o.olderThan, "older-than", "remove runs that ended longer ago than this `time`, such as 30d "+
+		"(default: keep all)")
 	return cmd
 }
 
 func runGC(ctx context.Context, l *lifecycle, o *gcOptions) error {
-	if o.orphanAge < 0 || o.olderThan < 0 {
-		return usage("--orphan-age", "a time is less than nothing", "write for example 1h")
-	}
 	c := &oneshot.Collector{Recovery: l.recovery(), OrphanAge: o.orphanAge, Force: o.force, KeepRuns: o.keepRuns,
 		KeepFor: o.olderThan, DryRun: o.dryRun, Now: time.Now()}
 	found, err := c.Collect(ctx)

@@ -28,7 +28,7 @@ is killed. A run whose holon was killed is settled.
 ` + aboutRun
 	cmd.Example = "  holon stop last\n  holon stop --all"
 	cmd.Flags().BoolVar(&all, "all", false, "end all runs that go on")
-	cmd.Flags().DurationVar(&grace, "grace", grace, "`time` for an end in good order")
+	timeVar(cmd.Flags(), &grace, "grace", "`time` for an end in good order")
 	return cmd
 }
 
@@ -43,9 +43,6 @@ type stopped struct {
 func runStop(ctx context.Context, l *lifecycle, args []string, all bool, grace time.Duration) error {
 	if all == (len(args) > 0) {
 		return usage("RUN", "name one run", "or all with --all")
-	}
-	if grace < 0 {
-		return usage("--grace", grace.String()+" is less than nothing", "write for example 30s")
 	}
 	ids, err := l.toStop(ctx, args)
 	if err != nil {

@@ -35,9 +35,9 @@ what came due while the daemon was down comes once.`
   holon timer cancel ID`
 	r.onAgent(cmd)
 	f := cmd.Flags()
-	f.DurationVar(&o.after, "after", 0, "`time` until it fires first, such as 90s or 2h (default --every)")
+	timeVar(f, &o.after, "after", "`time` until it fires first, such as 90s or 2h (default --every)")
 	f.Int64Var(&o.afterMS, "after-ms", 0, "the same in `milliseconds`")
-	f.DurationVar(&o.every, "every", 0, "`time` between further times (default it fires once)")
+	timeVar(f, &o.every, "every", "`time` between further times (default it fires once)")
 	f.Int64Var(&o.everyMS, "every-ms", 0, "the same in `milliseconds`")
 	f.StringVar(&o.summary, "summary", "", "`text` that the agent gets")
 	f.StringVar(&o.key, "key", "", "`text` under which this timer is made once, however often that is asked for")

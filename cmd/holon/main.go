@@ -10,11 +10,13 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strconv"
 	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"holon/internal/visible"
 	"holon/runner"
 )
 
@@ -124,7 +126,39 @@ back its change as a patch. Nothing of yours is touched until you apply it.`,
 		newVersionCommand(streams),
 		newDoctorCommand(streams),
 	)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.Args = noShell
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+		if cmd.Name() == "help" {
+			cmd.Args = knownCommand
+		}
+	}
 	return root
+}
+
+// noShell refuses the name of a shell for which there is no completion.
+func noShell(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage("SHELL", fmt.Sprintf("there is no completion for %q", visible.OneLine(args[0], 80)), seeHelp(cmd))
+	}
+	return nil
+}
+
+// knownCommand refuses to help with a command that does not exist.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	found := cmd.Root()
+	for len(args) > 0 {
+		next, rest, err := found.Find(args)
+		if err != nil || next == found {
+			break
+		}
+		found, args = next, rest
+	}
+	return noCommand(found, args)
 }
 
 // flagError begins with the flag at fault, as all our errors do.
@@ -138,9 +172,27 @@ func flagError(cmd *cobra.Command, err error) error {
 	} else if e, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
 		flag, what = "--"+e.GetSpecifiedName(), "needs a value"
 	} else if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		flag, what = "--"+e.GetFlag().Name, fmt.Sprintf("%q is not valid: %v", e.GetValue(), e.Unwrap())
+		flag, what = "--"+e.GetFlag().Name, fmt.Sprintf("%q is %s", visible.OneLine(e.GetValue(), 80), notOfType(e))
 	}
 	return usage(flag, what, seeHelp(cmd))
+}
+
+// notOfType says what a value of a flag is not. Errors of Go's parsers name functions that no one called.
+func notOfType(e *pflag.InvalidValueError) string {
+	switch e.GetFlag().Value.Type() {
+	case "int", "int64", "uint":
+		if errors.Is(e.Unwrap(), strconv.ErrRange) {
+			return "out of range"
+		}
+		return "not a whole number"
+	case "float64":
+		return "not a number"
+	case "bool":
+		return "neither true nor false"
+	case "duration":
+		return "not a duration such as 30m or 2h"
+	}
+	return "not valid: " + e.Unwrap().Error()
 }
 
 func newVersionCommand(streams Streams) *cobra.Command {

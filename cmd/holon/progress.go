@@ -275,7 +275,7 @@ func (p *progress) summary(m *state.Manifest, dir string) {
 			p.println(fmt.Sprintf("  … and %d more", len(files)-i))
 			break
 		}
-		p.println(fmt.Sprintf("  %-8s %s  %s", f.Status, visible.OneLine(f.Path, 300), lineCounts(f)))
+		p.println(fmt.Sprintf("  %-8s %s  %s", f.Status, namesOf(f), lineCounts(f)))
 	}
 	ws := workspaceOf(m)
 	info, diff := ws.Source, ws.Changes
@@ -305,6 +305,15 @@ func (p *progress) summary(m *state.Manifest, dir string) {
 			p.println("branch   holon checkout " + m.RunID)
 		}
 	}
+}
+
+// namesOf is the path of a changed file, with the one before of a file that was renamed.
+func namesOf(f workspace.FileChange) string {
+	name := visible.OneLine(f.Path, 300)
+	if f.From != "" {
+		return visible.OneLine(f.From, 300) + " → " + name
+	}
+	return name
 }
 
 // tokensUsed says what the models of a run took, and what that cost where prices are set.

@@ -59,7 +59,7 @@ func (l *lifecycle) show(ctx context.Context, entry *files.Entry) error {
 	}
 	changed := newTable(l.streams)
 	for _, f := range changes(m) {
-		changed.row(f.Status, f.Path, lineCounts(f))
+		changed.row(f.Status, namesOf(f), lineCounts(f))
 	}
 	if err := changed.end(); err != nil {
 		return err

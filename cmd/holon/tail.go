@@ -91,6 +91,9 @@ func followTail(ctx context.Context, r *remote, f client.Follow) error {
 	return context.Cause(ctx)
 }
 
+// fixedTime is RFC 3339 with milliseconds: every time is as wide as the next.
+const fixedTime = "2006-01-02T15:04:05.000Z07:00"
+
 // showEvent prints one event on one line.
 func (r *remote) showEvent(ev *view.EventEnvelope) error {
 	if r.JSON {
@@ -105,7 +108,7 @@ func (r *remote) showEvent(ev *view.EventEnvelope) error {
 		_, err := fmt.Fprintf(r.streams.Out, "%s  %s\n", ev.TS.Local().Format(time.TimeOnly), summary)
 		return err
 	}
-	_, err := fmt.Fprintf(r.streams.Out, "%d\t%s\t%s\t%s\t%s\n", ev.EventSeq, ev.TS.UTC().Format(time.RFC3339Nano),
+	_, err := fmt.Fprintf(r.streams.Out, "%d\t%s\t%s\t%s\t%s\n", ev.EventSeq, ev.TS.UTC().Format(fixedTime),
 		r.streams.oneLine(ev.Display.Visibility, 40), r.streams.oneLine(ev.Type, 80), summary)
 	return err
 }

@@ -90,8 +90,37 @@ func encodeStructured(v any) (json.RawMessage, error) {
 	return json.Marshal(v)
 }
 
-// failure returns the output of an answer that reports an error.
+// hostError is the error of a tool of the host, nil if the answer has another form.
+func (t *tool) hostError(structured json.RawMessage) *tools.Error {
+	var e struct {
+		Kind, Message, Hint, Field string
+		Retryable                  bool
+		Details                    map[string]any
+	}
+	if json.Unmarshal(structured, &e) != nil || !errorKind(e.Kind) || e.Message == "" {
+		return nil
+	}
+	details := t.details(e.Details)
+	if e.Field != "" {
+		details["field"] = e.Field
+	}
+	return &tools.Error{Kind: e.Kind, Message: tools.Clip(clean(e.Message, 1000), 1000),
+		RecoveryHint: tools.Clip(clean(e.Hint, 500), 500), Retryable: e.Retryable, Details: details}
+}
+
+// errorKind reports whether s can be the kind of an error.
+func errorKind(s string) bool {
+	return s != "" && len(s) <= 64 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz_") == ""
+}
+
+// failure returns the output of an answer that reports an error. The host says of which
+// kind it is.
 func (t *tool) failure(answer *sdk.CallToolResult, structured json.RawMessage, env tools.Env) tools.Output {
+	if t.server.host {
+		if e := t.hostError(structured); e != nil {
+			return tools.Fail(e)
+		}
+	}
 	var text strings.Builder
 	for _, content := range answer.Content[:min(len(answer.Content), maxParts)] {
 		if c, ok := content.(*sdk.TextContent); ok {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"holon/internal/visible"
 	"holon/runner/credentials"
@@ -150,6 +151,9 @@ func runDaemonStatus(ctx context.Context, b *background) error {
 	if err != nil {
 		return err
 	}
+	if s.ConfigMatch != nil && !*s.ConfigMatch && !b.compares() {
+		s.ConfigMatch = nil // there is nothing that it was to match
+	}
 	if b.json {
 		err = printJSON(b.streams, s)
 	} else {
@@ -159,6 +163,12 @@ func runDaemonStatus(ctx context.Context, b *background) error {
 		return exitError(state.OutcomeFailure.ExitCode())
 	}
 	return err
+}
+
+// compares reports whether the command line has options that a daemon may have or not.
+func (b *background) compares() (yes bool) {
+	b.flags.Visit(func(f *pflag.Flag) { yes = yes || f.Name != "json" && f.Name != "socket" })
+	return yes
 }
 
 // remedies are the next commands to try.

@@ -107,8 +107,13 @@ func (h *agentHost) tell(agentID, text string) {
 // tools are those that an agent has of the host. They take the steps of their
 // agent's lane, as this process.
 func (h *agentHost) tools(agentID string) []hosttools.Tool {
-	refs := h.options.Refs()
-	facts := view.Facts{DefaultAgent: h.options.Agent, Model: refs[0], Fallbacks: refs[1:],
-		Engine: engineName(h.options.Loaded.Engine), Home: h.homeOf, AgentsMD: h.homes.Loaded, Tasks: h.tasks}
-	return tools.New(tools.Options{AgentID: agentID, Scheduler: h.steps, Ledger: h.ledger, Facts: facts})
+	return tools.New(tools.Options{AgentID: agentID, Scheduler: h.steps, Ledger: h.ledger, Facts: h.facts()})
+}
+
+// facts are what views tell of the agents and the ledger does not know.
+func (h *agentHost) facts() view.Facts {
+	o, refs := h.options, h.options.Refs()
+	return view.Facts{DefaultAgent: o.Agent, Model: refs[0], Fallbacks: refs[1:],
+		Engine: engineName(o.Loaded.Engine), Network: o.Network, Weaker: o.AcceptWeaker, Home: h.homeOf,
+		AgentsMD: h.homes.Loaded, Tasks: h.containers.Tasks, Isolation: h.containers.Isolation}
 }

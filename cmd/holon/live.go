@@ -33,11 +33,11 @@ type agentHost struct {
 	log         *slog.Logger
 	stop        func()
 
-	homes     *home.Homes
-	tasks     func(agentID string) int // that run
-	ledger    *sqlite.Store
-	steps     *scheduler.Scheduler // of notices and tools; it owns the same attempts as the Runtime's
-	listeners *control.Listeners
+	homes      *home.Homes
+	containers *pool.Pool
+	ledger     *sqlite.Store
+	steps      *scheduler.Scheduler // of notices and tools; it owns the same attempts as the Runtime's
+	listeners  *control.Listeners
 }
 
 var _ control.Host = (*agentHost)(nil)
@@ -79,15 +79,13 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 		return err
 	}
 	defer closing(eng.Close)
-	containers, err := h.newPool(eng)
-	if err != nil {
+	if h.containers, err = h.newPool(eng); err != nil {
 		return err
 	}
-	h.tasks = containers.Tasks
-	defer closingWithin(containers.Close)
+	defer closingWithin(h.containers.Close)
 	refs := o.Refs()
 	h.Runtime, err = agent.Open(ctx, agent.Config{
-		Store: h.ledger, Turns: containers, Homes: h.homes, Owner: owner, Default: o.Agent, Template: home.Default,
+		Store: h.ledger, Turns: h.containers, Homes: h.homes, Owner: owner, Default: o.Agent, Template: home.Default,
 		Model: refs[0], Fallbacks: refs[1:], Image: o.Image, MaxRounds: o.MaxRounds, MaxToolCalls: o.MaxToolCalls,
 		Budget: budgetOf(o.Budget), TurnTimeout: o.Timeout, Retention: h.retention(), Secrets: o.streams.Secrets,
 		Log: h.log,
@@ -101,18 +99,17 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	}
 	defer closing(h.listeners.Close)
 	h.log.Info("agents live", "home", o.Dir.Dir(), "socket", o.Socket, "http", h.listeners.HTTPAddr())
-	return h.run(ctx, containers)
+	return h.run(ctx)
 }
 
 // run serves requests and dispatches work until ctx ends.
-func (h *agentHost) run(ctx context.Context, containers *pool.Pool) error {
-	server := control.New(control.Options{Store: h.ledger, Steps: h.Scheduler(), Host: h, Log: h.log, Home: h.homeOf,
-		AgentsMD: h.homes.Loaded, Tasks: containers.Tasks})
+func (h *agentHost) run(ctx context.Context) error {
+	server := control.New(control.Options{Store: h.ledger, Steps: h.Scheduler(), Host: h, Log: h.log, Facts: h.facts()})
 	logs := daemon.New(daemon.Options{Home: h.options.Dir.Dir(), Socket: h.options.Socket})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Run(ctx, h.listeners) })
 	group.Go(func() error { return h.Run(ctx) })
-	group.Go(func() error { containers.Run(ctx); return nil })
+	group.Go(func() error { h.containers.Run(ctx); return nil })
 	group.Go(func() error {
 		if err := logs.KeepLog(ctx, os.Stderr); err != nil {
 			h.log.Warn("the log is not bounded any more", "err", err) // agents go on

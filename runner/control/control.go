@@ -76,9 +76,7 @@ type Options struct {
 	Host  Host
 	Log   *slog.Logger // nil: none
 
-	Home     func(agentID string) string          // view.Facts.Home
-	AgentsMD func(agentID string) []view.AgentsMD // view.Facts.AgentsMD
-	Tasks    func(agentID string) int             // view.Facts.Tasks
+	Facts view.Facts // what Host.Info does not tell
 
 	Limits Limits
 }
@@ -230,10 +228,8 @@ func (s *Server) drain(servers []*http.Server, cancel context.CancelFunc) error 
 
 // view returns the views of a snapshot, with the current facts.
 func (s *Server) view(v ledger.View) view.Snapshot {
-	info := s.host.Info()
-	return view.New(v, view.Facts{
-		DefaultAgent: info.DefaultAgent, Model: info.DefaultModel, Fallbacks: info.FallbackModels, Engine: info.Engine,
-		Booting: !info.Ready,
-		Home:    s.opts.Home, AgentsMD: s.opts.AgentsMD, Tasks: s.opts.Tasks,
-	})
+	info, facts := s.host.Info(), s.opts.Facts
+	facts.DefaultAgent, facts.Model, facts.Fallbacks, facts.Engine, facts.Booting = info.DefaultAgent,
+		info.DefaultModel, info.FallbackModels, info.Engine, !info.Ready
+	return view.New(v, facts)
 }

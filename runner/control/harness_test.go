@@ -131,8 +131,8 @@ func newRig(t testing.TB, limits control.Limits, access control.Access, wraps ..
 		ConfigFingerprint: "abc", Engine: "docker", DefaultAgent: "main", DefaultModel: "scripted/demo",
 		FallbackModels: []string{"scripted/other"}, Ready: true}}
 	r.server = control.New(control.Options{Store: r.store, Steps: r.machine, Host: r.host, Limits: limits,
-		Log:  slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Home: func(id string) string { return "/home/agents/" + id }})
+		Log:   slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Facts: view.Facts{Home: func(id string) string { return "/home/agents/" + id }}})
 	r.run(access)
 	t.Cleanup(func() {
 		r.stop()

@@ -95,16 +95,16 @@ func note(t *testing.T, s *mcp.ClientSession, callID any, arguments string) (tex
 		t.Fatalf("%s: %v", arguments, err)
 	}
 	var structured struct {
-		Error struct{ Code string }
+		Kind string
 	}
 	data, err := json.Marshal(res.StructuredContent)
 	if err == nil {
 		err = json.Unmarshal(data, &structured)
 	}
-	if err != nil || (structured.Error.Code != "") != res.IsError {
+	if err != nil || (structured.Kind != "") != res.IsError {
 		t.Errorf("%s: structured %s, error %v (%v)", arguments, data, res.IsError, err)
 	}
-	return res.Content[0].(*mcp.TextContent).Text, structured.Error.Code
+	return res.Content[0].(*mcp.TextContent).Text, structured.Kind
 }
 
 func texts(notes []state.Note) string {

@@ -51,29 +51,22 @@ func noteTool() *mcp.Tool {
 	}
 }
 
-// refusal is why a call was not made, for the model to read.
-type refusal struct {
-	Code    string `json:"code"` // invalid_arguments, call_conflict, limit_reached or not_recorded
-	Field   string `json:"field,omitempty"`
-	Message string `json:"message"`
-	Hint    string `json:"hint"`
-}
-
 // turnNote carries out a call of turn_note.
 func (s *Server) turnNote(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	args, callID, bad := readNote(req.Params)
 	if bad != nil {
-		return refuse(bad)
+		return s.failed(noteName, bad)
 	}
 	number, err := s.notes.add(callID, args.Kind, s.secrets.Text(args.Text), time.Now())
 	switch {
 	case errors.Is(err, errConflict):
-		return refuse(&refusal{Code: "call_conflict", Message: err.Error(), Hint: "make another call"})
+		return s.failed(noteName, &ToolError{Kind: "call_conflict", Message: err.Error(), Hint: "make another call"})
 	case errors.Is(err, errFull):
-		return refuse(&refusal{Code: "limit_reached", Message: err.Error(), Hint: "say it in your answer"})
+		return s.failed(noteName, &ToolError{Kind: "limit_reached", Message: err.Error(),
+			Hint: "say it in your answer"})
 	case err != nil:
 		s.log.Error("a note of the agent was not recorded", "err", err)
-		return refuse(&refusal{Code: "not_recorded", Message: "the host could not record the note",
+		return s.failed(noteName, &ToolError{Kind: "not_recorded", Message: "the host could not record the note",
 			Hint: "say it in your answer"})
 	}
 	return &mcp.CallToolResult{
@@ -83,9 +76,9 @@ func (s *Server) turnNote(_ context.Context, req *mcp.CallToolRequest) (*mcp.Cal
 }
 
 // readNote reads and cleans what a container sent.
-func readNote(p *mcp.CallToolParamsRaw) (args noteArgs, callID string, bad *refusal) {
-	wrong := func(field, message, hint string) *refusal {
-		return &refusal{Code: "invalid_arguments", Field: field, Message: message, Hint: hint}
+func readNote(p *mcp.CallToolParamsRaw) (args noteArgs, callID string, bad *ToolError) {
+	wrong := func(field, message, hint string) *ToolError {
+		return &ToolError{Kind: KindInvalidArguments, Field: field, Message: message, Hint: hint}
 	}
 	dec := json.NewDecoder(bytes.NewReader(p.Arguments))
 	dec.DisallowUnknownFields()
@@ -128,12 +121,4 @@ func cleanText(s string) string {
 		}
 		return r
 	}, s))
-}
-
-func refuse(why *refusal) (*mcp.CallToolResult, error) {
-	return &mcp.CallToolResult{
-		IsError:           true,
-		Content:           []mcp.Content{&mcp.TextContent{Text: why.Message + "; " + why.Hint}},
-		StructuredContent: map[string]any{"error": why},
-	}, nil
 }

@@ -203,8 +203,8 @@ func TestRestartBeforeTheAnswer(t *testing.T) {
 	switch out := call(t.Context(), tool, "c1", "other"); {
 	case out.Error == nil:
 		t.Error("the same id with other arguments: out.Error = nil, want a value")
-	case out.Error.Kind != "mcp_tool_error":
-		t.Errorf(`the same id with other arguments: out.Error.Kind = %q, want "mcp_tool_error"`, out.Error.Kind)
+	case out.Error.Kind != "call_conflict":
+		t.Errorf(`the same id with other arguments: out.Error.Kind = %q, want "call_conflict"`, out.Error.Kind)
 	case !strings.Contains(out.Error.Message, "used for another note"):
 		t.Errorf(`the same id with other arguments: out.Error.Message = %q, want it to contain "used for another note"`,
 			out.Error.Message)

@@ -210,7 +210,7 @@ func (k *Pool) hold(a *agent, session *runner.Session, access io.Closer, m runne
 	a.stale, a.paused, a.checked = "", false, k.opts.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	a.idle = k.opts.Now()
+	a.idle, a.inForce = k.opts.Now(), &session.Isolation
 	k.take(a)
 }
 

@@ -120,11 +120,12 @@ type agent struct {
 	unrecorded int // turns in a row that agentd could not record
 
 	// Under Pool.mu.
-	live  *runner.Session // session, while turn is asked of it
-	turn  string
-	idle  time.Time // when the container was last used
-	holds bool      // counts in Pool.held
-	tasks int       // that ran when the container was last asked
+	live    *runner.Session // session, while turn is asked of it
+	turn    string
+	idle    time.Time        // when the container was last used
+	holds   bool             // counts in Pool.held
+	tasks   int              // that ran when the container was last asked
+	inForce *state.Isolation // of the container; nil: there is none
 }
 
 // New returns a pool without containers.

@@ -55,7 +55,7 @@ func (k *Pool) release(a *agent) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if a.holds {
-		a.holds, a.tasks = false, 0
+		a.holds, a.tasks, a.inForce = false, 0, nil
 		k.held--
 		k.announce()
 	}

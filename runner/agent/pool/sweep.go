@@ -204,6 +204,16 @@ func (k *Pool) orphan(ctx context.Context, l runner.Leftover, remove func() erro
 	return true, errors.Join(remove(), k.removeRecord(a))
 }
 
+// Isolation returns what is in force for the container of an agent, nil when it has none.
+func (k *Pool) Isolation(agentID string) *state.Isolation {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if a := k.agents[agentID]; a != nil && a.inForce != nil {
+		return new(*a.inForce)
+	}
+	return nil
+}
+
 // Stop ends the container of an agent, once its turn is over, and keeps its state.
 // Without a container it is success.
 func (k *Pool) Stop(ctx context.Context, agentID string) error {

@@ -106,6 +106,14 @@ func standing(origin ledger.OriginKind, via ledger.AdmissionContext) (ledger.Tru
 	return ledger.UntrustedExternal, ledger.ExternalEvidence
 }
 
+// Inherit gives a message that a turn made no more authority than the message of that
+// turn had: what came from outside doesn't become an instruction by a note.
+func Inherit(msg *ledger.Message, cause ledger.Message) {
+	if cause.Authority == ledger.IntegrationSignal || cause.Authority == ledger.ExternalEvidence {
+		msg.Trust, msg.Authority = cause.Trust, cause.Authority
+	}
+}
+
 // missing names a field that an origin must have and has not.
 func missing(o ledger.Origin) string {
 	switch {

@@ -56,6 +56,10 @@ func (m *Scheduler) Admit(ctx context.Context, in Ingress) (Admission, error) {
 	var adm Admission
 	err = m.step(ctx, in.AgentID, func(s *step) error {
 		msg := msg
+		from := rules.Sender(msg.Origin)
+		if err := s.inherit(&msg, from); err != nil {
+			return err
+		}
 		if earlier, ok, err := s.earlier(msg); ok || err != nil {
 			adm = Admission{MessageID: earlier.ID, EventSeq: earlier.AdmittedSeq, Replayed: true}
 			return err
@@ -63,7 +67,6 @@ func (m *Scheduler) Admit(ctx context.Context, in Ingress) (Admission, error) {
 		if err := s.checkAccepts(in.AdmissionContext); err != nil {
 			return err
 		}
-		from := rules.Sender(msg.Origin)
 		if err := s.checkQueueQuota(from); err != nil {
 			return err
 		}
@@ -72,6 +75,20 @@ func (m *Scheduler) Admit(ctx context.Context, in Ingress) (Admission, error) {
 		return err
 	})
 	return adm, err
+}
+
+// inherit bounds the authority of what an agent makes for itself by that of the message
+// in whose turn it is made, its cause.
+func (s *step) inherit(msg *ledger.Message, from ledger.Sender) error {
+	if from != ledger.FromSelf || msg.CausationID == "" {
+		return nil
+	}
+	cause, err := s.Message(msg.CausationID)
+	if state.IsCode(err, ledger.CodeNotFound) {
+		return nil
+	}
+	rules.Inherit(msg, cause)
+	return err
 }
 
 // envelope makes the message of an ingress that is in order.

@@ -145,13 +145,28 @@ func (s *step) fireWait(id string) error {
 	}
 	switch {
 	case w.WakeAt != nil && !w.WakeAt.After(s.now):
-		_, err = s.admit(s.timerTick(w.ID, w.WaitingFor, map[string]any{"wait_id": w.ID, "wake_at": w.WakeAt}),
-			ledger.FromSelf)
+		err = s.wakeUp(w)
 	case w.ExpiresAt != nil && !w.ExpiresAt.After(s.now):
 		w.Status, w.UpdatedAt, w.EndedAt = ledger.WaitExpired, s.now, &s.now
 		s.emitWait(rules.WaitExpired, w, ledger.Event{}, nil)
 		err = s.UpdateWait(w)
 	}
+	return err
+}
+
+// wakeUp queues the tick that ends a rest. What it says is of the turn that asked for
+// the rest.
+func (s *step) wakeUp(w ledger.Wait) error {
+	tick := s.timerTick(w.ID, w.WaitingFor, map[string]any{"wait_id": w.ID, "wake_at": w.WakeAt})
+	if a, err := s.Attempt(w.Registered); err == nil {
+		tick.CausationID = a.MessageID
+	} else if !state.IsCode(err, ledger.CodeNotFound) {
+		return err
+	}
+	if err := s.inherit(&tick, ledger.FromSelf); err != nil {
+		return err
+	}
+	_, err := s.admit(tick, ledger.FromSelf)
 	return err
 }
 

@@ -57,32 +57,6 @@ func (s Snapshot) workspace(agentID string) WorkspaceState {
 	}}
 }
 
-// execution says where an agent's commands run and what holds them there: a
-// container does, the local engine does not.
-func (s Snapshot) execution(a ledger.Agent) Execution {
-	confined := "hard_enforced"
-	if s.facts.Engine == "local" {
-		confined = "not_enforced"
-	}
-	return Execution{
-		Profile: ExecutionProfile{Backend: s.facts.Engine, ProcessExecutionExposed: true, AllowBackgroundTasks: true},
-		Policy: ExecutionPolicy{
-			Backend: s.facts.Engine, ProcessExposed: true,
-			ResourceAuthority: map[string]string{
-				"message_ingress": "hard_enforced", "agent_state": "hard_enforced", "control_plane": "hard_enforced",
-				"workspace_projection": confined, "process_execution": confined,
-			},
-			ProcessExecution: map[string]string{
-				"cwd_rooting": confined, "projection_rooting": confined, "path_confinement": confined,
-				"write_confinement":   confined,
-				"network_confinement": confined, "secret_isolation": confined, "child_process_containment": confined,
-			},
-		},
-		WorkspaceID: homeWorkspace, WorkspaceAnchor: s.home(a.ID), ExecutionRoot: homeMount, Cwd: homeMount,
-		ExecutionRootID: "canonical_root:" + homeWorkspace, ProjectionKind: "canonical_root",
-	}
-}
-
 // Activity sums up what the public agents do, and returns the newest failure of
 // any.
 func (s Snapshot) Activity() (Activity, *ledger.Failure, error) {

@@ -48,6 +48,11 @@ type Facts struct {
 	// AgentsMD returns which instruction files an agent is given. It may be nil;
 	// it reads, and must not write or block.
 	AgentsMD func(agentID string) []AgentsMD
+	Network  string   // that containers are made with; "": none
+	Weaker   []string // axes of the isolation that may be weaker than asked for
+	// Isolation returns what is in force for the container that an agent has, nil when it
+	// has none. It may be nil; it must not block.
+	Isolation func(agentID string) *state.Isolation
 	// Tasks returns how many managed tasks of an agent run, as far as is known. It may
 	// be nil; it must not block.
 	Tasks func(agentID string) int

@@ -1,0 +1,67 @@
+package view
+
+import (
+	"slices"
+
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// execution says where an agent's commands run and what holds them there: what the
+// engine says of the container that the agent has, or what its next one will get.
+func (s Snapshot) execution(a ledger.Agent) Execution {
+	in := s.isolation(a.ID)
+	rooted := weakest(in.Mounts, in.Capabilities, in.NoNewPrivileges)
+	process := map[string]string{
+		"cwd_rooting": rooted, "projection_rooting": rooted, "path_confinement": rooted,
+		"write_confinement":         weakest(in.ReadOnlyRoot, in.Mounts, in.Capabilities, in.NoNewPrivileges),
+		"network_confinement":       weakest(in.Network),
+		"secret_isolation":          weakest(in.Mounts, in.MaskedPaths, in.Capabilities),
+		"child_process_containment": weakest(in.Init, in.Pids, in.Cgroup),
+	}
+	return Execution{
+		Profile: ExecutionProfile{Backend: s.facts.Engine, ProcessExecutionExposed: true, AllowBackgroundTasks: true},
+		Policy: ExecutionPolicy{
+			Backend: s.facts.Engine, ProcessExposed: true,
+			ResourceAuthority: map[string]string{
+				"message_ingress": hard, "agent_state": hard, "control_plane": hard,
+				"workspace_projection": rooted, "process_execution": weakest(in.User, in.Seccomp, in.Network, in.Init,
+					in.ReadOnlyRoot, in.Mounts, in.Capabilities, in.NoNewPrivileges),
+			},
+			ProcessExecution: process,
+		},
+		WorkspaceID: homeWorkspace, WorkspaceAnchor: s.home(a.ID), ExecutionRoot: homeMount, Cwd: homeMount,
+		ExecutionRootID: "canonical_root:" + homeWorkspace, ProjectionKind: "canonical_root",
+	}
+}
+
+const hard = string(state.HardEnforced)
+
+// isolation is that of the agent's container. One that is still to be made gets what was
+// asked for, since it would not start otherwise; the local engine confines nothing.
+func (s Snapshot) isolation(agentID string) state.Isolation {
+	if s.facts.Isolation != nil {
+		if now := s.facts.Isolation(agentID); now != nil {
+			return *now
+		}
+	}
+	var in state.Isolation
+	for name, axis := range in.All() {
+		axis.Level = state.HardEnforced
+		if s.facts.Engine == "local" || name == "network" && s.facts.Network != "" && s.facts.Network != "none" ||
+			slices.Contains(s.facts.Weaker, name) {
+			axis.Level = state.NotEnforced
+		}
+	}
+	return in
+}
+
+// weakest is the level of the weakest axis.
+func weakest(axes ...state.Axis) string {
+	order := []state.Level{state.NotEnforced, state.RuntimeShaped, state.HardEnforced}
+	at := len(order) - 1
+	for _, a := range axes {
+		at = min(at, max(slices.Index(order, a.Level), 0))
+	}
+	return string(order[at])
+}

@@ -1,0 +1,44 @@
+package view
+
+import (
+	"testing"
+
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// The policy that is shown is what is in force, not what the engine could do.
+func TestExecutionPolicy(t *testing.T) {
+	const off, shaped = string(state.NotEnforced), string(state.RuntimeShaped)
+	inForce := func(change func(*state.Isolation)) func(string) *state.Isolation {
+		var in state.Isolation
+		for _, axis := range in.All() {
+			axis.Level = state.HardEnforced
+		}
+		change(&in)
+		return func(string) *state.Isolation { return &in }
+	}
+	for name, tc := range map[string]struct {
+		facts                             Facts
+		network, paths, children, process string
+	}{
+		"docker":       {Facts{Engine: "docker", Network: "none"}, hard, hard, hard, hard},
+		"local":        {Facts{Engine: "local"}, off, off, off, off},
+		"with network": {Facts{Engine: "docker", Network: "bridge"}, off, hard, hard, off},
+		"no pid limit": {Facts{Engine: "docker", Weaker: []string{"pids"}}, hard, hard, off, hard},
+		"read back": {Facts{Engine: "docker", Isolation: inForce(func(in *state.Isolation) {
+			in.Network.Level, in.Mounts.Level = state.RuntimeShaped, state.NotEnforced
+		})}, shaped, off, hard, off},
+		"no container": {Facts{Engine: "docker", Isolation: func(string) *state.Isolation { return nil }}, hard, hard,
+			hard, hard},
+	} {
+		p := New(nil, tc.facts).execution(ledger.Agent{ID: "main"}).Policy
+		got := []string{p.ProcessExecution["network_confinement"], p.ProcessExecution["path_confinement"],
+			p.ProcessExecution["child_process_containment"], p.ResourceAuthority["process_execution"]}
+		for i, want := range []string{tc.network, tc.paths, tc.children, tc.process} {
+			if got[i] != want {
+				t.Errorf("%s: %q, the %d. is to be %s", name, got, i+1, want)
+			}
+		}
+	}
+}

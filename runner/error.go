@@ -92,6 +92,9 @@ func wrongFlag(line string) *Error {
 // container does not, such as the endpoint that could not be reached, is part of it.
 func (t TurnResult) Failure() *state.Failure {
 	f, known := responseFailure(t.Response), t.Trouble
+	if copied := t.scenario[0]; f != nil && copied != "" {
+		f.Message = strings.ReplaceAll(f.Message, copied, t.scenario[1])
+	}
 	if f == nil || known == nil || f.Code != known.Code {
 		return f
 	}

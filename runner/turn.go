@@ -77,6 +77,7 @@ type TurnResult struct {
 	Account *gateway.Account
 	// Trouble is what the gateway knows of the last request to a model, nil if that was answered.
 	Trouble *state.Failure
+	scenario [2]string // path of its copy that agentd knows, and the user's; empty without one
 	// Interrupted is set when the turn's context ended before the turn did.
 	Interrupted bool
 	// OverQuota is why the turn was ended when it wrote more than its DiskBytes.
@@ -151,6 +152,9 @@ func (s *Session) admitted(ctx context.Context, req Turn, run func(context.Conte
 func (s *Session) watchTurn(ctx context.Context, req Turn, watch Observer,
 	events func(context.Context) iter.Seq2[responses.Event, error]) (result TurnResult) {
 	result = TurnResult{TurnID: req.ID, SessionID: s.id}
+	if s.cfg.Scenario != "" {
+		result.scenario = [2]string{s.inside(hostPath) + "/" + scenarioFile, s.cfg.Scenario}
+	}
 	// The stream must outlive ctx: the end of a cancelled turn is read from it.
 	streaming, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)

@@ -145,7 +145,11 @@ func (l *Log) flush(sync bool) {
 	err := l.commit(batch, at, sync)
 	l.mu.Lock()
 	l.writing = 0
-	if cap(batch) <= maxSpare { // one flood must not pin its buffer for the whole turn
+	switch {
+	case cap(batch) > maxSpare: // one flood must not pin its buffer for the whole turn
+	case l.pending == nil: // a log that waits holds one buffer, not two
+		l.pending = batch[:0]
+	default:
 		l.spare = batch[:0]
 	}
 	if err != nil {

@@ -111,6 +111,7 @@ func (t *Turn) Acknowledge() error {
 	var group errgroup.Group
 	group.Go(func() error { return t.createLog(t.Runtime) }) // while the disk works
 	err := t.opening.commit(t.store.journal)
+	t.opening = nil // the turn may wait for its model for long
 	if err = errors.Join(err, group.Wait()); err == nil {
 		t.Events.Release()
 	} else {

@@ -166,7 +166,7 @@ func (s *Server) execute(ctx context.Context, j *job) (*turn.Result, error) {
 		var end context.CancelCauseFunc
 		ctx, end = context.WithCancelCause(ctx)
 		defer end(nil)
-		defer j.output.watch(ctx, end)()
+		defer j.output.watch(end)()
 	}
 	j.rec.Running()
 	if err := j.announce(s.parts.Now().Sub(waited)); err != nil {

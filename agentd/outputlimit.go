@@ -60,30 +60,31 @@ func (g *outputGauge) measure() bool {
 	return g.over
 }
 
-// watch ends the turn when there is too much, until the function that it returns
-// is called, which waits for its end.
-func (g *outputGauge) watch(ctx context.Context, end context.CancelCauseFunc) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(measurePause)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-			if g.measure() {
-				end(turn.ErrOutput)
-				return
-			}
+// watch ends the turn when there is too much, until the function that it returns is
+// called, which waits for a measurement in progress. It takes no goroutine while it
+// waits: a turn may do nothing for long.
+func (g *outputGauge) watch(end context.CancelCauseFunc) (stop func()) {
+	var measuring sync.Mutex
+	stopped := false
+	measuring.Lock() // until timer is set
+	defer measuring.Unlock()
+	var timer *time.Timer
+	timer = time.AfterFunc(measurePause, func() {
+		measuring.Lock()
+		defer measuring.Unlock()
+		switch {
+		case stopped:
+		case g.full():
+			end(turn.ErrOutput)
+		default:
+			timer.Reset(measurePause)
 		}
-	}()
+	})
 	return func() {
-		cancel()
-		<-done
+		timer.Stop()
+		measuring.Lock()
+		defer measuring.Unlock()
+		stopped = true
 	}
 }
 

@@ -7,14 +7,12 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"holon/internal/visible"
 	"holon/runner/credentials"
 	"holon/runner/gateway"
 	"holon/runner/settings"
@@ -28,8 +26,9 @@ func newCredentialsCommand(streams Streams) *cobra.Command {
 name of a provider. A provider's variable, OPENAI_API_KEY for openai, outweighs
 its stored key. Keys stay on this machine: a run's gateway adds them.`,
 		surfaceCommand(streams, "set NAME", "Store a key, which is read from standard input", 1, 1, runCredentialsSet),
-		surfaceCommand(streams, "list [flags]", "List the keys that there are, masked, and which providers use them", 0,
-			0, runCredentialsList),
+		tableCommand(surfaceCommand(streams, "list [flags]",
+			"List the keys that there are, masked, and which providers use them", 0,
+			0, runCredentialsList), streams),
 		surfaceCommand(streams, "remove NAME", "Remove a stored key", 1, 1, runCredentialsRemove),
 	)
 }
@@ -126,16 +125,11 @@ func runCredentialsList(_ context.Context, s *surface) error {
 			"with: holon credentials set openai")
 		return nil
 	}
-	w := tabwriter.NewWriter(s.streams.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "SOURCE\tNAME\tKEY\tUSED BY")
+	t := newTable(s.streams, "SOURCE", "NAME", "KEY", "USED BY")
 	for _, c := range list {
-		used := strings.Join(c.Used, ", ")
-		if used == "" {
-			used = "-"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Source, visible.Text(c.Name), c.Masked, visible.Text(used))
+		t.row(string(c.Source), c.Name, c.Masked, strings.Join(c.Used, ", "))
 	}
-	return w.Flush()
+	return t.end()
 }
 
 // credentials returns the keys that there are: those that providers use, and

@@ -33,6 +33,7 @@ how long each stays as it is, and what goes to the container. Nothing is sent.`
 			return runLatency(ctx, r, limit)
 		})
 	lr.onAgent(latency)
+	tableCommand(latency, streams)
 	latency.Flags().IntVar(&limit, "limit", limit, "`number` of turns")
 	return group("debug", "Look into an agent", "", prompt, latency)
 }

@@ -66,11 +66,12 @@ func TestOutcomeOfMessage(t *testing.T) {
 // A table is drawn on a terminal; in a pipe its lines are for programs.
 func TestTable(t *testing.T) {
 	for _, c := range []struct {
-		tty  bool
-		want string
-	}{{true, "NAME  VALUE\na     -\nlong  x y z\n"}, {false, "a\t-\nlong\tx y z\n"}} {
+		tty, bare bool
+		want      string
+	}{{true, false, "NAME  VALUE\na     -\nlong  x y z\n"}, {true, true, "a     -\nlong  x y z\n"},
+		{false, false, "a\t-\nlong\tx y z\n"}} {
 		var out bytes.Buffer
-		table := newTable(Streams{Out: &out, OutTTY: c.tty}, "NAME", "VALUE")
+		table := newTable(Streams{Out: &out, OutTTY: c.tty, NoHead: &c.bare}, "NAME", "VALUE")
 		table.row("a", "")
 		table.row("long", "x\ty\n\x1b[31mz")
 		if err := table.end(); err != nil {

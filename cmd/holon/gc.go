@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"holon/internal/visible"
 	"holon/runner/oneshot"
 )
 
@@ -81,7 +79,7 @@ func (l *lifecycle) showFindings(found []oneshot.Finding, dryRun bool) error {
 		fmt.Fprintln(l.streams.Err, "nothing to do")
 		return nil
 	}
-	table := tabwriter.NewWriter(l.streams.Out, 0, 8, 2, ' ', 0)
+	table := newTable(l.streams)
 	for _, f := range found {
 		verb, why := f.Do, f.Why
 		switch {
@@ -96,7 +94,7 @@ func (l *lifecycle) showFindings(found []oneshot.Finding, dryRun bool) error {
 		default:
 			verb += "d" // settled, removed
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", verb, f.Kind, visible.OneLine(f.What, 200), visible.OneLine(why, 300))
+		table.row(verb, f.Kind, f.What, why)
 	}
-	return table.Flush()
+	return table.end()
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +19,7 @@ import (
 
 // newModelsCommand makes `holon models`.
 func newModelsCommand(streams Streams) *cobra.Command {
-	listing := surfaceCommand(streams, "list [flags]", "List the models that are set, and providers that can be asked",
+	list := surfaceCommand(streams, "list [flags]", "List the models that are set, and providers that can be asked",
 		0, 0, runModelsList)
 	cmd := surfaceCommand(streams, "models", "List models, and ask whether they answer", 0, 1,
 		func(ctx context.Context, s *surface) error {
@@ -32,12 +31,13 @@ func newModelsCommand(streams Streams) *cobra.Command {
 	cmd.Long = `List the models that are set (the default, its fallbacks, models.catalog) and the
 providers that can be asked for any model of theirs, with where their keys come
 from. No provider is asked; "check" does that.`
-	for _, c := range []*cobra.Command{cmd, listing} {
+	for _, c := range []*cobra.Command{cmd, list} {
+		tableCommand(c, streams)
 		c.Flags().Bool("all", false, "list providers without a key too")
 	}
 	check := surfaceCommand(streams, "check [flags] [PROVIDER/NAME]",
 		"Ask a model for a word, the default one and its fallbacks if none is named", 0, 1, runModelsCheck)
-	cmd.AddCommand(listing, check)
+	cmd.AddCommand(list, check)
 	return cmd
 }
 
@@ -62,21 +62,18 @@ func runModelsList(_ context.Context, s *surface) error {
 			Providers []modelaccess.Provider `json:"providers"`
 		}{list, others})
 	}
-	w := tabwriter.NewWriter(s.streams.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "MODEL\tROLE\tCONTRACT\tWINDOW\tANSWER\tKEY")
+	t := newTable(s.streams, "MODEL", "ROLE", "CONTRACT", "WINDOW", "ANSWER", "KEY")
 	for _, m := range list {
 		window := tokens(m.ContextWindow)
 		if m.Window == settings.WindowAssumed {
 			window += "?"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", visible.Text(m.Ref), cmp.Or(m.Role, "-"), m.Contract, window,
-			tokens(m.MaxOutputTokens), keyOf(m.Provider, m.Credential, m.Ready))
+		t.row(m.Ref, m.Role, m.Contract, window, tokens(m.MaxOutputTokens), keyOf(m.Provider, m.Credential, m.Ready))
 	}
 	for _, p := range others {
-		fmt.Fprintf(w, "%s/*\t-\t%s\t-\t-\t%s\n", p.Name, p.Contract,
-			keyOf(p.Name, p.Credential, p.Ready))
+		t.row(p.Name+"/*", "", p.Contract, "", "", keyOf(p.Name, p.Credential, p.Ready))
 	}
-	return w.Flush()
+	return t.end()
 }
 
 // keyOf says where the key of a provider comes from.
@@ -170,7 +167,7 @@ func newProvidersCommand(streams Streams) *cobra.Command {
 	return group("providers", "Show and change how providers are asked",
 		`Providers that are built in need nothing but a key. Any other is a name of your
 own with an endpoint: holon providers set acme --base-url https://llm.example/v1`,
-		list,
+		tableCommand(list, streams),
 		surfaceCommand(streams, "get [flags] NAME", "Show one provider", 1, 1, runProvidersGet),
 		set,
 		surfaceCommand(streams, "remove NAME", "Take all that is set for a provider out of config.json", 1, 1,
@@ -213,13 +210,11 @@ func runProvidersList(_ context.Context, s *surface) error {
 	if s.json {
 		return s.printJSON(list)
 	}
-	w := tabwriter.NewWriter(s.streams.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PROVIDER\tCONTRACT\tENDPOINT\tKEY")
+	t := newTable(s.streams, "PROVIDER", "CONTRACT", "ENDPOINT", "KEY")
 	for _, p := range list {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Name, p.Contract, visible.Text(cmp.Or(p.BaseURL, "-")),
-			keyOf(p.Name, p.Credential, p.Ready))
+		t.row(p.Name, p.Contract, p.BaseURL, keyOf(p.Name, p.Credential, p.Ready))
 	}
-	return w.Flush()
+	return t.end()
 }
 
 func runProvidersGet(_ context.Context, s *surface) error {
@@ -233,13 +228,13 @@ func runProvidersGet(_ context.Context, s *surface) error {
 	if s.json {
 		return s.printJSON(p)
 	}
-	w := tabwriter.NewWriter(s.streams.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "name\t%s\ncontract\t%s\nendpoint\t%s\nkey\t%s\n", p.Name, p.Contract,
-		visible.Text(cmp.Or(p.BaseURL, "-")), keyOf(p.Name, p.Credential, p.Ready))
+	problem := ""
 	if p.Problem != nil {
-		fmt.Fprintf(w, "problem\t%s\n", visible.Text(line(*p.Problem)))
+		problem = line(*p.Problem)
 	}
-	if err := w.Flush(); err != nil {
+	if err := facts(s.streams, [2]string{"name", p.Name}, [2]string{"contract", p.Contract},
+		[2]string{"endpoint", cmp.Or(p.BaseURL, "-")}, [2]string{"key", keyOf(p.Name, p.Credential, p.Ready)},
+		[2]string{"problem", problem}); err != nil {
 		return err
 	}
 	entries, err := s.loaded.Get("providers." + s.args[0])

@@ -27,7 +27,7 @@ killed (orphaned), which holon attach goes on with and holon gc settles. With
 
 It reads and changes nothing.`
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "list ended runs too")
-	return cmd
+	return tableCommand(cmd, streams)
 }
 
 func runPs(ctx context.Context, l *lifecycle, all bool) error {

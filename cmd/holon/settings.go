@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -108,8 +107,9 @@ repository may not decide, and keys of providers, are in no project's file.`,
 		surfaceCommand(streams, "set KEY VALUE", "Set a value in config.json of HOLON_HOME", 2, 2, runConfigSet),
 		surfaceCommand(streams, "unset KEY", "Take a setting, or all below a group, out of config.json", 1, 1,
 			runConfigUnset),
-		surfaceCommand(streams, "list [flags]", "List the settings in force and where each comes from", 0, 0,
-			runConfigList),
+		tableCommand(surfaceCommand(streams, "list [flags]",
+			"List every setting with its value and where it comes from", 0, 0,
+			runConfigList), streams),
 		surfaceCommand(streams, "schema", "Print the JSON Schema of config.json", 0, 0, runConfigSchema),
 		surfaceCommand(streams, "doctor [flags]", "Say what is wrong with files, variables, keys and models", 0, 0,
 			runDoctor),
@@ -170,9 +170,9 @@ func runConfigList(_ context.Context, s *surface) error {
 		return err
 	}
 	if s.json {
-		return s.printJSON(s.loaded.Entries())
+		return s.printJSON(s.loaded.All())
 	}
-	return s.table(s.loaded.Entries(), true)
+	return s.table(s.loaded.All(), true)
 }
 
 func runConfigSchema(_ context.Context, s *surface) error {
@@ -218,15 +218,19 @@ func runDoctor(_ context.Context, s *surface) error {
 
 // table prints settings in columns.
 func (s *surface) table(entries []settings.Entry, origin bool) error {
-	w := tabwriter.NewWriter(s.streams.Out, 0, 0, 2, ' ', 0)
-	for _, e := range entries {
-		line := visible.Text(e.Key) + "\t" + visible.Text(settings.Text(e.Value))
-		if origin {
-			line += "\t" + visible.Text(settings.Tilde(e.Origin.String(), s.UserHome))
-		}
-		fmt.Fprintln(w, line)
+	head := []string{"KEY", "VALUE"}
+	if origin {
+		head = append(head, "SOURCE")
 	}
-	return w.Flush()
+	t := newTable(s.streams, head...)
+	for _, e := range entries {
+		cells := []string{e.Key, settings.Text(e.Value)}
+		if origin {
+			cells = append(cells, settings.Tilde(e.Origin.String(), s.UserHome))
+		}
+		t.row(cells...)
+	}
+	return t.end()
 }
 
 func (s *surface) printJSON(v any) error {

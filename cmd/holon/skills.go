@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,7 +61,7 @@ A skill that is installed already must be the same, unless --update is given.`
 	return group("skills", "Install skills, and see what is installed",
 		`Skills are folders with a SKILL.md that tell an agent how to do one kind of task.
 An installed skill is pinned: a run refuses it when its files are not those that
-were installed. Give it to a run with "holon run --skill NAME".`, install, list, remove)
+were installed. Give it to a run with "holon run --skill NAME".`, install, tableCommand(list, streams), remove)
 }
 
 // skillCommand makes a command of `holon skills` with n arguments.
@@ -198,12 +197,11 @@ func runSkillsList(_ context.Context, o *skillOptions) error {
 		}
 		return printJSON(o.streams, list)
 	}
-	table := tabwriter.NewWriter(o.streams.Out, 0, 8, 2, ' ', 0)
+	t := newTable(o.streams, "SKILL", "STATE", "DIGEST", "SOURCE")
 	for _, skill := range list {
-		fmt.Fprintf(table, "%s\t%s\t%.19s\t%s\n", skill.Name, skill.State, skill.Digest,
-			visible.OneLine(skill.Source, 200))
+		t.row(skill.Name, string(skill.State), skill.Digest[:min(19, len(skill.Digest))], skill.Source)
 	}
-	return table.Flush()
+	return t.end()
 }
 
 func runSkillsRemove(_ context.Context, o *skillOptions) error {

@@ -24,11 +24,12 @@ type Streams struct {
 	Secrets  *redact.Set
 	In       io.Reader
 	Out, Err io.Writer
-	InTTY    bool // In is a terminal: a person can be asked
-	OutTTY   bool // Out is a terminal: tables are drawn, not written for programs
-	ErrTTY   bool // Err is a terminal that can be redrawn
-	NoColor  bool // styles are not wanted
-	CI       bool // a CI system reads along, and takes some lines for commands
+	InTTY    bool  // In is a terminal: a person can be asked
+	OutTTY   bool  // Out is a terminal: tables are drawn, not written for programs
+	ErrTTY   bool  // Err is a terminal that can be redrawn
+	NoColor  bool  // styles are not wanted
+	CI       bool  // a CI system reads along, and takes some lines for commands
+	NoHead   *bool // a terminal does not get the names of columns either; nil is false
 	Width    func() int
 }
 
@@ -37,7 +38,7 @@ func systemStreams() Streams {
 	secrets := &redact.Set{}
 	secrets.AddEnviron(os.Environ(), nil)
 	return Streams{
-		Secrets: secrets, In: os.Stdin,
+		Secrets: secrets, In: os.Stdin, NoHead: new(bool),
 		Out: secrets.Writer(pipe{os.Stdout}, turns.Structure), Err: secrets.Writer(os.Stderr, nil),
 		InTTY:   term.IsTerminal(int(os.Stdin.Fd())),
 		OutTTY:  term.IsTerminal(int(os.Stdout.Fd())),

@@ -7,6 +7,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"holon/internal/visible"
 )
 
@@ -26,11 +28,19 @@ func newTable(streams Streams, head ...string) *table {
 	t := &table{streams: streams}
 	if streams.OutTTY {
 		t.out = tabwriter.NewWriter(streams.Out, 0, 8, columnGap, ' ', 0)
-		if len(head) > 0 {
+		if len(head) > 0 && (streams.NoHead == nil || !*streams.NoHead) {
 			t.row(head...)
 		}
 	}
 	return t
+}
+
+// tableCommand adds what every command has that prints a table with a head.
+func tableCommand(cmd *cobra.Command, streams Streams) *cobra.Command {
+	if streams.NoHead != nil {
+		cmd.Flags().BoolVar(streams.NoHead, "no-header", false, "do not name the columns, which only a terminal shows")
+	}
+	return cmd
 }
 
 // maxCell bounds a cell, in bytes.

@@ -45,6 +45,7 @@ what came due while the daemon was down comes once.`
 	cmd.MarkFlagsMutuallyExclusive("every", "every-ms")
 
 	list, lr := remoteCommand(streams, "list [flags]", "List the timers of an agent", 0, 0, runTimerList)
+	tableCommand(list, streams)
 	lr.onAgent(list)
 	cancel, cr := remoteCommand(streams, "cancel [flags] ID", "Cancel a timer", 1, 1, runTimerCancel)
 	cr.onAgent(cancel)

@@ -24,12 +24,18 @@ type Entry struct {
 const CodeUnknownKey state.Code = "unknown_key"
 
 // Entries returns the settings that are set or have a default, in the order of the table.
-func (l *Loaded) Entries() (list []Entry) {
+func (l *Loaded) Entries() []Entry { return l.entries(false) }
+
+// All returns every setting, also those without a value, in the order of the table; of providers and models those that
+// are set.
+func (l *Loaded) All() []Entry { return l.entries(true) }
+
+func (l *Loaded) entries(unset bool) (list []Entry) {
 	for _, k := range keys {
 		for _, name := range l.namesOf(k) {
 			origin, set := l.origins[k.full(name)]
 			if !set {
-				if k.group() != plain || emptyValue(k.value(&l.Settings, name)) {
+				if k.group() != plain || !unset && emptyValue(k.value(&l.Settings, name)) {
 					continue
 				}
 				origin = Origin{Layer: LayerDefault}

@@ -100,7 +100,8 @@ type Totals struct {
 }
 
 // WakeHint is a signal that something changed, kept until the agent can look.
-// Hints that arrive meanwhile are counted in it; the newest content wins.
+// Hints that arrive meanwhile are counted in it; the newest content wins, and what the
+// others said is in Also.
 type WakeHint struct {
 	Reason            string          `json:"reason"`
 	Description       string          `json:"description,omitempty"`
@@ -113,6 +114,19 @@ type WakeHint struct {
 	CausationID       string          `json:"causation_id,omitempty"`
 	CreatedAt         time.Time       `json:"created_at"`
 	Coalesced         int             `json:"coalesced"` // further hints in this one
+	// Also are those of them that said something else, without their bodies, the oldest
+	// first; as many as there is room for.
+	Also []WakeNote `json:"also,omitempty"`
+}
+
+// WakeNote is what a WakeHint said that became part of another one.
+type WakeNote struct {
+	Reason            string    `json:"reason"`
+	Description       string    `json:"description,omitempty"`
+	Source            string    `json:"source,omitempty"`
+	ExternalTriggerID string    `json:"external_trigger_id,omitempty"`
+	Resource          string    `json:"resource,omitempty"`
+	CreatedAt         time.Time `json:"created_at"`
 }
 
 // Failure is why something of an agent failed, for a person.

@@ -137,7 +137,8 @@ func missing(o ledger.Origin) string {
 // external trigger doesn't become an instruction by waking the agent.
 func Tick(h ledger.WakeHint) Grant {
 	g := Grant{Trust: ledger.TrustedSystem, Authority: ledger.RuntimeInstruction, Trigger: ledger.TriggerSystemTick}
-	if h.ExternalTriggerID != "" {
+	outside := func(n ledger.WakeNote) bool { return n.ExternalTriggerID != "" }
+	if outside(noteOf(h)) || slices.ContainsFunc(h.Also, outside) {
 		g.Trust, g.Authority = ledger.TrustedIntegration, ledger.IntegrationSignal
 	}
 	return g

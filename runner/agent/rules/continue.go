@@ -139,24 +139,3 @@ func Stranded(w ledger.Wait, alive func(triggerID string) bool) bool {
 // contentful reports whether a system tick brings something to look at: the
 // hint it was made of is its body.
 func contentful(m ledger.Message) bool { return m.Body.Type == "json" }
-
-// HintContent reports whether a wake hint says more than that it came.
-func HintContent(h ledger.WakeHint) bool {
-	return h.Description != "" || h.Resource != "" || len(h.Body) > 0
-}
-
-// MergeHint adds a hint to the one that is kept. The newest content wins, except
-// that what came to an external trigger never replaces what who controls the agent
-// said; what says nothing new is only counted.
-func MergeHint(kept *ledger.WakeHint, h ledger.WakeHint) *ledger.WakeHint {
-	if kept == nil {
-		return &h
-	}
-	merged := *kept
-	outranked := HintContent(*kept) && kept.ExternalTriggerID == "" && h.ExternalTriggerID != ""
-	if HintContent(h) && !outranked || !HintContent(*kept) {
-		merged = h
-	}
-	merged.Coalesced = kept.Coalesced + h.Coalesced + 1
-	return &merged
-}

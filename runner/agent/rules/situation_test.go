@@ -1,6 +1,7 @@
 package rules_test
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -253,5 +254,37 @@ func TestMergeHint(t *testing.T) {
 	}
 	if h = rules.MergeHint(&through, news); h.Reason != "n" || h.ExternalTriggerID != "" {
 		t.Errorf("what came to a trigger kept the operator's words away: %+v", h)
+	}
+}
+
+// What coalesced hints said is kept, each thing once and only so many, and lends the tick no more authority than the
+// least of them had.
+func TestMergeHintKeepsNotes(t *testing.T) {
+	var h *ledger.WakeHint
+	hint := func(i int) ledger.WakeHint {
+		return ledger.WakeHint{Reason: "changed", Description: fmt.Sprint("part ", i), Source: "forge",
+			Resource: fmt.Sprint("issue/", i)}
+	}
+	for i := range 3 {
+		h = rules.MergeHint(rules.MergeHint(h, hint(i)), hint(i))
+	}
+	if len(h.Also) != 2 || h.Also[0].Resource != "issue/0" || h.Also[1].Description != "part 1" ||
+		h.Description != "part 2" || h.Coalesced != 5 {
+		t.Errorf("after three hints, twice each: %+v", h)
+	}
+	if g := rules.Tick(*h); g.Authority != ledger.RuntimeInstruction {
+		t.Errorf("the operator's hints are %s", g.Authority)
+	}
+	foreign := hint(3)
+	foreign.ExternalTriggerID = "trg"
+	if h = rules.MergeHint(h, foreign); h.Description != "part 2" || len(h.Also) != 3 ||
+		rules.Tick(*h).Authority != ledger.IntegrationSignal {
+		t.Errorf("with one of an external trigger: %+v", h)
+	}
+	for i := range 100 {
+		h = rules.MergeHint(h, hint(10+i))
+	}
+	if len(h.Also) != 32 || h.Coalesced != 106 || h.Description != "part 109" {
+		t.Errorf("after many: %d notes, %d coalesced, %s", len(h.Also), h.Coalesced, h.Description)
 	}
 }

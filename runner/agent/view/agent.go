@@ -103,6 +103,8 @@ type WakeHint struct {
 	CausationID       string    `json:"causation_id,omitempty"`
 	CreatedAt         time.Time `json:"created_at"`
 	Coalesced         int       `json:"coalesced"`
+
+	Also []ledger.WakeNote `json:"also,omitempty"` // what hints said that became part of this one
 }
 
 // TurnTerminal is how a turn ended, in short (runtime specification, "Turn

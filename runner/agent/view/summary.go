@@ -175,7 +175,7 @@ func hint(h *ledger.WakeHint) *WakeHint {
 		Reason: h.Reason, Description: h.Description, Source: h.Source, ExternalTriggerID: h.ExternalTriggerID,
 		Resource:    h.Resource,
 		ContentType: h.ContentType, BodyBytes: len(h.Body), CorrelationID: h.CorrelationID, CausationID: h.CausationID,
-		CreatedAt: h.CreatedAt, Coalesced: h.Coalesced,
+		CreatedAt: h.CreatedAt, Coalesced: h.Coalesced, Also: h.Also,
 	}
 }
 

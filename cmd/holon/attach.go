@@ -7,19 +7,21 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/internal/visible"
+	"holon/state"
 )
 
 // newAttachCommand makes `holon attach`.
 func newAttachCommand(streams Streams) *cobra.Command {
 	quiet := false
-	cmd := lifecycleCommand(streams, "attach [flags] [RUN]", "Go on with a run whose holon was killed", 1,
+	cmd := lifecycleCommand(streams, "attach [flags] [RUN]", "Watch a run to its end, or go on with one whose holon was killed", 1,
 		func(ctx context.Context, l *lifecycle, args []string) error {
 			return runAttach(ctx, l, args, quiet)
 		})
-	cmd.Long = `Go on with a run whose holon was killed, as if nothing had happened: its
-container, which kept working, gets its model and its tools back, its turn is
-watched to the end and its change is collected. If the container is gone, what
-there is of its work is collected. Nothing is run a second time.
+	cmd.Long = `Watch a run that goes on, which Ctrl-C does not end; or go on with a run whose holon
+was killed, as if nothing had happened: its container, which kept working, gets its
+model and its tools back, its turn is watched to the end and its change is collected.
+If the container is gone, what there is of its work is collected. Nothing is run a
+second time.
 
 The exit code is that of the run. Keys are taken from this environment, as for
 holon run.
@@ -42,9 +44,15 @@ func runAttach(ctx context.Context, l *lifecycle, args []string, quiet bool) err
 	view := newProgress(l.streams, quiet)
 	view.json = l.JSON
 	view.opening = fmt.Sprintf("attached to %s", visible.OneLine(entry.ID, 130))
-	recovery := l.recovery()
-	recovery.Watch = view
-	m, err := recovery.Attach(ctx, entry.ID)
+	var m *state.Manifest
+	if entry.Live {
+		m, err = l.watch(ctx, entry, view)
+	}
+	if m == nil && err == nil {
+		recovery := l.recovery()
+		recovery.Watch = view
+		m, err = recovery.Attach(ctx, entry.ID)
+	}
 	view.end()
 	if err != nil {
 		return err

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/internal/visible"
-	"holon/responses/client"
 	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/oneshot"
@@ -23,7 +22,7 @@ import (
 )
 
 // logsOptions are what `holon logs` was asked to show.
-type logsOptions struct{ follow, events, container, tools bool }
+type logsOptions struct{ follow, output, events, container, tools bool }
 
 // newLogsCommand makes `holon logs`.
 func newLogsCommand(streams Streams) *cobra.Command {
@@ -33,7 +32,8 @@ func newLogsCommand(streams Streams) *cobra.Command {
 			return runLogs(ctx, l, args, o)
 		})
 	cmd.Long = `Show what a run did or does, from its records: what the agent said, the commands
-it ran, its answer. With --json the records themselves, one a line.
+it ran, its answer, and the error that ended it. With --json the records themselves,
+one a line. --follow ends with the run, also with one whose holon was killed.
 
 It reads and changes nothing. Control characters of the agent's are not printed.
 
@@ -41,6 +41,7 @@ It reads and changes nothing. Control characters of the agent's are not printed.
 	cmd.Example = "  holon logs -f last"
 	f := cmd.Flags()
 	f.BoolVarP(&o.follow, "follow", "f", false, "go on until the run ends")
+	f.BoolVar(&o.output, "output", false, "with the output of each command below it")
 	f.BoolVar(&o.events, "events", false, "the events of the response stream, one a line, as JSON")
 	f.BoolVar(&o.tools, "tools", false, "the whole outputs of the tools")
 	f.BoolVar(&o.container, "container", false, "the log of agentd: of a container that is there, or kept with --keep")
@@ -60,27 +61,24 @@ func runLogs(ctx context.Context, l *lifecycle, args []string, o *logsOptions) e
 	if o.container {
 		return l.containerLog(ctx, entry)
 	}
-	more := func() bool {
-		if !o.follow || ctx.Err() != nil {
-			return false
-		}
-		e, err := files.New(l.home).Open(ctx, entry.ID)
-		return err == nil && e.Live
+	more := func() bool { return false }
+	if o.follow {
+		more = l.goesOn(ctx, entry.ID)
 	}
-	turn, err := oneshot.OpenTurn(entry)
+	turn, err := awaitTurn(ctx, entry, more)
 	if err != nil {
 		return err
 	}
 	defer turn.Close()
 	switch {
 	case o.tools:
-		return l.toolLogs(turn)
+		return l.toolLogs(turn, turns.ToolsDir)
 	case o.events:
 		return l.records(ctx, turn, turns.EventsFile, more)
 	case l.JSON:
 		return l.records(ctx, turn, turns.RuntimeFile, more)
 	}
-	return l.story(ctx, turn, more)
+	return l.tell(ctx, turn, entry.ID, more, o.output)
 }
 
 // records prints the lines of a file that are JSON.
@@ -100,40 +98,13 @@ func (l *lifecycle) records(ctx context.Context, turn *turnfiles.Files, name str
 	return nil
 }
 
-// story tells the run as its progress did, and then the answer.
-func (l *lifecycle) story(ctx context.Context, turn *turnfiles.Files, more func() bool) error {
-	view := newProgress(Streams{Err: l.streams.Out, CI: l.streams.CI}, false)
-	defer view.end()
-	for line, err := range turn.Lines(ctx, turns.RuntimeFile, more) {
-		if err != nil {
-			return err
-		}
-		if ev, err := turns.DecodeRuntimeEvent(line); err == nil { // one that is not is for --json to show
-			view.Fact(ev)
-		}
-	}
-	for line, err := range turn.Lines(ctx, turns.EventsFile, func() bool { return false }) {
-		if err != nil {
-			return err
-		}
-		if ev, err := client.DecodeEvent(line); err == nil && ev.Response != nil {
-			view.Event(ev)
-		}
-	}
-	if answer := strings.TrimSpace(view.answer()); answer != "" {
-		_, err := fmt.Fprintln(l.streams.Out, l.streams.shown(answer))
-		return err
-	}
-	return nil
-}
-
 // maxToolOutput bounds what is shown of one output.
 const maxToolOutput = 64 << 20
 
-// toolLogs prints the files that tools left, each under its name.
-func (l *lifecycle) toolLogs(turn *turnfiles.Files) error {
-	return fs.WalkDir(turn.FS(), turns.ToolsDir, func(name string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) && name == turns.ToolsDir {
+// toolLogs prints the files that tools left in a directory, each under its name.
+func (l *lifecycle) toolLogs(turn *turnfiles.Files, dir string) error {
+	return fs.WalkDir(turn.FS(), dir, func(name string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) && name == dir {
 			return nil
 		}
 		if err != nil {

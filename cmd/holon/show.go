@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -83,15 +82,10 @@ func ignoreMissing(err error) error {
 
 // showOpen shows a run without an end.
 func (l *lifecycle) showOpen(ctx context.Context, entry *files.Entry) error {
-	views, err := oneshot.Inventory(ctx, l.home, l.engine)
+	v, err := oneshot.Look(ctx, l.home, l.engine, entry)
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(views, func(v oneshot.View) bool { return v.ID == entry.ID })
-	if i < 0 { // removed meanwhile
-		return &state.Error{Code: state.CodeRunNotFound, Param: "run", Message: "run " + entry.ID + " is gone"}
-	}
-	v := views[i]
 	if l.JSON {
 		return printJSON(l.streams, v)
 	}

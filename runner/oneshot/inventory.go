@@ -71,6 +71,18 @@ func Inventory(ctx context.Context, home state.Home, engines Engines) ([]View, e
 	return views, nil
 }
 
+// Look is Inventory for one run.
+func Look(ctx context.Context, home state.Home, engines Engines, e *files.Entry) (View, error) {
+	v := view(e)
+	if v.record != nil {
+		v.Container = containerOf(containersOf(ctx, home, engines, v.record.Engine), v.ID)
+	}
+	return v, ctx.Err()
+}
+
+// Working reports whether a run without an end has a container that runs.
+func (v View) Working() bool { return v.Outcome == nil && v.Container == containerRunning }
+
 // view reads what the files of a run say.
 func view(e *files.Entry) View {
 	v := View{ID: e.ID, Status: e.Status(), SeenAt: turns.At(e.Seen), OutputDir: e.OutputDir()}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"holon/responses"
+	"holon/responses/client"
+	"holon/responses/turns"
+	"holon/runner/oneshot"
+	"holon/runner/turnfiles"
+	"holon/state"
+	"holon/state/files"
+)
+
+// storyPoll is how often the records of a run that goes on are looked at, enginePoll how often its engine is asked.
+const (
+	storyPoll  = 200 * time.Millisecond
+	enginePoll = 2 * time.Second
+)
+
+// goesOn tells whether a run goes on: a holon holds it, or its container works without one.
+func (l *lifecycle) goesOn(ctx context.Context, id string) func() bool {
+	var asked time.Time
+	works := false
+	return func() bool {
+		e, err := files.New(l.home).Open(ctx, id)
+		if ctx.Err() != nil || err != nil || e.Manifest != nil || e.Live {
+			return ctx.Err() == nil && err == nil && e.Manifest == nil
+		}
+		if time.Since(asked) < enginePoll {
+			return works
+		}
+		asked = time.Now()
+		v, err := oneshot.Look(ctx, l.home, l.engine, e)
+		works = err == nil && v.Working()
+		return works
+	}
+}
+
+// awaitTurn opens the files of a run's turn, once there are some.
+func awaitTurn(ctx context.Context, e *files.Entry, more func() bool) (*turnfiles.Files, error) {
+	for {
+		turn, err := oneshot.OpenTurn(e)
+		if !state.IsCode(err, oneshot.CodeNoTurn) || !more() || !wait(ctx, storyPoll) {
+			return turn, err
+		}
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// tell prints what a run did, as long as more says so, then its answer, and the error that ended it.
+func (l *lifecycle) tell(ctx context.Context, turn *turnfiles.Files, id string, more func() bool, output bool) error {
+	view := newProgress(Streams{Err: l.streams.Out, CI: l.streams.CI, NoColor: true, Width: l.streams.Width,
+		Secrets: l.streams.Secrets}, false)
+	defer view.end()
+	s := newStory(l, turn, view)
+	s.output = output
+	defer s.close()
+	if err := s.follow(ctx, more); err != nil {
+		return err
+	}
+	if answer := strings.TrimSpace(view.answer()); answer != "" {
+		if err := l.streams.printAnswer(answer); err != nil {
+			return err
+		}
+	}
+	e, err := l.settled(ctx, id, more)
+	switch {
+	case err != nil: // removed meanwhile
+		return nil //nolint:nilerr // there was something to print all the same
+	case e.Manifest != nil && e.Manifest.Error != nil:
+		_, err = fmt.Fprintln(l.streams.Out, "! "+l.streams.defuse(line(*e.Manifest.Error)))
+	case e.Manifest == nil && !e.Live:
+		fmt.Fprintf(l.streams.Err, "holon: the holon of run %s was killed; go on with it: holon attach %s\n", id, id)
+	}
+	return err
+}
+
+// settled returns a run as it is once its holon has recorded its end, or as soon as more says no.
+func (l *lifecycle) settled(ctx context.Context, id string, more func() bool) (*files.Entry, error) {
+	for {
+		e, err := files.New(l.home).Open(ctx, id)
+		if err != nil || e.Manifest != nil || !e.Live || !more() || !wait(ctx, storyPoll) {
+			return e, err
+		}
+	}
+}
+
+// watch shows a run that another holon holds until its end, like that one does. The manifest is nil when that one was
+// killed meanwhile.
+func (l *lifecycle) watch(ctx context.Context, entry *files.Entry, view *progress) (*state.Manifest, error) {
+	more := func() bool {
+		e, err := files.New(l.home).Open(ctx, entry.ID)
+		return ctx.Err() == nil && err == nil && e.Live
+	}
+	turn, err := awaitTurn(ctx, entry, more)
+	if err != nil {
+		return nil, err
+	}
+	defer turn.Close()
+	s := newStory(l, turn, view)
+	defer s.close()
+	view.Phase("turn")
+	if err := s.follow(ctx, more); err != nil {
+		return nil, err
+	}
+	if entry, err = l.settled(ctx, entry.ID, more); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return entry.Manifest, nil
+}
+
+// story is what a turn did, in order: the facts of the runtime and, between them, the messages of the model.
+type story struct {
+	*lifecycle
+	turn   *turnfiles.Files
+	view   *progress
+	output bool // print the output of each command below it
+	facts  *turnfiles.Cursor
+	events *turnfiles.Cursor
+	next   *responses.Event // read, and later than the facts so far
+	ended  bool
+}
+
+func newStory(l *lifecycle, turn *turnfiles.Files, view *progress) *story {
+	return &story{lifecycle: l, turn: turn, view: view, facts: turn.Cursor(turns.RuntimeFile),
+		events: turn.Cursor(turns.EventsFile)}
+}
+
+func (s *story) close() error { return errors.Join(s.facts.Close(), s.events.Close()) }
+
+// follow tells the story to the end of the turn, or as far as it goes once more says no.
+func (s *story) follow(ctx context.Context, more func() bool) error {
+	for {
+		last := !more() // asked before reading: what is written until then is read
+		if err := s.read(); err != nil || last || s.ended || !wait(ctx, storyPoll) {
+			return err
+		}
+	}
+}
+
+// read tells what is written by now.
+func (s *story) read() error {
+	for {
+		text, err := s.facts.Next()
+		if err != nil {
+			return err
+		}
+		if text == nil {
+			return s.say("~")
+		}
+		ev, err := turns.DecodeRuntimeEvent(text)
+		if err != nil {
+			continue // it is for --json to show
+		}
+		until := moment(ev.EventID)
+		if ev.Type == turns.ModelCompleted || ev.Type == turns.ModelFailed {
+			until += "~" // what the model said in this millisecond comes before that it said it, and after all else
+		}
+		if err := s.say(until); err != nil {
+			return err
+		}
+		s.view.Fact(ev)
+		if err := s.showOutput(ev); err != nil {
+			return err
+		}
+	}
+}
+
+// say prints the messages from before a moment.
+func (s *story) say(before string) error {
+	for {
+		if s.next == nil {
+			text, err := s.events.Next()
+			if text == nil || err != nil {
+				return err
+			}
+			ev, err := client.DecodeEvent(text)
+			if err != nil {
+				continue
+			}
+			s.next = &ev
+		}
+		ev := *s.next
+		m, ok := ev.Item.(*responses.Message)
+		if ok = ok && ev.Type == responses.EventItemDone; ok && moment(m.ID) >= before {
+			return nil
+		}
+		s.next = nil
+		if ev.Response != nil {
+			s.ended = s.ended || ev.Response.Status.Terminal()
+			s.view.Event(ev)
+		}
+		if ok && m.Phase == responses.PhaseCommentary {
+			s.view.println("  " + strings.ReplaceAll(strings.TrimSpace(s.streams.shown(m.Text())), "\n", "\n  "))
+		}
+	}
+}
+
+// moment is the part of an id of agentd's that says when it was made (responses.NewID).
+func moment(id string) string {
+	_, made, _ := strings.Cut(id, "_")
+	return made[:min(10, len(made))]
+}
+
+// showOutput prints the output of a command that has ended, if that is wanted.
+func (s *story) showOutput(ev turns.RuntimeEvent) error {
+	var f turns.Result
+	if !s.output || ev.Type != turns.ToolResult || json.Unmarshal(ev.Payload, &f) != nil {
+		return nil
+	}
+	if dir := path.Dir(path.Clean(f.OutputRef)); strings.HasPrefix(dir, turns.ToolsDir+"/") {
+		return s.toolLogs(s.turn, dir)
+	}
+	return s.streams.paragraph(f.Preview)
+}

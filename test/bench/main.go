@@ -56,6 +56,7 @@ func metrics() []metric {
 		{[]string{"P4", "P5"}, measureCreate},
 		{[]string{"P6"}, measureStream},
 		{[]string{"P12"}, measureChain},
+		{[]string{"P27"}, measureConversation},
 		{[]string{"P7", "P8", "P10"}, measureFlood},
 		{[]string{"P9"}, measureAge},
 		{[]string{"P13"}, measureQueue},

@@ -18,11 +18,12 @@ import (
 
 // ask is what a request for a turn says; empty fields are left out.
 type ask struct {
-	Model    string         `json:"model"`
-	Input    any            `json:"input"`
-	Stream   bool           `json:"stream,omitempty"`
-	Previous string         `json:"previous_response_id,omitempty"`
-	Holon    map[string]any `json:"holon,omitempty"`
+	Model      string         `json:"model"`
+	Input      any            `json:"input"`
+	Stream     bool           `json:"stream,omitempty"`
+	Previous   string         `json:"previous_response_id,omitempty"`
+	Truncation string         `json:"truncation,omitempty"`
+	Holon      map[string]any `json:"holon,omitempty"`
 }
 
 // target is a server under load, with the connections to it.

@@ -1,13 +1,9 @@
 package turn
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"holon/agentd/model"
 	"holon/agentd/tools"
@@ -23,13 +19,6 @@ type round struct {
 	from       int        // where the round's items begin in the output
 	stop       model.Stop
 	mark       string // what the calls that stay have in common
-}
-
-// ownCall is a call that the container answers.
-type ownCall struct {
-	responses.ToolCall
-	arguments string       // as the model wrote them; the ToolCall has no secrets in its own
-	why       *tools.Error // why it is not run; nil when it is
 }
 
 // sample asks the model once and streams what it does. The error is a
@@ -149,7 +138,8 @@ func (s *sampler) take(ev model.Event) error {
 	if s.floods(ev) {
 		return ErrOutput
 	}
-	if ev.Kind != model.CallEnd && ev.Kind != model.ReasoningEnd && ev.Kind != model.Contradiction { // these repeat or hide what was streamed
+	// Ends repeat or hide what was streamed.
+	if ev.Kind != model.CallEnd && ev.Kind != model.ReasoningEnd && ev.Kind != model.Contradiction {
 		s.chars += len(ev.Text)
 	}
 	return s.dispatch(ev)
@@ -289,123 +279,6 @@ func follow(open model.EventKind, ev model.Event) (next model.EventKind, fits bo
 
 func malformed(message string) error {
 	return &model.Error{Kind: model.KindProtocol, Message: message}
-}
-
-// beginCall opens a call. A client's function is streamed for the client to
-// run; everything else, also a call that may not be made, stays off the stream,
-// where it would be mistaken for a request to the client (decision 5).
-func (s *sampler) beginCall(ev model.Event) error {
-	if err := s.endItem(responses.PhaseCommentary); err != nil {
-		return err
-	}
-	if n := len(ev.CallID); n < 1 || n > 64 {
-		return malformed("the model made a call whose id does not have 1 to 64 characters")
-	}
-	callID := s.ownCallID(ev.CallID)
-	v, why := s.rules.judge(ev.Name)
-	if v == surplus {
-		s.drop = true
-		return s.Journal.Event(s.Scope.Warning(turns.Notice{Code: "surplus_tool_call", Component: "turn",
-			Recoverable: true,
-			Message:     "a call of " + tools.Clip(ev.Name, 64) + " was left out: parallel_tool_calls is false"}))
-	}
-	s.round.overLimit = s.round.overLimit || v == overLimit
-	if v == admitted && s.clientTools[ev.Name] {
-		s.args = 0
-		return s.Emitter.BeginFunctionCall(callID, ev.Name)
-	}
-	name := ev.Name
-	if !s.Secrets.Empty() && !slices.Contains(s.toolNames(), name) { // the model made it up
-		name = s.Secrets.Text(name)
-	}
-	s.call = &ownCall{why: why}
-	id := responses.NewID(responses.PrefixToolCall)
-	s.round.mark = cmp.Or(s.round.mark, id)
-	s.call.ToolCall = responses.ToolCall{ID: id, CallID: callID, Name: toolName(name),
-		Status: responses.ItemInProgress, Round: s.round.mark}
-	return nil
-}
-
-// ownCallID returns an id that no other call of the conversation has: the
-// model's, or a new one where that was used before. Some providers count their
-// calls from the beginning in every answer, and an output must answer one call.
-func (r *runner) ownCallID(id string) string {
-	if r.callIDs == nil {
-		r.callIDs = make(map[string]bool)
-		for _, item := range r.input {
-			switch item := item.(type) {
-			case *responses.FunctionCall:
-				r.callIDs[item.CallID] = true
-			case *responses.ToolCall:
-				r.callIDs[item.CallID] = true
-			}
-		}
-	}
-	if r.callIDs[id] {
-		id = responses.NewID(responses.PrefixCallID)
-	}
-	r.callIDs[id] = true
-	return id
-}
-
-// toolName makes a name that a model invented fit for the history: a provider
-// refuses a conversation with any other.
-func toolName(name string) string {
-	valid := func(r rune) rune {
-		if r == '_' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
-			return r
-		}
-		return '_'
-	}
-	name = strings.Map(valid, name)
-	return cmp.Or(name[:min(len(name), 64)], "_")
-}
-
-func (s *sampler) arguments(delta string) error {
-	if s.call != nil || s.drop {
-		return nil // its end repeats them
-	}
-	s.args += len(delta)
-	return s.Emitter.Arguments(delta)
-}
-
-// endCall closes a call and gets its complete arguments.
-func (s *sampler) endCall(arguments string) error {
-	if s.drop {
-		s.drop = false
-		return nil
-	}
-	if s.call == nil {
-		if s.args == 0 { // the provider sent no deltas
-			if err := s.Emitter.Arguments(arguments); err != nil {
-				return err
-			}
-		}
-		s.round.handedOver++
-		return s.endItem("")
-	}
-	s.call.arguments = strings.ToValidUTF8(arguments, "\uFFFD")
-	s.call.Arguments = string(s.Secrets.JSON([]byte(s.call.arguments), nil))
-	s.round.calls = append(s.round.calls, s.call)
-	s.call = nil
-	return nil
-}
-
-// clean returns a result of a tool without known secrets.
-func (r *runner) clean(result []byte) []byte {
-	if r.Secrets.Empty() {
-		return result
-	}
-	return r.Secrets.JSON(result, r.Constants.With(turns.ToolNames(r.toolNames())))
-}
-
-// toolNames returns the names of all tools of the turn, the client's included.
-func (r *runner) toolNames() []string {
-	names := slices.Collect(maps.Keys(r.clientTools))
-	for _, def := range r.Tools.Definitions() {
-		names = append(names, def.Name)
-	}
-	return names
 }
 
 // endItem closes what is open on the stream and takes it into the history. An

@@ -76,7 +76,7 @@ type TurnResult struct {
 	// Account is what the gateway metered, nil where there was none.
 	Account *gateway.Account
 	// Trouble is what the gateway knows of the last request to a model, nil if that was answered.
-	Trouble *state.Failure
+	Trouble  *state.Failure
 	scenario [2]string // path of its copy that agentd knows, and the user's; empty without one
 	// Interrupted is set when the turn's context ended before the turn did.
 	Interrupted bool

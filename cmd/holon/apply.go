@@ -94,6 +94,10 @@ func runApply(ctx context.Context, o *applyOptions) error {
 			for _, path := range e.Paths {
 				fmt.Fprintf(o.streams.Err, "  conflict  %s\n", visible.OneLine(path, 500))
 			}
+			if e.Code == landing.CodePatchConflict {
+				e.Hint = "nothing was changed; commit or undo your changes to these files, or apply the patch by hand: " +
+					filepath.Join(entry.OutputDir(), oneshot.DiffFile)
+			}
 		}
 		return err
 	}

@@ -60,7 +60,7 @@ func daemonCommand(streams Streams, use, short string, do func(context.Context, 
 			err = b.find()
 		}
 		if err == nil {
-			err = do(cmd.Context(), b)
+			err = b.named(&b.host, do(cmd.Context(), b))
 		}
 		return asJSON(err, b.json)
 	}}

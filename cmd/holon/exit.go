@@ -84,6 +84,9 @@ func describe(err error) state.Failure {
 	if flag, ok := flagsOfFields[f.Param]; ok {
 		f.Param = flag
 	}
+	if e, ok := errors.AsType[*settingError](err); ok {
+		e.where(&f)
+	}
 	if rest, ok := strings.CutPrefix(f.Param, "providers."); ok { // as the gateway calls a provider's settings
 		if name, ok := strings.CutSuffix(rest, ".base_url"); ok {
 			f.Param = providers.Setting(name, "BASE_URL")

@@ -91,7 +91,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 			}
 			err := opts.complete(cmd, args)
 			if err == nil {
-				err = do(cmd.Context(), opts)
+				err = opts.named(&opts.host, do(cmd.Context(), opts))
 			}
 			return asJSON(err, slices.Contains(outputFormats[1:], opts.Format))
 		},

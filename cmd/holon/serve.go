@@ -59,7 +59,7 @@ Exit codes: 0 ended in good order, 2 usage error, 4 it could not start.`,
 			if err := o.complete(cmd); err != nil {
 				return err
 			}
-			return do(cmd.Context(), o)
+			return o.named(&o.host, do(cmd.Context(), o))
 		},
 	}
 	o.define(cmd)

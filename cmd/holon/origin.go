@@ -1,0 +1,46 @@
+package main
+
+import (
+	"holon/runner/engine"
+	"holon/runner/settings"
+	"holon/state"
+)
+
+// settingError is an error of a command that names a setting by where it was set.
+type settingError struct {
+	error
+	loaded *settings.Loaded
+	docker string // DOCKER_HOST
+}
+
+// Unwrap returns the error itself.
+func (e *settingError) Unwrap() error { return e.error }
+
+// named makes an error that is about a flag name the variable or the file instead, where the value came from there.
+func (c *configured) named(h *host, err error) error {
+	if err == nil || c.Loaded == nil {
+		return err
+	}
+	return &settingError{err, c.Loaded, h.DockerHost}
+}
+
+// where names in a failure what a person has to look at.
+func (e *settingError) where(f *state.Failure) {
+	if f.Code == string(engine.CodeUnreachable) && e.docker != "" {
+		f.Param, f.Hint = "DOCKER_HOST", "start the engine there, name another, or use --engine local, which "+
+			"confines nothing"
+		return
+	}
+	for _, known := range flagKeys {
+		if "--"+known.flag != f.Param {
+			continue
+		}
+		switch origin := e.loaded.Origin(known.key); origin.Layer {
+		case settings.LayerEnv:
+			f.Param = origin.Name
+		case settings.LayerUser, settings.LayerProject:
+			f.Param = origin.Name + ": " + known.key
+		}
+		return
+	}
+}

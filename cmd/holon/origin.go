@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"holon/runner/engine"
 	"holon/runner/settings"
 	"holon/state"
@@ -27,8 +29,8 @@ func (c *configured) named(h *host, err error) error {
 // where names in a failure what a person has to look at.
 func (e *settingError) where(f *state.Failure) {
 	if f.Code == string(engine.CodeUnreachable) && e.docker != "" {
-		f.Param, f.Hint = "DOCKER_HOST", "start the engine there, name another, or use --engine local, which "+
-			"confines nothing"
+		f.Param = "DOCKER_HOST"
+		f.Hint = strings.Replace(f.Hint, "start Docker, set DOCKER_HOST", "start the engine there, name another", 1)
 		return
 	}
 	for _, known := range flagKeys {

@@ -55,7 +55,7 @@ type Continuation struct {
 	TriggerKind  TriggerKind   `json:"trigger_kind"`
 	Class        Class         `json:"class"`
 	ModelVisible bool          `json:"model_reentry"`
-	PriorOutcome Outcome       `json:"prior_closure_outcome"`
+	PriorOutcome Outcome       `json:"prior_closure_outcome,omitempty"` // "": no turn had ended
 	PriorWaiting WaitingReason `json:"prior_waiting_reason,omitempty"`
 	MatchedWait  bool          `json:"matched_waiting_reason"`
 	Evidence     []string      `json:"evidence"`

@@ -12,29 +12,30 @@ import (
 // Resolution"). Only operator input overrides a wait that it does not end. again
 // says that a turn was begun for the message before and was lost.
 func Continue(s Situation, m ledger.Message, again bool) ledger.Continuation {
+	c := ledger.Continuation{TriggerKind: m.TriggerKind, ModelVisible: true}
 	prior := s.before().Closure()
-	c := ledger.Continuation{
-		TriggerKind:  m.TriggerKind,
-		ModelVisible: true,
-		PriorOutcome: prior.Outcome,
-		PriorWaiting: prior.WaitingReason,
-		MatchedWait:  s.Wait != nil && ends(*s.Wait, m),
+	if prior != nil {
+		c.PriorOutcome, c.PriorWaiting = prior.Outcome, prior.WaitingReason
 	}
+	ended := Ends(s.Wait, m)
+	c.MatchedWait = ended && expected(*s.Wait, m)
 	say(&c.Evidence, "message %s of kind %s", m.ID, m.Kind)
+	if ended {
+		say(&c.Evidence, "it ends wait %s", s.Wait.ID)
+	}
 	switch {
 	case !continues(m.Kind):
 		c.Class, c.ModelVisible, c.MatchedWait = ledger.LivenessOnly, false, false
 		say(&c.Evidence, "messages of this kind are only looked at")
 	case c.MatchedWait:
 		c.Class = ledger.ResumeExpectedWait
-		say(&c.Evidence, "it ends wait %s", s.Wait.ID)
 	case again:
 		c.Class = ledger.LocalContinuation
 		say(&c.Evidence, "its turn was interrupted before")
-	case m.Kind == ledger.KindSystemTick && !contentful(m):
+	case m.Kind == ledger.KindSystemTick && !contentful(m) && !ended:
 		c.Class, c.ModelVisible = ledger.LivenessOnly, false
 		say(&c.Evidence, "the tick brings nothing and ends no wait")
-	case m.TriggerKind == ledger.TriggerOperatorInput && prior.Outcome == ledger.OutcomeWaiting:
+	case m.TriggerKind == ledger.TriggerOperatorInput && s.Wait != nil && c.PriorOutcome == ledger.OutcomeWaiting:
 		c.Class = ledger.ResumeOverride
 		say(&c.Evidence, "the operator comes before wait %s", s.Wait.ID)
 	default:
@@ -68,13 +69,22 @@ func continues(k ledger.MessageKind) bool {
 	return true
 }
 
-// ends reports whether a message ends a wait: the one that triggered it, or one
-// that would.
-func ends(w ledger.Wait, m ledger.Message) bool {
-	if w.Status == ledger.WaitTriggered {
+// Ends reports whether a message ends a wait, nil for none: the one that triggered it,
+// or one that would.
+func Ends(w *ledger.Wait, m ledger.Message) bool {
+	switch {
+	case w == nil || !continues(m.Kind):
+		return false
+	case w.Status == ledger.WaitTriggered:
 		return w.MessageID == m.ID
 	}
-	return w.Status == ledger.WaitActive && Triggers(w, m)
+	return w.Status == ledger.WaitActive && Triggers(*w, m)
+}
+
+// expected reports whether a message that ends a wait is what was waited for: anything
+// ends a rest by the clock, and the time alone is expected.
+func expected(w ledger.Wait, m ledger.Message) bool {
+	return w.Kind != ledger.WaitTimer || m.TriggerKind == ledger.TriggerTimerFire
 }
 
 // Triggers reports whether a message is one of the things that an active wait

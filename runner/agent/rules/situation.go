@@ -25,17 +25,17 @@ type Situation struct {
 }
 
 // Closure says what the end of the newest turn means now (runtime specification,
-// "Closure Decision").
-func (s Situation) Closure() ledger.Closure {
-	c := ledger.Closure{Outcome: ledger.OutcomeCompleted, Posture: s.posture()}
-	switch {
-	case s.Failed:
+// "Closure Decision"), nil when no turn has ended.
+func (s Situation) Closure() *ledger.Closure {
+	if !s.Ended {
+		return nil
+	}
+	c := &ledger.Closure{Outcome: ledger.OutcomeCompleted, Posture: s.posture()}
+	if s.Failed {
 		c.Outcome = ledger.OutcomeFailed
 		say(&c.Evidence, "the newest turn failed")
-	case s.Ended:
+	} else {
 		say(&c.Evidence, "the newest turn drained")
-	default:
-		say(&c.Evidence, "no turn has ended")
 	}
 	if s.Wait != nil {
 		say(&c.Evidence, "wait %s is %s: %s", s.Wait.ID, s.Wait.Status, s.Wait.Kind)

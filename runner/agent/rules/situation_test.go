@@ -26,18 +26,19 @@ func TestSituation(t *testing.T) {
 		reason  ledger.WaitingReason
 		runtime ledger.RuntimePosture
 	}{
-		{"new", rules.Situation{}, rules.AwakeIdle, "idle", ledger.OutcomeCompleted, "", ledger.Awake},
+		{"new", rules.Situation{}, rules.AwakeIdle, "idle", "", "", ""},
 		{"booting", rules.Situation{Booting: true}, rules.Booting,
-			"unknown", ledger.OutcomeCompleted, "", ledger.Awake},
+			"unknown", "", "", ""},
 		{"done", rules.Situation{Ended: true}, rules.AwakeIdle, "idle", ledger.OutcomeCompleted, "", ledger.Awake},
 		{"failed", rules.Situation{Ended: true, Failed: true}, rules.AwakeIdle, "idle", ledger.OutcomeFailed, "",
 			ledger.Awake},
 		{"failed and rests", rules.Situation{Ended: true, Failed: true,
 			Wait: wait(ledger.WaitTimer, ledger.WaitActive)}, rules.Asleep,
 			"idle", ledger.OutcomeFailed, "", ledger.Sleeping},
-		{"runs", rules.Situation{RunID: "turn_1", Queued: 1}, rules.AwakeRunning,
+		{"runs", rules.Situation{Ended: true, RunID: "turn_1", Queued: 1}, rules.AwakeRunning,
 			"active_turn", ledger.OutcomeCompleted,
 			"", ledger.Awake},
+		{"its first turn runs", rules.Situation{RunID: "turn_1"}, rules.AwakeRunning, "active_turn", "", "", ""},
 		{"queued", rules.Situation{Ended: true, Queued: 2}, rules.AwakeIdle,
 			"has_queued_input", ledger.OutcomeCompleted,
 			"", ledger.Awake},
@@ -57,9 +58,9 @@ func TestSituation(t *testing.T) {
 			rules.Asleep, "waiting_for_operator", ledger.OutcomeWaiting, ledger.AwaitingOperator, ledger.Sleeping},
 		{"stopped", rules.Situation{Ended: true, Stopped: true, Queued: 3}, rules.Stopped, "blocked",
 			ledger.OutcomeCompleted, "", ledger.Sleeping},
-		{"stopped while it runs", rules.Situation{Stopped: true, RunID: "turn_1"}, rules.Stopped, "active_turn",
+		{"stopped while it runs", rules.Situation{Ended: true, Stopped: true, RunID: "turn_1"}, rules.Stopped, "active_turn",
 			ledger.OutcomeCompleted, "", ledger.Sleeping},
-		{"archived", rules.Situation{Archived: true}, rules.Stopped, "archived", ledger.OutcomeCompleted, "",
+		{"archived", rules.Situation{Ended: true, Archived: true}, rules.Stopped, "archived", ledger.OutcomeCompleted, "",
 			ledger.Sleeping},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -70,11 +71,17 @@ func TestSituation(t *testing.T) {
 				t.Errorf("posture %+v, want %s", got, c.posture)
 			}
 			got := c.s.Closure()
+			if got == nil {
+				if c.outcome != "" {
+					t.Errorf("there is no closure, want %s", c.outcome)
+				}
+				return
+			}
 			if len(got.Evidence) == 0 {
 				t.Errorf("closure %+v has no evidence", got)
 			}
 			got.Evidence = nil
-			if want := (ledger.Closure{Outcome: c.outcome, WaitingReason: c.reason,
+			if want := (&ledger.Closure{Outcome: c.outcome, WaitingReason: c.reason,
 				Posture: c.runtime}); !reflect.DeepEqual(got, want) {
 				t.Errorf("closure %+v, want %+v", got, want)
 			}
@@ -143,6 +150,20 @@ func TestContinue(t *testing.T) {
 			ledger.ResumeExpectedWait, true, ""},
 		{"prompt overrides", message(ledger.KindOperatorPrompt), task, false, ledger.ResumeOverride, true,
 			ledger.AwaitingTask},
+		{"prompt overrides a rest by the clock", message(ledger.KindOperatorPrompt),
+			wait(ledger.WaitTimer, ledger.WaitActive), false, ledger.ResumeOverride, true, ledger.AwaitingTimer},
+		{"prompt that triggered a rest by the clock", message(ledger.KindOperatorPrompt), triggered, false,
+			ledger.ResumeOverride, true, ledger.AwaitingTimer},
+		{"prompt that is waited for", message(ledger.KindOperatorPrompt), only(ledger.WaitOperator,
+			ledger.WakeSource{Kind: rules.WakeOperator}), false, ledger.ResumeExpectedWait, true,
+			ledger.AwaitingOperator},
+		{"event that is waited for", message(ledger.KindWebhookEvent), only(ledger.WaitExternal,
+			ledger.WakeSource{Kind: rules.WakeExternal}), false, ledger.ResumeExpectedWait, true,
+			ledger.AwaitingExternal},
+		{"event during a rest by the clock", message(ledger.KindWebhookEvent),
+			wait(ledger.WaitTimer, ledger.WaitActive), false, ledger.LocalContinuation, true, ledger.AwaitingTimer},
+		{"time is up", message(ledger.KindTimerTick), wait(ledger.WaitTimer, ledger.WaitActive), false,
+			ledger.ResumeExpectedWait, true, ledger.AwaitingTimer},
 		{"prompt before what triggered", message(ledger.KindOperatorPrompt), others, false, ledger.ResumeOverride, true,
 			ledger.AwaitingTimer},
 		{"what triggered", message(ledger.KindTimerTick), triggered, false, ledger.ResumeExpectedWait, true,
@@ -162,8 +183,10 @@ func TestContinue(t *testing.T) {
 			false, ledger.ResumeExpectedWait, true, ""},
 		{"timer of its own", message(ledger.KindTimerTick), nil, false, ledger.LocalContinuation, true, ""},
 		{"plain tick", message(ledger.KindSystemTick), nil, false, ledger.LivenessOnly, false, ""},
-		{"plain tick ends a rest", message(ledger.KindSystemTick), wait(ledger.WaitTimer, ledger.WaitActive), false,
-			ledger.ResumeExpectedWait, true, ledger.AwaitingTimer},
+		{"plain tick ends a rest", message(ledger.KindSystemTick), wait(ledger.WaitSystem, ledger.WaitActive), false,
+			ledger.ResumeExpectedWait, true, ""},
+		{"plain tick ends a rest by the clock", message(ledger.KindSystemTick),
+			wait(ledger.WaitTimer, ledger.WaitActive), false, ledger.LocalContinuation, true, ledger.AwaitingTimer},
 		{"plain tick ends no other wait", message(ledger.KindSystemTick), task, false, ledger.LivenessOnly, false,
 			ledger.AwaitingTask},
 		{"tick with content", contentful, nil, false, ledger.LocalContinuation, true, ""},

@@ -138,7 +138,7 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont ledger.Continuatio
 		Chain:   s.state.Chain,
 		Readmit: cameBack(e), StartedAt: s.now,
 	}
-	if cont.MatchedWait {
+	if rules.Ends(w, msg) {
 		a.WaitID = w.ID
 	} else {
 		w = nil

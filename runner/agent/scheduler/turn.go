@@ -122,8 +122,8 @@ func (s *step) closure(failed bool) (ledger.Closure, error) {
 	}
 	c := rules.Situation{AgentID: s.state.AgentID, Stopped: s.state.Stopped, Queued: n, Wait: w, Ended: true,
 		Failed: failed}.Closure()
-	s.state.LastClosure = &c
-	return c, nil
+	s.state.LastClosure = c
+	return *c, nil
 }
 
 // count adds a turn to the agent's life.

@@ -175,23 +175,24 @@ type AgentListEntry struct {
 // AgentSummary tells about one agent (runtime specification, "Agent Inspection
 // Surface Contract").
 type AgentSummary struct {
-	Identity          Identity        `json:"identity"`
-	Agent             AgentState      `json:"agent"`
-	SchedulingPosture Posture         `json:"scheduling_posture"`
-	ActiveTaskCount   int             `json:"active_task_count"`
-	Lifecycle         Lifecycle       `json:"lifecycle"`
-	Model             ModelState      `json:"model"`
-	TokenUsage        TokenUsage      `json:"token_usage"`
-	Closure           ledger.Closure  `json:"closure"` // what the end of the newest turn means now
-	Execution         Execution       `json:"execution"`
-	LoadedAgentsMD    LoadedAgentsMD  `json:"loaded_agents_md"`
-	Skills            Skills          `json:"skills"`
-	ActiveChildren    []string        `json:"active_children"`
-	ActiveIntents     []WaitingIntent `json:"active_waiting_intents"`
-	ActiveWaits       []ledger.Wait   `json:"active_wait_conditions"`
-	ActiveTriggers    []Trigger       `json:"active_external_triggers"`
-	ActiveTimerCount  int             `json:"active_timer_count"`
-	Notifications     []Notification  `json:"recent_operator_notifications"`
-	RecentBriefCount  int             `json:"recent_brief_count"`
-	RecentEventCount  int64           `json:"recent_event_count"`
+	Identity          Identity   `json:"identity"`
+	Agent             AgentState `json:"agent"`
+	SchedulingPosture Posture    `json:"scheduling_posture"`
+	ActiveTaskCount   int        `json:"active_task_count"`
+	Lifecycle         Lifecycle  `json:"lifecycle"`
+	Model             ModelState `json:"model"`
+	TokenUsage        TokenUsage `json:"token_usage"`
+	// Closure is what the end of the newest turn means now, absent before there is one
+	Closure          *ledger.Closure `json:"closure,omitempty"`
+	Execution        Execution       `json:"execution"`
+	LoadedAgentsMD   LoadedAgentsMD  `json:"loaded_agents_md"`
+	Skills           Skills          `json:"skills"`
+	ActiveChildren   []string        `json:"active_children"`
+	ActiveIntents    []WaitingIntent `json:"active_waiting_intents"`
+	ActiveWaits      []ledger.Wait   `json:"active_wait_conditions"`
+	ActiveTriggers   []Trigger       `json:"active_external_triggers"`
+	ActiveTimerCount int             `json:"active_timer_count"`
+	Notifications    []Notification  `json:"recent_operator_notifications"`
+	RecentBriefCount int             `json:"recent_brief_count"`
+	RecentEventCount int64           `json:"recent_event_count"`
 }

@@ -78,7 +78,7 @@ func (s Snapshot) List() ([]AgentListEntry, error) {
 		out = append(out, AgentListEntry{
 			Identity: s.identity(a), Status: at.Status(), SchedulingPosture: at.Posture(), Lifecycle: at.Lifecycle(),
 			Pending:      at.Queued,
-			CurrentRunID: at.RunID, WaitingReason: string(at.Closure().WaitingReason), SleepingUntil: at.until(),
+			CurrentRunID: at.RunID, WaitingReason: at.waitingReason(), SleepingUntil: at.until(),
 			Model:       s.model(at),
 			LastBriefAt: at.stored.LastBriefAt, HasFailure: at.stored.LastFailure != nil,
 		})
@@ -137,6 +137,14 @@ func (s Snapshot) agent(a ledger.Agent) (agentSnapshot, error) {
 		at.Ended, at.Failed = true, turns[0].Kind == ledger.TurnAborted
 	}
 	return at, err
+}
+
+// waitingReason is what the agent waits for, "" for nothing.
+func (at agentSnapshot) waitingReason() string {
+	if c := at.Closure(); c != nil {
+		return string(c.WaitingReason)
+	}
+	return ""
 }
 
 // until is when an agent that rests wakes by itself.

@@ -42,7 +42,6 @@ func newAgentCommand(streams Streams) *cobra.Command {
 func agentCommand(streams Streams, use, short string, min, max int,
 	do func(context.Context, *remote) error) *cobra.Command {
 	cmd, _ := remoteCommand(streams, use, short, min, max, do)
-	cmd.ValidArgsFunction = agentArgument(streams)
 	return cmd
 }
 

@@ -35,22 +35,6 @@ func agentIDs(streams Streams) completer {
 	}
 }
 
-// agentArgument completes the first argument.
-func agentArgument(streams Streams) completer {
-	complete := agentIDs(streams)
-	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return complete(cmd, args, begun)
-	}
-}
-
-// completeAgents completes the flag --agent.
-func completeAgents(cmd *cobra.Command, streams Streams) {
-	_ = cmd.RegisterFlagCompletionFunc("agent", agentIDs(streams)) // fails only for a flag that is not there
-}
-
 // completeWords completes a flag that takes few values.
 func completeWords(cmd *cobra.Command, flag string, words ...string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))

@@ -126,6 +126,7 @@ back its change as a patch. Nothing of yours is touched until you apply it.`,
 		newVersionCommand(streams),
 		newDoctorCommand(streams),
 	)
+	completeNames(root, streams)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {

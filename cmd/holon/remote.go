@@ -52,7 +52,6 @@ func remoteCommand(streams Streams, use, short string, min, max int,
 // onAgent adds the flag that says which agent is meant.
 func (r *remote) onAgent(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&r.Agent, "agent", "", "`id` of the agent (default HOLON_AGENT_ID, else the daemon's)")
-	completeAgents(cmd, r.streams)
 }
 
 // connect finds the socket. The daemon is asked by the first call.

@@ -141,7 +141,6 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.String("agent", "", "`id` of an agent of the daemon, which does it in its home instead of in a run of its own")
 	f.Bool("create-agent", false, "with --agent: make the agent when there is none")
 	f.String("template", "", "with --create-agent: `name` of a template, or its directory")
-	completeAgents(cmd, streams)
 	return cmd
 }
 

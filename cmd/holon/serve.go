@@ -88,7 +88,6 @@ func (o *serveOptions) define(cmd *cobra.Command) {
 	f.String("agent", "", "`id` of the default agent")
 	completeWords(cmd, "access", string(control.ModeLocal), string(control.ModeTunnel), string(control.ModeLAN),
 		string(control.ModeTailnet))
-	completeWords(cmd, "engine", settings.EngineAuto, settings.EngineDocker, settings.EngineLocal)
 }
 
 // complete merges the layers of settings and checks what was asked for. It makes

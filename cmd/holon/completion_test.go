@@ -1,0 +1,48 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The shells themselves complete names of runs, models, settings and engines with the scripts of holon completion.
+func TestCompletionInShells(t *testing.T) {
+	dir, command := localRuns(t, "rounds:\n  - text: Done.\n")
+	if out, err := command("run", "--engine", "local", "--workspace", filepath.Join(dir, "work"), "--model",
+		"scripted/"+filepath.Join(dir, "scenario.yaml"), "--quiet", "x").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	shells := map[string]string{
+		"bash": `_get_comp_words_by_ref() { words=("${COMP_WORDS[@]}"); cword=$COMP_CWORD
+cur=${words[cword]}; prev=${words[cword-1]}; }
+source <(holon completion bash); COMP_WORDS=(holon TYPED); COMP_CWORD=$((${#COMP_WORDS[@]}-1))
+COMP_LINE="holon TYPED"
+COMP_POINT=${#COMP_LINE}; __start_holon; printf '%s\n' "${COMPREPLY[@]}"`,
+		"zsh": `autoload -U compinit; compinit -u -D; source <(holon completion zsh)
+_describe() { local -a found; found=("${(@P)@[-1]}")
+[[ -z $found ]] && found=("${completions[@]}"); print -rl -- $found }
+compadd() { : }; words=(holon TYPED); CURRENT=${#words}; _holon`,
+		"fish": `holon completion fish | source; complete -C "holon TYPED"`,
+	}
+	for shell, script := range shells {
+		program, err := exec.LookPath(shell)
+		if err != nil {
+			t.Logf("%s is not installed and was not tried", shell)
+			continue
+		}
+		for line, want := range map[string]string{"show ru": "run_", "run --engine lo": "local",
+			"run -m scripted/d": "scripted/demo", "config get time": "timeout", "providers get anth": "anthropic",
+			"appl": "apply"} {
+			cmd := exec.CommandContext(t.Context(), program, "-c", strings.ReplaceAll(script, "TYPED", line))
+			cmd.Env = append(command().Env, "PATH="+programsDir+":"+os.Getenv("PATH"), "HOME="+dir)
+			cmd.Dir = dir
+			out, err := cmd.CombinedOutput()
+			if !strings.Contains(string(out), want) {
+				t.Errorf("%s completes %q to %q (%v), want %q in it", shell, line, out, err, want)
+			}
+		}
+	}
+}

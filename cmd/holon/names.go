@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"holon/internal/visible"
+	"holon/runner/credentials"
+	"holon/runner/modelaccess"
+	"holon/runner/settings"
+	"holon/skills"
+	"holon/state"
+	"holon/state/files"
+)
+
+// completeNames gives every command of a tree what completes its flags and arguments. What an argument is follows from
+// its name in the command's usage.
+func completeNames(cmd *cobra.Command, streams Streams) {
+	agents := agentIDs(streams)
+	flags := map[string]completer{"agent": agents, "model": onMachine(modelNames),
+		"model-fallbacks": onMachine(modelNames),
+		"skill": onMachine(skillNames), "image": onMachine(imageNames), "continue": onMachine(runIDs),
+		"engine": cobra.FixedCompletions([]string{settings.EngineAuto, settings.EngineDocker, settings.EngineLocal},
+			cobra.ShellCompDirectiveNoFileComp)}
+	for name, complete := range flags {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Value.Type() != "bool" {
+			_ = cmd.RegisterFlagCompletionFunc(name, complete) // fails only for a flag that is not there
+		}
+	}
+	arguments := map[string]completer{"AGENT": agents, "RUN": onMachine(runIDs), "KEY": onMachine(settingKeys),
+		"PROVIDER/NAME": onMachine(modelNames), "IMAGE": onMachine(imageNames)}
+	switch parent := cmd.Parent(); {
+	case parent != nil && parent.Name() == "providers":
+		arguments["NAME"] = onMachine(providerNames)
+	case parent != nil && parent.Name() == "credentials":
+		arguments["NAME"] = onMachine(providerNames)
+	case parent != nil && parent.Name() == "skills":
+		arguments["NAME"] = onMachine(skillNames)
+	}
+	if names := argumentNames(cmd); len(names) > 0 && cmd.ValidArgsFunction == nil {
+		cmd.ValidArgsFunction = func(c *cobra.Command, args []string, begun string) ([]string,
+			cobra.ShellCompDirective) {
+			switch {
+			case len(args) >= len(names):
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			case arguments[names[len(args)]] != nil:
+				return arguments[names[len(args)]](c, args, begun)
+			case names[len(args)] == "FILE" || names[len(args)] == "SOURCE":
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		completeNames(sub, streams)
+	}
+}
+
+// argumentNames are the words of a command's usage that stand for arguments.
+func argumentNames(cmd *cobra.Command) (names []string) {
+	words := strings.Fields(cmd.Use)
+	for _, word := range words[min(1, len(words)):] {
+		if word = strings.Trim(word, "[]"); word == strings.ToUpper(word) {
+			names = append(names, word)
+		}
+	}
+	return names
+}
+
+// onMachine makes a completer of names that are on this machine. What cannot be read completes nothing.
+func onMachine(names func(context.Context, *host, state.Home) []string) completer {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(context.Background(), completeWithin) // a completion has no other context
+		defer cancel()
+		h := &host{}
+		if h.fromEnv() != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		home, err := state.FindHome(h.Home, h.UserHome)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		found := names(ctx, h, home)
+		for i, name := range found {
+			found[i] = visible.Text(name)
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// runIDs are the runs, the newest first, with their tasks as descriptions.
+func runIDs(ctx context.Context, _ *host, home state.Home) []string {
+	entries, err := files.New(home).List(ctx)
+	if err != nil {
+		return nil
+	}
+	ids := []string{files.Last}
+	for _, e := range slices.Backward(entries) {
+		id := e.ID
+		if e.Manifest != nil && e.Manifest.Task != "" {
+			id += "\t" + visible.OneLine(e.Manifest.Task, 60)
+		}
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// imageNames are the image that is set and those of runs.
+func imageNames(ctx context.Context, h *host, home state.Home) []string {
+	images := []string{h.load(home, ".").Image}
+	entries, err := files.New(home).List(ctx)
+	if err != nil {
+		return images
+	}
+	for _, e := range entries {
+		if e.Manifest != nil && e.Manifest.Image != "" {
+			images = append(images, e.Manifest.Image)
+		}
+	}
+	slices.Sort(images)
+	return slices.Compact(images)
+}
+
+// access is what is known of providers here.
+func (h *host) access(home state.Home) *modelaccess.Host {
+	return &modelaccess.Host{Settings: &h.load(home, ".").Settings, Proxy: http.ProxyFromEnvironment,
+		Keys: &credentials.Keys{Store: credentials.StoreIn(home), Environ: os.Environ()}}
+}
+
+// modelNames are the models that are set and the built-in scenario.
+func modelNames(_ context.Context, h *host, home state.Home) []string {
+	names := []string{"scripted/" + demoScenario, settings.DefaultModel}
+	for _, m := range h.access(home).Models() {
+		names = append(names, m.Ref)
+	}
+	for _, p := range h.access(home).Providers() {
+		if p.Ready {
+			names = append(names, p.Name+"/")
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func providerNames(_ context.Context, h *host, home state.Home) (names []string) {
+	for _, p := range h.access(home).Providers() {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+func settingKeys(_ context.Context, h *host, home state.Home) (keys []string) {
+	for _, e := range h.load(home, ".").All() {
+		keys = append(keys, e.Key)
+	}
+	return keys
+}
+
+func skillNames(_ context.Context, _ *host, home state.Home) (names []string) {
+	installed, err := skills.NewStore(home.SkillsDir()).List()
+	if err != nil {
+		return nil
+	}
+	for _, s := range installed {
+		names = append(names, s.Name)
+	}
+	return names
+}

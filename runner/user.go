@@ -75,8 +75,11 @@ func ownFiles(e engine.Engine) bool {
 // treeOwner is to whom a working tree has to be given, nil where it is theirs
 // from the start.
 func treeOwner(user *engine.User) *folder.Owner {
-	if user == nil || os.Geteuid() != 0 {
+	if os.Geteuid() != 0 {
 		return nil
+	}
+	if user == nil { // a container may have had the tree before: git refuses the files of another user
+		return &folder.Owner{UID: 0, GID: os.Getegid()}
 	}
 	return &folder.Owner{UID: user.UID, GID: user.GID}
 }

@@ -242,12 +242,16 @@ func TestAttach(t *testing.T) {
 	await(t, "the lease", func() bool {
 		return slices.ContainsFunc(h.ps(), func(v oneshot.View) bool { return v.Status == state.StatusRunning })
 	})
-	if second := h.run(repo, "attach", v.ID); second.code != 4 || !strings.Contains(second.stderr, "alive") {
-		t.Errorf("a second attach: exit code %d\n%s", second.code, second.stderr)
-	}
-	first.kill() // and that may happen again
+	second := h.begin(repo, "attach", v.ID) // watches, until it has to go on with the run
+	first.kill()                            // and that may happen again
+	await(t, "the lease again", func() bool {
+		return slices.ContainsFunc(h.ps(), func(v oneshot.View) bool { return v.Status == state.StatusRunning })
+	})
 	third := h.begin(repo, "attach", v.ID)
 	h.proceed()
+	if r := second.wait(); r.code != 0 || !strings.Contains(r.stdout, "It ended by itself.") {
+		t.Errorf("the attach that watched: exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
 	r := third.wait()
 	if r.code != 0 || !strings.Contains(r.stdout, "It ended by itself.") {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)

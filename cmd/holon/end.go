@@ -1,8 +1,15 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"path/filepath"
 
+	"holon/internal/durable"
+	"holon/internal/visible"
+	"holon/responses"
+	"holon/responses/turns"
 	"holon/runner/workspace"
 	"holon/state"
 )
@@ -11,7 +18,7 @@ import (
 // code the program's.
 func showEnd(streams Streams, asJSON bool, m *state.Manifest, dir string, view *progress) error {
 	if asJSON {
-		data, err := m.Encode()
+		data, err := encodeRun(m, dir, streams.Secrets.Text(view.answer()))
 		if err != nil {
 			return err
 		}
@@ -23,6 +30,49 @@ func showEnd(streams Streams, asJSON bool, m *state.Manifest, dir string, view *
 	}
 	return showClosing(streams, m, dir, view)
 }
+
+// encodeRun is what `holon run --json` prints: the manifest, and what the runtime
+// specification has at the top level of a run ("Provider Transport Contract").
+func encodeRun(m *state.Manifest, dir, answer string) ([]byte, error) {
+	data, err := m.Encode()
+	if err != nil {
+		return nil, err
+	}
+	if m, err = state.DecodeManifest(data); err != nil { // every list is there
+		return nil, err
+	}
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	err = encoder.Encode(struct {
+		*state.Manifest
+		TokenUsage *responses.Usage       `json:"token_usage"`
+		Artifact   *turns.FailureArtifact `json:"failure_artifact"` // null unless the run failed
+		FinalText  string                 `json:"final_text"`
+		RawText    string                 `json:"raw_final_text"` // the same, as long as there are no work items
+	}{m, m.Usage, failureArtifact(m, dir), answer, answer})
+	return visible.JSON(b.Bytes()), err
+}
+
+// failureArtifact is the evidence of a run that failed: that of its turn, or else what
+// the host says of it.
+func failureArtifact(m *state.Manifest, dir string) *turns.FailureArtifact {
+	if m.ExitCode == 0 {
+		return nil
+	}
+	var report turns.FailureReport
+	data, err := durable.ReadFile(filepath.Join(dir, turns.FailureFile), maxFailure)
+	if err == nil && json.Unmarshal(data, &report) == nil && report.Kind != "" {
+		return report.Bounded()
+	}
+	if m.Error == nil {
+		return nil
+	}
+	return turns.FailureArtifact{Category: turns.FailureRuntime, Kind: m.Error.Code, Summary: m.Error.Message}.Bounded()
+}
+
+const maxFailure = 1 << 20 // bytes of the report of a failed turn
 
 // showClosing ends the progress of a run.
 func showClosing(streams Streams, m *state.Manifest, dir string, view *progress) error {

@@ -111,6 +111,7 @@ type runResult struct {
 	FinalStatus    string                  `json:"final_status"` // completed, waiting, failed, max_turns_exceeded
 	WaitingReason  string                  `json:"waiting_reason,omitempty"`
 	FinalText      string                  `json:"final_text"`
+	RawFinalText   string                  `json:"raw_final_text"` // the same, as long as there are no work items
 	SleepReason    string                  `json:"sleep_reason,omitempty"`
 	Failure        *ledger.Failure         `json:"failure,omitempty"`
 	Artifact       *turns.FailureArtifact  `json:"failure_artifact,omitempty"`
@@ -143,7 +144,7 @@ func (a *agentRun) result(ctx context.Context, end view.MessageState, shells int
 		r.Failure = agent.Agent.LastRuntimeFailure
 		return r, nil
 	}
-	r.TurnID, r.FinalText, r.Failure, r.WaitingReason = t.ID, t.Last, t.Failure, string(t.Closure.WaitingReason)
+	r.TurnID, r.FinalText, r.RawFinalText, r.Failure, r.WaitingReason = t.ID, t.Last, t.Last, t.Failure, string(t.Closure.WaitingReason)
 	r.TokenUsage, r.ModelRounds, r.ToolCalls, r.ProviderRounds = t.Usage, t.ModelRounds, t.ToolCalls, t.Provider
 	if t.Failure != nil {
 		r.Artifact = t.Failure.Artifact

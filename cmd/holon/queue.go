@@ -3,9 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"holon/internal/visible"
 	"holon/runner/agent/view"
 	"holon/state/ledger"
 )
@@ -37,11 +39,23 @@ func runQueueList(ctx context.Context, r *remote, limit int) error {
 		return printJSON(r.streams, queue)
 	}
 	t := newTable(r.streams, "MESSAGE", "FROM", "PRIORITY", "CAME", "STATE", "TEXT")
+	why := ""
 	for _, q := range queue {
+		state, text := queueState(r.streams, q.Entry), cmp.Or(q.Message.Body.Text, string(q.Message.Body.Value))
+		if r.streams.OutTTY { // the reason, which all share, stands below
+			text = visible.OneLine(text, 40)
+			if q.Entry.Blocked() {
+				state, why = "blocked", q.Entry.Reason
+			}
+		}
 		t.row(q.Message.ID, string(q.Entry.Sender), string(q.Entry.Priority), r.streams.moment(q.Message.CreatedAt),
-			queueState(r.streams, q.Entry), cmp.Or(q.Message.Body.Text, string(q.Message.Body.Value)))
+			state, text)
 	}
-	return t.end()
+	if err := t.end(); err != nil || why == "" {
+		return err
+	}
+	_, err = fmt.Fprintln(r.streams.Out, "blocked: "+r.streams.oneLine(why, 1000))
+	return err
 }
 
 // queueState says why an entry is not taken now.

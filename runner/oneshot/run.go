@@ -122,6 +122,9 @@ func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 			MaxTokens: o.Turn.Budget.MaxTokens, MaxRequests: o.Turn.Budget.MaxRequests,
 			MaxCostMicros: int64(o.Turn.Budget.MaxCost)},
 	}}
+	if r.manifest.Engine.Name == settings.EngineLocal {
+		r.manifest.Image = "" // it was not used
+	}
 	// Said to agentd, so that the record cannot differ from what holds.
 	r.spec.Turn.MaxRounds, r.spec.Turn.MaxOutputBytes = r.manifest.Limits.MaxRounds, r.manifest.Limits.MaxOutput
 	r.spec.Session.ID, r.spec.Session.Source = id, source

@@ -174,7 +174,8 @@ func TestPromptOfEditor(t *testing.T) {
 	}
 }
 
-// Lists of runs fit the terminal, with ids that are short and good enough, and a change is shown in colours by the pager.
+// Lists of runs fit the terminal, with ids that are short and good enough, and a change is shown in
+// colours by the pager.
 func TestResultsAtTerminal(t *testing.T) {
 	dir, command := localRuns(t, "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: \"echo x > file\"}}]\n"+
 		"  - text: Done.\n")

@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// timeFlag is the value of a flag that takes a time: as Go writes it, or in days and weeks, as 30d. It is never negative.
+// timeFlag is the value of a flag that takes a time: as Go writes it, or in days and weeks, as 30d. It is never
+// negative.
 type timeFlag time.Duration
 
 // timeVar defines a flag whose value before is its default.

@@ -52,8 +52,8 @@ func (o *Run) Continue(parent *files.Entry) error {
 	return nil
 }
 
-// keepConversation keeps what agentd stored of the conversation, for a run that continues this one. That a run cannot be
-// continued is no fault of the run.
+// keepConversation keeps what agentd stored of the conversation, for a run that continues this one. That a run cannot
+// be continued is no fault of the run.
 func (r *execution) keepConversation(ctx context.Context) {
 	to := filepath.Join(r.run.Dir(), conversationDir)
 	warnings, err := turnfiles.CollectResponses(ctx, r.spec.Session.Dir, to)

@@ -111,7 +111,8 @@ func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 	defer run.Close() // frees the lease; the manifest is written by then
 	o.results = run.OutputDir()
 	r := &execution{spec: o, run: run, manifest: &state.Manifest{
-		Schema: state.ManifestSchema, RunID: id, ParentRunID: o.parent, Name: o.Name, Task: o.Session.Secrets.Text(title(o.Turn.Prompt)),
+		Schema: state.ManifestSchema, RunID: id, ParentRunID: o.parent, Name: o.Name,
+		Task:      o.Session.Secrets.Text(title(o.Turn.Prompt)),
 		StartedAt: turns.At(started),
 		Model:     o.Session.Model, Image: o.Session.Image, HolonVersion: o.Version,
 		Engine: state.Engine{Name: o.Session.Engine.Name()},

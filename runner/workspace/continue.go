@@ -12,8 +12,8 @@ import (
 	"holon/runner/workspace/git"
 )
 
-// CodeContinueConflict is the code of a run that cannot continue another: the change of that one does not merge with the
-// user's files as they are now.
+// CodeContinueConflict is the code of a run that cannot continue another: the change of that one does not merge with
+// the user's files as they are now.
 const CodeContinueConflict = "continue_conflict"
 
 // Continuation is the change of an earlier run, on top of which a tree begins.
@@ -23,8 +23,8 @@ type Continuation struct {
 	Objects string // what Diff wrote to DiffOptions.Objects; may be absent
 }
 
-// continued returns the tree of the files that the agent begins with: the base, with the change that is continued merged
-// into it. A base that has the change already stays as it is. All objects of the tree that the base lacks get into the
+// continued returns the tree of the files that the agent begins with: the base, with the change that is continued
+// merged into it. A base that has the change already stays as it is. All objects of the tree that the base lacks get into the
 // slot's repository, so that the earlier run is not needed any more.
 func (t *Tree) continued(ctx context.Context, from Continuation) (tree string, err error) {
 	index := filepath.Join(t.slot.dir, "continued.index")

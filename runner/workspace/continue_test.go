@@ -18,7 +18,8 @@ type continuedWork struct {
 }
 
 // runIn makes a tree of the directory, lets work write there, and returns the result of that run.
-func (w *continuedWork) runIn(t *testing.T, from *workspace.Continuation, work map[string]string) workspace.Continuation {
+func (w *continuedWork) runIn(t *testing.T, from *workspace.Continuation,
+	work map[string]string) workspace.Continuation {
 	t.Helper()
 	source, err := workspace.Open(t.Context(), workspace.Options{Dir: w.dir, CacheDir: w.cache, IncludeDirty: true,
 		Continue: from})

@@ -139,7 +139,7 @@ func (k *Pool) wake(ctx context.Context, a *agent) error {
 		return err
 	}
 	a.checked = k.opts.Now()
-	return nil
+	return k.countTasks(ctx, a)
 }
 
 // start makes a container from the agent's state.

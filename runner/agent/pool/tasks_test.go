@@ -36,10 +36,12 @@ turns:
 
 	check(t, k.Close(t.Context()))
 	c.pool = l.pool(func(o *pool.Options) { o.Version, o.MaxContainers = "another", 1 })
-	l.sweep(c.pool)
-	goesOn("a shutdown")
 	c.say("two")
-	goesOn("a turn of another version")
+	goesOn("a shutdown and a turn of another version")
+	check(t, c.pool.Leave(t.Context()))
+	c.pool = l.pool(func(o *pool.Options) { o.MaxContainers = 1 })
+	l.sweep(c.pool)
+	goesOn("another start")
 
 	l.scenario = filepath.Join(l.home.Dir(), "other.yaml")
 	check(t, os.WriteFile(l.scenario, []byte("rounds: [{text: another model}]\n"), 0o644))

@@ -8,6 +8,8 @@ GO         ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
+PREFIX     ?= /usr/local
+DESTDIR    ?=
 ROUNDS     ?= 200
 
 PACKAGES ?= ./...
@@ -15,7 +17,7 @@ FILES = ./runner ./runner/workspace ./skills ./state/... ./cmd/holon ./test/e2e
 
 STATIC = CGO_ENABLED=0 $(GO) build -trimpath -ldflags
 
-.PHONY: help build demo test test-files test-clients torture soak lint bench image clean
+.PHONY: help build install release demo test test-files test-clients torture soak lint bench image clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -23,6 +25,14 @@ help: ## list the targets
 build: ## bin/agentd and bin/holon, static and stripped
 	$(STATIC) '-s -w -X holon/agentd.version=$(VERSION)' -o bin/agentd ./cmd/agentd
 	$(STATIC) '-s -w -X main.version=$(VERSION)' -o bin/holon ./cmd/holon
+
+install: build ## holon into PREFIX/bin and agentd into PREFIX/libexec/holon; PREFIX=$HOME/.local
+	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/libexec/holon'
+	install -m 755 bin/holon '$(DESTDIR)$(PREFIX)/bin/holon'
+	install -m 755 bin/agentd '$(DESTDIR)$(PREFIX)/libexec/holon/agentd'
+
+release: ## archives for linux/amd64 and arm64 in dist, with checksums and a list of modules; VERSION=v1.2.3
+	GO='$(GO)' .ci/release '$(VERSION)' dist
 
 demo: build ## fix a failing test in a real container and show the change
 	@.ci/need git:git
@@ -62,4 +72,4 @@ image: ## the base image holon/base:latest, from a registry or offline
 	@.ci/with-engine images/base/build
 
 clean: ## remove what building made in this directory
-	rm -rf bin
+	rm -rf bin dist

@@ -15,7 +15,7 @@ import (
 )
 
 // findAgentd returns the agentd that goes into containers: HOLON_AGENTD, or the
-// one next to this program.
+// one next to this program, or that of an installation (PREFIX/libexec/holon).
 func findAgentd(named string) (string, error) {
 	path := named
 	if path == "" {
@@ -27,6 +27,9 @@ func findAgentd(named string) (string, error) {
 			return "", fmt.Errorf("find this program: %w", err)
 		}
 		path = filepath.Join(filepath.Dir(self), "agentd")
+		if _, err := os.Stat(path); err != nil {
+			path = filepath.Join(filepath.Dir(filepath.Dir(self)), "libexec", "holon", "agentd")
+		}
 	}
 	path, err := filepath.Abs(path)
 	if err == nil {
@@ -34,8 +37,9 @@ func findAgentd(named string) (string, error) {
 	}
 	if err != nil {
 		return "", &runner.Error{Code: "agentd_missing", Param: "HOLON_AGENTD",
-			Message: "there is no agentd next to holon", Hint: "run make build, or set HOLON_AGENTD to its path",
-			Err: err}
+			Message: "there is no agentd next to holon or in libexec/holon",
+			Hint:    "run make build or make install, or set HOLON_AGENTD to its path",
+			Err:     err}
 	}
 	return path, nil
 }

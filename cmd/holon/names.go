@@ -24,7 +24,7 @@ func completeNames(cmd *cobra.Command, streams Streams) {
 	agents := agentIDs(streams)
 	flags := map[string]completer{"agent": agents, "model": onMachine(modelNames),
 		"model-fallbacks": onMachine(modelNames),
-		"skill": onMachine(skillNames), "image": onMachine(imageNames), "continue": onMachine(runIDs),
+		"skill":           onMachine(skillNames), "image": onMachine(imageNames), "continue": onMachine(runIDs),
 		"engine": cobra.FixedCompletions([]string{settings.EngineAuto, settings.EngineDocker, settings.EngineLocal},
 			cobra.ShellCompDirectiveNoFileComp)}
 	for name, complete := range flags {

@@ -141,7 +141,7 @@ func TestKilledInEveryPhase(t *testing.T) {
 		{"recorded", "slow", func(h *home) bool { return exists(h, "runs/run_*/session.json") }},
 		{"container made", "slow", func(h *home) bool { return len(h.containers()) > 0 }},
 		{"listening", "slow", func(h *home) bool { return exists(h, "ipc/*/ipc/agent.sock") }},
-		{"turn recorded", "slow", func(h *home) bool { return exists(h, "runs/*/session/output/turns/*/turn.json") }},
+		{"turn recorded", "slow", func(h *home) bool { return exists(h, "runs/*/session/output/turns/*/runtime.ndjson") }},
 		{"working", "slow", func(h *home) bool { return exists(h, "cache/trees/*/*/tree/started") }},
 		{"stopped", "failing", func(h *home) bool { return exists(h, "runs/run_*/events.ndjson") }},
 		{"collected", "failing", func(h *home) bool { return exists(h, "runs/run_*/diff.patch") }},

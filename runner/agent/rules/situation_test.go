@@ -58,10 +58,10 @@ func TestSituation(t *testing.T) {
 			rules.Asleep, "waiting_for_operator", ledger.OutcomeWaiting, ledger.AwaitingOperator, ledger.Sleeping},
 		{"stopped", rules.Situation{Ended: true, Stopped: true, Queued: 3}, rules.Stopped, "blocked",
 			ledger.OutcomeCompleted, "", ledger.Sleeping},
-		{"stopped while it runs", rules.Situation{Ended: true, Stopped: true, RunID: "turn_1"}, rules.Stopped, "active_turn",
+		{"stopped while it runs", rules.Situation{Ended: true, Stopped: true, RunID: "turn_1"}, rules.Stopped,
+			"active_turn", ledger.OutcomeCompleted, "", ledger.Sleeping},
+		{"archived", rules.Situation{Ended: true, Archived: true}, rules.Stopped, "archived",
 			ledger.OutcomeCompleted, "", ledger.Sleeping},
-		{"archived", rules.Situation{Ended: true, Archived: true}, rules.Stopped, "archived", ledger.OutcomeCompleted, "",
-			ledger.Sleeping},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := c.s.Status(); got != c.status {

@@ -1,0 +1,53 @@
+package oneshot
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"holon/runner/engine"
+	"holon/state"
+	"holon/state/files"
+)
+
+// A dry run finds what the run finds: runs that are settled first count among those that have ended.
+func TestDryRun(t *testing.T) {
+	home, err := state.MakeHome(filepath.Join(t.TempDir(), "home"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now().Add(-time.Hour)
+	for i := range 3 { // of holons that were killed
+		run, err := files.New(home).Create(t.Context(), files.NewRun{ID: state.NewRunID(), Source: "/src",
+			CreatedAt: begin.Add(time.Duration(i) * time.Minute)})
+		if err == nil {
+			err = run.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	collect := func(dry bool) (list []Finding) {
+		c := Collector{Recovery: Recovery{Home: home, Version: "test",
+			Engines: func(string) (engine.Engine, error) { return nil, nil }}, KeepRuns: 1, DryRun: dry, Now: time.Now()}
+		list, err := c.Collect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range list {
+			if list[i].Done == dry {
+				t.Errorf("dry run %v, and %+v", dry, list[i])
+			}
+			list[i].Done = false
+		}
+		return list
+	}
+	would := collect(true)
+	if did := collect(false); len(did) != 5 || !slices.Equal(would, did) {
+		t.Errorf("it would do %+v\nand did %+v", would, did)
+	}
+	if left, err := files.New(home).List(t.Context()); err != nil || len(left) != 1 {
+		t.Errorf("%d runs are left, %v", len(left), err)
+	}
+}

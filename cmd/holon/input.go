@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"holon/internal/userprogram"
 	"holon/internal/visible"
 )
 
@@ -84,7 +84,7 @@ func editPrompt(ctx context.Context, streams Streams, editor string) (string, er
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		return "", fmt.Errorf("make a file for the prompt: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", editor+` "$@"`, "editor", file)
+	cmd := userprogram.Command(ctx, editor, file)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {

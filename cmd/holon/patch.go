@@ -2,12 +2,14 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"syscall"
+
+	"holon/internal/userprogram"
 )
 
 // copyPatch prints a patch line by line, fit for a terminal and coloured.
@@ -69,7 +71,7 @@ func (s Streams) paged(print func(Streams) error) error {
 	if !s.OutTTY || name == "" || name == "cat" {
 		return print(s)
 	}
-	pager := exec.Command("sh", "-c", name) // as git does it: the variable may have arguments
+	pager := userprogram.Command(context.Background(), name) // it ends when the person closes it
 	pager.Env = append([]string{"LESS=FRX", "LV=-c"}, os.Environ()...)
 	pager.Stdout, pager.Stderr = os.Stdout, os.Stderr
 	in, err := pager.StdinPipe()

@@ -103,3 +103,18 @@ func (c *confinement) uids() (uidpool.Pool, error) {
 	}
 	return pool, err
 }
+
+// looser ends the opening line of a run whose container is confined less than by default.
+func looser(cfg *runner.Config) string {
+	var ways []string
+	if cfg.Network != "" && cfg.Network != engine.NetworkNone {
+		ways = append(ways, "network "+visible.OneLine(cfg.Network, 60))
+	}
+	if len(cfg.Accept) > 0 {
+		ways = append(ways, "weaker "+strings.Join(cfg.Accept, ", ")+" accepted")
+	}
+	if len(ways) == 0 {
+		return ""
+	}
+	return "; looser than by default: " + strings.Join(ways, ", ")
+}

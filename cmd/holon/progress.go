@@ -64,7 +64,7 @@ func (p *progress) announce(engineName string, shot *oneshot.Run) {
 	if p := shot.Session.Egress; p != nil {
 		opening += ", which may reach " + visible.OneLine(strings.Join(p.Allowed(), ", "), 200)
 	}
-	p.opening = opening
+	p.opening = opening + looser(&shot.Session)
 }
 
 // Phase notes the phase for the status line.

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"holon/internal/redact"
+)
+
+var updateCommands = flag.Bool("update-commands", false, "write docs/reference/commands.md")
+
+// commonFlags are the columns of the table: flags that mean the same in every command that has them.
+var commonFlags = []string{"json", "quiet", "follow", "all", "no-header", "agent", "model", "engine", "workspace"}
+
+// The table of commands and flags in the documentation is that of the program, and a flag has one short form in all of it.
+func TestCommandsAreDocumented(t *testing.T) {
+	const path = "../../docs/reference/commands.md"
+	var b strings.Builder
+	b.WriteString("# Commands and flags\n\nWritten by `go test ./cmd/holon -run TestCommandsAreDocumented " +
+		"-update-commands`. A short form stands behind its flag; `•` has none.\n\n| command | `--" +
+		strings.Join(commonFlags, "` | `--") + "` | others |\n|---" + strings.Repeat("|---", len(commonFlags)+1) + "|\n")
+	short := map[string]string{}
+	walk(newRoot(Streams{Secrets: &redact.Set{}, NoHead: new(bool)}), func(cmd *cobra.Command) {
+		b.WriteString("| `" + cmd.CommandPath() + "`")
+		for _, name := range commonFlags {
+			b.WriteString(" | ")
+			if f := cmd.Flags().Lookup(name); f != nil {
+				mark := "•"
+				if f.Shorthand != "" {
+					mark = "`-" + f.Shorthand + "`"
+				}
+				b.WriteString(mark)
+			}
+		}
+		var others []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Shorthand != "" && short[f.Shorthand] != "" && short[f.Shorthand] != f.Name {
+				t.Errorf("%s: -%s is --%s, and --%s elsewhere", cmd.CommandPath(), f.Shorthand, f.Name, short[f.Shorthand])
+			}
+			if short[f.Shorthand] = f.Name; !slices.Contains(commonFlags, f.Name) && f.Name != "help" {
+				others = append(others, "`--"+f.Name+"`")
+			}
+		})
+		slices.Sort(others)
+		b.WriteString(" | " + strings.Join(others, " ") + " |\n")
+	})
+	if *updateCommands {
+		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if have, err := os.ReadFile(path); err != nil || string(have) != b.String() {
+		t.Errorf("%s is not what the program has (%v); write it with -update-commands", path, err)
+	}
+}
+
+// walk visits the commands that do something, each before those below it.
+func walk(cmd *cobra.Command, visit func(*cobra.Command)) {
+	if cmd.HasParent() && !cmd.HasSubCommands() && cmd.Name() != "help" {
+		visit(cmd)
+	}
+	for _, sub := range cmd.Commands() {
+		walk(sub, visit)
+	}
+}

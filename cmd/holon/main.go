@@ -117,6 +117,7 @@ back its change as a patch. Nothing of yours is touched until you apply it.`,
 		newTailCommand(streams),
 		newTranscriptCommand(streams),
 		newDebugCommand(streams),
+		newRuntimeCommand(streams),
 		// Settings and the installation.
 		newSkillsCommand(streams),
 		newModelsCommand(streams),

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"holon/responses/agentruntime"
+)
+
+// validateOptions are what `holon runtime validate` was asked to do.
+type validateOptions struct {
+	streams Streams
+	level   string
+	json    bool
+	files   []string
+}
+
+// newRuntimeCommand makes `holon runtime`.
+func newRuntimeCommand(streams Streams) *cobra.Command {
+	o := &validateOptions{streams: streams}
+	validate := &cobra.Command{
+		Use: "validate [flags] FILE...", Short: "Check logs of events by the rules of the Agent Runtime standard",
+		Long: `Check logs with one event a line, such as runtime.ndjson of a turn, by the rules V1
+to V94. Several files are one log, in the order given; - is the standard input. Each
+violation is one line. Exit codes: 0 valid, 1 violations, 2 usage error.`,
+		Example: "  holon runtime validate --level B turns/*/runtime.ndjson",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return countArgs(cmd, args, 1, 1)
+			}
+			o.files = args
+			return runValidate(o)
+		},
+	}
+	f := validate.Flags()
+	f.StringVar(&o.level, "level", "A", "`rules` to hold the log to: A, B or C")
+	f.BoolVar(&o.json, "json", false, "print each violation and the summary as one JSON object a line")
+	completeWords(validate, "level", "A", "B", "C")
+	return group("runtime", "Check what the runtime recorded",
+		"The record of an agent is a log of events in the vocabulary of the Agent Runtime\nstandard.", validate)
+}
+
+func runValidate(o *validateOptions) error {
+	if o.level != "A" && o.level != "B" && o.level != "C" {
+		return usage("--level", fmt.Sprintf("%.40q is not a level", o.level), "use A, B or C")
+	}
+	v := agentruntime.NewValidator(agentruntime.Level(o.level[0]), func(v agentruntime.Violation) {
+		if o.json {
+			_ = printJSON(o.streams, v) // the summary reports an output that is gone
+			return
+		}
+		fmt.Fprintf(o.streams.Out, "%s:%d: %s: %s: got %s, expected %s\n", o.streams.oneLine(v.File, 1000), v.Line,
+			o.streams.oneLine(v.EventID, 100), v.Rule, o.streams.oneLine(v.Got, 300), o.streams.oneLine(v.Want, 300))
+	})
+	for _, file := range o.files {
+		if err := validateFile(o.streams, v, file); err != nil {
+			return usage("FILE", err.Error(), "name files with one event a line")
+		}
+	}
+	if err := o.summarize(v); err != nil {
+		return err
+	}
+	if _, violations, _ := v.Summary(); violations > 0 {
+		return exitError(1)
+	}
+	return nil
+}
+
+func validateFile(streams Streams, v *agentruntime.Validator, name string) error {
+	if name == "-" {
+		return v.Read(name, streams.In)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return v.Read(name, file)
+}
+
+// summarize prints what was judged, and which rules were not and why.
+func (o *validateOptions) summarize(v *agentruntime.Validator) error {
+	events, violations, idle := v.Summary()
+	if o.json {
+		return printJSON(o.streams, struct {
+			Level         string                       `json:"level"`
+			Events        int                          `json:"events"`
+			Violations    int                          `json:"violations"`
+			NotApplicable []agentruntime.NotApplicable `json:"not_applicable"`
+		}{o.level, events, violations, idle})
+	}
+	for _, rule := range idle {
+		fmt.Fprintf(o.streams.Out, "not applicable: %s: %s\n", rule.Rule, rule.Why)
+	}
+	_, err := fmt.Fprintf(o.streams.Out, "level %s: %d events, %d violations\n", o.level, events, violations)
+	return err
+}

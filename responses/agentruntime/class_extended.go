@@ -1,0 +1,59 @@
+package agentruntime
+
+// extendedClasses are the recommended classes, one a line with the ids that it needs.
+const extendedClasses = `permission.evaluated
+permission.requested Ac
+permission.resolved Ac
+sandbox.applied
+sandbox.violation
+hook.started
+hook.completed
+hook.failed
+policy.changed
+process.started Pr
+process.output Pr
+process.input Pr
+process.completed Pr
+process.failed Pr
+process.terminated Pr
+task.profile.resolved Tu
+routing.candidates.resolved Tu
+routing.decided Tu
+routing.fallback.applied Tu
+routing.not_possible Tu
+routing.single_candidate Tu
+task.delegated Ta
+task.dependency.updated Ta
+task.attempt.started Ta Ru
+task.attempt.completed Ta Ru
+task.attempt.failed Ta Ru
+cost.estimated
+cost.recorded
+rate_limit.hit
+quota.low
+quota.blocked
+channel.connected Ch
+channel.disconnected Ch
+channel.resumed Ch
+channel.message Ch
+channel.permission_forwarded Ch Ac
+channel.permission_returned Ch Ac
+job.created Jo
+job.started Jo
+job.progress Jo
+job.item.started Jo JI
+job.item.completed Jo JI
+job.item.failed Jo JI
+job.completed Jo
+job.failed Jo
+job.cancelled Jo
+output.spilled
+output.truncated
+output.redacted
+output.expired
+history.window.loaded
+history.reconstructed
+history.rollback.started Th
+history.rollback.completed Th
+snapshot.repaired
+`

@@ -1,0 +1,158 @@
+package agentruntime
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// MaxPayload is the largest payload in bytes; what is larger is replaced by a preview and a reference.
+const MaxPayload = 8 << 10
+
+// SchemaVersion is the version of the profile that this package describes.
+const SchemaVersion = "holon-profile-1"
+
+// Event is one immutable fact. Decoding keeps absent and empty ids alike, and drops fields that the standard
+// does not know.
+type Event struct {
+	Type          string
+	EventID       string
+	Timestamp     string
+	SchemaVersion string
+	Sequence      int64
+	IDs           IDs
+	Status        string
+	Phase         string
+	StatusReason  string
+	NativeStatus  string
+	Payload       json.RawMessage
+	Refs          json.RawMessage
+	Correlation   Correlation
+	Telemetry     json.RawMessage
+
+	fields map[string]any // of the payload, for the rules
+}
+
+// Correlation joins an event to its cause and its producer.
+type Correlation struct {
+	ResponseID    string `json:"response_id,omitempty"`
+	CausationID   string `json:"causation_id,omitempty"`
+	CorrelationID string `json:"correlation_id,omitempty"`
+	Producer      string `json:"producer,omitempty"`
+	ProducerSeq   int64  `json:"producer_seq,omitempty"`
+	ContainerID   string `json:"container_id,omitempty"`
+	LogEpoch      string `json:"log_epoch,omitempty"`
+}
+
+// wireEvent has the fields of an event that are not ids.
+type wireEvent struct {
+	Type          string          `json:"type"`
+	EventID       string          `json:"event_id"`
+	Timestamp     string          `json:"timestamp"`
+	SchemaVersion string          `json:"schema_version"`
+	Sequence      int64           `json:"sequence"`
+	Status        string          `json:"status,omitempty"`
+	Phase         string          `json:"phase,omitempty"`
+	StatusReason  string          `json:"status_reason,omitempty"`
+	NativeStatus  string          `json:"native_status,omitempty"`
+	Payload       json.RawMessage `json:"payload,omitempty"`
+	Refs          json.RawMessage `json:"refs,omitempty"`
+	Correlation   Correlation     `json:"correlation,omitzero"`
+	Telemetry     json.RawMessage `json:"telemetry,omitempty"`
+}
+
+// UnmarshalJSON decodes one event and refuses an id that is not a string.
+func (e *Event) UnmarshalJSON(data []byte) error {
+	if trimmed := bytes.TrimSpace(data); len(trimmed) == 0 || trimmed[0] != '{' {
+		return errors.New("an event is a JSON object")
+	}
+	var w wireEvent
+	if err := json.Unmarshal(data, &w); err != nil {
+		return err
+	}
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return err
+	}
+	*e = Event{Type: w.Type, EventID: w.EventID, Timestamp: w.Timestamp, SchemaVersion: w.SchemaVersion,
+		Sequence: w.Sequence, Status: w.Status, Phase: w.Phase, StatusReason: w.StatusReason,
+		NativeStatus: w.NativeStatus, Payload: w.Payload, Refs: w.Refs, Correlation: w.Correlation,
+		Telemetry: w.Telemetry}
+	for kind, name := range idNames {
+		if value, ok := raw[name]; ok {
+			if err := json.Unmarshal(value, &e.IDs[kind]); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// MarshalJSON encodes the event with the envelope first, then its ids, and what it says last.
+func (e Event) MarshalJSON() ([]byte, error) {
+	rest, err := json.Marshal(wireEvent{e.Type, e.EventID, e.Timestamp, e.SchemaVersion, e.Sequence, e.Status, e.Phase,
+		e.StatusReason, e.NativeStatus, e.Payload, e.Refs, e.Correlation, e.Telemetry})
+	if err != nil {
+		return nil, err
+	}
+	out := []byte{'{'}
+	for kind, id := range e.IDs {
+		if id != "" {
+			value, err := json.Marshal(id)
+			if err != nil {
+				return nil, err
+			}
+			out = fmt.Appendf(out, "%q:%s,", idNames[kind], value)
+		}
+	}
+	return append(out, rest[1:]...), nil
+}
+
+// thread is the stream that the event belongs to: its thread, or the session when no thread is named.
+func (e *Event) thread() string {
+	if e.IDs[Thread] != "" {
+		return e.IDs[Thread]
+	}
+	return e.IDs[Session]
+}
+
+// field returns what the payload holds at a path of keys with dots between, or nil.
+func (e *Event) field(path string) any {
+	if e.fields == nil {
+		e.fields = map[string]any{}
+		_ = json.Unmarshal(e.Payload, &e.fields) // V1 reports a payload that is no object
+	}
+	var at any = e.fields
+	for key := range strings.SplitSeq(path, ".") {
+		object, _ := at.(map[string]any)
+		at = object[key]
+	}
+	return at
+}
+
+func (e *Event) text(path string) string {
+	s, _ := e.field(path).(string)
+	return s
+}
+
+func (e *Event) number(path string) (float64, bool) {
+	n, ok := e.field(path).(float64)
+	return n, ok
+}
+
+func (e *Event) list(path string) []any {
+	l, _ := e.field(path).([]any)
+	return l
+}
+
+// missing returns the first of the keys that the payload lacks.
+func (e *Event) missing(keys ...string) string {
+	for _, key := range keys {
+		if e.field(key) == nil {
+			return key
+		}
+	}
+	return ""
+}

@@ -1,0 +1,54 @@
+package agentruntime
+
+import "slices"
+
+// Family is a kind of thing that an event opens and exactly one later event closes.
+type Family struct {
+	Name  string
+	ID    ID // what names it; [Thread] when a thread has at most one
+	Open  string
+	Use   []string // what may happen while it is open
+	Close []string
+}
+
+// Families are the things that must open before they close.
+var Families = []Family{
+	{"turn", Turn, "turn.submitted", []string{"turn.started"}, []string{"turn.completed", "turn.failed"}},
+	{"model request", ModelRequest, "model.requested", []string{"model.delta", "reasoning.delta"},
+		[]string{"model.completed", "model.failed"}},
+	{"tool call", ToolCall, "tool.started", []string{"tool.args", "tool.progress"},
+		[]string{"tool.result", "tool.failed"}},
+	{"process", Process, "process.started", []string{"process.output", "process.input"},
+		[]string{"process.completed", "process.failed", "process.terminated"}},
+	{"action", Action, "action.required", nil, []string{"action.resolved"}},
+	{"compaction", Thread, "context.compaction.started", nil,
+		[]string{"context.compaction.completed", "context.compaction.failed"}},
+	{"hook", Thread, "hook.started", nil, []string{"hook.completed", "hook.failed"}},
+	{"attempt", Run, "task.attempt.started", nil, []string{"task.attempt.completed", "task.attempt.failed"}},
+	{"job item", JobItem, "job.item.started", nil, []string{"job.item.completed", "job.item.failed"}},
+	{"rollback", Thread, "history.rollback.started", nil, []string{"history.rollback.completed"}},
+}
+
+// FamilyOf returns the family that a class opens, uses or closes.
+func FamilyOf(class string) (Family, bool) {
+	for _, f := range Families {
+		if f.Open == class || slices.Contains(f.Use, class) || slices.Contains(f.Close, class) {
+			return f, true
+		}
+	}
+	return Family{}, false
+}
+
+// key names one thing of the family. Hooks have no id of their own: the thread and the handler name one.
+func (f Family) key(e *Event) string {
+	id := e.IDs[f.ID]
+	switch {
+	case f.Name == "hook":
+		return f.Name + " " + e.thread() + " " + e.text("handler_ref")
+	case f.ID == Thread:
+		id = e.thread()
+	case f.ID == JobItem:
+		id = e.IDs[Job] + " " + id
+	}
+	return f.Name + " " + id
+}

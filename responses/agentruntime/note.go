@@ -1,0 +1,34 @@
+package agentruntime
+
+// note counts what happened to an open thing, as far as a rule asks for it later.
+func (o *object) note(e *Event) {
+	o.seen[e.Type]++
+	switch e.Type {
+	case "permission.evaluated", "permission.resolved":
+		o.text["decision"], o.text["decision_source"] = e.text("decision"), e.text("decision_source")
+	case "tool.started", "tool.args":
+		if e.field("safe_args") != nil || e.field("input_ref") != nil {
+			o.seen["args"]++
+		}
+		if e.field("policy") != nil {
+			o.seen["policy"]++
+		}
+	case "tool.progress":
+		if e.text("phase") == "executing" || e.Phase == "executing" {
+			o.seen["executing"]++
+		}
+	case "action.required":
+		o.text["expires_at"] = e.text("expires_at")
+	case "model.failed":
+		o.text["model_outcome"] = e.text("outcome")
+		if status, _ := e.number("http_status"); status == 429 {
+			o.seen["429"]++
+		}
+	case "model.completed":
+		o.text["model_outcome"] = "completed"
+	case "cost.recorded":
+		in, _ := e.number("usage.input_tokens")
+		out, _ := e.number("usage.output_tokens")
+		o.in, o.out = o.in+in, o.out+out
+	}
+}

@@ -1,0 +1,87 @@
+package agentruntime
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Level is how much of the standard a log is held to; each level includes those before it.
+type Level byte
+
+// The levels: a single container, a daemon that restarts, everything.
+const (
+	LevelA Level = 'A'
+	LevelB Level = 'B'
+	LevelC Level = 'C'
+)
+
+// Rule is one rule of the standard. It has a check, or a reason why a log alone cannot show whether it holds.
+type Rule struct {
+	Number    int
+	Level     Level
+	Statement string
+	On        []string // the classes that it judges; one that ends in "." is a prefix; none is every event
+	Why       string   // no check: what would be needed
+
+	check func(*finding)
+}
+
+// ID is the name of the rule, V1 to V94.
+func (r *Rule) ID() string { return fmt.Sprintf("V%d", r.Number) }
+
+// Checked reports whether a log can violate the rule.
+func (r *Rule) Checked() bool { return r.check != nil }
+
+func (r *Rule) judges(class string) bool {
+	return len(r.On) == 0 || slices.ContainsFunc(r.On, func(on string) bool {
+		return on == class || strings.HasSuffix(on, ".") && strings.HasPrefix(class, on)
+	})
+}
+
+// finding is one rule that judges one event against the state before it.
+type finding struct {
+	*state
+	*Event
+	report func(got, want string)
+}
+
+// must reports a violation unless the condition holds.
+func (f *finding) must(ok bool, got, want string) {
+	if !ok {
+		f.report(got, want)
+	}
+}
+
+// has reports the first of the keys that the payload lacks.
+func (f *finding) has(keys ...string) {
+	if key := f.missing(keys...); key != "" {
+		f.report("no payload."+key, "payload with "+strings.Join(keys, ", "))
+	}
+}
+
+// oneOf reports a text of the payload that is not one of the words.
+func (f *finding) oneOf(path string, words ...string) {
+	f.must(slices.Contains(words, f.text(path)), fmt.Sprintf("%s %q", path, f.text(path)), strings.Join(words, ", "))
+}
+
+// known reports whether an id is open or was closed lately; an id that may have been forgotten counts as known.
+func (f *finding) known(key string) bool { return f.closed.set[key] || f.closed.full }
+
+// Rules returns the rules V1 to V94 in order.
+func Rules() []Rule {
+	all := slices.Concat(envelopeRules(), lifecycleRules(), turnRules(), toolRules(), permissionRules(),
+		queueRules(), taskRules(), contextRules(), routingRules(), exportRules())
+	slices.SortFunc(all, func(a, b Rule) int { return a.Number - b.Number })
+	for i := range all {
+		switch n := all[i].Number; {
+		case n <= 38:
+			all[i].Level = LevelA
+		case n <= 70:
+			all[i].Level = LevelB
+		default:
+			all[i].Level = LevelC
+		}
+	}
+	return all
+}

@@ -1,0 +1,97 @@
+package agentruntime
+
+import (
+	"bytes"
+	"fmt"
+	"hash/fnv"
+	"time"
+)
+
+func envelopeRules() []Rule {
+	return []Rule{
+		{Number: 1, check: checkEnvelope,
+			Statement: "Every event has type, event_id, an RFC 3339 timestamp, schema_version, runtime_id, sequence and an object as payload."},
+		{Number: 2, check: checkIDs, Statement: "Every event carries the ids that its class demands."},
+		{Number: 3, check: checkType, Statement: "The type is a normalized class or begins with `holon.`."},
+		{Number: 4, check: checkRepeat, Statement: "An event_id that comes again has the same content."},
+		{Number: 5, check: checkSequence, Statement: "The sequence of a thread is contiguous from 1."},
+		{Number: 6, check: checkSize, Statement: "No payload is larger than 8 KiB."},
+		{Number: 7, Why: "needs the secrets that must not occur",
+			Statement: "No event holds a secret or a trigger URL."},
+		{Number: 8, check: checkDistinct, Statement: "Ids of one kind never equal ids of another kind."},
+		{Number: 9, check: checkIntroduced, Statement: "Every thread and task that is named was introduced earlier."},
+		{Number: 10, Why: "needs the published fixtures",
+			Statement: "The published fixtures decode and encode to equal JSON."},
+	}
+}
+
+func checkEnvelope(f *finding) {
+	for _, field := range []struct{ name, value string }{{"type", f.Type}, {"event_id", f.EventID},
+		{"schema_version", f.SchemaVersion}, {"runtime_id", f.IDs[Runtime]}} {
+		f.must(field.value != "", "no "+field.name, "a "+field.name)
+	}
+	_, err := time.Parse(time.RFC3339Nano, f.Timestamp)
+	f.must(err == nil, fmt.Sprintf("timestamp %.40q", f.Timestamp), "RFC 3339")
+	f.must(f.Sequence > 0, fmt.Sprintf("sequence %d", f.Sequence), "1 or more")
+	f.must(bytes.HasPrefix(bytes.TrimSpace(f.Payload), []byte("{")), "no object as payload", "an object")
+}
+
+func checkIDs(f *finding) {
+	for _, id := range f.Missing() {
+		f.report("no "+id.String(), f.Type+" with "+id.String())
+	}
+}
+
+func checkType(f *finding) {
+	_, ok := ClassOf(f.Type)
+	f.must(ok || IsVendor(f.Type), fmt.Sprintf("type %.80q", f.Type), "a normalized class or holon.…")
+}
+
+func checkRepeat(f *finding) {
+	if known, ok := f.digests[f.EventID]; ok && f.EventID != "" {
+		f.must(known == f.digest(), "another event with event_id "+f.EventID, "the same content")
+	}
+}
+
+// digest is a short name for the content of an event.
+func (e *Event) digest() uint64 {
+	h := fnv.New64a()
+	data, _ := e.MarshalJSON() // an event that was decoded encodes
+	h.Write(data)
+	return h.Sum64()
+}
+
+func checkSequence(f *finding) {
+	want := f.threadOf(f.Event).sequence + 1
+	f.must(f.Sequence == want, fmt.Sprintf("sequence %d", f.Sequence), fmt.Sprintf("%d in %s", want, f.thread()))
+}
+
+func checkSize(f *finding) {
+	f.must(len(f.Payload) <= MaxPayload, fmt.Sprintf("a payload of %d bytes", len(f.Payload)),
+		fmt.Sprintf("%d bytes, the rest by reference", MaxPayload))
+}
+
+// checkDistinct compares the ids within an event: what joins two kinds always shows in one event. A session may be its
+// only thread.
+func checkDistinct(f *finding) {
+	kinds := map[string]ID{}
+	for kind, id := range f.IDs {
+		kind := ID(kind)
+		if id == "" || kind == Thread && id == f.IDs[Session] {
+			continue
+		}
+		if other, ok := kinds[id]; ok && other.noun() != kind.noun() {
+			f.report(fmt.Sprintf("%s and %s are both %.80s", other, kind, id), "ids of their own")
+		}
+		kinds[id] = kind
+	}
+}
+
+func checkIntroduced(f *finding) {
+	if id := f.IDs[Thread]; id != "" && f.Type != "thread.started" {
+		f.must(f.threadOf(f.Event).started, "thread_id "+id, "thread.started before it")
+	}
+	if id := f.IDs[Task]; id != "" && f.Type != "task.created" {
+		f.must(f.tasks[id] != nil || f.known("task "+id), "task_id "+id, "task.created before it")
+	}
+}

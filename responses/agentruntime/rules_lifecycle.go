@@ -1,0 +1,86 @@
+package agentruntime
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+func lifecycleRules() []Rule {
+	pair := func(number int, statement string, families ...string) Rule {
+		r := Rule{Number: number, Statement: statement, check: checkPair}
+		for _, f := range Families {
+			if slices.Contains(families, f.Name) {
+				r.On = slices.Concat(r.On, f.Use, f.Close)
+			}
+		}
+		return r
+	}
+	ends := []string{"turn.completed", "turn.failed"}
+	return []Rule{
+		pair(11, "tool.result or tool.failed, exactly one of them, follows tool.started.", "tool call"),
+		{Number: 12, On: []string{"tool.started"}, check: checkReopened,
+			Statement: "tool.started does not name a call that is open."},
+		pair(13, "action.resolved closes an open action, once.", "action"),
+		pair(14, "Events of a process follow process.started, and exactly one ends it.", "process"),
+		pair(15, "Every model request begins with model.requested and has exactly one end.", "model request"),
+		{Number: 16, On: ends, check: checkOpenAtEnd,
+			Statement: "When a turn ends nothing of it is open, except actions in open_action_ids."},
+		{Number: 17, On: []string{"model.", "reasoning.", "tool.", "permission.", "sandbox.", "context."}, check: checkAfterEnd,
+			Statement: "After the end of a turn no event of its work names it."},
+		pair(18, "A turn has exactly one terminal event.", "turn"),
+		{Number: 19, check: checkSubmitted, Statement: "turn.submitted precedes every other event of the turn."},
+		{Number: 20, Why: "holds by construction: nothing is demanded at the end of a log",
+			Statement: "A prefix of a legal stream is legal."},
+		pair(21, "Compactions, hooks, attempts, job items and rollbacks open before they close.",
+			"compaction", "hook", "attempt", "job item", "rollback"),
+		{Number: 22, Why: "needs the boundaries of the batches",
+			Statement: "A batch is committed whole or not at all."},
+	}
+}
+
+func checkPair(f *finding) {
+	family, _ := FamilyOf(f.Type)
+	key := family.key(f.Event)
+	if f.open[key] != nil || f.closed.full && !f.closed.set[key] {
+		return
+	}
+	got := f.Type + " of a " + key + " that was not opened"
+	if f.closed.set[key] {
+		got = f.Type + " of a " + key + " that has ended"
+	}
+	f.report(got, family.Open+" before it")
+}
+
+func checkReopened(f *finding) {
+	f.must(f.objectOf(f.Event) == nil, "a second "+f.Type+" of "+f.IDs[ToolCall], "its end first")
+}
+
+func checkOpenAtEnd(f *finding) {
+	turn := f.turnOf(f.Event)
+	if turn == nil {
+		return
+	}
+	var left []string
+	for part := range turn.parts {
+		if part.family.Name != "action" || !slices.Contains(f.list("open_action_ids"), any(part.id)) {
+			left = append(left, part.family.Name+" "+part.id)
+		}
+	}
+	slices.Sort(left)
+	f.must(len(left) == 0, "open: "+strings.Join(left, ", "), "everything of "+turn.id+" closed")
+}
+
+func checkAfterEnd(f *finding) {
+	if id := f.IDs[Turn]; id != "" {
+		f.must(!f.closed.set["turn "+id], f.Type+" after the end of "+id, "no work of it")
+	}
+}
+
+func checkSubmitted(f *finding) {
+	id := f.IDs[Turn]
+	if id == "" || f.Type == "turn.submitted" || f.Type == "queue.changed" {
+		return
+	}
+	f.must(f.turnOf(f.Event) != nil || f.known("turn "+id), fmt.Sprintf("%s of %s", f.Type, id), "turn.submitted before it")
+}

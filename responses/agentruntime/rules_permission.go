@@ -1,0 +1,78 @@
+package agentruntime
+
+import (
+	"fmt"
+	"slices"
+)
+
+func permissionRules() []Rule {
+	live := func(number int, statement string) Rule {
+		return Rule{Number: number, Statement: statement, Why: "needs a live server"}
+	}
+	return []Rule{
+		{Number: 39, On: []string{"process.started"}, check: checkPermitted,
+			Statement: "permission.evaluated and sandbox.applied of a tool precede its process."},
+		{Number: 40, On: []string{"permission.evaluated", "permission.resolved"}, check: checkReason,
+			Statement: "Every decision says what it is and where it comes from."},
+		live(41, "An explicit deny wins over a hook's allow, and ask over allow."),
+		live(42, "In mode `never` an action that would ask fails at once."),
+		live(43, "While an action is open the tool that needs it does not run."),
+		live(44, "Only respond_action, policy, expiry or cancellation resolves an action."),
+		live(45, "Two answers to an action make one resolution."),
+		{Number: 46, Why: "needs the state after a restart",
+			Statement: "An open action survives a restart unchanged."},
+		{Number: 47, On: []string{"action.resolved"}, check: checkExpired,
+			Statement: "Only an action that has an expiry expires."},
+		{Number: 48, On: []string{"sandbox.applied"}, check: checkSandbox,
+			Statement: "A sandbox states each axis as enforced, not_enforced or unknown."},
+		{Number: 49, On: []string{"tool.result", "tool.failed"}, check: checkViolation,
+			Statement: "A tool that violated its sandbox ends as tool.failed with sandbox_violation."},
+		{Number: 50, On: []string{"hook.failed"}, check: checkHook,
+			Statement: "A failed hook says whether it fails open or closed."},
+	}
+}
+
+func checkPermitted(f *finding) {
+	tool := f.toolOf(f.Event)
+	if tool == nil {
+		return
+	}
+	for _, class := range []string{"permission.evaluated", "sandbox.applied"} {
+		f.must(tool.seen[class] > 0, "no "+class+" of "+tool.id, class+" before its process")
+	}
+}
+
+func checkReason(f *finding) {
+	f.has("decision", "decision_source")
+	words := []string{"allow", "deny", "ask", "sandboxed", "unavailable"}
+	if f.Type == "permission.resolved" {
+		words = append(words, "timeout", "cancelled")
+	}
+	f.oneOf("decision", words...)
+}
+
+func checkExpired(f *finding) {
+	action := f.objectOf(f.Event)
+	if action != nil && f.text("decision") == "expired" {
+		f.must(action.text["expires_at"] != "", "an action without expires_at expired", "expires_at in action.required")
+	}
+}
+
+func checkSandbox(f *finding) {
+	axes, _ := f.field("enforcement").(map[string]any)
+	f.must(len(axes) > 0, "no payload.enforcement", "each axis")
+	for axis, value := range axes {
+		word, _ := value.(string)
+		f.must(slices.Contains([]string{"enforced", "not_enforced", "unknown"}, word),
+			fmt.Sprintf("%s %v", axis, value), "enforced, not_enforced or unknown")
+	}
+}
+
+func checkViolation(f *finding) {
+	if tool := f.toolOf(f.Event); tool != nil && tool.seen["sandbox.violation"] > 0 {
+		f.must(f.Type == "tool.failed" && f.text("failure_category") == "sandbox_violation",
+			f.Type+" "+f.text("failure_category"), "tool.failed with sandbox_violation")
+	}
+}
+
+func checkHook(f *finding) { f.oneOf("fail_mode", "open", "closed") }

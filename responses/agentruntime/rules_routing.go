@@ -1,0 +1,69 @@
+package agentruntime
+
+import "fmt"
+
+func routingRules() []Rule {
+	ends := []string{"turn.completed", "turn.failed"}
+	return []Rule{
+		{Number: 75, On: ends, check: checkRouted,
+			Statement: "A turn that called a model has exactly one decision about its route."},
+		{Number: 76, On: []string{"model.requested"}, check: checkNotPossible,
+			Statement: "No model is requested after routing.not_possible."},
+		{Number: 77, On: []string{"routing.fallback.applied"}, check: func(f *finding) { f.has("from", "to", "reason") },
+			Statement: "A fallback names from, to and reason."},
+		{Number: 78, On: []string{"turn.completed"}, check: checkCost,
+			Statement: "The recorded costs of a turn add up to its usage."},
+		{Number: 79, On: ends, check: checkLimited,
+			Statement: "A 429 of a provider is a rate_limit.hit of the turn."},
+		{Number: 80, On: []string{"subagent.spawned"}, check: checkSpawned,
+			Statement: "A subagent names its thread, its task and the tool call that caused it."},
+		{Number: 82, Why: "needs a live server",
+			Statement: "A remote approval records who asked, who decided and the channel."},
+		{Number: 83, On: []string{"job.item.started"}, check: checkItem,
+			Statement: "An item of a job that runs again has a later attempt."},
+		{Number: 84, Why: "needs a live server", Statement: "A disconnect never changes the status of a task."},
+	}
+}
+
+func checkRouted(f *finding) {
+	turn := f.turnOf(f.Event)
+	if turn == nil || turn.seen["model.requested"] == 0 {
+		return
+	}
+	n := turn.seen["routing.decided"] + turn.seen["routing.single_candidate"] + turn.seen["routing.not_possible"]
+	f.must(n == 1, fmt.Sprintf("%d decisions about the route of %s", n, turn.id), "1")
+}
+
+func checkNotPossible(f *finding) {
+	turn := f.turnOf(f.Event)
+	f.must(turn == nil || turn.seen["routing.not_possible"] == 0, "a request without a route", "no request")
+}
+
+func checkCost(f *finding) {
+	turn := f.turnOf(f.Event)
+	if turn == nil || turn.seen["model.completed"] == 0 {
+		return
+	}
+	in, _ := f.number("usage.input_tokens")
+	out, _ := f.number("usage.output_tokens")
+	f.must(turn.in == in && turn.out == out, fmt.Sprintf("%v in, %v out in cost.recorded", turn.in, turn.out),
+		fmt.Sprintf("%v in, %v out as in usage", in, out))
+}
+
+func checkLimited(f *finding) {
+	if turn := f.turnOf(f.Event); turn != nil {
+		f.must(turn.seen["rate_limit.hit"] >= turn.seen["429"],
+			fmt.Sprintf("%d rate_limit.hit", turn.seen["rate_limit.hit"]), fmt.Sprint(turn.seen["429"]))
+	}
+}
+
+func checkSpawned(f *finding) {
+	f.has("child_thread_id", "cause_tool_call_id")
+	f.must(f.IDs[Task] != "" || f.field("task_id") != nil, "no task_id", "the task of the subagent")
+}
+
+func checkItem(f *finding) {
+	family, _ := FamilyOf(f.Type)
+	attempt, _ := f.number("attempt")
+	f.must(!f.closed.set[family.key(f.Event)] || attempt > 1, "an item that ran again as its first attempt", "attempt 2 or more")
+}

@@ -1,0 +1,46 @@
+package agentruntime
+
+import (
+	"fmt"
+	"slices"
+)
+
+func turnRules() []Rule {
+	return []Rule{
+		{Number: 23, Why: "needs a live server",
+			Statement: "A submitted turn is durable and has a status before the first byte of a model."},
+		{Number: 24, Why: "needs the response object",
+			Statement: "The deltas of the model are the text of the response."},
+		{Number: 25, Why: "needs recorded streams of providers",
+			Statement: "The normalized stream holds what the provider said."},
+		{Number: 26, On: []string{"model.requested"}, check: checkAttempt,
+			Statement: "Every provider attempt is a request of its own, and is numbered."},
+		{Number: 27, On: []string{"turn.failed"}, check: checkFailedTurn,
+			Statement: "A failed turn has a status, category and retryability, and a failure that is being retried does not fail it."},
+		{Number: 28, Why: "needs a live server",
+			Statement: "Submitting a turn again returns the first one and adds no event."},
+		{Number: 29, Why: "needs a live server",
+			Statement: "Interrupting a turn twice changes nothing the second time."},
+		{Number: 30, Why: "needs the briefs and the work items",
+			Statement: "An overflow of the context fails the turn and blocks its work item."},
+	}
+}
+
+func checkAttempt(f *finding) {
+	attempt, ok := f.number("attempt")
+	most, bounded := f.number("max_attempts")
+	f.must(ok && attempt >= 1 && (!bounded || attempt <= most), fmt.Sprintf("attempt %v of %v", f.field("attempt"),
+		f.field("max_attempts")), "a number from 1 to max_attempts")
+	if turn := f.turnOf(f.Event); turn != nil && attempt > 1 {
+		f.must(turn.seen["model.failed"] > 0, fmt.Sprintf("attempt %v", attempt), "model.failed of the attempt before")
+	}
+}
+
+func checkFailedTurn(f *finding) {
+	f.has("failure_category", "retryable")
+	f.must(slices.Contains(turnEnds[f.Type], f.Status), fmt.Sprintf("status %q", f.Status),
+		"failed, cancelled, timed_out or lost")
+	turn := f.turnOf(f.Event)
+	f.must(turn == nil || f.Status != "failed" || turn.text["model_outcome"] != "retrying",
+		"the turn failed while its request is retried", "another attempt")
+}

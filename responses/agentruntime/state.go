@@ -1,0 +1,235 @@
+package agentruntime
+
+import "slices"
+
+// maxRecent bounds how many closed ids, and how many event ids, are remembered.
+const maxRecent = 1 << 14
+
+// state is the fold over the events so far: what the rules need to judge the next one.
+type state struct {
+	threads  map[string]*thread
+	open     map[string]*object // by [Family.key]
+	tasks    map[string]*task
+	queues   map[string]map[string]bool
+	closed   recent            // keys of objects and tasks that ended
+	digests  map[string]uint64 // of recent events, by event id
+	eventIDs recent
+}
+
+// thread is one stream of events.
+type thread struct {
+	sequence int64
+	started  bool
+	named    bool            // an id was given to the first thread of the session
+	running  string          // the turn that runs
+	reads    map[string]bool // whether the tool of that name only reads
+}
+
+// object is one open thing of a [Family].
+type object struct {
+	family   Family
+	id       string
+	turn     *object
+	parts    map[*object]bool // what the turn has open
+	seen     map[string]int   // counts of what happened to it, by class or by name
+	text     map[string]string
+	in, out  float64 // tokens
+	toolName string
+}
+
+// task is a task that is not archived.
+type task struct {
+	status   string
+	parent   string
+	children map[string]bool // that have not ended
+	runs     []string        // the last ones
+}
+
+func newState() *state {
+	return &state{threads: map[string]*thread{}, open: map[string]*object{}, tasks: map[string]*task{},
+		queues: map[string]map[string]bool{}, digests: map[string]uint64{}}
+}
+
+// recent is a set of the last strings that were added to it.
+type recent struct {
+	ring []string
+	set  map[string]bool
+	next int
+	full bool // something was forgotten
+}
+
+// add remembers s and returns what it forgets for it.
+func (r *recent) add(s string) (forgotten string) {
+	if r.set == nil {
+		r.set = map[string]bool{}
+	}
+	if r.set[s] {
+		return ""
+	}
+	if len(r.ring) < maxRecent {
+		r.ring = append(r.ring, s)
+	} else {
+		forgotten, r.full = r.ring[r.next], true
+		delete(r.set, forgotten)
+		r.ring[r.next] = s
+		r.next = (r.next + 1) % maxRecent
+	}
+	r.set[s] = true
+	return forgotten
+}
+
+// turnOf is the open turn of an event.
+func (s *state) turnOf(e *Event) *object { return s.open["turn "+e.IDs[Turn]] }
+
+// objectOf is the open thing that an event of a family is about.
+func (s *state) objectOf(e *Event) *object {
+	f, ok := FamilyOf(e.Type)
+	if !ok {
+		return nil
+	}
+	return s.open[f.key(e)]
+}
+
+// toolOf is the open tool call of an event.
+func (s *state) toolOf(e *Event) *object { return s.open["tool call "+e.IDs[ToolCall]] }
+
+// threadOf is the stream of an event, which begins with its first event. What names no thread belongs to the first
+// thread of its session.
+func (s *state) threadOf(e *Event) *thread {
+	session, id := "session "+e.IDs[Session], e.IDs[Thread]
+	main := s.threads[session]
+	if main == nil {
+		main = &thread{}
+		s.threads[session] = main
+	}
+	if id == "" {
+		return main
+	}
+	t := s.threads[id]
+	if t == nil {
+		t = &thread{}
+		if !main.named {
+			main.named = true
+			t = main
+		}
+		s.threads[id] = t
+	}
+	return t
+}
+
+// apply takes an event into the state, whether it was legal or not.
+func (s *state) apply(e *Event) {
+	t := s.threadOf(e)
+	t.sequence = max(e.Sequence, t.sequence)
+	s.applyThread(t, e)
+	if f, ok := FamilyOf(e.Type); ok {
+		s.applyFamily(f, e)
+	}
+	noted := map[*object]bool{nil: true}
+	for _, o := range []*object{s.turnOf(e), s.toolOf(e), s.objectOf(e)} {
+		if !noted[o] {
+			noted[o] = true
+			o.note(e)
+		}
+	}
+	if e.IDs[Task] != "" {
+		s.applyTask(e)
+	}
+	if e.Type == "queue.changed" {
+		s.applyQueue(e)
+	}
+}
+
+func (s *state) applyThread(t *thread, e *Event) {
+	switch e.Type {
+	case "thread.started":
+		t.started = true
+	case "turn.started":
+		t.running = e.IDs[Turn]
+	case "turn.completed", "turn.failed":
+		if t.running == e.IDs[Turn] {
+			t.running = ""
+		}
+	case "tool.catalog.resolved":
+		t.reads = map[string]bool{}
+		for _, item := range e.list("tools") {
+			tool, _ := item.(map[string]any)
+			name, _ := tool["tool_name"].(string)
+			only, known := tool["is_read_only"].(bool)
+			t.reads[name] = only || !known
+		}
+	}
+}
+
+func (s *state) applyFamily(f Family, e *Event) {
+	key := f.key(e)
+	o := s.open[key]
+	switch {
+	case e.Type == f.Open && o == nil:
+		o = &object{family: f, id: e.IDs[f.ID], seen: map[string]int{}, text: map[string]string{},
+			toolName: e.text("tool_name")}
+		if f.Name == "turn" {
+			o.parts = map[*object]bool{}
+		} else if o.turn = s.turnOf(e); o.turn != nil {
+			o.turn.parts[o] = true
+		}
+		s.open[key] = o
+	case slices.Contains(f.Close, e.Type):
+		if o != nil && o.turn != nil {
+			delete(o.turn.parts, o)
+		}
+		delete(s.open, key)
+		s.closed.add(key)
+	}
+}
+
+func (s *state) applyTask(e *Event) {
+	id := e.IDs[Task]
+	t := s.tasks[id]
+	if t == nil {
+		if e.Type != "task.created" {
+			return
+		}
+		t = &task{parent: e.IDs[ParentTask], children: map[string]bool{}}
+		s.tasks[id] = t
+		if parent := s.tasks[t.parent]; parent != nil {
+			parent.children[id] = true
+		}
+	}
+	if status := e.TaskStatus(); status != "" {
+		t.status = status
+	}
+	if e.Type == "task.attempt.started" {
+		t.runs = append(t.runs[max(0, len(t.runs)-63):], e.IDs[Run])
+	}
+	switch t.status {
+	case "completed", "failed", "cancelled", "timed_out":
+		if parent := s.tasks[t.parent]; parent != nil {
+			delete(parent.children, id)
+		}
+	case "archived":
+		delete(s.tasks, id)
+		s.closed.add("task " + id)
+	}
+}
+
+func (s *state) applyQueue(e *Event) {
+	id := e.IDs[Queue]
+	if s.queues[id] == nil {
+		s.queues[id] = map[string]bool{}
+	}
+	switch entry := queueEntry(e); e.text("op") {
+	case "enqueue", "restore":
+		s.queues[id][entry] = true
+	case "dequeue", "remove", "drop", "interject", "settle":
+		delete(s.queues[id], entry)
+	}
+}
+
+// queueEntry is the id of the entry that a change of a queue is about.
+func queueEntry(e *Event) string {
+	if id := e.text("entry.queued_turn_id"); id != "" {
+		return id
+	}
+	return e.IDs[QueuedTurn]
+}

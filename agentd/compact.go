@@ -9,10 +9,10 @@ import (
 	"holon/agentd/compaction"
 	"holon/agentd/model"
 	"holon/agentd/prompt"
-	"holon/agentd/record"
 	"holon/agentd/turn"
 	"holon/agentd/turntoken"
 	"holon/responses"
+	"holon/responses/turns"
 )
 
 // keptMessages is how much of the user's own words a compaction keeps, in
@@ -41,7 +41,7 @@ func (s *Server) compactConversation(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	s.writeJSON(w, http.StatusOK, answer, record.ToolNames(nil, answer.Output)...)
+	s.writeJSON(w, http.StatusOK, answer, turns.NamesOfTools(nil, answer.Output)...)
 }
 
 // compact checks the request and compacts its conversation when its turn has

@@ -134,7 +134,7 @@ func (o *writer) next(ctx context.Context, f *record.Follower, framing stream.Fr
 // more, after the first sent ones of it. The event is not durable, which is
 // what it says.
 func (s *Server) brokenEnd(v *view, sent int64, cause *responses.Error) (lines []byte, err error) {
-	tools := record.ToolNames(v.response.Tools, nil)
+	tools := turns.NamesOfTools(v.response.Tools, nil)
 	sink := func(_ string, data []byte) error {
 		lines = append(append(lines, s.clean(data, tools...)...), '\n')
 		return nil

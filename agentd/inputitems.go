@@ -8,8 +8,8 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"holon/agentd/record"
 	"holon/responses"
+	"holon/responses/turns"
 )
 
 // Items in a page.
@@ -113,7 +113,7 @@ func (s *Server) getInputItems(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	s.writeJSON(w, http.StatusOK, list, record.ToolNames(nil, list.Data)...)
+	s.writeJSON(w, http.StatusOK, list, turns.NamesOfTools(nil, list.Data)...)
 }
 
 // inputItems returns the items of a stored response's request.

@@ -10,6 +10,7 @@ import (
 	"holon/agentd/record"
 	"holon/agentd/turn"
 	"holon/responses"
+	"holon/responses/turns"
 )
 
 // maxAside bounds the bodies of requests that need none.
@@ -144,7 +145,7 @@ func (s *Server) cancelResponse(w http.ResponseWriter, r *http.Request) {
 
 // writeResponse answers with a response.
 func (s *Server) writeResponse(w http.ResponseWriter, resp *responses.Response) {
-	s.writeJSON(w, http.StatusOK, resp, record.ToolNames(resp.Tools, resp.Output)...)
+	s.writeJSON(w, http.StatusOK, resp, turns.NamesOfTools(resp.Tools, resp.Output)...)
 }
 
 // byResponse returns the live turn that makes the response id, or nil.

@@ -27,21 +27,22 @@ type Budget struct {
 	Messages int // the user's latest messages, before the summary
 	Tail     int // the latest items of all kinds, behind the summary
 
-	New  int                           // how many of the latest items no model was told yet; they are in the tail
-	Keep func(*responses.Message) bool // messages of the user that are kept whatever their size; nil for none
+	New  int                       // how many of the latest items no model was told yet; they are in the tail
+	Keep func(responses.Item) bool // messages of the user and outputs of calls that are kept whatever their size
 }
 
 // Parts are a conversation that was split. Kept, a summary of Told, and After
 // make the shorter conversation.
 type Parts struct {
-	Kept  []responses.Item // instructions and messages of the user
+	Kept  []responses.Item // instructions, messages of the user, and calls with outputs of the client
 	Told  []responses.Item // all but the tail, including the kept messages in their places
 	After []responses.Item // calls that wait for their output, then the tail
 }
 
 // Split divides a conversation. Messages of the system and of developers are always
 // kept; of the user's messages, those to keep and the latest that fit, and none of the
-// others before the first that does not. The items are shared and not changed.
+// others before the first that does not; and the outputs to keep, with their calls.
+// The items are shared and not changed.
 //
 // Context items of agentd are left out, since every conversation begins with them
 // again; so are items that are never sent to models.
@@ -52,11 +53,25 @@ func Split(items []responses.Item, budget Budget) Parts {
 	parts := Parts{Told: items[:at]}
 	keep := make([]bool, at)
 	left := budget.Messages
+	calls := make(map[string]int) // by call id, whose outputs are kept
 	for i := at - 1; i >= 0; i-- {
+		must := budget.Keep != nil && budget.Keep(items[i])
 		m, ok := items[i].(*responses.Message)
+		switch item := items[i].(type) {
+		case *responses.FunctionCallOutput:
+			if keep[i] = must; must {
+				calls[item.CallID]++
+			}
+			continue
+		case *responses.FunctionCall:
+			if keep[i] = calls[item.CallID] > 0; keep[i] {
+				calls[item.CallID]--
+			}
+			continue
+		}
 		switch {
 		case !ok || m.Role == responses.RoleAssistant || isSummary(m):
-		case m.Role != responses.RoleUser || budget.Keep != nil && budget.Keep(m):
+		case m.Role != responses.RoleUser || must:
 			keep[i] = true
 		default:
 			if left -= model.EstimateItem(m); left >= 0 {

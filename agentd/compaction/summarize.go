@@ -47,6 +47,10 @@ type Summarizer struct {
 	Guidance  string // added to the instructions by the client, "" for nothing
 	CacheKey  string // "" for none
 	Window    int    // tokens in one request; 0 for DefaultWindow
+
+	// Watch returns what observes the attempts at a request, whose input has about so
+	// many tokens; nil for nothing.
+	Watch func(tokens int) model.Observer
 }
 
 // Summarize returns the summary of items. A conversation that does not fit into one
@@ -113,6 +117,9 @@ func (s Summarizer) ask(ctx context.Context, told string) (text string, usage re
 	var b strings.Builder
 	stop := model.Stop("")
 	watch := &failures{}
+	if s.Watch != nil {
+		watch.next = s.Watch(model.EstimateText(req.Instructions) + model.EstimateItems(req.Input))
+	}
 	req.Observer = watch
 	defer func() { usage = usage.Add(watch.usage) }()
 	for ev, err := range s.Transport.Stream(ctx, req) {
@@ -143,13 +150,23 @@ func (s Summarizer) ask(ctx context.Context, told string) (text string, usage re
 }
 
 // failures sums up what attempts cost that failed or were given up.
-type failures struct{ usage responses.Usage }
+type failures struct {
+	usage responses.Usage
+	next  model.Observer // may be nil
+}
 
 // AttemptStarted implements model.Observer.
-func (*failures) AttemptStarted(model.Attempt) {}
+func (f *failures) AttemptStarted(a model.Attempt) {
+	if f.next != nil {
+		f.next.AttemptStarted(a)
+	}
+}
 
 // AttemptEnded implements model.Observer.
 func (f *failures) AttemptEnded(a model.Attempt) {
+	if f.next != nil {
+		f.next.AttemptEnded(a)
+	}
 	if a.Err != nil {
 		f.usage = f.usage.Add(a.Usage)
 	}

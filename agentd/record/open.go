@@ -31,8 +31,9 @@ func (o *openFacts) of(class string) (list []turns.RuntimeEvent) {
 	return list
 }
 
-// closing returns the facts that end what the end of the turn cut off.
-func (o *openFacts) closing(scope turns.Scope) (list []turns.RuntimeEvent) {
+// closing returns the facts that end what the end of the turn cut off. used is what its
+// response used beyond the attempts that ended: by the attempt that did not.
+func (o *openFacts) closing(scope turns.Scope, used *turns.TokenUsage) (list []turns.RuntimeEvent) {
 	const category, message = "interrupted", "the turn ended before it did"
 	for _, ev := range o.begun {
 		if ev.Type == turns.ToolStarted {
@@ -43,7 +44,18 @@ func (o *openFacts) closing(scope turns.Scope) (list []turns.RuntimeEvent) {
 			continue
 		}
 		list = append(list, scope.ModelFailed(ev.ModelRequestID, turns.AttemptFailure{FailureCategory: category,
-			Message: message, Outcome: turns.OutcomeFailFast}))
+			Message: message, Outcome: turns.OutcomeFailFast, ProviderAttempt: cutOff(ev, used)}))
+		used = nil
 	}
 	return list
+}
+
+// cutOff is the attempt of a model request that did not end.
+func cutOff(requested turns.RuntimeEvent, used *turns.TokenUsage) *turns.ProviderAttempt {
+	var p turns.Requested
+	_ = json.Unmarshal(requested.Payload, &p) // agentd wrote it; what is damaged is left out
+	return &turns.ProviderAttempt{Provider: p.ProviderName, ModelRef: p.ProviderName + "/" + p.ModelName,
+		Round: p.Round, Attempt: p.Attempt, MaxAttempts: p.MaxAttempts, Purpose: p.Purpose,
+		StartedAt: requested.Timestamp, CompletedAt: requested.Timestamp, FailureKind: "interrupted",
+		Disposition: "fail_fast", Outcome: turns.OutcomeFailFast, TokenUsage: used}
 }

@@ -273,7 +273,8 @@ func endFacts(h Header, resp responses.Response) (Totals, error) {
 		return totals, err
 	}
 	scope := turns.Scope{RuntimeID: h.Instance, SessionID: h.SessionID, TurnID: h.TurnID}
-	for _, ev := range append(open.closing(scope), closingFact(scope, resp)) {
+	for _, ev := range append(open.closing(scope, beyond(resp.Usage, totals.Attempts.AggregatedTokenUsage)),
+		closingFact(scope, resp)) {
 		seq++
 		ev.Sequence = seq
 		totals.count(ev)
@@ -286,6 +287,22 @@ func endFacts(h Header, resp responses.Response) (Totals, error) {
 		}
 	}
 	return totals, log.Flush()
+}
+
+// beyond is what a response used beyond what is known of its attempts, nil for nothing.
+func beyond(whole *responses.Usage, known *turns.TokenUsage) *turns.TokenUsage {
+	if whole == nil {
+		return nil
+	}
+	rest := *whole
+	if known != nil {
+		rest.InputTokens, rest.OutputTokens = rest.InputTokens-known.InputTokens, rest.OutputTokens-known.OutputTokens
+	}
+	if rest.InputTokens <= 0 && rest.OutputTokens <= 0 {
+		return nil
+	}
+	rest.TotalTokens, rest.Estimated = rest.InputTokens+rest.OutputTokens, true
+	return turns.Tokens(rest)
 }
 
 // errStop ends a reading of lines early.

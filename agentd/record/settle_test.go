@@ -331,12 +331,13 @@ func TestSettleCountsWhatWasStreamed(t *testing.T) {
 	facts, err := os.ReadFile(filepath.Join(turn.Dir, turns.RuntimeFile))
 	must(t, err)
 	for _, want := range []string{`"type":"model.failed"`, `"type":"tool.failed"`, `"model_request_id":"mr_1"`,
-		`"failure_category":"interrupted"`} {
+		`"failure_category":"interrupted"`, `"failure_kind":"interrupted"`, `"input_tokens":30,"output_tokens":4`} {
 		if !strings.Contains(string(facts), want) {
 			t.Errorf("the facts have no %s: what was open does not end\n%s", want, facts)
 		}
 	}
-	if p := rec.ProviderAttempts; p == nil || p.AggregatedTokenUsage == nil || !p.AggregatedTokenUsage.Estimated {
+	if p := rec.ProviderAttempts; p == nil || p.AggregatedTokenUsage == nil || !p.AggregatedTokenUsage.Estimated ||
+		len(p.Attempts) != 1 {
 		t.Errorf("the attempts are %+v, want their usage marked as an estimate", p)
 	}
 }

@@ -228,25 +228,9 @@ func (s *Store) begin(h Header, history, input []responses.Item) (*trajectory, e
 // name makes the names of the turn's tools, and of those that its conversation has called, known as constants.
 func (t *trajectory) name(conversation []responses.Item) {
 	t.constants = sync.OnceValue(func() redact.Constants {
-		names := ToolNames(t.header.Response.Tools, conversation)
+		names := turns.NamesOfTools(t.header.Response.Tools, conversation)
 		return t.store.words.With(turns.ToolNames(slices.Concat(t.header.ToolNames, names)))
 	})
-}
-
-// ToolNames returns the names of tools, and of those that items call. Redaction leaves them alone.
-func ToolNames(tools []responses.Tool, items []responses.Item) (names []string) {
-	for _, tool := range tools {
-		names = append(names, tool.Name)
-	}
-	for _, item := range items {
-		switch item := item.(type) {
-		case *responses.FunctionCall:
-			names = append(names, item.Name)
-		case *responses.ToolCall:
-			names = append(names, item.Name)
-		}
-	}
-	return names
 }
 
 // clean returns JSON of the turn without known secrets: data itself where there is none.

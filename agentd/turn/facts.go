@@ -90,9 +90,18 @@ func failureCategory(kind string) string {
 // An observer cannot fail, so the journal's error waits here for the sampler.
 type attempts struct {
 	runner  *runner
-	sampler *sampler
-	id      string // of the present model request
+	sampler *sampler // nil for attempts at a summary
+	tokens  int      // of the input, as is estimated
+	id      string   // of the present model request
 	err     error
+}
+
+// purpose is what the model is asked for, as in turns.ProviderAttempt.
+func (w *attempts) purpose() string {
+	if w.sampler == nil {
+		return turns.PurposeSummary
+	}
+	return ""
 }
 
 // AttemptStarted records model.requested.
@@ -102,7 +111,7 @@ func (w *attempts) AttemptStarted(a model.Attempt) {
 	w.record(w.runner.Scope.ModelRequested(w.id, turns.Requested{
 		ProviderName: provider, ModelName: name, ProviderSelector: w.runner.ModelRef,
 		Attempt: a.Number, MaxAttempts: a.Max, Round: w.runner.result.Rounds,
-		EstimatedTokens: w.runner.view.now.tokens,
+		EstimatedTokens: w.tokens, Purpose: w.purpose(),
 	}))
 }
 
@@ -111,16 +120,15 @@ func (w *attempts) AttemptEnded(a model.Attempt) {
 	took := a.Ended.Sub(a.Started).Milliseconds()
 	made := w.attempt(a)
 	w.runner.result.Attempts.Add(made)
-	if a.Err == nil || a.Begun { // a part of an answer is an answer too
-		w.runner.Emitter.Answered(a.Ref)
-	}
-	if a.Err != nil {
-		w.runner.spend(a.Usage)
+	chars := 0
+	if w.sampler != nil {
+		chars = w.sampler.chars
+		w.answered(a)
 	}
 	if a.Err == nil {
 		w.record(w.runner.Scope.ModelCompleted(w.id, turns.Sampled{
 			Usage: a.Usage, StopReason: string(a.Stop), DurationMS: took, NativeRequestID: a.RequestID,
-			OutputChars: w.sampler.chars, ProviderAttempt: &made,
+			OutputChars: chars, ProviderAttempt: &made,
 		}))
 		return
 	}
@@ -130,6 +138,16 @@ func (w *attempts) AttemptEnded(a model.Attempt) {
 		HTTPStatus: a.Err.Status, BackoffMS: a.Backoff.Milliseconds(), DurationMS: took, AdvancedToFallback: a.Advanced,
 		ProviderAttempt: &made,
 	}))
+}
+
+// answered takes in the end of an attempt at an answer. What a summary takes is counted when it is there.
+func (w *attempts) answered(a model.Attempt) {
+	if a.Err == nil || a.Begun { // a part of an answer is an answer too
+		w.runner.Emitter.Answered(a.Ref)
+	}
+	if a.Err != nil {
+		w.runner.spend(a.Usage)
+	}
 }
 
 func (w *attempts) record(ev turns.RuntimeEvent) {

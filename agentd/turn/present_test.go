@@ -144,3 +144,58 @@ func TestEstimatesAfterRestart(t *testing.T) {
 		t.Errorf("estimates are multiplied by %v, want the 0.5 or so of the turn before", got)
 	}
 }
+
+// TestOutputsAreKept brings the output of a client's function, and works on with it for so long that all of the past
+// has to be summarised: call and output stay in every request.
+func TestOutputsAreKept(t *testing.T) {
+	const rounds = 30
+	s := newStage(t, `{"input":[{"type":"function_call_output","call_id":"f1","output":"the figure is 4711"}],`+
+		`"truncation":"auto"}`, append(calls(rounds), answer)...)
+	s.big(4000)
+	s.model.digest = []model.Event{ev(model.MessageBegin), ev(model.TextDelta, "It was long."),
+		{Kind: model.Done, Stop: model.StopEnd, Usage: responses.Usage{InputTokens: 100, OutputTokens: 5, TotalTokens: 105}}}
+	s.turn.History = append(past(), &responses.FunctionCall{ID: "fc_1", CallID: "f1", Name: "figure", Arguments: "{}"})
+	s.turn.Window, s.turn.MaxRounds = providers.Window{Context: 12_000, Output: 1000, Firm: true}, 100
+	resp, result := s.run(t, t.Context())
+	if outcome(resp) != "completed" || s.model.sums == 0 {
+		t.Fatalf("%s after %d summaries: %v", outcome(resp), s.model.sums, resp.Error)
+	}
+	for i, req := range s.model.asked {
+		asked := -1
+		for at, item := range req.Input {
+			switch item := item.(type) {
+			case *responses.FunctionCall:
+				asked = at
+			case *responses.FunctionCallOutput:
+				if asked < 0 || item.CallID != "f1" {
+					t.Errorf("request %d has an output without its call", i)
+				}
+				asked = len(req.Input)
+			}
+		}
+		if asked != len(req.Input) {
+			t.Fatalf("request %d has lost the output that the client brought", i)
+		}
+	}
+	checkSummaries(t, s, result)
+}
+
+// checkSummaries holds the record to all attempts at summaries.
+func checkSummaries(t *testing.T, s *stage, result Result) {
+	t.Helper()
+	requests := 0
+	for _, p := range facts[turns.Requested](t, s.journal, turns.ModelRequested) {
+		if p.Purpose == turns.PurposeSummary {
+			requests++
+			if p.EstimatedTokens == 0 {
+				t.Error("a request for a summary has no estimate of its input")
+			}
+		}
+	}
+	if requests != s.model.sums {
+		t.Errorf("%d requests for summaries are recorded, want %d", requests, s.model.sums)
+	}
+	if got, want := result.Attempts.AggregatedTokenUsage.InputTokens, result.Usage.InputTokens; got != want {
+		t.Errorf("the attempts took %d tokens of input, want the turn's %d", got, want)
+	}
+}

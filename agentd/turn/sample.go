@@ -27,10 +27,10 @@ type round struct {
 func (r *runner) sample(ctx context.Context) (*round, error) {
 	s := &sampler{runner: r, round: &round{from: len(r.Emitter.Response().Output)}}
 	r.rules.round, r.lastFailure = 0, nil
-	watch := &attempts{runner: r, sampler: s}
 	req := r.modelRequest()
-	req.Observer = watch
 	r.view.ask(req)
+	watch := &attempts{runner: r, sampler: s, tokens: r.view.now.tokens}
+	req.Observer = watch
 	r.view.sent = r.view.now.frame
 	for ev, err := range r.Model.Stream(ctx, req) {
 		if err == nil {

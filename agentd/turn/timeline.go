@@ -17,9 +17,11 @@ func (w *attempts) attempt(a model.Attempt) turns.ProviderAttempt {
 		StartedAt: turns.At(a.Started), CompletedAt: turns.At(a.Ended),
 		DurationMS: a.Ended.Sub(a.Started).Milliseconds(),
 		Outcome:    string(a.Outcome), AdvancedToFallback: a.Advanced, BackoffMS: a.Backoff.Milliseconds(),
-		TokenUsage: turns.Tokens(a.Usage),
+		TokenUsage: turns.Tokens(a.Usage), Purpose: w.purpose(),
 	}
-	made.Prompt = w.runner.view.prompt(a)
+	if w.sampler != nil {
+		made.Prompt = w.runner.view.prompt(a)
+	}
 	if a.Err == nil {
 		return made
 	}
@@ -28,7 +30,9 @@ func (w *attempts) attempt(a model.Attempt) turns.ProviderAttempt {
 		made.Disposition = "retryable"
 	}
 	made.TransportDiagnostics = diagnostics(a.Err, provider, a.Ref)
-	w.runner.lastFailure = &made
+	if w.sampler != nil {
+		w.runner.lastFailure = &made
+	}
 	return made
 }
 

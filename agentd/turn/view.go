@@ -170,7 +170,9 @@ func (v *view) compact(ctx context.Context, trigger string, room, target int) (s
 	}
 	if v.r.Request.Truncation == "auto" && v.tokens() > limit {
 		if err := v.summarize(ctx, done, room); err != nil {
-			if err := v.r.Journal.Event(v.failed(trigger, err)); err != nil {
+			failed := v.failed(trigger, err, done.SummaryUsage)
+			done.SummaryUsage = nil
+			if err := v.r.Journal.Event(failed); err != nil {
 				return false, err
 			}
 		}
@@ -219,9 +221,15 @@ func (v *view) summarize(ctx context.Context, done *turns.Compaction, room int) 
 	s := compaction.Summarizer{Transport: v.r.Model, Model: v.r.ModelName,
 		Window: v.gauge.Estimated(part(room, triggerPart))}
 	s.Window = min(s.Window, compaction.DefaultWindow)
+	watch := &attempts{runner: v.r}
+	s.Watch = func(tokens int) model.Observer {
+		watch.tokens = v.gauge.Tokens(tokens)
+		return watch
+	}
 	summary, usage, err := s.Summarize(ctx, parts.Told)
 	v.r.result.Usage = v.r.result.Usage.Add(usage)
-	if err != nil {
+	done.SummaryUsage = turns.Tokens(usage)
+	if err := cmp.Or(watch.err, err); err != nil {
 		return err
 	}
 	told := v.told.Summarized(context, parts, summary)
@@ -230,7 +238,7 @@ func (v *view) summarize(ctx context.Context, done *turns.Compaction, room int) 
 		return &model.Error{Kind: model.KindProtocol, Code: responses.CodeModelError,
 			Message: "the summary is no shorter than what it stands for"}
 	}
-	done.SummarizedItems, done.SummaryUsage = len(parts.Told), turns.Tokens(usage)
+	done.SummarizedItems = len(parts.Told)
 	v.told, v.size = told, size
 	return nil
 }
@@ -248,7 +256,7 @@ func (v *view) budget(room int) compaction.Budget {
 		}
 		present[v.told.Items[i]] = place >= v.since
 	}
-	b.Keep = func(m *responses.Message) bool { return present[m] }
+	b.Keep = func(item responses.Item) bool { return present[item] }
 	return b
 }
 
@@ -275,9 +283,9 @@ func (v *view) record(done *turns.Compaction) error {
 }
 
 // failed is the event of a summary that could not be made.
-func (v *view) failed(trigger string, err error) turns.RuntimeEvent {
+func (v *view) failed(trigger string, err error, usage *turns.TokenUsage) turns.RuntimeEvent {
 	p := turns.CompactionFailure{Trigger: trigger, Round: v.r.result.Rounds, FailureCategory: "unknown",
-		Message: err.Error()}
+		Message: err.Error(), SummaryUsage: usage}
 	if failed, ok := errors.AsType[*model.Error](err); ok {
 		p.FailureCategory, p.Message = string(failed.Kind), failed.Message
 	}

@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"holon/agentd/config"
-	"holon/agentd/record"
 	"holon/internal/redact"
 	"holon/responses"
 	"holon/responses/turns"
@@ -72,7 +71,7 @@ func runOnce(ctx context.Context, args []string, secrets *redact.Set, stdin io.R
 	if err = errors.Join(unknown(err, cfg.Dirs.State), server.Close()); err != nil {
 		return err
 	}
-	stdout.Allow(turns.ToolNames(record.ToolNames(resp.Tools, resp.Output)))
+	stdout.Allow(turns.ToolNames(turns.NamesOfTools(resp.Tools, resp.Output)))
 	return answer(resp, asJSON, cfg.Dirs.State, stdout, stderr)
 }
 

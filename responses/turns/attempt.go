@@ -11,6 +11,9 @@ const (
 	OutcomeFailFast  = "fail_fast_aborted"
 )
 
+// PurposeSummary is the Purpose of an attempt at a summary of the conversation.
+const PurposeSummary = "summary"
+
 // ProviderAttempt is one request that was made of a provider, or that a provider
 // was spared because it cannot do what was wanted. Its times leave out the pause
 // before the next attempt.
@@ -31,6 +34,7 @@ type ProviderAttempt struct {
 	TokenUsage           *TokenUsage           `json:"token_usage,omitempty"`
 	TransportDiagnostics *TransportDiagnostics `json:"transport_diagnostics,omitempty"`
 	Prompt               *Prompt               `json:"prompt,omitempty"`
+	Purpose              string                `json:"purpose,omitempty"` // PurposeSummary; "" for an answer
 }
 
 // Why a provider could not find what it was told before in its cache.
@@ -147,8 +151,10 @@ type ProviderTimeline struct {
 // Add appends an attempt.
 func (l *ProviderTimeline) Add(a ProviderAttempt) {
 	a = *a.bounded()
-	l.ActiveModelRef = a.ModelRef
-	if a.Outcome == OutcomeSucceeded {
+	if a.Purpose == "" {
+		l.ActiveModelRef = a.ModelRef
+	}
+	if a.Purpose == "" && a.Outcome == OutcomeSucceeded {
 		l.WinningModelRef = a.ModelRef
 	}
 	if u := a.TokenUsage; u != nil {

@@ -10,6 +10,22 @@ func ToolNames(names []string) redact.Constants {
 	return redact.Constants{"name": names, "tool_name": names, "source": names}
 }
 
+// NamesOfTools returns the names of tools, and of those that items call. Redaction leaves them alone.
+func NamesOfTools(tools []responses.Tool, items []responses.Item) (names []string) {
+	for _, tool := range tools {
+		names = append(names, tool.Name)
+	}
+	for _, item := range items {
+		switch item := item.(type) {
+		case *responses.FunctionCall:
+			names = append(names, item.Name)
+		case *responses.ToolCall:
+			names = append(names, item.Name)
+		}
+	}
+	return names
+}
+
 // Structure is Constants, and the members of the wire and of the files of a turn whose
 // values are ids, times, paths, digests or names of models. They stay whatever they
 // are: without them a record cannot be read.

@@ -112,6 +112,7 @@ type Requested struct {
 	MaxAttempts      int    `json:"max_attempts"`
 	Round            int    `json:"round"`                      // from 1
 	EstimatedTokens  int    `json:"estimated_tokens,omitempty"` // of the input
+	Purpose          string `json:"purpose,omitempty"`          // PurposeSummary; "" for an answer
 }
 
 // ModelRequested opens the model request with the given id.

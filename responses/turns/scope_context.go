@@ -33,6 +33,8 @@ type CompactionFailure struct {
 	Round           int    `json:"round"`
 	FailureCategory string `json:"failure_category"`
 	Message         string `json:"message"`
+
+	SummaryUsage *TokenUsage `json:"summary_usage,omitempty"` // what it took all the same
 }
 
 // CompactionFailed says that a summary could not be made. The turn goes on with

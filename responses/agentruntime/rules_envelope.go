@@ -10,7 +10,8 @@ import (
 func envelopeRules() []Rule {
 	return []Rule{
 		{Number: 1, check: checkEnvelope,
-			Statement: "Every event has type, event_id, an RFC 3339 timestamp, schema_version, runtime_id, sequence and an object as payload."},
+			Statement: "Every event has type, event_id, an RFC 3339 timestamp, schema_version, runtime_id, sequence and " +
+				"an object as payload."},
 		{Number: 2, check: checkIDs, Statement: "Every event carries the ids that its class demands."},
 		{Number: 3, check: checkType, Statement: "The type is a normalized class or begins with `holon.`."},
 		{Number: 4, check: checkRepeat, Statement: "An event_id that comes again has the same content."},

@@ -26,7 +26,8 @@ func lifecycleRules() []Rule {
 		pair(15, "Every model request begins with model.requested and has exactly one end.", "model request"),
 		{Number: 16, On: ends, check: checkOpenAtEnd,
 			Statement: "When a turn ends nothing of it is open, except actions in open_action_ids."},
-		{Number: 17, On: []string{"model.", "reasoning.", "tool.", "permission.", "sandbox.", "context."}, check: checkAfterEnd,
+		{Number: 17, On: []string{"model.", "reasoning.", "tool.", "permission.", "sandbox.", "context."},
+			check: checkAfterEnd,
 			Statement: "After the end of a turn no event of its work names it."},
 		pair(18, "A turn has exactly one terminal event.", "turn"),
 		{Number: 19, check: checkSubmitted, Statement: "turn.submitted precedes every other event of the turn."},
@@ -82,5 +83,6 @@ func checkSubmitted(f *finding) {
 	if id == "" || f.Type == "turn.submitted" || f.Type == "queue.changed" {
 		return
 	}
-	f.must(f.turnOf(f.Event) != nil || f.known("turn "+id), fmt.Sprintf("%s of %s", f.Type, id), "turn.submitted before it")
+	f.must(f.turnOf(f.Event) != nil || f.known("turn "+id), fmt.Sprintf("%s of %s", f.Type, id),
+		"turn.submitted before it")
 }

@@ -65,5 +65,6 @@ func checkSpawned(f *finding) {
 func checkItem(f *finding) {
 	family, _ := FamilyOf(f.Type)
 	attempt, _ := f.number("attempt")
-	f.must(!f.closed.set[family.key(f.Event)] || attempt > 1, "an item that ran again as its first attempt", "attempt 2 or more")
+	f.must(!f.closed.set[family.key(f.Event)] || attempt > 1, "an item that ran again as its first attempt",
+		"attempt 2 or more")
 }

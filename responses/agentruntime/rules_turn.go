@@ -16,7 +16,8 @@ func turnRules() []Rule {
 		{Number: 26, On: []string{"model.requested"}, check: checkAttempt,
 			Statement: "Every provider attempt is a request of its own, and is numbered."},
 		{Number: 27, On: []string{"turn.failed"}, check: checkFailedTurn,
-			Statement: "A failed turn has a status, category and retryability, and a failure that is being retried does not fail it."},
+			Statement: "A failed turn has a status, category and retryability, and a failure that is being retried does not " +
+				"fail it."},
 		{Number: 28, Why: "needs a live server",
 			Statement: "Submitting a turn again returns the first one and adds no event."},
 		{Number: 29, Why: "needs a live server",

@@ -27,7 +27,7 @@ func lifecycleRules() []Rule {
 		{Number: 16, On: ends, check: checkOpenAtEnd,
 			Statement: "When a turn ends nothing of it is open, except actions in open_action_ids."},
 		{Number: 17, On: []string{"model.", "reasoning.", "tool.", "permission.", "sandbox.", "context."},
-			check: checkAfterEnd,
+			check:     checkAfterEnd,
 			Statement: "After the end of a turn no event of its work names it."},
 		pair(18, "A turn has exactly one terminal event.", "turn"),
 		{Number: 19, check: checkSubmitted, Statement: "turn.submitted precedes every other event of the turn."},

@@ -344,7 +344,7 @@ func TestOutputLimit(t *testing.T) {
 			t.Errorf("%s: the answer so far is %q in %d items", name, resp.OutputText(), len(resp.Output))
 		}
 	}
-	if e := h.post(`{"input":"go","holon":{"limits":{"max_output_bytes":-1}}}`).failure(t); e.Param != "holon.limits" {
+	if e := h.post(`{"input":"go","holon":{"limits":{"max_output_bytes":-1}}}`).failure(t); e.Param != "holon.limits.max_output_bytes" {
 		t.Errorf("a negative limit: %+v", e)
 	}
 }

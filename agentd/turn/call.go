@@ -2,6 +2,7 @@ package turn
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -16,7 +17,8 @@ import (
 type ownCall struct {
 	responses.ToolCall
 	arguments string       // as the model wrote them; the ToolCall has no secrets in its own
-	why       *tools.Error // why it is not run; nil when it is
+	why       *tools.Error // why it may not be made; nil when it may
+	unknown   *tools.Error // what it gives, since there is no such tool; nil when there is
 }
 
 // beginCall opens a call. A client's function is streamed for the client to
@@ -46,12 +48,26 @@ func (s *sampler) beginCall(ev model.Event) error {
 	if !s.Secrets.Empty() && !slices.Contains(s.toolNames(), name) { // the model made it up
 		name = s.Secrets.Text(name)
 	}
-	s.call = &ownCall{why: why}
+	s.call = &ownCall{why: why, unknown: s.unknown(ev.Name)}
 	id := responses.NewID(responses.PrefixToolCall)
 	s.round.mark = cmp.Or(s.round.mark, id)
 	s.call.ToolCall = responses.ToolCall{ID: id, CallID: callID, Name: toolName(name),
 		Status: responses.ItemInProgress, Round: s.round.mark}
 	return nil
+}
+
+// unknown is the error of a call of a tool that there is not, nil for one that there is. Its hint has the client's
+// functions too.
+func (r *runner) unknown(name string) *tools.Error {
+	names := r.toolNames()
+	if slices.Contains(names, name) {
+		return nil
+	}
+	slices.Sort(names)
+	name = tools.Clip(name, 64)
+	return &tools.Error{Kind: tools.KindUnknownTool, Message: fmt.Sprintf("there is no tool named %q", name),
+		Details:      map[string]any{"requested": name, "available": names},
+		RecoveryHint: "use one of: " + strings.Join(names, ", ")}
 }
 
 // ownCallID returns an id that no other call of the conversation has: the

@@ -3,6 +3,7 @@ package turn
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -278,5 +279,22 @@ func TestCheck(t *testing.T) {
 	}
 	if err := Check(q, nil, model.Capabilities{}); err == nil {
 		t.Error("a tool is required where there is none")
+	}
+}
+
+// A model that calls nothing but tools that there are not is told of all that it may call, and ends the turn.
+func TestToolsThatThereAreNot(t *testing.T) {
+	var rounds [][]model.Event
+	for i := range 10 {
+		rounds = append(rounds, join(call(fmt.Sprint("call_", i), "nosuch", "{}"), done(model.StopEnd)))
+	}
+	s := newStage(t, `{"input":"x"`+clientTool+`}`, rounds...)
+	resp, _ := s.run(t, t.Context())
+	if outcome(resp) != "failed "+responses.CodeToolNotAllowed || len(s.model.asked) != maxRejectedRounds {
+		t.Errorf("%s after %d rounds, want it after %d", outcome(resp), len(s.model.asked), maxRejectedRounds)
+	}
+	result := s.model.asked[1].Input[1].(*responses.ToolCall)
+	if !strings.Contains(result.Output, "use one of: Run, ask") {
+		t.Errorf("the model is told %q, want all names", result.Output)
 	}
 }

@@ -25,7 +25,7 @@ func (r *runner) settle(ctx context.Context, round *round) (done bool, err error
 	r.result.Handed += round.handedOver
 	ran := false
 	for _, call := range round.calls {
-		ran = ran || call.why == nil
+		ran = ran || call.why == nil && call.unknown == nil
 		if err := r.runCall(ctx, call); err != nil {
 			return true, err
 		}
@@ -53,7 +53,8 @@ func (r *runner) over(ctx context.Context, round *round) (done bool, err error) 
 	case len(round.calls) == 0: // a finished answer counts, however late
 		return true, r.answer(round)
 	case r.idle >= maxRejectedRounds:
-		return true, r.modelFault(responses.CodeToolNotAllowed, "the model kept calling tools that it may not call")
+		return true, r.modelFault(responses.CodeToolNotAllowed, "the model kept calling tools that there are not, or that it "+
+			"may not call")
 	}
 	return false, nil
 }
@@ -132,7 +133,7 @@ func (r *runner) runCall(ctx context.Context, c *ownCall) error {
 		turns.Begun{ToolName: c.Name, CallID: c.CallID, Arguments: c.Arguments})); err != nil {
 		return err
 	}
-	outcome := r.Tools.Run(ctx, r.env, tools.Call{ID: c.CallID, Name: c.Name, Arguments: json.RawMessage(c.arguments)})
+	outcome := r.run(ctx, c)
 	r.result.ToolCalls.Add(c.Name, outcome.Canonical.Error != nil)
 	facts := append([]turns.RuntimeEvent{r.toolEnded(c.ID, outcome)}, r.taskBegun(&c.ToolCall, outcome)...)
 	if r.Watcher != nil {
@@ -144,6 +145,15 @@ func (r *runner) runCall(ctx context.Context, c *ownCall) error {
 		}
 	}
 	return r.conclude(c, outcome)
+}
+
+// run calls the tool of a call. The toolset refuses one that it does not have, and knows nothing of the client's.
+func (r *runner) run(ctx context.Context, c *ownCall) tools.Outcome {
+	outcome := r.Tools.Run(ctx, r.env, tools.Call{ID: c.CallID, Name: c.Name, Arguments: json.RawMessage(c.arguments)})
+	if c.unknown != nil {
+		return tools.Refuse(c.Name, c.unknown)
+	}
+	return outcome
 }
 
 // refuse gives a call that is not run its result.

@@ -117,6 +117,16 @@ func TestRepeatsAndParts(t *testing.T) {
 			`{"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"m","content":[]}}`,
 			completedWith(`{"type":"message","id":"m","content":[{"type":"output_text","text":"one"},` +
 				`{"type":"output_text","text":"two"}]}`)}, modeltest.Answer{Text: "one¶two"}},
+		{"an empty part before the one with the text", []string{message, pieceOf(0, 1, "one"),
+			`{"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"m","content":[` +
+				`{"type":"output_text","text":""},{"type":"output_text","text":"one"}]}}`, completed},
+			modeltest.Answer{Text: "one"}},
+		{"the rests of both parts", []string{message, pieceOf(0, 0, "on"), pieceOf(0, 1, "tw"),
+			`{"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"m","content":[` +
+				`{"type":"output_text","text":"one"},{"type":"output_text","text":"two"}]}}`, completed},
+			modeltest.Answer{Text: "on¶two", Contradictions: 1}},
+		{"parts that are mixed", []string{message, pieceOf(0, 0, "a"), pieceOf(0, 1, "b"), pieceOf(0, 0, "c"), completed},
+			modeltest.Answer{Text: "a¶b¶c", Contradictions: 1}},
 		{"parts of a summary", []string{begunItem(0, `"type":"reasoning"`), summaryOf(0, "a"), summaryOf(1, "b"),
 			summaryOf(1, "c"), completed}, modeltest.Answer{Summary: []string{"a", "bc"}, Opaque: []string{""}}},
 	}

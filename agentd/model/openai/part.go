@@ -48,6 +48,11 @@ func (a *assembly) delta(d delta) error {
 			return err
 		}
 	}
+	if slices.ContainsFunc(it.ended, func(p endedPart) bool { return p.place == d.place }) {
+		if err := a.contradicts(it); err != nil { // another part is between
+			return err
+		}
+	}
 	return a.piece(it, d)
 }
 
@@ -147,7 +152,7 @@ func (a *assembly) contradicts(it *item) error {
 	}
 	it.differs = true
 	return a.queue.Emit(model.Event{Kind: model.Contradiction, Text: fmt.Sprintf(
-		"the final content of the provider's item %d is another than what it streamed, which stays", it.index)})
+		"the content of the provider's item %d is another than what it streamed, which stays", it.index)})
 }
 
 // compare looks at the content of an item that has ended already.
@@ -229,31 +234,38 @@ func (a *assembly) unsaid(it *item, w *wireItem) error {
 	if it.kind == call {
 		return a.restOfCall(it, w.Arguments+w.Input) // an item has one of them
 	}
-	for i, p := range append(w.Summary, w.Content...) {
-		kind, text := p.kind()
-		if i < len(it.ended) && !it.reopens(i, text) {
-			switch was := it.ended[i].text; {
-			case was == text, it.kind == reasoning && strings.HasPrefix(text, was):
-				continue
-			case strings.HasPrefix(text, was): // the rest would come behind the next part
-				if err := a.contradicts(it); err != nil {
-					return err
-				}
-				continue
-			}
-			return a.contradicts(it)
+	i := 0 // of the parts that have a text: nothing was passed on of others
+	for place, p := range append(w.Summary, w.Content...) {
+		if _, text := p.kind(); text == "" {
+			continue
 		}
-		if it.differs {
-			return nil
-		}
-		if err := a.restOfPart(it, delta{place: place{kind, i}, probs: logprobs(p.Logprobs)}, text); err != nil {
+		if goes, err := a.unsaidPart(it, i, place, p); !goes || err != nil {
 			return err
 		}
-		if err := a.endPart(it); err != nil {
-			return err
-		}
+		i++
 	}
 	return nil
+}
+
+// unsaidPart passes on what the deltas of the item's part i did not contain, and reports whether its next parts may
+// follow.
+func (a *assembly) unsaidPart(it *item, i, at int, p wirePart) (goes bool, err error) {
+	kind, text := p.kind()
+	if i < len(it.ended) && !it.reopens(i, text) {
+		was := it.ended[i].text
+		goes = strings.HasPrefix(text, was)
+		if was == text || goes && it.kind == reasoning {
+			return true, nil
+		}
+		return goes, a.contradicts(it) // the rest would come behind the next part
+	}
+	if it.part && !strings.HasPrefix(text, it.text.String()) {
+		return false, a.contradicts(it)
+	}
+	if err := a.restOfPart(it, delta{place: place{kind, at}, probs: logprobs(p.Logprobs)}, text); err != nil {
+		return false, err
+	}
+	return true, a.endPart(it)
 }
 
 // kind returns the kind of the deltas of a part, and its text.

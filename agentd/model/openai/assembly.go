@@ -111,10 +111,10 @@ func end(eventType string) handler {
 
 // opened handles the event that begins the answer, which some servers repeat.
 func (a *assembly) opened(ev *wireEvent) error {
-	if ev.Response == nil {
+	if ev.Response == nil || ev.Response.ID == "" {
 		return nil
 	}
-	if len(a.items) > 0 && ev.Response.ID != a.begunAs {
+	if len(a.items) > 0 && a.begunAs != "" && ev.Response.ID != a.begunAs {
 		return endpoint.Malformed("the provider began another answer, %.64q, in the middle of one", ev.Response.ID)
 	}
 	a.begunAs = ev.Response.ID

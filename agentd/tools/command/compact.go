@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"slices"
 
 	"holon/agentd/preview"
@@ -109,14 +110,8 @@ func compactExec(r tools.Result, b tools.Bounds) (tools.Result, bool) {
 // compact gives standard error a quarter of the room, or what standard output leaves. What the diagnostics say is in
 // the call's arguments.
 func (c *completedResult) compact(b tools.Bounds) {
-	size := func(s *string) int {
-		if s == nil {
-			return 0
-		}
-		return len(*s)
-	}
-	forErr := min(size(c.StderrPreview), max(b.Text/4, b.Text-size(c.StdoutPreview)))
-	if forErr < size(c.StderrPreview) && forErr < preview.MinShort { // a few lines of it say more than none
+	forErr := min(sizeOf(c.StderrPreview), max(b.Text/4, b.Text-sizeOf(c.StdoutPreview)))
+	if forErr < sizeOf(c.StderrPreview) && forErr < preview.MinShort { // a few lines of it say more than none
 		forErr = min(preview.MinShort, b.Text)
 	}
 	var cutOut, cutErr bool
@@ -129,17 +124,55 @@ func (c *completedResult) compact(b tools.Bounds) {
 // leastCmd is how much of a command line always stays.
 const leastCmd = 80
 
+// compact gives the outputs that are longer than their share what the others leave: to as many of them as can show
+// anything, and first to those of commands that failed.
 func (v *batchResult) compact(b tools.Bounds) {
 	share := tools.Bounds{Text: b.Text / max(len(v.Items), 1), List: b.List}
+	left := b.Text
+	var long []*completedResult
 	for i := range v.Items {
 		it := &v.Items[i]
 		it.Cmd = tools.Clip(it.Cmd, max(share.Text/2, leastCmd))
 		it.ErrorMessage = tools.Clip(it.ErrorMessage, max(share.Text, 2*leastCmd))
 		it.ErrorDetails = tools.CompactDetails(it.ErrorDetails, share)
-		if it.Result != nil {
-			it.Result.compact(share)
+		switch r := it.Result; {
+		case r == nil:
+		case r.shown() > share.Text:
+			long = append(long, r)
+		default:
+			r.compact(share)
+			left -= r.shown()
 		}
 	}
+	slices.SortStableFunc(long, func(x, y *completedResult) int {
+		return cmp.Compare(failed(y), failed(x))
+	})
+	fit := min(len(long), left/preview.MinShort)
+	for i, r := range long {
+		if i < fit {
+			r.compact(tools.Bounds{Text: left / fit, List: b.List})
+		} else {
+			r.compact(tools.Bounds{List: b.List})
+		}
+	}
+}
+
+// failed is 1 for a command that failed, 0 for another.
+func failed(c *completedResult) int {
+	if c.ExitStatus == 0 && c.Signal == 0 {
+		return 0
+	}
+	return 1
+}
+
+// shown is how many bytes of output a result shows.
+func (c *completedResult) shown() int { return sizeOf(c.StdoutPreview) + sizeOf(c.StderrPreview) }
+
+func sizeOf(s *string) int {
+	if s == nil {
+		return 0
+	}
+	return len(*s)
 }
 
 func compactCommand(c *wire.Command, b tools.Bounds) {

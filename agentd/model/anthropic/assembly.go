@@ -3,6 +3,7 @@ package anthropic
 import (
 	"encoding/json"
 	"net/url"
+	"reflect"
 	"strings"
 	"unicode/utf8"
 
@@ -36,13 +37,15 @@ type assembly struct {
 	stop    string // stop_reason
 	details *stopDetails
 
-	began   int    // blocks
-	kind    string // type of the open block, "" when none is
-	index   int    // of the block that began last
-	said    bool   // something of the answer was passed on
-	text    bool   // a message is open
-	runes   int    // of the open message, so far
-	from    int    // runes before the open block
+	began   int            // blocks
+	kind    string         // type of the open block, "" when none is
+	opening *wireBlock     // how it began, until a piece of it came
+	input   model.WireText // of the open call, as its beginning has it; deltas replace it
+	index   int            // of the block that began last
+	said    bool           // something of the answer was passed on
+	text    bool           // a message is open
+	runes   int            // of the open message, so far
+	from    int            // runes before the open block
 	notes   []responses.Annotation
 	noted   int
 	thought thought
@@ -76,7 +79,7 @@ func (a *assembly) Take(data []byte) (last bool, err error) {
 	}
 	var ev wireEvent
 	if err := json.Unmarshal(data, &ev); err != nil {
-		return false, endpoint.Malformed("the provider's %s event can't be read: %v", eventType, err)
+		return false, endpoint.Malformed("the provider's %s event can't be read: %v", eventType, endpoint.Unreadable(err))
 	}
 	if a.message == "" && eventType != "message_start" {
 		return false, endpoint.Malformed("the provider's %s event came before message_start", eventType)
@@ -137,6 +140,8 @@ func (a *assembly) begin(index int, b *wireBlock) error {
 	switch {
 	case b == nil || b.Type == "":
 		return endpoint.Malformed("the provider began a block without saying what it is")
+	case a.kind != "" && index == a.index && a.opening != nil && reflect.DeepEqual(a.opening, b):
+		return nil // it says the same again
 	case a.began > 0 && index <= a.index:
 		return endpoint.Malformed("the provider began block %d after block %d", index, a.index)
 	case a.began >= maxBlocks:
@@ -148,7 +153,7 @@ func (a *assembly) begin(index int, b *wireBlock) error {
 	if err := a.endCall(); err != nil { // a block after a call shows that the call was complete
 		return err
 	}
-	a.began, a.index, a.kind = a.began+1, index, b.Type
+	a.began, a.index, a.kind, a.opening, a.input = a.began+1, index, b.Type, b, ""
 	a.buffer.Reset()
 	switch b.Type {
 	case typeText:
@@ -178,11 +183,10 @@ func (a *assembly) beginCall(b *wireBlock) error {
 		return endpoint.Malformed("the provider's call in block %d names no tool", a.index)
 	}
 	a.callID, a.name = a.calls.Add(b.ID, tagMark+a.tag), b.Name
-	input := model.WireText(b.Input)
-	if input == "{}" || input == "null" {
-		input = "" // it follows in deltas, or is empty
+	if input := string(b.Input); input != "{}" && input != "null" { // else it follows in deltas, or is empty
+		a.input = model.WireText(input)
 	}
-	return a.beginItem(model.Event{Kind: model.CallBegin, CallID: a.callID, Name: a.name}, model.CallDelta, input)
+	return a.beginItem(model.Event{Kind: model.CallBegin, CallID: a.callID, Name: a.name}, model.CallDelta, "")
 }
 
 // beginItem begins an item with its first event and text.
@@ -202,6 +206,9 @@ func (a *assembly) delta(index int, d *wireDelta) error {
 		return endpoint.Malformed("the provider's delta of block %d is empty", index)
 	case a.began == 0 || index != a.index || a.kind == "":
 		return endpoint.Malformed("the provider sent a piece of block %d, which is not open", index)
+	}
+	a.opening = nil
+	switch {
 	case a.kind == "other":
 		return nil
 	case d.Type == "signature_delta" && a.kind == typeThinking:
@@ -272,6 +279,11 @@ func (a *assembly) note(c *wireCitation) {
 func (a *assembly) endBlock() error {
 	kind := a.kind
 	a.kind = ""
+	if kind == typeToolUse && a.buffer.Len() == 0 {
+		if err := a.piece(model.CallDelta, a.input); err != nil {
+			return err
+		}
+	}
 	if err := a.whole(kindOf(kind), a.halves.End()); err != nil {
 		return err
 	}

@@ -267,3 +267,30 @@ func TestBegunAgain(t *testing.T) {
 		t.Errorf("got %q, %+v, %v, want \"hello\", %+v, nil", got.Text, got.Usage, e, want.Usage)
 	}
 }
+
+// A block that begins twice is one, and arguments that come twice are said once.
+func TestBlocksBegunAgain(t *testing.T) {
+	call := func(input string) string {
+		return `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_1","name":"f",` +
+			`"input":` + input + `}}`
+	}
+	args := `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"q\":1}"}}`
+	for name, tt := range map[string]struct {
+		events []string
+		text   string
+		call   string
+	}{
+		"a text":                       {answer("end_turn", text0, text0, hello, stop0), "hello", ""},
+		"a call":                       {answer("tool_use", call(`{}`), call(`{}`), args, stop0), "", `{"q":1}`},
+		"input at the beginning":       {answer("tool_use", call(`{"q":1}`), stop0), "", `{"q":1}`},
+		"input again in deltas":        {answer("tool_use", call(`{"q": 1}`), args, stop0), "", `{"q":1}`},
+		"no input":                     {answer("tool_use", call(`{}`), stop0), "", `{}`},
+		"input and the end of a block": {answer("tool_use", call(`{"q":1}`)), "", `{"q":1}`},
+	} {
+		a, e := modeltest.Ask(t.Context(), t, serve(t, false, replay(tt.events)), model.Request{Model: "claude-opus-4-5"})
+		calls := strings.Join(a.Calls, ",")
+		if e != nil || a.Text != tt.text || !strings.HasSuffix(calls, tt.call) || (calls == "") != (tt.call == "") {
+			t.Errorf("%s: %q, %q, %v, want %q, %q", name, a.Text, calls, e, tt.text, tt.call)
+		}
+	}
+}

@@ -35,7 +35,8 @@ type assembly struct {
 	details int // bytes
 	argued  int // bytes
 	said    bool
-	finish  string // why the model stopped, once it said so
+	text    strings.Builder // of all messages, for a whole one behind them
+	finish  string          // why the model stopped, once it said so
 	usage   responses.Usage
 }
 
@@ -76,7 +77,7 @@ func (a *assembly) Whole(data []byte) error {
 func (a *assembly) take(data []byte) error {
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil {
-		return endpoint.Malformed("the provider's chunk can't be read: %v", err)
+		return endpoint.Malformed("the provider's chunk can't be read: %v", endpoint.Unreadable(err))
 	}
 	if len(c.Error) > 0 && string(c.Error) != "null" {
 		return endpoint.EventError(endpoint.DecodeFailure(data))
@@ -106,17 +107,40 @@ func (a *assembly) choice(c *choice) error {
 		a.usage = c.Usage.usage()
 		a.asked.Count(a.usage, false)
 	}
-	d := c.Delta
-	if d == nil && !a.said { // else it repeats what was streamed
-		d = c.Message
+	var err error
+	switch d := c.Delta; {
+	case a.finish != "": // everything after the end is ignored
+	case d != nil:
+		err = a.delta(d, c)
+	case c.Message != nil && !a.said:
+		err = a.delta(c.Message, c)
+	case c.Message != nil:
+		err = a.rest(c.Message)
 	}
-	if d != nil && a.finish == "" { // everything after the end is ignored
-		if err := a.delta(d, c); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	if c.FinishReason != "" && a.finish == "" {
 		a.finish = c.FinishReason
+	}
+	return nil
+}
+
+// rest passes on what a whole message has beyond the deltas before it.
+func (a *assembly) rest(m *delta) error {
+	whole, _ := contentOf(m.Content)
+	tail, extends := strings.CutPrefix(whole, a.text.String())
+	if !extends && whole != "" {
+		return a.queue.Emit(model.Event{Kind: model.Contradiction,
+			Text: "the provider's whole message is another than what it streamed, which stays"})
+	}
+	if err := a.say(model.TextDelta, tail, nil); err != nil || len(a.calls) > 0 {
+		return err
+	}
+	for i := range m.ToolCalls {
+		if err := a.call(&m.ToolCalls[i]); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -192,6 +216,9 @@ func (a *assembly) say(kind model.EventKind, text string, probs []responses.LogP
 	it, err := a.current(model.MessageBegin)
 	if err != nil {
 		return err
+	}
+	if kind == model.TextDelta {
+		a.text.WriteString(text)
 	}
 	return a.queue.Push(&it.QueuedItem, model.Event{Kind: kind, Text: text, Logprobs: probs})
 }

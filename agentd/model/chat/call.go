@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"holon/agentd/model"
@@ -44,7 +45,7 @@ func (a *assembly) call(d *callDelta) error {
 		}
 	}
 	text := d.Function.arguments()
-	if text == "" {
+	if text == "" || it.repeats(d, text) {
 		return nil
 	}
 	if a.argued += len(text); a.argued > maxArguments {
@@ -55,6 +56,12 @@ func (a *assembly) call(d *callDelta) error {
 		return nil
 	}
 	return a.queue.Push(&it.QueuedItem, model.Event{Kind: model.CallDelta, Text: text})
+}
+
+// repeats reports whether a piece is a whole call that came before.
+func (it *item) repeats(d *callDelta, arguments string) bool {
+	return it.begun && d.ID != "" && d.ID == it.id && d.Function.Name == it.start.Name && arguments == it.args.String() &&
+		json.Valid([]byte(arguments))
 }
 
 // extra keeps the extra content of an answer's first call, which is where Gemini

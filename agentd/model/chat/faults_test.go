@@ -335,13 +335,33 @@ func TestFaults(t *testing.T) {
 	})
 }
 
-// Some servers end a stream with the whole message. It is said once.
+// Some servers end a stream with the whole message. What is new in it is said, and nothing twice.
 func TestWholeMessageBehindItsDeltas(t *testing.T) {
-	whole := `{"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"hello"}}]}`
-	for name, events := range map[string][]string{"behind deltas": {hello, whole}, "alone": {whole}} {
-		a, e := ask(t.Context(), t, serve(t, sse(streamOf(append(events, done)...))), model.Request{})
-		if e != nil || a.Text != "hello" {
-			t.Errorf("%s: the text is %q, %v, want \"hello\"", name, a.Text, e)
+	whole := func(message string) string {
+		return `{"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant",` + message + `}}]}`
+	}
+	thought := `{"choices":[{"index":0,"delta":{"reasoning_content":"hm"}}]}`
+	call := `"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]`
+	for name, tt := range map[string]struct {
+		events         []string
+		text           string
+		calls          int
+		contradictions int
+	}{
+		"the same":         {[]string{hello, whole(`"content":"hello"`)}, "hello", 0, 0},
+		"with more":        {[]string{hello, whole(`"content":"hello you"`)}, "hello you", 0, 0},
+		"another":          {[]string{hello, whole(`"content":"bye"`)}, "hello", 0, 1},
+		"without a text":   {[]string{hello, whole(`"content":null`)}, "hello", 0, 0},
+		"with a call":      {[]string{hello, whole(`"content":"hello",` + call)}, "hello", 1, 0},
+		"behind a thought": {[]string{thought, whole(`"content":"hello"`)}, "hello", 0, 0},
+		"a whole call twice": {[]string{strings.Replace(whole(call), "message", "delta", 1),
+			strings.Replace(whole(call), "message", "delta", 1)}, "", 1, 0},
+		"alone": {[]string{whole(`"content":"hello",` + call)}, "hello", 1, 0},
+	} {
+		a, e := ask(t.Context(), t, serve(t, sse(streamOf(append(tt.events, done)...))), model.Request{})
+		if e != nil || a.Text != tt.text || len(a.Calls) != tt.calls || a.Contradictions != tt.contradictions {
+			t.Errorf("%s: %q, %d calls, %d contradictions, %v, want %q, %d, %d", name, a.Text, len(a.Calls),
+				a.Contradictions, e, tt.text, tt.calls, tt.contradictions)
 		}
 	}
 }

@@ -2,7 +2,9 @@ package endpoint
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -26,6 +28,14 @@ const MaxArguments = 16 << 20
 // Malformed is the error of an answer that breaks its protocol.
 func Malformed(format string, args ...any) *model.Error {
 	return &model.Error{Kind: model.KindProtocol, Code: responses.CodeModelError, Message: fmt.Sprintf(format, args...)}
+}
+
+// Unreadable says in words of JSON why it can't be read.
+func Unreadable(err error) string {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Sprintf("its %s is of the wrong type: %s", cmp.Or(wrong.Field, "whole"), wrong.Value)
+	}
+	return err.Error()
 }
 
 // Refused is the error of a part of a request that the provider does not accept.

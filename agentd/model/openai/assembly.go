@@ -54,7 +54,7 @@ func (a *assembly) Take(data []byte) (last bool, err error) {
 	}
 	var ev wireEvent
 	if err := json.Unmarshal(data, &ev); err != nil {
-		return false, endpoint.Malformed("the provider's %s event can't be read: %v", eventType, err)
+		return false, endpoint.Malformed("the provider's %s event can't be read: %v", eventType, endpoint.Unreadable(err))
 	}
 	if kind != 0 {
 		return false, a.delta(delta{ev.place(kind), ev.OutputIndex, ev.Delta, logprobs(ev.Logprobs)})

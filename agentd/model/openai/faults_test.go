@@ -108,7 +108,7 @@ func TestStreamFaults(t *testing.T) {
 		{"garbage", []string{added, hello, `{"type":`}, "hello", model.KindProtocol, "no JSON object"},
 		{"no type", []string{`{"delta":"x"}`}, "", model.KindProtocol, "no JSON object with a type"},
 		{"a wrong type of a key", []string{added, `{"type":"response.output_text.delta","output_index":0,"delta":7}`},
-			"", model.KindProtocol, "can't be read"},
+			"", model.KindProtocol, "event can't be read: its delta is of the wrong type: number"},
 		{"two items in one place", []string{added, strings.Replace(added, `"message"`, `"message","id":"m"`, 1)},
 			"", model.KindProtocol, "twice"},
 		{"another answer", []string{`{"type":"response.created","response":{"id":"a"}}`, added, hello,

@@ -120,7 +120,7 @@ func (a *assembly) addedAgain(index int, it *item, kind itemKind, raw json.RawMe
 func decodeItem(index int, raw json.RawMessage) (*wireItem, error) {
 	var w wireItem
 	if err := json.Unmarshal(raw, &w); err != nil {
-		return nil, endpoint.Malformed("the provider's item %d can't be read: %v", index, err)
+		return nil, endpoint.Malformed("the provider's item %d can't be read: %v", index, endpoint.Unreadable(err))
 	}
 	return &w, nil
 }
@@ -183,7 +183,7 @@ func (a *assembly) annotation(index int, raw json.RawMessage) error {
 	}
 	var note responses.Annotation
 	if err := json.Unmarshal(raw, &note); err != nil {
-		return endpoint.Malformed("the provider's citation can't be read: %v", err)
+		return endpoint.Malformed("the provider's citation can't be read: %v", endpoint.Unreadable(err))
 	}
 	return a.queue.Push(&it.QueuedItem, model.Event{Kind: model.AnnotationAdded, Annotation: &note})
 }

@@ -17,7 +17,7 @@ var _ endpoint.WholeReader = whole{}
 func (a whole) Whole(data []byte) error {
 	var r wireResponse
 	if err := json.Unmarshal(data, &r); err != nil {
-		return endpoint.Malformed("the provider's answer can't be read: %v", err)
+		return endpoint.Malformed("the provider's answer can't be read: %v", endpoint.Unreadable(err))
 	}
 	switch responses.Status(r.Status) {
 	case responses.StatusCompleted, responses.StatusFailed:

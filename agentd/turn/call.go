@@ -64,7 +64,7 @@ func (r *runner) unknown(name string) *tools.Error {
 		return nil
 	}
 	slices.Sort(names)
-	name = tools.Clip(name, 64)
+	name = toolName(name)
 	return &tools.Error{Kind: tools.KindUnknownTool, Message: fmt.Sprintf("there is no tool named %q", name),
 		Details:      map[string]any{"requested": name, "available": names},
 		RecoveryHint: "use one of: " + strings.Join(names, ", ")}

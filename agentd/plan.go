@@ -117,10 +117,23 @@ func (s *Server) planFor(to target, turnID string, req *responses.Request, mem *
 // target finds the model that a request names, with its fallbacks.
 func (s *Server) target(ref string, fallbacks []string) (to target, err error) {
 	if to.transport, to.modelName, to.modelRef, err = s.parts.Models.Resolve(ref, fallbacks...); err != nil {
-		return target{}, err
+		return target{}, s.blame(err, fallbacks)
 	}
 	to.takes = model.CapabilitiesOf(to.transport, to.modelName)
 	return to, nil
+}
+
+// blame says in an error which of the fallbacks of a request there is no model for, if it is one of them.
+func (s *Server) blame(err error, fallbacks []string) error {
+	for i, ref := range fallbacks {
+		_, _, _, wrong := s.parts.Models.Resolve(ref)
+		if e, ok := errors.AsType[*responses.Error](wrong); ok {
+			named := *e
+			named.Param = fmt.Sprintf("holon.model_fallbacks[%d]", i)
+			return &named
+		}
+	}
+	return err
 }
 
 // offerTools finds the tools of a turn: the container's, and those that servers

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"fmt"
+	"slices"
 
 	"holon/state/ledger"
 )
@@ -50,7 +51,10 @@ func keepLane(l ledger.AgentState) ledger.AgentState {
 	l.LastFailure = keepFailure(l.LastFailure)
 	if l.PendingWake != nil {
 		hint := *l.PendingWake
-		hint.CreatedAt = kept(hint.CreatedAt)
+		hint.CreatedAt, hint.Also = kept(hint.CreatedAt), slices.Clone(hint.Also)
+		for i := range hint.Also {
+			hint.Also[i].CreatedAt = kept(hint.Also[i].CreatedAt)
+		}
 		l.PendingWake = &hint
 	}
 	return l

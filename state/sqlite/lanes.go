@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"slices"
 
 	"holon/state/ledger"
 )
@@ -23,7 +24,7 @@ func (t *tx) updateLane(l ledger.AgentState) error {
 func copyLane(l ledger.AgentState) ledger.AgentState {
 	if l.PendingWake != nil {
 		hint := *l.PendingWake
-		hint.Body = bytes.Clone(hint.Body)
+		hint.Body, hint.Also = bytes.Clone(hint.Body), slices.Clone(hint.Also)
 		l.PendingWake = &hint
 	}
 	l.Totals.LastTurn = copied(l.Totals.LastTurn)

@@ -59,7 +59,8 @@ func Run(dir string) (*Manifest, error) {
 }
 
 // listed checks that the manifest lists all files of the results, each with its
-// size and digest, and nothing else. Borrowed objects are no results.
+// size and digest, and nothing else. Borrowed objects are no results, nor is what a
+// run that continues this one begins with.
 func listed(dir string, m *Manifest) error {
 	known := map[string]bool{"manifest.json": true, "run.json": true, "lease": true}
 	for _, a := range m.Artifacts {
@@ -78,7 +79,7 @@ func listed(dir string, m *Manifest) error {
 			return err
 		}
 		rel, err := filepath.Rel(dir, path)
-		if err == nil && !known[rel] && !strings.HasPrefix(rel, "objects/") {
+		if err == nil && !known[rel] && !strings.HasPrefix(rel, "objects/") && !strings.HasPrefix(rel, "conversation/") {
 			err = fmt.Errorf("%s is among the results and not in the manifest", rel)
 		}
 		return err

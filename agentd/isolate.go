@@ -94,16 +94,21 @@ func (s *Server) recoverTrees() {
 	if err != nil {
 		return // without a working tree no turn was isolated
 	}
-	err = worktree.Recover(root, func(turnID string, t *worktree.Tree) {
+	err = worktree.Recover(root, func(turnID string, t *worktree.Tree) (own bool) {
 		ctx, cancel := context.WithTimeout(s.lifetime, changeTime)
 		defer cancel()
 		dir, err := s.interruptedDir(turnID)
 		if err == nil {
-			_, err = writeChange(ctx, dir, t)
+			_, err = os.Lstat(dir)
 		}
-		if err != nil {
+		if err != nil { // a server with other directories may have made it, and settles it at its next start
+			s.log.Warn("a private tree is left, since its turn is not known here", "turn", turnID, "err", err)
+			return false
+		}
+		if _, err = writeChange(ctx, dir, t); err != nil {
 			s.log.Warn("the change of an interrupted turn is lost", "turn", turnID, "err", err)
 		}
+		return true
 	})
 	if err != nil {
 		s.log.Warn("private trees of an earlier process are left", "err", err)

@@ -92,6 +92,23 @@ func TestIsolatedTurns(t *testing.T) {
 }
 
 // A turn that changes nothing leaves no patch, one that is cancelled or runs out of time the patch of what it did.
+// git in a copy without a repository does not find that of the directory in which private trees lie.
+func TestIsolatedTurnFindsNoRepositoryAbove(t *testing.T) {
+	h := start(t)
+	h.sh("git init -q; echo one > f; git add f; git commit -qm 1; git config core.worktree $PWD; echo two > f")
+	model := h.scenario("commits", `rounds:
+  - calls: [{tool: ExecCommand, arguments: {cmd: 'git checkout -- . ; git add -A; git -c user.name=a -c user.email=a@b commit -qm evil'}}]
+  - text: done
+`)
+	resp := h.post(fmt.Sprintf(`{"model":%q,"input":"go","holon":{"isolation":"copy"}}`, model)).response(t)
+	if resp.Status != responses.StatusCompleted {
+		t.Fatalf("the turn is %s: %+v", resp.Status, resp.Error)
+	}
+	if got := h.sh("git log --format=%s; cat f"); got != "1\ntwo\n" {
+		t.Errorf("the origin has the commits and the file %q, want them as they were", got)
+	}
+}
+
 func TestIsolatedTurnsThatEndEarly(t *testing.T) {
 	h := start(t)
 	nothing := h.scenario("nothing", "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'true'}}]\n  - text: done\n")

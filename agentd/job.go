@@ -86,6 +86,9 @@ func (s *Server) environ(p *plan) []string {
 	if p.inputDir != "" {
 		env = append(env, "HOLON_INPUT_DIR="+p.inputDir)
 	}
+	if p.private != nil {
+		env = append(env, "GIT_CEILING_DIRECTORIES="+p.private.Ceiling())
+	}
 	return env
 }
 

@@ -73,9 +73,13 @@ func withoutSilence(req *responses.Request) *responses.Request {
 	return &silent
 }
 
-// says reports whether there is more in items than messages without content.
+// says reports whether there is more in items than messages without content, thoughts and what models are not shown.
 func says(items []responses.Item) bool {
 	return slices.ContainsFunc(items, func(item responses.Item) bool {
+		switch item.(type) {
+		case *responses.Reasoning, *responses.OpaqueItem:
+			return false
+		}
 		m, ok := item.(*responses.Message)
 		return !ok || slices.ContainsFunc(m.Content, func(p responses.Part) bool {
 			switch p.Type {

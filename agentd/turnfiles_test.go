@@ -96,6 +96,8 @@ func TestRequestsWithoutInput(t *testing.T) {
 	for _, body := range []string{`{}`, `{"input":null}`, `{"input":[]}`, `{"input":""}`, `{"input":" \n"}`,
 		`{"input":[{"role":"user","content":null}]}`, `{"input":[{"role":"user","content":[]}]}`,
 		`{"input":[{"role":"user","content":[{"type":"input_text","text":""}]}]}`,
+		`{"input":[{"type":"web_search_call","id":"w"}]}`, `{"input":[{"type":"reasoning","id":"rs_1","summary":[]}]}`,
+		fmt.Sprintf(`{"previous_response_id":%q,"input":[{"type":"acme:thing","id":"z"}]}`, whole.ID),
 		fmt.Sprintf(`{"previous_response_id":%q}`, whole.ID)} {
 		e := h.post(body).failure(t)
 		if e.Code != responses.CodeMissingParameter || e.Param != "input" {
@@ -104,6 +106,12 @@ func TestRequestsWithoutInput(t *testing.T) {
 	}
 	if e := h.post(`{"input":"x","previous_response_id":""}`).failure(t); e.Param != "previous_response_id" {
 		t.Errorf("an empty previous_response_id: got %+v", e)
+	}
+	for _, key := range []string{"session_id", "turn_id", "isolation", "workspace_dir", "input_dir", "output_dir"} {
+		e := h.post(fmt.Sprintf(`{"model":%q,"input":"x","holon":{%q:""}}`, ref, key)).failure(t)
+		if e.Param != "holon."+key || e.Code != responses.CodeInvalidValue {
+			t.Errorf("an empty %s: got %+v, want it refused", key, e)
+		}
 	}
 	for _, input := range []string{"", `"input":"",`, `"input":[{"role":"user","content":null}],`} {
 		body := fmt.Sprintf(`{"model":%q,%s"previous_response_id":%q}`, ref, input, short.ID)

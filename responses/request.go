@@ -139,6 +139,9 @@ func (h *Holon) UnmarshalJSON(data []byte) error {
 	type plain Holon // without this method
 	err := onlyKeys(data, "session_id", "turn_id", "input_dir", "output_dir", "workspace_dir", "isolation",
 		"on_disconnect", "limits", "skills", "model_fallbacks")
+	if err == nil {
+		err = noneEmpty(data)
+	}
 	if err != nil {
 		return decodeError("holon", err)
 	}
@@ -154,6 +157,22 @@ func (l *Limits) UnmarshalJSON(data []byte) error {
 		err = unmarshal(data, (*plain)(l))
 	}
 	return decodeError("limits", err)
+}
+
+// noneEmpty refuses an object with a text that is empty: an id that a client lost must not become a fresh one.
+func noneEmpty(data []byte) error {
+	var values map[string]json.RawMessage
+	if err := unmarshal(data, &values); err != nil {
+		return err
+	}
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		if string(values[key]) == `""` {
+			e := Invalid(key, CodeInvalidValue, key+" is empty")
+			e.Hint = "leave it out for the default"
+			return e
+		}
+	}
+	return nil
 }
 
 // onlyKeys refuses an object with other keys than those known.

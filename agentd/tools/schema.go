@@ -2,6 +2,7 @@ package tools
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -63,8 +64,12 @@ func Decode[T any](call Call) (T, *Error) {
 		return args, nil
 	}
 	if err := json.Unmarshal(call.Arguments, &args); err != nil {
-		return args, InvalidInput("", "the arguments cannot be decoded: "+Clip(err.Error(), 300),
-			"send a JSON object that matches the published schema")
+		message := Clip(err.Error(), 300)
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			message = fmt.Sprintf("%s cannot be the %s", wrong.Field, Clip(wrong.Value, 100))
+		}
+		return args, InvalidInput("", "the arguments cannot be decoded: "+message,
+			"send a JSON object that matches the published schema, with whole numbers written without a point")
 	}
 	return args, nil
 }

@@ -46,8 +46,8 @@ func (b *budget) file(size int64) error {
 // copier copies directories. Symbolic links are copied as links; sockets, pipes and devices are left out.
 type copier struct {
 	ctx    context.Context
-	except map[identity]bool                            // directories that are left out
-	skip   func(dir, name string, st *unix.Stat_t) bool // what else is left out; nil for nothing
+	except map[identity]bool                                             // directories that are left out
+	skip   func(from folder.Dir, dir, name string, st *unix.Stat_t) bool // what else is left out; nil for nothing
 	budget budget
 }
 
@@ -65,17 +65,14 @@ func identities(paths []string) map[identity]bool {
 	return set
 }
 
-// copyOrigin copies the directory of a request. A .git that is a file or a link leads to a repository elsewhere, which
-// git in the copy would change, so it is left out.
+// copyOrigin copies the directory of a request, without what would let git in the copy change anything elsewhere.
 func (c *copier) copyOrigin(o Options, to folder.Dir) error {
 	from, err := openBelow(o.Root, o.Origin)
 	if err != nil {
 		return fmt.Errorf("copy the working tree: %w", err)
 	}
 	defer from.Close()
-	c.skip = func(dir, name string, st *unix.Stat_t) bool {
-		return dir == "" && name == ".git" && st.Mode&unix.S_IFMT != unix.S_IFDIR
-	}
+	c.skip = leadsElsewhere
 	return c.copy(from, to, "", 0)
 }
 
@@ -98,7 +95,7 @@ func openBelow(root, path string) (folder.Dir, error) {
 }
 
 // isRepository reports what git keeps of its own in a working tree, which a patch cannot carry.
-func isRepository(_, name string, _ *unix.Stat_t) bool { return gitname.IsDotGit(name) }
+func isRepository(_ folder.Dir, _, name string, _ *unix.Stat_t) bool { return gitname.IsDotGit(name) }
 
 func (c *copier) copy(from, to folder.Dir, path string, depth int) error {
 	if depth > maxDepth {
@@ -125,7 +122,7 @@ func (c *copier) entry(from, to folder.Dir, dir, name string, depth int) error {
 	if err != nil {
 		return c.unreadable(dir, name, err)
 	}
-	if c.skip != nil && c.skip(dir, name, &st) || c.except[identity{st.Dev, st.Ino}] {
+	if c.skip != nil && c.skip(from, dir, name, &st) || c.except[identity{st.Dev, st.Ino}] {
 		return nil
 	}
 	if err := c.budget.entry(); err != nil {

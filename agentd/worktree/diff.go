@@ -71,9 +71,9 @@ func (t *Tree) Diff(ctx context.Context, w io.Writer) (Summary, error) {
 		c.ignore = &ignoreRules{}
 	}
 	tree, err := t.dir.Sub(treeName)
-	if err != nil { // a command put something else there
-		c.omit("", OmittedUnreadable)
-		return c.summary, nil
+	if err != nil { // a command removed it, or put something else there: nothing is left of the files
+		err = c.directory(&base, nil, "")
+		return c.summary, err
 	}
 	defer tree.Close()
 	err = c.directory(&base, &tree, "")

@@ -65,6 +65,10 @@ type Tree struct {
 // WorkDir returns the directory in which the turn works.
 func (t *Tree) WorkDir() string { return filepath.Join(t.root, turnsName, t.name, treeName, t.prefix) }
 
+// Ceiling returns the directory that holds the tree. git in the tree must not look for a repository there or above: it
+// would find that of the user.
+func (t *Tree) Ceiling() string { return filepath.Join(t.root, turnsName, t.name) }
+
 // IsPrivate reports whether dir is, or lies within, a directory of private trees.
 func IsPrivate(dir string) bool { return slices.Contains(strings.Split(dir, "/"), turnsName) }
 
@@ -218,8 +222,8 @@ func (t *Tree) Remove() error {
 }
 
 // Recover removes the trees below root that no process holds. Before it removes a complete tree, it calls keep, which
-// may make the patch of the turn.
-func Recover(root string, keep func(turnID string, t *Tree)) error {
+// may make the patch of the turn, and leaves the tree when that reports that the turn is not its own.
+func Recover(root string, keep func(turnID string, t *Tree) (own bool)) error {
 	turns, err := folder.Open(filepath.Join(root, turnsName))
 	if errors.Is(err, unix.ENOENT) {
 		return nil
@@ -237,7 +241,7 @@ func Recover(root string, keep func(turnID string, t *Tree)) error {
 	return errors.Join(errs...)
 }
 
-func (t *Tree) recover(keep func(turnID string, t *Tree)) error {
+func (t *Tree) recover(keep func(turnID string, t *Tree) (own bool)) error {
 	if err := t.open(); err != nil {
 		return fmt.Errorf("remove a private tree: %w", err)
 	}
@@ -245,8 +249,9 @@ func (t *Tree) recover(keep func(turnID string, t *Tree)) error {
 		t.close()
 		return nil
 	}
-	if _, err := t.dir.Lstat(baseName); err == nil {
-		keep(string(readFile(t.dir, turnName)), t)
+	if _, err := t.dir.Lstat(baseName); err == nil && !keep(string(readFile(t.dir, turnName)), t) {
+		t.close()
+		return nil
 	}
 	return t.Remove()
 }

@@ -284,6 +284,51 @@ func TestCopy(t *testing.T) {
 	}
 }
 
+// What git would change elsewhere is not in a copy, at any depth, and what git does in the copy stays there.
+func TestCopyLeadsNowhere(t *testing.T) {
+	const repository = "git init -q -b main p; cd p; echo 1 > a; git add a; git commit -qm 1; echo 2 > a; echo u > u; "
+	for name, tt := range map[string]struct{ script, without string }{
+		"a working tree of its own":  {repository + "git config core.worktree $PWD", "p/.git"},
+		"in one line":                {repository + "echo \"[CORE]WorkTree=$PWD\" >> .git/config", "p/.git"},
+		"another configuration":      {repository + "printf '[core]\\n\\tworktree = %s\\n' $PWD > ../c; git config include.path $PWD/../c", "p/.git"},
+		"a configuration of a tree":  {repository + "printf '[core]\\n\\tworktree = %s\\n' $PWD > .git/config.worktree", "p/.git"},
+		"a linked working tree":      {repository + "git worktree add -q ../w", "w/.git"},
+		"what is known of that tree": {repository + "git worktree add -q ../w", "p/.git/worktrees"},
+		"a link in a directory":      {repository + "cd ..; mkdir n; ln -s ../p/.git n/.git", "n/.git"},
+		"shared objects":             {repository + "mv .git/objects ../o; ln -s ../../o .git/objects", "p/.git"},
+		"linked references":          {repository + "mv .git/refs/heads ../h; ln -s ../../../h .git/refs/heads", "p/.git"},
+		"a common directory":         {repository + "cd ..; git init -q q; echo ../../p/.git > q/.git/commondir", "q/.git"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			run(t, root, tt.script)
+			before := run(t, root, "find . -path ./.agentd-turns -prune -o -type f -not -name index -print | sort | xargs sha256sum")
+			tree := made(t, root, root, responses.IsolationCopy)
+			if _, err := os.Lstat(filepath.Join(tree.WorkDir(), tt.without)); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s is in the copy: %v", tt.without, err)
+			}
+			run(t, tree.WorkDir(), "for d in p q n w; do (cd $d && git checkout -- .; git clean -fd; echo x > e; git add -A; "+
+				"git commit -m evil) >/dev/null 2>&1 || true; done")
+			if after := run(t, root, "find . -path ./.agentd-turns -prune -o -type f -not -name index -print | sort | xargs sha256sum"); after != before {
+				t.Errorf("the origin was\n%s\nand is\n%s", before, after)
+			}
+		})
+	}
+}
+
+// A turn that removes its tree has removed all files.
+func TestTreeThatIsGone(t *testing.T) {
+	for _, script := range []string{"rm -rf tree", "rm -rf tree; touch tree", "rm -rf tree; ln -s / tree"} {
+		root := t.TempDir()
+		run(t, root, origin)
+		tree := made(t, root, root, responses.IsolationCopy)
+		run(t, filepath.Dir(tree.WorkDir()), script)
+		if text, summary := patch(t, tree); summary.Files == 0 || !strings.Contains(text, "deleted file mode") {
+			t.Errorf("%s: the patch of %d files is\n%s", script, summary.Files, text)
+		}
+	}
+}
+
 // A worktree has the files of HEAD, and git works in it without touching the origin.
 func TestWorktree(t *testing.T) {
 	for _, tc := range []struct{ name, script, dir string }{
@@ -378,7 +423,7 @@ func TestRecover(t *testing.T) {
 	root := t.TempDir()
 	run(t, root, origin)
 	held := made(t, root, root, responses.IsolationCopy)
-	for _, id := range []string{"turn_left", "turn_partial"} {
+	for _, id := range []string{"turn_foreign", "turn_left", "turn_partial"} {
 		tree, err := Make(t.Context(), Options{Root: root, Origin: root, SessionID: id + "_s", TurnID: id, Kind: responses.IsolationCopy})
 		if err != nil {
 			t.Fatal(err)
@@ -388,9 +433,13 @@ func TestRecover(t *testing.T) {
 	}
 	run(t, root, "mv .agentd-turns/turn_partial_s/base .agentd-turns/turn_partial_s/new")
 	var kept []string
-	err := Recover(root, func(id string, tree *Tree) {
+	err := Recover(root, func(id string, tree *Tree) bool {
+		if id == "turn_foreign" {
+			return false
+		}
 		text, _ := patch(t, tree)
 		kept = append(kept, id+" "+fmt.Sprint(strings.Count(text, "diff --git")))
+		return true
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -398,12 +447,13 @@ func TestRecover(t *testing.T) {
 	if diff := cmp.Diff([]string{"turn_left 1"}, kept); diff != "" {
 		t.Errorf("kept (-want +got):\n%s", diff)
 	}
-	if got := run(t, root, "ls .agentd-turns"); got != "sess_1\n" {
-		t.Errorf("left are %q, want the one of a running process", got)
+	if got := run(t, root, "ls .agentd-turns"); got != "sess_1\nturn_foreign_s\n" {
+		t.Errorf("left are %q, want the one of a running process and the one of another server", got)
 	}
 	if got := content(t, held.WorkDir()); len(got) == 0 {
 		t.Error("the tree of a running process is empty")
 	}
+	run(t, root, "chmod -R u+rwx .agentd-turns/turn_foreign_s; rm -rf .agentd-turns/turn_foreign_s")
 }
 
 // A link in the place of our directories is removed, not followed.

@@ -108,12 +108,22 @@ func (s *Set) AddEnviron(environ, marked []string) (unknown []string) {
 			continue
 		}
 		value = strings.TrimSpace(value)
-		if value != "" && (beginsTime(value) || beginsID(value) || !s.Add(name, value)) {
+		if value != "" && (beginsTime(value) || beginsID(value) || !s.Add(name, value) || !isFound(value)) {
 			unknown = append(unknown, name)
 		}
 	}
 	slices.Sort(unknown)
 	return unknown
+}
+
+// isFound reports whether one line of value at least is long enough to be looked for where it stands in lines of its own.
+func isFound(value string) bool {
+	for line := range strings.Lines(value) {
+		if len(strings.TrimSpace(line)) >= minLength {
+			return true
+		}
+	}
+	return false
 }
 
 // beginsTime reports whether an RFC 3339 time can begin with value, or is it.

@@ -393,4 +393,10 @@ func TestAddEnvironLeavesOut(t *testing.T) {
 			t.Errorf("%q is known", value)
 		}
 	}
+	// Lines that are too short are not looked for where they stand alone.
+	s := &Set{}
+	unknown := s.AddEnviron([]string{"A_TOKEN=line1\nline2\nline3", "B_TOKEN=ab\ncdefghijklmnop"}, nil)
+	if !slices.Equal(unknown, []string{"A_TOKEN"}) {
+		t.Errorf("the variables left out are %q, want A_TOKEN", unknown)
+	}
 }

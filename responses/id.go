@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/oklog/ulid/v2"
 )
@@ -44,10 +45,11 @@ func CheckID(param, id string) error {
 		return Invalid(param, CodeInvalidValue,
 			fmt.Sprintf("%s must have 1 to %d characters, this has %d", param, maxID, len(id)))
 	}
-	for i := 0; i < len(id); i++ {
+	for i := range len(id) {
 		if !isIDByte(id[i]) {
+			r, _ := utf8.DecodeRuneInString(id[i:])
 			return Invalid(param, CodeInvalidValue,
-				fmt.Sprintf("%s may hold only letters, digits, '_' and '-', but has %q at offset %d", param, id[i], i))
+				fmt.Sprintf("%s may hold only letters, digits, '_' and '-', but has %q at offset %d", param, r, i))
 		}
 	}
 	return nil

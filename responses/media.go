@@ -63,8 +63,8 @@ func checkDataURL(param, address string, takes content) error {
 	scheme, rest, _ := strings.Cut(address, ":")
 	head, data, ok := strings.Cut(rest, ",")
 	kind, isBase64 := strings.CutSuffix(head, ";base64")
-	if !strings.EqualFold(scheme, "data") || !ok || !isBase64 {
-		return refuse(param + " must be a data URL of the form data:TYPE;base64,DATA")
+	if scheme != "data" || !ok || !isBase64 || head != strings.ToLower(head) { // providers know no other case
+		return refuse(param + " must be a data URL of the form data:TYPE;base64,DATA, with the type in lower case")
 	}
 	mediaType, _, err := mime.ParseMediaType(kind)
 	if err != nil || !strings.Contains(mediaType, "/") {

@@ -23,7 +23,7 @@ func TestContentOfRequests(t *testing.T) {
 		{"image", "image_url", "https://example.com/cat.png", ""},
 		{"image", "image_url", "HTTPS://EXAMPLE.COM:8443/ä?x=1#y", ""},
 		{"image", "image_url", "data:image/png;base64," + png, ""},
-		{"image", "image_url", "DATA:Image/PNG;base64," + png, ""},
+		{"image", "image_url", "DATA:Image/PNG;base64," + png, "with the type in lower case"},
 		{"image", "image_url", "data:image/jpeg;base64,/9j/4AAQ", ""},
 		{"image", "image_url", "data:image/jpg;base64,/9j/4AAQ", ""},
 		{"image", "image_url", "data:image/gif;base64,R0lGODlh", ""},

@@ -53,7 +53,7 @@ func TestInterruptedInEveryPhase(t *testing.T) {
 		{"starting", func(h *home) bool { return exists(h, "ipc/*") }},
 		{"container made", func(h *home) bool { return len(h.containers()) > 0 }},
 		{"listening", func(h *home) bool { return exists(h, "ipc/*/ipc/agent.sock") }},
-		{"turn recorded", func(h *home) bool { return exists(h, "runs/*/session/output/turns/*/turn.json") }},
+		{"turn recorded", func(h *home) bool { return exists(h, "runs/*/session/output/turns/*/runtime.ndjson") }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"holon/agentd/worktree"
@@ -65,6 +66,9 @@ func (s *Server) settleTree(j *job) error {
 	if err != nil {
 		return fmt.Errorf("keep the change of an isolated turn: %w", err)
 	}
+	if err := s.warnOfSecrets(j); err != nil {
+		return err
+	}
 	for _, o := range summary.Omitted {
 		if err := j.rec.Event(j.scope.Warning(turns.Notice{Code: o.Code, Component: "worktree", Recoverable: true,
 			Message: fmt.Sprintf("%s leaves out %.200q", turns.PatchFile, o.Path)})); err != nil {
@@ -76,6 +80,29 @@ func (s *Server) settleTree(j *job) error {
 	}
 	return j.rec.Event(j.scope.Warning(turns.Notice{Code: "more_left_out", Component: "worktree", Recoverable: true,
 		Message: fmt.Sprintf("%s leaves out %d further files", turns.PatchFile, summary.Unlisted)}))
+}
+
+// warnOfSecrets says which secrets are in the change, which stays as it is: it is the user's work.
+func (s *Server) warnOfSecrets(j *job) error {
+	root, err := roots.Open(j.turnDir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	patch, err := root.Open(turns.PatchFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // nothing changed
+	}
+	if err != nil {
+		return err
+	}
+	defer patch.Close()
+	names, err := s.parts.Secrets.Names(patch)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	return j.rec.Event(j.scope.Warning(turns.Notice{Code: "secret_in_patch", Component: "worktree", Recoverable: true,
+		Message: fmt.Sprintf("%s holds the value of %s", turns.PatchFile, strings.Join(names, ", "))}))
 }
 
 func (s *Server) removeTree(p *plan) {

@@ -13,6 +13,7 @@ import (
 
 	"holon/agentd"
 	"holon/agentd/config"
+	"holon/internal/redact"
 	"holon/responses"
 	"holon/responses/tasks"
 	"holon/responses/turns"
@@ -106,6 +107,26 @@ func TestIsolatedTurnFindsNoRepositoryAbove(t *testing.T) {
 	}
 	if got := h.sh("git log --format=%s; cat f"); got != "1\ntwo\n" {
 		t.Errorf("the origin has the commits and the file %q, want them as they were", got)
+	}
+}
+
+// A secret in a change is named by its variable, and the change stays as it is.
+func TestSecretInAnIsolatedChange(t *testing.T) {
+	secrets := &redact.Set{}
+	secrets.Add("MY_TOKEN", "tok-0123456789")
+	h := start(t, func(_ *config.Config, p *agentd.Parts) { p.Secrets = secrets })
+	h.sh("mkdir p; echo one > p/f")
+	model := h.scenario("leaks", `rounds:
+  - calls: [{tool: ExecCommand, arguments: {cmd: 'printf tok-012 > g; printf 3456789 >> g'}}]
+  - text: done
+`)
+	h.post(fmt.Sprintf(`{"model":%q,"input":"go","holon":{"turn_id":"turn_1","isolation":"copy","workspace_dir":"p"}}`,
+		model)).response(t)
+	for name, want := range map[string]string{turns.PatchFile: "tok-0123456789", turns.RuntimeFile: "holds the value of MY_TOKEN"} {
+		data, err := os.ReadFile(h.file("turn_1", name))
+		if err != nil || !strings.Contains(string(data), want) {
+			t.Errorf("%s has no %q: %v\n%s", name, want, err, data)
+		}
 	}
 }
 

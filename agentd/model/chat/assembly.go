@@ -107,23 +107,31 @@ func (a *assembly) choice(c *choice) error {
 		a.usage = c.Usage.usage()
 		a.asked.Count(a.usage, false)
 	}
-	var err error
-	switch d := c.Delta; {
-	case a.finish != "": // everything after the end is ignored
-	case d != nil:
-		err = a.delta(d, c)
-	case c.Message != nil && !a.said:
-		err = a.delta(c.Message, c)
-	case c.Message != nil:
-		err = a.rest(c.Message)
-	}
-	if err != nil {
-		return err
+	if a.finish == "" { // everything after the end is ignored
+		if err := a.content(c); err != nil {
+			return err
+		}
 	}
 	if c.FinishReason != "" && a.finish == "" {
 		a.finish = c.FinishReason
 	}
 	return nil
+}
+
+// content takes what a choice says, in pieces or as a whole.
+func (a *assembly) content(c *choice) error {
+	if c.Delta != nil {
+		if err := a.delta(c.Delta, c); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.Message == nil:
+		return nil
+	case a.said:
+		return a.rest(c.Message)
+	}
+	return a.delta(c.Message, c)
 }
 
 // rest passes on what a whole message has beyond the deltas before it.

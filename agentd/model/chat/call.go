@@ -60,8 +60,8 @@ func (a *assembly) call(d *callDelta) error {
 
 // repeats reports whether a piece is a whole call that came before.
 func (it *item) repeats(d *callDelta, arguments string) bool {
-	return it.begun && d.ID != "" && d.ID == it.id && d.Function.Name == it.start.Name && arguments == it.args.String() &&
-		json.Valid([]byte(arguments))
+	return it.begun && (d.ID == "" || d.ID == it.id) && d.Function.Name == it.start.Name &&
+		arguments == it.args.String() && arguments[0] == '{' && json.Valid([]byte(arguments))
 }
 
 // extra keeps the extra content of an answer's first call, which is where Gemini

@@ -340,6 +340,7 @@ func TestWholeMessageBehindItsDeltas(t *testing.T) {
 	whole := func(message string) string {
 		return `{"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant",` + message + `}}]}`
 	}
+	noID := `"tool_calls":[{"index":0,"type":"function","function":{"name":"f","arguments":"{}"}}]`
 	thought := `{"choices":[{"index":0,"delta":{"reasoning_content":"hm"}}]}`
 	call := `"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]`
 	for name, tt := range map[string]struct {
@@ -348,11 +349,15 @@ func TestWholeMessageBehindItsDeltas(t *testing.T) {
 		calls          int
 		contradictions int
 	}{
-		"the same":         {[]string{hello, whole(`"content":"hello"`)}, "hello", 0, 0},
-		"with more":        {[]string{hello, whole(`"content":"hello you"`)}, "hello you", 0, 0},
-		"another":          {[]string{hello, whole(`"content":"bye"`)}, "hello", 0, 1},
-		"without a text":   {[]string{hello, whole(`"content":null`)}, "hello", 0, 0},
-		"with a call":      {[]string{hello, whole(`"content":"hello",` + call)}, "hello", 1, 0},
+		"the same":       {[]string{hello, whole(`"content":"hello"`)}, "hello", 0, 0},
+		"with more":      {[]string{hello, whole(`"content":"hello you"`)}, "hello you", 0, 0},
+		"another":        {[]string{hello, whole(`"content":"bye"`)}, "hello", 0, 1},
+		"without a text": {[]string{hello, whole(`"content":null`)}, "hello", 0, 0},
+		"with a call":    {[]string{hello, whole(`"content":"hello",` + call)}, "hello", 1, 0},
+		"with an empty piece": {[]string{hello, strings.Replace(whole(`"content":"hello you"`), `"message"`,
+			`"delta":{},"message"`, 1)}, "hello you", 0, 0},
+		"a call without an id twice": {[]string{strings.Replace(whole(noID), "message", "delta", 1),
+			strings.Replace(whole(noID), "message", "delta", 1)}, "", 1, 0},
 		"behind a thought": {[]string{thought, whole(`"content":"hello"`)}, "hello", 0, 0},
 		"a whole call twice": {[]string{strings.Replace(whole(call), "message", "delta", 1),
 			strings.Replace(whole(call), "message", "delta", 1)}, "", 1, 0},

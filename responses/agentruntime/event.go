@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 )
 
@@ -72,22 +71,11 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &w); err != nil {
 		return err
 	}
-	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(data, &raw); err != nil {
-		return err
-	}
 	*e = Event{Type: w.Type, EventID: w.EventID, Timestamp: w.Timestamp, SchemaVersion: w.SchemaVersion,
 		Sequence: w.Sequence, Status: w.Status, Phase: w.Phase, StatusReason: w.StatusReason,
 		NativeStatus: w.NativeStatus, Payload: w.Payload, Refs: w.Refs, Correlation: w.Correlation,
 		Telemetry: w.Telemetry}
-	for kind, name := range idNames {
-		if value, ok := raw[name]; ok {
-			if err := json.Unmarshal(value, &e.IDs[kind]); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-		}
-	}
-	return nil
+	return json.Unmarshal(data, &e.IDs)
 }
 
 // MarshalJSON encodes the event with the envelope first, then its ids, and what it says last.
@@ -97,17 +85,15 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := []byte{'{'}
-	for kind, id := range e.IDs {
-		if id != "" {
-			value, err := json.Marshal(id)
-			if err != nil {
-				return nil, err
-			}
-			out = fmt.Appendf(out, "%q:%s,", idNames[kind], value)
-		}
+	ids, err := e.IDs.MarshalJSON()
+	if err != nil {
+		return nil, err
 	}
-	return append(out, rest[1:]...), nil
+	if len(ids) == len("{}") {
+		return rest, nil
+	}
+	ids[len(ids)-1] = ','
+	return append(ids, rest[1:]...), nil
 }
 
 // thread is the stream that the event belongs to: its thread, or the session when no thread is named.

@@ -1,5 +1,10 @@
 package agentruntime
 
+import (
+	"encoding/json"
+	"fmt"
+)
+
 // ID is a kind of identity. Its values index [IDs].
 type ID uint8
 
@@ -57,3 +62,39 @@ func (id ID) noun() ID {
 
 // IDs are the identities of an event; an empty one is absent.
 type IDs [idKinds]string
+
+// MarshalJSON encodes the ids that are there as an object, in the order of their kinds.
+func (ids IDs) MarshalJSON() ([]byte, error) {
+	out := []byte{'{'}
+	for kind, id := range ids {
+		if id == "" {
+			continue
+		}
+		value, err := json.Marshal(id)
+		if err != nil {
+			return nil, err
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(fmt.Appendf(out, "%q:", idNames[kind]), value...)
+	}
+	return append(out, '}'), nil
+}
+
+// UnmarshalJSON decodes an object of ids; keys that name no kind are dropped.
+func (ids *IDs) UnmarshalJSON(data []byte) error {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return err
+	}
+	*ids = IDs{}
+	for kind, name := range idNames {
+		if value, ok := raw[name]; ok {
+			if err := json.Unmarshal(value, &ids[kind]); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,6 +1,9 @@
 package agentruntime
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // maxRecent bounds how many closed ids, and how many event ids, are remembered.
 const maxRecent = 1 << 14
@@ -228,8 +231,5 @@ func (s *state) applyQueue(e *Event) {
 
 // queueEntry is the id of the entry that a change of a queue is about.
 func queueEntry(e *Event) string {
-	if id := e.text("entry.queued_turn_id"); id != "" {
-		return id
-	}
-	return e.IDs[QueuedTurn]
+	return cmp.Or(e.text("entry.queued_turn_id"), e.text("entry.message_id"), e.IDs[QueuedTurn])
 }

@@ -3,6 +3,8 @@ package ledger
 import (
 	"encoding/json"
 	"time"
+
+	"holon/responses/agentruntime"
 )
 
 // BriefKind is what a brief tells.
@@ -64,6 +66,25 @@ type TranscriptEntry struct {
 	Data         json.RawMessage `json:"data,omitempty"`
 }
 
+// ToolExecution is a call of a tool in a turn that has ended, for what asks which work was done (runtime specification,
+// "Tool Execution Record").
+type ToolExecution struct {
+	ID          string    `json:"id"` // the tool_call_id of the turn, which is unique with the turn
+	AgentID     string    `json:"agent_id"`
+	TurnID      string    `json:"turn_id"`
+	WorkItemID  string    `json:"work_item_id,omitempty"`
+	TurnIndex   int64     `json:"turn_index"`
+	Tool        string    `json:"tool_name"`
+	CreatedAt   time.Time `json:"created_at"`
+	CompletedAt time.Time `json:"completed_at"`
+	DurationMS  int64     `json:"duration_ms"`
+	Status      string    `json:"status"` // success, error
+	Input       string    `json:"input"`  // its arguments, cut
+	Output      string    `json:"output"` // what the model was shown, cut
+	Summary     string    `json:"summary,omitempty"`
+	OutputRef   string    `json:"output_ref,omitempty"` // file with the whole output, relative to the turn's directory
+}
+
 // Notification is something the operator should see (document 001).
 type Notification struct {
 	ID            string    `json:"notification_id"`
@@ -79,8 +100,13 @@ type Notification struct {
 	CreatedAt     time.Time `json:"created_at"`
 }
 
-// Event tells one thing that happened to an agent. It refers to what it is about
-// by ids; Data has only what no other record holds and is at most MaxEventData.
+// Event tells one thing that happened to an agent. It is never changed or completed
+// later. It refers to what it is about by ids; Data has only what no other record
+// holds and is at most MaxEventData.
+//
+// Class, Status, IDs and Cause are what it is by the Agent Runtime standard
+// (docs/reference/agent-record.md). The ids that follow from the agent and the turn are not
+// in IDs.
 type Event struct {
 	ID        string    `json:"id"`
 	Seq       int64     `json:"event_seq"`
@@ -93,6 +119,12 @@ type Event struct {
 	// brief, wait, timer, trigger or notification, by the prefix of its id
 	Ref  string          `json:"ref,omitempty"`
 	Data json.RawMessage `json:"data,omitempty"`
+
+	Class       string           `json:"class,omitempty"` // "": it is older than classes
+	Status      string           `json:"status,omitempty"`
+	IDs         agentruntime.IDs `json:"ids,omitzero"`
+	Cause       string           `json:"causation_id,omitempty"` // of an event, or what a message names
+	ProducerSeq int64            `json:"producer_seq,omitempty"` // of the fact that a container recorded; 0: the host's
 }
 
 // MaxEventData bounds Event.Data, in bytes.

@@ -58,6 +58,10 @@ type Store interface {
 	// another history.
 	Epoch() string
 
+	// RuntimeID names the installation that the ledger belongs to. It is made once,
+	// and a restored ledger keeps it.
+	RuntimeID() string
+
 	// Prune removes what retention lets go, at most limit rows, and reports
 	// whether there is more. It takes the writer only for a moment.
 	Prune(ctx context.Context, keep Retention, now time.Time, limit int) (more bool, err error)
@@ -157,6 +161,8 @@ type View interface {
 	Transcript(agentID string, limit int) ([]TranscriptEntry, error) // likewise
 	Notifications(agentID string, limit int) ([]Notification, error)
 	Brief(id string) (Brief, error)
+	// ToolExecutions returns the newest of an agent, the oldest first.
+	ToolExecutions(agentID string, limit int) ([]ToolExecution, error)
 	Notification(id string) (Notification, error)
 
 	// Events returns a page of an agent's events and what lies around it.
@@ -189,6 +195,7 @@ type Tx interface {
 	InsertBrief(b Brief) error
 	InsertTranscript(e TranscriptEntry) error
 	InsertNotification(n Notification) error
+	InsertToolExecution(e ToolExecution) error
 
 	// Append numbers events of an agent on from l.EventSeq and stores them. The
 	// state must be saved in the same Tx, after it.

@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"database/sql/driver"
 	"errors"
 
+	"holon/responses/agentruntime"
 	"holon/state/ledger"
 )
 
@@ -53,21 +55,40 @@ func (v *view) bounds(agentID, level string) (oldest, newest int64, err error) {
 	return oldest, newest, err
 }
 
-const eventColumns = "seq, id, created_at, type, level, message_id, turn_id, ref, data"
+const eventColumns = "seq, id, created_at, type, level, message_id, turn_id, ref, data, class, status, ids, cause, " +
+	"producer_seq"
 
 func scanEvent(r *row, agentID string) ledger.Event {
-	return ledger.Event{
+	e := ledger.Event{
 		AgentID: agentID, Seq: r.integer(), ID: r.text(), CreatedAt: r.time(), Type: r.text(), Level: int(r.integer()),
-		MessageID: r.textOrNone(), TurnID: r.textOrNone(), Ref: r.textOrNone(), Data: r.raw(),
+		MessageID: r.textOrNone(), TurnID: r.textOrNone(), Ref: r.textOrNone(), Data: r.raw(), Class: r.textOrNone(),
+		Status: r.textOrNone(),
 	}
+	if ids := r.raw(); ids != nil {
+		r.decode(ids, &e.IDs)
+	}
+	e.Cause, e.ProducerSeq = r.textOrNone(), r.integerOrNone()
+	return e
 }
 
 const insertEvent = "INSERT INTO events (agent_id, seq, id, created_at, type, level, message_id, turn_id, ref, " +
-	"data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	"data, class, status, ids, cause, producer_seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 // insertEvent writes an event in its place.
 func (t *tx) insertEvent(agentID string, seq int64, e ledger.Event) error {
+	var ids, producer driver.Value
+	if e.IDs != (agentruntime.IDs{}) {
+		text, err := encode(e.IDs)
+		if err != nil {
+			return err
+		}
+		ids = text
+	}
+	if e.ProducerSeq != 0 {
+		producer = e.ProducerSeq
+	}
 	_, err := t.write(insertEvent, agentID, seq, e.ID, millis(e.CreatedAt), e.Type, int64(e.Level),
-		textOrNil(e.MessageID), textOrNil(e.TurnID), textOrNil(e.Ref), textOrNil(string(e.Data)))
+		textOrNil(e.MessageID), textOrNil(e.TurnID), textOrNil(e.Ref), textOrNil(string(e.Data)), textOrNil(e.Class),
+		textOrNil(e.Status), ids, textOrNil(e.Cause), producer)
 	return changed("insert", "event", ledger.CodeConflict, err)
 }

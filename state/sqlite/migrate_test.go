@@ -43,6 +43,9 @@ func TestMigrateSenders(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{"UPDATE entries SET band = band % 4", "ALTER TABLE entries DROP COLUMN sender",
+		"ALTER TABLE events DROP COLUMN class", "ALTER TABLE events DROP COLUMN status",
+		"ALTER TABLE events DROP COLUMN ids", "ALTER TABLE events DROP COLUMN cause",
+		"ALTER TABLE events DROP COLUMN producer_seq", "DROP TABLE tool_executions",
 		"PRAGMA user_version = 1"} {
 		if err := s.writer.conn.script(text); err != nil {
 			t.Fatal(err)

@@ -120,17 +120,19 @@ func identify(path string) error {
 // scripts are the names of the migrations, numbered from 1 on.
 func scripts() ([]string, error) { return fs.Glob(migrations, "migrations/*.sql") }
 
-// prepareFile brings the tables up to date and returns the epoch.
-func prepareFile(ctx context.Context, c *conn, log *slog.Logger) (epoch string, err error) {
+// prepareFile brings the tables up to date and returns the epoch and the id of the runtime.
+func prepareFile(ctx context.Context, c *conn, log *slog.Logger) (epoch, runtime string, err error) {
 	if err := migrate(ctx, c, log); err != nil {
-		return "", err
+		return "", "", err
 	}
-	if _, err := c.exec("INSERT INTO meta (key, value) VALUES ('epoch', ?) ON CONFLICT DO NOTHING",
-		rand.Text()); err != nil {
-		return "", failed("name the ledger's epoch", err)
+	for name, id := range map[string]string{"epoch": rand.Text(), "runtime": "rt_" + strings.ToLower(rand.Text())} {
+		if _, err := c.exec("INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO NOTHING", name, id); err != nil {
+			return "", "", failed("name the ledger", err)
+		}
 	}
-	err = c.query(func(r *row) error { epoch = r.text(); return nil }, "SELECT value FROM meta WHERE key = 'epoch'")
-	return epoch, failed("read the ledger's epoch", err)
+	err = c.query(func(r *row) error { epoch, runtime = r.text(), r.text(); return nil },
+		"SELECT (SELECT value FROM meta WHERE key = 'epoch'), (SELECT value FROM meta WHERE key = 'runtime')")
+	return epoch, runtime, failed("read the ledger's names", err)
 }
 
 // migrate runs the scripts that the file has not seen, each in a transaction of

@@ -96,6 +96,7 @@ func prunables() []prunable {
 		{"transcript", "n", "0"},
 		{"briefs", "n", "0"},
 		{"notifications", "n", "0"},
+		{"tool_executions", "n", "0"},
 		{"turns", "id", `number = (SELECT max(number) FROM turns AS other WHERE other.agent_id = turns.agent_id)
 			OR response_id = (SELECT chain FROM lanes WHERE lanes.agent_id = turns.agent_id)`},
 		{"attempts", "id", "status = 'open' OR id IN (SELECT attempt_id FROM waits WHERE status IN ('active', " +

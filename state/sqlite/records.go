@@ -34,6 +34,12 @@ func (v *view) Notification(id string) (ledger.Notification, error) {
 	return get(v, "notification", id, scanRecord[ledger.Notification], "SELECT data FROM notifications WHERE id = ?")
 }
 
+// ToolExecutions implements ledger.View.
+func (v *view) ToolExecutions(agentID string, limit int) ([]ledger.ToolExecution, error) {
+	return tail(v, "tool executions", scanRecord[ledger.ToolExecution],
+		"SELECT data FROM tool_executions WHERE agent_id = ? ORDER BY n DESC LIMIT ?", agentID, limited(limit))
+}
+
 func scanRecord[T any](r *row) (record T) {
 	r.record(&record)
 	return record
@@ -59,6 +65,14 @@ func (t *tx) InsertNotification(n ledger.Notification) error {
 	return t.insertRecord("notification",
 		"INSERT INTO notifications (id, agent_id, created_at, data) VALUES (?, ?, ?, ?)", n.ID, n.AgentID, n.CreatedAt,
 		n)
+}
+
+// InsertToolExecution implements ledger.Tx.
+func (t *tx) InsertToolExecution(e ledger.ToolExecution) error {
+	e.CreatedAt, e.CompletedAt = kept(e.CreatedAt), kept(e.CompletedAt)
+	return t.insertRecord("tool execution",
+		"INSERT INTO tool_executions (id, agent_id, created_at, data) VALUES (?, ?, ?, ?)", e.TurnID+" "+e.ID, e.AgentID,
+		e.CreatedAt, e)
 }
 
 func (t *tx) insertRecord(noun, text, id, agentID string, at time.Time, record any) error {

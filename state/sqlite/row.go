@@ -61,6 +61,15 @@ func (r *row) textOrNone() string {
 	return r.text()
 }
 
+// integerOrNone takes a number that may be absent: 0.
+func (r *row) integerOrNone() int64 {
+	if r.values[r.next] == nil {
+		r.next++
+		return 0
+	}
+	return r.integer()
+}
+
 // raw takes text that is JSON and may be absent.
 func (r *row) raw() json.RawMessage {
 	text := r.textOrNone()
@@ -72,11 +81,13 @@ func (r *row) raw() json.RawMessage {
 
 // record takes text that is the JSON of a record.
 func (r *row) record(into any) {
-	text := r.text()
-	if r.err != nil {
-		return
+	if text := r.text(); r.err == nil {
+		r.decode([]byte(text), into)
 	}
-	if err := json.Unmarshal([]byte(text), into); err != nil {
+}
+
+func (r *row) decode(data []byte, into any) {
+	if err := json.Unmarshal(data, into); err != nil {
 		r.err = unreadable(fmt.Errorf("decode %T: %w", into, err))
 	}
 }

@@ -33,10 +33,10 @@ type Options struct {
 
 // Store is a ledger.Store in a file.
 type Store struct {
-	path  string
-	epoch string
-	log   *slog.Logger
-	lock  *flock.Flock
+	path           string
+	epoch, runtime string
+	log            *slog.Logger
+	lock           *flock.Flock
 
 	writer  *writer
 	watch   watch
@@ -88,11 +88,11 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, failed("open the ledger", err)
 	}
-	epoch, err := prepareFile(ctx, c, log)
+	epoch, runtime, err := prepareFile(ctx, c, log)
 	if err != nil {
 		return nil, errors.Join(err, c.close())
 	}
-	s := &Store{path: path, epoch: epoch, log: log, lock: lock, readers: make(chan *conn, readers), pruned: cursors{},
+	s := &Store{path: path, epoch: epoch, runtime: runtime, log: log, lock: lock, readers: make(chan *conn, readers), pruned: cursors{},
 		ended: make(chan struct{})}
 	s.writer = newWriter(c, &s.watch)
 	for range readers {
@@ -103,6 +103,9 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 
 // Epoch implements ledger.Store.
 func (s *Store) Epoch() string { return s.epoch }
+
+// RuntimeID implements ledger.Store.
+func (s *Store) RuntimeID() string { return s.runtime }
 
 // Changed implements ledger.Store.
 func (s *Store) Changed(agentID string) <-chan struct{} { return s.watch.changed(agentID) }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"holon/responses/agentruntime"
 	"holon/responses/turns"
 	"holon/state/ledger"
 )
@@ -136,6 +137,7 @@ type everything struct {
 	brief   ledger.Brief
 	said    ledger.TranscriptEntry
 	note    ledger.Notification
+	tool    ledger.ToolExecution
 	event   ledger.Event
 }
 
@@ -154,11 +156,12 @@ func newEverything() everything {
 		brief:   filled(ledger.Brief{ID: "b", AgentID: "a"}),
 		said:    filled(ledger.TranscriptEntry{ID: "s", AgentID: "a"}),
 		note:    filled(ledger.Notification{ID: "n", AgentID: "a"}),
+		tool:    filled(ledger.ToolExecution{ID: "x", TurnID: "turn", AgentID: "a"}),
 		event:   filled(ledger.Event{AgentID: "a", Level: 2}),
 	}
 	e.agent.ArchivedAt = nil // or it were in no list
 	e.lane.Revision, e.lane.EventSeq = 0, 0
-	e.event.Seq = 1
+	e.event.Seq, e.event.IDs[agentruntime.Step] = 1, "step"
 	return e
 }
 
@@ -168,7 +171,8 @@ func (e *everything) insert(tx ledger.Tx) error {
 		tx.InsertAgent(e.agent, l), tx.InsertMessage(e.message, e.entry), tx.InsertAttempt(e.attempt),
 		tx.InsertTurn(e.turn),
 		tx.InsertWait(e.wait), tx.InsertTimer(e.timer), tx.InsertTrigger(e.trigger), tx.InsertBrief(e.brief),
-		tx.InsertTranscript(e.said), tx.InsertNotification(e.note), tx.Append(&l, e.event), tx.SaveAgentState(&l))
+		tx.InsertTranscript(e.said), tx.InsertNotification(e.note), tx.InsertToolExecution(e.tool), tx.Append(&l, e.event),
+		tx.SaveAgentState(&l))
 	e.lane = l
 	return err
 }
@@ -204,6 +208,7 @@ func (e *everything) check(t *testing.T, v ledger.View) {
 	only(t, e.brief)(v.Briefs("a", 5))
 	only(t, e.said)(v.Transcript("a", 5))
 	only(t, e.note)(v.Notifications("a", 5))
+	only(t, e.tool)(v.ToolExecutions("a", 5))
 	page, err := v.Events("a", ledger.EventQuery{})
 	only(t, e.event)(page.Events, err)
 }

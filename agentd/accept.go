@@ -57,6 +57,7 @@ func (s *Server) begin(lt *liveTurn, req *responses.Request, from origin, chosen
 	if err != nil {
 		return nil, err
 	}
+	p.above = from.above
 	j, err := s.admit(p, from.source)
 	if err != nil {
 		p.offer.Release()

@@ -28,7 +28,7 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	v, err := s.accept(req, origin{"responses", token}, nil)
+	v, err := s.accept(req, origin{"responses", token, spanOf(r.Header)}, nil)
 	if err != nil {
 		if keyed {
 			err = keyConflict(err)

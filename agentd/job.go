@@ -60,10 +60,11 @@ func (s *Server) record(p *plan, t *admission.Ticket, source string) (*job, erro
 		return nil, recordError(err)
 	}
 	j := &job{plan: p, ticket: t, rec: written, created: now}
-	j.scope = turns.Scope{RuntimeID: s.instance, SessionID: p.sessionID, TurnID: p.turnID, Now: s.parts.Now}
+	j.scope = turns.Scope{RuntimeID: s.instance, SessionID: p.sessionID, TurnID: p.turnID,
+		Trace: p.above.Child(p.turnID), Now: s.parts.Now}
 	j.inbox = &inbox{rec: written, scope: j.scope}
 	submitted := turns.Submitted{Source: source, ResponseID: resp.ID, PreviousResponseID: p.req.PreviousResponseID,
-		RequestDigest: p.req.Digest}
+		RequestDigest: p.req.Digest, Traceparent: p.above.String()}
 	if err = written.Event(j.scope.TurnSubmitted(submitted, !t.Started())); err == nil {
 		j.emitter, err = responses.NewEmitter(resp, written.Sink())
 	}

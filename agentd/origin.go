@@ -4,14 +4,16 @@ import (
 	"fmt"
 	"net/http"
 
+	"holon/internal/tracecontext"
 	"holon/responses"
 )
 
 // origin says where a request for a turn came from, and holds what came with it
 // outside its body.
 type origin struct {
-	source string // responses, websocket, sourceRun
-	token  string // of the turn at the host's gateway and tools; in no record, log or error
+	source string            // responses, websocket, sourceRun
+	token  string            // of the turn at the host's gateway and tools; in no record, log or error
+	above  tracecontext.Span // the span in which the turn was asked for; zero for none
 }
 
 // sourceRun is the source of the one turn of `agentd run`.
@@ -33,4 +35,13 @@ func modelToken(h http.Header) (string, error) {
 				maxModelToken))
 	}
 	return values[0], nil
+}
+
+// spanOf returns the span in which a request was made. As the standard says, a header that is malformed or comes twice
+// counts as none.
+func spanOf(h http.Header) tracecontext.Span {
+	if values := h.Values(tracecontext.Header); len(values) == 1 {
+		return tracecontext.Parse(values[0])
+	}
+	return tracecontext.Span{}
 }

@@ -13,6 +13,7 @@ import (
 	"holon/agentd/record"
 	"holon/agentd/turn"
 	"holon/agentd/worktree"
+	"holon/internal/tracecontext"
 	"holon/responses"
 )
 
@@ -27,7 +28,8 @@ type plan struct {
 	directories
 	telling
 	limits
-	fragile bool // the turn ends when the last client that waits for it goes
+	fragile bool              // the turn ends when the last client that waits for it goes
+	above   tracecontext.Span // as in origin
 }
 
 // target is the model of a turn.

@@ -49,7 +49,7 @@ func (w *wsSession) answer(text []byte) error {
 		w.evict(previous)
 		return err
 	}
-	v, err := w.server.accept(req, origin{"websocket", w.token}, w.mem)
+	v, err := w.server.accept(req, origin{source: "websocket", token: w.token}, w.mem)
 	if err != nil {
 		w.evict(previous)
 		return w.server.logged(err)

@@ -19,6 +19,7 @@ import (
 
 	"holon/agentd/process"
 	"holon/internal/mcpwire"
+	"holon/internal/tracecontext"
 )
 
 // Bounds of connections.
@@ -210,6 +211,9 @@ func (b *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	detach := context.AfterFunc(b.alive, cancel)
 	end := func() { detach(); cancel() }
 	req = req.Clone(ctx)
+	if span := tracecontext.Of(ctx); span.Valid() {
+		req.Header.Set(tracecontext.Header, span.String())
+	}
 	for name, values := range b.headers {
 		req.Header[name] = values
 	}

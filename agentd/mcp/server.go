@@ -14,6 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"holon/agentd/turntoken"
+	"holon/internal/tracecontext"
 	"holon/responses/turns"
 )
 
@@ -401,6 +402,9 @@ func (s *server) invoke(ctx context.Context, session *sdk.ClientSession, tool st
 	params := &sdk.CallToolParams{Name: tool, Arguments: arguments, Meta: sdk.Meta{metaCallID: callID}}
 	if s.host {
 		params.Meta[metaTurnToken] = turntoken.Of(ctx)
+	}
+	if span := tracecontext.Of(ctx); span.Valid() {
+		params.Meta[tracecontext.MetaKey] = span.String()
 	}
 	return call(ctx, func(ctx context.Context) (*sdk.CallToolResult, error) { return session.CallTool(ctx, params) })
 }

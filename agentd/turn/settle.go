@@ -9,6 +9,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/structured"
 	"holon/agentd/tools"
+	"holon/internal/tracecontext"
 	"holon/responses"
 	"holon/responses/turns"
 )
@@ -149,6 +150,7 @@ func (r *runner) runCall(ctx context.Context, c *ownCall) error {
 
 // run calls the tool of a call. The toolset refuses one that it does not have, and knows nothing of the client's.
 func (r *runner) run(ctx context.Context, c *ownCall) tools.Outcome {
+	ctx = tracecontext.With(ctx, r.Scope.Trace.Child(c.ID))
 	outcome := r.Tools.Run(ctx, r.env, tools.Call{ID: c.CallID, Name: c.Name, Arguments: json.RawMessage(c.arguments)})
 	if c.unknown != nil {
 		return tools.Refuse(c.Name, c.unknown)

@@ -25,6 +25,7 @@ import (
 	"strings"
 
 	"holon/internal/bounded"
+	"holon/internal/tracecontext"
 	"holon/responses"
 	"holon/responses/stream"
 	"holon/responses/turns"
@@ -91,6 +92,17 @@ func (c *Client) WithModelToken(token string) *Client {
 	d := *c
 	d.header = c.header.Clone()
 	d.header.Set(responses.HeaderModelToken, token)
+	return &d
+}
+
+// WithSpan returns a copy of c whose requests are made in a span, of which the server is told. The zero Span is none.
+func (c *Client) WithSpan(span tracecontext.Span) *Client {
+	if !span.Valid() {
+		return c
+	}
+	d := *c
+	d.header = c.header.Clone()
+	d.header.Set(tracecontext.Header, span.String())
 	return &d
 }
 

@@ -31,7 +31,7 @@ func NamesOfTools(tools []responses.Tool, items []responses.Item) (names []strin
 // are: without them a record cannot be read.
 var Structure = Constants.With(structural("id", "item_id", "call_id", "response_id", "previous_response_id",
 	"session_id", "turn_id", "event_id", "runtime_id", "thread_id", "step_id", "task_id", "tool_call_id",
-	"cause_tool_call_id", "model_request_id", "process_id", "egress_id", "input_id", "skill_id", "native_request_id",
+	"cause_tool_call_id", "model_request_id", "process_id", "trace_id", "span_id", "traceparent", "egress_id", "input_id", "skill_id", "native_request_id",
 	"instance", "version", "agentd_version", "epoch", "time", "timestamp", "created_at", "started_at", "completed_at",
 	"updated_at", "path", "turn_dir", "work_dir", "artifact_dir", "stdout_path", "stderr_path", "output_path",
 	"entrypoint_path", "sha256", "digest", "cmd_digest", "request_digest", "fingerprint", "frame_fingerprint",

@@ -71,6 +71,8 @@ type RuntimeEvent struct {
 	ToolCallID     string          `json:"tool_call_id,omitempty"`
 	ModelRequestID string          `json:"model_request_id,omitempty"`
 	ProcessID      string          `json:"process_id,omitempty"`
+	TraceID        string          `json:"trace_id,omitempty"` // of a turn that is traced
+	SpanID         string          `json:"span_id,omitempty"`  // of the tool call, model request or else turn
 	Status         string          `json:"status,omitempty"`
 	Payload        json.RawMessage `json:"payload"` // a JSON object
 }
@@ -134,6 +136,7 @@ func (e *RuntimeEvent) checkIDs() error {
 		{"thread_id", e.ThreadID, false}, {"step_id", e.StepID, false},
 		{"tool_call_id", e.ToolCallID, false}, {"model_request_id", e.ModelRequestID, false},
 		{"process_id", e.ProcessID, false}, {"task_id", e.TaskID, false},
+		{"trace_id", e.TraceID, false}, {"span_id", e.SpanID, false},
 	} {
 		if id.value == "" && !id.required {
 			continue

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"holon/internal/tracecontext"
 	"holon/responses"
 )
 
@@ -16,7 +17,8 @@ type Scope struct {
 	SessionID string
 	ThreadID  string // "" when there is none
 	TurnID    string
-	Now       func() time.Time // time.Now when nil
+	Trace     tracecontext.Span // of the turn; zero when it is not traced
+	Now       func() time.Time  // time.Now when nil
 }
 
 // Bounds of texts within payloads, in bytes; together they keep every payload
@@ -34,6 +36,7 @@ type Submitted struct {
 	ResponseID         string `json:"response_id"`
 	PreviousResponseID string `json:"previous_response_id,omitempty"`
 	RequestDigest      string `json:"request_digest"`
+	Traceparent        string `json:"traceparent,omitempty"` // of the request: the span above the turn's
 }
 
 // TurnSubmitted says that a turn was recorded; queued says that it must wait.
@@ -120,7 +123,7 @@ func (s Scope) ModelRequested(requestID string, p Requested) RuntimeEvent {
 	p.ProviderName, p.ModelName = clip(p.ProviderName, maxName), clip(p.ModelName, maxName)
 	p.ProviderSelector = clip(p.ProviderSelector, maxName)
 	e := s.event(ModelRequested, StatusRunning, p)
-	e.ModelRequestID = requestID
+	e.ModelRequestID, e.SpanID = requestID, s.Trace.Child(requestID).SpanID()
 	return e
 }
 
@@ -140,7 +143,7 @@ func (s Scope) ModelCompleted(requestID string, p Sampled) RuntimeEvent {
 	p.StopReason, p.NativeRequestID = clip(p.StopReason, maxName), clip(p.NativeRequestID, maxName)
 	p.ProviderAttempt = p.ProviderAttempt.bounded()
 	e := s.event(ModelCompleted, StatusCompleted, p)
-	e.ModelRequestID = requestID
+	e.ModelRequestID, e.SpanID = requestID, s.Trace.Child(requestID).SpanID()
 	return e
 }
 
@@ -163,7 +166,7 @@ func (s Scope) ModelFailed(requestID string, p AttemptFailure) RuntimeEvent {
 	p.FailureCategory, p.Message = clip(p.FailureCategory, maxName), clip(p.Message, maxMessage)
 	p.ProviderAttempt = p.ProviderAttempt.bounded()
 	e := s.event(ModelFailed, StatusFailed, p)
-	e.ModelRequestID = requestID
+	e.ModelRequestID, e.SpanID = requestID, s.Trace.Child(requestID).SpanID()
 	return e
 }
 
@@ -187,6 +190,8 @@ func (s Scope) event(class, status string, payload any) RuntimeEvent {
 		SessionID:     s.SessionID,
 		ThreadID:      s.ThreadID,
 		TurnID:        s.TurnID,
+		TraceID:       s.Trace.TraceID(),
+		SpanID:        s.Trace.SpanID(),
 		Status:        status,
 		Payload:       b,
 	}

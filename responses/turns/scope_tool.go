@@ -22,7 +22,7 @@ func (s Scope) ToolStarted(toolCallID string, p Begun) RuntimeEvent {
 		p.Host = "server"
 	}
 	e := s.event(ToolStarted, StatusRunning, p)
-	e.ToolCallID, e.StepID = toolCallID, toolCallID
+	e.ToolCallID, e.StepID, e.SpanID = toolCallID, toolCallID, s.Trace.Child(toolCallID).SpanID()
 	return e
 }
 
@@ -55,7 +55,7 @@ func (s Scope) ToolResult(toolCallID string, p Result) RuntimeEvent {
 	p.Truncated = p.Truncated || p.Preview != whole
 	p.Canonical = withinBound(p.Canonical, MaxCanonical)
 	e := s.event(ToolResult, StatusCompleted, p)
-	e.ToolCallID, e.StepID = toolCallID, toolCallID
+	e.ToolCallID, e.StepID, e.SpanID = toolCallID, toolCallID, s.Trace.Child(toolCallID).SpanID()
 	return e
 }
 
@@ -84,7 +84,7 @@ func (s Scope) ToolFailed(toolCallID string, p ToolFailure) RuntimeEvent {
 	p.Kind, p.Preview = clip(p.Kind, maxName), clip(p.Preview, maxFailurePreview)
 	p.Canonical = withinBound(p.Canonical, maxFailure)
 	e := s.event(ToolFailed, StatusFailed, p)
-	e.ToolCallID, e.StepID = toolCallID, toolCallID
+	e.ToolCallID, e.StepID, e.SpanID = toolCallID, toolCallID, s.Trace.Child(toolCallID).SpanID()
 	return e
 }
 

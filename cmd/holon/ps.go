@@ -53,7 +53,7 @@ func (l *lifecycle) listRuns(list []oneshot.View) error {
 	t := newTable(l.streams, head...)
 	if !l.streams.OutTTY {
 		for _, v := range list {
-			t.row(v.ID, l.streams.moment(v.CreatedAt.Time()), standing(v), v.Workspace, v.Name, v.Task)
+			t.row(v.ID, l.streams.moment(v.StartedAt.Time()), standing(v), v.Workspace.Path, v.Name, v.Task)
 		}
 		return t.end()
 	}
@@ -62,8 +62,8 @@ func (l *lifecycle) listRuns(list []oneshot.View) error {
 		width[i] = len(name)
 	}
 	for _, v := range list {
-		row := []string{ids[v.ID], age(time.Since(v.CreatedAt.Time())), standing(v),
-			cut(dash(filepath.Base(v.Workspace), 80), 14), cut(dash(v.Name, 80), 12), dash(v.Task, 80)}
+		row := []string{ids[v.ID], age(time.Since(v.StartedAt.Time())), standing(v),
+			cut(dash(filepath.Base(v.Workspace.Path), 80), 14), cut(dash(v.Name, 80), 12), dash(v.Task, 80)}
 		for i, cell := range row {
 			width[i] = max(width[i], cells(cell))
 		}

@@ -91,8 +91,8 @@ func (l *lifecycle) showOpen(ctx context.Context, entry *files.Entry) error {
 	}
 	return facts(l.streams, [2]string{"run", v.ID}, [2]string{"name", v.Name}, [2]string{"task", v.Task},
 		[2]string{"continues", v.Parent}, [2]string{"status", standing(v)}, [2]string{"problem", v.Problem},
-		[2]string{"container", v.Container}, [2]string{"started", l.streams.moment(v.CreatedAt.Time())},
-		[2]string{"workspace", v.Workspace}, [2]string{"model", v.Model}, [2]string{"engine", v.Engine},
+		[2]string{"container", v.Container}, [2]string{"started", l.streams.moment(v.StartedAt.Time())},
+		[2]string{"workspace", v.Workspace.Path}, [2]string{"model", v.Model}, [2]string{"engine", v.Engine.Name},
 		[2]string{"results", v.OutputDir})
 }
 

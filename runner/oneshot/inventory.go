@@ -3,11 +3,12 @@ package oneshot
 import (
 	"context"
 	"errors"
-	"holon/internal/visible"
-	"holon/runner"
 	"io/fs"
 
+	"holon/internal/visible"
+	"holon/responses"
 	"holon/responses/turns"
+	"holon/runner"
 	"holon/runner/engine"
 	"holon/state"
 	"holon/state/files"
@@ -26,26 +27,38 @@ const (
 )
 
 // View is a run as it stands: what its files say, and for one that holds
-// something, what the engine says of its container.
+// something, what the engine says of its container. Keys that a state.Manifest has too mean the same there.
 type View struct {
-	ID        string         `json:"id"`
-	Name      string         `json:"name"`
-	Status    state.Status   `json:"status"`    // an end, or running, orphaned, interrupted
-	Container string         `json:"container"` // "" where the run holds none
-	CreatedAt turns.Time     `json:"created_at"`
-	EndedAt   turns.Time     `json:"ended_at"`
-	SeenAt    turns.Time     `json:"seen_at"` // the last sign of life of its holon
-	Task      string         `json:"task"`    // first line of the prompt, shortened; "" where nothing says it
-	Parent    string         `json:"parent_run_id"`
-	Model     string         `json:"model"`
-	Workspace string         `json:"workspace"`
-	Engine    string         `json:"engine"`
-	Outcome   *state.Outcome `json:"outcome"`   // null before the end
-	ExitCode  *int           `json:"exit_code"` // null before the end
-	OutputDir string         `json:"output_dir"`
-	Problem   string         `json:"problem"` // what of it can't be read
+	ID          string           `json:"run_id"`
+	Parent      string           `json:"parent_run_id"`
+	Name        string           `json:"name"`
+	Task        string           `json:"task"`         // first line of the prompt, shortened; "" where nothing says it
+	Status      state.Status     `json:"status"`       // an end, or running, orphaned, interrupted
+	Outcome     *state.Outcome   `json:"outcome"`      // null before the end
+	ExitCode    *int             `json:"exit_code"`    // null before the end
+	StartedAt   turns.Time       `json:"started_at"`   // null where nothing says it
+	CompletedAt turns.Time       `json:"completed_at"` // null before the end
+	Model       string           `json:"model"`
+	Usage       *responses.Usage `json:"usage"`       // null before the end
+	ModelUsage  *state.Account   `json:"model_usage"` // null before the end
+	Engine      ViewEngine       `json:"engine"`
+	Workspace   ViewWorkspace    `json:"workspace"`
+	Container   string           `json:"container"` // "" where the run holds none
+	SeenAt      turns.Time       `json:"seen_at"`   // the last sign of life of its holon
+	OutputDir   string           `json:"output_dir"`
+	Problem     string           `json:"problem"` // what of it can't be read
 
 	record *runner.Record
+}
+
+// ViewEngine is what is known of an engine from the beginning of a run.
+type ViewEngine struct {
+	Name string `json:"name"`
+}
+
+// ViewWorkspace is what is known of a workspace from the beginning of a run.
+type ViewWorkspace struct {
+	Path string `json:"path"`
 }
 
 // Inventory lists the runs of a home, the newest first. It takes no lease, starts
@@ -90,12 +103,12 @@ func view(e *files.Entry) View {
 		v.Problem = visible.OneLine(e.Problem.Error(), 300)
 	}
 	if s := e.Start; s != nil {
-		v.Name, v.CreatedAt, v.Workspace = s.Name, s.CreatedAt, s.Source
+		v.Name, v.StartedAt, v.Workspace.Path = s.Name, s.CreatedAt, s.Source
 	}
 	rec, err := runner.ReadRunRecord(e.Dir)
 	switch {
 	case err == nil:
-		v.record, v.Model, v.Engine = rec, rec.Manifest.Model, rec.Engine
+		v.record, v.Model, v.Engine.Name = rec, rec.Manifest.Model, rec.Engine
 		v.Task, v.Parent = rec.Manifest.Task, rec.Manifest.ParentRunID
 	case !errors.Is(err, fs.ErrNotExist):
 		v.Problem = visible.OneLine(err.Error(), 300)
@@ -105,8 +118,8 @@ func view(e *files.Entry) View {
 	}
 	if m := e.Manifest; m != nil {
 		v.Task, v.Parent = m.Task, m.ParentRunID
-		v.Model, v.Engine, v.EndedAt, v.Outcome, v.ExitCode = m.Model, m.Engine.Name, m.CompletedAt, &m.Outcome,
-			&m.ExitCode
+		v.Model, v.Engine.Name, v.Usage, v.ModelUsage = m.Model, m.Engine.Name, m.Usage, m.ModelUsage
+		v.CompletedAt, v.Outcome, v.ExitCode = m.CompletedAt, &m.Outcome, &m.ExitCode
 	}
 	return v
 }

@@ -26,6 +26,7 @@ import (
 //	cache/           what can be made again
 //	ipc/<run_id>/    sockets shared with the run's container
 //	ledger.sqlite    what is known of the agents (state/sqlite)
+//	trigger.key      what the URLs of external triggers are derived from
 //	run/             socket, log and metadata of the daemon (runner/daemon)
 //	worktrees/       working trees that `holon checkout` made
 //	agents/<id>/     the home of one agent, which its container sees but for .holon
@@ -142,6 +143,9 @@ func (h Home) AgentDir(id string) string { return filepath.Join(h.AgentsDir(), i
 // AgentPrivateDir is what of an agent's home is the host's own: its container
 // sees an empty directory there. The id must have passed CheckAgentID.
 func (h Home) AgentPrivateDir(id string) string { return filepath.Join(h.AgentDir(id), ".holon") }
+
+// TriggerKeyPath is the file with the key from which the tokens of external triggers are derived.
+func (h Home) TriggerKeyPath() string { return filepath.Join(h.dir, "trigger.key") }
 
 // LedgerPath is the file with the ledger of the agents (state/sqlite).
 func (h Home) LedgerPath() string { return filepath.Join(h.dir, "ledger.sqlite") }

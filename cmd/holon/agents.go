@@ -195,13 +195,12 @@ func runAgentImage(ctx context.Context, r *remote) error {
 // newTriggerCommand makes `holon agent trigger`.
 func newTriggerCommand(streams Streams) *cobra.Command {
 	show := agentCommand(streams, "show [flags] [AGENT]",
-		"Show an agent's external trigger, and make it where there is none", 0, 1,
+		"Show an agent's external trigger with its URL", 0, 1,
 		func(ctx context.Context, r *remote) error {
 			return trigger(ctx, r, r.Trigger)
 		})
-	show.Long = "Show an agent's external trigger, a URL that wakes it. It is made if the agent has none.\n" +
-		"The URL is " +
-		"a secret, and it is told once: when it is made, or renewed with rotate."
+	show.Long = "Show an agent's external trigger, a URL that wakes it. It is made again if it was revoked.\n" +
+		"The URL is a secret."
 	rotate := agentCommand(streams, "rotate [flags] [AGENT]", "Give the trigger another URL; the old one ends", 0, 1,
 		func(ctx context.Context, r *remote) error {
 			return trigger(ctx, r, r.RotateTrigger)

@@ -107,7 +107,8 @@ func (h *agentHost) tell(agentID, text string) {
 // tools are those that an agent has of the host. They take the steps of their
 // agent's lane, as this process.
 func (h *agentHost) tools(agentID string) []hosttools.Tool {
-	return tools.New(tools.Options{AgentID: agentID, Scheduler: h.steps, Ledger: h.ledger, Facts: h.facts()})
+	return tools.New(tools.Options{AgentID: agentID, Scheduler: h.steps, Ledger: h.ledger, Facts: h.facts(),
+		Triggers: h, Info: h.info})
 }
 
 // facts are what views tell of the agents and the ledger does not know.

@@ -38,6 +38,7 @@ type agentHost struct {
 	ledger     *sqlite.Store
 	steps      *scheduler.Scheduler // of notices and tools; it owns the same attempts as the Runtime's
 	listeners  *control.Listeners
+	listening  chan struct{} // closed when listeners is set
 }
 
 var _ control.Host = (*agentHost)(nil)
@@ -50,7 +51,8 @@ const closeWithin = agent.DefaultDrain + 30*time.Second
 // containers, and the ledger is closed last.
 func serve(ctx context.Context, o *serveOptions) (err error) {
 	h := &agentHost{options: o, fingerprint: o.fingerprint(), started: time.Now().UTC(),
-		log: slog.New(slog.NewTextHandler(o.streams.Err, &slog.HandlerOptions{Level: slog.LevelInfo}))}
+		listening: make(chan struct{}),
+		log:       slog.New(slog.NewTextHandler(o.streams.Err, &slog.HandlerOptions{Level: slog.LevelInfo}))}
 	if err := o.makeHome(); err != nil {
 		return err
 	}
@@ -70,8 +72,12 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 		return err
 	}
 	defer closing(h.ledger.Close)
+	key, err := o.Dir.TriggerKey()
+	if err != nil {
+		return err
+	}
 	owner := rand.Text()
-	h.steps = scheduler.New(h.ledger, scheduler.Options{Owner: owner})
+	h.steps = scheduler.New(h.ledger, scheduler.Options{Owner: owner, TriggerKey: key})
 	h.homes = home.New(home.Options{Home: o.Dir, Templates: filepath.Join(o.UserHome, ".agents", "templates"),
 		Log: h.log})
 	eng, err := o.openEngine(o.Loaded.Engine, o.streams, o.Dir)
@@ -88,7 +94,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 		Store: h.ledger, Turns: h.containers, Homes: h.homes, Owner: owner, Default: o.Agent, Template: home.Default,
 		Model: refs[0], Fallbacks: refs[1:], Image: o.Image, MaxRounds: o.MaxRounds, MaxToolCalls: o.MaxToolCalls,
 		Budget: budgetOf(o.Budget), TurnTimeout: o.Timeout, Retention: h.retention(), Secrets: o.streams.Secrets,
-		Log: h.log,
+		TriggerKey: key, Log: h.log,
 	})
 	if err != nil {
 		return err
@@ -98,6 +104,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 		return err
 	}
 	defer closing(h.listeners.Close)
+	close(h.listening)
 	h.log.Info("agents live", "home", o.Dir.Dir(), "socket", o.Socket, "http", h.listeners.HTTPAddr())
 	return h.run(ctx)
 }
@@ -131,6 +138,16 @@ func (h *agentHost) Info() view.RuntimeInfo {
 		StartedAt: h.started, ConfigFingerprint: h.fingerprint, Engine: engineName(o.Loaded.Engine),
 		DefaultAgent: o.Agent,
 		DefaultModel: refs[0], FallbackModels: refs[1:], Ready: true,
+	}
+}
+
+// info is Info for tools of agents, whose turns may go on before anything listens.
+func (h *agentHost) info(ctx context.Context) (view.RuntimeInfo, error) {
+	select {
+	case <-h.listening:
+		return h.Info(), nil
+	case <-ctx.Done():
+		return view.RuntimeInfo{}, context.Cause(ctx)
 	}
 }
 

@@ -74,6 +74,7 @@ type Config struct {
 	Drain        time.Duration  // 0: DefaultDrain
 	Retention    ledger.Retention
 	Secrets      *redact.Set // known values that no record may show; nil for none
+	TriggerKey   []byte      // what tokens of external triggers are derived from
 	Now          func() time.Time
 	Log          *slog.Logger
 }
@@ -116,9 +117,13 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 	}
 	r := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, loops: make(map[string]bool),
 		broken: make(map[string]bool), idle: make(chan struct{}, 1)}
-	r.scheduler = scheduler.New(cfg.Store, scheduler.Options{Owner: cfg.Owner, Now: cfg.Now, Damaged: r.damaged})
+	r.scheduler = scheduler.New(cfg.Store, scheduler.Options{Owner: cfg.Owner, Now: cfg.Now, Damaged: r.damaged,
+		TriggerKey: cfg.TriggerKey})
 	r.turns, r.halt = context.WithCancelCause(context.WithoutCancel(ctx)) // turns outlive the call; Close ends them
 	if err := r.ensureDefault(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.provideTriggers(ctx); err != nil {
 		return nil, err
 	}
 	if err := r.recover(ctx); err != nil {

@@ -107,6 +107,7 @@ func sizeOf(batch ...scheduler.Progress) (size int) {
 
 // Fact implements runner.Observer.
 func (rec *recorder) Fact(ev turns.RuntimeEvent) {
+	ev.Payload = rec.cfg.Secrets.JSON(ev.Payload, nil)
 	rec.add(func() {
 		p, ok := progressOf(ev, rec.call(ev))
 		if ev.Sequence <= rec.facts {

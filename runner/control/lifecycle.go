@@ -205,8 +205,7 @@ func (s *Server) postRevokeTrigger(_ http.ResponseWriter, r *http.Request) (any,
 	return s.trigger(t, "", err)
 }
 
-// trigger tells of a trigger, with its URL when there is a token, which is only
-// then known.
+// trigger tells of a trigger, with its URL when its token is known.
 func (s *Server) trigger(t ledger.Trigger, token string, err error) (any, error) {
 	if err != nil {
 		return nil, err
@@ -214,14 +213,12 @@ func (s *Server) trigger(t ledger.Trigger, token string, err error) (any, error)
 	out := wire.Trigger{OK: true, AgentID: t.AgentID, Trigger: view.OfTrigger(t)}
 	switch info := s.host.Info(); {
 	case token == "" && t.Status == ledger.TriggerActive:
-		out.Hint = "the URL was told when it was made; get a new one with: holon agent trigger rotate " + t.AgentID
-	case token == "":
-	case info.AdvertiseURL != "":
-		out.TriggerURL = trimSlash(info.AdvertiseURL) + "/callbacks/wake/" + token
-	case info.HTTPAddr != "":
-		out.TriggerURL = "http://" + info.HTTPAddr + "/callbacks/wake/" + token
-	default:
-		out.TriggerURL = "/callbacks/wake/" + token
+		out.Hint = "the URL was made with another key and still works; get one that can be shown with: " +
+			"holon agent trigger rotate " + t.AgentID
+	case token != "":
+		if out.TriggerURL = info.TriggerURL(token); info.Reachable() {
+			break
+		}
 		out.Hint = "there is no TCP port: this path is served on " + info.SocketPath + "; open a port with --access"
 	}
 	return out, nil

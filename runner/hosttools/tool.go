@@ -45,6 +45,8 @@ type Call struct {
 type Result struct {
 	Text       string
 	Structured json.RawMessage // a JSON object; nil for none
+	// Unmasked: known secrets are not taken out, since the result is to tell one.
+	Unmasked bool
 }
 
 // ToolError says why a call was not made (runtime specification, "Tool Error
@@ -125,9 +127,13 @@ func (s *Server) call(ctx context.Context, t Tool, p *mcp.CallToolParamsRaw) (*m
 	if err != nil {
 		return s.failed(t.Name, err)
 	}
-	out := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: s.secrets.Text(result.Text)}}}
+	secrets := s.secrets
+	if result.Unmasked {
+		secrets = nil
+	}
+	out := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: secrets.Text(result.Text)}}}
 	if result.Structured != nil {
-		out.StructuredContent = json.RawMessage(s.secrets.JSON(result.Structured, nil))
+		out.StructuredContent = json.RawMessage(secrets.JSON(result.Structured, nil))
 	}
 	return out, nil
 }

@@ -170,8 +170,7 @@ type Timer struct {
 	UpdatedAt  time.Time   `json:"updated_at"`
 }
 
-// Trigger is an external trigger capability. Its token is known only to who was
-// given it.
+// Trigger is an external trigger capability. Its token is nowhere in the ledger.
 type Trigger struct {
 	ID              string     `json:"external_trigger_id"`
 	AgentID         string     `json:"target_agent_id"`
@@ -183,6 +182,7 @@ type Trigger struct {
 	RevokedAt       *time.Time `json:"revoked_at,omitempty"`
 	LastDeliveredAt *time.Time `json:"last_delivered_at,omitempty"`
 	DeliveryCount   int64      `json:"delivery_count"`
+	Told            bool       `json:"told,omitempty"` // to its agent
 }
 
 // Values of Trigger.

@@ -12,7 +12,7 @@ import (
 	"holon/state/ledger"
 )
 
-// Create makes an agent with an empty queue. The error has CodeInvalidAgent for
+// Create makes an agent with an empty queue and, unless it is private, the trigger by which others wake it. The error has CodeInvalidAgent for
 // an id that can't name one, ledger.CodeExists when there is an agent with it.
 func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error) {
 	if !rules.AgentID(n.ID) {
@@ -38,6 +38,11 @@ func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error
 			return err
 		}
 		s.emit(rules.AgentCreated, ledger.Event{}, facts{"kind": string(a.Kind), "template": clip(a.Template)})
+		if !n.Private {
+			if _, err := s.newTrigger(); err != nil {
+				return err
+			}
+		}
 		return s.close()
 	})
 	return a, err

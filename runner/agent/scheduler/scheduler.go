@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	cryptorand "crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -21,6 +22,10 @@ type Options struct {
 	Now       func() time.Time // UTC is made of it
 	MaxQueued int              // messages of one agent; default 10,000
 	Rand      func() float64   // jitter of back-off, in [0,1)
+
+	// TriggerKey is what tokens of external triggers are derived from; nil: one of this
+	// Scheduler alone, so that no other one can tell them. The ledger has their hashes.
+	TriggerKey []byte
 
 	// Damaged is told of an agent whose records cannot be read, so that others go
 	// on; nil: FireDue fails.
@@ -46,6 +51,9 @@ func New(store ledger.Store, opts Options) *Scheduler {
 	}
 	if opts.Rand == nil {
 		opts.Rand = rand.Float64
+	}
+	if opts.TriggerKey == nil {
+		opts.TriggerKey = []byte(cryptorand.Text())
 	}
 	return &Scheduler{store: store, opts: opts}
 }

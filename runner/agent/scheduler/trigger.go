@@ -2,10 +2,12 @@ package scheduler
 
 import (
 	"context"
-	"crypto/rand"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"fmt"
+	"time"
 
 	"holon/responses"
 	"holon/runner/agent/rules"
@@ -80,19 +82,62 @@ func liveTrigger(v ledger.View, hash string) (ledger.Trigger, error) {
 	return t, nil
 }
 
-// EnsureTrigger returns the active trigger of an agent and makes one if there is
-// none. The token is returned only by the call that made it.
+// EnsureTrigger returns the active trigger of an agent with its token, and makes one if
+// there is none. The token is "" when it was made under another key: it is valid, and
+// only RotateTrigger gives one that can be told.
 func (m *Scheduler) EnsureTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error) {
 	var t ledger.Trigger
 	var token string
 	err := m.step(ctx, agentID, func(s *step) (err error) {
-		token = ""
 		var ok bool
-		if t, ok, err = s.activeTrigger(); ok || err != nil {
+		if t, ok, err = s.activeTrigger(); !ok && err == nil {
+			t, err = s.newTrigger()
+		}
+		token = m.tokenOf(t)
+		return err
+	})
+	if err != nil {
+		return ledger.Trigger{}, "", err
+	}
+	return t, token, nil
+}
+
+// ProvideTrigger makes the default trigger of a public agent that never had one. One
+// that was revoked is not replaced: the operator ended it.
+func (m *Scheduler) ProvideTrigger(ctx context.Context, agentID string) error {
+	return m.step(ctx, agentID, func(s *step) error {
+		a, err := s.Agent(agentID)
+		if err != nil || a.Visibility == ledger.Private {
 			return err
 		}
-		t, token, err = s.newTrigger()
+		had, err := s.Triggers(agentID)
+		if err == nil && len(had) == 0 {
+			_, err = s.newTrigger()
+		}
 		return err
+	})
+}
+
+// TellTrigger returns the active trigger of an agent with its token, to tell the
+// agent. The trigger is marked as told before. The error is ledger.CodeNotFound when
+// the agent has none, or one whose token cannot be told.
+func (m *Scheduler) TellTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error) {
+	var t ledger.Trigger
+	var token string
+	err := m.step(ctx, agentID, func(s *step) (err error) {
+		var ok bool
+		if t, ok, err = s.activeTrigger(); err != nil {
+			return err
+		}
+		if token = m.tokenOf(t); !ok || token == "" {
+			return refused(ledger.CodeNotFound, "trigger", "holon agent trigger rotate "+agentID,
+				"agent %s has no external trigger whose URL can be told", agentID)
+		}
+		if t.Told {
+			return nil
+		}
+		t.Told = true
+		return s.UpdateTrigger(t)
 	})
 	if err != nil {
 		return ledger.Trigger{}, "", err
@@ -111,12 +156,14 @@ func (m *Scheduler) RotateTrigger(ctx context.Context, agentID string) (ledger.T
 			return err
 		}
 		if !ok {
-			t, token, err = s.newTrigger()
+			t, err = s.newTrigger()
+			token = m.tokenOf(t)
 			return err
 		}
-		token = newToken()
 		t = old
-		t.TokenHash, t.RotatedAt = TokenHash(token), &s.now
+		t.RotatedAt = rotation(s.now, old)
+		token = m.token(t)
+		t.TokenHash = TokenHash(token)
 		s.emitTrigger(rules.ExternalTriggerRotated, t, nil)
 		return s.UpdateTrigger(t)
 	})
@@ -176,21 +223,43 @@ func (s *step) activeTrigger() (ledger.Trigger, bool, error) {
 	return ledger.Trigger{}, false, nil
 }
 
-func (s *step) newTrigger() (ledger.Trigger, string, error) {
-	token := newToken()
+func (s *step) newTrigger() (ledger.Trigger, error) {
 	t := ledger.Trigger{
 		ID: responses.NewID(prefixTrigger), AgentID: s.state.AgentID, DeliveryMode: ledger.DeliverWakeHint,
-		Status: ledger.TriggerActive, TokenHash: TokenHash(token), CreatedAt: s.now,
+		Status: ledger.TriggerActive, CreatedAt: s.now,
 	}
+	t.TokenHash = TokenHash(s.m.token(t))
 	s.emitTrigger(rules.ExternalTriggerCreated, t, nil)
-	return t, token, s.InsertTrigger(t)
+	return t, s.InsertTrigger(t)
 }
 
-// newToken is 256 random bits that fit in a URL.
-func newToken() string {
-	var b [32]byte
-	_, _ = rand.Read(b[:]) // never fails, by its contract
-	return base64.RawURLEncoding.EncodeToString(b[:])
+// rotation is the time of a rotation. It is later than that of the one before, whatever
+// the clock does: no token comes back.
+func rotation(now time.Time, t ledger.Trigger) *time.Time {
+	if t.RotatedAt != nil && !now.After(*t.RotatedAt) {
+		now = t.RotatedAt.Add(time.Millisecond)
+	}
+	return &now
+}
+
+// token derives the token of a trigger from the key: 256 bits that fit in a URL, and
+// that no record has.
+func (m *Scheduler) token(t ledger.Trigger) string {
+	var rotated int64
+	if t.RotatedAt != nil {
+		rotated = t.RotatedAt.UnixMilli()
+	}
+	mac := hmac.New(sha256.New, m.opts.TriggerKey)
+	fmt.Fprintf(mac, "%s %d", t.ID, rotated)
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// tokenOf is the token of a trigger, "" when it was made under another key.
+func (m *Scheduler) tokenOf(t ledger.Trigger) string {
+	if token := m.token(t); TokenHash(token) == t.TokenHash {
+		return token
+	}
+	return ""
 }
 
 // TokenHash is what the ledger has of the token of a trigger.

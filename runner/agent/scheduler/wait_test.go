@@ -286,8 +286,8 @@ func TestTrigger(t *testing.T) {
 		t.Fatalf("unexpected error: %v", err)
 	case same.ID != trg.ID:
 		t.Fatalf("same.ID = %q, want %q", same.ID, trg.ID)
-	case secret != "":
-		t.Fatalf(`secret = %q, want ""`, secret)
+	case secret != token:
+		t.Fatalf("secret = %q, want %q", secret, token)
 	case len(token) < 43:
 		t.Fatalf("len(token) = %d (%q), want at least 43", len(token), token)
 	case strings.Contains(fmt.Sprintf("%+v", same), token):

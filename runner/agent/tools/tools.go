@@ -1,5 +1,5 @@
 // Package tools holds the tools with which an agent's model schedules itself: Sleep,
-// Enqueue and AgentGet.
+// Enqueue, AgentGet and ExternalTriggerGet.
 //
 // A set of tools belongs to one agent, whose container holds the socket that serves
 // them; no call names an agent. The invariant: a call is one step of the scheduler,
@@ -36,12 +36,20 @@ type Ledger interface {
 	View(ctx context.Context, fn func(ledger.View) error) error
 }
 
+// Triggers tells the token of an agent's external trigger: *agent.Runtime.
+type Triggers interface {
+	TellTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error)
+}
+
 // Options name the agent of the tools and what they act on. All are required.
 type Options struct {
 	AgentID   string
 	Scheduler Scheduler
 	Ledger    Ledger
 	Facts     view.Facts // of the runtime, for AgentGet
+	Triggers  Triggers
+	// Info waits until the runtime listens, and says where.
+	Info func(ctx context.Context) (view.RuntimeInfo, error)
 }
 
 // Names of the tools.
@@ -49,6 +57,7 @@ const (
 	NameSleep    = "Sleep"
 	NameEnqueue  = "Enqueue"
 	NameAgentGet = "AgentGet"
+	NameTrigger  = "ExternalTriggerGet"
 )
 
 // New returns the tools of an agent.
@@ -58,6 +67,7 @@ func New(o Options) []hosttools.Tool {
 		{Name: NameSleep, Description: sleepSays, Schema: json.RawMessage(sleepSchema), Call: o.sleep},
 		{Name: NameEnqueue, Description: enqueueSays, Schema: json.RawMessage(enqueueSchema), Call: e.call},
 		{Name: NameAgentGet, Description: getSays, Schema: json.RawMessage(getSchema), Call: o.get},
+		{Name: NameTrigger, Description: triggerSays, Schema: json.RawMessage(triggerSchema), Call: o.trigger},
 	}
 }
 

@@ -58,7 +58,9 @@ func newRig(t *testing.T) *rig {
 		},
 	}
 	for _, tool := range tools.New(tools.Options{AgentID: "main", Scheduler: r.scheduler, Ledger: store,
-		Facts: facts}) {
+		Facts: facts, Triggers: r.scheduler, Info: func(ctx context.Context) (view.RuntimeInfo, error) {
+			return view.RuntimeInfo{AdvertiseURL: "https://holon.example/"}, ctx.Err()
+		}}) {
 		r.tools[tool.Name] = tool
 	}
 	return r
@@ -257,6 +259,28 @@ func TestAgentGet(t *testing.T) {
 	}
 }
 
+// The URL that the agent is told wakes it, and none is told once the operator ended it.
+func TestExternalTriggerGet(t *testing.T) {
+	r := newRig(t)
+	got, _ := r.call("ExternalTriggerGet", "t/c1", `{}`)
+	token, ok := strings.CutPrefix(fmt.Sprint(got["trigger_url"]), "https://holon.example/callbacks/wake/")
+	if !ok || got["target_agent_id"] != "main" || got["delivery_mode"] != "wake_hint" || got["status"] != "active" {
+		t.Fatalf("the tool tells %v", got)
+	}
+	if _, err := r.scheduler.Deliver(t.Context(), scheduler.Delivery{Token: token}); err != nil {
+		t.Error(err)
+	}
+	if again, _ := r.call("ExternalTriggerGet", "t/c2", `{}`); again["trigger_url"] != got["trigger_url"] {
+		t.Errorf("asked again it tells %v", again)
+	}
+	if _, err := r.scheduler.RevokeTrigger(t.Context(), "main"); err != nil {
+		t.Fatal(err)
+	}
+	if _, kind := r.call("ExternalTriggerGet", "t/c3", `{}`); kind != "no_external_trigger" {
+		t.Errorf("after it was revoked: %q", kind)
+	}
+}
+
 // The model is not told why the host failed.
 func TestHostFailure(t *testing.T) {
 	r := newRig(t)
@@ -294,7 +318,7 @@ func TestOffer(t *testing.T) {
 			}
 		}
 	}
-	if len(r.tools) != 3 {
+	if len(r.tools) != 4 {
 		t.Errorf("%d tools", len(r.tools))
 	}
 }

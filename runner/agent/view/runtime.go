@@ -1,6 +1,7 @@
 package view
 
 import (
+	"strings"
 	"time"
 
 	"holon/runner/agent/rules"
@@ -23,6 +24,22 @@ type RuntimeInfo struct {
 	FallbackModels    []string        `json:"fallback_models"`
 	Ready             bool            `json:"ready"` // recovered, and turns run
 	LastFailure       *ledger.Failure `json:"last_failure,omitempty"`
+}
+
+// Reachable reports whether others than those on the socket reach the runtime.
+func (i RuntimeInfo) Reachable() bool { return i.AdvertiseURL != "" || i.HTTPAddr != "" }
+
+// TriggerURL is the URL of an external trigger: a path on the socket when the runtime is
+// not Reachable.
+func (i RuntimeInfo) TriggerURL(token string) string {
+	path := "/callbacks/wake/" + token
+	switch {
+	case i.AdvertiseURL != "":
+		return strings.TrimRight(i.AdvertiseURL, "/") + path
+	case i.HTTPAddr != "":
+		return "http://" + i.HTTPAddr + path
+	}
+	return path
 }
 
 // Activity sums up what the public agents do (runtime specification, "Local

@@ -222,8 +222,7 @@ func (c *Client) DebugPrompt(ctx context.Context, agentID, text string) (out jso
 	return out, c.post(ctx, agentID, "/debug-prompt", wire.DebugPrompt{Text: text}, "", &out)
 }
 
-// Trigger returns an agent's external trigger, made if there is none. Its URL is
-// told only when it was made.
+// Trigger returns an agent's external trigger, made if there is none, with its URL.
 func (c *Client) Trigger(ctx context.Context, agentID string) (out wire.Trigger, err error) {
 	return out, c.post(ctx, agentID, "/trigger", nil, "", &out)
 }

@@ -189,8 +189,7 @@ type DebugPrompt struct {
 	Text string `json:"text"`
 }
 
-// Trigger is an external trigger with the URL that uses it. The URL is a
-// secret, and it is told once: when the capability is made or renewed.
+// Trigger is an external trigger with the URL that uses it, which is a secret.
 type Trigger struct {
 	OK         bool         `json:"ok"`
 	AgentID    string       `json:"agent_id"`

@@ -1,0 +1,54 @@
+package tools
+
+import (
+	"context"
+
+	"holon/runner/hosttools"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+const (
+	triggerSays = "Tells the URL of your external trigger: who posts to it wakes you, also while you sleep, and may say " +
+		"why in the body. The URL is a secret that works until your operator renews it. Use it only to configure a " +
+		"service that is to wake you; do not repeat it in an answer or write it down elsewhere."
+	triggerSchema = `{"type":"object","properties":{},"additionalProperties":false}`
+)
+
+// capability is the result of ExternalTriggerGet (runtime specification, "External
+// Trigger Descriptor").
+type capability struct {
+	ID           string `json:"external_trigger_id"`
+	URL          string `json:"trigger_url"`
+	AgentID      string `json:"target_agent_id"`
+	DeliveryMode string `json:"delivery_mode"`
+	Status       string `json:"status"`
+	Hint         string `json:"hint,omitempty"`
+}
+
+// trigger is ExternalTriggerGet.
+func (o Options) trigger(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
+	if err := arguments(c, &struct{}{}); err != nil {
+		return hosttools.Result{}, err
+	}
+	info, err := o.Info(ctx)
+	if err != nil {
+		return hosttools.Result{}, err
+	}
+	t, token, err := o.Triggers.TellTrigger(ctx, o.AgentID)
+	if state.IsCode(err, ledger.CodeNotFound) {
+		return hosttools.Result{}, &hosttools.ToolError{Kind: "no_external_trigger",
+			Message: "you have no external trigger whose URL can be told", Hint: "ask your operator to renew it"}
+	}
+	if err != nil {
+		return hosttools.Result{}, refusal(err)
+	}
+	out := capability{ID: t.ID, URL: info.TriggerURL(token), AgentID: t.AgentID, DeliveryMode: t.DeliveryMode,
+		Status: t.Status}
+	if !info.Reachable() {
+		out.Hint = "the runtime has no TCP port: nobody reaches this path before your operator opens one"
+	}
+	result, err := show("", out)
+	result.Unmasked = true // the token is masked wherever else it may stand
+	return result, err
+}

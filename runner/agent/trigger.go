@@ -1,0 +1,62 @@
+package agent
+
+import (
+	"context"
+	"slices"
+
+	"holon/runner/agent/scheduler"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// secretTrigger is what a person knows the token of an external trigger by.
+const secretTrigger = "the URL of an agent's trigger"
+
+// provideTriggers gives agents of earlier versions their default trigger, and makes the
+// tokens known that agents were told: no record may show them.
+func (r *Runtime) provideTriggers(ctx context.Context) error {
+	var without, told []string
+	err := r.store.View(ctx, func(v ledger.View) error {
+		agents, err := v.Agents()
+		for _, a := range agents {
+			triggers, err := v.Triggers(a.ID)
+			switch {
+			case scheduler.Damaged(err): // which is found again when the agent is to run
+			case err != nil:
+				return err
+			case len(triggers) == 0:
+				without = append(without, a.ID)
+			case slices.ContainsFunc(triggers, func(t ledger.Trigger) bool { return t.Told }):
+				told = append(told, a.ID)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range without {
+		if err := r.scheduler.ProvideTrigger(ctx, id); scheduler.Damaged(err) {
+			r.damaged(id, err)
+		} else if err != nil {
+			return err
+		}
+	}
+	for _, id := range told {
+		_, _, err := r.TellTrigger(ctx, id)
+		if err != nil && !scheduler.Damaged(err) && !state.IsCode(err, ledger.CodeNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// TellTrigger is the step of that name. The token is known as a secret from then on,
+// so that no record of the agent's turns shows it.
+func (r *Runtime) TellTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error) {
+	t, token, err := r.scheduler.TellTrigger(ctx, agentID)
+	if err == nil {
+		r.cfg.Secrets.Add(secretTrigger, token)
+	}
+	return t, token, err
+}

@@ -57,10 +57,11 @@ torture: ## kill agentd, containers, holon and its daemon at random; ROUNDS=2000
 soak: build ## twenty agents, two thousand messages, restarts, and then sleep; SOAKFLAGS=...
 	@.ci/with-engine sh -c 'images/base/build && $(GO) run ./test/soak $(SOAKFLAGS)'
 
-lint: ## gofmt, go vet, staticcheck, links of the documents
+lint: ## gofmt, go vet (holon for macOS too), staticcheck, links of the documents
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "not formatted; run gofmt -w:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet ./cmd/holon
 	$(GO) run $(STATICCHECK) ./...
 	@.ci/links
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"syscall"
 
+	"holon/internal/platform"
 	"holon/internal/visible"
 	"holon/responses"
 	"holon/runner/workspace/git"
@@ -26,9 +27,14 @@ const (
 	codeDeadline      Code = "deadline_exceeded"
 	CodeNotStarted    Code = "not_started" // of a run that was killed before its turn was accepted
 	CodeDiskFull      Code = responses.CodeDiskFull
+	CodeNeedsLinux    Code = "needs_linux"
 	CodeUsage         Code = "invalid_option"
 	CodeCredentials   Code = responses.CodeMissingCredentials
 )
+
+// NeedsLinuxHint is what to do where the system is not Linux.
+const NeedsLinuxHint = "run holon on Linux, such as in the virtual machine of the engine; from here, the commands for " +
+	"agents work with a daemon there: ssh -L $HOME/holon.sock:SOCKET MACHINE, and HOLON_SOCKET_PATH=$HOME/holon.sock"
 
 // Error is an error of the pipeline; Param names the option at fault.
 type Error = state.Error
@@ -56,6 +62,9 @@ func Describe(err error) state.Failure {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		f.Code, f.Param, f.Hint = string(CodeDiskFull), "HOLON_HOME",
 			"free space on its disk, or set HOLON_HOME to a directory elsewhere"
+	}
+	if _, ok := errors.AsType[platform.NeedsLinux](err); ok {
+		f.Code, f.Hint = string(CodeNeedsLinux), NeedsLinuxHint
 	}
 	f.Message = visible.OneLine(f.Message, 2000)
 	return f

@@ -38,7 +38,7 @@ func (q Quota) Admit(ctx context.Context, home state.Home) error {
 		return &Error{Code: CodeDiskFull, Param: "HOLON_HOME", Message: "the disk is nearly full: " + what,
 			Hint: "free space on its disk (holon gc --keep-runs 10 may), or set HOLON_HOME to a directory elsewhere"}
 	}
-	if free := int64(st.Bavail) * st.Bsize; free < q.Free {
+	if free := int64(st.Bavail) * int64(st.Bsize); free < q.Free {
 		return full(fmt.Sprintf("%s are free of the %s that a run needs", units.BytesSize(float64(free)),
 			units.BytesSize(float64(q.Free))))
 	}

@@ -87,10 +87,10 @@ func askSecretly(ctx context.Context, f *os.File, prompt io.Writer, text string)
 	defer fmt.Fprintln(prompt)
 	defer func() { err = errors.Join(err, term.Restore(int(f.Fd()), before)) }()
 	// Nothing may be shown from the prompt on, however fast a key is pasted.
-	quiet, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	quiet, err := unix.IoctlGetTermios(int(f.Fd()), getTermios)
 	if err == nil {
 		quiet.Lflag &^= unix.ECHO
-		err = unix.IoctlSetTermios(int(f.Fd()), unix.TCSETS, quiet)
+		err = unix.IoctlSetTermios(int(f.Fd()), setTermios, quiet)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("silence the terminal: %w", err)

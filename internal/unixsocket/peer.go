@@ -3,8 +3,6 @@ package unixsocket
 import (
 	"fmt"
 	"net"
-
-	"golang.org/x/sys/unix"
 )
 
 // PeerPID returns the number of the process at the other end of conn, as this
@@ -22,12 +20,7 @@ func PeerPID(conn net.Conn) (pid int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if ctlErr := control.Control(func(fd uintptr) {
-		var cred *unix.Ucred
-		if cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			pid = int(cred.Pid)
-		}
-	}); ctlErr != nil {
+	if ctlErr := control.Control(func(fd uintptr) { pid, err = peerPID(int(fd)) }); ctlErr != nil {
 		return 0, ctlErr
 	}
 	if err != nil {

@@ -118,7 +118,7 @@ func (e *examination) checkDisk(ctx context.Context) []Result {
 	if err := unix.Statfs(e.home.Dir(), &st); err != nil {
 		return one(failed(fmt.Errorf("look at the disk of %s: %w", e.home.Dir(), err)))
 	}
-	free := int64(st.Bavail) * st.Bsize
+	free := int64(st.Bavail) * int64(st.Bsize)
 	r := seen("%s are free", units.BytesSize(float64(free)))
 	if e.Quota.Run > 0 && free < e.Quota.Run {
 		return one(seen("%s are free, and a run may write %s", units.BytesSize(float64(free)),

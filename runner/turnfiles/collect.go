@@ -220,7 +220,7 @@ func (c *collector) file(path string) error {
 		return nil
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 {
-		if c.link(inode{st.Dev, st.Ino}, path) {
+		if c.link(inode{uint64(st.Dev), st.Ino}, path) {
 			return nil
 		}
 	}

@@ -235,8 +235,7 @@ func (s *slot) clear(ctx context.Context) error {
 func (s *slot) abandon() error {
 	for n := range 1000 {
 		name := filepath.Join(s.dir, "dead-"+strconv.Itoa(n))
-		if err := unix.Renameat2(unix.AT_FDCWD, s.tree(), unix.AT_FDCWD, name,
-			unix.RENAME_NOREPLACE); err != unix.EEXIST {
+		if err := folder.RenameNew(unix.AT_FDCWD, s.tree(), unix.AT_FDCWD, name); err != unix.EEXIST {
 			if err != nil {
 				return fmt.Errorf("abandon tree: %w", err)
 			}

@@ -160,7 +160,7 @@ func (c *capture) skipName(dir, name string) bool {
 
 // compareFile compares a file, a link or a special file with the record.
 func (c *capture) compareFile(dir folder.Dir, name, path string, st *unix.Stat_t) {
-	mode := git.ModeOf(st.Mode)
+	mode := git.ModeOf(uint32(st.Mode))
 	i, known := c.layout.files[path]
 	switch {
 	case known && c.matches(dir, name, i, st):
@@ -180,11 +180,11 @@ func (c *capture) matches(dir folder.Dir, name string, i int32, st *unix.Stat_t)
 	if c.record.compare(e, st, c.boot) == same {
 		return true
 	}
-	if git.ModeOf(st.Mode) != e.Mode || uint32(st.Size) != e.Stat.Size {
+	if git.ModeOf(uint32(st.Mode)) != e.Mode || uint32(st.Size) != e.Stat.Size {
 		return false
 	}
 	oid, found, err := hashFile(c.record.format, dir, name, st)
-	if err != nil || oid != e.Oid || git.ModeOf(found.Mode) != e.Mode {
+	if err != nil || oid != e.Oid || git.ModeOf(uint32(found.Mode)) != e.Mode {
 		return false
 	}
 	c.hashed.Add(1)
@@ -355,7 +355,7 @@ func (c *capture) list(at *folder.Cursor, dir string) (files []found, dirs []str
 			case isDir:
 				dirs = append(dirs, child)
 			default:
-				files = append(files, found{child, git.ModeOf(st.Mode), st.Size})
+				files = append(files, found{child, git.ModeOf(uint32(st.Mode)), st.Size})
 			}
 		}
 		return nil

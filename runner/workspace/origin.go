@@ -25,7 +25,7 @@ func originOf(top, place string) (origin, error) {
 	if err := unix.Stat(place, &st); err != nil {
 		return origin{}, &os.PathError{Op: "stat", Path: place, Err: err}
 	}
-	return origin{top: top, place: place, device: st.Dev, inode: st.Ino, user: os.Geteuid(), group: os.Getegid()}, nil
+	return origin{top: top, place: place, device: uint64(st.Dev), inode: st.Ino, user: os.Geteuid(), group: os.Getegid()}, nil
 }
 
 const originFormat = "%q %q device %d inode %d user %d:%d\n"
@@ -44,5 +44,5 @@ func parseOrigin(text string) (o origin, ok bool) {
 func (o origin) gone() bool {
 	var st unix.Stat_t
 	err := unix.Stat(o.place, &st)
-	return errors.Is(err, fs.ErrNotExist) || err == nil && (st.Dev != o.device || st.Ino != o.inode)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && (uint64(st.Dev) != o.device || st.Ino != o.inode)
 }

@@ -61,7 +61,7 @@ const (
 // compare compares a file found at the entry's path with the entry.
 func (r *record) compare(e *git.Entry, st *unix.Stat_t, boot string) verdict {
 	switch {
-	case e.Mode != git.ModeOf(st.Mode) || !r.untouched(e.Stat, st, boot):
+	case e.Mode != git.ModeOf(uint32(st.Mode)) || !r.untouched(e.Stat, st, boot):
 		return changed
 	case r.header.Boot != boot:
 		return verify

@@ -147,7 +147,7 @@ func (s *settler) recordDir(at *folder.Cursor, dir *git.Entry) error {
 			st, err = parent.Lstat(name)
 		}
 	}
-	dir.Mode, dir.Stat = st.Mode, folder.StatOf(&st)
+	dir.Mode, dir.Stat = uint32(st.Mode), folder.StatOf(&st)
 	return err
 }
 

@@ -138,7 +138,7 @@ func (s *settler) clean(ctx context.Context) error {
 
 // look remembers a directory if it was touched and makes it accessible.
 func (s *settler) look(parent folder.Dir, name, path string, st *unix.Stat_t) error {
-	if e := s.known[path]; e != nil && e.Mode == st.Mode && s.tree.owned(st) &&
+	if e := s.known[path]; e != nil && e.Mode == uint32(st.Mode) && s.tree.owned(st) &&
 		s.tree.record.untouched(e.Stat, st, s.tree.boot) {
 		return nil
 	}

@@ -33,7 +33,7 @@ func Usage(ctx context.Context, dir string) (int64, error) {
 			if err != nil {
 				continue // it vanished meanwhile
 			}
-			if st.Mode&unix.S_IFMT != unix.S_IFDIR && st.Nlink > 1 && links.seen(st.Dev, st.Ino) {
+			if st.Mode&unix.S_IFMT != unix.S_IFDIR && st.Nlink > 1 && links.seen(uint64(st.Dev), st.Ino) {
 				continue
 			}
 			sum.Add(st.Blocks * 512)

@@ -188,14 +188,14 @@ func (w *walk) file(ctx context.Context, d *os.File, name, rel string) error {
 	}
 	size, first := info.Size(), len(w.artifacts)
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 {
-		if known, ok := w.links[[2]uint64{st.Dev, st.Ino}]; ok { // not read again, and not counted
+		if known, ok := w.links[[2]uint64{uint64(st.Dev), st.Ino}]; ok { // not read again, and not counted
 			w.artifacts = append(w.artifacts, state.Artifact{Path: rel, Bytes: w.artifacts[known].Bytes,
 				SHA256: w.artifacts[known].SHA256})
 			return nil
 		}
 		defer func() {
 			if len(w.artifacts) > first {
-				w.links[[2]uint64{st.Dev, st.Ino}] = first
+				w.links[[2]uint64{uint64(st.Dev), st.Ino}] = first
 			}
 		}()
 	}

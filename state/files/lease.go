@@ -3,7 +3,6 @@ package files
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"time"
@@ -22,7 +21,7 @@ func takeLease(path string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the run's lease: %w", err)
 	}
-	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, wholeFile()); err != nil {
+	if err := takeLock(f); err != nil {
 		return nil, errors.Join(fmt.Errorf("take the run's lease: %w", err), f.Close())
 	}
 	return f, nil
@@ -40,7 +39,7 @@ func retakeLease(dir *os.File) (*os.File, error) {
 		err = errNotRegular
 	}
 	if err == nil {
-		err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, wholeFile())
+		err = takeLock(f)
 	}
 	if err != nil {
 		closeErr := f.Close()
@@ -63,13 +62,8 @@ func leaseHeld(dir *os.File) (held bool, seen time.Time, err error) {
 		return false, time.Time{}, err
 	}
 	defer f.Close()
-	lock := wholeFile()
-	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, lock); err != nil {
+	if held, err = isLocked(f); err != nil {
 		return false, info.ModTime(), fmt.Errorf("ask for the lock: %w", err)
 	}
-	return lock.Type != unix.F_UNLCK, info.ModTime(), nil
-}
-
-func wholeFile() *unix.Flock_t {
-	return &unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart}
+	return held, info.ModTime(), nil
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/internal/durable"
+	"holon/internal/folder"
 	"holon/internal/roots"
 )
 
@@ -84,11 +85,11 @@ func (h *Homes) seed(id string) error {
 	if err != nil {
 		return err
 	}
-	how := uint(unix.RENAME_NOREPLACE)
 	if found.exists {
-		how = unix.RENAME_EXCHANGE
+		err = folder.Exchange(made, final)
+	} else {
+		err = folder.RenameNew(unix.AT_FDCWD, made, unix.AT_FDCWD, final)
 	}
-	err = unix.Renameat2(unix.AT_FDCWD, made, unix.AT_FDCWD, final, how)
 	if errors.Is(err, fs.ErrExist) { // another holon was faster
 		return nil
 	}

@@ -30,6 +30,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/internal/durable"
+	"holon/internal/folder"
 	"holon/internal/roots"
 	"holon/runner/agent/view"
 	"holon/runner/workspace"
@@ -114,7 +115,7 @@ func (h *Homes) create(ctx context.Context, id string, t *template) (err error) 
 		}
 		return unusable(id, err)
 	}
-	err = unix.Renameat2(unix.AT_FDCWD, made, unix.AT_FDCWD, h.opts.Home.AgentDir(id), unix.RENAME_NOREPLACE)
+	err = folder.RenameNew(unix.AT_FDCWD, made, unix.AT_FDCWD, h.opts.Home.AgentDir(id))
 	if errors.Is(err, fs.ErrExist) {
 		return exists(id)
 	}

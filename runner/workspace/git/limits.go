@@ -8,8 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Bounds on a git process. Hostile content can make git slow or large: a tree that contains itself a million times,
@@ -33,28 +31,6 @@ var IgnoreTime = 20 * time.Second
 // memorySettings make git stay below maxGitMemory where it can choose.
 var memorySettings = []string{"core.packedGitLimit=512m", "core.deltaBaseCacheLimit=96m", "core.bigFileThreshold=256m",
 	"pack.windowMemory=128m", "pack.deltaCacheSize=64m", "pack.threads=1"}
-
-// limit sets the bounds of a process that has just started, and with them those
-// of the processes that it starts.
-func (g Runner) limit(pid int) error {
-	seconds := max(1, uint64(g.processor/time.Second))
-	for resource, limit := range map[int]unix.Rlimit{
-		unix.RLIMIT_CPU:  {Cur: seconds, Max: seconds + 5},
-		unix.RLIMIT_DATA: {Cur: g.memory, Max: g.memory},
-		unix.RLIMIT_CORE: {},
-	} {
-		var own unix.Rlimit // which may be lower, and is not ours to raise
-		if err := unix.Getrlimit(resource, &own); err != nil {
-			return fmt.Errorf("bound git: %w", err)
-		}
-		limit.Cur, limit.Max = min(limit.Cur, own.Max), min(limit.Max, own.Max)
-		err := unix.Prlimit(pid, resource, &limit, nil)
-		if err != nil && !errors.Is(err, unix.ESRCH) { // ended already
-			return fmt.Errorf("bound git: %w", err)
-		}
-	}
-	return nil
-}
 
 // passedLimit returns an error for the limit that ended a process, nil if none did.
 func (g Runner) passedLimit(command string, exit *exec.ExitError, stderr string) error {

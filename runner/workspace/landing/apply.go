@@ -293,7 +293,7 @@ func (m *merge) look(root folder.Dir) error {
 			m.existing[name] = placed{kind: absent}
 		case err != nil:
 			return err
-		case git.ModeOf(st.Mode) == 0:
+		case git.ModeOf(uint32(st.Mode)) == 0:
 			m.existing[name] = placed{kind: occupied}
 		default:
 			m.existing[name] = placed{kind: file, stat: folder.StatOf(&st)}

@@ -170,7 +170,7 @@ func (r *replacement) removeEmptyParents(name string) error {
 		if err != nil {
 			return os.NewSyscallError("rmdir", err)
 		}
-		r.undos = append(r.undos, func() error { return r.makeAgain(dir, st.Mode&0o7777) })
+		r.undos = append(r.undos, func() error { return r.makeAgain(dir, uint32(st.Mode)&0o7777) })
 		r.tree.Close()
 	}
 	return nil
@@ -197,7 +197,7 @@ func (r *replacement) moveIn(name string) error {
 	if err != nil {
 		return meanwhile(name, err)
 	}
-	if err := unix.Renameat2(from.FD, base, to.FD, base, unix.RENAME_NOREPLACE); err != nil {
+	if err := folder.RenameNew(from.FD, base, to.FD, base); err != nil {
 		if err == unix.EEXIST {
 			return meanwhile(name, err)
 		}
@@ -249,7 +249,7 @@ func (r *replacement) moveBack(from folder.Dir, base, name string) error {
 	if err != nil {
 		return err
 	}
-	return os.NewSyscallError("rename", unix.Renameat2(from.FD, base, to.FD, target, unix.RENAME_NOREPLACE))
+	return os.NewSyscallError("rename", folder.RenameNew(from.FD, base, to.FD, target))
 }
 
 func (r *replacement) makeAgain(dir string, mode uint32) error {

@@ -1,0 +1,31 @@
+package git
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// limit sets the bounds of a process that has just started, and with them those
+// of the processes that it starts.
+func (g Runner) limit(pid int) error {
+	seconds := max(1, uint64(g.processor/time.Second))
+	for resource, limit := range map[int]unix.Rlimit{
+		unix.RLIMIT_CPU:  {Cur: seconds, Max: seconds + 5},
+		unix.RLIMIT_DATA: {Cur: g.memory, Max: g.memory},
+		unix.RLIMIT_CORE: {},
+	} {
+		var own unix.Rlimit // which may be lower, and is not ours to raise
+		if err := unix.Getrlimit(resource, &own); err != nil {
+			return fmt.Errorf("bound git: %w", err)
+		}
+		limit.Cur, limit.Max = min(limit.Cur, own.Max), min(limit.Max, own.Max)
+		err := unix.Prlimit(pid, resource, &limit, nil)
+		if err != nil && !errors.Is(err, unix.ESRCH) { // ended already
+			return fmt.Errorf("bound git: %w", err)
+		}
+	}
+	return nil
+}

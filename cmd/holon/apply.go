@@ -108,11 +108,15 @@ func (o *applyOptions) show(id string, result *landing.ApplyResult) error {
 	if o.JSON {
 		return printJSON(o.streams, result)
 	}
+	t := newTable(o.streams)
 	for _, path := range result.Written {
-		fmt.Fprintf(o.streams.Out, "  written  %s\n", visible.OneLine(path, 500))
+		t.row("written", path)
 	}
 	for _, path := range result.Deleted {
-		fmt.Fprintf(o.streams.Out, "  deleted  %s\n", visible.OneLine(path, 500))
+		t.row("deleted", path)
+	}
+	if err := t.end(); err != nil {
+		return err
 	}
 	fmt.Fprintf(o.streams.Err, "applied %s to %s; nothing is committed\n", id, result.Path)
 	return nil

@@ -109,8 +109,12 @@ func (s *surface) doctor() (*doctor.Doctor, error) {
 	return d, nil
 }
 
-// showResult prints a result: what was seen, and below it the remedy.
+// showResult prints a result at once: what was seen, and on a terminal below it the remedy.
 func (s *surface) showResult(r doctor.Result) {
+	if !s.streams.OutTTY {
+		_ = printRow(s.streams, string(r.Status), r.Check, r.Seen, r.Remedy) // all is examined all the same
+		return
+	}
 	fmt.Fprintf(s.streams.Out, "%-7s  %-11s  %s\n", r.Status, r.Check, visible.Text(r.Seen))
 	if r.Remedy != "" {
 		fmt.Fprintf(s.streams.Out, "%s→ %s\n", strings.Repeat(" ", 22), visible.Text(r.Remedy))

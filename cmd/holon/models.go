@@ -122,7 +122,9 @@ func runModelsCheck(ctx context.Context, s *surface) error {
 		broken = broken || !c.OK
 		results = append(results, c)
 		if !s.json {
-			printChecked(s.streams, c)
+			if err := showChecked(s.streams, c); err != nil {
+				return err
+			}
 		}
 	}
 	if s.json {
@@ -136,12 +138,17 @@ func runModelsCheck(ctx context.Context, s *surface) error {
 	return nil
 }
 
-func printChecked(streams Streams, c modelaccess.Checked) {
-	if c.OK {
-		fmt.Fprintf(streams.Out, "ok      %s  %d ms\n", visible.Text(c.Ref), c.LatencyMS)
-		return
+// showChecked prints a model as soon as it has answered.
+func showChecked(streams Streams, c modelaccess.Checked) error {
+	state, found := "ok", fmt.Sprintf("%d ms", c.LatencyMS)
+	if !c.OK {
+		state, found = "failed", fmt.Sprintf("%s: %s", c.Error.Code, line(*c.Error))
 	}
-	fmt.Fprintf(streams.Out, "failed  %s  %s: %s\n", visible.Text(c.Ref), c.Error.Code, visible.Text(line(*c.Error)))
+	if !streams.OutTTY {
+		return printRow(streams, state, c.Ref, found)
+	}
+	_, err := fmt.Fprintf(streams.Out, "%-6s  %s  %s\n", state, visible.Text(c.Ref), visible.Text(found))
+	return err
 }
 
 // providerFlags are the settings of a provider that have a flag; for the others

@@ -202,9 +202,9 @@ func runDoctor(_ context.Context, s *surface) error {
 			if f.Key != "" && f.Key != f.Source {
 				where += ": " + f.Key
 			}
-			fmt.Fprintf(s.streams.Out, "%-7s  %s: %s\n         %s\n", f.Level, visible.Text(where),
-				visible.Text(f.Message),
-				visible.Text(f.Hint))
+			if err := s.showFinding(f, where); err != nil {
+				return err
+			}
 		}
 		if len(findings) == 0 {
 			fmt.Fprintln(s.streams.Out, "nothing is wrong")
@@ -214,6 +214,16 @@ func runDoctor(_ context.Context, s *surface) error {
 		return exitError(state.OutcomeFailure.ExitCode())
 	}
 	return nil
+}
+
+// showFinding prints what is wrong, and on a terminal below it the remedy.
+func (s *surface) showFinding(f modelaccess.Finding, where string) (err error) {
+	if !s.streams.OutTTY {
+		return printRow(s.streams, string(f.Level), where, f.Message, f.Hint)
+	}
+	_, err = fmt.Fprintf(s.streams.Out, "%-7s  %s: %s\n         %s\n", f.Level, visible.Text(where),
+		visible.Text(f.Message), visible.Text(f.Hint))
+	return err
 }
 
 // table prints settings in columns.

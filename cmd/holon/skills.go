@@ -141,8 +141,7 @@ func runSkillsInstall(ctx context.Context, o *skillOptions) error {
 	if o.JSON {
 		return printJSON(o.streams, pin)
 	}
-	_, err = fmt.Fprintf(o.streams.Out, "installed  %s  %s\n", pin.Name, pin.Digest)
-	return err
+	return facts(o.streams, [2]string{"installed", pin.Name}, [2]string{"digest", pin.Digest})
 }
 
 // fetchSkill gets the skill's folder from a repository.
@@ -215,8 +214,7 @@ func runSkillsRemove(_ context.Context, o *skillOptions) error {
 	if o.JSON {
 		return printJSON(o.streams, map[string]string{"removed": o.Source})
 	}
-	_, err = fmt.Fprintf(o.streams.Out, "removed  %s\n", o.Source)
-	return err
+	return facts(o.streams, [2]string{"removed", o.Source})
 }
 
 // findSkills turns names of installed skills into their folders. What is no

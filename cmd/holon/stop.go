@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,7 +63,7 @@ func runStop(ctx context.Context, l *lifecycle, args []string, all bool, grace t
 		}
 		results = append(results, r)
 		if !l.JSON && err == nil {
-			fmt.Fprintf(l.streams.Out, "%s  %s  %s\n", id, r.Status, r.Dir)
+			failed = errors.Join(failed, printRow(l.streams, id, string(r.Status), r.Dir))
 		}
 	}
 	if l.JSON && (failed == nil || all) {

@@ -43,13 +43,17 @@ func tableCommand(cmd *cobra.Command, streams Streams) *cobra.Command {
 	return cmd
 }
 
-// maxCell bounds a cell, in bytes.
-const maxCell = 300
+// Bounds of a cell on a terminal and in a pipe, in bytes.
+const maxCell, maxPipedCell = 300, 64 << 10
 
 // row prints one line. A cell is one line of printable text; an empty one is "-".
 func (t *table) row(cells ...string) {
+	limit := maxPipedCell
+	if t.out != nil {
+		limit = maxCell
+	}
 	for i, cell := range cells {
-		cells[i] = t.streams.defuse(dash(cell, maxCell))
+		cells[i] = t.streams.defuse(dash(cell, limit))
 	}
 	line := strings.Join(cells, "\t")
 	if t.err != nil {
@@ -68,6 +72,13 @@ func (t *table) end() error {
 		t.err = t.out.Flush()
 	}
 	return t.err
+}
+
+// printRow prints one line at once.
+func printRow(streams Streams, cells ...string) error {
+	t := newTable(streams)
+	t.row(cells...)
+	return t.end()
 }
 
 // facts prints what is known of one thing, a name and a value in each line.

@@ -65,7 +65,7 @@ func TestDemo(t *testing.T) {
 	checkChanged(t, r, "modified src/slug.sh")
 
 	applied := h.run(project, "apply", m.RunID)
-	if applied.code != 0 || applied.stdout != "  written  src/slug.sh\n" {
+	if applied.code != 0 || applied.stdout != "written\tsrc/slug.sh\n" {
 		t.Fatalf("apply: exit code %d\n%s%s", applied.code, applied.stdout, applied.stderr)
 	}
 	sh(t, project, "sh test.sh")

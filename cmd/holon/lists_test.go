@@ -1,0 +1,129 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"holon/internal/redact"
+)
+
+// lists are the commands that list things, with the head of their table.
+var lists = map[string][]string{
+	"ps":               {"RUN", "AGE", "OUTCOME", "WORKSPACE", "NAME", "TASK"},
+	"agent list":       {"AGENT", "STATUS", "POSTURE", "PENDING", "MODEL", "LAST BRIEF"},
+	"queue list":       {"MESSAGE", "FROM", "PRIORITY", "CAME", "STATE", "TEXT"},
+	"timer list":       {"ID", "AGENT", "STATUS", "NEXT", "EVERY", "FIRED", "SUMMARY"},
+	"skills list":      {"SKILL", "STATE", "DIGEST", "SOURCE"},
+	"models list":      {"MODEL", "ROLE", "CONTRACT", "WINDOW", "ANSWER", "KEY"},
+	"providers list":   {"PROVIDER", "CONTRACT", "ENDPOINT", "KEY"},
+	"credentials list": {"SOURCE", "NAME", "KEY", "USED BY"},
+	"config list":      {"KEY", "VALUE", "SOURCE"},
+	"debug latency": {"TURN", "INDEX", "MESSAGE", "ENDED", "QUEUED MS", "BEGIN MS", "TURN MS", "ROUNDS",
+		"TOOL CALLS"},
+}
+
+// Each command that lists things has --json and --no-header; the lists are all there are.
+func TestListCommands(t *testing.T) {
+	var found []string
+	walk(newRoot(Streams{Secrets: &redact.Set{}, NoHead: new(bool)}), func(cmd *cobra.Command) {
+		if name := strings.TrimPrefix(cmd.CommandPath(), "holon "); cmd.Name() == "list" || lists[name] != nil ||
+			cmd.Flags().Lookup("no-header") != nil {
+			found = append(found, name)
+			if cmd.Flags().Lookup("no-header") == nil || cmd.Flags().Lookup("json") == nil {
+				t.Errorf("holon %s lacks --json or --no-header", name)
+			}
+			if lists[name] == nil {
+				t.Errorf("holon %s is not in the test's table", name)
+			}
+		}
+	})
+	if len(found) != len(lists) {
+		t.Errorf("the commands that list are %q, the test's table has %d", found, len(lists))
+	}
+}
+
+// A list is a JSON list or object with --json, cells between tabs in a pipe, and has its head on a terminal only, and
+// not there with --no-header.
+func TestListsArePrinted(t *testing.T) {
+	dir, command := localRuns(t, "rounds:\n  - text: Done.\n")
+	with := oneOfEach(t, dir, command)
+	for name, head := range lists {
+		t.Run(name, func(t *testing.T) {
+			args := strings.Fields(name)
+			if name == "ps" {
+				args = append(args, "--all")
+			}
+			piped, err := with(args...).Output()
+			bare, err2 := with(append(args, "--no-header")...).Output()
+			if err != nil || err2 != nil || string(piped) != string(bare) {
+				t.Fatalf("%v, %v\n%s\n--no-header:\n%s", err, err2, piped, bare)
+			}
+			rows := strings.Split(strings.TrimSuffix(string(piped), "\n"), "\n")
+			for _, row := range rows {
+				cells := strings.Split(row, "\t")
+				padded := slices.ContainsFunc(cells, func(s string) bool { return s == "" || strings.TrimSpace(s) != s })
+				if len(cells) != len(head) || padded {
+					t.Errorf("a line in a pipe is %q, want %d cells", row, len(head))
+				}
+			}
+			if text, err := with(append(args, "--json")...).Output(); err != nil || !json.Valid(text) {
+				t.Errorf("--json prints %s (%v)", text, err)
+			}
+			shown, err := atTerminal(t, with(args...), "", "")
+			if first, _, _ := strings.Cut(shown, "\r\n"); err != nil || !slices.Equal(columnsOf(first), head) {
+				t.Errorf("the head at a terminal is %q (%v), want %q", first, err, head)
+			}
+			shown, err = atTerminal(t, with(append(args, "--no-header")...), "", "")
+			if strings.HasPrefix(shown, head[0]+" ") || shown == "" || err != nil {
+				t.Errorf("--no-header prints at a terminal (%v)\n%s", err, shown)
+			}
+		})
+	}
+}
+
+// columnsOf are the names in a head: more than one space stands between them.
+func columnsOf(line string) (names []string) {
+	for name := range strings.SplitSeq(line, "  ") {
+		if name = strings.TrimSpace(name); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// oneOfEach makes a home where every list has a line: a run, a skill, a key, and a daemon with a turn, a timer and a
+// message that waits. It returns commands in that home.
+func oneOfEach(t *testing.T, dir string,
+	command func(...string) *exec.Cmd) (with func(args ...string) *exec.Cmd) {
+	t.Helper()
+	model := "scripted/" + filepath.Join(dir, "scenario.yaml")
+	with = func(args ...string) *exec.Cmd {
+		cmd := command(args...)
+		cmd.Env = append(cmd.Env, "HOLON_ENGINE=local", "HOLON_MODEL="+model, "OPENAI_API_KEY=sk-0123456789abcdef")
+		return cmd
+	}
+	skill := filepath.Join(dir, "pdf")
+	if err := os.Mkdir(skill, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	about := []byte("---\nname: pdf\ndescription: Reads documents.\n---\nRead.\n")
+	if err := os.WriteFile(filepath.Join(skill, "SKILL.md"), about, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stopDaemon(t, filepath.Join(dir, "home")) })
+	for _, args := range [][]string{{"run", "--quiet", "--name", "a", "x"}, {"skills", "install", skill},
+		{"daemon", "start"}, {"prompt", "--follow", "--quiet", "x"}, {"timer", "--after", "9h", "--summary", "s"},
+		{"agent", "model", "set", "--force", "main", "anthropic/m"}, {"prompt", "wait for a key"}} {
+		if out, err := with(args...).CombinedOutput(); err != nil {
+			t.Fatalf("holon %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	return with
+}

@@ -119,7 +119,7 @@ func TestHealthy(t *testing.T) {
 	if !well {
 		t.Fatalf("something fails:\n%s", text(list))
 	}
-	order := []string{"home", "sockets", "disk", "git", "agentd", "settings", "engine", "api", "image", "container",
+	order := []string{"home", "system", "sockets", "disk", "git", "agentd", "settings", "engine", "api", "support", "image", "container",
 		"cgroups", "isolation", "user", "mounts", "clock", "agent", "credentials", "models"}
 	var got []string
 	for _, r := range list {

@@ -82,7 +82,7 @@ func (e *examination) tidy() error {
 }
 
 func (e *examination) hostChecks() []named {
-	return []named{{"sockets", e.checkSockets}, {"disk", e.checkDisk}, {"git", e.checkGit}, {"agentd", e.checkAgentd},
+	return []named{{"system", e.checkSystem}, {"sockets", e.checkSockets}, {"disk", e.checkDisk}, {"git", e.checkGit}, {"agentd", e.checkAgentd},
 		{"settings", e.checkSettings}}
 }
 

@@ -165,10 +165,18 @@ type State struct {
 	Isolation  Isolation         `json:"isolation"`
 }
 
+// The values of Info.Product.
+const (
+	ProductDocker  = "Docker Engine"
+	ProductDesktop = "Docker Desktop"
+	ProductPodman  = "Podman"
+)
+
 // Info describes a usable engine. Fields that an engine does not have are
 // empty. Warnings are the engine's own words about what it cannot limit.
 type Info struct {
 	Engine        string   `json:"engine"`
+	Product       string   `json:"product,omitempty"` // what answers at the engine's address
 	Name          string   `json:"name"`
 	Version       string   `json:"version,omitempty"`
 	APIVersion    string   `json:"api_version,omitempty"`

@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/api/types/versions"
 	"github.com/docker/docker/client"
@@ -103,7 +104,25 @@ func (e *Engine) Check(ctx context.Context) (engine.Info, error) {
 	if err != nil {
 		return engine.Info{}, wrap("ask the Docker engine about itself", err)
 	}
-	return describe(info, e.api.ClientVersion(), e.api.DaemonHost()), nil
+	version, err := e.api.ServerVersion(ctx)
+	if err != nil {
+		return engine.Info{}, wrap("ask the Docker engine for its version", err)
+	}
+	out := describe(info, e.api.ClientVersion(), e.api.DaemonHost())
+	out.Product = product(info, version)
+	return out, nil
+}
+
+// product tells apart what speaks Docker's API. A Docker Engine says nothing of itself that the others do not.
+func product(info *system.Info, version types.Version) string {
+	isPodman := func(c types.ComponentVersion) bool { return c.Name == "Podman Engine" }
+	switch {
+	case slices.ContainsFunc(version.Components, isPodman):
+		return engine.ProductPodman
+	case info.OperatingSystem == "Docker Desktop":
+		return engine.ProductDesktop
+	}
+	return engine.ProductDocker
 }
 
 // daemon returns what the daemon says of its own set-up, asking once: seccomp

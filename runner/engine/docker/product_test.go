@@ -1,0 +1,50 @@
+package docker
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"holon/runner/engine"
+)
+
+// What answers is told apart by its own words: the texts are those of Docker 20.10 and 28, of Docker Desktop 4, and of
+// Podman 4.3, each shortened to what matters.
+func TestProduct(t *testing.T) {
+	const engineComponent = `{"Name":"Engine","Version":"20.10.24"}`
+	const podmanComponent = `{"Name":"Podman Engine","Version":"4.3.1"}`
+	const seccomp, rootless = `"name=seccomp,profile=default"`, `"name=rootless"`
+	for name, tc := range map[string]struct {
+		system, options, components string
+		product                     string
+		rootless                    bool
+	}{
+		"docker":           {"Debian GNU/Linux 12 (bookworm)", seccomp, engineComponent, engine.ProductDocker, false},
+		"rootless docker":  {"Debian GNU/Linux 12", seccomp + "," + rootless, engineComponent, engine.ProductDocker, true},
+		"desktop":          {"Docker Desktop", seccomp, engineComponent, engine.ProductDesktop, false},
+		"podman":           {"debian", seccomp, podmanComponent, engine.ProductPodman, false},
+		"rootless podman":  {"debian", seccomp + "," + rootless, podmanComponent, engine.ProductPodman, true},
+		"nothing is known": {"", "", "", engine.ProductDocker, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Api-Version", "1.41")
+				w.Header().Set("Ostype", "linux")
+				switch {
+				case strings.HasSuffix(r.URL.Path, "/info"):
+					fmt.Fprintf(w, `{"OperatingSystem":%q,"SecurityOptions":[%s]}`, tc.system, tc.options)
+				case strings.HasSuffix(r.URL.Path, "/version"):
+					fmt.Fprintf(w, `{"Components":[%s]}`, tc.components)
+				}
+			}), func() {})
+			info, err := e.Check(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info.Product != tc.product || info.Rootless != tc.rootless {
+				t.Errorf("product %q, rootless %t, want %q, %t", info.Product, info.Rootless, tc.product, tc.rootless)
+			}
+		})
+	}
+}

@@ -55,7 +55,7 @@ func Describe(err error) state.Failure {
 	} else if e, ok := errors.AsType[*responses.Error](err); ok {
 		f = state.Failure{Code: e.Code, Message: e.Message, Param: e.Param, Hint: e.Hint}
 	} else if errors.Is(err, ErrInterrupted) {
-		f.Code = string(CodeInterrupted)
+		f.Code = responses.CodeCancelled
 	} else if errors.Is(err, ErrDeadline) {
 		f.Code, f.Param, f.Hint = string(codeDeadline), "--timeout", "raise --timeout"
 	}

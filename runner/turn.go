@@ -16,7 +16,7 @@ import (
 
 // Causes that end a turn from outside, for context.WithCancelCause.
 var (
-	ErrInterrupted = errors.New("interrupted by the user")
+	ErrInterrupted = errors.New("cancelled by the user")
 	ErrDeadline    = errors.New("the time for the run is over")
 	// ErrLeft does not end the turn: it goes on unwatched until another process
 	// takes its session up.

@@ -225,6 +225,9 @@ func DecodeManifest(data []byte) (*Manifest, error) {
 	if err := decode(data, ManifestFile, &m); err != nil {
 		return nil, err
 	}
+	if m.Outcome == "interrupted" { // as outcomes with exit code 130 were called
+		m.Outcome = OutcomeCancelled
+	}
 	if err := m.Check(); err != nil {
 		return nil, err
 	}

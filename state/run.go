@@ -55,7 +55,7 @@ const (
 	StatusCompleted   Status = "completed"   // the turn came to its end
 	StatusIncomplete  Status = "incomplete"  // a limit ended the turn; its work so far is kept
 	StatusFailed      Status = "failed"      // an error ended it
-	StatusCancelled   Status = "cancelled"   // the user ended it
+	StatusCancelled   Status = "cancelled"   // someone ended it
 	StatusInterrupted Status = "interrupted" // it was cut off: by a crash, a kill or a lost container
 )
 
@@ -81,12 +81,12 @@ type Outcome string
 
 // The outcomes of a Manifest.
 const (
-	OutcomeSuccess     Outcome = "success"     // exit code 0
-	OutcomeFailure     Outcome = "failure"     // 1
-	OutcomeWaiting     Outcome = "waiting"     // 3: it needs the operator
-	OutcomeRefused     Outcome = "refused"     // 4: it was refused or could not start
-	OutcomeDeadline    Outcome = "deadline"    // 124
-	OutcomeInterrupted Outcome = "interrupted" // 130
+	OutcomeSuccess   Outcome = "success"   // exit code 0
+	OutcomeFailure   Outcome = "failure"   // 1
+	OutcomeWaiting   Outcome = "waiting"   // 3: it needs the operator
+	OutcomeRefused   Outcome = "refused"   // 4: it was refused or could not start
+	OutcomeDeadline  Outcome = "deadline"  // 124
+	OutcomeCancelled Outcome = "cancelled" // 130: someone ended it
 )
 
 // ExitCode returns the exit code of holon run for o; an unknown outcome is a
@@ -101,7 +101,7 @@ func (o Outcome) ExitCode() int {
 		return 4
 	case OutcomeDeadline:
 		return 124
-	case OutcomeInterrupted:
+	case OutcomeCancelled:
 		return 130
 	}
 	return 1

@@ -123,7 +123,7 @@ func TestCheckRunID(t *testing.T) {
 func TestOutcomeExitCodes(t *testing.T) {
 	for outcome, want := range map[state.Outcome]int{
 		state.OutcomeSuccess: 0, state.OutcomeFailure: 1, state.OutcomeWaiting: 3, state.OutcomeRefused: 4,
-		state.OutcomeDeadline: 124, state.OutcomeInterrupted: 130, "": 1, "other": 1,
+		state.OutcomeDeadline: 124, state.OutcomeCancelled: 130, "": 1, "other": 1,
 	} {
 		if got := outcome.ExitCode(); got != want {
 			t.Errorf("%q: %d, want %d", outcome, got, want)
@@ -454,6 +454,21 @@ func TestManifestEmpty(t *testing.T) {
 		t.Errorf("read back: back.Isolation = %+v, want nil", back.Isolation)
 	case back.Workspace != nil:
 		t.Errorf("read back: back.Workspace = %+v, want nil", back.Workspace)
+	}
+}
+
+// Outcomes with exit code 130 had another name in manifests that are still on disks.
+func TestManifestOfBefore(t *testing.T) {
+	m := &state.Manifest{Schema: state.ManifestSchema, RunID: "run_1", Status: state.StatusCancelled,
+		Outcome: state.OutcomeCancelled, ExitCode: 130,
+		StartedAt: turns.At(time.Now()), CompletedAt: turns.At(time.Now())}
+	text, err := m.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := strings.Replace(string(text), `"outcome": "cancelled"`, `"outcome": "interrupted"`, 1)
+	if back, err := state.DecodeManifest([]byte(old)); err != nil || back.Outcome != state.OutcomeCancelled {
+		t.Errorf("read back: %+v (%v), want outcome %q", back, err, state.OutcomeCancelled)
 	}
 }
 

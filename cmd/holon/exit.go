@@ -154,7 +154,7 @@ var exitCodes = map[any]int{
 
 func exitCode(err error) int {
 	if errors.Is(err, runner.ErrInterrupted) {
-		return state.OutcomeInterrupted.ExitCode()
+		return state.OutcomeCancelled.ExitCode()
 	}
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return exitUsage

@@ -152,7 +152,7 @@ func outcomeOf(end view.MessageState) (state.Outcome, error) {
 	if t == nil || end.Entry.Status == ledger.Quarantined {
 		outcome := state.OutcomeRefused
 		if end.Entry.Status == ledger.Aborted {
-			outcome = state.OutcomeInterrupted
+			outcome = state.OutcomeCancelled
 		}
 		return outcome, &state.Error{Code: state.Code(end.Entry.Status), Param: "agent",
 			Message: "no turn was run for the message: " + cmp.Or(end.Entry.Reason, string(end.Entry.Status)),
@@ -172,7 +172,7 @@ func outcomeOf(end view.MessageState) (state.Outcome, error) {
 	}
 	switch {
 	case failure.Code == scheduler.FailureAborted: // an entry is also "aborted" when its turn failed
-		outcome = state.OutcomeInterrupted
+		outcome = state.OutcomeCancelled
 	case t.Reason == responses.ReasonTimeout:
 		outcome = state.OutcomeDeadline
 	}
@@ -183,7 +183,7 @@ func outcomeOf(end view.MessageState) (state.Outcome, error) {
 
 // endedWords are how a turn with an outcome ended, for a person.
 var endedWords = map[state.Outcome]string{state.OutcomeSuccess: "completed", state.OutcomeWaiting: "waiting",
-	state.OutcomeDeadline: "out of time", state.OutcomeInterrupted: "aborted"}
+	state.OutcomeDeadline: "out of time", state.OutcomeCancelled: "aborted"}
 
 // showAnswer prints how a message ended: the answer on stdout, the rest on
 // stderr. Its error is the exit code.

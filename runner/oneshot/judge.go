@@ -30,7 +30,7 @@ func (r *execution) judge(err error) {
 	if starting, ok := errors.AsType[*startError](err); ok {
 		v = failed(state.StatusFailed, state.OutcomeRefused, starting.error)
 		if errors.Is(err, runner.ErrInterrupted) {
-			v = failed(state.StatusCancelled, state.OutcomeInterrupted, runner.ErrInterrupted)
+			v = failed(state.StatusCancelled, state.OutcomeCancelled, runner.ErrInterrupted)
 		}
 	} else if v = r.judgeTurn(); err != nil && v.outcome == state.OutcomeSuccess {
 		// the turn worked, but its result could not be collected
@@ -52,12 +52,10 @@ func (r *execution) judgeTurn() verdict {
 	case r.turn.OverQuota != nil:
 		return failed(state.StatusIncomplete, state.OutcomeFailure, r.turn.OverQuota)
 	case r.turn.Interrupted:
-		return failed(state.StatusCancelled, state.OutcomeInterrupted, runner.ErrInterrupted)
+		return failed(state.StatusCancelled, state.OutcomeCancelled, runner.ErrInterrupted)
 	case errors.Is(turnErr, runner.ErrDeadline):
 		return failed(state.StatusIncomplete, state.OutcomeDeadline, runner.ErrDeadline)
-	case r.recovered && turnErr != nil:
-		return failed(state.StatusInterrupted, state.OutcomeInterrupted, turnErr)
-	case turnErr != nil && r.turn.Response == nil: // agentd refused the request
+	case turnErr != nil && r.turn.Response == nil && !r.recovered: // agentd refused the request
 		return failed(state.StatusFailed, refusal(turnErr), turnErr)
 	case turnErr != nil:
 		return failed(state.StatusInterrupted, state.OutcomeFailure, turnErr)
@@ -89,7 +87,7 @@ func (r *execution) judgeResponse() verdict {
 		return verdict{state.StatusCompleted, state.OutcomeSuccess, nil}
 	case responses.StatusCancelled:
 		failure.Message = runner.ErrInterrupted.Error()
-		return verdict{state.StatusCancelled, state.OutcomeInterrupted, failure}
+		return verdict{state.StatusCancelled, state.OutcomeCancelled, failure}
 	case responses.StatusIncomplete:
 	default:
 		return verdict{state.StatusFailed, state.OutcomeFailure, failure}
@@ -104,9 +102,6 @@ func (r *execution) judgeResponse() verdict {
 		explain("", "--timeout", "raise --timeout")
 	case responses.ReasonShutdown:
 		status = state.StatusInterrupted
-		if r.recovered {
-			outcome = state.OutcomeInterrupted
-		}
 	case responses.ReasonBudget:
 		explain(r.spent())
 	case responses.ReasonMaxRounds:

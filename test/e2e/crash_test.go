@@ -190,7 +190,7 @@ func TestKilledInEveryPhase(t *testing.T) {
 				t.Errorf("work is lost:\n%s", r.read(t, oneshot.DiffFile))
 			}
 			if tc.name == "working" && (r.manifest.Status != state.StatusInterrupted ||
-				r.manifest.Outcome != state.OutcomeInterrupted) {
+				r.manifest.Outcome != state.OutcomeFailure) {
 				t.Errorf("%s, %s", r.manifest.Status, r.manifest.Outcome)
 			}
 		})
@@ -276,7 +276,7 @@ func TestAttachToTheDead(t *testing.T) {
 			h.beginPausing(repo).kill()
 			docker(t, append(end, h.containers()...)...)
 			r := h.run(repo, "attach", "last")
-			if r.code != 130 || r.failure(t).Code != string(runner.CodeContainerGone) {
+			if r.code != 1 || r.failure(t).Code != string(runner.CodeContainerGone) {
 				t.Errorf("exit code %d\n%s", r.code, r.stderr)
 			}
 			rec := checkRecord(t, r)
@@ -317,7 +317,7 @@ func TestAttachToTheRebound(t *testing.T) {
 		listening)
 	await(t, "the other socket", func() bool { return exists(h, "cache/trees/*/*/tree/listening") })
 	r := h.run(repo, "attach", "last")
-	if r.code != 130 {
+	if r.code != 1 {
 		t.Errorf("exit code %d\n%s", r.code, r.stderr)
 	}
 	checkRecord(t, r)

@@ -28,12 +28,12 @@ func TestInterruptedDuringTheTurn(t *testing.T) {
 			switch {
 			case r.manifest.Status != state.StatusCancelled:
 				t.Errorf("r.manifest.Status = %q, want %q", r.manifest.Status, state.StatusCancelled)
-			case r.manifest.Outcome != state.OutcomeInterrupted:
-				t.Errorf("r.manifest.Outcome = %q, want %q", r.manifest.Outcome, state.OutcomeInterrupted)
+			case r.manifest.Outcome != state.OutcomeCancelled:
+				t.Errorf("r.manifest.Outcome = %q, want %q", r.manifest.Outcome, state.OutcomeCancelled)
 			case rec.Status != responses.StatusCancelled:
 				t.Errorf("rec.Status = %q, want %q", rec.Status, responses.StatusCancelled)
 			}
-			if !strings.HasSuffix(r.stderr, "holon: interrupted by the user\n") {
+			if !strings.HasSuffix(r.stderr, "holon: cancelled by the user\n") {
 				t.Errorf("stderr:\n%s", r.stderr)
 			}
 			checkChanged(t, r, "added made.txt", "added started")
@@ -72,7 +72,7 @@ func TestInterruptedInEveryPhase(t *testing.T) {
 				return
 			}
 			checkRecord(t, r)
-			if r.manifest.Outcome != state.OutcomeInterrupted {
+			if r.manifest.Outcome != state.OutcomeCancelled {
 				t.Errorf("outcome %s", r.manifest.Outcome)
 			}
 		})

@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 
+	"holon/responses"
 	"holon/runner"
 	"holon/state"
 )
@@ -26,7 +27,7 @@ type Error = state.Error
 // secrets.
 func (k *Pool) typed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return &Error{Code: runner.CodeInterrupted, Message: "the turn was ended before it began",
+		return &Error{Code: responses.CodeCancelled, Message: "the turn was ended before it began",
 			Err: context.Cause(ctx)}
 	}
 	f := runner.Describe(err)

@@ -128,7 +128,7 @@ func TestAbort(t *testing.T) {
 	}
 	if _, err := k.Turn(ctx, pool.Turn{AgentID: id, Turn: runner.Turn{ID: "turn_2", Prompt: "go on"}}, nil,
 		w); !state.IsCode(err,
-		runner.CodeInterrupted) {
+		responses.CodeCancelled) {
 		t.Errorf("a turn that was ended before it began: %v", err)
 	}
 }
@@ -246,7 +246,7 @@ func TestRoomGivenUp(t *testing.T) {
 			waited <- err
 		}()
 		giveUp(runner.ErrInterrupted)
-		if err := <-waited; !state.IsCode(err, runner.CodeInterrupted) {
+		if err := <-waited; !state.IsCode(err, responses.CodeCancelled) {
 			t.Errorf("given up: %v", err)
 		}
 		l.write("go")

@@ -12,6 +12,7 @@ import (
 	"holon/runner/engine"
 	"holon/runner/gateway"
 	"holon/runner/hosttools"
+	"holon/runner/telemetry"
 	"holon/runner/uidpool"
 	"holon/runner/workspace"
 )
@@ -29,6 +30,7 @@ type Config struct {
 	Version   string      // of holon, sent to the agent
 	Secrets   *redact.Set // known values that no record may show; nil for none
 	Log       *slog.Logger
+	Telemetry *telemetry.Exporter // nil for none
 
 	// Record, when it is not nil, is kept in RecordDir for as long as the session holds something: Start
 	// writes it before the container is made and after, with what the session holds filled in. TakeUp starts from it.

@@ -102,12 +102,13 @@ func (s *Session) Turn(ctx context.Context, req Turn, watch Observer) TurnResult
 	if req.Grant == (gateway.TokenHash{}) {
 		req.Token, req.Grant = gateway.NewToken()
 	}
-	agent := s.client.WithModelToken(req.Token.Reveal())
-	return s.admitted(ctx, req, func(ctx context.Context) TurnResult {
-		return s.watchTurn(ctx, req, watch, func(ctx context.Context) iter.Seq2[responses.Event, error] {
+	trace := s.trace(ctx, req, false)
+	agent := s.client.WithModelToken(req.Token.Reveal()).WithSpan(trace.Span())
+	return traced(ctx, trace, s.admitted(ctx, req, func(ctx context.Context) TurnResult {
+		return s.watchTurn(ctx, req, tracing{watch, trace}, func(ctx context.Context) iter.Seq2[responses.Event, error] {
 			return agent.Follow(ctx, s.request(req.ID, req))
 		})
-	})
+	}))
 }
 
 // Rejoin watches a turn that another process began, from its first event on. It
@@ -118,11 +119,12 @@ func (s *Session) Rejoin(ctx context.Context, req Turn, watch Observer) TurnResu
 	if err != nil {
 		return TurnResult{TurnID: req.ID, SessionID: s.id, Err: s.turnError(ctx, ctx, err)}
 	}
-	return s.admitted(ctx, req, func(ctx context.Context) TurnResult {
-		return s.watchTurn(ctx, req, watch, func(ctx context.Context) iter.Seq2[responses.Event, error] {
+	trace := s.trace(ctx, req, true)
+	return traced(ctx, trace, s.admitted(ctx, req, func(ctx context.Context) TurnResult {
+		return s.watchTurn(ctx, req, tracing{watch, trace}, func(ctx context.Context) iter.Seq2[responses.Event, error] {
 			return s.client.Rejoin(ctx, rec.ResponseID, client.FromStart)
 		})
-	})
+	}))
 }
 
 // admitted runs a turn within its disk quota. As long as it runs it may call the host's tools, and ask models through

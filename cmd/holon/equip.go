@@ -47,7 +47,7 @@ func (h *agentHost) CheckModel(ref string, keyless bool) error {
 func (h *agentHost) configure(ctx context.Context, t pool.Turn) (cfg runner.Config, access io.Closer, err error) {
 	o := h.options
 	cfg = runner.Config{
-		Log: h.log, Secrets: o.streams.Secrets,
+		Log: h.log, Secrets: o.streams.Secrets, Telemetry: h.telemetry,
 		Files:       runner.Files{Skills: o.Skills},
 		Confinement: runner.Confinement{Network: o.Network, NanoCPUs: int64(o.CPUs * 1e9)},
 	}

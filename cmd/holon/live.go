@@ -18,6 +18,7 @@ import (
 	"holon/runner/agent/view"
 	"holon/runner/control"
 	"holon/runner/daemon"
+	"holon/runner/telemetry"
 	"holon/state"
 	"holon/state/ledger"
 	"holon/state/sqlite"
@@ -38,7 +39,8 @@ type agentHost struct {
 	ledger     *sqlite.Store
 	steps      *scheduler.Scheduler // of notices and tools; it owns the same attempts as the Runtime's
 	listeners  *control.Listeners
-	listening  chan struct{} // closed when listeners is set
+	listening  chan struct{}       // closed when listeners is set
+	telemetry  *telemetry.Exporter // nil for none
 }
 
 var _ control.Host = (*agentHost)(nil)
@@ -85,6 +87,8 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 		return err
 	}
 	defer closing(eng.Close)
+	h.telemetry = openTelemetry(ctx, o.streams.Secrets, h.log)
+	defer closing(h.telemetry.Close)
 	if h.containers, err = h.newPool(eng); err != nil {
 		return err
 	}

@@ -290,6 +290,8 @@ func runRun(ctx context.Context, o *runOptions) error {
 	if eng.Name() == "docker" {
 		shot.Workspace.ContainerObjects = runner.ObjectsPath
 	}
+	shot.Session.Telemetry = openTelemetry(ctx, o.streams.Secrets, log)
+	defer shot.Session.Telemetry.Close()
 	view.announce(eng.Name(), shot)
 	shot.Watch = view
 	stream := &eventStream{progress: view}

@@ -66,6 +66,7 @@ var buildPrograms = sync.OnceValue(func() error {
 //	repo DIR                makes DIR a git repository with one commit of all that is in it
 //	demo DIR                makes DIR a repository with the project of the demo
 //	provider NAME KIND [KEY]  starts a provider (provider_test.go)
+//	collector NAME          starts a collector of OpenTelemetry (collector_test.go)
 //	same A B                the directory trees A and B have the same files
 //	until REGEXP COMMAND... runs the command until it prints what fits, at most a minute
 //	crash                   kills the daemon of the script, as a power cut would
@@ -93,7 +94,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"fails": cmdFails, "provider": cmdProvider, "repo": cmdRepo, "demo": cmdDemo, "same": cmdSame,
-			"until": cmdUntil, "crash": cmdCrash,
+			"until": cmdUntil, "crash": cmdCrash, "collector": cmdCollector,
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "engine" {

@@ -1,0 +1,61 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// instruments are the metrics.
+type instruments struct {
+	tokens   metric.Int64Histogram
+	duration metric.Float64Histogram
+	turns    metric.Int64Counter
+}
+
+func newInstruments(meter metric.Meter) (*instruments, error) {
+	// The boundaries are those that the conventions want.
+	tokens, err1 := meter.Int64Histogram("gen_ai.client.token.usage", metric.WithUnit("{token}"),
+		metric.WithDescription("Tokens of a model request."),
+		metric.WithExplicitBucketBoundaries(1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304,
+			16777216, 67108864))
+	duration, err2 := meter.Float64Histogram("gen_ai.client.operation.duration", metric.WithUnit("s"),
+		metric.WithDescription("How long a model request, a tool call or an invocation of an agent takes."),
+		metric.WithExplicitBucketBoundaries(0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48,
+			40.96, 81.92))
+	turns, err3 := meter.Int64Counter("holon.turns", metric.WithUnit("{turn}"),
+		metric.WithDescription("Turns that have ended."))
+	return &instruments{tokens, duration, turns}, errors.Join(err1, err2, err3)
+}
+
+// record takes what the spans of a turn say. The first is that of the invocation, whose model the host knows.
+func (i *instruments) record(ctx context.Context, spans []span, models []string) {
+	for _, s := range spans {
+		if s.operation == "" {
+			continue
+		}
+		about := []attribute.KeyValue{keyOperation.String(s.operation)}
+		if s.provider != "" {
+			provider, model := s.provider, s.model
+			if !slices.Contains(models, provider+"/"+model) { // a container could name any number
+				provider, model = other, other
+			}
+			about = append(about, keyProvider.String(provider), keyRequestModel.String(model))
+		}
+		if s.operation == opChat {
+			for kind, n := range map[string]int64{"input": s.input, "output": s.output} {
+				if n > 0 {
+					i.tokens.Record(ctx, n, metric.WithAttributes(append(slices.Clip(about), keyTokenType.String(kind))...))
+				}
+			}
+		}
+		if s.operation == opInvoke {
+			i.turns.Add(ctx, 1, metric.WithAttributes(keyStatus.String(s.status)))
+		}
+		about = text(about, keyErrorType, s.failure)
+		i.duration.Record(ctx, s.end.Sub(s.start).Seconds(), metric.WithAttributes(about...))
+	}
+}

@@ -1,0 +1,97 @@
+package telemetry
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"holon/internal/tracecontext"
+	"holon/responses"
+	"holon/responses/turns"
+)
+
+// Invocation is a turn as the host asks for it.
+type Invocation struct {
+	TurnID    string
+	SessionID string
+	AgentID   string   // of a long-lived agent, "" for none
+	Models    []string // provider/model: the one that is asked, and those it falls back to
+	Prompt    string
+	Rejoined  bool // another process asked for it
+}
+
+// Turn gathers the facts of one turn. A nil *Turn does nothing. Its methods are called one after another.
+type Turn struct {
+	exporter *Exporter
+	root     tracecontext.Span
+	began    time.Time
+	facts    *mapping
+}
+
+// Begin begins to gather. Nothing is sent before End.
+func (e *Exporter) Begin(ctx context.Context, in Invocation) *Turn {
+	if e == nil {
+		return nil
+	}
+	t := &Turn{exporter: e, root: tracecontext.Root(in.TurnID), began: time.Now()}
+	if e.tracer != nil {
+		// The sampler decides by the trace, so that this says what it will say of the spans.
+		_, asked := e.tracer.Start(tracecontext.With(detached(ctx), t.root), "invoke_agent")
+		t.root.Sampled = asked.SpanContext().IsSampled()
+	}
+	t.facts = newMapping(in, t.root, e.options)
+	return t
+}
+
+// detached is ctx without the span of a caller that uses OpenTelemetry too.
+func detached(ctx context.Context) context.Context {
+	return trace.ContextWithSpanContext(ctx, trace.SpanContext{})
+}
+
+// Span returns the span in which agentd is asked for the turn, none when nothing is traced.
+func (t *Turn) Span() tracecontext.Span {
+	if t == nil || t.exporter.tracer == nil {
+		return tracecontext.Span{}
+	}
+	return t.root
+}
+
+// Fact takes a runtime event of the turn.
+func (t *Turn) Fact(ev turns.RuntimeEvent) {
+	if t != nil {
+		t.facts.take(ev)
+	}
+}
+
+// End hands what the turn did to the exporter. final is the last that is known of its response, nil for nothing, and
+// err why the end is not known.
+func (t *Turn) End(ctx context.Context, final *responses.Response, err error) {
+	if t == nil {
+		return
+	}
+	spans := t.facts.end(t.began, time.Now(), final, err)
+	if t.exporter.measure != nil {
+		t.exporter.measure.record(ctx, spans, t.facts.in.Models)
+	}
+	if t.root.Sampled {
+		for _, s := range spans {
+			t.exporter.send(detached(ctx), s)
+		}
+	}
+}
+
+// send hands a span to the queue.
+func (e *Exporter) send(ctx context.Context, s span) {
+	if s.above.Valid() {
+		ctx = trace.ContextWithSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{
+			TraceID: s.above.Trace, SpanID: s.above.ID, TraceFlags: trace.FlagsSampled}))
+	}
+	_, out := e.tracer.Start(tracecontext.With(ctx, s.at), s.name, trace.WithTimestamp(s.start),
+		trace.WithSpanKind(s.kind), trace.WithAttributes(s.attributes()...))
+	if s.failure != "" {
+		out.SetStatus(codes.Error, "") // what the failure says may be of the content
+	}
+	out.End(trace.WithTimestamp(s.end))
+}

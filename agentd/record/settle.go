@@ -252,6 +252,7 @@ func endFacts(h Header, resp responses.Response) (Totals, error) {
 	var open openFacts
 	var seq, good int64 // of the last event, and where the facts end that stay
 	ended := false
+	scope := turns.Scope{RuntimeID: h.Instance, SessionID: h.SessionID, TurnID: h.TurnID}
 	err = log.Lines(func(line []byte) error {
 		ev, err := turns.DecodeRuntimeEvent(line)
 		switch {
@@ -263,6 +264,9 @@ func endFacts(h Header, resp responses.Response) (Totals, error) {
 		totals.count(ev)
 		open.take(ev)
 		ended = ev.Type == turns.TurnCompleted || ev.Type == turns.TurnFailed
+		if ev.Type == turns.TurnSubmitted {
+			scope.Trace = ev.Span()
+		}
 		seq, good = ev.Sequence, good+int64(len(line))+1
 		return nil
 	})
@@ -272,7 +276,6 @@ func endFacts(h Header, resp responses.Response) (Totals, error) {
 	if err := log.cut(good); err != nil || ended {
 		return totals, err
 	}
-	scope := turns.Scope{RuntimeID: h.Instance, SessionID: h.SessionID, TurnID: h.TurnID}
 	for _, ev := range append(open.closing(scope, beyond(resp.Usage, totals.Attempts.AggregatedTokenUsage)),
 		closingFact(scope, resp)) {
 		seq++

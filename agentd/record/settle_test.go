@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"holon/internal/durable"
+	"holon/internal/tracecontext"
 	"holon/responses"
 	"holon/responses/conform"
 	"holon/responses/stream"
@@ -339,6 +340,35 @@ func TestSettleCountsWhatWasStreamed(t *testing.T) {
 	if p := rec.ProviderAttempts; p == nil || p.AggregatedTokenUsage == nil || !p.AggregatedTokenUsage.Estimated ||
 		len(p.Attempts) != 1 {
 		t.Errorf("the attempts are %+v, want their usage marked as an estimate", p)
+	}
+}
+
+// The facts that settle a traced turn belong to its trace, as those before do.
+func TestSettleTracedTurn(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	turn, _, scope := begin(t, s, dir, `{"input":"hi"}`)
+	scope.Trace = tracecontext.Root("turn_1")
+	must(t, turn.Event(scope.TurnSubmitted(turns.Submitted{}, false)),
+		turn.Event(scope.ToolStarted("tc_1", turns.Begun{ToolName: "Run"})), turn.Runtime.Flush())
+	turn.Abort(errors.New("killed"))
+	must(t, turn.Close())
+	if _, err := s.SettleTurn("resp_1", &interrupted, now); err != nil {
+		t.Fatal(err)
+	}
+	facts, err := os.ReadFile(filepath.Join(turn.Dir, turns.RuntimeFile))
+	must(t, err)
+	spans := make(map[string]string) // by class
+	for line := range bytes.Lines(facts) {
+		ev, err := turns.DecodeRuntimeEvent(line)
+		must(t, err)
+		spans[ev.Type] = ev.Span().String()
+	}
+	scope.Trace.Sampled = true // facts do not say
+	want := scope.Trace.Child("tc_1").String()
+	if spans[turns.ToolFailed] != want || spans[turns.ToolStarted] != want ||
+		spans[turns.TurnFailed] != scope.Trace.String() {
+		t.Errorf("the spans of the facts are %v", spans)
 	}
 }
 

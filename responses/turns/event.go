@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"holon/internal/tracecontext"
 	"holon/responses"
 )
 
@@ -124,6 +125,11 @@ func DecodeRuntimeEvent(line []byte) (RuntimeEvent, error) {
 		return RuntimeEvent{}, invalid("payload", "payload must be a JSON object")
 	}
 	return e, nil
+}
+
+// Span returns the span that e is about, the zero Span when its turn is not traced.
+func (e *RuntimeEvent) Span() tracecontext.Span {
+	return tracecontext.Parse("00-" + e.TraceID + "-" + e.SpanID + "-01")
 }
 
 func (e *RuntimeEvent) checkIDs() error {

@@ -178,6 +178,8 @@ var foreign = []struct {
 		"Only one package knows the database behind the ledger."},
 	{"github.com/prometheus/...", "...", []string{"runner/control", "test/..."},
 		"Metrics are served by the control plane, and agentd stays small."},
+	{"go.opentelemetry.io/...", "...", []string{"runner/telemetry/...", "test/..."},
+		"Spans are made and named in one place, and agentd stays small."},
 	{"net/http/...", "agentd/turn", nil, "The loop of a turn does not know HTTP."},
 	{"testing", "...", []string{"responses/conform", "agentd/model/modeltest", "state/ledger/ledgertest",
 		"runner/engine/enginetest/...", "runner/workspace/gittest", "test/..."},

@@ -62,10 +62,20 @@ func TestCommandsAreDocumented(t *testing.T) {
 
 // walk visits the commands that do something, each before those below it.
 func walk(cmd *cobra.Command, visit func(*cobra.Command)) {
-	if cmd.HasParent() && !cmd.HasSubCommands() && cmd.Name() != "help" {
+	if cmd.HasParent() && !cmd.HasSubCommands() && cmd.Name() != "help" && !cmd.Hidden {
 		visit(cmd)
 	}
 	for _, sub := range cmd.Commands() {
 		walk(sub, visit)
 	}
+}
+
+// flagNames are the flags of a command as a person writes them, without --help.
+func flagNames(cmd *cobra.Command) (names []string) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Name != "help" && !f.Hidden {
+			names = append(names, "--"+f.Name)
+		}
+	})
+	return names
 }

@@ -214,7 +214,7 @@ func (b *background) showStatus(s daemon.Status) error {
 func newDaemonLogsCommand(streams Streams) *cobra.Command {
 	tail := 0
 	cmd := daemonCommand(streams, "logs [flags]",
-		"Show the end of the daemon's log, and why it last failed to start or stop",
+		"Show the end of the daemon's log, and its last failure",
 		func(_ context.Context, b *background) error {
 			return runDaemonLogs(b, tail)
 		})

@@ -93,41 +93,11 @@ back its change as a patch. Nothing of yours is touched until you apply it.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return flagError(cmd, err)
 	})
-	root.AddCommand(
-		// Runs.
-		newRunCommand(streams, runRun),
-		newPsCommand(streams),
-		newShowCommand(streams),
-		newLogsCommand(streams),
-		newAttachCommand(streams),
-		newStopCommand(streams),
-		newDiffCommand(streams),
-		newApplyCommand(streams, runApply),
-		newCheckoutCommand(streams, runCheckout),
-		newGCCommand(streams),
-		// Agents.
-		newServeCommand(streams, serve),
-		newDaemonCommand(streams),
-		newAgentCommand(streams),
-		newPromptCommand(streams),
-		newQueueCommand(streams),
-		newWakeCommand(streams),
-		newTimerCommand(streams),
-		newStatusCommand(streams),
-		newTailCommand(streams),
-		newTranscriptCommand(streams),
-		newDebugCommand(streams),
-		newRuntimeCommand(streams),
-		// Settings and the installation.
-		newSkillsCommand(streams),
-		newModelsCommand(streams),
-		newConfigCommand(streams),
-		newCredentialsCommand(streams),
-		newProvidersCommand(streams),
-		newVersionCommand(streams),
-		newDoctorCommand(streams),
-	)
+	root.AddGroup(&cobra.Group{ID: "runs", Title: "Runs"}, &cobra.Group{ID: "agents", Title: "Agents"},
+		&cobra.Group{ID: "settings", Title: "Settings"})
+	addCommands(root, streams)
 	completeNames(root, streams)
+	root.SetHelpFunc(showHelp)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
@@ -136,10 +106,44 @@ back its change as a patch. Nothing of yours is touched until you apply it.`,
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		}
 		if cmd.Name() == "help" {
-			cmd.Args = knownCommand
+			cmd.Args, cmd.Run = knownCommand, showAll
 		}
 	}
 	return root
+}
+
+// addCommands adds the commands by their groups. Those that are used rarely have none.
+func addCommands(root *cobra.Command, streams Streams) {
+	for group, commands := range map[string][]*cobra.Command{
+		"runs": {
+			newRunCommand(streams, runRun), newPsCommand(streams), newShowCommand(streams), newLogsCommand(streams),
+			newDiffCommand(streams), newApplyCommand(streams, runApply), newStopCommand(streams),
+		},
+		"agents": {
+			newDaemonCommand(streams), newAgentCommand(streams), newPromptCommand(streams), newStatusCommand(streams),
+			newTailCommand(streams),
+		},
+		"settings": {
+			newConfigCommand(streams), newCredentialsCommand(streams), newModelsCommand(streams), newDoctorCommand(streams),
+		},
+		"": {
+			newAttachCommand(streams), newCheckoutCommand(streams, runCheckout), newGCCommand(streams),
+			newServeCommand(streams, serve), newQueueCommand(streams), newWakeCommand(streams), newTimerCommand(streams),
+			newTranscriptCommand(streams), newDebugCommand(streams), newRuntimeCommand(streams), newSkillsCommand(streams),
+			newProvidersCommand(streams), newVersionCommand(streams),
+		},
+	} {
+		for _, cmd := range commands {
+			cmd.GroupID = group
+			root.AddCommand(cmd)
+		}
+	}
+}
+
+// showAll is what holon help does.
+func showAll(cmd *cobra.Command, args []string) {
+	found, _, _ := cmd.Root().Find(args) // knownCommand has found it
+	fmt.Fprint(cmd.OutOrStdout(), helpText(found, false))
 }
 
 // noShell refuses the name of a shell for which there is no completion.

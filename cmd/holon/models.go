@@ -36,7 +36,7 @@ from. No provider is asked; "check" does that.`
 		c.Flags().Bool("all", false, "list providers without a key too")
 	}
 	check := surfaceCommand(streams, "check [flags] [PROVIDER/NAME]",
-		"Ask a model for a word, the default one and its fallbacks if none is named", 0, 1, runModelsCheck)
+		"Ask a model for a word, or the default one and its fallbacks", 0, 1, runModelsCheck)
 	cmd.AddCommand(list, check)
 	return cmd
 }

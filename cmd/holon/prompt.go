@@ -35,7 +35,7 @@ time, 130 aborted.
 TEXT is one argument. Standard input that is not a terminal is added to it; "-" or
 no TEXT takes all of it from there. At a terminal, no TEXT opens your EDITOR.`
 	cmd.Example = `  holon prompt "what changed since yesterday?"
-  holon prompt --agent release --follow "prepare the notes" `
+  holon prompt --agent release --follow "prepare the notes"`
 	r.onAgent(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.priority, "priority", string(ledger.Normal),

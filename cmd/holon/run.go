@@ -107,7 +107,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.StringVar(&opts.Output, "output", "", "`directory` for the results (default below HOLON_HOME)")
 	f.StringVar(&opts.Input, "input", "", "`directory` of files that the agent may read")
 	f.StringArrayVar(&opts.Env, "env", nil,
-		"`NAME=VALUE` for the agent's commands; a bare NAME takes your value, which is the way for secrets")
+		"`NAME=VALUE` for the agent's commands; a bare NAME takes your value, as for secrets")
 	f.StringArrayVar(&opts.EnvFile, "env-file", nil, "`file` with a NAME=VALUE, or a NAME, on each line")
 	f.StringArrayVar(&opts.Secret, "secret", nil,
 		"`NAME` of a variable for commands whose value is shown nowhere, as of those that end in _TOKEN, _KEY, "+
@@ -127,20 +127,22 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	confinementFlags(f)
 	f.StringArray("skill", nil, "`directory`, or name of an installed skill, that the agent may use")
 	f.StringVar(&opts.MCPConfig, "mcp-config", "",
-		"`file` with MCP servers, started in the container or reached from it, whose tools the agent gets")
+		"`file` with MCP servers whose tools the agent gets")
 	f.StringVar(&opts.Name, "name", "", "`name` for the run, for people")
-	f.StringVarP(&opts.Continue, "continue", "c", "", "go on with a `RUN`: the last of this workspace, or the one that "+
-		"is named before the prompt")
+	f.StringVarP(&opts.Continue, "continue", "c", "", "go on with the `RUN` before the prompt, or the last one here")
 	f.Lookup("continue").NoOptDefVal = files.Last
 	f.BoolVar(&opts.Keep, "keep", false, "keep the session's directories and the container's log")
 	f.BoolVar(&opts.JSON, "json", false, "print the run's manifest instead of the answer")
 	f.StringVar(&opts.Format, "output-format", formatText,
-		"what is printed: text, json (as --json), or stream-json, each event on a line as it happens")
+		"text, json (as --json), or stream-json, each event on a line")
 	completeWords(cmd, "output-format", outputFormats...)
 	f.BoolVarP(&opts.Quiet, "quiet", "q", false, "show no progress")
 	f.String("agent", "", "`id` of an agent of the daemon, which does it in its home instead of in a run of its own")
 	f.Bool("create-agent", false, "with --agent: make the agent when there is none")
 	f.String("template", "", "with --create-agent: `name` of a template, or its directory")
+	rarely(f, "model-fallbacks", "engine", "include-dirty", "output", "input", "env-file", "secret", "max-rounds",
+		"max-tool-calls", "max-output-bytes", "max-requests", "max-tokens", "max-cost", "memory", "cpus", "disk",
+		"network", "allow-host", "user", "runtime", "accept-weaker", "skill", "keep", "create-agent", "template")
 	return cmd
 }
 

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Help fits a screen. Where all there is to say does not, -h and --help show the beginning, the flags that are used
+// often, and the names of the others; holon help COMMAND shows all of it, as the manual page does.
+const (
+	helpColumns = 80
+	helpLines   = 40
+)
+
+// isRare marks a flag that has its own heading in the help of its command.
+const isRare = "holon_rare"
+
+// rarely says which flags of a command are used rarely.
+func rarely(f *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		f.Lookup(name).Annotations = map[string][]string{isRare: nil}
+	}
+}
+
+// showHelp is what -h and --help do.
+func showHelp(cmd *cobra.Command, _ []string) {
+	text := helpText(cmd, false)
+	if strings.Count(text, "\n") > helpLines {
+		text = helpText(cmd, true)
+	}
+	fmt.Fprint(cmd.OutOrStdout(), text)
+}
+
+// helpText is all that there is to say of a command, or short of it.
+func helpText(cmd *cobra.Command, short bool) string {
+	about := cmp.Or(cmd.Long, cmd.Short)
+	if short {
+		about, _, _ = strings.Cut(about, "\n\n")
+	}
+	parts := []string{reflow(about), "Usage:\n" + reflow("  "+useLine(cmd))}
+	if cmd.Example != "" {
+		parts = append(parts, "Examples:\n"+cmd.Example+"\n")
+	}
+	parts = append(parts, commandHelp(cmd, short)...)
+	parts = append(parts, flagHelp(cmd, short)...)
+	if short {
+		parts = append(parts, "All of it: holon help"+strings.TrimPrefix(cmd.CommandPath(), "holon")+"\n")
+	} else if cmd.HasAvailableSubCommands() {
+		parts = append(parts, cmd.CommandPath()+" COMMAND --help tells more of a command.\n")
+	}
+	return strings.Join(parts, "\n")
+}
+
+func useLine(cmd *cobra.Command) string {
+	if cmd.HasAvailableSubCommands() {
+		return cmd.CommandPath() + " COMMAND"
+	}
+	return cmd.UseLine()
+}
+
+// commandHelp lists the commands below one, by their groups. Commands of the root without a group are used rarely.
+func commandHelp(cmd *cobra.Command, short bool) (parts []string) {
+	width := 0
+	for _, sub := range cmd.Commands() {
+		width = max(width, len(sub.Name()))
+	}
+	list := func(heading, group string) {
+		var b strings.Builder
+		for _, sub := range cmd.Commands() {
+			if sub.GroupID == group && (sub.IsAvailableCommand() || sub.Name() == "help") {
+				fmt.Fprintf(&b, "  %-*s  %s\n", width, sub.Name(), sub.Short)
+			}
+		}
+		if b.Len() > 0 {
+			parts = append(parts, heading+":\n"+b.String())
+		}
+	}
+	for _, group := range cmd.Groups() {
+		list(group.Title, group.ID)
+	}
+	if len(cmd.Groups()) == 0 {
+		list("Commands", "")
+	} else if !short {
+		list("Further commands", "")
+	} else {
+		var names []string
+		for _, sub := range cmd.Commands() {
+			if sub.GroupID == "" && !sub.Hidden {
+				names = append(names, sub.Name())
+			}
+		}
+		parts = append(parts, "Further commands:\n"+reflow("  "+strings.Join(names, ", ")))
+	}
+	return parts
+}
+
+// flagHelp lists the flags of a command but --help, which is in all of them.
+func flagHelp(cmd *cobra.Command, short bool) (parts []string) {
+	often, rare := flagsOf(cmd)
+	var names []string
+	rare.VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	if often.HasFlags() {
+		parts = append(parts, "Flags:\n"+often.FlagUsagesWrapped(helpColumns))
+	}
+	switch {
+	case rare.HasFlags() && short:
+		parts = append(parts, "Rarely used flags:\n"+reflow("  "+strings.Join(names, ", ")))
+	case rare.HasFlags():
+		parts = append(parts, "Rarely used flags:\n"+rare.FlagUsagesWrapped(helpColumns))
+	}
+	return parts
+}
+
+// flagsOf are the flags that are shown, in their order.
+func flagsOf(cmd *cobra.Command) (often, rare *pflag.FlagSet) {
+	often, rare = pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
+	often.SortFlags, rare.SortFlags = false, false
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		switch _, seldom := f.Annotations[isRare]; {
+		case f.Name == "help" || f.Hidden:
+		case seldom:
+			rare.AddFlag(f)
+		default:
+			often.AddFlag(f)
+		}
+	})
+	return often, rare
+}
+
+// reflow breaks paragraphs at words. The lines of a paragraph have the indent of its first one; lines with another
+// indent than the one before begin anew, as examples do.
+func reflow(text string) string {
+	var b strings.Builder
+	column, indent := 0, ""
+	end := func() {
+		if column > 0 {
+			b.WriteByte('\n')
+		}
+		column = 0
+	}
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		before := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
+		if len(words) == 0 || before != indent || before != "" {
+			end()
+		}
+		if len(words) == 0 {
+			b.WriteByte('\n')
+		}
+		indent = before
+		for _, word := range words {
+			width := utf8.RuneCountInString(word)
+			if column > 0 && column+1+width > helpColumns {
+				end()
+			}
+			if column == 0 {
+				b.WriteString(indent)
+				column = len(indent)
+			} else {
+				b.WriteByte(' ')
+				column++
+			}
+			b.WriteString(word)
+			column += width
+		}
+	}
+	end()
+	return b.String()
+}

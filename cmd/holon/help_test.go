@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"holon/internal/redact"
+)
+
+// helpOf is what a command line prints that asks for help.
+func helpOf(t *testing.T, args ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	if code := run(args, Streams{Out: &out, Err: &out, Secrets: &redact.Set{}, NoHead: new(bool)}); code != 0 {
+		t.Fatalf("holon %s: exit code %d\n%s", strings.Join(args, " "), code, out.String())
+	}
+	return out.String()
+}
+
+// everyCommand visits the root and all commands below it.
+func everyCommand(cmd *cobra.Command, visit func(*cobra.Command, []string)) {
+	visit(cmd, strings.Fields(cmd.CommandPath())[1:])
+	for _, sub := range cmd.Commands() {
+		everyCommand(sub, visit)
+	}
+}
+
+// Help fits a screen, and all of it fits its width and leaves no flag out.
+func TestHelpFits(t *testing.T) {
+	everyCommand(newRoot(Streams{Secrets: &redact.Set{}, NoHead: new(bool)}), func(cmd *cobra.Command, path []string) {
+		t.Run(strings.Join(path, " "), func(t *testing.T) {
+			short, all := helpOf(t, append(path, "--help")...), helpOf(t, append([]string{"help"}, path...)...)
+			if lines := strings.Count(short, "\n"); lines > helpLines {
+				t.Errorf("--help has %d lines, want at most %d:\n%s", lines, helpLines, short)
+			}
+			for line := range strings.Lines(short + all) {
+				if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > helpColumns || strings.HasSuffix(line, " \n") {
+					t.Errorf("a line is too long or ends with a space: %q", line)
+				}
+			}
+			for _, name := range flagNames(cmd) {
+				if !strings.Contains(short, name) || !strings.Contains(all, name) {
+					t.Errorf("--help or help says nothing of %s", name)
+				}
+			}
+			for _, sub := range cmd.Commands() {
+				if sub.IsAvailableCommand() && (!strings.Contains(short, sub.Name()) || !strings.Contains(all, sub.Short)) {
+					t.Errorf("--help or help says nothing of %s", sub.Name())
+				}
+			}
+		})
+	})
+}
+
+func TestReflow(t *testing.T) {
+	long := strings.Repeat("seven77 ", 11) // 88 columns
+	for name, tc := range map[string]struct{ text, want string }{
+		"a paragraph":    {"a\nb", "a b\n"},
+		"two":            {"a\n\nb", "a\n\nb\n"},
+		"indented":       {"a\n  b\n  c\nd", "a\n  b\n  c\nd\n"},
+		"a long line":    {long, strings.TrimSpace(long[:80]) + "\nseven77\n"},
+		"indented, long": {"  " + long, "  " + strings.TrimSpace(long[:72]) + "\n  seven77 seven77\n"},
+		"a long word":    {strings.Repeat("x", 90), strings.Repeat("x", 90) + "\n"},
+	} {
+		if got := reflow(tc.text); got != tc.want {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}

@@ -17,7 +17,7 @@ FILES = ./runner ./runner/workspace ./skills ./state/... ./cmd/holon ./test/e2e
 
 STATIC = CGO_ENABLED=0 $(GO) build -trimpath -ldflags
 
-.PHONY: help build install release demo test test-files test-clients torture soak lint bench image clean
+.PHONY: help build man install release demo test test-files test-clients torture soak lint bench image clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -26,10 +26,16 @@ build: ## bin/agentd and bin/holon, static and stripped
 	$(STATIC) '-s -w -X holon/agentd.version=$(VERSION)' -o bin/agentd ./cmd/agentd
 	$(STATIC) '-s -w -X main.version=$(VERSION)' -o bin/holon ./cmd/holon
 
-install: build ## holon into PREFIX/bin and agentd into PREFIX/libexec/holon; PREFIX=$HOME/.local
+man: build ## manual pages of the commands into bin/man
+	rm -rf bin/man
+	bin/holon man bin/man
+
+install: man ## holon into PREFIX/bin, agentd into PREFIX/libexec/holon, manual pages; PREFIX=$HOME/.local
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/libexec/holon'
 	install -m 755 bin/holon '$(DESTDIR)$(PREFIX)/bin/holon'
 	install -m 755 bin/agentd '$(DESTDIR)$(PREFIX)/libexec/holon/agentd'
+	install -d '$(DESTDIR)$(PREFIX)/share/man/man1'
+	install -m 644 bin/man/*.1 '$(DESTDIR)$(PREFIX)/share/man/man1'
 
 release: ## archives for linux/amd64 and arm64 in dist, with checksums and a list of modules; VERSION=v1.2.3
 	GO='$(GO)' .ci/release '$(VERSION)' dist

@@ -89,6 +89,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	defer closing(eng.Close)
 	h.telemetry = openTelemetry(ctx, o.streams.Secrets, h.log)
 	defer closing(h.telemetry.Close)
+	h.telemetry.Gauge("holon.queue.length", "{message}", "Messages that wait for agents.", h.queued)
 	if h.containers, err = h.newPool(eng); err != nil {
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 
 	"holon/internal/redact"
 	"holon/runner/telemetry"
+	"holon/state"
+	"holon/state/ledger"
 )
 
 // telemetryVariables are those of OpenTelemetry that say whether anything is exported, and what. The SDK reads the same
@@ -61,6 +63,22 @@ func openTelemetry(ctx context.Context, secrets *redact.Set, log *slog.Logger) *
 		return nil
 	}
 	return e
+}
+
+// queued returns how many messages wait for all agents.
+func (h *agentHost) queued(ctx context.Context) (n int64, err error) {
+	err = h.ledger.View(ctx, func(v ledger.View) error {
+		agents, err := v.Agents()
+		for _, a := range agents {
+			waiting, err := v.CountQueued(a.ID)
+			if err != nil && !state.IsCode(err, ledger.CodeUnreadable) { // it does not hide the others
+				return err
+			}
+			n += int64(waiting)
+		}
+		return err
+	})
+	return n, err
 }
 
 // exports reports whether a signal is exported whose own endpoint and exporter are given.

@@ -17,6 +17,7 @@ import (
 	"holon/responses/turns"
 	"holon/runner/engine"
 	"holon/runner/gateway"
+	"holon/runner/telemetry"
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
 	"holon/state"
@@ -37,6 +38,8 @@ type Recovery struct {
 	Watch   Watcher     // nil for none
 	Secrets *redact.Set // known values that no record may show; nil for none
 	Log     *slog.Logger
+	// Telemetry tells of a turn that Attach watches to its end; nil for none.
+	Telemetry *telemetry.Exporter
 }
 
 // Attach goes on with a run as if its holon had not been killed: while its
@@ -143,7 +146,8 @@ func (rc *Recovery) takeUp(run *files.Run, rec *runner.Record, prior *state.Mani
 	}
 	spec := &Run{
 		Session: runner.Config{
-			ID: run.ID(), Engine: eng, Log: rc.Log, Secrets: rc.Secrets, Dir: rec.Dir, Record: rec,
+			ID: run.ID(), Engine: eng, Log: rc.Log, Secrets: rc.Secrets, Telemetry: rc.Telemetry, Dir: rec.Dir,
+			Record:    rec,
 			RecordDir: run.Dir(), Labels: map[string]string{runner.LabelHome: rc.Home.Dir()},
 			Models: runner.Models{Model: rec.Model},
 			Files:  runner.Files{TreeCache: rc.Home.CacheDir()},

@@ -25,6 +25,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	metricapi "go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -58,6 +59,7 @@ type Exporter struct {
 	options Options
 	tracer  trace.Tracer // nil without traces
 	measure *instruments // nil without metrics
+	meter   metricapi.Meter
 	stop    []func(context.Context) error
 	abort   context.CancelFunc // ends what is being sent
 
@@ -97,11 +99,32 @@ func Open(ctx context.Context, o Options) (*Exporter, error) {
 		provider := metric.NewMeterProvider(metric.WithResource(about), metric.WithCardinalityLimit(cardinality),
 			metric.WithReader(metric.NewPeriodicReader(&metricSender{client, e, alive})))
 		e.stop = append(e.stop, provider.Shutdown)
-		if e.measure, err = newInstruments(provider.Meter(scope)); err != nil {
+		e.meter = provider.Meter(scope)
+		if e.measure, err = newInstruments(e.meter); err != nil {
 			return nil, errors.Join(fmt.Errorf("prepare metrics: %w", err), e.Close())
 		}
 	}
 	return e, nil
+}
+
+// Gauge adds a metric that read is asked for each time when metrics are sent. When it fails there is no value.
+func (e *Exporter) Gauge(name, unit, about string, read func(context.Context) (int64, error)) {
+	if e == nil || e.meter == nil {
+		return
+	}
+	_, err := e.meter.Int64ObservableGauge(name, metricapi.WithUnit(unit), metricapi.WithDescription(about),
+		metricapi.WithInt64Callback(func(ctx context.Context, to metricapi.Int64Observer) error {
+			n, err := read(ctx)
+			if err != nil {
+				e.options.Log.Debug("a metric has no value", "metric", name, "err", err)
+				return nil
+			}
+			to.Observe(n)
+			return nil
+		}))
+	if err != nil { // the name is not one
+		e.options.Log.Warn("a metric is left out", "metric", name, "err", err)
+	}
 }
 
 // Close sends what waits, for flushWithin at most each for traces and metrics, and says in the log how many spans were

@@ -339,3 +339,23 @@ func TestNoCollector(t *testing.T) {
 		})
 	}
 }
+
+// A gauge has the value of the moment in which metrics are sent, and none when that cannot be read.
+func TestGauge(t *testing.T) {
+	c := telemetrytest.Start(nil)
+	defer c.Close()
+	e, _ := open(t, c.URL, nil)
+	n := int64(1)
+	e.Gauge("waiting", "{message}", "It waits.", func(context.Context) (int64, error) { return n, nil })
+	e.Gauge("broken", "{message}", "It fails.", func(context.Context) (int64, error) { return 7, errors.New("no") })
+	n = 5
+	_ = e.Close()
+	if points := c.Metric("waiting").GetGauge().GetDataPoints(); len(points) != 1 || points[0].GetAsInt() != 5 {
+		t.Errorf("the gauge has %v, want 5", points)
+	}
+	if m := c.Metric("broken"); m != nil {
+		t.Errorf("a gauge that cannot be read has %v", m)
+	}
+	var none *telemetry.Exporter
+	none.Gauge("waiting", "", "", nil)
+}

@@ -32,7 +32,7 @@ import (
 // part of it and what --pass-env names, never a key. secrets are redacted
 // everywhere; nil for none.
 func Assemble(cfg config.Config, environ []string, secrets *redact.Set, log *slog.Logger) (Parts, error) {
-	servers, err := mcpServers(cfg.Tools.MCPConfig)
+	servers, err := mcpServers(cfg.Tools.MCPConfig, process.Environ(environ, cfg.Commands.Passed(environ)...))
 	if err != nil {
 		return Parts{}, err
 	}
@@ -74,12 +74,12 @@ func Assemble(cfg config.Config, environ []string, secrets *redact.Set, log *slo
 	}, nil
 }
 
-// mcpServers reads --mcp-config, which may be "".
-func mcpServers(path string) (mcp.Config, error) {
+// mcpServers reads --mcp-config, which may be "". environ is what commands have.
+func mcpServers(path string, environ []string) (mcp.Config, error) {
 	if path == "" {
 		return mcp.Config{}, nil
 	}
-	servers, err := mcp.LoadConfig(path)
+	servers, err := mcp.LoadConfig(path, environ)
 	if problem, ok := errors.AsType[*mcp.Problem](err); ok {
 		return mcp.Config{}, config.Wrong("--mcp-config", problem.Error(), problem.Remedy)
 	}

@@ -38,6 +38,8 @@ type Config struct {
 	// RequestURLs are the addresses that a request may name itself: an entry allows
 	// its own address and every address below it.
 	RequestURLs []string `yaml:"request_urls"`
+
+	notes []Note // of every turn
 }
 
 // Server is one configured server. Exactly one of Command, URL and Socket is set.
@@ -58,7 +60,7 @@ type Server struct {
 	ConnectTimeout Duration `yaml:"connect_timeout"`
 	CallTimeout    Duration `yaml:"call_timeout"`
 
-	headers http.Header // as HeadersFile had them, or a request
+	headers http.Header // as HeadersFile, .mcp.json or a request had them
 }
 
 // Duration is written as "30s" or "5m".
@@ -90,48 +92,73 @@ type Problem struct {
 
 func (p *Problem) Error() string { return strings.TrimPrefix(p.Field+": "+p.What, ": ") }
 
-// LoadConfig reads a configuration in YAML, or JSON, which is YAML. The file
-// must be a regular one of at most 1 MiB. Errors are *Problem values.
-func LoadConfig(path string) (*Config, error) {
+// LoadConfig reads a configuration in YAML, or JSON, which is YAML: ours, or the .mcp.json of other tools, whose variables
+// are those of environ. The file must be a regular one of at most 1 MiB. Errors are *Problem values.
+func LoadConfig(path string, environ []string) (*Config, error) {
 	data, err := readFile(path, maxConfig)
 	if err != nil {
 		return nil, &Problem{What: fmt.Sprintf("%s cannot be read: %v", path, err), Remedy: "name a readable file"}
 	}
-	return parse(data)
+	return parse(data, environ)
 }
 
-func parse(data []byte) (*Config, error) {
+func parse(data []byte, environ []string) (*Config, error) {
+	if c, ok, err := parseOther(data, environ); ok {
+		if err == nil {
+			err = c.complete()
+		}
+		if problem, ok := errors.AsType[*Problem](err); ok {
+			if rest, ours := strings.CutPrefix(problem.Field, "servers"); ours {
+				problem.Field = "mcpServers" + rest
+			}
+			return nil, problem
+		}
+		return c, nil
+	}
 	var c Config
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
 	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
-		what := strings.NewReplacer("yaml: ", "", "unmarshal errors:\n  ", "", " in type mcp.Config", "",
-			" in type mcp.Server", "", "mcp.Config", "servers and request_urls", "mcp.Server", "a server", "\n  ",
-			"; ").Replace(err.Error())
-		return nil, &Problem{What: "the file cannot be read: " + clean(what, 300),
-			Remedy: "write servers: with a name and command:, url: or socket: for each (docs/reference/mcp.md)"}
+		return nil, unreadable(err)
 	}
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, &Problem{What: "the file has more than one document", Remedy: "remove the others"}
 	}
+	if err := c.complete(); err != nil {
+		return nil, err
+	}
+	return &c, nil
+}
+
+// unreadable says of an error of the decoder what it means for the file.
+func unreadable(err error) error {
+	what := strings.NewReplacer("yaml: ", "", "unmarshal errors:\n  ", "", " in type mcp.Config", "",
+		" in type mcp.Server", "", "mcp.Config", "servers and request_urls", "mcp.Server", "a server",
+		"mcp.otherServer", "a server", "mcp.otherConfig", "mcpServers", "\n  ", "; ").Replace(err.Error())
+	return &Problem{What: "the file cannot be read: " + clean(what, 300),
+		Remedy: "write servers: with a name and command:, url: or socket: for each (docs/reference/mcp.md)"}
+}
+
+// complete checks the servers and reads the files with their headers.
+func (c *Config) complete() error {
 	if n := len(c.Servers); n > maxServers {
-		return nil, &Problem{Field: "servers", What: fmt.Sprintf("there are %d, and there may be %d", n, maxServers),
+		return &Problem{Field: "servers", What: fmt.Sprintf("there are %d, and there may be %d", n, maxServers),
 			Remedy: "remove some"}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Servers)) {
 		server := c.Servers[name]
 		if err := server.complete(name); err != nil {
-			return nil, err
+			return err
 		}
 		c.Servers[name] = server
 	}
 	for i, prefix := range c.RequestURLs {
 		if _, err := parseURL(prefix); err != nil {
-			return nil, &Problem{Field: fmt.Sprintf("request_urls[%d]", i), What: err.Error(),
+			return &Problem{Field: fmt.Sprintf("request_urls[%d]", i), What: err.Error(),
 				Remedy: "write https://host/path"}
 		}
 	}
-	return &c, nil
+	return nil
 }
 
 // complete checks a server and reads the file with its headers.

@@ -75,7 +75,7 @@ func TestHTTP(t *testing.T) {
 		0o600); err != nil {
 		t.Fatal(err)
 	}
-	config, err := mcp.LoadConfig(file)
+	config, err := mcp.LoadConfig(file, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

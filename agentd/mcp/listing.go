@@ -52,6 +52,7 @@ const (
 	noteUnavailable = "mcp_server_unavailable"
 	noteRefused     = "mcp_tool_refused"
 	noteReplaced    = "host_tool_replaces_builtin"
+	noteIgnored     = "mcp_config_ignored"
 )
 
 // listing collects the tools of one server.

@@ -101,10 +101,23 @@ func TestParse(t *testing.T) {
 		{`servers: {a: {command: x, env: {"A=B": v}}}`, "servers.a.env"},
 		{`request_urls: [nothing]`, "request_urls[0]"},
 		{`[]`, ""},
+		{`{"mcpServers": {}}`, "ok"},
+		{`{"mcpServers": {"a": {"command": "x", "args": ["y", 1], "env": {"K": "${TOKEN}"}}}}`, "ok"},
+		{`{"mcpServers": {"a": {"type": "http", "url": "https://x", "headers": {"Authorization": "Bearer t"}}}}`, "ok"},
+		{`{"mcpServers": {"a": {}}}`, "mcpServers.a"},
+		{`{"mcpServers": {"a b": {"command": "x"}}}`, "mcpServers.a b"},
+		{`{"mcpServers": {"a": {"type": "sse", "url": "https://x"}}}`, "mcpServers.a.type"},
+		{`{"mcpServers": {"a": {"type": "http", "command": "x"}}}`, "mcpServers.a.type"},
+		{`{"mcpServers": {"a": {"type": "stdio", "url": "https://x"}}}`, "mcpServers.a.type"},
+		{`{"mcpServers": {"a": {"command": "x", "headers": {"A": "b"}}}}`, "mcpServers.a.headers"},
+		{`{"mcpServers": {"a": {"url": "https://x", "headers": {"Host": "b"}}}}`, "mcpServers.a.headers"},
+		{`{"mcpServers": {"a": {"url": "https://x/${SECRET}"}}}`, "mcpServers.a.${SECRET}"},
+		{`{"mcpServers": {"a": {"command": 3, "args": {}}}}`, ""},
+		{`{"mcpServers": {"a": {"url": "https://${TOKEN}:p@x"}}}`, "mcpServers.a.url"},
 		{"servers: {}\n---\nservers: {}\n", ""},
 		{"\x00", ""},
 	} {
-		_, err := parse([]byte(tc.config))
+		_, err := parse([]byte(tc.config), []string{"TOKEN=secret", "EMPTY="})
 		p, _ := err.(*Problem)
 		switch {
 		case tc.field == "ok":
@@ -120,9 +133,10 @@ func TestParse(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`servers: {a: {command: x, env: {K: v}}}`))
 	f.Add([]byte(`{"servers": {"a": {"url": "https://x.example/mcp"}}}`))
+	f.Add([]byte(`{"mcpServers": {"a": {"command": "x", "args": ["${A:-b}"], "env": {"A": "b"}, "cwd": "/"}}}`))
 	f.Add([]byte("a: &a [*a]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := parse(data)
+		c, err := parse(data, nil)
 		if (c == nil) == (err == nil) {
 			t.Fatalf("%v and %v", c, err)
 		}

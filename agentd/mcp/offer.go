@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"holon/agentd/tools"
@@ -48,7 +49,7 @@ func (o *Offer) Release() {
 // error, a *responses.Error about the field, unless it is optional and not named, or
 // was connected before: then it is a note. Release the offer after the turn.
 func (m *Manager) Offer(ctx context.Context, requested []responses.MCPTool) (_ *Offer, err error) {
-	o := &Offer{}
+	o := &Offer{Notes: slices.Clone(m.options.Config.notes)}
 	defer func() {
 		if err != nil {
 			o.Release()

@@ -107,6 +107,8 @@ var own = []struct {
 		"Reading settings starts nothing and touches no key."},
 	{"runner/credentials", []string{"internal/...", "runner/gateway", "runner/settings", "state"},
 		"The choice of a key does not depend on a run."},
+	{"runner/agent/readmodel", []string{"responses/agentruntime"},
+		"A fold knows nothing but the events, so that a replay shows what was."},
 	{"runner/agent/view", []string{"responses", "runner/agent/rules", "state", "state/ledger"},
 		"A view is computed from a snapshot of the ledger and does not depend on its readers."},
 	{"runner/control/wire", []string{"responses", "runner/agent/view", "state", "state/ledger"},

@@ -1,0 +1,168 @@
+package readmodel
+
+import (
+	"cmp"
+	"strings"
+
+	"holon/responses/agentruntime"
+)
+
+// What is said of a fact that the record does not tell.
+const (
+	Unknown       = "unknown"        // it may be so or not
+	NotApplicable = "not_applicable" // this runtime has no such thing
+)
+
+// How many of a kind a fold keeps.
+const (
+	maxTurns  = 50
+	maxTools  = 200
+	maxQueue  = 1000
+	maxRecent = 100 // of any other kind
+	maxGaps   = 32
+	maxSteps  = 32 // of a turn
+)
+
+// Gap is a range of the record that the fold was not given.
+type Gap struct {
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
+}
+
+// Fold is what the events that were applied say. The zero Fold is not usable: New makes one.
+type Fold struct {
+	head   Head
+	counts map[string]int64 // events by class; all vendor classes are one
+
+	created, updated string // the first and the last timestamp
+	kind, template   string
+	thread           Thread
+	turns            window[Turn]
+	byStatus         map[string]int64 // turns that ended
+	requests         window[ModelRequest]
+	tools            window[ToolCall]
+	failedTools      int64
+	processes        window[Process]
+	actions          window[Action]
+	queue            window[QueueEntry]
+	tasks            window[Task]
+	edges            window[Edge]
+	taskStatus       map[string]int64
+	contexts         window[Context]
+	compactions      window[Compaction]
+	artifacts        window[Artifact]
+	evidence         window[Evidence]
+	decisions        window[Decision]
+	violations       window[Violation]
+	limits           window[Limit]
+	subagents        window[Subagent]
+	jobs             window[Job]
+	channels         window[Channel]
+	incidents        window[Incident]
+	outputs          window[Output]
+	waits            window[Wait]
+	routing          Routing
+	inventory        Inventory
+	policy           Policy
+	sandbox          Sandbox
+	environment      string
+	usage            Usage
+}
+
+// New returns the fold of a record that is empty so far.
+func New(agentID string) *Fold {
+	f := &Fold{
+		head:     Head{AgentID: agentID, SchemaVersion: agentruntime.SchemaVersion, Missing: []Gap{}},
+		counts:   map[string]int64{},
+		byStatus: map[string]int64{}, taskStatus: map[string]int64{},
+		thread: Thread{Status: Unknown, LastOutcome: Unknown},
+		turns:  newWindow[Turn](maxTurns), requests: newWindow[ModelRequest](maxTools),
+		tools: newWindow[ToolCall](maxTools), queue: newWindow[QueueEntry](maxQueue),
+		processes: newWindow[Process](maxRecent), actions: newWindow[Action](maxRecent),
+		tasks: newWindow[Task](maxRecent), edges: newWindow[Edge](maxRecent), contexts: newWindow[Context](maxTurns),
+		compactions: newWindow[Compaction](maxRecent), artifacts: newWindow[Artifact](maxRecent),
+		evidence: newWindow[Evidence](maxRecent), decisions: newWindow[Decision](maxRecent),
+		violations: newWindow[Violation](maxRecent), limits: newWindow[Limit](maxRecent),
+		subagents: newWindow[Subagent](maxRecent), jobs: newWindow[Job](maxRecent),
+		channels: newWindow[Channel](maxRecent), incidents: newWindow[Incident](maxRecent),
+		outputs: newWindow[Output](maxRecent), waits: newWindow[Wait](maxRecent),
+		routing: Routing{Profile: Unknown, Model: Unknown}, policy: Policy{Mode: Unknown},
+		sandbox: Sandbox{Mode: Unknown}, environment: Unknown,
+		inventory: Inventory{State: Unknown},
+	}
+	f.tools.done = func(c *ToolCall) bool { return c.Status == "completed" } // failures stay longer
+	f.processes.done = func(p *Process) bool { return ended(p.Status) }
+	f.actions.done = func(a *Action) bool { return !isOpen(a) }
+	f.tasks.done = func(t *Task) bool { return ended(t.Status) }
+	return f
+}
+
+// Through is the sequence of the last event that was applied.
+func (f *Fold) Through() int64 { return f.head.ThroughSequence }
+
+// Apply adds the next event. One that has no sequence, or one that is not after the last, changes nothing: a gap stays
+// a gap, and is closed by folding again.
+func (f *Fold) Apply(e *agentruntime.Event) {
+	if e == nil || e.Sequence <= f.head.ThroughSequence {
+		return
+	}
+	if from, to := f.head.ThroughSequence+1, e.Sequence-1; from <= to {
+		f.head.Degraded = true
+		if f.head.MissingEvents += to - from + 1; len(f.head.Missing) < maxGaps {
+			f.head.Missing = append(f.head.Missing, Gap{from, to})
+		}
+	}
+	f.head.ThroughSequence = e.Sequence
+	f.head.RuntimeID = cmp.Or(clip(e.IDs[agentruntime.Runtime], maxID), f.head.RuntimeID)
+	f.head.SessionID = cmp.Or(clip(e.IDs[agentruntime.Session], maxID), f.head.SessionID)
+	f.head.ThreadID = cmp.Or(clip(e.IDs[agentruntime.Thread], maxID), f.head.ThreadID)
+	f.updated = clip(e.Timestamp, maxID)
+	f.created = cmp.Or(f.created, f.updated)
+	class := e.Type
+	if _, known := agentruntime.ClassOf(class); !known {
+		class = "other"
+		if agentruntime.IsVendor(e.Type) {
+			class = "holon.*"
+		}
+	}
+	f.counts[class]++
+	f.apply(read(e))
+}
+
+// apply gives the event to what keeps things of its family. A class that no model needs is only counted.
+func (f *Fold) apply(e fact) {
+	f.step(e)
+	family, _, _ := strings.Cut(e.Type, ".")
+	switch family {
+	case "session", "thread", "run", "runtime":
+		f.applyThread(e)
+	case "turn":
+		f.applyTurn(e)
+	case "model", "cost":
+		f.applyModel(e)
+	case "tool":
+		f.applyTool(e)
+	case "process":
+		f.applyProcess(e)
+	case "action":
+		f.applyAction(e)
+	case "queue":
+		f.applyQueue(e)
+	case "task":
+		f.applyTask(e)
+	case "context":
+		f.applyContext(e)
+	case "artifact", "evidence", "output":
+		f.applyReference(e)
+	case "permission", "sandbox", "policy":
+		f.applyPolicy(e)
+	case "routing", "limit", "rate_limit", "quota":
+		f.applyRouting(e)
+	case "subagent", "job":
+		f.applyChild(e)
+	case "channel":
+		f.applyChannel(e)
+	case "holon":
+		f.applyWait(e)
+	}
+}

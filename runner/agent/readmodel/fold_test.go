@@ -1,0 +1,205 @@
+package readmodel
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"holon/responses/agentruntime"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// events reads the log that was written by hand.
+func events(t testing.TB) []agentruntime.Event {
+	t.Helper()
+	text, err := os.ReadFile("testdata/log.ndjson")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []agentruntime.Event
+	for line := range strings.Lines(string(text)) {
+		var e agentruntime.Event
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+func fold(events []agentruntime.Event) *Fold {
+	f := New("ada")
+	for i := range events {
+		f.Apply(&events[i])
+	}
+	return f
+}
+
+// everything is all models of a fold as text.
+func everything(t testing.TB, f *Fold) string {
+	t.Helper()
+	var out strings.Builder
+	for _, name := range Names() {
+		model, ok := f.Model(name)
+		text, err := json.Marshal(model)
+		if !ok || err != nil {
+			t.Fatalf("%s: %v %v", name, ok, err)
+		}
+		fmt.Fprintf(&out, "%s\n", text)
+	}
+	return out.String()
+}
+
+func TestModelsOfALog(t *testing.T) {
+	f := fold(events(t))
+	if n := len(Names()); n != 13 {
+		t.Errorf("%d read models, want 13", n)
+	}
+	for _, name := range Names() {
+		model, _ := f.Model(name)
+		got, err := json.MarshalIndent(model, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, '\n')
+		path := filepath.Join("testdata", name+".json")
+		if *update {
+			if err := os.WriteFile(path, got, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s is\n%s\nwant\n%s", name, got, want)
+		}
+	}
+	if _, ok := f.Model("turn_entry"); ok {
+		t.Error("turn_entry is a read model, want a part of one")
+	}
+}
+
+// What was asked for in between, and an event that comes again, change nothing.
+func TestFoldingInPartsIsFoldingAtOnce(t *testing.T) {
+	log := events(t)
+	want := everything(t, fold(log))
+	for cut := range log {
+		f := fold(log[:cut])
+		early := everything(t, f)
+		for i := range log[:cut] {
+			f.Apply(&log[i])
+		}
+		if again := everything(t, f); again != early {
+			t.Fatalf("after %d events applied twice the models are\n%s\nwant\n%s", cut, again, early)
+		}
+		model, _ := f.Model("thread_read_model")
+		before, _ := json.Marshal(model)
+		for i := range log[cut:] {
+			f.Apply(&log[cut+i])
+			f.Apply(&log[cut+i])
+		}
+		if got := everything(t, f); got != want {
+			t.Fatalf("folded in two parts at %d the models are\n%s\nwant\n%s", cut, got, want)
+		}
+		if after, _ := json.Marshal(model); !bytes.Equal(after, before) {
+			t.Fatalf("the model after %d events changed with later ones", cut)
+		}
+	}
+}
+
+func TestAGapIsNamed(t *testing.T) {
+	log := events(t)
+	f := fold(append(log[:3:3], log[10:]...))
+	f.Apply(&log[5]) // too late: it is folded again from the beginning, or not at all
+	model, _ := f.Model("session_snapshot")
+	head := model.(SessionSnapshot).Head
+	if !head.Degraded || len(head.Missing) != 1 || head.Missing[0] != (Gap{4, 10}) || head.MissingEvents != 7 {
+		t.Errorf("the head is %+v, want 4 to 10 missing", head)
+	}
+}
+
+// An empty record is not a healthy agent.
+func TestAnEmptyRecordIsUnknown(t *testing.T) {
+	model, _ := New("ada").Model("thread_read_model")
+	if m := model.(ThreadReadModel); m.Status != Unknown || m.LastOutcome != Unknown || m.SessionID != Unknown {
+		t.Errorf("status %s, outcome %s, session %s, want unknown", m.Status, m.LastOutcome, m.SessionID)
+	}
+}
+
+func TestWindowsAreBounded(t *testing.T) {
+	f := New("ada")
+	var seq int64
+	apply := func(class string, kind agentruntime.ID, id string, payload string) {
+		seq++
+		e := agentruntime.Event{Type: class, Sequence: seq, EventID: fmt.Sprint(seq), Payload: json.RawMessage(payload)}
+		e.IDs[kind] = id
+		f.Apply(&e)
+	}
+	apply("action.required", agentruntime.Action, "first", `{}`)
+	apply("tool.started", agentruntime.ToolCall, "bad", `{}`)
+	apply("tool.failed", agentruntime.ToolCall, "bad", `{"failure_category":"timeout"}`)
+	for i := range 3 * maxQueue {
+		id := fmt.Sprint("x", i)
+		apply("turn.submitted", agentruntime.Turn, id, `{}`)
+		apply("turn.completed", agentruntime.Turn, id, `{}`)
+		apply("tool.started", agentruntime.ToolCall, id, `{}`)
+		apply("tool.result", agentruntime.ToolCall, id, `{}`)
+		apply("action.required", agentruntime.Action, id, `{}`)
+		apply("action.resolved", agentruntime.Action, id, `{}`)
+		apply("queue.changed", agentruntime.QueuedTurn, id, `{"op":"enqueue"}`)
+	}
+	model, _ := f.Model("thread_read_model")
+	m := model.(ThreadReadModel)
+	if len(m.Turns.Items) != maxTurns || m.Turns.Total != 3*maxQueue || m.Counts.TurnsByStatus["completed"] != 3*maxQueue {
+		t.Errorf("%d turns of %d, want %d of %d", len(m.Turns.Items), m.Turns.Total, maxTurns, 3*maxQueue)
+	}
+	if len(m.ToolCalls.Items) != maxTools || m.ToolCalls.Items[0].ToolCallID != "bad" {
+		t.Errorf("%d calls, the first %s, want %d and the one that failed", len(m.ToolCalls.Items),
+			m.ToolCalls.Items[0].ToolCallID, maxTools)
+	}
+	if len(m.PendingRequests.Items) != 1 || m.PendingRequests.Items[0].ActionID != "first" {
+		t.Errorf("%+v is open, want the first action", m.PendingRequests.Items)
+	}
+	if len(m.QueuedTurns.Items) != maxQueue || m.QueueDepth != 3*maxQueue {
+		t.Errorf("%d queued of %d, want %d of %d", len(m.QueuedTurns.Items), m.QueueDepth, maxQueue, 3*maxQueue)
+	}
+	apply("queue.changed", agentruntime.QueuedTurn, "x0", `{"op":"dequeue"}`)
+	if f.depth() != 3*maxQueue-1 {
+		t.Errorf("the depth is %d, want %d", f.depth(), 3*maxQueue-1)
+	}
+}
+
+// Whatever is in a log, a fold neither fails nor grows without bound.
+func FuzzFold(f *testing.F) {
+	text, err := os.ReadFile("testdata/log.ndjson")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add([]byte(`{"type":"turn.failed","sequence":9223372036854775807,"turn_id":"t","payload":[1]}`))
+	f.Add([]byte(`{"type":"job.created","sequence":3,"job_id":"j","payload":{"item_count":1e400}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		fold := New("ada")
+		for line := range bytes.Lines(text) {
+			var e agentruntime.Event
+			if json.Unmarshal(line, &e) == nil {
+				fold.Apply(&e)
+			}
+		}
+		first := everything(t, fold)
+		if first != everything(t, fold) {
+			t.Error("asking twice gives two answers")
+		}
+		if len(fold.counts) > len(agentruntime.Classes())+2 {
+			t.Errorf("%d classes are counted", len(fold.counts))
+		}
+	})
+}

@@ -1,0 +1,282 @@
+package readmodel
+
+import (
+	"maps"
+	"slices"
+)
+
+// Head is what every read model begins with.
+type Head struct {
+	Model           string `json:"model"`
+	SchemaVersion   string `json:"schema_version"`
+	AgentID         string `json:"agent_id"`
+	RuntimeID       string `json:"runtime_id"`
+	SessionID       string `json:"session_id"`
+	ThreadID        string `json:"thread_id"`
+	ThroughSequence int64  `json:"through_sequence"` // the last event that the model knows
+	Degraded        bool   `json:"degraded"`         // events are missing: anything may be stale
+	Missing         []Gap  `json:"missing"`          // the first ranges
+	MissingEvents   int64  `json:"missing_events"`   // of all ranges
+}
+
+// models are the read models by name.
+var models = map[string]func(*Fold, Head) any{
+	"session_snapshot":               func(f *Fold, h Head) any { return f.session(h) },
+	"thread_read_model":              func(f *Fold, h Head) any { return f.threadRead(h) },
+	"tool_inventory_snapshot":        func(f *Fold, h Head) any { return ToolInventory{h, f.inventory} },
+	"queue_snapshot":                 func(f *Fold, h Head) any { return f.queueSnapshot(h) },
+	"task_snapshot":                  func(f *Fold, h Head) any { return f.taskSnapshot(h) },
+	"context_boundary_snapshot":      func(f *Fold, h Head) any { return f.contextBoundary(h) },
+	"artifact_checkpoint_summary":    func(f *Fold, h Head) any { return f.artifactSummary(h) },
+	"evidence_summary":               func(f *Fold, h Head) any { return f.evidenceSummary(h) },
+	"permission_sandbox_summary":     func(f *Fold, h Head) any { return f.permissions(h) },
+	"execution_environment_snapshot": func(f *Fold, h Head) any { return f.execution(h) },
+	"routing_limit_summary":          func(f *Fold, h Head) any { return f.routingSummary(h) },
+	"subagent_job_summary":           func(f *Fold, h Head) any { return f.children(h) },
+	"channel_summary":                func(f *Fold, h Head) any { return f.channelSummary(h) },
+}
+
+// Names are the names of the read models, sorted.
+func Names() []string { return slices.Sorted(maps.Keys(models)) }
+
+// Model returns a read model as it is after the events that were applied. It changes nothing, and later events change
+// nothing of it.
+func (f *Fold) Model(name string) (any, bool) {
+	build, ok := models[name]
+	if !ok {
+		return nil, false
+	}
+	head := f.head
+	head.Model, head.Missing = name, slices.Clone(head.Missing)
+	head.RuntimeID, head.SessionID, head.ThreadID = or(head.RuntimeID), or(head.SessionID), or(head.ThreadID)
+	return build(f, head), true
+}
+
+// Counts are of all turns and calls, not only of those that are kept.
+type Counts struct {
+	Events        map[string]int64 `json:"events"` // by class; vendor classes are one
+	TurnsByStatus map[string]int64 `json:"turns_by_status"`
+	TasksByStatus map[string]int64 `json:"tasks_by_status"`
+	Turns         int64            `json:"turns"`
+	ToolCalls     int64            `json:"tool_calls"`
+	FailedTools   int64            `json:"failed_tools"`
+	ModelRequests int64            `json:"model_requests"`
+}
+
+func (f *Fold) counted() Counts {
+	tasks := maps.Clone(f.taskStatus)
+	maps.DeleteFunc(tasks, func(_ string, n int64) bool { return n == 0 })
+	return Counts{maps.Clone(f.counts), maps.Clone(f.byStatus), tasks, f.turns.total, f.tools.total, f.failedTools,
+		f.requests.total}
+}
+
+// SessionSnapshot is the shell of an agent.
+type SessionSnapshot struct {
+	Head
+	Title          string          `json:"title"`
+	WorkspaceID    string          `json:"workspace_id"`
+	Kind           string          `json:"kind"`
+	Template       string          `json:"template,omitempty"`
+	CreatedAt      string          `json:"created_at"`
+	UpdatedAt      string          `json:"updated_at"`
+	ActiveThreadID string          `json:"active_thread_id"`
+	PinnedThreadID string          `json:"pinned_thread_id"`
+	Threads        []ThreadSummary `json:"threads"`
+	RecentTurns    List[Turn]      `json:"recent_turns"`
+	HistoryCursor  int64           `json:"history_cursor"` // the events after it are not in this snapshot
+	Counts         Counts          `json:"counts"`
+	Telemetry      string          `json:"telemetry"`
+}
+
+// ThreadSummary is a thread in a session.
+type ThreadSummary struct {
+	ThreadID string `json:"thread_id"`
+	Thread
+	Queued int64 `json:"queued"`
+}
+
+func (f *Fold) session(h Head) SessionSnapshot {
+	return SessionSnapshot{Head: h, Title: Unknown, WorkspaceID: Unknown, Kind: or(f.kind), Template: f.template,
+		CreatedAt: or(f.created), UpdatedAt: or(f.updated), ActiveThreadID: h.ThreadID, PinnedThreadID: NotApplicable,
+		Threads:     []ThreadSummary{{h.ThreadID, f.thread, f.depth()}},
+		RecentTurns: f.turns.list(nil), HistoryCursor: h.ThroughSequence, Counts: f.counted(), Telemetry: Unknown}
+}
+
+func (f *Fold) depth() int64 { return int64(len(f.queue.order)) + f.queue.omitted }
+
+// ThreadReadModel is what the agent does now and did lately.
+type ThreadReadModel struct {
+	Head
+	Thread
+	PendingRequests List[Action]       `json:"pending_requests"`
+	Incidents       List[Incident]     `json:"incidents"`
+	QueuedTurns     List[QueueEntry]   `json:"queued_turns"`
+	QueueDepth      int64              `json:"queue_depth"`
+	Turns           List[Turn]         `json:"turns"`
+	ModelRequests   List[ModelRequest] `json:"model_requests"`
+	ToolCalls       List[ToolCall]     `json:"tool_calls"`
+	Processes       List[Process]      `json:"processes"`
+	Outputs         List[Output]       `json:"outputs"`
+	Waits           List[Wait]         `json:"waits"`
+	Compaction      *Compaction        `json:"latest_compaction"`
+	Routing         Routing            `json:"routing"`
+	RecordedUsage   Usage              `json:"recorded_usage"`
+	Diagnostics     string             `json:"diagnostics"`
+	Counts          Counts             `json:"counts"`
+}
+
+func (f *Fold) threadRead(h Head) ThreadReadModel {
+	m := ThreadReadModel{Head: h, Thread: f.thread, PendingRequests: f.actions.list(isOpen),
+		Incidents: f.incidents.list(nil), QueuedTurns: f.queued(), QueueDepth: f.depth(),
+		Turns: f.turns.list(nil), ModelRequests: f.requests.list(nil), ToolCalls: f.tools.list(nil),
+		Processes: f.processes.list(nil), Outputs: f.outputs.list(nil), Waits: f.waits.list(nil),
+		Routing: f.routing, RecordedUsage: f.usage, Diagnostics: Unknown, Counts: f.counted()}
+	if n := len(f.compactions.order); n > 0 {
+		last := *f.compactions.find(f.compactions.order[n-1])
+		m.Compaction = &last
+	}
+	return m
+}
+
+func isOpen(a *Action) bool { return a.Status == "open" }
+
+// ToolInventory is the surface of tools.
+type ToolInventory struct {
+	Head
+	Inventory
+}
+
+// QueueSnapshot is what waits for a turn.
+type QueueSnapshot struct {
+	Head
+	QueueID string           `json:"queue_id"`
+	Depth   int64            `json:"depth"`
+	Policy  string           `json:"policy"`
+	Entries List[QueueEntry] `json:"entries"`
+}
+
+func (f *Fold) queueSnapshot(h Head) QueueSnapshot {
+	return QueueSnapshot{h, "queue_" + h.AgentID, f.depth(), "priority_then_order", f.queued()}
+}
+
+// TaskSnapshot is the tasks with their graph.
+type TaskSnapshot struct {
+	Head
+	ByStatus map[string]int64 `json:"by_status"`
+	Tasks    List[Task]       `json:"tasks"`
+	Graph    List[Edge]       `json:"graph"`
+	Blocked  []Task           `json:"blocked"`
+}
+
+func (f *Fold) taskSnapshot(h Head) TaskSnapshot {
+	blocked := f.tasks.list(func(t *Task) bool { return t.Status == "blocked" })
+	return TaskSnapshot{h, f.counted().TasksByStatus, f.tasks.list(nil), f.edges.list(nil), blocked.Items}
+}
+
+// ContextBoundary is what the model was given, and where it was made shorter.
+type ContextBoundary struct {
+	Head
+	Contexts    List[Context]    `json:"contexts"`
+	Compactions List[Compaction] `json:"compactions"`
+	Warnings    []Incident       `json:"warnings"`
+}
+
+func (f *Fold) contextBoundary(h Head) ContextBoundary {
+	warnings := f.incidents.list(func(i *Incident) bool { return i.Level == "warning" })
+	return ContextBoundary{h, f.contexts.list(nil), f.compactions.list(nil), warnings.Items}
+}
+
+// ArtifactSummary refers to deliverables.
+type ArtifactSummary struct {
+	Head
+	Artifacts        List[Artifact] `json:"artifacts"`
+	ValidationIssues string         `json:"validation_issues"`
+}
+
+func (f *Fold) artifactSummary(h Head) ArtifactSummary {
+	return ArtifactSummary{h, f.artifacts.list(nil), Unknown}
+}
+
+// EvidenceSummary refers to what was exported.
+type EvidenceSummary struct {
+	Head
+	Evidence      List[Evidence] `json:"evidence"`
+	Verifications string         `json:"verification_outcomes"`
+	KnownGaps     []Gap          `json:"known_gaps"` // of the record
+}
+
+func (f *Fold) evidenceSummary(h Head) EvidenceSummary {
+	return EvidenceSummary{h, f.evidence.list(nil), Unknown, h.Missing}
+}
+
+// PermissionSummary is what was allowed and denied, and the boundary of execution.
+type PermissionSummary struct {
+	Head
+	Policy
+	Pending    List[Action]    `json:"pending_approvals"`
+	Decisions  List[Decision]  `json:"decisions"`
+	Sandbox    Sandbox         `json:"sandbox"`
+	Violations List[Violation] `json:"violations"`
+}
+
+func (f *Fold) permissions(h Head) PermissionSummary {
+	return PermissionSummary{h, f.policy, f.actions.list(isOpen), f.decisions.list(nil), f.sandbox,
+		f.violations.list(nil)}
+}
+
+// Execution is where commands run.
+type Execution struct {
+	Head
+	Environment     string    `json:"environment_ref"`
+	WorkspaceID     string    `json:"workspace_id"`
+	Cwd             string    `json:"cwd"`
+	AdditionalRoots string    `json:"additional_roots"`
+	Shell           string    `json:"shell"`
+	OS              string    `json:"os"`
+	Arch            string    `json:"arch"`
+	Sandbox         Sandbox   `json:"sandbox"`
+	ResourceLimits  string    `json:"resource_limits"`
+	Active          []Process `json:"active_processes"`
+}
+
+func (f *Fold) execution(h Head) Execution {
+	active := f.processes.list(func(p *Process) bool { return p.Status == "running" })
+	return Execution{Head: h, Environment: f.environment, WorkspaceID: Unknown, Cwd: Unknown,
+		AdditionalRoots: Unknown, Shell: Unknown, OS: Unknown, Arch: Unknown, Sandbox: f.sandbox,
+		ResourceLimits: Unknown, Active: active.Items}
+}
+
+// RoutingSummary is how the model was chosen, and which limits there are.
+type RoutingSummary struct {
+	Head
+	Routing
+	RecordedUsage Usage       `json:"recorded_usage"`
+	Cost          string      `json:"cost"`
+	Limits        List[Limit] `json:"limits"`
+}
+
+func (f *Fold) routingSummary(h Head) RoutingSummary {
+	return RoutingSummary{h, f.routing, f.usage, Unknown, f.limits.list(nil)}
+}
+
+// ChildSummary is the children and jobs of the agent.
+type ChildSummary struct {
+	Head
+	Subagents List[Subagent] `json:"subagents"`
+	Jobs      List[Job]      `json:"jobs"`
+}
+
+func (f *Fold) children(h Head) ChildSummary {
+	return ChildSummary{h, f.subagents.list(nil), f.jobs.list(nil)}
+}
+
+// ChannelSummary is the remote peers of the agent.
+type ChannelSummary struct {
+	Head
+	Channels List[Channel] `json:"channels"`
+	Resume   string        `json:"resume_cursors"`
+}
+
+func (f *Fold) channelSummary(h Head) ChannelSummary {
+	return ChannelSummary{h, f.channels.list(nil), NotApplicable}
+}

@@ -1,0 +1,89 @@
+package readmodel
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"holon/responses/agentruntime"
+)
+
+// QueueEntry is a message that waits for a turn.
+type QueueEntry struct {
+	QueuedTurnID string `json:"queued_turn_id"` // the message: its turn has an id when it begins
+	Priority     string `json:"priority"`
+	Order        int    `json:"order"` // from 1, in which they are taken
+	Number       int64  `json:"number,omitempty"`
+	Kind         string `json:"kind,omitempty"`
+	Source       string `json:"source,omitempty"`
+	EnqueuedAt   string `json:"enqueued_at"`
+	ResumeState  string `json:"resume_state"` // queued, requeued
+}
+
+func (f *Fold) applyQueue(e fact) {
+	entry := e.in("entry")
+	id := cmp.Or(entry.text("message_id"), entry.text("queued_turn_id"), e.id(agentruntime.QueuedTurn))
+	if e.Type != "queue.changed" || id == "" {
+		return
+	}
+	switch e.text("op") {
+	case "enqueue", "restore", "promote":
+		q := f.queue.at(id)
+		resume := "queued"
+		if e.text("reason") != "" {
+			resume = "requeued"
+		}
+		*q = QueueEntry{QueuedTurnID: id, Priority: or(cmp.Or(entry.text("priority"), q.Priority)),
+			Number: cmp.Or(entry.number("number"), q.Number), Kind: cmp.Or(e.text("kind"), entry.text("kind"), q.Kind),
+			Source:     cmp.Or(entry.text("sender"), q.Source),
+			EnqueuedAt: cmp.Or(q.EnqueuedAt, clip(e.Timestamp, maxID)), ResumeState: resume}
+	case "dequeue", "interject", "remove", "drop":
+		f.queue.drop(id)
+	}
+}
+
+// priorities are those of messages, the first taken first. One that is not here comes last.
+var priorities = []string{"interject", "next", "normal", "background"}
+
+// queued returns the queue in the order in which it is taken.
+func (f *Fold) queued() List[QueueEntry] {
+	q := f.queue.list(nil)
+	rank := func(e QueueEntry) int {
+		if i := slices.Index(priorities, e.Priority); i >= 0 {
+			return i
+		}
+		return len(priorities)
+	}
+	slices.SortStableFunc(q.Items, func(a, b QueueEntry) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Number, b.Number))
+	})
+	for i := range q.Items {
+		q.Items[i].Order = i + 1
+	}
+	return q
+}
+
+// Wait is something that the agent waits for.
+type Wait struct {
+	WaitID     string `json:"wait_id"`
+	Kind       string `json:"kind"`
+	WaitingFor string `json:"waiting_for,omitempty"`
+	Status     string `json:"status"` // registered, triggered, resolved, cancelled, expired
+	At         string `json:"at"`     // of that status
+}
+
+func (f *Fold) applyWait(e fact) {
+	status, ok := strings.CutPrefix(e.Type, "holon.wait.")
+	if !ok {
+		return
+	}
+	wait := e.in("wait_condition")
+	id := cmp.Or(wait.text("id"), wait.text("wait_id"), e.text("wait_id"))
+	if id == "" {
+		return
+	}
+	w := f.waits.at(id)
+	w.WaitID, w.Kind = id, or(cmp.Or(wait.text("kind"), w.Kind))
+	w.WaitingFor = cmp.Or(wait.text("waiting_for"), wait.text("summary"), w.WaitingFor)
+	w.Status, w.At = clip(status, maxID), clip(e.Timestamp, maxID)
+}

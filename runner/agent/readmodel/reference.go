@@ -1,0 +1,134 @@
+package readmodel
+
+import (
+	"cmp"
+	"encoding/json"
+	"strconv"
+
+	"holon/responses/agentruntime"
+)
+
+// Artifact refers to a deliverable.
+type Artifact struct {
+	ArtifactID string `json:"artifact_id"`
+	Op         string `json:"op"` // the last: created, updated, removed, exported
+	Kind       string `json:"kind"`
+	ReadRef    string `json:"read_ref,omitempty"`
+	VersionID  string `json:"version_id,omitempty"`
+	DiffRef    string `json:"diff_ref,omitempty"`
+	PreviewRef string `json:"preview_ref,omitempty"`
+	SizeBytes  int64  `json:"size_bytes,omitempty"`
+	Digest     string `json:"digest,omitempty"`
+	TurnID     string `json:"turn_id,omitempty"`
+	At         string `json:"at"`
+}
+
+// Evidence refers to a trace, a replay or a review.
+type Evidence struct {
+	EvidenceID string          `json:"evidence_id"`
+	Op         string          `json:"op"`
+	PackRef    string          `json:"pack_ref,omitempty"`
+	ReplayRef  string          `json:"replay_ref,omitempty"`
+	ReviewRef  string          `json:"review_ref,omitempty"`
+	TraceRef   string          `json:"trace_ref,omitempty"`
+	Outcomes   json.RawMessage `json:"verification_outcomes,omitempty"`
+	At         string          `json:"at"`
+}
+
+// Output is what happened to an output that is kept elsewhere.
+type Output struct {
+	Op         string `json:"op"` // spilled, truncated, redacted, expired
+	OutputRef  string `json:"output_ref,omitempty"`
+	ToolCallID string `json:"tool_call_id,omitempty"`
+	ProcessID  string `json:"process_id,omitempty"`
+	SizeBytes  int64  `json:"size_bytes,omitempty"`
+	KeptBytes  int64  `json:"kept_bytes,omitempty"`
+	Reason     string `json:"reason,omitempty"`
+	At         string `json:"at"`
+}
+
+func (f *Fold) applyReference(e fact) {
+	at := clip(e.Timestamp, maxID)
+	switch e.Type {
+	case "artifact.changed":
+		if id := e.id(agentruntime.Artifact); id != "" {
+			*f.artifacts.at(id) = Artifact{id, or(e.text("op")), or(e.text("kind")), e.text("read_ref"),
+				e.text("version_id"), e.text("diff_ref"), e.text("preview_ref"), e.number("size_bytes"),
+				e.text("digest"), e.id(agentruntime.Turn), at}
+		}
+	case "evidence.changed":
+		if id := e.id(agentruntime.Evidence); id != "" {
+			*f.evidence.at(id) = Evidence{id, or(e.text("op")), e.text("pack_ref"), e.text("replay_ref"),
+				e.text("review_ref"), e.text("trace_ref"), e.raw("verification_outcomes"), at}
+		}
+	case "output.spilled", "output.truncated", "output.redacted", "output.expired":
+		*f.outputs.at(f.now(e)) = Output{e.Type[len("output."):],
+			cmp.Or(e.id(agentruntime.OutputRef), e.text("output_ref")), e.id(agentruntime.ToolCall),
+			e.id(agentruntime.Process), e.number("size_bytes"), e.number("kept_bytes"), e.text("reason"), at}
+	}
+}
+
+// now is the key of something that has no id but the place of its event.
+func (f *Fold) now(e fact) string { return strconv.FormatInt(e.Sequence, 10) }
+
+// Decision is one of the policy about a call, a process or an action.
+type Decision struct {
+	EventID    string `json:"event_id"`
+	Decision   string `json:"decision"`
+	Source     string `json:"decision_source"`
+	Reason     string `json:"decision_reason,omitempty"`
+	ToolCallID string `json:"tool_call_id,omitempty"`
+	ActionID   string `json:"action_id,omitempty"`
+	TurnID     string `json:"turn_id,omitempty"`
+	At         string `json:"at"`
+}
+
+// Violation is an attempt to leave the sandbox.
+type Violation struct {
+	EventID    string `json:"event_id"`
+	Axis       string `json:"axis"`
+	Outcome    string `json:"outcome"`
+	Ref        string `json:"violation_ref,omitempty"`
+	ToolCallID string `json:"tool_call_id,omitempty"`
+	TurnID     string `json:"turn_id,omitempty"`
+	At         string `json:"at"`
+}
+
+// Policy is the mode of permission, as far as decisions tell it.
+type Policy struct {
+	Mode      string          `json:"mode"`
+	Rules     json.RawMessage `json:"rules,omitempty"`
+	ChangedAt string          `json:"changed_at,omitempty"`
+}
+
+// Sandbox is the boundary that was applied last.
+type Sandbox struct {
+	Mode        string          `json:"mode"`
+	Profile     json.RawMessage `json:"sandbox_profile,omitempty"`
+	Enforcement json.RawMessage `json:"enforcement,omitempty"`
+	At          string          `json:"at,omitempty"`
+}
+
+func (f *Fold) applyPolicy(e fact) {
+	id, at, turn, call := clip(e.EventID, maxID), clip(e.Timestamp, maxID), e.id(agentruntime.Turn),
+		e.id(agentruntime.ToolCall)
+	switch e.Type {
+	case "permission.evaluated", "permission.resolved":
+		d := Decision{id, or(e.text("decision")), or(e.text("decision_source")), e.text("decision_reason"), call,
+			e.id(agentruntime.Action), turn, at}
+		*f.decisions.at(f.now(e)) = d
+		if t := f.turns.find(turn); t != nil && d.Decision == "deny" {
+			t.Denials++
+		}
+		if c := f.tools.find(call); c != nil {
+			c.Decision = d.Decision
+		}
+	case "policy.changed":
+		f.policy = Policy{Mode: or(e.text("permission_mode")), Rules: e.raw("rules"), ChangedAt: at}
+	case "sandbox.applied":
+		f.sandbox = Sandbox{or(e.in("sandbox_profile").text("mode")), e.raw("sandbox_profile"), e.raw("enforcement"), at}
+	case "sandbox.violation":
+		*f.violations.at(f.now(e)) = Violation{id, or(e.text("axis")), or(e.text("outcome")), e.text("violation_ref"),
+			call, turn, at}
+	}
+}

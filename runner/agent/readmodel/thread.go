@@ -1,0 +1,194 @@
+package readmodel
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"holon/responses/agentruntime"
+)
+
+// Thread is the state of the agent's one thread.
+type Thread struct {
+	Status         string `json:"status"`
+	Phase          string `json:"phase,omitempty"` // accepted, running, cancelling; of the active turn
+	ActiveTurnID   string `json:"active_turn_id,omitempty"`
+	LastTurnID     string `json:"last_turn_id,omitempty"` // that ended
+	LastOutcome    string `json:"last_outcome"`
+	Outcome        string `json:"outcome,omitempty"` // that the last closure decided
+	WaitingReason  string `json:"waiting_reason,omitempty"`
+	RuntimePosture string `json:"runtime_posture,omitempty"`
+}
+
+// Incident is a warning or an error of the runtime.
+type Incident struct {
+	EventID string `json:"event_id"`
+	Level   string `json:"level"` // warning, error
+	Code    string `json:"code"`
+	Message string `json:"message,omitempty"`
+	TurnID  string `json:"turn_id,omitempty"`
+	At      string `json:"at"`
+}
+
+// Turn is one attempt at a message.
+type Turn struct {
+	TurnID          string `json:"turn_id"`
+	Status          string `json:"status"`
+	AttemptID       string `json:"attempt_id,omitempty"`
+	MessageID       string `json:"message_id,omitempty"`
+	TurnIndex       int64  `json:"turn_index,omitempty"`
+	Source          string `json:"source,omitempty"`
+	Model           string `json:"model,omitempty"`
+	ResponseID      string `json:"response_id,omitempty"`
+	SubmittedAt     string `json:"submitted_at,omitempty"`
+	StartedAt       string `json:"started_at,omitempty"`
+	CompletedAt     string `json:"completed_at,omitempty"`
+	DurationMS      int64  `json:"duration_ms,omitempty"`
+	ModelRequests   int64  `json:"model_requests"`
+	FailedRequests  int64  `json:"failed_requests"`
+	ToolCalls       int64  `json:"tool_calls"`
+	FailedTools     int64  `json:"failed_tools"`
+	Denials         int64  `json:"denials"`
+	TerminalKind    string `json:"terminal_kind,omitempty"`
+	FailureCategory string `json:"failure_category,omitempty"`
+	Message         string `json:"message,omitempty"`
+	Retryable       *bool  `json:"retryable,omitempty"`
+	Usage           *Usage `json:"usage,omitempty"`
+	Steps           []Step `json:"steps"` // the newest
+	StepCount       int64  `json:"step_count"`
+}
+
+// Step is an ordered part of a turn.
+type Step struct {
+	StepID string `json:"step_id"`
+	Kind   string `json:"kind"` // the family of the event that named it first
+}
+
+// Usage counts tokens.
+type Usage struct {
+	InputTokens  int64 `json:"input_tokens"`
+	OutputTokens int64 `json:"output_tokens"`
+	TotalTokens  int64 `json:"total_tokens"`
+}
+
+func (f *Fold) applyThread(e fact) {
+	switch e.Type {
+	case "session.created":
+		f.kind, f.template = e.text("kind"), e.text("template")
+	case "thread.started":
+		f.thread.Status = cmp.Or(e.Status, "idle")
+	case "thread.updated":
+		f.thread.Status = e.status()
+		f.thread.Outcome = cmp.Or(e.text("outcome"), f.thread.Outcome)
+		f.thread.WaitingReason = e.text("waiting_reason")
+		f.thread.RuntimePosture = cmp.Or(e.text("runtime_posture"), f.thread.RuntimePosture)
+	case "run.status":
+		if t := f.turns.find(e.id(agentruntime.Turn)); t != nil && e.Status == "cancelling" && !ended(t.Status) {
+			t.Status = e.Status
+			if f.thread.ActiveTurnID == t.TurnID {
+				f.thread.Phase = e.Status
+			}
+		}
+	case "runtime.warning", "runtime.error":
+		*f.incidents.at(strconv.FormatInt(e.Sequence, 10)) = Incident{EventID: clip(e.EventID, maxID),
+			Level: strings.TrimPrefix(e.Type, "runtime."), Code: or(e.text("code")),
+			Message: cmp.Or(e.text("summary"), e.text("message")), TurnID: e.id(agentruntime.Turn),
+			At: clip(e.Timestamp, maxID)}
+	}
+	if _, known := agentruntime.Statuses[f.thread.Status]; !known {
+		f.thread.Status = Unknown
+	}
+}
+
+func ended(status string) bool {
+	switch status {
+	case "completed", "failed", "cancelled", "timed_out", "lost":
+		return true
+	}
+	return false
+}
+
+func (f *Fold) applyTurn(e fact) {
+	id := e.id(agentruntime.Turn)
+	if id == "" {
+		return
+	}
+	t := f.turn(id)
+	if ended(t.Status) {
+		return // a turn has one end
+	}
+	switch e.Type {
+	case "turn.submitted":
+		t.Status, t.SubmittedAt = e.status(), clip(e.Timestamp, maxID)
+		t.AttemptID, t.MessageID = e.text("attempt_id"), e.text("message_id")
+		t.TurnIndex, t.Source, t.Model = e.number("turn_index"), e.text("source"), e.text("model")
+		f.thread.ActiveTurnID, f.thread.Phase = id, "accepted"
+	case "turn.started":
+		t.Status, t.StartedAt = "running", clip(e.Timestamp, maxID)
+		t.TurnIndex = cmp.Or(t.TurnIndex, e.number("turn_index"))
+		f.thread.ActiveTurnID, f.thread.Phase, f.thread.Status = id, "running", "running"
+		if environment := e.text("environment"); environment != "" {
+			f.environment = environment
+		}
+	case "turn.completed", "turn.failed":
+		f.endTurn(t, e)
+	}
+}
+
+// turn returns the turn of an id. It is unknown in what state it is until an event of it says so.
+func (f *Fold) turn(id string) *Turn {
+	t := f.turns.at(id)
+	if t.TurnID == "" {
+		*t = Turn{TurnID: id, Status: Unknown, Steps: []Step{}}
+	}
+	return t
+}
+
+func (f *Fold) endTurn(t *Turn, e fact) {
+	t.Status = strings.TrimPrefix(e.Type, "turn.")
+	if e.Type == "turn.failed" && ended(e.Status) && e.Status != "completed" {
+		t.Status = e.Status
+	}
+	t.CompletedAt, t.DurationMS = clip(e.Timestamp, maxID), e.number("duration_ms")
+	t.ResponseID, t.TerminalKind = e.text("response_id"), cmp.Or(e.text("kind"), e.text("terminal_kind"))
+	t.FailureCategory, t.Message, t.Retryable = e.text("failure_category"), e.text("message"), e.flag("retryable")
+	if _, ok := e.fields["usage"].(map[string]any); ok {
+		u := usageOf(e.in("usage"))
+		t.Usage = &u
+	}
+	f.byStatus[t.Status]++
+	f.thread.LastTurnID, f.thread.LastOutcome = t.TurnID, t.Status
+	if f.thread.ActiveTurnID == t.TurnID {
+		f.thread.ActiveTurnID, f.thread.Phase = "", ""
+		if f.thread.Status == "running" {
+			f.thread.Status = "idle"
+		}
+	}
+}
+
+func usageOf(e fact) Usage {
+	u := Usage{e.number("input_tokens"), e.number("output_tokens"), e.number("total_tokens")}
+	if u.TotalTokens == 0 {
+		u.TotalTokens = u.InputTokens + u.OutputTokens
+	}
+	return u
+}
+
+// step notes the step of a turn that an event names first.
+func (f *Fold) step(e fact) {
+	id := e.id(agentruntime.Step)
+	t := f.turns.find(e.id(agentruntime.Turn))
+	if id == "" || t == nil {
+		return
+	}
+	for _, s := range t.Steps {
+		if s.StepID == id {
+			return
+		}
+	}
+	if t.StepCount++; len(t.Steps) >= maxSteps {
+		t.Steps = t.Steps[1:]
+	}
+	kind, _, _ := strings.Cut(e.Type, ".")
+	t.Steps = append(t.Steps[:len(t.Steps):len(t.Steps)], Step{id, clip(kind, maxID)}) // a model may hold the old ones
+}

@@ -1,0 +1,67 @@
+package readmodel
+
+import "slices"
+
+// window keeps the newest things by key, in the order in which they came.
+type window[T any] struct {
+	max     int
+	total   int64 // that ever came
+	omitted int64 // that came and were let go for newer ones
+	order   []string
+	byKey   map[string]*T
+	done    func(*T) bool // gives way first; nil: age alone decides
+}
+
+func newWindow[T any](most int) window[T] { return window[T]{max: most, byKey: map[string]*T{}} }
+
+// at returns the thing of a key, and makes it when there is none. The oldest one that is done gives way.
+func (w *window[T]) at(key string) *T {
+	if thing, ok := w.byKey[key]; ok {
+		return thing
+	}
+	if len(w.order) >= w.max {
+		old := 0
+		if w.done != nil {
+			old = max(0, slices.IndexFunc(w.order, func(k string) bool { return w.done(w.byKey[k]) }))
+		}
+		delete(w.byKey, w.order[old])
+		w.order = slices.Delete(w.order, old, old+1)
+		w.omitted++
+	}
+	thing := new(T)
+	w.byKey[key] = thing
+	w.order = append(w.order, key)
+	w.total++
+	return thing
+}
+
+// find returns the thing of a key, nil when it is not kept.
+func (w *window[T]) find(key string) *T { return w.byKey[key] }
+
+// drop forgets a thing. One that was let go before is no longer counted as omitted.
+func (w *window[T]) drop(key string) {
+	if _, ok := w.byKey[key]; !ok {
+		w.omitted = max(0, w.omitted-1)
+		return
+	}
+	delete(w.byKey, key)
+	w.order = slices.DeleteFunc(w.order, func(k string) bool { return k == key })
+}
+
+// list copies what is kept, the oldest first.
+func (w *window[T]) list(keep func(*T) bool) List[T] {
+	out := List[T]{Total: w.total, Omitted: w.omitted, Items: []T{}}
+	for _, key := range w.order {
+		if thing := w.byKey[key]; keep == nil || keep(thing) {
+			out.Items = append(out.Items, *thing)
+		}
+	}
+	return out
+}
+
+// List is a window of things of a kind, the oldest first.
+type List[T any] struct {
+	Items   []T   `json:"items"`
+	Total   int64 `json:"total"`   // that the record tells of
+	Omitted int64 `json:"omitted"` // that are older than the window
+}

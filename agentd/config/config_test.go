@@ -2,8 +2,12 @@ package config_test
 
 import (
 	"errors"
+	"flag"
+	"io"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"holon/agentd/config"
 )
@@ -32,5 +36,30 @@ func TestBoundsOfLogsAreChecked(t *testing.T) {
 		if want := "no output in files"; !strings.Contains(p.Remedy, want) {
 			t.Errorf("the remedy of %s is %q, want one that contains %q", setting, p.Remedy, want)
 		}
+	}
+}
+
+// Each flag that a variable can set instead is known by it, and by itself when it was given.
+func TestOrigins(t *testing.T) {
+	c := config.Default()
+	fs := flag.NewFlagSet("agentd", flag.ContinueOnError)
+	c.Bind(fs)
+	variables := map[string]string{"--max-rounds": "HOLON_MAX_ROUNDS", "--turn-timeout": "HOLON_TURN_TIMEOUT",
+		"--model": "HOLON_MODEL", "--host-only": "HOLON_HOST_ONLY", "--log-bytes": "HOLON_LOG_BYTES"}
+	for _, name := range variables {
+		t.Setenv(name, "1")
+	}
+	t.Setenv("HOLON_GRACE", "")
+	if err := config.ParseFlags(fs, []string{"--model", "gpt"}, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	delete(variables, "--model")
+	got := c.Origins(fs)
+	if diff := cmp.Diff(config.Origins(variables), got); diff != "" {
+		t.Errorf("Origins (-want +got):\n%s", diff)
+	}
+	var p config.Problems
+	if !errors.As(got.Name(config.Wrong("--max-rounds", "is wrong", "mend it")), &p) || p[0].Setting != "HOLON_MAX_ROUNDS" {
+		t.Errorf("the problem is %+v, want one of HOLON_MAX_ROUNDS", p)
 	}
 }

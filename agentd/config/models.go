@@ -48,17 +48,24 @@ func (m *Models) bind(fs *flag.FlagSet) {
 }
 
 func (m *Models) validate(p *Problems) {
-	for _, ref := range m.References() {
-		if provider, name, ok := strings.Cut(ref, "/"); ref != "" && (!ok || provider == "" || name == "") {
-			p.add("--model", fmt.Sprintf("%q is not a model reference", ref),
-				"write provider/model, for example openai/gpt-5 or scripted/demo")
-		}
+	if m.Default != "" {
+		modelReference(p, "--model", m.Default)
+	}
+	for _, ref := range m.FallbackList() {
+		modelReference(p, "--model-fallbacks", ref)
 	}
 	positive(p, "--model-idle-timeout", m.Idle, "write a duration such as 5m")
 	notNegative(p, "--model-timeout", m.Timeout, "write a duration such as 30m, or 0 for no bound")
 	var err error
 	if m.windows, err = providers.ParseWindows(m.Windows); err != nil {
 		p.add("--model-windows", err.Error(), "write for example openai/gpt-5=400000/128000,lab/=32768")
+	}
+}
+
+func modelReference(p *Problems, setting, ref string) {
+	if provider, name, ok := strings.Cut(ref, "/"); !ok || provider == "" || name == "" {
+		p.add(setting, fmt.Sprintf("%q is not a model reference", ref),
+			"write provider/model, for example openai/gpt-5 or scripted/demo")
 	}
 }
 

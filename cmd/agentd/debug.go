@@ -52,7 +52,7 @@ func debugContainer(args []string, stdout io.Writer) error {
 func debugPrompt(args []string, stdin io.Reader, stdout io.Writer) error {
 	cfg := config.Default()
 	request, asJSON := "", false
-	err := configure("debug prompt", &cfg, args[1:], stdout, func(fs *flag.FlagSet) func() config.Problems {
+	_, err := configure("debug prompt", &cfg, args[1:], stdout, func(fs *flag.FlagSet) func() config.Problems {
 		fs.StringVar(&request, "request", "",
 			"`file` with a request, a body of POST /responses; - for standard input; none: a request that says nothing")
 		fs.BoolVar(&asJSON, "json", false, "print an object with the sources and the exact text")

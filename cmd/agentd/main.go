@@ -145,30 +145,34 @@ func exitCode(e *responses.Error) int {
 // configure builds the configuration from defaults, environment and flags, in
 // rising order of weight, and checks it. extra adds the flags of one command and
 // returns what is to be done between parsing and checking, which finds the problems
-// of these flags. Help that was asked for goes to stdout.
+// of these flags. Help that was asked for goes to stdout. The origins name the settings
+// in later problems, as they do in those that are returned.
 func configure(name string, cfg *config.Config, args []string, stdout io.Writer,
-	extra func(*flag.FlagSet) func() config.Problems) error {
+	extra func(*flag.FlagSet) func() config.Problems) (config.Origins, error) {
 	envErr := cfg.LoadEnv()
 	fs := flag.NewFlagSet("agentd "+name, flag.ContinueOnError)
 	cfg.Bind(fs)
 	parsed := extra(fs)
 	flagErr := config.ParseFlags(fs, args, stdout)
 	if errors.Is(flagErr, flag.ErrHelp) {
-		return flagErr
+		return nil, flagErr
 	}
-	all := parsed()
+	origins, all := cfg.Origins(fs), parsed()
+	_ = origins.Name(all)
 	// One report of everything that is wrong, wherever it was set.
-	for _, err := range []error{envErr, flagErr, cfg.Validate()} {
+	for _, err := range []error{envErr, flagErr, origins.Name(cfg.Validate())} {
 		problems, ok := errors.AsType[config.Problems](err)
 		if err != nil && !ok {
-			return err
+			return nil, err
 		}
 		all = append(all, problems...)
 	}
 	if len(all) == 0 {
-		return nil
+		return origins, nil
 	}
-	return append(all, agentd.CheckTools(*cfg)...) // else the start checks them
+	tools := agentd.CheckTools(*cfg) // else the start checks them
+	_ = origins.Name(tools)
+	return nil, append(all, tools...)
 }
 
 // newLog logs to stderr; stdout carries results only.

@@ -30,7 +30,7 @@ func runOnce(ctx context.Context, args []string, secrets *redact.Set, stdin io.R
 	cfg := config.Default()
 	cfg.Dirs.Input, cfg.Dirs.Output, cfg.Dirs.State, cfg.Dirs.Workspace = "", "", "", "."
 	request, asJSON, hasInput := "", false, false
-	err := configure("run", &cfg, args, stdout, func(fs *flag.FlagSet) func() config.Problems {
+	origins, err := configure("run", &cfg, args, stdout, func(fs *flag.FlagSet) func() config.Problems {
 		fs.StringVar(&request, "request", "",
 			"`file` with the request, a body of POST /responses; - for standard input")
 		fs.BoolVar(&asJSON, "json", false, "print the response object instead of the answer's text")
@@ -63,7 +63,7 @@ func runOnce(ctx context.Context, args []string, secrets *redact.Set, stdin io.R
 	if req.Holon.InputDir == "" && hasInput {
 		req.Holon.InputDir = cfg.Dirs.Input
 	}
-	server, err := open(cfg, secrets, newLog(stderr, slog.LevelWarn))
+	server, err := open(cfg, origins, secrets, newLog(stderr, slog.LevelWarn))
 	if err != nil {
 		return err
 	}
@@ -121,8 +121,8 @@ func readRequest(path string, stdin io.Reader) (*responses.Request, error) {
 		stdin = f
 	}
 	body, err := io.ReadAll(io.LimitReader(stdin, maxRequest+1))
-	if err != nil {
-		return nil, fmt.Errorf("read the request: %w", err)
+	if err != nil { // also of a directory
+		return nil, usageError{fmt.Errorf("--request: %w", err)}
 	}
 	if len(body) > maxRequest {
 		return nil, usageError{fmt.Errorf("--request: is larger than %d MiB; give large files through --input-dir",

@@ -19,7 +19,7 @@ import (
 func probe(ctx context.Context, args []string, stdout io.Writer) error {
 	cfg := config.Default()
 	timeout := 5 * time.Second
-	err := configure("probe", &cfg, args, stdout, func(fs *flag.FlagSet) func() config.Problems {
+	_, err := configure("probe", &cfg, args, stdout, func(fs *flag.FlagSet) func() config.Problems {
 		fs.DurationVar(&timeout, "timeout", timeout, "time to wait for the answer")
 		return func() (p config.Problems) {
 			if cfg.Server.Listen = ""; cfg.Server.Socket == "" { // a probe does not listen

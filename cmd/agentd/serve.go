@@ -19,7 +19,7 @@ import (
 func serve(ctx context.Context, args []string, secrets *redact.Set, stdout, stderr io.Writer) error {
 	cfg := config.Default()
 	debug := false
-	err := configure("serve", &cfg, args, stdout, func(fs *flag.FlagSet) func() config.Problems {
+	origins, err := configure("serve", &cfg, args, stdout, func(fs *flag.FlagSet) func() config.Problems {
 		fs.BoolVar(&debug, "debug", debug, "log what only a developer wants to know")
 		return func() config.Problems {
 			_, err := cfg.Server.Token()
@@ -34,15 +34,15 @@ func serve(ctx context.Context, args []string, secrets *redact.Set, stdout, stde
 	if debug {
 		level = slog.LevelDebug
 	}
-	server, err := open(cfg, secrets, newLog(stderr, level))
+	server, err := open(cfg, origins, secrets, newLog(stderr, level))
 	if err != nil {
 		return err
 	}
-	return errors.Join(server.Serve(ctx), server.Close())
+	return errors.Join(origins.Name(server.Serve(ctx)), server.Close())
 }
 
 // open assembles and opens a server for this process.
-func open(cfg config.Config, secrets *redact.Set, log *slog.Logger) (*agentd.Server, error) {
+func open(cfg config.Config, origins config.Origins, secrets *redact.Set, log *slog.Logger) (*agentd.Server, error) {
 	if err := hide(); err != nil {
 		return nil, err
 	}
@@ -52,11 +52,11 @@ func open(cfg config.Config, secrets *redact.Set, log *slog.Logger) (*agentd.Ser
 	}
 	parts, err := agentd.Assemble(cfg, os.Environ(), secrets, log)
 	if err != nil {
-		return nil, fmt.Errorf("start: %w", err)
+		return nil, fmt.Errorf("start: %w", origins.Name(err))
 	}
 	server, err := agentd.Open(cfg, parts)
 	if err != nil {
-		return nil, errors.Join(err, parts.Close())
+		return nil, errors.Join(origins.Name(err), parts.Close())
 	}
 	return server, nil
 }

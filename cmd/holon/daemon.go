@@ -60,9 +60,9 @@ func daemonCommand(streams Streams, use, short string, do func(context.Context, 
 			err = b.find()
 		}
 		if err == nil {
-			err = b.named(&b.host, do(cmd.Context(), b))
+			err = do(cmd.Context(), b)
 		}
-		return asJSON(err, b.json)
+		return asJSON(b.named(&b.host, err), b.json)
 	}}
 	b.define(cmd)
 	cmd.Flags().BoolVar(&b.json, "json", false, "print JSON")

@@ -43,7 +43,7 @@ Exit codes: 0 a run can work, 1 something failed, 2 usage error.`
 func runExamination(ctx context.Context, s *surface) error {
 	d, err := s.doctor()
 	if err != nil {
-		return err
+		return &settingError{err, s.loaded, s.DockerHost}
 	}
 	results := []doctor.Result{}
 	well := d.Examine(ctx, func(r doctor.Result) {

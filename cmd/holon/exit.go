@@ -72,9 +72,11 @@ func report(err error, streams Streams) int {
 }
 
 func describe(err error) state.Failure {
+	where, _ := errors.AsType[*settingError](err)
 	if e, ok := errors.AsType[*usageError](err); ok {
 		f := e.Failure
 		f.Message = visible.OneLine(f.Message, 1000)
+		where.name(&f)
 		return f
 	}
 	f := runner.Describe(err)
@@ -84,9 +86,7 @@ func describe(err error) state.Failure {
 	if flag, ok := flagsOfFields[f.Param]; ok {
 		f.Param = flag
 	}
-	if e, ok := errors.AsType[*settingError](err); ok {
-		e.where(&f)
-	}
+	where.name(&f)
 	if rest, ok := strings.CutPrefix(f.Param, "providers."); ok { // as the gateway calls a provider's settings
 		if name, ok := strings.CutSuffix(rest, ".base_url"); ok {
 			f.Param = providers.Setting(name, "BASE_URL")

@@ -26,8 +26,11 @@ func (c *configured) named(h *host, err error) error {
 	return &settingError{err, c.Loaded, h.DockerHost}
 }
 
-// where names in a failure what a person has to look at.
-func (e *settingError) where(f *state.Failure) {
+// name names in a failure what a person has to look at. A nil e knows nothing of settings.
+func (e *settingError) name(f *state.Failure) {
+	if e == nil {
+		return
+	}
 	if f.Code == string(engine.CodeUnreachable) && e.docker != "" {
 		f.Param = "DOCKER_HOST"
 		f.Hint = strings.Replace(f.Hint, "start Docker, set DOCKER_HOST", "start the engine there, name another", 1)

@@ -72,7 +72,7 @@ With --agent the task goes to an agent that lives in the daemon (see holon daemo
 it is queued, done in a turn of that agent, and its answer printed.
 
 Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
-4 refused or could not start, 124 out of time, 130 interrupted.`,
+4 refused or could not start, 124 out of time, 130 cancelled.`,
 		Example: `  holon run "fix the failing test"
   holon run --model scripted/demo --json "try it without a key"
   holon run --continue "now add a test"
@@ -91,9 +91,9 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 			}
 			err := opts.complete(cmd, args)
 			if err == nil {
-				err = opts.named(&opts.host, do(cmd.Context(), opts))
+				err = do(cmd.Context(), opts)
 			}
-			return asJSON(err, slices.Contains(outputFormats[1:], opts.Format))
+			return asJSON(opts.named(&opts.host, err), slices.Contains(outputFormats[1:], opts.Format))
 		},
 	}
 	f := cmd.Flags()

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,6 +33,8 @@ type serveOptions struct {
 	Socket string // absolute path
 	Access control.Access
 
+	scenarioFrom string // the variable or file that named a scenario, "" for the flag
+
 	socketFlag, accessMode, bindHost, token, tokenFile string
 	port                                               int
 	flags                                              *pflag.FlagSet
@@ -56,10 +59,11 @@ Exit codes: 0 ended in good order, 2 usage error, 4 it could not start.`,
 			if err := noArgs(cmd, args); err != nil {
 				return err
 			}
-			if err := o.complete(cmd); err != nil {
-				return err
+			err := o.complete(cmd)
+			if err == nil {
+				err = do(cmd.Context(), o)
 			}
-			return o.named(&o.host, do(cmd.Context(), o))
+			return o.named(&o.host, err)
 		},
 	}
 	o.define(cmd)
@@ -122,8 +126,14 @@ func (o *serveOptions) checkModels(host *modelaccess.Host) error {
 	if err := o.needModel(host); err != nil {
 		return err
 	}
-	for _, ref := range o.Refs() {
-		if err := checkModel(host, ref); err != nil {
+	for i, ref := range o.Refs() {
+		err := checkModel(host, ref)
+		if e, ok := errors.AsType[*state.Error](err); ok && e.Param == "--model" {
+			if e.Param = "--model-fallbacks"; i == 0 {
+				e.Param = cmp.Or(o.scenarioFrom, "--model")
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -163,6 +173,9 @@ func (o *serveOptions) completeAccess() (err error) {
 	}
 	o.streams.Secrets.Add("control token", a.Token)
 	o.Access, err = a.Check()
+	if e, ok := errors.AsType[*state.Error](err); ok && e.Param == "token" && o.token == "" && o.tokenFile == "" {
+		e.Param = "HOLON_CONTROL_TOKEN"
+	}
 	return err
 }
 
@@ -176,6 +189,9 @@ func (o *serveOptions) placeScenario() error {
 	path, err := filepath.Abs(name)
 	if err != nil {
 		return usage("--model", err.Error(), "give an absolute path")
+	}
+	if from := o.Origin("model.default"); from.Layer != settings.LayerFlag {
+		o.scenarioFrom = from.Name
 	}
 	return o.Override("model.default", "--model", providers.Scripted+"/"+path)
 }

@@ -66,7 +66,11 @@ func (h *Host) Open(ctx context.Context, refs []string, param string) (*Access, 
 	options := gateway.Options{Logger: h.Log, Providers: make(map[string]gateway.Provider, len(names))}
 	options.Prices = h.prices(refs)
 	for _, name := range names {
-		p, err := h.provider(name, param)
+		named := param
+		if param == "--model" && !slices.Contains(settings.ProvidersOf(refs[:1]), name) {
+			named = "--model-fallbacks"
+		}
+		p, err := h.provider(name, named)
 		if err != nil {
 			return nil, err
 		}

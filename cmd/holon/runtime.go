@@ -39,7 +39,8 @@ violation is one line. Exit codes: 0 valid, 1 violations, 2 usage error.`,
 	f.BoolVar(&o.json, "json", false, "print each violation and the summary as one JSON object a line")
 	completeWords(validate, "level", "A", "B", "C")
 	return group("runtime", "Check what the runtime recorded",
-		"The record of an agent is a log of events in the vocabulary of the Agent Runtime\nstandard.", validate)
+		"The record of an agent is a log of events in the vocabulary of the Agent Runtime\nstandard.", validate,
+		newTraceCommand(streams))
 }
 
 func runValidate(o *validateOptions) error {

@@ -340,6 +340,42 @@ func TestNoCollector(t *testing.T) {
 	}
 }
 
+// The turn of an agentd alone is below the span that asked for it, as its facts say, and as long as they do.
+func TestReplay(t *testing.T) {
+	const above = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0"
+	for header, want := range map[string]int{above + "1": 4, above + "0": 0, "": 4, "x": 4} {
+		c := telemetrytest.Start(nil)
+		e, _ := open(t, c.URL, nil)
+		list := facts(time.Hour)
+		list[0].Payload = json.RawMessage(fmt.Sprintf(`{"traceparent":%q}`, header))
+		if e.Replay(t.Context(), slices.Values(list[1:])) || e.Replay(t.Context(), slices.Values(list[:0])) {
+			t.Error("facts that do not begin with a turn are sent")
+		}
+		if sent := e.Replay(t.Context(), slices.Values(list)); sent != (want > 0) {
+			t.Errorf("%q: sent is %t", header, sent)
+		}
+		_ = e.Close()
+		c.Close()
+		trace, top := tracecontext.Root("turn_1"), "turn"
+		if parent := tracecontext.Parse(header); parent.Valid() {
+			trace, top = parent, "? > turn"
+		}
+		if got := len(c.Spans()); got != want {
+			t.Errorf("%q: %d spans, want %d", header, got, want)
+			continue
+		}
+		for i, path := range telemetrytest.Tree(c.Spans()) {
+			s := c.Spans()[i]
+			if !strings.HasPrefix(path, top) || fmt.Sprintf("%x", s.TraceId) != trace.TraceID() {
+				t.Errorf("%q: %s has the trace %x", header, path, s.TraceId)
+			}
+			if took := time.Duration(s.EndTimeUnixNano - s.StartTimeUnixNano); took < time.Hour {
+				t.Errorf("%q: %s took %v", header, path, took)
+			}
+		}
+	}
+}
+
 // A gauge has the value of the moment in which metrics are sent, and none when that cannot be read.
 func TestGauge(t *testing.T) {
 	c := telemetrytest.Start(nil)

@@ -212,17 +212,19 @@ func (b *background) showStatus(s daemon.Status) error {
 
 // newDaemonLogsCommand makes `holon daemon logs`.
 func newDaemonLogsCommand(streams Streams) *cobra.Command {
-	tail := 0
+	tail, follow := 0, false
 	cmd := daemonCommand(streams, "logs [flags]",
 		"Show the end of the daemon's log, and its last failure",
-		func(_ context.Context, b *background) error {
-			return runDaemonLogs(b, tail)
+		func(ctx context.Context, b *background) error {
+			return runDaemonLogs(ctx, b, tail, follow)
 		})
 	cmd.Flags().IntVar(&tail, "tail", 80, "`number` of lines")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what the daemon writes, until interrupted")
+	cmd.MarkFlagsMutuallyExclusive("follow", "json")
 	return cmd
 }
 
-func runDaemonLogs(b *background, tail int) error {
+func runDaemonLogs(ctx context.Context, b *background, tail int, follow bool) error {
 	if err := checkRange("--tail", tail, 0, daemon.MaxLines); err != nil {
 		return err
 	}
@@ -248,7 +250,18 @@ func runDaemonLogs(b *background, tail int) error {
 			return err
 		}
 	}
-	return nil
+	if !follow {
+		return nil
+	}
+	for line, err := range b.Follow(ctx, logs) {
+		if err == nil {
+			_, err = fmt.Fprintln(b.streams.Out, b.streams.oneLine(line, 4096))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
 }
 
 // newDaemonBackupCommand makes `holon daemon backup`.

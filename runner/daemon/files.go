@@ -151,33 +151,33 @@ func (f files) openLog() (log *os.File, from int64, err error) {
 }
 
 // tail returns the last lines of the log, so many at most, that begin at or
-// after from. Without a log there are none.
-func (f files) tail(most int, from int64) ([]string, error) {
+// after from, and where the log ends. Without a log there are none.
+func (f files) tail(most int, from int64) (lines []string, end int64, err error) {
 	file, err := open(f.log())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, 0, nil
 	}
 	if err != nil {
-		return nil, f.unusable(err)
+		return nil, 0, f.unusable(err)
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil {
-		return nil, f.unusable(err)
+		return nil, 0, f.unusable(err)
 	}
 	at := max(from, info.Size()-maxTail)
 	data, err := io.ReadAll(io.NewSectionReader(file, at, maxTail))
 	if err != nil {
-		return nil, f.unusable(err)
+		return nil, 0, f.unusable(err)
 	}
-	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+	lines = strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 	if at > from && len(lines) > 0 {
 		lines = lines[1:] // which may have lost its beginning
 	}
 	if len(data) == 0 {
 		lines = nil
 	}
-	return lines[max(0, len(lines)-most):], nil
+	return lines[max(0, len(lines)-most):], at + int64(len(data)), nil
 }
 
 // open opens a regular file for reading, and no link.

@@ -99,7 +99,7 @@ func (d *Daemon) died(cmd *exec.Cmd, from int64) error {
 	if err := cmd.Wait(); err != nil {
 		reason += ", with " + err.Error()
 	}
-	lines, _ := d.files.tail(200, from) // without a log the reason is what there is
+	lines, _, _ := d.files.tail(200, from) // without a log the reason is what there is
 	for i := len(lines) - 1; i >= 0; i-- {
 		if said, ok := strings.CutPrefix(lines[i], "holon: "); ok {
 			reason += ": " + visible.OneLine(said, 500)

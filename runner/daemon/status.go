@@ -115,6 +115,8 @@ type Logs struct {
 	StartupFailure  *ledger.Failure `json:"startup_failure,omitempty"`
 	ShutdownFailure *ledger.Failure `json:"shutdown_failure,omitempty"`
 	Lines           []string        `json:"lines"` // the newest of the log, in order
+
+	end int64 // of what was read of the log
 }
 
 // Logs returns the last lines of the log, at most MaxLines of them, and where
@@ -124,7 +126,7 @@ func (d *Daemon) Logs(lines int) (Logs, error) {
 	logs := Logs{LogPath: d.files.log(), MetadataPath: d.files.metadata(), FailurePath: d.files.failures(),
 		StartupFailure: failures.Startup, ShutdownFailure: failures.Shutdown}
 	var err error
-	logs.Lines, err = d.files.tail(min(max(lines, 0), MaxLines), 0)
+	logs.Lines, logs.end, err = d.files.tail(min(max(lines, 0), MaxLines), 0)
 	if logs.Lines == nil {
 		logs.Lines = []string{}
 	}

@@ -47,12 +47,7 @@ func openTelemetry(ctx context.Context, secrets *redact.Set, log *slog.Logger) *
 	if !o.Traces && !o.Metrics {
 		return nil
 	}
-	for _, list := range []string{v.Headers, v.TracesHeaders, v.MetricsHeaders} {
-		for pair := range strings.SplitSeq(list, ",") {
-			_, value, _ := strings.Cut(pair, "=")
-			secrets.Add("header of telemetry", strings.TrimSpace(value))
-		}
-	}
+	v.hide(secrets)
 	if err := v.check(); err != nil {
 		log.Warn("there is no telemetry", "err", err)
 		return nil
@@ -63,6 +58,27 @@ func openTelemetry(ctx context.Context, secrets *redact.Set, log *slog.Logger) *
 		return nil
 	}
 	return e
+}
+
+// hide makes the values of headers secrets, as they are given and as they are sent, and keys behind a scheme such as
+// Bearer by themselves.
+func (v *telemetryVariables) hide(secrets *redact.Set) {
+	for _, list := range []string{v.Headers, v.TracesHeaders, v.MetricsHeaders} {
+		for pair := range strings.SplitSeq(list, ",") {
+			_, value, _ := strings.Cut(pair, "=")
+			for _, form := range []func(string) (string, error){func(s string) (string, error) { return s, nil },
+				url.PathUnescape} {
+				text, err := form(strings.TrimSpace(value))
+				if err != nil {
+					continue // the SDK leaves it out
+				}
+				secrets.Add("header of telemetry", text)
+				if _, key, ok := strings.Cut(text, " "); ok {
+					secrets.Add("header of telemetry", key)
+				}
+			}
+		}
+	}
 }
 
 // queued returns how many messages wait for all agents.

@@ -30,6 +30,7 @@ type mapping struct {
 	index   map[string]int  // of those, by id
 	open    map[string]bool // that have not ended, by id
 	leftOut int64
+	started bool
 }
 
 func newMapping(in Invocation, root tracecontext.Span, o Options) *mapping {
@@ -46,7 +47,8 @@ func (m *mapping) take(ev turns.RuntimeEvent) {
 		m.submitted(ev)
 	case turns.TurnStarted:
 		var p turns.Started
-		if decode(ev, &p) {
+		if !m.started && decode(ev, &p) {
+			m.started = true
 			m.turn.more = number(m.turn.more, keyQueueWait, p.QueueWaitMS)
 		}
 	case turns.TurnCompleted, turns.TurnFailed:

@@ -166,6 +166,9 @@ func TestHostileFacts(t *testing.T) {
 	list := facts(0)
 	turn.Fact(list[0])
 	for i := range 5000 {
+		for _, ev := range list[:2] { // again
+			turn.Fact(ev)
+		}
 		ev := list[2]
 		ev.ModelRequestID = fmt.Sprint("mreq_", i%4000)
 		ev.Timestamp = turns.At(time.Unix(int64(i)*1e9, 0))
@@ -197,6 +200,9 @@ func TestHostileFacts(t *testing.T) {
 		start, end := time.Unix(0, int64(s.StartTimeUnixNano)), time.Unix(0, int64(s.EndTimeUnixNano))
 		if start.Before(began.Add(-time.Second)) || end.After(time.Now()) || end.Before(start) {
 			t.Fatalf("%s lasted from %v to %v", s.Name, start, end)
+		}
+		if n := len(s.Attributes) + int(s.DroppedAttributesCount); n > 20 {
+			t.Fatalf("%.40s has %d attributes", s.Name, n)
 		}
 		if size := len(s.String()); size > 4<<10 {
 			t.Fatalf("%.40s takes %d bytes", s.Name, size)

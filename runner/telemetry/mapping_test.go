@@ -23,7 +23,7 @@ func TestMapping(t *testing.T) {
 		err   error
 		want  string // each span: name, failure, number of attributes of its own
 	}{
-		"nothing":     {nil, nil, errors.New("gone"), "invoke_agent turn_lost 0;"},
+		"nothing": {nil, nil, errors.New("gone"), "invoke_agent turn_lost 0;"},
 		"no turn yet": {[]fact{{turns.ModelRequested, "r1", asked}}, nil, nil,
 			"invoke_agent turn_lost 0;chat m interrupted 0;"},
 		"repeated": {[]fact{{turns.TurnSubmitted, "", `{"response_id":"r"}`},

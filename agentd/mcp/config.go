@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/internal/bounded"
+	"holon/internal/duration"
 	"holon/internal/unixsocket"
 )
 
@@ -68,7 +69,7 @@ type Duration time.Duration
 
 // UnmarshalYAML reads a duration.
 func (d *Duration) UnmarshalYAML(node *yaml.Node) error {
-	v, err := time.ParseDuration(node.Value)
+	v, err := duration.Parse(node.Value)
 	if err != nil {
 		return fmt.Errorf("line %d: %.40q is not a duration", node.Line, node.Value)
 	}

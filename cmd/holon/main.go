@@ -195,8 +195,6 @@ func notOfType(e *pflag.InvalidValueError) string {
 		return "not a number"
 	case "bool":
 		return "neither true nor false"
-	case "duration":
-		return "not a duration such as 30m or 2h"
 	}
 	return "not valid: " + e.Unwrap().Error()
 }

@@ -112,7 +112,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.StringArrayVar(&opts.Secret, "secret", nil,
 		"`NAME` of a variable for commands whose value is shown nowhere, as of those that end in _TOKEN, _KEY, "+
 			"_SECRET and the like")
-	f.Duration("timeout", defaults.Timeout, "wall `time` of the turn")
+	timeVar(f, &defaults.Timeout, "timeout", "wall `time` of the turn, such as 90m")
 	f.Int("max-rounds", defaults.MaxRounds, "model rounds after which the turn ends")
 	f.Int("max-tool-calls", 0, "calls of tools after which the turn ends (default no bound)")
 	f.String("max-output-bytes", string(defaults.MaxOutput),

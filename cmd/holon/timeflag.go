@@ -2,15 +2,14 @@ package main
 
 import (
 	"errors"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"holon/internal/duration"
 )
 
-// timeFlag is the value of a flag that takes a time: as Go writes it, or in days and weeks, as 30d. It is never
-// negative.
+// timeFlag is the value of a flag that takes a time: as package duration reads it. It is never negative.
 type timeFlag time.Duration
 
 // timeVar defines a flag whose value before is its default.
@@ -20,17 +19,15 @@ func timeVar(f *pflag.FlagSet, to *time.Duration, name, usage string) {
 
 func (s *timeFlag) String() string {
 	if *s == 0 {
-		return ""
+		return "0" // help does not show it
 	}
-	text := time.Duration(*s).String() // 1h0m0s
-	text = strings.TrimSuffix(text, "m0s") + map[bool]string{true: "m"}[strings.HasSuffix(text, "m0s")]
-	return strings.TrimSuffix(text, "h0m") + map[bool]string{true: "h"}[strings.HasSuffix(text, "h0m")]
+	return duration.Text(time.Duration(*s))
 }
 
 func (s *timeFlag) Type() string { return "time" }
 
 func (s *timeFlag) Set(text string) error {
-	d, err := parseTime(text)
+	d, err := duration.Parse(text)
 	if err != nil {
 		return errors.New("write for example 90s, 12h or 30d")
 	}
@@ -39,21 +36,4 @@ func (s *timeFlag) Set(text string) error {
 	}
 	*s = timeFlag(d)
 	return nil
-}
-
-var timeUnits = map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour}
-
-func parseTime(text string) (time.Duration, error) {
-	for suffix, unit := range timeUnits {
-		number, ok := strings.CutSuffix(text, suffix)
-		if !ok {
-			continue
-		}
-		n, err := strconv.ParseFloat(number, 64)
-		if days := n * float64(unit); err == nil && days > -1<<62 && days < 1<<62 {
-			return time.Duration(days), nil
-		}
-		return 0, errors.Join(err, strconv.ErrRange)
-	}
-	return time.ParseDuration(text)
 }

@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"holon/internal/duration"
 	"holon/internal/providers"
 )
 
@@ -66,7 +67,7 @@ func decode(field any, n *yaml.Node) (ok bool, remedy string) {
 		v, err := strconv.ParseFloat(n.Value, 64)
 		return store(p, scalar, v, err), "write a number such as 1.5"
 	case *time.Duration:
-		v, err := time.ParseDuration(n.Value)
+		v, err := duration.Parse(n.Value)
 		return store(p, isText(n), v, err), "write a duration such as 30m"
 	case *Money:
 		v, err := ParseMoney(n.Value)
@@ -179,7 +180,7 @@ func (k *key) value(s *Settings, name string) any {
 	case *not:
 		return !bool(*p)
 	case *time.Duration:
-		return duration(*p)
+		return duration.Text(*p)
 	case **Money:
 		if *p == nil {
 			return nil
@@ -190,18 +191,6 @@ func (k *key) value(s *Settings, name string) any {
 	default: // a pointer to what JSON shows
 		return reflect.ValueOf(p).Elem().Interface()
 	}
-}
-
-// duration writes 1h instead of 1h0m0s.
-func duration(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }
 
 // text returns what a key holds as a person writes it.

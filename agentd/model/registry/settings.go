@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holon/agentd/model"
+	"holon/internal/duration"
 	"holon/internal/providers"
 	"holon/responses"
 )
@@ -56,7 +57,7 @@ func readSettings(p providers.Provider, opts Options) (*settings, error) {
 	duration := func(what string, v *time.Duration) {
 		if text := setting(what); text != "" {
 			var err error
-			if *v, err = time.ParseDuration(text); err != nil || *v <= 0 {
+			if *v, err = duration.Parse(text); err != nil || *v <= 0 {
 				refuse(what, "write a duration such as 90s")
 			}
 		}

@@ -33,7 +33,8 @@ func newAgentCommand(streams Streams) *cobra.Command {
 		"daemon's own again."
 	return group("agent", "Make agents, and see and control them",
 		"An AGENT that is left out is HOLON_AGENT_ID, else the daemon's default agent.",
-		tableCommand(list, streams), create, status, start, stop, newAgentAbortCommand(streams),
+		tableCommand(list, streams), create, newAgentRemoveCommand(streams), status, start, stop,
+		newAgentAbortCommand(streams),
 		newAgentModelCommand(streams),
 		newTriggerCommand(streams), image)
 }

@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -97,29 +95,10 @@ func (g *gate) confirm(ctx context.Context, streams Streams, asJSON bool) landin
 		if g.allow {
 			return nil
 		}
-		fmt.Fprint(streams.Err, "write them? [y/N] ")
-		answer, err := readAll(ctx, &untilNewline{r: streams.In})
-		if err != nil {
-			return err
+		sure, err := streams.ask(ctx, "write them? [y/N] ")
+		if err == nil && !sure {
+			err = landing.Unconfirmed(files)
 		}
-		if answer := strings.ToLower(strings.TrimSpace(string(answer))); answer != "y" && answer != "yes" {
-			return landing.Unconfirmed(files)
-		}
-		return nil
+		return err
 	}
-}
-
-// untilNewline ends with the first line.
-type untilNewline struct {
-	r     io.Reader
-	ended bool
-}
-
-func (u *untilNewline) Read(p []byte) (int, error) {
-	if u.ended || len(p) == 0 {
-		return 0, io.EOF
-	}
-	n, err := u.r.Read(p[:1])
-	u.ended = n == 1 && p[0] == '\n'
-	return n, err
 }

@@ -59,6 +59,7 @@ type Steps interface {
 	CancelTimer(ctx context.Context, timerID string) (ledger.Timer, error)
 	Stop(ctx context.Context, agentID, by string) error
 	Start(ctx context.Context, agentID, by string) error
+	Archive(ctx context.Context, a scheduler.Archive) (scheduler.Losses, error)
 	Remove(ctx context.Context, agentID, messageID, by string) (ledger.Entry, error)
 	Abort(ctx context.Context, a scheduler.Abort) (ledger.Attempt, error)
 	SetModel(ctx context.Context, agentID, model, effort string) (ledger.Agent, error)

@@ -66,6 +66,29 @@ func (s *Server) postAbort(w http.ResponseWriter, r *http.Request) (any, error) 
 		Mode: attempt.AbortMode}, nil
 }
 
+func (s *Server) postArchive(w http.ResponseWriter, r *http.Request) (any, error) {
+	var a wire.Archive
+	if err := s.decode(w, r, maxSmall, &a, true); err != nil {
+		return nil, err
+	}
+	id := s.agentID(r)
+	shown, err := read(s, r, func(v view.Snapshot) (view.AgentSummary, error) { return v.Summary(id) })
+	if err != nil {
+		return nil, err
+	}
+	if shown.Identity.IsDefaultAgent {
+		return nil, &state.Error{Code: scheduler.CodeDefaultAgent, Param: "agent_id",
+			Message: fmt.Sprintf("agent %s is the default one and stays", id),
+			Hint:    "start the daemon with another default agent: holon daemon restart --agent ID"}
+	}
+	lost, err := s.steps.Archive(r.Context(),
+		scheduler.Archive{AgentID: id, By: operator, Force: a.Force, DryRun: a.DryRun})
+	if err != nil {
+		return nil, err
+	}
+	return wire.Archived{OK: true, AgentID: id, DryRun: a.DryRun, Lost: wire.Losses(lost), AgentHome: shown.Identity.AgentHome}, nil
+}
+
 func (s *Server) postTimer(w http.ResponseWriter, r *http.Request) (any, error) {
 	var t wire.Timer
 	if err := s.decode(w, r, maxSmall, &t, false); err != nil {

@@ -51,6 +51,7 @@ var operations = map[string][2]reflect.Type{
 	"cancelTimer":          gives[view.Timer](),
 	"setModel":             does[wire.Model, wire.ModelSet](),
 	"clearModel":           gives[wire.ModelSet](),
+	"archiveAgent":         does[wire.Archive, wire.Archived](),
 	"setImage":             does[wire.Image, wire.ImageSet](),
 	"debugPrompt":          does[wire.DebugPrompt, json.RawMessage](),
 	"ensureTrigger":        gives[wire.Trigger](),

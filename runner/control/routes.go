@@ -51,6 +51,7 @@ func (s *Server) routes() []route {
 		{method: "POST", path: control + "/create", handle: s.postCreate},
 		{method: "POST", path: control + "/control", handle: s.postControl},
 		{method: "POST", path: control + "/current-run/abort", handle: s.postAbort},
+		{method: "POST", path: control + "/archive", handle: s.postArchive},
 		{method: "POST", path: control + "/timers", handle: s.postTimer},
 		{method: "DELETE", path: control + "/timers/{timer_id}", handle: s.deleteTimer},
 		{method: "DELETE", path: control + "/queue/{message_id}", handle: s.deleteQueued},

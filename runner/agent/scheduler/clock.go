@@ -215,6 +215,9 @@ func (m *Scheduler) CreateTimer(ctx context.Context, n NewTimer) (ledger.Timer, 
 			}
 			t = s.newTimer(n)
 		}
+		if err := s.checkLive(); err != nil {
+			return err
+		}
 		if err := s.checkTimers(); err != nil {
 			return err
 		}
@@ -286,9 +289,13 @@ func (m *Scheduler) CancelTimer(ctx context.Context, id string) (ledger.Timer, e
 		if t, err = s.Timer(id); err != nil || t.Status != ledger.TimerActive {
 			return err
 		}
-		t.Status, t.NextFireAt, t.UpdatedAt = ledger.TimerCancelled, nil, s.now
-		s.emitTimer(rules.TimerCancelled, t, ledger.Event{}, nil)
-		return s.UpdateTimer(t)
+		return s.cancelTimer(&t)
 	})
 	return t, err
+}
+
+func (s *step) cancelTimer(t *ledger.Timer) error {
+	t.Status, t.NextFireAt, t.UpdatedAt = ledger.TimerCancelled, nil, s.now
+	s.emitTimer(rules.TimerCancelled, *t, ledger.Event{}, nil)
+	return s.UpdateTimer(*t)
 }

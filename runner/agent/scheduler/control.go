@@ -37,6 +37,9 @@ func (m *Scheduler) Stop(ctx context.Context, agentID, by string) error {
 // stopped is left as it is.
 func (m *Scheduler) Start(ctx context.Context, agentID, by string) error {
 	return m.step(ctx, agentID, func(s *step) error {
+		if err := s.checkLive(); err != nil {
+			return err
+		}
 		if err := s.unblock(); err != nil || !s.state.Stopped {
 			return err
 		}
@@ -138,6 +141,9 @@ func (m *Scheduler) agent(ctx context.Context, agentID, event string, f facts, s
 		old, err := s.Agent(agentID)
 		if err != nil {
 			return err
+		}
+		if old.ArchivedAt != nil {
+			return s.archived()
 		}
 		a = old
 		if set(&a); a == old {

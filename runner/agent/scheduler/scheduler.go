@@ -224,6 +224,9 @@ func (s *step) checkRunning() error {
 	if !s.state.Stopped {
 		return nil
 	}
+	if err := s.checkLive(); err != nil {
+		return err
+	}
 	id := s.state.AgentID
 	return refused(CodeAgentStopped, "agent_id", rules.StartHint(id), "agent %s is stopped and takes no messages", id)
 }

@@ -91,7 +91,9 @@ func (m *Scheduler) EnsureTrigger(ctx context.Context, agentID string) (ledger.T
 	err := m.step(ctx, agentID, func(s *step) (err error) {
 		var ok bool
 		if t, ok, err = s.activeTrigger(); !ok && err == nil {
-			t, err = s.newTrigger()
+			if err = s.checkLive(); err == nil {
+				t, err = s.newTrigger()
+			}
 		}
 		token = m.tokenOf(t)
 		return err
@@ -156,6 +158,9 @@ func (m *Scheduler) RotateTrigger(ctx context.Context, agentID string) (ledger.T
 			return err
 		}
 		if !ok {
+			if err := s.checkLive(); err != nil {
+				return err
+			}
 			t, err = s.newTrigger()
 			token = m.tokenOf(t)
 			return err
@@ -187,14 +192,18 @@ func (m *Scheduler) RevokeTrigger(ctx context.Context, agentID string) (ledger.T
 				"agent %s has no active external trigger", agentID)
 		}
 		t = active
-		t.Status, t.RevokedAt = ledger.TriggerRevoked, &s.now
-		s.emitTrigger(rules.ExternalTriggerRevoked, t, nil)
-		if err := s.UpdateTrigger(t); err != nil {
+		if err := s.revoke(&t); err != nil {
 			return err
 		}
 		return s.reportStranded(t.ID)
 	})
 	return t, err
+}
+
+func (s *step) revoke(t *ledger.Trigger) error {
+	t.Status, t.RevokedAt = ledger.TriggerRevoked, &s.now
+	s.emitTrigger(rules.ExternalTriggerRevoked, *t, nil)
+	return s.UpdateTrigger(*t)
 }
 
 // reportStranded tells the operator of a wait that only a trigger would have

@@ -33,7 +33,26 @@ const (
 	CodeTokenUnknown   state.Code = "trigger_unknown" // unknown or revoked; no more is said
 	CodeInvalidTimer   state.Code = "invalid_timer"
 	CodeInvalidAgent   state.Code = "invalid_agent"
+	CodeDefaultAgent   state.Code = "default_agent"  // of what the default agent may not get
+	CodeAgentBusy      state.Code = "agent_busy"     // a turn runs
+	CodeAgentArchived  state.Code = "agent_archived" // it was removed
 )
+
+// Archive removes an agent.
+type Archive struct {
+	AgentID, By string
+	Force       bool // also while a turn runs, which is aborted
+	DryRun      bool // only tell what would be lost
+}
+
+// Losses are what an agent loses that is removed. Its home and its records stay.
+type Losses struct {
+	RunID          string // the turn that is aborted, "" for none
+	QueuedMessages int
+	Timers         int
+	Triggers       int
+	Waits          int
+}
 
 // NewAgent is an agent to be made. Kind, visibility and ownership follow from
 // Default and the preset.

@@ -217,6 +217,11 @@ func (c *Client) SetImage(ctx context.Context, agentID, image string) (out wire.
 	return out, c.post(ctx, agentID, "/image", wire.Image{Image: image}, "", &out)
 }
 
+// Archive removes an agent for good, or tells what it would lose.
+func (c *Client) Archive(ctx context.Context, agentID string, a wire.Archive) (out wire.Archived, err error) {
+	return out, c.post(ctx, agentID, "/archive", a, "", &out)
+}
+
 // DebugPrompt returns the prompt that a text would be sent in.
 func (c *Client) DebugPrompt(ctx context.Context, agentID, text string) (out json.RawMessage, err error) {
 	return out, c.post(ctx, agentID, "/debug-prompt", wire.DebugPrompt{Text: text}, "", &out)

@@ -48,6 +48,7 @@ var statusByCode = map[state.Code]int{
 
 	"agent_stopped": 409, "agent_private": 403, "invalid_message": 400, "idempotency_conflict": 409, "queue_full": 429,
 	"no_current_run": 409, "not_queued": 409, "run_mismatch": 409, "trigger_unknown": 404, "invalid_timer": 400, "invalid_agent": 400,
+	"default_agent": 409, "agent_busy": 409, "agent_archived": 409,
 
 	"template_not_found": 404, "template_invalid": 400, "template_remote_unsupported": 400,
 	"template_skill_unavailable": 400, "agent_home_unusable": 500,

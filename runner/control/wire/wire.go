@@ -184,6 +184,30 @@ type ImageSet struct {
 	Image   string `json:"image"`
 }
 
+// Archive removes an agent.
+type Archive struct {
+	Force  bool `json:"force,omitempty"`   // also while a turn runs, which is aborted
+	DryRun bool `json:"dry_run,omitempty"` // only tell what would be lost
+}
+
+// Archived answers Archive: what the agent lost, or would lose.
+type Archived struct {
+	OK        bool   `json:"ok"`
+	AgentID   string `json:"agent_id"`
+	DryRun    bool   `json:"dry_run"`
+	Lost      Losses `json:"lost"`
+	AgentHome string `json:"agent_home"` // it stays
+}
+
+// Losses are what an agent loses that is removed.
+type Losses struct {
+	RunID          string `json:"run_id,omitempty"` // the turn that is aborted
+	QueuedMessages int    `json:"queued_messages"`
+	Timers         int    `json:"timers"`
+	Triggers       int    `json:"triggers"`
+	Waits          int    `json:"waits"`
+}
+
 // DebugPrompt asks what would be sent to a model.
 type DebugPrompt struct {
 	Text string `json:"text"`

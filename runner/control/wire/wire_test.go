@@ -84,7 +84,8 @@ func TestUnknownErrorsAreInternal(t *testing.T) {
 func TestTheTableKnowsTheCodesOfOthers(t *testing.T) {
 	for _, code := range []state.Code{
 		scheduler.CodeAgentStopped, scheduler.CodeAgentPrivate, scheduler.CodeInvalidMessage, scheduler.CodeKeyConflict,
-		scheduler.CodeQueueFull, scheduler.CodeNoRun, scheduler.CodeRunMismatch, scheduler.CodeNotQueued,
+		scheduler.CodeQueueFull, scheduler.CodeNoRun, scheduler.CodeRunMismatch, scheduler.CodeNotQueued, scheduler.CodeDefaultAgent,
+		scheduler.CodeAgentBusy, scheduler.CodeAgentArchived,
 		scheduler.CodeTokenUnknown, scheduler.CodeInvalidTimer, scheduler.CodeInvalidAgent,
 		ledger.CodeNotFound, ledger.CodeConflict, ledger.CodeExists, ledger.CodeTooLarge, ledger.CodeLocked,
 		ledger.CodeLedgerFull, ledger.CodeLedgerEnded,

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"holon/runner/control/wire"
+)
+
+// newAgentRemoveCommand makes `holon agent remove`.
+func newAgentRemoveCommand(streams Streams) *cobra.Command {
+	a, yes := wire.Archive{}, false
+	cmd := agentCommand(streams, "remove [flags] AGENT", "Remove an agent for good", 1, 1,
+		func(ctx context.Context, r *remote) error { return runAgentRemove(ctx, r, a, yes) })
+	cmd.Long = `Remove an agent for good, after you have seen what it loses and said yes: messages in
+its queue, timers, the trigger, what it waits for, and with --force the turn that runs.
+Its home directory stays where it is, and so does its record: holon transcript and
+holon tail show it. No other agent gets its id. The default agent stays.`
+	f := cmd.Flags()
+	f.BoolVar(&yes, "yes", false, "do not ask, for scripts")
+	f.BoolVar(&a.DryRun, "dry-run", false, "say what the agent would lose, and do nothing")
+	f.BoolVar(&a.Force, "force", false, "also while a turn runs, which is aborted")
+	return cmd
+}
+
+func runAgentRemove(ctx context.Context, r *remote, a wire.Archive, yes bool) error {
+	if !a.DryRun && !yes {
+		if err := r.confirmRemoval(ctx); err != nil {
+			return err
+		}
+	}
+	done, err := r.Archive(ctx, r.args[0], a)
+	if err != nil {
+		return err
+	}
+	if r.JSON {
+		return printJSON(r.streams, done)
+	}
+	verb := "removed"
+	if a.DryRun {
+		verb = "would remove"
+	}
+	return facts(r.streams, losses(verb, done)...)
+}
+
+// confirmRemoval shows a person what is lost, and asks.
+func (r *remote) confirmRemoval(ctx context.Context) error {
+	if !r.streams.InTTY || !r.streams.ErrTTY || r.JSON {
+		return usage("--yes", "there is no one to ask whether agent "+r.args[0]+" is to be removed",
+			"give --yes; --dry-run says what is lost")
+	}
+	would, err := r.Archive(ctx, r.args[0], wire.Archive{DryRun: true})
+	if err != nil {
+		return err
+	}
+	shown := r.streams
+	shown.Out, shown.OutTTY = r.streams.Err, true
+	if err := facts(shown, losses("would remove", would)...); err != nil {
+		return err
+	}
+	sure, err := r.streams.ask(ctx, "remove it? [y/N] ")
+	if err == nil && !sure {
+		err = usage("AGENT", "it was not removed", "answer y, or give --yes")
+	}
+	return err
+}
+
+// losses are what a removal says, the home that stays last.
+func losses(verb string, a wire.Archived) [][2]string {
+	return [][2]string{{verb, a.AgentID}, {"turn", a.Lost.RunID},
+		{"queued messages", strconv.Itoa(a.Lost.QueuedMessages)}, {"timers", strconv.Itoa(a.Lost.Timers)},
+		{"triggers", strconv.Itoa(a.Lost.Triggers)}, {"waits", strconv.Itoa(a.Lost.Waits)},
+		{"home, which stays", a.AgentHome}}
+}
+
+// ask asks a person at the terminal; anything but yes is no.
+func (s Streams) ask(ctx context.Context, question string) (bool, error) {
+	fmt.Fprint(s.Err, question)
+	answer, err := readAll(ctx, &untilNewline{r: s.In})
+	if err != nil {
+		return false, err
+	}
+	text := strings.ToLower(strings.TrimSpace(string(answer)))
+	return text == "y" || text == "yes", nil
+}
+
+// untilNewline ends with the first line.
+type untilNewline struct {
+	r     io.Reader
+	ended bool
+}
+
+func (u *untilNewline) Read(p []byte) (int, error) {
+	if u.ended || len(p) == 0 {
+		return 0, io.EOF
+	}
+	n, err := u.r.Read(p[:1])
+	u.ended = n == 1 && p[0] == '\n'
+	return n, err
+}

@@ -130,7 +130,7 @@ func addCommands(root *cobra.Command, streams Streams) {
 			newAttachCommand(streams), newCheckoutCommand(streams, runCheckout), newGCCommand(streams),
 			newServeCommand(streams, serve), newQueueCommand(streams), newWakeCommand(streams), newTimerCommand(streams),
 			newTranscriptCommand(streams), newDebugCommand(streams), newRuntimeCommand(streams), newSkillsCommand(streams),
-			newProvidersCommand(streams), newVersionCommand(streams), newManCommand(),
+			newExportCommand(streams), newProvidersCommand(streams), newVersionCommand(streams), newManCommand(),
 		},
 	} {
 		for _, cmd := range commands {

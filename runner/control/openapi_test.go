@@ -25,6 +25,8 @@ var operations = map[string][2]reflect.Type{
 	"getRuntimeStatus":     gives[view.RuntimeStatus](),
 	"shutDown":             gives[wire.ShuttingDown](),
 	"listAgents":           gives[[]view.AgentListEntry](),
+	"getReadModel":         gives[json.RawMessage](),
+	"exportRecord":         gives[json.RawMessage](),
 	"getMessage":           gives[view.MessageState](),
 	"listTimers":           gives[[]view.Timer](),
 	"getLatency":           gives[view.LatencyReport](),

@@ -40,6 +40,9 @@ func (s *Server) routes() []route {
 		{method: "GET", path: "/briefs", handle: s.getBriefs},
 		{method: "GET", path: "/transcript", handle: s.getTranscript},
 
+		{method: "GET", path: "/runtime/read/{model}", handle: s.getReadModel},
+		{method: "GET", path: "/runtime/export/{kind}", handle: s.getExport},
+
 		{method: "POST", path: agent + "/enqueue", handle: s.postEnqueue},
 		{method: "POST", path: "/enqueue", handle: s.postEnqueue},
 		{method: "POST", path: control + "/prompt", handle: s.postPrompt},

@@ -130,7 +130,8 @@ func TestReadsWriteNothing(t *testing.T) {
 		if item.Get == nil || strings.HasSuffix(path, "/stream") {
 			continue
 		}
-		path = strings.NewReplacer("{id}", "main", "{message_id}", said.MessageID).Replace(path)
+		path = strings.NewReplacer("{id}", "main", "{message_id}", said.MessageID, "{model}", "queue_snapshot",
+			"{kind}", "evidence").Replace(path)
 		if a := r.ask(d, get(path)); a.status != 200 {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}

@@ -107,6 +107,18 @@ func (c *Client) Latency(ctx context.Context, agentID string, limit int) (out vi
 	return out, c.get(ctx, agentID, limited("/latency", limit), &out)
 }
 
+// Export returns the record of an agent at a cut, as evidence, replay or review. through 0 is the last event.
+func (c *Client) Export(ctx context.Context, agentID, kind string, through int64) (out json.RawMessage, err error) {
+	v := url.Values{}
+	if agentID != "" {
+		v.Set("agent_id", agentID)
+	}
+	if through > 0 {
+		v.Set("through", strconv.FormatInt(through, 10))
+	}
+	return out, c.call(ctx, http.MethodGet, "/runtime/export/"+url.PathEscape(kind)+"?"+v.Encode(), nil, "", &out)
+}
+
 // Events returns a page of events.
 func (c *Client) Events(ctx context.Context, agentID string, q view.EventQuery) (out view.EventPage, err error) {
 	v := url.Values{}

@@ -58,8 +58,8 @@ func TestOrigins(t *testing.T) {
 	if diff := cmp.Diff(config.Origins(variables), got); diff != "" {
 		t.Errorf("Origins (-want +got):\n%s", diff)
 	}
-	var p config.Problems
-	if !errors.As(got.Name(config.Wrong("--max-rounds", "is wrong", "mend it")), &p) || p[0].Setting != "HOLON_MAX_ROUNDS" {
+	p, ok := errors.AsType[config.Problems](got.Name(config.Wrong("--max-rounds", "is wrong", "mend it")))
+	if !ok || p[0].Setting != "HOLON_MAX_ROUNDS" {
 		t.Errorf("the problem is %+v, want one of HOLON_MAX_ROUNDS", p)
 	}
 }

@@ -10,8 +10,8 @@ import (
 // Origins are the flags, as --name, whose values came from variables, with the names of these.
 type Origins map[string]string
 
-// Origins returns which settings came from the environment: those whose variable is set and whose flag fs was not given.
-// c is bound to fs, and fs has read its arguments.
+// Origins returns which settings came from the environment: those whose variable is set and whose flag fs was not
+// given. c is bound to fs, and fs has read its arguments.
 func (c *Config) Origins(fs *flag.FlagSet) Origins {
 	variables := map[uintptr]string{} // by the address of what is set
 	for _, g := range c.groups() {

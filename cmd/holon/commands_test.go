@@ -18,7 +18,8 @@ var updateCommands = flag.Bool("update-commands", false, "write docs/reference/c
 // commonFlags are the columns of the table: flags that mean the same in every command that has them.
 var commonFlags = []string{"json", "quiet", "follow", "all", "no-header", "agent", "model", "engine", "workspace"}
 
-// The table of commands and flags in the documentation is that of the program, and a flag has one short form in all of it.
+// The table of commands and flags in the documentation is that of the program, and a flag has one short form in all of
+// it.
 func TestCommandsAreDocumented(t *testing.T) {
 	const path = "../../docs/reference/commands.md"
 	var b strings.Builder

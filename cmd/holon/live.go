@@ -48,9 +48,9 @@ var _ control.Host = (*agentHost)(nil)
 // closeWithin bounds the end of the runtime, and that of its containers.
 const closeWithin = agent.DefaultDrain + 30*time.Second
 
-// serve runs the agents of a home until ctx ends or a client asks for the end. It settles or takes up the leftovers of a
-// killed process before it listens. Parts are closed in the reverse of the order in which they were opened: requests end before turns, turns before
-// containers, and the ledger is closed last.
+// serve runs the agents of a home until ctx ends or a client asks for the end. It settles or takes up the leftovers of
+// a killed process before it listens. Parts are closed in the reverse of the order in which they were opened: requests
+// end before turns, turns before containers, and the ledger is closed last.
 func serve(ctx context.Context, o *serveOptions) (err error) {
 	h := &agentHost{options: o, fingerprint: o.fingerprint(), started: time.Now().UTC(),
 		listening: make(chan struct{}),

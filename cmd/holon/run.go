@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holon/internal/providers"
 	"holon/internal/visible"
 	"holon/runner"
 	"holon/runner/credentials"
@@ -334,70 +333,4 @@ func (o *configured) needModel(host *modelaccess.Host) error {
 				"config set model.default PROVIDER/NAME; or try --model scripted/demo"}
 	}
 	return nil
-}
-
-// openModels makes what asks the models of refs part of a session: which gateway
-// they need, or which scenario file. The access lasts as long as the session.
-func openModels(ctx context.Context, host *modelaccess.Host, refs []string, cfg *runner.Config) (*modelaccess.Access,
-	error) {
-	access, err := host.Open(ctx, refs, "--model")
-	if err != nil {
-		return nil, err
-	}
-	cfg.Model, cfg.Fallbacks, cfg.Gateway, cfg.Providers, cfg.AgentEnv = refs[0], refs[1:], access.Gateway,
-		access.Contracts, access.Env
-	for i, ref := range refs {
-		provider, name, _ := providers.SplitRef(ref)
-		if provider != providers.Scripted {
-			continue
-		}
-		if i > 0 && name != demoScenario {
-			err = usage("--model-fallbacks", fmt.Sprintf("%q is a file", visible.OneLine(ref, 200)),
-				"a scenario can only be the first model")
-		} else if i == 0 {
-			cfg.Scenario, err = findScenario(name)
-		}
-		if err != nil {
-			access.Close()
-			return nil, err
-		}
-	}
-	return access, nil
-}
-
-// findScenario finds the file that a scripted model plays, "" for "demo", which is built in.
-func findScenario(name string) (string, error) {
-	if name == demoScenario {
-		return "", nil
-	}
-	path, err := filepath.Abs(name)
-	if err == nil {
-		path, err = filepath.EvalSymlinks(path)
-	}
-	why := "there is no scenario file %q"
-	if err == nil {
-		info, err := os.Stat(path)
-		if err == nil && info.Mode().IsRegular() {
-			return path, nil
-		}
-		why = "%q is not a file"
-	}
-	return "", &state.Error{Code: modelaccess.CodeNoScenario, Param: "--model",
-		Message: fmt.Sprintf(why, visible.OneLine(name, 200)), Hint: "name a YAML file, or use scripted/demo"}
-}
-
-// checkModel refuses a model that cannot be asked, without asking it.
-func checkModel(host *modelaccess.Host, ref string) error {
-	provider, name, ok := providers.SplitRef(ref)
-	switch {
-	case !ok || provider != providers.Scripted && !providers.ValidName(provider):
-		return &state.Error{Code: modelaccess.CodeInvalidReference, Param: "--model",
-			Message: fmt.Sprintf("%q is not a model reference", visible.OneLine(ref, 100)),
-			Hint:    "write provider/name, for example " + settings.DefaultModel}
-	case provider == providers.Scripted:
-		_, err := findScenario(name)
-		return err
-	}
-	_, err := host.Ready(ref)
-	return err
 }

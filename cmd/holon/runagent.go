@@ -144,7 +144,8 @@ func (a *agentRun) result(ctx context.Context, end view.MessageState, shells int
 		r.Failure = agent.Agent.LastRuntimeFailure
 		return r, nil
 	}
-	r.TurnID, r.FinalText, r.RawFinalText, r.Failure, r.WaitingReason = t.ID, t.Last, t.Last, t.Failure, string(t.Closure.WaitingReason)
+	r.TurnID, r.FinalText, r.RawFinalText = t.ID, t.Last, t.Last
+	r.Failure, r.WaitingReason = t.Failure, string(t.Closure.WaitingReason)
 	r.TokenUsage, r.ModelRounds, r.ToolCalls, r.ProviderRounds = t.Usage, t.ModelRounds, t.ToolCalls, t.Provider
 	if t.Failure != nil {
 		r.Artifact = t.Failure.Artifact

@@ -86,7 +86,8 @@ func (s *Server) postArchive(w http.ResponseWriter, r *http.Request) (any, error
 	if err != nil {
 		return nil, err
 	}
-	return wire.Archived{OK: true, AgentID: id, DryRun: a.DryRun, Lost: wire.Losses(lost), AgentHome: shown.Identity.AgentHome}, nil
+	return wire.Archived{OK: true, AgentID: id, DryRun: a.DryRun, Lost: wire.Losses(lost),
+		AgentHome: shown.Identity.AgentHome}, nil
 }
 
 func (s *Server) postTimer(w http.ResponseWriter, r *http.Request) (any, error) {

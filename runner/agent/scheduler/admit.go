@@ -12,8 +12,8 @@ import (
 	"holon/state/ledger"
 )
 
-// Create makes an agent with an empty queue and, unless it is private, the trigger by which others wake it. The error has CodeInvalidAgent for
-// an id that can't name one, ledger.CodeExists when there is an agent with it.
+// Create makes an agent with an empty queue and, unless it is private, the trigger by which others wake it. The error
+// has CodeInvalidAgent for an id that can't name one, ledger.CodeExists when there is an agent with it.
 func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error) {
 	if !rules.AgentID(n.ID) {
 		return ledger.Agent{}, refused(CodeInvalidAgent, "agent_id",

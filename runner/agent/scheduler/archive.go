@@ -8,9 +8,9 @@ import (
 )
 
 // Archive removes an agent for good: what waits in its queue is dropped, its timers and its wait are cancelled, its
-// triggers are revoked, and a turn that runs is aborted, which needs Force. Its records stay, and its id is never another
-// agent's. A dry run tells what would go and changes nothing. Errors: CodeDefaultAgent, CodeAgentBusy, CodeAgentArchived,
-// ledger.CodeNotFound.
+// triggers are revoked, and a turn that runs is aborted, which needs Force. Its records stay, and its id is never
+// another agent's. A dry run tells what would go and changes nothing. Errors: CodeDefaultAgent, CodeAgentBusy,
+// CodeAgentArchived, ledger.CodeNotFound.
 func (m *Scheduler) Archive(ctx context.Context, r Archive) (Losses, error) {
 	var lost Losses
 	err := m.step(ctx, r.AgentID, func(s *step) error {

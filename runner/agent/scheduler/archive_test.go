@@ -9,8 +9,8 @@ import (
 	"holon/state/ledger"
 )
 
-// An agent that is removed loses what it holds in one step, and a turn that runs only by force. It gets nothing any more,
-// its records stay, and its id is taken.
+// An agent that is removed loses what it holds in one step, and a turn that runs only by force. It gets nothing any
+// more, its records stay, and its id is taken.
 func TestArchive(t *testing.T) {
 	w := open(t)
 	w.must(w.store.Update(w.ctx, func(tx ledger.Tx) error {
@@ -91,8 +91,8 @@ func TestArchive(t *testing.T) {
 func TestArchiveDefault(t *testing.T) {
 	w := open(t)
 	for _, dry := range []bool{true, false} {
-		if _, err := w.m.Archive(w.ctx, scheduler.Archive{AgentID: "alpha", By: "me", DryRun: dry, Force: true}); !state.IsCode(
-			err, scheduler.CodeDefaultAgent) {
+		_, err := w.m.Archive(w.ctx, scheduler.Archive{AgentID: "alpha", By: "me", DryRun: dry, Force: true})
+		if !state.IsCode(err, scheduler.CodeDefaultAgent) {
 			t.Errorf("Archive() = %v, want %s", err, scheduler.CodeDefaultAgent)
 		}
 	}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"holon/internal/visible"
+	"holon/responses"
+	"holon/runner/oneshot"
+	"holon/runner/workspace"
+	"holon/state"
+)
+
+// summary ends the view with what a person does next.
+func (p *progress) summary(m *state.Manifest, dir string) {
+	if p.quiet {
+		return
+	}
+	files := changes(m)
+	lasted := time.Duration(m.Timings.TotalMS) * time.Millisecond
+	p.println(fmt.Sprintf("%s in %.1fs: %s", m.Status, lasted.Seconds(), count(len(files), "file")+" changed"))
+	for i, f := range files {
+		if i == 20 {
+			p.println(fmt.Sprintf("  … and %d more", len(files)-i))
+			break
+		}
+		p.println(fmt.Sprintf("  %-8s %s  %s", f.Status, namesOf(f), lineCounts(f)))
+	}
+	ws := workspaceOf(m)
+	info, diff := ws.Source, ws.Changes
+	if diff != nil {
+		for _, line := range oneshot.ExecutedFiles(diff.Warnings) {
+			p.println(line)
+		}
+	}
+	for i, w := range m.Warnings {
+		if i == 5 {
+			p.println(fmt.Sprintf("  … and %d more warnings, see %s", len(m.Warnings)-i, state.ManifestFile))
+			break
+		}
+		p.println("  warning: " + visible.OneLine(w, 300))
+	}
+	if used := tokensUsed(m); used != "" {
+		p.println("tokens   " + used)
+	}
+	if spent := oneshot.Spent(m); spent != "" {
+		p.println("budget   " + spent)
+	}
+	p.println("results  " + dir)
+	if len(files) > 0 {
+		p.println("diff     holon diff " + m.RunID)
+		p.println("apply    holon apply " + m.RunID)
+		if info.Kind == workspace.KindGit {
+			p.println("branch   holon checkout " + m.RunID)
+		}
+	}
+}
+
+// namesOf is the path of a changed file, with the one before of a file that was renamed.
+func namesOf(f workspace.FileChange) string {
+	name := visible.OneLine(f.Path, 300)
+	if f.From != "" {
+		return visible.OneLine(f.From, 300) + " → " + name
+	}
+	return name
+}
+
+// tokensUsed says what the models of a run took, and what that cost where prices are set.
+func tokensUsed(m *state.Manifest) string {
+	if m.Usage == nil || m.Usage.TotalTokens == 0 {
+		return ""
+	}
+	text := tokensOf(m.Usage)
+	if a := m.ModelUsage; a != nil && a.Cost > 0 {
+		text += ", cost " + a.Cost.String()
+	}
+	return text
+}
+
+// tokensOf says how many tokens were read and written.
+func tokensOf(u *responses.Usage) string {
+	text := fmt.Sprintf("%d in", u.InputTokens)
+	if cached := u.InputTokenDetails.CachedTokens; cached > 0 {
+		text += fmt.Sprintf(" (%d cached)", cached)
+	}
+	return text + fmt.Sprintf(", %d out", u.OutputTokens)
+}

@@ -25,6 +25,7 @@ var operations = map[string][2]reflect.Type{
 	"getRuntimeStatus":     gives[view.RuntimeStatus](),
 	"shutDown":             gives[wire.ShuttingDown](),
 	"listAgents":           gives[[]view.AgentListEntry](),
+	"command":              does[wire.Command, wire.CommandAnswer](),
 	"getReadModel":         gives[json.RawMessage](),
 	"exportRecord":         gives[json.RawMessage](),
 	"getMessage":           gives[view.MessageState](),

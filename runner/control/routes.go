@@ -42,6 +42,7 @@ func (s *Server) routes() []route {
 
 		{method: "GET", path: "/runtime/read/{model}", handle: s.getReadModel},
 		{method: "GET", path: "/runtime/export/{kind}", handle: s.getExport},
+		{method: "POST", path: "/runtime/commands/{name}", handle: s.postCommand},
 
 		{method: "POST", path: agent + "/enqueue", handle: s.postEnqueue},
 		{method: "POST", path: "/enqueue", handle: s.postEnqueue},

@@ -50,6 +50,8 @@ var statusByCode = map[state.Code]int{
 	"no_current_run": 409, "not_queued": 409, "run_mismatch": 409, "trigger_unknown": 404, "invalid_timer": 400, "invalid_agent": 400,
 	"default_agent": 409, "agent_busy": 409, "agent_archived": 409,
 
+	CodeStopped: 409, CodeBlocked: 409, CodeUnsupported: 501, CodeInvalid: 400, CodeUnavailable: 503,
+
 	"template_not_found": 404, "template_invalid": 400, "template_remote_unsupported": 400,
 	"template_skill_unavailable": 400, "agent_home_unusable": 500,
 }
@@ -57,7 +59,7 @@ var statusByCode = map[state.Code]int{
 // retryable are the codes after which the same request may work by itself.
 var retryable = map[state.Code]bool{
 	CodeBusy: true, CodeNotReady: true, CodeDraining: true, CodeTimeout: true, "queue_full": true,
-	ledger.CodeConflict: true, ledger.CodeLocked: true, ledger.CodeLedgerFull: true,
+	CodeUnavailable: true, ledger.CodeConflict: true, ledger.CodeLocked: true, ledger.CodeLedgerFull: true,
 }
 
 // Status returns the HTTP status that carries an error with a code. A code that

@@ -1,0 +1,125 @@
+package control
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"holon/runner/agent/readmodel"
+	"holon/runner/agent/scheduler"
+	"holon/runner/agent/view"
+	"holon/runner/control/wire"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+func (s *Server) submitTurn(r *http.Request, c wire.Command) (outcome, error) {
+	if strings.TrimSpace(c.Text) == "" {
+		return outcome{}, missing("text", "say what the agent is to do")
+	}
+	a, err := s.steps.Admit(r.Context(), scheduler.Ingress{
+		AgentID: c.AgentID, Key: "command:" + c.CommandID, Kind: ledger.KindOperatorPrompt,
+		Origin: ledger.Origin{Kind: ledger.OriginOperator}, Priority: ledger.Priority(c.Priority),
+		Body: ledger.Body{Type: "text", Text: c.Text}, Surface: ledger.SurfaceControlPrompt,
+		AdmissionContext: listenerOf(r.Context()).operatorContext()})
+	return outcome{seq: a.EventSeq, noOp: a.Replayed, result: wire.Submitted{QueuedTurnID: a.MessageID}}, err
+}
+
+// interruptTurn ends the turn that the command names, and no later one: that makes it idempotent.
+func (s *Server) interruptTurn(r *http.Request, c wire.Command) (outcome, error) {
+	if c.TurnID == "" {
+		return outcome{}, missing("turn_id", "name the turn that is to end; get_thread_read has it")
+	}
+	_, err := s.steps.Abort(r.Context(), scheduler.Abort{AgentID: c.AgentID, RunID: c.TurnID, By: operator})
+	if !state.IsCode(err, scheduler.CodeNoRun) && !state.IsCode(err, scheduler.CodeRunMismatch) {
+		return outcome{}, err
+	}
+	known := s.store.View(r.Context(), func(v ledger.View) error {
+		t, missing := v.Turn(c.TurnID)
+		if missing == nil && t.AgentID != c.AgentID {
+			missing = noSuch("turn_id", "turn", c.TurnID)
+		}
+		return missing
+	})
+	if known == nil {
+		return outcome{noOp: true}, nil // it has ended
+	}
+	if !state.IsCode(known, ledger.CodeNotFound) {
+		return outcome{}, known
+	}
+	return outcome{}, noSuch("turn_id", "turn", c.TurnID)
+}
+
+func noSuch(param, noun, id string) error {
+	return &state.Error{Code: ledger.CodeNotFound, Param: param,
+		Message: fmt.Sprintf("the agent has no %s %.100q", noun, id)}
+}
+
+func (s *Server) resumeThread(r *http.Request, c wire.Command) (outcome, error) {
+	before, err := s.newest(r.Context(), c.AgentID)
+	if err == nil {
+		err = s.steps.Start(r.Context(), c.AgentID, operator)
+	}
+	if err != nil {
+		return outcome{}, err
+	}
+	after, err := s.newest(r.Context(), c.AgentID)
+	return outcome{seq: after, noOp: after == before}, err
+}
+
+// removeQueuedTurn is done when the message is not in the queue because someone removed it.
+func (s *Server) removeQueuedTurn(r *http.Request, c wire.Command) (outcome, error) {
+	if c.QueuedTurnID == "" {
+		return outcome{}, missing("queued_turn_id", "queue_snapshot has them")
+	}
+	entry, err := s.steps.Remove(r.Context(), c.AgentID, c.QueuedTurnID, operator)
+	if !state.IsCode(err, scheduler.CodeNotQueued) {
+		return outcome{result: entry}, err
+	}
+	message, gone := read(s, r, func(v view.Snapshot) (view.MessageState, error) {
+		return v.Message(c.AgentID, c.QueuedTurnID)
+	})
+	if gone == nil && message.Entry.Status == ledger.Dropped {
+		return outcome{noOp: true, result: message.Entry}, nil
+	}
+	return outcome{}, err
+}
+
+func (s *Server) getTask(r *http.Request, c wire.Command) (outcome, error) {
+	model, err := s.readModel(r.Context(), c.AgentID, "task_snapshot")
+	if err != nil {
+		return outcome{}, err
+	}
+	for _, t := range model.(readmodel.TaskSnapshot).Tasks.Items {
+		if t.TaskID == c.TaskID {
+			return outcome{result: t}, nil
+		}
+	}
+	return outcome{}, noSuch("task_id", "task", c.TaskID)
+}
+
+func (s *Server) getJob(r *http.Request, c wire.Command) (outcome, error) {
+	model, err := s.readModel(r.Context(), c.AgentID, "subagent_job_summary")
+	if err != nil {
+		return outcome{}, err
+	}
+	for _, j := range model.(readmodel.ChildSummary).Jobs.Items {
+		if j.JobID == c.JobID {
+			return outcome{result: j}, nil
+		}
+	}
+	return outcome{}, noSuch("job_id", "job", c.JobID)
+}
+
+func (s *Server) listSessions(r *http.Request, _ wire.Command) (outcome, error) {
+	agents, err := read(s, r, view.Snapshot.List)
+	return outcome{result: agents}, err
+}
+
+func (s *Server) getCapabilities(*http.Request, wire.Command) (outcome, error) {
+	var all []wire.Capability
+	for _, c := range commands() {
+		all = append(all, wire.Capability{Command: c.name, Supported: c.run != nil, Reason: c.why})
+	}
+	return outcome{result: all}, nil
+}

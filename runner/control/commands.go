@@ -1,0 +1,189 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+
+	"holon/runner/agent/scheduler"
+	"holon/runner/control/wire"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// outcome is what a command did. seq is the last of its events, 0 for none of its own.
+type outcome struct {
+	seq    int64
+	noOp   bool
+	result any
+}
+
+// command is one command of the Agent Runtime standard.
+type command struct {
+	name string
+	run  func(*Server, *http.Request, wire.Command) (outcome, error) // nil: it is not carried out
+	why  string                                                      // … and why not
+}
+
+// reads makes a command that answers with a read model.
+func reads(name, model string) command {
+	return command{name: name, run: func(s *Server, r *http.Request, c wire.Command) (outcome, error) {
+		m, err := s.readModel(r.Context(), c.AgentID, model)
+		return outcome{result: m}, err
+	}}
+}
+
+// exports makes a command that answers with a reference to an export.
+func exports(kind string) command {
+	return command{name: "export_" + kind, run: func(s *Server, r *http.Request, c wire.Command) (outcome, error) {
+		doc, err := s.export(r.Context(), c.AgentID, kind, c.Through)
+		if err != nil {
+			return outcome{}, err
+		}
+		m := doc.Manifest
+		query := url.Values{"agent_id": {c.AgentID}, "through": {strconv.FormatInt(m.ThroughSequence, 10)}}
+		return outcome{result: wire.Exported{Ref: "/runtime/export/" + kind + "?" + query.Encode(),
+			ThroughSequence: m.ThroughSequence, EventCount: m.EventCount, EventsDigest: m.Digests["events"]}}, nil
+	}}
+}
+
+// Reasons why commands are not carried out.
+const (
+	noTasks     = "work items and tasks are made by agents and their tools, not by commands"
+	noGraph     = "tasks have no graph yet"
+	noActions   = "the operator answers by submit_turn, which ends the wait"
+	noSubagents = "agents have no children yet"
+	noPolicy    = "policy is decided in the container, before each call"
+	noProcesses = "processes belong to tools of the agent; interrupt_turn ends those of a turn"
+	noJobs      = "there is no dispatcher of jobs"
+	noChannels  = "a reader of GET /runtime/events keeps its own cursor"
+)
+
+// commands are the 42 commands of the standard in its order, and those that it forgot.
+func commands() []command {
+	all := []command{
+		{name: "submit_turn", run: (*Server).submitTurn}, {name: "interrupt_turn", run: (*Server).interruptTurn},
+		{name: "resume_thread", run: (*Server).resumeThread},
+	}
+	refuse := func(why string, names ...string) {
+		for _, name := range names {
+			all = append(all, command{name: name, why: why})
+		}
+	}
+	refuse(noTasks, "create_task", "update_task", "start_task", "append_task_progress", "pause_task", "resume_task",
+		"cancel_task", "retry_task", "complete_task", "fail_task")
+	all = append(all, reads("list_tasks", "task_snapshot"), command{name: "get_task", run: (*Server).getTask})
+	refuse(noGraph, "link_tasks", "unlink_tasks")
+	refuse(noActions, "respond_action")
+	all = append(all, command{name: "remove_queued_turn", run: (*Server).removeQueuedTurn})
+	refuse("a queued message keeps its priority", "promote_queued_turn")
+	all = append(all, reads("get_session", "session_snapshot"), reads("get_thread_read", "thread_read_model"),
+		reads("get_tool_inventory", "tool_inventory_snapshot"))
+	refuse(noSubagents, "spawn_subagent", "send_subagent_input", "wait_subagents", "resume_subagent", "close_subagent")
+	all = append(all, exports("evidence"), exports("replay"))
+	refuse(noPolicy, "evaluate_permission", "resolve_permission")
+	all = append(all, reads("get_execution_environment", "execution_environment_snapshot"))
+	refuse(noProcesses, "write_process_stdin", "terminate_process")
+	all = append(all, reads("list_subagents", "subagent_job_summary"), reads("list_jobs", "subagent_job_summary"),
+		command{name: "get_job", run: (*Server).getJob})
+	refuse(noJobs, "cancel_job")
+	refuse(noChannels, "reconnect_channel", "ack_events")
+	all = append(all, exports("review"), command{name: "list_sessions", run: (*Server).listSessions},
+		command{name: "get_capabilities", run: (*Server).getCapabilities})
+	refuse("read GET /runtime/events", "subscribe_events")
+	refuse(noTasks, "archive_task")
+	refuse("the runtime compacts when a conversation nears the window of its model", "compact_thread")
+	refuse("a record is never rolled back", "rollback_thread")
+	refuse("follow GET /agents/{id}/events/stream", "wait_turn")
+	refuse(noJobs, "create_job")
+	return all
+}
+
+// postCommand is POST /runtime/commands/{name}.
+func (s *Server) postCommand(w http.ResponseWriter, r *http.Request) (any, error) {
+	var c wire.Command
+	if err := s.decode(w, r, maxPrompt, &c, false); err != nil {
+		return nil, err
+	}
+	if c.CommandID == "" || len(c.CommandID) > maxKey || strings.ContainsFunc(c.CommandID, unprintable) {
+		return nil, &state.Error{Code: wire.CodeInvalid, Param: "command_id", Message: "the command has no usable id",
+			Hint: fmt.Sprintf("send 1 to %d printable ASCII characters", maxKey)}
+	}
+	all, name := commands(), chi.URLParam(r, "name")
+	i := slices.IndexFunc(all, func(c command) bool { return c.name == name })
+	if i < 0 {
+		return nil, &state.Error{Code: ledger.CodeNotFound, Param: "name",
+			Message: fmt.Sprintf("there is no command %.80q", name), Hint: "get_capabilities lists the commands"}
+	}
+	if all[i].run == nil {
+		return nil, &state.Error{Code: wire.CodeUnsupported, Param: "name", Message: name + " is not carried out: " +
+			all[i].why, Hint: "get_capabilities says which commands are"}
+	}
+	c.AgentID = cmp.Or(c.AgentID, s.host.Info().DefaultAgent)
+	out, err := all[i].run(s, r, c)
+	if err != nil {
+		return nil, refusal(err)
+	}
+	return s.accepted(r.Context(), c, out)
+}
+
+func unprintable(r rune) bool { return r < ' ' || r > '~' }
+
+// accepted is the answer to a command that was carried out.
+func (s *Server) accepted(ctx context.Context, c wire.Command, out outcome) (any, error) {
+	answer := wire.CommandAnswer{CommandID: c.CommandID, Status: "accepted", AppliedThroughSequence: out.seq,
+		NoOp: out.noOp}
+	var err error
+	if out.seq == 0 { // what was true before is true through the newest event
+		if answer.AppliedThroughSequence, err = s.newest(ctx, c.AgentID); err != nil {
+			return nil, refusal(err)
+		}
+	}
+	if out.result != nil {
+		answer.Result, err = json.Marshal(out.result)
+	}
+	return answer, err
+}
+
+// newest is the number of the last event of an agent.
+func (s *Server) newest(ctx context.Context, agentID string) (seq int64, err error) {
+	err = s.store.View(ctx, func(v ledger.View) error {
+		page, err := v.Events(agentID, ledger.EventQuery{Limit: 1, Descending: true})
+		seq = page.Newest
+		return err
+	})
+	return seq, err
+}
+
+// refusals are the refusals of the standard that errors of the steps are.
+var refusals = map[state.Code]state.Code{
+	scheduler.CodeAgentStopped: wire.CodeStopped, scheduler.CodeAgentArchived: wire.CodeStopped,
+	scheduler.CodeAgentBusy: ledger.CodeConflict, scheduler.CodeAgentPrivate: wire.CodeInvalid,
+	scheduler.CodeInvalidMessage: wire.CodeInvalid, scheduler.CodeKeyConflict: ledger.CodeConflict,
+	scheduler.CodeQueueFull: wire.CodeBlocked, scheduler.CodeSelfLimit: wire.CodeBlocked,
+	scheduler.CodeNotQueued: ledger.CodeConflict, scheduler.CodeNoRun: ledger.CodeConflict,
+	scheduler.CodeRunMismatch: ledger.CodeConflict, wire.CodeBusy: wire.CodeUnavailable,
+	wire.CodeNotReady: wire.CodeUnavailable, wire.CodeDraining: wire.CodeUnavailable,
+	ledger.CodeLocked: wire.CodeUnavailable, ledger.CodeLedgerEnded: wire.CodeUnavailable,
+	ledger.CodeLedgerFull: wire.CodeUnavailable, wire.CodeMissingField: wire.CodeInvalid,
+	wire.CodeInvalidValue: wire.CodeInvalid, wire.CodeTooLarge: wire.CodeInvalid, ledger.CodeTooLarge: wire.CodeInvalid,
+}
+
+// refusal makes a refusal of the standard of an error; one that it has no word for stays as it is.
+func refusal(err error) error {
+	if e, ok := errors.AsType[*state.Error](err); ok && refusals[e.Code] != "" {
+		refused := *e
+		refused.Code, refused.Hint = refusals[e.Code], cmp.Or(e.Hint, "GET /openapi.json describes commands")
+		return &refused
+	}
+	return err
+}

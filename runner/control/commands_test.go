@@ -1,0 +1,166 @@
+package control_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"holon/runner/control"
+	"holon/runner/control/wire"
+	"holon/state/ledger"
+)
+
+// commanded sends a command that is accepted.
+func (r *rig) commanded(d *described, name, body string) (answer wire.CommandAnswer) {
+	r.t.Helper()
+	a := r.ask(d, post("/runtime/commands/"+name, body))
+	if err := json.Unmarshal([]byte(a.body), &answer); err != nil || a.status != 200 {
+		r.t.Fatalf("%s: %d %s", name, a.status, a.body)
+	}
+	if answer.Status != "accepted" || answer.AppliedThroughSequence == 0 {
+		r.t.Errorf("%s: %+v, want accepted through an event", name, answer)
+	}
+	return answer
+}
+
+// A command that comes again is carried out once, and says what the first one did.
+func TestCommandsAreIdempotent(t *testing.T) {
+	r := newRig(t, control.Limits{}, tcp())
+	d := r.described()
+	again := func(name, body string) wire.CommandAnswer {
+		t.Helper()
+		first := r.commanded(d, name, body)
+		events := must(r.client().Events(t.Context(), "", viewAll))(t).NewestSeq
+		if first.NoOp || first.AppliedThroughSequence > events {
+			t.Errorf("%s is %+v at %d events", name, first, events)
+		}
+		second := r.commanded(d, name, body)
+		if now := must(r.client().Events(t.Context(), "", viewAll))(t).NewestSeq; now != events {
+			t.Errorf("%s again made %d events", name, now-events)
+		}
+		return second
+	}
+	var submitted wire.Submitted
+	second := again("submit_turn", `{"command_id":"c1","text":"Look."}`)
+	if err := json.Unmarshal(second.Result, &submitted); err != nil || !second.NoOp {
+		t.Errorf("the repeated turn is %+v (%v)", second, err)
+	}
+	if second := again("remove_queued_turn", fmt.Sprintf(`{"command_id":"c2","queued_turn_id":%q}`,
+		submitted.QueuedTurnID)); !second.NoOp {
+		t.Error("a message is removed twice")
+	}
+	r.commanded(d, "submit_turn", `{"command_id":"c3","text":"Look again."}`)
+	claim, _, err := r.machine.Claim(t.Context(), "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again("interrupt_turn", fmt.Sprintf(`{"command_id":"c4","turn_id":%q}`, claim.Attempt.TurnID))
+	if err := r.machine.Stop(t.Context(), "main", "operator"); err != nil {
+		t.Fatal(err)
+	}
+	if second := again("resume_thread", `{"command_id":"c5"}`); !second.NoOp {
+		t.Error("a thread is resumed twice")
+	}
+}
+
+// Interrupting a turn never ends the one after it.
+func TestALateInterruptEndsNoOtherTurn(t *testing.T) {
+	r := newRig(t, control.Limits{}, tcp())
+	d := r.described()
+	must(r.client().Prompt(t.Context(), "", wire.Prompt{Text: "One."}, ""))(t)
+	r.turn("main", "Done.")
+	var ended string
+	err := r.store.View(t.Context(), func(v ledger.View) error {
+		page, err := v.Events("main", ledger.EventQuery{Limit: 500})
+		for _, e := range page.Events {
+			if e.TurnID != "" {
+				ended = e.TurnID
+			}
+		}
+		return err
+	})
+	if err != nil || ended == "" {
+		t.Fatal(err, ended)
+	}
+	must(r.client().Prompt(t.Context(), "", wire.Prompt{Text: "Two."}, ""))(t)
+	claim, _, err := r.machine.Claim(t.Context(), "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := r.commanded(d, "interrupt_turn", fmt.Sprintf(`{"command_id":"c","turn_id":%q}`, ended)); !a.NoOp {
+		t.Errorf("%+v, want nothing done", a)
+	}
+	err = r.store.View(t.Context(), func(v ledger.View) error {
+		a, err := v.Attempt(claim.Attempt.ID)
+		if a.AbortedBy != "" {
+			t.Errorf("the turn that runs was aborted by %s", a.AbortedBy)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// A refusal has one of the codes of the standard.
+func TestCommandsAreRefusedWithTheWordsOfTheStandard(t *testing.T) {
+	r := newRig(t, control.Limits{}, tcp())
+	d := r.described()
+	for _, c := range []struct {
+		name, body  string
+		status      int
+		code, param string
+	}{
+		{"submit_turn", `{"text":"x"}`, 400, "invalid", "command_id"},
+		{"submit_turn", `{"command_id":"a"}`, 400, "invalid", "text"},
+		{"submit_turn", `{"command_id":"a","text":"x","agent_id":"nobody"}`, 404, "not_found", "agent"},
+		{"submit_turn", `{"command_id":"a","text":"x","priority":"now"}`, 400, "invalid", "priority"},
+		{"interrupt_turn", `{"command_id":"a"}`, 400, "invalid", "turn_id"},
+		{"interrupt_turn", `{"command_id":"a","turn_id":"turn_none"}`, 404, "not_found", "turn_id"},
+		{"remove_queued_turn", `{"command_id":"a","queued_turn_id":"msg_none"}`, 404, "not_found", ""},
+		{"get_task", `{"command_id":"a","task_id":"task_none"}`, 404, "not_found", "task_id"},
+		{"get_job", `{"command_id":"a","job_id":"job_none"}`, 404, "not_found", "job_id"},
+		{"spawn_subagent", `{"command_id":"a"}`, 501, "unsupported", "name"},
+		{"make_coffee", `{"command_id":"a"}`, 404, "not_found", "name"},
+	} {
+		a := r.ask(d, post("/runtime/commands/"+c.name, c.body))
+		if c.param == "" {
+			var f wire.Failure
+			_ = json.Unmarshal([]byte(a.body), &f)
+			c.param = f.Error.Param
+		}
+		a.is(t, c.name+" "+c.body, c.status, c.code, c.param)
+	}
+	r.commanded(d, "submit_turn", `{"command_id":"a","text":"x"}`)
+	r.ask(d, post("/runtime/commands/submit_turn", `{"command_id":"a","text":"y"}`)).is(t, "another turn of the same id",
+		409, "conflict", "idempotency_key")
+	if err := r.machine.Stop(t.Context(), "main", "operator"); err != nil {
+		t.Fatal(err)
+	}
+	r.ask(d, post("/runtime/commands/submit_turn", `{"command_id":"b","text":"x"}`)).is(t, "a turn of a stopped agent",
+		409, "stopped", "agent_id")
+}
+
+// Every command is either carried out or refused as its capability says.
+func TestCapabilitiesAreTrue(t *testing.T) {
+	r := newRig(t, control.Limits{}, tcp())
+	d := r.described()
+	var all []wire.Capability
+	if err := json.Unmarshal(r.commanded(d, "get_capabilities", `{"command_id":"a"}`).Result, &all); err != nil {
+		t.Fatal(err)
+	}
+	if want := 42 + 8; len(all) != want {
+		t.Errorf("%d commands, want %d", len(all), want)
+	}
+	seen := map[string]bool{}
+	for _, c := range all {
+		if seen[c.Command] || c.Supported != (c.Reason == "") {
+			t.Errorf("%+v is listed twice, or has no reason", c)
+		}
+		seen[c.Command] = true
+		a := r.ask(d, post("/runtime/commands/"+c.Command, `{"command_id":"a","text":"x"}`))
+		if refused := a.status == 501; refused == c.Supported {
+			t.Errorf("%s answers %d %s, and its capability is %v", c.Command, a.status, a.body, c.Supported)
+		}
+	}
+}

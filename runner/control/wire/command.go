@@ -1,0 +1,59 @@
+package wire
+
+import (
+	"encoding/json"
+
+	"holon/state"
+)
+
+// Codes of refusals of commands of the Agent Runtime standard, besides not_found and conflict of the ledger. They are
+// the only codes that POST /runtime/commands/{name} answers about a command that is in order otherwise.
+const (
+	CodeStopped     state.Code = "stopped"
+	CodeBlocked     state.Code = "blocked"
+	CodeUnsupported state.Code = "unsupported"
+	CodeInvalid     state.Code = "invalid"
+	CodeUnavailable state.Code = "unavailable"
+)
+
+// Command is the body of POST /runtime/commands/{name}. Which fields a command reads depends on its name.
+type Command struct {
+	CommandID    string `json:"command_id"` // the same one is carried out once
+	AgentID      string `json:"agent_id,omitempty"`
+	Text         string `json:"text,omitempty"`     // of submit_turn
+	Priority     string `json:"priority,omitempty"` // of submit_turn
+	TurnID       string `json:"turn_id,omitempty"`
+	QueuedTurnID string `json:"queued_turn_id,omitempty"`
+	TaskID       string `json:"task_id,omitempty"`
+	JobID        string `json:"job_id,omitempty"`
+	Through      int64  `json:"through,omitempty"` // the last event of an export; 0: the newest
+}
+
+// CommandAnswer says that a command was accepted. Its facts are in the record up to AppliedThroughSequence.
+type CommandAnswer struct {
+	CommandID              string          `json:"command_id"`
+	Status                 string          `json:"status"` // accepted
+	AppliedThroughSequence int64           `json:"applied_through_sequence"`
+	NoOp                   bool            `json:"no_op"` // what it asks for was so already
+	Result                 json.RawMessage `json:"result,omitempty"`
+}
+
+// Capability says whether a command is carried out.
+type Capability struct {
+	Command   string `json:"command"`
+	Supported bool   `json:"supported"`
+	Reason    string `json:"reason,omitempty"` // why not
+}
+
+// Submitted is the result of submit_turn.
+type Submitted struct {
+	QueuedTurnID string `json:"queued_turn_id"` // the message, whose turn gets an id when it begins
+}
+
+// Exported is the result of an export.
+type Exported struct {
+	Ref             string `json:"ref"` // path of GET, which gives the same document always
+	ThroughSequence int64  `json:"through_sequence"`
+	EventCount      int64  `json:"event_count"`
+	EventsDigest    string `json:"events_digest"`
+}

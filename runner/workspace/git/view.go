@@ -87,11 +87,17 @@ func (u *UserRepository) CopyIndex(to string) error {
 		return fmt.Errorf("copy index: %w", err)
 	}
 	defer file.Close()
-	if info, err := file.Stat(); err == nil && info.Size() > maxIndex {
+	info, err := file.Stat()
+	if err != nil {
+		return fmt.Errorf("copy index: %w", err)
+	}
+	if info.Size() > maxIndex {
 		return &Error{Code: CodeTooLarge, Param: file.Name(),
 			Message: fmt.Sprintf("the index has more than %d bytes", maxIndex)}
 	}
-	return copyTo(to, io.LimitReader(file, maxIndex))
+	// By the index's own time git knows which files it has to read, since they may have changed in the second in which it
+	// was written. A copy with a later time would hide such a change.
+	return errors.Join(copyTo(to, io.LimitReader(file, maxIndex)), os.Chtimes(to, info.ModTime(), info.ModTime()))
 }
 
 // References returns a Runner for changing one branch: it sees the user's own references through a further

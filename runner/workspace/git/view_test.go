@@ -2,10 +2,12 @@ package git
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"holon/runner/workspace/gittest"
 )
@@ -130,4 +132,22 @@ func TestTakenOver(t *testing.T) {
 		"1\n[extensions]\n\trefstorage = reftable\n"})
 	_, err = Locate(t.Context(), repo, Borrowing{})
 	wantCode(t, err, CodeBrokenRepository)
+}
+
+// A copy of the index keeps its time: git takes a file of the same size for unchanged that was changed in the second in
+// which the index was written, if the index seems to be younger.
+func TestCopyIndexKeepsItsTime(t *testing.T) {
+	gitDir := t.TempDir()
+	index, copied := filepath.Join(gitDir, "index"), filepath.Join(t.TempDir(), "index")
+	written := time.Now().Add(-time.Hour).Truncate(time.Second).Add(123 * time.Microsecond)
+	if err := errors.Join(os.WriteFile(index, []byte("DIRC"), 0o600), os.Chtimes(index, written, written)); err != nil {
+		t.Fatal(err)
+	}
+	user := &UserRepository{Layout: Layout{GitDir: gitDir}}
+	if err := user.CopyIndex(copied); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(copied); err != nil || !info.ModTime().Equal(written) {
+		t.Errorf("got %v, %v, want %v", info.ModTime(), err, written)
+	}
 }

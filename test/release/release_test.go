@@ -41,6 +41,7 @@ func TestArchives(t *testing.T) {
 	if got := run(t, where, nil, holon, "--version"); got != "holon v0.0.0-test\n" {
 		t.Errorf("holon --version prints %q", got)
 	}
+	read(t, filepath.Join(where, archive, "share", "man", "man1", "holon-run.1"))
 	if err := os.Mkdir(filepath.Join(where, "work"), 0o700); err != nil {
 		t.Fatal(err)
 	}

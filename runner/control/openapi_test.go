@@ -10,6 +10,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"holon/responses/agentruntime"
 	"holon/responses/turns"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
@@ -134,6 +135,12 @@ func (c comparison) check(at string, t reflect.Type, ref *openapi3.SchemaRef) {
 	if t == reflect.TypeFor[turns.Time]() {
 		if got := s.Type.Slice(); !slices.Equal(got, []string{"string", "null"}) {
 			c.Errorf("%s is described as %q, want a string or null for a %s", at, got, t)
+		}
+		return
+	}
+	if t == reflect.TypeFor[agentruntime.IDs]() {
+		if !s.Type.Is("object") {
+			c.Errorf("%s is described as %q, want an object of ids", at, s.Type.Slice())
 		}
 		return
 	}

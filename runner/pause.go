@@ -59,10 +59,13 @@ func (s *Session) Working(ctx context.Context) (bool, error) {
 // Tasks asks agentd how many managed tasks run.
 func (s *Session) Tasks(ctx context.Context) (n int, err error) {
 	list, err := s.client.Tasks(ctx)
+	if err != nil {
+		return 0, err
+	}
 	for _, task := range list.Tasks {
 		if !task.Status.Terminal() {
 			n++
 		}
 	}
-	return n, err
+	return n, nil
 }

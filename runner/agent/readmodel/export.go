@@ -26,6 +26,7 @@ type Manifest struct {
 	Determinism     string            `json:"determinism,omitempty"`
 	Digests         map[string]string `json:"digests"`    // sha256 of each part; of events: of their lines of JSON
 	KnownGaps       []Gap             `json:"known_gaps"` // ranges of the record that are not there
+	Unclassified    bool              `json:"unclassified"`
 }
 
 // Document is an export of an agent's record at a cut. Its statuses are those of the read models at that cut.
@@ -92,7 +93,7 @@ func failure(e *agentruntime.Event) bool {
 func (d *Document) Close() error {
 	head, m := d.fold.head, &d.Manifest
 	m.RuntimeID, m.SessionID, m.ThreadID = or(head.RuntimeID), or(head.SessionID), or(head.ThreadID)
-	m.ThroughSequence, m.KnownGaps = head.ThroughSequence, head.Missing
+	m.ThroughSequence, m.KnownGaps, m.Unclassified = head.ThroughSequence, head.Missing, head.Unclassified
 	m.Digests = map[string]string{"events": "sha256:" + hex.EncodeToString(d.lines.Sum(nil))}
 	if !kinds[m.Kind].models {
 		return nil

@@ -112,6 +112,9 @@ func (f *Fold) Apply(e *agentruntime.Event) {
 			f.head.Missing = append(f.head.Missing, Gap{from, to})
 		}
 	}
+	if f.head.ThroughSequence == 0 {
+		f.head.Unclassified = e.Type != "session.created" // which every record begins with
+	}
 	f.head.ThroughSequence = e.Sequence
 	f.head.RuntimeID = cmp.Or(clip(e.IDs[agentruntime.Runtime], maxID), f.head.RuntimeID)
 	f.head.SessionID = cmp.Or(clip(e.IDs[agentruntime.Session], maxID), f.head.SessionID)

@@ -126,6 +126,18 @@ func TestAGapIsNamed(t *testing.T) {
 	}
 }
 
+// A record that began before events had classes does not show that nothing happened.
+func TestARecordWithoutClassesSaysSo(t *testing.T) {
+	for class, want := range map[string]bool{"session.created": false, "holon.agent_created": true} {
+		d := export(t, "review", []agentruntime.Event{{Type: class, Sequence: 1}})
+		model, _ := d.fold.Model("queue_snapshot")
+		if got := model.(QueueSnapshot).Unclassified; got != want || d.Manifest.Unclassified != want {
+			t.Errorf("a record that begins with %s: %v and %v in an export, want %v", class, got,
+				d.Manifest.Unclassified, want)
+		}
+	}
+}
+
 // An empty record is not a healthy agent.
 func TestAnEmptyRecordIsUnknown(t *testing.T) {
 	model, _ := New("ada").Model("thread_read_model")

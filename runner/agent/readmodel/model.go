@@ -15,6 +15,7 @@ type Head struct {
 	ThreadID        string `json:"thread_id"`
 	ThroughSequence int64  `json:"through_sequence"` // the last event that the model knows
 	Degraded        bool   `json:"degraded"`         // events are missing: anything may be stale
+	Unclassified    bool   `json:"unclassified"`     // it begins before events had classes: nothing is not none
 	Missing         []Gap  `json:"missing"`          // the first ranges
 	MissingEvents   int64  `json:"missing_events"`   // of all ranges
 }

@@ -89,7 +89,7 @@ func checkDistinct(f *finding) {
 }
 
 func checkIntroduced(f *finding) {
-	if id := f.IDs[Thread]; id != "" && f.Type != "thread.started" {
+	if id := f.IDs[Thread]; id != "" && f.Type != "thread.started" && f.Type != "session.created" {
 		f.must(f.threadOf(f.Event).started, "thread_id "+id, "thread.started before it")
 	}
 	if id := f.IDs[Task]; id != "" && f.Type != "task.created" {

@@ -29,6 +29,6 @@ func (s Scope) SkillActivated(toolCallID string, p Skill) RuntimeEvent {
 	p.ActivationSource, p.ActivationState, p.Digest = clip(p.ActivationSource, maxName),
 		clip(p.ActivationState, maxName), clip(p.Digest, maxName)
 	e := s.event(skillActivated, "", p)
-	e.ToolCallID, e.StepID = toolCallID, toolCallID
+	e.ToolCallID, e.StepID = toolCallID, stepOf(toolCallID)
 	return e
 }

@@ -1,8 +1,10 @@
 package turns
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // Begun is the payload of tool.started.
@@ -11,18 +13,23 @@ type Begun struct {
 	CallID    string `json:"call_id"` // the model's
 	Host      string `json:"host"`    // server: it runs here; client: the caller runs it
 	Kind      string `json:"kind,omitempty"`
-	Arguments string `json:"arguments"` // JSON text as the model wrote it, cut
+	Arguments string `json:"safe_args"` // JSON text as the model wrote it, without known secrets, cut
+	// allow: the request offers the tool, and a call that is refused does not begin
+	Policy string `json:"policy"`
+}
+
+// stepOf is the id of the step that a call of a tool is.
+func stepOf(toolCallID string) string {
+	return "step_" + toolCallID[strings.IndexByte(toolCallID, '_')+1:]
 }
 
 // ToolStarted opens the tool call with the given id.
 func (s Scope) ToolStarted(toolCallID string, p Begun) RuntimeEvent {
 	p.ToolName, p.CallID = clip(p.ToolName, maxName), clip(p.CallID, maxName)
 	p.Kind, p.Arguments = clip(p.Kind, maxName), clip(p.Arguments, maxPreview)
-	if p.Host == "" {
-		p.Host = "server"
-	}
+	p.Host, p.Policy = cmp.Or(p.Host, "server"), cmp.Or(p.Policy, "allow")
 	e := s.event(ToolStarted, StatusRunning, p)
-	e.ToolCallID, e.StepID, e.SpanID = toolCallID, toolCallID, s.Trace.Child(toolCallID).SpanID()
+	e.ToolCallID, e.StepID, e.SpanID = toolCallID, stepOf(toolCallID), s.Trace.Child(toolCallID).SpanID()
 	return e
 }
 
@@ -55,7 +62,7 @@ func (s Scope) ToolResult(toolCallID string, p Result) RuntimeEvent {
 	p.Truncated = p.Truncated || p.Preview != whole
 	p.Canonical = withinBound(p.Canonical, MaxCanonical)
 	e := s.event(ToolResult, StatusCompleted, p)
-	e.ToolCallID, e.StepID, e.SpanID = toolCallID, toolCallID, s.Trace.Child(toolCallID).SpanID()
+	e.ToolCallID, e.StepID, e.SpanID = toolCallID, stepOf(toolCallID), s.Trace.Child(toolCallID).SpanID()
 	return e
 }
 
@@ -84,7 +91,7 @@ func (s Scope) ToolFailed(toolCallID string, p ToolFailure) RuntimeEvent {
 	p.Kind, p.Preview = clip(p.Kind, maxName), clip(p.Preview, maxFailurePreview)
 	p.Canonical = withinBound(p.Canonical, maxFailure)
 	e := s.event(ToolFailed, StatusFailed, p)
-	e.ToolCallID, e.StepID, e.SpanID = toolCallID, toolCallID, s.Trace.Child(toolCallID).SpanID()
+	e.ToolCallID, e.StepID, e.SpanID = toolCallID, stepOf(toolCallID), s.Trace.Child(toolCallID).SpanID()
 	return e
 }
 

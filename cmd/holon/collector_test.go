@@ -22,7 +22,9 @@ func cmdCollector(ts *testscript.TestScript, neg bool, args []string) {
 	path := ts.MkAbs(args[0] + ".log")
 	ts.Check(os.WriteFile(path, nil, 0o600))
 	var c *telemetrytest.Collector
+	started := make(chan struct{})
 	c = telemetrytest.Start(func() {
+		<-started
 		var log strings.Builder
 		spans := c.Spans()
 		for i, name := range telemetrytest.Tree(spans) {
@@ -36,6 +38,7 @@ func cmdCollector(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		_ = os.WriteFile(path, []byte(log.String()), 0o600) // the script finds out
 	})
+	close(started)
 	ts.Defer(c.Close)
 	ts.Setenv(args[0]+"_URL", c.URL)
 }

@@ -1,11 +1,15 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"holon/internal/redact"
 	"holon/internal/visible"
 	"holon/responses"
+	"holon/responses/agentruntime"
 	"holon/responses/turns"
 	"holon/runner/activity"
 	"holon/runner/agent/rules"
@@ -37,34 +41,124 @@ func assistantRound(ev responses.Event, secrets *redact.Set) (scheduler.Progress
 // it is in the stored response.
 const maxTranscript = 64 << 10
 
-// progressOf returns the event and transcript entry of a fact about a turn; false for
-// facts that are not recorded. call is what the call of a tool does that the fact ends.
-func progressOf(ev turns.RuntimeEvent, call activity.Call) (scheduler.Progress, bool) {
-	switch ev.Type {
+// taken are the classes, or the beginnings of classes, of the facts that a container is the producer of. Of sessions,
+// threads, turns and queues the host writes its own.
+var taken = []string{
+	"model.",
+	"reasoning.",
+	"tool.",
+	"context.",
+	"task.",
+	"process.",
+	"output.",
+	"permission.evaluated",
+	"sandbox.",
+	"hook.",
+	"routing.",
+	"cost.",
+	"rate_limit.",
+	"quota.",
+	"limit.changed",
+	"artifact.",
+	"runtime.",
+	"holon.",
+}
+
+// takes reports whether the record takes over facts of a class.
+func takes(class string) bool {
+	if _, ok := agentruntime.ClassOf(class); !ok && !agentruntime.IsVendor(class) {
+		return false
+	}
+	return slices.ContainsFunc(taken, func(prefix string) bool { return strings.HasPrefix(class, prefix) })
+}
+
+// progressOf returns what is recorded of a fact about a turn; false for facts that are not. call is what the call of a
+// tool does that the fact ends. A fact that has a type of events keeps its own payload beside what that type has.
+func progressOf(ev turns.RuntimeEvent, call begunCall) (scheduler.Progress, bool) {
+	if !takes(ev.Type) {
+		return scheduler.Progress{}, false
+	}
+	p := scheduler.Progress{ToolName: call.tool, Event: ledger.Event{Type: ev.Type, Class: ev.Type, Status: ev.Status,
+		CreatedAt: ev.Timestamp.Time(), ProducerSeq: ev.Sequence}}
+	ids := &p.Event.IDs
+	ids[agentruntime.Step], ids[agentruntime.ToolCall] = ev.StepID, ev.ToolCallID
+	ids[agentruntime.ModelRequest], ids[agentruntime.Process] = ev.ModelRequestID, ev.ProcessID
+	ids[agentruntime.Task] = ev.TaskID
+	ids[agentruntime.Trace], ids[agentruntime.Span] = ev.TraceID, ev.SpanID
+	typ, data := audited(ev.Type, ev.Payload, call)
+	if typ != "" {
+		p.Event.Type = typ
+	}
+	p.Event.Data = joined(ev.Payload, data)
+	if ran, ok := data.(executed); ok {
+		p.Transcript = &ledger.TranscriptEntry{Kind: ledger.TranscriptTools, Data: encode(ran)}
+		p.Tool = execution(ev, ran, call)
+	}
+	return p, true
+}
+
+// audited is the type of events that tells of a fact to people, and its data; "" when there is none.
+func audited(class string, payload json.RawMessage, call begunCall) (typ string, data any) {
+	switch class {
 	case turns.ModelCompleted:
-		return fact(rules.ProviderRound, ev, func(s turns.Sampled) any {
+		return fact(rules.ProviderRound, payload, func(s turns.Sampled) any {
 			return providerRound(s.ProviderAttempt, s.DurationMS, turns.OutcomeSucceeded)
 		})
 	case turns.ModelFailed:
-		return fact(rules.ProviderRound, ev, func(f turns.AttemptFailure) any {
+		return fact(rules.ProviderRound, payload, func(f turns.AttemptFailure) any {
 			return providerRound(f.ProviderAttempt, f.DurationMS, f.Outcome)
 		})
 	case turns.ToolResult:
-		return told(fact(rules.ToolExecuted, ev, func(r turns.Result) any {
+		return fact(rules.ToolExecuted, payload, func(r turns.Result) any {
 			return executed{Tool: r.ToolName, Call: call.Text, Files: named(call.Files),
-				Summary: visible.OneLine(r.Summary, 300), DurationMS: r.DurationMS, ExitCode: r.ExitCode, Status: "success"}
-		}))
+				Summary: visible.OneLine(
+					r.Summary,
+					300,
+				), DurationMS: r.DurationMS, ExitCode: r.ExitCode, Status: "success"}
+		})
 	case turns.ToolFailed:
-		return told(fact(rules.ToolExecuted, ev, func(f turns.ToolFailure) any {
+		return fact(rules.ToolExecuted, payload, func(f turns.ToolFailure) any {
 			return executed{Tool: f.ToolName, Call: call.Text, Files: named(call.Files), Kind: f.Kind,
 				Error: visible.OneLine(f.Message, 300), DurationMS: f.DurationMS, Status: "error"}
-		}))
+		})
 	case turns.RuntimeError:
-		return fact(rules.RuntimeError, ev, func(n turns.Notice) any {
+		return fact(rules.RuntimeError, payload, func(n turns.Notice) any {
 			return map[string]any{"code": n.Code, "message": visible.OneLine(n.Message, 300), "component": n.Component}
 		})
 	}
-	return scheduler.Progress{}, false
+	return "", nil
+}
+
+// execution is the record of a call of a tool that ended.
+func execution(ev turns.RuntimeEvent, ran executed, call begunCall) *ledger.ToolExecution {
+	var end struct {
+		Preview   string `json:"preview"`
+		OutputRef string `json:"output_ref"`
+	}
+	_ = json.Unmarshal(ev.Payload, &end) // it was decoded before
+	at := ev.Timestamp.Time()
+	return &ledger.ToolExecution{ID: ev.ToolCallID, Tool: ran.Tool, CreatedAt: cmp.Or(call.at, at), CompletedAt: at,
+		DurationMS: ran.DurationMS, Status: ran.Status, Input: call.input, Output: visible.Clip(end.Preview, maxPreview),
+		Summary: cmp.Or(ran.Summary, ran.Error), OutputRef: end.OutputRef}
+}
+
+// joined is the payload of a fact with the data of its event. What an event has no room for is left out, the whole
+// result first, which the stored response has.
+func joined(payload json.RawMessage, data any) json.RawMessage {
+	all := map[string]json.RawMessage{}
+	if json.Unmarshal(payload, &all) != nil {
+		return nil
+	}
+	delete(all, "canonical")
+	if data != nil {
+		_ = json.Unmarshal(encode(data), &all) // it is an object of ours
+	}
+	for _, key := range []string{"", "preview", "arguments", "safe_args"} {
+		if delete(all, key); len(encode(all)) <= ledger.MaxEventData {
+			break
+		}
+	}
+	return encode(all)
 }
 
 // executed is the data of tool_executed. Call is what was done, for a person: the command, the files that were edited,
@@ -87,14 +181,6 @@ func named(files []activity.File) []activity.File {
 	return files[:min(len(files), most)]
 }
 
-// told adds the same to the transcript.
-func told(p scheduler.Progress, ok bool) (scheduler.Progress, bool) {
-	if ok {
-		p.Transcript = &ledger.TranscriptEntry{Kind: ledger.TranscriptTools, Data: p.Event.Data}
-	}
-	return p, ok
-}
-
 // providerRound is the data of provider_round_completed. Times are those of the
 // attempt that gave the answer.
 func providerRound(a *turns.ProviderAttempt, ms int64, outcome string) any {
@@ -109,10 +195,10 @@ func providerRound(a *turns.ProviderAttempt, ms int64, outcome string) any {
 
 // fact decodes the payload of a fact, which a container wrote, and makes the data
 // of an event of it.
-func fact[P any](kind string, ev turns.RuntimeEvent, data func(P) any) (scheduler.Progress, bool) {
+func fact[P any](typ string, payload json.RawMessage, data func(P) any) (string, any) {
 	var p P
-	if json.Unmarshal(ev.Payload, &p) != nil {
-		return scheduler.Progress{}, false
+	if json.Unmarshal(payload, &p) != nil {
+		return "", nil
 	}
-	return scheduler.Progress{Event: ledger.Event{Type: kind, Data: encode(data(p))}}, true
+	return typ, data(p)
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"holon/internal/visible"
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner/activity"
@@ -14,17 +15,18 @@ import (
 	"holon/state/ledger"
 )
 
-// What may wait to be recorded, in entries and bytes, and how long a failure to
-// record is left alone.
+// What may wait to be recorded, in entries and bytes, before reading from agentd waits,
+// and how long a failure to record is left alone.
 const (
 	maxPending      = 1024
 	maxPendingBytes = 4 << 20
 	recordRetry     = time.Second
 )
 
-// recorder mirrors a turn into the ledger while it runs. It never delays the turn: a
-// commit takes everything that came since the one before. Facts and items that a killed
-// process recorded are skipped by their numbers.
+// recorder brings what a turn does into the ledger while it runs. A commit takes
+// everything that came since the one before; when the ledger is slow, what reads from
+// agentd waits, so that nothing is left out. Facts and items that a killed process
+// recorded are skipped by their numbers.
 type recorder struct {
 	*Runtime
 	attempt ledger.Attempt
@@ -33,18 +35,22 @@ type recorder struct {
 	done    chan struct{}
 
 	mu      sync.Mutex
+	room    *sync.Cond // there is room again, or the recorder ended
 	closed  bool
-	begun   bool                     // to be recorded
-	facts   int64                    // number of the newest fact that was taken
-	items   int64                    // of the response, that were taken
-	calls   map[string]activity.Call // that have begun and not ended, by id
-	pending []scheduler.Progress     // the oldest first
-	waiting int                      // bytes of pending
+	ended   bool                 // nothing is recorded any more
+	known   bool                 // that the turn began, or begun is set
+	begun   bool                 // to be recorded
+	facts   int64                // number of the newest fact that was taken
+	items   int64                // of the response, that were taken
+	calls   map[string]begunCall // that have begun and not ended, by id
+	pending []scheduler.Progress // the oldest first
+	waiting int                  // bytes of pending
 }
 
 func (r *Runtime) newRecorder(a ledger.Attempt, sent *prompt.Prompt) *recorder {
 	rec := &recorder{Runtime: r, attempt: a, sent: sent, facts: a.Facts, wake: make(chan struct{}, 1),
-		done: make(chan struct{}), calls: make(map[string]activity.Call)}
+		done: make(chan struct{}), calls: make(map[string]begunCall)}
+	rec.room = sync.NewCond(&rec.mu)
 	go rec.write()
 	return rec
 }
@@ -52,9 +58,8 @@ func (r *Runtime) newRecorder(a ledger.Attempt, sent *prompt.Prompt) *recorder {
 // began records that agentd has accepted the turn, before anything that the turn
 // does can be. When that fails it is tried again with what comes then.
 func (rec *recorder) began() {
-	if err := rec.commit(true, scheduler.Through{}, nil); err != nil {
-		rec.add(func() { rec.begun = true })
-	}
+	err := rec.commit(true, scheduler.Through{}, nil)
+	rec.add(func() { rec.known, rec.begun = true, err != nil })
 }
 
 // close records what is left and ends the recorder.
@@ -81,17 +86,43 @@ func (rec *recorder) Event(ev responses.Event) {
 		return
 	}
 	rec.add(func() {
+		rec.waitForRoom()
 		if rec.items++; rec.items > rec.attempt.Items {
 			rec.append(p)
 		}
 	})
 }
 
-// append takes what there is room for: an agent that says more than can be
-// recorded is not waited for. The caller holds mu.
+// Fact implements runner.Observer: it takes the facts of a turn, each once.
+func (rec *recorder) Fact(ev turns.RuntimeEvent) {
+	ev.Payload = rec.cfg.Secrets.JSON(ev.Payload, turns.Structure)
+	rec.add(func() {
+		rec.waitForRoom()
+		call := rec.call(ev)
+		if ev.Sequence <= rec.facts {
+			return
+		}
+		if !rec.known { // its container is gone, and its facts are what is left of it
+			rec.known, rec.begun = true, true
+		}
+		rec.facts = ev.Sequence
+		if p, ok := progressOf(ev, call); ok {
+			rec.append(p)
+		}
+	})
+}
+
+// waitForRoom returns when there is room for more, or nothing is recorded any more. The caller holds mu.
+func (rec *recorder) waitForRoom() {
+	for !rec.ended && (len(rec.pending) >= maxPending || rec.waiting >= maxPendingBytes) {
+		rec.room.Wait()
+	}
+}
+
+// append takes what is to be recorded. The caller holds mu.
 func (rec *recorder) append(p scheduler.Progress) {
-	if size := sizeOf(p); len(rec.pending) < maxPending && rec.waiting+size <= maxPendingBytes {
-		rec.pending, rec.waiting = append(rec.pending, p), rec.waiting+size
+	if !rec.ended {
+		rec.pending, rec.waiting = append(rec.pending, p), rec.waiting+sizeOf(p)
 	}
 }
 
@@ -101,36 +132,32 @@ func sizeOf(batch ...scheduler.Progress) (size int) {
 		if p.Transcript != nil {
 			size += len(p.Transcript.Data)
 		}
+		if p.Tool != nil {
+			size += len(p.Tool.Input) + len(p.Tool.Output)
+		}
 	}
 	return size
-}
-
-// Fact implements runner.Observer.
-func (rec *recorder) Fact(ev turns.RuntimeEvent) {
-	ev.Payload = rec.cfg.Secrets.JSON(ev.Payload, nil)
-	rec.add(func() {
-		p, ok := progressOf(ev, rec.call(ev))
-		if ev.Sequence <= rec.facts {
-			return
-		}
-		rec.facts = ev.Sequence
-		if ok {
-			rec.append(p)
-		}
-	})
 }
 
 // maxCalls bounds the calls that are remembered while they run.
 const maxCalls = 1000
 
+// begunCall is a call of a tool that has begun.
+type begunCall struct {
+	activity.Call
+	tool, input string
+	at          time.Time
+}
+
 // call remembers what a call of a tool does when it begins, and returns it when it ends. The caller holds mu.
-func (rec *recorder) call(ev turns.RuntimeEvent) activity.Call {
+func (rec *recorder) call(ev turns.RuntimeEvent) begunCall {
 	call := rec.calls[ev.ToolCallID]
 	switch ev.Type {
 	case turns.ToolStarted:
 		var b turns.Begun
 		if json.Unmarshal(ev.Payload, &b) == nil && len(rec.calls) < maxCalls {
-			rec.calls[ev.ToolCallID] = activity.Of(b.ToolName, rec.cfg.Secrets.Text(b.Arguments))
+			rec.calls[ev.ToolCallID] = begunCall{activity.Of(b.ToolName, b.Arguments), b.ToolName,
+				visible.Clip(b.Arguments, maxPreview), ev.Timestamp.Time()}
 		}
 	case turns.ToolResult, turns.ToolFailed:
 		delete(rec.calls, ev.ToolCallID)
@@ -138,32 +165,53 @@ func (rec *recorder) call(ev turns.RuntimeEvent) activity.Call {
 	return call
 }
 
-// write records until the recorder is closed. A failed batch is logged and retried with
-// the next one; after the turn ended it is retried once and given up, because the
-// settlement must not wait for it.
+// write records until the recorder is closed. A failed batch is logged and retried, with
+// what came since; what is still pending when the turn has ended is tried plainAfter times,
+// because something in it may be wrong and the settlement must not wait for ever.
 func (rec *recorder) write() {
 	defer close(rec.done)
-	for {
+	defer rec.end()
+	for failures := 0; ; {
 		<-rec.wake
 		rec.mu.Lock()
 		begun, closed, batch := rec.begun, rec.closed, rec.pending
 		through := scheduler.Through{Facts: rec.facts, Items: max(rec.items, rec.attempt.Items)}
-		rec.begun, rec.pending, rec.waiting = false, nil, 0
+		rec.begun, rec.pending = false, nil
 		rec.mu.Unlock()
-		if err := rec.commit(begun, through, batch); err != nil {
-			rec.log.Warn("what a turn does cannot be recorded", "agent", rec.attempt.AgentID, "turn",
+		err := rec.commit(begun, through, batch)
+		rec.mu.Lock()
+		if err == nil {
+			rec.waiting -= sizeOf(batch...)
+			failures = 0
+		} else {
+			rec.begun, rec.pending = rec.begun || begun, append(batch, rec.pending...)
+			failures++
+		}
+		left := len(rec.pending) > 0 || rec.begun
+		rec.mu.Unlock()
+		rec.room.Broadcast()
+		if err != nil {
+			rec.log.Warn("what a turn does cannot be recorded; trying again", "agent", rec.attempt.AgentID, "turn",
 				rec.attempt.TurnID, "err", err)
-			if !closed && rec.pause(recordRetry) {
-				rec.add(func() {
-					rec.begun, rec.pending, rec.waiting = rec.begun || begun, append(batch, rec.pending...),
-						rec.waiting+sizeOf(batch...)
-				})
+			if closed && failures >= plainAfter || !rec.pause(recordRetry) {
+				return
 			}
 		}
-		if closed {
+		switch {
+		case closed && !left:
 			return
+		case left:
+			rec.add(func() {})
 		}
 	}
+}
+
+// end lets go of whoever waits for room.
+func (rec *recorder) end() {
+	rec.mu.Lock()
+	rec.ended = true
+	rec.mu.Unlock()
+	rec.room.Broadcast()
 }
 
 // commit records one batch. The turn may be at its end, or cut: what it did is

@@ -3,17 +3,16 @@ package control
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/go-chi/chi/v5"
 
 	"holon/responses/agentruntime"
 	"holon/runner/agent/readmodel"
 	"holon/runner/agent/scheduler"
+	"holon/runner/agent/view"
 	"holon/runner/control/wire"
 	"holon/state"
 	"holon/state/ledger"
@@ -46,7 +45,8 @@ func (s *Server) record(ctx context.Context, v ledger.View, agentID string, thro
 			return err
 		}
 		for _, e := range page.Events {
-			if err := each(s.runtimeEvent(e)); err != nil {
+			told := view.RuntimeEvent(e, s.recordLog())
+			if err := each(&told); err != nil {
 				return err
 			}
 			ask.After = e.Seq
@@ -56,25 +56,31 @@ func (s *Server) record(ctx context.Context, v ledger.View, agentID string, thro
 	return nil
 }
 
-// runtimeEvent is an event as the Agent Runtime standard has it. It depends on nothing but the event and the ledger.
-func (s *Server) runtimeEvent(e ledger.Event) *agentruntime.Event {
-	out := &agentruntime.Event{
-		Type: cmp.Or(e.Class, "holon."+e.Type), EventID: e.ID, Timestamp: e.CreatedAt.Format(time.RFC3339Nano),
-		SchemaVersion: agentruntime.SchemaVersion, Sequence: e.Seq, Status: e.Status, IDs: e.IDs, Payload: e.Data,
-		Correlation: agentruntime.Correlation{CausationID: e.Cause, LogEpoch: s.store.Epoch()},
+// getRuntimeEvents is GET /runtime/events: a page of an agent's record, after the number of an event.
+func (s *Server) getRuntimeEvents(_ http.ResponseWriter, r *http.Request) (any, error) {
+	q, err := queryOf(r, "agent_id", "after", "limit")
+	if err != nil {
+		return nil, err
 	}
-	out.IDs[agentruntime.Runtime], out.IDs[agentruntime.Session] = s.store.RuntimeID(), "session_"+e.AgentID
-	out.IDs[agentruntime.Thread], out.IDs[agentruntime.Turn] = "thread_"+e.AgentID, e.TurnID
-	if e.Type != out.Type {
-		out.NativeStatus = e.Type
+	after, err := q.number("after", 1<<53)
+	if err != nil {
+		return nil, err
 	}
-	if e.ProducerSeq > 0 {
-		out.Correlation.Producer, out.Correlation.ProducerSeq = "agentd", e.ProducerSeq
+	limit, err := q.number("limit", view.MaxLimit)
+	if err != nil {
+		return nil, err
 	}
-	if len(out.Payload) == 0 {
-		out.Payload = json.RawMessage("{}")
-	}
-	return out
+	var page view.RecordPage
+	err = s.store.View(r.Context(), func(v ledger.View) (err error) {
+		page, err = s.view(v).Record(cmp.Or(q["agent_id"], s.host.Info().DefaultAgent), after, int(limit), s.recordLog())
+		return err
+	})
+	return page, err
+}
+
+// recordLog names the log of the ledger.
+func (s *Server) recordLog() view.Log {
+	return view.Log{RuntimeID: s.store.RuntimeID(), Epoch: s.store.Epoch()}
 }
 
 // fold folds the whole record of an agent, as one snapshot of the ledger has it.

@@ -40,6 +40,7 @@ func (s *Server) routes() []route {
 		{method: "GET", path: "/briefs", handle: s.getBriefs},
 		{method: "GET", path: "/transcript", handle: s.getTranscript},
 
+		{method: "GET", path: "/runtime/events", handle: s.getRuntimeEvents},
 		{method: "GET", path: "/runtime/read/{model}", handle: s.getReadModel},
 		{method: "GET", path: "/runtime/export/{kind}", handle: s.getExport},
 		{method: "POST", path: "/runtime/commands/{name}", handle: s.postCommand},

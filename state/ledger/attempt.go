@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"holon/responses"
+	"holon/responses/agentruntime"
 	"holon/responses/turns"
 )
 
@@ -34,6 +35,9 @@ type Attempt struct {
 	Readmit bool   `json:"readmit,omitempty"`              // the message was interrupted before
 	WaitID  string `json:"wait_id,omitempty"`              // the wait that the message ended; "": none
 
+	// what the turn has begun and not ended, by its events
+	Open []Unfinished `json:"open,omitempty"`
+
 	// number of the newest runtime event of the turn that is in the ledger
 	Facts int64 `json:"facts"`
 	// of the turn's response that are in the ledger, from the first on
@@ -51,6 +55,14 @@ type Attempt struct {
 	BegunAt   *time.Time `json:"begun_at,omitempty"` // agentd accepted the turn
 	SettledAt *time.Time `json:"settled_at,omitempty"`
 	Reason    string     `json:"reason,omitempty"` // of the end, for a person
+}
+
+// Unfinished is a thing that a turn has begun and not ended: a request to a model, a call of a tool, …
+type Unfinished struct {
+	Class string           `json:"class"` // of the event that began it
+	Event string           `json:"event_id"`
+	IDs   agentruntime.IDs `json:"ids,omitzero"`
+	Tool  string           `json:"tool_name,omitempty"`
 }
 
 // Turn is the terminal record of a turn (runtime specification, "Turn

@@ -92,8 +92,16 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, errors.Join(err, c.close())
 	}
-	s := &Store{path: path, epoch: epoch, runtime: runtime, log: log, lock: lock, readers: make(chan *conn, readers), pruned: cursors{},
-		ended: make(chan struct{})}
+	s := &Store{
+		path:    path,
+		epoch:   epoch,
+		runtime: runtime,
+		log:     log,
+		lock:    lock,
+		readers: make(chan *conn, readers),
+		pruned:  cursors{},
+		ended:   make(chan struct{}),
+	}
 	s.writer = newWriter(c, &s.watch)
 	for range readers {
 		s.readers <- nil

@@ -47,7 +47,7 @@ func (k *Pool) Recover(ctx context.Context, t Turn, began func(), watch runner.O
 		if err := k.removeStray(ctx, a); err != nil { // it could still write
 			return Found{}, k.typed(ctx, err)
 		}
-		return k.found(a, t, errors.New("its container is gone"))
+		return k.found(ctx, a, t, errors.New("its container is gone"), watch)
 	}
 	if err := k.wake(ctx, a); err != nil {
 		if ctx.Err() != nil {
@@ -55,7 +55,7 @@ func (k *Pool) Recover(ctx context.Context, t Turn, began func(), watch runner.O
 		}
 		k.opts.Log.Warn("an agent's container is given up", "agent", a.id, "err", err)
 		k.closeLogged(ctx, a)
-		return k.found(a, t, err)
+		return k.found(ctx, a, t, err, watch)
 	}
 	return k.rejoin(ctx, a, t, began, watch)
 }
@@ -75,12 +75,13 @@ func (k *Pool) rejoin(ctx context.Context, a *agent, t Turn, began func(), watch
 	case e != nil && e.Code == CodeLeft, ctx.Err() != nil:
 		return Found{}, err
 	}
-	return k.found(a, t, err)
+	return k.found(ctx, a, t, err, watch)
 }
 
 // found looks up in what is on the disk what became of a turn that no container
 // makes.
-func (k *Pool) found(a *agent, t Turn, why error) (Found, error) {
+func (k *Pool) found(ctx context.Context, a *agent, t Turn, why error, watch runner.Observer) (Found, error) {
+	k.replay(ctx, a, t, watch)
 	result, err := k.lookUp(a, t, runner.TurnResult{TurnID: t.ID, Err: why})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

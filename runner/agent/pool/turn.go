@@ -134,6 +134,7 @@ func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch
 		w.once.Do(w.begin)
 		result := k.result(a, t, out)
 		k.noteTasks(ctx, a, result)
+		k.replay(ctx, a, t, w)
 		return result, nil
 	case out.Response == nil && refused(out.Err):
 		return Result{}, k.typed(ctx, out.Err)
@@ -145,7 +146,28 @@ func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch
 		return Result{}, k.typed(ctx, errors.Join(out.Err, err))
 	}
 	w.once.Do(w.begin) // its answer may have been lost
+	k.replay(ctx, a, t, w)
 	return result, nil
+}
+
+// replay tells watch of the facts of a turn that are on the disk, also of those that it was told of: a stream of them may
+// have broken off.
+func (k *Pool) replay(ctx context.Context, a *agent, t Turn, watch runner.Observer) {
+	files, err := turnfiles.Open(k.private(a, sessionDir), t.ID)
+	if err != nil {
+		return // the turn has no directory, and no facts
+	}
+	defer files.Close()
+	ctx = context.WithoutCancel(ctx) // the turn is over, however it was ended
+	for line, err := range files.Lines(ctx, "runtime.ndjson", func() bool { return false }) {
+		if err != nil {
+			k.opts.Log.Warn("facts of a turn cannot be read", "agent", a.id, "turn", t.ID, "err", err)
+			return
+		}
+		if ev, err := turns.DecodeRuntimeEvent(line); err == nil {
+			watch.Fact(ev)
+		}
+	}
 }
 
 // agentd accepts a turn at once. After nudgeAfter without an answer its container is resumed, and after
@@ -212,9 +234,10 @@ func (k *Pool) request(t Turn) runner.Turn {
 	return t.Turn
 }
 
-// watcher tells of the begin of a turn before anything else of it.
+// watcher tells of the begin of a turn before anything else of it, and of each fact once.
 type watcher struct {
 	runner.Observer
+	facts int64 // number of the newest that was told
 	began func()
 	begun chan struct{} // closed then
 	once  sync.Once
@@ -229,6 +252,10 @@ func (w *watcher) Event(ev responses.Event) {
 
 func (w *watcher) Fact(ev turns.RuntimeEvent) {
 	w.once.Do(w.begin)
+	if ev.Sequence <= w.facts {
+		return
+	}
+	w.facts = ev.Sequence
 	w.Observer.Fact(ev)
 }
 

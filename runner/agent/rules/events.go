@@ -1,6 +1,9 @@
 package rules
 
-import "holon/state/ledger"
+import (
+	"holon/responses/agentruntime"
+	"holon/state/ledger"
+)
 
 // Levels of events: how much an operator wants to see them.
 const (
@@ -25,6 +28,7 @@ const (
 	MessageAdmitted        = "message_admitted"
 	MessageStarted         = "message_processing_started"
 	OperatorInterjection   = "operator_interjection_admitted"
+	QueueEntryRequeued     = "queue_entry_requeued"
 	QueueEntrySettled      = "queue_entry_settled"
 	QueueEntryQuarantined  = "queue_entry_quarantined"
 	QueueEntryBlocked      = "queue_entry_blocked"
@@ -65,11 +69,12 @@ const (
 
 // events is the registry, in the order in which it is documented.
 var events = []EventType{
-	{MessageAdmitted, LevelProgress, "message", "A message is in the queue. kind, priority, sender."},
-	{MessageStarted, LevelTrace, "message", "An attempt claimed a message. attempt_id, readmitted."},
+	{MessageAdmitted, LevelProgress, "message", "A message is in the queue. kind, priority, sender, op, entry."},
+	{MessageStarted, LevelTrace, "message", "An attempt claimed a message. attempt_id, readmitted, op, entry."},
 	{OperatorInterjection, LevelProgress, "message",
 		"A prompt of the operator was offered to the turn that runs. attempt_id."},
-	{QueueEntrySettled, LevelTrace, "message", "A message came to its end. status, reason."},
+	{QueueEntryRequeued, LevelTrace, "message", "A message is in the queue again. op, entry, reason."},
+	{QueueEntrySettled, LevelTrace, "message", "A message came to its end. status, reason, op, entry."},
 	{QueueEntryQuarantined, LevelActionRequired, "message",
 		"No turn could be begun for a message; it is not tried again. failed, code."},
 	{QueueEntryBlocked, LevelActionRequired, "message",
@@ -79,7 +84,7 @@ var events = []EventType{
 		"The container accepted a turn. attempt_id, turn_index, previous_response_id."},
 	{TurnContextBuilt, LevelTrace, "context", "The prompt of a turn was assembled. frame_digest, bytes."},
 	{TurnTerminal, LevelTrace, "runtime",
-		"A turn came to its end. kind, reason, turn_index, duration_ms, model_rounds, tool_calls."},
+		"A turn came to its end. kind, reason, turn_index, duration_ms, model_rounds, tool_calls, usage, failure_category."},
 	{AssistantRound, LevelProgress, "assistant_progress", "The model answered a round. What the turn tells of it."},
 	{ProviderRound, LevelTrace, "runtime", "A provider answered a request. What the turn tells of it."},
 	{ToolExecuted, LevelProgress, "tool", "A tool ran. call, files, exit_code, and what the turn tells of it."},
@@ -127,12 +132,20 @@ var events = []EventType{
 	{RuntimeError, LevelTurnResult, "runtime", "Something of an agent failed. phase, code, summary."},
 }
 
-// Event returns the type of a name.
+// Event returns the type of a name. A class of the Agent Runtime standard, or one of ours, is a type of level trace.
 func Event(name string) (EventType, bool) {
 	for _, t := range events {
 		if t.Name == name {
 			return t, true
 		}
+	}
+	if _, ok := agentruntime.ClassOf(name); ok || agentruntime.IsVendor(name) {
+		return EventType{
+			Name:     name,
+			Level:    LevelTrace,
+			Category: "record",
+			Doc:      "As the Agent Runtime standard has it.",
+		}, true
 	}
 	return EventType{}, false
 }

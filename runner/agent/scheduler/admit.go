@@ -37,7 +37,9 @@ func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error
 		if err := tx.InsertAgent(a, s.state); err != nil {
 			return err
 		}
-		s.emit(rules.AgentCreated, ledger.Event{}, facts{"kind": string(a.Kind), "template": clip(a.Template)})
+		s.emit(rules.AgentCreated, ledger.Event{Status: "idle"},
+			facts{"kind": string(a.Kind), "template": clip(a.Template)})
+		s.emit(rules.ThreadStarted, ledger.Event{Status: "idle"}, nil)
 		if !n.Private {
 			if _, err := s.newTrigger(); err != nil {
 				return err
@@ -249,7 +251,8 @@ func (s *step) admit(msg ledger.Message, from ledger.Sender) (int64, error) {
 		MessageID: msg.ID, AgentID: msg.AgentID, Sender: from, Priority: msg.Priority, Number: msg.Number,
 		Status: ledger.Queued, CreatedAt: s.now, UpdatedAt: s.now,
 	}
-	msg.AdmittedSeq = s.emit(rules.MessageAdmitted, ledger.Event{MessageID: msg.ID},
+	msg.AdmittedSeq = s.emitQueue(rules.MessageAdmitted, "enqueue", e,
+		ledger.Event{ID: admittedEvent(msg.ID), Status: "queued", Cause: msg.CausationID},
 		facts{"kind": string(msg.Kind), "priority": string(msg.Priority), "sender": string(from)})
 	if err := s.InsertMessage(msg, e); err != nil {
 		return 0, err

@@ -8,6 +8,7 @@ import (
 
 	"holon/responses"
 	"holon/runner/agent/rules"
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -143,14 +144,15 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont ledger.Continuatio
 	} else {
 		w = nil
 	}
-	if err := s.InsertAttempt(a); err != nil {
-		return Claim{}, fmt.Errorf("open an attempt: %w", err)
-	}
 	s.state.LastWake = string(msg.TriggerKind)
 	if e.Sender != ledger.FromSelf {
 		s.state.Progress = rules.Fresh(s.state.Progress)
 	}
-	s.emit(rules.MessageStarted, ledger.Event{MessageID: msg.ID, TurnID: a.TurnID},
+	s.submitTurn(a, msg)
+	if err := s.InsertAttempt(a); err != nil {
+		return Claim{}, fmt.Errorf("open an attempt: %w", err)
+	}
+	s.emitQueue(rules.MessageStarted, "dequeue", e, ledger.Event{TurnID: a.TurnID, Status: "running"},
 		facts{"attempt_id": a.ID, "readmitted": e.Readmitted})
 	if w != nil {
 		if err := s.resolveWait(*w, a, msg.ID); err != nil {
@@ -164,10 +166,24 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont ledger.Continuatio
 	return Claim{Agent: agent, Message: msg, Attempt: a, Continuation: cont, Wait: w}, nil
 }
 
+// submitTurn tells that a turn is made for a message. It is the first event of the turn and the cause of the others.
+func (s *step) submitTurn(a ledger.Attempt, msg ledger.Message) {
+	e := ledger.Event{ID: submittedEvent(a.ID), MessageID: msg.ID, TurnID: a.TurnID, Status: "accepted",
+		Cause: admittedEvent(msg.ID)}
+	s.emit(rules.TurnSubmitted, e, facts{"attempt_id": a.ID, "message_id": msg.ID, "turn_index": a.TurnIndex,
+		"source": string(msg.Kind), "origin": string(msg.Origin.Kind), "authority": string(msg.Authority),
+		"model": a.Model})
+	s.cause = e.ID
+}
+
 // dispose ends a message.
 func (s *step) dispose(e ledger.Entry, status ledger.EntryStatus, reason string) error {
+	op := "settle" // a turn had it
+	if e.AttemptID == "" {
+		op = "remove"
+	}
 	e.Status, e.Reason, e.NotBefore, e.UpdatedAt = status, reason, nil, s.now
-	s.emit(rules.QueueEntrySettled, ledger.Event{MessageID: e.MessageID},
+	s.emitQueue(rules.QueueEntrySettled, op, e, ledger.Event{Status: rules.EntryStatus(status)},
 		facts{"status": string(status), "reason": clip(reason)})
 	return s.UpdateEntry(e)
 }
@@ -217,7 +233,7 @@ func (s *step) begin(a ledger.Attempt) error {
 	if err := s.unblock(); err != nil { // what a setting kept from turns keeps it no more
 		return err
 	}
-	s.emit(rules.TurnStarted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID}, facts{
+	s.emit(rules.TurnStarted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: "running"}, facts{
 		"attempt_id": a.ID, "turn_index": a.TurnIndex, "previous_response_id": a.Chain,
 	})
 	kind := ledger.TranscriptMessage
@@ -241,35 +257,50 @@ func (m *Scheduler) Progress(ctx context.Context, attemptID string, through Thro
 		if a.Status != ledger.AttemptOpen || through.Facts <= a.Facts && through.Items <= a.Items {
 			return nil
 		}
-		a.Facts, a.Items = max(a.Facts, through.Facts), max(a.Items, through.Items)
-		if err := s.UpdateAttempt(a); err != nil {
-			return err
-		}
+		s.cause = submittedEvent(a.ID)
 		for _, p := range did {
-			if err := s.record(a, p); err != nil {
+			if err := s.record(&a, p); err != nil {
 				return err
 			}
 		}
-		return nil
+		a.Facts, a.Items = max(a.Facts, through.Facts), max(a.Items, through.Items)
+		return s.UpdateAttempt(a)
 	})
 }
 
-func (s *step) record(a ledger.Attempt, p Progress) error {
+func (s *step) record(a *ledger.Attempt, p Progress) error {
 	if p.Event.Type != "" {
-		e := p.Event
-		e.MessageID, e.TurnID = a.MessageID, a.TurnID
-		// it comes from a container, and must not hold up what comes after it
-		if n := len(e.Data); n > ledger.MaxEventData {
-			e.Data = mustJSON(facts{"omitted_bytes": n})
+		s.recordEvent(a, p)
+	}
+	if p.Tool != nil {
+		t := *p.Tool
+		t.AgentID, t.TurnID, t.TurnIndex = a.AgentID, a.TurnID, a.TurnIndex
+		err := s.InsertToolExecution(t)
+		if err != nil && !state.IsCode(err, ledger.CodeConflict) { // a container may repeat an id
+			return err
 		}
-		s.emit(p.Event.Type, e, nil)
 	}
 	if p.Transcript == nil {
 		return nil
 	}
 	e := *p.Transcript
 	e.MessageID = a.MessageID
-	return s.InsertTranscript(s.transcript(a, e))
+	return s.InsertTranscript(s.transcript(*a, e))
+}
+
+// recordEvent tells of what a container recorded. Its time is the container's unless that cannot be.
+func (s *step) recordEvent(a *ledger.Attempt, p Progress) {
+	e := p.Event
+	e.MessageID, e.TurnID = a.MessageID, a.TurnID
+	if e.CreatedAt = e.CreatedAt.UTC().Truncate(time.Millisecond); e.CreatedAt.Before(a.StartedAt) ||
+		e.CreatedAt.After(s.now) {
+		e.CreatedAt = s.now
+	}
+	if n := len(e.Data); n > ledger.MaxEventData { // it must not hold up what comes after it
+		e.Data = mustJSON(facts{"omitted_bytes": n})
+	}
+	s.emit(e.Type, e, nil)
+	track(a, &s.events[len(s.events)-1], p.ToolName)
 }
 
 // maxOffered is how many messages one call of Offer looks at.
@@ -320,8 +351,8 @@ func (s *step) offer(a ledger.Attempt, e ledger.Entry) error {
 	if err := s.UpdateEntry(e); err != nil {
 		return err
 	}
-	s.emit(rules.OperatorInterjection, ledger.Event{MessageID: e.MessageID, TurnID: a.TurnID},
-		facts{"attempt_id": a.ID})
+	s.emitQueue(rules.OperatorInterjection, "interject", e, ledger.Event{TurnID: a.TurnID, Status: "running"},
+		facts{"attempt_id": a.ID, "merged_into_turn_id": a.TurnID})
 	w, err := s.agentWait()
 	if err != nil || w == nil || w.Status != ledger.WaitTriggered || w.MessageID != e.MessageID {
 		return err

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"holon/responses/agentruntime"
 	"holon/runner/agent/rules"
+	"holon/runner/agent/view"
 	"holon/state/ledger"
 )
 
@@ -112,6 +114,7 @@ type account struct {
 	newest         int64
 	settled, tools map[string]int         // ends by message, and tools by turn
 	waits          map[string]ledger.Wait // as the newest event about each has it
+	validator      *agentruntime.Validator
 }
 
 // checkEvents: the numbers of events have no gap (4), and every event has a documented type. It returns how often the
@@ -120,6 +123,9 @@ func (w *world) checkEvents(v ledger.View, l ledger.AgentState) (map[string]int,
 	a := w.accounts[l.AgentID]
 	if a == nil {
 		a = &account{settled: map[string]int{}, tools: map[string]int{}, waits: map[string]ledger.Wait{}}
+		a.validator = agentruntime.NewValidator(agentruntime.LevelC, func(v agentruntime.Violation) {
+			w.t.Fatalf("%s: the record breaks a rule: %+v", l.AgentID, v)
+		})
 		w.accounts[l.AgentID] = a
 	}
 	page, err := v.Events(l.AgentID, ledger.EventQuery{After: a.newest, Limit: 100_000})
@@ -133,6 +139,8 @@ func (w *world) checkEvents(v ledger.View, l ledger.AgentState) (map[string]int,
 		if _, known := rules.Event(e.Type); !known || e.Level == 0 {
 			w.t.Fatalf("%s: event %+v has no known type or no level", l.AgentID, e)
 		}
+		recorded := view.RuntimeEvent(e, view.Log{RuntimeID: "rt_test"})
+		a.validator.Event(l.AgentID, int(e.Seq), &recorded)
 		switch e.Type {
 		case rules.QueueEntrySettled:
 			a.settled[e.MessageID]++

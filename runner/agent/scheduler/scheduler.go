@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	cryptorand "crypto/rand"
 	"crypto/sha256"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"holon/responses"
+	"holon/responses/agentruntime"
 	"holon/runner/agent/rules"
 	"holon/state"
 	"holon/state/ledger"
@@ -69,6 +71,7 @@ type step struct {
 	now    time.Time
 	state  ledger.AgentState
 	events []ledger.Event
+	cause  string // of events that do not name their own; "": the first event of the step
 }
 
 // step takes a step of an agent. A function that emits no event leaves the state as
@@ -122,12 +125,23 @@ func (s *step) close() error {
 // facts are the data of an event. Empty texts are left out.
 type facts map[string]any
 
-// emit tells of the step and returns the number of the event.
+// emit tells of the step and returns the number of the event. Class and time are those of the type and the step unless
+// e has its own.
 func (s *step) emit(typ string, e ledger.Event, f facts) int64 {
 	t, _ := rules.Event(typ)
-	e.ID, e.AgentID, e.CreatedAt, e.Type = responses.NewID(responses.PrefixEvent), s.state.AgentID, s.now, typ
-	if e.Level == 0 {
-		e.Level = t.Level
+	e.AgentID, e.Type = s.state.AgentID, typ
+	if e.ID == "" {
+		e.ID = responses.NewID(responses.PrefixEvent)
+	}
+	e.Level, e.Class = cmp.Or(e.Level, t.Level), cmp.Or(e.Class, rules.Class(typ))
+	if e.CreatedAt.IsZero() {
+		e.CreatedAt = s.now
+	}
+	if e.Class == "queue.changed" {
+		e.IDs[agentruntime.Queue] = rules.QueueID(e.AgentID)
+	}
+	if e.Cause = cmp.Or(e.Cause, s.cause); s.cause == "" {
+		s.cause = e.ID
 	}
 	for k, v := range f {
 		if text, ok := v.(string); ok && text == "" {
@@ -147,6 +161,28 @@ func (s *step) emit(typ string, e ledger.Event, f facts) int64 {
 func (s *step) emitWait(typ string, w ledger.Wait, e ledger.Event, f facts) {
 	e.Ref = w.ID
 	s.emit(typ, e, f.with(rules.RecordWait, w))
+	if w.Kind == ledger.WaitOperator {
+		s.emitAction(typ, w)
+	}
+}
+
+// emitAction tells that the operator is asked for something, or is not any more. An action outlives the turn that asks.
+func (s *step) emitAction(typ string, w ledger.Wait) {
+	e := ledger.Event{Ref: w.ID}
+	e.IDs[agentruntime.Action] = "action_" + w.ID
+	switch typ {
+	case rules.WaitRegistered:
+		s.emit(rules.ActionRequired, e, facts{"action_kind": "operator_input", "prompt": clip(w.WaitingFor),
+			"expires_at": w.ExpiresAt})
+	case rules.WaitResolved:
+		s.emit(
+			rules.ActionResolved,
+			e,
+			facts{"decision": "answered", "decided_by": "operator", "via": "operator_input"},
+		)
+	case rules.WaitCancelled, rules.WaitExpired:
+		s.emit(rules.ActionResolved, e, facts{"decision": string(w.Status), "decided_by": "runtime"})
+	}
 }
 
 func (s *step) emitTimer(typ string, t ledger.Timer, e ledger.Event, f facts) {
@@ -155,7 +191,17 @@ func (s *step) emitTimer(typ string, t ledger.Timer, e ledger.Event, f facts) {
 }
 
 func (s *step) emitTrigger(typ string, t ledger.Trigger, f facts) {
-	s.emit(typ, ledger.Event{Ref: t.ID}, f.with(rules.RecordTrigger, t))
+	e := ledger.Event{Ref: t.ID}
+	e.IDs[agentruntime.Channel] = rules.ChannelID(t.ID)
+	s.emit(typ, e, f.with(rules.RecordTrigger, t))
+}
+
+// emitQueue tells of a change of the queue: op is what was done to the entry.
+func (s *step) emitQueue(typ, op string, entry ledger.Entry, e ledger.Event, f facts) int64 {
+	e.MessageID, f["op"] = entry.MessageID, op
+	f["entry"] = facts{"message_id": entry.MessageID, "number": entry.Number, "priority": string(entry.Priority),
+		"sender": string(entry.Sender)}
+	return s.emit(typ, e, f)
 }
 
 // with returns f, which may be nil, with a record added.

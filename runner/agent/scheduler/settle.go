@@ -60,6 +60,7 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 	}
 	own := held[at]
 	v := judge(a, own, e)
+	s.cause = submittedEvent(a.ID)
 	if e.Forgotten {
 		s.state.Chain = ""
 	}
@@ -71,6 +72,10 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 		if err := s.begin(a); err != nil { // its start could not be recorded when it began
 			return Settlement{}, err
 		}
+	}
+	s.closeOpen(a, v)
+	if !v.turn {
+		s.endNotBegun(a, e, v)
 	}
 	if err := s.disposeOffered(a, slices.Delete(held, at, at+1), e, v); err != nil {
 		return Settlement{}, err
@@ -246,6 +251,7 @@ func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v verdict) 
 // trigger a wait that was registered since.
 func (s *step) requeue(e ledger.Entry) error {
 	e.Status, e.AttemptID, e.Interjects, e.UpdatedAt = ledger.Queued, "", false, s.now
+	s.emitQueue(rules.QueueEntryRequeued, "enqueue", e, ledger.Event{Status: "queued"}, facts{"reason": e.Reason})
 	if err := s.UpdateEntry(e); err != nil {
 		return err
 	}

@@ -240,7 +240,7 @@ func (w *world) checkTurnRecorded(t *testing.T, start int64, message, turn strin
 	t.Helper()
 	types, events := w.events(start)
 	want := []string{
-		rules.MessageAdmitted, rules.ContinuationResolved, rules.MessageStarted, rules.TurnContextBuilt,
+		rules.MessageAdmitted, rules.ContinuationResolved, rules.TurnSubmitted, rules.MessageStarted, rules.TurnContextBuilt,
 		rules.TurnStarted, rules.ToolExecuted,
 		rules.QueueEntrySettled, rules.TurnTerminal, rules.ClosureDecided, rules.BriefCreated,
 	}

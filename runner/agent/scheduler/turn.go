@@ -85,14 +85,15 @@ func (s *step) writeTurn(a ledger.Attempt, e End, v verdict, failure *ledger.Fai
 	}
 	out.Turn, out.Closure = &t, closure
 	s.count(t)
-	s.emit(rules.TurnTerminal, ledger.Event{MessageID: a.MessageID, TurnID: t.ID}, facts{
-		"kind": string(t.Kind), "reason": clip(t.Reason), "turn_index": t.Index, "duration_ms": t.DurationMS,
-		"model_rounds": t.ModelRounds, "tool_calls": t.ToolCalls,
-	})
-	s.emit(rules.ClosureDecided, ledger.Event{MessageID: a.MessageID, TurnID: t.ID}, facts{
-		"outcome": string(closure.Outcome), "waiting_reason": string(closure.WaitingReason),
-		"runtime_posture": string(closure.Posture),
-	})
+	s.endTurn(a, t, v)
+	s.emit(
+		rules.ClosureDecided,
+		ledger.Event{MessageID: a.MessageID, TurnID: t.ID, Status: rules.ThreadStatus(closure)},
+		facts{
+			"outcome": string(closure.Outcome), "waiting_reason": string(closure.WaitingReason),
+			"runtime_posture": string(closure.Posture),
+		},
+	)
 	return nil
 }
 

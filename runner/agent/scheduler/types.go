@@ -148,9 +148,12 @@ type Through struct {
 	Items int64 // ledger.Attempt.Items
 }
 
-// Progress is one thing that a turn did, for events and transcript.
+// Progress is one thing that a turn did, for events, transcript and the calls of tools.
 type Progress struct {
-	Event      ledger.Event            // Type, Level, Ref and Data; "" Type: none
+	// Type, Class, Status, IDs, CreatedAt, ProducerSeq, Level, Ref and Data; "" Type: none
+	Event      ledger.Event
+	ToolName   string                  // of a call that begins
+	Tool       *ledger.ToolExecution   // a call that ended, less agent and turn; nil: none
 	Transcript *ledger.TranscriptEntry // Kind, Round, StopReason, tokens and Data; nil: none
 }
 

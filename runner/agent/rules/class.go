@@ -1,0 +1,102 @@
+package rules
+
+import (
+	"strings"
+
+	"holon/state/ledger"
+)
+
+// Types of events that only the record has: an Agent Runtime class without an audit type. They are their own class.
+const (
+	ThreadStarted  = "thread.started"
+	TurnSubmitted  = "turn.submitted"
+	TurnNotBegun   = "turn.failed" // no turn was begun, so that there is no terminal record of it
+	ActionRequired = "action.required"
+	ActionResolved = "action.resolved"
+)
+
+// classes are the Agent Runtime classes of types of events (docs/reference/agent-record.md). Any other type is a class
+// of the standard itself or has one of ours.
+var classes = map[string]string{
+	AgentCreated:           "session.created",
+	AgentStateChanged:      "thread.updated",
+	ClosureDecided:         "thread.updated",
+	MessageAdmitted:        "queue.changed",
+	MessageStarted:         "queue.changed",
+	OperatorInterjection:   "queue.changed",
+	QueueEntryRequeued:     "queue.changed",
+	QueueEntrySettled:      "queue.changed",
+	TurnContextBuilt:       "context.resolved",
+	TurnStarted:            "turn.started",
+	CurrentRunAborted:      "run.status",
+	WaitRegistered:         "holon.wait.registered",
+	WaitTriggered:          "holon.wait.triggered",
+	WaitResolved:           "holon.wait.resolved",
+	WaitCancelled:          "holon.wait.cancelled",
+	WaitExpired:            "holon.wait.expired",
+	WaitWithoutRecovery:    "runtime.warning",
+	BriefCreated:           "holon.brief.created",
+	NotificationRequested:  "holon.operator.notified",
+	ContinuationResolved:   "holon.continuation.resolved",
+	ModelOverrideRequested: "policy.changed",
+	ModelClearRequested:    "policy.changed",
+	ExternalTriggerCreated: "channel.connected",
+	ExternalTriggerRevoked: "channel.disconnected",
+	ExternalTriggerRotated: "holon.trigger.rotated",
+	CallbackDelivered:      "channel.message",
+	RuntimeError:           "runtime.error",
+}
+
+// Class is the Agent Runtime class of a type of events that always has the same.
+func Class(typ string) string {
+	if class, ok := classes[typ]; ok {
+		return class
+	}
+	if strings.Contains(typ, ".") {
+		return typ
+	}
+	return "holon." + typ
+}
+
+// SessionID, ThreadID, QueueID and ChannelID are ids of the record that follow from an agent or a trigger.
+func SessionID(agentID string) string   { return "session_" + agentID }
+func ThreadID(agentID string) string    { return "thread_" + agentID }
+func QueueID(agentID string) string     { return "queue_" + agentID }
+func ChannelID(triggerID string) string { return "channel_" + triggerID }
+
+// TurnEnd is class and status of the end of a turn.
+func TurnEnd(a ledger.AttemptStatus, kind ledger.TurnKind, aborted bool) (class, status string) {
+	switch {
+	case aborted:
+		return "turn.failed", "cancelled"
+	case a == ledger.AttemptInterrupted:
+		return "turn.failed", "lost"
+	case kind == ledger.TurnCompleted:
+		return "turn.completed", "completed"
+	}
+	return "turn.failed", "failed"
+}
+
+// EntryStatus is the portable status of an entry of the queue that has left it.
+func EntryStatus(s ledger.EntryStatus) string {
+	switch s {
+	case ledger.Processed, ledger.Interjected:
+		return "completed"
+	case ledger.Interrupted:
+		return "lost"
+	case ledger.Quarantined:
+		return "failed"
+	}
+	return "cancelled"
+}
+
+// ThreadStatus is the portable status of an agent after the end of a turn.
+func ThreadStatus(c ledger.Closure) string {
+	switch c.Outcome {
+	case ledger.OutcomeFailed:
+		return "failed"
+	case ledger.OutcomeWaiting:
+		return "blocked"
+	}
+	return "idle"
+}

@@ -1,0 +1,99 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+
+	"holon/responses"
+	"holon/responses/agentruntime"
+	"holon/runner/agent/rules"
+	"holon/state/ledger"
+)
+
+// admittedEvent is the id of the event with which a message was admitted, and submittedEvent that of the event with which
+// the turn of an attempt began: what follows names them as its cause.
+func admittedEvent(messageID string) string  { return derivedID(responses.PrefixEvent, messageID) }
+func submittedEvent(attemptID string) string { return derivedID(responses.PrefixEvent, attemptID) }
+
+// maxOpen bounds what a turn may have open at once; what a container begins beyond it is not closed for it.
+const maxOpen = 1000
+
+// track notes what an event of a turn begins and ends. An event that ends something was caused by the one that began it.
+func track(a *ledger.Attempt, e *ledger.Event, tool string) {
+	family, ok := agentruntime.FamilyOf(e.Class)
+	if !ok || family.Name == "turn" || family.Name == "action" {
+		return
+	}
+	at := slices.IndexFunc(a.Open, func(u ledger.Unfinished) bool {
+		return u.Class == family.Open && (family.ID == agentruntime.Thread || u.IDs[family.ID] == e.IDs[family.ID])
+	})
+	switch {
+	case e.Class == family.Open && at < 0 && len(a.Open) < maxOpen:
+		a.Open = append(a.Open, ledger.Unfinished{Class: e.Class, Event: e.ID, IDs: e.IDs, Tool: tool})
+	case at >= 0 && e.Class != family.Open:
+		e.Cause = a.Open[at].Event
+		if slices.Contains(family.Close, e.Class) {
+			a.Open = slices.Delete(a.Open, at, at+1)
+		}
+	}
+}
+
+// closings are the classes by which the host ends what a turn has left open.
+var closings = map[string]string{
+	"model.requested":            "model.failed",
+	"tool.started":               "tool.failed",
+	"process.started":            "process.failed",
+	"context.compaction.started": "context.compaction.failed",
+	"hook.started":               "hook.failed",
+	"task.attempt.started":       "task.attempt.failed",
+}
+
+// closeOpen ends what the turn of an attempt has begun and not ended, before the turn itself.
+func (s *step) closeOpen(a ledger.Attempt, v verdict) {
+	category, status := "cancelled", "cancelled"
+	if v.attempt == ledger.AttemptInterrupted {
+		category, status = "interrupted", "failed"
+	}
+	for _, u := range a.Open {
+		class, ok := closings[u.Class]
+		if !ok {
+			continue
+		}
+		f := facts{"failure_category": category, "retryable": false, "message": "the turn ended before it did",
+			"tool_name": u.Tool, "outcome": category}
+		if class == "hook.failed" {
+			f["fail_mode"] = "open"
+		}
+		s.emit(class, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: status, IDs: u.IDs, Cause: u.Event}, f)
+	}
+}
+
+// endTurn tells the end of a turn.
+func (s *step) endTurn(a ledger.Attempt, t ledger.Turn, v verdict) {
+	class, status := rules.TurnEnd(v.attempt, t.Kind, v.entry == ledger.Aborted && a.AbortedBy != "")
+	f := facts{"kind": string(t.Kind), "reason": clip(t.Reason), "turn_index": t.Index, "duration_ms": t.DurationMS,
+		"model_rounds": t.ModelRounds, "tool_calls": t.ToolCalls, "response_id": t.ResponseID, "usage": t.Usage}
+	if class == rules.TurnNotBegun {
+		f = f.failed(t.Failure, status, v)
+	}
+	s.emit(rules.TurnTerminal, ledger.Event{MessageID: a.MessageID, TurnID: t.ID, Class: class, Status: status}, f)
+}
+
+// endNotBegun tells that the turn of an attempt was never begun.
+func (s *step) endNotBegun(a ledger.Attempt, e End, v verdict) {
+	status := "failed"
+	if !v.failed {
+		status = "cancelled"
+	}
+	s.emit(rules.TurnNotBegun, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: status},
+		facts{"reason": clip(v.reason)}.failed(e.Failure, status, v))
+}
+
+// failed adds why a turn failed. It may be tried again when its message is queued.
+func (f facts) failed(why *ledger.Failure, status string, v verdict) facts {
+	f["failure_category"], f["retryable"] = status, v.entry == ledger.Queued
+	if why != nil {
+		f["failure_category"], f["message"] = cmp.Or(clip(why.Code), status), clip(why.Summary)
+	}
+	return f
+}

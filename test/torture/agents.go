@@ -230,7 +230,7 @@ func (w *world) end(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(led.Sound(ctx), led.Lawful(ctx), led.Close()); err != nil {
+	if err := errors.Join(led.Sound(ctx), led.Lawful(ctx), led.Recorded(ctx), led.Close()); err != nil {
 		return err
 	}
 	left, err := w.serve.Containers(ctx, "")

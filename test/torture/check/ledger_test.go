@@ -65,7 +65,8 @@ func newLedger(t *testing.T) string {
 
 func TestLawful(t *testing.T) {
 	l := open(t, newLedger(t))
-	if err := errors.Join(l.Quiet(t.Context()), l.Lawful(t.Context()), l.Sound(t.Context())); err != nil {
+	if err := errors.Join(l.Quiet(t.Context()), l.Lawful(t.Context()), l.Recorded(t.Context()),
+		l.Sound(t.Context())); err != nil {
 		t.Error(err)
 	}
 	for key, want := range map[string]int{"k1": 1, "k2": 1, "k3": 0} {
@@ -154,6 +155,19 @@ func TestLawsAreFound(t *testing.T) {
 		path := newLedger(t)
 		plant(t, path, tc.plant)
 		if err := open(t, path).Lawful(t.Context()); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, and not %q", tc.plant, err, tc.want)
+		}
+	}
+}
+
+func TestBrokenRecordIsFound(t *testing.T) {
+	for _, tc := range []struct{ plant, want string }{
+		{`UPDATE events SET class = 'turn.started' WHERE class = 'turn.submitted'`, "breaks V19"},
+		{`UPDATE events SET seq = seq + 1000 WHERE class = 'turn.completed'`, "breaks V5"},
+	} {
+		path := newLedger(t)
+		plant(t, path, tc.plant)
+		if err := open(t, path).Recorded(t.Context()); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, and not %q", tc.plant, err, tc.want)
 		}
 	}

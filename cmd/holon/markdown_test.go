@@ -52,7 +52,7 @@ func TestStatusLine(t *testing.T) {
 		s.Err = &out
 		p := newProgress(s, false)
 		p.Phase("turn")
-		p.Fact(turns.RuntimeEvent{Type: turns.ToolStarted, Payload: []byte(`{"tool_name":"ExecCommand","arguments":` +
+		p.Fact(turns.RuntimeEvent{Type: turns.ToolStarted, Payload: []byte(`{"tool_name":"ExecCommand","safe_args":` +
 			`"{\"cmd\":\"` + strings.Repeat("日 very long ", 20) + `\"}"}`)})
 		p.end()
 		lines := strings.Split(strings.TrimSuffix(out.String(), "\r\x1b[K"), "\r\x1b[K")
@@ -65,7 +65,7 @@ func TestStatusLine(t *testing.T) {
 
 // The details of a call stand on a terminal only, and within its width.
 func TestCallDetails(t *testing.T) {
-	started := `{"tool_name":"ApplyPatch","arguments":"{\"patch\":\"*** Add File: a\\n%s\"}"}`
+	started := `{"tool_name":"ApplyPatch","safe_args":"{\"patch\":\"*** Add File: a\\n%s\"}"}`
 	for _, tty := range []bool{true, false} {
 		var out bytes.Buffer
 		s := atWidth(40)
@@ -75,7 +75,7 @@ func TestCallDetails(t *testing.T) {
 			Payload: fmt.Appendf(nil, started, strings.Repeat(`+a line that is wider than the terminal is\\n`, 9))})
 		p.Fact(turns.RuntimeEvent{Type: turns.ToolResult, ToolCallID: "1", Payload: []byte(`{"duration_ms":100}`)})
 		p.Fact(turns.RuntimeEvent{Type: turns.ToolStarted, ToolCallID: "2",
-			Payload: []byte(`{"tool_name":"ExecCommand","arguments":"{\"cmd\":\"make\"}"}`)})
+			Payload: []byte(`{"tool_name":"ExecCommand","safe_args":"{\"cmd\":\"make\"}"}`)})
 		p.Fact(turns.RuntimeEvent{Type: turns.ToolResult, ToolCallID: "2", Payload: []byte(`{"duration_ms":100,` +
 			`"exit_code":2,"canonical":{"result":{"stdout_preview":"1\n2\n3\n4\n","stderr_preview":null}}}`)})
 		p.end()

@@ -244,9 +244,10 @@ func TestInvariants(t *testing.T) {
 }
 
 // TestCrashIsInvisible runs a script with crashes and without. Containers live
-// through them, so that everything must end alike.
+// through them, so that everything must end alike. There are no wakes in it: which of
+// them become one tick depends on when the queue is empty, which a crash changes.
 func TestCrashIsInvisible(t *testing.T) {
-	gen := scripts(often + "crash")
+	gen := scripts(strings.ReplaceAll(often, "wake wake deliver", "") + "crash")
 	rapid.Check(t, func(t *rapid.T) {
 		script := gen.Draw(t, "script")
 		var ends [2][]string

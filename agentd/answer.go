@@ -85,7 +85,7 @@ func (s *Server) clean(data []byte, tools ...string) []byte {
 	if s.parts.Secrets.Empty() {
 		return data
 	}
-	return s.parts.Secrets.JSON(data, structure.With(turns.ToolNames(tools)))
+	return s.parts.Secrets.JSON(data, structure, turns.ToolNames(tools))
 }
 
 // stall bounds how long the rest of the answer may wait for its reader.

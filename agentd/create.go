@@ -13,35 +13,13 @@ import (
 // createResponse is POST /responses: JSON, or a stream when the body says so.
 // A request in the background is answered at once unless it streams.
 func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) {
-	req, err := s.readRequest(w, r)
+	req, v, err := s.acceptRequest(w, r)
 	if err != nil {
-		s.fail(w, err)
-		return
-	}
-	keyed, err := applyIdempotencyKey(r.Header, req)
-	if err != nil {
-		s.fail(w, err)
-		return
-	}
-	token, err := modelToken(r.Header)
-	if err != nil {
-		s.fail(w, err)
-		return
-	}
-	v, err := s.accept(req, origin{"responses", token, spanOf(r.Header)}, nil)
-	if err != nil {
-		if keyed {
-			err = keyConflict(err)
-		}
 		s.fail(w, err)
 		return
 	}
 	defer v.release()
 	defer v.attach()()
-	s.log.Debug("a request has its turn", "request", w.Header().Get(headerRequestID), "response", v.response.ID)
-	// Work has begun: a client that sends the request again would start it again.
-	w.Header().Set(headerShouldRetry, "false")
-	w.Header().Set(headerResponseID, v.response.ID)
 	switch {
 	case req.Stream:
 		s.serveStream(w, r, v, stream.Accepted(r.Header.Get("Accept")), fromStart)
@@ -50,6 +28,35 @@ func (s *Server) createResponse(w http.ResponseWriter, r *http.Request) {
 	default:
 		s.serveJSON(w, r, v)
 	}
+}
+
+// acceptRequest reads a request and takes it in. Once it has, the head of the answer
+// says so.
+func (s *Server) acceptRequest(w http.ResponseWriter, r *http.Request) (*responses.Request, *view, error) {
+	req, err := s.readRequest(w, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	keyed, err := applyIdempotencyKey(r.Header, req)
+	if err != nil {
+		return nil, nil, err
+	}
+	token, err := modelToken(r.Header)
+	if err != nil {
+		return nil, nil, err
+	}
+	v, err := s.accept(req, origin{"responses", token, spanOf(r.Header)}, nil)
+	if err != nil {
+		if keyed {
+			err = keyConflict(err)
+		}
+		return nil, nil, err
+	}
+	s.log.Debug("a request has its turn", "request", w.Header().Get(headerRequestID), "response", v.response.ID)
+	// Work has begun: a client that sends the request again would start it again.
+	w.Header().Set(headerShouldRetry, "false")
+	w.Header().Set(headerResponseID, v.response.ID)
+	return req, v, nil
 }
 
 // cancelOnDisconnect tells whether the turn ends when the last client that

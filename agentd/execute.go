@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"strings"
 	"syscall"
 	"time"
 
@@ -181,11 +182,32 @@ func (s *Server) execute(ctx context.Context, j *job) (*turn.Result, error) {
 	return result, err
 }
 
+// environment is where the turn's tools work.
+func (j *job) environment() *turns.Environment {
+	e := turns.Environment{OutputDir: j.turnDir, InputDir: j.inputDir, Isolation: "none"}
+	if j.private != nil {
+		e.Isolation = "worktree"
+	}
+	return &e
+}
+
+// routing is the model that the turn asks, and why.
+func (j *job) routing() turns.Routing {
+	r := turns.Routing{RoutingMode: "fixed", RequestedModel: j.req.Model, FallbackChain: j.fallbacks,
+		DecisionSource: "request", DecisionReason: "the request names it"}
+	r.SelectedProvider, r.SelectedModel, _ = strings.Cut(j.modelRef, "/")
+	if j.req.Model == "" {
+		r.DecisionSource, r.DecisionReason = "default", "the request names none"
+	}
+	return r
+}
+
 // announce records the facts that a turn begins with.
 func (j *job) announce(waited time.Duration) error {
 	facts := append([]turns.RuntimeEvent{
-		j.scope.TurnStarted(turns.Started{QueueWaitMS: waited.Milliseconds(), Model: j.modelRef, WorkDir: j.workDir}),
-		j.scope.ContextResolved(j.resolved()),
+		j.scope.TurnStarted(turns.Started{QueueWaitMS: waited.Milliseconds(), Model: j.modelRef, WorkDir: j.workDir,
+			Environment: j.environment()}),
+		j.scope.ContextResolved(j.resolved()), j.scope.RoutingDecided(j.routing()),
 	}, j.offerFacts()...)
 	for _, fact := range facts {
 		if err := j.rec.Event(fact); err != nil {

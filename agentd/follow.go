@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holon/agentd/record"
+	"holon/internal/buffers"
 	"holon/responses"
 	"holon/responses/stream"
 	"holon/responses/turns"
@@ -44,14 +45,17 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, v *view, fr
 	}
 	out := newWriter(w, s.waits)
 	sent, err := out.events(r.Context(), v.events, framing, after)
-	if err == nil || r.Context().Err() != nil || errors.Is(err, errReader) {
-		return
+	if err != nil && r.Context().Err() == nil && !errors.Is(err, errReader) {
+		s.endStream(out, v, framing, sent, err)
 	}
-	// The log broke (a full disk): the reader still gets a legal end.
-	s.log.Error("the event log broke off", "request", h.Get(headerRequestID), "err", err)
-	if lines, err := s.brokenEnd(v, sent, recordError(err)); err == nil {
-		out.buf = framing.AppendEnd(framing.Append(out.buf[:0], lines))
-		_ = out.send(true)
+}
+
+// endStream gives a reader a legal end when the log broke after the first sent
+// events of it (a full disk).
+func (s *Server) endStream(out *writer, v *view, framing stream.Framing, sent int64, cause error) {
+	s.log.Error("the event log broke off", "request", out.w.Header().Get(headerRequestID), "err", cause)
+	if lines, err := s.brokenEnd(v, sent, recordError(cause)); err == nil {
+		_ = out.send(framing.AppendEnd(framing.Append(buffers.Get(len(lines)), lines)), true)
 	}
 }
 
@@ -64,7 +68,6 @@ type writer struct {
 	w     http.ResponseWriter
 	rc    *http.ResponseController
 	waits waits
-	buf   []byte
 }
 
 func newWriter(w http.ResponseWriter, limits waits) *writer {
@@ -79,22 +82,21 @@ func (o *writer) events(ctx context.Context, log *record.Log, framing stream.Fra
 	err error) {
 	f := log.Follow()
 	if f.Waiting() || after >= 0 {
-		if err := o.send(true); err != nil {
+		if err := o.send(nil, true); err != nil {
 			return 0, err
 		}
 	}
 	for {
 		lines, err := o.next(ctx, f, framing)
 		if errors.Is(err, io.EOF) {
-			o.buf = framing.AppendEnd(o.buf[:0])
-			return passed, o.send(true)
+			return passed, o.send(framing.AppendEnd(nil), true)
 		}
 		if err != nil {
 			return passed, err
 		}
 		n := int64(bytes.Count(lines, []byte{'\n'}))
-		o.buf = framing.Append(o.buf[:0], skipLines(lines, after+1-passed))
-		if err := o.send(f.Waiting()); err != nil {
+		buf := framing.Append(buffers.Get(len(lines)), skipLines(lines, after+1-passed))
+		if err := o.send(buf, f.Waiting()); err != nil {
 			return passed, err
 		}
 		passed += n
@@ -122,9 +124,7 @@ func (o *writer) next(ctx context.Context, f *record.Follower, framing stream.Fr
 		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 			return lines, err
 		}
-		f.Rest() // many streams that are silent hold next to nothing
-		o.buf = framing.AppendPing(nil)
-		if err := o.send(true); err != nil {
+		if err := o.send(framing.AppendPing(nil), true); err != nil {
 			return nil, err
 		}
 	}
@@ -190,13 +190,13 @@ func (o *writer) lines(ctx context.Context, log *record.Log, follow bool, after 
 		if err != nil {
 			return err
 		}
-		o.buf = o.buf[:0]
+		buf := buffers.Get(len(lines))
 		for line := range bytes.Lines(lines) {
 			if after == 0 || sequenceOf(line) > after {
-				o.buf = append(o.buf, line...)
+				buf = append(buf, line...)
 			}
 		}
-		if err := o.send(f.Waiting()); err != nil {
+		if err := o.send(buf, f.Waiting()); err != nil {
 			return err
 		}
 	}
@@ -212,10 +212,11 @@ func sequenceOf(line []byte) int64 {
 	return ev.Sequence
 }
 
-// send writes what is buffered. The reader gets waits.write for each part of
-// bounded size, so that a slow line does not lose it.
-func (o *writer) send(flush bool) error {
-	for rest := o.buf; ; {
+// send writes buf, and gives it back. The reader gets
+// waits.write for each part of bounded size, so that a slow line does not lose it.
+func (o *writer) send(buf []byte, flush bool) error {
+	defer buffers.Put(buf)
+	for rest := buf; ; {
 		_ = o.rc.SetWriteDeadline(time.Now().Add(o.waits.write)) // a recorder in a test has none
 		part := rest[:min(len(rest), maxWrite)]
 		if rest = rest[len(part):]; len(part) == 0 {

@@ -230,7 +230,9 @@ func (h *harness) serve() {
 		cancel()
 		err := <-done
 		transport.CloseIdleConnections()
-		return errors.Join(err, h.server.Close())
+		err = errors.Join(err, h.server.Close())
+		checkFacts(h.t, h.cfg.Dirs.Output)
+		return err
 	})
 	h.t.Cleanup(func() {
 		if err := h.stop(); err != nil {

@@ -13,7 +13,8 @@ func (s *Server) getHealth(w http.ResponseWriter, _ *http.Request) {
 // Health tells what state the server is in, without asking a model or a disk.
 func (s *Server) Health() turns.Health {
 	h := turns.Health{Status: turns.HealthReady, Version: s.parts.Version, Engine: turns.EngineAgentd,
-		Models: s.parts.Models.Models(), Instance: s.instance, Skills: s.enabled, MCP: s.parts.MCP.Health()}
+		Models: s.parts.Models.Models(), Instance: s.instance, RuntimeID: s.store.RuntimeID(),
+		Skills: s.enabled, MCP: s.parts.MCP.Health()}
 	h.ActiveTurns, h.QueuedTurns = s.queue.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()

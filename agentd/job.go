@@ -40,7 +40,8 @@ func (s *Server) record(p *plan, t *admission.Ticket, source string) (*job, erro
 	rec.Skills, rec.IgnoredTools = p.skills.Names(), p.req.IgnoredTools
 	header := record.Header{
 		ResponseID: resp.ID, PreviousResponseID: p.stored.response, SessionID: p.sessionID, TurnID: p.turnID,
-		TurnDir: p.turnDir, CreatedAt: now, RequestDigest: p.req.Digest, Instance: s.instance, Version: s.parts.Version,
+		ThreadID: p.at.ID, Facts: p.at.Facts, TurnDir: p.turnDir, CreatedAt: now, RequestDigest: p.req.Digest,
+		Instance: s.instance, Version: s.parts.Version,
 		Skills: rec.Skills, IgnoredTools: rec.IgnoredTools, Response: resp,
 		ToolNames: toolNames(p.toolset.Definitions()),
 	}
@@ -60,12 +61,19 @@ func (s *Server) record(p *plan, t *admission.Ticket, source string) (*job, erro
 		return nil, recordError(err)
 	}
 	j := &job{plan: p, ticket: t, rec: written, created: now}
-	j.scope = turns.Scope{RuntimeID: s.instance, SessionID: p.sessionID, TurnID: p.turnID,
+	at, fork := written.Thread()
+	j.scope = turns.Scope{RuntimeID: s.store.RuntimeID(), SessionID: p.sessionID, ThreadID: at.ID, TurnID: p.turnID,
 		Trace: p.above.Child(p.turnID), Now: s.parts.Now}
 	j.inbox = &inbox{rec: written, scope: j.scope}
 	submitted := turns.Submitted{Source: source, ResponseID: resp.ID, PreviousResponseID: p.req.PreviousResponseID,
-		RequestDigest: p.req.Digest, Traceparent: p.above.String()}
-	if err = written.Event(j.scope.TurnSubmitted(submitted, !t.Started())); err == nil {
+		RequestDigest: p.req.Digest, Traceparent: p.above.String(), Instance: s.instance}
+	if at.Facts == 0 {
+		err = written.Event(j.scope.ThreadStarted(fork))
+	}
+	if err == nil {
+		err = written.Event(j.scope.TurnSubmitted(submitted, !t.Started()))
+	}
+	if err == nil {
 		j.emitter, err = responses.NewEmitter(resp, written.Sink())
 	}
 	if err == nil {

@@ -1,6 +1,9 @@
 package agentd
 
-import "holon/responses"
+import (
+	"holon/agentd/record"
+	"holon/responses"
+)
 
 // memory is the conversation that ends with the latest response of a
 // connection. It lets a response that is not stored be continued there, and
@@ -8,6 +11,7 @@ import "holon/responses"
 type memory struct {
 	response string // the response's id
 	session  string
+	at       record.Thread
 	status   responses.Status
 	items    []responses.Item // all that a model was told; shared, never changed
 	stored   storedPrefix
@@ -68,6 +72,7 @@ func (lt *liveTurn) memory() *memory {
 	if lt.final == nil || lt.final.Store || lt.told == nil || weight(lt.told) > maxMemory {
 		return nil
 	}
-	return &memory{response: lt.final.ID, session: lt.turn.Record().SessionID, status: lt.final.Status,
+	at, _ := lt.turn.Thread()
+	return &memory{response: lt.final.ID, session: lt.turn.Record().SessionID, at: at, status: lt.final.Status,
 		items: lt.told, stored: lt.stored}
 }

@@ -30,29 +30,32 @@ func requestID(next http.Handler) http.Handler {
 func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := &httpserver.Answer{ResponseWriter: w}
-		log := s.log.With("request", w.Header().Get(headerRequestID), "method", strconv.Quote(r.Method), "path",
-			strconv.Quote(clipID(r.URL.Path)))
 		began := time.Now()
-		defer func() {
-			p := recover()
-			if p == nil {
-				log.Debug("answered", "status", answer.Status, "took", time.Since(began))
-				return
-			}
-			if p == http.ErrAbortHandler {
-				panic(p)
-			}
-			log.Error("a request handler panicked", "panic", p, "stack", string(debug.Stack()))
-			if answer.Status != 0 {
-				panic(http.ErrAbortHandler)
-			}
-			s.writeError(answer, responses.Internal("internal error; the server's log has the details", nil))
-		}()
+		defer s.answered(answer, r, began)
 		if r.ContentLength != 0 { // a body that no handler reads is not waited for either
 			_ = http.NewResponseController(w).SetReadDeadline(began.Add(s.waits.body))
 		}
 		next.ServeHTTP(answer, r)
 	})
+}
+
+// answered is deferred by observe: it recovers from a panic of the handler.
+func (s *Server) answered(answer *httpserver.Answer, r *http.Request, began time.Time) {
+	p := recover()
+	log := s.log.With("request", answer.Header().Get(headerRequestID), "method", strconv.Quote(r.Method), "path",
+		strconv.Quote(clipID(r.URL.Path)))
+	if p == nil {
+		log.Debug("answered", "status", answer.Status, "took", time.Since(began))
+		return
+	}
+	if p == http.ErrAbortHandler {
+		panic(p)
+	}
+	log.Error("a request handler panicked", "panic", p, "stack", string(debug.Stack()))
+	if answer.Status != 0 {
+		panic(http.ErrAbortHandler)
+	}
+	s.writeError(answer, responses.Internal("internal error; the server's log has the details", nil))
 }
 
 // versions routes what is asked for under /v1 like what is asked for under /.

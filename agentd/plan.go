@@ -37,12 +37,14 @@ type target struct {
 	transport model.Transport // nil when no model is chosen
 	modelName string
 	modelRef  string
+	fallbacks []string // references that are asked after it, in order
 	takes     model.Capabilities
 }
 
 // thread is the conversation of a turn.
 type thread struct {
 	sessionID string
+	at        record.Thread    // zero: the store finds it
 	stored    storedPrefix     // of history
 	unstored  []responses.Item // of history: what a stored response has to bring along
 	history   []responses.Item // as the model is told it
@@ -121,6 +123,9 @@ func (s *Server) target(ref string, fallbacks []string) (to target, err error) {
 	if to.transport, to.modelName, to.modelRef, err = s.parts.Models.Resolve(ref, fallbacks...); err != nil {
 		return target{}, s.blame(err, fallbacks)
 	}
+	if to.fallbacks = fallbacks; len(fallbacks) == 0 && to.modelRef == s.cfg.Models.Default {
+		to.fallbacks = s.cfg.Models.FallbackList()
+	}
 	to.takes = model.CapabilitiesOf(to.transport, to.modelName)
 	return to, nil
 }
@@ -175,8 +180,12 @@ func (s *Server) thread(req *responses.Request, mem *memory, takes model.Capabil
 		}
 	}
 	past := thread{sessionID: cmp.Or(req.Holon.SessionID, session), stored: stored}
-	if past.sessionID == "" {
+	switch {
+	case past.sessionID == "": // it has no turn yet: its first thread has its id
 		past.sessionID = responses.NewID(responses.PrefixSession)
+		past.at.ID = past.sessionID
+	case past.sessionID == session && mem.holds(req.PreviousResponseID):
+		past.at = mem.at
 	}
 	if err := refuseContext(req.Input); err != nil {
 		return nil, thread{}, err

@@ -2,6 +2,7 @@ package agentd_test
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"os"
 	"strings"
@@ -95,6 +96,32 @@ func TestTaskRoutes(t *testing.T) {
 	}
 }
 
+// The end of a task is a fact of the turn whose tool showed it; the model is not told it again.
+func TestEndOfATaskThatAToolShowed(t *testing.T) {
+	h := start(t)
+	entry := h.task(`{cmd: 'sleep 600', yield_time_ms: 1}`)
+	model := h.scenario("stop", "rounds:\n  - calls: [{tool: TaskStop, arguments: {task_id: "+entry.ID+", force: true}}]\n"+
+		"  - text: Stopped.\n")
+	resp := h.post(`{"model":"` + model + `","input":"stop it","holon":{"session_id":"sess_t","turn_id":"turn_stop"}}`).
+		response(t)
+	facts, err := os.ReadFile(h.file("turn_stop", turns.RuntimeFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	result := strings.Index(string(facts), `"type":"tool.result"`)
+	asked := strings.Index(string(facts), `"type":"task.cancel_requested"`)
+	ended := strings.Index(string(facts), `"type":"task.cancelled"`)
+	if result < 0 || asked < result || ended < asked || strings.Count(string(facts), entry.ID+`","run_id"`) != 2 {
+		t.Errorf("the facts of the turn are\n%s", facts)
+	}
+	h.post(`{"model":"` + h.scenario("next", "rounds:\n  - text: Yes.\n") + `","input":"and?",` +
+		`"previous_response_id":"` + resp.ID + `","holon":{"turn_id":"turn_next"}}`).response(t)
+	again, err := os.ReadFile(h.file("turn_next", turns.RuntimeFile))
+	if err != nil || strings.Contains(string(again), `"type":"task.`) {
+		t.Errorf("the end of the task is told twice, %v\n%s", err, again)
+	}
+}
+
 func TestTaskRoutesRefuse(t *testing.T) {
 	h := start(t)
 	entry := h.task(`{cmd: 'sleep 600', accepts_input: true, yield_time_ms: 1}`)
@@ -173,12 +200,14 @@ func TestSessionIsToldOfEndedTasks(t *testing.T) {
 func TestTasksAfterAKill(t *testing.T) {
 	h := start(t)
 	entry := h.task(`{cmd: 'sleep 600', yield_time_ms: 1}`)
-	state := t.TempDir()
-	if err := os.CopyFS(state, os.DirFS(h.cfg.Dirs.State)); err != nil {
+	state, output := t.TempDir(), t.TempDir()
+	if err := errors.Join(os.CopyFS(state, os.DirFS(h.cfg.Dirs.State)),
+		os.CopyFS(output, os.DirFS(h.cfg.Dirs.Output))); err != nil {
 		t.Fatal(err)
 	}
 	again := start(t, func(c *config.Config, p *agentd.Parts) {
-		if err := os.CopyFS(c.Dirs.State, os.DirFS(state)); err != nil {
+		if err := errors.Join(os.CopyFS(c.Dirs.State, os.DirFS(state)),
+			os.CopyFS(c.Dirs.Output, os.DirFS(output))); err != nil {
 			t.Fatal(err)
 		}
 	})

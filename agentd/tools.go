@@ -34,15 +34,18 @@ func families() tools.Families {
 	return tools.Families{mcp.Family{}, command.Family{}, patch.Family{}, image.Family{}}
 }
 
-// notices tells the session of the tasks that have ended since it last heard of
-// them (runtime specification, "Background Task Recovery"). They are said as
+// notices tells the session, and unless a tool showed it also the model, of the tasks
+// that have ended since it last heard of them (runtime specification, "Background Task Recovery"). They are said as
 // what they are, facts of the runtime: nothing that a task printed is in them.
 func (s *Server) notices(j *job) func() ([]turn.Notice, func()) {
 	return func() ([]turn.Notice, func()) {
 		ended := s.parts.Tasks.Ended(j.sessionID)
 		list := make([]turn.Notice, len(ended))
 		for i, t := range ended {
-			list[i] = turn.Notice{Item: taskNotice(t), Event: j.scope.TaskEnded(t.TaskID, portable(t))}
+			list[i].Events = j.scope.TaskEnded(t.TaskID, portable(t.Snapshot))
+			if !t.Seen {
+				list[i].Item = taskNotice(t.Snapshot)
+			}
 		}
 		return list, func() {
 			for _, t := range ended {
@@ -50,6 +53,18 @@ func (s *Server) notices(j *job) func() ([]turn.Notice, func()) {
 			}
 		}
 	}
+}
+
+// begun are the facts of tasks that a turn started and that its own facts do not know: a task has its record before the
+// turn is told of it, and the process may die in between.
+func (s *Server) begun(scope turns.Scope, known map[string]bool) (facts []turns.RuntimeEvent) {
+	for _, t := range s.parts.Tasks.Of(scope.TurnID) {
+		if !known[t.TaskID] {
+			facts = append(facts, scope.TaskBegun(t.TaskID, turns.TaskBegun{TaskKind: t.Kind,
+				Objective: t.Command.CmdPreview, Source: "recovery"})...)
+		}
+	}
+	return facts
 }
 
 func taskNotice(t tasks.Snapshot) responses.Item {

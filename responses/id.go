@@ -27,6 +27,8 @@ const (
 	PrefixRun          = "run_"
 	PrefixModelRequest = "mr_"
 	PrefixInstance     = "inst_"
+	PrefixRuntime      = "rt_"
+	PrefixThread       = "thread_"
 )
 
 // NewID returns prefix followed by a ULID in lower case: 48 bits of time in

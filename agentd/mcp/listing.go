@@ -39,6 +39,7 @@ type listed struct {
 	name        string // the model's
 	description string
 	schema      json.RawMessage
+	round       bool // the host's tool wants to know the round of a call
 }
 
 // Note is a fact about servers and tools that a turn records.
@@ -113,7 +114,9 @@ func (l *listing) check(t *sdk.Tool) string {
 	}
 	l.bytes += len(schema) + len(description)
 	l.taken[t.Name] = true
-	l.tools = append(l.tools, listed{tool: t.Name, description: description, schema: schema})
+	wants, _ := t.Meta[metaRound].(bool)
+	l.tools = append(l.tools, listed{tool: t.Name, description: description, schema: schema,
+		round: wants && l.server.host})
 	return ""
 }
 

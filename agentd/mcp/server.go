@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -398,8 +399,8 @@ func (s *server) health() turns.MCPServer {
 
 // invoke calls a tool in a session.
 func (s *server) invoke(ctx context.Context, session *sdk.ClientSession, tool string, arguments json.RawMessage,
-	callID string) (*sdk.CallToolResult, error) {
-	params := &sdk.CallToolParams{Name: tool, Arguments: arguments, Meta: sdk.Meta{metaCallID: callID}}
+	meta sdk.Meta) (*sdk.CallToolResult, error) {
+	params := &sdk.CallToolParams{Name: tool, Arguments: arguments, Meta: maps.Clone(meta)}
 	if s.host {
 		params.Meta[metaTurnToken] = turntoken.Of(ctx)
 	}

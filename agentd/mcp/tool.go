@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"holon/agentd/tools"
 	"holon/internal/mcpwire"
 	"holon/internal/redact"
+	"holon/internal/visible"
 )
 
 // metaCallID is the key of a call's id in the _meta of tools/call. The id is the
@@ -21,6 +23,27 @@ const metaCallID = "holon/call_id"
 
 // metaTurnToken is the key of the turn's token there, in calls to the host alone.
 const metaTurnToken = "holon/turn_token"
+
+// metaRound is the key, in the _meta of a tool of the host, that asks for what the model said and called beside a call,
+// and there in tools/call the key of that.
+const metaRound = "holon/round"
+
+// Bounds of a round in a call, in bytes: of its text, and of the arguments of one of its calls.
+const (
+	maxRoundText = 32 << 10
+	maxRoundCall = 1 << 10
+)
+
+// roundOf is what the host is told of the round of a call: its text, and its calls of the same tool.
+func roundOf(turnID string, c tools.Call) map[string]any {
+	calls := []map[string]any{}
+	for _, other := range c.Round.Calls {
+		if other.Name == c.Name && len(other.Arguments) <= maxRoundCall && json.Valid(other.Arguments) {
+			calls = append(calls, map[string]any{"call_id": turnID + "/" + other.ID, "arguments": other.Arguments})
+		}
+	}
+	return map[string]any{"text": visible.Clip(c.Round.Text, maxRoundText), "calls": calls}
+}
 
 // Kinds of errors of calls, in addition to those of package tools.
 const (
@@ -61,7 +84,11 @@ func (t *tool) Run(ctx context.Context, env tools.Env, c tools.Call) tools.Outpu
 	if len(c.Arguments) == 0 {
 		c.Arguments = []byte("{}")
 	}
-	result, bad := t.call(calling, env.TurnID+"/"+c.ID, c)
+	meta := sdk.Meta{metaCallID: env.TurnID + "/" + c.ID}
+	if t.listed.round {
+		meta[metaRound] = roundOf(env.TurnID, c)
+	}
+	result, bad := t.call(calling, meta, c)
 	switch {
 	case bad == nil:
 		return t.output(result, env)
@@ -80,7 +107,7 @@ func (t *tool) Run(ctx context.Context, env tools.Env, c tools.Call) tools.Outpu
 
 // call makes the call once. A call to the host is repeated when the connection broke,
 // since the host identifies it by its id.
-func (t *tool) call(ctx context.Context, callID string, c tools.Call) (*sdk.CallToolResult, *tools.Error) {
+func (t *tool) call(ctx context.Context, meta sdk.Meta, c tools.Call) (*sdk.CallToolResult, *tools.Error) {
 	var broken *sdk.ClientSession
 	for {
 		session, why := t.server.awaitSession(ctx, broken)
@@ -96,7 +123,7 @@ func (t *tool) call(ctx context.Context, callID string, c tools.Call) (*sdk.Call
 				Message:      fmt.Sprintf("the server %s does not offer this tool any more", t.server.name),
 				RecoveryHint: "go on without it"}
 		}
-		result, err := t.server.invoke(ctx, session, t.listed.tool, c.Arguments, callID)
+		result, err := t.server.invoke(ctx, session, t.listed.tool, c.Arguments, meta)
 		if err == nil {
 			return result, nil
 		}

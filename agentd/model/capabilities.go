@@ -68,7 +68,7 @@ func (f *fallback) Capabilities(string) Capabilities {
 // unsupported returns the error of a request that needs more than c offers, nil
 // otherwise. Such a request is not sent to the transport (runtime specification,
 // "Provider Transport Contract").
-func (c Capabilities) unsupported(req Request) *Error {
+func (c Capabilities) unsupported(req *Request) *Error {
 	lack := ""
 	switch {
 	case c.NoTools && len(req.Tools) > 0:

@@ -47,7 +47,7 @@ func (r *retry) Stream(ctx context.Context, req Request) iter.Seq2[Event, error]
 			req.Attempt = n
 			a := Attempt{Ref: r.ref, Number: n, Max: r.policy.Retries + 1, Started: time.Now()}
 			watch.AttemptStarted(a)
-			r.attempt(ctx, req, yield, &a)
+			r.attempt(ctx, &req, yield, &a)
 			a.Ended = time.Now()
 			r.judge(ctx, &a)
 			watch.AttemptEnded(a)
@@ -71,7 +71,7 @@ var errStopped = errors.New("the caller stopped reading")
 
 // attempt makes one attempt and fills in its result. It yields all events but not
 // the error.
-func (r *retry) attempt(parent context.Context, req Request, yield func(Event, error) bool, a *Attempt) {
+func (r *retry) attempt(parent context.Context, req *Request, yield func(Event, error) bool, a *Attempt) {
 	if a.Err = CapabilitiesOf(r.next, req.Model).unsupported(req); a.Err != nil {
 		return
 	}
@@ -95,7 +95,7 @@ func (r *retry) attempt(parent context.Context, req Request, yield func(Event, e
 	if req.MaxOutputTokens != nil {
 		limit = *req.MaxOutputTokens
 	}
-	for ev, err := range r.next.Stream(ctx, req) {
+	for ev, err := range r.next.Stream(ctx, *req) {
 		if err != nil {
 			a.Err = AsError(err)
 			return
@@ -126,11 +126,11 @@ func (r *retry) attempt(parent context.Context, req Request, yield func(Event, e
 
 // cut ends the answer of a provider that says more than it may, after the part of
 // ev that fits.
-func (r *retry) cut(req Request, ev Event, fits int, counted Counted, yield func(Event, error) bool, a *Attempt) {
+func (r *retry) cut(req *Request, ev Event, fits int, counted Counted, yield func(Event, error) bool, a *Attempt) {
 	done := Event{Kind: Done, Stop: StopMaxTokens, Usage: counted.Usage}
 	done.Usage.Estimated = true
 	if done.Usage.InputTokens == 0 {
-		done.Usage.InputTokens = int64(Estimate(req))
+		done.Usage.InputTokens = int64(Estimate(*req))
 	}
 	done.Usage.OutputTokens = max(done.Usage.OutputTokens, int64(*req.MaxOutputTokens))
 	done.Usage.TotalTokens = done.Usage.InputTokens + done.Usage.OutputTokens
@@ -159,7 +159,7 @@ func plausible(u responses.Usage) bool {
 
 // settled is the usage of an answer that ended: what the provider says, or an
 // estimate when it says nothing, or what cannot be.
-func settled(req Request, claimed responses.Usage, said *meter) responses.Usage {
+func settled(req *Request, claimed responses.Usage, said *meter) responses.Usage {
 	if plausible(claimed) && claimed != (responses.Usage{}) {
 		return claimed
 	}
@@ -168,7 +168,7 @@ func settled(req Request, claimed responses.Usage, said *meter) responses.Usage 
 
 // spent is the usage of an attempt that did not end: what the provider counted, and
 // an estimate of what it did not. An attempt of which nothing arrived cost nothing.
-func spent(req Request, counted Counted, said *meter, begun bool) responses.Usage {
+func spent(req *Request, counted Counted, said *meter, begun bool) responses.Usage {
 	u := counted.Usage
 	if !plausible(u) {
 		u, counted.Final = responses.Usage{}, false
@@ -178,7 +178,7 @@ func spent(req Request, counted Counted, said *meter, begun bool) responses.Usag
 	}
 	u.Estimated = true
 	if u.InputTokens == 0 {
-		u.InputTokens = int64(Estimate(req))
+		u.InputTokens = int64(Estimate(*req))
 	}
 	u.OutputTokens = max(u.OutputTokens, said.output())
 	u.TotalTokens = u.InputTokens + u.OutputTokens

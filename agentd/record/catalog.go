@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"holon/internal/durable"
@@ -30,7 +31,7 @@ const (
 // depends on it being whole; all else works without.
 type catalog struct {
 	building sync.Mutex // held while the files are read
-	whole    bool       // guarded by building
+	whole    atomic.Bool
 
 	mu       sync.Mutex
 	entries  map[string]entry
@@ -100,6 +101,14 @@ func (c *catalog) isHidden(id string) bool {
 	return c.hidden[id]
 }
 
+// knows tells whether the stored response id was taken in.
+func (c *catalog) knows(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, known := c.entries[id]
+	return known
+}
+
 // turns returns the ids of the turns whose responses are stored.
 func (c *catalog) turns() map[string]bool {
 	c.mu.Lock()
@@ -150,7 +159,7 @@ func (s *Store) Catalog(ctx context.Context) error {
 	c := s.catalog
 	c.building.Lock()
 	defer c.building.Unlock()
-	if c.whole {
+	if c.whole.Load() {
 		return nil
 	}
 	budget := int64(maxIndexedBytes)
@@ -171,7 +180,7 @@ func (s *Store) Catalog(ctx context.Context) error {
 			}
 		}
 	}
-	c.whole = true
+	c.whole.Store(true)
 	return nil
 }
 

@@ -38,18 +38,18 @@ type thread struct {
 
 // place is where the conversation up to one response ends in its thread.
 type place struct {
-	thread  *thread
-	items   int
-	bytes   int64
-	session string
+	thread *thread
+	items  int
+	bytes  int64
+	last
 }
 
 // link is one response of a conversation: its input and what it produced.
 type link struct {
-	id      string
-	session string
-	items   []responses.Item
-	bytes   int64
+	id string
+	last
+	items []responses.Item
+	bytes int64
 }
 
 func newConversations(limit int64) *conversations {
@@ -66,6 +66,14 @@ func (c *conversations) get(id string) (items []responses.Item, session string, 
 	}
 	c.recent.MoveToFront(p.thread.at)
 	return p.thread.items[:p.items:p.items], p.session, true
+}
+
+// last returns where the response id is in its thread.
+func (c *conversations) last(id string) (last, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p, ok := c.places[id]
+	return p.last, ok
 }
 
 // extend adds the response l, which continues the response previous, or begins a conversation if that is "". If
@@ -92,7 +100,7 @@ func (c *conversations) extend(previous string, l link) {
 	t.bytes += l.bytes
 	t.ids = append(t.ids, l.id)
 	c.bytes += l.bytes
-	c.places[l.id] = place{thread: t, items: len(t.items), bytes: t.bytes, session: l.session}
+	c.places[l.id] = place{thread: t, items: len(t.items), bytes: t.bytes, last: l.last}
 	if t.bytes > c.limit { // it must not push everything else out
 		c.drop(t)
 	}

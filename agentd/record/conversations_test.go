@@ -11,7 +11,7 @@ import (
 func message(id string) responses.Item { return &responses.Message{ID: id, Role: responses.RoleUser} }
 
 func one(id string, bytes int64) link {
-	return link{id: id, session: "s", items: []responses.Item{message(id)}, bytes: bytes}
+	return link{id: id, last: last{session: "s"}, items: []responses.Item{message(id)}, bytes: bytes}
 }
 
 func ids(items []responses.Item) string {

@@ -6,18 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"holon/internal/buffers"
 )
 
-// Buffer sizes of a follower: it reads as much as there is within the first two,
-// so that one which waits for a trickle holds little, and grows to at most the
-// third for a single line, which no event of ours exceeds.
+// Buffer sizes of a follower: it reads as much as there is up to the first, and
+// grows to at most the second for a single line, which no event of ours exceeds.
 const (
-	followLeast = 4 << 10
-	followStep  = 32 << 10
-	followMax   = 64 << 20
+	followStep = 32 << 10
+	followMax  = 64 << 20
 )
 
-// Follower reads a log from its beginning as it grows. It belongs to one goroutine.
+// Follower reads a log from its beginning as it grows. It belongs to one goroutine,
+// and holds no buffer while it waits.
 type Follower struct {
 	log *Log
 	off int64
@@ -55,6 +56,8 @@ func (f *Follower) Next(ctx context.Context) ([]byte, error) {
 		case ended:
 			return nil, io.EOF
 		}
+		buffers.Put(f.buf)
+		f.buf = nil
 		select {
 		case <-change:
 		case <-ctx.Done():
@@ -62,10 +65,6 @@ func (f *Follower) Next(ctx context.Context) ([]byte, error) {
 		}
 	}
 }
-
-// Rest gives the buffer back until there is something to read again. The slice
-// that Next returned last is no longer valid.
-func (f *Follower) Rest() { f.buf = nil }
 
 // Waiting reports whether Next would have to wait: everything visible was
 // returned. A writer flushes when there is nothing more to send.
@@ -83,25 +82,24 @@ func (l *Log) state() (visible int64, ended bool, change <-chan struct{}, err er
 // read returns whole lines from the file, at most up to limit. Because limit
 // always falls on a line end, a buffer without one only needs to grow.
 func (f *Follower) read(limit int64) ([]byte, error) {
-	want := max(followLeast, int(min(followStep, limit-f.off)), len(f.buf))
-	for {
-		if len(f.buf) < want {
-			f.buf = make([]byte, want)
+	for want := int(min(followStep, limit-f.off)); ; want *= 2 {
+		if want > followMax {
+			return nil, errors.New("read event log: a line exceeds 64 MiB")
 		}
-		n := min(int64(len(f.buf)), limit-f.off)
-		if _, err := f.log.file.ReadAt(f.buf[:n], f.off); err != nil {
+		if cap(f.buf) < want {
+			buffers.Put(f.buf)
+			f.buf = buffers.Get(want)
+		}
+		part := f.buf[:min(int64(cap(f.buf)), limit-f.off)]
+		if _, err := f.log.file.ReadAt(part, f.off); err != nil {
 			return nil, fmt.Errorf("read event log: %w", err)
 		}
-		if end := bytes.LastIndexByte(f.buf[:n], '\n'); end >= 0 {
+		if end := bytes.LastIndexByte(part, '\n'); end >= 0 {
 			f.off += int64(end + 1)
-			lines := f.buf[:end+1]
-			if len(f.buf) > 16*followStep {
+			if cap(f.buf) > 16*followStep {
 				f.buf = nil // one huge line must not pin its buffer
 			}
-			return lines, nil
-		}
-		if want *= 2; want > followMax {
-			return nil, errors.New("read event log: a line exceeds 64 MiB")
+			return part[:end+1], nil
 		}
 	}
 }

@@ -60,7 +60,7 @@ func (s *Store) Chain(id string) (items []responses.Item, session string, err er
 	}
 	parent := links[len(links)-1].Header.PreviousResponseID
 	for _, stored := range slices.Backward(links) {
-		l := link{id: stored.Header.ResponseID, session: stored.Header.SessionID,
+		l := link{id: stored.Header.ResponseID, last: stored.last(),
 			items: slices.Concat(stored.History, stored.Input, stored.Items), bytes: stored.size}
 		l.bytes += itemOverhead * int64(len(l.items))
 		items = append(items, l.items...)
@@ -182,11 +182,15 @@ func (s *Stored) decode(data []byte) (line, error) {
 		ResponseID         string `json:"response_id"`
 		PreviousResponseID string `json:"previous_response_id"`
 		SessionID          string `json:"session_id"`
+		ThreadID           string `json:"thread_id"`
+		TurnID             string `json:"turn_id"`
 	}, struct{}]
 	err := json.Unmarshal(data, &brief)
-	l := line{History: brief.History, Input: brief.Input, Started: brief.Started, Said: brief.Said, Item: brief.Item}
+	l := line{History: brief.History, Input: brief.Input, Started: brief.Started, Said: brief.Said, Item: brief.Item,
+		Facts: brief.Facts}
 	if h := brief.Header; h != nil {
-		l.Header = &Header{ResponseID: h.ResponseID, PreviousResponseID: h.PreviousResponseID, SessionID: h.SessionID}
+		l.Header = &Header{ResponseID: h.ResponseID, PreviousResponseID: h.PreviousResponseID, SessionID: h.SessionID,
+			ThreadID: h.ThreadID, TurnID: h.TurnID}
 	}
 	if brief.Response != nil {
 		l.Response = &responses.Response{}
@@ -215,6 +219,8 @@ func (s *Stored) add(data []byte, started map[string]*responses.ToolCall) (err e
 		err = s.start(l.Started, started)
 	case l.Item != nil:
 		err = s.finish(l.Item, started)
+	case l.Facts > 0:
+		s.Facts = l.Facts
 	case l.Response != nil:
 		s.Response = l.Response
 	case l.Said != nil: // and not told yet

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 
+	"holon/internal/buffers"
 	"holon/internal/durable"
 )
 
@@ -18,13 +19,6 @@ var errLogClosed = errors.New("the event log is closed")
 // maxPending bounds the lines that wait for the disk. A producer that is
 // faster than the disk waits for it rather than filling memory.
 const maxPending = 4 << 20
-
-// maxSpare bounds the buffer that is kept for the next lines.
-const maxSpare = 32 << 10
-
-// firstLines is the size of the buffer of a log's first lines, which holds those of
-// a small turn.
-const firstLines = 4 << 10
 
 // noHold lets everything durable become visible.
 const noHold = math.MaxInt64
@@ -53,22 +47,21 @@ const (
 // synced when the first follower comes or by the caller that ends the log.
 //
 // Append never waits for a sync. The log's writer goroutine does, which starts
-// with the first line that needs one. Lines that need no sync, or that another
+// when there is a line that needs one and ends when there is none. Lines that need no sync, or that another
 // caller syncs, are written by the caller: waking a goroutine takes longer than
 // writing a line.
 type Log struct {
 	path    string
 	promise durability
-	journal *journal      // shares syncs; nil where the file is synced itself
-	done    chan struct{} // closed when the writer goroutine has ended; nil when there is none
+	journal *journal // shares syncs; nil where the file is synced itself
 
 	mu       sync.Mutex
 	file     *os.File      // nil until it was created
-	work     *sync.Cond    // pending lines for the writer, the end of a write, or closing
+	work     *sync.Cond    // the end of a write, or of the writer goroutine
 	change   chan struct{} // closed and replaced when visible, err or ended changes
 	pending  []byte        // lines that are not being written yet
 	writing  int           // bytes that are being written
-	spare    []byte        // the buffer that was written last
+	busy     bool          // the writer goroutine runs
 	written  int64         // bytes that are with the kernel
 	synced   int64         // bytes that are on disk
 	visible  int64         // bytes that followers may read; less than durable while held
@@ -165,7 +158,7 @@ func (l *Log) Append(line []byte) error {
 		return errLogClosed
 	}
 	if l.pending == nil {
-		l.pending = make([]byte, 0, max(firstLines, len(line)+1))
+		l.pending = buffers.Get(len(line) + 1)
 	}
 	l.pending = append(l.pending, line...)
 	l.pending = append(l.pending, '\n')
@@ -272,12 +265,7 @@ func (l *Log) stop() {
 		return
 	}
 	l.work.Broadcast()
-	if done := l.done; done != nil {
-		l.mu.Unlock()
-		<-done
-		l.mu.Lock()
-	}
-	for l.writing > 0 {
+	for l.busy || l.writing > 0 {
 		l.work.Wait()
 	}
 }

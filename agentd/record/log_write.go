@@ -1,6 +1,10 @@
 package record
 
-import "fmt"
+import (
+	"fmt"
+
+	"holon/internal/buffers"
+)
 
 // This file writes the lines of a Log: for its own goroutine, and for those who
 // take the sync upon themselves.
@@ -18,12 +22,9 @@ func (l *Log) wake() {
 		for len(l.pending) > 0 && l.writing == 0 && l.err == nil {
 			l.flush(false)
 		}
-	case !l.syncs():
-	case l.done == nil:
-		l.done = make(chan struct{})
+	case l.syncs() && !l.busy:
+		l.busy = true
 		go l.write()
-	default:
-		l.work.Broadcast()
 	}
 }
 
@@ -113,19 +114,14 @@ func (l *Log) repay() {
 }
 
 // write is the writer goroutine: it writes all that is pending, and syncs and
-// shows it once anybody reads, until the log ends.
+// shows it once anybody reads.
 func (l *Log) write() {
-	defer close(l.done)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for {
-		for !l.closing && (l.writing > 0 || !l.syncs() || l.err != nil ||
-			len(l.pending) == 0 && !(l.owed && l.followed)) {
-			l.work.Wait()
-		}
+	for !l.closing && l.err == nil && l.syncs() && (l.writing > 0 || len(l.pending) > 0 || l.owed && l.followed) {
 		switch {
-		case l.closing:
-			return
+		case l.writing > 0:
+			l.work.Wait()
 		case l.owed && l.followed:
 			l.repay()
 		default:
@@ -133,25 +129,20 @@ func (l *Log) write() {
 			l.flush(l.followed)
 		}
 	}
+	l.busy = false
+	l.work.Broadcast()
 }
 
 // flush writes pending lines, and syncs them if asked to. The caller holds mu, which is released meanwhile, and no
 // other write is in progress.
 func (l *Log) flush(sync bool) {
 	batch, at := l.pending, l.written
-	l.pending, l.spare = l.spare[:0], nil
+	l.pending = nil
 	l.writing = len(batch)
 	l.mu.Unlock()
 	err := l.commit(batch, at, sync)
 	l.mu.Lock()
 	l.writing = 0
-	switch {
-	case cap(batch) > maxSpare: // one flood must not pin its buffer for the whole turn
-	case l.pending == nil: // a log that waits holds one buffer, not two
-		l.pending = batch[:0]
-	default:
-		l.spare = batch[:0]
-	}
 	if err != nil {
 		if l.err == nil {
 			l.err = err
@@ -164,6 +155,7 @@ func (l *Log) flush(sync bool) {
 		}
 		l.show()
 	}
+	buffers.Put(batch)
 	l.announce()
 	l.work.Broadcast()
 }

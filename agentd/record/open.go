@@ -1,20 +1,22 @@
 package record
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 
 	"holon/responses/turns"
 )
 
-// openFacts are the model requests and tool calls of a turn that have begun and not ended, in order.
+// openFacts are the model requests, tool calls and compactions of a turn that have begun and not ended, in order.
 type openFacts struct{ begun []turns.RuntimeEvent }
 
 func (o *openFacts) take(ev turns.RuntimeEvent) {
 	switch ev.Type {
-	case turns.ModelRequested, turns.ToolStarted:
+	case turns.ModelRequested, turns.ToolStarted, turns.CompactionBegun:
 		o.begun = append(o.begun, ev)
-	case turns.ModelCompleted, turns.ModelFailed, turns.ToolResult, turns.ToolFailed:
+	case turns.ModelCompleted, turns.ModelFailed, turns.ToolResult, turns.ToolFailed,
+		turns.ContextCompacted, turns.CompactionFailed:
 		o.begun = slices.DeleteFunc(o.begun, func(b turns.RuntimeEvent) bool {
 			return b.ModelRequestID == ev.ModelRequestID && b.ToolCallID == ev.ToolCallID
 		})
@@ -36,6 +38,10 @@ func (o *openFacts) of(class string) (list []turns.RuntimeEvent) {
 func (o *openFacts) closing(scope turns.Scope, used *turns.TokenUsage) (list []turns.RuntimeEvent) {
 	const category, message = "interrupted", "the turn ended before it did"
 	for _, ev := range o.begun {
+		if ev.Type == turns.CompactionBegun {
+			list = append(list, scope.CompactionFailed(turns.CompactionFailure{FailureCategory: category, Message: message}))
+			continue
+		}
 		if ev.Type == turns.ToolStarted {
 			var p turns.Begun
 			_ = json.Unmarshal(ev.Payload, &p) // a call without a name ends all the same
@@ -44,7 +50,8 @@ func (o *openFacts) closing(scope turns.Scope, used *turns.TokenUsage) (list []t
 			continue
 		}
 		list = append(list, scope.ModelFailed(ev.ModelRequestID, turns.AttemptFailure{FailureCategory: category,
-			Message: message, Outcome: turns.OutcomeFailFast, ProviderAttempt: cutOff(ev, used)}))
+			Message: message, Outcome: turns.OutcomeFailFast, ProviderAttempt: cutOff(ev, used)}),
+			scope.CostRecorded(ev.ModelRequestID, *cmp.Or(used, &turns.TokenUsage{})))
 		used = nil
 	}
 	return list

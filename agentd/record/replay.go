@@ -111,6 +111,9 @@ func (s *Store) owns(path string) bool {
 	if !filepath.IsAbs(path) || filepath.Clean(path) != path || strings.ContainsRune(path, 0) {
 		return false
 	}
+	if path == s.lockPath() { // for the id of the installation
+		return true
+	}
 	if id, ok := strings.CutSuffix(filepath.Base(path), ".ndjson"); ok &&
 		filepath.Dir(path) == filepath.Join(s.dir, "open") {
 		return responses.CheckID("response_id", id) == nil

@@ -75,6 +75,11 @@ func (s *Store) settle(t *trajectory, stored *Stored, cause *responses.Error, no
 	if err != nil {
 		return err
 	}
+	totals, facts, err := s.endFacts(h, resp)
+	if err != nil {
+		return err
+	}
+	t.facts = facts
 	// The stream decides: a final response without a terminal event was never shown to a client.
 	if stored.Response == nil || stored.Response.Status != resp.Status {
 		if err := t.Finish(resp); err != nil {
@@ -84,7 +89,7 @@ func (s *Store) settle(t *trajectory, stored *Stored, cause *responses.Error, no
 			return fmt.Errorf("sync trajectory: %w", err)
 		}
 	}
-	return s.settleRecord(h, resp, stored.Said, now)
+	return s.settleRecord(h, resp, totals, stored.Said, now)
 }
 
 // endStream gives the turn's stream its terminal event, unless it has one, and
@@ -207,7 +212,8 @@ func resumeStream(h Header, log *Log, sink responses.Sink) (*responses.Emitter, 
 
 // settleRecord completes turn.json, or makes it again from the header when the
 // crash came before it was on disk.
-func (s *Store) settleRecord(h Header, resp responses.Response, said []turns.Input, now time.Time) error {
+func (s *Store) settleRecord(h Header, resp responses.Response, totals Totals, said []turns.Input, now time.Time) (
+	err error) {
 	rec := turns.NewRecord(h.SessionID, h.TurnID, &h.Response, h.RequestDigest, h.Instance, h.Version, h.CreatedAt)
 	rec.Skills, rec.IgnoredTools = h.Skills, h.IgnoredTools
 	// Commands could write the old record, so a broken one is ignored.
@@ -216,10 +222,6 @@ func (s *Store) settleRecord(h Header, resp responses.Response, said []turns.Inp
 			return nil
 		}
 		rec = *old
-	}
-	totals, err := endFacts(h, resp)
-	if err != nil {
-		return err
 	}
 	totals.settle(&rec, &resp, now)
 	if u := resp.Usage; u != nil && u.Estimated {
@@ -241,18 +243,19 @@ func (s *Store) settleRecord(h Header, resp responses.Response, said []turns.Inp
 }
 
 // endFacts counts rounds and tool calls from runtime.ndjson and closes it with
-// what is known of the end.
-func endFacts(h Header, resp responses.Response) (Totals, error) {
+// what is known of the end. seq is the number of the last fact.
+func (s *Store) endFacts(h Header, resp responses.Response) (totals Totals, seq int64, err error) {
 	log, err := reopenLog(filepath.Join(h.TurnDir, turns.RuntimeFile))
 	if err != nil {
-		return Totals{}, err
+		return totals, 0, err
 	}
 	defer log.Close()
-	var totals Totals
 	var open openFacts
-	var seq, good int64 // of the last event, and where the facts end that stay
-	ended := false
-	scope := turns.Scope{RuntimeID: h.Instance, SessionID: h.SessionID, TurnID: h.TurnID}
+	var good int64 // where the facts end that stay
+	seq = h.Facts
+	submitted, ended := false, false
+	tasks := map[string]bool{} // that the facts know
+	scope := turns.Scope{RuntimeID: s.runtime, SessionID: h.SessionID, ThreadID: h.ThreadID, TurnID: h.TurnID}
 	err = log.Lines(func(line []byte) error {
 		ev, err := turns.DecodeRuntimeEvent(line)
 		switch {
@@ -263,33 +266,53 @@ func endFacts(h Header, resp responses.Response) (Totals, error) {
 		}
 		totals.count(ev)
 		open.take(ev)
+		if ev.Type == turns.TaskCreated {
+			tasks[ev.TaskID] = true
+		}
 		ended = ev.Type == turns.TurnCompleted || ev.Type == turns.TurnFailed
 		if ev.Type == turns.TurnSubmitted {
-			scope.Trace = ev.Span()
+			submitted, scope.Trace = true, ev.Span()
 		}
 		seq, good = ev.Sequence, good+int64(len(line))+1
 		return nil
 	})
 	if err != nil && err != errStop {
-		return totals, err
+		return totals, seq, err
 	}
 	if err := log.cut(good); err != nil || ended {
-		return totals, err
+		return totals, seq, err
 	}
-	for _, ev := range append(open.closing(scope, beyond(resp.Usage, totals.Attempts.AggregatedTokenUsage)),
-		closingFact(scope, resp)) {
+	var facts []turns.RuntimeEvent
+	if !submitted {
+		facts = h.opening(scope, seq == 0)
+	}
+	if s.begun != nil {
+		facts = append(facts, s.begun(scope, tasks)...)
+	}
+	facts = append(facts, open.closing(scope, beyond(resp.Usage, totals.Attempts.AggregatedTokenUsage))...)
+	for _, ev := range append(facts, closingFact(scope, resp)) {
 		seq++
 		ev.Sequence = seq
 		totals.count(ev)
 		line, err := ev.AppendLine(nil)
 		if err != nil {
-			return totals, err
+			return totals, seq, err
 		}
 		if err := log.Append(line[:len(line)-1]); err != nil {
-			return totals, err
+			return totals, seq, err
 		}
 	}
-	return totals, log.Flush()
+	return totals, seq, log.Flush()
+}
+
+// opening are the facts with which a turn begins, for one whose process ended before it wrote them.
+func (h *Header) opening(scope turns.Scope, thread bool) (facts []turns.RuntimeEvent) {
+	if thread {
+		facts = append(facts, scope.ThreadStarted(h.Fork))
+	}
+	return append(facts, scope.TurnSubmitted(turns.Submitted{Source: "recovery", ResponseID: h.ResponseID,
+		PreviousResponseID: h.PreviousResponseID, RequestDigest: h.RequestDigest, Instance: h.Instance},
+		h.Response.Status == responses.StatusQueued))
 }
 
 // beyond is what a response used beyond what is known of its attempts, nil for nothing.

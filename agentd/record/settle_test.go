@@ -51,7 +51,7 @@ func begin(t *testing.T, s *Store, dir, body string) (*Turn, *responses.Emitter,
 	if err != nil {
 		t.Fatal(err)
 	}
-	scope := turns.Scope{RuntimeID: "inst_1", SessionID: "sess_1", TurnID: "turn_1", Now: now}
+	scope := turns.Scope{RuntimeID: s.RuntimeID(), SessionID: "sess_1", TurnID: "turn_1", Now: now}
 	must(t, turn.Event(scope.TurnSubmitted(turns.Submitted{Source: "test", ResponseID: resp.ID}, false)))
 	em, err := responses.NewEmitter(resp, turn.Sink())
 	must(t, err)

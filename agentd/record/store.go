@@ -42,6 +42,8 @@ const maxStoredLine = 96 << 20
 type Store struct {
 	dir     string
 	lock    *os.File // held as long as the process may write here
+	runtime string
+	begun   Begun
 	cache   *conversations
 	catalog *catalog
 	journal *journal
@@ -59,6 +61,9 @@ type Header struct {
 	// in the store, which Response's need not be
 	PreviousResponseID string             `json:"previous_response_id,omitempty"`
 	SessionID          string             `json:"session_id"`
+	ThreadID           string             `json:"thread_id,omitempty"` // Begin finds it where it is ""
+	Facts              int64              `json:"facts,omitempty"`     // of the turns of the thread before this one
+	Fork               *turns.Fork        `json:"fork,omitempty"`      // of a thread that the turn begins: what it left
 	TurnID             string             `json:"turn_id"`
 	TurnDir            string             `json:"turn_dir"`
 	CreatedAt          time.Time          `json:"created_at"`
@@ -84,6 +89,7 @@ type lineOf[H, R any] struct {
 	Started  json.RawMessage `json:"started,omitempty"` // a tool call that is about to run
 	Said     *turns.Input    `json:"said,omitempty"`    // what the user said meanwhile, as it now stands
 	Item     json.RawMessage `json:"item,omitempty"`    // an item that the turn produced
+	Facts    int64           `json:"facts,omitempty"`   // of the thread, with those of the turn; before the response
 	Response *R              `json:"response,omitempty"`
 }
 
@@ -95,6 +101,7 @@ type Stored struct {
 	Items    []responses.Item    // what the model said and the tools returned, in order
 	Said     []turns.Input       // what the user said while the turn ran, in order
 	Response *responses.Response // nil while the turn is open
+	Facts    int64               // of the thread, with those of the turn; 0 while it is open
 
 	size  int64 // of the file
 	brief bool  // read for a chain: without the response, also in the header
@@ -114,6 +121,13 @@ func OpenStore(dir string) (*Store, error) { return openStoreIn(dir, bootID()) }
 func (s *Store) Hide(secrets *redact.Set, constants redact.Constants) {
 	s.secrets, s.words = secrets, constants
 }
+
+// Begun returns the facts of what the turn of scope began, but for the tasks that are known.
+type Begun func(scope turns.Scope, known map[string]bool) []turns.RuntimeEvent
+
+// Complete sets what knows of things that a turn began before its facts said so. Call it before the first turn is
+// settled.
+func (s *Store) Complete(begun Begun) { s.begun = begun }
 
 // lingering is how long the lock of a killed process may outlive it.
 const lingering = 2 * time.Second
@@ -150,7 +164,7 @@ func openStoreIn(dir, boot string) (*Store, error) {
 	}
 	s := &Store{dir: dir, lock: lock, cache: newConversations(maxCached), catalog: newCatalog(),
 		journal: newJournal(filepath.Join(dir, "journal"), boot), wake: make(chan struct{}, 1)}
-	if err := s.recover(); err != nil {
+	if err := errors.Join(s.recover(), s.identify()); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	hidden, err := s.list("deleted")
@@ -184,8 +198,9 @@ type trajectory struct {
 	wrote  int              // of fresh: bytes that are written
 	items  []responses.Item // the conversation in the file: history, input, added items
 	given  int              // of items: those that the turn began with
+	facts  int64            // of the thread, with those of the turn, once that is over
 
-	constants func() redact.Constants // the store's, and the names of tools
+	names func() redact.Constants // of tools
 }
 
 // begin creates the trajectory of a turn with its header, history and input. It is on disk only after Sync. Until it is
@@ -194,10 +209,14 @@ func (s *Store) begin(h Header, history, input []responses.Item) (*trajectory, e
 	if err := responses.CheckID("response_id", h.ResponseID); err != nil {
 		return nil, err
 	}
-	if err := s.pin(h); err != nil {
+	first, err := s.pin(h)
+	if err != nil {
 		return nil, err
 	}
-	f, err := durable.Create(s.openPath(h.ResponseID), os.O_WRONLY|os.O_APPEND)
+	var f *os.File
+	if err = s.join(&h, first); err == nil {
+		f, err = durable.Create(s.openPath(h.ResponseID), os.O_WRONLY|os.O_APPEND)
+	}
 	if err != nil {
 		s.unpin(h)
 		return nil, fmt.Errorf("create trajectory: %w", err)
@@ -227,9 +246,9 @@ func (s *Store) begin(h Header, history, input []responses.Item) (*trajectory, e
 
 // name makes the names of the turn's tools, and of those that its conversation has called, known as constants.
 func (t *trajectory) name(conversation []responses.Item) {
-	t.constants = sync.OnceValue(func() redact.Constants {
+	t.names = sync.OnceValue(func() redact.Constants {
 		names := turns.NamesOfTools(t.header.Response.Tools, conversation)
-		return t.store.words.With(turns.ToolNames(slices.Concat(t.header.ToolNames, names)))
+		return turns.ToolNames(slices.Concat(t.header.ToolNames, names))
 	})
 }
 
@@ -238,43 +257,7 @@ func (t *trajectory) clean(data []byte) []byte {
 	if t.store.secrets.Empty() {
 		return data
 	}
-	return t.store.secrets.JSON(data, t.constants())
-}
-
-// pin registers a running turn. The response that it continues must exist and may not be removed from now on, unless
-// the new one is not to be stored: that needs its history no more.
-func (s *Store) pin(h Header) error {
-	c := s.catalog
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	parent := h.PreviousResponseID
-	if !h.Response.Store {
-		parent = ""
-	}
-	if parent != "" {
-		if c.hidden[parent] {
-			return ErrNotFound
-		}
-		if _, err := os.Lstat(s.donePath(parent)); err != nil {
-			return ErrNotFound
-		}
-		c.children[parent]++
-	}
-	c.running[h.ResponseID] = parent
-	return nil
-}
-
-// unpin takes a pin back.
-func (s *Store) unpin(h Header) {
-	c := s.catalog
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if parent, ok := c.running[h.ResponseID]; ok {
-		delete(c.running, h.ResponseID)
-		if parent != "" {
-			c.unlink(parent)
-		}
-	}
+	return t.store.secrets.JSON(data, t.store.words, t.names())
 }
 
 // take returns what was written and is not on disk, for the caller to commit to
@@ -338,7 +321,13 @@ func (t *trajectory) Add(item responses.Item) error {
 // Finish appends the final response. Once it is durable, a crash leaves a
 // trajectory that recovery can complete without guessing; Publish commits it.
 func (t *trajectory) Finish(resp responses.Response) error {
-	err := t.line("response", resp.AppendJSON)
+	var err error
+	if t.facts > 0 {
+		err = t.encode(line{Facts: t.facts})
+	}
+	if err == nil {
+		err = t.line("response", resp.AppendJSON)
+	}
 	if err == nil {
 		err = t.write()
 	}
@@ -367,7 +356,8 @@ func (t *trajectory) Publish(store bool) error {
 func (s *Store) published(t *trajectory) {
 	h := t.header
 	s.cache.extend(h.PreviousResponseID,
-		link{id: h.ResponseID, session: h.SessionID, items: t.items, bytes: t.size + itemOverhead*int64(len(t.items))})
+		link{id: h.ResponseID, last: last{Thread{h.ThreadID, t.facts}, h.SessionID, h.TurnID}, items: t.items,
+			bytes: t.size + itemOverhead*int64(len(t.items))})
 	s.unpin(h)
 	c := s.catalog
 	c.mu.Lock()

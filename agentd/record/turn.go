@@ -62,7 +62,7 @@ type Turn struct {
 
 	mu     sync.Mutex
 	record turns.Record
-	seq    int64 // of runtime.ndjson
+	seq    int64 // of the last fact of the thread
 	buf    []byte
 }
 
@@ -88,6 +88,7 @@ func (t *Turn) create(h Header, history, input []responses.Item) (err error) {
 	if t.trajectory, err = t.store.begin(h, history, input); err != nil {
 		return err
 	}
+	t.seq = t.trajectory.header.Facts
 	t.Events = t.planLog(turns.EventsFile, synced)
 	t.Runtime = t.planLog(turns.RuntimeFile, written)
 	if err := t.createLog(t.Events); err != nil {
@@ -199,6 +200,14 @@ func (t *Turn) Record() turns.Record {
 	return t.record
 }
 
+// Thread returns the thread of the turn with the facts so far, and what it left if the turn begins it.
+func (t *Turn) Thread() (Thread, *turns.Fork) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h := &t.trajectory.header
+	return Thread{h.ThreadID, t.seq}, h.Fork
+}
+
 // Written returns how many bytes the turn's directory holds, as long as alone: nothing but the turn has written there.
 func (t *Turn) Written() (n int64, alone bool) {
 	return t.Events.size() + t.Runtime.size(), t.made && !t.ran.Load()
@@ -306,6 +315,7 @@ func (t *Turn) commit(resp responses.Response, totals Totals, final turns.Runtim
 		}
 	}
 	t.mu.Lock()
+	t.trajectory.facts = t.seq
 	totals.settle(&t.record, &resp, t.now())
 	t.record.Artifacts = artifacts
 	rec := t.record

@@ -45,7 +45,8 @@ type record struct {
 	Digest     string      `json:"cmd_digest"`
 	StdoutPath string      `json:"stdout_path,omitempty"`
 	StderrPath string      `json:"stderr_path,omitempty"`
-	Told       bool        `json:"told"` // the session knows that it has ended
+	Seen       bool        `json:"seen,omitempty"` // a model of the session has seen that it has ended
+	Told       bool        `json:"told"`           // the session knows that it has ended, and its facts say so
 	End        *end        `json:"end,omitempty"`
 
 	Process process.Trace `json:"process"` // by which a later runtime finds what is left

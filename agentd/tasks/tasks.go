@@ -318,6 +318,18 @@ func (m *Manager) List(session string, limit int) wire.List {
 	return list
 }
 
+// Of returns the tasks that a turn started, the oldest first.
+func (m *Manager) Of(turnID string) (list []wire.Snapshot) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, t := range m.sorted() {
+		if t.rec.TurnID == turnID {
+			list = append(list, t.snapshot())
+		}
+	}
+	return list
+}
+
 // Active returns the running task of a session that has the given digest.
 func (m *Manager) Active(session, digest string) (wire.Snapshot, bool) {
 	m.mu.Lock()
@@ -328,39 +340,6 @@ func (m *Manager) Active(session, digest string) (wire.Snapshot, bool) {
 		}
 	}
 	return wire.Snapshot{}, false
-}
-
-// maxEnded bounds how many ends a session is told of at once.
-const maxEnded = 16
-
-// Ended returns the tasks of a session whose end it has not been told, the
-// oldest first, a few at a time. Told marks them.
-func (m *Manager) Ended(session string) []wire.Snapshot {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var list []wire.Snapshot
-	for _, t := range m.sorted() {
-		if t.rec.SessionID == session && t.proc == nil && t.rec.Status.Terminal() && !t.rec.Told &&
-			len(list) < maxEnded {
-			list = append(list, t.snapshot())
-		}
-	}
-	return list
-}
-
-// Told notes that the session of an ended task knows of its end. It does nothing
-// for a task that runs or is gone.
-func (m *Manager) Told(id string) {
-	t, err := m.find("", id)
-	if err != nil {
-		return
-	}
-	m.mu.Lock()
-	news := t.rec.Status.Terminal() && !t.rec.Told
-	m.mu.Unlock()
-	if news {
-		m.update(t, func(t *task) { t.rec.Told = true })
-	}
 }
 
 // await waits until t has ended, but not longer than wait.

@@ -53,6 +53,13 @@ type Call struct {
 	ID        string
 	Name      string
 	Arguments json.RawMessage // a JSON object; empty counts as {}
+	Round     Round           // of the model, in which it was made
+}
+
+// Round is what the model said and called beside a call.
+type Round struct {
+	Text  string // "": nothing
+	Calls []Call // that are run, in their order, this one included; they have no Round
 }
 
 // Env is where a call runs.

@@ -2,6 +2,7 @@ package turn
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,6 +20,11 @@ type ownCall struct {
 	arguments string       // as the model wrote them; the ToolCall has no secrets in its own
 	why       *tools.Error // why it may not be made; nil when it may
 	unknown   *tools.Error // what it gives, since there is no such tool; nil when there is
+}
+
+// call is what its tool is asked.
+func (c *ownCall) call() tools.Call {
+	return tools.Call{ID: c.CallID, Name: c.Name, Arguments: json.RawMessage(c.arguments)}
 }
 
 // beginCall opens a call. A client's function is streamed for the client to
@@ -140,7 +146,7 @@ func (r *runner) clean(result []byte) []byte {
 	if r.Secrets.Empty() {
 		return result
 	}
-	return r.Secrets.JSON(result, r.Constants.With(turns.ToolNames(r.toolNames())))
+	return r.Secrets.JSON(result, r.Constants, turns.ToolNames(r.toolNames()))
 }
 
 // toolNames returns the names of all tools of the turn, the client's included.

@@ -65,8 +65,7 @@ func (r *runner) taskBegun(call *responses.ToolCall, o tools.Outcome) []turns.Ru
 	}
 	p := turns.TaskBegun{TaskKind: known.TaskHandle.Kind, Objective: call.Arguments, Source: o.Canonical.ToolName,
 		ToolCallID: call.ID}
-	return []turns.RuntimeEvent{r.Scope.TaskCreated(known.TaskHandle.TaskID, p),
-		r.Scope.TaskStarted(known.TaskHandle.TaskID, p)}
+	return r.Scope.TaskBegun(known.TaskHandle.TaskID, p)
 }
 
 // failureCategory maps a tool's kind of error to the categories of tool.failed.
@@ -90,9 +89,10 @@ func failureCategory(kind string) string {
 // An observer cannot fail, so the journal's error waits here for the sampler.
 type attempts struct {
 	runner  *runner
-	sampler *sampler // nil for attempts at a summary
-	tokens  int      // of the input, as is estimated
-	id      string   // of the present model request
+	sampler *sampler       // nil for attempts at a summary
+	tokens  int            // of the input, as is estimated
+	id      string         // of the present model request
+	failed  *model.Attempt // the one before, when another model is asked next
 	err     error
 }
 
@@ -107,6 +107,10 @@ func (w *attempts) purpose() string {
 // AttemptStarted records model.requested.
 func (w *attempts) AttemptStarted(a model.Attempt) {
 	w.id = responses.NewID(responses.PrefixModelRequest)
+	if f := w.failed; f != nil {
+		w.record(w.runner.Scope.FallbackApplied(turns.Fallback{From: f.Ref, To: a.Ref, Reason: string(f.Err.Kind)}))
+		w.failed = nil
+	}
 	provider, name, _ := strings.Cut(a.Ref, "/")
 	w.record(w.runner.Scope.ModelRequested(w.id, turns.Requested{
 		ProviderName: provider, ModelName: name, ProviderSelector: w.runner.ModelRef,
@@ -120,16 +124,19 @@ func (w *attempts) AttemptEnded(a model.Attempt) {
 	took := a.Ended.Sub(a.Started).Milliseconds()
 	made := w.attempt(a)
 	w.runner.result.Attempts.Add(made)
-	chars := 0
+	said := turns.Sampled{Usage: a.Usage, StopReason: string(a.Stop), DurationMS: took, NativeRequestID: a.RequestID,
+		ProviderAttempt: &made}
 	if w.sampler != nil {
-		chars = w.sampler.chars
+		said.OutputChars = w.sampler.chars
+		said.Messages, said.Calls = w.sampler.said()
 		w.answered(a)
 	}
+	if a.Advanced {
+		w.failed = &a
+	}
+	defer w.cost(a)
 	if a.Err == nil {
-		w.record(w.runner.Scope.ModelCompleted(w.id, turns.Sampled{
-			Usage: a.Usage, StopReason: string(a.Stop), DurationMS: took, NativeRequestID: a.RequestID,
-			OutputChars: chars, ProviderAttempt: &made,
-		}))
+		w.record(w.runner.Scope.ModelCompleted(w.id, said))
 		return
 	}
 	w.record(w.runner.Scope.ModelFailed(w.id, turns.AttemptFailure{
@@ -138,6 +145,37 @@ func (w *attempts) AttemptEnded(a model.Attempt) {
 		HTTPStatus: a.Err.Status, BackoffMS: a.Backoff.Milliseconds(), DurationMS: took, AdvancedToFallback: a.Advanced,
 		ProviderAttempt: &made,
 	}))
+}
+
+// tooManyRequests is the HTTP status of a provider that limits the rate of requests.
+const tooManyRequests = 429
+
+// cost records what an attempt took, and that it was one too many.
+func (w *attempts) cost(a model.Attempt) {
+	if a.Err != nil && a.Err.Status == tooManyRequests {
+		w.record(w.runner.Scope.RateLimitHit(w.id, turns.RateLimit{Scope: a.Ref, RetryAfterMS: a.Backoff.Milliseconds()}))
+	}
+	var used turns.TokenUsage
+	if known := turns.Tokens(a.Usage); known != nil {
+		used = *known
+	}
+	w.record(w.runner.Scope.CostRecorded(w.id, used))
+}
+
+// said are the ids of what the answer holds so far: messages, and calls of either side.
+func (s *sampler) said() (messages, calls []string) {
+	for _, item := range s.Emitter.Response().Output[s.round.from:] {
+		switch item.ItemType() {
+		case responses.ItemMessage:
+			messages = append(messages, item.ItemID())
+		case responses.ItemFunctionCall:
+			calls = append(calls, item.ItemID())
+		}
+	}
+	for _, call := range s.round.calls {
+		calls = append(calls, call.ID)
+	}
+	return messages, calls
 }
 
 // answered takes in the end of an attempt at an answer. What a summary takes is counted when it is there.

@@ -7,10 +7,10 @@ import (
 	"holon/responses/turns"
 )
 
-// Notice is a fact from outside the turn.
+// Notice is what happened outside the turn, and the facts of it.
 type Notice struct {
-	Item  responses.Item
-	Event turns.RuntimeEvent
+	Item   responses.Item // nil when the model knows it
+	Events []turns.RuntimeEvent
 }
 
 // notice adds what happened outside to what the model is told. A notice that is
@@ -21,8 +21,13 @@ func (r *runner) notice() error {
 	}
 	list, told := r.Notices()
 	for _, n := range list {
-		if err := r.Journal.Event(n.Event); err != nil {
-			return err
+		for _, fact := range n.Events {
+			if err := r.Journal.Event(fact); err != nil {
+				return err
+			}
+		}
+		if n.Item == nil {
+			continue
 		}
 		if err := r.add(n.Item); err != nil {
 			return err

@@ -3,7 +3,6 @@ package turn
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 
 	"holon/agentd/model"
@@ -24,10 +23,10 @@ func (r *runner) settle(ctx context.Context, round *round) (done bool, err error
 		return true, r.incomplete(responses.ReasonContentFilter)
 	}
 	r.result.Handed += round.handedOver
-	ran := false
+	ran, beside := false, r.beside(round)
 	for _, call := range round.calls {
 		ran = ran || call.why == nil && call.unknown == nil
-		if err := r.runCall(ctx, call); err != nil {
+		if err := r.runCall(ctx, call, beside); err != nil {
 			return true, err
 		}
 	}
@@ -54,10 +53,31 @@ func (r *runner) over(ctx context.Context, round *round) (done bool, err error) 
 	case len(round.calls) == 0: // a finished answer counts, however late
 		return true, r.answer(round)
 	case r.idle >= maxRejectedRounds:
-		return true, r.modelFault(responses.CodeToolNotAllowed, "the model kept calling tools that there are not, or that it "+
-			"may not call")
+		return true, r.modelFault(
+			responses.CodeToolNotAllowed,
+			"the model kept calling tools that there are not, or that it "+
+				"may not call",
+		)
 	}
 	return false, nil
+}
+
+// beside is what the calls of a round are told of it.
+func (r *runner) beside(round *round) tools.Round {
+	if len(round.calls) == 0 {
+		return tools.Round{}
+	}
+	text, refused := r.said(round)
+	if refused {
+		text = ""
+	}
+	b := tools.Round{Text: text}
+	for _, c := range round.calls {
+		if c.why == nil {
+			b.Calls = append(b.Calls, c.call())
+		}
+	}
+	return b
 }
 
 // answer ends a turn whose model called nothing more.
@@ -111,7 +131,7 @@ func (r *runner) modelFault(code, message string) error {
 
 // runCall gives a call that stays in the container its result: by running it,
 // or by saying why it is not run.
-func (r *runner) runCall(ctx context.Context, c *ownCall) error {
+func (r *runner) runCall(ctx context.Context, c *ownCall, beside tools.Round) error {
 	switch {
 	case c.why != nil:
 		warning := turns.Notice{Code: c.why.Kind,
@@ -134,7 +154,7 @@ func (r *runner) runCall(ctx context.Context, c *ownCall) error {
 		turns.Begun{ToolName: c.Name, CallID: c.CallID, Arguments: c.Arguments})); err != nil {
 		return err
 	}
-	outcome := r.run(ctx, c)
+	outcome := r.run(ctx, c, beside)
 	r.result.ToolCalls.Add(c.Name, outcome.Canonical.Error != nil)
 	facts := append([]turns.RuntimeEvent{r.toolEnded(c.ID, outcome)}, r.taskBegun(&c.ToolCall, outcome)...)
 	if r.Watcher != nil {
@@ -149,9 +169,11 @@ func (r *runner) runCall(ctx context.Context, c *ownCall) error {
 }
 
 // run calls the tool of a call. The toolset refuses one that it does not have, and knows nothing of the client's.
-func (r *runner) run(ctx context.Context, c *ownCall) tools.Outcome {
+func (r *runner) run(ctx context.Context, c *ownCall, beside tools.Round) tools.Outcome {
 	ctx = tracecontext.With(ctx, r.Scope.Trace.Child(c.ID))
-	outcome := r.Tools.Run(ctx, r.env, tools.Call{ID: c.CallID, Name: c.Name, Arguments: json.RawMessage(c.arguments)})
+	call := c.call()
+	call.Round = beside
+	outcome := r.Tools.Run(ctx, r.env, call)
 	if c.unknown != nil {
 		return tools.Refuse(c.Name, c.unknown)
 	}

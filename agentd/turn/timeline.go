@@ -25,7 +25,7 @@ func (w *attempts) attempt(a model.Attempt) turns.ProviderAttempt {
 	if a.Err == nil {
 		return made
 	}
-	made.FailureKind, made.Disposition = string(a.Err.Kind), "fail_fast"
+	made.FailureKind, made.HTTPStatus, made.Disposition = string(a.Err.Kind), a.Err.Status, "fail_fast"
 	if a.Err.Retryable() {
 		made.Disposition = "retryable"
 	}

@@ -54,12 +54,13 @@ func TestEveryKindOfEvent(t *testing.T) {
 		resp.Output[2].(*responses.Message).Phase; a != responses.PhaseCommentary || b != responses.PhaseFinalAnswer {
 		t.Errorf("the phases are %q and %q", a, b)
 	}
-	want := "model.requested add reasoning add message model.completed started call_1 tool.started ran call_1 " +
-		"tool.result add holon:tool_call started call_2 tool.started ran call_2 tool.result add holon:tool_call " +
-		"model.requested model.completed add message"
+	want := "model.requested add reasoning add message model.completed cost.recorded started call_1 tool.started ran " +
+		"call_1 tool.result add holon:tool_call started call_2 tool.started ran call_2 tool.result add holon:tool_call " +
+		"model.requested model.completed cost.recorded add message"
 	// The last item is added as the attempt ends; either order is right.
 	got := strings.Join(s.journal.lines, " ")
-	if got != want && got != strings.Replace(want, "model.completed add message", "add message model.completed", 1) {
+	if got != want && got != strings.Replace(want, "model.completed cost.recorded add message",
+		"add message model.completed cost.recorded", 1) {
 		t.Errorf("the journal is\n%s", got)
 	}
 }

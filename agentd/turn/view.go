@@ -50,7 +50,9 @@ type view struct {
 	heard int      // how many of them it has answered
 	since int      // where the latest words of the user begin
 	again int      // the round that a provider found too long
-	given map[*responses.ToolCall]bool
+
+	compacting bool // a compaction has begun and not ended
+	given      map[*responses.ToolCall]bool
 }
 
 // newView returns the view of the conversation so far.
@@ -171,7 +173,7 @@ func (v *view) compact(ctx context.Context, trigger string, room, target int) (s
 	if v.r.Request.Truncation == "auto" && v.tokens() > limit {
 		if err := v.summarize(ctx, done, room); err != nil {
 			failed := v.failed(trigger, err, done.SummaryUsage)
-			done.SummaryUsage = nil
+			done.SummaryUsage, v.compacting = nil, false
 			if err := v.r.Journal.Event(failed); err != nil {
 				return false, err
 			}
@@ -221,6 +223,9 @@ func (v *view) summarize(ctx context.Context, done *turns.Compaction, room int) 
 	s := compaction.Summarizer{Transport: v.r.Model, Model: v.r.ModelName,
 		Window: v.gauge.Estimated(part(room, triggerPart))}
 	s.Window = min(s.Window, compaction.DefaultWindow)
+	if err := v.begin(done); err != nil {
+		return err
+	}
 	watch := &attempts{runner: v.r}
 	s.Watch = func(tokens int) model.Observer {
 		watch.tokens = v.gauge.Tokens(tokens)
@@ -241,6 +246,15 @@ func (v *view) summarize(ctx context.Context, done *turns.Compaction, room int) 
 	done.SummarizedItems = len(parts.Told)
 	v.told, v.size = told, size
 	return nil
+}
+
+// begin records that a compaction has begun, unless that was done.
+func (v *view) begin(done *turns.Compaction) error {
+	if v.compacting {
+		return nil
+	}
+	v.compacting = true
+	return v.r.Journal.Event(v.r.Scope.CompactionBegun(done.Trigger, done.TokensBefore))
 }
 
 // budget is what a summary leaves word for word.
@@ -279,6 +293,10 @@ func (v *view) record(done *turns.Compaction) error {
 	if err := v.r.Journal.Add(item); err != nil {
 		return err
 	}
+	if err := v.begin(done); err != nil {
+		return err
+	}
+	v.compacting = false
 	return v.r.Journal.Event(v.r.Scope.ContextCompacted(*done))
 }
 

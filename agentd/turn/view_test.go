@@ -119,7 +119,8 @@ func checkCuts(t *testing.T, recorded []turns.Compaction, cut []int) {
 	}
 	for i, c := range recorded {
 		want := turns.Compaction{Trigger: turns.TriggerBudget, Round: cut[i], Epoch: i + 1, ToolResults: c.ToolResults,
-			TokensBefore: c.TokensBefore, TokensAfter: c.TokensAfter, TokensAllowed: 20_000, ContextWindow: 24_000}
+			TokensBefore: c.TokensBefore, TokensAfter: c.TokensAfter, TokensAllowed: 20_000, ContextWindow: 24_000,
+			Preserved: turns.Preserved{Actions: "all", Incidents: "all", Evidence: "all"}}
 		if c != want || c.ToolResults == 0 {
 			t.Errorf("compaction %d: %+v, want %+v with results of tools", i, c, want)
 		}

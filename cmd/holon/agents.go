@@ -70,6 +70,9 @@ func newAgentCreateCommand(streams Streams) *cobra.Command {
 	template := ""
 	cmd, _ := remoteCommand(streams, "create [flags] AGENT", "Make an agent with a home of its own", 1, 1,
 		func(ctx context.Context, r *remote) error {
+			if r.args[0] == "" {
+				return usage("AGENT", "is empty", "give it an id")
+			}
 			made, err := r.Create(ctx, r.args[0], template)
 			if err != nil {
 				return err

@@ -81,6 +81,10 @@ func runApply(ctx context.Context, o *applyOptions) error {
 		return nil
 	}
 	if here, err := os.Getwd(); o.Workspace == "" && err == nil && !git.Within(dir, here) {
+		if o.Run != entry.ID {
+			return usage("RUN", fmt.Sprintf("%q is run %s of another workspace, whose change goes to %s",
+				visible.OneLine(o.Run, 100), entry.ID, visible.OneLine(dir, 500)), "give its whole id, or --workspace")
+		}
 		fmt.Fprintf(o.streams.Err, "run %s is of another workspace: its change goes to %s\n", entry.ID,
 			visible.OneLine(dir, 500))
 	}

@@ -110,6 +110,9 @@ func looser(cfg *runner.Config) string {
 	if cfg.Network != "" && cfg.Network != engine.NetworkNone {
 		ways = append(ways, "network "+visible.OneLine(cfg.Network, 60))
 	}
+	if cfg.User != nil && cfg.User.UID == 0 {
+		ways = append(ways, "root in its container")
+	}
 	if len(cfg.Accept) > 0 {
 		ways = append(ways, "weaker "+strings.Join(cfg.Accept, ", ")+" accepted")
 	}

@@ -14,6 +14,7 @@ func TestLooserIsAnnounced(t *testing.T) {
 		"":                              {Network: engine.NetworkNone},
 		"network bridge":                {Network: "bridge"},
 		"weaker user, mounts accepted":  {Accept: []string{"user", "mounts"}},
+		"root in its container":         {User: &engine.User{}},
 		"network x, weaker user accept": {Network: "x", Accept: []string{"user"}},
 	} {
 		got := looser(&runner.Config{Confinement: c})

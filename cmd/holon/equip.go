@@ -89,9 +89,14 @@ func (h *agentHost) newPool(eng engine.Engine) (*pool.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
+	turnFiles, err := o.MaxTurnFiles.Bytes()
+	if err != nil {
+		return nil, err
+	}
 	return pool.New(pool.Options{Home: o.Dir, Engine: eng, Agentd: agentd, Image: o.Image, Version: buildVersion(),
 		IdlePause: o.IdlePause, IdleStop: o.IdleStop,
-		MaxContainers: o.MaxContainers, Quota: quota, Configure: h.configure, Tools: h.tools,
+		MaxContainers: o.MaxContainers, Quota: quota, MaxBytes: turnFiles, Outputs: h.steps,
+		Configure: h.configure, Tools: h.tools,
 		Secrets: o.streams.Secrets,
 		Log:     h.log, SetAside: h.tell}), nil
 }
@@ -107,7 +112,8 @@ func (h *agentHost) tell(agentID, text string) {
 // tools are those that an agent has of the host. They take the steps of their
 // agent's lane, as this process.
 func (h *agentHost) tools(agentID string) []hosttools.Tool {
-	return tools.New(tools.Options{AgentID: agentID, Scheduler: h.steps, Ledger: h.ledger, Facts: h.facts(),
+	return tools.New(tools.Options{AgentID: agentID, Scheduler: h.steps, Work: h.steps, Plans: h.homes,
+		Ledger: h.ledger, Facts: h.facts(),
 		Triggers: h, Info: h.info})
 }
 
@@ -116,5 +122,5 @@ func (h *agentHost) facts() view.Facts {
 	o, refs := h.options, h.options.Refs()
 	return view.Facts{DefaultAgent: o.Agent, Model: refs[0], Fallbacks: refs[1:],
 		Engine: engineName(o.Loaded.Engine), Network: o.Network, Weaker: o.AcceptWeaker, Home: h.homeOf,
-		AgentsMD: h.homes.Loaded, Tasks: h.containers.Tasks, Isolation: h.containers.Isolation}
+		AgentsMD: h.homes.Loaded, Plan: h.homes.Plan, Tasks: h.containers.Tasks, Isolation: h.containers.Isolation}
 }

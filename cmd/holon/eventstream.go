@@ -24,19 +24,19 @@ const (
 var outputFormats = []string{formatText, formatJSON, formatStream}
 
 // checkFormat makes --json and --output-format one option.
-func (o *runOptions) checkFormat() error {
-	if !slices.Contains(outputFormats, o.Format) {
-		return usage("--output-format", fmt.Sprintf("%q is unknown", visible.OneLine(o.Format, 40)),
+func checkFormat(format *string, asJSON *bool) error {
+	if !slices.Contains(outputFormats, *format) {
+		return usage("--output-format", fmt.Sprintf("%q is unknown", visible.OneLine(*format, 40)),
 			"choose text, json or stream-json")
 	}
-	if o.JSON && o.Format == formatStream {
+	if *asJSON && *format == formatStream {
 		return usage("--json", "is another format than --output-format stream-json",
-			"leave it out: the last event holds the manifest")
+			"leave it out: the last event holds the same")
 	}
-	if o.JSON {
-		o.Format = formatJSON
+	if *asJSON {
+		*format = formatJSON
 	}
-	o.JSON = o.Format == formatJSON
+	*asJSON = *format == formatJSON
 	return nil
 }
 

@@ -149,7 +149,7 @@ var exitCodes = map[any]int{
 	wire.CodeInvalidValue: exitUsage, wire.CodeMissingField: exitUsage, wire.CodeTooLarge: exitUsage,
 	scheduler.CodeInvalidMessage: exitUsage, scheduler.CodeInvalidTimer: exitUsage,
 	scheduler.CodeRunMismatch: exitUsage, scheduler.CodeKeyConflict: exitUsage, ledger.CodeNotFound: exitUsage,
-	ledger.CodeExists: exitFailure, engine.CodeResourceLimit: exitUsage,
+	ledger.CodeExists: exitFailure, codeOutput: exitFailure, engine.CodeResourceLimit: exitUsage,
 }
 
 func exitCode(err error) int {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"time"
 
 	"holon/responses"
@@ -24,14 +25,22 @@ func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end
 	err error) {
 	end, err = r.Message(ctx, sent.AgentID, sent.MessageID)
 	if err != nil || ended(end) {
+		if err == nil {
+			err = r.events.upTo(ctx, math.MaxInt64)
+		}
 		return end, 0, err
 	}
+	live := r.showLive(ctx, sent, quiet || r.streaming())
+	defer func() { r.told = live.close(lastOf(end)) }()
 	turns := map[string]bool{}
 	for item, err := range r.Follow(ctx, sent.AgentID, client.Follow{After: max(sent.EventSeq-1, 0)}) {
 		if err != nil {
 			return end, shells, r.stoppedWatching(ctx, err)
 		}
 		if ev := item.Event; ev != nil {
+			if err := r.events.upTo(ctx, ev.EventSeq); err != nil {
+				return end, shells, err
+			}
 			if ev.Provenance.MessageID == sent.MessageID && ev.Provenance.TurnID != "" {
 				turns[ev.Provenance.TurnID] = true
 			}
@@ -40,13 +49,16 @@ func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end
 				shells++
 			}
 			if ours && !quiet {
-				r.showDoing(ev)
+				r.showDoing(live, ev)
 			}
 			if !ours || !mayEnd[ev.Type] {
 				continue
 			}
 		}
-		if end, err = r.Message(ctx, sent.AgentID, sent.MessageID); err != nil || ended(end) {
+		if end, err = r.Message(ctx, sent.AgentID, sent.MessageID); err == nil && ended(end) {
+			err = r.events.upTo(ctx, math.MaxInt64)
+		}
+		if err != nil || ended(end) {
 			return end, shells, err
 		}
 	}
@@ -79,28 +91,33 @@ func isShell(ev *view.EventEnvelope) bool {
 }
 
 // showDoing prints what an event tells that is not the answer itself.
-func (r *remote) showDoing(ev *view.EventEnvelope) {
+func (r *remote) showDoing(live *liveAnswer, ev *view.EventEnvelope) {
 	switch ev.Type {
 	case rules.AssistantRound:
 		var data struct {
 			Phase responses.Phase `json:"phase"`
+			Text  string          `json:"text_preview"`
 		}
-		if json.Unmarshal(ev.Payload.Data, &data) != nil || data.Phase != responses.PhaseCommentary {
+		if json.Unmarshal(ev.Payload.Data, &data) != nil || data.Phase != responses.PhaseCommentary ||
+			live.await(data.Text) {
 			return
 		}
 	case rules.ToolExecuted:
-		r.showExecuted(ev)
+		r.showExecuted(live, ev)
 		return
-	case rules.TurnStarted, rules.SchedulerDiagnostic, rules.RuntimeError, rules.WaitRegistered,
+	case rules.TurnStarted:
+		live.opening(r.streams.oneLine(ev.Display.Summary, 500))
+		return
+	case rules.SchedulerDiagnostic, rules.RuntimeError, rules.WaitRegistered,
 		rules.CurrentRunAborted, rules.QueueEntryQuarantined:
 	default:
 		return
 	}
-	fmt.Fprintln(r.streams.Err, "  "+r.streams.oneLine(ev.Display.Summary, 500))
+	live.line(r.streams.oneLine(ev.Display.Summary, 500))
 }
 
 // showExecuted prints a call of a tool as the progress of a run does.
-func (r *remote) showExecuted(ev *view.EventEnvelope) {
+func (r *remote) showExecuted(live *liveAnswer, ev *view.EventEnvelope) {
 	var data struct {
 		Tool       string            `json:"tool_name"`
 		Call       string            `json:"call"`
@@ -117,7 +134,7 @@ func (r *remote) showExecuted(ev *view.EventEnvelope) {
 	if data.Error != "" {
 		note = "  failed: " + data.Error
 	}
-	fmt.Fprintln(r.streams.Err, "  "+r.streams.oneLine(cmp.Or(data.Call, data.Tool)+took(data.DurationMS)+note, 500))
+	live.line(r.streams.oneLine(cmp.Or(data.Call, data.Tool)+took(data.DurationMS)+note, 500))
 }
 
 // finalStatus is how a message ended, in the words of the runtime's surface.
@@ -190,7 +207,7 @@ var endedWords = map[state.Outcome]string{state.OutcomeSuccess: "completed", sta
 func (r *remote) showAnswer(end view.MessageState, quiet bool) error {
 	outcome, err := outcomeOf(end)
 	if t := end.Turn; t != nil {
-		if t.Last != "" {
+		if t.Last != "" && !r.told {
 			if err := r.streams.printAnswer(t.Last); err != nil {
 				return err
 			}

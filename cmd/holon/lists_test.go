@@ -19,6 +19,7 @@ var lists = map[string][]string{
 	"ps":               {"RUN", "AGE", "OUTCOME", "WORKSPACE", "NAME", "TASK"},
 	"agent list":       {"AGENT", "STATUS", "POSTURE", "PENDING", "MODEL", "LAST BRIEF"},
 	"queue list":       {"MESSAGE", "FROM", "PRIORITY", "CAME", "STATE", "TEXT"},
+	"work list":        {"ITEM", "STATE", "TODO", "CHANGED", "OBJECTIVE"},
 	"timer list":       {"ID", "AGENT", "STATUS", "NEXT", "EVERY", "FIRED", "SUMMARY"},
 	"skills list":      {"SKILL", "STATE", "DIGEST", "SOURCE"},
 	"models list":      {"MODEL", "ROLE", "CONTRACT", "WINDOW", "ANSWER", "KEY"},
@@ -68,7 +69,10 @@ func TestListsArePrinted(t *testing.T) {
 			rows := strings.Split(strings.TrimSuffix(string(piped), "\n"), "\n")
 			for _, row := range rows {
 				cells := strings.Split(row, "\t")
-				padded := slices.ContainsFunc(cells, func(s string) bool { return s == "" || strings.TrimSpace(s) != s })
+				padded := slices.ContainsFunc(
+					cells,
+					func(s string) bool { return s == "" || strings.TrimSpace(s) != s },
+				)
 				if len(cells) != len(head) || padded {
 					t.Errorf("a line in a pipe is %q, want %d cells", row, len(head))
 				}
@@ -119,7 +123,7 @@ func oneOfEach(t *testing.T, dir string,
 	}
 	t.Cleanup(func() { stopDaemon(t, filepath.Join(dir, "home")) })
 	for _, args := range [][]string{{"run", "--quiet", "--name", "a", "x"}, {"skills", "install", skill},
-		{"daemon", "start"}, {"prompt", "--follow", "--quiet", "x"}, {"timer", "--after", "9h", "--summary", "s"},
+		{"daemon", "start"}, {"prompt", "--follow", "--quiet", "x"}, {"timer", "--after", "9h", "--summary", "s"}, {"work", "add", "x"},
 		{"agent", "model", "set", "--force", "main", "anthropic/m"}, {"prompt", "wait for a key"}} {
 		if out, err := with(args...).CombinedOutput(); err != nil {
 			t.Fatalf("holon %s: %v\n%s", strings.Join(args, " "), err, out)

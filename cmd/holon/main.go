@@ -128,7 +128,7 @@ func addCommands(root *cobra.Command, streams Streams) {
 		},
 		"": {
 			newAttachCommand(streams), newCheckoutCommand(streams, runCheckout), newGCCommand(streams),
-			newServeCommand(streams, serve), newQueueCommand(streams), newWakeCommand(streams), newTimerCommand(streams),
+			newServeCommand(streams, serve), newQueueCommand(streams), newWorkCommand(streams), newWakeCommand(streams), newTimerCommand(streams),
 			newTranscriptCommand(streams), newDebugCommand(streams), newRuntimeCommand(streams), newSkillsCommand(streams),
 			newExportCommand(streams), newProvidersCommand(streams), newVersionCommand(streams), newManCommand(),
 		},
@@ -174,6 +174,9 @@ func flagError(cmd *cobra.Command, err error) error {
 		flag, what = "--"+e.GetSpecifiedName(), "there is no such flag"+similarFlag(cmd, e.GetSpecifiedName())
 		if e.GetSpecifiedShortnames() != "" {
 			flag = "-" + e.GetSpecifiedName()
+		}
+		if first := e.GetSpecifiedName(); first >= "0" && first <= "9~" {
+			return usage(flag, "is taken as a flag", "write -- before an argument that begins with -; "+seeHelp(cmd))
 		}
 	} else if e, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
 		flag, what = "--"+e.GetSpecifiedName(), "needs a value"

@@ -42,3 +42,25 @@ func TestClosedPipe(t *testing.T) {
 		}
 	}
 }
+
+// Output that cannot be written is the fault of where it goes, and no other file's.
+func TestFullOutput(t *testing.T) {
+	_, command := localRuns(t, "rounds:\n  - text: Done.\n")
+	for _, args := range [][]string{{"config", "list"}, {"config", "schema"}, {"providers", "list"}, {"version"},
+		{"config", "doctor"}} {
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			t.Skip(err)
+		}
+		cmd := command(args...)
+		var said bytes.Buffer
+		cmd.Stdout, cmd.Stderr = full, &said
+		err = cmd.Run()
+		full.Close()
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok || exit.ExitCode() != exitFailure ||
+			said.String() != "holon: standard output: cannot be written: no space left on device; send it somewhere else\n" {
+			t.Errorf("holon %s ends with %v and says %q", strings.Join(args, " "), err, said.String())
+		}
+	}
+}

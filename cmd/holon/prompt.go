@@ -43,12 +43,21 @@ no TEXT takes all of it from there. At a terminal, no TEXT opens your EDITOR.`
 	f.BoolVarP(&o.follow, "follow", "f", false, "stay until the turn has ended, and print the answer")
 	f.StringVar(&o.key, "key", "", "`text` under which this prompt is given once, however often it is sent")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "with --follow: show no progress")
+	f.StringVar(&r.Format, "output-format", formatText,
+		"text, json (as --json), or with --follow stream-json, each event on a line")
+	completeWords(cmd, "output-format", outputFormats...)
 	completeWords(cmd, "priority", string(ledger.Interject), string(ledger.Next), string(ledger.Normal),
 		string(ledger.Background))
 	return cmd
 }
 
 func runPrompt(ctx context.Context, r *remote, o *promptOptions) error {
+	if err := checkFormat(&r.Format, &r.JSON); err != nil {
+		return err
+	}
+	if r.streaming() && !o.follow {
+		return usage("--output-format", "stream-json shows what is done for the prompt", "add --follow")
+	}
 	text, err := readPrompt(ctx, r.args, r.streams, &r.host)
 	if err != nil {
 		return err
@@ -70,19 +79,26 @@ func runPrompt(ctx context.Context, r *remote, o *promptOptions) error {
 		_, err = fmt.Fprintln(r.streams.Out, visible.OneLine(sent.MessageID, 100))
 		return err
 	}
+	if r.streaming() {
+		r.streamEvents(sent)
+	}
 	end, _, err := r.watch(ctx, sent, o.quiet || r.JSON)
 	if err != nil {
 		return err
 	}
-	if !r.JSON {
+	if !r.JSON && !r.streaming() {
 		return r.showAnswer(end, o.quiet)
 	}
 	outcome, _ := outcomeOf(end)
-	if err := printJSON(r.streams, struct {
+	result := struct {
 		view.MessageState
 		Outcome  state.Outcome `json:"outcome"` // as in the manifest of a run
 		ExitCode int           `json:"exit_code"`
-	}{end, outcome, outcome.ExitCode()}); err != nil {
+	}{end, outcome, outcome.ExitCode()}
+	if r.streaming() {
+		return r.events.finish(end, lastOf(end), result, o.quiet)
+	}
+	if err := printJSON(r.streams, result); err != nil {
 		return err
 	}
 	return outcomeExit(outcome)

@@ -20,11 +20,14 @@ import (
 type remote struct {
 	streams Streams
 	host
-	JSON  bool
-	Agent string // "": the daemon's default agent
+	JSON   bool
+	Format string // of --output-format, where a command has it
+	Agent  string // "": the daemon's default agent
 
-	home state.Home
-	args []string
+	home   state.Home
+	args   []string
+	events *agentEvents // of the message that is watched, nil when they are not printed
+	told   bool         // the answer that was waited for stands on the terminal
 	*client.Client
 }
 
@@ -42,12 +45,15 @@ func remoteCommand(streams Streams, use, short string, min, max int,
 			defer r.Close()
 			err = explainRemote(do(cmd.Context(), r))
 		}
-		return asJSON(err, r.JSON)
+		return asJSON(err, r.JSON || r.streaming())
 	}}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().BoolVar(&r.JSON, "json", false, "print JSON")
 	return cmd, r
 }
+
+// streaming reports whether events are printed as they happen.
+func (r *remote) streaming() bool { return r.Format == formatStream }
 
 // onAgent adds the flag that says which agent is meant.
 func (r *remote) onAgent(cmd *cobra.Command) {
@@ -105,16 +111,24 @@ func explainRemote(err error) error {
 	if e.Code == wire.CodeUnreachable && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)) {
 		return &state.Error{Code: e.Code, Message: e.Message, Hint: e.Hint}
 	}
-	if hint := nextCommands[e.Code]; hint != "" && e.Hint == "" {
+	if hint := nextCommand(e); hint != "" && e.Hint == "" {
 		return &state.Error{Code: e.Code, Param: e.Param, Message: e.Message, Hint: hint, Err: e.Err}
 	}
 	return err
 }
 
-// nextCommands are what to try after errors of the ledger, which knows no
-// commands.
-var nextCommands = map[state.Code]string{ledger.CodeNotFound: "see: holon agent list",
-	ledger.CodeExists: "see: holon agent list"}
+// nextCommand is what to try after an error of the ledger, which knows no commands.
+func nextCommand(e *state.Error) string {
+	switch {
+	case e.Code != ledger.CodeNotFound && e.Code != ledger.CodeExists:
+		return ""
+	case e.Param == "message":
+		return "see: holon queue list"
+	case e.Param == "timer":
+		return "see: holon timer list"
+	}
+	return "see: holon agent list"
+}
 
 // asJSON makes an error one that is reported as an object, when that was asked for.
 func asJSON(err error, wanted bool) error {

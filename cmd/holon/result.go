@@ -50,12 +50,13 @@ func findRun(ctx context.Context, home state.Home, run string) (*files.Entry, er
 // when nothing was collected.
 func result(entry *files.Entry) (workspace.Info, *workspace.Diff, error) {
 	if entry.Manifest == nil {
-		hint := "go on with it: holon attach " + entry.ID
+		hint, status := "go on with it: holon attach "+entry.ID, state.StatusOrphaned
 		if entry.Live {
+			status = entry.Status()
 			hint = "wait for its end: holon logs --follow " + entry.ID
 		}
 		return workspace.Info{}, nil, &runner.Error{Code: "run_not_finished", Param: "RUN",
-			Message: fmt.Sprintf("run %s is %s and has no result", entry.ID, entry.Status()), Hint: hint}
+			Message: fmt.Sprintf("run %s is %s and has no result", entry.ID, status), Hint: hint}
 	}
 	ws := workspaceOf(entry.Manifest)
 	return ws.Source, ws.Changes, nil

@@ -147,7 +147,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 
 // complete merges the layers of settings and checks the arguments.
 func (o *runOptions) complete(cmd *cobra.Command, args []string) (err error) {
-	if err := o.checkFormat(); err != nil {
+	if err := checkFormat(&o.Format, &o.JSON); err != nil {
 		return err
 	}
 	if err := o.host.fromEnv(); err != nil {

@@ -26,7 +26,7 @@ type agentRun struct {
 
 // agentRunFlags are the flags of `holon run` that go with --agent: an agent has
 // the rest for itself.
-var agentRunFlags = []string{"agent", "create-agent", "template", "json", "quiet"}
+var agentRunFlags = []string{"agent", "create-agent", "template", "json", "output-format", "quiet"}
 
 // runOnAgent does what `holon run --agent` was asked to do.
 func runOnAgent(cmd *cobra.Command, args []string, streams Streams) (err error) {
@@ -36,7 +36,8 @@ func runOnAgent(cmd *cobra.Command, args []string, streams Streams) (err error) 
 		*to = f.Lookup(name).Value.String() == "true"
 	}
 	a.Agent, a.template = f.Lookup("agent").Value.String(), f.Lookup("template").Value.String()
-	defer func() { err = asJSON(err, a.JSON) }()
+	a.Format = f.Lookup("output-format").Value.String()
+	defer func() { err = asJSON(err, a.JSON || a.streaming()) }()
 	f.Visit(func(flag *pflag.Flag) {
 		if err == nil && !slices.Contains(agentRunFlags, flag.Name) {
 			err = usage("--"+flag.Name, "an agent that lives has its own", "leave it out, or --agent")
@@ -46,6 +47,9 @@ func runOnAgent(cmd *cobra.Command, args []string, streams Streams) (err error) 
 		err = usage("--agent", "is empty", "name an agent, or leave it out for a run of its own")
 	}
 	if err != nil {
+		return err
+	}
+	if err := checkFormat(&a.Format, &a.JSON); err != nil {
 		return err
 	}
 	text, err := readPrompt(cmd.Context(), args, streams, &a.host)
@@ -68,18 +72,24 @@ func (a *agentRun) run(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
+	if a.streaming() {
+		a.streamEvents(sent)
+	}
 	end, shells, err := a.watch(ctx, sent, a.quiet || a.JSON)
 	if err != nil {
 		return err
 	}
-	if !a.JSON {
+	if !a.JSON && !a.streaming() {
 		return a.showAnswer(end, a.quiet)
 	}
 	result, err := a.result(ctx, end, shells)
-	if err == nil {
-		err = printJSON(a.streams, result)
-	}
 	if err != nil {
+		return err
+	}
+	if a.streaming() {
+		return a.events.finish(end, result.FinalText, result, a.quiet)
+	}
+	if err := printJSON(a.streams, result); err != nil {
 		return err
 	}
 	return outcomeExit(result.Outcome)
@@ -111,7 +121,7 @@ type runResult struct {
 	FinalStatus    string                  `json:"final_status"` // completed, waiting, failed, max_turns_exceeded
 	WaitingReason  string                  `json:"waiting_reason,omitempty"`
 	FinalText      string                  `json:"final_text"`
-	RawFinalText   string                  `json:"raw_final_text"` // the same, as long as there are no work items
+	RawFinalText   string                  `json:"raw_final_text"` // what the agent said last
 	SleepReason    string                  `json:"sleep_reason,omitempty"`
 	Failure        *ledger.Failure         `json:"failure,omitempty"`
 	Artifact       *turns.FailureArtifact  `json:"failure_artifact,omitempty"`
@@ -158,5 +168,11 @@ func (a *agentRun) result(ctx context.Context, end view.MessageState, shells int
 			r.SleepReason = w.WaitingFor
 		}
 	}
-	return r, nil
+	items, err := a.WorkItems(ctx, a.Agent, 0)
+	for _, w := range items { // the newest report goes before what was said last
+		if w.CompletionTurnID == t.ID {
+			r.FinalText = w.CompletionReport
+		}
+	}
+	return r, err
 }

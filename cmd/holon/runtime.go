@@ -14,6 +14,7 @@ type validateOptions struct {
 	streams Streams
 	level   string
 	json    bool
+	partial bool
 	files   []string
 }
 
@@ -23,9 +24,10 @@ func newRuntimeCommand(streams Streams) *cobra.Command {
 	validate := &cobra.Command{
 		Use: "validate [flags] FILE...", Short: "Check logs of events by the rules of the Agent Runtime standard",
 		Long: `Check logs with one event a line, such as runtime.ndjson of a turn, by the rules V1
-to V94. Several files are one log, in the order given; - is the standard input. Each
-violation is one line. Exit codes: 0 valid, 1 violations, 2 usage error.`,
-		Example: "  holon runtime validate --level B turns/*/runtime.ndjson",
+to V94. Several files are one log, in the order given, such as those of the turns of a
+session; - is the standard input. With --partial the log is that of a later turn alone.
+Each violation is one line. Exit codes: 0 valid, 1 violations, 2 usage error.`,
+		Example: "  holon runtime validate --level C turns/*/runtime.ndjson",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return countArgs(cmd, args, 1, 1)
@@ -37,6 +39,7 @@ violation is one line. Exit codes: 0 valid, 1 violations, 2 usage error.`,
 	f := validate.Flags()
 	f.StringVar(&o.level, "level", "A", "`rules` to hold the log to: A, B or C")
 	f.BoolVar(&o.json, "json", false, "print each violation and the summary as one JSON object a line")
+	f.BoolVar(&o.partial, "partial", false, "the log begins in the middle of its threads")
 	completeWords(validate, "level", "A", "B", "C")
 	return group("runtime", "Check what the runtime recorded",
 		"The record of an agent is a log of events in the vocabulary of the Agent Runtime\nstandard.", validate,
@@ -55,6 +58,9 @@ func runValidate(o *validateOptions) error {
 		fmt.Fprintf(o.streams.Out, "%s:%d: %s: %s: got %s, expected %s\n", o.streams.oneLine(v.File, 1000), v.Line,
 			o.streams.oneLine(v.EventID, 100), v.Rule, o.streams.oneLine(v.Got, 300), o.streams.oneLine(v.Want, 300))
 	})
+	if o.partial {
+		v.Partial()
+	}
 	for _, file := range o.files {
 		if err := validateFile(o.streams, v, file); err != nil {
 			return usage("FILE", err.Error(), "name files with one event a line")

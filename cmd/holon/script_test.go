@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -70,6 +72,7 @@ var buildPrograms = sync.OnceValue(func() error {
 //	same A B                the directory trees A and B have the same files
 //	until REGEXP COMMAND... runs the command until it prints what fits, at most a minute
 //	crash                   kills the daemon of the script, as a power cut would
+//	events PACK LOG         writes the events of an export, one a line
 //
 // and the condition [engine]: a Docker engine answers.
 func TestScripts(t *testing.T) {
@@ -94,7 +97,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"fails": cmdFails, "provider": cmdProvider, "repo": cmdRepo, "demo": cmdDemo, "same": cmdSame,
-			"until": cmdUntil, "crash": cmdCrash, "collector": cmdCollector,
+			"until": cmdUntil, "crash": cmdCrash, "collector": cmdCollector, "events": cmdEvents,
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "engine" {
@@ -152,6 +155,21 @@ func cmdCrash(ts *testscript.TestScript, neg bool, args []string) {
 		status, err = d.Status(context.Background())
 		ts.Check(err)
 	}
+}
+
+func cmdEvents(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: events PACK LOG")
+	}
+	var pack struct {
+		Events []json.RawMessage `json:"events"`
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &pack))
+	var log bytes.Buffer
+	for _, event := range pack.Events {
+		log.Write(append(event, '\n'))
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), log.Bytes(), 0o600))
 }
 
 var errorLine = regexp.MustCompile(`^holon: [^ :]+: [^\n]+; [^\n]+\n$`)

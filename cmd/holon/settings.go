@@ -128,7 +128,7 @@ func runConfigGet(_ context.Context, s *surface) error {
 		return s.printJSON(entries)
 	}
 	if len(entries) == 1 && entries[0].Key == s.args[0] && !s.asked("show-origin") {
-		_, err := fmt.Fprintln(s.streams.Out, visible.Text(settings.Text(entries[0].Value)))
+		_, err := fmt.Fprintln(s.streams.Out, visible.Text(entries[0].Text()))
 		return err
 	}
 	return s.table(entries, s.asked("show-origin"))
@@ -185,7 +185,7 @@ func runConfigSchema(_ context.Context, s *surface) error {
 
 // runDoctor says what is wrong; something that is makes the exit code 1.
 func runDoctor(_ context.Context, s *surface) error {
-	findings := s.providers().Doctor(s.loaded)
+	findings := append(s.providers().Doctor(s.loaded), s.refusedByRuns()...)
 	if s.json {
 		if findings == nil {
 			findings = []modelaccess.Finding{}
@@ -207,13 +207,31 @@ func runDoctor(_ context.Context, s *surface) error {
 			}
 		}
 		if len(findings) == 0 {
-			fmt.Fprintln(s.streams.Out, "nothing is wrong")
+			_, err := fmt.Fprintln(s.streams.Out, "nothing is wrong")
+			return err
 		}
 	}
 	if modelaccess.Broken(findings) {
 		return exitError(state.OutcomeFailure.ExitCode())
 	}
 	return nil
+}
+
+// refusedByRuns is what a run would not accept of the settings that can be read.
+func (s *surface) refusedByRuns() []modelaccess.Finding {
+	if s.loaded.Err() != nil {
+		return nil // told already
+	}
+	c := configured{Loaded: s.loaded, Confinement: confinementOf(&s.loaded.Settings)}
+	err := c.Confinement.check(s.loaded.Engine)
+	if err == nil {
+		err = c.Confinement.checkHosts(s.loaded.Engine, s.loaded.Network)
+	}
+	if err == nil {
+		return nil
+	}
+	f := describe(c.named(&s.host, err))
+	return []modelaccess.Finding{{Level: modelaccess.Wrong, Source: f.Param, Message: f.Message, Hint: f.Hint}}
 }
 
 // showFinding prints what is wrong, and on a terminal below it the remedy.
@@ -234,7 +252,7 @@ func (s *surface) table(entries []settings.Entry, origin bool) error {
 	}
 	t := newTable(s.streams, head...)
 	for _, e := range entries {
-		cells := []string{e.Key, settings.Text(e.Value)}
+		cells := []string{e.Key, e.Text()}
 		if origin {
 			cells = append(cells, settings.Tilde(e.Origin.String(), s.UserHome))
 		}

@@ -68,7 +68,9 @@ func (l *lifecycle) show(ctx context.Context, entry *files.Entry) error {
 		return ignoreMissing(err)
 	}
 	if answer := strings.TrimSpace(response.OutputText()); answer != "" {
-		_, err = fmt.Fprintf(l.streams.Out, "\n%s\n", l.streams.shown(answer))
+		if _, err = fmt.Fprintln(l.streams.Out); err == nil {
+			err = l.streams.printAnswer(answer)
+		}
 	}
 	return err
 }
@@ -132,7 +134,7 @@ func isolationOf(m *state.Manifest) string {
 	case len(shaped) == 0:
 		return "strict but for " + strings.Join(open, ", ")
 	case len(open) == 0:
-		return "strict; weaker: " + strings.Join(shaped, ", ")
+		return "strict but weaker: " + strings.Join(shaped, ", ")
 	default:
 		return "strict but for " + strings.Join(open, ", ") + "; weaker: " + strings.Join(shaped, ", ")
 	}

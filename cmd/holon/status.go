@@ -46,6 +46,10 @@ func summary(streams Streams, s view.AgentSummary) error {
 		{"last wake", s.Agent.LastWakeReason}, {"last brief", streams.momentOf(s.Agent.LastBriefAt)},
 		{"tokens", fmt.Sprintf("%d in, %d out", s.TokenUsage.Total.InputTokens, s.TokenUsage.Total.OutputTokens)},
 	}
+	if s.Agent.OpenWorkItems > 0 {
+		pairs = append(pairs, [2]string{"work items", strconv.Itoa(s.Agent.OpenWorkItems) + " open"},
+			[2]string{"works on", s.Agent.CurrentWorkItemID})
+	}
 	if s.ActiveTaskCount > 0 {
 		pairs = append(pairs, [2]string{"tasks", strconv.Itoa(s.ActiveTaskCount)})
 	}

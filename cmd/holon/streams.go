@@ -12,6 +12,7 @@ import (
 	"holon/internal/redact"
 	"holon/internal/visible"
 	"holon/responses/turns"
+	"holon/state"
 )
 
 // Streams are the standard streams of a command and what is known of them.
@@ -63,11 +64,18 @@ var errReaderGone = errors.New("the reader of the output is gone")
 
 func (p pipe) Write(data []byte) (int, error) {
 	n, err := p.File.Write(data)
-	if errors.Is(err, syscall.EPIPE) {
+	switch no, failed := errors.AsType[syscall.Errno](err); {
+	case errors.Is(err, syscall.EPIPE):
 		err = errReaderGone
+	case failed: // not as an error of a file of ours, which would have another remedy
+		err = &state.Error{Code: codeOutput, Param: "standard output", Message: "cannot be written: " + no.Error(),
+			Hint: "send it somewhere else"}
 	}
 	return n, err
 }
+
+// codeOutput is the code of output that could not be written.
+const codeOutput state.Code = "output_failed"
 
 // flush prints what was held back because it could have begun a secret.
 func (s Streams) flush() {

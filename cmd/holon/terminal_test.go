@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -212,3 +213,52 @@ func TestResultsAtTerminal(t *testing.T) {
 		t.Errorf("with a pager that shows nothing: %q, %v", shown, err)
 	}
 }
+
+// At a terminal the answer of an agent is shown while it is written, and once.
+func TestAgentAnswersAtTerminal(t *testing.T) {
+	dir, command := localRuns(t, `rounds:
+  - cases:
+      - {when: {user: {contains: slowly}}, chunks: ["First line.\n", "Second line.\n"], gap: 1m}
+      - {when: {user: {contains: two messages}}, text: "I look first.", calls: [{tool: ExecCommand, arguments: {cmd: "true"}}]}
+      - {text: "**All** of it.\n\nAnd more."}
+  - {text: It is done.}
+`)
+	with := func(args ...string) *exec.Cmd {
+		cmd := command(args...)
+		cmd.Env = append(cmd.Env, "HOLON_ENGINE=local", "HOLON_MODEL=scripted/"+filepath.Join(dir, "scenario.yaml"))
+		return cmd
+	}
+	if out, err := with("daemon", "start").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	defer func() {
+		if out, err := with("daemon", "stop").CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}()
+	for task, want := range map[string][]string{"two messages": {"I look first.", "It is done."},
+		"all": {"All of it.", "And more."}} {
+		for _, way := range [][]string{{"prompt", "--follow"}, {"run", "--agent", "main"}} {
+			shown, err := atTerminal(t, with(append(way, task)...), "", "")
+			if err != nil {
+				t.Fatalf("%v: %v\n%s", way, err, shown)
+			}
+			plain := sequences.ReplaceAllString(shown, "")
+			if strings.Contains(plain[strings.Index(plain, want[0])+1:], "turn started") {
+				t.Errorf("%v %s: the turn starts after its answer:\n%s", way, task, plain)
+			}
+			for _, text := range want {
+				if n := strings.Count(plain, text); n != 1 {
+					t.Errorf("%v %s: the terminal shows %q %d times, want once:\n%s", way, task, text, n, plain)
+				}
+			}
+		}
+	}
+	shown, err := atTerminal(t, with("prompt", "--follow", "slowly"), "First line.", "\x03")
+	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 130 || strings.Contains(shown, "Second") {
+		t.Errorf("%v, want 130 while the answer is written:\n%s", err, shown)
+	}
+}
+
+// sequences are those that holon writes to a terminal itself.
+var sequences = regexp.MustCompile("\x1b\\[[0-9;]*[mK]")

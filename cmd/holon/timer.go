@@ -22,8 +22,14 @@ type timerOptions struct {
 // newTimerCommand makes `holon timer`.
 func newTimerCommand(streams Streams) *cobra.Command {
 	o := &timerOptions{}
+	var cmd *cobra.Command
 	cmd, r := remoteCommand(streams, "timer [flags]", "Wake an agent later, once or again and again", 0, 0,
 		func(ctx context.Context, r *remote) error {
+			for _, flag := range []string{"every", "every-ms"} {
+				if cmd.Flags().Changed(flag) && o.every == 0 && o.everyMS == 0 {
+					return usage("--"+flag, "is no time", "leave it out for a timer that fires once")
+				}
+			}
 			return runTimer(ctx, r, o)
 		})
 	cmd.Long = `Make a timer of an agent. When it is due the agent gets a message with the

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holon/internal/visible"
 	"holon/runner/agent/view"
 	"holon/state/ledger"
 )
@@ -20,8 +21,9 @@ func newTranscriptCommand(streams Streams) *cobra.Command {
 		0, 0, func(ctx context.Context, r *remote) error {
 			return runTranscript(ctx, r, limit)
 		})
-	cmd.Long = "Show the newest of what was said to an agent, and of what it said and did, in order.\nIt reads and " +
-		"changes nothing."
+	cmd.Long = `Show the newest of what was said to an agent, and of what it said and did, in order:
+rounds of the model with their number and tokens, calls of tools with the beginning of
+their results and the file that has the whole. It reads and changes nothing.`
 	r.onAgent(cmd)
 	cmd.Flags().IntVar(&limit, "limit", limit, "`number` of entries")
 	return cmd
@@ -57,32 +59,74 @@ func (r *remote) showEntry(e ledger.TranscriptEntry) error {
 	if r.streams.OutTTY {
 		at = e.CreatedAt.Local().Format(time.DateTime)
 	}
-	if _, err := fmt.Fprintf(r.streams.Out, "%s  %s\n", at,
-		cmp.Or(speakers[e.Kind], r.streams.oneLine(string(e.Kind), 60))); err != nil {
+	if _, err := fmt.Fprintf(r.streams.Out, "%s  %s\n", at, r.streams.oneLine(entryHead(e), 200)); err != nil {
 		return err
 	}
-	return r.streams.paragraph(entryText(e))
+	text := entryText(e)
+	if text == "" { // a round that calls tools only
+		return nil
+	}
+	return r.streams.paragraph(text)
 }
+
+// entryHead says what an entry is: of a round its number, and what it took.
+func entryHead(e ledger.TranscriptEntry) string {
+	head := cmp.Or(speakers[e.Kind], string(e.Kind))
+	if e.Round > 0 {
+		head += fmt.Sprintf("  round %d", e.Round)
+	}
+	if e.Kind != ledger.TranscriptRound || e.InputTokens == 0 {
+		return head
+	}
+	var data struct {
+		Tokens struct {
+			Cached int64 `json:"cached_tokens"`
+		} `json:"token_usage"`
+	}
+	_ = json.Unmarshal(e.Data, &data) // then nothing was cached
+	return fmt.Sprintf("%s  %d tokens in, %d of them cached, %d out", head, e.InputTokens, data.Tokens.Cached,
+		e.OutputTokens)
+}
+
+// shownResult bounds what is shown of a result, in bytes. The whole of what is kept is in the JSON.
+const shownResult = 400
 
 // entryText is what an entry says, for a person: its text if it has one, else its
 // data as they are.
 func entryText(e ledger.TranscriptEntry) string {
 	var data struct {
-		Text    string      `json:"text"`
-		Call    string      `json:"call"`
-		Error   string      `json:"error"`
-		Summary string      `json:"summary"`
-		Body    ledger.Body `json:"body"`
+		Text    string        `json:"text"`
+		Call    string        `json:"call"`
+		Error   string        `json:"error"`
+		Summary string        `json:"summary"`
+		Output  string        `json:"output"`
+		Ref     string        `json:"output_ref"`
+		Expired *view.Expired `json:"output_expired"`
+		Body    ledger.Body   `json:"body"`
 	}
-	if json.Unmarshal(e.Data, &data) == nil {
-		if data.Call != "" {
-			return data.Call + ": " + cmp.Or(data.Error, data.Summary)
+	if json.Unmarshal(e.Data, &data) != nil {
+		return string(e.Data)
+	}
+	if data.Call != "" {
+		text := data.Call + ": " + cmp.Or(data.Error, data.Summary)
+		if data.Output != "" && data.Error == "" {
+			text += "\n" + visible.Clip(data.Output, shownResult)
 		}
-		for _, text := range []string{data.Text, data.Body.Text, string(data.Body.Value), data.Summary} {
-			if text != "" {
-				return text
+		if data.Ref != "" {
+			text += "\nwhole output: " + data.Ref
+			if data.Expired != nil {
+				text += fmt.Sprintf(", expired %s (%s)", data.Expired.At.UTC().Format(time.RFC3339), data.Expired.Reason)
 			}
 		}
+		return text
+	}
+	for _, text := range []string{data.Text, data.Body.Text, string(data.Body.Value), data.Summary} {
+		if text != "" {
+			return text
+		}
+	}
+	if e.Kind == ledger.TranscriptRound {
+		return ""
 	}
 	return string(e.Data)
 }

@@ -35,7 +35,7 @@ func (c Constants) With(more ...Constants) Constants {
 // letters and underscores only, and a string that constants allow as the value of
 // its member. In every other string, the same word is hidden. Text that is not JSON
 // is treated as text.
-func (s *Set) JSON(data []byte, constants Constants) []byte {
+func (s *Set) JSON(data []byte, constants ...Constants) []byte {
 	m := s.load()
 	if m == nil {
 		return data
@@ -59,7 +59,7 @@ func (s *Set) JSON(data []byte, constants Constants) []byte {
 		case followedByColon(data[end:]):
 			structural = isWord(quoted)
 		case string(bytes.TrimSpace(data[:open])) == ":":
-			structural = constants.allow(last, quoted)
+			structural = slices.ContainsFunc(constants, func(c Constants) bool { return c.allow(last, quoted) })
 		}
 		out, last = append(out, data[:open]...), quoted
 		if !structural {

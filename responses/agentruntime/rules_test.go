@@ -54,6 +54,24 @@ func events(t *testing.T, log string) []Event {
 	return out
 }
 
+// A log that begins in the middle of a thread is legal as a part only, and has no gap after its beginning.
+func TestPartial(t *testing.T) {
+	log := events(t, "turn.submitted sequence=7 thread_id=th\nturn.started sequence=8 thread_id=th\n"+
+		"task.failed sequence=10 thread_id=th turn_id=turn_id-1")
+	var rules []string
+	v := NewValidator(LevelA, func(v Violation) { rules = append(rules, v.Rule) })
+	v.Partial()
+	for i := range log {
+		v.Event("log", i, &log[i])
+	}
+	if !slices.Equal(rules, []string{"V5"}) { // the gap
+		t.Errorf("a part breaks %v", rules)
+	}
+	if whole := broken(log); !slices.Contains(whole, "V5") || !slices.Contains(whole, "V9") {
+		t.Errorf("the whole breaks %v", whole)
+	}
+}
+
 // broken returns the rules that a log breaks, each once.
 func broken(log []Event) []string {
 	var rules []string

@@ -17,6 +17,7 @@ type state struct {
 	closed   recent            // keys of objects and tasks that ended
 	digests  map[string]uint64 // of recent events, by event id
 	eventIDs recent
+	partial  bool // what came before the log is not known
 }
 
 // thread is one stream of events.

@@ -49,6 +49,10 @@ func NewValidator(level Level, report func(Violation)) *Validator {
 	return v
 }
 
+// Partial says that the log begins in the middle of its threads, as that of a later turn of agentd does: a sequence may
+// begin with any number, and what is named may have been introduced before.
+func (v *Validator) Partial() { v.state.partial = true }
+
 // Read judges the events of one file, one a line. Its error is one of the reader.
 func (v *Validator) Read(file string, r io.Reader) error {
 	in := bufio.NewReaderSize(r, 64<<10)

@@ -1,6 +1,10 @@
 package turns
 
-import "holon/responses"
+import (
+	"slices"
+
+	"holon/responses"
+)
 
 // Outcomes of an attempt at a model (runtime specification, "Provider attempt
 // timeline contract").
@@ -27,6 +31,7 @@ type ProviderAttempt struct {
 	CompletedAt          Time                  `json:"completed_at"`
 	DurationMS           int64                 `json:"duration_ms"`
 	FailureKind          string                `json:"failure_kind,omitempty"`
+	HTTPStatus           int                   `json:"http_status,omitempty"` // of a failure
 	Disposition          string                `json:"disposition,omitempty"` // retryable or fail_fast, of a failure
 	Outcome              string                `json:"outcome"`
 	AdvancedToFallback   bool                  `json:"advanced_to_fallback"`
@@ -180,6 +185,27 @@ func (l *ProviderTimeline) Add(a ProviderAttempt) {
 	}
 	l.Attempts = append(l.Attempts[:drop:drop], l.Attempts[drop+1:]...)
 	l.Omitted++
+}
+
+// Within returns a copy of l for an event, of at most size bytes of JSON: without diagnostics and prompts, and without
+// the oldest attempts if need be. It is nil when l is.
+func (l *ProviderTimeline) Within(size int) *ProviderTimeline {
+	if l == nil {
+		return nil
+	}
+	short := *l
+	short.Attempts = slices.Clone(l.Attempts)
+	for i := range short.Attempts {
+		short.Attempts[i].TransportDiagnostics, short.Attempts[i].Prompt = nil, nil
+	}
+	for len(short.Attempts) > 0 {
+		if b, err := marshal(short); err == nil && len(b) <= size {
+			break
+		}
+		short.Attempts = short.Attempts[1:]
+		short.Omitted++
+	}
+	return &short
 }
 
 // Categories of a FailureArtifact (runtime specification, "Failure Artifact

@@ -30,7 +30,7 @@ func NamesOfTools(tools []responses.Tool, items []responses.Item) (names []strin
 // values are ids, times, paths, digests or names of models. They stay whatever they
 // are: without them a record cannot be read.
 var Structure = Constants.With(structural("id", "item_id", "call_id", "response_id", "previous_response_id",
-	"session_id", "turn_id", "event_id", "runtime_id", "thread_id", "step_id", "task_id", "tool_call_id",
+	"session_id", "turn_id", "event_id", "runtime_id", "thread_id", "step_id", "task_id", "run_id", "tool_call_id",
 	"cause_tool_call_id", "model_request_id", "process_id", "trace_id", "span_id", "traceparent", "egress_id", "input_id", "skill_id", "native_request_id",
 	"instance", "version", "agentd_version", "epoch", "time", "timestamp", "created_at", "started_at", "completed_at",
 	"updated_at", "path", "turn_dir", "work_dir", "artifact_dir", "stdout_path", "stderr_path", "output_path",
@@ -65,10 +65,11 @@ var Constants = redact.Constants{
 		responses.PartInputImage, responses.PartInputFile, responses.PartInputVideo, responses.PartOutputText,
 		responses.PartRefusal, responses.PartReasoningText, responses.PartSummaryText, responses.PartText,
 		string(responses.TypeInvalidRequest), string(responses.TypeNotFound), string(responses.TypeTooManyRequests),
-		string(responses.TypeModelError), string(responses.TypeServerError), TurnSubmitted, TurnStarted,
+		string(responses.TypeModelError), string(responses.TypeServerError), ThreadStarted, TurnSubmitted, TurnStarted,
 		TurnCompleted, TurnFailed, ModelRequested, ModelCompleted, ModelFailed, ToolStarted, ToolResult, ToolFailed,
-		RuntimeWarning, RuntimeError, ContextResolved, ContextCompacted, CompactionFailed, TaskCreated, TaskStarted,
-		TaskCompleted, TaskFailed, TaskTimedOut, TaskCancelled, TaskLost, inputAccepted, inputInserted,
+		RuntimeWarning, RuntimeError, ContextResolved, CompactionBegun, ContextCompacted, CompactionFailed,
+		RoutingDecided, FallbackApplied, CostRecorded, RateLimitHit, TaskCreated, TaskAccepted, TaskStarted,
+		TaskCompleted, TaskFailed, TaskTimedOut, TaskCancelAsked, TaskCancelled, TaskLost, inputAccepted, inputInserted,
 		egressDecided, egressClosed, egressMore, skillActivated,
 		"function", "allowed_tools", "json_object", "json_schema", // echoed from a request
 	},
@@ -78,7 +79,7 @@ var Constants = redact.Constants{
 	"status": {
 		string(responses.StatusQueued), string(responses.StatusInProgress), string(responses.StatusCompleted),
 		string(responses.StatusFailed), string(responses.StatusIncomplete), string(responses.StatusCancelled),
-		StatusAccepted, StatusRunning, StatusTimedOut, StatusLost,
+		StatusIdle, StatusDraft, StatusAccepted, StatusRunning, StatusCancelling, StatusTimedOut, StatusLost,
 	},
 	"role": {string(responses.RoleUser), string(responses.RoleAssistant), string(responses.RoleSystem),
 		string(responses.RoleDeveloper)},

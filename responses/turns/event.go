@@ -15,6 +15,7 @@ const eventSchema = "holon-profile-1"
 
 // Event classes used now (Agent Runtime, "Event classes").
 const (
+	ThreadStarted    = "thread.started"
 	TurnSubmitted    = "turn.submitted"
 	TurnStarted      = "turn.started"
 	TurnCompleted    = "turn.completed"
@@ -28,27 +29,37 @@ const (
 	RuntimeWarning   = "runtime.warning"
 	RuntimeError     = "runtime.error"
 	ContextResolved  = "context.resolved"
+	CompactionBegun  = "context.compaction.started"
 	ContextCompacted = "context.compaction.completed"
 	CompactionFailed = "context.compaction.failed"
+	RoutingDecided   = "routing.decided"
+	FallbackApplied  = "routing.fallback.applied"
+	CostRecorded     = "cost.recorded"
+	RateLimitHit     = "rate_limit.hit"
 	TaskCreated      = "task.created"
+	TaskAccepted     = "task.accepted"
 	TaskStarted      = "task.started"
 	TaskCompleted    = "task.completed"
 	TaskFailed       = "task.failed"
 	TaskTimedOut     = "task.timed_out"
+	TaskCancelAsked  = "task.cancel_requested"
 	TaskCancelled    = "task.cancelled"
 	TaskLost         = "task.lost"
 )
 
 // Values of RuntimeEvent.Status.
 const (
-	StatusAccepted  = "accepted"
-	StatusQueued    = "queued"
-	StatusRunning   = "running"
-	StatusCompleted = "completed"
-	StatusFailed    = "failed"
-	StatusCancelled = "cancelled"
-	StatusTimedOut  = "timed_out"
-	StatusLost      = "lost"
+	StatusIdle       = "idle"
+	StatusDraft      = "draft"
+	StatusAccepted   = "accepted"
+	StatusQueued     = "queued"
+	StatusRunning    = "running"
+	StatusCompleted  = "completed"
+	StatusFailed     = "failed"
+	StatusCancelling = "cancelling"
+	StatusCancelled  = "cancelled"
+	StatusTimedOut   = "timed_out"
+	StatusLost       = "lost"
 )
 
 // maxPayload bounds the encoded payload of an event. Larger facts belong in a
@@ -65,9 +76,10 @@ type RuntimeEvent struct {
 	RuntimeID      string          `json:"runtime_id"`
 	SessionID      string          `json:"session_id"`
 	ThreadID       string          `json:"thread_id,omitempty"`
-	TurnID         string          `json:"turn_id"`
-	Sequence       int64           `json:"sequence"` // 1, 2, 3, … within the turn; given by the log
+	TurnID         string          `json:"turn_id,omitempty"` // absent on thread.started, which precedes the turn
+	Sequence       int64           `json:"sequence"`          // 1, 2, 3, … within the thread; given by the log
 	TaskID         string          `json:"task_id,omitempty"`
+	RunID          string          `json:"run_id,omitempty"` // of the attempt at a task
 	StepID         string          `json:"step_id,omitempty"`
 	ToolCallID     string          `json:"tool_call_id,omitempty"`
 	ModelRequestID string          `json:"model_request_id,omitempty"`
@@ -138,10 +150,10 @@ func (e *RuntimeEvent) checkIDs() error {
 		required   bool
 	}{
 		{"event_id", e.EventID, true}, {"runtime_id", e.RuntimeID, true},
-		{"session_id", e.SessionID, true}, {"turn_id", e.TurnID, true},
+		{"session_id", e.SessionID, true}, {"turn_id", e.TurnID, e.Type != ThreadStarted},
 		{"thread_id", e.ThreadID, false}, {"step_id", e.StepID, false},
 		{"tool_call_id", e.ToolCallID, false}, {"model_request_id", e.ModelRequestID, false},
-		{"process_id", e.ProcessID, false}, {"task_id", e.TaskID, false},
+		{"process_id", e.ProcessID, false}, {"task_id", e.TaskID, false}, {"run_id", e.RunID, false},
 		{"trace_id", e.TraceID, false}, {"span_id", e.SpanID, false},
 	} {
 		if id.value == "" && !id.required {

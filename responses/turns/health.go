@@ -26,7 +26,8 @@ type Health struct {
 	Skills      []string `json:"skills"` // names of enabled skills
 	ActiveTurns int      `json:"active_turns"`
 	QueuedTurns int      `json:"queued_turns"`
-	Instance    string   `json:"instance"` // new with every process
+	Instance    string   `json:"instance"`   // new with every process
+	RuntimeID   string   `json:"runtime_id"` // of the installation, as in the facts of turns
 
 	MCP []MCPServer `json:"mcp"` // servers of tools, the host's first
 }

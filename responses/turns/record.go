@@ -2,6 +2,7 @@ package turns
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -123,12 +124,12 @@ func NewRecord(sessionID, turnID string, resp *responses.Response, digest, insta
 	return r
 }
 
-// RecordOf returns the record of a turn that has none yet, as its first fact says,
-// turn.submitted. It lacks what comes with turn.started.
+// RecordOf returns the record of a turn that has none yet, as its fact turn.submitted
+// says, before which only a thread starts. It lacks what comes with turn.started.
 func RecordOf(submitted RuntimeEvent) (*Record, error) {
 	var p Submitted
 	if submitted.Type != TurnSubmitted {
-		return nil, invalid("type", fmt.Sprintf("the facts of a turn begin with %s, not with %.64q", TurnSubmitted,
+		return nil, invalid("type", fmt.Sprintf("the record of a turn follows from %s, not from %.64q", TurnSubmitted,
 			submitted.Type))
 	}
 	if err := decode(submitted.Payload, &p); err != nil {
@@ -138,8 +139,8 @@ func RecordOf(submitted RuntimeEvent) (*Record, error) {
 	if p.PreviousResponseID != "" {
 		resp.PreviousResponseID = &p.PreviousResponseID
 	}
-	r := NewRecord(submitted.SessionID, submitted.TurnID, &resp, p.RequestDigest, submitted.RuntimeID, "",
-		submitted.Timestamp.Time())
+	r := NewRecord(submitted.SessionID, submitted.TurnID, &resp, p.RequestDigest,
+		cmp.Or(p.Instance, submitted.RuntimeID), "", submitted.Timestamp.Time())
 	return &r, r.check()
 }
 

@@ -13,9 +13,9 @@ import (
 // the log gives it on append, which alone knows the order. A Scope is a value
 // and may be used by several goroutines if its clock may.
 type Scope struct {
-	RuntimeID string // the agentd instance
+	RuntimeID string // the installation of agentd
 	SessionID string
-	ThreadID  string // "" when there is none
+	ThreadID  string // "" when it is unknown
 	TurnID    string
 	Trace     tracecontext.Span // of the turn; zero when it is not traced
 	Now       func() time.Time  // time.Now when nil
@@ -29,6 +29,35 @@ const (
 	maxName    = 256
 )
 
+// Kinds of a thread.
+const (
+	ThreadMain = "main"
+	ThreadFork = "fork"
+)
+
+// Thread is the payload of thread.started.
+type Thread struct {
+	Kind       string `json:"kind"`
+	ForkedFrom *Fork  `json:"forked_from,omitempty"` // of a fork
+}
+
+// Fork is where a thread left another one.
+type Fork struct {
+	ThreadID   string `json:"thread_id"`
+	TurnID     string `json:"turn_id"`
+	ResponseID string `json:"response_id"`
+}
+
+// ThreadStarted opens the thread, before its first turn.
+func (s Scope) ThreadStarted(from *Fork) RuntimeEvent {
+	p := Thread{Kind: ThreadMain, ForkedFrom: from}
+	if from != nil {
+		p.Kind = ThreadFork
+	}
+	s.TurnID = ""
+	return s.event(ThreadStarted, StatusIdle, p)
+}
+
 // Submitted is the payload of turn.submitted.
 type Submitted struct {
 	Source             string `json:"source"` // responses, run or operator
@@ -36,6 +65,7 @@ type Submitted struct {
 	ResponseID         string `json:"response_id"`
 	PreviousResponseID string `json:"previous_response_id,omitempty"`
 	RequestDigest      string `json:"request_digest"`
+	Instance           string `json:"instance,omitempty"`    // the agentd process
 	Traceparent        string `json:"traceparent,omitempty"` // of the request: the span above the turn's
 }
 
@@ -55,6 +85,15 @@ type Started struct {
 	QueueWaitMS int64  `json:"queue_wait_ms"`
 	Model       string `json:"model"`
 	WorkDir     string `json:"work_dir,omitempty"` // a path inside the container
+
+	Environment *Environment `json:"environment,omitempty"`
+}
+
+// Environment is where the tools of a turn work. Paths are those inside the container.
+type Environment struct {
+	OutputDir string `json:"output_dir"`
+	InputDir  string `json:"input_dir,omitempty"`
+	Isolation string `json:"isolation"` // none, or worktree: a private tree
 }
 
 // TurnStarted says that a turn left the queue.
@@ -62,6 +101,11 @@ func (s Scope) TurnStarted(p Started) RuntimeEvent {
 	p.Model, p.WorkDir = clip(p.Model, maxName), clip(p.WorkDir, maxName)
 	if p.Attempt == 0 {
 		p.Attempt = 1
+	}
+	if p.Environment != nil {
+		e := *p.Environment
+		e.OutputDir, e.InputDir = clip(e.OutputDir, maxName), clip(e.InputDir, maxName)
+		p.Environment = &e
 	}
 	return s.event(TurnStarted, StatusRunning, p)
 }
@@ -135,11 +179,19 @@ type Sampled struct {
 	NativeRequestID string          `json:"native_request_id,omitempty"`
 	OutputChars     int             `json:"output_chars"`
 
+	// Messages and Calls are the ids of what the answer holds, at most maxSaid of each: items of the response, and
+	// calls of the container's tools. A message that was cut short is not among them.
+	Messages []string `json:"message_ids,omitempty"`
+	Calls    []string `json:"tool_call_ids,omitempty"`
+
 	ProviderAttempt *ProviderAttempt `json:"provider_attempt,omitempty"`
 }
 
+const maxSaid = 48
+
 // ModelCompleted closes a model request.
 func (s Scope) ModelCompleted(requestID string, p Sampled) RuntimeEvent {
+	p.Messages, p.Calls = p.Messages[:min(len(p.Messages), maxSaid)], p.Calls[:min(len(p.Calls), maxSaid)]
 	p.StopReason, p.NativeRequestID = clip(p.StopReason, maxName), clip(p.NativeRequestID, maxName)
 	p.ProviderAttempt = p.ProviderAttempt.bounded()
 	e := s.event(ModelCompleted, StatusCompleted, p)

@@ -20,10 +20,28 @@ type Compaction struct {
 	ToolResults     int         `json:"tool_results"`               // results of tools that became receipts
 	SummarizedItems int         `json:"summarized_items,omitempty"` // items that a summary stands for
 	SummaryUsage    *TokenUsage `json:"summary_usage,omitempty"`
+	Preserved       Preserved   `json:"preserved"`
+}
+
+// CompactionBegun says that a conversation is about to be made shorter for the model.
+func (s Scope) CompactionBegun(trigger string, tokens int) RuntimeEvent {
+	return s.event(CompactionBegun, StatusRunning, struct {
+		Trigger      string `json:"trigger"`
+		TokensBefore int    `json:"tokens_before"`
+	}{trigger, tokens})
+}
+
+// Preserved are the things that a compaction leaves as they are. Ours removes none of them: it changes only what a
+// model is told.
+type Preserved struct {
+	Actions   string `json:"actions"`
+	Incidents string `json:"incidents"`
+	Evidence  string `json:"evidence"`
 }
 
 // ContextCompacted says that a conversation became shorter for the model.
 func (s Scope) ContextCompacted(p Compaction) RuntimeEvent {
+	p.Preserved = Preserved{"all", "all", "all"}
 	return s.event(ContextCompacted, StatusCompleted, p)
 }
 
@@ -37,8 +55,8 @@ type CompactionFailure struct {
 	SummaryUsage *TokenUsage `json:"summary_usage,omitempty"` // what it took all the same
 }
 
-// CompactionFailed says that a summary could not be made. The turn goes on with
-// what there is.
+// CompactionFailed says that a conversation did not become shorter, or that a summary
+// could not be made. The turn goes on with what there is.
 func (s Scope) CompactionFailed(p CompactionFailure) RuntimeEvent {
 	p.FailureCategory, p.Message = clip(p.FailureCategory, maxName), clip(p.Message, maxMessage)
 	return s.event(CompactionFailed, StatusFailed, p)

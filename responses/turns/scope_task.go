@@ -2,7 +2,7 @@ package turns
 
 import "strings"
 
-// TaskBegun is the payload of task.created and task.started: a command became a
+// TaskBegun is the payload of task.created: a command became a
 // task, which outlives the call that started it.
 type TaskBegun struct {
 	TaskKind   string `json:"task_kind"`
@@ -11,21 +11,23 @@ type TaskBegun struct {
 	ToolCallID string `json:"cause_tool_call_id,omitempty"`
 }
 
-// TaskCreated says that the task with the given id exists.
-func (s Scope) TaskCreated(taskID string, p TaskBegun) RuntimeEvent {
-	return s.task(TaskCreated, StatusAccepted, taskID, p.clipped())
-}
-
-// TaskStarted says that the task with the given id runs.
-func (s Scope) TaskStarted(taskID string, p TaskBegun) RuntimeEvent {
-	return s.task(TaskStarted, StatusRunning, taskID, p.clipped())
-}
-
-func (p TaskBegun) clipped() TaskBegun {
+// TaskBegun says that the task with the given id exists, was taken on, and runs.
+func (s Scope) TaskBegun(taskID string, p TaskBegun) []RuntimeEvent {
 	p.TaskKind, p.Objective, p.Source = clip(p.TaskKind, maxName), clip(p.Objective, maxMessage),
 		clip(p.Source, maxName)
 	p.ToolCallID = clip(p.ToolCallID, maxName)
-	return p
+	owner := struct {
+		Owner string `json:"owner"`
+	}{"agentd"}
+	worker := struct {
+		Worker struct {
+			Kind string `json:"kind"`
+			ID   string `json:"id"`
+		} `json:"worker"`
+	}{}
+	worker.Worker.Kind, worker.Worker.ID = "process", processOf(taskID)
+	return []RuntimeEvent{s.task(TaskCreated, StatusDraft, taskID, p), s.task(TaskAccepted, StatusAccepted, taskID, owner),
+		s.task(TaskStarted, StatusRunning, taskID, worker)}
 }
 
 // TaskEnd is the payload of the events that end a task. A turn records the end
@@ -40,31 +42,48 @@ type TaskEnd struct {
 	ExitStatus      *int   `json:"exit_status,omitempty"`
 	OutputRef       string `json:"output_ref,omitempty"` // file with the output, a path on agentd's disk
 	DurationMS      int64  `json:"duration_ms"`
+
+	Evidence      string `json:"evidence,omitempty"`       // of a lost task: what was checked
+	DeliveryState string `json:"delivery_state,omitempty"` // of a completed task
 }
 
-// TaskEnded says how the task with the given id ended.
-func (s Scope) TaskEnded(taskID string, p TaskEnd) RuntimeEvent {
+// TaskCancellation is the payload of task.cancel_requested.
+type TaskCancellation struct {
+	Reason string `json:"reason"`
+	By     string `json:"by"`
+}
+
+// TaskEnded says how the task with the given id ended, and before that, where it did not end by itself, who ended it.
+func (s Scope) TaskEnded(taskID string, p TaskEnd) []RuntimeEvent {
+	var before []RuntimeEvent
 	class, status := TaskFailed, StatusFailed
 	switch {
 	case p.NativeStatus == "completed":
-		class, status = TaskCompleted, StatusCompleted
+		class, status, p.DeliveryState = TaskCompleted, StatusCompleted, "delivered" // the model is told it
 	case p.NativeStatus == "cancelled":
 		class, status = TaskCancelled, StatusCancelled
+		by := "agent"
+		if p.FailureCategory == "shutdown" {
+			by = "runtime"
+		}
+		before = append(before, s.task(TaskCancelAsked, StatusCancelling, taskID,
+			TaskCancellation{clip(p.FailureCategory, maxName), by}))
 	case p.NativeStatus == "interrupted":
-		class, status = TaskLost, StatusLost
+		class, status, p.Evidence = TaskLost, StatusLost, "the processes that an earlier runtime left"
 	case p.FailureCategory == "time_limit":
 		class, status = TaskTimedOut, StatusTimedOut
 	}
 	p.NativeStatus, p.FailureCategory = clip(p.NativeStatus, maxName), clip(p.FailureCategory, maxName)
 	p.Message, p.Objective, p.OutputRef = clip(p.Message, maxMessage), clip(p.Objective, maxMessage),
 		clip(p.OutputRef, maxMessage)
-	return s.task(class, status, taskID, p)
+	return append(before, s.task(class, status, taskID, p))
 }
 
-// task fills in the ids. A task of ours is one process and its descendants.
+// task fills in the ids. A task of ours is one process and its descendants, which run once.
 func (s Scope) task(class, status, taskID string, payload any) RuntimeEvent {
 	e := s.event(class, status, payload)
-	e.TaskID = taskID
-	e.ProcessID = "proc_" + strings.TrimPrefix(taskID, "task_")
+	e.TaskID, e.RunID, e.ProcessID = taskID, "run_"+strings.TrimPrefix(taskID, "task_"), processOf(taskID)
 	return e
 }
+
+func processOf(taskID string) string { return "proc_" + strings.TrimPrefix(taskID, "task_") }

@@ -164,7 +164,8 @@ func artifact(key string, value any) func(map[string]any) {
 
 func TestHealth(t *testing.T) {
 	h := turns.Health{Status: turns.HealthReady, Version: "v0.1.0", Engine: turns.EngineAgentd,
-		Models: []string{"scripted/demo"}, ActiveTurns: 1, Instance: "inst_1"}
+		Models: []string{"scripted/demo"}, ActiveTurns: 1, Instance: "inst_1",
+		RuntimeID: "rt_1"}
 	b := encode(t, h)
 	golden(t, "health.json", b)
 	if _, err := turns.DecodeHealth(b); err != nil {
@@ -220,5 +221,29 @@ func TestIDsAreNotSecrets(t *testing.T) {
 		if !known.Empty() {
 			t.Errorf("an id with the prefix %s is a secret", prefix)
 		}
+	}
+}
+
+// A timeline for an event has the newest attempts that fit, and counts the others.
+func TestTimelineWithin(t *testing.T) {
+	var l turns.ProviderTimeline
+	for i := range 40 {
+		l.Add(turns.ProviderAttempt{Provider: strings.Repeat("p", 300), ModelRef: "p/m", Attempt: i + 1,
+			Prompt: &turns.Prompt{Fingerprint: "x"}, TransportDiagnostics: &turns.TransportDiagnostics{Stage: "body"}})
+	}
+	short := l.Within(4 << 10)
+	data, err := json.Marshal(short)
+	switch n := len(short.Attempts); {
+	case err != nil || len(data) > 4<<10:
+		t.Errorf("%d bytes, %v", len(data), err)
+	case n == 0, n+short.Omitted != 40, short.Attempts[n-1].Attempt != 40:
+		t.Errorf("%d attempts, %d omitted", n, short.Omitted)
+	case short.Attempts[0].Prompt != nil, short.Attempts[0].TransportDiagnostics != nil:
+		t.Error("it has what is too long")
+	case len(l.Attempts) != 40, l.Attempts[0].Prompt == nil:
+		t.Error("the original was changed")
+	}
+	if (*turns.ProviderTimeline)(nil).Within(1) != nil {
+		t.Error("no timeline became one")
 	}
 }

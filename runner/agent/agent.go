@@ -24,8 +24,10 @@ import (
 
 	"holon/internal/redact"
 	"holon/runner"
+	"holon/runner/agent/live"
 	"holon/runner/agent/pool"
 	"holon/runner/agent/scheduler"
+	"holon/runner/agent/view"
 	"holon/runner/gateway"
 	"holon/state/ledger"
 )
@@ -57,9 +59,11 @@ type Homes interface {
 // Config says what a Runtime runs on. Store, Turns, Homes, Owner, Default and Log
 // are required.
 type Config struct {
-	Store    ledger.Store
-	Turns    Turns
-	Homes    Homes
+	Store ledger.Store
+	Turns Turns
+	Homes Homes
+	// Plan describes the plan of a work item, nil when it has none. It may be nil.
+	Plan     func(agentID, itemID string) *view.PlanArtifact
 	Owner    string // boot id, new with every process; names the owner of attempts
 	Default  string // id of the default agent, made when it does not exist
 	Template string // of agents for which none is named
@@ -97,6 +101,7 @@ type Runtime struct {
 	scheduler *scheduler.Scheduler
 	store     ledger.Store
 	log       *slog.Logger
+	board     live.Board // what turns write now
 
 	turns   context.Context // of every turn; ends when the runtime has drained
 	halt    context.CancelCauseFunc
@@ -156,6 +161,11 @@ func (r *Runtime) unblock(ctx context.Context) error {
 
 // Scheduler returns the scheduler, for callers that take steps themselves.
 func (r *Runtime) Scheduler() *scheduler.Scheduler { return r.scheduler }
+
+// Live returns the newest message that an agent's turns write (package live).
+func (r *Runtime) Live(agentID, itemID string, offset int) (live.Message, <-chan struct{}) {
+	return r.board.Look(agentID, itemID, offset)
+}
 
 // Run dispatches work until ctx ends.
 func (r *Runtime) Run(ctx context.Context) error {

@@ -165,7 +165,7 @@ func TestEndlessLoop(t *testing.T) {
 				l := newAlone(t, filepath.Join(t.TempDir(), "ledger.db"), stillHomes{}, nil)
 				defer l.close()
 				l.played.do = func(ctx context.Context, turn pool.Turn) error {
-					for _, tool := range tools.New(tools.Options{AgentID: "main", Scheduler: l.runtime.Scheduler(),
+					for _, tool := range tools.New(tools.Options{AgentID: "main", Scheduler: l.runtime.Scheduler(), Work: l.runtime.Scheduler(),
 						Ledger: l.store, Facts: view.Facts{}}) {
 						if tool.Name == name {
 							_, err := tool.Call(ctx,

@@ -57,6 +57,9 @@ func (r *Runtime) CreateAgent(ctx context.Context, id, template string) (ledger.
 func (r *Runtime) promptInput(ctx context.Context, c scheduler.Claim) (prompt.Input, error) {
 	in := prompt.Input{Claim: c, Now: r.cfg.Now()}
 	err := r.store.View(ctx, func(v ledger.View) (err error) {
+		if in.Work, err = r.work(v, c); err != nil {
+			return err
+		}
 		if in.Queued, err = v.CountQueued(c.Agent.ID); err != nil || c.Attempt.Chain != "" {
 			return err
 		}

@@ -107,7 +107,7 @@ const plainAfter = 5
 // first.
 func (r *Runtime) settle(a ledger.Attempt, end scheduler.End) bool {
 	if !end.NotBegun {
-		end.Home = r.homeDigest(a.AgentID)
+		end.Home, end.Plan = r.homeDigest(a.AgentID), r.planOf(a)
 	}
 	for try := 1; ; try++ {
 		// a turn that was cut is settled all the same

@@ -6,9 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"holon/internal/redact"
 	"holon/internal/visible"
-	"holon/responses"
 	"holon/responses/agentruntime"
 	"holon/responses/turns"
 	"holon/runner/activity"
@@ -19,23 +17,6 @@ import (
 
 // maxPreview bounds the text of a round or a result in an event, in bytes.
 const maxPreview = 2 << 10
-
-// assistantRound is what a complete message of the model is for events and
-// transcript; false for any other event of the stream.
-func assistantRound(ev responses.Event, secrets *redact.Set) (scheduler.Progress, bool) {
-	m, ok := ev.Item.(*responses.Message)
-	if !ok || ev.Type != responses.EventItemDone || m.Role != responses.RoleAssistant {
-		return scheduler.Progress{}, false
-	}
-	text := secrets.Text(m.Text())
-	return scheduler.Progress{
-		Event: ledger.Event{Type: rules.AssistantRound,
-			Data: encode(map[string]any{"phase": m.Phase, "text_preview": visible.Clip(text, maxPreview),
-				"chars": len(text)})},
-		Transcript: &ledger.TranscriptEntry{Kind: ledger.TranscriptRound,
-			Data: encode(map[string]any{"text": visible.Clip(text, maxTranscript), "phase": m.Phase})},
-	}, true
-}
 
 // maxTranscript bounds the text of a transcript's entry, in bytes. The whole of
 // it is in the stored response.
@@ -61,6 +42,7 @@ var taken = []string{
 	"limit.changed",
 	"artifact.",
 	"runtime.",
+	"run.status",
 	"holon.",
 }
 
@@ -75,6 +57,9 @@ func takes(class string) bool {
 // progressOf returns what is recorded of a fact about a turn; false for facts that are not. call is what the call of a
 // tool does that the fact ends. A fact that has a type of events keeps its own payload beside what that type has.
 func progressOf(ev turns.RuntimeEvent, call begunCall) (scheduler.Progress, bool) {
+	if ev.Type == turns.TurnStarted { // the host's own is written before it knows the environment
+		ev.Type = "run.status"
+	}
 	if !takes(ev.Type) {
 		return scheduler.Progress{}, false
 	}
@@ -83,7 +68,7 @@ func progressOf(ev turns.RuntimeEvent, call begunCall) (scheduler.Progress, bool
 	ids := &p.Event.IDs
 	ids[agentruntime.Step], ids[agentruntime.ToolCall] = ev.StepID, ev.ToolCallID
 	ids[agentruntime.ModelRequest], ids[agentruntime.Process] = ev.ModelRequestID, ev.ProcessID
-	ids[agentruntime.Task] = ev.TaskID
+	ids[agentruntime.Task], ids[agentruntime.Run] = ev.TaskID, ev.RunID
 	ids[agentruntime.Trace], ids[agentruntime.Span] = ev.TraceID, ev.SpanID
 	typ, data := audited(ev.Type, ev.Payload, call)
 	if typ != "" {
@@ -91,8 +76,10 @@ func progressOf(ev turns.RuntimeEvent, call begunCall) (scheduler.Progress, bool
 	}
 	p.Event.Data = joined(ev.Payload, data)
 	if ran, ok := data.(executed); ok {
-		p.Transcript = &ledger.TranscriptEntry{Kind: ledger.TranscriptTools, Data: encode(ran)}
-		p.Tool = execution(ev, ran, call)
+		t := execution(ev, ran, call)
+		p.Tool = t
+		p.Transcript = &ledger.TranscriptEntry{Kind: ledger.TranscriptTools, Round: call.round,
+			Data: encode(toolResult{ran, t.ID, t.Input, t.Output, t.OutputRef})}
 	}
 	return p, true
 }
@@ -153,12 +140,15 @@ func joined(payload json.RawMessage, data any) json.RawMessage {
 	if data != nil {
 		_ = json.Unmarshal(encode(data), &all) // it is an object of ours
 	}
-	for _, key := range []string{"", "preview", "arguments", "safe_args"} {
-		if delete(all, key); len(encode(all)) <= ledger.MaxEventData {
+	out := encode(all)
+	for _, key := range []string{"preview", "safe_args"} {
+		if len(out) <= ledger.MaxEventData {
 			break
 		}
+		delete(all, key)
+		out = encode(all)
 	}
-	return encode(all)
+	return out
 }
 
 // executed is the data of tool_executed. Call is what was done, for a person: the command, the files that were edited,
@@ -173,6 +163,15 @@ type executed struct {
 	DurationMS int64           `json:"duration_ms"`
 	ExitCode   *int            `json:"exit_code"`
 	Status     string          `json:"status"`
+}
+
+// toolResult is what a transcript tells of a call: in addition, its arguments and the result, both cut.
+type toolResult struct {
+	executed
+	ID        string `json:"tool_call_id"`
+	Arguments string `json:"arguments"`
+	Output    string `json:"output"`
+	OutputRef string `json:"output_ref,omitempty"` // file with the whole output, relative to the turn's directory
 }
 
 // named bounds the files of an event.

@@ -10,6 +10,7 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner/activity"
+	"holon/runner/agent/live"
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
@@ -31,6 +32,7 @@ type recorder struct {
 	*Runtime
 	attempt ledger.Attempt
 	sent    *prompt.Prompt // nil when another process sent it
+	live    *live.Writer
 	wake    chan struct{}
 	done    chan struct{}
 
@@ -40,8 +42,11 @@ type recorder struct {
 	ended   bool                 // nothing is recorded any more
 	known   bool                 // that the turn began, or begun is set
 	begun   bool                 // to be recorded
+	held    []turns.RuntimeEvent // facts that wait for what the model said, the oldest first
+	newest  int64                // number of the newest fact that came
 	facts   int64                // number of the newest fact that was taken
-	items   int64                // of the response, that were taken
+	items   int64                // messages of the response that were taken
+	rounds  rounds
 	calls   map[string]begunCall // that have begun and not ended, by id
 	pending []scheduler.Progress // the oldest first
 	waiting int                  // bytes of pending
@@ -49,6 +54,7 @@ type recorder struct {
 
 func (r *Runtime) newRecorder(a ledger.Attempt, sent *prompt.Prompt) *recorder {
 	rec := &recorder{Runtime: r, attempt: a, sent: sent, facts: a.Facts, wake: make(chan struct{}, 1),
+		live: r.board.Writer(a.AgentID, a.TurnID, a.MessageID, r.cfg.Secrets),
 		done: make(chan struct{}), calls: make(map[string]begunCall)}
 	rec.room = sync.NewCond(&rec.mu)
 	go rec.write()
@@ -62,10 +68,18 @@ func (rec *recorder) began() {
 	rec.add(func() { rec.known, rec.begun = true, err != nil })
 }
 
-// close records what is left and ends the recorder.
+// close records what is left, also messages of which no fact tells, and ends the recorder and the message that was
+// being written.
 func (rec *recorder) close() {
-	rec.add(func() { rec.closed = true })
+	rec.add(func() {
+		rec.takeHeld(true)
+		if n := len(rec.rounds.said); n > 0 {
+			rec.told(rec.rounds.tell(n, round{}, nil), n)
+		}
+		rec.closed = true
+	})
 	<-rec.done
+	rec.live.Close()
 }
 
 func (rec *recorder) add(change func()) {
@@ -79,17 +93,18 @@ func (rec *recorder) add(change func()) {
 }
 
 // Event implements runner.Observer: it takes the text of each message that is
-// complete.
+// complete, until the fact that ends its round.
 func (rec *recorder) Event(ev responses.Event) {
-	p, ok := assistantRound(ev, rec.cfg.Secrets)
-	if !ok {
+	rec.live.Event(ev)
+	m, ok := ev.Item.(*responses.Message)
+	if !ok || ev.Type != responses.EventItemDone || m.Role != responses.RoleAssistant {
 		return
 	}
+	text := rec.cfg.Secrets.Text(m.Text())
 	rec.add(func() {
 		rec.waitForRoom()
-		if rec.items++; rec.items > rec.attempt.Items {
-			rec.append(p)
-		}
+		rec.rounds.hear(m, text)
+		rec.takeHeld(false)
 	})
 }
 
@@ -98,18 +113,50 @@ func (rec *recorder) Fact(ev turns.RuntimeEvent) {
 	ev.Payload = rec.cfg.Secrets.JSON(ev.Payload, turns.Structure)
 	rec.add(func() {
 		rec.waitForRoom()
-		call := rec.call(ev)
-		if ev.Sequence <= rec.facts {
+		if ev.Sequence <= rec.newest {
 			return
 		}
-		if !rec.known { // its container is gone, and its facts are what is left of it
-			rec.known, rec.begun = true, true
-		}
-		rec.facts = ev.Sequence
-		if p, ok := progressOf(ev, call); ok {
-			rec.append(p)
-		}
+		rec.newest = ev.Sequence
+		rec.held = append(rec.held, ev)
+		rec.takeHeld(len(rec.held) >= maxPending)
 	})
+}
+
+// takeHeld takes the facts in their order, up to the first that lacks what the model said: it is about to come. With
+// all it takes that too. The caller holds mu.
+func (rec *recorder) takeHeld(all bool) {
+	for len(rec.held) > 0 && (all || !rec.rounds.lacks(rec.held[0])) {
+		ev := rec.held[0]
+		rec.held = rec.held[1:]
+		rec.take(ev)
+	}
+}
+
+// take takes a fact. One that a killed process recorded is skipped with the round that it ends. The caller holds mu.
+func (rec *recorder) take(ev turns.RuntimeEvent) {
+	call := rec.call(ev)
+	made, n, ends := rec.rounds.end(ev)
+	if ev.Sequence <= rec.facts {
+		rec.items += int64(n)
+		return
+	}
+	if !rec.known { // its container is gone, and its facts are what is left of it
+		rec.known, rec.begun = true, true
+	}
+	rec.facts = ev.Sequence
+	if p, ok := progressOf(ev, call); ok {
+		rec.append(p)
+	}
+	if ends {
+		rec.told(made, n)
+	}
+}
+
+// told takes a round with its n messages, unless a killed process recorded them. The caller holds mu.
+func (rec *recorder) told(p scheduler.Progress, n int) {
+	if rec.items += int64(n); n == 0 || rec.items > rec.attempt.Items {
+		rec.append(p)
+	}
 }
 
 // waitForRoom returns when there is room for more, or nothing is recorded any more. The caller holds mu.
@@ -146,18 +193,20 @@ const maxCalls = 1000
 type begunCall struct {
 	activity.Call
 	tool, input string
+	round       int
 	at          time.Time
 }
 
-// call remembers what a call of a tool does when it begins, and returns it when it ends. The caller holds mu.
+// call remembers what a call of a tool does when it begins, and returns it then and when it ends. The caller holds mu.
 func (rec *recorder) call(ev turns.RuntimeEvent) begunCall {
 	call := rec.calls[ev.ToolCallID]
 	switch ev.Type {
 	case turns.ToolStarted:
 		var b turns.Begun
 		if json.Unmarshal(ev.Payload, &b) == nil && len(rec.calls) < maxCalls {
-			rec.calls[ev.ToolCallID] = begunCall{activity.Of(b.ToolName, b.Arguments), b.ToolName,
-				visible.Clip(b.Arguments, maxPreview), ev.Timestamp.Time()}
+			call = begunCall{activity.Of(b.ToolName, b.Arguments), b.ToolName,
+				visible.Clip(b.Arguments, maxPreview), rec.rounds.number, ev.Timestamp.Time()}
+			rec.calls[ev.ToolCallID] = call
 		}
 	case turns.ToolResult, turns.ToolFailed:
 		delete(rec.calls, ev.ToolCallID)
@@ -220,8 +269,7 @@ func (rec *recorder) commit(begun bool, through scheduler.Through, batch []sched
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(rec.turns), settleGrace)
 	defer cancel()
 	if begun {
-		data, digest := rec.prompt()
-		if err := rec.scheduler.Began(ctx, rec.attempt.ID, data, digest); err != nil {
+		if err := rec.scheduler.Began(ctx, rec.attempt.ID, rec.prompt()); err != nil {
 			return err
 		}
 	}
@@ -231,15 +279,14 @@ func (rec *recorder) commit(begun bool, through scheduler.Through, batch []sched
 	return rec.scheduler.Progress(ctx, rec.attempt.ID, through, batch)
 }
 
-// prompt returns the prompt that was sent and its digest, or nothing when another
-// process sent it.
-func (rec *recorder) prompt() (data json.RawMessage, digest string) {
+// prompt is the prompt that was sent, or nothing when another process sent it.
+func (rec *recorder) prompt() scheduler.Sent {
 	if rec.sent == nil {
-		return nil, ""
+		return scheduler.Sent{}
 	}
 	data, digest, err := rec.sent.Encode()
 	if err != nil { // it has nothing that cannot be encoded
 		rec.log.Warn("the prompt of a turn cannot be recorded", "turn", rec.attempt.TurnID, "err", err)
 	}
-	return data, digest
+	return scheduler.Sent{Prompt: data, Digest: digest, Work: rec.sent.WorkDigest}
 }

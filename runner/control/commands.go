@@ -12,8 +12,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-chi/chi/v5"
-
 	"holon/runner/agent/scheduler"
 	"holon/runner/control/wire"
 	"holon/state"
@@ -42,18 +40,44 @@ func reads(name, model string) command {
 	}}
 }
 
-// exports makes a command that answers with a reference to an export.
+// exports makes a command that answers with a reference to an export. That evidence was exported is told in the record:
+// directories of turns may go after that.
 func exports(kind string) command {
 	return command{name: "export_" + kind, run: func(s *Server, r *http.Request, c wire.Command) (outcome, error) {
-		doc, err := s.export(r.Context(), c.AgentID, kind, c.Through)
+		if kind != "evidence" {
+			out, err := s.exported(r.Context(), kind, c)
+			return outcome{result: out}, err
+		}
+		err := s.store.View(r.Context(), func(v ledger.View) error {
+			agent, err := v.AgentState(c.AgentID)
+			if agent.ExportedBy == c.CommandID {
+				c.Through = agent.Exported
+			}
+			return err
+		})
 		if err != nil {
 			return outcome{}, err
 		}
-		m := doc.Manifest
-		query := url.Values{"agent_id": {c.AgentID}, "through": {strconv.FormatInt(m.ThroughSequence, 10)}}
-		return outcome{result: wire.Exported{Ref: "/runtime/export/" + kind + "?" + query.Encode(),
-			ThroughSequence: m.ThroughSequence, EventCount: m.EventCount, EventsDigest: m.Digests["events"]}}, nil
+		out, err := s.exported(r.Context(), kind, c)
+		if err != nil {
+			return outcome{}, err
+		}
+		seq, err := s.steps.Exported(r.Context(), scheduler.Export{AgentID: c.AgentID, Key: c.CommandID,
+			Through: out.ThroughSequence, Ref: out.Ref, Digest: out.EventsDigest})
+		return outcome{seq: seq, noOp: seq == 0, result: out}, err
 	}}
+}
+
+// exported refers to the export that a command asks for.
+func (s *Server) exported(ctx context.Context, kind string, c wire.Command) (wire.Exported, error) {
+	doc, err := s.export(ctx, c.AgentID, kind, c.Through)
+	if err != nil {
+		return wire.Exported{}, err
+	}
+	m := doc.Manifest
+	query := url.Values{"agent_id": {c.AgentID}, "through": {strconv.FormatInt(m.ThroughSequence, 10)}}
+	return wire.Exported{Ref: "/runtime/export/" + kind + "?" + query.Encode(),
+		ThroughSequence: m.ThroughSequence, EventCount: m.EventCount, EventsDigest: m.Digests["events"]}, nil
 }
 
 // Reasons why commands are not carried out.
@@ -118,7 +142,7 @@ func (s *Server) postCommand(w http.ResponseWriter, r *http.Request) (any, error
 		return nil, &state.Error{Code: wire.CodeInvalid, Param: "command_id", Message: "the command has no usable id",
 			Hint: fmt.Sprintf("send 1 to %d printable ASCII characters", maxKey)}
 	}
-	all, name := commands(), chi.URLParam(r, "name")
+	all, name := commands(), pathValue(r, "name")
 	i := slices.IndexFunc(all, func(c command) bool { return c.name == name })
 	if i < 0 {
 		return nil, &state.Error{Code: ledger.CodeNotFound, Param: "name",

@@ -58,6 +58,10 @@ func TestCommandsAreIdempotent(t *testing.T) {
 	if err := r.machine.Stop(t.Context(), "main", "operator"); err != nil {
 		t.Fatal(err)
 	}
+	again("export_replay", `{"command_id":"c6"}`)
+	if second := again("export_evidence", `{"command_id":"c7"}`); !second.NoOp {
+		t.Errorf("exporting again is %+v, want nothing to do", second)
+	}
 	if second := again("resume_thread", `{"command_id":"c5"}`); !second.NoOp {
 		t.Error("a thread is resumed twice")
 	}

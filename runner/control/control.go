@@ -28,6 +28,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holon/internal/httpserver"
+	"holon/runner/agent/live"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/state/ledger"
@@ -44,6 +45,9 @@ type Host interface {
 	Models(ctx context.Context) (view.Models, error)
 	// CheckModel refuses a model that cannot be asked here. With keyless, one passes whose provider only lacks its key.
 	CheckModel(ref string, keyless bool) error
+	// Live returns the newest message that an agent writes, from an offset on, and a channel that is closed when it
+	// changes.
+	Live(agentID, itemID string, offset int) (live.Message, <-chan struct{})
 	Info() view.RuntimeInfo
 	// Shutdown asks the process to end. It returns at once.
 	Shutdown()
@@ -55,6 +59,9 @@ type Steps interface {
 	Admit(ctx context.Context, in scheduler.Ingress) (scheduler.Admission, error)
 	Wake(ctx context.Context, w scheduler.Wake) (scheduler.Disposition, error)
 	Deliver(ctx context.Context, d scheduler.Delivery) (scheduler.Receipt, error)
+	CreateWork(ctx context.Context, n scheduler.NewWork) (w ledger.WorkItem, made bool, err error)
+	PickWork(ctx context.Context, agentID, itemID, key string) (ledger.WorkItem, error)
+	CompleteWork(ctx context.Context, agentID, itemID, key string, r *scheduler.Round) (scheduler.Completion, error)
 	CreateTimer(ctx context.Context, t scheduler.NewTimer) (ledger.Timer, error)
 	CancelTimer(ctx context.Context, timerID string) (ledger.Timer, error)
 	Stop(ctx context.Context, agentID, by string) error
@@ -62,6 +69,7 @@ type Steps interface {
 	Archive(ctx context.Context, a scheduler.Archive) (scheduler.Losses, error)
 	Remove(ctx context.Context, agentID, messageID, by string) (ledger.Entry, error)
 	Abort(ctx context.Context, a scheduler.Abort) (ledger.Attempt, error)
+	Exported(ctx context.Context, x scheduler.Export) (int64, error)
 	SetModel(ctx context.Context, agentID, model, effort string) (ledger.Agent, error)
 	ClearModel(ctx context.Context, agentID string) (ledger.Agent, error)
 	SetImage(ctx context.Context, agentID, image string) (ledger.Agent, error)

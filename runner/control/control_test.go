@@ -3,8 +3,11 @@ package control_test
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
+	"holon/runner/agent/rules"
+	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/control"
 	"holon/runner/control/client"
@@ -21,7 +24,7 @@ func TestThroughTheClient(t *testing.T) {
 		name string
 		do   func(*testing.T, *rig, *client.Client)
 	}{{"the runtime", askRuntime}, {"create", createWorker}, {"prompt and turn", promptWorker}, {"timer", timeWorker},
-		{"settings", setWorker}, {"stop and start", stopWorker}, {"abort", abortDefault}, {"end", endRuntime}} {
+		{"work items", workWorker}, {"settings", setWorker}, {"stop and start", stopWorker}, {"abort", abortDefault}, {"end", endRuntime}} {
 		if !t.Run(step.name, func(t *testing.T) { step.do(t, r, r.client()) }) {
 			return
 		}
@@ -119,6 +122,25 @@ func timeWorker(t *testing.T, _ *rig, c *client.Client) {
 	refused(t, "a timer of another agent", err, ledger.CodeNotFound)
 	equal(t, "cancelled", must(c.CancelTimer(ctx, "worker", timer.ID))(t).Status, ledger.TimerCancelled)
 	equal(t, "wake", must(c.Wake(ctx, "worker", wire.Wake{Reason: "look"}))(t).Disposition, "triggered")
+}
+
+func workWorker(t *testing.T, _ *rig, c *client.Client) {
+	ctx := t.Context()
+	item := must(c.CreateWork(ctx, "worker", wire.WorkItem{Objective: "tidy up"}, "once"))(t)
+	again := must(c.CreateWork(ctx, "worker", wire.WorkItem{Objective: "tidy up"}, "once"))(t)
+	equal(t, "the same key", again.ID, item.ID)
+	equal(t, "scheduling state", item.SchedulingState, rules.WorkRunnable)
+	equal(t, "posture", must(c.Status(ctx, "worker"))(t).SchedulingPosture.Posture, "has_queued_input")
+	equal(t, "current", must(c.PickWork(ctx, "worker", item.ID))(t).Current, true)
+	_, err := c.PickWork(ctx, "main", item.ID)
+	refused(t, "an item of another agent", err, ledger.CodeNotFound)
+	_, err = c.CreateWork(ctx, "worker", wire.WorkItem{Objective: strings.Repeat("x", 5000)}, "")
+	refused(t, "a long objective", err, scheduler.CodeInvalidWork)
+	equal(t, "state", must(c.CompleteWork(ctx, "worker", item.ID))(t).State, ledger.WorkCompleted)
+	_, err = c.PickWork(ctx, "worker", item.ID)
+	refused(t, "a completed item", err, scheduler.CodeWorkCompleted)
+	equal(t, "items", len(must(c.WorkItems(ctx, "worker", 0))(t)), 1)
+	equal(t, "open items of the state", len(must(c.State(ctx, "worker"))(t).WorkItems), 0)
 }
 
 func setWorker(t *testing.T, _ *rig, c *client.Client) {

@@ -18,6 +18,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"holon/runner/agent/live"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/control"
@@ -41,6 +42,7 @@ type host struct {
 	info    view.RuntimeInfo
 	ended   atomic.Int32
 	prompt  func() // called by Prompt; nil: nothing
+	board   live.Board
 }
 
 func (h *host) CreateAgent(ctx context.Context, id, template string) (ledger.Agent, error) {
@@ -66,6 +68,10 @@ func (h *host) Models(context.Context) (view.Models, error) {
 	return view.Models{DefaultModel: h.info.DefaultModel, FallbackModels: h.info.FallbackModels,
 		Available:    []view.Model{{Model: h.info.DefaultModel, Provider: "scripted"}},
 		Availability: []view.ModelAvailability{{Model: h.info.DefaultModel, Available: true}}}, nil
+}
+
+func (h *host) Live(agentID, itemID string, offset int) (live.Message, <-chan struct{}) {
+	return h.board.Look(agentID, itemID, offset)
 }
 
 func (h *host) Info() view.RuntimeInfo { return h.info }
@@ -191,7 +197,7 @@ func (r *rig) turn(agentID, answer string) {
 	if err != nil || !ok {
 		r.t.Fatalf("claim: %v, %v", ok, err)
 	}
-	if err := r.machine.Began(ctx, c.Attempt.ID, json.RawMessage(`{}`), "digest"); err != nil {
+	if err := r.machine.Began(ctx, c.Attempt.ID, scheduler.Sent{Prompt: json.RawMessage(`{}`), Digest: "digest"}); err != nil {
 		r.t.Fatal(err)
 	}
 	at := time.UnixMilli(r.clock.Load()).UTC()

@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-chi/chi/v5"
-
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
@@ -128,7 +126,7 @@ func checkSpan(param string, ms, low int64) error {
 
 // deleteTimer cancels a timer of the agent that the path names, and of no other.
 func (s *Server) deleteTimer(_ http.ResponseWriter, r *http.Request) (any, error) {
-	id := chi.URLParam(r, "timer_id")
+	id := pathValue(r, "timer_id")
 	if _, err := queryOf(r); err != nil {
 		return nil, err
 	}
@@ -156,7 +154,7 @@ func (s *Server) deleteQueued(_ http.ResponseWriter, r *http.Request) (any, erro
 	if _, err := queryOf(r); err != nil {
 		return nil, err
 	}
-	return s.steps.Remove(r.Context(), s.agentID(r), chi.URLParam(r, "message_id"), operator)
+	return s.steps.Remove(r.Context(), s.agentID(r), pathValue(r, "message_id"), operator)
 }
 
 func (s *Server) postModel(w http.ResponseWriter, r *http.Request) (any, error) {

@@ -52,6 +52,11 @@ var operations = map[string][2]reflect.Type{
 	"controlAgent":         does[wire.Control, wire.Controlled](),
 	"abortRun":             does[wire.Abort, wire.Aborted](),
 	"createTimer":          does[wire.Timer, view.Timer](),
+	"listWorkItems":        gives[[]view.WorkRecord](),
+	"getWorkItem":          gives[view.WorkRecord](),
+	"createWorkItem":       does[wire.WorkItem, view.WorkRecord](),
+	"pickWorkItem":         gives[view.WorkRecord](),
+	"completeWorkItem":     gives[view.WorkRecord](),
 	"cancelTimer":          gives[view.Timer](),
 	"setModel":             does[wire.Model, wire.ModelSet](),
 	"clearModel":           gives[wire.ModelSet](),
@@ -88,7 +93,8 @@ func TestTypesAreThoseOfTheDocument(t *testing.T) {
 		}
 	}
 	for name, typ := range map[string]reflect.Type{"Failure": reflect.TypeFor[wire.Failure](),
-		"EventEnvelope": reflect.TypeFor[view.EventEnvelope](), "StreamFrame": reflect.TypeFor[wire.StreamFrame]()} {
+		"EventEnvelope": reflect.TypeFor[view.EventEnvelope](), "StreamFrame": reflect.TypeFor[wire.StreamFrame](),
+		"Live": reflect.TypeFor[wire.Live]()} {
 		c.check(name, typ, &openapi3.SchemaRef{Ref: "/" + name, Value: doc.Components.Schemas[name].Value})
 	}
 	for name := range doc.Components.Schemas {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/go-chi/chi/v5"
@@ -19,10 +20,19 @@ func trimSlash(s string) string { return strings.TrimRight(s, "/") }
 
 // agentID is the agent that a path names, or the default one.
 func (s *Server) agentID(r *http.Request) string {
-	if id := chi.URLParam(r, "id"); id != "" {
+	if id := pathValue(r, "id"); id != "" {
 		return id
 	}
 	return s.host.Info().DefaultAgent
+}
+
+// pathValue is a part of the path as it was meant: the router has it as it was sent.
+func pathValue(r *http.Request, name string) string {
+	sent := chi.URLParam(r, name)
+	if meant, err := url.PathUnescape(sent); err == nil {
+		return meant
+	}
+	return sent
 }
 
 func (s *Server) getRoot(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -140,7 +150,7 @@ func (s *Server) getLatency(_ http.ResponseWriter, r *http.Request) (any, error)
 }
 
 func (s *Server) getMessage(_ http.ResponseWriter, r *http.Request) (any, error) {
-	id, message := s.agentID(r), chi.URLParam(r, "message_id")
+	id, message := s.agentID(r), pathValue(r, "message_id")
 	return read(s, r, func(v view.Snapshot) (view.MessageState, error) { return v.Message(id, message) })
 }
 

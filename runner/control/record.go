@@ -3,79 +3,145 @@ package control
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
-
-	"github.com/go-chi/chi/v5"
+	"time"
 
 	"holon/responses/agentruntime"
 	"holon/runner/agent/readmodel"
-	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
 	"holon/state"
 	"holon/state/ledger"
 )
 
-// recordPage is how many events are read from the ledger at a time.
-const recordPage = 500
-
 // record gives the events of an agent's record in order, up to a number; 0 is the last one that the snapshot has.
 func (s *Server) record(ctx context.Context, v ledger.View, agentID string, through int64,
 	each func(*agentruntime.Event) error) error {
-	a, err := v.Agent(agentID)
-	if err != nil {
-		return err
-	}
-	if a.Visibility == ledger.Private {
-		return &state.Error{Code: scheduler.CodeAgentPrivate, Param: "agent_id",
-			Message: fmt.Sprintf("agent %s is private", a.ID), Hint: "look at the agent or the run that it belongs to"}
-	}
-	ask := ledger.EventQuery{Limit: recordPage}
-	if through > 0 {
-		ask.Before = through + 1
-	}
-	for more := true; more; {
+	for after, more := int64(0), true; more; {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		page, err := v.Events(agentID, ask)
+		page, err := s.view(v).Record(agentID, after, view.MaxLimit, s.recordLog())
 		if err != nil {
 			return err
 		}
-		for _, e := range page.Events {
-			told := view.RuntimeEvent(e, s.recordLog())
-			if err := each(&told); err != nil {
+		for i := range page.Events {
+			e := &page.Events[i]
+			if through > 0 && e.Sequence > through {
+				return nil
+			}
+			if err := each(e); err != nil {
 				return err
 			}
-			ask.After = e.Seq
+			after = e.Sequence
 		}
-		more = len(page.Events) == recordPage
+		more = page.HasMore
 	}
 	return nil
 }
 
-// getRuntimeEvents is GET /runtime/events: a page of an agent's record, after the number of an event.
-func (s *Server) getRuntimeEvents(_ http.ResponseWriter, r *http.Request) (any, error) {
+// getRuntimeEvents is GET /runtime/events: a page of an agent's record after the number of an event, or, for who accepts
+// server-sent events, those and what follows, as it is recorded.
+func (s *Server) getRuntimeEvents(w http.ResponseWriter, r *http.Request) {
+	page, more, err := s.askRecord(r)
+	switch {
+	case err != nil:
+		s.fail(w, r, err)
+	case more == nil:
+		s.send(w, http.StatusOK, page)
+	default:
+		s.streamRecord(w, r, *more)
+	}
+}
+
+// recordCursor is where a reader of an agent's record is.
+type recordCursor struct {
+	agentID string
+	after   int64
+	limit   int
+}
+
+// askRecord reads what is asked for: a page, or a stream that begins at a cursor.
+func (s *Server) askRecord(r *http.Request) (page view.RecordPage, more *recordCursor, err error) {
 	q, err := queryOf(r, "agent_id", "after", "limit")
 	if err != nil {
-		return nil, err
+		return page, nil, err
 	}
-	after, err := q.number("after", 1<<53)
+	at := recordCursor{agentID: cmp.Or(q["agent_id"], s.host.Info().DefaultAgent)}
+	streams := strings.Contains(r.Header.Get("Accept"), "text/event-stream")
+	if last := r.Header.Get("Last-Event-ID"); streams && last != "" { // newer than the query of a reader that comes back
+		at.after, err = (query{"Last-Event-ID": last}).number("Last-Event-ID", 1<<53)
+	} else {
+		at.after, err = q.number("after", 1<<53)
+	}
 	if err != nil {
-		return nil, err
+		return page, nil, err
 	}
 	limit, err := q.number("limit", view.MaxLimit)
 	if err != nil {
-		return nil, err
+		return page, nil, err
 	}
-	var page view.RecordPage
-	err = s.store.View(r.Context(), func(v ledger.View) (err error) {
-		page, err = s.view(v).Record(cmp.Or(q["agent_id"], s.host.Info().DefaultAgent), after, int(limit), s.recordLog())
+	at.limit = int(limit)
+	if page, err = s.recordPage(r.Context(), at); err == nil && streams {
+		more = &at
+	}
+	return page, more, err
+}
+
+func (s *Server) recordPage(ctx context.Context, at recordCursor) (page view.RecordPage, err error) {
+	err = s.store.View(ctx, func(v ledger.View) (err error) {
+		page, err = s.view(v).Record(at.agentID, at.after, at.limit, s.recordLog())
 		return err
 	})
 	return page, err
+}
+
+// streamRecord sends an agent's record from a cursor on until its reader goes, is too slow, or the server ends. Each
+// event has its sequence as id.
+func (s *Server) streamRecord(w http.ResponseWriter, r *http.Request, at recordCursor) {
+	release, ok := s.openStream(w, r)
+	if !ok {
+		return
+	}
+	defer release()
+	at.limit = streamPage
+	for r.Context().Err() == nil {
+		changed := s.store.Changed(at.agentID)
+		page, err := s.recordPage(r.Context(), at)
+		if err != nil {
+			s.log.Warn("a stream of the record ended", "agent", at.agentID, "err", err)
+			return
+		}
+		st := eventStream{server: s, w: w}
+		for i := range page.Events {
+			data, err := json.Marshal(&page.Events[i])
+			if err != nil {
+				s.log.Error("an event cannot be encoded", "agent", at.agentID, "err", err)
+				return
+			}
+			at.after = page.Events[i].Sequence
+			st.append(at.after, "", data)
+		}
+		if st.flush() != nil {
+			return
+		}
+		if page.HasMore && !s.ended() {
+			continue
+		}
+		select {
+		case <-changed:
+		case <-time.After(s.limits.KeepAlive):
+			if s.write(w, []byte(": nothing new\n\n")) != nil {
+				return
+			}
+		case <-r.Context().Done():
+		case <-s.ending:
+			return
+		}
+	}
 }
 
 // recordLog names the log of the ledger.
@@ -106,7 +172,7 @@ func (s *Server) getReadModel(_ http.ResponseWriter, r *http.Request) (any, erro
 	if err != nil {
 		return nil, err
 	}
-	return s.readModel(r.Context(), cmp.Or(q["agent_id"], s.host.Info().DefaultAgent), chi.URLParam(r, "model"))
+	return s.readModel(r.Context(), cmp.Or(q["agent_id"], s.host.Info().DefaultAgent), pathValue(r, "model"))
 }
 
 func (s *Server) readModel(ctx context.Context, agentID, name string) (any, error) {
@@ -133,7 +199,7 @@ func (s *Server) getExport(_ http.ResponseWriter, r *http.Request) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	return s.export(r.Context(), cmp.Or(q["agent_id"], s.host.Info().DefaultAgent), chi.URLParam(r, "kind"), through)
+	return s.export(r.Context(), cmp.Or(q["agent_id"], s.host.Info().DefaultAgent), pathValue(r, "kind"), through)
 }
 
 // export cuts the record of an agent in one snapshot of the ledger, so that what it says belongs together. The same cut

@@ -11,6 +11,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/go-chi/chi/v5"
 
+	"holon/runner/agent/live"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/state/ledger"
@@ -25,6 +26,9 @@ func (still) CreateAgent(context.Context, string, string) (ledger.Agent, error) 
 func (still) Prompt(context.Context, string, string) (json.RawMessage, error) { return nil, nil }
 func (still) CheckModel(string, bool) error                                   { return nil }
 func (still) Models(context.Context) (view.Models, error)                     { return view.Models{}, nil }
+func (still) Live(string, string, int) (live.Message, <-chan struct{}) {
+	return live.Message{}, nil
+}
 func (still) Info() view.RuntimeInfo {
 	return view.RuntimeInfo{Version: "test"}
 }

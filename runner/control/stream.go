@@ -24,25 +24,18 @@ const streamPage = 100
 // shares nothing with others: one whose reader is slow stands still alone, until
 // its connection is cut.
 func (s *Server) getStream(w http.ResponseWriter, r *http.Request) {
-	select {
-	case s.streams <- struct{}{}:
-		defer func() { <-s.streams }()
-	default:
-		s.fail(w, r, &state.Error{Code: wire.CodeBusy, Message: "too many event streams are open",
-			Hint: "close one, or come back later"})
+	release, ok := s.takeStream(w, r)
+	if !ok {
 		return
 	}
+	defer release()
 	st := &eventStream{server: s, w: w, agentID: s.agentID(r)}
 	first, err := st.open(r)
 	if err != nil {
 		s.fail(w, r, err)
 		return
 	}
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no")
-	h.Set(wire.HeaderEventEpoch, s.store.Epoch())
+	s.beginStream(w)
 	err = st.run(r.Context(), first)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		s.counts.cut.Add(1)
@@ -50,6 +43,40 @@ func (s *Server) getStream(w http.ResponseWriter, r *http.Request) {
 	} else if err != nil && r.Context().Err() == nil {
 		s.log.Error("an event stream ended", "agent", st.agentID, "err", err)
 	}
+}
+
+// takeStream takes one of the slots for streams, or answers that there is none.
+func (s *Server) takeStream(w http.ResponseWriter, r *http.Request) (release func(), ok bool) {
+	select {
+	case s.streams <- struct{}{}:
+		return func() { <-s.streams }, true
+	default:
+		s.fail(w, r, &state.Error{Code: wire.CodeBusy, Message: "too many event streams are open",
+			Hint: "close one, or come back later"})
+		return nil, false
+	}
+}
+
+// beginStream sets what an answer of server-sent events begins with.
+func (s *Server) beginStream(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no")
+	h.Set(wire.HeaderEventEpoch, s.store.Epoch())
+}
+
+// openStream takes a slot and begins a stream.
+func (s *Server) openStream(w http.ResponseWriter, r *http.Request) (release func(), ok bool) {
+	if release, ok = s.takeStream(w, r); !ok {
+		return nil, false
+	}
+	s.beginStream(w)
+	if s.write(w, []byte(": events\n\n")) != nil {
+		release()
+		return nil, false
+	}
+	return release, true
 }
 
 // eventStream is one stream. query.AfterSeq is its cursor.

@@ -45,13 +45,27 @@ func (u *upstream) keyless(err error) *state.Failure {
 	return f
 }
 
-// refusedKey is the failure of a request whose key the provider did not take; nil for another status.
-func (u *upstream) refusedKey(status int) *state.Failure {
-	if status != http.StatusUnauthorized && status != http.StatusForbidden || u.keyName == "" {
+// answered is what there is to say of an answer that is an error: whose it is and what to do; nil of any other. Its code
+// is that of the turn that fails by it.
+func (u *upstream) answered(status int) *state.Failure {
+	f := &state.Failure{Param: u.name}
+	switch {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		if u.keyName == "" {
+			return nil
+		}
+		f.Code, f.Param = responses.CodeProviderAuthentication, u.keyName
+		f.Hint = fmt.Sprintf("check %s, the key of %s", u.keyName, u.name)
+	case status == http.StatusTooManyRequests || status == http.StatusPaymentRequired:
+		f.Code, f.Hint = responses.CodeRateLimit, "wait, look at your account there, or choose another model"
+	case status == http.StatusNotFound:
+		f.Code, f.Hint = responses.CodeModelError, "check the model; see: holon models list"
+	case status >= 500:
+		f.Code, f.Hint = responses.CodeProviderUnavailable, "try again later, or choose another model"
+	default:
 		return nil
 	}
-	return &state.Failure{Code: responses.CodeProviderAuthentication, Param: u.keyName,
-		Hint: "check the key of " + u.name + " there"}
+	return f
 }
 
 // host is the address of the endpoint without anything that could be secret.

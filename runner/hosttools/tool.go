@@ -27,6 +27,7 @@ type Tool struct {
 	Name        string          // letters, digits, '_' and '-'; the model sees it under that name
 	Description string          // for the model
 	Schema      json.RawMessage // of the arguments: a JSON Schema of the type object
+	Round       bool            // Call.Round is asked for
 
 	// Call carries a call out and returns when its effect is durable. A call is made
 	// again with the same ID when its answer was lost, also in another process: Call
@@ -39,6 +40,19 @@ type Tool struct {
 type Call struct {
 	ID        string          // 1 to 256 bytes; the same for the same call
 	Arguments json.RawMessage // a JSON object, at most 64 KiB with all that surrounds it
+	Round     Round
+}
+
+// Round is what the model said and called beside a call.
+type Round struct {
+	Text  string      `json:"text"`  // cut at 32 KiB; "": nothing
+	Calls []RoundCall `json:"calls"` // of the same tool, this one included
+}
+
+// RoundCall is a call of a round.
+type RoundCall struct {
+	ID        string          `json:"call_id"` // as Call.ID
+	Arguments json.RawMessage `json:"arguments"`
 }
 
 // Result is what the model is shown, and the same for programs.
@@ -106,7 +120,11 @@ func validName(name string) bool {
 
 // offer adds a tool to the server.
 func (s *Server) offer(t Tool) {
-	s.mcp.AddTool(&mcp.Tool{Name: t.Name, Description: t.Description, InputSchema: t.Schema},
+	tool := &mcp.Tool{Name: t.Name, Description: t.Description, InputSchema: t.Schema}
+	if t.Round {
+		tool.Meta = mcp.Meta{metaRound: true}
+	}
+	s.mcp.AddTool(tool,
 		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return s.call(ctx, t, req.Params)
 		})
@@ -149,6 +167,16 @@ func readCall(p *mcp.CallToolParamsRaw) (Call, error) {
 	c := Call{ID: id, Arguments: p.Arguments}
 	if len(c.Arguments) == 0 {
 		c.Arguments = json.RawMessage("{}")
+	}
+	if round, there := p.Meta[metaRound]; there {
+		data, err := json.Marshal(round)
+		if err == nil {
+			err = json.Unmarshal(data, &c.Round)
+		}
+		if err != nil {
+			return Call{}, &ToolError{Kind: KindInvalidArguments, Field: "_meta." + metaRound,
+				Message: "the round of the call cannot be read", Hint: "call the tool through agentd"}
+		}
 	}
 	return c, nil
 }

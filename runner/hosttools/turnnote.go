@@ -21,6 +21,10 @@ const noteName = "turn_note"
 // metaCallID is the key of a call's id in the _meta of tools/call.
 const metaCallID = "holon/call_id"
 
+// metaRound is the key, in the _meta of a tool, that asks for the round of its calls, and in that of tools/call the key
+// of the round.
+const metaRound = "holon/round"
+
 // Bounds of a call of turn_note, in bytes.
 const (
 	maxText   = 4 << 10

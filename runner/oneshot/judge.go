@@ -101,6 +101,9 @@ func (r *execution) judgeResponse() verdict {
 		outcome = state.OutcomeDeadline
 		explain("", "--timeout", "raise --timeout")
 	case responses.ReasonShutdown:
+		if r.stopped {
+			return failed(state.StatusCancelled, state.OutcomeCancelled, runner.ErrInterrupted)
+		}
 		status = state.StatusInterrupted
 	case responses.ReasonBudget:
 		explain(r.spent())

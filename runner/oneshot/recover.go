@@ -48,20 +48,26 @@ type Recovery struct {
 // returned as [Run.Do] does. A run that is alive is CodeRunLive, one that
 // has ended codeEnded.
 func (rc *Recovery) Attach(ctx context.Context, id string) (*state.Manifest, error) {
-	return rc.recover(ctx, id, true)
+	return rc.recover(ctx, id, recovery{follow: true})
 }
 
 // Settle ends a run whose holon was killed: it stops the container, collects the results of the turn, and completes
 // record and manifest.
 func (rc *Recovery) Settle(ctx context.Context, id string) (*state.Manifest, error) {
-	return rc.recover(ctx, id, false)
+	return rc.recover(ctx, id, recovery{})
 }
 
 // codeEnded is the code of an error about a run that has an end already and
 // holds nothing.
 const codeEnded runner.Code = "run_ended"
 
-func (rc *Recovery) recover(ctx context.Context, id string, follow bool) (*state.Manifest, error) {
+// recovery is how a run is taken up.
+type recovery struct {
+	follow  bool // to its end
+	stopped bool // somebody ends it
+}
+
+func (rc *Recovery) recover(ctx context.Context, id string, how recovery) (*state.Manifest, error) {
 	run, err := files.New(rc.Home).Take(ctx, id)
 	if err != nil {
 		return nil, err
@@ -87,13 +93,12 @@ func (rc *Recovery) recover(ctx context.Context, id string, follow bool) (*state
 	case err != nil:
 		return nil, err
 	}
-	return rc.resume(ctx, run, rec, entry.Manifest, follow)
+	return rc.resume(ctx, run, rec, entry.Manifest, how)
 }
 
 // resume finishes a run that holds something, whose lease the caller has. prior is the manifest that it has, or nil.
 func (rc *Recovery) resume(ctx context.Context, run *files.Run, rec *runner.Record, prior *state.Manifest,
-	follow bool) (
-	*state.Manifest, error) {
+	how recovery) (*state.Manifest, error) {
 	eng, err := rc.engine(rec)
 	if err != nil {
 		return nil, err
@@ -102,7 +107,8 @@ func (rc *Recovery) resume(ctx context.Context, run *files.Run, rec *runner.Reco
 		return prior, rc.tidy(ctx, run, rec, eng)
 	}
 	r := rc.takeUp(run, rec, prior, eng)
-	if follow && rc.Gateway != nil {
+	r.stopped = how.stopped
+	if how.follow && rc.Gateway != nil {
 		if r.spec.Session.Gateway, err = rc.Gateway(ctx, append([]string{r.spec.Session.Model}, rec.Fallbacks...),
 			run.Start().Source); err != nil {
 			return nil, err
@@ -113,7 +119,7 @@ func (rc *Recovery) resume(ctx context.Context, run *files.Run, rec *runner.Reco
 	}
 	err = r.execute(ctx,
 		func(ctx context.Context) (*runner.Session, error) {
-			return runner.TakeUp(ctx, r.spec.Session, follow)
+			return runner.TakeUp(ctx, r.spec.Session, how.follow)
 		},
 		r.join)
 	if starting, ok := errors.AsType[*startError](err); ok {

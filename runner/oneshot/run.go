@@ -225,6 +225,7 @@ type execution struct {
 	version  chan string // of the engine; receives once
 
 	recovered bool            // another process began the run
+	stopped   bool            // with recovered: somebody ends it
 	prior     *state.Manifest // what that process said of its end, nil if nothing
 	accepted  bool            // with recovered: agentd accepted the turn
 }

@@ -28,7 +28,7 @@ func (rc *Recovery) Stop(ctx context.Context, id string, grace time.Duration) (*
 			return nil, err
 		}
 		if !e.Live {
-			m, err := rc.Settle(ctx, id)
+			m, err := rc.recover(ctx, id, recovery{stopped: true})
 			switch {
 			case state.IsCode(err, codeEnded): // it did so itself
 				return e.Manifest, nil

@@ -222,6 +222,10 @@ var keys = []*key{
 	{name: "runtime.retention.messages_days", project: never,
 		doc:   "How long messages are kept whose turns have ended, with the turns, the transcript and the briefs.",
 		field: func(s *Settings, _ string) any { return &s.MessagesDays }, positive: true},
+	{name: "runtime.retention.max_turn_files", env: "HOLON_MAX_TURN_FILES", project: never,
+		doc: "What the directories of an agent's turns may have in all, even those that its record refers to; no bound " +
+			"by default.",
+		field: func(s *Settings, _ string) any { return &s.MaxTurnFiles }},
 	{name: "control.http_addr", env: "HOLON_HTTP_ADDR", project: never,
 		doc: "Address, as HOST:PORT, on which the control plane is reached over TCP as well as on its Unix " +
 			"socket; none by default.",

@@ -123,6 +123,7 @@ type AgentSettings struct {
 	EventsDays    int   // how long events are kept
 	MaxEvents     int64 // of one agent
 	MessagesDays  int   // how long messages are kept after they are handled
+	MaxTurnFiles  Size  // what the directories of one agent's turns may have, whatever its record needs
 }
 
 // ControlSettings say how the control plane is reached.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,6 +19,27 @@ type Entry struct {
 	Key    string `json:"key"`
 	Value  any    `json:"value"`
 	Origin Origin `json:"origin"`
+	// InForce is what holds where there is no value, in words: a number, "all", "no bound"; "" where nothing does.
+	InForce string `json:"in_force,omitempty"`
+}
+
+// Text is the value that is in force, as a person reads it.
+func (e Entry) Text() string {
+	if emptyValue(e.Value) && e.InForce != "" {
+		return e.InForce
+	}
+	return Text(e.Value)
+}
+
+// byDefault is how the description of a key ends that says what holds without a value.
+var byDefault = regexp.MustCompile(`(?:[;,] |^)([^;,]+) by default\.$`)
+
+// inForce is what holds where a key has no value.
+func (k *key) inForce() string {
+	if m := byDefault.FindStringSubmatch(k.doc); m != nil {
+		return m[1]
+	}
+	return ""
 }
 
 // CodeUnknownKey is the code of errors about keys that are not in the table.
@@ -40,7 +62,7 @@ func (l *Loaded) entries(unset bool) (list []Entry) {
 				}
 				origin = Origin{Layer: LayerDefault}
 			}
-			list = append(list, Entry{k.full(name), k.value(&l.Settings, name), origin})
+			list = append(list, Entry{k.full(name), k.value(&l.Settings, name), origin, k.inForce()})
 		}
 	}
 	return list
@@ -79,7 +101,7 @@ func (l *Loaded) Get(text string) (list []Entry, err error) {
 		if !set {
 			origin = Origin{Layer: LayerDefault}
 		}
-		return []Entry{{k.full(name), k.value(&copied, name), origin}}, nil
+		return []Entry{{k.full(name), k.value(&copied, name), origin, k.inForce()}}, nil
 	case matchGroup:
 		for _, e := range l.Entries() {
 			if strings.HasPrefix(e.Key, text+".") {
@@ -144,7 +166,7 @@ func (l *Loaded) Hidden() (list []Entry) {
 	for _, a := range l.assignments {
 		full := a.key.full(a.name)
 		if winner := l.origins[full]; winner != a.origin && a.text != a.key.text(&l.Settings, a.name) {
-			list = append(list, Entry{full, a.text, a.origin})
+			list = append(list, Entry{Key: full, Value: a.text, Origin: a.origin})
 		}
 	}
 	return list

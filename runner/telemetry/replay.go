@@ -17,6 +17,9 @@ func (e *Exporter) Replay(ctx context.Context, facts iter.Seq[turns.RuntimeEvent
 	var above tracecontext.Span
 	var last time.Time
 	for ev := range facts {
+		if ev.Type == turns.ThreadStarted {
+			continue // the turn comes after it
+		}
 		if m == nil {
 			if m, above = e.begun(ev); m == nil {
 				return false

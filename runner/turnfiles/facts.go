@@ -3,6 +3,7 @@ package turnfiles
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -64,10 +65,11 @@ func closingFact(rec *turns.Record, resp *responses.Response) turns.RuntimeEvent
 // the host can know, are taken out when it is opened, and half a line at the end.
 type factsFile struct {
 	file  *os.File
-	end   int64 // of what is kept
-	last  int64 // the highest sequence in it
-	ended bool  // it tells the turn's end
-	err   error // the first
+	end   int64       // of what is kept
+	last  int64       // the highest sequence in it
+	ended bool        // it tells the turn's end
+	place turns.Scope // runtime and thread of the facts in it
+	err   error       // the first
 
 	buffer []byte // of keep
 }
@@ -113,6 +115,8 @@ func (f *factsFile) own(line []byte) bool {
 	var e struct {
 		Type     factType `json:"type"`
 		Sequence int64    `json:"sequence"`
+		Runtime  string   `json:"runtime_id"`
+		Thread   string   `json:"thread_id"`
 	}
 	err := json.Unmarshal(line, &e) // a line that is not an event is kept as it is
 	if e.Type.egress || err != nil && bytes.Contains(line, []byte(egressPrefix)) {
@@ -120,6 +124,9 @@ func (f *factsFile) own(line []byte) bool {
 	}
 	if e.Sequence < plausible {
 		f.last = max(f.last, e.Sequence)
+	}
+	if responses.CheckID("runtime_id", e.Runtime) == nil && responses.CheckID("thread_id", e.Thread) == nil {
+		f.place = turns.Scope{RuntimeID: e.Runtime, ThreadID: e.Thread}
 	}
 	if e.Type.name == turns.TurnCompleted || e.Type.name == turns.TurnFailed {
 		_, err := turns.DecodeRuntimeEvent(line)
@@ -155,10 +162,11 @@ func (f *factsFile) keep(from, to int64) error {
 	return err
 }
 
-// add appends a fact, with the next number.
+// add appends a fact, with the next number and the thread of those before.
 func (f *factsFile) add(ev turns.RuntimeEvent) {
 	f.last++
 	ev.Sequence = f.last
+	ev.RuntimeID, ev.ThreadID = cmp.Or(f.place.RuntimeID, ev.RuntimeID), cmp.Or(f.place.ThreadID, ev.ThreadID)
 	line, err := ev.AppendLine(nil)
 	if err == nil && f.err == nil {
 		_, err = f.file.WriteAt(line, f.end)

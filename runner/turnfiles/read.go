@@ -77,7 +77,7 @@ func (t *Files) record() (*turns.Record, error) {
 	return rec, nil
 }
 
-// begun reads the record of a turn that has none yet from its first two facts. fs.ErrNotExist: it has no fact either.
+// begun reads the record of a turn that has none yet from its first facts. fs.ErrNotExist: it has no fact either.
 func (t *Files) begun() (*turns.Record, error) {
 	f, err := t.Open(turns.RuntimeFile)
 	if err != nil {
@@ -93,6 +93,14 @@ func (t *Files) begun() (*turns.Record, error) {
 		return nil, fmt.Errorf("read the turn's facts: %w", err)
 	}
 	submitted, err := turns.DecodeRuntimeEvent(line)
+	if err == nil && submitted.Type == turns.ThreadStarted {
+		if line, err = facts.next(); err == io.EOF {
+			return nil, fmt.Errorf("the turn has no fact: %w", fs.ErrNotExist)
+		}
+		if err == nil {
+			submitted, err = turns.DecodeRuntimeEvent(line)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errForged, err)
 	}

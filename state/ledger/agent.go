@@ -63,12 +63,21 @@ type AgentState struct {
 	EventSeq int64  `json:"event_seq"` // of the agent's newest event
 	Admitted int64  `json:"admitted"`  // number of the newest message, which orders the queue
 	Turns    int64  `json:"turns"`     // index of the newest turn
+	// number of the last event that the newest export of evidence holds
+	Exported   int64  `json:"exported_through,omitempty"`
+	ExportedBy string `json:"exported_by,omitempty"` // key of that export, which is one however often it is asked for
 
 	Stopped     bool      `json:"stopped,omitempty"`      // by the operator; nothing is admitted or claimed
 	Chain       string    `json:"chain,omitempty"`        // response that the next turn continues; "": none
 	PendingWake *WakeHint `json:"pending_wake,omitempty"` // not yet made a message
 	// the newest system tick that a hint was made; further hints wait while it is queued
 	WakeMessage string `json:"wake_message,omitempty"`
+
+	CurrentWork string `json:"current_work_item_id,omitempty"` // an open work item, on which the agent works; "": none
+	WorkMessage string `json:"work_message,omitempty"`         // the newest tick that goes on with work
+	// WorkHeld is why work does not go on by itself before a message of another sender is taken; "": it does
+	WorkHeld  string `json:"work_held,omitempty"`
+	WorkShown string `json:"work_shown,omitempty"` // digest of what the conversation was told of the work last
 
 	Progress     Progress      `json:"progress"`
 	Totals       Totals        `json:"totals"`
@@ -137,4 +146,22 @@ type Failure struct {
 	Summary    string                 `json:"summary"`
 	Hint       string                 `json:"detail_hint,omitempty"`
 	Artifact   *turns.FailureArtifact `json:"failure_artifact,omitempty"`
+}
+
+// AgentView reads agents and their states.
+type AgentView interface {
+	Agent(id string) (Agent, error)
+	// Agents returns all agents that are not archived, by id; of one whose record is
+	// damaged, its ID.
+	Agents() ([]Agent, error)
+	AgentState(agentID string) (AgentState, error)
+}
+
+// AgentTx writes agents and their states.
+type AgentTx interface {
+	InsertAgent(a Agent, l AgentState) error
+	UpdateAgent(a Agent) error
+	// SaveAgentState stores a state that was read in this Tx. Its Revision must be that
+	// of the stored one, which becomes one more; l is updated.
+	SaveAgentState(l *AgentState) error
 }

@@ -29,11 +29,16 @@ type Attempt struct {
 	TurnIndex int64         `json:"turn_index"`
 	Status    AttemptStatus `json:"status"`
 	// boot id of the runtime that claimed it: its lease ends with that process
-	Owner   string `json:"owner"`
-	Model   string `json:"model,omitempty"`                // reference of the first model to ask
-	Chain   string `json:"previous_response_id,omitempty"` // of the turn
-	Readmit bool   `json:"readmit,omitempty"`              // the message was interrupted before
-	WaitID  string `json:"wait_id,omitempty"`              // the wait that the message ended; "": none
+	Owner   string   `json:"owner"`
+	Model   string   `json:"model,omitempty"`                // reference of the first model to ask
+	Chain   string   `json:"previous_response_id,omitempty"` // of the turn
+	Readmit bool     `json:"readmit,omitempty"`              // the message was interrupted before
+	Waits   []string `json:"wait_ids,omitempty"`             // the waits that the message ended, of any owner
+
+	WorkItemID string `json:"work_item_id,omitempty"` // the agent's current work item at the claim; "": none
+	Worked     bool   `json:"worked,omitempty"`       // the turn changed a work item
+	WorkShown  string `json:"work_shown,omitempty"`   // AgentState.WorkShown once the turn is part of the conversation
+	Compacted  bool   `json:"compacted,omitempty"`    // the conversation was shortened since
 
 	// what the turn has begun and not ended, by its events
 	Open []Unfinished `json:"open,omitempty"`
@@ -73,6 +78,7 @@ type Turn struct {
 	Index       int64                   `json:"turn_index"`
 	AttemptID   string                  `json:"attempt_id"`
 	MessageID   string                  `json:"message_id"`
+	WorkItemID  string                  `json:"work_item_id,omitempty"` // the current one when the turn began
 	ResponseID  string                  `json:"response_id,omitempty"`
 	Previous    string                  `json:"previous_response_id,omitempty"`
 	Kind        TurnKind                `json:"kind"`
@@ -98,108 +104,22 @@ const (
 	TurnAborted   TurnKind = "aborted"
 )
 
-// WaitStatus is where a wait is: active → triggered → resolved, or cancelled or
-// expired.
-type WaitStatus string
+// AttemptView reads attempts and the turns that they ran.
+type AttemptView interface {
+	Attempt(id string) (Attempt, error)
+	OpenAttempt(agentID string) (a Attempt, ok bool, err error)
+	// OpenAttempts returns those of all agents; of one whose record is damaged, ID
+	// and AgentID.
+	OpenAttempts() ([]Attempt, error)
 
-const (
-	WaitActive    WaitStatus = "active"
-	WaitTriggered WaitStatus = "triggered" // MessageID is what triggered it, and is in the queue
-	WaitResolved  WaitStatus = "resolved"  // AttemptID claimed that message
-	WaitCancelled WaitStatus = "cancelled"
-	WaitExpired   WaitStatus = "expired"
-)
-
-// WaitKind is what an agent waits for.
-type WaitKind string
-
-const (
-	WaitTask     WaitKind = "task"
-	WaitExternal WaitKind = "external"
-	WaitOperator WaitKind = "operator"
-	WaitTimer    WaitKind = "timer"
-	WaitSystem   WaitKind = "system" // any wake
-)
-
-// WakeSource is one thing that ends a wait.
-type WakeSource struct {
-	Kind              string     `json:"kind"` // task_result, external_ingress, timer, operator_input, system_tick
-	TaskID            string     `json:"task_id,omitempty"`
-	ExternalTriggerID string     `json:"external_trigger_id,omitempty"` // "": any
-	WakeAt            *time.Time `json:"wake_at,omitempty"`
+	Turn(id string) (Turn, error)
+	// Turns returns the newest turns of an agent, the oldest first.
+	Turns(agentID string, limit int) ([]Turn, error)
 }
 
-// Wait is the only authority on whether and for what an agent waits.
-type Wait struct {
-	ID         string       `json:"id"`
-	AgentID    string       `json:"agent_id"`
-	Owner      string       `json:"owner"` // "agent", or the work item that waits
-	Status     WaitStatus   `json:"status"`
-	Kind       WaitKind     `json:"kind"`
-	Source     string       `json:"source,omitempty"`
-	SubjectRef string       `json:"subject_ref,omitempty"`
-	WaitingFor string       `json:"waiting_for"` // for a person
-	Wakes      []WakeSource `json:"wake_sources"`
-	WakeAt     *time.Time   `json:"wake_at,omitempty"` // the earliest of Wakes
-	ExpiresAt  *time.Time   `json:"expires_at,omitempty"`
-	CallID     string       `json:"-"`                       // of the Sleep that made it, which makes it once
-	Registered string       `json:"registered_by,omitempty"` // attempt
-	MessageID  string       `json:"message_id,omitempty"`
-	AttemptID  string       `json:"attempt_id,omitempty"`
-	CreatedAt  time.Time    `json:"created_at"`
-	UpdatedAt  time.Time    `json:"updated_at"`
-	EndedAt    *time.Time   `json:"ended_at,omitempty"`
+// AttemptTx writes attempts and turns.
+type AttemptTx interface {
+	InsertAttempt(a Attempt) error // CodeConflict while the agent has an open one
+	UpdateAttempt(a Attempt) error
+	InsertTurn(t Turn) error
 }
-
-// OwnerAgent is the Owner of a wait of the agent itself.
-const OwnerAgent = "agent"
-
-// TimerStatus is whether a timer still fires.
-type TimerStatus string
-
-const (
-	TimerActive    TimerStatus = "active"
-	TimerCompleted TimerStatus = "completed"
-	TimerCancelled TimerStatus = "cancelled"
-)
-
-// Timer makes timer ticks. While a tick of it is in the queue, further ones are
-// counted and not made.
-type Timer struct {
-	ID         string      `json:"id"`
-	AgentID    string      `json:"agent_id"`
-	Key        string      `json:"-"` // idempotency key; "": none
-	Status     TimerStatus `json:"status"`
-	DurationMS int64       `json:"duration_ms"`
-	IntervalMS int64       `json:"interval_ms,omitempty"`
-	Summary    string      `json:"summary,omitempty"`
-	NextFireAt *time.Time  `json:"next_fire_at,omitempty"`
-	LastFireAt *time.Time  `json:"last_fired_at,omitempty"`
-	FireCount  int64       `json:"fire_count"`
-	Coalesced  int64       `json:"coalesced_count"`
-	MessageID  string      `json:"message_id,omitempty"` // of the newest tick
-	CreatedAt  time.Time   `json:"created_at"`
-	UpdatedAt  time.Time   `json:"updated_at"`
-}
-
-// Trigger is an external trigger capability. Its token is nowhere in the ledger.
-type Trigger struct {
-	ID              string     `json:"external_trigger_id"`
-	AgentID         string     `json:"target_agent_id"`
-	DeliveryMode    string     `json:"delivery_mode"` // wake_hint
-	Status          string     `json:"status"`        // active, revoked
-	TokenHash       string     `json:"-"`             // hex SHA-256
-	CreatedAt       time.Time  `json:"created_at"`
-	RotatedAt       *time.Time `json:"rotated_at,omitempty"`
-	RevokedAt       *time.Time `json:"revoked_at,omitempty"`
-	LastDeliveredAt *time.Time `json:"last_delivered_at,omitempty"`
-	DeliveryCount   int64      `json:"delivery_count"`
-	Told            bool       `json:"told,omitempty"` // to its agent
-}
-
-// Values of Trigger.
-const (
-	DeliverWakeHint = "wake_hint"
-	TriggerActive   = "active"
-	TriggerRevoked  = "revoked"
-)

@@ -8,9 +8,10 @@ type (
 )
 
 const (
-	OutcomeCompleted Outcome = "completed"
-	OutcomeFailed    Outcome = "failed"
-	OutcomeWaiting   Outcome = "waiting"
+	OutcomeCompleted   Outcome = "completed"
+	OutcomeContinuable Outcome = "continuable" // work goes on without a new trigger
+	OutcomeFailed      Outcome = "failed"
+	OutcomeWaiting     Outcome = "waiting"
 
 	AwaitingOperator WaitingReason = "awaiting_operator_input"
 	AwaitingExternal WaitingReason = "awaiting_external_change"
@@ -22,8 +23,7 @@ const (
 )
 
 // Closure is what a turn's end means (runtime specification, "Closure
-// Decision"). WorkSignal is documented for work items, which are not built: it is
-// always nil.
+// Decision"). WorkSignal is there for OutcomeContinuable only.
 type Closure struct {
 	Outcome       Outcome        `json:"outcome"`
 	WaitingReason WaitingReason  `json:"waiting_reason,omitempty"`
@@ -34,10 +34,18 @@ type Closure struct {
 
 // WorkSignal names work that goes on without a new trigger.
 type WorkSignal struct {
-	WorkItemID   string `json:"work_item_id"`
-	State        string `json:"state"`
-	Reactivation string `json:"reactivation_mode"`
+	WorkItemID   string       `json:"work_item_id"`
+	Status       string       `json:"status"` // active, queued
+	Reactivation Reactivation `json:"reactivation_mode"`
 }
+
+// Reactivation is how work goes on.
+type Reactivation string
+
+const (
+	ContinueActive Reactivation = "continue_active" // with the current item
+	ActivateQueued Reactivation = "activate_queued" // the agent may pick a queued one
+)
 
 // Class is how a trigger relates to what the agent was doing.
 type Class string

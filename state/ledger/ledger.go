@@ -86,87 +86,21 @@ type Retention struct {
 	Messages  time.Duration // age of messages with a terminal entry, with their turns, transcript and briefs
 }
 
-// View reads. Records are copies that belong to the caller; times are UTC, to
-// the millisecond. A record that does not exist is an error with CodeNotFound
-// unless the method returns ok. A limit of zero or less is 1,000.
+// View reads, domain by domain. Records are copies that belong to the caller; times
+// are UTC, to the millisecond. A record that does not exist is an error with
+// CodeNotFound unless the method returns ok. A limit of zero or less is 1,000.
 type View interface {
-	Agent(id string) (Agent, error)
-	// Agents returns all agents that are not archived, by id; of one whose record is
-	// damaged, its ID.
-	Agents() ([]Agent, error)
-	AgentState(agentID string) (AgentState, error)
-
-	Message(id string) (Message, error)
-	// MessageByKey finds the message that was admitted for an agent under an
-	// idempotency key.
-	MessageByKey(agentID, key string) (m Message, ok bool, err error)
-	// Messages returns the newest messages of an agent, the oldest first.
-	Messages(agentID string, limit int) ([]Message, error)
-
-	Entry(messageID string) (Entry, error)
-	// Head returns the queued entry that an agent takes next: of the sender
-	// of the first rank, in the first band that has one, the oldest in it, also when
-	// it is to be left alone until its NotBefore.
-	Head(agentID string) (e Entry, ok bool, err error)
-	// Queued returns the queued entries of an agent in the order of Head.
-	Queued(agentID string, limit int) ([]Entry, error)
-	CountQueued(agentID string) (int, error)
-	// BlockedEntries returns those of the queued entries that are blocked, in the order of Head.
-	BlockedEntries(agentID string) ([]Entry, error)
-	// CountQueuedFrom counts those of one sender.
-	CountQueuedFrom(agentID string, from Sender) (int, error)
-	// Held returns the entries that an attempt has claimed and not disposed of.
-	Held(attemptID string) ([]Entry, error)
-	// Ready returns the agents that have a queued entry, are not stopped and have
-	// no open attempt.
-	Ready() ([]string, error)
-
-	Attempt(id string) (Attempt, error)
-	OpenAttempt(agentID string) (a Attempt, ok bool, err error)
-	// OpenAttempts returns those of all agents; of one whose record is damaged, ID
-	// and AgentID.
-	OpenAttempts() ([]Attempt, error)
-
-	Turn(id string) (Turn, error)
-	// Turns returns the newest turns of an agent, the oldest first.
-	Turns(agentID string, limit int) ([]Turn, error)
-
-	Wait(id string) (Wait, error)
-	// UnresolvedWait returns the wait of an owner that is active or triggered.
-	// There is at most one.
-	UnresolvedWait(agentID, owner string) (w Wait, ok bool, err error)
-	// UnresolvedWaits returns those of all owners within an agent.
-	UnresolvedWaits(agentID string) ([]Wait, error)
-
-	Timer(id string) (Timer, error)
-	// TimerByKey finds the timer that was made for an agent under an idempotency
-	// key.
-	TimerByKey(agentID, key string) (t Timer, ok bool, err error)
-	// Timers returns the newest timers of an agent, the oldest first.
-	Timers(agentID string, limit int) ([]Timer, error)
-	// Due returns, of all agents that are not stopped, active timers whose time
-	// has come and active waits whose wake or expiry has come, the earliest
-	// first, limit of each. Of one whose record is damaged it returns ID and
-	// AgentID: one damaged agent hides nothing of the others.
-	Due(now time.Time, limit int) ([]Timer, []Wait, error)
-	// NextDue returns the first time after now at which Due would return more.
-	NextDue(now time.Time) (at time.Time, ok bool, err error)
-
-	Trigger(id string) (Trigger, error)
-	Triggers(agentID string) ([]Trigger, error)
-	// TriggerByHash finds a trigger by the hash of its token.
-	TriggerByHash(hash string) (t Trigger, ok bool, err error)
-
-	Briefs(agentID string, limit int) ([]Brief, error)               // the newest, the oldest first
-	Transcript(agentID string, limit int) ([]TranscriptEntry, error) // likewise
-	Notifications(agentID string, limit int) ([]Notification, error)
-	Brief(id string) (Brief, error)
-	// ToolExecutions returns the newest of an agent, the oldest first.
-	ToolExecutions(agentID string, limit int) ([]ToolExecution, error)
-	Notification(id string) (Notification, error)
-
-	// Events returns a page of an agent's events and what lies around it.
-	Events(agentID string, q EventQuery) (EventPage, error)
+	AgentView
+	QueueView
+	AttemptView
+	WaitView
+	WorkView
+	TimerView
+	TriggerView
+	TextView
+	ToolView
+	OutputView
+	EventView
 }
 
 // Tx writes, and sees what it has written. Insert methods return CodeConflict
@@ -174,30 +108,15 @@ type View interface {
 // replace a row that exists.
 type Tx interface {
 	View
-
-	InsertAgent(a Agent, l AgentState) error
-	UpdateAgent(a Agent) error
-	// SaveAgentState stores a state that was read in this Tx. Its Revision must be that
-	// of the stored one, which becomes one more; l is updated.
-	SaveAgentState(l *AgentState) error
-
-	InsertMessage(m Message, e Entry) error
-	UpdateEntry(e Entry) error
-	InsertAttempt(a Attempt) error // CodeConflict while the agent has an open one
-	UpdateAttempt(a Attempt) error
-	InsertTurn(t Turn) error
-	InsertWait(w Wait) error // CodeConflict while the owner has an unresolved one
-	UpdateWait(w Wait) error
-	InsertTimer(t Timer) error
-	UpdateTimer(t Timer) error
-	InsertTrigger(t Trigger) error
-	UpdateTrigger(t Trigger) error
-	InsertBrief(b Brief) error
-	InsertTranscript(e TranscriptEntry) error
-	InsertNotification(n Notification) error
-	InsertToolExecution(e ToolExecution) error
-
-	// Append numbers events of an agent on from l.EventSeq and stores them. The
-	// state must be saved in the same Tx, after it.
-	Append(l *AgentState, events ...Event) error
+	AgentTx
+	QueueTx
+	AttemptTx
+	WaitTx
+	WorkTx
+	TimerTx
+	TriggerTx
+	TextTx
+	ToolTx
+	OutputTx
+	EventTx
 }

@@ -223,3 +223,37 @@ type Entry struct {
 	CreatedAt  time.Time  `json:"created_at"`
 	UpdatedAt  time.Time  `json:"updated_at"`
 }
+
+// QueueView reads messages and the queues that they are in.
+type QueueView interface {
+	Message(id string) (Message, error)
+	// MessageByKey finds the message that was admitted for an agent under an
+	// idempotency key.
+	MessageByKey(agentID, key string) (m Message, ok bool, err error)
+	// Messages returns the newest messages of an agent, the oldest first.
+	Messages(agentID string, limit int) ([]Message, error)
+
+	Entry(messageID string) (Entry, error)
+	// Head returns the queued entry that an agent takes next: of the sender
+	// of the first rank, in the first band that has one, the oldest in it, also when
+	// it is to be left alone until its NotBefore.
+	Head(agentID string) (e Entry, ok bool, err error)
+	// Queued returns the queued entries of an agent in the order of Head.
+	Queued(agentID string, limit int) ([]Entry, error)
+	CountQueued(agentID string) (int, error)
+	// BlockedEntries returns those of the queued entries that are blocked, in the order of Head.
+	BlockedEntries(agentID string) ([]Entry, error)
+	// CountQueuedFrom counts those of one sender.
+	CountQueuedFrom(agentID string, from Sender) (int, error)
+	// Held returns the entries that an attempt has claimed and not disposed of.
+	Held(attemptID string) ([]Entry, error)
+	// Ready returns the agents that have a queued entry, are not stopped and have
+	// no open attempt.
+	Ready() ([]string, error)
+}
+
+// QueueTx writes messages and their places in the queue.
+type QueueTx interface {
+	InsertMessage(m Message, e Entry) error
+	UpdateEntry(e Entry) error
+}

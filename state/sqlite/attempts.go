@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"encoding/json"
+	"strings"
 
 	"holon/state/ledger"
 )
@@ -55,7 +56,7 @@ func (t *tx) InsertAttempt(a ledger.Attempt) error {
 	}
 	_, err = t.write("INSERT INTO attempts (id, agent_id, message_id, wait_id, status, created_at, data) VALUES (?, "+
 		"?, ?, ?, ?, ?, ?)",
-		a.ID, a.AgentID, a.MessageID, a.WaitID, string(a.Status), millis(a.StartedAt), data)
+		a.ID, a.AgentID, a.MessageID, strings.Join(a.Waits, " "), string(a.Status), millis(a.StartedAt), data)
 	if err != nil {
 		return changed("insert", "attempt", ledger.CodeConflict, err)
 	}
@@ -69,8 +70,8 @@ func (t *tx) UpdateAttempt(a ledger.Attempt) error {
 		return err
 	}
 	if err := t.replace("attempt", a.ID,
-		"UPDATE attempts SET message_id = ?, wait_id = ?, status = ?, data = ? WHERE id = ?", a.MessageID, a.WaitID,
-		string(a.Status), data, a.ID); err != nil {
+		"UPDATE attempts SET message_id = ?, wait_id = ?, status = ?, data = ? WHERE id = ?", a.MessageID,
+		strings.Join(a.Waits, " "), string(a.Status), data, a.ID); err != nil {
 		return err
 	}
 	return t.saveFrame(a)

@@ -94,7 +94,8 @@ func absent(path string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("copy the ledger: %w", err)
+		return &state.Error{Code: ledger.CodeNotFound, Message: "the ledger cannot be copied there: " + err.Error(),
+			Param: "path", Hint: "name a file in a directory that exists", Err: err}
 	}
 	return &state.Error{Code: ledger.CodeExists, Message: path + " exists", Param: "path", Hint: "move it away first"}
 }

@@ -46,6 +46,7 @@ func TestMigrateSenders(t *testing.T) {
 		"ALTER TABLE events DROP COLUMN class", "ALTER TABLE events DROP COLUMN status",
 		"ALTER TABLE events DROP COLUMN ids", "ALTER TABLE events DROP COLUMN cause",
 		"ALTER TABLE events DROP COLUMN producer_seq", "DROP TABLE tool_executions",
+		"DROP TABLE delivery_summaries", "DROP TABLE work_items", "DROP TABLE expired_outputs",
 		"PRAGMA user_version = 1"} {
 		if err := s.writer.conn.script(text); err != nil {
 			t.Fatal(err)
@@ -67,5 +68,40 @@ func TestMigrateSenders(t *testing.T) {
 	if want := "[7 operator 5 runtime 6 runtime 3 outside 4 outside 1 self 2 self]"; fmt.Sprint(got) != want ||
 		err != nil {
 		t.Errorf("the queue is %v (%v), want %s", got, err, want)
+	}
+}
+
+// Turns of a ledger in which each had a page of its own are kept, in their order.
+func TestMigrateTurns(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	s := openAt(t, path)
+	if err := s.Update(t.Context(), func(tx ledger.Tx) error {
+		return tx.InsertAgent(ledger.Agent{ID: "a"}, ledger.AgentState{AgentID: "a"})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"DROP TABLE turns", `CREATE TABLE turns (id TEXT PRIMARY KEY, agent_id TEXT NOT NULL
+		REFERENCES agents (id), number INTEGER NOT NULL, response_id TEXT NOT NULL, created_at INTEGER NOT NULL,
+		data TEXT NOT NULL, UNIQUE (agent_id, number)) STRICT, WITHOUT ROWID`,
+		`INSERT INTO turns VALUES ('t1', 'a', 1, 'r1', 1, '{"turn_id":"t1"}'), ('t2', 'a', 2, 'r2', 2, '{"turn_id":"t2"}')`,
+		"PRAGMA user_version = 5"} {
+		if err := s.writer.conn.script(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openAt(t, path)
+	defer s.Close()
+	err := s.View(t.Context(), func(v ledger.View) error {
+		turns, err := v.Turns("a", 5)
+		if len(turns) != 2 || turns[0].ID != "t1" || turns[1].ID != "t2" {
+			t.Errorf("the turns are %+v", turns)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -78,35 +78,6 @@ func (t *tx) keptFrom(agentID string, keep ledger.Retention, now time.Time, last
 	return seq, err
 }
 
-// prunable is a table whose rows are removed by age, in the order of a key that
-// grows with time, except rows for which keep is true.
-type prunable struct{ table, key, keep string }
-
-// prunables are the tables of Retention.Messages. Messages are removed before the
-// records made from them.
-func prunables() []prunable {
-	return []prunable{
-		{"messages", "id", `EXISTS (SELECT 1 FROM entries
-			WHERE (entries.agent_id, entries.number) = (messages.agent_id, messages.number)
-			AND status IN ('queued', 'dequeued')) OR id IN (
-			SELECT message_id FROM attempts WHERE status = 'open'
-			UNION ALL SELECT message_id FROM waits WHERE status IN ('active', 'triggered')
-			UNION ALL SELECT message_id FROM timers WHERE status = 'active'
-			UNION ALL SELECT wake_message FROM lanes)`},
-		{"transcript", "n", "0"},
-		{"briefs", "n", "0"},
-		{"notifications", "n", "0"},
-		{"tool_executions", "n", "0"},
-		{"turns", "id", `number = (SELECT max(number) FROM turns AS other WHERE other.agent_id = turns.agent_id)
-			OR response_id = (SELECT chain FROM lanes WHERE lanes.agent_id = turns.agent_id)`},
-		{"attempts", "id", "status = 'open' OR id IN (SELECT attempt_id FROM waits WHERE status IN ('active', " +
-			"'triggered'))"},
-		{"waits", "n", "status IN ('active', 'triggered') OR id IN (SELECT wait_id FROM attempts WHERE " +
-			"status = 'open')"},
-		{"timers", "n", "status = 'active'"},
-	}
-}
-
 // cursors hold the position of a pass in each table, so that the next call does
 // not inspect the same rows again. Only updates use them.
 type cursors map[string]driver.Value
@@ -131,7 +102,7 @@ func (t *tx) pruneRecords(done cursors, before time.Time, left int64) (int64, er
 
 // pruneTable continues a pass in one table. end is true when it reached a row that
 // is too young.
-func (t *tx) pruneTable(p prunable, done cursors, before, limit int64) (seen int64, end bool, err error) {
+func (t *tx) pruneTable(p declared, done cursors, before, limit int64) (seen int64, end bool, err error) {
 	var gone []driver.Value
 	young := false
 	last, ok := done[p.table]
@@ -148,8 +119,7 @@ func (t *tx) pruneTable(p prunable, done cursors, before, limit int64) (seen int
 			gone = append(gone, key)
 		}
 		return nil
-	}, fmt.Sprintf("SELECT %[1]s, created_at, %[2]s FROM %[3]s WHERE %[1]s > ? ORDER BY %[1]s LIMIT ?", p.key, p.keep,
-		p.table), last, limit)
+	}, p.oldest(), last, limit)
 	if err != nil {
 		return 0, false, err
 	}
@@ -170,7 +140,7 @@ func first(key string) driver.Value {
 	return ""
 }
 
-func (t *tx) remove(p prunable, key driver.Value) error {
+func (t *tx) remove(p declared, key driver.Value) error {
 	if p.table == "messages" {
 		if _, err := t.write("DELETE FROM entries WHERE (agent_id, number) = (SELECT agent_id, number FROM messages "+
 			"WHERE id = ?)", key); err != nil {

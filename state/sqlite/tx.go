@@ -145,15 +145,18 @@ func (t *tx) SaveAgentState(l *ledger.AgentState) error {
 	return nil
 }
 
-// park lets the times of an agent's timers and waits stand still, or go on.
+// park lets the times of an agent's timers, waits and work items stand still, or go on.
 func (t *tx) park(agentID string, stopped bool) error {
 	if _, err := t.write("UPDATE timers SET parked = ? WHERE agent_id = ? AND status = 'active'", number(stopped),
 		agentID); err != nil {
 		return failed("park timers", err)
 	}
-	_, err := t.write("UPDATE waits SET parked = ? WHERE agent_id = ? AND status IN ('active', 'triggered')",
-		number(stopped), agentID)
-	return failed("park waits", err)
+	if _, err := t.write("UPDATE waits SET parked = ? WHERE agent_id = ? AND status IN ('active', 'triggered')",
+		number(stopped), agentID); err != nil {
+		return failed("park waits", err)
+	}
+	_, err := t.write("UPDATE work_items SET parked = ? WHERE agent_id = ? AND state = 'open'", number(stopped), agentID)
+	return failed("park work items", err)
 }
 
 // Append implements ledger.Tx.

@@ -118,6 +118,7 @@ func (v *view) NextDue(now time.Time) (at time.Time, ok bool, err error) {
 	for _, text := range []string{
 		"SELECT due_at FROM timers WHERE status = 'active' AND parked = 0 AND due_at > ? ORDER BY due_at LIMIT 1",
 		"SELECT due_at FROM waits WHERE status = 'active' AND parked = 0 AND due_at > ? ORDER BY due_at LIMIT 1",
+		"SELECT due_at FROM work_items WHERE parked = 0 AND due_at > ? ORDER BY due_at LIMIT 1",
 	} {
 		next, found, err := find(v, "due time", (*row).time, text, millis(now))
 		if err != nil {

@@ -69,6 +69,7 @@ func metrics() []metric {
 		{[]string{"P17"}, measureFleet},
 		{[]string{"P3"}, measureWarmTurn},
 		{[]string{"P3"}, measureWarmAgent},
+		{[]string{"P14"}, measureStored},
 		{[]string{"P16"}, measureDecay},
 		{[]string{"P15"}, measureWorkingCopy},
 	}

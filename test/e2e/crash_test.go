@@ -362,7 +362,7 @@ func TestStop(t *testing.T) {
 		want    state.Status
 	}{
 		{"alive", func(*process) {}, nil, state.StatusCancelled},
-		{"killed", func(p *process) { p.kill() }, nil, state.StatusInterrupted},
+		{"killed", func(p *process) { p.kill() }, nil, state.StatusCancelled},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

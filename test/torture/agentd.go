@@ -167,7 +167,8 @@ func (s *server) inspect(ctx context.Context, l *load, quiet bool) error {
 			}
 		}
 	}
-	return errors.Join(check.Once(filepath.Join(s.ws, "ran")), s.finish(ctx, c, l.tasks))
+	return errors.Join(check.Once(filepath.Join(s.ws, "ran")), s.finish(ctx, c, l.tasks),
+		check.Alone(filepath.Join(s.out, "turns")))
 }
 
 // inspectTurn checks a turn. One that was not acknowledged may be unknown, and

@@ -70,7 +70,7 @@ func (e *Endpoint) Stream(ctx context.Context, req model.Request, encode Encode,
 			err = &model.Error{Kind: model.KindAuthentication, Code: responses.CodeMissingCredentials,
 				Message: err.Error(), Permanent: true}
 		} else {
-			err = e.attempt(ctx, req, encode, read, yield)
+			err = e.attempt(ctx, &req, encode, read, yield)
 		}
 		if err != nil && !errors.Is(err, ErrStopped) {
 			yield(model.Event{}, err)
@@ -80,24 +80,15 @@ func (e *Endpoint) Stream(ctx context.Context, req model.Request, encode Encode,
 
 // attempt makes the request and yields the events of the answer. Its errors are
 // *model.Error values, or ErrStopped when the reader wants no more.
-func (e *Endpoint) attempt(ctx context.Context, req model.Request, encode Encode, read Read,
+func (e *Endpoint) attempt(ctx context.Context, req *model.Request, encode Encode, read Read,
 	yield func(model.Event, error) bool) error {
-	r, err := encode(req)
-	if err != nil {
-		return err
-	}
-	req.Lowered(r.Lowering)
 	a := e.begin(ctx)
 	defer a.end()
-	resp, err := e.post(a.ctx, r)
+	resp, answer, err := a.send(req, encode, read, yield)
 	if err != nil {
-		return a.broken(model.StageSend, err)
-	}
-	defer func() { _ = resp.Body.Close() }() // the body was read as far as needed
-	if err := e.answered(resp); err != nil {
 		return err
 	}
-	answer := read(req, resp.Header, func(ev model.Event) bool { return a.yield(yield, ev) })
+	defer func() { _ = resp.Body.Close() }() // the body was read as far as needed
 	whole, ok := answer.(WholeReader)
 	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); {
 	case kind == stream.TypeSSE:
@@ -110,7 +101,28 @@ func (e *Endpoint) attempt(ctx context.Context, req model.Request, encode Encode
 		return e.garbled(whole.Whole(data))
 	}
 	return e.garbled(Malformed("the provider answered with content type %.80q where %s was asked for",
-		resp.Header.Get("Content-Type"), r.accept()))
+		resp.Header.Get("Content-Type"), resp.Request.Header.Get("Accept")))
+}
+
+// send makes the request and returns the answer of status 200, and what reads it. Its
+// frame, which holds the request twice, is not on the stack of a turn that waits for
+// the model.
+func (a *attempt) send(req *model.Request, encode Encode, read Read,
+	yield func(model.Event, error) bool) (*http.Response, Answer, error) {
+	r, err := encode(*req)
+	if err != nil {
+		return nil, nil, err
+	}
+	req.Lowered(r.Lowering)
+	resp, err := a.endpoint.post(a.ctx, r)
+	if err != nil {
+		return nil, nil, a.broken(model.StageSend, err)
+	}
+	if err := a.endpoint.answered(resp); err != nil {
+		_ = resp.Body.Close()
+		return nil, nil, err
+	}
+	return resp, read(*req, resp.Header, func(ev model.Event) bool { return a.yield(yield, ev) }), nil
 }
 
 // readStream reads an answer that is a stream of events. The streams of the official

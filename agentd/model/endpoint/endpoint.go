@@ -98,7 +98,7 @@ func New(opts Options) (*Endpoint, error) {
 	}
 	e.client, e.owned = newClient(opts)
 	if gateway && e.owned != nil {
-		e.client.Transport = turnTransport{e.owned}
+		e.client.Transport = turnTransport{e.client.Transport}
 	}
 	return e, nil
 }
@@ -139,7 +139,8 @@ func newClient(opts Options) (*http.Client, *http.Transport) {
 		owned = &http.Transport{
 			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 15 * time.Second,
 			MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second,
-			DisableCompression: true, // a compressed stream arrives in lumps
+			WriteBufferSize:    1 << 10, // for the header: a body goes past it
+			DisableCompression: true,    // a compressed stream arrives in lumps
 		}
 		dialer := &net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}
 		owned.DialContext = dialer.DialContext
@@ -147,7 +148,7 @@ func newClient(opts Options) (*http.Client, *http.Transport) {
 			owned.Proxy = nil
 			owned.DialContext = (&socketDialer{Dialer: *dialer, path: opts.SocketPath}).DialContext
 		}
-		client.Transport = owned
+		client.Transport = briefTransport{owned}
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return client, owned

@@ -35,6 +35,9 @@ func Unreadable(err error) string {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Sprintf("its %s is of the wrong type: %s", cmp.Or(wrong.Field, "whole"), wrong.Value)
 	}
+	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return "it is not JSON"
+	}
 	return err.Error()
 }
 

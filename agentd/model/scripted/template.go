@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// placeholder matches our placeholders. Other text in braces, such as templates of
-// other tools, is unchanged.
-var placeholder = regexp.MustCompile(`\{\{[a-z_]+\}\}`)
+// placeholder matches our placeholders: a name, and after a colon the regular expression of the part that is meant.
+// Other text in braces, such as templates of other tools, is unchanged.
+var placeholder = regexp.MustCompile(`\{\{[a-z_]+(:[^{}]+)?\}\}`)
 
 // maxFill bounds the value of one placeholder.
 const maxFill = 16 << 10
@@ -20,16 +20,32 @@ type fills struct{ output, user, said, round string }
 // placeholders refuses misspelt placeholders.
 func (k *checker) placeholders(path, text string) {
 	for _, p := range placeholder.FindAllString(text, -1) {
-		_, known := fills{}.value(p)
+		name, pattern, _ := strings.Cut(strings.Trim(p, "{}"), ":")
+		_, err := regexp.Compile(pattern)
+		k.demand(err == nil, path, "%s has no regular expression behind its colon", excerpt(p))
+		_, known := fills{}.named(name)
 		k.demand(known, path, "%s is not a placeholder; there are {{last_output}}, {{last_user}}, {{last_said}} and "+
 			"{{round}}. To say it literally, put spaces inside the braces", excerpt(p))
 	}
 }
 
-// value returns the value of a placeholder.
+// value returns the value of a placeholder: of one with a regular expression its first match, "" when there is none.
 func (f fills) value(p string) (value string, known bool) {
-	value, known = map[string]string{"{{last_output}}": f.output, "{{last_user}}": f.user, "{{last_said}}": f.said,
-		"{{round}}": f.round}[p]
+	name, pattern, part := strings.Cut(strings.Trim(p, "{}"), ":")
+	value, known = f.named(name)
+	if !part || !known {
+		return value, known
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return "", false // placeholders has refused it
+	}
+	return re.FindString(value), true
+}
+
+func (f fills) named(name string) (value string, known bool) {
+	value, known = map[string]string{"last_output": f.output, "last_user": f.user, "last_said": f.said,
+		"round": f.round}[name]
 	return value, known
 }
 

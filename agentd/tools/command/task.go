@@ -202,6 +202,6 @@ var taskID = about("id of the task", notEmpty)
 // saw notes that the model has seen the end of a task and need not be told of it.
 func (c *commands) saw(id string, status wire.Status) {
 	if status.Terminal() {
-		c.tasks.Told(id)
+		c.tasks.Seen(id)
 	}
 }

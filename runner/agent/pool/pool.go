@@ -54,6 +54,8 @@ type Options struct {
 	Quota         runner.Quota  // Run bounds what one turn may write, the rest when a container is made
 	KeepTurns     int           // directories of ended turns of an agent; 0: defaultKeepTurns
 	KeepBytes     int64         // in them; 0: defaultKeepBytes
+	MaxBytes      int64         // in them, whatever the record needs; 0: no bound
+	Outputs       Outputs       // what the record needs of them; nil for none
 
 	// Configure says what the container of an agent needs in addition to what the pool
 	// knows: gateway and providers, scenario, environment, limits, network, user.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -12,36 +13,38 @@ import (
 	"holon/responses"
 	"holon/runner/turnfiles"
 	"holon/runner/workspace"
+	"holon/state/ledger"
 )
 
 // keepNewest turns stay however large they are: of the newest one the end may not have
 // been read.
 const keepNewest = 2
 
+// Outputs is the record's say in which directories of turns go: *scheduler.Scheduler.
+type Outputs interface {
+	// ExpiredOutputs says which of the directories are recorded as gone.
+	ExpiredOutputs(ctx context.Context, turnIDs []string) (map[string]bool, error)
+	// OutputStates says of the directories of an agent's turns whether events need them. It takes longer.
+	OutputStates(ctx context.Context, agentID string, turnIDs []string) (map[string]ledger.OutputState, error)
+	// ExpireOutputs records that directories go, each once. They are removed after that.
+	ExpireOutputs(ctx context.Context, agentID string, gone []ledger.ExpiredOutput) error
+}
+
 // prune removes the directories of the oldest turns of an agent, beyond what is
-// kept. No command works in its container. The conversation is not in these directories and stays.
+// kept, and those that an earlier process recorded as gone and did not remove. The
+// record is told first. No command works in its container. The conversation is not
+// in these directories and stays.
 func (k *Pool) prune(ctx context.Context, a *agent) error {
 	if !a.dirty && a.session != nil {
 		return nil
 	}
 	a.dirty = false
-	output, err := turnfiles.OpenOutput(k.private(a, sessionDir))
+	dir, err := k.turnsOf(a)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it has not made a turn yet
 	}
 	if err != nil {
-		return fmt.Errorf("open the agent's output: %w", err)
-	}
-	defer output.Close()
-	if info, err := output.Lstat("turns"); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
-		return nil // what a command put there has no turns
-	}
-	dir, err := roots.OpenOwn(output, "turns")
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("open the agent's turns: %w", err)
+		return err
 	}
 	defer dir.Close()
 	entries, err := fs.ReadDir(dir.FS(), ".")
@@ -55,28 +58,143 @@ func (k *Pool) prune(ctx context.Context, a *agent) error {
 		}
 	}
 	slices.Sort(ids) // ids grow with time
+	surplus, err := k.surplus(ctx, a, ids)
+	if err != nil {
+		return err
+	}
+	return k.expire(ctx, a, dir, surplus)
+}
+
+// turnsOf opens the directory of an agent's turns; fs.ErrNotExist when there is none.
+func (k *Pool) turnsOf(a *agent) (*os.Root, error) {
+	output, err := turnfiles.OpenOutput(k.private(a, sessionDir))
+	if err != nil {
+		return nil, fmt.Errorf("open the agent's output: %w", err)
+	}
+	defer output.Close()
+	if info, err := output.Lstat("turns"); err == nil && !info.IsDir() {
+		return nil, fs.ErrNotExist // what a command put there has no turns
+	}
+	dir, err := roots.OpenOwn(output, "turns")
+	if err != nil {
+		return nil, fmt.Errorf("open the agent's turns: %w", err)
+	}
+	return dir, nil
+}
+
+// surplus returns which of the turns are to go, the oldest first. Beyond KeepTurns and KeepBytes go those that the
+// record does not need, beyond MaxBytes any. Those without a reason are recorded as gone.
+func (k *Pool) surplus(ctx context.Context, a *agent, ids []string) (gone []ledger.ExpiredOutput, err error) {
+	expired := map[string]bool{}
+	if k.opts.Outputs != nil && len(ids) > 0 {
+		if expired, err = k.opts.Outputs.ExpiredOutputs(ctx, ids); err != nil {
+			return nil, fmt.Errorf("ask the record for the agent's turns: %w", err)
+		}
+	}
+	var kept []ledger.ExpiredOutput // that would go, the oldest first
+	var total int64
+	for _, id := range ids {
+		if expired[id] {
+			gone = append(gone, ledger.ExpiredOutput{TurnID: id})
+			continue
+		}
+		// A container may be writing there; what cannot be measured counts as nothing.
+		n, _ := workspace.Usage(ctx, filepath.Join(k.private(a, sessionDir), "output", "turns", id))
+		kept, total = append(kept, ledger.ExpiredOutput{TurnID: id, SizeBytes: n}), total+n
+	}
+	may := kept[:max(len(kept)-keepNewest, 0)]
+	reasons, err := k.unneeded(ctx, a, k.beyond(kept, total))
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range may {
+		if may[i].Reason = reasons[e.TurnID]; may[i].Reason != "" {
+			total -= e.SizeBytes
+		}
+	}
+	for i, e := range may {
+		if e.Reason == "" && k.opts.MaxBytes > 0 && total > k.opts.MaxBytes {
+			may[i].Reason = ledger.OutputLimit
+			total -= e.SizeBytes
+		}
+		if may[i].Reason != "" {
+			gone = append(gone, may[i])
+		}
+	}
+	return gone, nil
+}
+
+// beyond returns the oldest turns from which on they are too many, or larger than they may be.
+func (k *Pool) beyond(turns []ledger.ExpiredOutput, bytes int64) (ids []string) {
+	for i, e := range turns[:max(len(turns)-keepNewest, 0)] {
+		if len(turns)-i <= k.opts.KeepTurns && bytes <= k.opts.KeepBytes {
+			break
+		}
+		ids = append(ids, e.TurnID)
+		bytes -= e.SizeBytes
+	}
+	return ids
+}
+
+// unneeded says why turns may go that the record does not need.
+func (k *Pool) unneeded(ctx context.Context, a *agent, ids []string) (map[string]ledger.OutputReason, error) {
+	reasons := map[string]ledger.OutputReason{}
+	states := map[string]ledger.OutputState{}
+	if k.opts.Outputs != nil && len(ids) > 0 {
+		var err error
+		if states, err = k.opts.Outputs.OutputStates(ctx, a.id, ids); err != nil {
+			return nil, fmt.Errorf("ask the record for the agent's turns: %w", err)
+		}
+	}
+	for _, id := range ids {
+		switch states[id] {
+		case ledger.OutputPinned:
+		case ledger.OutputSaved:
+			reasons[id] = ledger.OutputExported
+		default: // or no record is kept
+			reasons[id] = ledger.OutputRetention
+		}
+	}
+	return reasons, nil
+}
+
+// Of one expiry: how many directories it records at a time, and how many files of each.
+const (
+	expireBatch = 100
+	maxNamed    = 20
+)
+
+// expire records that directories go, and removes them.
+func (k *Pool) expire(ctx context.Context, a *agent, dir *os.Root, gone []ledger.ExpiredOutput) error {
 	var errs []error
-	for _, id := range k.surplus(ctx, a, ids) {
-		errs = append(errs, roots.RemoveAll(dir, id))
+	for batch := range slices.Chunk(gone, expireBatch) {
+		var fresh []ledger.ExpiredOutput
+		for _, e := range batch {
+			if e.Reason != "" {
+				fresh = append(fresh, k.named(a, e))
+			}
+		}
+		if k.opts.Outputs != nil && len(fresh) > 0 {
+			if err := k.opts.Outputs.ExpireOutputs(ctx, a.id, fresh); err != nil {
+				return errors.Join(append(errs, fmt.Errorf("record that old turns go: %w", err))...)
+			}
+		}
+		for _, e := range batch {
+			errs = append(errs, roots.RemoveAll(dir, e.TurnID))
+		}
 	}
 	return errors.Join(errs...)
 }
 
-// surplus returns which of the turns are to go, the oldest first.
-func (k *Pool) surplus(ctx context.Context, a *agent, ids []string) []string {
-	most := max(len(ids)-keepNewest, 0)
-	gone := min(max(len(ids)-k.opts.KeepTurns, 0), most)
-	var bytes int64
-	for i := len(ids) - 1; i >= gone; i-- {
-		// A container may be writing there; what cannot be measured counts as nothing.
-		n, err := workspace.Usage(ctx, filepath.Join(k.private(a, sessionDir), "output", "turns", ids[i]))
-		if err != nil {
-			continue
-		}
-		if bytes += n; bytes > k.opts.KeepBytes {
-			gone = min(i+1, most)
-			break
-		}
+// named adds what the record of a turn says of its files. A turn without a record has none that anyone vouches for.
+func (k *Pool) named(a *agent, e ledger.ExpiredOutput) ledger.ExpiredOutput {
+	rec, _, _ := turnfiles.Read(k.private(a, sessionDir), e.TurnID)
+	if rec == nil {
+		return e
 	}
-	return ids[:gone]
+	e.Count = len(rec.Artifacts)
+	for _, f := range rec.Artifacts[:min(e.Count, maxNamed)] {
+		e.Artifacts = append(e.Artifacts, ledger.ExpiredFile{Path: f.Path, SizeBytes: f.Bytes, Digest: "sha256:" + f.SHA256})
+	}
+	return e
 }

@@ -134,7 +134,7 @@ func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch
 		w.once.Do(w.begin)
 		result := k.result(a, t, out)
 		k.noteTasks(ctx, a, result)
-		k.replay(ctx, a, t, w)
+		k.replayRest(ctx, a, t, w)
 		return result, nil
 	case out.Response == nil && refused(out.Err):
 		return Result{}, k.typed(ctx, out.Err)
@@ -146,18 +146,29 @@ func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch
 		return Result{}, k.typed(ctx, errors.Join(out.Err, err))
 	}
 	w.once.Do(w.begin) // its answer may have been lost
-	k.replay(ctx, a, t, w)
+	k.replayRest(ctx, a, t, w)
 	return result, nil
 }
 
-// replay tells watch of the facts of a turn that are on the disk, also of those that it was told of: a stream of them may
-// have broken off.
+// replayRest tells a watcher of the facts that it was not told of, because the stream of them broke off.
+func (k *Pool) replayRest(ctx context.Context, a *agent, t Turn, w *watcher) {
+	if !w.ended {
+		k.replay(ctx, a, t, w)
+	}
+}
+
+// replay tells watch of the messages and facts of a turn that are on the disk, also of those that it was told of.
 func (k *Pool) replay(ctx context.Context, a *agent, t Turn, watch runner.Observer) {
 	files, err := turnfiles.Open(k.private(a, sessionDir), t.ID)
 	if err != nil {
 		return // the turn has no directory, and no facts
 	}
 	defer files.Close()
+	if _, end, _ := turnfiles.Read(k.private(a, sessionDir), t.ID); end != nil { // who looks it up tells of an error
+		for _, item := range end.Output {
+			watch.Event(responses.Event{Type: responses.EventItemDone, Item: item})
+		}
+	}
 	ctx = context.WithoutCancel(ctx) // the turn is over, however it was ended
 	for line, err := range files.Lines(ctx, "runtime.ndjson", func() bool { return false }) {
 		if err != nil {
@@ -238,6 +249,7 @@ func (k *Pool) request(t Turn) runner.Turn {
 type watcher struct {
 	runner.Observer
 	facts int64 // number of the newest that was told
+	ended bool  // that was the end of the turn
 	began func()
 	begun chan struct{} // closed then
 	once  sync.Once
@@ -255,7 +267,7 @@ func (w *watcher) Fact(ev turns.RuntimeEvent) {
 	if ev.Sequence <= w.facts {
 		return
 	}
-	w.facts = ev.Sequence
+	w.facts, w.ended = ev.Sequence, ev.Type == turns.TurnCompleted || ev.Type == turns.TurnFailed
 	w.Observer.Fact(ev)
 }
 

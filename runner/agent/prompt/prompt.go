@@ -55,6 +55,7 @@ type Prompt struct {
 	SystemBlocks  []Block `json:"system_blocks"`
 	ContextBlocks []Block `json:"context_blocks"`
 	Cache         Cache   `json:"cache"`
+	WorkDigest    string  `json:"work_digest,omitempty"` // of the work items that the conversation knows with it
 }
 
 // Input is what Assemble needs to know.
@@ -62,6 +63,7 @@ type Input struct {
 	scheduler.Claim
 	Queued int        // messages that wait behind this one
 	Recent []Exchange // the newest turns, oldest first; shown when the conversation begins anew
+	Work   Work
 	Now    time.Time
 }
 
@@ -86,6 +88,9 @@ func Assemble(in Input) Prompt {
 	if in.begins() {
 		p.add(recent(in.Recent))
 	}
+	work, digestOfWork := in.Work.projection()
+	p.WorkDigest = digestOfWork
+	p.add(work)
 	p.add(situation(in))
 	p.add(labelled(in.Message))
 	p.SystemPrompt = texts(p.SystemBlocks)

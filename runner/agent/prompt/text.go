@@ -39,6 +39,9 @@ When there is nothing more to do now, say what you have to say and end the turn.
 	`something: with duration_ms to look again after that time, without it until the next message or wake. ` +
 	`Call Enqueue to give yourself a next step that should be a turn of its own. Do not wait inside a turn by polling.
 
+What takes more than a few turns is a work item: create one, pick it, keep its plan.md and its checklist true, and ` +
+	`say what blocks it. While your current item can go on, you get turns for it. Complete it together with a report.
+
 Your last message of a turn is what the operator reads of it.`
 
 // identity says who the agent is.

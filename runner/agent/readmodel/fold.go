@@ -65,7 +65,7 @@ type Fold struct {
 	inventory        Inventory
 	policy           Policy
 	sandbox          Sandbox
-	environment      string
+	environment, cwd string
 	usage            Usage
 }
 
@@ -87,7 +87,7 @@ func New(agentID string) *Fold {
 		channels: newWindow[Channel](maxRecent), incidents: newWindow[Incident](maxRecent),
 		outputs: newWindow[Output](maxRecent), waits: newWindow[Wait](maxRecent),
 		routing: Routing{Profile: Unknown, Model: Unknown}, policy: Policy{Mode: Unknown},
-		sandbox: Sandbox{Mode: Unknown}, environment: Unknown,
+		sandbox: Sandbox{Mode: Unknown}, environment: Unknown, cwd: Unknown,
 		inventory: Inventory{State: Unknown},
 	}
 	f.tools.done = func(c *ToolCall) bool { return c.Status == "completed" } // failures stay longer

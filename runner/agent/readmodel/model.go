@@ -242,7 +242,7 @@ type Execution struct {
 
 func (f *Fold) execution(h Head) Execution {
 	active := f.processes.list(func(p *Process) bool { return p.Status == "running" })
-	return Execution{Head: h, Environment: f.environment, WorkspaceID: Unknown, Cwd: Unknown,
+	return Execution{Head: h, Environment: f.environment, WorkspaceID: Unknown, Cwd: f.cwd,
 		AdditionalRoots: Unknown, Shell: Unknown, OS: Unknown, Arch: Unknown, Sandbox: f.sandbox,
 		ResourceLimits: Unknown, Active: active.Items}
 }

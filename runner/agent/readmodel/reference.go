@@ -44,6 +44,7 @@ type Output struct {
 	SizeBytes  int64  `json:"size_bytes,omitempty"`
 	KeptBytes  int64  `json:"kept_bytes,omitempty"`
 	Reason     string `json:"reason,omitempty"`
+	TurnID     string `json:"turn_id,omitempty"`
 	At         string `json:"at"`
 }
 
@@ -64,7 +65,21 @@ func (f *Fold) applyReference(e fact) {
 	case "output.spilled", "output.truncated", "output.redacted", "output.expired":
 		*f.outputs.at(f.now(e)) = Output{e.Type[len("output."):],
 			cmp.Or(e.id(agentruntime.OutputRef), e.text("output_ref")), e.id(agentruntime.ToolCall),
-			e.id(agentruntime.Process), e.number("size_bytes"), e.number("kept_bytes"), e.text("reason"), at}
+			e.id(agentruntime.Process), e.number("size_bytes"), e.number("kept_bytes"), e.text("reason"),
+			cmp.Or(e.id(agentruntime.Turn), e.text("turn_id")), at}
+	}
+	if e.Type == "output.expired" {
+		f.expireOutputs(e, at)
+	}
+}
+
+// expireOutputs says of the calls of a turn whose directory is gone that their outputs went with it.
+func (f *Fold) expireOutputs(e fact, at string) {
+	turn := e.text("turn_id")
+	for _, c := range f.tools.byKey {
+		if c.TurnID == turn && c.OutputRef != "" && turn != "" {
+			c.OutputExpiredAt = cmp.Or(e.text("expires_at"), at)
+		}
 	}
 }
 

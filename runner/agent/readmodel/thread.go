@@ -83,6 +83,7 @@ func (f *Fold) applyThread(e fact) {
 		f.thread.WaitingReason = e.text("waiting_reason")
 		f.thread.RuntimePosture = cmp.Or(e.text("runtime_posture"), f.thread.RuntimePosture)
 	case "run.status":
+		f.cwd = cmp.Or(e.text("work_dir"), f.cwd)
 		if t := f.turns.find(e.id(agentruntime.Turn)); t != nil && e.Status == "cancelling" && !ended(t.Status) {
 			t.Status = e.Status
 			if f.thread.ActiveTurnID == t.TurnID {

@@ -39,6 +39,7 @@ type ToolCall struct {
 	FailureCategory string `json:"failure_category,omitempty"`
 	Message         string `json:"message,omitempty"`
 	OutputRef       string `json:"output_ref,omitempty"`
+	OutputExpiredAt string `json:"output_expired_at,omitempty"` // the file that OutputRef names is gone
 }
 
 // Process is a command that a tool or a task runs.

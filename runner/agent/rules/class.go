@@ -10,9 +10,12 @@ import (
 const (
 	ThreadStarted  = "thread.started"
 	TurnSubmitted  = "turn.submitted"
-	TurnNotBegun   = "turn.failed" // no turn was begun, so that there is no terminal record of it
+	TurnFailed     = "turn.failed" // of one that was never begun, which has no terminal record
 	ActionRequired = "action.required"
 	ActionResolved = "action.resolved"
+
+	OutputExpired   = "output.expired"   // the directory of a turn is gone
+	EvidenceChanged = "evidence.changed" // the record was exported
 )
 
 // classes are the Agent Runtime classes of types of events (docs/reference/agent-record.md). Any other type is a class

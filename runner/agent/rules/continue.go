@@ -23,6 +23,12 @@ func Continue(s Situation, m ledger.Message, again bool) ledger.Continuation {
 	if ended {
 		say(&c.Evidence, "it ends wait %s", s.Wait.ID)
 	}
+	for _, w := range s.Others {
+		if Ends(&w, m) {
+			ended = true
+			say(&c.Evidence, "it ends wait %s of %s", w.ID, w.Owner)
+		}
+	}
 	switch {
 	case !continues(m.Kind):
 		c.Class, c.ModelVisible, c.MatchedWait = ledger.LivenessOnly, false, false
@@ -81,10 +87,20 @@ func Ends(w *ledger.Wait, m ledger.Message) bool {
 	return w.Status == ledger.WaitActive && Triggers(*w, m)
 }
 
-// expected reports whether a message that ends a wait is what was waited for: anything
-// ends a rest by the clock, and the time alone is expected.
+// expected reports whether a message that ends a wait is what was waited for: a wait for
+// one thing may be one that anything ends.
 func expected(w ledger.Wait, m ledger.Message) bool {
-	return w.Kind != ledger.WaitTimer || m.TriggerKind == ledger.TriggerTimerFire
+	switch w.Kind {
+	case ledger.WaitTask:
+		return m.TriggerKind == ledger.TriggerTaskResult
+	case ledger.WaitExternal:
+		return m.TriggerKind == ledger.TriggerExternalEvent || m.SourceRefs["external_trigger_id"] != ""
+	case ledger.WaitOperator:
+		return m.TriggerKind == ledger.TriggerOperatorInput
+	case ledger.WaitTimer:
+		return m.TriggerKind == ledger.TriggerTimerFire
+	}
+	return true
 }
 
 // Triggers reports whether a message is one of the things that an active wait

@@ -5,4 +5,5 @@ const (
 	RecordWait    = "wait_condition"   // a ledger.Wait
 	RecordTimer   = "timer"            // a ledger.Timer
 	RecordTrigger = "external_trigger" // a ledger.Trigger
+	RecordWork    = "work_item"        // a ledger.WorkItem
 )

@@ -65,6 +65,15 @@ const (
 	CallbackDelivered      = "callback_delivered"
 	ControlApplied         = "control_applied"
 	RuntimeError           = "runtime_error"
+	WorkItemWritten        = "work_item_written"
+	WorkItemPicked         = "work_item_picked"
+	WorkItemReleased       = "work_item_focus_released"
+	WorkItemCompleted      = "work_item_completed"
+	WorkItemRechecked      = "work_item_recheck_consumed"
+	WorkTurnEnded          = "work_item_turn_end_committed"
+	WorkReportPromoted     = "work_item_completion_report_promoted"
+	WorkCompletionWarned   = "work_item_completion_warning"
+	WorkPlanRefreshed      = "work_item_plan_artifact_refreshed"
 )
 
 // events is the registry, in the order in which it is documented.
@@ -85,7 +94,8 @@ var events = []EventType{
 	{TurnContextBuilt, LevelTrace, "context", "The prompt of a turn was assembled. frame_digest, bytes."},
 	{TurnTerminal, LevelTrace, "runtime",
 		"A turn came to its end. kind, reason, turn_index, duration_ms, model_rounds, tool_calls, usage, failure_category."},
-	{AssistantRound, LevelProgress, "assistant_progress", "The model answered a round. What the turn tells of it."},
+	{AssistantRound, LevelProgress, "assistant_progress",
+		"The model answered a round. round, text_preview, tool_call_ids, token_usage, and what the turn tells of it."},
 	{ProviderRound, LevelTrace, "runtime", "A provider answered a request. What the turn tells of it."},
 	{ToolExecuted, LevelProgress, "tool", "A tool ran. call, files, exit_code, and what the turn tells of it."},
 	{CurrentRunAborted, LevelProgress, "control", "Somebody asked to end the turn that runs. by, mode."},
@@ -129,7 +139,29 @@ var events = []EventType{
 	{CallbackDelivered, LevelTrace, "delivery",
 		"Something came to an external trigger. disposition, source, resource, content_type, deprecated_mode."},
 	{ControlApplied, LevelProgress, "control", "An agent was stopped, started or removed. action, by."},
-	{RuntimeError, LevelTurnResult, "runtime", "Something of an agent failed. phase, code, summary."},
+	{
+		RuntimeError,
+		LevelTurnResult,
+		"runtime",
+		"Something of an agent failed. phase, code, summary, provider_attempt_timeline, token_usage.",
+	},
+
+	{
+		WorkItemWritten,
+		LevelProgress,
+		"work",
+		"A work item was made or changed. op (create, start, update), work_item_id, item.",
+	},
+	{WorkItemPicked, LevelProgress, "work", "A work item became the agent's current one. work_item_id, item."},
+	{WorkItemReleased, LevelTrace, "work", "A work item is not the current one any more. work_item_id, reason, item."},
+	{WorkItemCompleted, LevelWorkDone, "work", "A work item is completed. work_item_id, item."},
+	{WorkItemRechecked, LevelTrace, "work", "The blocker of a work item is to be looked at. work_item_id, item."},
+	{WorkTurnEnded, LevelTrace, "work",
+		"A turn that began with a current work item has ended. work_item_id, scheduling_state, worked."},
+	{WorkReportPromoted, LevelTrace, "work",
+		"The text beside a completion became the report of the work item. work_item_id, delivery_summary_id, chars, item."},
+	{WorkCompletionWarned, LevelTrace, "work", "A completion has no report. work_item_id, code, item."},
+	{WorkPlanRefreshed, LevelTrace, "work", "The plan of a work item changed. work_item_id, hash, bytes."},
 }
 
 // Event returns the type of a name. A class of the Agent Runtime standard, or one of ours, is a type of level trace.

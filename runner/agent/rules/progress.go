@@ -10,8 +10,8 @@ import (
 const (
 	MaxSelfQueued = 32  // messages that it made for itself and that wait
 	MaxSelfTurns  = 100 // turns of its own making
-	MaxIdle       = 16  // of them in a row that changed nothing
-	longestPause  = time.Hour
+	MaxIdle       = 12  // of them in a row that changed nothing
+	longestPause  = 5 * time.Minute
 )
 
 // Sender says who sent a message that comes in with an origin. What an agent
@@ -34,10 +34,10 @@ func Sender(o ledger.Origin) ledger.Sender {
 func Fresh(p ledger.Progress) ledger.Progress { return ledger.Progress{Home: p.Home} }
 
 // Advance is the progress after a turn. own says that the agent made the message of the
-// turn for itself; home is a digest of its home, "" for unknown. A change of the home
-// is a fact; text of the agent is not.
-func Advance(p ledger.Progress, own bool, home string, now time.Time) ledger.Progress {
-	changed := p.Home != "" && home != "" && home != p.Home
+// turn for itself; home is a digest of its home, "" for unknown; worked says that it changed a
+// work item. A change of the home or of a work item is a fact; text of the agent is not.
+func Advance(p ledger.Progress, own bool, home string, worked bool, now time.Time) ledger.Progress {
+	changed := worked || p.Home != "" && home != "" && home != p.Home
 	if home != "" {
 		p.Home = home
 	}
@@ -57,7 +57,7 @@ func Stalled(p ledger.Progress) bool { return p.Turns >= MaxSelfTurns || p.Idle 
 
 // Due is when an entry of the queue may be taken, the zero time for at once: what
 // an agent made for itself waits 1 s after a turn of its own making that changed
-// nothing, then 2 s, 4 s … at most an hour.
+// nothing, then 2 s, 4 s … at most five minutes.
 func Due(p ledger.Progress, e ledger.Entry) time.Time {
 	var at time.Time
 	if e.NotBefore != nil {
@@ -73,8 +73,5 @@ func Due(p ledger.Progress, e ledger.Entry) time.Time {
 }
 
 func pauseAfter(idle int) time.Duration {
-	if idle > 12 { // 2¹² s are more than longestPause
-		return longestPause
-	}
-	return min(time.Second<<(idle-1), longestPause)
+	return min(time.Second<<min(idle-1, MaxIdle), longestPause)
 }

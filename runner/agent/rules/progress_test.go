@@ -13,12 +13,12 @@ import (
 func TestBackOff(t *testing.T) {
 	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	own := ledger.Entry{Sender: ledger.FromSelf}
-	p := rules.Advance(ledger.Progress{}, false, "tree", now)
+	p := rules.Advance(ledger.Progress{}, false, "tree", false, now)
 	if at := rules.Due(p, own); !at.IsZero() {
 		t.Errorf("the first one is due at %v", at)
 	}
-	for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3600, 3600, 3600} {
-		p = rules.Advance(p, true, []string{"tree", ""}[i%2], now) // unknown does not count as a change
+	for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
+		p = rules.Advance(p, true, []string{"tree", ""}[i%2], false, now) // unknown does not count as a change
 		if at := rules.Due(p, own); !at.Equal(now.Add(want*time.Second)) || rules.Stalled(p) {
 			t.Errorf("after %d turns: %v, stalled %v", i+1, at.Sub(now), rules.Stalled(p))
 		}
@@ -30,7 +30,7 @@ func TestBackOff(t *testing.T) {
 	if at := rules.Due(p, ledger.Entry{Sender: ledger.FromSelf, NotBefore: &later}); !at.Equal(later) {
 		t.Errorf("a message that cannot be begun is due at %v", at)
 	}
-	stalled := rules.Advance(p, true, "tree", now)
+	stalled := rules.Advance(p, true, "tree", false, now)
 	if !rules.Stalled(stalled) {
 		t.Errorf("it goes on: %+v", stalled)
 	}
@@ -42,7 +42,10 @@ func TestBackOff(t *testing.T) {
 	case fresh.Home != "tree":
 		t.Errorf(`a message of another sender changes nothing: fresh.Home = %q, want "tree"`, fresh.Home)
 	}
-	if p = rules.Advance(p, true, "other", now); p.Idle != 0 || !rules.Due(p, own).IsZero() {
+	if w := rules.Advance(p, true, "tree", true, now); w.Idle != 0 || rules.Stalled(w) {
+		t.Errorf("a change of a work item does not count: %+v", w)
+	}
+	if p = rules.Advance(p, true, "other", false, now); p.Idle != 0 || !rules.Due(p, own).IsZero() {
 		t.Errorf("a change of the home does not count: %+v", p)
 	}
 }
@@ -54,7 +57,7 @@ func TestSelfTurns(t *testing.T) {
 		if rules.Stalled(p) {
 			t.Fatalf("stalled after %d turns", i)
 		}
-		p = rules.Advance(p, true, string(rune('a'+i%2)), time.Now())
+		p = rules.Advance(p, true, string(rune('a'+i%2)), false, time.Now())
 	}
 	if !rules.Stalled(p) || p.Idle != 0 && p.Idle != 1 {
 		t.Errorf("%+v", p)

@@ -15,13 +15,27 @@ type Situation struct {
 	Archived bool
 	Booting  bool // the runtime recovers it
 	Stopped  bool
-	RunID    string       // turn of the open attempt; "": none
-	Queued   int          // messages in the queue
-	RetryAt  *time.Time   // the head of the queue is left alone until then
-	Blocked  string       // why none of the queue can be taken before a setting changes
-	Wait     *ledger.Wait // the agent's wait that is active or triggered; nil: none
-	Ended    bool         // a turn has ended
-	Failed   bool         // the newest one did not drain
+	RunID    string        // turn of the open attempt; "": none
+	Queued   int           // messages in the queue
+	RetryAt  *time.Time    // the head of the queue is left alone until then
+	Blocked  string        // why none of the queue can be taken before a setting changes
+	Wait     *ledger.Wait  // the agent's wait that is active or triggered; nil: none
+	Others   []ledger.Wait // those of what it works on
+	// Work goes on by itself; nil: none does, or it is held back
+	Work   *ledger.WorkSignal
+	Ended  bool // a turn has ended
+	Failed bool // the newest one did not drain
+}
+
+// Waits sets what the agent and all that it works on wait for.
+func (s *Situation) Waits(waits []ledger.Wait) {
+	for i, w := range waits {
+		if w.Owner == ledger.OwnerAgent {
+			s.Wait = &waits[i]
+		} else {
+			s.Others = append(s.Others, w)
+		}
+	}
 }
 
 // Closure says what the end of the newest turn means now (runtime specification,
@@ -46,8 +60,12 @@ func (s Situation) Closure() *ledger.Closure {
 	if c.Outcome == ledger.OutcomeFailed {
 		return c
 	}
-	if reason := waiting(s.Wait); reason != "" {
+	switch reason := waiting(s.Wait); {
+	case reason != "":
 		c.Outcome, c.WaitingReason = ledger.OutcomeWaiting, reason
+	case s.Work != nil:
+		c.Outcome, c.WorkSignal = ledger.OutcomeContinuable, s.Work
+		say(&c.Evidence, "work item %s may run: %s", s.Work.WorkItemID, s.Work.Reactivation)
 	}
 	return c
 }
@@ -60,6 +78,9 @@ func (s Situation) posture() ledger.RuntimePosture {
 	}
 	return ledger.Awake
 }
+
+// Rests reports whether an agent waits for something in particular, so that its work does not go on by itself.
+func Rests(w *ledger.Wait) bool { return waiting(w) != "" }
 
 // waiting is the reason of an active wait. One for any wake is rest: nothing in
 // particular is missing. One that was triggered waits no more.
@@ -114,7 +135,7 @@ func (s Situation) Status() Status {
 
 // Posture says what the scheduler would do with the agent, and why.
 type Posture struct {
-	// unknown, archived, active_turn, has_queued_input, waiting_for_task,
+	// unknown, archived, active_turn, has_queued_input, has_runnable_work, waiting_for_task,
 	// waiting_for_external, waiting_for_operator, blocked, idle
 	Posture         string `json:"posture"`
 	Reason          string `json:"reason"`
@@ -141,6 +162,9 @@ func (s Situation) Posture() Posture {
 		return Posture{Posture: "blocked", Reason: "its next turn is tried at " + s.RetryAt.UTC().Format(time.RFC3339)}
 	case s.Queued > 0:
 		return Posture{Posture: "has_queued_input", Reason: fmt.Sprintf("messages in the queue: %d", s.Queued)}
+	case s.Work != nil && !Rests(s.Wait):
+		return Posture{Posture: "has_runnable_work", Reason: "work goes on: " + string(s.Work.Reactivation),
+			WorkItemID: s.Work.WorkItemID}
 	case s.Wait != nil && s.Wait.Status == ledger.WaitActive:
 		return restPosture(*s.Wait)
 	}

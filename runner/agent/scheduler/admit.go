@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"holon/responses"
 	"holon/runner/agent/rules"
@@ -47,6 +48,10 @@ func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error
 		}
 		return s.close()
 	})
+	if state.IsCode(err, ledger.CodeExists) {
+		err = &state.Error{Code: ledger.CodeExists, Param: "agent_id", Message: fmt.Sprintf("there is an agent %s already", a.ID),
+			Hint: "choose another id; one that was removed is not used again", Err: err}
+	}
 	return a, err
 }
 

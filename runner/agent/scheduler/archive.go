@@ -60,6 +60,18 @@ func (s *step) release(lost *Losses, reason string, apply bool) error {
 		return err
 	}
 	lost.QueuedMessages = len(queued)
+	open, err := s.OpenWork(id)
+	if err != nil {
+		return err
+	}
+	lost.WorkItems = len(open)
+	waits, err := s.UnresolvedWaits(id)
+	lost.Waits = len(waits)
+	for _, w := range waits {
+		if apply && err == nil {
+			err = s.cancelWait(w, clip(reason))
+		}
+	}
 	for _, e := range queued {
 		if apply && err == nil {
 			err = s.dispose(e, ledger.Dropped, clip(reason))
@@ -77,16 +89,6 @@ func (s *step) release(lost *Losses, reason string, apply bool) error {
 	}
 	if ok && apply {
 		err = s.revoke(&t)
-	}
-	if err != nil {
-		return err
-	}
-	waits, err := s.UnresolvedWaits(id)
-	lost.Waits = len(waits)
-	for _, w := range waits {
-		if apply && err == nil {
-			err = s.cancelWait(w, clip(reason))
-		}
 	}
 	return err
 }

@@ -2,8 +2,8 @@ package scheduler
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"holon/responses"
@@ -79,17 +79,23 @@ func (s *step) claimSome() (c Claim, ok, more bool, err error) {
 			}
 			continue
 		}
-		w, err := s.agentWait()
+		if stale, err := s.dropStale(head, msg); stale || err != nil {
+			if err != nil {
+				return Claim{}, false, false, err
+			}
+			continue
+		}
+		waits, err := s.UnresolvedWaits(s.state.AgentID)
 		if err != nil {
 			return Claim{}, false, false, err
 		}
-		cont := rules.Continue(s.before(w), msg, cameBack(head))
+		cont := rules.Continue(s.before(waits), msg, cameBack(head))
 		s.state.LastResolved = &cont
 		s.emit(rules.ContinuationResolved, ledger.Event{MessageID: msg.ID}, facts{
 			"class": string(cont.Class), "model_reentry": cont.ModelVisible, "matched_waiting_reason": cont.MatchedWait,
 		})
 		if cont.ModelVisible {
-			c, err = s.claim(head, msg, cont, w)
+			c, err = s.claim(head, msg, cont, waits)
 			return c, err == nil, false, err
 		}
 		if err := s.dispose(head, ledger.Processed, string(cont.Class)); err != nil {
@@ -100,12 +106,12 @@ func (s *step) claimSome() (c Claim, ok, more bool, err error) {
 	return Claim{}, false, more, err
 }
 
-// head returns the entry to take now. A kept hint becomes an entry when the queue is
-// empty.
+// head returns the entry to take now. When the queue is empty a kept hint becomes an
+// entry, or else the work that may go on.
 func (s *step) head() (ledger.Entry, bool, error) {
 	e, ok, err := s.Head(s.state.AgentID)
-	if err == nil && !ok && s.state.PendingWake != nil {
-		if err := s.freeHint(); err != nil {
+	if err == nil && !ok {
+		if err := s.free(); err != nil {
 			return e, false, err
 		}
 		e, ok, err = s.Head(s.state.AgentID)
@@ -118,16 +124,18 @@ func (s *step) head() (ledger.Entry, bool, error) {
 
 // before is the situation before a message is taken. The rules do not look at its
 // queue.
-func (s *step) before(w *ledger.Wait) rules.Situation {
-	sit := rules.Situation{AgentID: s.state.AgentID, Wait: w}
+func (s *step) before(waits []ledger.Wait) rules.Situation {
+	sit := rules.Situation{AgentID: s.state.AgentID}
+	sit.Waits(waits)
 	if last := s.state.LastClosure; last != nil {
 		sit.Ended, sit.Failed = true, last.Outcome == ledger.OutcomeFailed
 	}
 	return sit
 }
 
-// claim opens the attempt of a message.
-func (s *step) claim(e ledger.Entry, msg ledger.Message, cont ledger.Continuation, w *ledger.Wait) (Claim, error) {
+// claim opens the attempt of a message, which ends the waits of all owners that it fits.
+func (s *step) claim(e ledger.Entry, msg ledger.Message, cont ledger.Continuation, waits []ledger.Wait) (Claim,
+	error) {
 	agent, err := s.Agent(e.AgentID)
 	if err != nil {
 		return Claim{}, err
@@ -136,26 +144,30 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont ledger.Continuatio
 		ID: responses.NewID(prefixAttempt), AgentID: e.AgentID, MessageID: msg.ID,
 		TurnID:    responses.NewID(responses.PrefixTurn),
 		TurnIndex: s.state.Turns + 1, Status: ledger.AttemptOpen, Owner: s.m.opts.Owner, Model: agent.Model,
-		Chain:   s.state.Chain,
+		Chain: s.state.Chain, WorkItemID: s.state.CurrentWork,
 		Readmit: cameBack(e), StartedAt: s.now,
 	}
-	if rules.Ends(w, msg) {
-		a.WaitID = w.ID
-	} else {
-		w = nil
+	if e.Sender != ledger.FromSelf {
+		if err := s.letGoOn(waits, msg); err != nil {
+			return Claim{}, err
+		}
+	}
+	c := Claim{Agent: agent, Message: msg, Continuation: cont}
+	waits = slices.DeleteFunc(waits, func(w ledger.Wait) bool { return !rules.Ends(&w, msg) })
+	for i, w := range waits {
+		if a.Waits = append(a.Waits, w.ID); w.Owner == ledger.OwnerAgent {
+			c.Wait = &waits[i]
+		}
 	}
 	s.state.LastWake = string(msg.TriggerKind)
-	if e.Sender != ledger.FromSelf {
-		s.state.Progress = rules.Fresh(s.state.Progress)
-	}
 	s.submitTurn(a, msg)
 	if err := s.InsertAttempt(a); err != nil {
 		return Claim{}, fmt.Errorf("open an attempt: %w", err)
 	}
 	s.emitQueue(rules.MessageStarted, "dequeue", e, ledger.Event{TurnID: a.TurnID, Status: "running"},
 		facts{"attempt_id": a.ID, "readmitted": e.Readmitted})
-	if w != nil {
-		if err := s.resolveWait(*w, a, msg.ID); err != nil {
+	for _, w := range waits {
+		if err := s.resolveWait(w, a, msg.ID); err != nil {
 			return Claim{}, err
 		}
 	}
@@ -163,7 +175,8 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont ledger.Continuatio
 	if err := s.UpdateEntry(e); err != nil {
 		return Claim{}, err
 	}
-	return Claim{Agent: agent, Message: msg, Attempt: a, Continuation: cont, Wait: w}, nil
+	c.Attempt = a
+	return c, nil
 }
 
 // submitTurn tells that a turn is made for a message. It is the first event of the turn and the cause of the others.
@@ -176,7 +189,7 @@ func (s *step) submitTurn(a ledger.Attempt, msg ledger.Message) {
 	s.cause = e.ID
 }
 
-// dispose ends a message.
+// dispose ends a message. Waits that one was to end which no turn had are over with it.
 func (s *step) dispose(e ledger.Entry, status ledger.EntryStatus, reason string) error {
 	op := "settle" // a turn had it
 	if e.AttemptID == "" {
@@ -185,45 +198,26 @@ func (s *step) dispose(e ledger.Entry, status ledger.EntryStatus, reason string)
 	e.Status, e.Reason, e.NotBefore, e.UpdatedAt = status, reason, nil, s.now
 	s.emitQueue(rules.QueueEntrySettled, op, e, ledger.Event{Status: rules.EntryStatus(status)},
 		facts{"status": string(status), "reason": clip(reason)})
-	return s.UpdateEntry(e)
-}
-
-// RetryAt says when the head of an agent's queue is due, if it is left alone
-// until then. The time may have come. ok is false when nothing waits for a time.
-func (m *Scheduler) RetryAt(ctx context.Context, agentID string) (at time.Time, ok bool, err error) {
-	err = m.store.View(ctx, func(v ledger.View) error {
-		l, err := v.AgentState(agentID)
-		if err != nil || l.Stopped {
-			return err
-		}
-		if _, open, err := v.OpenAttempt(agentID); open || err != nil {
-			return err
-		}
-		e, found, err := v.Head(agentID)
-		if err != nil || !found || e.Blocked() {
-			return err
-		}
-		at = rules.Due(l.Progress, e)
-		ok = !at.IsZero()
-		return nil
-	})
-	return at, ok, err
+	if err := s.UpdateEntry(e); err != nil || op == "settle" {
+		return err
+	}
+	return s.cancelTriggered(e.MessageID)
 }
 
 // Began records that the container accepted the turn of an attempt, with
 // the prompt that was sent. A second call changes nothing, nor does one after the
 // attempt ended.
-func (m *Scheduler) Began(ctx context.Context, attemptID string, prompt json.RawMessage, digest string) error {
+func (m *Scheduler) Began(ctx context.Context, attemptID string, sent Sent) error {
 	return m.attemptStep(ctx, attemptID, func(s *step, a ledger.Attempt) error {
 		if a.Status != ledger.AttemptOpen || a.BegunAt != nil {
 			return nil
 		}
-		a.BegunAt, a.Frame, a.FrameDigest = &s.now, prompt, digest
+		a.BegunAt, a.Frame, a.FrameDigest, a.WorkShown = &s.now, sent.Prompt, sent.Digest, sent.Work
 		if err := s.UpdateAttempt(a); err != nil {
 			return err
 		}
 		s.emit(rules.TurnContextBuilt, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID},
-			facts{"frame_digest": digest, "bytes": len(prompt)})
+			facts{"frame_digest": sent.Digest, "bytes": len(sent.Prompt)})
 		return s.begin(a)
 	})
 }
@@ -274,7 +268,7 @@ func (s *step) record(a *ledger.Attempt, p Progress) error {
 	}
 	if p.Tool != nil {
 		t := *p.Tool
-		t.AgentID, t.TurnID, t.TurnIndex = a.AgentID, a.TurnID, a.TurnIndex
+		t.AgentID, t.TurnID, t.TurnIndex, t.WorkItemID = a.AgentID, a.TurnID, a.TurnIndex, a.WorkItemID
 		err := s.InsertToolExecution(t)
 		if err != nil && !state.IsCode(err, ledger.CodeConflict) { // a container may repeat an id
 			return err
@@ -299,6 +293,7 @@ func (s *step) recordEvent(a *ledger.Attempt, p Progress) {
 	if n := len(e.Data); n > ledger.MaxEventData { // it must not hold up what comes after it
 		e.Data = mustJSON(facts{"omitted_bytes": n})
 	}
+	a.Compacted = a.Compacted || e.Class == "context.compaction.completed"
 	s.emit(e.Type, e, nil)
 	track(a, &s.events[len(s.events)-1], p.ToolName)
 }
@@ -343,21 +338,22 @@ func (s *step) offerQueued(a ledger.Attempt) error {
 	return nil
 }
 
-// offer binds a queued entry to the turn that runs. A wait that it triggered is
-// over: the agent has its message.
+// offer binds a queued entry to the turn that runs. The waits that it triggered are
+// over: the agent has their message.
 func (s *step) offer(a ledger.Attempt, e ledger.Entry) error {
-	s.state.Progress = rules.Fresh(s.state.Progress) // only the operator interjects
+	s.state.Progress, s.state.WorkHeld = rules.Fresh(s.state.Progress), "" // only the operator interjects
 	e.Status, e.AttemptID, e.Interjects, e.NotBefore, e.UpdatedAt = ledger.Dequeued, a.ID, true, nil, s.now
 	if err := s.UpdateEntry(e); err != nil {
 		return err
 	}
 	s.emitQueue(rules.OperatorInterjection, "interject", e, ledger.Event{TurnID: a.TurnID, Status: "running"},
 		facts{"attempt_id": a.ID, "merged_into_turn_id": a.TurnID})
-	w, err := s.agentWait()
-	if err != nil || w == nil || w.Status != ledger.WaitTriggered || w.MessageID != e.MessageID {
-		return err
-	}
-	return s.resolveWait(*w, a, e.MessageID)
+	return s.eachWait(func(w ledger.Wait) error {
+		if !triggeredBy(w, e.MessageID) {
+			return nil
+		}
+		return s.resolveWait(w, a, e.MessageID)
+	})
 }
 
 func (s *step) offered(a ledger.Attempt) ([]ledger.Message, error) {

@@ -24,8 +24,12 @@ func (m *Scheduler) FireDue(ctx context.Context, now time.Time) (next time.Time,
 	for limit := dueAtOnce; ; {
 		var timers []ledger.Timer
 		var waits []ledger.Wait
+		var work []ledger.WorkItem
 		err := m.store.View(ctx, func(v ledger.View) (err error) {
-			if timers, waits, err = v.Due(now, limit); err == nil {
+			if timers, waits, err = v.Due(now, limit); err != nil {
+				return err
+			}
+			if work, err = v.DueWork(now, limit); err == nil {
 				next, ok, err = v.NextDue(now)
 			}
 			return err
@@ -33,8 +37,8 @@ func (m *Scheduler) FireDue(ctx context.Context, now time.Time) (next time.Time,
 		if err != nil {
 			return time.Time{}, false, fmt.Errorf("look for what is due: %w", err)
 		}
-		full := max(len(timers), len(waits)) == limit
-		due := dueOf(timers, waits)
+		full := max(len(timers), len(waits), len(work)) == limit
+		due := dueOf(timers, waits, work)
 		maps.DeleteFunc(due, func(id string, _ []func(*step) error) bool { return damaged[id] })
 		switch {
 		case len(due) > 0:
@@ -50,13 +54,16 @@ func (m *Scheduler) FireDue(ctx context.Context, now time.Time) (next time.Time,
 }
 
 // dueOf is what is due of each agent.
-func dueOf(timers []ledger.Timer, waits []ledger.Wait) map[string][]func(*step) error {
+func dueOf(timers []ledger.Timer, waits []ledger.Wait, work []ledger.WorkItem) map[string][]func(*step) error {
 	due := map[string][]func(*step) error{}
 	for _, t := range timers {
 		due[t.AgentID] = append(due[t.AgentID], func(s *step) error { return s.fireTimer(t.ID) })
 	}
 	for _, w := range waits {
 		due[w.AgentID] = append(due[w.AgentID], func(s *step) error { return s.fireWait(w.ID) })
+	}
+	for _, w := range work {
+		due[w.AgentID] = append(due[w.AgentID], func(s *step) error { return s.fireRecheck(w.ID) })
 	}
 	return due
 }
@@ -149,7 +156,9 @@ func (s *step) fireWait(id string) error {
 	case w.ExpiresAt != nil && !w.ExpiresAt.After(s.now):
 		w.Status, w.UpdatedAt, w.EndedAt = ledger.WaitExpired, s.now, &s.now
 		s.emitWait(rules.WaitExpired, w, ledger.Event{}, nil)
-		err = s.UpdateWait(w)
+		if err = s.UpdateWait(w); err == nil {
+			err = s.freeIdle()
+		}
 	}
 	return err
 }

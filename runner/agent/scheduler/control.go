@@ -43,13 +43,13 @@ func (m *Scheduler) Start(ctx context.Context, agentID, by string) error {
 		if err := s.unblock(); err != nil || !s.state.Stopped {
 			return err
 		}
-		s.state.Stopped = false
+		s.state.Stopped, s.state.WorkHeld = false, ""
 		s.control("start", by, rules.AwakeIdle)
 		busy, err := s.busy()
 		if err != nil || busy {
 			return err
 		}
-		return s.freeHint()
+		return s.free()
 	})
 }
 

@@ -59,6 +59,9 @@ func (w *world) checkAgent(v ledger.View, id string) error {
 		}
 		w.checkEntry(e, open, running, settled[msg.ID])
 	}
+	if err := w.checkWork(v, l, running); err != nil {
+		return err
+	}
 	return w.checkWait(v, l, msgs)
 }
 
@@ -113,6 +116,7 @@ func (w *world) checkEntry(e ledger.Entry, open ledger.Attempt, running bool, se
 type account struct {
 	newest         int64
 	settled, tools map[string]int         // ends by message, and tools by turn
+	expired        map[string]int         // by event
 	waits          map[string]ledger.Wait // as the newest event about each has it
 	validator      *agentruntime.Validator
 }
@@ -122,7 +126,8 @@ type account struct {
 func (w *world) checkEvents(v ledger.View, l ledger.AgentState) (map[string]int, error) {
 	a := w.accounts[l.AgentID]
 	if a == nil {
-		a = &account{settled: map[string]int{}, tools: map[string]int{}, waits: map[string]ledger.Wait{}}
+		a = &account{settled: map[string]int{}, tools: map[string]int{}, waits: map[string]ledger.Wait{},
+			expired: map[string]int{}}
 		a.validator = agentruntime.NewValidator(agentruntime.LevelC, func(v agentruntime.Violation) {
 			w.t.Fatalf("%s: the record breaks a rule: %+v", l.AgentID, v)
 		})
@@ -146,6 +151,10 @@ func (w *world) checkEvents(v ledger.View, l ledger.AgentState) (map[string]int,
 			a.settled[e.MessageID]++
 		case rules.ToolExecuted:
 			a.tools[e.TurnID]++
+		case rules.OutputExpired:
+			if a.expired[e.ID]++; a.expired[e.ID] > 1 {
+				w.t.Fatalf("%s: a directory goes twice: %s", l.AgentID, e.Data)
+			}
 		}
 		w.foldWait(a, e)
 	}
@@ -193,10 +202,12 @@ func (w *world) checkWait(v ledger.View, l ledger.AgentState, msgs []ledger.Mess
 	if err != nil {
 		return err
 	}
-	if len(waits) > 1 {
-		w.t.Fatalf("%s waits for %d things", l.AgentID, len(waits))
-	}
+	owners := map[string]bool{}
 	for _, wait := range waits {
+		if owners[wait.Owner] {
+			w.t.Fatalf("%s of %s waits for two things", wait.Owner, l.AgentID)
+		}
+		owners[wait.Owner] = true
 		if wait.Status == ledger.WaitTriggered {
 			if e, err := v.Entry(wait.MessageID); err != nil || e.Status != ledger.Queued {
 				w.t.Fatalf("wait %s was triggered by message %s, which is %s (%v)", wait.ID, wait.MessageID, e.Status,
@@ -204,7 +215,7 @@ func (w *world) checkWait(v ledger.View, l ledger.AgentState, msgs []ledger.Mess
 			}
 			continue
 		}
-		if l.Stopped {
+		if l.Stopped && wait.Owner == ledger.OwnerAgent {
 			w.t.Fatalf("%s is stopped and waits still: %+v", l.AgentID, wait)
 		}
 		if len(wait.Wakes) == 0 && wait.ExpiresAt == nil {

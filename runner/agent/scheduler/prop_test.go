@@ -66,7 +66,7 @@ func ops(kinds []string) *rapid.Generator[op] {
 const often = `admit admit admit keyed wake wake deliver rotate revoke timer cancel clock clock clock
 	begin begin begin begin begin begin tool sleep sleep sleep sleep offer offer finish finish finish ` +
 	`finish fail enqueue
-	abort stop start start `
+	abort stop start start work expire export `
 
 // do makes one thing happen and checks what must hold. A crash during it is
 // followed by recovery; who had asked asks again unless it was done.
@@ -102,7 +102,8 @@ func repeats(do string) bool {
 
 func (w *world) apply(i int, o op) error {
 	switch o.Do {
-	case "admit", "keyed", "wake", "deliver", "rotate", "revoke", "timer", "cancel", "clock", "stop", "start", "abort":
+	case "admit", "keyed", "wake", "deliver", "rotate", "revoke", "timer", "cancel", "clock", "stop", "start", "abort",
+		"work", "expire", "export":
 		return w.outside(i, o)
 	case "crash":
 		w.crash(false)
@@ -120,6 +121,9 @@ func (w *world) apply(i int, o op) error {
 		return w.finish(o.Agent, o.Do == "fail")
 	case "lose":
 		return w.lose(o.Agent)
+	}
+	if strings.HasPrefix(o.Do, "work") {
+		return w.work(i, o)
 	}
 	t := w.running[o.Agent]
 	if t == nil {
@@ -189,6 +193,14 @@ func (w *world) outside(i int, o op) (err error) {
 			w.ticked, w.now = i+1, w.now.Add(time.Duration(o.N)*40*time.Second)
 		}
 		_, _, err = w.m.FireDue(w.ctx, w.now)
+	case "work":
+		_, err = w.m.WaitFor(w.ctx, ledger.Wait{ID: fmt.Sprint("wait_work", i), AgentID: o.Agent,
+			Owner: fmt.Sprint("work_", o.N%2), Kind: ledger.WaitExternal, WaitingFor: "it",
+			Wakes: rules.AnyWake()[o.N%5 : o.N%5+1]})
+	case "expire":
+		err = w.m.ExpireOutputs(w.ctx, o.Agent, w.oldest(o.Agent, o.N/4))
+	case "export":
+		_, err = w.m.Exported(w.ctx, scheduler.Export{AgentID: o.Agent, Through: int64(o.N) / 4, Digest: fmt.Sprint(o.N / 4)})
 	case "stop":
 		err = w.m.Stop(w.ctx, o.Agent, "test")
 	case "start":
@@ -361,7 +373,7 @@ func (w *world) counts(v ledger.View, id string) (list []string) {
 		w.t.Fatalf("%v", err)
 	}
 	for _, wait := range waits {
-		list = append(list, fmt.Sprintf("%s: waits %s %s", id, wait.Kind, wait.Status))
+		list = append(list, fmt.Sprintf("%s: %s waits %s %s", id, wait.Owner, wait.Kind, wait.Status))
 	}
 	return list
 }

@@ -2,9 +2,33 @@ package scheduler
 
 import (
 	"context"
+	"time"
 
+	"holon/runner/agent/rules"
 	"holon/state/ledger"
 )
+
+// RetryAt says when the head of an agent's queue is due, if it is left alone
+// until then. The time may have come. ok is false when nothing waits for a time.
+func (m *Scheduler) RetryAt(ctx context.Context, agentID string) (at time.Time, ok bool, err error) {
+	err = m.store.View(ctx, func(v ledger.View) error {
+		l, err := v.AgentState(agentID)
+		if err != nil || l.Stopped {
+			return err
+		}
+		if _, open, err := v.OpenAttempt(agentID); open || err != nil {
+			return err
+		}
+		e, found, err := v.Head(agentID)
+		if err != nil || !found || e.Blocked() {
+			return err
+		}
+		at = rules.Due(l.Progress, e)
+		ok = !at.IsZero()
+		return nil
+	})
+	return at, ok, err
+}
 
 // Unblock lets an agent try again what is blocked: a setting may have changed.
 func (m *Scheduler) Unblock(ctx context.Context, agentID string) error {
@@ -42,15 +66,13 @@ func (m *Scheduler) Remove(ctx context.Context, agentID, messageID, by string) (
 		case e.Status != ledger.Queued:
 			return refused(CodeNotQueued, "message", "", "message %s is not in the queue: it is %s", messageID, e.Status)
 		}
-		e.Status, e.Reason = ledger.Dropped, clip("removed by "+by)
-		if err := s.dispose(e, e.Status, e.Reason); err != nil {
+		if err = s.dispose(e, ledger.Dropped, clip("removed by "+by)); err != nil {
 			return err
 		}
-		w, err := s.agentWait()
-		if err != nil || w == nil || w.Status != ledger.WaitTriggered || w.MessageID != messageID {
+		if e, err = s.Entry(messageID); err != nil {
 			return err
 		}
-		return s.cancelWait(*w, "the message that ended it was removed")
+		return s.freeIdle()
 	})
 	return e, err
 }

@@ -10,15 +10,17 @@ import (
 	"holon/state/ledger"
 )
 
-// admittedEvent is the id of the event with which a message was admitted, and submittedEvent that of the event with which
-// the turn of an attempt began: what follows names them as its cause.
+// admittedEvent is the id of the event with which a message was admitted, and submittedEvent
+// that of the event with which the turn of an attempt began: what follows names them as its
+// cause.
 func admittedEvent(messageID string) string  { return derivedID(responses.PrefixEvent, messageID) }
 func submittedEvent(attemptID string) string { return derivedID(responses.PrefixEvent, attemptID) }
 
 // maxOpen bounds what a turn may have open at once; what a container begins beyond it is not closed for it.
 const maxOpen = 1000
 
-// track notes what an event of a turn begins and ends. An event that ends something was caused by the one that began it.
+// track notes what an event of a turn begins and ends. An event that ends something was caused
+// by the one that began it.
 func track(a *ledger.Attempt, e *ledger.Event, tool string) {
 	family, ok := agentruntime.FamilyOf(e.Class)
 	if !ok || family.Name == "turn" || family.Name == "action" {
@@ -73,7 +75,7 @@ func (s *step) endTurn(a ledger.Attempt, t ledger.Turn, v verdict) {
 	class, status := rules.TurnEnd(v.attempt, t.Kind, v.entry == ledger.Aborted && a.AbortedBy != "")
 	f := facts{"kind": string(t.Kind), "reason": clip(t.Reason), "turn_index": t.Index, "duration_ms": t.DurationMS,
 		"model_rounds": t.ModelRounds, "tool_calls": t.ToolCalls, "response_id": t.ResponseID, "usage": t.Usage}
-	if class == rules.TurnNotBegun {
+	if class == rules.TurnFailed {
 		f = f.failed(t.Failure, status, v)
 	}
 	s.emit(rules.TurnTerminal, ledger.Event{MessageID: a.MessageID, TurnID: t.ID, Class: class, Status: status}, f)
@@ -85,7 +87,7 @@ func (s *step) endNotBegun(a ledger.Attempt, e End, v verdict) {
 	if !v.failed {
 		status = "cancelled"
 	}
-	s.emit(rules.TurnNotBegun, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: status},
+	s.emit(rules.TurnFailed, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: status},
 		facts{"reason": clip(v.reason)}.failed(e.Failure, status, v))
 }
 

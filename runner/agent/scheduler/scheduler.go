@@ -243,6 +243,8 @@ const (
 	prefixBrief        = "brief_"
 	prefixTranscript   = "tre_"
 	prefixNotification = "ntf_"
+	prefixWork         = "work_"
+	prefixDelivery     = "dlv_"
 )
 
 // derivedID is an id that follows from what makes a thing once.

@@ -177,10 +177,10 @@ func TestSelfMadeStops(t *testing.T) {
 			switch took := w.now.Sub(begun); {
 			case turns != 1+rules.MaxIdle:
 				t.Errorf("turns = %d, want %d", turns, 1+rules.MaxIdle)
-			case took < 4*time.Hour:
-				t.Errorf("took = %v, want at least %v", took, 4*time.Hour)
-			case took > 6*time.Hour:
-				t.Errorf("took = %v, want at most %v", took, 6*time.Hour)
+			case took < 15*time.Minute:
+				t.Errorf("took = %v, want at least %v", took, 15*time.Minute)
+			case took > 20*time.Minute:
+				t.Errorf("took = %v, want at most %v", took, 20*time.Minute)
 			}
 			if list := w.notifications(); len(list) != 1 || list[0].Boundary != "primary_operator" {
 				t.Errorf("the operator was told %+v", list)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"holon/responses"
 	"holon/runner/agent/rules"
 	"holon/state"
 	"holon/state/ledger"
@@ -62,7 +63,7 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 	v := judge(a, own, e)
 	s.cause = submittedEvent(a.ID)
 	if e.Forgotten {
-		s.state.Chain = ""
+		s.state.Chain, s.state.WorkShown = "", ""
 	}
 	a.Status, a.Reason, a.SettledAt = v.attempt, clip(v.reason), &s.now
 	if err := s.UpdateAttempt(a); err != nil {
@@ -90,19 +91,25 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 	if err := s.freeHint(); err != nil {
 		return out, err
 	}
+	if err := s.advance(a, own.Sender, e, v); err != nil { // before the closure, which tells of its wait
+		return out, err
+	}
+	if err := s.endWork(a, e, v); err != nil {
+		return out, err
+	}
 	if err := s.write(a, e, v, &out); err != nil {
 		return out, err
 	}
-	return out, s.advance(own.Sender, e, v)
+	return out, s.freeWork()
 }
 
 // advance counts a turn that has come to its end, and tells the operator when the
 // agent may not go on by itself any more.
-func (s *step) advance(from ledger.Sender, e End, v verdict) error {
+func (s *step) advance(a ledger.Attempt, from ledger.Sender, e End, v verdict) error {
 	if !v.turn || v.entry == ledger.Queued {
 		return nil // it is not over
 	}
-	s.state.Progress = rules.Advance(s.state.Progress, from == ledger.FromSelf, e.Home, s.now)
+	s.state.Progress = rules.Advance(s.state.Progress, from == ledger.FromSelf, e.Home, a.Worked, s.now)
 	if s.state.Progress.Turns < rules.MaxSelfTurns {
 		return nil
 	}
@@ -116,7 +123,7 @@ func (s *step) stopSelf() error {
 	if err != nil {
 		return err
 	}
-	if w != nil {
+	if w != nil && w.Kind != ledger.WaitOperator {
 		if err := s.cancelWait(*w, "the agent went on by itself for too long"); err != nil {
 			return err
 		}
@@ -133,7 +140,8 @@ func (s *step) stopSelf() error {
 	return s.tellStopped(len(queued))
 }
 
-// tellStopped tells the operator once that an agent may not go on by itself.
+// tellStopped tells the operator once that an agent may not go on by itself, and has the
+// agent wait for a prompt.
 func (s *step) tellStopped(dropped int) error {
 	p := &s.state.Progress
 	if p.Told {
@@ -153,7 +161,30 @@ func (s *step) tellStopped(dropped int) error {
 	if err != nil {
 		return err
 	}
-	return s.notify(n)
+	if err := s.notify(n); err != nil || s.state.Stopped {
+		return err
+	}
+	_, err = s.register(ledger.Wait{
+		ID: responses.NewID(prefixWait), AgentID: s.state.AgentID, Owner: ledger.OwnerAgent, Status: ledger.WaitActive,
+		Kind: ledger.WaitOperator, Source: sourceProgress, WaitingFor: clip(n.Message),
+		Wakes: []ledger.WakeSource{{Kind: rules.WakeOperator}}, CreatedAt: s.now, UpdatedAt: s.now,
+	}, "", false)
+	return err
+}
+
+// sourceProgress is the source of the wait of an agent that may not go on by itself.
+const sourceProgress = "progress"
+
+// letGoOn begins the count of progress anew for a message of another sender, whether or
+// not it is the prompt that the agent waits for.
+func (s *step) letGoOn(waits []ledger.Wait, msg ledger.Message) error {
+	s.state.Progress, s.state.WorkHeld = rules.Fresh(s.state.Progress), ""
+	for _, w := range waits {
+		if w.Source == sourceProgress && !rules.Ends(&w, msg) {
+			return s.cancelWait(w, "another message lets the agent go on")
+		}
+	}
+	return nil
 }
 
 // verdict is what an end means for attempt and message.
@@ -262,22 +293,27 @@ func (s *step) requeue(e ledger.Entry) error {
 	return s.trigger(msg)
 }
 
-// unresolve takes back that a claim ended a wait: no turn was begun that would
+// unresolve takes back that a claim ended waits: no turn was begun that would
 // know of it, and the message that ended it is in the queue again.
 func (s *step) unresolve(a ledger.Attempt) error {
-	if a.WaitID == "" || s.state.Stopped {
-		return nil
+	for _, id := range a.Waits {
+		w, err := s.Wait(id)
+		if err != nil {
+			return err
+		}
+		_, waits, err := s.UnresolvedWait(w.AgentID, w.Owner)
+		if err != nil {
+			return err
+		}
+		if waits || s.state.Stopped && w.Owner == ledger.OwnerAgent || w.Status != ledger.WaitResolved ||
+			w.AttemptID != a.ID {
+			continue
+		}
+		if _, err := s.triggerWait(w, a.MessageID); err != nil {
+			return err
+		}
 	}
-	now, err := s.agentWait()
-	if err != nil || now != nil {
-		return err
-	}
-	w, err := s.Wait(a.WaitID)
-	if err != nil || w.Status != ledger.WaitResolved || w.AttemptID != a.ID {
-		return err
-	}
-	_, err = s.triggerWait(w, a.MessageID)
-	return err
+	return nil
 }
 
 // disposeOffered ends the messages that the turn took in and puts the others

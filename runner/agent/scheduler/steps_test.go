@@ -45,7 +45,7 @@ func (w *world) claim() scheduler.Claim {
 	if err != nil || !ok {
 		w.t.Fatalf("claim: %v, %v", ok, err)
 	}
-	w.must(w.m.Began(w.ctx, c.Attempt.ID, json.RawMessage(`{"frame":1}`), "d"))
+	w.must(w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{Prompt: json.RawMessage(`{"frame":1}`), Digest: "d"}))
 	return c
 }
 
@@ -195,7 +195,9 @@ func TestTurn(t *testing.T) {
 	equal(t, "turn index", c.Attempt.TurnIndex, 1)
 	equal(t, "chain of the first turn", c.Attempt.Chain, "")
 	equal(t, "owner", c.Attempt.Owner, "boot_1")
-	w.must(w.m.Began(w.ctx, c.Attempt.ID, json.RawMessage(`{"frame":2}`), "e")) // changes nothing
+	w.must(
+		w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{Prompt: json.RawMessage(`{"frame":2}`), Digest: "e"}),
+	) // changes nothing
 	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 2}, []scheduler.Progress{
 		{Event: ledger.Event{Type: rules.ToolExecuted, Data: json.RawMessage(`{"tool":"exec_command"}`)}},
 		{Transcript: &ledger.TranscriptEntry{Kind: ledger.TranscriptRound, Round: 1}},

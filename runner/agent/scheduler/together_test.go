@@ -34,7 +34,7 @@ func TestTogether(t *testing.T) {
 		mu.Lock()
 		claimed[c.Message.ID]++
 		mu.Unlock()
-		if err := w.m.Began(w.ctx, c.Attempt.ID, json.RawMessage(`{}`), "d"); err != nil {
+		if err := w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{Prompt: json.RawMessage(`{}`), Digest: "d"}); err != nil {
 			return err
 		}
 		_, err = w.m.Settle(w.ctx, c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted})

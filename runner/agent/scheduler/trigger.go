@@ -135,10 +135,11 @@ func (m *Scheduler) TellTrigger(ctx context.Context, agentID string) (ledger.Tri
 			return refused(ledger.CodeNotFound, "trigger", "holon agent trigger rotate "+agentID,
 				"agent %s has no external trigger whose URL can be told", agentID)
 		}
-		if t.Told {
-			return nil
+		a, _, err := s.OpenAttempt(agentID)
+		if err != nil || t.Told && t.ToldIn == a.ID {
+			return err
 		}
-		t.Told = true
+		t.Told, t.ToldIn = true, a.ID
 		return s.UpdateTrigger(t)
 	})
 	if err != nil {
@@ -206,17 +207,14 @@ func (s *step) revoke(t *ledger.Trigger) error {
 	return s.UpdateTrigger(*t)
 }
 
-// reportStranded tells the operator of a wait that only a trigger would have
-// ended.
+// reportStranded tells the operator of waits that only a trigger would have ended.
 func (s *step) reportStranded(gone string) error {
-	w, err := s.agentWait()
-	if err != nil || w == nil || w.Status != ledger.WaitActive {
-		return err
-	}
-	if rules.Stranded(*w, func(id string) bool { return id != gone }) {
-		s.emitWait(rules.WaitWithoutRecovery, *w, ledger.Event{}, facts{"trigger": gone})
-	}
-	return nil
+	return s.eachWait(func(w ledger.Wait) error {
+		if w.Status == ledger.WaitActive && rules.Stranded(w, func(id string) bool { return id != gone }) {
+			s.emitWait(rules.WaitWithoutRecovery, w, ledger.Event{}, facts{"trigger": gone})
+		}
+		return nil
+	})
 }
 
 func (s *step) activeTrigger() (ledger.Trigger, bool, error) {

@@ -62,8 +62,8 @@ func (s *step) failure(a ledger.Attempt, e End, v verdict) *ledger.Failure {
 func (s *step) writeTurn(a ledger.Attempt, e End, v verdict, failure *ledger.Failure, out *Settlement) error {
 	t := ledger.Turn{
 		ID: a.TurnID, AgentID: a.AgentID, Index: a.TurnIndex, AttemptID: a.ID, MessageID: a.MessageID,
-		ResponseID: e.ResponseID,
-		Previous:   a.Chain, Kind: e.Kind, Reason: e.Reason, Last: e.Last, Model: a.Model, Usage: e.Usage,
+		WorkItemID: a.WorkItemID, ResponseID: e.ResponseID,
+		Previous: a.Chain, Kind: e.Kind, Reason: e.Reason, Last: e.Last, Model: a.Model, Usage: e.Usage,
 		ModelRounds: e.ModelRounds,
 		ToolCalls:   e.ToolCalls, Provider: e.Provider, Failure: failure, StartedAt: e.StartedAt,
 		CompletedAt: e.CompletedAt,
@@ -84,7 +84,7 @@ func (s *step) writeTurn(a ledger.Attempt, e End, v verdict, failure *ledger.Fai
 		return err
 	}
 	out.Turn, out.Closure = &t, closure
-	s.count(t)
+	s.count(t, a)
 	s.endTurn(a, t, v)
 	s.emit(
 		rules.ClosureDecided,
@@ -121,17 +121,24 @@ func (s *step) closure(failed bool) (ledger.Closure, error) {
 	if err != nil {
 		return ledger.Closure{}, err
 	}
-	c := rules.Situation{AgentID: s.state.AgentID, Stopped: s.state.Stopped, Queued: n, Wait: w, Ended: true,
+	work, err := s.workSignal()
+	if err != nil {
+		return ledger.Closure{}, err
+	}
+	c := rules.Situation{AgentID: s.state.AgentID, Stopped: s.state.Stopped, Queued: n, Wait: w, Work: work, Ended: true,
 		Failed: failed}.Closure()
 	s.state.LastClosure = c
 	return *c, nil
 }
 
 // count adds a turn to the agent's life.
-func (s *step) count(t ledger.Turn) {
+func (s *step) count(t ledger.Turn, a ledger.Attempt) {
 	s.state.Turns = t.Index
 	if t.ResponseID != "" {
-		s.state.Chain = t.ResponseID
+		s.state.Chain, s.state.WorkShown = t.ResponseID, a.WorkShown
+	}
+	if a.Compacted { // it may have forgotten what it was told
+		s.state.WorkShown = ""
 	}
 	s.state.Totals.ModelRounds += int64(t.ModelRounds)
 	if t.Usage != nil {
@@ -141,14 +148,21 @@ func (s *step) count(t ledger.Turn) {
 	}
 }
 
+// maxTimeline bounds the attempts at models in the event of a failure, in bytes.
+const maxTimeline = 5 << 10
+
 // writeFailure tells of a failure: the transcript with everything that is known
-// of it, the event with enough to find it. A try that is repeated is only told.
+// of it, the event with what was tried, in short. A try that is repeated is only told.
 func (s *step) writeFailure(a ledger.Attempt, e End, v verdict, f ledger.Failure) error {
 	event := ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID}
 	if v.entry == ledger.Queued {
 		event.Level = rules.LevelProgress
 	}
-	s.emit(rules.RuntimeError, event, facts{"phase": clip(f.Phase), "code": clip(f.Code), "summary": clip(f.Summary)})
+	told := facts{"phase": clip(f.Phase), "code": clip(f.Code), "summary": clip(f.Summary)}
+	if e.Provider != nil {
+		told["provider_attempt_timeline"], told["token_usage"] = e.Provider.Within(maxTimeline), e.Usage
+	}
+	s.emit(rules.RuntimeError, event, told)
 	if v.entry == ledger.Queued && !v.turn {
 		return nil
 	}
@@ -166,7 +180,7 @@ func (s *step) writeFailure(a ledger.Attempt, e End, v verdict, f ledger.Failure
 func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c ledger.Closure) error {
 	b := ledger.Brief{
 		ID: responses.NewID(prefixBrief), AgentID: a.AgentID, Kind: ledger.BriefResult, CreatedAt: s.now, Text: e.Last,
-		MessageID: a.MessageID, TurnID: a.TurnID,
+		MessageID: a.MessageID, TurnID: a.TurnID, WorkItemID: a.WorkItemID,
 	}
 	goesOn, err := s.goesOn(a)
 	switch {

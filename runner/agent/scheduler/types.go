@@ -33,9 +33,12 @@ const (
 	CodeTokenUnknown   state.Code = "trigger_unknown" // unknown or revoked; no more is said
 	CodeInvalidTimer   state.Code = "invalid_timer"
 	CodeInvalidAgent   state.Code = "invalid_agent"
-	CodeDefaultAgent   state.Code = "default_agent"  // of what the default agent may not get
-	CodeAgentBusy      state.Code = "agent_busy"     // a turn runs
-	CodeAgentArchived  state.Code = "agent_archived" // it was removed
+	CodeDefaultAgent   state.Code = "default_agent"     // of what the default agent may not get
+	CodeAgentBusy      state.Code = "agent_busy"        // a turn runs
+	CodeAgentArchived  state.Code = "agent_archived"    // it was removed
+	CodeInvalidWork    state.Code = "invalid_work_item" // Param names the field
+	CodeWorkLimit      state.Code = "work_limit_reached"
+	CodeWorkCompleted  state.Code = "work_item_completed"
 )
 
 // Archive removes an agent.
@@ -52,6 +55,7 @@ type Losses struct {
 	Timers         int
 	Triggers       int
 	Waits          int
+	WorkItems      int // that are open; they stay as they are
 }
 
 // NewAgent is an agent to be made. Kind, visibility and ownership follow from
@@ -138,7 +142,14 @@ type Claim struct {
 	Message      ledger.Message
 	Attempt      ledger.Attempt
 	Continuation ledger.Continuation
-	Wait         *ledger.Wait // that the message ended; nil: none
+	Wait         *ledger.Wait // of the agent itself, that the message ended; nil: none
+}
+
+// Sent is the prompt with which a turn was begun.
+type Sent struct {
+	Prompt json.RawMessage
+	Digest string
+	Work   string // digest of the work items that the conversation knows with it
 }
 
 // Through says how far a turn is recorded: what a batch of Progress goes up to.
@@ -178,6 +189,7 @@ type End struct {
 
 	Kind        ledger.TurnKind
 	Home        string // digest of what the agent's home holds; "": unknown
+	Plan        Plan   // of the work item of the turn
 	Reason      string // code
 	ResponseID  string // that the next turn continues; "": Chain stays
 	Last        string
@@ -189,6 +201,12 @@ type End struct {
 	Inserted    []string // ids of the interjected messages that the turn took in
 	StartedAt   time.Time
 	CompletedAt time.Time
+}
+
+// Plan is what the file with the plan of a work item holds; the zero value when there is none.
+type Plan struct {
+	Hash  string // SHA-256, hex
+	Bytes int64
 }
 
 // Settlement is what an End made of attempt and message.

@@ -13,7 +13,9 @@ import (
 const maxSleep = 366 * 24 * time.Hour
 
 // Sleep registers what the agent of the open attempt waits for when its turn
-// ends: with d = 0 any wake, else a time or any wake, whichever comes first. It
+// ends: with d = 0 any wake, else a time or any wake, whichever comes first. Without a
+// time, an agent that was told the URL of its external trigger in this turn waits for
+// what comes there. It
 // replaces the wait that the agent has, and a second call in the same attempt
 // changes what the first one registered: a turn leaves one wait. The wait is
 // triggered at once when a message that ends it is in the queue already. The same
@@ -35,7 +37,9 @@ func (m *Scheduler) Sleep(ctx context.Context, agentID, callID string, d time.Du
 		if !ok || a.AbortedBy != "" {
 			return refused(CodeNoRun, "agent_id", "", "no turn of agent %s runs that could rest", agentID)
 		}
-		w = s.newSleep(a, callID, d, reason)
+		if w, err = s.newSleep(a, callID, d, reason); err != nil {
+			return err
+		}
 		old, err := s.Wait(w.ID)
 		if err == nil && old.CallID == callID || err != nil && !state.IsCode(err, ledger.CodeNotFound) {
 			w = old
@@ -47,13 +51,13 @@ func (m *Scheduler) Sleep(ctx context.Context, agentID, callID string, d time.Du
 				"you have gone on by yourself for %d turns, and no more may follow by the clock",
 				s.state.Progress.Turns+1)
 		}
-		w, err = s.register(w, a, err == nil)
+		w, err = s.register(w, a.TurnID, err == nil)
 		return err
 	})
 	return w, err
 }
 
-func (s *step) newSleep(a ledger.Attempt, callID string, d time.Duration, reason string) ledger.Wait {
+func (s *step) newSleep(a ledger.Attempt, callID string, d time.Duration, reason string) (ledger.Wait, error) {
 	w := ledger.Wait{
 		ID: derivedID(prefixWait, a.ID), AgentID: a.AgentID, Owner: ledger.OwnerAgent, Status: ledger.WaitActive,
 		Kind: ledger.WaitSystem, Source: "Sleep", WaitingFor: clip(reason), Wakes: rules.AnyWake(),
@@ -62,22 +66,28 @@ func (s *step) newSleep(a ledger.Attempt, callID string, d time.Duration, reason
 	if w.WaitingFor == "" {
 		w.WaitingFor = "anything that wakes it"
 	}
-	if d > 0 {
-		at := s.now.Add(d)
-		w.Kind, w.WakeAt = ledger.WaitTimer, &at
-		for i := range w.Wakes {
-			if w.Wakes[i].Kind == rules.WakeTimer {
-				w.Wakes[i].WakeAt = &at
-			}
+	if d == 0 {
+		t, ok, err := s.activeTrigger()
+		if ok && t.ToldIn == a.ID {
+			w.Kind, w.SubjectRef = ledger.WaitExternal, t.ID
+			w.Wakes = append(w.Wakes, ledger.WakeSource{Kind: rules.WakeExternal, ExternalTriggerID: t.ID})
+		}
+		return w, err
+	}
+	at := s.now.Add(d)
+	w.Kind, w.WakeAt = ledger.WaitTimer, &at
+	for i := range w.Wakes {
+		if w.Wakes[i].Kind == rules.WakeTimer {
+			w.Wakes[i].WakeAt = &at
 		}
 	}
-	return w
+	return w, nil
 }
 
-// register puts a wait in the place of the one that is there. again says that the
-// attempt has registered one, which it changes.
-func (s *step) register(w ledger.Wait, a ledger.Attempt, again bool) (ledger.Wait, error) {
-	old, err := s.agentWait()
+// register puts a wait in the place of the one that its owner has. again says that the
+// same wait was registered before, which it changes.
+func (s *step) register(w ledger.Wait, turnID string, again bool) (ledger.Wait, error) {
+	old, ok, err := s.UnresolvedWait(w.AgentID, w.Owner)
 	if err != nil {
 		return w, err
 	}
@@ -85,11 +95,11 @@ func (s *step) register(w ledger.Wait, a ledger.Attempt, again bool) (ledger.Wai
 	if again {
 		save = s.UpdateWait
 	}
-	if old != nil {
+	if ok {
 		f["replaces"] = old.ID
 	}
-	if old != nil && old.ID != w.ID {
-		if err := s.cancelWait(*old, "replaced"); err != nil {
+	if ok && old.ID != w.ID {
+		if err := s.cancelWait(old, "replaced"); err != nil {
 			return w, err
 		}
 	}
@@ -99,7 +109,7 @@ func (s *step) register(w ledger.Wait, a ledger.Attempt, again bool) (ledger.Wai
 	if err := save(w); err != nil {
 		return w, err
 	}
-	s.emitWait(rules.WaitRegistered, w, ledger.Event{TurnID: a.TurnID}, f)
+	s.emitWait(rules.WaitRegistered, w, ledger.Event{TurnID: turnID}, f)
 	return s.lookAtQueue(w)
 }
 
@@ -126,20 +136,57 @@ func (s *step) lookAtQueue(w ledger.Wait) (ledger.Wait, error) {
 	return w, nil
 }
 
-// trigger marks the agent's wait when a message that is put in the queue ends it.
+// trigger marks the waits of all owners that a message ends which is put in the queue.
+// It is the one place where a message meets the waits that are there.
 func (s *step) trigger(msg ledger.Message) error {
-	w, err := s.agentWait()
-	if err != nil || w == nil || w.Status != ledger.WaitActive || !rules.Triggers(*w, msg) {
+	return s.eachWait(func(w ledger.Wait) error {
+		if w.Status != ledger.WaitActive || !rules.Triggers(w, msg) {
+			return nil
+		}
+		_, err := s.triggerWait(w, msg.ID)
 		return err
+	})
+}
+
+// eachWait calls fn for what the agent and all that it works on wait for.
+func (s *step) eachWait(fn func(ledger.Wait) error) error {
+	waits, err := s.UnresolvedWaits(s.state.AgentID)
+	for i := 0; err == nil && i < len(waits); i++ {
+		err = fn(waits[i])
 	}
-	_, err = s.triggerWait(*w, msg.ID)
 	return err
+}
+
+func triggeredBy(w ledger.Wait, messageID string) bool {
+	return w.Status == ledger.WaitTriggered && w.MessageID == messageID
+}
+
+// cancelTriggered gives up the waits that a message was to end which leaves the queue
+// without a turn.
+func (s *step) cancelTriggered(messageID string) error {
+	return s.eachWait(func(w ledger.Wait) error {
+		if !triggeredBy(w, messageID) {
+			return nil
+		}
+		return s.cancelWait(w, "the message that ended it was removed")
+	})
 }
 
 func (s *step) triggerWait(w ledger.Wait, messageID string) (ledger.Wait, error) {
 	w.Status, w.MessageID, w.AttemptID, w.EndedAt, w.UpdatedAt = ledger.WaitTriggered, messageID, "", nil, s.now
 	s.emitWait(rules.WaitTriggered, w, ledger.Event{MessageID: messageID}, facts{"kind": string(w.Kind)})
 	return w, s.UpdateWait(w)
+}
+
+// waitAgain takes back that a message triggered a wait: it was dropped.
+func (s *step) waitAgain(w ledger.Wait) error {
+	w.Status, w.MessageID, w.UpdatedAt = ledger.WaitActive, "", s.now
+	if err := s.UpdateWait(w); err != nil {
+		return err
+	}
+	s.emitWait(rules.WaitRegistered, w, ledger.Event{}, facts{"kind": string(w.Kind)})
+	_, err := s.lookAtQueue(w)
+	return err
 }
 
 // resolveWait ends a wait by the attempt that claimed its message.

@@ -182,7 +182,7 @@ func (w *world) recover() {
 			w.mirror(t)
 			w.settle(a.ID, scheduler.End{Lost: true, Inserted: t.inserted, ResponseID: w.response(t)})
 		default:
-			w.must(w.m.Began(w.ctx, a.ID, json.RawMessage(`{}`), "digest"))
+			w.must(w.m.Began(w.ctx, a.ID, scheduler.Sent{Prompt: json.RawMessage(`{}`), Digest: "digest"}))
 			w.running[a.AgentID] = t
 			w.mirror(t)
 		}
@@ -243,6 +243,7 @@ func (w *world) begin(agent string, broken bool) error {
 	case c.Agent.ID != agent:
 		w.t.Fatalf("c.Agent.ID = %q, want %q", c.Agent.ID, agent)
 	}
+	w.checkTick(c)
 	if broken {
 		_, err := w.m.Settle(w.ctx, c.Attempt.ID,
 			scheduler.End{NotBegun: true, Failure: &ledger.Failure{Phase: "startup", Code: "engine_unavailable",
@@ -257,7 +258,7 @@ func (w *world) begin(agent string, broken bool) error {
 	}
 	t := &turn{agent: agent, message: c.Message.ID, attempt: c.Attempt.ID}
 	w.containers[c.Attempt.TurnID], w.running[agent] = t, t
-	return w.m.Began(w.ctx, c.Attempt.ID, json.RawMessage(`{}`), "digest")
+	return w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{Prompt: json.RawMessage(`{}`), Digest: "digest"})
 }
 
 // finish has the container end its turn, and settles it. skip says how many of
@@ -349,7 +350,12 @@ func (w *world) sleepUntilDue() bool {
 		}
 	}
 	if !ok {
-		return false
+		var ready []string // by what was due now
+		w.view(func(v ledger.View) (err error) {
+			ready, err = v.Ready()
+			return err
+		})
+		return len(ready) > 0
 	}
 	if !next.After(w.now) {
 		w.t.Fatalf("at %v something is due since %v and nothing happens", w.now, next)
@@ -379,7 +385,7 @@ func (w *world) must(err error) {
 // gives now and then.
 func expected(err error) bool {
 	for _, code := range []state.Code{scheduler.CodeAgentStopped, scheduler.CodeNoRun, scheduler.CodeTokenUnknown,
-		scheduler.CodeQueueFull, ledger.CodeNotFound} {
+		scheduler.CodeQueueFull, scheduler.CodeWorkCompleted, ledger.CodeNotFound} {
 		if state.IsCode(err, code) {
 			return true
 		}

@@ -25,7 +25,7 @@ const (
 	enqueueSays = "Puts a note to yourself in your queue. It begins a turn of its own when this one has ended and " +
 		"no message of anyone else waits; next, normal and background order your own notes. " +
 		"At most 8 come of one message and 32 wait; what you can do now, do now. Turns of your own that change " +
-		"nothing come at growing intervals, and after 16 of them your operator is asked."
+		"nothing come at growing intervals, and after 12 of them your operator is asked."
 	enqueueSchema = `{"type":"object","properties":{` +
 		`"text":{"type":"string","minLength":1,"maxLength":32768,"description":"what to do then, so that it can be ` +
 		`understood alone"},` +

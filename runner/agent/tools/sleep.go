@@ -19,7 +19,7 @@ const (
 	sleepSays = "Says that nothing is left to do in this turn and what you wait for. You are woken by any message, " +
 		"and after duration_ms if you give it. " +
 		"It does not pause you: after it, end the turn with your answer. Calling it again replaces what you wait " +
-		"for. Turns that you wake yourself for and that change nothing come at growing intervals, and after 16 of " +
+		"for. Turns that you wake yourself for and that change nothing come at growing intervals, and after 12 of " +
 		"them your operator is asked."
 	sleepSchema = `{"type":"object","properties":{` +
 		`"duration_ms":{"type":"integer","minimum":0,"maximum":2592000000,"description":"wake after so many ` +

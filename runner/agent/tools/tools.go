@@ -1,5 +1,5 @@
 // Package tools holds the tools with which an agent's model schedules itself: Sleep,
-// Enqueue, AgentGet and ExternalTriggerGet.
+// Enqueue, AgentGet, ExternalTriggerGet, and those for its work items.
 //
 // A set of tools belongs to one agent, whose container holds the socket that serves
 // them; no call names an agent. The invariant: a call is one step of the scheduler,
@@ -45,6 +45,8 @@ type Triggers interface {
 type Options struct {
 	AgentID   string
 	Scheduler Scheduler
+	Work      Work
+	Plans     Plans
 	Ledger    Ledger
 	Facts     view.Facts // of the runtime, for AgentGet
 	Triggers  Triggers
@@ -63,12 +65,12 @@ const (
 // New returns the tools of an agent.
 func New(o Options) []hosttools.Tool {
 	e := &enqueue{Options: o}
-	return []hosttools.Tool{
+	return append([]hosttools.Tool{
 		{Name: NameSleep, Description: sleepSays, Schema: json.RawMessage(sleepSchema), Call: o.sleep},
 		{Name: NameEnqueue, Description: enqueueSays, Schema: json.RawMessage(enqueueSchema), Call: e.call},
 		{Name: NameAgentGet, Description: getSays, Schema: json.RawMessage(getSchema), Call: o.get},
 		{Name: NameTrigger, Description: triggerSays, Schema: json.RawMessage(triggerSchema), Call: o.trigger},
-	}
+	}, o.work()...)
 }
 
 const (
@@ -140,8 +142,11 @@ func refusal(err error) error {
 		return err
 	}
 	switch e.Code {
-	case scheduler.CodeSelfLimit:
-		return &hosttools.ToolError{Kind: string(e.Code), Message: e.Message, Hint: e.Hint}
+	case scheduler.CodeSelfLimit, scheduler.CodeInvalidWork, scheduler.CodeWorkLimit, scheduler.CodeWorkCompleted:
+		return &hosttools.ToolError{Kind: string(e.Code), Message: e.Message, Hint: e.Hint, Field: e.Param}
+	case ledger.CodeNotFound:
+		return &hosttools.ToolError{Kind: string(e.Code), Message: e.Message, Hint: "list your work items to find its id",
+			Field: "work_item_id"}
 	case scheduler.CodeNoRun, scheduler.CodeQueueFull, scheduler.CodeAgentStopped, scheduler.CodeInvalidTimer,
 		scheduler.CodeInvalidMessage, scheduler.CodeKeyConflict:
 		// Their hints name commands of the operator, which an agent has not.

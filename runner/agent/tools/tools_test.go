@@ -57,7 +57,7 @@ func newRig(t *testing.T) *rig {
 			return []view.AgentsMD{{Scope: "agent", Kind: "agents_md", Path: "/host/secret/" + id + "/AGENTS.md"}}
 		},
 	}
-	for _, tool := range tools.New(tools.Options{AgentID: "main", Scheduler: r.scheduler, Ledger: store,
+	for _, tool := range tools.New(tools.Options{AgentID: "main", Scheduler: r.scheduler, Work: r.scheduler, Plans: plans{}, Ledger: store,
 		Facts: facts, Triggers: r.scheduler, Info: func(ctx context.Context) (view.RuntimeInfo, error) {
 			return view.RuntimeInfo{AdvertiseURL: "https://holon.example/"}, ctx.Err()
 		}}) {
@@ -281,6 +281,11 @@ func TestExternalTriggerGet(t *testing.T) {
 	}
 }
 
+// plans keeps no plans.
+type plans struct{}
+
+func (plans) SeedPlan(context.Context, string, string, string) error { return nil }
+
 // The model is not told why the host failed.
 func TestHostFailure(t *testing.T) {
 	r := newRig(t)
@@ -289,7 +294,11 @@ func TestHostFailure(t *testing.T) {
 	cancel()
 	for name, tool := range r.tools {
 		_, err := tool.Call(ctx, hosttools.Call{ID: "t/c", Arguments: json.RawMessage(`{"text":"x"}`)})
-		if name != "Enqueue" {
+		switch name {
+		case "Enqueue":
+		case "CreateWorkItem":
+			_, err = tool.Call(ctx, hosttools.Call{ID: "t/c", Arguments: json.RawMessage(`{"objective":"x"}`)})
+		default:
 			_, err = tool.Call(ctx, hosttools.Call{ID: "t/c", Arguments: json.RawMessage(`{}`)})
 		}
 		if _, shown := errors.AsType[*hosttools.ToolError](err); err == nil || shown {
@@ -318,7 +327,7 @@ func TestOffer(t *testing.T) {
 			}
 		}
 	}
-	if len(r.tools) != 4 {
+	if len(r.tools) != 10 {
 		t.Errorf("%d tools", len(r.tools))
 	}
 }

@@ -62,6 +62,8 @@ type AgentState struct {
 	SleepingUntil         *time.Time           `json:"sleeping_until,omitempty"`
 	CurrentRunID          string               `json:"current_run_id,omitempty"`
 	CurrentMessageID      string               `json:"current_message_id,omitempty"`
+	CurrentWorkItemID     string               `json:"current_work_item_id,omitempty"`
+	OpenWorkItems         int                  `json:"open_work_items"`
 	Pending               int                  `json:"pending"`
 	TurnIndex             int64                `json:"turn_index"`
 	Revision              int64                `json:"revision"`

@@ -50,18 +50,20 @@ func display(e ledger.Event, p Payload) Display {
 
 // eventDetails are the keys of an event's data that are displayed.
 type eventDetails struct {
-	Tool        string `json:"tool_name"`
-	Call        string `json:"call"`
-	Summary     string `json:"summary"`
-	Error       string `json:"error"`
-	Preview     string `json:"text_preview"`
-	Code        string `json:"code"`
-	Message     string `json:"message"`
-	Reason      string `json:"reason"`
-	Disposition string `json:"disposition"`
-	Status      string `json:"status"`
-	Action      string `json:"action"`
-	Model       string `json:"model"`
+	Tool    string `json:"tool_name"`
+	Call    string `json:"call"`
+	Summary string `json:"summary"`
+	Error   string `json:"error"`
+	Preview string `json:"text_preview"`
+
+	Calls       []string `json:"tool_call_ids"`
+	Code        string   `json:"code"`
+	Message     string   `json:"message"`
+	Reason      string   `json:"reason"`
+	Disposition string   `json:"disposition"`
+	Status      string   `json:"status"`
+	Action      string   `json:"action"`
+	Model       string   `json:"model"`
 }
 
 // describe displays the data of an event that refers to no record.
@@ -75,6 +77,9 @@ func (d *Display) describe(e ledger.Event) {
 		d.Title, d.Body = cmp.Or(t.Call, t.Tool, d.Title), cmp.Or(t.Error, t.Summary)
 	case rules.AssistantRound:
 		d.Title, d.Body = "assistant progress", t.Preview
+		if t.Preview == "" && len(t.Calls) > 0 {
+			d.Body = fmt.Sprintf("tools called: %d", len(t.Calls))
+		}
 	case rules.RuntimeError, rules.QueueEntryQuarantined, rules.QueueEntryBlocked, rules.SchedulerDiagnostic:
 		d.Body = cmp.Or(t.Message, t.Summary, t.Reason, strings.ReplaceAll(t.Code, "_", " "))
 	case rules.WakeRequested:

@@ -76,6 +76,7 @@ type Payload struct {
 	Wait         *ledger.Wait         `json:"wait_condition,omitempty"`
 	Timer        *Timer               `json:"timer,omitempty"`
 	Trigger      *Trigger             `json:"external_trigger,omitempty"`
+	Work         *WorkRecord          `json:"work_item,omitempty"`
 	Notification *ledger.Notification `json:"operator_notification,omitempty"`
 	Raw          *ledger.Event        `json:"raw,omitempty"` // with ProjectionDebug
 }

@@ -168,6 +168,7 @@ type copies struct {
 	Wait    *ledger.Wait    `json:"wait_condition"`
 	Timer   *ledger.Timer   `json:"timer"`
 	Trigger *ledger.Trigger `json:"external_trigger"`
+	Work    *WorkRecord     `json:"work_item"`
 }
 
 // copied moves the copies of records from the data of an event to their places.
@@ -177,7 +178,7 @@ func (p *Payload) copied() {
 	if json.Unmarshal(p.Data, &whole) != nil || json.Unmarshal(p.Data, &c) != nil {
 		return // there is no data, or nothing but texts and numbers
 	}
-	if p.Wait = c.Wait; c.Timer != nil {
+	if p.Wait, p.Work = c.Wait, c.Work; c.Timer != nil {
 		shown := OfTimer(*c.Timer)
 		p.Timer = &shown
 	}
@@ -188,7 +189,7 @@ func (p *Payload) copied() {
 	if c == (copies{}) {
 		return
 	}
-	for _, key := range []string{rules.RecordWait, rules.RecordTimer, rules.RecordTrigger} {
+	for _, key := range []string{rules.RecordWait, rules.RecordTimer, rules.RecordTrigger, rules.RecordWork} {
 		delete(whole, key)
 	}
 	p.Data = nil

@@ -98,6 +98,9 @@ func (s Snapshot) Transcript(agentID string, limit int) ([]ledger.TranscriptEntr
 	if err != nil {
 		return nil, err
 	}
+	if err := s.expire(entries); err != nil {
+		return nil, err
+	}
 	for i, e := range entries {
 		if e.Kind != ledger.TranscriptMessage || len(e.Data) > 0 {
 			continue
@@ -114,6 +117,39 @@ func (s Snapshot) Transcript(agentID string, limit int) ([]ledger.TranscriptEntr
 		}
 	}
 	return list(entries), nil
+}
+
+// Expired says that a file is gone, since when, and why.
+type Expired struct {
+	At     time.Time           `json:"at"`
+	Reason ledger.OutputReason `json:"reason"` // exported, retention, limit
+}
+
+// expire adds to the results of tools that the file with the whole of one is gone, as output_expired.
+func (s Snapshot) expire(entries []ledger.TranscriptEntry) error {
+	gone := map[string]*Expired{}
+	for i, e := range entries {
+		var data map[string]json.RawMessage
+		if e.Kind != ledger.TranscriptTools || json.Unmarshal(e.Data, &data) != nil || data["output_ref"] == nil {
+			continue
+		}
+		at, looked := gone[e.TurnID]
+		if !looked {
+			x, ok, err := s.ledger.ExpiredOutput(e.TurnID)
+			if err != nil {
+				return err
+			}
+			if ok {
+				at = &Expired{x.At, x.Reason}
+			}
+			gone[e.TurnID] = at
+		}
+		if at != nil {
+			data["output_expired"], _ = json.Marshal(at) // a time and a word
+			entries[i].Data, _ = json.Marshal(data)      // it was JSON
+		}
+	}
+	return nil
 }
 
 // clipped is a body without what is too long to be shown of it.

@@ -13,7 +13,7 @@ type StateSnapshot struct {
 	Agent           AgentSummary      `json:"agent"`
 	Session         Session           `json:"session"`
 	Tasks           []json.RawMessage `json:"tasks"`      // documented, always empty
-	WorkItems       []json.RawMessage `json:"work_items"` // documented, always empty
+	WorkItems       []WorkRecord      `json:"work_items"` // the open ones, the oldest first
 	Timers          []Timer           `json:"timers"`
 	Queue           []ledger.Entry    `json:"queue"` // in the order it is worked off, the first ones
 	WaitingIntents  []WaitingIntent   `json:"waiting_intents"`

@@ -22,10 +22,13 @@ func (s Snapshot) State(agentID, epoch string) (StateSnapshot, error) {
 		Agent: summary,
 		Session: Session{CurrentRunID: summary.Agent.CurrentRunID, PendingCount: summary.Agent.Pending,
 			LastTurn: summary.Agent.LastTurnTerminal},
-		Tasks: []json.RawMessage{}, WorkItems: []json.RawMessage{}, WaitingIntents: summary.ActiveIntents,
+		Tasks: []json.RawMessage{}, WaitingIntents: summary.ActiveIntents,
 		Notifications: summary.Notifications,
 		Workspace:     s.workspace(agentID), Execution: summary.Execution, SnapshotThrough: stored.EventSeq,
 		EventLogEpoch: epoch,
+	}
+	if out.WorkItems, _, err = s.WorkList(agentID, 0); err != nil {
+		return out, err
 	}
 	if out.Timers, err = timers(s.ledger, agentID, maxTimers); err != nil {
 		return out, err
@@ -46,14 +49,14 @@ func (s Snapshot) State(agentID, epoch string) (StateSnapshot, error) {
 // Where an agent's home is in its container.
 const (
 	homeWorkspace = "agent_home"
-	homeMount     = "/holon/workspaces/agent_home"
+	HomeMount     = "/holon/workspaces/agent_home"
 )
 
 func (s Snapshot) workspace(agentID string) WorkspaceState {
 	return WorkspaceState{Attached: []string{}, ActiveEntry: &WorkspaceEntry{
 		WorkspaceID: homeWorkspace, WorkspaceAnchor: s.home(agentID),
-		ExecutionRootID: "canonical_root:" + homeWorkspace, ExecutionRoot: homeMount,
-		ProjectionKind: "canonical_root", AccessMode: "exclusive_write", Cwd: homeMount,
+		ExecutionRootID: "canonical_root:" + homeWorkspace, ExecutionRoot: HomeMount,
+		ProjectionKind: "canonical_root", AccessMode: "exclusive_write", Cwd: HomeMount,
 	}}
 }
 

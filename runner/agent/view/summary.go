@@ -94,6 +94,7 @@ type agentSnapshot struct {
 	attempt *ledger.Attempt // that runs
 	last    *ledger.Turn
 	waits   []ledger.Wait
+	work    int // open work items
 }
 
 func (s Snapshot) agent(a ledger.Agent) (agentSnapshot, error) {
@@ -126,11 +127,12 @@ func (s Snapshot) agent(a ledger.Agent) (agentSnapshot, error) {
 	if at.waits, err = s.ledger.UnresolvedWaits(a.ID); err != nil {
 		return at, err
 	}
-	for i, w := range at.waits {
-		if w.Owner == ledger.OwnerAgent {
-			at.Wait = &at.waits[i]
-		}
+	at.Waits(at.waits)
+	work, err := s.ledger.OpenWork(a.ID)
+	if err != nil {
+		return at, err
 	}
+	at.work, at.Work = len(work), rules.WorkSignal(at.stored, work, at.waits)
 	turns, err := s.ledger.Turns(a.ID, 1)
 	if err == nil && len(turns) > 0 {
 		at.last = &turns[0]
@@ -159,6 +161,7 @@ func (at agentSnapshot) state() AgentState {
 	total := at.stored.Totals
 	s := AgentState{
 		ID: at.agent.ID, Status: at.Status(), SleepingUntil: at.until(), CurrentRunID: at.RunID, Pending: at.Queued,
+		CurrentWorkItemID: at.stored.CurrentWork, OpenWorkItems: at.work,
 		TurnIndex: at.stored.Turns, Revision: at.stored.Revision, LastWakeReason: at.stored.LastWake,
 		LastBriefAt:       at.stored.LastBriefAt,
 		TotalMessageCount: total.Messages, TotalModelRounds: total.ModelRounds, TotalInputTokens: total.InputTokens,

@@ -119,6 +119,11 @@ func (c *Client) Export(ctx context.Context, agentID, kind string, through int64
 	return out, c.call(ctx, http.MethodGet, "/runtime/export/"+url.PathEscape(kind)+"?"+v.Encode(), nil, "", &out)
 }
 
+// Command carries out a command of the Agent Runtime standard.
+func (c *Client) Command(ctx context.Context, name string, cmd wire.Command) (out wire.CommandAnswer, err error) {
+	return out, c.call(ctx, http.MethodPost, "/runtime/commands/"+url.PathEscape(name), cmd, "", &out)
+}
+
 // Events returns a page of events.
 func (c *Client) Events(ctx context.Context, agentID string, q view.EventQuery) (out view.EventPage, err error) {
 	v := url.Values{}
@@ -188,6 +193,41 @@ func (c *Client) Abort(ctx context.Context, agentID string, a wire.Abort) (out w
 // Create makes an agent. template "" is the default one.
 func (c *Client) Create(ctx context.Context, agentID, template string) (out view.AgentSummary, err error) {
 	return out, c.post(ctx, agentID, "/create", wire.Create{Template: template}, "", &out)
+}
+
+// RuntimeEvents returns a page of an agent's record after the number of an event.
+func (c *Client) RuntimeEvents(ctx context.Context, agentID string, after int64) (out view.RecordPage, err error) {
+	q := url.Values{"after": {strconv.FormatInt(after, 10)}, "limit": {strconv.Itoa(view.MaxLimit)}}
+	if agentID != "" {
+		q.Set("agent_id", agentID)
+	}
+	return out, c.call(ctx, http.MethodGet, "/runtime/events?"+q.Encode(), nil, "", &out)
+}
+
+// WorkItems returns the newest work items.
+func (c *Client) WorkItems(ctx context.Context, agentID string, limit int) (out []view.WorkRecord, err error) {
+	return out, c.get(ctx, agentID, limited("/work-items", limit), &out)
+}
+
+// WorkItem returns a work item.
+func (c *Client) WorkItem(ctx context.Context, agentID, itemID string) (out view.WorkRecord, err error) {
+	return out, c.get(ctx, agentID, "/work-items/"+url.PathEscape(itemID), &out)
+}
+
+// CreateWork makes a work item. key is as with Prompt.
+func (c *Client) CreateWork(ctx context.Context, agentID string, w wire.WorkItem, key string) (out view.WorkRecord,
+	err error) {
+	return out, c.post(ctx, agentID, "/work-items", w, key, &out)
+}
+
+// PickWork makes a work item the agent's current one.
+func (c *Client) PickWork(ctx context.Context, agentID, itemID string) (out view.WorkRecord, err error) {
+	return out, c.post(ctx, agentID, "/work-items/"+url.PathEscape(itemID)+"/pick", nil, "", &out)
+}
+
+// CompleteWork completes a work item.
+func (c *Client) CompleteWork(ctx context.Context, agentID, itemID string) (out view.WorkRecord, err error) {
+	return out, c.post(ctx, agentID, "/work-items/"+url.PathEscape(itemID)+"/complete", nil, "", &out)
 }
 
 // CreateTimer makes a timer. key is as with Prompt.

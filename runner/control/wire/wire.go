@@ -158,6 +158,21 @@ type Timer struct {
 	Summary    string `json:"summary,omitempty"`
 }
 
+// Live is a piece of a message that an agent writes.
+type Live struct {
+	TurnID    string `json:"turn_id"`
+	MessageID string `json:"message_id"` // that the turn is for
+	ItemID    string `json:"item_id"`    // of the message that is written
+	Offset    int    `json:"offset"`     // where Text begins, in bytes
+	Text      string `json:"text"`
+	Done      bool   `json:"done"`
+}
+
+// WorkItem makes a work item.
+type WorkItem struct {
+	Objective string `json:"objective"` // what is to be reached
+}
+
 // Model sets which model an agent asks.
 type Model struct {
 	Model           string `json:"model"` // provider/model
@@ -206,6 +221,7 @@ type Losses struct {
 	Timers         int    `json:"timers"`
 	Triggers       int    `json:"triggers"`
 	Waits          int    `json:"waits"`
+	WorkItems      int    `json:"work_items"` // that are open
 }
 
 // DebugPrompt asks what would be sent to a model.

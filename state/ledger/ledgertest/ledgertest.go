@@ -14,26 +14,17 @@ import (
 // was there.
 type Reopener func(t *testing.T) ledger.Store
 
-// Run runs the suite. fresh returns the opener of a store that is empty.
+// Run runs the suite: that of each domain, then what holds for all of them. fresh
+// returns the opener of a store that is empty.
 func Run(t *testing.T, fresh func(t *testing.T) Reopener) {
-	for _, c := range []struct {
-		name string
-		run  func(t *testing.T, open Reopener)
-	}{
-		{"records are kept", testRecords},
-		{"what is not there is not found", testAbsent},
-		{"what must be alone is", testUnique},
+	for _, d := range []domain{agents(), queue(), attempts(), waits(), work(), timers(), triggers(), texts(), tools(), outputs(),
+		events()} {
+		t.Run(d.name, func(t *testing.T) { run(t, fresh, d.all()) })
+	}
+	run(t, fresh, []conduct{
 		{"an update is whole or nothing", testAtomic},
 		{"a failed update leaves others alone", testAlone},
 		{"a panic takes its update with it", testPanic},
-		{"lanes have one next step", testRevision},
-		{"events have no gap", testNumbers},
-		{"pages of events", testPages},
-		{"the queue has an order", testQueue},
-		{"who sent it", testSenders},
-		{"who has work", testReady},
-		{"what is due", testDue},
-		{"lists end with the newest", testTails},
 		{"waiting misses nothing", testChanged},
 		{"a view is one snapshot", testSnapshot},
 		{"many at once", testCrowd},
@@ -42,7 +33,11 @@ func Run(t *testing.T, fresh func(t *testing.T) Reopener) {
 		{"retention of events", testPruneEvents},
 		{"retention of messages", testPruneMessages},
 		{"retention spares what is needed", testPruneSpares},
-	} {
+	})
+}
+
+func run(t *testing.T, fresh func(t *testing.T) Reopener, list []conduct) {
+	for _, c := range list {
 		t.Run(c.name, func(t *testing.T) { c.run(t, fresh(t)) })
 	}
 }

@@ -4,53 +4,64 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"holon/state/ledger"
 )
 
-func testPages(t *testing.T, open Reopener) {
-	s := opened(t, open, "a", "b")
-	levels := []int{1, 4, 4, 3, 4, 5, 2, 4, 4, 4} // of events 1 to 10
-	var events []ledger.Event
-	for _, level := range levels {
-		events = append(events, told(1, level, 0)...)
+// queue is the messages and the queues that they are in.
+func queue() domain {
+	keyed := func(agentID string, n int64, key string) update {
+		m, e := message(agentID, n, ledger.Normal)
+		m.Key = key
+		return func(tx ledger.Tx) error { return tx.InsertMessage(m, e) }
 	}
-	write(t, s, appendEvents("a", events...))
-	write(t, s, appendEvents("b", told(3, 4, 0)...))
-	look(t, s, func(v ledger.View) {
-		for _, c := range []struct {
-			q            ledger.EventQuery
-			want         string
-			older, newer bool
-		}{
-			{ledger.EventQuery{}, "[1 2 3 4 5 6 7 8 9 10]", false, false},
-			{ledger.EventQuery{Limit: 3}, "[1 2 3]", false, true},
-			{ledger.EventQuery{Limit: 3, Descending: true}, "[10 9 8]", true, false},
-			{ledger.EventQuery{After: 4, Limit: 2}, "[5 6]", true, true},
-			{ledger.EventQuery{Before: 4, Limit: 2, Descending: true}, "[3 2]", true, true},
-			{ledger.EventQuery{After: 2, Before: 5}, "[3 4]", true, true},
-			{ledger.EventQuery{After: 10}, "[]", true, false},
-			{ledger.EventQuery{After: 99}, "[]", true, false},
-			{ledger.EventQuery{Before: 1}, "[]", false, true},
-			{ledger.EventQuery{MaxLevel: 1}, "[1]", false, false},
-			{ledger.EventQuery{MaxLevel: 2}, "[1 7]", false, false},
-			{ledger.EventQuery{MaxLevel: 3}, "[1 4 7]", false, false},
-			{ledger.EventQuery{MaxLevel: 3, Limit: 1, Descending: true}, "[7]", true, false},
-			{ledger.EventQuery{MaxLevel: 3, After: 1, Limit: 1}, "[4]", true, true},
-			{ledger.EventQuery{MaxLevel: 3, After: 7}, "[]", true, false},
-			{ledger.EventQuery{MaxLevel: 4, After: 4}, "[5 7 8 9 10]", true, false},
-			{ledger.EventQuery{MaxLevel: 9, After: 8}, "[9 10]", true, false},
-		} {
-			page, err := v.Events("a", c.q)
-			must(t, err)
-			if got := seqs(page); got != c.want || page.HasOlder != c.older || page.HasNewer != c.newer ||
-				page.Oldest != 1 || page.Newest != 10 {
-				t.Errorf("%+v: %s of %d to %d, older %v, newer %v, want %s, %v, %v", c.q, got, page.Oldest, page.Newest,
-					page.HasOlder, page.HasNewer, c.want, c.older, c.newer)
-			}
-		}
-	})
+	return domain{
+		name: "queue",
+		keep: keepQueue,
+		missing: func(v ledger.View) []error {
+			return []error{second(v.Message("x")), second(v.Entry("x"))}
+		},
+		empty: func(v ledger.View) []error {
+			return []error{absent(v.MessageByKey("a", "x")), absent(v.MessageByKey("a", "")), absent(v.Head("a"))}
+		},
+		unknown: []update{
+			func(tx ledger.Tx) error { return tx.UpdateEntry(ledger.Entry{MessageID: "x", AgentID: "a"}) },
+			func(tx ledger.Tx) error { return tx.InsertMessage(message("x", 1, ledger.Normal)) },
+		},
+		unique: []insert{
+			{"a message", keyed("a", 1, "k"), false},
+			{"its id again", keyed("a", 1, ""), true},
+			{"its key again", keyed("a", 2, "k"), true},
+			{"its key for another agent", keyed("b", 1, "k"), false},
+			{"no key", keyed("a", 2, ""), false},
+			{"no key again", keyed("a", 3, ""), false},
+		},
+		cases: []conduct{
+			{"the queue has an order", testQueue},
+			{"who sent it", testSenders},
+			{"who has work", testReady},
+			{"a list ends with the newest", testMessagesTail},
+		},
+	}
+}
+
+func keepQueue() kept {
+	m := filled(ledger.Message{ID: "m", AgentID: "a", Number: 9, Key: "key"})
+	e := filled(ledger.Entry{MessageID: "m", AgentID: "a", Number: 9, Status: ledger.Queued, Priority: ledger.Next})
+	return kept{
+		insert: func(tx ledger.Tx) error { return tx.InsertMessage(m, e) },
+		replace: func(tx ledger.Tx) error {
+			e = ledger.Entry{MessageID: "m", AgentID: "a", Number: 9, Priority: ledger.Background,
+				Status: ledger.Processed, AttemptID: "t", CreatedAt: now, UpdatedAt: now}
+			return tx.UpdateEntry(e)
+		},
+		check: func(t *testing.T, v ledger.View) {
+			one(t, m)(v.Message("m"))
+			found(t, m)(v.MessageByKey("a", "key"))
+			only(t, m)(v.Messages("a", 5))
+			one(t, e)(v.Entry("m"))
+		},
+	}
 }
 
 func testQueue(t *testing.T, open Reopener) {
@@ -191,117 +202,10 @@ func testReady(t *testing.T, open Reopener) {
 	ready("[b c e]")
 }
 
-func stop(t *testing.T, s ledger.Store, agentID string, stopped bool) {
-	t.Helper()
-	write(t, s, func(tx ledger.Tx) error {
-		l, err := tx.AgentState(agentID)
-		if err != nil {
-			return err
-		}
-		l.Stopped = stopped
-		return tx.SaveAgentState(&l)
-	})
-}
-
-func testDue(t *testing.T, open Reopener) {
-	s := opened(t, open, "a", "b")
-	in := func(d time.Duration) *time.Time { at := now.Add(d); return &at }
-	timer := func(id, agentID string, next *time.Time, status ledger.TimerStatus) ledger.Timer {
-		return ledger.Timer{ID: id, AgentID: agentID, Status: status, NextFireAt: next}
-	}
-	wait := func(id, owner string, wake, expiry *time.Time, status ledger.WaitStatus) ledger.Wait {
-		return ledger.Wait{ID: id, AgentID: "a", Owner: owner, Status: status, WakeAt: wake, ExpiresAt: expiry}
-	}
-	write(t, s, func(tx ledger.Tx) error {
-		for _, timer := range []ledger.Timer{
-			timer("t3", "a", in(3*time.Second), ledger.TimerActive),
-			timer("t1", "b", in(time.Second), ledger.TimerActive),
-			timer("t0", "a", in(0), ledger.TimerCancelled), timer("t-", "a", nil, ledger.TimerActive),
-		} {
-			must(t, tx.InsertTimer(timer))
-		}
-		for _, wait := range []ledger.Wait{
-			wait("w2", "1", in(2*time.Second), nil, ledger.WaitActive),
-			wait("w4", "2", in(9*time.Second), in(4*time.Second), ledger.WaitActive),
-			wait("w5", "3", nil, in(5*time.Second), ledger.WaitActive), wait("w-", "4", nil, nil, ledger.WaitActive),
-			wait("w0", "5", in(0), in(0), ledger.WaitTriggered),
-		} {
-			must(t, tx.InsertWait(wait))
-		}
-		return nil
-	})
-	due := func(after time.Duration, limit int, want string, next *time.Time) {
-		t.Helper()
-		look(t, s, func(v ledger.View) {
-			timers, waits, err := v.Due(now.Add(after), limit)
-			must(t, err)
-			got := []string{}
-			for _, timer := range timers {
-				got = append(got, timer.ID)
-			}
-			for _, wait := range waits {
-				got = append(got, wait.ID)
-			}
-			equal(t, fmt.Sprint("due after ", after), fmt.Sprint(got), want)
-			at, ok, err := v.NextDue(now.Add(after))
-			must(t, err)
-			if ok != (next != nil) || ok && !at.Equal(next.UTC().Truncate(time.Millisecond)) {
-				t.Errorf("next after %v: %v, %v, want %v", after, at, ok, next)
-			}
-		})
-	}
-	due(0, 9, "[]", in(time.Second))
-	due(time.Second, 9, "[t1]", in(2*time.Second))
-	due(3*time.Second, 9, "[t1 t3 w2]", in(4*time.Second))
-	due(time.Minute, 9, "[t1 t3 w2 w4 w5]", nil)
-	due(time.Minute, 1, "[t1 w2]", nil)
-	stop(t, s, "a", true)
-	due(0, 9, "[]", in(time.Second))
-	due(time.Minute, 9, "[t1]", nil)
-	write(t, s, func(tx ledger.Tx) error { // what is made or changed while it is stopped stands still too
-		must(t, tx.InsertTimer(timer("t2", "a", in(2*time.Second), ledger.TimerActive)))
-		return tx.UpdateTimer(timer("t3", "a", in(4*time.Second), ledger.TimerActive))
-	})
-	due(time.Minute, 9, "[t1]", nil)
-	stop(t, s, "a", false)
-	due(time.Minute, 9, "[t1 t2 t3 w2 w4 w5]", nil)
-}
-
-func testTails(t *testing.T, open Reopener) {
-	s := opened(t, open, "a", "b")
-	for n := range int64(5) {
-		write(t, s, func(tx ledger.Tx) error {
-			for _, agent := range []string{"a", "b"} {
-				id := fmt.Sprint(agent, n)
-				must(t, tx.InsertMessage(message(agent, n+1, ledger.Normal)))
-				must(t, tx.InsertTurn(ledger.Turn{ID: id, AgentID: agent, Index: n + 1}))
-				must(t, tx.InsertTimer(ledger.Timer{ID: id, AgentID: agent}))
-				must(t, tx.InsertBrief(ledger.Brief{ID: id, AgentID: agent}))
-				must(t, tx.InsertTranscript(ledger.TranscriptEntry{ID: id, AgentID: agent}))
-				must(t, tx.InsertNotification(ledger.Notification{ID: id, AgentID: agent}))
-			}
-			return nil
-		})
-	}
-	look(t, s, func(v ledger.View) {
+func testMessagesTail(t *testing.T, open Reopener) {
+	tails(t, open, func(tx ledger.Tx, agent, _ string, n int64) error {
+		return tx.InsertMessage(message(agent, n, ledger.Normal))
+	}, func(v ledger.View) {
 		tail(t, "messages", v.Messages, func(m ledger.Message) string { return fmt.Sprint("a", m.Number-1) })
-		tail(t, "turns", v.Turns, func(x ledger.Turn) string { return x.ID })
-		tail(t, "timers", v.Timers, func(x ledger.Timer) string { return x.ID })
-		tail(t, "briefs", v.Briefs, func(x ledger.Brief) string { return x.ID })
-		tail(t, "transcript", v.Transcript, func(x ledger.TranscriptEntry) string { return x.ID })
-		tail(t, "notifications", v.Notifications, func(x ledger.Notification) string { return x.ID })
 	})
-}
-
-func tail[T any](t *testing.T, what string, list func(string, int) ([]T, error), id func(T) string) {
-	t.Helper()
-	for limit, want := range map[int]string{2: "[a3 a4]", 9: "[a0 a1 a2 a3 a4]", 0: "[a0 a1 a2 a3 a4]"} {
-		all, err := list("a", limit)
-		must(t, err)
-		ids := []string{}
-		for _, x := range all {
-			ids = append(ids, id(x))
-		}
-		equal(t, fmt.Sprintf("%s, limit %d", what, limit), fmt.Sprint(ids), want)
-	}
 }

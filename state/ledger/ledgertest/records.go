@@ -2,16 +2,13 @@ package ledgertest
 
 import (
 	"encoding/json"
-	"errors"
 	"reflect"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"holon/responses/agentruntime"
 	"holon/responses/turns"
-	"holon/state/ledger"
 )
 
 // now is a time that no store can keep exactly: it is finer than a millisecond
@@ -123,96 +120,6 @@ func same[T any](t *testing.T, got, written T, err error) {
 	}
 }
 
-// everything is one record of each noun, with no field empty.
-type everything struct {
-	agent   ledger.Agent
-	lane    ledger.AgentState
-	message ledger.Message
-	entry   ledger.Entry
-	attempt ledger.Attempt
-	turn    ledger.Turn
-	wait    ledger.Wait
-	timer   ledger.Timer
-	trigger ledger.Trigger
-	brief   ledger.Brief
-	said    ledger.TranscriptEntry
-	note    ledger.Notification
-	tool    ledger.ToolExecution
-	event   ledger.Event
-}
-
-func newEverything() everything {
-	e := everything{
-		agent:   filled(ledger.Agent{ID: "a"}),
-		lane:    filled(ledger.AgentState{AgentID: "a"}),
-		message: filled(ledger.Message{ID: "m", AgentID: "a", Number: 9, Key: "key"}),
-		entry: filled(ledger.Entry{MessageID: "m", AgentID: "a", Number: 9, Status: ledger.Queued,
-			Priority: ledger.Next}),
-		attempt: filled(ledger.Attempt{ID: "t", AgentID: "a", Status: ledger.AttemptOpen}),
-		turn:    filled(ledger.Turn{ID: "turn", AgentID: "a"}),
-		wait:    filled(ledger.Wait{ID: "w", AgentID: "a", Owner: ledger.OwnerAgent, Status: ledger.WaitActive}),
-		timer:   filled(ledger.Timer{ID: "timer", AgentID: "a", Key: "key", Status: ledger.TimerActive}),
-		trigger: filled(ledger.Trigger{ID: "trigger", AgentID: "a", TokenHash: "hash"}),
-		brief:   filled(ledger.Brief{ID: "b", AgentID: "a"}),
-		said:    filled(ledger.TranscriptEntry{ID: "s", AgentID: "a"}),
-		note:    filled(ledger.Notification{ID: "n", AgentID: "a"}),
-		tool:    filled(ledger.ToolExecution{ID: "x", TurnID: "turn", AgentID: "a"}),
-		event:   filled(ledger.Event{AgentID: "a", Level: 2}),
-	}
-	e.agent.ArchivedAt = nil // or it were in no list
-	e.lane.Revision, e.lane.EventSeq = 0, 0
-	e.event.Seq, e.event.IDs[agentruntime.Step] = 1, "step"
-	return e
-}
-
-func (e *everything) insert(tx ledger.Tx) error {
-	l := e.lane
-	err := errors.Join(
-		tx.InsertAgent(e.agent, l), tx.InsertMessage(e.message, e.entry), tx.InsertAttempt(e.attempt),
-		tx.InsertTurn(e.turn),
-		tx.InsertWait(e.wait), tx.InsertTimer(e.timer), tx.InsertTrigger(e.trigger), tx.InsertBrief(e.brief),
-		tx.InsertTranscript(e.said), tx.InsertNotification(e.note), tx.InsertToolExecution(e.tool), tx.Append(&l, e.event),
-		tx.SaveAgentState(&l))
-	e.lane = l
-	return err
-}
-
-// check reads each record in every way there is.
-func (e *everything) check(t *testing.T, v ledger.View) {
-	t.Helper()
-	one(t, e.agent)(v.Agent("a"))
-	only(t, e.agent)(v.Agents())
-	one(t, e.lane)(v.AgentState("a"))
-	one(t, e.message)(v.Message("m"))
-	found(t, e.message)(v.MessageByKey("a", "key"))
-	only(t, e.message)(v.Messages("a", 5))
-	one(t, e.entry)(v.Entry("m"))
-	one(t, e.attempt)(v.Attempt("t"))
-	bare := e.attempt
-	bare.Frame = nil // is large, and left out where it is not asked for
-	if e.attempt.Status == ledger.AttemptOpen {
-		found(t, bare)(v.OpenAttempt("a"))
-		only(t, bare)(v.OpenAttempts())
-	}
-	one(t, e.turn)(v.Turn("turn"))
-	only(t, e.turn)(v.Turns("a", 5))
-	one(t, e.wait)(v.Wait("w"))
-	found(t, e.wait)(v.UnresolvedWait("a", ledger.OwnerAgent))
-	only(t, e.wait)(v.UnresolvedWaits("a"))
-	one(t, e.timer)(v.Timer("timer"))
-	found(t, e.timer)(v.TimerByKey("a", "key"))
-	only(t, e.timer)(v.Timers("a", 5))
-	one(t, e.trigger)(v.Trigger("trigger"))
-	only(t, e.trigger)(v.Triggers("a"))
-	found(t, e.trigger)(v.TriggerByHash("hash"))
-	only(t, e.brief)(v.Briefs("a", 5))
-	only(t, e.said)(v.Transcript("a", 5))
-	only(t, e.note)(v.Notifications("a", 5))
-	only(t, e.tool)(v.ToolExecutions("a", 5))
-	page, err := v.Events("a", ledger.EventQuery{})
-	only(t, e.event)(page.Events, err)
-}
-
 func one[T any](t *testing.T, want T) func(T, error) {
 	return func(got T, err error) { t.Helper(); same(t, got, want, err) }
 }
@@ -230,52 +137,4 @@ func found[T any](t *testing.T, want T) func(T, bool, error) {
 
 func only[T any](t *testing.T, want T) func([]T, error) {
 	return func(got []T, err error) { t.Helper(); same(t, got, []T{want}, err) }
-}
-
-// testRecords writes every field of every noun, reads it in the same
-// transaction, from outside and from a store that was opened again, then does so
-// once more with all that can be replaced.
-func testRecords(t *testing.T, open Reopener) {
-	s := open(t)
-	e := newEverything()
-	inside := func(write func(tx ledger.Tx) error) {
-		t.Helper()
-		must(t, s.Update(t.Context(), func(tx ledger.Tx) error {
-			if err := write(tx); err != nil {
-				return err
-			}
-			e.check(t, tx)
-			return nil
-		}))
-		look(t, s, func(v ledger.View) { e.check(t, v) })
-		must(t, s.Close())
-		s = open(t)
-		look(t, s, func(v ledger.View) { e.check(t, v) })
-	}
-	inside(e.insert)
-	e.replace()
-	inside(func(tx ledger.Tx) error {
-		l := e.lane
-		err := errors.Join(tx.UpdateAgent(e.agent), tx.UpdateEntry(e.entry), tx.UpdateAttempt(e.attempt),
-			tx.UpdateWait(e.wait),
-			tx.UpdateTimer(e.timer), tx.UpdateTrigger(e.trigger), tx.SaveAgentState(&l))
-		e.lane = l
-		return err
-	})
-	must(t, s.Close())
-}
-
-// replace changes every field that may change.
-func (e *everything) replace() {
-	e.agent.Model, e.agent.UpdatedAt = "other/model", now.Add(1)
-	e.lane = ledger.AgentState{AgentID: "a", Revision: e.lane.Revision, EventSeq: e.lane.EventSeq, UpdatedAt: now}
-	e.entry = ledger.Entry{MessageID: "m", AgentID: "a", Number: 9, Priority: ledger.Background,
-		Status: ledger.Processed, AttemptID: "t", CreatedAt: now, UpdatedAt: now}
-	e.attempt.Status, e.attempt.Facts, e.attempt.BegunAt = ledger.AttemptSettled, 99, nil
-	e.attempt.Frame, e.attempt.FrameDigest = json.RawMessage(`{"another":"frame"}`), "another"
-	e.wait = ledger.Wait{ID: "w", AgentID: "a", Owner: ledger.OwnerAgent, Status: ledger.WaitTriggered,
-		Wakes: []ledger.WakeSource{}, CreatedAt: now, UpdatedAt: now}
-	e.timer = ledger.Timer{ID: "timer", AgentID: "a", Key: "key", Status: ledger.TimerCancelled, CreatedAt: now,
-		UpdatedAt: now}
-	e.trigger.Status, e.trigger.RevokedAt, e.trigger.DeliveryCount = ledger.TriggerRevoked, &now, 12
 }

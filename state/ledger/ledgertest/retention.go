@@ -139,7 +139,7 @@ func testPruneSpares(t *testing.T, open Reopener) {
 	dispose(t, s, id(1), ledger.Queued, "")
 	dispose(t, s, id(2), ledger.Dequeued, "x")
 	write(t, s, func(tx ledger.Tx) error {
-		must(t, tx.InsertAttempt(ledger.Attempt{ID: "x", AgentID: "a", MessageID: id(3), WaitID: "w0",
+		must(t, tx.InsertAttempt(ledger.Attempt{ID: "x", AgentID: "a", MessageID: id(3), Waits: []string{"w1", "w0"},
 			Status: ledger.AttemptOpen, StartedAt: at(-100 * day)}))
 		must(t, tx.InsertWait(ledger.Wait{ID: "w", AgentID: "a", Owner: "agent", Status: ledger.WaitTriggered,
 			MessageID: id(4), Registered: "x_000007_a", CreatedAt: at(-100 * day)}))

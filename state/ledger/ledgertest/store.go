@@ -19,11 +19,15 @@ func opened(t *testing.T, open Reopener, agents ...string) ledger.Store {
 		}
 	})
 	for _, id := range agents {
-		write(t, s, func(tx ledger.Tx) error {
-			return tx.InsertAgent(ledger.Agent{ID: id, CreatedAt: now}, ledger.AgentState{AgentID: id})
-		})
+		write(t, s, addAgent(id))
 	}
 	return s
+}
+
+func addAgent(id string) func(tx ledger.Tx) error {
+	return func(tx ledger.Tx) error {
+		return tx.InsertAgent(ledger.Agent{ID: id, CreatedAt: now}, ledger.AgentState{AgentID: id})
+	}
 }
 
 func write(t *testing.T, s ledger.Store, fn func(tx ledger.Tx) error) {

@@ -35,6 +35,24 @@ const (
 		`{"path":"a","bytes":3,"sha256":"` + digest + `"},{"path":"turn.json","bytes":%d,"sha256":"%s"}]}`
 )
 
+// A gap in the facts of a thread's turns, which no one of them shows, is found.
+func TestAlone(t *testing.T) {
+	dir := t.TempDir()
+	fact := func(n int, class string, rest string) string {
+		return fmt.Sprintf(`{"type":"%s","event_id":"evt_%d","timestamp":"2026-03-04T05:06:07Z","schema_version":"1",`+
+			`"runtime_id":"rt","session_id":"s","thread_id":"s","sequence":%d,%s"payload":{}}`+"\n", class, n, n, rest)
+	}
+	put(t, filepath.Join(dir, "z", "runtime.ndjson"), fact(1, "thread.started", ""))
+	put(t, filepath.Join(dir, "a", "runtime.ndjson"), fact(2, "turn.submitted", `"turn_id":"t",`))
+	if err := Alone(dir); err != nil {
+		t.Error(err)
+	}
+	put(t, filepath.Join(dir, "a", "runtime.ndjson"), fact(3, "turn.submitted", `"turn_id":"t",`))
+	if err := Alone(dir); err == nil || !strings.Contains(err.Error(), "V5") {
+		t.Errorf("a gap: %v", err)
+	}
+}
+
 // newTurn lays out a directory in which every check holds: a turn, and a store.
 func newTurn(t *testing.T) string {
 	t.Helper()

@@ -50,7 +50,7 @@ func newLedger(t *testing.T) string {
 		if !ok {
 			break
 		}
-		step(m.Began(t.Context(), c.Attempt.ID, []byte(`{}`), "digest"))
+		step(m.Began(t.Context(), c.Attempt.ID, scheduler.Sent{Prompt: []byte(`{}`), Digest: "digest"}))
 		if c.Message.Kind == ledger.KindTimerTick {
 			_, err = m.Sleep(t.Context(), "a", "call_1", 0, "anything")
 			step(err)

@@ -1,11 +1,15 @@
 package check
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"holon/responses/agentruntime"
@@ -16,7 +20,7 @@ import (
 // maxBroken bounds the violations that are named.
 const maxBroken = 8
 
-// Recorded holds the whole record of every agent to the rules of the Agent Runtime standard at level B.
+// Recorded holds the whole record of every agent to the rules of the Agent Runtime standard at level C.
 func (l *Ledger) Recorded(ctx context.Context) error {
 	rows, err := l.db.QueryContext(ctx, `SELECT agent_id, seq, id, created_at, type, message_id, turn_id, ref, data, class,
 		status, ids, cause, producer_seq FROM events ORDER BY agent_id, seq`)
@@ -33,7 +37,7 @@ func (l *Ledger) Recorded(ctx context.Context) error {
 		}
 		v := validators[e.AgentID]
 		if v == nil {
-			v = agentruntime.NewValidator(agentruntime.LevelB, func(found agentruntime.Violation) {
+			v = agentruntime.NewValidator(agentruntime.LevelC, func(found agentruntime.Violation) {
 				if len(broken) < maxBroken {
 					broken = append(broken, fmt.Errorf("the record of agent %s breaks %s at event %d (%s): %s instead of %s",
 						found.File, found.Rule, found.Line, found.EventID, found.Got, found.Want))
@@ -45,6 +49,46 @@ func (l *Ledger) Recorded(ctx context.Context) error {
 		v.Event(e.AgentID, int(e.Seq), &recorded)
 	}
 	return errors.Join(append(broken, rows.Err())...)
+}
+
+// Alone holds the facts of all turns below a directory, whose agentd has ended, to the rules of the Agent Runtime
+// standard at level C: the turns of a thread are one log, the first event of each tells their order.
+func Alone(dir string) error {
+	paths, err := filepath.Glob(filepath.Join(dir, "*", runtimeFile))
+	if err != nil {
+		return err
+	}
+	logs := map[string][]byte{}
+	var order []string
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		var first struct {
+			EventID string `json:"event_id"`
+		}
+		line, _, _ := bytes.Cut(data, []byte("\n"))
+		if err := json.Unmarshal(line, &first); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		order = append(order, first.EventID+path)
+		logs[first.EventID+path] = data
+	}
+	slices.Sort(order)
+	var broken []error
+	v := agentruntime.NewValidator(agentruntime.LevelC, func(found agentruntime.Violation) {
+		if len(broken) < maxBroken {
+			broken = append(broken, fmt.Errorf("%s:%d breaks %s: %s instead of %s", found.File, found.Line, found.Rule,
+				found.Got, found.Want))
+		}
+	})
+	for _, name := range order {
+		if err := v.Read(name, bytes.NewReader(logs[name])); err != nil {
+			return err
+		}
+	}
+	return errors.Join(broken...)
 }
 
 func recordedEvent(rows *sql.Rows) (e ledger.Event, err error) {

@@ -120,10 +120,10 @@ func Numbered(dir string) error {
 	})
 }
 
-// Facts checks that runtime.ndjson of the turn in dir is numbered from 1 without
-// a gap and has one end, at its end.
+// Facts checks that runtime.ndjson of the turn in dir is numbered without a gap, from
+// 1 where it begins a thread, and has one end, at its end.
 func Facts(dir string) error {
-	ends, last := 0, ""
+	ends, first, last := 0, 1, ""
 	err := lines(filepath.Join(dir, runtimeFile), func(n int, line []byte) error {
 		var ev struct {
 			Type     string `json:"type"`
@@ -132,7 +132,10 @@ func Facts(dir string) error {
 		if err := json.Unmarshal(line, &ev); err != nil {
 			return err
 		}
-		if ev.Sequence != n+1 {
+		if n == 0 && ev.Type != "thread.started" {
+			first = max(1, ev.Sequence)
+		}
+		if ev.Sequence != first+n {
 			return fmt.Errorf("the fact has the number %d", ev.Sequence)
 		}
 		if last = ev.Type; last == "turn.completed" || last == "turn.failed" {

@@ -1,0 +1,61 @@
+package agentd_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"holon/responses/agentruntime"
+	"holon/responses/turns"
+)
+
+// checkFacts holds the facts of all turns below a directory to the rules of the Agent Runtime standard at level C, the
+// highest, as one log of turns in the order of their beginnings. The server must have stopped.
+func checkFacts(t *testing.T, dir string) {
+	t.Helper()
+	logs := factLogs(t, dir)
+	v := agentruntime.NewValidator(agentruntime.LevelC, func(v agentruntime.Violation) {
+		t.Errorf("%s:%d: %s: %s instead of %s", v.File, v.Line, v.Rule, v.Got, v.Want)
+	})
+	for _, log := range logs {
+		if err := v.Read(log.path, bytes.NewReader(log.data)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+type factLog struct {
+	path  string
+	data  []byte
+	first agentruntime.Event
+}
+
+func factLogs(t *testing.T, dir string) (logs []factLog) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() != turns.RuntimeFile || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		line, _, _ := bytes.Cut(data, []byte("\n"))
+		log := factLog{path: path, data: data}
+		if err == nil && len(data) > 0 {
+			err = json.Unmarshal(line, &log.first)
+		}
+		if err == nil {
+			logs = append(logs, log)
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	slices.SortFunc(logs, func(a, b factLog) int { return strings.Compare(a.first.EventID, b.first.EventID) })
+	return logs
+}

@@ -1,0 +1,74 @@
+package turns
+
+// Routing is the payload of routing.decided: the model that a turn asks first, and those that it may ask after it.
+type Routing struct {
+	RoutingMode      string   `json:"routing_mode"` // fixed: the first model is asked, the others when it fails
+	CandidateCount   int      `json:"candidate_count"`
+	SelectedProvider string   `json:"selected_provider"`
+	SelectedModel    string   `json:"selected_model"`
+	RequestedModel   string   `json:"requested_model,omitempty"` // as the request has it
+	DecisionSource   string   `json:"decision_source"`           // request, or default
+	DecisionReason   string   `json:"decision_reason"`
+	FallbackChain    []string `json:"fallback_chain"` // provider/model, in the order in which they are asked
+}
+
+// maxFallbacks bounds the fallbacks that are told of.
+const maxFallbacks = 16
+
+// RoutingDecided says which model a turn asks. A turn that asks a model has exactly one.
+func (s Scope) RoutingDecided(p Routing) RuntimeEvent {
+	p.CandidateCount = 1 + len(p.FallbackChain)
+	p.SelectedProvider, p.SelectedModel = clip(p.SelectedProvider, maxName), clip(p.SelectedModel, maxName)
+	p.RequestedModel, p.DecisionReason = clip(p.RequestedModel, maxName), clip(p.DecisionReason, maxName)
+	chain := make([]string, 0, min(len(p.FallbackChain), maxFallbacks))
+	for _, ref := range p.FallbackChain[:cap(chain)] {
+		chain = append(chain, clip(ref, maxName))
+	}
+	p.FallbackChain = chain
+	return s.event(RoutingDecided, "", p)
+}
+
+// Fallback is the payload of routing.fallback.applied.
+type Fallback struct {
+	From   string `json:"from"` // provider/model
+	To     string `json:"to"`
+	Reason string `json:"reason"` // the failure of the one before
+}
+
+// FallbackApplied says that the next model is asked in place of one that failed.
+func (s Scope) FallbackApplied(p Fallback) RuntimeEvent {
+	p.From, p.To, p.Reason = clip(p.From, maxName), clip(p.To, maxName), clip(p.Reason, maxName)
+	return s.event(FallbackApplied, "", p)
+}
+
+// Cost is the payload of cost.recorded: what a request to a model took. agentd knows no prices.
+type Cost struct {
+	Usage       TokenUsage `json:"usage"`
+	Amount      string     `json:"amount"` // unknown
+	PriceSource string     `json:"price_source"`
+}
+
+// CostRecorded says what the model request with the given id took.
+func (s Scope) CostRecorded(requestID string, used TokenUsage) RuntimeEvent {
+	return s.ofRequest(CostRecorded, requestID, Cost{used, "unknown", "unknown"})
+}
+
+// RateLimit is the payload of rate_limit.hit.
+type RateLimit struct {
+	By           string `json:"by"`
+	Scope        string `json:"scope"` // provider/model
+	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
+}
+
+// RateLimitHit says that a provider refused the model request with the given id because there were too many.
+func (s Scope) RateLimitHit(requestID string, p RateLimit) RuntimeEvent {
+	p.By, p.Scope = "provider", clip(p.Scope, maxName)
+	return s.ofRequest(RateLimitHit, requestID, p)
+}
+
+// ofRequest is an event about a model request.
+func (s Scope) ofRequest(class, requestID string, payload any) RuntimeEvent {
+	e := s.event(class, "", payload)
+	e.ModelRequestID, e.SpanID = requestID, s.Trace.Child(requestID).SpanID()
+	return e
+}

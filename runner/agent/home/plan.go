@@ -1,0 +1,129 @@
+package home
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"holon/internal/folder"
+	"holon/internal/roots"
+	"holon/internal/visible"
+	"holon/runner/agent/view"
+	"holon/state"
+)
+
+// Bounds of plans, in bytes.
+const (
+	MaxPlan     = 256 << 10
+	planPreview = 2 << 10
+)
+
+// workDir holds a folder with a plan for each work item.
+const workDir = "work-items"
+
+// planFile is the plan of a work item in the agent's home.
+func planFile(itemID string) string { return path.Join(workDir, itemID, "plan.md") }
+
+// SeedPlan writes the first plan of a work item, which is then the agent's. What is there stays.
+func (h *Homes) SeedPlan(_ context.Context, agentID, itemID, text string) error {
+	if err := state.CheckAgentID(agentID); err != nil {
+		return err
+	}
+	root, err := roots.Open(h.opts.Home.AgentDir(agentID))
+	if err != nil {
+		return fmt.Errorf("open the agent's home: %w", err)
+	}
+	defer root.Close()
+	for _, dir := range []string{workDir, path.Join(workDir, itemID)} {
+		if err := addFolder(root, dir); err != nil {
+			return err
+		}
+	}
+	_, err = add(root, planFile(itemID), []byte(text))
+	return err
+}
+
+// Plan describes the plan of a work item, nil when it has none. The agent's container writes the file, so what is no
+// plain text file of a fair size is told of and not read.
+func (h *Homes) Plan(agentID, itemID string) *view.PlanArtifact {
+	if state.CheckAgentID(agentID) != nil {
+		return nil
+	}
+	plan := &view.PlanArtifact{OwnerAgentID: agentID, RelativePath: planFile(itemID),
+		Path: path.Join(view.HomeMount, planFile(itemID))}
+	text, changed, err := h.readPlan(agentID, itemID)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		plan.Refused = err.Error()
+		return plan
+	}
+	sum := sha256.Sum256([]byte(text))
+	plan.Hash, plan.Bytes, plan.UpdatedAt = hex.EncodeToString(sum[:]), int64(len(text)), changed
+	plan.Preview = visible.Text(text)
+	if plan.PreviewComplete = len(plan.Preview) <= planPreview; !plan.PreviewComplete {
+		plan.Preview = strings.ToValidUTF8(plan.Preview[:planPreview], "")
+	}
+	return plan
+}
+
+var (
+	errPlanFile  = errors.New("it is not a plain file")
+	errPlanLarge = fmt.Errorf("it has more than %d bytes", MaxPlan)
+	errPlanText  = errors.New("it is not UTF-8 text")
+)
+
+// readPlan reads the plan of an item without following a link.
+func (h *Homes) readPlan(agentID, itemID string) (text string, changed time.Time, err error) {
+	dir, err := folder.Open(h.opts.Home.AgentDir(agentID))
+	if err != nil {
+		return "", changed, err
+	}
+	defer func() { dir.Close() }()
+	for _, name := range []string{workDir, itemID} {
+		sub, err := dir.Sub(name)
+		if err != nil {
+			return "", changed, planError(err)
+		}
+		dir.Close()
+		dir = sub
+	}
+	f, _, err := dir.OpenFile(path.Base(planFile(itemID)))
+	if err != nil {
+		return "", changed, planError(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", changed, fmt.Errorf("read it: %w", err)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, MaxPlan+1))
+	switch {
+	case err != nil:
+		return "", changed, fmt.Errorf("read it: %w", err)
+	case len(data) > MaxPlan:
+		return "", changed, errPlanLarge
+	case !utf8.Valid(data):
+		return "", changed, errPlanText
+	}
+	return string(data), info.ModTime().UTC().Truncate(time.Millisecond), nil
+}
+
+// planError says of a name that exists that it is no plain file, without its path.
+func planError(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOENT) {
+		return fs.ErrNotExist
+	}
+	return errPlanFile
+}

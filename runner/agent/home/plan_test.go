@@ -1,0 +1,75 @@
+package home_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"holon/runner/agent/home"
+)
+
+// A plan is read as what a stranger wrote: plain text of a fair size, and through no link.
+func TestPlan(t *testing.T) {
+	for name, c := range map[string]struct {
+		make    func(dir string) error // of the item
+		refused string
+		bytes   int64
+	}{
+		"seeded": {func(string) error { return nil }, "", 5},
+		"a link": {func(dir string) error {
+			return replace(dir, func(plan string) error { return os.Symlink("/etc/hostname", plan) })
+		}, "it is not a plain file", 0},
+		"a pipe": {func(dir string) error {
+			return replace(dir, func(plan string) error { return syscall.Mkfifo(plan, 0o600) })
+		}, "it is not a plain file", 0},
+		"a folder": {func(dir string) error {
+			return replace(dir, func(plan string) error { return os.Mkdir(plan, 0o700) })
+		}, "it is not a plain file", 0},
+		"a link to its folder": {func(dir string) error {
+			if err := os.RemoveAll(dir); err != nil {
+				return err
+			}
+			return os.Symlink("/etc", dir)
+		}, "it is not a plain file", 0},
+		"a huge one": {func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "plan.md"), make([]byte, home.MaxPlan+1), 0o600)
+		}, "it has more than", 0},
+		"no text": {func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "plan.md"), []byte("\xff"), 0o600)
+		}, "it is not UTF-8 text", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			h := r.homes
+			if err := h.Create(t.Context(), "alpha", ""); err != nil {
+				t.Fatal(err)
+			}
+			if h.Plan("alpha", "work_1") != nil {
+				t.Error("there is a plan before there is one")
+			}
+			for _, text := range []string{"first", "second"} { // the first stays
+				if err := h.SeedPlan(t.Context(), "alpha", "work_1", text); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := c.make(filepath.Join(r.state.AgentDir("alpha"), "work-items", "work_1")); err != nil {
+				t.Fatal(err)
+			}
+			p := h.Plan("alpha", "work_1")
+			if p == nil || !strings.HasPrefix(p.Refused, c.refused) || c.refused == "" && p.Refused != "" ||
+				p.Bytes != c.bytes {
+				t.Errorf("plan %+v, want refused %q, %d bytes", p, c.refused, c.bytes)
+			}
+		})
+	}
+}
+
+func replace(dir string, with func(plan string) error) error {
+	plan := filepath.Join(dir, "plan.md")
+	if err := os.Remove(plan); err != nil {
+		return err
+	}
+	return with(plan)
+}

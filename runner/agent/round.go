@@ -1,0 +1,126 @@
+package agent
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"holon/internal/visible"
+	"holon/responses"
+	"holon/responses/agentruntime"
+	"holon/responses/turns"
+	"holon/runner/agent/rules"
+	"holon/runner/agent/scheduler"
+	"holon/state/ledger"
+)
+
+// rounds puts together what a round of the model said, which comes with the response, and what the facts tell of it,
+// which come on a connection of their own.
+type rounds struct {
+	said   []said          // messages that no round has yet, in order
+	known  map[string]bool // ids of all messages that came
+	number int             // of the newest round
+	tried  turns.ProviderTimeline
+}
+
+// said is a complete message of the model.
+type said struct {
+	id, text string
+	phase    responses.Phase
+}
+
+// hear takes a message, once.
+func (r *rounds) hear(m *responses.Message, text string) {
+	if r.known[m.ID] {
+		return
+	}
+	if r.known == nil {
+		r.known = make(map[string]bool)
+	}
+	r.known[m.ID] = true
+	r.said = append(r.said, said{m.ID, text, m.Phase})
+}
+
+// lacks reports whether a fact names messages that have not come.
+func (r *rounds) lacks(ev turns.RuntimeEvent) bool {
+	s, ok := answered(ev)
+	return ok && slices.ContainsFunc(s.Messages, func(id string) bool { return !r.known[id] })
+}
+
+// end returns the round that a fact ends, and how many messages it has; false for other facts.
+func (r *rounds) end(ev turns.RuntimeEvent) (scheduler.Progress, int, bool) {
+	var f turns.AttemptFailure
+	if ev.Type == turns.ModelFailed && json.Unmarshal(ev.Payload, &f) == nil && f.ProviderAttempt != nil {
+		r.tried.Add(*f.ProviderAttempt)
+	}
+	s, ok := answered(ev)
+	if !ok {
+		return scheduler.Progress{}, 0, false
+	}
+	r.number = s.ProviderAttempt.Round
+	r.tried.Add(*s.ProviderAttempt)
+	tried := r.tried
+	r.tried = turns.ProviderTimeline{}
+	n := 0
+	for i, m := range r.said {
+		if slices.Contains(s.Messages, m.id) {
+			n = i + 1
+		}
+	}
+	p := r.tell(n, round{ModelRef: s.ProviderAttempt.ModelRef, StopReason: s.StopReason, Calls: s.Calls,
+		Tokens: &roundTokens{s.Usage.InputTokens, s.Usage.OutputTokens, s.Usage.TotalTokens,
+			s.Usage.InputTokenDetails.CachedTokens}}, &tried)
+	p.Event.CreatedAt = ev.Timestamp.Time()
+	p.Event.IDs[agentruntime.ModelRequest] = ev.ModelRequestID
+	p.Event.IDs[agentruntime.Trace], p.Event.IDs[agentruntime.Span] = ev.TraceID, ev.SpanID
+	return p, n, true
+}
+
+// answered is the payload of a fact that ends a round; false for other facts.
+func answered(ev turns.RuntimeEvent) (s turns.Sampled, ok bool) {
+	ok = ev.Type == turns.ModelCompleted && json.Unmarshal(ev.Payload, &s) == nil && s.ProviderAttempt != nil &&
+		s.ProviderAttempt.Purpose == ""
+	return s, ok
+}
+
+// round is what events and transcript tell of a round of the model.
+type round struct {
+	Round      int             `json:"round,omitempty"` // of the turn, from 1
+	Phase      responses.Phase `json:"phase,omitempty"`
+	Preview    string          `json:"text_preview,omitempty"`
+	Text       string          `json:"text,omitempty"` // of the transcript alone
+	Chars      int             `json:"chars"`
+	Calls      []string        `json:"tool_call_ids,omitempty"`
+	ModelRef   string          `json:"model_ref,omitempty"`
+	StopReason string          `json:"stop_reason,omitempty"`
+	Tokens     *roundTokens    `json:"token_usage,omitempty"`
+
+	Tried *turns.ProviderTimeline `json:"provider_attempt_timeline,omitempty"` // of the transcript alone
+}
+
+// roundTokens are those of the attempt that gave the answer.
+type roundTokens struct {
+	Input  int64 `json:"input_tokens"`
+	Output int64 `json:"output_tokens"`
+	Total  int64 `json:"total_tokens"`
+	Cached int64 `json:"cached_tokens"` // of Input
+}
+
+// tell makes the records of a round that has the first n messages that no other has.
+func (r *rounds) tell(n int, made round, tried *turns.ProviderTimeline) scheduler.Progress {
+	var texts []string
+	for _, m := range r.said[:n] {
+		texts, made.Phase = append(texts, m.text), m.phase
+	}
+	r.said = r.said[n:]
+	text := strings.Join(texts, "\n\n")
+	made.Round, made.Preview, made.Chars = r.number, visible.Clip(text, maxPreview), len(text)
+	entry := &ledger.TranscriptEntry{Kind: ledger.TranscriptRound, Round: made.Round, StopReason: made.StopReason}
+	if made.Tokens != nil {
+		entry.InputTokens, entry.OutputTokens = made.Tokens.Input, made.Tokens.Output
+	}
+	p := scheduler.Progress{Event: ledger.Event{Type: rules.AssistantRound, Data: encode(made)}, Transcript: entry}
+	made.Preview, made.Text, made.Tried = "", visible.Clip(text, maxTranscript), tried
+	entry.Data = encode(made)
+	return p
+}

@@ -1,0 +1,77 @@
+package rules
+
+import (
+	"slices"
+	"time"
+
+	"holon/state/ledger"
+)
+
+// WorkState is whether a work item may run now (runtime specification, "WorkItemSchedulingState"). It is derived and
+// never stored.
+type WorkState string
+
+const (
+	WorkRunnable        WorkState = "runnable"
+	WorkWaitingOperator WorkState = "waiting_operator"
+	WorkWaitingTask     WorkState = "waiting_task"
+	WorkWaitingExternal WorkState = "waiting_external"
+	WorkBlocked         WorkState = "blocked"
+	WorkCompleted       WorkState = "completed"
+)
+
+// Scheduling is the state of a work item with the waits of its agent that are active. Being open is not enough to run.
+func Scheduling(w ledger.WorkItem, waits []ledger.Wait) WorkState {
+	waitsFor := func(kind ledger.WaitKind) bool {
+		return slices.ContainsFunc(waits, func(wait ledger.Wait) bool {
+			return wait.Owner == w.ID && wait.Status == ledger.WaitActive && wait.Kind == kind
+		})
+	}
+	switch {
+	case w.State == ledger.WorkCompleted:
+		return WorkCompleted
+	case w.PlanStatus == ledger.PlanNeedsInput, waitsFor(ledger.WaitOperator):
+		return WorkWaitingOperator
+	case waitsFor(ledger.WaitTask):
+		return WorkWaitingTask
+	case waitsFor(ledger.WaitExternal):
+		return WorkWaitingExternal
+	case w.BlockedBy != "":
+		return WorkBlocked
+	}
+	return WorkRunnable
+}
+
+// Readiness is the older label of a scheduling state.
+func Readiness(s WorkState) string {
+	switch s {
+	case WorkWaitingOperator:
+		return "waiting_for_operator"
+	case WorkWaitingTask, WorkWaitingExternal:
+		return string(WorkBlocked)
+	}
+	return string(s)
+}
+
+// WorkSignal says with which work an agent goes on by itself once it is idle, nil for none: with the current item if
+// that may run, else the agent is shown the oldest one that may, to pick it. open are the agent's open items, the oldest
+// first.
+func WorkSignal(l ledger.AgentState, open []ledger.WorkItem, waits []ledger.Wait) *ledger.WorkSignal {
+	if l.Stopped || l.WorkHeld != "" {
+		return nil
+	}
+	var queued *ledger.WorkSignal
+	for _, w := range open {
+		switch {
+		case Scheduling(w, waits) != WorkRunnable:
+		case w.ID == l.CurrentWork:
+			return &ledger.WorkSignal{WorkItemID: w.ID, Status: "active", Reactivation: ledger.ContinueActive}
+		case queued == nil:
+			queued = &ledger.WorkSignal{WorkItemID: w.ID, Status: "queued", Reactivation: ledger.ActivateQueued}
+		}
+	}
+	return queued
+}
+
+// DefaultRecheck is after how long a blocked work item is looked at again for which no time was said.
+const DefaultRecheck = time.Hour

@@ -1,0 +1,117 @@
+package scheduler
+
+import (
+	"context"
+
+	"holon/responses"
+	"holon/responses/agentruntime"
+	"holon/runner/agent/rules"
+	"holon/state/ledger"
+)
+
+// OutputStates says of the directories of an agent's turns whether events need them. It reads all events of the agent.
+func (m *Scheduler) OutputStates(ctx context.Context, agentID string,
+	turnIDs []string) (map[string]ledger.OutputState, error) {
+	states := make(map[string]ledger.OutputState, len(turnIDs))
+	err := m.store.View(ctx, func(v ledger.View) error {
+		agent, err := v.AgentState(agentID)
+		if err != nil {
+			return err
+		}
+		referred, err := v.ReferredTurns(agentID)
+		for _, id := range turnIDs {
+			newest, ok := referred[id]
+			switch {
+			case !ok:
+				states[id] = ledger.OutputUnreferenced
+			case newest <= agent.Exported:
+				states[id] = ledger.OutputSaved
+			default:
+				states[id] = ledger.OutputPinned
+			}
+		}
+		return err
+	})
+	return states, err
+}
+
+// ExpiredOutputs says which of the directories of turns are recorded as gone.
+func (m *Scheduler) ExpiredOutputs(ctx context.Context, turnIDs []string) (map[string]bool, error) {
+	gone := make(map[string]bool)
+	err := m.store.View(ctx, func(v ledger.View) error {
+		for _, id := range turnIDs {
+			_, ok, err := v.ExpiredOutput(id)
+			if err != nil {
+				return err
+			}
+			gone[id] = ok
+		}
+		return nil
+	})
+	return gone, err
+}
+
+// ExpireOutputs records that directories of an agent's turns go, each once. They are removed after that.
+func (m *Scheduler) ExpireOutputs(ctx context.Context, agentID string, gone []ledger.ExpiredOutput) error {
+	return m.step(ctx, agentID, func(s *step) error {
+		for _, e := range gone {
+			if _, known, err := s.ExpiredOutput(e.TurnID); err != nil {
+				return err
+			} else if known {
+				continue
+			}
+			e.AgentID, e.At = agentID, s.now
+			for len(mustJSON(e.Artifacts)) > maxNamedFiles {
+				e.Artifacts = e.Artifacts[:len(e.Artifacts)-1]
+			}
+			if err := s.InsertExpiredOutput(e); err != nil {
+				return err
+			}
+			s.expired(e)
+		}
+		return nil
+	})
+}
+
+// maxNamedFiles bounds the files that an event names of an expired output, in bytes of JSON.
+const maxNamedFiles = 6 << 10
+
+// expired tells that the directory of a turn is gone. The turn is named in the payload: it has ended, and nothing of it
+// may come after that.
+func (s *step) expired(e ledger.ExpiredOutput) {
+	event := ledger.Event{ID: derivedID(responses.PrefixEvent, "output.expired", e.AgentID, e.TurnID)}
+	s.cause = "" // one directory does not go because of another
+	s.emit(rules.OutputExpired, event, facts{"output_ref": "turns/" + e.TurnID, "turn_id": e.TurnID,
+		"expires_at": e.At, "reason": string(e.Reason), "size_bytes": e.SizeBytes, "artifact_count": e.Count,
+		"artifacts": e.Artifacts})
+}
+
+// Export is a document that holds the record of an agent through an event.
+type Export struct {
+	AgentID     string
+	Key         string // of the command
+	Through     int64
+	Ref, Digest string
+}
+
+// Exported records that evidence was exported. It returns the number of the event that tells so, 0 when an earlier
+// export holds as much.
+func (m *Scheduler) Exported(ctx context.Context, x Export) (int64, error) {
+	var seq int64
+	err := m.step(ctx, x.AgentID, func(s *step) error {
+		if seq = 0; x.Through <= s.state.Exported {
+			return nil
+		}
+		if x.Through > s.state.EventSeq {
+			return refused(CodeInvalidMessage, "through", "", "the record of %s ends at %d", x.AgentID, s.state.EventSeq)
+		}
+		s.state.Exported, s.state.ExportedBy = x.Through, x.Key
+		id := derivedID("evidence_", x.AgentID, x.Digest)
+		e := ledger.Event{ID: derivedID(responses.PrefixEvent, id)}
+		e.IDs[agentruntime.Evidence] = id
+		seq = s.emit(rules.EvidenceChanged, e, facts{"op": "ready", "pack_ref": x.Ref, "through_sequence": x.Through,
+			"events_digest": x.Digest})
+		return nil
+	})
+	return seq, err
+}

@@ -1,0 +1,367 @@
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"holon/responses/agentruntime"
+	"holon/runner/agent/rules"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// Bounds of work items.
+const (
+	maxOpenWork  = 200     // of one agent
+	maxObjective = 4 << 10 // bytes
+	maxTodos     = 100
+	maxTodo      = 500 // bytes of the text of one
+	maxBlocker   = 1000
+	maxRecheck   = 366 * 24 * time.Hour
+	maxCalls     = 16 // newest calls that an item keeps
+)
+
+// NewWork is a work item to be made.
+type NewWork struct {
+	AgentID    string
+	Key        string // of the call or the request: the same makes it once
+	Objective  string
+	PlanStatus ledger.PlanStatus // "": draft
+	Todo       []ledger.Todo
+}
+
+// WorkChange changes a work item. Nil fields stay as they are.
+type WorkChange struct {
+	Objective    *string
+	PlanStatus   *ledger.PlanStatus
+	Todo         *[]ledger.Todo // all of them
+	BlockedBy    *string        // "": nothing any more
+	RecheckAfter time.Duration  // with a BlockedBy; 0: rules.DefaultRecheck
+}
+
+// CreateWork makes an open work item. It takes the agent's attention from nothing: the agent picks it. The same key
+// returns the item that it made, as it is now; made says whether this call did. Errors: CodeInvalidWork,
+// CodeWorkLimit, CodeKeyConflict, CodeAgentArchived, ledger.CodeNotFound.
+func (m *Scheduler) CreateWork(ctx context.Context, n NewWork) (w ledger.WorkItem, made bool, err error) {
+	n.PlanStatus = cmp.Or(n.PlanStatus, ledger.PlanDraft)
+	if err := checkNewWork(n); err != nil {
+		return w, false, err
+	}
+	err = m.step(ctx, n.AgentID, func(s *step) error {
+		w, made = s.newWork(n), false
+		old, err := s.WorkItem(w.ID)
+		if err == nil && old.AgentID != n.AgentID {
+			err = fmt.Errorf("work item %s is of agent %s", old.ID, old.AgentID)
+		}
+		if err == nil || !state.IsCode(err, ledger.CodeNotFound) {
+			w = old
+			return err
+		}
+		if err := s.checkLive(); err != nil {
+			return err
+		}
+		open, err := s.OpenWork(n.AgentID)
+		if err != nil {
+			return err
+		}
+		if len(open) >= maxOpenWork {
+			return refused(CodeWorkLimit, "agent_id", "complete some of them first",
+				"agent %s has %d open work items, and no more may be open", n.AgentID, len(open))
+		}
+		made = true
+		s.emitWork(rules.WorkItemWritten, "task.created", w, facts{"op": "create"})
+		s.emitWork(rules.WorkItemWritten, "task.accepted", w, facts{"op": "create"})
+		if err := s.InsertWorkItem(w); err != nil {
+			return err
+		}
+		return s.worked()
+	})
+	return w, made, err
+}
+
+func (s *step) newWork(n NewWork) ledger.WorkItem {
+	w := ledger.WorkItem{ID: derivedID(prefixWork, n.AgentID, n.Key), AgentID: n.AgentID, Revision: 1,
+		Objective: n.Objective, State: ledger.WorkOpen, PlanStatus: n.PlanStatus, Todo: n.Todo, CreatedAt: s.now,
+		UpdatedAt: s.now, Calls: []string{n.Key}}
+	if w.Todo == nil {
+		w.Todo = []ledger.Todo{}
+	}
+	return w
+}
+
+// PickWork makes an open item of the agent its current one. Errors: CodeWorkCompleted, ledger.CodeNotFound.
+func (m *Scheduler) PickWork(ctx context.Context, agentID, itemID, key string) (ledger.WorkItem, error) {
+	return m.workStep(ctx, agentID, itemID, key, func(s *step, w *ledger.WorkItem) (bool, error) {
+		if s.state.CurrentWork == w.ID {
+			return false, nil
+		}
+		if err := s.releaseFocus("another one was picked"); err != nil {
+			return false, err
+		}
+		s.state.CurrentWork = w.ID
+		s.start(w)
+		s.emitWork(rules.WorkItemPicked, "", *w, nil)
+		return true, nil
+	})
+}
+
+// start notes that an item was worked on for the first time.
+func (s *step) start(w *ledger.WorkItem) {
+	if w.PickedAt == nil {
+		w.PickedAt = &s.now
+		s.emitWork(rules.WorkItemWritten, "task.started", *w, facts{"op": "start"})
+	}
+}
+
+// UpdateWork changes an open item of the agent. Errors: CodeInvalidWork, CodeWorkCompleted, ledger.CodeNotFound.
+func (m *Scheduler) UpdateWork(ctx context.Context, agentID, itemID, key string, c WorkChange) (ledger.WorkItem,
+	error) {
+	if err := checkWorkChange(c); err != nil {
+		return ledger.WorkItem{}, err
+	}
+	return m.workStep(ctx, agentID, itemID, key, func(s *step, w *ledger.WorkItem) (bool, error) {
+		before := mustJSON(*w)
+		blocked := w.BlockedBy != ""
+		if c.Objective != nil {
+			w.Objective = *c.Objective
+		}
+		if c.PlanStatus != nil {
+			w.PlanStatus = *c.PlanStatus
+		}
+		if c.Todo != nil {
+			w.Todo = slices.Clone(*c.Todo)
+		}
+		if c.BlockedBy != nil {
+			s.block(w, *c.BlockedBy, c.RecheckAfter)
+		}
+		if string(before) == string(mustJSON(*w)) {
+			return false, nil
+		}
+		class := "task.updated"
+		switch {
+		case w.BlockedBy != "" && !blocked:
+			s.start(w)
+			class = "task.blocked"
+		case w.BlockedBy == "" && blocked:
+			class = "task.resumed"
+		}
+		s.emitWork(rules.WorkItemWritten, class, *w, facts{"op": "update"})
+		return true, nil
+	})
+}
+
+// block says what an item waits for, "" for nothing any more, and when it is looked at again.
+func (s *step) block(w *ledger.WorkItem, by string, after time.Duration) {
+	w.BlockedBy, w.RecheckAt, w.RecheckConsumedAt = by, nil, nil
+	if by != "" {
+		at := s.now.Add(cmp.Or(after, rules.DefaultRecheck))
+		w.RecheckAt = &at
+	}
+}
+
+// workStep changes an open item of an agent: change reports whether it changed anything. A key that changed the item
+// before changes nothing.
+func (m *Scheduler) workStep(ctx context.Context, agentID, itemID, key string,
+	change func(*step, *ledger.WorkItem) (bool, error)) (ledger.WorkItem, error) {
+	var w ledger.WorkItem
+	err := m.step(ctx, agentID, func(s *step) (err error) {
+		if w, err = s.ownWork(itemID); err != nil || slices.Contains(w.Calls, key) {
+			return err
+		}
+		if w.State == ledger.WorkCompleted {
+			return refused(CodeWorkCompleted, "work_item_id", "create a new work item for what is left",
+				"work item %s is completed", w.ID)
+		}
+		if err := s.checkLive(); err != nil {
+			return err
+		}
+		next := s.nextWork(w, key)
+		changed, err := change(s, &next)
+		if err != nil || !changed {
+			return err
+		}
+		w = next
+		if err := s.UpdateWorkItem(w); err != nil {
+			return err
+		}
+		return s.worked()
+	})
+	return w, err
+}
+
+// nextWork is an item before a call changes it.
+func (s *step) nextWork(w ledger.WorkItem, key string) ledger.WorkItem {
+	w.Revision++
+	w.UpdatedAt = s.now
+	if w.Calls = append(slices.Clone(w.Calls), key); len(w.Calls) > maxCalls {
+		w.Calls = w.Calls[len(w.Calls)-maxCalls:]
+	}
+	return w
+}
+
+// worked notes that a work item changed: the turn that runs made progress, and an idle agent may have work to go on with.
+func (s *step) worked() error {
+	a, open, err := s.OpenAttempt(s.state.AgentID)
+	if err != nil {
+		return err
+	}
+	if !open {
+		return s.freeWork()
+	}
+	if a.Worked {
+		return nil
+	}
+	a.Worked = true
+	return s.UpdateAttempt(a)
+}
+
+// ownWork returns an item of the agent. One of another agent is unknown.
+func (s *step) ownWork(id string) (ledger.WorkItem, error) {
+	w, err := s.WorkItem(id)
+	if state.IsCode(err, ledger.CodeNotFound) || err == nil && w.AgentID != s.state.AgentID {
+		return ledger.WorkItem{}, refused(
+			ledger.CodeNotFound,
+			"work_item_id",
+			"holon work list --all shows the work items",
+			"agent %s has no work item %.80q",
+			s.state.AgentID,
+			id,
+		)
+	}
+	return w, err
+}
+
+// releaseFocus lets the current item go. It stays open.
+func (s *step) releaseFocus(reason string) error {
+	if s.state.CurrentWork == "" {
+		return nil
+	}
+	w, err := s.WorkItem(s.state.CurrentWork)
+	if err != nil {
+		return err
+	}
+	s.state.CurrentWork = ""
+	s.emitWork(rules.WorkItemReleased, "", w, facts{"reason": reason})
+	return nil
+}
+
+// emitWork tells of an item as the step leaves it. A class of the standard needs the ids of a task.
+func (s *step) emitWork(typ, class string, w ledger.WorkItem, f facts) {
+	e := ledger.Event{Ref: w.ID, Class: class}
+	if class != "" {
+		e.IDs[agentruntime.Task] = w.ID
+		if w.PickedAt != nil {
+			e.IDs[agentruntime.Run] = "run_" + w.ID
+		}
+	}
+	w.Calls = nil
+	f = f.with("work_item_id", w.ID)
+	switch class {
+	case "task.created":
+		f["task_kind"], f["task_family"], f["objective"] = "work_item", "objective", clip(w.Objective)
+	case "task.blocked":
+		f["required_action"] = clip(w.BlockedBy)
+	case "task.resumed":
+		e.Status = "running"
+	case "task.completed":
+		f["delivery_state"] = "queued"
+	}
+	s.emit(typ, e, f.with(rules.RecordWork, boundedWork(w)))
+}
+
+// boundedWork is an item as an event has room for it: without the checklist if that is long.
+func boundedWork(w ledger.WorkItem) ledger.WorkItem {
+	w.Objective = clip(w.Objective)
+	w.BlockedBy = clip(w.BlockedBy)
+	w.ResultSummary = clip(w.ResultSummary)
+	if len(mustJSON(w.Todo)) > maxTodoInEvent {
+		w.Todo = nil
+	}
+	return w
+}
+
+const maxTodoInEvent = 4 << 10
+
+func checkNewWork(n NewWork) error {
+	if err := checkObjective(n.Objective); err != nil {
+		return err
+	}
+	if err := checkPlanStatus(n.PlanStatus); err != nil {
+		return err
+	}
+	return checkTodo(n.Todo)
+}
+
+func checkWorkChange(c WorkChange) error {
+	if c.Objective != nil {
+		if err := checkObjective(*c.Objective); err != nil {
+			return err
+		}
+	}
+	if c.PlanStatus != nil {
+		if err := checkPlanStatus(*c.PlanStatus); err != nil {
+			return err
+		}
+	}
+	if c.Todo != nil {
+		if err := checkTodo(*c.Todo); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.BlockedBy != nil && (len(*c.BlockedBy) > maxBlocker || !utf8.ValidString(*c.BlockedBy)):
+		return invalidWork("blocked_by", "say it in at most %d bytes of text", maxBlocker)
+	case c.RecheckAfter < 0 || c.RecheckAfter > maxRecheck:
+		return invalidWork("recheck_after", "it is more than 0 milliseconds and at most a year")
+	case c.RecheckAfter > 0 && (c.BlockedBy == nil || *c.BlockedBy == ""):
+		return invalidWork("recheck_after", "only with a blocked_by that is not empty; leave it out")
+	}
+	return nil
+}
+
+func checkObjective(text string) error {
+	if strings.TrimSpace(text) == "" || len(text) > maxObjective || !utf8.ValidString(text) {
+		return invalidWork("objective", "say what is to be reached in 1 to %d bytes of text", maxObjective)
+	}
+	return nil
+}
+
+func checkPlanStatus(p ledger.PlanStatus) error {
+	if p != ledger.PlanDraft && p != ledger.PlanReady && p != ledger.PlanNeedsInput {
+		return invalidWork("plan_status", "use draft, ready or needs_input, not %.40q", p)
+	}
+	return nil
+}
+
+func checkTodo(list []ledger.Todo) error {
+	if len(list) > maxTodos {
+		return invalidWork(
+			"todo_list",
+			"it has %d entries and may have %d; put details into the plan",
+			len(list),
+			maxTodos,
+		)
+	}
+	for i, t := range list {
+		switch {
+		case strings.TrimSpace(t.Text) == "" || len(t.Text) > maxTodo || !utf8.ValidString(t.Text):
+			return invalidWork(fmt.Sprintf("todo_list[%d].text", i), "it is 1 to %d bytes of text", maxTodo)
+		case t.State != ledger.TodoPending && t.State != ledger.TodoInProgress && t.State != ledger.TodoCompleted:
+			return invalidWork(
+				fmt.Sprintf("todo_list[%d].state", i),
+				"use pending, in_progress or completed, not %.40q",
+				t.State,
+			)
+		}
+	}
+	return nil
+}
+
+func invalidWork(field, format string, args ...any) error {
+	return refused(CodeInvalidWork, field, fmt.Sprintf(format, args...), "%s is not as a work item has it", field)
+}

@@ -1,0 +1,141 @@
+package scheduler
+
+import (
+	"context"
+	"slices"
+
+	"holon/responses"
+	"holon/runner/agent/rules"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// Round is what the model said in the round of a call.
+type Round struct {
+	Text      string     // for the operator; "": nothing
+	Completes []WorkCall // by the calls of the round, this one included
+}
+
+// WorkCall is a call that completes an item.
+type WorkCall struct{ Key, ItemID string }
+
+// Completion is a completed work item.
+type Completion struct {
+	Item     ledger.WorkItem
+	Report   string // the text that became its report; "": none
+	Warnings []Warning
+}
+
+// Warning says what a call did not do that its caller may have meant.
+type Warning struct {
+	Code    string `json:"code"` // no_report, not_focused, several_completions
+	Message string `json:"message"`
+}
+
+// CompleteWork ends an item of the agent. The text of the round becomes its report when the item is the current one and
+// the only one that the round completes (runtime specification, "Work-Item Persistence Foundation"); nothing is written
+// in its place. A nil round is a completion by the operator, which has no report. Errors: CodeWorkCompleted,
+// ledger.CodeNotFound.
+func (m *Scheduler) CompleteWork(ctx context.Context, agentID, itemID, key string, r *Round) (Completion, error) {
+	var c Completion
+	w, err := m.workStep(ctx, agentID, itemID, key, func(s *step, w *ledger.WorkItem) (bool, error) {
+		var err error
+		c, err = s.complete(w, r)
+		return err == nil, err
+	})
+	if err != nil {
+		return Completion{}, err
+	}
+	if c.Item = w; c.Report == "" {
+		c.Report = w.ResultSummary // of a call that is repeated
+	}
+	return c, nil
+}
+
+func (s *step) complete(w *ledger.WorkItem, r *Round) (c Completion, err error) {
+	focused := s.state.CurrentWork == w.ID
+	s.start(w)
+	if w.BlockedBy != "" {
+		s.block(w, "", 0)
+		s.emitWork(rules.WorkItemWritten, "task.resumed", *w, facts{"op": "update"})
+	}
+	w.State, w.CompletedAt = ledger.WorkCompleted, &s.now
+	if r != nil {
+		if c.Warnings, err = s.unreported(*w, *r, focused); err != nil {
+			return c, err
+		}
+	}
+	if r != nil && len(c.Warnings) == 0 {
+		c.Report, w.ResultSummary = r.Text, rules.Summary(r.Text)
+	}
+	s.emitWork(rules.WorkItemCompleted, "task.completed", *w, nil)
+	if focused {
+		s.state.CurrentWork = ""
+		s.emitWork(rules.WorkItemReleased, "", *w, facts{"reason": "it is completed"})
+	}
+	for _, warning := range c.Warnings {
+		s.emitWork(rules.WorkCompletionWarned, "", *w, facts{"code": warning.Code})
+	}
+	if c.Report != "" {
+		err = s.report(*w, c.Report)
+	}
+	return c, err
+}
+
+// unreported says why the text of a round is not the report of the item that it completes.
+func (s *step) unreported(w ledger.WorkItem, r Round, focused bool) ([]Warning, error) {
+	others := 0
+	seen := []string{w.ID}
+	for _, c := range r.Completes {
+		if slices.Contains(seen, c.ItemID) {
+			continue
+		}
+		seen = append(seen, c.ItemID)
+		other, err := s.ownWork(c.ItemID)
+		switch {
+		case state.IsCode(err, ledger.CodeNotFound): // that call fails
+		case err != nil:
+			return nil, err
+		case other.State == ledger.WorkOpen || slices.Contains(other.Calls, c.Key):
+			others++
+		}
+	}
+	switch {
+	case others > 0:
+		return []Warning{{"several_completions",
+			"this round completes several work items, so its text is the report of none; complete one in each round"}}, nil
+	case !focused:
+		return []Warning{{"not_focused",
+			"the work item was not the current one, so there is no report; pick an item before you complete it"}}, nil
+	case r.Text == "":
+		return []Warning{{"no_report",
+			"there is no text beside this call, so there is no report; write it in the message that completes an item"}}, nil
+	}
+	return nil, nil
+}
+
+// report keeps what the agent reported of an item and tells the operator.
+func (s *step) report(w ledger.WorkItem, text string) error {
+	d := ledger.DeliverySummary{ID: responses.NewID(prefixDelivery), AgentID: w.AgentID, WorkItemID: w.ID,
+		CreatedAt: s.now, Text: text}
+	b := ledger.Brief{ID: responses.NewID(prefixBrief), AgentID: w.AgentID, WorkItemID: w.ID, Kind: ledger.BriefResult,
+		CreatedAt: s.now, Text: text}
+	a, open, err := s.OpenAttempt(w.AgentID)
+	if err != nil {
+		return err
+	}
+	if open {
+		d.TurnID, d.TurnIndex, b.TurnID, b.MessageID = a.TurnID, a.TurnIndex, a.TurnID, a.MessageID
+	}
+	if err := s.InsertDeliverySummary(d); err != nil {
+		return err
+	}
+	s.emitWork(rules.WorkReportPromoted, "", w, facts{"delivery_summary_id": d.ID, "chars": len(text)})
+	if err := s.InsertBrief(b); err != nil {
+		return err
+	}
+	s.state.LastBriefAt = &s.now
+	s.emit(rules.BriefCreated, ledger.Event{Ref: b.ID, MessageID: b.MessageID, TurnID: b.TurnID,
+		Level: rules.LevelWorkDone}, facts{"kind": string(b.Kind), "work_item_id": w.ID})
+	return nil
+}

@@ -1,0 +1,218 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"holon/runner/agent/scheduler"
+	"holon/runner/agent/view"
+	"holon/runner/hosttools"
+	"holon/state/ledger"
+)
+
+// Names of the tools for work items.
+const (
+	NameCreateWork   = "CreateWorkItem"
+	NamePickWork     = "PickWorkItem"
+	NameUpdateWork   = "UpdateWorkItem"
+	NameCompleteWork = "CompleteWorkItem"
+	NameListWork     = "ListWorkItems"
+	NameGetWork      = "GetWorkItem"
+)
+
+// maxCompleted is how many completed items a list has.
+const maxCompleted = 50
+
+// Work makes the steps of work items: *scheduler.Scheduler.
+type Work interface {
+	CreateWork(ctx context.Context, n scheduler.NewWork) (w ledger.WorkItem, made bool, err error)
+	PickWork(ctx context.Context, agentID, itemID, key string) (ledger.WorkItem, error)
+	UpdateWork(ctx context.Context, agentID, itemID, key string, c scheduler.WorkChange) (ledger.WorkItem, error)
+	CompleteWork(ctx context.Context, agentID, itemID, key string, r *scheduler.Round) (scheduler.Completion, error)
+}
+
+// Plans writes the first plan of a work item: *home.Homes.
+type Plans interface {
+	SeedPlan(ctx context.Context, agentID, itemID, text string) error
+}
+
+type createWork struct {
+	Objective  string            `json:"objective" jsonschema:"what is to be reached; it stands alone"`
+	PlanStatus ledger.PlanStatus `json:"plan_status,omitempty" jsonschema:"draft if left out; needs_input to ask first"`
+	Plan       string            `json:"plan,omitempty" jsonschema:"the first text of the plan.md"`
+	Todo       []ledger.Todo     `json:"todo_list,omitempty" jsonschema:"the whole checklist"`
+}
+
+type pickWork struct {
+	ID string `json:"work_item_id" jsonschema:"an open work item of yours"`
+}
+
+type updateWork struct {
+	ID           string             `json:"work_item_id"`
+	Objective    *string            `json:"objective,omitempty"`
+	PlanStatus   *ledger.PlanStatus `json:"plan_status,omitempty"`
+	Todo         *[]ledger.Todo     `json:"todo_list,omitempty" jsonschema:"the whole checklist, in place of the old"`
+	BlockedBy    nullable           `json:"blocked_by,omitempty" jsonschema:"what you wait for; null for nothing"`
+	RecheckAfter *int64             `json:"recheck_after,omitempty" jsonschema:"milliseconds until you look at blocked_by again"`
+}
+
+type completeWork struct {
+	ID string `json:"work_item_id"`
+}
+
+type listWork struct {
+	Completed bool `json:"include_completed,omitempty" jsonschema:"also the newest completed ones"`
+}
+
+const (
+	createWorkSays = "Creates an open work item: one objective that you keep track of over many turns. It is not " +
+		"your current one until you pick it."
+	pickWorkSays = "Makes an open work item your current one. While it can go on, you are given a turn for it when " +
+		"nothing else is to be done."
+	updateWorkSays = "Changes an open work item. Do it after real progress, when the scope changes, or when something " +
+		"blocks it. An item that is blocked, or that needs input, gets no turns of its own."
+	completeWorkSays = "Completes a work item. Write the report for your operator as the text of the same message as " +
+		"this call, and complete one item in a message: only then the text becomes its report."
+	listWorkSays = "Lists your open work items."
+	getWorkSays  = "Shows one of your work items, with the beginning of its plan and where the plan's file is."
+)
+
+// nullable is a text that may be null, which is not the same as absent.
+type nullable struct {
+	set  bool
+	text string
+}
+
+// UnmarshalJSON implements json.Unmarshaler. null is the empty text.
+func (n *nullable) UnmarshalJSON(data []byte) error {
+	n.set = true
+	return json.Unmarshal(data, &n.text)
+}
+
+func (o Options) work() []hosttools.Tool {
+	return []hosttools.Tool{
+		{Name: NameCreateWork, Description: createWorkSays, Schema: schemaOf[createWork](), Call: o.createWork},
+		{Name: NamePickWork, Description: pickWorkSays, Schema: schemaOf[pickWork](), Call: o.pickWork},
+		{Name: NameUpdateWork, Description: updateWorkSays, Schema: schemaOf[updateWork](), Call: o.updateWork},
+		{Name: NameCompleteWork, Description: completeWorkSays, Schema: schemaOf[completeWork](), Round: true,
+			Call: o.completeWork},
+		{Name: NameListWork, Description: listWorkSays, Schema: schemaOf[listWork](), Call: o.listWork},
+		{Name: NameGetWork, Description: getWorkSays, Schema: schemaOf[pickWork](), Call: o.getWork},
+	}
+}
+
+func (o Options) createWork(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
+	var args createWork
+	if err := arguments(c, &args); err != nil {
+		return hosttools.Result{}, err
+	}
+	if len(args.Plan) > maxNote {
+		return hosttools.Result{}, invalid("plan", fmt.Sprintf("the plan has %d bytes and may have %d", len(args.Plan),
+			maxNote), "create the item with a short plan, and write the rest into its plan.md")
+	}
+	w, _, err := o.Work.CreateWork(ctx, scheduler.NewWork{AgentID: o.AgentID, Key: c.ID, Objective: args.Objective,
+		PlanStatus: args.PlanStatus, Todo: args.Todo})
+	if err == nil && args.Plan != "" {
+		err = o.Plans.SeedPlan(ctx, o.AgentID, w.ID, args.Plan)
+	}
+	return o.shown(ctx, w.ID, nil, err)
+}
+
+func (o Options) pickWork(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
+	var args pickWork
+	if err := arguments(c, &args); err != nil {
+		return hosttools.Result{}, err
+	}
+	_, err := o.Work.PickWork(ctx, o.AgentID, args.ID, c.ID)
+	return o.shown(ctx, args.ID, nil, err)
+}
+
+func (o Options) updateWork(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
+	var args updateWork
+	if err := arguments(c, &args); err != nil {
+		return hosttools.Result{}, err
+	}
+	change := scheduler.WorkChange{Objective: args.Objective, PlanStatus: args.PlanStatus, Todo: args.Todo}
+	if args.BlockedBy.set {
+		change.BlockedBy = &args.BlockedBy.text
+	}
+	if ms := args.RecheckAfter; ms != nil {
+		if *ms <= 0 || *ms > int64(365*24*time.Hour/time.Millisecond) {
+			return hosttools.Result{}, invalid("recheck_after", fmt.Sprintf("%d is not a number of milliseconds from 1 to "+
+				"a year", *ms), "leave it out for an hour")
+		}
+		change.RecheckAfter = time.Duration(*ms) * time.Millisecond
+	}
+	_, err := o.Work.UpdateWork(ctx, o.AgentID, args.ID, c.ID, change)
+	return o.shown(ctx, args.ID, nil, err)
+}
+
+func (o Options) completeWork(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
+	var args completeWork
+	if err := arguments(c, &args); err != nil {
+		return hosttools.Result{}, err
+	}
+	round := &scheduler.Round{Text: c.Round.Text}
+	for _, other := range c.Round.Calls {
+		var a completeWork
+		if json.Unmarshal(other.Arguments, &a) == nil { // else that call fails
+			round.Completes = append(round.Completes, scheduler.WorkCall{Key: other.ID, ItemID: a.ID})
+		}
+	}
+	done, err := o.Work.CompleteWork(ctx, o.AgentID, args.ID, c.ID, round)
+	return o.shown(ctx, args.ID, done.Warnings, err)
+}
+
+// shown is the result of a call that changed an item: the item as it is now.
+func (o Options) shown(ctx context.Context, itemID string, warnings []scheduler.Warning, err error) (hosttools.Result,
+	error) {
+	if err != nil {
+		return hosttools.Result{}, refusal(err)
+	}
+	var out struct {
+		Item     view.WorkRecord     `json:"work_item"`
+		Warnings []scheduler.Warning `json:"warnings,omitempty"`
+	}
+	out.Warnings = warnings
+	err = o.Ledger.View(ctx, func(v ledger.View) (err error) {
+		out.Item, err = view.New(v, o.Facts).Work(o.AgentID, itemID)
+		return err
+	})
+	if err != nil {
+		return hosttools.Result{}, refusal(err)
+	}
+	return show("", out)
+}
+
+func (o Options) listWork(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
+	var args listWork
+	if err := arguments(c, &args); err != nil {
+		return hosttools.Result{}, err
+	}
+	var out struct {
+		Items     []view.WorkRecord `json:"work_items"`
+		Completed []view.WorkRecord `json:"completed,omitempty"`
+	}
+	ended := 0
+	if args.Completed {
+		ended = maxCompleted
+	}
+	err := o.Ledger.View(ctx, func(v ledger.View) (err error) {
+		out.Items, out.Completed, err = view.New(v, o.Facts).WorkList(o.AgentID, ended)
+		return err
+	})
+	if err != nil {
+		return hosttools.Result{}, refusal(err)
+	}
+	return show("", out)
+}
+
+func (o Options) getWork(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
+	var args pickWork
+	if err := arguments(c, &args); err != nil {
+		return hosttools.Result{}, err
+	}
+	return o.shown(ctx, args.ID, nil, nil)
+}

@@ -1,0 +1,147 @@
+package view
+
+import (
+	"fmt"
+	"time"
+
+	"holon/runner/agent/rules"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// WorkRecord is a work item as it is shown (runtime specification, "Work-Item Mutation Tools").
+type WorkRecord struct {
+	ID                string            `json:"id"`
+	AgentID           string            `json:"agent_id"`
+	WorkspaceID       string            `json:"workspace_id,omitempty"`
+	Revision          int64             `json:"revision"`
+	Objective         string            `json:"objective"`
+	State             ledger.WorkState  `json:"state"`
+	PlanStatus        ledger.PlanStatus `json:"plan_status"`
+	PlanArtifact      *PlanArtifact     `json:"plan_artifact,omitempty"`
+	Todo              []ledger.Todo     `json:"todo_list"`
+	BlockedBy         string            `json:"blocked_by,omitempty"`
+	RecheckAt         *time.Time        `json:"recheck_at,omitempty"`
+	RecheckConsumedAt *time.Time        `json:"recheck_consumed_at,omitempty"`
+	ResultSummary     string            `json:"result_summary,omitempty"`
+	CreatedAt         time.Time         `json:"created_at"`
+	UpdatedAt         time.Time         `json:"updated_at"`
+	CompletedAt       *time.Time        `json:"completed_at,omitempty"`
+
+	Current          bool            `json:"current"`
+	SchedulingState  rules.WorkState `json:"scheduling_state,omitempty"`
+	Readiness        string          `json:"readiness,omitempty"` // runnable, waiting_for_operator, blocked, completed
+	CompletionReport string          `json:"completion_report,omitempty"`
+	CompletionTurnID string          `json:"completion_turn_id,omitempty"` // in which that was said
+}
+
+// PlanArtifact is the plan of a work item: a file in the agent's home.
+type PlanArtifact struct {
+	OwnerAgentID    string    `json:"owner_agent_id"`
+	RelativePath    string    `json:"relative_path"` // in the home
+	Path            string    `json:"path"`          // in the container
+	Hash            string    `json:"hash"`          // SHA-256, hex
+	Bytes           int64     `json:"bytes"`
+	UpdatedAt       time.Time `json:"updated_at"`
+	Preview         string    `json:"preview"`
+	PreviewComplete bool      `json:"preview_complete"`
+	// Refused says why the file is not read: it is a link, no file, or too large; "": it is.
+	Refused string `json:"refused,omitempty"`
+}
+
+// OfWork is an item as it is shown, less what needs its agent.
+func OfWork(w ledger.WorkItem) WorkRecord {
+	return WorkRecord{ID: w.ID, AgentID: w.AgentID, WorkspaceID: w.WorkspaceID, Revision: w.Revision,
+		Objective: w.Objective, State: w.State, PlanStatus: w.PlanStatus, Todo: w.Todo, BlockedBy: w.BlockedBy,
+		RecheckAt: w.RecheckAt, RecheckConsumedAt: w.RecheckConsumedAt, ResultSummary: w.ResultSummary,
+		CreatedAt: w.CreatedAt, UpdatedAt: w.UpdatedAt, CompletedAt: w.CompletedAt}
+}
+
+// Work returns an item of an agent. One of another agent is not found.
+func (s Snapshot) Work(agentID, itemID string) (WorkRecord, error) {
+	w, err := s.ledger.WorkItem(itemID)
+	if isNotFound(err) {
+		return WorkRecord{}, noWork(agentID, itemID)
+	}
+	if err != nil {
+		return WorkRecord{}, err
+	}
+	if w.AgentID != agentID {
+		return WorkRecord{}, noWork(agentID, itemID)
+	}
+	list, err := s.derived(agentID, []ledger.WorkItem{w})
+	if err != nil {
+		return WorkRecord{}, err
+	}
+	return list[0], nil
+}
+
+// WorkItems returns the newest work items of an agent, the oldest first.
+func (s Snapshot) WorkItems(agentID string, limit int) ([]WorkRecord, error) {
+	if _, err := public(s.ledger, agentID); err != nil {
+		return nil, err
+	}
+	items, err := s.ledger.WorkItems(agentID, clamp(limit))
+	if err != nil {
+		return nil, err
+	}
+	return s.derived(agentID, items)
+}
+
+// WorkList returns the open items of an agent and so many of those completed last, each the oldest first.
+func (s Snapshot) WorkList(agentID string, ended int) (open, completed []WorkRecord, err error) {
+	if _, err = s.ledger.AgentState(agentID); err != nil {
+		return nil, nil, err
+	}
+	items, err := s.ledger.OpenWork(agentID)
+	if err == nil {
+		open, err = s.derived(agentID, items)
+	}
+	if err != nil || ended == 0 {
+		return open, nil, err
+	}
+	if items, err = s.ledger.CompletedWork(agentID, ended); err == nil {
+		completed, err = s.derived(agentID, items)
+	}
+	return open, completed, err
+}
+
+// derived adds what follows from the agent's state, its waits, its home and the report.
+func (s Snapshot) derived(agentID string, items []ledger.WorkItem) ([]WorkRecord, error) {
+	list := make([]WorkRecord, 0, len(items))
+	if len(items) == 0 {
+		return list, nil
+	}
+	agent, err := s.ledger.AgentState(agentID)
+	if err != nil {
+		return nil, err
+	}
+	waits, err := s.ledger.UnresolvedWaits(agentID)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range items {
+		r := OfWork(w)
+		r.Current = agent.CurrentWork == w.ID
+		r.SchedulingState = rules.Scheduling(w, waits)
+		r.Readiness = rules.Readiness(r.SchedulingState)
+		if w.State == ledger.WorkCompleted {
+			d, _, err := s.ledger.DeliverySummary(w.ID)
+			if err != nil {
+				return nil, err
+			}
+			r.CompletionReport, r.CompletionTurnID = d.Text, d.TurnID
+		}
+		if s.facts.Plan != nil {
+			r.PlanArtifact = s.facts.Plan(agentID, w.ID)
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+func noWork(agentID, itemID string) error {
+	return &state.Error{Code: ledger.CodeNotFound, Param: "work_item_id",
+		Message: fmt.Sprintf("agent %s has no work item %.80q", agentID, itemID),
+		Hint:    "holon work list --all shows the work items"}
+}

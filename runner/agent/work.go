@@ -1,0 +1,120 @@
+package agent
+
+import (
+	"cmp"
+	"slices"
+
+	"holon/runner/agent/prompt"
+	"holon/runner/agent/rules"
+	"holon/runner/agent/scheduler"
+	"holon/runner/agent/view"
+	"holon/state/ledger"
+)
+
+// Bounds of what is told of work, in number.
+const (
+	maxRecentWork = 5  // completed items
+	tracedTurns   = 30 // newest turns that are looked at for what was done for the current item
+	tracedTools   = 100
+	maxTrace      = 12
+)
+
+// work is what the agent of a claim works on.
+func (r *Runtime) work(v ledger.View, c scheduler.Claim) (prompt.Work, error) {
+	var w prompt.Work
+	open, completed, err := view.New(v, view.Facts{Plan: r.cfg.Plan}).WorkList(c.Agent.ID, maxRecentWork)
+	if err != nil || len(open) == 0 {
+		return w, err
+	}
+	stored, err := v.AgentState(c.Agent.ID)
+	if err != nil {
+		return w, err
+	}
+	if c.Attempt.Chain != "" {
+		w.Shown = stored.WorkShown
+	}
+	waits, err := v.UnresolvedWaits(c.Agent.ID)
+	if err != nil {
+		return w, err
+	}
+	groups := []prompt.Group{{Name: "triggered_blocked"}, {Name: "queued_runnable"}, {Name: "waiting_for_operator"},
+		{Name: "blocked"}}
+	for _, item := range open {
+		if item.Current {
+			w.Current = &item
+			continue
+		}
+		at := slices.IndexFunc(groups, func(g prompt.Group) bool { return g.Name == group(item, waits) })
+		groups[at].Items = append(groups[at].Items, item)
+	}
+	if w.Current != nil {
+		for _, wait := range waits {
+			if wait.Owner == w.Current.ID && wait.Status == ledger.WaitActive {
+				w.Waits = append(w.Waits, wait)
+			}
+		}
+	}
+	if w.Current != nil && w.Shown == "" {
+		if w.Trace, err = trace(v, c.Agent.ID, w.Current.ID); err != nil {
+			return w, err
+		}
+	}
+	reported := prompt.Group{Name: "completed_recent"}
+	for _, item := range completed {
+		if item.CompletionReport != "" {
+			reported.Items = append(reported.Items, item)
+		}
+	}
+	w.Queued = append(groups, reported)
+	return w, nil
+}
+
+// group is the group under which an item that is not the current one is shown.
+func group(item view.WorkRecord, waits []ledger.Wait) string {
+	if slices.ContainsFunc(waits, func(w ledger.Wait) bool {
+		return w.Owner == item.ID && w.Status == ledger.WaitTriggered
+	}) {
+		return "triggered_blocked"
+	}
+	if item.SchedulingState == rules.WorkRunnable {
+		return "queued_runnable"
+	}
+	return item.Readiness
+}
+
+// trace is what turns did for an item: what they said last, and the tools they ran.
+func trace(v ledger.View, agentID, itemID string) ([]prompt.Step, error) {
+	var steps []prompt.Step
+	turns, err := v.Turns(agentID, tracedTurns)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range turns {
+		if t.WorkItemID == itemID && t.Last != "" {
+			steps = append(steps, prompt.Step{At: t.CompletedAt, What: "you", Text: t.Last})
+		}
+	}
+	tools, err := v.ToolExecutions(agentID, tracedTools)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tools {
+		if t.WorkItemID == itemID {
+			steps = append(steps, prompt.Step{At: t.CompletedAt, What: t.Tool, Text: cmp.Or(t.Summary, t.Status)})
+		}
+	}
+	slices.SortStableFunc(steps, func(a, b prompt.Step) int { return a.At.Compare(b.At) })
+	return steps[max(0, len(steps)-maxTrace):], nil
+}
+
+// planOf is the plan of the work item of an attempt after its turn.
+func (r *Runtime) planOf(a ledger.Attempt) scheduler.Plan {
+	if a.WorkItemID == "" || r.cfg.Plan == nil {
+		return scheduler.Plan{}
+	}
+	plan := r.cfg.Plan(a.AgentID, a.WorkItemID)
+	if plan == nil {
+		return scheduler.Plan{}
+	}
+	return scheduler.Plan{Hash: plan.Hash, Bytes: plan.Bytes}
+}

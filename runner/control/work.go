@@ -1,0 +1,71 @@
+package control
+
+import (
+	"cmp"
+	"net/http"
+
+	"holon/responses"
+	"holon/runner/agent/scheduler"
+	"holon/runner/agent/view"
+	"holon/runner/control/wire"
+)
+
+func (s *Server) getWorkItems(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return readList(s, r, view.Snapshot.WorkItems)
+}
+
+func (s *Server) getWorkItem(_ http.ResponseWriter, r *http.Request) (any, error) {
+	if _, err := queryOf(r); err != nil {
+		return nil, err
+	}
+	return s.workItem(r, pathValue(r, "work_item_id"))
+}
+
+func (s *Server) workItem(r *http.Request, itemID string) (any, error) {
+	id := s.agentID(r)
+	return read(s, r, func(v view.Snapshot) (view.WorkRecord, error) { return v.Work(id, itemID) })
+}
+
+// postWorkItem makes a work item without a message: the agent sees it when it is idle, or in its next turn.
+func (s *Server) postWorkItem(w http.ResponseWriter, r *http.Request) (any, error) {
+	var n wire.WorkItem
+	if err := s.decode(w, r, maxSmall, &n, false); err != nil {
+		return nil, err
+	}
+	if n.Objective == "" {
+		return nil, missing("objective", "say what is to be reached")
+	}
+	key, err := idempotencyKey(r, "http_work_item")
+	if err != nil {
+		return nil, err
+	}
+	item, _, err := s.steps.CreateWork(r.Context(), scheduler.NewWork{AgentID: s.agentID(r),
+		Key: cmp.Or(key, responses.NewID("key_")), Objective: n.Objective})
+	if err != nil {
+		return nil, err
+	}
+	return s.workItem(r, item.ID)
+}
+
+func (s *Server) postPickWork(_ http.ResponseWriter, r *http.Request) (any, error) {
+	if _, err := queryOf(r); err != nil {
+		return nil, err
+	}
+	item := pathValue(r, "work_item_id")
+	if _, err := s.steps.PickWork(r.Context(), s.agentID(r), item, responses.NewID("key_")); err != nil {
+		return nil, err
+	}
+	return s.workItem(r, item)
+}
+
+// postCompleteWork completes an item for the operator, without a report of the agent.
+func (s *Server) postCompleteWork(_ http.ResponseWriter, r *http.Request) (any, error) {
+	if _, err := queryOf(r); err != nil {
+		return nil, err
+	}
+	item := pathValue(r, "work_item_id")
+	if _, err := s.steps.CompleteWork(r.Context(), s.agentID(r), item, responses.NewID("key_"), nil); err != nil {
+		return nil, err
+	}
+	return s.workItem(r, item)
+}

@@ -1,0 +1,74 @@
+package ledgertest
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"holon/state/ledger"
+)
+
+// attempts are the attempts and the turns that they ran.
+func attempts() domain {
+	attempt := func(id, agentID string, status ledger.AttemptStatus) update {
+		return func(tx ledger.Tx) error {
+			return tx.InsertAttempt(ledger.Attempt{ID: id, AgentID: agentID, Status: status})
+		}
+	}
+	turn := func(id string, index int64) update {
+		return func(tx ledger.Tx) error { return tx.InsertTurn(ledger.Turn{ID: id, AgentID: "a", Index: index}) }
+	}
+	return domain{
+		name: "attempts",
+		keep: keepAttempts,
+		missing: func(v ledger.View) []error {
+			return []error{second(v.Attempt("x")), second(v.Turn("x"))}
+		},
+		empty: func(v ledger.View) []error { return []error{absent(v.OpenAttempt("a"))} },
+		unknown: []update{
+			func(tx ledger.Tx) error { return tx.UpdateAttempt(ledger.Attempt{ID: "x", AgentID: "a"}) },
+		},
+		unique: []insert{
+			{"an open attempt", attempt("t1", "a", ledger.AttemptOpen), false},
+			{"a second open one", attempt("t2", "a", ledger.AttemptOpen), true},
+			{"one of another agent", attempt("t3", "b", ledger.AttemptOpen), false},
+			{"one that is settled", attempt("t4", "a", ledger.AttemptSettled), false},
+			{"a turn", turn("u1", 1), false},
+			{"its id again", turn("u1", 2), true},
+			{"its index again", turn("u2", 1), true},
+		},
+		cases: []conduct{{"a list ends with the newest", testTurnsTail}},
+	}
+}
+
+func keepAttempts() kept {
+	attempt := filled(ledger.Attempt{ID: "t", AgentID: "a", Status: ledger.AttemptOpen})
+	turn := filled(ledger.Turn{ID: "turn", AgentID: "a"})
+	return kept{
+		insert: func(tx ledger.Tx) error { return errors.Join(tx.InsertAttempt(attempt), tx.InsertTurn(turn)) },
+		replace: func(tx ledger.Tx) error {
+			attempt.Status, attempt.Facts, attempt.BegunAt = ledger.AttemptSettled, 99, nil
+			attempt.Frame, attempt.FrameDigest = json.RawMessage(`{"another":"frame"}`), "another"
+			return tx.UpdateAttempt(attempt)
+		},
+		check: func(t *testing.T, v ledger.View) {
+			one(t, attempt)(v.Attempt("t"))
+			bare := attempt
+			bare.Frame = nil // is large, and left out where it is not asked for
+			if attempt.Status == ledger.AttemptOpen {
+				found(t, bare)(v.OpenAttempt("a"))
+				only(t, bare)(v.OpenAttempts())
+			}
+			one(t, turn)(v.Turn("turn"))
+			only(t, turn)(v.Turns("a", 5))
+		},
+	}
+}
+
+func testTurnsTail(t *testing.T, open Reopener) {
+	tails(t, open, func(tx ledger.Tx, agent, id string, n int64) error {
+		return tx.InsertTurn(ledger.Turn{ID: id, AgentID: agent, Index: n})
+	}, func(v ledger.View) {
+		tail(t, "turns", v.Turns, func(x ledger.Turn) string { return x.ID })
+	})
+}

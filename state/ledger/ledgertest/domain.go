@@ -1,0 +1,149 @@
+package ledgertest
+
+import (
+	"fmt"
+	"testing"
+
+	"holon/state/ledger"
+)
+
+// domain is the conduct of one domain of the ledger: what every domain must do with
+// its records, and what only this one does.
+type domain struct {
+	name    string
+	keep    func() kept
+	missing func(ledger.View) []error // of reads of what is not there, which must not be found
+	empty   func(ledger.View) []error // of searches that find nothing, which is no error
+	unknown []update                  // of what is not there, or of no agent
+	unique  []insert                  // one after another, into a store with the agents a and b
+	cases   []conduct
+}
+
+// update writes in a transaction.
+type update = func(ledger.Tx) error
+
+// kept is a record of each noun of a domain with no field empty, of agent a: how it is
+// written, replaced, and read in every way there is. replace is nil for what never
+// changes.
+type kept struct {
+	insert, replace update
+	check           func(*testing.T, ledger.View)
+}
+
+// insert is a row, and whether it must be refused because of those before it.
+type insert struct {
+	what     string
+	write    update
+	conflict bool
+}
+
+// conduct is one thing that a store must do.
+type conduct struct {
+	name string
+	run  func(t *testing.T, open Reopener)
+}
+
+// all is the conduct of a domain.
+func (d domain) all() []conduct {
+	return append([]conduct{
+		{"records are kept", d.testKept},
+		{"what is not there is not found", d.testAbsent},
+		{"what must be alone is", d.testUnique},
+	}, d.cases...)
+}
+
+// testKept writes every field of every noun, reads it in the same transaction, from
+// outside and from a store that was opened again, then does so once more with all
+// that can be replaced.
+func (d domain) testKept(t *testing.T, open Reopener) {
+	s, k := open(t), d.keep()
+	write(t, s, addAgent("a"))
+	for _, change := range []update{k.insert, k.replace} {
+		if change == nil {
+			continue
+		}
+		write(t, s, func(tx ledger.Tx) error {
+			must(t, change(tx))
+			k.check(t, tx)
+			return nil
+		})
+		look(t, s, func(v ledger.View) { k.check(t, v) })
+		must(t, s.Close())
+		s = open(t)
+		look(t, s, func(v ledger.View) { k.check(t, v) })
+	}
+	must(t, s.Close())
+}
+
+func (d domain) testAbsent(t *testing.T, open Reopener) {
+	s := opened(t, open, "a")
+	look(t, s, func(v ledger.View) {
+		if d.missing != nil {
+			for _, err := range d.missing(v) {
+				wantCode(t, err, ledger.CodeNotFound)
+			}
+		}
+		if d.empty == nil {
+			return
+		}
+		for i, err := range d.empty(v) {
+			if err != nil {
+				t.Errorf("search %d: %v", i, err)
+			}
+		}
+	})
+	for _, u := range d.unknown {
+		wantCode(t, s.Update(t.Context(), u), ledger.CodeNotFound)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// absent is nil when a search found nothing.
+func absent[T any](found T, ok bool, err error) error {
+	if ok {
+		return fmt.Errorf("found %v", found)
+	}
+	return err
+}
+
+func (d domain) testUnique(t *testing.T, open Reopener) {
+	s := opened(t, open, "a", "b")
+	for _, c := range d.unique {
+		switch err := s.Update(t.Context(), c.write); {
+		case c.conflict && err == nil:
+			t.Errorf("%s was taken", c.what)
+		case c.conflict:
+			wantCode(t, err, ledger.CodeConflict)
+		case err != nil:
+			t.Errorf("%s: %v", c.what, err)
+		}
+	}
+}
+
+// tails inserts five records for each of two agents, 0 to 4, and looks.
+func tails(t *testing.T, open Reopener, insert func(tx ledger.Tx, agent, id string, n int64) error,
+	check func(ledger.View)) {
+	t.Helper()
+	s := opened(t, open, "a", "b")
+	for n := range int64(5) {
+		write(t, s, func(tx ledger.Tx) error {
+			must(t, insert(tx, "a", fmt.Sprint("a", n), n+1))
+			return insert(tx, "b", fmt.Sprint("b", n), n+1)
+		})
+	}
+	look(t, s, check)
+}
+
+func tail[T any](t *testing.T, what string, list func(string, int) ([]T, error), id func(T) string) {
+	t.Helper()
+	for limit, want := range map[int]string{2: "[a3 a4]", 9: "[a0 a1 a2 a3 a4]", 0: "[a0 a1 a2 a3 a4]"} {
+		all, err := list("a", limit)
+		must(t, err)
+		ids := []string{}
+		for _, x := range all {
+			ids = append(ids, id(x))
+		}
+		equal(t, fmt.Sprintf("%s, limit %d", what, limit), fmt.Sprint(ids), want)
+	}
+}

@@ -1,0 +1,127 @@
+package ledgertest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"holon/responses/agentruntime"
+	"holon/state/ledger"
+)
+
+// events are the events of agents.
+func events() domain {
+	return domain{
+		name: "events",
+		keep: keepEvents,
+		empty: func(v ledger.View) []error {
+			page, err := v.Events("x", ledger.EventQuery{})
+			if len(page.Events) > 0 || page.Oldest+page.Newest != 0 || page.HasNewer || page.HasOlder {
+				err = fmt.Errorf("events of an unknown agent: %+v", page)
+			}
+			return []error{err}
+		},
+		cases: []conduct{
+			{"events have no gap", testNumbers},
+			{"pages of events", testPages},
+		},
+	}
+}
+
+func keepEvents() kept {
+	e := filled(ledger.Event{AgentID: "a", Level: 2})
+	e.Seq, e.IDs[agentruntime.Step] = 1, "step"
+	return kept{
+		insert: appendEvents("a", e),
+		check: func(t *testing.T, v ledger.View) {
+			page, err := v.Events("a", ledger.EventQuery{})
+			only(t, e)(page.Events, err)
+		},
+	}
+}
+
+func testNumbers(t *testing.T, open Reopener) {
+	s := opened(t, open, "a", "b")
+	write(t, s, func(tx ledger.Tx) error {
+		a, err := tx.AgentState("a")
+		must(t, err)
+		b, err := tx.AgentState("b")
+		must(t, err)
+		must(t, tx.Append(&a, told(2, 4, 0)...))
+		must(t, tx.Append(&b, told(1, 4, 0)...))
+		must(t, tx.Append(&a, told(1, 4, 0)...))
+		page, err := tx.Events("a", ledger.EventQuery{})
+		must(t, err)
+		equal(t, "within the update", seqs(page), "[1 2 3]")
+		return errors.Join(tx.SaveAgentState(&a), tx.SaveAgentState(&b))
+	})
+	if err := s.Update(t.Context(), func(tx ledger.Tx) error {
+		l, err := tx.AgentState("a")
+		must(t, err)
+		return tx.Append(&l, told(1, 4, 0)...)
+	}); err == nil {
+		t.Error("events were taken whose lane was not saved")
+	}
+	if err := s.Update(t.Context(), func(tx ledger.Tx) error {
+		l, err := tx.AgentState("a")
+		must(t, err)
+		l.EventSeq++
+		return tx.SaveAgentState(&l)
+	}); err == nil {
+		t.Error("a lane was saved with a number that no event has")
+	}
+	wantCode(t, s.Update(t.Context(), appendEvents("a",
+		ledger.Event{Data: []byte(`"` + strings.Repeat("x", ledger.MaxEventData) + `"`)})), ledger.CodeTooLarge)
+	look(t, s, func(v ledger.View) {
+		for agent, want := range map[string]string{"a": "[1 2 3]", "b": "[1]"} {
+			page, err := v.Events(agent, ledger.EventQuery{})
+			must(t, err)
+			equal(t, agent, seqs(page), want)
+		}
+	})
+}
+
+func testPages(t *testing.T, open Reopener) {
+	s := opened(t, open, "a", "b")
+	levels := []int{1, 4, 4, 3, 4, 5, 2, 4, 4, 4} // of events 1 to 10
+	var events []ledger.Event
+	for _, level := range levels {
+		events = append(events, told(1, level, 0)...)
+	}
+	write(t, s, appendEvents("a", events...))
+	write(t, s, appendEvents("b", told(3, 4, 0)...))
+	look(t, s, func(v ledger.View) {
+		for _, c := range []struct {
+			q            ledger.EventQuery
+			want         string
+			older, newer bool
+		}{
+			{ledger.EventQuery{}, "[1 2 3 4 5 6 7 8 9 10]", false, false},
+			{ledger.EventQuery{Limit: 3}, "[1 2 3]", false, true},
+			{ledger.EventQuery{Limit: 3, Descending: true}, "[10 9 8]", true, false},
+			{ledger.EventQuery{After: 4, Limit: 2}, "[5 6]", true, true},
+			{ledger.EventQuery{Before: 4, Limit: 2, Descending: true}, "[3 2]", true, true},
+			{ledger.EventQuery{After: 2, Before: 5}, "[3 4]", true, true},
+			{ledger.EventQuery{After: 10}, "[]", true, false},
+			{ledger.EventQuery{After: 99}, "[]", true, false},
+			{ledger.EventQuery{Before: 1}, "[]", false, true},
+			{ledger.EventQuery{MaxLevel: 1}, "[1]", false, false},
+			{ledger.EventQuery{MaxLevel: 2}, "[1 7]", false, false},
+			{ledger.EventQuery{MaxLevel: 3}, "[1 4 7]", false, false},
+			{ledger.EventQuery{MaxLevel: 3, Limit: 1, Descending: true}, "[7]", true, false},
+			{ledger.EventQuery{MaxLevel: 3, After: 1, Limit: 1}, "[4]", true, true},
+			{ledger.EventQuery{MaxLevel: 3, After: 7}, "[]", true, false},
+			{ledger.EventQuery{MaxLevel: 4, After: 4}, "[5 7 8 9 10]", true, false},
+			{ledger.EventQuery{MaxLevel: 9, After: 8}, "[9 10]", true, false},
+		} {
+			page, err := v.Events("a", c.q)
+			must(t, err)
+			if got := seqs(page); got != c.want || page.HasOlder != c.older || page.HasNewer != c.newer ||
+				page.Oldest != 1 || page.Newest != 10 {
+				t.Errorf("%+v: %s of %d to %d, older %v, newer %v, want %s, %v, %v", c.q, got, page.Oldest, page.Newest,
+					page.HasOlder, page.HasNewer, c.want, c.older, c.newer)
+			}
+		}
+	})
+}

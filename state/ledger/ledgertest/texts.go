@@ -1,0 +1,53 @@
+package ledgertest
+
+import (
+	"errors"
+	"testing"
+
+	"holon/state/ledger"
+)
+
+// texts are briefs, transcripts and notifications.
+func texts() domain {
+	return domain{
+		name: "texts",
+		keep: keepTexts,
+		missing: func(v ledger.View) []error {
+			return []error{second(v.Brief("x")), second(v.Notification("x"))}
+		},
+		unknown: []update{
+			func(tx ledger.Tx) error { return tx.InsertBrief(ledger.Brief{ID: "b", AgentID: "x"}) },
+		},
+		cases: []conduct{{"lists end with the newest", testTextsTail}},
+	}
+}
+
+func keepTexts() kept {
+	brief := filled(ledger.Brief{ID: "b", AgentID: "a"})
+	said := filled(ledger.TranscriptEntry{ID: "s", AgentID: "a"})
+	note := filled(ledger.Notification{ID: "n", AgentID: "a"})
+	return kept{
+		insert: func(tx ledger.Tx) error {
+			return errors.Join(tx.InsertBrief(brief), tx.InsertTranscript(said), tx.InsertNotification(note))
+		},
+		check: func(t *testing.T, v ledger.View) {
+			one(t, brief)(v.Brief("b"))
+			only(t, brief)(v.Briefs("a", 5))
+			only(t, said)(v.Transcript("a", 5))
+			one(t, note)(v.Notification("n"))
+			only(t, note)(v.Notifications("a", 5))
+		},
+	}
+}
+
+func testTextsTail(t *testing.T, open Reopener) {
+	tails(t, open, func(tx ledger.Tx, agent, id string, _ int64) error {
+		return errors.Join(tx.InsertBrief(ledger.Brief{ID: id, AgentID: agent}),
+			tx.InsertTranscript(ledger.TranscriptEntry{ID: id, AgentID: agent}),
+			tx.InsertNotification(ledger.Notification{ID: id, AgentID: agent}))
+	}, func(v ledger.View) {
+		tail(t, "briefs", v.Briefs, func(x ledger.Brief) string { return x.ID })
+		tail(t, "transcript", v.Transcript, func(x ledger.TranscriptEntry) string { return x.ID })
+		tail(t, "notifications", v.Notifications, func(x ledger.Notification) string { return x.ID })
+	})
+}

@@ -1,0 +1,124 @@
+package ledgertest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"holon/state/ledger"
+)
+
+// timers are the timers, and what the clock ends.
+func timers() domain {
+	timer := func(id, key string) update {
+		return func(tx ledger.Tx) error { return tx.InsertTimer(ledger.Timer{ID: id, AgentID: "a", Key: key}) }
+	}
+	return domain{
+		name:    "timers",
+		keep:    keepTimers,
+		missing: func(v ledger.View) []error { return []error{second(v.Timer("x"))} },
+		empty: func(v ledger.View) []error {
+			return []error{absent(v.TimerByKey("a", "")), absent(v.NextDue(now))}
+		},
+		unknown: []update{func(tx ledger.Tx) error { return tx.UpdateTimer(ledger.Timer{ID: "x", AgentID: "a"}) }},
+		unique: []insert{
+			{"a timer", timer("m1", "k"), false},
+			{"its key again", timer("m2", "k"), true},
+			{"a timer without a key", timer("m3", ""), false},
+			{"another", timer("m4", ""), false},
+		},
+		cases: []conduct{
+			{"what is due", testDue},
+			{"a list ends with the newest", testTimersTail},
+		},
+	}
+}
+
+func keepTimers() kept {
+	timer := filled(ledger.Timer{ID: "timer", AgentID: "a", Key: "key", Status: ledger.TimerActive})
+	return kept{
+		insert: func(tx ledger.Tx) error { return tx.InsertTimer(timer) },
+		replace: func(tx ledger.Tx) error {
+			timer = ledger.Timer{ID: "timer", AgentID: "a", Key: "key", Status: ledger.TimerCancelled, CreatedAt: now,
+				UpdatedAt: now}
+			return tx.UpdateTimer(timer)
+		},
+		check: func(t *testing.T, v ledger.View) {
+			one(t, timer)(v.Timer("timer"))
+			found(t, timer)(v.TimerByKey("a", "key"))
+			only(t, timer)(v.Timers("a", 5))
+		},
+	}
+}
+
+func testDue(t *testing.T, open Reopener) {
+	s := opened(t, open, "a", "b")
+	in := func(d time.Duration) *time.Time { at := now.Add(d); return &at }
+	timer := func(id, agentID string, next *time.Time, status ledger.TimerStatus) ledger.Timer {
+		return ledger.Timer{ID: id, AgentID: agentID, Status: status, NextFireAt: next}
+	}
+	wait := func(id, owner string, wake, expiry *time.Time, status ledger.WaitStatus) ledger.Wait {
+		return ledger.Wait{ID: id, AgentID: "a", Owner: owner, Status: status, WakeAt: wake, ExpiresAt: expiry}
+	}
+	write(t, s, func(tx ledger.Tx) error {
+		for _, timer := range []ledger.Timer{
+			timer("t3", "a", in(3*time.Second), ledger.TimerActive),
+			timer("t1", "b", in(time.Second), ledger.TimerActive),
+			timer("t0", "a", in(0), ledger.TimerCancelled), timer("t-", "a", nil, ledger.TimerActive),
+		} {
+			must(t, tx.InsertTimer(timer))
+		}
+		for _, wait := range []ledger.Wait{
+			wait("w2", "1", in(2*time.Second), nil, ledger.WaitActive),
+			wait("w4", "2", in(9*time.Second), in(4*time.Second), ledger.WaitActive),
+			wait("w5", "3", nil, in(5*time.Second), ledger.WaitActive), wait("w-", "4", nil, nil, ledger.WaitActive),
+			wait("w0", "5", in(0), in(0), ledger.WaitTriggered),
+		} {
+			must(t, tx.InsertWait(wait))
+		}
+		return nil
+	})
+	due := func(after time.Duration, limit int, want string, next *time.Time) {
+		t.Helper()
+		look(t, s, func(v ledger.View) {
+			timers, waits, err := v.Due(now.Add(after), limit)
+			must(t, err)
+			got := []string{}
+			for _, timer := range timers {
+				got = append(got, timer.ID)
+			}
+			for _, wait := range waits {
+				got = append(got, wait.ID)
+			}
+			equal(t, fmt.Sprint("due after ", after), fmt.Sprint(got), want)
+			at, ok, err := v.NextDue(now.Add(after))
+			must(t, err)
+			if ok != (next != nil) || ok && !at.Equal(next.UTC().Truncate(time.Millisecond)) {
+				t.Errorf("next after %v: %v, %v, want %v", after, at, ok, next)
+			}
+		})
+	}
+	due(0, 9, "[]", in(time.Second))
+	due(time.Second, 9, "[t1]", in(2*time.Second))
+	due(3*time.Second, 9, "[t1 t3 w2]", in(4*time.Second))
+	due(time.Minute, 9, "[t1 t3 w2 w4 w5]", nil)
+	due(time.Minute, 1, "[t1 w2]", nil)
+	stop(t, s, "a", true)
+	due(0, 9, "[]", in(time.Second))
+	due(time.Minute, 9, "[t1]", nil)
+	write(t, s, func(tx ledger.Tx) error { // what is made or changed while it is stopped stands still too
+		must(t, tx.InsertTimer(timer("t2", "a", in(2*time.Second), ledger.TimerActive)))
+		return tx.UpdateTimer(timer("t3", "a", in(4*time.Second), ledger.TimerActive))
+	})
+	due(time.Minute, 9, "[t1]", nil)
+	stop(t, s, "a", false)
+	due(time.Minute, 9, "[t1 t2 t3 w2 w4 w5]", nil)
+}
+
+func testTimersTail(t *testing.T, open Reopener) {
+	tails(t, open, func(tx ledger.Tx, agent, id string, _ int64) error {
+		return tx.InsertTimer(ledger.Timer{ID: id, AgentID: agent})
+	}, func(v ledger.View) {
+		tail(t, "timers", v.Timers, func(x ledger.Timer) string { return x.ID })
+	})
+}

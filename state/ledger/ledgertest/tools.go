@@ -1,0 +1,42 @@
+package ledgertest
+
+import (
+	"testing"
+
+	"holon/state/ledger"
+)
+
+// tools are the calls of tools.
+func tools() domain {
+	call := func(turn string) update {
+		return func(tx ledger.Tx) error {
+			return tx.InsertToolExecution(ledger.ToolExecution{ID: "x", TurnID: turn, AgentID: "a"})
+		}
+	}
+	return domain{
+		name: "tools",
+		keep: keepTools,
+		unique: []insert{
+			{"a call", call("t1"), false},
+			{"its id again", call("t1"), true},
+			{"its id in another turn", call("t2"), false},
+		},
+		cases: []conduct{{"a list ends with the newest", testToolsTail}},
+	}
+}
+
+func keepTools() kept {
+	tool := filled(ledger.ToolExecution{ID: "x", TurnID: "turn", AgentID: "a"})
+	return kept{
+		insert: func(tx ledger.Tx) error { return tx.InsertToolExecution(tool) },
+		check:  func(t *testing.T, v ledger.View) { only(t, tool)(v.ToolExecutions("a", 5)) },
+	}
+}
+
+func testToolsTail(t *testing.T, open Reopener) {
+	tails(t, open, func(tx ledger.Tx, agent, id string, _ int64) error {
+		return tx.InsertToolExecution(ledger.ToolExecution{ID: id, TurnID: agent, AgentID: agent})
+	}, func(v ledger.View) {
+		tail(t, "calls", v.ToolExecutions, func(x ledger.ToolExecution) string { return x.ID })
+	})
+}

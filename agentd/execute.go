@@ -184,11 +184,15 @@ func (s *Server) execute(ctx context.Context, j *job) (*turn.Result, error) {
 
 // environment is where the turn's tools work.
 func (j *job) environment() *turns.Environment {
-	e := turns.Environment{OutputDir: j.turnDir, InputDir: j.inputDir, Isolation: "none"}
-	if j.private != nil {
-		e.Isolation = "worktree"
+	return &turns.Environment{OutputDir: j.turnDir, InputDir: j.inputDir, Isolation: isolationOf(j.private != nil)}
+}
+
+// isolationOf is how a turn is isolated from others of its container.
+func isolationOf(private bool) string {
+	if private {
+		return "worktree"
 	}
-	return &e
+	return "none"
 }
 
 // routing is the model that the turn asks, and why.

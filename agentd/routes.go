@@ -43,6 +43,7 @@ func (s *Server) routes() []route {
 		{http.MethodGet, "/responses", s.getWebSocket},
 		{http.MethodPost, "/responses/compact", s.compactConversation},
 		{http.MethodPost, "/responses/input_tokens", s.countTokens},
+		{http.MethodPost, "/responses/preview", s.previewRequest},
 		{http.MethodGet, "/responses/{id}", s.getResponse},
 		{http.MethodDelete, "/responses/{id}", s.deleteResponse},
 		{http.MethodPost, "/responses/{id}/cancel", s.cancelResponse},

@@ -1,10 +1,12 @@
 package agentd
 
 import (
+	"cmp"
 	"net/http"
 
 	"holon/agentd/model"
 	"holon/responses"
+	"holon/responses/turns"
 )
 
 // tokenCount is the answer of POST /responses/input_tokens.
@@ -18,25 +20,35 @@ type tokenCount struct {
 // that agentd adds. It asks no model and needs none: a body is refused as there, but
 // for a model that is unknown.
 func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) {
-	req, err := s.readRequest(w, r)
-	if err != nil {
-		s.fail(w, err)
-		return
-	}
-	if req, err = s.refuse(req, nil); err != nil {
-		s.fail(w, err)
-		return
-	}
-	to, err := s.target(req.Model, req.Holon.ModelFallbacks)
-	if err != nil {
-		to = target{takes: model.Capabilities{Images: true, Files: true, Video: true}}
-	}
-	p, err := s.planFor(to, responses.NewID(responses.PrefixTurn), req, nil)
+	p, err := s.planned(w, r, false)
 	if err != nil {
 		s.fail(w, err)
 		return
 	}
 	defer p.offer.Release()
-	first := s.turn(&job{plan: p}).FirstRequest()
-	s.writeJSON(w, http.StatusOK, tokenCount{"response.input_tokens", model.Estimate(first)})
+	s.writeJSON(w, http.StatusOK, tokenCount{"response.input_tokens", model.Estimate(s.firstRequest(p))})
+}
+
+// planned is the plan of a request whose turn is not made. Without needsModel, one whose model is unknown is planned too.
+func (s *Server) planned(w http.ResponseWriter, r *http.Request, needsModel bool) (*plan, error) {
+	req, err := s.readRequest(w, r)
+	if err != nil {
+		return nil, err
+	}
+	if req, err = s.refuse(req, nil); err != nil {
+		return nil, err
+	}
+	to, err := s.target(req.Model, req.Holon.ModelFallbacks)
+	if err != nil && needsModel {
+		return nil, err
+	}
+	if err != nil {
+		to = target{takes: model.Capabilities{Images: true, Files: true, Video: true}}
+	}
+	return s.planFor(to, cmp.Or(req.Holon.TurnID, responses.NewID(responses.PrefixTurn)), req, nil)
+}
+
+// firstRequest is what the model would be asked first in a planned turn.
+func (s *Server) firstRequest(p *plan) model.Request {
+	return s.turn(&job{plan: p, scope: turns.Scope{Now: s.parts.Now}}).FirstRequest()
 }

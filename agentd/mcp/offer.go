@@ -29,6 +29,19 @@ type asked struct {
 	done chan struct{}
 }
 
+// Server returns the name of the server that offers a tool, "" for a tool of none. Offer may be nil.
+func (o *Offer) Server(name string) string {
+	if o == nil {
+		return ""
+	}
+	for _, offered := range slices.Backward(o.Tools) { // the later of two is used
+		if t, ok := offered.(*tool); ok && t.listed.name == name {
+			return t.server.name
+		}
+	}
+	return ""
+}
+
 // Release ends the connections that were made for one request. It may be called
 // more than once, and on nil.
 func (o *Offer) Release() {

@@ -333,7 +333,8 @@ func TestNoEncoderIsForgotten(t *testing.T) {
 		"CreateResponseBody", "CompactResponseMethodPublicBody", "WebSocketResponseCreateEvent", "EmptyModelParam",
 		"Holon", "Limits", "NewTurnInput", "TaskInput", "TaskStop",
 		// of package agentd, which tests them
-		"DeletedResponse", "InputItemList", "Model", "ModelList", "Stopping", "TokenCount",
+		"DeletedResponse", "InputItemList", "Model", "ModelList", "PreviewSource", "PreviewTool", "ResponsePreview",
+		"Stopping", "TokenCount",
 	}
 	for name, schema := range components(t) {
 		object, _ := schema.(map[string]any)

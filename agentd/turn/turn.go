@@ -139,9 +139,20 @@ func (t *Turn) Run(ctx context.Context) (*Result, error) {
 	return &r.result, err
 }
 
-// FirstRequest returns what the turn would ask the model first. It needs no
-// Emitter, Journal or Env, and changes nothing.
-func (t *Turn) FirstRequest() model.Request { return t.runner().modelRequest() }
+// FirstRequest returns what the turn would ask the model first, before a conversation that is too long is made shorter.
+// It needs no Emitter, Journal or Env, and changes nothing.
+func (t *Turn) FirstRequest() model.Request {
+	r := t.runner()
+	if t.Notices != nil {
+		list, _ := t.Notices()
+		for _, n := range list {
+			if n.Item != nil {
+				r.view.add(n.Item)
+			}
+		}
+	}
+	return r.modelRequest()
+}
 
 func (t *Turn) runner() *runner {
 	r := &runner{Turn: t, env: t.Env, rules: newRules(t.Request), takes: model.CapabilitiesOf(t.Model, t.ModelName),

@@ -150,6 +150,23 @@ func (c *Client) Create(ctx context.Context, req *responses.Request) (*responses
 	return c.response(ctx, http.MethodPost, "/responses", data)
 }
 
+// Preview returns what a model would be asked first if the request were sent. Nothing is asked and nothing is stored.
+func (c *Client) Preview(ctx context.Context, req *responses.Request) (turns.Preview, error) {
+	data, err := encodeRequest(*req, maxRequest)
+	if err != nil {
+		return turns.Preview{}, err
+	}
+	body, err := c.json(ctx, http.MethodPost, "/responses/preview", data, maxResponse)
+	if err != nil {
+		return turns.Preview{}, err
+	}
+	p, err := turns.DecodePreview(body)
+	if err != nil {
+		return turns.Preview{}, c.badAnswer("POST /responses/preview", err)
+	}
+	return p, nil
+}
+
 // Turn reads the record of a turn.
 func (c *Client) Turn(ctx context.Context, turnID string) (*turns.Record, error) {
 	if err := responses.CheckID("turn_id", turnID); err != nil {

@@ -40,6 +40,7 @@ type Turn struct {
 	Truncation         string // "auto": a history that does not fit is summed up; "": it is an error
 	Effort             string // of reasoning: low, medium, high …; "": the model's own
 	PreviousResponseID string
+	CacheKey           string        // for providers that cache prefixes; "": one of the session
 	MaxRounds          int           // 0: no bound
 	Timeout            time.Duration // 0: agentd's limit
 	MaxOutputTokens    int           // of one answer; 0: what the model allows
@@ -208,11 +209,24 @@ func completed(r TurnResult) bool {
 	return r.Err == nil && r.Response != nil && r.Response.Status == responses.StatusCompleted
 }
 
+// Preview returns what a model would be asked first in a turn, which is not made. It may be called while another turn
+// runs, by another goroutine.
+func (s *Session) Preview(ctx context.Context, req Turn) (turns.Preview, error) {
+	health, err := s.client.Health(ctx)
+	if err != nil {
+		return turns.Preview{}, err
+	}
+	if health.ActiveTurns+health.QueuedTurns == 0 { // a turn that another process began is heard once it is admitted
+		s.peer.Serve()
+	}
+	return s.client.Preview(ctx, s.request(req.ID, req))
+}
+
 // request is the request to agentd.
 func (s *Session) request(turnID string, req Turn) *responses.Request {
 	r := responses.NewRequest(s.model(), responses.UserMessage(req.Prompt))
 	r.PreviousResponseID = req.PreviousResponseID
-	r.Instructions = optional(req.Instructions)
+	r.Instructions, r.PromptCacheKey = optional(req.Instructions), optional(req.CacheKey)
 	r.MaxOutputTokens, r.MaxToolCalls = optional(req.MaxOutputTokens), optional(req.MaxToolCalls)
 	if req.Truncation != "" {
 		r.Truncation = req.Truncation

@@ -80,7 +80,7 @@ func (r *Runtime) plan(ctx context.Context, c scheduler.Claim) (pool.Turn, promp
 	}
 	sent := prompt.Assemble(in)
 	t := r.turnOf(c.Agent, c.Attempt)
-	t.Instructions, t.Prompt = sent.Instructions(), sent.Prompt()
+	t.Instructions, t.Prompt, t.CacheKey = sent.Instructions(), sent.Prompt(), sent.Cache.PromptCacheKey
 	return t, sent, nil
 }
 

@@ -43,7 +43,7 @@ type Block struct {
 // Cache identifies a prompt for providers that cache prefixes.
 type Cache struct {
 	AgentID               string `json:"agent_id"`
-	PromptCacheKey        string `json:"prompt_cache_key"`    // of the agent and what is not of the turn
+	PromptCacheKey        string `json:"prompt_cache_key"`    // of the agent and what is not of the turn; it is sent
 	ContextFingerprint    string `json:"context_fingerprint"` // of all
 	WorkingMemoryRevision int64  `json:"working_memory_revision"`
 	CompressionEpoch      int64  `json:"compression_epoch"`
@@ -94,7 +94,7 @@ func Assemble(in Input) Prompt {
 	p.add(situation(in))
 	p.add(labelled(in.Message))
 	p.SystemPrompt = texts(p.SystemBlocks)
-	p.Cache = Cache{AgentID: in.Agent.ID, PromptCacheKey: "agent-" + in.Agent.ID + "-" + digest(p.SystemPrompt)[:16],
+	p.Cache = Cache{AgentID: in.Agent.ID, PromptCacheKey: "agent-" + digest(in.Agent.ID, p.SystemPrompt)[:32],
 		ContextFingerprint: digest(p.SystemPrompt, p.Prompt())}
 	return p
 }

@@ -12,20 +12,13 @@ import (
 // newDebugCommand makes `holon debug`.
 func newDebugCommand(streams Streams) *cobra.Command {
 	prompt, pr := remoteCommand(streams, "prompt [flags] TEXT",
-		"Print the prompt frame in which a text would be sent, as JSON", 0, 64,
-		func(ctx context.Context, r *remote) error {
-			text, err := readPrompt(ctx, r.args, r.streams, &r.host)
-			if err != nil {
-				return err
-			}
-			frame, err := r.DebugPrompt(ctx, r.Agent, text)
-			if err != nil {
-				return err
-			}
-			return printRaw(r.streams, frame)
-		})
-	prompt.Long = `Print the prompt frame in which a text would be sent to the model now: its blocks,
-how long each stays as it is, and what goes to the container. Nothing is sent.`
+		"Print the whole prompt in which a text would be sent", 0, 64, runDebugPrompt)
+	prompt.Long = `Print what the model would be asked if an agent got a text now: model and cache key,
+instructions with those of AGENTS.md, skills, the conversation, and the names of the
+tools. --json has the schemas of tools too, and the blocks that holon itself makes.
+The agent's container is asked, and started if there is none. Nothing is sent to a
+model and nothing is recorded. A conversation that is too long for the model is shown
+as it is before a turn makes it shorter.`
 	pr.onAgent(prompt)
 	limit := 10
 	latency, lr := remoteCommand(streams, "latency [flags]", "Say where the time of an agent's newest turns went", 0, 0,

@@ -22,7 +22,7 @@ import (
 // restless, whose models call a tool in every round and take 100 tokens for it to
 // say 50, or down, which fails. With a KEY it takes no other. Its address is in $NAME_URL,
 // and NAME.log has a line for each request: method, path, how the key came, and
-// the key.
+// the key. NAME.body is the newest request.
 func cmdProvider(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 || len(args) > 3 {
 		ts.Fatalf("usage: provider NAME KIND [KEY]")
@@ -62,6 +62,9 @@ func (p *fakeProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 		fmt.Fprintf(w, `{"error": {"message": "wrong key %s"}}`, key)
 		return
+	}
+	if err := os.WriteFile(strings.TrimSuffix(p.log, ".log")+".body", body, 0o600); err != nil {
+		return // the script is over
 	}
 	p.answer(w, body)
 }

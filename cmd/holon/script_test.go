@@ -96,7 +96,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"fails": cmdFails, "provider": cmdProvider, "repo": cmdRepo, "demo": cmdDemo, "same": cmdSame,
+			"fails": cmdFails, "provider": cmdProvider, "sent": cmdSent, "repo": cmdRepo, "demo": cmdDemo, "same": cmdSame,
 			"until": cmdUntil, "crash": cmdCrash, "collector": cmdCollector, "events": cmdEvents,
 		},
 		Condition: func(name string) (bool, error) {

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"holon/internal/redact"
+	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/agent/live"
 	"holon/runner/agent/pool"
@@ -41,6 +42,8 @@ type Turns interface {
 	// it runs on, attached is called and it is watched to its end. An error means
 	// that nothing could be found out; then it may be asked again.
 	Recover(ctx context.Context, t pool.Turn, attached func(), watch runner.Observer) (pool.Found, error)
+	// Preview returns what a model would be asked first in a turn, which is not made.
+	Preview(ctx context.Context, t pool.Turn) (turns.Preview, error)
 	// Interject hands a message to a running turn, once for its id.
 	Interject(ctx context.Context, agentID, turnID, id, text string) error
 }

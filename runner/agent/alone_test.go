@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"holon/responses"
+	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/agent"
 	"holon/runner/agent/pool"
@@ -49,6 +50,10 @@ func (p *played) Turn(ctx context.Context, t pool.Turn, began func(), _ runner.O
 
 func (p *played) Recover(context.Context, pool.Turn, func(), runner.Observer) (pool.Found, error) {
 	return pool.Found{How: pool.NeverBegun}, nil
+}
+
+func (p *played) Preview(context.Context, pool.Turn) (turns.Preview, error) {
+	return turns.Preview{}, nil
 }
 
 func (p *played) Interject(context.Context, string, string, string, string) error { return nil }

@@ -3,8 +3,13 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
 
 	"holon/responses"
+	"holon/responses/turns"
+	"holon/runner"
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
@@ -87,9 +92,45 @@ func recentTurns(v ledger.View, agentID string) (list []prompt.Exchange, err err
 	return list, err
 }
 
-// Prompt returns the prompt that a text of the operator would be sent in now. It
-// changes nothing.
+// previewTime is how long the container of an agent may take to start and to say what it would send.
+const previewTime = 20 * time.Second
+
+var errSlow = errors.New("the container of the agent did not answer in time")
+
+// Prompt returns a prompt.Report of a text of the operator, as JSON. It asks no model and records nothing. An agent
+// without a container gets one, as for a turn.
 func (r *Runtime) Prompt(ctx context.Context, agentID, text string) (json.RawMessage, error) {
+	c, err := r.imagined(ctx, agentID, text)
+	if err != nil {
+		return nil, err
+	}
+	turn, sent, err := r.plan(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	report := prompt.Report{Prompt: sent}
+	asking, cancel := context.WithTimeoutCause(ctx, previewTime, errSlow)
+	defer cancel()
+	preview, err := r.cfg.Turns.Preview(asking, turn)
+	switch {
+	case err == nil:
+		report.Request = &preview
+	case errors.Is(context.Cause(asking), errSlow):
+		err = &state.Error{Code: runner.CodeNotReady, Message: errSlow.Error(), Hint: "try again when it is up"}
+		fallthrough
+	default:
+		failure := runner.Describe(err)
+		report.Unknown = &failure
+	}
+	data, err := json.Marshal(report)
+	if err != nil {
+		return nil, fmt.Errorf("encode the prompt: %w", err)
+	}
+	return r.cfg.Secrets.JSON(data, turns.Structure), nil
+}
+
+// imagined is the claim of a text that the operator might send. Nothing records it.
+func (r *Runtime) imagined(ctx context.Context, agentID, text string) (scheduler.Claim, error) {
 	c := scheduler.Claim{Message: ledger.Message{ID: responses.PrefixMessage + "preview", AgentID: agentID,
 		CreatedAt: r.cfg.Now(), Kind: ledger.KindOperatorPrompt,
 		Origin: ledger.Origin{Kind: ledger.OriginOperator}, Authority: ledger.OperatorInstruction,
@@ -99,17 +140,10 @@ func (r *Runtime) Prompt(ctx context.Context, agentID, text string) (json.RawMes
 			return err
 		}
 		stored, err := v.AgentState(agentID)
-		c.Attempt.Chain = stored.Chain
+		c.Attempt.Chain, c.Attempt.Model = stored.Chain, c.Agent.Model
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
 	c.Continuation = ledger.Continuation{TriggerKind: ledger.TriggerOperatorInput, Class: ledger.ResumeOverride,
 		ModelVisible: true}
-	in, err := r.promptInput(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(prompt.Assemble(in))
+	return c, err
 }

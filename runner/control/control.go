@@ -39,8 +39,8 @@ import (
 type Host interface {
 	// CreateAgent makes an agent with its home. template "" is the default one.
 	CreateAgent(ctx context.Context, id, template string) (ledger.Agent, error)
-	// Prompt returns the prompt that a text of the operator would be sent in. It
-	// changes nothing.
+	// Prompt returns a prompt.Report of a text of the operator, as JSON. It asks no model and records nothing. An agent
+	// without a container gets one, as for a turn.
 	Prompt(ctx context.Context, agentID, text string) (json.RawMessage, error)
 	Models(ctx context.Context) (view.Models, error)
 	// CheckModel refuses a model that cannot be asked here. With keyless, one passes whose provider only lacks its key.

@@ -205,11 +205,12 @@ func (k *Pool) announce() {
 	k.changed = make(chan struct{})
 }
 
-// begin says which turn is asked of the agent's container, for Interject.
+// begin says which turn is asked of the agent's container, for Interject and Preview.
 func (k *Pool) begin(a *agent, turnID string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	a.live, a.turn = a.session, turnID
+	k.announce()
 }
 
 func (k *Pool) end(a *agent) {

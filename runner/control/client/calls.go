@@ -274,7 +274,7 @@ func (c *Client) Archive(ctx context.Context, agentID string, a wire.Archive) (o
 	return out, c.post(ctx, agentID, "/archive", a, "", &out)
 }
 
-// DebugPrompt returns the prompt that a text would be sent in.
+// DebugPrompt returns the prompt that a text would be sent in, and what the model would be asked.
 func (c *Client) DebugPrompt(ctx context.Context, agentID, text string) (out json.RawMessage, err error) {
 	return out, c.post(ctx, agentID, "/debug-prompt", wire.DebugPrompt{Text: text}, "", &out)
 }

@@ -65,7 +65,8 @@ func Assemble(cfg config.Config, environ []string, secrets *redact.Set, log *slo
 	})
 	return Parts{
 		Models: models, Tools: container, MCP: connected, Tasks: managed, Skills: found,
-		Secrets: secrets, Log: log, Version: Version(), Environ: commands, Now: time.Now,
+		Commands: commandOptions(cfg, supervisor, managed),
+		Secrets:  secrets, Log: log, Version: Version(), Environ: commands, Now: time.Now,
 		EndLeft: supervisor.EndRecorded,
 		Close: func() error {
 			return errors.Join(container.wait(), connected.Close(), managed.Close(), supervisor.Close(), proxy.close(),
@@ -156,12 +157,16 @@ func CheckTools(cfg config.Config) config.Problems {
 	return p
 }
 
+func commandOptions(cfg config.Config, supervisor *process.Supervisor, managed *tasks.Manager) command.Options {
+	return command.Options{Starter: supervisor, Tasks: managed, TaskTime: cfg.Commands.TaskTimeout,
+		StreamBytes: cfg.Commands.StreamBytes}
+}
+
 // toolset is the one list of container tools, less those that the profile
 // leaves out. Without the tools to go on with a task there are no tasks.
 func toolset(cfg config.Config, supervisor *process.Supervisor, managed *tasks.Manager) (*tools.Registry, error) {
 	profile := cfg.Tools.List()
-	options := command.Options{Starter: supervisor, Tasks: managed, TaskTime: cfg.Commands.TaskTimeout,
-		StreamBytes: cfg.Commands.StreamBytes}
+	options := commandOptions(cfg, supervisor, managed)
 	if len(profile) > 0 && !(slices.Contains(profile, command.OutputName) &&
 		slices.Contains(profile, command.StopName)) {
 		options.Tasks = nil

@@ -193,7 +193,8 @@ func (h *harness) parts(log *slog.Logger) agentd.Parts {
 	}
 	supervisor := process.New(process.Options{Logger: log})
 	managed := tasks.New(tasks.Options{Dir: filepath.Join(h.cfg.Dirs.State, "tasks")})
-	family, err := command.New(command.Options{Starter: supervisor, Tasks: managed})
+	commands := command.Options{Starter: supervisor, Tasks: managed}
+	family, err := command.New(commands)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -209,7 +210,7 @@ func (h *harness) parts(log *slog.Logger) agentd.Parts {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return agentd.Parts{Models: models, Tools: registry, Tasks: managed,
+	return agentd.Parts{Models: models, Tools: registry, Tasks: managed, Commands: commands,
 		Skills: skills.Catalog{Skills: []skills.Skill{{Name: "notes"}}}, Log: log, Version: "test",
 		Environ: process.Environ(os.Environ()), Now: time.Now, Close: func() error {
 			return errors.Join(managed.Close(), supervisor.Close())

@@ -56,6 +56,8 @@ func (s *Server) routes() []route {
 
 		// commands that outlive the call that started them
 		{http.MethodGet, "/tasks", s.getTasks},
+		{http.MethodPost, "/tasks", s.postTask},
+		{http.MethodGet, "/tasks/follow", s.followTasks},
 		{http.MethodGet, "/tasks/{id}", s.getTask},
 		{http.MethodGet, "/tasks/{id}/output", s.getTaskOutput},
 		{http.MethodPost, "/tasks/{id}/input", s.postTaskInput},

@@ -91,8 +91,12 @@ func (s *Server) listen(ctx context.Context) (list []endpoint, err error) {
 // closeGrace is what answers that are still being read get after the turns are over.
 const closeGrace = 2 * time.Second
 
-// closeServers ends the HTTP servers after the turns are over.
+// closeServers ends the HTTP servers after the turns are over, and the tasks: a client that follows those is told of
+// their ends.
 func (s *Server) closeServers(servers []*http.Server) {
+	if err := s.parts.Tasks.Close(); err != nil {
+		s.log.Warn("tasks could not be ended", "err", err)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeGrace) // the one of Serve has ended
 	defer cancel()
 	for _, srv := range servers {

@@ -35,6 +35,7 @@ import (
 	"holon/agentd/record"
 	"holon/agentd/tasks"
 	"holon/agentd/tools"
+	"holon/agentd/tools/command"
 	"holon/agentd/turn"
 	"holon/agentd/websocket"
 	"holon/internal/redact"
@@ -61,18 +62,20 @@ type Toolset interface {
 // Parts are what a Server is made of. All but the skills, MCP and Close are
 // required.
 type Parts struct {
-	Models  Models
-	Tools   Toolset
-	MCP     *mcp.Manager   // servers of more tools; nil for none
-	Tasks   *tasks.Manager // of the commands that outlive their calls
-	Skills  skills.Catalog // of the user and the agent; those of a workspace are found with each turn
-	Secrets *redact.Set    // known values to redact; nil for none
-	Log     *slog.Logger
-	Version string
-	Environ []string                       // the environment of commands, complete
-	Now     func() time.Time               // the clock
-	EndLeft func() (process.Strays, error) // ends commands of an earlier process that was killed; nil for none
-	Close   func() error                   // releases what the parts hold
+	Models Models
+	Tools  Toolset
+	MCP    *mcp.Manager   // servers of more tools; nil for none
+	Tasks  *tasks.Manager // of the commands that outlive their calls
+	// Commands starts those of the operator.
+	Commands command.Options
+	Skills   skills.Catalog // of the user and the agent; those of a workspace are found with each turn
+	Secrets  *redact.Set    // known values to redact; nil for none
+	Log      *slog.Logger
+	Version  string
+	Environ  []string                       // the environment of commands, complete
+	Now      func() time.Time               // the clock
+	EndLeft  func() (process.Strays, error) // ends commands of an earlier process that was killed; nil for none
+	Close    func() error                   // releases what the parts hold
 }
 
 // quietTime is how long no turn begins or ends until memory is given back to the
@@ -98,6 +101,7 @@ type Server struct {
 	learned    learned
 	metrics    *metrics
 
+	starting    sync.Mutex // held while a task is started, so that an id starts one
 	logs        *logBytes
 	compactions *admission.Queue // apart from turns
 	quiet       *time.Timer      // gives memory back; set anew when a turn begins or ends

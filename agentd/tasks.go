@@ -8,6 +8,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +19,7 @@ import (
 
 	"holon/agentd/tools"
 	"holon/responses"
+	"holon/responses/stream"
 	"holon/responses/tasks"
 )
 
@@ -49,6 +53,64 @@ func (s *Server) getTask(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.writeJSON(w, http.StatusOK, tasks.StatusResult{Task: snapshot})
+}
+
+// postTask starts a command of the operator as a task, once for its id.
+func (s *Server) postTask(w http.ResponseWriter, r *http.Request) {
+	var in tasks.Start
+	err := s.readObject(w, r, maxTaskBody, &in)
+	if err == nil {
+		err = responses.CheckID("session_id", in.SessionID)
+	}
+	if err == nil {
+		err = responses.CheckID("task_id", in.TaskID)
+	}
+	if err == nil && !strings.HasPrefix(in.TaskID, tasks.Prefix) {
+		err = responses.Invalid("task_id", responses.CodeInvalidValue, "the id of a task begins with "+tasks.Prefix)
+	}
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	snapshot, err := s.startTask(in)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	s.writeJSON(w, http.StatusOK, tasks.StatusResult{Task: snapshot})
+}
+
+func (s *Server) startTask(in tasks.Start) (tasks.Snapshot, error) {
+	s.starting.Lock()
+	defer s.starting.Unlock()
+	dir := filepath.Join(s.outputRoot, taskDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return tasks.Snapshot{}, responses.Internal("the directory of the task's output cannot be made", err)
+	}
+	return s.parts.Commands.StartTask(tools.Env{SessionID: in.SessionID, WorkDir: s.cfg.Dirs.Workspace, LogDir: dir,
+		Environ: append(slices.Clone(s.parts.Environ), "HOLON_SESSION_ID="+in.SessionID), Secrets: s.parts.Secrets,
+		Disk: s.logs.turn(s.cfg.Commands.TurnLogBytes)}, in)
+}
+
+// taskDir, below the output directory, has the output of tasks that no turn started, in a directory for each.
+const taskDir = "tasks"
+
+// followTasks streams tasks.Report as lines of JSON: every task as it is, and then each that changes, until the reader
+// leaves or the server ends.
+func (s *Server) followTasks(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", stream.TypeNDJSON)
+	w.Header().Set("Cache-Control", "no-store")
+	if r.Method == http.MethodHead {
+		return
+	}
+	out := newWriter(w, s.waits)
+	_ = s.parts.Tasks.Follow(r.Context(), func(report tasks.Report) error { // the reader is gone
+		data, err := json.Marshal(report)
+		if err != nil {
+			return err
+		}
+		return out.send(append(s.parts.Secrets.JSON(data, structure), '\n'), true)
+	})
 }
 
 // getTaskOutput shows what a task has printed; with block=true it first waits

@@ -166,6 +166,63 @@ func TestTaskRoutesRefuse(t *testing.T) {
 	}
 }
 
+// A command of the operator is a task from its beginning, once for its id, and every reader of the tasks is told of it.
+func TestStartTask(t *testing.T) {
+	h := start(t)
+	body := `{"task_id":"task_own","session_id":"sess_t","cmd":"echo one; echo two >&2; exit 3"}`
+	for range 2 {
+		var begun tasks.StatusResult
+		decode(t, h.do(http.MethodPost, "/tasks", body), &begun)
+		if c := begun.Task.Command; begun.Task.TaskID != "task_own" || c.PromotedFromExecCommand || !c.TerminalReentry {
+			t.Errorf("it is %+v", begun.Task)
+		}
+	}
+	var out tasks.OutputResult
+	h.see("/tasks/task_own/output?block=true", &out)
+	if out.Task.ExitStatus == nil || *out.Task.ExitStatus != 3 || !strings.Contains(out.Task.OutputPreview, "two") {
+		t.Errorf("it printed %+v", out.Task)
+	}
+	for _, a := range out.Task.Artifacts {
+		if !strings.Contains(a.Path, "/tasks/task_own/") {
+			t.Errorf("an output file is %s, want it in a directory of the task", a.Path)
+		}
+	}
+	var list tasks.List
+	if h.see("/tasks", &list); len(list.Tasks) != 1 {
+		t.Errorf("there are %d tasks, want the one of its id", len(list.Tasks))
+	}
+	for _, tt := range []struct{ body, param string }{
+		{`{"task_id":"task_x","session_id":"sess_t"}`, "cmd"},
+		{`{"task_id":"other","session_id":"sess_t","cmd":"true"}`, "task_id"},
+		{`{"session_id":"sess_t","cmd":"true"}`, "task_id"},
+		{`{"task_id":"task_x","cmd":"true"}`, "session_id"},
+		{`{"task_id":"task_x","session_id":"sess_t","cmd":"true","workdir":"../.."}`, "workdir"},
+		{`{"task_id":"task_x","session_id":"sess_t","cmd":"true","shell":"perl"}`, "shell"},
+		{`{"task_id":"task_x","session_id":"sess_t","cmd":"true","yield_time_ms":1}`, "yield_time_ms"},
+	} {
+		a := h.do(http.MethodPost, "/tasks", tt.body)
+		if e := a.failure(t); a.status != http.StatusBadRequest || e.Param != tt.param {
+			t.Errorf("%s: %d, param %q, want 400 and %q: %s", tt.body, a.status, e.Param, tt.param, e.Message)
+		}
+	}
+}
+
+// A host that tells the agent of its tasks itself has agentd say nothing of them to the model.
+func TestTaskNotices(t *testing.T) {
+	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Commands.TaskNotices = false })
+	entry := h.task(`{cmd: 'sleep 1', yield_time_ms: 1}`)
+	h.do(http.MethodGet, "/tasks/"+entry.ID+"/output?block=true", "")
+	answer := h.scenario("answer", "rounds:\n  - text: Yes.\n")
+	h.post(`{"model":"` + answer + `","input":"and?","holon":{"session_id":"sess_t","turn_id":"turn_untold"}}`).response(t)
+	facts, err := os.ReadFile(h.file("turn_untold", turns.RuntimeFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(facts), `"task.completed"`) {
+		t.Errorf("the turn tells of the end of the task:\n%s", facts)
+	}
+}
+
 // The next turn of the session is told of a task that has ended, once, and the
 // turn's facts say so; what the task printed is not in the notice.
 func TestSessionIsToldOfEndedTasks(t *testing.T) {
@@ -213,7 +270,7 @@ func TestTasksAfterAKill(t *testing.T) {
 	})
 	var status tasks.StatusResult
 	again.see("/tasks/"+entry.ID, &status)
-	if status.Task.Status != tasks.Interrupted || status.Task.Failure != "lost" {
+	if status.Task.Status != tasks.Failed || status.Task.Failure != "lost" {
 		t.Errorf("%+v", status.Task)
 	}
 	answer := again.scenario("answer", "rounds:\n  - text: Yes.\n")

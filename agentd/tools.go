@@ -38,6 +38,9 @@ func families() tools.Families {
 // that have ended since it last heard of them (runtime specification, "Background Task Recovery"). They are said as
 // what they are, facts of the runtime: nothing that a task printed is in them.
 func (s *Server) notices(j *job) func() ([]turn.Notice, func()) {
+	if !s.cfg.Commands.TaskNotices {
+		return nil
+	}
 	return func() ([]turn.Notice, func()) {
 		ended := s.parts.Tasks.Ended(j.sessionID)
 		list := make([]turn.Notice, len(ended))

@@ -55,17 +55,3 @@ func (s *Session) Working(ctx context.Context) (bool, error) {
 	n, err := s.Tasks(ctx)
 	return n > 0, err
 }
-
-// Tasks asks agentd how many managed tasks run.
-func (s *Session) Tasks(ctx context.Context) (n int, err error) {
-	list, err := s.client.Tasks(ctx)
-	if err != nil {
-		return 0, err
-	}
-	for _, task := range list.Tasks {
-		if !task.Status.Terminal() {
-			n++
-		}
-	}
-	return n, nil
-}

@@ -106,6 +106,7 @@ type Commands struct {
 	SecretEnv    string        `env:"HOLON_SECRET_ENV"`
 	EgressSocket string        `env:"HOLON_EGRESS_SOCKET"`
 	TaskTimeout  time.Duration `env:"HOLON_TASK_TIMEOUT"`
+	TaskNotices  bool          `env:"HOLON_TASK_NOTICES"`
 	StreamBytes  int64         `env:"HOLON_STREAM_LOG_BYTES"`
 	TurnLogBytes int64         `env:"HOLON_TURN_LOG_BYTES"`
 	LogBytes     int64         `env:"HOLON_LOG_BYTES"`
@@ -122,6 +123,8 @@ func (c *Commands) bind(fs *flag.FlagSet) {
 			" where that exists)")
 	fs.DurationVar(&c.TaskTimeout, "task-timeout", c.TaskTimeout,
 		"time after which a command that became a task is ended")
+	fs.BoolVar(&c.TaskNotices, "task-notices", c.TaskNotices,
+		"tell the model which tasks have ended, with its next round; a host that follows tasks tells it itself")
 	fs.Int64Var(&c.StreamBytes, "stream-log-bytes", c.StreamBytes,
 		"`bytes` of each output stream of a command that are kept in a file")
 	fs.Int64Var(&c.TurnLogBytes, "turn-log-bytes", c.TurnLogBytes,

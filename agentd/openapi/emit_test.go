@@ -215,6 +215,10 @@ func wires() map[string]func(m maker) any {
 		"TaskStatusResult": of(reflect.TypeFor[tasks.StatusResult](), nil),
 		"TaskInputResult":  of(reflect.TypeFor[tasks.InputResult](), nil),
 		"TaskStopResult":   of(reflect.TypeFor[tasks.StopResult](), nil),
+		"TaskReport": func(m maker) any {
+			task, _ := m.value(reflect.TypeFor[tasks.Snapshot]()).Interface().(tasks.Snapshot)
+			return pick(m, tasks.Report{Complete: true}, tasks.Report{Task: &task, Output: new(output(m))})
+		},
 		"TaskOutput":       func(m maker) any { return output(m) },
 		"TaskOutputResult": func(m maker) any {
 			return tasks.OutputResult{RetrievalStatus: tasks.Success, Task: output(m)}
@@ -331,7 +335,7 @@ func TestNoEncoderIsForgotten(t *testing.T) {
 		"TextResponseFormat", "JsonObjectResponseFormat", "JsonSchemaResponseFormat", "ForeignItem",
 		// requests
 		"CreateResponseBody", "CompactResponseMethodPublicBody", "WebSocketResponseCreateEvent", "EmptyModelParam",
-		"Holon", "Limits", "NewTurnInput", "TaskInput", "TaskStop",
+		"Holon", "Limits", "NewTurnInput", "TaskInput", "TaskStart", "TaskStop",
 		// of package agentd, which tests them
 		"DeletedResponse", "InputItemList", "Model", "ModelList", "PreviewSource", "PreviewTool", "ResponsePreview",
 		"Stopping", "TokenCount",

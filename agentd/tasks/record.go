@@ -38,6 +38,7 @@ type record struct {
 	TaskID     string      `json:"task_id"`
 	SessionID  string      `json:"session_id"`
 	TurnID     string      `json:"turn_id"`
+	Direct     bool        `json:"direct,omitempty"` // the operator started it, and no turn
 	Status     wire.Status `json:"status"`
 	CreatedAt  turns.Time  `json:"created_at"`
 	UpdatedAt  turns.Time  `json:"updated_at"`
@@ -145,8 +146,8 @@ func streamOf(c process.Capture) stream {
 
 // interrupt makes the record of a lost task terminal. left counts the processes of it that were found.
 func (r *record) interrupt(now turns.Time, left process.Strays) {
-	r.Status, r.UpdatedAt = wire.Interrupted, now
-	r.End = &end{Failure: "lost", Summary: "the task is lost: the runtime that watched it ended, and how the " +
+	r.Status, r.UpdatedAt = wire.Failed, now
+	r.End = &end{Failure: wire.FailureLost, Summary: "the task is lost: the runtime that watched it ended, and how the " +
 		"command ended " +
 		"is unknown"}
 	if left.Ended > 0 {

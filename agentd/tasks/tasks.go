@@ -66,8 +66,8 @@ type Spec struct {
 	AcceptsInput    bool   `json:"accepts_input"`
 }
 
-// Owner is the turn that starts a task.
-type Owner struct{ SessionID, TurnID string }
+// Owner is what starts a task: a turn, or the operator of the session, who chooses its id so that it is started once.
+type Owner struct{ SessionID, TurnID, TaskID string }
 
 // Manager owns the tasks of this process. It is safe for concurrent use. Make
 // one with Open and end it with Close, before the supervisor of its processes.
@@ -80,9 +80,11 @@ type Manager struct {
 	log        *slog.Logger
 	watching   sync.WaitGroup
 
-	mu     sync.Mutex
-	closed bool
-	tasks  map[string]*task // by id
+	mu      sync.Mutex
+	closed  bool
+	tasks   map[string]*task // by id
+	version int64            // grows with every change of a task
+	changed chan struct{}    // closed when it grows
 }
 
 // task is a record and, while it runs, its process.
@@ -95,12 +97,13 @@ type task struct {
 	rec     record
 	proc    *process.Process // nil once ended
 	noInput bool             // its input was closed
+	version int64            // of the manager, when it changed last; 0 until it is recorded
 }
 
 // New returns a Manager without tasks. It touches nothing.
 func New(opts Options) *Manager {
 	m := &Manager{
-		store: store{opts.Dir, opts.Secrets}, now: opts.Now, log: opts.Logger, tasks: make(map[string]*task),
+		store: store{opts.Dir, opts.Secrets}, now: opts.Now, log: opts.Logger, tasks: make(map[string]*task), changed: make(chan struct{}),
 		maxRunning: cmp.Or(opts.MaxRunning, defaultMaxRunning), maxRecords: cmp.Or(opts.MaxRecords, defaultMaxRecords),
 		stopGrace: stopGrace,
 	}
@@ -137,6 +140,7 @@ func (m *Manager) Load() error {
 		close(t.ended)
 		m.mu.Lock()
 		m.tasks[rec.TaskID] = t
+		m.touch(t)
 		m.mu.Unlock()
 	}
 	m.prune()
@@ -155,6 +159,9 @@ func (m *Manager) Close() error {
 	}
 	m.mu.Unlock()
 	m.watching.Wait()
+	m.mu.Lock()
+	m.touch(nil)
+	m.mu.Unlock()
 	return nil
 }
 
@@ -163,7 +170,8 @@ func (m *Manager) Close() error {
 func (m *Manager) Adopt(owner Owner, spec Spec, p *process.Process, stdout, stderr string) (wire.Snapshot, error) {
 	now := turns.At(m.now())
 	t := &task{ended: make(chan struct{}), proc: p, rec: record{
-		Version: recordVersion, TaskID: responses.NewID(wire.Prefix), SessionID: owner.SessionID, TurnID: owner.TurnID,
+		Version: recordVersion, TaskID: cmp.Or(owner.TaskID, responses.NewID(wire.Prefix)), Direct: owner.TaskID != "",
+		SessionID: owner.SessionID, TurnID: owner.TurnID,
 		Status: wire.Running, CreatedAt: now, UpdatedAt: now,
 		Spec: spec.clip(), Digest: spec.Digest(), StdoutPath: stdout, StderrPath: stderr, Process: p.Trace(),
 	}}
@@ -174,6 +182,9 @@ func (m *Manager) Adopt(owner Owner, spec Spec, p *process.Process, stdout, stde
 		m.withdraw(t)
 		return wire.Snapshot{}, fmt.Errorf("record the task: %w", err)
 	}
+	m.mu.Lock()
+	m.touch(t)
+	m.mu.Unlock()
 	go m.watch(t, p)
 	m.prune()
 	m.mu.Lock()
@@ -238,6 +249,7 @@ func (m *Manager) update(t *task, change func(*task)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t.rec, t.proc = next.rec, next.proc
+	m.touch(t)
 }
 
 // prune removes the oldest records of ended tasks over the bound.

@@ -78,7 +78,7 @@ func (b *bench) adopt(spec Spec) (wire.Snapshot, error) {
 		b.t.Fatal(err)
 	}
 	spec.Workdir = b.out
-	s, err := b.Adopt(Owner{"sess_1", "turn_1"}, spec, p, c.StdoutPath, c.StderrPath)
+	s, err := b.Adopt(Owner{SessionID: "sess_1", TurnID: "turn_1"}, spec, p, c.StdoutPath, c.StderrPath)
 	if err != nil {
 		p.Kill()
 	}
@@ -495,8 +495,8 @@ func TestRestart(t *testing.T) {
 func checkLost(t *testing.T, b *bench, id string) wire.Snapshot {
 	t.Helper()
 	lost, err := b.Get("", id)
-	if err != nil || lost.Status != wire.Interrupted || lost.Failure != "lost" {
-		t.Fatalf("it is %s, %q, %v, want %s, lost", lost.Status, lost.Failure, err, wire.Interrupted)
+	if err != nil || lost.Status != wire.Failed || lost.Failure != wire.FailureLost {
+		t.Fatalf("it is %s, %q, %v, want %s, lost", lost.Status, lost.Failure, err, wire.Failed)
 	}
 	if lost.Command.ExitStatus != nil || lost.Command.AcceptsInput {
 		t.Errorf("the command has an exit status or takes input: %+v", lost.Command)

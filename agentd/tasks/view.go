@@ -18,7 +18,7 @@ func (t *task) snapshot() wire.Snapshot {
 	c := &wire.Command{
 		Cmd: r.Spec.Cmd, CmdPreview: r.preview(), CmdDigest: r.Digest, Workdir: r.Spec.Workdir, Shell: r.Spec.Shell,
 		Login: r.Spec.Login, TTY: r.Spec.TTY,
-		OutputPath: r.StdoutPath, TerminalReentry: true, PromotedFromExecCommand: true,
+		OutputPath: r.StdoutPath, TerminalReentry: true, PromotedFromExecCommand: !r.Direct,
 	}
 	if !r.Spec.TTY {
 		c.StderrPath = r.StderrPath

@@ -116,8 +116,7 @@ func (r *Registry) Definitions() []Definition {
 // returns one.
 func (r *Registry) Run(ctx context.Context, env Env, call Call) Outcome {
 	began := time.Now()
-	env.Artifacts = newArtifacts(env.LogDir, call.ID, env.Disk)
-	env.Artifacts.secrets = env.Secrets
+	env = env.ForCall(call.ID)
 	name := call.Name
 	e, known := r.tools[call.Name]
 	var out Output

@@ -77,6 +77,13 @@ type Env struct {
 	Artifacts *Artifacts
 }
 
+// ForCall returns env with the place for what the call with the id leaves. The id may be anything.
+func (env Env) ForCall(id string) Env {
+	env.Artifacts = newArtifacts(env.LogDir, id, env.Disk)
+	env.Artifacts.secrets = env.Secrets
+	return env
+}
+
 // Disk is a number of bytes that the files of a turn share.
 type Disk interface {
 	Take(n int64) int64 // takes up to n bytes and returns how many it got

@@ -381,7 +381,7 @@ turns:
 	if err := get(filepath.Join(dir, "s"), "/tasks?session_id=sess_a", &list); err != nil || len(list.Tasks) != 1 {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	if task := list.Tasks[0]; task.Status != tasks.Interrupted || !strings.Contains(task.Summary, "lost") {
+	if task := list.Tasks[0]; task.Status != tasks.Failed || !strings.Contains(task.Summary, "lost") {
 		t.Errorf("%+v", task)
 	}
 	if err := errors.Join(server.Process.Signal(syscall.SIGTERM), server.Wait()); err != nil {

@@ -23,17 +23,21 @@ const WaitBackground = "background"
 // Status is the life-cycle state of a task.
 type Status string
 
-// The states of a task. The last four are terminal.
+// The states of a task.
 const (
 	Running    Status = "running"
 	Cancelling Status = "cancelling" // a stop was asked for and has not taken effect
 	Completed  Status = "completed"  // the command ended with exit status 0
 	Failed     Status = "failed"     // it ended with another status, by a signal or at its time limit
 	Cancelled  Status = "cancelled"  // it was stopped
-	// Interrupted is a task whose end was not observed: the runtime that watched it
-	// is gone, and the task was lost with it.
+	// Interrupted is what records of earlier versions say of a task that was lost; now it has failed with FailureLost.
 	Interrupted Status = "interrupted"
+	// Queued is what a host says of a task that it has accepted and whose container has not been told of it.
+	Queued Status = "queued"
 )
+
+// FailureLost is the Failure of a task whose end was not observed: the runtime that watched it is gone.
+const FailureLost = "lost"
 
 // Constants are the values that the members of these types can have, as in turns.Constants.
 var Constants = redact.Constants{
@@ -202,4 +206,24 @@ type StopResult struct {
 	StopRequested      bool     `json:"stop_requested"`       // false: the task had ended before
 	ForceStopRequested bool     `json:"force_stop_requested"` // it did not end when asked
 	SummaryText        string   `json:"summary_text"`
+}
+
+// Report is a line of GET /tasks/follow: a task as it is now or, once, that all were told that there were when the
+// stream began.
+type Report struct {
+	Task     *Snapshot `json:"task,omitempty"`
+	Output   *Output   `json:"output,omitempty"` // of a task that has ended, a preview
+	Complete bool      `json:"complete,omitempty"`
+}
+
+// Start is the body of POST /tasks: a command that is a task from its beginning.
+type Start struct {
+	TaskID       string `json:"task_id"`           // chosen by the caller: the same starts it once
+	SessionID    string `json:"session_id"`        // whose task it is
+	Cmd          string `json:"cmd"`               // of a shell
+	Workdir      string `json:"workdir,omitempty"` // below the working tree, which is the default
+	Shell        string `json:"shell,omitempty"`
+	Login        bool   `json:"login,omitempty"`
+	TTY          bool   `json:"tty,omitempty"`
+	AcceptsInput bool   `json:"accepts_input,omitempty"`
 }

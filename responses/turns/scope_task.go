@@ -33,7 +33,7 @@ func (s Scope) TaskBegun(taskID string, p TaskBegun) []RuntimeEvent {
 // TaskEnd is the payload of the events that end a task. A turn records the end
 // when it hears of it, which may be later.
 type TaskEnd struct {
-	// of the task's record: completed, failed, cancelled, interrupted
+	// of the task's record: completed, failed, cancelled
 	NativeStatus string `json:"native_status"`
 	// nonzero_exit, signal, time_limit, stopped, shutdown, lost
 	FailureCategory string `json:"failure_category,omitempty"`
@@ -53,6 +53,11 @@ type TaskCancellation struct {
 	By     string `json:"by"`
 }
 
+// TaskCancelling says that by ended the task with the given id, which has not ended yet.
+func (s Scope) TaskCancelling(taskID, reason, by string) RuntimeEvent {
+	return s.task(TaskCancelAsked, StatusCancelling, taskID, TaskCancellation{clip(reason, maxName), by})
+}
+
 // TaskEnded says how the task with the given id ended, and before that, where it did not end by itself, who ended it.
 func (s Scope) TaskEnded(taskID string, p TaskEnd) []RuntimeEvent {
 	var before []RuntimeEvent
@@ -66,9 +71,8 @@ func (s Scope) TaskEnded(taskID string, p TaskEnd) []RuntimeEvent {
 		if p.FailureCategory == "shutdown" {
 			by = "runtime"
 		}
-		before = append(before, s.task(TaskCancelAsked, StatusCancelling, taskID,
-			TaskCancellation{clip(p.FailureCategory, maxName), by}))
-	case p.NativeStatus == "interrupted":
+		before = append(before, s.TaskCancelling(taskID, p.FailureCategory, by))
+	case p.NativeStatus == "interrupted", p.FailureCategory == "lost":
 		class, status, p.Evidence = TaskLost, StatusLost, "the processes that an earlier runtime left"
 	case p.FailureCategory == "time_limit":
 		class, status = TaskTimedOut, StatusTimedOut

@@ -1,0 +1,51 @@
+package command
+
+import (
+	"cmp"
+	"time"
+
+	"holon/agentd/process"
+	"holon/agentd/tasks"
+	"holon/agentd/tools"
+	"holon/responses"
+	wire "holon/responses/tasks"
+)
+
+// StartTask runs a command of the operator as a task from its beginning, under the id that its caller chose. A task that
+// has the id is returned as it is. Its files go into env.LogDir, in a directory of that name. The error says what is
+// wrong with which field of in.
+func (o Options) StartTask(env tools.Env, in wire.Start) (wire.Snapshot, error) {
+	if task, err := o.Tasks.Get("", in.TaskID); err == nil {
+		return task, nil
+	}
+	l, bad := request{cmd: in.Cmd, workdir: in.Workdir, shell: in.Shell, login: in.Login, tty: in.TTY,
+		input: in.AcceptsInput, timeout: cmp.Or(max(o.TaskTime, 0), defaultTaskTime), yield: time.Millisecond,
+		tokens: env.Policy.Budget(0)}.resolve(env)
+	if bad != nil {
+		return wire.Snapshot{}, invalidStart(bad)
+	}
+	c := &commands{starter: o.Starter, tasks: o.Tasks, streamBytes: o.StreamBytes}
+	p, bad := c.start(env.ForCall(in.TaskID), &l)
+	if bad != nil {
+		return wire.Snapshot{}, invalidStart(bad)
+	}
+	task, err := o.Tasks.Adopt(tasks.Owner{SessionID: env.SessionID, TaskID: in.TaskID}, l.spec(), p, l.stdout, l.stderr)
+	if err != nil {
+		end(p)
+	}
+	return task, err
+}
+
+// end ends a command that could not become a task.
+func end(p *process.Process) {
+	p.Stop(0)
+	p.Result()
+}
+
+// invalidStart is what a call of a tool is told, for one who asks through the API.
+func invalidStart(bad *tools.Error) error {
+	field, _ := bad.Details["field"].(string)
+	e := responses.Invalid(cmp.Or(field, "cmd"), responses.CodeInvalidValue, bad.Message)
+	e.Hint = bad.RecoveryHint
+	return e
+}

@@ -95,6 +95,7 @@ type View interface {
 	AttemptView
 	WaitView
 	WorkView
+	TaskView
 	TimerView
 	TriggerView
 	TextView
@@ -113,6 +114,7 @@ type Tx interface {
 	AttemptTx
 	WaitTx
 	WorkTx
+	TaskTx
 	TimerTx
 	TriggerTx
 	TextTx

@@ -46,7 +46,7 @@ func TestMigrateSenders(t *testing.T) {
 		"ALTER TABLE events DROP COLUMN class", "ALTER TABLE events DROP COLUMN status",
 		"ALTER TABLE events DROP COLUMN ids", "ALTER TABLE events DROP COLUMN cause",
 		"ALTER TABLE events DROP COLUMN producer_seq", "DROP TABLE tool_executions",
-		"DROP TABLE delivery_summaries", "DROP TABLE work_items", "DROP TABLE expired_outputs",
+		"DROP TABLE delivery_summaries", "DROP TABLE work_items", "DROP TABLE expired_outputs", "DROP TABLE tasks",
 		"PRAGMA user_version = 1"} {
 		if err := s.writer.conn.script(text); err != nil {
 			t.Fatal(err)
@@ -80,7 +80,7 @@ func TestMigrateTurns(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"DROP TABLE turns", `CREATE TABLE turns (id TEXT PRIMARY KEY, agent_id TEXT NOT NULL
+	for _, text := range []string{"DROP TABLE tasks", "DROP TABLE turns", `CREATE TABLE turns (id TEXT PRIMARY KEY, agent_id TEXT NOT NULL
 		REFERENCES agents (id), number INTEGER NOT NULL, response_id TEXT NOT NULL, created_at INTEGER NOT NULL,
 		data TEXT NOT NULL, UNIQUE (agent_id, number)) STRICT, WITHOUT ROWID`,
 		`INSERT INTO turns VALUES ('t1', 'a', 1, 'r1', 1, '{"turn_id":"t1"}'), ('t2', 'a', 2, 'r2', 2, '{"turn_id":"t2"}')`,

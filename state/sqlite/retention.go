@@ -36,7 +36,7 @@ func retention() []declared {
 	return []declared{
 		{table: "meta", bound: forever},
 		{table: "agents", bound: forever, names: strings.Fields("lanes messages entries attempts turns waits timers " +
-			"triggers briefs transcript notifications events tool_executions work_items expired_outputs")},
+			"triggers briefs transcript notifications events tool_executions work_items tasks expired_outputs")},
 		{table: "lanes", bound: forever},
 		{table: "messages", bound: byAge, key: "id", spared: `EXISTS (SELECT 1 FROM entries
 			WHERE (entries.agent_id, entries.number) = (messages.agent_id, messages.number)
@@ -69,6 +69,9 @@ func retention() []declared {
 			then: "nothing: events have a copy of the timer"},
 		{table: "triggers", bound: forever, then: "nothing: events have a copy of the trigger"},
 		{table: "events", bound: byEvent, then: "a reader of the record is told of the gap"},
+		{table: "tasks", bound: byAge, key: "n", spared: `open = 1 OR (SELECT count(*) FROM tasks AS newer
+			WHERE newer.agent_id = tasks.agent_id AND newer.n > tasks.n) < 2000`, // more than agentd reports
+			names: []string{"messages", "events"}, then: "the message or event is told without the task"},
 		{table: "work_items", bound: forever, names: []string{"delivery_summaries"}},
 		{table: "delivery_summaries", bound: forever},
 	}

@@ -1,0 +1,55 @@
+package ledger
+
+import (
+	"time"
+
+	"holon/responses/tasks"
+	"holon/state"
+)
+
+// CodeInvalidTask is the code of what cannot be a task. Param names the field.
+const CodeInvalidTask state.Code = "invalid_task"
+
+// Task is a command that goes on in the container of an agent, turn or no turn (runtime specification, "Background Task
+// Recovery"). The record is the authority for its state: what has ended here never runs again.
+type Task struct {
+	ID              string       `json:"id"`
+	AgentID         string       `json:"agent_id"`
+	Kind            string       `json:"kind"` // tasks.KindCommand
+	Status          tasks.Status `json:"status"`
+	CreatedAt       time.Time    `json:"created_at"`
+	UpdatedAt       time.Time    `json:"updated_at"`
+	EndedAt         *time.Time   `json:"ended_at,omitempty"`
+	TurnID          string       `json:"turn_id,omitempty"`           // that started it; "": the operator did
+	ParentMessageID string       `json:"parent_message_id,omitempty"` // of that turn
+	WorkItemID      string       `json:"work_item_id,omitempty"`      // to which that turn was bound
+	Purpose         string       `json:"purpose,omitempty"`           // what the operator says that it is for
+	Summary         string       `json:"summary"`                     // how it is, or how it ended
+	Failure         string       `json:"failure,omitempty"`           // kind of a tasks.Failure
+
+	// Command is what the task runs, and how it ended; Output a preview of what it printed, kept when it ended.
+	Command tasks.Command `json:"command"`
+	Output  *tasks.Output `json:"output,omitempty"`
+
+	// Owner is the process that accepted a task which its container has not been told of.
+	Owner string `json:"owner,omitempty"`
+}
+
+// TaskView reads tasks.
+type TaskView interface {
+	Task(agentID, id string) (Task, error)
+	// Tasks returns the newest tasks of an agent, the oldest first.
+	Tasks(agentID string, limit int) ([]Task, error)
+	// OpenTasks returns those of an agent that have not ended, the oldest first.
+	OpenTasks(agentID string) ([]Task, error)
+	// CountOpenTasks returns how many those are.
+	CountOpenTasks(agentID string) (int, error)
+	// TaskAgents returns the agents that have such tasks.
+	TaskAgents() ([]string, error)
+}
+
+// TaskTx writes tasks.
+type TaskTx interface {
+	InsertTask(t Task) error
+	UpdateTask(t Task) error
+}

@@ -95,7 +95,7 @@ func (h *agentHost) newPool(eng engine.Engine) (*pool.Pool, error) {
 	}
 	return pool.New(pool.Options{Home: o.Dir, Engine: eng, Agentd: agentd, Image: o.Image, Version: buildVersion(),
 		IdlePause: o.IdlePause, IdleStop: o.IdleStop,
-		MaxContainers: o.MaxContainers, Quota: quota, MaxBytes: turnFiles, Outputs: h.steps,
+		MaxContainers: o.MaxContainers, Quota: quota, MaxBytes: turnFiles, Outputs: h.steps, Tasks: h.steps,
 		Configure: h.configure, Tools: h.tools,
 		Secrets: o.streams.Secrets,
 		Log:     h.log, SetAside: h.tell}), nil
@@ -122,5 +122,5 @@ func (h *agentHost) facts() view.Facts {
 	o, refs := h.options, h.options.Refs()
 	return view.Facts{DefaultAgent: o.Agent, Model: refs[0], Fallbacks: refs[1:],
 		Engine: engineName(o.Loaded.Engine), Network: o.Network, Weaker: o.AcceptWeaker, Home: h.homeOf,
-		AgentsMD: h.homes.Loaded, Plan: h.homes.Plan, Tasks: h.containers.Tasks, Isolation: h.containers.Isolation}
+		AgentsMD: h.homes.Loaded, Plan: h.homes.Plan, Isolation: h.containers.Isolation}
 }

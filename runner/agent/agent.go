@@ -65,6 +65,8 @@ type Config struct {
 	Store ledger.Store
 	Turns Turns
 	Homes Homes
+	// Containers are those of tasks; nil: there are no tasks.
+	Containers Containers
 	// Plan describes the plan of a work item, nil when it has none. It may be nil.
 	Plan     func(agentID, itemID string) *view.PlanArtifact
 	Owner    string // boot id, new with every process; names the owner of attempts
@@ -177,6 +179,9 @@ func (r *Runtime) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	group.Go(func() { r.retain(ctx) })
+	if r.cfg.Containers != nil {
+		group.Go(func() { r.attendTasks(ctx) })
+	}
 	return r.dispatch(ctx)
 }
 

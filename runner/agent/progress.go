@@ -23,13 +23,12 @@ const maxPreview = 2 << 10
 const maxTranscript = 64 << 10
 
 // taken are the classes, or the beginnings of classes, of the facts that a container is the producer of. Of sessions,
-// threads, turns and queues the host writes its own.
+// threads, turns, queues and tasks the host writes its own.
 var taken = []string{
 	"model.",
 	"reasoning.",
 	"tool.",
 	"context.",
-	"task.",
 	"process.",
 	"output.",
 	"permission.evaluated",

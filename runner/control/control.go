@@ -28,6 +28,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holon/internal/httpserver"
+	"holon/responses/tasks"
 	"holon/runner/agent/live"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
@@ -48,6 +49,15 @@ type Host interface {
 	// Live returns the newest message that an agent writes, from an offset on, and a channel that is closed when it
 	// changes.
 	Live(agentID, itemID string, offset int) (live.Message, <-chan struct{})
+	// StartTask starts a command in the container of an agent, once for its key; TaskInput writes to one, StopTask ends
+	// one, and StopTasks ends all of an agent.
+	StartTask(ctx context.Context, n scheduler.NewTask) (ledger.Task, error)
+	TaskInput(ctx context.Context, agentID, id string, in tasks.Input) (tasks.InputResult, error)
+	StopTask(ctx context.Context, agentID, id string, force bool) (tasks.StopResult, error)
+	StopTasks(ctx context.Context, agentID string) error
+	// TaskOutput returns what a task has printed, in about so many tokens, 0 for a default, after waiting for its end, but
+	// not longer than wait.
+	TaskOutput(ctx context.Context, agentID, id string, wait time.Duration, tokens int) (view.TaskOutput, error)
 	Info() view.RuntimeInfo
 	// Shutdown asks the process to end. It returns at once.
 	Shutdown()

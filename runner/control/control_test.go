@@ -162,7 +162,7 @@ func setWorker(t *testing.T, _ *rig, c *client.Client) {
 
 func stopWorker(t *testing.T, _ *rig, c *client.Client) {
 	ctx := t.Context()
-	equal(t, "action", must(c.Stop(ctx, "worker"))(t).Action, "stop")
+	equal(t, "action", must(c.Stop(ctx, "worker", false))(t).Action, "stop")
 	_, err := c.Prompt(ctx, "worker", wire.Prompt{Text: "anyone?"}, "")
 	refused(t, "a prompt to a stopped agent", err, "agent_stopped")
 	if e, ok := errors.AsType[*state.Error](err); !ok || e.Hint == "" {

@@ -40,8 +40,18 @@ func (s *Server) postControl(w http.ResponseWriter, r *http.Request) (any, error
 		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "action",
 			Message: fmt.Sprintf("%.40q is not an action", c.Action), Hint: "use start or stop"}
 	}
+	if c.WithTasks && c.Action != "stop" {
+		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "with_tasks", Message: "with_tasks is of the action stop",
+			Hint: "leave it out"}
+	}
 	if err := step(); err != nil {
 		return nil, err
+	}
+	if c.WithTasks {
+		s.mayTake(w, containerTime)
+		if err := s.host.StopTasks(r.Context(), id); err != nil {
+			return nil, err
+		}
 	}
 	return wire.Controlled{OK: true, AgentID: id, Action: c.Action}, nil
 }
@@ -83,6 +93,12 @@ func (s *Server) postArchive(w http.ResponseWriter, r *http.Request) (any, error
 		scheduler.Archive{AgentID: id, By: operator, Force: a.Force, DryRun: a.DryRun})
 	if err != nil {
 		return nil, err
+	}
+	if !a.DryRun && lost.Tasks > 0 {
+		s.mayTake(w, containerTime)
+		if err := s.host.StopTasks(r.Context(), id); err != nil {
+			return nil, err
+		}
 	}
 	return wire.Archived{OK: true, AgentID: id, DryRun: a.DryRun, Lost: wire.Losses(lost),
 		AgentHome: shown.Identity.AgentHome}, nil

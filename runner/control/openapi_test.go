@@ -11,6 +11,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"holon/responses/agentruntime"
+	"holon/responses/tasks"
 	"holon/responses/turns"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
@@ -57,6 +58,12 @@ var operations = map[string][2]reflect.Type{
 	"createWorkItem":       does[wire.WorkItem, view.WorkRecord](),
 	"pickWorkItem":         gives[view.WorkRecord](),
 	"completeWorkItem":     gives[view.WorkRecord](),
+	"listTasks":            gives[[]view.TaskRecord](),
+	"getTask":              gives[view.TaskStatus](),
+	"getTaskOutput":        gives[view.TaskOutput](),
+	"startTask":            does[wire.Task, view.TaskRecord](),
+	"writeTaskInput":       does[tasks.Input, tasks.InputResult](),
+	"stopTask":             does[tasks.Stop, tasks.StopResult](),
 	"cancelTimer":          gives[view.Timer](),
 	"setModel":             does[wire.Model, wire.ModelSet](),
 	"clearModel":           gives[wire.ModelSet](),

@@ -7,10 +7,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/go-chi/chi/v5"
 
+	"holon/responses/tasks"
 	"holon/runner/agent/live"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
@@ -28,6 +30,19 @@ func (still) CheckModel(string, bool) error                                   { 
 func (still) Models(context.Context) (view.Models, error)                     { return view.Models{}, nil }
 func (still) Live(string, string, int) (live.Message, <-chan struct{}) {
 	return live.Message{}, nil
+}
+func (still) StartTask(context.Context, scheduler.NewTask) (ledger.Task, error) {
+	return ledger.Task{}, nil
+}
+func (still) TaskInput(context.Context, string, string, tasks.Input) (tasks.InputResult, error) {
+	return tasks.InputResult{}, nil
+}
+func (still) StopTask(context.Context, string, string, bool) (tasks.StopResult, error) {
+	return tasks.StopResult{}, nil
+}
+func (still) StopTasks(context.Context, string) error { return nil }
+func (still) TaskOutput(context.Context, string, string, time.Duration, int) (view.TaskOutput, error) {
+	return view.TaskOutput{}, nil
 }
 func (still) Info() view.RuntimeInfo {
 	return view.RuntimeInfo{Version: "test"}

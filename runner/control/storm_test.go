@@ -125,13 +125,15 @@ func TestReadsWriteNothing(t *testing.T) {
 	r.turn("main", "y")
 	must(c.Trigger(t.Context(), ""))(t)
 	work := must(c.CreateWork(t.Context(), "", wire.WorkItem{Objective: "x"}, ""))(t)
+	task := must(c.StartTask(t.Context(), "", wire.Task{Cmd: "x"}, ""))(t)
 	before := must(c.State(t.Context(), ""))(t)
 	read := 0
 	for path, item := range d.doc.Paths.Map() {
 		if item.Get == nil || strings.HasSuffix(path, "/stream") || strings.HasSuffix(path, "/live") {
 			continue
 		}
-		path = strings.NewReplacer("{id}", "main", "{message_id}", said.MessageID, "{work_item_id}", work.ID, "{model}", "queue_snapshot",
+		path = strings.NewReplacer("{id}", "main", "{message_id}", said.MessageID, "{work_item_id}", work.ID,
+			"{task_id}", task.ID, "{model}", "queue_snapshot",
 			"{kind}", "evidence").
 			Replace(path)
 		if a := r.ask(d, get(path)); a.status != 200 {

@@ -210,7 +210,7 @@ func (w *world) settled(ctx context.Context, agent string) error {
 }
 
 func stopAndStart(ctx context.Context, w *world, b fault) error {
-	if _, err := w.serve.Client.Stop(ctx, b.agent); err != nil {
+	if _, err := w.serve.Client.Stop(ctx, b.agent, false); err != nil {
 		return err
 	}
 	if err := pause(ctx, b.wait); err != nil {

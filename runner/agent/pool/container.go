@@ -202,12 +202,16 @@ func (k *Pool) complete(a *agent, cfg *runner.Config) {
 	}
 	// The conversation of an agent is kept as long as the agent.
 	cfg.AgentEnv = append(cfg.AgentEnv, "HOLON_RETAIN_AGE=0s", "HOLON_RETAIN_COUNT=0", "HOLON_RETAIN_BYTES=0")
+	if k.opts.Tasks != nil { // the agent is told of its tasks by messages
+		cfg.AgentEnv = append(cfg.AgentEnv, "HOLON_TASK_NOTICES=false")
+	}
 }
 
 // hold makes the session the agent's.
 func (k *Pool) hold(a *agent, session *runner.Session, access io.Closer, m runner.Made) {
 	a.session, a.access, a.made = session, access, m
 	a.stale, a.paused, a.checked = "", false, k.opts.Now()
+	k.startFollowing(a)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	a.idle, a.inForce = k.opts.Now(), &session.Isolation
@@ -304,7 +308,9 @@ func (k *Pool) close(ctx context.Context, a *agent) error {
 	// a container must not stay half closed
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	err := errors.Join(a.session.Stop(ctx), a.session.Close(ctx), closeAccess(a.access))
+	err := a.session.Stop(ctx)
+	a.stopFollowing(err == nil)
+	err = errors.Join(err, a.session.Close(ctx), closeAccess(a.access))
 	a.session, a.access, a.paused = nil, nil, false
 	k.release(a)
 	if err == nil {

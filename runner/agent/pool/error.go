@@ -23,11 +23,14 @@ const (
 // Error is the error of every method; Param names the setting at fault.
 type Error = state.Error
 
-// typed makes an *Error of the reason why a turn was not begun, without known
+// typed makes an *Error of the reason why something was not done, without known
 // secrets.
 func (k *Pool) typed(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
 	if ctx.Err() != nil {
-		return &Error{Code: responses.CodeCancelled, Message: "the turn was ended before it began",
+		return &Error{Code: responses.CodeCancelled, Message: "it was ended before it was done",
 			Err: context.Cause(ctx)}
 	}
 	f := runner.Describe(err)

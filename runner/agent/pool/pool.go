@@ -56,6 +56,7 @@ type Options struct {
 	KeepBytes     int64         // in them; 0: defaultKeepBytes
 	MaxBytes      int64         // in them, whatever the record needs; 0: no bound
 	Outputs       Outputs       // what the record needs of them; nil for none
+	Tasks         Tasks         // is told of the tasks in the containers; nil for none
 
 	// Configure says what the container of an agent needs in addition to what the pool
 	// knows: gateway and providers, scenario, environment, limits, network, user.
@@ -100,6 +101,8 @@ type Pool struct {
 	crowded bool          // an agent waits for one to become idle
 	changed chan struct{} // closed when held changed or an agent was unlocked
 	closed  bool
+
+	broken chan struct{} // receives when a container has broken off: it may have ended
 }
 
 // agent is what the pool knows of one agent. The holder of its lock may use and
@@ -110,6 +113,7 @@ type agent struct {
 
 	// Under lock.
 	session *runner.Session // nil: no container
+	follow  *follower       // of the session's tasks
 	access  io.Closer       // of the session; may be nil
 	made    runner.Made     // what the session was made from
 	models  []string        // that the session asks, the first one first
@@ -139,7 +143,7 @@ func New(o Options) *Pool {
 		o.Now = time.Now
 	}
 	return &Pool{opts: o, admission: make(chan struct{}, 1), agents: make(map[string]*agent),
-		changed: make(chan struct{})}
+		changed: make(chan struct{}), broken: make(chan struct{}, 1)}
 }
 
 // lock locks an agent, and waits for its present holder.
@@ -162,7 +166,7 @@ func (k *Pool) lock(ctx context.Context, id string) (*agent, error) {
 	k.mu.Unlock()
 	if closed {
 		<-a.lock
-		return nil, &Error{Code: CodeClosed, Message: "the runtime is shutting down", Hint: "try again when it is up"}
+		return nil, errClosed()
 	}
 	return a, nil
 }
@@ -199,18 +203,18 @@ func (k *Pool) unlock(a *agent, used bool) {
 	<-a.lock
 }
 
-// announce wakes agents that wait for a container. The caller holds mu.
+// announce wakes what waits for a container. The caller holds mu.
 func (k *Pool) announce() {
 	close(k.changed)
 	k.changed = make(chan struct{})
 }
 
-// begin says which turn is asked of the agent's container, for Interject and Preview.
+// begin says which turn is asked of the agent's container, for what may be done there meanwhile.
 func (k *Pool) begin(a *agent, turnID string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	a.live, a.turn = a.session, turnID
-	k.announce()
+	k.announce() // what waits for the container may share it now
 }
 
 func (k *Pool) end(a *agent) {

@@ -37,6 +37,7 @@ func (k *Pool) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-k.broken:
 		case <-tick.C:
 		}
 	}
@@ -270,6 +271,7 @@ func (k *Pool) leave(ctx context.Context, a *agent) error {
 	if a.session == nil {
 		return nil
 	}
+	a.stopFollowing(false)
 	err := errors.Join(a.session.Leave(ctx), closeAccess(a.access))
 	a.session, a.access = nil, nil
 	k.release(a)

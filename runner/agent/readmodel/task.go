@@ -50,7 +50,8 @@ func (f *Fold) applyTask(e fact) {
 	switch e.Type {
 	case "task.created":
 		t.TaskKind, t.Objective, t.Source = or(e.text("task_kind")), e.text("objective"), e.text("source")
-		t.TurnID, t.CreatedAt, t.ParentTaskID = e.id(agentruntime.Turn), t.UpdatedAt, e.id(agentruntime.ParentTask)
+		t.TurnID = cmp.Or(e.id(agentruntime.Turn), clip(e.text("turn_id"), maxID))
+		t.CreatedAt, t.ParentTaskID = t.UpdatedAt, e.id(agentruntime.ParentTask)
 	case "task.attempt.started":
 		t.Attempts++
 	case "task.blocked":

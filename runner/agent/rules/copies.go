@@ -6,4 +6,5 @@ const (
 	RecordTimer   = "timer"            // a ledger.Timer
 	RecordTrigger = "external_trigger" // a ledger.Trigger
 	RecordWork    = "work_item"        // a ledger.WorkItem
+	RecordTask    = "task"             // a ledger.Task without its output
 )

@@ -74,6 +74,9 @@ const (
 	WorkReportPromoted     = "work_item_completion_report_promoted"
 	WorkCompletionWarned   = "work_item_completion_warning"
 	WorkPlanRefreshed      = "work_item_plan_artifact_refreshed"
+	TaskCreated            = "task_created"
+	TaskStatusUpdated      = "task_status_updated"
+	TaskResultReceived     = "task_result_received"
 )
 
 // events is the registry, in the order in which it is documented.
@@ -162,6 +165,11 @@ var events = []EventType{
 		"The text beside a completion became the report of the work item. work_item_id, delivery_summary_id, chars, item."},
 	{WorkCompletionWarned, LevelTrace, "work", "A completion has no report. work_item_id, code, item."},
 	{WorkPlanRefreshed, LevelTrace, "work", "The plan of a work item changed. work_item_id, hash, bytes."},
+
+	{TaskCreated, LevelProgress, "task", "A command goes on as a task. task, task_kind, objective, source, turn_id."},
+	{TaskStatusUpdated, LevelTrace, "task", "A task was accepted, runs, or is being stopped. task."},
+	{TaskResultReceived, LevelProgress, "task",
+		"A task has ended. task, native_status, failure_category, message, exit_status, output_ref, duration_ms."},
 }
 
 // Event returns the type of a name. A class of the Agent Runtime standard, or one of ours, is a type of level trace.

@@ -65,6 +65,9 @@ func (s *step) release(lost *Losses, reason string, apply bool) error {
 		return err
 	}
 	lost.WorkItems = len(open)
+	if lost.Tasks, err = s.CountOpenTasks(id); err != nil {
+		return err
+	}
 	waits, err := s.UnresolvedWaits(id)
 	lost.Waits = len(waits)
 	for _, w := range waits {

@@ -29,9 +29,13 @@ func jsonObject(b []byte) bool {
 }
 
 // clip cuts a text for the data of an event.
-func clip(s string) string {
-	if len(s) <= maxShortText {
+func clip(s string) string { return cut(s, maxShortText) }
+
+// cut is text of at most limit bytes.
+func cut(s string, limit int) string {
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd")
+	if len(s) <= limit {
 		return s
 	}
-	return strings.ToValidUTF8(s[:maxShortText-len("…")], "") + "…"
+	return strings.ToValidUTF8(s[:limit-len("…")], "") + "…"
 }

@@ -39,6 +39,7 @@ const (
 	CodeInvalidWork    state.Code = "invalid_work_item" // Param names the field
 	CodeWorkLimit      state.Code = "work_limit_reached"
 	CodeWorkCompleted  state.Code = "work_item_completed"
+	CodeTaskLimit      state.Code = "task_limit_reached"
 )
 
 // Archive removes an agent.
@@ -56,6 +57,7 @@ type Losses struct {
 	Triggers       int
 	Waits          int
 	WorkItems      int // that are open; they stay as they are
+	Tasks          int // that have not ended; the caller ends them
 }
 
 // NewAgent is an agent to be made. Kind, visibility and ownership follow from

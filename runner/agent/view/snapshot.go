@@ -10,19 +10,19 @@ import (
 // events from SnapshotThroughSeq, missing and repeating none (runtime
 // specification, "Agent Inspection Surface Contract").
 type StateSnapshot struct {
-	Agent           AgentSummary      `json:"agent"`
-	Session         Session           `json:"session"`
-	Tasks           []json.RawMessage `json:"tasks"`      // documented, always empty
-	WorkItems       []WorkRecord      `json:"work_items"` // the open ones, the oldest first
-	Timers          []Timer           `json:"timers"`
-	Queue           []ledger.Entry    `json:"queue"` // in the order it is worked off, the first ones
-	WaitingIntents  []WaitingIntent   `json:"waiting_intents"`
-	Triggers        []Trigger         `json:"external_triggers"`
-	Notifications   []Notification    `json:"operator_notifications"`
-	Workspace       WorkspaceState    `json:"workspace"`
-	Execution       Execution         `json:"execution"`
-	SnapshotThrough int64             `json:"snapshot_through_seq"`
-	EventLogEpoch   string            `json:"event_log_epoch"`
+	Agent           AgentSummary    `json:"agent"`
+	Session         Session         `json:"session"`
+	Tasks           []TaskRecord    `json:"tasks"`      // the newest
+	WorkItems       []WorkRecord    `json:"work_items"` // the open ones, the oldest first
+	Timers          []Timer         `json:"timers"`
+	Queue           []ledger.Entry  `json:"queue"` // in the order it is worked off, the first ones
+	WaitingIntents  []WaitingIntent `json:"waiting_intents"`
+	Triggers        []Trigger       `json:"external_triggers"`
+	Notifications   []Notification  `json:"operator_notifications"`
+	Workspace       WorkspaceState  `json:"workspace"`
+	Execution       Execution       `json:"execution"`
+	SnapshotThrough int64           `json:"snapshot_through_seq"`
+	EventLogEpoch   string          `json:"event_log_epoch"`
 }
 
 // Session is where the conversation stands.

@@ -1,8 +1,6 @@
 package view
 
 import (
-	"encoding/json"
-
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -22,10 +20,12 @@ func (s Snapshot) State(agentID, epoch string) (StateSnapshot, error) {
 		Agent: summary,
 		Session: Session{CurrentRunID: summary.Agent.CurrentRunID, PendingCount: summary.Agent.Pending,
 			LastTurn: summary.Agent.LastTurnTerminal},
-		Tasks: []json.RawMessage{}, WaitingIntents: summary.ActiveIntents,
-		Notifications: summary.Notifications,
-		Workspace:     s.workspace(agentID), Execution: summary.Execution, SnapshotThrough: stored.EventSeq,
+		WaitingIntents: summary.ActiveIntents, Notifications: summary.Notifications,
+		Workspace: s.workspace(agentID), Execution: summary.Execution, SnapshotThrough: stored.EventSeq,
 		EventLogEpoch: epoch,
+	}
+	if out.Tasks, err = s.Tasks(agentID, DefaultLimit); err != nil {
+		return out, err
 	}
 	if out.WorkItems, _, err = s.WorkList(agentID, 0); err != nil {
 		return out, err
@@ -81,7 +81,11 @@ func (s Snapshot) Activity() (Activity, *ledger.Failure, error) {
 			return sum, nil, err
 		}
 		sum.count(at)
-		sum.ActiveTaskCount += s.tasks(a.ID)
+		running, err := s.ledger.CountOpenTasks(a.ID)
+		if err != nil {
+			return sum, nil, err
+		}
+		sum.ActiveTaskCount += running
 		if f := at.stored.LastFailure; f != nil && (newest == nil || f.OccurredAt.After(newest.OccurredAt)) {
 			newest = f
 		}

@@ -26,9 +26,11 @@ func (s Snapshot) Summary(agentID string) (AgentSummary, error) {
 		Identity: s.identity(a), Agent: at.state(), SchedulingPosture: at.Posture(), Lifecycle: at.Lifecycle(),
 		Model: s.model(at), TokenUsage: tokens(at.stored.Totals), Closure: at.Closure(), Execution: s.execution(a),
 		LoadedAgentsMD: LoadedAgentsMD{Sources: s.agentsMD(a.ID)}, Skills: Skills{Active: []string{}},
-		ActiveChildren:  []string{},
-		ActiveTaskCount: s.tasks(a.ID),
-		ActiveIntents:   intents(at.waits), ActiveWaits: list(at.waits),
+		ActiveChildren: []string{},
+		ActiveIntents:  intents(at.waits), ActiveWaits: list(at.waits),
+	}
+	if out.ActiveTaskCount, err = s.ledger.CountOpenTasks(a.ID); err != nil {
+		return out, err
 	}
 	if out.ActiveTriggers, err = activeTriggers(s.ledger, a.ID); err != nil {
 		return out, err
@@ -228,13 +230,6 @@ func (s Snapshot) home(agentID string) string {
 		return ""
 	}
 	return s.facts.Home(agentID)
-}
-
-func (s Snapshot) tasks(agentID string) int {
-	if s.facts.Tasks == nil {
-		return 0
-	}
-	return s.facts.Tasks(agentID)
 }
 
 func (s Snapshot) agentsMD(agentID string) []AgentsMD {

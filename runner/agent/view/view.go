@@ -55,9 +55,6 @@ type Facts struct {
 	// Isolation returns what is in force for the container that an agent has, nil when it
 	// has none. It may be nil; it must not block.
 	Isolation func(agentID string) *state.Isolation
-	// Tasks returns how many managed tasks of an agent run, as far as is known. It may
-	// be nil; it must not block.
-	Tasks func(agentID string) int
 }
 
 // Snapshot computes views of one read transaction, with the facts of the runtime.

@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
+	"holon/responses/tasks"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
 	"holon/state/ledger"
@@ -180,9 +182,9 @@ func (c *Client) Start(ctx context.Context, agentID string) (out wire.Controlled
 	return out, c.post(ctx, agentID, "/control", wire.Control{Action: "start"}, "", &out)
 }
 
-// Stop stops an agent until it is started.
-func (c *Client) Stop(ctx context.Context, agentID string) (out wire.Controlled, err error) {
-	return out, c.post(ctx, agentID, "/control", wire.Control{Action: "stop"}, "", &out)
+// Stop stops an agent until it is started, and its tasks if they are meant too.
+func (c *Client) Stop(ctx context.Context, agentID string, withTasks bool) (out wire.Controlled, err error) {
+	return out, c.post(ctx, agentID, "/control", wire.Control{Action: "stop", WithTasks: withTasks}, "", &out)
 }
 
 // Abort ends the current run.
@@ -229,6 +231,44 @@ func (c *Client) PickWork(ctx context.Context, agentID, itemID string) (out view
 func (c *Client) CompleteWork(ctx context.Context, agentID, itemID string) (out view.WorkRecord, err error) {
 	return out, c.post(ctx, agentID, "/work-items/"+url.PathEscape(itemID)+"/complete", nil, "", &out)
 }
+
+// Tasks returns the newest tasks.
+func (c *Client) Tasks(ctx context.Context, agentID string, limit int) (out []view.TaskRecord, err error) {
+	return out, c.get(ctx, agentID, limited("/tasks", limit), &out)
+}
+
+// Task returns the state of a task.
+func (c *Client) Task(ctx context.Context, agentID, taskID string) (out view.TaskStatus, err error) {
+	return out, c.get(ctx, agentID, taskPath(taskID, ""), &out)
+}
+
+// TaskOutput returns what a task has printed, in about so many tokens, 0 for a default. It waits for the end of the task,
+// but not longer than wait.
+func (c *Client) TaskOutput(ctx context.Context, agentID, taskID string, wait time.Duration, tokens int) (
+	out view.TaskOutput, err error) {
+	q := url.Values{"timeout_ms": {strconv.FormatInt(wait.Milliseconds(), 10)},
+		"max_output_tokens": {strconv.Itoa(tokens)}}
+	return out, c.get(ctx, agentID, taskPath(taskID, "/output?"+q.Encode()), &out)
+}
+
+// StartTask starts a command in the agent's container. key is as with Prompt.
+func (c *Client) StartTask(ctx context.Context, agentID string, t wire.Task, key string) (out view.TaskRecord,
+	err error) {
+	return out, c.post(ctx, agentID, "/tasks", t, key, &out)
+}
+
+// TaskInput writes to a task.
+func (c *Client) TaskInput(ctx context.Context, agentID, taskID string, in tasks.Input) (out tasks.InputResult,
+	err error) {
+	return out, c.post(ctx, agentID, taskPath(taskID, "/input"), in, "", &out)
+}
+
+// StopTask ends a task.
+func (c *Client) StopTask(ctx context.Context, agentID, taskID string, force bool) (out tasks.StopResult, err error) {
+	return out, c.post(ctx, agentID, taskPath(taskID, "/stop"), tasks.Stop{Force: force}, "", &out)
+}
+
+func taskPath(taskID, rest string) string { return "/tasks/" + url.PathEscape(taskID) + rest }
 
 // CreateTimer makes a timer. key is as with Prompt.
 func (c *Client) CreateTimer(ctx context.Context, agentID string, t wire.Timer, key string) (out view.Timer,

@@ -120,7 +120,8 @@ type Woken struct {
 
 // Control starts or stops an agent.
 type Control struct {
-	Action string `json:"action"` // start, stop; also resume and pause
+	Action    string `json:"action"`               // start, stop; also resume and pause
+	WithTasks bool   `json:"with_tasks,omitempty"` // of stop: end its tasks too
 }
 
 // Controlled answers a Control.
@@ -173,6 +174,17 @@ type WorkItem struct {
 	Objective string `json:"objective"` // what is to be reached
 }
 
+// Task is a command that the operator gives the container of an agent (runtime specification, "Background Task Model").
+type Task struct {
+	Summary      string `json:"summary,omitempty"` // what it is for
+	Cmd          string `json:"cmd"`               // of a shell
+	Workdir      string `json:"workdir,omitempty"` // below the workspace, which is the default
+	Shell        string `json:"shell,omitempty"`
+	Login        bool   `json:"login,omitempty"`
+	TTY          bool   `json:"tty,omitempty"`
+	AcceptsInput bool   `json:"accepts_input,omitempty"`
+}
+
 // Model sets which model an agent asks.
 type Model struct {
 	Model           string `json:"model"` // provider/model
@@ -222,6 +234,7 @@ type Losses struct {
 	Triggers       int    `json:"triggers"`
 	Waits          int    `json:"waits"`
 	WorkItems      int    `json:"work_items"` // that are open
+	Tasks          int    `json:"tasks"`      // that run, and are ended
 }
 
 // DebugPrompt asks what would be sent to a model.

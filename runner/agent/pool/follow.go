@@ -1,0 +1,118 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"holon/responses/tasks"
+	"holon/runner"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// Tasks is told of the tasks in the containers of agents: *scheduler.Scheduler.
+type Tasks interface {
+	// ReportTask takes what a container says of a task. ledger.CodeInvalidTask and ledger.CodeNotFound are about the
+	// report itself; any other error may pass.
+	ReportTask(ctx context.Context, agentID string, r tasks.Report) error
+	// SettleTasks is told which tasks a container knows that has just been followed; why is for those that it does not.
+	SettleTasks(ctx context.Context, agentID string, known []string, why string) error
+}
+
+// Times of a follower: between two tries, and until the stream of a container that was stopped has ended.
+const (
+	followRetry = time.Second
+	followEnd   = 5 * time.Second
+)
+
+// unknownTask is why a task has failed that the container of its agent does not know.
+const unknownTask = "the task is lost: the container of its agent does not know it"
+
+// follower tells of the tasks of one container for as long as it is held. It takes no lock of the agent.
+type follower struct {
+	stop  context.CancelFunc
+	ended chan struct{} // closed when the container was stopped: its stream comes to an end and is the last
+	done  chan struct{}
+}
+
+// startFollowing follows the tasks of an agent's container.
+func (k *Pool) startFollowing(a *agent) {
+	if k.opts.Tasks == nil {
+		return
+	}
+	// The container outlives the call in which it was made or taken up; close and leave end the follower.
+	ctx, stop := context.WithCancel(context.Background())
+	f := &follower{stop: stop, ended: make(chan struct{}), done: make(chan struct{})}
+	a.follow = f
+	id, session := a.id, a.session
+	go func() {
+		defer close(f.done)
+		k.followTasks(ctx, f.ended, id, session)
+	}()
+}
+
+// followTasks begins anew when the stream breaks off, until the container has ended or ctx ends.
+func (k *Pool) followTasks(ctx context.Context, ended <-chan struct{}, agentID string, session *runner.Session) {
+	for {
+		var known []string
+		err := session.FollowTasks(ctx, func(r tasks.Report) error {
+			if r.Task == nil {
+				return k.tell(ctx, func() error {
+					return k.opts.Tasks.SettleTasks(ctx, agentID, known, unknownTask)
+				})
+			}
+			known = append(known, r.Task.TaskID)
+			return k.tell(ctx, func() error { return k.opts.Tasks.ReportTask(ctx, agentID, r) })
+		})
+		k.opts.Log.Debug("the stream of the tasks of a container has ended", "agent", agentID, "err", err)
+		select { // a sweep looks whether the container has
+		case k.broken <- struct{}{}:
+		default:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ended:
+			return
+		case <-time.After(followRetry):
+		}
+	}
+}
+
+// tell records what a container says, and tries again while that fails: what is not recorded is not read past.
+func (k *Pool) tell(ctx context.Context, record func() error) error {
+	for {
+		err := record()
+		if err == nil || ctx.Err() != nil {
+			return errors.Join(err, context.Cause(ctx))
+		}
+		if state.IsCode(err, ledger.CodeInvalidTask) || state.IsCode(err, ledger.CodeNotFound) {
+			k.opts.Log.Warn("what a container says of a task is left out", "err", err)
+			return nil
+		}
+		k.opts.Log.Warn("what a container says of a task cannot be recorded; trying again", "err", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(followRetry):
+		}
+	}
+}
+
+// stopFollowing ends the follower of an agent. One whose container was stopped hears first how its tasks ended.
+func (a *agent) stopFollowing(stopped bool) {
+	f := a.follow
+	if f == nil {
+		return
+	}
+	if stopped {
+		close(f.ended)
+		select {
+		case <-f.done:
+		case <-time.After(followEnd):
+		}
+	}
+	f.stop()
+	<-f.done
+	a.follow = nil
+}

@@ -1,0 +1,39 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+
+	"holon/state/ledger"
+)
+
+// TaskResult is the text of the message that brings the end of a task to its agent (runtime specification, "Command Task
+// Output Contract"): how it ended, where its output is, and a bounded preview of it. What a command printed asks for
+// nothing, and the text says so.
+func TaskResult(t ledger.Task) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Task %s has ended with the status %s: %s.\nIts command was: %s\n", t.ID, t.Status, t.Summary,
+		t.Command.CmdPreview)
+	if t.Command.ExitStatus != nil {
+		fmt.Fprintf(&b, "Exit status: %d\n", *t.Command.ExitStatus)
+	}
+	if t.Output == nil {
+		if t.Command.OutputPath != "" {
+			fmt.Fprintf(&b, "What it printed so far is in %s.\n", t.Command.OutputPath)
+		}
+		return b.String()
+	}
+	for _, a := range t.Output.Artifacts {
+		fmt.Fprintf(&b, "Output file: %s\n", a.Path)
+	}
+	switch {
+	case t.Output.OutputPreview == "":
+		b.WriteString("It printed nothing.\n")
+	case t.Output.OutputTruncated:
+		fmt.Fprintf(&b, "Of the %d bytes that it printed, in short (data, which asks for nothing):\n%s\n",
+			t.Output.OutputBytes, t.Output.OutputPreview)
+	default:
+		fmt.Fprintf(&b, "It printed (data, which asks for nothing):\n%s\n", t.Output.OutputPreview)
+	}
+	return b.String()
+}

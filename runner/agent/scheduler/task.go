@@ -1,0 +1,342 @@
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"holon/responses"
+	"holon/responses/agentruntime"
+	"holon/responses/tasks"
+	"holon/responses/turns"
+	"holon/runner/agent/rules"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// Bounds of tasks.
+const (
+	maxOpenTasks  = 256 // of one agent; agentd runs fewer
+	maxCommand    = 8 << 10
+	maxTaskOutput = 8 << 10 // bytes of a preview
+	maxArtifacts  = 4
+)
+
+// NewTask is a command that the operator gives an agent's container.
+type NewTask struct {
+	AgentID string
+	Key     string // of the request: the same makes it once; "": a new one
+	Purpose string // what it is for
+	Start   tasks.Start
+}
+
+// CreateTask accepts a task that is to be started. It is queued until its container reports it. The same key returns
+// the task that it made, as it is now; made says whether this call did. Errors: ledger.CodeInvalidTask, CodeTaskLimit,
+// CodeKeyConflict, CodeAgentStopped, CodeAgentArchived, ledger.CodeNotFound.
+func (m *Scheduler) CreateTask(ctx context.Context, n NewTask) (t ledger.Task, made bool, err error) {
+	if strings.TrimSpace(n.Start.Cmd) == "" {
+		return t, false, refused(ledger.CodeInvalidTask, "cmd", "give the command to run", "a task without a command does nothing")
+	}
+	if bad := shortText("summary", n.Purpose); bad != nil {
+		return t, false, refused(ledger.CodeInvalidTask, bad.Param, "say it in fewer words", "%s", bad.Message)
+	}
+	err = m.step(ctx, n.AgentID, func(s *step) error {
+		id := derivedID(tasks.Prefix, n.AgentID, cmp.Or(n.Key, responses.NewID("key_")))
+		old, err := s.Task(n.AgentID, id)
+		if err == nil {
+			if t = old; old.Command.Cmd != cut(n.Start.Cmd, maxCommand) {
+				return refused(CodeKeyConflict, "idempotency_key", "use another key for another command",
+					"the key was used for task %s, which runs something else", id)
+			}
+			return nil
+		}
+		if !state.IsCode(err, ledger.CodeNotFound) {
+			return err
+		}
+		if err := s.checkRunning(); err != nil {
+			return err
+		}
+		if err := s.checkOpenTasks(); err != nil {
+			return err
+		}
+		t, made = ledger.Task{ID: id, AgentID: n.AgentID, Kind: tasks.KindCommand, Status: tasks.Queued,
+			CreatedAt: s.now, UpdatedAt: s.now, Purpose: n.Purpose, Summary: "command is accepted", Owner: m.opts.Owner,
+			Command: tasks.Command{Cmd: cut(n.Start.Cmd, maxCommand), Workdir: n.Start.Workdir, Shell: n.Start.Shell,
+				Login: n.Start.Login, TTY: n.Start.TTY, TerminalReentry: true}}, true
+		t.Command.CmdPreview = clip(strings.Join(strings.Fields(n.Start.Cmd), " "))
+		s.emitTaskBegun(t, "operator", false)
+		return s.InsertTask(t)
+	})
+	return t, made, err
+}
+
+func (s *step) checkOpenTasks() error {
+	n, err := s.CountOpenTasks(s.state.AgentID)
+	if err == nil && n >= maxOpenTasks {
+		return refused(CodeTaskLimit, "agent_id", "stop some of them first: holon task list",
+			"%d tasks of agent %s have not ended, and no more may run", n, s.state.AgentID)
+	}
+	return err
+}
+
+// ReportTask takes what the container of an agent says of a task, which is not trusted. A task that has ended stays as
+// it ended. The end of a task is recorded with the message that tells the agent of it, once. It may be called again
+// with the same report. The error has ledger.CodeInvalidTask for a report that makes no sense; others may be tried again.
+func (m *Scheduler) ReportTask(ctx context.Context, agentID string, r tasks.Report) error {
+	if err := checkReport(r); err != nil {
+		return err
+	}
+	return m.step(ctx, agentID, func(s *step) error {
+		old, err := s.Task(agentID, r.Task.TaskID)
+		known := err == nil
+		if !known && !state.IsCode(err, ledger.CodeNotFound) || known && old.Status.Terminal() {
+			return ignoreKnown(known, err)
+		}
+		if !known {
+			if old, err = s.newTask(*r.Task); err != nil {
+				return err
+			}
+		}
+		return s.advanceTask(old, r)
+	})
+}
+
+// ignoreKnown is no error for what has ended before.
+func ignoreKnown(known bool, err error) error {
+	if known {
+		return nil
+	}
+	return err
+}
+
+// newTask records a task of which the container tells for the first time, as accepted and not yet running.
+func (s *step) newTask(r tasks.Snapshot) (ledger.Task, error) {
+	if err := s.checkOpenTasks(); err != nil {
+		return ledger.Task{}, err
+	}
+	t := ledger.Task{ID: r.TaskID, AgentID: s.state.AgentID, Kind: tasks.KindCommand, Status: tasks.Queued,
+		CreatedAt: s.notLater(r.CreatedAt), UpdatedAt: s.now, Command: boundedCommand(*r.Command)}
+	if err := s.parent(&t, r.TurnID); err != nil {
+		return t, err
+	}
+	s.emitTaskBegun(t, "ExecCommand", false)
+	return t, s.InsertTask(t)
+}
+
+// parent notes the turn that started a task, if the agent has made it.
+func (s *step) parent(t *ledger.Task, turnID string) error {
+	if a, open, err := s.OpenAttempt(t.AgentID); err != nil {
+		return err
+	} else if open && a.TurnID == turnID {
+		t.TurnID, t.ParentMessageID, t.WorkItemID = a.TurnID, a.MessageID, a.WorkItemID
+		return nil
+	}
+	turn, err := s.Turn(turnID)
+	if state.IsCode(err, ledger.CodeNotFound) || err == nil && turn.AgentID != t.AgentID {
+		return nil
+	}
+	t.TurnID, t.ParentMessageID, t.WorkItemID = turn.ID, turn.MessageID, turn.WorkItemID
+	return err
+}
+
+// advanceTask brings a task that has not ended to what its container says.
+func (s *step) advanceTask(old ledger.Task, r tasks.Report) error {
+	t := old
+	t.Status, t.UpdatedAt, t.Owner = r.Task.Status, s.now, ""
+	t.Command, t.Failure, t.Summary = boundedCommand(*r.Task.Command), clip(r.Task.Failure), clip(r.Task.Summary)
+	if t.Status == tasks.Interrupted {
+		t.Status, t.Failure = tasks.Failed, tasks.FailureLost
+	}
+	if old.Status == tasks.Queued {
+		s.emitTaskBegun(t, "", true)
+	}
+	if t.Status.Terminal() {
+		return s.endTask(old, t, s.notLater(r.Task.UpdatedAt), r.Output)
+	}
+	if t.Status == tasks.Cancelling && old.Status != tasks.Cancelling {
+		s.emitTask(rules.TaskStatusUpdated, turns.Scope{}.TaskCancelling(t.ID, "stopped", "operator"), t)
+	}
+	if t.Status == old.Status {
+		return nil
+	}
+	return s.UpdateTask(t)
+}
+
+// endTask records how a task ended, and tells the agent.
+func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output) error {
+	t.EndedAt, t.UpdatedAt, t.Owner = &at, s.now, ""
+	t.Output = boundedOutput(out)
+	ends := turns.Scope{}.TaskEnded(t.ID, turns.TaskEnd{NativeStatus: string(t.Status), FailureCategory: t.Failure,
+		Message: t.Summary, Objective: t.Command.CmdPreview, ExitStatus: t.Command.ExitStatus,
+		OutputRef: t.Command.OutputPath, DurationMS: max(0, at.Sub(t.CreatedAt).Milliseconds())})
+	if old.Status == tasks.Cancelling && ends[0].Type == turns.TaskCancelAsked {
+		ends = ends[1:]
+	}
+	for _, ev := range ends {
+		typ := rules.TaskResultReceived
+		if ev.Type == turns.TaskCancelAsked {
+			typ = rules.TaskStatusUpdated
+		}
+		s.emitTask(typ, ev, t)
+	}
+	if err := s.UpdateTask(t); err != nil {
+		return err
+	}
+	return s.tellOfTask(t)
+}
+
+// tellOfTask admits the message that brings the end of a task to its agent. That of a stopped agent waits; one that was
+// removed is told nothing.
+func (s *step) tellOfTask(t ledger.Task) error {
+	a, err := s.Agent(t.AgentID)
+	if err != nil || a.ArchivedAt != nil {
+		return err
+	}
+	msg, err := s.m.envelope(Ingress{AgentID: t.AgentID, Key: "task_result:" + t.ID + ":" + string(t.Status),
+		Kind: ledger.KindTaskResult, Origin: ledger.Origin{Kind: ledger.OriginTask, TaskID: t.ID},
+		Body:    ledger.Body{Type: "text", Text: rules.TaskResult(t)},
+		Surface: ledger.SurfaceTaskRejoin, AdmissionContext: ledger.RuntimeOwned,
+		Metadata: mustJSON(facts{"work_item_id": t.WorkItemID, "task_id": t.ID, "status": t.Status})})
+	if err != nil {
+		return err
+	}
+	if _, told, err := s.earlier(msg); told || err != nil {
+		return err
+	}
+	_, err = s.admit(msg, ledger.FromRuntime)
+	return err
+}
+
+// SettleTasks ends the tasks of an agent that its container does not know: known are the ids of those that it knows.
+// One that this process has accepted and not started yet is left. why is for a person.
+func (m *Scheduler) SettleTasks(ctx context.Context, agentID string, known []string, why string) error {
+	return m.step(ctx, agentID, func(s *step) error {
+		open, err := s.OpenTasks(agentID)
+		if err != nil {
+			return err
+		}
+		for _, t := range open {
+			if slices.Contains(known, t.ID) || t.Status == tasks.Queued && t.Owner != "" && t.Owner == m.opts.Owner {
+				continue
+			}
+			if err := s.loseTask(t, tasks.FailureLost, why); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// FailTask ends a task that could not be started. One that has ended stays as it is.
+func (m *Scheduler) FailTask(ctx context.Context, agentID, taskID, why string) error {
+	return m.step(ctx, agentID, func(s *step) error {
+		t, err := s.Task(agentID, taskID)
+		if err != nil || t.Status.Terminal() {
+			return err
+		}
+		return s.loseTask(t, "not_started", why)
+	})
+}
+
+func (s *step) loseTask(old ledger.Task, failure, why string) error {
+	t := old
+	t.Status, t.Failure, t.Summary = tasks.Failed, failure, clip(why)
+	if old.Status == tasks.Queued {
+		s.emitTaskBegun(t, "", true)
+	}
+	return s.endTask(old, t, s.now, nil)
+}
+
+// emitTaskBegun tells that a task exists and is accepted, or that it runs.
+func (s *step) emitTaskBegun(t ledger.Task, source string, runs bool) {
+	events := turns.Scope{}.TaskBegun(t.ID, turns.TaskBegun{TaskKind: t.Kind, Objective: t.Command.CmdPreview,
+		Source: source})
+	if runs {
+		events = events[2:]
+	} else {
+		events = events[:2]
+	}
+	for _, ev := range events {
+		typ := rules.TaskStatusUpdated
+		if ev.Type == turns.TaskCreated {
+			typ = rules.TaskCreated
+		}
+		s.emitTask(typ, ev, t)
+	}
+}
+
+// emitTask tells of a task as the step leaves it, in the terms in which agentd tells of one.
+func (s *step) emitTask(typ string, ev turns.RuntimeEvent, t ledger.Task) {
+	e := ledger.Event{Ref: t.ID, Class: ev.Type, Status: ev.Status}
+	e.IDs[agentruntime.Task], e.IDs[agentruntime.Run], e.IDs[agentruntime.Process] = ev.TaskID, ev.RunID, ev.ProcessID
+	f := facts{}
+	if err := json.Unmarshal(ev.Payload, &f); err != nil {
+		f["message"] = t.Summary // a payload of ours that cannot be read
+	}
+	if typ == rules.TaskCreated {
+		f["turn_id"] = t.TurnID
+	}
+	t.Output = nil
+	t.Command.Cmd = clip(t.Command.Cmd)
+	s.emit(typ, e, f.with(rules.RecordTask, t))
+}
+
+// checkReport bounds what a container says of a task.
+func checkReport(r tasks.Report) error {
+	invalid := func(format string, args ...any) error {
+		return refused(ledger.CodeInvalidTask, "task", "", format, args...)
+	}
+	switch t := r.Task; {
+	case t == nil || t.Command == nil:
+		return invalid("a report without a task")
+	case responses.CheckID("task_id", t.TaskID) != nil || !strings.HasPrefix(t.TaskID, tasks.Prefix):
+		return invalid("%.80q is not the id of a task", t.TaskID)
+	case t.Status != tasks.Running && t.Status != tasks.Cancelling && !t.Status.Terminal():
+		return invalid("task %.80s has the unknown status %.40q", t.TaskID, t.Status)
+	}
+	return nil
+}
+
+// notLater is a time of a container, which may be wrong about it.
+func (s *step) notLater(t turns.Time) time.Time {
+	if at := t.Time().UTC(); !t.IsZero() && at.Before(s.now) {
+		return at
+	}
+	return s.now
+}
+
+func boundedCommand(c tasks.Command) tasks.Command {
+	c.Cmd = cut(c.Cmd, maxCommand)
+	for _, text := range []*string{&c.CmdPreview, &c.CmdDigest, &c.Workdir, &c.Shell, &c.OutputPath, &c.StderrPath,
+		&c.InputTarget, &c.ResultSummary} {
+		*text = clip(*text)
+	}
+	return c
+}
+
+// boundedOutput is what is kept of what an ended task printed; nil for nothing.
+func boundedOutput(o *tasks.Output) *tasks.Output {
+	if o == nil {
+		return nil
+	}
+	b := tasks.Output{OutputPreview: cut(o.OutputPreview, maxTaskOutput), OutputBytes: max(o.OutputBytes, 0),
+		OutputTruncated: o.OutputTruncated || len(o.OutputPreview) > maxTaskOutput, Artifacts: []tasks.Artifact{}}
+	for _, a := range o.Artifacts[:min(len(o.Artifacts), maxArtifacts)] {
+		b.Artifacts = append(b.Artifacts, tasks.Artifact{Path: clip(a.Path)})
+	}
+	index := func(i *int) *int {
+		if i == nil || *i < 0 || *i >= len(b.Artifacts) {
+			return nil
+		}
+		return i
+	}
+	b.OutputArtifact, b.StdoutArtifact, b.StderrArtifact = index(o.OutputArtifact), index(o.StdoutArtifact),
+		index(o.StderrArtifact)
+	for _, note := range o.Notes[:min(len(o.Notes), maxArtifacts)] {
+		b.Notes = append(b.Notes, clip(note))
+	}
+	return &b
+}

@@ -1,0 +1,149 @@
+package view
+
+import (
+	"fmt"
+	"time"
+
+	"holon/responses/tasks"
+	"holon/responses/turns"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// TaskRecord is a task as its record has it (runtime specification, "Background Task Recovery").
+type TaskRecord struct {
+	ID              string        `json:"id"`
+	AgentID         string        `json:"agent_id"`
+	Kind            string        `json:"kind"`
+	Status          tasks.Status  `json:"status"`
+	CreatedAt       time.Time     `json:"created_at"`
+	UpdatedAt       time.Time     `json:"updated_at"`
+	EndedAt         *time.Time    `json:"ended_at,omitempty"`
+	TurnID          string        `json:"turn_id,omitempty"` // that started it; absent: the operator did
+	ParentMessageID string        `json:"parent_message_id,omitempty"`
+	WorkItemID      string        `json:"work_item_id,omitempty"`
+	Purpose         string        `json:"purpose,omitempty"`
+	Summary         string        `json:"summary"`
+	Failure         string        `json:"failure,omitempty"`
+	WaitPolicy      string        `json:"wait_policy"`
+	Recovery        TaskRecovery  `json:"recovery"`
+	Command         tasks.Command `json:"command"`
+}
+
+// TaskRecovery is by what a task is known again after a restart: a command by what it runs.
+type TaskRecovery struct {
+	Kind    string      `json:"kind"`
+	Summary string      `json:"summary"`
+	Spec    CommandSpec `json:"spec"`
+	Trust   string      `json:"trust"`
+}
+
+// CommandSpec is what a task runs.
+type CommandSpec struct {
+	Cmd             string `json:"cmd"`
+	Workdir         string `json:"workdir,omitempty"`
+	Shell           string `json:"shell,omitempty"`
+	Login           bool   `json:"login"`
+	TTY             bool   `json:"tty"`
+	AcceptsInput    bool   `json:"accepts_input"`
+	TerminalReentry bool   `json:"terminal_reentry"`
+}
+
+// OfTask is a task as it is listed.
+func OfTask(t ledger.Task) TaskRecord {
+	c := t.Command
+	return TaskRecord{ID: t.ID, AgentID: t.AgentID, Kind: t.Kind, Status: t.Status, CreatedAt: t.CreatedAt,
+		UpdatedAt: t.UpdatedAt, EndedAt: t.EndedAt, TurnID: t.TurnID, ParentMessageID: t.ParentMessageID,
+		WorkItemID: t.WorkItemID, Purpose: t.Purpose, Summary: t.Summary, Failure: t.Failure,
+		WaitPolicy: tasks.WaitBackground, Command: c,
+		Recovery: TaskRecovery{Kind: t.Kind, Summary: t.Summary, Trust: string(ledger.TrustedSystem),
+			Spec: CommandSpec{c.Cmd, c.Workdir, c.Shell, c.Login, c.TTY, c.AcceptsInput, c.TerminalReentry}}}
+}
+
+// TaskStatus is the answer of GET /agents/{id}/tasks/{task_id}: state, and no output.
+type TaskStatus struct {
+	Task TaskSnapshot `json:"task"`
+}
+
+// TaskSnapshot is a task with what the host knows of it.
+type TaskSnapshot struct {
+	tasks.Snapshot
+	AgentID         string `json:"agent_id"`
+	ParentMessageID string `json:"parent_message_id,omitempty"`
+	WorkItemID      string `json:"work_item_id,omitempty"`
+	Purpose         string `json:"purpose,omitempty"`
+}
+
+// SnapshotOf is the state of a task in the terms in which its container tells of it.
+func SnapshotOf(t ledger.Task) tasks.Snapshot {
+	return tasks.Snapshot{TaskID: t.ID, Kind: t.Kind, Status: t.Status, Summary: t.Summary,
+		CreatedAt: turns.At(t.CreatedAt), UpdatedAt: turns.At(t.UpdatedAt), WaitPolicy: tasks.WaitBackground,
+		TurnID: t.TurnID, Failure: t.Failure, Command: &t.Command}
+}
+
+// TaskOutput is the answer of GET /agents/{id}/tasks/{task_id}/output.
+type TaskOutput struct {
+	RetrievalStatus tasks.Retrieval `json:"retrieval_status"`
+	Task            tasks.Output    `json:"task"`
+}
+
+// OutputOf is what the record of a task has of its output. waited says that its end was waited for.
+func OutputOf(t ledger.Task, waited bool) TaskOutput {
+	out := TaskOutput{RetrievalStatus: tasks.NotReady, Task: tasks.Output{Artifacts: []tasks.Artifact{}}}
+	if t.Output != nil {
+		out.Task = *t.Output
+	}
+	out.Task.TaskID, out.Task.Kind, out.Task.Status, out.Task.Summary = t.ID, t.Kind, t.Status, t.Summary
+	switch {
+	case !t.Status.Terminal():
+		if waited {
+			out.RetrievalStatus = tasks.Timeout
+		}
+		return out
+	case t.Output != nil || t.Command.OutputPath != "":
+		out.RetrievalStatus = tasks.Success
+	}
+	out.Task.ExitStatus, out.Task.ResultSummary = t.Command.ExitStatus, t.Summary
+	if t.Status != tasks.Completed {
+		out.Task.FailureArtifact = &tasks.Failure{Category: "task", Kind: t.Failure, Summary: t.Summary, TaskID: t.ID,
+			ExitStatus: t.Command.ExitStatus}
+	}
+	return out
+}
+
+// With is the output with what the task's container shows of it. How the task ended is the record's to say.
+func (o TaskOutput) With(live tasks.Output) TaskOutput {
+	o.Task.OutputPreview, o.Task.OutputTruncated = live.OutputPreview, live.OutputTruncated
+	o.Task.OutputBytes, o.Task.Artifacts, o.Task.Notes = live.OutputBytes, live.Artifacts, live.Notes
+	o.Task.OutputArtifact, o.Task.StdoutArtifact = live.OutputArtifact, live.StdoutArtifact
+	o.Task.StderrArtifact = live.StderrArtifact
+	return o
+}
+
+// Tasks returns the newest tasks of an agent, the oldest first.
+func (s Snapshot) Tasks(agentID string, limit int) ([]TaskRecord, error) {
+	if _, err := public(s.ledger, agentID); err != nil {
+		return nil, err
+	}
+	list, err := s.ledger.Tasks(agentID, clamp(limit))
+	records := make([]TaskRecord, 0, len(list))
+	for _, t := range list {
+		records = append(records, OfTask(t))
+	}
+	return records, err
+}
+
+// Task returns the state of a task of an agent.
+func (s Snapshot) Task(agentID, id string) (TaskStatus, error) {
+	t, err := s.ledger.Task(agentID, id)
+	if isNotFound(err) {
+		err = NoTask(agentID, id)
+	}
+	return TaskStatus{TaskSnapshot{SnapshotOf(t), agentID, t.ParentMessageID, t.WorkItemID, t.Purpose}}, err
+}
+
+// NoTask says that an agent has no task with an id.
+func NoTask(agentID, id string) error {
+	return &state.Error{Code: ledger.CodeNotFound, Param: "task_id",
+		Message: fmt.Sprintf("agent %.64s has no task %.80q", agentID, id), Hint: "holon task list shows its tasks"}
+}

@@ -1,0 +1,93 @@
+package control
+
+import (
+	"net/http"
+	"time"
+
+	"holon/responses/tasks"
+	"holon/runner/agent/scheduler"
+	"holon/runner/agent/view"
+	"holon/runner/control/wire"
+)
+
+// maxTaskWait bounds how long the end of a task is waited for, and containerTime how long it may take until a container
+// answers that has to be made first.
+const (
+	maxTaskWait   = 10 * time.Minute
+	containerTime = 2 * time.Minute
+	maxTaskTokens = 64_000
+)
+
+func (s *Server) getTasks(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return readList(s, r, view.Snapshot.Tasks)
+}
+
+func (s *Server) getTaskStatus(_ http.ResponseWriter, r *http.Request) (any, error) {
+	id, task := s.agentID(r), pathValue(r, "task_id")
+	return read(s, r, func(v view.Snapshot) (view.TaskStatus, error) { return v.Task(id, task) })
+}
+
+func (s *Server) getTaskOutput(w http.ResponseWriter, r *http.Request) (any, error) {
+	q, err := queryOf(r, "timeout_ms", "max_output_tokens")
+	if err != nil {
+		return nil, err
+	}
+	wait, err := q.number("timeout_ms", maxTaskWait.Milliseconds())
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := q.number("max_output_tokens", maxTaskTokens)
+	if err != nil {
+		return nil, err
+	}
+	patience := time.Duration(wait) * time.Millisecond
+	s.mayTake(w, patience+containerTime)
+	return s.host.TaskOutput(r.Context(), s.agentID(r), pathValue(r, "task_id"), patience, int(tokens))
+}
+
+// postTask starts a command in the container of an agent, as a task of the operator.
+func (s *Server) postTask(w http.ResponseWriter, r *http.Request) (any, error) {
+	var n wire.Task
+	if err := s.decode(w, r, maxPrompt, &n, false); err != nil {
+		return nil, err
+	}
+	if n.Cmd == "" {
+		return nil, missing("cmd", "give the command to run")
+	}
+	key, err := idempotencyKey(r, "http_task")
+	if err != nil {
+		return nil, err
+	}
+	s.mayTake(w, containerTime)
+	t, err := s.host.StartTask(r.Context(), scheduler.NewTask{AgentID: s.agentID(r), Key: key, Purpose: n.Summary,
+		Start: tasks.Start{Cmd: n.Cmd, Workdir: n.Workdir, Shell: n.Shell, Login: n.Login, TTY: n.TTY,
+			AcceptsInput: n.AcceptsInput}})
+	if err != nil {
+		return nil, err
+	}
+	return view.OfTask(t), nil
+}
+
+func (s *Server) postTaskInput(w http.ResponseWriter, r *http.Request) (any, error) {
+	var in tasks.Input
+	if err := s.decode(w, r, maxPrompt, &in, false); err != nil {
+		return nil, err
+	}
+	s.mayTake(w, containerTime)
+	return s.host.TaskInput(r.Context(), s.agentID(r), pathValue(r, "task_id"), in)
+}
+
+func (s *Server) postTaskStop(w http.ResponseWriter, r *http.Request) (any, error) {
+	var stop tasks.Stop
+	if err := s.decode(w, r, maxSmall, &stop, true); err != nil {
+		return nil, err
+	}
+	s.mayTake(w, containerTime)
+	return s.host.StopTask(r.Context(), s.agentID(r), pathValue(r, "task_id"), stop.Force)
+}
+
+// mayTake gives an answer more time than others have.
+func (s *Server) mayTake(w http.ResponseWriter, d time.Duration) {
+	// a recorder in a test has no deadline
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d + s.limits.Write))
+}

@@ -1,0 +1,66 @@
+package control_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"holon/responses/tasks"
+	"holon/runner/agent/scheduler"
+	"holon/runner/agent/view"
+	"holon/runner/control"
+	"holon/runner/control/wire"
+	"holon/state/ledger"
+)
+
+// The host of these tests accepts tasks and has no containers to run them in.
+
+func (h *host) StartTask(ctx context.Context, n scheduler.NewTask) (ledger.Task, error) {
+	t, _, err := h.machine.CreateTask(ctx, n)
+	return t, err
+}
+
+func (h *host) TaskInput(_ context.Context, agentID, id string, in tasks.Input) (tasks.InputResult, error) {
+	return tasks.InputResult{AcceptedInput: true, BytesWritten: len(in.Input), SummaryText: agentID + " " + id}, nil
+}
+
+func (h *host) StopTask(ctx context.Context, agentID, id string, _ bool) (tasks.StopResult, error) {
+	return tasks.StopResult{StopRequested: true}, h.machine.FailTask(ctx, agentID, id, "stopped by a test")
+}
+
+func (h *host) StopTasks(ctx context.Context, agentID string) error {
+	return h.machine.SettleTasks(ctx, agentID, nil, "stopped by a test")
+}
+
+func (h *host) TaskOutput(_ context.Context, _, id string, wait time.Duration, tokens int) (view.TaskOutput, error) {
+	return view.TaskOutput{RetrievalStatus: tasks.NotReady, Task: tasks.Output{TaskID: id,
+		Status: tasks.Running, Artifacts: []tasks.Artifact{}, OutputBytes: wait.Milliseconds() + int64(tokens)}}, nil
+}
+
+func TestTaskRoutes(t *testing.T) {
+	r := newRig(t, control.Limits{}, tcp())
+	c, ctx := r.client(), t.Context()
+	createWorker(t, r, c)
+	made := must(c.StartTask(ctx, "worker", wire.Task{Cmd: "make", Summary: "build it"}, "once"))(t)
+	again := must(c.StartTask(ctx, "worker", wire.Task{Cmd: "make", Summary: "build it"}, "once"))(t)
+	equal(t, "the task of the same key", again.ID, made.ID)
+	equal(t, "status", made.Status, tasks.Queued)
+	equal(t, "purpose", made.Purpose, "build it")
+	equal(t, "listed tasks", len(must(c.Tasks(ctx, "worker", 0))(t)), 1)
+	status := must(c.Task(ctx, "worker", made.ID))(t)
+	equal(t, "command", status.Task.Command.Cmd, "make")
+	equal(t, "tasks of the state", must(c.State(ctx, "worker"))(t).Tasks[0].ID, made.ID)
+	equal(t, "active tasks", must(c.Status(ctx, "worker"))(t).ActiveTaskCount, 1)
+	out := must(c.TaskOutput(ctx, "worker", made.ID, 2*time.Second, 7))(t)
+	equal(t, "wait and tokens that arrive", out.Task.OutputBytes, int64(2007))
+	equal(t, "bytes written", must(c.TaskInput(ctx, "worker", made.ID, tasks.Input{Input: "abc"}))(t).BytesWritten, 3)
+	equal(t, "stop", must(c.StopTask(ctx, "worker", made.ID, false))(t).StopRequested, true)
+	equal(t, "status after that", must(c.Task(ctx, "worker", made.ID))(t).Task.Status, tasks.Failed)
+
+	_, err := c.StartTask(ctx, "worker", wire.Task{Cmd: "other"}, "once")
+	refused(t, "another command of the same key", err, scheduler.CodeKeyConflict)
+	_, err = c.StartTask(ctx, "worker", wire.Task{}, "")
+	refused(t, "no command", err, wire.CodeMissingField)
+	_, err = c.Task(ctx, "main", made.ID)
+	refused(t, "the task of another agent", err, ledger.CodeNotFound)
+}

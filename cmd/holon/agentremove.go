@@ -75,7 +75,7 @@ func losses(verb string, a wire.Archived) [][2]string {
 	return [][2]string{{verb, a.AgentID}, {"turn", a.Lost.RunID},
 		{"queued messages", strconv.Itoa(a.Lost.QueuedMessages)}, {"timers", strconv.Itoa(a.Lost.Timers)},
 		{"triggers", strconv.Itoa(a.Lost.Triggers)}, {"waits", strconv.Itoa(a.Lost.Waits)},
-		{"open work items", strconv.Itoa(a.Lost.WorkItems)},
+		{"open work items", strconv.Itoa(a.Lost.WorkItems)}, {"tasks", strconv.Itoa(a.Lost.Tasks)},
 		{"home, which stays", a.AgentHome}}
 }
 

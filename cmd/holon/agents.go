@@ -21,12 +21,16 @@ func newAgentCommand(streams Streams) *cobra.Command {
 		func(ctx context.Context, r *remote) error {
 			return steer(ctx, r, r.Start)
 		})
+	withTasks := false
 	stop := agentCommand(streams, "stop [flags] [AGENT]", "Stop an agent until it is started", 0, 1,
 		func(ctx context.Context, r *remote) error {
-			return steer(ctx, r, r.Stop)
+			return steer(ctx, r, func(ctx context.Context, agentID string) (wire.Controlled, error) {
+				return r.Stop(ctx, agentID, withTasks)
+			})
 		})
 	stop.Long = "Stop an agent until it is started. Its run is ended; what is queued stays queued, and\nnothing " +
-		"more is taken in."
+		"more is taken in. Its tasks go on."
+	stop.Flags().BoolVar(&withTasks, "with-tasks", false, "end its tasks too")
 	image := agentCommand(streams, "image [flags] AGENT [IMAGE]", "Show or set the image of an agent's container", 1, 2,
 		runAgentImage)
 	image.Long = "Show the image of an agent's container, or set it from the next turn on. An IMAGE of \"\"\nis the " +

@@ -128,7 +128,8 @@ func addCommands(root *cobra.Command, streams Streams) {
 		},
 		"": {
 			newAttachCommand(streams), newCheckoutCommand(streams, runCheckout), newGCCommand(streams),
-			newServeCommand(streams, serve), newQueueCommand(streams), newWorkCommand(streams), newWakeCommand(streams), newTimerCommand(streams),
+			newServeCommand(streams, serve), newQueueCommand(streams), newWorkCommand(streams), newTaskCommand(streams),
+			newWakeCommand(streams), newTimerCommand(streams),
 			newTranscriptCommand(streams), newDebugCommand(streams), newRuntimeCommand(streams), newSkillsCommand(streams),
 			newExportCommand(streams), newProvidersCommand(streams), newVersionCommand(streams), newManCommand(),
 		},

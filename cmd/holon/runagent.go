@@ -125,7 +125,7 @@ type runResult struct {
 	SleepReason    string                  `json:"sleep_reason,omitempty"`
 	Failure        *ledger.Failure         `json:"failure,omitempty"`
 	Artifact       *turns.FailureArtifact  `json:"failure_artifact,omitempty"`
-	Tasks          []string                `json:"tasks"`         // there are none of agents yet
+	Tasks          []view.TaskRecord       `json:"tasks"`         // that the turn started
 	ChangedFiles   []string                `json:"changed_files"` // an agent works in its home, which is not compared
 	MessageCount   int64                   `json:"message_count"` // of the agent's life
 	TokenUsage     *responses.Usage        `json:"token_usage,omitempty"`
@@ -140,7 +140,7 @@ type runResult struct {
 }
 
 func (a *agentRun) result(ctx context.Context, end view.MessageState, shells int) (runResult, error) {
-	r := runResult{AgentID: a.Agent, MessageID: end.Message.ID, FinalStatus: finalStatus(end), Tasks: []string{},
+	r := runResult{AgentID: a.Agent, MessageID: end.Message.ID, FinalStatus: finalStatus(end), Tasks: []view.TaskRecord{},
 		ChangedFiles: []string{}, ShellCommands: shells}
 	r.Outcome, _ = outcomeOf(end)
 	r.ExitCode = r.Outcome.ExitCode()
@@ -166,6 +166,15 @@ func (a *agentRun) result(ctx context.Context, end view.MessageState, shells int
 	for _, w := range agent.ActiveWaits {
 		if w.Registered == t.AttemptID {
 			r.SleepReason = w.WaitingFor
+		}
+	}
+	started, err := a.Client.Tasks(ctx, a.Agent, 0)
+	if err != nil {
+		return r, err
+	}
+	for _, task := range started {
+		if task.TurnID == t.ID {
+			r.Tasks = append(r.Tasks, task)
 		}
 	}
 	items, err := a.WorkItems(ctx, a.Agent, 0)

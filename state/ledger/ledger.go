@@ -101,6 +101,7 @@ type View interface {
 	TextView
 	ToolView
 	OutputView
+	CommandView
 	EventView
 }
 
@@ -120,5 +121,6 @@ type Tx interface {
 	TextTx
 	ToolTx
 	OutputTx
+	CommandTx
 	EventTx
 }

@@ -47,6 +47,7 @@ func TestMigrateSenders(t *testing.T) {
 		"ALTER TABLE events DROP COLUMN ids", "ALTER TABLE events DROP COLUMN cause",
 		"ALTER TABLE events DROP COLUMN producer_seq", "DROP TABLE tool_executions",
 		"DROP TABLE delivery_summaries", "DROP TABLE work_items", "DROP TABLE expired_outputs", "DROP TABLE tasks",
+		"DROP TABLE commands",
 		"PRAGMA user_version = 1"} {
 		if err := s.writer.conn.script(text); err != nil {
 			t.Fatal(err)
@@ -84,7 +85,7 @@ func TestMigrateTurns(t *testing.T) {
 		REFERENCES agents (id), number INTEGER NOT NULL, response_id TEXT NOT NULL, created_at INTEGER NOT NULL,
 		data TEXT NOT NULL, UNIQUE (agent_id, number)) STRICT, WITHOUT ROWID`,
 		`INSERT INTO turns VALUES ('t1', 'a', 1, 'r1', 1, '{"turn_id":"t1"}'), ('t2', 'a', 2, 'r2', 2, '{"turn_id":"t2"}')`,
-		"PRAGMA user_version = 5"} {
+		"DROP TABLE commands", "PRAGMA user_version = 5"} {
 		if err := s.writer.conn.script(text); err != nil {
 			t.Fatal(err)
 		}

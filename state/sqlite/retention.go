@@ -36,7 +36,7 @@ func retention() []declared {
 	return []declared{
 		{table: "meta", bound: forever},
 		{table: "agents", bound: forever, names: strings.Fields("lanes messages entries attempts turns waits timers " +
-			"triggers briefs transcript notifications events tool_executions work_items tasks expired_outputs")},
+			"triggers briefs transcript notifications events tool_executions work_items tasks expired_outputs commands")},
 		{table: "lanes", bound: forever},
 		{table: "messages", bound: byAge, key: "id", spared: `EXISTS (SELECT 1 FROM entries
 			WHERE (entries.agent_id, entries.number) = (messages.agent_id, messages.number)
@@ -54,6 +54,7 @@ func retention() []declared {
 			then: "the event is told without the notification"},
 		{table: "tool_executions", bound: byAge, key: "n"},
 		{table: "expired_outputs", bound: byAge, key: "n", then: "a reader of the turn is not told that its files are gone"},
+		{table: "commands", bound: byAge, key: "n", then: "the command is carried out again if it comes again"},
 		{table: "turns", bound: byAge, key: "n",
 			spared: `number = (SELECT max(number) FROM turns AS other WHERE other.agent_id = turns.agent_id)
 			OR response_id = (SELECT chain FROM lanes WHERE lanes.agent_id = turns.agent_id)`,

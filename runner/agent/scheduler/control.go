@@ -36,21 +36,23 @@ func (m *Scheduler) Stop(ctx context.Context, agentID, by string) error {
 // Start lets a stopped agent go on with its queue, and any agent try again what is blocked. Otherwise one that is not
 // stopped is left as it is.
 func (m *Scheduler) Start(ctx context.Context, agentID, by string) error {
-	return m.step(ctx, agentID, func(s *step) error {
-		if err := s.checkLive(); err != nil {
-			return err
-		}
-		if err := s.unblock(); err != nil || !s.state.Stopped {
-			return err
-		}
-		s.state.Stopped, s.state.WorkHeld = false, ""
-		s.control("start", by, rules.AwakeIdle)
-		busy, err := s.busy()
-		if err != nil || busy {
-			return err
-		}
-		return s.free()
-	})
+	return m.step(ctx, agentID, func(s *step) error { return s.startAgent(by) })
+}
+
+func (s *step) startAgent(by string) error {
+	if err := s.checkLive(); err != nil {
+		return err
+	}
+	if err := s.unblock(); err != nil || !s.state.Stopped {
+		return err
+	}
+	s.state.Stopped, s.state.WorkHeld = false, ""
+	s.control("start", by, rules.AwakeIdle)
+	busy, err := s.busy()
+	if err != nil || busy {
+		return err
+	}
+	return s.free()
 }
 
 func (s *step) control(action, by string, status rules.Status) {

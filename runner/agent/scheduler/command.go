@@ -1,0 +1,80 @@
+package scheduler
+
+import (
+	"context"
+
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// Remember records a command that was carried out, with its answer, and returns what the record has: the answer of an
+// earlier one with the same id is the one that counts. An id that was used for something else is CodeKeyConflict.
+func (m *Scheduler) Remember(ctx context.Context, c ledger.Command) (kept ledger.Command, err error) {
+	err = m.step(ctx, c.AgentID, func(s *step) (err error) {
+		kept, err = s.remember(c)
+		return err
+	})
+	return kept, err
+}
+
+func (s *step) remember(c ledger.Command) (ledger.Command, error) {
+	before, known, err := s.Command(c.AgentID, c.ID)
+	if err != nil || known {
+		return before, matches(before, c, err)
+	}
+	c.At = s.now
+	return c, s.InsertCommand(c)
+}
+
+// Recall finds the command that was carried out under the id of c. An id that was used for something else is
+// CodeKeyConflict.
+func (m *Scheduler) Recall(ctx context.Context, c ledger.Command) (before ledger.Command, ok bool, err error) {
+	err = m.store.View(ctx, func(v ledger.View) error {
+		before, ok, err = v.Command(c.AgentID, c.ID)
+		if !ok || err != nil {
+			return err
+		}
+		return matches(before, c, nil)
+	})
+	return before, ok, err
+}
+
+// matches refuses a command whose id was used for another one.
+func matches(before, c ledger.Command, err error) error {
+	if err != nil || before.Name == c.Name && before.Digest == c.Digest {
+		return err
+	}
+	return &state.Error{Code: CodeKeyConflict, Param: "command_id",
+		Message: "the command_id was used for another command, a " + before.Name,
+		Hint:    "use a new one for each command; send the same command to get its answer again"}
+}
+
+// What Resume did.
+const (
+	Resumed       = "resumed"
+	AlreadyActive = "already_active"
+)
+
+// Resume is Start as a command, which is carried out once: it is recorded in the step that starts the agent.
+func (m *Scheduler) Resume(ctx context.Context, c ledger.Command, by string) (kept ledger.Command, err error) {
+	err = m.step(ctx, c.AgentID, func(s *step) (err error) {
+		before, known, err := s.Command(c.AgentID, c.ID)
+		if err != nil || known {
+			kept = before
+			return matches(before, c, err)
+		}
+		if err := s.startAgent(by); err != nil {
+			return err
+		}
+		done := c
+		done.Through, done.NoOp = s.state.EventSeq+int64(len(s.events)), len(s.events) == 0
+		outcome := Resumed
+		if done.NoOp {
+			outcome = AlreadyActive
+		}
+		done.Result = mustJSON(map[string]string{"outcome": outcome})
+		kept, err = s.remember(done)
+		return err
+	})
+	return kept, err
+}

@@ -55,16 +55,14 @@ func noSuch(param, noun, id string) error {
 		Message: fmt.Sprintf("the agent has no %s %.100q", noun, id)}
 }
 
+// resumeThread is remembered with its step: one that comes again after a later stop starts nothing.
 func (s *Server) resumeThread(r *http.Request, c wire.Command) (outcome, error) {
-	before, err := s.newest(r.Context(), c.AgentID)
-	if err == nil {
-		err = s.steps.Start(r.Context(), c.AgentID, operator)
-	}
+	known, err := remembered("resume_thread", c)
 	if err != nil {
 		return outcome{}, err
 	}
-	after, err := s.newest(r.Context(), c.AgentID)
-	return outcome{seq: after, noOp: after == before}, err
+	known, err = s.steps.Resume(r.Context(), known, operator)
+	return outcome{seq: known.Through, noOp: known.NoOp, result: known.Result}, err
 }
 
 // removeQueuedTurn is done when the message is not in the queue because someone removed it.

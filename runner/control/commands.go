@@ -3,6 +3,8 @@ package control
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,9 +29,10 @@ type outcome struct {
 
 // command is one command of the Agent Runtime standard.
 type command struct {
-	name string
-	run  func(*Server, *http.Request, wire.Command) (outcome, error) // nil: it is not carried out
-	why  string                                                      // … and why not
+	name    string
+	run     func(*Server, *http.Request, wire.Command) (outcome, error) // nil: it is not carried out
+	why     string                                                      // … and why not
+	changes bool                                                        // it is remembered, and carried out once
 }
 
 // reads makes a command that answers with a read model.
@@ -43,29 +46,33 @@ func reads(name, model string) command {
 // exports makes a command that answers with a reference to an export. That evidence was exported is told in the record:
 // directories of turns may go after that.
 func exports(kind string) command {
-	return command{name: "export_" + kind, run: func(s *Server, r *http.Request, c wire.Command) (outcome, error) {
-		if kind != "evidence" {
-			out, err := s.exported(r.Context(), kind, c)
-			return outcome{result: out}, err
-		}
-		err := s.store.View(r.Context(), func(v ledger.View) error {
-			agent, err := v.AgentState(c.AgentID)
-			if agent.ExportedBy == c.CommandID {
-				c.Through = agent.Exported
+	return command{
+		name:    "export_" + kind,
+		changes: kind == "evidence",
+		run: func(s *Server, r *http.Request, c wire.Command) (outcome, error) {
+			if kind != "evidence" {
+				out, err := s.exported(r.Context(), kind, c)
+				return outcome{result: out}, err
 			}
-			return err
-		})
-		if err != nil {
-			return outcome{}, err
-		}
-		out, err := s.exported(r.Context(), kind, c)
-		if err != nil {
-			return outcome{}, err
-		}
-		seq, err := s.steps.Exported(r.Context(), scheduler.Export{AgentID: c.AgentID, Key: c.CommandID,
-			Through: out.ThroughSequence, Ref: out.Ref, Digest: out.EventsDigest})
-		return outcome{seq: seq, noOp: seq == 0, result: out}, err
-	}}
+			err := s.store.View(r.Context(), func(v ledger.View) error {
+				agent, err := v.AgentState(c.AgentID)
+				if agent.ExportedBy == c.CommandID {
+					c.Through = agent.Exported
+				}
+				return err
+			})
+			if err != nil {
+				return outcome{}, err
+			}
+			out, err := s.exported(r.Context(), kind, c)
+			if err != nil {
+				return outcome{}, err
+			}
+			seq, err := s.steps.Exported(r.Context(), scheduler.Export{AgentID: c.AgentID, Key: c.CommandID,
+				Through: out.ThroughSequence, Ref: out.Ref, Digest: out.EventsDigest})
+			return outcome{seq: seq, noOp: seq == 0, result: out}, err
+		},
+	}
 }
 
 // exported refers to the export that a command asks for.
@@ -95,8 +102,9 @@ const (
 // commands are the 42 commands of the standard in its order, and those that it forgot.
 func commands() []command {
 	all := []command{
-		{name: "submit_turn", run: (*Server).submitTurn}, {name: "interrupt_turn", run: (*Server).interruptTurn},
-		{name: "resume_thread", run: (*Server).resumeThread},
+		{name: "submit_turn", run: (*Server).submitTurn, changes: true},
+		{name: "interrupt_turn", run: (*Server).interruptTurn, changes: true},
+		{name: "resume_thread", run: (*Server).resumeThread, changes: true},
 	}
 	refuse := func(why string, names ...string) {
 		for _, name := range names {
@@ -108,7 +116,7 @@ func commands() []command {
 	all = append(all, reads("list_tasks", "task_snapshot"), command{name: "get_task", run: (*Server).getTask})
 	refuse(noGraph, "link_tasks", "unlink_tasks")
 	refuse(noActions, "respond_action")
-	all = append(all, command{name: "remove_queued_turn", run: (*Server).removeQueuedTurn})
+	all = append(all, command{name: "remove_queued_turn", run: (*Server).removeQueuedTurn, changes: true})
 	refuse("a queued message keeps its priority", "promote_queued_turn")
 	all = append(all, reads("get_session", "session_snapshot"), reads("get_thread_read", "thread_read_model"),
 		reads("get_tool_inventory", "tool_inventory_snapshot"))
@@ -153,29 +161,65 @@ func (s *Server) postCommand(w http.ResponseWriter, r *http.Request) (any, error
 			all[i].why, Hint: "get_capabilities says which commands are"}
 	}
 	c.AgentID = cmp.Or(c.AgentID, s.host.Info().DefaultAgent)
-	out, err := all[i].run(s, r, c)
+	answer, err := s.carryOut(r, all[i], c)
 	if err != nil {
 		return nil, refusal(err)
 	}
-	return s.accepted(r.Context(), c, out)
+	return answer, nil
+}
+
+// carryOut carries a command out, or answers as it did the first time. Only what changes something is remembered.
+func (s *Server) carryOut(r *http.Request, cmd command, c wire.Command) (wire.CommandAnswer, error) {
+	known, err := remembered(cmd.name, c)
+	if err != nil {
+		return wire.CommandAnswer{}, err
+	}
+	before, again, err := s.steps.Recall(r.Context(), known)
+	if err != nil || again {
+		return answered(before), err
+	}
+	out, err := cmd.run(s, r, c)
+	if err != nil {
+		return wire.CommandAnswer{}, err
+	}
+	if known.Through, err = s.through(r.Context(), c.AgentID, out); err != nil {
+		return wire.CommandAnswer{}, err
+	}
+	known.NoOp = out.noOp
+	if out.result != nil {
+		if known.Result, err = json.Marshal(out.result); err != nil {
+			return wire.CommandAnswer{}, fmt.Errorf("encode the result of %s: %w", cmd.name, err)
+		}
+	}
+	if cmd.changes {
+		known, err = s.steps.Remember(r.Context(), known)
+	}
+	return answered(known), err
+}
+
+// remembered is a command as the ledger knows it, without its answer.
+func remembered(name string, c wire.Command) (ledger.Command, error) {
+	said, err := json.Marshal(c)
+	if err != nil {
+		return ledger.Command{}, fmt.Errorf("encode a command: %w", err)
+	}
+	sum := sha256.Sum256(said)
+	return ledger.Command{AgentID: c.AgentID, ID: c.CommandID, Name: name, Digest: hex.EncodeToString(sum[:])}, nil
+}
+
+func answered(c ledger.Command) wire.CommandAnswer {
+	return wire.CommandAnswer{CommandID: c.ID, Status: "accepted", AppliedThroughSequence: c.Through, NoOp: c.NoOp,
+		Result: c.Result}
 }
 
 func unprintable(r rune) bool { return r < ' ' || r > '~' }
 
-// accepted is the answer to a command that was carried out.
-func (s *Server) accepted(ctx context.Context, c wire.Command, out outcome) (any, error) {
-	answer := wire.CommandAnswer{CommandID: c.CommandID, Status: "accepted", AppliedThroughSequence: out.seq,
-		NoOp: out.noOp}
-	var err error
-	if out.seq == 0 { // what was true before is true through the newest event
-		if answer.AppliedThroughSequence, err = s.newest(ctx, c.AgentID); err != nil {
-			return nil, refusal(err)
-		}
+// through is the last event that a command's answer rests on: what was true before is true through the newest.
+func (s *Server) through(ctx context.Context, agentID string, out outcome) (int64, error) {
+	if out.seq != 0 {
+		return out.seq, nil
 	}
-	if out.result != nil {
-		answer.Result, err = json.Marshal(out.result)
-	}
-	return answer, err
+	return s.newest(ctx, agentID)
 }
 
 // newest is the number of the last event of an agent.

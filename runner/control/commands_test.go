@@ -23,50 +23,6 @@ func (r *rig) commanded(d *described, name, body string) (answer wire.CommandAns
 	return answer
 }
 
-// A command that comes again is carried out once, and says what the first one did.
-func TestCommandsAreIdempotent(t *testing.T) {
-	r := newRig(t, control.Limits{}, tcp())
-	d := r.described()
-	again := func(name, body string) wire.CommandAnswer {
-		t.Helper()
-		first := r.commanded(d, name, body)
-		events := must(r.client().Events(t.Context(), "", viewAll))(t).NewestSeq
-		if first.NoOp || first.AppliedThroughSequence > events {
-			t.Errorf("%s is %+v at %d events", name, first, events)
-		}
-		second := r.commanded(d, name, body)
-		if now := must(r.client().Events(t.Context(), "", viewAll))(t).NewestSeq; now != events {
-			t.Errorf("%s again made %d events", name, now-events)
-		}
-		return second
-	}
-	var submitted wire.Submitted
-	second := again("submit_turn", `{"command_id":"c1","text":"Look."}`)
-	if err := json.Unmarshal(second.Result, &submitted); err != nil || !second.NoOp {
-		t.Errorf("the repeated turn is %+v (%v)", second, err)
-	}
-	if second := again("remove_queued_turn", fmt.Sprintf(`{"command_id":"c2","queued_turn_id":%q}`,
-		submitted.QueuedTurnID)); !second.NoOp {
-		t.Error("a message is removed twice")
-	}
-	r.commanded(d, "submit_turn", `{"command_id":"c3","text":"Look again."}`)
-	claim, _, err := r.machine.Claim(t.Context(), "main")
-	if err != nil {
-		t.Fatal(err)
-	}
-	again("interrupt_turn", fmt.Sprintf(`{"command_id":"c4","turn_id":%q}`, claim.Attempt.TurnID))
-	if err := r.machine.Stop(t.Context(), "main", "operator"); err != nil {
-		t.Fatal(err)
-	}
-	again("export_replay", `{"command_id":"c6"}`)
-	if second := again("export_evidence", `{"command_id":"c7"}`); !second.NoOp {
-		t.Errorf("exporting again is %+v, want nothing to do", second)
-	}
-	if second := again("resume_thread", `{"command_id":"c5"}`); !second.NoOp {
-		t.Error("a thread is resumed twice")
-	}
-}
-
 // Interrupting a turn never ends the one after it.
 func TestALateInterruptEndsNoOtherTurn(t *testing.T) {
 	r := newRig(t, control.Limits{}, tcp())
@@ -136,8 +92,9 @@ func TestCommandsAreRefusedWithTheWordsOfTheStandard(t *testing.T) {
 		a.is(t, c.name+" "+c.body, c.status, c.code, c.param)
 	}
 	r.commanded(d, "submit_turn", `{"command_id":"a","text":"x"}`)
-	r.ask(d, post("/runtime/commands/submit_turn", `{"command_id":"a","text":"y"}`)).is(t, "another turn of the same id",
-		409, "conflict", "idempotency_key")
+	r.ask(d, post("/runtime/commands/submit_turn", `{"command_id":"a","text":"y"}`)).
+		is(t, "another turn of the same id",
+			409, "conflict", "command_id")
 	if err := r.machine.Stop(t.Context(), "main", "operator"); err != nil {
 		t.Fatal(err)
 	}

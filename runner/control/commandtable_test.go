@@ -1,0 +1,379 @@
+package control_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holon/runner/agent/readmodel"
+	"holon/runner/agent/scheduler"
+	"holon/runner/agent/view"
+	"holon/runner/control"
+	"holon/runner/control/wire"
+	"holon/state/ledger"
+	"holon/state/sqlite"
+)
+
+// reopen ends the process, as far as the control plane knows of it, and begins another one on the same ledger.
+func (r *rig) reopen() {
+	r.t.Helper()
+	r.stop()
+	if err := r.store.Close(); err != nil {
+		r.t.Fatal(err)
+	}
+	store, err := sqlite.Open(r.t.Context(), sqlite.Options{
+		Path: filepath.Join(filepath.Dir(filepath.Dir(r.socket)), "ledger.db")})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	now := func() time.Time { return time.UnixMilli(r.clock.Add(1)).UTC() }
+	r.store, r.machine = store, scheduler.New(store, scheduler.Options{Owner: "inst_next", Now: now})
+	r.host.machine = r.machine
+	r.server = control.New(control.Options{Store: store, Steps: r.machine, Host: r.host,
+		Log:   slog.New(slog.DiscardHandler),
+		Facts: view.Facts{Home: func(id string) string { return "/home/agents/" + id }}})
+	r.run(tcp())
+	r.t.Cleanup(func() {
+		r.stop()
+		if err := store.Close(); err != nil {
+			r.t.Error(err)
+		}
+	})
+}
+
+// newest is the number of the last event of the agent main.
+func (r *rig) newest() (seq int64) {
+	r.t.Helper()
+	r.look(func(v ledger.View) error {
+		page, err := v.Events("main", ledger.EventQuery{Limit: 1, Descending: true})
+		seq = page.Newest
+		return err
+	})
+	return seq
+}
+
+func (r *rig) look(fn func(ledger.View) error) {
+	r.t.Helper()
+	if err := r.store.View(r.t.Context(), fn); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// class is the class of an event of the agent main.
+func (r *rig) class(seq int64) (class string) {
+	r.t.Helper()
+	r.look(func(v ledger.View) error {
+		page, err := v.Events("main", ledger.EventQuery{After: seq - 1, Limit: 1})
+		if len(page.Events) == 1 {
+			class = page.Events[0].Class
+		}
+		return err
+	})
+	return class
+}
+
+// carried is a command that is carried out: what there is before it, and what must be so after it.
+type carried struct {
+	prepare func(r *rig) (fields string)
+	effect  func(r *rig, a wire.CommandAnswer)
+	changes bool
+	refused string // the code of a refusal that is all that the command can answer yet
+}
+
+func none(*rig) string { return "" }
+
+// read checks that a result is the read model of that name, through the newest event.
+func read(model string) carried {
+	return carried{prepare: none, effect: func(r *rig, a wire.CommandAnswer) {
+		got := r.ask(r.described(), get("/runtime/read/"+model+"?agent_id=main"))
+		equal(r.t.(*testing.T), model, strings.TrimSpace(string(a.Result)), strings.TrimSpace(got.body))
+		if a.AppliedThroughSequence != r.newest() {
+			r.t.Errorf("%s is applied through %d, want %d", model, a.AppliedThroughSequence, r.newest())
+		}
+	}}
+}
+
+// exported checks that a result refers to a document of that kind.
+func exported(kind string) carried {
+	return carried{changes: kind == "evidence", prepare: none, effect: func(r *rig, a wire.CommandAnswer) {
+		var e wire.Exported
+		if err := json.Unmarshal(a.Result, &e); err != nil || e.EventCount == 0 {
+			r.t.Fatalf("the export is %+v (%v)", e, err)
+		}
+		doc := r.ask(r.described(), get(e.Ref))
+		if doc.status != 200 || !strings.Contains(doc.body, e.EventsDigest) {
+			r.t.Errorf("%s is answered %d, want a document with the digest %s", e.Ref, doc.status, e.EventsDigest)
+		}
+		if class := r.class(a.AppliedThroughSequence); (class == "evidence.changed") != (kind == "evidence") {
+			r.t.Errorf("an export of %s ends with the event %s", kind, class)
+		}
+	}}
+}
+
+// work makes a work item and returns its id.
+func (r *rig) work() string {
+	r.t.Helper()
+	w, _, err := r.machine.CreateWork(r.t.Context(), scheduler.NewWork{AgentID: "main", Key: "k", Objective: "Look."})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return w.ID
+}
+
+// supported are the commands that are carried out.
+func supported() map[string]carried {
+	tasks := read("task_snapshot")
+	tasks.prepare = func(r *rig) string { r.work(); return "" }
+	return map[string]carried{
+		"submit_turn": {changes: true,
+			prepare: func(*rig) string { return `,"text":"Look.","priority":"next"` },
+			effect: func(r *rig, a wire.CommandAnswer) {
+				var s wire.Submitted
+				_ = json.Unmarshal(a.Result, &s)
+				r.look(func(v ledger.View) error {
+					queued, err := v.Queued("main", 10)
+					if len(queued) != 1 || queued[0].MessageID != s.QueuedTurnID || queued[0].Priority != "next" {
+						r.t.Errorf("the queue is %+v, want %s with priority next", queued, s.QueuedTurnID)
+					}
+					return err
+				})
+			}},
+		"interrupt_turn": {changes: true,
+			prepare: func(r *rig) string { return fmt.Sprintf(`,"turn_id":%q`, r.running()) },
+			effect: func(r *rig, _ wire.CommandAnswer) {
+				r.look(func(v ledger.View) error {
+					a, ok, err := v.OpenAttempt("main")
+					if !ok || a.AbortedBy == "" {
+						r.t.Errorf("the attempt is %+v, want it aborted", a)
+					}
+					return err
+				})
+			}},
+		"resume_thread": {changes: true,
+			prepare: func(r *rig) string { r.pause(); return "" },
+			effect: func(r *rig, a wire.CommandAnswer) {
+				r.stopped(false)
+				if class := r.class(a.AppliedThroughSequence); class != "thread.updated" {
+					r.t.Errorf("the last event is %s, want thread.updated", class)
+				}
+				equal(r.t.(*testing.T), "result", string(a.Result), `{"outcome":"resumed"}`)
+			}},
+		"remove_queued_turn": {changes: true,
+			prepare: func(r *rig) string {
+				r.say("main", "Look.", "")
+				return fmt.Sprintf(`,"queued_turn_id":%q`, r.head())
+			},
+			effect: func(r *rig, a wire.CommandAnswer) {
+				var e ledger.Entry
+				_ = json.Unmarshal(a.Result, &e)
+				r.look(func(v ledger.View) error {
+					now, err := v.Entry(e.MessageID)
+					if now.Status != ledger.Dropped {
+						r.t.Errorf("the entry is %s, want %s", now.Status, ledger.Dropped)
+					}
+					return err
+				})
+			}},
+		"list_tasks": tasks,
+		"get_task": {prepare: func(r *rig) string { return fmt.Sprintf(`,"task_id":%q`, r.task()) },
+			effect: func(r *rig, a wire.CommandAnswer) {
+				var t readmodel.Task
+				if err := json.Unmarshal(a.Result, &t); err != nil || t.TaskID == "" {
+					r.t.Errorf("the task is %s (%v)", a.Result, err)
+				}
+			}},
+		"get_session": read("session_snapshot"), "get_thread_read": read("thread_read_model"),
+		"get_tool_inventory":        read("tool_inventory_snapshot"),
+		"get_execution_environment": read("execution_environment_snapshot"),
+		"list_subagents":            read("subagent_job_summary"), "list_jobs": read("subagent_job_summary"),
+		"get_job": {prepare: func(*rig) string { return `,"job_id":"job_1"` }, refused: "not_found"},
+		"export_evidence": exported(
+			"evidence",
+		), "export_replay": exported("replay"), "export_review": exported("review"),
+		"list_sessions":    {prepare: none, effect: mentions(`"main"`)},
+		"get_capabilities": {prepare: none, effect: mentions(`"submit_turn"`)},
+	}
+}
+
+func mentions(want string) func(*rig, wire.CommandAnswer) {
+	return func(r *rig, a wire.CommandAnswer) {
+		if !strings.Contains(string(a.Result), want) {
+			r.t.Errorf("the result is %s, want %s in it", a.Result, want)
+		}
+	}
+}
+
+// running begins a turn and returns its id.
+func (r *rig) running() string {
+	r.t.Helper()
+	r.say("main", "Look.", "")
+	c, ok, err := r.machine.Claim(r.t.Context(), "main")
+	if err != nil || !ok {
+		r.t.Fatalf("claim: %v, %v", ok, err)
+	}
+	return c.Attempt.TurnID
+}
+
+// head is the id of the message that is next.
+func (r *rig) head() (id string) {
+	r.look(func(v ledger.View) error {
+		e, _, err := v.Head("main")
+		id = e.MessageID
+		return err
+	})
+	return id
+}
+
+// task makes a task and returns its id.
+func (r *rig) task() string {
+	r.t.Helper()
+	r.work()
+	var s readmodel.TaskSnapshot
+	body := r.ask(r.described(), get("/runtime/read/task_snapshot?agent_id=main")).body
+	if err := json.Unmarshal([]byte(body), &s); err != nil || len(s.Tasks.Items) == 0 {
+		r.t.Fatalf("there is no task (%v): %s", err, body)
+	}
+	return s.Tasks.Items[0].TaskID
+}
+
+// pause stops the agent main.
+func (r *rig) pause() {
+	r.t.Helper()
+	if err := r.machine.Stop(r.t.Context(), "main", "operator"); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// stopped checks whether the agent main is stopped.
+func (r *rig) stopped(want bool) {
+	r.t.Helper()
+	r.look(func(v ledger.View) error {
+		s, err := v.AgentState("main")
+		if s.Stopped != want {
+			r.t.Errorf("the agent is stopped: %v, want %v", s.Stopped, want)
+		}
+		return err
+	})
+}
+
+var tableRow = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (supported|unsupported) \\| (.*) \\|$")
+
+// Every one of the 42 commands is in the documentation's table, with the status and the reason that get_capabilities
+// tells, and does what these say.
+func TestTheCommandsOfTheStandard(t *testing.T) {
+	text, err := os.ReadFile("../../docs/reference/read-models.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := tableRow.FindAllStringSubmatch(string(text), -1)
+	if len(rows) != 42 {
+		t.Fatalf("the table has %d commands, want 42", len(rows))
+	}
+	r := newRig(t, control.Limits{}, tcp())
+	d := r.described()
+	var told []wire.Capability
+	if err := json.Unmarshal(r.commanded(d, "get_capabilities", `{"command_id":"a"}`).Result, &told); err != nil {
+		t.Fatal(err)
+	}
+	cases := supported()
+	for _, row := range rows {
+		name, status, note := row[1], row[2], row[3]
+		i := slices.IndexFunc(told, func(c wire.Capability) bool { return c.Command == name })
+		if i < 0 {
+			t.Errorf("get_capabilities does not tell of %s", name)
+			continue
+		}
+		if c := told[i]; c.Supported != (status == "supported") || !c.Supported && c.Reason != note {
+			t.Errorf("%s is %s (%s) in the table, and %+v in get_capabilities", name, status, note, c)
+		}
+		if status == "unsupported" {
+			r.refuses(d, name, note)
+			continue
+		}
+		c, ok := cases[name]
+		if !ok {
+			t.Errorf("%s is supported and not tested", name)
+			continue
+		}
+		t.Run(name, func(t *testing.T) { c.test(t, name) })
+	}
+	for _, c := range told { // also those that the standard forgot
+		if _, ok := cases[c.Command]; ok != c.Supported {
+			t.Errorf("%+v, and there is a test that it is carried out: %v", c, ok)
+		}
+	}
+	for name := range cases {
+		if !slices.ContainsFunc(rows, func(row []string) bool { return row[1] == name }) {
+			t.Run(name, func(t *testing.T) { cases[name].test(t, name) })
+		}
+	}
+}
+
+// refuses checks that a command is refused with its reason and leaves nothing.
+func (r *rig) refuses(d *described, name, why string) {
+	r.t.Helper()
+	before := r.newest()
+	a := r.ask(d, post("/runtime/commands/"+name, `{"command_id":"a","text":"x"}`))
+	a.is(r.t.(*testing.T), name, 501, "unsupported", "name")
+	if want := name + " is not carried out: " + why; a.failure.Message != want || r.newest() != before {
+		r.t.Errorf("%s is refused with %q and %d events, want %q and none", name, a.failure.Message,
+			r.newest()-before, want)
+	}
+}
+
+// test carries a command out, then sends it again, also to another process, and with its id for something else.
+func (c carried) test(t *testing.T, name string) {
+	r := newRig(t, control.Limits{}, tcp())
+	d := r.described()
+	body := `{"command_id":"c1"` + c.prepare(r) + `}`
+	send := func() answer { return r.ask(d, post("/runtime/commands/"+name, body)) }
+	before := r.newest()
+	first := send()
+	after := r.newest()
+	if (after > before) != c.changes {
+		t.Errorf("%s makes %d events, and changes something: %v", name, after-before, c.changes)
+	}
+	if c.refused != "" {
+		if string(first.failure.Code) != c.refused {
+			t.Errorf("%s is answered %d %s, want %s", name, first.status, first.body, c.refused)
+		}
+		return
+	}
+	var told wire.CommandAnswer
+	if err := json.Unmarshal([]byte(first.body), &told); err != nil || first.status != 200 {
+		t.Fatalf("%s is answered %d %s", name, first.status, first.body)
+	}
+	if told.CommandID != "c1" || told.Status != "accepted" || told.AppliedThroughSequence != after ||
+		told.NoOp == c.changes && c.changes {
+		t.Errorf("%s is answered %+v, want c1 accepted through %d", name, told, after)
+	}
+	c.effect(r, told)
+	same := func(when string) {
+		t.Helper()
+		if again := send(); again.body != first.body || r.newest() != after {
+			t.Errorf("%s %s is answered %s with %d events, want %s and none", name, when, again.body,
+				r.newest()-after, first.body)
+		}
+	}
+	same("again")
+	r.reopen()
+	same("after a restart")
+	if !c.changes {
+		return
+	}
+	r.ask(d, post("/runtime/commands/"+name, `{"command_id":"c1","text":"other","turn_id":"t","queued_turn_id":"m"}`)).
+		is(t, name+" with another body", 409, "conflict", "command_id")
+	other := "get_session"
+	r.ask(d, post("/runtime/commands/"+other, body)).is(t, other+" with the id of "+name, 409, "conflict", "command_id")
+	if now := r.newest(); now != after {
+		t.Errorf("conflicts make %d events", now-after)
+	}
+	same("after conflicts")
+}

@@ -36,9 +36,9 @@ type follower struct {
 	done  chan struct{}
 }
 
-// startFollowing follows the tasks of an agent's container.
+// startFollowing follows the tasks of an agent's container, unless that ended before it was taken up.
 func (k *Pool) startFollowing(a *agent) {
-	if k.opts.Tasks == nil {
+	if k.opts.Tasks == nil || a.session.Gone() != nil {
 		return
 	}
 	// The container outlives the call in which it was made or taken up; close and leave end the follower.

@@ -13,6 +13,7 @@ import (
 	"holon/responses/tasks"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
+	"holon/state"
 )
 
 // newTaskCommand makes `holon task`.
@@ -173,15 +174,17 @@ func runTaskInput(ctx context.Context, r *remote, in tasks.Input) error {
 	if err != nil {
 		return err
 	}
-	if r.JSON {
-		err = printJSON(r.streams, res)
-	} else {
-		err = r.noteTask(res.Task.TaskID, res.SummaryText)
+	switch {
+	case r.JSON:
+		if err := printJSON(r.streams, res); err != nil || res.AcceptedInput {
+			return err
+		}
+		return exitError(1)
+	case !res.AcceptedInput:
+		return &state.Error{Code: "no_input", Param: res.Task.TaskID, Message: "took no input: " + res.SummaryText,
+			Hint: "holon task show " + res.Task.TaskID + " says how it is"}
 	}
-	if err == nil && !res.AcceptedInput {
-		err = exitError(1)
-	}
-	return err
+	return r.noteTask(res.Task.TaskID, res.SummaryText)
 }
 
 func runTaskStop(ctx context.Context, r *remote, force bool) error {

@@ -62,6 +62,9 @@ func (w *world) checkAgent(v ledger.View, id string) error {
 	if err := w.checkWork(v, l, running); err != nil {
 		return err
 	}
+	if err := w.checkTasks(v, id, msgs); err != nil {
+		return err
+	}
 	return w.checkWait(v, l, msgs)
 }
 

@@ -122,6 +122,9 @@ func (w *world) apply(i int, o op) error {
 	case "lose":
 		return w.lose(o.Agent)
 	}
+	if strings.HasPrefix(o.Do, "task") {
+		return w.task(i, o)
+	}
 	if strings.HasPrefix(o.Do, "work") {
 		return w.work(i, o)
 	}

@@ -150,6 +150,9 @@ func (s *step) advanceTask(old ledger.Task, r tasks.Report) error {
 	if t.Status == tasks.Interrupted {
 		t.Status, t.Failure = tasks.Failed, tasks.FailureLost
 	}
+	if old.Status == tasks.Cancelling && t.Status.Terminal() && t.Failure != tasks.FailureLost {
+		t.Status, t.Failure = tasks.Cancelled, cmp.Or(t.Failure, "stopped") // however it ended, that was asked for
+	}
 	if old.Status == tasks.Queued {
 		s.emitTaskBegun(t, "", true)
 	}
@@ -159,7 +162,7 @@ func (s *step) advanceTask(old ledger.Task, r tasks.Report) error {
 	if t.Status == tasks.Cancelling && old.Status != tasks.Cancelling {
 		s.emitTask(rules.TaskStatusUpdated, turns.Scope{}.TaskCancelling(t.ID, "stopped", "operator"), t)
 	}
-	if t.Status == old.Status {
+	if t.Status == old.Status || old.Status == tasks.Cancelling { // which is newer than running
 		return nil
 	}
 	return s.UpdateTask(t)
@@ -244,6 +247,9 @@ func (m *Scheduler) FailTask(ctx context.Context, agentID, taskID, why string) e
 func (s *step) loseTask(old ledger.Task, failure, why string) error {
 	t := old
 	t.Status, t.Failure, t.Summary = tasks.Failed, failure, clip(why)
+	if old.Status == tasks.Cancelling {
+		t.Failure = tasks.FailureLost
+	}
 	if old.Status == tasks.Queued {
 		s.emitTaskBegun(t, "", true)
 	}

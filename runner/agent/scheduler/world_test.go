@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"holon/responses/tasks"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state"
@@ -43,6 +44,7 @@ type world struct {
 	revisions  map[string]int64
 	accounts   map[string]*account // by agent
 	lost       bool                // a turn was lost
+	tasks      taskWorld
 }
 
 // turn is a turn as its container knows it.
@@ -63,6 +65,7 @@ func newWorld(t failer, dir string) *world {
 		containers: map[string]*turn{}, running: map[string]*turn{}, answered: map[string]int{},
 		tokens: map[string]string{},
 		seen:   map[string]ledger.EntryStatus{}, revisions: map[string]int64{}, accounts: map[string]*account{},
+		tasks: taskWorld{map[string][]tasks.Report{}, map[string]bool{}, map[string]tasks.Status{}, nil},
 	}
 	w.boot()
 	for _, id := range agents {

@@ -1,0 +1,243 @@
+package scheduler_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"holon/responses/tasks"
+	"holon/responses/turns"
+	"holon/runner/agent/scheduler"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+const taskOps = "task-start task-start task-start task-end task-end task-stop task-report task-report task-report " +
+	"task-stale task-run task-gone task-fail "
+
+// taskWorld is what the containers of agents know of their tasks.
+type taskWorld struct {
+	known map[string][]tasks.Report // by agent
+	done  map[string]bool           // steps of the script that changed a container
+	ended map[string]tasks.Status   // tasks that the ledger says have ended
+	run   []string                  // tasks of the operator that no container knows
+}
+
+// task is what happens to the tasks of an agent.
+func (w *world) task(i int, o op) error {
+	tw := &w.tasks
+	known := tw.known[o.Agent]
+	once := func(change func()) {
+		if key := fmt.Sprint(o.Do, i); !tw.done[key] {
+			tw.done[key] = true
+			change()
+		}
+	}
+	at := func() *tasks.Report { return &known[o.N%len(known)] }
+	switch {
+	case o.Do == "task-start":
+		once(func() {
+			r := report(fmt.Sprint("task_", o.Agent, i), tasks.Running, w.now)
+			if t := w.running[o.Agent]; t != nil {
+				r.Task.TurnID = w.turnOf(t)
+			}
+			tw.known[o.Agent] = append(known, r)
+		})
+		return nil
+	case o.Do == "task-run":
+		t, _, err := w.m.CreateTask(w.ctx, scheduler.NewTask{AgentID: o.Agent, Key: fmt.Sprint("run", i),
+			Start: tasks.Start{Cmd: "make"}})
+		if err == nil && o.N%2 == 0 {
+			once(func() { tw.known[o.Agent] = append(known, report(t.ID, tasks.Running, w.now)) })
+		} else if err == nil {
+			tw.run = append(tw.run, t.ID)
+		}
+		return err
+	case o.Do == "task-fail":
+		if len(tw.run) == 0 {
+			return nil
+		}
+		err := w.m.FailTask(w.ctx, o.Agent, tw.run[o.N%len(tw.run)], "it was not started")
+		if state.IsCode(err, ledger.CodeNotFound) {
+			return nil // it is of the other agent
+		}
+		return err
+	case len(known) == 0:
+		return nil
+	case o.Do == "task-stop":
+		if r := at(); r.Task.Status == tasks.Running {
+			r.Task.Status = tasks.Cancelling
+		}
+	case o.Do == "task-end":
+		if r := at(); !r.Task.Status.Terminal() {
+			end := []tasks.Status{tasks.Completed, tasks.Failed, tasks.Cancelled, tasks.Interrupted}[o.N%4]
+			*r = report(r.Task.TaskID, end, w.now)
+		}
+	case o.Do == "task-stale": // an older state comes after a newer one
+		return w.m.ReportTask(w.ctx, o.Agent, report(at().Task.TaskID, tasks.Running, w.now))
+	case o.Do == "task-gone": // the container has lost its records
+		once(func() { tw.known[o.Agent] = slices.Delete(slices.Clone(known), 0, o.N%len(known)) })
+		return w.follow(o.Agent)
+	}
+	return w.follow(o.Agent)
+}
+
+// follow reports what the container of an agent knows.
+func (w *world) follow(agent string) error {
+	var ids []string
+	for _, r := range w.tasks.known[agent] {
+		if err := w.m.ReportTask(w.ctx, agent, r); err != nil {
+			return err
+		}
+		ids = append(ids, r.Task.TaskID)
+	}
+	return w.m.SettleTasks(w.ctx, agent, ids, "its container does not know it")
+}
+
+func (w *world) turnOf(t *turn) string {
+	for id, other := range w.containers {
+		if other == t {
+			return id
+		}
+	}
+	return ""
+}
+
+func report(id string, status tasks.Status, now time.Time) tasks.Report {
+	r := tasks.Report{Task: &tasks.Snapshot{TaskID: id, Kind: tasks.KindCommand, Status: status, Summary: "command is " +
+		string(status), CreatedAt: turns.At(now), UpdatedAt: turns.At(now), Command: &tasks.Command{Cmd: "make",
+		CmdPreview: "make"}}}
+	if status.Terminal() {
+		r.Output = &tasks.Output{OutputPreview: "printed\n", OutputBytes: 8, Artifacts: []tasks.Artifact{{Path: "/out"}},
+			OutputArtifact: new(0)}
+		r.Task.Failure = map[tasks.Status]string{tasks.Failed: "nonzero_exit", tasks.Cancelled: "stopped"}[status]
+	}
+	return r
+}
+
+// checkTasks: what has ended stays as it is, and its agent is told of it by one message (9).
+func (w *world) checkTasks(v ledger.View, agentID string, msgs []ledger.Message) error {
+	told := make(map[string]int)
+	for _, m := range msgs {
+		if m.Kind == ledger.KindTaskResult {
+			told[m.TaskID]++
+		}
+	}
+	list, err := v.Tasks(agentID, 1000)
+	for _, t := range list {
+		want := 0
+		if t.Status.Terminal() {
+			want = 1
+		}
+		if told[t.ID] != want {
+			w.t.Fatalf("task %s is %s, and %d messages tell of its end, want %d", t.ID, t.Status, told[t.ID], want)
+		}
+		if old, ended := w.tasks.ended[t.ID]; ended && old != t.Status {
+			w.t.Fatalf("task %s ended as %s and is %s now", t.ID, old, t.Status)
+		}
+		if want == 1 {
+			w.tasks.ended[t.ID] = t.Status
+		}
+	}
+	return err
+}
+
+// TestTasks tries random tasks with everything else that happens, and crashes at every boundary. At the end each task has
+// ended and each of its results had its turn.
+func TestTasks(t *testing.T) {
+	gen := scripts(often + taskOps + "work-create work-pick lose crash lose-all")
+	rapid.Check(t, func(t *rapid.T) {
+		script := gen.Draw(t, "script")
+		w := newWorld(t, tempDir(t))
+		defer w.close()
+		for i, o := range script {
+			w.do(i, o)
+		}
+		w.crash(false)
+		for _, agent := range agents {
+			w.tasks.known[agent] = nil // the containers are gone
+			w.must(w.follow(agent))
+		}
+		w.check()
+		w.drain()
+		w.checkDrained()
+		w.view(func(v ledger.View) error {
+			for _, agent := range agents {
+				open, err := v.OpenTasks(agent)
+				if len(open) > 0 || err != nil {
+					t.Fatalf("%d tasks of %s have not ended (%v)", len(open), agent, err)
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// A report of a container that makes no sense is refused, and one that says too much is cut.
+func TestReportsAreNotTrusted(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	defer w.close()
+	for name, change := range map[string]func(*tasks.Report){
+		"no task":            func(r *tasks.Report) { r.Task = nil },
+		"no command":         func(r *tasks.Report) { r.Task.Command = nil },
+		"another prefix":     func(r *tasks.Report) { r.Task.TaskID = "turn_1" },
+		"a path":             func(r *tasks.Report) { r.Task.TaskID = "task_../x" },
+		"an unknown status":  func(r *tasks.Report) { r.Task.Status = "fine" },
+		"the host's status":  func(r *tasks.Report) { r.Task.Status = tasks.Queued },
+		"a huge id":          func(r *tasks.Report) { r.Task.TaskID = "task_" + strings.Repeat("x", 1<<20) },
+		"a status of spaces": func(r *tasks.Report) { r.Task.Status = " " },
+	} {
+		r := report("task_1", tasks.Running, w.now)
+		change(&r)
+		if err := w.m.ReportTask(w.ctx, "alpha", r); !state.IsCode(err, ledger.CodeInvalidTask) {
+			t.Errorf("%s: %v, want %s", name, err, ledger.CodeInvalidTask)
+		}
+	}
+	r := report("task_1", tasks.Completed, w.now.Add(1000*time.Hour))
+	long := strings.Repeat("\xff\x00x", 1<<20)
+	r.Task.Command.Cmd, r.Task.Summary, r.Task.Command.OutputPath, r.Task.TurnID = long, long, long, "turn_of_another"
+	r.Output.OutputPreview, r.Output.OutputArtifact = long, new(7)
+	for range 30 {
+		r.Output.Artifacts = append(r.Output.Artifacts, tasks.Artifact{Path: long})
+	}
+	w.must(w.m.ReportTask(w.ctx, "alpha", r))
+	w.check()
+	w.view(func(v ledger.View) error {
+		task, err := v.Task("alpha", "task_1")
+		if err != nil {
+			return err
+		}
+		if len(task.Command.Cmd) > 9000 || len(task.Summary) > 600 || len(task.Output.OutputPreview) > 9000 ||
+			len(task.Output.Artifacts) > 4 || task.Output.OutputArtifact != nil || task.TurnID != "" ||
+			task.EndedAt.After(w.now) {
+			t.Errorf("it is kept as %.2000v", task)
+		}
+		return nil
+	})
+}
+
+// The message of a task's end waits while its agent is stopped, and wakes one that sleeps.
+func TestTaskResults(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	defer w.close()
+	w.must(w.m.Stop(w.ctx, "alpha", "test"))
+	w.must(w.m.ReportTask(w.ctx, "alpha", report("task_1", tasks.Completed, w.now)))
+	if _, ok, err := w.m.Claim(w.ctx, "alpha"); ok || err != nil {
+		t.Fatalf("a stopped agent claims a result: %v, %v", ok, err)
+	}
+	w.must(w.m.Start(w.ctx, "alpha", "test"))
+	c, ok, err := w.m.Claim(w.ctx, "alpha")
+	if err != nil || !ok || c.Message.TaskID != "task_1" || c.Message.Authority != ledger.RuntimeInstruction ||
+		c.Message.Trust != ledger.TrustedSystem || !c.Continuation.ModelVisible {
+		t.Fatalf("the claim is %+v, %v, %v", c, ok, err)
+	}
+	for _, want := range []string{"task_1", "completed", "make", "printed", "/out"} {
+		if !strings.Contains(c.Message.Body.Text, want) {
+			t.Errorf("the message lacks %q: %s", want, c.Message.Body.Text)
+		}
+	}
+}

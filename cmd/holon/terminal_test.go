@@ -119,7 +119,8 @@ func localRuns(t *testing.T, scenario string) (dir string, command func(args ...
 	return dir, func(args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), holon, args...)
 		cmd.Dir = filepath.Join(dir, "work")
-		cmd.Env = append(os.Environ(), "HOLON_HOME="+filepath.Join(dir, "home"), "HOLON_AGENTD="+agentd, "TERM=xterm")
+		cmd.Env = append(os.Environ(), "HOLON_HOME="+filepath.Join(dir, "home"), "HOLON_AGENTD="+agentd, "TERM=xterm",
+			"CI=", "GITHUB_ACTIONS=", "TF_BUILD=", "TEAMCITY_VERSION=") // a person is at the terminal
 		return cmd
 	}
 }

@@ -219,7 +219,7 @@ func wires() map[string]func(m maker) any {
 			task, _ := m.value(reflect.TypeFor[tasks.Snapshot]()).Interface().(tasks.Snapshot)
 			return pick(m, tasks.Report{Complete: true}, tasks.Report{Task: &task, Output: new(output(m))})
 		},
-		"TaskOutput":       func(m maker) any { return output(m) },
+		"TaskOutput": func(m maker) any { return output(m) },
 		"TaskOutputResult": func(m maker) any {
 			return tasks.OutputResult{RetrievalStatus: tasks.Success, Task: output(m)}
 		},

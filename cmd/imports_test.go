@@ -126,7 +126,7 @@ var own = []struct {
 		"runner/control/wire", "runner/socket", "state",
 		"state/ledger"},
 		"The control plane accepts requests and shows state, and starts no container."},
-	{"runner/agent/tools", []string{"runner/agent/scheduler", "runner/agent/view", "runner/hosttools", "state",
+	{"runner/agent/tools", []string{"internal/redact", "runner/agent/scheduler", "runner/agent/view", "runner/hosttools", "state",
 		"state/ledger"},
 		"A tool takes steps of its agent in the ledger and does not know containers."},
 	{"runner/agent/home", []string{"internal/...", "runner/agent/view", "runner/workspace", "skills", "state",

@@ -114,7 +114,7 @@ func (h *agentHost) tell(agentID, text string) {
 func (h *agentHost) tools(agentID string) []hosttools.Tool {
 	return tools.New(tools.Options{AgentID: agentID, Scheduler: h.steps, Work: h.steps, Plans: h.homes,
 		Ledger: h.ledger, Facts: h.facts(),
-		Triggers: h, Info: h.info})
+		Triggers: h, Secrets: h.options.streams.Secrets, Info: h.info})
 }
 
 // facts are what views tell of the agents and the ledger does not know.

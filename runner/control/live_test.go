@@ -5,12 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"holon/responses"
+	"holon/runner/agent/view"
 	"holon/runner/control"
 	"holon/runner/control/wire"
+	"holon/state/ledger"
 )
 
 // A reader gets what the agent writes in the turn of its message, from the beginning, and nothing of other turns.
@@ -54,6 +58,35 @@ func TestLive(t *testing.T) {
 	}
 	if a := r.ask(r.described(), get("/agents/main/live?x=1")); a.status != http.StatusBadRequest {
 		t.Errorf("an unknown key: %d, want 400", a.status)
+	}
+}
+
+// A reader whose cursor is not followed by an event is told where it goes on, once, by a page and by a stream.
+func TestGapsOfTheRecord(t *testing.T) {
+	r := newRig(t, control.Limits{}, tcp())
+	newest := r.say("main", "one", "")
+	if _, err := r.store.Prune(t.Context(), ledger.Retention{MaxEvents: 2}, time.Now(), 1000); err != nil {
+		t.Fatal(err)
+	}
+	for after, want := range map[int64]view.RecordGap{
+		0:          {After: 0, Next: newest - 1, Reason: "cursor_pruned"},
+		newest + 7: {After: newest + 7, Next: newest + 1, Reason: "cursor_ahead"},
+	} {
+		path := fmt.Sprint("/runtime/events?agent_id=main&after=", after)
+		var page view.RecordPage
+		if err := json.Unmarshal([]byte(r.ask(r.described(), get(path)).body), &page); err != nil || page.Gap == nil ||
+			*page.Gap != want {
+			t.Errorf("after %d: the page has the gap %v (%v), want %v", after, page.Gap, err, want)
+		}
+		in := r.stream(path, map[string]string{"Accept": "text/event-stream"})
+		lines := in.next()
+		for strings.HasPrefix(lines[0], ":") { // a comment
+			lines = in.next()
+		}
+		data, _ := json.Marshal(want)
+		if !slices.Contains(lines, "event: gap") || !slices.Contains(lines, "data: "+string(data)) {
+			t.Errorf("after %d: the stream begins with %q, want the gap %s", after, lines, data)
+		}
 	}
 }
 

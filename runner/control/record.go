@@ -116,6 +116,15 @@ func (s *Server) streamRecord(w http.ResponseWriter, r *http.Request, at recordC
 			return
 		}
 		st := eventStream{server: s, w: w}
+		if page.Gap != nil {
+			data, err := json.Marshal(page.Gap)
+			if err != nil {
+				s.log.Error("a gap of the record cannot be encoded", "agent", at.agentID, "err", err)
+				return
+			}
+			at.after = page.Gap.Next - 1
+			st.append(at.after, "gap", data)
+		}
 		for i := range page.Events {
 			data, err := json.Marshal(&page.Events[i])
 			if err != nil {
@@ -216,6 +225,13 @@ func (s *Server) export(ctx context.Context, agentID, kind string, through int64
 	}
 	defer release()
 	err = s.store.View(ctx, func(v ledger.View) error {
+		newest, err := v.Events(agentID, ledger.EventQuery{Limit: 1, Descending: true})
+		if err != nil {
+			return err
+		}
+		if through == 0 || through > newest.Newest {
+			through = newest.Newest
+		}
 		return s.record(ctx, v, agentID, through, func(e *agentruntime.Event) error {
 			if doc.Add(e) {
 				return nil
@@ -227,5 +243,5 @@ func (s *Server) export(ctx context.Context, agentID, kind string, through int64
 	if err != nil {
 		return nil, err
 	}
-	return doc, doc.Close()
+	return doc, doc.Close(through)
 }

@@ -89,8 +89,11 @@ func failure(e *agentruntime.Event) bool {
 	return slices.Contains(failures, e.Type)
 }
 
-// Close ends the document: it gets its read models, its digests and its gaps.
-func (d *Document) Close() error {
+// Close ends the document at a cut: it gets its read models, its digests and its gaps.
+func (d *Document) Close(through int64) error {
+	if d.fold.lack(through); through > d.fold.head.ThroughSequence {
+		d.fold.head.ThroughSequence, d.fold.head.Unclassified = through, true
+	}
 	head, m := d.fold.head, &d.Manifest
 	m.RuntimeID, m.SessionID, m.ThreadID = or(head.RuntimeID), or(head.SessionID), or(head.ThreadID)
 	m.ThroughSequence, m.KnownGaps, m.Unclassified = head.ThroughSequence, head.Missing, head.Unclassified

@@ -20,7 +20,7 @@ func export(t *testing.T, kind string, log []agentruntime.Event) *Document {
 			t.Fatal("the log is too long")
 		}
 	}
-	if err := d.Close(); err != nil {
+	if err := d.Close(0); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -108,5 +108,17 @@ func TestGapsAreThoseThatThereAre(t *testing.T) {
 	gaps := export(t, "evidence", append(log[:3:3], log[10:]...)).Manifest.KnownGaps
 	if len(gaps) != 1 || gaps[0] != (Gap{4, 10}) {
 		t.Errorf("the gaps are %v, want 4 to 10", gaps)
+	}
+}
+
+// A cut of which nothing is left is told as such, and not as an empty record.
+func TestACutOfWhichNothingIsLeft(t *testing.T) {
+	d, _ := NewDocument("evidence", "ada")
+	if err := d.Close(100); err != nil {
+		t.Fatal(err)
+	}
+	if m := d.Manifest; m.ThroughSequence != 100 || len(m.KnownGaps) != 1 || m.KnownGaps[0] != (Gap{1, 100}) ||
+		!m.Unclassified {
+		t.Errorf("the manifest is %+v, want a gap from 1 to 100", m)
 	}
 }

@@ -100,18 +100,25 @@ func New(agentID string) *Fold {
 // Through is the sequence of the last event that was applied.
 func (f *Fold) Through() int64 { return f.head.ThroughSequence }
 
+// lack notes that the events after the last one that was applied, up to a number, are not there.
+func (f *Fold) lack(to int64) {
+	from := f.head.ThroughSequence + 1
+	if from > to {
+		return
+	}
+	f.head.Degraded = true
+	if f.head.MissingEvents += to - from + 1; len(f.head.Missing) < maxGaps {
+		f.head.Missing = append(f.head.Missing, Gap{from, to})
+	}
+}
+
 // Apply adds the next event. One that has no sequence, or one that is not after the last, changes nothing: a gap stays
 // a gap, and is closed by folding again.
 func (f *Fold) Apply(e *agentruntime.Event) {
 	if e == nil || e.Sequence <= f.head.ThroughSequence {
 		return
 	}
-	if from, to := f.head.ThroughSequence+1, e.Sequence-1; from <= to {
-		f.head.Degraded = true
-		if f.head.MissingEvents += to - from + 1; len(f.head.Missing) < maxGaps {
-			f.head.Missing = append(f.head.Missing, Gap{from, to})
-		}
-	}
+	f.lack(e.Sequence - 1)
 	if f.head.ThroughSequence == 0 {
 		f.head.Unclassified = e.Type != "session.created" // which every record begins with
 	}

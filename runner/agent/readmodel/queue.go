@@ -14,6 +14,7 @@ type QueueEntry struct {
 	Priority     string `json:"priority"`
 	Order        int    `json:"order"` // from 1, in which they are taken
 	Number       int64  `json:"number,omitempty"`
+	Band         int64  `json:"band,omitempty"` // is taken before a higher one, whatever the number
 	Kind         string `json:"kind,omitempty"`
 	Source       string `json:"source,omitempty"`
 	EnqueuedAt   string `json:"enqueued_at"`
@@ -34,7 +35,7 @@ func (f *Fold) applyQueue(e fact) {
 			resume = "requeued"
 		}
 		*q = QueueEntry{QueuedTurnID: id, Priority: or(cmp.Or(entry.text("priority"), q.Priority)),
-			Number: cmp.Or(entry.number("number"), q.Number), Kind: cmp.Or(e.text("kind"), entry.text("kind"), q.Kind),
+			Number: cmp.Or(entry.number("number"), q.Number), Band: entry.number("band"), Kind: cmp.Or(e.text("kind"), entry.text("kind"), q.Kind),
 			Source:     cmp.Or(entry.text("sender"), q.Source),
 			EnqueuedAt: cmp.Or(q.EnqueuedAt, clip(e.Timestamp, maxID)), ResumeState: resume}
 	case "dequeue", "interject", "remove", "drop":
@@ -55,7 +56,7 @@ func (f *Fold) queued() List[QueueEntry] {
 		return len(priorities)
 	}
 	slices.SortStableFunc(q.Items, func(a, b QueueEntry) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Number, b.Number))
+		return cmp.Or(cmp.Compare(a.Band, b.Band), cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Number, b.Number))
 	})
 	for i := range q.Items {
 		q.Items[i].Order = i + 1

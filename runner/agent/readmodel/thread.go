@@ -78,7 +78,9 @@ func (f *Fold) applyThread(e fact) {
 	case "thread.started":
 		f.thread.Status = cmp.Or(e.Status, "idle")
 	case "thread.updated":
-		f.thread.Status = e.status()
+		if e.Status != "" { // else another thing of the agent changed
+			f.thread.Status = e.status()
+		}
 		f.thread.Outcome = cmp.Or(e.text("outcome"), f.thread.Outcome)
 		f.thread.WaitingReason = e.text("waiting_reason")
 		f.thread.RuntimePosture = cmp.Or(e.text("runtime_posture"), f.thread.RuntimePosture)

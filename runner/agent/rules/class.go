@@ -93,12 +93,20 @@ func EntryStatus(s ledger.EntryStatus) string {
 	return "cancelled"
 }
 
-// ThreadStatus is the portable status of an agent after the end of a turn.
-func ThreadStatus(c ledger.Closure) string {
-	switch c.Outcome {
-	case ledger.OutcomeFailed:
+// ThreadStatus is the portable status of an agent after the end of a turn. One that is stopped is blocked.
+func ThreadStatus(c ledger.Closure, stopped bool) string {
+	switch {
+	case stopped, c.Outcome == ledger.OutcomeWaiting:
+		return "blocked"
+	case c.Outcome == ledger.OutcomeFailed:
 		return "failed"
-	case ledger.OutcomeWaiting:
+	}
+	return "idle"
+}
+
+// AgentStatus is the portable status of an agent that was stopped or started.
+func AgentStatus(s Status) string {
+	if s == Stopped {
 		return "blocked"
 	}
 	return "idle"

@@ -47,6 +47,7 @@ func (m *Scheduler) Archive(ctx context.Context, r Archive) (Losses, error) {
 		s.state.Stopped, s.state.PendingWake = true, nil
 		a.ArchivedAt, a.UpdatedAt = &s.now, s.now
 		s.emit(rules.ControlApplied, ledger.Event{}, facts{"action": "archive", "by": clip(r.By)})
+		s.emit(rules.AgentStateChanged, ledger.Event{Status: "blocked"}, facts{"status": "archived", "by": clip(r.By)})
 		return s.UpdateAgent(a)
 	})
 	return lost, err

@@ -57,7 +57,13 @@ func (s *step) startAgent(by string) error {
 
 func (s *step) control(action, by string, status rules.Status) {
 	s.emit(rules.ControlApplied, ledger.Event{}, facts{"action": action, "by": clip(by)})
-	s.emit(rules.AgentStateChanged, ledger.Event{}, facts{"status": string(status), "by": clip(by)})
+	s.emitAgentState(status, by)
+}
+
+// emitAgentState tells that an agent was stopped or started.
+func (s *step) emitAgentState(status rules.Status, by string) {
+	s.emit(rules.AgentStateChanged, ledger.Event{Status: rules.AgentStatus(status)},
+		facts{"status": string(status), "by": clip(by)})
 }
 
 // Abort marks the open attempt of an agent; its turn watcher ends the turn. A repeated

@@ -351,7 +351,7 @@ func (s *step) disposeOffered(a ledger.Attempt, offered []ledger.Entry, e End, v
 func (s *step) stopAfter(a ledger.Attempt) error {
 	if a.AbortMode == StopAfterAbort && !s.state.Stopped {
 		s.state.Stopped = true
-		s.emit(rules.AgentStateChanged, ledger.Event{}, facts{"status": string(rules.Stopped), "by": a.AbortedBy})
+		s.emitAgentState(rules.Stopped, a.AbortedBy)
 	}
 	if !s.state.Stopped {
 		return nil

@@ -88,7 +88,7 @@ func (s *step) writeTurn(a ledger.Attempt, e End, v verdict, failure *ledger.Fai
 	s.endTurn(a, t, v)
 	s.emit(
 		rules.ClosureDecided,
-		ledger.Event{MessageID: a.MessageID, TurnID: t.ID, Status: rules.ThreadStatus(closure)},
+		ledger.Event{MessageID: a.MessageID, TurnID: t.ID, Status: rules.ThreadStatus(closure, s.state.Stopped)},
 		facts{
 			"outcome": string(closure.Outcome), "waiting_reason": string(closure.WaitingReason),
 			"runtime_posture": string(closure.Posture),

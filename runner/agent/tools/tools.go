@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"holon/internal/redact"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/hosttools"
@@ -50,6 +51,7 @@ type Options struct {
 	Ledger    Ledger
 	Facts     view.Facts // of the runtime, for AgentGet
 	Triggers  Triggers
+	Secrets   *redact.Set // taken out of what a call says, so that no record has them; nil for none
 	// Info waits until the runtime listens, and says where.
 	Info func(ctx context.Context) (view.RuntimeInfo, error)
 }
@@ -65,12 +67,26 @@ const (
 // New returns the tools of an agent.
 func New(o Options) []hosttools.Tool {
 	e := &enqueue{Options: o}
-	return append([]hosttools.Tool{
+	return o.withoutSecrets(append([]hosttools.Tool{
 		{Name: NameSleep, Description: sleepSays, Schema: json.RawMessage(sleepSchema), Call: o.sleep},
 		{Name: NameEnqueue, Description: enqueueSays, Schema: json.RawMessage(enqueueSchema), Call: e.call},
 		{Name: NameAgentGet, Description: getSays, Schema: json.RawMessage(getSchema), Call: o.get},
 		{Name: NameTrigger, Description: triggerSays, Schema: json.RawMessage(triggerSchema), Call: o.trigger},
-	}, o.work()...)
+	}, o.work()...))
+}
+
+// withoutSecrets has no tool see what is secret: the URL of the trigger, which its agent is told, is in no message, wait
+// or work item that the agent makes of it.
+func (o Options) withoutSecrets(list []hosttools.Tool) []hosttools.Tool {
+	for i, tool := range list {
+		call := tool.Call
+		list[i].Call = func(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
+			c.Arguments = o.Secrets.JSON(c.Arguments)
+			c.Round.Text = o.Secrets.Text(c.Round.Text)
+			return call(ctx, c)
+		}
+	}
+	return list
 }
 
 const (

@@ -3,9 +3,9 @@ package view
 import (
 	"cmp"
 	"encoding/json"
-	"time"
 
 	"holon/responses/agentruntime"
+	"holon/responses/turns"
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
 )
@@ -18,6 +18,15 @@ type Log struct{ RuntimeID, Epoch string }
 type RecordPage struct {
 	Events  []agentruntime.Event `json:"events"`
 	HasMore bool                 `json:"has_more"`
+	Gap     *RecordGap           `json:"gap,omitempty"` // between the reader's cursor and the first event
+}
+
+// RecordGap says that a cursor is not followed by the event after it: retention let that go, or the record never had the
+// cursor. Next is the number of the event that the reader goes on with; the read models have what is before it.
+type RecordGap struct {
+	After  int64  `json:"after"`
+	Next   int64  `json:"next"`
+	Reason string `json:"reason"` // cursor_pruned, cursor_ahead
 }
 
 // maxRecordPage bounds the payloads of a page, in bytes; one event may exceed it alone.
@@ -33,6 +42,12 @@ func (s Snapshot) Record(agentID string, after int64, limit int, log Log) (Recor
 		return RecordPage{}, err
 	}
 	page := RecordPage{Events: make([]agentruntime.Event, 0, len(found.Events)), HasMore: found.HasNewer}
+	switch {
+	case after+1 < found.Oldest:
+		page.Gap = &RecordGap{after, found.Oldest, "cursor_pruned"}
+	case after > found.Newest:
+		page.Gap = &RecordGap{after, found.Newest + 1, "cursor_ahead"}
+	}
 	bytes := 0
 	for _, e := range found.Events {
 		if bytes > maxRecordPage {
@@ -48,7 +63,7 @@ func (s Snapshot) Record(agentID string, after int64, limit int, log Log) (Recor
 // RuntimeEvent is an event as the Agent Runtime standard has it. It depends on nothing but the event.
 func RuntimeEvent(e ledger.Event, log Log) agentruntime.Event {
 	out := agentruntime.Event{
-		Type: cmp.Or(e.Class, "holon."+e.Type), EventID: e.ID, Timestamp: e.CreatedAt.Format(time.RFC3339Nano),
+		Type: cmp.Or(e.Class, "holon."+e.Type), EventID: e.ID, Timestamp: turns.At(e.CreatedAt).String(),
 		SchemaVersion: agentruntime.SchemaVersion, Sequence: e.Seq, Status: e.Status, IDs: e.IDs, Payload: object(e.Data),
 		Correlation: agentruntime.Correlation{CausationID: e.Cause, LogEpoch: log.Epoch},
 	}

@@ -22,10 +22,13 @@ const (
 	Rest  Word = "do-rest"  // Sleep for a moment: a tick follows
 	Wait  Word = "do-wait"  // Sleep until something comes
 	More  Word = "do-more"  // Enqueue one message that says Run
+	Task  Word = "do-task"  // a command that goes on when the turn has ended: a message tells of its end
+	Work  Word = "do-work"  // a work item: made, picked and completed with a report
+	Block Word = "do-block" // a work item that is blocked, and completed when it is looked at again
 )
 
 // Words are those that a turn of any agent may be asked for.
-func Words() []Word { return []Word{Run, Quick, Slow, Long, Fail, Rest, Wait, More} }
+func Words() []Word { return []Word{Run, Quick, Slow, Long, Fail, Rest, Wait, More, Task, Work, Block} }
 
 // RestFor is how long Rest rests, in milliseconds.
 const RestFor = 150
@@ -40,6 +43,15 @@ func mark(n int, more string) object {
 	return object{"tool": "ExecCommand",
 		"arguments": object{"cmd": fmt.Sprintf(`echo "$HOLON_TURN_ID {{round}}.%d" >> ran%s`, n, more),
 			"yield_time_ms": 20_000}}
+}
+
+// work calls a tool for the first work item that a text names.
+func work(tool, text string, arguments object) object {
+	all := object{"work_item_id": "{{" + text + ":work_[0-9a-f]+}}"}
+	for name, value := range arguments {
+		all[name] = value
+	}
+	return object{"tool": tool, "arguments": all}
 }
 
 // when plays a round for a message that says a word. The message stands at the
@@ -70,13 +82,22 @@ func script() ([]byte, error) {
 			"arguments": object{"reason": "whatever comes"}})),
 		when(More, calls(mark(1, ""), object{"tool": tools.NameEnqueue,
 			"arguments": object{"text": string(Run) + " of a follow-up"}})),
+		when(Task, calls(mark(1, ""), object{"tool": "ExecCommand",
+			"arguments": object{"cmd": "sleep 0.$((RANDOM % 8)); echo built", "yield_time_ms": 1}})),
+		when(Work, calls(mark(1, ""), object{"tool": tools.NameCreateWork, "arguments": object{"objective": "an item"}})),
+		when(Block, calls(mark(1, ""), object{"tool": tools.NameCreateWork, "arguments": object{"objective": "an item"}})),
+		object{"when": object{"user": object{"matches": `\{"work_item_id":"work_[0-9a-f]+`}},
+			"calls": list{mark(1, ""), work(tools.NameCompleteWork, "last_user", nil)}},
 		calls(mark(1, ""), mark(2, "")),
 	}
 	end := object{"text": "That was it."}
 	rounds := list{
 		object{"cases": first},
-		object{"cases": list{when(Long, calls(mark(1, "; sleep 0.1"))), end}},
-		object{"cases": list{when(Long, calls(mark(1, ""))), end}},
+		object{"cases": list{when(Long, calls(mark(1, "; sleep 0.1"))),
+			when(Work, calls(work(tools.NamePickWork, "last_output", nil))),
+			when(Block, calls(work(tools.NameUpdateWork, "last_output", object{"blocked_by": "x", "recheck_after": 300}))), end}},
+		object{"cases": list{when(Long, calls(mark(1, ""))),
+			when(Work, calls(work(tools.NameCompleteWork, "last_output", nil))), end}},
 		end,
 	}
 	return json.Marshal(object{"turns": list{object{"rounds": rounds}}}) // YAML includes JSON

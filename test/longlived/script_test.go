@@ -30,7 +30,8 @@ func TestScriptNamesTools(t *testing.T) {
 			t.Errorf("tool %s is unknown", name)
 		}
 	}
-	for _, name := range []string{command.ExecName, tools.NameSleep, tools.NameEnqueue} {
+	for _, name := range []string{command.ExecName, tools.NameSleep, tools.NameEnqueue, tools.NameCreateWork,
+		tools.NamePickWork, tools.NameUpdateWork, tools.NameCompleteWork} {
 		if !slices.Contains(named, name) {
 			t.Errorf("%s is never called", name)
 		}

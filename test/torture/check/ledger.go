@@ -47,6 +47,8 @@ var unrest = []law{
 	{"a wake hint is kept", `SELECT agent_id, stopped FROM lanes
 		WHERE json_extract(data, '$.pending_wake') IS NOT NULL`},
 	{"a timer is active", `SELECT agent_id, id FROM timers WHERE status = 'active'`},
+	{"a task has not ended", `SELECT agent_id, id, json_extract(data, '$.status') FROM tasks WHERE open = 1`},
+	{"a blocked work item is to be looked at", `SELECT agent_id, id FROM work_items WHERE due_at IS NOT NULL`},
 }
 
 // laws hold at any moment, in one snapshot.
@@ -103,6 +105,15 @@ var laws = []law{
 		`SELECT t.agent_id, t.id, json_extract(t.data, '$.fire_count'), count(m.id) FROM timers t
 		LEFT JOIN messages m ON m.agent_id = t.agent_id AND json_extract(m.data, '$.source_refs.timer_id') = t.id
 			GROUP BY t.id HAVING count(m.id) <> json_extract(t.data, '$.fire_count')`},
+	{"the end of a task is not told once",
+		`SELECT t.agent_id, t.id, t.open, count(m.id) FROM tasks t LEFT JOIN messages m ON m.agent_id = t.agent_id
+			AND json_extract(m.data, '$.task_id') = t.id AND json_extract(m.data, '$.kind') = 'task_result'
+		GROUP BY t.agent_id, t.id HAVING count(m.id) <> 1 - t.open`},
+	{"a completed work item was not completed once", `SELECT w.agent_id, w.id, count(e.seq) FROM work_items w
+		LEFT JOIN events e ON e.agent_id = w.agent_id AND e.ref = w.id AND e.type = 'work_item_completed'
+		WHERE w.state = 'completed' GROUP BY w.id HAVING count(e.seq) <> 1`},
+	{"a work item that is open has a report", `SELECT w.agent_id, w.id FROM work_items w
+		JOIN delivery_summaries d ON d.work_item_id = w.id WHERE w.state = 'open'`},
 	{"a timer for one time fired otherwise", `SELECT agent_id, id, json_extract(data, '$.fire_count') FROM timers
 		WHERE status = 'completed' AND json_extract(data, '$.fire_count') <> 1
 		AND coalesce(json_extract(data, '$.interval_ms'), 0) = 0`},

@@ -59,6 +59,13 @@ func TestStreamOfEvents(t *testing.T) {
 			t.Errorf("there is no event %s in %q", want, types)
 		}
 	}
+	if types[1] != "turn.submitted" {
+		t.Errorf("the second event is %s, want turn.submitted", types[1])
+	}
+	if said, over := slices.Index(types, messageCompleted), len(types)-1; said < 0 || said > over ||
+		types[said+1] != "model.completed" {
+		t.Errorf("the message does not stand before the end of its round: %q", types)
+	}
 	m, err := state.DecodeManifest(last.Payload.Manifest)
 	if err != nil || last.Type != runEnded || last.Payload.FinalText != "The answer." || m.ExitCode != 0 {
 		t.Errorf("the last event is %+v (%v), want %s with the answer and the manifest", last, err, runEnded)

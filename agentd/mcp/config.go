@@ -20,6 +20,7 @@ import (
 
 	"holon/internal/bounded"
 	"holon/internal/duration"
+	"holon/internal/yamltext"
 	"holon/internal/unixsocket"
 )
 
@@ -133,10 +134,7 @@ func parse(data []byte, environ []string) (*Config, error) {
 
 // unreadable says of an error of the decoder what it means for the file.
 func unreadable(err error) error {
-	what := strings.NewReplacer("yaml: ", "", "unmarshal errors:\n  ", "", " in type mcp.Config", "",
-		" in type mcp.Server", "", "mcp.Config", "servers and request_urls", "mcp.Server", "a server",
-		"mcp.otherServer", "a server", "mcp.otherConfig", "mcpServers", "\n  ", "; ").Replace(err.Error())
-	return &Problem{What: "the file cannot be read: " + clean(what, 300),
+	return &Problem{What: "the file cannot be read: " + clean(yamltext.Explain(err), 300),
 		Remedy: "write servers: with a name and command:, url: or socket: for each (docs/reference/mcp.md)"}
 }
 

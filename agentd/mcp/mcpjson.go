@@ -32,10 +32,15 @@ type otherServer struct {
 // variables of environ: those that commands have, which can be no more secret than to the servers. A key that is not
 // known has no effect and is a note.
 func parseOther(data []byte, environ []string) (c *Config, ok bool, err error) {
-	var other otherConfig
-	if err := yaml.Unmarshal(data, &other); other.Servers == nil {
+	var keys map[string]yaml.Node
+	if yaml.Unmarshal(data, &keys) != nil {
 		return nil, false, nil
-	} else if err != nil {
+	}
+	if _, ok := keys["mcpServers"]; !ok {
+		return nil, false, nil
+	}
+	var other otherConfig
+	if err := yaml.Unmarshal(data, &other); err != nil {
 		return nil, true, unreadable(err)
 	}
 	c = &Config{Servers: make(map[string]Server, len(other.Servers))}

@@ -227,6 +227,11 @@ func (s *surface) refusedByRuns() []modelaccess.Finding {
 	if err == nil {
 		err = c.Confinement.checkHosts(s.loaded.Engine, s.loaded.Network)
 	}
+	for _, skill := range s.loaded.Skills {
+		if err == nil {
+			_, err = s.host.skillFolder(skill)
+		}
+	}
 	if err == nil {
 		return nil
 	}

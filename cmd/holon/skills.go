@@ -217,25 +217,31 @@ func runSkillsRemove(_ context.Context, o *skillOptions) error {
 	return facts(o.streams, [2]string{"removed", o.Source})
 }
 
-// findSkills turns names of installed skills into their folders. What is no
-// plain name, or names a folder here, stays.
+// findSkills turns names of installed skills into their folders.
 func (o *runOptions) findSkills() error {
 	for i, skill := range o.Skills {
-		if strings.ContainsRune(skill, filepath.Separator) {
-			continue
-		}
-		if _, err := os.Stat(skill); err == nil {
-			continue
-		}
-		home, err := state.FindHome(o.Home, o.UserHome)
+		dir, err := o.skillFolder(skill)
 		if err != nil {
 			return err
 		}
-		if dir := filepath.Join(home.SkillsDir(), skill); skill != "" && filepath.IsLocal(skill) {
-			if _, err := os.Stat(dir); err == nil {
-				o.Skills[i] = dir
-			}
-		}
+		o.Skills[i] = dir
 	}
 	return nil
+}
+
+// skillFolder is the folder of a skill that is named in a setting: a folder, or an installed skill.
+func (h *host) skillFolder(skill string) (string, error) {
+	if _, err := os.Stat(skill); err == nil || strings.ContainsRune(skill, filepath.Separator) {
+		return skill, nil // what is wrong with a folder is said when it is read
+	}
+	home, err := state.FindHome(h.Home, h.UserHome)
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(home.SkillsDir(), skill)
+	if _, err := os.Stat(dir); err != nil || skill == "" || !filepath.IsLocal(skill) {
+		return "", usage("--skill", fmt.Sprintf("%.80q is neither a folder nor an installed skill", skill),
+			"holon skills list shows those that are installed")
+	}
+	return dir, nil
 }

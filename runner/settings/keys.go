@@ -138,12 +138,20 @@ var keys = []*key{
 		field: func(s *Settings, _ string) any { return &s.MaxOutput }},
 	{name: "memory", env: "HOLON_MEMORY", project: lowerOnly, absent: engine.DefaultMemory,
 		doc:   "Memory of the container, such as 4g; 2g by default.",
-		field: func(s *Settings, _ string) any { return &s.Memory }},
+		field: func(s *Settings, _ string) any { return &s.Memory }, check: func(s *Settings, _ string) (string, string) {
+			if n, err := s.Memory.Bytes(); err == nil && n > 0 && n < engine.MinMemory {
+				return fmt.Sprintf("%s is less than a container needs", s.Memory), "use 64m or more"
+			}
+			return "", ""
+		}},
 	{name: "cpus", env: "HOLON_CPUS", project: lowerOnly, absent: engine.DefaultNanoCPUs / 1e9,
 		doc:   "CPUs of the container, such as 1.5; all by default.",
 		field: func(s *Settings, _ string) any { return &s.CPUs }, check: func(s *Settings, _ string) (string, string) {
 			if !(s.CPUs >= 0 && s.CPUs <= 4096) {
 				return fmt.Sprintf("%g is out of range", s.CPUs), "leave it out for all"
+			}
+			if s.CPUs > 0 && s.CPUs < engine.MinNanoCPUs/1e9 {
+				return fmt.Sprintf("%g is less than a container needs", s.CPUs), "use 0.01 or more, or leave it out for all"
 			}
 			return "", ""
 		}},

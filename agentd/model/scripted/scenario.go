@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"holon/internal/yamltext"
 	"holon/responses"
 )
 
@@ -156,9 +157,6 @@ func (e *exitStatus) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// goType matches the names of our types in messages of the decoder.
-var goType = regexp.MustCompile(` in type scripted\.\w+| into \S+$`)
-
 // parse reads and checks a scenario. Errors are *responses.Error values with
 // code scenario_invalid that name file and line or field.
 func parse(file string, data []byte) (*scenario, error) {
@@ -187,15 +185,7 @@ func parse(file string, data []byte) (*scenario, error) {
 
 // yamlMessage returns a decoder's error as one bounded line.
 func yamlMessage(err error) string {
-	msg := err.Error()
-	if t := new(yaml.TypeError); errors.As(err, &t) && len(t.Errors) > 0 {
-		lines := make([]string, 0, 3)
-		for _, l := range t.Errors[:min(3, len(t.Errors))] {
-			lines = append(lines, goType.ReplaceAllString(l, ""))
-		}
-		msg = strings.Join(lines, "; ")
-	}
-	msg = strings.Join(strings.Fields(strings.TrimPrefix(msg, "yaml: ")), " ")
+	msg := yamltext.Explain(err)
 	if len(msg) > 500 {
 		msg = strings.ToValidUTF8(msg[:500], "") + "…"
 	}

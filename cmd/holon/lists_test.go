@@ -20,6 +20,7 @@ var lists = map[string][]string{
 	"agent list":       {"AGENT", "STATUS", "POSTURE", "PENDING", "MODEL", "LAST BRIEF"},
 	"queue list":       {"MESSAGE", "FROM", "PRIORITY", "CAME", "STATE", "TEXT"},
 	"work list":        {"ITEM", "STATE", "TODO", "CHANGED", "OBJECTIVE"},
+	"task list":        {"TASK", "STATUS", "STARTED", "CHANGED", "COMMAND"},
 	"timer list":       {"ID", "AGENT", "STATUS", "NEXT", "EVERY", "FIRED", "SUMMARY"},
 	"skills list":      {"SKILL", "STATE", "DIGEST", "SOURCE"},
 	"models list":      {"MODEL", "ROLE", "CONTRACT", "WINDOW", "ANSWER", "KEY"},
@@ -123,7 +124,7 @@ func oneOfEach(t *testing.T, dir string,
 	}
 	t.Cleanup(func() { stopDaemon(t, filepath.Join(dir, "home")) })
 	for _, args := range [][]string{{"run", "--quiet", "--name", "a", "x"}, {"skills", "install", skill},
-		{"daemon", "start"}, {"prompt", "--follow", "--quiet", "x"}, {"timer", "--after", "9h", "--summary", "s"}, {"work", "add", "x"},
+		{"daemon", "start"}, {"prompt", "--follow", "--quiet", "x"}, {"timer", "--after", "9h", "--summary", "s"}, {"work", "add", "x"}, {"task", "run", "sleep 600"},
 		{"agent", "model", "set", "--force", "main", "anthropic/m"}, {"prompt", "wait for a key"}} {
 		if out, err := with(args...).CombinedOutput(); err != nil {
 			t.Fatalf("holon %s: %v\n%s", strings.Join(args, " "), err, out)

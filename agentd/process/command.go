@@ -69,7 +69,7 @@ type Result struct {
 
 // StartError says why a command could not be started. Nothing of the command is left.
 type StartError struct {
-	Op   string // what was tried: "find", "open", "start"
+	Op   string // what was tried: "find", "open", "record", "start"
 	Path string // the program, file or directory concerned
 	Err  error
 }

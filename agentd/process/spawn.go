@@ -68,7 +68,9 @@ func (s *Supervisor) fork(p *Process, path string, argv []string, attr *syscall.
 		p.mark = nextMark()
 	}
 	p.began, p.start = time.Now(), procfs.SinceBoot()
-	s.recordTrace(p)
+	if err := s.recordTrace(p); err != nil {
+		return err
+	}
 	pid, _, err := syscall.StartProcess(path, argv, attr)
 	if err != nil {
 		s.forgetTrace(p)
@@ -86,6 +88,9 @@ func (s *Supervisor) fork(p *Process, path string, argv []string, attr *syscall.
 
 // startError blames the directory if it is the cause, since the kernel reports the same error for both.
 func startError(path, dir string, err error) error {
+	if _, known := errors.AsType[*StartError](err); known {
+		return err
+	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		if fi, statErr := os.Stat(dir); statErr != nil || !fi.IsDir() {
 			path = dir

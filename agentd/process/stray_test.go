@@ -2,6 +2,8 @@ package process
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -140,6 +142,39 @@ while [ ! -s bare ]; do sleep 0.01; done`)
 	<-p.Done()
 	if entries, err := os.ReadDir(dir); len(entries) != 0 || err != nil {
 		t.Errorf("after the end %v (%v) are recorded, want nothing", entries, err)
+	}
+}
+
+// A command whose trace cannot be recorded does not start, and nothing of its trace stays. PID 1 needs no trace.
+func TestUnrecordedTraces(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "commands")
+	s := newTestOf(t, Options{Exclusive: true, Dir: dir})
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	trace, ran := filepath.Join(dir, s.prefix+"1"), filepath.Join(t.TempDir(), "ran")
+	if err := os.Symlink("/dev/full", trace); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Start(sh("touch " + ran))
+	if start, ok := errors.AsType[*StartError](err); !ok || start.Op != "record" || !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("the error is %v, want that of recording, with ENOSPC", err)
+	}
+	if _, err := os.Lstat(trace); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the trace gives %v, want that it is gone", err)
+	}
+	if res := run(t, s, sh("exit 7")); res.ExitCode != 7 {
+		t.Errorf("with room again the exit code is %d, want 7", res.ExitCode)
+	}
+	if _, err := os.Stat(ran); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what the first command makes gives %v, want that it never ran", err)
+	}
+	s.first = true
+	if err := os.Symlink("/dev/full", filepath.Join(dir, s.prefix+"3")); err != nil {
+		t.Fatal(err)
+	}
+	if res := run(t, s, sh("exit 8")); res.ExitCode != 8 {
+		t.Errorf("as PID 1 the exit code is %d, want 8", res.ExitCode)
 	}
 }
 

@@ -30,7 +30,8 @@ type Options struct {
 	// Secrets are removed from the output of commands before it is kept, in memory or in a file; nil for none. A
 	// reader of Piped output gets it unchanged.
 	Secrets *redact.Set
-	// Dir is where the traces of running commands are recorded, for [EndRecorded]. Empty means nowhere.
+	// Dir is where the traces of running commands are recorded, for [EndRecorded]. A command whose trace cannot be
+	// recorded does not start. Empty means nowhere, and PID 1 records none: the kernel ends its commands with it.
 	Dir string
 }
 
@@ -39,6 +40,7 @@ type Options struct {
 type Supervisor struct {
 	log       *slog.Logger
 	exclusive bool
+	first     bool // this program is PID 1 of its namespace
 	unmarked  bool // set by tests: commands get no marks, as if the kernel refused them
 	secrets   *redact.Set
 	prefix    string // first part of every command id of this supervisor
@@ -70,7 +72,8 @@ func New(opts Options) *Supervisor {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	if os.Getpid() != 1 {
+	first := os.Getpid() == 1
+	if !first {
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 			log.Warn("orphans of commands cannot be adopted; only process groups are ended", "err", err)
 		}
@@ -81,6 +84,7 @@ func New(opts Options) *Supervisor {
 		log:       log,
 		secrets:   opts.Secrets,
 		exclusive: opts.Exclusive,
+		first:     first,
 		prefix:    hex.EncodeToString(id[:]) + "-",
 		dir:       opts.Dir,
 		live:      make(map[int]*Process),

@@ -20,10 +20,11 @@ const (
 )
 
 // recordTrace writes the trace of a command that is about to start to Options.Dir. There is no process yet, so the mark
-// alone identifies it. Without a record the command runs as well, but outlives a SIGKILL of this program.
-func (s *Supervisor) recordTrace(p *Process) {
+// alone identifies it. A command without its record must not start: nothing would end it after a SIGKILL of this
+// program.
+func (s *Supervisor) recordTrace(p *Process) error {
 	if !s.records(p) {
-		return
+		return nil
 	}
 	data, err := json.Marshal(Trace{Boot: s.boot, Space: s.space, Start: p.start, Mark: uint64(p.mark)})
 	if err == nil {
@@ -35,8 +36,10 @@ func (s *Supervisor) recordTrace(p *Process) {
 		}
 	}
 	if err != nil {
-		s.log.Warn("the trace of a command is not recorded", "err", err)
+		s.forgetTrace(p) // half of it may be there
+		return &StartError{"record", p.id, err}
 	}
+	return nil
 }
 
 // forgetTrace removes the trace of a command that has ended.
@@ -48,7 +51,7 @@ func (s *Supervisor) forgetTrace(p *Process) {
 
 // records reports whether the trace of a command is recorded. The kernel ends everything below PID 1 together
 // with it, so that one needs no traces.
-func (s *Supervisor) records(p *Process) bool { return s.dir != "" && p.mark != 0 && os.Getpid() != 1 }
+func (s *Supervisor) records(p *Process) bool { return s.dir != "" && p.mark != 0 && !s.first }
 
 func (s *Supervisor) tracePath(p *Process) string { return filepath.Join(s.dir, p.id) }
 

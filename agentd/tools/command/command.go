@@ -40,6 +40,7 @@ const (
 const (
 	kindTimeout      = "command_timeout"
 	kindSpawn        = "command_spawn_failed"
+	kindDiskFull     = "disk_full" // the command was not started
 	kindWorkdir      = "workdir_not_found"
 	kindTaskNotFound = "task_not_found"
 	kindTaskLimit    = "task_limit_reached"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"holon/agentd/process"
 	"holon/agentd/tools"
@@ -135,6 +137,26 @@ func TestErrors(t *testing.T) {
 	e := h.run(t, map[string]any{"cmd": ""}).Canonical.Error
 	if want := `argument "cmd" does not match the schema: the text must not be empty`; e.Message != want {
 		t.Errorf("the message is %q, want %q", e.Message, want)
+	}
+}
+
+// A command whose trace cannot be recorded is refused with the reason, and the disk that is full with a kind of its own.
+func TestUnrecordedCommands(t *testing.T) {
+	for _, tt := range []struct {
+		cause     error
+		kind      string
+		retryable bool
+	}{
+		{unix.ENOSPC, kindDiskFull, true}, {unix.EDQUOT, kindDiskFull, true}, {unix.EROFS, kindSpawn, false},
+	} {
+		err := &process.StartError{Op: "record", Path: "1", Err: &fs.PathError{Op: "write", Path: "/x", Err: tt.cause}}
+		e := spawnError(err, "true", "/")
+		if e.Kind != tt.kind || e.Retryable != tt.retryable || e.RecoveryHint == "" {
+			t.Errorf("%v: the error is %+v, want the kind %s, retryable %v and a hint", tt.cause, e, tt.kind, tt.retryable)
+		}
+		if !strings.Contains(e.Message, tt.cause.Error()) {
+			t.Errorf("the message is %q, want the cause %q in it", e.Message, tt.cause)
+		}
 	}
 }
 

@@ -124,6 +124,9 @@ func workdir(tree, wish string) (string, *tools.Error) {
 // start starts the command with the shell asked for, or with the best there is.
 func (c *commands) start(env tools.Env, l *launch) (*process.Process, *tools.Error) {
 	cmd, err := l.command(env)
+	if diskFull(err) {
+		return nil, spawnError(err, l.cmd, l.dir)
+	}
 	if err != nil {
 		return nil, &tools.Error{Kind: tools.KindInternal,
 			Message: "the log files of the command cannot be made: " + err.Error(), Retryable: true,
@@ -174,6 +177,8 @@ func (l *launch) command(env tools.Env) (process.Command, error) {
 
 func previewBytes(tokens int) int { return max(tokens*tools.BytesPerToken, preview.MinBytes) }
 
+func diskFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
 func spawnError(err error, cmd, dir string) *tools.Error {
 	e := &tools.Error{
 		Kind: kindSpawn, Message: "the command could not be started: " + err.Error(),
@@ -184,6 +189,11 @@ func spawnError(err error, cmd, dir string) *tools.Error {
 		e.Kind, e.RecoveryHint = tools.KindCanceled, "the runtime is shutting down; do not start anything"
 	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOMEM):
 		e.Retryable, e.RecoveryHint = true, "the limit of processes or memory is reached; try again with less at once"
+	case diskFull(err):
+		e.Kind, e.Message = kindDiskFull, "the command was not started: the disk is full: "+err.Error()
+		e.Retryable, e.RecoveryHint = true, "delete files that are not needed with ApplyPatch, then repeat the call"
+	case start != nil && start.Op == "record":
+		e.RecoveryHint = "the runtime cannot write its own files; report this to the operator"
 	case start != nil && start.Op == "find":
 		e.Details["field"], e.RecoveryHint = "shell", "this shell is not installed; leave shell out to use the default"
 	default:

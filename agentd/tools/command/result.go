@@ -36,7 +36,7 @@ var Constants = redact.Constants{
 	"task_id": {redact.Any}, // the model names the task by it
 
 	"disposition": {string(completedRun), string(promotedToTask), string(duplicateRun)},
-	"kind":        {kindTimeout, kindSpawn, kindWorkdir, kindTaskNotFound, kindTaskLimit, kindNonzeroExit},
+	"kind":        {kindTimeout, kindSpawn, kindDiskFull, kindWorkdir, kindTaskNotFound, kindTaskLimit, kindNonzeroExit},
 }
 
 // completedResult is the canonical result of a command that has ended (recovered types,

@@ -35,6 +35,10 @@ func run(args []string, streams Streams) int {
 	root := newRoot(streams)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	streams.flush()
+	if err == nil && streams.Failed != nil {
+		err = *streams.Failed
+	}
 	return report(err, streams)
 }
 

@@ -46,7 +46,7 @@ func TestMarkdown(t *testing.T) {
 
 // The status line keeps the time at every width.
 func TestStatusLine(t *testing.T) {
-	for _, width := range []int{21, 40, 80} {
+	for _, width := range []int{10, 14, 21, 40, 80} {
 		var out bytes.Buffer
 		s := atWidth(width)
 		s.Err = &out

@@ -142,7 +142,9 @@ func runModelsCheck(ctx context.Context, s *surface) error {
 func showChecked(streams Streams, c modelaccess.Checked) error {
 	state, found := "ok", fmt.Sprintf("%d ms", c.LatencyMS)
 	if !c.OK {
-		state, found = "failed", fmt.Sprintf("%s: %s", c.Error.Code, line(*c.Error))
+		said := *c.Error
+		said.Param = "" // the model that was named
+		state, found = "failed", line(said)
 	}
 	if !streams.OutTTY {
 		return printRow(streams, state, c.Ref, found)

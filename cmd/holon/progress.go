@@ -225,7 +225,7 @@ func (p *progress) printCall(id string, ms int64, note string) {
 	delete(p.calls, id)
 	end := took(ms) + note
 	if p.streams.ErrTTY {
-		what = cut(what, max(20, p.streams.Width()-3-cells(end)))
+		what = cut(what, max(1, p.streams.Width()-3-cells(end)))
 	}
 	p.printLocked("  " + what + end)
 	p.doing, p.since = "", time.Now()

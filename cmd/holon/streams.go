@@ -32,15 +32,19 @@ type Streams struct {
 	CI       bool  // a CI system reads along, and takes some lines for commands
 	NoHead   *bool // a terminal does not get the names of columns either; nil is false
 	Width    func() int
+	// Failed is the first error of writing to Out, of which a command need not take notice; nil for none, and in tests.
+	Failed *error
 }
 
 func systemStreams() Streams {
 	fd := int(os.Stderr.Fd())
 	secrets := &redact.Set{}
 	secrets.AddEnviron(os.Environ(), nil)
+	failed := new(error)
 	return Streams{
+		Failed:  failed,
 		Secrets: secrets, In: os.Stdin, NoHead: new(bool),
-		Out: secrets.Writer(pipe{os.Stdout}, turns.Structure), Err: secrets.Writer(os.Stderr, nil),
+		Out: secrets.Writer(pipe{os.Stdout, failed}, turns.Structure), Err: secrets.Writer(os.Stderr, nil),
 		InTTY:   term.IsTerminal(int(os.Stdin.Fd())),
 		OutTTY:  term.IsTerminal(int(os.Stdout.Fd())),
 		ErrTTY:  term.IsTerminal(fd) && os.Getenv("TERM") != "dumb",
@@ -48,7 +52,7 @@ func systemStreams() Streams {
 		CI: os.Getenv("CI") != "" || os.Getenv("GITHUB_ACTIONS") != "" || os.Getenv("TF_BUILD") != "" ||
 			os.Getenv("TEAMCITY_VERSION") != "",
 		Width: func() int {
-			if w, _, err := term.GetSize(fd); err == nil && w > 20 {
+			if w, _, err := term.GetSize(fd); err == nil && w >= minWidth {
 				return w
 			}
 			return 80
@@ -56,8 +60,14 @@ func systemStreams() Streams {
 	}
 }
 
+// minWidth is the narrowest terminal for which lines are cut.
+const minWidth = 10
+
 // pipe is standard output, whose reader may leave.
-type pipe struct{ *os.File }
+type pipe struct {
+	*os.File
+	failed *error // the first one
+}
 
 // errReaderGone ends a command whose output no one reads any more.
 var errReaderGone = errors.New("the reader of the output is gone")
@@ -70,6 +80,9 @@ func (p pipe) Write(data []byte) (int, error) {
 	case failed: // not as an error of a file of ours, which would have another remedy
 		err = &state.Error{Code: codeOutput, Param: "standard output", Message: "cannot be written: " + no.Error(),
 			Hint: "send it somewhere else"}
+	}
+	if *p.failed == nil {
+		*p.failed = err
 	}
 	return n, err
 }

@@ -143,8 +143,10 @@ func showChecked(streams Streams, c modelaccess.Checked) error {
 	state, found := "ok", fmt.Sprintf("%d ms", c.LatencyMS)
 	if !c.OK {
 		said := *c.Error
-		said.Param = "" // the model that was named
-		state, found = "failed", line(said)
+		if said.Param == "REF" {
+			said.Param = "" // the model stands before it
+		}
+		state, found = "failed", fmt.Sprintf("%s: %s", said.Code, line(said))
 	}
 	if !streams.OutTTY {
 		return printRow(streams, state, c.Ref, found)

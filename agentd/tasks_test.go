@@ -100,8 +100,11 @@ func TestTaskRoutes(t *testing.T) {
 func TestEndOfATaskThatAToolShowed(t *testing.T) {
 	h := start(t)
 	entry := h.task(`{cmd: 'sleep 600', yield_time_ms: 1}`)
-	model := h.scenario("stop", "rounds:\n  - calls: [{tool: TaskStop, arguments: {task_id: "+entry.ID+", force: true}}]\n"+
-		"  - text: Stopped.\n")
+	model := h.scenario(
+		"stop",
+		"rounds:\n  - calls: [{tool: TaskStop, arguments: {task_id: "+entry.ID+", force: true}}]\n"+
+			"  - text: Stopped.\n",
+	)
 	resp := h.post(`{"model":"` + model + `","input":"stop it","holon":{"session_id":"sess_t","turn_id":"turn_stop"}}`).
 		response(t)
 	facts, err := os.ReadFile(h.file("turn_stop", turns.RuntimeFile))
@@ -213,7 +216,8 @@ func TestTaskNotices(t *testing.T) {
 	entry := h.task(`{cmd: 'sleep 1', yield_time_ms: 1}`)
 	h.do(http.MethodGet, "/tasks/"+entry.ID+"/output?block=true", "")
 	answer := h.scenario("answer", "rounds:\n  - text: Yes.\n")
-	h.post(`{"model":"` + answer + `","input":"and?","holon":{"session_id":"sess_t","turn_id":"turn_untold"}}`).response(t)
+	h.post(`{"model":"` + answer + `","input":"and?","holon":{"session_id":"sess_t","turn_id":"turn_untold"}}`).
+		response(t)
 	facts, err := os.ReadFile(h.file("turn_untold", turns.RuntimeFile))
 	if err != nil {
 		t.Fatal(err)

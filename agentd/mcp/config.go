@@ -20,8 +20,8 @@ import (
 
 	"holon/internal/bounded"
 	"holon/internal/duration"
-	"holon/internal/yamltext"
 	"holon/internal/unixsocket"
+	"holon/internal/yamltext"
 )
 
 // Bounds of a configuration.

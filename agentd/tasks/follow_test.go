@@ -20,7 +20,8 @@ func TestFollow(t *testing.T) {
 		first.Output.OutputPreview != "one\n" {
 		t.Errorf("the first report is %+v, want the ended task with its output", first)
 	}
-	if r := <-reports; r.Task == nil || r.Task.TaskID != running.TaskID || r.Task.Status != wire.Running || r.Output != nil {
+	if r := <-reports; r.Task == nil || r.Task.TaskID != running.TaskID || r.Task.Status != wire.Running ||
+		r.Output != nil {
 		t.Errorf("the second report is %+v, want the running task", r)
 	}
 	if r := <-reports; !r.Complete || r.Task != nil {

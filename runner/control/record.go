@@ -72,7 +72,8 @@ func (s *Server) askRecord(r *http.Request) (page view.RecordPage, more *recordC
 	}
 	at := recordCursor{agentID: cmp.Or(q["agent_id"], s.host.Info().DefaultAgent)}
 	streams := strings.Contains(r.Header.Get("Accept"), "text/event-stream")
-	if last := r.Header.Get("Last-Event-ID"); streams && last != "" { // newer than the query of a reader that comes back
+	if last := r.Header.Get("Last-Event-ID"); streams &&
+		last != "" { // newer than the query of a reader that comes back
 		at.after, err = (query{"Last-Event-ID": last}).number("Last-Event-ID", 1<<53)
 	} else {
 		at.after, err = q.number("after", 1<<53)
@@ -236,8 +237,12 @@ func (s *Server) export(ctx context.Context, agentID, kind string, through int64
 			if doc.Add(e) {
 				return nil
 			}
-			return &state.Error{Code: wire.CodeTooLarge, Param: "through", Message: "the record is too long for one document",
-				Hint: "cut it earlier with through, or page through GET /runtime/events"}
+			return &state.Error{
+				Code:    wire.CodeTooLarge,
+				Param:   "through",
+				Message: "the record is too long for one document",
+				Hint:    "cut it earlier with through, or page through GET /runtime/events",
+			}
 		})
 	})
 	if err != nil {

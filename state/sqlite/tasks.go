@@ -32,7 +32,12 @@ func (v *view) CountOpenTasks(agentID string) (int, error) {
 
 // TaskAgents implements ledger.TaskView.
 func (v *view) TaskAgents() ([]string, error) {
-	return list(v, "agents with open tasks", (*row).text, "SELECT DISTINCT agent_id FROM tasks WHERE open = 1 ORDER BY agent_id")
+	return list(
+		v,
+		"agents with open tasks",
+		(*row).text,
+		"SELECT DISTINCT agent_id FROM tasks WHERE open = 1 ORDER BY agent_id",
+	)
 }
 
 func keepTask(t ledger.Task) ledger.Task {

@@ -84,8 +84,14 @@ func script() ([]byte, error) {
 			"arguments": object{"text": string(Run) + " of a follow-up"}})),
 		when(Task, calls(mark(1, ""), object{"tool": "ExecCommand",
 			"arguments": object{"cmd": "sleep 0.$((RANDOM % 8)); echo built", "yield_time_ms": 1}})),
-		when(Work, calls(mark(1, ""), object{"tool": tools.NameCreateWork, "arguments": object{"objective": "an item"}})),
-		when(Block, calls(mark(1, ""), object{"tool": tools.NameCreateWork, "arguments": object{"objective": "an item"}})),
+		when(
+			Work,
+			calls(mark(1, ""), object{"tool": tools.NameCreateWork, "arguments": object{"objective": "an item"}}),
+		),
+		when(
+			Block,
+			calls(mark(1, ""), object{"tool": tools.NameCreateWork, "arguments": object{"objective": "an item"}}),
+		),
 		object{"when": object{"user": object{"matches": `\{"work_item_id":"work_[0-9a-f]+`}},
 			"calls": list{mark(1, ""), work(tools.NameCompleteWork, "last_user", nil)}},
 		calls(mark(1, ""), mark(2, "")),
@@ -95,7 +101,10 @@ func script() ([]byte, error) {
 		object{"cases": first},
 		object{"cases": list{when(Long, calls(mark(1, "; sleep 0.1"))),
 			when(Work, calls(work(tools.NamePickWork, "last_output", nil))),
-			when(Block, calls(work(tools.NameUpdateWork, "last_output", object{"blocked_by": "x", "recheck_after": 300}))), end}},
+			when(
+				Block,
+				calls(work(tools.NameUpdateWork, "last_output", object{"blocked_by": "x", "recheck_after": 300})),
+			), end}},
 		object{"cases": list{when(Long, calls(mark(1, ""))),
 			when(Work, calls(work(tools.NameCompleteWork, "last_output", nil))), end}},
 		end,

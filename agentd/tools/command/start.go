@@ -29,7 +29,13 @@ func (o Options) StartTask(env tools.Env, in wire.Start) (wire.Snapshot, error) 
 	if bad != nil {
 		return wire.Snapshot{}, invalidStart(bad)
 	}
-	task, err := o.Tasks.Adopt(tasks.Owner{SessionID: env.SessionID, TaskID: in.TaskID}, l.spec(), p, l.stdout, l.stderr)
+	task, err := o.Tasks.Adopt(
+		tasks.Owner{SessionID: env.SessionID, TaskID: in.TaskID},
+		l.spec(),
+		p,
+		l.stdout,
+		l.stderr,
+	)
 	if err != nil {
 		end(p)
 	}

@@ -108,12 +108,18 @@ func (w *world) turnOf(t *turn) string {
 }
 
 func report(id string, status tasks.Status, now time.Time) tasks.Report {
-	r := tasks.Report{Task: &tasks.Snapshot{TaskID: id, Kind: tasks.KindCommand, Status: status, Summary: "command is " +
-		string(status), CreatedAt: turns.At(now), UpdatedAt: turns.At(now), Command: &tasks.Command{Cmd: "make",
-		CmdPreview: "make"}}}
+	r := tasks.Report{
+		Task: &tasks.Snapshot{TaskID: id, Kind: tasks.KindCommand, Status: status, Summary: "command is " +
+			string(status), CreatedAt: turns.At(now), UpdatedAt: turns.At(now), Command: &tasks.Command{Cmd: "make",
+			CmdPreview: "make"}},
+	}
 	if status.Terminal() {
-		r.Output = &tasks.Output{OutputPreview: "printed\n", OutputBytes: 8, Artifacts: []tasks.Artifact{{Path: "/out"}},
-			OutputArtifact: new(0)}
+		r.Output = &tasks.Output{
+			OutputPreview:  "printed\n",
+			OutputBytes:    8,
+			Artifacts:      []tasks.Artifact{{Path: "/out"}},
+			OutputArtifact: new(0),
+		}
 		r.Task.Failure = map[tasks.Status]string{tasks.Failed: "nonzero_exit", tasks.Cancelled: "stopped"}[status]
 	}
 	return r

@@ -161,8 +161,12 @@ func refusal(err error) error {
 	case scheduler.CodeSelfLimit, scheduler.CodeInvalidWork, scheduler.CodeWorkLimit, scheduler.CodeWorkCompleted:
 		return &hosttools.ToolError{Kind: string(e.Code), Message: e.Message, Hint: e.Hint, Field: e.Param}
 	case ledger.CodeNotFound:
-		return &hosttools.ToolError{Kind: string(e.Code), Message: e.Message, Hint: "list your work items to find its id",
-			Field: "work_item_id"}
+		return &hosttools.ToolError{
+			Kind:    string(e.Code),
+			Message: e.Message,
+			Hint:    "list your work items to find its id",
+			Field:   "work_item_id",
+		}
 	case scheduler.CodeNoRun, scheduler.CodeQueueFull, scheduler.CodeAgentStopped, scheduler.CodeInvalidTimer,
 		scheduler.CodeInvalidMessage, scheduler.CodeKeyConflict:
 		// Their hints name commands of the operator, which an agent has not.

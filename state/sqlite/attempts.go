@@ -95,7 +95,7 @@ func (v *view) Turn(id string) (ledger.Turn, error) {
 
 // Turns implements ledger.View.
 func (v *view) Turns(agentID string, limit int) ([]ledger.Turn, error) {
-	return tail(v, "turns", scanTurn, "SELECT data FROM turns WHERE agent_id = ? ORDER BY number DESC LIMIT ?", agentID,
+	return tail(v, "turns", scanTurn, "SELECT data FROM turns WHERE agent_id = ? ORDER BY number DESC LIMIT +?", agentID,
 		limited(limit))
 }
 

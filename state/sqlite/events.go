@@ -32,7 +32,7 @@ func (v *view) Events(agentID string, q ledger.EventQuery) (page ledger.EventPag
 	}
 	page.Events, err = list(v, "events", func(r *row) ledger.Event { return scanEvent(r, agentID) },
 		"SELECT "+eventColumns+" FROM events WHERE agent_id = ? AND seq BETWEEN ? AND ?"+level+" ORDER BY seq "+order+
-			" LIMIT ?",
+			" LIMIT +?",
 		agentID, from, to, limited(q.Limit))
 	if n := len(page.Events); n > 0 {
 		from = min(page.Events[0].Seq, page.Events[n-1].Seq)

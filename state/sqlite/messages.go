@@ -25,7 +25,7 @@ func (v *view) MessageByKey(agentID, key string) (ledger.Message, bool, error) {
 func (v *view) Messages(agentID string, limit int) ([]ledger.Message, error) {
 	return tail(v, "messages", scanMessage, `SELECT messages.number, key, data
 		FROM entries JOIN messages ON messages.id = entries.message_id
-		WHERE entries.agent_id = ? ORDER BY entries.number DESC LIMIT ?`, agentID, limited(limit))
+		WHERE entries.agent_id = ? ORDER BY entries.number DESC LIMIT +?`, agentID, limited(limit))
 }
 
 func scanMessage(r *row) (m ledger.Message) {
@@ -81,7 +81,7 @@ func (v *view) Head(agentID string) (ledger.Entry, bool, error) {
 func (v *view) Queued(agentID string, limit int) ([]ledger.Entry, error) {
 	return list(v, "entries", scanEntry,
 		"SELECT "+entryColumns+" FROM entries INDEXED BY entries_live WHERE agent_id = ? AND status = 'queued' "+
-			"ORDER BY band, number LIMIT ?", agentID, limited(limit))
+			"ORDER BY band, number LIMIT +?", agentID, limited(limit))
 }
 
 // BlockedEntries implements ledger.View.

@@ -96,6 +96,15 @@ func TestStoreScansNothing(t *testing.T) {
 	}
 }
 
+// SQLite parses a statement again for each new value of a bare parameter in its LIMIT.
+func TestStatementsAreParsedOnce(t *testing.T) {
+	for _, text := range statements(t) {
+		if strings.Contains(text, "LIMIT ?") {
+			t.Errorf("a statement is parsed each time; write LIMIT +?:\n%s", text)
+		}
+	}
+}
+
 // few are tables of which all rows may be read: as many as there are agents, or
 // as many as are selected by the index that is named.
 var few = regexp.MustCompile(`SCAN (agents USING INDEX agents_live|lanes|waiting|pragma_\S+|CONSTANT ` +

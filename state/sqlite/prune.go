@@ -70,7 +70,7 @@ func (t *tx) keptFrom(agentID string, keep ledger.Retention, now time.Time, last
 		tooOld = now.Add(-keep.Events).UnixMilli()
 	}
 	seq, ok, err := find(&t.view, "events", (*row).integer,
-		`SELECT seq FROM (SELECT seq, created_at FROM events WHERE agent_id = ? ORDER BY seq LIMIT ?)
+		`SELECT seq FROM (SELECT seq, created_at FROM events WHERE agent_id = ? ORDER BY seq LIMIT +?)
 		WHERE seq > ? AND created_at >= ? LIMIT 1`, agentID, first, tooMany, tooOld)
 	if !ok {
 		return last, err

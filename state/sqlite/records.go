@@ -9,19 +9,19 @@ import (
 // Briefs implements ledger.View.
 func (v *view) Briefs(agentID string, limit int) ([]ledger.Brief, error) {
 	return tail(v, "briefs", scanRecord[ledger.Brief],
-		"SELECT data FROM briefs WHERE agent_id = ? ORDER BY n DESC LIMIT ?", agentID, limited(limit))
+		"SELECT data FROM briefs WHERE agent_id = ? ORDER BY n DESC LIMIT +?", agentID, limited(limit))
 }
 
 // Transcript implements ledger.View.
 func (v *view) Transcript(agentID string, limit int) ([]ledger.TranscriptEntry, error) {
 	return tail(v, "transcript", scanRecord[ledger.TranscriptEntry],
-		"SELECT data FROM transcript WHERE agent_id = ? ORDER BY n DESC LIMIT ?", agentID, limited(limit))
+		"SELECT data FROM transcript WHERE agent_id = ? ORDER BY n DESC LIMIT +?", agentID, limited(limit))
 }
 
 // Notifications implements ledger.View.
 func (v *view) Notifications(agentID string, limit int) ([]ledger.Notification, error) {
 	return tail(v, "notifications", scanRecord[ledger.Notification],
-		"SELECT data FROM notifications WHERE agent_id = ? ORDER BY n DESC LIMIT ?", agentID, limited(limit))
+		"SELECT data FROM notifications WHERE agent_id = ? ORDER BY n DESC LIMIT +?", agentID, limited(limit))
 }
 
 // Brief implements ledger.View.
@@ -37,7 +37,7 @@ func (v *view) Notification(id string) (ledger.Notification, error) {
 // ToolExecutions implements ledger.View.
 func (v *view) ToolExecutions(agentID string, limit int) ([]ledger.ToolExecution, error) {
 	return tail(v, "tool executions", scanRecord[ledger.ToolExecution],
-		"SELECT data FROM tool_executions WHERE agent_id = ? ORDER BY n DESC LIMIT ?", agentID, limited(limit))
+		"SELECT data FROM tool_executions WHERE agent_id = ? ORDER BY n DESC LIMIT +?", agentID, limited(limit))
 }
 
 func scanRecord[T any](r *row) (record T) {

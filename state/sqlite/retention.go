@@ -94,6 +94,6 @@ func (d declared) oldest() string {
 	if spared == "" {
 		spared = "0"
 	}
-	return fmt.Sprintf("SELECT %[1]s, created_at, %[2]s FROM %[3]s WHERE %[1]s > ? ORDER BY %[1]s LIMIT ?", d.key, spared,
+	return fmt.Sprintf("SELECT %[1]s, created_at, %[2]s FROM %[3]s WHERE %[1]s > ? ORDER BY %[1]s LIMIT +?", d.key, spared,
 		d.table)
 }

@@ -15,7 +15,7 @@ func (v *view) Task(agentID, id string) (ledger.Task, error) {
 // Tasks implements ledger.TaskView.
 func (v *view) Tasks(agentID string, limit int) ([]ledger.Task, error) {
 	return tail(v, "tasks", scanRecord[ledger.Task],
-		"SELECT data FROM tasks WHERE agent_id = ? ORDER BY n DESC LIMIT ?", agentID, limited(limit))
+		"SELECT data FROM tasks WHERE agent_id = ? ORDER BY n DESC LIMIT +?", agentID, limited(limit))
 }
 
 // OpenTasks implements ledger.TaskView.

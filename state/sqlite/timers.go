@@ -18,7 +18,7 @@ func (v *view) TimerByKey(agentID, key string) (ledger.Timer, bool, error) {
 // Timers implements ledger.View.
 func (v *view) Timers(agentID string, limit int) ([]ledger.Timer, error) {
 	return tail(v, "timers", scanTimer,
-		"SELECT "+timerColumns+" FROM timers WHERE agent_id = ? ORDER BY n DESC LIMIT ?", agentID, limited(limit))
+		"SELECT "+timerColumns+" FROM timers WHERE agent_id = ? ORDER BY n DESC LIMIT +?", agentID, limited(limit))
 }
 
 func scanTimer(r *row) (t ledger.Timer) {

@@ -21,6 +21,8 @@ var _ ledger.View = (*view)(nil)
 // defaultLimit is the size of a list for which none was given.
 const defaultLimit = 1000
 
+// limited is the argument of LIMIT +?, by which a statement bounds a list. For LIMIT ? SQLite makes a plan for each
+// value: it would parse the statement again whenever it is run.
 func limited(limit int) driver.Value {
 	if limit <= 0 {
 		limit = defaultLimit

@@ -83,14 +83,14 @@ func (t *tx) UpdateWait(w ledger.Wait) error {
 func (v *view) Due(now time.Time, limit int) ([]ledger.Timer, []ledger.Wait, error) {
 	timers, err := list(v, "due timers", scanDueTimer,
 		"SELECT id, agent_id, "+timerColumns+
-			" FROM timers WHERE status = 'active' AND parked = 0 AND due_at <= ? ORDER BY due_at LIMIT ?", millis(now),
+			" FROM timers WHERE status = 'active' AND parked = 0 AND due_at <= ? ORDER BY due_at LIMIT +?", millis(now),
 		limited(limit))
 	if err != nil {
 		return nil, nil, err
 	}
 	waits, err := list(v, "due waits", scanDueWait,
 		"SELECT id, agent_id, "+waitColumns+
-			" FROM waits WHERE status = 'active' AND parked = 0 AND due_at <= ? ORDER BY due_at LIMIT ?", millis(now),
+			" FROM waits WHERE status = 'active' AND parked = 0 AND due_at <= ? ORDER BY due_at LIMIT +?", millis(now),
 		limited(limit))
 	return timers, waits, err
 }

@@ -20,13 +20,13 @@ func (v *view) OpenWork(agentID string) ([]ledger.WorkItem, error) {
 // WorkItems implements ledger.WorkView.
 func (v *view) WorkItems(agentID string, limit int) ([]ledger.WorkItem, error) {
 	return tail(v, "work items", scanRecord[ledger.WorkItem],
-		"SELECT data FROM work_items WHERE agent_id = ? ORDER BY n DESC LIMIT ?", agentID, limited(limit))
+		"SELECT data FROM work_items WHERE agent_id = ? ORDER BY n DESC LIMIT +?", agentID, limited(limit))
 }
 
 // CompletedWork implements ledger.WorkView.
 func (v *view) CompletedWork(agentID string, limit int) ([]ledger.WorkItem, error) {
 	return tail(v, "completed work items", scanRecord[ledger.WorkItem],
-		"SELECT data FROM work_items WHERE agent_id = ? AND state = 'completed' ORDER BY ended_at DESC, n DESC LIMIT ?",
+		"SELECT data FROM work_items WHERE agent_id = ? AND state = 'completed' ORDER BY ended_at DESC, n DESC LIMIT +?",
 		agentID, limited(limit))
 }
 
@@ -44,7 +44,7 @@ func (v *view) DueWork(now time.Time, limit int) ([]ledger.WorkItem, error) {
 			w = ledger.WorkItem{ID: id, AgentID: agentID}
 		}
 		return w
-	}, "SELECT id, agent_id, data FROM work_items WHERE parked = 0 AND due_at <= ? ORDER BY due_at LIMIT ?",
+	}, "SELECT id, agent_id, data FROM work_items WHERE parked = 0 AND due_at <= ? ORDER BY due_at LIMIT +?",
 		millis(now), limited(limit))
 }
 

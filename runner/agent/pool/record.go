@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -61,15 +62,21 @@ func (k *Pool) readRecord(a *agent) *runner.Record {
 
 func (k *Pool) removeRecord(a *agent) error { return runner.RemoveRecord(k.private(a, "")) }
 
+// askedSize is the size of turn.json, which spaces fill up. It is written over in place, by one call within one page,
+// so that a kill leaves the old or the new one. To replace it by another file makes the disk work.
+const askedSize = 1024
+
 // noteTurn keeps which turn is about to be asked for.
 func (k *Pool) noteTurn(a *agent, turnID string, grant gateway.TokenHash) error {
 	data, err := json.Marshal(asked{turnID, grant})
 	if err != nil {
 		return err
 	}
-	path := k.private(a, turnFile)
-	if err = os.WriteFile(path+".new", data, 0o600); err == nil {
-		err = os.Rename(path+".new", path)
+	data = append(data, bytes.Repeat([]byte{' '}, max(0, askedSize-len(data)))...)
+	file, err := os.OpenFile(k.private(a, turnFile), os.O_WRONLY|os.O_CREATE, 0o600)
+	if err == nil {
+		_, err = file.WriteAt(data, 0)
+		err = errors.Join(err, file.Close())
 	}
 	if err != nil {
 		return fmt.Errorf("keep which turn is asked for: %w", err)

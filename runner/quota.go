@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/docker/go-units"
 	"golang.org/x/sys/unix"
 
+	"holon/responses/turns"
 	"holon/runner/workspace"
 	"holon/state"
 )
@@ -69,7 +71,14 @@ const (
 	beatPause    = 30 * time.Second
 )
 
+// measured is what the directories of a session took, and until when a turn that begins need not measure them again.
+type measured struct {
+	bytes int64
+	until time.Time
+}
+
 // watch looks after a turn until ctx ends: it calls Beat, and ends the turn when it has written more than its quota.
+// Turns that follow each other at once begin with one measurement: measureShare holds for all of them together.
 func (s *Session) watch(ctx context.Context, t Turn, end context.CancelCauseFunc) {
 	dirs := []string{s.cfg.Dir}
 	if s.tree != nil {
@@ -78,11 +87,22 @@ func (s *Session) watch(ctx context.Context, t Turn, end context.CancelCauseFunc
 	if s.cfg.AgentHome != "" {
 		dirs = []string{s.cfg.AgentHome} // which holds cfg.Dir
 	}
-	beaten, begun := time.Now(), int64(-1)
+	beaten, begun, pause := time.Now(), int64(-1), time.Until(s.measured.until)
+	if pause > 0 {
+		begun = s.measured.bytes
+	}
 	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
 		start := time.Now()
 		if t.DiskBytes > 0 {
 			used, err := usage(ctx, dirs)
+			if err == nil {
+				s.measured = measured{used, time.Now().Add(pauseAfter(start))}
+			}
 			switch {
 			case err != nil: // it is measured again
 				s.cfg.Log.Debug("the turn's disk usage is not known", "err", err)
@@ -101,12 +121,13 @@ func (s *Session) watch(ctx context.Context, t Turn, end context.CancelCauseFunc
 				s.cfg.Log.Debug("the run's lease cannot be touched", "err", err)
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(max(measurePause, measureShare*time.Since(start))):
-		}
+		pause = pauseAfter(start)
 	}
+}
+
+// pauseAfter is the pause after a measurement that began at start.
+func pauseAfter(start time.Time) time.Duration {
+	return max(measurePause, measureShare*time.Since(start))
 }
 
 func usage(ctx context.Context, dirs []string) (sum int64, err error) {
@@ -120,10 +141,11 @@ func usage(ctx context.Context, dirs []string) (sum int64, err error) {
 	return sum, nil
 }
 
-// watched runs a turn and meanwhile enforces its quota and calls its Beat.
-func (s *Session) watched(ctx context.Context, t Turn, run func(context.Context) TurnResult) TurnResult {
+// watched runs a turn and meanwhile enforces its quota and calls its Beat. What a turn wrote that called tools must not
+// count for the next one, which is measured anew.
+func (s *Session) watched(ctx context.Context, t Turn, watch Observer, run runTurn) TurnResult {
 	if t.DiskBytes <= 0 && t.Beat == nil {
-		return run(ctx)
+		return run(ctx, watch)
 	}
 	turn, end := context.WithCancelCause(ctx)
 	watching, stop := context.WithCancel(ctx)
@@ -132,12 +154,31 @@ func (s *Session) watched(ctx context.Context, t Turn, run func(context.Context)
 		defer close(done)
 		s.watch(watching, t, end)
 	}()
-	result := run(turn)
+	tools := &toolObserver{Observer: watch}
+	result := run(turn, tools)
 	stop()
 	<-done
+	if !tools.none {
+		s.measured = measured{}
+	}
 	if e, ok := errors.AsType[*Error](context.Cause(turn)); ok && e.Code == codeDiskQuota && !completed(result) {
 		result.OverQuota = e
 	}
 	end(nil)
 	return result
+}
+
+// toolObserver is an Observer that learns from the end of a turn whether it called tools.
+type toolObserver struct {
+	Observer
+	none bool // it is known that no tool was called
+}
+
+// Fact implements Observer.
+func (o *toolObserver) Fact(ev turns.RuntimeEvent) {
+	var c turns.Completed
+	if ev.Type == turns.TurnCompleted {
+		o.none = json.Unmarshal(ev.Payload, &c) == nil && c.ToolCalls == 0
+	}
+	o.Observer.Fact(ev)
 }

@@ -67,6 +67,7 @@ type Session struct {
 	exit      *engine.Exit
 	client    *client.Client
 	id        string // session id for agentd
+	measured  measured
 
 	// Warnings tell what the container's user can't reach.
 	Warnings []string

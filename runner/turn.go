@@ -105,8 +105,9 @@ func (s *Session) Turn(ctx context.Context, req Turn, watch Observer) TurnResult
 	}
 	trace := s.trace(ctx, req, false)
 	agent := s.client.WithModelToken(req.Token.Reveal()).WithSpan(trace.Span())
-	return traced(ctx, trace, s.admitted(ctx, req, func(ctx context.Context) TurnResult {
-		return s.watchTurn(ctx, req, tracing{watch, trace}, func(ctx context.Context) iter.Seq2[responses.Event, error] {
+	told := tracing{watch, trace}
+	return traced(ctx, trace, s.admitted(ctx, req, told, func(ctx context.Context, w Observer) TurnResult {
+		return s.watchTurn(ctx, req, w, func(ctx context.Context) iter.Seq2[responses.Event, error] {
 			return agent.Follow(ctx, s.request(req.ID, req))
 		})
 	}))
@@ -121,20 +122,24 @@ func (s *Session) Rejoin(ctx context.Context, req Turn, watch Observer) TurnResu
 		return TurnResult{TurnID: req.ID, SessionID: s.id, Err: s.turnError(ctx, ctx, err)}
 	}
 	trace := s.trace(ctx, req, true)
-	return traced(ctx, trace, s.admitted(ctx, req, func(ctx context.Context) TurnResult {
-		return s.watchTurn(ctx, req, tracing{watch, trace}, func(ctx context.Context) iter.Seq2[responses.Event, error] {
+	told := tracing{watch, trace}
+	return traced(ctx, trace, s.admitted(ctx, req, told, func(ctx context.Context, w Observer) TurnResult {
+		return s.watchTurn(ctx, req, w, func(ctx context.Context) iter.Seq2[responses.Event, error] {
 			return s.client.Rejoin(ctx, rec.ResponseID, client.FromStart)
 		})
 	}))
 }
 
+// runTurn watches a turn to its end, and asks for it first if need be.
+type runTurn func(context.Context, Observer) TurnResult
+
 // admitted runs a turn within its disk quota. As long as it runs it may call the host's tools, and ask models through
 // the gateway where there is one.
-func (s *Session) admitted(ctx context.Context, req Turn, run func(context.Context) TurnResult) TurnResult {
+func (s *Session) admitted(ctx context.Context, req Turn, watch Observer, run runTurn) TurnResult {
 	defer s.hostTools.Grant(req.ID, req.Grant)()
 	if s.gateway == nil {
 		s.peer.Serve()
-		return s.watched(ctx, req, run)
+		return s.watched(ctx, req, watch, run)
 	}
 	lease, err := s.gateway.Grant(gateway.Grant{TurnID: req.ID, Token: req.Grant, Models: s.cfg.GatewayModels(),
 		Budget: req.Budget, Taken: req.Taken, Note: req.Note})
@@ -144,7 +149,7 @@ func (s *Session) admitted(ctx context.Context, req Turn, run func(context.Conte
 	defer lease.Revoke()
 	// A turn that goes on may be asking already: it is heard from now on.
 	s.peer.Serve()
-	result := s.watched(ctx, req, run)
+	result := s.watched(ctx, req, watch, run)
 	lease.Revoke() // what it cuts is in the account
 	account := lease.Account()
 	result.Account, result.Trouble = &account, lease.Trouble()

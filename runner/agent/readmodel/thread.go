@@ -81,9 +81,10 @@ func (f *Fold) applyThread(e fact) {
 		if e.Status != "" { // else another thing of the agent changed
 			f.thread.Status = e.status()
 		}
-		f.thread.Outcome = cmp.Or(e.text("outcome"), f.thread.Outcome)
-		f.thread.WaitingReason = e.text("waiting_reason")
-		f.thread.RuntimePosture = cmp.Or(e.text("runtime_posture"), f.thread.RuntimePosture)
+		if outcome := e.text("outcome"); outcome != "" { // else no closure was decided
+			f.thread.Outcome, f.thread.WaitingReason = outcome, e.text("waiting_reason")
+			f.thread.RuntimePosture = e.text("runtime_posture")
+		}
 	case "run.status":
 		f.cwd = cmp.Or(e.text("work_dir"), f.cwd)
 		if t := f.turns.find(e.id(agentruntime.Turn)); t != nil && e.Status == "cancelling" && !ended(t.Status) {
@@ -127,9 +128,11 @@ func (f *Fold) applyTurn(e fact) {
 		t.TurnIndex, t.Source, t.Model = e.number("turn_index"), e.text("source"), e.text("model")
 		f.thread.ActiveTurnID, f.thread.Phase = id, "accepted"
 	case "turn.started":
-		t.Status, t.StartedAt = "running", clip(e.Timestamp, maxID)
-		t.TurnIndex = cmp.Or(t.TurnIndex, e.number("turn_index"))
-		f.thread.ActiveTurnID, f.thread.Phase, f.thread.Status = id, "running", "running"
+		t.StartedAt, t.TurnIndex = clip(e.Timestamp, maxID), cmp.Or(t.TurnIndex, e.number("turn_index"))
+		if t.Status != "cancelling" { // it was to end before it began
+			t.Status = "running"
+		}
+		f.thread.ActiveTurnID, f.thread.Phase, f.thread.Status = id, t.Status, "running"
 		if environment := e.text("environment"); environment != "" {
 			f.environment = environment
 		}

@@ -104,9 +104,12 @@ func ThreadStatus(c ledger.Closure, stopped bool) string {
 	return "idle"
 }
 
-// AgentStatus is the portable status of an agent that was stopped or started.
-func AgentStatus(s Status) string {
-	if s == Stopped {
+// AgentStatus is the portable status of an agent that was stopped or started, while a turn runs or not.
+func AgentStatus(stopped, running bool) string {
+	switch {
+	case running:
+		return "running"
+	case stopped:
 		return "blocked"
 	}
 	return "idle"

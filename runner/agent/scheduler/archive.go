@@ -47,7 +47,9 @@ func (m *Scheduler) Archive(ctx context.Context, r Archive) (Losses, error) {
 		s.state.Stopped, s.state.PendingWake = true, nil
 		a.ArchivedAt, a.UpdatedAt = &s.now, s.now
 		s.emit(rules.ControlApplied, ledger.Event{}, facts{"action": "archive", "by": clip(r.By)})
-		s.emit(rules.AgentStateChanged, ledger.Event{Status: "blocked"}, facts{"status": "archived", "by": clip(r.By)})
+		if err := s.emitAgentState("archived", r.By); err != nil {
+			return err
+		}
 		return s.UpdateAgent(a)
 	})
 	return lost, err

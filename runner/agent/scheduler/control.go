@@ -20,7 +20,9 @@ func (m *Scheduler) Stop(ctx context.Context, agentID, by string) error {
 			return nil
 		}
 		s.state.Stopped = true
-		s.control("stop", by, rules.Stopped)
+		if err := s.control("stop", by, rules.Stopped); err != nil {
+			return err
+		}
 		if err := s.cancelActive("the agent was stopped"); err != nil {
 			return err
 		}
@@ -47,7 +49,9 @@ func (s *step) startAgent(by string) error {
 		return err
 	}
 	s.state.Stopped, s.state.WorkHeld = false, ""
-	s.control("start", by, rules.AwakeIdle)
+	if err := s.control("start", by, rules.AwakeIdle); err != nil {
+		return err
+	}
 	busy, err := s.busy()
 	if err != nil || busy {
 		return err
@@ -55,15 +59,17 @@ func (s *step) startAgent(by string) error {
 	return s.free()
 }
 
-func (s *step) control(action, by string, status rules.Status) {
+func (s *step) control(action, by string, status rules.Status) error {
 	s.emit(rules.ControlApplied, ledger.Event{}, facts{"action": action, "by": clip(by)})
-	s.emitAgentState(status, by)
+	return s.emitAgentState(string(status), by)
 }
 
-// emitAgentState tells that an agent was stopped or started.
-func (s *step) emitAgentState(status rules.Status, by string) {
-	s.emit(rules.AgentStateChanged, ledger.Event{Status: rules.AgentStatus(status)},
-		facts{"status": string(status), "by": clip(by)})
+// emitAgentState tells that an agent was stopped or started. A turn that has begun runs until its end.
+func (s *step) emitAgentState(status, by string) error {
+	a, open, err := s.OpenAttempt(s.state.AgentID)
+	e := ledger.Event{Status: rules.AgentStatus(s.state.Stopped, open && a.BegunAt != nil)}
+	s.emit(rules.AgentStateChanged, e, facts{"status": status, "by": clip(by)})
+	return err
 }
 
 // Abort marks the open attempt of an agent; its turn watcher ends the turn. A repeated
@@ -101,7 +107,7 @@ func (s *step) abort(a ledger.Attempt, ab Abort) (ledger.Attempt, error) {
 	if ab.Mode != "" {
 		a.AbortMode = ab.Mode
 	}
-	s.emit(rules.CurrentRunAborted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID},
+	s.emit(rules.CurrentRunAborted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: "cancelling"},
 		facts{"by": a.AbortedBy, "mode": a.AbortMode})
 	return a, s.UpdateAttempt(a)
 }

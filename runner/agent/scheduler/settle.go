@@ -351,7 +351,9 @@ func (s *step) disposeOffered(a ledger.Attempt, offered []ledger.Entry, e End, v
 func (s *step) stopAfter(a ledger.Attempt) error {
 	if a.AbortMode == StopAfterAbort && !s.state.Stopped {
 		s.state.Stopped = true
-		s.emitAgentState(rules.Stopped, a.AbortedBy)
+		if err := s.emitAgentState(string(rules.Stopped), a.AbortedBy); err != nil {
+			return err
+		}
 	}
 	if !s.state.Stopped {
 		return nil

@@ -2,6 +2,7 @@ package readmodel
 
 import (
 	"encoding/json"
+	"time"
 
 	"holon/responses/agentruntime"
 )
@@ -29,6 +30,15 @@ func (f fact) id(kind agentruntime.ID) string { return clip(f.IDs[kind], maxID) 
 func (f fact) text(key string) string {
 	s, _ := f.fields[key].(string)
 	return clip(s, maxText)
+}
+
+// time is a time in the form of timestamps of events; "" when there is none.
+func (f fact) time(key string) string {
+	at, err := time.Parse(time.RFC3339Nano, f.text(key))
+	if err != nil {
+		return ""
+	}
+	return at.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
 func (f fact) number(key string) int64 {

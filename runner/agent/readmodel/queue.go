@@ -30,14 +30,14 @@ func (f *Fold) applyQueue(e fact) {
 	switch e.text("op") {
 	case "enqueue", "restore", "promote":
 		q := f.queue.at(id)
-		resume := "queued"
+		resume := cmp.Or(q.ResumeState, "queued")
 		if e.text("reason") != "" {
 			resume = "requeued"
 		}
 		*q = QueueEntry{QueuedTurnID: id, Priority: or(cmp.Or(entry.text("priority"), q.Priority)),
-			Number: cmp.Or(entry.number("number"), q.Number), Band: entry.number("band"), Kind: cmp.Or(e.text("kind"), entry.text("kind"), q.Kind),
-			Source:     cmp.Or(entry.text("sender"), q.Source),
-			EnqueuedAt: cmp.Or(q.EnqueuedAt, clip(e.Timestamp, maxID)), ResumeState: resume}
+			Number: cmp.Or(entry.number("number"), q.Number), Band: entry.number("band"),
+			Kind: cmp.Or(e.text("kind"), entry.text("kind"), q.Kind), Source: cmp.Or(entry.text("sender"), q.Source),
+			EnqueuedAt: cmp.Or(entry.time("enqueued_at"), q.EnqueuedAt, clip(e.Timestamp, maxID)), ResumeState: resume}
 	case "dequeue", "interject", "remove", "drop":
 		f.queue.drop(id)
 	}

@@ -28,6 +28,7 @@ var classes = map[string]string{
 	MessageStarted:         "queue.changed",
 	OperatorInterjection:   "queue.changed",
 	QueueEntryRequeued:     "queue.changed",
+	QueueEntryUnblocked:    "queue.changed",
 	QueueEntrySettled:      "queue.changed",
 	TurnContextBuilt:       "context.resolved",
 	TurnStarted:            "turn.started",

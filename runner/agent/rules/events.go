@@ -32,6 +32,7 @@ const (
 	QueueEntrySettled      = "queue_entry_settled"
 	QueueEntryQuarantined  = "queue_entry_quarantined"
 	QueueEntryBlocked      = "queue_entry_blocked"
+	QueueEntryUnblocked    = "queue_entry_unblocked"
 	TurnStarted            = "turn_started"
 	TurnContextBuilt       = "turn_context_built"
 	TurnTerminal           = "turn_terminal"
@@ -89,6 +90,7 @@ var events = []EventType{
 	{QueueEntrySettled, LevelTrace, "message", "A message came to its end. status, reason, op, entry."},
 	{QueueEntryQuarantined, LevelActionRequired, "message",
 		"No turn could be begun for a message; it is not tried again. failed, code."},
+	{QueueEntryUnblocked, LevelTrace, "message", "A blocked message may be tried again. op, entry."},
 	{QueueEntryBlocked, LevelActionRequired, "message",
 		"No turn can be begun for a message before a setting changes; it is tried again then. code, summary."},
 

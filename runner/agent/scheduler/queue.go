@@ -42,6 +42,7 @@ func (s *step) unblock() error {
 	}
 	for _, e := range blocked {
 		e.NotBefore, e.Failed, e.Reason, e.UpdatedAt = nil, 0, "", s.now
+		s.emitQueue(rules.QueueEntryUnblocked, "promote", e, ledger.Event{Status: "queued"}, facts{})
 		if err := s.UpdateEntry(e); err != nil {
 			return err
 		}

@@ -200,7 +200,7 @@ func (s *step) emitTrigger(typ string, t ledger.Trigger, f facts) {
 func (s *step) emitQueue(typ, op string, entry ledger.Entry, e ledger.Event, f facts) int64 {
 	e.MessageID, f["op"] = entry.MessageID, op
 	f["entry"] = facts{"message_id": entry.MessageID, "number": entry.Number, "priority": string(entry.Priority),
-		"sender": string(entry.Sender), "band": entry.Band()}
+		"sender": string(entry.Sender), "band": entry.Band(), "enqueued_at": entry.CreatedAt}
 	return s.emit(typ, e, f)
 }
 

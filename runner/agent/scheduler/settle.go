@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -282,12 +283,13 @@ func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v verdict) 
 // trigger a wait that was registered since.
 func (s *step) requeue(e ledger.Entry) error {
 	e.Status, e.AttemptID, e.Interjects, e.UpdatedAt = ledger.Queued, "", false, s.now
-	s.emitQueue(rules.QueueEntryRequeued, "enqueue", e, ledger.Event{Status: "queued"}, facts{"reason": e.Reason})
-	if err := s.UpdateEntry(e); err != nil {
-		return err
-	}
 	msg, err := s.Message(e.MessageID)
 	if err != nil {
+		return err
+	}
+	s.emitQueue(rules.QueueEntryRequeued, "enqueue", e, ledger.Event{Status: "queued"},
+		facts{"kind": string(msg.Kind), "reason": cmp.Or(e.Reason, "requeued")})
+	if err := s.UpdateEntry(e); err != nil {
 		return err
 	}
 	return s.trigger(msg)

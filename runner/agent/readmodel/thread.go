@@ -155,7 +155,9 @@ func (f *Fold) endTurn(t *Turn, e fact) {
 	if e.Type == "turn.failed" && ended(e.Status) && e.Status != "completed" {
 		t.Status = e.Status
 	}
-	t.CompletedAt, t.DurationMS = clip(e.Timestamp, maxID), e.number("duration_ms")
+	t.StartedAt = cmp.Or(e.time("started_at"), t.StartedAt)
+	t.CompletedAt = cmp.Or(e.time("completed_at"), clip(e.Timestamp, maxID)) // it may be recorded later
+	t.DurationMS = e.number("duration_ms")
 	t.ResponseID, t.TerminalKind = e.text("response_id"), cmp.Or(e.text("kind"), e.text("terminal_kind"))
 	t.FailureCategory, t.Message, t.Retryable = e.text("failure_category"), e.text("message"), e.flag("retryable")
 	if _, ok := e.fields["usage"].(map[string]any); ok {

@@ -74,6 +74,7 @@ func (s *step) closeOpen(a ledger.Attempt, v verdict) {
 func (s *step) endTurn(a ledger.Attempt, t ledger.Turn, v verdict) {
 	class, status := rules.TurnEnd(v.attempt, t.Kind, v.entry == ledger.Aborted && a.AbortedBy != "")
 	f := facts{"kind": string(t.Kind), "reason": clip(t.Reason), "turn_index": t.Index, "duration_ms": t.DurationMS,
+		"started_at": t.StartedAt, "completed_at": t.CompletedAt,
 		"model_rounds": t.ModelRounds, "tool_calls": t.ToolCalls, "response_id": t.ResponseID, "usage": t.Usage}
 	if class == rules.TurnFailed {
 		f = f.failed(t.Failure, status, v)

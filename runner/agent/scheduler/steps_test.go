@@ -251,7 +251,7 @@ func (w *world) checkTurnRecorded(t *testing.T, start int64, message, turn strin
 	}
 	for _, e := range events {
 		equal(t, "message of event "+e.Type, e.MessageID, message)
-		if len(e.Data) > 300 || strings.Contains(string(e.Data), "hello") {
+		if len(e.Data) > 400 || strings.Contains(string(e.Data), "hello") {
 			t.Errorf("event %s carries its message: %s", e.Type, e.Data)
 		}
 	}

@@ -174,5 +174,6 @@ func (f *Fold) apply(e fact) {
 		f.applyChannel(e)
 	case "holon":
 		f.applyWait(e)
+		f.applyWork(e)
 	}
 }

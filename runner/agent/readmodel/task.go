@@ -46,15 +46,16 @@ func (f *Fold) applyTask(e fact) {
 		*t = Task{TaskID: id, Status: Unknown, TaskKind: Unknown, DeliveryState: Unknown}
 		f.taskStatus[Unknown]++
 	}
-	t.UpdatedAt = clip(e.Timestamp, maxID)
+	t.touch(e)
 	switch e.Type {
 	case "task.created":
 		t.TaskKind, t.Objective, t.Source = or(e.text("task_kind")), e.text("objective"), e.text("source")
 		t.TurnID = cmp.Or(e.id(agentruntime.Turn), clip(e.text("turn_id"), maxID))
-		t.CreatedAt, t.ParentTaskID = t.UpdatedAt, e.id(agentruntime.ParentTask)
+		t.ParentTaskID = e.id(agentruntime.ParentTask)
+		t.CreatedAt = cmp.Or(t.CreatedAt, t.UpdatedAt)
 	case "task.attempt.started":
 		t.Attempts++
-	case "task.blocked":
+	case "task.blocked", "task.updated", "task.resumed": // a blocker is another one, or none any more
 		t.RequiredAction = e.text("required_action")
 	case "task.delegated":
 		f.edge(Edge{id, "parent", e.text("child_task_id"), "active"})
@@ -63,6 +64,23 @@ func (f *Fold) applyTask(e fact) {
 		f.edge(Edge{id, or(edge.text("kind")), edge.text("target_id"), or(cmp.Or(edge.text("status"), e.text("op")))})
 	}
 	f.advance(t, e)
+}
+
+// touch takes the times of a task from its record, which an event may have: it may tell of the task later.
+func (t *Task) touch(e fact) {
+	record := e.in("work_item")
+	if record.fields == nil {
+		record = e.in("task")
+	}
+	t.CreatedAt = cmp.Or(record.time("created_at"), t.CreatedAt)
+	t.UpdatedAt = cmp.Or(record.time("updated_at"), clip(e.Timestamp, maxID))
+}
+
+// applyWork notes that the record of a work item changed of which no event of a task tells.
+func (f *Fold) applyWork(e fact) {
+	if t := f.tasks.find(e.in("work_item").text("id")); t != nil {
+		t.touch(e)
+	}
 }
 
 // advance notes what any event of a task may say.

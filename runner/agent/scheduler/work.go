@@ -264,7 +264,7 @@ func (s *step) emitWork(typ, class string, w ledger.WorkItem, f facts) {
 	switch class {
 	case "task.created":
 		f["task_kind"], f["task_family"], f["objective"] = "work_item", "objective", clip(w.Objective)
-	case "task.blocked":
+	case "task.blocked", "task.updated":
 		f["required_action"] = clip(w.BlockedBy)
 	case "task.resumed":
 		e.Status = "running"

@@ -93,6 +93,7 @@ func New(agentID string) *Fold {
 	f.tools.done = func(c *ToolCall) bool { return c.Status == "completed" } // failures stay longer
 	f.processes.done = func(p *Process) bool { return ended(p.Status) }
 	f.actions.done = func(a *Action) bool { return !isOpen(a) }
+	f.waits.done = func(w *Wait) bool { return w.Status != "registered" && w.Status != "triggered" }
 	f.tasks.done = func(t *Task) bool { return ended(t.Status) }
 	return f
 }

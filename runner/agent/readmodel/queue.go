@@ -67,6 +67,7 @@ func (f *Fold) queued() List[QueueEntry] {
 // Wait is something that the agent waits for.
 type Wait struct {
 	WaitID     string `json:"wait_id"`
+	Owner      string `json:"owner"` // agent, or the id of what waits within it
 	Kind       string `json:"kind"`
 	WaitingFor string `json:"waiting_for,omitempty"`
 	Status     string `json:"status"` // registered, triggered, resolved, cancelled, expired
@@ -85,6 +86,7 @@ func (f *Fold) applyWait(e fact) {
 	}
 	w := f.waits.at(id)
 	w.WaitID, w.Kind = id, or(cmp.Or(wait.text("kind"), w.Kind))
+	w.Owner = or(cmp.Or(wait.text("owner"), w.Owner))
 	w.WaitingFor = cmp.Or(wait.text("waiting_for"), wait.text("summary"), w.WaitingFor)
 	w.Status, w.At = clip(status, maxID), clip(e.Timestamp, maxID)
 }

@@ -135,7 +135,7 @@ func (f *Fold) applyPolicy(e fact) {
 		if t := f.turns.find(turn); t != nil && d.Decision == "deny" {
 			t.Denials++
 		}
-		if c := f.tools.find(call); c != nil {
+		if c := f.tools.find(toolKey(turn, call)); c != nil {
 			c.Decision = d.Decision
 		}
 	case "policy.changed":

@@ -154,14 +154,17 @@ func (f *Fold) applyTool(e fact) {
 	}
 }
 
+// tool returns the call of an id, which is one of its turn.
 func (f *Fold) tool(id string, e fact) *ToolCall {
-	c := f.tools.at(id)
+	c := f.tools.at(toolKey(e.id(agentruntime.Turn), id))
 	if c.ToolCallID == "" {
 		*c = ToolCall{ToolCallID: id, Status: Unknown, TurnID: e.id(agentruntime.Turn), Decision: Unknown,
 			Host: Unknown, ToolName: or(e.text("tool_name"))}
 	}
 	return c
 }
+
+func toolKey(turnID, callID string) string { return turnID + " " + callID }
 
 func (f *Fold) endTool(c *ToolCall, e fact) {
 	c.Status = "completed"

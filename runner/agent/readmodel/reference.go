@@ -139,6 +139,10 @@ func (f *Fold) applyPolicy(e fact) {
 			c.Decision = d.Decision
 		}
 	case "policy.changed":
+		if e.text("scope") == "session" { // of the agent, which has a model of its own and no permissions
+			f.routing.Override, f.routing.ReasoningEffort = e.text("model"), e.text("reasoning_effort")
+			return
+		}
 		f.policy = Policy{Mode: or(e.text("permission_mode")), Rules: e.raw("rules"), ChangedAt: at}
 	case "sandbox.applied":
 		f.sandbox = Sandbox{or(e.in("sandbox_profile").text("mode")), e.raw("sandbox_profile"), e.raw("enforcement"), at}

@@ -19,6 +19,9 @@ type Routing struct {
 	Fallbacks      int64           `json:"fallbacks"`
 	LastFallback   json.RawMessage `json:"last_fallback,omitempty"`
 	TurnID         string          `json:"turn_id,omitempty"`
+	// the model that the operator set for the agent; "": that of the runtime
+	Override        string `json:"model_override,omitempty"`
+	ReasoningEffort string `json:"model_override_reasoning_effort,omitempty"`
 }
 
 // Limit is a limit that was met or changed.

@@ -124,7 +124,8 @@ func (m *Scheduler) SetModel(ctx context.Context, agentID, model, effort string)
 		return ledger.Agent{}, refused(CodeInvalidAgent, "model", "holon agent model clear "+agentID,
 			"a model has a name: provider/model")
 	}
-	return m.agent(ctx, agentID, rules.ModelOverrideRequested, facts{"model": model, "reasoning_effort": effort},
+	return m.agent(ctx, agentID, rules.ModelOverrideRequested,
+		facts{"scope": "session", "model": model, "reasoning_effort": effort},
 		func(a *ledger.Agent) {
 			a.Model, a.ReasoningEffort = model, effort
 		})
@@ -132,7 +133,7 @@ func (m *Scheduler) SetModel(ctx context.Context, agentID, model, effort string)
 
 // ClearModel lets an agent use the runtime's model again.
 func (m *Scheduler) ClearModel(ctx context.Context, agentID string) (ledger.Agent, error) {
-	return m.agent(ctx, agentID, rules.ModelClearRequested, nil, func(a *ledger.Agent) {
+	return m.agent(ctx, agentID, rules.ModelClearRequested, facts{"scope": "session"}, func(a *ledger.Agent) {
 		a.Model, a.ReasoningEffort = "", ""
 	})
 }

@@ -105,6 +105,8 @@ func (w *world) checkEntry(e ledger.Entry, open ledger.Attempt, running bool, se
 	switch {
 	case e.Readmitted > 1:
 		w.t.Fatalf("e.Readmitted = %d, want at most 1", e.Readmitted)
+	case e.Blocked(): // until a setting changes, however often that was tried
+		return
 	case e.Failed > rules.MaxTries:
 		w.t.Fatalf("e.Failed = %d, want at most %d", e.Failed, rules.MaxTries)
 	case e.Failed == rules.MaxTries && e.Status != ledger.Quarantined:

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -128,6 +127,9 @@ func (w *world) apply(i int, o op) error {
 	if strings.HasPrefix(o.Do, "work") {
 		return w.work(i, o)
 	}
+	if strings.HasPrefix(o.Do, "rec-") {
+		return w.recorded(i, o)
+	}
 	t := w.running[o.Agent]
 	if t == nil {
 		return nil
@@ -141,6 +143,8 @@ func (w *world) during(t *turn, i int, o op) error {
 	case "tool":
 		if t.newest != i+1 { // not again when it is asked again
 			t.newest, t.tools = i+1, t.tools+1
+			t.facts = append(t.facts, scheduler.Progress{Event: ledger.Event{Type: rules.ToolExecuted},
+				Transcript: &ledger.TranscriptEntry{Kind: ledger.TranscriptTools}})
 		}
 		return w.mirrored(t)
 	case "sleep":
@@ -203,7 +207,10 @@ func (w *world) outside(i int, o op) (err error) {
 	case "expire":
 		err = w.m.ExpireOutputs(w.ctx, o.Agent, w.oldest(o.Agent, o.N/4))
 	case "export":
-		_, err = w.m.Exported(w.ctx, scheduler.Export{AgentID: o.Agent, Through: int64(o.N) / 4, Digest: fmt.Sprint(o.N / 4)})
+		_, err = w.m.Exported(
+			w.ctx,
+			scheduler.Export{AgentID: o.Agent, Through: int64(o.N) / 4, Digest: fmt.Sprint(o.N / 4)},
+		)
 	case "stop":
 		err = w.m.Stop(w.ctx, o.Agent, "test")
 	case "start":
@@ -329,6 +336,7 @@ func (w *world) fingerprint() (list []string) {
 			if err != nil {
 				return err
 			}
+			l.Totals.LastTurn = nil // its address says nothing
 			list = append(list, fmt.Sprintf("%s: turns %d, %+v, wake %s", id, l.Turns, l.Totals, l.LastWake))
 			msgs, err := v.Messages(id, 10_000)
 			if err != nil {
@@ -379,20 +387,4 @@ func (w *world) counts(v ledger.View, id string) (list []string) {
 		list = append(list, fmt.Sprintf("%s: %s waits %s %s", id, wait.Owner, wait.Kind, wait.Status))
 	}
 	return list
-}
-
-// tempDir is a directory for one try of a property, in memory where there is
-// such a place: a crash of the process, which is what is tried, loses nothing of
-// it.
-func tempDir(t *rapid.T) string {
-	parent := "/dev/shm"
-	if info, err := os.Stat(parent); err != nil || !info.IsDir() {
-		parent = ""
-	}
-	dir, err := os.MkdirTemp(parent, "scheduler")
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
 }

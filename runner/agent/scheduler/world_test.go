@@ -3,14 +3,13 @@ package scheduler_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"holon/responses"
 	"holon/responses/tasks"
-	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state"
 	"holon/state/ledger"
@@ -45,12 +44,15 @@ type world struct {
 	accounts   map[string]*account // by agent
 	lost       bool                // a turn was lost
 	tasks      taskWorld
+	committed  func() // after each commit; nil: nothing
 }
 
 // turn is a turn as its container knows it.
 type turn struct {
 	agent, message, attempt string
-	tools, newest           int // that ran, and the step of the script in which the newest did
+	tools, newest           int                  // that ran, and the step of the script in which the newest fact came
+	facts                   []scheduler.Progress // all that it did
+	usage                   responses.Usage      // of its rounds
 	inserted                []string
 	end                     *scheduler.End // turn.json has an end
 	gone                    bool           // the container is
@@ -82,76 +84,17 @@ func (w *world) boot() {
 		w.t.Fatalf("open the ledger: %v", err)
 	}
 	w.boots++
-	w.store = &faulty{Store: store}
+	w.store = &faulty{Store: store, told: func() {
+		if w.committed != nil {
+			w.committed()
+		}
+	}}
 	w.m = scheduler.New(w.store, scheduler.Options{Owner: fmt.Sprintf("boot_%d", w.boots), Now: func() time.Time {
 		return w.now
 	}, Rand: func() float64 { return 0 }})
 }
 
 func (w *world) close() { _ = w.store.Close() }
-
-// errCrash is the end of the process in the midst of a step.
-var errCrash = errors.New("crash")
-
-// faulty ends the process at a boundary of the n-th Update from now.
-type faulty struct {
-	ledger.Store
-	armed     bool
-	after     int
-	where     boundary
-	committed bool // the update in which it crashed
-	survives  bool // the process goes on: only the update failed
-	dead      bool
-}
-
-// View is not answered by a process that has ended.
-func (f *faulty) View(ctx context.Context, fn func(ledger.View) error) error {
-	if f.dead {
-		return errCrash
-	}
-	return f.Store.View(ctx, fn)
-}
-
-type boundary int
-
-const (
-	beforeStep  boundary = iota // nothing was done
-	beforeWrite                 // the rows were written and not committed
-	afterCommit                 // the rows were committed and the caller was not told
-)
-
-func (f *faulty) Update(ctx context.Context, fn func(ledger.Tx) error) error {
-	switch {
-	case !f.armed:
-		return f.Store.Update(ctx, fn)
-	case f.after > 0:
-		f.after--
-		return f.Store.Update(ctx, fn)
-	}
-	f.armed = false
-	err := f.crashAt(ctx, fn)
-	f.dead = errors.Is(err, errCrash) && !f.survives
-	return err
-}
-
-// crashAt makes an update as far as the boundary. One that is refused has none.
-func (f *faulty) crashAt(ctx context.Context, fn func(ledger.Tx) error) error {
-	switch f.where {
-	case beforeWrite:
-		return f.Store.Update(ctx, func(tx ledger.Tx) error {
-			if err := fn(tx); err != nil {
-				return err
-			}
-			return errCrash
-		})
-	case afterCommit:
-		if err := f.Store.Update(ctx, fn); err != nil {
-			return err
-		}
-		f.committed = true
-	}
-	return errCrash
-}
 
 // crash ends the runtime and starts another one on what is left. A turn whose
 // container is lost with it has no end unless its disk says so.
@@ -208,7 +151,7 @@ func (w *world) settle(attempt string, e scheduler.End) scheduler.Settlement {
 	return s
 }
 
-// mirror tells the ledger which tools ran that it does not know of.
+// mirror tells the ledger what a turn did that it does not know of.
 func (w *world) mirror(t *turn) {
 	w.must(w.mirrored(t))
 }
@@ -220,12 +163,7 @@ func (w *world) mirrored(t *turn) error {
 		known = a.Facts
 		return err
 	})
-	var did []scheduler.Progress
-	for range t.tools - int(known) {
-		did = append(did, scheduler.Progress{Event: ledger.Event{Type: rules.ToolExecuted},
-			Transcript: &ledger.TranscriptEntry{Kind: ledger.TranscriptTools}})
-	}
-	return w.m.Progress(w.ctx, t.attempt, scheduler.Through{Facts: int64(t.tools)}, did)
+	return w.m.Progress(w.ctx, t.attempt, scheduler.Through{Facts: int64(len(t.facts))}, t.facts[known:])
 }
 
 // begin claims the next message of an agent and has its container begin a turn.
@@ -277,7 +215,8 @@ func (w *world) finish(agent string, failed bool) error {
 		return err
 	})
 	e := scheduler.End{Kind: ledger.TurnCompleted, ResponseID: "resp_" + t.attempt, Last: "done", ToolCalls: t.tools,
-		Inserted: t.inserted}
+		Inserted: t.inserted, Usage: &t.usage, StartedAt: a.StartedAt.Add(time.Millisecond),
+		CompletedAt: w.now.Add(2 * time.Millisecond)}
 	if failed || a.AbortedBy != "" {
 		e.Kind, e.Reason, e.Last = ledger.TurnAborted, "model_error", ""
 		e.Failure = &ledger.Failure{Phase: "runtime_turn", Code: "model_error", Summary: "the model failed"}
@@ -388,7 +327,8 @@ func (w *world) must(err error) {
 // gives now and then.
 func expected(err error) bool {
 	for _, code := range []state.Code{scheduler.CodeAgentStopped, scheduler.CodeNoRun, scheduler.CodeTokenUnknown,
-		scheduler.CodeQueueFull, scheduler.CodeWorkCompleted, ledger.CodeNotFound} {
+		scheduler.CodeQueueFull, scheduler.CodeWorkCompleted, scheduler.CodeNotQueued, scheduler.CodeAgentArchived,
+		scheduler.CodeAgentBusy, ledger.CodeNotFound} {
 		if state.IsCode(err, code) {
 			return true
 		}

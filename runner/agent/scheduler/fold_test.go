@@ -1,0 +1,187 @@
+package scheduler_test
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"holon/responses/turns"
+	"holon/runner/agent/readmodel"
+	"holon/runner/agent/view"
+	"holon/state/ledger"
+)
+
+// TestRecordTellsTheTables tries everything that happens to agents, with crashes at every boundary. After each commit
+// the fold of the record says what the tables say, and later events change nothing of what it said.
+func TestRecordTellsTheTables(t *testing.T) {
+	gen := scripts(often + workOps + taskOps + recordedOps + "rec-broken broken broken lose lose crash lose-all")
+	rapid.Check(t, func(t *rapid.T) {
+		script := gen.Draw(t, "script")
+		w := newWorld(t, tempDir(t))
+		defer w.close()
+		r := &replayed{world: w, agents: map[string]*cuts{}}
+		w.committed = r.compare
+		r.compare()
+		for i, o := range script {
+			w.do(i, o)
+		}
+		w.drain()
+		r.again()
+	})
+}
+
+// replayed is the records of the agents of a world, folded as they grow.
+type replayed struct {
+	*world
+	agents map[string]*cuts
+}
+
+// cuts is the record of an agent at each commit.
+type cuts struct {
+	fold  *readmodel.Fold
+	said  map[int64]map[string][32]byte // digests of the models by the last event of a commit
+	ended int64                         // the newest turn when the agent was stopped; turns that end later decide its status
+}
+
+var testLog = view.Log{RuntimeID: "rt_test"}
+
+// compare compares the fold of each record with the tables.
+func (r *replayed) compare() {
+	err := r.store.Store.View(r.ctx, func(v ledger.View) error {
+		for _, id := range agents {
+			c := r.agents[id]
+			if c == nil {
+				c = &cuts{readmodel.New(id), map[int64]map[string][32]byte{}, -1}
+				r.agents[id] = c
+			}
+			if err := r.compareAgent(v, id, c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		r.t.Fatalf("read the ledger: %v", err)
+	}
+}
+
+func (r *replayed) compareAgent(v ledger.View, id string, c *cuts) error {
+	page, err := v.Events(id, ledger.EventQuery{After: c.fold.Through(), Limit: 100_000})
+	if err != nil {
+		return err
+	}
+	for _, e := range page.Events {
+		event := view.RuntimeEvent(e, testLog)
+		c.fold.Apply(&event)
+	}
+	c.said[c.fold.Through()] = r.digests(c.fold)
+	if model, _ := c.fold.Model("thread_read_model"); c.fold.Through() > 0 {
+		record := told(model.(readmodel.ThreadReadModel), c.fold)
+		tables, err := kept(v, id, record, c)
+		if err != nil {
+			return err
+		}
+		if diff := cmp.Diff(tables, record); diff != "" {
+			r.t.Fatalf(
+				"%s: after event %d the record tells of another state than the tables (-tables +record):\n%s",
+				id,
+				c.fold.Through(),
+				diff,
+			)
+		}
+	}
+	return nil
+}
+
+// again folds each record from its beginning, as it is at the end, and wants what was said at each commit.
+func (r *replayed) again() {
+	r.view(func(v ledger.View) error {
+		for _, id := range agents {
+			page, err := v.Events(id, ledger.EventQuery{Limit: 100_000})
+			if err != nil {
+				return err
+			}
+			fold := readmodel.New(id)
+			for _, e := range page.Events {
+				event := view.RuntimeEvent(e, testLog)
+				fold.Apply(&event)
+				said, cut := r.agents[id].said[e.Seq]
+				if diff := cmp.Diff(said, r.digests(fold)); cut && diff != "" {
+					r.t.Fatalf(
+						"%s: the models at event %d are others than they were (-then +now):\n%s",
+						id,
+						e.Seq,
+						diff,
+					)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func (r *replayed) digests(fold *readmodel.Fold) map[string][32]byte {
+	all := map[string][32]byte{}
+	for _, name := range readmodel.Names() {
+		model, _ := fold.Model(name)
+		text, err := json.Marshal(model)
+		if err != nil {
+			r.t.Fatalf("%s: %v", name, err)
+		}
+		all[name] = sha256.Sum256(text)
+	}
+	return all
+}
+
+// picture is what both the record and the tables say of an agent. Everything that has an id is by it.
+type picture struct {
+	Kind, Template, Created          string
+	Status, Phase, ActiveTurn        string
+	Outcome, Waiting, Posture        string
+	Model, Effort                    string
+	LastFailure                      string
+	Input, Output                    int64 // tokens of all turns
+	Queue                            []string
+	Back                             map[string]bool // messages that wait again
+	Turns, Waits, Open, Tools        map[string]string
+	Rounds, Channels, Work, Commands map[string]string
+}
+
+// newPicture is a picture without anything that has an id.
+func newPicture() picture {
+	made := func() map[string]string { return map[string]string{} }
+	return picture{
+		Back:     map[string]bool{},
+		Turns:    made(),
+		Waits:    made(),
+		Open:     made(),
+		Tools:    made(),
+		Rounds:   made(),
+		Channels: made(),
+		Work:     made(),
+		Commands: made(),
+	}
+}
+
+// line is some facts as text.
+func line(facts ...any) string {
+	var words []string
+	for _, f := range facts {
+		switch at := f.(type) {
+		case time.Time:
+			f = turns.At(at)
+		case *time.Time:
+			if f = ""; at != nil {
+				f = turns.At(*at)
+			}
+		}
+		words = append(words, fmt.Sprint(f))
+	}
+	return strings.Join(words, " | ")
+}

@@ -1,0 +1,252 @@
+package scheduler_test
+
+import (
+	"fmt"
+	"strings"
+
+	"holon/responses/tasks"
+	"holon/runner/agent/rules"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// all is more than a script makes of anything.
+const all = 10_000
+
+// kept is what the tables say. Of attempts and waits there are no lists: those that the record tells of are read.
+func kept(v ledger.View, id string, told picture, c *cuts) (picture, error) {
+	p := newPicture()
+	agent, err := v.Agent(id)
+	if err != nil {
+		return p, err
+	}
+	l, err := v.AgentState(id)
+	if err != nil {
+		return p, err
+	}
+	p.Kind, p.Template, p.Created = string(agent.Kind), agent.Template, line(agent.CreatedAt)
+	p.Model, p.Effort = agent.Model, agent.ReasoningEffort
+	p.Input, p.Output = l.Totals.InputTokens, l.Totals.OutputTokens
+	if f := l.LastFailure; f != nil {
+		p.LastFailure = f.Code + ": " + f.Summary
+	}
+	steps := []func(ledger.View, ledger.AgentState, picture, *picture) error{
+		keptThread(c),
+		keptQueue,
+		keptTurns,
+		keptWaits,
+		keptCalls,
+		keptChannels,
+		keptWork,
+		keptTasks,
+	}
+	for _, step := range steps {
+		if err := step(v, l, told, &p); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+// keptThread is the state of the agent. It is that of its newest end of a turn, unless a turn runs, or the agent is
+// stopped or was stopped since.
+func keptThread(c *cuts) func(ledger.View, ledger.AgentState, picture, *picture) error {
+	return func(v ledger.View, l ledger.AgentState, _ picture, p *picture) error {
+		if l.Stopped {
+			c.ended = l.Turns
+		}
+		p.Status = "idle"
+		if last := l.LastClosure; last != nil {
+			p.Outcome, p.Waiting, p.Posture = string(last.Outcome), string(last.WaitingReason), string(last.Posture)
+			if c.ended < l.Turns {
+				p.Status = rules.ThreadStatus(*last, false)
+			}
+		}
+		if l.Stopped {
+			p.Status = "blocked"
+		}
+		a, open, err := v.OpenAttempt(l.AgentID)
+		if err != nil || !open {
+			return err
+		}
+		p.ActiveTurn, p.Phase = a.TurnID, "accepted"
+		if a.BegunAt != nil {
+			p.Status, p.Phase = "running", "running"
+		}
+		if a.AbortedBy != "" {
+			p.Phase = "cancelling"
+		}
+		for _, u := range a.Open {
+			for _, id := range u.IDs {
+				if strings.HasPrefix(id, "open_") || strings.HasPrefix(id, "request_") ||
+					strings.HasPrefix(id, "call_") {
+					p.Open[id] = u.Class
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// keptQueue is the queue in its order. That a message came back leaves no trace in its entry if its turn did not take it
+// in.
+func keptQueue(v ledger.View, l ledger.AgentState, told picture, p *picture) error {
+	queued, err := v.Queued(l.AgentID, all)
+	for _, e := range queued {
+		m, err := v.Message(e.MessageID)
+		if err != nil {
+			return err
+		}
+		p.Back[e.MessageID] = e.Reason != "" || e.Readmitted > 0 || e.Failed > 0 || told.Back[e.MessageID]
+		p.Queue = append(p.Queue, line(e.MessageID, string(e.Priority), e.Number, e.Band(), string(e.Sender),
+			string(m.Kind), e.CreatedAt))
+	}
+	return err
+}
+
+// keptTurns is the attempts that the record tells of, and those that the tables list.
+func keptTurns(v ledger.View, l ledger.AgentState, told picture, p *picture) error {
+	ids := map[string]bool{}
+	for id := range told.Turns {
+		ids[id] = true
+	}
+	ended, err := v.Turns(l.AgentID, 40)
+	for _, t := range ended {
+		ids[t.AttemptID] = true
+	}
+	for id := range ids {
+		a, err := v.Attempt(id)
+		if err != nil {
+			return err
+		}
+		t, err := v.Turn(a.TurnID)
+		if err != nil && !state.IsCode(err, ledger.CodeNotFound) {
+			return err
+		}
+		p.Turns[id] = turnLine(a, t)
+	}
+	return err
+}
+
+func turnLine(a ledger.Attempt, t ledger.Turn) string {
+	status, began, ended, category, message := "accepted", a.BegunAt, a.SettledAt, "", ""
+	switch {
+	case a.Status == ledger.AttemptFailed:
+		status = "failed"
+		if a.AbortedBy != "" || a.Reason == "requeued" {
+			status = "cancelled"
+		}
+	case t.ID != "":
+		_, status = rules.TurnEnd(a.Status, t.Kind, t.Kind == ledger.TurnAborted && a.AbortedBy != "")
+		began, ended = &t.StartedAt, &t.CompletedAt
+	case a.AbortedBy != "":
+		status = "cancelling"
+	case a.BegunAt != nil:
+		status = "running"
+	}
+	if t.Failure != nil {
+		category, message = t.Failure.Code, t.Failure.Summary
+	}
+	return line(a.TurnID, status, a.MessageID, a.TurnIndex, a.Model, t.ResponseID, a.StartedAt, began, ended,
+		t.DurationMS, string(t.Kind), category, message)
+}
+
+func keptWaits(v ledger.View, l ledger.AgentState, told picture, p *picture) error {
+	open, err := v.UnresolvedWaits(l.AgentID)
+	ids := map[string]bool{}
+	for _, w := range open {
+		ids[w.ID] = true
+	}
+	for id := range told.Waits {
+		ids[id] = true
+	}
+	for id := range ids {
+		w, err := v.Wait(id)
+		if err != nil {
+			return err
+		}
+		status, asked := string(w.Status), ""
+		if w.Status == ledger.WaitActive {
+			status = "registered"
+		}
+		if w.Kind == ledger.WaitOperator && (w.Status == ledger.WaitActive || w.Status == ledger.WaitTriggered) {
+			asked = w.WaitingFor
+		}
+		p.Waits[id] = line(status, w.Owner, string(w.Kind), w.WaitingFor, w.UpdatedAt, asked)
+	}
+	return err
+}
+
+func keptCalls(v ledger.View, l ledger.AgentState, _ picture, p *picture) error {
+	calls, err := v.ToolExecutions(l.AgentID, all)
+	if err != nil {
+		return err
+	}
+	for _, c := range calls {
+		expired, gone, err := v.ExpiredOutput(c.TurnID)
+		if err != nil {
+			return err
+		}
+		status, at := map[string]string{"success": "completed", "error": "failed"}[c.Status], ""
+		if gone && c.OutputRef != "" {
+			at = line(expired.At)
+		}
+		p.Tools[c.TurnID+" "+c.ID] = line(c.Tool, status, c.DurationMS, c.OutputRef, at)
+	}
+	said, err := v.Transcript(l.AgentID, all)
+	for _, r := range said {
+		if r.Kind == ledger.TranscriptRound {
+			p.Rounds[fmt.Sprint(r.TurnID, " ", r.Round)] = line(r.InputTokens, r.OutputTokens, r.StopReason)
+		}
+	}
+	return err
+}
+
+func keptChannels(v ledger.View, l ledger.AgentState, _ picture, p *picture) error {
+	triggers, err := v.Triggers(l.AgentID)
+	for _, t := range triggers {
+		status := "connected"
+		if t.Status == ledger.TriggerRevoked {
+			status = "disconnected"
+		}
+		p.Channels[rules.ChannelID(t.ID)] = line(status, t.DeliveryCount)
+	}
+	return err
+}
+
+func keptWork(v ledger.View, l ledger.AgentState, _ picture, p *picture) error {
+	items, err := v.WorkItems(l.AgentID, all)
+	for _, w := range items {
+		status, run, delivery := "accepted", "", "unknown"
+		if w.PickedAt != nil {
+			status, run = "running", "run_"+w.ID
+		}
+		if w.BlockedBy != "" {
+			status = "blocked"
+		}
+		if w.State == ledger.WorkCompleted {
+			status, delivery = "completed", "queued"
+		}
+		p.Work[w.ID] = line(status, w.Objective, w.BlockedBy, run, delivery, w.CreatedAt, w.UpdatedAt)
+	}
+	return err
+}
+
+func keptTasks(v ledger.View, l ledger.AgentState, _ picture, p *picture) error {
+	list, err := v.Tasks(l.AgentID, all)
+	for _, t := range list {
+		status, message := string(t.Status), ""
+		switch {
+		case t.Status == tasks.Queued:
+			status = "accepted"
+		case t.Status.Terminal() && t.Failure == tasks.FailureLost:
+			status = "lost"
+		}
+		if t.Status.Terminal() {
+			message = t.Summary
+		}
+		p.Commands[t.ID] = line(status, t.Kind, t.Command.CmdPreview, t.TurnID, t.Failure, message,
+			t.Command.OutputPath, t.CreatedAt, t.UpdatedAt)
+	}
+	return err
+}

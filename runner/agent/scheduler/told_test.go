@@ -1,0 +1,105 @@
+package scheduler_test
+
+import (
+	"fmt"
+
+	"holon/runner/agent/readmodel"
+)
+
+// told is what the fold of a record says.
+func told(m readmodel.ThreadReadModel, fold *readmodel.Fold) picture {
+	p := newPicture()
+	p.Status, p.Phase, p.ActiveTurn = m.Status, m.Phase, m.ActiveTurnID
+	p.Outcome, p.Waiting, p.Posture = m.Outcome, m.WaitingReason, m.RuntimePosture
+	p.Model, p.Effort = m.Routing.Override, m.Routing.ReasoningEffort
+	for _, q := range m.QueuedTurns.Items {
+		p.Queue = append(p.Queue, line(q.QueuedTurnID, q.Priority, q.Number, q.Band, q.Source, q.Kind,
+			q.EnqueuedAt))
+		p.Back[q.QueuedTurnID] = q.ResumeState == "requeued"
+	}
+	for _, t := range m.Turns.Items {
+		if t.Usage != nil {
+			p.Input, p.Output = p.Input+t.Usage.InputTokens, p.Output+t.Usage.OutputTokens
+		}
+		if t.TerminalKind == "" { // why a turn was not begun is in no table
+			t.FailureCategory, t.Message = "", ""
+		}
+		p.Turns[t.AttemptID] = line(t.TurnID, t.Status, t.MessageID, t.TurnIndex, t.Model, t.ResponseID, t.SubmittedAt,
+			t.StartedAt, t.CompletedAt, t.DurationMS, t.TerminalKind, t.FailureCategory, t.Message)
+	}
+	for _, w := range m.Waits.Items {
+		asked := ""
+		for _, a := range m.PendingRequests.Items {
+			if a.ActionID == "action_"+w.WaitID {
+				asked = a.Prompt
+			}
+		}
+		p.Waits[w.WaitID] = line(w.Status, w.Owner, w.Kind, w.WaitingFor, w.At, asked)
+	}
+	p.LastFailure = lastFailure(m)
+	tellCalls(&p, m)
+	tellRest(&p, fold)
+	return p
+}
+
+func lastFailure(m readmodel.ThreadReadModel) (last string) {
+	for _, i := range m.Incidents.Items {
+		if i.Level == "error" {
+			last = i.Code + ": " + i.Message
+		}
+	}
+	return last
+}
+
+// tellCalls is the tools and requests. A call that its turn left open has no record of its own.
+func tellCalls(p *picture, m readmodel.ThreadReadModel) {
+	for _, c := range m.ToolCalls.Items {
+		switch {
+		case c.Status == "running":
+			p.Open[c.ToolCallID] = "tool.started"
+		case c.Status != "cancelled" && c.FailureCategory != "interrupted":
+			p.Tools[c.TurnID+" "+c.ToolCallID] = line(
+				c.ToolName,
+				c.Status,
+				c.DurationMS,
+				c.OutputRef,
+				c.OutputExpiredAt,
+			)
+		}
+	}
+	for _, q := range m.ModelRequests.Items {
+		switch q.Status {
+		case "running":
+			p.Open[q.ModelRequestID] = "model.requested"
+		case "completed":
+			p.Rounds[fmt.Sprint(q.TurnID, " ", q.Round)] = line(q.Usage.InputTokens, q.Usage.OutputTokens, q.StopReason)
+		}
+	}
+}
+
+func tellRest(p *picture, fold *readmodel.Fold) {
+	model, _ := fold.Model("session_snapshot")
+	session := model.(readmodel.SessionSnapshot)
+	p.Kind, p.Template, p.Created = session.Kind, session.Template, session.CreatedAt
+	model, _ = fold.Model("channel_summary")
+	for _, c := range model.(readmodel.ChannelSummary).Channels.Items {
+		p.Channels[c.ChannelID] = line(c.Status, c.Messages)
+	}
+	model, _ = fold.Model("task_snapshot")
+	for _, t := range model.(readmodel.TaskSnapshot).Tasks.Items {
+		if t.TaskKind == "work_item" {
+			p.Work[t.TaskID] = line(
+				t.Status,
+				t.Objective,
+				t.RequiredAction,
+				t.CurrentRunID,
+				t.DeliveryState,
+				t.CreatedAt,
+				t.UpdatedAt,
+			)
+			continue
+		}
+		p.Commands[t.TaskID] = line(t.Status, t.TaskKind, t.Objective, t.TurnID, t.FailureCategory, t.Message,
+			t.OutputRef, t.CreatedAt, t.UpdatedAt)
+	}
+}

@@ -195,6 +195,9 @@ func (h *Holon) check() error {
 			fmt.Sprintf("holon.model_fallbacks may have at most %d models, this has %d", maxFallbacks,
 				len(h.ModelFallbacks)))
 	}
+	if err := h.Reminder.check(); err != nil {
+		return err
+	}
 	switch h.OnDisconnect {
 	case "", "continue", "cancel":
 	default:
@@ -204,6 +207,27 @@ func (h *Holon) check() error {
 	l := orDefault(h.Limits, Limits{})
 	return firstError(checkLimit("max_rounds", int64(l.MaxRounds)), checkLimit("timeout_ms", l.TimeoutMS),
 		checkLimit("max_output_bytes", l.MaxOutputBytes))
+}
+
+func (r *Reminder) check() error {
+	if r == nil {
+		return nil
+	}
+	if len(r.Text) > MaxReminder {
+		return Invalid("holon.reminder.text", CodeInvalidValue,
+			fmt.Sprintf("holon.reminder.text has %d bytes and may have %d; shorten it", len(r.Text), MaxReminder))
+	}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"rounds", r.Rounds}, {"cooldown_rounds", r.CooldownRounds}} {
+		if n.value < 1 {
+			param := "holon.reminder." + n.name
+			return Invalid(param, CodeInvalidValue,
+				fmt.Sprintf("%s must be 1 or more, not %d; leave holon.reminder out for none", param, n.value))
+		}
+	}
+	return nil
 }
 
 func checkLimit(name string, v int64) error {

@@ -108,6 +108,31 @@ type Holon struct {
 	// ModelFallbacks are asked one after another when the model fails before it said anything; none for those that
 	// the server has for its default model.
 	ModelFallbacks []string `json:"model_fallbacks,omitempty"`
+
+	// Reminder is what the model is reminded of in a long turn; nil for nothing.
+	Reminder *Reminder `json:"reminder,omitempty"`
+}
+
+// Reminder is a text that the model is sent at the end of one request, and that no conversation, response or later
+// request has, after Rounds rounds without a result of the host's tools that renews it. Such a result says what the text
+// is from then on.
+type Reminder struct {
+	Text           string `json:"text,omitempty"`  // at most MaxReminder bytes; "": nothing, until a result has one
+	Rounds         int    `json:"rounds"`          // of the model, since the turn began or the text was renewed
+	CooldownRounds int    `json:"cooldown_rounds"` // likewise, until the model is sent it again
+}
+
+// MaxReminder bounds the text of a Reminder, in bytes.
+const MaxReminder = 16 << 10
+
+// UnmarshalJSON reads the reminder; an unknown key is an error here, too.
+func (r *Reminder) UnmarshalJSON(data []byte) error {
+	type plain Reminder // without this method
+	err := onlyKeys(data, "text", "rounds", "cooldown_rounds")
+	if err == nil {
+		err = unmarshal(data, (*plain)(r))
+	}
+	return decodeError("reminder", err)
 }
 
 // Values of Holon.Isolation: where the turn works.
@@ -138,7 +163,7 @@ type Limits struct {
 func (h *Holon) UnmarshalJSON(data []byte) error {
 	type plain Holon // without this method
 	err := onlyKeys(data, "session_id", "turn_id", "input_dir", "output_dir", "workspace_dir", "isolation",
-		"on_disconnect", "limits", "skills", "model_fallbacks")
+		"on_disconnect", "limits", "skills", "model_fallbacks", "reminder")
 	if err == nil {
 		err = noneEmpty(data)
 	}

@@ -66,6 +66,9 @@ func (t *tool) output(answer *sdk.CallToolResult, env tools.Env) tools.Output {
 		c.notes = append(c.notes, fmt.Sprintf("%d more pieces of content were dropped", n))
 	}
 	out := tools.Output{Result: c}
+	if text, ok := answer.Meta[metaReminder].(string); ok && t.server.host {
+		out.Reminder = &text
+	}
 	for i, content := range c.content {
 		picture, ok := content.(*sdk.ImageContent)
 		if !ok || !env.Images || len(out.Images) == maxImages || len(picture.Data) > image.MaxBytes {

@@ -28,6 +28,9 @@ const metaTurnToken = "holon/turn_token"
 // and there in tools/call the key of that.
 const metaRound = "holon/round"
 
+// metaReminder is the key, in the _meta of a result of the host, of what the turn's reminder says from then on.
+const metaReminder = "holon/reminder"
+
 // Bounds of a round in a call, in bytes: of its text, and of the arguments of one of its calls.
 const (
 	maxRoundText = 32 << 10

@@ -335,7 +335,7 @@ func TestNoEncoderIsForgotten(t *testing.T) {
 		"TextResponseFormat", "JsonObjectResponseFormat", "JsonSchemaResponseFormat", "ForeignItem",
 		// requests
 		"CreateResponseBody", "CompactResponseMethodPublicBody", "WebSocketResponseCreateEvent", "EmptyModelParam",
-		"Holon", "Limits", "NewTurnInput", "TaskInput", "TaskStart", "TaskStop",
+		"Holon", "Limits", "NewTurnInput", "Reminder", "TaskInput", "TaskStart", "TaskStop",
 		// of package agentd, which tests them
 		"DeletedResponse", "InputItemList", "Model", "ModelList", "PreviewSource", "PreviewTool", "ResponsePreview",
 		"Stopping", "TokenCount",

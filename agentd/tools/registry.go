@@ -130,7 +130,7 @@ func (r *Registry) Run(ctx context.Context, env Env, call Call) Outcome {
 	canonical, err := project(name, out, env)
 	o := Outcome{Canonical: canonical, Fault: errors.Join(fault, err), Artifacts: env.Artifacts.List()}
 	if canonical.Error == nil {
-		o.Images = out.Images
+		o.Images, o.Reminder = out.Images, out.Reminder
 	}
 	o.Rendered, err = r.render(canonical, RenderPolicy{OutputDir: filepath.Dir(env.LogDir)}, env.Policy)
 	o.Fault = errors.Join(o.Fault, err)

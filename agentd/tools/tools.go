@@ -169,6 +169,8 @@ type Output struct {
 	Result  Projector
 	Error   *Error
 	Images  []Image // what a successful call shows the model in addition to the text
+	// Reminder is what the reminder of the turn says after a successful call; nil: what it said.
+	Reminder *string
 }
 
 // Image is a picture for the model.
@@ -194,6 +196,7 @@ type Outcome struct {
 	Rendered  string
 	Images    []Image
 	Artifacts []Artifact
+	Reminder  *string // as in Output
 	Duration  time.Duration
 	// Fault is what went wrong in the runtime itself, in full and for the log
 	// only; the model sees an internal_error.

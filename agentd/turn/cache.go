@@ -92,6 +92,7 @@ type question struct {
 	items     int
 	estimated int // uncorrected
 	tokens    int
+	beside    int // of tokens, those of a reminder, which no later request has
 	frame     string
 	all       string // fingerprint of the items
 	before    string // and of as many as the provider was told before
@@ -135,8 +136,14 @@ func (v *view) prompt(a model.Attempt) *turns.Prompt {
 		}
 	}
 	if a.Err == nil {
-		v.known = cached{ref: a.Ref, tokens: a.Usage.InputTokens, items: q.items, epoch: v.told.Epoch, frame: q.frame,
-			prefix: q.all}
+		v.known = cached{
+			ref:    a.Ref,
+			tokens: max(0, a.Usage.InputTokens-int64(q.beside)),
+			items:  q.items,
+			epoch:  v.told.Epoch,
+			frame:  q.frame,
+			prefix: q.all,
+		}
 		if a.Ref == v.r.ModelRef {
 			v.gauge.Report(q.estimated, a.Usage.InputTokens)
 		}

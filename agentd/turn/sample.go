@@ -29,6 +29,9 @@ func (r *runner) sample(ctx context.Context) (*round, error) {
 	r.rules.round, r.lastFailure = 0, nil
 	req := r.modelRequest()
 	r.view.ask(req)
+	if err := r.remind(&req); err != nil {
+		return nil, err
+	}
 	watch := &attempts{runner: r, sampler: s, tokens: r.view.now.tokens}
 	req.Observer = watch
 	r.view.sent = r.view.now.frame

@@ -155,6 +155,7 @@ func (r *runner) runCall(ctx context.Context, c *ownCall, beside tools.Round) er
 		return err
 	}
 	outcome := r.run(ctx, c, beside)
+	r.reminder.renew(outcome, r.result.Rounds)
 	r.result.ToolCalls.Add(c.Name, outcome.Canonical.Error != nil)
 	facts := append([]turns.RuntimeEvent{r.toolEnded(c.ID, outcome)}, r.taskBegun(&c.ToolCall, outcome)...)
 	if r.Watcher != nil {

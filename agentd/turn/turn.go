@@ -11,7 +11,7 @@
 // providers nor disks. It keeps three promises: the stream it emits ends with exactly one terminal event unless the
 // sink itself fails; a tool call is recorded before it runs and never runs twice; and the conversation that a model is
 // sent only grows at its end, so that providers can cache it, except for compactions, each of which is recorded (see
-// view).
+// view), and for a reminder at the end of a single request (see reminding).
 package turn
 
 import (
@@ -156,7 +156,8 @@ func (t *Turn) FirstRequest() model.Request {
 
 func (t *Turn) runner() *runner {
 	r := &runner{Turn: t, env: t.Env, rules: newRules(t.Request), takes: model.CapabilitiesOf(t.Model, t.ModelName),
-		input: append(append([]responses.Item(nil), t.History...), t.Request.Input...)}
+		input:    append(append([]responses.Item(nil), t.History...), t.Request.Input...),
+		reminder: remindingOf(t.Request)}
 	r.view = newView(r)
 	r.clientTools = make(map[string]bool, len(t.Request.Tools))
 	for _, tool := range t.Request.Tools {
@@ -172,6 +173,7 @@ type runner struct {
 	view        *view            // what of it the model is told
 	clientTools map[string]bool  // functions that the client runs
 	rules       rules
+	reminder    reminding
 	env         tools.Env // as the model's abilities have it
 	takes       model.Capabilities
 	strict      map[string]json.RawMessage // strict forms of tools, by name and schema; made with the first

@@ -70,7 +70,7 @@ var Constants = redact.Constants{
 		RuntimeWarning, RuntimeError, ContextResolved, CompactionBegun, ContextCompacted, CompactionFailed,
 		RoutingDecided, FallbackApplied, CostRecorded, RateLimitHit, TaskCreated, TaskAccepted, TaskStarted,
 		TaskCompleted, TaskFailed, TaskTimedOut, TaskCancelAsked, TaskCancelled, TaskLost, inputAccepted, inputInserted,
-		egressDecided, egressClosed, egressMore, skillActivated,
+		egressDecided, egressClosed, egressMore, skillActivated, ReminderInjected, ReminderSkipped,
 		"function", "allowed_tools", "json_object", "json_schema", // echoed from a request
 	},
 	"tool_choice": {"required"},

@@ -47,6 +47,8 @@ func everyEvent() []turns.RuntimeEvent {
 			Message: "hunk 1 does not apply", RecoveryHint: "read the file again"}),
 		s.InputAccepted(turns.Heard{InputID: "msg_1", Bytes: 12}),
 		s.InputInserted(turns.Heard{InputID: "msg_1", Round: 2, ItemID: "msg_interjected_1"}),
+		s.Reminded(turns.Reminded{Round: 11, RoundsSince: 10, EstimatedTokens: 120}),
+		s.ReminderSkipped(turns.Reminded{Round: 21, RoundsSince: 20, EstimatedTokens: 120}),
 		s.Warning(turns.Notice{Code: "disk_low", Message: "little space is left", Component: "record",
 			Recoverable: true}),
 		s.Error(turns.Notice{Code: "server_error", Message: "broken", Component: "record",

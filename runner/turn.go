@@ -47,6 +47,8 @@ type Turn struct {
 	MaxToolCalls       int           // 0: no bound
 	MaxOutputBytes     int64         // of the turn's output directory; 0: agentd's limit
 
+	Reminder *responses.Reminder // of the model, in a long turn; nil for none
+
 	Budget gateway.Budget        // of what goes through the gateway
 	Taken  gateway.Account       // by this turn, of a gateway that is gone; counts against Budget
 	Note   func(gateway.Account) // gateway.Grant.Note; may be nil
@@ -240,7 +242,7 @@ func (s *Session) request(turnID string, req Turn) *responses.Request {
 		r.Reasoning = &responses.ReasoningConfig{Effort: &req.Effort}
 	}
 	r.Holon = responses.Holon{SessionID: s.id, TurnID: turnID, OnDisconnect: "continue",
-		ModelFallbacks: s.cfg.Fallbacks}
+		ModelFallbacks: s.cfg.Fallbacks, Reminder: req.Reminder}
 	if s.cfg.InputDir != "" {
 		r.Holon.InputDir = s.inside(inputPath)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"holon/runner"
 	"holon/runner/agent/pool"
+	"holon/runner/agent/prompt"
 	"holon/runner/agent/tools"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
@@ -109,11 +110,14 @@ func (h *agentHost) tell(agentID, text string) {
 	}
 }
 
+// reminding says when models are reminded of what their agents work on.
+func (o *serveOptions) reminding() prompt.Reminding { return prompt.Reminding(o.Reminder) }
+
 // tools are those that an agent has of the host. They take the steps of their
 // agent's lane, as this process.
 func (h *agentHost) tools(agentID string) []hosttools.Tool {
 	return tools.New(tools.Options{AgentID: agentID, Scheduler: h.steps, Work: h.steps, Plans: h.homes,
-		Ledger: h.ledger, Facts: h.facts(),
+		Ledger: h.ledger, Facts: h.facts(), Reminder: h.options.reminding().Text,
 		Triggers: h, Secrets: h.options.streams.Secrets, Info: h.info})
 }
 

@@ -99,7 +99,8 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 		Store: h.ledger, Turns: h.containers, Containers: h.containers, Homes: h.homes, Plan: h.homes.Plan, Owner: owner,
 		Default: o.Agent, Template: home.Default,
 		Model: refs[0], Fallbacks: refs[1:], Image: o.Image, MaxRounds: o.MaxRounds, MaxToolCalls: o.MaxToolCalls,
-		Budget: budgetOf(o.Budget), TurnTimeout: o.Timeout, Retention: h.retention(), Secrets: o.streams.Secrets,
+		Reminding: o.reminding(), Budget: budgetOf(o.Budget), TurnTimeout: o.Timeout, Retention: h.retention(),
+		Secrets: o.streams.Secrets,
 		TriggerKey: key, Log: h.log,
 	})
 	if err != nil {

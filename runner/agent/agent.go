@@ -27,6 +27,7 @@ import (
 	"holon/runner"
 	"holon/runner/agent/live"
 	"holon/runner/agent/pool"
+	"holon/runner/agent/prompt"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/gateway"
@@ -76,11 +77,12 @@ type Config struct {
 	Model        string // that agents without one of their own ask first
 	Fallbacks    []string
 	Image        string
-	MaxRounds    int            // of a turn
-	MaxToolCalls int            // of a turn; 0: no bound
-	Budget       gateway.Budget // of a turn
-	TurnTimeout  time.Duration  // 0: agentd's
-	Drain        time.Duration  // 0: DefaultDrain
+	MaxRounds    int              // of a turn
+	MaxToolCalls int              // of a turn; 0: no bound
+	Reminding    prompt.Reminding // of the current work item; zero: never
+	Budget       gateway.Budget   // of a turn
+	TurnTimeout  time.Duration    // 0: agentd's
+	Drain        time.Duration    // 0: DefaultDrain
 	Retention    ledger.Retention
 	Secrets      *redact.Set // known values that no record may show; nil for none
 	TriggerKey   []byte      // what tokens of external triggers are derived from

@@ -18,6 +18,7 @@ import (
 	"holon/runner"
 	"holon/runner/agent"
 	"holon/runner/agent/pool"
+	"holon/runner/agent/prompt"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/tools"
@@ -171,7 +172,8 @@ func TestEndlessLoop(t *testing.T) {
 				defer l.close()
 				l.played.do = func(ctx context.Context, turn pool.Turn) error {
 					for _, tool := range tools.New(tools.Options{AgentID: "main", Scheduler: l.runtime.Scheduler(), Work: l.runtime.Scheduler(),
-						Ledger: l.store, Facts: view.Facts{}}) {
+						Reminder: prompt.Reminding{}.Text,
+						Ledger:   l.store, Facts: view.Facts{}}) {
 						if tool.Name == name {
 							_, err := tool.Call(ctx,
 								hosttools.Call{ID: turn.ID + "/call", Arguments: json.RawMessage(arguments)})

@@ -81,6 +81,7 @@ func (r *Runtime) plan(ctx context.Context, c scheduler.Claim) (pool.Turn, promp
 	sent := prompt.Assemble(in)
 	t := r.turnOf(c.Agent, c.Attempt)
 	t.Instructions, t.Prompt, t.CacheKey = sent.Instructions(), sent.Prompt(), sent.Cache.PromptCacheKey
+	t.Reminder = r.cfg.Reminding.Of(in.Work.Current)
 	return t, sent, nil
 }
 

@@ -107,6 +107,10 @@ func audited(class string, payload json.RawMessage, call begunCall) (typ string,
 			return executed{Tool: f.ToolName, Call: call.Text, Files: named(call.Files), Kind: f.Kind,
 				Error: visible.OneLine(f.Message, 300), DurationMS: f.DurationMS, Status: "error"}
 		})
+	case turns.ReminderInjected:
+		return rules.WorkReminderInjected, nil
+	case turns.ReminderSkipped:
+		return rules.WorkReminderSkipped, nil
 	case turns.RuntimeError:
 		return fact(rules.RuntimeError, payload, func(n turns.Notice) any {
 			return map[string]any{"code": n.Code, "message": visible.OneLine(n.Message, 300), "component": n.Component}

@@ -61,6 +61,8 @@ type Result struct {
 	Structured json.RawMessage // a JSON object; nil for none
 	// Unmasked: known secrets are not taken out, since the result is to tell one.
 	Unmasked bool
+	// Reminder is what agentd reminds the model of from now on (responses.Reminder); nil: of the same as before.
+	Reminder *string
 }
 
 // ToolError says why a call was not made (runtime specification, "Tool Error
@@ -152,6 +154,9 @@ func (s *Server) call(ctx context.Context, t Tool, p *mcp.CallToolParamsRaw) (*m
 	out := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: secrets.Text(result.Text)}}}
 	if result.Structured != nil {
 		out.StructuredContent = json.RawMessage(secrets.JSON(result.Structured, nil))
+	}
+	if result.Reminder != nil {
+		out.Meta = mcp.Meta{metaReminder: s.secrets.Text(*result.Reminder)}
 	}
 	return out, nil
 }

@@ -25,6 +25,9 @@ const metaCallID = "holon/call_id"
 // of the round.
 const metaRound = "holon/round"
 
+// metaReminder is the key of Result.Reminder in the _meta of a result.
+const metaReminder = "holon/reminder"
+
 // Bounds of a call of turn_note, in bytes.
 const (
 	maxText   = 4 << 10

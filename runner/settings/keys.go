@@ -151,7 +151,10 @@ var keys = []*key{
 				return fmt.Sprintf("%g is out of range", s.CPUs), "leave it out for all"
 			}
 			if s.CPUs > 0 && s.CPUs < engine.MinNanoCPUs/1e9 {
-				return fmt.Sprintf("%g is less than a container needs", s.CPUs), "use 0.01 or more, or leave it out for all"
+				return fmt.Sprintf(
+					"%g is less than a container needs",
+					s.CPUs,
+				), "use 0.01 or more, or leave it out for all"
 			}
 			return "", ""
 		}},
@@ -234,6 +237,16 @@ var keys = []*key{
 		doc: "What the directories of an agent's turns may have in all, even those that its record refers to; no bound " +
 			"by default.",
 		field: func(s *Settings, _ string) any { return &s.MaxTurnFiles }},
+	{name: "runtime.work_item_stale_reminder.rounds", env: "HOLON_WORK_ITEM_STALE_REMINDER_ROUNDS", project: never,
+		doc: "After how many rounds of a turn without a change of a work item a model is reminded of the current one; " +
+			"10 by default.",
+		field: func(s *Settings, _ string) any { return &s.Reminder.Rounds }, positive: true},
+	{name: "runtime.work_item_stale_reminder.cooldown_rounds", env: "HOLON_WORK_ITEM_STALE_REMINDER_COOLDOWN_ROUNDS",
+		project: never, doc: "After how many more rounds it is reminded again; 10 by default.",
+		field: func(s *Settings, _ string) any { return &s.Reminder.CooldownRounds }, positive: true},
+	{name: "runtime.work_item_stale_reminder.max_tokens", env: "HOLON_WORK_ITEM_STALE_REMINDER_MAX_TOKENS",
+		project: never, doc: "How long a reminder may be, in tokens; 512 by default.",
+		field: func(s *Settings, _ string) any { return &s.Reminder.MaxTokens }, positive: true},
 	{name: "control.http_addr", env: "HOLON_HTTP_ADDR", project: never,
 		doc: "Address, as HOST:PORT, on which the control plane is reached over TCP as well as on its Unix " +
 			"socket; none by default.",

@@ -96,11 +96,16 @@ func nearest(path []string) string {
 			return "nest it: " + strings.Join(segments, ": {") + ": …" + strings.Repeat("}", len(segments)-1)
 		}
 	}
+	// A key that lost its groups: max_tokens for budget.max_tokens, which lost the fewest.
+	full := ""
 	for _, k := range keys {
-		// A key that lost its group: max_tokens for budget.max_tokens.
-		if strings.HasSuffix(k.name, "."+text) {
-			return "write " + k.name
+		if strings.HasSuffix(k.name, "."+text) &&
+			(full == "" || strings.Count(k.name, ".") < strings.Count(full, ".")) {
+			full = k.name
 		}
+	}
+	if full != "" {
+		return "write " + full
 	}
 	best, least := "", len(text)/2+1
 	for _, k := range keys {

@@ -124,6 +124,14 @@ type AgentSettings struct {
 	MaxEvents     int64 // of one agent
 	MessagesDays  int   // how long messages are kept after they are handled
 	MaxTurnFiles  Size  // what the directories of one agent's turns may have, whatever its record needs
+	Reminder      ReminderSettings
+}
+
+// ReminderSettings say when a model is reminded of the work item that its agent works on.
+type ReminderSettings struct {
+	Rounds         int // without a change of a work item
+	CooldownRounds int // until the next reminder
+	MaxTokens      int // of a reminder
 }
 
 // ControlSettings say how the control plane is reached.
@@ -203,7 +211,8 @@ func Default() Settings {
 			MaxOutput: "4g"},
 		DiskSettings: DiskSettings{RunDisk: "10g", MinFree: "256m"},
 		AgentSettings: AgentSettings{Agent: defaultAgent, IdlePause: time.Minute, IdleStop: 15 * time.Minute,
-			MaxContainers: 16, EventsDays: 30, MaxEvents: 200_000, MessagesDays: 180},
+			MaxContainers: 16, EventsDays: 30, MaxEvents: 200_000, MessagesDays: 180,
+			Reminder: ReminderSettings{Rounds: 10, CooldownRounds: 10, MaxTokens: 512}},
 		ControlSettings: ControlSettings{AuthMode: authAuto},
 		Catalog:         make(map[string]*Facts), Providers: make(map[string]*Provider),
 	}

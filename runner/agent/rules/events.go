@@ -75,6 +75,8 @@ const (
 	WorkReportPromoted     = "work_item_completion_report_promoted"
 	WorkCompletionWarned   = "work_item_completion_warning"
 	WorkPlanRefreshed      = "work_item_plan_artifact_refreshed"
+	WorkReminderInjected   = "work_item_stale_reminder_injected"
+	WorkReminderSkipped    = "work_item_stale_reminder_skipped"
 	TaskCreated            = "task_created"
 	TaskStatusUpdated      = "task_status_updated"
 	TaskResultReceived     = "task_result_received"
@@ -167,6 +169,10 @@ var events = []EventType{
 		"The text beside a completion became the report of the work item. work_item_id, delivery_summary_id, chars, item."},
 	{WorkCompletionWarned, LevelTrace, "work", "A completion has no report. work_item_id, code, item."},
 	{WorkPlanRefreshed, LevelTrace, "work", "The plan of a work item changed. work_item_id, hash, bytes."},
+	{WorkReminderInjected, LevelTrace, "work",
+		"A model was reminded of the current item in a long turn. round, rounds_since, estimated_tokens."},
+	{WorkReminderSkipped, LevelTrace, "work",
+		"A request had no room for that reminder. round, rounds_since, estimated_tokens."},
 
 	{TaskCreated, LevelProgress, "task", "A command goes on as a task. task, task_kind, objective, source, turn_id."},
 	{TaskStatusUpdated, LevelTrace, "task", "A task was accepted, runs, or is being stopped. task."},

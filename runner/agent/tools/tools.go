@@ -49,7 +49,8 @@ type Options struct {
 	Work      Work
 	Plans     Plans
 	Ledger    Ledger
-	Facts     view.Facts // of the runtime, for AgentGet
+	Facts     view.Facts                            // of the runtime, for AgentGet
+	Reminder  func(current *view.WorkRecord) string // what a turn's reminder says of the current item, nil for none
 	Triggers  Triggers
 	Secrets   *redact.Set // taken out of what a call says, so that no record has them; nil for none
 	// Info waits until the runtime listens, and says where.

@@ -57,8 +57,14 @@ func newRig(t *testing.T) *rig {
 			return []view.AgentsMD{{Scope: "agent", Kind: "agents_md", Path: "/host/secret/" + id + "/AGENTS.md"}}
 		},
 	}
-	for _, tool := range tools.New(tools.Options{AgentID: "main", Scheduler: r.scheduler, Work: r.scheduler, Plans: plans{}, Ledger: store,
-		Facts: facts, Triggers: r.scheduler, Info: func(ctx context.Context) (view.RuntimeInfo, error) {
+	reminder := func(current *view.WorkRecord) string {
+		if current == nil {
+			return ""
+		}
+		return current.Objective
+	}
+	for _, tool := range tools.New(tools.Options{AgentID: "main", Scheduler: r.scheduler, Work: r.scheduler,
+		Plans: plans{}, Ledger: store, Reminder: reminder, Facts: facts, Triggers: r.scheduler, Info: func(ctx context.Context) (view.RuntimeInfo, error) {
 			return view.RuntimeInfo{AdvertiseURL: "https://holon.example/"}, ctx.Err()
 		}}) {
 		r.tools[tool.Name] = tool
@@ -282,6 +288,46 @@ func TestExternalTriggerGet(t *testing.T) {
 }
 
 // plans keeps no plans.
+// A call that changed an item renews the reminder with the current one as it is then; no other call does.
+func TestRenewedReminder(t *testing.T) {
+	r := newRig(t)
+	r.turn()
+	call := func(id, tool, arguments string) hosttools.Result {
+		t.Helper()
+		result, err := r.tools[tool].Call(t.Context(), hosttools.Call{ID: id, Arguments: json.RawMessage(arguments)})
+		if err != nil {
+			t.Fatalf("%s: %v", tool, err)
+		}
+		return result
+	}
+	made := call("t/1", "CreateWorkItem", `{"objective":"first"}`)
+	var out struct {
+		Item struct{ ID string } `json:"work_item"`
+	}
+	if err := json.Unmarshal(made.Structured, &out); err != nil {
+		t.Fatal(err)
+	}
+	id := fmt.Sprintf(`{"work_item_id":%q}`, out.Item.ID)
+	changed := strings.Replace(id, "}", `,"objective":"second"}`, 1)
+	for _, step := range []struct{ tool, arguments, want string }{
+		{"PickWorkItem", id, "first"}, {"UpdateWorkItem", changed, "second"},
+		{"CreateWorkItem", `{"objective":"another"}`, "second"}, {"CompleteWorkItem", id, ""},
+	} {
+		got := call("t/"+step.tool, step.tool, step.arguments).Reminder
+		if got == nil || *got != step.want {
+			t.Errorf("after %s the reminder is %v, want %q", step.tool, got, step.want)
+		}
+	}
+	if made.Reminder == nil || *made.Reminder != "" {
+		t.Errorf("without a current item the reminder is %v, want an empty one", made.Reminder)
+	}
+	for tool, arguments := range map[string]string{"GetWorkItem": id, "ListWorkItems": "{}", "AgentGet": "{}"} {
+		if got := call("t/"+tool, tool, arguments).Reminder; got != nil {
+			t.Errorf("%s renews the reminder to %q, want that it does not", tool, *got)
+		}
+	}
+}
+
 type plans struct{}
 
 func (plans) SeedPlan(context.Context, string, string, string) error { return nil }

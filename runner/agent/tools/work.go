@@ -117,7 +117,7 @@ func (o Options) createWork(ctx context.Context, c hosttools.Call) (hosttools.Re
 	if err == nil && args.Plan != "" {
 		err = o.Plans.SeedPlan(ctx, o.AgentID, w.ID, args.Plan)
 	}
-	return o.shown(ctx, w.ID, nil, err)
+	return o.changed(ctx, w.ID, nil, err)
 }
 
 func (o Options) pickWork(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
@@ -126,7 +126,7 @@ func (o Options) pickWork(ctx context.Context, c hosttools.Call) (hosttools.Resu
 		return hosttools.Result{}, err
 	}
 	_, err := o.Work.PickWork(ctx, o.AgentID, args.ID, c.ID)
-	return o.shown(ctx, args.ID, nil, err)
+	return o.changed(ctx, args.ID, nil, err)
 }
 
 func (o Options) updateWork(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
@@ -146,7 +146,7 @@ func (o Options) updateWork(ctx context.Context, c hosttools.Call) (hosttools.Re
 		change.RecheckAfter = time.Duration(*ms) * time.Millisecond
 	}
 	_, err := o.Work.UpdateWork(ctx, o.AgentID, args.ID, c.ID, change)
-	return o.shown(ctx, args.ID, nil, err)
+	return o.changed(ctx, args.ID, nil, err)
 }
 
 func (o Options) completeWork(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
@@ -162,10 +162,35 @@ func (o Options) completeWork(ctx context.Context, c hosttools.Call) (hosttools.
 		}
 	}
 	done, err := o.Work.CompleteWork(ctx, o.AgentID, args.ID, c.ID, round)
-	return o.shown(ctx, args.ID, done.Warnings, err)
+	return o.changed(ctx, args.ID, done.Warnings, err)
 }
 
-// shown is the result of a call that changed an item: the item as it is now.
+// changed is the result of a call that changed an item. It renews the reminder of the turn.
+func (o Options) changed(ctx context.Context, itemID string, warnings []scheduler.Warning, err error) (hosttools.Result,
+	error) {
+	result, err := o.shown(ctx, itemID, warnings, err)
+	if err != nil {
+		return result, err
+	}
+	var current *view.WorkRecord
+	err = o.Ledger.View(ctx, func(v ledger.View) error {
+		state, err := v.AgentState(o.AgentID)
+		if err != nil || state.CurrentWork == "" {
+			return err
+		}
+		w, err := view.New(v, o.Facts).Work(o.AgentID, state.CurrentWork)
+		current = &w
+		return err
+	})
+	if err != nil {
+		return hosttools.Result{}, refusal(err)
+	}
+	text := o.Reminder(current)
+	result.Reminder = &text
+	return result, nil
+}
+
+// shown is the result of a call about an item: the item as it is now.
 func (o Options) shown(ctx context.Context, itemID string, warnings []scheduler.Warning, err error) (hosttools.Result,
 	error) {
 	if err != nil {

@@ -136,14 +136,8 @@ func (v *view) prompt(a model.Attempt) *turns.Prompt {
 		}
 	}
 	if a.Err == nil {
-		v.known = cached{
-			ref:    a.Ref,
-			tokens: max(0, a.Usage.InputTokens-int64(q.beside)),
-			items:  q.items,
-			epoch:  v.told.Epoch,
-			frame:  q.frame,
-			prefix: q.all,
-		}
+		v.known = cached{ref: a.Ref, tokens: max(0, a.Usage.InputTokens-int64(q.beside)), items: q.items,
+			epoch: v.told.Epoch, frame: q.frame, prefix: q.all}
 		if a.Ref == v.r.ModelRef {
 			v.gauge.Report(q.estimated, a.Usage.InputTokens)
 		}

@@ -65,7 +65,7 @@ func TestEncodedRequestsAreDescribed(t *testing.T) {
 		Holon: responses.Holon{SessionID: "s", TurnID: "t", InputDir: "/i", OutputDir: "/o", WorkspaceDir: "/w",
 			Isolation: "none", OnDisconnect: "continue", Skills: &[]string{"pdf"}, ModelFallbacks: []string{"a/b"},
 			Reminder: &responses.Reminder{Text: "x", Rounds: 1, CooldownRounds: 1},
-			Limits: &responses.Limits{MaxRounds: 1, TimeoutMS: 1, MaxOutputBytes: 1}}, Digest: "d"}
+			Limits:   &responses.Limits{MaxRounds: 1, TimeoutMS: 1, MaxOutputBytes: 1}}, Digest: "d"}
 	for _, v := range []any{*req, req.Holon, *req.Holon.Limits, *req.Holon.Reminder, req.MCP[0], req.Text.Format} {
 		value := reflect.ValueOf(v)
 		for field, f := range value.Fields() {

@@ -180,6 +180,10 @@ func line(facts ...any) string {
 			if f = ""; at != nil {
 				f = turns.At(*at)
 			}
+		case string: // a time may lack the zeros at its end
+			if when, err := time.Parse(time.RFC3339Nano, at); err == nil {
+				f = turns.At(when)
+			}
 		}
 		words = append(words, fmt.Sprint(f))
 	}

@@ -173,6 +173,9 @@ func (s *step) cancelTriggered(messageID string) error {
 }
 
 func (s *step) triggerWait(w ledger.Wait, messageID string) (ledger.Wait, error) {
+	if w.Status == ledger.WaitResolved && w.Kind == ledger.WaitOperator { // its message came back
+		s.emitAction(rules.WaitRegistered, w)
+	}
 	w.Status, w.MessageID, w.AttemptID, w.EndedAt, w.UpdatedAt = ledger.WaitTriggered, messageID, "", nil, s.now
 	s.emitWait(rules.WaitTriggered, w, ledger.Event{MessageID: messageID}, facts{"kind": string(w.Kind)})
 	return w, s.UpdateWait(w)

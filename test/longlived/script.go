@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"holon/runner/agent/tools"
+	"holon/test/torture/check"
 )
 
 // Word is what a message says that its turn should do. A message without one is
@@ -25,10 +26,16 @@ const (
 	Task  Word = "do-task"  // a command that goes on when the turn has ended: a message tells of its end
 	Work  Word = "do-work"  // a work item: made, picked and completed with a report
 	Block Word = "do-block" // a work item that is blocked, and completed when it is looked at again
+	Carry Word = "do-carry" // a work item that is picked, and completed by the turn that goes on with it
+	Leave Word = "do-leave" // a work item that is only made: the turn that shows it completes it
+	Pair  Word = "do-pair"  // likewise, and that turn completes another one in the same round
+	Idle  Word = "do-idle"  // a work item for which turns do nothing, until the operator completes it
 )
 
-// Words are those that a turn of any agent may be asked for.
-func Words() []Word { return []Word{Run, Quick, Slow, Long, Fail, Rest, Wait, More, Task, Work, Block} }
+// Words are those that a turn of any agent may be asked for. All but Idle come to an end by themselves.
+func Words() []Word {
+	return []Word{Run, Quick, Slow, Long, Fail, Rest, Wait, More, Task, Work, Block, Carry, Leave, Pair}
+}
 
 // RestFor is how long Rest rests, in milliseconds.
 const RestFor = 150
@@ -52,6 +59,27 @@ func work(tool, text string, arguments object) object {
 		all[name] = value
 	}
 	return object{"tool": tool, "arguments": all}
+}
+
+// create makes a work item.
+func create(objective string) object {
+	return object{"tool": tools.NameCreateWork, "arguments": object{"objective": objective}}
+}
+
+// saying adds what the model says beside its calls.
+func saying(text string, round object) object {
+	round["text"] = text
+	return round
+}
+
+// shown plays a round for a turn about a work item with that objective, "" for any.
+func shown(objective string, round object) object {
+	matches := `\{"work_item_id":"work_[0-9a-f]+"`
+	if objective != "" {
+		matches += `[^\n]*"objective":"` + objective + `"`
+	}
+	round["when"] = object{"user": object{"matches": matches + `[^\n]*(\n[^\n]*){0,2}$`}}
+	return round
 }
 
 // when plays a round for a message that says a word. The message stands at the
@@ -84,16 +112,15 @@ func script() ([]byte, error) {
 			"arguments": object{"text": string(Run) + " of a follow-up"}})),
 		when(Task, calls(mark(1, ""), object{"tool": "ExecCommand",
 			"arguments": object{"cmd": "sleep 0.$((RANDOM % 8)); echo built", "yield_time_ms": 1}})),
-		when(
-			Work,
-			calls(mark(1, ""), object{"tool": tools.NameCreateWork, "arguments": object{"objective": "an item"}}),
-		),
-		when(
-			Block,
-			calls(mark(1, ""), object{"tool": tools.NameCreateWork, "arguments": object{"objective": "an item"}}),
-		),
-		object{"when": object{"user": object{"matches": `\{"work_item_id":"work_[0-9a-f]+`}},
-			"calls": list{mark(1, ""), work(tools.NameCompleteWork, "last_user", nil)}},
+		when(Work, calls(mark(1, ""), create("an item"))),
+		when(Block, calls(mark(1, ""), create("an item"))),
+		when(Carry, calls(mark(1, ""), create("an item"))),
+		when(Leave, calls(mark(1, ""), create("an item"))),
+		when(Pair, calls(mark(1, ""), create(check.Pair))),
+		when(Idle, calls(mark(1, ""), create(check.Idle))),
+		shown(check.Idle, object{"text": "There is nothing to do."}),
+		shown(check.Pair, calls(mark(1, ""), work(tools.NamePickWork, "last_user", nil), create(check.Pair))),
+		shown("", saying("It is done.", calls(mark(1, ""), work(tools.NameCompleteWork, "last_user", nil)))),
 		calls(mark(1, ""), mark(2, "")),
 	}
 	end := object{"text": "That was it."}
@@ -101,12 +128,14 @@ func script() ([]byte, error) {
 		object{"cases": first},
 		object{"cases": list{when(Long, calls(mark(1, "; sleep 0.1"))),
 			when(Work, calls(work(tools.NamePickWork, "last_output", nil))),
-			when(
-				Block,
-				calls(work(tools.NameUpdateWork, "last_output", object{"blocked_by": "x", "recheck_after": 300})),
-			), end}},
+			when(Carry, calls(work(tools.NamePickWork, "last_output", nil))),
+			when(Idle, calls(work(tools.NamePickWork, "last_output", nil))),
+			when(Block, calls(work(tools.NameUpdateWork, "last_output",
+				object{"blocked_by": "x", "recheck_after": 300}))),
+			shown(check.Pair, saying("Both are done.", calls(work(tools.NameCompleteWork, "last_user", nil),
+				work(tools.NameCompleteWork, "last_output", nil)))), end}},
 		object{"cases": list{when(Long, calls(mark(1, ""))),
-			when(Work, calls(work(tools.NameCompleteWork, "last_output", nil))), end}},
+			when(Work, saying("It is done.", calls(work(tools.NameCompleteWork, "last_output", nil)))), end}},
 		end,
 	}
 	return json.Marshal(object{"turns": list{object{"rounds": rounds}}}) // YAML includes JSON

@@ -28,10 +28,11 @@ const (
 	Wake     Way = "wake"
 	Timer    Way = "timer"    // fires once
 	Interval Way = "interval" // fires until it is cancelled
+	Add      Way = "add"      // a work item, which comes without a message
 )
 
 // Ways are all ways in.
-func Ways() []Way { return []Way{Prompt, Enqueue, Webhook, Callback, Ring, Wake, Timer, Interval} }
+func Ways() []Way { return []Way{Prompt, Enqueue, Webhook, Callback, Ring, Wake, Timer, Interval, Add} }
 
 // Letter is a message to be sent, and what became of that.
 type Letter struct {
@@ -47,7 +48,7 @@ type Letter struct {
 	Tries   int
 	Acked   bool
 	Refused state.Code // by the runtime, for good
-	ID      string     // of the message, or of the timer
+	ID      string     // of the message, the timer or the work item
 	Seq     int64      // of message_admitted, where the answer tells
 }
 
@@ -110,6 +111,10 @@ func (s *Server) try(ctx context.Context, l *Letter) error {
 		return s.callback(ctx, l)
 	case Wake:
 		_, err := s.Client.Wake(ctx, l.Agent, wire.Wake{Reason: "something changed"})
+		return err
+	case Add:
+		out, err := s.Client.CreateWork(ctx, l.Agent, wire.WorkItem{Objective: "an item of the operator"}, l.Key)
+		l.ID = out.ID
 		return err
 	}
 	t := wire.Timer{DurationMS: l.After.Milliseconds(), Summary: l.text()}

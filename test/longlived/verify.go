@@ -48,6 +48,14 @@ func (l *Letter) delivered(ctx context.Context, led *check.Ledger, ran map[strin
 	if !l.Way.Keyed() {
 		return nil
 	}
+	if l.Way == Add {
+		there, err := led.Item(ctx, l.Agent, l.ID)
+		if err == nil && there != l.Acked {
+			err = fmt.Errorf("%s %s to %s was acknowledged: %v, and the ledger has it: %v", l.Way, l.Key, l.Agent, l.Acked,
+				there)
+		}
+		return err
+	}
 	found, err := led.Keyed(ctx, l.Agent, l.Key)
 	if err != nil {
 		return err

@@ -98,6 +98,8 @@ func (w *world) strike(ctx context.Context) error {
 			}
 		})
 	}
+	operator := w.drawOperator()
+	senders.Go(func() { operator(ctx) })
 	w.r.tell("after %s: %s", after, strings.Join(namesOfFaults(faults), ", "))
 	err := pause(ctx, after)
 	if err == nil {
@@ -120,7 +122,12 @@ func (w *world) strike(ctx context.Context) error {
 
 // inspect waits until nothing is to be done, and checks everything.
 func (w *world) inspect(ctx context.Context, letters []*longlived.Letter) error {
+	operating, stop := context.WithCancel(ctx)
+	var operator sync.WaitGroup
+	operator.Go(func() { w.completeIdle(operating) })
 	newest, err := w.serve.Verify(ctx, w.agents, letters)
+	stop()
+	operator.Wait()
 	if err != nil {
 		return err
 	}
@@ -152,7 +159,7 @@ func (w *world) hit(ctx context.Context, faults []fault) error {
 // draw makes the messages of a round.
 func (w *world) draw() (letters []*longlived.Letter) {
 	r := w.r
-	ways, words := longlived.Ways(), longlived.Words()
+	ways, words := longlived.Ways(), append(longlived.Words(), longlived.Idle)
 	priorities := []ledger.Priority{"", ledger.Interject, ledger.Next, ledger.Normal, ledger.Background}
 	told := []string{}
 	for range 4 + r.rng.IntN(6) {
@@ -177,6 +184,45 @@ func (w *world) draw() (letters []*longlived.Letter) {
 	}
 	r.tell("%s", strings.Join(told, "; "))
 	return letters
+}
+
+// drawOperator makes what an operator does with work items meanwhile: one of an agent is picked, or completed.
+func (w *world) drawOperator() func(context.Context) {
+	agent, delay, done, nth := w.agents[w.r.rng.IntN(len(w.agents))], w.r.upTo(1200*time.Millisecond), w.r.chance(2),
+		w.r.rng.IntN(4)
+	w.r.tell("after %s the operator touches item %d of %s, completes it: %v", delay, nth, agent, done)
+	return func(ctx context.Context) {
+		if pause(ctx, delay) != nil {
+			return
+		}
+		items, err := w.serve.Client.WorkItems(ctx, agent, 20)
+		if err != nil || nth >= len(items) {
+			return // the daemon is gone, or there are not so many
+		}
+		// It may be completed by now, and the daemon gone: what came of it is in the ledger.
+		if id := items[nth].ID; done {
+			_, _ = w.serve.Client.CompleteWork(ctx, agent, id)
+		} else {
+			_, _ = w.serve.Client.PickWork(ctx, agent, id)
+		}
+	}
+}
+
+// idleFor is how long an agent goes on with a work item for which it does nothing: some pauses, which double.
+const idleFor = 4 * time.Second
+
+// completeIdle completes such work items, as the operator, until ctx ends. A daemon that is gone is not its concern.
+func (w *world) completeIdle(ctx context.Context) {
+	for pause(ctx, 200*time.Millisecond) == nil {
+		for _, agent := range w.agents {
+			items, _ := w.serve.Client.WorkItems(ctx, agent, 100)
+			for _, item := range items {
+				if item.State == ledger.WorkOpen && item.Objective == check.Idle && time.Since(item.CreatedAt) > idleFor {
+					_, _ = w.serve.Client.CompleteWork(ctx, agent, item.ID)
+				}
+			}
+		}
+	}
 }
 
 // cancel ends the timers that would fire for ever.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -109,11 +110,6 @@ var laws = []law{
 		`SELECT t.agent_id, t.id, t.open, count(m.id) FROM tasks t LEFT JOIN messages m ON m.agent_id = t.agent_id
 			AND json_extract(m.data, '$.task_id') = t.id AND json_extract(m.data, '$.kind') = 'task_result'
 		GROUP BY t.agent_id, t.id HAVING count(m.id) <> 1 - t.open`},
-	{"a completed work item was not completed once", `SELECT w.agent_id, w.id, count(e.seq) FROM work_items w
-		LEFT JOIN events e ON e.agent_id = w.agent_id AND e.ref = w.id AND e.type = 'work_item_completed'
-		WHERE w.state = 'completed' GROUP BY w.id HAVING count(e.seq) <> 1`},
-	{"a work item that is open has a report", `SELECT w.agent_id, w.id FROM work_items w
-		JOIN delivery_summaries d ON d.work_item_id = w.id WHERE w.state = 'open'`},
 	{"a timer for one time fired otherwise", `SELECT agent_id, id, json_extract(data, '$.fire_count') FROM timers
 		WHERE status = 'completed' AND json_extract(data, '$.fire_count') <> 1
 		AND coalesce(json_extract(data, '$.interval_ms'), 0) = 0`},
@@ -123,7 +119,10 @@ var laws = []law{
 func (l *Ledger) Quiet(ctx context.Context) error { return l.obey(ctx, unrest) }
 
 // Lawful returns what breaks a promise of docs/explanation/runtime.md.
-func (l *Ledger) Lawful(ctx context.Context) error { return l.obey(ctx, laws) }
+func (l *Ledger) Lawful(ctx context.Context) error {
+	_, err := l.Paced(ctx)
+	return errors.Join(l.obey(ctx, slices.Concat(laws, workLaws)), err)
+}
 
 func (l *Ledger) obey(ctx context.Context, all []law) error {
 	tx, err := l.db.BeginTx(ctx, nil)

@@ -61,6 +61,7 @@ func metrics() []metric {
 		{[]string{"P9"}, measureAge},
 		{[]string{"P13"}, measureQueue},
 		{[]string{"P14"}, measureEvents},
+		{[]string{"P28"}, measureWork},
 		{[]string{"P20"}, measureLossless},
 		{[]string{"P23"}, measureCrowd},
 		{[]string{"P22"}, measureGateway},

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"holon/internal/durable"
 	"holon/internal/roots"
@@ -73,7 +74,7 @@ func (k *Pool) noteTurn(a *agent, turnID string, grant gateway.TokenHash) error 
 		return err
 	}
 	data = append(data, bytes.Repeat([]byte{' '}, max(0, askedSize-len(data)))...)
-	file, err := os.OpenFile(k.private(a, turnFile), os.O_WRONLY|os.O_CREATE, 0o600)
+	file, err := os.OpenFile(k.private(a, turnFile), os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err == nil {
 		_, err = file.WriteAt(data, 0)
 		err = errors.Join(err, file.Close())

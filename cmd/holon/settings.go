@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"holon/internal/visible"
+	"holon/runner/control"
 	"holon/runner/credentials"
 	"holon/runner/modelaccess"
 	"holon/runner/settings"
@@ -139,7 +141,15 @@ func runConfigSet(_ context.Context, s *surface) error {
 	if err != nil {
 		return err
 	}
-	if err := settings.Set(settings.Path(home), s.args[0], s.args[1]); err != nil {
+	err = settings.Set(settings.Path(home), s.args[0], s.args[1], func(probe *settings.Settings) error {
+		err := s.host.refused(probe)
+		if err == nil {
+			return nil
+		}
+		f := describe(err)
+		return usage("VALUE", f.Message, f.Hint)
+	})
+	if err != nil {
 		return err
 	}
 	s.warnOutweighed()
@@ -222,21 +232,32 @@ func (s *surface) refusedByRuns() []modelaccess.Finding {
 	if s.loaded.Err() != nil {
 		return nil // told already
 	}
-	c := configured{Loaded: s.loaded, Confinement: confinementOf(&s.loaded.Settings)}
-	err := c.Confinement.check(s.loaded.Engine)
-	if err == nil {
-		err = c.Confinement.checkHosts(s.loaded.Engine, s.loaded.Network)
-	}
-	for _, skill := range s.loaded.Skills {
-		if err == nil {
-			_, err = s.host.skillFolder(skill)
-		}
-	}
+	c, err := configured{Loaded: s.loaded}, s.host.refused(&s.loaded.Settings)
 	if err == nil {
 		return nil
 	}
 	f := describe(c.named(&s.host, err))
 	return []modelaccess.Finding{{Level: modelaccess.Wrong, Source: f.Param, Message: f.Message, Hint: f.Hint}}
+}
+
+// refused says why no run, or no daemon, would accept settings, nil when nothing is known against them.
+func (h *host) refused(s *settings.Settings) error {
+	confined := confinementOf(s)
+	if err := confined.check(s.Engine); err != nil {
+		return err
+	}
+	if err := confined.checkHosts(s.Engine, s.Network); err != nil {
+		return err
+	}
+	for _, skill := range s.Skills {
+		if _, err := h.skillFolder(skill); err != nil {
+			return err
+		}
+	}
+	// With access from a network, which is a flag of the daemon, every address is allowed.
+	_, err := control.Access{Mode: control.ModeLAN, Listen: cmp.Or(s.HTTPAddr, "localhost:0"),
+		Advertise: s.CallbackBaseURL}.Check()
+	return err
 }
 
 // showFinding prints what is wrong, and on a terminal below it the remedy.

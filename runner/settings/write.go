@@ -22,8 +22,9 @@ import (
 const codeFileUnusable state.Code = "settings_unusable"
 
 // Set changes one key of the person's file at path and creates the file if it is absent. It does not change
-// an invalid file or write an invalid value. Errors are *state.Error values.
-func Set(path, text, value string) error {
+// an invalid file or write an invalid value, which is also one that a check refuses: checks see the defaults with the
+// value. Errors are *state.Error values, or those of checks.
+func Set(path, text, value string, checks ...func(*Settings) error) error {
 	segments := split(text)
 	k, name, found := lookup(segments)
 	if found == matchGroup {
@@ -44,6 +45,11 @@ func Set(path, text, value string) error {
 	probe := Default()
 	if what, remedy := k.assign(&probe, name, n); what != "" {
 		return &state.Error{Code: CodeInvalid, Param: "VALUE", Message: what, Hint: remedy}
+	}
+	for _, check := range checks {
+		if err := check(&probe); err != nil {
+			return err
+		}
 	}
 	data, err := json.Marshal(k.value(&probe, name))
 	if err != nil {

@@ -73,6 +73,7 @@ type lab struct {
 	home     state.Home
 	scenario string
 	log      *slog.Logger
+	fallback []string // models that are asked when the scenario fails
 
 	store   *sqlite.Store
 	keeper  *pool.Pool
@@ -118,12 +119,13 @@ func (l *lab) start() {
 		l.t.Fatal(err)
 	}
 	l.keeper = pool.New(pool.Options{Home: l.home, Engine: eng, Agentd: agentd, Image: "none", Log: l.log,
-		Configure: func(context.Context, pool.Turn) (runner.Config, io.Closer, error) {
-			return runner.Config{Models: runner.Models{Model: "scripted/scenario.yaml", Scenario: l.scenario}}, nil, nil
+		Configure: func(_ context.Context, t pool.Turn) (runner.Config, io.Closer, error) {
+			return runner.Config{Models: runner.Models{Model: "scripted/scenario.yaml", Scenario: l.scenario,
+				Fallbacks: t.Fallbacks}}, nil, nil
 		}})
 	l.runtime, err = agent.Open(ctx, agent.Config{Store: l.store, Turns: l.keeper, Homes: bareHomes{l.home},
-		Owner: responses.NewID("boot_"), Default: "main", Model: "scripted/scenario.yaml", Drain: time.Millisecond,
-		Log: l.log})
+		Owner: responses.NewID("boot_"), Default: "main", Model: "scripted/scenario.yaml",
+		Fallbacks: l.fallback, Drain: time.Millisecond, Log: l.log})
 	if err != nil {
 		l.t.Fatal(err)
 	}

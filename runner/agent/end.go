@@ -31,8 +31,8 @@ const (
 // it did not.
 func (r *Runtime) endOf(res pool.Result, cause error) scheduler.End {
 	end := scheduler.End{
-		Kind: ledger.TurnAborted, Reason: res.Reason, ResponseID: res.ResponseID, Last: res.Last, Usage: res.Usage,
-		ModelRounds: res.Rounds, ToolCalls: res.ToolCalls,
+		Kind: ledger.TurnAborted, Reason: res.Reason, ResponseID: res.ResponseID, Last: res.Last, Model: res.Model,
+		Usage: res.Usage, ModelRounds: res.Rounds, ToolCalls: res.ToolCalls,
 		Inserted: res.Inserted, Provider: res.Provider, StartedAt: res.StartedAt, CompletedAt: res.EndedAt,
 		Lost: res.Lost,
 	}

@@ -1,12 +1,14 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"holon/runner"
 	"holon/runner/agent/pool"
 	"holon/runner/agent/prompt"
+	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
 )
@@ -93,9 +95,8 @@ func (r *Runtime) turnOf(a ledger.Agent, attempt ledger.Attempt) pool.Turn {
 	if t.Image == "" {
 		t.Image = r.cfg.Image
 	}
-	if t.Model == "" { // the runtime's, with what it falls back to
-		t.Model, t.Fallbacks = r.cfg.Model, r.cfg.Fallbacks
-	}
+	t.Model = cmp.Or(t.Model, r.cfg.Model)
+	t.Fallbacks = rules.FallbackModels(t.Model, r.cfg.Fallbacks)
 	return t
 }
 

@@ -3,8 +3,10 @@ package pool
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"time"
 
+	"holon/internal/providers"
 	"holon/internal/visible"
 	"holon/responses"
 	"holon/responses/turns"
@@ -29,7 +31,7 @@ type Result struct {
 	// Artifact is the evidence of a failed turn; nil when there is none.
 	Artifact  *turns.FailureArtifact
 	Last      string // what the agent said last, at most maxLast bytes
-	Model     string // of the last answer, provider/model
+	Model     string // that gave the newest answer, provider/model; "": none did
 	Usage     *responses.Usage
 	Rounds    int
 	ToolCalls int
@@ -59,9 +61,9 @@ func (k *Pool) ended(t Turn, out runner.TurnResult, rec *turns.Record, why error
 	r := k.recorded(t, out, rec)
 	r.Status, r.Last, r.Usage = resp.Status, visible.Clip(k.opts.Secrets.Text(resp.OutputText()), maxLast),
 		plausible(resp.Usage)
-	r.Model = cmp.Or(r.Model, resp.Model)
 	switch {
 	case resp.Status == responses.StatusCompleted:
+		r.Model = cmp.Or(r.Model, named(t, resp.Model))
 		return r
 	case k.hostEnded(&r, out.OverQuota, why):
 		return r
@@ -118,10 +120,10 @@ func (k *Pool) recorded(t Turn, out runner.TurnResult, rec *turns.Record) Result
 		return r
 	}
 	r.ResponseID = cmp.Or(r.ResponseID, rec.ResponseID)
-	r.Model, r.Rounds, r.ToolCalls, r.Provider, r.Artifact = rec.Model, rec.Rounds, rec.ToolCalls.Total,
-		rec.ProviderAttempts, rec.FailureArtifact
-	if p := rec.ProviderAttempts; p != nil && p.WinningModelRef != "" {
-		r.Model = p.WinningModelRef
+	r.Rounds, r.ToolCalls, r.Provider, r.Artifact = rec.Rounds, rec.ToolCalls.Total, rec.ProviderAttempts,
+		rec.FailureArtifact
+	if p := rec.ProviderAttempts; p != nil {
+		r.Model = named(t, p.WinningModelRef)
 	}
 	for _, in := range rec.Inputs {
 		if in.Inserted {
@@ -133,6 +135,16 @@ func (k *Pool) recorded(t Turn, out runner.TurnResult, rec *turns.Record) Result
 		r.EndedAt = rec.CompletedAt.Time()
 	}
 	return r
+}
+
+// named is the reference by which the host knows a model of a turn. A container has a scenario, which can only be the
+// first model, in a file of its own.
+func named(t Turn, ref string) string {
+	provider, _, _ := providers.SplitRef(ref)
+	if provider == providers.Scripted && !slices.Contains(t.Fallbacks, ref) {
+		return cmp.Or(t.Model, ref)
+	}
+	return ref
 }
 
 // plausible leaves out a usage that cannot be one: it is summed up.

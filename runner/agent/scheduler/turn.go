@@ -63,7 +63,7 @@ func (s *step) writeTurn(a ledger.Attempt, e End, v verdict, failure *ledger.Fai
 	t := ledger.Turn{
 		ID: a.TurnID, AgentID: a.AgentID, Index: a.TurnIndex, AttemptID: a.ID, MessageID: a.MessageID,
 		WorkItemID: a.WorkItemID, ResponseID: e.ResponseID,
-		Previous: a.Chain, Kind: e.Kind, Reason: e.Reason, Last: e.Last, Model: a.Model, Usage: e.Usage,
+		Previous: a.Chain, Kind: e.Kind, Reason: e.Reason, Last: e.Last, Model: e.Model, Usage: e.Usage,
 		ModelRounds: e.ModelRounds,
 		ToolCalls:   e.ToolCalls, Provider: e.Provider, Failure: failure, StartedAt: e.StartedAt,
 		CompletedAt: e.CompletedAt,

@@ -195,6 +195,7 @@ type End struct {
 	Reason      string // code
 	ResponseID  string // that the next turn continues; "": Chain stays
 	Last        string
+	Model       string // that gave the newest answer, provider/model; "": none did
 	Usage       *responses.Usage
 	ModelRounds int
 	ToolCalls   int

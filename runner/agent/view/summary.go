@@ -249,17 +249,17 @@ func (s Snapshot) Model(agentID string) (ModelState, error) {
 	return s.model(at), err
 }
 
-// model: an override is asked alone before the runtime's fallbacks, which stay.
+// model: an override takes the place of the runtime's model; what that falls back to stays.
 func (s Snapshot) model(at agentSnapshot) ModelState {
-	m := ModelState{Source: ModelDefault, RuntimeDefaultModel: s.facts.Model, EffectiveModel: s.facts.Model,
-		EffectiveFallbackModels: list(s.facts.Fallbacks)}
+	m := ModelState{Source: ModelDefault, RuntimeDefaultModel: s.facts.Model, EffectiveModel: s.facts.Model}
 	if at.agent.Model != "" {
 		m.Source, m.EffectiveModel, m.OverrideModel, m.OverrideReasoningEffort = ModelOverride, at.agent.Model,
 			at.agent.Model, at.agent.ReasoningEffort
 	}
+	m.EffectiveFallbackModels = list(rules.FallbackModels(m.EffectiveModel, s.facts.Fallbacks))
 	switch {
 	case at.attempt != nil:
-		m.RequestedModel = at.attempt.Model
+		m.RequestedModel = cmp.Or(at.attempt.Model, m.RuntimeDefaultModel)
 	case at.last != nil:
 		m.RequestedModel = m.EffectiveModel
 	}

@@ -29,10 +29,9 @@ func openModels(ctx context.Context, host *modelaccess.Host, refs []string, cfg 
 		if provider != providers.Scripted {
 			continue
 		}
-		if i > 0 && name != demoScenario {
-			err = usage("--model-fallbacks", fmt.Sprintf("%q is a file", visible.OneLine(ref, 200)),
-				"a scenario can only be the first model")
-		} else if i == 0 {
+		if i > 0 {
+			err = checkFallback(ref)
+		} else {
 			cfg.Scenario, err = findScenario(name)
 		}
 		if err != nil {
@@ -62,6 +61,17 @@ func findScenario(name string) (string, error) {
 	}
 	return "", &state.Error{Code: modelaccess.CodeNoScenario, Param: "--model",
 		Message: fmt.Sprintf(why, visible.OneLine(name, 200)), Hint: "name a YAML file, or use scripted/demo"}
+}
+
+// checkFallback refuses a scenario that is asked after another model: a container is given the file of the first one.
+func checkFallback(ref string) error {
+	provider, name, _ := providers.SplitRef(ref)
+	if provider != providers.Scripted || name == demoScenario {
+		return nil
+	}
+	return &state.Error{Code: modelaccess.CodeInvalidReference, Param: "--model-fallbacks",
+		Message: fmt.Sprintf("%q is a scenario file", visible.OneLine(ref, 200)),
+		Hint:    "a scenario can only be the first model; the fallback can be scripted/demo"}
 }
 
 // checkModel refuses a model that cannot be asked, without asking it.

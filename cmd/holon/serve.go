@@ -127,7 +127,13 @@ func (o *serveOptions) checkModels(host *modelaccess.Host) error {
 		return err
 	}
 	for i, ref := range o.Refs() {
-		err := checkModel(host, ref)
+		var err error
+		if i > 0 {
+			err = checkFallback(ref)
+		}
+		if err == nil {
+			err = checkModel(host, ref)
+		}
 		if e, ok := errors.AsType[*state.Error](err); ok && e.Param == "--model" {
 			if e.Param = "--model-fallbacks"; i == 0 {
 				e.Param = cmp.Or(o.scenarioFrom, "--model")

@@ -67,8 +67,8 @@ func (r *Runtime) notBegun(cause, err error) scheduler.End {
 	return scheduler.End{NotBegun: true, Failure: r.failure(phaseStartup, err), Permanent: permanent(err)}
 }
 
-// permanent reports whether a turn cannot be begun before a setting changes: its model cannot be asked, or its image
-// does not exist.
+// permanent reports whether a turn cannot be begun before a setting changes: its model cannot be asked, its scenario
+// cannot be played, or its image does not exist.
 func permanent(err error) bool {
 	e, ok := errors.AsType[*state.Error](err)
 	if !ok {
@@ -76,8 +76,8 @@ func permanent(err error) bool {
 	}
 	switch e.Code {
 	case modelaccess.CodeUnknownProvider, modelaccess.CodeUnknownContract, modelaccess.CodeInvalidReference,
-		modelaccess.CodeNoScenario, credentials.CodeMissing, credentials.CodeInvalidKey, credentials.CodeExposed,
-		credentials.CodeUnknown, gateway.CodeInvalidProvider, gateway.CodeNoPrice, engine.CodeImageNotFound:
+		modelaccess.CodeNoScenario, responses.CodeScenarioInvalid, responses.CodeScenarioNotFound,
+		credentials.CodeMissing, credentials.CodeInvalidKey, credentials.CodeExposed, credentials.CodeUnknown, gateway.CodeInvalidProvider, gateway.CodeNoPrice, engine.CodeImageNotFound:
 		return true
 	}
 	return false

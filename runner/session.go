@@ -282,6 +282,9 @@ func (s *Session) diedError(ctx context.Context, message string) error {
 	case s.exit.Code == 137:
 		e.Hint = "something killed the container; if its memory was short, raise --memory"
 	}
+	if s.exit.Code < 0 || s.exit.Code > 128 {
+		return e // a signal ended it, so that its log cannot say why
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if logs, err := s.cfg.Engine.Logs(ctx, s.handle, 4<<10); err == nil {

@@ -42,6 +42,8 @@ type Attempt struct {
 
 	// what the turn has begun and not ended, by its events
 	Open []Unfinished `json:"open,omitempty"`
+	// what the record holds of the turn; nil: nothing yet, or the turn has ended
+	Recorded *Recorded `json:"recorded,omitempty"`
 
 	// number of the newest runtime event of the turn that is in the ledger
 	Facts int64 `json:"facts"`
@@ -68,6 +70,18 @@ type Unfinished struct {
 	Event string           `json:"event_id"`
 	IDs   agentruntime.IDs `json:"ids,omitzero"`
 	Tool  string           `json:"tool_name,omitempty"`
+
+	Request *turns.Requested `json:"request,omitempty"` // of one to a model
+	At      turns.Time       `json:"at,omitzero"`       // likewise
+}
+
+// Recorded are the counts of a turn by the facts of its container that are in the record.
+type Recorded struct {
+	Model       string                  `json:"model,omitempty"` // that gave the newest answer
+	ModelRounds int                     `json:"model_rounds,omitempty"`
+	ToolCalls   int                     `json:"tool_calls,omitempty"` // that have ended
+	Usage       *responses.Usage        `json:"usage,omitempty"`
+	Provider    *turns.ProviderTimeline `json:"provider_attempt_timeline,omitempty"` // in short
 }
 
 // Turn is the terminal record of a turn (runtime specification, "Turn

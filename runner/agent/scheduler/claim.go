@@ -296,6 +296,7 @@ func (s *step) recordEvent(a *ledger.Attempt, p Progress) {
 	a.Compacted = a.Compacted || e.Class == "context.compaction.completed"
 	s.emit(e.Type, e, nil)
 	track(a, &s.events[len(s.events)-1], p.ToolName)
+	count(a, e.Class, e.Data)
 }
 
 // maxOffered is how many messages one call of Offer looks at.

@@ -2,10 +2,12 @@ package scheduler
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 
 	"holon/responses"
 	"holon/responses/agentruntime"
+	"holon/responses/turns"
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
 )
@@ -31,13 +33,23 @@ func track(a *ledger.Attempt, e *ledger.Event, tool string) {
 	})
 	switch {
 	case e.Class == family.Open && at < 0 && len(a.Open) < maxOpen:
-		a.Open = append(a.Open, ledger.Unfinished{Class: e.Class, Event: e.ID, IDs: e.IDs, Tool: tool})
+		a.Open = append(a.Open, unfinished(e, tool))
 	case at >= 0 && e.Class != family.Open:
 		e.Cause = a.Open[at].Event
 		if slices.Contains(family.Close, e.Class) {
 			a.Open = slices.Delete(a.Open, at, at+1)
 		}
 	}
+}
+
+// unfinished is what an event begins. What a request to a model asked for is kept, for the case that it is cut off.
+func unfinished(e *ledger.Event, tool string) ledger.Unfinished {
+	u := ledger.Unfinished{Class: e.Class, Event: e.ID, IDs: e.IDs, Tool: tool}
+	if e.Class == turns.ModelRequested {
+		u.Request, u.At = &turns.Requested{}, turns.At(e.CreatedAt)
+		_ = json.Unmarshal(e.Data, u.Request) // what is wrong with it is left out
+	}
+	return u
 }
 
 // closings are the classes by which the host ends what a turn has left open.
@@ -51,7 +63,7 @@ var closings = map[string]string{
 }
 
 // closeOpen ends what the turn of an attempt has begun and not ended, before the turn itself.
-func (s *step) closeOpen(a ledger.Attempt, v verdict) {
+func (s *step) closeOpen(a *ledger.Attempt, v verdict) {
 	category, status := "cancelled", "cancelled"
 	if v.attempt == ledger.AttemptInterrupted {
 		category, status = "interrupted", "failed"
@@ -62,11 +74,17 @@ func (s *step) closeOpen(a ledger.Attempt, v verdict) {
 			continue
 		}
 		f := facts{"failure_category": category, "retryable": false, "message": "the turn ended before it did",
-			"tool_name": u.Tool, "outcome": category}
-		if class == "hook.failed" {
+			"tool_name": u.Tool}
+		switch class {
+		case "hook.failed":
 			f["fail_mode"] = "open"
+		case turns.ModelFailed:
+			f["outcome"] = turns.OutcomeFailFast
 		}
 		s.emit(class, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: status, IDs: u.IDs, Cause: u.Event}, f)
+		if class == turns.ModelFailed {
+			s.cutOff(a, u)
+		}
 	}
 }
 

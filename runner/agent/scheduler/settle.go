@@ -67,6 +67,8 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 		s.state.Chain, s.state.WorkShown = "", ""
 	}
 	a.Status, a.Reason, a.SettledAt = v.attempt, clip(v.reason), &s.now
+	recorded := a.Recorded
+	a.Recorded = nil // the turn has it
 	if err := s.UpdateAttempt(a); err != nil {
 		return Settlement{}, err
 	}
@@ -75,7 +77,9 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 			return Settlement{}, err
 		}
 	}
-	s.closeOpen(a, v)
+	a.Recorded = recorded
+	s.closeOpen(&a, v)
+	e, a.Recorded = e.completed(a.Recorded), nil
 	if !v.turn {
 		s.endNotBegun(a, e, v)
 	}

@@ -1,0 +1,33 @@
+package runner
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"holon/runner/engine"
+)
+
+// logged is an engine of which only the log of a container is asked for.
+type logged struct {
+	engine.Engine
+	text string
+}
+
+func (l logged) Logs(context.Context, engine.Handle, int64) ([]byte, error) { return []byte(l.text), nil }
+
+// The last line of a log says why agentd ended by itself. It cannot say so of one that a signal ended.
+func TestDiedError(t *testing.T) {
+	const line = `level=WARN msg="settled a turn that a crash interrupted" turn=turn_another`
+	for _, c := range []struct {
+		code   int
+		quoted bool
+	}{{1, true}, {2, true}, {137, false}, {143, false}, {-1, false}} {
+		s := &Session{exit: &engine.Exit{Code: c.code}}
+		s.cfg.Engine = logged{text: line + "\n"}
+		err := s.diedError(t.Context(), "the container ended during the turn")
+		if got := strings.Contains(err.Error(), line); got != c.quoted {
+			t.Errorf("exit code %d: %q quotes the log: %v, want %v", c.code, err, got, c.quoted)
+		}
+	}
+}

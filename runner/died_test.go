@@ -14,7 +14,9 @@ type logged struct {
 	text string
 }
 
-func (l logged) Logs(context.Context, engine.Handle, int64) ([]byte, error) { return []byte(l.text), nil }
+func (l logged) Logs(context.Context, engine.Handle, int64) ([]byte, error) {
+	return []byte(l.text), nil
+}
 
 // The last line of a log says why agentd ended by itself. It cannot say so of one that a signal ended.
 func TestDiedError(t *testing.T) {

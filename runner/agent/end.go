@@ -34,7 +34,7 @@ func (r *Runtime) endOf(res pool.Result, cause error) scheduler.End {
 		Kind: ledger.TurnAborted, Reason: res.Reason, ResponseID: res.ResponseID, Last: res.Last, Model: res.Model,
 		Usage: res.Usage, ModelRounds: res.Rounds, ToolCalls: res.ToolCalls,
 		Inserted: res.Inserted, Provider: res.Provider, StartedAt: res.StartedAt, CompletedAt: res.EndedAt,
-		Lost: res.Lost,
+		Lost: res.Lost, Artifacts: res.Artifacts,
 	}
 	switch {
 	case res.Status == responses.StatusCompleted:

@@ -30,8 +30,9 @@ type Result struct {
 	Failure *state.Failure // the same for a person; nil when it is completed
 	// Artifact is the evidence of a failed turn; nil when there is none.
 	Artifact  *turns.FailureArtifact
-	Last      string // what the agent said last, at most maxLast bytes
-	Model     string // that gave the newest answer, provider/model; "": none did
+	Artifacts []turns.Artifact // files that the turn left in its directory
+	Last      string           // what the agent said last, at most maxLast bytes
+	Model     string           // that gave the newest answer, provider/model; "": none did
 	Usage     *responses.Usage
 	Rounds    int
 	ToolCalls int
@@ -122,6 +123,7 @@ func (k *Pool) recorded(t Turn, out runner.TurnResult, rec *turns.Record) Result
 	r.ResponseID = cmp.Or(r.ResponseID, rec.ResponseID)
 	r.Rounds, r.ToolCalls, r.Provider, r.Artifact = rec.Rounds, rec.ToolCalls.Total, rec.ProviderAttempts,
 		rec.FailureArtifact
+	r.Artifacts = rec.Artifacts
 	if p := rec.ProviderAttempts; p != nil {
 		r.Model = named(t, p.WinningModelRef)
 	}

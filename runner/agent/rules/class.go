@@ -14,6 +14,7 @@ const (
 	ActionRequired = "action.required"
 	ActionResolved = "action.resolved"
 
+	ArtifactChanged = "artifact.changed" // a file that a turn left in its directory
 	OutputExpired   = "output.expired"   // the directory of a turn is gone
 	EvidenceChanged = "evidence.changed" // the record was exported
 )

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"holon/responses"
 	"holon/responses/agentruntime"
@@ -85,6 +86,26 @@ func (s *step) closeOpen(a *ledger.Attempt, v verdict) {
 		if class == turns.ModelFailed {
 			s.cutOff(a, u)
 		}
+	}
+}
+
+// maxTold bounds the files of a turn that its record tells of. Its turn.json has them all.
+const maxTold = 50
+
+// tellArtifacts tells of the files that a turn left in its directory. Outputs of tools are told of with their calls.
+func (s *step) tellArtifacts(a ledger.Attempt, e End) {
+	told := 0
+	for _, file := range e.Artifacts {
+		if strings.HasPrefix(file.Path, turns.ToolsDir+"/") || told == maxTold {
+			continue
+		}
+		told++
+		id := derivedID("artifact_", a.TurnID, file.Path)
+		event := ledger.Event{ID: derivedID(responses.PrefixEvent, id), MessageID: a.MessageID, TurnID: a.TurnID}
+		event.IDs[agentruntime.Artifact] = id
+		s.emit(rules.ArtifactChanged, event, facts{"op": "created", "kind": "file", "path": clip(file.Path),
+			"read_ref": "turns/" + a.TurnID + "/" + clip(file.Path), "size_bytes": file.Bytes,
+			"digest": "sha256:" + clip(file.SHA256)})
 	}
 }
 

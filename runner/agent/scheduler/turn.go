@@ -85,6 +85,7 @@ func (s *step) writeTurn(a ledger.Attempt, e End, v verdict, failure *ledger.Fai
 	}
 	out.Turn, out.Closure = &t, closure
 	s.count(t, a)
+	s.tellArtifacts(a, e)
 	s.endTurn(a, t, v)
 	s.emit(
 		rules.ClosureDecided,

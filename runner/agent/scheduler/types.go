@@ -201,7 +201,8 @@ type End struct {
 	ToolCalls   int
 	Provider    *turns.ProviderTimeline
 	Failure     *ledger.Failure
-	Inserted    []string // ids of the interjected messages that the turn took in
+	Inserted    []string         // ids of the interjected messages that the turn took in
+	Artifacts   []turns.Artifact // files that the turn left in its directory
 	StartedAt   time.Time
 	CompletedAt time.Time
 }

@@ -1,0 +1,54 @@
+package agent_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"holon/responses/agentruntime"
+	"holon/runner/agent/rules"
+	"holon/state/ledger"
+)
+
+// The record of an agent has the files that a turn left for its user, before the end of the turn, and not what tools
+// printed.
+func TestArtifactsAreRecorded(t *testing.T) {
+	l := newLab(t, `
+rounds:
+  - calls: [{tool: ExecCommand, arguments: {cmd: "printf report > $HOLON_OUTPUT_DIR/report.md; seq 40000"}}]
+  - {text: "done"}
+`)
+	l.start()
+	defer l.end()
+	l.untilStatus(l.prompt("work", "", ""), ledger.Processed)
+	var page ledger.EventPage
+	err := l.store.View(t.Context(), func(v ledger.View) (err error) {
+		page, err = v.Events("main", ledger.EventQuery{Limit: 1000})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, ended := 0, false
+	for _, e := range page.Events {
+		ended = ended || e.Type == rules.TurnTerminal
+		if e.Type != rules.ArtifactChanged {
+			continue
+		}
+		files++
+		var p struct {
+			Op, Kind, Digest string
+			Ref              string `json:"read_ref"`
+			Size             int64  `json:"size_bytes"`
+		}
+		if err := json.Unmarshal(e.Data, &p); err != nil {
+			t.Fatal(err)
+		}
+		if want := "turns/" + e.TurnID + "/report.md"; p.Ref != want || p.Size != 6 || p.Op != "created" ||
+			p.Kind != "file" || len(p.Digest) != len("sha256:")+64 || e.IDs[agentruntime.Artifact] == "" || ended {
+			t.Errorf("%+v after the end: %v, want %s with 6 bytes, created, before it", p, ended, want)
+		}
+	}
+	if files != 1 {
+		t.Errorf("%d files are recorded, want 1", files)
+	}
+}

@@ -156,7 +156,7 @@ func (s *Server) streamRecord(w http.ResponseWriter, r *http.Request, at recordC
 
 // recordLog names the log of the ledger.
 func (s *Server) recordLog() view.Log {
-	return view.Log{RuntimeID: s.store.RuntimeID(), Epoch: s.store.Epoch()}
+	return view.Log{RuntimeID: s.store.RuntimeID(), Epoch: s.store.EpochOf}
 }
 
 // fold folds the whole record of an agent, as one snapshot of the ledger has it.

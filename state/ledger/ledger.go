@@ -58,6 +58,10 @@ type Store interface {
 	// another history.
 	Epoch() string
 
+	// EpochOf is the epoch in which an event of an agent was written, which a
+	// restoration leaves as it was.
+	EpochOf(agentID string, seq int64) string
+
 	// RuntimeID names the installation that the ledger belongs to. It is made once,
 	// and a restored ledger keeps it.
 	RuntimeID() string

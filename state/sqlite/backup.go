@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -46,10 +45,7 @@ func Restore(ctx context.Context, backup, path string) (err error) {
 	if err := absent(path + "-wal"); err != nil {
 		return err
 	}
-	return copyLedger(ctx, backup, path, func(c *conn) error {
-		_, err := c.exec("UPDATE meta SET value = ? WHERE key = 'epoch'", rand.Text())
-		return failed("name the ledger's epoch", err)
-	})
+	return copyLedger(ctx, backup, path, beginEpoch)
 }
 
 // copyLedger copies to a file next to the target, changes it there, and gives it

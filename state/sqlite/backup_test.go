@@ -70,6 +70,11 @@ func TestBackupAndRestore(t *testing.T) {
 			t.Fatal(err)
 		}
 		appendTo(t, copied, 1)
+		if old, new := copied.EpochOf("a", 1), copied.EpochOf("a", newestEvent(t, copied)); old != s.Epoch() ||
+			new != copied.Epoch() {
+			t.Errorf("%s: an event of the backup has the epoch %q and a new one %q, want %q and %q", name, old, new,
+				s.Epoch(), copied.Epoch())
+		}
 		if err := copied.Close(); err != nil {
 			t.Fatal(err)
 		}

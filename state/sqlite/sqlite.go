@@ -35,6 +35,7 @@ type Options struct {
 type Store struct {
 	path           string
 	epoch, runtime string
+	past           map[string][]pastEpoch // by agent
 	log            *slog.Logger
 	lock           *flock.Flock
 
@@ -92,9 +93,14 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, errors.Join(err, c.close())
 	}
+	past, err := readPast(c)
+	if err != nil {
+		return nil, errors.Join(err, c.close())
+	}
 	s := &Store{
 		path:    path,
 		epoch:   epoch,
+		past:    past,
 		runtime: runtime,
 		log:     log,
 		lock:    lock,

@@ -3,6 +3,7 @@ package rules
 import (
 	"strings"
 
+	"holon/responses"
 	"holon/state/ledger"
 )
 
@@ -63,8 +64,9 @@ func Class(typ string) string {
 	return "holon." + typ
 }
 
-// SessionID, ThreadID, QueueID and ChannelID are ids of the record that follow from an agent or a trigger.
-func SessionID(agentID string) string   { return "session_" + agentID }
+// SessionID, ThreadID, QueueID and ChannelID are ids of the record that follow from an agent or a trigger. The session
+// is the one that agentd knows the conversation by.
+func SessionID(agentID string) string   { return responses.PrefixSession + agentID }
 func ThreadID(agentID string) string    { return "thread_" + agentID }
 func QueueID(agentID string) string     { return "queue_" + agentID }
 func ChannelID(triggerID string) string { return "channel_" + triggerID }

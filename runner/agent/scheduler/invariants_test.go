@@ -149,7 +149,7 @@ func (w *world) checkEvents(v ledger.View, l ledger.AgentState) (map[string]int,
 		if _, known := rules.Event(e.Type); !known || e.Level == 0 {
 			w.t.Fatalf("%s: event %+v has no known type or no level", l.AgentID, e)
 		}
-		recorded := view.RuntimeEvent(e, view.Log{RuntimeID: "rt_test"})
+		recorded := view.RuntimeEvent(e, testLog)
 		a.validator.Event(l.AgentID, int(e.Seq), &recorded)
 		switch e.Type {
 		case rules.QueueEntrySettled:

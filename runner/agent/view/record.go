@@ -10,9 +10,12 @@ import (
 	"holon/state/ledger"
 )
 
-// Log names the log that events are read from: the runtime that it belongs to, and its numbering, which changes when the
-// ledger was restored from a backup.
-type Log struct{ RuntimeID, Epoch string }
+// Log names the log that events are read from: the runtime that it belongs to, and its numbering, which is another for
+// what is written after the ledger was restored from a backup.
+type Log struct {
+	RuntimeID string
+	Epoch     func(agentID string, seq int64) string // in which an event was written
+}
 
 // RecordPage is a page of an agent's record, the oldest event first.
 type RecordPage struct {
@@ -65,7 +68,7 @@ func RuntimeEvent(e ledger.Event, log Log) agentruntime.Event {
 	out := agentruntime.Event{
 		Type: cmp.Or(e.Class, "holon."+e.Type), EventID: e.ID, Timestamp: turns.At(e.CreatedAt).String(),
 		SchemaVersion: agentruntime.SchemaVersion, Sequence: e.Seq, Status: e.Status, IDs: e.IDs, Payload: object(e.Data),
-		Correlation: agentruntime.Correlation{CausationID: e.Cause, LogEpoch: log.Epoch},
+		Correlation: agentruntime.Correlation{CausationID: e.Cause, LogEpoch: log.Epoch(e.AgentID, e.Seq)},
 	}
 	out.IDs[agentruntime.Runtime], out.IDs[agentruntime.Session] = log.RuntimeID, rules.SessionID(e.AgentID)
 	out.IDs[agentruntime.Thread], out.IDs[agentruntime.Turn] = rules.ThreadID(e.AgentID), e.TurnID

@@ -29,7 +29,7 @@ agent works on now.`
 	list, r := remoteCommand(streams, "list [flags]", "List the work items of an agent", 0, 0,
 		func(ctx context.Context, r *remote) error { return runWorkList(ctx, r, all, limit) })
 	list.Flags().BoolVarP(&all, "all", "a", false, "also those that are completed")
-	list.Flags().IntVar(&limit, "limit", limit, "`number` of the newest that are looked at")
+	list.Flags().IntVar(&limit, "limit", limit, "`number` of completed ones, those that were\ncompleted last")
 	tableCommand(list, streams)
 	r.onAgent(list)
 	show, r := remoteCommand(

@@ -41,15 +41,19 @@ func (s *Server) postControl(w http.ResponseWriter, r *http.Request) (any, error
 			Message: fmt.Sprintf("%.40q is not an action", c.Action), Hint: "use start or stop"}
 	}
 	if c.WithTasks && c.Action != "stop" {
-		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "with_tasks", Message: "with_tasks is of the action stop",
-			Hint: "leave it out"}
+		return nil, &state.Error{
+			Code:    wire.CodeInvalidValue,
+			Param:   "with_tasks",
+			Message: "with_tasks is of the action stop",
+			Hint:    "leave it out",
+		}
 	}
 	if err := step(); err != nil {
 		return nil, err
 	}
 	if c.WithTasks {
 		s.mayTake(w, containerTime)
-		if err := s.host.StopTasks(r.Context(), id); err != nil {
+		if err := ofContainer(s.host.StopTasks(r.Context(), id)); err != nil {
 			return nil, err
 		}
 	}
@@ -96,7 +100,7 @@ func (s *Server) postArchive(w http.ResponseWriter, r *http.Request) (any, error
 	}
 	if !a.DryRun && lost.Tasks > 0 {
 		s.mayTake(w, containerTime)
-		if err := s.host.StopTasks(r.Context(), id); err != nil {
+		if err := ofContainer(s.host.StopTasks(r.Context(), id)); err != nil {
 			return nil, err
 		}
 	}

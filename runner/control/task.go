@@ -1,6 +1,7 @@
 package control
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
+	"holon/state"
 )
 
 // maxTaskWait bounds how long the end of a task is waited for, and containerTime how long it may take until a container
@@ -42,7 +44,8 @@ func (s *Server) getTaskOutput(w http.ResponseWriter, r *http.Request) (any, err
 	}
 	patience := time.Duration(wait) * time.Millisecond
 	s.mayTake(w, patience+containerTime)
-	return s.host.TaskOutput(r.Context(), s.agentID(r), pathValue(r, "task_id"), patience, int(tokens))
+	out, err := s.host.TaskOutput(r.Context(), s.agentID(r), pathValue(r, "task_id"), patience, int(tokens))
+	return out, ofContainer(err)
 }
 
 // postTask starts a command in the container of an agent, as a task of the operator.
@@ -62,10 +65,7 @@ func (s *Server) postTask(w http.ResponseWriter, r *http.Request) (any, error) {
 	t, err := s.host.StartTask(r.Context(), scheduler.NewTask{AgentID: s.agentID(r), Key: key, Purpose: n.Summary,
 		Start: tasks.Start{Cmd: n.Cmd, Workdir: n.Workdir, Shell: n.Shell, Login: n.Login, TTY: n.TTY,
 			AcceptsInput: n.AcceptsInput}})
-	if err != nil {
-		return nil, err
-	}
-	return view.OfTask(t), nil
+	return view.OfTask(t), ofContainer(err)
 }
 
 func (s *Server) postTaskInput(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -73,8 +73,12 @@ func (s *Server) postTaskInput(w http.ResponseWriter, r *http.Request) (any, err
 	if err := s.decode(w, r, maxPrompt, &in, false); err != nil {
 		return nil, err
 	}
+	if in == (tasks.Input{}) {
+		return nil, missing("input", "give what to write, or set close_input")
+	}
 	s.mayTake(w, containerTime)
-	return s.host.TaskInput(r.Context(), s.agentID(r), pathValue(r, "task_id"), in)
+	out, err := s.host.TaskInput(r.Context(), s.agentID(r), pathValue(r, "task_id"), in)
+	return out, ofContainer(err)
 }
 
 func (s *Server) postTaskStop(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -83,7 +87,17 @@ func (s *Server) postTaskStop(w http.ResponseWriter, r *http.Request) (any, erro
 		return nil, err
 	}
 	s.mayTake(w, containerTime)
-	return s.host.StopTask(r.Context(), s.agentID(r), pathValue(r, "task_id"), stop.Force)
+	out, err := s.host.StopTask(r.Context(), s.agentID(r), pathValue(r, "task_id"), stop.Force)
+	return out, ofContainer(err)
+}
+
+// ofContainer makes an error of the container of an agent one of the control plane, which knows none of its codes.
+func ofContainer(err error) error {
+	e, ok := errors.AsType[*state.Error](err)
+	if _, _, known := wire.Explain(err); err == nil || known || !ok {
+		return err
+	}
+	return &state.Error{Code: wire.CodeContainer, Message: e.Message, Param: e.Param, Hint: e.Hint, Err: err}
 }
 
 // mayTake gives an answer more time than others have.

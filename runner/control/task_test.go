@@ -10,6 +10,7 @@ import (
 	"holon/runner/agent/view"
 	"holon/runner/control"
 	"holon/runner/control/wire"
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -21,6 +22,9 @@ func (h *host) StartTask(ctx context.Context, n scheduler.NewTask) (ledger.Task,
 }
 
 func (h *host) TaskInput(_ context.Context, agentID, id string, in tasks.Input) (tasks.InputResult, error) {
+	if in.Input == "to a container that is gone" {
+		return tasks.InputResult{}, &state.Error{Code: "no_such_image", Message: "there is no image", Param: "image"}
+	}
 	return tasks.InputResult{AcceptedInput: true, BytesWritten: len(in.Input), SummaryText: agentID + " " + id}, nil
 }
 
@@ -61,6 +65,10 @@ func TestTaskRoutes(t *testing.T) {
 	refused(t, "another command of the same key", err, scheduler.CodeKeyConflict)
 	_, err = c.StartTask(ctx, "worker", wire.Task{}, "")
 	refused(t, "no command", err, wire.CodeMissingField)
+	_, err = c.TaskInput(ctx, "worker", made.ID, tasks.Input{})
+	refused(t, "no input", err, wire.CodeMissingField)
+	_, err = c.TaskInput(ctx, "worker", made.ID, tasks.Input{Input: "to a container that is gone"})
+	refused(t, "a container that cannot be made", err, wire.CodeContainer)
 	_, err = c.Task(ctx, "main", made.ID)
 	refused(t, "the task of another agent", err, ledger.CodeNotFound)
 }

@@ -31,6 +31,9 @@ type Task struct {
 	Command tasks.Command `json:"command"`
 	Output  *tasks.Output `json:"output,omitempty"`
 
+	// TakesInput says that it was started with its input open.
+	TakesInput bool `json:"takes_input,omitempty"`
+
 	// Owner is the process that accepted a task which its container has not been told of.
 	Owner string `json:"owner,omitempty"`
 }

@@ -57,6 +57,8 @@ type WorkItem struct {
 	UpdatedAt         time.Time  `json:"updated_at"`
 	CompletedAt       *time.Time `json:"completed_at,omitempty"`
 
+	// Made is a digest of what it was made of, to tell a repeated call from another one under the same key.
+	Made string `json:"made,omitempty"`
 	// Calls are the newest calls that changed it, the newest last, so that a repeated one changes nothing.
 	Calls []string `json:"calls,omitempty"`
 }
@@ -77,8 +79,6 @@ type WorkView interface {
 	WorkItem(id string) (WorkItem, error)
 	// OpenWork returns the open items of an agent, the oldest first.
 	OpenWork(agentID string) ([]WorkItem, error)
-	// WorkItems returns the newest items of an agent, the oldest first.
-	WorkItems(agentID string, limit int) ([]WorkItem, error)
 	// CompletedWork returns those of an agent that were completed last, the oldest first.
 	CompletedWork(agentID string, limit int) ([]WorkItem, error)
 	// DeliverySummary returns the report of an item; ok is false when there is none.

@@ -17,17 +17,16 @@ func (v *view) OpenWork(agentID string) ([]ledger.WorkItem, error) {
 		"SELECT data FROM work_items WHERE agent_id = ? AND state = 'open' ORDER BY n", agentID)
 }
 
-// WorkItems implements ledger.WorkView.
-func (v *view) WorkItems(agentID string, limit int) ([]ledger.WorkItem, error) {
-	return tail(v, "work items", scanRecord[ledger.WorkItem],
-		"SELECT data FROM work_items WHERE agent_id = ? ORDER BY n DESC LIMIT +?", agentID, limited(limit))
-}
-
 // CompletedWork implements ledger.WorkView.
 func (v *view) CompletedWork(agentID string, limit int) ([]ledger.WorkItem, error) {
-	return tail(v, "completed work items", scanRecord[ledger.WorkItem],
+	return tail(
+		v,
+		"completed work items",
+		scanRecord[ledger.WorkItem],
 		"SELECT data FROM work_items WHERE agent_id = ? AND state = 'completed' ORDER BY ended_at DESC, n DESC LIMIT +?",
-		agentID, limited(limit))
+		agentID,
+		limited(limit),
+	)
 }
 
 // DeliverySummary implements ledger.WorkView.

@@ -59,8 +59,7 @@ func (h *Homes) Plan(agentID, itemID string) *view.PlanArtifact {
 	if state.CheckAgentID(agentID) != nil {
 		return nil
 	}
-	plan := &view.PlanArtifact{OwnerAgentID: agentID, RelativePath: planFile(itemID),
-		Path: path.Join(view.HomeMount, planFile(itemID))}
+	plan := &view.PlanArtifact{OwnerAgentID: agentID, RelativePath: planFile(itemID)}
 	text, changed, err := h.readPlan(agentID, itemID)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -215,7 +215,12 @@ func keptChannels(v ledger.View, l ledger.AgentState, _ picture, p *picture) err
 }
 
 func keptWork(v ledger.View, l ledger.AgentState, _ picture, p *picture) error {
-	items, err := v.WorkItems(l.AgentID, all)
+	items, err := v.OpenWork(l.AgentID)
+	if err != nil {
+		return err
+	}
+	completed, err := v.CompletedWork(l.AgentID, all)
+	items = append(items, completed...)
 	for _, w := range items {
 		status, run, delivery := "accepted", "", "unknown"
 		if w.PickedAt != nil {

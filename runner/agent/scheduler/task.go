@@ -70,7 +70,7 @@ func (m *Scheduler) CreateTask(ctx context.Context, n NewTask) (t ledger.Task, m
 		t, made = ledger.Task{ID: id, AgentID: n.AgentID, Kind: tasks.KindCommand, Status: tasks.Queued,
 			CreatedAt: s.now, UpdatedAt: s.now, Purpose: n.Purpose, Summary: "command is accepted", Owner: m.opts.Owner,
 			Command: tasks.Command{Cmd: cut(n.Start.Cmd, maxCommand), Workdir: n.Start.Workdir, Shell: n.Start.Shell,
-				Login: n.Start.Login, TTY: n.Start.TTY, TerminalReentry: true}}, true
+				Login: n.Start.Login, TTY: n.Start.TTY, TerminalReentry: true}, TakesInput: n.Start.AcceptsInput}, true
 		t.Command.CmdPreview = clip(strings.Join(strings.Fields(n.Start.Cmd), " "))
 		s.emitTaskBegun(t, "operator", false)
 		return s.InsertTask(t)
@@ -152,6 +152,7 @@ func (s *step) advanceTask(old ledger.Task, r tasks.Report) error {
 	t := old
 	t.Status, t.UpdatedAt, t.Owner = r.Task.Status, s.now, ""
 	t.Command, t.Failure, t.Summary = boundedCommand(*r.Task.Command), clip(r.Task.Failure), clip(r.Task.Summary)
+	t.TakesInput = t.TakesInput || t.Command.AcceptsInput
 	if t.Status == tasks.Interrupted {
 		t.Status, t.Failure = tasks.Failed, tasks.FailureLost
 	}

@@ -58,6 +58,10 @@ func (m *Scheduler) CreateWork(ctx context.Context, n NewWork) (w ledger.WorkIte
 		if err == nil && old.AgentID != n.AgentID {
 			err = fmt.Errorf("work item %s is of agent %s", old.ID, old.AgentID)
 		}
+		if err == nil && old.Made != "" && old.Made != w.Made {
+			err = refused(CodeKeyConflict, "idempotency_key", "use another key for another work item",
+				"the key was used for work item %s, which was made with something else", old.ID)
+		}
 		if err == nil || !state.IsCode(err, ledger.CodeNotFound) {
 			w = old
 			return err
@@ -87,7 +91,8 @@ func (m *Scheduler) CreateWork(ctx context.Context, n NewWork) (w ledger.WorkIte
 func (s *step) newWork(n NewWork) ledger.WorkItem {
 	w := ledger.WorkItem{ID: derivedID(prefixWork, n.AgentID, n.Key), AgentID: n.AgentID, Revision: 1,
 		Objective: n.Objective, State: ledger.WorkOpen, PlanStatus: n.PlanStatus, Todo: n.Todo, CreatedAt: s.now,
-		UpdatedAt: s.now, Calls: []string{n.Key}}
+		UpdatedAt: s.now, Made: derivedID("", n.Objective, string(mustJSON(n.Todo)), string(n.PlanStatus)),
+		Calls: []string{n.Key}}
 	if w.Todo == nil {
 		w.Todo = []ledger.Todo{}
 	}
@@ -363,5 +368,5 @@ func checkTodo(list []ledger.Todo) error {
 }
 
 func invalidWork(field, format string, args ...any) error {
-	return refused(CodeInvalidWork, field, fmt.Sprintf(format, args...), "%s is not as a work item has it", field)
+	return refused(CodeInvalidWork, field, fmt.Sprintf(format, args...), "%s is not valid", field)
 }

@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,13 +24,18 @@ const workOps = "work-create work-create work-pick work-pick work-todo work-bloc
 func (w *world) work(i int, o op) error {
 	key := fmt.Sprint(o.Agent, "/call", i)
 	if o.Do == "work-create" {
-		_, _, err := w.m.CreateWork(w.ctx, scheduler.NewWork{AgentID: o.Agent, Key: key, Objective: fmt.Sprint("item ", i)})
+		_, _, err := w.m.CreateWork(
+			w.ctx,
+			scheduler.NewWork{AgentID: o.Agent, Key: key, Objective: fmt.Sprint("item ", i)},
+		)
 		return err
 	}
 	var items []ledger.WorkItem
 	w.view(func(v ledger.View) (err error) {
-		items, err = v.WorkItems(o.Agent, 100)
-		return err
+		open, err := v.OpenWork(o.Agent)
+		completed, endedErr := v.CompletedWork(o.Agent, 100)
+		items = append(open, completed...)
+		return errors.Join(err, endedErr)
 	})
 	if len(items) == 0 {
 		return nil

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"holon/internal/redact"
@@ -139,13 +140,15 @@ func arguments(c hosttools.Call, into any) error {
 	if err == nil {
 		return nil
 	}
-	bad := &hosttools.ToolError{Kind: hosttools.KindInvalidArguments,
-		Message: fmt.Sprintf("the arguments are not as the schema says: %.200s", err),
-		Hint:    "correct them and call again"}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		bad.Field = wrong.Field
+		return invalid(wrong.Field, fmt.Sprintf("%s can't be a JSON %s", wrong.Field, wrong.Value),
+			"see the schema of the tool")
 	}
-	return bad
+	// encoding/json has no type for it
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return invalid(strings.Trim(name, `"`), fmt.Sprintf("there is no argument %.80s", name), "leave it out")
+	}
+	return invalid("", "the arguments are not one JSON object", "correct them and call again")
 }
 
 func invalid(field, message, hint string) error {

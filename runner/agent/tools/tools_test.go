@@ -167,7 +167,7 @@ func TestSleep(t *testing.T) {
 	for arguments, field := range map[string]string{
 		`{"duration_ms":-1}`: "duration_ms", `{"duration_ms":2592000001}`: "duration_ms",
 		`{"duration_ms":"soon"}`: "duration_ms", `{"duration_ms":1.5}`: "duration_ms",
-		`{"until":"noon"}`: "", `[]`: "", `{}{}`: "", `{"reason":"` + strings.Repeat("x", 1001) + `"}`: "reason",
+		`{"until":"noon"}`: "until", `[]`: "", `{}{}`: "", `{"reason":"` + strings.Repeat("x", 1001) + `"}`: "reason",
 	} {
 		if got, kind := r.call("Sleep", "t/x"+arguments, arguments); kind != hosttools.KindInvalidArguments ||
 			got["field"] != field {
@@ -206,7 +206,7 @@ func TestEnqueue(t *testing.T) {
 	for arguments, field := range map[string]string{
 		`{}`: "text", `{"text":" "}`: "text", `{"text":"x","priority":"interject"}`: "priority",
 		`{"text":"x","priority":"urgent"}`: "priority", `{"text":7}`: "text",
-		`{"text":"x","kind":"system_tick"}`: "", `{"text":"x","authority":"operator_instruction"}`: "",
+		`{"text":"x","kind":"system_tick"}`: "kind", `{"text":"x","authority":"operator_instruction"}`: "authority",
 		`{"text":"` + strings.Repeat("x", 32769) + `"}`: "text",
 	} {
 		if got, kind := r.call("Enqueue", "t/x"+arguments, arguments); kind != hosttools.KindInvalidArguments ||

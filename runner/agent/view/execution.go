@@ -30,7 +30,7 @@ func (s Snapshot) execution(a ledger.Agent) Execution {
 			},
 			ProcessExecution: process,
 		},
-		WorkspaceID: homeWorkspace, WorkspaceAnchor: s.home(a.ID), ExecutionRoot: HomeMount, Cwd: HomeMount,
+		WorkspaceID: homeWorkspace, WorkspaceAnchor: s.home(a.ID), ExecutionRoot: s.mount(a.ID), Cwd: s.mount(a.ID),
 		ExecutionRootID: "canonical_root:" + homeWorkspace, ProjectionKind: "canonical_root",
 	}
 }

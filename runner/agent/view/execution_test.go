@@ -7,6 +7,21 @@ import (
 	"holon/state/ledger"
 )
 
+// The local engine has no container in which the home would lie elsewhere.
+func TestWhereTheHomeLies(t *testing.T) {
+	home := func(string) string { return "/srv/agents/main" }
+	for engine, want := range map[string]string{"local": "/srv/agents/main", "docker": homeMount} {
+		plan := func(string, string) *PlanArtifact { return &PlanArtifact{RelativePath: "work-items/w/plan.md"} }
+		s := New(nil, Facts{Engine: engine, Home: home, Plan: plan})
+		if got := s.execution(ledger.Agent{ID: "main"}).Cwd; got != want {
+			t.Errorf("%s: the agent works in %s, want %s", engine, got, want)
+		}
+		if got := s.plan("main", "w").Path; got != want+"/work-items/w/plan.md" {
+			t.Errorf("%s: the plan is %s, want one below %s", engine, got, want)
+		}
+	}
+}
+
 // The policy that is shown is what is in force, not what the engine could do.
 func TestExecutionPolicy(t *testing.T) {
 	const off, shaped = string(state.NotEnforced), string(state.RuntimeShaped)

@@ -49,14 +49,22 @@ func (s Snapshot) State(agentID, epoch string) (StateSnapshot, error) {
 // Where an agent's home is in its container.
 const (
 	homeWorkspace = "agent_home"
-	HomeMount     = "/holon/workspaces/agent_home"
+	homeMount     = "/holon/workspaces/agent_home"
 )
+
+// mount is where an agent finds its home: the local engine makes no container.
+func (s Snapshot) mount(agentID string) string {
+	if home := s.home(agentID); s.facts.Engine == "local" && home != "" {
+		return home
+	}
+	return homeMount
+}
 
 func (s Snapshot) workspace(agentID string) WorkspaceState {
 	return WorkspaceState{Attached: []string{}, ActiveEntry: &WorkspaceEntry{
 		WorkspaceID: homeWorkspace, WorkspaceAnchor: s.home(agentID),
-		ExecutionRootID: "canonical_root:" + homeWorkspace, ExecutionRoot: HomeMount,
-		ProjectionKind: "canonical_root", AccessMode: "exclusive_write", Cwd: HomeMount,
+		ExecutionRootID: "canonical_root:" + homeWorkspace, ExecutionRoot: s.mount(agentID),
+		ProjectionKind: "canonical_root", AccessMode: "exclusive_write", Cwd: s.mount(agentID),
 	}}
 }
 

@@ -57,7 +57,7 @@ func OfTask(t ledger.Task) TaskRecord {
 		WorkItemID: t.WorkItemID, Purpose: t.Purpose, Summary: t.Summary, Failure: t.Failure,
 		WaitPolicy: tasks.WaitBackground, Command: c,
 		Recovery: TaskRecovery{Kind: t.Kind, Summary: t.Summary, Trust: string(ledger.TrustedSystem),
-			Spec: CommandSpec{c.Cmd, c.Workdir, c.Shell, c.Login, c.TTY, c.AcceptsInput, c.TerminalReentry}}}
+			Spec: CommandSpec{c.Cmd, c.Workdir, c.Shell, c.Login, c.TTY, t.TakesInput, c.TerminalReentry}}}
 }
 
 // TaskStatus is the answer of GET /agents/{id}/tasks/{task_id}: state, and no output.

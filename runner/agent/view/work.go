@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"path"
 	"time"
 
 	"holon/runner/agent/rules"
@@ -38,11 +39,11 @@ type WorkRecord struct {
 // PlanArtifact is the plan of a work item: a file in the agent's home.
 type PlanArtifact struct {
 	OwnerAgentID    string    `json:"owner_agent_id"`
-	RelativePath    string    `json:"relative_path"` // in the home
-	Path            string    `json:"path"`          // in the container
-	Hash            string    `json:"hash"`          // SHA-256, hex
+	RelativePath    string    `json:"relative_path"`  // in the home
+	Path            string    `json:"path"`           // where the agent finds it
+	Hash            string    `json:"hash,omitempty"` // SHA-256, hex
 	Bytes           int64     `json:"bytes"`
-	UpdatedAt       time.Time `json:"updated_at"`
+	UpdatedAt       time.Time `json:"updated_at,omitzero"`
 	Preview         string    `json:"preview"`
 	PreviewComplete bool      `json:"preview_complete"`
 	// Refused says why the file is not read: it is a link, no file, or too large; "": it is.
@@ -76,16 +77,14 @@ func (s Snapshot) Work(agentID, itemID string) (WorkRecord, error) {
 	return list[0], nil
 }
 
-// WorkItems returns the newest work items of an agent, the oldest first.
+// WorkItems returns those of an agent's work items that were completed last, at most limit, and then all open ones, each
+// the oldest first.
 func (s Snapshot) WorkItems(agentID string, limit int) ([]WorkRecord, error) {
 	if _, err := public(s.ledger, agentID); err != nil {
 		return nil, err
 	}
-	items, err := s.ledger.WorkItems(agentID, clamp(limit))
-	if err != nil {
-		return nil, err
-	}
-	return s.derived(agentID, items)
+	open, completed, err := s.WorkList(agentID, clamp(limit))
+	return append(completed, open...), err
 }
 
 // WorkList returns the open items of an agent and so many of those completed last, each the oldest first.
@@ -132,12 +131,22 @@ func (s Snapshot) derived(agentID string, items []ledger.WorkItem) ([]WorkRecord
 			}
 			r.CompletionReport, r.CompletionTurnID = d.Text, d.TurnID
 		}
-		if s.facts.Plan != nil {
-			r.PlanArtifact = s.facts.Plan(agentID, w.ID)
-		}
+		r.PlanArtifact = s.plan(agentID, w.ID)
 		list = append(list, r)
 	}
 	return list, nil
+}
+
+// plan describes the plan of a work item as its agent finds it, nil when it has none.
+func (s Snapshot) plan(agentID, itemID string) *PlanArtifact {
+	if s.facts.Plan == nil {
+		return nil
+	}
+	plan := s.facts.Plan(agentID, itemID)
+	if plan != nil {
+		plan.Path = path.Join(s.mount(agentID), plan.RelativePath)
+	}
+	return plan
 }
 
 func noWork(agentID, itemID string) error {

@@ -27,6 +27,7 @@ const (
 	CodeBusy             state.Code = "busy" // come back after Retry-After
 	CodeNotReady         state.Code = "runtime_not_ready"
 	CodeDraining         state.Code = "runtime_shutting_down"
+	CodeContainer        state.Code = "container_unavailable" // Message says why
 	CodeInternal         state.Code = "internal_error"
 	CodeUnreachable      state.Code = "daemon_unreachable"  // said by a client, never by a server
 	CodeDisconnected     state.Code = "daemon_disconnected" // likewise
@@ -41,7 +42,7 @@ var statusByCode = map[state.Code]int{
 	CodeForbidden:    403, CodeAuthorityClaimed: 403,
 	CodeNoRoute: 404, CodeMethod: 405, CodeTimeout: 408, CodeTooLarge: 413, CodeUnsupportedMedia: 415,
 	CodeBusy: 429, CodeInternal: 500,
-	CodeNotReady: 503, CodeDraining: 503,
+	CodeNotReady: 503, CodeDraining: 503, CodeContainer: 502,
 
 	ledger.CodeNotFound: 404, ledger.CodeConflict: 409, ledger.CodeExists: 409, ledger.CodeTooLarge: 413,
 	ledger.CodeLocked: 503, ledger.CodeUnreadable: 500, ledger.CodeLedgerFull: 507, ledger.CodeLedgerEnded: 503,

@@ -56,7 +56,6 @@ func keepWork() kept {
 		check: func(t *testing.T, v ledger.View) {
 			one(t, w)(v.WorkItem("w"))
 			only(t, w)(v.OpenWork("a"))
-			only(t, w)(v.WorkItems("a", 0))
 			found(t, d)(v.DeliverySummary("w"))
 		},
 	}
@@ -102,7 +101,6 @@ func testWork(t *testing.T, open Reopener) {
 		t.Helper()
 		look(t, s, func(v ledger.View) {
 			expect("open", ids(v.OpenWork("a")), "w2 w5 ")
-			expect("all", ids(v.WorkItems("a", 3)), "w4 w5 w6 ")
 			expect("completed", ids(v.CompletedWork("a", 2)), "w1 w6 ")
 			expect("due", ids(v.DueWork(now.Add(time.Hour), 10)), due)
 		})

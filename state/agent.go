@@ -26,6 +26,21 @@ func CheckAgentID(id string) error {
 		Err:  err}
 }
 
+// maxNewAgentID is less than maxAgentID, which ids of agents that were made before may have.
+const maxNewAgentID = 63
+
+// CheckNewAgentID reports whether id can name a new agent. That is narrower than what CheckAgentID takes: no two agents
+// differ in case alone. The error is an *Error with CodeInvalidAgent.
+func CheckNewAgentID(id string) error {
+	err := CheckAgentID(id)
+	if err == nil && len(id) <= maxNewAgentID && id == strings.ToLower(id) {
+		return nil
+	}
+	return &Error{Code: CodeInvalidAgent, Param: "agent_id",
+		Message: fmt.Sprintf("%.80q cannot be the id of an agent", id),
+		Hint:    fmt.Sprintf("use a-z, 0-9, - and _, the first a letter or digit, %d at most", maxNewAgentID), Err: err}
+}
+
 // ipcPrefix begins the names of the socket directories of agents.
 const ipcPrefix = "a-"
 

@@ -15,6 +15,15 @@ func TestAgentID(t *testing.T) {
 			t.Errorf("CheckAgentID(%q) = %v", id, err)
 		}
 	}
+	for id, ok := range map[string]bool{
+		"main": true, "a": true, "0": true, "a-b_c9": true, strings.Repeat("a", 63): true,
+		"": false, "-a": false, "_a": false, "A": false, "a.b": false, "a/b": false, "ä": false, "..": false,
+		"a\x00": false, strings.Repeat("a", 64): false,
+	} {
+		if err := CheckNewAgentID(id); (err == nil) != ok || err != nil && !IsCode(err, CodeInvalidAgent) {
+			t.Errorf("CheckNewAgentID(%q) = %v", id, err)
+		}
+	}
 	switch name := NewIPCID(); {
 	case !IsAgentIPC(name):
 		t.Error("IsAgentIPC(name) = false, want true")

@@ -3,13 +3,17 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"holon/runner/agent/rules"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
+	"holon/state"
 )
 
 // newAgentCommand makes `holon agent`.
@@ -151,7 +155,8 @@ func newAgentModelCommand(streams Streams) *cobra.Command {
 			}
 			return showModel(r, done.Model)
 		})
-	set.Flags().StringVar(&effort, "reasoning-effort", "", "`how much` it is to think: low, medium or high")
+	set.Flags().
+		StringVar(&effort, "reasoning-effort", "", "`how much` it is to think: "+strings.Join(rules.Efforts, ", "))
 	set.Flags().BoolVar(&force, "force", false, "also when there is no key for its provider yet")
 	clearing := agentCommand(streams, "clear [flags] [AGENT]", "Let an agent ask the daemon's model again", 0, 1,
 		func(ctx context.Context, r *remote) error {
@@ -186,6 +191,9 @@ func runAgentImage(ctx context.Context, r *remote) error {
 		image = s.Identity.Image
 	} else {
 		set, err := r.SetImage(ctx, r.args[0], r.args[1])
+		if e, ok := errors.AsType[*state.Error](err); ok && e.Param == "image" {
+			e.Param = "IMAGE" // --image is the daemon's
+		}
 		if err != nil {
 			return err
 		}

@@ -83,7 +83,7 @@ func (b *background) find() error {
 
 // ready checks what the daemon would be refused for, while there is somebody to
 // tell, and makes its home.
-func (b *background) ready() error {
+func (b *background) ready(ctx context.Context) error {
 	if err := b.makeHome(); err != nil {
 		return err
 	}
@@ -94,11 +94,14 @@ func (b *background) ready() error {
 	if err := b.checkModels(&modelaccess.Host{Settings: &b.Settings, Keys: keys}); err != nil {
 		return err
 	}
+	if err := b.checkImage(ctx); err != nil {
+		return err
+	}
 	return b.find()
 }
 
 func runDaemonStart(ctx context.Context, b *background) error {
-	if err := b.ready(); err != nil {
+	if err := b.ready(ctx); err != nil {
 		return err
 	}
 	started, err := b.Start(ctx)
@@ -106,7 +109,7 @@ func runDaemonStart(ctx context.Context, b *background) error {
 }
 
 func runDaemonRestart(ctx context.Context, b *background) error {
-	if err := b.ready(); err != nil {
+	if err := b.ready(ctx); err != nil {
 		return err
 	}
 	started, err := b.Restart(ctx)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,6 +54,20 @@ func (h *host) openEngine(set string, streams Streams, home state.Home) (engine.
 			"this machine")
 	}
 	return h.newEngine(name, home)
+}
+
+// checkImage refuses an image that the engine says it cannot run. An engine that does not answer, or whose programs run
+// in no image, lets any pass: the first turn tells.
+func checkImage(ctx context.Context, eng engine.Engine, image string) error {
+	imager, ok := eng.(engine.Imager)
+	if !ok {
+		return nil
+	}
+	err := imager.CheckImage(ctx, image)
+	if state.IsCode(err, engine.CodeImageNotFound) || state.IsCode(err, engine.CodeInvalidSpec) {
+		return err
+	}
+	return nil
 }
 
 // engineName is the engine that a setting means.

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"os"
+	"strings"
 
 	"holon/runner"
 	"holon/runner/agent/pool"
@@ -13,7 +15,6 @@ import (
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
 	"holon/runner/credentials"
-	"holon/runner/engine"
 	"holon/runner/hosttools"
 	"holon/runner/modelaccess"
 	"holon/state"
@@ -41,6 +42,16 @@ func (h *agentHost) CheckModel(ref string, keyless bool) error {
 		f.Hint += "; or set the model all the same with --force"
 	}
 	return &state.Error{Code: wire.CodeInvalidValue, Param: "model", Message: f.Message, Hint: f.Hint}
+}
+
+// CheckImage implements control.Host.
+func (h *agentHost) CheckImage(ctx context.Context, image string) error {
+	e, ok := errors.AsType[*state.Error](checkImage(ctx, h.engine, image))
+	if !ok {
+		return nil
+	}
+	return &state.Error{Code: wire.CodeInvalidValue, Param: "image", Message: e.Message,
+		Hint: strings.TrimSuffix(e.Hint, " with --image"), Err: e.Err}
 }
 
 // configure says what the container of an agent needs for a turn: its models, and
@@ -80,7 +91,7 @@ func (c closer) Close() error {
 }
 
 // newPool makes the pool of the agents' containers.
-func (h *agentHost) newPool(eng engine.Engine) (*pool.Pool, error) {
+func (h *agentHost) newPool() (*pool.Pool, error) {
 	o := h.options
 	agentd, err := findAgentd(o.Agentd)
 	if err != nil {
@@ -94,7 +105,7 @@ func (h *agentHost) newPool(eng engine.Engine) (*pool.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pool.New(pool.Options{Home: o.Dir, Engine: eng, Agentd: agentd, Image: o.Image, Version: buildVersion(),
+	return pool.New(pool.Options{Home: o.Dir, Engine: h.engine, Agentd: agentd, Image: o.Image, Version: buildVersion(),
 		IdlePause: o.IdlePause, IdleStop: o.IdleStop,
 		MaxContainers: o.MaxContainers, Quota: quota, MaxBytes: turnFiles, Outputs: h.steps, Tasks: h.steps,
 		Configure: h.configure, Tools: h.tools,

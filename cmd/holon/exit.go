@@ -103,7 +103,7 @@ var flagsOfFields = map[string]string{
 	"image": "--image", "memory": "--memory", "cpus": "--cpus", "network": "--network", "env": "--env",
 	"engine": "--engine", "run": "RUN", "disk": "HOLON_HOME",
 	"agent_id": "AGENT", "agent": "AGENT", "token": "--token", "path": "FILE", "duration_ms": "--after",
-	"interval_ms": "--every", "priority": "--priority", "template": "--template",
+	"interval_ms": "--every", "reasoning_effort": "--reasoning-effort", "priority": "--priority", "template": "--template",
 }
 
 // line is a failure as a person reads it: field, message, remedy.

@@ -18,6 +18,7 @@ import (
 	"holon/runner/agent/view"
 	"holon/runner/control"
 	"holon/runner/daemon"
+	"holon/runner/engine"
 	"holon/runner/telemetry"
 	"holon/state"
 	"holon/state/ledger"
@@ -35,6 +36,7 @@ type agentHost struct {
 	stop        func()
 
 	homes      *home.Homes
+	engine     engine.Engine
 	containers *pool.Pool
 	ledger     *sqlite.Store
 	steps      *scheduler.Scheduler // of notices and tools; it owns the same attempts as the Runtime's
@@ -61,6 +63,9 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	if err := o.checkModels(h.providers()); err != nil {
 		return err
 	}
+	if err := o.checkImage(ctx); err != nil {
+		return err
+	}
 	ctx, h.stop = context.WithCancel(ctx)
 	defer h.stop()
 	closing := func(end func() error) { err = errors.Join(err, end()) }
@@ -82,15 +87,14 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	h.steps = scheduler.New(h.ledger, scheduler.Options{Owner: owner, TriggerKey: key})
 	h.homes = home.New(home.Options{Home: o.Dir, Templates: filepath.Join(o.UserHome, ".agents", "templates"),
 		Log: h.log})
-	eng, err := o.openEngine(o.Loaded.Engine, o.streams, o.Dir)
-	if err != nil {
+	if h.engine, err = o.openEngine(o.Loaded.Engine, o.streams, o.Dir); err != nil {
 		return err
 	}
-	defer closing(eng.Close)
+	defer closing(h.engine.Close)
 	h.telemetry = openTelemetry(ctx, o.streams.Secrets, h.log)
 	defer closing(h.telemetry.Close)
 	h.telemetry.Gauge("holon.queue.length", "{message}", "Messages that wait for agents.", h.queued)
-	if h.containers, err = h.newPool(eng); err != nil {
+	if h.containers, err = h.newPool(); err != nil {
 		return err
 	}
 	defer closingWithin(h.containers.Close)

@@ -146,6 +146,19 @@ func (o *serveOptions) checkModels(host *modelaccess.Host) error {
 	return nil
 }
 
+// checkImage refuses to start with an image that was set and that no container can have. The default one is not looked
+// at: every agent may have another.
+func (o *serveOptions) checkImage(ctx context.Context) error {
+	if o.Origin("image").Layer == settings.LayerDefault {
+		return nil
+	}
+	eng, err := o.newEngine(engineName(o.Loaded.Engine), o.Dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(checkImage(ctx, eng, o.Image), eng.Close())
+}
+
 // makeHome makes the home, whose path is known only then.
 func (o *serveOptions) makeHome() (err error) {
 	if o.Dir, err = state.MakeHome(o.Home, o.UserHome); err != nil {

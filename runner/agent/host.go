@@ -11,7 +11,6 @@ import (
 	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/agent/prompt"
-	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state"
 	"holon/state/ledger"
@@ -46,8 +45,8 @@ func (r *Runtime) ensureDefault(ctx context.Context) error {
 // and that was not recorded, because this process was killed in between, is made
 // by the next call.
 func (r *Runtime) CreateAgent(ctx context.Context, id, template string) (ledger.Agent, error) {
-	if !rules.AgentID(id) {
-		return r.scheduler.Create(ctx, scheduler.NewAgent{ID: id}) // which says what is wrong with it
+	if err := state.CheckNewAgentID(id); err != nil {
+		return ledger.Agent{}, err
 	}
 	if template == "" {
 		template = r.cfg.Template

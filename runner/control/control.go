@@ -46,6 +46,8 @@ type Host interface {
 	Models(ctx context.Context) (view.Models, error)
 	// CheckModel refuses a model that cannot be asked here. With keyless, one passes whose provider only lacks its key.
 	CheckModel(ref string, keyless bool) error
+	// CheckImage refuses an image that the engine says it cannot run. Where it cannot say, any image passes.
+	CheckImage(ctx context.Context, image string) error
 	// Live returns the newest message that an agent writes, from an offset on, and a channel that is closed when it
 	// changes.
 	Live(agentID, itemID string, offset int) (live.Message, <-chan struct{})

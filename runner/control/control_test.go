@@ -168,6 +168,11 @@ func setWorker(t *testing.T, _ *rig, c *client.Client) {
 	equal(t, "model that was cleared", cleared.EffectiveModel, "scripted/demo")
 	equal(t, "source of the model that was cleared", cleared.Source, view.ModelDefault)
 	equal(t, "image", must(c.SetImage(ctx, "worker", "other:1"))(t).Image, "other:1")
+	_, err = c.SetImage(ctx, "worker", "nope")
+	refused(t, "an image that is not here", err, wire.CodeInvalidValue)
+	equal(t, "image of the daemon", must(c.SetImage(ctx, "worker", ""))(t).Image, "")
+	_, err = c.SetModel(ctx, "worker", wire.Model{Model: "scripted/else", ReasoningEffort: "bogus"})
+	refused(t, "an effort that is none", err, scheduler.CodeInvalidAgent)
 	equal(t, "debug prompt", string(must(c.DebugPrompt(ctx, "worker", "x"))(t)), `{"agent_id":"worker","text":"x"}`)
 }
 

@@ -64,6 +64,14 @@ func (h *host) CheckModel(ref string, keyless bool) error {
 	return nil
 }
 
+// CheckImage refuses the image nope.
+func (h *host) CheckImage(_ context.Context, image string) error {
+	if image == "nope" {
+		return &state.Error{Code: wire.CodeInvalidValue, Param: "image", Message: "nope is not here", Hint: "no"}
+	}
+	return nil
+}
+
 func (h *host) Models(context.Context) (view.Models, error) {
 	return view.Models{DefaultModel: h.info.DefaultModel, FallbackModels: h.info.FallbackModels,
 		Available:    []view.Model{{Model: h.info.DefaultModel, Provider: "scripted"}},

@@ -213,6 +213,11 @@ func (s *Server) postImage(w http.ResponseWriter, r *http.Request) (any, error) 
 	if err := s.decode(w, r, maxSmall, &i, false); err != nil {
 		return nil, err
 	}
+	if i.Image != "" {
+		if err := s.host.CheckImage(r.Context(), i.Image); err != nil {
+			return nil, err
+		}
+	}
 	a, err := s.steps.SetImage(r.Context(), s.agentID(r), i.Image)
 	if err != nil {
 		return nil, err

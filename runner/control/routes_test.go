@@ -27,6 +27,7 @@ func (still) CreateAgent(context.Context, string, string) (ledger.Agent, error) 
 }
 func (still) Prompt(context.Context, string, string) (json.RawMessage, error) { return nil, nil }
 func (still) CheckModel(string, bool) error                                   { return nil }
+func (still) CheckImage(context.Context, string) error                        { return nil }
 func (still) Models(context.Context) (view.Models, error)                     { return view.Models{}, nil }
 func (still) Live(string, string, int) (live.Message, <-chan struct{}) {
 	return live.Message{}, nil

@@ -103,6 +103,13 @@ type Pauser interface {
 	Resume(ctx context.Context, h Handle) error
 }
 
+// Imager is what an engine has whose programs run in images.
+type Imager interface {
+	// CheckImage refuses an image with which Create would be refused: one that is not there is CodeImageNotFound, what
+	// cannot name one CodeInvalidSpec.
+	CheckImage(ctx context.Context, name string) error
+}
+
 // HandleVersion is the version that this code writes into a Handle.
 const HandleVersion = 1
 

@@ -321,7 +321,7 @@ func contracts() (names []string) {
 }
 
 func checkAgent(s *Settings, _ string) (what, remedy string) {
-	if err, ok := errors.AsType[*state.Error](state.CheckAgentID(s.Agent)); ok {
+	if err, ok := errors.AsType[*state.Error](state.CheckNewAgentID(s.Agent)); ok {
 		return err.Message, err.Hint
 	}
 	return "", ""

@@ -3,10 +3,8 @@ package rules
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
-	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -250,14 +248,4 @@ func Priority(p ledger.Priority, kind ledger.MessageKind) (ledger.Priority, *Ref
 		return p, nil
 	}
 	return p, refuse("priority", "%.40q is not a priority: use interject, next, normal or background", p)
-}
-
-// maxAgentID bounds the id of an agent, in bytes.
-const maxAgentID = 63
-
-// AgentID reports whether s can name a new agent: a-z, 0-9, - and _, the first a
-// letter or digit, maxAgentID in all. That is narrower than what
-// state.CheckAgentID takes, so that two agents never differ in case alone.
-func AgentID(s string) bool {
-	return state.CheckAgentID(s) == nil && len(s) <= maxAgentID && s == strings.ToLower(s)
 }

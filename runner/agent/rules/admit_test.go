@@ -194,18 +194,6 @@ func TestCheckOrigin(t *testing.T) {
 	}
 }
 
-func TestAgentID(t *testing.T) {
-	for id, want := range map[string]bool{
-		"main": true, "a": true, "0": true, "a-b_c9": true, strings.Repeat("a", 63): true,
-		"": false, "-a": false, "_a": false, "A": false, "a.b": false, "a/b": false, "ä": false, "..": false,
-		"a\x00": false, strings.Repeat("a", 64): false,
-	} {
-		if rules.AgentID(id) != want {
-			t.Errorf("AgentID(%q) is not %v", id, want)
-		}
-	}
-}
-
 func TestPriority(t *testing.T) {
 	for in, want := range map[ledger.Priority]ledger.Priority{"": "normal", "interrupt": "interject",
 		"interject": "interject", "next": "next", "background": "background", "urgent": ""} {

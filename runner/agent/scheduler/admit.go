@@ -16,10 +16,8 @@ import (
 // Create makes an agent with an empty queue and, unless it is private, the trigger by which others wake it. The error
 // has CodeInvalidAgent for an id that can't name one, ledger.CodeExists when there is an agent with it.
 func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error) {
-	if !rules.AgentID(n.ID) {
-		return ledger.Agent{}, refused(CodeInvalidAgent, "agent_id",
-			"use a-z, 0-9, - and _, the first a letter or digit, 63 at most", "%.80q cannot be the id of an agent",
-			n.ID)
+	if err := state.CheckNewAgentID(n.ID); err != nil {
+		return ledger.Agent{}, err
 	}
 	now := m.now()
 	a := ledger.Agent{
@@ -49,8 +47,13 @@ func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error
 		return s.close()
 	})
 	if state.IsCode(err, ledger.CodeExists) {
-		err = &state.Error{Code: ledger.CodeExists, Param: "agent_id", Message: fmt.Sprintf("there is an agent %s already", a.ID),
-			Hint: "choose another id; one that was removed is not used again", Err: err}
+		err = &state.Error{
+			Code:    ledger.CodeExists,
+			Param:   "agent_id",
+			Message: fmt.Sprintf("there is an agent %s already", a.ID),
+			Hint:    "choose another id; one that was removed is not used again",
+			Err:     err,
+		}
 	}
 	return a, err
 }

@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
@@ -119,6 +121,10 @@ func (m *Scheduler) SetModel(ctx context.Context, agentID, model, effort string)
 		if bad := shortText(f.name, f.value); bad != nil {
 			return ledger.Agent{}, refused(CodeInvalidAgent, bad.Param, "", "%s", bad.Message)
 		}
+	}
+	if effort != "" && !slices.Contains(rules.Efforts, effort) {
+		return ledger.Agent{}, refused(CodeInvalidAgent, "reasoning_effort", "use "+strings.Join(rules.Efforts, ", "),
+			"%.40q is not a reasoning effort", effort)
 	}
 	if model == "" {
 		return ledger.Agent{}, refused(CodeInvalidAgent, "model", "holon agent model clear "+agentID,

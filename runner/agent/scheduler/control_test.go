@@ -208,6 +208,8 @@ func TestAgentSettings(t *testing.T) {
 	w := open(t)
 	_, err := w.m.SetModel(w.ctx, "alpha", "", "")
 	code(t, err, scheduler.CodeInvalidAgent, "model clear alpha")
+	_, err = w.m.SetModel(w.ctx, "alpha", "p/m", "bogus")
+	code(t, err, scheduler.CodeInvalidAgent, "none, minimal, low, medium, high, xhigh, max")
 	before := w.state().EventSeq
 	for range 2 {
 		if a, err := w.m.SetModel(w.ctx, "alpha", "p/m", "high"); err != nil || a.Model != "p/m" ||

@@ -9,6 +9,7 @@ import (
 
 	"github.com/distribution/reference"
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/image"
 
 	"holon/runner/engine"
 )
@@ -17,36 +18,52 @@ import (
 // and refuses an image that declares a volume: no limit would hold for what is
 // written there.
 func (e *Engine) overrule(ctx context.Context, config *container.Config, spec engine.Spec) error {
-	// Anything else would be a path of the engine's API.
-	if _, err := reference.ParseAnyReference(spec.Image); err != nil {
-		return &engine.Error{Code: engine.CodeInvalidSpec, Param: "image", Hint: "name an image like holon/base:latest",
-			Message: fmt.Sprintf("invalid image name %.80q: %v", spec.Image, err)}
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	image, err := e.api.ImageInspect(ctx, spec.Image)
+	found, err := e.inspectImage(ctx, spec)
 	if err != nil {
-		return wrapCreate(spec, err)
+		return err
 	}
-	if image.Config == nil {
+	if found.Config == nil {
 		return nil
 	}
-	if open := openVolumes(image.Config.Volumes, spec); len(open) > 0 {
+	if open := openVolumes(found.Config.Volumes, spec); len(open) > 0 {
 		return &engine.Error{Code: engine.CodeInvalidSpec, Param: "image",
 			Message: fmt.Sprintf("image %s declares volumes, which no limit covers: %.200q", spec.Image, open),
 			Hint:    "use an image whose Dockerfile has no VOLUME"}
 	}
-	for key := range image.Config.Labels {
+	for key := range found.Config.Labels {
 		if _, ours := config.Labels[key]; !ours && strings.HasPrefix(key, "holon.") {
 			config.Labels[key] = ""
 		}
 	}
-	for _, variable := range image.Config.Env {
+	for _, variable := range found.Config.Env {
 		if name, _, _ := strings.Cut(variable, "="); configures(name) && !isSet(spec.Env, name) {
 			config.Env = append(slices.Clip(config.Env), name) // without "=" the engine removes it
 		}
 	}
 	return nil
+}
+
+// CheckImage implements engine.Imager.
+func (e *Engine) CheckImage(ctx context.Context, name string) error {
+	_, err := e.inspectImage(ctx, engine.Spec{Image: name})
+	return err
+}
+
+// inspectImage reads the image of a spec. One that is not there is CodeImageNotFound.
+func (e *Engine) inspectImage(ctx context.Context, spec engine.Spec) (image.InspectResponse, error) {
+	// Anything else would be a path of the engine's API.
+	if _, err := reference.ParseAnyReference(spec.Image); err != nil {
+		return image.InspectResponse{}, &engine.Error{Code: engine.CodeInvalidSpec, Param: "image",
+			Hint:    "name an image like holon/base:latest",
+			Message: fmt.Sprintf("invalid image name %.80q: %v", spec.Image, err)}
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	found, err := e.api.ImageInspect(ctx, spec.Image)
+	if err != nil {
+		return found, wrapCreate(spec, err)
+	}
+	return found, nil
 }
 
 // configures reports whether the variable sets up agentd.

@@ -52,7 +52,7 @@ applied there; it is said first where that is.
 			if err == nil {
 				err = do(cmd.Context(), opts)
 			}
-			return asJSON(err, opts.JSON)
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&opts.Workspace, "workspace", "",
@@ -78,15 +78,15 @@ func runApply(ctx context.Context, o *applyOptions) error {
 	}
 	if diff == nil || len(diff.Files) == 0 {
 		fmt.Fprintf(o.streams.Err, "holon: run %s changed no file\n", entry.ID)
+		if o.JSON {
+			return printJSON(o.streams, landing.ApplyResult{Path: dir, Written: []string{}, Deleted: []string{}})
+		}
 		return nil
 	}
-	if here, err := os.Getwd(); o.Workspace == "" && err == nil && !git.Within(dir, here) {
-		if o.Run != entry.ID {
-			return usage("RUN", fmt.Sprintf("%q is run %s of another workspace, whose change goes to %s",
-				visible.OneLine(o.Run, 100), entry.ID, visible.OneLine(dir, 500)), "give its whole id, or --workspace")
+	if o.Workspace == "" {
+		if err := o.streams.fromElsewhere("RUN", o.Run, entry.ID, dir); err != nil {
+			return err
 		}
-		fmt.Fprintf(o.streams.Err, "run %s is of another workspace: its change goes to %s\n", entry.ID,
-			visible.OneLine(dir, 500))
 	}
 	applied, err := landing.Apply(ctx, landing.ApplyOptions{
 		Dir: dir, Patch: filepath.Join(entry.OutputDir(), oneshot.DiffFile),
@@ -100,7 +100,10 @@ func runApply(ctx context.Context, o *applyOptions) error {
 			}
 			if e.Code == landing.CodePatchConflict {
 				e.Hint = "nothing was changed; commit or undo your changes to these files, or apply the patch by hand: " +
-					filepath.Join(entry.OutputDir(), oneshot.DiffFile)
+					filepath.Join(
+						entry.OutputDir(),
+						oneshot.DiffFile,
+					)
 			}
 		}
 		return err
@@ -123,5 +126,20 @@ func (o *applyOptions) show(id string, result *landing.ApplyResult) error {
 		return err
 	}
 	fmt.Fprintf(o.streams.Err, "applied %s to %s; nothing is committed\n", id, result.Path)
+	return nil
+}
+
+// fromElsewhere refuses a run of another workspace than this directory's, unless it is named by its whole id: then it
+// says which workspace that is.
+func (s *Streams) fromElsewhere(param, asked, id, dir string) error {
+	here, err := os.Getwd()
+	if err != nil || dir == "" || git.Within(dir, here) {
+		return nil
+	}
+	if asked != id {
+		return usage(param, fmt.Sprintf("%q is run %s of another workspace, %s", visible.OneLine(asked, 100), id,
+			visible.OneLine(dir, 500)), "give its whole id, or --workspace")
+	}
+	fmt.Fprintf(s.Err, "run %s is of another workspace: its change goes to %s\n", id, visible.OneLine(dir, 500))
 	return nil
 }

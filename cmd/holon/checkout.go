@@ -57,7 +57,7 @@ working tree goes, unless something in it would be lost; the branch stays.
 			if err == nil {
 				err = do(cmd.Context(), opts)
 			}
-			return asJSON(err, opts.JSON)
+			return err
 		},
 	}
 	f := cmd.Flags()
@@ -124,6 +124,9 @@ func runCheckout(ctx context.Context, o *checkoutOptions) error {
 	}
 	if len(diff.Files) == 0 {
 		fmt.Fprintf(o.streams.Err, "holon: run %s changed no file; there is nothing to check out\n", entry.ID)
+		if o.JSON {
+			return printJSON(o.streams, landing.CheckoutResult{Registration: landing.Registration{Run: entry.ID}})
+		}
 		return nil
 	}
 	made, err := landing.Checkout(ctx, landing.CheckoutOptions{

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"flag"
 	"os"
 	"slices"
@@ -25,7 +26,10 @@ func TestCommandsAreDocumented(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Commands and flags\n\nWritten by `go test ./cmd/holon -run TestCommandsAreDocumented " +
 		"-update-commands`. A short form stands behind its flag; `•` has none.\n\n| command | `--" +
-		strings.Join(commonFlags, "` | `--") + "` | others |\n|---" + strings.Repeat("|---", len(commonFlags)+1) + "|\n")
+		strings.Join(
+			commonFlags,
+			"` | `--",
+		) + "` | others |\n|---" + strings.Repeat("|---", len(commonFlags)+1) + "|\n")
 	short := map[string]string{}
 	walk(newRoot(Streams{Secrets: &redact.Set{}, NoHead: new(bool)}), func(cmd *cobra.Command) {
 		b.WriteString("| `" + cmd.CommandPath() + "`")
@@ -42,7 +46,13 @@ func TestCommandsAreDocumented(t *testing.T) {
 		var others []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			if f.Shorthand != "" && short[f.Shorthand] != "" && short[f.Shorthand] != f.Name {
-				t.Errorf("%s: -%s is --%s, and --%s elsewhere", cmd.CommandPath(), f.Shorthand, f.Name, short[f.Shorthand])
+				t.Errorf(
+					"%s: -%s is --%s, and --%s elsewhere",
+					cmd.CommandPath(),
+					f.Shorthand,
+					f.Name,
+					short[f.Shorthand],
+				)
 			}
 			if short[f.Shorthand] = f.Name; !slices.Contains(commonFlags, f.Name) && f.Name != "help" {
 				others = append(others, "`--"+f.Name+"`")
@@ -79,4 +89,23 @@ func flagNames(cmd *cobra.Command) (names []string) {
 		}
 	})
 	return names
+}
+
+// A command line that asks for JSON gets its errors as JSON, also when another part of it is wrong.
+func TestErrorsAreJSON(t *testing.T) {
+	walk(newRoot(Streams{Secrets: &redact.Set{}, NoHead: new(bool)}), func(cmd *cobra.Command) {
+		path := strings.Fields(cmd.CommandPath())[1:]
+		for flag, args := range map[string][]string{"json": {"--json"}, "output-format": {"--output-format", "json"}} {
+			if cmd.Flags().Lookup(flag) == nil {
+				continue
+			}
+			var out, errs bytes.Buffer
+			streams := Streams{Out: &out, Err: &errs, Secrets: &redact.Set{}, NoHead: new(bool)}
+			if code := run(slices.Concat(path, []string{"--bogus"}, args), streams); code != exitUsage ||
+				!strings.HasPrefix(out.String(), `{"error":{"code":"usage"`) {
+				t.Errorf("%s --bogus %v: exit code %d, output %q, want %d and an error object", cmd.CommandPath(), args,
+					code, out.String(), exitUsage)
+			}
+		}
+	})
 }

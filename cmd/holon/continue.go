@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,9 @@ func (o *runOptions) findParent(cmd *cobra.Command, home state.Home, args []stri
 		o.Continue, args = args[0], args[1:]
 	}
 	if o.parent, err = findRun(cmd.Context(), home, o.Continue); err != nil {
+		if e, ok := errors.AsType[*state.Error](err); ok && e.Param == "run" {
+			e.Param = "--continue"
+		}
 		return nil, err
 	}
 	m := o.parent.Manifest
@@ -27,6 +31,9 @@ func (o *runOptions) findParent(cmd *cobra.Command, home state.Home, args []stri
 		return args, nil
 	}
 	if ws := workspaceOf(m); o.Workspace == "" {
+		if err := o.streams.fromElsewhere("--continue", o.Continue, o.parent.ID, ws.Path); err != nil {
+			return nil, err
+		}
 		o.Workspace = filepath.Join(ws.Path, ws.Prefix)
 	}
 	return args, inherit(cmd.Flags(), map[string]string{"model": m.Model, "image": m.Image})

@@ -62,7 +62,7 @@ func daemonCommand(streams Streams, use, short string, do func(context.Context, 
 		if err == nil {
 			err = do(cmd.Context(), b)
 		}
-		return asJSON(b.named(&b.host, err), b.json)
+		return b.named(&b.host, err)
 	}}
 	b.define(cmd)
 	cmd.Flags().BoolVar(&b.json, "json", false, "print JSON")
@@ -304,7 +304,7 @@ func ledgerCommand(streams Streams, use, short, long string,
 		if err == nil {
 			err = runLedger(cmd.Context(), streams, h, args[0], inJSON, do)
 		}
-		return asJSON(err, inJSON)
+		return err
 	}}
 	cmd.Flags().BoolVar(&inJSON, "json", false, "print JSON")
 	return cmd

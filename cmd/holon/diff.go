@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -44,7 +45,7 @@ by a pager (HOLON_PAGER, PAGER, else less), and what could not be seen is left o
 			if err == nil {
 				err = opts.run(cmd.Context())
 			}
-			return asJSON(err, opts.JSON)
+			return err
 		},
 	}
 	f := cmd.Flags()
@@ -69,6 +70,9 @@ func (o *diffOptions) run(ctx context.Context) error {
 	}
 	if diff == nil || len(diff.Files) == 0 {
 		fmt.Fprintf(o.streams.Err, "holon: run %s changed no file\n", entry.ID)
+		if o.JSON {
+			return printJSON(o.streams, cmp.Or(diff, &workspace.Diff{Files: []workspace.FileChange{}}))
+		}
 		return nil
 	}
 	if o.JSON {

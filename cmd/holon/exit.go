@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -44,14 +45,33 @@ type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// jsonError is an error that a command with --json reports as an object.
-type jsonError struct{ error }
+// inJSON tells whether a command line asks for JSON: also one that is wrong in another place, so that what reads the
+// output of a command finds its error there.
+func inJSON(root *cobra.Command, args []string) bool {
+	cmd, args, err := root.Find(args)
+	if err != nil {
+		return false
+	}
+	if end := slices.Index(args, "--"); end >= 0 {
+		args = args[:end]
+	}
+	format := ""
+	for i, arg := range args {
+		switch value, given := strings.CutPrefix(arg, "--output-format="); {
+		case given:
+			format = value
+		case arg == "--output-format" && i+1 < len(args):
+			format = args[i+1]
+		case arg == "--json" && cmd.Flags().Lookup("json") != nil:
+			return true
+		}
+	}
+	return format == formatJSON || format == formatStream
+}
 
-func (e jsonError) Unwrap() error { return e.error }
-
-// report says what went wrong, on one line with the remedy, and returns the
+// report says what went wrong, on one line with the remedy, as JSON also where a program reads it, and returns the
 // exit code (docs/reference/run.md, "Exit codes").
-func report(err error, streams Streams) int {
+func report(err error, streams Streams, asJSON bool) int {
 	if err == nil {
 		return 0
 	}
@@ -62,7 +82,7 @@ func report(err error, streams Streams) int {
 		return exitReaderGone
 	}
 	failure := describe(err)
-	if _, ok := errors.AsType[jsonError](err); ok {
+	if asJSON {
 		_ = printJSON(streams, struct {
 			Error state.Failure `json:"error"`
 		}{failure}) // stdout is gone: the exit code still tells
@@ -80,8 +100,14 @@ func describe(err error) state.Failure {
 		return f
 	}
 	f := runner.Describe(err)
-	if _, ok := errors.AsType[*git.Error](err); ok && !strings.HasPrefix(f.Param, "--") && f.Param != "RUN" {
-		f.Param = "--workspace" // a path, which the message names
+	if e, ok := errors.AsType[*git.Error](err); ok && !strings.HasPrefix(f.Param, "--") && f.Param != "RUN" {
+		f.Param = "workspace" // it is a path, which the message names
+		switch e.Code {
+		case git.CodeNotADirectory:
+			f.Param = "--workspace"
+		case git.CodeGitMissing:
+			f.Param = "PATH"
+		}
 	}
 	if flag, ok := flagsOfFields[f.Param]; ok {
 		f.Param = flag
@@ -103,7 +129,9 @@ var flagsOfFields = map[string]string{
 	"image": "--image", "memory": "--memory", "cpus": "--cpus", "network": "--network", "env": "--env",
 	"engine": "--engine", "run": "RUN", "disk": "HOLON_HOME",
 	"agent_id": "AGENT", "agent": "AGENT", "token": "--token", "path": "FILE", "duration_ms": "--after",
-	"interval_ms": "--every", "reasoning_effort": "--reasoning-effort", "priority": "--priority", "template": "--template",
+	"work_item_id": "ITEM", "objective": "OBJECTIVE", "task_id": "TASK", "cmd": "COMMAND", "workdir": "--workdir",
+	"summary": "--summary", "idempotency_key": "--key", "reasoning_effort": "--reasoning-effort",
+	"interval_ms": "--every", "priority": "--priority", "template": "--template",
 }
 
 // line is a failure as a person reads it: field, message, remedy.

@@ -39,7 +39,7 @@ func run(args []string, streams Streams) int {
 	if err == nil && streams.Failed != nil {
 		err = *streams.Failed
 	}
-	return report(err, streams)
+	return report(err, streams, err != nil && inJSON(root, args))
 }
 
 // interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP ends

@@ -44,7 +44,7 @@ func lifecycleCommand(streams Streams, use, short string, max int,
 		if err == nil {
 			err = errors.Join(do(cmd.Context(), l, args), l.close())
 		}
-		return asJSON(err, l.JSON)
+		return err
 	}}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().BoolVar(&l.JSON, "json", false, "print the result as JSON")

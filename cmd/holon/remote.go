@@ -45,7 +45,7 @@ func remoteCommand(streams Streams, use, short string, min, max int,
 			defer r.Close()
 			err = explainRemote(do(cmd.Context(), r))
 		}
-		return asJSON(err, r.JSON || r.streaming())
+		return err
 	}}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().BoolVar(&r.JSON, "json", false, "print JSON")
@@ -128,14 +128,6 @@ func nextCommand(e *state.Error) string {
 		return "see: holon timer list"
 	}
 	return "see: holon agent list"
-}
-
-// asJSON makes an error one that is reported as an object, when that was asked for.
-func asJSON(err error, wanted bool) error {
-	if _, said := errors.AsType[exitError](err); err != nil && wanted && !said {
-		return jsonError{err}
-	}
-	return err
 }
 
 // named is the agent that a command was given as its argument.

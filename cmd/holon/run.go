@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -79,7 +78,11 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("agent") {
 				if cmd.Flags().Changed("continue") {
-					return usage("--continue", "is for a run of its own", "leave it out: an agent remembers its conversation")
+					return usage(
+						"--continue",
+						"is for a run of its own",
+						"leave it out: an agent remembers its conversation",
+					)
 				}
 				return runOnAgent(cmd, args, streams)
 			}
@@ -92,12 +95,17 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 			if err == nil {
 				err = do(cmd.Context(), opts)
 			}
-			return asJSON(opts.named(&opts.host, err), slices.Contains(outputFormats[1:], opts.Format))
+			return opts.named(&opts.host, err)
 		},
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringP("model", "m", "", "model as `provider/name` (default "+settings.DefaultModel+" where there is a key for it)")
+	f.StringP(
+		"model",
+		"m",
+		"",
+		"model as `provider/name` (default "+settings.DefaultModel+" where there is a key for it)",
+	)
 	f.StringSlice("model-fallbacks", nil, "`models` to ask, in order, when the first fails before it says anything")
 	f.String("image", defaults.Image, "container `image`")
 	f.String("engine", defaults.Engine, "auto, docker, or local, which confines nothing")

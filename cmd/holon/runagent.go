@@ -37,7 +37,6 @@ func runOnAgent(cmd *cobra.Command, args []string, streams Streams) (err error) 
 	}
 	a.Agent, a.template = f.Lookup("agent").Value.String(), f.Lookup("template").Value.String()
 	a.Format = f.Lookup("output-format").Value.String()
-	defer func() { err = asJSON(err, a.JSON || a.streaming()) }()
 	f.Visit(func(flag *pflag.Flag) {
 		if err == nil && !slices.Contains(agentRunFlags, flag.Name) {
 			err = usage("--"+flag.Name, "an agent that lives has its own", "leave it out, or --agent")
@@ -140,8 +139,14 @@ type runResult struct {
 }
 
 func (a *agentRun) result(ctx context.Context, end view.MessageState, shells int) (runResult, error) {
-	r := runResult{AgentID: a.Agent, MessageID: end.Message.ID, FinalStatus: finalStatus(end), Tasks: []view.TaskRecord{},
-		ChangedFiles: []string{}, ShellCommands: shells}
+	r := runResult{
+		AgentID:       a.Agent,
+		MessageID:     end.Message.ID,
+		FinalStatus:   finalStatus(end),
+		Tasks:         []view.TaskRecord{},
+		ChangedFiles:  []string{},
+		ShellCommands: shells,
+	}
 	r.Outcome, _ = outcomeOf(end)
 	r.ExitCode = r.Outcome.ExitCode()
 	agent, err := a.Status(ctx, a.Agent)

@@ -50,7 +50,7 @@ func surfaceCommand(streams Streams, use, short string, min, max int,
 		if err == nil {
 			err = do(cmd.Context(), s)
 		}
-		return asJSON(err, s.json)
+		return err
 	}}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().BoolVar(&s.json, "json", false, "print JSON")

@@ -79,7 +79,7 @@ func skillCommand(streams Streams, use, short string, n int,
 		if err == nil {
 			err = do(cmd.Context(), opts)
 		}
-		return asJSON(skillError(err), opts.JSON)
+		return skillError(err)
 	}}
 	cmd.Flags().BoolVar(&opts.JSON, "json", false, "print the result as JSON")
 	return cmd, opts

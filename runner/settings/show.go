@@ -155,6 +155,7 @@ func (l *Loaded) Override(key, flag string, values ...string) error {
 		}
 	}
 	if what, remedy := l.set(origin, k, name, n); what != "" {
+		l.origins[k.full(name)] = origin // it is what has to be mended, whatever it outweighs
 		return InvalidSetting{Origin: origin, Key: k.full(name), What: what, Remedy: remedy}.Err()
 	}
 	l.Consider(l.Refs()...) // the model may have a provider that no source has named yet

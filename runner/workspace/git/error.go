@@ -70,7 +70,8 @@ func WithCode(doing string, err error) error {
 	failed, isGit := errors.AsType[*ExitError](err)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		e.Code, e.Hint = CodeGitMissing, "install git 2.39 or newer and put it on PATH"
+		e.Code, e.Message, e.Err = CodeGitMissing, "there is no git on it", nil
+		e.Hint = "install git 2.39 or newer and put it on PATH"
 	case isGit && failed.Cause != nil:
 		e.Code = CodeCancelled
 	case IsDiskFull(err):

@@ -2,6 +2,7 @@ package landing
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -82,7 +83,7 @@ func (a *assembly) checkObjects(ctx context.Context) error {
 			if err == nil && kind == need.kind {
 				continue
 			}
-			if ctx.Err() != nil {
+			if _, ended := errors.AsType[*git.ExitError](err); err != nil && (!ended || ctx.Err() != nil) {
 				return err
 			}
 		}

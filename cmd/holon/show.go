@@ -33,7 +33,8 @@ func newShowCommand(streams Streams) *cobra.Command {
 			return l.show(ctx, entry)
 		})
 	cmd.Long = `Show what became of a run, by default the last one: its task, its end, what it
-used, how it was isolated, the files that it changed, and its answer. With --json
+used, how it was isolated, the files that it changed, what to look at before they
+are applied, and its answer. With --json
 its manifest, or, of a run without an end, what holon ps knows of it.
 
 ` + aboutRun
@@ -61,6 +62,9 @@ func (l *lifecycle) show(ctx context.Context, entry *files.Entry) error {
 		changed.row(f.Status, namesOf(f), lineCounts(f))
 	}
 	if err := changed.end(); err != nil {
+		return err
+	}
+	if err := l.showWarnings(m); err != nil {
 		return err
 	}
 	response, err := turnfiles.ReadEnd(entry.OutputDir())
@@ -115,6 +119,25 @@ func (l *lifecycle) showManifest(m *state.Manifest, dir string) error {
 		[2]string{"workspace", filepath.Join(ws.Path, ws.Prefix)}, [2]string{"model", m.Model},
 		[2]string{"tokens", tokensUsed(m)}, [2]string{"budget", oneshot.Spent(m)}, [2]string{"engine", engine},
 		[2]string{"isolation", isolationOf(m)}, [2]string{"results", dir})
+}
+
+// showWarnings names what programs execute of the change, what was left out of it, and what else was not as it should be.
+func (l *lifecycle) showWarnings(m *state.Manifest) error {
+	var lines [][2]string
+	if diff := workspaceOf(m).Changes; diff != nil {
+		for i, line := range oneshot.ExecutedFiles(diff.Warnings) {
+			if i > 0 { // the first is a heading
+				lines = append(lines, [2]string{"executed", strings.TrimSpace(line)})
+			}
+		}
+		if diff.Incomplete {
+			lines = append(lines, [2]string{"incomplete", "changes were left out, which the warnings name"})
+		}
+	}
+	for _, w := range m.Warnings {
+		lines = append(lines, [2]string{"warning", w})
+	}
+	return facts(l.streams, lines...)
 }
 
 // isolationOf names what is weaker than the strict default.

@@ -155,8 +155,8 @@ func newAgentModelCommand(streams Streams) *cobra.Command {
 			}
 			return showModel(r, done.Model)
 		})
-	set.Flags().
-		StringVar(&effort, "reasoning-effort", "", "`how much` it is to think: "+strings.Join(rules.Efforts, ", "))
+	set.Flags().StringVar(&effort, "reasoning-effort", "",
+		"`how much` it is to think: "+strings.Join(rules.Efforts, ", "))
 	set.Flags().BoolVar(&force, "force", false, "also when there is no key for its provider yet")
 	clearing := agentCommand(streams, "clear [flags] [AGENT]", "Let an agent ask the daemon's model again", 0, 1,
 		func(ctx context.Context, r *remote) error {

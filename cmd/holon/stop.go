@@ -33,7 +33,7 @@ is killed. A run whose holon was killed is settled.
 
 // stopped is what became of one run.
 type stopped struct {
-	Run    string         `json:"run"`
+	RunID  string         `json:"run_id"`
 	Status state.Status   `json:"status"`
 	Dir    string         `json:"output_dir"`
 	Error  *state.Failure `json:"error"` // why it could not be stopped
@@ -49,7 +49,7 @@ func runStop(ctx context.Context, l *lifecycle, args []string, all bool, grace t
 	}
 	recovery, results, failed := l.recovery(), []stopped{}, error(nil)
 	for _, id := range ids {
-		r := stopped{Run: id}
+		r := stopped{RunID: id}
 		m, err := recovery.Stop(ctx, id, grace)
 		if err != nil {
 			f := runner.Describe(err)

@@ -89,8 +89,8 @@ func emptyValue(v any) bool {
 	return v == nil || v == "0s" || reflect.ValueOf(v).IsZero()
 }
 
-// Get returns a setting, or all that are set below a group such as "budget" or
-// "providers.acme". Errors have the code CodeUnknownKey.
+// Get returns a setting, or all below a group such as "budget" or "providers.acme", of which each has what All has.
+// Errors have the code CodeUnknownKey.
 func (l *Loaded) Get(text string) (list []Entry, err error) {
 	path := split(text)
 	k, name, found := lookup(path)
@@ -103,7 +103,8 @@ func (l *Loaded) Get(text string) (list []Entry, err error) {
 		}
 		return []Entry{{k.full(name), k.value(&copied, name), origin, k.inForce()}}, nil
 	case matchGroup:
-		for _, e := range l.Entries() {
+		list = []Entry{}
+		for _, e := range l.All() {
 			if strings.HasPrefix(e.Key, text+".") {
 				list = append(list, e)
 			}

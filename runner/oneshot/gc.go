@@ -43,7 +43,7 @@ type Collector struct {
 
 // Finding is one thing that a Collector found, and what became of it.
 type Finding struct {
-	Kind  string `json:"kind"` // run, container, sockets, tree, temporary
+	Kind  string `json:"kind"` // run, worktree, container, sockets, tree, temporary
 	Do    string `json:"do"`   // settle, remove, free
 	What  string `json:"what"` // id or path
 	Why   string `json:"why"`
@@ -254,35 +254,44 @@ func (c *collection) old(ctx context.Context) error {
 			why = fmt.Sprintf("it ended %s ago", c.Now.Sub(m.CompletedAt.Time()).Round(time.Minute))
 		}
 		if why != "" {
-			c.add("run", "remove", e.ID, why, func() error { return c.forget(ctx, e.ID) })
+			worktree := ""
+			c.add("run", "remove", e.ID, why, func() (err error) { worktree, err = c.forget(ctx, e.ID); return err })
+			if worktree != "" {
+				c.found = append(c.found, Finding{Kind: "worktree", Do: "remove", What: worktree, Done: !c.DryRun,
+					Why: "the result of run " + e.ID + " is checked out there; files that git ignores go too"})
+			}
 		}
 	}
 	return nil
 }
 
 // forget removes an ended run that holds nothing, with the working tree of its
-// result. One that holds what is saved nowhere else keeps the run.
-func (c *collection) forget(ctx context.Context, id string) error {
+// result, whose path it returns. One that holds what is saved nowhere else keeps the run.
+func (c *collection) forget(ctx context.Context, id string) (worktree string, err error) {
 	if c.DryRun && c.settled[id] { // it holds something until then, and is not checked out
-		return nil
+		return "", nil
 	}
 	run, err := c.runs.Take(ctx, id)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if _, err := runner.ReadRunRecord(run.Dir()); !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(&runner.Error{Code: runner.CodeStillRunning, Param: "run",
+		return "", errors.Join(&runner.Error{Code: runner.CodeStillRunning, Param: "run",
 			Message: "run " + id + " still holds something",
 			Hint:    "settle it first"}, run.Close())
 	}
-	if _, err := landing.Remove(ctx, landing.RemoveOptions{RunDir: run.Dir(), Borrowing: c.Borrowing,
-		DryRun: c.DryRun}); err != nil {
-		return errors.Join(err, run.Close())
+	removed, err := landing.Remove(ctx, landing.RemoveOptions{RunDir: run.Dir(), Borrowing: c.Borrowing,
+		DryRun: c.DryRun})
+	if err != nil {
+		return "", errors.Join(err, run.Close())
+	}
+	if removed != nil && removed.Removed {
+		worktree = removed.Path
 	}
 	if c.DryRun {
-		return run.Close()
+		return worktree, run.Close()
 	}
-	return run.Remove()
+	return worktree, run.Remove()
 }
 
 // temporary removes what crashes left half made.

@@ -25,14 +25,15 @@ type RemoveOptions struct {
 // RemoveResult says what Remove did.
 type RemoveResult struct {
 	Registration
+	Removed       bool   `json:"removed"`         // the directory was there; a dry run leaves it
 	Saved         string `json:"saved,omitempty"` // patch with the uncommitted changes, absolute
 	BranchDeleted bool   `json:"branch_deleted"`
 }
 
 // Remove removes the working tree of a run's result and its registration. The branch stays unless the options
 // say otherwise, so commits are never lost. A working tree with uncommitted changes is removed only if the
-// options ask for saving them,em, and after that. A working tree in use stays, with the error worktree_in_use
-// and the reason: another program locked it, a, a merge is in progress, commits are on no branch, or a
+// options ask for saving them, and after that. A working tree in use stays, with the error worktree_in_use
+// and the reason: another program locked it, a merge is in progress, commits are on no branch, or a
 // submodule is checked out in it. Ignored files are removed with the working tree. Without a registration
 // the result is nil.
 //
@@ -135,6 +136,7 @@ func (r *removal) removeTree(ctx context.Context) error {
 		if err := r.checkClean(ctx); err != nil {
 			return err
 		}
+		r.result.Removed = true
 	}
 	if r.options.DryRun {
 		return nil

@@ -96,7 +96,7 @@ func runApply(ctx context.Context, o *applyOptions) error {
 	if err != nil {
 		if e, ok := errors.AsType[*git.Error](err); ok && e.Code != landing.CodeExecutedFiles {
 			for _, path := range e.Paths {
-				fmt.Fprintf(o.streams.Err, "  conflict  %s\n", visible.OneLine(path, 500))
+				fmt.Fprintf(o.streams.Err, "  conflict  %s\n", visible.Name(path))
 			}
 			if e.Code == landing.CodePatchConflict {
 				e.Hint = "nothing was changed; commit or undo your changes to these files, or apply the patch by hand: " +
@@ -117,10 +117,10 @@ func (o *applyOptions) show(id string, result *landing.ApplyResult) error {
 	}
 	t := newTable(o.streams)
 	for _, path := range result.Written {
-		t.row("written", path)
+		t.row("written", visible.Name(path))
 	}
 	for _, path := range result.Deleted {
-		t.row("deleted", path)
+		t.row("deleted", visible.Name(path))
 	}
 	if err := t.end(); err != nil {
 		return err

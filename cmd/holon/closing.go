@@ -58,9 +58,9 @@ func (p *progress) summary(m *state.Manifest, dir string) {
 
 // namesOf is the path of a changed file, with the one before of a file that was renamed.
 func namesOf(f workspace.FileChange) string {
-	name := visible.OneLine(f.Path, 300)
+	name := visible.Name(f.Path)
 	if f.From != "" {
-		return visible.OneLine(f.From, 300) + " → " + name
+		return visible.Name(f.From) + " → " + name
 	}
 	return name
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holon/internal/visible"
 	"holon/runner/oneshot"
 	"holon/runner/workspace"
 	"holon/state/files"
@@ -90,7 +91,7 @@ func (o *diffOptions) show(entry *files.Entry, changes []workspace.FileChange) e
 	case o.NameOnly:
 		t := newTable(o.streams)
 		for _, f := range changes {
-			t.row(f.Path)
+			t.row(visible.Name(f.Path))
 		}
 		return t.end()
 	case o.Stat:

@@ -120,7 +120,7 @@ func (l *lifecycle) toolLogs(turn *turnfiles.Files, dir string) error {
 			return nil
 		}
 		defer f.Close()
-		if _, err := fmt.Fprintf(l.streams.Out, "== %s\n", visible.OneLine(path.Clean(name), 300)); err != nil {
+		if _, err := fmt.Fprintf(l.streams.Out, "== %s\n", visible.Name(path.Clean(name))); err != nil {
 			return err
 		}
 		return l.streams.copyPrintable(io.LimitReader(f, maxToolOutput))

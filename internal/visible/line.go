@@ -1,6 +1,7 @@
 package visible
 
 import (
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -19,6 +20,17 @@ func OneLine(s string, limit int) string {
 	}, Text(strings.ToValidUTF8(s, "")))
 	s = strings.TrimSpace(s)
 	return Clip(s, limit)
+}
+
+// Name is the name of a file as it is, or quoted as in Go where not all of it could be seen: no two names look the same.
+func Name(s string) string {
+	if strings.ContainsRune(s, unicode.ReplacementChar) { // of a name that went through JSON
+		return strconv.QuoteToASCII(s)
+	}
+	if quoted := strconv.Quote(s); quoted != `"`+s+`"` || strings.TrimSpace(s) != s {
+		return quoted
+	}
+	return s
 }
 
 // Clip shortens text to limit bytes of whole characters, and shows that it did.

@@ -59,3 +59,15 @@ func FuzzText(f *testing.F) {
 		}
 	})
 }
+
+// What can't be seen of a file's name is written out, so that it is not taken for another.
+func TestName(t *testing.T) {
+	for in, want := range map[string]string{
+		"a.go": "a.go", "with space": "with space", "日本語": "日本語", "a\tb": `"a\tb"`, "x\u202egpj": `"x\u202egpj"`,
+		"bad\xff": `"bad\xff"`, "bad\uFFFD": `"bad\ufffd"`, `a"b`: `"a\"b"`, " a": `" a"`, "\x1b[31m": `"\x1b[31m"`,
+	} {
+		if got := visible.Name(in); got != want {
+			t.Errorf("Name(%q) = %s, want %s", in, got, want)
+		}
+	}
+}

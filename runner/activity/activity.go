@@ -22,7 +22,7 @@ const (
 
 // Call is what a call of a tool does.
 type Call struct {
-	Text  string   // one line: "$ make test", "edit a.go +2 −1", "ViewImage path: x.png"
+	Text  string   // one line: "$ make test", "edit a.go +2 −1, delete b.go", "ViewImage path: x.png"
 	Files []File   // that it edits
 	Diff  []string // lines of its patch that add or remove, each with its sign
 }
@@ -30,6 +30,8 @@ type Call struct {
 // File is a file that a patch names.
 type File struct {
 	Path    string `json:"path"`
+	From    string `json:"from,omitempty"`    // its name before, of one that is renamed
+	Removed bool   `json:"removed,omitempty"` // by its name: Deleted does not count its lines
 	Added   int    `json:"added"`
 	Deleted int    `json:"deleted"`
 }
@@ -82,7 +84,9 @@ func batch(args map[string]any) (Call, bool) {
 }
 
 // headers name a file in a patch of either form. The file of a deletion has no other name than its old one.
-var headers = regexp.MustCompile(`^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ (?:b/)?|--- (?:a/)?)([^\t]+)`)
+var headers = regexp.MustCompile(
+	`^(\*\*\* (?:(?:Add|Update|Delete) File|Move to): |\+\+\+ (?:b/)?|--- (?:a/)?)([^\t]+)`,
+)
 
 // edit reads a patch: it counts its lines and does not judge it.
 func edit(patch string) Call {
@@ -90,16 +94,19 @@ func edit(patch string) Call {
 	old := ""
 	for line := range strings.Lines(patch) {
 		line = strings.TrimRight(line, "\r\n")
-		if m := headers.FindStringSubmatch(line); m != nil && (line[0] == '*' || m[1] != "") {
-			path := visible.OneLine(m[1], 300)
-			if strings.HasPrefix(line, "--- ") {
+		if m := headers.FindStringSubmatch(line); m != nil {
+			path := visible.Clip(visible.Name(m[2]), 300)
+			switch directive := m[1]; {
+			case directive[0] == '-':
 				old = path
-				continue
+			case directive[0] == '+':
+				c.Files = append(c.Files, ofHeaders(old, path))
+			case directive != moveTo:
+				c.Files = append(c.Files, File{Path: path, Removed: strings.Contains(directive, "Delete")})
+			case len(c.Files) > 0:
+				at := &c.Files[len(c.Files)-1]
+				at.From, at.Path = at.Path, path
 			}
-			if path == "/dev/null" {
-				path = old
-			}
-			c.Files = append(c.Files, File{Path: path})
 			continue
 		}
 		if len(c.Files) == 0 || line == "" || line[0] != '+' && line[0] != '-' {
@@ -121,10 +128,38 @@ func edit(patch string) Call {
 			names = append(names, fmt.Sprintf("and %d more", len(c.Files)-i))
 			break
 		}
-		names = append(names, fmt.Sprintf("%s +%d −%d", f.Path, f.Added, f.Deleted))
+		names = append(names, f.String())
 	}
-	c.Text = strings.TrimSpace("edit " + strings.Join(names, ", "))
+	c.Text = strings.Join(names, ", ")
+	if len(c.Files) == 0 || !c.Files[0].Removed {
+		c.Text = strings.TrimSpace("edit " + c.Text)
+	}
 	return c
+}
+
+const moveTo = "*** Move to: "
+
+// ofHeaders is the file of the headers of a patch as git and diff write it.
+func ofHeaders(old, path string) File {
+	switch {
+	case path == "/dev/null":
+		return File{Path: old}
+	case old == "/dev/null" || old == path:
+		return File{Path: path}
+	}
+	return File{Path: path, From: old}
+}
+
+// String is "a +2 −1", "a → b +0 −0" or "delete a".
+func (f File) String() string {
+	if f.Removed {
+		return "delete " + f.Path
+	}
+	name := f.Path
+	if f.From != "" {
+		name = f.From + " → " + name
+	}
+	return fmt.Sprintf("%s +%d −%d", name, f.Added, f.Deleted)
 }
 
 // shown are arguments by name.

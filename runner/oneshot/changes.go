@@ -17,7 +17,7 @@ func ExecutedFiles(warnings []workspace.Warning) (lines []string) {
 		if lines == nil {
 			lines = append(lines, "this change contains files that programs execute; read them first:")
 		}
-		lines = append(lines, fmt.Sprintf("  %s: %s", visible.OneLine(w.Path, 300), w.Message))
+		lines = append(lines, fmt.Sprintf("  %s: %s", visible.Name(w.Path), w.Message))
 	}
 	return lines
 }

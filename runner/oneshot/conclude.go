@@ -123,7 +123,7 @@ func (r *execution) collect(ctx context.Context, s *runner.Session) error {
 	for _, w := range append(r.info.Warnings, r.diff.Warnings...) {
 		if w.Code != workspace.WarnExecuted { // these are shown by themselves, so that others can't hide them
 			r.manifest.Warnings = append(r.manifest.Warnings,
-				visible.OneLine(fmt.Sprintf("%s: %s", w.Path, w.Message), 300))
+				visible.OneLine(fmt.Sprintf("%s: %s", visible.Name(w.Path), w.Message), 300))
 		}
 	}
 	return nil

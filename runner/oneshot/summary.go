@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"holon/internal/visible"
-	"strconv"
 	"strings"
 )
 
@@ -98,14 +97,8 @@ func nameSpan(s string) string {
 	return pathSpan(s)
 }
 
-// pathSpan is a name of any bytes: a code span, quoted as in Go where not all of it
-// could be seen.
-func pathSpan(s string) string {
-	if quoted := strconv.Quote(s); quoted != `"`+s+`"` || strings.TrimSpace(s) != s || s == "" {
-		s = quoted
-	}
-	return span(visible.Clip(s, 5000))
-}
+// pathSpan is a name of any bytes in a code span.
+func pathSpan(s string) string { return span(visible.Clip(visible.Name(s), 5000)) }
 
 // proseSpan is a line with words of others in it: a code span.
 func proseSpan(s string) string { return span(visible.OneLine(s, 2000)) }

@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"holon/internal/unixsocket"
@@ -270,10 +271,15 @@ func (s *Session) awaitReady(ctx context.Context) error {
 // diedError explains the end of a container that should still run.
 func (s *Session) diedError(ctx context.Context, message string) error {
 	e := &Error{Code: CodeContainerGone, Message: message}
+	if s.cfg.Engine.Name() == "local" { // which makes no container
+		e.Message = strings.Replace(message, "the container", "agentd", 1)
+	}
 	if s.exit == nil {
 		return e
 	}
-	e.Message += fmt.Sprintf(" (exit code %d)", s.exit.Code)
+	if s.exit.Code >= 0 { // a process that was killed without anybody waiting for it leaves none
+		e.Message += fmt.Sprintf(" (exit code %d)", s.exit.Code)
+	}
 	switch {
 	case s.exit.Code == state.OutcomeRefused.ExitCode():
 		e.Code = CodeAgentdRefused

@@ -97,13 +97,19 @@ func (r *remote) showDoing(live *liveAnswer, ev *view.EventEnvelope) {
 		var data struct {
 			Phase responses.Phase `json:"phase"`
 			Text  string          `json:"text_preview"`
+			Calls []string        `json:"tool_call_ids"`
 		}
-		if json.Unmarshal(ev.Payload.Data, &data) != nil || data.Phase != responses.PhaseCommentary ||
-			live.await(data.Text) {
+		if json.Unmarshal(ev.Payload.Data, &data) != nil {
+			return
+		}
+		told := data.Phase != responses.PhaseCommentary || live.await(data.Text)
+		live.done(len(data.Calls), 0)
+		if told {
 			return
 		}
 	case rules.ToolExecuted:
 		r.showExecuted(live, ev)
+		live.done(0, 1)
 		return
 	case rules.TurnStarted:
 		live.opening(r.streams.oneLine(ev.Display.Summary, 500))

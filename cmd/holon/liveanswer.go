@@ -25,9 +25,14 @@ type liveAnswer struct {
 	text    strings.Builder
 	told    []string      // the newest messages that were shown whole
 	changed chan struct{} // receives when a message was shown whole
+
+	calls    int           // of the newest recorded round, that were not shown yet
+	recorded bool          // what was done after the message that is shown was shown, as far as is known
+	caught   chan struct{} // receives when recorded is set
 }
 
-// lastWords is how long a message is waited for that the record has already, and maxTold how many are known.
+// lastWords is how long a message is waited for that the record has already, or for the record of what was done before
+// a message, and maxTold how many are known.
 const (
 	lastWords = time.Second
 	maxTold   = 20
@@ -36,7 +41,8 @@ const (
 // showLive shows what the agent writes in the turn of a message until it is closed. Without a terminal, or quiet, it
 // shows nothing.
 func (r *remote) showLive(ctx context.Context, sent wire.Enqueued, quiet bool) *liveAnswer {
-	l := &liveAnswer{streams: r.streams, cancel: func() {}, changed: make(chan struct{}, 1)}
+	l := &liveAnswer{streams: r.streams, cancel: func() {}, changed: make(chan struct{}, 1),
+		caught: make(chan struct{}, 1)}
 	if quiet || !r.streams.OutTTY || !r.streams.ErrTTY || r.streams.CI {
 		return l
 	}
@@ -52,7 +58,10 @@ func (l *liveAnswer) show(m wire.Live) {
 	defer l.mu.Unlock()
 	if m.ItemID != l.item {
 		l.print(l.rest())
-		l.item, l.writing = m.ItemID, l.streams.newAnswer()
+		if l.item != "" {
+			l.awaitRecord()
+		}
+		l.item, l.writing, l.recorded = m.ItemID, l.streams.newAnswer(), false
 		l.text.Reset()
 	}
 	if l.writing == nil || m.Offset != l.text.Len() {
@@ -65,6 +74,35 @@ func (l *liveAnswer) show(m wire.Live) {
 		l.told = append(l.told[max(0, len(l.told)-maxTold):], strings.TrimSpace(l.text.String()))
 		select {
 		case l.changed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// awaitRecord waits a moment until the calls that follow a message were shown: what is written comes faster than what is
+// recorded. The caller holds mu, which is released meanwhile.
+func (l *liveAnswer) awaitRecord() {
+	patience := time.NewTimer(lastWords)
+	defer patience.Stop()
+	for expired := false; !l.recorded && !expired; {
+		l.mu.Unlock()
+		select {
+		case <-l.caught:
+		case <-patience.C:
+			expired = true
+		}
+		l.mu.Lock()
+	}
+}
+
+// done counts calls that were shown, of those that a recorded round made.
+func (l *liveAnswer) done(made, shown int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls = max(0, l.calls+made-shown)
+	if l.recorded = l.calls == 0; l.recorded {
+		select {
+		case l.caught <- struct{}{}:
 		default:
 		}
 	}

@@ -231,6 +231,15 @@ func (p *progress) printCall(id string, ms int64, note string) {
 	p.doing, p.since = "", time.Now()
 }
 
+// showOpen prints a call that has not ended.
+func (p *progress) showOpen(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if call, ok := p.calls[id]; ok {
+		p.printLocked("  " + call.Text + "  (has not ended)")
+	}
+}
+
 // printStyled prints a line that is cut to the terminal's width.
 func (p *progress) printStyled(indent, style, text string) {
 	p.printLocked(indent + p.streams.paint(style, cut(text, p.streams.Width()-1-len(indent))))

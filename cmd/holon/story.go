@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,6 +74,9 @@ func (l *lifecycle) tell(ctx context.Context, turn *turnfiles.Files, id string, 
 	if err := s.follow(ctx, more); err != nil {
 		return err
 	}
+	if err := s.unfinished(); err != nil {
+		return err
+	}
 	if answer := strings.TrimSpace(view.answer()); answer != "" {
 		if err := l.streams.printAnswer(answer); err != nil {
 			return err
@@ -136,8 +140,12 @@ type story struct {
 	facts  *turnfiles.Cursor
 	events *turnfiles.Cursor
 	next   *responses.Event // read, and later than the facts so far
+	open   []openCall       // in the order in which they began
 	ended  bool
 }
+
+// openCall is a call that has begun and not ended.
+type openCall struct{ id, dir string } // dir has its output
 
 func newStory(l *lifecycle, turn *turnfiles.Files, view *progress) *story {
 	return &story{lifecycle: l, turn: turn, view: view, facts: turn.Cursor(turns.RuntimeFile),
@@ -178,6 +186,14 @@ func (s *story) read() error {
 			return err
 		}
 		s.view.Fact(ev)
+		switch ev.Type {
+		case turns.ToolStarted:
+			var f turns.Begun
+			_ = json.Unmarshal(ev.Payload, &f) // without it, the output is not found
+			s.open = append(s.open, openCall{ev.ToolCallID, path.Join(turns.ToolsDir, f.CallID)})
+		case turns.ToolResult, turns.ToolFailed:
+			s.open = slices.DeleteFunc(s.open, func(c openCall) bool { return c.id == ev.ToolCallID })
+		}
 		if err := s.showOutput(ev); err != nil {
 			return err
 		}
@@ -212,6 +228,20 @@ func (s *story) say(before string) error {
 			s.view.println("  " + strings.ReplaceAll(strings.TrimSpace(s.streams.shown(m.Text())), "\n", "\n  "))
 		}
 	}
+}
+
+// unfinished prints the calls that run, or that the end of the container cut off.
+func (s *story) unfinished() error {
+	for _, c := range s.open {
+		s.view.showOpen(c.id)
+		if !s.output || path.Dir(c.dir) != turns.ToolsDir {
+			continue
+		}
+		if err := s.toolLogs(s.turn, c.dir); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // moment is the part of an id of agentd's that says when it was made (responses.NewID).

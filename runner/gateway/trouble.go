@@ -13,7 +13,8 @@ import (
 )
 
 // Trouble is what the host knows of the request of the turn that failed last, and a container is not told: the
-// endpoint, and where the key comes from. It is nil when the provider answered that request, and never holds a key.
+// endpoint, and where the key comes from. It never holds a key, and means nothing for a turn that does not fail with its
+// code.
 func (l *Lease) Trouble() *state.Failure {
 	l.ledger.mu.Lock()
 	defer l.ledger.mu.Unlock()
@@ -45,8 +46,8 @@ func (u *upstream) keyless(err error) *state.Failure {
 	return f
 }
 
-// answered is what there is to say of an answer that is an error: whose it is and what to do; nil of any other. Its code
-// is that of the turn that fails by it.
+// answered is what there is to say of an answer if a turn fails by it: whose it is and what to do; nil for nothing. Its
+// code is that of the turn.
 func (u *upstream) answered(status int) *state.Failure {
 	f := &state.Failure{Param: u.name}
 	switch {
@@ -56,12 +57,17 @@ func (u *upstream) answered(status int) *state.Failure {
 		}
 		f.Code, f.Param = responses.CodeProviderAuthentication, u.keyName
 		f.Hint = fmt.Sprintf("check %s, the key of %s", u.keyName, u.name)
+		if u.auth == AuthNone {
+			f.Hint = fmt.Sprintf("it was asked without a key; set %s, or: holon credentials set %s", u.keyName, u.name)
+		}
 	case status == http.StatusTooManyRequests || status == http.StatusPaymentRequired:
 		f.Code, f.Hint = responses.CodeRateLimit, "wait, look at your account there, or choose another model"
 	case status == http.StatusNotFound:
 		f.Code, f.Hint = responses.CodeModelError, "check the model; see: holon models list"
 	case status >= 500:
 		f.Code, f.Hint = responses.CodeProviderUnavailable, "try again later, or choose another model"
+	case status < 300: // if it fails all the same, the answer broke off
+		f.Code, f.Hint = responses.CodeProviderUnavailable, "try again; its endpoint is "+u.host()
 	default:
 		return nil
 	}

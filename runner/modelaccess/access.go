@@ -4,6 +4,7 @@
 package modelaccess
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -198,6 +199,7 @@ func (h *Host) upstream(ctx context.Context, p settings.Provider) (gateway.Provi
 	}
 	if source == nil {
 		up.Auth = gateway.AuthNone
+		up.KeyName = cmp.Or(p.Credential.Env, providers.Setting(p.Name, "API_KEY")) // that a person may set
 		return up, nil
 	}
 	where, _, err := h.Keys.Locate(p)

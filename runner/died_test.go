@@ -11,8 +11,10 @@ import (
 // logged is an engine of which only the log of a container is asked for.
 type logged struct {
 	engine.Engine
-	text string
+	name, text string
 }
+
+func (l logged) Name() string { return l.name }
 
 func (l logged) Logs(context.Context, engine.Handle, int64) ([]byte, error) {
 	return []byte(l.text), nil
@@ -26,10 +28,16 @@ func TestDiedError(t *testing.T) {
 		quoted bool
 	}{{1, true}, {2, true}, {137, false}, {143, false}, {-1, false}} {
 		s := &Session{exit: &engine.Exit{Code: c.code}}
-		s.cfg.Engine = logged{text: line + "\n"}
+		s.cfg.Engine = logged{name: "docker", text: line + "\n"}
 		err := s.diedError(t.Context(), "the container ended during the turn")
 		if got := strings.Contains(err.Error(), line); got != c.quoted {
 			t.Errorf("exit code %d: %q quotes the log: %v, want %v", c.code, err, got, c.quoted)
 		}
+	}
+	s := &Session{exit: &engine.Exit{Code: -1}}
+	s.cfg.Engine = logged{name: "local"}
+	if got, want := s.diedError(t.Context(), "the container ended during the turn").Error(),
+		"agentd ended during the turn"; !strings.Contains(got, want) || strings.Contains(got, "-1") {
+		t.Errorf("without a container: %q, want %q and no code", got, want)
 	}
 }

@@ -81,9 +81,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		err = probe(ctx, args, stdout)
 	case "debug":
 		err = debug(args, stdin, stdout)
-	case "version", "--version":
+	case "version", "--version", "-v":
 		fmt.Fprintln(stdout, "agentd", agentd.Version())
 	case "help", "-h", "--help":
+		if len(args) > 0 && name == "help" {
+			err = usageError{
+				fmt.Errorf("help takes no %q; agentd COMMAND --help lists the flags of a command", args[0]),
+			}
+			break
+		}
 		fmt.Fprint(stdout, usage)
 	default:
 		err = usageError{fmt.Errorf("there is no command %q; see agentd help", name)}

@@ -47,7 +47,9 @@ func runAttach(ctx context.Context, l *lifecycle, args []string, quiet bool) err
 	view.opening = fmt.Sprintf("attached to %s", visible.OneLine(entry.ID, 130))
 	var m *state.Manifest
 	if entry.Live {
+		l.streams.watch(true)
 		m, err = l.watch(ctx, entry, view)
+		l.streams.watch(err != nil)
 	}
 	if m == nil && err == nil {
 		recovery := l.recovery()

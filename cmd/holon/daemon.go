@@ -256,6 +256,7 @@ func runDaemonLogs(ctx context.Context, b *background, tail int, follow bool) er
 	if !follow {
 		return nil
 	}
+	b.streams.watch(true)
 	for line, err := range b.Follow(ctx, logs) {
 		if err == nil {
 			_, err = fmt.Fprintln(b.streams.Out, b.streams.oneLine(line, 4096))

@@ -81,6 +81,9 @@ func report(err error, streams Streams, asJSON bool) int {
 	if errors.Is(err, errReaderGone) {
 		return exitReaderGone
 	}
+	if errors.Is(err, runner.ErrInterrupted) && streams.watches() {
+		return exitCode(err) // nothing was stopped
+	}
 	failure := describe(err)
 	if asJSON {
 		_ = printJSON(streams, struct {

@@ -30,6 +30,7 @@ func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end
 		}
 		return end, 0, err
 	}
+	r.streams.watch(true)
 	live := r.showLive(ctx, sent, quiet || r.streaming())
 	defer func() { r.told = live.close(lastOf(end)) }()
 	turns := map[string]bool{}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,7 +50,7 @@ It reads and changes nothing. Control characters of the agent's are not printed.
 	return cmd
 }
 
-func runLogs(ctx context.Context, l *lifecycle, args []string, o *logsOptions) error {
+func runLogs(ctx context.Context, l *lifecycle, args []string, o *logsOptions) (err error) {
 	ref, err := runOrLast(args)
 	if err != nil {
 		return err
@@ -64,6 +65,8 @@ func runLogs(ctx context.Context, l *lifecycle, args []string, o *logsOptions) e
 	more := func() bool { return false }
 	if o.follow {
 		more = l.goesOn(ctx, entry.ID)
+		l.streams.watch(true)
+		defer func() { err = cmp.Or(err, context.Cause(ctx)) }()
 	}
 	turn, err := awaitTurn(ctx, entry, more)
 	if err != nil {

@@ -59,10 +59,15 @@ func interruptible(streams Streams) (context.Context, func()) {
 				continue // the write that caused it reports the error
 			}
 			if ctx.Err() != nil {
+				if streams.watches() {
+					continue
+				}
 				fmt.Fprintln(streams.Err, "holon: still stopping; what exists is being collected")
 				continue
 			}
-			fmt.Fprintln(streams.Err, "holon: stopping")
+			if !streams.watches() {
+				fmt.Fprintln(streams.Err, "holon: stopping")
+			}
 			cancel(runner.ErrInterrupted)
 		}
 	}()
@@ -108,6 +113,9 @@ back its change as a patch. Nothing of yours is touched until you apply it.`,
 		if cmd.Name() == "completion" {
 			cmd.Args = noShell
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+			for _, shell := range cmd.Commands() {
+				shell.Args = noArgs
+			}
 		}
 		if cmd.Name() == "help" {
 			cmd.Args, cmd.Run = knownCommand, showAll

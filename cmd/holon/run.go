@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -157,6 +158,9 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 func (o *runOptions) complete(cmd *cobra.Command, args []string) (err error) {
 	if err := checkFormat(&o.Format, &o.JSON); err != nil {
 		return err
+	}
+	if o.Name == files.Last || strings.HasPrefix(o.Name, "run_") {
+		return usage("--name", fmt.Sprintf("%q names runs already", visible.OneLine(o.Name, 80)), "choose another name")
 	}
 	if err := o.host.fromEnv(); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -175,14 +176,16 @@ func (s *surface) warnOutweighed() {
 	}
 }
 
+// runConfigList lists the settings, also when some cannot be read: which that are is the error.
 func runConfigList(_ context.Context, s *surface) error {
-	if err := s.loaded.Err(); err != nil {
-		return err
-	}
+	wrong := s.loaded.Err()
 	if s.json {
+		if wrong != nil {
+			return wrong
+		}
 		return s.printJSON(s.loaded.All())
 	}
-	return s.table(s.loaded.All(), true)
+	return errors.Join(s.table(s.loaded.All(), true), wrong)
 }
 
 func runConfigSchema(_ context.Context, s *surface) error {

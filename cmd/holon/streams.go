@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/term"
@@ -34,7 +35,19 @@ type Streams struct {
 	Width    func() int
 	// Failed is the first error of writing to Out, of which a command need not take notice; nil for none, and in tests.
 	Failed *error
+	// Watching is set while a command only watches what goes on without it, so that its end stops nothing; nil in tests.
+	Watching *atomic.Bool
 }
+
+// watch says whether the command only watches from now on.
+func (s Streams) watch(only bool) {
+	if s.Watching != nil {
+		s.Watching.Store(only)
+	}
+}
+
+// watches reports whether it does.
+func (s Streams) watches() bool { return s.Watching != nil && s.Watching.Load() }
 
 func systemStreams() Streams {
 	fd := int(os.Stderr.Fd())
@@ -42,8 +55,9 @@ func systemStreams() Streams {
 	secrets.AddEnviron(os.Environ(), nil)
 	failed := new(error)
 	return Streams{
-		Failed:  failed,
-		Secrets: secrets, In: os.Stdin, NoHead: new(bool),
+		Failed:   failed,
+		Watching: new(atomic.Bool),
+		Secrets:  secrets, In: os.Stdin, NoHead: new(bool),
 		Out: secrets.Writer(pipe{os.Stdout, failed}, turns.Structure), Err: secrets.Writer(os.Stderr, nil),
 		InTTY:   term.IsTerminal(int(os.Stdin.Fd())),
 		OutTTY:  term.IsTerminal(int(os.Stdout.Fd())),

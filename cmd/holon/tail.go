@@ -60,6 +60,7 @@ func runTail(ctx context.Context, r *remote, o *tailOptions) error {
 		return err
 	}
 	if o.follow {
+		r.streams.watch(true)
 		return followTail(ctx, r, client.Follow{After: -1, Tail: o.limit, MaxLevel: level})
 	}
 	page, err := r.Events(ctx, r.Agent, view.EventQuery{Limit: o.limit, Descending: true, MaxLevel: level})

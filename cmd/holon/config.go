@@ -55,9 +55,12 @@ var flagKeys = []struct{ flag, key string }{
 	{"max-requests", "budget.max_requests"}, {"max-tokens", "budget.max_tokens"}, {"max-cost", "budget.max_cost"},
 }
 
-// load reads the layers below the flags. A workspace of "" has no project.
+// load reads the layers below the flags. A zero home has no settings, a workspace of "" no project.
 func (h *host) load(home state.Home, workspace string) *settings.Loaded {
-	src := settings.Sources{File: settings.Path(home), Environ: os.Environ()}
+	src := settings.Sources{Environ: os.Environ()}
+	if home != (state.Home{}) {
+		src.File = settings.Path(home)
+	}
 	if workspace != "" {
 		src.Project = settings.RepositoryTop(workspace)
 	}

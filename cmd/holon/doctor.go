@@ -17,7 +17,8 @@ import (
 
 // newDoctorCommand makes `holon doctor`.
 func newDoctorCommand(streams Streams) *cobra.Command {
-	cmd := surfaceCommand(streams, "doctor [flags]", "Look at everything that a run needs, and say what is wrong", 0, 0,
+	s := &surface{streams: streams, homeless: true}
+	cmd := s.command("doctor [flags]", "Look at everything that a run needs, and say what is wrong", 0, 0,
 		runExamination)
 	cmd.Long = `Look at everything that a run needs: the state home and its disk, git, agentd, the
 engine and what it does to a container, keys, and whether the models answer. Each
@@ -112,7 +113,7 @@ func (s *surface) doctor() (*doctor.Doctor, error) {
 // showResult prints a result at once: what was seen, and on a terminal below it the remedy.
 func (s *surface) showResult(r doctor.Result) {
 	if !s.streams.OutTTY {
-		_ = printRow(s.streams, string(r.Status), r.Check, r.Seen, r.Remedy) // all is examined all the same
+		_ = printRow(s.streams, string(r.Status), r.Check, r.Seen, r.Remedy) // main reports that it cannot be written
 		return
 	}
 	fmt.Fprintf(s.streams.Out, "%-7s  %-11s  %s\n", r.Status, r.Check, visible.Text(r.Seen))

@@ -36,8 +36,12 @@ func run(args []string, streams Streams) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	streams.flush()
-	if err == nil && streams.Failed != nil {
-		err = *streams.Failed
+	if code, ended := errors.AsType[exitError](err); ended && streams.lost() != nil {
+		report(streams.lost(), streams, false) // what was said may be what could not be written
+		return int(code)
+	}
+	if err == nil {
+		err = streams.lost()
 	}
 	return report(err, streams, err != nil && inJSON(root, args))
 }

@@ -47,7 +47,7 @@ func TestClosedPipe(t *testing.T) {
 func TestFullOutput(t *testing.T) {
 	_, command := localRuns(t, "rounds:\n  - text: Done.\n")
 	for _, args := range [][]string{{"config", "list"}, {"config", "schema"}, {"providers", "list"}, {"version"},
-		{"config", "doctor"}} {
+		{"config", "doctor"}, {"doctor", "--offline", "--engine", "local"}, {"doctor", "--json", "--offline"}} {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 		if err != nil {
 			t.Skip(err)

@@ -30,8 +30,9 @@ type surface struct {
 	flags     *pflag.FlagSet
 	json      bool
 	workspace string
+	homeless  bool // do works, and says what is wrong, without a home that can be used
 
-	home   state.Home
+	home   state.Home // zero: none
 	loaded *settings.Loaded
 	keys   *credentials.Keys
 }
@@ -45,7 +46,10 @@ func (s *surface) providers() *modelaccess.Host {
 // set, and writes nothing before do does.
 func surfaceCommand(streams Streams, use, short string, min, max int,
 	do func(context.Context, *surface) error) *cobra.Command {
-	s := &surface{streams: streams}
+	return (&surface{streams: streams}).command(use, short, min, max, do)
+}
+
+func (s *surface) command(use, short string, min, max int, do func(context.Context, *surface) error) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) error {
 		err := s.load(cmd, args, min, max)
 		if err == nil {
@@ -68,7 +72,7 @@ func (s *surface) load(cmd *cobra.Command, args []string, min, max int) (err err
 	if err := s.host.fromEnv(); err != nil {
 		return err
 	}
-	if s.home, err = state.FindHome(s.Home, s.UserHome); err != nil {
+	if s.home, err = state.FindHome(s.Home, s.UserHome); err != nil && !s.homeless {
 		return err
 	}
 	workspace, err := filepath.Abs(s.workspace)
@@ -76,7 +80,10 @@ func (s *surface) load(cmd *cobra.Command, args []string, min, max int) (err err
 		return usage("--workspace", err.Error(), "")
 	}
 	s.loaded = s.host.load(s.home, workspace)
-	s.keys = &credentials.Keys{Store: credentials.StoreIn(s.home), Environ: os.Environ()}
+	s.keys = &credentials.Keys{Environ: os.Environ()}
+	if s.home != (state.Home{}) {
+		s.keys.Store = credentials.StoreIn(s.home)
+	}
 	return nil
 }
 

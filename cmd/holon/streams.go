@@ -104,6 +104,14 @@ func (p pipe) Write(data []byte) (int, error) {
 // codeOutput is the code of output that could not be written.
 const codeOutput state.Code = "output_failed"
 
+// lost is why output could not be written, nil where all was.
+func (s Streams) lost() error {
+	if s.Failed == nil {
+		return nil
+	}
+	return *s.Failed
+}
+
 // flush prints what was held back because it could have begun a secret.
 func (s Streams) flush() {
 	for _, w := range []io.Writer{s.Out, s.Err} {

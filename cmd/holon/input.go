@@ -3,11 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"holon/internal/userprogram"
@@ -43,6 +45,8 @@ func readPrompt(ctx context.Context, args []string, streams Streams, h *host) (p
 		return "", usage("PROMPT", "is missing", `write the task in quotes, or "-" to read it from standard input`)
 	case strings.TrimSpace(prompt) == "":
 		return "", usage("PROMPT", "is empty", "say what is to be done")
+	case strings.ContainsRune(prompt, 0):
+		return "", usage("PROMPT", "is not text", "name the folder of a file that is not text with --input")
 	}
 	return strings.ToValidUTF8(prompt, "\uFFFD"), nil
 }
@@ -60,6 +64,9 @@ func joinInput(ctx context.Context, prompt string, streams Streams, asked bool) 
 		defer hint.Stop()
 	}
 	data, err := readAll(ctx, io.LimitReader(streams.In, maxPrompt+1))
+	if errors.Is(err, syscall.EISDIR) {
+		err = usage("PROMPT", "standard input is a directory", "redirect a file to it, or name the folder with --input")
+	}
 	if err != nil {
 		return "", err
 	}

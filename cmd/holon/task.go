@@ -41,7 +41,7 @@ agent is told of its end by a message. COMMAND is one argument for a shell.`
 	list, r := remoteCommand(streams, "list [flags]", "List the tasks of an agent", 0, 0,
 		func(ctx context.Context, r *remote) error { return runTaskList(ctx, r, all, limit) })
 	list.Flags().BoolVarP(&all, "all", "a", false, "also those that have ended")
-	list.Flags().IntVar(&limit, "limit", limit, "`number` of the newest that are looked at")
+	list.Flags().IntVar(&limit, "limit", limit, "`number` of the newest, besides all that have\nnot ended")
 	tableCommand(list, streams)
 	r.onAgent(list)
 
@@ -129,7 +129,10 @@ func runTaskShow(ctx context.Context, r *remote) error {
 		exit = fmt.Sprint(*c.ExitStatus)
 	}
 	return facts(r.streams, [][2]string{{"task", t.TaskID}, {"status", string(t.Status)}, {"purpose", t.Purpose},
-		{"command", r.streams.oneLine(c.Cmd, 1000)}, {"how it is", r.streams.oneLine(t.Summary, 300)}, {"exit status", exit},
+		{
+			"command",
+			r.streams.oneLine(c.Cmd, 1000),
+		}, {"how it is", r.streams.oneLine(t.Summary, 300)}, {"exit status", exit},
 		{"directory", c.Workdir}, {"input", c.InputTarget}, {"started", r.streams.moment(t.CreatedAt.Time())},
 		{"changed", r.streams.moment(t.UpdatedAt.Time())}, {"turn", t.TurnID}, {"work item", t.WorkItemID},
 		{"output in the container", c.OutputPath}, {"errors in the container", c.StderrPath}}...)
@@ -138,6 +141,9 @@ func runTaskShow(ctx context.Context, r *remote) error {
 func runTaskOutput(ctx context.Context, r *remote, wait time.Duration, tokens int) error {
 	if err := checkRange("--tokens", tokens, 0, 64_000); err != nil {
 		return err
+	}
+	if wait > wire.MaxTaskWait {
+		return usage("--wait", fmt.Sprintf("%s is too long", wait), "wait for at most 10m, and again after that")
 	}
 	out, err := r.Client.TaskOutput(ctx, r.Agent, r.args[0], wait, tokens)
 	if err != nil {

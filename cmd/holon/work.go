@@ -152,6 +152,7 @@ func runWorkShow(ctx context.Context, r *remote) error {
 	case plan == nil:
 	case plan.Refused != "":
 		pairs = append(pairs, [2]string{"plan", plan.RelativePath + " cannot be shown: " + plan.Refused})
+	case plan.Hash == "": // there is none yet
 	default:
 		pairs = append(pairs, [2]string{"plan", fmt.Sprintf("%s, %d bytes", plan.RelativePath, plan.Bytes)})
 	}

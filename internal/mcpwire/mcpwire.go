@@ -104,8 +104,15 @@ func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 		line, err := c.line()
 		var large *tooLarge
 		if errors.As(err, &large) && large.id.IsValid() {
-			return &jsonrpc.Response{ID: large.id, Error: &jsonrpc.Error{Code: CodeTooLarge, Message: large.Error()}},
-				nil
+			answer := &jsonrpc.Response{ID: large.id, Error: &jsonrpc.Error{Code: CodeTooLarge, Message: large.Error()}}
+			if !large.request {
+				return answer, nil
+			}
+			answer.Error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: large.Error()}
+			if err := c.Write(ctx, answer); err != nil { // the other side waits for it
+				return nil, err
+			}
+			continue
 		}
 		if err != nil {
 			return nil, err
@@ -261,44 +268,43 @@ func (c *conn) skip(head []byte, err error) error {
 			return fmt.Errorf("a message has more than %d bytes", maxSkipped)
 		}
 	}
-	return &tooLarge{id: responseID(head), limit: c.limit}
+	e := &tooLarge{limit: c.limit}
+	e.id, e.request = idOf(head)
+	return e
 }
 
 // tooLarge says that a message exceeded the limit.
 type tooLarge struct {
-	id    jsonrpc.ID // of the answer that it was; not valid when that is not known
-	limit int
+	id      jsonrpc.ID // not valid when that is not known
+	request bool       // it is a call, and not an answer
+	limit   int
 }
 
 func (e *tooLarge) Error() string {
 	return fmt.Sprintf("the message has more than %d bytes", e.limit)
 }
 
-// responseID finds the id in the beginning of an answer. It is not valid when
-// the beginning does not show one.
-func responseID(head []byte) jsonrpc.ID {
+// idOf finds the id in the beginning of a message, and whether that is a request. The id is not valid when the beginning
+// does not show one.
+func idOf(head []byte) (id jsonrpc.ID, request bool) {
 	dec := json.NewDecoder(bytes.NewReader(head))
 	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
-		return jsonrpc.ID{}
+		return id, false
 	}
 	for {
 		key, err := dec.Token()
-		if err != nil || key == "method" || key == "result" || key == "error" || key == "params" {
-			return jsonrpc.ID{}
+		if err != nil || key == "result" || key == "error" || key == "params" {
+			return id, request
 		}
+		request = request || key == "method"
 		value, err := dec.Token()
-		if err != nil {
-			return jsonrpc.ID{}
-		}
-		if _, nested := value.(json.Delim); nested {
-			return jsonrpc.ID{}
+		if _, nested := value.(json.Delim); err != nil || nested {
+			return id, request
 		}
 		if key == "id" {
-			id, err := jsonrpc.MakeID(value)
-			if err != nil {
-				return jsonrpc.ID{}
+			if id, err = jsonrpc.MakeID(value); err != nil {
+				return jsonrpc.ID{}, request
 			}
-			return id
 		}
 	}
 }

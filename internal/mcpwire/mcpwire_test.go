@@ -64,8 +64,9 @@ func TestRead(t *testing.T) {
 		{answer + `"` + long + "\"}\n" + answer + "1}\n",
 			"error the message has more than 32768 bytes, response 1, end"},
 		{`{"result":"` + long + "\",\"id\":7}\n", "too large"},
-		{`{"jsonrpc":"2.0","id":7,"method":"x","params":"` + long + "\"}\n",
-			"error the message has more than 32768 bytes, end"},
+		{`{"jsonrpc":"2.0","id":7,"method":"x","params":"` + long + "\"}\n" + answer + "1}\n",
+			`answered {"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"the message has more than 32768 bytes"}}, ` +
+				"response 1, end"},
 		{`{"id":{"a":1},"x":"` + long + "\"}\n", "too large"},
 		{`{"id":true,"x":"` + long + "\"}\n", "too large"},
 		{answer + `"` + long, "end"},
@@ -79,6 +80,10 @@ func TestRead(t *testing.T) {
 		var got []string
 		for {
 			msg, err := c.Read(t.Context())
+			if said := c.stream.Writer.(*discard); said.Len() > 0 {
+				got = append(got, "answered "+strings.TrimSpace(said.String()))
+				said.Reset()
+			}
 			got = append(got, describe(msg, err))
 			if err != nil {
 				break

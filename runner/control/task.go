@@ -15,7 +15,7 @@ import (
 // maxTaskWait bounds how long the end of a task is waited for, and containerTime how long it may take until a container
 // answers that has to be made first.
 const (
-	maxTaskWait   = 10 * time.Minute
+	maxTaskWait   = wire.MaxTaskWait
 	containerTime = 2 * time.Minute
 	maxTaskTokens = 64_000
 )

@@ -25,7 +25,7 @@ import (
 
 const (
 	maxConnections = 8 // of one container
-	maxMessage     = 64 << 10
+	maxMessage     = 1 << 20
 	writeTimeout   = 5 * time.Second // for an answer to be taken
 )
 

@@ -28,12 +28,6 @@ const (
 	planPreview = 2 << 10
 )
 
-// workDir holds a folder with a plan for each work item.
-const workDir = "work-items"
-
-// planFile is the plan of a work item in the agent's home.
-func planFile(itemID string) string { return path.Join(workDir, itemID, "plan.md") }
-
 // SeedPlan writes the first plan of a work item, which is then the agent's. What is there stays.
 func (h *Homes) SeedPlan(_ context.Context, agentID, itemID, text string) error {
 	if err := state.CheckAgentID(agentID); err != nil {
@@ -44,12 +38,12 @@ func (h *Homes) SeedPlan(_ context.Context, agentID, itemID, text string) error 
 		return fmt.Errorf("open the agent's home: %w", err)
 	}
 	defer root.Close()
-	for _, dir := range []string{workDir, path.Join(workDir, itemID)} {
+	for _, dir := range []string{path.Dir(path.Dir(view.PlanFile(itemID))), path.Dir(view.PlanFile(itemID))} {
 		if err := addFolder(root, dir); err != nil {
 			return err
 		}
 	}
-	_, err = add(root, planFile(itemID), []byte(text))
+	_, err = add(root, view.PlanFile(itemID), []byte(text))
 	return err
 }
 
@@ -59,7 +53,7 @@ func (h *Homes) Plan(agentID, itemID string) *view.PlanArtifact {
 	if state.CheckAgentID(agentID) != nil {
 		return nil
 	}
-	plan := &view.PlanArtifact{OwnerAgentID: agentID, RelativePath: planFile(itemID)}
+	plan := &view.PlanArtifact{OwnerAgentID: agentID, RelativePath: view.PlanFile(itemID)}
 	text, changed, err := h.readPlan(agentID, itemID)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -90,7 +84,7 @@ func (h *Homes) readPlan(agentID, itemID string) (text string, changed time.Time
 		return "", changed, err
 	}
 	defer func() { dir.Close() }()
-	for _, name := range []string{workDir, itemID} {
+	for _, name := range strings.Split(path.Dir(view.PlanFile(itemID)), "/") {
 		sub, err := dir.Sub(name)
 		if err != nil {
 			return "", changed, planError(err)
@@ -98,7 +92,7 @@ func (h *Homes) readPlan(agentID, itemID string) (text string, changed time.Time
 		dir.Close()
 		dir = sub
 	}
-	f, _, err := dir.OpenFile(path.Base(planFile(itemID)))
+	f, _, err := dir.OpenFile(path.Base(view.PlanFile(itemID)))
 	if err != nil {
 		return "", changed, planError(err)
 	}

@@ -88,6 +88,8 @@ func (w Work) writeCurrent(b *strings.Builder) {
 	case p == nil:
 	case p.Refused != "":
 		fmt.Fprintf(b, "\nplan file: %s cannot be shown: %s", p.RelativePath, p.Refused)
+	case p.Hash == "":
+		fmt.Fprintf(b, "\nplan file: %s, not written yet", p.RelativePath)
 	default:
 		fmt.Fprintf(b, "\nplan file: %s, %d bytes", p.RelativePath, p.Bytes)
 		if !p.PreviewComplete {

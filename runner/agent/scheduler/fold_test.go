@@ -49,7 +49,7 @@ type cuts struct {
 	ended int64                         // the newest turn when the agent was stopped; turns that end later decide its status
 }
 
-var testLog = view.Log{RuntimeID: "rt_test", Epoch: func(string, int64) string { return "" }}
+var testLog = view.Log{RuntimeID: "rt_test"}
 
 // compare compares the fold of each record with the tables.
 func (r *replayed) compare() {

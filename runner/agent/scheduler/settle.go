@@ -99,6 +99,9 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 	if err := s.advance(a, own.Sender, e, v); err != nil { // before the closure, which tells of its wait
 		return out, err
 	}
+	if err := s.awaitTasks(); err != nil {
+		return out, err
+	}
 	if err := s.endWork(a, e, v); err != nil {
 		return out, err
 	}

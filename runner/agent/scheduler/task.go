@@ -105,7 +105,10 @@ func (m *Scheduler) ReportTask(ctx context.Context, agentID string, r tasks.Repo
 				return err
 			}
 		}
-		return s.advanceTask(old, r)
+		if err := s.advanceTask(old, r); err != nil || known {
+			return err
+		}
+		return s.awaitTasks() // the turn that started it may be over already
 	})
 }
 

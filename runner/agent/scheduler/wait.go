@@ -60,7 +60,7 @@ func (m *Scheduler) Sleep(ctx context.Context, agentID, callID string, d time.Du
 func (s *step) newSleep(a ledger.Attempt, callID string, d time.Duration, reason string) (ledger.Wait, error) {
 	w := ledger.Wait{
 		ID: derivedID(prefixWait, a.ID), AgentID: a.AgentID, Owner: ledger.OwnerAgent, Status: ledger.WaitActive,
-		Kind: ledger.WaitSystem, Source: "Sleep", WaitingFor: clip(reason), Wakes: rules.AnyWake(),
+		Kind: ledger.WaitSystem, Source: sourceSleep, WaitingFor: clip(reason), Wakes: rules.AnyWake(),
 		CallID: callID, Registered: a.ID, CreatedAt: s.now, UpdatedAt: s.now,
 	}
 	if w.WaitingFor == "" {
@@ -181,15 +181,11 @@ func (s *step) triggerWait(w ledger.Wait, messageID string) (ledger.Wait, error)
 	return w, s.UpdateWait(w)
 }
 
-// waitAgain takes back that a message triggered a wait: it was dropped.
-func (s *step) waitAgain(w ledger.Wait) error {
+// waitAgain takes back that a message triggered a wait: it is dropped.
+func (s *step) waitAgain(w *ledger.Wait) error {
 	w.Status, w.MessageID, w.UpdatedAt = ledger.WaitActive, "", s.now
-	if err := s.UpdateWait(w); err != nil {
-		return err
-	}
-	s.emitWait(rules.WaitRegistered, w, ledger.Event{}, facts{"kind": string(w.Kind)})
-	_, err := s.lookAtQueue(w)
-	return err
+	s.emitWait(rules.WaitRegistered, *w, ledger.Event{}, facts{"kind": string(w.Kind)})
+	return s.UpdateWait(*w)
 }
 
 // resolveWait ends a wait by the attempt that claimed its message.

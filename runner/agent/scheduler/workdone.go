@@ -28,7 +28,7 @@ type Completion struct {
 
 // Warning says what a call did not do that its caller may have meant.
 type Warning struct {
-	Code    string `json:"code"` // no_report, not_focused, several_completions
+	Code    string `json:"code"` // no_report, not_focused, several_completions, plan_not_written
 	Message string `json:"message"`
 }
 
@@ -58,6 +58,9 @@ func (s *step) complete(w *ledger.WorkItem, r *Round) (c Completion, err error) 
 	if w.BlockedBy != "" {
 		s.block(w, "", 0)
 		s.emitWork(rules.WorkItemWritten, "task.resumed", *w, facts{"op": "update"})
+	}
+	if err := s.endItemWait(w.ID, "its work item is completed"); err != nil {
+		return c, err
 	}
 	w.State, w.CompletedAt = ledger.WorkCompleted, &s.now
 	if r != nil {

@@ -105,15 +105,21 @@ func (s *step) dropStale(e ledger.Entry, msg ledger.Message) (bool, error) {
 	if err != nil || now != nil && now.WorkItemID == msg.WorkItemID {
 		return false, err
 	}
-	if err := s.dispose(e, ledger.Dropped, "its work item does not go on by itself any more"); err != nil {
-		return true, err
-	}
 	w, err := s.agentWait()
 	if err != nil {
 		return true, err
 	}
-	if w != nil && w.Status == ledger.WaitTriggered && w.MessageID == msg.ID {
-		if err := s.waitAgain(*w); err != nil {
+	again := w != nil && triggeredBy(*w, msg.ID)
+	if again { // before the message goes, which would end it
+		if err := s.waitAgain(w); err != nil {
+			return true, err
+		}
+	}
+	if err := s.dispose(e, ledger.Dropped, "its work item does not go on by itself any more"); err != nil {
+		return true, err
+	}
+	if again {
+		if _, err := s.lookAtQueue(*w); err != nil {
 			return true, err
 		}
 	}

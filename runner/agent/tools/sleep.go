@@ -64,7 +64,8 @@ func (o Options) sleep(ctx context.Context, c hosttools.Call) (hosttools.Result,
 	if err != nil {
 		return hosttools.Result{}, refusal(err)
 	}
-	text := "You rest once this turn has ended, until a message comes. End it now with your answer."
+	text := "You rest once this turn has ended, until a message comes or another work item can go on. End it now with " +
+		"your answer."
 	if w.WakeAt != nil {
 		text = fmt.Sprintf("You rest once this turn has ended, until %s or until a message comes. End it now with "+
 			"your answer.", w.WakeAt.UTC().Format(time.RFC3339))

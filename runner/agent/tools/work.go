@@ -22,6 +22,9 @@ const (
 	NameGetWork      = "GetWorkItem"
 )
 
+// warnPlan is the code of the warning that an item was made without its plan.
+const warnPlan = "plan_not_written"
+
 // maxCompleted is how many completed items a list has.
 const maxCompleted = 50
 
@@ -114,10 +117,15 @@ func (o Options) createWork(ctx context.Context, c hosttools.Call) (hosttools.Re
 	}
 	w, _, err := o.Work.CreateWork(ctx, scheduler.NewWork{AgentID: o.AgentID, Key: c.ID, Objective: args.Objective,
 		PlanStatus: args.PlanStatus, Todo: args.Todo})
-	if err == nil && args.Plan != "" {
-		err = o.Plans.SeedPlan(ctx, o.AgentID, w.ID, args.Plan)
+	var warnings []scheduler.Warning
+	if err == nil && args.Plan != "" && o.Plans.SeedPlan(ctx, o.AgentID, w.ID, args.Plan) != nil {
+		warnings = append(
+			warnings,
+			scheduler.Warning{Code: warnPlan, Message: "the item is made, but its plan could not " +
+				"be written: work-items in your home has to be a directory with plain files; mend it and write the plan there"},
+		)
 	}
-	return o.changed(ctx, w.ID, nil, err)
+	return o.changed(ctx, w.ID, warnings, err)
 }
 
 func (o Options) pickWork(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
@@ -140,8 +148,12 @@ func (o Options) updateWork(ctx context.Context, c hosttools.Call) (hosttools.Re
 	}
 	if ms := args.RecheckAfter; ms != nil {
 		if *ms <= 0 || *ms > int64(365*24*time.Hour/time.Millisecond) {
-			return hosttools.Result{}, invalid("recheck_after", fmt.Sprintf("%d is not a number of milliseconds from 1 to "+
-				"a year", *ms), "leave it out for an hour")
+			return hosttools.Result{}, invalid(
+				"recheck_after",
+				fmt.Sprintf("%d is not a number of milliseconds from 1 to "+
+					"a year", *ms),
+				"leave it out for an hour",
+			)
 		}
 		change.RecheckAfter = time.Duration(*ms) * time.Millisecond
 	}

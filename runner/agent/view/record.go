@@ -14,7 +14,7 @@ import (
 // what is written after the ledger was restored from a backup.
 type Log struct {
 	RuntimeID string
-	Epoch     func(agentID string, seq int64) string // in which an event was written
+	Epoch     func(agentID string, seq int64) string // in which an event was written; nil: that is left out
 }
 
 // RecordPage is a page of an agent's record, the oldest event first.
@@ -68,7 +68,10 @@ func RuntimeEvent(e ledger.Event, log Log) agentruntime.Event {
 	out := agentruntime.Event{
 		Type: cmp.Or(e.Class, "holon."+e.Type), EventID: e.ID, Timestamp: turns.At(e.CreatedAt).String(),
 		SchemaVersion: agentruntime.SchemaVersion, Sequence: e.Seq, Status: e.Status, IDs: e.IDs, Payload: object(e.Data),
-		Correlation: agentruntime.Correlation{CausationID: e.Cause, LogEpoch: log.Epoch(e.AgentID, e.Seq)},
+		Correlation: agentruntime.Correlation{CausationID: e.Cause},
+	}
+	if log.Epoch != nil {
+		out.Correlation.LogEpoch = log.Epoch(e.AgentID, e.Seq)
 	}
 	out.IDs[agentruntime.Runtime], out.IDs[agentruntime.Session] = log.RuntimeID, rules.SessionID(e.AgentID)
 	out.IDs[agentruntime.Thread], out.IDs[agentruntime.Turn] = rules.ThreadID(e.AgentID), e.TurnID

@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"holon/responses/tasks"
@@ -120,14 +121,23 @@ func (o TaskOutput) With(live tasks.Output) TaskOutput {
 	return o
 }
 
-// Tasks returns the newest tasks of an agent, the oldest first.
+// Tasks returns the tasks of an agent that have not ended, and at most limit of the newest, the oldest first.
 func (s Snapshot) Tasks(agentID string, limit int) ([]TaskRecord, error) {
 	if _, err := public(s.ledger, agentID); err != nil {
 		return nil, err
 	}
-	list, err := s.ledger.Tasks(agentID, clamp(limit))
-	records := make([]TaskRecord, 0, len(list))
-	for _, t := range list {
+	list, err := s.ledger.OpenTasks(agentID)
+	if err != nil {
+		return nil, err
+	}
+	newest, err := s.ledger.Tasks(agentID, clamp(limit))
+	seen := make(map[string]bool, len(newest))
+	for _, t := range newest {
+		seen[t.ID] = true
+	}
+	list = slices.DeleteFunc(list, func(t ledger.Task) bool { return seen[t.ID] }) // which are older
+	records := make([]TaskRecord, 0, len(list)+len(newest))
+	for _, t := range append(list, newest...) {
 		records = append(records, OfTask(t))
 	}
 	return records, err

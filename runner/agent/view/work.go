@@ -41,7 +41,7 @@ type PlanArtifact struct {
 	OwnerAgentID    string    `json:"owner_agent_id"`
 	RelativePath    string    `json:"relative_path"`  // in the home
 	Path            string    `json:"path"`           // where the agent finds it
-	Hash            string    `json:"hash,omitempty"` // SHA-256, hex
+	Hash            string    `json:"hash,omitempty"` // SHA-256, hex; "" of a file that is not there, or not read
 	Bytes           int64     `json:"bytes"`
 	UpdatedAt       time.Time `json:"updated_at,omitzero"`
 	Preview         string    `json:"preview"`
@@ -137,17 +137,21 @@ func (s Snapshot) derived(agentID string, items []ledger.WorkItem) ([]WorkRecord
 	return list, nil
 }
 
-// plan describes the plan of a work item as its agent finds it, nil when it has none.
+// plan describes the plan of a work item as its agent finds it; of one that is not written, where it belongs.
 func (s Snapshot) plan(agentID, itemID string) *PlanArtifact {
 	if s.facts.Plan == nil {
 		return nil
 	}
 	plan := s.facts.Plan(agentID, itemID)
-	if plan != nil {
-		plan.Path = path.Join(s.mount(agentID), plan.RelativePath)
+	if plan == nil {
+		plan = &PlanArtifact{OwnerAgentID: agentID, RelativePath: PlanFile(itemID), PreviewComplete: true}
 	}
+	plan.Path = path.Join(s.mount(agentID), plan.RelativePath)
 	return plan
 }
+
+// PlanFile is the plan of a work item in its agent's home.
+func PlanFile(itemID string) string { return path.Join("work-items", itemID, "plan.md") }
 
 func noWork(agentID, itemID string) error {
 	return &state.Error{Code: ledger.CodeNotFound, Param: "work_item_id",

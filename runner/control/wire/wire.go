@@ -10,6 +10,7 @@ package wire
 
 import (
 	"encoding/json"
+	"time"
 
 	"holon/runner/agent/view"
 	"holon/state/ledger"
@@ -173,6 +174,9 @@ type Live struct {
 type WorkItem struct {
 	Objective string `json:"objective"` // what is to be reached
 }
+
+// MaxTaskWait bounds how long the end of a task is waited for in one request.
+const MaxTaskWait = 10 * time.Minute
 
 // Task is a command that the operator gives the container of an agent (runtime specification, "Background Task Model").
 type Task struct {

@@ -1,0 +1,60 @@
+package scheduler
+
+import (
+	"holon/runner/agent/rules"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// sourceSleep is the source of a rest that an agent asked for.
+const sourceSleep = "Sleep"
+
+// awaitTasks has the current work item wait for tasks when the agent rests until something happens: for those that it
+// started in the turn in which it said so, and for those of the item. Other items may go on meanwhile. Called again, it
+// adds the tasks that are new.
+func (s *step) awaitTasks() error {
+	rest, err := s.agentWait()
+	if err != nil || rest == nil || rest.Source != sourceSleep || rest.Kind != ledger.WaitSystem ||
+		s.state.CurrentWork == "" {
+		return err
+	}
+	a, err := s.Attempt(rest.Registered)
+	if state.IsCode(err, ledger.CodeNotFound) || err == nil && a.Status == ledger.AttemptOpen {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	open, err := s.OpenTasks(a.AgentID)
+	if err != nil {
+		return err
+	}
+	w := ledger.Wait{ID: derivedID(prefixWait, a.ID, s.state.CurrentWork), AgentID: a.AgentID,
+		Owner: s.state.CurrentWork, Status: ledger.WaitActive, Kind: ledger.WaitTask, Source: sourceSleep,
+		WaitingFor: rest.WaitingFor, Registered: a.ID, CreatedAt: s.now, UpdatedAt: s.now}
+	for _, t := range open {
+		if t.TurnID == a.TurnID || t.WorkItemID == w.Owner {
+			w.SubjectRef = t.ID
+			w.Wakes = append(w.Wakes, ledger.WakeSource{Kind: rules.WakeTaskResult, TaskID: t.ID})
+		}
+	}
+	old, err := s.Wait(w.ID)
+	known := err == nil
+	switch {
+	case !known && !state.IsCode(err, ledger.CodeNotFound):
+		return err
+	case len(w.Wakes) == 0, known && (old.Status != ledger.WaitActive || len(old.Wakes) >= len(w.Wakes)):
+		return nil
+	}
+	_, err = s.register(w, a.TurnID, known)
+	return err
+}
+
+// endItemWait gives up what a work item waits for.
+func (s *step) endItemWait(itemID, reason string) error {
+	w, ok, err := s.UnresolvedWait(s.state.AgentID, itemID)
+	if err != nil || !ok || w.Status != ledger.WaitActive {
+		return err
+	}
+	return s.cancelWait(w, reason)
+}

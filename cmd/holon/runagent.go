@@ -78,12 +78,15 @@ func (a *agentRun) run(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	if !a.JSON && !a.streaming() {
-		return a.showAnswer(end, a.quiet)
-	}
 	result, err := a.result(ctx, end, shells)
 	if err != nil {
 		return err
+	}
+	if !a.JSON && !a.streaming() {
+		if end.Turn != nil {
+			end.Turn.Last = result.FinalText
+		}
+		return a.showAnswer(end, a.quiet)
 	}
 	if a.streaming() {
 		return a.events.finish(end, result.FinalText, result, a.quiet)

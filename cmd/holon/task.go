@@ -185,7 +185,7 @@ func runTaskInput(ctx context.Context, r *remote, in tasks.Input) error {
 		if err := printJSON(r.streams, res); err != nil || res.AcceptedInput {
 			return err
 		}
-		return exitError(1)
+		return exitError(exitRefused)
 	case !res.AcceptedInput:
 		return &state.Error{Code: "no_input", Param: res.Task.TaskID, Message: "took no input: " + res.SummaryText,
 			Hint: "holon task show " + res.Task.TaskID + " says how it is"}

@@ -47,8 +47,8 @@ func (s *Server) postWorkItem(w http.ResponseWriter, r *http.Request) (any, erro
 	return s.workItem(r, item.ID)
 }
 
-func (s *Server) postPickWork(_ http.ResponseWriter, r *http.Request) (any, error) {
-	if _, err := queryOf(r); err != nil {
+func (s *Server) postPickWork(w http.ResponseWriter, r *http.Request) (any, error) {
+	if err := s.decode(w, r, maxSmall, &struct{}{}, true); err != nil {
 		return nil, err
 	}
 	item := pathValue(r, "work_item_id")
@@ -59,8 +59,8 @@ func (s *Server) postPickWork(_ http.ResponseWriter, r *http.Request) (any, erro
 }
 
 // postCompleteWork completes an item for the operator, without a report of the agent.
-func (s *Server) postCompleteWork(_ http.ResponseWriter, r *http.Request) (any, error) {
-	if _, err := queryOf(r); err != nil {
+func (s *Server) postCompleteWork(w http.ResponseWriter, r *http.Request) (any, error) {
+	if err := s.decode(w, r, maxSmall, &struct{}{}, true); err != nil {
 		return nil, err
 	}
 	item := pathValue(r, "work_item_id")

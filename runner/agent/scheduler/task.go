@@ -194,11 +194,14 @@ func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output) erro
 		}
 		s.emitTask(typ, ev, t)
 	}
-	if err := s.UpdateTask(t); err != nil {
+	if err := s.UpdateTask(t); err != nil || t.Failure == notStarted {
 		return err
 	}
 	return s.tellOfTask(t)
 }
+
+// notStarted is the failure of a command that no container has taken.
+const notStarted = "not_started"
 
 // tellOfTask admits the message that brings the end of a task to its agent. That of a stopped agent waits; one that was
 // removed is told nothing.
@@ -242,14 +245,15 @@ func (m *Scheduler) SettleTasks(ctx context.Context, agentID string, known []str
 	})
 }
 
-// FailTask ends a task that could not be started. One that has ended stays as it is.
+// FailTask ends a task that could not be started, which its agent is not told: the caller, who asked for it, is. One
+// that has ended stays as it is.
 func (m *Scheduler) FailTask(ctx context.Context, agentID, taskID, why string) error {
 	return m.step(ctx, agentID, func(s *step) error {
 		t, err := s.Task(agentID, taskID)
 		if err != nil || t.Status.Terminal() {
 			return err
 		}
-		return s.loseTask(t, "not_started", why)
+		return s.loseTask(t, notStarted, why)
 	})
 }
 

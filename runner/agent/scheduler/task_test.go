@@ -136,7 +136,7 @@ func (w *world) checkTasks(v ledger.View, agentID string, msgs []ledger.Message)
 	list, err := v.Tasks(agentID, 1000)
 	for _, t := range list {
 		want := 0
-		if t.Status.Terminal() {
+		if t.Status.Terminal() && t.Failure != "not_started" {
 			want = 1
 		}
 		if told[t.ID] != want {
@@ -145,7 +145,7 @@ func (w *world) checkTasks(v ledger.View, agentID string, msgs []ledger.Message)
 		if old, ended := w.tasks.ended[t.ID]; ended && old != t.Status {
 			w.t.Fatalf("task %s ended as %s and is %s now", t.ID, old, t.Status)
 		}
-		if want == 1 {
+		if t.Status.Terminal() {
 			w.tasks.ended[t.ID] = t.Status
 		}
 	}

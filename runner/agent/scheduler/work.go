@@ -88,6 +88,21 @@ func (m *Scheduler) CreateWork(ctx context.Context, n NewWork) (w ledger.WorkIte
 	return w, made, err
 }
 
+// goOn lets an idle agent go on by itself from the beginning, also one that had to ask its operator.
+func (s *step) goOn() error {
+	w, err := s.agentWait()
+	if err != nil {
+		return err
+	}
+	if w != nil && w.Status == ledger.WaitActive && w.Source == sourceProgress {
+		if err := s.cancelWait(*w, "the operator changed a work item"); err != nil {
+			return err
+		}
+	}
+	s.state.Progress, s.state.WorkHeld = rules.Fresh(s.state.Progress), ""
+	return s.freeWork()
+}
+
 func (s *step) newWork(n NewWork) ledger.WorkItem {
 	w := ledger.WorkItem{ID: derivedID(prefixWork, n.AgentID, n.Key), AgentID: n.AgentID, Revision: 1,
 		WorkspaceID: "agent_home", // which every agent works in
@@ -216,8 +231,8 @@ func (s *step) worked() error {
 	if err != nil {
 		return err
 	}
-	if !open {
-		return s.freeWork()
+	if !open { // only the operator changes items then, and that is news
+		return s.goOn()
 	}
 	if a.Worked {
 		return nil

@@ -159,6 +159,14 @@ func TestWorkWithoutProgress(t *testing.T) {
 	if n := len(w.notifications()); n != 1 {
 		t.Errorf("notifications = %d, want 1", n)
 	}
+	// What the operator changes is news: the agent goes on at once, and need not be asked first.
+	urgent, _, err := w.m.CreateWork(w.ctx, scheduler.NewWork{AgentID: "alpha", Key: "urgent", Objective: "urgent"})
+	w.must(err)
+	_, err = w.m.PickWork(w.ctx, "alpha", urgent.ID, "pick urgent")
+	w.must(err)
+	if c := w.claim(); c.Message.WorkItemID != urgent.ID {
+		t.Errorf("the next turn is for %q, want %s", c.Message.WorkItemID, urgent.ID)
+	}
 }
 
 // Changes of the item are progress, and its completion ends it.

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"holon/responses"
 	"holon/runner/agent/rules"
@@ -110,7 +111,7 @@ func (s *step) unreported(w ledger.WorkItem, r Round, focused bool) ([]Warning, 
 	case !focused:
 		return []Warning{{"not_focused",
 			"the work item was not the current one, so there is no report; pick an item before you complete it"}}, nil
-	case r.Text == "":
+	case strings.TrimSpace(r.Text) == "":
 		return []Warning{{"no_report",
 			"there is no text beside this call, so there is no report; write it in the message that completes an item"}}, nil
 	}

@@ -29,6 +29,12 @@ func (k *Pool) Attend(ctx context.Context, t Turn) error {
 func (k *Pool) StartTask(ctx context.Context, t Turn, start tasks.Start) error {
 	return k.inContainer(ctx, t, func(s *runner.Session) error {
 		_, err := s.StartTask(ctx, start)
+		if err == nil { // until the container is asked again: it is not given to another agent from now on
+			a := k.agent(t.AgentID)
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			a.tasks++
+		}
 		return err
 	})
 }

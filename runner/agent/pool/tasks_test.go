@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"holon/responses/tasks"
 	"holon/runner/agent/pool"
 )
 
@@ -73,4 +74,21 @@ turns:
 		t.Errorf("%d tasks after the end of the only one", n)
 	}
 	l.ranOnce()
+}
+
+// A command of the operator counts from its start on, so that its container is not given to another agent.
+func TestStartedTaskCounts(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "local", "rounds: [{text: done}]\n")
+	k := l.pool(func(o *pool.Options) { o.MaxContainers = 1 })
+	l.agent("ada")
+	check(t, k.StartTask(t.Context(), pool.Turn{AgentID: "ada"},
+		tasks.Start{TaskID: tasks.Prefix + "0123456789abcdef", Cmd: "while [ ! -e go ]; do sleep 0.02; done"}))
+	if n := k.Tasks("ada"); n != 1 {
+		t.Errorf("%d tasks after the start of one, want 1", n)
+	}
+	l.write("go")
+	for k.Tasks("ada") > 0 {
+		l.sweep(k)
+	}
 }

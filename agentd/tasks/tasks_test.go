@@ -709,3 +709,26 @@ func FuzzRecord(f *testing.F) {
 		}
 	})
 }
+
+// A file that holds the beginning of an output is named, although the preview is the excerpt of the record.
+func TestFileOfCutOutput(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stdout.log")
+	if err := os.WriteFile(path, []byte("0123456789"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for logged, artifacts := range map[int64]int{10: 1, 20: 0} { // of the latter, bytes are gone
+		s := stream{Total: 1000, Logged: logged, Excerpt: "0123 … 999"}
+		out, rec := wire.Output{}, record{StdoutPath: path, End: &end{Stdout: s}}
+		c, _ := s.capture(path, 100)
+		rec.addArtifacts(&out, c, process.Capture{})
+		if len(out.Artifacts) != artifacts || string(c.Head) != s.Excerpt {
+			t.Errorf(
+				"%d of 1000 bytes kept: artifacts %v, preview %q, want %d and the excerpt",
+				logged,
+				out.Artifacts,
+				c.Head,
+				artifacts,
+			)
+		}
+	}
+}

@@ -191,7 +191,11 @@ func (s stream) capture(path string, budget int) (_ process.Capture, short bool)
 	size := info.Size()
 	lost := s.Total == 0 && s.Logged == 0 // the end was not seen: the file is all there is
 	if !lost && (s.Logged < s.Total || size < s.Logged) {
-		return s.excerpt()
+		c, short := s.excerpt()
+		if size >= s.Logged { // it holds the beginning
+			c.Logged = s.Logged
+		}
+		return c, short
 	}
 	if lost {
 		s.Total, s.Logged = size, size

@@ -178,6 +178,7 @@ var exitCodes = map[any]int{
 	state.CodeOutputUnusable: exitUsage, engine.CodeInvalidSpec: exitUsage,
 	state.CodeInvalidAgent: exitUsage, control.CodeInvalidAccess: exitUsage, control.CodeInvalidToken: exitUsage,
 	wire.CodeInvalidValue: exitUsage, wire.CodeMissingField: exitUsage, wire.CodeTooLarge: exitUsage,
+	scheduler.CodeInvalidWork: exitUsage, ledger.CodeInvalidTask: exitUsage,
 	scheduler.CodeInvalidMessage: exitUsage, scheduler.CodeInvalidTimer: exitUsage,
 	scheduler.CodeRunMismatch: exitUsage, scheduler.CodeKeyConflict: exitUsage, ledger.CodeNotFound: exitUsage,
 	ledger.CodeExists: exitFailure, codeOutput: exitFailure, engine.CodeResourceLimit: exitUsage,

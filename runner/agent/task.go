@@ -168,7 +168,9 @@ func (r *Runtime) TaskOutput(ctx context.Context, agentID, id string, wait time.
 	if err != nil {
 		return out, err
 	}
-	live, err := r.cfg.Containers.TaskOutput(ctx, container, id, budget)
+	asking, cancel := context.WithTimeoutCause(ctx, previewTime, errSlow)
+	defer cancel()
+	live, err := r.cfg.Containers.TaskOutput(asking, container, id, budget)
 	if err != nil {
 		if t.Status.Terminal() {
 			return out, nil // the record has what is stable

@@ -23,8 +23,10 @@ type Situation struct {
 	Others   []ledger.Wait // those of what it works on
 	// Work goes on by itself; nil: none does, or it is held back
 	Work   *ledger.WorkSignal
-	Ended  bool // a turn has ended
-	Failed bool // the newest one did not drain
+	Held   *HeldWork // an item that waits, where none goes on; nil: none does
+	Back   string    // why work is held back until somebody else says something; "": it is not
+	Ended  bool      // a turn has ended
+	Failed bool      // the newest one did not drain
 }
 
 // Waits sets what the agent and all that it works on wait for.
@@ -165,11 +167,19 @@ func (s Situation) Posture() Posture {
 	case s.Work != nil && !Rests(s.Wait):
 		return Posture{Posture: "has_runnable_work", Reason: "work goes on: " + string(s.Work.Reactivation),
 			WorkItemID: s.Work.WorkItemID}
+	case s.Back != "" && !Rests(s.Wait):
+		return Posture{Posture: "blocked", Reason: "its work waits for a message, or holon work pick, after " + s.Back}
+	case s.Held != nil && !Rests(s.Wait):
+		return Posture{Posture: heldPostures[s.Held.State], Reason: "work item: " + s.Held.Objective,
+			WorkItemID: s.Held.ID, TaskID: s.Held.TaskID}
 	case s.Wait != nil && s.Wait.Status == ledger.WaitActive:
 		return restPosture(*s.Wait)
 	}
 	return Posture{Posture: "idle", Reason: "nothing is to be done"}
 }
+
+var heldPostures = map[WorkState]string{WorkWaitingOperator: "waiting_for_operator",
+	WorkWaitingTask: "waiting_for_task", WorkWaitingExternal: "waiting_for_external"}
 
 func restPosture(w ledger.Wait) Posture {
 	p := Posture{Posture: "idle", Reason: w.WaitingFor}

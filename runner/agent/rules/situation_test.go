@@ -311,3 +311,29 @@ func TestMergeHintKeepsNotes(t *testing.T) {
 		t.Errorf("after many: %d notes, %d coalesced, %s", len(h.Also), h.Coalesced, h.Description)
 	}
 }
+
+// Where no work goes on, the posture names the item that waits, the one for the operator first.
+func TestPostureOfHeldWork(t *testing.T) {
+	asks := ledger.WorkItem{
+		ID:         "work_1",
+		Objective:  "a name",
+		State:      ledger.WorkOpen,
+		PlanStatus: ledger.PlanNeedsInput,
+	}
+	builds := ledger.WorkItem{ID: "work_2", Objective: "the site", State: ledger.WorkOpen}
+	waits := []ledger.Wait{{Owner: builds.ID, Kind: ledger.WaitTask, Status: ledger.WaitActive, SubjectRef: "task_1"}}
+	for _, c := range []struct {
+		open []ledger.WorkItem
+		want rules.Posture
+	}{
+		{nil, rules.Posture{Posture: "idle", Reason: "nothing is to be done"}},
+		{[]ledger.WorkItem{builds}, rules.Posture{Posture: "waiting_for_task", Reason: "work item: the site",
+			WorkItemID: "work_2", TaskID: "task_1"}},
+		{[]ledger.WorkItem{builds, asks}, rules.Posture{Posture: "waiting_for_operator", Reason: "work item: a name",
+			WorkItemID: "work_1"}},
+	} {
+		if got := (rules.Situation{Held: rules.Held(c.open, waits)}).Posture(); got != c.want {
+			t.Errorf("posture %+v, want %+v", got, c.want)
+		}
+	}
+}

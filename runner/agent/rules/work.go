@@ -73,5 +73,42 @@ func WorkSignal(l ledger.AgentState, open []ledger.WorkItem, waits []ledger.Wait
 	return queued
 }
 
+// HeldBack says why work that could go on waits for somebody to say something, "" where none does.
+func HeldBack(l ledger.AgentState, open []ledger.WorkItem, waits []ledger.Wait) string {
+	why := l.WorkHeld
+	l.WorkHeld = ""
+	if why == "" || WorkSignal(l, open, waits) == nil {
+		return ""
+	}
+	return "a turn that ended with " + why
+}
+
+// HeldWork is a work item that waits for somebody or something.
+type HeldWork struct {
+	ID, Objective string
+	State         WorkState // waiting_operator, waiting_task, waiting_external
+	TaskID        string    // the newest for which it waits; "": none
+}
+
+// Held is the open item that a person has to look at first, of those that wait: one for the operator, else one for a
+// task, else one for something outside; nil for none.
+func Held(open []ledger.WorkItem, waits []ledger.Wait) *HeldWork {
+	for _, state := range []WorkState{WorkWaitingOperator, WorkWaitingTask, WorkWaitingExternal} {
+		for _, w := range open {
+			if Scheduling(w, waits) != state {
+				continue
+			}
+			held := &HeldWork{ID: w.ID, Objective: w.Objective, State: state}
+			for _, wait := range waits {
+				if wait.Owner == w.ID && wait.Kind == ledger.WaitTask {
+					held.TaskID = wait.SubjectRef
+				}
+			}
+			return held
+		}
+	}
+	return nil
+}
+
 // DefaultRecheck is after how long a blocked work item is looked at again for which no time was said.
 const DefaultRecheck = time.Hour

@@ -64,6 +64,9 @@ type eventDetails struct {
 	Status      string   `json:"status"`
 	Action      string   `json:"action"`
 	Model       string   `json:"model"`
+
+	Work ledger.WorkItem `json:"work_item"`
+	Task ledger.Task     `json:"task"`
 }
 
 // describe displays the data of an event that refers to no record.
@@ -90,6 +93,11 @@ func (d *Display) describe(e ledger.Event) {
 		d.Body = t.Action
 	case rules.ModelOverrideRequested:
 		d.Body = t.Model
+	default:
+		d.Body = cmp.Or(t.Work.Objective, t.Task.Command.CmdPreview)
+		if e.Type == rules.TaskResultReceived && t.Task.Summary != "" {
+			d.Body += ": " + t.Task.Summary
+		}
 	}
 }
 

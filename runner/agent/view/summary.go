@@ -134,7 +134,8 @@ func (s Snapshot) agent(a ledger.Agent) (agentSnapshot, error) {
 	if err != nil {
 		return at, err
 	}
-	at.work, at.Work = len(work), rules.WorkSignal(at.stored, work, at.waits)
+	at.work, at.Work, at.Held = len(work), rules.WorkSignal(at.stored, work, at.waits), rules.Held(work, at.waits)
+	at.Back = rules.HeldBack(at.stored, work, at.waits)
 	turns, err := s.ledger.Turns(a.ID, 1)
 	if err == nil && len(turns) > 0 {
 		at.last = &turns[0]

@@ -16,6 +16,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
 // Home is the directory in which the host keeps everything: HOLON_HOME, or
@@ -78,13 +80,9 @@ func MakeHome(holonHome, userHome string) (Home, error) {
 			return Home{}, unusable("give a directory that can be written to", dir, err)
 		}
 	}
-	// Permission bits don't tell for root, nor on a read-only file system.
-	probe, err := os.CreateTemp(h.RunsDir(), ".probe-*")
-	if err != nil {
-		return Home{}, unusable("give a directory that can be written to", dir, err)
-	}
-	if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
-		return Home{}, unusable("give a directory that can be written to", dir, err)
+	// The kernel knows of read-only file systems too. A file that is made and removed would stay after a kill in between.
+	if err := unix.Access(h.RunsDir(), unix.W_OK|unix.X_OK); err != nil {
+		return Home{}, unusable("give a directory that can be written to", dir, fmt.Errorf("write to it: %w", err))
 	}
 	return h, nil
 }

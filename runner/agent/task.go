@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"holon/responses"
 	"holon/responses/tasks"
 	"holon/runner/agent/pool"
 	"holon/runner/agent/scheduler"
@@ -103,6 +104,9 @@ func (r *Runtime) StartTask(ctx context.Context, n scheduler.NewTask) (ledger.Ta
 	container, err := r.containerOf(ctx, n.AgentID)
 	if err == nil {
 		err = r.cfg.Containers.StartTask(ctx, container, n.Start)
+	}
+	if e, ok := errors.AsType[*pool.Error](err); ok && e.Code == responses.CodeQueueFull {
+		e.Code = scheduler.CodeTaskLimit
 	}
 	if err != nil {
 		// a caller that is gone does not undo the record

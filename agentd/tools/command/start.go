@@ -2,6 +2,7 @@ package command
 
 import (
 	"cmp"
+	"errors"
 	"time"
 
 	"holon/agentd/process"
@@ -38,6 +39,10 @@ func (o Options) StartTask(env tools.Env, in wire.Start) (wire.Snapshot, error) 
 	)
 	if err != nil {
 		end(p)
+	}
+	if errors.Is(err, tasks.ErrTooMany) {
+		err = &responses.Error{Type: responses.TypeServerError, Code: responses.CodeQueueFull, Message: err.Error(),
+			Hint: "stop tasks that are not needed, then send it again"}
 	}
 	return task, err
 }

@@ -59,7 +59,7 @@ func (k *Pool) unfit(ctx context.Context, a *agent, want runner.Made) string {
 	case a.stale != "":
 		return a.stale
 	case a.made.Image != want.Image:
-		return "the image changed"
+		better = "the image changed"
 	case a.unknown != "":
 		better = "it knows nothing of the provider of " + a.unknown
 	case a.made.Version != want.Version:

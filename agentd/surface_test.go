@@ -169,6 +169,7 @@ func TestRequestsThatNoTurnCouldServe(t *testing.T) {
 		`{"input":[{"type":"function_call_output","call_id":"c","output":"x"}]}`:                          "input[0].call_id",
 		`{"input":"\u200b\ufeff\u00ad "}`:                                                                 "input",
 		`{"input":[{"role":"assistant","content":[{"type":"refusal","refusal":""}]}]}`:                    "input",
+		`{"model":"scripted/one","input":"x","holon":{"model_fallbacks":[null]}}`:                         "holon.model_fallbacks[0]",
 		`{"model":"scripted/one","input":"x","holon":{"model_fallbacks":["scripted/one","nobody/x"]}}`:    "holon.model_fallbacks[1]",
 		`{"background":true,"store":false}`:                                                               "background",
 	} {

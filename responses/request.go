@@ -167,10 +167,34 @@ func (h *Holon) UnmarshalJSON(data []byte) error {
 	if err == nil {
 		err = noneEmpty(data)
 	}
+	if err == nil {
+		err = noNulls(data, "skills", "model_fallbacks")
+	}
 	if err != nil {
 		return decodeError("holon", err)
 	}
 	return decodeError("holon", unmarshal(data, (*plain)(h)))
+}
+
+// noNulls refuses null in lists of texts, which encoding/json takes for an empty text.
+func noNulls(data []byte, lists ...string) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(data, &members); err != nil {
+		return err
+	}
+	for _, name := range lists {
+		var list []json.RawMessage
+		if json.Unmarshal(members[name], &list) != nil {
+			continue // it is absent, or refused as what it is
+		}
+		for i, v := range list {
+			if string(v) == "null" {
+				param := fmt.Sprintf("%s[%d]", name, i)
+				return Invalid(param, CodeInvalidValue, param+" must be text, not null")
+			}
+		}
+	}
+	return nil
 }
 
 // UnmarshalJSON reads the limits. Here too an unknown key is an error: a limit that is

@@ -114,8 +114,8 @@ type Holon struct {
 }
 
 // Reminder is a text that the model is sent at the end of one request, and that no conversation, response or later
-// request has, after Rounds rounds without a result of the host's tools that renews it. Such a result says what the text
-// is from then on.
+// request has, after Rounds rounds without a result of the host's tools that renews it. Such a result says what the
+// text is from then on.
 type Reminder struct {
 	Text           string `json:"text,omitempty"`  // at most MaxReminder bytes; "": nothing, until a result has one
 	Rounds         int    `json:"rounds"`          // of the model, since the turn began or the text was renewed

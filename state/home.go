@@ -80,7 +80,8 @@ func MakeHome(holonHome, userHome string) (Home, error) {
 			return Home{}, unusable("give a directory that can be written to", dir, err)
 		}
 	}
-	// The kernel knows of read-only file systems too. A file that is made and removed would stay after a kill in between.
+	// The kernel knows of read-only file systems too. A file that is made and removed would stay after a kill in
+	// between.
 	if err := unix.Access(h.RunsDir(), unix.W_OK|unix.X_OK); err != nil {
 		return Home{}, unusable("give a directory that can be written to", dir, fmt.Errorf("write to it: %w", err))
 	}

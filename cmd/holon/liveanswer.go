@@ -79,8 +79,8 @@ func (l *liveAnswer) show(m wire.Live) {
 	}
 }
 
-// awaitRecord waits a moment until the calls that follow a message were shown: what is written comes faster than what is
-// recorded. The caller holds mu, which is released meanwhile.
+// awaitRecord waits a moment until the calls that follow a message were shown: what is written comes faster than what
+// is recorded. The caller holds mu, which is released meanwhile.
 func (l *liveAnswer) awaitRecord() {
 	patience := time.NewTimer(lastWords)
 	defer patience.Stop()
@@ -151,7 +151,8 @@ func (l *liveAnswer) close(last string) bool {
 	return l.showed(last)
 }
 
-// await waits a moment until a message is shown, and reports whether it is. The record has it already, or its beginning.
+// await waits a moment until a message is shown, and reports whether it is. The record has it already, or its
+// beginning.
 func (l *liveAnswer) await(text string) bool {
 	if !l.on || strings.TrimSpace(text) == "" {
 		return false

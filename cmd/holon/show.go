@@ -121,7 +121,8 @@ func (l *lifecycle) showManifest(m *state.Manifest, dir string) error {
 		[2]string{"isolation", isolationOf(m)}, [2]string{"results", dir})
 }
 
-// showWarnings names what programs execute of the change, what was left out of it, and what else was not as it should be.
+// showWarnings names what programs execute of the change, what was left out of it, and what else was not as it should
+// be.
 func (l *lifecycle) showWarnings(m *state.Manifest) error {
 	var lines [][2]string
 	if diff := workspaceOf(m).Changes; diff != nil {

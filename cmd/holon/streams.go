@@ -35,7 +35,8 @@ type Streams struct {
 	Width    func() int
 	// Failed is the first error of writing to Out, of which a command need not take notice; nil for none, and in tests.
 	Failed *error
-	// Watching is set while a command only watches what goes on without it, so that its end stops nothing; nil in tests.
+	// Watching is set while a command only watches what goes on without it, so that its end stops nothing; nil in
+	// tests.
 	Watching *atomic.Bool
 }
 

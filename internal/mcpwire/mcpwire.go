@@ -284,8 +284,8 @@ func (e *tooLarge) Error() string {
 	return fmt.Sprintf("the message has more than %d bytes", e.limit)
 }
 
-// idOf finds the id in the beginning of a message, and whether that is a request. The id is not valid when the beginning
-// does not show one.
+// idOf finds the id in the beginning of a message, and whether that is a request. The id is not valid when the
+// beginning does not show one.
 func idOf(head []byte) (id jsonrpc.ID, request bool) {
 	dec := json.NewDecoder(bytes.NewReader(head))
 	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {

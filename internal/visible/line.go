@@ -22,7 +22,8 @@ func OneLine(s string, limit int) string {
 	return Clip(s, limit)
 }
 
-// Name is the name of a file as it is, or quoted as in Go where not all of it could be seen: no two names look the same.
+// Name is the name of a file as it is, or quoted as in Go where not all of it could be seen: no two names look the
+// same.
 func Name(s string) string {
 	if strings.ContainsRune(s, unicode.ReplacementChar) { // of a name that went through JSON
 		return strconv.QuoteToASCII(s)

@@ -28,8 +28,8 @@ type Containers interface {
 	TaskOutput(ctx context.Context, t pool.Turn, id string, tokens int) (*tasks.OutputResult, error)
 }
 
-// How often containers in which tasks run are looked after, and how often one that is gone is tried to be replaced before
-// its tasks have failed.
+// How often containers in which tasks run are looked after, and how often one that is gone is tried to be replaced
+// before its tasks have failed.
 const (
 	attendEvery = 5 * time.Second
 	maxAttends  = 5
@@ -149,8 +149,8 @@ func (r *Runtime) task(ctx context.Context, agentID, id string) (t ledger.Task, 
 	return t, err
 }
 
-// TaskOutput returns what a task has printed, in about so many tokens; 0 for a default. It waits for the end of the task,
-// but not longer than wait. Of one that has ended and has no container, the record has a short preview.
+// TaskOutput returns what a task has printed, in about so many tokens; 0 for a default. It waits for the end of the
+// task, but not longer than wait. Of one that has ended and has no container, the record has a short preview.
 func (r *Runtime) TaskOutput(ctx context.Context, agentID, id string, wait time.Duration, budget int) (
 	view.TaskOutput, error) {
 	t, err := r.task(ctx, agentID, id)

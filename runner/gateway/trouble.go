@@ -13,8 +13,8 @@ import (
 )
 
 // Trouble is what the host knows of the request of the turn that failed last, and a container is not told: the
-// endpoint, and where the key comes from. It never holds a key, and means nothing for a turn that does not fail with its
-// code.
+// endpoint, and where the key comes from. It never holds a key, and means nothing for a turn that does not fail with
+// its code.
 func (l *Lease) Trouble() *state.Failure {
 	l.ledger.mu.Lock()
 	defer l.ledger.mu.Unlock()

@@ -51,8 +51,10 @@ func beginEpoch(c *conn) error {
 	if err != nil {
 		return failed("name the ledger's epoch", err)
 	}
-	_, err = c.exec("INSERT INTO meta (key, value) VALUES ('past_epochs', ?1) ON CONFLICT (key) DO UPDATE SET value = ?1",
-		string(text))
+	_, err = c.exec(
+		"INSERT INTO meta (key, value) VALUES ('past_epochs', ?1) ON CONFLICT (key) DO UPDATE SET value = ?1",
+		string(text),
+	)
 	if err == nil {
 		_, err = c.exec("UPDATE meta SET value = ? WHERE key = 'epoch'", rand.Text())
 	}

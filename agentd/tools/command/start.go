@@ -12,9 +12,9 @@ import (
 	wire "holon/responses/tasks"
 )
 
-// StartTask runs a command of the operator as a task from its beginning, under the id that its caller chose. A task that
-// has the id is returned as it is. Its files go into env.LogDir, in a directory of that name. The error says what is
-// wrong with which field of in.
+// StartTask runs a command of the operator as a task from its beginning, under the id that its caller chose. A task
+// that has the id is returned as it is. Its files go into env.LogDir, in a directory of that name. The error says what
+// is wrong with which field of in.
 func (o Options) StartTask(env tools.Env, in wire.Start) (wire.Snapshot, error) {
 	if task, err := o.Tasks.Get("", in.TaskID); err == nil {
 		return task, nil

@@ -54,8 +54,8 @@ func Readiness(s WorkState) string {
 }
 
 // WorkSignal says with which work an agent goes on by itself once it is idle, nil for none: with the current item if
-// that may run, else the agent is shown the oldest one that may, to pick it. open are the agent's open items, the oldest
-// first.
+// that may run, else the agent is shown the oldest one that may, to pick it. open are the agent's open items, the
+// oldest first.
 func WorkSignal(l ledger.AgentState, open []ledger.WorkItem, waits []ledger.Wait) *ledger.WorkSignal {
 	if l.Stopped || l.WorkHeld != "" {
 		return nil

@@ -88,8 +88,8 @@ func keptThread(c *cuts) func(ledger.View, ledger.AgentState, picture, *picture)
 	}
 }
 
-// keptQueue is the queue in its order. That a message came back leaves no trace in its entry if its turn did not take it
-// in.
+// keptQueue is the queue in its order. That a message came back leaves no trace in its entry if its turn did not take
+// it in.
 func keptQueue(v ledger.View, l ledger.AgentState, told picture, p *picture) error {
 	queued, err := v.Queued(l.AgentID, all)
 	for _, e := range queued {

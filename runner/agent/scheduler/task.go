@@ -89,7 +89,8 @@ func (s *step) checkOpenTasks() error {
 
 // ReportTask takes what the container of an agent says of a task, which is not trusted. A task that has ended stays as
 // it ended. The end of a task is recorded with the message that tells the agent of it, once. It may be called again
-// with the same report. The error has ledger.CodeInvalidTask for a report that makes no sense; others may be tried again.
+// with the same report. The error has ledger.CodeInvalidTask for a report that makes no sense; others may be tried
+// again.
 func (m *Scheduler) ReportTask(ctx context.Context, agentID string, r tasks.Report) error {
 	if err := checkReport(r); err != nil {
 		return err

@@ -152,8 +152,8 @@ func (w *world) checkTasks(v ledger.View, agentID string, msgs []ledger.Message)
 	return err
 }
 
-// TestTasks tries random tasks with everything else that happens, and crashes at every boundary. At the end each task has
-// ended and each of its results had its turn.
+// TestTasks tries random tasks with everything else that happens, and crashes at every boundary. At the end each task
+// has ended and each of its results had its turn.
 func TestTasks(t *testing.T) {
 	gen := scripts(often + taskOps + "work-create work-pick lose crash lose-all")
 	rapid.Check(t, func(t *rapid.T) {

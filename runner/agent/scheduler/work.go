@@ -225,7 +225,8 @@ func (s *step) nextWork(w ledger.WorkItem, key string) ledger.WorkItem {
 	return w
 }
 
-// worked notes that a work item changed: the turn that runs made progress, and an idle agent may have work to go on with.
+// worked notes that a work item changed: the turn that runs made progress, and an idle agent may have work to go on
+// with.
 func (s *step) worked() error {
 	a, open, err := s.OpenAttempt(s.state.AgentID)
 	if err != nil {

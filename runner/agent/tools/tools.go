@@ -77,8 +77,8 @@ func New(o Options) []hosttools.Tool {
 	}, o.work()...))
 }
 
-// withoutSecrets has no tool see what is secret: the URL of the trigger, which its agent is told, is in no message, wait
-// or work item that the agent makes of it.
+// withoutSecrets has no tool see what is secret: the URL of the trigger, which its agent is told, is in no message,
+// wait or work item that the agent makes of it.
 func (o Options) withoutSecrets(list []hosttools.Tool) []hosttools.Tool {
 	for i, tool := range list {
 		call := tool.Call

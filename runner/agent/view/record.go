@@ -24,8 +24,8 @@ type RecordPage struct {
 	Gap     *RecordGap           `json:"gap,omitempty"` // between the reader's cursor and the first event
 }
 
-// RecordGap says that a cursor is not followed by the event after it: retention let that go, or the record never had the
-// cursor. Next is the number of the event that the reader goes on with; the read models have what is before it.
+// RecordGap says that a cursor is not followed by the event after it: retention let that go, or the record never had
+// the cursor. Next is the number of the event that the reader goes on with; the read models have what is before it.
 type RecordGap struct {
 	After  int64  `json:"after"`
 	Next   int64  `json:"next"`

@@ -45,7 +45,8 @@ type Facts struct {
 	// Home returns the directory of an agent on the host, "" when it has none.
 	// It may be nil.
 	Home func(agentID string) string
-	// Plan describes the plan of a work item without its Path, nil when it has none. It may be nil; it reads, and must not write or block.
+	// Plan describes the plan of a work item without its Path, nil when it has none. It may be nil; it reads, and must
+	// not write or block.
 	Plan func(agentID, itemID string) *PlanArtifact
 	// AgentsMD returns which instruction files an agent is given. It may be nil;
 	// it reads, and must not write or block.

@@ -77,8 +77,8 @@ func (s Snapshot) Work(agentID, itemID string) (WorkRecord, error) {
 	return list[0], nil
 }
 
-// WorkItems returns those of an agent's work items that were completed last, at most limit, and then all open ones, each
-// the oldest first.
+// WorkItems returns those of an agent's work items that were completed last, at most limit, and then all open ones,
+// each the oldest first.
 func (s Snapshot) WorkItems(agentID string, limit int) ([]WorkRecord, error) {
 	if _, err := public(s.ledger, agentID); err != nil {
 		return nil, err

@@ -170,13 +170,13 @@ func (s *Server) execute(ctx context.Context, j *job) (*turn.Result, error) {
 		defer j.output.watch(end)()
 	}
 	j.rec.Running()
-	if err := j.announce(s.parts.Now().Sub(waited)); err != nil {
+	if err := s.announce(j, s.parts.Now().Sub(waited)); err != nil {
 		return nil, err
 	}
 	s.logs.await(ctx)
 	result, err := s.turn(j).Run(ctx)
 	if err == nil {
-		s.learned.keep(j, result.Memory)
+		s.learned.keep(learnedKey(j), result.Memory)
 		result.Conversation = j.lead.Restore(result.Conversation)
 	}
 	return result, err
@@ -207,10 +207,11 @@ func (j *job) routing() turns.Routing {
 }
 
 // announce records the facts that a turn begins with.
-func (j *job) announce(waited time.Duration) error {
+func (s *Server) announce(j *job, waited time.Duration) error {
 	facts := append([]turns.RuntimeEvent{
 		j.scope.TurnStarted(turns.Started{QueueWaitMS: waited.Milliseconds(), Model: j.modelRef, WorkDir: j.workDir,
 			Environment: j.environment()}),
+		j.scope.SandboxApplied(j.workDir), j.scope.CatalogResolved(s.catalog(j)),
 		j.scope.ContextResolved(j.resolved()), j.scope.RoutingDecided(j.routing()),
 	}, j.offerFacts()...)
 	for _, fact := range facts {

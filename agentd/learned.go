@@ -2,42 +2,39 @@ package agentd
 
 import (
 	"sync"
-
-	"holon/agentd/turn"
 )
 
 // maxLearned bounds how many conversations learned holds.
 const maxLearned = 1024
 
-// learned is what turns found out about estimates and caches of the models that
-// they asked, for the next turns of their sessions. It is lost with the process:
-// nothing depends on it.
-type learned struct {
+// learned is what turns leave to the next ones of their conversations. It is lost with the process: nothing depends on
+// it.
+type learned[V any] struct {
 	mu   sync.Mutex
-	list map[string]turn.Memory // by session and model
+	list map[string]V // by conversation
 }
 
+// learnedKey is what is learned of a model in a session.
 func learnedKey(j *job) string { return j.sessionID + " " + j.modelRef }
 
-func (l *learned) of(j *job) turn.Memory {
+func (l *learned[V]) of(key string) V {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.list[learnedKey(j)]
+	return l.list[key]
 }
 
-// keep notes what the turn of j found out. Which one makes room for it does not
-// matter.
-func (l *learned) keep(j *job, m turn.Memory) {
+// keep notes what a turn found out. Which one makes room for it does not matter.
+func (l *learned[V]) keep(key string, v V) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.list == nil {
-		l.list = make(map[string]turn.Memory)
+		l.list = make(map[string]V)
 	}
-	for key := range l.list {
+	for other := range l.list {
 		if len(l.list) < maxLearned {
 			break
 		}
-		delete(l.list, key)
+		delete(l.list, other)
 	}
-	l.list[learnedKey(j)] = m
+	l.list[key] = v
 }

@@ -160,8 +160,8 @@ func TestRuntimeEvents(t *testing.T) {
 		return len(classes)
 	}
 	n := read("?follow=true")
-	want := "thread.started turn.submitted turn.started context.resolved routing.decided model.requested " +
-		"model.completed cost.recorded tool.started tool.result tool.started tool.failed model.requested model.completed cost.recorded " +
+	want := "thread.started turn.submitted turn.started sandbox.applied tool.catalog.resolved context.resolved " +
+		"routing.decided model.requested model.completed cost.recorded tool.started tool.result tool.started tool.failed model.requested model.completed cost.recorded " +
 		"turn.completed"
 	if strings.Join(classes, " ") != want {
 		t.Errorf("the facts are %v", classes)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Tool is a function that the client runs (FunctionTool). All keys are always
@@ -55,6 +56,11 @@ type ToolChoice struct {
 	Mode    string
 	Name    string
 	Allowed []string
+}
+
+// Allows reports whether the tool of that name may be called.
+func (c ToolChoice) Allows(name string) bool {
+	return c.Mode != "none" && (c.Allowed == nil || slices.Contains(c.Allowed, name))
 }
 
 // MarshalJSON writes the string or object form that fits.

@@ -73,6 +73,16 @@ func (a *Artifacts) List() []Artifact {
 	return a.list
 }
 
+// size is the number of bytes of what was added. A file that is gone has none.
+func (a *Artifacts) size() (n int64) {
+	for _, artifact := range a.List() {
+		if info, err := os.Lstat(filepath.Join(filepath.Dir(a.logDir), artifact.Path)); err == nil {
+			n += info.Size()
+		}
+	}
+	return n
+}
+
 // choose finds a name that no other call has: a model that uses an id twice does
 // not get to overwrite what the first call left.
 func (a *Artifacts) choose() error {

@@ -128,7 +128,8 @@ func (r *Registry) Run(ctx context.Context, env Env, call Call) Outcome {
 		out = r.unknown(name)
 	}
 	canonical, err := project(name, out, env)
-	o := Outcome{Canonical: canonical, Fault: errors.Join(fault, err), Artifacts: env.Artifacts.List()}
+	o := Outcome{Canonical: canonical, Fault: errors.Join(fault, err), Artifacts: env.Artifacts.List(),
+		KeptBytes: env.Artifacts.size()}
 	if canonical.Error == nil {
 		o.Images, o.Reminder = out.Images, out.Reminder
 	}

@@ -196,6 +196,7 @@ type Outcome struct {
 	Rendered  string
 	Images    []Image
 	Artifacts []Artifact
+	KeptBytes int64   // of the artifacts
 	Reminder  *string // as in Output
 	Duration  time.Duration
 	// Fault is what went wrong in the runtime itself, in full and for the log

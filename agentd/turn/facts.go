@@ -13,8 +13,8 @@ import (
 // compactBytes is the size of a result in an event; the state of the items of a large batch may take more.
 const compactBytes = 2 << 10
 
-// toolEnded is the runtime event of a finished tool call.
-func (r *runner) toolEnded(id string, o tools.Outcome) turns.RuntimeEvent {
+// toolEnded are the runtime events of a finished tool call. Its end is the last.
+func (r *runner) toolEnded(id string, o tools.Outcome) []turns.RuntimeEvent {
 	ref := ""
 	if len(o.Artifacts) > 0 {
 		ref = o.Artifacts[0].Path
@@ -30,24 +30,35 @@ func (r *runner) toolEnded(id string, o tools.Outcome) turns.RuntimeEvent {
 		text = r.Families.Receipt(c, r.Dir, turns.MaxPreview*3/4) // escapes in JSON take room, too
 	}
 	if c.Error != nil {
-		return r.Scope.ToolFailed(id, turns.ToolFailure{
-			ToolName: c.ToolName, FailureCategory: failureCategory(c.Error.Kind), Kind: c.Error.Kind,
+		category := failureCategory(c.Error.Kind)
+		var before []turns.RuntimeEvent
+		if category == "sandbox_violation" {
+			before = append(before, r.Scope.OutsideTree(id, c.Error.Message))
+		}
+		return append(before, r.Scope.ToolFailed(id, turns.ToolFailure{
+			ToolName: c.ToolName, FailureCategory: category, Kind: c.Error.Kind,
 			Message: c.Error.Message, Retryable: c.Error.Retryable,
 			RecoveryHint: c.Error.RecoveryHint, OutputRef: ref, DurationMS: o.Duration.Milliseconds(),
 			Preview: text, Canonical: compact,
-		})
+		}))
 	}
 	// Of a family's result only what every host wants to show is looked at.
 	var known struct {
 		ExitStatus *int `json:"exit_status"`
 	}
 	_ = json.Unmarshal(c.Result, &known) // another shape just has none
-	return r.Scope.ToolResult(id, turns.Result{
+	var before []turns.RuntimeEvent
+	truncated := r.Families.Truncated(c)
+	if truncated && ref != "" {
+		before = append(before, r.Scope.OutputTruncated(id, turns.Truncation{OutputRef: ref, SizeBytes: o.KeptBytes,
+			KeptBytes: int64(len(o.Rendered))}))
+	}
+	return append(before, r.Scope.ToolResult(id, turns.Result{
 		ToolName: c.ToolName, Summary: c.SummaryText, Preview: text, OutputRef: ref,
 		DurationMS: o.Duration.Milliseconds(), ExitCode: known.ExitStatus,
-		Truncated: text != o.Rendered || r.Families.Truncated(c),
+		Truncated: text != o.Rendered || truncated,
 		Canonical: compact,
-	})
+	}))
 }
 
 // taskBegun are the runtime events of a call that left a task behind.

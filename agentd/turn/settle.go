@@ -137,8 +137,11 @@ func (r *runner) runCall(ctx context.Context, c *ownCall, beside tools.Round) er
 		warning := turns.Notice{Code: c.why.Kind,
 			Message: fmt.Sprintf("a call of %s was not run: %s", c.Name, c.why.Message), Component: "turn",
 			Recoverable: true}
-		if err := r.Journal.Event(r.Scope.Warning(warning)); err != nil {
-			return err
+		for _, fact := range []turns.RuntimeEvent{r.Scope.CallRefused(c.ID, c.Name, c.why.Message),
+			r.Scope.Warning(warning)} {
+			if err := r.Journal.Event(fact); err != nil {
+				return err
+			}
 		}
 		return r.refuse(c, c.why)
 	case ctx.Err() != nil:
@@ -157,7 +160,7 @@ func (r *runner) runCall(ctx context.Context, c *ownCall, beside tools.Round) er
 	outcome := r.run(ctx, c, beside)
 	r.reminder.renew(outcome, r.result.Rounds)
 	r.result.ToolCalls.Add(c.Name, outcome.Canonical.Error != nil)
-	facts := append([]turns.RuntimeEvent{r.toolEnded(c.ID, outcome)}, r.taskBegun(&c.ToolCall, outcome)...)
+	facts := append(r.toolEnded(c.ID, outcome), r.taskBegun(&c.ToolCall, outcome)...)
 	if r.Watcher != nil {
 		facts = append(facts, r.Watcher.ToolEnded(&c.ToolCall, outcome)...)
 	}

@@ -105,6 +105,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 		Model: refs[0], Fallbacks: refs[1:], Image: o.Image, MaxRounds: o.MaxRounds, MaxToolCalls: o.MaxToolCalls,
 		Reminding: o.reminding(), Budget: budgetOf(o.Budget), TurnTimeout: o.Timeout, Retention: h.retention(),
 		Secrets:    o.streams.Secrets,
+		Isolation:  h.containers.Isolation,
 		TriggerKey: key, Log: h.log,
 	})
 	if err != nil {

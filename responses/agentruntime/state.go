@@ -155,6 +155,9 @@ func (s *state) applyThread(t *thread, e *Event) {
 			t.running = ""
 		}
 	case "tool.catalog.resolved":
+		if e.field("tools") == nil {
+			return // as they were
+		}
 		t.reads = map[string]bool{}
 		for _, item := range e.list("tools") {
 			tool, _ := item.(map[string]any)

@@ -26,8 +26,11 @@ func (s Scope) TaskBegun(taskID string, p TaskBegun) []RuntimeEvent {
 		} `json:"worker"`
 	}{}
 	worker.Worker.Kind, worker.Worker.ID = "process", processOf(taskID)
-	return []RuntimeEvent{s.task(TaskCreated, StatusDraft, taskID, p), s.task(TaskAccepted, StatusAccepted, taskID, owner),
-		s.task(TaskStarted, StatusRunning, taskID, worker)}
+	return []RuntimeEvent{
+		s.task(TaskCreated, StatusDraft, taskID, p),
+		s.task(TaskAccepted, StatusAccepted, taskID, owner),
+		s.task(TaskStarted, StatusRunning, taskID, worker),
+	}
 }
 
 // TaskEnd is the payload of the events that end a task. A turn records the end

@@ -66,6 +66,25 @@ func (s Scope) ToolResult(toolCallID string, p Result) RuntimeEvent {
 	return e
 }
 
+// OutputTruncated is the class of the fact that a model was shown a part of an output, which a file has whole.
+const OutputTruncated = "output.truncated"
+
+// Truncation is the payload of output.truncated.
+type Truncation struct {
+	OutputRef  string `json:"output_ref"` // the first file, relative to the turn's directory
+	SizeBytes  int64  `json:"size_bytes"` // of all files
+	KeptBytes  int64  `json:"kept_bytes"` // of what the model was shown
+	Truncation string `json:"truncation"` // head_tail
+}
+
+// OutputTruncated says that the model is shown a part of what the tool call with the given id put out.
+func (s Scope) OutputTruncated(toolCallID string, p Truncation) RuntimeEvent {
+	p.OutputRef, p.Truncation = clip(p.OutputRef, maxName), "head_tail"
+	e := s.event(OutputTruncated, "", p)
+	e.ToolCallID, e.StepID = toolCallID, stepOf(toolCallID)
+	return e
+}
+
 // ToolFailure is the payload of tool.failed.
 type ToolFailure struct {
 	ToolName string `json:"tool_name"`

@@ -31,6 +31,7 @@ import (
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/gateway"
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -69,7 +70,10 @@ type Config struct {
 	// Containers are those of tasks; nil: there are no tasks.
 	Containers Containers
 	// Plan describes the plan of a work item, nil when it has none. It may be nil.
-	Plan     func(agentID, itemID string) *view.PlanArtifact
+	Plan func(agentID, itemID string) *view.PlanArtifact
+	// Isolation is what is in force for the container of an agent, nil when it has none. It may be nil.
+	Isolation func(agentID string) *state.Isolation
+
 	Owner    string // boot id, new with every process; names the owner of attempts
 	Default  string // id of the default agent, made when it does not exist
 	Template string // of agents for which none is named

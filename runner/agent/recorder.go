@@ -13,6 +13,7 @@ import (
 	"holon/runner/agent/live"
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/scheduler"
+	"holon/runner/agent/view"
 	"holon/state/ledger"
 )
 
@@ -59,6 +60,20 @@ func (r *Runtime) newRecorder(a ledger.Attempt, sent *prompt.Prompt) *recorder {
 	rec.room = sync.NewCond(&rec.mu)
 	go rec.write()
 	return rec
+}
+
+// sandbox is the payload of sandbox.applied with what holds the container of the agent, which agentd is not told.
+func (rec *recorder) sandbox(payload json.RawMessage) json.RawMessage {
+	var p turns.Sandbox
+	if rec.cfg.Isolation == nil {
+		return payload
+	}
+	in := rec.cfg.Isolation(rec.attempt.AgentID)
+	if in == nil || json.Unmarshal(payload, &p) != nil {
+		return payload
+	}
+	p.Enforcement = view.Enforcement(*in)
+	return encode(p)
 }
 
 // began records that agentd has accepted the turn, before anything that the turn
@@ -144,6 +159,9 @@ func (rec *recorder) take(ev turns.RuntimeEvent) {
 		rec.known, rec.begun = true, true
 	}
 	rec.facts = ev.Sequence
+	if ev.Type == turns.SandboxApplied {
+		ev.Payload = rec.sandbox(ev.Payload)
+	}
 	if p, ok := progressOf(ev, call); ok {
 		rec.append(p)
 	}

@@ -112,22 +112,34 @@ func (f *Fold) applyRequest(id string, e fact) {
 // Inventory is the surface of tools that the last turn was given.
 type Inventory struct {
 	State         string          `json:"state"` // resolved, unknown
+	Count         int64           `json:"tool_count,omitempty"`
 	Tools         json.RawMessage `json:"tools,omitempty"`
 	InventoryRef  string          `json:"inventory_ref,omitempty"`
 	Revision      string          `json:"revision,omitempty"`
 	TurnID        string          `json:"turn_id,omitempty"`
 	ResolvedAt    string          `json:"resolved_at,omitempty"`
-	OmittedDetail bool            `json:"omitted_detail,omitempty"` // the tools were too many to keep
+	OmittedDetail bool            `json:"omitted_detail,omitempty"` // the tools are not known: too many, or listed before the log
+}
+
+// applyCatalog takes a catalog. One that is as it was is not listed again.
+func (f *Fold) applyCatalog(e fact) {
+	before := f.inventory
+	f.inventory = Inventory{State: "resolved", Count: e.number("tool_count"), InventoryRef: e.text("inventory_ref"),
+		Revision: e.text("revision"), TurnID: e.id(agentruntime.Turn), ResolvedAt: clip(e.Timestamp, maxID)}
+	tools, _ := json.Marshal(e.fields["tools"]) // what was decoded can be encoded
+	switch {
+	case e.fields["tools"] != nil && len(tools) <= agentruntime.MaxPayload:
+		f.inventory.Tools = tools
+	case e.fields["tools"] == nil && before.Tools != nil && before.Revision == f.inventory.Revision:
+		f.inventory.Tools = before.Tools
+	default:
+		f.inventory.OmittedDetail = true
+	}
 }
 
 func (f *Fold) applyTool(e fact) {
 	if e.Type == "tool.catalog.resolved" {
-		tools, _ := json.Marshal(e.fields["tools"]) // what was decoded can be encoded
-		f.inventory = Inventory{State: "resolved", Tools: tools, InventoryRef: e.text("inventory_ref"),
-			Revision: e.text("revision"), TurnID: e.id(agentruntime.Turn), ResolvedAt: clip(e.Timestamp, maxID)}
-		if e.fields["tools"] == nil || len(tools) > agentruntime.MaxPayload {
-			f.inventory.OmittedDetail, f.inventory.Tools = e.fields["tools"] != nil, nil
-		}
+		f.applyCatalog(e)
 		return
 	}
 	id := e.id(agentruntime.ToolCall)

@@ -35,6 +35,23 @@ func (s Snapshot) execution(a ledger.Agent) Execution {
 	}
 }
 
+// Enforcement is what of an isolation is enforced, in the axes of sandbox.applied.
+func Enforcement(in state.Isolation) map[string]string {
+	axes := map[string]string{
+		"filesystem": weakest(in.ReadOnlyRoot, in.Mounts, in.Capabilities, in.NoNewPrivileges),
+		"network":    weakest(in.Network),
+		"process":    weakest(in.Init, in.Pids, in.Cgroup),
+		"secret":     weakest(in.Mounts, in.MaskedPaths, in.Capabilities),
+	}
+	for axis, level := range axes {
+		axes[axis] = "not_enforced"
+		if level == hard {
+			axes[axis] = "enforced"
+		}
+	}
+	return axes
+}
+
 const hard = string(state.HardEnforced)
 
 // isolation is that of the agent's container. One that is still to be made gets what was

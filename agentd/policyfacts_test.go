@@ -1,0 +1,85 @@
+package agentd_test
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"testing"
+
+	"holon/responses/turns"
+)
+
+// payloads are those of the facts of a class of a turn.
+func (h *harness) payloads(turnID, class string) (list []map[string]any) {
+	h.t.Helper()
+	for _, text := range h.facts(turnID, class) {
+		var p map[string]any
+		if err := json.Unmarshal([]byte(text), &p); err != nil {
+			h.t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+func TestFactsOfWhatATurnMayDo(t *testing.T) {
+	h := start(t)
+	ref := h.scenario("work", "rounds:\n  - calls: [{tool: ApplyPatch, arguments: {}}, "+
+		"{tool: ExecCommand, arguments: {cmd: pwd, workdir: /etc}}, "+
+		"{tool: ExecCommand, arguments: {cmd: 'seq 5000', max_output_tokens: 50}}]\n  - text: Done.\n")
+	h.post(`{"model":"` + ref + `","input":"go","holon":{"turn_id":"turn_a","session_id":"session_a"},` +
+		`"tool_choice":{"type":"allowed_tools","mode":"auto","tools":[{"type":"function","name":"ExecCommand"}]}}`)
+	for class, want := range map[string]map[string]any{
+		turns.PermissionDecided: {"tool_name": "ApplyPatch", "decision": "deny", "decision_source": "rule",
+			"decision_reason": `the tool "ApplyPatch" may not be called in this response`},
+		turns.SandboxViolated: {"axis": "filesystem", "outcome": "blocked",
+			"attempted": "requested working directory is outside the current execution root"},
+	} {
+		if got := h.payloads("turn_a", class); len(got) != 1 || !maps.Equal(got[0], want) {
+			t.Errorf("%s of the turn: %v, want one: %v", class, got, want)
+		}
+	}
+	cut := h.payloads("turn_a", turns.OutputTruncated)
+	if len(cut) != 1 || cut[0]["size_bytes"] != 23893.0 || cut[0]["kept_bytes"].(float64) >= 23893 {
+		t.Errorf("output.truncated: %v, want one of 23893 bytes with less shown", cut)
+	}
+	policy := map[string]string{}
+	for _, item := range h.payloads("turn_a", turns.CatalogResolved)[0]["tools"].([]any) {
+		tool := item.(map[string]any)
+		policy[tool["tool_name"].(string)] = tool["policy"].(string)
+	}
+	if policy["ExecCommand"] != "allow" || policy["ApplyPatch"] != "deny" {
+		t.Errorf("the policies are %v, want allow for ExecCommand and deny for ApplyPatch", policy)
+	}
+}
+
+func TestACatalogIsListedWhenItChanges(t *testing.T) {
+	h := start(t)
+	ref := h.scenario("work", "rounds:\n  - text: Done.\n")
+	previous := ""
+	var revisions, listed []string
+	for _, tt := range []struct{ id, tools string }{{"turn_a", ""}, {"turn_b", ""},
+		{"turn_c", `,"tools":[{"type":"function","name":"mine"}]`}} {
+		resp := h.post(`{"model":"` + ref + `","input":"go"` + tt.tools + previous + `,"holon":{"turn_id":"` + tt.id + `"}}`).
+			response(t)
+		previous = `,"previous_response_id":"` + resp.ID + `"`
+		c := h.payloads(tt.id, turns.CatalogResolved)[0]
+		revisions = append(revisions, c["revision"].(string))
+		if list, ok := c["tools"].([]any); ok {
+			listed = append(listed, tt.id)
+			if c["tool_count"] != float64(len(list)) {
+				t.Errorf("%s counts %v tools and lists %d", tt.id, c["tool_count"], len(list))
+			}
+		} else if c["inventory_ref"] != c["revision"] {
+			t.Errorf("%s refers to %v, want its revision %v", tt.id, c["inventory_ref"], c["revision"])
+		}
+	}
+	if revisions[0] != revisions[1] || revisions[1] == revisions[2] ||
+		!slices.Equal(listed, []string{"turn_a", "turn_c"}) {
+		t.Errorf(
+			"revisions %v, listed by %v, want a new revision and list with the first and the last",
+			revisions,
+			listed,
+		)
+	}
+}

@@ -242,7 +242,7 @@ func budgetOf(b settings.ModelBudget) gateway.Budget {
 
 // runRun does what `holon run` was asked to do.
 func runRun(ctx context.Context, o *runOptions) error {
-	home, err := state.MakeHome(o.Home, o.UserHome)
+	home, err := o.makeHome(ctx)
 	if err != nil {
 		return err
 	}
@@ -255,9 +255,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 		Turn: runner.Turn{Prompt: o.Prompt, MaxRounds: o.MaxRounds, MaxToolCalls: o.MaxToolCalls,
 			Timeout: o.Timeout, MaxOutputTokens: o.MaxOutputTokens,
 			Budget: budgetOf(o.Budget)},
-		Workspace: workspace.Options{Dir: o.Workspace, IncludeDirty: o.IncludeDirty, CacheDir: home.CacheDir(),
-			Name:      o.Name,
-			Borrowing: git.Borrowing{Allow: o.AllowAlternates, StateHome: home.Dir()}},
+		Workspace: o.source(home),
 		Session: runner.Config{
 			Image: o.Image, Secrets: o.streams.Secrets, Labels: map[string]string{runner.LabelHome: home.Dir()},
 			Log:         log,
@@ -320,6 +318,24 @@ func runRun(ctx context.Context, o *runOptions) error {
 		return errors.Join(stream.finish(manifest), showClosing(o.streams, manifest, shot.ResultDir(), view))
 	}
 	return showEnd(o.streams, o.JSON, manifest, shot.ResultDir(), view)
+}
+
+// makeHome makes the home of runs, unless the run is refused because the workspace holds it.
+func (o *runOptions) makeHome(ctx context.Context) (state.Home, error) {
+	home, err := state.FindHome(o.Home, o.UserHome)
+	if err == nil {
+		err = workspace.Check(ctx, o.source(home))
+	}
+	if err != nil {
+		return state.Home{}, err
+	}
+	return state.MakeHome(o.Home, o.UserHome)
+}
+
+// source is where the tree of the run comes from.
+func (o *runOptions) source(home state.Home) workspace.Options {
+	return workspace.Options{Dir: o.Workspace, IncludeDirty: o.IncludeDirty, CacheDir: home.CacheDir(), Name: o.Name,
+		Borrowing: git.Borrowing{Allow: o.AllowAlternates, StateHome: home.Dir()}}
 }
 
 // chooseModel resolves the models on the host's side.

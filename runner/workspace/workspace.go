@@ -97,6 +97,12 @@ type Source struct {
 	cache    repositoryCache
 }
 
+// Check refuses what Open refuses for where the directory lies. It writes nothing.
+func Check(ctx context.Context, options Options) error {
+	_, _, err := locate(ctx, options)
+	return git.WithCode("open workspace", err)
+}
+
 // Open inspects options.Dir. It writes nothing but the cache directory.
 func Open(ctx context.Context, options Options) (*Source, error) {
 	source, err := open(ctx, options)
@@ -106,33 +112,47 @@ func Open(ctx context.Context, options Options) (*Source, error) {
 func open(ctx context.Context, options Options) (*Source, error) {
 	options.Limits = options.Limits.withDefaults()
 	options.Keep = cmp.Or(options.Keep, 4)
-	if !filepath.IsAbs(options.CacheDir) {
-		return nil, git.InvalidOption("CacheDir", "the cache directory %q is not an absolute path", options.CacheDir)
-	}
 	if c := options.ContainerObjects; c != "" && (!filepath.IsAbs(c) || filepath.Clean(c) != c) {
 		return nil, git.InvalidOption("ContainerObjects", "the container path %q is not absolute and clean", c)
 	}
-	dir, err := git.RealDirectory(options.Dir)
-	if err != nil {
-		return nil, err
-	}
-	user, err := git.Locate(ctx, dir, options.Borrowing)
+	dir, user, err := locate(ctx, options)
 	if err != nil {
 		return nil, err
 	}
 	return newSource(ctx, options, dir, user)
 }
 
-// newSource inspects a repository, or a plain directory where user is nil.
-func newSource(ctx context.Context, options Options, dir string, user *git.UserRepository) (*Source, error) {
-	top, place := dir, dir
-	if user != nil {
-		top, place = user.Top, user.GitDir
+// locate returns the directory, links resolved, and its repository, nil for a plain directory.
+func locate(ctx context.Context, options Options) (dir string, user *git.UserRepository, err error) {
+	if !filepath.IsAbs(options.CacheDir) {
+		return "", nil, git.InvalidOption("CacheDir", "the cache directory %q is not an absolute path", options.CacheDir)
 	}
-	if git.Within(top, options.CacheDir) {
-		return nil, &git.Error{Code: git.CodeInvalidOption, Param: "CacheDir",
+	if dir, err = git.RealDirectory(options.Dir); err != nil {
+		return "", nil, err
+	}
+	if user, err = git.Locate(ctx, dir, options.Borrowing); err != nil {
+		return "", nil, err
+	}
+	if top := topOf(dir, user); git.Within(top, options.CacheDir) {
+		return "", nil, &git.Error{Code: git.CodeInvalidOption, Param: "CacheDir",
 			Message: "the state directory " + options.CacheDir + " lies within the workspace " + top,
 			Hint:    "name a smaller workspace, or move the state directory (HOLON_HOME)"}
+	}
+	return dir, user, nil
+}
+
+func topOf(dir string, user *git.UserRepository) string {
+	if user != nil {
+		return user.Top
+	}
+	return dir
+}
+
+// newSource inspects a repository, or a plain directory where user is nil.
+func newSource(ctx context.Context, options Options, dir string, user *git.UserRepository) (*Source, error) {
+	top, place := topOf(dir, user), dir
+	if user != nil {
+		place = user.GitDir
 	}
 	of, err := originOf(top, place)
 	if err != nil {

@@ -27,6 +27,25 @@ func checkFacts(t *testing.T, dir string) {
 		if err := v.Read(log.path, bytes.NewReader(log.data)); err != nil {
 			t.Error(err)
 		}
+		checkCauses(t, log)
+	}
+}
+
+// checkCauses expects that every event of a turn names an earlier one of the turn as its cause, but those that begin it.
+func checkCauses(t *testing.T, log factLog) {
+	t.Helper()
+	earlier := map[string]bool{}
+	for line := range bytes.Lines(log.data) {
+		ev, err := turns.DecodeRuntimeEvent(bytes.TrimRight(line, "\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		begins := ev.Type == turns.ThreadStarted || ev.Type == turns.TurnSubmitted
+		if cause := ev.Correlation.CausationID; begins != (cause == "") || !begins && !earlier[cause] {
+			t.Errorf("%s: %s %d has the cause %q, want an earlier event, and none of what begins a turn", log.path, ev.Type,
+				ev.Sequence, cause)
+		}
+		earlier[ev.EventID] = true
 	}
 }
 

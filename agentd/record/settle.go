@@ -251,6 +251,7 @@ func (s *Store) endFacts(h Header, resp responses.Response) (totals Totals, seq 
 	}
 	defer log.Close()
 	var open openFacts
+	var caused causes
 	var good int64 // where the facts end that stay
 	seq = h.Facts
 	submitted, ended := false, false
@@ -266,6 +267,7 @@ func (s *Store) endFacts(h Header, resp responses.Response) (totals Totals, seq 
 		}
 		totals.count(ev)
 		open.take(ev)
+		caused.take(ev)
 		if ev.Type == turns.TaskCreated {
 			tasks[ev.TaskID] = true
 		}
@@ -292,7 +294,8 @@ func (s *Store) endFacts(h Header, resp responses.Response) (totals Totals, seq 
 	facts = append(facts, open.closing(scope, beyond(resp.Usage, totals.Attempts.AggregatedTokenUsage))...)
 	for _, ev := range append(facts, closingFact(scope, resp)) {
 		seq++
-		ev.Sequence = seq
+		ev.Sequence, ev.Correlation.CausationID = seq, caused.of(ev)
+		caused.take(ev)
 		totals.count(ev)
 		line, err := ev.AppendLine(nil)
 		if err != nil {

@@ -63,6 +63,7 @@ type Turn struct {
 	mu     sync.Mutex
 	record turns.Record
 	seq    int64 // of the last fact of the thread
+	causes causes
 	buf    []byte
 }
 
@@ -266,7 +267,7 @@ func (t *Turn) Add(item responses.Item) error {
 func (t *Turn) Event(ev turns.RuntimeEvent) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	ev.Sequence = t.seq + 1
+	ev.Sequence, ev.Correlation.CausationID = t.seq+1, t.causes.of(ev)
 	line, err := ev.AppendLine(t.buf[:0])
 	if err != nil {
 		return err
@@ -275,6 +276,7 @@ func (t *Turn) Event(ev turns.RuntimeEvent) error {
 		return err
 	}
 	t.buf, t.seq = line, ev.Sequence
+	t.causes.take(ev)
 	return nil
 }
 

@@ -37,7 +37,7 @@ var Structure = Constants.With(structural(
 	"previous_response_id",
 	"session_id",
 	"turn_id",
-	"event_id",
+	"event_id", "causation_id",
 	"runtime_id",
 	"thread_id",
 	"step_id",

@@ -88,6 +88,12 @@ type RuntimeEvent struct {
 	SpanID         string          `json:"span_id,omitempty"`  // of the tool call, model request or else turn
 	Status         string          `json:"status,omitempty"`
 	Payload        json.RawMessage `json:"payload"` // a JSON object
+	Correlation    Correlation     `json:"correlation,omitzero"`
+}
+
+// Correlation joins an event to its cause.
+type Correlation struct {
+	CausationID string `json:"causation_id,omitempty"` // the event_id of an earlier event of the turn; given by the log
 }
 
 // MarshalJSON writes the envelope with "type" as its first key and a payload
@@ -155,6 +161,7 @@ func (e *RuntimeEvent) checkIDs() error {
 		{"tool_call_id", e.ToolCallID, false}, {"model_request_id", e.ModelRequestID, false},
 		{"process_id", e.ProcessID, false}, {"task_id", e.TaskID, false}, {"run_id", e.RunID, false},
 		{"trace_id", e.TraceID, false}, {"span_id", e.SpanID, false},
+		{"correlation.causation_id", e.Correlation.CausationID, false},
 	} {
 		if id.value == "" && !id.required {
 			continue

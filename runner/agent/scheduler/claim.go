@@ -91,7 +91,7 @@ func (s *step) claimSome() (c Claim, ok, more bool, err error) {
 		}
 		cont := rules.Continue(s.before(waits), msg, cameBack(head))
 		s.state.LastResolved = &cont
-		s.emit(rules.ContinuationResolved, ledger.Event{MessageID: msg.ID}, facts{
+		s.emit(rules.ContinuationResolved, ledger.Event{MessageID: msg.ID, Cause: admittedEvent(msg.ID)}, facts{
 			"class": string(cont.Class), "model_reentry": cont.ModelVisible, "matched_waiting_reason": cont.MatchedWait,
 		})
 		if cont.ModelVisible {
@@ -216,6 +216,7 @@ func (m *Scheduler) Began(ctx context.Context, attemptID string, sent Sent) erro
 		if err := s.UpdateAttempt(a); err != nil {
 			return err
 		}
+		s.cause = submittedEvent(a.ID)
 		s.emit(rules.TurnContextBuilt, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID},
 			facts{"frame_digest": sent.Digest, "bytes": len(sent.Prompt)})
 		return s.begin(a)

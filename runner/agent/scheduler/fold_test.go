@@ -13,6 +13,7 @@ import (
 
 	"holon/responses/turns"
 	"holon/runner/agent/readmodel"
+	"holon/runner/agent/rules"
 	"holon/runner/agent/view"
 	"holon/state/ledger"
 )
@@ -46,6 +47,7 @@ type replayed struct {
 type cuts struct {
 	fold  *readmodel.Fold
 	said  map[int64]map[string][32]byte // digests of the models by the last event of a commit
+	known map[string]bool               // ids of events
 	ended int64                         // the newest turn when the agent was stopped; turns that end later decide its status
 }
 
@@ -57,7 +59,7 @@ func (r *replayed) compare() {
 		for _, id := range agents {
 			c := r.agents[id]
 			if c == nil {
-				c = &cuts{readmodel.New(id), map[int64]map[string][32]byte{}, -1}
+				c = &cuts{readmodel.New(id), map[int64]map[string][32]byte{}, map[string]bool{}, -1}
 				r.agents[id] = c
 			}
 			if err := r.compareAgent(v, id, c); err != nil {
@@ -79,6 +81,11 @@ func (r *replayed) compareAgent(v ledger.View, id string, c *cuts) error {
 	for _, e := range page.Events {
 		event := view.RuntimeEvent(e, testLog)
 		c.fold.Apply(&event)
+		caused := e.Type == rules.TurnContextBuilt || e.Type == rules.ContinuationResolved
+		if cause := event.Correlation.CausationID; caused && !c.known[cause] {
+			r.t.Fatalf("%s: event %d, %s, has the cause %q, want an earlier event", id, e.Seq, e.Type, cause)
+		}
+		c.known[e.ID] = true
 	}
 	c.said[c.fold.Through()] = r.digests(c.fold)
 	if model, _ := c.fold.Model("thread_read_model"); c.fold.Through() > 0 {

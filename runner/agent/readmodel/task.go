@@ -55,7 +55,7 @@ func (f *Fold) applyTask(e fact) {
 		t.CreatedAt = cmp.Or(t.CreatedAt, t.UpdatedAt)
 	case "task.attempt.started":
 		t.Attempts++
-	case "task.blocked", "task.updated", "task.resumed": // a blocker is another one, or none any more
+	case "task.blocked", "task.waiting", "task.updated", "task.resumed": // a blocker is another one, or none any more
 		t.RequiredAction = e.text("required_action")
 	case "task.delegated":
 		f.edge(Edge{id, "parent", e.text("child_task_id"), "active"})

@@ -229,6 +229,9 @@ func keptWork(v ledger.View, l ledger.AgentState, _ picture, p *picture) error {
 		if w.BlockedBy != "" {
 			status = "blocked"
 		}
+		if w.PlanStatus == ledger.PlanNeedsInput {
+			status = "waiting_input"
+		}
 		if w.State == ledger.WorkCompleted {
 			status, delivery = "completed", "queued"
 		}

@@ -80,6 +80,10 @@ func (m *Scheduler) CreateWork(ctx context.Context, n NewWork) (w ledger.WorkIte
 		made = true
 		s.emitWork(rules.WorkItemWritten, "task.created", w, facts{"op": "create"})
 		s.emitWork(rules.WorkItemWritten, "task.accepted", w, facts{"op": "create"})
+		if hold := heldAs(w); hold != "" {
+			s.start(&w)
+			s.emitWork(rules.WorkItemWritten, hold, w, facts{"op": "create"})
+		}
 		if err := s.InsertWorkItem(w); err != nil {
 			return err
 		}
@@ -147,7 +151,7 @@ func (m *Scheduler) UpdateWork(ctx context.Context, agentID, itemID, key string,
 	}
 	return m.workStep(ctx, agentID, itemID, key, func(s *step, w *ledger.WorkItem) (bool, error) {
 		before := mustJSON(*w)
-		blocked := w.BlockedBy != ""
+		held := heldAs(*w)
 		if c.Objective != nil {
 			w.Objective = *c.Objective
 		}
@@ -163,17 +167,37 @@ func (m *Scheduler) UpdateWork(ctx context.Context, agentID, itemID, key string,
 		if string(before) == string(mustJSON(*w)) {
 			return false, nil
 		}
-		class := "task.updated"
-		switch {
-		case w.BlockedBy != "" && !blocked:
-			s.start(w)
-			class = "task.blocked"
-		case w.BlockedBy == "" && blocked:
-			class = "task.resumed"
-		}
-		s.emitWork(rules.WorkItemWritten, class, *w, facts{"op": "update"})
+		s.emitHeld(held, w)
 		return true, nil
 	})
+}
+
+// heldAs is the class that says what keeps an item from going on, "" for nothing. It weighs as rules.Scheduling does.
+func heldAs(w ledger.WorkItem) string {
+	switch {
+	case w.PlanStatus == ledger.PlanNeedsInput:
+		return "task.waiting"
+	case w.BlockedBy != "":
+		return "task.blocked"
+	}
+	return ""
+}
+
+// emitHeld tells of a changed item, which was held by what the class before says.
+func (s *step) emitHeld(before string, w *ledger.WorkItem) {
+	now := heldAs(*w)
+	classes := []string{"task.updated"}
+	if now != before {
+		classes = slices.DeleteFunc([]string{"task.resumed", now}, func(class string) bool {
+			return class == "" || class == "task.resumed" && before == ""
+		})
+		if now != "" {
+			s.start(w)
+		}
+	}
+	for _, class := range classes {
+		s.emitWork(rules.WorkItemWritten, class, *w, facts{"op": "update"})
+	}
 }
 
 // block says what an item waits for, "" for nothing any more, and when it is looked at again.
@@ -288,6 +312,9 @@ func (s *step) emitWork(typ, class string, w ledger.WorkItem, f facts) {
 		f["task_kind"], f["task_family"], f["objective"] = "work_item", "objective", clip(w.Objective)
 	case "task.blocked", "task.updated":
 		f["required_action"] = clip(w.BlockedBy)
+	case "task.waiting":
+		f["required_action"] = clip(w.BlockedBy)
+		e.Status, f["wait_for"] = "waiting_input", facts{"kind": "operator", "ref": w.ID}
 	case "task.resumed":
 		e.Status = "running"
 	case "task.completed":

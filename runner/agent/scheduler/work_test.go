@@ -24,10 +24,11 @@ const workOps = "work-create work-create work-pick work-pick work-todo work-bloc
 func (w *world) work(i int, o op) error {
 	key := fmt.Sprint(o.Agent, "/call", i)
 	if o.Do == "work-create" {
-		_, _, err := w.m.CreateWork(
-			w.ctx,
-			scheduler.NewWork{AgentID: o.Agent, Key: key, Objective: fmt.Sprint("item ", i)},
-		)
+		n := scheduler.NewWork{AgentID: o.Agent, Key: key, Objective: fmt.Sprint("item ", i)}
+		if o.N%3 == 0 {
+			n.PlanStatus = ledger.PlanNeedsInput
+		}
+		_, _, err := w.m.CreateWork(w.ctx, n)
 		return err
 	}
 	var items []ledger.WorkItem

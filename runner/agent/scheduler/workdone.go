@@ -56,7 +56,7 @@ func (m *Scheduler) CompleteWork(ctx context.Context, agentID, itemID, key strin
 func (s *step) complete(w *ledger.WorkItem, r *Round) (c Completion, err error) {
 	focused := s.state.CurrentWork == w.ID
 	s.start(w)
-	if w.BlockedBy != "" {
+	if heldAs(*w) != "" {
 		s.block(w, "", 0)
 		s.emitWork(rules.WorkItemWritten, "task.resumed", *w, facts{"op": "update"})
 	}

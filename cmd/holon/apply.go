@@ -88,8 +88,12 @@ func runApply(ctx context.Context, o *applyOptions) error {
 			return err
 		}
 	}
+	patch, err := oneshot.PatchOf(entry)
+	if err != nil {
+		return err
+	}
 	applied, err := landing.Apply(ctx, landing.ApplyOptions{
-		Dir: dir, Patch: filepath.Join(entry.OutputDir(), oneshot.DiffFile),
+		Dir: dir, Patch: patch,
 		Objects:   filepath.Join(entry.Dir, oneshot.ObjectsDir),
 		Borrowing: o.borrowing(home), Warnings: diff.Warnings, Confirm: o.gate.confirm(ctx, o.streams, o.JSON),
 	})
@@ -100,10 +104,7 @@ func runApply(ctx context.Context, o *applyOptions) error {
 			}
 			if e.Code == landing.CodePatchConflict {
 				e.Hint = "nothing was changed; commit or undo your changes to these files, or apply the patch by hand: " +
-					filepath.Join(
-						entry.OutputDir(),
-						oneshot.DiffFile,
-					)
+					patch
 			}
 		}
 		return err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -101,7 +100,11 @@ func (o *diffOptions) show(entry *files.Entry, changes []workspace.FileChange) e
 		}
 		return t.end()
 	}
-	return o.patch(filepath.Join(entry.OutputDir(), oneshot.DiffFile))
+	patch, err := oneshot.PatchOf(entry)
+	if err != nil {
+		return err
+	}
+	return o.patch(patch)
 }
 
 // lineCounts says how much of a file was changed.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +32,7 @@ func readPrompt(ctx context.Context, args []string, streams Streams, h *host) (p
 	case asked || !streams.InTTY:
 		prompt, err = joinInput(ctx, prompt, streams, asked)
 	case len(args) == 0:
-		prompt, err = editPrompt(ctx, streams, cmp.Or(h.Visual, h.Editor))
+		prompt, err = editPrompt(ctx, streams, h)
 	}
 	switch {
 	case err != nil:
@@ -77,7 +76,11 @@ func joinInput(ctx context.Context, prompt string, streams Streams, asked bool) 
 }
 
 // editPrompt returns what a person writes in an editor, which may be a command with arguments.
-func editPrompt(ctx context.Context, streams Streams, editor string) (string, error) {
+func editPrompt(ctx context.Context, streams Streams, h *host) (string, error) {
+	variable, editor := "VISUAL", h.Visual
+	if editor == "" {
+		variable, editor = "EDITOR", h.Editor
+	}
 	if editor == "" || !streams.ErrTTY {
 		return "", usage("PROMPT", "is missing",
 			`write the task in quotes, "-" to read it from standard input, or set EDITOR to write it there`)
@@ -97,7 +100,7 @@ func editPrompt(ctx context.Context, streams Streams, editor string) (string, er
 		if ctx.Err() != nil {
 			return "", context.Cause(ctx)
 		}
-		return "", usage("EDITOR", fmt.Sprintf("%q: %v", visible.OneLine(editor, 100), err),
+		return "", usage(variable, fmt.Sprintf("%q: %v", visible.OneLine(editor, 100), err),
 			"set it to a command that opens a file and returns when it is closed")
 	}
 	data, err := os.ReadFile(file)

@@ -4,12 +4,15 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 
 	"holon/internal/userprogram"
+	"holon/internal/visible"
 )
 
 // copyPatch prints a patch line by line, fit for a terminal and coloured.
@@ -60,14 +63,10 @@ func styleOf(line string, inHunk bool) string {
 }
 
 // paged calls print with streams whose output a pager shows, when there is a terminal and a pager: that of HOLON_PAGER
-// or PAGER, else less; "" and "cat" mean none. A pager that is closed early ends the output without an error.
+// or PAGER, else less where it is installed; "" and "cat" mean none. A pager that is closed early ends the output
+// without an error.
 func (s Streams) paged(print func(Streams) error) error {
-	name, set := os.LookupEnv("HOLON_PAGER")
-	if !set {
-		if name, set = os.LookupEnv("PAGER"); !set {
-			name = "less"
-		}
-	}
+	variable, name := chosenPager()
 	if !s.OutTTY || name == "" || name == "cat" {
 		return print(s)
 	}
@@ -84,8 +83,26 @@ func (s Streams) paged(print func(Streams) error) error {
 	paged := s
 	paged.Out = s.Secrets.Writer(in, nil)
 	err = print(paged)
-	if closed := errors.Join(in.Close(), pager.Wait()); err == nil || errors.Is(err, syscall.EPIPE) {
-		err = closed
+	closed := errors.Join(in.Close(), pager.Wait())
+	if err != nil && !errors.Is(err, syscall.EPIPE) {
+		return err
 	}
-	return err
+	if closed != nil {
+		return usage(variable, fmt.Sprintf("%q: %v", visible.OneLine(name, 100), closed),
+			"name a pager that works, or cat for none")
+	}
+	return nil
+}
+
+// chosenPager is the pager, "" for none, and the variable that names one.
+func chosenPager() (variable, name string) {
+	for _, variable = range []string{"HOLON_PAGER", "PAGER"} {
+		if name, set := os.LookupEnv(variable); set {
+			return variable, name
+		}
+	}
+	if _, err := exec.LookPath("less"); err == nil {
+		name = "less"
+	}
+	return variable, name
 }

@@ -158,15 +158,16 @@ func TestExecutedIsAsked(t *testing.T) {
 // At a terminal a prompt that is not given is written in the editor, which may have arguments; an empty one is none.
 func TestPromptOfEditor(t *testing.T) {
 	dir, command := localRuns(t, "rounds:\n  - text: \"the task was: {{last_user}}\"\n")
-	for _, c := range []struct{ editor, want string }{
-		{`sh -c 'echo "as written" >"$1"' -`, "the task was: as written"},
-		{"true", "PROMPT: is missing"},
-		{"false", `EDITOR: "false": exit status 1`},
-		{"", "set EDITOR to write it there"},
+	for _, c := range []struct{ variable, editor, want string }{
+		{"EDITOR", `sh -c 'echo "as written" >"$1"' -`, "the task was: as written"},
+		{"EDITOR", "true", "PROMPT: is missing"},
+		{"EDITOR", "false", `EDITOR: "false": exit status 1`},
+		{"VISUAL", "false", `VISUAL: "false": exit status 1`},
+		{"EDITOR", "", "set EDITOR to write it there"},
 	} {
 		cmd := command("run", "--engine", "local", "--workspace", filepath.Join(dir, "work"), "--model",
 			"scripted/"+filepath.Join(dir, "scenario.yaml"))
-		cmd.Env = append(cmd.Env, "VISUAL=", "EDITOR="+c.editor)
+		cmd.Env = append(cmd.Env, "VISUAL=", "EDITOR=", c.variable+"="+c.editor)
 		if shown, _ := atTerminal(t, cmd, "", ""); !strings.Contains(shown, c.want) {
 			t.Errorf("with the editor %q the terminal shows %q, want %q in it", c.editor, shown, c.want)
 		}
@@ -212,6 +213,12 @@ func TestResultsAtTerminal(t *testing.T) {
 	early.Env = append(early.Env, "HOLON_PAGER=true", "NO_COLOR=1")
 	if shown, err = atTerminal(t, early, "", ""); err != nil || shown != "" {
 		t.Errorf("with a pager that shows nothing: %q, %v", shown, err)
+	}
+	broken := command("diff", id)
+	broken.Env = append(broken.Env, "HOLON_PAGER=exit 7;")
+	want := `holon: HOLON_PAGER: "exit 7;": exit status 7; name a pager that works, or cat for none`
+	if shown, err = atTerminal(t, broken, "", ""); err == nil || strings.TrimSpace(shown) != want {
+		t.Errorf("with a pager that fails: %q, %v, want %q", shown, err, want)
 	}
 }
 

@@ -46,8 +46,12 @@ func (o *Run) Continue(parent *files.Entry) error {
 	o.parent, o.Session.Responses = parent.ID, stored
 	o.Session.SessionID, o.Turn.PreviousResponseID = m.Turn.SessionID, m.Turn.ResponseID
 	if len(m.Workspace.Changes.Files) > 0 {
-		o.Workspace.Continue = &workspace.Continuation{Run: parent.ID,
-			Patch: filepath.Join(parent.OutputDir(), DiffFile), Objects: filepath.Join(parent.Dir, ObjectsDir)}
+		patch, err := PatchOf(parent)
+		if err != nil {
+			return err
+		}
+		o.Workspace.Continue = &workspace.Continuation{Run: parent.ID, Patch: patch,
+			Objects: filepath.Join(parent.Dir, ObjectsDir)}
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 
@@ -101,7 +100,7 @@ func chosenPager() (variable, name string) {
 			return variable, name
 		}
 	}
-	if _, err := exec.LookPath("less"); err == nil {
+	if userprogram.Installed("less") {
 		name = "less"
 	}
 	return variable, name

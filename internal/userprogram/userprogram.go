@@ -11,3 +11,9 @@ import (
 func Command(ctx context.Context, line string, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, "/bin/sh", append([]string{"-c", line + ` "$@"`, "sh"}, args...)...)
 }
+
+// Installed reports whether the program can be found in PATH.
+func Installed(program string) bool {
+	_, err := exec.LookPath(program)
+	return err == nil
+}

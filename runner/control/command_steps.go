@@ -25,14 +25,15 @@ func (s *Server) submitTurn(r *http.Request, c wire.Command) (outcome, error) {
 	return outcome{seq: a.EventSeq, noOp: a.Replayed, result: wire.Submitted{QueuedTurnID: a.MessageID}}, err
 }
 
-// interruptTurn ends the turn that the command names, and no later one: that makes it idempotent.
+// interruptTurn ends the turn that the command names, and no later one, or the one that runs.
 func (s *Server) interruptTurn(r *http.Request, c wire.Command) (outcome, error) {
-	if c.TurnID == "" {
-		return outcome{}, missing("turn_id", "name the turn that is to end; get_thread_read has it")
-	}
-	_, err := s.steps.Abort(r.Context(), scheduler.Abort{AgentID: c.AgentID, RunID: c.TurnID, By: operator})
+	_, err := s.steps.Abort(r.Context(), scheduler.Abort{AgentID: c.AgentID, RunID: c.TurnID, By: operator,
+		Reason: c.Reason})
 	if !state.IsCode(err, scheduler.CodeNoRun) && !state.IsCode(err, scheduler.CodeRunMismatch) {
 		return outcome{}, err
+	}
+	if c.TurnID == "" {
+		return outcome{noOp: true}, nil // none runs
 	}
 	known := s.store.View(r.Context(), func(v ledger.View) error {
 		t, missing := v.Turn(c.TurnID)
@@ -52,7 +53,8 @@ func (s *Server) interruptTurn(r *http.Request, c wire.Command) (outcome, error)
 
 func noSuch(param, noun, id string) error {
 	return &state.Error{Code: ledger.CodeNotFound, Param: param,
-		Message: fmt.Sprintf("the agent has no %s %.100q", noun, id)}
+		Message: fmt.Sprintf("the agent has no %s %.100q", noun, id),
+		Hint:    "the read models have the ids: GET /runtime/read/{model}"}
 }
 
 // resumeThread is remembered with its step: one that comes again after a later stop starts nothing.
@@ -81,19 +83,6 @@ func (s *Server) removeQueuedTurn(r *http.Request, c wire.Command) (outcome, err
 		return outcome{noOp: true, result: message.Entry}, nil
 	}
 	return outcome{}, err
-}
-
-func (s *Server) getTask(r *http.Request, c wire.Command) (outcome, error) {
-	model, err := s.readModel(r.Context(), c.AgentID, "task_snapshot")
-	if err != nil {
-		return outcome{}, err
-	}
-	for _, t := range model.(readmodel.TaskSnapshot).Tasks.Items {
-		if t.TaskID == c.TaskID {
-			return outcome{result: t}, nil
-		}
-	}
-	return outcome{}, noSuch("task_id", "task", c.TaskID)
 }
 
 func (s *Server) getJob(r *http.Request, c wire.Command) (outcome, error) {

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/runner/control/wire"
 	"holon/state"
@@ -89,12 +90,16 @@ func (s *Server) exported(ctx context.Context, kind string, c wire.Command) (wir
 
 // Reasons why commands are not carried out.
 const (
-	noTasks     = "work items and tasks are made by agents and their tools, not by commands"
+	noProgress  = "an agent tells of its progress itself"
+	noPause     = "an agent says itself what its work waits for; a command that runs is not paused"
+	noRetry     = "what has ended is not begun again; create_task makes another one"
+	noFailing   = "the operator ends a work item by complete_task and a command by cancel_task"
 	noGraph     = "tasks have no graph yet"
 	noActions   = "the operator answers by submit_turn, which ends the wait"
 	noSubagents = "agents have no children yet"
 	noPolicy    = "policy is decided in the container, before each call"
-	noProcesses = "processes belong to tools of the agent; interrupt_turn ends those of a turn"
+	noInput     = "input can't be written once for its command_id; POST /control/agents/{id}/tasks/{task_id}/input writes it"
+	noEnding    = "cancel_task ends the process of a task, and interrupt_turn those of a turn"
 	noJobs      = "there is no dispatcher of jobs"
 	noChannels  = "a reader of GET /runtime/events keeps its own cursor"
 )
@@ -111,8 +116,15 @@ func commands() []command {
 			all = append(all, command{name: name, why: why})
 		}
 	}
-	refuse(noTasks, "create_task", "update_task", "start_task", "append_task_progress", "pause_task", "resume_task",
-		"cancel_task", "retry_task", "complete_task", "fail_task")
+	all = append(all, command{name: "create_task", run: (*Server).createTask, changes: true},
+		command{name: "update_task", run: (*Server).updateTask, changes: true},
+		command{name: "start_task", run: (*Server).startTask, changes: true},
+		command{name: "cancel_task", run: (*Server).cancelTask, changes: true},
+		command{name: "complete_task", run: (*Server).completeTask, changes: true})
+	refuse(noProgress, "append_task_progress")
+	refuse(noPause, "pause_task", "resume_task")
+	refuse(noRetry, "retry_task")
+	refuse(noFailing, "fail_task")
 	all = append(all, reads("list_tasks", "task_snapshot"), command{name: "get_task", run: (*Server).getTask})
 	refuse(noGraph, "link_tasks", "unlink_tasks")
 	refuse(noActions, "respond_action")
@@ -124,7 +136,8 @@ func commands() []command {
 	all = append(all, exports("evidence"), exports("replay"))
 	refuse(noPolicy, "evaluate_permission", "resolve_permission")
 	all = append(all, reads("get_execution_environment", "execution_environment_snapshot"))
-	refuse(noProcesses, "write_process_stdin", "terminate_process")
+	refuse(noInput, "write_process_stdin")
+	refuse(noEnding, "terminate_process")
 	all = append(all, reads("list_subagents", "subagent_job_summary"), reads("list_jobs", "subagent_job_summary"),
 		command{name: "get_job", run: (*Server).getJob})
 	refuse(noJobs, "cancel_job")
@@ -132,7 +145,7 @@ func commands() []command {
 	all = append(all, exports("review"), command{name: "list_sessions", run: (*Server).listSessions},
 		command{name: "get_capabilities", run: (*Server).getCapabilities})
 	refuse("read GET /runtime/events", "subscribe_events")
-	refuse(noTasks, "archive_task")
+	refuse("tasks stay in the record of their agent", "archive_task")
 	refuse("the runtime compacts when a conversation nears the window of its model", "compact_thread")
 	refuse("a record is never rolled back", "rollback_thread")
 	refuse("follow GET /agents/{id}/events/stream", "wait_turn")
@@ -142,14 +155,6 @@ func commands() []command {
 
 // postCommand is POST /runtime/commands/{name}.
 func (s *Server) postCommand(w http.ResponseWriter, r *http.Request) (any, error) {
-	var c wire.Command
-	if err := s.decode(w, r, maxPrompt, &c, false); err != nil {
-		return nil, err
-	}
-	if c.CommandID == "" || len(c.CommandID) > maxKey || strings.ContainsFunc(c.CommandID, unprintable) {
-		return nil, &state.Error{Code: wire.CodeInvalid, Param: "command_id", Message: "the command has no usable id",
-			Hint: fmt.Sprintf("send 1 to %d printable ASCII characters", maxKey)}
-	}
 	all, name := commands(), pathValue(r, "name")
 	i := slices.IndexFunc(all, func(c command) bool { return c.name == name })
 	if i < 0 {
@@ -160,12 +165,43 @@ func (s *Server) postCommand(w http.ResponseWriter, r *http.Request) (any, error
 		return nil, &state.Error{Code: wire.CodeUnsupported, Param: "name", Message: name + " is not carried out: " +
 			all[i].why, Hint: "get_capabilities says which commands are"}
 	}
-	c.AgentID = cmp.Or(c.AgentID, s.host.Info().DefaultAgent)
+	var c wire.Command
+	if err := s.decode(w, r, maxPrompt, &c, false); err != nil {
+		return nil, err
+	}
+	if c.CommandID == "" || len(c.CommandID) > maxKey || strings.ContainsFunc(c.CommandID, unprintable) {
+		return nil, &state.Error{Code: wire.CodeInvalid, Param: "command_id", Message: "the command has no usable id",
+			Hint: fmt.Sprintf("send 1 to %d printable ASCII characters", maxKey)}
+	}
+	if err := s.address(&c); err != nil {
+		return nil, err
+	}
+	s.mayTake(w, containerTime)
 	answer, err := s.carryOut(r, all[i], c)
 	if err != nil {
 		return nil, refusal(err)
 	}
 	return answer, nil
+}
+
+// address finds the agent of a command, which its session or thread names as well.
+func (s *Server) address(c *wire.Command) error {
+	for _, by := range []struct{ param, id, prefix string }{
+		{"session_id", c.SessionID, rules.SessionID("")}, {"thread_id", c.ThreadID, rules.ThreadID("")},
+	} {
+		agent, ok := strings.CutPrefix(by.id, by.prefix)
+		if by.id == "" || ok && c.AgentID == agent {
+			continue
+		}
+		if c.AgentID != "" || !ok {
+			return &state.Error{Code: wire.CodeInvalid, Param: by.param,
+				Message: fmt.Sprintf("%.100q is not of the agent %.64s", by.id, cmp.Or(c.AgentID, "that is meant")),
+				Hint:    "name the agent by agent_id alone; list_sessions has the agents"}
+		}
+		c.AgentID = agent
+	}
+	c.AgentID = cmp.Or(c.AgentID, s.host.Info().DefaultAgent)
+	return nil
 }
 
 // carryOut carries a command out, or answers as it did the first time. Only what changes something is remembered.
@@ -239,18 +275,25 @@ var refusals = map[state.Code]state.Code{
 	scheduler.CodeInvalidMessage: wire.CodeInvalid, scheduler.CodeKeyConflict: ledger.CodeConflict,
 	scheduler.CodeQueueFull: wire.CodeBlocked, scheduler.CodeSelfLimit: wire.CodeBlocked,
 	scheduler.CodeNotQueued: ledger.CodeConflict, scheduler.CodeNoRun: ledger.CodeConflict,
-	scheduler.CodeRunMismatch: ledger.CodeConflict, wire.CodeBusy: wire.CodeUnavailable,
+	scheduler.CodeRunMismatch: ledger.CodeConflict, scheduler.CodeWorkCompleted: ledger.CodeConflict,
+	scheduler.CodeInvalidWork: wire.CodeInvalid, scheduler.CodeWorkLimit: wire.CodeBlocked,
+	ledger.CodeInvalidTask: wire.CodeInvalid, scheduler.CodeTaskLimit: wire.CodeBlocked,
+	wire.CodeContainer: wire.CodeUnavailable, wire.CodeBusy: wire.CodeUnavailable,
 	wire.CodeNotReady: wire.CodeUnavailable, wire.CodeDraining: wire.CodeUnavailable,
 	ledger.CodeLocked: wire.CodeUnavailable, ledger.CodeLedgerEnded: wire.CodeUnavailable,
 	ledger.CodeLedgerFull: wire.CodeUnavailable, wire.CodeMissingField: wire.CodeInvalid,
 	wire.CodeInvalidValue: wire.CodeInvalid, wire.CodeTooLarge: wire.CodeInvalid, ledger.CodeTooLarge: wire.CodeInvalid,
 }
 
+// params are the fields of commands that have other names in the steps.
+var params = map[string]string{"idempotency_key": "command_id", "work_item_id": "task_id", "run_id": "turn_id"}
+
 // refusal makes a refusal of the standard of an error; one that it has no word for stays as it is.
 func refusal(err error) error {
 	if e, ok := errors.AsType[*state.Error](err); ok && refusals[e.Code] != "" {
 		refused := *e
 		refused.Code, refused.Hint = refusals[e.Code], cmp.Or(e.Hint, "GET /openapi.json describes commands")
+		refused.Param = cmp.Or(params[e.Param], e.Param)
 		return &refused
 	}
 	return err

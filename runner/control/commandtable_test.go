@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"holon/responses/tasks"
 	"holon/runner/agent/readmodel"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
@@ -66,18 +67,22 @@ func (r *rig) look(fn func(ledger.View) error) {
 	}
 }
 
-// class is the class of an event of the agent main.
-func (r *rig) class(seq int64) (class string) {
+// event is an event of the agent main.
+func (r *rig) event(seq int64) (e ledger.Event) {
 	r.t.Helper()
 	r.look(func(v ledger.View) error {
 		page, err := v.Events("main", ledger.EventQuery{After: seq - 1, Limit: 1})
 		if len(page.Events) == 1 {
-			class = page.Events[0].Class
+			e = page.Events[0]
 		}
 		return err
 	})
-	return class
+	return e
 }
+
+func (r *rig) class(seq int64) string { r.t.Helper(); return r.event(seq).Class }
+
+func (r *rig) payload(seq int64) string { r.t.Helper(); return string(r.event(seq).Data) }
 
 // carried is a command that is carried out: what there is before it, and what must be so after it.
 type carried struct {
@@ -129,8 +134,8 @@ func (r *rig) work() string {
 
 // supported are the commands that are carried out.
 func supported() map[string]carried {
-	tasks := read("task_snapshot")
-	tasks.prepare = func(r *rig) string { r.work(); return "" }
+	list := read("task_snapshot")
+	list.prepare = func(r *rig) string { r.work(); return "" }
 	return map[string]carried{
 		"submit_turn": {changes: true,
 			prepare: func(*rig) string { return `,"text":"Look.","priority":"next"` },
@@ -146,8 +151,11 @@ func supported() map[string]carried {
 				})
 			}},
 		"interrupt_turn": {changes: true,
-			prepare: func(r *rig) string { return fmt.Sprintf(`,"turn_id":%q`, r.running()) },
-			effect: func(r *rig, _ wire.CommandAnswer) {
+			prepare: func(r *rig) string {
+				return fmt.Sprintf(`,"session_id":"sess_main","thread_id":"thread_main","turn_id":%q,"reason":"no more"`,
+					r.running())
+			},
+			effect: func(r *rig, told wire.CommandAnswer) {
 				r.look(func(v ledger.View) error {
 					a, ok, err := v.OpenAttempt("main")
 					if !ok || a.AbortedBy == "" {
@@ -155,6 +163,9 @@ func supported() map[string]carried {
 					}
 					return err
 				})
+				if text := r.payload(told.AppliedThroughSequence); !strings.Contains(text, `"reason":"no more"`) {
+					r.t.Errorf("the last event says %s, want the reason in it", text)
+				}
 			}},
 		"resume_thread": {changes: true,
 			prepare: func(r *rig) string { r.pause(); return "" },
@@ -181,7 +192,29 @@ func supported() map[string]carried {
 					return err
 				})
 			}},
-		"list_tasks": tasks,
+		"create_task": {changes: true,
+			prepare: func(*rig) string { return `,"objective":"Look."` },
+			effect:  tells("accepted", "Look.")},
+		"update_task": {changes: true,
+			prepare: func(r *rig) string { return fmt.Sprintf(`,"objective":"Look twice.","task_id":%q`, r.work()) },
+			effect:  func(r *rig, _ wire.CommandAnswer) { r.objective("Look twice.") }},
+		"start_task": {changes: true,
+			prepare: func(r *rig) string { return fmt.Sprintf(`,"task_id":%q`, r.work()) },
+			effect:  tells("running", "Look.")},
+		"complete_task": {changes: true,
+			prepare: func(r *rig) string { return fmt.Sprintf(`,"task_id":%q`, r.work()) },
+			effect:  tells("completed", "Look.")},
+		"cancel_task": {changes: true,
+			prepare: func(r *rig) string {
+				t, _, err := r.machine.CreateTask(r.t.Context(), scheduler.NewTask{AgentID: "main", Key: "k",
+					Start: tasks.Start{Cmd: "sleep 9"}})
+				if err != nil {
+					r.t.Fatal(err)
+				}
+				return fmt.Sprintf(`,"task_id":%q`, t.ID)
+			},
+			effect: tells("failed", "sleep 9")},
+		"list_tasks": list,
 		"get_task": {prepare: func(r *rig) string { return fmt.Sprintf(`,"task_id":%q`, r.task()) },
 			effect: func(r *rig, a wire.CommandAnswer) {
 				var t readmodel.Task
@@ -208,6 +241,28 @@ func mentions(want string) func(*rig, wire.CommandAnswer) {
 			r.t.Errorf("the result is %s, want %s in it", a.Result, want)
 		}
 	}
+}
+
+// tells checks the task that a command answers with.
+func tells(status, objective string) func(*rig, wire.CommandAnswer) {
+	return func(r *rig, a wire.CommandAnswer) {
+		var t readmodel.Task
+		if err := json.Unmarshal(a.Result, &t); err != nil || t.Status != status || t.Objective != objective {
+			r.t.Errorf("the task is %s (%v), want %q and %s", a.Result, err, objective, status)
+		}
+	}
+}
+
+// objective checks what the only work item of the agent main is about.
+func (r *rig) objective(want string) {
+	r.t.Helper()
+	r.look(func(v ledger.View) error {
+		open, err := v.OpenWork("main")
+		if len(open) != 1 || open[0].Objective != want {
+			r.t.Errorf("the work items are %+v, want one: %s", open, want)
+		}
+		return err
+	})
 }
 
 // running begins a turn and returns its id.

@@ -73,6 +73,7 @@ type Steps interface {
 	Deliver(ctx context.Context, d scheduler.Delivery) (scheduler.Receipt, error)
 	CreateWork(ctx context.Context, n scheduler.NewWork) (w ledger.WorkItem, made bool, err error)
 	PickWork(ctx context.Context, agentID, itemID, key string) (ledger.WorkItem, error)
+	UpdateWork(ctx context.Context, agentID, itemID, key string, c scheduler.WorkChange) (ledger.WorkItem, error)
 	CompleteWork(ctx context.Context, agentID, itemID, key string, r *scheduler.Round) (scheduler.Completion, error)
 	CreateTimer(ctx context.Context, t scheduler.NewTimer) (ledger.Timer, error)
 	CancelTimer(ctx context.Context, timerID string) (ledger.Timer, error)

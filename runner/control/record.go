@@ -230,7 +230,12 @@ func (s *Server) export(ctx context.Context, agentID, kind string, through int64
 		if err != nil {
 			return err
 		}
-		if through == 0 || through > newest.Newest {
+		if through < 0 || through > newest.Newest {
+			return &state.Error{Code: wire.CodeInvalidValue, Param: "through",
+				Message: fmt.Sprintf("the record of agent %s has no event %d", agentID, through),
+				Hint:    fmt.Sprintf("use 1 to %d, or leave through out for all", newest.Newest)}
+		}
+		if through == 0 {
 			through = newest.Newest
 		}
 		return s.record(ctx, v, agentID, through, func(e *agentruntime.Event) error {

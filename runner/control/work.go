@@ -18,11 +18,10 @@ func (s *Server) getWorkItem(_ http.ResponseWriter, r *http.Request) (any, error
 	if _, err := queryOf(r); err != nil {
 		return nil, err
 	}
-	return s.workItem(r, pathValue(r, "work_item_id"))
+	return s.workItem(r, s.agentID(r), pathValue(r, "work_item_id"))
 }
 
-func (s *Server) workItem(r *http.Request, itemID string) (any, error) {
-	id := s.agentID(r)
+func (s *Server) workItem(r *http.Request, id, itemID string) (any, error) {
 	return read(s, r, func(v view.Snapshot) (view.WorkRecord, error) { return v.Work(id, itemID) })
 }
 
@@ -44,7 +43,7 @@ func (s *Server) postWorkItem(w http.ResponseWriter, r *http.Request) (any, erro
 	if err != nil {
 		return nil, err
 	}
-	return s.workItem(r, item.ID)
+	return s.workItem(r, s.agentID(r), item.ID)
 }
 
 func (s *Server) postPickWork(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -55,7 +54,7 @@ func (s *Server) postPickWork(w http.ResponseWriter, r *http.Request) (any, erro
 	if _, err := s.steps.PickWork(r.Context(), s.agentID(r), item, responses.NewID("key_")); err != nil {
 		return nil, err
 	}
-	return s.workItem(r, item)
+	return s.workItem(r, s.agentID(r), item)
 }
 
 // postCompleteWork completes an item for the operator, without a report of the agent.
@@ -67,5 +66,5 @@ func (s *Server) postCompleteWork(w http.ResponseWriter, r *http.Request) (any, 
 	if _, err := s.steps.CompleteWork(r.Context(), s.agentID(r), item, responses.NewID("key_"), nil); err != nil {
 		return nil, err
 	}
-	return s.workItem(r, item)
+	return s.workItem(r, s.agentID(r), item)
 }

@@ -109,8 +109,11 @@ func (s *step) abort(a ledger.Attempt, ab Abort) (ledger.Attempt, error) {
 	if ab.Mode != "" {
 		a.AbortMode = ab.Mode
 	}
-	s.emit(rules.CurrentRunAborted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: "cancelling"},
-		facts{"by": a.AbortedBy, "mode": a.AbortMode})
+	said := facts{"by": a.AbortedBy, "mode": a.AbortMode}
+	if ab.Reason != "" {
+		said["reason"] = clip(ab.Reason)
+	}
+	s.emit(rules.CurrentRunAborted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: "cancelling"}, said)
 	return a, s.UpdateAttempt(a)
 }
 

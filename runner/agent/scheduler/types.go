@@ -228,6 +228,7 @@ type Abort struct {
 	RunID   string // turn; "": the one that runs
 	Mode    string // "", stop_after_abort
 	By      string
+	Reason  string // "": none was given
 }
 
 // NewTimer is a timer to be made.

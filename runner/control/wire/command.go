@@ -20,8 +20,13 @@ const (
 type Command struct {
 	CommandID    string `json:"command_id"` // the same one is carried out once
 	AgentID      string `json:"agent_id,omitempty"`
-	Text         string `json:"text,omitempty"`     // of submit_turn
-	Priority     string `json:"priority,omitempty"` // of submit_turn
+	SessionID    string `json:"session_id,omitempty"` // of the agent, which it names too
+	ThreadID     string `json:"thread_id,omitempty"`  // likewise
+	Text         string `json:"text,omitempty"`       // of submit_turn
+	Priority     string `json:"priority,omitempty"`   // of submit_turn
+	Reason       string `json:"reason,omitempty"`     // of interrupt_turn
+	Objective    string `json:"objective,omitempty"`  // of create_task and update_task
+	Cmd          string `json:"cmd,omitempty"`        // of create_task
 	TurnID       string `json:"turn_id,omitempty"`
 	QueuedTurnID string `json:"queued_turn_id,omitempty"`
 	TaskID       string `json:"task_id,omitempty"`

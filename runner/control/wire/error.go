@@ -62,7 +62,7 @@ var statusByCode = map[state.Code]int{
 // retryable are the codes after which the same request may work by itself.
 var retryable = map[state.Code]bool{
 	CodeBusy: true, CodeNotReady: true, CodeDraining: true, CodeTimeout: true, "queue_full": true,
-	CodeUnavailable: true, ledger.CodeConflict: true, ledger.CodeLocked: true, ledger.CodeLedgerFull: true,
+	CodeUnavailable: true, ledger.CodeLocked: true, ledger.CodeLedgerFull: true,
 }
 
 // Status returns the HTTP status that carries an error with a code. A code that

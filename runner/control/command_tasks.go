@@ -1,0 +1,114 @@
+package control
+
+import (
+	"net/http"
+	"slices"
+
+	"holon/responses/tasks"
+	"holon/runner/agent/readmodel"
+	"holon/runner/agent/scheduler"
+	"holon/runner/agent/view"
+	"holon/runner/control/wire"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// The commands of tasks do what the operator does by /control/agents/{id}/work-items and …/tasks, with the same rules.
+
+// createTask makes a work item, or starts a command.
+func (s *Server) createTask(r *http.Request, c wire.Command) (outcome, error) {
+	key := "command:" + c.CommandID
+	switch {
+	case c.Cmd != "":
+		t, err := s.host.StartTask(r.Context(), scheduler.NewTask{AgentID: c.AgentID, Key: key, Purpose: c.Objective,
+			Start: tasks.Start{Cmd: c.Cmd}})
+		if err != nil {
+			return outcome{}, ofContainer(err)
+		}
+		return s.ofTask(r, c.AgentID, t.ID, false)
+	case c.Objective == "":
+		return outcome{}, missing("objective", "say what is to be reached, or give a command to run as cmd")
+	}
+	w, _, err := s.steps.CreateWork(r.Context(), scheduler.NewWork{AgentID: c.AgentID, Key: key, Objective: c.Objective})
+	if err != nil {
+		return outcome{}, err
+	}
+	return s.ofTask(r, c.AgentID, w.ID, false)
+}
+
+// updateTask changes the objective of a work item.
+func (s *Server) updateTask(r *http.Request, c wire.Command) (outcome, error) {
+	if c.Objective == "" {
+		return outcome{}, missing("objective", "say what is to be reached")
+	}
+	w, err := s.steps.UpdateWork(r.Context(), c.AgentID, c.TaskID, "command:"+c.CommandID,
+		scheduler.WorkChange{Objective: &c.Objective})
+	return s.ofWork(r, c, w, err)
+}
+
+// startTask makes a work item the agent's current one.
+func (s *Server) startTask(r *http.Request, c wire.Command) (outcome, error) {
+	w, err := s.steps.PickWork(r.Context(), c.AgentID, c.TaskID, "command:"+c.CommandID)
+	return s.ofWork(r, c, w, err)
+}
+
+// completeTask completes a work item for the operator.
+func (s *Server) completeTask(r *http.Request, c wire.Command) (outcome, error) {
+	done, err := s.steps.CompleteWork(r.Context(), c.AgentID, c.TaskID, "command:"+c.CommandID, nil)
+	if state.IsCode(err, scheduler.CodeWorkCompleted) {
+		return s.ofTask(r, c.AgentID, c.TaskID, true)
+	}
+	return s.ofWork(r, c, done.Item, err)
+}
+
+// cancelTask ends a command that runs.
+func (s *Server) cancelTask(r *http.Request, c wire.Command) (outcome, error) {
+	before, err := read(s, r, func(v view.Snapshot) (view.TaskStatus, error) { return v.Task(c.AgentID, c.TaskID) })
+	if state.IsCode(err, ledger.CodeNotFound) {
+		if _, work := s.workItem(r, c.AgentID, c.TaskID); work == nil {
+			return outcome{}, &state.Error{Code: wire.CodeUnsupported, Param: "task_id",
+				Message: "a work item is not cancelled", Hint: "complete_task ends it"}
+		}
+	}
+	if err != nil {
+		return outcome{}, err
+	}
+	if _, err := s.host.StopTask(r.Context(), c.AgentID, c.TaskID, false); err != nil {
+		return outcome{}, ofContainer(err)
+	}
+	return s.ofTask(r, c.AgentID, c.TaskID, before.Task.Status.Terminal())
+}
+
+// ofWork is the outcome of a step of a work item. What changed nothing is not among the calls of the item.
+func (s *Server) ofWork(r *http.Request, c wire.Command, w ledger.WorkItem, err error) (outcome, error) {
+	if c.TaskID == "" {
+		return outcome{}, missing("task_id", "list_tasks has them")
+	}
+	if state.IsCode(err, ledger.CodeNotFound) {
+		return outcome{}, noSuch("task_id", "work item", c.TaskID)
+	}
+	if err != nil {
+		return outcome{}, err
+	}
+	return s.ofTask(r, c.AgentID, w.ID, !slices.Contains(w.Calls, "command:"+c.CommandID))
+}
+
+// ofTask is an outcome with what the record says of a task.
+func (s *Server) ofTask(r *http.Request, agentID, taskID string, noOp bool) (outcome, error) {
+	out, err := s.getTask(r, wire.Command{AgentID: agentID, TaskID: taskID})
+	out.noOp = noOp
+	return out, err
+}
+
+func (s *Server) getTask(r *http.Request, c wire.Command) (outcome, error) {
+	model, err := s.readModel(r.Context(), c.AgentID, "task_snapshot")
+	if err != nil {
+		return outcome{}, err
+	}
+	for _, t := range model.(readmodel.TaskSnapshot).Tasks.Items {
+		if t.TaskID == c.TaskID {
+			return outcome{result: t}, nil
+		}
+	}
+	return outcome{}, noSuch("task_id", "task", c.TaskID)
+}

@@ -96,7 +96,7 @@ func (s *Session) spec() engine.Spec {
 		"--socket", s.inside(ipcPath) + "/agent.sock", "--input-dir", s.inside(inputPath), "--output-dir",
 		s.inside(outputPath),
 		"--state-dir", s.inside(statePath), "--skills-dir", s.inside(skillsPath), "--workspace-dir", workspaces,
-		"--model", s.model(),
+		"--model", s.model(), "--grace", turnGrace.String(),
 		"--max-output-bytes", "0"} // every turn of ours says how much it may leave
 	if s.cfg.AgentHome != "" {
 		args = append(args, "--agent-home", s.inside(agentHomePath))

@@ -41,10 +41,12 @@ import (
 	"holon/state/files"
 )
 
-// How long starting and stopping may take. agentd has StopGrace to end in good order.
+// How long starting and stopping may take. agentd has StopGrace to end in good order: it lets turns go on for turnGrace
+// of that, and settles the rest.
 const (
 	readyTimeout = 60 * time.Second
 	StopGrace    = 10 * time.Second
+	turnGrace    = 2 * time.Second
 )
 
 // Session is a running container with its tree. It belongs to one goroutine.

@@ -246,6 +246,11 @@ func (k *Pool) Close(ctx context.Context) error {
 		if works, err := k.works(ctx, a); err != nil || !works {
 			return errors.Join(err, k.close(ctx, a))
 		}
+		if k.opts.Engine.Name() == "local" { // whose programs end with this process
+			k.opts.Log.Info("the tasks of an agent end with the daemon: the local engine has no container for them",
+				"agent", a.id, "tasks", k.Tasks(a.id))
+			return k.close(ctx, a)
+		}
 		k.opts.Log.Info("the tasks of an agent go on in its container", "agent", a.id, "tasks", k.Tasks(a.id))
 		return k.leave(ctx, a)
 	})

@@ -128,7 +128,9 @@ func (f *Fold) Apply(e *agentruntime.Event) {
 	f.head.SessionID = cmp.Or(clip(e.IDs[agentruntime.Session], maxID), f.head.SessionID)
 	f.head.ThreadID = cmp.Or(clip(e.IDs[agentruntime.Thread], maxID), f.head.ThreadID)
 	f.updated = clip(e.Timestamp, maxID)
-	f.created = cmp.Or(f.created, f.updated)
+	if e.Sequence == 1 { // else it is not known
+		f.created = f.updated
+	}
 	class := e.Type
 	if _, known := agentruntime.ClassOf(class); !known {
 		class = "other"

@@ -99,8 +99,17 @@ type ThreadSummary struct {
 func (f *Fold) session(h Head) SessionSnapshot {
 	return SessionSnapshot{Head: h, Title: Unknown, WorkspaceID: Unknown, Kind: or(f.kind), Template: f.template,
 		CreatedAt: or(f.created), UpdatedAt: or(f.updated), ActiveThreadID: h.ThreadID, PinnedThreadID: NotApplicable,
-		Threads:     []ThreadSummary{{h.ThreadID, f.thread, f.depth()}},
+		Threads:     []ThreadSummary{{h.ThreadID, f.threadNow(), f.depth()}},
 		RecentTurns: f.turns.list(nil), HistoryCursor: h.ThroughSequence, Counts: f.counted(), Telemetry: Unknown}
+}
+
+// threadNow is the thread with what its queue says of it: one whose next message waits for a setting is blocked.
+func (f *Fold) threadNow() Thread {
+	t := f.thread
+	if next := f.queued().Items; t.Status == "idle" && len(next) > 0 && next[0].Blocked {
+		t.Status = "blocked"
+	}
+	return t
 }
 
 func (f *Fold) depth() int64 { return int64(len(f.queue.order)) + f.queue.omitted }
@@ -127,7 +136,7 @@ type ThreadReadModel struct {
 }
 
 func (f *Fold) threadRead(h Head) ThreadReadModel {
-	m := ThreadReadModel{Head: h, Thread: f.thread, PendingRequests: f.actions.list(isOpen),
+	m := ThreadReadModel{Head: h, Thread: f.threadNow(), PendingRequests: f.actions.list(isOpen),
 		Incidents: f.incidents.list(nil), QueuedTurns: f.queued(), QueueDepth: f.depth(),
 		Turns: f.turns.list(nil), ModelRequests: f.requests.list(nil), ToolCalls: f.tools.list(nil),
 		Processes: f.processes.list(nil), Outputs: f.outputs.list(nil), Waits: f.waits.list(nil),

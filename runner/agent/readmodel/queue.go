@@ -18,7 +18,8 @@ type QueueEntry struct {
 	Kind         string `json:"kind,omitempty"`
 	Source       string `json:"source,omitempty"`
 	EnqueuedAt   string `json:"enqueued_at"`
-	ResumeState  string `json:"resume_state"` // queued, requeued
+	ResumeState  string `json:"resume_state"`      // queued, requeued
+	Blocked      bool   `json:"blocked,omitempty"` // until a setting changes; behind all others
 }
 
 func (f *Fold) applyQueue(e fact) {
@@ -37,7 +38,8 @@ func (f *Fold) applyQueue(e fact) {
 		*q = QueueEntry{QueuedTurnID: id, Priority: or(cmp.Or(entry.text("priority"), q.Priority)),
 			Number: cmp.Or(entry.number("number"), q.Number), Band: entry.number("band"),
 			Kind: cmp.Or(e.text("kind"), entry.text("kind"), q.Kind), Source: cmp.Or(entry.text("sender"), q.Source),
-			EnqueuedAt: cmp.Or(entry.time("enqueued_at"), q.EnqueuedAt, clip(e.Timestamp, maxID)), ResumeState: resume}
+			EnqueuedAt: cmp.Or(entry.time("enqueued_at"), q.EnqueuedAt, clip(e.Timestamp, maxID)), ResumeState: resume,
+			Blocked: entry.fields["blocked"] == true}
 	case "dequeue", "interject", "remove", "drop":
 		f.queue.drop(id)
 	}

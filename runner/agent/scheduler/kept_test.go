@@ -62,7 +62,11 @@ func keptThread(c *cuts) func(ledger.View, ledger.AgentState, picture, *picture)
 				p.Status = rules.ThreadStatus(*last, false)
 			}
 		}
-		if l.Stopped {
+		next, queued, err := v.Head(l.AgentID)
+		if err != nil {
+			return err
+		}
+		if l.Stopped || p.Status == "idle" && queued && next.Blocked() {
 			p.Status = "blocked"
 		}
 		a, open, err := v.OpenAttempt(l.AgentID)

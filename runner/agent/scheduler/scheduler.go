@@ -199,8 +199,12 @@ func (s *step) emitTrigger(typ string, t ledger.Trigger, f facts) {
 // emitQueue tells of a change of the queue: op is what was done to the entry.
 func (s *step) emitQueue(typ, op string, entry ledger.Entry, e ledger.Event, f facts) int64 {
 	e.MessageID, f["op"] = entry.MessageID, op
-	f["entry"] = facts{"message_id": entry.MessageID, "number": entry.Number, "priority": string(entry.Priority),
+	place := facts{"message_id": entry.MessageID, "number": entry.Number, "priority": string(entry.Priority),
 		"sender": string(entry.Sender), "band": entry.Band(), "enqueued_at": entry.CreatedAt}
+	if entry.Blocked() {
+		place["blocked"] = true
+	}
+	f["entry"] = place
 	return s.emit(typ, e, f)
 }
 

@@ -64,10 +64,13 @@ func (s Snapshot) isolation(agentID string) state.Isolation {
 	}
 	var in state.Isolation
 	for name, axis := range in.All() {
-		axis.Level = state.HardEnforced
-		if s.facts.Engine == "local" || name == "network" && s.facts.Network != "" && s.facts.Network != "none" ||
-			slices.Contains(s.facts.Weaker, name) {
+		switch {
+		case s.facts.Engine == "local", slices.Contains(s.facts.Weaker, name):
 			axis.Level = state.NotEnforced
+		case name == "network" && s.facts.Network != "" && s.facts.Network != "none":
+			axis.Level = state.RuntimeShaped
+		default:
+			axis.Level = state.HardEnforced
 		}
 	}
 	return in

@@ -39,7 +39,7 @@ func TestExecutionPolicy(t *testing.T) {
 	}{
 		"docker":       {Facts{Engine: "docker", Network: "none"}, hard, hard, hard, hard},
 		"local":        {Facts{Engine: "local"}, off, off, off, off},
-		"with network": {Facts{Engine: "docker", Network: "bridge"}, off, hard, hard, off},
+		"with network": {Facts{Engine: "docker", Network: "bridge"}, shaped, hard, hard, shaped},
 		"no pid limit": {Facts{Engine: "docker", Weaker: []string{"pids"}}, hard, hard, off, hard},
 		"read back": {Facts{Engine: "docker", Isolation: inForce(func(in *state.Isolation) {
 			in.Network.Level, in.Mounts.Level = state.RuntimeShaped, state.NotEnforced

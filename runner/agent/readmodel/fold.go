@@ -36,6 +36,7 @@ type Fold struct {
 
 	created, updated string // the first and the last timestamp
 	kind, template   string
+	sessionStatus    string // "" until an event says one
 	thread           Thread
 	turns            window[Turn]
 	byStatus         map[string]int64 // turns that ended

@@ -1,6 +1,7 @@
 package readmodel
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 )
@@ -77,6 +78,7 @@ type SessionSnapshot struct {
 	Title          string          `json:"title"`
 	WorkspaceID    string          `json:"workspace_id"`
 	Kind           string          `json:"kind"`
+	Status         string          `json:"status"` // active, or archived: the agent was removed
 	Template       string          `json:"template,omitempty"`
 	CreatedAt      string          `json:"created_at"`
 	UpdatedAt      string          `json:"updated_at"`
@@ -97,7 +99,8 @@ type ThreadSummary struct {
 }
 
 func (f *Fold) session(h Head) SessionSnapshot {
-	return SessionSnapshot{Head: h, Title: Unknown, WorkspaceID: Unknown, Kind: or(f.kind), Template: f.template,
+	return SessionSnapshot{Head: h, Title: Unknown, WorkspaceID: Unknown, Kind: or(f.kind),
+		Status: cmp.Or(f.sessionStatus, "active"), Template: f.template,
 		CreatedAt: or(f.created), UpdatedAt: or(f.updated), ActiveThreadID: h.ThreadID, PinnedThreadID: NotApplicable,
 		Threads:     []ThreadSummary{{h.ThreadID, f.threadNow(), f.depth()}},
 		RecentTurns: f.turns.list(nil), HistoryCursor: h.ThroughSequence, Counts: f.counted(), Telemetry: Unknown}

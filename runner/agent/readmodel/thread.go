@@ -75,6 +75,8 @@ func (f *Fold) applyThread(e fact) {
 	switch e.Type {
 	case "session.created":
 		f.kind, f.template = e.text("kind"), e.text("template")
+	case "session.updated":
+		f.sessionStatus = cmp.Or(e.Status, f.sessionStatus)
 	case "thread.started":
 		f.thread.Status = cmp.Or(e.Status, "idle")
 	case "thread.updated":

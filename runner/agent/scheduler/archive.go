@@ -46,7 +46,8 @@ func (m *Scheduler) Archive(ctx context.Context, r Archive) (Losses, error) {
 		}
 		s.state.Stopped, s.state.PendingWake = true, nil
 		a.ArchivedAt, a.UpdatedAt = &s.now, s.now
-		s.emit(rules.ControlApplied, ledger.Event{}, facts{"action": "archive", "by": clip(r.By)})
+		s.emit(rules.ControlApplied, ledger.Event{Class: "session.updated", Status: "archived"},
+			facts{"action": "archive", "by": clip(r.By)})
 		if err := s.emitAgentState("archived", r.By); err != nil {
 			return err
 		}

@@ -3,14 +3,13 @@ package tools
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"holon/internal/strictjson"
 	"holon/responses"
 )
 
@@ -31,7 +30,7 @@ func (p *parameters) check(raw json.RawMessage) (json.RawMessage, *Error) {
 		return nil, InvalidInput("", fmt.Sprintf("the arguments are %d bytes; the limit is %d", len(raw),
 			maxArgumentBytes), "split the work into smaller calls")
 	}
-	if err := strict(raw); err != nil {
+	if err := strictjson.Check(raw, maxArgumentDepth); err != nil {
 		return nil, InvalidInput("", "the arguments are not valid: "+Clip(err.Error(), 300),
 			"send one JSON object in which each key occurs once")
 	}
@@ -179,50 +178,4 @@ func (p *parameters) reason(err error) string {
 		msg = Clip(msg, 150) + msg[cut:]
 	}
 	return msg
-}
-
-// strict refuses JSON that encoding/json accepts and a reader of the record would see differently: duplicate keys,
-// invalid UTF-8, and unbounded nesting.
-func strict(raw []byte) error {
-	if !utf8.Valid(raw) {
-		return errors.New("invalid UTF-8")
-	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	return strictValue(dec, 0)
-}
-
-// strictValue reads one value with what is in it.
-func strictValue(dec *json.Decoder, depth int) error {
-	tok, err := dec.Token()
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	if err != nil || tok != json.Delim('{') && tok != json.Delim('[') {
-		return err
-	}
-	if depth == maxArgumentDepth {
-		return fmt.Errorf("nested deeper than %d levels", maxArgumentDepth)
-	}
-	keys := make(map[string]bool)
-	for dec.More() {
-		if tok == json.Delim('{') {
-			key, err := dec.Token()
-			if err != nil {
-				return err
-			}
-			name := key.(string) // the decoder takes no other key
-			if keys[name] {
-				return fmt.Errorf("duplicate key %q", Clip(name, 100))
-			}
-			keys[name] = true
-		}
-		if err := strictValue(dec, depth+1); err != nil {
-			return err
-		}
-	}
-	if _, err = dec.Token(); errors.Is(err, io.EOF) { // the end of the object or list
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }

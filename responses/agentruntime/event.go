@@ -45,6 +45,10 @@ type Correlation struct {
 	LogEpoch      string `json:"log_epoch,omitempty"`
 }
 
+// envelope are the keys of an event that are no ids.
+var envelope = []string{"type", "event_id", "timestamp", "schema_version", "sequence", "status", "phase",
+	"status_reason", "native_status", "payload", "refs", "correlation", "telemetry"}
+
 // wireEvent has the fields of an event that are not ids.
 type wireEvent struct {
 	Type          string          `json:"type"`

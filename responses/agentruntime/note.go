@@ -1,5 +1,7 @@
 package agentruntime
 
+import "fmt"
+
 // note counts what happened to an open thing, as far as a rule asks for it later.
 func (o *object) note(e *Event) {
 	o.seen[e.Type]++
@@ -12,11 +14,15 @@ func (o *object) note(e *Event) {
 		}
 		if e.field("policy") != nil {
 			o.seen["policy"]++
+			o.text["policy"] = e.text("policy")
 		}
 	case "tool.progress":
 		if e.text("phase") == "executing" || e.Phase == "executing" {
 			o.seen["executing"]++
 		}
+	case "routing.candidates.resolved":
+		n, _ := e.number("candidate_count")
+		o.text["candidates"] = fmt.Sprint(n)
 	case "action.required":
 		o.text["expires_at"] = e.text("expires_at")
 	case "model.failed":

@@ -20,7 +20,11 @@ func envelopeRules() []Rule {
 		{Number: 7, Why: "needs the secrets that must not occur",
 			Statement: "No event holds a secret or a trigger URL."},
 		{Number: 8, check: checkDistinct, Statement: "Ids of one kind never equal ids of another kind."},
-		{Number: 9, check: checkIntroduced, Statement: "Every thread and task that is named was introduced earlier."},
+		{
+			Number:    9,
+			check:     checkIntroduced,
+			Statement: "Every session, thread, task and cause that is named was introduced earlier.",
+		},
 		{Number: 10, Why: "needs the published fixtures",
 			Statement: "The published fixtures decode and encode to equal JSON."},
 	}
@@ -31,6 +35,11 @@ func checkEnvelope(f *finding) {
 		{"schema_version", f.SchemaVersion}, {"runtime_id", f.IDs[Runtime]}} {
 		f.must(field.value != "", "no "+field.name, "a "+field.name)
 	}
+	f.must(
+		f.SchemaVersion == "" || f.SchemaVersion == SchemaVersion,
+		fmt.Sprintf("schema_version %.40q", f.SchemaVersion),
+		SchemaVersion,
+	)
 	_, err := time.Parse(time.RFC3339Nano, f.Timestamp)
 	f.must(err == nil, fmt.Sprintf("timestamp %.40q", f.Timestamp), "RFC 3339")
 	f.must(f.Sequence > 0, fmt.Sprintf("sequence %d", f.Sequence), "1 or more")
@@ -89,9 +98,20 @@ func checkDistinct(f *finding) {
 		}
 		kinds[id] = kind
 	}
+	for _, field := range []string{"message_id", "entry.message_id"} {
+		message := f.text(field)
+		for _, kind := range []ID{Turn, Task, ToolCall} {
+			f.must(message == "" || f.IDs[kind] != message, fmt.Sprintf("%s is the message %.80s", kind, message),
+				"an id of its own")
+		}
+	}
 }
 
 func checkIntroduced(f *finding) {
+	f.must(!f.unmet.set[f.EventID], f.EventID+" was named as a cause before", "a cause that is earlier")
+	session := f.threadOf(f.Event).session
+	f.must(session == "" || session == f.IDs[Session], fmt.Sprintf("session_id %.80q", f.IDs[Session]),
+		session+", the session of the thread")
 	if f.partial {
 		return
 	}

@@ -13,6 +13,9 @@ func lifecycleRules() []Rule {
 			if slices.Contains(families, f.Name) {
 				r.On = slices.Concat(r.On, f.Use, f.Close)
 			}
+			if slices.Contains(families, f.Name) && opensOnce[f.Name] {
+				r.On = append(r.On, f.Open)
+			}
 		}
 		return r
 	}
@@ -40,10 +43,18 @@ func lifecycleRules() []Rule {
 	}
 }
 
+// opensOnce are the families whose ids name one thing each. V12 judges a tool call that is open.
+var opensOnce = map[string]bool{"tool call": true, "action": true, "process": true, "model request": true}
+
 func checkPair(f *finding) {
 	family, _ := FamilyOf(f.Type)
 	key := family.key(f.Event)
-	if f.open[key] != nil || f.closed.full && !f.closed.set[key] {
+	if f.Type == family.Open {
+		open := f.open[key] != nil && family.Name != "tool call"
+		f.must(!open && !f.closed.set[key], "a second "+f.Type+" of a "+key, "an id of its own")
+		return
+	}
+	if f.open[key] != nil || (f.closed.full || f.earlier()) && !f.closed.set[key] {
 		return
 	}
 	got := f.Type + " of a " + key + " that was not opened"
@@ -80,7 +91,11 @@ func checkAfterEnd(f *finding) {
 
 func checkSubmitted(f *finding) {
 	id := f.IDs[Turn]
-	if id == "" || f.Type == "turn.submitted" || f.Type == "queue.changed" {
+	if id == "" || f.Type == "queue.changed" {
+		return
+	}
+	if f.Type == "turn.submitted" {
+		f.must(f.turnOf(f.Event) == nil && !f.closed.set["turn "+id], "a second turn.submitted of "+id, "one")
 		return
 	}
 	f.must(f.turnOf(f.Event) != nil || f.known("turn "+id), fmt.Sprintf("%s of %s", f.Type, id),

@@ -1,5 +1,7 @@
 package agentruntime
 
+import "fmt"
+
 func queueRules() []Rule {
 	rule := func(number int, why, statement string) Rule {
 		return Rule{Number: number, Why: why, Statement: statement}
@@ -29,10 +31,18 @@ func checkQueue(f *finding) {
 		f.must(!entries[entry], "enqueue of "+entry+" that is queued", "one entry each")
 		depth++
 	case "dequeue", "remove", "drop", "interject":
-		f.must(entries[entry], op+" of "+entry+" that is not queued", "enqueue before it")
+		before := f.partial && !f.closed.set["entry "+f.IDs[Queue]+" "+entry]
+		f.must(entries[entry] || before, op+" of "+entry+" that is not queued", "enqueue before it")
 		depth--
-	default:
+	case "promote", "restore", "settle":
 		return // what a restore or a settlement found is not in the log
+	default:
+		f.report(fmt.Sprintf("op %.40q", op),
+			"enqueue, dequeue, promote, remove, interject, restore, drop or settle")
+		return
+	}
+	if f.partial {
+		return
 	}
 	if said, ok := f.number("depth"); ok {
 		f.must(int(said) == depth, f.text("op")+" with another depth", "the number of entries")

@@ -30,6 +30,8 @@ func taskRules() []Rule {
 }
 
 func checkTransition(f *finding) {
+	of := taskStatusOf[f.Type]
+	f.must(of == "" || f.Status == "" || f.Status == of, fmt.Sprintf("%s with status %q", f.Type, f.Status), of)
 	t, to := f.tasks[f.IDs[Task]], f.TaskStatus()
 	if t != nil && to != "" {
 		f.must(TaskMay(t.status, to), fmt.Sprintf("%s to %s", t.status, to), "a transition of the table")
@@ -44,7 +46,11 @@ func checkRun(f *finding) {
 
 func checkChildOfCancelled(f *finding) {
 	if parent := f.tasks[f.IDs[ParentTask]]; parent != nil {
-		f.must(parent.status != "cancelling" && parent.status != "cancelled", "a child of a cancelled task", "no new child")
+		f.must(
+			parent.status != "cancelling" && parent.status != "cancelled",
+			"a child of a cancelled task",
+			"no new child",
+		)
 	}
 }
 

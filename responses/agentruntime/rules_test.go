@@ -16,7 +16,11 @@ import (
 // The line "begin" is a thread with a turn that runs.
 func events(t *testing.T, log string) []Event {
 	t.Helper()
-	log = strings.ReplaceAll(log, "begin", "thread.started\nturn.submitted\nturn.started\ncontext.resolved turn_id=turn_id-1")
+	log = strings.ReplaceAll(
+		log,
+		"begin",
+		"thread.started\nturn.submitted\nturn.started\ncontext.resolved turn_id=turn_id-1",
+	)
 	var out []Event
 	for line := range strings.Lines(log) {
 		line, payload, ok := strings.Cut(strings.TrimSpace(line), " {")
@@ -72,10 +76,43 @@ func TestPartial(t *testing.T) {
 	}
 }
 
+// Every page of a legal log is legal as a part, and a violation within it is still found.
+func TestPages(t *testing.T) {
+	for id, l := range logs {
+		log := events(t, l.valid)
+		for from := range log {
+			for to := from + 1; to <= len(log); to++ {
+				if rules := broken(log[from:to], (*Validator).Partial); len(rules) > 0 {
+					t.Errorf("%s: the page of events %d to %d breaks %v", id, from+1, to, rules)
+				}
+			}
+		}
+	}
+	for _, tt := range []struct{ log, rule string }{
+		{"tool.result\ntool.result", "V11"},
+		{"begin\ntool.result status=completed", "V11"},
+		{"turn.completed\nmodel.requested {\"attempt\":1}", "V17"},
+		{"turn.completed\nturn.failed", "V18"},
+		{queued("dequeue") + queued("dequeue"), "V51"},
+		{"turn.started\nturn.submitted\nturn.submitted", "V19"},
+	} {
+		if rules := broken(events(t, tt.log), (*Validator).Partial); !slices.Contains(rules, tt.rule) {
+			t.Errorf("the part %q breaks %v, want %s", tt.log, rules, tt.rule)
+		}
+	}
+}
+
+func queued(op string) string {
+	return fmt.Sprintf("queue.changed {\"op\":%q,\"entry\":{\"message_id\":\"m\"}}\n", op)
+}
+
 // broken returns the rules that a log breaks, each once.
-func broken(log []Event) []string {
+func broken(log []Event, options ...func(*Validator)) []string {
 	var rules []string
 	v := NewValidator(LevelC, func(v Violation) { rules = append(rules, v.Rule) })
+	for _, option := range options {
+		option(v)
+	}
 	for i := range log {
 		v.Event("log", i+1, &log[i])
 	}
@@ -88,6 +125,53 @@ const (
 	request = "begin\nrouting.decided\nmodel.requested {\"attempt\":1}\n"
 	aTask   = "task.created\ntask.accepted\n"
 )
+
+// alsoBroken are further ways to break rules.
+var alsoBroken = []struct{ rule, log string }{
+	{"V1", "thread.started schema_version=other-9"},
+	{"V8", "begin\ntool.started {\"message_id\":\"tool_call_id-1\"}"},
+	{
+		"V8",
+		"thread.started\nturn.submitted\nqueue.changed turn_id=turn_id-1 {\"op\":\"settle\",\"entry\":{\"message_id\":\"turn_id-1\"}}",
+	},
+	{"V9", "begin\ncontext.resolved session_id=other turn_id=turn_id-1"},
+	{"V11", tool + "tool.result status=completed {\"preview\":\"\"}\ntool.started"},
+	{"V13", "begin\naction.required\naction.required"},
+	{"V14", "begin\nprocess.started\nprocess.started"},
+	{"V15", request + "model.completed\nmodel.requested {\"attempt\":1}"},
+	{"V19", "begin\nturn.submitted"},
+	{"V19", "begin\nturn.completed\nturn.submitted"},
+	{"V32", tool + `tool.result status=completed {"preview":"","canonical":{"status":"error"}}`},
+	{"V51", queued("explode")},
+	{"V62", aTask + "task.started status=completed"},
+	{"V75", `begin
+		routing.candidates.resolved turn_id=turn_id-1 {"candidate_count":2,"candidates":[{}]}`},
+	{"V75", `begin
+		routing.single_candidate {"candidate_count":2}`},
+	{"V75", `begin
+		routing.decided {"candidate_count":1,"fallback_chain":["a","b"]}`},
+}
+
+func TestAlsoBroken(t *testing.T) {
+	for _, tt := range alsoBroken {
+		if rules := broken(events(t, tt.log)); !slices.Contains(rules, tt.rule) {
+			t.Errorf("%q breaks %v, want %s", tt.log, rules, tt.rule)
+		}
+	}
+}
+
+// A cause is an earlier event, or one of which the log does not tell.
+func TestCauses(t *testing.T) {
+	log := events(t, "begin\nmodel.requested {\"attempt\":1}")
+	log[2].Correlation.CausationID, log[3].Correlation.CausationID = "of a client", log[1].EventID
+	if rules := broken(log[:4]); len(rules) > 0 {
+		t.Errorf("earlier and foreign causes break %v", rules)
+	}
+	log[2].Correlation.CausationID = log[3].EventID
+	if rules := broken(log[:4]); !slices.Equal(rules, []string{"V9"}) {
+		t.Errorf("a later cause breaks %v, want V9", rules)
+	}
+}
 
 // logs holds a valid and an invalid log of each rule that has a check.
 var logs = map[string]struct{ valid, invalid string }{
@@ -156,11 +240,15 @@ var logs = map[string]struct{ valid, invalid string }{
 	"V66": {aTask + "task.started\ntask.completed {\"delivery_state\":\"delivered\"}",
 		aTask + "task.started\ntask.completed"},
 	"V67": {aTask + "task.started\ntask.lost {\"evidence\":[]}", aTask + "task.started\ntask.lost"},
-	"V70": {aTask + "task.started\ntask.waiting status=waiting_input {\"wait_for\":{\"kind\":\"operator\",\"ref\":\"a\"}}",
-		aTask + "task.started\ntask.waiting status=waiting_input"},
+	"V70": {
+		aTask + "task.started\ntask.waiting status=waiting_input {\"wait_for\":{\"kind\":\"operator\",\"ref\":\"a\"}}",
+		aTask + "task.started\ntask.waiting status=waiting_input",
+	},
 	"V71": {request, "thread.started\nturn.submitted\nturn.started\nmodel.requested {\"attempt\":1}"},
-	"V72": {"begin\ncontext.compaction.started\n" + `context.compaction.completed {"preserved":{"actions":[],"incidents":[],"evidence":[]}}`,
-		"begin\ncontext.compaction.started\ncontext.compaction.completed"},
+	"V72": {
+		"begin\ncontext.compaction.started\n" + `context.compaction.completed {"preserved":{"actions":[],"incidents":[],"evidence":[]}}`,
+		"begin\ncontext.compaction.started\ncontext.compaction.completed",
+	},
 	"V75": {request + "model.completed\nturn.completed",
 		"begin\nmodel.requested {\"attempt\":1}\nmodel.completed\nturn.completed"},
 	"V76": {request, "begin\nrouting.not_possible\nmodel.requested {\"attempt\":1}"},
@@ -172,10 +260,14 @@ var logs = map[string]struct{ valid, invalid string }{
 		request + "model.completed\nturn.completed {\"usage\":{\"input_tokens\":3}}"},
 	"V79": {request + "model.failed {\"http_status\":429}\nrate_limit.hit turn_id=turn_id-1\nturn.completed",
 		request + "model.failed {\"http_status\":429}\nturn.completed"},
-	"V80": {"task.created\nbegin\nsubagent.spawned task_id=task_id-1 {\"child_thread_id\":\"c\",\"cause_tool_call_id\":\"t\"}",
-		"begin\nsubagent.spawned"},
-	"V81": {aTask + "task.started\ntask.created task_id=b parent_task_id=task_id-1\ntask.completed {\"delivery_state\":\"queued\",\"detached_children\":true}",
-		aTask + "task.started\ntask.created task_id=b parent_task_id=task_id-1\ntask.completed {\"delivery_state\":\"queued\"}"},
+	"V80": {
+		"task.created\nbegin\nsubagent.spawned task_id=task_id-1 {\"child_thread_id\":\"c\",\"cause_tool_call_id\":\"t\"}",
+		"begin\nsubagent.spawned",
+	},
+	"V81": {
+		aTask + "task.started\ntask.created task_id=b parent_task_id=task_id-1\ntask.completed {\"delivery_state\":\"queued\",\"detached_children\":true}",
+		aTask + "task.started\ntask.created task_id=b parent_task_id=task_id-1\ntask.completed {\"delivery_state\":\"queued\"}",
+	},
 	"V83": {"job.item.started\njob.item.failed\njob.item.started {\"attempt\":2}",
 		"job.item.started\njob.item.failed\njob.item.started"},
 }

@@ -32,7 +32,11 @@ func checkToolRecord(f *finding) {
 	f.must(tool.seen["policy"] > 0 || tool.text["decision"] != "", "no decision about "+tool.id,
 		"policy in tool.started, or permission.evaluated")
 	if f.Type == "tool.result" {
-		f.must(f.field("preview") != nil || f.field("result_ref") != nil, "no result of "+tool.id, "preview or result_ref")
+		f.must(
+			f.field("preview") != nil || f.field("result_ref") != nil,
+			"no result of "+tool.id,
+			"preview or result_ref",
+		)
 	}
 }
 
@@ -44,6 +48,7 @@ func checkToolEnd(f *finding) {
 		return
 	}
 	f.must(f.field("success") != false, "success false", "tool.failed")
+	f.must(f.text("canonical.status") != "error", "canonical.status error", "tool.failed")
 	f.must(f.Status == "completed", fmt.Sprintf("status %q", f.Status), "completed")
 }
 

@@ -14,7 +14,8 @@ type state struct {
 	open     map[string]*object // by [Family.key]
 	tasks    map[string]*task
 	queues   map[string]map[string]bool
-	closed   recent            // keys of objects and tasks that ended
+	closed   recent            // keys of objects and tasks that ended, and of entries that left their queue
+	unmet    recent            // ids of causes that no event had when they were named
 	digests  map[string]uint64 // of recent events, by event id
 	eventIDs recent
 	partial  bool // what came before the log is not known
@@ -23,6 +24,7 @@ type state struct {
 // thread is one stream of events.
 type thread struct {
 	sequence int64
+	session  string // of its first event
 	started  bool
 	named    bool            // an id was given to the first thread of the session
 	running  string          // the turn that runs
@@ -124,7 +126,10 @@ func (s *state) threadOf(e *Event) *thread {
 // apply takes an event into the state, whether it was legal or not.
 func (s *state) apply(e *Event) {
 	t := s.threadOf(e)
-	t.sequence = max(e.Sequence, t.sequence)
+	t.sequence, t.session = max(e.Sequence, t.sequence), cmp.Or(t.session, e.IDs[Session])
+	if cause := e.Correlation.CausationID; cause != "" && !s.eventIDs.set[cause] {
+		s.unmet.add(cause)
+	}
 	s.applyThread(t, e)
 	if f, ok := FamilyOf(e.Type); ok {
 		s.applyFamily(f, e)
@@ -230,6 +235,7 @@ func (s *state) applyQueue(e *Event) {
 		s.queues[id][entry] = true
 	case "dequeue", "remove", "drop", "interject", "settle":
 		delete(s.queues[id], entry)
+		s.closed.add("entry " + id + " " + entry)
 	}
 }
 

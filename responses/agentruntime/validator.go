@@ -6,6 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
+
+	"holon/internal/strictjson"
 )
 
 // MaxLine is the longest line that is decoded; a longer one is reported and passed over without being kept.
@@ -49,8 +53,9 @@ func NewValidator(level Level, report func(Violation)) *Validator {
 	return v
 }
 
-// Partial says that the log begins in the middle of its threads, as that of a later turn of agentd does: a sequence may
-// begin with any number, and what is named may have been introduced before.
+// Partial says that the log begins in the middle of its threads, as that of a later turn of agentd or a page of a record
+// does: a sequence may begin with any number, and what is named may have been introduced, opened or queued before, unless
+// it is a part of what the log has from its beginning.
 func (v *Validator) Partial() { v.state.partial = true }
 
 // Read judges the events of one file, one a line. Its error is one of the reader.
@@ -90,7 +95,7 @@ func (v *Validator) line(file string, line int, data []byte, long bool) {
 	var e Event
 	if long {
 		at.Got = fmt.Sprintf("a line of more than %d bytes", MaxLine)
-	} else if err := json.Unmarshal(data, &e); err != nil {
+	} else if err := decode(data, &e); err != nil {
 		at.Got = err.Error()
 	}
 	if at.Got != "" {
@@ -99,6 +104,31 @@ func (v *Validator) line(file string, line int, data []byte, long bool) {
 		return
 	}
 	v.Event(file, line, &e)
+}
+
+// maxDepth is how deep an event may be nested.
+const maxDepth = 64
+
+// decode takes keys as they are written. encoding/json takes "Event_ID" for event_id, and the last of two keys.
+func decode(data []byte, e *Event) error {
+	if err := strictjson.Check(data, maxDepth); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, e); err != nil {
+		return err
+	}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(data, &keys); err != nil {
+		return err
+	}
+	for key := range keys {
+		for _, name := range slices.Concat(envelope, idNames[:]) {
+			if key != name && strings.EqualFold(key, name) {
+				return fmt.Errorf("the key %q, which is not %s", key, name)
+			}
+		}
+	}
+	return nil
 }
 
 // Event judges one event and takes it into the state. A repeated event with the same content changes nothing.

@@ -23,11 +23,17 @@ func TestHostileLines(t *testing.T) {
 		}
 		lines = append(lines, v.Line)
 	})
-	log := strings.Join([]string{"[]", "null", `{"type":1}`, strings.Repeat("x", 3*MaxLine), string(good), "{"}, "\n")
+	cased := strings.Replace(string(good), `"event_id"`, `"Event_ID"`, 1)
+	twice := strings.Replace(string(good), `{`, `{"type":"x",`, 1)
+	log := strings.Join(
+		[]string{"[]", "null", `{"type":1}`, strings.Repeat("x", 3*MaxLine), string(good), "{", cased, twice,
+			"{\"type\":\"\xff\"}", strings.Repeat("[", 100)},
+		"\n",
+	)
 	if err := v.Read("log", strings.NewReader(log)); err != nil {
 		t.Fatal(err)
 	}
-	if want := []int{1, 2, 3, 4, 6}; !reflect.DeepEqual(lines, want) {
+	if want := []int{1, 2, 3, 4, 6, 7, 8, 9, 10}; !reflect.DeepEqual(lines, want) {
 		t.Errorf("lines %v, want %v", lines, want)
 	}
 	if n, _, _ := v.Summary(); n != 1 {
@@ -36,7 +42,11 @@ func TestHostileLines(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add([]byte(`{"type":"turn.started","sequence":1,"turn_id":"t","payload":{"a":{"b":1}},"correlation":{"producer":"p"}}`))
+	f.Add(
+		[]byte(
+			`{"type":"turn.started","sequence":1,"turn_id":"t","payload":{"a":{"b":1}},"correlation":{"producer":"p"}}`,
+		),
+	)
 	f.Add([]byte("null\n{}\n{\"payload\":null}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if err := NewValidator(LevelC, func(Violation) {}).Read("log", bytes.NewReader(data)); err != nil {

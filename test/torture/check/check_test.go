@@ -39,7 +39,7 @@ const (
 func TestAlone(t *testing.T) {
 	dir := t.TempDir()
 	fact := func(n int, class string, rest string) string {
-		return fmt.Sprintf(`{"type":"%s","event_id":"evt_%d","timestamp":"2026-03-04T05:06:07Z","schema_version":"1",`+
+		return fmt.Sprintf(`{"type":"%s","event_id":"evt_%d","timestamp":"2026-03-04T05:06:07Z","schema_version":"holon-profile-1",`+
 			`"runtime_id":"rt","session_id":"s","thread_id":"s","sequence":%d,%s"payload":{}}`+"\n", class, n, n, rest)
 	}
 	put(t, filepath.Join(dir, "z", "runtime.ndjson"), fact(1, "thread.started", ""))

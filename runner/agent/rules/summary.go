@@ -12,10 +12,10 @@ import (
 const maxSummary = 160
 
 // Summary is what an operator sees first of a notification: its first line that
-// is not empty, trimmed, without control characters, cut at maxSummary.
+// is not empty, trimmed, fit for a terminal, cut at maxSummary.
 func Summary(message string) string {
 	for line := range strings.Lines(message) {
-		line = strings.TrimSpace(strings.Map(printable, line))
+		line = strings.TrimSpace(strings.Map(printable, visible.Text(line)))
 		if line != "" {
 			return cut(line)
 		}
@@ -23,12 +23,10 @@ func Summary(message string) string {
 	return ""
 }
 
+// printable makes every space a plain one.
 func printable(r rune) rune {
 	if unicode.IsSpace(r) {
 		return ' '
-	}
-	if visible.Hidden(r) {
-		return -1
 	}
 	return r
 }

@@ -30,7 +30,7 @@ func TestSummary(t *testing.T) {
 		"":                              "",
 		" \n\t\n":                       "",
 		"\n\n  one line \nand another":  "one line",
-		"a\x1b[31mred":                  "a[31mred",
+		"a\x1b[31mred":                  "ared",
 		"tab\tand\u202eturned":          "tab andturned",
 		strings.Repeat("ä", 160):        strings.Repeat("ä", 160),
 		strings.Repeat("ä", 161) + "\n": strings.Repeat("ä", 159) + "…",

@@ -18,7 +18,7 @@ func timeVar(f *pflag.FlagSet, to *time.Duration, name, usage string) {
 }
 
 func (s *timeFlag) String() string {
-	if *s == 0 {
+	if *s <= 0 {
 		return "0" // help does not show it
 	}
 	return duration.Text(time.Duration(*s))

@@ -36,7 +36,7 @@ type Collector struct {
 	OrphanAge time.Duration // of a run whose container still runs
 	Force     bool          // settle those too, however young
 	KeepRuns  int           // ended runs to keep, the newest; negative: all
-	KeepFor   time.Duration // ended runs older than that are removed; 0: none
+	KeepFor   time.Duration // ended runs older than that are removed; negative: none
 	DryRun    bool
 	Now       time.Time
 }
@@ -234,7 +234,7 @@ func (c *collection) frees(claim workspace.Claim) bool {
 
 // old removes ended runs that need not be kept.
 func (c *collection) old(ctx context.Context) error {
-	if c.KeepRuns < 0 && c.KeepFor <= 0 {
+	if c.KeepRuns < 0 && c.KeepFor < 0 {
 		return nil
 	}
 	entries, err := c.runs.List(ctx)
@@ -250,7 +250,7 @@ func (c *collection) old(ctx context.Context) error {
 		why := ""
 		if c.KeepRuns >= 0 && ended > c.KeepRuns {
 			why = fmt.Sprintf("it is not among the newest %d", c.KeepRuns)
-		} else if m := e.Manifest; m != nil && c.KeepFor > 0 && c.Now.Sub(m.CompletedAt.Time()) > c.KeepFor {
+		} else if m := e.Manifest; m != nil && c.KeepFor >= 0 && c.Now.Sub(m.CompletedAt.Time()) > c.KeepFor {
 			why = fmt.Sprintf("it ended %s ago", c.Now.Sub(m.CompletedAt.Time()).Round(time.Minute))
 		}
 		if why != "" {

@@ -94,7 +94,6 @@ func newAgentCreateCommand(streams Streams) *cobra.Command {
 		})
 	cmd.Flags().StringVar(&template, "template", "",
 		"`name` of a template, or its directory, from which the home is made")
-	completeWords(cmd, "template", "holon-default", "holon-developer")
 	return cmd
 }
 

@@ -10,7 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/internal/visible"
+	"holon/runner"
+	"holon/runner/agent/rules"
 	"holon/runner/credentials"
+	"holon/runner/engine"
 	"holon/runner/modelaccess"
 	"holon/runner/settings"
 	"holon/skills"
@@ -25,8 +28,10 @@ func completeNames(cmd *cobra.Command, streams Streams) {
 	flags := map[string]completer{"agent": agents, "model": onMachine(modelNames),
 		"model-fallbacks": onMachine(modelNames),
 		"skill":           onMachine(skillNames), "image": onMachine(imageNames), "continue": onMachine(runIDs),
-		"engine": cobra.FixedCompletions([]string{settings.EngineAuto, settings.EngineDocker, settings.EngineLocal},
-			cobra.ShellCompDirectiveNoFileComp)}
+		"network":       oneOfWords(engine.NetworkNone, "bridge"),
+		"engine":        oneOfWords(settings.EngineAuto, settings.EngineDocker, settings.EngineLocal),
+		"accept-weaker": oneOfWords(runner.AxisNames()...), "reasoning-effort": oneOfWords(rules.Efforts...),
+		"template": oneOfWords("holon-default", "holon-developer")}
 	for name, complete := range flags {
 		if f := cmd.Flags().Lookup(name); f != nil && f.Value.Type() != "bool" {
 			_ = cmd.RegisterFlagCompletionFunc(name, complete) // fails only for a flag that is not there
@@ -34,11 +39,17 @@ func completeNames(cmd *cobra.Command, streams Streams) {
 	}
 	arguments := map[string]completer{"AGENT": agents, "RUN": onMachine(runIDs), "KEY": onMachine(settingKeys),
 		"PROVIDER/NAME": onMachine(modelNames), "IMAGE": onMachine(imageNames)}
+	if name := cmd.Name(); name == "stop" || name == "attach" {
+		arguments["RUN"] = onMachine(openRunIDs)
+	}
 	switch parent := cmd.Parent(); {
 	case parent != nil && parent.Name() == "providers":
 		arguments["NAME"] = onMachine(providerNames)
 	case parent != nil && parent.Name() == "credentials":
 		arguments["NAME"] = onMachine(providerNames)
+		if cmd.Name() == "remove" {
+			arguments["NAME"] = onMachine(keyNames)
+		}
 	case parent != nil && parent.Name() == "skills":
 		arguments["NAME"] = onMachine(skillNames)
 	}
@@ -93,14 +104,31 @@ func onMachine(names func(context.Context, *host, state.Home) []string) complete
 	}
 }
 
+// oneOfWords completes what takes few values.
+func oneOfWords(list ...string) completer {
+	return cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)
+}
+
 // runIDs are the runs, the newest first, with their tasks as descriptions.
 func runIDs(ctx context.Context, _ *host, home state.Home) []string {
+	return idsOf(ctx, home, func(*files.Entry) bool { return true })
+}
+
+// openRunIDs are the runs that have not ended.
+func openRunIDs(ctx context.Context, _ *host, home state.Home) []string {
+	return idsOf(ctx, home, func(e *files.Entry) bool { return e.Manifest == nil })
+}
+
+func idsOf(ctx context.Context, home state.Home, wanted func(*files.Entry) bool) []string {
 	entries, err := files.New(home).List(ctx)
 	if err != nil {
 		return nil
 	}
 	ids := []string{files.Last}
 	for _, e := range slices.Backward(entries) {
+		if !wanted(e) {
+			continue
+		}
 		id := e.ID
 		if e.Manifest != nil && e.Manifest.Task != "" {
 			id += "\t" + visible.OneLine(e.Manifest.Task, 60)
@@ -149,6 +177,18 @@ func modelNames(_ context.Context, h *host, home state.Home) []string {
 
 func providerNames(_ context.Context, h *host, home state.Home) (names []string) {
 	for _, p := range h.access(home).Providers() {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// keyNames are the providers whose key is stored.
+func keyNames(_ context.Context, _ *host, home state.Home) (names []string) {
+	stored, err := credentials.StoreIn(home).List()
+	if err != nil {
+		return nil
+	}
+	for _, p := range stored {
 		names = append(names, p.Name)
 	}
 	return names

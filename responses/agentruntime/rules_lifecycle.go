@@ -43,7 +43,8 @@ func lifecycleRules() []Rule {
 	}
 }
 
-// opensOnce are the families whose ids name one thing each. V12 judges a tool call that is open.
+// opensOnce are the families that do not open again while they are open, which V12 says of tool calls. But for actions,
+// which may be asked for again, their ids name one thing each.
 var opensOnce = map[string]bool{"tool call": true, "action": true, "process": true, "model request": true}
 
 func checkPair(f *finding) {
@@ -51,7 +52,8 @@ func checkPair(f *finding) {
 	key := family.key(f.Event)
 	if f.Type == family.Open {
 		open := f.open[key] != nil && family.Name != "tool call"
-		f.must(!open && !f.closed.set[key], "a second "+f.Type+" of a "+key, "an id of its own")
+		ended := f.closed.set[key] && family.Name != "action"
+		f.must(!open && !ended, "a second "+f.Type+" of a "+key, "an id of its own")
 		return
 	}
 	if f.open[key] != nil || (f.closed.full || f.earlier()) && !f.closed.set[key] {

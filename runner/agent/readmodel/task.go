@@ -66,7 +66,7 @@ func (f *Fold) applyTask(e fact) {
 	f.advance(t, e)
 }
 
-// touch takes the times of a task from its record, which an event may have: it may tell of the task later.
+// touch takes the times and the objective of a task from its record, which an event may have: it may tell of the task later.
 func (t *Task) touch(e fact) {
 	record := e.in("work_item")
 	if record.fields == nil {
@@ -74,6 +74,7 @@ func (t *Task) touch(e fact) {
 	}
 	t.CreatedAt = cmp.Or(record.time("created_at"), t.CreatedAt)
 	t.UpdatedAt = cmp.Or(record.time("updated_at"), clip(e.Timestamp, maxID))
+	t.Objective = cmp.Or(record.text("objective"), t.Objective) // of a work item, which may be given another one
 }
 
 // applyWork notes that the record of a work item changed of which no event of a task tells.

@@ -18,7 +18,7 @@ import (
 )
 
 const workOps = "work-create work-create work-pick work-pick work-todo work-block work-block work-unblock work-ask " +
-	"work-complete work-complete "
+	"work-complete work-complete work-rename "
 
 // work is what the model of a turn, or the operator, does with work items.
 func (w *world) work(i int, o op) error {
@@ -50,6 +50,9 @@ func (w *world) work(i int, o op) error {
 	case "work-todo":
 		_, err = w.m.UpdateWork(w.ctx, o.Agent, id, key, scheduler.WorkChange{PlanStatus: &ready,
 			Todo: &[]ledger.Todo{{Text: fmt.Sprint("step ", i), State: ledger.TodoPending}}})
+	case "work-rename":
+		other := fmt.Sprint("another ", i)
+		_, err = w.m.UpdateWork(w.ctx, o.Agent, id, key, scheduler.WorkChange{Objective: &other})
 	case "work-block":
 		_, err = w.m.UpdateWork(w.ctx, o.Agent, id, key, scheduler.WorkChange{BlockedBy: &blocked,
 			RecheckAfter: time.Duration(o.N) * time.Minute})

@@ -42,8 +42,13 @@ func checkCauses(t *testing.T, log factLog) {
 		}
 		begins := ev.Type == turns.ThreadStarted || ev.Type == turns.TurnSubmitted
 		if cause := ev.Correlation.CausationID; begins != (cause == "") || !begins && !earlier[cause] {
-			t.Errorf("%s: %s %d has the cause %q, want an earlier event, and none of what begins a turn", log.path, ev.Type,
-				ev.Sequence, cause)
+			t.Errorf(
+				"%s: %s %d has the cause %q, want an earlier event, and none of what begins a turn",
+				log.path,
+				ev.Type,
+				ev.Sequence,
+				cause,
+			)
 		}
 		earlier[ev.EventID] = true
 	}

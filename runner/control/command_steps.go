@@ -3,6 +3,7 @@ package control
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"holon/runner/agent/readmodel"
@@ -90,12 +91,17 @@ func (s *Server) getJob(r *http.Request, c wire.Command) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	for _, j := range model.(readmodel.ChildSummary).Jobs.Items {
-		if j.JobID == c.JobID {
-			return outcome{result: j}, nil
-		}
+	return oneOf(model.(readmodel.ChildSummary).Jobs.Items, "job", c.JobID,
+		func(j readmodel.Job) string { return j.JobID })
+}
+
+// oneOf is the outcome of a command that asks for one thing of a read model.
+func oneOf[T any](items []T, noun, id string, of func(T) string) (outcome, error) {
+	i := slices.IndexFunc(items, func(item T) bool { return of(item) == id })
+	if i < 0 {
+		return outcome{}, noSuch(noun+"_id", noun, id)
 	}
-	return outcome{}, noSuch("job_id", "job", c.JobID)
+	return outcome{result: items[i]}, nil
 }
 
 func (s *Server) listSessions(r *http.Request, _ wire.Command) (outcome, error) {

@@ -29,7 +29,10 @@ func (s *Server) createTask(r *http.Request, c wire.Command) (outcome, error) {
 	case c.Objective == "":
 		return outcome{}, missing("objective", "say what is to be reached, or give a command to run as cmd")
 	}
-	w, _, err := s.steps.CreateWork(r.Context(), scheduler.NewWork{AgentID: c.AgentID, Key: key, Objective: c.Objective})
+	w, _, err := s.steps.CreateWork(
+		r.Context(),
+		scheduler.NewWork{AgentID: c.AgentID, Key: key, Objective: c.Objective},
+	)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -105,10 +108,6 @@ func (s *Server) getTask(r *http.Request, c wire.Command) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	for _, t := range model.(readmodel.TaskSnapshot).Tasks.Items {
-		if t.TaskID == c.TaskID {
-			return outcome{result: t}, nil
-		}
-	}
-	return outcome{}, noSuch("task_id", "task", c.TaskID)
+	return oneOf(model.(readmodel.TaskSnapshot).Tasks.Items, "task", c.TaskID,
+		func(t readmodel.Task) string { return t.TaskID })
 }

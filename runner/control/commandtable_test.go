@@ -152,8 +152,10 @@ func supported() map[string]carried {
 			}},
 		"interrupt_turn": {changes: true,
 			prepare: func(r *rig) string {
-				return fmt.Sprintf(`,"session_id":"sess_main","thread_id":"thread_main","turn_id":%q,"reason":"no more"`,
-					r.running())
+				return fmt.Sprintf(
+					`,"session_id":"sess_main","thread_id":"thread_main","turn_id":%q,"reason":"no more"`,
+					r.running(),
+				)
 			},
 			effect: func(r *rig, told wire.CommandAnswer) {
 				r.look(func(v ledger.View) error {

@@ -69,8 +69,8 @@ func wrapCreate(spec engine.Spec, err error) error {
 	}
 	switch {
 	case errdefs.IsNotFound(err) && mentions(err, "no such image", "no such manifest", "image not known"):
-		out.Code, out.Param, out.Message = engine.CodeImageNotFound, "image",
-			fmt.Sprintf("image %s is not on this machine", spec.Image)
+		out.Code, out.Param, out.Err = engine.CodeImageNotFound, "image", nil // the daemon says no more
+		out.Message = fmt.Sprintf("image %s is not on this machine", spec.Image)
 		out.Hint = fmt.Sprintf("make image (builds the base image), docker pull %s, or name another with --image",
 			spec.Image)
 	case out.Code == engine.CodeConflict && out.Param == "":

@@ -69,7 +69,7 @@ func runAgentList(ctx context.Context, r *remote) error {
 			id += " (default)"
 		}
 		t.row(id, string(a.Status), string(a.SchedulingPosture.Posture), strconv.Itoa(a.Pending),
-			a.Model.EffectiveModel, r.streams.momentOf(a.LastBriefAt))
+			a.Model.EffectiveModel, r.streams.moment(a.LastBriefAt))
 	}
 	return t.end()
 }

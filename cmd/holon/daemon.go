@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"holon/internal/visible"
+	"holon/responses/turns"
 	"holon/runner/credentials"
 	"holon/runner/daemon"
 	"holon/runner/modelaccess"
@@ -194,7 +195,7 @@ func (b *background) showStatus(s daemon.Status) error {
 	}
 	pairs := [][2]string{{"daemon", string(s.State)}, {"pid", pid}, {"home", s.HomeDir}, {"socket", s.SocketPath},
 		{"http", s.HTTPAddr}, {"advertised", s.AdvertiseURL},
-		{"started", b.streams.momentOf(s.StartedAt)}, {"version", s.Version}, {"engine", s.Engine},
+		{"started", b.streams.moment(s.StartedAt)}, {"version", s.Version}, {"engine", s.Engine},
 		{"default agent", s.DefaultAgent}, {"default model", s.DefaultModel}, {"runs with", config}}
 	if a := s.Activity; a != nil {
 		pairs = append(pairs, [2]string{"activity",
@@ -204,7 +205,7 @@ func (b *background) showStatus(s daemon.Status) error {
 	pairs = append(pairs, [2]string{"problem", s.Control.Problem})
 	if f := s.LastFailure; f != nil {
 		pairs = append(pairs, [2]string{"last failure",
-			fmt.Sprintf("%s, %s: %s", b.streams.moment(f.OccurredAt), f.Phase, f.Summary)}, [2]string{"look at",
+			fmt.Sprintf("%s, %s: %s", b.streams.moment(turns.At(f.OccurredAt)), f.Phase, f.Summary)}, [2]string{"look at",
 			cmp.Or(f.Hint, "holon daemon logs")})
 	}
 	if len(s.Stale) > 0 {
@@ -240,10 +241,10 @@ func runDaemonLogs(ctx context.Context, b *background, tail int, follow bool) er
 	}
 	pairs := [][2]string{{"log", logs.LogPath}, {"metadata", logs.MetadataPath}, {"failures", logs.FailurePath}}
 	if f := logs.StartupFailure; f != nil {
-		pairs = append(pairs, [2]string{"startup failure", b.streams.moment(f.OccurredAt) + ": " + f.Summary})
+		pairs = append(pairs, [2]string{"startup failure", b.streams.moment(turns.At(f.OccurredAt)) + ": " + f.Summary})
 	}
 	if f := logs.ShutdownFailure; f != nil {
-		pairs = append(pairs, [2]string{"shutdown failure", b.streams.moment(f.OccurredAt) + ": " + f.Summary})
+		pairs = append(pairs, [2]string{"shutdown failure", b.streams.moment(turns.At(f.OccurredAt)) + ": " + f.Summary})
 	}
 	if err := facts(Streams{Out: b.streams.Err, OutTTY: b.streams.ErrTTY, CI: b.streams.CI}, pairs...); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"holon/responses/turns"
 	"holon/runner/agent"
 	"holon/runner/agent/home"
 	"holon/runner/agent/pool"
@@ -147,7 +148,7 @@ func (h *agentHost) Info() view.RuntimeInfo {
 	return view.RuntimeInfo{
 		PID: os.Getpid(), Version: buildVersion(), HomeDir: o.Dir.Dir(), SocketPath: h.listeners.SocketPath(),
 		HTTPAddr: h.listeners.HTTPAddr(), AdvertiseURL: h.listeners.AdvertiseURL(),
-		StartedAt: h.started, ConfigFingerprint: h.fingerprint, Engine: engineName(o.Loaded.Engine),
+		StartedAt: turns.At(h.started), ConfigFingerprint: h.fingerprint, Engine: engineName(o.Loaded.Engine),
 		DefaultAgent: o.Agent,
 		DefaultModel: refs[0], FallbackModels: refs[1:], Ready: true,
 	}

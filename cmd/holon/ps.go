@@ -53,7 +53,7 @@ func (l *lifecycle) listRuns(list []oneshot.View) error {
 	t := newTable(l.streams, head...)
 	if !l.streams.OutTTY {
 		for _, v := range list {
-			t.row(v.ID, l.streams.moment(v.StartedAt.Time()), standing(v), v.Workspace.Path, v.Name, v.Task)
+			t.row(v.ID, l.streams.moment(v.StartedAt), standing(v), v.Workspace.Path, v.Name, v.Task)
 		}
 		return t.end()
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/internal/visible"
+	"holon/responses/turns"
 	"holon/runner/agent/view"
 	"holon/state/ledger"
 )
@@ -48,7 +49,7 @@ func runQueueList(ctx context.Context, r *remote, limit int) error {
 				state, why = "blocked", q.Entry.Reason
 			}
 		}
-		t.row(q.Message.ID, string(q.Entry.Sender), string(q.Entry.Priority), r.streams.moment(q.Message.CreatedAt),
+		t.row(q.Message.ID, string(q.Entry.Sender), string(q.Entry.Priority), r.streams.moment(turns.At(q.Message.CreatedAt)),
 			state, text)
 	}
 	if err := t.end(); err != nil || why == "" {
@@ -64,7 +65,7 @@ func queueState(streams Streams, e ledger.Entry) string {
 	case e.Blocked():
 		return "blocked: " + e.Reason
 	case e.NotBefore != nil:
-		return "tried again " + streams.moment(*e.NotBefore)
+		return "tried again " + streams.moment(turns.At(*e.NotBefore))
 	}
 	return "waiting"
 }

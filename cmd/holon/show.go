@@ -97,7 +97,7 @@ func (l *lifecycle) showOpen(ctx context.Context, entry *files.Entry) error {
 	}
 	return facts(l.streams, [2]string{"run", v.ID}, [2]string{"name", v.Name}, [2]string{"task", v.Task},
 		[2]string{"continues", v.Parent}, [2]string{"status", standing(v)}, [2]string{"problem", v.Problem},
-		[2]string{"container", v.Container}, [2]string{"started", l.streams.moment(v.StartedAt.Time())},
+		[2]string{"container", v.Container}, [2]string{"started", l.streams.moment(v.StartedAt)},
 		[2]string{"workspace", v.Workspace.Path}, [2]string{"model", v.Model}, [2]string{"engine", v.Engine.Name},
 		[2]string{"results", v.OutputDir})
 }
@@ -114,7 +114,7 @@ func (l *lifecycle) showManifest(m *state.Manifest, dir string) error {
 	}
 	return facts(l.streams, [2]string{"run", m.RunID}, [2]string{"name", m.Name}, [2]string{"task", m.Task},
 		[2]string{"continues", m.ParentRunID}, [2]string{"status", string(m.Status)}, [2]string{"outcome", end},
-		[2]string{"started", l.streams.moment(m.StartedAt.Time())},
+		[2]string{"started", l.streams.moment(m.StartedAt)},
 		[2]string{"took", (time.Duration(m.Timings.TotalMS) * time.Millisecond).Round(100 * time.Millisecond).String()},
 		[2]string{"workspace", filepath.Join(ws.Path, ws.Prefix)}, [2]string{"model", m.Model},
 		[2]string{"tokens", tokensUsed(m)}, [2]string{"budget", oneshot.Spent(m)}, [2]string{"engine", engine},

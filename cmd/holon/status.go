@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holon/responses/turns"
 	"holon/runner/agent/view"
 )
 
@@ -41,9 +42,9 @@ func summary(streams Streams, s view.AgentSummary) error {
 		{"posture", string(s.SchedulingPosture.Posture) + ": " + s.SchedulingPosture.Reason},
 		{"model", model}, {"image", s.Identity.Image}, {"home", s.Identity.AgentHome},
 		{"current run", s.Agent.CurrentRunID}, {"pending", strconv.Itoa(s.Agent.Pending)},
-		{"next try", streams.momentOf(s.Agent.RetryAt)},
-		{"sleeps until", streams.momentOf(s.Agent.SleepingUntil)}, {"turns", strconv.FormatInt(s.Agent.TurnIndex, 10)},
-		{"last wake", s.Agent.LastWakeReason}, {"last brief", streams.momentOf(s.Agent.LastBriefAt)},
+		{"next try", streams.moment(s.Agent.RetryAt)},
+		{"sleeps until", streams.moment(s.Agent.SleepingUntil)}, {"turns", strconv.FormatInt(s.Agent.TurnIndex, 10)},
+		{"last wake", s.Agent.LastWakeReason}, {"last brief", streams.moment(s.Agent.LastBriefAt)},
 		{"tokens", fmt.Sprintf("%d in, %d out", s.TokenUsage.Total.InputTokens, s.TokenUsage.Total.OutputTokens)},
 	}
 	if s.Agent.OpenWorkItems > 0 {
@@ -63,10 +64,10 @@ func summary(streams Streams, s view.AgentSummary) error {
 		pairs = append(pairs, [2]string{"timers", strconv.Itoa(s.ActiveTimerCount)})
 	}
 	if f := s.Agent.LastRuntimeFailure; f != nil {
-		pairs = append(pairs, [2]string{"last failure", streams.moment(f.OccurredAt) + ": " + f.Summary})
+		pairs = append(pairs, [2]string{"last failure", streams.moment(turns.At(f.OccurredAt)) + ": " + f.Summary})
 	}
 	for _, n := range s.Notifications {
-		pairs = append(pairs, [2]string{"notice", streams.moment(n.CreatedAt) + ": " + n.Summary})
+		pairs = append(pairs, [2]string{"notice", streams.moment(turns.At(n.CreatedAt)) + ": " + n.Summary})
 	}
 	return facts(streams, append(pairs, [2]string{"hint", s.Lifecycle.OperatorHint},
 		[2]string{"resume with", s.Lifecycle.ResumeCLIHint})...)

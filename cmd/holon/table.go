@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/internal/visible"
+	"holon/responses/turns"
 )
 
 // table prints rows of what commands list: in columns with a head on a terminal;
@@ -97,24 +98,18 @@ func facts(streams Streams, pairs ...[2]string) error {
 }
 
 // moment is a time for a person at a terminal, and whole in a pipe.
-func (s Streams) moment(t time.Time) string {
+func (s Streams) moment(at turns.Time) string {
+	t := at.Time()
 	switch {
 	case t.IsZero():
 		return ""
 	case !s.OutTTY:
-		return t.UTC().Format(time.RFC3339)
+		return t.Format(time.RFC3339)
 	}
 	if d := time.Until(t); d > 0 {
 		return "in " + age(d)
 	}
 	return age(time.Since(t)) + " ago"
-}
-
-func (s Streams) momentOf(t *time.Time) string {
-	if t == nil {
-		return ""
-	}
-	return s.moment(*t)
 }
 
 // paragraph prints text of an agent beneath a line of its own.

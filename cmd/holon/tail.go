@@ -106,10 +106,10 @@ func (r *remote) showEvent(ev *view.EventEnvelope) error {
 	}
 	summary := r.streams.oneLine(ev.Display.Summary, 1000)
 	if r.streams.OutTTY {
-		_, err := fmt.Fprintf(r.streams.Out, "%s  %s\n", ev.TS.Local().Format(time.TimeOnly), summary)
+		_, err := fmt.Fprintf(r.streams.Out, "%s  %s\n", ev.TS.Time().Local().Format(time.TimeOnly), summary)
 		return err
 	}
-	_, err := fmt.Fprintf(r.streams.Out, "%d\t%s\t%s\t%s\t%s\n", ev.EventSeq, ev.TS.UTC().Format(fixedTime),
+	_, err := fmt.Fprintf(r.streams.Out, "%d\t%s\t%s\t%s\t%s\n", ev.EventSeq, ev.TS.Time().Format(fixedTime),
 		r.streams.oneLine(ev.Display.Visibility, 40), r.streams.oneLine(ev.Type, 80), summary)
 	return err
 }

@@ -133,8 +133,8 @@ func runTaskShow(ctx context.Context, r *remote) error {
 			"command",
 			r.streams.oneLine(c.Cmd, 1000),
 		}, {"how it is", r.streams.oneLine(t.Summary, 300)}, {"exit status", exit},
-		{"directory", c.Workdir}, {"input", c.InputTarget}, {"started", r.streams.moment(t.CreatedAt.Time())},
-		{"changed", r.streams.moment(t.UpdatedAt.Time())}, {"turn", t.TurnID}, {"work item", t.WorkItemID},
+		{"directory", c.Workdir}, {"input", c.InputTarget}, {"started", r.streams.moment(t.CreatedAt)},
+		{"changed", r.streams.moment(t.UpdatedAt)}, {"turn", t.TurnID}, {"work item", t.WorkItemID},
 		{"output in the container", c.OutputPath}, {"errors in the container", c.StderrPath}}...)
 }
 

@@ -121,7 +121,7 @@ func timerTable(streams Streams, timers ...view.Timer) error {
 		if one.IntervalMS > 0 {
 			every = (time.Duration(one.IntervalMS) * time.Millisecond).String()
 		}
-		t.row(one.ID, one.AgentID, string(one.Status), streams.momentOf(one.NextFireAt), every,
+		t.row(one.ID, one.AgentID, string(one.Status), streams.moment(one.NextFireAt), every,
 			strconv.FormatInt(one.FireCount, 10), fmt.Sprintf("%.200s", one.Summary))
 	}
 	return t.end()

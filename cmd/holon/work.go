@@ -136,8 +136,8 @@ func runWorkShow(ctx context.Context, r *remote) error {
 	}
 	pairs := [][2]string{{"item", w.ID}, {"objective", r.streams.oneLine(w.Objective, 1000)}, {"state", workState(w)},
 		{"plan status", string(w.PlanStatus)}, {"blocked by", r.streams.oneLine(w.BlockedBy, 1000)}}
-	if w.RecheckConsumedAt == nil {
-		pairs = append(pairs, [2]string{"looked at again", r.streams.momentOf(w.RecheckAt)})
+	if w.RecheckConsumedAt.IsZero() {
+		pairs = append(pairs, [2]string{"looked at again", r.streams.moment(w.RecheckAt)})
 	}
 	pairs = append(pairs, [2]string{"created", r.streams.moment(w.CreatedAt)},
 		[2]string{"changed", r.streams.moment(w.UpdatedAt)})

@@ -22,6 +22,14 @@ func At(t time.Time) Time {
 	return Time{t.UnixMilli()}
 }
 
+// AtOptional is At, and the zero Time for none.
+func AtOptional(t *time.Time) Time {
+	if t == nil {
+		return Time{}
+	}
+	return At(*t)
+}
+
 // Time returns t as a time.Time in UTC; the zero Time gives the zero time.Time.
 func (t Time) Time() time.Time {
 	if t.IsZero() {

@@ -18,6 +18,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"holon/responses/turns"
 	"holon/runner/agent/live"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
@@ -141,7 +142,7 @@ func newRig(t testing.TB, limits control.Limits, access control.Access, wraps ..
 		r.store = w(r.store)
 	}
 	r.host = &host{machine: r.machine, info: view.RuntimeInfo{PID: 42, Version: "test", HomeDir: "/home",
-		SocketPath: "/home/run/holon.sock", StartedAt: now(),
+		SocketPath: "/home/run/holon.sock", StartedAt: turns.At(now()),
 		ConfigFingerprint: "abc", Engine: "docker", DefaultAgent: "main", DefaultModel: "scripted/demo",
 		FallbackModels: []string{"scripted/other"}, Ready: true}}
 	r.server = control.New(control.Options{Store: r.store, Steps: r.machine, Host: r.host, Limits: limits,

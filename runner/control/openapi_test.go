@@ -146,8 +146,9 @@ func (c comparison) check(at string, t reflect.Type, ref *openapi3.SchemaRef) {
 	}
 	s := ref.Value
 	if t == reflect.TypeFor[turns.Time]() {
-		if got := s.Type.Slice(); !slices.Equal(got, []string{"string", "null"}) {
-			c.Errorf("%s is described as %q, want a string or null for a %s", at, got, t)
+		optional, always := []string{"string", "null"}, []string{"string"} // one that is always there is never null
+		if got := s.Type.Slice(); !slices.Equal(got, optional) && !slices.Equal(got, always) {
+			c.Errorf("%s is described as %q, want a string, or null too, for a %s", at, got, t)
 		}
 		return
 	}

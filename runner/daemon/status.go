@@ -2,8 +2,8 @@ package daemon
 
 import (
 	"context"
-	"time"
 
+	"holon/responses/turns"
 	"holon/runner/agent/view"
 	"holon/state"
 	"holon/state/ledger"
@@ -30,7 +30,7 @@ type Status struct {
 	HTTPAddr          string     `json:"http_addr,omitempty"`
 	AdvertiseURL      string     `json:"advertise_url,omitempty"`
 	Version           string     `json:"version,omitempty"`
-	StartedAt         *time.Time `json:"started_at,omitempty"`
+	StartedAt         turns.Time `json:"started_at,omitzero"`
 	ConfigFingerprint string     `json:"config_fingerprint,omitempty"`
 	DefaultAgent      string     `json:"default_agent,omitempty"`
 	DefaultModel      string     `json:"default_model,omitempty"`
@@ -87,9 +87,7 @@ func (d *Daemon) status(seen sighting) Status {
 	s.HTTPAddr, s.AdvertiseURL, s.Version, s.ConfigFingerprint = info.HTTPAddr, info.AdvertiseURL, info.Version,
 		info.ConfigFingerprint
 	s.DefaultAgent, s.DefaultModel, s.Engine = info.DefaultAgent, info.DefaultModel, info.Engine
-	if !info.StartedAt.IsZero() {
-		s.StartedAt = &info.StartedAt
-	}
+	s.StartedAt = info.StartedAt
 	s.ConfigMatch, s.Activity = &match, &seen.answer.Activity
 	s.LastFailure = newer(newer(s.LastFailure, seen.answer.LastFailure), info.LastFailure)
 	return s

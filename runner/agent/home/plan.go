@@ -18,6 +18,7 @@ import (
 	"holon/internal/folder"
 	"holon/internal/roots"
 	"holon/internal/visible"
+	"holon/responses/turns"
 	"holon/runner/agent/view"
 	"holon/state"
 )
@@ -63,7 +64,7 @@ func (h *Homes) Plan(agentID, itemID string) *view.PlanArtifact {
 		return plan
 	}
 	sum := sha256.Sum256([]byte(text))
-	plan.Hash, plan.Bytes, plan.UpdatedAt = hex.EncodeToString(sum[:]), int64(len(text)), changed
+	plan.Hash, plan.Bytes, plan.UpdatedAt = hex.EncodeToString(sum[:]), int64(len(text)), turns.At(changed)
 	plan.Preview = visible.Text(text)
 	if plan.PreviewComplete = len(plan.Preview) <= planPreview; !plan.PreviewComplete {
 		plan.Preview = strings.ToValidUTF8(plan.Preview[:planPreview], "")

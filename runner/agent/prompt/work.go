@@ -74,8 +74,8 @@ func (w Work) writeCurrent(b *strings.Builder) {
 	if c.BlockedBy != "" {
 		fmt.Fprintf(b, "; blocked by: %s", quotedUpTo(c.BlockedBy, 1000))
 	}
-	if c.RecheckAt != nil && c.RecheckConsumedAt == nil {
-		fmt.Fprintf(b, "; to be looked at again: %s", c.RecheckAt.UTC().Format(time.RFC3339))
+	if !c.RecheckAt.IsZero() && c.RecheckConsumedAt.IsZero() {
+		fmt.Fprintf(b, "; to be looked at again: %s", c.RecheckAt.Time().Format(time.RFC3339))
 	}
 	for _, wait := range w.Waits {
 		fmt.Fprintf(b, "\nwaits for: %s (%s)", quoted(wait.WaitingFor), wait.Kind)

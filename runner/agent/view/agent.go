@@ -1,9 +1,8 @@
 package view
 
 import (
-	"time"
-
 	"holon/responses"
+	"holon/responses/turns"
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
 )
@@ -24,7 +23,7 @@ type Identity struct {
 	AgentHome         string            `json:"agent_home,omitempty"` // absolute path on the host
 	Template          string            `json:"template,omitempty"`
 	Image             string            `json:"image,omitempty"`
-	CreatedAt         time.Time         `json:"created_at"`
+	CreatedAt         turns.Time        `json:"created_at"`
 }
 
 // Posture is what the scheduler would do with an agent, Lifecycle what an
@@ -59,7 +58,7 @@ type AgentState struct {
 	ID string `json:"id"`
 	// booting, awake_idle, awake_running, awaiting_task, asleep, stopped
 	Status                rules.Status         `json:"status"`
-	SleepingUntil         *time.Time           `json:"sleeping_until,omitempty"`
+	SleepingUntil         turns.Time           `json:"sleeping_until,omitzero"`
 	CurrentRunID          string               `json:"current_run_id,omitempty"`
 	CurrentMessageID      string               `json:"current_message_id,omitempty"`
 	CurrentWorkItemID     string               `json:"current_work_item_id,omitempty"`
@@ -68,7 +67,7 @@ type AgentState struct {
 	TurnIndex             int64                `json:"turn_index"`
 	Revision              int64                `json:"revision"`
 	LastWakeReason        string               `json:"last_wake_reason,omitempty"`
-	LastBriefAt           *time.Time           `json:"last_brief_at,omitempty"`
+	LastBriefAt           turns.Time           `json:"last_brief_at,omitzero"`
 	TotalMessageCount     int64                `json:"total_message_count"`
 	TotalModelRounds      int64                `json:"total_model_rounds"`
 	TotalInputTokens      int64                `json:"total_input_tokens"`
@@ -82,7 +81,7 @@ type AgentState struct {
 	LastTurnTerminal      *TurnTerminal        `json:"last_turn_terminal,omitempty"`
 	LastContinuation      *ledger.Continuation `json:"last_continuation,omitempty"`
 	LastRuntimeFailure    *ledger.Failure      `json:"last_runtime_failure,omitempty"`
-	RetryAt               *time.Time           `json:"retry_at,omitempty"` // when the head of the queue is tried again
+	RetryAt               turns.Time           `json:"retry_at,omitzero"` // when the head of the queue is tried again
 }
 
 // ToolLatency is how long the calls of one tool took in all.
@@ -94,17 +93,17 @@ type ToolLatency struct {
 
 // WakeHint is a kept hint without its body, which is of any size.
 type WakeHint struct {
-	Reason            string    `json:"reason"`
-	Description       string    `json:"description,omitempty"`
-	Source            string    `json:"source,omitempty"`
-	ExternalTriggerID string    `json:"external_trigger_id,omitempty"`
-	Resource          string    `json:"resource,omitempty"`
-	ContentType       string    `json:"content_type,omitempty"`
-	BodyBytes         int       `json:"body_bytes,omitempty"`
-	CorrelationID     string    `json:"correlation_id,omitempty"`
-	CausationID       string    `json:"causation_id,omitempty"`
-	CreatedAt         time.Time `json:"created_at"`
-	Coalesced         int       `json:"coalesced"`
+	Reason            string     `json:"reason"`
+	Description       string     `json:"description,omitempty"`
+	Source            string     `json:"source,omitempty"`
+	ExternalTriggerID string     `json:"external_trigger_id,omitempty"`
+	Resource          string     `json:"resource,omitempty"`
+	ContentType       string     `json:"content_type,omitempty"`
+	BodyBytes         int        `json:"body_bytes,omitempty"`
+	CorrelationID     string     `json:"correlation_id,omitempty"`
+	CausationID       string     `json:"causation_id,omitempty"`
+	CreatedAt         turns.Time `json:"created_at"`
+	Coalesced         int        `json:"coalesced"`
 
 	Also []ledger.WakeNote `json:"also,omitempty"` // what hints said that became part of this one
 }
@@ -122,8 +121,8 @@ type TurnTerminal struct {
 	TokenUsage           *responses.Usage `json:"token_usage,omitempty"`
 	ModelRounds          int              `json:"model_rounds"`
 	ToolCalls            int              `json:"tool_calls"`
-	StartedAt            time.Time        `json:"started_at"`
-	CompletedAt          time.Time        `json:"completed_at"`
+	StartedAt            turns.Time       `json:"started_at"`
+	CompletedAt          turns.Time       `json:"completed_at"`
 	DurationMS           int64            `json:"duration_ms"`
 }
 
@@ -168,9 +167,9 @@ type AgentListEntry struct {
 	Pending           int          `json:"pending"`
 	CurrentRunID      string       `json:"current_run_id,omitempty"`
 	WaitingReason     string       `json:"waiting_reason,omitempty"`
-	SleepingUntil     *time.Time   `json:"sleeping_until,omitempty"`
+	SleepingUntil     turns.Time   `json:"sleeping_until,omitzero"`
 	Model             ModelState   `json:"model"`
-	LastBriefAt       *time.Time   `json:"last_brief_at,omitempty"`
+	LastBriefAt       turns.Time   `json:"last_brief_at,omitzero"`
 	HasFailure        bool         `json:"has_failure"`
 }
 

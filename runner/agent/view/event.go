@@ -2,8 +2,8 @@ package view
 
 import (
 	"encoding/json"
-	"time"
 
+	"holon/responses/turns"
 	"holon/state/ledger"
 )
 
@@ -18,7 +18,7 @@ const (
 type EventEnvelope struct {
 	ID         string     `json:"id"`
 	EventSeq   int64      `json:"event_seq"` // orders, and is the cursor of, an agent's events
-	TS         time.Time  `json:"ts"`
+	TS         turns.Time `json:"ts"`
 	AgentID    string     `json:"agent_id"`
 	Type       string     `json:"type"` // see runner/agent/rules
 	Projection Projection `json:"projection"`

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"holon/responses/turns"
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
 )
@@ -60,7 +61,7 @@ type joiner struct {
 
 func (j *joiner) envelope(e ledger.Event) (EventEnvelope, error) {
 	out := EventEnvelope{
-		ID: e.ID, EventSeq: e.Seq, TS: e.CreatedAt, AgentID: e.AgentID, Type: e.Type,
+		ID: e.ID, EventSeq: e.Seq, TS: turns.At(e.CreatedAt), AgentID: e.AgentID, Type: e.Type,
 		Projection: Projection{Name: ProjectionOperator, Redactions: []string{}},
 		Provenance: Provenance{MessageID: e.MessageID, TurnID: e.TurnID},
 		Payload:    Payload{Data: object(e.Data), Ref: e.Ref},

@@ -3,8 +3,8 @@ package view
 import (
 	"encoding/json"
 	"strings"
-	"time"
 
+	"holon/responses/turns"
 	"holon/state/ledger"
 )
 
@@ -14,17 +14,17 @@ type Notification = ledger.Notification
 // WaitingIntent is an outside change that an agent waits for: a wait of kind
 // external, in the words of version 0.14.
 type WaitingIntent struct {
-	ID                string    `json:"id"`
-	AgentID           string    `json:"agent_id"`
-	Scope             string    `json:"scope"` // agent, work_item
-	WorkItemID        string    `json:"work_item_id,omitempty"`
-	Description       string    `json:"description"`
-	Source            string    `json:"source,omitempty"`
-	Resource          string    `json:"resource,omitempty"`
-	DeliveryMode      string    `json:"delivery_mode"`
-	Status            string    `json:"status"` // active
-	ExternalTriggerID string    `json:"external_trigger_id,omitempty"`
-	CreatedAt         time.Time `json:"created_at"`
+	ID                string     `json:"id"`
+	AgentID           string     `json:"agent_id"`
+	Scope             string     `json:"scope"` // agent, work_item
+	WorkItemID        string     `json:"work_item_id,omitempty"`
+	Description       string     `json:"description"`
+	Source            string     `json:"source,omitempty"`
+	Resource          string     `json:"resource,omitempty"`
+	DeliveryMode      string     `json:"delivery_mode"`
+	Status            string     `json:"status"` // active
+	ExternalTriggerID string     `json:"external_trigger_id,omitempty"`
+	CreatedAt         turns.Time `json:"created_at"`
 }
 
 // Trigger is an external trigger without what would let anyone use it.
@@ -34,10 +34,10 @@ type Trigger struct {
 	Scope           string     `json:"scope"` // agent
 	DeliveryMode    string     `json:"delivery_mode"`
 	Status          string     `json:"status"`
-	CreatedAt       time.Time  `json:"created_at"`
-	RotatedAt       *time.Time `json:"rotated_at,omitempty"`
-	RevokedAt       *time.Time `json:"revoked_at,omitempty"`
-	LastDeliveredAt *time.Time `json:"last_delivered_at,omitempty"`
+	CreatedAt       turns.Time `json:"created_at"`
+	RotatedAt       turns.Time `json:"rotated_at,omitzero"`
+	RevokedAt       turns.Time `json:"revoked_at,omitzero"`
+	LastDeliveredAt turns.Time `json:"last_delivered_at,omitzero"`
 	DeliveryCount   int64      `json:"delivery_count"`
 }
 
@@ -45,8 +45,8 @@ type Trigger struct {
 func OfTrigger(t ledger.Trigger) Trigger {
 	return Trigger{
 		ID: t.ID, AgentID: t.AgentID, Scope: "agent", DeliveryMode: t.DeliveryMode, Status: t.Status,
-		CreatedAt: t.CreatedAt,
-		RotatedAt: t.RotatedAt, RevokedAt: t.RevokedAt, LastDeliveredAt: t.LastDeliveredAt,
+		CreatedAt: turns.At(t.CreatedAt),
+		RotatedAt: turns.AtOptional(t.RotatedAt), RevokedAt: turns.AtOptional(t.RevokedAt), LastDeliveredAt: turns.AtOptional(t.LastDeliveredAt),
 		DeliveryCount: t.DeliveryCount,
 	}
 }
@@ -55,14 +55,14 @@ func OfTrigger(t ledger.Trigger) Trigger {
 type Timer struct {
 	ID             string             `json:"id"`
 	AgentID        string             `json:"agent_id"`
-	CreatedAt      time.Time          `json:"created_at"`
+	CreatedAt      turns.Time         `json:"created_at"`
 	DurationMS     int64              `json:"duration_ms"`
 	IntervalMS     int64              `json:"interval_ms,omitempty"`
 	Repeat         bool               `json:"repeat"`
 	Status         ledger.TimerStatus `json:"status"`
 	Summary        string             `json:"summary,omitempty"`
-	NextFireAt     *time.Time         `json:"next_fire_at,omitempty"`
-	LastFiredAt    *time.Time         `json:"last_fired_at,omitempty"`
+	NextFireAt     turns.Time         `json:"next_fire_at,omitzero"`
+	LastFiredAt    turns.Time         `json:"last_fired_at,omitzero"`
 	FireCount      int64              `json:"fire_count"`
 	CoalescedCount int64              `json:"coalesced_count"`
 	LastMessageID  string             `json:"last_message_id,omitempty"`
@@ -71,9 +71,9 @@ type Timer struct {
 // OfTimer shows a timer.
 func OfTimer(t ledger.Timer) Timer {
 	return Timer{
-		ID: t.ID, AgentID: t.AgentID, CreatedAt: t.CreatedAt, DurationMS: t.DurationMS, IntervalMS: t.IntervalMS,
+		ID: t.ID, AgentID: t.AgentID, CreatedAt: turns.At(t.CreatedAt), DurationMS: t.DurationMS, IntervalMS: t.IntervalMS,
 		Repeat: t.IntervalMS > 0,
-		Status: t.Status, Summary: t.Summary, NextFireAt: t.NextFireAt, LastFiredAt: t.LastFireAt,
+		Status: t.Status, Summary: t.Summary, NextFireAt: turns.AtOptional(t.NextFireAt), LastFiredAt: turns.AtOptional(t.LastFireAt),
 		FireCount: t.FireCount, CoalescedCount: t.Coalesced, LastMessageID: t.MessageID,
 	}
 }
@@ -121,7 +121,7 @@ func (s Snapshot) Transcript(agentID string, limit int) ([]ledger.TranscriptEntr
 
 // Expired says that a file is gone, since when, and why.
 type Expired struct {
-	At     time.Time           `json:"at"`
+	At     turns.Time          `json:"at"`
 	Reason ledger.OutputReason `json:"reason"` // exported, retention, limit
 }
 
@@ -140,7 +140,7 @@ func (s Snapshot) expire(entries []ledger.TranscriptEntry) error {
 				return err
 			}
 			if ok {
-				at = &Expired{x.At, x.Reason}
+				at = &Expired{turns.At(x.At), x.Reason}
 			}
 			gone[e.TurnID] = at
 		}

@@ -2,8 +2,8 @@ package view
 
 import (
 	"strings"
-	"time"
 
+	"holon/responses/turns"
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
 )
@@ -16,7 +16,7 @@ type RuntimeInfo struct {
 	SocketPath        string          `json:"socket_path"`
 	HTTPAddr          string          `json:"http_addr,omitempty"`     // host:port; absent when no TCP port is open
 	AdvertiseURL      string          `json:"advertise_url,omitempty"` // where others reach it
-	StartedAt         time.Time       `json:"started_at"`
+	StartedAt         turns.Time      `json:"started_at"`
 	ConfigFingerprint string          `json:"config_fingerprint"`
 	Engine            string          `json:"engine,omitempty"`
 	DefaultAgent      string          `json:"default_agent"`

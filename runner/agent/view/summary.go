@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"holon/responses/turns"
 	"holon/runner/agent/rules"
 	"holon/state"
 	"holon/state/ledger"
@@ -80,9 +81,9 @@ func (s Snapshot) List() ([]AgentListEntry, error) {
 		out = append(out, AgentListEntry{
 			Identity: s.identity(a), Status: at.Status(), SchedulingPosture: at.Posture(), Lifecycle: at.Lifecycle(),
 			Pending:      at.Queued,
-			CurrentRunID: at.RunID, WaitingReason: at.waitingReason(), SleepingUntil: at.until(),
+			CurrentRunID: at.RunID, WaitingReason: at.waitingReason(), SleepingUntil: turns.AtOptional(at.until()),
 			Model:       s.model(at),
-			LastBriefAt: at.stored.LastBriefAt, HasFailure: at.stored.LastFailure != nil,
+			LastBriefAt: turns.AtOptional(at.stored.LastBriefAt), HasFailure: at.stored.LastFailure != nil,
 		})
 	}
 	return out, nil
@@ -163,17 +164,17 @@ func (at agentSnapshot) until() *time.Time {
 func (at agentSnapshot) state() AgentState {
 	total := at.stored.Totals
 	s := AgentState{
-		ID: at.agent.ID, Status: at.Status(), SleepingUntil: at.until(), CurrentRunID: at.RunID, Pending: at.Queued,
+		ID: at.agent.ID, Status: at.Status(), SleepingUntil: turns.AtOptional(at.until()), CurrentRunID: at.RunID, Pending: at.Queued,
 		CurrentWorkItemID: at.stored.CurrentWork, OpenWorkItems: at.work,
 		TurnIndex: at.stored.Turns, Revision: at.stored.Revision, LastWakeReason: at.stored.LastWake,
-		LastBriefAt:       at.stored.LastBriefAt,
+		LastBriefAt:       turns.AtOptional(at.stored.LastBriefAt),
 		TotalMessageCount: total.Messages, TotalModelRounds: total.ModelRounds, TotalInputTokens: total.InputTokens,
 		TotalOutputTokens: total.OutputTokens,
 		ToolLatency:       []ToolLatency{}, AttachedWorkspaces: []string{}, ModelOverride: at.agent.Model,
 		ModelOverrideEffort: at.agent.ReasoningEffort,
 		PendingWakeHint:     hint(at.stored.PendingWake), LastTurnTerminal: terminal(at.last),
 		LastContinuation:   at.stored.LastResolved,
-		LastRuntimeFailure: at.stored.LastFailure, RetryAt: at.RetryAt,
+		LastRuntimeFailure: at.stored.LastFailure, RetryAt: turns.AtOptional(at.RetryAt),
 	}
 	if at.attempt != nil {
 		s.CurrentMessageID = at.attempt.MessageID
@@ -189,7 +190,7 @@ func hint(h *ledger.WakeHint) *WakeHint {
 		Reason: h.Reason, Description: h.Description, Source: h.Source, ExternalTriggerID: h.ExternalTriggerID,
 		Resource:    h.Resource,
 		ContentType: h.ContentType, BodyBytes: len(h.Body), CorrelationID: h.CorrelationID, CausationID: h.CausationID,
-		CreatedAt: h.CreatedAt, Coalesced: h.Coalesced, Also: h.Also,
+		CreatedAt: turns.At(h.CreatedAt), Coalesced: h.Coalesced, Also: h.Also,
 	}
 }
 
@@ -200,8 +201,8 @@ func terminal(t *ledger.Turn) *TurnTerminal {
 	return &TurnTerminal{
 		TurnID: t.ID, TurnIndex: t.Index, MessageID: t.MessageID, Kind: t.Kind, Reason: t.Reason,
 		LastAssistantMessage: t.Last, Model: t.Model,
-		TokenUsage: t.Usage, ModelRounds: t.ModelRounds, ToolCalls: t.ToolCalls, StartedAt: t.StartedAt,
-		CompletedAt: t.CompletedAt, DurationMS: t.DurationMS,
+		TokenUsage: t.Usage, ModelRounds: t.ModelRounds, ToolCalls: t.ToolCalls, StartedAt: turns.At(t.StartedAt),
+		CompletedAt: turns.At(t.CompletedAt), DurationMS: t.DurationMS,
 	}
 }
 
@@ -218,7 +219,7 @@ func (s Snapshot) identity(a ledger.Agent) Identity {
 		AgentID: a.ID, Kind: a.Kind, Visibility: a.Visibility, Ownership: a.Ownership, ProfilePreset: a.Preset,
 		Status: "active", IsDefaultAgent: a.ID == s.facts.DefaultAgent,
 		ParentAgentID: a.ParentID, LineageParentID: a.LineageParentID, DelegatedFromTask: a.DelegatedFromTask,
-		AgentHome: s.home(a.ID), Template: a.Template, Image: a.Image, CreatedAt: a.CreatedAt,
+		AgentHome: s.home(a.ID), Template: a.Template, Image: a.Image, CreatedAt: turns.At(a.CreatedAt),
 	}
 	if a.ArchivedAt != nil {
 		i.Status = "archived"
@@ -291,7 +292,7 @@ func intents(waits []ledger.Wait) []WaitingIntent {
 		}
 		i := WaitingIntent{ID: w.ID, AgentID: w.AgentID, Scope: "agent", Description: w.WaitingFor, Source: w.Source,
 			Resource:     w.SubjectRef,
-			DeliveryMode: ledger.DeliverWakeHint, Status: "active", CreatedAt: w.CreatedAt}
+			DeliveryMode: ledger.DeliverWakeHint, Status: "active", CreatedAt: turns.At(w.CreatedAt)}
 		if w.Owner != ledger.OwnerAgent {
 			i.Scope, i.WorkItemID = "work_item", w.Owner
 		}

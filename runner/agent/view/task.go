@@ -3,7 +3,6 @@ package view
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"holon/responses/tasks"
 	"holon/responses/turns"
@@ -17,9 +16,9 @@ type TaskRecord struct {
 	AgentID         string        `json:"agent_id"`
 	Kind            string        `json:"kind"`
 	Status          tasks.Status  `json:"status"`
-	CreatedAt       time.Time     `json:"created_at"`
-	UpdatedAt       time.Time     `json:"updated_at"`
-	EndedAt         *time.Time    `json:"ended_at,omitempty"`
+	CreatedAt       turns.Time    `json:"created_at"`
+	UpdatedAt       turns.Time    `json:"updated_at"`
+	EndedAt         turns.Time    `json:"ended_at,omitzero"`
 	TurnID          string        `json:"turn_id,omitempty"` // that started it; absent: the operator did
 	ParentMessageID string        `json:"parent_message_id,omitempty"`
 	WorkItemID      string        `json:"work_item_id,omitempty"`
@@ -53,8 +52,8 @@ type CommandSpec struct {
 // OfTask is a task as it is listed.
 func OfTask(t ledger.Task) TaskRecord {
 	c := t.Command
-	return TaskRecord{ID: t.ID, AgentID: t.AgentID, Kind: t.Kind, Status: t.Status, CreatedAt: t.CreatedAt,
-		UpdatedAt: t.UpdatedAt, EndedAt: t.EndedAt, TurnID: t.TurnID, ParentMessageID: t.ParentMessageID,
+	return TaskRecord{ID: t.ID, AgentID: t.AgentID, Kind: t.Kind, Status: t.Status, CreatedAt: turns.At(t.CreatedAt),
+		UpdatedAt: turns.At(t.UpdatedAt), EndedAt: turns.AtOptional(t.EndedAt), TurnID: t.TurnID, ParentMessageID: t.ParentMessageID,
 		WorkItemID: t.WorkItemID, Purpose: t.Purpose, Summary: t.Summary, Failure: t.Failure,
 		WaitPolicy: tasks.WaitBackground, Command: c,
 		Recovery: TaskRecovery{Kind: t.Kind, Summary: t.Summary, Trust: string(ledger.TrustedSystem),

@@ -3,8 +3,8 @@ package view
 import (
 	"fmt"
 	"path"
-	"time"
 
+	"holon/responses/turns"
 	"holon/runner/agent/rules"
 	"holon/state"
 	"holon/state/ledger"
@@ -22,12 +22,12 @@ type WorkRecord struct {
 	PlanArtifact      *PlanArtifact     `json:"plan_artifact,omitempty"`
 	Todo              []ledger.Todo     `json:"todo_list"`
 	BlockedBy         string            `json:"blocked_by,omitempty"`
-	RecheckAt         *time.Time        `json:"recheck_at,omitempty"`
-	RecheckConsumedAt *time.Time        `json:"recheck_consumed_at,omitempty"`
+	RecheckAt         turns.Time        `json:"recheck_at,omitzero"`
+	RecheckConsumedAt turns.Time        `json:"recheck_consumed_at,omitzero"`
 	ResultSummary     string            `json:"result_summary,omitempty"`
-	CreatedAt         time.Time         `json:"created_at"`
-	UpdatedAt         time.Time         `json:"updated_at"`
-	CompletedAt       *time.Time        `json:"completed_at,omitempty"`
+	CreatedAt         turns.Time        `json:"created_at"`
+	UpdatedAt         turns.Time        `json:"updated_at"`
+	CompletedAt       turns.Time        `json:"completed_at,omitzero"`
 
 	Current          bool            `json:"current"`
 	SchedulingState  rules.WorkState `json:"scheduling_state,omitempty"`
@@ -38,14 +38,14 @@ type WorkRecord struct {
 
 // PlanArtifact is the plan of a work item: a file in the agent's home.
 type PlanArtifact struct {
-	OwnerAgentID    string    `json:"owner_agent_id"`
-	RelativePath    string    `json:"relative_path"`  // in the home
-	Path            string    `json:"path"`           // where the agent finds it
-	Hash            string    `json:"hash,omitempty"` // SHA-256, hex; "" of a file that is not there, or not read
-	Bytes           int64     `json:"bytes"`
-	UpdatedAt       time.Time `json:"updated_at,omitzero"`
-	Preview         string    `json:"preview"`
-	PreviewComplete bool      `json:"preview_complete"`
+	OwnerAgentID    string     `json:"owner_agent_id"`
+	RelativePath    string     `json:"relative_path"`  // in the home
+	Path            string     `json:"path"`           // where the agent finds it
+	Hash            string     `json:"hash,omitempty"` // SHA-256, hex; "" of a file that is not there, or not read
+	Bytes           int64      `json:"bytes"`
+	UpdatedAt       turns.Time `json:"updated_at,omitzero"`
+	Preview         string     `json:"preview"`
+	PreviewComplete bool       `json:"preview_complete"`
 	// Refused says why the file is not read: it is a link, no file, or too large; "": it is.
 	Refused string `json:"refused,omitempty"`
 }
@@ -54,8 +54,8 @@ type PlanArtifact struct {
 func OfWork(w ledger.WorkItem) WorkRecord {
 	return WorkRecord{ID: w.ID, AgentID: w.AgentID, WorkspaceID: w.WorkspaceID, Revision: w.Revision,
 		Objective: w.Objective, State: w.State, PlanStatus: w.PlanStatus, Todo: w.Todo, BlockedBy: w.BlockedBy,
-		RecheckAt: w.RecheckAt, RecheckConsumedAt: w.RecheckConsumedAt, ResultSummary: w.ResultSummary,
-		CreatedAt: w.CreatedAt, UpdatedAt: w.UpdatedAt, CompletedAt: w.CompletedAt}
+		RecheckAt: turns.AtOptional(w.RecheckAt), RecheckConsumedAt: turns.AtOptional(w.RecheckConsumedAt), ResultSummary: w.ResultSummary,
+		CreatedAt: turns.At(w.CreatedAt), UpdatedAt: turns.At(w.UpdatedAt), CompletedAt: turns.AtOptional(w.CompletedAt)}
 }
 
 // Work returns an item of an agent. One of another agent is not found.

@@ -65,22 +65,9 @@ func (f *finding) oneOf(path string, words ...string) {
 	f.must(slices.Contains(words, f.text(path)), fmt.Sprintf("%s %q", path, f.text(path)), strings.Join(words, ", "))
 }
 
-// known reports whether an id was closed lately. One that may have been forgotten counts as known, and in a part of a log
-// one that may have been introduced before it.
+// known reports whether an id was closed lately. One that may have been forgotten counts as known, and in a part of a
+// log one that may have been introduced before it.
 func (f *finding) known(key string) bool { return f.closed.set[key] || f.closed.full || f.partial }
-
-// earlier reports whether something may have been opened before the part of the log that there is. What belongs to a
-// turn was not when the turn began later.
-func (f *finding) earlier() bool {
-	turn := f.turnOf(f.Event)
-	return f.partial && (turn == nil || turn.family.ID == f.familyID())
-}
-
-// familyID is the kind of id of what the event opens, uses or closes.
-func (f *finding) familyID() ID {
-	family, _ := FamilyOf(f.Type)
-	return family.ID
-}
 
 // Rules returns the rules V1 to V94 in order.
 func Rules() []Rule {

@@ -20,11 +20,8 @@ func envelopeRules() []Rule {
 		{Number: 7, Why: "needs the secrets that must not occur",
 			Statement: "No event holds a secret or a trigger URL."},
 		{Number: 8, check: checkDistinct, Statement: "Ids of one kind never equal ids of another kind."},
-		{
-			Number:    9,
-			check:     checkIntroduced,
-			Statement: "Every session, thread, task and cause that is named was introduced earlier.",
-		},
+		{Number: 9, check: checkIntroduced,
+			Statement: "Every session, thread, task and cause that is named was introduced earlier."},
 		{Number: 10, Why: "needs the published fixtures",
 			Statement: "The published fixtures decode and encode to equal JSON."},
 	}
@@ -35,11 +32,8 @@ func checkEnvelope(f *finding) {
 		{"schema_version", f.SchemaVersion}, {"runtime_id", f.IDs[Runtime]}} {
 		f.must(field.value != "", "no "+field.name, "a "+field.name)
 	}
-	f.must(
-		f.SchemaVersion == "" || f.SchemaVersion == SchemaVersion,
-		fmt.Sprintf("schema_version %.40q", f.SchemaVersion),
-		SchemaVersion,
-	)
+	f.must(f.SchemaVersion == "" || f.SchemaVersion == SchemaVersion,
+		fmt.Sprintf("schema_version %.40q", f.SchemaVersion), SchemaVersion)
 	_, err := time.Parse(time.RFC3339Nano, f.Timestamp)
 	f.must(err == nil, fmt.Sprintf("timestamp %.40q", f.Timestamp), "RFC 3339")
 	f.must(f.Sequence > 0, fmt.Sprintf("sequence %d", f.Sequence), "1 or more")

@@ -10,10 +10,11 @@ func lifecycleRules() []Rule {
 	pair := func(number int, statement string, families ...string) Rule {
 		r := Rule{Number: number, Statement: statement, check: checkPair}
 		for _, f := range Families {
-			if slices.Contains(families, f.Name) {
-				r.On = slices.Concat(r.On, f.Use, f.Close)
+			if !slices.Contains(families, f.Name) {
+				continue
 			}
-			if slices.Contains(families, f.Name) && opensOnce[f.Name] {
+			r.On = slices.Concat(r.On, f.Use, f.Close)
+			if opensOnce[f.Name] {
 				r.On = append(r.On, f.Open)
 			}
 		}
@@ -56,7 +57,9 @@ func checkPair(f *finding) {
 		f.must(!open && !ended, "a second "+f.Type+" of a "+key, "an id of its own")
 		return
 	}
-	if f.open[key] != nil || (f.closed.full || f.earlier()) && !f.closed.set[key] {
+	// in a part of a log it may have been opened before, but not within a turn that began later
+	earlier := f.partial && f.turnOf(f.Event) == nil
+	if f.open[key] != nil || (f.closed.full || earlier) && !f.closed.set[key] {
 		return
 	}
 	got := f.Type + " of a " + key + " that was not opened"

@@ -11,8 +11,8 @@ func permissionRules() []Rule {
 	}
 	return []Rule{
 		{Number: 39, On: []string{"process.started"}, check: checkPermitted,
-			Statement: "permission.evaluated, unless the tool needs no permission, and sandbox.applied of a tool precede its " +
-				"process."},
+			Statement: "permission.evaluated, unless the tool needs no permission, and sandbox.applied of a tool precede " +
+				"its process."},
 		{Number: 40, On: []string{"permission.evaluated", "permission.resolved"}, check: checkReason,
 			Statement: "Every decision says what it is and where it comes from."},
 		live(41, "An explicit deny wins over a hook's allow, and ask over allow."),
@@ -38,11 +38,8 @@ func checkPermitted(f *finding) {
 	if tool == nil {
 		return
 	}
-	f.must(
-		tool.seen["permission.evaluated"] > 0 || tool.text["policy"] == "allow",
-		"no permission.evaluated of "+tool.id,
-		"permission.evaluated, or policy allow in tool.started, before its process",
-	)
+	f.must(tool.seen["permission.evaluated"] > 0 || tool.text["policy"] == "allow",
+		"no permission.evaluated of "+tool.id, "permission.evaluated, or policy allow in tool.started, before its process")
 	f.must(tool.seen["sandbox.applied"] > 0 || tool.turn != nil && tool.turn.seen["sandbox.applied"] > 0,
 		"no sandbox.applied of "+tool.id, "sandbox.applied of the tool or of its turn before its process")
 }

@@ -1,22 +1,22 @@
 package agentruntime
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 func routingRules() []Rule {
 	ends := []string{"turn.completed", "turn.failed"}
 	return []Rule{
 		{Number: 75, On: append([]string{"routing.candidates.resolved", "routing.decided", "routing.single_candidate"},
 			ends...), check: checkRouted,
-			Statement: "A turn that called a model has exactly one decision about its route, and counts are those of the " +
-				"candidates."},
+			Statement: "A turn that called a model has exactly one decision about its route, and counts are those of " +
+				"the candidates."},
 		{Number: 76, On: []string{"model.requested"}, check: checkNotPossible,
 			Statement: "No model is requested after routing.not_possible."},
-		{
-			Number:    77,
-			On:        []string{"routing.fallback.applied"},
+		{Number: 77, On: []string{"routing.fallback.applied"},
 			check:     func(f *finding) { f.has("from", "to", "reason") },
-			Statement: "A fallback names from, to and reason.",
-		},
+			Statement: "A fallback names from, to and reason."},
 		{Number: 78, On: []string{"turn.completed"}, check: checkCost,
 			Statement: "The recorded costs of a turn add up to its usage."},
 		{Number: 79, On: ends, check: checkLimited,
@@ -33,19 +33,8 @@ func routingRules() []Rule {
 
 func checkRouted(f *finding) {
 	turn := f.turnOf(f.Event)
-	count, counted := f.number("candidate_count")
-	got := fmt.Sprintf("candidate_count %v", f.field("candidate_count"))
-	switch f.Type {
-	case "routing.candidates.resolved":
-		f.must(f.field("candidates") == nil || int(count) == len(f.list("candidates")), got, "the number of candidates")
-		return
-	case "routing.single_candidate":
-		f.must(!counted || count == 1, got, "1")
-		return
-	case "routing.decided":
-		f.must(!counted || int(count) >= len(f.list("fallback_chain")), got, "the fallback_chain, or more")
-		resolved := turn != nil && turn.text["candidates"] != ""
-		f.must(!counted || !resolved || turn.text["candidates"] == fmt.Sprint(count), got, "as in candidates.resolved")
+	if !strings.HasPrefix(f.Type, "turn.") {
+		checkCandidates(f, turn)
 		return
 	}
 	if turn == nil || turn.seen["model.requested"] == 0 {
@@ -53,6 +42,22 @@ func checkRouted(f *finding) {
 	}
 	n := turn.seen["routing.decided"] + turn.seen["routing.single_candidate"] + turn.seen["routing.not_possible"]
 	f.must(n == 1, fmt.Sprintf("%d decisions about the route of %s", n, turn.id), "1")
+}
+
+// checkCandidates holds a count of candidates to those that are listed.
+func checkCandidates(f *finding, turn *object) {
+	count, counted := f.number("candidate_count")
+	got := fmt.Sprintf("candidate_count %v", f.field("candidate_count"))
+	switch f.Type {
+	case "routing.candidates.resolved":
+		f.must(f.field("candidates") == nil || int(count) == len(f.list("candidates")), got, "the number of candidates")
+	case "routing.single_candidate":
+		f.must(!counted || count == 1, got, "1")
+	case "routing.decided":
+		f.must(!counted || int(count) >= len(f.list("fallback_chain")), got, "the fallback_chain, or more")
+		resolved := turn != nil && turn.text["candidates"] != ""
+		f.must(!counted || !resolved || turn.text["candidates"] == fmt.Sprint(count), got, "as in candidates.resolved")
+	}
 }
 
 func checkNotPossible(f *finding) {

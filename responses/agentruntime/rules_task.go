@@ -46,11 +46,8 @@ func checkRun(f *finding) {
 
 func checkChildOfCancelled(f *finding) {
 	if parent := f.tasks[f.IDs[ParentTask]]; parent != nil {
-		f.must(
-			parent.status != "cancelling" && parent.status != "cancelled",
-			"a child of a cancelled task",
-			"no new child",
-		)
+		ended := parent.status == "cancelling" || parent.status == "cancelled"
+		f.must(!ended, "a child of a cancelled task", "no new child")
 	}
 }
 

@@ -32,11 +32,8 @@ func checkToolRecord(f *finding) {
 	f.must(tool.seen["policy"] > 0 || tool.text["decision"] != "", "no decision about "+tool.id,
 		"policy in tool.started, or permission.evaluated")
 	if f.Type == "tool.result" {
-		f.must(
-			f.field("preview") != nil || f.field("result_ref") != nil,
-			"no result of "+tool.id,
-			"preview or result_ref",
-		)
+		f.must(f.field("preview") != nil || f.field("result_ref") != nil,
+			"no result of "+tool.id, "preview or result_ref")
 	}
 }
 

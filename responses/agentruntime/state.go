@@ -14,7 +14,7 @@ type state struct {
 	open     map[string]*object // by [Family.key]
 	tasks    map[string]*task
 	queues   map[string]map[string]bool
-	closed   recent            // keys of objects and tasks that ended, and of entries that left their queue
+	closed   recent            // keys of objects and tasks that ended, and in a part of a log of entries that left their queue
 	unmet    recent            // ids of causes that no event had when they were named
 	digests  map[string]uint64 // of recent events, by event id
 	eventIDs recent
@@ -235,7 +235,9 @@ func (s *state) applyQueue(e *Event) {
 		s.queues[id][entry] = true
 	case "dequeue", "remove", "drop", "interject", "settle":
 		delete(s.queues[id], entry)
-		s.closed.add("entry " + id + " " + entry)
+		if s.partial { // else the queue says it
+			s.closed.add("entry " + id + " " + entry)
+		}
 	}
 }
 

@@ -53,9 +53,9 @@ func NewValidator(level Level, report func(Violation)) *Validator {
 	return v
 }
 
-// Partial says that the log begins in the middle of its threads, as that of a later turn of agentd or a page of a record
-// does: a sequence may begin with any number, and what is named may have been introduced, opened or queued before, unless
-// it is a part of what the log has from its beginning.
+// Partial says that the log begins in the middle of its threads, as that of a later turn of agentd or a page of a
+// record does: a sequence may begin with any number, and what is named may have been introduced, opened or queued
+// before, unless it is a part of what the log has from its beginning.
 func (v *Validator) Partial() { v.state.partial = true }
 
 // Read judges the events of one file, one a line. Its error is one of the reader.

@@ -14,12 +14,15 @@ import (
 	"holon/state/ledger"
 )
 
+// stepKey makes the step of a command one that is done once.
+func stepKey(c wire.Command) string { return "command:" + c.CommandID }
+
 func (s *Server) submitTurn(r *http.Request, c wire.Command) (outcome, error) {
 	if strings.TrimSpace(c.Text) == "" {
 		return outcome{}, missing("text", "say what the agent is to do")
 	}
 	a, err := s.steps.Admit(r.Context(), scheduler.Ingress{
-		AgentID: c.AgentID, Key: "command:" + c.CommandID, Kind: ledger.KindOperatorPrompt,
+		AgentID: c.AgentID, Key: stepKey(c), Kind: ledger.KindOperatorPrompt,
 		Origin: ledger.Origin{Kind: ledger.OriginOperator}, Priority: ledger.Priority(c.Priority),
 		Body: ledger.Body{Type: "text", Text: c.Text}, Surface: ledger.SurfaceControlPrompt,
 		AdmissionContext: listenerOf(r.Context()).operatorContext()})

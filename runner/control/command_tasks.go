@@ -13,30 +13,27 @@ import (
 	"holon/state/ledger"
 )
 
-// The commands of tasks do what the operator does by /control/agents/{id}/work-items and …/tasks, with the same rules.
+// The commands of tasks do what the operator does by /control/agents/{id}/work-items and …/tasks, by the same rules.
 
 // createTask makes a work item, or starts a command.
 func (s *Server) createTask(r *http.Request, c wire.Command) (outcome, error) {
-	key := "command:" + c.CommandID
 	switch {
 	case c.Cmd != "":
-		t, err := s.host.StartTask(r.Context(), scheduler.NewTask{AgentID: c.AgentID, Key: key, Purpose: c.Objective,
+		t, err := s.host.StartTask(r.Context(), scheduler.NewTask{AgentID: c.AgentID, Key: stepKey(c), Purpose: c.Objective,
 			Start: tasks.Start{Cmd: c.Cmd}})
 		if err != nil {
 			return outcome{}, ofContainer(err)
 		}
-		return s.ofTask(r, c.AgentID, t.ID, false)
+		return s.ofTask(r, c, t.ID, false)
 	case c.Objective == "":
 		return outcome{}, missing("objective", "say what is to be reached, or give a command to run as cmd")
 	}
-	w, _, err := s.steps.CreateWork(
-		r.Context(),
-		scheduler.NewWork{AgentID: c.AgentID, Key: key, Objective: c.Objective},
-	)
+	w, _, err := s.steps.CreateWork(r.Context(),
+		scheduler.NewWork{AgentID: c.AgentID, Key: stepKey(c), Objective: c.Objective})
 	if err != nil {
 		return outcome{}, err
 	}
-	return s.ofTask(r, c.AgentID, w.ID, false)
+	return s.ofTask(r, c, w.ID, false)
 }
 
 // updateTask changes the objective of a work item.
@@ -44,22 +41,22 @@ func (s *Server) updateTask(r *http.Request, c wire.Command) (outcome, error) {
 	if c.Objective == "" {
 		return outcome{}, missing("objective", "say what is to be reached")
 	}
-	w, err := s.steps.UpdateWork(r.Context(), c.AgentID, c.TaskID, "command:"+c.CommandID,
+	w, err := s.steps.UpdateWork(r.Context(), c.AgentID, c.TaskID, stepKey(c),
 		scheduler.WorkChange{Objective: &c.Objective})
 	return s.ofWork(r, c, w, err)
 }
 
 // startTask makes a work item the agent's current one.
 func (s *Server) startTask(r *http.Request, c wire.Command) (outcome, error) {
-	w, err := s.steps.PickWork(r.Context(), c.AgentID, c.TaskID, "command:"+c.CommandID)
+	w, err := s.steps.PickWork(r.Context(), c.AgentID, c.TaskID, stepKey(c))
 	return s.ofWork(r, c, w, err)
 }
 
 // completeTask completes a work item for the operator.
 func (s *Server) completeTask(r *http.Request, c wire.Command) (outcome, error) {
-	done, err := s.steps.CompleteWork(r.Context(), c.AgentID, c.TaskID, "command:"+c.CommandID, nil)
+	done, err := s.steps.CompleteWork(r.Context(), c.AgentID, c.TaskID, stepKey(c), nil)
 	if state.IsCode(err, scheduler.CodeWorkCompleted) {
-		return s.ofTask(r, c.AgentID, c.TaskID, true)
+		return s.ofTask(r, c, c.TaskID, true)
 	}
 	return s.ofWork(r, c, done.Item, err)
 }
@@ -79,7 +76,7 @@ func (s *Server) cancelTask(r *http.Request, c wire.Command) (outcome, error) {
 	if _, err := s.host.StopTask(r.Context(), c.AgentID, c.TaskID, false); err != nil {
 		return outcome{}, ofContainer(err)
 	}
-	return s.ofTask(r, c.AgentID, c.TaskID, before.Task.Status.Terminal())
+	return s.ofTask(r, c, c.TaskID, before.Task.Status.Terminal())
 }
 
 // ofWork is the outcome of a step of a work item. What changed nothing is not among the calls of the item.
@@ -93,12 +90,13 @@ func (s *Server) ofWork(r *http.Request, c wire.Command, w ledger.WorkItem, err 
 	if err != nil {
 		return outcome{}, err
 	}
-	return s.ofTask(r, c.AgentID, w.ID, !slices.Contains(w.Calls, "command:"+c.CommandID))
+	return s.ofTask(r, c, w.ID, !slices.Contains(w.Calls, stepKey(c)))
 }
 
 // ofTask is an outcome with what the record says of a task.
-func (s *Server) ofTask(r *http.Request, agentID, taskID string, noOp bool) (outcome, error) {
-	out, err := s.getTask(r, wire.Command{AgentID: agentID, TaskID: taskID})
+func (s *Server) ofTask(r *http.Request, c wire.Command, taskID string, noOp bool) (outcome, error) {
+	c.TaskID = taskID
+	out, err := s.getTask(r, c)
 	out.noOp = noOp
 	return out, err
 }

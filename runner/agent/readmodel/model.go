@@ -102,14 +102,14 @@ func (f *Fold) session(h Head) SessionSnapshot {
 	return SessionSnapshot{Head: h, Title: Unknown, WorkspaceID: Unknown, Kind: or(f.kind),
 		Status: cmp.Or(f.sessionStatus, "active"), Template: f.template,
 		CreatedAt: or(f.created), UpdatedAt: or(f.updated), ActiveThreadID: h.ThreadID, PinnedThreadID: NotApplicable,
-		Threads:     []ThreadSummary{{h.ThreadID, f.threadNow(), f.depth()}},
+		Threads:     []ThreadSummary{{h.ThreadID, f.threadNow(f.queued()), f.depth()}},
 		RecentTurns: f.turns.list(nil), HistoryCursor: h.ThroughSequence, Counts: f.counted(), Telemetry: Unknown}
 }
 
 // threadNow is the thread with what its queue says of it: one whose next message waits for a setting is blocked.
-func (f *Fold) threadNow() Thread {
+func (f *Fold) threadNow(queued List[QueueEntry]) Thread {
 	t := f.thread
-	if next := f.queued().Items; t.Status == "idle" && len(next) > 0 && next[0].Blocked {
+	if next := queued.Items; t.Status == "idle" && len(next) > 0 && next[0].Blocked {
 		t.Status = "blocked"
 	}
 	return t
@@ -139,8 +139,9 @@ type ThreadReadModel struct {
 }
 
 func (f *Fold) threadRead(h Head) ThreadReadModel {
-	m := ThreadReadModel{Head: h, Thread: f.threadNow(), PendingRequests: f.actions.list(isOpen),
-		Incidents: f.incidents.list(nil), QueuedTurns: f.queued(), QueueDepth: f.depth(),
+	queued := f.queued()
+	m := ThreadReadModel{Head: h, Thread: f.threadNow(queued), PendingRequests: f.actions.list(isOpen),
+		Incidents: f.incidents.list(nil), QueuedTurns: queued, QueueDepth: f.depth(),
 		Turns: f.turns.list(nil), ModelRequests: f.requests.list(nil), ToolCalls: f.tools.list(nil),
 		Processes: f.processes.list(nil), Outputs: f.outputs.list(nil), Waits: f.waits.list(nil),
 		Routing: f.routing, RecordedUsage: f.usage, Diagnostics: Unknown, Counts: f.counted()}

@@ -66,7 +66,8 @@ func (f *Fold) applyTask(e fact) {
 	f.advance(t, e)
 }
 
-// touch takes the times and the objective of a task from its record, which an event may have: it may tell of the task later.
+// touch takes the times and the objective of a task from its record, which an event may have: it may tell of the task
+// later.
 func (t *Task) touch(e fact) {
 	record := e.in("work_item")
 	if record.fields == nil {

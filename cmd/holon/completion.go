@@ -37,5 +37,5 @@ func agentIDs(streams Streams) completer {
 
 // completeWords completes a flag that takes few values.
 func completeWords(cmd *cobra.Command, flag string, words ...string) {
-	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc(flag, oneOfWords(words...))
 }

@@ -204,9 +204,9 @@ func (b *background) showStatus(s daemon.Status) error {
 	}
 	pairs = append(pairs, [2]string{"problem", s.Control.Problem})
 	if f := s.LastFailure; f != nil {
-		pairs = append(pairs, [2]string{"last failure",
-			fmt.Sprintf("%s, %s: %s", b.streams.moment(turns.At(f.OccurredAt)), f.Phase, f.Summary)}, [2]string{"look at",
-			cmp.Or(f.Hint, "holon daemon logs")})
+		when := b.streams.moment(turns.At(f.OccurredAt))
+		pairs = append(pairs, [2]string{"last failure", fmt.Sprintf("%s, %s: %s", when, f.Phase, f.Summary)},
+			[2]string{"look at", cmp.Or(f.Hint, "holon daemon logs")})
 	}
 	if len(s.Stale) > 0 {
 		pairs = append(pairs, [2]string{"stale", strings.Join(s.Stale, ", ")})
@@ -241,10 +241,10 @@ func runDaemonLogs(ctx context.Context, b *background, tail int, follow bool) er
 	}
 	pairs := [][2]string{{"log", logs.LogPath}, {"metadata", logs.MetadataPath}, {"failures", logs.FailurePath}}
 	if f := logs.StartupFailure; f != nil {
-		pairs = append(pairs, [2]string{"startup failure", b.streams.moment(turns.At(f.OccurredAt)) + ": " + f.Summary})
+		pairs = append(pairs, [2]string{"startup failure", b.streams.failure(f)})
 	}
 	if f := logs.ShutdownFailure; f != nil {
-		pairs = append(pairs, [2]string{"shutdown failure", b.streams.moment(turns.At(f.OccurredAt)) + ": " + f.Summary})
+		pairs = append(pairs, [2]string{"shutdown failure", b.streams.failure(f)})
 	}
 	if err := facts(Streams{Out: b.streams.Err, OutTTY: b.streams.ErrTTY, CI: b.streams.CI}, pairs...); err != nil {
 		return err

@@ -49,7 +49,8 @@ func runQueueList(ctx context.Context, r *remote, limit int) error {
 				state, why = "blocked", q.Entry.Reason
 			}
 		}
-		t.row(q.Message.ID, string(q.Entry.Sender), string(q.Entry.Priority), r.streams.moment(turns.At(q.Message.CreatedAt)),
+		t.row(q.Message.ID, string(q.Entry.Sender), string(q.Entry.Priority),
+			r.streams.moment(turns.At(q.Message.CreatedAt)),
 			state, text)
 	}
 	if err := t.end(); err != nil || why == "" {

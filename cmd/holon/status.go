@@ -64,7 +64,7 @@ func summary(streams Streams, s view.AgentSummary) error {
 		pairs = append(pairs, [2]string{"timers", strconv.Itoa(s.ActiveTimerCount)})
 	}
 	if f := s.Agent.LastRuntimeFailure; f != nil {
-		pairs = append(pairs, [2]string{"last failure", streams.moment(turns.At(f.OccurredAt)) + ": " + f.Summary})
+		pairs = append(pairs, [2]string{"last failure", streams.failure(f)})
 	}
 	for _, n := range s.Notifications {
 		pairs = append(pairs, [2]string{"notice", streams.moment(turns.At(n.CreatedAt)) + ": " + n.Summary})

@@ -11,6 +11,7 @@ import (
 
 	"holon/internal/visible"
 	"holon/responses/turns"
+	"holon/state/ledger"
 )
 
 // table prints rows of what commands list: in columns with a head on a terminal;
@@ -110,6 +111,11 @@ func (s Streams) moment(at turns.Time) string {
 		return "in " + age(d)
 	}
 	return age(time.Since(t)) + " ago"
+}
+
+// failure is when something failed, and how.
+func (s Streams) failure(f *ledger.Failure) string {
+	return s.moment(turns.At(f.OccurredAt)) + ": " + f.Summary
 }
 
 // paragraph prints text of an agent beneath a line of its own.

@@ -115,7 +115,8 @@ func entryText(e ledger.TranscriptEntry) string {
 		if data.Ref != "" {
 			text += "\nwhole output: " + data.Ref
 			if data.Expired != nil {
-				text += fmt.Sprintf(", expired %s (%s)", data.Expired.At.Time().Format(time.RFC3339), data.Expired.Reason)
+				at := data.Expired.At.Time().Format(time.RFC3339)
+				text += fmt.Sprintf(", expired %s (%s)", at, data.Expired.Reason)
 			}
 		}
 		return text

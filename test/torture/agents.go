@@ -217,7 +217,8 @@ func (w *world) completeIdle(ctx context.Context) {
 		for _, agent := range w.agents {
 			items, _ := w.serve.Client.WorkItems(ctx, agent, 100)
 			for _, item := range items {
-				if item.State == ledger.WorkOpen && item.Objective == check.Idle && time.Since(item.CreatedAt.Time()) > idleFor {
+				old := time.Since(item.CreatedAt.Time()) > idleFor
+				if item.State == ledger.WorkOpen && item.Objective == check.Idle && old {
 					_, _ = w.serve.Client.CompleteWork(ctx, agent, item.ID)
 				}
 			}

@@ -46,8 +46,8 @@ func OfTrigger(t ledger.Trigger) Trigger {
 	return Trigger{
 		ID: t.ID, AgentID: t.AgentID, Scope: "agent", DeliveryMode: t.DeliveryMode, Status: t.Status,
 		CreatedAt: turns.At(t.CreatedAt),
-		RotatedAt: turns.AtOptional(t.RotatedAt), RevokedAt: turns.AtOptional(t.RevokedAt), LastDeliveredAt: turns.AtOptional(t.LastDeliveredAt),
-		DeliveryCount: t.DeliveryCount,
+		RotatedAt: turns.AtOptional(t.RotatedAt), RevokedAt: turns.AtOptional(t.RevokedAt),
+		LastDeliveredAt: turns.AtOptional(t.LastDeliveredAt), DeliveryCount: t.DeliveryCount,
 	}
 }
 
@@ -71,9 +71,9 @@ type Timer struct {
 // OfTimer shows a timer.
 func OfTimer(t ledger.Timer) Timer {
 	return Timer{
-		ID: t.ID, AgentID: t.AgentID, CreatedAt: turns.At(t.CreatedAt), DurationMS: t.DurationMS, IntervalMS: t.IntervalMS,
-		Repeat: t.IntervalMS > 0,
-		Status: t.Status, Summary: t.Summary, NextFireAt: turns.AtOptional(t.NextFireAt), LastFiredAt: turns.AtOptional(t.LastFireAt),
+		ID: t.ID, AgentID: t.AgentID, CreatedAt: turns.At(t.CreatedAt), DurationMS: t.DurationMS,
+		IntervalMS: t.IntervalMS, Repeat: t.IntervalMS > 0, Status: t.Status, Summary: t.Summary,
+		NextFireAt: turns.AtOptional(t.NextFireAt), LastFiredAt: turns.AtOptional(t.LastFireAt),
 		FireCount: t.FireCount, CoalescedCount: t.Coalesced, LastMessageID: t.MessageID,
 	}
 }

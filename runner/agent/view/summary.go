@@ -164,7 +164,8 @@ func (at agentSnapshot) until() *time.Time {
 func (at agentSnapshot) state() AgentState {
 	total := at.stored.Totals
 	s := AgentState{
-		ID: at.agent.ID, Status: at.Status(), SleepingUntil: turns.AtOptional(at.until()), CurrentRunID: at.RunID, Pending: at.Queued,
+		ID: at.agent.ID, Status: at.Status(), SleepingUntil: turns.AtOptional(at.until()), CurrentRunID: at.RunID,
+		Pending:           at.Queued,
 		CurrentWorkItemID: at.stored.CurrentWork, OpenWorkItems: at.work,
 		TurnIndex: at.stored.Turns, Revision: at.stored.Revision, LastWakeReason: at.stored.LastWake,
 		LastBriefAt:       turns.AtOptional(at.stored.LastBriefAt),

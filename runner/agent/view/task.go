@@ -53,7 +53,8 @@ type CommandSpec struct {
 func OfTask(t ledger.Task) TaskRecord {
 	c := t.Command
 	return TaskRecord{ID: t.ID, AgentID: t.AgentID, Kind: t.Kind, Status: t.Status, CreatedAt: turns.At(t.CreatedAt),
-		UpdatedAt: turns.At(t.UpdatedAt), EndedAt: turns.AtOptional(t.EndedAt), TurnID: t.TurnID, ParentMessageID: t.ParentMessageID,
+		UpdatedAt: turns.At(t.UpdatedAt), EndedAt: turns.AtOptional(t.EndedAt),
+		TurnID: t.TurnID, ParentMessageID: t.ParentMessageID,
 		WorkItemID: t.WorkItemID, Purpose: t.Purpose, Summary: t.Summary, Failure: t.Failure,
 		WaitPolicy: tasks.WaitBackground, Command: c,
 		Recovery: TaskRecovery{Kind: t.Kind, Summary: t.Summary, Trust: string(ledger.TrustedSystem),

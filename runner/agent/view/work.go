@@ -54,8 +54,9 @@ type PlanArtifact struct {
 func OfWork(w ledger.WorkItem) WorkRecord {
 	return WorkRecord{ID: w.ID, AgentID: w.AgentID, WorkspaceID: w.WorkspaceID, Revision: w.Revision,
 		Objective: w.Objective, State: w.State, PlanStatus: w.PlanStatus, Todo: w.Todo, BlockedBy: w.BlockedBy,
-		RecheckAt: turns.AtOptional(w.RecheckAt), RecheckConsumedAt: turns.AtOptional(w.RecheckConsumedAt), ResultSummary: w.ResultSummary,
-		CreatedAt: turns.At(w.CreatedAt), UpdatedAt: turns.At(w.UpdatedAt), CompletedAt: turns.AtOptional(w.CompletedAt)}
+		RecheckAt: turns.AtOptional(w.RecheckAt), RecheckConsumedAt: turns.AtOptional(w.RecheckConsumedAt),
+		ResultSummary: w.ResultSummary, CreatedAt: turns.At(w.CreatedAt), UpdatedAt: turns.At(w.UpdatedAt),
+		CompletedAt: turns.AtOptional(w.CompletedAt)}
 }
 
 // Work returns an item of an agent. One of another agent is not found.

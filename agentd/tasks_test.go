@@ -114,7 +114,8 @@ func TestEndOfATaskThatAToolShowed(t *testing.T) {
 	result := strings.Index(string(facts), `"type":"tool.result"`)
 	asked := strings.Index(string(facts), `"type":"task.cancel_requested"`)
 	ended := strings.Index(string(facts), `"type":"task.cancelled"`)
-	if result < 0 || asked < result || ended < asked || strings.Count(string(facts), entry.ID+`","run_id"`) != 2 {
+	if result < 0 || asked < result || ended < asked || strings.Count(string(facts), entry.ID+`","run_id"`) != 3 ||
+		!strings.Contains(string(facts[asked:ended]), `"type":"process.terminated"`) {
 		t.Errorf("the facts of the turn are\n%s", facts)
 	}
 	h.post(`{"model":"` + h.scenario("next", "rounds:\n  - text: Yes.\n") + `","input":"and?",` +

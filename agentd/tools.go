@@ -45,7 +45,10 @@ func (s *Server) notices(j *job) func() ([]turn.Notice, func()) {
 		ended := s.parts.Tasks.Ended(j.sessionID)
 		list := make([]turn.Notice, len(ended))
 		for i, t := range ended {
-			list[i].Events = j.scope.TaskEnded(t.TaskID, portable(t.Snapshot))
+			if t.TurnID == "" { // no turn has told that the operator started it
+				list[i].Events = begunTask(j.scope, t.Snapshot, "operator", false)
+			}
+			list[i].Events = append(list[i].Events, j.scope.TaskEnded(t.TaskID, portable(t.Snapshot))...)
 			if !t.Seen {
 				list[i].Item = taskNotice(t.Snapshot)
 			}
@@ -63,11 +66,21 @@ func (s *Server) notices(j *job) func() ([]turn.Notice, func()) {
 func (s *Server) begun(scope turns.Scope, known map[string]bool) (facts []turns.RuntimeEvent) {
 	for _, t := range s.parts.Tasks.Of(scope.TurnID) {
 		if !known[t.TaskID] {
-			facts = append(facts, scope.TaskBegun(t.TaskID, turns.TaskBegun{TaskKind: t.Kind,
-				Objective: t.Command.CmdPreview, Source: "recovery"})...)
+			facts = append(facts, begunTask(scope, t, "recovery", known[turns.ProcessOf(t.TaskID)])...)
 		}
 	}
 	return facts
+}
+
+// begunTask are the facts of a task that exists, and of its process unless that is known.
+func begunTask(scope turns.Scope, t tasks.Snapshot, source string, known bool) (facts []turns.RuntimeEvent) {
+	p := turns.Process{Command: t.Command.CmdPreview, Cwd: t.Command.Workdir, TTY: t.Command.TTY,
+		AcceptsInput: t.Command.AcceptsInput}
+	if !known {
+		facts = append(facts, scope.TaskProcess(t.TaskID, scope.ProcessStarted("", turns.ProcessOf(t.TaskID), p)))
+	}
+	return append(facts, scope.TaskBegun(t.TaskID, turns.TaskBegun{TaskKind: t.Kind,
+		Objective: t.Command.CmdPreview, Source: source, Process: &p})...)
 }
 
 func taskNotice(t tasks.Snapshot) responses.Item {

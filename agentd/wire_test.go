@@ -161,7 +161,8 @@ func TestRuntimeEvents(t *testing.T) {
 	}
 	n := read("?follow=true")
 	want := "thread.started turn.submitted turn.started sandbox.applied tool.catalog.resolved context.resolved " +
-		"routing.decided model.requested model.completed cost.recorded tool.started tool.result tool.started tool.failed model.requested model.completed cost.recorded " +
+		"routing.decided model.requested model.completed cost.recorded tool.started process.started process.completed " +
+		"tool.result tool.started tool.failed model.requested model.completed cost.recorded " +
 		"turn.completed"
 	if strings.Join(classes, " ") != want {
 		t.Errorf("the facts are %v", classes)

@@ -39,6 +39,8 @@ func (c *causes) take(ev turns.RuntimeEvent) {
 		c.opened[ev.ModelRequestID] = ev.EventID
 	case turns.ToolStarted:
 		c.opened[ev.ToolCallID] = ev.EventID
+	case turns.ProcessStarted:
+		c.opened[ev.ProcessID] = ev.EventID
 	case turns.TaskCreated:
 		c.opened[ev.TaskID] = ev.EventID
 	case turns.CompactionBegun:

@@ -8,17 +8,24 @@ import (
 	"holon/responses/turns"
 )
 
-// openFacts are the model requests, tool calls and compactions of a turn that have begun and not ended, in order.
+// openFacts are the model requests, tool calls, processes and compactions of a turn that have begun and not ended, in
+// order. A process that became a task is the session's.
 type openFacts struct{ begun []turns.RuntimeEvent }
 
 func (o *openFacts) take(ev turns.RuntimeEvent) {
 	switch ev.Type {
 	case turns.ModelRequested, turns.ToolStarted, turns.CompactionBegun:
 		o.begun = append(o.begun, ev)
+	case turns.ProcessStarted:
+		if ev.TaskID == "" {
+			o.begun = append(o.begun, ev)
+		}
+	case turns.TaskCreated, turns.ProcessCompleted, turns.ProcessFailed, turns.ProcessTerminated:
+		o.begun = slices.DeleteFunc(o.begun, func(b turns.RuntimeEvent) bool { return b.ProcessID == ev.ProcessID })
 	case turns.ModelCompleted, turns.ModelFailed, turns.ToolResult, turns.ToolFailed,
 		turns.ContextCompacted, turns.CompactionFailed:
 		o.begun = slices.DeleteFunc(o.begun, func(b turns.RuntimeEvent) bool {
-			return b.ModelRequestID == ev.ModelRequestID && b.ToolCallID == ev.ToolCallID
+			return b.ModelRequestID == ev.ModelRequestID && b.ToolCallID == ev.ToolCallID && b.ProcessID == ""
 		})
 	}
 }
@@ -33,26 +40,28 @@ func (o *openFacts) of(class string) (list []turns.RuntimeEvent) {
 	return list
 }
 
-// closing returns the facts that end what the end of the turn cut off. used is what its
+// closing returns the facts that end what the end of the turn cut off, what began last first. used is what its
 // response used beyond the attempts that ended: by the attempt that did not.
 func (o *openFacts) closing(scope turns.Scope, used *turns.TokenUsage) (list []turns.RuntimeEvent) {
 	const category, message = "interrupted", "the turn ended before it did"
-	for _, ev := range o.begun {
-		if ev.Type == turns.CompactionBegun {
+	for _, ev := range slices.Backward(o.begun) {
+		switch ev.Type {
+		case turns.CompactionBegun:
 			list = append(list, scope.CompactionFailed(turns.CompactionFailure{FailureCategory: category, Message: message}))
-			continue
-		}
-		if ev.Type == turns.ToolStarted {
+		case turns.ToolStarted:
 			var p turns.Begun
 			_ = json.Unmarshal(ev.Payload, &p) // a call without a name ends all the same
 			list = append(list, scope.ToolFailed(ev.ToolCallID, turns.ToolFailure{ToolName: p.ToolName,
 				FailureCategory: category, Message: message}))
-			continue
+		case turns.ProcessStarted:
+			list = append(list, scope.ProcessEnded(ev.ToolCallID, ev.ProcessID,
+				turns.ProcessEnd{FailureCategory: "lost", Message: message}))
+		case turns.ModelRequested:
+			list = append(list, scope.ModelFailed(ev.ModelRequestID, turns.AttemptFailure{FailureCategory: category,
+				Message: message, Outcome: turns.OutcomeFailFast, ProviderAttempt: cutOff(ev, used)}),
+				scope.CostRecorded(ev.ModelRequestID, *cmp.Or(used, &turns.TokenUsage{})))
+			used = nil
 		}
-		list = append(list, scope.ModelFailed(ev.ModelRequestID, turns.AttemptFailure{FailureCategory: category,
-			Message: message, Outcome: turns.OutcomeFailFast, ProviderAttempt: cutOff(ev, used)}),
-			scope.CostRecorded(ev.ModelRequestID, *cmp.Or(used, &turns.TokenUsage{})))
-		used = nil
 	}
 	return list
 }

@@ -255,7 +255,7 @@ func (s *Store) endFacts(h Header, resp responses.Response) (totals Totals, seq 
 	var good int64 // where the facts end that stay
 	seq = h.Facts
 	submitted, ended := false, false
-	tasks := map[string]bool{} // that the facts know
+	known := map[string]bool{} // tasks and processes that the facts know
 	scope := turns.Scope{RuntimeID: s.runtime, SessionID: h.SessionID, ThreadID: h.ThreadID, TurnID: h.TurnID}
 	err = log.Lines(func(line []byte) error {
 		ev, err := turns.DecodeRuntimeEvent(line)
@@ -268,8 +268,11 @@ func (s *Store) endFacts(h Header, resp responses.Response) (totals Totals, seq 
 		totals.count(ev)
 		open.take(ev)
 		caused.take(ev)
-		if ev.Type == turns.TaskCreated {
-			tasks[ev.TaskID] = true
+		switch ev.Type {
+		case turns.TaskCreated:
+			known[ev.TaskID] = true
+		case turns.ProcessStarted:
+			known[ev.ProcessID] = true
 		}
 		ended = ev.Type == turns.TurnCompleted || ev.Type == turns.TurnFailed
 		if ev.Type == turns.TurnSubmitted {
@@ -289,7 +292,10 @@ func (s *Store) endFacts(h Header, resp responses.Response) (totals Totals, seq 
 		facts = h.opening(scope, seq == 0)
 	}
 	if s.begun != nil {
-		facts = append(facts, s.begun(scope, tasks)...)
+		for _, ev := range s.begun(scope, known) {
+			open.take(ev)
+			facts = append(facts, ev)
+		}
 	}
 	facts = append(facts, open.closing(scope, beyond(resp.Usage, totals.Attempts.AggregatedTokenUsage))...)
 	for _, ev := range append(facts, closingFact(scope, resp)) {

@@ -317,7 +317,8 @@ func TestSettleCountsWhatWasStreamed(t *testing.T) {
 	s := newStore(t, dir)
 	turn, em, scope := begin(t, s, dir, `{"input":"hi"}`)
 	must(t, turn.Event(scope.ModelRequested("mr_1", turns.Requested{Round: 1, EstimatedTokens: 30})),
-		turn.Event(scope.ToolStarted("tc_1", turns.Begun{ToolName: "Run"})), em.Text("half a sentence."),
+		turn.Event(scope.ToolStarted("tc_1", turns.Begun{ToolName: "Run"})),
+		turn.Event(scope.ProcessStarted("tc_1", "proc_1", turns.Process{Command: "make"})), em.Text("half a sentence."),
 		turn.Events.Flush(), turn.Runtime.Flush())
 	turn.Abort(errors.New("killed"))
 	must(t, turn.Close())
@@ -332,7 +333,7 @@ func TestSettleCountsWhatWasStreamed(t *testing.T) {
 	facts, err := os.ReadFile(filepath.Join(turn.Dir, turns.RuntimeFile))
 	must(t, err)
 	for _, want := range []string{`"type":"model.failed"`, `"type":"tool.failed"`, `"model_request_id":"mr_1"`,
-		`"failure_category":"interrupted"`, `"failure_kind":"interrupted"`, `"input_tokens":30,"output_tokens":4`} {
+		`"failure_category":"interrupted"`, `"failure_kind":"interrupted"`, `"type":"process.failed"`, `"input_tokens":30,"output_tokens":4`} {
 		if !strings.Contains(string(facts), want) {
 			t.Errorf("the facts have no %s: what was open does not end\n%s", want, facts)
 		}

@@ -122,7 +122,8 @@ func (s *Store) Hide(secrets *redact.Set, constants redact.Constants) {
 	s.secrets, s.words = secrets, constants
 }
 
-// Begun returns the facts of what the turn of scope began, but for the tasks that are known.
+// Begun returns the facts of the tasks that the turn of scope began, and of their processes, but for those that are
+// known by their ids.
 type Begun func(scope turns.Scope, known map[string]bool) []turns.RuntimeEvent
 
 // Complete sets what knows of things that a turn began before its facts said so. Call it before the first turn is

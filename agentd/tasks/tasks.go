@@ -66,8 +66,9 @@ type Spec struct {
 	AcceptsInput    bool   `json:"accepts_input"`
 }
 
-// Owner is what starts a task: a turn, or the operator of the session, who chooses its id so that it is started once.
-type Owner struct{ SessionID, TurnID, TaskID string }
+// Owner is what starts a task: a turn, or without one the operator of the session, who chooses its id so that it is
+// started once.
+type Owner struct{ SessionID, TurnID string }
 
 // Manager owns the tasks of this process. It is safe for concurrent use. Make
 // one with Open and end it with Close, before the supervisor of its processes.
@@ -165,12 +166,13 @@ func (m *Manager) Close() error {
 	return nil
 }
 
-// Adopt makes a task of a running process. spec describes its command; its output goes to the given files ("" for none;
-// with a terminal both streams go to stdout). If Adopt returns an error, the process still belongs to the caller.
-func (m *Manager) Adopt(owner Owner, spec Spec, p *process.Process, stdout, stderr string) (wire.Snapshot, error) {
+// Adopt makes the task id of a running process. spec describes its command; its output goes to the given files ("" for
+// none; with a terminal both streams go to stdout). If Adopt returns an error, the process still belongs to the caller.
+func (m *Manager) Adopt(id string, owner Owner, spec Spec, p *process.Process, stdout, stderr string) (wire.Snapshot,
+	error) {
 	now := turns.At(m.now())
 	t := &task{ended: make(chan struct{}), proc: p, rec: record{
-		Version: recordVersion, TaskID: cmp.Or(owner.TaskID, responses.NewID(wire.Prefix)), Direct: owner.TaskID != "",
+		Version: recordVersion, TaskID: id, Direct: owner.TurnID == "",
 		SessionID: owner.SessionID, TurnID: owner.TurnID,
 		Status: wire.Running, CreatedAt: now, UpdatedAt: now,
 		Spec: spec.clip(), Digest: spec.Digest(), StdoutPath: stdout, StderrPath: stderr, Process: p.Trace(),

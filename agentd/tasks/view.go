@@ -16,7 +16,7 @@ import (
 func (t *task) snapshot() wire.Snapshot {
 	r := &t.rec
 	c := &wire.Command{
-		Cmd: r.Spec.Cmd, CmdPreview: r.preview(), CmdDigest: r.Digest, Workdir: r.Spec.Workdir, Shell: r.Spec.Shell,
+		Cmd: r.Spec.Cmd, CmdPreview: r.Spec.Preview(), CmdDigest: r.Digest, Workdir: r.Spec.Workdir, Shell: r.Spec.Shell,
 		Login: r.Spec.Login, TTY: r.Spec.TTY,
 		OutputPath: r.StdoutPath, TerminalReentry: true, PromotedFromExecCommand: !r.Direct,
 	}
@@ -44,7 +44,7 @@ func (t *task) entry() wire.Entry {
 	r := &t.rec
 	return wire.Entry{
 		ID: r.TaskID, Kind: wire.KindCommand, Status: r.Status, Summary: r.summary(), UpdatedAt: r.UpdatedAt,
-		WaitPolicy: wire.WaitBackground, SessionID: r.SessionID, Command: r.preview(),
+		WaitPolicy: wire.WaitBackground, SessionID: r.SessionID, Command: r.Spec.Preview(),
 	}
 }
 
@@ -65,9 +65,9 @@ func (r *record) summary() string {
 	return "command is running"
 }
 
-// preview is the command line on one short line.
-func (r *record) preview() string {
-	line, rest, more := strings.Cut(strings.TrimSpace(r.Spec.Cmd), "\n")
+// Preview is the command line on one short line.
+func (s Spec) Preview() string {
+	line, rest, more := strings.Cut(strings.TrimSpace(s.Cmd), "\n")
 	line = clip(line, maxPreview)
 	if more && strings.TrimSpace(rest) != "" && !strings.HasSuffix(line, "…") {
 		line += " …"

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/internal/redact"
+	"holon/responses/turns"
 )
 
 // Definition is what a model is told about a tool.
@@ -73,8 +74,16 @@ type Env struct {
 	Images    bool        // the model can be shown pictures
 	Secrets   *redact.Set // taken out of what calls leave in files; nil for none
 	Disk      Disk        // what the turn's files may still take; nil for no bound
+	Processes Processes   // records the processes that calls start; nil for calls that nothing records
 	// Artifacts receives what is too large for the result. The registry sets it.
 	Artifacts *Artifacts
+}
+
+// Processes records the processes of a call. It is called by the goroutine that runs the call.
+type Processes interface {
+	Started(id string, p turns.Process)
+	Written(id string, p turns.Written)
+	Ended(id string, p turns.ProcessEnd)
 }
 
 // ForCall returns env with the place for what the call with the id leaves. The id may be anything.

@@ -61,8 +61,8 @@ func (r *runner) toolEnded(id string, o tools.Outcome) []turns.RuntimeEvent {
 	}))
 }
 
-// taskBegun are the runtime events of a call that left a task behind.
-func (r *runner) taskBegun(call *responses.ToolCall, o tools.Outcome) []turns.RuntimeEvent {
+// taskBegun are the runtime events of a call that left a task behind, which its last process runs.
+func (r *runner) taskBegun(call *responses.ToolCall, last *turns.Process, o tools.Outcome) []turns.RuntimeEvent {
 	var known struct {
 		Disposition string `json:"disposition"`
 		TaskHandle  struct {
@@ -71,12 +71,39 @@ func (r *runner) taskBegun(call *responses.ToolCall, o tools.Outcome) []turns.Ru
 		} `json:"task_handle"`
 	}
 	if o.Canonical.Error != nil || json.Unmarshal(o.Canonical.Result, &known) != nil ||
-		known.Disposition != "promoted_to_task" {
+		known.Disposition != "promoted_to_task" || last == nil {
 		return nil
 	}
-	p := turns.TaskBegun{TaskKind: known.TaskHandle.Kind, Objective: call.Arguments, Source: o.Canonical.ToolName,
-		ToolCallID: call.ID}
+	p := turns.TaskBegun{TaskKind: known.TaskHandle.Kind, Objective: last.Command, Source: o.Canonical.ToolName,
+		ToolCallID: call.ID, Process: last}
 	return r.Scope.TaskBegun(known.TaskHandle.TaskID, p)
+}
+
+// processes records the processes of a call. A tool cannot fail for the journal, so its error waits here for the turn.
+type processes struct {
+	runner *runner
+	call   string
+	last   *turns.Process // that started last
+	err    error
+}
+
+func (p *processes) Started(id string, of turns.Process) {
+	p.last = &of
+	p.record(p.runner.Scope.ProcessStarted(p.call, id, of))
+}
+
+func (p *processes) Written(id string, of turns.Written) {
+	p.record(p.runner.Scope.ProcessWritten(p.call, id, of))
+}
+
+func (p *processes) Ended(id string, of turns.ProcessEnd) {
+	p.record(p.runner.Scope.ProcessEnded(p.call, id, of))
+}
+
+func (p *processes) record(ev turns.RuntimeEvent) {
+	if p.err == nil {
+		p.err = p.runner.Journal.Event(ev)
+	}
 }
 
 // failureCategory maps a tool's kind of error to the categories of tool.failed.

@@ -157,10 +157,13 @@ func (r *runner) runCall(ctx context.Context, c *ownCall, beside tools.Round) er
 		turns.Begun{ToolName: c.Name, CallID: c.CallID, Arguments: c.Arguments})); err != nil {
 		return err
 	}
-	outcome := r.run(ctx, c, beside)
+	outcome, last, err := r.run(ctx, c, beside)
+	if err != nil {
+		return err
+	}
 	r.reminder.renew(outcome, r.result.Rounds)
 	r.result.ToolCalls.Add(c.Name, outcome.Canonical.Error != nil)
-	facts := append(r.toolEnded(c.ID, outcome), r.taskBegun(&c.ToolCall, outcome)...)
+	facts := append(r.toolEnded(c.ID, outcome), r.taskBegun(&c.ToolCall, last, outcome)...)
 	if r.Watcher != nil {
 		facts = append(facts, r.Watcher.ToolEnded(&c.ToolCall, outcome)...)
 	}
@@ -172,16 +175,20 @@ func (r *runner) runCall(ctx context.Context, c *ownCall, beside tools.Round) er
 	return r.conclude(c, outcome)
 }
 
-// run calls the tool of a call. The toolset refuses one that it does not have, and knows nothing of the client's.
-func (r *runner) run(ctx context.Context, c *ownCall, beside tools.Round) tools.Outcome {
+// run calls the tool of a call. The toolset refuses one that it does not have, and knows nothing of the client's. last
+// is the process that the call started last, nil for none; the error is the journal's.
+func (r *runner) run(ctx context.Context, c *ownCall, beside tools.Round) (o tools.Outcome, last *turns.Process,
+	err error) {
 	ctx = tracecontext.With(ctx, r.Scope.Trace.Child(c.ID))
 	call := c.call()
 	call.Round = beside
-	outcome := r.Tools.Run(ctx, r.env, call)
+	env, ran := r.env, processes{runner: r, call: c.ID}
+	env.Processes = &ran
+	outcome := r.Tools.Run(ctx, env, call)
 	if c.unknown != nil {
-		return tools.Refuse(c.Name, c.unknown)
+		return tools.Refuse(c.Name, c.unknown), nil, nil
 	}
-	return outcome
+	return outcome, ran.last, ran.err
 }
 
 // refuse gives a call that is not run its result.

@@ -143,9 +143,18 @@ func (s *state) apply(e *Event) {
 	}
 	if e.IDs[Task] != "" {
 		s.applyTask(e)
+		s.release(e)
 	}
 	if e.Type == "queue.changed" {
 		s.applyQueue(e)
+	}
+}
+
+// release takes the process of a task from the turn that started it: it is the task's from then on.
+func (s *state) release(e *Event) {
+	if o := s.open["process "+e.IDs[Process]]; o != nil && o.turn != nil {
+		delete(o.turn.parts, o)
+		o.turn = nil
 	}
 }
 

@@ -72,14 +72,15 @@ var Constants = redact.Constants{
 		RoutingDecided, FallbackApplied, CostRecorded, RateLimitHit, TaskCreated, TaskAccepted, TaskStarted,
 		TaskCompleted, TaskFailed, TaskTimedOut, TaskCancelAsked, TaskCancelled, TaskLost, inputAccepted, inputInserted,
 		egressDecided, egressClosed, egressMore, skillActivated, CatalogResolved, PermissionDecided,
-		SandboxApplied, SandboxViolated, OutputTruncated, ReminderInjected, ReminderSkipped,
+		SandboxApplied, SandboxViolated, OutputTruncated, ReminderInjected, ReminderSkipped, ProcessStarted,
+		ProcessInput, ProcessCompleted, ProcessFailed, ProcessTerminated,
 		"function", "allowed_tools", "json_object", "json_schema", // echoed from a request
 	},
 	"tool_choice": {"required"},
 	"mode":        {"required", ModeExternal},
 	"summary":     {"detailed"}, // of reasoning
 	"host":        {"server", "client"}, "policy": {DecisionAllow, DecisionDeny}, "decision": {DecisionDeny},
-	"decision_source": {"rule"}, "axis": {"filesystem"},
+	"decision_source": {"rule"}, "axis": {"filesystem"}, "by": {ByUser, ByPolicy, ByParentCancel, ByShutdown},
 	"filesystem": {EnforcementUnknown}, "network": {EnforcementUnknown}, "process": {EnforcementUnknown},
 	"secret": {EnforcementUnknown},
 	"status": {
@@ -120,7 +121,7 @@ var Constants = redact.Constants{
 	},
 	"failure_category": {
 		"invalid_input", "permission_denied", "sandbox_violation", "not_found", "cancelled", "interrupted",
-		"execution_error", "unavailable", "time_limit",
+		"execution_error", "unavailable", "time_limit", "timeout", "lost",
 	},
 	"outcome": {
 		OutcomeSucceeded, OutcomeRetrying, OutcomeExhausted, OutcomeFailFast,

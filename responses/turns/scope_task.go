@@ -9,13 +9,15 @@ type TaskBegun struct {
 	Objective  string `json:"objective"` // the command line, cut
 	Source     string `json:"source"`    // the tool that started it
 	ToolCallID string `json:"cause_tool_call_id,omitempty"`
+
+	Process *Process `json:"process,omitempty"` // that runs it
 }
 
 // TaskBegun says that the task with the given id exists, was taken on, and runs.
 func (s Scope) TaskBegun(taskID string, p TaskBegun) []RuntimeEvent {
 	p.TaskKind, p.Objective, p.Source = clip(p.TaskKind, maxName), clip(p.Objective, maxMessage),
 		clip(p.Source, maxName)
-	p.ToolCallID = clip(p.ToolCallID, maxName)
+	p.ToolCallID, p.Process = clip(p.ToolCallID, maxName), p.Process.bounded()
 	owner := struct {
 		Owner string `json:"owner"`
 	}{"agentd"}
@@ -25,7 +27,7 @@ func (s Scope) TaskBegun(taskID string, p TaskBegun) []RuntimeEvent {
 			ID   string `json:"id"`
 		} `json:"worker"`
 	}{}
-	worker.Worker.Kind, worker.Worker.ID = "process", processOf(taskID)
+	worker.Worker.Kind, worker.Worker.ID = "process", ProcessOf(taskID)
 	return []RuntimeEvent{
 		s.task(TaskCreated, StatusDraft, taskID, p),
 		s.task(TaskAccepted, StatusAccepted, taskID, owner),
@@ -61,36 +63,47 @@ func (s Scope) TaskCancelling(taskID, reason, by string) RuntimeEvent {
 	return s.task(TaskCancelAsked, StatusCancelling, taskID, TaskCancellation{clip(reason, maxName), by})
 }
 
-// TaskEnded says how the task with the given id ended, and before that, where it did not end by itself, who ended it.
+// TaskEnded says how the task with the given id and its process ended, and before that, where it did not end by itself,
+// who ended it.
 func (s Scope) TaskEnded(taskID string, p TaskEnd) []RuntimeEvent {
 	var before []RuntimeEvent
+	process := ProcessEnd{ExitCode: p.ExitStatus, DurationMS: p.DurationMS}
 	class, status := TaskFailed, StatusFailed
 	switch {
 	case p.NativeStatus == "completed":
 		class, status, p.DeliveryState = TaskCompleted, StatusCompleted, "delivered" // the model is told it
 	case p.NativeStatus == "cancelled":
-		class, status = TaskCancelled, StatusCancelled
+		class, status, process.By = TaskCancelled, StatusCancelled, ByUser
 		by := "agent"
 		if p.FailureCategory == "shutdown" {
-			by = "runtime"
+			by, process.By = "runtime", ByShutdown
 		}
 		before = append(before, s.TaskCancelling(taskID, p.FailureCategory, by))
 	case p.NativeStatus == "interrupted", p.FailureCategory == "lost":
 		class, status, p.Evidence = TaskLost, StatusLost, "the processes that an earlier runtime left"
+		process.FailureCategory, process.Message = "lost", p.Message
 	case p.FailureCategory == "time_limit":
 		class, status = TaskTimedOut, StatusTimedOut
+		process.FailureCategory, process.Message = "timeout", p.Message
 	}
 	p.NativeStatus, p.FailureCategory = clip(p.NativeStatus, maxName), clip(p.FailureCategory, maxName)
 	p.Message, p.Objective, p.OutputRef = clip(p.Message, maxMessage), clip(p.Objective, maxMessage),
 		clip(p.OutputRef, maxMessage)
-	return append(before, s.task(class, status, taskID, p))
+	return append(before, s.TaskProcess(taskID, s.ProcessEnded("", ProcessOf(taskID), process)),
+		s.task(class, status, taskID, p))
+}
+
+// TaskProcess gives an event of a process the ids of the task that it runs for.
+func (s Scope) TaskProcess(taskID string, e RuntimeEvent) RuntimeEvent {
+	e.TaskID, e.RunID = taskID, runOf(taskID)
+	return e
 }
 
 // task fills in the ids. A task of ours is one process and its descendants, which run once.
 func (s Scope) task(class, status, taskID string, payload any) RuntimeEvent {
 	e := s.event(class, status, payload)
-	e.TaskID, e.RunID, e.ProcessID = taskID, "run_"+strings.TrimPrefix(taskID, "task_"), processOf(taskID)
+	e.TaskID, e.RunID, e.ProcessID = taskID, runOf(taskID), ProcessOf(taskID)
 	return e
 }
 
-func processOf(taskID string) string { return "proc_" + strings.TrimPrefix(taskID, "task_") }
+func runOf(taskID string) string { return "run_" + strings.TrimPrefix(taskID, "task_") }

@@ -8,6 +8,7 @@ import (
 
 	"holon/internal/visible"
 	"holon/responses/agentruntime"
+	"holon/responses/tasks"
 	"holon/responses/turns"
 	"holon/runner/activity"
 	"holon/runner/agent/rules"
@@ -59,6 +60,9 @@ func progressOf(ev turns.RuntimeEvent, call begunCall) (scheduler.Progress, bool
 	if ev.Type == turns.TurnStarted { // the host's own is written before it knows the environment
 		ev.Type = "run.status"
 	}
+	if ev.Type == turns.TaskCreated {
+		return taskOf(ev)
+	}
 	if !takes(ev.Type) {
 		return scheduler.Progress{}, false
 	}
@@ -81,6 +85,18 @@ func progressOf(ev turns.RuntimeEvent, call begunCall) (scheduler.Progress, bool
 			Data: encode(toolResult{ran, t.ID, t.Input, t.Output, t.OutputRef})}
 	}
 	return p, true
+}
+
+// taskOf is a task that a turn began. Its container tells the rest of it.
+func taskOf(ev turns.RuntimeEvent) (scheduler.Progress, bool) {
+	var b turns.TaskBegun
+	if json.Unmarshal(ev.Payload, &b) != nil || b.Process == nil {
+		return scheduler.Progress{}, false
+	}
+	return scheduler.Progress{Task: &tasks.Snapshot{TaskID: ev.TaskID, Kind: tasks.KindCommand, Status: tasks.Running,
+		Summary: "command is running", CreatedAt: ev.Timestamp, TurnID: ev.TurnID,
+		Command: &tasks.Command{Cmd: b.Process.Command, CmdPreview: b.Process.Command, Workdir: b.Process.Cwd,
+			TTY: b.Process.TTY, AcceptsInput: b.Process.AcceptsInput}}}, true
 }
 
 // audited is the type of events that tells of a fact to people, and its data; "" when there is none.

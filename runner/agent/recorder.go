@@ -49,6 +49,7 @@ type recorder struct {
 	items   int64                // messages of the response that were taken
 	rounds  rounds
 	calls   map[string]begunCall // that have begun and not ended, by id
+	numbers map[string]int64     // of facts that are recorded, by event id
 	pending []scheduler.Progress // the oldest first
 	waiting int                  // bytes of pending
 }
@@ -56,7 +57,7 @@ type recorder struct {
 func (r *Runtime) newRecorder(a ledger.Attempt, sent *prompt.Prompt) *recorder {
 	rec := &recorder{Runtime: r, attempt: a, sent: sent, facts: a.Facts, wake: make(chan struct{}, 1),
 		live: r.board.Writer(a.AgentID, a.TurnID, a.MessageID, r.cfg.Secrets),
-		done: make(chan struct{}), calls: make(map[string]begunCall)}
+		done: make(chan struct{}), calls: make(map[string]begunCall), numbers: make(map[string]int64)}
 	rec.room = sync.NewCond(&rec.mu)
 	go rec.write()
 	return rec
@@ -149,8 +150,16 @@ func (rec *recorder) takeHeld(all bool) {
 
 // take takes a fact. One that a killed process recorded is skipped with the round that it ends. The caller holds mu.
 func (rec *recorder) take(ev turns.RuntimeEvent) {
+	if ev.Type == turns.SandboxApplied {
+		ev.Payload = rec.sandbox(ev.Payload)
+	}
 	call := rec.call(ev)
 	made, n, ends := rec.rounds.end(ev)
+	made.Cause = ev.Sequence
+	p, ok := progressOf(ev, call)
+	if p.Cause = rec.numbers[ev.Correlation.CausationID]; p.Event.Type != "" && len(rec.numbers) < maxNumbers {
+		rec.numbers[ev.EventID] = ev.Sequence
+	}
 	if ev.Sequence <= rec.facts {
 		rec.items += int64(n)
 		return
@@ -159,10 +168,7 @@ func (rec *recorder) take(ev turns.RuntimeEvent) {
 		rec.known, rec.begun = true, true
 	}
 	rec.facts = ev.Sequence
-	if ev.Type == turns.SandboxApplied {
-		ev.Payload = rec.sandbox(ev.Payload)
-	}
-	if p, ok := progressOf(ev, call); ok {
+	if ok {
 		rec.append(p)
 	}
 	if ends {
@@ -204,8 +210,11 @@ func sizeOf(batch ...scheduler.Progress) (size int) {
 	return size
 }
 
-// maxCalls bounds the calls that are remembered while they run.
-const maxCalls = 1000
+// Bounds of what is remembered of a turn: calls that run, and facts that may be causes.
+const (
+	maxCalls   = 1000
+	maxNumbers = 1 << 14
+)
 
 // begunCall is a call of a tool that has begun.
 type begunCall struct {

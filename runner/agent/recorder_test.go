@@ -52,7 +52,7 @@ func TestOrderOfRounds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rec := &recorder{Runtime: new(Runtime), attempt: c.attempt, facts: c.attempt.Facts, wake: make(chan struct{}, 1),
 				live: new(live.Board).Writer("a", "turn_1", "msg_1", nil),
-				done: make(chan struct{}), calls: make(map[string]begunCall)}
+				done: make(chan struct{}), calls: make(map[string]begunCall), numbers: make(map[string]int64)}
 			close(rec.done) // nothing is written
 			for _, x := range c.come {
 				switch x := x.(type) {

@@ -76,6 +76,7 @@ func (r *Runtime) attend(ctx context.Context, agentID string, failures map[strin
 		ctx,
 		agentID,
 		nil,
+		time.Now(),
 		"the task is lost: its container is gone, and another one cannot be started: "+r.failure(
 			phaseStartup,
 			err,

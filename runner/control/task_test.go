@@ -33,7 +33,7 @@ func (h *host) StopTask(ctx context.Context, agentID, id string, _ bool) (tasks.
 }
 
 func (h *host) StopTasks(ctx context.Context, agentID string) error {
-	return h.machine.SettleTasks(ctx, agentID, nil, "stopped by a test")
+	return h.machine.SettleTasks(ctx, agentID, nil, time.Now(), "stopped by a test")
 }
 
 func (h *host) TaskOutput(_ context.Context, _, id string, wait time.Duration, tokens int) (view.TaskOutput, error) {

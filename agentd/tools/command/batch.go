@@ -186,7 +186,7 @@ func (t *batchTool) item(ctx context.Context, env tools.Env, it batchItem, token
 		out.fail(itemFailed, bad)
 		return
 	}
-	done := complete{l, wait(ctx, p)}
+	done := l.ended(env, wait(ctx, p))
 	out.DurationMS = new(time.Since(began).Milliseconds())
 	if e := done.failure(env); e != nil {
 		out.fail(itemFailed, e)

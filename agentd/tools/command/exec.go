@@ -135,16 +135,16 @@ func (t *execTool) runOrPromote(ctx context.Context, env tools.Env, l launch) to
 	}
 	select {
 	case <-p.Done():
-		return complete{l, p.Result()}.output(env)
+		return l.ended(env, p.Result()).output(env)
 	case <-ctx.Done():
-		return complete{l, wait(ctx, p)}.output(env)
+		return l.ended(env, wait(ctx, p)).output(env)
 	case <-promote:
 	}
-	task, err := t.tasks.Adopt(tasks.Owner{SessionID: env.SessionID, TurnID: env.TurnID}, l.spec(), p, l.stdout,
-		l.stderr)
+	task, err := t.tasks.Adopt(l.task, tasks.Owner{SessionID: env.SessionID, TurnID: env.TurnID}, l.spec(), p,
+		l.stdout, l.stderr)
 	if err != nil {
 		p.Stop(0)
-		return complete{l, p.Result()}.notAdopted(env, err)
+		return l.ended(env, p.Result()).notAdopted(env, err)
 	}
 	stdout, stderr := p.Snapshot()
 	return tools.Output{Summary: "command promoted to managed task", Result: promoted{task, stdout, stderr, l.tokens}}

@@ -16,6 +16,9 @@ import (
 	"holon/agentd/tasks"
 	"holon/agentd/tools"
 	"holon/internal/roots"
+	"holon/responses"
+	wire "holon/responses/tasks"
+	"holon/responses/turns"
 )
 
 // shells are the programs that understand -c, and -l for a login shell.
@@ -36,6 +39,7 @@ type request struct {
 // launch is a request with its place found.
 type launch struct {
 	request
+	task           string // id of the task that the command is or may become; its process is named after it
 	dir            string // absolute
 	stdout, stderr string // paths of the log files; "" where nothing is kept
 }
@@ -121,7 +125,7 @@ func workdir(tree, wish string) (string, *tools.Error) {
 	return "", missing
 }
 
-// start starts the command with the shell asked for, or with the best there is.
+// start starts the command with the shell asked for, or with the best there is, and records its process.
 func (c *commands) start(env tools.Env, l *launch) (*process.Process, *tools.Error) {
 	cmd, err := l.command(env)
 	if diskFull(err) {
@@ -152,7 +156,38 @@ func (c *commands) start(env tools.Env, l *launch) (*process.Process, *tools.Err
 	if err != nil {
 		return nil, spawnError(err, l.cmd, l.dir)
 	}
+	if l.task == "" {
+		l.task = responses.NewID(wire.Prefix)
+	}
+	if env.Processes != nil {
+		env.Processes.Started(turns.ProcessOf(l.task), turns.Process{Command: l.spec().Preview(), Cwd: l.dir, TTY: l.tty,
+			AcceptsInput: l.input})
+	}
 	return p, nil
+}
+
+// ended records the end of the command, which did not become a task.
+func (l launch) ended(env tools.Env, r process.Result) complete {
+	if env.Processes == nil {
+		return complete{l, r}
+	}
+	end := turns.ProcessEnd{ExitCode: &r.ExitCode, Signal: int(r.Signal), DurationMS: r.Duration.Milliseconds()}
+	for path, kept := range map[string]process.Capture{l.stdout: r.Stdout, l.stderr: r.Stderr} {
+		if rel, err := filepath.Rel(filepath.Dir(env.LogDir), path); err == nil && kept.Logged > 0 {
+			end.OutputRefs = append(end.OutputRefs, rel)
+		}
+	}
+	slices.Sort(end.OutputRefs)
+	switch {
+	case r.TimedOut:
+		end.FailureCategory, end.Message = "timeout", "it was ended at its time limit"
+	case r.Canceled:
+		end.By = turns.ByParentCancel
+	case r.Stopped:
+		end.By = turns.ByPolicy
+	}
+	env.Processes.Ended(turns.ProcessOf(l.task), end)
+	return complete{l, r}
 }
 
 func (l *launch) command(env tools.Env) (process.Command, error) {

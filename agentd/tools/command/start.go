@@ -26,17 +26,12 @@ func (o Options) StartTask(env tools.Env, in wire.Start) (wire.Snapshot, error) 
 		return wire.Snapshot{}, invalidStart(bad)
 	}
 	c := &commands{starter: o.Starter, tasks: o.Tasks, streamBytes: o.StreamBytes}
+	l.task = in.TaskID
 	p, bad := c.start(env.ForCall(in.TaskID), &l)
 	if bad != nil {
 		return wire.Snapshot{}, invalidStart(bad)
 	}
-	task, err := o.Tasks.Adopt(
-		tasks.Owner{SessionID: env.SessionID, TaskID: in.TaskID},
-		l.spec(),
-		p,
-		l.stdout,
-		l.stderr,
-	)
+	task, err := o.Tasks.Adopt(l.task, tasks.Owner{SessionID: env.SessionID}, l.spec(), p, l.stdout, l.stderr)
 	if err != nil {
 		end(p)
 	}

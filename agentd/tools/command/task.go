@@ -10,6 +10,7 @@ import (
 	"holon/agentd/tools"
 	"holon/responses"
 	wire "holon/responses/tasks"
+	"holon/responses/turns"
 )
 
 // maxListed bounds TaskList.
@@ -167,6 +168,10 @@ func newInput(c *commands) (tools.Tool, error) {
 				wire.Input{Input: args.Input, Close: args.CloseInput})
 			if err != nil {
 				return "", nil, err
+			}
+			if r.AcceptedInput && env.Processes != nil {
+				env.Processes.Written(turns.ProcessOf(args.TaskID),
+					turns.Written{Bytes: r.BytesWritten, Target: r.InputTarget, Accepted: true})
 			}
 			return r.SummaryText, r, nil
 		},

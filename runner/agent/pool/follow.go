@@ -16,8 +16,8 @@ type Tasks interface {
 	// ReportTask takes what a container says of a task. ledger.CodeInvalidTask and ledger.CodeNotFound are about the
 	// report itself; any other error may pass.
 	ReportTask(ctx context.Context, agentID string, r tasks.Report) error
-	// SettleTasks is told which tasks a container knows that has just been followed; why is for those that it does not.
-	SettleTasks(ctx context.Context, agentID string, known []string, why string) error
+	// SettleTasks is told which tasks a container that is followed knew at a time; why is for those that it does not know.
+	SettleTasks(ctx context.Context, agentID string, known []string, at time.Time, why string) error
 }
 
 // Times of a follower: between two tries, and until the stream of a container that was stopped has ended.
@@ -56,10 +56,11 @@ func (k *Pool) startFollowing(a *agent) {
 func (k *Pool) followTasks(ctx context.Context, ended <-chan struct{}, agentID string, session *runner.Session) {
 	for {
 		var known []string
+		began := time.Now()
 		err := session.FollowTasks(ctx, func(r tasks.Report) error {
 			if r.Task == nil {
 				return k.tell(ctx, func() error {
-					return k.opts.Tasks.SettleTasks(ctx, agentID, known, unknownTask)
+					return k.opts.Tasks.SettleTasks(ctx, agentID, known, began, unknownTask)
 				})
 			}
 			known = append(known, r.Task.TaskID)

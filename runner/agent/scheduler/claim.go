@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"holon/responses"
+	"holon/responses/turns"
 	"holon/runner/agent/rules"
 	"holon/state"
 	"holon/state/ledger"
@@ -265,7 +267,14 @@ func (m *Scheduler) Progress(ctx context.Context, attemptID string, through Thro
 
 func (s *step) record(a *ledger.Attempt, p Progress) error {
 	if p.Event.Type != "" {
-		s.recordEvent(a, p)
+		if err := s.recordEvent(a, p); err != nil {
+			return err
+		}
+	}
+	if p.Task != nil {
+		if err := s.taskOfTurn(a, *p.Task); err != nil {
+			return err
+		}
 	}
 	if p.Tool != nil {
 		t := *p.Tool
@@ -284,9 +293,21 @@ func (s *step) record(a *ledger.Attempt, p Progress) error {
 }
 
 // recordEvent tells of what a container recorded. Its time is the container's unless that cannot be.
-func (s *step) recordEvent(a *ledger.Attempt, p Progress) {
+func (s *step) recordEvent(a *ledger.Attempt, p Progress) error {
 	e := p.Event
+	process := strings.HasPrefix(e.Class, "process.") // its start may be the host's
+	if process {
+		if known, err := s.knownOtherwise(a, &e); known || err != nil {
+			return err
+		}
+	}
 	e.MessageID, e.TurnID = a.MessageID, a.TurnID
+	if e.ProducerSeq > 0 {
+		e.ID = factEvent(a.TurnID, e.ProducerSeq)
+	}
+	if p.Cause > 0 && (e.Class == turns.ProcessStarted || !process) {
+		e.Cause = factEvent(a.TurnID, p.Cause)
+	}
 	if e.CreatedAt = e.CreatedAt.UTC().Truncate(time.Millisecond); e.CreatedAt.Before(a.StartedAt) ||
 		e.CreatedAt.After(s.now) {
 		e.CreatedAt = s.now
@@ -298,6 +319,7 @@ func (s *step) recordEvent(a *ledger.Attempt, p Progress) {
 	s.emit(e.Type, e, nil)
 	track(a, &s.events[len(s.events)-1], p.ToolName)
 	count(a, e.Class, e.Data)
+	return nil
 }
 
 // maxOffered is how many messages one call of Offer looks at.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"holon/responses"
@@ -19,6 +20,11 @@ import (
 func admittedEvent(messageID string) string  { return derivedID(responses.PrefixEvent, messageID) }
 func submittedEvent(attemptID string) string { return derivedID(responses.PrefixEvent, attemptID) }
 
+// factEvent is the id of the event of a fact that a container recorded in a turn, by its number there.
+func factEvent(turnID string, seq int64) string {
+	return derivedID(responses.PrefixEvent, turnID, strconv.FormatInt(seq, 10))
+}
+
 // maxOpen bounds what a turn may have open at once; what a container begins beyond it is not closed for it.
 const maxOpen = 1000
 
@@ -29,9 +35,7 @@ func track(a *ledger.Attempt, e *ledger.Event, tool string) {
 	if !ok || family.Name == "turn" || family.Name == "action" {
 		return
 	}
-	at := slices.IndexFunc(a.Open, func(u ledger.Unfinished) bool {
-		return u.Class == family.Open && (family.ID == agentruntime.Thread || u.IDs[family.ID] == e.IDs[family.ID])
-	})
+	at := openUnit(a, family, e)
 	switch {
 	case e.Class == family.Open && at < 0 && len(a.Open) < maxOpen:
 		a.Open = append(a.Open, unfinished(e, tool))
@@ -41,6 +45,13 @@ func track(a *ledger.Attempt, e *ledger.Event, tool string) {
 			a.Open = slices.Delete(a.Open, at, at+1)
 		}
 	}
+}
+
+// openUnit is the index in a.Open of what an event of the family is about, -1 for none.
+func openUnit(a *ledger.Attempt, family agentruntime.Family, e *ledger.Event) int {
+	return slices.IndexFunc(a.Open, func(u ledger.Unfinished) bool {
+		return u.Class == family.Open && (family.ID == agentruntime.Thread || u.IDs[family.ID] == e.IDs[family.ID])
+	})
 }
 
 // unfinished is what an event begins. What a request to a model asked for is kept, for the case that it is cut off.
@@ -69,7 +80,7 @@ func (s *step) closeOpen(a *ledger.Attempt, v verdict) {
 	if v.attempt == ledger.AttemptInterrupted {
 		category, status = "interrupted", "failed"
 	}
-	for _, u := range a.Open {
+	for _, u := range slices.Backward(a.Open) { // a process before the call that started it
 		class, ok := closings[u.Class]
 		if !ok {
 			continue

@@ -143,6 +143,10 @@ func (t *turn) call(n int) {
 	id := fmt.Sprint("call_", t.tools)
 	t.tell("tool.started", "", agentruntime.ToolCall, id,
 		`{"tool_name":"ExecCommand","host":"server","safe_args":"{}","policy":"allow"}`)
+	if n%2 == 0 { // a command
+		t.begin("proc_"+t.attempt+id, id)
+		t.tell("process.completed", "completed", agentruntime.Process, "proc_"+t.attempt+id, `{"exit_code":0}`)
+	}
 	class, status, row := "tool.result", "completed", "success"
 	data := fmt.Sprintf(`{"tool_name":"ExecCommand","preview":"printed","success":true,"duration_ms":%d,`+
 		`"output_ref":"out/%s.txt"}`, n, id)
@@ -160,6 +164,14 @@ func (t *turn) call(n int) {
 	end.Event.Type = rules.ToolExecuted
 	end.Tool = &ledger.ToolExecution{ID: id, Tool: "ExecCommand", Status: row, DurationMS: int64(n),
 		OutputRef: "out/" + id + ".txt"}
+}
+
+// begin tells that a process began, of a call or of what becomes a task.
+func (t *turn) begin(process, call string) {
+	t.tell("sandbox.applied", "", agentruntime.ToolCall, "", `{"sandbox_profile":{"mode":"external_sandbox"},`+
+		`"enforcement":{"filesystem":"enforced","network":"enforced","process":"enforced","secret":"enforced"}}`)
+	t.tell("process.started", "running", agentruntime.Process, process, `{"command":"make","cwd":"/tree"}`)
+	t.facts[len(t.facts)-1].Event.IDs[agentruntime.ToolCall] = call
 }
 
 // tell adds a fact of the container.

@@ -72,7 +72,7 @@ func (m *Scheduler) CreateTask(ctx context.Context, n NewTask) (t ledger.Task, m
 			Command: tasks.Command{Cmd: cut(n.Start.Cmd, maxCommand), Workdir: n.Start.Workdir, Shell: n.Start.Shell,
 				Login: n.Start.Login, TTY: n.Start.TTY, TerminalReentry: true}, TakesInput: n.Start.AcceptsInput}, true
 		t.Command.CmdPreview = clip(strings.Join(strings.Fields(n.Start.Cmd), " "))
-		s.emitTaskBegun(t, "operator", false)
+		s.emitTaskBegun(t, "operator", "", false)
 		return s.InsertTask(t)
 	})
 	return t, made, err
@@ -96,33 +96,45 @@ func (m *Scheduler) ReportTask(ctx context.Context, agentID string, r tasks.Repo
 		return err
 	}
 	return m.step(ctx, agentID, func(s *step) error {
-		old, err := s.Task(agentID, r.Task.TaskID)
-		known := err == nil
-		if !known && !state.IsCode(err, ledger.CodeNotFound) || known && old.Status.Terminal() {
-			return ignoreKnown(known, err)
+		a, open, err := s.OpenAttempt(agentID)
+		if err != nil {
+			return err
 		}
-		if !known {
-			if old, err = s.newTask(*r.Task); err != nil {
-				return err
-			}
+		turn, has := &a, len(a.Open)
+		if !open {
+			turn = nil
 		}
-		if err := s.advanceTask(old, r); err != nil || known {
+		known, err := s.reportTask(turn, r)
+		if err == nil && len(a.Open) != has {
+			err = s.UpdateAttempt(a)
+		}
+		if err != nil || known {
 			return err
 		}
 		return s.awaitTasks() // the turn that started it may be over already
 	})
 }
 
-// ignoreKnown is no error for what has ended before.
-func ignoreKnown(known bool, err error) error {
-	if known {
-		return nil
+// reportTask takes what a container says of a task, in its follower's stream or in the facts of the open attempt a, and
+// says whether the record knew the task. Without an open attempt a is nil.
+func (s *step) reportTask(a *ledger.Attempt, r tasks.Report) (known bool, err error) {
+	old, err := s.Task(s.state.AgentID, r.Task.TaskID)
+	switch known = err == nil; {
+	case known && old.Status.Terminal():
+		return true, nil
+	case !known && !state.IsCode(err, ledger.CodeNotFound):
+		return false, err
+	case !known:
+		if old, err = s.newTask(a, *r.Task); err != nil {
+			return false, err
+		}
 	}
-	return err
+	return known, s.advanceTask(a, old, r)
 }
 
-// newTask records a task of which the container tells for the first time, as accepted and not yet running.
-func (s *step) newTask(r tasks.Snapshot) (ledger.Task, error) {
+// newTask records a task of which the container tells for the first time, as accepted and not yet running. Its process
+// caused it, if the open attempt a has told of that.
+func (s *step) newTask(a *ledger.Attempt, r tasks.Snapshot) (ledger.Task, error) {
 	if err := s.checkOpenTasks(); err != nil {
 		return ledger.Task{}, err
 	}
@@ -131,7 +143,11 @@ func (s *step) newTask(r tasks.Snapshot) (ledger.Task, error) {
 	if err := s.parent(&t, r.TurnID); err != nil {
 		return t, err
 	}
-	s.emitTaskBegun(t, "ExecCommand", false)
+	cause := ""
+	if at := openProcess(a, t.ID); at >= 0 {
+		cause = a.Open[at].Event
+	}
+	s.emitTaskBegun(t, "ExecCommand", cause, false)
 	return t, s.InsertTask(t)
 }
 
@@ -152,7 +168,7 @@ func (s *step) parent(t *ledger.Task, turnID string) error {
 }
 
 // advanceTask brings a task that has not ended to what its container says.
-func (s *step) advanceTask(old ledger.Task, r tasks.Report) error {
+func (s *step) advanceTask(a *ledger.Attempt, old ledger.Task, r tasks.Report) error {
 	t := old
 	t.Status, t.UpdatedAt, t.Owner = r.Task.Status, s.now, ""
 	t.Command, t.Failure, t.Summary = boundedCommand(*r.Task.Command), clip(r.Task.Failure), clip(r.Task.Summary)
@@ -164,22 +180,25 @@ func (s *step) advanceTask(old ledger.Task, r tasks.Report) error {
 		t.Status, t.Failure = tasks.Cancelled, cmp.Or(t.Failure, "stopped") // however it ended, that was asked for
 	}
 	if old.Status == tasks.Queued {
-		s.emitTaskBegun(t, "", true)
+		s.emitProcessBegun(a, t)
+		s.emitTaskBegun(t, "", "", true)
 	}
 	if t.Status.Terminal() {
-		return s.endTask(old, t, s.notLater(r.Task.UpdatedAt), r.Output)
+		return s.endTask(old, t, s.notLater(r.Task.UpdatedAt), r.Output, true)
 	}
 	if t.Status == tasks.Cancelling && old.Status != tasks.Cancelling {
-		s.emitTask(rules.TaskStatusUpdated, turns.Scope{}.TaskCancelling(t.ID, "stopped", "operator"), t)
+		s.emitTask(rules.TaskStatusUpdated, turns.Scope{}.TaskCancelling(t.ID, "stopped", "operator"), t,
+			ledger.Event{Cause: createdEvent(t)})
 	}
-	if t.Status == old.Status || old.Status == tasks.Cancelling { // which is newer than running
+	if t.Status == old.Status && t.Command.CmdDigest == old.Command.CmdDigest ||
+		old.Status == tasks.Cancelling { // which is newer than running
 		return nil
 	}
 	return s.UpdateTask(t)
 }
 
-// endTask records how a task ended, and tells the agent.
-func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output) error {
+// endTask records how a task ended, and tells the agent. ran says that its process began.
+func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output, ran bool) error {
 	t.EndedAt, t.UpdatedAt, t.Owner = &at, s.now, ""
 	t.Output = boundedOutput(out)
 	ends := turns.Scope{}.TaskEnded(t.ID, turns.TaskEnd{NativeStatus: string(t.Status), FailureCategory: t.Failure,
@@ -189,11 +208,14 @@ func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output) erro
 		ends = ends[1:]
 	}
 	for _, ev := range ends {
-		typ := rules.TaskResultReceived
-		if ev.Type == turns.TaskCancelAsked {
-			typ = rules.TaskStatusUpdated
+		switch {
+		case ev.Type == turns.TaskCancelAsked:
+			s.emitTask(rules.TaskStatusUpdated, ev, t, ledger.Event{Cause: createdEvent(t)})
+		case !strings.HasPrefix(ev.Type, "process."):
+			s.emitTask(rules.TaskResultReceived, ev, t, ledger.Event{Cause: createdEvent(t)})
+		case ran:
+			s.emitProcess(t, ev)
 		}
-		s.emitTask(typ, ev, t)
 	}
 	if err := s.UpdateTask(t); err != nil || t.Failure == notStarted {
 		return err
@@ -226,16 +248,18 @@ func (s *step) tellOfTask(t ledger.Task) error {
 	return err
 }
 
-// SettleTasks ends the tasks of an agent that its container does not know: known are the ids of those that it knows.
-// One that this process has accepted and not started yet is left. why is for a person.
-func (m *Scheduler) SettleTasks(ctx context.Context, agentID string, known []string, why string) error {
+// SettleTasks ends the tasks of an agent that its container does not know: known are the ids of those that it knew at
+// the time at. One that this process has accepted and not started yet is left, and one that was told of since. why is
+// for a person.
+func (m *Scheduler) SettleTasks(ctx context.Context, agentID string, known []string, at time.Time, why string) error {
 	return m.step(ctx, agentID, func(s *step) error {
 		open, err := s.OpenTasks(agentID)
 		if err != nil {
 			return err
 		}
 		for _, t := range open {
-			if slices.Contains(known, t.ID) || t.Status == tasks.Queued && t.Owner != "" && t.Owner == m.opts.Owner {
+			if slices.Contains(known, t.ID) || t.UpdatedAt.After(at) ||
+				t.Status == tasks.Queued && t.Owner != "" && t.Owner == m.opts.Owner {
 				continue
 			}
 			if err := s.loseTask(t, tasks.FailureLost, why); err != nil {
@@ -265,13 +289,16 @@ func (s *step) loseTask(old ledger.Task, failure, why string) error {
 		t.Failure = tasks.FailureLost
 	}
 	if old.Status == tasks.Queued {
-		s.emitTaskBegun(t, "", true)
+		s.emitTaskBegun(t, "", "", true)
 	}
-	return s.endTask(old, t, s.now, nil)
+	return s.endTask(old, t, s.now, nil, old.Status != tasks.Queued)
 }
 
-// emitTaskBegun tells that a task exists and is accepted, or that it runs.
-func (s *step) emitTaskBegun(t ledger.Task, source string, runs bool) {
+// createdEvent is the id of the event with which a task came to be, which is the cause of what follows.
+func createdEvent(t ledger.Task) string { return derivedID(responses.PrefixEvent, t.AgentID, t.ID) }
+
+// emitTaskBegun tells that a task exists, for the cause, and is accepted, or that it runs.
+func (s *step) emitTaskBegun(t ledger.Task, source, cause string, runs bool) {
 	events := turns.Scope{}.TaskBegun(t.ID, turns.TaskBegun{TaskKind: t.Kind, Objective: t.Command.CmdPreview,
 		Source: source})
 	if runs {
@@ -280,17 +307,17 @@ func (s *step) emitTaskBegun(t ledger.Task, source string, runs bool) {
 		events = events[:2]
 	}
 	for _, ev := range events {
-		typ := rules.TaskStatusUpdated
 		if ev.Type == turns.TaskCreated {
-			typ = rules.TaskCreated
+			s.emitTask(rules.TaskCreated, ev, t, ledger.Event{ID: createdEvent(t), Cause: cause})
+			continue
 		}
-		s.emitTask(typ, ev, t)
+		s.emitTask(rules.TaskStatusUpdated, ev, t, ledger.Event{Cause: createdEvent(t)})
 	}
 }
 
-// emitTask tells of a task as the step leaves it, in the terms in which agentd tells of one.
-func (s *step) emitTask(typ string, ev turns.RuntimeEvent, t ledger.Task) {
-	e := ledger.Event{Ref: t.ID, Class: ev.Type, Status: ev.Status}
+// emitTask tells of a task as the step leaves it, in the terms in which agentd tells of one. e has the id and the cause.
+func (s *step) emitTask(typ string, ev turns.RuntimeEvent, t ledger.Task, e ledger.Event) {
+	e.Ref, e.Class, e.Status = t.ID, ev.Type, ev.Status
 	e.IDs[agentruntime.Task], e.IDs[agentruntime.Run], e.IDs[agentruntime.Process] = ev.TaskID, ev.RunID, ev.ProcessID
 	f := facts{}
 	if err := json.Unmarshal(ev.Payload, &f); err != nil {

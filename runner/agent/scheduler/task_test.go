@@ -42,8 +42,10 @@ func (w *world) task(i int, o op) error {
 	case o.Do == "task-start":
 		once(func() {
 			r := report(fmt.Sprint("task_", o.Agent, i), tasks.Running, w.now)
-			if t := w.running[o.Agent]; t != nil {
+			if t := w.running[o.Agent]; t != nil { // its facts tell of the process and the task, before the follower or after
 				r.Task.TurnID = w.turnOf(t)
+				t.begin(turns.ProcessOf(r.Task.TaskID), "")
+				t.facts = append(t.facts, scheduler.Progress{Task: r.Task})
 			}
 			tw.known[o.Agent] = append(known, r)
 		})
@@ -95,7 +97,7 @@ func (w *world) follow(agent string) error {
 		}
 		ids = append(ids, r.Task.TaskID)
 	}
-	return w.m.SettleTasks(w.ctx, agent, ids, "its container does not know it")
+	return w.m.SettleTasks(w.ctx, agent, ids, w.now, "its container does not know it")
 }
 
 func (w *world) turnOf(t *turn) string {

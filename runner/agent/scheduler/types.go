@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"holon/responses"
+	"holon/responses/tasks"
 	"holon/responses/turns"
 	"holon/state"
 	"holon/state/ledger"
@@ -168,6 +169,9 @@ type Progress struct {
 	ToolName   string                  // of a call that begins
 	Tool       *ledger.ToolExecution   // a call that ended, less agent and turn; nil: none
 	Transcript *ledger.TranscriptEntry // Kind, Round, StopReason, tokens and Data; nil: none
+	Task       *tasks.Snapshot         // a task that the turn began; nil: none
+
+	Cause int64 // the ProducerSeq of the fact that caused it; 0: the turn itself
 }
 
 // End is how a turn, or the try to begin one, ended.

@@ -1,0 +1,84 @@
+package scheduler
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"holon/responses/agentruntime"
+	"holon/responses/tasks"
+	"holon/responses/turns"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// A process belongs to the turn that started it, whose container tells of it, until it becomes the process of a task,
+// of which the host tells. The two come on different connections, so either may be first: the record has each process
+// begin once and end once.
+
+// knownOtherwise reports whether the record has a fact about a process already, or cannot have it: the process is that
+// of a task, or it does not run. What is written to the process of a task is told while that runs.
+func (s *step) knownOtherwise(a *ledger.Attempt, e *ledger.Event) (bool, error) {
+	family, ok := agentruntime.FamilyOf(e.Class)
+	if !ok {
+		return true, nil
+	}
+	id := tasks.Prefix + strings.TrimPrefix(e.IDs[agentruntime.Process], turns.ProcessOf(""))
+	t, err := s.Task(a.AgentID, id)
+	if err != nil && !state.IsCode(err, ledger.CodeNotFound) {
+		return false, err
+	}
+	ofTask := err == nil
+	switch {
+	case e.Class == family.Open:
+		return ofTask, nil
+	case slices.Contains(family.Use, e.Class) && ofTask:
+		e.IDs[agentruntime.Task] = id
+		return t.Status.Terminal() || t.Status == tasks.Queued, nil
+	}
+	return openUnit(a, family, e) < 0, nil
+}
+
+// taskOfTurn records a task that a turn began, unless its container told of it before. What makes no sense is left out:
+// it must not hold up what comes after it.
+func (s *step) taskOfTurn(a *ledger.Attempt, r tasks.Snapshot) error {
+	err := checkReport(tasks.Report{Task: &r})
+	if err == nil {
+		_, err = s.reportTask(a, tasks.Report{Task: &r})
+	}
+	if state.IsCode(err, ledger.CodeInvalidTask) || state.IsCode(err, CodeTaskLimit) {
+		return nil
+	}
+	return err
+}
+
+// emitProcessBegun tells that the process of a task runs, unless the open attempt a has told so. The process is the
+// task's from now on. a is nil without an open attempt.
+func (s *step) emitProcessBegun(a *ledger.Attempt, t ledger.Task) {
+	if at := openProcess(a, t.ID); at >= 0 {
+		a.Open = slices.Delete(a.Open, at, at+1)
+		return
+	}
+	s.emitProcess(t, turns.Scope{}.ProcessStarted("", turns.ProcessOf(t.ID), turns.Process{Command: t.Command.CmdPreview,
+		Cwd: t.Command.Workdir, TTY: t.Command.TTY, AcceptsInput: t.TakesInput}))
+}
+
+// openProcess is the index in a.Open of the process of a task, -1 for none.
+func openProcess(a *ledger.Attempt, taskID string) int {
+	if a == nil {
+		return -1
+	}
+	return slices.IndexFunc(a.Open, func(u ledger.Unfinished) bool {
+		return u.Class == turns.ProcessStarted && u.IDs[agentruntime.Process] == turns.ProcessOf(taskID)
+	})
+}
+
+// emitProcess tells of the process of a task.
+func (s *step) emitProcess(t ledger.Task, ev turns.RuntimeEvent) {
+	e := ledger.Event{Ref: t.ID, Class: ev.Type, Status: ev.Status, Cause: createdEvent(t)}
+	ev = turns.Scope{}.TaskProcess(t.ID, ev)
+	e.IDs[agentruntime.Task], e.IDs[agentruntime.Run], e.IDs[agentruntime.Process] = ev.TaskID, ev.RunID, ev.ProcessID
+	f := facts{}
+	_ = json.Unmarshal(ev.Payload, &f) // it was encoded just now
+	s.emit(ev.Type, e, f)
+}

@@ -70,6 +70,7 @@ type Unfinished struct {
 	Event string           `json:"event_id"`
 	IDs   agentruntime.IDs `json:"ids,omitzero"`
 	Tool  string           `json:"tool_name,omitempty"`
+	Call  string           `json:"call_id,omitempty"` // of a call of a tool, as the model named it
 
 	Request *turns.Requested `json:"request,omitempty"` // of one to a model
 	At      turns.Time       `json:"at,omitzero"`       // likewise

@@ -260,7 +260,7 @@ func (s *step) admit(msg ledger.Message, from ledger.Sender) (int64, error) {
 		Status: ledger.Queued, CreatedAt: s.now, UpdatedAt: s.now,
 	}
 	msg.AdmittedSeq = s.emitQueue(rules.MessageAdmitted, "enqueue", e,
-		ledger.Event{ID: admittedEvent(msg.ID), Status: "queued", Cause: msg.CausationID},
+		ledger.Event{ID: admittedEvent(msg.ID), Status: "queued", Cause: s.causeOf(msg, from)},
 		facts{"kind": string(msg.Kind), "priority": string(msg.Priority), "sender": string(from)})
 	if err := s.InsertMessage(msg, e); err != nil {
 		return 0, err

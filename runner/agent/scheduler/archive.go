@@ -36,6 +36,10 @@ func (m *Scheduler) Archive(ctx context.Context, r Archive) (Losses, error) {
 		if runs {
 			lost.RunID = attempt.TurnID
 		}
+		if apply {
+			s.emit(rules.ControlApplied, ledger.Event{Class: "session.updated", Status: "archived"},
+				facts{"action": "archive", "by": clip(r.By)})
+		}
 		if runs && apply {
 			if _, err := s.abort(attempt, Abort{By: r.By}); err != nil {
 				return err
@@ -46,8 +50,6 @@ func (m *Scheduler) Archive(ctx context.Context, r Archive) (Losses, error) {
 		}
 		s.state.Stopped, s.state.PendingWake = true, nil
 		a.ArchivedAt, a.UpdatedAt = &s.now, s.now
-		s.emit(rules.ControlApplied, ledger.Event{Class: "session.updated", Status: "archived"},
-			facts{"action": "archive", "by": clip(r.By)})
 		if err := s.emitAgentState("archived", r.By); err != nil {
 			return err
 		}

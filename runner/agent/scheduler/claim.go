@@ -370,7 +370,8 @@ func (s *step) offer(a ledger.Attempt, e ledger.Entry) error {
 	if err := s.UpdateEntry(e); err != nil {
 		return err
 	}
-	s.emitQueue(rules.OperatorInterjection, "interject", e, ledger.Event{TurnID: a.TurnID, Status: "running"},
+	s.emitQueue(rules.OperatorInterjection, "interject", e,
+		ledger.Event{TurnID: a.TurnID, Status: "running", Cause: admittedEvent(e.MessageID)},
 		facts{"attempt_id": a.ID, "merged_into_turn_id": a.TurnID})
 	return s.eachWait(func(w ledger.Wait) error {
 		if !triggeredBy(w, e.MessageID) {

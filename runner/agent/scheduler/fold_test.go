@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner/agent/readmodel"
 	"holon/runner/agent/rules"
@@ -82,7 +83,9 @@ func (r *replayed) compareAgent(v ledger.View, id string, c *cuts) error {
 		event := view.RuntimeEvent(e, testLog)
 		c.fold.Apply(&event)
 		caused := e.Type == rules.TurnContextBuilt || e.Type == rules.ContinuationResolved
-		if cause := event.Correlation.CausationID; caused && !c.known[cause] {
+		cause := event.Correlation.CausationID
+		caused = caused || strings.HasPrefix(cause, responses.PrefixEvent)
+		if caused && !c.known[cause] {
 			r.t.Fatalf("%s: event %d, %s, has the cause %q, want an earlier event", id, e.Seq, e.Type, cause)
 		}
 		c.known[e.ID] = true

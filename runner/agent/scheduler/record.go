@@ -57,6 +57,11 @@ func openUnit(a *ledger.Attempt, family agentruntime.Family, e *ledger.Event) in
 // unfinished is what an event begins. What a request to a model asked for is kept, for the case that it is cut off.
 func unfinished(e *ledger.Event, tool string) ledger.Unfinished {
 	u := ledger.Unfinished{Class: e.Class, Event: e.ID, IDs: e.IDs, Tool: tool}
+	if e.Class == turns.ToolStarted {
+		var p turns.Begun
+		_ = json.Unmarshal(e.Data, &p) // likewise
+		u.Call = clip(p.CallID)
+	}
 	if e.Class == turns.ModelRequested {
 		u.Request, u.At = &turns.Requested{}, turns.At(e.CreatedAt)
 		_ = json.Unmarshal(e.Data, u.Request) // what is wrong with it is left out

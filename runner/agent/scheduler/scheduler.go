@@ -77,7 +77,10 @@ type step struct {
 // step takes a step of an agent. A function that emits no event leaves the state as
 // it was.
 func (m *Scheduler) step(ctx context.Context, agentID string, fn func(*step) error) error {
-	return m.stepAt(ctx, m.now(), agentID, fn)
+	return m.stepAt(ctx, m.now(), agentID, func(s *step) error {
+		s.cause = causeOf(ctx)
+		return fn(s)
+	})
 }
 
 func (m *Scheduler) stepAt(ctx context.Context, now time.Time, agentID string, fn func(*step) error) error {

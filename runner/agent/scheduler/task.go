@@ -213,6 +213,7 @@ func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output, ran 
 			s.emitTask(rules.TaskStatusUpdated, ev, t, ledger.Event{Cause: createdEvent(t)})
 		case !strings.HasPrefix(ev.Type, "process."):
 			s.emitTask(rules.TaskResultReceived, ev, t, ledger.Event{Cause: createdEvent(t)})
+			s.cause = s.events[len(s.events)-1].ID // of the message
 		case ran:
 			s.emitProcess(t, ev)
 		}

@@ -58,7 +58,7 @@ func (s *step) deliver(hash string, w Wake, d Delivery) (Disposition, error) {
 	if err := s.UpdateTrigger(t); err != nil {
 		return wakeIgnored, err
 	}
-	disposition, err := s.wake(w)
+	disposition, err := s.dispositionOfWake()
 	if err != nil {
 		return wakeIgnored, err
 	}
@@ -68,7 +68,7 @@ func (s *step) deliver(hash string, w Wake, d Delivery) (Disposition, error) {
 		f["deprecated_mode"] = "enqueue_message"
 	}
 	s.emitTrigger(rules.CallbackDelivered, t, f)
-	return disposition, nil
+	return disposition, s.wake(w, disposition)
 }
 
 func liveTrigger(v ledger.View, hash string) (ledger.Trigger, error) {

@@ -23,8 +23,10 @@ func (m *Scheduler) Wake(ctx context.Context, w Wake) (Disposition, error) {
 		if err := s.checkAccepts(w.Context); err != nil {
 			return err
 		}
-		d, err = s.wake(w)
-		return err
+		if d, err = s.dispositionOfWake(); err != nil {
+			return err
+		}
+		return s.wake(w, d)
 	})
 	return d, err
 }
@@ -52,8 +54,24 @@ func checkWake(w Wake) *rules.Refusal {
 	return nil
 }
 
+// dispositionOfWake says what becomes of a wake: a busy agent looks later, and one tick in the queue is enough.
+func (s *step) dispositionOfWake() (Disposition, error) {
+	busy, err := s.busy()
+	if err != nil {
+		return wakeIgnored, err
+	}
+	ticking, err := s.queuedNow(s.state.WakeMessage)
+	if err != nil {
+		return wakeIgnored, err
+	}
+	if busy || ticking {
+		return wakeCoalesced, nil
+	}
+	return wakeTriggered, nil
+}
+
 // wake makes a tick of a wake, or keeps it.
-func (s *step) wake(w Wake) (Disposition, error) {
+func (s *step) wake(w Wake, d Disposition) error {
 	hint := ledger.WakeHint{
 		Reason: w.Reason, Description: w.Description, Source: w.Source, ExternalTriggerID: w.TriggerID,
 		Resource: w.Resource,
@@ -63,25 +81,13 @@ func (s *step) wake(w Wake) (Disposition, error) {
 	if hint.Reason == "" {
 		hint.Reason = "wake"
 	}
-	busy, err := s.busy()
-	if err != nil {
-		return wakeIgnored, err
-	}
-	ticking, err := s.queuedNow(s.state.WakeMessage)
-	if err != nil {
-		return wakeIgnored, err
-	}
-	d := wakeTriggered
-	if busy || ticking { // a busy agent looks later; one tick in the queue is enough
-		d = wakeCoalesced
-	}
 	s.emit(rules.WakeRequested, ledger.Event{Ref: w.TriggerID},
 		facts{"disposition": string(d), "reason": w.Reason, "source": w.Source})
 	if d == wakeTriggered {
-		return d, s.tick(*rules.MergeHint(s.takeHint(), hint))
+		return s.tick(*rules.MergeHint(s.takeHint(), hint))
 	}
 	s.state.PendingWake = rules.MergeHint(s.state.PendingWake, hint)
-	return d, nil
+	return nil
 }
 
 func (s *step) busy() (bool, error) {

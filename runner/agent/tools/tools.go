@@ -29,6 +29,7 @@ import (
 
 // Scheduler makes the steps: *scheduler.Scheduler.
 type Scheduler interface {
+	Calling(ctx context.Context, agentID, callID string) context.Context
 	Sleep(ctx context.Context, agentID, callID string, d time.Duration, reason string) (ledger.Wait, error)
 	Admit(ctx context.Context, in scheduler.Ingress) (scheduler.Admission, error)
 }
@@ -69,12 +70,23 @@ const (
 // New returns the tools of an agent.
 func New(o Options) []hosttools.Tool {
 	e := &enqueue{Options: o}
-	return o.withoutSecrets(append([]hosttools.Tool{
+	return o.calling(o.withoutSecrets(append([]hosttools.Tool{
 		{Name: NameSleep, Description: sleepSays, Schema: json.RawMessage(sleepSchema), Call: o.sleep},
 		{Name: NameEnqueue, Description: enqueueSays, Schema: json.RawMessage(enqueueSchema), Call: e.call},
 		{Name: NameAgentGet, Description: getSays, Schema: json.RawMessage(getSchema), Call: o.get},
 		{Name: NameTrigger, Description: triggerSays, Schema: json.RawMessage(triggerSchema), Call: o.trigger},
-	}, o.work()...))
+	}, o.work()...)))
+}
+
+// calling has the steps of each tool caused by its call.
+func (o Options) calling(list []hosttools.Tool) []hosttools.Tool {
+	for i, tool := range list {
+		call := tool.Call
+		list[i].Call = func(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
+			return call(o.Scheduler.Calling(ctx, o.AgentID, c.ID), c)
+		}
+	}
+	return list
 }
 
 // withoutSecrets has no tool see what is secret: the URL of the trigger, which its agent is told, is in no message,

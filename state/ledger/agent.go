@@ -123,8 +123,7 @@ type WakeHint struct {
 	CausationID       string          `json:"causation_id,omitempty"`
 	CreatedAt         time.Time       `json:"created_at"`
 	Coalesced         int             `json:"coalesced"` // further hints in this one
-	// Also are those of them that said something else, without their bodies, the oldest
-	// first; as many as there is room for.
+	// Also are those of them that said something else, the oldest first; as many as there is room for.
 	Also []WakeNote `json:"also,omitempty"`
 }
 
@@ -136,6 +135,9 @@ type WakeNote struct {
 	ExternalTriggerID string    `json:"external_trigger_id,omitempty"`
 	Resource          string    `json:"resource,omitempty"`
 	CreatedAt         time.Time `json:"created_at"`
+
+	Body      json.RawMessage `json:"body,omitempty"`       // as in WakeHint, if there was room for it
+	BodyBytes int             `json:"body_bytes,omitempty"` // of a body for which there was none
 }
 
 // Failure is why something of an agent failed, for a person.

@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"bytes"
+	"reflect"
 	"slices"
 
 	"holon/internal/visible"
@@ -9,8 +11,9 @@ import (
 
 // Bounds of what is kept of hints that became part of another one.
 const (
-	maxNotes    = 32
-	maxNoteText = 1 << 10 // bytes of a description
+	maxNotes      = 32
+	maxNoteText   = 1 << 10  // bytes of a description
+	maxNoteBodies = 32 << 10 // bytes of all bodies
 )
 
 // HintContent reports whether a wake hint says more than that it came.
@@ -33,18 +36,34 @@ func MergeHint(kept *ledger.WakeHint, h ledger.WakeHint) *ledger.WakeHint {
 	merged.Coalesced = kept.Coalesced + h.Coalesced + 1
 	merged.Also = slices.Clone(kept.Also)
 	for _, n := range append([]ledger.WakeNote{noteOf(other)}, h.Also...) {
-		known := func(o ledger.WakeNote) bool {
-			o.CreatedAt = n.CreatedAt
-			return o == n
-		}
+		known := func(o ledger.WakeNote) bool { return sameNote(o, n) }
 		if len(merged.Also) < maxNotes && !known(noteOf(merged)) && !slices.ContainsFunc(merged.Also, known) {
-			merged.Also = append(merged.Also, n)
+			merged.Also = append(merged.Also, withinBodies(merged.Also, n))
 		}
 	}
 	return &merged
 }
 
+// sameNote reports whether two notes say the same, at whatever time.
+func sameNote(a, b ledger.WakeNote) bool {
+	same := bytes.Equal(a.Body, b.Body)
+	a.CreatedAt, a.Body, b.Body = b.CreatedAt, nil, nil
+	return same && reflect.DeepEqual(a, b)
+}
+
+// withinBodies is a note without its body where the notes before it leave no room for that.
+func withinBodies(before []ledger.WakeNote, n ledger.WakeNote) ledger.WakeNote {
+	size := len(n.Body)
+	for _, b := range before {
+		size += len(b.Body)
+	}
+	if size > maxNoteBodies {
+		n.Body, n.BodyBytes = nil, len(n.Body)
+	}
+	return n
+}
+
 func noteOf(h ledger.WakeHint) ledger.WakeNote {
 	return ledger.WakeNote{Reason: h.Reason, Description: visible.Clip(h.Description, maxNoteText), Source: h.Source,
-		ExternalTriggerID: h.ExternalTriggerID, Resource: h.Resource, CreatedAt: h.CreatedAt}
+		ExternalTriggerID: h.ExternalTriggerID, Resource: h.Resource, CreatedAt: h.CreatedAt, Body: h.Body}
 }

@@ -1,8 +1,10 @@
 package rules_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -304,10 +306,17 @@ func TestMergeHintKeepsNotes(t *testing.T) {
 		rules.Tick(*h).Authority != ledger.IntegrationSignal {
 		t.Errorf("with one of an external trigger: %+v", h)
 	}
+	foreign.Body, foreign.Resource = json.RawMessage(`{"n":1}`), ""
+	h = rules.MergeHint(h, foreign)
+	foreign.Body = json.RawMessage(`"` + strings.Repeat("x", 40<<10) + `"`)
+	h = rules.MergeHint(h, foreign)
+	if n := h.Also[len(h.Also)-2:]; string(n[0].Body) != `{"n":1}` || n[1].Body != nil || n[1].BodyBytes != 40<<10+2 {
+		t.Errorf("the bodies are %+v, want the small one, and the size of the large one", n)
+	}
 	for i := range 100 {
 		h = rules.MergeHint(h, hint(10+i))
 	}
-	if len(h.Also) != 32 || h.Coalesced != 106 || h.Description != "part 109" {
+	if len(h.Also) != 32 || h.Coalesced != 108 || h.Description != "part 109" {
 		t.Errorf("after many: %d notes, %d coalesced, %s", len(h.Also), h.Coalesced, h.Description)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"holon/responses/agentruntime"
 	"holon/responses/tasks"
@@ -60,7 +61,7 @@ func (s *step) emitProcessBegun(a *ledger.Attempt, t ledger.Task) {
 		return
 	}
 	s.emitProcess(t, turns.Scope{}.ProcessStarted("", turns.ProcessOf(t.ID), turns.Process{Command: t.Command.CmdPreview,
-		Cwd: t.Command.Workdir, TTY: t.Command.TTY, AcceptsInput: t.TakesInput}))
+		Cwd: t.Command.Workdir, TTY: t.Command.TTY, AcceptsInput: t.TakesInput}), s.now)
 }
 
 // openProcess is the index in a.Open of the process of a task, -1 for none.
@@ -73,9 +74,9 @@ func openProcess(a *ledger.Attempt, taskID string) int {
 	})
 }
 
-// emitProcess tells of the process of a task.
-func (s *step) emitProcess(t ledger.Task, ev turns.RuntimeEvent) {
-	e := ledger.Event{Ref: t.ID, Class: ev.Type, Status: ev.Status, Cause: createdEvent(t)}
+// emitProcess tells what happened to the process of a task at a time.
+func (s *step) emitProcess(t ledger.Task, ev turns.RuntimeEvent, at time.Time) {
+	e := ledger.Event{Ref: t.ID, Class: ev.Type, Status: ev.Status, Cause: createdEvent(t), CreatedAt: at}
 	ev = turns.Scope{}.TaskProcess(t.ID, ev)
 	e.IDs[agentruntime.Task], e.IDs[agentruntime.Run], e.IDs[agentruntime.Process] = ev.TaskID, ev.RunID, ev.ProcessID
 	f := facts{}

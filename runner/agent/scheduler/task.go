@@ -212,10 +212,10 @@ func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output, ran 
 		case ev.Type == turns.TaskCancelAsked:
 			s.emitTask(rules.TaskStatusUpdated, ev, t, ledger.Event{Cause: createdEvent(t)})
 		case !strings.HasPrefix(ev.Type, "process."):
-			s.emitTask(rules.TaskResultReceived, ev, t, ledger.Event{Cause: createdEvent(t)})
+			s.emitTask(rules.TaskResultReceived, ev, t, ledger.Event{Cause: createdEvent(t), CreatedAt: at})
 			s.cause = s.events[len(s.events)-1].ID // of the message
 		case ran:
-			s.emitProcess(t, ev)
+			s.emitProcess(t, ev, at)
 		}
 	}
 	if err := s.UpdateTask(t); err != nil || t.Failure == notStarted {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/runner/hosttools"
 	"holon/state"
@@ -85,7 +86,7 @@ func (e *enqueue) call(ctx context.Context, c hosttools.Call) (hosttools.Result,
 	if err != nil {
 		return hosttools.Result{}, refusal(err)
 	}
-	summary := fmt.Sprintf("Enqueued with priority %s. It gets a turn of its own.", args.Priority)
+	summary := fmt.Sprintf("Enqueued with priority %s. It gets a turn of its own.", args.Priority) + e.unlessIdle(ctx)
 	return show(summary, enqueued{Enqueued: true, Priority: args.Priority, Text: args.Text, MessageID: adm.MessageID,
 		Summary: summary})
 }
@@ -115,6 +116,21 @@ func (e *enqueue) ingress(ctx context.Context, callID string) (scheduler.Ingress
 		return mayFollow(v, e.AgentID, a.MessageID)
 	})
 	return in, err
+}
+
+// unlessIdle is what the agent is told of what it leaves to a later turn of its own, when there will be none unless this
+// turn changes something; "" otherwise.
+func (o Options) unlessIdle(ctx context.Context) string {
+	var state ledger.AgentState
+	err := o.Ledger.View(ctx, func(v ledger.View) (err error) {
+		state, err = v.AgentState(o.AgentID)
+		return err
+	})
+	if err != nil || state.Progress.Idle+1 < rules.MaxIdle {
+		return ""
+	}
+	return fmt.Sprintf(" But this is turn %d of yours in a row: if it changes neither a work item nor a file of your home, "+
+		"this is dropped when it ends, and your operator is asked.", state.Progress.Idle+1)
 }
 
 // mayFollow counts what came of a message so far.

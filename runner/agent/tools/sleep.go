@@ -68,7 +68,7 @@ func (o Options) sleep(ctx context.Context, c hosttools.Call) (hosttools.Result,
 		"your answer."
 	if w.WakeAt != nil {
 		text = fmt.Sprintf("You rest once this turn has ended, until %s or until a message comes. End it now with "+
-			"your answer.", w.WakeAt.UTC().Format(time.RFC3339))
+			"your answer.", w.WakeAt.UTC().Format(time.RFC3339)) + o.unlessIdle(ctx)
 	}
 	return show(text, slept{Sleeping: true, WaitID: w.ID, Status: string(w.Status), For: w.WaitingFor,
 		WakeAt: w.WakeAt})

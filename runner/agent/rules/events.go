@@ -110,7 +110,7 @@ var events = []EventType{
 	{BriefCreated, LevelTurnResult, "brief",
 		"The agent told its operator something. kind; duplicate_of when that was told before."},
 	{NotificationRequested, LevelActionRequired, "operator_notification",
-		"The operator should see something. boundary; duplicate_of when that was told before."},
+		"The operator should see something. notification_id, boundary, summary; duplicate_of when that was told before."},
 
 	{WaitRegistered, LevelProgress, "waiting", "The agent waits. kind, wake_at, replaces."},
 	{WaitTriggered, LevelTrace, "waiting", "The message that ends a wait is in the queue. kind."},

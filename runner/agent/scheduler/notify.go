@@ -58,7 +58,7 @@ func (s *step) notify(n ledger.Notification) error {
 	if err := s.InsertNotification(n); err != nil {
 		return err
 	}
-	event, f := ledger.Event{Ref: n.ID}, facts{"boundary": n.Boundary}
+	event, f := ledger.Event{Ref: n.ID}, facts{"notification_id": n.ID, "boundary": n.Boundary, "summary": clip(n.Summary)}
 	told, err := s.briefed(n.Message)
 	if err != nil {
 		return err

@@ -175,16 +175,14 @@ func (s *step) emitAction(typ string, w ledger.Wait) {
 	e.IDs[agentruntime.Action] = "action_" + w.ID
 	switch typ {
 	case rules.WaitRegistered:
-		s.emit(rules.ActionRequired, e, facts{"action_kind": "operator_input", "prompt": clip(w.WaitingFor),
+		s.emit(rules.ActionRequired, e, facts{"action_type": "operator_input", "prompt": clip(w.WaitingFor),
 			"expires_at": w.ExpiresAt})
 	case rules.WaitResolved:
-		s.emit(
-			rules.ActionResolved,
-			e,
-			facts{"decision": "answered", "decided_by": "operator", "via": "operator_input"},
-		)
-	case rules.WaitCancelled, rules.WaitExpired:
-		s.emit(rules.ActionResolved, e, facts{"decision": string(w.Status), "decided_by": "runtime"})
+		s.emit(rules.ActionResolved, e, facts{"decision": "answered", "resolved_by": "operator", "via": "respond_action"})
+	case rules.WaitCancelled:
+		s.emit(rules.ActionResolved, e, facts{"decision": string(w.Status), "resolved_by": "runtime", "via": "cancellation"})
+	case rules.WaitExpired:
+		s.emit(rules.ActionResolved, e, facts{"decision": string(w.Status), "resolved_by": "runtime", "via": "expiry"})
 	}
 }
 

@@ -92,7 +92,10 @@ func TestScripts(t *testing.T) {
 			} {
 				env.Setenv(name, value)
 			}
-			env.Defer(func() { stopDaemon(t, filepath.Join(env.WorkDir, "home")) })
+			env.Defer(func() {
+				stopDaemon(t, filepath.Join(env.WorkDir, "home"))
+				checkRecords(t, env.WorkDir)
+			})
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

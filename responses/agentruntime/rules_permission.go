@@ -3,6 +3,7 @@ package agentruntime
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 func permissionRules() []Rule {
@@ -25,7 +26,8 @@ func permissionRules() []Rule {
 		{Number: 47, On: []string{"action.resolved"}, check: checkExpired,
 			Statement: "Only an action that has an expiry expires."},
 		{Number: 48, On: []string{"sandbox.applied"}, check: checkSandbox,
-			Statement: "A sandbox states each axis as enforced, not_enforced or unknown."},
+			Statement: "A sandbox states each axis (filesystem, network, process, secret) as enforced, not_enforced or " +
+				"unknown."},
 		{Number: 49, On: []string{"tool.result", "tool.failed"}, check: checkViolation,
 			Statement: "A tool that violated its sandbox ends as tool.failed with sandbox_violation."},
 		{Number: 50, On: []string{"hook.failed"}, check: checkHook,
@@ -61,12 +63,15 @@ func checkExpired(f *finding) {
 }
 
 func checkSandbox(f *finding) {
+	levels := []string{"enforced", "not_enforced", "unknown"}
 	axes, _ := f.field("enforcement").(map[string]any)
-	f.must(len(axes) > 0, "no payload.enforcement", "each axis")
+	for _, axis := range []string{"filesystem", "network", "process", "secret"} {
+		f.must(axes[axis] != nil, "no payload.enforcement."+axis, strings.Join(levels, ", "))
+	}
 	for axis, value := range axes {
 		word, _ := value.(string)
-		f.must(slices.Contains([]string{"enforced", "not_enforced", "unknown"}, word),
-			fmt.Sprintf("%s %v", axis, value), "enforced, not_enforced or unknown")
+		f.must(value == nil || slices.Contains(levels, word), fmt.Sprintf("%.40s %.40v", axis, value),
+			strings.Join(levels, ", "))
 	}
 }
 

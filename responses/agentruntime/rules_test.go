@@ -142,6 +142,7 @@ var alsoBroken = []struct{ rule, log string }{
 	{"V19", "begin\nturn.submitted"},
 	{"V19", "begin\nturn.completed\nturn.submitted"},
 	{"V32", tool + `tool.result status=completed {"preview":"","canonical":{"status":"error"}}`},
+	{"V48", `sandbox.applied {"enforcement":{"filesystem":"enforced","process":"enforced","secret":"enforced"}}`},
 	{"V51", queued("explode")},
 	{"V62", aTask + "task.started status=completed"},
 	{"V75", `begin
@@ -210,16 +211,14 @@ var logs = map[string]struct{ valid, invalid string }{
 	"V36": {`begin
 		output.truncated {"kept_bytes":1,"size_bytes":2,"truncation":"head"}`, "begin\noutput.spilled"},
 	"V39": {tool + `permission.evaluated tool_call_id=tool_call_id-1 {"decision":"allow","decision_source":"rule"}
-		sandbox.applied tool_call_id=tool_call_id-1 {"enforcement":{"network":"enforced"}}
+		sandbox.applied tool_call_id=tool_call_id-1 ` + axes("enforced") + `
 		process.started tool_call_id=tool_call_id-1`, tool + "process.started tool_call_id=tool_call_id-1"},
 	"V40": {`begin
 		permission.evaluated {"decision":"allow","decision_source":"rule"}`, "begin\npermission.evaluated"},
 	"V47": {`begin
 		action.required {"expires_at":"2026-11-24T00:00:00Z"}
 		action.resolved {"decision":"expired"}`, "begin\naction.required\naction.resolved {\"decision\":\"expired\"}"},
-	"V48": {`begin
-		sandbox.applied {"enforcement":{"network":"unknown"}}`, `begin
-		sandbox.applied {"enforcement":{"network":"yes"}}`},
+	"V48": {"begin\nsandbox.applied " + axes("unknown"), "begin\nsandbox.applied " + axes("yes")},
 	"V49": {tool + "sandbox.violation tool_call_id=tool_call_id-1\n" +
 		`tool.failed {"failure_category":"sandbox_violation","message":"m","retryable":false}`,
 		tool + "sandbox.violation tool_call_id=tool_call_id-1\ntool.result"},
@@ -270,6 +269,11 @@ var logs = map[string]struct{ valid, invalid string }{
 	},
 	"V83": {"job.item.started\njob.item.failed\njob.item.started {\"attempt\":2}",
 		"job.item.started\njob.item.failed\njob.item.started"},
+}
+
+// axes are what holds a sandbox, with a level of its network.
+func axes(level string) string {
+	return fmt.Sprintf(`{"enforcement":{"filesystem":"unknown","network":%q,"process":"unknown","secret":"unknown"}}`, level)
 }
 
 // overlap is two tools that execute at once.

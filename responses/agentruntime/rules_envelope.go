@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"hash/fnv"
+	"strings"
 	"time"
+
+	"holon/responses"
 )
 
 func envelopeRules() []Rule {
@@ -21,7 +24,8 @@ func envelopeRules() []Rule {
 			Statement: "No event holds a secret or a trigger URL."},
 		{Number: 8, check: checkDistinct, Statement: "Ids of one kind never equal ids of another kind."},
 		{Number: 9, check: checkIntroduced,
-			Statement: "Every session, thread, task and cause that is named was introduced earlier."},
+			Statement: "Every thread and task that is named was introduced earlier, a thread stays in its session, and a " +
+				"cause is an earlier event."},
 		{Number: 10, Why: "needs the published fixtures",
 			Statement: "The published fixtures decode and encode to equal JSON."},
 	}
@@ -102,7 +106,7 @@ func checkDistinct(f *finding) {
 }
 
 func checkIntroduced(f *finding) {
-	f.must(!f.unmet.set[f.EventID], f.EventID+" was named as a cause before", "a cause that is earlier")
+	checkCause(f)
 	session := f.threadOf(f.Event).session
 	f.must(session == "" || session == f.IDs[Session], fmt.Sprintf("session_id %.80q", f.IDs[Session]),
 		session+", the session of the thread")
@@ -112,7 +116,32 @@ func checkIntroduced(f *finding) {
 	if id := f.IDs[Thread]; id != "" && f.Type != "thread.started" && f.Type != "session.created" {
 		f.must(f.threadOf(f.Event).started, "thread_id "+id, "thread.started before it")
 	}
-	if id := f.IDs[Task]; id != "" && f.Type != "task.created" {
-		f.must(f.tasks[id] != nil || f.known("task "+id), "task_id "+id, "task.created before it")
+	for _, kind := range []ID{Task, ParentTask, RootTask} {
+		id := f.IDs[kind]
+		f.must(id == "" || f.introduces(kind) || f.tasks[id] != nil || f.known("task "+id),
+			fmt.Sprintf("%s %.80s", kind, id), "task.created before it")
 	}
+}
+
+// introduces reports whether the event is the first that may name its id of that kind. A task may be its own root.
+func (e *Event) introduces(kind ID) bool {
+	return e.Type == "task.created" && (kind == Task || kind == RootTask && e.IDs[RootTask] == e.IDs[Task])
+}
+
+// checkCause holds a cause to be an earlier event. One in another form than the ids of events is a client's own name for
+// what it did, of which no log tells; it is found only when a later event has it as its id.
+func checkCause(f *finding) {
+	cause := f.Correlation.CausationID
+	f.must(!f.unmet.set[f.EventID], f.EventID+" was named as a cause before", "a cause that is earlier")
+	f.must(!f.knowsCause(f.Event) || f.eventIDs.set[cause], fmt.Sprintf("causation_id %.80q", cause), "an earlier event")
+}
+
+// knowsCause reports whether the cause of an event must be among the events before it: it has the form of their ids, all
+// of them are remembered, and no other log may have it. An entry of a queue has the cause that its sender names, which
+// may be an event of another agent, unless the agent itself is the sender.
+func (s *state) knowsCause(e *Event) bool {
+	fromOutside := e.Type == "queue.changed" && e.text("op") == "enqueue" && e.text("sender") != "self"
+	cause := e.Correlation.CausationID
+	return cause != "" && cause == e.EventID ||
+		strings.HasPrefix(cause, responses.PrefixEvent) && !s.partial && !s.eventIDs.full && !fromOutside
 }

@@ -134,6 +134,8 @@ var alsoBroken = []struct{ rule, log string }{
 		"V8",
 		"thread.started\nturn.submitted\nqueue.changed turn_id=turn_id-1 {\"op\":\"settle\",\"entry\":{\"message_id\":\"turn_id-1\"}}",
 	},
+	{"V9", "task.created parent_task_id=none"},
+	{"V9", aTask + "task.started root_task_id=none"},
 	{"V9", "begin\ncontext.resolved session_id=other turn_id=turn_id-1"},
 	{"V11", tool + "tool.result status=completed {\"preview\":\"\"}\ntool.started"},
 	{"V13", "begin\naction.required\naction.required"},
@@ -168,9 +170,25 @@ func TestCauses(t *testing.T) {
 	if rules := broken(log[:4]); len(rules) > 0 {
 		t.Errorf("earlier and foreign causes break %v", rules)
 	}
-	log[2].Correlation.CausationID = log[3].EventID
-	if rules := broken(log[:4]); !slices.Equal(rules, []string{"V9"}) {
-		t.Errorf("a later cause breaks %v, want V9", rules)
+	for _, cause := range []string{log[3].EventID, log[2].EventID, "evt_none"} {
+		log[2].Correlation.CausationID = cause
+		if rules := broken(log[:4]); !slices.Equal(rules, []string{"V9"}) {
+			t.Errorf("the cause %s of the third event breaks %v, want V9", cause, rules)
+		}
+	}
+	if rules := broken(log[:4], (*Validator).Partial); len(rules) > 0 {
+		t.Errorf("the cause of an event before a part breaks %v", rules)
+	}
+}
+
+// The sender of a message may name an event of another log as its cause, but for the agent itself.
+func TestCauseOfMessage(t *testing.T) {
+	for sender, want := range map[string][]string{"outside": nil, "self": {"V9"}} {
+		log := events(t, "thread.started\n"+`queue.changed {"op":"enqueue","entry":{"message_id":"m"},"sender":"`+sender+`"}`)
+		log[1].Correlation.CausationID = "evt_of_another_agent"
+		if rules := broken(log); !slices.Equal(rules, want) {
+			t.Errorf("a message of %s breaks %v, want %v", sender, rules, want)
+		}
 	}
 }
 

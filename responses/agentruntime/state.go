@@ -127,7 +127,7 @@ func (s *state) threadOf(e *Event) *thread {
 func (s *state) apply(e *Event) {
 	t := s.threadOf(e)
 	t.sequence, t.session = max(e.Sequence, t.sequence), cmp.Or(t.session, e.IDs[Session])
-	if cause := e.Correlation.CausationID; cause != "" && !s.eventIDs.set[cause] {
+	if cause := e.Correlation.CausationID; cause != "" && !s.eventIDs.set[cause] && !s.knowsCause(e) {
 		s.unmet.add(cause)
 	}
 	s.applyThread(t, e)

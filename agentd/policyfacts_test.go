@@ -3,9 +3,11 @@ package agentd_test
 import (
 	"encoding/json"
 	"maps"
+	"net/http"
 	"slices"
 	"testing"
 
+	"holon/agentd/config"
 	"holon/responses/turns"
 )
 
@@ -81,5 +83,29 @@ func TestACatalogIsListedWhenItChanges(t *testing.T) {
 			revisions,
 			listed,
 		)
+	}
+}
+
+// What the record says of a rate limit is the provider's word, also where no attempt follows.
+func TestARateLimitIsToldAsTheProviderSaysIt(t *testing.T) {
+	limited := func(header string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			if header != "" {
+				w.Header().Set("Retry-After", header)
+			}
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	}
+	first, _ := provider(t, limited("0.001"), limited(""), limited("40"))
+	h := assembled(t, []string{"FIRST_BASE_URL=" + first}, func(c *config.Config) {
+		c.Models.Default, c.Models.Providers = "first/m", "first"
+	})
+	h.post(`{"input":"go","holon":{"turn_id":"turn_a"}}`)
+	var got []any
+	for _, p := range h.payloads("turn_a", turns.RateLimitHit) {
+		got = append(got, p["retry_after_ms"])
+	}
+	if want := []any{1.0, nil, 40000.0}; !slices.Equal(got, want) {
+		t.Errorf("the provider says to wait %v ms, want %v", got, want)
 	}
 }

@@ -191,7 +191,7 @@ const tooManyRequests = 429
 // cost records what an attempt took, and that it was one too many.
 func (w *attempts) cost(a model.Attempt) {
 	if a.Err != nil && a.Err.Status == tooManyRequests {
-		hit := turns.RateLimit{Scope: a.Ref, RetryAfterMS: a.Backoff.Milliseconds()}
+		hit := turns.RateLimit{Scope: a.Ref, RetryAfterMS: a.Err.RetryAfter.Milliseconds()}
 		w.record(w.runner.Scope.RateLimitHit(w.id, hit))
 	}
 	var used turns.TokenUsage

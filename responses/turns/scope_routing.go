@@ -56,8 +56,8 @@ func (s Scope) CostRecorded(requestID string, used TokenUsage) RuntimeEvent {
 // RateLimit is the payload of rate_limit.hit.
 type RateLimit struct {
 	By           string `json:"by"`
-	Scope        string `json:"scope"` // provider/model
-	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
+	Scope        string `json:"scope"`                    // provider/model
+	RetryAfterMS int64  `json:"retry_after_ms,omitempty"` // as the provider says; 0 when it does not
 }
 
 // RateLimitHit says that a provider refused the model request with the given id because there were too many.

@@ -215,3 +215,14 @@ func FuzzFold(f *testing.F) {
 		}
 	})
 }
+
+// A limit says what it holds for and what the provider wants.
+func TestALimitKeepsItsScope(t *testing.T) {
+	f := fold([]agentruntime.Event{{Type: "rate_limit.hit", EventID: "evt_1", Sequence: 1,
+		Payload: []byte(`{"by":"provider","scope":"acme/m","retry_after_ms":1000}`)}})
+	model, _ := f.Model("routing_limit_summary")
+	got := model.(RoutingSummary).Limits.Items
+	if len(got) != 1 || got[0].Scope != "acme/m" || got[0].RetryAfterMS != 1000 {
+		t.Errorf("the limits are %+v, want one of acme/m with a wait of 1000 ms", got)
+	}
+}

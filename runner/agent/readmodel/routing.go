@@ -31,9 +31,13 @@ type Limit struct {
 	Status  string `json:"limit_status"`
 	Kind    string `json:"limit_kind,omitempty"`
 	By      string `json:"by,omitempty"`
+	Scope   string `json:"scope,omitempty"` // what it holds for: provider/model
 	ResetAt string `json:"reset_at,omitempty"`
-	TurnID  string `json:"turn_id,omitempty"`
-	At      string `json:"at"`
+	// how long the provider says to wait; 0: it does not say
+	RetryAfterMS int64 `json:"retry_after_ms,omitempty"`
+
+	TurnID string `json:"turn_id,omitempty"`
+	At     string `json:"at"`
 }
 
 func (f *Fold) applyProfile(e fact) {
@@ -61,8 +65,9 @@ func (f *Fold) applyRouting(e fact) {
 			r.LastFallback = nil
 		}
 	case "limit.changed", "rate_limit.hit", "quota.low", "quota.blocked":
-		*f.limits.at(f.now(e)) = Limit{clip(e.EventID, maxID), e.Type, or(e.text("limit_status")),
-			e.text("limit_kind"), e.text("by"), e.text("reset_at"), e.id(agentruntime.Turn), clip(e.Timestamp, maxID)}
+		*f.limits.at(f.now(e)) = Limit{EventID: clip(e.EventID, maxID), Class: e.Type, Status: or(e.text("limit_status")),
+			Kind: e.text("limit_kind"), By: e.text("by"), Scope: e.text("scope"), ResetAt: e.text("reset_at"),
+			RetryAfterMS: e.number("retry_after_ms"), TurnID: e.id(agentruntime.Turn), At: clip(e.Timestamp, maxID)}
 	}
 }
 

@@ -89,8 +89,8 @@ func (rec *recorder) began() {
 func (rec *recorder) close() {
 	rec.add(func() {
 		rec.takeHeld(true)
-		if n := len(rec.rounds.said); n > 0 {
-			rec.told(rec.rounds.tell(n, round{}, nil), n)
+		if len(rec.rounds.said) > 0 {
+			rec.told(rec.rounds.rest())
 		}
 		rec.closed = true
 	})
@@ -155,7 +155,6 @@ func (rec *recorder) take(ev turns.RuntimeEvent) {
 	}
 	call := rec.call(ev)
 	made, n, ends := rec.rounds.end(ev)
-	made.Cause = ev.Sequence
 	p, ok := progressOf(ev, call)
 	if p.Cause = rec.numbers[ev.Correlation.CausationID]; p.Event.Type != "" && len(rec.numbers) < maxNumbers {
 		rec.numbers[ev.EventID] = ev.Sequence

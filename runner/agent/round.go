@@ -21,6 +21,7 @@ type rounds struct {
 	known  map[string]bool // ids of all messages that came
 	number int             // of the newest round
 	tried  turns.ProviderTimeline
+	asked  turns.RuntimeEvent // the newest fact of a request for an answer
 }
 
 // said is a complete message of the model.
@@ -49,15 +50,12 @@ func (r *rounds) lacks(ev turns.RuntimeEvent) bool {
 
 // end returns the round that a fact ends, and how many messages it has; false for other facts.
 func (r *rounds) end(ev turns.RuntimeEvent) (scheduler.Progress, int, bool) {
-	var f turns.AttemptFailure
-	if ev.Type == turns.ModelFailed && json.Unmarshal(ev.Payload, &f) == nil && f.ProviderAttempt != nil {
-		r.tried.Add(*f.ProviderAttempt)
-	}
 	s, ok := answered(ev)
 	if !ok {
+		r.ask(ev)
 		return scheduler.Progress{}, 0, false
 	}
-	r.number = s.ProviderAttempt.Round
+	r.number, r.asked = s.ProviderAttempt.Round, ev
 	r.tried.Add(*s.ProviderAttempt)
 	tried := r.tried
 	r.tried = turns.ProviderTimeline{}
@@ -68,12 +66,58 @@ func (r *rounds) end(ev turns.RuntimeEvent) (scheduler.Progress, int, bool) {
 		}
 	}
 	p := r.tell(n, round{ModelRef: s.ProviderAttempt.ModelRef, StopReason: s.StopReason, Calls: s.Calls,
-		Tokens: &roundTokens{s.Usage.InputTokens, s.Usage.OutputTokens, s.Usage.TotalTokens,
-			s.Usage.InputTokenDetails.CachedTokens}}, &tried)
-	p.Event.CreatedAt = ev.Timestamp.Time()
+		Tokens: &roundTokens{Input: s.Usage.InputTokens, Output: s.Usage.OutputTokens, Total: s.Usage.TotalTokens,
+			Cached: s.Usage.InputTokenDetails.CachedTokens}}, &tried)
+	identify(&p, ev)
+	return p, n, true
+}
+
+// ask takes a fact of a request that has no answer yet, or failed. Other facts say nothing.
+func (r *rounds) ask(ev turns.RuntimeEvent) {
+	var p turns.Requested
+	var f turns.AttemptFailure
+	switch {
+	case ev.Type == turns.ModelRequested && json.Unmarshal(ev.Payload, &p) == nil && p.Purpose == "":
+		r.number, r.asked = p.Round, ev
+	case ev.Type == turns.ModelFailed && json.Unmarshal(ev.Payload, &f) == nil && f.ProviderAttempt != nil:
+		r.tried.Add(*f.ProviderAttempt)
+		if f.ProviderAttempt.Purpose == "" {
+			r.asked = ev
+		}
+	}
+}
+
+// rest returns the round of messages that no answer named, and how many they are: the request failed, or its end is not
+// known, or the message was cut short.
+func (r *rounds) rest() (scheduler.Progress, int) {
+	n, tried, ev := len(r.said), r.tried, r.asked
+	var made round
+	var p turns.Requested
+	var f turns.AttemptFailure
+	switch s, ok := answered(ev); {
+	case ok: // its tokens are told with the answer
+		made.ModelRef = s.ProviderAttempt.ModelRef
+	case ev.Type == turns.ModelRequested && json.Unmarshal(ev.Payload, &p) == nil:
+		made.ModelRef = p.ProviderName + "/" + p.ModelName
+	case ev.Type == turns.ModelFailed && json.Unmarshal(ev.Payload, &f) == nil:
+		made.ModelRef = f.ProviderAttempt.ModelRef
+		if u := f.ProviderAttempt.TokenUsage; u != nil {
+			made.Tokens = &roundTokens{Input: u.InputTokens, Output: u.OutputTokens, Total: u.TotalTokens,
+				Estimated: u.Estimated}
+		}
+	}
+	told := r.tell(n, made, &tried)
+	if ev.Type != "" {
+		identify(&told, ev)
+	}
+	return told, n
+}
+
+// identify joins a round to the request that a fact is about.
+func identify(p *scheduler.Progress, ev turns.RuntimeEvent) {
+	p.Event.CreatedAt, p.Cause = ev.Timestamp.Time(), ev.Sequence
 	p.Event.IDs[agentruntime.ModelRequest] = ev.ModelRequestID
 	p.Event.IDs[agentruntime.Trace], p.Event.IDs[agentruntime.Span] = ev.TraceID, ev.SpanID
-	return p, n, true
 }
 
 // answered is the payload of a fact that ends a round; false for other facts.
@@ -104,6 +148,8 @@ type roundTokens struct {
 	Output int64 `json:"output_tokens"`
 	Total  int64 `json:"total_tokens"`
 	Cached int64 `json:"cached_tokens"` // of Input
+
+	Estimated bool `json:"estimated,omitempty"` // the provider did not count all of them
 }
 
 // tell makes the records of a round that has the first n messages that no other has.

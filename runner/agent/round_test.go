@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"holon/responses/agentruntime"
 	"holon/responses/turns"
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
@@ -81,6 +82,54 @@ rounds:
 	}
 	if rounds != 3 {
 		t.Errorf("%d events of rounds, want 3", rounds)
+	}
+}
+
+// A round whose request failed after it had said something tells of the request, too.
+func TestRoundOfAFailedRequest(t *testing.T) {
+	l := newLab(t, `
+rounds:
+  - {text: "On it.", calls: [{tool: ExecCommand, arguments: {cmd: "true"}}]}
+  - {text: "partly", error: {status: 429, message: slow down}}
+`)
+	l.start()
+	defer l.end()
+	l.prompt("work", "", "")
+	var said, failed ledger.Event
+	l.until("the turn to fail", func(v ledger.View) (bool, error) {
+		page, err := v.Events("main", ledger.EventQuery{Limit: 1000})
+		for _, e := range page.Events {
+			switch {
+			case e.Type == rules.AssistantRound:
+				said = e
+			case e.Class == turns.ModelFailed:
+				failed = e
+			case e.Class == turns.TurnFailed:
+				return true, nil
+			}
+		}
+		return false, err
+	})
+	var got struct {
+		Round   int
+		Preview string `json:"text_preview"`
+		Model   string `json:"model_ref"`
+		Tokens  struct {
+			Input     int `json:"input_tokens"`
+			Estimated bool
+		} `json:"token_usage"`
+	}
+	if err := json.Unmarshal(said.Data, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Round != 2 || got.Preview != "partly" || !strings.HasPrefix(got.Model, "scripted/") || got.Tokens.Input == 0 ||
+		!got.Tokens.Estimated {
+		t.Errorf("the round is %s, want the second with its text, model and tokens", said.Data)
+	}
+	request := said.IDs[agentruntime.ModelRequest]
+	if request == "" || request != failed.IDs[agentruntime.ModelRequest] || said.Cause != failed.ID {
+		t.Errorf("the round is of the request %q by %s, want %q by %s", request, said.Cause,
+			failed.IDs[agentruntime.ModelRequest], failed.ID)
 	}
 }
 

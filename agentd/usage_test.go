@@ -109,6 +109,13 @@ func TestFallbackIsNamed(t *testing.T) {
 		t.Errorf("turn.json: model %q, requested %q, want second/n and first/m", rec.Model,
 			rec.ProviderAttempts.RequestedModelRef)
 	}
+	var selectors []any
+	for _, p := range h.payloads("turn_a", turns.ModelRequested) {
+		selectors = append(selectors, p["provider_selector"])
+	}
+	if len(selectors) < 2 || selectors[0] != "first/m" || selectors[len(selectors)-1] != "second/n" {
+		t.Errorf("requests are chosen by %v, want first/m and then second/n", selectors)
+	}
 }
 
 // max_output_tokens is a limit of the response: of all rounds together, and for a model that knows of no limit too.

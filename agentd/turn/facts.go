@@ -151,7 +151,7 @@ func (w *attempts) AttemptStarted(a model.Attempt) {
 	}
 	provider, name, _ := strings.Cut(a.Ref, "/")
 	w.record(w.runner.Scope.ModelRequested(w.id, turns.Requested{
-		ProviderName: provider, ModelName: name, ProviderSelector: w.runner.ModelRef,
+		ProviderName: provider, ModelName: name, ProviderSelector: a.Ref,
 		Attempt: a.Number, MaxAttempts: a.Max, Round: w.runner.result.Rounds,
 		EstimatedTokens: w.tokens, Purpose: w.purpose(),
 	}))

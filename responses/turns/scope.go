@@ -154,7 +154,7 @@ func (s Scope) TurnFailed(status string, p Failure) RuntimeEvent {
 type Requested struct {
 	ProviderName     string `json:"provider_name"`
 	ModelName        string `json:"model_name"`
-	ProviderSelector string `json:"provider_selector"` // the model reference that led here
+	ProviderSelector string `json:"provider_selector"` // the reference that chose it: of a fallback its own
 	Attempt          int    `json:"attempt"`           // from 1
 	MaxAttempts      int    `json:"max_attempts"`
 	Round            int    `json:"round"`                      // from 1

@@ -77,6 +77,19 @@ func (rec *recorder) sandbox(payload json.RawMessage) json.RawMessage {
 	return encode(p)
 }
 
+// routing is the payload of routing.decided with who decided on the model. The host names one in each of its requests.
+func (rec *recorder) routing(payload json.RawMessage) json.RawMessage {
+	var p turns.Routing
+	if json.Unmarshal(payload, &p) != nil {
+		return payload
+	}
+	p.DecisionSource, p.DecisionReason = "default", "the agent has no model of its own"
+	if rec.attempt.Model != "" {
+		p.DecisionSource, p.DecisionReason = "session", "the agent has a model of its own"
+	}
+	return encode(p)
+}
+
 // began records that agentd has accepted the turn, before anything that the turn
 // does can be. When that fails it is tried again with what comes then.
 func (rec *recorder) began() {
@@ -150,8 +163,11 @@ func (rec *recorder) takeHeld(all bool) {
 
 // take takes a fact. One that a killed process recorded is skipped with the round that it ends. The caller holds mu.
 func (rec *recorder) take(ev turns.RuntimeEvent) {
-	if ev.Type == turns.SandboxApplied {
+	switch ev.Type {
+	case turns.SandboxApplied:
 		ev.Payload = rec.sandbox(ev.Payload)
+	case turns.RoutingDecided:
+		ev.Payload = rec.routing(ev.Payload)
 	}
 	call := rec.call(ev)
 	made, n, ends := rec.rounds.end(ev)

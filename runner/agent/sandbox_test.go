@@ -6,6 +6,7 @@ import (
 
 	"holon/responses/turns"
 	"holon/state"
+	"holon/state/ledger"
 )
 
 func TestTheEngineSaysWhatIsEnforced(t *testing.T) {
@@ -25,5 +26,21 @@ func TestTheEngineSaysWhatIsEnforced(t *testing.T) {
 	in = &state.Isolation{Network: state.Axis{Level: state.HardEnforced}, Pids: state.Axis{Level: state.RuntimeShaped}}
 	if got := enforcement(); len(got) != 4 || got["network"] != "enforced" || got["process"] != "not_enforced" {
 		t.Errorf("enforcement %v, want of four axes network enforced and process not_enforced", got)
+	}
+}
+
+// agentd is asked for a model in each request; only the host knows who chose it.
+func TestTheHostSaysWhoChoseAModel(t *testing.T) {
+	told := turns.Scope{}.RoutingDecided(turns.Routing{SelectedProvider: "p", SelectedModel: "m",
+		DecisionSource: "request", FallbackChain: []string{"q/n"}}).Payload
+	for model, want := range map[string]string{"": "default", "p/m": "session"} {
+		var p turns.Routing
+		rec := &recorder{attempt: ledger.Attempt{Model: model}}
+		if err := json.Unmarshal(rec.routing(told), &p); err != nil {
+			t.Fatal(err)
+		}
+		if p.DecisionSource != want || p.SelectedModel != "m" || p.CandidateCount != 2 || len(p.FallbackChain) != 1 {
+			t.Errorf("for an agent with the model %q: %+v, want the decision of %s and the rest as it was", model, p, want)
+		}
 	}
 }

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -12,12 +15,12 @@ import (
 )
 
 // findParent finds the run that --continue names, takes from it what no flag says, and returns the arguments that are
-// left: a RUN before the prompt is the value of the flag.
+// left: a RUN before the prompt, or alone, is the value of the flag.
 func (o *runOptions) findParent(cmd *cobra.Command, home state.Home, args []string) (rest []string, err error) {
 	if !cmd.Flags().Changed("continue") {
 		return args, nil
 	}
-	if o.Continue == files.Last && len(args) == 2 {
+	if o.Continue == files.Last && (len(args) == 2 || len(args) == 1 && meansRun(cmd.Context(), home, args[0])) {
 		o.Continue, args = args[0], args[1:]
 	}
 	if o.parent, err = findRun(cmd.Context(), home, o.Continue); err != nil {
@@ -37,6 +40,33 @@ func (o *runOptions) findParent(cmd *cobra.Command, home state.Home, args []stri
 		o.Workspace = filepath.Join(ws.Path, ws.Prefix)
 	}
 	return args, inherit(cmd.Flags(), map[string]string{"model": m.Model, "image": m.Image})
+}
+
+// leastBeginning is how much of an id means a run where a prompt could stand as well.
+const leastBeginning = 4
+
+// meansRun tells whether the only argument is a run, with the prompt still to come, rather than the prompt: "last", the
+// name of a run, what has the form of an id, or the beginning of an id that is no short word.
+func meansRun(ctx context.Context, home state.Home, arg string) bool {
+	if arg == files.Last || strings.HasPrefix(arg, "run_") && !strings.ContainsAny(arg, " \t\n") {
+		return true // which need not exist: then it is refused
+	}
+	entry, err := findRun(ctx, home, arg)
+	if state.IsCode(err, state.CodeRunAmbiguous) {
+		return true
+	}
+	if err != nil {
+		return false
+	}
+	return entry.Start != nil && entry.Start.Name == arg || len(arg) >= leastBeginning
+}
+
+// needsPrompt says of a missing prompt where it goes: an only argument was taken for the run.
+func (o *runOptions) needsPrompt(err error) error {
+	if e, ok := errors.AsType[*usageError](err); ok && o.parent != nil && e.Message == missing {
+		e.Hint = fmt.Sprintf("write the task after the run: holon run --continue %s \"now add a test\"", o.parent.ID)
+	}
+	return err
 }
 
 // inherit sets flags that were not given, if there is a value for them.

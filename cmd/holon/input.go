@@ -18,6 +18,9 @@ import (
 // maxPrompt bounds a prompt; larger material belongs into files.
 const maxPrompt = 8 << 20
 
+// missing is what an error says of a prompt that is not there.
+const missing = "is missing"
+
 // readPrompt returns the prompt that the argument and standard input make together: what is piped in follows the
 // argument, and is the prompt where there is none or "-". Without either a person at a terminal writes it in an editor.
 func readPrompt(ctx context.Context, args []string, streams Streams, h *host) (prompt string, err error) {
@@ -41,7 +44,7 @@ func readPrompt(ctx context.Context, args []string, streams Streams, h *host) (p
 		return "", usage("PROMPT", fmt.Sprintf("is larger than %d MiB", maxPrompt>>20),
 			"put it into a file and name its folder with --input")
 	case prompt == "" && len(args) == 0:
-		return "", usage("PROMPT", "is missing", `write the task in quotes, or "-" to read it from standard input`)
+		return "", usage("PROMPT", missing, `write the task in quotes, or "-" to read it from standard input`)
 	case strings.TrimSpace(prompt) == "":
 		return "", usage("PROMPT", "is empty", "say what is to be done")
 	case strings.ContainsRune(prompt, 0):
@@ -82,7 +85,7 @@ func editPrompt(ctx context.Context, streams Streams, h *host) (string, error) {
 		variable, editor = "EDITOR", h.Editor
 	}
 	if editor == "" || !streams.ErrTTY {
-		return "", usage("PROMPT", "is missing",
+		return "", usage("PROMPT", missing,
 			`write the task in quotes, "-" to read it from standard input, or set EDITOR to write it there`)
 	}
 	dir, err := os.MkdirTemp("", "holon-prompt-")

@@ -14,6 +14,7 @@ import (
 	"holon/runner/activity"
 	"holon/runner/egress"
 	"holon/runner/oneshot"
+	"holon/state/files"
 )
 
 // progress shows a run on stderr: one line for each thing that was done, and on
@@ -53,7 +54,7 @@ func newProgress(streams Streams, quiet bool) *progress {
 
 // announce notes what is to be said when the agent runs: a run that cannot start
 // has its error to say and nothing else.
-func (p *progress) announce(engineName string, shot *oneshot.Run) {
+func (p *progress) announce(engineName string, shot *oneshot.Run, parent *files.Entry) {
 	where := engineName
 	if engineName == "docker" {
 		where += " " + shot.Session.Image
@@ -61,6 +62,9 @@ func (p *progress) announce(engineName string, shot *oneshot.Run) {
 	opening := fmt.Sprintf("running %s in %s", visible.OneLine(shot.Session.Model, 100), visible.OneLine(where, 200))
 	if p := shot.Session.Egress; p != nil {
 		opening += ", which may reach " + visible.OneLine(strings.Join(p.Allowed(), ", "), 200)
+	}
+	if parent != nil {
+		opening += ", going on with " + parent.ID
 	}
 	p.opening = opening + looser(&shot.Session)
 }

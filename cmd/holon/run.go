@@ -65,7 +65,8 @@ workspace, then config.json of HOLON_HOME (see holon config).
 
 With --continue the run goes on where an earlier one ended, RUN or else the last of
 this workspace: in its conversation, with its change on top of your files, with its
-model and image. Its result is the sum of both.
+model and image. Its result is the sum of both. An only argument that names a run is
+RUN; the prompt comes from standard input or your EDITOR then.
 
 With --agent the task goes to an agent that lives in the daemon (see holon daemon):
 it is queued, done in a turn of that agent, and its answer printed.
@@ -185,7 +186,7 @@ func (o *runOptions) complete(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	if o.Prompt, err = readPrompt(cmd.Context(), args, o.streams, &o.host); err != nil {
-		return err
+		return o.needsPrompt(err)
 	}
 	if o.Env, err = environ(o.EnvFile, o.Env); err != nil {
 		return err
@@ -303,7 +304,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 	}
 	shot.Session.Telemetry = openTelemetry(ctx, o.streams.Secrets, log)
 	defer shot.Session.Telemetry.Close()
-	view.announce(eng.Name(), shot)
+	view.announce(eng.Name(), shot, o.parent)
 	shot.Watch = view
 	stream := &eventStream{progress: view}
 	if o.Format == formatStream {

@@ -53,7 +53,8 @@ func runAttach(ctx context.Context, l *lifecycle, args []string, quiet bool) err
 	}
 	if m == nil && err == nil {
 		recovery := l.recovery()
-		recovery.Watch, recovery.Telemetry = view, openTelemetry(ctx, l.streams.Secrets, recovery.Log)
+		recovery.Watch = newOrdered(view, view.live())
+		recovery.Telemetry = openTelemetry(ctx, l.streams.Secrets, recovery.Log)
 		defer recovery.Telemetry.Close()
 		m, err = recovery.Attach(ctx, entry.ID)
 	}

@@ -58,20 +58,16 @@ type hostEvent struct {
 	Payload       any        `json:"payload"`
 }
 
-// eventStream prints the events of a run as they happen, one a line, next to the progress on stderr.
+// eventStream prints the events of a run as they happen, one a line, next to the progress on stderr. It is told of them
+// in their order (ordered).
 type eventStream struct {
 	*progress
 
 	mu              sync.Mutex
 	session, turnID string
 	schema          string
-	said            []completed          // messages that no fact has named, which come on a connection of their own
-	held            []turns.RuntimeEvent // facts from the first on that names messages that have not come
-	err             error                // of the first line that could not be written
+	err             error // of the first line that could not be written
 }
-
-// maxHeld bounds the facts that wait for a message.
-const maxHeld = 1000
 
 // completed is the payload of a message that is complete.
 type completed struct {
@@ -79,11 +75,11 @@ type completed struct {
 	Text   string `json:"text"`
 }
 
-// Fact implements runner.Observer. The messages of a round stand before the fact that ends it.
+// Fact implements runner.Observer.
 func (s *eventStream) Fact(ev turns.RuntimeEvent) {
 	s.mu.Lock()
-	s.held = append(s.held, ev)
-	s.release(len(s.held) > maxHeld)
+	s.session, s.turnID, s.schema = ev.SessionID, ev.TurnID, ev.SchemaVersion
+	s.print(ev)
 	s.mu.Unlock()
 	s.progress.Fact(ev)
 }
@@ -92,56 +88,16 @@ func (s *eventStream) Fact(ev turns.RuntimeEvent) {
 func (s *eventStream) Event(ev responses.Event) {
 	if m, ok := ev.Item.(*responses.Message); ok && ev.Type == responses.EventItemDone {
 		s.mu.Lock()
-		s.said = append(s.said, completed{m.ID, m.Text()})
-		s.release(false)
+		s.tell(messageCompleted, "", completed{m.ID, m.Text()})
 		s.mu.Unlock()
 	}
 	s.progress.Event(ev)
-}
-
-// release prints the facts that are held, with the messages that they name, up to the first whose messages have not
-// come; with all it prints every one. The caller holds mu.
-func (s *eventStream) release(all bool) {
-	for len(s.held) > 0 {
-		ev := s.held[0]
-		named := messagesOf(ev)
-		if !all && slices.ContainsFunc(named, func(id string) bool { return s.find(id) < 0 }) {
-			return
-		}
-		s.held = s.held[1:]
-		s.session, s.turnID, s.schema = ev.SessionID, ev.TurnID, ev.SchemaVersion
-		for _, id := range named {
-			if at := s.find(id); at >= 0 {
-				s.tell(messageCompleted, "", s.said[at])
-				s.said = slices.Delete(s.said, at, at+1)
-			}
-		}
-		s.print(ev)
-	}
-}
-
-// find is where a message is among those that no fact has named, -1 for nowhere.
-func (s *eventStream) find(id string) int {
-	return slices.IndexFunc(s.said, func(m completed) bool { return m.ItemID == id })
-}
-
-// messagesOf are the messages of the round that a fact ends.
-func messagesOf(ev turns.RuntimeEvent) []string {
-	var answered turns.Sampled
-	if ev.Type != turns.ModelCompleted || json.Unmarshal(ev.Payload, &answered) != nil {
-		return nil
-	}
-	return answered.Messages
 }
 
 // finish prints the last event and returns the first error of all.
 func (s *eventStream) finish(m *state.Manifest) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.release(true)
-	for _, m := range s.said { // no fact has come that names them
-		s.tell(messageCompleted, "", m)
-	}
 	manifest, err := m.Encode()
 	if err != nil {
 		return err

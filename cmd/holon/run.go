@@ -305,10 +305,10 @@ func runRun(ctx context.Context, o *runOptions) error {
 	shot.Session.Telemetry = openTelemetry(ctx, o.streams.Secrets, log)
 	defer shot.Session.Telemetry.Close()
 	view.announce(eng.Name(), shot, o.parent)
-	shot.Watch = view
+	shot.Watch = newOrdered(view, view.live())
 	stream := &eventStream{progress: view}
 	if o.Format == formatStream {
-		shot.Watch = stream
+		shot.Watch = newOrdered(stream, false)
 	}
 	manifest, err := shot.Do(ctx)
 	view.end()

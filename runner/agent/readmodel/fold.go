@@ -38,6 +38,7 @@ type Fold struct {
 	kind, template   string
 	sessionStatus    string // "" until an event says one
 	thread           Thread
+	continuation     *Continuation // which is not changed
 	turns            window[Turn]
 	byStatus         map[string]int64 // turns that ended
 	requests         window[ModelRequest]
@@ -177,6 +178,7 @@ func (f *Fold) apply(e fact) {
 	case "channel":
 		f.applyChannel(e)
 	case "holon":
+		f.applyContinuation(e)
 		f.applyWait(e)
 		f.applyWork(e)
 	}

@@ -146,6 +146,41 @@ func TestAnEmptyRecordIsUnknown(t *testing.T) {
 	}
 }
 
+// A thread is queued from the message to the start of its turn, whatever the turn before has left, unless somebody has
+// to act first.
+func TestThreadIsQueuedUntilItsTurnStarts(t *testing.T) {
+	closed := `thread.updated failed {"outcome":"failed","runtime_posture":"awake"}`
+	stopped := `thread.updated blocked {"status":"stopped"}`
+	queued := `queue.changed queued {"op":"enqueue","entry":{"message_id":"m"}}`
+	for _, c := range []struct {
+		events []string
+		want   string
+	}{
+		{[]string{closed}, "failed"},
+		{[]string{closed, queued}, "queued"},
+		{[]string{closed, queued, stopped}, "blocked"},
+		{[]string{`queue.changed queued {"op":"enqueue","entry":{"message_id":"m","blocked":true}}`}, "blocked"},
+		{[]string{closed, `turn.submitted accepted {}`}, "queued"},
+		{[]string{closed, `turn.submitted accepted {}`, stopped}, "blocked"},
+		{[]string{`turn.submitted accepted {}`, `turn.started running {}`}, "running"},
+		{[]string{`turn.submitted accepted {}`, `turn.started running {}`, `thread.updated running {"status":"stopped"}`},
+			"running"},
+	} {
+		f := New("ada")
+		for i, line := range c.events {
+			words := strings.SplitN(line, " ", 3)
+			e := agentruntime.Event{Type: words[0], Status: words[1], Payload: json.RawMessage(words[2]),
+				Sequence: int64(i) + 1}
+			e.IDs[agentruntime.Turn] = "turn_1"
+			f.Apply(&e)
+		}
+		model, _ := f.Model("thread_read_model")
+		if got := model.(ThreadReadModel).Status; got != c.want {
+			t.Errorf("after %q the thread is %s, want %s", c.events, got, c.want)
+		}
+	}
+}
+
 func TestWindowsAreBounded(t *testing.T) {
 	f := New("ada")
 	var seq int64

@@ -106,11 +106,22 @@ func (f *Fold) session(h Head) SessionSnapshot {
 		RecentTurns: f.turns.list(nil), HistoryCursor: h.ThroughSequence, Counts: f.counted(), Telemetry: Unknown}
 }
 
-// threadNow is the thread with what its queue says of it: one whose next message waits for a setting is blocked.
+// threadNow is the thread with what its turn and its queue say of it. While a turn that was accepted has not begun, and
+// before one is made for a message that can be taken, it is queued; one whose next message waits for a setting is
+// blocked.
 func (f *Fold) threadNow(queued List[QueueEntry]) Thread {
 	t := f.thread
-	if next := queued.Items; t.Status == "idle" && len(next) > 0 && next[0].Blocked {
+	switch next := queued.Items; {
+	case t.begun:
+		t.Status = "running"
+	case t.stopped:
 		t.Status = "blocked"
+	case t.ActiveTurnID != "":
+		t.Status = "queued"
+	case len(next) > 0 && next[0].Blocked:
+		t.Status = "blocked"
+	case len(next) > 0:
+		t.Status = "queued"
 	}
 	return t
 }
@@ -131,6 +142,7 @@ type ThreadReadModel struct {
 	Processes       List[Process]      `json:"processes"`
 	Outputs         List[Output]       `json:"outputs"`
 	Waits           List[Wait]         `json:"waits"`
+	Continuation    *Continuation      `json:"last_continuation"`
 	Compaction      *Compaction        `json:"latest_compaction"`
 	Routing         Routing            `json:"routing"`
 	RecordedUsage   Usage              `json:"recorded_usage"`
@@ -143,7 +155,7 @@ func (f *Fold) threadRead(h Head) ThreadReadModel {
 	m := ThreadReadModel{Head: h, Thread: f.threadNow(queued), PendingRequests: f.actions.list(isOpen),
 		Incidents: f.incidents.list(nil), QueuedTurns: queued, QueueDepth: f.depth(),
 		Turns: f.turns.list(nil), ModelRequests: f.requests.list(nil), ToolCalls: f.tools.list(nil),
-		Processes: f.processes.list(nil), Outputs: f.outputs.list(nil), Waits: f.waits.list(nil),
+		Processes: f.processes.list(nil), Outputs: f.outputs.list(nil), Waits: f.waits.list(nil), Continuation: f.continuation,
 		Routing: f.routing, RecordedUsage: f.usage, Diagnostics: Unknown, Counts: f.counted()}
 	if n := len(f.compactions.order); n > 0 {
 		last := *f.compactions.find(f.compactions.order[n-1])

@@ -2,6 +2,7 @@ package readmodel
 
 import (
 	"cmp"
+	"encoding/json"
 	"strconv"
 	"strings"
 
@@ -18,6 +19,25 @@ type Thread struct {
 	Outcome        string `json:"outcome,omitempty"` // that the last closure decided
 	WaitingReason  string `json:"waiting_reason,omitempty"`
 	RuntimePosture string `json:"runtime_posture,omitempty"`
+
+	WorkSignal json.RawMessage `json:"work_signal,omitempty"`      // with which work it goes on by itself
+	Evidence   json.RawMessage `json:"outcome_evidence,omitempty"` // why that outcome was decided
+
+	stopped bool // and not started since
+	begun   bool // the active turn
+}
+
+// Continuation is what the newest message that was taken means for the agent.
+type Continuation struct {
+	Class        string          `json:"class"`
+	TriggerKind  string          `json:"trigger_kind"`
+	ModelReentry *bool           `json:"model_reentry"`
+	PriorOutcome string          `json:"prior_closure_outcome,omitempty"` // before it was taken
+	PriorWaiting string          `json:"prior_waiting_reason,omitempty"`
+	MatchedWait  *bool           `json:"matched_waiting_reason"`
+	Evidence     json.RawMessage `json:"evidence,omitempty"`
+	MessageID    string          `json:"message_id,omitempty"`
+	DecidedAt    string          `json:"decided_at"`
 }
 
 // Incident is a warning or an error of the runtime.
@@ -86,6 +106,10 @@ func (f *Fold) applyThread(e fact) {
 		if outcome := e.text("outcome"); outcome != "" { // else no closure was decided
 			f.thread.Outcome, f.thread.WaitingReason = outcome, e.text("waiting_reason")
 			f.thread.RuntimePosture = e.text("runtime_posture")
+			f.thread.WorkSignal, f.thread.Evidence = e.raw("work_signal"), e.raw("evidence")
+		}
+		if now := e.text("status"); now != "" { // of the agent, which its status and closures don't tell while a turn runs
+			f.thread.stopped = now == "stopped" || now == "archived"
 		}
 	case "run.status":
 		f.cwd = cmp.Or(e.text("work_dir"), f.cwd)
@@ -114,6 +138,21 @@ func ended(status string) bool {
 	return false
 }
 
+// applyContinuation takes what a message means.
+func (f *Fold) applyContinuation(e fact) {
+	if e.Type != "holon.continuation.resolved" {
+		return
+	}
+	var refs struct {
+		Message string `json:"message_id"`
+	}
+	_ = json.Unmarshal(e.Refs, &refs) // without them it is not known
+	f.continuation = &Continuation{Class: or(e.text("class")), TriggerKind: or(e.text("trigger_kind")),
+		ModelReentry: e.flag("model_reentry"), PriorOutcome: e.text("prior_closure_outcome"),
+		PriorWaiting: e.text("prior_waiting_reason"), MatchedWait: e.flag("matched_waiting_reason"),
+		Evidence: e.raw("evidence"), MessageID: clip(refs.Message, maxID), DecidedAt: clip(e.Timestamp, maxID)}
+}
+
 func (f *Fold) applyTurn(e fact) {
 	id := e.id(agentruntime.Turn)
 	if id == "" {
@@ -128,13 +167,13 @@ func (f *Fold) applyTurn(e fact) {
 		t.Status, t.SubmittedAt = e.status(), clip(e.Timestamp, maxID)
 		t.AttemptID, t.MessageID = e.text("attempt_id"), e.text("message_id")
 		t.TurnIndex, t.Source, t.Model = e.number("turn_index"), e.text("source"), e.text("model")
-		f.thread.ActiveTurnID, f.thread.Phase = id, "accepted"
+		f.thread.ActiveTurnID, f.thread.Phase, f.thread.begun = id, "accepted", false
 	case "turn.started":
 		t.StartedAt, t.TurnIndex = clip(e.Timestamp, maxID), cmp.Or(t.TurnIndex, e.number("turn_index"))
 		if t.Status != "cancelling" { // it was to end before it began
 			t.Status = "running"
 		}
-		f.thread.ActiveTurnID, f.thread.Phase, f.thread.Status = id, t.Status, "running"
+		f.thread.ActiveTurnID, f.thread.Phase, f.thread.begun = id, t.Status, true
 		if environment := e.text("environment"); environment != "" {
 			f.environment = environment
 		}
@@ -169,7 +208,7 @@ func (f *Fold) endTurn(t *Turn, e fact) {
 	f.byStatus[t.Status]++
 	f.thread.LastTurnID, f.thread.LastOutcome = t.TurnID, t.Status
 	if f.thread.ActiveTurnID == t.TurnID {
-		f.thread.ActiveTurnID, f.thread.Phase = "", ""
+		f.thread.ActiveTurnID, f.thread.Phase, f.thread.begun = "", "", false
 		if f.thread.Status == "running" {
 			f.thread.Status = "idle"
 		}

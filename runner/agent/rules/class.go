@@ -97,13 +97,16 @@ func EntryStatus(s ledger.EntryStatus) string {
 	return "cancelled"
 }
 
-// ThreadStatus is the portable status of an agent after the end of a turn. One that is stopped is blocked.
+// ThreadStatus is the portable status of an agent between turns. One that is stopped is blocked, and one that goes on
+// by itself is queued.
 func ThreadStatus(c ledger.Closure, stopped bool) string {
 	switch {
 	case stopped, c.Outcome == ledger.OutcomeWaiting:
 		return "blocked"
 	case c.Outcome == ledger.OutcomeFailed:
 		return "failed"
+	case c.Outcome == ledger.OutcomeContinuable:
+		return "queued"
 	}
 	return "idle"
 }

@@ -127,9 +127,11 @@ var events = []EventType{
 	{TimerCancelled, LevelProgress, "waiting", "A timer was cancelled."},
 
 	{ContinuationResolved, LevelTrace, "runtime",
-		"What a message means was decided. class, model_reentry, matched_waiting_reason."},
+		"What a message means was decided. class, trigger_kind, model_reentry, matched_waiting_reason, " +
+			"prior_closure_outcome, prior_waiting_reason, evidence."},
 	{ClosureDecided, LevelTrace, "runtime",
-		"What the end of a turn means was decided. outcome, waiting_reason, runtime_posture."},
+		"What the end of the newest turn means was decided, or is another thing now. outcome, waiting_reason, " +
+			"runtime_posture, work_signal, evidence."},
 	{SchedulerDiagnostic, LevelTrace, "runtime",
 		"A message went back to the queue. code (readmitted, retry_scheduled, requeued), failed, retry_at."},
 

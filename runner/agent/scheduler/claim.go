@@ -95,6 +95,8 @@ func (s *step) claimSome() (c Claim, ok, more bool, err error) {
 		s.state.LastResolved = &cont
 		s.emit(rules.ContinuationResolved, ledger.Event{MessageID: msg.ID, Cause: admittedEvent(msg.ID)}, facts{
 			"class": string(cont.Class), "model_reentry": cont.ModelVisible, "matched_waiting_reason": cont.MatchedWait,
+			"trigger_kind": string(cont.TriggerKind), "prior_closure_outcome": string(cont.PriorOutcome),
+			"prior_waiting_reason": string(cont.PriorWaiting), "evidence": bounded(cont.Evidence),
 		})
 		if cont.ModelVisible {
 			c, err = s.claim(head, msg, cont, waits)

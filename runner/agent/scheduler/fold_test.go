@@ -49,7 +49,6 @@ type cuts struct {
 	fold  *readmodel.Fold
 	said  map[int64]map[string][32]byte // digests of the models by the last event of a commit
 	known map[string]bool               // ids of events
-	ended int64                         // the newest turn when the agent was stopped; turns that end later decide its status
 }
 
 var testLog = view.Log{RuntimeID: "rt_test"}
@@ -60,7 +59,7 @@ func (r *replayed) compare() {
 		for _, id := range agents {
 			c := r.agents[id]
 			if c == nil {
-				c = &cuts{readmodel.New(id), map[int64]map[string][32]byte{}, map[string]bool{}, -1}
+				c = &cuts{readmodel.New(id), map[int64]map[string][32]byte{}, map[string]bool{}}
 				r.agents[id] = c
 			}
 			if err := r.compareAgent(v, id, c); err != nil {
@@ -93,7 +92,7 @@ func (r *replayed) compareAgent(v ledger.View, id string, c *cuts) error {
 	c.said[c.fold.Through()] = r.digests(c.fold)
 	if model, _ := c.fold.Model("thread_read_model"); c.fold.Through() > 0 {
 		record := told(model.(readmodel.ThreadReadModel), c.fold)
-		tables, err := kept(v, id, record, c)
+		tables, err := kept(v, id, record)
 		if err != nil {
 			return err
 		}
@@ -154,6 +153,7 @@ type picture struct {
 	Kind, Template, Created          string
 	Status, Phase, ActiveTurn        string
 	Outcome, Waiting, Posture        string
+	Signal, Continuation             string
 	Model, Effort                    string
 	LastFailure                      string
 	Input, Output                    int64 // tokens of all turns
@@ -177,6 +177,17 @@ func newPicture() picture {
 		Work:     made(),
 		Commands: made(),
 	}
+}
+
+// text is a record as the record of an agent has it; "" for none.
+func text(of any) string {
+	raw, err := json.Marshal(of)
+	var fields any
+	if err != nil || json.Unmarshal(raw, &fields) != nil || fields == nil {
+		return ""
+	}
+	raw, _ = json.Marshal(fields) // with its keys in order
+	return string(raw)
 }
 
 // line is some facts as text.

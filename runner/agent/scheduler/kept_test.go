@@ -6,6 +6,7 @@ import (
 
 	"holon/responses/tasks"
 	"holon/runner/agent/rules"
+	"holon/runner/agent/view"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -14,7 +15,7 @@ import (
 const all = 10_000
 
 // kept is what the tables say. Of attempts and waits there are no lists: those that the record tells of are read.
-func kept(v ledger.View, id string, told picture, c *cuts) (picture, error) {
+func kept(v ledger.View, id string, told picture) (picture, error) {
 	p := newPicture()
 	agent, err := v.Agent(id)
 	if err != nil {
@@ -31,7 +32,7 @@ func kept(v ledger.View, id string, told picture, c *cuts) (picture, error) {
 		p.LastFailure = f.Code + ": " + f.Summary
 	}
 	steps := []func(ledger.View, ledger.AgentState, picture, *picture) error{
-		keptThread(c),
+		keptThread,
 		keptQueue,
 		keptTurns,
 		keptWaits,
@@ -48,47 +49,64 @@ func kept(v ledger.View, id string, told picture, c *cuts) (picture, error) {
 	return p, nil
 }
 
-// keptThread is the state of the agent. It is that of its newest end of a turn, unless a turn runs, or the agent is
-// stopped or was stopped since.
-func keptThread(c *cuts) func(ledger.View, ledger.AgentState, picture, *picture) error {
-	return func(v ledger.View, l ledger.AgentState, _ picture, p *picture) error {
-		if l.Stopped {
-			c.ended = l.Turns
-		}
+// keptThread is the state of the agent as holon status shows it, and the turn that it has open.
+func keptThread(v ledger.View, l ledger.AgentState, _ picture, p *picture) error {
+	shown, err := view.New(v, view.Facts{}).Summary(l.AgentID)
+	if err != nil {
+		return err
+	}
+	next, queued, err := v.Head(l.AgentID)
+	if err != nil {
+		return err
+	}
+	a, open, err := v.OpenAttempt(l.AgentID)
+	if err != nil {
+		return err
+	}
+	if c := shown.Closure; c != nil {
+		p.Outcome, p.Waiting, p.Posture = string(c.Outcome), string(c.WaitingReason), string(c.Posture)
+		p.Signal = text(c.WorkSignal)
+	}
+	if c := shown.Agent.LastContinuation; c != nil {
+		p.Continuation = text(c)
+	}
+	switch {
+	case open && a.BegunAt != nil:
+		p.Status = "running"
+	case l.Stopped:
+		p.Status = "blocked"
+	case open:
+		p.Status = "queued"
+	case queued && next.Blocked():
+		p.Status = "blocked"
+	case queued:
+		p.Status = "queued"
+	case shown.Closure != nil:
+		p.Status = rules.ThreadStatus(*shown.Closure, false)
+	default:
 		p.Status = "idle"
-		if last := l.LastClosure; last != nil {
-			p.Outcome, p.Waiting, p.Posture = string(last.Outcome), string(last.WaitingReason), string(last.Posture)
-			if c.ended < l.Turns {
-				p.Status = rules.ThreadStatus(*last, false)
+	}
+	if open {
+		keptOpen(a, p)
+	}
+	return nil
+}
+
+// keptOpen is the turn that is open, with what it has not ended.
+func keptOpen(a ledger.Attempt, p *picture) {
+	p.ActiveTurn, p.Phase = a.TurnID, "accepted"
+	if a.BegunAt != nil {
+		p.Phase = "running"
+	}
+	if a.AbortedBy != "" {
+		p.Phase = "cancelling"
+	}
+	for _, u := range a.Open {
+		for _, id := range u.IDs {
+			if strings.HasPrefix(id, "open_") || strings.HasPrefix(id, "request_") || strings.HasPrefix(id, "call_") {
+				p.Open[id] = u.Class
 			}
 		}
-		next, queued, err := v.Head(l.AgentID)
-		if err != nil {
-			return err
-		}
-		if l.Stopped || p.Status == "idle" && queued && next.Blocked() {
-			p.Status = "blocked"
-		}
-		a, open, err := v.OpenAttempt(l.AgentID)
-		if err != nil || !open {
-			return err
-		}
-		p.ActiveTurn, p.Phase = a.TurnID, "accepted"
-		if a.BegunAt != nil {
-			p.Status, p.Phase = "running", "running"
-		}
-		if a.AbortedBy != "" {
-			p.Phase = "cancelling"
-		}
-		for _, u := range a.Open {
-			for _, id := range u.IDs {
-				if strings.HasPrefix(id, "open_") || strings.HasPrefix(id, "request_") ||
-					strings.HasPrefix(id, "call_") {
-					p.Open[id] = u.Class
-				}
-			}
-		}
-		return nil
 	}
 }
 

@@ -115,6 +115,9 @@ func (s *step) close() error {
 	if len(s.events) == 0 {
 		return nil
 	}
+	if err := s.tellClosure(); err != nil {
+		return err
+	}
 	if err := s.Append(&s.state, s.events...); err != nil {
 		return fmt.Errorf("append events: %w", err)
 	}

@@ -11,6 +11,15 @@ func told(m readmodel.ThreadReadModel, fold *readmodel.Fold) picture {
 	p := newPicture()
 	p.Status, p.Phase, p.ActiveTurn = m.Status, m.Phase, m.ActiveTurnID
 	p.Outcome, p.Waiting, p.Posture = m.Outcome, m.WaitingReason, m.RuntimePosture
+	p.Signal = text(m.WorkSignal)
+	if m.Continuation != nil {
+		c := *m.Continuation
+		c.MessageID = "" // which the tables don't have
+		p.Continuation = text(struct {
+			readmodel.Continuation
+			At *string `json:"decided_at,omitempty"`
+		}{c, nil})
+	}
 	p.Model, p.Effort = m.Routing.Override, m.Routing.ReasoningEffort
 	for _, q := range m.QueuedTurns.Items {
 		p.Queue = append(p.Queue, line(q.QueuedTurnID, q.Priority, q.Number, q.Band, q.Source, q.Kind,

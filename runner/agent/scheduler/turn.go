@@ -87,14 +87,8 @@ func (s *step) writeTurn(a ledger.Attempt, e End, v verdict, failure *ledger.Fai
 	s.count(t, a)
 	s.tellArtifacts(a, e)
 	s.endTurn(a, t, v)
-	s.emit(
-		rules.ClosureDecided,
-		ledger.Event{MessageID: a.MessageID, TurnID: t.ID, Status: rules.ThreadStatus(closure, s.state.Stopped)},
-		facts{
-			"outcome": string(closure.Outcome), "waiting_reason": string(closure.WaitingReason),
-			"runtime_posture": string(closure.Posture),
-		},
-	)
+	s.emitClosure(closure, ledger.Event{MessageID: a.MessageID, TurnID: t.ID,
+		Status: rules.ThreadStatus(closure, s.state.Stopped)})
 	return nil
 }
 
@@ -110,26 +104,6 @@ func (s *step) times(a ledger.Attempt, t *ledger.Turn) {
 		t.CompletedAt = s.now
 	}
 	t.DurationMS = max(0, t.CompletedAt.Sub(t.StartedAt).Milliseconds())
-}
-
-// closure is what the end means with everything that this step did.
-func (s *step) closure(failed bool) (ledger.Closure, error) {
-	w, err := s.agentWait()
-	if err != nil {
-		return ledger.Closure{}, err
-	}
-	n, err := s.CountQueued(s.state.AgentID)
-	if err != nil {
-		return ledger.Closure{}, err
-	}
-	work, err := s.workSignal()
-	if err != nil {
-		return ledger.Closure{}, err
-	}
-	c := rules.Situation{AgentID: s.state.AgentID, Stopped: s.state.Stopped, Queued: n, Wait: w, Work: work, Ended: true,
-		Failed: failed}.Closure()
-	s.state.LastClosure = c
-	return *c, nil
 }
 
 // count adds a turn to the agent's life.

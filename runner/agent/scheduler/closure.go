@@ -1,0 +1,91 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"holon/runner/agent/rules"
+	"holon/state/ledger"
+)
+
+// closure is what the end of the newest turn means with everything that this step did.
+func (s *step) closure(failed bool) (ledger.Closure, error) {
+	w, err := s.agentWait()
+	if err != nil {
+		return ledger.Closure{}, err
+	}
+	n, err := s.CountQueued(s.state.AgentID)
+	if err != nil {
+		return ledger.Closure{}, err
+	}
+	work, err := s.workSignal()
+	if err != nil {
+		return ledger.Closure{}, err
+	}
+	a, _, err := s.OpenAttempt(s.state.AgentID)
+	if err != nil {
+		return ledger.Closure{}, err
+	}
+	c := rules.Situation{AgentID: s.state.AgentID, Stopped: s.state.Stopped, RunID: a.TurnID, Queued: n, Wait: w,
+		Work: work, Ended: true, Failed: failed}.Closure()
+	s.state.LastClosure = c
+	return *c, nil
+}
+
+// tellClosure tells what the end of the newest turn means after a step that changed it: a wait began or ended, the agent
+// was stopped, or other work goes on. So the newest thread.updated is true, whatever happens between turns.
+func (s *step) tellClosure() error {
+	last := s.state.LastClosure
+	if last == nil || !slices.ContainsFunc(s.events, moves) {
+		return nil
+	}
+	now, err := s.closure(last.Outcome == ledger.OutcomeFailed)
+	if err != nil || sameClosure(*last, now) {
+		return err
+	}
+	a, open, err := s.OpenAttempt(s.state.AgentID)
+	if err != nil {
+		return err
+	}
+	status := rules.ThreadStatus(now, s.state.Stopped)
+	switch {
+	case open && a.BegunAt != nil:
+		status = "running"
+	case open && !s.state.Stopped:
+		status = "queued"
+	}
+	s.emitClosure(now, ledger.Event{Status: status})
+	return nil
+}
+
+// moves reports whether a closure may be another one after an event.
+func moves(e ledger.Event) bool {
+	return e.Class == "queue.changed" || e.Class == "thread.updated" || strings.HasPrefix(e.Class, "holon.wait.") ||
+		strings.HasPrefix(e.Type, "work_item_")
+}
+
+// sameClosure reports whether two closures differ in their evidence at most.
+func sameClosure(a, b ledger.Closure) bool {
+	work := func(c ledger.Closure) ledger.WorkSignal { return *cmp.Or(c.WorkSignal, &ledger.WorkSignal{}) }
+	return a.Outcome == b.Outcome && a.WaitingReason == b.WaitingReason && a.Posture == b.Posture && work(a) == work(b)
+}
+
+func (s *step) emitClosure(c ledger.Closure, e ledger.Event) {
+	f := facts{"outcome": string(c.Outcome), "waiting_reason": string(c.WaitingReason),
+		"runtime_posture": string(c.Posture), "evidence": bounded(c.Evidence)}
+	if c.WorkSignal != nil {
+		f["work_signal"] = c.WorkSignal
+	}
+	s.emit(rules.ClosureDecided, e, f)
+}
+
+// bounded is evidence as an event has room for it.
+func bounded(evidence []string) []string {
+	const most = 8
+	out := make([]string, 0, min(len(evidence), most))
+	for _, sentence := range evidence[:min(len(evidence), most)] {
+		out = append(out, clip(sentence))
+	}
+	return out
+}

@@ -1,0 +1,73 @@
+package scheduler_test
+
+import (
+	"testing"
+	"time"
+
+	"holon/responses/tasks"
+	"holon/runner/agent/scheduler"
+	"holon/state/ledger"
+)
+
+// What ends or begins between turns is told: after each commit the fold of the record says what the tables say.
+func TestRecordTellsWhatChangesBetweenTurns(t *testing.T) {
+	rested := func(w *world, d time.Duration) {
+		w.admit(prompt("rest"))
+		c := w.claim()
+		w.sleep("call_"+c.Attempt.ID, d)
+		w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok", ResponseID: "resp_" + c.Attempt.ID})
+	}
+	for name, script := range map[string]func(*world){
+		"a rest ended by a stop": func(w *world) {
+			rested(w, time.Hour)
+			w.must(w.m.Stop(w.ctx, "alpha", "me"))
+			w.must(w.m.Start(w.ctx, "alpha", "me"))
+		},
+		"a rest ended by a message": func(w *world) {
+			rested(w, time.Hour)
+			w.admit(prompt("go on"))
+			w.done()
+		},
+		"a rest ended by its time": func(w *world) {
+			rested(w, time.Minute)
+			w.pass(time.Hour)
+			w.done()
+		},
+		"work completed by the operator": func(w *world) {
+			item := w.item("build the site")
+			w.done()
+			_, err := w.m.CompleteWork(w.ctx, "alpha", item.ID, "key", nil)
+			w.must(err)
+		},
+		"an agent that is removed": func(w *world) {
+			in := prompt("x")
+			in.AgentID = "beta"
+			w.admit(in)
+			c, _, err := w.m.Claim(w.ctx, "beta")
+			w.must(err)
+			w.must(w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{}))
+			w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok"})
+			_, err = w.m.Archive(w.ctx, scheduler.Archive{AgentID: "beta", By: "me"})
+			w.must(err)
+		},
+		"a work item that waits for a task": func(w *world) {
+			w.item("build the site")
+			c := w.claim()
+			r := report("task_1", tasks.Running, w.now)
+			r.Task.TurnID = c.Attempt.TurnID
+			w.must(w.m.ReportTask(w.ctx, "alpha", r))
+			w.sleep("call", 0)
+			w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok", ResponseID: "resp_1"})
+			w.must(w.m.ReportTask(w.ctx, "alpha", report("task_1", tasks.Completed, w.now)))
+			w.done()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := open(t)
+			r := &replayed{world: w, agents: map[string]*cuts{}}
+			w.committed = r.compare
+			script(w)
+			r.again()
+		})
+	}
+}

@@ -3,28 +3,36 @@ package readmodel
 import (
 	"cmp"
 	"encoding/json"
+	"strings"
 
 	"holon/responses/agentruntime"
 )
 
 // Task is a piece of work with a life of its own.
 type Task struct {
-	TaskID          string `json:"task_id"`
-	ParentTaskID    string `json:"parent_task_id,omitempty"`
-	Status          string `json:"status"`
-	TaskKind        string `json:"task_kind"`
-	Objective       string `json:"objective,omitempty"`
-	Source          string `json:"source,omitempty"`
-	TurnID          string `json:"turn_id,omitempty"` // that created it
-	CurrentRunID    string `json:"current_run_id,omitempty"`
-	Attempts        int64  `json:"attempts"`
-	FailureCategory string `json:"failure_category,omitempty"`
-	Message         string `json:"message,omitempty"`
-	RequiredAction  string `json:"required_action,omitempty"` // of a blocked one
-	DeliveryState   string `json:"delivery_state"`
-	OutputRef       string `json:"output_ref,omitempty"`
-	CreatedAt       string `json:"created_at,omitempty"`
-	UpdatedAt       string `json:"updated_at"`
+	TaskID          string   `json:"task_id"`
+	ParentTaskID    string   `json:"parent_task_id,omitempty"`
+	Status          string   `json:"status"`
+	TaskKind        string   `json:"task_kind"`
+	Objective       string   `json:"objective,omitempty"`
+	Source          string   `json:"source,omitempty"`
+	TurnID          string   `json:"turn_id,omitempty"` // that created it
+	CurrentRunID    string   `json:"current_run_id,omitempty"`
+	Attempts        int64    `json:"attempts"`
+	FailureCategory string   `json:"failure_category,omitempty"`
+	Message         string   `json:"message,omitempty"`
+	RequiredAction  string   `json:"required_action,omitempty"` // of a blocked one
+	WaitFor         *WaitFor `json:"wait_for,omitempty"`        // of a waiting one
+	DeliveryState   string   `json:"delivery_state"`
+	OutputRef       string   `json:"output_ref,omitempty"`
+	CreatedAt       string   `json:"created_at,omitempty"`
+	UpdatedAt       string   `json:"updated_at"`
+}
+
+// WaitFor is what a task waits for.
+type WaitFor struct {
+	Kind string `json:"kind"` // operator, task, external
+	Ref  string `json:"ref,omitempty"`
 }
 
 // Edge is a relation between tasks.
@@ -93,7 +101,12 @@ func (f *Fold) advance(t *Task, e fact) {
 		}
 		f.taskStatus[t.Status]--
 		f.taskStatus[status]++
-		t.Status = status
+		if t.Status = status; !strings.HasPrefix(status, "waiting_") {
+			t.WaitFor = nil
+		}
+	}
+	if wait := e.in("wait_for"); wait.fields != nil {
+		t.WaitFor = &WaitFor{or(wait.text("kind")), wait.text("ref")}
 	}
 	t.CurrentRunID = cmp.Or(e.id(agentruntime.Run), t.CurrentRunID)
 	t.FailureCategory = cmp.Or(e.text("failure_category"), t.FailureCategory)

@@ -155,8 +155,7 @@ func (s *step) fireWait(id string) error {
 		err = s.wakeUp(w)
 	case w.ExpiresAt != nil && !w.ExpiresAt.After(s.now):
 		w.Status, w.UpdatedAt, w.EndedAt = ledger.WaitExpired, s.now, &s.now
-		s.emitWait(rules.WaitExpired, w, ledger.Event{}, nil)
-		if err = s.UpdateWait(w); err == nil {
+		if err = s.tellWait(rules.WaitExpired, w, ledger.Event{}, nil, s.UpdateWait); err == nil {
 			err = s.freeIdle()
 		}
 	}

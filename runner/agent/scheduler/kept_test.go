@@ -242,24 +242,40 @@ func keptWork(v ledger.View, l ledger.AgentState, _ picture, p *picture) error {
 		return err
 	}
 	completed, err := v.CompletedWork(l.AgentID, all)
+	if err != nil {
+		return err
+	}
 	items = append(items, completed...)
+	waits, err := v.UnresolvedWaits(l.AgentID)
 	for _, w := range items {
-		status, run, delivery := "accepted", "", "unknown"
+		status, run, delivery, waitsFor := "accepted", "", "unknown", ""
 		if w.PickedAt != nil {
 			status, run = "running", "run_"+w.ID
 		}
-		if w.BlockedBy != "" {
+		switch rules.Scheduling(w, waits) {
+		case rules.WorkBlocked:
 			status = "blocked"
-		}
-		if w.PlanStatus == ledger.PlanNeedsInput {
-			status = "waiting_input"
+		case rules.WorkWaitingOperator:
+			status, waitsFor = "waiting_input", "operator "+w.ID
+		case rules.WorkWaitingTask:
+			status, waitsFor = "waiting_resource", "task "+subject(waits, w.ID)
 		}
 		if w.State == ledger.WorkCompleted {
 			status, delivery = "completed", "queued"
 		}
-		p.Work[w.ID] = line(status, w.Objective, w.BlockedBy, run, delivery, w.CreatedAt, w.UpdatedAt)
+		p.Work[w.ID] = line(status, w.Objective, w.BlockedBy, waitsFor, run, delivery, w.CreatedAt, w.UpdatedAt)
 	}
 	return err
+}
+
+// subject is what an item waits for.
+func subject(waits []ledger.Wait, itemID string) string {
+	for _, w := range waits {
+		if w.Owner == itemID && w.Status == ledger.WaitActive {
+			return w.SubjectRef
+		}
+	}
+	return ""
 }
 
 func keptTasks(v ledger.View, l ledger.AgentState, _ picture, p *picture) error {

@@ -101,6 +101,7 @@ func tellRest(p *picture, fold *readmodel.Fold) {
 				t.Status,
 				t.Objective,
 				t.RequiredAction,
+				waitsFor(t),
 				t.CurrentRunID,
 				t.DeliveryState,
 				t.CreatedAt,
@@ -111,4 +112,12 @@ func tellRest(p *picture, fold *readmodel.Fold) {
 		p.Commands[t.TaskID] = line(t.Status, t.TaskKind, t.Objective, t.TurnID, t.FailureCategory, t.Message,
 			t.OutputRef, t.CreatedAt, t.UpdatedAt)
 	}
+}
+
+// waitsFor is what a task waits for, "" for nothing.
+func waitsFor(t readmodel.Task) string {
+	if t.WaitFor == nil {
+		return ""
+	}
+	return t.WaitFor.Kind + " " + t.WaitFor.Ref
 }

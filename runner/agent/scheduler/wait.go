@@ -106,11 +106,44 @@ func (s *step) register(w ledger.Wait, turnID string, again bool) (ledger.Wait, 
 	if w.WakeAt != nil {
 		f["wake_at"] = w.WakeAt
 	}
-	if err := save(w); err != nil {
+	if err := s.tellWait(rules.WaitRegistered, w, ledger.Event{TurnID: turnID}, f, save); err != nil {
 		return w, err
 	}
-	s.emitWait(rules.WaitRegistered, w, ledger.Event{TurnID: turnID}, f)
 	return s.lookAtQueue(w)
+}
+
+// tellWait saves a wait and tells what happened to it, and whether the work item that it is of is held by something else
+// now.
+func (s *step) tellWait(typ string, w ledger.Wait, e ledger.Event, f facts, save func(ledger.Wait) error) error {
+	if w.Owner == ledger.OwnerAgent {
+		s.emitWait(typ, w, e, f)
+		return save(w)
+	}
+	item, err := s.WorkItem(w.Owner)
+	if err != nil && !state.IsCode(err, ledger.CodeNotFound) {
+		return err
+	}
+	before, err := s.UnresolvedWaits(w.AgentID)
+	if err != nil {
+		return err
+	}
+	if err := save(w); err != nil {
+		return err
+	}
+	s.emitWait(typ, w, e, f)
+	after, err := s.UnresolvedWaits(w.AgentID)
+	if err != nil || item.ID == "" {
+		return err
+	}
+	switch was, now := heldAs(item, before), heldAs(item, after); {
+	case was != now:
+		s.emitHold("update", was, now, &item, after)
+	case now != "" && w.Status == ledger.WaitActive: // it waits for something more
+		f := facts{"op": "update"}
+		f.held(now, item, after)
+		s.emitWork(rules.WorkItemWritten, "task.updated", item, f)
+	}
+	return nil
 }
 
 // lookBehind is how many messages a new wait looks at for one that ends it. All
@@ -177,30 +210,27 @@ func (s *step) triggerWait(w ledger.Wait, messageID string) (ledger.Wait, error)
 		s.emitAction(rules.WaitRegistered, w)
 	}
 	w.Status, w.MessageID, w.AttemptID, w.EndedAt, w.UpdatedAt = ledger.WaitTriggered, messageID, "", nil, s.now
-	s.emitWait(rules.WaitTriggered, w, ledger.Event{MessageID: messageID}, facts{"kind": string(w.Kind)})
-	return w, s.UpdateWait(w)
+	return w, s.tellWait(rules.WaitTriggered, w, ledger.Event{MessageID: messageID}, facts{"kind": string(w.Kind)},
+		s.UpdateWait)
 }
 
 // waitAgain takes back that a message triggered a wait: it is dropped.
 func (s *step) waitAgain(w *ledger.Wait) error {
 	w.Status, w.MessageID, w.UpdatedAt = ledger.WaitActive, "", s.now
-	s.emitWait(rules.WaitRegistered, *w, ledger.Event{}, facts{"kind": string(w.Kind)})
-	return s.UpdateWait(*w)
+	return s.tellWait(rules.WaitRegistered, *w, ledger.Event{}, facts{"kind": string(w.Kind)}, s.UpdateWait)
 }
 
 // resolveWait ends a wait by the attempt that claimed its message.
 func (s *step) resolveWait(w ledger.Wait, a ledger.Attempt, messageID string) error {
 	w.Status, w.MessageID, w.AttemptID, w.UpdatedAt, w.EndedAt = ledger.WaitResolved, messageID, a.ID, s.now, &s.now
-	s.emitWait(rules.WaitResolved, w, ledger.Event{MessageID: messageID, TurnID: a.TurnID},
-		facts{"attempt_id": a.ID})
-	return s.UpdateWait(w)
+	return s.tellWait(rules.WaitResolved, w, ledger.Event{MessageID: messageID, TurnID: a.TurnID},
+		facts{"attempt_id": a.ID}, s.UpdateWait)
 }
 
 // cancelWait gives a wait up. A message that triggered it stays where it is.
 func (s *step) cancelWait(w ledger.Wait, reason string) error {
 	w.Status, w.UpdatedAt, w.EndedAt = ledger.WaitCancelled, s.now, &s.now
-	s.emitWait(rules.WaitCancelled, w, ledger.Event{}, facts{"reason": reason})
-	return s.UpdateWait(w)
+	return s.tellWait(rules.WaitCancelled, w, ledger.Event{}, facts{"reason": reason}, s.UpdateWait)
 }
 
 // cancelActive gives up the agent's wait unless a message already ended it.

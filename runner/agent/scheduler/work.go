@@ -80,10 +80,7 @@ func (m *Scheduler) CreateWork(ctx context.Context, n NewWork) (w ledger.WorkIte
 		made = true
 		s.emitWork(rules.WorkItemWritten, "task.created", w, facts{"op": "create"})
 		s.emitWork(rules.WorkItemWritten, "task.accepted", w, facts{"op": "create"})
-		if hold := heldAs(w); hold != "" {
-			s.start(&w)
-			s.emitWork(rules.WorkItemWritten, hold, w, facts{"op": "create"})
-		}
+		s.emitHold("create", "", heldAs(w, nil), &w, nil)
 		if err := s.InsertWorkItem(w); err != nil {
 			return err
 		}
@@ -151,7 +148,11 @@ func (m *Scheduler) UpdateWork(ctx context.Context, agentID, itemID, key string,
 	}
 	return m.workStep(ctx, agentID, itemID, key, func(s *step, w *ledger.WorkItem) (bool, error) {
 		before := mustJSON(*w)
-		held := heldAs(*w)
+		waits, err := s.UnresolvedWaits(agentID)
+		if err != nil {
+			return false, err
+		}
+		held := heldAs(*w, waits)
 		if c.Objective != nil {
 			w.Objective = *c.Objective
 		}
@@ -167,37 +168,65 @@ func (m *Scheduler) UpdateWork(ctx context.Context, agentID, itemID, key string,
 		if string(before) == string(mustJSON(*w)) {
 			return false, nil
 		}
-		s.emitHeld(held, w)
-		return true, nil
+		return true, s.emitHeld(held, w)
 	})
 }
 
-// heldAs is the class that says what keeps an item from going on, "" for nothing. It weighs as rules.Scheduling does.
-func heldAs(w ledger.WorkItem) string {
-	switch {
-	case w.PlanStatus == ledger.PlanNeedsInput:
-		return "task.waiting"
-	case w.BlockedBy != "":
-		return "task.blocked"
+// heldAs is what keeps an item from going on, "" for nothing. waits are those of its agent.
+func heldAs(w ledger.WorkItem, waits []ledger.Wait) rules.WorkState {
+	if held := rules.Scheduling(w, waits); held != rules.WorkRunnable && held != rules.WorkCompleted {
+		return held
 	}
 	return ""
 }
 
-// emitHeld tells of a changed item, which was held by what the class before says.
-func (s *step) emitHeld(before string, w *ledger.WorkItem) {
-	now := heldAs(*w)
-	classes := []string{"task.updated"}
-	if now != before {
-		classes = slices.DeleteFunc([]string{"task.resumed", now}, func(class string) bool {
-			return class == "" || class == "task.resumed" && before == ""
-		})
-		if now != "" {
-			s.start(w)
+// emitHeld tells of a changed item, which was held by what before says.
+func (s *step) emitHeld(before rules.WorkState, w *ledger.WorkItem) error {
+	waits, err := s.UnresolvedWaits(w.AgentID)
+	if err != nil {
+		return err
+	}
+	if now := heldAs(*w, waits); now != before {
+		s.emitHold("update", before, now, w, waits)
+		return nil
+	}
+	s.emitWork(rules.WorkItemWritten, "task.updated", *w, facts{"op": "update"})
+	return nil
+}
+
+// emitHold tells that an item is held by something else than before, "" for nothing.
+func (s *step) emitHold(op string, before, now rules.WorkState, w *ledger.WorkItem, waits []ledger.Wait) {
+	if before != "" {
+		s.emitWork(rules.WorkItemWritten, "task.resumed", *w, facts{"op": op})
+	}
+	if now == "" {
+		return
+	}
+	s.start(w)
+	f := facts{"op": op}
+	s.emitWork(rules.WorkItemWritten, f.held(now, *w, waits), *w, f)
+}
+
+// held adds what an item waits for, and returns the class that says so.
+func (f facts) held(as rules.WorkState, w ledger.WorkItem, waits []ledger.Wait) (class string) {
+	kind, ref := "", ""
+	switch as {
+	case rules.WorkBlocked:
+		return "task.blocked"
+	case rules.WorkWaitingOperator:
+		kind, ref = "operator", w.ID
+	case rules.WorkWaitingTask:
+		kind = "task"
+	case rules.WorkWaitingExternal:
+		kind = "external"
+	}
+	for _, wait := range waits {
+		if ref == "" && wait.Owner == w.ID && wait.Status == ledger.WaitActive {
+			ref = wait.SubjectRef
 		}
 	}
-	for _, class := range classes {
-		s.emitWork(rules.WorkItemWritten, class, *w, facts{"op": "update"})
-	}
+	f["wait_for"] = facts{"kind": kind, "ref": ref}
+	return "task.waiting"
 }
 
 // block says what an item waits for, "" for nothing any more, and when it is looked at again.
@@ -313,8 +342,10 @@ func (s *step) emitWork(typ, class string, w ledger.WorkItem, f facts) {
 	case "task.blocked", "task.updated":
 		f["required_action"] = clip(w.BlockedBy)
 	case "task.waiting":
-		f["required_action"] = clip(w.BlockedBy)
-		e.Status, f["wait_for"] = "waiting_input", facts{"kind": "operator", "ref": w.ID}
+		f["required_action"], e.Status = clip(w.BlockedBy), "waiting_resource"
+		if w.PlanStatus == ledger.PlanNeedsInput {
+			e.Status = "waiting_input"
+		}
 	case "task.resumed":
 		e.Status = "running"
 	case "task.completed":

@@ -56,12 +56,12 @@ func (m *Scheduler) CompleteWork(ctx context.Context, agentID, itemID, key strin
 func (s *step) complete(w *ledger.WorkItem, r *Round) (c Completion, err error) {
 	focused := s.state.CurrentWork == w.ID
 	s.start(w)
-	if heldAs(*w) != "" {
-		s.block(w, "", 0)
-		s.emitWork(rules.WorkItemWritten, "task.resumed", *w, facts{"op": "update"})
-	}
 	if err := s.endItemWait(w.ID, "its work item is completed"); err != nil {
 		return c, err
+	}
+	if heldAs(*w, nil) != "" {
+		s.block(w, "", 0)
+		s.emitWork(rules.WorkItemWritten, "task.resumed", *w, facts{"op": "update"})
 	}
 	w.State, w.CompletedAt = ledger.WorkCompleted, &s.now
 	if r != nil {

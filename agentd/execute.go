@@ -237,15 +237,16 @@ func (j *job) closing(resp *responses.Response, result *turn.Result, s *Server) 
 	if resp.Status == responses.StatusCompleted {
 		kind := ""
 		if result.Handed > 0 {
-			kind = "client_tools"
+			kind = turns.KindClientTools
 		}
 		return j.scope.TurnCompleted(turns.Completed{
 			TerminalKind: kind, ResponseID: resp.ID, DurationMS: took, Rounds: result.Rounds,
-			ToolCalls: result.ToolCalls.Total, Usage: result.Usage,
+			ToolCalls: result.ToolCalls.Total, Usage: result.Usage, OpenActions: turns.ActionIDs(resp.Output),
 		})
 	}
 	status, failure := turns.StatusFailed,
-		turns.Failure{ResponseID: resp.ID, DurationMS: took, FailureCategory: "incomplete"}
+		turns.Failure{ResponseID: resp.ID, DurationMS: took, FailureCategory: "incomplete",
+			OpenActions: turns.ActionIDs(resp.Output)}
 	if d := resp.IncompleteDetails; d != nil {
 		failure.IncompleteReason, failure.Message = d.Reason, "the turn ended early: "+d.Reason
 		if d.Reason == responses.ReasonTimeout {

@@ -73,6 +73,11 @@ func (s *Server) record(p *plan, t *admission.Ticket, source string) (*job, erro
 	if err == nil {
 		err = written.Event(j.scope.TurnSubmitted(submitted, !t.Started()))
 	}
+	for _, fact := range j.scope.ClientAnswers(p.before, p.req.Input, at.Facts > 0) {
+		if err == nil {
+			err = written.Event(fact)
+		}
+	}
 	if err == nil {
 		j.emitter, err = responses.NewEmitter(resp, written.Sink())
 	}

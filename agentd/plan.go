@@ -47,6 +47,7 @@ type thread struct {
 	at        record.Thread    // zero: the store finds it
 	stored    storedPrefix     // of history
 	unstored  []responses.Item // of history: what a stored response has to bring along
+	before    []responses.Item // history as it is stored
 	history   []responses.Item // as the model is told it
 	input     []responses.Item // the request's, as the model is told it
 }
@@ -198,6 +199,7 @@ func (s *Server) thread(req *responses.Request, mem *memory, takes model.Capabil
 		return nil, thread{}, err
 	}
 	identify(resolved.Input)
+	past.before = history
 	if req.Store {
 		past.unstored = history[stored.n:]
 	}

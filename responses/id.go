@@ -21,6 +21,7 @@ const (
 	PrefixCallID       = "call_"
 	PrefixCallOutput   = "fco_"
 	PrefixToolCall     = "tc_"
+	PrefixAction       = "act_"
 	PrefixCompaction   = "cmp_"
 	PrefixRequest      = "req_"
 	PrefixEvent        = "evt_"

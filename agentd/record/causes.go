@@ -1,11 +1,15 @@
 package record
 
-import "holon/responses/turns"
+import (
+	"cmp"
+
+	"holon/responses/turns"
+)
 
 // causes knows which event of a turn caused the next one.
 type causes struct {
 	turn   string            // turn.submitted
-	answer string            // the last model.completed, which asks for calls of tools
+	answer string            // the last fact of the last model request, which asks for calls of tools
 	next   string            // what leads to the next request to a model
 	opened map[string]string // what began, by the id of a request, a call, a process, a task or a thread
 }
@@ -18,8 +22,8 @@ func (c *causes) of(ev turns.RuntimeEvent) string {
 		}
 	}
 	switch ev.Type {
-	case turns.ToolStarted, turns.PermissionDecided:
-		return c.answer
+	case turns.ToolStarted, turns.PermissionDecided, turns.ActionRequired:
+		return cmp.Or(c.answer, c.turn) // before there is one, the request answers a call of its client's function
 	case turns.ModelRequested, turns.TaskCreated, turns.CompactionBegun:
 		return c.next
 	case turns.ContextCompacted, turns.CompactionFailed:
@@ -36,8 +40,8 @@ func (c *causes) take(ev turns.RuntimeEvent) {
 	case turns.TurnSubmitted:
 		c.turn, c.next = ev.EventID, ev.EventID
 	case turns.ModelRequested:
-		c.opened[ev.ModelRequestID] = ev.EventID
-	case turns.ToolStarted:
+		c.opened[ev.ModelRequestID], c.answer = ev.EventID, ev.EventID
+	case turns.ToolStarted, turns.ActionResolved:
 		c.opened[ev.ToolCallID] = ev.EventID
 	case turns.ProcessStarted:
 		c.opened[ev.ProcessID] = ev.EventID
@@ -47,7 +51,9 @@ func (c *causes) take(ev turns.RuntimeEvent) {
 		c.opened[ev.ThreadID] = ev.EventID
 	case turns.ModelCompleted:
 		c.answer = ev.EventID
-	case turns.ModelFailed, turns.FallbackApplied, turns.ToolResult, turns.ToolFailed, turns.ContextCompacted:
+	case turns.ModelFailed:
+		c.answer, c.next = ev.EventID, ev.EventID
+	case turns.FallbackApplied, turns.ToolResult, turns.ToolFailed, turns.ContextCompacted:
 		c.next = ev.EventID
 	}
 }

@@ -36,6 +36,7 @@ type Totals struct {
 func (t *Totals) count(ev turns.RuntimeEvent) {
 	var p struct {
 		ToolName string                 `json:"tool_name"`
+		Host     string                 `json:"host"`
 		Round    int                    `json:"round"`
 		Attempt  *turns.ProviderAttempt `json:"provider_attempt"`
 	}
@@ -48,7 +49,9 @@ func (t *Totals) count(ev turns.RuntimeEvent) {
 	case turns.ModelRequested: // one attempt of possibly several in its round
 		t.Rounds = max(t.Rounds, p.Round)
 	case turns.ToolResult, turns.ToolFailed:
-		t.ToolCalls.Add(p.ToolName, ev.Type == turns.ToolFailed)
+		if p.Host != turns.HostClient {
+			t.ToolCalls.Add(p.ToolName, ev.Type == turns.ToolFailed)
+		}
 	}
 }
 

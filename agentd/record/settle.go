@@ -75,7 +75,7 @@ func (s *Store) settle(t *trajectory, stored *Stored, cause *responses.Error, no
 	if err != nil {
 		return err
 	}
-	totals, facts, err := s.endFacts(h, resp)
+	totals, facts, err := s.endFacts(stored, resp)
 	if err != nil {
 		return err
 	}
@@ -244,7 +244,8 @@ func (s *Store) settleRecord(h Header, resp responses.Response, totals Totals, s
 
 // endFacts counts rounds and tool calls from runtime.ndjson and closes it with
 // what is known of the end. seq is the number of the last fact.
-func (s *Store) endFacts(h Header, resp responses.Response) (totals Totals, seq int64, err error) {
+func (s *Store) endFacts(stored *Stored, resp responses.Response) (totals Totals, seq int64, err error) {
+	h := stored.Header
 	log, err := reopenLog(filepath.Join(h.TurnDir, turns.RuntimeFile))
 	if err != nil {
 		return totals, 0, err
@@ -252,6 +253,7 @@ func (s *Store) endFacts(h Header, resp responses.Response) (totals Totals, seq 
 	defer log.Close()
 	var open openFacts
 	var caused causes
+	var client handed
 	var good int64 // where the facts end that stay
 	seq = h.Facts
 	submitted, ended := false, false
@@ -268,6 +270,7 @@ func (s *Store) endFacts(h Header, resp responses.Response) (totals Totals, seq 
 		totals.count(ev)
 		open.take(ev)
 		caused.take(ev)
+		client.take(ev)
 		switch ev.Type {
 		case turns.TaskCreated:
 			known[ev.TaskID] = true
@@ -291,6 +294,11 @@ func (s *Store) endFacts(h Header, resp responses.Response) (totals Totals, seq 
 	if !submitted {
 		facts = h.opening(scope, seq == 0)
 	}
+	answers := client.missing(s.answered(scope, stored))
+	for _, ev := range answers { // a call that began has its end among them
+		open.take(ev)
+	}
+	facts = append(facts, answers...)
 	if s.begun != nil {
 		for _, ev := range s.begun(scope, known) {
 			open.take(ev)
@@ -298,7 +306,8 @@ func (s *Store) endFacts(h Header, resp responses.Response) (totals Totals, seq 
 		}
 	}
 	facts = append(facts, open.closing(scope, beyond(resp.Usage, totals.Attempts.AggregatedTokenUsage))...)
-	for _, ev := range append(facts, closingFact(scope, resp)) {
+	facts = append(facts, client.missing(required(scope, stored))...)
+	for _, ev := range append(facts, closingFact(scope, resp, turns.ActionIDs(stored.Items))) {
 		seq++
 		ev.Sequence, ev.Correlation.CausationID = seq, caused.of(ev)
 		caused.take(ev)
@@ -345,11 +354,15 @@ var errStop = errors.New("stop")
 
 // closingFact says how a settled turn ended. A turn with a complete stream ended as the stream says; the process was
 // lost only afterwards.
-func closingFact(scope turns.Scope, resp responses.Response) turns.RuntimeEvent {
-	failure := turns.Failure{FailureCategory: "incomplete", Phase: "recovery", ResponseID: resp.ID}
+func closingFact(scope turns.Scope, resp responses.Response, actions []string) turns.RuntimeEvent {
+	failure := turns.Failure{FailureCategory: "incomplete", Phase: "recovery", ResponseID: resp.ID, OpenActions: actions}
 	switch {
 	case resp.Status == responses.StatusCompleted:
-		return scope.TurnCompleted(turns.Completed{ResponseID: resp.ID, Usage: *cmp.Or(resp.Usage, &responses.Usage{})})
+		ended := turns.Completed{ResponseID: resp.ID, Usage: *cmp.Or(resp.Usage, &responses.Usage{}), OpenActions: actions}
+		if len(actions) > 0 {
+			ended.TerminalKind = turns.KindClientTools
+		}
+		return scope.TurnCompleted(ended)
 	case resp.IncompleteDetails != nil:
 		failure.IncompleteReason = resp.IncompleteDetails.Reason
 		failure.Message = "the turn ended early: " + failure.IncompleteReason

@@ -172,6 +172,7 @@ func (w *attempts) AttemptEnded(a model.Attempt) {
 	if a.Advanced {
 		w.failed = &a
 	}
+	defer w.handed()
 	defer w.cost(a)
 	if a.Err == nil {
 		w.record(w.runner.Scope.ModelCompleted(w.id, said))
@@ -208,7 +209,7 @@ func (s *sampler) said() (messages, calls []string) {
 		case responses.ItemMessage:
 			messages = append(messages, item.ItemID())
 		case responses.ItemFunctionCall:
-			calls = append(calls, item.ItemID())
+			calls = append(calls, turns.HandedCall(item.ItemID()))
 		}
 	}
 	for _, call := range s.round.calls {

@@ -181,6 +181,7 @@ type runner struct {
 	idle        int                        // rounds in a row of nothing but rejected calls
 	shown       int                        // bytes that the model's answers take in the response
 	spoken      int64                      // tokens of the model's answers so far
+	handed      int                        // calls that are known to wait for the client
 	result      Result
 
 	lastFailure *turns.ProviderAttempt // of the present round

@@ -144,7 +144,7 @@ func beginsTime(value string) bool {
 }
 
 // id matches what responses.NewID returns, and its beginnings.
-var id = regexp.MustCompile(`^(resp|turn|sess|msg|rs|fc|call|fco|tc|cmp|req|evt|run|mr|inst|ctx|task)_` +
+var id = regexp.MustCompile(`^(resp|turn|sess|msg|rs|fc|call|fco|tc|act|cmp|req|evt|run|mr|inst|ctx|task)_` +
 	`01[0-9a-hjkmnp-tv-z]{0,24}$`)
 
 // beginsID reports whether an id of ours can begin with value, or is it.

@@ -82,6 +82,7 @@ type RuntimeEvent struct {
 	RunID          string          `json:"run_id,omitempty"` // of the attempt at a task
 	StepID         string          `json:"step_id,omitempty"`
 	ToolCallID     string          `json:"tool_call_id,omitempty"`
+	ActionID       string          `json:"action_id,omitempty"` // of what is asked of the client
 	ModelRequestID string          `json:"model_request_id,omitempty"`
 	ProcessID      string          `json:"process_id,omitempty"`
 	TraceID        string          `json:"trace_id,omitempty"` // of a turn that is traced
@@ -158,7 +159,8 @@ func (e *RuntimeEvent) checkIDs() error {
 		{"event_id", e.EventID, true}, {"runtime_id", e.RuntimeID, true},
 		{"session_id", e.SessionID, true}, {"turn_id", e.TurnID, e.Type != ThreadStarted},
 		{"thread_id", e.ThreadID, false}, {"step_id", e.StepID, false},
-		{"tool_call_id", e.ToolCallID, false}, {"model_request_id", e.ModelRequestID, false},
+		{"tool_call_id", e.ToolCallID, false}, {"action_id", e.ActionID, false},
+		{"model_request_id", e.ModelRequestID, false},
 		{"process_id", e.ProcessID, false}, {"task_id", e.TaskID, false}, {"run_id", e.RunID, false},
 		{"trace_id", e.TraceID, false}, {"span_id", e.SpanID, false},
 		{"correlation.causation_id", e.Correlation.CausationID, false},

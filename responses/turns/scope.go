@@ -110,21 +110,27 @@ func (s Scope) TurnStarted(p Started) RuntimeEvent {
 	return s.event(TurnStarted, StatusRunning, p)
 }
 
+// Kinds of the end of a turn.
+const (
+	kindAnswered    = "answered"
+	KindClientTools = "client_tools" // function calls wait for the client
+)
+
 // Completed is the payload of turn.completed.
 type Completed struct {
-	// answered, or client_tools when function calls wait for the client
-	TerminalKind string          `json:"terminal_kind"`
+	TerminalKind string          `json:"terminal_kind"` // answered, or client_tools
 	ResponseID   string          `json:"response_id"`
 	DurationMS   int64           `json:"duration_ms"`
 	Rounds       int             `json:"rounds"`
 	ToolCalls    int             `json:"tool_calls"`
 	Usage        responses.Usage `json:"usage"`
+	OpenActions  []string        `json:"open_action_ids,omitempty"` // what the client has to answer
 }
 
 // TurnCompleted says that a turn ended with response.completed.
 func (s Scope) TurnCompleted(p Completed) RuntimeEvent {
 	if p.TerminalKind == "" {
-		p.TerminalKind = "answered"
+		p.TerminalKind = kindAnswered
 	}
 	return s.event(TurnCompleted, StatusCompleted, p)
 }
@@ -139,6 +145,8 @@ type Failure struct {
 	DurationMS       int64  `json:"duration_ms"`
 	IncompleteReason string `json:"incomplete_reason,omitempty"`
 	InterruptedBy    string `json:"interrupted_by,omitempty"`
+
+	OpenActions []string `json:"open_action_ids,omitempty"` // as in Completed
 }
 
 // TurnFailed says that a turn ended in any other way. status is StatusFailed,

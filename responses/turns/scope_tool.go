@@ -23,12 +23,17 @@ func stepOf(toolCallID string) string {
 	return "step_" + toolCallID[strings.IndexByte(toolCallID, '_')+1:]
 }
 
-// ToolStarted opens the tool call with the given id.
-func (s Scope) ToolStarted(toolCallID string, p Begun) RuntimeEvent {
+// bounded returns p with its defaults, whose texts are cut.
+func (p Begun) bounded() Begun {
 	p.ToolName, p.CallID = clip(p.ToolName, maxName), clip(p.CallID, maxName)
 	p.Kind, p.Arguments = clip(p.Kind, maxName), clip(p.Arguments, maxPreview)
 	p.Host, p.Policy = cmp.Or(p.Host, "server"), cmp.Or(p.Policy, "allow")
-	e := s.event(ToolStarted, StatusRunning, p)
+	return p
+}
+
+// ToolStarted opens the tool call with the given id.
+func (s Scope) ToolStarted(toolCallID string, p Begun) RuntimeEvent {
+	e := s.event(ToolStarted, StatusRunning, p.bounded())
 	e.ToolCallID, e.StepID, e.SpanID = toolCallID, stepOf(toolCallID), s.Trace.Child(toolCallID).SpanID()
 	return e
 }

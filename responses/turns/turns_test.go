@@ -213,7 +213,8 @@ func TestTime(t *testing.T) {
 func TestIDsAreNotSecrets(t *testing.T) {
 	for _, prefix := range []string{responses.PrefixResponse, responses.PrefixTurn, responses.PrefixSession,
 		responses.PrefixMessage, responses.PrefixReasoning, responses.PrefixCall, responses.PrefixCallID,
-		responses.PrefixCallOutput, responses.PrefixToolCall, responses.PrefixCompaction, responses.PrefixRequest,
+		responses.PrefixCallOutput, responses.PrefixToolCall, responses.PrefixAction, responses.PrefixCompaction,
+		responses.PrefixRequest,
 		responses.PrefixEvent, responses.PrefixRun, responses.PrefixModelRequest, responses.PrefixInstance,
 		responses.PrefixContext, tasks.Prefix} {
 		known := &redact.Set{}

@@ -20,12 +20,11 @@ import (
 	"holon/state"
 )
 
-// providers is what is known of models now: keys may have been stored since the
-// start.
+// providers is what is known of models now: providers may have been set and keys stored since the start.
 func (h *agentHost) providers() *modelaccess.Host {
 	o := h.options
 	keys := &credentials.Keys{Store: credentials.StoreIn(o.Dir), Environ: os.Environ(), Secrets: o.streams.Secrets}
-	return &modelaccess.Host{Settings: &o.Settings, Keys: keys, Proxy: http.ProxyFromEnvironment, Log: h.log}
+	return &modelaccess.Host{Settings: h.settings.Load(), Keys: keys, Proxy: http.ProxyFromEnvironment, Log: h.log}
 }
 
 // CheckModel implements control.Host.

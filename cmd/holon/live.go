@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,6 +21,7 @@ import (
 	"holon/runner/control"
 	"holon/runner/daemon"
 	"holon/runner/engine"
+	"holon/runner/settings"
 	"holon/runner/telemetry"
 	"holon/state"
 	"holon/state/ledger"
@@ -35,6 +37,7 @@ type agentHost struct {
 	started     time.Time
 	log         *slog.Logger
 	stop        func()
+	settings    atomic.Pointer[settings.Settings] // those of providers and models as they are now
 
 	homes      *home.Homes
 	engine     engine.Engine
@@ -58,6 +61,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	h := &agentHost{options: o, fingerprint: o.fingerprint(), started: time.Now().UTC(),
 		listening: make(chan struct{}),
 		log:       slog.New(slog.NewTextHandler(o.streams.Err, &slog.HandlerOptions{Level: slog.LevelInfo}))}
+	h.settings.Store(&o.Settings)
 	if err := o.makeHome(); err != nil {
 		return err
 	}
@@ -130,6 +134,7 @@ func (h *agentHost) run(ctx context.Context) error {
 	group.Go(func() error { return server.Run(ctx, h.listeners) })
 	group.Go(func() error { return h.Run(ctx) })
 	group.Go(func() error { h.containers.Run(ctx); return nil })
+	group.Go(func() error { h.followSettings(ctx); return nil })
 	group.Go(func() error {
 		if err := logs.KeepLog(ctx, os.Stderr); err != nil {
 			h.log.Warn("the log is not bounded any more", "err", err) // agents go on

@@ -33,7 +33,8 @@ type serveOptions struct {
 	Socket string // absolute path
 	Access control.Access
 
-	scenarioFrom string // the variable or file that named a scenario, "" for the flag
+	files        settingsFiles // before they were read
+	scenarioFrom string        // the variable or file that named a scenario, "" for the flag
 
 	socketFlag, accessMode, bindHost, token, tokenFile string
 	port                                               int
@@ -109,6 +110,7 @@ func (o *serveOptions) complete(cmd *cobra.Command) (err error) {
 			return usage("HOLON_AGENTD", err.Error(), "give an absolute path")
 		}
 	}
+	o.files = lookAtSettings(o.Dir)
 	if err := o.merge(&o.host, o.Dir, "", o.flags); err != nil {
 		return err
 	}
@@ -228,6 +230,9 @@ func (o *serveOptions) fingerprint() string {
 	type setting struct{ Key, Value string }
 	var inForce []setting
 	for _, e := range o.Entries() {
+		if reloaded(e) {
+			continue
+		}
 		inForce = append(inForce, setting{e.Key, settings.Text(e.Value)})
 	}
 	data, err := json.Marshal(struct {
@@ -240,6 +245,19 @@ func (o *serveOptions) fingerprint() string {
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:16])
+}
+
+// reloaded reports whether a daemon takes up by itself what config.json says of a setting.
+func reloaded(e settings.Entry) bool {
+	if e.Origin.Layer != settings.LayerUser && e.Origin.Layer != settings.LayerDefault {
+		return false
+	}
+	for _, group := range []string{"providers.", "models.catalog.", "model.unknown_fallback."} {
+		if strings.HasPrefix(e.Key, group) {
+			return true
+		}
+	}
+	return false
 }
 
 // command returns the arguments and variables with which `holon serve` has the

@@ -145,11 +145,11 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 	if err := r.recover(ctx); err != nil {
 		return nil, errors.Join(err, r.Close(context.WithoutCancel(ctx)))
 	}
-	return r, r.unblock(ctx)
+	return r, r.Unblock(ctx)
 }
 
-// unblock lets all agents try again what is blocked: settings may have changed since the last process.
-func (r *Runtime) unblock(ctx context.Context) error {
+// Unblock lets all agents try again what is blocked: settings may have changed.
+func (r *Runtime) Unblock(ctx context.Context) error {
 	var blocked []string
 	err := r.store.View(ctx, func(v ledger.View) error {
 		ready, err := v.Ready()

@@ -62,6 +62,8 @@ func (k *Pool) unfit(ctx context.Context, a *agent, want runner.Made) string {
 		better = "the image changed"
 	case a.unknown != "":
 		better = "it knows nothing of the provider of " + a.unknown
+	case a.revision.providers != k.current().providers:
+		better = "the settings of providers changed"
 	case a.made.Version != want.Version:
 		better = "another version of holon made it"
 	case k.gives():
@@ -83,7 +85,8 @@ func (k *Pool) unfit(ctx context.Context, a *agent, want runner.Made) string {
 
 // setModels lets the agent's container ask the models of a turn.
 func (k *Pool) setModels(ctx context.Context, a *agent, t Turn) error {
-	if slices.Equal(a.models, modelsOf(t)) || a.session.Ended() {
+	now := k.current() // before Configure, which may know more
+	if slices.Equal(a.models, modelsOf(t)) && a.revision.models == now.models || a.session.Ended() {
 		return nil
 	}
 	cfg, access, err := k.opts.Configure(ctx, t)
@@ -97,6 +100,7 @@ func (k *Pool) setModels(ctx context.Context, a *agent, t Turn) error {
 		a.stale = "its models could not be changed"
 		return errors.Join(err, closeAccess(old))
 	}
+	a.revision.models = now.models
 	return closeAccess(old)
 }
 
@@ -166,6 +170,7 @@ func (k *Pool) startReserved(ctx context.Context, a *agent, t Turn, want runner.
 		return err
 	}
 	t.Image = want.Image
+	now := k.current()
 	cfg, access, err := k.opts.Configure(ctx, t)
 	if err != nil {
 		return err
@@ -185,7 +190,7 @@ func (k *Pool) startReserved(ctx context.Context, a *agent, t Turn, want runner.
 	if err != nil {
 		return errors.Join(err, k.removeRecord(a))
 	}
-	k.hold(a, session, access, want)
+	k.hold(a, session, access, want, now)
 	a.use(t, cfg.Providers)
 	return nil
 }
@@ -208,8 +213,8 @@ func (k *Pool) complete(a *agent, cfg *runner.Config) {
 }
 
 // hold makes the session the agent's.
-func (k *Pool) hold(a *agent, session *runner.Session, access io.Closer, m runner.Made) {
-	a.session, a.access, a.made = session, access, m
+func (k *Pool) hold(a *agent, session *runner.Session, access io.Closer, m runner.Made, now revision) {
+	a.session, a.access, a.made, a.revision = session, access, m, now
 	a.stale, a.paused, a.checked = "", false, k.opts.Now()
 	k.startFollowing(a)
 	k.mu.Lock()
@@ -268,6 +273,7 @@ func (k *Pool) adopt(ctx context.Context, a *agent, t Turn) error {
 		return nil
 	}
 	t.Image = rec.Made.Image
+	now := k.current()
 	cfg, access, err := k.opts.Configure(ctx, t)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUnconfigured, err)
@@ -282,7 +288,7 @@ func (k *Pool) adopt(ctx context.Context, a *agent, t Turn) error {
 	if err != nil {
 		return errors.Join(err, closeAccess(access))
 	}
-	k.hold(a, session, access, *rec.Made)
+	k.hold(a, session, access, *rec.Made, now)
 	a.use(t, cfg.Providers)
 	if made := rec.User; made != nil && cfg.User == nil && cfg.UIDs.Has(made.UID) {
 		user = made // of the pool, as long as it runs

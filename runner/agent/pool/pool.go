@@ -102,6 +102,8 @@ type Pool struct {
 	changed chan struct{} // closed when held changed or an agent was unlocked
 	closed  bool
 
+	revision revision // of the settings; under mu
+
 	broken chan struct{} // receives when a container has broken off: it may have ended
 }
 
@@ -112,16 +114,17 @@ type agent struct {
 	lock chan struct{} // holds a token while it is locked
 
 	// Under lock.
-	session *runner.Session // nil: no container
-	follow  *follower       // of the session's tasks
-	access  io.Closer       // of the session; may be nil
-	made    runner.Made     // what the session was made from
-	models  []string        // that the session asks, the first one first
-	unknown string          // of models, one whose provider the container was not told of
-	stale   string          // why the session cannot stay, "" if it can
-	paused  bool
-	checked time.Time // agentd answered
-	dirty   bool      // a turn was made since its directories were counted
+	session  *runner.Session // nil: no container
+	follow   *follower       // of the session's tasks
+	access   io.Closer       // of the session; may be nil
+	made     runner.Made     // what the session was made from
+	models   []string        // that the session asks, the first one first
+	unknown  string          // of models, one whose provider the container was not told of
+	revision revision        // of the settings that the session has
+	stale    string          // why the session cannot stay, "" if it can
+	paused   bool
+	checked  time.Time // agentd answered
+	dirty    bool      // a turn was made since its directories were counted
 
 	unrecorded int // turns in a row that agentd could not record
 
@@ -132,6 +135,26 @@ type agent struct {
 	holds   bool             // counts in Pool.held
 	tasks   int              // that ran when the container was last asked
 	inForce *state.Isolation // of the container; nil: there is none
+}
+
+// revision counts how often what Configure says has changed.
+type revision struct{ models, providers int }
+
+// Reconfigure says that Configure may say something else now: containers ask their models anew from their next turn on.
+// With providers, what agentd is told of them is different too, so that each agent gets another container.
+func (k *Pool) Reconfigure(providers bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.revision.models++
+	if providers {
+		k.revision.providers++
+	}
+}
+
+func (k *Pool) current() revision {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.revision
 }
 
 // New returns a pool without containers.

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"os"
+	"reflect"
+	"time"
+
+	"holon/runner/credentials"
+	"holon/runner/settings"
+	"holon/state"
+)
+
+// lookEvery is how often the daemon looks whether its settings were changed.
+const lookEvery = time.Second
+
+// settingsFiles are config.json and the credentials of a home as they were at one moment; nil: there is none. Each is
+// replaced as a whole when it is written.
+type settingsFiles [2]os.FileInfo
+
+func lookAtSettings(home state.Home) (files settingsFiles) {
+	for i, path := range []string{settings.Path(home), credentials.StoreIn(home).Path()} {
+		if info, err := os.Stat(path); err == nil {
+			files[i] = info
+		}
+	}
+	return files
+}
+
+func (f settingsFiles) same(other settingsFiles) bool {
+	for i, a := range f {
+		b := other[i]
+		if a == nil && b == nil {
+			continue
+		}
+		if a == nil || b == nil || !os.SameFile(a, b) || a.Size() != b.Size() || !a.ModTime().Equal(b.ModTime()) {
+			return false
+		}
+	}
+	return true
+}
+
+// followSettings takes up, until ctx ends, what is set of providers, models and keys while the agents live, and lets
+// agents try again what is blocked after each change of the files.
+func (h *agentHost) followSettings(ctx context.Context) {
+	clock := time.NewTicker(lookEvery)
+	defer clock.Stop()
+	for seen := h.options.files; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-clock.C:
+		}
+		now := lookAtSettings(h.options.Dir)
+		if now.same(seen) {
+			continue
+		}
+		seen = now
+		h.reload()
+		if err := h.Unblock(ctx); err != nil && ctx.Err() == nil {
+			h.log.Error("what is blocked cannot be tried again", "err", err)
+		}
+	}
+}
+
+// reload reads anew how models are asked. Of all other settings those count with which the daemon started.
+func (h *agentHost) reload() {
+	l := h.options.host.load(h.options.Dir, "")
+	l.Consider(h.options.Refs()...)
+	if err := l.Err(); err != nil {
+		h.log.Warn("settings cannot be read; those that were there before stay in force", "err", err)
+		l.Settings = *h.settings.Load()
+	}
+	old, now := h.settings.Load(), h.options.Settings
+	now.Providers, now.Catalog, now.Unknown = l.Providers, l.Catalog, l.Unknown
+	h.settings.Store(&now)
+	h.containers.Reconfigure(!reflect.DeepEqual(old, &now))
+}

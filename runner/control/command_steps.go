@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"holon/runner/agent/readmodel"
+	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
@@ -100,6 +101,9 @@ func (s *Server) getJob(r *http.Request, c wire.Command) (outcome, error) {
 
 // oneOf is the outcome of a command that asks for one thing of a read model.
 func oneOf[T any](items []T, noun, id string, of func(T) string) (outcome, error) {
+	if id == "" {
+		return outcome{}, missing(noun+"_id", "list_"+noun+"s has them")
+	}
 	i := slices.IndexFunc(items, func(item T) bool { return of(item) == id })
 	if i < 0 {
 		return outcome{}, noSuch(noun+"_id", noun, id)
@@ -109,7 +113,12 @@ func oneOf[T any](items []T, noun, id string, of func(T) string) (outcome, error
 
 func (s *Server) listSessions(r *http.Request, _ wire.Command) (outcome, error) {
 	agents, err := read(s, r, view.Snapshot.List)
-	return outcome{result: agents}, err
+	sessions := make([]wire.Session, len(agents))
+	for i, a := range agents {
+		id := a.Identity.AgentID
+		sessions[i] = wire.Session{SessionID: rules.SessionID(id), ThreadID: rules.ThreadID(id), AgentListEntry: a}
+	}
+	return outcome{result: sessions}, err
 }
 
 func (s *Server) getCapabilities(*http.Request, wire.Command) (outcome, error) {

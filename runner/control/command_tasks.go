@@ -63,6 +63,9 @@ func (s *Server) completeTask(r *http.Request, c wire.Command) (outcome, error) 
 
 // cancelTask ends a command that runs.
 func (s *Server) cancelTask(r *http.Request, c wire.Command) (outcome, error) {
+	if c.TaskID == "" {
+		return outcome{}, missing("task_id", "list_tasks has them")
+	}
 	before, err := read(s, r, func(v view.Snapshot) (view.TaskStatus, error) { return v.Task(c.AgentID, c.TaskID) })
 	if state.IsCode(err, ledger.CodeNotFound) {
 		if _, work := s.workItem(r, c.AgentID, c.TaskID); work == nil {

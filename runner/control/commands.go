@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -34,6 +35,7 @@ type command struct {
 	run     func(*Server, *http.Request, wire.Command) (outcome, error) // nil: it is not carried out
 	why     string                                                      // … and why not
 	changes bool                                                        // it is remembered, and carried out once
+	takes   []string                                                    // fields, besides those that name it and its agent
 }
 
 // reads makes a command that answers with a read model.
@@ -50,6 +52,7 @@ func exports(kind string) command {
 	return command{
 		name:    "export_" + kind,
 		changes: kind == "evidence",
+		takes:   []string{"through"},
 		run: func(s *Server, r *http.Request, c wire.Command) (outcome, error) {
 			if kind != "evidence" {
 				out, err := s.exported(r.Context(), kind, c)
@@ -107,8 +110,8 @@ const (
 // commands are the 42 commands of the standard in its order, and those that it forgot.
 func commands() []command {
 	all := []command{
-		{name: "submit_turn", run: (*Server).submitTurn, changes: true},
-		{name: "interrupt_turn", run: (*Server).interruptTurn, changes: true},
+		{name: "submit_turn", run: (*Server).submitTurn, changes: true, takes: []string{"text", "priority"}},
+		{name: "interrupt_turn", run: (*Server).interruptTurn, changes: true, takes: []string{"turn_id", "reason"}},
 		{name: "resume_thread", run: (*Server).resumeThread, changes: true},
 	}
 	refuse := func(why string, names ...string) {
@@ -116,19 +119,22 @@ func commands() []command {
 			all = append(all, command{name: name, why: why})
 		}
 	}
-	all = append(all, command{name: "create_task", run: (*Server).createTask, changes: true},
-		command{name: "update_task", run: (*Server).updateTask, changes: true},
-		command{name: "start_task", run: (*Server).startTask, changes: true},
-		command{name: "cancel_task", run: (*Server).cancelTask, changes: true},
-		command{name: "complete_task", run: (*Server).completeTask, changes: true})
+	one := []string{"task_id"}
+	all = append(all,
+		command{name: "create_task", run: (*Server).createTask, changes: true, takes: []string{"objective", "cmd"}},
+		command{name: "update_task", run: (*Server).updateTask, changes: true, takes: []string{"task_id", "objective"}},
+		command{name: "start_task", run: (*Server).startTask, changes: true, takes: one},
+		command{name: "cancel_task", run: (*Server).cancelTask, changes: true, takes: one},
+		command{name: "complete_task", run: (*Server).completeTask, changes: true, takes: one})
 	refuse(noProgress, "append_task_progress")
 	refuse(noPause, "pause_task", "resume_task")
 	refuse(noRetry, "retry_task")
 	refuse(noFailing, "fail_task")
-	all = append(all, reads("list_tasks", "task_snapshot"), command{name: "get_task", run: (*Server).getTask})
+	all = append(all, reads("list_tasks", "task_snapshot"), command{name: "get_task", run: (*Server).getTask, takes: one})
 	refuse(noGraph, "link_tasks", "unlink_tasks")
 	refuse(noActions, "respond_action")
-	all = append(all, command{name: "remove_queued_turn", run: (*Server).removeQueuedTurn, changes: true})
+	all = append(all, command{name: "remove_queued_turn", run: (*Server).removeQueuedTurn, changes: true,
+		takes: []string{"queued_turn_id"}})
 	refuse("a queued message keeps its priority", "promote_queued_turn")
 	all = append(all, reads("get_session", "session_snapshot"), reads("get_thread_read", "thread_read_model"),
 		reads("get_tool_inventory", "tool_inventory_snapshot"))
@@ -139,7 +145,7 @@ func commands() []command {
 	refuse(noInput, "write_process_stdin")
 	refuse(noEnding, "terminate_process")
 	all = append(all, reads("list_subagents", "subagent_job_summary"), reads("list_jobs", "subagent_job_summary"),
-		command{name: "get_job", run: (*Server).getJob})
+		command{name: "get_job", run: (*Server).getJob, takes: []string{"job_id"}})
 	refuse(noJobs, "cancel_job")
 	refuse(noChannels, "reconnect_channel", "ack_events")
 	all = append(all, exports("review"), command{name: "list_sessions", run: (*Server).listSessions},
@@ -214,6 +220,12 @@ func (s *Server) carryOut(r *http.Request, cmd command, c wire.Command) (wire.Co
 	if err != nil || again {
 		return answered(before), err
 	}
+	if err := cmd.check(c); err != nil {
+		return wire.CommandAnswer{}, err
+	}
+	if err := s.exists(r.Context(), c.AgentID); err != nil {
+		return wire.CommandAnswer{}, err
+	}
 	out, err := cmd.run(s, r, c)
 	if err != nil {
 		return wire.CommandAnswer{}, err
@@ -231,6 +243,37 @@ func (s *Server) carryOut(r *http.Request, cmd command, c wire.Command) (wire.Co
 		known, err = s.steps.Remember(r.Context(), known)
 	}
 	return answered(known), err
+}
+
+// check refuses fields that the command does not read: they were meant to do something.
+func (cmd command) check(c wire.Command) error {
+	said, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("encode a command: %w", err)
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(said, &fields); err != nil {
+		return fmt.Errorf("read a command: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if !slices.Contains(cmd.takes, name) && !slices.Contains(addressing, name) {
+			return &state.Error{Code: wire.CodeUnknownField, Param: name,
+				Message: fmt.Sprintf("the command %s has no %s", cmd.name, name),
+				Hint:    cmp.Or(strings.Join(cmd.takes, ", "), "nothing but its agent") + " is what it takes"}
+		}
+	}
+	return nil
+}
+
+// addressing are the fields that every command has.
+var addressing = []string{"command_id", "agent_id", "session_id", "thread_id"}
+
+// exists refuses a command for an agent that is not there, also one that does not look at it.
+func (s *Server) exists(ctx context.Context, agentID string) error {
+	return s.store.View(ctx, func(v ledger.View) error {
+		_, err := v.Agent(agentID)
+		return err
+	})
 }
 
 // remembered is a command as the ledger knows it, without its answer.
@@ -286,15 +329,19 @@ var refusals = map[state.Code]state.Code{
 }
 
 // params are the fields of commands that have other names in the steps.
-var params = map[string]string{"idempotency_key": "command_id", "work_item_id": "task_id", "run_id": "turn_id"}
+var params = map[string]string{"idempotency_key": "command_id", "work_item_id": "task_id", "run_id": "turn_id",
+	"agent": "agent_id", "message": "queued_turn_id"}
 
-// refusal makes a refusal of the standard of an error; one that it has no word for stays as it is.
+// refusal makes a refusal of the standard of an error; one that it has no word for keeps its code.
 func refusal(err error) error {
-	if e, ok := errors.AsType[*state.Error](err); ok && refusals[e.Code] != "" {
-		refused := *e
-		refused.Code, refused.Hint = refusals[e.Code], cmp.Or(e.Hint, "GET /openapi.json describes commands")
-		refused.Param = cmp.Or(params[e.Param], e.Param)
-		return &refused
+	e, ok := errors.AsType[*state.Error](err)
+	if !ok || refusals[e.Code] == "" && params[e.Param] == "" {
+		return err
 	}
-	return err
+	refused := *e
+	refused.Param = cmp.Or(params[e.Param], e.Param)
+	if code := refusals[e.Code]; code != "" {
+		refused.Code, refused.Hint = code, cmp.Or(e.Hint, "GET /openapi.json describes commands")
+	}
+	return &refused
 }

@@ -232,7 +232,7 @@ func supported() map[string]carried {
 		"export_evidence": exported(
 			"evidence",
 		), "export_replay": exported("replay"), "export_review": exported("review"),
-		"list_sessions":    {prepare: none, effect: mentions(`"main"`)},
+		"list_sessions":    {prepare: none, effect: mentions(`{"session_id":"sess_main","thread_id":"thread_main","identity":`)},
 		"get_capabilities": {prepare: none, effect: mentions(`"submit_turn"`)},
 	}
 }

@@ -147,9 +147,6 @@ func checkSpan(param string, ms, low int64) error {
 // deleteTimer cancels a timer of the agent that the path names, and of no other.
 func (s *Server) deleteTimer(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id := pathValue(r, "timer_id")
-	if _, err := queryOf(r); err != nil {
-		return nil, err
-	}
 	var timer ledger.Timer
 	err := s.store.View(r.Context(), func(v ledger.View) (err error) {
 		timer, err = v.Timer(id)
@@ -171,9 +168,6 @@ func (s *Server) deleteTimer(_ http.ResponseWriter, r *http.Request) (any, error
 
 // deleteQueued takes a message out of the queue of the agent that the path names.
 func (s *Server) deleteQueued(_ http.ResponseWriter, r *http.Request) (any, error) {
-	if _, err := queryOf(r); err != nil {
-		return nil, err
-	}
 	return s.steps.Remove(r.Context(), s.agentID(r), pathValue(r, "message_id"), operator)
 }
 

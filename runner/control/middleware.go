@@ -59,6 +59,12 @@ func (s *Server) serve(l listener, one route) http.HandlerFunc {
 		if !one.capability {
 			httpserver.Admit(r)
 		}
+		if !one.queries {
+			if _, err := queryOf(r); err != nil {
+				s.fail(w, r, err)
+				return
+			}
+		}
 		if one.stream != nil {
 			one.stream(w, r)
 			return
@@ -157,7 +163,7 @@ func (s *Server) write(w http.ResponseWriter, data []byte) error {
 // fail answers with an error, and logs one whose cause the client is not told.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	failure, status, known := wire.Explain(err)
-	if r.Context().Err() == nil && (!known || status >= 500) {
+	if r.Context().Err() == nil && (!known || status >= 500 && status != http.StatusNotImplemented) {
 		s.log.Error("a request failed", "request", w.Header().Get(wire.HeaderRequestID), "route",
 			chi.RouteContext(r.Context()).RoutePattern(), "err", err)
 	}

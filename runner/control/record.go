@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -49,7 +50,7 @@ func (s *Server) getRuntimeEvents(w http.ResponseWriter, r *http.Request) {
 	page, more, err := s.askRecord(r)
 	switch {
 	case err != nil:
-		s.fail(w, r, err)
+		s.fail(w, r, byAgentID(err))
 	case more == nil:
 		s.send(w, http.StatusOK, page)
 	default:
@@ -159,6 +160,17 @@ func (s *Server) recordLog() view.Log {
 	return view.Log{RuntimeID: s.store.RuntimeID(), Epoch: s.store.EpochOf}
 }
 
+// byAgentID names the parameter by which these paths have their agent.
+func byAgentID(err error) error {
+	e, ok := errors.AsType[*state.Error](err)
+	if !ok || e.Param != "agent" {
+		return err
+	}
+	named := *e
+	named.Param = "agent_id"
+	return &named
+}
+
 // fold folds the whole record of an agent, as one snapshot of the ledger has it.
 func (s *Server) fold(ctx context.Context, agentID string) (*readmodel.Fold, error) {
 	release, err := s.limit.enter(ctx)
@@ -182,7 +194,8 @@ func (s *Server) getReadModel(_ http.ResponseWriter, r *http.Request) (any, erro
 	if err != nil {
 		return nil, err
 	}
-	return s.readModel(r.Context(), cmp.Or(q["agent_id"], s.host.Info().DefaultAgent), pathValue(r, "model"))
+	model, err := s.readModel(r.Context(), cmp.Or(q["agent_id"], s.host.Info().DefaultAgent), pathValue(r, "model"))
+	return model, byAgentID(err)
 }
 
 func (s *Server) readModel(ctx context.Context, agentID, name string) (any, error) {
@@ -209,7 +222,8 @@ func (s *Server) getExport(_ http.ResponseWriter, r *http.Request) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	return s.export(r.Context(), cmp.Or(q["agent_id"], s.host.Info().DefaultAgent), pathValue(r, "kind"), through)
+	doc, err := s.export(r.Context(), cmp.Or(q["agent_id"], s.host.Info().DefaultAgent), pathValue(r, "kind"), through)
+	return doc, byAgentID(err)
 }
 
 // export cuts the record of an agent in one snapshot of the ledger, so that what it says belongs together. The same cut

@@ -30,7 +30,7 @@ func TestReadModelsAreOfTheWholeRecord(t *testing.T) {
 		}
 	}
 	r.ask(d, get("/runtime/read/everything")).is(t, "an unknown read model", 404, "not_found", "model")
-	r.ask(d, get("/runtime/read/queue_snapshot?agent_id=nobody")).is(t, "an unknown agent", 404, "not_found", "agent")
+	r.ask(d, get("/runtime/read/queue_snapshot?agent_id=nobody")).is(t, "an unknown agent", 404, "not_found", "agent_id")
 }
 
 // A cut of the record stays what it was, whatever happens later.

@@ -8,6 +8,7 @@ type route struct {
 	handle       func(w http.ResponseWriter, r *http.Request) (any, error) // gives what is answered as JSON
 	stream       http.HandlerFunc                                          // instead: answers by itself
 	capability   bool                                                      // the path proves what its caller may do
+	queries      bool                                                      // it reads the query; no other path has parameters
 }
 
 // routes are all ways into the API.
@@ -25,39 +26,39 @@ func (s *Server) routes() []route {
 
 		{method: "GET", path: "/agents/list", handle: s.getAgents},
 		{method: "GET", path: agent + "/messages/{message_id}", handle: s.getMessage},
-		{method: "GET", path: agent + "/timers", handle: s.getTimers},
-		{method: "GET", path: agent + "/queue", handle: s.getQueue},
-		{method: "GET", path: agent + "/work-items", handle: s.getWorkItems},
+		{method: "GET", path: agent + "/timers", handle: s.getTimers, queries: true},
+		{method: "GET", path: agent + "/queue", handle: s.getQueue, queries: true},
+		{method: "GET", path: agent + "/work-items", handle: s.getWorkItems, queries: true},
 		{method: "GET", path: agent + "/work-items/{work_item_id}", handle: s.getWorkItem},
-		{method: "GET", path: agent + "/tasks", handle: s.getTasks},
+		{method: "GET", path: agent + "/tasks", handle: s.getTasks, queries: true},
 		{method: "GET", path: agent + "/tasks/{task_id}", handle: s.getTaskStatus},
-		{method: "GET", path: agent + "/tasks/{task_id}/output", handle: s.getTaskOutput},
-		{method: "GET", path: agent + "/latency", handle: s.getLatency},
-		{method: "GET", path: agent + "/events", handle: s.getEvents},
-		{method: "GET", path: agent + "/events/stream", stream: s.getStream},
-		{method: "GET", path: agent + "/live", stream: s.getLive},
+		{method: "GET", path: agent + "/tasks/{task_id}/output", handle: s.getTaskOutput, queries: true},
+		{method: "GET", path: agent + "/latency", handle: s.getLatency, queries: true},
+		{method: "GET", path: agent + "/events", handle: s.getEvents, queries: true},
+		{method: "GET", path: agent + "/events/stream", stream: s.getStream, queries: true},
+		{method: "GET", path: agent + "/live", stream: s.getLive, queries: true},
 		{method: "GET", path: agent + "/status", handle: s.getStatus},
 		{method: "GET", path: agent + "/state", handle: s.getState},
-		{method: "GET", path: agent + "/briefs", handle: s.getBriefs},
-		{method: "GET", path: agent + "/transcript", handle: s.getTranscript},
+		{method: "GET", path: agent + "/briefs", handle: s.getBriefs, queries: true},
+		{method: "GET", path: agent + "/transcript", handle: s.getTranscript, queries: true},
 		// the same of the default agent
 		{method: "GET", path: "/status", handle: s.getStatus},
 		{method: "GET", path: "/state", handle: s.getState},
-		{method: "GET", path: "/briefs", handle: s.getBriefs},
-		{method: "GET", path: "/transcript", handle: s.getTranscript},
+		{method: "GET", path: "/briefs", handle: s.getBriefs, queries: true},
+		{method: "GET", path: "/transcript", handle: s.getTranscript, queries: true},
 
-		{method: "GET", path: "/runtime/events", stream: s.getRuntimeEvents},
-		{method: "GET", path: "/runtime/read/{model}", handle: s.getReadModel},
-		{method: "GET", path: "/runtime/export/{kind}", handle: s.getExport},
+		{method: "GET", path: "/runtime/events", stream: s.getRuntimeEvents, queries: true},
+		{method: "GET", path: "/runtime/read/{model}", handle: s.getReadModel, queries: true},
+		{method: "GET", path: "/runtime/export/{kind}", handle: s.getExport, queries: true},
 		{method: "POST", path: "/runtime/commands/{name}", handle: s.postCommand},
 
 		{method: "POST", path: agent + "/enqueue", handle: s.postEnqueue},
 		{method: "POST", path: "/enqueue", handle: s.postEnqueue},
 		{method: "POST", path: control + "/prompt", handle: s.postPrompt},
 		{method: "POST", path: control + "/wake", handle: s.postWake},
-		{method: "POST", path: "/webhooks/generic/{id}", handle: s.postWebhook},
-		{method: "POST", path: "/callbacks/wake/{token}", handle: s.postCallback, capability: true},
-		{method: "POST", path: "/callbacks/enqueue/{token}", handle: s.postLegacyCallback, capability: true},
+		{method: "POST", path: "/webhooks/generic/{id}", handle: s.postWebhook, queries: true},
+		{method: "POST", path: "/callbacks/wake/{token}", handle: s.postCallback, queries: true, capability: true},
+		{method: "POST", path: "/callbacks/enqueue/{token}", handle: s.postLegacyCallback, queries: true, capability: true},
 
 		{method: "POST", path: control + "/create", handle: s.postCreate},
 		{method: "POST", path: control + "/control", handle: s.postControl},

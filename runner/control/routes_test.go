@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -137,6 +138,27 @@ func TestTheSurface(t *testing.T) {
 			`GET/state GET/transcript GET/openapi.json GET/metrics`) {
 		if method, path, _ := strings.Cut(want, "/"); !have[method+" /"+path] {
 			t.Errorf("there is no %s /%s", method, path)
+		}
+	}
+}
+
+// A parameter that a path does not have is refused before anything is done. A path reads the query if and only if the
+// document says that it has parameters.
+func TestUnknownParametersAreRefused(t *testing.T) {
+	doc := document(t)
+	s := New(Options{Host: still{}})
+	handler := s.handler(listener{local: true})
+	for _, one := range s.routes() {
+		described := slices.ContainsFunc(doc.Paths.Find(one.path).GetOperation(one.method).Parameters,
+			func(p *openapi3.ParameterRef) bool { return p.Value.In == "query" })
+		if one.queries != described {
+			t.Errorf("%s %s reads the query: %v, and has parameters: %v", one.method, one.path, one.queries, described)
+		}
+		path := strings.NewReplacer("{", "", "}", "").Replace(one.path)
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), one.method, path+"?colour=red", nil))
+		if answer.Code != http.StatusBadRequest || !strings.Contains(answer.Body.String(), `"param":"colour"`) {
+			t.Errorf("%s %s with ?colour=red is answered %d %s", one.method, path, answer.Code, answer.Body)
 		}
 	}
 }

@@ -15,9 +15,6 @@ func (s *Server) getWorkItems(_ http.ResponseWriter, r *http.Request) (any, erro
 }
 
 func (s *Server) getWorkItem(_ http.ResponseWriter, r *http.Request) (any, error) {
-	if _, err := queryOf(r); err != nil {
-		return nil, err
-	}
 	return s.workItem(r, s.agentID(r), pathValue(r, "work_item_id"))
 }
 

@@ -45,7 +45,7 @@ func matches(before, c ledger.Command, err error) error {
 		return err
 	}
 	return &state.Error{Code: CodeKeyConflict, Param: "command_id",
-		Message: "the command_id was used for another command, a " + before.Name,
+		Message: "the command_id was used for another command: " + before.Name,
 		Hint:    "use a new one for each command; send the same command to get its answer again"}
 }
 

@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 
+	"holon/runner/agent/view"
 	"holon/state"
 )
 
@@ -48,6 +49,13 @@ type Capability struct {
 	Command   string `json:"command"`
 	Supported bool   `json:"supported"`
 	Reason    string `json:"reason,omitempty"` // why not
+}
+
+// Session is one of the result of list_sessions: an agent, by the ids of its record.
+type Session struct {
+	SessionID string `json:"session_id"`
+	ThreadID  string `json:"thread_id"`
+	view.AgentListEntry
 }
 
 // Submitted is the result of submit_turn.

@@ -95,7 +95,7 @@ func runApply(ctx context.Context, o *applyOptions) error {
 	applied, err := landing.Apply(ctx, landing.ApplyOptions{
 		Dir: dir, Patch: patch,
 		Objects:   filepath.Join(entry.Dir, oneshot.ObjectsDir),
-		Borrowing: o.borrowing(home), Warnings: diff.Warnings, Confirm: o.gate.confirm(ctx, o.streams, o.JSON),
+		Borrowing: o.borrowing(home), Warnings: diff.Warnings, Confirm: o.gate.confirm(ctx, o.streams, o.JSON, entry.ID),
 	})
 	if err != nil {
 		if e, ok := errors.AsType[*git.Error](err); ok && e.Code != landing.CodeExecutedFiles {

@@ -36,7 +36,7 @@ func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end
 	turns := map[string]bool{}
 	for item, err := range r.Follow(ctx, sent.AgentID, client.Follow{After: max(sent.EventSeq-1, 0)}) {
 		if err != nil {
-			return end, shells, r.stoppedWatching(ctx, err)
+			return end, shells, r.stoppedWatching(ctx, err, sent.AgentID)
 		}
 		if ev := item.Event; ev != nil {
 			if err := r.events.upTo(ctx, ev.EventSeq); err != nil {
@@ -75,9 +75,9 @@ var mayEnd = map[string]bool{rules.QueueEntrySettled: true, rules.QueueEntryQuar
 	rules.QueueEntryBlocked: true, rules.TurnTerminal: true}
 
 // stoppedWatching says that the agent goes on although the command no longer watches it.
-func (r *remote) stoppedWatching(ctx context.Context, err error) error {
+func (r *remote) stoppedWatching(ctx context.Context, err error, agentID string) error {
 	if ctx.Err() != nil {
-		fmt.Fprintln(r.streams.Err, "holon: no longer watched; the agent goes on, see holon tail -f")
+		fmt.Fprintln(r.streams.Err, "holon: no longer watched; the agent goes on: holon tail -f --agent "+agentID)
 	}
 	return err
 }
@@ -171,7 +171,7 @@ func outcomeOf(end view.MessageState) (state.Outcome, error) {
 		return state.OutcomeRefused, &state.Error{Code: "blocked", Param: "agent",
 			Message: "no turn can be run: " + end.Entry.Reason,
 			Hint: "the message stays queued and is tried again when that is set, at once with: holon agent start " + who +
-				"; or take it back: holon queue remove " + end.Message.ID}
+				"; or take it back: holon queue remove --agent " + who + " " + end.Message.ID}
 	}
 	if t == nil || end.Entry.Status == ledger.Quarantined {
 		outcome := state.OutcomeRefused

@@ -43,7 +43,7 @@ func remoteCommand(streams Streams, use, short string, min, max int,
 		}
 		if err == nil {
 			defer r.Close()
-			err = explainRemote(do(cmd.Context(), r))
+			err = r.explain(do(cmd.Context(), r))
 		}
 		return err
 	}}
@@ -101,9 +101,9 @@ func (h *host) socketPath(flag string, home state.Home) (string, error) {
 	return abs, nil
 }
 
-// explainRemote says of a daemon that is not there just that, and names the next
+// explain says of a daemon that is not there just that, and names the next
 // command where the daemon did not.
-func explainRemote(err error) error {
+func (r *remote) explain(err error) error {
 	e, ok := errors.AsType[*state.Error](err)
 	if !ok {
 		return err
@@ -111,23 +111,31 @@ func explainRemote(err error) error {
 	if e.Code == wire.CodeUnreachable && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)) {
 		return &state.Error{Code: e.Code, Message: e.Message, Hint: e.Hint}
 	}
-	if hint := nextCommand(e); hint != "" && e.Hint == "" {
+	if hint := r.nextCommand(e); hint != "" && e.Hint == "" {
 		return &state.Error{Code: e.Code, Param: e.Param, Message: e.Message, Hint: hint, Err: e.Err}
 	}
 	return err
 }
 
 // nextCommand is what to try after an error of the ledger, which knows no commands.
-func nextCommand(e *state.Error) string {
+func (r *remote) nextCommand(e *state.Error) string {
 	switch {
 	case e.Code != ledger.CodeNotFound && e.Code != ledger.CodeExists:
 		return ""
 	case e.Param == "message":
-		return "see: holon queue list"
+		return "see: holon queue list" + r.agentFlag()
 	case e.Param == "timer":
-		return "see: holon timer list"
+		return "see: holon timer list" + r.agentFlag()
 	}
 	return "see: holon agent list"
+}
+
+// agentFlag is the flag with which another command is about the same agent, with a space before it; "" for the default.
+func (r *remote) agentFlag() string {
+	if r.Agent == "" {
+		return ""
+	}
+	return " --agent " + r.Agent
 }
 
 // named is the agent that a command was given as its argument.

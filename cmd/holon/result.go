@@ -87,10 +87,10 @@ func (g *gate) flag(f *pflag.FlagSet) {
 }
 
 // confirm shows the files, and asks where there is a person who sees the question.
-func (g *gate) confirm(ctx context.Context, streams Streams, asJSON bool) landing.Confirm {
+func (g *gate) confirm(ctx context.Context, streams Streams, asJSON bool, run string) landing.Confirm {
 	return func(files []workspace.Warning) error {
 		if !g.allow && (!streams.InTTY || !streams.ErrTTY || asJSON) {
-			return landing.Unconfirmed(files)
+			return landing.Unconfirmed(files, run)
 		}
 		showExecuted(streams, files)
 		if g.allow {
@@ -98,7 +98,7 @@ func (g *gate) confirm(ctx context.Context, streams Streams, asJSON bool) landin
 		}
 		sure, err := streams.ask(ctx, "write them? [y/N] ")
 		if err == nil && !sure {
-			err = landing.Unconfirmed(files)
+			err = landing.Unconfirmed(files, run)
 		}
 		return err
 	}

@@ -188,7 +188,7 @@ func runTaskInput(ctx context.Context, r *remote, in tasks.Input) error {
 		return exitError(exitRefused)
 	case !res.AcceptedInput:
 		return &state.Error{Code: "no_input", Param: res.Task.TaskID, Message: "took no input: " + res.SummaryText,
-			Hint: "holon task show " + res.Task.TaskID + " says how it is"}
+			Hint: "holon task show" + r.agentFlag() + " " + res.Task.TaskID + " says how it is"}
 	}
 	return r.noteTask(res.Task.TaskID, res.SummaryText)
 }

@@ -158,7 +158,7 @@ func (s *Server) deleteTimer(_ http.ResponseWriter, r *http.Request) (any, error
 	if timer.AgentID != s.agentID(r) {
 		return nil, &state.Error{Code: ledger.CodeNotFound, Param: "timer",
 			Message: fmt.Sprintf("agent %.64s has no timer %.64q", s.agentID(r), id),
-			Hint:    "holon timer list shows the timers"}
+			Hint:    "holon timer list --agent " + s.agentID(r) + " shows the timers"}
 	}
 	if timer, err = s.steps.CancelTimer(r.Context(), id); err != nil {
 		return nil, err

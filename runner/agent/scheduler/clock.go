@@ -278,8 +278,8 @@ func (s *step) checkTimers() error {
 			return nil
 		}
 	}
-	return refused(CodeInvalidTimer, "agent_id", "cancel some: holon timer cancel", "agent %s has %d timers",
-		s.state.AgentID, maxTimers)
+	return refused(CodeInvalidTimer, "agent_id", "cancel some of them: holon timer list --agent "+s.state.AgentID,
+		"agent %s has %d timers", s.state.AgentID, maxTimers)
 }
 
 // CancelTimer ends a timer. Its tick, if one is in the queue, stays there. One

@@ -81,7 +81,7 @@ func (m *Scheduler) CreateTask(ctx context.Context, n NewTask) (t ledger.Task, m
 func (s *step) checkOpenTasks() error {
 	n, err := s.CountOpenTasks(s.state.AgentID)
 	if err == nil && n >= maxOpenTasks {
-		return refused(CodeTaskLimit, "agent_id", "stop some of them first: holon task list",
+		return refused(CodeTaskLimit, "agent_id", "stop some of them first: holon task list --agent "+s.state.AgentID,
 			"%d tasks of agent %s have not ended, and no more may run", n, s.state.AgentID)
 	}
 	return err

@@ -302,7 +302,7 @@ func (s *step) ownWork(id string) (ledger.WorkItem, error) {
 		return ledger.WorkItem{}, refused(
 			ledger.CodeNotFound,
 			"work_item_id",
-			"holon work list --all shows the work items",
+			"holon work list --all --agent "+s.state.AgentID+" shows the work items",
 			"agent %s has no work item %.80q",
 			s.state.AgentID,
 			id,

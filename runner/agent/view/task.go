@@ -155,5 +155,6 @@ func (s Snapshot) Task(agentID, id string) (TaskStatus, error) {
 // NoTask says that an agent has no task with an id.
 func NoTask(agentID, id string) error {
 	return &state.Error{Code: ledger.CodeNotFound, Param: "task_id",
-		Message: fmt.Sprintf("agent %.64s has no task %.80q", agentID, id), Hint: "holon task list shows its tasks"}
+		Message: fmt.Sprintf("agent %.64s has no task %.80q", agentID, id),
+		Hint:    "holon task list --all --agent " + agentID + " shows its tasks"}
 }

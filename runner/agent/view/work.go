@@ -157,5 +157,5 @@ func PlanFile(itemID string) string { return path.Join("work-items", itemID, "pl
 func noWork(agentID, itemID string) error {
 	return &state.Error{Code: ledger.CodeNotFound, Param: "work_item_id",
 		Message: fmt.Sprintf("agent %s has no work item %.80q", agentID, itemID),
-		Hint:    "holon work list --all shows the work items"}
+		Hint:    "holon work list --all --agent " + agentID + " shows the work items"}
 }

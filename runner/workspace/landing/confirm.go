@@ -26,14 +26,13 @@ func (c Confirm) ask(warnings []workspace.Warning) error {
 	if c != nil {
 		return c(files)
 	}
-	return Unconfirmed(files)
+	return Unconfirmed(files, "last")
 }
 
-// Unconfirmed is the error about files that are not written unless a person
-// agrees.
-func Unconfirmed(files []workspace.Warning) *git.Error {
+// Unconfirmed is the error about files of a run that are not written unless a person agrees.
+func Unconfirmed(files []workspace.Warning, run string) *git.Error {
 	e := &git.Error{Code: CodeExecutedFiles, Param: "--allow-executed",
-		Hint: "read them with holon diff, then give --allow-executed if you mean it"}
+		Hint: "read them with holon diff " + run + ", then give --allow-executed if you mean it"}
 	var names []string
 	for _, w := range files {
 		e.Paths = append(e.Paths, w.Path)

@@ -178,6 +178,7 @@ const (
 	Dropped     EntryStatus = "dropped"     // not worth a turn any more
 	Quarantined EntryStatus = "quarantined" // no turn could be begun for it
 	Interrupted EntryStatus = "interrupted" // its turn was, twice
+	Blocked     EntryStatus = "blocked"     // queued until a setting changes; only of an entry that is Told
 )
 
 // Band is the place of an entry in the queue, before its number. A blocked one stands behind all others.
@@ -200,10 +201,20 @@ func (e *Entry) Block() {
 }
 
 // Blocked reports whether only a change of a setting lets an entry be tried again.
-func (e Entry) Blocked() bool { return e.NotBefore != nil && e.NotBefore.Year() == 9999 }
+func (e Entry) Blocked() bool {
+	return e.Status == Blocked || e.NotBefore != nil && e.NotBefore.Year() == 9999
+}
+
+// Told returns an entry as its readers are told of it: a blocked one has that status, and no time.
+func (e Entry) Told() Entry {
+	if e.Status == Queued && e.Blocked() {
+		e.Status, e.NotBefore = Blocked, nil
+	}
+	return e
+}
 
 // Terminal reports whether nothing more becomes of a message.
-func (s EntryStatus) Terminal() bool { return s != Queued && s != Dequeued }
+func (s EntryStatus) Terminal() bool { return s != Queued && s != Dequeued && s != Blocked }
 
 // Entry is a message's place in the queue of its agent.
 type Entry struct {

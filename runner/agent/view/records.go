@@ -194,9 +194,10 @@ func timers(v ledger.View, agentID string, limit int) ([]Timer, error) {
 
 // MessageState is a message and where it is.
 type MessageState struct {
-	Message ledger.Message `json:"message"`
-	Entry   ledger.Entry   `json:"queue_entry"`
-	Turn    *ledger.Turn   `json:"turn,omitempty"` // the newest that was made for it, once it has ended
+	MessageID string         `json:"message_id"`
+	Message   ledger.Message `json:"message"`
+	Entry     ledger.Entry   `json:"queue_entry"`
+	Turn      *ledger.Turn   `json:"turn,omitempty"` // the newest that was made for it, once it has ended
 }
 
 // Queue returns the messages that wait for a turn, in the order in which they are taken.
@@ -211,7 +212,7 @@ func (s Snapshot) Queue(agentID string, limit int) ([]MessageState, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, MessageState{Message: m, Entry: e})
+		out = append(out, MessageState{MessageID: m.ID, Message: m, Entry: e.Told()})
 	}
 	return out, err
 }
@@ -229,11 +230,12 @@ func (s Snapshot) Message(agentID, messageID string) (MessageState, error) {
 	if m.AgentID != agentID {
 		return MessageState{}, notFound("message", messageID)
 	}
-	out := MessageState{Message: m}
-	if out.Entry, err = s.ledger.Entry(messageID); err != nil || out.Entry.AttemptID == "" {
+	e, err := s.ledger.Entry(messageID)
+	out := MessageState{MessageID: m.ID, Message: m, Entry: e.Told()}
+	if err != nil || e.AttemptID == "" {
 		return out, err
 	}
-	a, err := s.ledger.Attempt(out.Entry.AttemptID)
+	a, err := s.ledger.Attempt(e.AttemptID)
 	if err != nil {
 		return out, err
 	}

@@ -2,9 +2,14 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+
+	"holon/internal/providers"
+	"holon/responses/turns"
 )
 
 // scenarioFile is where the container finds the scenario that its model plays, next to the host's sockets: the
@@ -45,9 +50,38 @@ func (s *Session) serveModels(ctx context.Context) (err error) {
 // model is the reference by which agentd knows the model.
 func (s *Session) model() string {
 	if s.cfg.Scenario != "" {
-		return "scripted/" + s.inside(hostPath) + "/" + scenarioFile
+		return providers.Scripted + "/" + s.inside(hostPath) + "/" + scenarioFile
 	}
 	return s.cfg.Model
+}
+
+// namesModels are the classes of facts that name models.
+var namesModels = []string{turns.TurnStarted, turns.RoutingDecided, turns.FallbackApplied, turns.ModelRequested,
+	turns.ModelCompleted, turns.ModelFailed, turns.RateLimitHit}
+
+// scenarioCopy matches the copy of a scenario, as the model of a provider or with it, as a whole JSON string.
+var scenarioCopy = regexp.MustCompile(`"(` + providers.Scripted + `/)?[^"\\]*/host/` +
+	regexp.QuoteMeta(scenarioFile) + `"`)
+
+// Named is a fact of a turn with the name that the host has for its first model. A container knows a scenario by the
+// path of its copy, which is another one in each container of the local engine.
+func Named(ev turns.RuntimeEvent, model string) turns.RuntimeEvent {
+	provider, name, _ := providers.SplitRef(model)
+	if provider != providers.Scripted || !slices.Contains(namesModels, ev.Type) {
+		return ev
+	}
+	ev.Payload = scenarioCopy.ReplaceAllFunc(ev.Payload, func(found []byte) []byte {
+		known := name
+		if strings.HasPrefix(string(found), `"`+providers.Scripted+"/") {
+			known = model
+		}
+		text, err := json.Marshal(known)
+		if err != nil { // it is text
+			return found
+		}
+		return text
+	})
+	return ev
 }
 
 // GatewayModels are the models of a session that its gateway serves.

@@ -14,7 +14,7 @@ func (s *Session) trace(ctx context.Context, req Turn, rejoined bool) *telemetry
 		return nil
 	}
 	return s.cfg.Telemetry.Begin(ctx, telemetry.Invocation{TurnID: req.ID, SessionID: s.id,
-		AgentID: s.cfg.Labels[LabelAgent], Models: append([]string{s.model()}, s.cfg.Fallbacks...), Prompt: req.Prompt,
+		AgentID: s.cfg.Labels[LabelAgent], Models: append([]string{s.cfg.Model}, s.cfg.Fallbacks...), Prompt: req.Prompt,
 		Rejoined: rejoined})
 }
 

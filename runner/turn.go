@@ -293,7 +293,7 @@ func (s *Session) follow(ctx context.Context, turnID string, watch Observer) {
 			s.cfg.Log.Debug("a runtime event is malformed", "turn", turnID, "err", err)
 			continue
 		}
-		watch.Fact(ev)
+		watch.Fact(Named(ev, s.cfg.Model))
 	}
 }
 

@@ -121,11 +121,13 @@ func (k *Pool) recorded(t Turn, out runner.TurnResult, rec *turns.Record) Result
 		return r
 	}
 	r.ResponseID = cmp.Or(r.ResponseID, rec.ResponseID)
-	r.Rounds, r.ToolCalls, r.Provider, r.Artifact = rec.Rounds, rec.ToolCalls.Total, rec.ProviderAttempts,
-		rec.FailureArtifact
-	r.Artifacts = rec.Artifacts
+	r.Rounds, r.ToolCalls, r.Artifact, r.Artifacts = rec.Rounds, rec.ToolCalls.Total, rec.FailureArtifact, rec.Artifacts
 	if p := rec.ProviderAttempts; p != nil {
-		r.Model = named(t, p.WinningModelRef)
+		r.Provider = tried(t, *p)
+		r.Model = r.Provider.WinningModelRef
+	}
+	if r.Artifact != nil && r.Artifact.ModelRef != "" {
+		r.Artifact.ModelRef = named(t, r.Artifact.ModelRef)
 	}
 	for _, in := range rec.Inputs {
 		if in.Inserted {
@@ -137,6 +139,18 @@ func (k *Pool) recorded(t Turn, out runner.TurnResult, rec *turns.Record) Result
 		r.EndedAt = rec.CompletedAt.Time()
 	}
 	return r
+}
+
+// tried is a timeline with the references by which the host knows the models.
+func tried(t Turn, p turns.ProviderTimeline) *turns.ProviderTimeline {
+	for _, ref := range []*string{&p.RequestedModelRef, &p.ActiveModelRef, &p.WinningModelRef} {
+		*ref = named(t, *ref)
+	}
+	p.Attempts = slices.Clone(p.Attempts)
+	for i := range p.Attempts {
+		p.Attempts[i].ModelRef = named(t, p.Attempts[i].ModelRef)
+	}
+	return &p
 }
 
 // named is the reference by which the host knows a model of a turn. A container has a scenario, which can only be the

@@ -176,7 +176,7 @@ func (k *Pool) replay(ctx context.Context, a *agent, t Turn, watch runner.Observ
 			return
 		}
 		if ev, err := turns.DecodeRuntimeEvent(line); err == nil {
-			watch.Fact(ev)
+			watch.Fact(runner.Named(ev, t.Model))
 		}
 	}
 }

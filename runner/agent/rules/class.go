@@ -71,10 +71,13 @@ func ThreadID(agentID string) string    { return "thread_" + agentID }
 func QueueID(agentID string) string     { return "queue_" + agentID }
 func ChannelID(triggerID string) string { return "channel_" + triggerID }
 
-// TurnEnd is class and status of the end of a turn.
-func TurnEnd(a ledger.AttemptStatus, kind ledger.TurnKind, aborted bool) (class, status string) {
+// TurnSuspended is the reason of an attempt whose turn the runtime ended to shut down.
+const TurnSuspended = "suspended"
+
+// TurnEnd is class and status of the end of a turn. cancelled says that somebody, or the runtime itself, ended it.
+func TurnEnd(a ledger.AttemptStatus, kind ledger.TurnKind, cancelled bool) (class, status string) {
 	switch {
-	case aborted:
+	case cancelled:
 		return "turn.failed", "cancelled"
 	case a == ledger.AttemptInterrupted:
 		return "turn.failed", "lost"

@@ -133,7 +133,7 @@ var events = []EventType{
 		"What the end of the newest turn means was decided, or is another thing now. outcome, waiting_reason, " +
 			"runtime_posture, work_signal, evidence."},
 	{SchedulerDiagnostic, LevelTrace, "runtime",
-		"A message went back to the queue. code (readmitted, retry_scheduled, requeued), failed, retry_at."},
+		"A message went back to the queue. code (readmitted, suspended, retry_scheduled, requeued), failed, retry_at."},
 
 	{AgentCreated, LevelProgress, "state_sync", "An agent was made. kind, template."},
 	{AgentStateChanged, LevelProgress, "state_sync",

@@ -159,7 +159,8 @@ func turnLine(a ledger.Attempt, t ledger.Turn) string {
 			status = "cancelled"
 		}
 	case t.ID != "":
-		_, status = rules.TurnEnd(a.Status, t.Kind, t.Kind == ledger.TurnAborted && a.AbortedBy != "")
+		_, status = rules.TurnEnd(a.Status, t.Kind,
+			t.Kind == ledger.TurnAborted && a.AbortedBy != "" || a.Reason == rules.TurnSuspended)
 		began, ended = &t.StartedAt, &t.CompletedAt
 	case a.AbortedBy != "":
 		status = "cancelling"

@@ -127,7 +127,8 @@ func (s *step) tellArtifacts(a ledger.Attempt, e End) {
 
 // endTurn tells the end of a turn.
 func (s *step) endTurn(a ledger.Attempt, t ledger.Turn, v verdict) {
-	class, status := rules.TurnEnd(v.attempt, t.Kind, v.entry == ledger.Aborted && a.AbortedBy != "")
+	class, status := rules.TurnEnd(v.attempt, t.Kind,
+		v.entry == ledger.Aborted && a.AbortedBy != "" || v.reason == rules.TurnSuspended)
 	f := facts{"kind": string(t.Kind), "reason": clip(t.Reason), "turn_index": t.Index, "duration_ms": t.DurationMS,
 		"started_at": t.StartedAt, "completed_at": t.CompletedAt,
 		"model_rounds": t.ModelRounds, "tool_calls": t.ToolCalls, "response_id": t.ResponseID, "usage": t.Usage}

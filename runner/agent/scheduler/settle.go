@@ -228,7 +228,9 @@ func judge(a ledger.Attempt, own ledger.Entry, e End) verdict {
 		return verdict{ledger.AttemptFailed, ledger.Queued, "retry_scheduled", false, true}
 	case e.Lost && a.AbortedBy != "":
 		return verdict{ledger.AttemptInterrupted, ledger.Aborted, aborted, true, true}
-	case e.Lost && (e.Suspended || own.Readmitted == 0):
+	case e.Lost && e.Suspended:
+		return verdict{ledger.AttemptInterrupted, ledger.Queued, rules.TurnSuspended, true, true}
+	case e.Lost && own.Readmitted == 0:
 		return verdict{ledger.AttemptInterrupted, ledger.Queued, "readmitted", true, true}
 	case e.Lost:
 		return verdict{ledger.AttemptInterrupted, ledger.Interrupted, "its turn was interrupted again", true, true}

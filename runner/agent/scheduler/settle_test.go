@@ -288,6 +288,14 @@ func TestSuspended(t *testing.T) {
 			Suspended: true}); s.Status != ledger.Queued {
 			t.Fatalf("%d: %+v", i, s)
 		}
+		_, told := w.events(0)
+		last := slices.IndexFunc(told, func(e ledger.Event) bool {
+			return e.Type == rules.TurnTerminal && e.TurnID == c.Attempt.TurnID
+		})
+		if last < 0 || told[last].Status != "cancelled" {
+			t.Errorf("%d: the end of a turn that a shutdown cut short is event %d of %+v, want one with status cancelled", i,
+				last, told)
+		}
 		w.check()
 	}
 	for _, want := range []ledger.EntryStatus{ledger.Queued, ledger.Interrupted} {

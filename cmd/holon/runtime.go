@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 
@@ -56,7 +57,7 @@ func runValidate(o *validateOptions) error {
 			return
 		}
 		fmt.Fprintf(o.streams.Out, "%s:%d: %s: %s: got %s, expected %s\n", o.streams.oneLine(v.File, 1000), v.Line,
-			o.streams.oneLine(v.EventID, 100), v.Rule, o.streams.oneLine(v.Got, 300), o.streams.oneLine(v.Want, 300))
+			cmp.Or(o.streams.oneLine(v.EventID, 100), "-"), v.Rule, o.streams.oneLine(v.Got, 300), o.streams.oneLine(v.Want, 300))
 	})
 	if o.partial {
 		v.Partial()
@@ -101,6 +102,6 @@ func (o *validateOptions) summarize(v *agentruntime.Validator) error {
 	for _, rule := range idle {
 		fmt.Fprintf(o.streams.Out, "not applicable: %s: %s\n", rule.Rule, rule.Why)
 	}
-	_, err := fmt.Fprintf(o.streams.Out, "level %s: %d events, %d violations\n", o.level, events, violations)
+	_, err := fmt.Fprintf(o.streams.Out, "level %s: %s, %s\n", o.level, count(events, "event"), count(violations, "violation"))
 	return err
 }

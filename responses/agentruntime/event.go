@@ -1,9 +1,7 @@
 package agentruntime
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"strings"
 )
 
@@ -31,7 +29,8 @@ type Event struct {
 	Correlation   Correlation
 	Telemetry     json.RawMessage
 
-	fields map[string]any // of the payload, for the rules
+	fields  map[string]any    // of the payload, for the rules
+	misfits map[string]misfit // fields that were not of their type, by name
 }
 
 // Correlation joins an event to its cause and its producer.
@@ -64,22 +63,6 @@ type wireEvent struct {
 	Refs          json.RawMessage `json:"refs,omitempty"`
 	Correlation   Correlation     `json:"correlation,omitzero"`
 	Telemetry     json.RawMessage `json:"telemetry,omitempty"`
-}
-
-// UnmarshalJSON decodes one event and refuses an id that is not a string.
-func (e *Event) UnmarshalJSON(data []byte) error {
-	if trimmed := bytes.TrimSpace(data); len(trimmed) == 0 || trimmed[0] != '{' {
-		return errors.New("an event is a JSON object")
-	}
-	var w wireEvent
-	if err := json.Unmarshal(data, &w); err != nil {
-		return err
-	}
-	*e = Event{Type: w.Type, EventID: w.EventID, Timestamp: w.Timestamp, SchemaVersion: w.SchemaVersion,
-		Sequence: w.Sequence, Status: w.Status, Phase: w.Phase, StatusReason: w.StatusReason,
-		NativeStatus: w.NativeStatus, Payload: w.Payload, Refs: w.Refs, Correlation: w.Correlation,
-		Telemetry: w.Telemetry}
-	return json.Unmarshal(data, &e.IDs)
 }
 
 // MarshalJSON encodes the event with the envelope first, then its ids, and what it says last.

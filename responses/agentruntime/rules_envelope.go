@@ -2,8 +2,10 @@ package agentruntime
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +17,7 @@ func envelopeRules() []Rule {
 		{Number: 1, check: checkEnvelope,
 			Statement: "Every event has type, event_id, an RFC 3339 timestamp, schema_version, runtime_id, sequence and " +
 				"an object as payload."},
-		{Number: 2, check: checkIDs, Statement: "Every event carries the ids that its class demands."},
+		{Number: 2, check: checkIDs, Statement: "Every event carries the ids that its class demands, and ids are texts."},
 		{Number: 3, check: checkType, Statement: "The type is a normalized class or begins with `holon.`."},
 		{Number: 4, check: checkRepeat, Statement: "An event_id that comes again has the same content."},
 		{Number: 5, check: checkSequence, Statement: "The sequence of a thread is contiguous from 1."},
@@ -31,28 +33,52 @@ func envelopeRules() []Rule {
 	}
 }
 
+// required are the fields that every event has.
+var required = []string{"type", "event_id", "timestamp", "schema_version", "runtime_id", "sequence", "payload"}
+
 func checkEnvelope(f *finding) {
-	for _, field := range []struct{ name, value string }{{"type", f.Type}, {"event_id", f.EventID},
-		{"schema_version", f.SchemaVersion}, {"runtime_id", f.IDs[Runtime]}} {
-		f.must(field.value != "", "no "+field.name, "a "+field.name)
+	for _, name := range required {
+		if wrong, ok := f.misfits[name]; ok {
+			f.report(wrong.got, wrong.want)
+			continue
+		}
+		switch name {
+		case "timestamp":
+			var t time.Time
+			f.must(t.UnmarshalText([]byte(f.Timestamp)) == nil, fmt.Sprintf("timestamp %.40q", f.Timestamp), "RFC 3339")
+		case "sequence":
+			f.must(f.Sequence > 0, fmt.Sprintf("sequence %d", f.Sequence), "1 or more")
+		case "payload":
+			got := cmp.Or(fmt.Sprintf("%.40s", f.Payload), "absent")
+			f.must(bytes.HasPrefix(bytes.TrimSpace(f.Payload), []byte("{")), "payload "+got, "an object")
+		default:
+			text := map[string]string{"type": f.Type, "event_id": f.EventID, "schema_version": f.SchemaVersion,
+				"runtime_id": f.IDs[Runtime]}[name]
+			f.must(text != "", "no "+name, name)
+		}
 	}
 	f.must(f.SchemaVersion == "" || f.SchemaVersion == SchemaVersion,
 		fmt.Sprintf("schema_version %.40q", f.SchemaVersion), SchemaVersion)
-	_, err := time.Parse(time.RFC3339Nano, f.Timestamp)
-	f.must(err == nil, fmt.Sprintf("timestamp %.40q", f.Timestamp), "RFC 3339")
-	f.must(f.Sequence > 0, fmt.Sprintf("sequence %d", f.Sequence), "1 or more")
-	f.must(bytes.HasPrefix(bytes.TrimSpace(f.Payload), []byte("{")), "no object as payload", "an object")
 }
 
 func checkIDs(f *finding) {
-	for _, id := range f.Missing() {
-		f.report("no "+id.String(), f.Type+" with "+id.String())
+	missing := f.Missing()
+	for kind, name := range idNames {
+		kind := ID(kind)
+		if kind == Runtime {
+			continue // V1 tells of it
+		}
+		if wrong, ok := f.misfits[name]; ok {
+			f.report(wrong.got, wrong.want)
+		} else if slices.Contains(missing, kind) {
+			f.report("no "+name, cmp.Or(f.Type, "an event")+" with "+name)
+		}
 	}
 }
 
 func checkType(f *finding) {
 	_, ok := ClassOf(f.Type)
-	f.must(ok || IsVendor(f.Type), fmt.Sprintf("type %.80q", f.Type), "a normalized class or holon.…")
+	f.must(f.Type == "" || ok || IsVendor(f.Type), fmt.Sprintf("type %.80q", f.Type), "a normalized class or holon.…")
 }
 
 func checkRepeat(f *finding) {
@@ -71,7 +97,8 @@ func (e *Event) digest() uint64 {
 
 func checkSequence(f *finding) {
 	want := f.threadOf(f.Event).sequence + 1
-	if f.partial && want == 1 {
+	_, misfit := f.misfits["sequence"] // of which V1 tells
+	if misfit || f.partial && want == 1 {
 		return
 	}
 	f.must(f.Sequence == want, fmt.Sprintf("sequence %d", f.Sequence), fmt.Sprintf("%d in %s", want, f.thread()))

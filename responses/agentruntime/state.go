@@ -127,6 +127,9 @@ func (s *state) threadOf(e *Event) *thread {
 func (s *state) apply(e *Event) {
 	t := s.threadOf(e)
 	t.sequence, t.session = max(e.Sequence, t.sequence), cmp.Or(t.session, e.IDs[Session])
+	if _, misfit := e.misfits["sequence"]; misfit {
+		t.sequence++ // as if it were right: the next event is judged by its own number
+	}
 	if cause := e.Correlation.CausationID; cause != "" && !s.eventIDs.set[cause] && !s.knowsCause(e) {
 		s.unmet.add(cause)
 	}

@@ -2,20 +2,18 @@ package agentruntime
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
-	"strings"
-
-	"holon/internal/strictjson"
 )
 
 // MaxLine is the longest line that is decoded; a longer one is reported and passed over without being kept.
 const MaxLine = 1 << 20
 
-// Violation is one event that breaks one rule, or a line that is no event (Rule is "decode").
+// Violation is one event that breaks one rule, or a line that is no event or a field of one that is not of its type
+// (Rule is "decode").
 type Violation struct {
 	File    string `json:"file"`
 	Line    int    `json:"line"`
@@ -95,8 +93,8 @@ func (v *Validator) line(file string, line int, data []byte, long bool) {
 	var e Event
 	if long {
 		at.Got = fmt.Sprintf("a line of more than %d bytes", MaxLine)
-	} else if err := decode(data, &e); err != nil {
-		at.Got = err.Error()
+	} else if err := decodeLine(data, &e); err != nil {
+		at.Got, at.EventID = err.Error(), e.EventID
 	}
 	if at.Got != "" {
 		v.reports++
@@ -106,31 +104,6 @@ func (v *Validator) line(file string, line int, data []byte, long bool) {
 	v.Event(file, line, &e)
 }
 
-// maxDepth is how deep an event may be nested.
-const maxDepth = 64
-
-// decode takes keys as they are written. encoding/json takes "Event_ID" for event_id, and the last of two keys.
-func decode(data []byte, e *Event) error {
-	if err := strictjson.Check(data, maxDepth); err != nil {
-		return err
-	}
-	if err := json.Unmarshal(data, e); err != nil {
-		return err
-	}
-	var keys map[string]json.RawMessage
-	if err := json.Unmarshal(data, &keys); err != nil {
-		return err
-	}
-	for key := range keys {
-		for _, name := range slices.Concat(envelope, idNames[:]) {
-			if key != name && strings.EqualFold(key, name) {
-				return fmt.Errorf("the key %q, which is not %s", key, name)
-			}
-		}
-	}
-	return nil
-}
-
 // Event judges one event and takes it into the state. A repeated event with the same content changes nothing.
 func (v *Validator) Event(file string, line int, e *Event) {
 	v.events++
@@ -138,6 +111,7 @@ func (v *Validator) Event(file string, line int, e *Event) {
 	if repeated = repeated && known == e.digest(); repeated {
 		return
 	}
+	v.misfits(file, line, e)
 	f := &finding{state: v.state, Event: e}
 	for i := range v.rules {
 		r := &v.rules[i]
@@ -153,6 +127,16 @@ func (v *Validator) Event(file string, line int, e *Event) {
 	}
 	v.state.apply(e)
 	v.state.remember(e)
+}
+
+// misfits reports fields that are not of their type and of which no rule tells; V1 and V2 tell of the others.
+func (v *Validator) misfits(file string, line int, e *Event) {
+	for _, name := range slices.Sorted(maps.Keys(e.misfits)) {
+		if !slices.Contains(required, name) && !slices.Contains(idNames[:], name) {
+			v.reports++
+			v.report(Violation{file, line, e.EventID, "decode", e.misfits[name].got, e.misfits[name].want})
+		}
+	}
 }
 
 // remember keeps the digest of an event, in place of the oldest.

@@ -18,7 +18,7 @@ func TestHostileLines(t *testing.T) {
 	}
 	var lines []int
 	v := NewValidator(LevelA, func(v Violation) {
-		if v.Rule != "decode" {
+		if v.Rule != "decode" || strings.Contains(v.Got, "Go ") || strings.Contains(v.Got, "json:") {
 			t.Errorf("%+v", v)
 		}
 		lines = append(lines, v.Line)
@@ -26,7 +26,7 @@ func TestHostileLines(t *testing.T) {
 	cased := strings.Replace(string(good), `"event_id"`, `"Event_ID"`, 1)
 	twice := strings.Replace(string(good), `{`, `{"type":"x",`, 1)
 	log := strings.Join(
-		[]string{"[]", "null", `{"type":1}`, strings.Repeat("x", 3*MaxLine), string(good), "{", cased, twice,
+		[]string{"[]", "null", "{\"type\":", strings.Repeat("x", 3*MaxLine), string(good), "{", cased, twice,
 			"{\"type\":\"\xff\"}", strings.Repeat("[", 100)},
 		"\n",
 	)
@@ -38,6 +38,45 @@ func TestHostileLines(t *testing.T) {
 	}
 	if n, _, _ := v.Summary(); n != 1 {
 		t.Errorf("%d events, want 1", n)
+	}
+}
+
+// A field that is not of its type is one violation, which names it. The event is judged by its other fields.
+func TestMisfits(t *testing.T) {
+	log := events(t, "begin\nmodel.requested {\"attempt\":1}")
+	for _, tt := range []struct{ old, new, want string }{
+		{`"sequence":3`, `"sequence":3.0`, ""},
+		{`"sequence":3`, `"sequence":30e-1`, ""},
+		{`"sequence":3`, `"sequence":3.5`, "V1 sequence 3.5, a whole number"},
+		{`"sequence":3`, `"sequence":"3"`, `V1 sequence "3", a whole number`},
+		{`"sequence":3`, `"sequence":1e99`, "V1 sequence 1e99, a whole number"},
+		{`"event_id":"evt_3"`, `"event_id":{}`, "V1 event_id {}, a text"},
+		{`"payload":{}`, `"payload":[1]`, "V1 payload [1], an object"},
+		{`"thread_id":"thread_id-1"`, `"thread_id":true`, "V2 thread_id true, a text"},
+		{`"type"`, `"task_id":7,"type"`, "V2 task_id 7, a text"},
+		{`"type"`, `"status":7,"type"`, "decode status 7, a text"},
+		{`"type"`, `"correlation":7,"type"`, "decode correlation 7, an object"},
+		{`"type"`, `"correlation":{"causation_id":7,"producer_seq":2.0},"type"`, "decode correlation.causation_id 7, a text"},
+	} {
+		var found []string
+		v := NewValidator(LevelC, func(v Violation) {
+			found = append(found, v.Rule+" "+v.Got+", "+v.Want)
+		})
+		for i := range log {
+			line, err := json.Marshal(log[i])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i == 2 {
+				line = []byte(strings.Replace(string(line), tt.old, tt.new, 1))
+			}
+			if err := v.Read("log", bytes.NewReader(line)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := strings.Join(found, "; "); got != tt.want {
+			t.Errorf("%s instead of %s: %s, want %s", tt.new, tt.old, got, tt.want)
+		}
 	}
 }
 

@@ -1,0 +1,149 @@
+package agentruntime
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"holon/internal/strictjson"
+)
+
+// maxDepth is how deep an event may be nested.
+const maxDepth = 64
+
+// misfit is a field of an event that is not of its type: what was there, and what type it has.
+type misfit struct{ got, want string }
+
+// UnmarshalJSON decodes one event and refuses a field that is not of its type.
+func (e *Event) UnmarshalJSON(data []byte) error {
+	keys, err := objectKeys(data)
+	if err != nil {
+		return err
+	}
+	*e = Event{}
+	e.decode(keys)
+	for _, wrong := range e.misfits {
+		return fmt.Errorf("%s, expected %s", wrong.got, wrong.want)
+	}
+	return nil
+}
+
+// decodeLine decodes one line of a log. It takes keys as they are written and each once, and leaves fields that are not
+// of their type to the rules.
+func decodeLine(data []byte, e *Event) error {
+	err := strictjson.Check(data, maxDepth)
+	if _, syntax := errors.AsType[*json.SyntaxError](err); syntax {
+		return fmt.Errorf("bad JSON: %w", err)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("JSON that ends too early")
+	}
+	if err != nil {
+		return err
+	}
+	keys, err := objectKeys(data)
+	if err != nil {
+		return err
+	}
+	e.decode(keys)
+	for key := range keys {
+		for _, name := range slices.Concat(envelope, idNames[:]) {
+			if key != name && strings.EqualFold(key, name) {
+				return fmt.Errorf("the key %q, which is not %s", key, name)
+			}
+		}
+	}
+	return nil
+}
+
+func objectKeys(data []byte) (map[string]json.RawMessage, error) {
+	if !bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+		return nil, errors.New("no JSON object")
+	}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(data, &keys); err != nil {
+		return nil, fmt.Errorf("bad JSON: %w", err)
+	}
+	return keys, nil
+}
+
+// decode takes the fields of an event. One that is not of its type counts as absent and is noted.
+func (e *Event) decode(keys map[string]json.RawMessage) {
+	f := fieldDecoder{e, keys, ""}
+	for name, to := range map[string]*string{"type": &e.Type, "event_id": &e.EventID, "timestamp": &e.Timestamp,
+		"schema_version": &e.SchemaVersion, "status": &e.Status, "phase": &e.Phase,
+		"status_reason": &e.StatusReason, "native_status": &e.NativeStatus} {
+		f.text(name, to)
+	}
+	for kind, name := range idNames {
+		f.text(name, &e.IDs[kind])
+	}
+	f.whole("sequence", &e.Sequence)
+	e.Payload, e.Refs, e.Telemetry = keys["payload"], keys["refs"], keys["telemetry"]
+	e.decodeCorrelation(keys["correlation"])
+}
+
+func (e *Event) decodeCorrelation(data json.RawMessage) {
+	if data == nil || string(data) == "null" {
+		return
+	}
+	keys, err := objectKeys(data)
+	if err != nil {
+		fieldDecoder{e, nil, ""}.misfit("correlation", data, "an object")
+		return
+	}
+	c := &e.Correlation
+	f := fieldDecoder{e, keys, "correlation."}
+	for name, to := range map[string]*string{"response_id": &c.ResponseID, "causation_id": &c.CausationID,
+		"correlation_id": &c.CorrelationID, "producer": &c.Producer, "container_id": &c.ContainerID,
+		"log_epoch": &c.LogEpoch} {
+		f.text(name, to)
+	}
+	f.whole("producer_seq", &c.ProducerSeq)
+}
+
+// fieldDecoder decodes the fields of one object of an event. Null is an absent field.
+type fieldDecoder struct {
+	event *Event
+	keys  map[string]json.RawMessage
+	of    string // before the names of the fields
+}
+
+func (d fieldDecoder) text(name string, to *string) {
+	if data := d.keys[name]; data != nil && json.Unmarshal(data, to) != nil {
+		d.misfit(name, data, "a text")
+	}
+}
+
+// whole takes a number without a fraction, however it is written: 4, 4.0 and 4e0 are the same number in JSON.
+func (d fieldDecoder) whole(name string, to *int64) {
+	data := d.keys[name]
+	if data == nil || string(data) == "null" {
+		return
+	}
+	n, err := strconv.ParseInt(string(data), 10, 64)
+	if err != nil {
+		const exact = 1 << 53 // beyond it a float64 is not every whole number
+		f, err := strconv.ParseFloat(string(data), 64)
+		if err != nil || f != math.Trunc(f) || math.Abs(f) > exact {
+			d.misfit(name, data, "a whole number")
+			return
+		}
+		n = int64(f)
+	}
+	*to = n
+}
+
+func (d fieldDecoder) misfit(name string, data json.RawMessage, want string) {
+	if d.event.misfits == nil {
+		d.event.misfits = map[string]misfit{}
+	}
+	name = d.of + name
+	d.event.misfits[name] = misfit{fmt.Sprintf("%s %.80s", name, data), want}
+}

@@ -47,10 +47,13 @@ func run(args []string, streams Streams) int {
 }
 
 // interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP ends
-// with runner.ErrInterrupted. Later ones only say that the end is under way: it is
+// with runner.ErrInterrupted, and the reader's leaving a command that only watches. Later ones only say that the end is under way: it is
 // bounded, and what it removes would stay behind otherwise.
 func interruptible(streams Streams) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
+	if streams.Watching != nil {
+		streams.Watching.left = func() { cancel(errReaderGone) }
+	}
 	signals := make(chan os.Signal, 4)
 	// A terminal that closes, or a reader of our output that leaves, must not
 	// end the process before the container is gone.
@@ -79,6 +82,7 @@ func interruptible(streams Streams) (context.Context, func()) {
 		signal.Stop(signals)
 		close(signals)
 		<-done
+		streams.Watching.close()
 		cancel(nil)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A command whose reader has left ends without a word, with the exit code of a program that SIGPIPE ends.
@@ -40,6 +41,55 @@ func TestClosedPipe(t *testing.T) {
 		if strings.Contains(said.String(), "holon: ") && !strings.Contains(said.String(), "confines nothing") {
 			t.Errorf("holon %s says %q", strings.Join(args, " "), said.String())
 		}
+	}
+}
+
+// A command that follows ends when its reader has left, although there is nothing more to be written.
+func TestClosedPipeEndsFollowing(t *testing.T) {
+	dir, command := localRuns(t, "rounds:\n  - text: I begin.\n    calls: [{tool: ExecCommand, arguments: {cmd: "+
+		"\"until [ -e $GATE ]; do sleep 0.05; done\"}}]\n  - text: Done.\n")
+	gate := filepath.Join(dir, "gate")
+	run := command("run", "--engine", "local", "--workspace", filepath.Join(dir, "work"), "--quiet", "--env",
+		"GATE="+gate, "--model", "scripted/"+filepath.Join(dir, "scenario.yaml"), "x")
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for begun := false; !begun; time.Sleep(50 * time.Millisecond) {
+		said, _ := command("logs", "last").Output() // there is nothing at first
+		begun = strings.Contains(string(said), "I begin.")
+	}
+	for _, args := range [][]string{{"logs", "-f", "last"}, {"attach", "last"}} {
+		cmd := command(args...)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if args[0] == "logs" {
+			if _, err := out.Read(make([]byte, 10)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out.Close()
+		late := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
+		exit, ok := errors.AsType[*exec.ExitError](cmd.Wait())
+		late.Stop()
+		if !ok || exit.ExitCode() != exitReaderGone || strings.Contains(said.String(), "holon: ") {
+			t.Errorf("holon %s ends with %v and says %q", strings.Join(args, " "), exit, said.String())
+		}
+		if _, err := os.Stat(gate); err == nil {
+			t.Errorf("holon %s ended with the run", strings.Join(args, " "))
+		}
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Wait(); err != nil {
+		t.Errorf("the run ends with %v", err)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"regexp"
-	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/term"
@@ -35,20 +34,9 @@ type Streams struct {
 	Width    func() int
 	// Failed is the first error of writing to Out, of which a command need not take notice; nil for none, and in tests.
 	Failed *error
-	// Watching is set while a command only watches what goes on without it, so that its end stops nothing; nil in
-	// tests.
-	Watching *atomic.Bool
+	// Watching is for a command that only watches what goes on without it; nil in tests.
+	Watching *watching
 }
-
-// watch says whether the command only watches from now on.
-func (s Streams) watch(only bool) {
-	if s.Watching != nil {
-		s.Watching.Store(only)
-	}
-}
-
-// watches reports whether it does.
-func (s Streams) watches() bool { return s.Watching != nil && s.Watching.Load() }
 
 func systemStreams() Streams {
 	fd := int(os.Stderr.Fd())
@@ -57,7 +45,7 @@ func systemStreams() Streams {
 	failed := new(error)
 	return Streams{
 		Failed:   failed,
-		Watching: new(atomic.Bool),
+		Watching: &watching{out: os.Stdout},
 		Secrets:  secrets, In: os.Stdin, NoHead: new(bool),
 		Out: secrets.Writer(pipe{os.Stdout, failed}, turns.Structure), Err: secrets.Writer(os.Stderr, nil),
 		InTTY:   term.IsTerminal(int(os.Stdin.Fd())),

@@ -247,6 +247,9 @@ func TestSessionIsToldOfEndedTasks(t *testing.T) {
 		!strings.Contains(string(facts), `"task_id":"`+entry.ID+`"`) {
 		t.Errorf("%d facts about the task:\n%s", n, facts)
 	}
+	if !strings.Contains(string(facts), `"output_ref":"turns/turn_`) {
+		t.Errorf("the file with the output of a task of another turn is not named within that turn:\n%s", facts)
+	}
 	h.post(`{"model":"` + answer + `","input":"and now?","previous_response_id":"` + first.ID +
 		`","holon":{"turn_id":"turn_later"}}`).response(t)
 	facts, err = os.ReadFile(h.file("turn_later", turns.RuntimeFile))

@@ -48,7 +48,7 @@ func (s *Server) notices(j *job) func() ([]turn.Notice, func()) {
 			if t.TurnID == "" { // no turn has told that the operator started it
 				list[i].Events = begunTask(j.scope, t.Snapshot, "operator", false)
 			}
-			list[i].Events = append(list[i].Events, j.scope.TaskEnded(t.TaskID, portable(t.Snapshot))...)
+			list[i].Events = append(list[i].Events, j.scope.TaskEnded(t.TaskID, portable(t.Snapshot, j.turnID))...)
 			if !t.Seen {
 				list[i].Item = taskNotice(t.Snapshot)
 			}
@@ -93,11 +93,11 @@ func taskNotice(t tasks.Snapshot) responses.Item {
 	}
 }
 
-// portable is the end of a task in the terms of runtime events.
-func portable(t tasks.Snapshot) turns.TaskEnd {
+// portable is the end of a task in the terms of runtime events, those of the given turn.
+func portable(t tasks.Snapshot, turnID string) turns.TaskEnd {
 	return turns.TaskEnd{
 		NativeStatus: string(t.Status), FailureCategory: t.Failure, Message: t.Summary, Objective: t.Command.CmdPreview,
-		ExitStatus: t.Command.ExitStatus, OutputRef: t.Command.OutputPath,
+		ExitStatus: t.Command.ExitStatus, OutputRef: t.Command.OutputRef(t.TurnID, turnID),
 		DurationMS: t.UpdatedAt.Sub(t.CreatedAt).Milliseconds(),
 	}
 }

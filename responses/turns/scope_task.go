@@ -45,8 +45,9 @@ type TaskEnd struct {
 	Message         string `json:"message"`   // how it ended, for a person
 	Objective       string `json:"objective"` // the command line, cut
 	ExitStatus      *int   `json:"exit_status,omitempty"`
-	OutputRef       string `json:"output_ref,omitempty"` // file with the output, a path on agentd's disk
-	DurationMS      int64  `json:"duration_ms"`
+	// file with the output, as in Result; turns/TURN_ID/… of another turn, tasks/TASK_ID/… of none
+	OutputRef  string `json:"output_ref,omitempty"`
+	DurationMS int64  `json:"duration_ms"`
 
 	Evidence      string `json:"evidence,omitempty"`       // of a lost task: what was checked
 	DeliveryState string `json:"delivery_state,omitempty"` // of a completed task

@@ -203,7 +203,7 @@ func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output, ran 
 	t.Output = boundedOutput(out)
 	ends := turns.Scope{}.TaskEnded(t.ID, turns.TaskEnd{NativeStatus: string(t.Status), FailureCategory: t.Failure,
 		Message: t.Summary, Objective: t.Command.CmdPreview, ExitStatus: t.Command.ExitStatus,
-		OutputRef: t.Command.OutputPath, DurationMS: max(0, at.Sub(t.CreatedAt).Milliseconds())})
+		OutputRef: t.Command.OutputRef(t.TurnID, ""), DurationMS: max(0, at.Sub(t.CreatedAt).Milliseconds())})
 	if old.Status == tasks.Cancelling && ends[0].Type == turns.TaskCancelAsked {
 		ends = ends[1:]
 	}

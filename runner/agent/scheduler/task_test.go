@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -226,6 +227,26 @@ func TestReportsAreNotTrusted(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// The file with what a task printed is named as agentd names it, not by its path in the container.
+func TestATaskNamesItsOutput(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	defer w.close()
+	r := report("task_1", tasks.Completed, w.now)
+	r.Task.Command.OutputPath = "/holon/output/tasks/task_1/stdout.log"
+	w.must(w.m.ReportTask(w.ctx, "alpha", r))
+	var names []any
+	_, events := w.events(0)
+	for _, e := range events {
+		var data map[string]any
+		if json.Unmarshal(e.Data, &data) == nil && data["output_ref"] != nil {
+			names = append(names, data["output_ref"])
+		}
+	}
+	if !slices.Equal(names, []any{"tasks/task_1/stdout.log"}) {
+		t.Errorf("the file is named %v", names)
+	}
 }
 
 // The message of a task's end waits while its agent is stopped, and wakes one that sleeps.

@@ -56,7 +56,7 @@ func (r *rounds) end(ev turns.RuntimeEvent) (scheduler.Progress, int, bool) {
 		return scheduler.Progress{}, 0, false
 	}
 	r.number, r.asked = s.ProviderAttempt.Round, ev
-	r.tried.Add(*s.ProviderAttempt)
+	r.try(*s.ProviderAttempt)
 	tried := r.tried
 	r.tried = turns.ProviderTimeline{}
 	n := 0
@@ -80,7 +80,7 @@ func (r *rounds) ask(ev turns.RuntimeEvent) {
 	case ev.Type == turns.ModelRequested && json.Unmarshal(ev.Payload, &p) == nil && p.Purpose == "":
 		r.number, r.asked = p.Round, ev
 	case ev.Type == turns.ModelFailed && json.Unmarshal(ev.Payload, &f) == nil && f.ProviderAttempt != nil:
-		r.tried.Add(*f.ProviderAttempt)
+		r.try(*f.ProviderAttempt)
 		if f.ProviderAttempt.Purpose == "" {
 			r.asked = ev
 		}
@@ -118,6 +118,14 @@ func identify(p *scheduler.Progress, ev turns.RuntimeEvent) {
 	p.Event.CreatedAt, p.Cause = ev.Timestamp.Time(), ev.Sequence
 	p.Event.IDs[agentruntime.ModelRequest] = ev.ModelRequestID
 	p.Event.IDs[agentruntime.Trace], p.Event.IDs[agentruntime.Span] = ev.TraceID, ev.SpanID
+}
+
+// try adds an attempt of the round. The first one asks for the model that the round is to have.
+func (r *rounds) try(a turns.ProviderAttempt) {
+	if len(r.tried.Attempts) == 0 {
+		r.tried.RequestedModelRef = a.ModelRef
+	}
+	r.tried.Add(a)
 }
 
 // answered is the payload of a fact that ends a round; false for other facts.

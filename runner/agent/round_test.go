@@ -46,7 +46,11 @@ rounds:
 			Tokens                                 struct {
 				Cached int64 `json:"cached_tokens"`
 			} `json:"token_usage"`
-			Tried struct{ Attempts []json.RawMessage } `json:"provider_attempt_timeline"`
+			Tried struct {
+				Attempts  []json.RawMessage
+				Requested string `json:"requested_model_ref"`
+				Won       string `json:"winning_model_ref"`
+			} `json:"provider_attempt_timeline"`
 		}
 		if err := json.Unmarshal(e.Data, &data); err != nil {
 			t.Fatal(err)
@@ -58,6 +62,9 @@ rounds:
 		}
 		lines = append(lines, fmt.Sprintf("%d %s %q %s %d calls, %d attempts", e.Round, e.Kind, data.Text, data.Phase,
 			len(data.Calls), len(data.Tried.Attempts)))
+		if data.Tried.Requested == "" || data.Tried.Requested != data.Tried.Won {
+			t.Errorf("round %d asked for %q, and %q answered", e.Round, data.Tried.Requested, data.Tried.Won)
+		}
 		if e.InputTokens == 0 || e.OutputTokens == 0 || e.Round == 1 && (e.InputTokens != 100 || data.Tokens.Cached != 80) {
 			t.Errorf("round %d took %d tokens, of which %d were cached, and gave %d", e.Round, e.InputTokens,
 				data.Tokens.Cached, e.OutputTokens)

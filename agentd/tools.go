@@ -1,6 +1,7 @@
 package agentd
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 
@@ -98,6 +99,6 @@ func portable(t tasks.Snapshot, turnID string) turns.TaskEnd {
 	return turns.TaskEnd{
 		NativeStatus: string(t.Status), FailureCategory: t.Failure, Message: t.Summary, Objective: t.Command.CmdPreview,
 		ExitStatus: t.Command.ExitStatus, OutputRef: t.Command.OutputRef(t.TurnID, turnID),
-		DurationMS: t.UpdatedAt.Sub(t.CreatedAt).Milliseconds(),
+		DurationMS: cmp.Or(t.Command.DurationMS, t.UpdatedAt.Sub(t.CreatedAt).Milliseconds()),
 	}
 }

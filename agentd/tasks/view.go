@@ -27,7 +27,7 @@ func (t *task) snapshot() wire.Snapshot {
 		c.AcceptsInput, c.InputTarget = true, t.target()
 	}
 	if e := r.End; e != nil {
-		c.ExitStatus, c.Signal, c.ResultSummary = e.ExitStatus, e.Signal, e.Summary
+		c.ExitStatus, c.Signal, c.ResultSummary, c.DurationMS = e.ExitStatus, e.Signal, e.Summary, e.DurationMS
 	}
 	failure := ""
 	if r.End != nil {

@@ -85,6 +85,7 @@ type Command struct {
 	ExitStatus    *int   `json:"exit_status,omitempty"`  // 128+n after signal n
 	Signal        int    `json:"signal,omitempty"`
 	ResultSummary string `json:"result_summary,omitempty"` // how it ended
+	DurationMS    int64  `json:"duration_ms,omitempty"`    // of the command, from its start to its end
 	// TerminalReentry says that the next turn of the session is told of the end.
 	TerminalReentry         bool `json:"terminal_reentry"`
 	PromotedFromExecCommand bool `json:"promoted_from_exec_command"`

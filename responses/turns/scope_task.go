@@ -1,6 +1,9 @@
 package turns
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // TaskBegun is the payload of task.created: a command became a
 // task, which outlives the call that started it.
@@ -50,7 +53,7 @@ type TaskEnd struct {
 	DurationMS int64  `json:"duration_ms"`
 
 	Evidence      string `json:"evidence,omitempty"`       // of a lost task: what was checked
-	DeliveryState string `json:"delivery_state,omitempty"` // of a completed task
+	DeliveryState string `json:"delivery_state,omitempty"` // "": delivered
 }
 
 // TaskCancellation is the payload of task.cancel_requested.
@@ -70,9 +73,10 @@ func (s Scope) TaskEnded(taskID string, p TaskEnd) []RuntimeEvent {
 	var before []RuntimeEvent
 	process := ProcessEnd{ExitCode: p.ExitStatus, DurationMS: p.DurationMS}
 	class, status := TaskFailed, StatusFailed
+	p.DeliveryState = cmp.Or(p.DeliveryState, "delivered") // the model is told it
 	switch {
 	case p.NativeStatus == "completed":
-		class, status, p.DeliveryState = TaskCompleted, StatusCompleted, "delivered" // the model is told it
+		class, status = TaskCompleted, StatusCompleted
 	case p.NativeStatus == "cancelled":
 		class, status, process.By = TaskCancelled, StatusCancelled, ByUser
 		by := "agent"

@@ -201,9 +201,15 @@ func (s *step) advanceTask(a *ledger.Attempt, old ledger.Task, r tasks.Report) e
 func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output, ran bool) error {
 	t.EndedAt, t.UpdatedAt, t.Owner = &at, s.now, ""
 	t.Output = boundedOutput(out)
-	ends := turns.Scope{}.TaskEnded(t.ID, turns.TaskEnd{NativeStatus: string(t.Status), FailureCategory: t.Failure,
+	told := ""
+	if t.Failure == notStarted {
+		told = "not_applicable" // the agent is not told
+	}
+	ends := turns.Scope{}.TaskEnded(t.ID, turns.TaskEnd{DeliveryState: told,
+		NativeStatus: string(t.Status), FailureCategory: t.Failure,
 		Message: t.Summary, Objective: t.Command.CmdPreview, ExitStatus: t.Command.ExitStatus,
-		OutputRef: t.Command.OutputRef(t.TurnID, ""), DurationMS: max(0, at.Sub(t.CreatedAt).Milliseconds())})
+		OutputRef:  t.Command.OutputRef(t.TurnID, ""),
+		DurationMS: max(0, cmp.Or(t.Command.DurationMS, at.Sub(t.CreatedAt).Milliseconds()))})
 	if old.Status == tasks.Cancelling && ends[0].Type == turns.TaskCancelAsked {
 		ends = ends[1:]
 	}

@@ -110,6 +110,26 @@ func (w *world) turnOf(t *turn) string {
 	return ""
 }
 
+// The end of a task tells how long its command ran, also before it became a task, and that its agent is told.
+func TestTaskEndTellsItsCommand(t *testing.T) {
+	w := open(t)
+	r := report("task_1", tasks.Failed, w.now)
+	r.Task.Command.DurationMS = 6030
+	w.must(w.m.ReportTask(w.ctx, "alpha", r))
+	_, all := w.events(0)
+	for _, e := range all {
+		var p turns.TaskEnd
+		if e.Class != turns.TaskFailed {
+			continue
+		}
+		if err := json.Unmarshal(e.Data, &p); err != nil || p.DurationMS != 6030 || p.DeliveryState != "delivered" {
+			t.Errorf("the end is %+v (%v), want 6,030 ms and delivered", p, err)
+		}
+		return
+	}
+	t.Error("no event tells of the end of the task")
+}
+
 func report(id string, status tasks.Status, now time.Time) tasks.Report {
 	r := tasks.Report{
 		Task: &tasks.Snapshot{TaskID: id, Kind: tasks.KindCommand, Status: status, Summary: "command is " +

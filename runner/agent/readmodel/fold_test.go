@@ -181,6 +181,53 @@ func TestThreadIsQueuedUntilItsTurnStarts(t *testing.T) {
 	}
 }
 
+// What single facts say of calls, tasks, limits and usage, also where the record lacks the beginning of the turn.
+func TestFactsOfATurn(t *testing.T) {
+	f := New("ada")
+	for i, line := range []string{
+		`model.requested running {"provider_name":"p","model_name":"m","attempt":1,"round":1}`,
+		`cost.recorded  {"usage":{"input_tokens":7,"output_tokens":0,"total_tokens":7,"estimated":true}}`,
+		`rate_limit.hit  {"by":"provider","scope":"p/m","retry_after_ms":1200}`,
+		`tool.started running {"tool_name":"ExecCommand","policy":"allow"}`,
+		`tool.result completed {"tool_name":"ExecCommand"}`,
+		`task.created draft {"task_kind":"command_task"}`,
+		`task.started running {}`,
+		`task.failed failed {"failure_category":"nonzero_exit","delivery_state":"delivered"}`,
+		`queue.changed queued {"op":"enqueue","entry":{"message_id":"a"}}`,
+		`queue.changed queued {"op":"enqueue","entry":{"message_id":"b"}}`,
+		`queue.changed running {"op":"dequeue","entry":{"message_id":"a"}}`,
+		`turn.failed failed {"model":"p/m","usage":{"input_tokens":7,"output_tokens":0,"total_tokens":7,"estimated":true}}`,
+	} {
+		words := strings.SplitN(line, " ", 3)
+		e := agentruntime.Event{Type: words[0], Status: words[1], Payload: json.RawMessage(words[2]), Sequence: int64(i) + 9}
+		e.IDs[agentruntime.Turn], e.IDs[agentruntime.ModelRequest] = "turn_1", "req_1"
+		e.IDs[agentruntime.ToolCall], e.IDs[agentruntime.Task] = "call_1", "task_1"
+		f.Apply(&e)
+	}
+	model, _ := f.Model("thread_read_model")
+	m := model.(ThreadReadModel)
+	if len(m.Turns.Items) != 1 {
+		t.Fatalf("there are %d turns, want 1", len(m.Turns.Items))
+	}
+	turn := m.Turns.Items[0]
+	if turn.ModelRequests != 1 || turn.ToolCalls != 1 || turn.Model != "p/m" || !turn.Usage.Estimated {
+		t.Errorf("the turn is %+v, want one request to p/m, one call, and an estimate", turn)
+	}
+	if !m.RecordedUsage.Estimated || m.ToolCalls.Items[0].Decision != "allow" {
+		t.Errorf("the usage is %+v and the decision %q, want an estimate and allow", m.RecordedUsage,
+			m.ToolCalls.Items[0].Decision)
+	}
+	if m.QueuedTurns.Total != 1 || m.QueueDepth != 1 {
+		t.Errorf("%d of %d messages are queued, want one of one", m.QueueDepth, m.QueuedTurns.Total)
+	}
+	if task := f.tasks.find("task_1"); task.Attempts != 1 || task.DeliveryState != "delivered" {
+		t.Errorf("the task is %+v, want one attempt, and that its end was told", task)
+	}
+	if l := f.limits.list(nil).Items[0]; l.Status != "hit" || l.Scope != "p/m" || l.RetryAfterMS != 1200 {
+		t.Errorf("the limit is %+v, want one that was hit, of p/m, for 1,200 ms", l)
+	}
+}
+
 func TestWindowsAreBounded(t *testing.T) {
 	f := New("ada")
 	var seq int64

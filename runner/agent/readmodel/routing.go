@@ -1,6 +1,7 @@
 package readmodel
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -65,10 +66,16 @@ func (f *Fold) applyRouting(e fact) {
 			r.LastFallback = nil
 		}
 	case "limit.changed", "rate_limit.hit", "quota.low", "quota.blocked":
-		*f.limits.at(f.now(e)) = Limit{EventID: clip(e.EventID, maxID), Class: e.Type, Status: or(e.text("limit_status")),
+		*f.limits.at(f.now(e)) = Limit{EventID: clip(e.EventID, maxID), Class: e.Type, Status: limitStatus(e),
 			Kind: e.text("limit_kind"), By: e.text("by"), Scope: e.text("scope"), ResetAt: e.text("reset_at"),
 			RetryAfterMS: e.number("retry_after_ms"), TurnID: e.id(agentruntime.Turn), At: clip(e.Timestamp, maxID)}
 	}
+}
+
+// limitStatus is the status of a limit, which its class says where nothing else does.
+func limitStatus(e fact) string {
+	says := map[string]string{"rate_limit.hit": "hit", "quota.low": "low", "quota.blocked": "blocked"}
+	return or(cmp.Or(e.text("limit_status"), says[e.Type]))
 }
 
 func count(e fact) *int64 {

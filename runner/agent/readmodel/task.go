@@ -27,6 +27,8 @@ type Task struct {
 	OutputRef       string   `json:"output_ref,omitempty"`
 	CreatedAt       string   `json:"created_at,omitempty"`
 	UpdatedAt       string   `json:"updated_at"`
+
+	tried int64 // attempts that were told of
 }
 
 // WaitFor is what a task waits for.
@@ -61,8 +63,11 @@ func (f *Fold) applyTask(e fact) {
 		t.TurnID = cmp.Or(e.id(agentruntime.Turn), clip(e.text("turn_id"), maxID))
 		t.ParentTaskID = e.id(agentruntime.ParentTask)
 		t.CreatedAt = cmp.Or(t.CreatedAt, t.UpdatedAt)
+	case "task.started":
+		t.Attempts = max(t.Attempts, 1) // which is the only one, where no attempts are told of
 	case "task.attempt.started":
-		t.Attempts++
+		t.tried++
+		t.Attempts = max(t.Attempts, t.tried)
 	case "task.blocked", "task.waiting", "task.updated", "task.resumed": // a blocker is another one, or none any more
 		t.RequiredAction = e.text("required_action")
 	case "task.delegated":

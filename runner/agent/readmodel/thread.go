@@ -58,7 +58,7 @@ type Turn struct {
 	MessageID       string `json:"message_id,omitempty"`
 	TurnIndex       int64  `json:"turn_index,omitempty"`
 	Source          string `json:"source,omitempty"`
-	Model           string `json:"model,omitempty"`
+	Model           string `json:"model,omitempty"` // that answered last; until its end the agent's own
 	ResponseID      string `json:"response_id,omitempty"`
 	SubmittedAt     string `json:"submitted_at,omitempty"`
 	StartedAt       string `json:"started_at,omitempty"`
@@ -89,6 +89,7 @@ type Usage struct {
 	InputTokens  int64 `json:"input_tokens"`
 	OutputTokens int64 `json:"output_tokens"`
 	TotalTokens  int64 `json:"total_tokens"`
+	Estimated    bool  `json:"estimated,omitempty"` // a provider did not count all of it
 }
 
 func (f *Fold) applyThread(e fact) {
@@ -191,6 +192,15 @@ func (f *Fold) turn(id string) *Turn {
 	return t
 }
 
+// turnOf returns the turn that something belongs to, nil when it is not kept. Where the record lacks events, its beginning
+// may be one of them.
+func (f *Fold) turnOf(id string) *Turn {
+	if t := f.turns.find(id); t != nil || id == "" || !f.head.Degraded {
+		return t
+	}
+	return f.turn(id)
+}
+
 func (f *Fold) endTurn(t *Turn, e fact) {
 	t.Status = strings.TrimPrefix(e.Type, "turn.")
 	if e.Type == "turn.failed" && ended(e.Status) && e.Status != "completed" {
@@ -199,6 +209,7 @@ func (f *Fold) endTurn(t *Turn, e fact) {
 	t.StartedAt = cmp.Or(e.time("started_at"), t.StartedAt)
 	t.CompletedAt = cmp.Or(e.time("completed_at"), clip(e.Timestamp, maxID)) // it may be recorded later
 	t.DurationMS = e.number("duration_ms")
+	t.Model = cmp.Or(e.text("model"), t.Model)
 	t.ResponseID, t.TerminalKind = e.text("response_id"), cmp.Or(e.text("kind"), e.text("terminal_kind"))
 	t.FailureCategory, t.Message, t.Retryable = e.text("failure_category"), e.text("message"), e.flag("retryable")
 	if _, ok := e.fields["usage"].(map[string]any); ok {
@@ -216,7 +227,7 @@ func (f *Fold) endTurn(t *Turn, e fact) {
 }
 
 func usageOf(e fact) Usage {
-	u := Usage{e.number("input_tokens"), e.number("output_tokens"), e.number("total_tokens")}
+	u := Usage{e.number("input_tokens"), e.number("output_tokens"), e.number("total_tokens"), e.fields["estimated"] == true}
 	if u.TotalTokens == 0 {
 		u.TotalTokens = u.InputTokens + u.OutputTokens
 	}

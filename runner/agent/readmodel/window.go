@@ -5,7 +5,7 @@ import "slices"
 // window keeps the newest things by key, in the order in which they came.
 type window[T any] struct {
 	max     int
-	total   int64 // that ever came
+	total   int64 // that came and were not dropped
 	omitted int64 // that came and were let go for newer ones
 	order   []string
 	byKey   map[string]*T
@@ -38,12 +38,15 @@ func (w *window[T]) at(key string) *T {
 // find returns the thing of a key, nil when it is not kept.
 func (w *window[T]) find(key string) *T { return w.byKey[key] }
 
-// drop forgets a thing. One that was let go before is no longer counted as omitted.
+// drop forgets a thing, which is counted no more. One that is not kept was let go before, if any was.
 func (w *window[T]) drop(key string) {
 	if _, ok := w.byKey[key]; !ok {
-		w.omitted = max(0, w.omitted-1)
+		if w.omitted > 0 {
+			w.omitted, w.total = w.omitted-1, w.total-1
+		}
 		return
 	}
+	w.total--
 	delete(w.byKey, key)
 	w.order = slices.DeleteFunc(w.order, func(k string) bool { return k == key })
 }

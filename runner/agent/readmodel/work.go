@@ -80,6 +80,7 @@ func (f *Fold) applyModel(e fact) {
 		f.usage.InputTokens += u.InputTokens
 		f.usage.OutputTokens += u.OutputTokens
 		f.usage.TotalTokens += u.TotalTokens
+		f.usage.Estimated = f.usage.Estimated || u.Estimated
 	}
 }
 
@@ -89,7 +90,7 @@ func (f *Fold) applyRequest(id string, e fact) {
 		*m = ModelRequest{ModelRequestID: id, Status: Unknown, TurnID: e.id(agentruntime.Turn), Provider: Unknown,
 			Model: Unknown}
 	}
-	t := f.turns.find(m.TurnID)
+	t := f.turnOf(m.TurnID)
 	switch e.Type {
 	case "model.requested":
 		m.Status, m.Provider, m.Model = "running", or(e.text("provider_name")), or(e.text("model_name"))
@@ -150,11 +151,13 @@ func (f *Fold) applyTool(e fact) {
 	if ended(c.Status) {
 		return // a call has one end
 	}
-	t := f.turns.find(c.TurnID)
+	t := f.turnOf(c.TurnID)
 	switch e.Type {
 	case "tool.started":
 		c.Status, c.ToolName, c.Host = "running", or(e.text("tool_name")), or(e.text("host"))
-		c.StartedAt = clip(e.Timestamp, maxID)
+		if c.StartedAt = clip(e.Timestamp, maxID); c.Decision == Unknown {
+			c.Decision = or(e.text("policy"))
+		}
 		if t != nil {
 			t.ToolCalls++
 		}

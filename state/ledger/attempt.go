@@ -80,7 +80,7 @@ type Unfinished struct {
 type Recorded struct {
 	Model       string                  `json:"model,omitempty"` // that gave the newest answer
 	ModelRounds int                     `json:"model_rounds,omitempty"`
-	ToolCalls   int                     `json:"tool_calls,omitempty"` // that have ended
+	ToolCalls   int                     `json:"tool_calls,omitempty"` // that have ended, or were ended with their turn
 	Usage       *responses.Usage        `json:"usage,omitempty"`
 	Provider    *turns.ProviderTimeline `json:"provider_attempt_timeline,omitempty"` // in short
 }

@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -170,7 +171,7 @@ func turnLine(a ledger.Attempt, t ledger.Turn) string {
 	if t.Failure != nil {
 		category, message = t.Failure.Code, t.Failure.Summary
 	}
-	return line(a.TurnID, status, a.MessageID, a.TurnIndex, a.Model, t.ResponseID, a.StartedAt, began, ended,
+	return line(a.TurnID, status, a.MessageID, a.TurnIndex, cmp.Or(t.Model, a.Model), t.ResponseID, a.StartedAt, began, ended,
 		t.DurationMS, string(t.Kind), category, message)
 }
 

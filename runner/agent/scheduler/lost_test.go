@@ -3,10 +3,11 @@ package scheduler_test
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
-	"holon/responses"
 	"holon/responses/agentruntime"
 	"holon/responses/turns"
+	"holon/runner/agent/readmodel"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
@@ -39,17 +40,20 @@ func TestLostTurnTellsItsRecord(t *testing.T) {
 	fact("cost.recorded", "", request, "req_1", `{"usage":{"input_tokens":100,"output_tokens":5,"total_tokens":105}}`)
 	fact("tool.started", "running", call, "call_1", `{"tool_name":"ExecCommand"}`)
 	fact("tool.result", "completed", call, "call_1", `{"tool_name":"ExecCommand"}`)
+	fact("tool.started", "running", call, "call_2", `{"tool_name":"ExecCommand"}`)
+	w.now = w.now.Add(time.Second)
 	fact("model.requested", "running", request, "req_2", `{"provider_name":"p","model_name":"m","attempt":1,"round":2,`+
 		`"estimated_tokens":40}`)
 
+	w.now = w.now.Add(time.Second)
 	s := w.settle(c.Attempt.ID, scheduler.End{Lost: true})
 	switch got := s.Turn; {
-	case got.ModelRounds != 2, got.ToolCalls != 1, got.Model != "p/m":
-		t.Errorf("%d rounds, %d calls, model %q, want 2, 1 and p/m", got.ModelRounds, got.ToolCalls, got.Model)
+	case got.ModelRounds != 2, got.ToolCalls != 2, got.Model != "p/m":
+		t.Errorf("%d rounds, %d calls, model %q, want 2, 2 and p/m", got.ModelRounds, got.ToolCalls, got.Model)
 	case got.Usage == nil, got.Usage.InputTokens != 140, got.Usage.OutputTokens != 5, got.Usage.TotalTokens != 145:
 		t.Errorf("the turn took %+v, want 140 and 5", got.Usage)
-	case got.Provider == nil, len(got.Provider.Attempts) != 2:
-		t.Errorf("the turn tried %+v, want two attempts", got.Provider)
+	case got.Provider == nil, len(got.Provider.Attempts) != 2, got.Provider.Attempts[1].DurationMS != 1000:
+		t.Errorf("the turn tried %+v, want two attempts, the second for a second", got.Provider)
 	}
 	var costs, in int64
 	w.view(func(v ledger.View) error {
@@ -64,7 +68,8 @@ func TestLostTurnTellsItsRecord(t *testing.T) {
 		for _, e := range page.Events {
 			var p struct {
 				Outcome  string                  `json:"outcome"`
-				Usage    responses.Usage         `json:"usage"`
+				Usage    readmodel.Usage         `json:"usage"`
+				Token    readmodel.Usage         `json:"token_usage"`
 				Timeline *turns.ProviderTimeline `json:"provider_attempt_timeline"`
 				Rounds   int                     `json:"model_rounds"`
 			}
@@ -79,10 +84,10 @@ func TestLostTurnTellsItsRecord(t *testing.T) {
 				costs, in = costs+1, in+p.Usage.InputTokens
 			case e.Class == "model.failed" && p.Outcome != turns.OutcomeFailFast:
 				t.Errorf("the outcome of the request that was cut off is %q, want %q", p.Outcome, turns.OutcomeFailFast)
-			case e.Class == rules.TurnFailed && (p.Rounds != 2 || p.Usage.InputTokens != 140):
-				t.Errorf("the end of the turn is %s, want 2 rounds and 140 tokens of input", e.Data)
-			case e.Type == rules.RuntimeError && (p.Timeline == nil || len(p.Timeline.Attempts) != 2):
-				t.Errorf("the failure is %s, want two attempts", e.Data)
+			case e.Class == rules.TurnFailed && (p.Rounds != 2 || p.Usage.InputTokens != 140 || !p.Usage.Estimated):
+				t.Errorf("the end of the turn is %s, want 2 rounds and an estimate of 140 tokens of input", e.Data)
+			case e.Type == rules.RuntimeError && (p.Timeline == nil || len(p.Timeline.Attempts) != 2 || !p.Token.Estimated):
+				t.Errorf("the failure is %s, want two attempts and an estimate", e.Data)
 			}
 		}
 		return err

@@ -99,6 +99,7 @@ func (s *step) closeOpen(a *ledger.Attempt, v verdict) {
 			f["outcome"] = turns.OutcomeFailFast
 		}
 		s.emit(class, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: status, IDs: u.IDs, Cause: u.Event}, f)
+		count(a, class, nil) // a call that was begun is one of the turn's
 		if class == turns.ModelFailed {
 			s.cutOff(a, u)
 		}
@@ -131,7 +132,7 @@ func (s *step) endTurn(a ledger.Attempt, t ledger.Turn, v verdict) {
 		v.entry == ledger.Aborted && a.AbortedBy != "" || v.reason == rules.TurnSuspended)
 	f := facts{"kind": string(t.Kind), "reason": clip(t.Reason), "turn_index": t.Index, "duration_ms": t.DurationMS,
 		"started_at": t.StartedAt, "completed_at": t.CompletedAt,
-		"model_rounds": t.ModelRounds, "tool_calls": t.ToolCalls, "response_id": t.ResponseID, "usage": t.Usage}
+		"model_rounds": t.ModelRounds, "tool_calls": t.ToolCalls, "response_id": t.ResponseID, "model": clip(t.Model), "usage": used(t.Usage, t.Provider)}
 	if class == rules.TurnFailed {
 		f = f.failed(t.Failure, status, v)
 	}

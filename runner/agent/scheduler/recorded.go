@@ -92,6 +92,7 @@ func (s *step) cutOff(a *ledger.Attempt, u ledger.Unfinished) {
 	attempted(a.Recorded, turns.ProviderAttempt{Provider: u.Request.ProviderName,
 		ModelRef: u.Request.ProviderName + "/" + u.Request.ModelName, Round: u.Request.Round,
 		Attempt: u.Request.Attempt, MaxAttempts: u.Request.MaxAttempts, Purpose: u.Request.Purpose,
-		StartedAt: u.At, CompletedAt: turns.At(s.now), FailureKind: "interrupted",
+		StartedAt: u.At, CompletedAt: turns.At(s.now), DurationMS: max(0, turns.At(s.now).Sub(u.At).Milliseconds()),
+		FailureKind: "interrupted",
 		Disposition: "fail_fast", Outcome: turns.OutcomeFailFast, TokenUsage: &used})
 }

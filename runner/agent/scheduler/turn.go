@@ -126,6 +126,20 @@ func (s *step) count(t ledger.Turn, a ledger.Attempt) {
 // maxTimeline bounds the attempts at models in the event of a failure, in bytes.
 const maxTimeline = 5 << 10
 
+// usage is what a turn used as events tell it. Where a provider did not count all of it, that is an estimate.
+type usage struct {
+	*responses.Usage
+	Estimated bool `json:"estimated,omitempty"`
+}
+
+// used is what a turn used by what is known of its attempts at models, nil for nothing.
+func used(u *responses.Usage, tried *turns.ProviderTimeline) *usage {
+	if u == nil {
+		return nil
+	}
+	return &usage{u, tried != nil && tried.AggregatedTokenUsage != nil && tried.AggregatedTokenUsage.Estimated}
+}
+
 // writeFailure tells of a failure: the transcript with everything that is known
 // of it, the event with what was tried, in short. A try that is repeated is only told.
 func (s *step) writeFailure(a ledger.Attempt, e End, v verdict, f ledger.Failure) error {
@@ -135,7 +149,7 @@ func (s *step) writeFailure(a ledger.Attempt, e End, v verdict, f ledger.Failure
 	}
 	told := facts{"phase": clip(f.Phase), "code": clip(f.Code), "summary": clip(f.Summary)}
 	if e.Provider != nil {
-		told["provider_attempt_timeline"], told["token_usage"] = e.Provider.Within(maxTimeline), e.Usage
+		told["provider_attempt_timeline"], told["token_usage"] = e.Provider.Within(maxTimeline), used(e.Usage, e.Provider)
 	}
 	s.emit(rules.RuntimeError, event, told)
 	if v.entry == ledger.Queued && !v.turn {
@@ -144,8 +158,8 @@ func (s *step) writeFailure(a ledger.Attempt, e End, v verdict, f ledger.Failure
 	data := mustJSON(struct {
 		ledger.Failure
 		Provider *turns.ProviderTimeline `json:"provider_attempt_timeline,omitempty"`
-		Usage    *responses.Usage        `json:"token_usage,omitempty"`
-	}{f, e.Provider, e.Usage})
+		Usage    *usage                  `json:"token_usage,omitempty"`
+	}{f, e.Provider, used(e.Usage, e.Provider)})
 	return s.InsertTranscript(s.transcript(a,
 		ledger.TranscriptEntry{Kind: ledger.TranscriptFailure, MessageID: a.MessageID, StopReason: f.Code, Data: data}))
 }

@@ -25,6 +25,8 @@ func (o *object) note(e *Event) {
 		o.text["candidates"] = fmt.Sprint(n)
 	case "action.required":
 		o.text["expires_at"] = e.text("expires_at")
+	case "model.requested":
+		o.attempt, _ = e.number("attempt")
 	case "model.failed":
 		o.text["model_outcome"] = e.text("outcome")
 		if status, _ := e.number("http_status"); status == 429 {

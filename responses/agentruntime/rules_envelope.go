@@ -155,17 +155,17 @@ func (e *Event) introduces(kind ID) bool {
 	return e.Type == "task.created" && (kind == Task || kind == RootTask && e.IDs[RootTask] == e.IDs[Task])
 }
 
-// checkCause holds a cause to be an earlier event. One in another form than the ids of events is a client's own name for
-// what it did, of which no log tells; it is found only when a later event has it as its id.
+// checkCause holds a cause to be an earlier event. One in another form than the ids of events is a client's own name
+// for what it did, of which no log tells; it is found only when a later event has it as its id.
 func checkCause(f *finding) {
 	cause := f.Correlation.CausationID
 	f.must(!f.unmet.set[f.EventID], f.EventID+" was named as a cause before", "a cause that is earlier")
 	f.must(!f.knowsCause(f.Event) || f.eventIDs.set[cause], fmt.Sprintf("causation_id %.80q", cause), "an earlier event")
 }
 
-// knowsCause reports whether the cause of an event must be among the events before it: it has the form of their ids, all
-// of them are remembered, and no other log may have it. An entry of a queue has the cause that its sender names, which
-// may be an event of another agent, unless the agent itself is the sender.
+// knowsCause reports whether the cause of an event must be among the events before it: it has the form of their ids,
+// all of them are remembered, and no other log may have it. An entry of a queue has the cause that its sender names,
+// which may be an event of another agent, unless the agent itself is the sender.
 func (s *state) knowsCause(e *Event) bool {
 	fromOutside := e.Type == "queue.changed" && e.text("op") == "enqueue" && e.text("sender") != "self"
 	cause := e.Correlation.CausationID

@@ -1,6 +1,7 @@
 package agentruntime
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -52,11 +53,27 @@ func checkChildOfCancelled(f *finding) {
 }
 
 func checkCompleted(f *finding) {
-	f.has("delivery_state")
+	f.oneOf("delivery_state", "pending", "delivered", "queued", "failed", "parent_missing", "not_applicable")
+	decided := map[string]bool{}
 	for i, item := range f.list("acceptance") {
 		entry, _ := item.(map[string]any)
-		f.must(entry["status"] != nil, fmt.Sprintf("acceptance[%d] without status", i), "a decision")
+		status, _ := entry["status"].(string)
+		undecided := slices.Contains([]string{"", "pending", "undecided", "unknown"}, status)
+		f.must(!undecided, fmt.Sprintf("acceptance[%d] with status %.40q", i, status), "a decision")
+		decided[acceptanceID(item, i)] = true
 	}
+	if t := f.tasks[f.IDs[Task]]; t != nil {
+		for _, id := range t.acceptance {
+			f.must(decided[id], fmt.Sprintf("no acceptance of %.80s", id), "a decision about each item of the task")
+		}
+	}
+}
+
+// acceptanceID names an item of a task's acceptance: its id, or its place when it has none.
+func acceptanceID(item any, place int) string {
+	entry, _ := item.(map[string]any)
+	id, _ := entry["id"].(string)
+	return cmp.Or(id, fmt.Sprintf("item %d", place+1))
 }
 
 func checkChildren(f *finding) {

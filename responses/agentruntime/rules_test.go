@@ -143,10 +143,23 @@ var alsoBroken = []struct{ rule, log string }{
 	{"V15", request + "model.completed\nmodel.requested {\"attempt\":1}"},
 	{"V19", "begin\nturn.submitted"},
 	{"V19", "begin\nturn.completed\nturn.submitted"},
+	{"V26", request + "model.failed {\"outcome\":\"retrying\"}\nmodel.requested model_request_id=b {\"attempt\":1}"},
+	{"V26", request + "model.failed {\"outcome\":\"retrying\"}\nmodel.requested model_request_id=b {\"attempt\":3}"},
+	{"V26", request + "model.completed\nmodel.requested model_request_id=b {\"attempt\":2}"},
 	{"V32", tool + `tool.result status=completed {"preview":"","canonical":{"status":"error"}}`},
 	{"V48", `sandbox.applied {"enforcement":{"filesystem":"enforced","process":"enforced","secret":"enforced"}}`},
 	{"V51", queued("explode")},
 	{"V62", aTask + "task.started status=completed"},
+	{"V66", `task.created {"acceptance":[{"id":"a"},{"id":"b"}]}
+		task.accepted
+		task.started
+		task.completed {"delivery_state":"delivered","acceptance":[{"id":"a","status":"met"}]}`},
+	{"V66", aTask + `task.updated {"acceptance":["it builds"]}
+		task.started
+		task.completed {"delivery_state":"delivered"}`},
+	{"V66", aTask + `task.started
+		task.completed {"delivery_state":"delivered","acceptance":[{"id":"a","status":"pending"}]}`},
+	{"V66", aTask + "task.started\ntask.completed {\"delivery_state\":\"unknown\"}"},
 	{"V75", `begin
 		routing.candidates.resolved turn_id=turn_id-1 {"candidate_count":2,"candidates":[{}]}`},
 	{"V75", `begin
@@ -254,7 +267,10 @@ var logs = map[string]struct{ valid, invalid string }{
 		aTask + "task.attempt.started\ntask.attempt.failed\ntask.attempt.started"},
 	"V65": {"task.created\ntask.created task_id=b parent_task_id=task_id-1",
 		aTask + "task.cancel_requested\ntask.created task_id=b parent_task_id=task_id-1"},
-	"V66": {aTask + "task.started\ntask.completed {\"delivery_state\":\"delivered\"}",
+	"V66": {`task.created {"acceptance":[{"id":"a"},"it builds"]}
+		task.accepted
+		task.started
+		task.completed {"delivery_state":"delivered","acceptance":[{"id":"a","status":"met"},{"status":"failed"}]}`,
 		aTask + "task.started\ntask.completed"},
 	"V67": {aTask + "task.started\ntask.lost {\"evidence\":[]}", aTask + "task.started\ntask.lost"},
 	"V70": {

@@ -14,7 +14,8 @@ func turnRules() []Rule {
 		{Number: 25, Why: "needs recorded streams of providers",
 			Statement: "The normalized stream holds what the provider said."},
 		{Number: 26, On: []string{"model.requested"}, check: checkAttempt,
-			Statement: "Every provider attempt is a request of its own, and is numbered."},
+			Statement: "Every provider attempt is a request of its own, and is numbered: one that follows a failure " +
+				"which is being retried has the next number."},
 		{Number: 27, On: []string{"turn.failed"}, check: checkFailedTurn,
 			Statement: "A failed turn has a status, category and retryability, and a failure that is being retried does not " +
 				"fail it."},
@@ -32,8 +33,16 @@ func checkAttempt(f *finding) {
 	most, bounded := f.number("max_attempts")
 	f.must(ok && attempt >= 1 && (!bounded || attempt <= most), fmt.Sprintf("attempt %v of %v", f.field("attempt"),
 		f.field("max_attempts")), "a number from 1 to max_attempts")
-	if turn := f.turnOf(f.Event); turn != nil && attempt > 1 {
-		f.must(turn.seen["model.failed"] > 0, fmt.Sprintf("attempt %v", attempt), "model.failed of the attempt before")
+	turn := f.turnOf(f.Event)
+	if turn == nil || !ok {
+		return
+	}
+	outcome, failed := turn.text["model_outcome"]
+	switch failed = failed && outcome != "completed"; {
+	case outcome == "retrying" || attempt > 1 && failed:
+		f.must(attempt == turn.attempt+1, fmt.Sprintf("attempt %v", attempt), fmt.Sprintf("%v, the next", turn.attempt+1))
+	case attempt > 1:
+		f.report(fmt.Sprintf("attempt %v", attempt), "model.failed of the attempt before")
 	}
 }
 

@@ -40,15 +40,17 @@ type object struct {
 	seen     map[string]int   // counts of what happened to it, by class or by name
 	text     map[string]string
 	in, out  float64 // tokens
+	attempt  float64 // number of the turn's last model request
 	toolName string
 }
 
 // task is a task that is not archived.
 type task struct {
-	status   string
-	parent   string
-	children map[string]bool // that have not ended
-	runs     []string        // the last ones
+	status     string
+	parent     string
+	children   map[string]bool // that have not ended
+	runs       []string        // the last ones
+	acceptance []string        // ids of the items to decide
 }
 
 func newState() *state {
@@ -222,6 +224,12 @@ func (s *state) applyTask(e *Event) {
 	}
 	if status := e.TaskStatus(); status != "" {
 		t.status = status
+	}
+	if e.Type == "task.created" || e.Type == "task.updated" && e.field("acceptance") != nil {
+		t.acceptance = nil
+		for i, item := range e.list("acceptance") {
+			t.acceptance = append(t.acceptance, acceptanceID(item, i))
+		}
 	}
 	if e.Type == "task.attempt.started" {
 		t.runs = append(t.runs[max(0, len(t.runs)-63):], e.IDs[Run])

@@ -62,6 +62,7 @@ type Server struct {
 	ConnectTimeout Duration `yaml:"connect_timeout"`
 	CallTimeout    Duration `yaml:"call_timeout"`
 
+	list    string      // key of the list in the file, "" for servers
 	headers http.Header // as HeadersFile, .mcp.json or a request had them
 }
 

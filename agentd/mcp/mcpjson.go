@@ -18,14 +18,16 @@ type otherConfig struct {
 	Unknown map[string]yaml.Node   `yaml:",inline"`
 }
 
+// otherServer is a server as other tools describe it. Optional is ours: no other tool has a word for it.
 type otherServer struct {
-	Type    string               `yaml:"type"`
-	Command string               `yaml:"command"`
-	Args    []string             `yaml:"args"`
-	Env     map[string]string    `yaml:"env"`
-	URL     string               `yaml:"url"`
-	Headers map[string]string    `yaml:"headers"`
-	Unknown map[string]yaml.Node `yaml:",inline"`
+	Type     string               `yaml:"type"`
+	Command  string               `yaml:"command"`
+	Args     []string             `yaml:"args"`
+	Env      map[string]string    `yaml:"env"`
+	URL      string               `yaml:"url"`
+	Headers  map[string]string    `yaml:"headers"`
+	Optional bool                 `yaml:"optional"`
+	Unknown  map[string]yaml.Node `yaml:",inline"`
 }
 
 // parseOther reads such a list into ours. ok is false for a file of another kind. ${NAME} and ${NAME:-default} stand for
@@ -52,7 +54,8 @@ func parseOther(data []byte, environ []string) (c *Config, ok bool, err error) {
 			return nil, true, problem
 		}
 		c.ignore("mcpServers."+clean(name, 64)+".", from.Unknown)
-		server := Server{Command: from.Command, Args: from.Args, Env: from.Env, URL: from.URL}
+		server := Server{Command: from.Command, Args: from.Args, Env: from.Env, URL: from.URL, Optional: from.Optional,
+			list: "mcpServers"}
 		for key, value := range from.Headers {
 			if server.headers == nil {
 				server.headers = make(http.Header)

@@ -10,7 +10,7 @@ func TestMCPJSON(t *testing.T) {
 	c, err := parse([]byte(`{
 		"mcpServers": {
 			"files": {"command": "${BIN:-/usr/bin}/files", "args": ["--root", "${ROOT}", "$ROOT", "${EMPTY:-none}"],
-				"env": {"TOKEN": "${TOKEN}"}, "disabled": true, "cwd": "/"},
+				"env": {"TOKEN": "${TOKEN}"}, "disabled": true, "cwd": "/", "optional": true},
 			"docs": {"type": "http", "url": "https://docs.example/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}}
 		},
 		"inputs": []
@@ -20,7 +20,7 @@ func TestMCPJSON(t *testing.T) {
 	}
 	files, docs := c.Servers["files"], c.Servers["docs"]
 	if want := []string{"--root", "/w", "$ROOT", "none"}; files.Command != "/usr/bin/files" ||
-		!reflect.DeepEqual(files.Args, want) || files.Env["TOKEN"] != "two" {
+		!reflect.DeepEqual(files.Args, want) || files.Env["TOKEN"] != "two" || !files.Optional || docs.Optional {
 		t.Errorf("files: %+v", files)
 	}
 	if docs.URL != "https://docs.example/mcp" || docs.headers.Get("Authorization") != "Bearer two" {

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -208,7 +209,7 @@ func (o *Offer) add(s *server, want responses.MCPTool, named bool) error {
 				fmt.Sprintf("the MCP server %q is not there: %s", s.name, failure))
 		}
 		if !s.host && !s.cfg.Optional && offered == nil {
-			e := responses.MCPUnavailable("servers."+s.name,
+			e := responses.MCPUnavailable(cmp.Or(s.cfg.list, "servers")+"."+s.name,
 				fmt.Sprintf("the MCP server %q is not there: %s", s.name, failure))
 			e.Hint = "check the server, or mark it with optional: true in the list of MCP servers"
 			return e

@@ -51,7 +51,7 @@ func runTranscript(ctx context.Context, r *remote, limit int) error {
 // speakers are how entries begin.
 var speakers = map[ledger.TranscriptKind]string{
 	ledger.TranscriptMessage: "message", ledger.TranscriptRound: "agent", ledger.TranscriptTools: "tools",
-	ledger.TranscriptFailure: "failure", ledger.TranscriptContinue: "runtime",
+	ledger.TranscriptFailure: "failure", ledger.TranscriptContinue: "message, again after its turn was interrupted",
 }
 
 func (r *remote) showEntry(e ledger.TranscriptEntry) error {

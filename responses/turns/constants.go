@@ -71,7 +71,7 @@ var Constants = redact.Constants{
 		TurnCompleted, TurnFailed, ModelRequested, ModelCompleted, ModelFailed, ToolStarted, ToolResult, ToolFailed,
 		RuntimeWarning, RuntimeError, ContextResolved, CompactionBegun, ContextCompacted, CompactionFailed,
 		RoutingDecided, FallbackApplied, CostRecorded, RateLimitHit, TaskCreated, TaskAccepted, TaskStarted,
-		TaskCompleted, TaskFailed, TaskTimedOut, TaskCancelAsked, TaskCancelled, TaskLost, inputAccepted, inputInserted,
+		TaskCompleted, TaskFailed, TaskTimedOut, TaskCancelAsked, TaskCancelled, TaskLost, inputAccepted, InputInserted,
 		egressDecided, egressClosed, egressMore, skillActivated, CatalogResolved, PermissionDecided,
 		SandboxApplied, SandboxViolated, OutputTruncated, ReminderInjected, ReminderSkipped, ProcessStarted,
 		ProcessInput, ProcessCompleted, ProcessFailed, ProcessTerminated, ActionRequired, ActionResolved,

@@ -91,7 +91,7 @@ func (i Input) check(key string) error {
 // has none for them.
 const (
 	inputAccepted = "holon.input.accepted"
-	inputInserted = "holon.input.inserted"
+	InputInserted = "holon.input.inserted"
 )
 
 // Heard is the payload of holon.input.accepted and holon.input.inserted.
@@ -109,7 +109,7 @@ func (s Scope) InputAccepted(p Heard) RuntimeEvent {
 
 // inputInserted says that the model is told a message from now on.
 func (s Scope) InputInserted(p Heard) RuntimeEvent {
-	return s.event(inputInserted, StatusCompleted, p.clipped())
+	return s.event(InputInserted, StatusCompleted, p.clipped())
 }
 
 func (p Heard) clipped() Heard {

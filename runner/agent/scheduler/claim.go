@@ -278,6 +278,11 @@ func (s *step) record(a *ledger.Attempt, p Progress) error {
 			return err
 		}
 	}
+	if p.Event.Class == turns.InputInserted {
+		if err := s.recordHeard(*a, p.Event); err != nil {
+			return err
+		}
+	}
 	if p.Tool != nil {
 		t := *p.Tool
 		t.AgentID, t.TurnID, t.TurnIndex, t.WorkItemID = a.AgentID, a.TurnID, a.TurnIndex, a.WorkItemID

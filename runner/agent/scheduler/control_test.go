@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"holon/responses/turns"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
+	"holon/runner/agent/view"
 	"holon/state/ledger"
 )
 
@@ -56,6 +59,48 @@ func TestOffer(t *testing.T) {
 	}
 	if c, _ := w.done(); c.Message.ID != late.MessageID {
 		t.Fatalf("%+v", c.Message)
+	}
+}
+
+// The transcript has an interjection where the turn took it in, before the answer to it, once; and what was said in a
+// message that comes back.
+func TestTranscriptOfInterjection(t *testing.T) {
+	w := open(t)
+	first := w.admit(prompt("work"))
+	c := w.claim()
+	in := prompt("faster")
+	in.Priority = ledger.Interject
+	also := w.admit(in)
+	_, err := w.m.Offer(w.ctx, "alpha")
+	w.must(err)
+	w.now = w.now.Add(time.Second)
+	at := w.now
+	heard := ledger.Event{Type: turns.InputInserted, Class: turns.InputInserted, CreatedAt: at,
+		Data: fmt.Appendf(nil, `{"input_id":%q,"round":2}`, also.MessageID)}
+	other := heard
+	other.Data = json.RawMessage(`{"input_id":"msg_other","round":2}`)
+	answer := ledger.TranscriptEntry{Kind: ledger.TranscriptRound, Round: 2}
+	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 3},
+		[]scheduler.Progress{{Event: heard}, {Event: other}, {Transcript: &answer}}))
+	w.now = w.now.Add(time.Second)
+	w.settle(c.Attempt.ID, scheduler.End{Lost: true, ResponseID: "resp_1", Inserted: []string{also.MessageID}})
+	w.claim()
+	var said []ledger.TranscriptEntry
+	w.view(func(v ledger.View) (err error) {
+		said, err = view.New(v, view.Facts{}).Transcript("alpha", 0)
+		return err
+	})
+	var lines []string
+	for _, e := range said {
+		var data struct{ Body ledger.Body }
+		_ = json.Unmarshal(e.Data, &data)
+		lines = append(lines, fmt.Sprint(e.Kind, " ", e.MessageID, " ", data.Body.Text))
+	}
+	want := []string{"incoming_message " + first.MessageID + " work", "incoming_message " + also.MessageID + " faster",
+		"assistant_round " + first.MessageID + " ", "runtime_failure " + first.MessageID + " ",
+		"continuation_prompt " + first.MessageID + " work"}
+	if !slices.Equal(lines, want) || !said[1].CreatedAt.Equal(at) {
+		t.Errorf("the transcript is %q, the second at %s, want %q, at %s", lines, said[1].CreatedAt, want, at)
 	}
 }
 

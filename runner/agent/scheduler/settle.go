@@ -339,8 +339,7 @@ func (s *step) disposeOffered(a ledger.Attempt, offered []ledger.Entry, e End, v
 		switch {
 		case inserted && !forgotten:
 			if err = s.dispose(o, ledger.Interjected, "into turn "+a.TurnID); err == nil {
-				err = s.InsertTranscript(s.transcript(a,
-					ledger.TranscriptEntry{Kind: ledger.TranscriptMessage, MessageID: o.MessageID}))
+				err = s.hear(a, o.MessageID) // unless its fact did
 			}
 		case inserted && o.Readmitted > 0:
 			err = s.dispose(o, ledger.Interrupted, "its turn was interrupted again")

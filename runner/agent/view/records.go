@@ -102,7 +102,7 @@ func (s Snapshot) Transcript(agentID string, limit int) ([]ledger.TranscriptEntr
 		return nil, err
 	}
 	for i, e := range entries {
-		if e.Kind != ledger.TranscriptMessage || len(e.Data) > 0 {
+		if e.Kind != ledger.TranscriptMessage && e.Kind != ledger.TranscriptContinue || len(e.Data) > 0 {
 			continue
 		}
 		m, err := s.ledger.Message(e.MessageID)

@@ -227,7 +227,7 @@ func (s *Server) getExport(_ http.ResponseWriter, r *http.Request) (any, error) 
 }
 
 // export cuts the record of an agent in one snapshot of the ledger, so that what it says belongs together. The same cut
-// taken again is the same document.
+// taken again is the same document until retention lets events of it go.
 func (s *Server) export(ctx context.Context, agentID, kind string, through int64) (*readmodel.Document, error) {
 	doc, ok := readmodel.NewDocument(kind, agentID)
 	if !ok {
@@ -244,10 +244,10 @@ func (s *Server) export(ctx context.Context, agentID, kind string, through int64
 		if err != nil {
 			return err
 		}
-		if through < 0 || through > newest.Newest {
+		if through < 0 || through > newest.Newest || through > 0 && through < newest.Oldest {
 			return &state.Error{Code: wire.CodeInvalidValue, Param: "through",
 				Message: fmt.Sprintf("the record of agent %s has no event %d", agentID, through),
-				Hint:    fmt.Sprintf("use 1 to %d, or leave through out for all", newest.Newest)}
+				Hint:    fmt.Sprintf("use %d to %d, or leave through out for all", max(1, newest.Oldest), newest.Newest)}
 		}
 		if through == 0 {
 			through = newest.Newest

@@ -3,10 +3,12 @@ package control_test
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"holon/runner/agent/readmodel"
 	"holon/runner/control"
 	"holon/runner/control/wire"
+	"holon/state/ledger"
 )
 
 // Every read model is there, and knows the record to its end.
@@ -54,4 +56,8 @@ func TestAnExportOfACutStaysTheSame(t *testing.T) {
 	}
 	r.ask(d, get("/runtime/export/everything")).is(t, "an unknown export", 404, "not_found", "kind")
 	r.ask(d, get("/runtime/export/review?through=x")).is(t, "a bad cut", 400, "invalid_value", "through")
+	if _, err := r.store.Prune(ctx, ledger.Retention{MaxEvents: 2}, time.Now(), 1000); err != nil {
+		t.Fatal(err)
+	}
+	r.ask(d, get("/runtime/export/review?through=1")).is(t, "a cut that is gone", 400, "invalid_value", "through")
 }

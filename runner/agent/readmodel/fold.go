@@ -124,6 +124,7 @@ func (f *Fold) Apply(e *agentruntime.Event) {
 	f.lack(e.Sequence - 1)
 	if f.head.ThroughSequence == 0 {
 		f.head.Unclassified = e.Type != "session.created" // which every record begins with
+		f.head.first = e.Sequence
 	}
 	f.head.ThroughSequence = e.Sequence
 	f.head.RuntimeID = cmp.Or(clip(e.IDs[agentruntime.Runtime], maxID), f.head.RuntimeID)

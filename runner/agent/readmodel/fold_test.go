@@ -228,6 +228,27 @@ func TestFactsOfATurn(t *testing.T) {
 	}
 }
 
+// An export whose events are not all in the record any more cannot be made again.
+func TestEvidenceExpires(t *testing.T) {
+	for _, c := range []struct {
+		first, from int64
+		want        bool
+	}{{1, 1, false}, {1, 0, false}, {5, 1, true}, {5, 0, true}, {5, 5, false}, {7, 5, true}} {
+		f := New("ada")
+		for i, line := range []string{"session.created {}", fmt.Sprintf(
+			`evidence.changed {"op":"ready","from_sequence":%d,"through_sequence":6,"events_digest":"sha256:x"}`, c.from)} {
+			class, payload, _ := strings.Cut(line, " ")
+			e := agentruntime.Event{Type: class, Payload: json.RawMessage(payload), Sequence: c.first + int64(i)}
+			e.IDs[agentruntime.Evidence] = "evidence_1"
+			f.Apply(&e)
+		}
+		model, _ := f.Model("evidence_summary")
+		if e := model.(EvidenceSummary).Evidence.Items[0]; e.Expired != c.want || e.Through != 6 || e.Digest == "" {
+			t.Errorf("of a record from %d, an export from %d is %+v, want expired %v", c.first, c.from, e, c.want)
+		}
+	}
+}
+
 func TestWindowsAreBounded(t *testing.T) {
 	f := New("ada")
 	var seq int64

@@ -19,6 +19,8 @@ type Head struct {
 	Unclassified    bool   `json:"unclassified"`     // it begins before events had classes: nothing is not none
 	Missing         []Gap  `json:"missing"`          // the first ranges
 	MissingEvents   int64  `json:"missing_events"`   // of all ranges
+
+	first int64 // the first event
 }
 
 // models are the read models by name.
@@ -232,7 +234,11 @@ type EvidenceSummary struct {
 }
 
 func (f *Fold) evidenceSummary(h Head) EvidenceSummary {
-	return EvidenceSummary{h, f.evidence.list(nil), Unknown, h.Missing}
+	list := f.evidence.list(nil)
+	for i, e := range list.Items {
+		list.Items[i].Expired = e.Through > 0 && f.head.Degraded && f.head.first > max(1, e.From)
+	}
+	return EvidenceSummary{h, list, Unknown, h.Missing}
 }
 
 // PermissionSummary is what was allowed and denied, and the boundary of execution.

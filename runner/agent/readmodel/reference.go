@@ -32,6 +32,10 @@ type Evidence struct {
 	ReviewRef  string          `json:"review_ref,omitempty"`
 	TraceRef   string          `json:"trace_ref,omitempty"`
 	Outcomes   json.RawMessage `json:"verification_outcomes,omitempty"`
+	From       int64           `json:"from_sequence,omitempty"` // the events that it has
+	Through    int64           `json:"through_sequence,omitempty"`
+	Digest     string          `json:"events_digest,omitempty"`
+	Expired    bool            `json:"expired,omitempty"` // the record has not all of them any more: pack_ref gives others
 	At         string          `json:"at"`
 }
 
@@ -60,7 +64,8 @@ func (f *Fold) applyReference(e fact) {
 	case "evidence.changed":
 		if id := e.id(agentruntime.Evidence); id != "" {
 			*f.evidence.at(id) = Evidence{id, or(e.text("op")), e.text("pack_ref"), e.text("replay_ref"),
-				e.text("review_ref"), e.text("trace_ref"), e.raw("verification_outcomes"), at}
+				e.text("review_ref"), e.text("trace_ref"), e.raw("verification_outcomes"), e.number("from_sequence"),
+				e.number("through_sequence"), e.text("events_digest"), false, at}
 		}
 	case "output.spilled", "output.truncated", "output.redacted", "output.expired":
 		*f.outputs.at(f.now(e)) = Output{e.Type[len("output."):],

@@ -86,10 +86,11 @@ func (s *step) expired(e ledger.ExpiredOutput) {
 		"artifacts": e.Artifacts})
 }
 
-// Export is a document that holds the record of an agent through an event.
+// Export is a document that holds the record of an agent from an event, the first that it had, through another.
 type Export struct {
 	AgentID     string
 	Key         string // of the command
+	From        int64
 	Through     int64
 	Ref, Digest string
 }
@@ -109,8 +110,8 @@ func (m *Scheduler) Exported(ctx context.Context, x Export) (int64, error) {
 		id := derivedID("evidence_", x.AgentID, x.Digest)
 		e := ledger.Event{ID: derivedID(responses.PrefixEvent, id)}
 		e.IDs[agentruntime.Evidence] = id
-		seq = s.emit(rules.EvidenceChanged, e, facts{"op": "ready", "pack_ref": x.Ref, "through_sequence": x.Through,
-			"events_digest": x.Digest})
+		seq = s.emit(rules.EvidenceChanged, e, facts{"op": "ready", "pack_ref": x.Ref, "from_sequence": x.From,
+			"through_sequence": x.Through, "events_digest": x.Digest})
 		return nil
 	})
 	return seq, err

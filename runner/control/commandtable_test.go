@@ -22,15 +22,19 @@ import (
 	"holon/state/sqlite"
 )
 
-// reopen ends the process, as far as the control plane knows of it, and begins another one on the same ledger.
-func (r *rig) reopen() {
+// reopen ends the process, as far as the control plane knows of it, and begins another one on the same ledger, with
+// which something may be done between.
+func (r *rig) reopen(between ...func(path string)) {
 	r.t.Helper()
 	r.stop()
 	if err := r.store.Close(); err != nil {
 		r.t.Fatal(err)
 	}
-	store, err := sqlite.Open(r.t.Context(), sqlite.Options{
-		Path: filepath.Join(filepath.Dir(filepath.Dir(r.socket)), "ledger.db")})
+	path := filepath.Join(filepath.Dir(filepath.Dir(r.socket)), "ledger.db")
+	for _, do := range between {
+		do(path)
+	}
+	store, err := sqlite.Open(r.t.Context(), sqlite.Options{Path: path})
 	if err != nil {
 		r.t.Fatal(err)
 	}

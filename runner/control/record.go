@@ -52,6 +52,7 @@ func (s *Server) getRuntimeEvents(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		s.fail(w, r, byAgentID(err))
 	case more == nil:
+		w.Header().Set(wire.HeaderEventEpoch, s.store.Epoch())
 		s.send(w, http.StatusOK, page)
 	default:
 		s.streamRecord(w, r, *more)
@@ -62,16 +63,17 @@ func (s *Server) getRuntimeEvents(w http.ResponseWriter, r *http.Request) {
 type recordCursor struct {
 	agentID string
 	after   int64
+	epoch   string // of the event there; "" when the reader does not say
 	limit   int
 }
 
 // askRecord reads what is asked for: a page, or a stream that begins at a cursor.
 func (s *Server) askRecord(r *http.Request) (page view.RecordPage, more *recordCursor, err error) {
-	q, err := queryOf(r, "agent_id", "after", "limit")
+	q, err := queryOf(r, "agent_id", "after", "epoch", "limit")
 	if err != nil {
 		return page, nil, err
 	}
-	at := recordCursor{agentID: cmp.Or(q["agent_id"], s.host.Info().DefaultAgent)}
+	at := recordCursor{agentID: cmp.Or(q["agent_id"], s.host.Info().DefaultAgent), epoch: q["epoch"]}
 	streams := strings.Contains(r.Header.Get("Accept"), "text/event-stream")
 	if last := r.Header.Get("Last-Event-ID"); streams &&
 		last != "" { // newer than the query of a reader that comes back
@@ -93,11 +95,24 @@ func (s *Server) askRecord(r *http.Request) (page view.RecordPage, more *recordC
 	return page, more, err
 }
 
+// recordPage reads what follows a cursor. What a reader of another history has to take back is told as a gap, after
+// which it gets all that came in its place.
 func (s *Server) recordPage(ctx context.Context, at recordCursor) (page view.RecordPage, err error) {
+	after, parted := at.after, s.parted(at.agentID, at.epoch, at.after)
+	if parted {
+		after = s.store.SharedThrough(at.agentID, at.epoch)
+	}
 	err = s.store.View(ctx, func(v ledger.View) (err error) {
-		page, err = s.view(v).Record(at.agentID, at.after, at.limit, s.recordLog())
+		page, err = s.view(v).Record(at.agentID, after, at.limit, s.recordLog())
 		return err
 	})
+	if err == nil && parted {
+		gap := view.RecordGap{After: at.after, Next: after + 1, Reason: reasonEpoch}
+		if page.Gap != nil { // retention took the beginning of that
+			gap.Next = page.Gap.Next
+		}
+		page.Gap = &gap
+	}
 	return page, err
 }
 
@@ -117,6 +132,7 @@ func (s *Server) streamRecord(w http.ResponseWriter, r *http.Request, at recordC
 			s.log.Warn("a stream of the record ended", "agent", at.agentID, "err", err)
 			return
 		}
+		at.epoch = "" // what follows is of this ledger
 		st := eventStream{server: s, w: w}
 		if page.Gap != nil {
 			data, err := json.Marshal(page.Gap)
@@ -244,10 +260,16 @@ func (s *Server) export(ctx context.Context, agentID, kind string, through int64
 		if err != nil {
 			return err
 		}
-		if through < 0 || through > newest.Newest || through > 0 && through < newest.Oldest {
+		if through < 0 || through > newest.Newest {
 			return &state.Error{Code: wire.CodeInvalidValue, Param: "through",
 				Message: fmt.Sprintf("the record of agent %s has no event %d", agentID, through),
 				Hint:    fmt.Sprintf("use %d to %d, or leave through out for all", max(1, newest.Oldest), newest.Newest)}
+		}
+		if through > 0 && through < newest.Oldest {
+			return &state.Error{Code: wire.CodeInvalidValue, Param: "through",
+				Message: fmt.Sprintf("the record of agent %s begins with event %d: retention let go of event %d", agentID,
+					newest.Oldest, through),
+				Hint: fmt.Sprintf("use %d to %d, or leave through out for all", newest.Oldest, newest.Newest)}
 		}
 		if through == 0 {
 			through = newest.Newest

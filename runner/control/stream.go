@@ -107,8 +107,8 @@ func (st *eventStream) open(r *http.Request) ([]wire.StreamFrame, error) {
 		}
 	}
 	reset := lost(st.query.AfterSeq, at)
-	if epoch := q["epoch"]; epoch != "" && epoch != at.Epoch {
-		reset = "epoch_changed"
+	if s := st.server; s.parted(st.agentID, q["epoch"], st.query.AfterSeq) {
+		reset = reasonEpoch
 	}
 	if reset == "" {
 		at.Type, at.AfterSeq = wire.FrameOpen, st.query.AfterSeq
@@ -135,6 +135,15 @@ func (st *eventStream) ask(r *http.Request) (q query, resumes bool, err error) {
 		st.query.AfterSeq, err = (query{"Last-Event-ID": last}).number("Last-Event-ID", math.MaxInt64)
 	}
 	return q, resumes, err
+}
+
+// reasonEpoch says that a reader's cursor is of a history that a restored backup replaced.
+const reasonEpoch = "epoch_changed"
+
+// parted reports whether a reader of an epoch, "" for one that names none, has read events that are not those that this
+// ledger has up to its cursor.
+func (s *Server) parted(agentID, epoch string, cursor int64) bool {
+	return epoch != "" && cursor > s.store.SharedThrough(agentID, epoch)
 }
 
 // lost returns why the events after a cursor do not continue it, "" if they do. Cursor

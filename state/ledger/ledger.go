@@ -62,6 +62,11 @@ type Store interface {
 	// restoration leaves as it was.
 	EpochOf(agentID string, seq int64) string
 
+	// SharedThrough is the last event of an agent that a reader of an epoch may have
+	// read and that is still the same here: all of them in this epoch, those that the
+	// backup had in one that a restoration ended, and none, 0, in any other.
+	SharedThrough(agentID, epoch string) int64
+
 	// RuntimeID names the installation that the ledger belongs to. It is made once,
 	// and a restored ledger keeps it.
 	RuntimeID() string

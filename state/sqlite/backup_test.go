@@ -75,6 +75,13 @@ func TestBackupAndRestore(t *testing.T) {
 			t.Errorf("%s: an event of the backup has the epoch %q and a new one %q, want %q and %q", name, old, new,
 				s.Epoch(), copied.Epoch())
 		}
+		if had := copied.EpochOf("a", 1); copied.SharedThrough("a", had) != newestEvent(t, copied)-1 ||
+			copied.SharedThrough("a", copied.Epoch()) < newestEvent(t, copied) || copied.SharedThrough("a", "other") != 0 ||
+			copied.SharedThrough("b", "other") != 0 {
+			t.Errorf("%s: a reader of %q has %d events in common, one of %q %d, one of another epoch %d", name, had,
+				copied.SharedThrough("a", had), copied.Epoch(), copied.SharedThrough("a", copied.Epoch()),
+				copied.SharedThrough("a", "other"))
+		}
 		if err := copied.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"crypto/rand"
 	"encoding/json"
+	"math"
 )
 
 // pastEpoch is an epoch that a restoration ended, for the events of an agent up to a number.
@@ -19,6 +20,19 @@ func (s *Store) EpochOf(agentID string, seq int64) string {
 		}
 	}
 	return s.epoch
+}
+
+// SharedThrough implements ledger.Store.
+func (s *Store) SharedThrough(agentID, epoch string) int64 {
+	if epoch == s.epoch {
+		return math.MaxInt64
+	}
+	for _, e := range s.past[agentID] {
+		if e.Epoch == epoch {
+			return e.Through
+		}
+	}
+	return 0
 }
 
 // readPast returns the past epochs of each agent, the oldest first. They do not change while a ledger is open.

@@ -24,12 +24,12 @@ type RecordPage struct {
 	Gap     *RecordGap           `json:"gap,omitempty"` // between the reader's cursor and the first event
 }
 
-// RecordGap says that a cursor is not followed by the event after it: retention let that go, or the record never had
-// the cursor. Next is the number of the event that the reader goes on with; the read models have what is before it.
+// RecordGap says that a cursor is not followed by the event after it: retention let that go, the record never had
+// the cursor, or a backup was restored and what the reader has from Next on is no more. Next is the number of the event that the reader goes on with; the read models have what is before it.
 type RecordGap struct {
 	After  int64  `json:"after"`
 	Next   int64  `json:"next"`
-	Reason string `json:"reason"` // cursor_pruned, cursor_ahead
+	Reason string `json:"reason"` // cursor_pruned, cursor_ahead, epoch_changed
 }
 
 // maxRecordPage bounds the payloads of a page, in bytes; one event may exceed it alone.

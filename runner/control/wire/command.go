@@ -65,7 +65,7 @@ type Submitted struct {
 
 // Exported is the result of an export.
 type Exported struct {
-	Ref             string `json:"ref"` // path of GET, which gives the same document always
+	Ref             string `json:"ref"` // path of GET, which gives the same document until retention takes of its events
 	ThroughSequence int64  `json:"through_sequence"`
 	EventCount      int64  `json:"event_count"`
 	EventsDigest    string `json:"events_digest"`

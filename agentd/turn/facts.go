@@ -113,12 +113,14 @@ func failureCategory(kind string) string {
 		return "invalid_input"
 	case kind == tools.KindRootViolation, kind == "unsafe_path":
 		return "sandbox_violation"
-	case kind == tools.KindUnknownTool, strings.HasSuffix(kind, "_not_found"):
+	case kind == tools.KindUnknownTool, kind == "not_found", strings.HasSuffix(kind, "_not_found"):
 		return "not_found"
 	case strings.HasSuffix(kind, "_timeout"):
 		return "timeout"
 	case kind == tools.KindCanceled:
 		return "cancelled"
+	case strings.HasSuffix(kind, "_unavailable"):
+		return "unavailable"
 	}
 	return "execution_error"
 }

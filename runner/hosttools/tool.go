@@ -86,8 +86,8 @@ func (e *ToolError) Error() string {
 
 // Kinds of errors that every tool has.
 const (
-	KindInvalidArguments = "invalid_arguments"
-	KindUnavailable      = "host_unavailable" // the host failed; its log says why
+	KindInvalidInput = "invalid_tool_input" // as tools of the container say it
+	KindUnavailable  = "host_unavailable"   // the host failed; its log says why
 )
 
 // checkTools refuses tools that no server can offer.
@@ -166,7 +166,7 @@ func (s *Server) call(ctx context.Context, t Tool, p *mcp.CallToolParamsRaw) (*m
 func readCall(p *mcp.CallToolParamsRaw) (Call, error) {
 	id, ok := p.Meta[metaCallID].(string)
 	if !ok || id == "" || len(id) > maxCallID {
-		return Call{}, &ToolError{Kind: KindInvalidArguments, Field: "_meta." + metaCallID,
+		return Call{}, &ToolError{Kind: KindInvalidInput, Field: "_meta." + metaCallID,
 			Message: "the call has no id of 1 to 256 bytes", Hint: "call the tool through agentd"}
 	}
 	c := Call{ID: id, Arguments: p.Arguments}
@@ -179,7 +179,7 @@ func readCall(p *mcp.CallToolParamsRaw) (Call, error) {
 			err = json.Unmarshal(data, &c.Round)
 		}
 		if err != nil {
-			return Call{}, &ToolError{Kind: KindInvalidArguments, Field: "_meta." + metaRound,
+			return Call{}, &ToolError{Kind: KindInvalidInput, Field: "_meta." + metaRound,
 				Message: "the round of the call cannot be read", Hint: "call the tool through agentd"}
 		}
 	}

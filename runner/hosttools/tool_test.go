@@ -57,7 +57,7 @@ func TestTools(t *testing.T) {
 	}{
 		"a call": {"turn_1/call_1", `{"a":1}`, `turn_1/call_1 {"a":1} [redacted]`, `{"pass":"[redacted]"}`},
 		"no id": {nil, `{}`, "the call has no id",
-			`{"ok":false,"tool_name":"Echo","kind":"invalid_arguments","message":"the call has no id of 1 to 256 ` +
+			`{"ok":false,"tool_name":"Echo","kind":"invalid_tool_input","message":"the call has no id of 1 to 256 ` +
 				`bytes","hint":"call the tool through agentd","field":"_meta.holon/call_id","retryable":false}`},
 		"a long id":      {strings.Repeat("x", 257), `{}`, "the call has no id", ""},
 		"an id that's 7": {7, `{}`, "the call has no id", ""},

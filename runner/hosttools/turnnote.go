@@ -85,7 +85,7 @@ func (s *Server) turnNote(_ context.Context, req *mcp.CallToolRequest) (*mcp.Cal
 // readNote reads and cleans what a container sent.
 func readNote(p *mcp.CallToolParamsRaw) (args noteArgs, callID string, bad *ToolError) {
 	wrong := func(field, message, hint string) *ToolError {
-		return &ToolError{Kind: KindInvalidArguments, Field: field, Message: message, Hint: hint}
+		return &ToolError{Kind: KindInvalidInput, Field: field, Message: message, Hint: hint}
 	}
 	dec := json.NewDecoder(bytes.NewReader(p.Arguments))
 	dec.DisallowUnknownFields()

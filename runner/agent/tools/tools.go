@@ -141,8 +141,8 @@ func hidePaths(s *view.AgentSummary) {
 }
 
 // arguments reads the arguments of a call strictly: what is not known was meant
-// to do something.
-func arguments(c hosttools.Call, into any) error {
+// to do something. Those that are required are texts that are not empty.
+func arguments(c hosttools.Call, into any, required ...string) error {
 	dec := json.NewDecoder(bytes.NewReader(c.Arguments))
 	dec.DisallowUnknownFields()
 	err := dec.Decode(into)
@@ -150,7 +150,7 @@ func arguments(c hosttools.Call, into any) error {
 		err = errors.New("there is more than one value")
 	}
 	if err == nil {
-		return nil
+		return complete(c, required)
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return invalid(wrong.Field, fmt.Sprintf("%s can't be a JSON %s", wrong.Field, wrong.Value),
@@ -163,8 +163,22 @@ func arguments(c hosttools.Call, into any) error {
 	return invalid("", "the arguments are not one JSON object", "correct them and call again")
 }
 
+// complete refuses a call whose arguments, which could be read, lack one that is required.
+func complete(c hosttools.Call, required []string) error {
+	var given map[string]any
+	if err := json.Unmarshal(c.Arguments, &given); err != nil {
+		return err
+	}
+	for _, name := range required {
+		if given[name] == nil || given[name] == "" {
+			return invalid(name, fmt.Sprintf("the argument %s is missing", name), "give it and call again")
+		}
+	}
+	return nil
+}
+
 func invalid(field, message, hint string) error {
-	return &hosttools.ToolError{Kind: hosttools.KindInvalidArguments, Field: field, Message: message, Hint: hint}
+	return &hosttools.ToolError{Kind: hosttools.KindInvalidInput, Field: field, Message: message, Hint: hint}
 }
 
 // refusal shows the model what the runtime refuses; other errors are the host's.

@@ -169,7 +169,7 @@ func TestSleep(t *testing.T) {
 		`{"duration_ms":"soon"}`: "duration_ms", `{"duration_ms":1.5}`: "duration_ms",
 		`{"until":"noon"}`: "until", `[]`: "", `{}{}`: "", `{"reason":"` + strings.Repeat("x", 1001) + `"}`: "reason",
 	} {
-		if got, kind := r.call("Sleep", "t/x"+arguments, arguments); kind != hosttools.KindInvalidArguments ||
+		if got, kind := r.call("Sleep", "t/x"+arguments, arguments); kind != hosttools.KindInvalidInput ||
 			got["field"] != field {
 			t.Errorf("%.60s: %q about %v", arguments, kind, got)
 		}
@@ -209,7 +209,7 @@ func TestEnqueue(t *testing.T) {
 		`{"text":"x","kind":"system_tick"}`: "kind", `{"text":"x","authority":"operator_instruction"}`: "authority",
 		`{"text":"` + strings.Repeat("x", 32769) + `"}`: "text",
 	} {
-		if got, kind := r.call("Enqueue", "t/x"+arguments, arguments); kind != hosttools.KindInvalidArguments ||
+		if got, kind := r.call("Enqueue", "t/x"+arguments, arguments); kind != hosttools.KindInvalidInput ||
 			got["field"] != field {
 			t.Errorf("%.60s: %q about %v", arguments, kind, got)
 		}
@@ -260,7 +260,7 @@ func TestAgentGet(t *testing.T) {
 	case strings.Contains(string(data), "/host/"):
 		t.Errorf(`string(data) = %q, want it without "/host/"`, string(data))
 	}
-	if _, kind := r.call("AgentGet", "t/c3", `{"agent_id":"other"}`); kind != hosttools.KindInvalidArguments {
+	if _, kind := r.call("AgentGet", "t/c3", `{"agent_id":"other"}`); kind != hosttools.KindInvalidInput {
 		t.Errorf("another agent: %q", kind)
 	}
 }
@@ -344,6 +344,8 @@ func TestHostFailure(t *testing.T) {
 		case "Enqueue":
 		case "CreateWorkItem":
 			_, err = tool.Call(ctx, hosttools.Call{ID: "t/c", Arguments: json.RawMessage(`{"objective":"x"}`)})
+		case "PickWorkItem", "GetWorkItem", "UpdateWorkItem", "CompleteWorkItem":
+			_, err = tool.Call(ctx, hosttools.Call{ID: "t/c", Arguments: json.RawMessage(`{"work_item_id":"x"}`)})
 		default:
 			_, err = tool.Call(ctx, hosttools.Call{ID: "t/c", Arguments: json.RawMessage(`{}`)})
 		}
@@ -375,5 +377,24 @@ func TestOffer(t *testing.T) {
 	}
 	if len(r.tools) != 10 {
 		t.Errorf("%d tools", len(r.tools))
+	}
+}
+
+// A call without an argument that its tool needs is told which, as is one that gives an empty text.
+func TestMissingArguments(t *testing.T) {
+	r := newRig(t)
+	r.turn()
+	for tool, field := range map[string]string{"CreateWorkItem": "objective", "PickWorkItem": "work_item_id",
+		"UpdateWorkItem": "work_item_id", "CompleteWorkItem": "work_item_id", "GetWorkItem": "work_item_id",
+		"Enqueue": "text"} {
+		for _, arguments := range []string{`{}`, fmt.Sprintf(`{%q:""}`, field)} {
+			if got, kind := r.call(tool, "t/"+tool+arguments, arguments); kind != hosttools.KindInvalidInput ||
+				got["field"] != field {
+				t.Errorf("%s %s: %q about %v, want %s", tool, arguments, kind, got["field"], field)
+			}
+		}
+	}
+	if got, kind := r.call("PickWorkItem", "t/none", `{"work_item_id":"work_none"}`); kind != "not_found" {
+		t.Errorf("an item that is not there: %q about %v, want not_found", kind, got)
 	}
 }

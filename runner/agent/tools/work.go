@@ -108,7 +108,7 @@ func (o Options) work() []hosttools.Tool {
 
 func (o Options) createWork(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
 	var args createWork
-	if err := arguments(c, &args); err != nil {
+	if err := arguments(c, &args, "objective"); err != nil {
 		return hosttools.Result{}, err
 	}
 	if len(args.Plan) > maxNote {
@@ -130,7 +130,7 @@ func (o Options) createWork(ctx context.Context, c hosttools.Call) (hosttools.Re
 
 func (o Options) pickWork(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
 	var args pickWork
-	if err := arguments(c, &args); err != nil {
+	if err := arguments(c, &args, "work_item_id"); err != nil {
 		return hosttools.Result{}, err
 	}
 	_, err := o.Work.PickWork(ctx, o.AgentID, args.ID, c.ID)
@@ -139,7 +139,7 @@ func (o Options) pickWork(ctx context.Context, c hosttools.Call) (hosttools.Resu
 
 func (o Options) updateWork(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
 	var args updateWork
-	if err := arguments(c, &args); err != nil {
+	if err := arguments(c, &args, "work_item_id"); err != nil {
 		return hosttools.Result{}, err
 	}
 	change := scheduler.WorkChange{Objective: args.Objective, PlanStatus: args.PlanStatus, Todo: args.Todo}
@@ -163,7 +163,7 @@ func (o Options) updateWork(ctx context.Context, c hosttools.Call) (hosttools.Re
 
 func (o Options) completeWork(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
 	var args completeWork
-	if err := arguments(c, &args); err != nil {
+	if err := arguments(c, &args, "work_item_id"); err != nil {
 		return hosttools.Result{}, err
 	}
 	round := &scheduler.Round{Text: c.Round.Text}
@@ -248,7 +248,7 @@ func (o Options) listWork(ctx context.Context, c hosttools.Call) (hosttools.Resu
 
 func (o Options) getWork(ctx context.Context, c hosttools.Call) (hosttools.Result, error) {
 	var args pickWork
-	if err := arguments(c, &args); err != nil {
+	if err := arguments(c, &args, "work_item_id"); err != nil {
 		return hosttools.Result{}, err
 	}
 	return o.shown(ctx, args.ID, nil, nil)

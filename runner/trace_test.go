@@ -1,10 +1,12 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"testing"
 
+	"holon/responses"
 	"holon/runner/telemetry"
 	"holon/runner/telemetry/telemetrytest"
 )
@@ -28,6 +30,37 @@ func TestTraceOfTurnThatIsLeft(t *testing.T) {
 		c.Close()
 		if got := len(c.Spans()); got != tt.want {
 			t.Errorf("a turn that is %s has %d spans, want %d", name, got, tt.want)
+		}
+	}
+}
+
+// What is told of a turn without a final response is what its host says of it.
+func TestEndingOfATurn(t *testing.T) {
+	gone := errors.New("gone")
+	ended, end := context.WithCancelCause(t.Context())
+	end(gone)
+	refusal := &responses.Error{Code: responses.CodeMCPUnavailable}
+	for name, tt := range map[string]struct {
+		ctx    context.Context
+		result TurnResult
+		want   telemetry.Ending
+	}{
+		"refused": {t.Context(), TurnResult{Err: refusal}, telemetry.Ending{Status: "failed",
+			Failure: "mcp_server_unavailable"}},
+		"broken off": {t.Context(), TurnResult{Err: refusal, Response: &responses.Response{}}, telemetry.Lost},
+		"out of reach": {t.Context(), TurnResult{Err: &responses.Error{Code: responses.CodeServerUnreachable}},
+			telemetry.Lost},
+		"gone":  {t.Context(), TurnResult{Err: gone}, telemetry.Lost},
+		"ended": {ended, TurnResult{Err: gone}, telemetry.Ending{Status: "cancelled", Failure: "cancelled"}},
+		"interrupted": {t.Context(), TurnResult{Err: ErrInterrupted}, telemetry.Ending{Status: "cancelled",
+			Failure: "cancelled"}},
+		"late": {t.Context(), TurnResult{Err: ErrDeadline}, telemetry.Ending{Status: "incomplete",
+			Failure: "deadline_exceeded"}},
+		"over its quota": {t.Context(), TurnResult{OverQuota: &Error{Code: codeDiskQuota}},
+			telemetry.Ending{Status: "incomplete", Failure: "disk_quota"}},
+	} {
+		if got := ending(tt.ctx, tt.result); got != tt.want {
+			t.Errorf("a turn that is %s ended %+v, want %+v", name, got, tt.want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"slices"
 
+	"holon/responses"
 	"holon/responses/turns"
 )
 
@@ -17,6 +18,10 @@ func known(s string, list ...string) string {
 	}
 	return other
 }
+
+// statuses are how turns end, as agentd and the host say it.
+var statuses = []string{turns.StatusCompleted, turns.StatusFailed, turns.StatusCancelled, turns.StatusTimedOut,
+	turns.StatusLost, string(responses.StatusIncomplete)}
 
 // failure returns the class of a failure, which says nothing of the content.
 func failure(code string) string {
@@ -34,5 +39,5 @@ func failure(code string) string {
 var attemptFailures = []string{
 	"transport", "protocol", "authentication", "invalid_request", "rate_limited", "overloaded", "context_length",
 	"cancelled", "scenario", "timeout", "unsupported", "budget",
-	"incomplete", "failed", "interrupted", "turn_lost",
+	"incomplete", "failed", "interrupted", "turn_lost", "disk_quota", "deadline_exceeded",
 }

@@ -31,6 +31,9 @@ type mapping struct {
 	open    map[string]bool // that have not ended, by id
 	leftOut int64
 	started bool
+	rounds  int64 // the newest
+	calls   int64 // of tools, that have begun
+	whole   bool  // the end of the turn said both, and its tokens
 }
 
 func newMapping(in Invocation, root tracecontext.Span, o Options) *mapping {
@@ -81,8 +84,7 @@ func (m *mapping) ended(ev turns.RuntimeEvent) {
 	if m.turn.status != "" {
 		return
 	}
-	m.turn.end, m.turn.status = ev.Timestamp.Time(), known(ev.Status, turns.StatusCompleted, turns.StatusFailed,
-		turns.StatusCancelled, turns.StatusTimedOut, turns.StatusLost)
+	m.turn.end, m.turn.status = ev.Timestamp.Time(), known(ev.Status, statuses...)
 	if ev.Type == turns.TurnFailed {
 		var p turns.Failure
 		_ = decode(ev, &p) // it failed all the same
@@ -90,25 +92,36 @@ func (m *mapping) ended(ev turns.RuntimeEvent) {
 		return
 	}
 	var p turns.Completed
-	if decode(ev, &p) {
+	if m.whole = decode(ev, &p); m.whole {
 		m.turn.input, m.turn.output = count(p.Usage.InputTokens), count(p.Usage.OutputTokens)
-		m.turn.more = number(number(m.turn.more, keyRounds, int64(p.Rounds)), keyToolCalls, int64(p.ToolCalls))
+		m.rounds, m.calls = int64(p.Rounds), int64(p.ToolCalls)
 	}
 }
 
-// begin adds a span about id, which is the first with that id, unless there are too many.
-func (m *mapping) begin(id string, s span, ev turns.RuntimeEvent) {
-	if _, twice := m.index[id]; twice || id == "" {
+// total counts what a turn took and did whose end does not say it: what its requests and calls say.
+func (m *mapping) total() {
+	if m.whole {
 		return
+	}
+	for _, s := range m.spans {
+		m.turn.input, m.turn.output = count(m.turn.input+s.input), count(m.turn.output+s.output)
+	}
+}
+
+// begin adds a span about id, unless there are too many, and reports whether it is the first with that id.
+func (m *mapping) begin(id string, s span, ev turns.RuntimeEvent) bool {
+	if _, twice := m.index[id]; twice || id == "" {
+		return false
 	}
 	if len(m.spans) == maxSpans {
 		m.leftOut++
-		return
+		return true
 	}
 	above := m.root.Child(m.in.TurnID)
 	s.at, s.above, s.start = above.Child(id), above, ev.Timestamp.Time()
 	m.index[id], m.open[id] = len(m.spans), true
 	m.spans = append(m.spans, s)
+	return true
 }
 
 // finish ends the span about id and returns it, nil when there is none that is open.
@@ -133,7 +146,9 @@ func (m *mapping) requested(ev turns.RuntimeEvent) {
 	s.more = number(number(text(nil, keyConversation, m.in.SessionID), keyRound, int64(p.Round)), keyAttempt,
 		int64(p.Attempt))
 	s.more = text(s.more, keyPurpose, known(p.Purpose, "", turns.PurposeSummary))
-	m.begin(ev.ModelRequestID, s, ev)
+	if m.begin(ev.ModelRequestID, s, ev) {
+		m.rounds = max(m.rounds, int64(p.Round))
+	}
 }
 
 func (m *mapping) sampled(ev turns.RuntimeEvent) {
@@ -172,7 +187,9 @@ func (m *mapping) called(ev turns.RuntimeEvent) {
 	s.more = text(text(nil, keyToolName, p.ToolName), keyToolCallID, p.CallID)
 	s.more = append(s.more, keyToolType.String("function"))
 	s.more = m.content(s.more, keyArguments, p.Arguments)
-	m.begin(ev.ToolCallID, s, ev)
+	if m.begin(ev.ToolCallID, s, ev) {
+		m.calls++
+	}
 }
 
 func (m *mapping) answered(ev turns.RuntimeEvent) {
@@ -213,11 +230,12 @@ func (m *mapping) message(list []attribute.KeyValue, key attribute.Key, role, sa
 }
 
 // end returns all spans of the turn, the first one first. began and now are times of the host.
-func (m *mapping) end(began, now time.Time, final *responses.Response, err error) []span {
+func (m *mapping) end(began, now time.Time, final *responses.Response, how Ending) []span {
+	m.total()
 	if m.in.Rejoined && m.turn.name != "" {
 		began = clamp(m.turn.start, now.Add(-maxAge), began)
 	}
-	root := m.invocation(final, err)
+	root := m.invocation(final, how)
 	root.start, root.end = began, now
 	out := []span{root}
 	if m.turn.name != "" {
@@ -225,6 +243,7 @@ func (m *mapping) end(began, now time.Time, final *responses.Response, err error
 			m.turn.end, m.turn.failure = now, root.failure
 		}
 		m.turn.within(began, now)
+		m.turn.more = number(number(m.turn.more, keyRounds, m.rounds), keyToolCalls, m.calls)
 		m.turn.more = number(m.turn.more, keyLeftOut, m.leftOut)
 		out = append(out, m.turn)
 		began, now = m.turn.start, m.turn.end
@@ -244,7 +263,7 @@ func (m *mapping) end(began, now time.Time, final *responses.Response, err error
 }
 
 // invocation is the turn as the host sees it.
-func (m *mapping) invocation(final *responses.Response, err error) span {
+func (m *mapping) invocation(final *responses.Response, how Ending) span {
 	s := span{at: m.root, name: opInvoke, operation: opInvoke, kind: trace.SpanKindInternal, status: m.turn.status,
 		input: m.turn.input, output: m.turn.output}
 	if len(m.in.Models) > 0 {
@@ -255,19 +274,17 @@ func (m *mapping) invocation(final *responses.Response, err error) span {
 		s.more = text(s.more, keyAgentID, m.in.AgentID)
 	}
 	s.more = m.message(text(s.more, keyConversation, m.in.SessionID), keyInput, "user", m.in.Prompt)
+	if final == nil {
+		s.status, s.failure = known(how.Status, statuses...), failure(how.Failure)
+		return s
+	}
+	s.status = known(string(final.Status), statuses...)
+	s.more = m.message(s.more, keyOutput, "assistant", final.OutputText())
 	switch {
-	case final != nil && err == nil:
-		s.status = known(string(final.Status), string(responses.StatusCompleted), string(responses.StatusFailed),
-			string(responses.StatusCancelled), string(responses.StatusIncomplete))
-		s.more = m.message(s.more, keyOutput, "assistant", final.OutputText())
-		switch {
-		case final.Error != nil:
-			s.failure = failure(final.Error.Code)
-		case final.Status != responses.StatusCompleted:
-			s.failure = s.status
-		}
-	default:
-		s.status, s.failure = turns.StatusLost, "turn_lost"
+	case final.Error != nil:
+		s.failure = failure(final.Error.Code)
+	case final.Status != responses.StatusCompleted:
+		s.failure = s.status
 	}
 	return s
 }

@@ -87,7 +87,7 @@ func TestTrace(t *testing.T) {
 	for _, ev := range facts(0) {
 		turn.Fact(ev)
 	}
-	turn.End(t.Context(), answered(), nil)
+	turn.End(t.Context(), answered(), telemetry.Ending{})
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestContent(t *testing.T) {
 	for _, ev := range facts(0) {
 		turn.Fact(ev)
 	}
-	turn.End(t.Context(), answered(), nil)
+	turn.End(t.Context(), answered(), telemetry.Ending{})
 	_ = e.Close()
 	for _, text := range []string{"SECRET prompt", "SECRET answer", "SECRET argument", "SECRET result"} {
 		if !c.Has(text) {
@@ -185,7 +185,7 @@ func TestHostileFacts(t *testing.T) {
 	turn.Fact(foreign)
 	list[8].Payload = json.RawMessage(`{"usage":[]}`)
 	turn.Fact(list[8])
-	turn.End(t.Context(), answered(), nil)
+	turn.End(t.Context(), answered(), telemetry.Ending{})
 	_ = e.Close()
 	spans := c.Spans()
 	if len(spans) != 1002 {
@@ -229,8 +229,8 @@ func TestLostTurn(t *testing.T) {
 	for _, ev := range facts(0)[:7] {
 		turn.Fact(ev)
 	}
-	turn.End(t.Context(), nil, errors.New("SECRET"))
-	e.Begin(t.Context(), telemetry.Invocation{TurnID: "turn_2"}).End(t.Context(), nil, errors.New("SECRET"))
+	turn.End(t.Context(), nil, telemetry.Lost)
+	e.Begin(t.Context(), telemetry.Invocation{TurnID: "turn_2"}).End(t.Context(), nil, telemetry.Lost)
 	_ = e.Close()
 	failures := make(map[string]string)
 	for i, path := range telemetrytest.Tree(c.Spans()) {
@@ -261,7 +261,7 @@ func TestRejoinedTurn(t *testing.T) {
 		ev.Timestamp = turns.At(ev.Timestamp.Time().Add(-time.Hour))
 		turn.Fact(ev)
 	}
-	turn.End(t.Context(), answered(), nil)
+	turn.End(t.Context(), answered(), telemetry.Ending{})
 	_ = e.Close()
 	for _, s := range c.Spans() {
 		took := time.Duration(s.EndTimeUnixNano - s.StartTimeUnixNano)
@@ -276,7 +276,7 @@ func TestOff(t *testing.T) {
 	var none *telemetry.Exporter
 	turn := none.Begin(t.Context(), invocation)
 	turn.Fact(facts(0)[0])
-	turn.End(t.Context(), nil, nil)
+	turn.End(t.Context(), nil, telemetry.Lost)
 	if turn.Span().Valid() || none.Close() != nil {
 		t.Error("an exporter that is not there does something")
 	}
@@ -286,14 +286,14 @@ func TestOff(t *testing.T) {
 	if turn = e.Begin(t.Context(), invocation); turn.Span().Valid() {
 		t.Error("agentd is told of a trace although there are only metrics")
 	}
-	turn.End(t.Context(), answered(), nil)
+	turn.End(t.Context(), answered(), telemetry.Ending{})
 	_ = e.Close()
 	t.Setenv("OTEL_TRACES_SAMPLER", "always_off")
 	e, _ = open(t, c.URL, nil)
 	if turn = e.Begin(t.Context(), invocation); !turn.Span().Valid() || turn.Span().Sampled {
 		t.Errorf("a trace that is not sampled is %s", turn.Span())
 	}
-	turn.End(t.Context(), answered(), nil)
+	turn.End(t.Context(), answered(), telemetry.Ending{})
 	_ = e.Close()
 	if len(c.Spans()) != 0 || c.Metric("holon.turns") == nil {
 		t.Errorf("%d spans, metric %v", len(c.Spans()), c.Metric("holon.turns"))
@@ -324,7 +324,7 @@ func TestNoCollector(t *testing.T) {
 			for range many {
 				turn := e.Begin(t.Context(), invocation)
 				turn.Fact(facts(0)[0])
-				turn.End(t.Context(), answered(), nil)
+				turn.End(t.Context(), answered(), telemetry.Ending{})
 			}
 			if took := time.Since(began); took > 10*time.Second {
 				t.Errorf("%d turns took %v", many, took)

@@ -22,6 +22,12 @@ type Invocation struct {
 	Rejoined  bool // another process asked for it
 }
 
+// Ending is how a turn without a final response ended. Its failure is a code, such as that of an error.
+type Ending struct{ Status, Failure string }
+
+// Lost is the end of a turn of which nothing is known.
+var Lost = Ending{turns.StatusLost, "turn_lost"}
+
 // Turn gathers the facts of one turn. A nil *Turn does nothing. Its methods are called one after another.
 type Turn struct {
 	exporter *Exporter
@@ -65,13 +71,12 @@ func (t *Turn) Fact(ev turns.RuntimeEvent) {
 	}
 }
 
-// End hands what the turn did to the exporter. final is the last that is known of its response, nil for nothing, and
-// err why the end is not known.
-func (t *Turn) End(ctx context.Context, final *responses.Response, err error) {
+// End hands what the turn did to the exporter. final is its final response, or nil and how says how it ended.
+func (t *Turn) End(ctx context.Context, final *responses.Response, how Ending) {
 	if t == nil {
 		return
 	}
-	spans := t.facts.end(t.began, time.Now(), final, err)
+	spans := t.facts.end(t.began, time.Now(), final, how)
 	if t.exporter.measure != nil {
 		t.exporter.measure.record(ctx, spans, t.facts.in.Models)
 	}

@@ -172,7 +172,7 @@ func (m *mapping) sampled(ev turns.RuntimeEvent) {
 	}
 	s.input, s.output = count(p.Usage.InputTokens), count(p.Usage.OutputTokens)
 	s.more = number(s.more, keyCachedTokens, p.Usage.InputTokenDetails.CachedTokens)
-	s.more = text(text(s.more, keyResponseID, p.NativeRequestID), keyResponseModel, s.model)
+	s.more = text(s.more, keyNativeRequest, p.NativeRequestID)
 	if p.StopReason != "" {
 		s.more = append(s.more, keyFinishReasons.StringSlice([]string{cut(p.StopReason, maxText)}))
 	}

@@ -36,7 +36,7 @@ func TestMapping(t *testing.T) {
 			{turns.ModelCompleted, "r1", `{}`}, {turns.ModelFailed, "r1", `{}`},
 			{turns.TurnFailed, "", `{"failure_category":"cancelled"}`}, {turns.TurnCompleted, "", `{"rounds":3}`}},
 			&responses.Response{Status: responses.StatusCancelled}, Ending{},
-			"invoke_agent cancelled 0;turn cancelled 3;chat m  1;"},
+			"invoke_agent cancelled 0;turn cancelled 3;chat m  0;"},
 		"without ids, of no request, and malformed": {[]fact{{turns.TurnSubmitted, "", `{}`},
 			{turns.ModelRequested, "", asked},
 			{turns.ModelCompleted, "r9", `{}`}, {turns.ModelRequested, "r1", `[]`}, {turns.TurnStarted, "", `7`},

@@ -16,7 +16,6 @@ const (
 	keyOperation     = attribute.Key("gen_ai.operation.name")
 	keyProvider      = attribute.Key("gen_ai.provider.name")
 	keyRequestModel  = attribute.Key("gen_ai.request.model")
-	keyResponseModel = attribute.Key("gen_ai.response.model")
 	keyResponseID    = attribute.Key("gen_ai.response.id")
 	keyFinishReasons = attribute.Key("gen_ai.response.finish_reasons")
 	keyConversation  = attribute.Key("gen_ai.conversation.id")
@@ -44,6 +43,8 @@ const (
 	keyRound     = attribute.Key("holon.round")
 	keyAttempt   = attribute.Key("holon.attempt")
 	keyPurpose   = attribute.Key("holon.purpose")
+	// of the request or the response, as the provider calls it
+	keyNativeRequest = attribute.Key("holon.native_request_id")
 )
 
 // Operations, as the conventions name them. A turn as agentd sees it is none.

@@ -109,7 +109,7 @@ func TestTrace(t *testing.T) {
 	for id, want := range map[string]string{
 		"mreq_1": "error.type=overloaded http.response.status_code=int_value:503 holon.attempt=int_value:1",
 		"mreq_2": "gen_ai.operation.name=chat gen_ai.provider.name=openai gen_ai.request.model=gpt " +
-			"gen_ai.response.model=gpt gen_ai.response.id=r-1 gen_ai.usage.input_tokens=int_value:100 " +
+			"gen_ai.response.model= gen_ai.response.id= holon.native_request_id=r-1 gen_ai.usage.input_tokens=int_value:100 " +
 			"gen_ai.usage.output_tokens=int_value:7 gen_ai.usage.cache_read.input_tokens=int_value:60 " +
 			"gen_ai.conversation.id=sess_1 error.type=",
 		"tool_1": "gen_ai.operation.name=execute_tool gen_ai.tool.name=ExecCommand gen_ai.tool.call.id=call_1 " +

@@ -78,7 +78,7 @@ var Constants = redact.Constants{
 		"function", "allowed_tools", "json_object", "json_schema", // echoed from a request
 	},
 	"tool_choice": {"required"},
-	"mode":        {"required", ModeExternal},
+	"mode":        {"required", ModeExternal, ModeUnconfined},
 	"summary":     {"detailed"}, // of reasoning
 	"host":        {"server", HostClient}, "policy": {DecisionAllow, DecisionDeny},
 	"decision":        {DecisionDeny, decisionAnswered},

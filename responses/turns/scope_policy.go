@@ -10,7 +10,8 @@ const (
 	SandboxViolated    = "sandbox.violation"
 	DecisionAllow      = "allow"
 	DecisionDeny       = "deny"
-	ModeExternal       = "external_sandbox" // what holds the tools of a turn is around agentd
+	ModeExternal       = "external_sandbox"   // what holds the tools of a turn is around agentd
+	ModeUnconfined     = "danger_full_access" // nothing holds them; only a host can say so
 	EnforcementUnknown = "unknown"
 )
 

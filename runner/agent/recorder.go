@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -74,6 +76,9 @@ func (rec *recorder) sandbox(payload json.RawMessage) json.RawMessage {
 		return payload
 	}
 	p.Enforcement = view.Enforcement(*in)
+	if !slices.Contains(slices.Collect(maps.Values(p.Enforcement)), view.Enforced) {
+		p.Profile.Mode = turns.ModeUnconfined
+	}
 	return encode(p)
 }
 

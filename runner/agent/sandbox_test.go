@@ -13,11 +13,13 @@ func TestTheEngineSaysWhatIsEnforced(t *testing.T) {
 	told := turns.Scope{}.SandboxApplied("/work").Payload
 	var in *state.Isolation
 	rec := &recorder{Runtime: &Runtime{cfg: Config{Isolation: func(string) *state.Isolation { return in }}}}
+	mode := ""
 	enforcement := func() map[string]string {
 		var p turns.Sandbox
 		if err := json.Unmarshal(rec.sandbox(told), &p); err != nil || p.Profile.Cwd != "/work" {
 			t.Fatalf("the profile is %+v (%v), want that of agentd", p.Profile, err)
 		}
+		mode = p.Profile.Mode
 		return p.Enforcement
 	}
 	if got := enforcement(); got["network"] != "unknown" {
@@ -26,6 +28,16 @@ func TestTheEngineSaysWhatIsEnforced(t *testing.T) {
 	in = &state.Isolation{Network: state.Axis{Level: state.HardEnforced}, Pids: state.Axis{Level: state.RuntimeShaped}}
 	if got := enforcement(); len(got) != 4 || got["network"] != "enforced" || got["process"] != "not_enforced" {
 		t.Errorf("enforcement %v, want of four axes network enforced and process not_enforced", got)
+	}
+	if mode != turns.ModeExternal {
+		t.Errorf("the mode of a container that holds something is %s, want %s", mode, turns.ModeExternal)
+	}
+	in = &state.Isolation{}
+	for _, axis := range in.All() {
+		axis.Level = state.NotEnforced
+	}
+	if got := enforcement(); mode != turns.ModeUnconfined {
+		t.Errorf("the mode where nothing holds the tools (%v) is %s, want %s", got, mode, turns.ModeUnconfined)
 	}
 }
 

@@ -35,6 +35,12 @@ func (s Snapshot) execution(a ledger.Agent) Execution {
 	}
 }
 
+// Values of the axes of Enforcement.
+const (
+	Enforced    = "enforced"
+	NotEnforced = "not_enforced"
+)
+
 // Enforcement is what of an isolation is enforced, in the axes of sandbox.applied.
 func Enforcement(in state.Isolation) map[string]string {
 	axes := map[string]string{
@@ -44,9 +50,9 @@ func Enforcement(in state.Isolation) map[string]string {
 		"secret":     weakest(in.Mounts, in.MaskedPaths, in.Capabilities),
 	}
 	for axis, level := range axes {
-		axes[axis] = "not_enforced"
+		axes[axis] = NotEnforced
 		if level == hard {
-			axes[axis] = "enforced"
+			axes[axis] = Enforced
 		}
 	}
 	return axes

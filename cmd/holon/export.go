@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 
 	"holon/internal/durable"
 	"holon/internal/visible"
+	"holon/responses/turns"
 	"holon/runner/agent/readmodel"
 	"holon/runner/control/wire"
 )
@@ -31,11 +33,13 @@ that it tells of are not kept for the record any more.`},
 		cmd, r := remoteCommand(streams, kind.name+" [flags]", kind.short, 0, 0,
 			func(ctx context.Context, r *remote) error { return runExport(ctx, r, kind.name, file, through) })
 		r.onAgent(cmd)
-		cmd.Flags().StringVarP(&file, "output", "o", "", "`file` to write; default the standard output")
+		cmd.Flags().StringVarP(&file, "output", "o", "", "`file` to write; default, and -, the standard output")
 		cmd.Flags().Int64Var(&through, "through", 0, "`number` of the last event that counts; 0 the newest")
 		cmd.Long = kind.short + `: one JSON document, of one moment.
 Its manifest has the cut, the SHA-256 of each part, and the gaps of the record. The same
-cut is the same document, whatever the agent does later.` + kind.note
+cut is the same document, whatever the agent does later. A document with a secret that
+holon never prints is only written to a file. With --json and a file, its manifest is
+printed.` + kind.note
 		all = append(all, cmd)
 	}
 	return group("export", "Export the record of an agent", "The record is what an agent did: an immutable log of events.",
@@ -50,23 +54,47 @@ func runExport(ctx context.Context, r *remote, kind, file string, through int64)
 	if err != nil {
 		return err
 	}
-	if file == "" {
-		return printRaw(r.streams, doc)
+	if file == "" || file == "-" {
+		return printExport(r.streams, doc)
 	}
-	if err := writeNew("--output", file, append(doc, '\n')); err != nil || kind != "evidence" {
-		return err
-	}
-	return confirmExport(ctx, r, doc)
-}
-
-// confirmExport tells the record that evidence is on disk, so that directories of turns may go.
-func confirmExport(ctx context.Context, r *remote, doc []byte) error {
 	var d struct{ Manifest readmodel.Manifest }
 	if err := json.Unmarshal(doc, &d); err != nil {
 		return fmt.Errorf("read the manifest of the export: %w", err)
 	}
-	_, err := r.Command(ctx, "export_evidence", wire.Command{AgentID: r.Agent, Through: d.Manifest.ThroughSequence,
-		CommandID: fmt.Sprint("export-", d.Manifest.ThroughSequence)})
+	kept, err := writeExport(file, append(doc, '\n'))
+	if err == nil && kept && kind == "evidence" {
+		err = confirmExport(ctx, r, d.Manifest.ThroughSequence)
+	}
+	if err == nil && r.JSON {
+		err = printJSON(r.streams, d.Manifest)
+	}
+	return err
+}
+
+// printExport prints a document, unless a secret of this process would be taken out of it: its digests would be wrong.
+func printExport(streams Streams, doc json.RawMessage) error {
+	if !bytes.Equal(streams.Secrets.JSON(doc, turns.Structure), doc) {
+		return usage("--output", "is missing, and the document has a secret that is never printed, so that its digests "+
+			"would be wrong", "write it to a file: --output FILE")
+	}
+	return printRaw(streams, doc)
+}
+
+// writeExport writes a document to a new file, or to a pipe or a device, which keeps nothing.
+func writeExport(path string, doc []byte) (kept bool, err error) {
+	if info, err := os.Stat(path); err != nil || info.Mode().IsRegular() || info.IsDir() {
+		return true, writeNew("--output", path, doc)
+	}
+	if err := os.WriteFile(path, doc, 0); err != nil { // it exists
+		return false, usage("--output", err.Error(), "name a file that can be written")
+	}
+	return false, nil
+}
+
+// confirmExport tells the record that evidence is on disk, so that directories of turns may go.
+func confirmExport(ctx context.Context, r *remote, through int64) error {
+	_, err := r.Command(ctx, "export_evidence", wire.Command{AgentID: r.Agent, Through: through,
+		CommandID: fmt.Sprint("export-", through)})
 	return err
 }
 

@@ -56,8 +56,9 @@ func runValidate(o *validateOptions) error {
 			_ = printJSON(o.streams, v) // the summary reports an output that is gone
 			return
 		}
+		event := cmp.Or(o.streams.oneLine(v.EventID, 100), "-")
 		fmt.Fprintf(o.streams.Out, "%s:%d: %s: %s: got %s, expected %s\n", o.streams.oneLine(v.File, 1000), v.Line,
-			cmp.Or(o.streams.oneLine(v.EventID, 100), "-"), v.Rule, o.streams.oneLine(v.Got, 300), o.streams.oneLine(v.Want, 300))
+			event, v.Rule, o.streams.oneLine(v.Got, 300), o.streams.oneLine(v.Want, 300))
 	})
 	if o.partial {
 		v.Partial()
@@ -102,6 +103,7 @@ func (o *validateOptions) summarize(v *agentruntime.Validator) error {
 	for _, rule := range idle {
 		fmt.Fprintf(o.streams.Out, "not applicable: %s: %s\n", rule.Rule, rule.Why)
 	}
-	_, err := fmt.Fprintf(o.streams.Out, "level %s: %s, %s\n", o.level, count(events, "event"), count(violations, "violation"))
+	_, err := fmt.Fprintf(o.streams.Out, "level %s: %s, %s\n", o.level, count(events, "event"),
+		count(violations, "violation"))
 	return err
 }

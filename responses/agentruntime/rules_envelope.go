@@ -145,6 +145,9 @@ func checkIntroduced(f *finding) {
 	}
 	for _, kind := range []ID{Task, ParentTask, RootTask} {
 		id := f.IDs[kind]
+		if kind == ParentTask && f.Type == "task.created" {
+			id = f.parentTask()
+		}
 		f.must(id == "" || f.introduces(kind) || f.tasks[id] != nil || f.known("task "+id),
 			fmt.Sprintf("%s %.80s", kind, id), "task.created before it")
 	}

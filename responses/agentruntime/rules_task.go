@@ -4,17 +4,18 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 func taskRules() []Rule {
 	return []Rule{
 		{Number: 62, On: []string{"task."}, check: checkTransition,
 			Statement: "Tasks make only the transitions of the table."},
-		{Number: 63, On: []string{"task.attempt.started"}, check: checkRun,
+		{Number: 63, On: []string{"task.attempt.started", "task.started"}, check: checkRun,
 			Statement: "A retry has a run_id of its own."},
 		{Number: 64, Why: "needs the state after a restart", Statement: "The edges between tasks survive a restart."},
-		{Number: 65, On: []string{"task.created"}, check: checkChildOfCancelled,
-			Statement: "No child of a task starts after its cancellation was requested."},
+		{Number: 65, On: []string{"task.created", "task.attempt.started", "task.started"}, check: checkChildOfCancelled,
+			Statement: "No child of a task, and none of a child, starts after its cancellation was requested."},
 		{Number: 66, On: []string{"task.completed"}, check: checkCompleted,
 			Statement: "A completed task has decided every item of its acceptance and knows the state of its delivery."},
 		{Number: 67, On: []string{"task.lost"}, check: func(f *finding) { f.has("evidence") },
@@ -31,24 +32,48 @@ func taskRules() []Rule {
 }
 
 func checkTransition(f *finding) {
-	of := taskStatusOf[f.Type]
-	f.must(of == "" || f.Status == "" || f.Status == of, fmt.Sprintf("%s with status %q", f.Type, f.Status), of)
 	t, to := f.tasks[f.IDs[Task]], f.TaskStatus()
+	switch of := taskStatusOf[f.Type]; {
+	case f.Type == "task.waiting":
+		f.must(slices.Contains(waits, to), fmt.Sprintf("%s with status %.40q", f.Type, to), strings.Join(waits, ", "))
+	case f.Type == "task.updated" || f.Type == "task.progress":
+		same := t == nil || t.status == "" || f.Status == "" || f.Status == t.status
+		f.must(same, fmt.Sprintf("%s with status %.40q", f.Type, f.Status), "the status of the task, which it does not change")
+	default:
+		f.must(of == "" || f.Status == "" || f.Status == of, fmt.Sprintf("%s with status %.40q", f.Type, f.Status), of)
+	}
 	if t != nil && to != "" {
 		f.must(TaskMay(t.status, to), fmt.Sprintf("%s to %s", t.status, to), "a transition of the table")
 	}
 }
 
 func checkRun(f *finding) {
-	if t := f.tasks[f.IDs[Task]]; t != nil {
-		f.must(!slices.Contains(t.runs, f.IDs[Run]), "run_id "+f.IDs[Run]+" again", "a run_id of its own")
+	t, run := f.tasks[f.IDs[Task]], f.IDs[Run]
+	if t == nil {
+		return
 	}
+	again := slices.Contains(t.tried, run) || f.Type == "task.attempt.started" && slices.Contains(t.runs, run)
+	f.must(!again, "run_id "+run+" again", "a run_id of its own")
 }
 
+// maxAncestors bounds how far up a task is looked for one that was cancelled.
+const maxAncestors = 64
+
 func checkChildOfCancelled(f *finding) {
-	if parent := f.tasks[f.IDs[ParentTask]]; parent != nil {
-		ended := parent.status == "cancelling" || parent.status == "cancelled"
-		f.must(!ended, "a child of a cancelled task", "no new child")
+	id := f.parentTask()
+	if t := f.tasks[f.IDs[Task]]; t != nil {
+		id = t.parent
+	}
+	for range maxAncestors {
+		parent := f.tasks[id]
+		if parent == nil {
+			return
+		}
+		if parent.cancelled {
+			f.report(f.Type+" of a child of "+id+", which was cancelled", "no child that starts")
+			return
+		}
+		id = parent.parent
 	}
 }
 

@@ -149,7 +149,16 @@ var alsoBroken = []struct{ rule, log string }{
 	{"V32", tool + `tool.result status=completed {"preview":"","canonical":{"status":"error"}}`},
 	{"V48", `sandbox.applied {"enforcement":{"filesystem":"enforced","process":"enforced","secret":"enforced"}}`},
 	{"V51", queued("explode")},
+	{"V9", "task.created {\"parent_task_id\":\"none\"}"},
 	{"V62", aTask + "task.started status=completed"},
+	{"V62", aTask + "task.started\ntask.waiting status=completed {\"wait_for\":{\"kind\":\"k\",\"ref\":\"r\"}}"},
+	{"V62", aTask + "task.started\ntask.waiting"},
+	{"V62", aTask + "task.started\ntask.updated status=completed"},
+	{"V63", aTask + "task.started\ntask.failed\ntask.retrying\ntask.started"},
+	{"V65", "task.created\ntask.created task_id=b parent_task_id=task_id-1\n" +
+		"task.accepted\ntask.cancel_requested\ntask.accepted task_id=b\ntask.started task_id=b"},
+	{"V65", "task.created\ntask.created task_id=b {\"parent_task_id\":\"task_id-1\"}\n" +
+		"task.accepted\ntask.cancel_requested\ntask.cancelled\ntask.created task_id=c parent_task_id=b"},
 	{"V66", `task.created {"acceptance":[{"id":"a"},{"id":"b"}]}
 		task.accepted
 		task.started

@@ -50,6 +50,8 @@ type task struct {
 	parent     string
 	children   map[string]bool // that have not ended
 	runs       []string        // the last ones
+	tried      []string        // the last ones of attempts that are retried
+	cancelled  bool            // or is about to be
 	acceptance []string        // ids of the items to decide
 }
 
@@ -216,7 +218,7 @@ func (s *state) applyTask(e *Event) {
 		if e.Type != "task.created" {
 			return
 		}
-		t = &task{parent: e.IDs[ParentTask], children: map[string]bool{}}
+		t = &task{parent: e.parentTask(), children: map[string]bool{}}
 		s.tasks[id] = t
 		if parent := s.tasks[t.parent]; parent != nil {
 			parent.children[id] = true
@@ -231,8 +233,14 @@ func (s *state) applyTask(e *Event) {
 			t.acceptance = append(t.acceptance, acceptanceID(item, i))
 		}
 	}
-	if e.Type == "task.attempt.started" {
+	switch e.Type {
+	case "task.attempt.started", "task.started":
 		t.runs = append(t.runs[max(0, len(t.runs)-63):], e.IDs[Run])
+	case "task.retrying":
+		t.tried = append(t.tried, t.runs...)
+		t.tried, t.runs = t.tried[max(0, len(t.tried)-64):], nil
+	case "task.cancel_requested":
+		t.cancelled = true
 	}
 	switch t.status {
 	case "completed", "failed", "cancelled", "timed_out":

@@ -1,6 +1,9 @@
 package agentruntime
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Statuses is the vocabulary of statuses: for each, the nouns that may have it (t thread, g turn or attempt, k task).
 var Statuses = map[string]string{
@@ -67,6 +70,9 @@ func (e *Event) TaskStatus() string {
 	}
 	return taskStatusOf[e.Type]
 }
+
+// parentTask is the parent of a task that is created: the class has it among its ids and in its payload.
+func (e *Event) parentTask() string { return cmp.Or(e.IDs[ParentTask], e.text("parent_task_id")) }
 
 // turnEnds are the statuses that each terminal class of a turn may have.
 var turnEnds = map[string][]string{

@@ -120,10 +120,10 @@ func (e *Event) list(path string) []any {
 	return l
 }
 
-// missing returns the first of the keys that the payload lacks.
+// missing returns the first of the keys that the payload lacks, or for which it has an empty text.
 func (e *Event) missing(keys ...string) string {
 	for _, key := range keys {
-		if e.field(key) == nil {
+		if value := e.field(key); value == nil || value == "" {
 			return key
 		}
 	}

@@ -53,11 +53,17 @@ func (f *finding) must(ok bool, got, want string) {
 	}
 }
 
-// has reports the first of the keys that the payload lacks.
+// has reports the first of the keys that the payload lacks or leaves empty.
 func (f *finding) has(keys ...string) {
 	if key := f.missing(keys...); key != "" {
 		f.report("no payload."+key, "payload with "+strings.Join(keys, ", "))
 	}
+}
+
+// isBool reports a value of the payload that is neither true nor false.
+func (f *finding) isBool(path string) {
+	_, ok := f.field(path).(bool)
+	f.must(ok, fmt.Sprintf("%s %.40v", path, f.field(path)), "true or false")
 }
 
 // oneOf reports a text of the payload that is not one of the words.

@@ -42,12 +42,14 @@ func checkPermitted(f *finding) {
 	}
 	f.must(tool.seen["permission.evaluated"] > 0 || tool.text["policy"] == "allow",
 		"no permission.evaluated of "+tool.id, "permission.evaluated, or policy allow in tool.started, before its process")
-	f.must(tool.seen["sandbox.applied"] > 0 || tool.turn != nil && tool.turn.seen["sandbox.applied"] > 0,
+	before := f.partial && tool.turn == nil // the turn's sandbox may have been told of before the part
+	f.must(before || tool.seen["sandbox.applied"] > 0 || tool.turn != nil && tool.turn.seen["sandbox.applied"] > 0,
 		"no sandbox.applied of "+tool.id, "sandbox.applied of the tool or of its turn before its process")
 }
 
 func checkReason(f *finding) {
-	f.has("decision", "decision_source")
+	f.oneOf("decision_source", "rule", "mode", "hook", "classifier", "human", "host_policy", "sandbox_override",
+		"tool_contract")
 	words := []string{"allow", "deny", "ask", "sandboxed", "unavailable"}
 	if f.Type == "permission.resolved" {
 		words = append(words, "timeout", "cancelled")
@@ -57,7 +59,7 @@ func checkReason(f *finding) {
 
 func checkExpired(f *finding) {
 	action := f.objectOf(f.Event)
-	if action != nil && f.text("decision") == "expired" {
+	if action != nil && (f.text("decision") == "expired" || f.text("via") == "expiry") {
 		f.must(action.text["expires_at"] != "", "an action without expires_at expired", "expires_at in action.required")
 	}
 }

@@ -88,6 +88,10 @@ func TestPages(t *testing.T) {
 			}
 		}
 	}
+	page := "tool.started turn_id=old {\"policy\":\"allow\"}\nprocess.started turn_id=old tool_call_id=tool_call_id-1"
+	if rules := broken(events(t, page), (*Validator).Partial); len(rules) > 0 {
+		t.Errorf("a process of a turn that began before the part breaks %v", rules)
+	}
 	for _, tt := range []struct{ log, rule string }{
 		{"tool.result\ntool.result", "V11"},
 		{"begin\ntool.result status=completed", "V11"},
@@ -146,6 +150,25 @@ var alsoBroken = []struct{ rule, log string }{
 	{"V26", request + "model.failed {\"outcome\":\"retrying\"}\nmodel.requested model_request_id=b {\"attempt\":1}"},
 	{"V26", request + "model.failed {\"outcome\":\"retrying\"}\nmodel.requested model_request_id=b {\"attempt\":3}"},
 	{"V26", request + "model.completed\nmodel.requested model_request_id=b {\"attempt\":2}"},
+	{"V27", `begin
+		turn.failed status=failed {"failure_category":"","retryable":false}`},
+	{"V27", `begin
+		turn.failed status=failed {"failure_category":"timeout","retryable":"perhaps"}`},
+	{"V32", tool + `tool.failed {"failure_category":"timeout","message":"m","retryable":0}`},
+	{"V33", `begin
+		tool.started {"safe_args":{},"policy":"deny"}
+		tool.result status=completed {"preview":""}`},
+	{"V36", `begin
+		output.truncated {"kept_bytes":3,"size_bytes":2,"truncation":"head"}`},
+	{"V36", `begin
+		output.spilled {"size_bytes":"many","preview":"","output_ref":"r"}`},
+	{"V40", `begin
+		permission.evaluated {"decision":"allow","decision_source":"a feeling"}`},
+	{"V47", `begin
+		action.required
+		action.resolved {"decision":"deny","via":"expiry"}`},
+	{"V77", `begin
+		routing.fallback.applied {"from":"a","to":"","reason":"c"}`},
 	{"V32", tool + `tool.result status=completed {"preview":"","canonical":{"status":"error"}}`},
 	{"V48", `sandbox.applied {"enforcement":{"filesystem":"enforced","process":"enforced","secret":"enforced"}}`},
 	{"V51", queued("explode")},

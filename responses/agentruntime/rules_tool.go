@@ -1,6 +1,9 @@
 package agentruntime
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 func toolRules() []Rule {
 	ends := []string{"tool.result", "tool.failed"}
@@ -12,10 +15,10 @@ func toolRules() []Rule {
 		{Number: 33, On: []string{"process.started", "tool.result"}, check: checkDenied,
 			Statement: "A tool that was denied has neither a process nor a result."},
 		{Number: 34, On: []string{"tool.progress"}, check: checkOverlap,
-			Statement: "Tools that write do not overlap in a thread."},
+			Statement: "Tools that write, by the catalog, do not execute at once in a thread."},
 		{Number: 35, Why: "needs a live server", Statement: "Cancelling during a tool leaves a fact that says so."},
 		{Number: 36, On: []string{"output.spilled", "output.truncated"}, check: checkOutput,
-			Statement: "Output over its budget says how much there was and where it is."},
+			Statement: "Output over its budget says how much there was, and how much was kept or where all of it is."},
 		{Number: 37, Why: "needs a live server",
 			Statement: "Input to a process is counted, and to an unknown one refused."},
 		{Number: 38, Why: "needs the state after a restart",
@@ -39,7 +42,8 @@ func checkToolRecord(f *finding) {
 
 func checkToolEnd(f *finding) {
 	if f.Type == "tool.failed" {
-		f.has("message", "retryable")
+		f.has("message")
+		f.isBool("retryable")
 		f.oneOf("failure_category", "invalid_input", "permission_denied", "sandbox_violation", "not_found", "timeout",
 			"cancelled", "interrupted", "execution_error", "unavailable")
 		return
@@ -51,7 +55,7 @@ func checkToolEnd(f *finding) {
 
 func checkDenied(f *finding) {
 	tool := f.toolOf(f.Event)
-	f.must(tool == nil || tool.text["decision"] != "deny", f.Type+" of a tool that was denied", "tool.failed")
+	f.must(tool == nil || cmp.Or(tool.text["decision"], tool.text["policy"]) != "deny", f.Type+" of a tool that was denied", "tool.failed")
 }
 
 func checkOverlap(f *finding) {
@@ -73,9 +77,15 @@ func checkOverlap(f *finding) {
 
 func checkOutput(f *finding) {
 	if f.Type == "output.truncated" {
-		f.has("kept_bytes", "size_bytes", "truncation")
+		f.has("truncation")
+		kept, _ := f.number("kept_bytes")
+		size, ok := f.number("size_bytes")
+		f.must(ok && f.field("kept_bytes") != nil && kept <= size, fmt.Sprintf("kept_bytes %v of size_bytes %v",
+			f.field("kept_bytes"), f.field("size_bytes")), "how much of how much")
 		return
 	}
-	f.has("size_bytes", "preview")
+	_, ok := f.number("size_bytes")
+	f.must(ok, fmt.Sprintf("size_bytes %v", f.field("size_bytes")), "a number")
+	f.must(f.field("preview") != nil, "no payload.preview", "a preview")
 	f.must(f.IDs[OutputRef] != "" || f.field("output_ref") != nil, "no output_ref", "a reference to all of it")
 }

@@ -47,7 +47,8 @@ func checkAttempt(f *finding) {
 }
 
 func checkFailedTurn(f *finding) {
-	f.has("failure_category", "retryable")
+	f.has("failure_category")
+	f.isBool("retryable")
 	f.must(slices.Contains(turnEnds[f.Type], f.Status), fmt.Sprintf("status %q", f.Status),
 		"failed, cancelled, timed_out or lost")
 	turn := f.turnOf(f.Event)

@@ -123,6 +123,9 @@ func responseFailure(resp *responses.Response) *state.Failure {
 		return &state.Failure{Code: responses.CodeCancelled, Message: "the turn was cancelled"}
 	case resp.Status == responses.StatusIncomplete && resp.IncompleteDetails != nil:
 		reason := visible.OneLine(resp.IncompleteDetails.Reason, 100)
+		if reason == responses.ReasonTimeout {
+			return &state.Failure{Code: reason, Message: ErrDeadline.Error()}
+		}
 		return &state.Failure{Code: reason, Message: "the turn ended early: " + reason}
 	case resp.Error != nil:
 		return &state.Failure{Code: visible.OneLine(resp.Error.Code, 100),

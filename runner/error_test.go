@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"holon/internal/platform"
+	"holon/responses"
 	"holon/runner"
 	"holon/runner/engine"
 )
@@ -25,5 +26,15 @@ func TestDescribeNeedsLinux(t *testing.T) {
 				t.Errorf("got %+v", got)
 			}
 		})
+	}
+}
+
+// A turn that ran out of time is told of in one way, whether agentd ended it or the host.
+func TestOutOfTime(t *testing.T) {
+	resp := &responses.Response{Status: responses.StatusIncomplete,
+		IncompleteDetails: &responses.IncompleteDetails{Reason: responses.ReasonTimeout}}
+	agentd, host := runner.TurnResult{Response: resp}.Failure(), runner.Describe(runner.ErrDeadline)
+	if want := "the turn ended early: it ran out of time"; agentd.Message != want || host.Message != want {
+		t.Errorf("agentd's end is %q and the host's %q, want %q", agentd.Message, host.Message, want)
 	}
 }

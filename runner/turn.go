@@ -17,7 +17,7 @@ import (
 // Causes that end a turn from outside, for context.WithCancelCause.
 var (
 	ErrInterrupted = errors.New("cancelled by the user")
-	ErrDeadline    = errors.New("the time for the run is over")
+	ErrDeadline    = errors.New("the turn ended early: it ran out of time")
 	// ErrLeft does not end the turn: it goes on unwatched until another process
 	// takes its session up.
 	ErrLeft = errors.New("the turn was left to go on by itself")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holon/responses"
+	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
@@ -34,7 +35,7 @@ func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end
 	r.streams.watch(true)
 	live := r.showLive(ctx, sent, quiet || r.streaming())
 	defer func() { r.told = live.close(lastOf(end)) }()
-	turns := map[string]bool{}
+	ofMessage := map[string]bool{}
 	for item, err := range r.Follow(ctx, sent.AgentID, client.Follow{After: max(sent.EventSeq-1, 0)}) {
 		if err != nil {
 			return end, shells, r.stoppedWatching(ctx, err, sent.AgentID)
@@ -44,9 +45,9 @@ func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end
 				return end, shells, err
 			}
 			if ev.Provenance.MessageID == sent.MessageID && ev.Provenance.TurnID != "" {
-				turns[ev.Provenance.TurnID] = true
+				ofMessage[ev.Provenance.TurnID] = true
 			}
-			ours := ev.Provenance.MessageID == sent.MessageID || turns[ev.Provenance.TurnID]
+			ours := ev.Provenance.MessageID == sent.MessageID || ofMessage[ev.Provenance.TurnID]
 			if ours && ev.Type == rules.ToolExecuted && isShell(ev) {
 				shells++
 			}
@@ -106,9 +107,19 @@ func (r *remote) showDoing(live *liveAnswer, ev *view.EventEnvelope) {
 		}
 		told := data.Phase != responses.PhaseCommentary || live.await(data.Text)
 		live.done(len(data.Calls), 0)
-		if told {
+		if !told && data.Text != "" {
+			live.line(r.streams.oneLine(data.Text, 500))
+		}
+		return
+	case rules.ProviderRound:
+		var f turns.AttemptFailure
+		if json.Unmarshal(ev.Payload.Data, &f) != nil || f.Outcome == turns.OutcomeSucceeded {
 			return
 		}
+		if _, line := retry(f, &r.retried); line != "" {
+			live.line(r.streams.oneLine(line, 500))
+		}
+		return
 	case rules.ToolExecuted:
 		r.showExecuted(live, ev)
 		live.done(0, 1)
@@ -206,9 +217,16 @@ func outcomeOf(end view.MessageState) (state.Outcome, error) {
 		Hint:    cmp.Or(failure.Hint, "see: holon transcript --agent "+who)}
 }
 
-// endedWords are how a turn with an outcome ended, for a person.
-var endedWords = map[state.Outcome]string{state.OutcomeSuccess: "completed", state.OutcomeWaiting: "waiting",
-	state.OutcomeDeadline: "out of time", state.OutcomeCancelled: "aborted"}
+// endedWord is how a turn ended, for a person: in the words of a run's status, and those that only agents have.
+func endedWord(end view.MessageState, outcome state.Outcome) string {
+	switch outcome {
+	case state.OutcomeWaiting:
+		return "waiting"
+	case state.OutcomeCancelled:
+		return "aborted"
+	}
+	return string(statusOf(end))
+}
 
 // showAnswer prints how a message ended: the answer on stdout, the rest on
 // stderr. Its error is the exit code.
@@ -222,7 +240,7 @@ func (r *remote) showAnswer(end view.MessageState, quiet bool) error {
 		}
 		if !quiet {
 			lasted := time.Duration(t.DurationMS) * time.Millisecond
-			fmt.Fprintf(r.streams.Err, "%s in %.1fs: %s, %s\n", cmp.Or(endedWords[outcome], "failed"), lasted.Seconds(),
+			fmt.Fprintf(r.streams.Err, "%s in %.1fs: %s, %s\n", endedWord(end, outcome), lasted.Seconds(),
 				count(t.ModelRounds, "round"), count(t.ToolCalls, "tool call"))
 			if t.Usage != nil && t.Usage.TotalTokens > 0 {
 				fmt.Fprintln(r.streams.Err, "tokens   "+tokensOf(t.Usage))

@@ -52,6 +52,10 @@ func TestOutcomeOfMessage(t *testing.T) {
 		end := view.MessageState{Entry: ledger.Entry{Status: c.status}, Turn: c.turn}
 		outcome, err := outcomeOf(end)
 		code := outcome.ExitCode()
+		if want := map[int]string{124: "incomplete", 130: "aborted", 3: "waiting"}[code]; want != "" &&
+			endedWord(end, outcome) != want {
+			t.Errorf("%s: endedWord = %q, want %q", name, endedWord(end, outcome), want)
+		}
 		switch {
 		case code != c.code:
 			t.Errorf("%s: code = %d, want %d", name, code, c.code)

@@ -132,21 +132,34 @@ func (p *progress) Fact(ev turns.RuntimeEvent) {
 	p.draw()
 }
 
-// showRetry says once why a model is asked again. That it failed for good is for the end of the run to say.
+// showRetry shows why a model is asked again.
 func (p *progress) showRetry(f turns.AttemptFailure) {
+	next, line := retry(f, &p.retried)
+	if next != "" {
+		p.doing, p.since = next, time.Now()
+	}
+	if line != "" {
+		p.printLocked("  " + line)
+	}
+}
+
+// retry says what is done after a failed request, "" when no model is asked again: that it failed for good is for the
+// end to say. The line has the reason too, once: told is the newest of which it was said.
+func retry(f turns.AttemptFailure, told *string) (next, line string) {
 	pause := (time.Duration(f.BackoffMS) * time.Millisecond).Round(100 * time.Millisecond)
-	next := "asking the next model"
+	next = "asking the next model"
 	if !f.AdvancedToFallback {
 		if pause == 0 || f.ProviderAttempt == nil {
-			return
+			return "", ""
 		}
 		next = fmt.Sprintf("retrying in %s (%d/%d)", pause, f.ProviderAttempt.Attempt, f.ProviderAttempt.MaxAttempts-1)
 	}
-	p.doing, p.since = next, time.Now()
-	if why := visible.OneLine(f.Message, 200); why != p.retried || f.AdvancedToFallback {
-		p.retried = why
-		p.printLocked("  ! " + why + "; " + next)
+	why := visible.OneLine(f.Message, 200)
+	if why == *told && !f.AdvancedToFallback {
+		return next, ""
 	}
+	*told = why
+	return next, "! " + why + "; " + next
 }
 
 // Egress shows what was denied, once each: an agent tries again.

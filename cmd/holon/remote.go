@@ -24,10 +24,11 @@ type remote struct {
 	Format string // of --output-format, where a command has it
 	Agent  string // "": the daemon's default agent
 
-	home   state.Home
-	args   []string
-	events *agentEvents // of the message that is watched, nil when they are not printed
-	told   bool         // the answer that was waited for stands on the terminal
+	home    state.Home
+	args    []string
+	events  *agentEvents // of the message that is watched, nil when they are not printed
+	told    bool         // the answer that was waited for stands on the terminal
+	retried string       // the newest reason to ask a model again of which it was said
 	*client.Client
 }
 

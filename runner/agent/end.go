@@ -46,7 +46,8 @@ func (r *Runtime) endOf(res pool.Result, cause error) scheduler.End {
 		end.Lost, end.Suspended = true, true
 	}
 	if f := res.Failure; f != nil && end.Reason != reasonAborted {
-		end.Failure = r.failure(phaseTurn, &state.Error{Code: state.Code(f.Code), Message: f.Message, Hint: f.Hint})
+		end.Failure = r.failure(phaseTurn, &state.Error{Code: state.Code(f.Code), Param: f.Param, Message: f.Message,
+			Hint: f.Hint})
 		end.Failure.Artifact = res.Artifact
 	}
 	return end
@@ -86,8 +87,8 @@ func permanent(err error) bool {
 // failure is an error for a person, without known secrets.
 func (r *Runtime) failure(phase string, err error) *ledger.Failure {
 	f := runner.Describe(err)
-	if f.Param != "" && !strings.HasPrefix(f.Message, f.Param) && phase == phaseStartup {
-		f.Message = f.Param + ": " + f.Message // the setting at fault, which the message is about
+	if f.Param != "" && !strings.HasPrefix(f.Message, f.Param) && !strings.HasPrefix(f.Param, "--") {
+		f.Message = f.Param + ": " + f.Message // the setting or the provider that the message is about
 	}
 	return &ledger.Failure{OccurredAt: r.cfg.Now(), Phase: phase, Code: f.Code, Summary: r.cfg.Secrets.Text(f.Message),
 		Hint: r.cfg.Secrets.Text(f.Hint)}

@@ -205,7 +205,11 @@ func (b *background) showStatus(s daemon.Status) error {
 	pairs = append(pairs, [2]string{"problem", s.Control.Problem})
 	if f := s.LastFailure; f != nil {
 		when := b.streams.moment(turns.At(f.OccurredAt))
-		pairs = append(pairs, [2]string{"last failure", fmt.Sprintf("%s, %s: %s", when, f.Phase, f.Summary)},
+		of := f.Phase
+		if f.AgentID != "" {
+			of = "agent " + f.AgentID
+		}
+		pairs = append(pairs, [2]string{"last failure", fmt.Sprintf("%s, %s: %s", when, of, f.Summary)},
 			[2]string{"look at", cmp.Or(f.Hint, "holon daemon logs")})
 	}
 	if len(s.Stale) > 0 {

@@ -89,7 +89,7 @@ func runTimer(ctx context.Context, r *remote, o *timerOptions) error {
 	if r.JSON {
 		return printJSON(r.streams, made)
 	}
-	return timerTable(r.streams, made)
+	return timerTable(r.streams, made.Timer)
 }
 
 func runTimerList(ctx context.Context, r *remote) error {

@@ -281,7 +281,7 @@ func leave(t *testing.T, path string, running bool) {
 		_, err = m.Sleep(t.Context(), "bad", "call", time.Second, "")
 	}
 	if err == nil {
-		_, err = m.CreateTimer(t.Context(), scheduler.NewTimer{AgentID: "bad", After: time.Second})
+		_, _, err = m.CreateTimer(t.Context(), scheduler.NewTimer{AgentID: "bad", After: time.Second})
 	}
 	if err == nil && !running {
 		_, err = m.Settle(t.Context(), c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted})

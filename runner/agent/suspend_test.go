@@ -20,7 +20,7 @@ func TestSuspended(t *testing.T) {
 			c.Now = func() time.Time { return time.Now().Round(0).Add(time.Duration(slept.Load())) }
 		})
 		defer l.close()
-		_, err := l.runtime.Scheduler().CreateTimer(t.Context(),
+		_, _, err := l.runtime.Scheduler().CreateTimer(t.Context(),
 			scheduler.NewTimer{AgentID: "main", After: 8 * time.Hour, Summary: "good morning"})
 		if err != nil {
 			t.Fatal(err)

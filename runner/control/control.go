@@ -75,7 +75,7 @@ type Steps interface {
 	PickWork(ctx context.Context, agentID, itemID, key string) (ledger.WorkItem, error)
 	UpdateWork(ctx context.Context, agentID, itemID, key string, c scheduler.WorkChange) (ledger.WorkItem, error)
 	CompleteWork(ctx context.Context, agentID, itemID, key string, r *scheduler.Round) (scheduler.Completion, error)
-	CreateTimer(ctx context.Context, t scheduler.NewTimer) (ledger.Timer, error)
+	CreateTimer(ctx context.Context, t scheduler.NewTimer) (timer ledger.Timer, made bool, err error)
 	CancelTimer(ctx context.Context, timerID string) (ledger.Timer, error)
 	Stop(ctx context.Context, agentID, by string) error
 	Start(ctx context.Context, agentID, by string) error

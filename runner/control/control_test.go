@@ -114,10 +114,14 @@ func promptWorker(t *testing.T, r *rig, c *client.Client) {
 
 func timeWorker(t *testing.T, _ *rig, c *client.Client) {
 	ctx := t.Context()
-	timer := must(c.CreateTimer(ctx, "worker", wire.Timer{DurationMS: 1000, IntervalMS: 60_000, Summary: "look"},
-		""))(t)
+	look := wire.Timer{DurationMS: 1000, IntervalMS: 60_000, Summary: "look"}
+	timer := must(c.CreateTimer(ctx, "worker", look, "once"))(t)
 	equal(t, "repeat", timer.Repeat, true)
 	equal(t, "status", timer.Status, ledger.TimerActive)
+	equal(t, "replayed", timer.Replayed, false)
+	again := must(c.CreateTimer(ctx, "worker", look, "once"))(t)
+	equal(t, "the same key", again.ID, timer.ID)
+	equal(t, "replayed under the same key", again.Replayed, true)
 	_, err := c.CancelTimer(ctx, "main", timer.ID)
 	refused(t, "a timer of another agent", err, ledger.CodeNotFound)
 	equal(t, "cancelled", must(c.CancelTimer(ctx, "worker", timer.ID))(t).Status, ledger.TimerCancelled)

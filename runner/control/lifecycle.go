@@ -123,13 +123,13 @@ func (s *Server) postTimer(w http.ResponseWriter, r *http.Request) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	timer, err := s.steps.CreateTimer(r.Context(),
+	timer, made, err := s.steps.CreateTimer(r.Context(),
 		scheduler.NewTimer{AgentID: s.agentID(r), Key: key, After: time.Duration(t.DurationMS) * time.Millisecond,
 			Interval: time.Duration(t.IntervalMS) * time.Millisecond, Summary: t.Summary})
 	if err != nil {
 		return nil, err
 	}
-	return view.OfTimer(timer), nil
+	return wire.MadeTimer{Timer: view.OfTimer(timer), Replayed: !made}, nil
 }
 
 // maxSpan bounds the times of timers, in milliseconds: ten years.
@@ -177,7 +177,8 @@ func (s *Server) postModel(w http.ResponseWriter, r *http.Request) (any, error) 
 		return nil, err
 	}
 	if m.Model == "" {
-		return nil, missing("model", "name one as provider/model, or POST …/model/clear")
+		return nil, missing("model", "name one as provider/model; holon agent model clear "+s.agentID(r)+
+			" goes back to that of the runtime")
 	}
 	if err := s.host.CheckModel(m.Model, m.Force); err != nil {
 		return nil, err

@@ -52,7 +52,7 @@ var operations = map[string][2]reflect.Type{
 	"createAgent":          does[wire.Create, view.AgentSummary](),
 	"controlAgent":         does[wire.Control, wire.Controlled](),
 	"abortRun":             does[wire.Abort, wire.Aborted](),
-	"createTimer":          does[wire.Timer, view.Timer](),
+	"createTimer":          does[wire.Timer, wire.MadeTimer](),
 	"listWorkItems":        gives[[]view.WorkRecord](),
 	"getWorkItem":          gives[view.WorkRecord](),
 	"createWorkItem":       does[wire.WorkItem, view.WorkRecord](),

@@ -142,6 +142,7 @@ type WakeNote struct {
 
 // Failure is why something of an agent failed, for a person.
 type Failure struct {
+	AgentID    string                 `json:"agent_id,omitempty"` // where it is told among those of others
 	OccurredAt time.Time              `json:"occurred_at"`
 	Phase      string                 `json:"phase"` // startup, shutdown, runtime_turn
 	Code       string                 `json:"code"`

@@ -247,5 +247,9 @@ func Priority(p ledger.Priority, kind ledger.MessageKind) (ledger.Priority, *Ref
 	case ledger.Next, ledger.Normal, ledger.Background:
 		return p, nil
 	}
-	return p, refuse("priority", "%.40q is not a priority: use interject, next, normal or background", p)
+	use := "next, normal or background"
+	if kind == ledger.KindOperatorPrompt {
+		use = "interject, " + use
+	}
+	return p, refuse("priority", "%.40q is not a priority: use %s", p, use)
 }

@@ -207,6 +207,13 @@ func TestPriority(t *testing.T) {
 			t.Errorf("Priority(%q) of a webhook = %q, %v", in, got, bad)
 		}
 	}
+	for kind, offered := range map[ledger.MessageKind]bool{ledger.KindOperatorPrompt: true,
+		ledger.KindWebhookEvent: false} {
+		_, bad := rules.Priority("urgent", kind)
+		if bad == nil || strings.Contains(bad.Message, "interject") != offered {
+			t.Errorf("a wrong priority of a %s is refused with %v, and offers interject: want %v", kind, bad, offered)
+		}
+	}
 }
 
 // FuzzAdmit looks for a way from outside to say what only the runtime or the

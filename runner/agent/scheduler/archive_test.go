@@ -25,7 +25,7 @@ func TestArchive(t *testing.T) {
 	c := w.claim()
 	w.sleep("1", time.Hour)
 	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok", ResponseID: "resp_1"})
-	timer, err := w.m.CreateTimer(w.ctx, scheduler.NewTimer{AgentID: "alpha", After: time.Hour})
+	timer, _, err := w.m.CreateTimer(w.ctx, scheduler.NewTimer{AgentID: "alpha", After: time.Hour})
 	w.must(err)
 	_, token, err := w.m.EnsureTrigger(w.ctx, "alpha")
 	w.must(err)
@@ -65,7 +65,7 @@ func TestArchive(t *testing.T) {
 		"start": func() error { return w.m.Start(w.ctx, "alpha", "me") },
 		"admit": func() error { _, err := w.m.Admit(w.ctx, prompt("more")); return err },
 		"timer": func() error {
-			_, err := w.m.CreateTimer(w.ctx, scheduler.NewTimer{AgentID: "alpha", After: 1})
+			_, _, err := w.m.CreateTimer(w.ctx, scheduler.NewTimer{AgentID: "alpha", After: 1})
 			return err
 		},
 		"trigger": func() error { _, _, err := w.m.EnsureTrigger(w.ctx, "alpha"); return err },

@@ -204,13 +204,12 @@ const (
 
 // CreateTimer makes a timer. One with the key of an earlier one is answered with
 // that. Errors: CodeInvalidTimer, CodeKeyConflict, ledger.CodeNotFound.
-func (m *Scheduler) CreateTimer(ctx context.Context, n NewTimer) (ledger.Timer, error) {
+func (m *Scheduler) CreateTimer(ctx context.Context, n NewTimer) (t ledger.Timer, made bool, err error) {
 	if err := checkTimer(n); err != nil {
-		return ledger.Timer{}, err
+		return ledger.Timer{}, false, err
 	}
-	var t ledger.Timer
-	err := m.step(ctx, n.AgentID, func(s *step) error {
-		t = s.newTimer(n)
+	err = m.step(ctx, n.AgentID, func(s *step) error {
+		t, made = s.newTimer(n), false
 		if n.Key != "" {
 			old, err := s.Timer(t.ID)
 			if err == nil && (old.DurationMS != t.DurationMS || old.IntervalMS != t.IntervalMS ||
@@ -231,9 +230,10 @@ func (m *Scheduler) CreateTimer(ctx context.Context, n NewTimer) (ledger.Timer, 
 		}
 		s.emitTimer(rules.TimerCreated, t, ledger.Event{},
 			facts{"duration_ms": t.DurationMS, "interval_ms": t.IntervalMS, "next_fire_at": t.NextFireAt})
+		made = true
 		return s.InsertTimer(t)
 	})
-	return t, err
+	return t, made, err
 }
 
 func checkTimer(n NewTimer) error {

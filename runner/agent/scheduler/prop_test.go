@@ -185,7 +185,7 @@ func (w *world) outside(i int, o op) (err error) {
 		_, err = w.m.RevokeTrigger(w.ctx, o.Agent)
 	case "timer":
 		var timer ledger.Timer
-		timer, err = w.m.CreateTimer(w.ctx,
+		timer, _, err = w.m.CreateTimer(w.ctx,
 			scheduler.NewTimer{AgentID: o.Agent, Key: fmt.Sprint("timer", i), After: time.Duration(o.N) * time.Minute,
 				Interval: time.Duration(o.N%3) * time.Minute})
 		if err == nil {

@@ -220,17 +220,17 @@ func TestTimer(t *testing.T) {
 	for _, n := range []scheduler.NewTimer{{After: -1}, {Interval: time.Millisecond},
 		{After: 20 * 366 * 24 * time.Hour}, {Summary: "\xff"}} {
 		n.AgentID = "alpha"
-		_, err := w.m.CreateTimer(w.ctx, n)
+		_, _, err := w.m.CreateTimer(w.ctx, n)
 		code(t, err, scheduler.CodeInvalidTimer, "")
 	}
 	n := scheduler.NewTimer{AgentID: "alpha", Key: "k", After: time.Minute, Interval: time.Minute, Summary: "look"}
-	timer, err := w.m.CreateTimer(w.ctx, n)
+	timer, made, err := w.m.CreateTimer(w.ctx, n)
 	w.must(err)
-	if again, err := w.m.CreateTimer(w.ctx, n); err != nil || again.ID != timer.ID {
-		t.Fatalf("%+v, %v", again, err)
+	if again, anew, err := w.m.CreateTimer(w.ctx, n); err != nil || again.ID != timer.ID || !made || anew {
+		t.Fatalf("%+v, made: %v, then %v, %v", again, made, anew, err)
 	}
 	n.Interval = time.Hour
-	_, err = w.m.CreateTimer(w.ctx, n)
+	_, _, err = w.m.CreateTimer(w.ctx, n)
 	code(t, err, scheduler.CodeKeyConflict, "")
 
 	w.pass(5*time.Minute + 30*time.Second) // holon was down: it fires once
@@ -262,7 +262,7 @@ func TestTimer(t *testing.T) {
 	w.pass(time.Hour)
 	w.nothing()
 
-	once, err := w.m.CreateTimer(w.ctx, scheduler.NewTimer{AgentID: "alpha"})
+	once, _, err := w.m.CreateTimer(w.ctx, scheduler.NewTimer{AgentID: "alpha"})
 	w.must(err)
 	w.must(w.m.Stop(w.ctx, "alpha", "me"))
 	w.pass(time.Hour)

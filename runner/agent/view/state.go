@@ -95,7 +95,9 @@ func (s Snapshot) Activity() (Activity, *ledger.Failure, error) {
 		}
 		sum.ActiveTaskCount += running
 		if f := at.stored.LastFailure; f != nil && (newest == nil || f.OccurredAt.After(newest.OccurredAt)) {
-			newest = f
+			told := *f
+			told.AgentID = a.ID
+			newest = &told
 		}
 	}
 	switch {

@@ -271,7 +271,7 @@ func (c *Client) StopTask(ctx context.Context, agentID, taskID string, force boo
 func taskPath(taskID, rest string) string { return "/tasks/" + url.PathEscape(taskID) + rest }
 
 // CreateTimer makes a timer. key is as with Prompt.
-func (c *Client) CreateTimer(ctx context.Context, agentID string, t wire.Timer, key string) (out view.Timer,
+func (c *Client) CreateTimer(ctx context.Context, agentID string, t wire.Timer, key string) (out wire.MadeTimer,
 	err error) {
 	return out, c.post(ctx, agentID, "/timers", t, key, &out)
 }

@@ -160,6 +160,12 @@ type Timer struct {
 	Summary    string `json:"summary,omitempty"`
 }
 
+// MadeTimer answers a Timer.
+type MadeTimer struct {
+	view.Timer
+	Replayed bool `json:"replayed"` // the timer was there before, under the same key
+}
+
 // Live is a piece of a message that an agent writes.
 type Live struct {
 	TurnID    string `json:"turn_id"`

@@ -39,7 +39,7 @@ func newLedger(t *testing.T) string {
 		Body:   ledger.Body{Type: "text", Text: "go"}, Surface: ledger.SurfaceCLIPrompt,
 		AdmissionContext: ledger.LocalProcess})
 	step(err)
-	_, err = m.CreateTimer(t.Context(), scheduler.NewTimer{AgentID: "a", Key: "timer:k2", After: time.Second})
+	_, _, err = m.CreateTimer(t.Context(), scheduler.NewTimer{AgentID: "a", Key: "timer:k2", After: time.Second})
 	step(err)
 	now = now.Add(2 * time.Second)
 	_, _, err = m.FireDue(t.Context(), now)

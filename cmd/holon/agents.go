@@ -62,7 +62,7 @@ func runAgentList(ctx context.Context, r *remote) error {
 	if r.JSON {
 		return printJSON(r.streams, agents)
 	}
-	t := newTable(r.streams, "AGENT", "STATUS", "POSTURE", "PENDING", "MODEL", "LAST BRIEF")
+	t := newTable(r.streams, "AGENT", "STATUS", "POSTURE", "PENDING", "MODEL", "LAST BRIEF").cutting("MODEL", "POSTURE")
 	for _, a := range agents {
 		id := a.Identity.AgentID
 		if a.Identity.IsDefaultAgent && r.streams.OutTTY {

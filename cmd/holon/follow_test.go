@@ -67,6 +67,22 @@ func TestOutcomeOfMessage(t *testing.T) {
 	}
 }
 
+// A table fits the terminal where it has columns that can be cut.
+func TestTableFits(t *testing.T) {
+	for width, want := range map[int]string{
+		80: "NAME  WHERE                WHAT\na     https://example.org  something to do\n",
+		40: "NAME  WHERE              WHAT\na     https://example.…  something to do\n",
+		9:  "NAME  WHERE       WHAT\na     https://e…  something…\n",
+	} {
+		var out bytes.Buffer
+		table := newTable(Streams{Out: &out, OutTTY: true, Width: func() int { return width }}, "NAME", "WHERE", "WHAT")
+		table.cutting("WHERE", "WHAT").row("a", "https://example.org", "something to do")
+		if err := table.end(); err != nil || out.String() != want {
+			t.Errorf("in %d columns: %q (%v), want %q", width, out.String(), err, want)
+		}
+	}
+}
+
 // A table is drawn on a terminal; in a pipe its lines are for programs.
 func TestTable(t *testing.T) {
 	for _, c := range []struct {

@@ -62,7 +62,7 @@ func runModelsList(_ context.Context, s *surface) error {
 			Providers []modelaccess.Provider `json:"providers"`
 		}{list, others})
 	}
-	t := newTable(s.streams, "MODEL", "ROLE", "CONTRACT", "WINDOW", "ANSWER", "KEY")
+	t := newTable(s.streams, "MODEL", "ROLE", "CONTRACT", "WINDOW", "ANSWER", "KEY").cutting("KEY")
 	for _, m := range list {
 		window := tokens(m.ContextWindow)
 		if m.Window == settings.WindowAssumed {
@@ -221,7 +221,7 @@ func runProvidersList(_ context.Context, s *surface) error {
 	if s.json {
 		return s.printJSON(list)
 	}
-	t := newTable(s.streams, "PROVIDER", "CONTRACT", "ENDPOINT", "KEY")
+	t := newTable(s.streams, "PROVIDER", "CONTRACT", "ENDPOINT", "KEY").cutting("ENDPOINT", "KEY")
 	for _, p := range list {
 		t.row(p.Name, p.Contract, p.BaseURL, keyOf(p.Name, p.Credential, p.Ready))
 	}

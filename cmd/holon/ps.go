@@ -49,33 +49,18 @@ func runPs(ctx context.Context, l *lifecycle, all bool) error {
 
 // listRuns prints a line for each run: whole in a pipe, in the width of a terminal.
 func (l *lifecycle) listRuns(list []oneshot.View) error {
-	head := []string{"RUN", "AGE", "OUTCOME", "WORKSPACE", "NAME", "TASK"}
-	t := newTable(l.streams, head...)
+	t := newTable(l.streams, "RUN", "AGE", "OUTCOME", "WORKSPACE", "NAME", "TASK")
 	if !l.streams.OutTTY {
 		for _, v := range list {
 			t.row(v.ID, l.streams.moment(v.StartedAt), standing(v), v.Workspace.Path, v.Name, v.Task)
 		}
 		return t.end()
 	}
-	ids, rows, width := shortIDs(list), make([][]string, 0, len(list)), make([]int, len(head))
-	for i, name := range head {
-		width[i] = len(name)
-	}
+	t.cutting("TASK")
+	ids := shortIDs(list)
 	for _, v := range list {
-		row := []string{ids[v.ID], age(time.Since(v.StartedAt.Time())), standing(v),
-			cut(dash(filepath.Base(v.Workspace.Path), 80), 14), cut(dash(v.Name, 80), 12), dash(v.Task, 80)}
-		for i, cell := range row {
-			width[i] = max(width[i], cells(cell))
-		}
-		rows = append(rows, row)
-	}
-	left := l.streams.Width()
-	for _, w := range width[:len(head)-1] {
-		left -= w + columnGap
-	}
-	for _, row := range rows {
-		row[len(row)-1] = cut(row[len(row)-1], max(left, 10))
-		t.row(row...)
+		t.row(ids[v.ID], age(time.Since(v.StartedAt.Time())), standing(v),
+			cut(dash(filepath.Base(v.Workspace.Path), 80), 14), cut(dash(v.Name, 80), 12), v.Task)
 	}
 	return t.end()
 }

@@ -39,7 +39,7 @@ func runQueueList(ctx context.Context, r *remote, limit int) error {
 	if r.JSON {
 		return printJSON(r.streams, queue)
 	}
-	t := newTable(r.streams, "MESSAGE", "FROM", "PRIORITY", "CAME", "STATE", "TEXT")
+	t := newTable(r.streams, "MESSAGE", "FROM", "PRIORITY", "CAME", "STATE", "TEXT").cutting("TEXT")
 	why := ""
 	for _, q := range queue {
 		state, text := queueState(r.streams, q.Entry), cmp.Or(q.Message.Body.Text, string(q.Message.Body.Value))

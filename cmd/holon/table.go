@@ -3,8 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,7 +19,9 @@ import (
 // they are from version to version but for cells at the end.
 type table struct {
 	streams Streams
-	out     *tabwriter.Writer // nil in a pipe
+	head    []string
+	rows    [][]string // of a terminal, which are held back for the columns
+	cut     []int      // columns that may be shortened
 	err     error
 }
 
@@ -27,12 +29,18 @@ type table struct {
 const columnGap = 2
 
 func newTable(streams Streams, head ...string) *table {
-	t := &table{streams: streams}
-	if streams.OutTTY {
-		t.out = tabwriter.NewWriter(streams.Out, 0, 8, columnGap, ' ', 0)
-		if len(head) > 0 && (streams.NoHead == nil || !*streams.NoHead) {
-			t.row(head...)
-		}
+	t := &table{streams: streams, head: slices.Clone(head)}
+	if streams.OutTTY && len(head) > 0 && (streams.NoHead == nil || !*streams.NoHead) {
+		t.row(head...)
+	}
+	return t
+}
+
+// cutting names columns that are shortened, the widest first, where the table is wider than the terminal. They hold
+// nothing that another command takes.
+func (t *table) cutting(head ...string) *table {
+	for _, name := range head {
+		t.cut = append(t.cut, slices.Index(t.head, name))
 	}
 	return t
 }
@@ -51,29 +59,71 @@ const maxCell, maxPipedCell = 300, 64 << 10
 // row prints one line. A cell is one line of printable text; an empty one is "-".
 func (t *table) row(cells ...string) {
 	limit := maxPipedCell
-	if t.out != nil {
+	if t.streams.OutTTY {
 		limit = maxCell
 	}
 	for i, cell := range cells {
 		cells[i] = t.streams.defuse(dash(cell, limit))
 	}
-	line := strings.Join(cells, "\t")
-	if t.err != nil {
-		return
+	if t.streams.OutTTY {
+		t.rows = append(t.rows, cells)
+	} else if t.err == nil {
+		_, t.err = fmt.Fprintln(t.streams.Out, strings.Join(cells, "\t"))
 	}
-	if t.out != nil {
-		_, t.err = fmt.Fprintln(t.out, line)
-		return
-	}
-	_, t.err = fmt.Fprintln(t.streams.Out, line)
 }
 
 // end prints what was held back for the columns.
 func (t *table) end() error {
-	if t.err == nil && t.out != nil {
-		t.err = t.out.Flush()
+	width := t.fit()
+	for _, row := range t.rows {
+		var line strings.Builder
+		for i, cell := range row {
+			cell = cut(cell, width[i])
+			line.WriteString(cell)
+			if i+1 < len(row) {
+				line.WriteString(strings.Repeat(" ", width[i]-cells(cell)+columnGap))
+			}
+		}
+		if t.err == nil {
+			_, t.err = fmt.Fprintln(t.streams.Out, line.String())
+		}
 	}
 	return t.err
+}
+
+// leastColumn is what is left of a column that is cut.
+const leastColumn = 10
+
+// fit returns the width of each column.
+func (t *table) fit() (width []int) {
+	for _, row := range t.rows {
+		for i, cell := range row {
+			if i == len(width) {
+				width = append(width, 0)
+			}
+			width[i] = max(width[i], cells(cell))
+		}
+	}
+	if len(t.cut) == 0 || t.streams.Width == nil {
+		return width
+	}
+	over := -t.streams.Width() - columnGap
+	for _, w := range width {
+		over += w + columnGap
+	}
+	for ; over > 0; over-- {
+		widest := t.cut[0]
+		for _, i := range t.cut {
+			if i < len(width) && width[i] > width[widest] {
+				widest = i
+			}
+		}
+		if widest >= len(width) || width[widest] <= leastColumn {
+			break
+		}
+		width[widest]--
+	}
+	return width
 }
 
 // printRow prints one line at once.
@@ -87,9 +137,6 @@ func printRow(streams Streams, cells ...string) error {
 // Values of "" are left out.
 func facts(streams Streams, pairs ...[2]string) error {
 	t := &table{streams: streams}
-	if streams.OutTTY {
-		t.out = tabwriter.NewWriter(streams.Out, 0, 8, columnGap, ' ', 0)
-	}
 	for _, p := range pairs {
 		if p[1] != "" {
 			t.row(p[0], p[1])

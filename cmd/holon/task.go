@@ -104,7 +104,7 @@ func runTaskList(ctx context.Context, r *remote, all bool, limit int) error {
 }
 
 func taskTable(streams Streams, list ...view.TaskRecord) error {
-	t := newTable(streams, "TASK", "STATUS", "STARTED", "CHANGED", "COMMAND")
+	t := newTable(streams, "TASK", "STATUS", "STARTED", "CHANGED", "COMMAND").cutting("COMMAND")
 	for _, task := range list {
 		command := task.Command.CmdPreview
 		if streams.OutTTY {

@@ -115,7 +115,7 @@ func runTimerCancel(ctx context.Context, r *remote) error {
 }
 
 func timerTable(streams Streams, timers ...view.Timer) error {
-	t := newTable(streams, "ID", "AGENT", "STATUS", "NEXT", "EVERY", "FIRED", "SUMMARY")
+	t := newTable(streams, "ID", "AGENT", "STATUS", "NEXT", "EVERY", "FIRED", "SUMMARY").cutting("SUMMARY")
 	for _, one := range timers {
 		every := ""
 		if one.IntervalMS > 0 {

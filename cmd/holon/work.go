@@ -93,7 +93,7 @@ func runWorkList(ctx context.Context, r *remote, all bool, limit int) error {
 }
 
 func workTable(streams Streams, items ...view.WorkRecord) error {
-	t := newTable(streams, "ITEM", "STATE", "TODO", "CHANGED", "OBJECTIVE")
+	t := newTable(streams, "ITEM", "STATE", "TODO", "CHANGED", "OBJECTIVE").cutting("OBJECTIVE")
 	for _, w := range items {
 		objective := w.Objective
 		if streams.OutTTY {

@@ -30,13 +30,18 @@ func (s *Server) preview(p *plan) turns.Preview {
 	first := s.firstRequest(p)
 	shown := turns.Preview{
 		Object: turns.ObjectPreview, Model: p.modelRef, ModelFallbacks: append([]string{}, p.fallbacks...),
-		SessionID: p.sessionID, PreviousResponseID: p.req.PreviousResponseID, PromptCacheKey: first.PromptCacheKey,
+		SessionID: p.sessionID, PreviousResponseID: p.req.PreviousResponseID,
 		Reasoning: first.Reasoning, MaxOutputTokens: first.MaxOutputTokens,
 		ContextWindow: s.cfg.Models.Window(p.modelRef).Context, InputTokens: model.Estimate(first),
 		WorkDir: p.workDir, InputDir: p.inputDir, Isolation: isolationOf(p.req.Holon.Isolates()),
 		Skills: append([]string{}, p.skills.Names()...), Sources: []turns.PreviewSource{},
 		Instructions: first.Instructions, Input: first.Input, Tools: []turns.PreviewTool{},
 		Notes: append([]string{}, p.prompt.Notes()...),
+	}
+	if p.takes.CacheKey {
+		shown.PromptCacheKey = first.PromptCacheKey
+	} else {
+		shown.Notes = append(shown.Notes, "no cache key is sent: the provider's protocol has none")
 	}
 	for _, src := range p.prompt.Sources {
 		if src.Text != "" {

@@ -79,6 +79,23 @@ func TestAPreviewIsWhatIsSent(t *testing.T) {
 	}
 }
 
+// A key that the provider's protocol has no place for is not sent, and not shown.
+func TestAPreviewHasNoKeyThatIsNotSent(t *testing.T) {
+	p := &recorder{stream: chatRound}
+	server := httptest.NewServer(p)
+	t.Cleanup(server.Close)
+	h := assembled(t, []string{"ACME_BASE_URL=" + server.URL}, func(c *config.Config) { c.Models.Default = "acme/m" })
+	const body = `{"model":"acme/m","input":"go","prompt_cache_key":"mine"}`
+	shown := h.previewed(body)
+	h.post(body).response(t)
+	if sent := string(p.bodies[0]); shown.PromptCacheKey != "" || strings.Contains(sent, "mine") {
+		t.Errorf("the key is shown as %q, and sent in %s", shown.PromptCacheKey, sent)
+	}
+	if !strings.Contains(strings.Join(shown.Notes, "\n"), "no cache key is sent") {
+		t.Errorf("the notes say nothing of the key: %q", shown.Notes)
+	}
+}
+
 // tree lists the files below a directory.
 func tree(t *testing.T, dir string) (names []string) {
 	t.Helper()

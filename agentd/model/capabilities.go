@@ -18,6 +18,7 @@ type Capabilities struct {
 	NoStructured bool // answers cannot be structured
 	Freeform     bool // tools in free form
 	StrictTools  bool // tools in their strict form
+	CacheKey     bool // the cache key of a request is sent
 }
 
 // Capable is implemented by transports whose models accept more than text. name is
@@ -52,11 +53,12 @@ func (c Capabilities) Take(p responses.Part) bool {
 func (r *retry) Capabilities(name string) Capabilities { return CapabilitiesOf(r.next, name) }
 
 // Capabilities implements Capable: the union over the candidates. A candidate that
-// lacks something fails when it is called.
+// lacks something fails when it is called. The cache key is that of the first, which is asked first.
 func (f *fallback) Capabilities(string) Capabilities {
 	sum := Capabilities{NoTools: true, NoStructured: true}
-	for _, c := range f.candidates {
+	for i, c := range f.candidates {
 		one := CapabilitiesOf(c.Transport, c.Name)
+		sum.CacheKey = sum.CacheKey || i == 0 && one.CacheKey
 		sum.Images, sum.Files, sum.Video, sum.Freeform = sum.Images || one.Images, sum.Files || one.Files,
 			sum.Video || one.Video, sum.Freeform || one.Freeform
 		sum.StrictTools = sum.StrictTools || one.StrictTools

@@ -19,7 +19,7 @@ type Preview struct {
 	ModelFallbacks     []string                   `json:"model_fallbacks"`
 	SessionID          string                     `json:"session_id"`
 	PreviousResponseID string                     `json:"previous_response_id,omitempty"`
-	PromptCacheKey     string                     `json:"prompt_cache_key"`
+	PromptCacheKey     string                     `json:"prompt_cache_key,omitempty"` // "": none is sent
 	Reasoning          *responses.ReasoningConfig `json:"reasoning,omitempty"`
 	MaxOutputTokens    *int                       `json:"max_output_tokens,omitempty"`
 	ContextWindow      int                        `json:"context_window,omitempty"` // in tokens; 0: not known
@@ -61,8 +61,8 @@ func DecodePreview(data []byte) (Preview, error) {
 	if p.Object != ObjectPreview {
 		return Preview{}, fmt.Errorf("the object is %.64q, not %s", p.Object, ObjectPreview)
 	}
-	if p.Model == "" || p.PromptCacheKey == "" {
-		return Preview{}, errors.New("a preview needs model and prompt_cache_key")
+	if p.Model == "" {
+		return Preview{}, errors.New("a preview needs a model")
 	}
 	return p, nil
 }

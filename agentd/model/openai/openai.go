@@ -111,7 +111,7 @@ func post(ctx context.Context, client *http.Client, base string, header http.Hea
 // Capabilities implements model.Capable. Only the provider knows which of its
 // models accept images and files; it refuses the others.
 func (t *Transport) Capabilities(name string) model.Capabilities {
-	return model.Capabilities{Images: true, Files: true, Freeform: t.freeform && takesGrammars(name)}
+	return model.Capabilities{Images: true, Files: true, CacheKey: true, Freeform: t.freeform && takesGrammars(name)}
 }
 
 // Stream implements model.Transport.

@@ -156,7 +156,7 @@ func TestParameters(t *testing.T) {
 // message and in the output of a call.
 func TestMedia(t *testing.T) {
 	tr := serve(t, false, func(http.ResponseWriter, *http.Request) {})
-	if got := model.CapabilitiesOf(tr, "gpt-5"); got != (model.Capabilities{Images: true, Files: true}) {
+	if got := model.CapabilitiesOf(tr, "gpt-5"); got != (model.Capabilities{Images: true, Files: true, CacheKey: true}) {
 		t.Errorf("it declares %+v", got)
 	}
 	for _, tt := range []struct {

@@ -119,7 +119,7 @@ func (t *Transport) Check(name string) error {
 
 // Capabilities implements model.Capable: a scenario accepts any content.
 func (t *Transport) Capabilities(string) model.Capabilities {
-	return model.Capabilities{Images: true, Files: true, Video: true}
+	return model.Capabilities{Images: true, Files: true, Video: true, CacheKey: true}
 }
 
 // Models returns the names of the built-in scenarios.

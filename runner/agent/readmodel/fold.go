@@ -63,6 +63,7 @@ type Fold struct {
 	incidents        window[Incident]
 	outputs          window[Output]
 	waits            window[Wait]
+	briefs           window[Brief]
 	routing          Routing
 	inventory        Inventory
 	policy           Policy
@@ -87,7 +88,7 @@ func New(agentID string) *Fold {
 		violations: newWindow[Violation](maxRecent), limits: newWindow[Limit](maxRecent),
 		subagents: newWindow[Subagent](maxRecent), jobs: newWindow[Job](maxRecent),
 		channels: newWindow[Channel](maxRecent), incidents: newWindow[Incident](maxRecent),
-		outputs: newWindow[Output](maxRecent), waits: newWindow[Wait](maxRecent),
+		outputs: newWindow[Output](maxRecent), waits: newWindow[Wait](maxRecent), briefs: newWindow[Brief](maxRecent),
 		routing: Routing{Profile: Unknown, Model: Unknown}, policy: Policy{Mode: Unknown},
 		sandbox: Sandbox{Mode: Unknown}, environment: Unknown, cwd: Unknown,
 		inventory: Inventory{State: Unknown},
@@ -180,6 +181,7 @@ func (f *Fold) apply(e fact) {
 		f.applyChannel(e)
 	case "holon":
 		f.applyContinuation(e)
+		f.applyBrief(e)
 		f.applyWait(e)
 		f.applyWork(e)
 	}

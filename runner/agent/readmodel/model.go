@@ -144,6 +144,7 @@ type ThreadReadModel struct {
 	Processes       List[Process]      `json:"processes"`
 	Outputs         List[Output]       `json:"outputs"`
 	Waits           List[Wait]         `json:"waits"`
+	Briefs          List[Brief]        `json:"recent_briefs"`
 	Continuation    *Continuation      `json:"last_continuation"`
 	Compaction      *Compaction        `json:"latest_compaction"`
 	Routing         Routing            `json:"routing"`
@@ -157,7 +158,8 @@ func (f *Fold) threadRead(h Head) ThreadReadModel {
 	m := ThreadReadModel{Head: h, Thread: f.threadNow(queued), PendingRequests: f.actions.list(isOpen),
 		Incidents: f.incidents.list(nil), QueuedTurns: queued, QueueDepth: f.depth(),
 		Turns: f.turns.list(nil), ModelRequests: f.requests.list(nil), ToolCalls: f.tools.list(nil),
-		Processes: f.processes.list(nil), Outputs: f.outputs.list(nil), Waits: f.waits.list(nil), Continuation: f.continuation,
+		Processes: f.processes.list(nil), Outputs: f.outputs.list(nil), Waits: f.waits.list(nil),
+		Briefs: f.briefs.list(nil), Continuation: f.continuation,
 		Routing: f.routing, RecordedUsage: f.usage, Diagnostics: Unknown, Counts: f.counted()}
 	if n := len(f.compactions.order); n > 0 {
 		last := *f.compactions.find(f.compactions.order[n-1])

@@ -56,6 +56,13 @@ func (f fact) flag(key string) *bool {
 	return nil
 }
 
+// ref is the id of a row that the event refers to.
+func (f fact) ref(key string) string {
+	var refs map[string]string
+	_ = json.Unmarshal(f.Refs, &refs) // without them it is not known
+	return clip(refs[key], maxID)
+}
+
 // in returns the fact as it is in an object of the payload.
 func (f fact) in(key string) fact {
 	inner, _ := f.fields[key].(map[string]any)

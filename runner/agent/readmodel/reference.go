@@ -52,6 +52,24 @@ type Output struct {
 	At         string `json:"at"`
 }
 
+// Brief is something that the agent told its operator.
+type Brief struct {
+	BriefID    string `json:"brief_id"` // its row has the whole text
+	Kind       string `json:"kind"`     // result, ack, failure
+	Summary    string `json:"summary,omitempty"`
+	Chars      int64  `json:"chars,omitempty"`
+	TurnID     string `json:"turn_id,omitempty"`
+	WorkItemID string `json:"work_item_id,omitempty"`
+	At         string `json:"at"`
+}
+
+func (f *Fold) applyBrief(e fact) {
+	if e.Type == "holon.brief.created" {
+		*f.briefs.at(f.now(e)) = Brief{or(e.ref("record_id")), or(e.text("kind")), e.text("summary"), e.number("chars"),
+			e.id(agentruntime.Turn), e.text("work_item_id"), clip(e.Timestamp, maxID)}
+	}
+}
+
 func (f *Fold) applyReference(e fact) {
 	at := clip(e.Timestamp, maxID)
 	switch e.Type {

@@ -144,14 +144,10 @@ func (f *Fold) applyContinuation(e fact) {
 	if e.Type != "holon.continuation.resolved" {
 		return
 	}
-	var refs struct {
-		Message string `json:"message_id"`
-	}
-	_ = json.Unmarshal(e.Refs, &refs) // without them it is not known
 	f.continuation = &Continuation{Class: or(e.text("class")), TriggerKind: or(e.text("trigger_kind")),
 		ModelReentry: e.flag("model_reentry"), PriorOutcome: e.text("prior_closure_outcome"),
 		PriorWaiting: e.text("prior_waiting_reason"), MatchedWait: e.flag("matched_waiting_reason"),
-		Evidence: e.raw("evidence"), MessageID: clip(refs.Message, maxID), DecidedAt: clip(e.Timestamp, maxID)}
+		Evidence: e.raw("evidence"), MessageID: e.ref("message_id"), DecidedAt: clip(e.Timestamp, maxID)}
 }
 
 func (f *Fold) applyTurn(e fact) {
@@ -192,8 +188,8 @@ func (f *Fold) turn(id string) *Turn {
 	return t
 }
 
-// turnOf returns the turn that something belongs to, nil when it is not kept. Where the record lacks events, its beginning
-// may be one of them.
+// turnOf returns the turn that something belongs to, nil when it is not kept. Where the record lacks events, its
+// beginning may be one of them.
 func (f *Fold) turnOf(id string) *Turn {
 	if t := f.turns.find(id); t != nil || id == "" || !f.head.Degraded {
 		return t
@@ -227,7 +223,8 @@ func (f *Fold) endTurn(t *Turn, e fact) {
 }
 
 func usageOf(e fact) Usage {
-	u := Usage{e.number("input_tokens"), e.number("output_tokens"), e.number("total_tokens"), e.fields["estimated"] == true}
+	u := Usage{e.number("input_tokens"), e.number("output_tokens"), e.number("total_tokens"),
+		e.fields["estimated"] == true}
 	if u.TotalTokens == 0 {
 		u.TotalTokens = u.InputTokens + u.OutputTokens
 	}

@@ -108,7 +108,7 @@ var events = []EventType{
 	{CurrentRunAborted, LevelProgress, "control", "Somebody asked to end the turn that runs. by, mode."},
 
 	{BriefCreated, LevelTurnResult, "brief",
-		"The agent told its operator something. kind; duplicate_of when that was told before."},
+		"The agent told its operator something. kind, summary, chars, work_item_id; duplicate_of when that was told before."},
 	{NotificationRequested, LevelActionRequired, "operator_notification",
 		"The operator should see something. notification_id, boundary, summary; duplicate_of when that was told before."},
 

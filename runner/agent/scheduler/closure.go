@@ -33,8 +33,8 @@ func (s *step) closure(failed bool) (ledger.Closure, error) {
 	return *c, nil
 }
 
-// tellClosure tells what the end of the newest turn means after a step that changed it: a wait began or ended, the agent
-// was stopped, or other work goes on. So the newest thread.updated is true, whatever happens between turns.
+// tellClosure tells what the end of the newest turn means after a step that changed it: a wait began or ended, the
+// agent was stopped, or other work goes on. So the newest thread.updated is true, whatever happens between turns.
 func (s *step) tellClosure() error {
 	last := s.state.LastClosure
 	if last == nil || !slices.ContainsFunc(s.events, moves) {

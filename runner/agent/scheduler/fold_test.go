@@ -157,7 +157,7 @@ type picture struct {
 	Model, Effort                    string
 	LastFailure                      string
 	Input, Output                    int64 // tokens of all turns
-	Queue                            []string
+	Queue, Briefs                    []string
 	Back                             map[string]bool // messages that wait again
 	Turns, Waits, Open, Tools        map[string]string
 	Rounds, Channels, Work, Commands map[string]string

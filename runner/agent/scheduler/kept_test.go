@@ -35,6 +35,7 @@ func kept(v ledger.View, id string, told picture) (picture, error) {
 	steps := []func(ledger.View, ledger.AgentState, picture, *picture) error{
 		keptThread,
 		keptQueue,
+		keptBriefs,
 		keptTurns,
 		keptWaits,
 		keptCalls,
@@ -127,6 +128,14 @@ func keptQueue(v ledger.View, l ledger.AgentState, told picture, p *picture) err
 	return err
 }
 
+func keptBriefs(v ledger.View, l ledger.AgentState, _ picture, p *picture) error {
+	briefs, err := v.Briefs(l.AgentID, 100)
+	for _, b := range briefs {
+		p.Briefs = append(p.Briefs, line(b.ID, string(b.Kind), len(b.Text), b.TurnID, b.WorkItemID, b.CreatedAt))
+	}
+	return err
+}
+
 // keptTurns is the attempts that the record tells of, and those that the tables list.
 func keptTurns(v ledger.View, l ledger.AgentState, told picture, p *picture) error {
 	ids := map[string]bool{}
@@ -171,8 +180,8 @@ func turnLine(a ledger.Attempt, t ledger.Turn) string {
 	if t.Failure != nil {
 		category, message = t.Failure.Code, t.Failure.Summary
 	}
-	return line(a.TurnID, status, a.MessageID, a.TurnIndex, cmp.Or(t.Model, a.Model), t.ResponseID, a.StartedAt, began, ended,
-		t.DurationMS, string(t.Kind), category, message)
+	return line(a.TurnID, status, a.MessageID, a.TurnIndex, cmp.Or(t.Model, a.Model), t.ResponseID, a.StartedAt,
+		began, ended, t.DurationMS, string(t.Kind), category, message)
 }
 
 func keptWaits(v ledger.View, l ledger.AgentState, told picture, p *picture) error {

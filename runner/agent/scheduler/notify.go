@@ -58,7 +58,8 @@ func (s *step) notify(n ledger.Notification) error {
 	if err := s.InsertNotification(n); err != nil {
 		return err
 	}
-	event, f := ledger.Event{Ref: n.ID}, facts{"notification_id": n.ID, "boundary": n.Boundary, "summary": clip(n.Summary)}
+	event, f := ledger.Event{Ref: n.ID}, facts{"notification_id": n.ID, "boundary": n.Boundary,
+		"summary": cut(n.Summary, maxBriefSummary)}
 	told, err := s.briefed(n.Message)
 	if err != nil {
 		return err

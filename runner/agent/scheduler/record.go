@@ -132,7 +132,8 @@ func (s *step) endTurn(a ledger.Attempt, t ledger.Turn, v verdict) {
 		v.entry == ledger.Aborted && a.AbortedBy != "" || v.reason == rules.TurnSuspended)
 	f := facts{"kind": string(t.Kind), "reason": clip(t.Reason), "turn_index": t.Index, "duration_ms": t.DurationMS,
 		"started_at": t.StartedAt, "completed_at": t.CompletedAt,
-		"model_rounds": t.ModelRounds, "tool_calls": t.ToolCalls, "response_id": t.ResponseID, "model": clip(t.Model), "usage": used(t.Usage, t.Provider)}
+		"model_rounds": t.ModelRounds, "tool_calls": t.ToolCalls, "response_id": t.ResponseID,
+		"model": clip(t.Model), "usage": used(t.Usage, t.Provider)}
 	if class == rules.TurnFailed {
 		f = f.failed(t.Failure, status, v)
 	}

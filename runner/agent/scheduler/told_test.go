@@ -45,6 +45,9 @@ func told(m readmodel.ThreadReadModel, fold *readmodel.Fold) picture {
 		}
 		p.Waits[w.WaitID] = line(w.Status, w.Owner, w.Kind, w.WaitingFor, w.At, asked)
 	}
+	for _, b := range m.Briefs.Items {
+		p.Briefs = append(p.Briefs, line(b.BriefID, b.Kind, b.Chars, b.TurnID, b.WorkItemID, b.At))
+	}
 	p.LastFailure = lastFailure(m)
 	tellCalls(&p, m)
 	tellRest(&p, fold)

@@ -189,7 +189,8 @@ func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c le
 	s.state.LastBriefAt = &s.now
 	event := ledger.Event{Ref: b.ID, MessageID: a.MessageID, TurnID: a.TurnID,
 		Level: rules.BriefLevel(c, b.Kind == ledger.BriefAck)}
-	f := facts{"kind": string(b.Kind)}
+	f := facts{"kind": string(b.Kind), "summary": briefSummary(b.Text), "chars": len(b.Text),
+		"work_item_id": b.WorkItemID}
 	told, err := s.notified(b.Text, a.StartedAt)
 	if err != nil {
 		return err
@@ -200,6 +201,11 @@ func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c le
 	s.emit(rules.BriefCreated, event, f)
 	return nil
 }
+
+// maxBriefSummary bounds what the event of a brief says of its text, in bytes.
+const maxBriefSummary = 120
+
+func briefSummary(text string) string { return cut(rules.Summary(text), maxBriefSummary) }
 
 // goesOn reports whether the agent queued a next step of its own in the turn of an
 // attempt: its last text is an acknowledgement then, not a result.

@@ -112,8 +112,8 @@ func (s *step) register(w ledger.Wait, turnID string, again bool) (ledger.Wait, 
 	return s.lookAtQueue(w)
 }
 
-// tellWait saves a wait and tells what happened to it, and whether the work item that it is of is held by something else
-// now.
+// tellWait saves a wait and tells what happened to it, and whether the work item that it is of is held by something
+// else now.
 func (s *step) tellWait(typ string, w ledger.Wait, e ledger.Event, f facts, save func(ledger.Wait) error) error {
 	if w.Owner == ledger.OwnerAgent {
 		s.emitWait(typ, w, e, f)

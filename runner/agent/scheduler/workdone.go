@@ -140,6 +140,7 @@ func (s *step) report(w ledger.WorkItem, text string) error {
 	}
 	s.state.LastBriefAt = &s.now
 	s.emit(rules.BriefCreated, ledger.Event{Ref: b.ID, MessageID: b.MessageID, TurnID: b.TurnID,
-		Level: rules.LevelWorkDone}, facts{"kind": string(b.Kind), "work_item_id": w.ID})
+		Level: rules.LevelWorkDone}, facts{"kind": string(b.Kind), "summary": briefSummary(text),
+		"chars": len(text), "work_item_id": w.ID})
 	return nil
 }

@@ -14,8 +14,8 @@ var visibilities = [...]string{"", "action_required", "work_done", "turn_result"
 
 // display makes an event readable for a person.
 func display(e ledger.Event, p Payload) Display {
-	d := Display{Level: e.Level, Category: "trace", Title: strings.ReplaceAll(e.Type, "_", " "),
-		SourceEventKind: e.Type}
+	d := Display{Level: e.Level, Category: "trace", SourceEventKind: e.Type,
+		Title: strings.NewReplacer("_", " ", ".", " ").Replace(strings.TrimPrefix(e.Type, "holon."))}
 	if kind, ok := rules.Event(e.Type); ok {
 		d.Category = kind.Category
 		if d.Level == 0 {
@@ -64,6 +64,7 @@ type eventDetails struct {
 	Status      string   `json:"status"`
 	Action      string   `json:"action"`
 	Model       string   `json:"model"`
+	ModelRef    string   `json:"model_ref"`
 
 	Work ledger.WorkItem `json:"work_item"`
 	Task ledger.Task     `json:"task"`
@@ -85,6 +86,10 @@ func (d *Display) describe(e ledger.Event) {
 		}
 	case rules.RuntimeError, rules.QueueEntryQuarantined, rules.QueueEntryBlocked, rules.SchedulerDiagnostic:
 		d.Body = cmp.Or(t.Message, t.Summary, t.Reason, strings.ReplaceAll(t.Code, "_", " "))
+	case rules.ProviderRound:
+		if d.Body = t.ModelRef; e.Status == "failed" {
+			d.Title, d.Body = "provider round failed", strings.TrimPrefix(t.ModelRef+": "+t.Message, ": ")
+		}
 	case rules.WakeRequested:
 		d.Body = strings.TrimSuffix(t.Reason+", "+t.Disposition, ", ")
 	case rules.QueueEntrySettled, rules.AgentStateChanged:

@@ -239,7 +239,10 @@ func (s *Server) getExport(_ http.ResponseWriter, r *http.Request) (any, error) 
 		return nil, err
 	}
 	doc, err := s.export(r.Context(), cmp.Or(q["agent_id"], s.host.Info().DefaultAgent), pathValue(r, "kind"), through)
-	return doc, byAgentID(err)
+	if err != nil {
+		return nil, byAgentID(err)
+	}
+	return doc.Encode()
 }
 
 // export cuts the record of an agent in one snapshot of the ledger, so that what it says belongs together. The same cut

@@ -58,7 +58,7 @@ func NewDocument(kind, agentID string) (*Document, bool) {
 
 // Add adds the next event. It is false when the document would be too large.
 func (d *Document) Add(e *agentruntime.Event) bool {
-	line, err := json.Marshal(e)
+	line, err := encode(e)
 	if err != nil {
 		line = nil // no event that was decoded
 	}
@@ -104,7 +104,7 @@ func (d *Document) Close(through int64) error {
 	d.ReadModels = map[string]any{}
 	for _, name := range Names() {
 		d.ReadModels[name], _ = d.fold.Model(name)
-		text, err := json.Marshal(d.ReadModels[name])
+		text, err := encode(d.ReadModels[name])
 		if err != nil {
 			return err
 		}
@@ -113,3 +113,34 @@ func (d *Document) Close(through int64) error {
 	}
 	return nil
 }
+
+// Encode returns the document as JSON whose parts have the bytes that the digests are of.
+func (d *Document) Encode() ([]byte, error) { return encode(d) }
+
+// encode returns v as compact JSON as jq -c writes it: what package json escapes for the sake of HTML and JavaScript is
+// plain, and DEL is escaped. So a digest can be computed without this program.
+func encode(v any) ([]byte, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]byte, 0, len(text))
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == 0x7f:
+			out = append(out, `\u007f`...)
+		case c != '\\':
+			out = append(out, c)
+		case len(text)-i >= 6 && plain[string(text[i:i+6])] != "":
+			out = append(out, plain[string(text[i:i+6])]...)
+			i += 5
+		default: // with what it escapes, which may be a backslash
+			out = append(out, c, text[i+1])
+			i++
+		}
+	}
+	return out, nil
+}
+
+// plain are the escapes that package json makes and that no JSON needs.
+var plain = map[string]string{`\u003c`: "<", `\u003e`: ">", `\u0026`: "&", `\u2028`: "\u2028", `\u2029`: "\u2029"}

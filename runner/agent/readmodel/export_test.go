@@ -53,9 +53,19 @@ func TestExportsAreOfOneCut(t *testing.T) {
 	}
 }
 
+// What a part has is written as jq writes it.
+func TestEncodedAsByJq(t *testing.T) {
+	const text = "<a href=\"x\">&amp;\u2028\u2029\x7f\b\f\x01\\\\u003c é"
+	got, err := encode(map[string]any{"text": text, "raw": json.RawMessage(`"\u003c\\u003c"`)})
+	const want = `{"raw":"<\\u003c","text":"<a href=\"x\">&amp;` + "\u2028\u2029" + `\u007f\b\f\u0001\\\\u003c é"}`
+	if err != nil || string(got) != want {
+		t.Errorf("encoded as\n%s (%v)\nwant\n%s", got, err, want)
+	}
+}
+
 // A reader can check the digests with what the document holds.
 func TestDigestsAreOfTheDocument(t *testing.T) {
-	text, err := json.Marshal(export(t, "evidence", events(t)))
+	text, err := export(t, "evidence", events(t)).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}

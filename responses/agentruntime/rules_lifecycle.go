@@ -29,7 +29,8 @@ func lifecycleRules() []Rule {
 		pair(14, "Events of a process follow process.started, and exactly one ends it.", "process"),
 		pair(15, "Every model request begins with model.requested and has exactly one end.", "model request"),
 		{Number: 16, On: ends, check: checkOpenAtEnd,
-			Statement: "When a turn ends nothing of it is open, except actions in open_action_ids."},
+			Statement: "When a turn ends nothing of it is open, except actions in open_action_ids, attempts at tasks and " +
+				"items of jobs."},
 		{Number: 17, On: []string{"model.", "reasoning.", "tool.", "permission.", "sandbox.", "context."},
 			check:     checkAfterEnd,
 			Statement: "After the end of a turn no event of its work names it."},

@@ -9,7 +9,8 @@ func queueRules() []Rule {
 	const restart, live, models = "needs the state after a restart", "needs a live server", "needs the read models"
 	return []Rule{
 		{Number: 51, On: []string{"queue.changed"}, check: checkQueue,
-			Statement: "What leaves a queue was in it, what enters it was not, and depth is the number of entries."},
+			Statement: "What leaves a queue or is promoted was in it, what enters it was not, and depth is the number of " +
+				"entries."},
 		rule(52, restart, "No accepted message is lost or doubled by a crash."),
 		{Number: 53, On: []string{"turn.started"}, check: checkBusy, Statement: "A thread runs one turn at a time."},
 		rule(54, live, "The queue gives the highest priority first, and the oldest within it."),
@@ -34,18 +35,17 @@ func checkQueue(f *finding) {
 		before := f.partial && !f.closed.set["entry "+f.IDs[Queue]+" "+entry]
 		f.must(entries[entry] || before, op+" of "+entry+" that is not queued", "enqueue before it")
 		depth--
-	case "promote", "restore", "settle":
+	case "promote":
+		f.must(entries[entry] || f.partial, op+" of "+entry+" that is not queued", "enqueue before it")
+	case "restore", "settle":
 		return // what a restore or a settlement found is not in the log
 	default:
 		f.report(fmt.Sprintf("op %.40q", op),
 			"enqueue, dequeue, promote, remove, interject, restore, drop or settle")
 		return
 	}
-	if f.partial {
-		return
-	}
-	if said, ok := f.number("depth"); ok {
-		f.must(int(said) == depth, f.text("op")+" with another depth", "the number of entries")
+	if said, ok := f.number("depth"); ok && !f.partial {
+		f.must(said == float64(depth), fmt.Sprintf("depth %v after %s", said, f.text("op")), fmt.Sprint(depth))
 	}
 }
 

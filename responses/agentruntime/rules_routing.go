@@ -8,17 +8,17 @@ import (
 func routingRules() []Rule {
 	ends := []string{"turn.completed", "turn.failed"}
 	return []Rule{
-		{Number: 75, On: append([]string{"routing.candidates.resolved", "routing.decided", "routing.single_candidate"},
-			ends...), check: checkRouted,
+		{Number: 75, On: append([]string{"routing.candidates.resolved", "routing.decided", "routing.single_candidate",
+			"routing.not_possible"}, ends...), check: checkRouted,
 			Statement: "A turn that called a model has exactly one decision about its route, and counts are those of " +
-				"the candidates."},
+				"the candidates that are listed."},
 		{Number: 76, On: []string{"model.requested"}, check: checkNotPossible,
 			Statement: "No model is requested after routing.not_possible."},
 		{Number: 77, On: []string{"routing.fallback.applied"},
 			check:     func(f *finding) { f.has("from", "to", "reason") },
 			Statement: "A fallback names from, to and reason."},
-		{Number: 78, On: []string{"turn.completed"}, check: checkCost,
-			Statement: "The recorded costs of a turn add up to its usage."},
+		{Number: 78, On: ends, check: checkCost,
+			Statement: "The recorded costs of a turn that asked a model add up to its usage."},
 		{Number: 79, On: ends, check: checkLimited,
 			Statement: "A 429 of a provider is a rate_limit.hit of the turn."},
 		{Number: 80, On: []string{"subagent.spawned"}, check: checkSpawned,
@@ -50,11 +50,14 @@ func checkCandidates(f *finding, turn *object) {
 	got := fmt.Sprintf("candidate_count %v", f.field("candidate_count"))
 	switch f.Type {
 	case "routing.candidates.resolved":
-		f.must(f.field("candidates") == nil || int(count) == len(f.list("candidates")), got, "the number of candidates")
+		f.must(f.field("candidates") == nil || count == float64(len(f.list("candidates"))), got, "the number of candidates")
 	case "routing.single_candidate":
 		f.must(!counted || count == 1, got, "1")
+	case "routing.not_possible":
+		f.must(count == 0, got, "0")
 	case "routing.decided":
-		f.must(!counted || int(count) >= len(f.list("fallback_chain")), got, "the fallback_chain, or more")
+		least := max(1, len(f.list("fallback_chain")))
+		f.must(!counted || count >= float64(least), got, fmt.Sprintf("%d or more", least))
 		resolved := turn != nil && turn.text["candidates"] != ""
 		f.must(!counted || !resolved || turn.text["candidates"] == fmt.Sprint(count), got, "as in candidates.resolved")
 	}
@@ -67,8 +70,11 @@ func checkNotPossible(f *finding) {
 
 func checkCost(f *finding) {
 	turn := f.turnOf(f.Event)
-	if turn == nil || turn.seen["model.completed"] == 0 {
+	if turn == nil || turn.seen["model.requested"] == 0 {
 		return
+	}
+	if f.field("usage") == nil && (turn.seen["model.completed"] == 0 || f.Type == "turn.failed") {
+		return // a turn that failed may not know what it used
 	}
 	in, _ := f.number("usage.input_tokens")
 	out, _ := f.number("usage.output_tokens")
@@ -90,7 +96,9 @@ func checkSpawned(f *finding) {
 
 func checkItem(f *finding) {
 	family, _ := FamilyOf(f.Type)
+	key := family.key(f.Event)
 	attempt, _ := f.number("attempt")
-	f.must(!f.closed.set[family.key(f.Event)] || attempt > 1, "an item that ran again as its first attempt",
-		"attempt 2 or more")
+	last, again := f.items[key]
+	f.must(!again && !f.closed.set[key] || attempt > max(last, 1), fmt.Sprintf("attempt %v of an item that ran before",
+		attempt), fmt.Sprintf("%v or more", max(last, 1)+1))
 }

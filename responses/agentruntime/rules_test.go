@@ -150,6 +150,7 @@ var alsoBroken = []struct{ rule, log string }{
 	{"V26", request + "model.failed {\"outcome\":\"retrying\"}\nmodel.requested model_request_id=b {\"attempt\":1}"},
 	{"V26", request + "model.failed {\"outcome\":\"retrying\"}\nmodel.requested model_request_id=b {\"attempt\":3}"},
 	{"V26", request + "model.completed\nmodel.requested model_request_id=b {\"attempt\":2}"},
+	{"V16", tool + "process.started tool_call_id=tool_call_id-1\ntool.failed\nturn.completed"},
 	{"V27", `begin
 		turn.failed status=failed {"failure_category":"","retryable":false}`},
 	{"V27", `begin
@@ -172,6 +173,8 @@ var alsoBroken = []struct{ rule, log string }{
 	{"V32", tool + `tool.result status=completed {"preview":"","canonical":{"status":"error"}}`},
 	{"V48", `sandbox.applied {"enforcement":{"filesystem":"enforced","process":"enforced","secret":"enforced"}}`},
 	{"V51", queued("explode")},
+	{"V51", queued("promote")},
+	{"V51", `queue.changed {"op":"enqueue","entry":{"message_id":"m"},"depth":1.5}`},
 	{"V9", "task.created {\"parent_task_id\":\"none\"}"},
 	{"V62", aTask + "task.started status=completed"},
 	{"V62", aTask + "task.started\ntask.waiting status=completed {\"wait_for\":{\"kind\":\"k\",\"ref\":\"r\"}}"},
@@ -194,6 +197,14 @@ var alsoBroken = []struct{ rule, log string }{
 	{"V66", aTask + "task.started\ntask.completed {\"delivery_state\":\"unknown\"}"},
 	{"V75", `begin
 		routing.candidates.resolved turn_id=turn_id-1 {"candidate_count":2,"candidates":[{}]}`},
+	{"V75", `begin
+		routing.not_possible {"candidate_count":1}`},
+	{"V75", `begin
+		routing.decided {"candidate_count":0}`},
+	{"V78", request + "model.failed\nturn.completed {\"usage\":{\"input_tokens\":3}}"},
+	{"V78", request + "model.failed\nturn.failed status=failed {\"usage\":{\"input_tokens\":3}}"},
+	{"V83", "job.item.started\njob.item.failed\njob.item.started {\"attempt\":2}\njob.item.failed\n" +
+		"job.item.started {\"attempt\":2}"},
 	{"V75", `begin
 		routing.single_candidate {"candidate_count":2}`},
 	{"V75", `begin
@@ -254,7 +265,7 @@ var logs = map[string]struct{ valid, invalid string }{
 	"V14": {"begin\nprocess.started\nprocess.output\nprocess.completed",
 		"begin\nprocess.started\nprocess.completed\nprocess.failed"},
 	"V15": {request + "model.delta\nmodel.completed", request + "model.completed\nmodel.completed"},
-	"V16": {"begin\naction.required turn_id=turn_id-1\nturn.completed {\"open_action_ids\":[\"action_id-1\"]}",
+	"V16": {"task.created\nbegin\ntask.attempt.started turn_id=turn_id-1\naction.required turn_id=turn_id-1\nturn.completed {\"open_action_ids\":[\"action_id-1\"]}",
 		"begin\naction.required turn_id=turn_id-1\nturn.completed"},
 	"V17": {"begin\nturn.completed", "begin\nturn.completed\ntool.catalog.resolved turn_id=turn_id-1"},
 	"V18": {"begin\nturn.completed", "begin\nturn.completed\nturn.completed"},

@@ -14,11 +14,12 @@ type state struct {
 	open     map[string]*object // by [Family.key]
 	tasks    map[string]*task
 	queues   map[string]map[string]bool
-	closed   recent            // keys of objects and tasks that ended, and in a part of a log of entries that left their queue
+	closed   recent            // keys of what ended, and in a part of a log of entries that left their queue
 	unmet    recent            // ids of causes that no event had when they were named
 	digests  map[string]uint64 // of recent events, by event id
 	eventIDs recent
-	partial  bool // what came before the log is not known
+	items    map[string]float64 // the last attempts at items of jobs whose ends are remembered
+	partial  bool               // what came before the log is not known
 }
 
 // thread is one stream of events.
@@ -40,7 +41,7 @@ type object struct {
 	seen     map[string]int   // counts of what happened to it, by class or by name
 	text     map[string]string
 	in, out  float64 // tokens
-	attempt  float64 // number of the turn's last model request
+	attempt  float64 // number of a job item's attempt, and of a turn's last model request
 	toolName string
 }
 
@@ -57,7 +58,7 @@ type task struct {
 
 func newState() *state {
 	return &state{threads: map[string]*thread{}, open: map[string]*object{}, tasks: map[string]*task{},
-		queues: map[string]map[string]bool{}, digests: map[string]uint64{}}
+		queues: map[string]map[string]bool{}, digests: map[string]uint64{}, items: map[string]float64{}}
 }
 
 // recent is a set of the last strings that were added to it.
@@ -90,6 +91,18 @@ func (r *recent) add(s string) (forgotten string) {
 
 // turnOf is the open turn of an event.
 func (s *state) turnOf(e *Event) *object { return s.open["turn "+e.IDs[Turn]] }
+
+// ownerOf is the open turn in which something of a family begins and ends: the one that it names, or that of its tool
+// call. Attempts at tasks and items of jobs go on after the turn that began them.
+func (s *state) ownerOf(f Family, e *Event) *object {
+	if f.ID == Run || f.ID == JobItem {
+		return nil
+	}
+	if tool := s.toolOf(e); tool != nil && e.IDs[Turn] == "" && f.Name == "process" {
+		return tool.turn
+	}
+	return s.turnOf(e)
+}
 
 // objectOf is the open thing that an event of a family is about.
 func (s *state) objectOf(e *Event) *object {
@@ -198,8 +211,11 @@ func (s *state) applyFamily(f Family, e *Event) {
 			toolName: e.text("tool_name")}
 		if f.Name == "turn" {
 			o.parts = map[*object]bool{}
-		} else if o.turn = s.turnOf(e); o.turn != nil {
+		} else if o.turn = s.ownerOf(f, e); o.turn != nil {
 			o.turn.parts[o] = true
+		}
+		if f.ID == JobItem {
+			o.attempt, _ = e.number("attempt")
 		}
 		s.open[key] = o
 	case slices.Contains(f.Close, e.Type):
@@ -207,9 +223,15 @@ func (s *state) applyFamily(f Family, e *Event) {
 			delete(o.turn.parts, o)
 		}
 		delete(s.open, key)
-		s.closed.add(key)
+		s.end(key)
+		if o != nil && f.ID == JobItem {
+			s.items[key] = o.attempt
+		}
 	}
 }
+
+// end remembers what ended, in place of the oldest.
+func (s *state) end(key string) { delete(s.items, s.closed.add(key)) }
 
 func (s *state) applyTask(e *Event) {
 	id := e.IDs[Task]
@@ -249,7 +271,7 @@ func (s *state) applyTask(e *Event) {
 		}
 	case "archived":
 		delete(s.tasks, id)
-		s.closed.add("task " + id)
+		s.end("task " + id)
 	}
 }
 
@@ -264,7 +286,7 @@ func (s *state) applyQueue(e *Event) {
 	case "dequeue", "remove", "drop", "interject", "settle":
 		delete(s.queues[id], entry)
 		if s.partial { // else the queue says it
-			s.closed.add("entry " + id + " " + entry)
+			s.end("entry " + id + " " + entry)
 		}
 	}
 }

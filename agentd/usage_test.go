@@ -150,3 +150,23 @@ func TestOutputLimitOfTokens(t *testing.T) {
 		}
 	}
 }
+
+// A request that is cancelled before anything of its answer arrives was told to the provider all the same.
+func TestCancelledRequestCountsItsInput(t *testing.T) {
+	asked := make(chan struct{})
+	base, _ := provider(t, func(_ http.ResponseWriter, r *http.Request) {
+		close(asked)
+		<-r.Context().Done()
+	})
+	h := assembled(t, []string{"FIRST_BASE_URL=" + base}, func(c *config.Config) {
+		c.Models.Default, c.Models.Providers = "first/m", "first"
+	})
+	got := h.later(t.Context(), `{"input":"go","holon":{"turn_id":"turn_a"}}`)
+	<-asked
+	h.do("POST", "/responses/"+h.record("turn_a").ResponseID+"/cancel", "")
+	get(t, got)
+	h.estimates("turn_a", 0)
+	if u := h.record("turn_a").Usage; u == nil || u.InputTokens == 0 {
+		t.Errorf("the usage is %+v, want the input", u)
+	}
+}

@@ -80,12 +80,13 @@ func (r *retry) attempt(parent context.Context, req *Request, yield func(Event, 
 		ctx, cancel = context.WithTimeoutCause(parent, r.policy.Total, errTotal)
 	}
 	defer cancel()
+	sent := parent.Err() == nil
 	var counted Counted
 	req.Lowering, req.Counted = &a.Lowering, &counted
 	said := meter{}
 	defer func() {
 		if a.Err != nil {
-			a.Usage = spent(req, counted, &said, a.Begun)
+			a.Usage = spent(req, counted, &said, a.Begun || sent && givenUp(a.Err))
 		}
 		if a.Err != nil && parent.Err() == nil && errors.Is(context.Cause(ctx), errTotal) {
 			a.Err = r.late(a.Err)
@@ -166,8 +167,13 @@ func settled(req *Request, claimed responses.Usage, said *meter) responses.Usage
 	return spent(req, Counted{}, said, true)
 }
 
+// givenUp reports whether an attempt was ended from here while the provider worked at its answer, as far as is known.
+func givenUp(err *Error) bool {
+	return err.Kind == KindCancelled && (err.Diagnostics == nil || !err.Diagnostics.Connect)
+}
+
 // spent is the usage of an attempt that did not end: what the provider counted, and
-// an estimate of what it did not. An attempt of which nothing arrived cost nothing.
+// an estimate of what it did not. An attempt that the provider did not begin to answer cost nothing.
 func spent(req *Request, counted Counted, said *meter, begun bool) responses.Usage {
 	u := counted.Usage
 	if !plausible(u) {

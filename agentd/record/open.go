@@ -57,8 +57,9 @@ func (o *openFacts) closing(scope turns.Scope, used *turns.TokenUsage) (list []t
 			list = append(list, scope.ProcessEnded(ev.ToolCallID, ev.ProcessID,
 				turns.ProcessEnd{FailureCategory: "lost", Message: message}))
 		case turns.ModelRequested:
+			attempt := cutOff(ev, turns.At(scope.Now()), used)
 			list = append(list, scope.ModelFailed(ev.ModelRequestID, turns.AttemptFailure{FailureCategory: category,
-				Message: message, Outcome: turns.OutcomeFailFast, ProviderAttempt: cutOff(ev, used)}),
+				Message: message, Outcome: turns.OutcomeFailFast, DurationMS: attempt.DurationMS, ProviderAttempt: attempt}),
 				scope.CostRecorded(ev.ModelRequestID, *cmp.Or(used, &turns.TokenUsage{})))
 			used = nil
 		}
@@ -66,12 +67,13 @@ func (o *openFacts) closing(scope turns.Scope, used *turns.TokenUsage) (list []t
 	return list
 }
 
-// cutOff is the attempt of a model request that did not end.
-func cutOff(requested turns.RuntimeEvent, used *turns.TokenUsage) *turns.ProviderAttempt {
+// cutOff is the attempt of a model request that did not end, of which that became known at the given time.
+func cutOff(requested turns.RuntimeEvent, at turns.Time, used *turns.TokenUsage) *turns.ProviderAttempt {
 	var p turns.Requested
 	_ = json.Unmarshal(requested.Payload, &p) // agentd wrote it; what is damaged is left out
 	return &turns.ProviderAttempt{Provider: p.ProviderName, ModelRef: p.ProviderName + "/" + p.ModelName,
 		Round: p.Round, Attempt: p.Attempt, MaxAttempts: p.MaxAttempts, Purpose: p.Purpose,
-		StartedAt: requested.Timestamp, CompletedAt: requested.Timestamp, FailureKind: "interrupted",
+		StartedAt: requested.Timestamp, CompletedAt: at, FailureKind: "interrupted",
+		DurationMS:  max(0, at.Sub(requested.Timestamp).Milliseconds()),
 		Disposition: "fail_fast", Outcome: turns.OutcomeFailFast, TokenUsage: used}
 }

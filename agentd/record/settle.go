@@ -75,7 +75,7 @@ func (s *Store) settle(t *trajectory, stored *Stored, cause *responses.Error, no
 	if err != nil {
 		return err
 	}
-	totals, facts, err := s.endFacts(stored, resp)
+	totals, facts, err := s.endFacts(stored, resp, now)
 	if err != nil {
 		return err
 	}
@@ -244,7 +244,8 @@ func (s *Store) settleRecord(h Header, resp responses.Response, totals Totals, s
 
 // endFacts counts rounds and tool calls from runtime.ndjson and closes it with
 // what is known of the end. seq is the number of the last fact.
-func (s *Store) endFacts(stored *Stored, resp responses.Response) (totals Totals, seq int64, err error) {
+func (s *Store) endFacts(stored *Stored, resp responses.Response, now time.Time) (totals Totals, seq int64,
+	err error) {
 	h := stored.Header
 	log, err := reopenLog(filepath.Join(h.TurnDir, turns.RuntimeFile))
 	if err != nil {
@@ -258,7 +259,8 @@ func (s *Store) endFacts(stored *Stored, resp responses.Response) (totals Totals
 	seq = h.Facts
 	submitted, ended := false, false
 	known := map[string]bool{} // tasks and processes that the facts know
-	scope := turns.Scope{RuntimeID: s.runtime, SessionID: h.SessionID, ThreadID: h.ThreadID, TurnID: h.TurnID}
+	scope := turns.Scope{RuntimeID: s.runtime, SessionID: h.SessionID, ThreadID: h.ThreadID, TurnID: h.TurnID,
+		Now: func() time.Time { return now }}
 	err = log.Lines(func(line []byte) error {
 		ev, err := turns.DecodeRuntimeEvent(line)
 		switch {

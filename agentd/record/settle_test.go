@@ -322,13 +322,17 @@ func TestSettleCountsWhatWasStreamed(t *testing.T) {
 		turn.Events.Flush(), turn.Runtime.Flush())
 	turn.Abort(errors.New("killed"))
 	must(t, turn.Close())
-	if _, err := s.SettleTurn("resp_1", &interrupted, now); err != nil {
+	later := func() time.Time { return now().Add(3 * time.Second) }
+	if _, err := s.SettleTurn("resp_1", &interrupted, later); err != nil {
 		t.Fatal(err)
 	}
 	rec, err := ReadRecord(turn.Dir)
 	must(t, err)
 	if rec.Usage == nil || rec.Usage.OutputTokens != 4 || rec.Usage.InputTokens != 30 {
 		t.Errorf("the usage is %+v, want 4 tokens of output for 16 bytes, and 30 of input", rec.Usage)
+	}
+	if tried := rec.ProviderAttempts.Attempts; len(tried) != 1 || tried[0].DurationMS != 3000 {
+		t.Errorf("the attempts are %+v, want one of 3 s", tried)
 	}
 	facts, err := os.ReadFile(filepath.Join(turn.Dir, turns.RuntimeFile))
 	must(t, err)

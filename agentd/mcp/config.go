@@ -95,8 +95,8 @@ type Problem struct {
 
 func (p *Problem) Error() string { return strings.TrimPrefix(p.Field+": "+p.What, ": ") }
 
-// LoadConfig reads a configuration in YAML, or JSON, which is YAML: ours, or the .mcp.json of other tools, whose variables
-// are those of environ. The file must be a regular one of at most 1 MiB. Errors are *Problem values.
+// LoadConfig reads a configuration in YAML, or JSON, which is YAML: ours, or the .mcp.json of other tools, whose
+// variables are those of environ. The file must be a regular one of at most 1 MiB. Errors are *Problem values.
 func LoadConfig(path string, environ []string) (*Config, error) {
 	data, err := readFile(path, maxConfig)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// otherConfig is the list of servers that other tools keep in .mcp.json. Only a file that the operator names is read, so
-// that no repository brings servers of its own.
+// otherConfig is the list of servers that other tools keep in .mcp.json. Only a file that the operator names is read,
+// so that no repository brings servers of its own.
 type otherConfig struct {
 	Servers map[string]otherServer `yaml:"mcpServers"`
 	Unknown map[string]yaml.Node   `yaml:",inline"`
@@ -30,9 +30,9 @@ type otherServer struct {
 	Unknown  map[string]yaml.Node `yaml:",inline"`
 }
 
-// parseOther reads such a list into ours. ok is false for a file of another kind. ${NAME} and ${NAME:-default} stand for
-// variables of environ: those that commands have, which can be no more secret than to the servers. A key that is not
-// known has no effect and is a note.
+// parseOther reads such a list into ours. ok is false for a file of another kind. ${NAME} and ${NAME:-default} stand
+// for variables of environ: those that commands have, which can be no more secret than to the servers. A key that is
+// not known has no effect and is a note.
 func parseOther(data []byte, environ []string) (c *Config, ok bool, err error) {
 	var keys map[string]yaml.Node
 	if yaml.Unmarshal(data, &keys) != nil {

@@ -104,7 +104,8 @@ type task struct {
 // New returns a Manager without tasks. It touches nothing.
 func New(opts Options) *Manager {
 	m := &Manager{
-		store: store{opts.Dir, opts.Secrets}, now: opts.Now, log: opts.Logger, tasks: make(map[string]*task), changed: make(chan struct{}),
+		store: store{opts.Dir, opts.Secrets}, now: opts.Now, log: opts.Logger, tasks: make(map[string]*task),
+		changed:    make(chan struct{}),
 		maxRunning: cmp.Or(opts.MaxRunning, defaultMaxRunning), maxRecords: cmp.Or(opts.MaxRecords, defaultMaxRecords),
 		stopGrace: stopGrace,
 	}

@@ -47,8 +47,8 @@ func run(args []string, streams Streams) int {
 }
 
 // interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP ends
-// with runner.ErrInterrupted, and the reader's leaving a command that only watches. Later ones only say that the end is under way: it is
-// bounded, and what it removes would stay behind otherwise.
+// with runner.ErrInterrupted, and the reader's leaving a command that only watches. Later ones only say that the end is
+// under way: it is bounded, and what it removes would stay behind otherwise.
 func interruptible(streams Streams) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	if streams.Watching != nil {

@@ -38,7 +38,8 @@ func checkTransition(f *finding) {
 		f.must(slices.Contains(waits, to), fmt.Sprintf("%s with status %.40q", f.Type, to), strings.Join(waits, ", "))
 	case f.Type == "task.updated" || f.Type == "task.progress":
 		same := t == nil || t.status == "" || f.Status == "" || f.Status == t.status
-		f.must(same, fmt.Sprintf("%s with status %.40q", f.Type, f.Status), "the status of the task, which it does not change")
+		f.must(same, fmt.Sprintf("%s with status %.40q", f.Type, f.Status),
+			"the status of the task, which it does not change")
 	default:
 		f.must(of == "" || f.Status == "" || f.Status == of, fmt.Sprintf("%s with status %.40q", f.Type, f.Status), of)
 	}

@@ -55,7 +55,8 @@ func checkToolEnd(f *finding) {
 
 func checkDenied(f *finding) {
 	tool := f.toolOf(f.Event)
-	f.must(tool == nil || cmp.Or(tool.text["decision"], tool.text["policy"]) != "deny", f.Type+" of a tool that was denied", "tool.failed")
+	f.must(tool == nil || cmp.Or(tool.text["decision"], tool.text["policy"]) != "deny",
+		f.Type+" of a tool that was denied", "tool.failed")
 }
 
 func checkOverlap(f *finding) {

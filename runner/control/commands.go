@@ -73,7 +73,8 @@ func exports(kind string) command {
 				return outcome{}, err
 			}
 			seq, err := s.steps.Exported(r.Context(), scheduler.Export{AgentID: c.AgentID, Key: c.CommandID,
-				From: out.ThroughSequence - out.EventCount + 1, Through: out.ThroughSequence, Ref: out.Ref, Digest: out.EventsDigest})
+				From: out.ThroughSequence - out.EventCount + 1, Through: out.ThroughSequence, Ref: out.Ref,
+				Digest: out.EventsDigest})
 			return outcome{seq: seq, noOp: seq == 0, result: out}, err
 		},
 	}

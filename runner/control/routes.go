@@ -8,7 +8,7 @@ type route struct {
 	handle       func(w http.ResponseWriter, r *http.Request) (any, error) // gives what is answered as JSON
 	stream       http.HandlerFunc                                          // instead: answers by itself
 	capability   bool                                                      // the path proves what its caller may do
-	queries      bool                                                      // it reads the query; no other path has parameters
+	queries      bool                                                      // no other path has parameters
 }
 
 // routes are all ways into the API.

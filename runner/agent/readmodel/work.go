@@ -112,14 +112,15 @@ func (f *Fold) applyRequest(id string, e fact) {
 
 // Inventory is the surface of tools that the last turn was given.
 type Inventory struct {
-	State         string          `json:"state"` // resolved, unknown
-	Count         int64           `json:"tool_count,omitempty"`
-	Tools         json.RawMessage `json:"tools,omitempty"`
-	InventoryRef  string          `json:"inventory_ref,omitempty"`
-	Revision      string          `json:"revision,omitempty"`
-	TurnID        string          `json:"turn_id,omitempty"`
-	ResolvedAt    string          `json:"resolved_at,omitempty"`
-	OmittedDetail bool            `json:"omitted_detail,omitempty"` // the tools are not known: too many, or listed before the log
+	State        string          `json:"state"` // resolved, unknown
+	Count        int64           `json:"tool_count,omitempty"`
+	Tools        json.RawMessage `json:"tools,omitempty"`
+	InventoryRef string          `json:"inventory_ref,omitempty"`
+	Revision     string          `json:"revision,omitempty"`
+	TurnID       string          `json:"turn_id,omitempty"`
+	ResolvedAt   string          `json:"resolved_at,omitempty"`
+	// The tools are not known: they are too many, or were listed before the log.
+	OmittedDetail bool `json:"omitted_detail,omitempty"`
 }
 
 // applyCatalog takes a catalog. One that is as it was is not listed again.

@@ -17,8 +17,8 @@ const callWait = 2 * time.Second
 // causeKey is the key of the event that causes the steps of a context.
 type causeKey struct{}
 
-// Calling returns a context for the steps of a call that the container of an agent makes, whose id is that of its turn, a
-// slash, and the model's of the call. They are caused by the event that the call began. The fact of that comes on
+// Calling returns a context for the steps of a call that the container of an agent makes. The id of the call is that of
+// its turn, a slash, and the model's. The steps are caused by the event that the call began. The fact of that comes on
 // another connection, so Calling waits for it: the record has no effect before its cause. Where it does not come in
 // time, the beginning of the turn is the cause.
 func (m *Scheduler) Calling(ctx context.Context, agentID, callID string) context.Context {
@@ -44,8 +44,8 @@ func (m *Scheduler) Calling(ctx context.Context, agentID, callID string) context
 	}
 }
 
-// callEvent is the event with which a call of the open turn of an agent began, or that of the turn while the record does
-// not have it; "" when another turn is open or none.
+// callEvent is the event with which a call of the open turn of an agent began, or that of the turn while the record
+// does not have it; "" when another turn is open or none.
 func (m *Scheduler) callEvent(ctx context.Context, agentID, turnID, call string) (event string, begun bool, err error) {
 	err = m.store.View(ctx, func(v ledger.View) error {
 		a, open, err := v.OpenAttempt(agentID)

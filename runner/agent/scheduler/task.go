@@ -322,7 +322,8 @@ func (s *step) emitTaskBegun(t ledger.Task, source, cause string, runs bool) {
 	}
 }
 
-// emitTask tells of a task as the step leaves it, in the terms in which agentd tells of one. e has the id and the cause.
+// emitTask tells of a task as the step leaves it, in the terms in which agentd tells of one. e has the id and the
+// cause.
 func (s *step) emitTask(typ string, ev turns.RuntimeEvent, t ledger.Task, e ledger.Event) {
 	e.Ref, e.Class, e.Status = t.ID, ev.Type, ev.Status
 	e.IDs[agentruntime.Task], e.IDs[agentruntime.Run], e.IDs[agentruntime.Process] = ev.TaskID, ev.RunID, ev.ProcessID

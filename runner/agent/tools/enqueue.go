@@ -118,8 +118,8 @@ func (e *enqueue) ingress(ctx context.Context, callID string) (scheduler.Ingress
 	return in, err
 }
 
-// unlessIdle is what the agent is told of what it leaves to a later turn of its own, when there will be none unless this
-// turn changes something; "" otherwise.
+// unlessIdle is what the agent is told of what it leaves to a later turn of its own, when there will be none unless
+// this turn changes something; "" otherwise.
 func (o Options) unlessIdle(ctx context.Context) string {
 	var state ledger.AgentState
 	err := o.Ledger.View(ctx, func(v ledger.View) (err error) {
@@ -129,8 +129,8 @@ func (o Options) unlessIdle(ctx context.Context) string {
 	if err != nil || state.Progress.Idle+1 < rules.MaxIdle {
 		return ""
 	}
-	return fmt.Sprintf(" But this is turn %d of yours in a row: if it changes neither a work item nor a file of your home, "+
-		"this is dropped when it ends, and your operator is asked.", state.Progress.Idle+1)
+	return fmt.Sprintf(" But this is turn %d of yours in a row: if it changes neither a work item nor a file of your "+
+		"home, this is dropped when it ends, and your operator is asked.", state.Progress.Idle+1)
 }
 
 // mayFollow counts what came of a message so far.

@@ -25,7 +25,8 @@ type RecordPage struct {
 }
 
 // RecordGap says that a cursor is not followed by the event after it: retention let that go, the record never had
-// the cursor, or a backup was restored and what the reader has from Next on is no more. Next is the number of the event that the reader goes on with; the read models have what is before it.
+// the cursor, or a backup was restored and what the reader has from Next on is no more. Next is the number of the event
+// that the reader goes on with; the read models have what is before it.
 type RecordGap struct {
 	After  int64  `json:"after"`
 	Next   int64  `json:"next"`

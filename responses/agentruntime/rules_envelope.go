@@ -109,8 +109,9 @@ func checkSize(f *finding) {
 		fmt.Sprintf("%d bytes, the rest by reference", MaxPayload))
 }
 
-// checkDistinct compares the ids within an event: what joins two kinds always shows in one event. A session may be its
-// only thread.
+// checkDistinct holds an id to the one kind of thing that it named first, within an event and before it. A session may
+// be its only thread. Clients choose the ids of sessions and turns, one without a look at the others: those two are
+// compared within an event.
 func checkDistinct(f *finding) {
 	kinds := map[string]ID{}
 	for kind, id := range f.IDs {
@@ -120,17 +121,27 @@ func checkDistinct(f *finding) {
 		}
 		if other, ok := kinds[id]; ok && other.noun() != kind.noun() {
 			f.report(fmt.Sprintf("%s and %s are both %.80s", other, kind, id), "ids of their own")
+		} else if before, ok := f.nouns[id]; ok && before != kind.noun() && !chosen(before, kind) {
+			f.report(fmt.Sprintf("%s %.80s, which was a %s", kind, id, before), "ids of their own")
 		}
 		kinds[id] = kind
 	}
-	for _, field := range []string{"message_id", "entry.message_id"} {
-		message := f.text(field)
-		for _, kind := range []ID{Turn, Task, ToolCall} {
-			f.must(message == "" || f.IDs[kind] != message, fmt.Sprintf("%s is the message %.80s", kind, message),
-				"an id of its own")
-		}
+	message := f.message()
+	for _, kind := range []ID{Turn, Task, ToolCall} {
+		id := f.IDs[kind]
+		f.must(id == "" || id != message && !f.messages.set[id], fmt.Sprintf("%s is the message %.80s", kind, id),
+			"an id of its own")
 	}
 }
+
+// chosen reports whether a client may have chosen the ids of both kinds.
+func chosen(a, b ID) bool {
+	chooses := []ID{Session, Thread, Turn, QueuedTurn}
+	return slices.Contains(chooses, a) && slices.Contains(chooses, b)
+}
+
+// message is the id of the message that an event is about.
+func (e *Event) message() string { return cmp.Or(e.text("message_id"), e.text("entry.message_id")) }
 
 func checkIntroduced(f *finding) {
 	checkCause(f)

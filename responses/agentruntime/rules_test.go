@@ -138,6 +138,8 @@ var alsoBroken = []struct{ rule, log string }{
 		"V8",
 		"thread.started\nturn.submitted\nqueue.changed turn_id=turn_id-1 {\"op\":\"settle\",\"entry\":{\"message_id\":\"turn_id-1\"}}",
 	},
+	{"V8", "begin\ntool.started tool_call_id=same {\"safe_args\":{}}\ntask.created task_id=same"},
+	{"V8", "thread.started\nqueue.changed {\"op\":\"enqueue\",\"entry\":{\"message_id\":\"m\"}}\nturn.submitted turn_id=m"},
 	{"V9", "task.created parent_task_id=none"},
 	{"V9", aTask + "task.started root_task_id=none"},
 	{"V9", "begin\ncontext.resolved session_id=other turn_id=turn_id-1"},
@@ -234,6 +236,14 @@ func TestCauses(t *testing.T) {
 	}
 	if rules := broken(log[:4], (*Validator).Partial); len(rules) > 0 {
 		t.Errorf("the cause of an event before a part breaks %v", rules)
+	}
+}
+
+// A client may give a turn the id that another client gave a session.
+func TestChosenIDs(t *testing.T) {
+	log := events(t, "thread.started\nturn.submitted turn_id=a\nthread.started session_id=a thread_id=other sequence=1")
+	if rules := broken(log); len(rules) > 0 {
+		t.Errorf("a session with the id of an earlier turn breaks %v", rules)
 	}
 }
 

@@ -15,6 +15,9 @@ type state struct {
 	tasks    map[string]*task
 	queues   map[string]map[string]bool
 	closed   recent            // keys of what ended, and in a part of a log of entries that left their queue
+	nouns    map[string]ID     // what recent ids name, by id
+	ids      recent            // those ids
+	messages recent            // ids of messages
 	unmet    recent            // ids of causes that no event had when they were named
 	digests  map[string]uint64 // of recent events, by event id
 	eventIDs recent
@@ -58,7 +61,7 @@ type task struct {
 
 func newState() *state {
 	return &state{threads: map[string]*thread{}, open: map[string]*object{}, tasks: map[string]*task{},
-		queues: map[string]map[string]bool{}, digests: map[string]uint64{}, items: map[string]float64{}}
+		queues: map[string]map[string]bool{}, digests: map[string]uint64{}, items: map[string]float64{}, nouns: map[string]ID{}}
 }
 
 // recent is a set of the last strings that were added to it.
@@ -150,6 +153,7 @@ func (s *state) apply(e *Event) {
 	if cause := e.Correlation.CausationID; cause != "" && !s.eventIDs.set[cause] && !s.knowsCause(e) {
 		s.unmet.add(cause)
 	}
+	s.applyNames(e)
 	s.applyThread(t, e)
 	if f, ok := FamilyOf(e.Type); ok {
 		s.applyFamily(f, e)
@@ -175,6 +179,20 @@ func (s *state) release(e *Event) {
 	if o := s.open["process "+e.IDs[Process]]; o != nil && o.turn != nil {
 		delete(o.turn.parts, o)
 		o.turn = nil
+	}
+}
+
+// applyNames remembers what each id names. A thread whose id is that of its session leaves it to the session.
+func (s *state) applyNames(e *Event) {
+	for kind, id := range e.IDs {
+		if id == "" || s.ids.set[id] {
+			continue
+		}
+		delete(s.nouns, s.ids.add(id))
+		s.nouns[id] = ID(kind).noun()
+	}
+	if message := e.message(); message != "" {
+		s.messages.add(message)
 	}
 }
 

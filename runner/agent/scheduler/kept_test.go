@@ -259,7 +259,7 @@ func keptWork(v ledger.View, l ledger.AgentState, _ picture, p *picture) error {
 	items = append(items, completed...)
 	waits, err := v.UnresolvedWaits(l.AgentID)
 	for _, w := range items {
-		status, run, delivery, waitsFor := "accepted", "", "unknown", ""
+		status, run, delivery, waitsFor, asked := "accepted", "", "unknown", "", false
 		if w.PickedAt != nil {
 			status, run = "running", "run_"+w.ID
 		}
@@ -267,14 +267,14 @@ func keptWork(v ledger.View, l ledger.AgentState, _ picture, p *picture) error {
 		case rules.WorkBlocked:
 			status = "blocked"
 		case rules.WorkWaitingOperator:
-			status, waitsFor = "waiting_input", "operator "+w.ID
+			status, waitsFor, asked = "waiting_input", "operator "+w.ID, true
 		case rules.WorkWaitingTask:
 			status, waitsFor = "waiting_resource", "task "+subject(waits, w.ID)
 		}
 		if w.State == ledger.WorkCompleted {
 			status, delivery = "completed", "queued"
 		}
-		p.Work[w.ID] = line(status, w.Objective, w.BlockedBy, waitsFor, run, delivery, w.CreatedAt, w.UpdatedAt)
+		p.Work[w.ID] = line(status, w.Objective, w.BlockedBy, waitsFor, asked, run, delivery, w.CreatedAt, w.UpdatedAt)
 	}
 	return err
 }

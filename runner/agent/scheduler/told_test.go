@@ -105,6 +105,7 @@ func tellRest(p *picture, fold *readmodel.Fold) {
 				t.Objective,
 				t.RequiredAction,
 				waitsFor(t),
+				asked(fold, t.TaskID),
 				t.CurrentRunID,
 				t.DeliveryState,
 				t.CreatedAt,
@@ -123,4 +124,15 @@ func waitsFor(t readmodel.Task) string {
 		return ""
 	}
 	return t.WaitFor.Kind + " " + t.WaitFor.Ref
+}
+
+// asked reports whether a work item asks its operator. What it asked stays as it was, also when the item is renamed.
+func asked(fold *readmodel.Fold, itemID string) bool {
+	model, _ := fold.Model("thread_read_model")
+	for _, a := range model.(readmodel.ThreadReadModel).PendingRequests.Items {
+		if a.ActionID == "action_"+itemID {
+			return a.Prompt != ""
+		}
+	}
+	return false
 }

@@ -199,13 +199,29 @@ func (s *step) emitHold(op string, before, now rules.WorkState, w *ledger.WorkIt
 	if before != "" {
 		s.emitWork(rules.WorkItemWritten, "task.resumed", *w, facts{"op": op})
 	}
+	if before == rules.WorkWaitingOperator {
+		s.emitItemAction(rules.ActionResolved, *w, facts{"decision": "answered", "decided_by": "runtime", "via": "work_item"})
+	}
 	if now == "" {
 		return
 	}
 	s.start(w)
 	f := facts{"op": op}
 	s.emitWork(rules.WorkItemWritten, f.held(now, *w, waits), *w, f)
+	if now == rules.WorkWaitingOperator {
+		s.emitItemAction(rules.ActionRequired, *w, facts{"action_kind": "operator_input", "prompt": clip(w.Objective)})
+	}
 }
+
+// emitItemAction tells that a work item needs its operator, or does not any more.
+func (s *step) emitItemAction(typ string, w ledger.WorkItem, f facts) {
+	e := ledger.Event{Ref: w.ID}
+	e.IDs[agentruntime.Action] = itemAction(w)
+	s.emit(typ, e, f)
+}
+
+// itemAction is the id of the action by which a work item asks its operator.
+func itemAction(w ledger.WorkItem) string { return "action_" + w.ID }
 
 // held adds what an item waits for, and returns the class that says so.
 func (f facts) held(as rules.WorkState, w ledger.WorkItem, waits []ledger.Wait) (class string) {
@@ -344,7 +360,7 @@ func (s *step) emitWork(typ, class string, w ledger.WorkItem, f facts) {
 	case "task.waiting":
 		f["required_action"], e.Status = clip(w.BlockedBy), "waiting_resource"
 		if w.PlanStatus == ledger.PlanNeedsInput {
-			e.Status = "waiting_input"
+			e.Status, e.IDs[agentruntime.Action] = "waiting_input", itemAction(w)
 		}
 	case "task.resumed":
 		e.Status = "running"

@@ -59,9 +59,9 @@ func (s *step) complete(w *ledger.WorkItem, r *Round) (c Completion, err error) 
 	if err := s.endItemWait(w.ID, "its work item is completed"); err != nil {
 		return c, err
 	}
-	if heldAs(*w, nil) != "" {
+	if held := heldAs(*w, nil); held != "" {
 		s.block(w, "", 0)
-		s.emitWork(rules.WorkItemWritten, "task.resumed", *w, facts{"op": "update"})
+		s.emitHold("update", held, "", w, nil)
 	}
 	w.State, w.CompletedAt = ledger.WorkCompleted, &s.now
 	if r != nil {

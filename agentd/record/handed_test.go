@@ -127,7 +127,7 @@ func TestSettleCallsOfTheClient(t *testing.T) {
 			}
 			if log := h.legal("1"); strings.Count(log, turns.ActionRequired) != 1 ||
 				!strings.Contains(log, `"open_action_ids":["act_`) {
-				t.Errorf("cut after %d facts, the call is no open action:\n%s", n, log)
+				t.Errorf("cut after %d facts, the call is not an open action:\n%s", n, log)
 			}
 			turn, em, scope = h.begin("2", "resp_1", output)
 			if first == 0 {

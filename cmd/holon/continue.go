@@ -46,7 +46,7 @@ func (o *runOptions) findParent(cmd *cobra.Command, home state.Home, args []stri
 const leastBeginning = 4
 
 // meansRun tells whether the only argument is a run, with the prompt still to come, rather than the prompt: "last", the
-// name of a run, what has the form of an id, or the beginning of an id that is no short word.
+// name of a run, what has the form of an id, or the beginning of an id that is not a short word.
 func meansRun(ctx context.Context, home state.Home, arg string) bool {
 	if arg == files.Last || strings.HasPrefix(arg, "run_") && !strings.ContainsAny(arg, " \t\n") {
 		return true // which need not exist: then it is refused

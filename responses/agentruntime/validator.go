@@ -12,7 +12,7 @@ import (
 // MaxLine is the longest line that is decoded; a longer one is reported and passed over without being kept.
 const MaxLine = 1 << 20
 
-// Violation is one event that breaks one rule, or a line that is no event or a field of one that is not of its type
+// Violation is one event that breaks one rule, or a line that is not an event or a field of one that is not of its type
 // (Rule is "decode").
 type Violation struct {
 	File    string `json:"file"`

@@ -96,7 +96,7 @@ func NoLock(dir string) error {
 			return nil // gone meanwhile
 		}
 		st, ok := info.Sys().(*syscall.Stat_t)
-		if ok && held[fmt.Sprintf("%02x:%02x:%d", major(st.Dev), minor(st.Dev), st.Ino)] {
+		if ok && held[fmt.Sprintf("%02x:%02x:%d", major(uint64(st.Dev)), minor(uint64(st.Dev)), st.Ino)] {
 			return fmt.Errorf("a lock is still held: %s", path)
 		}
 		return nil

@@ -82,10 +82,11 @@ func (s *Server) cleanError(envelope []byte) []byte { return s.clean(envelope) }
 // clean returns JSON that leaves the server as the records of a turn have it: without known secrets, but with their
 // structure and the names of tools.
 func (s *Server) clean(data []byte, tools ...string) []byte {
-	if s.parts.Secrets.Empty() {
-		return data
+	names := turns.ToolNames(tools)
+	if !s.parts.Secrets.Empty() {
+		data = s.parts.Secrets.JSON(data, structure, names)
 	}
-	return s.parts.Secrets.JSON(data, structure, turns.ToolNames(tools))
+	return s.store.Conceal(data, structure, names)
 }
 
 // stall bounds how long the rest of the answer may wait for its reader.

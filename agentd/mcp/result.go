@@ -69,6 +69,13 @@ func (t *tool) output(answer *sdk.CallToolResult, env tools.Env) tools.Output {
 	if text, ok := answer.Meta[metaReminder].(string); ok && t.server.host {
 		out.Reminder = &text
 	}
+	if list, ok := answer.Meta[metaHidden].([]any); ok && t.server.host {
+		for _, v := range list[:min(len(list), maxHidden)] {
+			if text, ok := v.(string); ok {
+				out.Hidden = append(out.Hidden, text)
+			}
+		}
+	}
 	for i, content := range c.content {
 		picture, ok := content.(*sdk.ImageContent)
 		if !ok || !env.Images || len(out.Images) == maxImages || len(picture.Data) > image.MaxBytes {

@@ -31,6 +31,12 @@ const metaRound = "holon/round"
 // metaReminder is the key, in the _meta of a result of the host, of what the turn's reminder says from then on.
 const metaReminder = "holon/reminder"
 
+// metaHidden is the key there of the texts of the result that only the model may read.
+const metaHidden = "holon/hidden"
+
+// maxHidden bounds their number.
+const maxHidden = 8
+
 // Bounds of a round in a call, in bytes: of its text, and of the arguments of one of its calls.
 const (
 	maxRoundText = 32 << 10

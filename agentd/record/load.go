@@ -85,6 +85,7 @@ func (s *Store) links(id string) (links []*Stored, before []responses.Item, err 
 		if stored.Header.ResponseID != at {
 			return nil, nil, fmt.Errorf("read trajectory %s: %w: it is that of another response", at, errDamaged)
 		}
+		s.learn(stored.Hidden)
 		if links = append(links, stored); len(links) > maxChain {
 			return nil, nil, fmt.Errorf("the chain of response %s is longer than %d", id, maxChain)
 		}
@@ -132,6 +133,7 @@ func (s *Store) resume(id string) (*trajectory, *Stored, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, f.Close())
 	}
+	s.learn(stored.Hidden)
 	t.header, t.size, t.synced, t.given = stored.Header, good, good, len(stored.History)+len(stored.Input)
 	t.items = slices.Concat(stored.History, stored.Input, stored.Items)
 	t.name(t.items)
@@ -187,7 +189,7 @@ func (s *Stored) decode(data []byte) (line, error) {
 	}, struct{}]
 	err := json.Unmarshal(data, &brief)
 	l := line{History: brief.History, Input: brief.Input, Started: brief.Started, Said: brief.Said, Item: brief.Item,
-		Facts: brief.Facts}
+		Facts: brief.Facts, Hidden: brief.Hidden}
 	if h := brief.Header; h != nil {
 		l.Header = &Header{ResponseID: h.ResponseID, PreviousResponseID: h.PreviousResponseID, SessionID: h.SessionID,
 			ThreadID: h.ThreadID, TurnID: h.TurnID}
@@ -219,6 +221,8 @@ func (s *Stored) add(data []byte, started map[string]*responses.ToolCall) (err e
 		err = s.start(l.Started, started)
 	case l.Item != nil:
 		err = s.finish(l.Item, started)
+	case l.Hidden != nil:
+		s.Hidden = append(s.Hidden, l.Hidden...)
 	case l.Facts > 0:
 		s.Facts = l.Facts
 	case l.Response != nil:

@@ -82,6 +82,6 @@ func (s *Store) writeFailure(dir string, rec *turns.Record) error {
 	if err != nil {
 		return fmt.Errorf("encode the failure: %w", err)
 	}
-	return durable.WriteFile(filepath.Join(dir, turns.FailureFile), append(s.secrets.JSON(data, s.words), '\n'),
+	return durable.WriteFile(filepath.Join(dir, turns.FailureFile), append(s.Conceal(s.secrets.JSON(data, s.words)), '\n'),
 		0o600)
 }

@@ -239,7 +239,7 @@ func (s *Store) settleRecord(h Header, resp responses.Response, totals Totals, s
 	if err := s.writeFailure(h.TurnDir, &rec); err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(h.TurnDir, turns.RecordFile), s.secrets.JSON(data, s.words), 0o600)
+	return durable.WriteFile(filepath.Join(h.TurnDir, turns.RecordFile), s.Conceal(s.secrets.JSON(data, s.words)), 0o600)
 }
 
 // endFacts counts rounds and tool calls from runtime.ndjson and closes it with

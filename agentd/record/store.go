@@ -48,6 +48,7 @@ type Store struct {
 	catalog *catalog
 	journal *journal
 	secrets *redact.Set      // taken out of all that is written; nil for none
+	hidden  redact.Set       // taken out of all that others than the model read; see Turn.Hide
 	words   redact.Constants // of the formats that are written; they stay
 	wake    chan struct{}    // tells Maintain that there is something to do
 
@@ -87,6 +88,7 @@ type lineOf[H, R any] struct {
 	History  json.RawMessage `json:"history,omitempty"` // an item before the request that is stored nowhere else
 	Input    json.RawMessage `json:"input,omitempty"`   // an item of the request
 	Started  json.RawMessage `json:"started,omitempty"` // a tool call that is about to run
+	Hidden   []string        `json:"hidden,omitempty"`  // what was said that others than the model do not read
 	Said     *turns.Input    `json:"said,omitempty"`    // what the user said meanwhile, as it now stands
 	Item     json.RawMessage `json:"item,omitempty"`    // an item that the turn produced
 	Facts    int64           `json:"facts,omitempty"`   // of the thread, with those of the turn; before the response
@@ -102,6 +104,7 @@ type Stored struct {
 	Said     []turns.Input       // what the user said while the turn ran, in order
 	Response *responses.Response // nil while the turn is open
 	Facts    int64               // of the thread, with those of the turn; 0 while it is open
+	Hidden   []string            // as in line
 
 	size  int64 // of the file
 	brief bool  // read for a chain: without the response, also in the header
@@ -327,7 +330,7 @@ func (t *trajectory) Finish(resp responses.Response) error {
 		err = t.encode(line{Facts: t.facts})
 	}
 	if err == nil {
-		err = t.line("response", resp.AppendJSON)
+		err = t.line("response", func(dst []byte) ([]byte, error) { return t.concealed(dst, resp) })
 	}
 	if err == nil {
 		err = t.write()
@@ -336,6 +339,15 @@ func (t *trajectory) Finish(resp responses.Response) error {
 		return fmt.Errorf("record final response: %w", err)
 	}
 	return nil
+}
+
+// concealed appends a response as others than the model read it.
+func (t *trajectory) concealed(dst []byte, resp responses.Response) ([]byte, error) {
+	if t.store.hidden.Empty() {
+		return resp.AppendJSON(dst)
+	}
+	data, err := resp.AppendJSON(nil)
+	return append(dst, t.store.Conceal(data, t.names())...), err
 }
 
 // Publish moves a finished trajectory to where chains find it, or removes it

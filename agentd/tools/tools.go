@@ -180,6 +180,7 @@ type Output struct {
 	Images  []Image // what a successful call shows the model in addition to the text
 	// Reminder is what the reminder of the turn says after a successful call; nil: what it said.
 	Reminder *string
+	Hidden   []string // texts of a successful call that only the model may read
 }
 
 // Image is a picture for the model.
@@ -207,6 +208,7 @@ type Outcome struct {
 	Artifacts []Artifact
 	KeptBytes int64   // of the artifacts
 	Reminder  *string // as in Output
+	Hidden    []string
 	Duration  time.Duration
 	// Fault is what went wrong in the runtime itself, in full and for the log
 	// only; the model sees an internal_error.

@@ -158,6 +158,9 @@ func (r *runner) runCall(ctx context.Context, c *ownCall, beside tools.Round) er
 		return err
 	}
 	outcome, last, err := r.run(ctx, c, beside)
+	if err == nil && len(outcome.Hidden) > 0 {
+		err = r.Journal.Hide(outcome.Hidden)
+	}
 	if err != nil {
 		return err
 	}

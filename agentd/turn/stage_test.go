@@ -94,6 +94,7 @@ func (j *journal) Add(item responses.Item) error {
 	j.items = append(j.items, item)
 	return j.note("add " + item.ItemType())
 }
+func (j *journal) Hide(values []string) error { return j.note("hide " + strings.Join(values, " ")) }
 func (j *journal) Event(ev turns.RuntimeEvent) error {
 	j.events = append(j.events, ev)
 	return j.note(ev.Type)

@@ -42,6 +42,8 @@ type Journal interface {
 	Started(call *responses.ToolCall) error
 	Add(item responses.Item) error
 	Event(ev turns.RuntimeEvent) error
+	// Hide keeps what a tool told the model in confidence out of what others read from now on.
+	Hide(values []string) error
 }
 
 // Toolset is the container's tools.

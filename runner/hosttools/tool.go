@@ -61,6 +61,8 @@ type Result struct {
 	Structured json.RawMessage // a JSON object; nil for none
 	// Unmasked: known secrets are not taken out, since the result is to tell one.
 	Unmasked bool
+	// Hidden are texts of the result that only the model may read: agentd keeps them out of its records and answers.
+	Hidden []string
 	// Reminder is what agentd reminds the model of from now on (responses.Reminder); nil: of the same as before.
 	Reminder *string
 }
@@ -157,6 +159,12 @@ func (s *Server) call(ctx context.Context, t Tool, p *mcp.CallToolParamsRaw) (*m
 	}
 	if result.Reminder != nil {
 		out.Meta = mcp.Meta{metaReminder: s.secrets.Text(*result.Reminder)}
+	}
+	if len(result.Hidden) > 0 {
+		if out.Meta == nil {
+			out.Meta = mcp.Meta{}
+		}
+		out.Meta[metaHidden] = result.Hidden
 	}
 	return out, nil
 }

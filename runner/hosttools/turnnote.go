@@ -28,6 +28,9 @@ const metaRound = "holon/round"
 // metaReminder is the key of Result.Reminder in the _meta of a result.
 const metaReminder = "holon/reminder"
 
+// metaHidden is the key of Result.Hidden there.
+const metaHidden = "holon/hidden"
+
 // Bounds of a call of turn_note, in bytes.
 const (
 	maxText   = 4 << 10

@@ -49,6 +49,6 @@ func (o Options) trigger(ctx context.Context, c hosttools.Call) (hosttools.Resul
 		out.Hint = "the runtime has no TCP port: nobody reaches this path before your operator opens one"
 	}
 	result, err := show("", out)
-	result.Unmasked = true // the token is masked wherever else it may stand
+	result.Unmasked, result.Hidden = true, []string{token} // the token is masked wherever else it may stand
 	return result, err
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/internal/visible"
-	"holon/runner"
 	"holon/runner/oneshot"
 	"holon/runner/workspace/landing"
 	"holon/state"
@@ -118,11 +117,7 @@ func runCheckout(ctx context.Context, o *checkoutOptions) error {
 		return err
 	}
 	m := entry.Manifest
-	if diff == nil {
-		return &runner.Error{Code: "nothing_collected", Param: "RUN",
-			Message: "no change of run " + entry.ID + " was collected", Hint: "its summary says why; start it again"}
-	}
-	if len(diff.Files) == 0 {
+	if diff == nil || len(diff.Files) == 0 {
 		fmt.Fprintf(o.streams.Err, "holon: run %s changed no file; there is nothing to check out\n", entry.ID)
 		if o.JSON {
 			return printJSON(o.streams, landing.CheckoutResult{Registration: landing.Registration{Run: entry.ID}})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/pflag"
 
@@ -47,7 +48,7 @@ func findRun(ctx context.Context, home state.Home, run string) (*files.Entry, er
 }
 
 // result returns what a run that has ended started from and what it changed; nil
-// when nothing was collected.
+// when it had no turn that could change something.
 func result(entry *files.Entry) (workspace.Info, *workspace.Diff, error) {
 	if entry.Manifest == nil {
 		hint, status := "go on with it: holon attach "+entry.ID, state.StatusOrphaned
@@ -59,7 +60,21 @@ func result(entry *files.Entry) (workspace.Info, *workspace.Diff, error) {
 			Message: fmt.Sprintf("run %s is %s and has no result", entry.ID, status), Hint: hint}
 	}
 	ws := workspaceOf(entry.Manifest)
+	if ws.Changes == nil && entry.Manifest.Turn != nil {
+		return ws.Source, nil, uncollected(entry)
+	}
 	return ws.Source, ws.Changes, nil
+}
+
+// uncollected says of a run with a turn why there is no change of it.
+func uncollected(entry *files.Entry) error {
+	e := &runner.Error{Code: "nothing_collected", Param: "RUN", Message: "the change of run " + entry.ID +
+		" was not collected", Hint: "holon show " + entry.ID + " says why; start it again"}
+	if _, err := os.Stat(filepath.Join(entry.Dir, state.SessionFile)); err == nil { // it holds its tree
+		e.Message = "the change of run " + entry.ID + " is not saved yet"
+		e.Hint = "free some space if there is none, and save it with: holon gc"
+	}
+	return e
 }
 
 // workspaceOf is the workspace of a manifest; zero when the run ended before it was known.

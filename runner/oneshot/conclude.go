@@ -19,6 +19,9 @@ import (
 	"holon/state/files"
 )
 
+// unsaved begins the warning that the change of a run is still to be collected.
+const unsaved = "what was changed is not saved yet, and kept in "
+
 // conclude records how the run ended, and only then gives up what it holds: a
 // crash in between leaves things to be tidied up, but no run without an end. What
 // could not be collected is kept, for another attempt.
@@ -26,9 +29,7 @@ func (r *execution) conclude(ctx context.Context, err error) error {
 	keep := r.session != nil && r.session.Tree() != nil && r.diff == nil
 	if keep {
 		r.manifest.Warnings = append(r.manifest.Warnings,
-			visible.OneLine("what was changed is not saved yet, and kept in "+r.session.Tree().Dir()+
-				"; holon gc tries again",
-				500))
+			visible.OneLine(unsaved+r.session.Tree().Dir()+"; holon gc tries again", 500))
 	}
 	if finishErr := r.finish(ctx, err); finishErr != nil {
 		return errors.Join(finishErr, r.release(ctx, true))

@@ -11,6 +11,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"holon/internal/redact"
@@ -144,6 +146,7 @@ func (rc *Recovery) takeUp(run *files.Run, rec *runner.Record, prior *state.Mani
 	m := rec.Manifest
 	if prior != nil {
 		m = prior
+		m.Warnings = slices.DeleteFunc(m.Warnings, func(w string) bool { return strings.HasPrefix(w, unsaved) })
 	}
 	rec.Owner, rec.Manifest = runner.ThisProcess(), m
 	watch := rc.Watch

@@ -234,7 +234,14 @@ func (e *ExitError) Error() string {
 	if e.Cause != nil {
 		return fmt.Sprintf("git %s: %v", e.command, e.Cause)
 	}
-	return fmt.Sprintf("git %s: exit %d: %s", e.command, e.Exit, firstLine(e.Stderr))
+	how := fmt.Sprintf("exit %d", e.Exit)
+	if e.Exit < 0 {
+		how = "it was killed"
+	}
+	if said := firstLine(e.Stderr); said != "" {
+		how += ": " + said
+	}
+	return "git " + e.command + ": " + how
 }
 
 func (e *ExitError) Unwrap() error { return e.Cause }

@@ -118,7 +118,16 @@ func (l *lifecycle) showManifest(m *state.Manifest, dir string) error {
 		[2]string{"took", (time.Duration(m.Timings.TotalMS) * time.Millisecond).Round(100 * time.Millisecond).String()},
 		[2]string{"workspace", filepath.Join(ws.Path, ws.Prefix)}, [2]string{"model", m.Model},
 		[2]string{"tokens", tokensUsed(m)}, [2]string{"budget", oneshot.Spent(m)}, [2]string{"engine", engine},
-		[2]string{"isolation", isolationOf(m)}, [2]string{"results", dir})
+		[2]string{"isolation", isolationOf(m)}, [2]string{"network", networkOf(m)}, [2]string{"results", dir})
+}
+
+// networkOf names the hosts that the container could reach, "" for none of its own.
+func networkOf(m *state.Manifest) string {
+	if m.Egress == nil {
+		return ""
+	}
+	return fmt.Sprintf("open to %s: %s, %d denied", strings.Join(m.Egress.AllowHosts, ", "),
+		count(int(m.Egress.Allowed), "connection"), m.Egress.Denied)
 }
 
 // showWarnings names what programs execute of the change, what was left out of it, and what else was not as it should

@@ -130,7 +130,7 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.Int64("max-tokens", 0, "tokens, sent and answered, after which the turn ends")
 	f.String("max-cost", "", "`amount` after which the turn ends; needs the prices of the models")
 	f.String("memory", "", "memory of the container, such as 4g (default 2g)")
-	f.Float64("cpus", 0, "CPUs of the container (default all)")
+	f.Float64("cpus", 0, "CPUs of the container (default 4, or all of a\nsmaller machine)")
 	f.String("disk", string(defaults.RunDisk), "how much the run may write to disk")
 	f.String("network", defaults.Network, "`network` of the container; anything but none is recorded as looser")
 	confinementFlags(f)

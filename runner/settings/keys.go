@@ -74,7 +74,7 @@ func (k *key) full(name string) string { return strings.Replace(k.name, "*", nam
 // keys is the table. Its order is that in which settings are shown.
 var keys = []*key{
 	{name: "model.default", env: "HOLON_MODEL", project: never,
-		doc: "The model, as provider/model. A scripted/FILE plays a scenario.",
+		doc: "The model, as provider/model. A scripted/FILE plays a scenario; " + DefaultModel + " if it has a key by default.",
 		field: func(s *Settings, _ string) any {
 			return &s.Model
 		}, check: func(s *Settings, _ string) (string, string) { return checkRef(s.Model) }},
@@ -124,7 +124,7 @@ var keys = []*key{
 			return "", ""
 		}},
 	{name: "max_tool_calls", env: "HOLON_MAX_TOOL_CALLS", project: lowerOnly,
-		doc: "How often tools are called at most; without a bound by default.",
+		doc: "How often tools are called at most; no bound by default.",
 		field: func(s *Settings, _ string) any {
 			return &s.MaxToolCalls
 		}, check: func(s *Settings, _ string) (string, string) {
@@ -145,16 +145,16 @@ var keys = []*key{
 			return "", ""
 		}},
 	{name: "cpus", env: "HOLON_CPUS", project: lowerOnly, absent: engine.DefaultNanoCPUs / 1e9,
-		doc:   "CPUs of the container, such as 1.5; all by default.",
+		doc:   "CPUs of the container, such as 1.5; 4 or all of a smaller machine by default.",
 		field: func(s *Settings, _ string) any { return &s.CPUs }, check: func(s *Settings, _ string) (string, string) {
 			if !(s.CPUs >= 0 && s.CPUs <= 4096) {
-				return fmt.Sprintf("%g is out of range", s.CPUs), "leave it out for all"
+				return fmt.Sprintf("%g is out of range", s.CPUs), "leave it out for the default"
 			}
-			if s.CPUs > 0 && s.CPUs < engine.MinNanoCPUs/1e9 {
+			if s.CPUs < engine.MinNanoCPUs/1e9 {
 				return fmt.Sprintf(
 					"%g is less than a container needs",
 					s.CPUs,
-				), "use 0.01 or more, or leave it out for all"
+				), "use 0.01 or more, or leave it out for the default"
 			}
 			return "", ""
 		}},

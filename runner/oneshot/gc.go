@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"holon/internal/duration"
 	"holon/runner/engine"
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
@@ -232,6 +233,15 @@ func (c *collection) frees(claim workspace.Claim) bool {
 	})
 }
 
+// agoText is a time that has passed, in whole minutes, or seconds of the first.
+func agoText(d time.Duration) string {
+	unit := time.Minute
+	if d < unit {
+		unit = time.Second
+	}
+	return duration.Text(d.Truncate(unit))
+}
+
 // old removes ended runs that need not be kept.
 func (c *collection) old(ctx context.Context) error {
 	if c.KeepRuns < 0 && c.KeepFor < 0 {
@@ -251,7 +261,7 @@ func (c *collection) old(ctx context.Context) error {
 		if c.KeepRuns >= 0 && ended > c.KeepRuns {
 			why = fmt.Sprintf("it is not among the newest %d", c.KeepRuns)
 		} else if m := e.Manifest; m != nil && c.KeepFor >= 0 && c.Now.Sub(m.CompletedAt.Time()) > c.KeepFor {
-			why = fmt.Sprintf("it ended %s ago", c.Now.Sub(m.CompletedAt.Time()).Round(time.Minute))
+			why = fmt.Sprintf("it ended %s ago", agoText(c.Now.Sub(m.CompletedAt.Time())))
 		}
 		if why != "" {
 			worktree := ""

@@ -51,3 +51,13 @@ func TestDryRun(t *testing.T) {
 		t.Errorf("%d runs are left, %v", len(left), err)
 	}
 }
+
+// How long ago a run ended is neither rounded up nor away.
+func TestAgoText(t *testing.T) {
+	for d, want := range map[time.Duration]string{24*time.Second + 900*time.Millisecond: "24s", 61 * time.Second: "1m",
+		119 * time.Minute: "1h59m", 0: "0s"} {
+		if got := agoText(d); got != want {
+			t.Errorf("agoText(%s) = %q, want %q", d, got, want)
+		}
+	}
+}

@@ -175,7 +175,7 @@ var exitCodes = map[any]int{
 	modelaccess.CodeUnknownProvider: exitUsage, modelaccess.CodeInvalidReference: exitUsage,
 	modelaccess.CodeNoScenario: exitUsage, runner.CodeMCPConfig: exitUsage,
 	state.CodeInvalidRunID: exitUsage, state.CodeRunNotFound: exitUsage, state.CodeRunAmbiguous: exitUsage,
-	state.CodeOutputUnusable: exitUsage, engine.CodeInvalidSpec: exitUsage,
+	state.CodeOutputUnusable: exitUsage, state.CodeHomeUnusable: exitUsage, engine.CodeInvalidSpec: exitUsage,
 	state.CodeInvalidAgent: exitUsage, control.CodeInvalidAccess: exitUsage, control.CodeInvalidToken: exitUsage,
 	wire.CodeInvalidValue: exitUsage, wire.CodeMissingField: exitUsage, wire.CodeTooLarge: exitUsage,
 	scheduler.CodeInvalidWork: exitUsage, ledger.CodeInvalidTask: exitUsage,

@@ -10,12 +10,17 @@ import (
 	"holon/internal/visible"
 )
 
-// suggestWithin is how many letters a name may be away from what was written to be meant by it.
-const suggestWithin = 2
+// within is how many letters a name may be away from what was written to be meant by it: not all of a short word.
+func within(written string) int {
+	if len(written) < 3 {
+		return 1
+	}
+	return 2
+}
 
 // similarCommand ends a sentence about a command that does not exist.
 func similarCommand(cmd *cobra.Command, written string) string {
-	cmd.SuggestionsMinimumDistance = suggestWithin
+	cmd.SuggestionsMinimumDistance = within(written)
 	return didYouMean("", cmd.SuggestionsFor(written))
 }
 
@@ -24,7 +29,7 @@ func similarFlag(cmd *cobra.Command, written string) string {
 	if len(written) < 2 {
 		return ""
 	}
-	names := &cobra.Command{SuggestionsMinimumDistance: suggestWithin}
+	names := &cobra.Command{SuggestionsMinimumDistance: within(written)}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
 	})

@@ -8,17 +8,32 @@ import (
 	"testing"
 )
 
+// Runs are completed with the newest first, and shells are told to keep that order.
+func TestCompletionOrder(t *testing.T) {
+	dir, command := localRuns(t, "rounds:\n  - text: Done.\n")
+	for _, task := range []string{"first", "second"} {
+		if out, err := command("run", "--engine", "local", "--workspace", filepath.Join(dir, "work"), "--model",
+			"scripted/"+filepath.Join(dir, "scenario.yaml"), "--quiet", task).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	out, err := command("__complete", "diff", "").Output()
+	lines := strings.Split(string(out), "\n")
+	if err != nil || len(lines) < 4 || !strings.HasSuffix(lines[1], "\tsecond") ||
+		!strings.HasSuffix(lines[2], "\tfirst") || lines[3] != ":36" {
+		t.Errorf("completed is %q, %v", out, err)
+	}
+}
+
 // The shells themselves complete names of runs, models, settings and engines with the scripts of holon completion.
 func TestCompletionInShells(t *testing.T) {
 	dir, command := localRuns(t, "rounds:\n  - text: Done.\n")
 	if out, err := command("run", "--engine", "local", "--workspace", filepath.Join(dir, "work"), "--model",
-		"scripted/"+filepath.Join(dir, "scenario.yaml"), "--quiet", "x").CombinedOutput(); err != nil {
+		"scripted/"+filepath.Join(dir, "scenario.yaml"), "--quiet", "--name", "nightly", "x").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	shells := map[string]string{
-		"bash": `_get_comp_words_by_ref() { words=("${COMP_WORDS[@]}"); cword=$COMP_CWORD
-cur=${words[cword]}; prev=${words[cword-1]}; }
-source <(holon completion bash); COMP_WORDS=(holon TYPED); COMP_CWORD=$((${#COMP_WORDS[@]}-1))
+		"bash": `source <(holon completion bash); COMP_WORDS=(holon TYPED); COMP_CWORD=$((${#COMP_WORDS[@]}-1))
 COMP_LINE="holon TYPED"
 COMP_POINT=${#COMP_LINE}; __start_holon; printf '%s\n' "${COMPREPLY[@]}"`,
 		"zsh": `autoload -U compinit; compinit -u -D; source <(holon completion zsh)
@@ -35,7 +50,12 @@ compadd() { : }; words=(holon TYPED); CURRENT=${#words}; _holon`,
 		}
 		for line, want := range map[string]string{"show ru": "run_", "run --engine lo": "local",
 			"run -m scripted/d": "scripted/demo", "config get time": "timeout", "providers get anth": "anthropic",
+			"show nigh": "nightly", "config set engine lo": "local", "config set include_dirty f": "false",
+			"providers set x --transport anth": "anthropic", "run --engine=lo": "local",
 			"appl": "apply"} {
+			if shell == "zsh" && strings.Contains(line, "=") {
+				continue // what takes such a word apart is replaced above
+			}
 			cmd := exec.CommandContext(t.Context(), program, "-c", strings.ReplaceAll(script, "TYPED", line))
 			cmd.Env = append(command().Env, "PATH="+programsDir+":"+os.Getenv("PATH"), "HOME="+dir)
 			cmd.Dir = dir

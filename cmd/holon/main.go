@@ -122,7 +122,9 @@ back its change as a patch. Nothing of yours is touched until you apply it.`,
 			cmd.Args = noShell
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 			for _, shell := range cmd.Commands() {
-				shell.Args = noArgs
+				if shell.Args = noArgs; shell.Name() == "bash" {
+					standalone(shell)
+				}
 			}
 		}
 		if cmd.Name() == "help" {

@@ -174,6 +174,9 @@ func newProvidersCommand(streams Streams) *cobra.Command {
 	set := surfaceCommand(streams, "set [flags] NAME", "Set how a provider is asked", 1, 1, runProvidersSet)
 	for _, f := range providerFlags {
 		set.Flags().String(f.flag, "", f.usage)
+		if choices := settings.Choices("providers.x." + f.key); choices != nil {
+			completeWords(set, f.flag, choices...)
+		}
 	}
 	return group("providers", "Show and change how providers are asked",
 		`Providers that are built in need nothing but a key. Any other is a name of your

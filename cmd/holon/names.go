@@ -27,7 +27,8 @@ func completeNames(cmd *cobra.Command, streams Streams) {
 	agents := agentIDs(streams)
 	flags := map[string]completer{"agent": agents, "model": onMachine(modelNames),
 		"model-fallbacks": onMachine(modelNames),
-		"skill":           onMachine(skillNames), "image": onMachine(imageNames), "continue": onMachine(runIDs),
+		"skill":           onMachine(skillNames), "image": onMachine(imageNames),
+		"continue":      inOrder(onMachine(runIDs)),
 		"network":       oneOfWords(engine.NetworkNone, "bridge"),
 		"engine":        oneOfWords(settings.EngineAuto, settings.EngineDocker, settings.EngineLocal),
 		"accept-weaker": oneOfWords(runner.AxisNames()...), "reasoning-effort": oneOfWords(rules.Efforts...),
@@ -37,10 +38,10 @@ func completeNames(cmd *cobra.Command, streams Streams) {
 			_ = cmd.RegisterFlagCompletionFunc(name, complete) // fails only for a flag that is not there
 		}
 	}
-	arguments := map[string]completer{"AGENT": agents, "RUN": onMachine(runIDs), "KEY": onMachine(settingKeys),
-		"PROVIDER/NAME": onMachine(modelNames), "IMAGE": onMachine(imageNames)}
+	arguments := map[string]completer{"AGENT": agents, "RUN": inOrder(onMachine(runIDs)), "KEY": onMachine(settingKeys),
+		"PROVIDER/NAME": onMachine(modelNames), "IMAGE": onMachine(imageNames), "VALUE": settingValues}
 	if name := cmd.Name(); name == "stop" || name == "attach" {
-		arguments["RUN"] = onMachine(openRunIDs)
+		arguments["RUN"] = inOrder(onMachine(openRunIDs))
 	}
 	switch parent := cmd.Parent(); {
 	case parent != nil && parent.Name() == "providers":
@@ -104,12 +105,25 @@ func onMachine(names func(context.Context, *host, state.Home) []string) complete
 	}
 }
 
+// inOrder has the shell keep the order of what is completed.
+func inOrder(complete completer) completer {
+	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		found, directive := complete(cmd, args, begun)
+		return found, directive | cobra.ShellCompDirectiveKeepOrder
+	}
+}
+
+// settingValues completes the value of the setting that is the argument before it.
+func settingValues(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return settings.Choices(args[len(args)-1]), cobra.ShellCompDirectiveNoFileComp
+}
+
 // oneOfWords completes what takes few values.
 func oneOfWords(list ...string) completer {
 	return cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)
 }
 
-// runIDs are the runs, the newest first, with their tasks as descriptions.
+// runIDs are the runs, the newest first, with their tasks as descriptions, and then their names.
 func runIDs(ctx context.Context, _ *host, home state.Home) []string {
 	return idsOf(ctx, home, func(*files.Entry) bool { return true })
 }
@@ -124,18 +138,21 @@ func idsOf(ctx context.Context, home state.Home, wanted func(*files.Entry) bool)
 	if err != nil {
 		return nil
 	}
-	ids := []string{files.Last}
-	for _, e := range slices.Backward(entries) {
+	ids, names := []string{files.Last}, []string{}
+	for _, e := range entries {
 		if !wanted(e) {
 			continue
 		}
 		id := e.ID
+		if e.Start != nil && e.Start.Name != "" && !slices.Contains(names, e.Start.Name) {
+			names = append(names, e.Start.Name)
+		}
 		if e.Manifest != nil && e.Manifest.Task != "" {
 			id += "\t" + visible.OneLine(e.Manifest.Task, 60)
 		}
 		ids = append(ids, id)
 	}
-	return ids
+	return append(ids, names...)
 }
 
 // imageNames are the image that is set and those of runs.

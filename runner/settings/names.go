@@ -154,3 +154,16 @@ func distance(a, b string) int {
 
 // SortedKeys returns the keys of a map in order.
 func SortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// Choices are the only values that a setting takes, nil where there are more or the key is unknown.
+func Choices(text string) []string {
+	k, name, found := lookup(split(text))
+	if found != matchKey {
+		return nil
+	}
+	blank := &Settings{Providers: map[string]*Provider{}, Catalog: map[string]*Facts{}}
+	if _, yes := k.field(blank, name).(*bool); yes {
+		return []string{"true", "false"}
+	}
+	return k.choices
+}

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"holon/internal/visible"
+	"holon/runner"
 	"holon/state"
 )
 
@@ -60,6 +62,9 @@ func runAttach(ctx context.Context, l *lifecycle, args []string, quiet bool) err
 	}
 	view.end()
 	if err != nil {
+		if errors.Is(err, runner.ErrInterrupted) && l.streams.watches() {
+			fmt.Fprintln(l.streams.Err, "holon: no longer watched; the run goes on: holon attach "+entry.ID)
+		}
 		return err
 	}
 	return showEnd(l.streams, l.JSON, m, entry.OutputDir(), view)

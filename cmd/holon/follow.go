@@ -9,6 +9,7 @@ import (
 	"math"
 	"time"
 
+	"holon/internal/visible"
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner"
@@ -151,9 +152,10 @@ func (r *remote) showExecuted(live *liveAnswer, ev *view.EventEnvelope) {
 	}
 	note := outcomeNote(data.ExitCode, len(data.Files) > 0, data.Summary)
 	if data.Error != "" {
-		note = "  failed: " + data.Error
+		note = "  failed: " + visible.OneLine(data.Error, 160)
 	}
-	live.line(r.streams.oneLine(cmp.Or(data.Call, data.Tool)+took(data.DurationMS)+note, 500))
+	call := visible.OneLine(cmp.Or(data.Call, data.Tool), 3000)
+	live.line(r.streams.defuse(r.streams.callLine(call, took(data.DurationMS)+note)))
 }
 
 // finalStatus is how a message ended, in the words of the runtime's surface.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"holon/responses"
@@ -64,6 +65,23 @@ func TestOutcomeOfMessage(t *testing.T) {
 		case finalStatus(end) != c.final:
 			t.Errorf("%s: finalStatus(end) = %q, want %q", name, finalStatus(end), c.final)
 		}
+	}
+}
+
+// A call and how it ended share a row of a terminal, and are whole in a pipe.
+func TestCallLine(t *testing.T) {
+	call, end := "$ "+strings.Repeat("echo ", 60)+"end", "  (2.8s)  failed: "+strings.Repeat("it was cancelled ", 5)
+	s := Streams{ErrTTY: true, Width: func() int { return 80 }}
+	got := s.callLine(call, end)
+	if n := cells(got); n > 78 || !strings.HasPrefix(got, "$ echo echo echo") || !strings.Contains(got, "failed: it was") {
+		t.Errorf("on a terminal: %q, %d columns", got, n)
+	}
+	if got := s.callLine("$ true", "  (0.1s)"); got != "$ true  (0.1s)" {
+		t.Errorf("a short one: %q", got)
+	}
+	s.ErrTTY = false
+	if got := s.callLine(call, end); got != call+end {
+		t.Errorf("in a pipe: %q", got)
 	}
 }
 

@@ -73,6 +73,9 @@ func interruptible(streams Streams) (context.Context, func()) {
 				continue
 			}
 			if !streams.watches() {
+				if streams.ErrTTY { // the terminal shows ^C behind the status line
+					fmt.Fprint(streams.Err, "\r\x1b[K")
+				}
 				fmt.Fprintln(streams.Err, "holon: stopping")
 			}
 			cancel(runner.ErrInterrupted)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,11 +86,36 @@ func TestClosedPipeEndsFollowing(t *testing.T) {
 			t.Errorf("holon %s ended with the run", strings.Join(args, " "))
 		}
 	}
+	leaveByInterrupt(t, command("attach", "last"))
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := run.Wait(); err != nil {
 		t.Errorf("the run ends with %v", err)
+	}
+}
+
+// leaveByInterrupt interrupts a command that watches a run, which says that the run goes on.
+func leaveByInterrupt(t *testing.T, attach *exec.Cmd) {
+	t.Helper()
+	out, err := attach.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := attach.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := make([]byte, 1)
+	if _, err := out.Read(said); err != nil {
+		t.Fatal(err)
+	}
+	if err := attach.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	rest, _ := io.ReadAll(out) // it ends with the process
+	exit, ok := errors.AsType[*exec.ExitError](attach.Wait())
+	if !ok || exit.ExitCode() != 130 || !strings.Contains(string(rest), "the run goes on: holon attach run_") {
+		t.Errorf("attach ends with %v and says %q", exit, rest)
 	}
 }
 

@@ -240,12 +240,19 @@ const (
 func (p *progress) printCall(id string, ms int64, note string) {
 	what := p.calls[id].Text
 	delete(p.calls, id)
-	end := took(ms) + note
-	if p.streams.ErrTTY {
-		what = cut(what, max(1, p.streams.Width()-3-cells(end)))
-	}
-	p.printLocked("  " + what + end)
+	p.printLocked("  " + p.streams.callLine(what, took(ms)+note))
 	p.doing, p.since = "", time.Now()
+}
+
+// callLine is what a call did and how it ended, whole in a pipe. On a terminal it is one row, in which neither takes the
+// room of the other.
+func (s Streams) callLine(what, end string) string {
+	if !s.ErrTTY {
+		return what + end
+	}
+	room := max(s.Width()-3, 2)
+	end = cut(end, max(room-cells(what), room/2))
+	return cut(what, room-cells(end)) + end
 }
 
 // showOpen prints a call that has not ended.

@@ -14,10 +14,11 @@ import (
 
 // Bounds of what is said of a call.
 const (
-	maxText  = 200 // bytes of Call.Text, and of a command
-	maxValue = 60  // bytes of an argument
-	maxFiles = 5   // named in Call.Text
-	maxDiff  = 200 // lines of Call.Diff
+	maxText  = 2000 // bytes of Call.Text, and of a command; a terminal shows less
+	maxLine  = 200  // bytes of a line of output
+	maxValue = 60   // bytes of an argument
+	maxFiles = 5    // named in Call.Text
+	maxDiff  = 200  // lines of Call.Diff
 )
 
 // Call is what a call of a tool does.
@@ -202,7 +203,7 @@ func Output(canonical json.RawMessage, n int) []string {
 	}
 	var lines []string
 	for line := range strings.Lines(c.Result.Stdout + "\n" + c.Result.Stderr) {
-		if line = visible.OneLine(line, maxText); line != "" {
+		if line = visible.OneLine(line, maxLine); line != "" {
 			lines = append(lines, line)
 		}
 	}

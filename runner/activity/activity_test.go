@@ -63,3 +63,11 @@ func TestOutput(t *testing.T) {
 		t.Errorf("Output(nil, 3) = %q", got)
 	}
 }
+
+// The text of a command is whole: a terminal cuts it to its own width.
+func TestWholeCommand(t *testing.T) {
+	cmd := strings.Repeat("echo ", 100) + "end"
+	if got := activity.Of("ExecCommand", `{"cmd":"`+cmd+`"}`).Text; got != "$ "+cmd {
+		t.Errorf("Text = %q, want the whole command", got)
+	}
+}

@@ -150,7 +150,7 @@ func newAgentModelCommand(streams Streams) *cobra.Command {
 			done, err := r.SetModel(ctx, r.args[0], wire.Model{Model: r.args[1], ReasoningEffort: effort,
 				Force: force})
 			if err != nil {
-				return err
+				return r.knownHere(err, r.args[1])
 			}
 			return showModel(r, done.Model)
 		})
@@ -166,6 +166,19 @@ func newAgentModelCommand(streams Streams) *cobra.Command {
 			return showModel(r, done.Model)
 		})
 	return group("model", "Show or set which model an agent asks", "", get, set, clearing)
+}
+
+// knownHere says of a model that the daemon refuses, and that can be asked here, that the daemon has older settings.
+func (r *remote) knownHere(err error, ref string) error {
+	e, ok := errors.AsType[*state.Error](err)
+	if !ok || e.Param != "model" {
+		return err
+	}
+	e.Param = "PROVIDER/NAME"
+	if !strings.HasPrefix(ref, "scripted/") && checkModel(r.access(r.home), ref) == nil {
+		e.Hint = "it can be asked here, but the daemon has the settings and variables of its start: holon daemon restart"
+	}
+	return e
 }
 
 func showModel(r *remote, m view.ModelState) error {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"holon/agentd/mcp"
 	"holon/agentd/model"
@@ -47,7 +48,7 @@ func (s *Server) notices(j *job) func() ([]turn.Notice, func()) {
 		list := make([]turn.Notice, len(ended))
 		for i, t := range ended {
 			if t.TurnID == "" { // no turn has told that the operator started it
-				list[i].Events = begunTask(j.scope, t.Snapshot, "operator", false)
+				list[i].Events = begunTask(j.scope, t.Snapshot, "operator")
 			}
 			list[i].Events = append(list[i].Events, j.scope.TaskEnded(t.TaskID, portable(t.Snapshot, j.turnID))...)
 			if !t.Seen {
@@ -62,25 +63,23 @@ func (s *Server) notices(j *job) func() ([]turn.Notice, func()) {
 	}
 }
 
-// begun are the facts of tasks that a turn started and that its own facts do not know: a task has its record before the
-// turn is told of it, and the process may die in between.
-func (s *Server) begun(scope turns.Scope, known map[string]bool) (facts []turns.RuntimeEvent) {
+// begun are the facts of the beginning of tasks of a turn that its own facts lack: a task has its record before the
+// turn is told of it, and the process may die in between. known has the newest of these facts by process.
+func (s *Server) begun(scope turns.Scope, known map[string]string) (facts []turns.RuntimeEvent) {
 	for _, t := range s.parts.Tasks.Of(scope.TurnID) {
-		if !known[t.TaskID] {
-			facts = append(facts, begunTask(scope, t, "recovery", known[turns.ProcessOf(t.TaskID)])...)
-		}
+		all := begunTask(scope, t, "recovery")
+		newest := slices.IndexFunc(all, func(ev turns.RuntimeEvent) bool { return ev.Type == known[ev.ProcessID] })
+		facts = append(facts, all[newest+1:]...)
 	}
 	return facts
 }
 
-// begunTask are the facts of a task that exists, and of its process unless that is known.
-func begunTask(scope turns.Scope, t tasks.Snapshot, source string, known bool) (facts []turns.RuntimeEvent) {
+// begunTask are the facts of the beginning of a task and its process.
+func begunTask(scope turns.Scope, t tasks.Snapshot, source string) []turns.RuntimeEvent {
 	p := turns.Process{Command: t.Command.CmdPreview, Cwd: t.Command.Workdir, TTY: t.Command.TTY,
 		AcceptsInput: t.Command.AcceptsInput}
-	if !known {
-		facts = append(facts, scope.TaskProcess(t.TaskID, scope.ProcessStarted("", turns.ProcessOf(t.TaskID), p)))
-	}
-	return append(facts, scope.TaskBegun(t.TaskID, turns.TaskBegun{TaskKind: t.Kind,
+	process := scope.ProcessStarted("", turns.ProcessOf(t.TaskID), p)
+	return append([]turns.RuntimeEvent{process}, scope.TaskBegun(t.TaskID, turns.TaskBegun{TaskKind: t.Kind,
 		Objective: t.Command.CmdPreview, Source: source, Process: &p})...)
 }
 

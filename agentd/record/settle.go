@@ -258,7 +258,7 @@ func (s *Store) endFacts(stored *Stored, resp responses.Response, now time.Time)
 	var good int64 // where the facts end that stay
 	seq = h.Facts
 	submitted, ended := false, false
-	known := map[string]bool{} // tasks and processes that the facts know
+	known := map[string]string{} // newest fact of the beginning of each process and task, by process
 	scope := turns.Scope{RuntimeID: s.runtime, SessionID: h.SessionID, ThreadID: h.ThreadID, TurnID: h.TurnID,
 		Now: func() time.Time { return now }}
 	err = log.Lines(func(line []byte) error {
@@ -274,10 +274,8 @@ func (s *Store) endFacts(stored *Stored, resp responses.Response, now time.Time)
 		caused.take(ev)
 		client.take(ev)
 		switch ev.Type {
-		case turns.TaskCreated:
-			known[ev.TaskID] = true
-		case turns.ProcessStarted:
-			known[ev.ProcessID] = true
+		case turns.ProcessStarted, turns.TaskCreated, turns.TaskAccepted, turns.TaskStarted:
+			known[ev.ProcessID] = ev.Type
 		}
 		ended = ev.Type == turns.TurnCompleted || ev.Type == turns.TurnFailed
 		if ev.Type == turns.TurnSubmitted {

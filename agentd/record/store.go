@@ -125,9 +125,9 @@ func (s *Store) Hide(secrets *redact.Set, constants redact.Constants) {
 	s.secrets, s.words = secrets, constants
 }
 
-// Begun returns the facts of the tasks that the turn of scope began, and of their processes, but for those that are
-// known by their ids.
-type Begun func(scope turns.Scope, known map[string]bool) []turns.RuntimeEvent
+// Begun returns the facts of the beginning of the tasks of the turn of scope, and of their processes, that come after
+// those that are known: the class of the newest by process id.
+type Begun func(scope turns.Scope, known map[string]string) []turns.RuntimeEvent
 
 // Complete sets what knows of things that a turn began before its facts said so. Call it before the first turn is
 // settled.

@@ -103,7 +103,7 @@ func TestThreadAfterAKill(t *testing.T) {
 			s, err := OpenStore(s.dir)
 			must(t, err)
 			defer s.Close()
-			s.Complete(func(scope turns.Scope, known map[string]bool) []turns.RuntimeEvent {
+			s.Complete(func(scope turns.Scope, known map[string]string) []turns.RuntimeEvent {
 				return scope.TaskBegun("task_1", turns.TaskBegun{})
 			})
 			_, err = s.Settle(now)

@@ -176,7 +176,7 @@ func (r *remote) knownHere(err error, ref string) error {
 	}
 	e.Param = "PROVIDER/NAME"
 	if !strings.HasPrefix(ref, "scripted/") && checkModel(r.access(r.home), ref) == nil {
-		e.Hint = "it can be asked here, but the daemon has the settings and variables of its start: holon daemon restart"
+		e.Hint = "it can be asked here, but the daemon has the variables of its start: holon daemon restart"
 	}
 	return e
 }

@@ -29,6 +29,7 @@ func (h *agentHost) providers() *modelaccess.Host {
 
 // CheckModel implements control.Host.
 func (h *agentHost) CheckModel(ref string, keyless bool) error {
+	h.takeUp()
 	err := checkModel(h.providers(), ref)
 	if err == nil || keyless && state.IsCode(err, credentials.CodeMissing) {
 		return nil

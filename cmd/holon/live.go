@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,6 +40,9 @@ type agentHost struct {
 	stop        func()
 	settings    atomic.Pointer[settings.Settings] // those of providers and models as they are now
 
+	reading sync.Mutex
+	files   settingsFiles // that settings was read from
+
 	homes      *home.Homes
 	engine     engine.Engine
 	containers *pool.Pool
@@ -59,8 +63,8 @@ const closeWithin = agent.DefaultDrain + 30*time.Second
 // end before turns, turns before containers, and the ledger is closed last.
 func serve(ctx context.Context, o *serveOptions) (err error) {
 	h := &agentHost{options: o, fingerprint: o.fingerprint(), started: time.Now().UTC(),
-		listening: make(chan struct{}),
-		log:       slog.New(slog.NewTextHandler(o.streams.Err, &slog.HandlerOptions{Level: slog.LevelInfo}))}
+		files: o.files, listening: make(chan struct{}),
+		log: slog.New(slog.NewTextHandler(o.streams.Err, &slog.HandlerOptions{Level: slog.LevelInfo}))}
 	h.settings.Store(&o.Settings)
 	if err := o.makeHome(); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,13 +15,28 @@ import (
 )
 
 // shown is a shower that notes what it is told.
-type shown []string
+type shown struct {
+	mu   sync.Mutex
+	told []string
+}
 
-func (s *shown) Phase(name string)          { *s = append(*s, name) }
+func (s *shown) Phase(name string)          { s.note(name) }
 func (s *shown) Egress(egress.Fact)         {}
-func (s *shown) Fact(ev turns.RuntimeEvent) { *s = append(*s, ev.Type+ev.ToolCallID) }
-func (s *shown) Event(ev responses.Event)   { *s = append(*s, kindOf(ev)) }
-func (s *shown) String() string             { return strings.Join(*s, " ") }
+func (s *shown) Fact(ev turns.RuntimeEvent) { s.note(ev.Type + ev.ToolCallID) }
+func (s *shown) Event(ev responses.Event)   { s.note(kindOf(ev)) }
+
+func (s *shown) note(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told = append(s.told, what)
+}
+
+func (s *shown) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.told, " ")
+}
+
 func item(t string, id string) responses.Event {
 	return responses.Event{Type: t, Item: &responses.Message{ID: id}}
 }

@@ -51,16 +51,26 @@ func (h *agentHost) followSettings(ctx context.Context) {
 			return
 		case <-clock.C:
 		}
-		now := lookAtSettings(h.options.Dir)
+		now := h.takeUp()
 		if now.same(seen) {
 			continue
 		}
 		seen = now
-		h.reload()
 		if err := h.Unblock(ctx); err != nil && ctx.Err() == nil {
 			h.log.Error("what is blocked cannot be tried again", "err", err)
 		}
 	}
+}
+
+// takeUp reads the settings anew if their files were changed since they were last read, and returns the files.
+func (h *agentHost) takeUp() settingsFiles {
+	h.reading.Lock()
+	defer h.reading.Unlock()
+	if now := lookAtSettings(h.options.Dir); !now.same(h.files) {
+		h.files = now
+		h.reload()
+	}
+	return h.files
 }
 
 // reload reads anew how models are asked. Of all other settings those count with which the daemon started.

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -70,7 +71,10 @@ func (c *capture) admit(files []found) []found {
 
 // changeSize estimates how many bytes a change of path needs in a manifest.
 func changeSize(path string) int {
-	size := 200 // what is around it
+	size := 200                  // what is around it
+	if !utf8.ValidString(path) { // it is there twice
+		size += base64.StdEncoding.EncodedLen(len(path))
+	}
 	for _, r := range path {
 		switch {
 		case r < ' ' || r == '<' || r == '>' || r == '&' || r == utf8.RuneError || r == '\u2028' || r == '\u2029':

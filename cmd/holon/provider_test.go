@@ -122,6 +122,9 @@ func (p *fakeProvider) answer(w http.ResponseWriter, body []byte) {
 				`"usage":{"output_tokens":3}}`,
 			`{"type":"message_stop"}`,
 		}
+	case "html":
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, "<html>Log in to the network</html>")
 	case "restless":
 		call := fmt.Sprintf(`{"id":"fc_%[1]d","type":"function_call","status":"completed","name":"ExecCommand",`+
 			`"call_id":"call_%[1]d","arguments":"{\"cmd\":\"echo %[1]d >> rounds\"}"}`, len(body))

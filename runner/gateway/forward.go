@@ -81,7 +81,7 @@ func (s *Server) forward(ctx context.Context, w http.ResponseWriter, r *http.Req
 	defer resp.Body.Close()
 	s.log.Debug("provider answered", "provider", t.upstream.name, "turn", lease.grant.TurnID, "status", resp.StatusCode,
 		"after", time.Since(start))
-	lease.ledger.trouble(t.upstream.answered(resp.StatusCode))
+	lease.ledger.trouble(t.upstream.answered(resp.StatusCode, resp.Header.Get("Content-Type")))
 	if resp.StatusCode < 300 {
 		reading = newUsageReader(resp.Header.Get("Content-Type"))
 	}

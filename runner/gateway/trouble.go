@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"syscall"
 
 	"holon/responses"
@@ -48,7 +49,7 @@ func (u *upstream) keyless(err error) *state.Failure {
 
 // answered is what there is to say of an answer if a turn fails by it: whose it is and what to do; nil for nothing. Its
 // code is that of the turn.
-func (u *upstream) answered(status int) *state.Failure {
+func (u *upstream) answered(status int, contentType string) *state.Failure {
 	f := &state.Failure{Param: u.name}
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
@@ -66,6 +67,9 @@ func (u *upstream) answered(status int) *state.Failure {
 		f.Code, f.Hint = responses.CodeModelError, "check the model; see: holon models list"
 	case status >= 500:
 		f.Code, f.Hint = responses.CodeProviderUnavailable, "try again later, or choose another model"
+	case status < 300 && strings.HasPrefix(contentType, "text/html"): // a page for people, not of the API
+		f.Code = responses.CodeModelError
+		f.Hint = fmt.Sprintf("check that %s is the endpoint of its API: holon providers get %s", u.host(), u.name)
 	case status < 300: // if it fails all the same, the answer broke off
 		f.Code, f.Hint = responses.CodeProviderUnavailable, "try again; its endpoint is "+u.host()
 	default:

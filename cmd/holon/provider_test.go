@@ -122,6 +122,10 @@ func (p *fakeProvider) answer(w http.ResponseWriter, body []byte) {
 				`"usage":{"output_tokens":3}}`,
 			`{"type":"message_stop"}`,
 		}
+	case "strict":
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprint(w, `{"error": {"message": "no such parameter"}}`)
+		return
 	case "html":
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprint(w, "<html>Log in to the network</html>")

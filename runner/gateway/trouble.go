@@ -72,6 +72,9 @@ func (u *upstream) answered(status int, contentType string) *state.Failure {
 		f.Hint = fmt.Sprintf("check that %s is the endpoint of its API: holon providers get %s", u.host(), u.name)
 	case status < 300: // if it fails all the same, the answer broke off
 		f.Code, f.Hint = responses.CodeProviderUnavailable, "try again; its endpoint is "+u.host()
+	case status >= 400:
+		f.Code = responses.CodeModelError
+		f.Hint = "check the model, and what is set for its provider: holon providers get " + u.name
 	default:
 		return nil
 	}

@@ -73,7 +73,8 @@ func TestCommandsAreDocumented(t *testing.T) {
 
 // walk visits the commands that do something, each before those below it.
 func walk(cmd *cobra.Command, visit func(*cobra.Command)) {
-	if cmd.HasParent() && !cmd.HasSubCommands() && cmd.Name() != "help" && !cmd.Hidden {
+	does := !cmd.HasSubCommands() || len(flagNames(cmd)) > 0 // a group that only lists its commands has no flags
+	if cmd.HasParent() && does && cmd.Name() != "help" && !cmd.Hidden {
 		visit(cmd)
 	}
 	for _, sub := range cmd.Commands() {

@@ -9,8 +9,8 @@ import (
 	"holon/state"
 )
 
-// Names of files are those that the agent gave them, also after a way through JSON, and also where two differ in what is
-// not UTF-8 alone.
+// Names of files are those that the agent gave them, also after a way through JSON, and also where two differ in what
+// is not UTF-8 alone.
 func TestNamesInJSON(t *testing.T) {
 	diff := state.Diff{
 		Files: []state.FileChange{{Path: "a\xff", From: "b\xfe", Status: "renamed"}, {Path: "a\xfd", Status: "added"},

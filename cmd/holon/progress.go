@@ -244,8 +244,8 @@ func (p *progress) printCall(id string, ms int64, note string) {
 	p.doing, p.since = "", time.Now()
 }
 
-// callLine is what a call did and how it ended, whole in a pipe. On a terminal it is one row, in which neither takes the
-// room of the other.
+// callLine is what a call did and how it ended, whole in a pipe. On a terminal it is one row, in which neither takes
+// the room of the other.
 func (s Streams) callLine(what, end string) string {
 	if !s.ErrTTY {
 		return what + end

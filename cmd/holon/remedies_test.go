@@ -22,7 +22,8 @@ import (
 // agent the error is about: without it, it would be about the default one.
 func TestRemediesAreCommands(t *testing.T) {
 	root := newRoot(Streams{Secrets: &redact.Set{}, NoHead: new(bool)})
-	named, flag := regexp.MustCompile(`\bholon ((?:[a-z]+ )*[a-z]+)((?: -[-a-z]+)*)([^;"]*)`), regexp.MustCompile(`-[-a-z]+`)
+	named := regexp.MustCompile(`\bholon ((?:[a-z]+ )*[a-z]+)((?: -[-a-z]+)*)([^;"]*)`)
+	flag := regexp.MustCompile(`-[-a-z]+`)
 	found := 0
 	for _, dir := range []string{".", "../../runner", "../../state"} {
 		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

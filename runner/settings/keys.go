@@ -74,7 +74,8 @@ func (k *key) full(name string) string { return strings.Replace(k.name, "*", nam
 // keys is the table. Its order is that in which settings are shown.
 var keys = []*key{
 	{name: "model.default", env: "HOLON_MODEL", project: never,
-		doc: "The model, as provider/model. A scripted/FILE plays a scenario; " + DefaultModel + " if it has a key by default.",
+		doc: "The model, as provider/model. A scripted/FILE plays a scenario; " + DefaultModel +
+			" if it has a key by default.",
 		field: func(s *Settings, _ string) any {
 			return &s.Model
 		}, check: func(s *Settings, _ string) (string, string) { return checkRef(s.Model) }},

@@ -10,14 +10,12 @@ package landing
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"holon/internal/folder"
 	"holon/runner/workspace"
@@ -46,26 +44,6 @@ type ApplyResult struct {
 	Path    string   `json:"path"`    // top of the working tree
 	Written []string `json:"written"` // raw bytes, sorted
 	Deleted []string `json:"deleted"`
-}
-
-// MarshalJSON writes all names as bytes too, in base64, where JSON cannot hold one of them.
-func (r ApplyResult) MarshalJSON() ([]byte, error) {
-	type plain ApplyResult
-	return json.Marshal(struct {
-		plain
-		WrittenBytes [][]byte `json:"written_bytes,omitempty"`
-		DeletedBytes [][]byte `json:"deleted_bytes,omitempty"`
-	}{plain(r), rawNames(r.Written), rawNames(r.Deleted)})
-}
-
-func rawNames(names []string) (raw [][]byte) {
-	if !slices.ContainsFunc(names, func(name string) bool { return !utf8.ValidString(name) }) {
-		return nil
-	}
-	for _, name := range names {
-		raw = append(raw, []byte(name))
-	}
-	return raw
 }
 
 // Apply merges a patch into the user's files, three-way if the contents that the patch starts from are available. Only

@@ -44,6 +44,7 @@ func (o *openFacts) of(class string) (list []turns.RuntimeEvent) {
 // response used beyond the attempts that ended: by the attempt that did not.
 func (o *openFacts) closing(scope turns.Scope, used *turns.TokenUsage) (list []turns.RuntimeEvent) {
 	const category, message = "interrupted", "the turn ended before it did"
+	now := turns.At(scope.Now())
 	for _, ev := range slices.Backward(o.begun) {
 		switch ev.Type {
 		case turns.CompactionBegun:
@@ -52,12 +53,12 @@ func (o *openFacts) closing(scope turns.Scope, used *turns.TokenUsage) (list []t
 			var p turns.Begun
 			_ = json.Unmarshal(ev.Payload, &p) // a call without a name ends all the same
 			list = append(list, scope.ToolFailed(ev.ToolCallID, turns.ToolFailure{ToolName: p.ToolName,
-				FailureCategory: category, Message: message}))
+				FailureCategory: category, Message: message, DurationMS: lasted(ev.Timestamp, now)}))
 		case turns.ProcessStarted:
-			list = append(list, scope.ProcessEnded(ev.ToolCallID, ev.ProcessID,
-				turns.ProcessEnd{FailureCategory: "lost", Message: message}))
+			list = append(list, scope.ProcessEnded(ev.ToolCallID, ev.ProcessID, turns.ProcessEnd{FailureCategory: "lost",
+				Message: message, DurationMS: lasted(ev.Timestamp, now)}))
 		case turns.ModelRequested:
-			attempt := cutOff(ev, turns.At(scope.Now()), used)
+			attempt := cutOff(ev, now, used)
 			list = append(list, scope.ModelFailed(ev.ModelRequestID, turns.AttemptFailure{FailureCategory: category,
 				Message: message, Outcome: turns.OutcomeFailFast, DurationMS: attempt.DurationMS, ProviderAttempt: attempt}),
 				scope.CostRecorded(ev.ModelRequestID, *cmp.Or(used, &turns.TokenUsage{})))
@@ -74,6 +75,9 @@ func cutOff(requested turns.RuntimeEvent, at turns.Time, used *turns.TokenUsage)
 	return &turns.ProviderAttempt{Provider: p.ProviderName, ModelRef: p.ProviderName + "/" + p.ModelName,
 		Round: p.Round, Attempt: p.Attempt, MaxAttempts: p.MaxAttempts, Purpose: p.Purpose,
 		StartedAt: requested.Timestamp, CompletedAt: at, FailureKind: "interrupted",
-		DurationMS:  max(0, at.Sub(requested.Timestamp).Milliseconds()),
+		DurationMS:  lasted(requested.Timestamp, at),
 		Disposition: "fail_fast", Outcome: turns.OutcomeFailFast, TokenUsage: used}
 }
+
+// lasted is the time between two clocks' times, in milliseconds.
+func lasted(from, to turns.Time) int64 { return max(0, to.Sub(from).Milliseconds()) }

@@ -307,7 +307,7 @@ func (s *Store) endFacts(stored *Stored, resp responses.Response, now time.Time)
 	}
 	facts = append(facts, open.closing(scope, beyond(resp.Usage, totals.Attempts.AggregatedTokenUsage))...)
 	facts = append(facts, client.missing(required(scope, stored))...)
-	for _, ev := range append(facts, closingFact(scope, resp, turns.ActionIDs(stored.Items))) {
+	for _, ev := range append(facts, closingFact(scope, stored, resp)) {
 		seq++
 		ev.Sequence, ev.Correlation.CausationID = seq, caused.of(ev)
 		caused.take(ev)
@@ -354,11 +354,15 @@ var errStop = errors.New("stop")
 
 // closingFact says how a settled turn ended. A turn with a complete stream ended as the stream says; the process was
 // lost only afterwards.
-func closingFact(scope turns.Scope, resp responses.Response, actions []string) turns.RuntimeEvent {
-	failure := turns.Failure{FailureCategory: "incomplete", Phase: "recovery", ResponseID: resp.ID, OpenActions: actions}
+func closingFact(scope turns.Scope, stored *Stored, resp responses.Response) turns.RuntimeEvent {
+	actions := turns.ActionIDs(stored.Items)
+	took := lasted(turns.At(stored.Header.CreatedAt), turns.At(scope.Now()))
+	failure := turns.Failure{FailureCategory: "incomplete", Phase: "recovery", ResponseID: resp.ID, DurationMS: took,
+		OpenActions: actions}
 	switch {
 	case resp.Status == responses.StatusCompleted:
-		ended := turns.Completed{ResponseID: resp.ID, Usage: *cmp.Or(resp.Usage, &responses.Usage{}), OpenActions: actions}
+		ended := turns.Completed{ResponseID: resp.ID, DurationMS: took, Usage: *cmp.Or(resp.Usage, &responses.Usage{}),
+			OpenActions: actions}
 		if len(actions) > 0 {
 			ended.TerminalKind = turns.KindClientTools
 		}

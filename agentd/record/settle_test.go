@@ -336,6 +336,11 @@ func TestSettleCountsWhatWasStreamed(t *testing.T) {
 	}
 	facts, err := os.ReadFile(filepath.Join(turn.Dir, turns.RuntimeFile))
 	must(t, err)
+	for line := range strings.Lines(string(facts)) {
+		if strings.Contains(line, `.failed"`) && !strings.Contains(line, `"duration_ms":3000`) {
+			t.Errorf("what was cut off after 3 s lasted otherwise: %s", line)
+		}
+	}
 	for _, want := range []string{`"type":"model.failed"`, `"type":"tool.failed"`, `"model_request_id":"mr_1"`,
 		`"failure_category":"interrupted"`, `"failure_kind":"interrupted"`, `"type":"process.failed"`, `"input_tokens":30,"output_tokens":4`} {
 		if !strings.Contains(string(facts), want) {

@@ -324,7 +324,8 @@ func TestTaskOfATurnThatWasCutOff(t *testing.T) {
 				os.Truncate(path, int64(end))); err != nil {
 				t.Fatal(err)
 			}
-			startIn(t, h.dir)
+			again := startIn(t, h.dir)
+			eventually(t, "the turn is settled", func() bool { return again.record("turn_cut").Status.Terminal() })
 			settled, err := os.ReadFile(path)
 			for _, class := range []string{turns.ProcessStarted, turns.TaskCreated, turns.TaskAccepted,
 				turns.TaskStarted} {

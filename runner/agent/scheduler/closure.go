@@ -9,8 +9,9 @@ import (
 	"holon/state/ledger"
 )
 
-// closure is what the end of the newest turn means with everything that this step did.
-func (s *step) closure(failed bool) (ledger.Closure, error) {
+// closure is what the end of the newest turn means with everything that this step did; a is the open attempt, which may
+// be none.
+func (s *step) closure(failed bool, a ledger.Attempt) (ledger.Closure, error) {
 	w, err := s.agentWait()
 	if err != nil {
 		return ledger.Closure{}, err
@@ -20,10 +21,6 @@ func (s *step) closure(failed bool) (ledger.Closure, error) {
 		return ledger.Closure{}, err
 	}
 	work, err := s.workSignal()
-	if err != nil {
-		return ledger.Closure{}, err
-	}
-	a, _, err := s.OpenAttempt(s.state.AgentID)
 	if err != nil {
 		return ledger.Closure{}, err
 	}
@@ -37,15 +34,15 @@ func (s *step) closure(failed bool) (ledger.Closure, error) {
 // agent was stopped, or other work goes on. So the newest thread.updated is true, whatever happens between turns.
 func (s *step) tellClosure() error {
 	last := s.state.LastClosure
-	if last == nil || !slices.ContainsFunc(s.events, moves) {
+	if last == nil || !slices.ContainsFunc(s.events[s.told:], moves) {
 		return nil
-	}
-	now, err := s.closure(last.Outcome == ledger.OutcomeFailed)
-	if err != nil || sameClosure(*last, now) {
-		return err
 	}
 	a, open, err := s.OpenAttempt(s.state.AgentID)
 	if err != nil {
+		return err
+	}
+	now, err := s.closure(last.Outcome == ledger.OutcomeFailed, a)
+	if err != nil || sameClosure(*last, now) {
 		return err
 	}
 	status := rules.ThreadStatus(now, s.state.Stopped)
@@ -78,6 +75,7 @@ func (s *step) emitClosure(c ledger.Closure, e ledger.Event) {
 		f["work_signal"] = c.WorkSignal
 	}
 	s.emit(rules.ClosureDecided, e, f)
+	s.told = len(s.events)
 }
 
 // bounded is evidence as an event has room for it.

@@ -71,6 +71,7 @@ type step struct {
 	now    time.Time
 	state  ledger.AgentState
 	events []ledger.Event
+	told   int    // how many of them the closure that was told knows of
 	cause  string // of events that do not name their own; "": the first event of the step
 }
 

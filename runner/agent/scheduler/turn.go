@@ -75,7 +75,7 @@ func (s *step) writeTurn(a ledger.Attempt, e End, v verdict, failure *ledger.Fai
 		t.Reason = failure.Code
 	}
 	s.times(a, &t)
-	closure, err := s.closure(v.failed)
+	closure, err := s.closure(v.failed, ledger.Attempt{}) // that of the turn has its end already
 	if err != nil {
 		return err
 	}

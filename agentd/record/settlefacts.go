@@ -1,0 +1,172 @@
+package record
+
+import (
+	"cmp"
+	"path/filepath"
+	"time"
+
+	"holon/internal/tracecontext"
+	"holon/responses"
+	"holon/responses/turns"
+)
+
+// endFacts counts rounds and tool calls from runtime.ndjson and closes it with
+// what is known of the end. seq is the number of the last fact.
+func (s *Store) endFacts(stored *Stored, resp responses.Response, now time.Time) (totals Totals, seq int64,
+	err error) {
+	h := stored.Header
+	log, err := reopenLog(filepath.Join(h.TurnDir, turns.RuntimeFile))
+	if err != nil {
+		return totals, 0, err
+	}
+	defer log.Close()
+	kept := keptFacts{seq: h.Facts, known: make(map[string]string)}
+	if err := kept.read(log, resp.Status); err != nil {
+		return kept.totals, kept.seq, err
+	}
+	if kept.ended {
+		return kept.totals, kept.seq, nil
+	}
+	scope := turns.Scope{RuntimeID: s.runtime, SessionID: h.SessionID, ThreadID: h.ThreadID, TurnID: h.TurnID,
+		Trace: kept.trace, Now: func() time.Time { return now }}
+	for _, ev := range s.missing(stored, &kept, scope, resp) {
+		ev.Sequence, ev.Correlation.CausationID = kept.seq+1, kept.caused.of(ev)
+		kept.count(ev)
+		line, err := ev.AppendLine(nil)
+		if err != nil {
+			return kept.totals, kept.seq, err
+		}
+		if err := log.Append(line[:len(line)-1]); err != nil {
+			return kept.totals, kept.seq, err
+		}
+	}
+	return kept.totals, kept.seq, log.Flush()
+}
+
+// keptFacts is what the facts of a turn that was cut off say.
+type keptFacts struct {
+	totals           Totals
+	open             openFacts
+	caused           causes
+	client           handed
+	known            map[string]string // newest fact of the beginning of each process and task, by process
+	submitted, ended bool
+	trace            tracecontext.Span
+	seq              int64 // of the newest
+}
+
+// read reads a log up to the first fact that cannot stay, and cuts it there. status is how the turn's response ended.
+func (k *keptFacts) read(log *Log, status responses.Status) error {
+	var good int64 // where the facts end that stay
+	err := log.Lines(func(line []byte) error {
+		ev, err := turns.DecodeRuntimeEvent(line)
+		switch {
+		case err != nil || ev.Sequence != k.seq+1 || k.ended:
+			return errStop
+		case ev.Type == turns.TurnCompleted && status != responses.StatusCompleted:
+			return errStop // it was held back, as the end of the stream was
+		}
+		k.count(ev)
+		k.open.take(ev)
+		k.client.take(ev)
+		switch ev.Type {
+		case turns.TurnSubmitted:
+			k.submitted, k.trace = true, ev.Span()
+		case turns.ProcessStarted, turns.TaskCreated, turns.TaskAccepted, turns.TaskStarted:
+			k.known[ev.ProcessID] = ev.Type
+		case turns.TurnCompleted, turns.TurnFailed:
+			k.ended = true
+		}
+		good += int64(len(line)) + 1
+		return nil
+	})
+	if err != nil && err != errStop {
+		return err
+	}
+	return log.cut(good)
+}
+
+func (k *keptFacts) count(ev turns.RuntimeEvent) {
+	k.totals.count(ev)
+	k.caused.take(ev)
+	k.seq = ev.Sequence
+}
+
+// missing are the facts that a turn that was cut off lacks, its end last.
+func (s *Store) missing(stored *Stored, kept *keptFacts, scope turns.Scope, resp responses.Response) (
+	facts []turns.RuntimeEvent) {
+	if !kept.submitted {
+		facts = stored.Header.opening(scope, kept.seq == 0)
+	}
+	begun := kept.client.missing(s.answered(scope, stored)) // a call that began has its end among them
+	if s.begun != nil {
+		begun = append(begun, s.begun(scope, kept.known)...)
+	}
+	for _, ev := range begun {
+		kept.open.take(ev)
+	}
+	facts = append(facts, begun...)
+	facts = append(facts, kept.open.closing(scope, beyond(resp.Usage, kept.totals.Attempts.AggregatedTokenUsage))...)
+	facts = append(facts, kept.client.missing(required(scope, stored))...)
+	return append(facts, closingFact(scope, stored, resp))
+}
+
+// opening are the facts with which a turn begins, for one whose process ended before it wrote them.
+func (h *Header) opening(scope turns.Scope, thread bool) (facts []turns.RuntimeEvent) {
+	if thread {
+		facts = append(facts, scope.ThreadStarted(h.Fork))
+	}
+	return append(facts, scope.TurnSubmitted(turns.Submitted{Source: "recovery", ResponseID: h.ResponseID,
+		PreviousResponseID: h.PreviousResponseID, RequestDigest: h.RequestDigest, Instance: h.Instance},
+		h.Response.Status == responses.StatusQueued))
+}
+
+// beyond is what a response used beyond what is known of its attempts, nil for nothing.
+func beyond(whole *responses.Usage, known *turns.TokenUsage) *turns.TokenUsage {
+	if whole == nil {
+		return nil
+	}
+	rest := *whole
+	if known != nil {
+		rest.InputTokens, rest.OutputTokens = rest.InputTokens-known.InputTokens, rest.OutputTokens-known.OutputTokens
+	}
+	if rest.InputTokens <= 0 && rest.OutputTokens <= 0 {
+		return nil
+	}
+	rest.TotalTokens, rest.Estimated = rest.InputTokens+rest.OutputTokens, true
+	return turns.Tokens(rest)
+}
+
+// closingFact says how a settled turn ended. A turn with a complete stream ended as the stream says; the process was
+// lost only afterwards.
+func closingFact(scope turns.Scope, stored *Stored, resp responses.Response) turns.RuntimeEvent {
+	actions := turns.ActionIDs(stored.Items)
+	took := lasted(turns.At(stored.Header.CreatedAt), turns.At(scope.Now()))
+	failure := turns.Failure{FailureCategory: "incomplete", Phase: "recovery", ResponseID: resp.ID, DurationMS: took,
+		OpenActions: actions}
+	switch {
+	case resp.Status == responses.StatusCompleted:
+		ended := turns.Completed{ResponseID: resp.ID, DurationMS: took, Usage: *cmp.Or(resp.Usage, &responses.Usage{}),
+			OpenActions: actions}
+		if len(actions) > 0 {
+			ended.TerminalKind = turns.KindClientTools
+		}
+		return scope.TurnCompleted(ended)
+	case resp.IncompleteDetails != nil:
+		failure.IncompleteReason = resp.IncompleteDetails.Reason
+		failure.Message = "the turn ended early: " + failure.IncompleteReason
+		if failure.IncompleteReason == responses.ReasonTimeout {
+			return scope.TurnFailed(turns.StatusTimedOut, failure)
+		}
+	case resp.Error != nil:
+		failure.FailureCategory, failure.Message = resp.Error.Code, resp.Error.Message
+	}
+	switch {
+	case resp.Status == responses.StatusCancelled:
+		return scope.TurnFailed(turns.StatusCancelled, failure)
+	case failure.FailureCategory == interrupted.Code:
+		failure.InterruptedBy = "process_end"
+		return scope.TurnFailed(turns.StatusLost, failure)
+	}
+	return scope.TurnFailed(turns.StatusFailed, failure)
+}

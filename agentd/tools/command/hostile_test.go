@@ -80,7 +80,7 @@ func TestForkBomb(t *testing.T) {
 		args    map[string]any
 		want    []string // of the receipt
 	}{
-		{"ended at its time", []option{withoutTasks}, map[string]any{"cmd": bomb, "yield_time_ms": 300},
+		{"ended at its time", []option{withoutTasks}, map[string]any{"cmd": bomb, "yield_time_ms": 3000},
 			[]string{`"kind":"command_timeout"`, `"ok":false`, `lit`, "Cannot fork", "everything it started is gone",
 				"yield_time_ms"}},
 		{"as a task", nil, map[string]any{"cmd": bomb, "yield_time_ms": 300},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -202,7 +203,7 @@ func TestCreateWithLostAnswerSparesOthers(t *testing.T) {
 func TestWaitAfterALostConnection(t *testing.T) {
 	e := connect(t)
 	spec := faultSpec(suiteImage(t, e))
-	spec.Args[1] = "stubborn"
+	spec.Args = []string{"/probe", "exit", "9"}
 	h, err := e.Create(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
@@ -227,13 +228,13 @@ func TestWaitAfterALostConnection(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		exit, err := flaky.Wait(t.Context(), h)
-		if err == nil && exit.Code != 137 {
-			err = errors.New("wrong exit code")
+		if err == nil && exit.Code != 9 {
+			err = fmt.Errorf("the exit code is %d, want 9", exit.Code)
 		}
 		done <- err
 	}()
 	<-again
-	if err := errors.Join(e.Start(t.Context(), h), e.Stop(t.Context(), h, 0), <-done); err != nil {
+	if err := errors.Join(e.Start(t.Context(), h), <-done); err != nil {
 		t.Error(err)
 	}
 	if n := leftover(t, e, spec.Labels); n != 1 {

@@ -13,21 +13,27 @@ import (
 // says that a turn was begun for the message before and was lost.
 func Continue(s Situation, m ledger.Message, again bool) ledger.Continuation {
 	c := ledger.Continuation{TriggerKind: m.TriggerKind, ModelVisible: true}
-	prior := s.before().Closure()
-	if prior != nil {
+	before := s.before()
+	if prior := before.Closure(); prior != nil {
 		c.PriorOutcome, c.PriorWaiting = prior.Outcome, prior.WaitingReason
 	}
-	ended := Ends(s.Wait, m)
-	c.MatchedWait = ended && expected(*s.Wait, m)
+	// where it is a work item that waits, what matters is what that needs
+	ofWork := c.PriorWaiting != "" && !Rests(before.Wait)
+	c.MatchedWait = ofWork && c.PriorWaiting == ledger.AwaitingOperator && m.TriggerKind == ledger.TriggerOperatorInput
+	ended := false
 	say(&c.Evidence, "message %s of kind %s", m.ID, m.Kind)
-	if ended {
-		say(&c.Evidence, "it ends wait %s", s.Wait.ID)
-	}
-	for _, w := range s.Others {
-		if Ends(&w, m) {
-			ended = true
-			say(&c.Evidence, "it ends wait %s of %s", w.ID, w.Owner)
+	for _, w := range s.unresolved() {
+		if !Ends(&w, m) {
+			continue
 		}
+		ended = true
+		if w.Owner == ledger.OwnerAgent {
+			c.MatchedWait = c.MatchedWait || !ofWork && expected(w, m)
+			say(&c.Evidence, "it ends wait %s", w.ID)
+			continue
+		}
+		c.MatchedWait = c.MatchedWait || ofWork && waitReasons[w.Kind] == c.PriorWaiting && expected(w, m)
+		say(&c.Evidence, "it ends wait %s of %s", w.ID, w.Owner)
 	}
 	switch {
 	case !continues(m.Kind):
@@ -41,23 +47,40 @@ func Continue(s Situation, m ledger.Message, again bool) ledger.Continuation {
 	case m.Kind == ledger.KindSystemTick && !contentful(m) && !ended:
 		c.Class, c.ModelVisible = ledger.LivenessOnly, false
 		say(&c.Evidence, "the tick brings nothing and ends no wait")
-	case m.TriggerKind == ledger.TriggerOperatorInput && s.Wait != nil && c.PriorOutcome == ledger.OutcomeWaiting:
+	case m.TriggerKind == ledger.TriggerOperatorInput && c.PriorOutcome == ledger.OutcomeWaiting:
 		c.Class = ledger.ResumeOverride
-		say(&c.Evidence, "the operator comes before wait %s", s.Wait.ID)
+		say(&c.Evidence, "the operator comes before what it waits for")
 	default:
 		c.Class = ledger.LocalContinuation
 	}
 	return c
 }
 
-// before is the situation before a message came that is in the queue: what it
-// triggered waited still.
-func (s Situation) before() Situation {
-	if s.Wait != nil && s.Wait.Status == ledger.WaitTriggered {
-		w := *s.Wait
-		w.Status, s.Wait = ledger.WaitActive, &w
+// unresolved are the waits of the agent and of what it works on.
+func (s Situation) unresolved() []ledger.Wait {
+	if s.Wait == nil {
+		return s.Others
 	}
+	return append([]ledger.Wait{*s.Wait}, s.Others...)
+}
+
+// before is the situation before a message came that is in the queue.
+func (s Situation) before() Situation {
+	waits := Before(s.unresolved())
+	s.Wait, s.Others = nil, nil
+	s.Waits(waits)
 	return s
+}
+
+// Before are waits before messages came that are in the queue: what those triggered waited still.
+func Before(waits []ledger.Wait) []ledger.Wait {
+	waits = slices.Clone(waits)
+	for i := range waits {
+		if waits[i].Status == ledger.WaitTriggered {
+			waits[i].Status = ledger.WaitActive
+		}
+	}
+	return waits
 }
 
 // say adds a sentence to the evidence of a decision.

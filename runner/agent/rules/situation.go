@@ -62,15 +62,30 @@ func (s Situation) Closure() *ledger.Closure {
 	if c.Outcome == ledger.OutcomeFailed {
 		return c
 	}
-	switch reason := waiting(s.Wait); {
+	switch reason := s.awaits(); {
 	case reason != "":
 		c.Outcome, c.WaitingReason = ledger.OutcomeWaiting, reason
+		if !Rests(s.Wait) {
+			say(&c.Evidence, "work item %s is %s", s.Held.ID, s.Held.State)
+		}
 	case s.Work != nil:
 		c.Outcome, c.WorkSignal = ledger.OutcomeContinuable, s.Work
 		say(&c.Evidence, "work item %s may run: %s", s.Work.WorkItemID, s.Work.Reactivation)
 	}
 	return c
 }
+
+// awaits is what an agent waits for: what its own wait is for or, where that is for nothing in particular and no work
+// goes on, what a work item of it needs.
+func (s Situation) awaits() ledger.WaitingReason {
+	if reason := waiting(s.Wait); reason != "" || s.Work != nil || s.Held == nil {
+		return reason
+	}
+	return heldReasons[s.Held.State]
+}
+
+var heldReasons = map[WorkState]ledger.WaitingReason{WorkWaitingOperator: ledger.AwaitingOperator,
+	WorkWaitingTask: ledger.AwaitingTask, WorkWaitingExternal: ledger.AwaitingExternal}
 
 // posture is sleeping when only a wake moves the agent on.
 func (s Situation) posture() ledger.RuntimePosture {
@@ -90,18 +105,12 @@ func waiting(w *ledger.Wait) ledger.WaitingReason {
 	if w == nil || w.Status != ledger.WaitActive {
 		return ""
 	}
-	switch w.Kind {
-	case ledger.WaitTask:
-		return ledger.AwaitingTask
-	case ledger.WaitExternal:
-		return ledger.AwaitingExternal
-	case ledger.WaitOperator:
-		return ledger.AwaitingOperator
-	case ledger.WaitTimer:
-		return ledger.AwaitingTimer
-	}
-	return ""
+	return waitReasons[w.Kind]
 }
+
+var waitReasons = map[ledger.WaitKind]ledger.WaitingReason{ledger.WaitTask: ledger.AwaitingTask,
+	ledger.WaitExternal: ledger.AwaitingExternal, ledger.WaitOperator: ledger.AwaitingOperator,
+	ledger.WaitTimer: ledger.AwaitingTimer}
 
 // Status is an agent's status as it is shown (runtime specification, "Agent
 // State").
@@ -127,7 +136,7 @@ func (s Situation) Status() Status {
 		return Booting
 	case s.RunID != "":
 		return AwakeRunning
-	case resting && s.Wait.Kind == ledger.WaitTask:
+	case resting && s.awaits() == ledger.AwaitingTask:
 		return AwaitingTaskResult
 	case resting:
 		return Asleep

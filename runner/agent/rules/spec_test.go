@@ -20,6 +20,10 @@ var (
 	work    = rules.Situation{Ended: true, Others: []ledger.Wait{{ID: "wait_2", Owner: "work_1",
 		Status: ledger.WaitActive, Kind: ledger.WaitTask,
 		Wakes: []ledger.WakeSource{{Kind: rules.WakeTaskResult, TaskID: "task_1"}}}}}
+	builds   = with(work, func(s *rules.Situation) { s.Held = &rules.HeldWork{State: rules.WorkWaitingTask} })
+	dozes    = with(builds, func(s *rules.Situation) { s.Wait = rests.Wait })
+	inquires = with(rests, func(s *rules.Situation) { s.Held = &rules.HeldWork{State: rules.WorkWaitingOperator} })
+	goesOn   = with(ended, func(s *rules.Situation) { s.Work = &ledger.WorkSignal{WorkItemID: "work_3"} })
 )
 
 func waits(k ledger.WaitKind, wakes ...ledger.WakeSource) rules.Situation {
@@ -35,8 +39,7 @@ func with(s rules.Situation, change func(*rules.Situation)) rules.Situation {
 }
 
 // TestSpecifiedClosure has a case for each row of the runtime specification, sections "Agent State" and "Closure
-// Decision". Not there: continuable and its workSignal, which are about work items, and the status paused, which
-// nothing sets.
+// Decision". Not there: the status paused, which nothing sets.
 func TestSpecifiedClosure(t *testing.T) {
 	runs := func(s *rules.Situation) { s.RunID = "turn_1" }
 	stopped := func(s *rules.Situation) { s.Stopped = true }
@@ -69,7 +72,17 @@ func TestSpecifiedClosure(t *testing.T) {
 		{"Closure: waiting for a task", task, "awaiting_task waiting awaiting_task_result sleeping"},
 		{"Closure: waiting for a timer", clock, "asleep waiting awaiting_timer sleeping"},
 		{"Closure: what came is waited for no more", triggered, "awake_idle completed - awake"},
-		{"Closure: a wait of work is not the agent's", work, "awake_idle completed - awake"},
+		{"Closure: a wait of work that is done is not the agent's", work, "awake_idle completed - awake"},
+		{"Closure: work that waits for the operator has the agent wait", inquires,
+			"asleep waiting awaiting_operator_input sleeping"},
+		{"Closure: work that waits for a task has the agent wait", builds, "awake_idle waiting awaiting_task_result awake"},
+		{"Closure: an agent that rests waits for the task of its work", dozes,
+			"awaiting_task waiting awaiting_task_result sleeping"},
+		{"Closure: continuable needs no new trigger", goesOn, "awake_idle continuable - awake"},
+		{"Closure: continuable while other work waits for a task",
+			with(dozes, func(s *rules.Situation) { s.Work = goesOn.Work }), "asleep continuable - sleeping"},
+		{"Closure: not continuable while it waits for a timer",
+			with(clock, func(s *rules.Situation) { s.Work = goesOn.Work }), "asleep waiting awaiting_timer sleeping"},
 		{"Closure: posture is awake while something is queued", with(clock, func(s *rules.Situation) { s.Queued = 1 }),
 			"awake_idle waiting awaiting_timer awake"},
 	} {
@@ -106,6 +119,7 @@ func TestSpecifiedContinuation(t *testing.T) {
 		{"Continuation: before any turn nothing is prior", rules.Situation{}, message(prompt),
 			"local_continuation - - turn"},
 		{"Continuation: after completed", ended, message(prompt), "local_continuation completed - turn"},
+		{"Continuation: after continuable", goesOn, content, "local_continuation continuable - turn"},
 		{"Continuation: after failed", failed, message(prompt), "local_continuation failed - turn"},
 		{"Continuation: the run that takes it hides no follow-up", running, message(followup),
 			"local_continuation waiting awaiting_timer turn"},
@@ -117,6 +131,18 @@ func TestSpecifiedContinuation(t *testing.T) {
 			"local_continuation completed - turn"},
 		{"Continuation: TaskResult rejoins for the work that waits", work, message(result),
 			"local_continuation completed - turn"},
+		{"Continuation: TaskResult rejoins for work that waits for it", builds, message(result),
+			"resume_expected_wait waiting awaiting_task_result turn matched"},
+		{"Continuation: TaskResult rejoins an agent that rests", dozes, message(result),
+			"resume_expected_wait waiting awaiting_task_result turn matched"},
+		{"Continuation: operator_input overrides a wait of work", dozes, message(prompt),
+			"resume_override waiting awaiting_task_result turn"},
+		{"Continuation: operator_input is what work waits for", inquires, message(prompt),
+			"resume_expected_wait waiting awaiting_operator_input turn matched"},
+		{"Continuation: an event is not the operator that work waits for", inquires, message(webhook),
+			"local_continuation waiting awaiting_operator_input turn"},
+		{"Continuation: a timer is not the task that is waited for", dozes, message(tick),
+			"local_continuation waiting awaiting_task_result turn"},
 		{"Continuation: TaskStatus is observed", task, message(status),
 			"liveness_only waiting awaiting_task_result"},
 		{"Continuation: TimerTick resumes without its timer", ended, message(tick),

@@ -91,7 +91,11 @@ func (s *step) claimSome() (c Claim, ok, more bool, err error) {
 		if err != nil {
 			return Claim{}, false, false, err
 		}
-		cont := rules.Continue(s.before(waits), msg, cameBack(head))
+		sit, err := s.before(waits)
+		if err != nil {
+			return Claim{}, false, false, err
+		}
+		cont := rules.Continue(sit, msg, cameBack(head))
 		s.state.LastResolved = &cont
 		s.emit(rules.ContinuationResolved, ledger.Event{MessageID: msg.ID, Cause: admittedEvent(msg.ID)}, facts{
 			"class": string(cont.Class), "model_reentry": cont.ModelVisible, "matched_waiting_reason": cont.MatchedWait,
@@ -126,15 +130,17 @@ func (s *step) head() (ledger.Entry, bool, error) {
 	return e, true, nil
 }
 
-// before is the situation before a message is taken. The rules do not look at its
-// queue.
-func (s *step) before(waits []ledger.Wait) rules.Situation {
+// before is the situation before a message is taken. The rules do not look at its queue.
+func (s *step) before(waits []ledger.Wait) (rules.Situation, error) {
 	sit := rules.Situation{AgentID: s.state.AgentID}
 	sit.Waits(waits)
 	if last := s.state.LastClosure; last != nil {
 		sit.Ended, sit.Failed = true, last.Outcome == ledger.OutcomeFailed
 	}
-	return sit
+	open, err := s.OpenWork(s.state.AgentID)
+	waited := rules.Before(waits)
+	sit.Work, sit.Held = rules.WorkSignal(s.state, open, waited), rules.Held(open, waited)
+	return sit, err
 }
 
 // claim opens the attempt of a message, which ends the waits of all owners that it fits.

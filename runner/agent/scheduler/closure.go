@@ -12,7 +12,7 @@ import (
 // closure is what the end of the newest turn means with everything that this step did; a is the open attempt, which may
 // be none.
 func (s *step) closure(failed bool, a ledger.Attempt) (ledger.Closure, error) {
-	w, err := s.agentWait()
+	waits, err := s.UnresolvedWaits(s.state.AgentID)
 	if err != nil {
 		return ledger.Closure{}, err
 	}
@@ -20,12 +20,14 @@ func (s *step) closure(failed bool, a ledger.Attempt) (ledger.Closure, error) {
 	if err != nil {
 		return ledger.Closure{}, err
 	}
-	work, err := s.workSignal()
+	open, err := s.OpenWork(s.state.AgentID)
 	if err != nil {
 		return ledger.Closure{}, err
 	}
-	c := rules.Situation{AgentID: s.state.AgentID, Stopped: s.state.Stopped, RunID: a.TurnID, Queued: n, Wait: w,
-		Work: work, Ended: true, Failed: failed}.Closure()
+	sit := rules.Situation{AgentID: s.state.AgentID, Stopped: s.state.Stopped, RunID: a.TurnID, Queued: n,
+		Work: rules.WorkSignal(s.state, open, waits), Held: rules.Held(open, waits), Ended: true, Failed: failed}
+	sit.Waits(waits)
+	c := sit.Closure()
 	s.state.LastClosure = c
 	return *c, nil
 }

@@ -123,6 +123,7 @@ type account struct {
 	settled, tools map[string]int         // ends by message, and tools by turn
 	expired        map[string]int         // by event
 	waits          map[string]ledger.Wait // as the newest event about each has it
+	closure        string                 // the outcome of the newest, and the reason to wait
 	validator      *agentruntime.Validator
 }
 
@@ -162,6 +163,7 @@ func (w *world) checkEvents(v ledger.View, l ledger.AgentState) (map[string]int,
 			}
 		}
 		w.foldWait(a, e)
+		w.checkPrior(a, e)
 	}
 	for id, told := range a.waits {
 		if now, err := v.Wait(id); err != nil || told.Status != now.Status || told.MessageID != now.MessageID {
@@ -197,6 +199,35 @@ func (w *world) foldWait(a *account, e ledger.Event) {
 		a.waits[e.Ref] = *data.Wait
 	case strings.HasPrefix(e.Ref, "wait_"):
 		w.t.Fatalf("event %d, %s, has no copy of wait %s: %s", e.Seq, e.Type, e.Ref, e.Data)
+	}
+}
+
+// checkPrior: what a message continues is the closure that was told last, unless a message that is in the queue ended a
+// wait already.
+func (w *world) checkPrior(a *account, e ledger.Event) {
+	if e.Type != rules.ClosureDecided && e.Type != rules.ContinuationResolved {
+		return
+	}
+	var data struct {
+		Outcome string `json:"outcome"`
+		Waiting string `json:"waiting_reason"`
+		Prior   string `json:"prior_closure_outcome"`
+		Reason  string `json:"prior_waiting_reason"`
+	}
+	if err := json.Unmarshal(e.Data, &data); err != nil {
+		w.t.Fatalf("the data of event %d: %v", e.Seq, err)
+	}
+	if e.Type == rules.ClosureDecided {
+		a.closure = data.Outcome + " " + data.Waiting
+		return
+	}
+	for _, wait := range a.waits {
+		if wait.Status == ledger.WaitTriggered {
+			return
+		}
+	}
+	if prior := data.Prior + " " + data.Reason; a.closure != "" && prior != a.closure {
+		w.t.Fatalf("event %d continues what was %q before, and %q was told", e.Seq, prior, a.closure)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"holon/responses/tasks"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
+	"holon/runner/agent/view"
 	"holon/state/ledger"
 )
 
@@ -31,6 +32,7 @@ func TestItemWaitsForTask(t *testing.T) {
 				w.settle(c.Attempt.ID, end)
 			}
 			w.isItem(item.ID, rules.WorkWaitingTask)
+			w.isClosure(ledger.OutcomeWaiting, ledger.AwaitingTask)
 			w.nothing()
 
 			other, _, err := w.m.CreateWork(
@@ -38,9 +40,13 @@ func TestItemWaitsForTask(t *testing.T) {
 				scheduler.NewWork{AgentID: "alpha", Key: "notes", Objective: "notes"},
 			)
 			w.must(err)
+			w.isClosure(ledger.OutcomeContinuable, "")
 			w.pass(time.Second)
 			if c = w.claim(); c.Message.WorkItemID != other.ID {
 				t.Errorf("the next turn is for %q, want %s, which may run", c.Message.WorkItemID, other.ID)
+			}
+			if got := c.Continuation; got.PriorOutcome != ledger.OutcomeContinuable {
+				t.Errorf("the tick continues as %+v, want continuable before it", got)
 			}
 			_, err = w.m.CompleteWork(w.ctx, "alpha", other.ID, "done", nil)
 			w.must(err)
@@ -54,6 +60,9 @@ func TestItemWaitsForTask(t *testing.T) {
 			if c = w.claim(); c.Message.Kind != ledger.KindTaskResult || len(c.Attempt.Waits) == 0 {
 				t.Errorf("the next turn has %s, which ended the waits %v; want the result, and the wait of the item",
 					c.Message.Kind, c.Attempt.Waits)
+			}
+			if got := c.Continuation; got.PriorWaiting != ledger.AwaitingTask || !got.MatchedWait {
+				t.Errorf("the result continues as %+v, want what was waited for", got)
 			}
 			w.isItem(item.ID, rules.WorkRunnable)
 			w.check()
@@ -89,6 +98,24 @@ func TestItemThatDoesNotWait(t *testing.T) {
 	w.check()
 }
 
+// An agent whose work item needs its operator waits for a prompt, and a prompt is what was expected.
+func TestItemAsksOperator(t *testing.T) {
+	w := open(t)
+	item := w.item("build the site")
+	c := w.claim()
+	asks := ledger.PlanNeedsInput
+	_, err := w.m.UpdateWork(w.ctx, "alpha", item.ID, "ask", scheduler.WorkChange{PlanStatus: &asks})
+	w.must(err)
+	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "which?", ResponseID: "resp_1"})
+	w.isClosure(ledger.OutcomeWaiting, ledger.AwaitingOperator)
+	w.admit(prompt("this one"))
+	if got := w.claim().Continuation; got.Class != ledger.ResumeExpectedWait ||
+		got.PriorWaiting != ledger.AwaitingOperator {
+		t.Errorf("the prompt continues as %+v, want what was waited for", got)
+	}
+	w.check()
+}
+
 // isItem fails unless a work item has a scheduling state.
 func (w *world) isItem(id string, want rules.WorkState) {
 	w.t.Helper()
@@ -100,6 +127,25 @@ func (w *world) isItem(id string, want rules.WorkState) {
 		waits, err := v.UnresolvedWaits(item.AgentID)
 		if got := rules.Scheduling(item, waits); got != want {
 			w.t.Fatalf("the item %q is %s, want %s", item.Objective, got, want)
+		}
+		return err
+	})
+}
+
+// isClosure fails unless the newest closure that was told, and the one that is shown, has an outcome and a reason to
+// wait.
+func (w *world) isClosure(outcome ledger.Outcome, reason ledger.WaitingReason) {
+	w.t.Helper()
+	w.view(func(v ledger.View) error {
+		l, err := v.AgentState("alpha")
+		if err != nil {
+			return err
+		}
+		shown, err := view.New(v, view.Facts{}).Summary("alpha")
+		for _, got := range []*ledger.Closure{l.LastClosure, shown.Closure} {
+			if got == nil || got.Outcome != outcome || got.WaitingReason != reason {
+				w.t.Fatalf("closure %+v, want %s %q", got, outcome, reason)
+			}
 		}
 		return err
 	})

@@ -121,7 +121,7 @@ func expected(w ledger.Wait, m ledger.Message) bool {
 	case ledger.WaitOperator:
 		return m.TriggerKind == ledger.TriggerOperatorInput
 	case ledger.WaitTimer:
-		return m.TriggerKind == ledger.TriggerTimerFire
+		return m.TriggerKind == ledger.TriggerTimerFire && m.SourceRefs["timer_id"] == w.ID // its own time
 	}
 	return true
 }

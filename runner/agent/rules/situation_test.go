@@ -136,6 +136,8 @@ func TestContinue(t *testing.T) {
 		w.Wakes = []ledger.WakeSource{src}
 		return w
 	}
+	timeUp := message(ledger.KindTimerTick)
+	timeUp.SourceRefs = map[string]string{"timer_id": "wait_1"}
 	task := only(ledger.WaitTask, ledger.WakeSource{Kind: rules.WakeTaskResult, TaskID: "task_1"})
 	otherTask := only(ledger.WaitTask, ledger.WakeSource{Kind: rules.WakeTaskResult, TaskID: "task_2"})
 	for _, c := range []struct {
@@ -164,11 +166,13 @@ func TestContinue(t *testing.T) {
 			ledger.AwaitingExternal},
 		{"event during a rest by the clock", message(ledger.KindWebhookEvent),
 			wait(ledger.WaitTimer, ledger.WaitActive), false, ledger.LocalContinuation, true, ledger.AwaitingTimer},
-		{"time is up", message(ledger.KindTimerTick), wait(ledger.WaitTimer, ledger.WaitActive), false,
+		{"another timer during a rest by the clock", message(ledger.KindTimerTick),
+			wait(ledger.WaitTimer, ledger.WaitActive), false, ledger.LocalContinuation, true, ledger.AwaitingTimer},
+		{"time is up", timeUp, wait(ledger.WaitTimer, ledger.WaitActive), false,
 			ledger.ResumeExpectedWait, true, ledger.AwaitingTimer},
 		{"prompt before what triggered", message(ledger.KindOperatorPrompt), others, false, ledger.ResumeOverride, true,
 			ledger.AwaitingTimer},
-		{"what triggered", message(ledger.KindTimerTick), triggered, false, ledger.ResumeExpectedWait, true,
+		{"what triggered", timeUp, triggered, false, ledger.ResumeExpectedWait, true,
 			ledger.AwaitingTimer},
 		{"webhook overrides nothing", message(ledger.KindWebhookEvent), task, false, ledger.LocalContinuation, true,
 			ledger.AwaitingTask},

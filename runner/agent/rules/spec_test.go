@@ -104,6 +104,8 @@ func TestSpecifiedContinuation(t *testing.T) {
 	content, through := message(ledger.KindSystemTick), message(ledger.KindSystemTick)
 	content.Body = ledger.Body{Type: "json", Value: []byte(`{}`)}
 	through.SourceRefs = map[string]string{"external_trigger_id": "trg_1"}
+	timeUp := message(ledger.KindTimerTick)
+	timeUp.SourceRefs = map[string]string{"timer_id": "wait_1"}
 	running := with(clock, func(s *rules.Situation) { s.RunID = "turn_1" })
 	const (
 		prompt, channel, webhook = ledger.KindOperatorPrompt, ledger.KindChannelEvent, ledger.KindWebhookEvent
@@ -123,7 +125,7 @@ func TestSpecifiedContinuation(t *testing.T) {
 		{"Continuation: after failed", failed, message(prompt), "local_continuation failed - turn"},
 		{"Continuation: the run that takes it hides no follow-up", running, message(followup),
 			"local_continuation waiting awaiting_timer turn"},
-		{"Continuation: the run that takes it hides no timer", running, message(tick),
+		{"Continuation: the run that takes it hides no timer", running, timeUp,
 			"resume_expected_wait waiting awaiting_timer turn matched"},
 		{"Continuation: TaskResult rejoins", task, message(result),
 			"resume_expected_wait waiting awaiting_task_result turn matched"},

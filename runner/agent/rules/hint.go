@@ -36,13 +36,34 @@ func MergeHint(kept *ledger.WakeHint, h ledger.WakeHint) *ledger.WakeHint {
 	merged.Coalesced = kept.Coalesced + h.Coalesced + 1
 	merged.Also = slices.Clone(kept.Also)
 	for _, n := range append([]ledger.WakeNote{noteOf(other)}, h.Also...) {
-		known := func(o ledger.WakeNote) bool { return sameNote(o, n) }
-		if len(merged.Also) < maxNotes && !known(noteOf(merged)) && !slices.ContainsFunc(merged.Also, known) {
-			merged.Also = append(merged.Also, withinBodies(merged.Also, n))
+		if !sameNote(noteOf(merged), n) {
+			merged.Also = addNote(merged.Also, n)
 		}
 	}
 	return &merged
 }
+
+// addNote adds a note that says something new, where there is room. What came to an external trigger makes room for
+// what who controls the agent said.
+func addNote(notes []ledger.WakeNote, n ledger.WakeNote) []ledger.WakeNote {
+	if slices.ContainsFunc(notes, func(o ledger.WakeNote) bool { return sameNote(o, n) }) {
+		return notes
+	}
+	if len(notes) == maxNotes {
+		at := len(notes) - 1
+		for at >= 0 && !triggered(notes[at]) {
+			at--
+		}
+		if at < 0 || triggered(n) {
+			return notes
+		}
+		notes = slices.Delete(notes, at, at+1)
+	}
+	return withinBodies(append(notes, n))
+}
+
+// triggered reports whether a note came to an external trigger.
+func triggered(n ledger.WakeNote) bool { return n.ExternalTriggerID != "" }
 
 // sameNote reports whether two notes say the same, at whatever time.
 func sameNote(a, b ledger.WakeNote) bool {
@@ -51,16 +72,23 @@ func sameNote(a, b ledger.WakeNote) bool {
 	return same && reflect.DeepEqual(a, b)
 }
 
-// withinBodies is a note without its body where the notes before it leave no room for that.
-func withinBodies(before []ledger.WakeNote, n ledger.WakeNote) ledger.WakeNote {
-	size := len(n.Body)
-	for _, b := range before {
-		size += len(b.Body)
+// withinBodies takes the bodies from notes for which there is no room. The room is first for those of who controls the
+// agent, and then for the oldest.
+func withinBodies(notes []ledger.WakeNote) []ledger.WakeNote {
+	size := 0
+	for _, through := range []bool{false, true} {
+		for i, n := range notes {
+			if triggered(n) != through {
+				continue
+			}
+			if size+len(n.Body) > maxNoteBodies {
+				notes[i].Body, notes[i].BodyBytes = nil, len(n.Body)
+				continue
+			}
+			size += len(n.Body)
+		}
 	}
-	if size > maxNoteBodies {
-		n.Body, n.BodyBytes = nil, len(n.Body)
-	}
-	return n
+	return notes
 }
 
 func noteOf(h ledger.WakeHint) ledger.WakeNote {

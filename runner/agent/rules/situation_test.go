@@ -325,6 +325,36 @@ func TestMergeHintKeepsNotes(t *testing.T) {
 	}
 }
 
+// What came to an external trigger takes neither the place nor the room for a body from what an operator said.
+func TestMergeHintKeepsNotesOfOperators(t *testing.T) {
+	var h *ledger.WakeHint
+	body := json.RawMessage(`"` + strings.Repeat("x", 10<<10) + `"`)
+	for i := range 40 {
+		h = rules.MergeHint(h, ledger.WakeHint{Reason: fmt.Sprint("trigger ", i), Body: body, ExternalTriggerID: "trg"})
+	}
+	for i := range 3 {
+		h = rules.MergeHint(h, ledger.WakeHint{Reason: fmt.Sprint("operator ", i), Body: body})
+	}
+	var said []string
+	for _, n := range h.Also {
+		if n.ExternalTriggerID == "" {
+			said = append(said, fmt.Sprint(n.Reason, " ", len(n.Body)))
+		}
+	}
+	want := []string{"operator 0 10242", "operator 1 10242"}
+	if h.Reason != "operator 2" || !reflect.DeepEqual(said, want) || len(h.Also) != 32 || h.Coalesced != 42 {
+		t.Errorf("%s, with %q among %d notes and %d coalesced, want %q", h.Reason, said, len(h.Also), h.Coalesced, want)
+	}
+	for i := range 40 {
+		h = rules.MergeHint(h, ledger.WakeHint{Reason: fmt.Sprint("more ", i)})
+	}
+	h = rules.MergeHint(h, ledger.WakeHint{Reason: "late", ExternalTriggerID: "trg"})
+	if len(h.Also) != 32 || h.Also[31].Reason == "late" || h.Also[0].Reason != "operator 0" {
+		t.Errorf("after many hints of the operator: %d notes, from %s to %s", len(h.Also), h.Also[0].Reason,
+			h.Also[31].Reason)
+	}
+}
+
 // Where no work goes on, the posture names the item that waits, the one for the operator first.
 func TestPostureOfHeldWork(t *testing.T) {
 	asks := ledger.WorkItem{

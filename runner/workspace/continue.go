@@ -1,12 +1,12 @@
 package workspace
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"holon/runner/workspace/git"
@@ -24,8 +24,8 @@ type Continuation struct {
 }
 
 // continued returns the tree of the files that the agent begins with: the base, with the change that is continued
-// merged into it. A base that has the change already stays as it is. All objects of the tree that the base lacks get into the
-// slot's repository, so that the earlier run is not needed any more.
+// merged into it. A base that has the change already stays as it is. All objects of the tree that the base lacks get
+// into the slot's repository, so that the earlier run is not needed any more.
 func (t *Tree) continued(ctx context.Context, from Continuation) (tree string, err error) {
 	index := filepath.Join(t.slot.dir, "continued.index")
 	defer func() {
@@ -39,18 +39,15 @@ func (t *Tree) continued(ctx context.Context, from Continuation) (tree string, e
 	if _, err := g.Run(ctx, nil, "read-tree", t.info.BaseTree); err != nil {
 		return "", fmt.Errorf("continue run %s: %w", from.Run, err)
 	}
-	apply := func(arguments ...string) error {
-		arguments = append([]string{"apply", "--whitespace=nowarn", "--cached"}, arguments...)
-		_, err := g.Run(ctx, nil, append(arguments, from.Patch)...)
-		return err
+	patch, err := git.ReadPatch(ctx, repo, from.Patch)
+	if err != nil {
+		return "", fmt.Errorf("continue run %s: %w", from.Run, err)
 	}
-	if err := apply("--check", "--reverse"); err == nil || !refused(err) {
-		return t.info.BaseTree, err
+	conflicts, err := patch.Merge(ctx, repo, index)
+	if git.Refused(err) || len(conflicts) > 0 && err == nil {
+		return "", t.continueConflict(from, conflicts, err)
 	}
-	if err := apply("--3way"); err != nil {
-		if refused(err) {
-			err = t.continueConflict(ctx, g, from, err)
-		}
+	if err != nil {
 		return "", err
 	}
 	if tree, err = g.Line(ctx, "write-tree"); err != nil {
@@ -62,32 +59,15 @@ func (t *Tree) continued(ctx context.Context, from Continuation) (tree string, e
 	return tree, err
 }
 
-// refused reports whether git ran and did not do what it was asked to.
-func refused(err error) bool {
-	failed, ok := errors.AsType[*git.ExitError](err)
-	return ok && failed.Cause == nil && !git.IsDiskFull(err)
-}
-
-// continueConflict names the files at fault: those with several stages in the index, which git leaves behind when the
-// rest of the patch was merged.
-func (t *Tree) continueConflict(ctx context.Context, g git.Runner, from Continuation, cause error) error {
-	out, err := g.Run(ctx, nil, "ls-files", "--unmerged", "-z")
-	if err != nil {
-		return err
-	}
-	e := &git.Error{Code: CodeContinueConflict, Param: "--continue", Err: cause,
+// continueConflict names the files at fault, as far as they are known.
+func (t *Tree) continueConflict(from Continuation, paths []string, cause error) error {
+	slices.Sort(paths)
+	e := &git.Error{Code: CodeContinueConflict, Param: "--continue", Paths: paths, Err: cause,
 		Message: fmt.Sprintf("the change of run %s does not fit the files in %s any more", from.Run, t.info.Path),
 		Hint: "undo your changes there, or merge them with the result first: holon checkout " + from.Run +
 			" makes a branch of it"}
-	for line := range bytes.SplitSeq(bytes.TrimSuffix(out, []byte{0}), []byte{0}) {
-		_, path, ok := strings.Cut(string(line), "\t")
-		if ok && (len(e.Paths) == 0 || e.Paths[len(e.Paths)-1] != path) {
-			e.Paths = append(e.Paths, path)
-		}
-	}
-	if len(e.Paths) > 0 {
-		e.Err = nil
-		e.Message = fmt.Sprintf("the change of run %s conflicts with %q in %s as it is now", from.Run, e.Paths[0],
+	if len(paths) > 0 {
+		e.Message = fmt.Sprintf("the change of run %s conflicts with %q in %s as it is now", from.Run, paths[0],
 			t.info.Path)
 	}
 	return e

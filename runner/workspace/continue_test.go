@@ -17,9 +17,9 @@ type continuedWork struct {
 	dir, cache string
 }
 
-// runIn makes a tree of the directory, lets work write there, and returns the result of that run.
+// runIn makes a tree of the directory, lets work write and delete there, and returns the result of that run.
 func (w *continuedWork) runIn(t *testing.T, from *workspace.Continuation,
-	work map[string]string) workspace.Continuation {
+	work map[string]string, gone ...string) workspace.Continuation {
 	t.Helper()
 	source, err := workspace.Open(t.Context(), workspace.Options{Dir: w.dir, CacheDir: w.cache, IncludeDirty: true,
 		Continue: from})
@@ -31,6 +31,11 @@ func (w *continuedWork) runIn(t *testing.T, from *workspace.Continuation,
 		t.Fatal(err)
 	}
 	gittest.Write(t, tree.Dir(), work)
+	for _, name := range gone {
+		if err := os.Remove(filepath.Join(tree.Dir(), name)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	results := t.TempDir()
 	result := workspace.Continuation{Run: "run_x", Patch: filepath.Join(results, "diff.patch"),
 		Objects: filepath.Join(results, "objects")}
@@ -125,6 +130,25 @@ func TestContinueApplied(t *testing.T) {
 			Objects: second.Objects})
 		if err != nil || !slices.Equal(applied.Written, []string{"a.txt"}) {
 			t.Errorf("applied %v, %v", applied, err)
+		}
+	})
+}
+
+// Of a change that the user has in part, with deletions, the rest is merged. Lines that repeat are not taken for those
+// that were added.
+func TestContinueAppliedInPart(t *testing.T) {
+	files := map[string]string{"a.txt": "x\nx\nx\nx\nx\n", "gone.txt": "g\n", "b.txt": "b\n"}
+	kinds(t, files, func(t *testing.T, w *continuedWork) {
+		first := w.runIn(t, nil, map[string]string{"a.txt": "x\nx\nx\nx\nx\nx\n"}, "gone.txt", "b.txt")
+		if err := os.Remove(filepath.Join(w.dir, "gone.txt")); err != nil {
+			t.Fatal(err)
+		}
+		second := w.runIn(t, &first, map[string]string{"n.txt": "n\n"})
+		applied, err := landing.Apply(t.Context(), landing.ApplyOptions{Dir: w.dir, Patch: second.Patch,
+			Objects: second.Objects})
+		if err != nil || !slices.Equal(applied.Written, []string{"a.txt", "n.txt"}) ||
+			!slices.Equal(applied.Deleted, []string{"b.txt"}) {
+			t.Errorf("applied %+v, %v", applied, err)
 		}
 	})
 }

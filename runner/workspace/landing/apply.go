@@ -48,7 +48,7 @@ type ApplyResult struct {
 
 // Apply merges a patch into the user's files, three-way if the contents that the patch starts from are available. Only
 // files of the working tree change, never the index or anything else in .git, so the user sees the result as
-// uncommitted changes. All or nothing: if a file doesn't merge, the error is patch_conflict or
+// uncommitted changes. A file that has its change already stays as it is, also a deleted or renamed one. All or nothing: if a file doesn't merge, the error is patch_conflict or
 // would_overwrite with its path in Paths, and nothing changes. The same holds for files that programs
 // execute, unless Confirm agrees. Files are moved into place one by one; if the process is killed in
 // between, the former ones are in the directory .holon-apply-* at the top of the tree.
@@ -87,14 +87,14 @@ func apply(ctx context.Context, options ApplyOptions) (*ApplyResult, error) {
 	if info.Size() == 0 {
 		return &ApplyResult{Path: m.top, Written: []string{}, Deleted: []string{}}, nil
 	}
-	return m.run(ctx)
+	return m.run(ctx, options.Patch)
 }
 
 // merge applies one patch to one working tree. Git merges in a repository and an index of ours, on a copy of the user's
 // files.
 type merge struct {
 	top      string
-	patch    string
+	patch    *git.Patch
 	scratch  string
 	repo     git.Repository
 	tree     git.Runner // converts between files and blobs as the user's repository does
@@ -104,7 +104,6 @@ type merge struct {
 	confirm  Confirm
 
 	names    []string          // every path the patch touches, sorted
-	results  []string          // of each file in the patch its name afterwards
 	created  []string          // names known to be new: of renamed files, and as far as conflicts were looked for
 	existing map[string]placed // what is at these paths now
 }
@@ -129,7 +128,7 @@ func newMerge(ctx context.Context, dir, scratch string, options ApplyOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	m := &merge{top: dir, patch: options.Patch, warnings: options.Warnings, confirm: options.Confirm, scratch: scratch,
+	m := &merge{top: dir, warnings: options.Warnings, confirm: options.Confirm, scratch: scratch,
 		index: filepath.Join(scratch, "index"),
 		repo:  git.Repository{Dir: filepath.Join(scratch, "repo"), Format: git.SHA1}, existing: map[string]placed{}}
 	if user != nil {
@@ -170,8 +169,8 @@ func (m *merge) openTree() error {
 	return nil
 }
 
-func (m *merge) run(ctx context.Context) (*ApplyResult, error) {
-	if err := m.readNames(ctx); err != nil {
+func (m *merge) run(ctx context.Context, patch string) (*ApplyResult, error) {
+	if err := m.readPatch(ctx, patch); err != nil {
 		return nil, err
 	}
 	root, err := folder.Open(m.top)
@@ -210,64 +209,29 @@ func (m *merge) run(ctx context.Context) (*ApplyResult, error) {
 	return result, m.replace(ctx, root, result)
 }
 
-// gitApply runs `git apply` in our repository, where no configuration or attributes of the user or the patch apply.
-func (m *merge) gitApply(ctx context.Context, index string, arguments ...string) ([]byte, error) {
-	arguments = append(append([]string{"apply", "--whitespace=nowarn"}, arguments...), m.patch)
-	return m.repo.Git().With("GIT_INDEX_FILE="+index).Run(ctx, nil, arguments...)
-}
-
-// readNames lists the paths the patch touches: the names after it and, with
-// the patch reversed, before it.
-func (m *merge) readNames(ctx context.Context) error {
-	after, err := m.patchNames(ctx)
-	if err != nil {
+// readPatch lists the paths the patch touches, before and after it.
+func (m *merge) readPatch(ctx context.Context, path string) (err error) {
+	if m.patch, err = git.ReadPatch(ctx, m.repo, path); err != nil {
+		if git.Refused(err) {
+			err = &git.Error{Code: CodeInvalidPatch, Param: path, Err: err, Message: "the patch can't be read"}
+		}
 		return err
 	}
-	before, err := m.patchNames(ctx, "--reverse")
-	if err != nil {
-		return err
-	}
-	m.results = after
-	slices.Sort(before)
-	for _, name := range after {
+	before := slices.Sorted(slices.Values(m.patch.Before))
+	for _, name := range m.patch.After {
 		if _, existed := slices.BinarySearch(before, name); !existed { // the new name of a renamed file
 			m.created = append(m.created, name)
 		}
 	}
-	m.names = append(slices.Clone(after), before...)
-	slices.Sort(m.names)
+	m.names = slices.Sorted(slices.Values(slices.Concat(m.patch.Before, m.patch.After)))
 	m.names = slices.Compact(m.names)
 	for _, name := range m.names {
 		if err := git.CheckPath(name); err != nil {
-			return &git.Error{Code: CodeInvalidPatch, Param: m.patch, Err: err,
+			return &git.Error{Code: CodeInvalidPatch, Param: path, Err: err,
 				Message: "the patch names a path that must not be written"}
 		}
 	}
 	return nil
-}
-
-func (m *merge) patchNames(ctx context.Context, direction ...string) ([]string, error) {
-	out, err := m.gitApply(ctx, m.index, append(direction, "--numstat", "-z")...)
-	if failed, ok := errors.AsType[*git.ExitError](err); ok && failed.Cause == nil {
-		return nil, &git.Error{Code: CodeInvalidPatch, Param: m.patch, Err: err, Message: "the patch can't be read"}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return parseNames(out)
-}
-
-// parseNames reads `git apply --numstat -z`: "added TAB deleted TAB path NUL".
-func parseNames(out []byte) ([]string, error) {
-	var names []string
-	for line := range bytes.SplitSeq(bytes.TrimSuffix(out, []byte{0}), []byte{0}) {
-		fields := strings.SplitN(string(line), "\t", 3)
-		if len(fields) != 3 || fields[2] == "" {
-			return nil, fmt.Errorf("git lists the patch with the line %.100q", line)
-		}
-		names = append(names, fields[2])
-	}
-	return names, nil
 }
 
 // look reads the present state of the patch's paths.
@@ -336,19 +300,25 @@ func (m *merge) fillIndex(ctx context.Context) error {
 	return err
 }
 
-// mergeIndex applies the patch to our index. Exit 0 means that every file
-// merged cleanly; anything else leaves the index unusable.
+// mergeIndex applies the patch to our index.
 func (m *merge) mergeIndex(ctx context.Context) error {
-	before := m.index + ".before"
-	if err := git.CopyFile(m.index, before); err != nil {
+	conflicts, err := m.patch.Merge(ctx, m.repo, m.index)
+	if git.Refused(err) {
+		return m.conflict(nil, err)
+	}
+	if err != nil || len(conflicts) == 0 {
 		return err
 	}
-	_, err := m.gitApply(ctx, m.index, "--cached", "--3way")
-	failed, ok := errors.AsType[*git.ExitError](err)
-	if !ok || failed.Cause != nil || git.IsDiskFull(err) {
-		return err
+	for _, name := range conflicts {
+		created, err := m.patch.Creates(ctx, m.repo, m.index+".none", name)
+		if err != nil {
+			return err
+		}
+		if created {
+			m.created = append(m.created, name)
+		}
 	}
-	return m.findConflicts(ctx, before, err)
+	return m.conflict(conflicts, nil)
 }
 
 // compare returns the files to write and to delete from two states of the index.

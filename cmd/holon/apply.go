@@ -12,6 +12,7 @@ import (
 
 	"holon/internal/visible"
 	"holon/runner/oneshot"
+	"holon/runner/workspace"
 	"holon/runner/workspace/git"
 	"holon/runner/workspace/landing"
 )
@@ -34,7 +35,8 @@ func newApplyCommand(streams Streams, do func(context.Context, *applyOptions) er
 		Short: "Apply the change of a run to your files",
 		Long: `Apply the change of a run to the files it was made from, merging three ways with
 what you changed since. All of it is applied, or, when something conflicts,
-nothing: then the files at fault are listed and nothing was touched. A change with
+nothing: then the files at fault are listed and nothing was touched. What is there
+already, such as a deleted file, is no conflict. A change with
 files that programs execute without being asked to (git, editors, shells, package
 managers, CI) needs --allow-executed, or your yes at a terminal.
 
@@ -103,13 +105,21 @@ func runApply(ctx context.Context, o *applyOptions) error {
 				fmt.Fprintf(o.streams.Err, "  conflict  %s\n", visible.Name(path))
 			}
 			if e.Code == landing.CodePatchConflict {
-				e.Hint = "nothing was changed; commit or undo your changes to these files, or apply the patch by hand: " +
-					patch
+				e.Hint = remedyOfConflict(entry.ID, patch, info.Kind == workspace.KindGit && o.Workspace == "")
 			}
 		}
 		return err
 	}
 	return o.show(entry.ID, applied)
+}
+
+// remedyOfConflict says how a change gets to where it conflicts: git merges two commits and leaves the rest to the user.
+func remedyOfConflict(id, patch string, mergeable bool) string {
+	if mergeable {
+		return "nothing was changed; commit your changes and git merge the branch that holon checkout " + id +
+			" makes of the result, or undo your changes to these files"
+	}
+	return "nothing was changed; undo your changes to these files, or apply the patch by hand: " + patch
 }
 
 func (o *applyOptions) show(id string, result *landing.ApplyResult) error {
@@ -125,6 +135,10 @@ func (o *applyOptions) show(id string, result *landing.ApplyResult) error {
 	}
 	if err := t.end(); err != nil {
 		return err
+	}
+	if len(result.Written)+len(result.Deleted) == 0 {
+		fmt.Fprintf(o.streams.Err, "the change of %s is in %s already\n", id, result.Path)
+		return nil
 	}
 	fmt.Fprintf(o.streams.Err, "applied %s to %s; nothing is committed\n", id, result.Path)
 	return nil

@@ -16,19 +16,30 @@ import (
 )
 
 // checkFacts holds the facts of all turns below a directory to the rules of the Agent Runtime standard at level C, the
-// highest, as one log of turns in the order of their beginnings. The server must have stopped.
+// highest, as one log of turns in the order of their beginnings, and those of each thread as a log of their own. The
+// server must have stopped.
 func checkFacts(t *testing.T, dir string) {
 	t.Helper()
-	logs := factLogs(t, dir)
-	v := agentruntime.NewValidator(agentruntime.LevelC, func(v agentruntime.Violation) {
-		t.Errorf("%s:%d: %s: %s instead of %s", v.File, v.Line, v.Rule, v.Got, v.Want)
-	})
-	for _, log := range logs {
-		if err := v.Read(log.path, bytes.NewReader(log.data)); err != nil {
-			t.Error(err)
+	whole, threads := newValidator(t), map[string]*agentruntime.Validator{}
+	for _, log := range factLogs(t, dir) {
+		thread := log.first.IDs[agentruntime.Thread]
+		if threads[thread] == nil {
+			threads[thread] = newValidator(t)
+		}
+		for _, v := range []*agentruntime.Validator{whole, threads[thread]} {
+			if err := v.Read(log.path, bytes.NewReader(log.data)); err != nil {
+				t.Error(err)
+			}
 		}
 		checkCauses(t, log)
 	}
+}
+
+func newValidator(t *testing.T) *agentruntime.Validator {
+	t.Helper()
+	return agentruntime.NewValidator(agentruntime.LevelC, func(v agentruntime.Violation) {
+		t.Errorf("%s:%d: %s: %s instead of %s", v.File, v.Line, v.Rule, v.Got, v.Want)
+	})
 }
 
 // checkCauses expects that every event of a turn names an earlier one of the turn as its cause, but those that begin it.

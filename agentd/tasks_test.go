@@ -106,8 +106,10 @@ func TestEndOfATaskThatAToolShowed(t *testing.T) {
 		"rounds:\n  - calls: [{tool: TaskStop, arguments: {task_id: "+entry.ID+", force: true}}]\n"+
 			"  - text: Stopped.\n",
 	)
-	resp := h.post(`{"model":"` + model + `","input":"stop it","holon":{"session_id":"sess_t","turn_id":"turn_stop"}}`).
-		response(t)
+	var begun tasks.StatusResult
+	h.see("/tasks/"+entry.ID, &begun)
+	resp := h.post(`{"model":"` + model + `","input":"stop it","previous_response_id":"` +
+		h.record(begun.Task.TurnID).ResponseID + `","holon":{"turn_id":"turn_stop"}}`).response(t)
 	facts, err := os.ReadFile(h.file("turn_stop", turns.RuntimeFile))
 	if err != nil {
 		t.Fatal(err)
@@ -259,6 +261,50 @@ func TestSessionIsToldOfEndedTasks(t *testing.T) {
 	}
 	if strings.Contains(string(facts), "task.failed") {
 		t.Error("the session is told twice")
+	}
+}
+
+// The end of a task is told in the thread that told its beginning, also when a fork of it hears of it first, which says
+// that the task is not its own: checkFacts judges each.
+func TestTaskThatAForkHearsOf(t *testing.T) {
+	for _, tt := range []struct{ name, end, class string }{
+		{"completed", "", turns.TaskCompleted}, {"cancelled", "/stop", turns.TaskCancelled},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := start(t)
+			answer := h.scenario("answer", "rounds:\n  - text: Yes.\n")
+			first := h.post(`{"model":"` + answer + `","input":"hello"}`).response(t)
+			model := h.scenario("task", "rounds:\n  - calls: [{tool: ExecCommand, arguments: "+
+				"{cmd: 'read x', accepts_input: true, yield_time_ms: 1}}]\n  - text: Started.\n")
+			begun := h.post(`{"model":"` + model + `","input":"go","previous_response_id":"` + first.ID + `"}`).response(t)
+			var list tasks.List
+			if h.see("/tasks", &list); len(list.Tasks) != 1 {
+				t.Fatalf("there are %d tasks, want 1", len(list.Tasks))
+			}
+			id := list.Tasks[0].ID
+			if tt.end != "" {
+				decode(t, h.do(http.MethodPost, "/tasks/"+id+tt.end, ""), &tasks.StopResult{})
+			} else { // the fork writes to it, and then it ends
+				write := h.scenario("write", "rounds:\n  - calls: [{tool: TaskInput, arguments: {task_id: "+id+
+					`, input: "go\n"}}]`+"\n  - text: Written.\n")
+				h.post(`{"model":"` + write + `","input":"write","previous_response_id":"` + first.ID +
+					`","holon":{"turn_id":"turn_write"}}`).response(t)
+				h.do(http.MethodGet, "/tasks/"+id+"/output?block=true", "")
+			}
+			for _, turn := range []struct{ id, previous, facts string }{
+				{"turn_fork", first.ID, `"external_ids":["` + id}, {"turn_more", first.ID, ""},
+				{"turn_main", begun.ID, `"type":"process.`},
+			} {
+				h.post(`{"model":"` + answer + `","input":"and?","previous_response_id":"` + turn.previous +
+					`","holon":{"turn_id":"` + turn.id + `"}}`).response(t)
+				facts, err := os.ReadFile(h.file(turn.id, turns.RuntimeFile))
+				want := turn.facts
+				if told := bytes.Contains(facts, []byte(tt.class)); err != nil || told != (want != "") ||
+					!strings.Contains(string(facts), want) {
+					t.Errorf("%s (%v) does not have %q, or has what it should not:\n%s", turn.id, err, want, facts)
+				}
+			}
+		})
 	}
 }
 

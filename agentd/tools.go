@@ -21,8 +21,8 @@ import (
 // toolEnv is where the turn's tools run, and what they may use up.
 func (s *Server) toolEnv(j *job) tools.Env {
 	return tools.Env{
-		TurnID: j.turnID, SessionID: j.sessionID, WorkDir: j.workDir, LogDir: filepath.Join(j.turnDir, turns.ToolsDir),
-		Environ: s.environ(j.plan),
+		TurnID: j.turnID, SessionID: j.sessionID, ThreadID: j.scope.ThreadID, WorkDir: j.workDir,
+		LogDir: filepath.Join(j.turnDir, turns.ToolsDir), Environ: s.environ(j.plan),
 		Policy:  tools.Policy{OutputTokens: s.cfg.Tools.OutputTokens, MaxOutputTokens: s.cfg.Tools.MaxOutputTokens},
 		Images:  model.CapabilitiesOf(j.transport, j.modelName).Images,
 		Secrets: s.parts.Secrets,
@@ -36,31 +36,45 @@ func families() tools.Families {
 	return tools.Families{mcp.Family{}, command.Family{}, patch.Family{}, image.Family{}}
 }
 
-// notices tells the session, and unless a tool showed it also the model, of the tasks
+// notices tells the turn's thread, and unless a tool showed it also the model, of the tasks
 // that have ended since it last heard of them (runtime specification, "Background Task Recovery"). They are said as
-// what they are, facts of the runtime: nothing that a task printed is in them.
+// what they are, facts of the runtime: nothing that a task printed is in them. A thread without the beginning of a task
+// may be the only one of the session that goes on; the one with it is told all the same when it does.
 func (s *Server) notices(j *job) func() ([]turn.Notice, func()) {
 	if !s.cfg.Commands.TaskNotices {
 		return nil
 	}
 	return func() ([]turn.Notice, func()) {
-		ended := s.parts.Tasks.Ended(j.sessionID)
+		ended := s.parts.Tasks.Ended(j.sessionID, j.scope.ThreadID)
 		list := make([]turn.Notice, len(ended))
 		for i, t := range ended {
-			if t.TurnID == "" { // no turn has told that the operator started it
-				list[i].Events = begunTask(j.scope, t.Snapshot, "operator")
-			}
-			list[i].Events = append(list[i].Events, j.scope.TaskEnded(t.TaskID, portable(t.Snapshot, j.turnID))...)
+			list[i].Events = endedTask(j, t.Snapshot, t.Elsewhere)
 			if !t.Seen {
 				list[i].Item = taskNotice(t.Snapshot)
 			}
 		}
 		return list, func() {
 			for _, t := range ended {
-				s.parts.Tasks.Told(t.TaskID)
+				if t.Elsewhere {
+					s.parts.Tasks.Heard(t.TaskID)
+				} else {
+					s.parts.Tasks.Told(t.TaskID)
+				}
 			}
 		}
 	}
+}
+
+// endedTask are the facts of the end of a task, whose beginning another thread may have.
+func endedTask(j *job, t tasks.Snapshot, elsewhere bool) []turns.RuntimeEvent {
+	end := portable(t, j.turnID)
+	switch {
+	case elsewhere:
+		return j.scope.TaskHeard(t.TaskID, end)
+	case t.TurnID == "": // no turn has told that the operator started it
+		return append(begunTask(j.scope, t, "operator"), j.scope.TaskEnded(t.TaskID, end)...)
+	}
+	return j.scope.TaskEnded(t.TaskID, end)
 }
 
 // begun are the facts of the beginning of tasks of a turn that its own facts lack: a task has its record before the

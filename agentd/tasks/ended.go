@@ -8,27 +8,44 @@ const maxEnded = 16
 // Ending is a task that has ended.
 type Ending struct {
 	wire.Snapshot
-	Seen bool // a tool has shown it to the model
+	Seen      bool // a tool has shown it to the model
+	Elsewhere bool // the facts of another thread have its beginning
 }
 
-// Ended returns the tasks of a session whose end it has not been told, the
-// oldest first, a few at a time. Told marks them.
-func (m *Manager) Ended(session string) []Ending {
+// Ended returns the tasks of a session whose end a thread of it has to be told, the oldest first, a few at a time. That
+// is the thread that has the beginning of the task, and one more when that one hears of it first. Told and Heard mark
+// them.
+func (m *Manager) Ended(session, thread string) []Ending {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var list []Ending
 	for _, t := range m.sorted() {
+		elsewhere := !t.rec.Direct && t.rec.ThreadID != thread
 		if t.rec.SessionID == session && t.proc == nil && t.rec.Status.Terminal() && !t.rec.Told &&
-			len(list) < maxEnded {
-			list = append(list, Ending{t.snapshot(), t.rec.Seen})
+			!(elsewhere && t.rec.Heard) && len(list) < maxEnded {
+			list = append(list, Ending{t.snapshot(), t.rec.Seen, elsewhere})
 		}
 	}
 	return list
 }
 
-// Told notes that the session of an ended task knows of its end, and Seen that a tool
-// has shown it to the model. They do nothing for a task that runs or is gone.
+// BegunIn reports whether the facts of a thread have the beginning of a task. No turn has told that of the operator's.
+func (m *Manager) BegunIn(id, thread string) bool {
+	t, err := m.find("", id)
+	if err != nil {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !t.rec.Direct && t.rec.ThreadID == thread
+}
+
+// Told notes that the thread with the beginning of an ended task knows of its end, Heard that another one does, and
+// Seen that a tool has shown it to the model. They do nothing for a task that runs or is gone.
 func (m *Manager) Told(id string) { m.note(id, func(r *record) *bool { return &r.Told }) }
+
+// Heard is described at Told.
+func (m *Manager) Heard(id string) { m.note(id, func(r *record) *bool { return &r.Heard }) }
 
 // Seen is described at Told.
 func (m *Manager) Seen(id string) { m.note(id, func(r *record) *bool { return &r.Seen }) }

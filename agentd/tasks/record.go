@@ -38,7 +38,8 @@ type record struct {
 	TaskID     string      `json:"task_id"`
 	SessionID  string      `json:"session_id"`
 	TurnID     string      `json:"turn_id"`
-	Direct     bool        `json:"direct,omitempty"` // the operator started it, and no turn
+	ThreadID   string      `json:"thread_id,omitempty"` // whose facts have its beginning
+	Direct     bool        `json:"direct,omitempty"`    // the operator started it, and no turn
 	Status     wire.Status `json:"status"`
 	CreatedAt  turns.Time  `json:"created_at"`
 	UpdatedAt  turns.Time  `json:"updated_at"`
@@ -46,8 +47,9 @@ type record struct {
 	Digest     string      `json:"cmd_digest"`
 	StdoutPath string      `json:"stdout_path,omitempty"`
 	StderrPath string      `json:"stderr_path,omitempty"`
-	Seen       bool        `json:"seen,omitempty"` // a model of the session has seen that it has ended
-	Told       bool        `json:"told"`           // the session knows that it has ended, and its facts say so
+	Seen       bool        `json:"seen,omitempty"`  // a model of the session has seen that it has ended
+	Heard      bool        `json:"heard,omitempty"` // a thread that does not have its beginning knows that it has ended
+	Told       bool        `json:"told"`            // the one that has it knows, and its facts say so
 	End        *end        `json:"end,omitempty"`
 
 	Process process.Trace `json:"process"` // by which a later runtime finds what is left

@@ -66,9 +66,9 @@ type Spec struct {
 	AcceptsInput    bool   `json:"accepts_input"`
 }
 
-// Owner is what starts a task: a turn, or without one the operator of the session, who chooses its id so that it is
-// started once.
-type Owner struct{ SessionID, TurnID string }
+// Owner is what starts a task: a turn of a thread, or without one the operator of the session, who chooses its id so
+// that it is started once.
+type Owner struct{ SessionID, ThreadID, TurnID string }
 
 // Manager owns the tasks of this process. It is safe for concurrent use. Make
 // one with Open and end it with Close, before the supervisor of its processes.
@@ -174,7 +174,7 @@ func (m *Manager) Adopt(id string, owner Owner, spec Spec, p *process.Process, s
 	now := turns.At(m.now())
 	t := &task{ended: make(chan struct{}), proc: p, rec: record{
 		Version: recordVersion, TaskID: id, Direct: owner.TurnID == "",
-		SessionID: owner.SessionID, TurnID: owner.TurnID,
+		SessionID: owner.SessionID, ThreadID: owner.ThreadID, TurnID: owner.TurnID,
 		Status: wire.Running, CreatedAt: now, UpdatedAt: now,
 		Spec: spec.clip(), Digest: spec.Digest(), StdoutPath: stdout, StderrPath: stderr, Process: p.Trace(),
 	}}

@@ -78,7 +78,7 @@ func (b *bench) adopt(spec Spec) (wire.Snapshot, error) {
 		b.t.Fatal(err)
 	}
 	spec.Workdir = b.out
-	s, err := b.Adopt(responses.NewID(wire.Prefix), Owner{SessionID: "sess_1", TurnID: "turn_1"}, spec, p, c.StdoutPath, c.StderrPath)
+	s, err := b.Adopt(responses.NewID(wire.Prefix), Owner{SessionID: "sess_1", ThreadID: "thread_1", TurnID: "turn_1"}, spec, p, c.StdoutPath, c.StderrPath)
 	if err != nil {
 		p.Kill()
 	}
@@ -179,7 +179,7 @@ func TestSessionsAreApart(t *testing.T) {
 	if l := b.List("", 10); len(l.Tasks) != 1 {
 		t.Errorf("list of all %+v", l)
 	}
-	if list := b.Ended("sess_2"); len(list) != 0 {
+	if list := b.Ended("sess_2", "thread_1"); len(list) != 0 {
 		t.Errorf("ends of another session %+v", list)
 	}
 }
@@ -435,7 +435,7 @@ func TestTold(t *testing.T) {
 	first, second := b.start(Spec{Cmd: "true"}), b.start(Spec{Cmd: "false"})
 	b.ended(first.TaskID)
 	b.ended(second.TaskID)
-	list := b.Ended("sess_1")
+	list := b.Ended("sess_1", "thread_1")
 	switch {
 	case len(list) != 2:
 		t.Fatalf("len(list) = %d (%+v), want 2", len(list), list)
@@ -447,11 +447,11 @@ func TestTold(t *testing.T) {
 	b.Told(first.TaskID)
 	b.Told(running.TaskID)
 	b.Told("task_none")
-	if list := b.Ended("sess_1"); len(list) != 1 || list[0].TaskID != second.TaskID {
+	if list := b.Ended("sess_1", "thread_1"); len(list) != 1 || list[0].TaskID != second.TaskID {
 		t.Fatalf("ended %+v", list)
 	}
 	again := newBench(t, Options{Dir: b.copy()})
-	switch list := again.Ended("sess_1"); {
+	switch list := again.Ended("sess_1", "thread_1"); {
 	case len(list) != 2:
 		t.Fatalf("len(list) = %d (%+v), want 2", len(list), list)
 	case list[0].TaskID != running.TaskID:
@@ -635,7 +635,7 @@ func TestManyAtOnce(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if list := b.Ended("sess_1"); len(list) != 0 {
+	if list := b.Ended("sess_1", "thread_1"); len(list) != 0 {
 		t.Errorf("%d ends are news", len(list))
 	}
 }

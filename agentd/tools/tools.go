@@ -67,6 +67,7 @@ type Round struct {
 type Env struct {
 	TurnID    string
 	SessionID string   // owner of the tasks that calls start
+	ThreadID  string   // whose facts say so
 	WorkDir   string   // absolute root of the working tree
 	LogDir    string   // the turn's tools/ directory, which exists; empty keeps no files
 	Environ   []string // the environment of commands, complete

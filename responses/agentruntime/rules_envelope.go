@@ -26,8 +26,8 @@ func envelopeRules() []Rule {
 			Statement: "No event holds a secret or a trigger URL."},
 		{Number: 8, check: checkDistinct, Statement: "Ids of one kind never equal ids of another kind."},
 		{Number: 9, check: checkIntroduced,
-			Statement: "Every thread and task that is named was introduced earlier, a thread stays in its session, and a " +
-				"cause is an earlier event."},
+			Statement: "Every thread and task that is named was introduced earlier or is declared external, a thread stays " +
+				"in its session, and a cause is an earlier event."},
 		{Number: 10, Why: "needs the published fixtures",
 			Statement: "The published fixtures decode and encode to equal JSON."},
 	}
@@ -159,10 +159,14 @@ func checkIntroduced(f *finding) {
 		if kind == ParentTask && f.Type == "task.created" {
 			id = f.parentTask()
 		}
-		f.must(id == "" || f.introduces(kind) || f.tasks[id] != nil || f.known("task "+id),
+		f.must(id == "" || f.introduces(kind) || f.external(id) || f.tasks[id] != nil || f.known("task "+id),
 			fmt.Sprintf("%s %.80s", kind, id), "task.created before it")
 	}
 }
+
+// external reports whether the event declares one of its ids external: another log introduces what it names, and judges
+// what becomes of it.
+func (e *Event) external(id string) bool { return slices.Contains(e.list("external_ids"), any(id)) }
 
 // introduces reports whether the event is the first that may name its id of that kind. A task may be its own root.
 func (e *Event) introduces(kind ID) bool {

@@ -142,6 +142,7 @@ var alsoBroken = []struct{ rule, log string }{
 	{"V8", "thread.started\nqueue.changed {\"op\":\"enqueue\",\"entry\":{\"message_id\":\"m\"}}\nturn.submitted turn_id=m"},
 	{"V9", "task.created parent_task_id=none"},
 	{"V9", aTask + "task.started root_task_id=none"},
+	{"V9", "task.lost {\"evidence\":\"e\",\"external_ids\":[\"other\"]}"},
 	{"V9", "begin\ncontext.resolved session_id=other turn_id=turn_id-1"},
 	{"V11", tool + "tool.result status=completed {\"preview\":\"\"}\ntool.started"},
 	{"V13", "begin\naction.required\naction.required"},
@@ -217,6 +218,16 @@ func TestAlsoBroken(t *testing.T) {
 	for _, tt := range alsoBroken {
 		if rules := broken(events(t, tt.log)); !slices.Contains(rules, tt.rule) {
 			t.Errorf("%q breaks %v, want %s", tt.log, rules, tt.rule)
+		}
+	}
+}
+
+// What an event declares external needs no introduction, and does not end what the log has of it.
+func TestExternal(t *testing.T) {
+	heard := "task.cancel_requested {\"external_ids\":[\"task_id-1\"]}\ntask.cancelled {\"external_ids\":[\"task_id-1\"]}\n"
+	for _, log := range []string{heard, aTask + "task.started\n" + heard + "task.cancel_requested\ntask.cancelled"} {
+		if rules := broken(events(t, log)); len(rules) > 0 {
+			t.Errorf("%q breaks %v", log, rules)
 		}
 	}
 }

@@ -165,7 +165,7 @@ func (s *state) apply(e *Event) {
 			o.note(e)
 		}
 	}
-	if e.IDs[Task] != "" {
+	if e.IDs[Task] != "" && !e.external(e.IDs[Task]) {
 		s.applyTask(e)
 		s.release(e)
 	}

@@ -54,24 +54,40 @@ type TaskEnd struct {
 
 	Evidence      string `json:"evidence,omitempty"`       // of a lost task: what was checked
 	DeliveryState string `json:"delivery_state,omitempty"` // "": delivered
+
+	ExternalIDs []string `json:"external_ids,omitempty"` // ids of the event that another log introduces
 }
 
 // TaskCancellation is the payload of task.cancel_requested.
 type TaskCancellation struct {
 	Reason string `json:"reason"`
 	By     string `json:"by"`
+
+	ExternalIDs []string `json:"external_ids,omitempty"` // as in TaskEnd
 }
 
 // TaskCancelling says that by ended the task with the given id, which has not ended yet.
 func (s Scope) TaskCancelling(taskID, reason, by string) RuntimeEvent {
-	return s.task(TaskCancelAsked, StatusCancelling, taskID, TaskCancellation{clip(reason, maxName), by})
+	return s.task(TaskCancelAsked, StatusCancelling, taskID, TaskCancellation{Reason: clip(reason, maxName), By: by})
 }
 
 // TaskEnded says how the task with the given id and its process ended, and before that, where it did not end by itself,
 // who ended it.
 func (s Scope) TaskEnded(taskID string, p TaskEnd) []RuntimeEvent {
-	var before []RuntimeEvent
-	process := ProcessEnd{ExitCode: p.ExitStatus, DurationMS: p.DurationMS}
+	before, process, end := s.taskEnd(taskID, p)
+	return append(before, s.TaskProcess(taskID, s.ProcessEnded("", ProcessOf(taskID), process)), end)
+}
+
+// TaskHeard is TaskEnded for a thread that does not have the beginning of the task. It tells nothing of the process,
+// which the thread that does ends.
+func (s Scope) TaskHeard(taskID string, p TaskEnd) []RuntimeEvent {
+	p.ExternalIDs = []string{taskID, runOf(taskID), ProcessOf(taskID)}
+	before, _, end := s.taskEnd(taskID, p)
+	return append(before, end)
+}
+
+func (s Scope) taskEnd(taskID string, p TaskEnd) (before []RuntimeEvent, process ProcessEnd, end RuntimeEvent) {
+	process = ProcessEnd{ExitCode: p.ExitStatus, DurationMS: p.DurationMS}
 	class, status := TaskFailed, StatusFailed
 	p.DeliveryState = cmp.Or(p.DeliveryState, "delivered") // the model is told it
 	switch {
@@ -83,7 +99,8 @@ func (s Scope) TaskEnded(taskID string, p TaskEnd) []RuntimeEvent {
 		if p.FailureCategory == "shutdown" {
 			by, process.By = "runtime", ByShutdown
 		}
-		before = append(before, s.TaskCancelling(taskID, p.FailureCategory, by))
+		before = append(before, s.task(TaskCancelAsked, StatusCancelling, taskID,
+			TaskCancellation{clip(p.FailureCategory, maxName), by, p.ExternalIDs}))
 	case p.NativeStatus == "interrupted", p.FailureCategory == "lost":
 		class, status, p.Evidence = TaskLost, StatusLost, "the processes that an earlier runtime left"
 		process.FailureCategory, process.Message = "lost", p.Message
@@ -94,8 +111,7 @@ func (s Scope) TaskEnded(taskID string, p TaskEnd) []RuntimeEvent {
 	p.NativeStatus, p.FailureCategory = clip(p.NativeStatus, maxName), clip(p.FailureCategory, maxName)
 	p.Message, p.Objective, p.OutputRef = clip(p.Message, maxMessage), clip(p.Objective, maxMessage),
 		clip(p.OutputRef, maxMessage)
-	return append(before, s.TaskProcess(taskID, s.ProcessEnded("", ProcessOf(taskID), process)),
-		s.task(class, status, taskID, p))
+	return before, process, s.task(class, status, taskID, p)
 }
 
 // TaskProcess gives an event of a process the ids of the task that it runs for.

@@ -140,8 +140,8 @@ func (t *execTool) runOrPromote(ctx context.Context, env tools.Env, l launch) to
 		return l.ended(env, wait(ctx, p)).output(env)
 	case <-promote:
 	}
-	task, err := t.tasks.Adopt(l.task, tasks.Owner{SessionID: env.SessionID, TurnID: env.TurnID}, l.spec(), p,
-		l.stdout, l.stderr)
+	owner := tasks.Owner{SessionID: env.SessionID, ThreadID: env.ThreadID, TurnID: env.TurnID}
+	task, err := t.tasks.Adopt(l.task, owner, l.spec(), p, l.stdout, l.stderr)
 	if err != nil {
 		p.Stop(0)
 		return l.ended(env, p.Result()).notAdopted(env, err)

@@ -169,7 +169,8 @@ func newInput(c *commands) (tools.Tool, error) {
 			if err != nil {
 				return "", nil, err
 			}
-			if r.AcceptedInput && env.Processes != nil {
+			// the beginning of its process has to be among the facts
+			if r.AcceptedInput && env.Processes != nil && c.tasks.BegunIn(args.TaskID, env.ThreadID) {
 				env.Processes.Written(turns.ProcessOf(args.TaskID),
 					turns.Written{Bytes: r.BytesWritten, Target: r.InputTarget, Accepted: true})
 			}

@@ -77,7 +77,7 @@ func TestPromotion(t *testing.T) {
 		!strings.HasPrefix(out.Task.Artifacts[0].Path, filepath.Join(h.out, "tools", "call_1")) {
 		t.Errorf("log %q, %v, %+v", data, err, out.Task.Artifacts)
 	}
-	if ended := h.tasks.Ended("sess_1"); len(ended) != 1 || !ended[0].Seen {
+	if ended := h.tasks.Ended("sess_1", ""); len(ended) != 1 || !ended[0].Seen {
 		t.Errorf("the model has seen the end and would be told again: %+v", ended)
 	}
 }

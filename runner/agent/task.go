@@ -10,6 +10,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/tasks"
+	"holon/runner"
 	"holon/runner/agent/pool"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
@@ -95,10 +96,18 @@ func (r *Runtime) containerOf(ctx context.Context, agentID string) (t pool.Turn,
 }
 
 // StartTask gives the container of an agent a command. The task is recorded before it is started; one that cannot be
-// started has failed, and the error says why. The same key starts it once.
+// started has failed, and the error says why: the same key tries it anew. What was started under a key is not started
+// again.
 func (r *Runtime) StartTask(ctx context.Context, n scheduler.NewTask) (ledger.Task, error) {
 	t, made, err := r.scheduler.CreateTask(ctx, n)
-	if err != nil || !made {
+	if err != nil {
+		return t, err
+	}
+	if !made { // another caller may be about to start it
+		t, err = r.taskWhen(ctx, t, func(t ledger.Task) bool { return t.Status != tasks.Queued })
+		if err == nil && t.Failure == ledger.TaskNotStarted {
+			err = &pool.Error{Code: runner.CodeNotReady, Message: t.Summary}
+		}
 		return t, err
 	}
 	n.Start.TaskID = t.ID
@@ -113,8 +122,11 @@ func (r *Runtime) StartTask(ctx context.Context, n scheduler.NewTask) (ledger.Ta
 		// a caller that is gone does not undo the record
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleGrace)
 		defer cancel()
-		return t, errors.Join(err, r.scheduler.FailTask(ctx, n.AgentID, t.ID,
-			"the command was not started: "+r.failure(phaseStartup, err).Summary))
+		end, what := r.scheduler.FailTask, "the command was not started: "
+		if state.IsCode(err, pool.CodeUnclear) {
+			end, what = r.scheduler.LoseTask, "it is not known whether the command was started: "
+		}
+		return t, errors.Join(err, end(ctx, n.AgentID, t.ID, what+r.failure(phaseStartup, err).Summary))
 	}
 	return r.taskWhen(ctx, t, func(t ledger.Task) bool { return t.Status != tasks.Queued })
 }

@@ -34,9 +34,15 @@ type Task struct {
 	// TakesInput says that it was started with its input open.
 	TakesInput bool `json:"takes_input,omitempty"`
 
+	// Made is a digest of what the operator asked for, to tell a repeated request from another one under the same key.
+	Made string `json:"made,omitempty"`
+
 	// Owner is the process that accepted a task which its container has not been told of.
 	Owner string `json:"owner,omitempty"`
 }
+
+// TaskNotStarted is the failure of a command of the operator that no container has taken.
+const TaskNotStarted = "not_started"
 
 // TaskView reads tasks.
 type TaskView interface {

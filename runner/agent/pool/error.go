@@ -13,11 +13,12 @@ type Code = state.Code
 
 // The codes of Error, in addition to those of engines, gateway and agentd.
 const (
-	CodeClosed Code = "runtime_closing" // no turn is begun any more
-	CodeLeft   Code = "turn_left"       // the turn goes on; Recover takes it up
-	CodeNoHome Code = "agent_no_home"   // the agent's directory is not there
-	CodeNoTurn Code = "no_current_run"  // Interject: the agent does not make that turn
-	CodeBusy   Code = "container_busy"  // the turn needs another container, and a task runs in this one
+	CodeClosed  Code = "runtime_closing" // no turn is begun any more
+	CodeLeft    Code = "turn_left"       // the turn goes on; Recover takes it up
+	CodeNoHome  Code = "agent_no_home"   // the agent's directory is not there
+	CodeNoTurn  Code = "no_current_run"  // Interject: the agent does not make that turn
+	CodeUnclear Code = "start_unclear"   // StartTask: the container was asked, and its answer did not come
+	CodeBusy    Code = "container_busy"  // the turn needs another container, and a task runs in this one
 )
 
 // Error is the error of every method; Param names the setting at fault.

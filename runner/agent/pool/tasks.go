@@ -2,7 +2,10 @@ package pool
 
 import (
 	"context"
+	"errors"
+	"slices"
 
+	"holon/responses"
 	"holon/responses/tasks"
 	"holon/runner"
 	"holon/state"
@@ -25,9 +28,12 @@ func (k *Pool) Attend(ctx context.Context, t Turn) error {
 	return k.useLocked(ctx, a, t, func(*runner.Session) error { return nil })
 }
 
-// StartTask starts a command as a task in the container of an agent, once for its id, also while a turn runs there.
+// StartTask starts a command as a task in the container of an agent, once for its id, also while a turn runs there. The
+// error has CodeUnclear if it may have been started all the same.
 func (k *Pool) StartTask(ctx context.Context, t Turn, start tasks.Start) error {
-	return k.inContainer(ctx, t, func(s *runner.Session) error {
+	asked := false
+	err := k.inContainer(ctx, t, func(s *runner.Session) error {
+		asked = true
 		_, err := s.StartTask(ctx, start)
 		if err == nil { // until the container is asked again: it is not given to another agent from now on
 			a := k.agent(t.AgentID)
@@ -37,7 +43,14 @@ func (k *Pool) StartTask(ctx context.Context, t Turn, start tasks.Start) error {
 		}
 		return err
 	})
+	if e, ok := errors.AsType[*Error](err); ok && asked && slices.Contains(unanswered, string(e.Code)) {
+		return &Error{Code: CodeUnclear, Message: e.Message, Param: e.Param, Hint: e.Hint}
+	}
+	return err
 }
+
+// unanswered are the codes of errors of requests that may have been carried out.
+var unanswered = []string{responses.CodeCancelled, responses.CodeServerDisconnected, responses.CodeServerError}
 
 // TaskInput writes to a task of an agent.
 func (k *Pool) TaskInput(ctx context.Context, t Turn, id string, in tasks.Input) (res *tasks.InputResult, err error) {

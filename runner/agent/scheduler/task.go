@@ -34,7 +34,8 @@ type NewTask struct {
 }
 
 // CreateTask accepts a task that is to be started. It is queued until its container reports it. The same key returns
-// the task that it made, as it is now; made says whether this call did. Errors: ledger.CodeInvalidTask, CodeTaskLimit,
+// the task that it made, as it is now, or makes another one if that could not be started; made says whether this call
+// made it. Errors: ledger.CodeInvalidTask, CodeTaskLimit,
 // CodeKeyConflict, CodeAgentStopped, CodeAgentArchived, ledger.CodeNotFound.
 func (m *Scheduler) CreateTask(ctx context.Context, n NewTask) (t ledger.Task, made bool, err error) {
 	if strings.TrimSpace(n.Start.Cmd) == "" {
@@ -49,12 +50,11 @@ func (m *Scheduler) CreateTask(ctx context.Context, n NewTask) (t ledger.Task, m
 		return t, false, refused(ledger.CodeInvalidTask, bad.Param, "say it in fewer words", "%s", bad.Message)
 	}
 	err = m.step(ctx, n.AgentID, func(s *step) error {
-		id := derivedID(tasks.Prefix, n.AgentID, cmp.Or(n.Key, responses.NewID("key_")))
-		old, err := s.Task(n.AgentID, id)
+		id, old, err := s.taskOf(n.AgentID, cmp.Or(n.Key, responses.NewID("key_")))
 		if err == nil {
-			if t = old; old.Command.Cmd != cut(n.Start.Cmd, maxCommand) {
+			if t, made = old, false; !madeOf(old, n) {
 				return refused(CodeKeyConflict, "idempotency_key", "use another key for another command",
-					"the key was used for task %s, which runs something else", id)
+					"the key was used for task %s, which was asked for with something else", id)
 			}
 			return nil
 		}
@@ -70,7 +70,8 @@ func (m *Scheduler) CreateTask(ctx context.Context, n NewTask) (t ledger.Task, m
 		t, made = ledger.Task{ID: id, AgentID: n.AgentID, Kind: tasks.KindCommand, Status: tasks.Queued,
 			CreatedAt: s.now, UpdatedAt: s.now, Purpose: n.Purpose, Summary: "command is accepted", Owner: m.opts.Owner,
 			Command: tasks.Command{Cmd: cut(n.Start.Cmd, maxCommand), Workdir: n.Start.Workdir, Shell: n.Start.Shell,
-				Login: n.Start.Login, TTY: n.Start.TTY, TerminalReentry: true}, TakesInput: n.Start.AcceptsInput}, true
+				Login: n.Start.Login, TTY: n.Start.TTY, TerminalReentry: true}, TakesInput: n.Start.AcceptsInput,
+			Made: n.digest()}, true
 		t.Command.CmdPreview = clip(strings.Join(strings.Fields(n.Start.Cmd), " "))
 		s.emitTaskBegun(t, "operator", "", false)
 		return s.InsertTask(t)
@@ -202,7 +203,7 @@ func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output, ran 
 	t.EndedAt, t.UpdatedAt, t.Owner = &at, s.now, ""
 	t.Output = boundedOutput(out)
 	told := ""
-	if t.Failure == notStarted {
+	if t.Failure == ledger.TaskNotStarted {
 		told = "not_applicable" // the agent is not told
 	}
 	ends := turns.Scope{}.TaskEnded(t.ID, turns.TaskEnd{DeliveryState: told,
@@ -224,14 +225,11 @@ func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output, ran 
 			s.emitProcess(t, ev, at)
 		}
 	}
-	if err := s.UpdateTask(t); err != nil || t.Failure == notStarted {
+	if err := s.UpdateTask(t); err != nil || t.Failure == ledger.TaskNotStarted {
 		return err
 	}
 	return s.tellOfTask(t)
 }
-
-// notStarted is the failure of a command that no container has taken.
-const notStarted = "not_started"
 
 // tellOfTask admits the message that brings the end of a task to its agent. That of a stopped agent waits; one that was
 // removed is told nothing.
@@ -274,18 +272,6 @@ func (m *Scheduler) SettleTasks(ctx context.Context, agentID string, known []str
 			}
 		}
 		return nil
-	})
-}
-
-// FailTask ends a task that could not be started, which its agent is not told: the caller, who asked for it, is. One
-// that has ended stays as it is.
-func (m *Scheduler) FailTask(ctx context.Context, agentID, taskID, why string) error {
-	return m.step(ctx, agentID, func(s *step) error {
-		t, err := s.Task(agentID, taskID)
-		if err != nil || t.Status.Terminal() {
-			return err
-		}
-		return s.loseTask(t, notStarted, why)
 	})
 }
 
@@ -334,7 +320,7 @@ func (s *step) emitTask(typ string, ev turns.RuntimeEvent, t ledger.Task, e ledg
 	if typ == rules.TaskCreated {
 		f["turn_id"] = t.TurnID
 	}
-	t.Output = nil
+	t.Output, t.Made = nil, ""
 	t.Command.Cmd = clip(t.Command.Cmd)
 	s.emit(typ, e, f.with(rules.RecordTask, t))
 }

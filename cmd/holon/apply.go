@@ -113,7 +113,8 @@ func runApply(ctx context.Context, o *applyOptions) error {
 	return o.show(entry.ID, applied)
 }
 
-// remedyOfConflict says how a change gets to where it conflicts: git merges two commits and leaves the rest to the user.
+// remedyOfConflict says how a change gets to where it conflicts: git merges commits and leaves what conflicts to the
+// user.
 func remedyOfConflict(id, patch string, mergeable bool) string {
 	if mergeable {
 		return "nothing was changed; commit your changes and git merge the branch that holon checkout " + id +

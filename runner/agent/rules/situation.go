@@ -222,10 +222,13 @@ type Lifecycle struct {
 	ResumeControlPath string `json:"resume_control_path,omitempty"`
 }
 
-// Lifecycle says how a stopped agent is started again.
+// Lifecycle says how a stopped agent is started again. One that was removed never is.
 func (s Situation) Lifecycle() Lifecycle {
+	if s.Archived {
+		return Lifecycle{OperatorHint: "The agent was removed. What it did can be read; its id is not used again."}
+	}
 	if !s.Stopped {
-		return Lifecycle{AcceptsMessages: !s.Archived}
+		return Lifecycle{AcceptsMessages: true}
 	}
 	return Lifecycle{
 		ResumeRequired:    true,

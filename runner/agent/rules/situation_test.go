@@ -95,6 +95,10 @@ func TestLifecycle(t *testing.T) {
 	if l := (rules.Situation{AgentID: "a"}).Lifecycle(); l != (rules.Lifecycle{AcceptsMessages: true}) {
 		t.Errorf("an agent that goes on: %+v", l)
 	}
+	removed := rules.Situation{AgentID: "a", Stopped: true, Archived: true}.Lifecycle()
+	if hint := removed.OperatorHint; hint == "" || removed != (rules.Lifecycle{OperatorHint: hint}) {
+		t.Errorf("an agent that was removed: %+v", removed)
+	}
 	l := rules.Situation{AgentID: "a", Stopped: true}.Lifecycle()
 	switch {
 	case !l.ResumeRequired:

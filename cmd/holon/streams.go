@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"syscall"
 
 	"golang.org/x/term"
@@ -43,6 +44,7 @@ func systemStreams() Streams {
 	secrets := &redact.Set{}
 	secrets.AddEnviron(os.Environ(), nil)
 	failed := new(error)
+	dumb := slices.Contains([]string{"", "dumb"}, os.Getenv("TERM"))
 	return Streams{
 		Failed:   failed,
 		Watching: &watching{out: os.Stdout},
@@ -50,8 +52,8 @@ func systemStreams() Streams {
 		Out: secrets.Writer(pipe{os.Stdout, failed}, turns.Structure), Err: secrets.Writer(os.Stderr, nil),
 		InTTY:   term.IsTerminal(int(os.Stdin.Fd())),
 		OutTTY:  term.IsTerminal(int(os.Stdout.Fd())),
-		ErrTTY:  term.IsTerminal(fd) && os.Getenv("TERM") != "dumb",
-		NoColor: os.Getenv("NO_COLOR") != "",
+		ErrTTY:  term.IsTerminal(fd) && !dumb,
+		NoColor: os.Getenv("NO_COLOR") != "" || dumb,
 		CI: os.Getenv("CI") != "" || os.Getenv("GITHUB_ACTIONS") != "" || os.Getenv("TF_BUILD") != "" ||
 			os.Getenv("TEAMCITY_VERSION") != "",
 		Width: func() int {

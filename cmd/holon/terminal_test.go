@@ -214,6 +214,14 @@ func TestResultsAtTerminal(t *testing.T) {
 	if shown, err = atTerminal(t, early, "", ""); err != nil || shown != "" {
 		t.Errorf("with a pager that shows nothing: %q, %v", shown, err)
 	}
+	for _, term := range []string{"TERM=dumb", "TERM="} {
+		plain := command("diff", id)
+		plain.Env = append(plain.Env, "HOLON_PAGER=cat", term)
+		if shown, err = atTerminal(t, plain, "", ""); err != nil || !strings.Contains(shown, "+x") ||
+			strings.Contains(shown, "\x1b") {
+			t.Errorf("with %s: %q, %v", term, shown, err)
+		}
+	}
 	broken := command("diff", id)
 	broken.Env = append(broken.Env, "HOLON_PAGER=exit 7;")
 	want := `holon: HOLON_PAGER: "exit 7;": exit status 7; name a pager that works, or cat for none`

@@ -189,7 +189,7 @@ func (s *Stored) decode(data []byte) (line, error) {
 	}, struct{}]
 	err := json.Unmarshal(data, &brief)
 	l := line{History: brief.History, Input: brief.Input, Started: brief.Started, Said: brief.Said, Item: brief.Item,
-		Facts: brief.Facts, Hidden: brief.Hidden}
+		Facts: brief.Facts, Hidden: brief.Hidden, Continued: brief.Continued}
 	if h := brief.Header; h != nil {
 		l.Header = &Header{ResponseID: h.ResponseID, PreviousResponseID: h.PreviousResponseID, SessionID: h.SessionID,
 			ThreadID: h.ThreadID, TurnID: h.TurnID}
@@ -227,6 +227,8 @@ func (s *Stored) add(data []byte, started map[string]*responses.ToolCall) (err e
 		s.Facts = l.Facts
 	case l.Response != nil:
 		s.Response = l.Response
+	case l.Continued:
+		s.Continued = true
 	case l.Said != nil: // and not told yet
 	default:
 		err = errors.New("an empty line")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"holon/internal/durable"
@@ -220,6 +222,9 @@ func (s *Store) remove(id string) error {
 	if err := s.release(s.openPath(id)); err != nil {
 		return fmt.Errorf("remove response: %w", err)
 	}
+	if err := s.noteContinued(e.previous, c.hidden[id]); err != nil {
+		return fmt.Errorf("remove response: %w", err)
+	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove response: %w", err)
 	}
@@ -232,6 +237,31 @@ func (s *Store) remove(id string) error {
 		return fmt.Errorf("remove the note of a turn: %w", err)
 	}
 	return nil
+}
+
+// noteContinued notes in the file of the response id that one which is removed now has continued it, unless nothing can
+// continue it any more. It is made durable for one that was deleted; what retention removes is older than what stays,
+// so the response itself goes next. The caller holds the catalog's mu.
+func (s *Store) noteContinued(id string, deleted bool) error {
+	if _, known := s.catalog.entries[id]; !known || s.catalog.hidden[id] {
+		return nil
+	}
+	if err := s.release(s.openPath(id)); err != nil {
+		return err
+	}
+	data, err := json.Marshal(line{Continued: true})
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(s.donePath(id), os.O_WRONLY|os.O_APPEND|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(append(data, '\n')); err == nil && deleted {
+		err = f.Sync()
+	}
+	s.cache.forget(id) // it is read again
+	return errors.Join(err, f.Close())
 }
 
 // sweepNotes removes notes of turns that were not stored and are older than

@@ -93,6 +93,8 @@ type lineOf[H, R any] struct {
 	Item     json.RawMessage `json:"item,omitempty"`    // an item that the turn produced
 	Facts    int64           `json:"facts,omitempty"`   // of the thread, with those of the turn; before the response
 	Response *R              `json:"response,omitempty"`
+
+	Continued bool `json:"continued,omitempty"` // after the response: one that was removed since has continued it
 }
 
 // Stored is a trajectory read back.
@@ -105,6 +107,8 @@ type Stored struct {
 	Response *responses.Response // nil while the turn is open
 	Facts    int64               // of the thread, with those of the turn; 0 while it is open
 	Hidden   []string            // as in line
+
+	Continued bool // as in line
 
 	size  int64 // of the file
 	brief bool  // read for a chain: without the response, also in the header
@@ -369,7 +373,7 @@ func (t *trajectory) Publish(store bool) error {
 func (s *Store) published(t *trajectory) {
 	h := t.header
 	s.cache.extend(h.PreviousResponseID,
-		link{id: h.ResponseID, last: last{Thread{h.ThreadID, t.facts}, h.SessionID, h.TurnID}, items: t.items,
+		link{id: h.ResponseID, last: last{Thread: Thread{h.ThreadID, t.facts}, session: h.SessionID, turn: h.TurnID}, items: t.items,
 			bytes: t.size + itemOverhead*int64(len(t.items))})
 	s.unpin(h)
 	c := s.catalog

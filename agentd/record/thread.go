@@ -23,6 +23,7 @@ type Thread struct {
 type last struct {
 	Thread
 	session, turn string
+	continued     bool // by a response that was removed since
 }
 
 // pin registers a running turn. The response that it continues must exist and may not be removed from now on, unless
@@ -68,7 +69,7 @@ func (s *Store) unpin(h Header) {
 
 // join finds the thread of a turn that has none yet. That is the thread of the response that it continues, if the turn
 // is the first to do so, is of the same session and is stored. Any other turn begins a thread of its own: two that
-// continue one response must not give the same numbers.
+// continue one response must not give the same numbers, also when the response of the first was deleted since.
 func (s *Store) join(h *Header, first bool) error {
 	if h.ThreadID != "" {
 		return nil
@@ -78,7 +79,7 @@ func (s *Store) join(h *Header, first bool) error {
 		if err != nil && !errors.Is(err, ErrNotFound) { // an unstored turn has the history of one that was deleted
 			return err
 		}
-		if first && h.Response.Store && was.ID != "" && was.session == h.SessionID {
+		if first && !was.continued && h.Response.Store && was.ID != "" && was.session == h.SessionID {
 			h.ThreadID, h.Facts = was.ID, was.Facts
 			return nil
 		}
@@ -101,7 +102,7 @@ func (s *Store) lastOf(id string) (last, error) {
 }
 
 func (s *Stored) last() last {
-	return last{Thread{s.Header.ThreadID, s.Facts}, s.Header.SessionID, s.Header.TurnID}
+	return last{Thread{s.Header.ThreadID, s.Facts}, s.Header.SessionID, s.Header.TurnID, s.Continued}
 }
 
 // catalogueAfter takes in what may continue the response id while the catalog is not whole: ids begin with their

@@ -87,6 +87,29 @@ func TestThreads(t *testing.T) {
 	}
 }
 
+// A turn whose response was deleted has continued the one before all the same: its facts stay.
+func TestThreadOfADeletedResponse(t *testing.T) {
+	s := newStore(t, t.TempDir())
+	told(t, s, "s", "resp_a", "")
+	told(t, s, "s", "resp_b", "resp_a")
+	must(t, s.Delete("resp_b"))
+	_, err := s.Sweep(t.Context(), Retention{}, now())
+	must(t, err)
+	for _, id := range []string{"resp_c", "resp_d"} {
+		turn := told(t, s, "s", id, "resp_a")
+		if at, fork := turn.Thread(); fork == nil || fork.ResponseID != "resp_a" || turn.trajectory.header.Facts != 0 {
+			t.Errorf("%s is in %+v and left %+v, want a fork", id, at, fork)
+		}
+		must(t, s.Delete(id))
+		_, err := s.Sweep(t.Context(), Retention{}, now())
+		must(t, err)
+		s = cold(t, s)
+	}
+	if items, session, err := s.Chain("resp_a"); err != nil || session != "s" {
+		t.Errorf("the response that was continued has %d items of %q, %v", len(items), session, err)
+	}
+}
+
 // A turn that a kill cut off, also before it had any fact, keeps its place in the thread, and the
 // task that it began is in its facts.
 func TestThreadAfterAKill(t *testing.T) {

@@ -283,6 +283,9 @@ func TestWindowsAreBounded(t *testing.T) {
 	if len(m.PendingRequests.Items) != 1 || m.PendingRequests.Items[0].ActionID != "first" {
 		t.Errorf("%+v is open, want the first action", m.PendingRequests.Items)
 	}
+	if p := m.PendingRequests; p.Total != 1 || p.Omitted != 0 {
+		t.Errorf("%d are open and %d left out, want the one", p.Total, p.Omitted)
+	}
 	if len(m.QueuedTurns.Items) != maxQueue || m.QueueDepth != 3*maxQueue {
 		t.Errorf("%d queued of %d, want %d of %d", len(m.QueuedTurns.Items), m.QueueDepth, maxQueue, 3*maxQueue)
 	}

@@ -7,6 +7,7 @@ type window[T any] struct {
 	max     int
 	total   int64 // that came and were not dropped
 	omitted int64 // that came and were let go for newer ones
+	undone  int64 // of those, the ones that were not done then; 0 without done
 	order   []string
 	byKey   map[string]*T
 	done    func(*T) bool // gives way first; nil: age alone decides
@@ -22,7 +23,10 @@ func (w *window[T]) at(key string) *T {
 	if len(w.order) >= w.max {
 		old := 0
 		if w.done != nil {
-			old = max(0, slices.IndexFunc(w.order, func(k string) bool { return w.done(w.byKey[k]) }))
+			old = slices.IndexFunc(w.order, func(k string) bool { return w.done(w.byKey[k]) })
+			if old < 0 {
+				old, w.undone = 0, w.undone+1
+			}
 		}
 		delete(w.byKey, w.order[old])
 		w.order = slices.Delete(w.order, old, old+1)
@@ -51,13 +55,16 @@ func (w *window[T]) drop(key string) {
 	w.order = slices.DeleteFunc(w.order, func(k string) bool { return k == key })
 }
 
-// list copies what is kept, the oldest first.
+// list copies what is kept, the oldest first. With a keep, which is of things that are not done, it counts only those.
 func (w *window[T]) list(keep func(*T) bool) List[T] {
 	out := List[T]{Total: w.total, Omitted: w.omitted, Items: []T{}}
 	for _, key := range w.order {
 		if thing := w.byKey[key]; keep == nil || keep(thing) {
 			out.Items = append(out.Items, *thing)
 		}
+	}
+	if keep != nil {
+		out.Total, out.Omitted = int64(len(out.Items))+w.undone, w.undone
 	}
 	return out
 }

@@ -1,6 +1,9 @@
 package state
 
-import "errors"
+import (
+	"errors"
+	"strings"
+)
 
 // Code classifies an Error. The codes of this package and its stores are below;
 // packages that use the type define theirs.
@@ -38,6 +41,15 @@ func (e *Error) Error() string {
 		return e.Message
 	}
 	return e.Message + ": " + e.Err.Error()
+}
+
+// Named is the message of an error with the setting or the provider that it is about, for where that is not shown next
+// to it.
+func Named(param, message string) string {
+	if param == "" || strings.HasPrefix(message, param) || strings.HasPrefix(param, "--") {
+		return message
+	}
+	return param + ": " + message
 }
 
 // Unwrap returns the cause.

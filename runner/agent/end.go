@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 
 	"holon/responses"
 	"holon/runner"
@@ -87,11 +86,8 @@ func permanent(err error) bool {
 // failure is an error for a person, without known secrets.
 func (r *Runtime) failure(phase string, err error) *ledger.Failure {
 	f := runner.Describe(err)
-	if f.Param != "" && !strings.HasPrefix(f.Message, f.Param) && !strings.HasPrefix(f.Param, "--") {
-		f.Message = f.Param + ": " + f.Message // the setting or the provider that the message is about
-	}
-	return &ledger.Failure{OccurredAt: r.cfg.Now(), Phase: phase, Code: f.Code, Summary: r.cfg.Secrets.Text(f.Message),
-		Hint: r.cfg.Secrets.Text(f.Hint)}
+	return &ledger.Failure{OccurredAt: r.cfg.Now(), Phase: phase, Code: f.Code,
+		Summary: r.cfg.Secrets.Text(state.Named(f.Param, f.Message)), Hint: r.cfg.Secrets.Text(f.Hint)}
 }
 
 // encode returns the JSON of records of ours, which can all be encoded.

@@ -23,7 +23,7 @@ func (h *host) StartTask(ctx context.Context, n scheduler.NewTask) (ledger.Task,
 
 func (h *host) TaskInput(_ context.Context, agentID, id string, in tasks.Input) (tasks.InputResult, error) {
 	if in.Input == "to a container that is gone" {
-		return tasks.InputResult{}, &state.Error{Code: "no_such_image", Message: "there is no image", Param: "image"}
+		return tasks.InputResult{}, &state.Error{Code: "missing_credentials", Message: "is not set", Param: "ACME_KEY"}
 	}
 	return tasks.InputResult{AcceptedInput: true, BytesWritten: len(in.Input), SummaryText: agentID + " " + id}, nil
 }
@@ -69,6 +69,7 @@ func TestTaskRoutes(t *testing.T) {
 	refused(t, "no input", err, wire.CodeMissingField)
 	_, err = c.TaskInput(ctx, "worker", made.ID, tasks.Input{Input: "to a container that is gone"})
 	refused(t, "a container that cannot be made", err, wire.CodeContainer)
+	equal(t, "why", err.Error(), "ACME_KEY: is not set")
 	_, err = c.Task(ctx, "main", made.ID)
 	refused(t, "the task of another agent", err, ledger.CodeNotFound)
 }

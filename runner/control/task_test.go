@@ -29,7 +29,7 @@ func (h *host) TaskInput(_ context.Context, agentID, id string, in tasks.Input) 
 }
 
 func (h *host) StopTask(ctx context.Context, agentID, id string, _ bool) (tasks.StopResult, error) {
-	return tasks.StopResult{StopRequested: true}, h.machine.LoseTask(ctx, agentID, id, "stopped by a test")
+	return tasks.StopResult{StopRequested: true}, h.machine.FailTask(ctx, agentID, id, "stopped by a test")
 }
 
 func (h *host) StopTasks(ctx context.Context, agentID string) error {
@@ -58,11 +58,11 @@ func TestTaskRoutes(t *testing.T) {
 	out := must(c.TaskOutput(ctx, "worker", made.ID, 2*time.Second, 7))(t)
 	equal(t, "wait and tokens that arrive", out.Task.OutputBytes, int64(2007))
 	equal(t, "bytes written", must(c.TaskInput(ctx, "worker", made.ID, tasks.Input{Input: "abc"}))(t).BytesWritten, 3)
+	_, err := c.StartTask(ctx, "worker", wire.Task{Cmd: "other"}, "once")
+	refused(t, "another command of the same key", err, scheduler.CodeKeyConflict)
 	equal(t, "stop", must(c.StopTask(ctx, "worker", made.ID, false))(t).StopRequested, true)
 	equal(t, "status after that", must(c.Task(ctx, "worker", made.ID))(t).Task.Status, tasks.Failed)
 
-	_, err := c.StartTask(ctx, "worker", wire.Task{Cmd: "other"}, "once")
-	refused(t, "another command of the same key", err, scheduler.CodeKeyConflict)
 	_, err = c.StartTask(ctx, "worker", wire.Task{}, "")
 	refused(t, "no command", err, wire.CodeMissingField)
 	_, err = c.TaskInput(ctx, "worker", made.ID, tasks.Input{})

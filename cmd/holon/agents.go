@@ -147,8 +147,8 @@ func newAgentModelCommand(streams Streams) *cobra.Command {
 	effort, force := "", false
 	set := agentCommand(streams, "set [flags] AGENT PROVIDER/NAME",
 		"Set which model an agent asks, from its next turn on", 2, 2, func(ctx context.Context, r *remote) error {
-			done, err := r.SetModel(ctx, r.args[0], wire.Model{Model: r.args[1], ReasoningEffort: effort,
-				Force: force})
+			done, err := r.SetModel(ctx, r.args[0], wire.Model{Model: scenarioFromHere(r.args[1]),
+				ReasoningEffort: effort, Force: force})
 			if err != nil {
 				return r.knownHere(err, r.args[1])
 			}

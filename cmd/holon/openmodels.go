@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"holon/internal/providers"
 	"holon/internal/visible"
@@ -52,6 +53,9 @@ func findScenario(name string) (string, error) {
 		path, err = filepath.EvalSymlinks(path)
 	}
 	why := "there is no scenario file %q"
+	if dir, cwdErr := os.Getwd(); cwdErr == nil && !filepath.IsAbs(name) {
+		why += " in " + strings.ReplaceAll(visible.OneLine(dir, 500), "%", "%%")
+	}
 	if err == nil {
 		info, err := os.Stat(path)
 		if err == nil && info.Mode().IsRegular() {
@@ -61,6 +65,16 @@ func findScenario(name string) (string, error) {
 	}
 	return "", &state.Error{Code: modelaccess.CodeNoScenario, Param: "--model",
 		Message: fmt.Sprintf(why, visible.OneLine(name, 200)), Hint: "name a YAML file, or use scripted/demo"}
+}
+
+// scenarioFromHere names the file of a scripted model as a daemon, which runs in another directory, finds it.
+func scenarioFromHere(ref string) string {
+	provider, name, _ := providers.SplitRef(ref)
+	path, err := filepath.Abs(name)
+	if provider != providers.Scripted || name == "" || name == demoScenario || err != nil {
+		return ref
+	}
+	return providers.Scripted + "/" + path
 }
 
 // checkFallback refuses a scenario that is asked after another model: a container is given the file of the first one.

@@ -18,6 +18,7 @@ import (
 	"holon/runner/credentials"
 	"holon/runner/modelaccess"
 	"holon/runner/settings"
+	"holon/runner/workspace/git"
 	"holon/state"
 )
 
@@ -78,6 +79,11 @@ func (s *surface) load(cmd *cobra.Command, args []string, min, max int) (err err
 	workspace, err := filepath.Abs(s.workspace)
 	if err != nil {
 		return usage("--workspace", err.Error(), "")
+	}
+	if s.workspace != "" {
+		if _, err := git.RealDirectory(workspace); err != nil {
+			return git.WithCode("find the workspace", err)
+		}
 	}
 	s.loaded = s.host.load(s.home, workspace)
 	s.keys = &credentials.Keys{Environ: os.Environ()}

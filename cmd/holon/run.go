@@ -155,13 +155,34 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	return cmd
 }
 
+// maxRunName bounds the name of a run, in bytes: it stands in tables, and in the name of a branch.
+const maxRunName = 80
+
+// checkRunName refuses a name that would not select the run as it is shown.
+func checkRunName(name string) error {
+	shown := visible.OneLine(name, maxRunName)
+	switch {
+	case name == files.Last:
+		return usage("--name", fmt.Sprintf("%q names runs already", name), "choose another name")
+	case strings.HasPrefix(name, "run_"):
+		return usage("--name", fmt.Sprintf("%q begins like the id of a run", shown), "choose another name")
+	case len(name) > maxRunName:
+		return usage("--name", fmt.Sprintf("%q has %d bytes", shown, len(name)),
+			fmt.Sprintf("write %d at most", maxRunName))
+	case shown != name:
+		return usage("--name", visible.Name(name)+" cannot be shown as it is",
+			"leave out control characters, and spaces around it")
+	}
+	return nil
+}
+
 // complete merges the layers of settings and checks the arguments.
 func (o *runOptions) complete(cmd *cobra.Command, args []string) (err error) {
 	if err := checkFormat(&o.Format, &o.JSON); err != nil {
 		return err
 	}
-	if o.Name == files.Last || strings.HasPrefix(o.Name, "run_") {
-		return usage("--name", fmt.Sprintf("%q names runs already", visible.OneLine(o.Name, 80)), "choose another name")
+	if err := checkRunName(o.Name); err != nil {
+		return err
 	}
 	if err := o.host.fromEnv(); err != nil {
 		return err

@@ -245,8 +245,8 @@ func (j *job) closing(resp *responses.Response, result *turn.Result, s *Server) 
 		})
 	}
 	status, failure := turns.StatusFailed,
-		turns.Failure{ResponseID: resp.ID, DurationMS: took, FailureCategory: "incomplete",
-			OpenActions: turns.ActionIDs(resp.Output)}
+		turns.Failure{ResponseID: resp.ID, DurationMS: took, FailureCategory: "incomplete", Rounds: result.Rounds,
+			ToolCalls: result.ToolCalls.Total, Usage: resp.Usage, OpenActions: turns.ActionIDs(resp.Output)}
 	if d := resp.IncompleteDetails; d != nil {
 		failure.IncompleteReason, failure.Message = d.Reason, "the turn ended early: "+d.Reason
 		if d.Reason == responses.ReasonTimeout {

@@ -170,3 +170,19 @@ func TestCancelledRequestCountsItsInput(t *testing.T) {
 		t.Errorf("the usage is %+v, want the input", u)
 	}
 }
+
+// A turn that ends early says what it used, as one that is completed does.
+func TestEndOfATurnThatEndsEarly(t *testing.T) {
+	h := start(t)
+	model := h.scenario("long", "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'true'}}]\n  - text: Done.\n")
+	resp := h.post(`{"model":"` + model + `","input":"go","holon":{"turn_id":"turn_early","limits":{"max_rounds":1}}}`).
+		response(t)
+	var end turns.Failure
+	if err := json.Unmarshal(h.factsOf("turn_early", turns.TurnFailed)[0].Payload, &end); err != nil {
+		t.Fatal(err)
+	}
+	if end.Rounds != 1 || end.ToolCalls != 1 || end.Usage == nil || *end.Usage != *resp.Usage ||
+		end.Usage.InputTokens == 0 {
+		t.Errorf("the end is %+v with the usage %+v, that of the response %+v", end, end.Usage, resp.Usage)
+	}
+}

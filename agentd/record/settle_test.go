@@ -251,6 +251,13 @@ func checkFacts(t *testing.T, dir string, rec *turns.Record) {
 		}
 		if ev.Type == turns.TurnCompleted || ev.Type == turns.TurnFailed {
 			ends = append(ends, ev.Type)
+			var end turns.Failure
+			must(t, json.Unmarshal(ev.Payload, &end))
+			settled := end.Phase == "recovery" // the others are the test's own
+			if settled && (end.Rounds != rec.Rounds || end.ToolCalls != rec.ToolCalls.Total) {
+				t.Errorf("%s has %d rounds and %d calls, the record %d and %d", ev.Type, end.Rounds, end.ToolCalls,
+					rec.Rounds, rec.ToolCalls.Total)
+			}
 		}
 	}
 	want := turns.TurnFailed

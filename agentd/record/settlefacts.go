@@ -30,15 +30,12 @@ func (s *Store) endFacts(stored *Stored, resp responses.Response, now time.Time)
 	scope := turns.Scope{RuntimeID: s.runtime, SessionID: h.SessionID, ThreadID: h.ThreadID, TurnID: h.TurnID,
 		Trace: kept.trace, Now: func() time.Time { return now }}
 	for _, ev := range s.missing(stored, &kept, scope, resp) {
-		ev.Sequence, ev.Correlation.CausationID = kept.seq+1, kept.caused.of(ev)
-		kept.count(ev)
-		line, err := ev.AppendLine(nil)
-		if err != nil {
+		if err := kept.append(log, ev); err != nil {
 			return kept.totals, kept.seq, err
 		}
-		if err := log.Append(line[:len(line)-1]); err != nil {
-			return kept.totals, kept.seq, err
-		}
+	}
+	if err := kept.append(log, closingFact(scope, stored, resp, kept.totals)); err != nil {
+		return kept.totals, kept.seq, err
 	}
 	return kept.totals, kept.seq, log.Flush()
 }
@@ -86,13 +83,24 @@ func (k *keptFacts) read(log *Log, status responses.Status) error {
 	return log.cut(good)
 }
 
+// append writes a fact behind those that a log has.
+func (k *keptFacts) append(log *Log, ev turns.RuntimeEvent) error {
+	ev.Sequence, ev.Correlation.CausationID = k.seq+1, k.caused.of(ev)
+	k.count(ev)
+	line, err := ev.AppendLine(nil)
+	if err != nil {
+		return err
+	}
+	return log.Append(line[:len(line)-1])
+}
+
 func (k *keptFacts) count(ev turns.RuntimeEvent) {
 	k.totals.count(ev)
 	k.caused.take(ev)
 	k.seq = ev.Sequence
 }
 
-// missing are the facts that a turn that was cut off lacks, its end last.
+// missing are the facts that a turn that was cut off lacks before its end.
 func (s *Store) missing(stored *Stored, kept *keptFacts, scope turns.Scope, resp responses.Response) (
 	facts []turns.RuntimeEvent) {
 	if !kept.submitted {
@@ -107,8 +115,7 @@ func (s *Store) missing(stored *Stored, kept *keptFacts, scope turns.Scope, resp
 	}
 	facts = append(facts, begun...)
 	facts = append(facts, kept.open.closing(scope, beyond(resp.Usage, kept.totals.Attempts.AggregatedTokenUsage))...)
-	facts = append(facts, kept.client.missing(required(scope, stored))...)
-	return append(facts, closingFact(scope, stored, resp))
+	return append(facts, kept.client.missing(required(scope, stored))...)
 }
 
 // opening are the facts with which a turn begins, for one whose process ended before it wrote them.
@@ -139,15 +146,18 @@ func beyond(whole *responses.Usage, known *turns.TokenUsage) *turns.TokenUsage {
 
 // closingFact says how a settled turn ended. A turn with a complete stream ended as the stream says; the process was
 // lost only afterwards.
-func closingFact(scope turns.Scope, stored *Stored, resp responses.Response) turns.RuntimeEvent {
+func closingFact(scope turns.Scope, stored *Stored, resp responses.Response, totals Totals) turns.RuntimeEvent {
 	actions := turns.ActionIDs(stored.Items)
 	took := lasted(turns.At(stored.Header.CreatedAt), turns.At(scope.Now()))
 	failure := turns.Failure{FailureCategory: "incomplete", Phase: "recovery", ResponseID: resp.ID, DurationMS: took,
-		OpenActions: actions}
+		Rounds: totals.Rounds, ToolCalls: totals.ToolCalls.Total, OpenActions: actions}
+	if u := resp.Usage; u != nil && *u != (responses.Usage{}) { // nothing: one whose readers were told an end without
+		failure.Usage = u
+	}
 	switch {
 	case resp.Status == responses.StatusCompleted:
 		ended := turns.Completed{ResponseID: resp.ID, DurationMS: took, Usage: *cmp.Or(resp.Usage, &responses.Usage{}),
-			OpenActions: actions}
+			Rounds: totals.Rounds, ToolCalls: totals.ToolCalls.Total, OpenActions: actions}
 		if len(actions) > 0 {
 			ended.TerminalKind = turns.KindClientTools
 		}

@@ -146,7 +146,11 @@ type Failure struct {
 	IncompleteReason string `json:"incomplete_reason,omitempty"`
 	InterruptedBy    string `json:"interrupted_by,omitempty"`
 
-	OpenActions []string `json:"open_action_ids,omitempty"` // as in Completed
+	// As in Completed, absent where they are none or unknown.
+	Rounds      int              `json:"rounds,omitempty"`
+	ToolCalls   int              `json:"tool_calls,omitempty"`
+	Usage       *responses.Usage `json:"usage,omitempty"`
+	OpenActions []string         `json:"open_action_ids,omitempty"`
 }
 
 // TurnFailed says that a turn ended in any other way. status is StatusFailed,

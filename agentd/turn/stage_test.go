@@ -28,6 +28,7 @@ type play struct {
 	digest []model.Event   // the answer to the request for a summary, which does not count as a round
 	sums   int             // summaries that were asked for
 	told   []string        // what they were made of
+	busy   func()          // called while a summary is made, if set
 }
 
 // Stream implements model.Transport.
@@ -36,6 +37,9 @@ func (p *play) Stream(_ context.Context, req model.Request) iter.Seq2[model.Even
 		if req.Purpose == model.PurposeSummary {
 			p.sums++
 			p.told = append(p.told, req.Input[0].(*responses.Message).Text())
+			if p.busy != nil {
+				p.busy()
+			}
 			for _, ev := range p.digest {
 				if !yield(ev, nil) {
 					return

@@ -109,8 +109,8 @@ func (v *view) room() int { return v.r.Window.Room(v.r.tokensLeft()) }
 func part(room int, p float64) int { return int(p * float64(room)) }
 
 // fit makes room for the next round before the model is asked. The error is a
-// *model.Error of kind context_length when the request cannot but be refused,
-// and anything else when the journal failed.
+// *model.Error of kind context_length when the request cannot but be refused, and
+// of kind cancelled when ctx ended meanwhile; it is anything else when the journal failed.
 func (r *runner) fit(ctx context.Context) error {
 	v := r.view
 	room := v.room()
@@ -119,6 +119,9 @@ func (r *runner) fit(ctx context.Context) error {
 	}
 	if _, err := v.compact(ctx, turns.TriggerBudget, room, part(room, targetPart)); err != nil {
 		return err
+	}
+	if ctx.Err() != nil { // nothing begins any more
+		return model.Cancelled(ctx)
 	}
 	if w := r.Window; w.Firm && float64(v.tokens()) > certainly*float64(w.Context) {
 		return v.tooLong()

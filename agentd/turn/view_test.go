@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -246,6 +247,27 @@ func (tt lengthCase) check(t *testing.T) {
 	}
 	if got, want := result.Usage.OutputTokens, int64(2+2*s.model.sums); tt.want == "completed" && got != want {
 		t.Errorf("%d output tokens are paid, want %d with the summary's", got, want)
+	}
+}
+
+// A turn that is cancelled while its conversation is summed up asks for nothing more.
+func TestCancelWhileSummedUp(t *testing.T) {
+	for _, window := range []providers.Window{{Context: 20_000, Output: 1_000, Firm: true},
+		{Context: 20_000, Output: 1_000}} {
+		s := newStage(t, `{"input":"x","truncation":"auto"}`, answer)
+		for n := range 20 {
+			s.turn.History = append(s.turn.History, &responses.Message{ID: fmt.Sprint("msg_", n),
+				Role:    responses.RoleAssistant,
+				Content: []responses.Part{responses.OutputText(strings.Repeat("word ", 2000))}})
+		}
+		s.turn.Window, s.model.refuse = window, &model.Error{Kind: model.KindCancelled, Message: "cancelled"}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		s.model.busy = func() { cancel(ErrCancelled) }
+		resp, _ := s.run(t, ctx)
+		if n := len(s.model.asked); resp.Status != responses.StatusCancelled || s.model.sums != 1 || n != 0 {
+			t.Errorf("%+v: the turn is %s after %d summaries and %d requests, want %s after 1 and 0", window, resp.Status,
+				s.model.sums, n, responses.StatusCancelled)
+		}
 	}
 }
 

@@ -276,7 +276,7 @@ func TestAbort(t *testing.T) {
 		a, ok, err := v.OpenAttempt("main")
 		return ok && a.BegunAt != nil, err
 	})
-	if _, err := l.runtime.Scheduler().Abort(t.Context(), scheduler.Abort{AgentID: "main", By: "test"}); err != nil {
+	if _, _, err := l.runtime.Scheduler().Abort(t.Context(), scheduler.Abort{AgentID: "main", By: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	l.untilStatus(slow, ledger.Aborted)

@@ -32,10 +32,10 @@ func (s *Server) submitTurn(r *http.Request, c wire.Command) (outcome, error) {
 
 // interruptTurn ends the turn that the command names, and no later one, or the one that runs.
 func (s *Server) interruptTurn(r *http.Request, c wire.Command) (outcome, error) {
-	_, err := s.steps.Abort(r.Context(), scheduler.Abort{AgentID: c.AgentID, RunID: c.TurnID, By: operator,
+	_, changed, err := s.steps.Abort(r.Context(), scheduler.Abort{AgentID: c.AgentID, RunID: c.TurnID, By: operator,
 		Reason: c.Reason})
 	if !state.IsCode(err, scheduler.CodeNoRun) && !state.IsCode(err, scheduler.CodeRunMismatch) {
-		return outcome{}, err
+		return outcome{noOp: err == nil && !changed}, err
 	}
 	if c.TurnID == "" {
 		return outcome{noOp: true}, nil // none runs

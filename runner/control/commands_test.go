@@ -57,6 +57,11 @@ func TestALateInterruptEndsNoOtherTurn(t *testing.T) {
 		}
 		return err
 	})
+	for id, again := range []bool{false, true} {
+		if a := r.commanded(d, "interrupt_turn", fmt.Sprintf(`{"command_id":"r%d"}`, id)); a.NoOp != again {
+			t.Errorf("request %d to end the turn that runs: %+v, want no_op %v", id, a, again)
+		}
+	}
 	if err != nil {
 		t.Error(err)
 	}

@@ -70,7 +70,7 @@ func (s *Server) postAbort(w http.ResponseWriter, r *http.Request) (any, error) 
 			Message: fmt.Sprintf("%.40q is not a mode", a.Mode), Hint: "use stop_after_abort, or leave mode out"}
 	}
 	id := s.agentID(r)
-	attempt, err := s.steps.Abort(r.Context(), scheduler.Abort{AgentID: id, RunID: a.RunID, Mode: a.Mode, By: operator})
+	attempt, _, err := s.steps.Abort(r.Context(), scheduler.Abort{AgentID: id, RunID: a.RunID, Mode: a.Mode, By: operator})
 	if err != nil {
 		return nil, err
 	}

@@ -75,15 +75,15 @@ func (s *step) emitAgentState(status, by string) error {
 }
 
 // Abort marks the open attempt of an agent; its turn watcher ends the turn. A repeated
-// call adds the mode. Errors: CodeNoRun, CodeRunMismatch when another turn runs than
+// call adds the mode; changed says whether this one did something. Errors: CodeNoRun, CodeRunMismatch when another turn runs than
 // RunID, CodeInvalidMessage for an unknown mode.
-func (m *Scheduler) Abort(ctx context.Context, ab Abort) (ledger.Attempt, error) {
+func (m *Scheduler) Abort(ctx context.Context, ab Abort) (a ledger.Attempt, changed bool, err error) {
 	if ab.Mode != "" && ab.Mode != StopAfterAbort {
-		return ledger.Attempt{}, refused(CodeInvalidMessage, "mode", "leave it out, or use "+StopAfterAbort,
+		return ledger.Attempt{}, false, refused(CodeInvalidMessage, "mode", "leave it out, or use "+StopAfterAbort,
 			"%.40q is not a mode of an abort", ab.Mode)
 	}
-	var a ledger.Attempt
-	err := m.step(ctx, ab.AgentID, func(s *step) (err error) {
+	err = m.step(ctx, ab.AgentID, func(s *step) (err error) {
+		changed = false
 		if a, err = s.openAttempt(); err != nil {
 			return err
 		}
@@ -92,9 +92,10 @@ func (m *Scheduler) Abort(ctx context.Context, ab Abort) (ledger.Attempt, error)
 				"turn %s of agent %s runs, and not %.128s", a.TurnID, a.AgentID, ab.RunID)
 		}
 		a, err = s.abort(a, ab)
+		changed = len(s.events) > 0
 		return err
 	})
-	return a, err
+	return a, changed, err
 }
 
 func (s *step) abort(a ledger.Attempt, ab Abort) (ledger.Attempt, error) {

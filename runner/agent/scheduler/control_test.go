@@ -106,20 +106,21 @@ func TestTranscriptOfInterjection(t *testing.T) {
 
 func TestAbort(t *testing.T) {
 	w := open(t)
-	_, err := w.m.Abort(w.ctx, scheduler.Abort{AgentID: "alpha"})
+	_, _, err := w.m.Abort(w.ctx, scheduler.Abort{AgentID: "alpha"})
 	code(t, err, scheduler.CodeNoRun, "holon agent status alpha")
 	w.admit(prompt("1"))
 	w.admit(prompt("2"))
 	c := w.claim()
-	_, err = w.m.Abort(w.ctx, scheduler.Abort{AgentID: "alpha", RunID: "turn_other"})
+	_, _, err = w.m.Abort(w.ctx, scheduler.Abort{AgentID: "alpha", RunID: "turn_other"})
 	code(t, err, scheduler.CodeRunMismatch, "")
-	_, err = w.m.Abort(w.ctx, scheduler.Abort{AgentID: "alpha", Mode: "hard"})
+	_, _, err = w.m.Abort(w.ctx, scheduler.Abort{AgentID: "alpha", Mode: "hard"})
 	code(t, err, scheduler.CodeInvalidMessage, scheduler.StopAfterAbort)
-	for _, ab := range []scheduler.Abort{{By: "me"}, {By: "you", RunID: c.Attempt.TurnID},
+	for i, ab := range []scheduler.Abort{{By: "me"}, {By: "you", RunID: c.Attempt.TurnID},
 		{Mode: scheduler.StopAfterAbort}, {}} {
 		ab.AgentID = "alpha"
-		if a, err := w.m.Abort(w.ctx, ab); err != nil || a.AbortedBy != "me" {
-			t.Fatalf("%+v, %v", a, err)
+		a, changed, err := w.m.Abort(w.ctx, ab)
+		if want := i%2 == 0; err != nil || a.AbortedBy != "me" || changed != want {
+			t.Fatalf("%+v: %+v, changed %v, %v, want changed %v", ab, a, changed, err, want)
 		}
 	}
 	_, err = w.m.Sleep(w.ctx, "alpha", "1", 0, "")

@@ -220,7 +220,7 @@ func (w *world) outside(i int, o op) (err error) {
 		if o.N%4 == 0 {
 			mode = scheduler.StopAfterAbort
 		}
-		_, err = w.m.Abort(w.ctx, scheduler.Abort{AgentID: o.Agent, By: "test", Mode: mode})
+		_, _, err = w.m.Abort(w.ctx, scheduler.Abort{AgentID: o.Agent, By: "test", Mode: mode})
 	}
 	return err
 }

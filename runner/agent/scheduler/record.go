@@ -97,6 +97,8 @@ func (s *step) closeOpen(a *ledger.Attempt, v verdict) {
 			f["fail_mode"] = "open"
 		case turns.ModelFailed:
 			f["outcome"] = turns.OutcomeFailFast
+		case turns.ProcessFailed: // how it ended is not known, also where the turn was cancelled
+			f["failure_category"] = "lost"
 		}
 		s.emit(class, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: status, IDs: u.IDs, Cause: u.Event}, f)
 		count(a, class, nil) // a call that was begun is one of the turn's

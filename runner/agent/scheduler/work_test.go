@@ -303,7 +303,7 @@ func TestHeldWork(t *testing.T) {
 	w.nothing()
 	w.admit(prompt("go on"))
 	c = w.claim()
-	_, err := w.m.Abort(w.ctx, scheduler.Abort{AgentID: "alpha", By: "test"})
+	_, _, err := w.m.Abort(w.ctx, scheduler.Abort{AgentID: "alpha", By: "test"})
 	w.must(err)
 	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted, Reason: "aborted"})
 	w.nothing()

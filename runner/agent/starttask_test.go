@@ -39,18 +39,18 @@ func TestStartTaskAgain(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		code  state.Code
-		asked int64
-		want  tasks.Status
+		code        state.Code
+		least, most int64 // how often the container is asked
+		want        tasks.Status
 	}{
-		"not started":         {runner.CodeNotReady, 2, tasks.Running},
-		"perhaps not started": {pool.CodeUnclear, 1, tasks.Failed},
+		"not started":         {runner.CodeNotReady, 2, 3, tasks.Running}, // 3 where the other caller comes late
+		"perhaps not started": {pool.CodeUnclear, 1, 1, tasks.Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var l *alone
-			begun, end := make(chan bool), make(chan bool)
+			begun, end := make(chan bool, 2), make(chan bool)
 			containers := &starter{start: func(context.Context, string, tasks.Start) error {
-				close(begun)
+				begun <- true
 				<-end
 				return &pool.Error{Code: c.code, Message: "there is no container"}
 			}}
@@ -80,8 +80,8 @@ func TestStartTaskAgain(t *testing.T) {
 					t.Errorf("the same again: %s (%v), want %s", task.Status, err, c.want)
 				}
 			}
-			if n := containers.asked.Load(); n != c.asked {
-				t.Errorf("the container was asked %d times, want %d", n, c.asked)
+			if n := containers.asked.Load(); n < c.least || n > c.most {
+				t.Errorf("the container was asked %d times, want %d to %d", n, c.least, c.most)
 			}
 		})
 	}

@@ -81,7 +81,7 @@ func (w *world) blocked(agent string) error {
 	return err
 }
 
-// act has the model of a turn answer, or a tool run. The ids of calls are unique within a turn only.
+// act has the model of a turn answer, or a tool run.
 func (w *world) act(t *turn, i int, o op) error {
 	if t.newest != i+1 { // not again when it is asked again
 		t.newest = i + 1
@@ -140,7 +140,7 @@ func (t *turn) round(i, n int) {
 // call is a call of a tool that ends.
 func (t *turn) call(n int) {
 	t.tools++
-	id := fmt.Sprint("call_", t.tools)
+	id := fmt.Sprintf("call_%s_%d", t.attempt, t.tools)
 	t.tell("tool.started", "", agentruntime.ToolCall, id,
 		`{"tool_name":"ExecCommand","host":"server","safe_args":"{}","policy":"allow"}`)
 	if n%2 == 0 { // a command

@@ -343,7 +343,7 @@ func (s *step) releaseFocus(reason string) error {
 
 // emitWork tells of an item as the step leaves it. A class of the standard needs the ids of a task.
 func (s *step) emitWork(typ, class string, w ledger.WorkItem, f facts) {
-	e := ledger.Event{Ref: w.ID, Class: class}
+	e := ledger.Event{Ref: w.ID, Class: class, Status: (&agentruntime.Event{Type: class}).TaskStatus()}
 	if class != "" {
 		e.IDs[agentruntime.Task] = w.ID
 		if w.PickedAt != nil {
@@ -362,8 +362,6 @@ func (s *step) emitWork(typ, class string, w ledger.WorkItem, f facts) {
 		if w.PlanStatus == ledger.PlanNeedsInput {
 			e.Status, e.IDs[agentruntime.Action] = "waiting_input", itemAction(w)
 		}
-	case "task.resumed":
-		e.Status = "running"
 	case "task.completed":
 		f["delivery_state"] = "queued"
 	}

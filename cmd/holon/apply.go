@@ -116,11 +116,11 @@ func runApply(ctx context.Context, o *applyOptions) error {
 // remedyOfConflict says how a change gets to where it conflicts: git merges commits and leaves what conflicts to the
 // user.
 func remedyOfConflict(id, patch string, mergeable bool) string {
+	merge := ""
 	if mergeable {
-		return "nothing was changed; commit your changes and git merge the branch that holon checkout " + id +
-			" makes of the result, or undo your changes to these files"
+		merge = "commit your changes and git merge the branch that holon checkout " + id + " makes of the result, "
 	}
-	return "nothing was changed; undo your changes to these files, or apply the patch by hand: " + patch
+	return "nothing was changed; " + merge + "undo your changes to these files, or apply the patch by hand: " + patch
 }
 
 func (o *applyOptions) show(id string, result *landing.ApplyResult) error {

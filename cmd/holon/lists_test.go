@@ -23,6 +23,7 @@ var lists = map[string][]string{
 	"task list":        {"TASK", "STATUS", "STARTED", "CHANGED", "COMMAND"},
 	"timer list":       {"ID", "AGENT", "STATUS", "NEXT", "EVERY", "FIRED", "SUMMARY"},
 	"skills list":      {"SKILL", "STATE", "DIGEST", "SOURCE"},
+	"models":           {"MODEL", "ROLE", "CONTRACT", "WINDOW", "ANSWER", "KEY"},
 	"models list":      {"MODEL", "ROLE", "CONTRACT", "WINDOW", "ANSWER", "KEY"},
 	"providers list":   {"PROVIDER", "CONTRACT", "ENDPOINT", "KEY"},
 	"credentials list": {"SOURCE", "NAME", "KEY", "USED BY"},

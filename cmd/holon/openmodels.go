@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"holon/internal/providers"
 	"holon/internal/visible"
@@ -52,19 +51,20 @@ func findScenario(name string) (string, error) {
 	if err == nil {
 		path, err = filepath.EvalSymlinks(path)
 	}
-	why := "there is no scenario file %q"
+	shown := visible.OneLine(name, 200)
+	why := fmt.Sprintf("there is no scenario file %q", shown)
 	if dir, cwdErr := os.Getwd(); cwdErr == nil && !filepath.IsAbs(name) {
-		why += " in " + strings.ReplaceAll(visible.OneLine(dir, 500), "%", "%%")
+		why += " in " + visible.OneLine(dir, 500)
 	}
 	if err == nil {
 		info, err := os.Stat(path)
 		if err == nil && info.Mode().IsRegular() {
 			return path, nil
 		}
-		why = "%q is not a file"
+		why = fmt.Sprintf("%q is not a file", shown)
 	}
-	return "", &state.Error{Code: modelaccess.CodeNoScenario, Param: "--model",
-		Message: fmt.Sprintf(why, visible.OneLine(name, 200)), Hint: "name a YAML file, or use scripted/demo"}
+	return "", &state.Error{Code: modelaccess.CodeNoScenario, Param: "--model", Message: why,
+		Hint: "name a YAML file, or use scripted/demo"}
 }
 
 // scenarioFromHere names the file of a scripted model as a daemon, which runs in another directory, finds it.

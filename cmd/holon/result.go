@@ -66,7 +66,7 @@ func result(entry *files.Entry) (workspace.Info, *workspace.Diff, error) {
 	return ws.Source, ws.Changes, nil
 }
 
-// uncollected says of a run with a turn why there is no change of it.
+// uncollected is the error of a run whose turn ended and whose change was not collected.
 func uncollected(entry *files.Entry) error {
 	e := &runner.Error{Code: "nothing_collected", Param: "RUN", Message: "the change of run " + entry.ID +
 		" was not collected", Hint: "holon show " + entry.ID + " says why; start it again"}

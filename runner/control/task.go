@@ -97,7 +97,8 @@ func ofContainer(err error) error {
 	if _, _, known := wire.Explain(err); err == nil || known || !ok {
 		return err
 	}
-	return &state.Error{Code: wire.CodeContainer, Message: state.Named(e.Param, e.Message), Param: e.Param, Hint: e.Hint, Err: err}
+	return &state.Error{Code: wire.CodeContainer, Message: state.Named(e.Param, e.Message), Param: e.Param,
+		Hint: e.Hint, Err: err}
 }
 
 // mayTake gives an answer more time than others have.

@@ -72,8 +72,7 @@ func sameNote(a, b ledger.WakeNote) bool {
 	return same && reflect.DeepEqual(a, b)
 }
 
-// withinBodies takes the bodies from notes for which there is no room. The room is first for those of who controls the
-// agent, and then for the oldest.
+// withinBodies removes the bodies that exceed the limit. It keeps those of operators first, and then the oldest.
 func withinBodies(notes []ledger.WakeNote) []ledger.WakeNote {
 	size := 0
 	for _, through := range []bool{false, true} {

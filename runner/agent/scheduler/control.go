@@ -74,9 +74,9 @@ func (s *step) emitAgentState(status, by string) error {
 	return err
 }
 
-// Abort marks the open attempt of an agent; its turn watcher ends the turn. A repeated
-// call adds the mode; changed says whether this one did something. Errors: CodeNoRun, CodeRunMismatch when another turn runs than
-// RunID, CodeInvalidMessage for an unknown mode.
+// Abort marks the open attempt of an agent; its turn watcher ends the turn. A repeated call adds the mode; changed says
+// whether this call did something. Errors: CodeNoRun, CodeRunMismatch when another turn runs than RunID,
+// CodeInvalidMessage for an unknown mode.
 func (m *Scheduler) Abort(ctx context.Context, ab Abort) (a ledger.Attempt, changed bool, err error) {
 	if ab.Mode != "" && ab.Mode != StopAfterAbort {
 		return ledger.Attempt{}, false, refused(CodeInvalidMessage, "mode", "leave it out, or use "+StopAfterAbort,

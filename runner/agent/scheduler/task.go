@@ -35,8 +35,8 @@ type NewTask struct {
 
 // CreateTask accepts a task that is to be started. It is queued until its container reports it. The same key returns
 // the task that it made, as it is now, or makes another one if that could not be started; made says whether this call
-// made it. Errors: ledger.CodeInvalidTask, CodeTaskLimit,
-// CodeKeyConflict, CodeAgentStopped, CodeAgentArchived, ledger.CodeNotFound.
+// made it. Errors: ledger.CodeInvalidTask, CodeTaskLimit, CodeKeyConflict, CodeAgentStopped, CodeAgentArchived,
+// ledger.CodeNotFound.
 func (m *Scheduler) CreateTask(ctx context.Context, n NewTask) (t ledger.Task, made bool, err error) {
 	if strings.TrimSpace(n.Start.Cmd) == "" {
 		return t, false, refused(

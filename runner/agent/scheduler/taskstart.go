@@ -31,8 +31,8 @@ func madeOf(t ledger.Task, n NewTask) bool {
 // digest is one of all that a task is made of.
 func (n NewTask) digest() string { return derivedID("", n.Purpose, string(mustJSON(n.Start))) }
 
-// FailTask ends a task that could not be started, which its agent is not told: the caller, who asked for it, is. One
-// that has ended stays as it is.
+// FailTask ends a task that could not be started. Its caller is told, and its agent is not. A task that has ended stays
+// as it is.
 func (m *Scheduler) FailTask(ctx context.Context, agentID, taskID, why string) error {
 	return m.endUnreported(ctx, agentID, taskID, ledger.TaskNotStarted, why)
 }

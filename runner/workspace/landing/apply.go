@@ -47,11 +47,11 @@ type ApplyResult struct {
 }
 
 // Apply merges a patch into the user's files, three-way if the contents that the patch starts from are available. A
-// file that has its change already stays as it is, also a deleted or renamed one. Only files of the working tree change,
-// never the index or anything else in .git, so the user sees the result as uncommitted changes. All or nothing: if a
-// file doesn't merge, the error is patch_conflict or would_overwrite with its path in Paths, and nothing changes. The
-// same holds for files that programs execute, unless Confirm agrees. Files are moved into place one by one; if the
-// process is killed in between, the former ones are in the directory .holon-apply-* at the top of the tree.
+// file that has its change already stays as it is, also a deleted or renamed one. Only files of the working tree
+// change, never the index or anything else in .git, so the user sees the result as uncommitted changes. All or
+// nothing: if a file doesn't merge, the error is patch_conflict or would_overwrite with its path in Paths, and nothing
+// changes. The same holds for files that programs execute, unless Confirm agrees. Files are moved into place one by
+// one; if the process is killed in between, the former ones are in the directory .holon-apply-* at the top of the tree.
 func Apply(ctx context.Context, options ApplyOptions) (*ApplyResult, error) {
 	result, err := apply(ctx, options)
 	return result, git.WithCode("apply patch", err)

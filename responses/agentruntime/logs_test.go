@@ -1,0 +1,213 @@
+package agentruntime_test
+
+import (
+	"fmt"
+	"strings"
+
+	. "holon/responses/agentruntime"
+)
+
+const (
+	tool    = "begin\ntool.started {\"safe_args\":{},\"policy\":\"allow\"}\n"
+	request = "begin\nrouting.decided\nmodel.requested {\"attempt\":1}\n"
+	aTask   = "task.created\ntask.accepted\n"
+)
+
+// logs holds a valid and an invalid log of each rule that has a check.
+var logs = map[string]struct{ valid, invalid string }{
+	"V1": {"thread.started", "thread.started timestamp=now"},
+	"V2": {"thread.started", "thread.started thread_id="},
+	"V3": {"begin\nholon.brief.created", "begin\nturn.canceled"},
+	"V4": {"session.created event_id=a sequence=1\nsession.created event_id=a sequence=1",
+		"session.created event_id=a\nsession.updated event_id=a"},
+	"V5":  {"begin", "session.created\nsession.updated sequence=3"},
+	"V6":  {`session.created {"title":"x"}`, `session.created {"title":"` + strings.Repeat("x", MaxPayload) + `"}`},
+	"V8":  {"begin\ntool.started", "begin\ntool.started step_id=tool_call_id-1"},
+	"V9":  {aTask, "task.accepted"},
+	"V11": {tool + `tool.failed {"failure_category":"timeout","message":"m","retryable":true}`, "begin\ntool.progress"},
+	"V12": {tool + "tool.started tool_call_id=other", tool + "tool.started"},
+	"V13": {"begin\naction.required\naction.resolved", "begin\naction.resolved"},
+	"V14": {"begin\nprocess.started\nprocess.output\nprocess.completed",
+		"begin\nprocess.started\nprocess.completed\nprocess.failed"},
+	"V15": {request + "model.delta\nmodel.completed", request + "model.completed\nmodel.completed"},
+	"V16": {"task.created\nbegin\ntask.attempt.started turn_id=turn_id-1\naction.required turn_id=turn_id-1\nturn.completed {\"open_action_ids\":[\"action_id-1\"]}",
+		"begin\naction.required turn_id=turn_id-1\nturn.completed"},
+	"V17": {"begin\nturn.completed", "begin\nturn.completed\ntool.catalog.resolved turn_id=turn_id-1"},
+	"V18": {"begin\nturn.completed", "begin\nturn.completed\nturn.completed"},
+	"V19": {"begin", "thread.started\nturn.started"},
+	"V21": {"begin\ncontext.compaction.started\ncontext.compaction.failed", "begin\nhook.completed"},
+	"V26": {request + "model.failed {\"outcome\":\"retrying\"}\nmodel.requested model_request_id=b {\"attempt\":2}",
+		"begin\nmodel.requested {\"attempt\":2}"},
+	"V27": {`begin
+		turn.failed status=cancelled {"failure_category":"cancelled","retryable":false}`, "begin\nturn.failed status=failed"},
+	"V31": {tool + "tool.result status=completed {\"preview\":\"\"}",
+		"begin\ntool.started\ntool.result status=completed"},
+	"V32": {tool + "tool.result status=completed {\"preview\":\"\"}",
+		tool + "tool.result status=completed {\"success\":false}"},
+	"V33": {tool + `tool.failed {"failure_category":"permission_denied","message":"m","retryable":false}`,
+		tool + "permission.evaluated tool_call_id=tool_call_id-1 {\"decision\":\"deny\",\"decision_source\":\"rule\"}\ntool.result"},
+	"V34": {overlap("true"), overlap("false")},
+	"V36": {`begin
+		output.truncated {"kept_bytes":1,"size_bytes":2,"truncation":"head"}`, "begin\noutput.spilled"},
+	"V39": {tool + `permission.evaluated tool_call_id=tool_call_id-1 {"decision":"allow","decision_source":"rule"}
+		sandbox.applied tool_call_id=tool_call_id-1 ` + axes("enforced") + `
+		process.started tool_call_id=tool_call_id-1`, tool + "process.started tool_call_id=tool_call_id-1"},
+	"V40": {`begin
+		permission.evaluated {"decision":"allow","decision_source":"rule"}`, "begin\npermission.evaluated"},
+	"V47": {`begin
+		action.required {"expires_at":"2026-11-24T00:00:00Z"}
+		action.resolved {"decision":"expired"}`, "begin\naction.required\naction.resolved {\"decision\":\"expired\"}"},
+	"V48": {"begin\nsandbox.applied " + axes("unknown"), "begin\nsandbox.applied " + axes("yes")},
+	"V49": {tool + "sandbox.violation tool_call_id=tool_call_id-1\n" +
+		`tool.failed {"failure_category":"sandbox_violation","message":"m","retryable":false}`,
+		tool + "sandbox.violation tool_call_id=tool_call_id-1\ntool.result"},
+	"V50": {`begin
+		hook.started
+		hook.failed {"fail_mode":"open"}`, "begin\nhook.started\nhook.failed"},
+	"V51": {`begin
+		queue.changed {"op":"enqueue","entry":{"queued_turn_id":"q"},"depth":1}
+		queue.changed {"op":"dequeue","entry":{"queued_turn_id":"q"},"depth":0}`, `begin
+		queue.changed {"op":"dequeue","entry":{"queued_turn_id":"q"}}`},
+	"V53": {"begin\nturn.completed\nturn.submitted turn_id=b\nturn.started turn_id=b",
+		"begin\nturn.submitted turn_id=b\nturn.started turn_id=b"},
+	"V62": {aTask + "task.started", aTask + "task.archived"},
+	"V63": {aTask + "task.attempt.started\ntask.attempt.failed\ntask.attempt.started run_id=b",
+		aTask + "task.attempt.started\ntask.attempt.failed\ntask.attempt.started"},
+	"V65": {"task.created\ntask.created task_id=b parent_task_id=task_id-1",
+		aTask + "task.cancel_requested\ntask.created task_id=b parent_task_id=task_id-1"},
+	"V66": {`task.created {"acceptance":[{"id":"a"},"it builds"]}
+		task.accepted
+		task.started
+		task.completed {"delivery_state":"delivered","acceptance":[{"id":"a","status":"met"},{"status":"failed"}]}`,
+		aTask + "task.started\ntask.completed"},
+	"V67": {aTask + "task.started\ntask.lost {\"evidence\":[]}", aTask + "task.started\ntask.lost"},
+	"V70": {
+		aTask + "task.started\ntask.waiting status=waiting_input {\"wait_for\":{\"kind\":\"operator\",\"ref\":\"a\"}}",
+		aTask + "task.started\ntask.waiting status=waiting_input",
+	},
+	"V71": {request, "thread.started\nturn.submitted\nturn.started\nmodel.requested {\"attempt\":1}"},
+	"V72": {
+		"begin\ncontext.compaction.started\n" + `context.compaction.completed {"preserved":{"actions":[],"incidents":[],"evidence":[]}}`,
+		"begin\ncontext.compaction.started\ncontext.compaction.completed",
+	},
+	"V75": {request + "model.completed\nturn.completed",
+		"begin\nmodel.requested {\"attempt\":1}\nmodel.completed\nturn.completed"},
+	"V76": {request, "begin\nrouting.not_possible\nmodel.requested {\"attempt\":1}"},
+	"V77": {`begin
+		routing.fallback.applied {"from":"a","to":"b","reason":"c"}`, "begin\nrouting.fallback.applied"},
+	"V78": {request + `model.completed
+		cost.recorded turn_id=turn_id-1 {"usage":{"input_tokens":3,"output_tokens":2}}
+		turn.completed {"usage":{"input_tokens":3,"output_tokens":2}}`,
+		request + "model.completed\nturn.completed {\"usage\":{\"input_tokens\":3}}"},
+	"V79": {request + "model.failed {\"http_status\":429}\nrate_limit.hit turn_id=turn_id-1\nturn.completed",
+		request + "model.failed {\"http_status\":429}\nturn.completed"},
+	"V80": {
+		"task.created\nbegin\nsubagent.spawned task_id=task_id-1 {\"child_thread_id\":\"c\",\"cause_tool_call_id\":\"t\"}",
+		"begin\nsubagent.spawned",
+	},
+	"V81": {
+		aTask + "task.started\ntask.created task_id=b parent_task_id=task_id-1\ntask.completed {\"delivery_state\":\"queued\",\"detached_children\":true}",
+		aTask + "task.started\ntask.created task_id=b parent_task_id=task_id-1\ntask.completed {\"delivery_state\":\"queued\"}",
+	},
+	"V83": {"job.item.started\njob.item.failed\njob.item.started {\"attempt\":2}",
+		"job.item.started\njob.item.failed\njob.item.started"},
+}
+
+// axes are what holds a sandbox, with a level of its network.
+func axes(level string) string {
+	return fmt.Sprintf(`{"enforcement":{"filesystem":"unknown","network":%q,"process":"unknown","secret":"unknown"}}`, level)
+}
+
+// overlap is two tools that execute at once.
+func overlap(reads string) string {
+	return `begin
+		tool.catalog.resolved {"tools":[{"tool_name":"t","is_read_only":` + reads + `}]}
+		tool.started {"tool_name":"t"}
+		tool.started tool_call_id=b step_id=c {"tool_name":"t"}
+		tool.progress {"phase":"executing"}
+		tool.progress tool_call_id=b step_id=c {"phase":"executing"}`
+}
+
+// alsoBroken are further ways to break rules.
+var alsoBroken = []struct{ rule, log string }{
+	{"V1", "thread.started schema_version=other-9"},
+	{"V8", "begin\ntool.started {\"message_id\":\"tool_call_id-1\"}"},
+	{
+		"V8",
+		"thread.started\nturn.submitted\nqueue.changed turn_id=turn_id-1 {\"op\":\"settle\",\"entry\":{\"message_id\":\"turn_id-1\"}}",
+	},
+	{"V8", "begin\ntool.started tool_call_id=same {\"safe_args\":{}}\ntask.created task_id=same"},
+	{"V8", "thread.started\nqueue.changed {\"op\":\"enqueue\",\"entry\":{\"message_id\":\"m\"}}\nturn.submitted turn_id=m"},
+	{"V9", "task.created parent_task_id=none"},
+	{"V9", aTask + "task.started root_task_id=none"},
+	{"V9", "task.lost {\"evidence\":\"e\",\"external_ids\":[\"other\"]}"},
+	{"V9", "begin\ncontext.resolved session_id=other turn_id=turn_id-1"},
+	{"V11", tool + "tool.result status=completed {\"preview\":\"\"}\ntool.started"},
+	{"V13", "begin\naction.required\naction.required"},
+	{"V14", "begin\nprocess.started\nprocess.started"},
+	{"V15", request + "model.completed\nmodel.requested {\"attempt\":1}"},
+	{"V19", "begin\nturn.submitted"},
+	{"V19", "begin\nturn.completed\nturn.submitted"},
+	{"V26", request + "model.failed {\"outcome\":\"retrying\"}\nmodel.requested model_request_id=b {\"attempt\":1}"},
+	{"V26", request + "model.failed {\"outcome\":\"retrying\"}\nmodel.requested model_request_id=b {\"attempt\":3}"},
+	{"V26", request + "model.completed\nmodel.requested model_request_id=b {\"attempt\":2}"},
+	{"V16", tool + "process.started tool_call_id=tool_call_id-1\ntool.failed\nturn.completed"},
+	{"V27", `begin
+		turn.failed status=failed {"failure_category":"","retryable":false}`},
+	{"V27", `begin
+		turn.failed status=failed {"failure_category":"timeout","retryable":"perhaps"}`},
+	{"V32", tool + `tool.failed {"failure_category":"timeout","message":"m","retryable":0}`},
+	{"V33", `begin
+		tool.started {"safe_args":{},"policy":"deny"}
+		tool.result status=completed {"preview":""}`},
+	{"V36", `begin
+		output.truncated {"kept_bytes":3,"size_bytes":2,"truncation":"head"}`},
+	{"V36", `begin
+		output.spilled {"size_bytes":"many","preview":"","output_ref":"r"}`},
+	{"V40", `begin
+		permission.evaluated {"decision":"allow","decision_source":"a feeling"}`},
+	{"V47", `begin
+		action.required
+		action.resolved {"decision":"deny","via":"expiry"}`},
+	{"V77", `begin
+		routing.fallback.applied {"from":"a","to":"","reason":"c"}`},
+	{"V32", tool + `tool.result status=completed {"preview":"","canonical":{"status":"error"}}`},
+	{"V48", `sandbox.applied {"enforcement":{"filesystem":"enforced","process":"enforced","secret":"enforced"}}`},
+	{"V51", queued("explode")},
+	{"V51", queued("promote")},
+	{"V51", `queue.changed {"op":"enqueue","entry":{"message_id":"m"},"depth":1.5}`},
+	{"V9", "task.created {\"parent_task_id\":\"none\"}"},
+	{"V62", aTask + "task.started status=completed"},
+	{"V62", aTask + "task.started\ntask.waiting status=completed {\"wait_for\":{\"kind\":\"k\",\"ref\":\"r\"}}"},
+	{"V62", aTask + "task.started\ntask.waiting"},
+	{"V62", aTask + "task.started\ntask.updated status=completed"},
+	{"V63", aTask + "task.started\ntask.failed\ntask.retrying\ntask.started"},
+	{"V65", "task.created\ntask.created task_id=b parent_task_id=task_id-1\n" +
+		"task.accepted\ntask.cancel_requested\ntask.accepted task_id=b\ntask.started task_id=b"},
+	{"V65", "task.created\ntask.created task_id=b {\"parent_task_id\":\"task_id-1\"}\n" +
+		"task.accepted\ntask.cancel_requested\ntask.cancelled\ntask.created task_id=c parent_task_id=b"},
+	{"V66", `task.created {"acceptance":[{"id":"a"},{"id":"b"}]}
+		task.accepted
+		task.started
+		task.completed {"delivery_state":"delivered","acceptance":[{"id":"a","status":"met"}]}`},
+	{"V66", aTask + `task.updated {"acceptance":["it builds"]}
+		task.started
+		task.completed {"delivery_state":"delivered"}`},
+	{"V66", aTask + `task.started
+		task.completed {"delivery_state":"delivered","acceptance":[{"id":"a","status":"pending"}]}`},
+	{"V66", aTask + "task.started\ntask.completed {\"delivery_state\":\"unknown\"}"},
+	{"V75", `begin
+		routing.candidates.resolved turn_id=turn_id-1 {"candidate_count":2,"candidates":[{}]}`},
+	{"V75", `begin
+		routing.not_possible {"candidate_count":1}`},
+	{"V75", `begin
+		routing.decided {"candidate_count":0}`},
+	{"V78", request + "model.failed\nturn.completed {\"usage\":{\"input_tokens\":3}}"},
+	{"V78", request + "model.failed\nturn.failed status=failed {\"usage\":{\"input_tokens\":3}}"},
+	{"V83", "job.item.started\njob.item.failed\njob.item.started {\"attempt\":2}\njob.item.failed\n" +
+		"job.item.started {\"attempt\":2}"},
+	{"V75", `begin
+		routing.single_candidate {"candidate_count":2}`},
+	{"V75", `begin
+		routing.decided {"candidate_count":1,"fallback_chain":["a","b"]}`},
+}

@@ -200,7 +200,7 @@ func (s *step) emitHold(op string, before, now rules.WorkState, w *ledger.WorkIt
 		s.emitWork(rules.WorkItemWritten, "task.resumed", *w, facts{"op": op})
 	}
 	if before == rules.WorkWaitingOperator {
-		s.emitItemAction(rules.ActionResolved, *w, facts{"decision": "answered", "decided_by": "runtime", "via": "work_item"})
+		s.emitItemAction(rules.ActionResolved, *w, facts{"decision": "answered", "resolved_by": "runtime", "via": "policy"})
 	}
 	if now == "" {
 		return
@@ -209,7 +209,7 @@ func (s *step) emitHold(op string, before, now rules.WorkState, w *ledger.WorkIt
 	f := facts{"op": op}
 	s.emitWork(rules.WorkItemWritten, f.held(now, *w, waits), *w, f)
 	if now == rules.WorkWaitingOperator {
-		s.emitItemAction(rules.ActionRequired, *w, facts{"action_kind": "operator_input", "prompt": clip(w.Objective)})
+		s.emitItemAction(rules.ActionRequired, *w, facts{"action_type": "operator_input", "prompt": clip(w.Objective)})
 	}
 }
 

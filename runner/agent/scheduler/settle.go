@@ -72,7 +72,7 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 	if err := s.UpdateAttempt(a); err != nil {
 		return Settlement{}, err
 	}
-	if v.turn && a.BegunAt == nil && !e.StartedAt.IsZero() {
+	if v.turn && a.BegunAt == nil && (!e.StartedAt.IsZero() || e.Kind == ledger.TurnCompleted) {
 		if err := s.begin(a); err != nil { // its start could not be recorded when it began
 			return Settlement{}, err
 		}

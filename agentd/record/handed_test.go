@@ -42,7 +42,8 @@ func (h handing) begin(n, previous, input string) (*Turn, *responses.Emitter, tu
 	if at.Facts == 0 {
 		must(h.T, turn.Event(scope.ThreadStarted(fork)))
 	}
-	must(h.T, turn.Event(scope.TurnSubmitted(turns.Submitted{Source: "test", ResponseID: resp.ID}, false)))
+	must(h.T, turn.Event(scope.TurnSubmitted(turns.Submitted{Source: "test", ResponseID: resp.ID}, false)),
+		turn.Event(scope.TurnStarted(turns.Started{})))
 	for _, fact := range scope.ClientAnswers(before, req.Input, at.Facts > 0) {
 		must(h.T, turn.Event(fact))
 	}

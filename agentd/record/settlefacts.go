@@ -42,14 +42,15 @@ func (s *Store) endFacts(stored *Stored, resp responses.Response, now time.Time)
 
 // keptFacts is what the facts of a turn that was cut off say.
 type keptFacts struct {
-	totals           Totals
-	open             openFacts
-	caused           causes
-	client           handed
-	known            map[string]string // newest fact of the beginning of each process and task, by process
-	submitted, ended bool
-	trace            tracecontext.Span
-	seq              int64 // of the newest
+	totals         Totals
+	open           openFacts
+	caused         causes
+	client         handed
+	known          map[string]string // newest fact of the beginning of each process and task, by process
+	submitted      bool
+	started, ended bool
+	trace          tracecontext.Span
+	seq            int64 // of the newest
 }
 
 // read reads a log up to the first fact that cannot stay, and cuts it there. status is how the turn's response ended.
@@ -69,6 +70,8 @@ func (k *keptFacts) read(log *Log, status responses.Status) error {
 		switch ev.Type {
 		case turns.TurnSubmitted:
 			k.submitted, k.trace = true, ev.Span()
+		case turns.TurnStarted:
+			k.started = true
 		case turns.ProcessStarted, turns.TaskCreated, turns.TaskAccepted, turns.TaskStarted:
 			k.known[ev.ProcessID] = ev.Type
 		case turns.TurnCompleted, turns.TurnFailed:
@@ -105,6 +108,9 @@ func (s *Store) missing(stored *Stored, kept *keptFacts, scope turns.Scope, resp
 	facts []turns.RuntimeEvent) {
 	if !kept.submitted {
 		facts = stored.Header.opening(scope, kept.seq == 0)
+	}
+	if !kept.started && resp.Status == responses.StatusCompleted { // only a turn that started can
+		facts = append(facts, scope.TurnStarted(turns.Started{Model: resp.Model}))
 	}
 	begun := kept.client.missing(s.answered(scope, stored)) // a call that began has its end among them
 	if s.begun != nil {

@@ -162,7 +162,7 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 	}
 	s.store = store
 	store.Hide(parts.Secrets, structure)
-	store.Complete(s.begun)
+	store.Complete(s.untold)
 	if s.sessions, err = activation.OpenSessions(filepath.Join(cfg.Dirs.State, "skills"), s.instance); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare --state-dir: %w", err), store.Close())
 	}

@@ -337,52 +337,6 @@ func TestTasksAfterAKill(t *testing.T) {
 	}
 }
 
-// A turn that a kill cuts off while it tells of a task that it began tells the rest when it is settled: checkFacts
-// judges each.
-func TestTaskOfATurnThatWasCutOff(t *testing.T) {
-	h := start(t)
-	model := h.scenario("task", `rounds:
-  - calls: [{tool: ExecCommand, arguments: {cmd: sleep 600, yield_time_ms: 1}}]
-  - calls: [{tool: ExecCommand, arguments: {cmd: sleep 600, yield_time_ms: 30000}}]
-`)
-	_ = h.later(t.Context(), `{"model":"`+model+`","input":"go","holon":{"session_id":"sess_t","turn_id":"turn_cut"}}`)
-	var facts []byte
-	eventually(t, "the task is told", func() bool {
-		facts, _ = os.ReadFile(h.file("turn_cut", turns.RuntimeFile))
-		return strings.Contains(string(facts), turns.TaskStarted)
-	})
-	state, output := t.TempDir(), t.TempDir()
-	if err := errors.Join(os.CopyFS(state, os.DirFS(h.cfg.Dirs.State)),
-		os.CopyFS(output, os.DirFS(h.cfg.Dirs.Output))); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.stop(); err != nil {
-		t.Fatal(err)
-	}
-	for _, last := range []string{turns.ToolStarted, turns.ProcessStarted, turns.ToolResult, turns.TaskCreated,
-		turns.TaskAccepted, turns.TaskStarted} {
-		t.Run(last, func(t *testing.T) {
-			end := bytes.Index(facts, []byte(`"type":"`+last+`"`))
-			end += bytes.IndexByte(facts[end:], '\n') + 1
-			path := h.file("turn_cut", turns.RuntimeFile)
-			if err := errors.Join(os.RemoveAll(h.cfg.Dirs.State), os.RemoveAll(h.cfg.Dirs.Output),
-				os.CopyFS(h.cfg.Dirs.State, os.DirFS(state)), os.CopyFS(h.cfg.Dirs.Output, os.DirFS(output)),
-				os.Truncate(path, int64(end))); err != nil {
-				t.Fatal(err)
-			}
-			again := startIn(t, h.dir)
-			eventually(t, "the turn is settled", func() bool { return again.record("turn_cut").Status.Terminal() })
-			settled, err := os.ReadFile(path)
-			for _, class := range []string{turns.ProcessStarted, turns.TaskCreated, turns.TaskAccepted,
-				turns.TaskStarted} {
-				if n := bytes.Count(settled, []byte(`"type":"`+class+`"`)); err != nil || n != 1 {
-					t.Errorf("%d %s (%v), want 1", n, class, err)
-				}
-			}
-		})
-	}
-}
-
 // A task ends with the server, and its record says so.
 func TestTasksEndWithTheServer(t *testing.T) {
 	h := start(t)

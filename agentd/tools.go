@@ -48,7 +48,9 @@ func (s *Server) notices(j *job) func() ([]turn.Notice, func()) {
 		ended := s.parts.Tasks.Ended(j.sessionID, j.scope.ThreadID)
 		list := make([]turn.Notice, len(ended))
 		for i, t := range ended {
-			list[i].Events = endedTask(j, t.Snapshot, t.Elsewhere)
+			if !t.Recorded {
+				list[i].Events = endedTask(j.scope, t.Snapshot, t.Elsewhere)
+			}
 			if !t.Seen {
 				list[i].Item = taskNotice(t.Snapshot)
 			}
@@ -66,26 +68,43 @@ func (s *Server) notices(j *job) func() ([]turn.Notice, func()) {
 }
 
 // endedTask are the facts of the end of a task, whose beginning another thread may have.
-func endedTask(j *job, t tasks.Snapshot, elsewhere bool) []turns.RuntimeEvent {
-	end := portable(t, j.turnID)
+func endedTask(scope turns.Scope, t tasks.Snapshot, elsewhere bool) []turns.RuntimeEvent {
+	end := portable(t, scope.TurnID)
 	switch {
 	case elsewhere:
-		return j.scope.TaskHeard(t.TaskID, end)
+		return scope.TaskHeard(t.TaskID, end)
 	case t.TurnID == "": // no turn has told that the operator started it
-		return append(begunTask(j.scope, t, "operator"), j.scope.TaskEnded(t.TaskID, end)...)
+		return append(begunTask(scope, t, "operator"), scope.TaskEnded(t.TaskID, end)...)
 	}
-	return j.scope.TaskEnded(t.TaskID, end)
+	return scope.TaskEnded(t.TaskID, end)
 }
 
-// begun are the facts of the beginning of tasks of a turn that its own facts lack: a task has its record before the
-// turn is told of it, and the process may die in between. known has the newest of these facts by process.
-func (s *Server) begun(scope turns.Scope, known map[string]string) (facts []turns.RuntimeEvent) {
-	for _, t := range s.parts.Tasks.Of(scope.TurnID) {
-		all := begunTask(scope, t, "recovery")
+// untold are the facts of tasks that those of a turn lack, by the newest that they have of the process of each, and
+// noted notes that they have them now. A task has its record before the turn is told of it, and an end is marked as told
+// after that: the process may die in between, and each is told once all the same.
+func (s *Server) untold(scope turns.Scope, known map[string]string) (facts []turns.RuntimeEvent, noted func()) {
+	var ended []string
+	add := func(all []turns.RuntimeEvent, begins bool) (has bool) {
 		newest := slices.IndexFunc(all, func(ev turns.RuntimeEvent) bool { return ev.Type == known[ev.ProcessID] })
-		facts = append(facts, all[newest+1:]...)
+		has = newest >= 0 || begins && known[all[0].ProcessID] == ""
+		if has {
+			facts = append(facts, all[newest+1:]...)
+		}
+		return has
 	}
-	return facts
+	for _, t := range s.parts.Tasks.Of(scope.TurnID) {
+		add(begunTask(scope, t, "recovery"), true)
+	}
+	for _, t := range s.parts.Tasks.Ended(scope.SessionID, scope.ThreadID) {
+		if !t.Elsewhere && !t.Recorded && add(endedTask(scope, t.Snapshot, false), false) {
+			ended = append(ended, t.TaskID)
+		}
+	}
+	return facts, func() {
+		for _, id := range ended {
+			s.parts.Tasks.Recorded(id)
+		}
+	}
 }
 
 // begunTask are the facts of the beginning of a task and its process.

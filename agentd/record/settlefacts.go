@@ -24,12 +24,18 @@ func (s *Store) endFacts(stored *Stored, resp responses.Response, now time.Time)
 	if err := kept.read(log, resp.Status); err != nil {
 		return kept.totals, kept.seq, err
 	}
-	if kept.ended {
-		return kept.totals, kept.seq, nil
-	}
 	scope := turns.Scope{RuntimeID: s.runtime, SessionID: h.SessionID, ThreadID: h.ThreadID, TurnID: h.TurnID,
 		Trace: kept.trace, Now: func() time.Time { return now }}
-	for _, ev := range s.missing(stored, &kept, scope, resp) {
+	var ofTasks []turns.RuntimeEvent
+	noted := func() {}
+	if s.untold != nil {
+		ofTasks, noted = s.untold(scope, kept.known)
+	}
+	if kept.ended {
+		noted()
+		return kept.totals, kept.seq, nil
+	}
+	for _, ev := range s.missing(stored, &kept, scope, resp, ofTasks) {
 		if err := kept.append(log, ev); err != nil {
 			return kept.totals, kept.seq, err
 		}
@@ -37,7 +43,11 @@ func (s *Store) endFacts(stored *Stored, resp responses.Response, now time.Time)
 	if err := kept.append(log, closingFact(scope, stored, resp, kept.totals)); err != nil {
 		return kept.totals, kept.seq, err
 	}
-	return kept.totals, kept.seq, log.Flush()
+	if err := log.Flush(); err != nil {
+		return kept.totals, kept.seq, err
+	}
+	noted()
+	return kept.totals, kept.seq, nil
 }
 
 // keptFacts is what the facts of a turn that was cut off say.
@@ -46,7 +56,7 @@ type keptFacts struct {
 	open           openFacts
 	caused         causes
 	client         handed
-	known          map[string]string // newest fact of the beginning of each process and task, by process
+	known          map[string]string // newest fact of each process and its task, by process
 	submitted      bool
 	started, ended bool
 	trace          tracecontext.Span
@@ -72,7 +82,9 @@ func (k *keptFacts) read(log *Log, status responses.Status) error {
 			k.submitted, k.trace = true, ev.Span()
 		case turns.TurnStarted:
 			k.started = true
-		case turns.ProcessStarted, turns.TaskCreated, turns.TaskAccepted, turns.TaskStarted:
+		case turns.ProcessStarted, turns.TaskCreated, turns.TaskAccepted, turns.TaskStarted, turns.TaskCancelAsked,
+			turns.ProcessCompleted, turns.ProcessFailed, turns.ProcessTerminated, turns.TaskCompleted, turns.TaskFailed,
+			turns.TaskTimedOut, turns.TaskCancelled, turns.TaskLost:
 			k.known[ev.ProcessID] = ev.Type
 		case turns.TurnCompleted, turns.TurnFailed:
 			k.ended = true
@@ -104,18 +116,15 @@ func (k *keptFacts) count(ev turns.RuntimeEvent) {
 }
 
 // missing are the facts that a turn that was cut off lacks before its end.
-func (s *Store) missing(stored *Stored, kept *keptFacts, scope turns.Scope, resp responses.Response) (
-	facts []turns.RuntimeEvent) {
+func (s *Store) missing(stored *Stored, kept *keptFacts, scope turns.Scope, resp responses.Response,
+	ofTasks []turns.RuntimeEvent) (facts []turns.RuntimeEvent) {
 	if !kept.submitted {
 		facts = stored.Header.opening(scope, kept.seq == 0)
 	}
 	if !kept.started && resp.Status == responses.StatusCompleted { // only a turn that started can
 		facts = append(facts, scope.TurnStarted(turns.Started{Model: resp.Model}))
 	}
-	begun := kept.client.missing(s.answered(scope, stored)) // a call that began has its end among them
-	if s.begun != nil {
-		begun = append(begun, s.begun(scope, kept.known)...)
-	}
+	begun := append(kept.client.missing(s.answered(scope, stored)), ofTasks...) // a call that began has its end among them
 	for _, ev := range begun {
 		kept.open.take(ev)
 	}

@@ -43,7 +43,7 @@ type Store struct {
 	dir     string
 	lock    *os.File // held as long as the process may write here
 	runtime string
-	begun   Begun
+	untold  Untold
 	cache   *conversations
 	catalog *catalog
 	journal *journal
@@ -129,13 +129,12 @@ func (s *Store) Hide(secrets *redact.Set, constants redact.Constants) {
 	s.secrets, s.words = secrets, constants
 }
 
-// Begun returns the facts of the beginning of the tasks of the turn of scope, and of their processes, that come after
-// those that are known: the class of the newest by process id.
-type Begun func(scope turns.Scope, known map[string]string) []turns.RuntimeEvent
+// Untold returns the facts of tasks and their processes that the turn of scope has to tell and that come after those
+// that are known: the class of the newest by process id. noted is called when they are written.
+type Untold func(scope turns.Scope, known map[string]string) (facts []turns.RuntimeEvent, noted func())
 
-// Complete sets what knows of things that a turn began before its facts said so. Call it before the first turn is
-// settled.
-func (s *Store) Complete(begun Begun) { s.begun = begun }
+// Complete sets what knows of tasks before the facts of their turn do. Call it before the first turn is settled.
+func (s *Store) Complete(untold Untold) { s.untold = untold }
 
 // lingering is how long the lock of a killed process may outlive it.
 const lingering = 2 * time.Second

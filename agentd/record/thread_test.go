@@ -126,8 +126,8 @@ func TestThreadAfterAKill(t *testing.T) {
 			s, err := OpenStore(s.dir)
 			must(t, err)
 			defer s.Close()
-			s.Complete(func(scope turns.Scope, known map[string]string) []turns.RuntimeEvent {
-				return scope.TaskBegun("task_1", turns.TaskBegun{})
+			s.Complete(func(scope turns.Scope, known map[string]string) ([]turns.RuntimeEvent, func()) {
+				return scope.TaskBegun("task_1", turns.TaskBegun{}), func() {}
 			})
 			_, err = s.Settle(now)
 			must(t, err)

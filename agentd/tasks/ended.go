@@ -10,6 +10,7 @@ type Ending struct {
 	wire.Snapshot
 	Seen      bool // a tool has shown it to the model
 	Elsewhere bool // the facts of another thread have its beginning
+	Recorded  bool // the facts of the thread have its end, of which no model may know
 }
 
 // Ended returns the tasks of a session whose end a thread of it has to be told, the oldest first, a few at a time. That
@@ -23,7 +24,7 @@ func (m *Manager) Ended(session, thread string) []Ending {
 		elsewhere := !t.rec.Direct && t.rec.ThreadID != thread
 		if t.rec.SessionID == session && t.proc == nil && t.rec.Status.Terminal() && !t.rec.Told &&
 			!(elsewhere && t.rec.Heard) && len(list) < maxEnded {
-			list = append(list, Ending{t.snapshot(), t.rec.Seen, elsewhere})
+			list = append(list, Ending{t.snapshot(), t.rec.Seen, elsewhere, t.rec.Recorded && !elsewhere})
 		}
 	}
 	return list
@@ -46,6 +47,10 @@ func (m *Manager) Told(id string) { m.note(id, func(r *record) *bool { return &r
 
 // Heard is described at Told.
 func (m *Manager) Heard(id string) { m.note(id, func(r *record) *bool { return &r.Heard }) }
+
+// Recorded notes that the facts of the thread with the beginning of an ended task have its end, although the process
+// died before it could note more.
+func (m *Manager) Recorded(id string) { m.note(id, func(r *record) *bool { return &r.Recorded }) }
 
 // Seen is described at Told.
 func (m *Manager) Seen(id string) { m.note(id, func(r *record) *bool { return &r.Seen }) }

@@ -47,9 +47,10 @@ type record struct {
 	Digest     string      `json:"cmd_digest"`
 	StdoutPath string      `json:"stdout_path,omitempty"`
 	StderrPath string      `json:"stderr_path,omitempty"`
-	Seen       bool        `json:"seen,omitempty"`  // a model of the session has seen that it has ended
-	Heard      bool        `json:"heard,omitempty"` // a thread that does not have its beginning knows that it has ended
-	Told       bool        `json:"told"`            // the one that has it knows, and its facts say so
+	Seen       bool        `json:"seen,omitempty"`     // a model of the session has seen that it has ended
+	Heard      bool        `json:"heard,omitempty"`    // a thread that does not have its beginning knows that it has ended
+	Recorded   bool        `json:"recorded,omitempty"` // the facts of the one that has it say so
+	Told       bool        `json:"told"`               // the one that has it knows, and its facts say so
 	End        *end        `json:"end,omitempty"`
 
 	Process process.Trace `json:"process"` // by which a later runtime finds what is left

@@ -14,7 +14,7 @@ type Notice struct {
 }
 
 // notice adds what happened outside to what the model is told. A notice that is
-// in the journal and not marked as told is told again, never lost.
+// in the journal and not marked as told is told again, never lost; its facts are not.
 func (r *runner) notice() error {
 	if r.Notices == nil {
 		return nil

@@ -6,11 +6,19 @@ import (
 	"strings"
 )
 
-// Class is a kind of event: which ids it must carry next to the runtime and the session.
+// Class is a kind of event: which ids it must carry next to the runtime and the session, and which texts.
 type Class struct {
-	Name string
-	Core bool
-	IDs  []ID
+	Name  string
+	Core  bool
+	IDs   []ID
+	Texts []Text
+}
+
+// Text is a text that an event must carry, its status or a key of its payload, and the words that it may be.
+type Text struct {
+	Key      string
+	Words    []string
+	Optional bool // it may be left out
 }
 
 var vendorName = regexp.MustCompile(`^holon\.[a-z0-9_]+(\.[a-z0-9_]+)*$`)
@@ -27,11 +35,18 @@ func Classes() []Class {
 	}{{coreClasses, true}, {extendedClasses, false}} {
 		for line := range strings.Lines(table.text) {
 			words := strings.Fields(line)
-			c := Class{Name: words[0], Core: table.core}
-			for _, short := range words[1:] {
-				c.IDs = append(c.IDs, shortIDs[short])
+			if len(all) == 0 || all[len(all)-1].Name != words[0] { // a class may go on in another line
+				all = append(all, Class{Name: words[0], Core: table.core})
 			}
-			all = append(all, c)
+			c := &all[len(all)-1]
+			for _, word := range words[1:] {
+				if key, list, ok := strings.Cut(word, "="); ok {
+					key, optional := strings.CutSuffix(key, "?")
+					c.Texts = append(c.Texts, Text{key, strings.Split(list, "|"), optional})
+				} else {
+					c.IDs = append(c.IDs, shortIDs[word])
+				}
+			}
 		}
 	}
 	return all

@@ -1,6 +1,7 @@
 package agentruntime
 
-// extendedClasses are the recommended classes, one a line with the ids that it needs.
+// extendedClasses are the recommended classes, one a line with the ids that it needs, and the texts with the words that
+// they may be.
 const extendedClasses = `permission.evaluated
 permission.requested Ac
 permission.resolved Ac
@@ -11,22 +12,22 @@ hook.completed
 hook.failed
 policy.changed
 process.started Pr
-process.output Pr
+process.output Pr stream=stdout|stderr|tty
 process.input Pr
 process.completed Pr
-process.failed Pr
-process.terminated Pr
+process.failed Pr failure_category=spawn|sandbox|permission|timeout|transport|lost
+process.terminated Pr by=user|policy|parent_cancel|shutdown
 task.profile.resolved Tu
 routing.candidates.resolved Tu
 routing.decided Tu
 routing.fallback.applied Tu
-routing.not_possible Tu
+routing.not_possible Tu status=blocked
 routing.single_candidate Tu
 task.delegated Ta
 task.dependency.updated Ta
 task.attempt.started Ta Ru
 task.attempt.completed Ta Ru
-task.attempt.failed Ta Ru
+task.attempt.failed Ta Ru status=failed|timed_out|lost|cancelled
 cost.estimated
 cost.recorded
 rate_limit.hit

@@ -91,6 +91,9 @@ func (e *Event) thread() string {
 	return e.IDs[Session]
 }
 
+// misfit reports whether a field was not of its type, which is one violation.
+func (e *Event) misfit(name string) bool { _, ok := e.misfits[name]; return ok }
+
 // field returns what the payload holds at a path of keys with dots between, or nil.
 func (e *Event) field(path string) any {
 	if e.fields == nil {

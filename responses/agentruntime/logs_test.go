@@ -99,7 +99,7 @@ var logs = map[string]struct{ valid, invalid string }{
 		cost.recorded turn_id=turn_id-1 {"usage":{"input_tokens":3,"output_tokens":2}}
 		turn.completed {"usage":{"input_tokens":3,"output_tokens":2}}`,
 		request + "model.completed\nturn.completed {\"usage\":{\"input_tokens\":3}}"},
-	"V79": {request + "model.failed {\"http_status\":429}\nrate_limit.hit turn_id=turn_id-1\nturn.completed",
+	"V79": {request + "model.failed {\"http_status\":429}\nrate_limit.hit turn_id=turn_id-1 model_request_id=model_request_id-1\nturn.completed",
 		request + "model.failed {\"http_status\":429}\nturn.completed"},
 	"V80": {
 		"task.created\nbegin\nsubagent.spawned task_id=task_id-1 {\"child_thread_id\":\"c\",\"cause_tool_call_id\":\"t\"}",
@@ -109,8 +109,8 @@ var logs = map[string]struct{ valid, invalid string }{
 		aTask + "task.started\ntask.created task_id=b parent_task_id=task_id-1\ntask.completed {\"delivery_state\":\"queued\",\"detached_children\":true}",
 		aTask + "task.started\ntask.created task_id=b parent_task_id=task_id-1\ntask.completed {\"delivery_state\":\"queued\"}",
 	},
-	"V83": {"job.item.started\njob.item.failed\njob.item.started {\"attempt\":2}",
-		"job.item.started\njob.item.failed\njob.item.started"},
+	"V83": {"job.created\njob.item.started\njob.item.failed\njob.item.started {\"attempt\":2}",
+		"job.created\njob.item.started\njob.item.failed\njob.item.started"},
 }
 
 // axes are what holds a sandbox, with a level of its network.
@@ -204,10 +204,70 @@ var alsoBroken = []struct{ rule, log string }{
 		routing.decided {"candidate_count":0}`},
 	{"V78", request + "model.failed\nturn.completed {\"usage\":{\"input_tokens\":3}}"},
 	{"V78", request + "model.failed\nturn.failed status=failed {\"usage\":{\"input_tokens\":3}}"},
-	{"V83", "job.item.started\njob.item.failed\njob.item.started {\"attempt\":2}\njob.item.failed\n" +
+	{"V83", "job.created\njob.item.started\njob.item.failed\njob.item.started {\"attempt\":2}\njob.item.failed\n" +
 		"job.item.started {\"attempt\":2}"},
 	{"V75", `begin
 		routing.single_candidate {"candidate_count":2}`},
 	{"V75", `begin
 		routing.decided {"candidate_count":1,"fallback_chain":["a","b"]}`},
+	{"V1", "session.created timestamp=2026-11-23T07:00:00.000+00:00"},
+	{"V1", "session.created timestamp=2026-11-23T07:00:00Z"},
+	{"V2", "thread.started\nturn.submitted status="},
+	{"V2", "begin\nturn.completed status=lost"},
+	{"V2", "evidence.changed status=done"},
+	{"V2", `begin
+		action.required
+		action.resolved {"via":"prose"}`},
+	{"V9", "begin\ncontext.resolved turn_id=turn_id-1 runtime_id=other"},
+	{"V9", "begin\ntool.started correlation="},
+	{"V9", "begin\nprocess.started\nprocess.completed correlation="},
+	{"V9", "channel.connected channel_id=other\nchannel.message"},
+	{"V9", "holon.trigger.rotated channel_id=other"},
+	{"V9", "job.started"},
+	{"V9", "subagent.completed"},
+	{"V16", `begin
+		turn.completed {"open_action_ids":["none"]}`},
+	{"V16", `begin
+		action.required
+		action.resolved
+		turn.completed {"open_action_ids":["action_id-1"]}`},
+	{"V18", "begin\nturn.started"},
+	{"V18", `begin
+		turn.started {"attempt":1}`},
+	{"V19", "thread.started\nturn.submitted\nmodel.requested {\"attempt\":1}\nturn.started"},
+	{"V19", "thread.started\nturn.submitted\nturn.completed"},
+	{"V51", queued("settle")},
+	{"V51", queued("enqueue") + queued("settle")},
+	{"V51", queued("enqueue") + queued("dequeue") + queued("settle") + queued("settle")},
+	{"V51", strings.Replace(queued("enqueue")+queued("dequeue"), `"m"`, `"m","priority":"next"`, 1) +
+		`queue.changed {"op":"settle","entry":{"message_id":"m","priority":"normal"}}`},
+}
+
+// alsoLegal are logs that come near to breaking a rule.
+var alsoLegal = []string{
+	"thread.started\n" + queued("enqueue") + queued("dequeue") + queued("enqueue") + queued("interject") + queued("settle"),
+	`thread.started
+		queue.changed {"op":"enqueue","entry":{"message_id":"m","priority":"normal"}}
+		queue.changed {"op":"promote","entry":{"message_id":"m","priority":"next"},"depth":1}
+		queue.changed {"op":"dequeue","entry":{"message_id":"m","priority":"next"},"depth":0}
+		queue.changed {"op":"settle","entry":{"message_id":"m"},"depth":0}`,
+	"begin\nturn.started {\"attempt\":2}",
+	"thread.started\nturn.submitted\nturn.failed status=cancelled {\"failure_category\":\"cancelled\",\"retryable\":false}",
+	`begin
+		routing.decided
+		model.requested {"attempt":1,"round":1}
+		model.completed
+		model.requested model_request_id=c {"attempt":1,"purpose":"compaction"}
+		model.completed model_request_id=c
+		model.requested model_request_id=b {"attempt":1,"round":2}`,
+	`begin
+		turn.completed {"open_action_ids":["a"],"external_ids":["a"]}`,
+	"thread.started\nchannel.connected\nchannel.disconnected\nholon.trigger.rotated channel_id=channel_id-1",
+	"thread.started\nthread.updated status=",
+	`cost.recorded {"amount":0,"price_source":"list"}`,
+	`cost.recorded {"amount":"unknown","price_source":"unknown"}`,
+	"begin\nrate_limit.hit turn_id=turn_id-1 {\"by\":\"host\"}",
+	aTask + `task.started
+		task.waiting status=waiting_input {"wait_for":{"kind":"operator","ref":"a"}}
+		task.waiting status=waiting_input {"wait_for":{"kind":"operator","ref":"b"}}`,
 }

@@ -15,9 +15,11 @@ import (
 func envelopeRules() []Rule {
 	return []Rule{
 		{Number: 1, check: checkEnvelope,
-			Statement: "Every event has type, event_id, an RFC 3339 timestamp, schema_version, runtime_id, sequence and " +
-				"an object as payload."},
-		{Number: 2, check: checkIDs, Statement: "Every event carries the ids that its class demands, and ids are texts."},
+			Statement: "Every event has type, event_id, an RFC 3339 timestamp of UTC with milliseconds, schema_version, " +
+				"runtime_id, sequence and an object as payload."},
+		{Number: 2, check: checkClass,
+			Statement: "Every event carries the ids that its class demands, and ids are texts; a text for which its class has " +
+				"a list, such as a status, is one of the list."},
 		{Number: 3, check: checkType, Statement: "The type is a normalized class or begins with `holon.`."},
 		{Number: 4, check: checkRepeat, Statement: "An event_id that comes again has the same content."},
 		{Number: 5, check: checkSequence, Statement: "The sequence of a thread is contiguous from 1."},
@@ -26,8 +28,9 @@ func envelopeRules() []Rule {
 			Statement: "No event holds a secret or a trigger URL."},
 		{Number: 8, check: checkDistinct, Statement: "Ids of one kind never equal ids of another kind."},
 		{Number: 9, check: checkIntroduced,
-			Statement: "Every thread and task that is named was introduced earlier or is declared external, a thread stays " +
-				"in its session, and a cause is an earlier event."},
+			Statement: "Every thread, task, channel, job and subagent that is named was introduced earlier or is declared " +
+				"external, a thread stays in its session and a log in its runtime, a cause is an earlier event, and what " +
+				"happens within a turn or to what is open has one."},
 		{Number: 10, Why: "needs the published fixtures",
 			Statement: "The published fixtures decode and encode to equal JSON."},
 	}
@@ -44,8 +47,8 @@ func checkEnvelope(f *finding) {
 		}
 		switch name {
 		case "timestamp":
-			var t time.Time
-			f.must(t.UnmarshalText([]byte(f.Timestamp)) == nil, fmt.Sprintf("timestamp %.40q", f.Timestamp), "RFC 3339")
+			_, err := time.Parse("2006-01-02T15:04:05.000Z", f.Timestamp)
+			f.must(err == nil, fmt.Sprintf("timestamp %.40q", f.Timestamp), "RFC 3339, UTC (Z) with milliseconds")
 		case "sequence":
 			f.must(f.Sequence > 0, fmt.Sprintf("sequence %d", f.Sequence), "1 or more")
 		case "payload":
@@ -61,7 +64,7 @@ func checkEnvelope(f *finding) {
 		fmt.Sprintf("schema_version %.40q", f.SchemaVersion), SchemaVersion)
 }
 
-func checkIDs(f *finding) {
+func checkClass(f *finding) {
 	missing := f.Missing()
 	for kind, name := range idNames {
 		kind := ID(kind)
@@ -73,6 +76,17 @@ func checkIDs(f *finding) {
 		} else if slices.Contains(missing, kind) {
 			f.report("no "+name, cmp.Or(f.Type, "an event")+" with "+name)
 		}
+	}
+	class, normalized := ClassOf(f.Type)
+	_, word := Statuses[f.Status]
+	f.must(!normalized || f.Status == "" || word, fmt.Sprintf("status %.40q", f.Status), "a status of the standard")
+	for _, t := range class.Texts {
+		got := f.text(t.Key)
+		if t.Key == "status" {
+			got = f.Status
+		}
+		f.must(t.Optional && got == "" || f.misfit(t.Key) || slices.Contains(t.Words, got),
+			fmt.Sprintf("%s %.40q", t.Key, got), strings.Join(t.Words, ", "))
 	}
 }
 
@@ -97,8 +111,7 @@ func (e *Event) digest() uint64 {
 
 func checkSequence(f *finding) {
 	want := f.threadOf(f.Event).sequence + 1
-	_, misfit := f.misfits["sequence"] // of which V1 tells
-	if misfit || f.partial && want == 1 {
+	if f.misfit("sequence") || f.partial && want == 1 {
 		return
 	}
 	f.must(f.Sequence == want, fmt.Sprintf("sequence %d", f.Sequence), fmt.Sprintf("%d in %s", want, f.thread()))
@@ -145,6 +158,9 @@ func (e *Event) message() string { return cmp.Or(e.text("message_id"), e.text("e
 
 func checkIntroduced(f *finding) {
 	checkCause(f)
+	runtime := f.IDs[Runtime]
+	f.must(f.runtime == "" || runtime == "" || runtime == f.runtime, fmt.Sprintf("runtime_id %.80q", runtime),
+		f.runtime+", the runtime of the log")
 	session := f.threadOf(f.Event).session
 	f.must(session == "" || session == f.IDs[Session], fmt.Sprintf("session_id %.80q", f.IDs[Session]),
 		session+", the session of the thread")
@@ -162,7 +178,18 @@ func checkIntroduced(f *finding) {
 		f.must(id == "" || f.introduces(kind) || f.external(id) || f.tasks[id] != nil || f.known("task "+id),
 			fmt.Sprintf("%s %.80s", kind, id), "task.created before it")
 	}
+	for kind, opener := range openers {
+		id := f.IDs[kind]
+		family, _, _ := strings.Cut(opener, ".")
+		if id != "" && f.Type != opener && (strings.HasPrefix(f.Type, family+".") || IsVendor(f.Type)) {
+			f.must(f.external(id) || f.introduced.set[id] || f.introduced.full, fmt.Sprintf("%s %.80s", kind, id),
+				opener+" before it")
+		}
+	}
 }
+
+// openers are the classes that introduce what later events of their family, and ours, name.
+var openers = map[ID]string{Channel: "channel.connected", Job: "job.created", Subagent: "subagent.spawned"}
 
 // external reports whether the event declares one of its ids external: another log introduces what it names, and judges
 // what becomes of it.
@@ -177,8 +204,18 @@ func (e *Event) introduces(kind ID) bool {
 // for what it did, of which no log tells; it is found only when a later event has it as its id.
 func checkCause(f *finding) {
 	cause := f.Correlation.CausationID
+	f.must(cause != "" || !f.follows() || f.misfit("correlation") || f.misfit("correlation.causation_id"),
+		"no causation_id", "the event that caused it")
 	f.must(!f.unmet.set[f.EventID], f.EventID+" was named as a cause before", "a cause that is earlier")
 	f.must(!f.knowsCause(f.Event) || f.eventIDs.set[cause], fmt.Sprintf("causation_id %.80q", cause), "an earlier event")
+}
+
+// follows reports whether another event must have caused this one: it is work of a turn, or about what is open.
+func (e *Event) follows() bool {
+	family, ok := FamilyOf(e.Type)
+	return ok && e.Type != family.Open || e.IDs[Turn] != "" && slices.ContainsFunc(turnWork, func(prefix string) bool {
+		return strings.HasPrefix(e.Type, prefix)
+	})
 }
 
 // knowsCause reports whether the cause of an event must be among the events before it: it has the form of their ids,

@@ -21,6 +21,8 @@ func lifecycleRules() []Rule {
 		return r
 	}
 	ends := []string{"turn.completed", "turn.failed"}
+	turn := pair(18, "A turn starts once, again only as a later attempt, and has exactly one terminal event.", "turn")
+	turn.check = checkTurn
 	return []Rule{
 		pair(11, "tool.result or tool.failed, exactly one of them, follows tool.started.", "tool call"),
 		{Number: 12, On: []string{"tool.started"}, check: checkReopened,
@@ -29,13 +31,14 @@ func lifecycleRules() []Rule {
 		pair(14, "Events of a process follow process.started, and exactly one ends it.", "process"),
 		pair(15, "Every model request begins with model.requested and has exactly one end.", "model request"),
 		{Number: 16, On: ends, check: checkOpenAtEnd,
-			Statement: "When a turn ends nothing of it is open, except actions in open_action_ids, attempts at tasks and " +
-				"items of jobs."},
-		{Number: 17, On: []string{"model.", "reasoning.", "tool.", "permission.", "sandbox.", "context."},
-			check:     checkAfterEnd,
+			Statement: "When a turn ends nothing of it is open, except actions in open_action_ids, which are open, attempts " +
+				"at tasks and items of jobs."},
+		{Number: 17, On: turnWork, check: checkAfterEnd,
 			Statement: "After the end of a turn no event of its work names it."},
-		pair(18, "A turn has exactly one terminal event.", "turn"),
-		{Number: 19, check: checkSubmitted, Statement: "turn.submitted precedes every other event of the turn."},
+		turn,
+		{Number: 19, check: checkSubmitted,
+			Statement: "turn.submitted precedes every other event of the turn, and turn.started its requests to models and " +
+				"its completion."},
 		{Number: 20, Why: "holds by construction: nothing is demanded at the end of a log",
 			Statement: "A prefix of a legal stream is legal."},
 		pair(21, "Compactions, hooks, attempts, job items and rollbacks open before they close.",
@@ -44,6 +47,9 @@ func lifecycleRules() []Rule {
 			Statement: "A batch is committed whole or not at all."},
 	}
 }
+
+// turnWork are the classes, by prefix, of the work of a turn.
+var turnWork = []string{"model.", "reasoning.", "tool.", "permission.", "sandbox.", "context."}
 
 // opensOnce are the families that do not open again while they are open, which V12 says of tool calls. But for actions,
 // which may be asked for again, their ids name one thing each.
@@ -70,11 +76,26 @@ func checkPair(f *finding) {
 	f.report(got, family.Open+" before it")
 }
 
+func checkTurn(f *finding) {
+	checkPair(f)
+	if turn := f.turnOf(f.Event); turn != nil && f.Type == "turn.started" {
+		attempt, _ := f.number("attempt")
+		starts := turn.seen[f.Type]
+		f.must(starts == 0 || attempt > float64(starts), "a second turn.started of "+turn.id, "one for each attempt")
+	}
+}
+
 func checkReopened(f *finding) {
 	f.must(f.objectOf(f.Event) == nil, "a second "+f.Type+" of "+f.IDs[ToolCall], "its end first")
 }
 
 func checkOpenAtEnd(f *finding) {
+	for _, id := range f.list("open_action_ids") {
+		id, _ := id.(string)
+		key := "action " + id
+		f.must(f.open[key] != nil || f.external(id) || f.partial && !f.closed.set[key],
+			fmt.Sprintf("open_action_ids has %.80q, which is not open", id), "action.required before it")
+	}
 	turn := f.turnOf(f.Event)
 	if turn == nil {
 		return
@@ -104,6 +125,10 @@ func checkSubmitted(f *finding) {
 		f.must(f.turnOf(f.Event) == nil && !f.closed.set["turn "+id], "a second turn.submitted of "+id, "one")
 		return
 	}
-	f.must(f.turnOf(f.Event) != nil || f.known("turn "+id), fmt.Sprintf("%s of %s", f.Type, id),
-		"turn.submitted before it")
+	turn := f.turnOf(f.Event)
+	f.must(turn != nil || f.known("turn "+id), fmt.Sprintf("%s of %s", f.Type, id), "turn.submitted before it")
+	if f.Type == "model.requested" || f.Type == "turn.completed" {
+		f.must(turn == nil || turn.seen["turn.started"] > 0, fmt.Sprintf("%s of %s, which has not started", f.Type, id),
+			"turn.started before it")
+	}
 }

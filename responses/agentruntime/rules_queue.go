@@ -1,6 +1,12 @@
 package agentruntime
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
 
 func queueRules() []Rule {
 	rule := func(number int, why, statement string) Rule {
@@ -9,8 +15,8 @@ func queueRules() []Rule {
 	const restart, live, models = "needs the state after a restart", "needs a live server", "needs the read models"
 	return []Rule{
 		{Number: 51, On: []string{"queue.changed"}, check: checkQueue,
-			Statement: "What leaves a queue or is promoted was in it, what enters it was not, and depth is the number of " +
-				"entries."},
+			Statement: "What leaves a queue or is promoted was in it, what enters it was not, what is settled was claimed, " +
+				"only a promotion changes a priority, and depth is the number of entries."},
 		rule(52, restart, "No accepted message is lost or doubled by a crash."),
 		{Number: 53, On: []string{"turn.started"}, check: checkBusy, Statement: "A thread runs one turn at a time."},
 		rule(54, live, "The queue gives the highest priority first, and the oldest within it."),
@@ -24,28 +30,34 @@ func queueRules() []Rule {
 	}
 }
 
+// queueOps says where an entry of a queue is when something is done to it: waiting, claimed by a turn until it is
+// settled, or out of the queue. What a restoration finds is not in the log.
+var queueOps = map[string][]string{
+	"enqueue": {"out", "claimed"}, "dequeue": {"waiting"}, "promote": {"waiting"}, "remove": {"waiting"},
+	"interject": {"waiting"}, "drop": {"waiting"}, "settle": {"claimed"}, "restore": {"out", "waiting", "claimed"},
+}
+
 func checkQueue(f *finding) {
-	entries, entry := f.queues[f.IDs[Queue]], queueEntry(f.Event)
-	depth := len(entries)
-	switch op := f.text("op"); op {
-	case "enqueue":
-		f.must(!entries[entry], "enqueue of "+entry+" that is queued", "one entry each")
-		depth++
-	case "dequeue", "remove", "drop", "interject":
-		before := f.partial && !f.closed.set["entry "+f.IDs[Queue]+" "+entry]
-		f.must(entries[entry] || before, op+" of "+entry+" that is not queued", "enqueue before it")
-		depth--
-	case "promote":
-		f.must(entries[entry] || f.partial, op+" of "+entry+" that is not queued", "enqueue before it")
-	case "restore", "settle":
-		return // what a restore or a settlement found is not in the log
-	default:
-		f.report(fmt.Sprintf("op %.40q", op),
-			"enqueue, dequeue, promote, remove, interject, restore, drop or settle")
+	q, entry, op := f.queueOf(f.Event), queueEntry(f.Event), f.text("op")
+	from, ok := queueOps[op]
+	if !ok {
+		f.report(fmt.Sprintf("op %.40q", op), strings.Join(slices.Sorted(maps.Keys(queueOps)), ", "))
 		return
 	}
-	if said, ok := f.number("depth"); ok && !f.partial {
-		f.must(said == float64(depth), fmt.Sprintf("depth %v after %s", said, f.text("op")), fmt.Sprint(depth))
+	is := q.place(entry)
+	before := f.partial && is == "out" && !f.closed.set["entry "+f.IDs[Queue]+" "+entry]
+	f.must(before || slices.Contains(from, is), op+" of "+entry+", which is "+is, "one that is "+strings.Join(from, " or "))
+	said, had := f.text("entry.priority"), cmp.Or(q.waiting[entry], q.claimed[entry])
+	f.must(said == "" || had == "" || said == had || op == "enqueue" || op == "promote" || op == "restore",
+		fmt.Sprintf("priority %.40q of %s", said, entry), had+", until it is promoted")
+	depth := len(q.waiting)
+	if op == "enqueue" && is != "waiting" {
+		depth++
+	} else if is == "waiting" && op != "enqueue" && op != "promote" {
+		depth--
+	}
+	if said, ok := f.number("depth"); ok && !f.partial && op != "restore" {
+		f.must(said == float64(depth), fmt.Sprintf("depth %v after %s", said, op), fmt.Sprint(depth))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -12,8 +13,8 @@ import (
 	. "holon/responses/agentruntime"
 )
 
-// events makes a log of lines "class [key=id…] [payload]": the envelope and the ids that the class needs are filled in.
-// The line "begin" is a thread with a turn that runs.
+// events makes a log of lines "class [key=id…] [payload]": the envelope and what the class needs are filled in, and a
+// cause. The line "begin" is a thread with a turn that runs.
 func events(t *testing.T, log string) []Event {
 	t.Helper()
 	log = strings.ReplaceAll(
@@ -23,17 +24,30 @@ func events(t *testing.T, log string) []Event {
 	)
 	var out []Event
 	for line := range strings.Lines(log) {
-		line, payload, ok := strings.Cut(strings.TrimSpace(line), " {")
+		line, said, ok := strings.Cut(strings.TrimSpace(line), " {")
 		if line == "" {
 			continue
 		}
+		payload := map[string]any{}
+		if ok {
+			if err := json.Unmarshal([]byte("{"+said), &payload); err != nil {
+				t.Fatal(line, err)
+			}
+		}
 		words, n := strings.Fields(line), len(out)+1
 		fields := map[string]any{"type": words[0], "event_id": fmt.Sprintf("evt_%d", n), "sequence": n,
-			"timestamp": "2026-11-23T07:00:00.000Z", "schema_version": SchemaVersion, "payload": json.RawMessage("{}")}
-		if ok {
-			fields["payload"] = json.RawMessage("{" + payload)
-		}
+			"timestamp": "2026-11-23T07:00:00.000Z", "schema_version": SchemaVersion, "payload": payload,
+			"correlation": map[string]string{"causation_id": "of a client"}}
 		class, _ := ClassOf(words[0])
+		for _, text := range class.Texts {
+			in := payload
+			if text.Key == "status" {
+				in = fields
+			}
+			if _, ok := in[text.Key]; !ok {
+				in[text.Key] = text.Words[0]
+			}
+		}
 		for _, id := range append(class.IDs, Runtime, Session) {
 			fields[id.String()] = id.String() + "-1"
 		}
@@ -78,7 +92,11 @@ func TestPartial(t *testing.T) {
 
 // Every page of a legal log is legal as a part, and a violation within it is still found.
 func TestPages(t *testing.T) {
-	for id, l := range logs {
+	legal := maps.Clone(logs)
+	for _, log := range alsoLegal {
+		legal[log] = struct{ valid, invalid string }{valid: log}
+	}
+	for id, l := range legal {
 		log := events(t, l.valid)
 		for from := range log {
 			for to := from + 1; to <= len(log); to++ {
@@ -98,6 +116,8 @@ func TestPages(t *testing.T) {
 		{"turn.completed\nmodel.requested {\"attempt\":1}", "V17"},
 		{"turn.completed\nturn.failed", "V18"},
 		{queued("dequeue") + queued("dequeue"), "V51"},
+		{queued("settle") + queued("settle"), "V51"},
+		{"turn.submitted\nturn.started\nturn.started", "V18"},
 		{"turn.started\nturn.submitted\nturn.submitted", "V19"},
 	} {
 		if rules := broken(events(t, tt.log), (*Validator).Partial); !slices.Contains(rules, tt.rule) {
@@ -128,6 +148,11 @@ func TestAlsoBroken(t *testing.T) {
 	for _, tt := range alsoBroken {
 		if rules := broken(events(t, tt.log)); !slices.Contains(rules, tt.rule) {
 			t.Errorf("%q breaks %v, want %s", tt.log, rules, tt.rule)
+		}
+	}
+	for _, log := range alsoLegal {
+		if rules := broken(events(t, log)); len(rules) > 0 {
+			t.Errorf("%q breaks %v", log, rules)
 		}
 	}
 }

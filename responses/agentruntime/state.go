@@ -10,19 +10,21 @@ const maxRecent = 1 << 14
 
 // state is the fold over the events so far: what the rules need to judge the next one.
 type state struct {
-	threads  map[string]*thread
-	open     map[string]*object // by [Family.key]
-	tasks    map[string]*task
-	queues   map[string]map[string]bool
-	closed   recent            // keys of what ended, and in a part of a log of entries that left their queue
-	nouns    map[string]ID     // what recent ids name, by id
-	ids      recent            // those ids
-	messages recent            // ids of messages
-	unmet    recent            // ids of causes that no event had when they were named
-	digests  map[string]uint64 // of recent events, by event id
-	eventIDs recent
-	items    map[string]float64 // the last attempts at items of jobs whose ends are remembered
-	partial  bool               // what came before the log is not known
+	runtime    string // of the first event
+	threads    map[string]*thread
+	open       map[string]*object // by [Family.key]
+	tasks      map[string]*task
+	queues     map[string]*queue
+	closed     recent            // keys of what ended, and in a part of a log of entries that left their queue
+	introduced recent            // ids of channels, jobs and subagents
+	nouns      map[string]ID     // what recent ids name, by id
+	ids        recent            // those ids
+	messages   recent            // ids of messages
+	unmet      recent            // ids of causes that no event had when they were named
+	digests    map[string]uint64 // of recent events, by event id
+	eventIDs   recent
+	items      map[string]float64 // the last attempts at items of jobs whose ends are remembered
+	partial    bool               // what came before the log is not known
 }
 
 // thread is one stream of events.
@@ -43,8 +45,10 @@ type object struct {
 	parts    map[*object]bool // what the turn has open
 	seen     map[string]int   // counts of what happened to it, by class or by name
 	text     map[string]string
-	in, out  float64 // tokens
-	attempt  float64 // number of a job item's attempt, and of a turn's last model request
+	in, out  float64  // tokens
+	attempt  float64  // number of a job item's attempt, and of a turn's last model request
+	round    float64  // of the turn's last request
+	limited  []string // requests that a provider answered with 429
 	toolName string
 }
 
@@ -59,9 +63,23 @@ type task struct {
 	acceptance []string        // ids of the items to decide
 }
 
+// queue has the entries that wait, and those that a turn claimed and that are not settled, with their priorities.
+type queue struct{ waiting, claimed map[string]string }
+
+// place says where an entry is.
+func (q *queue) place(entry string) string {
+	if _, ok := q.waiting[entry]; ok {
+		return "waiting"
+	}
+	if _, ok := q.claimed[entry]; ok {
+		return "claimed"
+	}
+	return "out"
+}
+
 func newState() *state {
 	return &state{threads: map[string]*thread{}, open: map[string]*object{}, tasks: map[string]*task{},
-		queues: map[string]map[string]bool{}, digests: map[string]uint64{}, items: map[string]float64{}, nouns: map[string]ID{}}
+		queues: map[string]*queue{}, digests: map[string]uint64{}, items: map[string]float64{}, nouns: map[string]ID{}}
 }
 
 // recent is a set of the last strings that were added to it.
@@ -147,12 +165,13 @@ func (s *state) threadOf(e *Event) *thread {
 func (s *state) apply(e *Event) {
 	t := s.threadOf(e)
 	t.sequence, t.session = max(e.Sequence, t.sequence), cmp.Or(t.session, e.IDs[Session])
-	if _, misfit := e.misfits["sequence"]; misfit {
+	if e.misfit("sequence") {
 		t.sequence++ // as if it were right: the next event is judged by its own number
 	}
 	if cause := e.Correlation.CausationID; cause != "" && !s.eventIDs.set[cause] && !s.knowsCause(e) {
 		s.unmet.add(cause)
 	}
+	s.runtime = cmp.Or(s.runtime, e.IDs[Runtime])
 	s.applyNames(e)
 	s.applyThread(t, e)
 	if f, ok := FamilyOf(e.Type); ok {
@@ -190,6 +209,11 @@ func (s *state) applyNames(e *Event) {
 		}
 		delete(s.nouns, s.ids.add(id))
 		s.nouns[id] = ID(kind).noun()
+	}
+	for kind, opener := range openers {
+		if e.Type == opener {
+			s.introduced.add(e.IDs[kind])
+		}
 	}
 	if message := e.message(); message != "" {
 		s.messages.add(message)
@@ -293,18 +317,31 @@ func (s *state) applyTask(e *Event) {
 	}
 }
 
-func (s *state) applyQueue(e *Event) {
+// queueOf is the queue that an event names.
+func (s *state) queueOf(e *Event) *queue {
 	id := e.IDs[Queue]
 	if s.queues[id] == nil {
-		s.queues[id] = map[string]bool{}
+		s.queues[id] = &queue{map[string]string{}, map[string]string{}}
 	}
-	switch entry := queueEntry(e); e.text("op") {
-	case "enqueue", "restore":
-		s.queues[id][entry] = true
-	case "dequeue", "remove", "drop", "interject", "settle":
-		delete(s.queues[id], entry)
+	return s.queues[id]
+}
+
+func (s *state) applyQueue(e *Event) {
+	q, entry := s.queueOf(e), queueEntry(e)
+	if _, known := queueOps[e.text("op")]; !known {
+		return
+	}
+	priority := cmp.Or(e.text("entry.priority"), q.waiting[entry], q.claimed[entry])
+	delete(q.waiting, entry)
+	delete(q.claimed, entry)
+	switch e.text("op") {
+	case "enqueue", "restore", "promote":
+		q.waiting[entry] = priority
+	case "dequeue", "interject":
+		q.claimed[entry] = priority
+	case "remove", "drop", "settle":
 		if s.partial { // else the queue says it
-			s.end("entry " + id + " " + entry)
+			s.end("entry " + e.IDs[Queue] + " " + entry)
 		}
 	}
 }

@@ -54,9 +54,9 @@ func TestMisfits(t *testing.T) {
 		{`"payload":{}`, `"payload":[1]`, "V1 payload [1], an object"},
 		{`"thread_id":"thread_id-1"`, `"thread_id":true`, "V2 thread_id true, a text"},
 		{`"type"`, `"task_id":7,"type"`, "V2 task_id 7, a text"},
-		{`"type"`, `"status":7,"type"`, "decode status 7, a text"},
-		{`"type"`, `"correlation":7,"type"`, "decode correlation 7, an object"},
-		{`"type"`, `"correlation":{"causation_id":7,"producer_seq":2.0},"type"`, "decode correlation.causation_id 7, a text"},
+		{`"status":"running"`, `"status":7`, "decode status 7, a text"},
+		{`"correlation":{"causation_id":"of a client"}`, `"correlation":7`, "decode correlation 7, an object"},
+		{`{"causation_id":"of a client"}`, `{"causation_id":7,"producer_seq":2.0}`, "decode correlation.causation_id 7, a text"},
 	} {
 		var found []string
 		v := NewValidator(LevelC, func(v Violation) {

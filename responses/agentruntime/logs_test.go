@@ -241,6 +241,8 @@ var alsoBroken = []struct{ rule, log string }{
 	{"V51", queued("enqueue") + queued("dequeue") + queued("settle") + queued("settle")},
 	{"V51", strings.Replace(queued("enqueue")+queued("dequeue"), `"m"`, `"m","priority":"next"`, 1) +
 		`queue.changed {"op":"settle","entry":{"message_id":"m","priority":"normal"}}`},
+	{"V62", aTask + "task.started\ntask.failed\ntask.failed"},
+	{"V62", aTask + "task.started\ntask.failed\ntask.archived\ntask.completed"},
 }
 
 // alsoLegal are logs that come near to breaking a rule.

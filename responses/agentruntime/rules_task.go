@@ -43,6 +43,7 @@ func checkTransition(f *finding) {
 	default:
 		f.must(of == "" || f.Status == "" || f.Status == of, fmt.Sprintf("%s with status %.40q", f.Type, f.Status), of)
 	}
+	f.must(!f.closed.set["task "+f.IDs[Task]] || to == "", "archived to "+to, "no status after it")
 	if t != nil && to != "" && !f.external(f.IDs[Task]) {
 		f.must(TaskMay(t.status, to), fmt.Sprintf("%s to %s", t.status, to), "a transition of the table")
 	}

@@ -19,18 +19,19 @@ var (
 	held  = []string{"queued", "running", "cancelling", "failed", "timed_out"} // after a wait, a block or a pause
 )
 
-// taskTransitions says which status may follow which. A status may always be repeated.
+// taskTransitions says which status may follow which. One is repeated when the place in a queue, or what a task waits
+// for, is another.
 var taskTransitions = map[string][]string{
 	"draft":     {"accepted"},
 	"accepted":  {"queued", "preparing", "running", "cancelling"},
-	"queued":    {"preparing", "running", "paused", "cancelling"},
+	"queued":    {"queued", "preparing", "running", "paused", "cancelling"},
 	"preparing": append([]string{"running", "blocked", "failed", "cancelling"}, waits...),
 	"running": append([]string{"blocked", "paused", "retrying", "completed", "failed", "timed_out", "lost",
 		"cancelling"}, waits...),
-	"waiting_input":      held,
-	"waiting_permission": held,
-	"waiting_resource":   held,
-	"blocked":            held,
+	"waiting_input":      append([]string{"waiting_input"}, held...),
+	"waiting_permission": append([]string{"waiting_permission"}, held...),
+	"waiting_resource":   append([]string{"waiting_resource"}, held...),
+	"blocked":            append([]string{"blocked"}, held...),
 	"paused":             held,
 	"retrying":           {"running", "failed", "cancelling"},
 	"lost":               {"running", "failed", "cancelling"},
@@ -43,7 +44,7 @@ var taskTransitions = map[string][]string{
 
 // TaskMay reports whether a task may go from one status to another. An unknown earlier status allows any.
 func TaskMay(from, to string) bool {
-	return from == "" || from == to || slices.Contains(taskTransitions[from], to)
+	return from == "" || slices.Contains(taskTransitions[from], to)
 }
 
 // taskStatusOf is the status that each class of a task gives it; a class that is absent changes none.

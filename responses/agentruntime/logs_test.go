@@ -236,6 +236,15 @@ var alsoBroken = []struct{ rule, log string }{
 		turn.started {"attempt":1}`},
 	{"V19", "thread.started\nturn.submitted\nmodel.requested {\"attempt\":1}\nturn.started"},
 	{"V19", "thread.started\nturn.submitted\nturn.completed"},
+	{"V26", "begin\nmodel.requested {\"attempt\":1,\"round\":2}"},
+	{"V26", `begin
+		model.requested {"attempt":1,"round":1}
+		model.completed
+		model.requested model_request_id=b {"attempt":1,"round":3}`},
+	{"V32", tool + `tool.result {"preview":"","status":"error"}`},
+	{"V32", tool + `tool.result {"preview":"","canonical":{"status":"failed"}}`},
+	{"V32", tool + "tool.failed {\"failure_category\":\"timeout\",\"message\":\"m\",\"retryable\":true," +
+		"\"canonical\":{\"status\":\"success\"}}"},
 	{"V51", queued("settle")},
 	{"V51", queued("enqueue") + queued("settle")},
 	{"V51", queued("enqueue") + queued("dequeue") + queued("settle") + queued("settle")},
@@ -243,6 +252,15 @@ var alsoBroken = []struct{ rule, log string }{
 		`queue.changed {"op":"settle","entry":{"message_id":"m","priority":"normal"}}`},
 	{"V62", aTask + "task.started\ntask.failed\ntask.failed"},
 	{"V62", aTask + "task.started\ntask.failed\ntask.archived\ntask.completed"},
+	{"V75", "begin\n" + `routing.candidates.resolved turn_id=turn_id-1 {"candidate_count":2}
+		routing.single_candidate {"candidate_count":1}`},
+	{"V75", "begin\n" + `routing.decided {"candidate_count":2,"candidates":["a"]}`},
+	{"V78", `cost.recorded {"amount":0,"price_source":"unknown"}`},
+	{"V78", `cost.recorded {"amount":0}`},
+	{"V78", `cost.recorded {"amount":"none","price_source":"list"}`},
+	{"V79", request + "model.failed {\"http_status\":429}\nmodel.requested model_request_id=b {\"attempt\":2}\n" +
+		"rate_limit.hit turn_id=turn_id-1 model_request_id=b\nmodel.completed model_request_id=b\nturn.completed"},
+	{"V79", request + "rate_limit.hit turn_id=turn_id-1 model_request_id=other"},
 }
 
 // alsoLegal are logs that come near to breaking a rule.

@@ -20,17 +20,23 @@ func (o *object) note(e *Event) {
 		if e.text("phase") == "executing" || e.Phase == "executing" {
 			o.seen["executing"]++
 		}
-	case "routing.candidates.resolved":
-		n, _ := e.number("candidate_count")
-		o.text["candidates"] = fmt.Sprint(n)
+	case "routing.candidates.resolved", "routing.decided", "routing.single_candidate", "routing.not_possible":
+		if n, ok := e.number("candidate_count"); ok {
+			o.text["candidates"] = fmt.Sprint(n)
+		}
+	case "rate_limit.hit":
+		o.seen[e.Type+" "+e.IDs[ModelRequest]]++
 	case "action.required":
 		o.text["expires_at"] = e.text("expires_at")
 	case "model.requested":
 		o.attempt, _ = e.number("attempt")
+		if round, ok := e.number("round"); ok && e.field("purpose") == nil {
+			o.round = round
+		}
 	case "model.failed":
 		o.text["model_outcome"] = e.text("outcome")
 		if status, _ := e.number("http_status"); status == 429 {
-			o.seen["429"]++
+			o.limited = append(o.limited, e.IDs[ModelRequest])
 		}
 	case "model.completed":
 		o.text["model_outcome"] = "completed"

@@ -17,10 +17,10 @@ func routingRules() []Rule {
 		{Number: 77, On: []string{"routing.fallback.applied"},
 			check:     func(f *finding) { f.has("from", "to", "reason") },
 			Statement: "A fallback names from, to and reason."},
-		{Number: 78, On: ends, check: checkCost,
-			Statement: "The recorded costs of a turn that asked a model add up to its usage."},
-		{Number: 79, On: ends, check: checkLimited,
-			Statement: "A 429 of a provider is a rate_limit.hit of the turn."},
+		{Number: 78, On: append([]string{"cost.recorded"}, ends...), check: checkCost,
+			Statement: "The recorded costs of a turn that asked a model add up to its usage, and an amount has a price."},
+		{Number: 79, On: append([]string{"rate_limit.hit"}, ends...), check: checkLimited,
+			Statement: "A 429 of a provider is a rate_limit.hit of the turn that names the request."},
 		{Number: 80, On: []string{"subagent.spawned"}, check: checkSpawned,
 			Statement: "A subagent names its thread, its task and the tool call that caused it."},
 		{Number: 82, Why: "needs a live server",
@@ -48,9 +48,11 @@ func checkRouted(f *finding) {
 func checkCandidates(f *finding, turn *object) {
 	count, counted := f.number("candidate_count")
 	got := fmt.Sprintf("candidate_count %v", f.field("candidate_count"))
+	f.must(f.field("candidates") == nil || count == float64(len(f.list("candidates"))), got, "the number of candidates")
+	if turn != nil && turn.text["candidates"] != "" {
+		f.must(!counted || turn.text["candidates"] == fmt.Sprint(count), got, turn.text["candidates"]+" as before")
+	}
 	switch f.Type {
-	case "routing.candidates.resolved":
-		f.must(f.field("candidates") == nil || count == float64(len(f.list("candidates"))), got, "the number of candidates")
 	case "routing.single_candidate":
 		f.must(!counted || count == 1, got, "1")
 	case "routing.not_possible":
@@ -58,8 +60,6 @@ func checkCandidates(f *finding, turn *object) {
 	case "routing.decided":
 		least := max(1, len(f.list("fallback_chain")))
 		f.must(!counted || count >= float64(least), got, fmt.Sprintf("%d or more", least))
-		resolved := turn != nil && turn.text["candidates"] != ""
-		f.must(!counted || !resolved || turn.text["candidates"] == fmt.Sprint(count), got, "as in candidates.resolved")
 	}
 }
 
@@ -69,6 +69,13 @@ func checkNotPossible(f *finding) {
 }
 
 func checkCost(f *finding) {
+	if f.Type == "cost.recorded" {
+		_, amount := f.number("amount")
+		priced := f.text("price_source") != "" && f.text("price_source") != "unknown"
+		f.must(f.field("amount") == nil || amount && priced || f.text("amount") == "unknown",
+			fmt.Sprintf("amount %.40v at price_source %.40q", f.field("amount"), f.text("price_source")), "unknown")
+		return
+	}
 	turn := f.turnOf(f.Event)
 	if turn == nil || turn.seen["model.requested"] == 0 {
 		return
@@ -83,9 +90,16 @@ func checkCost(f *finding) {
 }
 
 func checkLimited(f *finding) {
+	if f.Type == "rate_limit.hit" {
+		key := "model request " + f.IDs[ModelRequest]
+		f.must(f.IDs[ModelRequest] == "" || f.open[key] != nil || f.known(key), f.Type+" of a "+key,
+			"model.requested before it")
+		return
+	}
 	if turn := f.turnOf(f.Event); turn != nil {
-		f.must(turn.seen["rate_limit.hit"] >= turn.seen["429"],
-			fmt.Sprintf("%d rate_limit.hit", turn.seen["rate_limit.hit"]), fmt.Sprint(turn.seen["429"]))
+		for _, request := range turn.limited {
+			f.must(turn.seen["rate_limit.hit "+request] > 0, "no rate_limit.hit of "+request, "one of each request with a 429")
+		}
 	}
 }
 

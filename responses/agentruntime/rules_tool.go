@@ -41,6 +41,9 @@ func checkToolRecord(f *finding) {
 }
 
 func checkToolEnd(f *finding) {
+	if f.field("canonical") != nil {
+		f.oneOf("canonical.status", map[string]string{"tool.result": "success", "tool.failed": "error"}[f.Type])
+	}
 	if f.Type == "tool.failed" {
 		f.has("message")
 		f.isBool("retryable")
@@ -49,7 +52,9 @@ func checkToolEnd(f *finding) {
 		return
 	}
 	f.must(f.field("success") != false, "success false", "tool.failed")
-	f.must(f.text("canonical.status") != "error", "canonical.status error", "tool.failed")
+	if f.field("status") != nil {
+		f.oneOf("status", "completed", "success")
+	}
 	f.must(f.Status == "completed", fmt.Sprintf("status %q", f.Status), "completed")
 }
 

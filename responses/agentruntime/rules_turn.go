@@ -15,7 +15,7 @@ func turnRules() []Rule {
 			Statement: "The normalized stream holds what the provider said."},
 		{Number: 26, On: []string{"model.requested"}, check: checkAttempt,
 			Statement: "Every provider attempt is a request of its own, and is numbered: one that follows a failure " +
-				"which is being retried has the next number."},
+				"which is being retried has the next number. Rounds are counted without a gap."},
 		{Number: 27, On: []string{"turn.failed"}, check: checkFailedTurn,
 			Statement: "A failed turn has a status, category and retryability, and a failure that is being retried does not " +
 				"fail it."},
@@ -37,6 +37,9 @@ func checkAttempt(f *finding) {
 	if turn == nil || !ok {
 		return
 	}
+	round, rounds := f.number("round")
+	f.must(!rounds || f.field("purpose") != nil || round >= turn.round && round <= turn.round+1,
+		fmt.Sprintf("round %v after %v", round, turn.round), "the same or the next")
 	outcome, failed := turn.text["model_outcome"]
 	switch failed = failed && outcome != "completed"; {
 	case outcome == "retrying" || attempt > 1 && failed:

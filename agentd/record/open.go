@@ -48,10 +48,13 @@ func (o *openFacts) closing(scope turns.Scope, used *turns.TokenUsage) (list []t
 	for _, ev := range slices.Backward(o.begun) {
 		switch ev.Type {
 		case turns.CompactionBegun:
-			list = append(list, scope.CompactionFailed(turns.CompactionFailure{FailureCategory: category, Message: message}))
+			var p turns.CompactionStart
+			_ = json.Unmarshal(ev.Payload, &p) // what began ends, whatever its payload says
+			list = append(list, scope.CompactionFailed(turns.CompactionFailure{Trigger: p.Trigger, Round: p.Round,
+				FailureCategory: category, Message: message}))
 		case turns.ToolStarted:
 			var p turns.Begun
-			_ = json.Unmarshal(ev.Payload, &p) // a call without a name ends all the same
+			_ = json.Unmarshal(ev.Payload, &p) // likewise
 			list = append(list, scope.ToolFailed(ev.ToolCallID, turns.ToolFailure{ToolName: p.ToolName,
 				FailureCategory: category, Message: message, DurationMS: lasted(ev.Timestamp, now)}))
 		case turns.ProcessStarted:

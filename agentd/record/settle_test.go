@@ -16,6 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"holon/internal/durable"
 	"holon/internal/tracecontext"
 	"holon/responses"
@@ -357,6 +359,37 @@ func TestSettleCountsWhatWasStreamed(t *testing.T) {
 	if p := rec.ProviderAttempts; p == nil || p.AggregatedTokenUsage == nil || !p.AggregatedTokenUsage.Estimated ||
 		len(p.Attempts) != 1 {
 		t.Errorf("the attempts are %+v, want their usage marked as an estimate", p)
+	}
+}
+
+// A compaction that was cut off ends as what it began as.
+func TestSettleCompaction(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	turn, _, scope := begin(t, s, dir, `{"input":"hi"}`)
+	must(t, turn.Event(scope.CompactionBegun(turns.CompactionStart{Trigger: turns.TriggerRemote, Round: 3})),
+		turn.Runtime.Flush())
+	turn.Abort(errors.New("killed"))
+	must(t, turn.Close())
+	if _, err := s.SettleTurn("resp_1", &interrupted, now); err != nil {
+		t.Fatal(err)
+	}
+	facts, err := os.ReadFile(filepath.Join(turn.Dir, turns.RuntimeFile))
+	must(t, err)
+	var got []turns.CompactionFailure
+	for line := range bytes.Lines(facts) {
+		ev, err := turns.DecodeRuntimeEvent(line)
+		must(t, err)
+		if ev.Type == turns.CompactionFailed {
+			var p turns.CompactionFailure
+			must(t, json.Unmarshal(ev.Payload, &p))
+			got = append(got, p)
+		}
+	}
+	want := []turns.CompactionFailure{{Trigger: turns.TriggerRemote, Round: 3, FailureCategory: "interrupted",
+		Message: "the turn ended before it did"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the ends of the compaction differ (-want +got):\n%s", diff)
 	}
 }
 

@@ -167,7 +167,7 @@ func (r *runner) shorten(ctx context.Context, err error) (again bool, broken err
 // records that. It reports whether the view became shorter. The error is the
 // journal's.
 func (v *view) compact(ctx context.Context, trigger string, room, target int) (shorter bool, err error) {
-	done := &turns.Compaction{Trigger: trigger, TokensBefore: v.tokens()}
+	done := &turns.Compaction{Trigger: trigger, Round: max(1, v.r.result.Rounds), TokensBefore: v.tokens()}
 	done.ToolResults = v.shortenResults(v.gauge.Estimated(v.tokens() - target))
 	limit := part(room, fullPart)
 	if trigger == turns.TriggerRemote {
@@ -175,7 +175,7 @@ func (v *view) compact(ctx context.Context, trigger string, room, target int) (s
 	}
 	if v.r.Request.Truncation == "auto" && v.tokens() > limit {
 		if err := v.summarize(ctx, done, room); err != nil {
-			failed := v.failed(trigger, err, done.SummaryUsage)
+			failed := v.failed(done, err)
 			done.SummaryUsage, v.compacting = nil, false
 			if err := v.r.Journal.Event(failed); err != nil {
 				return false, err
@@ -257,7 +257,8 @@ func (v *view) begin(done *turns.Compaction) error {
 		return nil
 	}
 	v.compacting = true
-	return v.r.Journal.Event(v.r.Scope.CompactionBegun(done.Trigger, done.TokensBefore))
+	return v.r.Journal.Event(v.r.Scope.CompactionBegun(turns.CompactionStart{Trigger: done.Trigger, Round: done.Round,
+		TokensBefore: done.TokensBefore}))
 }
 
 // budget is what a summary leaves word for word.
@@ -280,7 +281,7 @@ func (v *view) budget(room int) compaction.Budget {
 // counted fills in what is known after a compaction.
 func (v *view) counted(done *turns.Compaction, room int) *turns.Compaction {
 	v.told.Epoch++
-	done.Epoch, done.Round, done.ContextWindow = v.told.Epoch, max(1, v.r.result.Rounds), v.r.Window.Context
+	done.Epoch, done.ContextWindow = v.told.Epoch, v.r.Window.Context
 	done.TokensAllowed, done.TokensAfter = room, v.tokens()
 	return done
 }
@@ -304,9 +305,9 @@ func (v *view) record(done *turns.Compaction) error {
 }
 
 // failed is the event of a summary that could not be made.
-func (v *view) failed(trigger string, err error, usage *turns.TokenUsage) turns.RuntimeEvent {
-	p := turns.CompactionFailure{Trigger: trigger, Round: v.r.result.Rounds, FailureCategory: "unknown",
-		Message: err.Error(), SummaryUsage: usage}
+func (v *view) failed(done *turns.Compaction, err error) turns.RuntimeEvent {
+	p := turns.CompactionFailure{Trigger: done.Trigger, Round: done.Round, FailureCategory: "unknown",
+		Message: err.Error(), SummaryUsage: done.SummaryUsage}
 	if failed, ok := errors.AsType[*model.Error](err); ok {
 		p.FailureCategory, p.Message = string(failed.Kind), failed.Message
 	}

@@ -23,12 +23,16 @@ type Compaction struct {
 	Preserved       Preserved   `json:"preserved"`
 }
 
+// CompactionStart is the payload of context.compaction.started.
+type CompactionStart struct {
+	Trigger      string `json:"trigger"`
+	Round        int    `json:"round"` // as in Compaction
+	TokensBefore int    `json:"tokens_before"`
+}
+
 // CompactionBegun says that a conversation is about to be made shorter for the model.
-func (s Scope) CompactionBegun(trigger string, tokens int) RuntimeEvent {
-	return s.event(CompactionBegun, StatusRunning, struct {
-		Trigger      string `json:"trigger"`
-		TokensBefore int    `json:"tokens_before"`
-	}{trigger, tokens})
+func (s Scope) CompactionBegun(p CompactionStart) RuntimeEvent {
+	return s.event(CompactionBegun, StatusRunning, p)
 }
 
 // Preserved are the things that a compaction leaves as they are. Ours removes none of them: it changes only what a

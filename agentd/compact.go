@@ -50,7 +50,7 @@ func (s *Server) compact(ctx context.Context, req *responses.Request, h http.Hea
 	if req.Model == "" {
 		return nil, responses.Invalid("model", responses.CodeMissingParameter, "a compaction needs a model")
 	}
-	transport, name, _, err := s.parts.Models.Resolve(req.Model)
+	asked, err := s.parts.Models.Resolve(req.Model)
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +79,8 @@ func (s *Server) compact(ctx context.Context, req *responses.Request, h http.Hea
 	}
 	defer s.compactions.Leave(ticket)
 	h.Set(headerShouldRetry, "false")
-	return s.shorten(ctx, compaction.Summarizer{Transport: transport, Model: name, Guidance: value(req.Instructions),
-		CacheKey: value(req.PromptCacheKey)}, parts)
+	return s.shorten(ctx, compaction.Summarizer{Transport: asked.Transport, Model: asked.Name,
+		Guidance: value(req.Instructions), CacheKey: value(req.PromptCacheKey)}, parts)
 }
 
 // value is what p points to, "" for nothing.

@@ -45,8 +45,8 @@ func (a *attentive) Stream(_ context.Context, req model.Request) iter.Seq2[model
 func (a *attentive) Capabilities(string) model.Capabilities { return a.takes }
 
 // Resolve implements agentd.Models: there is only this one.
-func (a *attentive) Resolve(string, ...string) (model.Transport, string, string, error) {
-	return a, "attentive", "test/attentive", nil
+func (a *attentive) Resolve(string, ...string) (model.Choice, error) {
+	return model.Choice{Transport: a, Name: "attentive", Ref: "test/attentive"}, nil
 }
 
 // Models implements agentd.Models.

@@ -45,8 +45,8 @@ func (s *Server) getModels(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) getModel(w http.ResponseWriter, r *http.Request) {
 	ref, err := url.PathUnescape(chi.URLParam(r, "*"))
 	if err == nil && ref != "" {
-		if _, _, full, err := s.parts.Models.Resolve(ref); err == nil {
-			s.writeJSON(w, http.StatusOK, s.model(full))
+		if m, err := s.parts.Models.Resolve(ref); err == nil {
+			s.writeJSON(w, http.StatusOK, s.model(m.Ref))
 			return
 		}
 	}

@@ -120,21 +120,18 @@ func (s *Server) planFor(to target, turnID string, req *responses.Request, mem *
 }
 
 // target finds the model that a request names, with its fallbacks.
-func (s *Server) target(ref string, fallbacks []string) (to target, err error) {
-	if to.transport, to.modelName, to.modelRef, err = s.parts.Models.Resolve(ref, fallbacks...); err != nil {
+func (s *Server) target(ref string, fallbacks []string) (target, error) {
+	m, err := s.parts.Models.Resolve(ref, fallbacks...)
+	if err != nil {
 		return target{}, s.blame(err, fallbacks)
 	}
-	if to.fallbacks = fallbacks; len(fallbacks) == 0 && to.modelRef == s.cfg.Models.Default {
-		to.fallbacks = s.cfg.Models.FallbackList()
-	}
-	to.takes = model.CapabilitiesOf(to.transport, to.modelName)
-	return to, nil
+	return target{m.Transport, m.Name, m.Ref, m.Fallbacks, model.CapabilitiesOf(m.Transport, m.Name)}, nil
 }
 
 // blame says in an error which of the fallbacks of a request there is no model for, if it is one of them.
 func (s *Server) blame(err error, fallbacks []string) error {
 	for i, ref := range fallbacks {
-		_, _, _, wrong := s.parts.Models.Resolve(ref)
+		_, wrong := s.parts.Models.Resolve(ref)
 		if e, ok := errors.AsType[*responses.Error](wrong); ok {
 			named := *e
 			named.Param = fmt.Sprintf("holon.model_fallbacks[%d]", i)

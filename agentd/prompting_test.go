@@ -33,9 +33,10 @@ type listener struct {
 }
 
 // Resolve implements agentd.Models.
-func (l *listener) Resolve(ref string, _ ...string) (model.Transport, string, string, error) {
-	t, name, full, err := l.inner.Resolve(ref)
-	return heard{t, l}, name, full, err
+func (l *listener) Resolve(ref string, _ ...string) (model.Choice, error) {
+	m, err := l.inner.Resolve(ref)
+	m.Transport = heard{m.Transport, l}
+	return m, err
 }
 
 // Models implements agentd.Models.

@@ -335,10 +335,10 @@ func TestProvidersFromVariables(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer release()
-	if _, _, full, err := models.Resolve("groq/x"); err != nil || full != "groq/x" {
-		t.Errorf("%s %v", full, err)
+	if m, err := models.Resolve("groq/x"); err != nil || m.Ref != "groq/x" {
+		t.Errorf("%s %v", m.Ref, err)
 	}
-	if _, _, _, err := models.Resolve("lab/x"); err == nil || !strings.Contains(err.Error(), "LAB_BASE_URL") {
+	if _, err := models.Resolve("lab/x"); err == nil || !strings.Contains(err.Error(), "LAB_BASE_URL") {
 		t.Errorf("%v", err)
 	}
 }

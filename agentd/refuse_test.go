@@ -168,7 +168,7 @@ type panicking struct{ models agentd.Models }
 
 func (p panicking) Models() []string { return p.models.Models() }
 
-func (p panicking) Resolve(ref string, _ ...string) (model.Transport, string, string, error) {
+func (p panicking) Resolve(ref string, _ ...string) (model.Choice, error) {
 	if ref == "panic" {
 		panic("a defect")
 	}

@@ -45,10 +45,9 @@ import (
 
 // Models finds the transport for a model reference ("provider/model").
 type Models interface {
-	// Resolve returns the transport, the model's name as the transport knows it,
-	// and the full reference. "" means the default model, and no fallbacks those that
+	// Resolve returns what ref means. "" is the default model, and no fallbacks are those that
 	// the server has for it. Errors are *responses.Error values about the field model.
-	Resolve(ref string, fallbacks ...string) (t model.Transport, name, full string, err error)
+	Resolve(ref string, fallbacks ...string) (model.Choice, error)
 	// Models lists the references that are known beforehand, the default first.
 	Models() []string
 }

@@ -297,17 +297,17 @@ func TestResolver(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		transport, name, full, err := r.Resolve(tt.ref)
+		got, err := r.Resolve(tt.ref)
 		if tt.code == "" {
 			switch _, want, _ := strings.Cut(tt.full, "/"); {
 			case err != nil:
 				t.Errorf("%+v: unexpected error: %v", tt, err)
-			case transport == nil:
-				t.Errorf("%+v: transport = nil, want a value", tt)
-			case full != tt.full:
-				t.Errorf("%+v: full = %q, want %q", tt, full, tt.full)
-			case name != want:
-				t.Errorf("%+v: name = %q, want %q", tt, name, want)
+			case got.Transport == nil:
+				t.Errorf("%+v: got.Transport = nil, want a value", tt)
+			case got.Ref != tt.full:
+				t.Errorf("%+v: got.Ref = %q, want %q", tt, got.Ref, tt.full)
+			case got.Name != want:
+				t.Errorf("%+v: got.Name = %q, want %q", tt, got.Name, want)
 			}
 			continue
 		}
@@ -329,8 +329,8 @@ func TestResolver(t *testing.T) {
 
 func TestResolverFallbacks(t *testing.T) {
 	denied := play{err: failure(model.KindAuthentication)}
-	first := &attempts{plays: []play{denied, denied, denied, denied}}
-	second := &closed{attempts{plays: []play{{text: "b"}, {text: "b"}}}}
+	first := &attempts{plays: []play{denied, denied, denied, denied, denied}}
+	second := &closed{attempts{plays: []play{{text: "b"}, {text: "b"}, {text: "b"}}}}
 	r, err := model.NewResolver(model.Options{Transports: map[string]model.Transport{"openai": first,
 		"scripted": second}, Default: "openai/gpt-5", Fallbacks: []string{"scripted/demo", "openai/gpt-4"}})
 	if err != nil {
@@ -339,28 +339,27 @@ func TestResolverFallbacks(t *testing.T) {
 	if got, want := r.Models(), []string{"openai/gpt-5", "scripted/demo", "openai/gpt-4"}; !slices.Equal(got, want) {
 		t.Errorf("models %v, want %v", got, want)
 	}
-	transport, name, _, err := r.Resolve("gpt-5")
-	if err != nil {
-		t.Fatal(err)
+	for _, tt := range []struct {
+		ref       string
+		fallbacks []string
+		want      []string // that are asked after the model
+		says      string
+	}{
+		{"", nil, []string{"scripted/demo", "openai/gpt-4"}, "b."},
+		{"gpt-5", nil, []string{"scripted/demo", "openai/gpt-4"}, "b."},
+		{"openai/gpt-4", nil, nil, ""}, // it was asked for
+		{"openai/gpt-4", []string{"openai/gpt-5", "scripted/demo"}, []string{"openai/gpt-5", "scripted/demo"}, "b."},
+	} {
+		m, err := r.Resolve(tt.ref, tt.fallbacks...)
+		if err != nil || !slices.Equal(m.Fallbacks, tt.want) {
+			t.Errorf("%+v: the fallbacks are %v, %v, want %v", tt, m.Fallbacks, err, tt.want)
+		}
+		text, err := read(t.Context(), m.Transport, model.Request{Model: m.Name})
+		if text != tt.says || (err == nil) != (tt.says != "") {
+			t.Errorf("%+v: the answer is %q, %v, want %q", tt, text, err, tt.says)
+		}
 	}
-	if text, err := read(t.Context(), transport, model.Request{Model: name}); text != "b." || err != nil {
-		t.Errorf("the default model: %q %v", text, err)
-	}
-	transport, name, _, err = r.Resolve("openai/gpt-4")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text, err := read(t.Context(), transport, model.Request{Model: name}); text != "" || err == nil {
-		t.Errorf("a model that was asked for falls back: %q", text)
-	}
-	transport, name, full, err := r.Resolve("openai/gpt-4", "openai/gpt-5", "scripted/demo")
-	if err != nil || full != "openai/gpt-4" {
-		t.Fatalf("%q, %v", full, err)
-	}
-	if text, err := read(t.Context(), transport, model.Request{Model: name}); text != "b." || err != nil {
-		t.Errorf("a model with fallbacks of the request: %q %v", text, err)
-	}
-	_, _, _, err = r.Resolve("openai/gpt-4", "unknown/x")
+	_, err = r.Resolve("openai/gpt-4", "unknown/x")
 	if e, ok := errors.AsType[*responses.Error](err); !ok || e.Param != "model" {
 		t.Errorf("an unknown fallback: %v", err)
 	}

@@ -32,12 +32,17 @@ type Options struct {
 	Unlisted map[string]Transport
 }
 
+// Choice is what a reference to a model resolves to.
+type Choice struct {
+	Transport Transport
+	Name      string   // as the transport knows the model
+	Ref       string   // provider/model
+	Fallbacks []string // references that the transport asks after it, in order
+}
+
 // Resolver maps model references, "provider/model", to transports with retries
 // and, for the default model, fallbacks around them. It is immutable.
-type Resolver struct {
-	opts     Options
-	fallback Transport // for the default model
-}
+type Resolver struct{ opts Options }
 
 // NewResolver checks that the default model and the fallbacks name configured
 // providers. Other requirements of a model (a key, a file) are only checked when
@@ -53,8 +58,7 @@ func NewResolver(opts Options) (*Resolver, error) {
 		}
 		return r, nil
 	}
-	var err error
-	r.fallback, err = r.chain(opts.Default, opts.Fallbacks)
+	_, err := r.chain(opts.Default, opts.Fallbacks)
 	return r, err
 }
 
@@ -74,30 +78,27 @@ func (r *Resolver) chain(first string, fallbacks []string) (Transport, error) {
 	return Fallback(chain...), nil
 }
 
-// Resolve returns the transport for a reference, the model's name as the
-// transport knows it, and the full reference; "" is the default model. A name
-// without a provider is completed when only the default model's provider can be
-// meant. Without fallbacks the default model has those of the server. Errors are
+// Resolve returns what a reference means; "" is the default model. A name without
+// a provider is completed when only the default model's provider can be meant.
+// Without fallbacks the default model has those of the server. Errors are
 // *responses.Error values about the field model.
-func (r *Resolver) Resolve(ref string, fallbacks ...string) (t Transport, name, full string, err error) {
-	if full, err = r.complete(ref); err != nil {
-		return nil, "", "", err
+func (r *Resolver) Resolve(ref string, fallbacks ...string) (Choice, error) {
+	full, err := r.complete(ref)
+	if err != nil {
+		return Choice{}, err
+	}
+	if len(fallbacks) == 0 && full == r.opts.Default {
+		fallbacks = r.opts.Fallbacks
 	}
 	provider, name, _ := strings.Cut(full, "/")
-	transport := r.transport(provider)
-	if len(fallbacks) > 0 {
-		t, err = r.chain(full, fallbacks)
-		return t, name, full, err
-	}
-	if full == r.opts.Default && len(r.opts.Fallbacks) > 0 {
-		return r.fallback, name, full, nil // a later candidate may have what an earlier lacks
-	}
-	if c, ok := transport.(Checker); ok {
+	// A fallback may have what the first model lacks.
+	if c, ok := r.transport(provider).(Checker); ok && len(fallbacks) == 0 {
 		if err := c.Check(name); err != nil {
-			return nil, "", "", err
+			return Choice{}, err
 		}
 	}
-	return r.retrying(provider, full), name, full, nil
+	t, err := r.chain(full, fallbacks)
+	return Choice{t, name, full, fallbacks}, err
 }
 
 // transport returns the transport of a provider, nil when there is none.

@@ -146,17 +146,17 @@ func TestUnlistedProviders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, full, err := r.Resolve("other"); err != nil || full != "openai/other" {
-		t.Errorf("%s %v", full, err)
+	if m, err := r.Resolve("other"); err != nil || m.Ref != "openai/other" {
+		t.Errorf("%s %v", m.Ref, err)
 	}
-	tr, name, _, err := r.Resolve("rare/x/y")
-	if err != nil || name != "x/y" {
-		t.Fatalf("%s %v", name, err)
+	m, err := r.Resolve("rare/x/y")
+	if err != nil || m.Name != "x/y" {
+		t.Fatalf("%s %v", m.Name, err)
 	}
-	if text, err := read(t.Context(), tr, model.Request{}); text != "r." {
+	if text, err := read(t.Context(), m.Transport, model.Request{}); text != "r." {
 		t.Errorf("%q %v", text, err)
 	}
-	if _, _, _, err := r.Resolve("absent/x"); err == nil || strings.Contains(err.Error(), "rare") {
+	if _, err := r.Resolve("absent/x"); err == nil || strings.Contains(err.Error(), "rare") {
 		t.Errorf("%v", err)
 	}
 }

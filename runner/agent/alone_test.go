@@ -31,9 +31,9 @@ import (
 
 // played are turns without a container: do is what the agent does in each.
 type played struct {
-	turns atomic.Int64
-	last  atomic.Pointer[pool.Turn]
-	do    func(ctx context.Context, t pool.Turn) error
+	turns           atomic.Int64
+	last, recovered atomic.Pointer[pool.Turn]
+	do              func(ctx context.Context, t pool.Turn) error
 }
 
 func (p *played) Turn(ctx context.Context, t pool.Turn, began func(), _ runner.Observer) (pool.Result, error) {
@@ -49,7 +49,8 @@ func (p *played) Turn(ctx context.Context, t pool.Turn, began func(), _ runner.O
 		EndedAt: time.Now()}, nil
 }
 
-func (p *played) Recover(context.Context, pool.Turn, func(), runner.Observer) (pool.Found, error) {
+func (p *played) Recover(_ context.Context, t pool.Turn, _ func(), _ runner.Observer) (pool.Found, error) {
+	p.recovered.Store(&t)
 	return pool.Found{How: pool.NeverBegun}, nil
 }
 

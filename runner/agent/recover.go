@@ -2,10 +2,12 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 
 	"holon/runner/agent/pool"
+	"holon/runner/agent/prompt"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
 )
@@ -109,11 +111,29 @@ func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agen
 		}
 		record.close()
 	}()
-	return r.cfg.Turns.Recover(ctx, r.turnOf(agent, attempt), func() {
+	turn := r.turnOf(agent, attempt)
+	turn.Prompt = r.promptOf(ctx, attempt)
+	return r.cfg.Turns.Recover(ctx, turn, func() {
 		record.began()
 		watcher = r.watchTurn(watching, attempt, stop)
 		attached()
 	}, record)
+}
+
+// promptOf is what an attempt was sent, "" when that is not known: the turn does not need it, its trace has it.
+func (r *Runtime) promptOf(ctx context.Context, attempt ledger.Attempt) string {
+	var sent prompt.Prompt
+	err := r.store.View(ctx, func(v ledger.View) error {
+		whole, err := v.Attempt(attempt.ID)
+		if err != nil || len(whole.Frame) == 0 {
+			return err
+		}
+		return json.Unmarshal(whole.Frame, &sent)
+	})
+	if err != nil {
+		r.log.Warn("the prompt of a turn cannot be read", "turn", attempt.TurnID, "err", err)
+	}
+	return sent.Prompt()
 }
 
 // recovered is the end of a turn that another process began.

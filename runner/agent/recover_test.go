@@ -1,0 +1,47 @@
+package agent_test
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"holon/runner/agent/pool"
+	"holon/runner/agent/prompt"
+	"holon/runner/agent/scheduler"
+	"holon/state/ledger"
+	"holon/state/sqlite"
+)
+
+// A turn that is taken up again has the prompt that it was sent, for its trace.
+func TestRecoveredPrompt(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	store, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed := scheduler.New(store, scheduler.Options{Owner: "boot_0"})
+	_, err = killed.Create(t.Context(), scheduler.NewAgent{ID: "main"})
+	if err == nil {
+		_, err = killed.Admit(t.Context(), scheduler.Ingress{AgentID: "main", Kind: ledger.KindOperatorPrompt,
+			Origin: ledger.Origin{Kind: ledger.OriginOperator}, Body: ledger.Body{Type: "text", Text: "go"},
+			Surface: ledger.SurfaceCLIPrompt, AdmissionContext: ledger.LocalProcess})
+	}
+	claim, _, claimed := killed.Claim(t.Context(), "main")
+	sent := prompt.Assemble(prompt.Input{Claim: claim})
+	frame, digest, encoded := sent.Encode()
+	if err := errors.Join(err, claimed, encoded, killed.Began(t.Context(), claim.Attempt.ID,
+		scheduler.Sent{Prompt: frame, Digest: digest}), store.Close()); err != nil {
+		t.Fatal(err)
+	}
+	l := newAlone(t, path, stillHomes{}, nil)
+	defer l.close()
+	l.answered("main", claim.Message.ID) // after the turn was not found
+	got := l.played.recovered.Load()
+	if got == nil {
+		got = new(pool.Turn)
+	}
+	if got.ID != claim.Attempt.TurnID || got.Prompt != sent.Prompt() || got.Prompt == "" {
+		t.Errorf("turn %s is recovered with the prompt %q, want %s with %q", got.ID, got.Prompt, claim.Attempt.TurnID,
+			sent.Prompt())
+	}
+}

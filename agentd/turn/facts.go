@@ -147,6 +147,9 @@ func (w *attempts) purpose() string {
 // AttemptStarted records model.requested.
 func (w *attempts) AttemptStarted(a model.Attempt) {
 	w.id = responses.NewID(responses.PrefixModelRequest)
+	if w.sampler != nil {
+		w.sampler.asked = w.id
+	}
 	if f := w.failed; f != nil {
 		w.record(w.runner.Scope.FallbackApplied(turns.Fallback{From: f.Ref, To: a.Ref, Reason: string(f.Err.Kind)}))
 		w.failed = nil
@@ -169,6 +172,7 @@ func (w *attempts) AttemptEnded(a model.Attempt) {
 	if w.sampler != nil {
 		said.OutputChars = w.sampler.chars
 		said.Messages, said.Calls = w.sampler.said()
+		w.sampler.asked = ""
 		w.answered(a)
 	}
 	if a.Advanced {

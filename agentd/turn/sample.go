@@ -119,12 +119,15 @@ func (r *runner) strictForm(def tools.Definition) json.RawMessage {
 type sampler struct {
 	*runner
 	round *round
+	asked string          // the model request, while it is open
 	open  model.EventKind // the Begin kind of the item that is open, 0 for none
 	call  *ownCall        // call under construction that the container answers
 	drop  bool            // the open call is surplus
 	args  int             // bytes of arguments streamed of a client's call
 	chars int             // bytes of text and arguments so far
 	heard int             // bytes of all events so far
+	raw   int             // bytes of raw reasoning of the open item
+	facts int             // about reasoning so far
 	done  bool
 }
 
@@ -190,23 +193,6 @@ func (s *sampler) message(ev model.Event) error {
 		return em.TextLogprobs(ev.Text, ev.Logprobs)
 	}
 	return em.Text(ev.Text)
-}
-
-func (s *sampler) reasoning(ev model.Event) error {
-	switch ev.Kind {
-	case model.ReasoningBegin:
-		if err := s.endItem(""); err != nil {
-			return err
-		}
-		return s.Emitter.BeginReasoning()
-	case model.SummaryDelta:
-		return s.Emitter.Summary(ev.Text)
-	case model.SummaryPartEnd:
-		return s.Emitter.EndPart()
-	case model.ReasoningEnd:
-		return s.endReasoning(ev.Text)
-	}
-	return nil // raw reasoning stays with the provider: SDKs reject its events
 }
 
 // floods counts an event and reports whether the model has said too much: a
@@ -290,39 +276,30 @@ func (s *sampler) endItem(phase responses.Phase) error {
 	if phase != "" {
 		s.Emitter.DefaultPhase(phase)
 	}
+	return s.end("")
+}
+
+// end closes what is open on the stream. The opaque content of reasoning goes into the history, because the provider
+// wants it back.
+func (s *sampler) end(encrypted string) error {
 	before := len(s.Emitter.Response().Output)
 	if err := s.Emitter.EndItem(); err != nil {
 		return err
 	}
-	if output := s.Emitter.Response().Output; len(output) > before {
-		return s.add(output[before])
-	}
-	return nil
-}
-
-// endReasoning closes a reasoning item. Its opaque content always goes into
-// the history, because the provider wants it back, but onto the stream only
-// when the client asked for it.
-func (s *sampler) endReasoning(encrypted string) error {
-	em := s.Emitter
-	if s.Request.Includes(responses.IncludeReasoning) {
-		em.SetEncryptedReasoning(encrypted)
-	}
-	before := len(em.Response().Output)
-	if err := em.EndItem(); err != nil {
-		return err
-	}
-	output := em.Response().Output
+	output := s.Emitter.Response().Output
 	if len(output) == before {
 		return nil
 	}
-	reasoning, ok := output[before].(*responses.Reasoning)
+	thought, ok := output[before].(*responses.Reasoning)
 	if !ok {
 		return s.add(output[before])
 	}
-	kept := *reasoning
+	kept := *thought
 	kept.EncryptedContent = encrypted
-	return s.add(&kept)
+	if err := s.add(&kept); err != nil {
+		return err
+	}
+	return s.thought(&kept)
 }
 
 // finish takes the end of the attempt: the last message is the answer unless

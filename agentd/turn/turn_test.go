@@ -54,8 +54,9 @@ func TestEveryKindOfEvent(t *testing.T) {
 		resp.Output[2].(*responses.Message).Phase; a != responses.PhaseCommentary || b != responses.PhaseFinalAnswer {
 		t.Errorf("the phases are %q and %q", a, b)
 	}
-	want := "model.requested add reasoning add message model.completed cost.recorded started call_1 tool.started ran " +
-		"call_1 tool.result add holon:tool_call started call_2 tool.started ran call_2 tool.result add holon:tool_call " +
+	want := "model.requested add reasoning reasoning.delta reasoning.summary reasoning.summary add message " +
+		"model.completed cost.recorded started call_1 tool.started ran call_1 tool.result add holon:tool_call " +
+		"started call_2 tool.started ran call_2 tool.result add holon:tool_call " +
 		"model.requested model.completed cost.recorded add message"
 	// The last item is added as the attempt ends; either order is right.
 	got := strings.Join(s.journal.lines, " ")

@@ -32,7 +32,7 @@ func NamesOfTools(tools []responses.Tool, items []responses.Item) (names []strin
 var Structure = Constants.With(structural("id", "item_id", "call_id", "response_id", "previous_response_id",
 	"session_id", "turn_id", "event_id", "causation_id", "runtime_id", "thread_id", "step_id", "task_id", "run_id",
 	"tool_call_id", "cause_tool_call_id", "model_request_id", "process_id", "trace_id", "span_id", "traceparent",
-	"action_id", "payload_ref",
+	"action_id", "payload_ref", "text_ref",
 	"egress_id", "input_id", "skill_id", "native_request_id", "instance", "version", "agentd_version", "epoch", "time",
 	"timestamp", "created_at", "started_at", "completed_at", "updated_at", "path", "turn_dir", "work_dir",
 	"artifact_dir", "stdout_path", "stderr_path", "output_path", "entrypoint_path", "sha256", "digest", "revision",
@@ -75,6 +75,7 @@ var Constants = redact.Constants{
 		egressDecided, egressClosed, egressMore, skillActivated, CatalogResolved, PermissionDecided,
 		SandboxApplied, SandboxViolated, OutputTruncated, ReminderInjected, ReminderSkipped, ProcessStarted,
 		ProcessInput, ProcessCompleted, ProcessFailed, ProcessTerminated, ActionRequired, ActionResolved,
+		ReasoningDelta, ReasoningSummary,
 		"function", "allowed_tools", "json_object", "json_schema", // echoed from a request
 	},
 	"tool_choice": {"required"},

@@ -36,6 +36,8 @@ func everyEvent() []turns.RuntimeEvent {
 			ProviderSelector: "scripted/demo", Attempt: 1, MaxAttempts: 3, Round: 1}),
 		s.ModelFailed("mr_1", turns.AttemptFailure{FailureCategory: "rate_limit_exceeded", Message: "slow down",
 			Retryable: true, Outcome: turns.OutcomeRetrying, HTTPStatus: 429, BackoffMS: 500}),
+		s.ReasoningWithheld("mr_2", "rs_1", turns.Withheld{OutputChars: 9, EncryptedBytes: 40}),
+		s.ReasoningSummarized("mr_2", "rs_1", turns.Summarized{PartIndex: 1, OutputChars: 12}),
 		s.ModelCompleted("mr_2", turns.Sampled{Usage: usage, StopReason: "tool_calls", DurationMS: 7, OutputChars: 2}),
 		s.ToolStarted("tc_1", turns.Begun{ToolName: "ExecCommand", CallID: "call_1", Kind: "command",
 			Arguments: `{"cmd":"a < b"}`}),

@@ -1,8 +1,6 @@
 package tasks
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -10,15 +8,12 @@ import (
 	"sync"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"go.uber.org/goleak"
-	"golang.org/x/sys/unix"
 
 	"holon/agentd/process"
 	"holon/responses"
 	wire "holon/responses/tasks"
-	"holon/responses/turns"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -184,54 +179,6 @@ func TestSessionsAreApart(t *testing.T) {
 	}
 }
 
-func TestRetrieval(t *testing.T) {
-	b := newBench(t, Options{})
-	s := b.start(Spec{Cmd: "echo begun; read x; echo got $x", AcceptsInput: true})
-	if !s.Command.AcceptsInput || s.Command.InputTarget != wire.TargetStdin {
-		t.Errorf("input %+v", s.Command)
-	}
-	b.until(s.TaskID, "begun\n")
-	out, err := b.Output(t.Context(), "", s.TaskID, 0, 4000)
-	switch {
-	case err != nil:
-		t.Errorf("unexpected error: %v", err)
-	case out.RetrievalStatus != wire.NotReady:
-		t.Errorf("out.RetrievalStatus = %q, want %q", out.RetrievalStatus, wire.NotReady)
-	case out.Task.Status != wire.Running:
-		t.Errorf("out.Task.Status = %q, want %q", out.Task.Status, wire.Running)
-	case out.Task.ExitStatus != nil:
-		t.Errorf("out.Task.ExitStatus = %+v, want nil", out.Task.ExitStatus)
-	}
-	out, err = b.Output(t.Context(), "", s.TaskID, time.Millisecond, 4000)
-	if err != nil || out.RetrievalStatus != wire.Timeout {
-		t.Errorf("%+v, %v", out, err)
-	}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cause := errors.New("the turn ended")
-	cancel(cause)
-	if _, err := b.Output(ctx, "", s.TaskID, patience, 4000); !errors.Is(err, cause) {
-		t.Errorf("%v, want the cause", err)
-	}
-	in, err := b.Input(t.Context(), "", s.TaskID, wire.Input{Input: "word\n"})
-	switch {
-	case err != nil:
-		t.Errorf("unexpected error: %v", err)
-	case !in.AcceptedInput:
-		t.Error("in.AcceptedInput = false, want true")
-	case in.BytesWritten != 5:
-		t.Errorf("in.BytesWritten = %d, want 5", in.BytesWritten)
-	case in.InputTarget != wire.TargetStdin:
-		t.Errorf("in.InputTarget = %q, want %q", in.InputTarget, wire.TargetStdin)
-	}
-	if got := b.ended(s.TaskID).Task.OutputPreview; got != "begun\ngot word\n" {
-		t.Errorf("output %q", got)
-	}
-	in, err = b.Input(t.Context(), "", s.TaskID, wire.Input{Input: "late\n"})
-	if err != nil || in.AcceptedInput || in.SummaryText == "" {
-		t.Errorf("input after the end: %+v, %v", in, err)
-	}
-}
-
 // until waits until a task has printed what is asked for.
 func (b *bench) until(id, want string) {
 	b.t.Helper()
@@ -281,51 +228,6 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// A reader sees a character of several bytes when it is complete. Bytes that are
-// never completed are shown as they are.
-func TestOutputTearsNoCharacter(t *testing.T) {
-	b := newBench(t, Options{})
-	task := b.start(Spec{Cmd: "exec cat", AcceptsInput: true})
-	const text, torn = "ä€😀", "\xf0\x9f"
-	written := int64(0)
-	look := func(part string) string {
-		t.Helper()
-		if _, err := b.Input(t.Context(), "", task.TaskID, wire.Input{Input: part}); err != nil {
-			t.Fatal(err)
-		}
-		written += int64(len(part))
-		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
-			out, err := b.Output(t.Context(), "", task.TaskID, 0, 4000)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if out.Task.OutputBytes == written {
-				return out.Task.OutputPreview
-			}
-		}
-		t.Fatalf("%d bytes did not come back", written)
-		return ""
-	}
-	for i := range len(text) {
-		whole := text[:i+1]
-		for !utf8.ValidString(whole) {
-			whole = whole[:len(whole)-1]
-		}
-		if got := look(text[i : i+1]); got != whole {
-			t.Errorf("after %d bytes the output is %q, want %q", i+1, got, whole)
-		}
-	}
-	if got := look(torn); got != text {
-		t.Errorf("the output is %q", got)
-	}
-	if _, err := b.Input(t.Context(), "", task.TaskID, wire.Input{Close: true}); err != nil {
-		t.Fatal(err)
-	}
-	if got := b.ended(task.TaskID).Task.OutputPreview; got != text+"\ufffd\ufffd" {
-		t.Errorf("at the end the output is %q", got)
-	}
-}
-
 func TestTerminal(t *testing.T) {
 	b := newBench(t, Options{})
 	s := b.start(Spec{Cmd: "stty size; read x; echo [$x]; stty size; cat", TTY: true, AcceptsInput: true})
@@ -351,61 +253,6 @@ func TestTerminal(t *testing.T) {
 		t.Error("out.OutputArtifact = nil, want a value")
 	case len(out.Artifacts) != 1:
 		t.Errorf("len(out.Artifacts) = %d (%+v), want 1", len(out.Artifacts), out.Artifacts)
-	}
-}
-
-func TestStop(t *testing.T) {
-	b := newBench(t, Options{})
-	s := b.start(Spec{Cmd: "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done"})
-	b.until(s.TaskID, "up\n")
-	r, err := b.Stop(t.Context(), "", s.TaskID, false)
-	switch {
-	case err != nil:
-		t.Errorf("unexpected error: %v", err)
-	case !r.StopRequested:
-		t.Error("r.StopRequested = false, want true")
-	case r.ForceStopRequested:
-		t.Error("r.ForceStopRequested = true, want false")
-	case r.Task.Status != wire.Cancelled:
-		t.Errorf("r.Task.Status = %q, want %q", r.Task.Status, wire.Cancelled)
-	case r.Task.Failure != "stopped":
-		t.Errorf(`r.Task.Failure = %q, want "stopped"`, r.Task.Failure)
-	}
-	// the shell may mourn its sleep
-	if got := b.ended(s.TaskID).Task.OutputPreview; !strings.Contains(got, "up\nbye\n") {
-		t.Errorf("output %q", got)
-	}
-	r, err = b.Stop(t.Context(), "", s.TaskID, true)
-	if err != nil || r.StopRequested || r.Task.Status != wire.Cancelled {
-		t.Errorf("again: %+v, %v", r, err)
-	}
-	s = b.start(Spec{Cmd: "trap '' TERM; echo up; while :; do sleep 0.01; done"})
-	b.until(s.TaskID, "up\n")
-	r, err = b.Stop(t.Context(), "", s.TaskID, true)
-	switch {
-	case err != nil:
-		t.Errorf("forced: unexpected error: %v", err)
-	case !r.ForceStopRequested:
-		t.Error("forced: r.ForceStopRequested = false, want true")
-	case r.Task.Status != wire.Cancelled:
-		t.Errorf("forced: r.Task.Status = %q, want %q", r.Task.Status, wire.Cancelled)
-	case r.Task.Command.Signal != int(unix.SIGKILL):
-		t.Errorf("forced: r.Task.Command.Signal = %d, want %d", r.Task.Command.Signal, int(unix.SIGKILL))
-	}
-}
-
-// A task that ignores the wish to end is killed after the grace.
-func TestStopEscalates(t *testing.T) {
-	b := newBench(t, Options{})
-	b.stopGrace = 100 * time.Millisecond
-	s := b.start(Spec{Cmd: "trap '' TERM; (trap '' TERM; setsid sleep 600) & echo up; while :; do sleep 0.01; done"})
-	b.until(s.TaskID, "up\n")
-	r, err := b.Stop(t.Context(), "", s.TaskID, false)
-	if err != nil || !r.StopRequested || !r.ForceStopRequested {
-		t.Errorf("stopped as %+v, %v, want it to be requested and forced", r, err)
-	}
-	if r.Task.Status != wire.Cancelled {
-		t.Errorf("the task is %s, want %s", r.Task.Status, wire.Cancelled)
 	}
 }
 
@@ -461,85 +308,6 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// copy is the directory of the records as a kill would leave it.
-func (b *bench) copy() string {
-	b.t.Helper()
-	dir := b.t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(b.dir)); err != nil {
-		b.t.Fatal(err)
-	}
-	return dir
-}
-
-// A task that ran when the runtime was killed is lost, and never reported as running.
-func TestRestart(t *testing.T) {
-	b := newBench(t, Options{})
-	done := b.start(Spec{Cmd: "echo done; exit 4"})
-	b.ended(done.TaskID)
-	running := b.start(Spec{Cmd: "echo begun; sleep 600"})
-	b.until(running.TaskID, "begun")
-	again := newBench(t, Options{Dir: b.copy()})
-	lost := checkLost(t, again, running.TaskID)
-	kept, err := again.Get("", done.TaskID)
-	if err != nil || kept.Status != wire.Failed || *kept.Command.ExitStatus != 4 {
-		t.Errorf("what had ended is %+v, %v, want it to have failed with 4", kept, err)
-	}
-	// Settled means settled: the next start changes nothing.
-	third := newBench(t, Options{Dir: again.copy(), Now: func() time.Time { return time.Now().Add(time.Hour) }})
-	if s, err := third.Get("", running.TaskID); err != nil || s.UpdatedAt != lost.UpdatedAt {
-		t.Errorf("%v, first %v, %v", s.UpdatedAt, lost.UpdatedAt, err)
-	}
-}
-
-// checkLost checks a task whose runtime was killed after it had printed "begun".
-func checkLost(t *testing.T, b *bench, id string) wire.Snapshot {
-	t.Helper()
-	lost, err := b.Get("", id)
-	if err != nil || lost.Status != wire.Failed || lost.Failure != wire.FailureLost {
-		t.Fatalf("it is %s, %q, %v, want %s, lost", lost.Status, lost.Failure, err, wire.Failed)
-	}
-	if lost.Command.ExitStatus != nil || lost.Command.AcceptsInput {
-		t.Errorf("the command has an exit status or takes input: %+v", lost.Command)
-	}
-	out, err := b.Output(t.Context(), "", id, patience, 4000)
-	if err != nil || out.RetrievalStatus != wire.Success || out.Task.OutputPreview != "begun\n" {
-		t.Errorf("output %q, %s, %v, want what it had printed", out.Task.OutputPreview, out.RetrievalStatus, err)
-	}
-	if f := out.Task.FailureArtifact; f == nil || f.Kind != "lost" {
-		t.Errorf("failure %+v, want lost", f)
-	}
-	if r, err := b.Stop(t.Context(), "", id, true); err != nil || r.StopRequested {
-		t.Errorf("stopped again: %+v, %v", r, err)
-	}
-	if in, err := b.Input(t.Context(), "", id, wire.Input{Input: "x"}); err != nil || in.AcceptedInput {
-		t.Errorf("took input: %+v, %v", in, err)
-	}
-	return lost
-}
-
-func TestCloseEndsTasks(t *testing.T) {
-	b := newBench(t, Options{})
-	var ids []string
-	for range 5 {
-		ids = append(ids, b.start(Spec{Cmd: "sleep 600"}).TaskID)
-	}
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for _, id := range ids {
-		if s, err := b.Get("", id); err != nil || s.Status != wire.Cancelled || s.Failure != "shutdown" {
-			t.Errorf("%+v, %v", s, err)
-		}
-	}
-	if _, err := b.adopt(Spec{Cmd: "sleep 600"}); !errors.Is(err, ErrClosed) {
-		t.Errorf("%v, want ErrClosed", err)
-	}
-	again := newBench(t, Options{Dir: b.copy()})
-	if s, err := again.Get("", ids[0]); err != nil || s.Status != wire.Cancelled {
-		t.Errorf("after a restart %+v, %v", s, err)
-	}
-}
-
 func TestBounds(t *testing.T) {
 	b := newBench(t, Options{MaxRunning: 2, MaxRecords: 4})
 	var first wire.Snapshot
@@ -573,47 +341,6 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// The file is preferred; when it is gone, the record still has the beginning and
-// the end.
-func TestOutputWithoutItsFile(t *testing.T) {
-	b := newBench(t, Options{})
-	s := b.start(Spec{Cmd: "seq 1 20000"})
-	ended := func() wire.Output {
-		t.Helper()
-		out := b.ended(s.TaskID).Task
-		switch {
-		case !out.OutputTruncated:
-			t.Error("out.OutputTruncated = false, want true")
-		case !strings.HasPrefix(out.OutputPreview, "1\n2\n"):
-			t.Errorf("out.OutputPreview = %q, want it to begin with %q", out.OutputPreview, "1\n2\n")
-		case !strings.HasSuffix(out.OutputPreview, "20000\n"):
-			t.Errorf("out.OutputPreview = %q, want it to end with %q", out.OutputPreview, "20000\n")
-		case out.OutputBytes != 108894:
-			t.Errorf("out.OutputBytes = %d, want 108894", out.OutputBytes)
-		}
-		return out
-	}
-	out := ended()
-	if out.OutputArtifact == nil {
-		t.Fatal("out.OutputArtifact = nil, want a value")
-	}
-	if out.Artifacts[*out.OutputArtifact].Path != s.Command.OutputPath {
-		t.Errorf("artifacts %+v", out.Artifacts)
-	}
-	replace := func(how func(path string) error) {
-		t.Helper()
-		if err := errors.Join(os.RemoveAll(s.Command.OutputPath), how(s.Command.OutputPath)); err != nil {
-			t.Fatal(err)
-		}
-		ended()
-	}
-	replace(func(string) error { return nil })
-	replace(func(path string) error { return os.Mkdir(path, 0o700) })
-	replace(func(path string) error { return unix.Mkfifo(path, 0o600) }) // must not be waited for
-	replace(func(path string) error { return os.Symlink("/etc/passwd", path) })
-	replace(func(path string) error { return os.WriteFile(path, []byte("short"), 0o600) })
-}
-
 func TestManyAtOnce(t *testing.T) {
 	b := newBench(t, Options{})
 	var group sync.WaitGroup
@@ -637,98 +364,5 @@ func TestManyAtOnce(t *testing.T) {
 	group.Wait()
 	if list := b.Ended("sess_1", "thread_1"); len(list) != 0 {
 		t.Errorf("%d ends are news", len(list))
-	}
-}
-
-func TestBrokenRecordsAreLeftOut(t *testing.T) {
-	dir := t.TempDir()
-	b := newBench(t, Options{Dir: filepath.Join(dir, "tasks")})
-	s := b.start(Spec{Cmd: "true"})
-	b.ended(s.TaskID)
-	big := strings.Repeat(" ", maxRecord+1)
-	for name, content := range map[string]string{"task_a.json": "{", "task_b.json": big, "task_c.json": `{"version":9}`,
-		"other.txt": "x", ".tmp-0": "x", "task_d.json": `{"version":1,"task_id":"task_e"}`} {
-		if err := os.WriteFile(filepath.Join(b.dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := errors.Join(unix.Mkfifo(filepath.Join(b.dir, "task_f.json"), 0o600),
-		os.Symlink(s.TaskID+".json", filepath.Join(b.dir, "task_g.json"))); err != nil {
-		t.Fatal(err)
-	}
-	again := New(Options{Dir: b.dir})
-	if err := again.Load(); err != nil {
-		t.Fatal(err)
-	}
-	if l := again.List("", 100); len(l.Tasks) != 1 || l.Tasks[0].ID != s.TaskID {
-		t.Errorf("list %+v", l)
-	}
-	if _, err := os.Stat(filepath.Join(b.dir, ".tmp-0")); err == nil {
-		t.Error("what a crash left behind is still there")
-	}
-}
-
-// Each file in the directory is refused or gives a record that can be shown.
-func FuzzRecord(f *testing.F) {
-	now := turns.At(time.UnixMilli(1_700_000_000_000))
-	good := record{Version: recordVersion, TaskID: "task_1", SessionID: "s", TurnID: "t", Status: wire.Running,
-		CreatedAt: now, UpdatedAt: now, Spec: Spec{Cmd: "x\ny"}}
-	ended := good
-	ended.interrupt(now, process.Strays{})
-	for _, r := range []record{good, ended} {
-		data, err := json.Marshal(r)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data)
-	}
-	f.Add([]byte(`{"version":1,"task_id":"task_1","status":"completed","created_at":"2026-01-01T00:00:00.000Z",` +
-		`"updated_at":"2026-01-01T00:00:00.000Z"}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := decodeRecord(data, "task_1")
-		if err != nil {
-			return
-		}
-		if !r.Status.Terminal() {
-			r.interrupt(now, process.Strays{})
-		}
-		task := &task{rec: r}
-		switch s := task.snapshot(); {
-		case s.Status == wire.Running:
-			t.Fatalf("s.Status = %q, want another value", wire.Running)
-		case s.TaskID != "task_1":
-			t.Fatalf(`s.TaskID = %q, want "task_1"`, s.TaskID)
-		case s.Command.AcceptsInput:
-			t.Fatal("s.Command.AcceptsInput = true, want false")
-		}
-		if e := task.entry(); len(e.Command) > 4*maxPreview {
-			t.Fatalf("preview of %d bytes", len(e.Command))
-		}
-		if c, _ := r.End.Stdout.capture(filepath.Join(t.TempDir(), "none"), 100); c.Omitted() != 0 {
-			t.Fatalf("%+v", c)
-		}
-	})
-}
-
-// A file that holds the beginning of an output is named, although the preview is the excerpt of the record.
-func TestFileOfCutOutput(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "stdout.log")
-	if err := os.WriteFile(path, []byte("0123456789"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for logged, artifacts := range map[int64]int{10: 1, 20: 0} { // of the latter, bytes are gone
-		s := stream{Total: 1000, Logged: logged, Excerpt: "0123 … 999"}
-		out, rec := wire.Output{}, record{StdoutPath: path, End: &end{Stdout: s}}
-		c, _ := s.capture(path, 100)
-		rec.addArtifacts(&out, c, process.Capture{})
-		if len(out.Artifacts) != artifacts || string(c.Head) != s.Excerpt {
-			t.Errorf(
-				"%d of 1000 bytes kept: artifacts %v, preview %q, want %d and the excerpt",
-				logged,
-				out.Artifacts,
-				c.Head,
-				artifacts,
-			)
-		}
 	}
 }

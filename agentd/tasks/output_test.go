@@ -1,0 +1,174 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"holon/agentd/process"
+	wire "holon/responses/tasks"
+)
+
+func TestRetrieval(t *testing.T) {
+	b := newBench(t, Options{})
+	s := b.start(Spec{Cmd: "echo begun; read x; echo got $x", AcceptsInput: true})
+	if !s.Command.AcceptsInput || s.Command.InputTarget != wire.TargetStdin {
+		t.Errorf("input %+v", s.Command)
+	}
+	b.until(s.TaskID, "begun\n")
+	out, err := b.Output(t.Context(), "", s.TaskID, 0, 4000)
+	switch {
+	case err != nil:
+		t.Errorf("unexpected error: %v", err)
+	case out.RetrievalStatus != wire.NotReady:
+		t.Errorf("out.RetrievalStatus = %q, want %q", out.RetrievalStatus, wire.NotReady)
+	case out.Task.Status != wire.Running:
+		t.Errorf("out.Task.Status = %q, want %q", out.Task.Status, wire.Running)
+	case out.Task.ExitStatus != nil:
+		t.Errorf("out.Task.ExitStatus = %+v, want nil", out.Task.ExitStatus)
+	}
+	out, err = b.Output(t.Context(), "", s.TaskID, time.Millisecond, 4000)
+	if err != nil || out.RetrievalStatus != wire.Timeout {
+		t.Errorf("%+v, %v", out, err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cause := errors.New("the turn ended")
+	cancel(cause)
+	if _, err := b.Output(ctx, "", s.TaskID, patience, 4000); !errors.Is(err, cause) {
+		t.Errorf("%v, want the cause", err)
+	}
+	in, err := b.Input(t.Context(), "", s.TaskID, wire.Input{Input: "word\n"})
+	switch {
+	case err != nil:
+		t.Errorf("unexpected error: %v", err)
+	case !in.AcceptedInput:
+		t.Error("in.AcceptedInput = false, want true")
+	case in.BytesWritten != 5:
+		t.Errorf("in.BytesWritten = %d, want 5", in.BytesWritten)
+	case in.InputTarget != wire.TargetStdin:
+		t.Errorf("in.InputTarget = %q, want %q", in.InputTarget, wire.TargetStdin)
+	}
+	if got := b.ended(s.TaskID).Task.OutputPreview; got != "begun\ngot word\n" {
+		t.Errorf("output %q", got)
+	}
+	in, err = b.Input(t.Context(), "", s.TaskID, wire.Input{Input: "late\n"})
+	if err != nil || in.AcceptedInput || in.SummaryText == "" {
+		t.Errorf("input after the end: %+v, %v", in, err)
+	}
+}
+
+// A reader sees a character of several bytes when it is complete. Bytes that are
+// never completed are shown as they are.
+func TestOutputTearsNoCharacter(t *testing.T) {
+	b := newBench(t, Options{})
+	task := b.start(Spec{Cmd: "exec cat", AcceptsInput: true})
+	const text, torn = "ä€😀", "\xf0\x9f"
+	written := int64(0)
+	look := func(part string) string {
+		t.Helper()
+		if _, err := b.Input(t.Context(), "", task.TaskID, wire.Input{Input: part}); err != nil {
+			t.Fatal(err)
+		}
+		written += int64(len(part))
+		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			out, err := b.Output(t.Context(), "", task.TaskID, 0, 4000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out.Task.OutputBytes == written {
+				return out.Task.OutputPreview
+			}
+		}
+		t.Fatalf("%d bytes did not come back", written)
+		return ""
+	}
+	for i := range len(text) {
+		whole := text[:i+1]
+		for !utf8.ValidString(whole) {
+			whole = whole[:len(whole)-1]
+		}
+		if got := look(text[i : i+1]); got != whole {
+			t.Errorf("after %d bytes the output is %q, want %q", i+1, got, whole)
+		}
+	}
+	if got := look(torn); got != text {
+		t.Errorf("the output is %q", got)
+	}
+	if _, err := b.Input(t.Context(), "", task.TaskID, wire.Input{Close: true}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.ended(task.TaskID).Task.OutputPreview; got != text+"\ufffd\ufffd" {
+		t.Errorf("at the end the output is %q", got)
+	}
+}
+
+// The file is preferred; when it is gone, the record still has the beginning and
+// the end.
+func TestOutputWithoutItsFile(t *testing.T) {
+	b := newBench(t, Options{})
+	s := b.start(Spec{Cmd: "seq 1 20000"})
+	ended := func() wire.Output {
+		t.Helper()
+		out := b.ended(s.TaskID).Task
+		switch {
+		case !out.OutputTruncated:
+			t.Error("out.OutputTruncated = false, want true")
+		case !strings.HasPrefix(out.OutputPreview, "1\n2\n"):
+			t.Errorf("out.OutputPreview = %q, want it to begin with %q", out.OutputPreview, "1\n2\n")
+		case !strings.HasSuffix(out.OutputPreview, "20000\n"):
+			t.Errorf("out.OutputPreview = %q, want it to end with %q", out.OutputPreview, "20000\n")
+		case out.OutputBytes != 108894:
+			t.Errorf("out.OutputBytes = %d, want 108894", out.OutputBytes)
+		}
+		return out
+	}
+	out := ended()
+	if out.OutputArtifact == nil {
+		t.Fatal("out.OutputArtifact = nil, want a value")
+	}
+	if out.Artifacts[*out.OutputArtifact].Path != s.Command.OutputPath {
+		t.Errorf("artifacts %+v", out.Artifacts)
+	}
+	replace := func(how func(path string) error) {
+		t.Helper()
+		if err := errors.Join(os.RemoveAll(s.Command.OutputPath), how(s.Command.OutputPath)); err != nil {
+			t.Fatal(err)
+		}
+		ended()
+	}
+	replace(func(string) error { return nil })
+	replace(func(path string) error { return os.Mkdir(path, 0o700) })
+	replace(func(path string) error { return unix.Mkfifo(path, 0o600) }) // must not be waited for
+	replace(func(path string) error { return os.Symlink("/etc/passwd", path) })
+	replace(func(path string) error { return os.WriteFile(path, []byte("short"), 0o600) })
+}
+
+// A file that holds the beginning of an output is named, although the preview is the excerpt of the record.
+func TestFileOfCutOutput(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stdout.log")
+	if err := os.WriteFile(path, []byte("0123456789"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for logged, artifacts := range map[int64]int{10: 1, 20: 0} { // of the latter, bytes are gone
+		s := stream{Total: 1000, Logged: logged, Excerpt: "0123 … 999"}
+		out, rec := wire.Output{}, record{StdoutPath: path, End: &end{Stdout: s}}
+		c, _ := s.capture(path, 100)
+		rec.addArtifacts(&out, c, process.Capture{})
+		if len(out.Artifacts) != artifacts || string(c.Head) != s.Excerpt {
+			t.Errorf(
+				"%d of 1000 bytes kept: artifacts %v, preview %q, want %d and the excerpt",
+				logged,
+				out.Artifacts,
+				c.Head,
+				artifacts,
+			)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package tasks
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	wire "holon/responses/tasks"
+)
+
+func TestStop(t *testing.T) {
+	b := newBench(t, Options{})
+	s := b.start(Spec{Cmd: "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done"})
+	b.until(s.TaskID, "up\n")
+	r, err := b.Stop(t.Context(), "", s.TaskID, false)
+	switch {
+	case err != nil:
+		t.Errorf("unexpected error: %v", err)
+	case !r.StopRequested:
+		t.Error("r.StopRequested = false, want true")
+	case r.ForceStopRequested:
+		t.Error("r.ForceStopRequested = true, want false")
+	case r.Task.Status != wire.Cancelled:
+		t.Errorf("r.Task.Status = %q, want %q", r.Task.Status, wire.Cancelled)
+	case r.Task.Failure != "stopped":
+		t.Errorf(`r.Task.Failure = %q, want "stopped"`, r.Task.Failure)
+	}
+	// the shell may mourn its sleep
+	if got := b.ended(s.TaskID).Task.OutputPreview; !strings.Contains(got, "up\nbye\n") {
+		t.Errorf("output %q", got)
+	}
+	r, err = b.Stop(t.Context(), "", s.TaskID, true)
+	if err != nil || r.StopRequested || r.Task.Status != wire.Cancelled {
+		t.Errorf("again: %+v, %v", r, err)
+	}
+	s = b.start(Spec{Cmd: "trap '' TERM; echo up; while :; do sleep 0.01; done"})
+	b.until(s.TaskID, "up\n")
+	r, err = b.Stop(t.Context(), "", s.TaskID, true)
+	switch {
+	case err != nil:
+		t.Errorf("forced: unexpected error: %v", err)
+	case !r.ForceStopRequested:
+		t.Error("forced: r.ForceStopRequested = false, want true")
+	case r.Task.Status != wire.Cancelled:
+		t.Errorf("forced: r.Task.Status = %q, want %q", r.Task.Status, wire.Cancelled)
+	case r.Task.Command.Signal != int(unix.SIGKILL):
+		t.Errorf("forced: r.Task.Command.Signal = %d, want %d", r.Task.Command.Signal, int(unix.SIGKILL))
+	}
+}
+
+// A task that ignores the wish to end is killed after the grace.
+func TestStopEscalates(t *testing.T) {
+	b := newBench(t, Options{})
+	b.stopGrace = 100 * time.Millisecond
+	s := b.start(Spec{Cmd: "trap '' TERM; (trap '' TERM; setsid sleep 600) & echo up; while :; do sleep 0.01; done"})
+	b.until(s.TaskID, "up\n")
+	r, err := b.Stop(t.Context(), "", s.TaskID, false)
+	if err != nil || !r.StopRequested || !r.ForceStopRequested {
+		t.Errorf("stopped as %+v, %v, want it to be requested and forced", r, err)
+	}
+	if r.Task.Status != wire.Cancelled {
+		t.Errorf("the task is %s, want %s", r.Task.Status, wire.Cancelled)
+	}
+}
+
+func TestCloseEndsTasks(t *testing.T) {
+	b := newBench(t, Options{})
+	var ids []string
+	for range 5 {
+		ids = append(ids, b.start(Spec{Cmd: "sleep 600"}).TaskID)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range ids {
+		if s, err := b.Get("", id); err != nil || s.Status != wire.Cancelled || s.Failure != "shutdown" {
+			t.Errorf("%+v, %v", s, err)
+		}
+	}
+	if _, err := b.adopt(Spec{Cmd: "sleep 600"}); !errors.Is(err, ErrClosed) {
+		t.Errorf("%v, want ErrClosed", err)
+	}
+	again := newBench(t, Options{Dir: b.copy()})
+	if s, err := again.Get("", ids[0]); err != nil || s.Status != wire.Cancelled {
+		t.Errorf("after a restart %+v, %v", s, err)
+	}
+}

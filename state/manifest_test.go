@@ -1,0 +1,444 @@
+package state_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"holon/responses"
+	"holon/responses/turns"
+	"holon/state"
+)
+
+func manifest() *state.Manifest {
+	at := turns.At(time.Date(2026, 11, 21, 10, 0, 0, 123e6, time.UTC))
+	return &state.Manifest{
+		Schema: state.ManifestSchema, RunID: "run_01kahx", Name: "fix <it>", Task: "fix it all",
+		Status: state.StatusCompleted, Outcome: state.OutcomeSuccess,
+		StartedAt: at, CompletedAt: at, Model: "scripted/demo", HolonVersion: "1.2.3", Image: "holon/base:latest",
+		Timings: state.Timings{PrepareMS: 1, StartMS: 2, TurnMS: 3, CollectMS: 4, StopMS: 5, TotalMS: 15},
+		Usage:   &responses.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15},
+		Engine:  state.Engine{Name: "docker", Version: "20.10", ContainerID: "abc"},
+		Limits: state.Limits{TimeoutMS: 1000, MaxRounds: 200, MemoryBytes: 1 << 30, CPUs: 1.5, Pids: 512, MaxTokens: 9,
+			MaxRequests: 8, MaxCostMicros: 7},
+		ModelUsage: &state.Account{Usage: state.Usage{Requests: 1, Estimated: 2, Unpriced: 3,
+			Tokens: state.Tokens{Input: 4, CacheRead: 5, CacheWrite: 6, Output: 7, Reasoning: 8}, Total: 11, Cost: 9},
+			Budget: state.Budget{MaxRequests: 8, MaxTokens: 9, MaxCost: 7}, Exhausted: "max_tokens",
+			Models: map[string]state.Usage{}, Refused: []string{"a <tool>"}},
+		Isolation: &state.Isolation{Network: state.Axis{Level: state.HardEnforced, Value: "none"}},
+		Egress:    &state.Egress{AllowHosts: []string{"*.example.org", "example.com"}, Allowed: 2, Denied: 1},
+		Workspace: &state.Workspace{
+			Source: state.Source{Kind: "git", Path: "/a<b>", Prefix: "p", BaseCommit: "c", BaseTree: "t",
+				Branch:       "main",
+				ObjectFormat: "sha1", Dirty: true, Shallow: true,
+				Submodules: []state.Submodule{{Path: "s", Commit: "c", Populated: true}},
+				Warnings:   []state.Warning{{Code: "w", Path: "p", Message: "m"}}},
+			Changes: &state.Diff{Patch: "diff.patch", PatchBytes: 3, BaseTree: "t", ResultTree: "r",
+				Files: []state.FileChange{{Path: "x&y", From: "z", Status: "renamed", Mode: "100644", OldMode: "100755",
+					Added: 1, Deleted: 2, Binary: true}},
+				History: &state.History{Commit: "c", Commits: 2}}},
+		Turn:      &state.TurnRef{TurnID: "turn_1", ResponseID: "resp_1", SessionID: "sess_1"},
+		Artifacts: []state.Artifact{{Path: "diff.patch", Bytes: 3, SHA256: strings.Repeat("0a", 32)}},
+		Notes:     []state.Note{{At: at, Kind: "todo", Text: "tidy up"}},
+		Warnings:  []string{"a warning"},
+		Error:     &state.Failure{Code: "c", Message: "m", Param: "p", Hint: "h"},
+	}
+}
+
+// The keys are a contract: others read manifest.json.
+func TestManifestWire(t *testing.T) {
+	const want = `{
+  "schema": "holon.run/1",
+  "run_id": "run_01kahx",
+  "parent_run_id": "",
+  "name": "fix <it>",
+  "task": "fix it all",
+  "status": "completed",
+  "outcome": "success",
+  "exit_code": 0,
+  "started_at": "2026-11-21T10:00:00.123Z",
+  "completed_at": "2026-11-21T10:00:00.123Z",
+  "timings": {
+    "prepare_ms": 1,
+    "start_ms": 2,
+    "turn_ms": 3,
+    "collect_ms": 4,
+    "stop_ms": 5,
+    "total_ms": 15
+  },
+  "model": "scripted/demo",
+  "usage": {
+    "input_tokens": 10,
+    "output_tokens": 5,
+    "total_tokens": 15,
+    "input_tokens_details": {
+      "cached_tokens": 0
+    },
+    "output_tokens_details": {
+      "reasoning_tokens": 0
+    }
+  },
+  "model_usage": {
+    "requests": 1,
+    "estimated_requests": 2,
+    "unpriced_requests": 3,
+    "input_tokens": 4,
+    "cached_tokens": 5,
+    "cache_write_tokens": 6,
+    "output_tokens": 7,
+    "reasoning_tokens": 8,
+    "total_tokens": 11,
+    "cost_micros": 9,
+    "budget": {
+      "max_requests": 8,
+      "max_tokens": 9,
+      "max_cost_micros": 7
+    },
+    "exhausted": "max_tokens",
+    "models": {},
+    "refused": [
+      "a \u003ctool\u003e"
+    ]
+  },
+  "engine": {
+    "name": "docker",
+    "version": "20.10",
+    "runtime": "",
+    "container_id": "abc"
+  },
+  "image": "holon/base:latest",
+  "limits": {
+    "timeout_ms": 1000,
+    "max_rounds": 200,
+    "max_tool_calls": 0,
+    "max_output_bytes": 0,
+    "disk_bytes": 0,
+    "memory_bytes": 1073741824,
+    "cpus": 1.5,
+    "pids": 512,
+    "max_tokens": 9,
+    "max_requests": 8,
+    "max_cost_micros": 7
+  },
+  "isolation": {
+    "user": {
+      "level": "",
+      "value": ""
+    },
+    "capabilities": {
+      "level": "",
+      "value": ""
+    },
+    "no_new_privileges": {
+      "level": "",
+      "value": ""
+    },
+    "seccomp": {
+      "level": "",
+      "value": ""
+    },
+    "read_only_root": {
+      "level": "",
+      "value": ""
+    },
+    "network": {
+      "level": "hard_enforced",
+      "value": "none"
+    },
+    "pids": {
+      "level": "",
+      "value": ""
+    },
+    "memory": {
+      "level": "",
+      "value": ""
+    },
+    "cpu": {
+      "level": "",
+      "value": ""
+    },
+    "open_files": {
+      "level": "",
+      "value": ""
+    },
+    "file_size": {
+      "level": "",
+      "value": ""
+    },
+    "core_dumps": {
+      "level": "",
+      "value": ""
+    },
+    "tmpfs": {
+      "level": "",
+      "value": ""
+    },
+    "ipc": {
+      "level": "",
+      "value": ""
+    },
+    "cgroup": {
+      "level": "",
+      "value": ""
+    },
+    "masked_paths": {
+      "level": "",
+      "value": ""
+    },
+    "init": {
+      "level": "",
+      "value": ""
+    },
+    "devices": {
+      "level": "",
+      "value": ""
+    },
+    "mounts": {
+      "level": "",
+      "value": ""
+    }
+  },
+  "egress": {
+    "allow_hosts": [
+      "*.example.org",
+      "example.com"
+    ],
+    "allowed": 2,
+    "denied": 1
+  },
+  "workspace": {
+    "kind": "git",
+    "path": "/a\u003cb\u003e",
+    "prefix": "p",
+    "base_commit": "c",
+    "base_tree": "t",
+    "branch": "main",
+    "object_format": "sha1",
+    "dirty": true,
+    "included_dirty": false,
+    "shallow": true,
+    "submodules": [
+      {
+        "path": "s",
+        "commit": "c",
+        "populated": true
+      }
+    ],
+    "warnings": [
+      {
+        "code": "w",
+        "path": "p",
+        "message": "m"
+      }
+    ],
+    "changes": {
+      "patch": "diff.patch",
+      "patch_bytes": 3,
+      "files": [
+        {
+          "path": "x\u0026y",
+          "from": "z",
+          "status": "renamed",
+          "mode": "100644",
+          "old_mode": "100755",
+          "added": 1,
+          "deleted": 2,
+          "binary": true
+        }
+      ],
+      "base_tree": "t",
+      "result_tree": "r",
+      "history": {
+        "commit": "c",
+        "commits": 2
+      }
+    }
+  },
+  "turn": {
+    "turn_id": "turn_1",
+    "response_id": "resp_1",
+    "session_id": "sess_1"
+  },
+  "artifacts": [
+    {
+      "path": "diff.patch",
+      "bytes": 3,
+      "sha256": "0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a"
+    }
+  ],
+  "notes": [
+    {
+      "at": "2026-11-21T10:00:00.123Z",
+      "kind": "todo",
+      "text": "tidy up"
+    }
+  ],
+  "warnings": [
+    "a warning"
+  ],
+  "error": {
+    "code": "c",
+    "message": "m",
+    "param": "p",
+    "hint": "h"
+  },
+  "holon_version": "1.2.3"
+}
+`
+	got, err := manifest().Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("manifest.json (-want +got):\n%s", diff)
+	}
+	back, err := state.DecodeManifest(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(manifest(), back); diff != "" {
+		t.Errorf("read back (-want +got):\n%s", diff)
+	}
+}
+
+// A run that never got far has every key too.
+func TestManifestEmpty(t *testing.T) {
+	m := &state.Manifest{Schema: state.ManifestSchema, RunID: "run_1", Status: state.StatusFailed,
+		Outcome: state.OutcomeRefused, ExitCode: 4,
+		StartedAt: turns.At(time.Now()), CompletedAt: turns.At(time.Now())}
+	text, err := m.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(text, &keys); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{"usage": "null", "model_usage": "null", "isolation": "null",
+		"egress": "null", "workspace": "null", "turn": "null", "error": "null", "artifacts": "[]", "notes": "[]",
+		"warnings": "[]"} {
+		if string(keys[key]) != want {
+			t.Errorf("%s = %s, want %s", key, keys[key], want)
+		}
+	}
+	if len(keys) != 26 {
+		t.Errorf("%d keys", len(keys))
+	}
+	switch back, err := state.DecodeManifest(text); {
+	case err != nil:
+		t.Errorf("read back: unexpected error: %v", err)
+	case back.ModelUsage != nil:
+		t.Errorf("read back: back.ModelUsage = %+v, want nil", back.ModelUsage)
+	case back.Isolation != nil:
+		t.Errorf("read back: back.Isolation = %+v, want nil", back.Isolation)
+	case back.Workspace != nil:
+		t.Errorf("read back: back.Workspace = %+v, want nil", back.Workspace)
+	}
+}
+
+// Outcomes with exit code 130 had another name in manifests that are still on disks.
+func TestManifestOfBefore(t *testing.T) {
+	m := &state.Manifest{Schema: state.ManifestSchema, RunID: "run_1", Status: state.StatusCancelled,
+		Outcome: state.OutcomeCancelled, ExitCode: 130,
+		StartedAt: turns.At(time.Now()), CompletedAt: turns.At(time.Now())}
+	text, err := m.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := strings.Replace(string(text), `"outcome": "cancelled"`, `"outcome": "interrupted"`, 1)
+	if back, err := state.DecodeManifest([]byte(old)); err != nil || back.Outcome != state.OutcomeCancelled {
+		t.Errorf("read back: %+v (%v), want outcome %q", back, err, state.OutcomeCancelled)
+	}
+}
+
+func TestManifestCheck(t *testing.T) {
+	digest := strings.Repeat("0", 64)
+	for _, tc := range []struct {
+		name   string
+		change func(m *state.Manifest)
+		param  string
+	}{
+		{"schema", func(m *state.Manifest) { m.Schema = "holon.run/2" }, "schema"},
+		{"run id", func(m *state.Manifest) { m.RunID = "../x" }, "run_id"},
+		{"running is never stored", func(m *state.Manifest) { m.Status = state.StatusRunning }, "status"},
+		{"no status", func(m *state.Manifest) { m.Status = "" }, "status"},
+		{"outcome", func(m *state.Manifest) { m.Outcome = "fine" }, "outcome"},
+		{"exit code of another outcome", func(m *state.Manifest) { m.ExitCode = 1 }, "outcome"},
+		{"no end", func(m *state.Manifest) { m.CompletedAt = turns.Time{} }, "completed_at"},
+		{"absolute artifact", func(m *state.Manifest) {
+			m.Artifacts = []state.Artifact{{Path: "/etc/passwd", SHA256: digest}}
+		}, "artifacts[0].path"},
+		{"artifact outside", func(m *state.Manifest) {
+			m.Artifacts = []state.Artifact{{Path: "a/../../b", SHA256: digest}}
+		}, "artifacts[0].path"},
+		{"artifact of the directory", func(m *state.Manifest) {
+			m.Artifacts = []state.Artifact{{Path: ".", SHA256: digest}}
+		}, "artifacts[0].path"},
+		{"negative size", func(m *state.Manifest) {
+			m.Artifacts = []state.Artifact{{Path: "a", Bytes: -1, SHA256: digest}}
+		}, "artifacts[0].bytes"},
+		{"digest", func(m *state.Manifest) {
+			m.Artifacts = []state.Artifact{{Path: "a", SHA256: digest},
+				{Path: "b", SHA256: strings.ToUpper("ab" + digest[2:])}}
+		}, "artifacts[1].sha256"},
+		{"too many artifacts", func(m *state.Manifest) {
+			m.Artifacts = make([]state.Artifact, state.MaxArtifacts+1)
+		}, "artifacts"},
+		{"too many warnings", func(m *state.Manifest) { m.Warnings = make([]string, 1001) }, "warnings"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m := manifest()
+			tc.change(m)
+			_, err := m.Encode()
+			e, ok := errors.AsType[*state.Error](err)
+			switch {
+			case !ok:
+				t.Fatalf("error = %v (param %q), want %s", err, e.Param, tc.param)
+			case e.Code != state.CodeManifestInvalid:
+				t.Fatalf("%+v: e.Code = %q, want %q", tc, e.Code, state.CodeManifestInvalid)
+			case e.Param != tc.param:
+				t.Fatalf("%+v: e.Param = %q, want %q", tc, e.Param, tc.param)
+			}
+		})
+	}
+}
+
+// A manifest that can be read is valid, and is the same when it is written and
+// read again.
+func FuzzDecodeManifest(f *testing.F) {
+	valid, err := manifest().Encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(valid)
+	f.Add([]byte(`{"schema":"holon.run/1"}`))
+	f.Add([]byte(`null`))
+	f.Add([]byte(`[]`))
+	f.Add([]byte(`{"schema":"holon.run/1","run_id":"run_1","status":"failed","outcome":"failure","exit_code":1,` +
+		`"started_at":"2026-11-21T10:00:00Z","completed_at":"2026-11-21T10:00:00Z","artifacts":[{"path":"../x"}],` +
+		`"isolation":null,"new_key":{}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := state.DecodeManifest(data)
+		if err != nil {
+			if !state.IsCode(err, state.CodeManifestInvalid) {
+				t.Fatalf("error = %v", err)
+			}
+			return
+		}
+		once, err := m.Encode()
+		if err != nil {
+			t.Fatalf("what was read can't be written: %v", err)
+		}
+		again, err := state.DecodeManifest(once)
+		if err != nil {
+			t.Fatalf("what was written can't be read: %v", err)
+		}
+		if twice, err := again.Encode(); err != nil || string(twice) != string(once) {
+			t.Fatalf("%s, %v; want %s", twice, err, once)
+		}
+	})
+}

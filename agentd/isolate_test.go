@@ -122,7 +122,8 @@ func TestSecretInAnIsolatedChange(t *testing.T) {
 `)
 	h.post(fmt.Sprintf(`{"model":%q,"input":"go","holon":{"turn_id":"turn_1","isolation":"copy","workspace_dir":"p"}}`,
 		model)).response(t)
-	for name, want := range map[string]string{turns.PatchFile: "tok-0123456789", turns.RuntimeFile: "holds the value of MY_TOKEN"} {
+	for name, want := range map[string]string{turns.PatchFile: "tok-0123456789",
+		turns.RuntimeFile: "holds the value of MY_TOKEN"} {
 		data, err := os.ReadFile(h.file("turn_1", name))
 		if err != nil || !strings.Contains(string(data), want) {
 			t.Errorf("%s has no %q: %v\n%s", name, want, err, data)

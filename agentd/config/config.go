@@ -69,8 +69,8 @@ func Default() Config {
 			Grace: 10 * time.Second, MinFree: 64 << 20},
 		Retention: Retention{Age: 30 * 24 * time.Hour, Count: 10_000, Bytes: 1 << 30},
 		Tools:     Tools{OutputTokens: 8_000, MaxOutputTokens: 64_000},
-		Commands: Commands{TaskTimeout: 24 * time.Hour, TaskNotices: true, StreamBytes: process.DefaultLogBytes, TurnLogBytes: 1 << 30,
-			LogBytes: 8 << 30},
+		Commands: Commands{TaskTimeout: 24 * time.Hour, TaskNotices: true, StreamBytes: process.DefaultLogBytes,
+			TurnLogBytes: 1 << 30, LogBytes: 8 << 30},
 		WebSocket: WebSocket{Lifetime: time.Hour, Ping: 30 * time.Second},
 	}
 }

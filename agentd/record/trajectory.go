@@ -194,8 +194,8 @@ func (t *trajectory) Publish(store bool) error {
 func (s *Store) published(t *trajectory) {
 	h := t.header
 	s.cache.extend(h.PreviousResponseID,
-		link{id: h.ResponseID, last: last{Thread: Thread{h.ThreadID, t.facts}, session: h.SessionID, turn: h.TurnID}, items: t.items,
-			bytes: t.size + itemOverhead*int64(len(t.items))})
+		link{id: h.ResponseID, last: last{Thread: Thread{h.ThreadID, t.facts}, session: h.SessionID, turn: h.TurnID},
+			items: t.items, bytes: t.size + itemOverhead*int64(len(t.items))})
 	s.unpin(h)
 	c := s.catalog
 	c.mu.Lock()

@@ -73,7 +73,8 @@ func (b *bench) adopt(spec Spec) (wire.Snapshot, error) {
 		b.t.Fatal(err)
 	}
 	spec.Workdir = b.out
-	s, err := b.Adopt(responses.NewID(wire.Prefix), Owner{SessionID: "sess_1", ThreadID: "thread_1", TurnID: "turn_1"}, spec, p, c.StdoutPath, c.StderrPath)
+	s, err := b.Adopt(responses.NewID(wire.Prefix), Owner{SessionID: "sess_1", ThreadID: "thread_1", TurnID: "turn_1"},
+		spec, p, c.StdoutPath, c.StderrPath)
 	if err != nil {
 		p.Kill()
 	}

@@ -30,7 +30,8 @@ func TestDryRun(t *testing.T) {
 	}
 	collect := func(dry bool) (list []Finding) {
 		c := Collector{Recovery: Recovery{Home: home, Version: "test",
-			Engines: func(string) (engine.Engine, error) { return nil, nil }}, KeepRuns: 1, KeepFor: -1, DryRun: dry, Now: time.Now()}
+			Engines: func(string) (engine.Engine, error) { return nil, nil }}, KeepRuns: 1, KeepFor: -1,
+			DryRun: dry, Now: time.Now()}
 		list, err := c.Collect(t.Context())
 		if err != nil {
 			t.Fatal(err)

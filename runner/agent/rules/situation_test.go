@@ -13,7 +13,8 @@ import (
 )
 
 func wait(k ledger.WaitKind, s ledger.WaitStatus) *ledger.Wait {
-	return &ledger.Wait{ID: "wait_1", Owner: ledger.OwnerAgent, Kind: k, Status: s, WaitingFor: "it", Wakes: rules.AnyWake()}
+	return &ledger.Wait{ID: "wait_1", Owner: ledger.OwnerAgent, Kind: k, Status: s, WaitingFor: "it",
+		Wakes: rules.AnyWake()}
 }
 
 // One row shows how one situation is seen by every view, so that they agree.

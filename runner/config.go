@@ -37,6 +37,9 @@ type Config struct {
 	Record    *Record
 	RecordDir string
 
+	// OnContainer is told what becomes of the container, one thing after another; it may be nil.
+	OnContainer func(ContainerChange)
+
 	Models
 	Files
 	Reach

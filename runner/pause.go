@@ -35,7 +35,7 @@ func (s *Session) Ended() bool {
 	if s.exit == nil {
 		select {
 		case exit := <-s.exited:
-			s.exit = &exit
+			s.ended(exit)
 		default:
 		}
 	}

@@ -168,6 +168,7 @@ func (s *Session) start(ctx context.Context) (err error) {
 		return err
 	}
 	s.created = true
+	s.tell(ContainerChange{Phase: Created})
 	s.awaitExit(ctx)
 	if err := s.WriteRecord(); err != nil {
 		return err
@@ -183,9 +184,14 @@ func (s *Session) start(ctx context.Context) (err error) {
 		return err
 	}
 	s.Isolation, s.Runtime = state.Isolation, state.Runtime
+	s.tellStarted(state)
 	s.meet(state.PID)
 	s.peer.Serve()
-	return s.awaitReady(ctx)
+	if err := s.awaitReady(ctx); err != nil {
+		return err
+	}
+	s.tell(ContainerChange{Phase: Ready})
+	return nil
 }
 
 // meet makes known which process is agentd: nothing is sent to another.
@@ -252,7 +258,7 @@ func (s *Session) awaitReady(ctx context.Context) error {
 		}
 		select {
 		case exit := <-s.exited:
-			s.exit = &exit
+			s.ended(exit)
 			return s.diedError(ctx, "agentd ended before it answered")
 		case <-ctx.Done():
 			return &Error{Code: CodeNotReady, Message: "agentd did not become ready",
@@ -328,12 +334,13 @@ func (s *Session) Stop(ctx context.Context) error {
 			return errors.Join(err, removeErr)
 		}
 		s.created = false
+		s.tell(ContainerChange{Phase: Removed})
 		return nil
 	}
 	if s.exit == nil {
 		select {
 		case exit := <-s.exited:
-			s.exit = &exit
+			s.ended(exit)
 		case <-ctx.Done():
 			return fmt.Errorf("wait for the container's end: %w", context.Cause(ctx))
 		}
@@ -349,7 +356,11 @@ func (s *Session) Close(ctx context.Context) error {
 		s.client.Close()
 	}
 	if s.created {
-		errs = append(errs, s.cfg.Engine.Remove(ctx, s.handle))
+		s.Ended() // notes an end that was not seen before
+		err := s.cfg.Engine.Remove(ctx, s.handle)
+		if errs = append(errs, err); err == nil {
+			s.tell(ContainerChange{Phase: Removed})
+		}
 		s.created, s.stopped = false, true
 		s.forget()
 	}

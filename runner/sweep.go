@@ -21,6 +21,7 @@ type Leftover struct {
 	Name    string // of the container, else a path
 	Session string // Config.ID; of an agent's sockets, the name of their directory
 	Agent   string // whose session it is; "" for a run's, and for sockets
+	ID      string // of a container, the engine's
 }
 
 // Sweeper removes what the sessions of a home left behind: those of its runs, or those of its agents. It alone decides
@@ -41,7 +42,7 @@ func (s Sweeper) Containers(ctx context.Context, eng engine.Engine) error {
 	list, err := eng.List(ctx, map[string]string{LabelHome: s.Home.Dir()})
 	errs := []error{err}
 	for _, c := range list {
-		l := Leftover{"container", c.Handle.Name, c.Labels[LabelRun], c.Labels[LabelAgent]}
+		l := Leftover{"container", c.Handle.Name, c.Labels[LabelRun], c.Labels[LabelAgent], c.Handle.ID}
 		if (l.Agent != "") == s.Agents {
 			errs = append(errs, s.sweep(ctx, l, func() error { return eng.Remove(ctx, c.Handle) }))
 		}
@@ -60,7 +61,7 @@ func (s Sweeper) Sockets(ctx context.Context) error {
 	for _, e := range entries {
 		dir := filepath.Join(parent, e.Name())
 		if state.IsAgentIPC(e.Name()) == s.Agents {
-			errs = append(errs, s.sweep(ctx, Leftover{"sockets", dir, e.Name(), ""}, func() error {
+			errs = append(errs, s.sweep(ctx, Leftover{"sockets", dir, e.Name(), "", ""}, func() error {
 				return files.RemoveAll(dir)
 			}))
 		}
@@ -73,7 +74,7 @@ func (s Sweeper) Claims(ctx context.Context) error {
 	claims, err := workspace.Claims(ctx, s.Home.CacheDir())
 	errs := []error{err}
 	for _, c := range claims {
-		errs = append(errs, s.sweep(ctx, Leftover{"tree", c.Slot, c.By, ""}, func() error {
+		errs = append(errs, s.sweep(ctx, Leftover{"tree", c.Slot, c.By, "", ""}, func() error {
 			return workspace.Disclaim(ctx, s.Home.CacheDir(), c)
 		}))
 	}

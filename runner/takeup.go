@@ -44,10 +44,17 @@ func TakeUp(ctx context.Context, cfg Config, serve bool) (_ *Session, err error)
 		return nil, err
 	}
 	if found == nil {
+		if held.Handle != nil {
+			s.tell(ContainerChange{Phase: Lost, ID: held.Handle.ID, Reason: "its engine does not know it any more"})
+		}
 		s.gone = &Error{Code: CodeContainerGone, Message: "the container vanished while no holon watched it"}
 		return s, nil
 	}
 	s.handle, s.created, s.Isolation = found.Handle, true, found.Isolation
+	s.tell(ContainerChange{Phase: Created})
+	if found.Status != engine.StatusCreated {
+		s.tellStarted(*found)
+	}
 	if found.Status != engine.StatusRunning && found.Status != engine.StatusPaused {
 		return s, s.bury(ctx, found)
 	}
@@ -103,7 +110,9 @@ func ownLabels(cfg Config) map[string]string {
 // bury removes a container that does not run, so that nothing it left behind
 // writes any more, and notes how it ended.
 func (s *Session) bury(ctx context.Context, found *engine.State) error {
-	s.exit = found.Exit
+	if found.Exit != nil {
+		s.ended(*found.Exit)
+	}
 	s.gone = s.diedError(ctx, "the container ended while no holon watched it")
 	if found.Status == engine.StatusCreated {
 		s.gone = &Error{Code: CodeContainerGone, Message: "holon was killed before it started the container"}
@@ -112,6 +121,7 @@ func (s *Session) bury(ctx context.Context, found *engine.State) error {
 		return err
 	}
 	s.created, s.stopped = false, true
+	s.tell(ContainerChange{Phase: Removed})
 	return nil
 }
 

@@ -340,7 +340,7 @@ func (s *Session) turnError(ctx, streaming context.Context, err error) error {
 	// exit tells more than the connection does.
 	select {
 	case exit := <-s.exited:
-		s.exit = &exit
+		s.ended(exit)
 		return s.diedError(ctx, "the container ended during the turn")
 	case <-time.After(2 * time.Second):
 		return err

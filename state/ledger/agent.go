@@ -79,6 +79,8 @@ type AgentState struct {
 	WorkHeld  string `json:"work_held,omitempty"`
 	WorkShown string `json:"work_shown,omitempty"` // digest of what the conversation was told of the work last
 
+	Container *HeldContainer `json:"container,omitempty"` // the newest that the agent had; nil: none yet
+
 	Progress     Progress      `json:"progress"`
 	Totals       Totals        `json:"totals"`
 	LastWake     string        `json:"last_wake,omitempty"` // why the agent last woke

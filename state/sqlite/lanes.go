@@ -35,6 +35,7 @@ func copyLane(l ledger.AgentState) ledger.AgentState {
 		l.LastFailure = &failure
 	}
 	l.LastClosure, l.LastResolved = copied(l.LastClosure), copied(l.LastResolved)
+	l.Container = copied(l.Container)
 	return l
 }
 

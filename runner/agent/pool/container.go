@@ -202,6 +202,7 @@ func (k *Pool) complete(a *agent, cfg *runner.Config) {
 	cfg.SessionID, cfg.AgentHome = responses.PrefixSession+a.id, k.opts.Home.AgentDir(a.id)
 	cfg.Labels = map[string]string{runner.LabelHome: k.opts.Home.Dir(), runner.LabelAgent: a.id}
 	cfg.EgressRecord = k.private(a, egressFile)
+	cfg.OnContainer = func(c runner.ContainerChange) { k.tellChange(a.id, c) }
 	if k.opts.Tools != nil {
 		cfg.HostTools = k.opts.Tools(a.id)
 	}
@@ -257,7 +258,7 @@ func (k *Pool) removeStray(ctx context.Context, a *agent) error {
 			return false, nil
 		}
 		k.opts.Log.Info("a container that no process holds is removed", "agent", a.id, "container", l.Name)
-		return true, remove()
+		return true, k.removeLeft(l, remove)
 	}).Containers(ctx, k.opts.Engine)
 }
 

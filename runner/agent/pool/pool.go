@@ -57,6 +57,7 @@ type Options struct {
 	MaxBytes      int64         // in them, whatever the record needs; 0: no bound
 	Outputs       Outputs       // what the record needs of them; nil for none
 	Tasks         Tasks         // is told of the tasks in the containers; nil for none
+	Changes       Changes       // is told what becomes of the containers; nil for none
 
 	// Configure says what the container of an agent needs in addition to what the pool
 	// knows: gateway and providers, scenario, environment, limits, network, user.
@@ -125,6 +126,7 @@ type agent struct {
 	paused   bool
 	checked  time.Time // agentd answered
 	dirty    bool      // a turn was made since its directories were counted
+	left     bool      // an earlier process left a record of its container, which was not looked at yet
 
 	unrecorded int // turns in a row that agentd could not record
 

@@ -71,7 +71,7 @@ func (k *Pool) Sweep(ctx context.Context) error {
 // tend looks after the container of an agent that the caller has locked.
 func (k *Pool) tend(ctx context.Context, a *agent) error {
 	if a.session == nil {
-		return nil
+		return k.takeLeft(ctx, a)
 	}
 	if a.session.Ended() {
 		return k.close(ctx, a)
@@ -106,6 +106,19 @@ func (k *Pool) tend(ctx context.Context, a *agent) error {
 	}
 	a.paused = held
 	return nil
+}
+
+// takeLeft takes up, once, what the record of an earlier process says that the agent has: its container may be gone.
+func (k *Pool) takeLeft(ctx context.Context, a *agent) error {
+	if !a.left {
+		return nil
+	}
+	a.left = false
+	err := k.adopt(ctx, a, Turn{AgentID: a.id})
+	if errors.Is(err, errUnconfigured) {
+		return nil // the next turn of the agent takes it up
+	}
+	return err
 }
 
 // works asks the container whether something goes on in it, which begins its idle
@@ -179,7 +192,7 @@ func (k *Pool) leftovers(unowned func(context.Context, runner.Leftover, func() e
 // hold it and it still can be used.
 func (k *Pool) orphan(ctx context.Context, l runner.Leftover, remove func() error) (bool, error) {
 	if state.CheckAgentID(l.Agent) != nil {
-		return true, remove()
+		return true, remove() // its label is wrong: it is no agent's
 	}
 	a := k.agent(l.Agent)
 	if !a.tryLock() { // the holder of the lock sees to it
@@ -202,7 +215,7 @@ func (k *Pool) orphan(ctx context.Context, l runner.Leftover, remove func() erro
 	if err := k.close(ctx, a); err != nil { // two must never have the agent's state
 		return false, err
 	}
-	return true, errors.Join(remove(), k.removeRecord(a))
+	return true, errors.Join(k.removeLeft(l, remove), k.removeRecord(a))
 }
 
 // Isolation returns what is in force for the container of an agent, nil when it has none.
@@ -261,7 +274,7 @@ func (k *Pool) Close(ctx context.Context) error {
 		if state.CheckAgentID(l.Agent) == nil && k.isHeld(&agent{id: l.Agent}, l) {
 			return false, nil
 		}
-		return true, remove()
+		return true, k.removeLeft(l, remove)
 	}).Containers(ctx, k.opts.Engine)
 }
 

@@ -23,7 +23,7 @@ func (k *Pool) tidyOnce() {
 }
 
 // tidy removes records that were not written to their end, and directories of
-// sockets that no record names.
+// sockets that no record names. It notes the agents that have a record.
 func (k *Pool) tidy() error {
 	agents, err := os.ReadDir(k.opts.Home.AgentsDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -38,7 +38,7 @@ func (k *Pool) tidy() error {
 		}
 		errs = append(errs, durable.Sweep(k.opts.Home.AgentPrivateDir(id)))
 		if rec := k.readRecord(&agent{id: id}); rec != nil {
-			named[rec.Sockets] = true
+			named[rec.Sockets], k.agent(id).left = true, true
 		}
 	}
 	errs = append(errs, k.leftovers(func(_ context.Context, l runner.Leftover, remove func() error) (bool, error) {

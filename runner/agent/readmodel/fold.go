@@ -69,6 +69,7 @@ type Fold struct {
 	policy           Policy
 	sandbox          Sandbox
 	environment, cwd string
+	container        *Container // which is not changed
 	usage            Usage
 }
 
@@ -184,5 +185,6 @@ func (f *Fold) apply(e fact) {
 		f.applyBrief(e)
 		f.applyWait(e)
 		f.applyWork(e)
+		f.applyContainer(e)
 	}
 }

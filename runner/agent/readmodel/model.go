@@ -271,13 +271,15 @@ type Execution struct {
 	Sandbox         Sandbox   `json:"sandbox"`
 	ResourceLimits  string    `json:"resource_limits"`
 	Active          []Process `json:"active_processes"`
+
+	Container *Container `json:"container"` // the newest; null: none yet
 }
 
 func (f *Fold) execution(h Head) Execution {
 	active := f.processes.list(func(p *Process) bool { return p.Status == "running" })
 	return Execution{Head: h, Environment: f.environment, WorkspaceID: Unknown, Cwd: f.cwd,
 		AdditionalRoots: Unknown, Shell: Unknown, OS: Unknown, Arch: Unknown, Sandbox: f.sandbox,
-		ResourceLimits: Unknown, Active: active.Items}
+		ResourceLimits: Unknown, Active: active.Items, Container: f.container}
 }
 
 // RoutingSummary is how the model was chosen, and which limits there are.

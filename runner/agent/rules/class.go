@@ -18,7 +18,13 @@ const (
 	ArtifactChanged = "artifact.changed" // a file that a turn left in its directory
 	OutputExpired   = "output.expired"   // the directory of a turn is gone
 	EvidenceChanged = "evidence.changed" // the record was exported
+
+	RuntimeWarning       = "runtime.warning"
+	HistoryReconstructed = "history.reconstructed" // what was lost was made up for, as far as that can be
 )
+
+// ContainerEvent is the type of the event with which a container comes to a phase.
+func ContainerEvent(p ledger.ContainerPhase) string { return "holon.container." + string(p) }
 
 // classes are the Agent Runtime classes of types of events (docs/reference/agent-record.md). Any other type is a class
 // of the standard itself or has one of ours.

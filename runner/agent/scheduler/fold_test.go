@@ -155,7 +155,7 @@ type picture struct {
 	Outcome, Waiting, Posture        string
 	Signal, Continuation             string
 	Model, Effort                    string
-	LastFailure                      string
+	LastFailure, Container           string
 	Input, Output                    int64 // tokens of all turns
 	Queue, Briefs                    []string
 	Back                             map[string]bool // messages that wait again

@@ -29,6 +29,9 @@ func kept(v ledger.View, id string, told picture) (picture, error) {
 	p.Kind, p.Template, p.Created = string(agent.Kind), agent.Template, line(agent.CreatedAt)
 	p.Model, p.Effort = agent.Model, agent.ReasoningEffort
 	p.Input, p.Output = l.Totals.InputTokens, l.Totals.OutputTokens
+	if c := l.Container; c != nil {
+		p.Container = line(c.ID, string(c.Phase))
+	}
 	if f := l.LastFailure; f != nil {
 		p.LastFailure = f.Code + ": " + f.Summary
 	}

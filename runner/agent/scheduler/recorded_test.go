@@ -13,7 +13,8 @@ import (
 
 // recordedOps are what else the record of an agent tells of.
 const recordedOps = "rec-round rec-round rec-call rec-call rec-call rec-open rec-remove rec-remove rec-model rec-model " +
-	"rec-image rec-archive rec-broken rec-unblock rec-fail rec-wait rec-notify rec-tell "
+	"rec-image rec-archive rec-broken rec-unblock rec-fail rec-wait rec-notify rec-tell " +
+	"rec-container rec-container "
 
 // recorded is what happens in a turn as its container tells it, and what else is asked of the runtime.
 func (w *world) recorded(i int, o op) (err error) {
@@ -59,6 +60,11 @@ func (w *world) recorded(i int, o op) (err error) {
 		_, err = w.m.WaitFor(w.ctx, ledger.Wait{ID: fmt.Sprint("wait_rec", i), AgentID: o.Agent,
 			Owner: fmt.Sprint("work_", o.N%4), Kind: kinds[o.N%3], WaitingFor: "it", ExpiresAt: &at,
 			Wakes: rules.AnyWake()[o.N%5 : o.N%5+1]})
+	case "rec-container": // also late, twice, and of one that another has replaced
+		phases := []ledger.ContainerPhase{ledger.ContainerCreated, ledger.ContainerStarted, ledger.ContainerReady,
+			ledger.ContainerExited, ledger.ContainerLost, ledger.ContainerRemoved}
+		err = w.m.ContainerChanged(w.ctx, o.Agent, ledger.ContainerChange{Engine: "docker",
+			HeldContainer: ledger.HeldContainer{ID: fmt.Sprint(o.Agent, "_container_", i/8), Phase: phases[o.N%6]}})
 	case "rec-notify":
 		_, err = w.m.Notify(w.ctx, o.Agent, "look at this", "", "")
 	case "rec-tell":

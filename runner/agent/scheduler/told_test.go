@@ -92,6 +92,10 @@ func tellCalls(p *picture, m readmodel.ThreadReadModel) {
 func tellRest(p *picture, fold *readmodel.Fold) {
 	model, _ := fold.Model("session_snapshot")
 	session := model.(readmodel.SessionSnapshot)
+	model, _ = fold.Model("execution_environment_snapshot")
+	if c := model.(readmodel.Execution).Container; c != nil {
+		p.Container = line(c.ContainerID, c.Status)
+	}
 	p.Kind, p.Template, p.Created = session.Kind, session.Template, session.CreatedAt
 	model, _ = fold.Model("channel_summary")
 	for _, c := range model.(readmodel.ChannelSummary).Channels.Items {

@@ -1,0 +1,87 @@
+package scheduler
+
+import (
+	"context"
+	"slices"
+
+	"holon/responses"
+	"holon/runner/agent/rules"
+	"holon/state"
+	"holon/state/ledger"
+)
+
+// containerPhases are the phases of a container in their order.
+var containerPhases = []ledger.ContainerPhase{ledger.ContainerCreated, ledger.ContainerStarted, ledger.ContainerReady,
+	ledger.ContainerExited, ledger.ContainerLost, ledger.ContainerRemoved}
+
+// containerEvent is the id of the event with which a container was created, which is the cause of what follows.
+func containerEvent(agentID, containerID string) string {
+	return derivedID(responses.PrefixEvent, "container", agentID, containerID)
+}
+
+// ContainerChanged records what becomes of the container of an agent, each thing once: what the record has already
+// changes nothing. A container whose end was not told is lost when another one is created, for an agent has one at most.
+// What is told of an agent that the ledger does not know is left out.
+func (m *Scheduler) ContainerChanged(ctx context.Context, agentID string, c ledger.ContainerChange) error {
+	err := m.step(ctx, agentID, func(s *step) error {
+		held := s.state.Container
+		switch known := held != nil && held.ID == c.ID; {
+		case known && slices.Index(containerPhases, c.Phase) <= slices.Index(containerPhases, held.Phase):
+			return nil
+		case known && c.Phase == ledger.ContainerLost && held.Phase == ledger.ContainerExited:
+			return nil // how it ended is known
+		case !known && c.Phase != ledger.ContainerCreated:
+			s.emitContainer(c, "") // one that was left over, which the agent did not get
+			return nil
+		case !known:
+			return s.containerCreated(c)
+		}
+		s.emitContainer(c, containerEvent(agentID, c.ID))
+		s.state.Container = &c.HeldContainer
+		return nil
+	})
+	if state.IsCode(err, ledger.CodeNotFound) {
+		return nil
+	}
+	return err
+}
+
+// containerCreated tells that the agent has another container.
+func (s *step) containerCreated(c ledger.ContainerChange) error {
+	if held := s.state.Container; held != nil && !ended(held.Phase) {
+		s.emitContainer(ledger.ContainerChange{HeldContainer: ledger.HeldContainer{ID: held.ID, Phase: ledger.ContainerLost},
+			Reason: "its end was not seen, and the agent has another one"}, containerEvent(s.state.AgentID, held.ID))
+	}
+	a, open, err := s.OpenAttempt(s.state.AgentID)
+	cause := ""
+	if open {
+		cause = submittedEvent(a.ID)
+	}
+	s.cause = "" // it is not made because the one before is lost
+	s.emitContainer(c, cause)
+	s.state.Container = &c.HeldContainer
+	return err
+}
+
+// ended reports whether a container runs no more.
+func ended(p ledger.ContainerPhase) bool {
+	return slices.Index(containerPhases, p) >= slices.Index(containerPhases, ledger.ContainerExited)
+}
+
+func (s *step) emitContainer(c ledger.ContainerChange, cause string) {
+	e := ledger.Event{Cause: cause}
+	f := facts{"container_id": clip(c.ID), "engine": c.Engine, "reason": clip(c.Reason)}
+	switch c.Phase {
+	case ledger.ContainerCreated:
+		e.ID, f["image"] = containerEvent(s.state.AgentID, c.ID), clip(c.Image)
+	case ledger.ContainerStarted:
+		f["image"], f["image_digest"], f["runtime"] = clip(c.Image), clip(c.Digest), clip(c.Runtime)
+		if in := c.Isolation; in != nil {
+			f["network"], f["mounts"] = clip(in.Network.Value), clip(in.Mounts.Value)
+			f["limits"] = facts{"memory": in.Memory.Value, "cpu": in.CPU.Value, "pids": in.Pids.Value}
+		}
+	case ledger.ContainerExited:
+		f["exit_code"], f["oom_killed"] = c.ExitCode, c.OOMKilled
+	}
+	s.emit(rules.ContainerEvent(c.Phase), e, f)
+}

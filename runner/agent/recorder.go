@@ -82,6 +82,16 @@ func (rec *recorder) sandbox(payload json.RawMessage) json.RawMessage {
 	return encode(p)
 }
 
+// started is the payload of turn.started with the number of the attempt at the message: agentd knows one turn of it.
+func (rec *recorder) started(payload json.RawMessage) json.RawMessage {
+	var p turns.Started
+	if rec.attempt.Earlier == 0 || json.Unmarshal(payload, &p) != nil {
+		return payload
+	}
+	p.Attempt = rec.attempt.Earlier + 1
+	return encode(p)
+}
+
 // routing is the payload of routing.decided with who decided on the model. The host names one in each of its requests.
 func (rec *recorder) routing(payload json.RawMessage) json.RawMessage {
 	var p turns.Routing
@@ -169,6 +179,8 @@ func (rec *recorder) takeHeld(all bool) {
 // take takes a fact. One that a killed process recorded is skipped with the round that it ends. The caller holds mu.
 func (rec *recorder) take(ev turns.RuntimeEvent) {
 	switch ev.Type {
+	case turns.TurnStarted:
+		ev.Payload = rec.started(ev.Payload)
 	case turns.SandboxApplied:
 		ev.Payload = rec.sandbox(ev.Payload)
 	case turns.RoutingDecided:

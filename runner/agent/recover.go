@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -86,6 +87,9 @@ func (r *Runtime) takeUp(agent ledger.Agent, attempt ledger.Attempt, attached fu
 		cause := interrupted(ctx)
 		stop(nil)
 		if err == nil {
+			err = r.takeOver(attempt, found.How)
+		}
+		if err == nil {
 			r.log.Info("a turn was recovered", "agent", agent.ID, "turn", attempt.TurnID, "found", found.How)
 			return r.settle(attempt, r.recovered(found, cause))
 		}
@@ -114,6 +118,9 @@ func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agen
 	turn := r.turnOf(agent, attempt)
 	turn.Prompt = r.promptOf(ctx, attempt)
 	return r.cfg.Turns.Recover(ctx, turn, func() {
+		if err := r.takeOver(attempt, pool.Live); err != nil { // it is tried again at the end
+			r.log.Warn("that a turn goes on cannot be recorded", "turn", attempt.TurnID, "err", err)
+		}
 		record.began()
 		watcher = r.watchTurn(watching, attempt, stop)
 		attached()
@@ -134,6 +141,38 @@ func (r *Runtime) promptOf(ctx context.Context, attempt ledger.Attempt) string {
 		r.log.Warn("the prompt of a turn cannot be read", "turn", attempt.TurnID, "err", err)
 	}
 	return sent.Prompt()
+}
+
+// takeOver records that this process takes over an attempt, and how far it found out what became of its turn.
+func (r *Runtime) takeOver(a ledger.Attempt, how pool.How) error {
+	// a turn that was cut is taken over all the same
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turns), settleGrace)
+	defer cancel()
+	found := scheduler.Recovery{Sources: []string{"ledger", "turn_directory"}}
+	switch how {
+	case pool.Live:
+		found.Sources = []string{"ledger", "container"}
+	case pool.Lost:
+		found.Missing = []scheduler.Missing{{Kind: "turn_end", Ref: a.TurnID}}
+	}
+	return r.scheduler.TakeOver(ctx, a.ID, found)
+}
+
+// restored records of each agent that the ledger was restored from a backup, if it was.
+func (r *Runtime) restored(ctx context.Context) error {
+	var agents []ledger.Agent
+	err := r.store.View(ctx, func(v ledger.View) (err error) {
+		agents, err = v.Agents()
+		return err
+	})
+	for _, a := range agents {
+		if restored := r.scheduler.Restored(ctx, a.ID); scheduler.Damaged(restored) {
+			r.damaged(a.ID, restored)
+		} else if err = errors.Join(err, restored); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // recovered is the end of a turn that another process began.

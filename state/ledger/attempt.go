@@ -33,6 +33,7 @@ type Attempt struct {
 	Model   string   `json:"model,omitempty"`                // reference of the first model to ask
 	Chain   string   `json:"previous_response_id,omitempty"` // of the turn
 	Readmit bool     `json:"readmit,omitempty"`              // the message was interrupted before
+	Earlier int      `json:"earlier_turns,omitempty"`        // of the message, that were begun and interrupted
 	Waits   []string `json:"wait_ids,omitempty"`             // the waits that the message ended, of any owner
 
 	WorkItemID string `json:"work_item_id,omitempty"` // the agent's current work item at the claim; "": none

@@ -157,6 +157,9 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont ledger.Continuatio
 		Chain: s.state.Chain, WorkItemID: s.state.CurrentWork,
 		Readmit: cameBack(e), StartedAt: s.now,
 	}
+	if a.Earlier, err = s.earlierTurns(e); err != nil {
+		return Claim{}, err
+	}
 	if e.Sender != ledger.FromSelf {
 		if err := s.letGoOn(waits, msg); err != nil {
 			return Claim{}, err
@@ -187,6 +190,20 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont ledger.Continuatio
 	}
 	c.Attempt = a
 	return c, nil
+}
+
+// earlierTurns is how many turns of a message were begun and interrupted. Those that a shutdown ended are counted only
+// while no other message has had a turn since.
+func (s *step) earlierTurns(e ledger.Entry) (int, error) {
+	if !cameBack(e) {
+		return 0, nil
+	}
+	newest, err := s.Turns(e.AgentID, 1)
+	if err != nil || len(newest) == 0 || newest[0].MessageID != e.MessageID {
+		return e.Readmitted, err
+	}
+	before, err := s.Attempt(newest[0].AttemptID)
+	return max(e.Readmitted, before.Earlier+1), err
 }
 
 // submitTurn tells that a turn is made for a message. It is the first event of the turn and the cause of the others.
@@ -333,84 +350,6 @@ func (s *step) recordEvent(a *ledger.Attempt, p Progress) error {
 	track(a, &s.events[len(s.events)-1], p.ToolName)
 	count(a, e.Class, e.Data)
 	return nil
-}
-
-// maxOffered is how many messages one call of Offer looks at.
-const maxOffered = 32
-
-// Offer binds the operator's prompts of priority interject that are in the queue
-// to the turn that runs, and returns all that are bound to it, so that the caller
-// can hand them to the container, as often as need be. There are none without a
-// turn that has begun and is to go on.
-func (m *Scheduler) Offer(ctx context.Context, agentID string) ([]ledger.Message, error) {
-	var offered []ledger.Message
-	err := m.step(ctx, agentID, func(s *step) error {
-		offered = nil
-		a, ok, err := s.OpenAttempt(agentID)
-		if err != nil || !ok || a.BegunAt == nil || a.AbortedBy != "" {
-			return err
-		}
-		if err := s.offerQueued(a); err != nil {
-			return err
-		}
-		offered, err = s.offered(a)
-		return err
-	})
-	return offered, err
-}
-
-func (s *step) offerQueued(a ledger.Attempt) error {
-	queued, err := s.Queued(a.AgentID, maxOffered)
-	if err != nil {
-		return err
-	}
-	for _, e := range queued {
-		if e.Sender != ledger.FromOperator || e.Priority != ledger.Interject {
-			return nil // the operator's come first
-		}
-		if err := s.offer(a, e); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// offer binds a queued entry to the turn that runs. The waits that it triggered are
-// over: the agent has their message.
-func (s *step) offer(a ledger.Attempt, e ledger.Entry) error {
-	s.state.Progress, s.state.WorkHeld = rules.Fresh(s.state.Progress), "" // only the operator interjects
-	e.Status, e.AttemptID, e.Interjects, e.NotBefore, e.UpdatedAt = ledger.Dequeued, a.ID, true, nil, s.now
-	if err := s.UpdateEntry(e); err != nil {
-		return err
-	}
-	s.emitQueue(rules.OperatorInterjection, "interject", e,
-		ledger.Event{TurnID: a.TurnID, Status: "running", Cause: admittedEvent(e.MessageID)},
-		facts{"attempt_id": a.ID, "merged_into_turn_id": a.TurnID})
-	return s.eachWait(func(w ledger.Wait) error {
-		if !triggeredBy(w, e.MessageID) {
-			return nil
-		}
-		return s.resolveWait(w, a, e.MessageID)
-	})
-}
-
-func (s *step) offered(a ledger.Attempt) ([]ledger.Message, error) {
-	held, err := s.Held(a.ID)
-	if err != nil {
-		return nil, err
-	}
-	var list []ledger.Message
-	for _, e := range held {
-		if !e.Interjects {
-			continue
-		}
-		msg, err := s.Message(e.MessageID)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, msg)
-	}
-	return list, nil
 }
 
 // openAttempt is the open attempt of an agent, or CodeNoRun.

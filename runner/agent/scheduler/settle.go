@@ -64,7 +64,7 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 	v := judge(a, own, e)
 	s.cause = submittedEvent(a.ID)
 	if e.Forgotten {
-		s.state.Chain, s.state.WorkShown = "", ""
+		s.forget()
 	}
 	a.Status, a.Reason, a.SettledAt = v.attempt, clip(v.reason), &s.now
 	recorded := a.Recorded

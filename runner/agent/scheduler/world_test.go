@@ -117,6 +117,7 @@ func (w *world) recover() {
 	})
 	for _, a := range open {
 		t := w.containers[a.TurnID]
+		w.must(w.m.TakeOver(w.ctx, a.ID, scheduler.Recovery{Sources: []string{"ledger"}}))
 		switch {
 		case t == nil:
 			w.settle(a.ID, scheduler.End{NotBegun: true})

@@ -1,0 +1,81 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+
+	"holon/runner/agent/rules"
+	"holon/state/ledger"
+)
+
+// Recovery is what was read to make up for a loss, and what was not found.
+type Recovery struct {
+	Sources []string // ledger, container, turn_directory, backup
+	Missing []Missing
+}
+
+// Missing is what a Recovery did not find.
+type Missing struct {
+	Kind string `json:"kind"` // turn_end, conversation, events
+	Ref  string `json:"ref"`  // of the turn, of the response, or the number of the last event that is there
+}
+
+// emitRecovery tells of a loss, and how far it was made up for.
+func (s *step) emitRecovery(code, message string, e ledger.Event, r Recovery) {
+	s.emit(rules.RuntimeWarning, e, facts{"code": code, "message": message, "component": "daemon", "recoverable": true})
+	missing := r.Missing
+	if missing == nil {
+		missing = []Missing{}
+	}
+	e.Cause = s.events[len(s.events)-1].ID
+	s.emit(rules.HistoryReconstructed, e,
+		facts{"sources": r.Sources, "degraded": len(missing) > 0, "missing": missing})
+}
+
+// TakeOver makes this process the owner of an attempt that another one left open, and records how far it found out what
+// became of its turn. A second time it changes nothing.
+func (m *Scheduler) TakeOver(ctx context.Context, attemptID string, r Recovery) error {
+	return m.attemptStep(ctx, attemptID, func(s *step, a ledger.Attempt) error {
+		if a.Status != ledger.AttemptOpen || a.Owner == m.opts.Owner {
+			return nil
+		}
+		a.Owner = m.opts.Owner
+		s.emitRecovery("daemon_restarted", "holon ended while it ran this turn",
+			ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Level: rules.LevelProgress}, r)
+		return s.UpdateAttempt(a)
+	})
+}
+
+// Restored records of an agent that the ledger was restored from a backup, before anything else is written to it.
+// Otherwise it changes nothing.
+func (m *Scheduler) Restored(ctx context.Context, agentID string) error {
+	var last int64
+	err := m.store.View(ctx, func(v ledger.View) error {
+		l, err := v.AgentState(agentID)
+		last = l.EventSeq
+		return err
+	})
+	if err != nil || last == 0 || m.store.EpochOf(agentID, last) == m.store.Epoch() {
+		return err
+	}
+	return m.step(ctx, agentID, func(s *step) error {
+		if s.state.EventSeq != last {
+			return nil // another step was first, which told of it
+		}
+		s.emitRecovery("ledger_restored", fmt.Sprintf("the ledger is a backup that ends with event %d", last),
+			ledger.Event{Level: rules.LevelProgress},
+			Recovery{Sources: []string{"backup"}, Missing: []Missing{{"events", fmt.Sprint(last)}}})
+		return nil
+	})
+}
+
+// forget lets the conversation of an agent begin anew, whose response the turn of an attempt was to continue and which
+// is gone.
+func (s *step) forget() {
+	if chain := s.state.Chain; chain != "" {
+		s.emitRecovery("conversation_lost", "the conversation of the agent is gone; it begins anew",
+			ledger.Event{Level: rules.LevelProgress},
+			Recovery{Sources: []string{"ledger"}, Missing: []Missing{{"conversation", chain}}})
+	}
+	s.state.Chain, s.state.WorkShown = "", ""
+}

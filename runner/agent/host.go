@@ -138,6 +138,9 @@ func (r *Runtime) imagined(ctx context.Context, agentID, text string) (scheduler
 		if c.Agent, err = v.Agent(agentID); err != nil {
 			return err
 		}
+		if c.Agent.ArchivedAt != nil {
+			return scheduler.Archived(agentID)
+		}
 		stored, err := v.AgentState(agentID)
 		c.Attempt.Chain, c.Attempt.Model = stored.Chain, c.Agent.Model
 		return err

@@ -73,7 +73,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, limit int64) ([]by
 type query map[string]string
 
 // queryOf reads the query of a request. A parameter that is not among names is
-// refused, as are two of a name.
+// refused, as are two of a name, and one without a value: it was meant to say something.
 func queryOf(r *http.Request, names ...string) (query, error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -94,6 +94,9 @@ func queryOf(r *http.Request, names ...string) (query, error) {
 		case len(given) > 1:
 			return nil, &state.Error{Code: wire.CodeInvalidValue, Param: name,
 				Message: fmt.Sprintf("the parameter %s stands twice", name), Hint: "give it once"}
+		case given[0] == "":
+			return nil, &state.Error{Code: wire.CodeInvalidValue, Param: name,
+				Message: fmt.Sprintf("the parameter %s is empty", name), Hint: "give a value, or leave it out"}
 		}
 		q[name] = given[0]
 	}

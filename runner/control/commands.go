@@ -208,6 +208,7 @@ func (s *Server) address(c *wire.Command) error {
 		c.AgentID = agent
 	}
 	c.AgentID = cmp.Or(c.AgentID, s.host.Info().DefaultAgent)
+	c.SessionID, c.ThreadID = "", "" // however its agent is named, it is the same command
 	return nil
 }
 
@@ -341,6 +342,10 @@ func refusal(err error) error {
 	}
 	refused := *e
 	refused.Param = cmp.Or(params[e.Param], e.Param)
+	if e.Code == scheduler.CodeKeyConflict && e.Param == "idempotency_key" { // carried out, and not remembered
+		refused.Message = "the command_id was used for a command with other input: " + e.Message
+		refused.Hint = "use a new command_id for each command; send the same input again to get its answer"
+	}
 	if code := refusals[e.Code]; code != "" {
 		refused.Code, refused.Hint = code, cmp.Or(e.Hint, "GET /openapi.json describes commands")
 	}

@@ -3,6 +3,7 @@ package control_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"holon/runner/control"
@@ -111,9 +112,16 @@ func TestCommandsAreRefusedWithTheWordsOfTheStandard(t *testing.T) {
 		a.is(t, c.name+" "+c.body, c.status, c.code, c.param)
 	}
 	r.commanded(d, "submit_turn", `{"command_id":"a","text":"x"}`)
-	r.ask(d, post("/runtime/commands/submit_turn", `{"command_id":"a","text":"y"}`)).
-		is(t, "another turn of the same id",
-			409, "conflict", "command_id")
+	r.commanded(d, "submit_turn", `{"command_id":"a","text":"x","session_id":"sess_main"}`) // which is the same
+	for name, body := range map[string]string{"submit_turn": `{"command_id":"a","text":"y"}`,
+		"create_task": `{"command_id":"a","objective":"x"}`} {
+		a := r.ask(d, post("/runtime/commands/"+name, body))
+		a.is(t, "another command of the same id", 409, "conflict", "command_id")
+		if !strings.Contains(a.body, `command_id \"a\" was used for submit_turn`) ||
+			!strings.Contains(a.body, "use a new command_id") {
+			t.Errorf("a conflict is explained by %s", a.body)
+		}
+	}
 	if err := r.machine.Stop(t.Context(), "main", "operator"); err != nil {
 		t.Fatal(err)
 	}

@@ -142,7 +142,7 @@ func TestTheSurface(t *testing.T) {
 	}
 }
 
-// A parameter that a path does not have is refused before anything is done. A path reads the query if and only if the
+// A parameter that a path does not have, or that has no value, is refused before anything is done. A path reads the query if and only if the
 // document says that it has parameters.
 func TestUnknownParametersAreRefused(t *testing.T) {
 	doc := document(t)
@@ -159,6 +159,19 @@ func TestUnknownParametersAreRefused(t *testing.T) {
 		handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), one.method, path+"?colour=red", nil))
 		if answer.Code != http.StatusBadRequest || !strings.Contains(answer.Body.String(), `"param":"colour"`) {
 			t.Errorf("%s %s with ?colour=red is answered %d %s", one.method, path, answer.Code, answer.Body)
+		}
+		for _, p := range doc.Paths.Find(one.path).GetOperation(one.method).Parameters {
+			if p.Value.In != "query" {
+				continue
+			}
+			answer := httptest.NewRecorder()
+			handler.ServeHTTP(answer,
+				httptest.NewRequestWithContext(t.Context(), one.method, path+"?"+p.Value.Name+"=", nil))
+			if answer.Code != http.StatusBadRequest ||
+				!strings.Contains(answer.Body.String(), `"param":"`+p.Value.Name+`"`) {
+				t.Errorf("%s %s with an empty %s is answered %d %s", one.method, path, p.Value.Name, answer.Code,
+					answer.Body)
+			}
 		}
 	}
 }

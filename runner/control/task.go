@@ -5,11 +5,13 @@ import (
 	"net/http"
 	"time"
 
+	"holon/responses"
 	"holon/responses/tasks"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
 	"holon/state"
+	"holon/state/ledger"
 )
 
 // maxTaskWait bounds how long the end of a task is waited for, and containerTime how long it may take until a container
@@ -91,9 +93,26 @@ func (s *Server) postTaskStop(w http.ResponseWriter, r *http.Request) (any, erro
 	return out, ofContainer(err)
 }
 
+// containerCodes are the codes of this control plane for refusals of a container, which no later try changes.
+var containerCodes = map[state.Code]state.Code{
+	responses.CodeTurnConflict: ledger.CodeConflict, responses.CodeInputConflict: ledger.CodeConflict,
+	responses.CodeTurnNotFound: ledger.CodeNotFound, responses.CodeItemNotFound: ledger.CodeNotFound,
+	responses.CodeMissingParameter: wire.CodeMissingField, responses.CodeUnsupportedParameter: wire.CodeUnknownField,
+}
+
+func codeOf(e *state.Error) state.Code {
+	if e == nil {
+		return ""
+	}
+	return e.Code
+}
+
 // ofContainer makes an error of the container of an agent one of the control plane, which knows none of its codes.
 func ofContainer(err error) error {
 	e, ok := errors.AsType[*state.Error](err)
+	if code, said := containerCodes[codeOf(e)]; said {
+		return &state.Error{Code: code, Message: e.Message, Param: e.Param, Hint: e.Hint, Err: err}
+	}
 	if _, _, known := wire.Explain(err); err == nil || known || !ok {
 		return err
 	}

@@ -124,7 +124,8 @@ type WakeHint struct {
 	CorrelationID     string          `json:"correlation_id,omitempty"`
 	CausationID       string          `json:"causation_id,omitempty"`
 	CreatedAt         time.Time       `json:"created_at"`
-	Coalesced         int             `json:"coalesced"` // further hints in this one
+	Event             string          `json:"event_id,omitempty"` // with which it came; a message does not have it
+	Coalesced         int             `json:"coalesced"`          // further hints in this one
 	// Also are those of them that said something else, the oldest first; as many as there is room for.
 	Also []WakeNote `json:"also,omitempty"`
 }

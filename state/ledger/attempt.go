@@ -52,6 +52,7 @@ type Attempt struct {
 	Items       int64  `json:"items"`
 	AbortedBy   string `json:"aborted_by,omitempty"`   // who asked to abort the turn; "": no one
 	AbortMode   string `json:"abort_mode,omitempty"`   // "", stop_after_abort
+	AbortEvent  string `json:"abort_event,omitempty"`  // with which that was asked for; "": it is older than causes
 	FrameDigest string `json:"frame_digest,omitempty"` // of the prompt frame, which Frame holds
 
 	// Frame is runner/agent/prompt.Prompt as it was sent. It is large, and every

@@ -37,6 +37,11 @@ type Task struct {
 	// Made is a digest of what the operator asked for, to tell a repeated request from another one under the same key.
 	Made string `json:"made,omitempty"`
 
+	// ProcessEvent is the event with which its process began, CancelEvent that with which its end was asked for; "": the
+	// record does not have it.
+	ProcessEvent string `json:"process_event,omitempty"`
+	CancelEvent  string `json:"cancel_event,omitempty"`
+
 	// Owner is the process that accepted a task which its container has not been told of.
 	Owner string `json:"owner,omitempty"`
 }

@@ -26,6 +26,7 @@ type Timer struct {
 	FireCount  int64       `json:"fire_count"`
 	Coalesced  int64       `json:"coalesced_count"`
 	MessageID  string      `json:"message_id,omitempty"` // of the newest tick
+	Event      string      `json:"event_id,omitempty"`   // with which it was made; "": it is older than causes
 	CreatedAt  time.Time   `json:"created_at"`
 	UpdatedAt  time.Time   `json:"updated_at"`
 }

@@ -123,10 +123,22 @@ func (s *step) releaseTimers(lost *Losses, apply bool) error {
 // allTimers is more than an agent has timers, ended ones included.
 const allTimers = 1 << 30
 
-// archived is the error of what an agent cannot do any more.
-func (s *step) archived() error {
+// Archived is the error of what an agent that was removed cannot do any more.
+func Archived(agentID string) error {
 	return refused(CodeAgentArchived, "agent_id", "make another one: holon agent create ID",
-		"agent %s was removed; its id is not used again", s.state.AgentID)
+		"agent %s was removed; its id is not used again", agentID)
+}
+
+func (s *step) archived() error { return Archived(s.state.AgentID) }
+
+// liveStep makes a step of an agent that was not removed.
+func (m *Scheduler) liveStep(ctx context.Context, agentID string, fn func(*step) error) error {
+	return m.step(ctx, agentID, func(s *step) error {
+		if err := s.checkLive(); err != nil {
+			return err
+		}
+		return fn(s)
+	})
 }
 
 // checkLive refuses what an agent that was removed may not get.

@@ -63,6 +63,17 @@ func TestArchive(t *testing.T) {
 
 	for name, do := range map[string]func() error{
 		"start": func() error { return w.m.Start(w.ctx, "alpha", "me") },
+		"stop":  func() error { return w.m.Stop(w.ctx, "alpha", "me") },
+		"abort": func() error {
+			_, _, err := w.m.Abort(w.ctx, scheduler.Abort{AgentID: "alpha", By: "me"})
+			return err
+		},
+		"revoke": func() error { _, err := w.m.RevokeTrigger(w.ctx, "alpha"); return err },
+		"remove": func() error { _, err := w.m.Remove(w.ctx, "alpha", queued.MessageID, "me"); return err },
+		"resume": func() error {
+			_, err := w.m.Resume(w.ctx, ledger.Command{AgentID: "alpha", ID: "c"}, "me")
+			return err
+		},
 		"admit": func() error { _, err := w.m.Admit(w.ctx, prompt("more")); return err },
 		"timer": func() error {
 			_, _, err := w.m.CreateTimer(w.ctx, scheduler.NewTimer{AgentID: "alpha", After: 1})

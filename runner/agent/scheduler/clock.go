@@ -75,6 +75,7 @@ func (m *Scheduler) fire(ctx context.Context, now time.Time, due map[string][]fu
 	for agentID, fires := range due {
 		err := m.stepAt(ctx, now, agentID, func(s *step) error {
 			for _, f := range fires {
+				s.cause = "" // one thing does not come due because of another
 				if err := f(s); err != nil {
 					return err
 				}
@@ -123,8 +124,9 @@ func (s *step) fireTimer(id string) error {
 	if err := s.UpdateTimer(t); err != nil {
 		return err
 	}
-	s.emitTimer(rules.TimerFired, t, ledger.Event{MessageID: msg.ID},
+	s.emitTimer(rules.TimerFired, t, ledger.Event{MessageID: msg.ID, Cause: t.Event},
 		facts{"fire_count": t.FireCount, "coalesced": t.Coalesced, "status": string(t.Status)})
+	s.cause = s.newest()
 	_, err = s.admit(msg, ledger.FromRuntime)
 	return err
 }
@@ -228,7 +230,8 @@ func (m *Scheduler) CreateTimer(ctx context.Context, n NewTimer) (t ledger.Timer
 		if err := s.checkTimers(); err != nil {
 			return err
 		}
-		s.emitTimer(rules.TimerCreated, t, ledger.Event{},
+		t.Event = responses.NewID(responses.PrefixEvent)
+		s.emitTimer(rules.TimerCreated, t, ledger.Event{ID: t.Event},
 			facts{"duration_ms": t.DurationMS, "interval_ms": t.IntervalMS, "next_fire_at": t.NextFireAt})
 		made = true
 		return s.InsertTimer(t)

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"fmt"
 
 	"holon/state"
 	"holon/state/ledger"
@@ -44,9 +45,13 @@ func matches(before, c ledger.Command, err error) error {
 	if err != nil || before.Name == c.Name && before.Digest == c.Digest {
 		return err
 	}
+	what := before.Name
+	if before.Name == c.Name {
+		what += " with other input"
+	}
 	return &state.Error{Code: CodeKeyConflict, Param: "command_id",
-		Message: "the command_id was used for another command: " + before.Name,
-		Hint:    "use a new one for each command; send the same command to get its answer again"}
+		Message: fmt.Sprintf("command_id %q was used for %s", before.ID, what),
+		Hint:    "use a new command_id for each command; send the same input again to get its answer"}
 }
 
 // What Resume did.
@@ -62,6 +67,9 @@ func (m *Scheduler) Resume(ctx context.Context, c ledger.Command, by string) (ke
 		if err != nil || known {
 			kept = before
 			return matches(before, c, err)
+		}
+		if err := s.checkLive(); err != nil {
+			return err
 		}
 		if err := s.startAgent(by); err != nil {
 			return err

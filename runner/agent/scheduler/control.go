@@ -17,7 +17,7 @@ const StopAfterAbort = "stop_after_abort"
 // queue stays there; a turn that runs is to be aborted; its rest is over. by says
 // who asked. A stopped agent is left as it is.
 func (m *Scheduler) Stop(ctx context.Context, agentID, by string) error {
-	return m.step(ctx, agentID, func(s *step) error {
+	return m.liveStep(ctx, agentID, func(s *step) error {
 		if s.state.Stopped {
 			return nil
 		}
@@ -40,13 +40,10 @@ func (m *Scheduler) Stop(ctx context.Context, agentID, by string) error {
 // Start lets a stopped agent go on with its queue, and any agent try again what is blocked. Otherwise one that is not
 // stopped is left as it is.
 func (m *Scheduler) Start(ctx context.Context, agentID, by string) error {
-	return m.step(ctx, agentID, func(s *step) error { return s.startAgent(by) })
+	return m.liveStep(ctx, agentID, func(s *step) error { return s.startAgent(by) })
 }
 
 func (s *step) startAgent(by string) error {
-	if err := s.checkLive(); err != nil {
-		return err
-	}
 	if err := s.unblock(); err != nil || !s.state.Stopped {
 		return err
 	}
@@ -82,7 +79,7 @@ func (m *Scheduler) Abort(ctx context.Context, ab Abort) (a ledger.Attempt, chan
 		return ledger.Attempt{}, false, refused(CodeInvalidMessage, "mode", "leave it out, or use "+StopAfterAbort,
 			"%.40q is not a mode of an abort", ab.Mode)
 	}
-	err = m.step(ctx, ab.AgentID, func(s *step) (err error) {
+	err = m.liveStep(ctx, ab.AgentID, func(s *step) (err error) {
 		changed = false
 		if a, err = s.openAttempt(); err != nil {
 			return err
@@ -115,6 +112,7 @@ func (s *step) abort(a ledger.Attempt, ab Abort) (ledger.Attempt, error) {
 		said["reason"] = clip(ab.Reason)
 	}
 	s.emit(rules.CurrentRunAborted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: "cancelling"}, said)
+	a.AbortEvent = s.newest()
 	return a, s.UpdateAttempt(a)
 }
 
@@ -162,13 +160,10 @@ func (m *Scheduler) SetImage(ctx context.Context, agentID, image string) (ledger
 func (m *Scheduler) agent(ctx context.Context, agentID, event string, f facts, set func(*ledger.Agent)) (ledger.Agent,
 	error) {
 	var a ledger.Agent
-	err := m.step(ctx, agentID, func(s *step) error {
+	err := m.liveStep(ctx, agentID, func(s *step) error {
 		old, err := s.Agent(agentID)
 		if err != nil {
 			return err
-		}
-		if old.ArchivedAt != nil {
-			return s.archived()
 		}
 		a = old
 		if set(&a); a == old {

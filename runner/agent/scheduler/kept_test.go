@@ -305,7 +305,7 @@ func keptTasks(v ledger.View, l ledger.AgentState, _ picture, p *picture) error 
 		if t.Status.Terminal() {
 			message = t.Summary
 		}
-		p.Commands[t.ID] = line(status, t.Kind, t.Command.CmdPreview, t.TurnID, t.Failure, message,
+		p.Commands[t.ID] = line(status, t.Kind, cmp.Or(t.Purpose, t.Command.CmdPreview), t.TurnID, t.Failure, message,
 			t.Command.OutputPath, t.CreatedAt, t.UpdatedAt)
 	}
 	return err

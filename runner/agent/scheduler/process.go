@@ -35,7 +35,7 @@ func (s *step) knownOtherwise(a *ledger.Attempt, e *ledger.Event) (bool, error) 
 		return ofTask, nil
 	case slices.Contains(family.Use, e.Class) && ofTask:
 		e.IDs[agentruntime.Task] = id
-		return t.Status.Terminal() || t.Status == tasks.Queued, nil
+		return t.Status.Terminal() || t.Status == tasks.Queued || t.ProcessEvent == "", nil
 	}
 	return openUnit(a, family, e) < 0, nil
 }
@@ -53,15 +53,17 @@ func (s *step) taskOfTurn(a *ledger.Attempt, r tasks.Snapshot) error {
 	return err
 }
 
-// emitProcessBegun tells that the process of a task runs, unless the open attempt a has told so. The process is the
-// task's from now on. a is nil without an open attempt.
-func (s *step) emitProcessBegun(a *ledger.Attempt, t ledger.Task) {
+// emitProcessBegun tells that the process of a task runs, unless the open attempt a has told so, and returns the event
+// that does. The process is the task's from now on. a is nil without an open attempt.
+func (s *step) emitProcessBegun(a *ledger.Attempt, t ledger.Task) string {
 	if at := openProcess(a, t.ID); at >= 0 {
+		event := a.Open[at].Event
 		a.Open = slices.Delete(a.Open, at, at+1)
-		return
+		return event
 	}
 	s.emitProcess(t, turns.Scope{}.ProcessStarted("", turns.ProcessOf(t.ID), turns.Process{Command: t.Command.CmdPreview,
 		Cwd: t.Command.Workdir, TTY: t.Command.TTY, AcceptsInput: t.TakesInput}), s.now)
+	return s.newest()
 }
 
 // openProcess is the index in a.Open of the process of a task, -1 for none.
@@ -76,7 +78,7 @@ func openProcess(a *ledger.Attempt, taskID string) int {
 
 // emitProcess tells what happened to the process of a task at a time.
 func (s *step) emitProcess(t ledger.Task, ev turns.RuntimeEvent, at time.Time) {
-	e := ledger.Event{Ref: t.ID, Class: ev.Type, Status: ev.Status, Cause: createdEvent(t), CreatedAt: at}
+	e := ledger.Event{Ref: t.ID, Class: ev.Type, Status: ev.Status, Cause: causeOfTask(t), CreatedAt: at}
 	ev = turns.Scope{}.TaskProcess(t.ID, ev)
 	e.IDs[agentruntime.Task], e.IDs[agentruntime.Run], e.IDs[agentruntime.Process] = ev.TaskID, ev.RunID, ev.ProcessID
 	f := facts{}

@@ -54,7 +54,7 @@ func (s *step) unblock() error {
 // for a message of another agent, CodeNotQueued when its turn runs or it has ended.
 func (m *Scheduler) Remove(ctx context.Context, agentID, messageID, by string) (ledger.Entry, error) {
 	var e ledger.Entry
-	err := m.step(ctx, agentID, func(s *step) (err error) {
+	err := m.liveStep(ctx, agentID, func(s *step) (err error) {
 		if e, err = s.Entry(messageID); err != nil {
 			return err
 		}

@@ -27,7 +27,7 @@ func (s *step) emitRecovery(code, message string, e ledger.Event, r Recovery) {
 	if missing == nil {
 		missing = []Missing{}
 	}
-	e.Cause = s.events[len(s.events)-1].ID
+	e.Cause = s.newest()
 	s.emit(rules.HistoryReconstructed, e,
 		facts{"sources": r.Sources, "degraded": len(missing) > 0, "missing": missing})
 }

@@ -162,6 +162,9 @@ func (s *step) emit(typ string, e ledger.Event, f facts) int64 {
 	return s.state.EventSeq + int64(len(s.events))
 }
 
+// newest is the id of the event that the step emitted last.
+func (s *step) newest() string { return s.events[len(s.events)-1].ID }
+
 // Waits, timers and triggers change. An event about one has a copy of it, as the step leaves it, under one of these keys
 // of its data: a replay shows what was.
 

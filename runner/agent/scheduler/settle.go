@@ -63,6 +63,9 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 	own := held[at]
 	v := judge(a, own, e)
 	s.cause = submittedEvent(a.ID)
+	if v.entry == ledger.Aborted {
+		s.cause = cmp.Or(a.AbortEvent, s.cause)
+	}
 	if e.Forgotten {
 		s.forget()
 	}

@@ -181,15 +181,16 @@ func (s *step) advanceTask(a *ledger.Attempt, old ledger.Task, r tasks.Report) e
 		t.Status, t.Failure = tasks.Cancelled, cmp.Or(t.Failure, "stopped") // however it ended, that was asked for
 	}
 	if old.Status == tasks.Queued {
-		s.emitProcessBegun(a, t)
+		t.ProcessEvent = s.emitProcessBegun(a, t)
 		s.emitTaskBegun(t, "", "", true)
 	}
 	if t.Status.Terminal() {
-		return s.endTask(old, t, s.notLater(r.Task.UpdatedAt), r.Output, true)
+		return s.endTask(old, t, s.notLater(r.Task.UpdatedAt), r.Output)
 	}
 	if t.Status == tasks.Cancelling && old.Status != tasks.Cancelling {
 		s.emitTask(rules.TaskStatusUpdated, turns.Scope{}.TaskCancelling(t.ID, "stopped", "operator"), t,
 			ledger.Event{Cause: createdEvent(t)})
+		t.CancelEvent = s.newest()
 	}
 	if t.Status == old.Status && t.Command.CmdDigest == old.Command.CmdDigest ||
 		old.Status == tasks.Cancelling { // which is newer than running
@@ -198,17 +199,25 @@ func (s *step) advanceTask(a *ledger.Attempt, old ledger.Task, r tasks.Report) e
 	return s.UpdateTask(t)
 }
 
-// endTask records how a task ended, and tells the agent. ran says that its process began.
-func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output, ran bool) error {
+// endTask records how a task ended, and tells the agent. The end of its process is told if its beginning was: older
+// versions recorded none.
+func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output) error {
+	agent, err := s.Agent(t.AgentID)
+	if err != nil {
+		return err
+	}
 	t.EndedAt, t.UpdatedAt, t.Owner = &at, s.now, ""
 	t.Output = boundedOutput(out)
 	told := ""
-	if t.Failure == ledger.TaskNotStarted {
+	switch {
+	case t.Failure == ledger.TaskNotStarted:
 		told = "not_applicable" // the agent is not told
+	case agent.ArchivedAt != nil:
+		told = "parent_missing"
 	}
 	ends := turns.Scope{}.TaskEnded(t.ID, turns.TaskEnd{DeliveryState: told,
 		NativeStatus: string(t.Status), FailureCategory: t.Failure,
-		Message: t.Summary, Objective: t.Command.CmdPreview, ExitStatus: t.Command.ExitStatus,
+		Message: t.Summary, Objective: objective(t), ExitStatus: t.Command.ExitStatus,
 		OutputRef:  t.Command.OutputRef(t.TurnID, ""),
 		DurationMS: max(0, cmp.Or(t.Command.DurationMS, at.Sub(t.CreatedAt).Milliseconds()))})
 	if old.Status == tasks.Cancelling && ends[0].Type == turns.TaskCancelAsked {
@@ -218,26 +227,22 @@ func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output, ran 
 		switch {
 		case ev.Type == turns.TaskCancelAsked:
 			s.emitTask(rules.TaskStatusUpdated, ev, t, ledger.Event{Cause: createdEvent(t)})
+			t.CancelEvent = s.newest()
 		case !strings.HasPrefix(ev.Type, "process."):
-			s.emitTask(rules.TaskResultReceived, ev, t, ledger.Event{Cause: createdEvent(t), CreatedAt: at})
-			s.cause = s.events[len(s.events)-1].ID // of the message
-		case ran:
+			s.emitTask(rules.TaskResultReceived, ev, t, ledger.Event{Cause: causeOfTask(t), CreatedAt: at})
+			s.cause = s.newest() // of the message
+		case t.ProcessEvent != "":
 			s.emitProcess(t, ev, at)
 		}
 	}
-	if err := s.UpdateTask(t); err != nil || t.Failure == ledger.TaskNotStarted {
+	if err := s.UpdateTask(t); err != nil || told != "" {
 		return err
 	}
 	return s.tellOfTask(t)
 }
 
-// tellOfTask admits the message that brings the end of a task to its agent. That of a stopped agent waits; one that was
-// removed is told nothing.
+// tellOfTask admits the message that brings the end of a task to its agent. That of a stopped agent waits.
 func (s *step) tellOfTask(t ledger.Task) error {
-	a, err := s.Agent(t.AgentID)
-	if err != nil || a.ArchivedAt != nil {
-		return err
-	}
 	msg, err := s.m.envelope(Ingress{AgentID: t.AgentID, Key: "task_result:" + t.ID + ":" + string(t.Status),
 		Kind: ledger.KindTaskResult, Origin: ledger.Origin{Kind: ledger.OriginTask, TaskID: t.ID},
 		Body:    ledger.Body{Type: "text", Text: rules.TaskResult(t)},
@@ -284,15 +289,21 @@ func (s *step) loseTask(old ledger.Task, failure, why string) error {
 	if old.Status == tasks.Queued {
 		s.emitTaskBegun(t, "", "", true)
 	}
-	return s.endTask(old, t, s.now, nil, old.Status != tasks.Queued)
+	return s.endTask(old, t, s.now, nil)
 }
 
 // createdEvent is the id of the event with which a task came to be, which is the cause of what follows.
 func createdEvent(t ledger.Task) string { return derivedID(responses.PrefixEvent, t.AgentID, t.ID) }
 
+// causeOfTask is the event that causes what becomes of a task: that its end was asked for, or that it was made.
+func causeOfTask(t ledger.Task) string { return cmp.Or(t.CancelEvent, createdEvent(t)) }
+
+// objective is what a task is for: what the operator says, or its command.
+func objective(t ledger.Task) string { return cmp.Or(clip(t.Purpose), t.Command.CmdPreview) }
+
 // emitTaskBegun tells that a task exists, for the cause, and is accepted, or that it runs.
 func (s *step) emitTaskBegun(t ledger.Task, source, cause string, runs bool) {
-	events := turns.Scope{}.TaskBegun(t.ID, turns.TaskBegun{TaskKind: t.Kind, Objective: t.Command.CmdPreview,
+	events := turns.Scope{}.TaskBegun(t.ID, turns.TaskBegun{TaskKind: t.Kind, Objective: objective(t),
 		Source: source})
 	if runs {
 		events = events[2:]

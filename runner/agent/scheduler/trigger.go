@@ -88,12 +88,10 @@ func liveTrigger(v ledger.View, hash string) (ledger.Trigger, error) {
 func (m *Scheduler) EnsureTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error) {
 	var t ledger.Trigger
 	var token string
-	err := m.step(ctx, agentID, func(s *step) (err error) {
+	err := m.liveStep(ctx, agentID, func(s *step) (err error) {
 		var ok bool
 		if t, ok, err = s.activeTrigger(); !ok && err == nil {
-			if err = s.checkLive(); err == nil {
-				t, err = s.newTrigger()
-			}
+			t, err = s.newTrigger()
 		}
 		token = m.tokenOf(t)
 		return err
@@ -153,15 +151,12 @@ func (m *Scheduler) TellTrigger(ctx context.Context, agentID string) (ledger.Tri
 func (m *Scheduler) RotateTrigger(ctx context.Context, agentID string) (ledger.Trigger, string, error) {
 	var t ledger.Trigger
 	var token string
-	err := m.step(ctx, agentID, func(s *step) error {
+	err := m.liveStep(ctx, agentID, func(s *step) error {
 		old, ok, err := s.activeTrigger()
 		if err != nil {
 			return err
 		}
 		if !ok {
-			if err := s.checkLive(); err != nil {
-				return err
-			}
 			t, err = s.newTrigger()
 			token = m.tokenOf(t)
 			return err
@@ -183,7 +178,7 @@ func (m *Scheduler) RotateTrigger(ctx context.Context, agentID string) (ledger.T
 // nothing ends without it. The error is ledger.CodeNotFound when there is none.
 func (m *Scheduler) RevokeTrigger(ctx context.Context, agentID string) (ledger.Trigger, error) {
 	var t ledger.Trigger
-	err := m.step(ctx, agentID, func(s *step) error {
+	err := m.liveStep(ctx, agentID, func(s *step) error {
 		active, ok, err := s.activeTrigger()
 		if err != nil {
 			return err

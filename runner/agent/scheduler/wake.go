@@ -81,8 +81,9 @@ func (s *step) wake(w Wake, d Disposition) error {
 	if hint.Reason == "" {
 		hint.Reason = "wake"
 	}
-	s.emit(rules.WakeRequested, ledger.Event{Ref: w.TriggerID},
-		facts{"disposition": string(d), "reason": w.Reason, "source": w.Source})
+	s.emit(rules.WakeRequested, ledger.Event{Ref: w.TriggerID}, facts{"disposition": string(d), "reason": w.Reason,
+		"description": clip(w.Description), "source": w.Source, "resource": w.Resource})
+	hint.Event = s.newest()
 	if d == wakeTriggered {
 		return s.tick(*rules.MergeHint(s.takeHint(), hint))
 	}
@@ -131,12 +132,16 @@ func (s *step) tick(h ledger.WakeHint) error {
 		msg.Surface, msg.AdmissionContext = ledger.SurfaceCallbackWake, ledger.TriggerCapability
 		msg.SourceRefs = map[string]string{"external_trigger_id": h.ExternalTriggerID}
 	}
+	cause := h.Event
+	h.Event = ""
 	if rules.HintContent(h) {
 		msg.Body = ledger.Body{Type: "json", Value: mustJSON(h)}
 	}
 	s.state.WakeMessage = msg.ID
-	s.emit(rules.SystemTickEmitted, ledger.Event{MessageID: msg.ID},
+	s.emit(rules.SystemTickEmitted, ledger.Event{MessageID: msg.ID, Cause: cause},
 		facts{"contentful": rules.HintContent(h), "coalesced": h.Coalesced})
+	defer func(before string) { s.cause = before }(s.cause)
+	s.cause = s.newest()
 	_, err := s.admit(msg, from)
 	return err
 }

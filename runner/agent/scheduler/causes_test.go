@@ -1,0 +1,137 @@
+package scheduler_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"holon/responses/tasks"
+	"holon/runner/agent/rules"
+	"holon/runner/agent/scheduler"
+	"holon/state/ledger"
+)
+
+// caused fails the test unless the newest event of a class, or a type, has the newest one of another as its cause.
+func (w *world) caused(t *testing.T, effect, cause string) {
+	t.Helper()
+	newest := map[string]ledger.Event{}
+	_, events := w.events(0)
+	for _, e := range events {
+		newest[e.Type], newest[e.Class] = e, e
+	}
+	if e := newest[effect]; e.ID == "" || newest[cause].ID == "" || e.Cause != newest[cause].ID {
+		t.Errorf("%s has the cause %q, want %s, %q", effect, e.Cause, cause, newest[cause].ID)
+	}
+	w.valid(t)
+}
+
+func TestCausesOfTimers(t *testing.T) {
+	w := open(t)
+	for _, after := range []time.Duration{time.Minute, time.Minute} { // both come due in one step
+		_, _, err := w.m.CreateTimer(w.ctx, scheduler.NewTimer{AgentID: "alpha", After: after})
+		w.must(err)
+	}
+	w.pass(time.Hour)
+	w.caused(t, rules.TimerFired, rules.TimerCreated)
+	w.caused(t, rules.MessageAdmitted, rules.TimerFired)
+}
+
+// Wakes that come while a turn runs are one tick after it, which the newest of them caused.
+func TestCauseOfATick(t *testing.T) {
+	for name, description := range map[string]string{"with content": "news", "without": ""} {
+		t.Run(name, func(t *testing.T) {
+			w := open(t)
+			w.admit(prompt("hello"))
+			c := w.claim()
+			for range 2 {
+				_, err := w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Reason: "look", Description: description,
+					Context: ledger.ControlAuthenticated})
+				w.must(err)
+			}
+			w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted})
+			w.caused(t, rules.SystemTickEmitted, rules.WakeRequested)
+			w.caused(t, rules.MessageAdmitted, rules.SystemTickEmitted)
+			w.caused(t, rules.TurnTerminal, rules.TurnSubmitted)
+			if m := w.message(w.state().WakeMessage); strings.Contains(string(m.Body.Value), "evt_") {
+				t.Errorf("the message names an event: %s", m.Body.Value)
+			}
+		})
+	}
+}
+
+func TestCausesOfCancels(t *testing.T) {
+	w := open(t)
+	w.admit(prompt("hello"))
+	c := w.claim()
+	_, _, err := w.m.Abort(w.ctx, scheduler.Abort{AgentID: "alpha", By: "me"})
+	w.must(err)
+	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted, Reason: "aborted"})
+	w.caused(t, rules.TurnTerminal, rules.CurrentRunAborted)
+	w.caused(t, rules.QueueEntrySettled, rules.CurrentRunAborted)
+
+	task, _, err := w.m.CreateTask(w.ctx, scheduler.NewTask{AgentID: "alpha", Start: tasks.Start{Cmd: "make"}})
+	w.must(err)
+	for _, status := range []tasks.Status{tasks.Running, tasks.Cancelling, tasks.Cancelled} {
+		w.must(w.m.ReportTask(w.ctx, "alpha", report(task.ID, status, w.now)))
+	}
+	w.caused(t, "task.cancelled", "task.cancel_requested")
+	w.caused(t, "process.terminated", "task.cancel_requested")
+	w.caused(t, rules.MessageAdmitted, "task.cancelled")
+}
+
+// A task of the operator is for what the operator says, and says to whom its end is brought.
+func TestTaskIsForItsObjective(t *testing.T) {
+	w := open(t)
+	for _, c := range []struct {
+		agent, purpose, objective, delivery string
+		remove                              bool
+	}{
+		{"beta", "build it", "build it", "delivered", false},
+		{"beta", "", "make", "parent_missing", true},
+	} {
+		task, _, err := w.m.CreateTask(w.ctx, scheduler.NewTask{AgentID: c.agent, Purpose: c.purpose,
+			Start: tasks.Start{Cmd: "make"}})
+		w.must(err)
+		w.must(w.m.ReportTask(w.ctx, c.agent, report(task.ID, tasks.Running, w.now)))
+		if c.remove {
+			_, err := w.m.Archive(w.ctx, scheduler.Archive{AgentID: c.agent, By: "me"})
+			w.must(err)
+		}
+		w.must(w.m.ReportTask(w.ctx, c.agent, report(task.ID, tasks.Completed, w.now)))
+		var end struct {
+			Objective string
+			Delivery  string `json:"delivery_state"`
+		}
+		w.view(func(v ledger.View) error {
+			page, err := v.Events(c.agent, ledger.EventQuery{Limit: 1000})
+			for _, e := range page.Events {
+				if e.Ref == task.ID && (e.Class == "task.created" || e.Class == "task.completed") {
+					end.Objective = ""
+					if err := json.Unmarshal(e.Data, &end); err != nil {
+						t.Fatal(err)
+					}
+					equal(t, "objective in "+e.Class, end.Objective, c.objective)
+				}
+			}
+			return err
+		})
+		equal(t, "delivery", end.Delivery, c.delivery)
+	}
+}
+
+// A task that an older version began has no process on record, which cannot end there.
+func TestTaskOfAnOlderVersion(t *testing.T) {
+	w := open(t)
+	task, _, err := w.m.CreateTask(w.ctx, scheduler.NewTask{AgentID: "alpha", Start: tasks.Start{Cmd: "make"}})
+	w.must(err)
+	task.Status = tasks.Running
+	w.must(w.store.Update(w.ctx, func(tx ledger.Tx) error { return tx.UpdateTask(task) }))
+	w.must(w.m.ReportTask(w.ctx, "alpha", report(task.ID, tasks.Completed, w.now)))
+	types, _ := w.events(0)
+	for _, typ := range types {
+		if strings.HasPrefix(typ, "process.") {
+			t.Errorf("the record has %s of a process that it does not know", typ)
+		}
+	}
+}

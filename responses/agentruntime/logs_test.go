@@ -211,7 +211,6 @@ var alsoBroken = []struct{ rule, log string }{
 	{"V75", `begin
 		routing.decided {"candidate_count":1,"fallback_chain":["a","b"]}`},
 	{"V1", "session.created timestamp=2026-11-23T07:00:00.000+00:00"},
-	{"V1", "session.created timestamp=2026-11-23T07:00:00Z"},
 	{"V2", "thread.started\nturn.submitted status="},
 	{"V2", "begin\nturn.completed status=lost"},
 	{"V2", "evidence.changed status=done"},
@@ -241,8 +240,8 @@ var alsoBroken = []struct{ rule, log string }{
 		model.requested {"attempt":1,"round":1}
 		model.completed
 		model.requested model_request_id=b {"attempt":1,"round":3}`},
-	{"V32", tool + `tool.result {"preview":"","status":"error"}`},
-	{"V32", tool + `tool.result {"preview":"","canonical":{"status":"failed"}}`},
+	{"V32", tool + `tool.result status=completed {"preview":"","status":"error"}`},
+	{"V32", tool + `tool.result status=completed {"preview":"","canonical":{"status":"failed"}}`},
 	{"V32", tool + "tool.failed {\"failure_category\":\"timeout\",\"message\":\"m\",\"retryable\":true," +
 		"\"canonical\":{\"status\":\"success\"}}"},
 	{"V51", queued("settle")},
@@ -277,13 +276,14 @@ var alsoLegal = []string{
 		routing.decided
 		model.requested {"attempt":1,"round":1}
 		model.completed
-		model.requested model_request_id=c {"attempt":1,"purpose":"compaction"}
+		model.requested model_request_id=c {"attempt":1,"purpose":"compaction","round":9}
 		model.completed model_request_id=c
 		model.requested model_request_id=b {"attempt":1,"round":2}`,
 	`begin
 		turn.completed {"open_action_ids":["a"],"external_ids":["a"]}`,
 	"thread.started\nchannel.connected\nchannel.disconnected\nholon.trigger.rotated channel_id=channel_id-1",
 	"thread.started\nthread.updated status=",
+	"session.created timestamp=2026-11-23T07:00:00Z",
 	`cost.recorded {"amount":0,"price_source":"list"}`,
 	`cost.recorded {"amount":"unknown","price_source":"unknown"}`,
 	"begin\nrate_limit.hit turn_id=turn_id-1 {\"by\":\"host\"}",

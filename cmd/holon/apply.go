@@ -94,8 +94,12 @@ func runApply(ctx context.Context, o *applyOptions) error {
 	if err != nil {
 		return err
 	}
+	merge := ""
+	if info.Kind == workspace.KindGit && o.Workspace == "" { // git merges commits and leaves what conflicts to the user
+		merge = "commit your changes and git merge the branch that holon checkout " + entry.ID + " makes of the result"
+	}
 	applied, err := landing.Apply(ctx, landing.ApplyOptions{
-		Dir: dir, Patch: patch,
+		Dir: dir, Patch: patch, Merge: merge,
 		Objects:   filepath.Join(entry.Dir, oneshot.ObjectsDir),
 		Borrowing: o.borrowing(home), Warnings: diff.Warnings, Confirm: o.gate.confirm(ctx, o.streams, o.JSON, entry.ID),
 	})
@@ -104,23 +108,10 @@ func runApply(ctx context.Context, o *applyOptions) error {
 			for _, path := range e.Paths {
 				fmt.Fprintf(o.streams.Err, "  conflict  %s\n", visible.Name(path))
 			}
-			if e.Code == landing.CodePatchConflict {
-				e.Hint = remedyOfConflict(entry.ID, patch, info.Kind == workspace.KindGit && o.Workspace == "")
-			}
 		}
 		return err
 	}
 	return o.show(entry.ID, applied)
-}
-
-// remedyOfConflict says how a change gets to where it conflicts: git merges commits and leaves what conflicts to the
-// user.
-func remedyOfConflict(id, patch string, mergeable bool) string {
-	merge := ""
-	if mergeable {
-		merge = "commit your changes and git merge the branch that holon checkout " + id + " makes of the result, "
-	}
-	return "nothing was changed; " + merge + "undo your changes to these files, or apply the patch by hand: " + patch
 }
 
 func (o *applyOptions) show(id string, result *landing.ApplyResult) error {

@@ -28,6 +28,7 @@ import (
 type ApplyOptions struct {
 	Dir       string // as Options.Dir of the run
 	Patch     string // a patch that Diff wrote
+	Merge     string // how the caller can have a conflict merged, for the remedy; "" when it cannot
 	Objects   string // what Diff wrote to DiffOptions.Objects; empty or absent is fine
 	Borrowing git.Borrowing
 	Scratch   string // directory for temporary files; empty means the system's
@@ -102,6 +103,7 @@ type merge struct {
 	user     *git.UserRepository // nil for a plain directory
 	warnings []workspace.Warning
 	confirm  Confirm
+	remedy   string // of a conflict
 
 	names    []string          // every path the patch touches, sorted
 	created  []string          // names known to be new: of renamed files, and as far as conflicts were looked for
@@ -128,9 +130,9 @@ func newMerge(ctx context.Context, dir, scratch string, options ApplyOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	m := &merge{top: dir, warnings: options.Warnings, confirm: options.Confirm, scratch: scratch,
-		index: filepath.Join(scratch, "index"),
-		repo:  git.Repository{Dir: filepath.Join(scratch, "repo"), Format: git.SHA1}, existing: map[string]placed{}}
+	m := &merge{top: dir, warnings: options.Warnings, confirm: options.Confirm, remedy: options.remedy(),
+		scratch: scratch, index: filepath.Join(scratch, "index"),
+		repo: git.Repository{Dir: filepath.Join(scratch, "repo"), Format: git.SHA1}, existing: map[string]placed{}}
 	if user != nil {
 		m.user, m.top, m.repo.Format = user, user.Top, user.Format
 		m.repo.Alternates = []string{user.Objects}

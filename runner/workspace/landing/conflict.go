@@ -8,12 +8,21 @@ import (
 	"holon/runner/workspace/git"
 )
 
+// remedy says what can be done about a conflict.
+func (o ApplyOptions) remedy() string {
+	merge := o.Merge
+	if merge != "" {
+		merge += ", "
+	}
+	return "nothing was changed; " + merge + "undo your changes to these files, or apply the patch by hand: " + o.Patch
+}
+
 // conflict returns the error for a patch that can't be applied.
 func (m *merge) conflict(paths []string, cause error) error {
 	slices.Sort(paths)
 	e := &git.Error{Code: CodePatchConflict, Paths: paths, Err: cause,
 		Message: "the patch does not apply to the current files",
-		Hint:    "nothing was changed; undo your changes to these files, or apply the patch by hand"}
+		Hint:    m.remedy}
 	if len(paths) == 0 {
 		return e
 	}

@@ -26,14 +26,7 @@ func (e *Emitter) openPart(partType string) error {
 			return err
 		}
 	}
-	if e.open.part == partType && !e.open.textDone {
-		return nil
-	}
-	if err := e.endPart(); err != nil {
-		return err
-	}
-	e.open.part = partType
-	return e.partEvent(EventPartAdded, Part{Type: partType})
+	return e.nextPart(partType, EventPartAdded)
 }
 
 // openReasoningPart makes sure that a part of the given type is open in a
@@ -47,6 +40,11 @@ func (e *Emitter) openReasoningPart(partType, added string) error {
 			return err
 		}
 	}
+	return e.nextPart(partType, added)
+}
+
+// nextPart makes sure that a part of the given type is open in the open item.
+func (e *Emitter) nextPart(partType, added string) error {
 	if e.open.part == partType && !e.open.textDone {
 		return nil
 	}

@@ -1,6 +1,11 @@
 package runner
 
 import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
 	"holon/runner/engine"
 	"holon/state"
 )
@@ -57,4 +62,41 @@ func (s *Session) ended(exit engine.Exit) {
 		return
 	}
 	s.tell(ContainerChange{Phase: Exited, Exit: &exit})
+}
+
+// diedError explains the end of a container that should still run.
+func (s *Session) diedError(ctx context.Context, message string) error {
+	e := &Error{Code: CodeContainerGone, Message: message}
+	if s.cfg.Engine.Name() == "local" { // which makes no container
+		e.Message = strings.Replace(message, "the container", "agentd", 1)
+	}
+	if s.exit == nil {
+		return e
+	}
+	if s.exit.Code >= 0 { // a process that was killed without anybody waiting for it leaves none
+		e.Message += fmt.Sprintf(" (exit code %d)", s.exit.Code)
+	}
+	switch {
+	case s.exit.Code == state.OutcomeRefused.ExitCode():
+		e.Code = CodeAgentdRefused
+	case s.exit.OOMKilled:
+		e.Message, e.Hint = "the container ran out of memory", "raise --memory"
+	case s.exit.Code == 137:
+		e.Hint = "something killed the container; if its memory was short, raise --memory"
+	}
+	if s.exit.Code < 0 || s.exit.Code > 128 {
+		return e // a signal ended it, so that its log cannot say why
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if logs, err := s.cfg.Engine.Logs(ctx, s.handle, 4<<10); err == nil {
+		line := lastComplaint(logs)
+		if wrong := wrongFlag(line); wrong != nil && s.exit.Code == 2 {
+			return wrong
+		}
+		if line != "" {
+			e.Message += ": " + line
+		}
+	}
+	return e
 }

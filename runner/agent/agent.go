@@ -136,10 +136,10 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 	r.scheduler = scheduler.New(cfg.Store, scheduler.Options{Owner: cfg.Owner, Now: cfg.Now, Damaged: r.damaged,
 		TriggerKey: cfg.TriggerKey})
 	r.turns, r.halt = context.WithCancelCause(context.WithoutCancel(ctx)) // turns outlive the call; Close ends them
-	if err := r.restored(ctx); err != nil {
+	if err := r.ensureDefault(ctx); err != nil {
 		return nil, err
 	}
-	if err := r.ensureDefault(ctx); err != nil {
+	if err := r.restored(ctx); err != nil {
 		return nil, err
 	}
 	if err := r.provideTriggers(ctx); err != nil {

@@ -6,12 +6,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
+	"holon/state/ledger"
 )
 
 // newDebugCommand makes `holon debug`.
 func newDebugCommand(streams Streams) *cobra.Command {
-	prompt, pr := remoteCommand(streams, "prompt [flags] TEXT",
+	prompt, pr := remoteCommand(streams, "prompt TEXT",
 		"Print the whole prompt in which a text would be sent", 0, 64, runDebugPrompt)
 	prompt.Long = `Print what the model would be asked if an agent got a text now: model and cache key,
 instructions with those of AGENTS.md, skills, the conversation, and the names of the
@@ -21,7 +23,7 @@ model and nothing is recorded. A conversation that is too long for the model is 
 as it is before a turn makes it shorter.`
 	pr.onAgent(prompt)
 	limit := 10
-	latency, lr := remoteCommand(streams, "latency [flags]", "Say where the time of an agent's newest turns went", 0, 0,
+	latency, lr := remoteCommand(streams, "latency", "Say where the time of an agent's newest turns went", 0, 0,
 		func(ctx context.Context, r *remote) error {
 			return runLatency(ctx, r, limit)
 		})
@@ -45,11 +47,14 @@ func runLatency(ctx context.Context, r *remote, limit int) error {
 	t := newTable(r.streams, "TURN", "INDEX", "MESSAGE", "ENDED", "QUEUED MS", "BEGIN MS", "TURN MS", "ROUNDS",
 		"TOOL CALLS")
 	for _, turn := range report.Turns {
-		begin := ""
+		begin, ended := "", string(turn.Kind)
+		if turn.Kind == ledger.TurnAborted && turn.FailureCode != scheduler.FailureAborted {
+			ended = "failed"
+		}
 		if turn.BeginMS != nil {
 			begin = strconv.FormatInt(*turn.BeginMS, 10)
 		}
-		t.row(turn.TurnID, strconv.FormatInt(turn.TurnIndex, 10), string(turn.MessageKind), string(turn.Kind),
+		t.row(turn.TurnID, strconv.FormatInt(turn.TurnIndex, 10), string(turn.MessageKind), ended,
 			strconv.FormatInt(turn.QueueWaitMS, 10), begin,
 			strconv.FormatInt(turn.TurnMS, 10), strconv.Itoa(turn.ModelRounds), strconv.Itoa(turn.ToolCalls))
 	}

@@ -99,6 +99,7 @@ type TurnLatency struct {
 	MessageKind ledger.MessageKind `json:"message_kind,omitempty"`
 	Priority    ledger.Priority    `json:"priority,omitempty"`
 	Kind        ledger.TurnKind    `json:"kind"`
+	FailureCode string             `json:"failure_code,omitempty"`
 	QueueWaitMS int64              `json:"queue_wait_ms"`
 	BeginMS     *int64             `json:"begin_ms"` // null when it never began
 	TurnMS      int64              `json:"turn_ms"`

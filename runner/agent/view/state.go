@@ -136,6 +136,9 @@ func (s Snapshot) LatencyReport(agentID string, limit int) (LatencyReport, error
 func latency(v ledger.View, t ledger.Turn) (TurnLatency, error) {
 	out := TurnLatency{TurnID: t.ID, TurnIndex: t.Index, MessageID: t.MessageID, Kind: t.Kind, TurnMS: t.DurationMS,
 		ModelRounds: t.ModelRounds, ToolCalls: t.ToolCalls}
+	if t.Failure != nil {
+		out.FailureCode = t.Failure.Code
+	}
 	attempt, err := v.Attempt(t.AttemptID)
 	if err != nil {
 		return out, err

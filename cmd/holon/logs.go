@@ -28,7 +28,7 @@ type logsOptions struct{ follow, output, events, container, tools bool }
 // newLogsCommand makes `holon logs`.
 func newLogsCommand(streams Streams) *cobra.Command {
 	o := &logsOptions{}
-	cmd := lifecycleCommand(streams, "logs [flags] [RUN]", "Show what a run did", 1,
+	cmd := lifecycleCommand(streams, "logs [RUN]", "Show what a run did", 1,
 		func(ctx context.Context, l *lifecycle, args []string) error {
 			return runLogs(ctx, l, args, o)
 		})
@@ -68,7 +68,7 @@ func runLogs(ctx context.Context, l *lifecycle, args []string, o *logsOptions) (
 		l.streams.watch(true)
 		defer func() { err = cmp.Or(err, context.Cause(ctx)) }()
 	}
-	turn, err := awaitTurn(ctx, entry, more)
+	turn, err := l.awaitTurn(ctx, entry.ID, more)
 	if err != nil {
 		return err
 	}

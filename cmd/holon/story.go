@@ -13,6 +13,7 @@ import (
 	"holon/responses"
 	"holon/responses/client"
 	"holon/responses/turns"
+	"holon/runner"
 	"holon/runner/oneshot"
 	"holon/runner/turnfiles"
 	"holon/state"
@@ -25,10 +26,11 @@ const (
 	enginePoll = 2 * time.Second
 )
 
-// goesOn tells whether a run goes on: a holon holds it, or its container works without one.
+// goesOn tells whether a run goes on: a holon holds it, or its container works on its turn without one. A turn that has
+// not begun does not begin without a holon: that is asked twice, since the holon may have been killed while it began.
 func (l *lifecycle) goesOn(ctx context.Context, id string) func() bool {
 	var asked time.Time
-	works := false
+	works, before := false, false
 	return func() bool {
 		e, err := files.New(l.home).Open(ctx, id)
 		if ctx.Err() != nil || err != nil || e.Manifest != nil || e.Live {
@@ -39,19 +41,49 @@ func (l *lifecycle) goesOn(ctx context.Context, id string) func() bool {
 		}
 		asked = time.Now()
 		v, err := oneshot.Look(ctx, l.home, l.engine, e)
-		works = err == nil && v.Working()
+		works = err == nil && v.Working() && (!before || hasTurn(e))
+		before = true
 		return works
 	}
 }
 
-// awaitTurn opens the files of a run's turn, once there are some.
-func awaitTurn(ctx context.Context, e *files.Entry, more func() bool) (*turnfiles.Files, error) {
-	for {
-		turn, err := oneshot.OpenTurn(e)
-		if !state.IsCode(err, oneshot.CodeNoTurn) || !more() || !wait(ctx, storyPoll) {
-			return turn, err
-		}
+func hasTurn(e *files.Entry) bool {
+	turn, err := oneshot.OpenTurn(e)
+	if err == nil {
+		turn.Close()
 	}
+	return err == nil
+}
+
+// awaitTurn opens the files of a run's turn, once there are some.
+func (l *lifecycle) awaitTurn(ctx context.Context, id string, more func() bool) (*turnfiles.Files, error) {
+	for {
+		last := !more() // asked before looking: what is there until then is found
+		e, err := files.New(l.home).Open(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		turn, err := oneshot.OpenTurn(e)
+		switch {
+		case err == nil:
+			return turn, nil
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case e.Manifest != nil && e.Manifest.Turn == nil:
+			return nil, noTurn("run "+id+" ended before its turn began", "see why: holon show "+id)
+		case last && e.Manifest == nil && !e.Live && state.IsCode(err, oneshot.CodeNoTurn):
+			return nil, noTurn("the holon of run "+id+" was killed before its turn began",
+				"collect what there is with: holon attach "+id)
+		case last || !state.IsCode(err, oneshot.CodeNoTurn):
+			return nil, err
+		}
+		wait(ctx, storyPoll)
+	}
+}
+
+// noTurn is the error of a run that has no turn and will have none.
+func noTurn(message, hint string) error {
+	return &runner.Error{Code: oneshot.CodeNoTurn, Param: "RUN", Message: message, Hint: hint}
 }
 
 func wait(ctx context.Context, d time.Duration) bool {
@@ -111,7 +143,7 @@ func (l *lifecycle) watch(ctx context.Context, entry *files.Entry, view *progres
 		e, err := files.New(l.home).Open(ctx, entry.ID)
 		return ctx.Err() == nil && err == nil && e.Live
 	}
-	turn, err := awaitTurn(ctx, entry, more)
+	turn, err := l.awaitTurn(ctx, entry.ID, more)
 	if err != nil {
 		return nil, err
 	}

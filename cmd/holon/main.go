@@ -46,7 +46,7 @@ func run(args []string, streams Streams) int {
 	return report(err, streams, err != nil && inJSON(root, args))
 }
 
-// interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP ends
+// interruptible returns a context that the first SIGINT, SIGTERM, SIGQUIT or SIGHUP ends
 // with runner.ErrInterrupted, and the reader's leaving a command that only watches. Later ones only say that the end is
 // under way: it is bounded, and what it removes would stay behind otherwise.
 func interruptible(streams Streams) (context.Context, func()) {
@@ -57,7 +57,7 @@ func interruptible(streams Streams) (context.Context, func()) {
 	signals := make(chan os.Signal, 4)
 	// A terminal that closes, or a reader of our output that leaves, must not
 	// end the process before the container is gone.
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGPIPE)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -15,7 +15,7 @@ import (
 // newAgentRemoveCommand makes `holon agent remove`.
 func newAgentRemoveCommand(streams Streams) *cobra.Command {
 	a, yes := wire.Archive{}, false
-	cmd := agentCommand(streams, "remove [flags] AGENT", "Remove an agent for good", 1, 1,
+	cmd := agentCommand(streams, "remove AGENT", "Remove an agent for good", 1, 1,
 		func(ctx context.Context, r *remote) error { return runAgentRemove(ctx, r, a, yes) })
 	cmd.Long = `Remove an agent for good, after you have seen what it loses and said yes: messages in
 its queue, timers, the trigger, what it waits for, and with --force the turn that runs.

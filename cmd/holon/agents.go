@@ -18,15 +18,15 @@ import (
 
 // newAgentCommand makes `holon agent`.
 func newAgentCommand(streams Streams) *cobra.Command {
-	list, _ := remoteCommand(streams, "list [flags]", "List the agents of the daemon", 0, 0, runAgentList)
+	list, _ := remoteCommand(streams, "list", "List the agents of the daemon", 0, 0, runAgentList)
 	create := newAgentCreateCommand(streams)
-	status := agentCommand(streams, "status [flags] [AGENT]", "Say what an agent does and waits for", 0, 1, runStatus)
-	start := agentCommand(streams, "start [flags] [AGENT]", "Let a stopped agent go on", 0, 1,
+	status := agentCommand(streams, "status [AGENT]", "Say what an agent does and waits for", 0, 1, runStatus)
+	start := agentCommand(streams, "start [AGENT]", "Let a stopped agent go on", 0, 1,
 		func(ctx context.Context, r *remote) error {
 			return steer(ctx, r, r.Start)
 		})
 	withTasks := false
-	stop := agentCommand(streams, "stop [flags] [AGENT]", "Stop an agent until it is started", 0, 1,
+	stop := agentCommand(streams, "stop [AGENT]", "Stop an agent until it is started", 0, 1,
 		func(ctx context.Context, r *remote) error {
 			return steer(ctx, r, func(ctx context.Context, agentID string) (wire.Controlled, error) {
 				return r.Stop(ctx, agentID, withTasks)
@@ -35,7 +35,7 @@ func newAgentCommand(streams Streams) *cobra.Command {
 	stop.Long = "Stop an agent until it is started. Its run is ended; what is queued stays queued, and\nnothing " +
 		"more is taken in. Its tasks go on."
 	stop.Flags().BoolVar(&withTasks, "with-tasks", false, "end its tasks too")
-	image := agentCommand(streams, "image [flags] AGENT [IMAGE]", "Show or set the image of an agent's container", 1, 2,
+	image := agentCommand(streams, "image AGENT [IMAGE]", "Show or set the image of an agent's container", 1, 2,
 		runAgentImage)
 	image.Long = "Show the image of an agent's container, or set it from the next turn on. An IMAGE of \"\"\nis the " +
 		"daemon's own again."
@@ -50,7 +50,8 @@ func newAgentCommand(streams Streams) *cobra.Command {
 // agentCommand is remoteCommand for commands whose first argument is an agent.
 func agentCommand(streams Streams, use, short string, min, max int,
 	do func(context.Context, *remote) error) *cobra.Command {
-	cmd, _ := remoteCommand(streams, use, short, min, max, do)
+	cmd, r := remoteCommand(streams, use, short, min, max, do)
+	r.byArgument = true
 	return cmd
 }
 
@@ -76,11 +77,8 @@ func runAgentList(ctx context.Context, r *remote) error {
 
 func newAgentCreateCommand(streams Streams) *cobra.Command {
 	template := ""
-	cmd, _ := remoteCommand(streams, "create [flags] AGENT", "Make an agent with a home of its own", 1, 1,
+	cmd := agentCommand(streams, "create AGENT", "Make an agent with a home of its own", 1, 1,
 		func(ctx context.Context, r *remote) error {
-			if r.args[0] == "" {
-				return usage("AGENT", "is empty", "give it an id")
-			}
 			made, err := r.Create(ctx, r.args[0], template)
 			if err != nil {
 				return err
@@ -107,14 +105,14 @@ func steer(ctx context.Context, r *remote, do func(context.Context, string) (wir
 		return printJSON(r.streams, done)
 	}
 	_, err = fmt.Fprintf(r.streams.Out, "%s\t%s\n", r.streams.oneLine(done.AgentID, 100),
-		r.streams.oneLine(done.Action, 40))
+		map[string]string{"start": "started", "stop": "stopped"}[done.Action])
 	return err
 }
 
 func newAgentAbortCommand(streams Streams) *cobra.Command {
 	a := wire.Abort{}
 	stop := false
-	cmd := agentCommand(streams, "abort [flags] [AGENT]", "End what an agent does now", 0, 1,
+	cmd := agentCommand(streams, "abort [AGENT]", "End what an agent does now", 0, 1,
 		func(ctx context.Context, r *remote) error {
 			if stop {
 				a.Mode = "stop_after_abort"
@@ -136,7 +134,7 @@ func newAgentAbortCommand(streams Streams) *cobra.Command {
 }
 
 func newAgentModelCommand(streams Streams) *cobra.Command {
-	get := agentCommand(streams, "get [flags] [AGENT]", "Show which model an agent asks", 0, 1,
+	get := agentCommand(streams, "get [AGENT]", "Show which model an agent asks", 0, 1,
 		func(ctx context.Context, r *remote) error {
 			s, err := r.Status(ctx, r.named())
 			if err != nil {
@@ -145,7 +143,7 @@ func newAgentModelCommand(streams Streams) *cobra.Command {
 			return showModel(r, s.Model)
 		})
 	effort, force := "", false
-	set := agentCommand(streams, "set [flags] AGENT PROVIDER/NAME",
+	set := agentCommand(streams, "set AGENT PROVIDER/NAME",
 		"Set which model an agent asks, from its next turn on", 2, 2, func(ctx context.Context, r *remote) error {
 			done, err := r.SetModel(ctx, r.args[0], wire.Model{Model: scenarioFromHere(r.args[1]),
 				ReasoningEffort: effort, Force: force})
@@ -155,9 +153,9 @@ func newAgentModelCommand(streams Streams) *cobra.Command {
 			return showModel(r, done.Model)
 		})
 	set.Flags().StringVar(&effort, "reasoning-effort", "",
-		"`how much` it is to think: "+strings.Join(rules.Efforts, ", "))
+		"`effort`: how much it is to think: "+strings.Join(rules.Efforts, ", "))
 	set.Flags().BoolVar(&force, "force", false, "also when there is no key for its provider yet")
-	clearing := agentCommand(streams, "clear [flags] [AGENT]", "Let an agent ask the daemon's model again", 0, 1,
+	clearing := agentCommand(streams, "clear [AGENT]", "Let an agent ask the daemon's model again", 0, 1,
 		func(ctx context.Context, r *remote) error {
 			done, err := r.ClearModel(ctx, r.named())
 			if err != nil {
@@ -222,18 +220,18 @@ func runAgentImage(ctx context.Context, r *remote) error {
 
 // newTriggerCommand makes `holon agent trigger`.
 func newTriggerCommand(streams Streams) *cobra.Command {
-	show := agentCommand(streams, "show [flags] [AGENT]",
+	show := agentCommand(streams, "show [AGENT]",
 		"Show an agent's external trigger with its URL", 0, 1,
 		func(ctx context.Context, r *remote) error {
 			return trigger(ctx, r, r.Trigger)
 		})
 	show.Long = "Show an agent's external trigger, a URL that wakes it. It is made again if it was revoked.\n" +
 		"The URL is a secret."
-	rotate := agentCommand(streams, "rotate [flags] [AGENT]", "Give the trigger another URL; the old one ends", 0, 1,
+	rotate := agentCommand(streams, "rotate [AGENT]", "Give the trigger another URL; the old one ends", 0, 1,
 		func(ctx context.Context, r *remote) error {
 			return trigger(ctx, r, r.RotateTrigger)
 		})
-	revoke := agentCommand(streams, "revoke [flags] [AGENT]", "End the trigger", 0, 1,
+	revoke := agentCommand(streams, "revoke [AGENT]", "End the trigger", 0, 1,
 		func(ctx context.Context, r *remote) error {
 			return trigger(ctx, r, r.RevokeTrigger)
 		})

@@ -31,7 +31,7 @@ type applyOptions struct {
 func newApplyCommand(streams Streams, do func(context.Context, *applyOptions) error) *cobra.Command {
 	opts := &applyOptions{streams: streams}
 	cmd := &cobra.Command{
-		Use:   "apply [flags] RUN",
+		Use:   "apply RUN",
 		Short: "Apply the change of a run to your files",
 		Long: `Apply the change of a run to the files it was made from, merging three ways with
 what you changed since. All of it is applied, or, when something conflicts,

@@ -15,7 +15,7 @@ import (
 // newAttachCommand makes `holon attach`.
 func newAttachCommand(streams Streams) *cobra.Command {
 	quiet := false
-	cmd := lifecycleCommand(streams, "attach [flags] [RUN]",
+	cmd := lifecycleCommand(streams, "attach [RUN]",
 		"Watch a run to its end, or go on with one whose holon was killed", 1,
 		func(ctx context.Context, l *lifecycle, args []string) error {
 			return runAttach(ctx, l, args, quiet)

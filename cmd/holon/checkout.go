@@ -38,7 +38,7 @@ type checkoutOptions struct {
 func newCheckoutCommand(streams Streams, do func(context.Context, *checkoutOptions) error) *cobra.Command {
 	opts := &checkoutOptions{streams: streams}
 	cmd := &cobra.Command{
-		Use:   "checkout [flags] RUN",
+		Use:   "checkout RUN",
 		Short: "Make the result of a run a branch with a working tree",
 		Long: `Make the result of a run a branch of the repository that it was made from, on the
 commit it started from, and a working tree of that branch (git worktree). Your
@@ -162,7 +162,7 @@ func (o *checkoutOptions) show(r *landing.CheckoutResult) error {
 			say("note     %s", visible.OneLine(w.Message, 500))
 		}
 	}
-	if r.Existing || o.gate.allow {
+	if r.Existing { // otherwise the gate has shown them
 		showExecuted(o.streams, r.Warnings)
 	}
 	say("remove   holon checkout --remove %s", r.Run)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"time"
 
 	"holon/internal/visible"
 	"holon/responses"
@@ -17,8 +16,7 @@ func (p *progress) summary(m *state.Manifest, dir string) {
 		return
 	}
 	files := changes(m)
-	lasted := time.Duration(m.Timings.TotalMS) * time.Millisecond
-	p.println(fmt.Sprintf("%s in %.1fs: %s", m.Status, lasted.Seconds(), count(len(files), "file")+" changed"))
+	p.println(fmt.Sprintf("%s in %s: %s", m.Status, elapsed(m.Timings.TotalMS), count(len(files), "file")+" changed"))
 	for i, f := range files {
 		if i == 20 {
 			p.println(fmt.Sprintf("  … and %d more", len(files)-i))

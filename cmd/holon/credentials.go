@@ -26,7 +26,7 @@ func newCredentialsCommand(streams Streams) *cobra.Command {
 name of a provider. A provider's variable, OPENAI_API_KEY for openai, outweighs
 its stored key. Keys stay on this machine: a run's gateway adds them.`,
 		surfaceCommand(streams, "set NAME", "Store a key, which is read from standard input", 1, 1, runCredentialsSet),
-		tableCommand(surfaceCommand(streams, "list [flags]",
+		tableCommand(surfaceCommand(streams, "list",
 			"List the keys that there are, masked, and which providers use them", 0,
 			0, runCredentialsList), streams),
 		surfaceCommand(streams, "remove NAME", "Remove a stored key", 1, 1, runCredentialsRemove),

@@ -23,22 +23,22 @@ import (
 
 // newDaemonCommand makes `holon daemon`.
 func newDaemonCommand(streams Streams) *cobra.Command {
-	start := daemonCommand(streams, "start [flags]", "Start the daemon, unless it runs", runDaemonStart)
+	start := daemonCommand(streams, "start", "Start the daemon, unless it runs", runDaemonStart)
 	start.Long = `Start holon serve in the background and return when it is ready. It takes the
 options of holon serve. When a daemon with the same options runs it is left alone;
 one with other options is not touched either: see holon daemon restart.`
-	restart := daemonCommand(streams, "restart [flags]", "Stop the daemon, if it runs, and start it with these options",
+	restart := daemonCommand(streams, "restart", "Stop the daemon, if it runs, and start it with these options",
 		runDaemonRestart)
 	restart.Long = `Replace the daemon by a process with the options that are given here and set; those
 that it was started with before do not count. Queues, waits and timers are kept,
 and a turn that is going on is taken up again.`
-	status := daemonCommand(streams, "status [flags]", "Say whether the daemon runs, and how it is", runDaemonStatus)
+	status := daemonCommand(streams, "status", "Say whether the daemon runs, and how it is", runDaemonStatus)
 	status.Long = `Say whether the daemon runs, what it does, and what went wrong last. Options are
 those that its own are compared with. It reads and changes nothing.
 
 Exit codes: 0 it runs and is healthy, 1 it does not.`
 	return group("daemon", "Keep agents alive in the background", "", start,
-		daemonCommand(streams, "stop [flags]", "Stop the daemon", runDaemonStop), status, restart,
+		daemonCommand(streams, "stop", "Stop the daemon", runDaemonStop), status, restart,
 		newDaemonLogsCommand(streams), newDaemonBackupCommand(streams), newDaemonRestoreCommand(streams))
 }
 
@@ -221,7 +221,7 @@ func (b *background) showStatus(s daemon.Status) error {
 // newDaemonLogsCommand makes `holon daemon logs`.
 func newDaemonLogsCommand(streams Streams) *cobra.Command {
 	tail, follow := 0, false
-	cmd := daemonCommand(streams, "logs [flags]",
+	cmd := daemonCommand(streams, "logs",
 		"Show the end of the daemon's log, and its last failure",
 		func(ctx context.Context, b *background) error {
 			return runDaemonLogs(ctx, b, tail, follow)
@@ -275,7 +275,7 @@ func runDaemonLogs(ctx context.Context, b *background, tail int, follow bool) er
 
 // newDaemonBackupCommand makes `holon daemon backup`.
 func newDaemonBackupCommand(streams Streams) *cobra.Command {
-	return ledgerCommand(streams, "backup [flags] FILE",
+	return ledgerCommand(streams, "backup FILE",
 		"Copy the ledger of the agents into a file, also while the daemon runs",
 		`Copy the ledger of the agents, with their queues, turns and events, into a new file,
 as it is at one moment. The daemon may run; it is not held up. The homes of the
@@ -288,7 +288,7 @@ holon daemon restore puts it back.`,
 }
 
 func newDaemonRestoreCommand(streams Streams) *cobra.Command {
-	return ledgerCommand(streams, "restore [flags] FILE", "Make the ledger of the agents anew from a backup",
+	return ledgerCommand(streams, "restore FILE", "Make the ledger of the agents anew from a backup",
 		`Make the ledger of the agents from a backup, where there is none: stop the daemon
 and move the ledger of HOLON_HOME out of the way first. Clients that follow events
 begin anew, since the numbers that they know are of another history.`,

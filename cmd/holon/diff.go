@@ -29,7 +29,7 @@ type diffOptions struct {
 func newDiffCommand(streams Streams) *cobra.Command {
 	opts := &diffOptions{streams: streams}
 	cmd := &cobra.Command{
-		Use:   "diff [flags] [RUN]",
+		Use:   "diff [RUN]",
 		Short: "Show the change of a run",
 		Long: `Show the patch of a run, by default the last one, and on stderr the files in it
 that programs execute without being asked to. On a terminal it is coloured and shown

@@ -18,7 +18,7 @@ import (
 // newDoctorCommand makes `holon doctor`.
 func newDoctorCommand(streams Streams) *cobra.Command {
 	s := &surface{streams: streams, homeless: true}
-	cmd := s.command("doctor [flags]", "Look at everything that a run needs, and say what is wrong", 0, 0,
+	cmd := s.command("doctor", "Look at everything that a run needs, and say what is wrong", 0, 0,
 		runExamination)
 	cmd.Long = `Look at everything that a run needs: the state home and its disk, git, agentd, the
 engine and what it does to a container, keys, and whether the models answer. Each

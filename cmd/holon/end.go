@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"path/filepath"
 
 	"holon/internal/durable"
@@ -79,7 +78,7 @@ func showClosing(streams Streams, m *state.Manifest, dir string, view *progress)
 	view.summary(m, dir)
 	if m.ExitCode != 0 {
 		if m.Error != nil {
-			fmt.Fprintln(streams.Err, "holon: "+streams.defuse(line(*m.Error)))
+			streams.sayFailure(*m.Error)
 		}
 		return exitError(m.ExitCode)
 	}

@@ -25,16 +25,15 @@ var outputFormats = []string{formatText, formatJSON, formatStream}
 
 // checkFormat makes --json and --output-format one option.
 func checkFormat(format *string, asJSON *bool) error {
+	if *format == "" {
+		*format = map[bool]string{true: formatJSON, false: formatText}[*asJSON]
+	}
 	if !slices.Contains(outputFormats, *format) {
 		return usage("--output-format", fmt.Sprintf("%q is unknown", visible.OneLine(*format, 40)),
 			"choose text, json or stream-json")
 	}
-	if *asJSON && *format == formatStream {
-		return usage("--json", "is another format than --output-format stream-json",
-			"leave it out: the last event holds the same")
-	}
-	if *asJSON {
-		*format = formatJSON
+	if *asJSON && *format != formatJSON {
+		return usage("--json", "goes not with --output-format "+*format, "leave one of them out")
 	}
 	*asJSON = *format == formatJSON
 	return nil

@@ -90,8 +90,18 @@ func report(err error, streams Streams, asJSON bool) int {
 			Error state.Failure `json:"error"`
 		}{failure}) // stdout is gone: the exit code still tells
 	}
-	fmt.Fprintln(streams.Err, "holon: "+streams.defuse(line(failure)))
+	streams.sayFailure(failure)
 	return exitCode(err)
+}
+
+// sayFailure prints what went wrong: on one line, which a terminal shows wrapped at words.
+func (s Streams) sayFailure(f state.Failure) {
+	text := "holon: " + s.defuse(line(f))
+	if s.ErrTTY && s.Width != nil {
+		m := markdown{width: s.Width}
+		text = strings.Join(m.wrap([]span{{text, ""}}, "", "  "), "\n")
+	}
+	fmt.Fprintln(s.Err, text)
 }
 
 func describe(err error) state.Failure {
@@ -131,10 +141,11 @@ func describe(err error) state.Failure {
 var flagsOfFields = map[string]string{
 	"image": "--image", "memory": "--memory", "cpus": "--cpus", "network": "--network", "env": "--env",
 	"engine": "--engine", "run": "RUN", "disk": "HOLON_HOME",
-	"agent_id": "AGENT", "agent": "AGENT", "token": "--token", "path": "FILE", "duration_ms": "--after",
+	"agent_id": "AGENT", "agent": "AGENT", "token": "--token", "path": "FILE",
+	"message": "MESSAGE", "timer": "TIMER", "shell": "--shell",
 	"work_item_id": "ITEM", "objective": "OBJECTIVE", "task_id": "TASK", "cmd": "COMMAND", "workdir": "--workdir",
-	"summary": "--summary", "idempotency_key": "--key", "reasoning_effort": "--reasoning-effort",
-	"interval_ms": "--every", "priority": "--priority", "template": "--template",
+	"summary": "--summary", "idempotency_key": "--key", wire.HeaderIdempotencyKey: "--key",
+	"reasoning_effort": "--reasoning-effort", "priority": "--priority", "template": "--template",
 }
 
 // line is a failure as a person reads it: field, message, remedy.
@@ -240,9 +251,18 @@ func exclusive(cmd *cobra.Command, _ []string) (err error) {
 }
 
 // countArgs refuses arguments that a command does not take.
-func countArgs(cmd *cobra.Command, args []string, min, max int) error {
-	if len(args) < min || len(args) > max {
-		return usage("ARGUMENTS", fmt.Sprintf("there are %d", len(args)), "write: "+cmd.UseLine()+"; "+seeHelp(cmd))
+func countArgs(cmd *cobra.Command, args []string, least, most int) error {
+	if len(args) < least || len(args) > most {
+		return usage("ARGUMENTS", fmt.Sprintf("there are %d", len(args)), "write: "+useLine(cmd)+"; "+seeHelp(cmd))
+	}
+	names := argumentNames(cmd)
+	for i, arg := range args[:min(len(args), len(names))] {
+		if arg == "" && slices.Contains(namesOfThings, names[i]) {
+			return usage(names[i], "is empty", seeHelp(cmd))
+		}
 	}
 	return nil
 }
+
+// namesOfThings are the arguments that are never empty: an empty one comes from a variable of a script that is not set.
+var namesOfThings = []string{"AGENT", "MESSAGE", "TIMER", "TASK", "ITEM", "RUN", "NAME", "FILE", "SOURCE", "KEY"}

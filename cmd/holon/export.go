@@ -30,7 +30,7 @@ that it tells of are not kept for the record any more.`},
 		{"review", "Export what an agent is and what failed, without its events", ""},
 	} {
 		file, through := "", int64(0)
-		cmd, r := remoteCommand(streams, kind.name+" [flags]", kind.short, 0, 0,
+		cmd, r := remoteCommand(streams, kind.name, kind.short, 0, 0,
 			func(ctx context.Context, r *remote) error { return runExport(ctx, r, kind.name, file, through) })
 		r.onAgent(cmd)
 		cmd.Flags().StringVarP(&file, "output", "o", "", "`file` to write; default, and -, the standard output")

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"time"
+	"slices"
 
 	"holon/internal/visible"
 	"holon/responses"
 	"holon/responses/turns"
-	"holon/runner"
+	"holon/runner/activity"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
@@ -139,13 +139,14 @@ func (r *remote) showDoing(live *liveAnswer, ev *view.EventEnvelope) {
 // showExecuted prints a call of a tool as the progress of a run does.
 func (r *remote) showExecuted(live *liveAnswer, ev *view.EventEnvelope) {
 	var data struct {
-		Tool       string            `json:"tool_name"`
-		Call       string            `json:"call"`
-		Files      []json.RawMessage `json:"files"`
-		Summary    string            `json:"summary"`
-		Error      string            `json:"error"`
-		DurationMS int64             `json:"duration_ms"`
-		ExitCode   *int              `json:"exit_code"`
+		Tool       string          `json:"tool_name"`
+		Call       string          `json:"call"`
+		Files      []activity.File `json:"files"`
+		Summary    string          `json:"summary"`
+		Error      string          `json:"error"`
+		DurationMS int64           `json:"duration_ms"`
+		ExitCode   *int            `json:"exit_code"`
+		Preview    string          `json:"preview"`
 	}
 	if json.Unmarshal(ev.Payload.Data, &data) != nil {
 		return // its line in holon tail says what there is
@@ -153,9 +154,30 @@ func (r *remote) showExecuted(live *liveAnswer, ev *view.EventEnvelope) {
 	note := outcomeNote(data.ExitCode, len(data.Files) > 0, data.Summary)
 	if data.Error != "" {
 		note = "  failed: " + visible.OneLine(data.Error, 160)
+	} else {
+		r.noteEdits(data.Files)
 	}
 	call := visible.OneLine(cmp.Or(data.Call, data.Tool), 3000)
 	live.line(r.streams.defuse(r.streams.callLine(call, took(data.DurationMS)+note)))
+	if !r.streams.ErrTTY || data.ExitCode == nil || note == "" && data.DurationMS < longCommand.Milliseconds() {
+		return
+	}
+	for _, text := range activity.LastLines(data.Preview, maxDetails/2) {
+		live.line("    " + r.streams.paint(styleDim, r.streams.defuse(cut(text, r.streams.Width()-7))))
+	}
+}
+
+// noteEdits counts the lines that an edit changed for the end of the turn.
+func (r *remote) noteEdits(files []activity.File) {
+	for _, f := range files {
+		i := slices.IndexFunc(r.edited, func(known activity.File) bool { return known.Path == f.Path })
+		if i < 0 {
+			r.edited = append(r.edited, f)
+			continue
+		}
+		r.edited[i].Added += f.Added
+		r.edited[i].Deleted += f.Deleted
+	}
 }
 
 // finalStatus is how a message ended, in the words of the runtime's surface.
@@ -241,16 +263,18 @@ func (r *remote) showAnswer(end view.MessageState, quiet bool) error {
 			}
 		}
 		if !quiet {
-			lasted := time.Duration(t.DurationMS) * time.Millisecond
-			fmt.Fprintf(r.streams.Err, "%s in %.1fs: %s, %s\n", endedWord(end, outcome), lasted.Seconds(),
+			fmt.Fprintf(r.streams.Err, "%s in %s: %s, %s\n", endedWord(end, outcome), elapsed(t.DurationMS),
 				count(t.ModelRounds, "round"), count(t.ToolCalls, "tool call"))
+			for _, f := range r.edited {
+				fmt.Fprintf(r.streams.Err, "  edited   %s  +%d −%d\n", visible.Name(f.Path), f.Added, f.Deleted)
+			}
 			if t.Usage != nil && t.Usage.TotalTokens > 0 {
 				fmt.Fprintln(r.streams.Err, "tokens   "+tokensOf(t.Usage))
 			}
 		}
 	}
 	if err != nil {
-		fmt.Fprintln(r.streams.Err, "holon: "+r.streams.defuse(line(runner.Describe(err))))
+		r.streams.sayFailure(describe(err))
 	}
 	return outcomeExit(outcome)
 }

@@ -23,7 +23,7 @@ type gcOptions struct {
 // newGCCommand makes `holon gc`.
 func newGCCommand(streams Streams) *cobra.Command {
 	o := &gcOptions{orphanAge: oneshot.DefaultOrphanAge, keepRuns: -1, olderThan: -1}
-	cmd := lifecycleCommand(streams, "gc [flags]", "Settle the runs of killed holons and remove what no run owns", 0,
+	cmd := lifecycleCommand(streams, "gc", "Settle the runs of killed holons and remove what no run owns", 0,
 		func(ctx context.Context, l *lifecycle, _ []string) error {
 			return runGC(ctx, l, o)
 		})

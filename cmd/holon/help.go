@@ -42,7 +42,11 @@ func helpText(cmd *cobra.Command, short bool) string {
 	if short {
 		about, _, _ = strings.Cut(about, "\n\n")
 	}
-	parts := []string{reflow(about), "Usage:\n" + reflow("  "+useLine(cmd))}
+	usage := "  " + useLine(cmd)
+	if often, _ := flagsOf(cmd); cmd.HasAvailableSubCommands() && cmd.HasParent() && often.HasFlags() {
+		usage = "  " + cmd.CommandPath() + " [flags]\n" + usage // it does something itself
+	}
+	parts := []string{reflow(about), "Usage:\n" + reflow(usage)}
 	if cmd.Example != "" {
 		parts = append(parts, "Examples:\n"+cmd.Example+"\n")
 	}
@@ -56,11 +60,17 @@ func helpText(cmd *cobra.Command, short bool) string {
 	return strings.Join(parts, "\n")
 }
 
+// useLine is how a command is written: flags before arguments.
 func useLine(cmd *cobra.Command) string {
 	if cmd.HasAvailableSubCommands() {
 		return cmd.CommandPath() + " COMMAND"
 	}
-	return cmd.UseLine()
+	name, arguments, _ := strings.Cut(cmd.Use, " ")
+	words := []string{cmd.Parent().CommandPath(), name}
+	if often, rare := flagsOf(cmd); often.HasFlags() || rare.HasFlags() {
+		words = append(words, "[flags]")
+	}
+	return strings.TrimSpace(strings.Join(append(words, arguments), " "))
 }
 
 // commandHelp lists the commands below one, by their groups. Commands of the root without a group are used rarely.

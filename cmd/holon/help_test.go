@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/internal/redact"
+	"holon/state"
 )
 
 // helpOf is what a command line prints that asks for help.
@@ -68,6 +69,41 @@ func TestReflow(t *testing.T) {
 	} {
 		if got := reflow(tc.text); got != tc.want {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// Flags stand before arguments in every usage line.
+func TestUsageLines(t *testing.T) {
+	root := newRoot(Streams{})
+	for _, path := range []string{"config set", "queue remove", "run", "agent model set"} {
+		cmd, _, err := root.Find(strings.Fields(path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := useLine(cmd), "holon "+path+" [flags] "; !strings.HasPrefix(got, want) {
+			t.Errorf("%q does not begin with %q", got, want)
+		}
+	}
+}
+
+// An error is wrapped at words on a terminal, and one line elsewhere.
+func TestFailureWraps(t *testing.T) {
+	f := state.Failure{Param: "--model", Message: strings.Repeat("something ", 12) + "is wrong", Hint: "choose another"}
+	for _, tty := range []bool{true, false} {
+		var out strings.Builder
+		Streams{Err: &out, ErrTTY: tty, Width: func() int { return 40 }}.sayFailure(f)
+		text := strings.TrimSpace(out.String())
+		for _, row := range strings.Split(text, "\n") {
+			if tty && cells(row) > 40 {
+				t.Errorf("%q has more than 40 columns", row)
+			}
+		}
+		if got, want := strings.Join(strings.Fields(text), " "), "holon: "+line(f); got != want {
+			t.Errorf("terminal %v: %q, want %q", tty, got, want)
+		}
+		if strings.Contains(text, "\n") != tty {
+			t.Errorf("terminal %v: %q", tty, text)
 		}
 	}
 }

@@ -21,7 +21,7 @@ var lists = map[string][]string{
 	"queue list":       {"MESSAGE", "FROM", "PRIORITY", "CAME", "STATE", "TEXT"},
 	"work list":        {"ITEM", "STATE", "TODO", "CHANGED", "OBJECTIVE"},
 	"task list":        {"TASK", "STATUS", "STARTED", "CHANGED", "COMMAND"},
-	"timer list":       {"ID", "AGENT", "STATUS", "NEXT", "EVERY", "FIRED", "SUMMARY"},
+	"timer list":       {"TIMER", "AGENT", "STATUS", "NEXT", "EVERY", "FIRED", "SUMMARY"},
 	"skills list":      {"SKILL", "STATE", "DIGEST", "SOURCE"},
 	"models":           {"MODEL", "ROLE", "CONTRACT", "WINDOW", "ANSWER", "KEY"},
 	"models list":      {"MODEL", "ROLE", "CONTRACT", "WINDOW", "ANSWER", "KEY"},

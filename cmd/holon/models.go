@@ -19,7 +19,7 @@ import (
 
 // newModelsCommand makes `holon models`.
 func newModelsCommand(streams Streams) *cobra.Command {
-	list := surfaceCommand(streams, "list [flags]", "List the models that are set, and providers that can be asked",
+	list := surfaceCommand(streams, "list", "List the models that are set, and providers that can be asked",
 		0, 0, runModelsList)
 	cmd := surfaceCommand(streams, "models", "List models, and ask whether they answer", 0, 1,
 		func(ctx context.Context, s *surface) error {
@@ -35,7 +35,7 @@ from. No provider is asked; "check" does that.`
 		tableCommand(c, streams)
 		c.Flags().Bool("all", false, "list providers without a key too")
 	}
-	check := surfaceCommand(streams, "check [flags] [PROVIDER/NAME]",
+	check := surfaceCommand(streams, "check [PROVIDER/NAME]",
 		"Ask a model for a word, or the default one and its fallbacks", 0, 1, runModelsCheck)
 	cmd.AddCommand(list, check)
 	return cmd
@@ -169,9 +169,9 @@ var providerFlags = []struct{ flag, key, usage string }{
 
 // newProvidersCommand makes `holon providers`.
 func newProvidersCommand(streams Streams) *cobra.Command {
-	list := surfaceCommand(streams, "list [flags]", "List the providers that are built in or set", 0, 0,
+	list := surfaceCommand(streams, "list", "List the providers that are built in or set", 0, 0,
 		runProvidersList)
-	set := surfaceCommand(streams, "set [flags] NAME", "Set how a provider is asked", 1, 1, runProvidersSet)
+	set := surfaceCommand(streams, "set NAME", "Set how a provider is asked", 1, 1, runProvidersSet)
 	for _, f := range providerFlags {
 		set.Flags().String(f.flag, "", f.usage)
 		if choices := settings.Choices("providers.x." + f.key); choices != nil {
@@ -182,11 +182,11 @@ func newProvidersCommand(streams Streams) *cobra.Command {
 		`Providers that are built in need nothing but a key. Any other is a name of your
 own with an endpoint: holon providers set acme --base-url https://llm.example/v1`,
 		tableCommand(list, streams),
-		surfaceCommand(streams, "get [flags] NAME", "Show one provider", 1, 1, runProvidersGet),
+		surfaceCommand(streams, "get NAME", "Show one provider", 1, 1, runProvidersGet),
 		set,
 		surfaceCommand(streams, "remove NAME", "Take all that is set for a provider out of config.json", 1, 1,
 			runProvidersRemove),
-		surfaceCommand(streams, "doctor [flags]", "The same as holon config doctor", 0, 0, runDoctor),
+		surfaceCommand(streams, "doctor", "The same as holon config doctor", 0, 0, runDoctor),
 	)
 }
 

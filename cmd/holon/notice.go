@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"holon/internal/duration"
 	"holon/internal/visible"
 )
 
@@ -25,7 +26,11 @@ func (h *noticeHandler) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
 	b.WriteString("  ! " + r.Message)
 	show := func(a slog.Attr) bool {
-		b.WriteString(", " + a.Key + " " + a.Value.String())
+		value := a.Value.String()
+		if a.Value.Kind() == slog.KindDuration {
+			value = duration.Text(a.Value.Duration())
+		}
+		b.WriteString(", " + a.Key + " " + value)
 		return true
 	}
 	r.Attrs(func(a slog.Attr) bool {

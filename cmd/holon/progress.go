@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"holon/internal/duration"
 	"holon/internal/visible"
 	"holon/responses"
 	"holon/responses/turns"
@@ -152,7 +153,8 @@ func retry(f turns.AttemptFailure, told *string) (next, line string) {
 		if pause == 0 || f.ProviderAttempt == nil {
 			return "", ""
 		}
-		next = fmt.Sprintf("retrying in %s (%d/%d)", pause, f.ProviderAttempt.Attempt, f.ProviderAttempt.MaxAttempts-1)
+		next = fmt.Sprintf("retrying in %s (%d/%d)", duration.Text(pause), f.ProviderAttempt.Attempt,
+			f.ProviderAttempt.MaxAttempts-1)
 	}
 	why := visible.OneLine(f.Message, 200)
 	if why == *told && !f.AdvancedToFallback {
@@ -226,8 +228,7 @@ func outcomeNote(exitCode *int, edited bool, summary string) string {
 
 // took says how long a call of a tool lasted.
 func took(ms int64) string {
-	d := (time.Duration(ms) * time.Millisecond).Round(100 * time.Millisecond)
-	return fmt.Sprintf("  (%.1fs)", d.Seconds())
+	return "  (" + elapsed(ms) + ")"
 }
 
 // Bounds of what is shown of a call.

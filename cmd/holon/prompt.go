@@ -22,7 +22,7 @@ type promptOptions struct {
 // newPromptCommand makes `holon prompt`.
 func newPromptCommand(streams Streams) *cobra.Command {
 	o := &promptOptions{}
-	cmd, r := remoteCommand(streams, "prompt [flags] TEXT", "Give an agent something to do", 0, 64,
+	cmd, r := remoteCommand(streams, "prompt TEXT", "Give an agent something to do", 0, 64,
 		func(ctx context.Context, r *remote) error {
 			return runPrompt(ctx, r, o)
 		})
@@ -39,12 +39,12 @@ no TEXT takes all of it from there. At a terminal, no TEXT opens your EDITOR.`
 	r.onAgent(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.priority, "priority", string(ledger.Normal),
-		"interject (into the turn that runs), next, normal or background")
+		"`priority`: interject (into the turn that runs), next, normal or background")
 	f.BoolVarP(&o.follow, "follow", "f", false, "stay until the turn has ended, and print the answer")
 	f.StringVar(&o.key, "key", "", "`text` under which this prompt is given once, however often it is sent")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "with --follow: show no progress")
-	f.StringVar(&r.Format, "output-format", formatText,
-		"text, json (as --json), or with --follow stream-json, each event on a line")
+	f.StringVar(&r.Format, "output-format", "",
+		"`format`: text (the default), json (as --json), or with --follow stream-json, each event on a line")
 	completeWords(cmd, "output-format", outputFormats...)
 	completeWords(cmd, "priority", string(ledger.Interject), string(ledger.Next), string(ledger.Normal),
 		string(ledger.Background))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holon/internal/duration"
 	"holon/internal/visible"
 	"holon/runner/oneshot"
 	"holon/state"
@@ -17,7 +18,7 @@ import (
 // newPsCommand makes `holon ps`.
 func newPsCommand(streams Streams) *cobra.Command {
 	all := false
-	cmd := lifecycleCommand(streams, "ps [flags]", "List the runs", 0,
+	cmd := lifecycleCommand(streams, "ps", "List the runs", 0,
 		func(ctx context.Context, l *lifecycle, _ []string) error {
 			return runPs(ctx, l, all)
 		})
@@ -98,6 +99,15 @@ func dash(text string, limit int) string {
 		return "-"
 	}
 	return text
+}
+
+// elapsed says how long something took that was measured in milliseconds, with tenths below a minute.
+func elapsed(ms int64) string {
+	d := (time.Duration(ms) * time.Millisecond).Round(100 * time.Millisecond)
+	if d < time.Minute {
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	}
+	return duration.Text(d.Round(time.Second))
 }
 
 // age is a duration in its largest unit.

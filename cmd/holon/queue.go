@@ -16,12 +16,12 @@ import (
 // newQueueCommand makes `holon queue`.
 func newQueueCommand(streams Streams) *cobra.Command {
 	limit := 50
-	list, r := remoteCommand(streams, "list [flags]", "List the messages that wait for a turn, the next one first", 0, 0,
+	list, r := remoteCommand(streams, "list", "List the messages that wait for a turn, the next one first", 0, 0,
 		func(ctx context.Context, r *remote) error { return runQueueList(ctx, r, limit) })
 	tableCommand(list, streams)
 	r.onAgent(list)
 	list.Flags().IntVar(&limit, "limit", limit, "`number` of messages")
-	remove, r := remoteCommand(streams, "remove [flags] MESSAGE", "Take a message out of the queue", 1, 1, runQueueRemove)
+	remove, r := remoteCommand(streams, "remove MESSAGE", "Take a message out of the queue", 1, 1, runQueueRemove)
 	remove.Long = "Take a message out of the queue before its turn begins. A turn that runs is ended with\n" +
 		"holon agent abort."
 	r.onAgent(remove)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holon/runner/activity"
 	"holon/runner/control/client"
 	"holon/runner/control/wire"
 	"holon/runner/daemon"
@@ -24,11 +25,15 @@ type remote struct {
 	Format string // of --output-format, where a command has it
 	Agent  string // "": the daemon's default agent
 
+	byArgument bool   // the first argument is an agent
+	agentFrom  string // the argument, the flag or the variable that names the agent
+
 	home    state.Home
 	args    []string
-	events  *agentEvents // of the message that is watched, nil when they are not printed
-	told    bool         // the answer that was waited for stands on the terminal
-	retried string       // the newest reason to ask a model again of which it was said
+	events  *agentEvents    // of the message that is watched, nil when they are not printed
+	told    bool            // the answer that was waited for stands on the terminal
+	edited  []activity.File // by the turn that is watched
+	retried string          // the newest reason to ask a model again of which it was said
 	*client.Client
 }
 
@@ -73,13 +78,12 @@ func (r *remote) connect() (err error) {
 	if err != nil {
 		return err
 	}
+	r.agentFrom = "--agent"
 	if r.Agent == "" {
-		r.Agent = r.AgentID
+		r.Agent, r.agentFrom = r.AgentID, "HOLON_AGENT_ID"
 	}
-	if r.Agent != "" {
-		if err := state.CheckAgentID(r.Agent); err != nil {
-			return err
-		}
+	if r.byArgument && len(r.args) > 0 || r.Agent == "" {
+		r.agentFrom = "AGENT"
 	}
 	r.Client = client.Unix(path)
 	return nil
@@ -102,12 +106,15 @@ func (h *host) socketPath(flag string, home state.Home) (string, error) {
 	return abs, nil
 }
 
-// explain says of a daemon that is not there just that, and names the next
-// command where the daemon did not.
+// explain says of a daemon that is not there just that, names the agent by what
+// it was given with, and names the next command where the daemon did not.
 func (r *remote) explain(err error) error {
 	e, ok := errors.AsType[*state.Error](err)
 	if !ok {
 		return err
+	}
+	if e.Param == "agent" || e.Param == "agent_id" {
+		e.Param = r.agentFrom
 	}
 	if e.Code == wire.CodeUnreachable && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)) {
 		return &state.Error{Code: e.Code, Message: e.Message, Hint: e.Hint}

@@ -52,7 +52,7 @@ func newRunCommand(streams Streams, do func(context.Context, *runOptions) error)
 	opts := &runOptions{streams: streams}
 	defaults := settings.Default()
 	cmd := &cobra.Command{
-		Use:   "run [flags] [RUN] PROMPT",
+		Use:   "run [RUN] PROMPT",
 		Short: "Run an agent on a private copy of the workspace",
 		Long: `Run an agent in a container on a private copy of the workspace and collect its
 change as a patch. The workspace itself is not touched.
@@ -142,8 +142,8 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	f.Lookup("continue").NoOptDefVal = files.Last
 	f.BoolVar(&opts.Keep, "keep", false, "keep the session's directories and the container's log")
 	f.BoolVar(&opts.JSON, "json", false, "print the run's manifest instead of the answer")
-	f.StringVar(&opts.Format, "output-format", formatText,
-		"text, json (as --json), or stream-json, each event on a line")
+	f.StringVar(&opts.Format, "output-format", "",
+		"`format`: text (the default), json (as --json), or stream-json, each event on a line")
 	completeWords(cmd, "output-format", outputFormats...)
 	f.BoolVarP(&opts.Quiet, "quiet", "q", false, "show no progress")
 	f.String("agent", "", "`id` of an agent of the daemon, which does it in its home instead of in a run of its own")

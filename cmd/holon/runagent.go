@@ -103,7 +103,7 @@ func (a *agentRun) ensure(ctx context.Context) error {
 		_, err := a.Status(ctx, a.Agent)
 		if state.IsCode(err, ledger.CodeNotFound) {
 			return &state.Error{Code: ledger.CodeNotFound, Param: "--agent",
-				Message: fmt.Sprintf("there is no agent %s", a.Agent),
+				Message: fmt.Sprintf("there is no agent %.80q", a.Agent),
 				Hint:    "make it with --create-agent, or: holon agent create " + a.Agent}
 		}
 		return err

@@ -23,7 +23,7 @@ type validateOptions struct {
 func newRuntimeCommand(streams Streams) *cobra.Command {
 	o := &validateOptions{streams: streams}
 	validate := &cobra.Command{
-		Use: "validate [flags] FILE...", Short: "Check logs of events by the rules of the Agent Runtime standard",
+		Use: "validate FILE...", Short: "Check logs of events by the rules of the Agent Runtime standard",
 		Long: `Check logs with one event a line, such as runtime.ndjson of a turn, by the rules V1
 to V94. Several files are one log, in the order given, such as those of the turns of a
 session; - is the standard input. With --partial the log is that of a later turn alone.

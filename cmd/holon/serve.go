@@ -45,7 +45,7 @@ type serveOptions struct {
 func newServeCommand(streams Streams, do func(context.Context, *serveOptions) error) *cobra.Command {
 	o := &serveOptions{streams: streams}
 	cmd := &cobra.Command{
-		Use:   "serve [flags]",
+		Use:   "serve",
 		Short: "Keep agents alive, in the foreground",
 		Long: `Keep the agents of a HOLON_HOME alive until interrupted: their queues, their
 timers, their containers while there is work. Commands and other programs reach it
@@ -78,7 +78,7 @@ func (o *serveOptions) define(cmd *cobra.Command) {
 	f.StringVar(&o.socketFlag, "socket", "",
 		"`path` of the control socket (default HOLON_SOCKET_PATH, else run/holon.sock of HOLON_HOME)")
 	f.StringVar(&o.accessMode, "access", "",
-		"from where it is reached over TCP: local, tunnel, lan or tailnet (default not at all)")
+		"`mode`: from where it is reached over TCP: local, tunnel, lan or tailnet (default not at all)")
 	f.StringVar(&o.bindHost, "host", "", "`address` to listen on (default 127.0.0.1; lan and tailnet need one)")
 	f.IntVar(&o.port, "port", 0, fmt.Sprintf("TCP `port` (default %d)", control.DefaultPort))
 	f.String("listen", "", "`HOST:PORT` instead of --host and --port")
@@ -91,6 +91,7 @@ func (o *serveOptions) define(cmd *cobra.Command) {
 	f.String("image", "", "container `image` of agents that have none of their own")
 	f.StringP("model", "m", "", "model of agents that have none of their own, as `provider/name`")
 	f.String("agent", "", "`id` of the default agent")
+	rarely(f, "socket", "host", "port", "listen", "advertise", "token", "token-file")
 	completeWords(cmd, "access", string(control.ModeLocal), string(control.ModeTunnel), string(control.ModeLAN),
 		string(control.ModeTailnet))
 }
@@ -179,6 +180,11 @@ func (o *serveOptions) completeAccess() (err error) {
 	}
 	if a.Listen == "" && a.Mode == "" && !o.flags.Changed("advertise") {
 		a.Advertise = "" // likewise: there is no port that it could be of
+	}
+	if o.flags.Changed("port") {
+		if err := checkRange("--port", o.port, 1, 65535); err != nil {
+			return err
+		}
 	}
 	if o.flags.Changed("token") && o.tokenFile != "" {
 		return usage("--token", "--token-file is given as well", "give one of them")

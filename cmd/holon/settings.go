@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"holon/internal/providers"
 	"holon/internal/visible"
 	"holon/runner/control"
 	"holon/runner/credentials"
@@ -112,7 +113,7 @@ func group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
 
 // newConfigCommand makes `holon config`.
 func newConfigCommand(streams Streams) *cobra.Command {
-	get := surfaceCommand(streams, "get [flags] KEY", "Print a setting as it is in force, or all below a group", 1, 1,
+	get := surfaceCommand(streams, "get KEY", "Print a setting as it is in force, or all below a group", 1, 1,
 		runConfigGet)
 	get.Flags().Bool("show-origin", false, "print also where it comes from")
 	return group("config", "Show, change and check settings",
@@ -123,11 +124,11 @@ repository may not decide, and keys of providers, are in no project's file.`,
 		surfaceCommand(streams, "set KEY VALUE", "Set a value in config.json of HOLON_HOME", 2, 2, runConfigSet),
 		surfaceCommand(streams, "unset KEY", "Take a setting, or all below a group, out of config.json", 1, 1,
 			runConfigUnset),
-		tableCommand(surfaceCommand(streams, "list [flags]",
+		tableCommand(surfaceCommand(streams, "list",
 			"List every setting with its value and where it comes from", 0, 0,
 			runConfigList), streams),
 		surfaceCommand(streams, "schema", "Print the JSON Schema of config.json", 0, 0, runConfigSchema),
-		surfaceCommand(streams, "doctor [flags]", "Say what is wrong with files, variables, keys and models", 0, 0,
+		surfaceCommand(streams, "doctor", "Say what is wrong with files, variables, keys and models", 0, 0,
 			runDoctor),
 	)
 }
@@ -156,7 +157,7 @@ func runConfigSet(_ context.Context, s *surface) error {
 		return err
 	}
 	err = settings.Set(settings.Path(home), s.args[0], s.args[1], func(probe *settings.Settings) error {
-		err := s.host.refused(probe)
+		err := cmp.Or(s.host.refused(probe), s.unknownProvider(probe))
 		if err == nil {
 			return nil
 		}
@@ -177,6 +178,24 @@ func runConfigUnset(_ context.Context, s *surface) error {
 	}
 	if !removed {
 		fmt.Fprintf(s.streams.Err, "holon: %s was not set in %s\n", s.args[0], settings.Path(s.home))
+	}
+	return nil
+}
+
+// unknownProvider refuses a model that is to be set and whose provider is neither built in nor set.
+func (s *surface) unknownProvider(probe *settings.Settings) error {
+	refs := probe.Fallbacks
+	if probe.Model != "" {
+		refs = append(refs, probe.Model)
+	}
+	s.loaded.Consider(refs...)
+	for _, ref := range refs {
+		if provider, _, _ := providers.SplitRef(ref); provider == providers.Scripted {
+			continue
+		}
+		if _, err := s.providers().Ready(ref); state.IsCode(err, modelaccess.CodeUnknownProvider) {
+			return err
+		}
 	}
 	return nil
 }

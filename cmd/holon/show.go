@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +19,7 @@ import (
 
 // newShowCommand makes `holon show`.
 func newShowCommand(streams Streams) *cobra.Command {
-	cmd := lifecycleCommand(streams, "show [flags] [RUN]", "Show what became of a run", 1,
+	cmd := lifecycleCommand(streams, "show [RUN]", "Show what became of a run", 1,
 		func(ctx context.Context, l *lifecycle, args []string) error {
 			ref, err := runOrLast(args)
 			if err != nil {
@@ -115,7 +114,7 @@ func (l *lifecycle) showManifest(m *state.Manifest, dir string) error {
 	return facts(l.streams, [2]string{"run", m.RunID}, [2]string{"name", m.Name}, [2]string{"task", m.Task},
 		[2]string{"continues", m.ParentRunID}, [2]string{"status", string(m.Status)}, [2]string{"outcome", end},
 		[2]string{"started", l.streams.moment(m.StartedAt)},
-		[2]string{"took", (time.Duration(m.Timings.TotalMS) * time.Millisecond).Round(100 * time.Millisecond).String()},
+		[2]string{"took", elapsed(m.Timings.TotalMS)},
 		[2]string{"workspace", filepath.Join(ws.Path, ws.Prefix)}, [2]string{"model", m.Model},
 		[2]string{"tokens", tokensUsed(m)}, [2]string{"budget", oneshot.Spent(m)}, [2]string{"engine", engine},
 		[2]string{"isolation", isolationOf(m)}, [2]string{"network", networkOf(m)}, [2]string{"results", dir})

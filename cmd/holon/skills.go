@@ -42,7 +42,7 @@ const (
 // newSkillsCommand makes `holon skills`.
 func newSkillsCommand(streams Streams) *cobra.Command {
 	install, opts := skillCommand(streams,
-		"install [flags] SOURCE", "Install a skill from a folder or a git repository", 1,
+		"install SOURCE", "Install a skill from a folder or a git repository", 1,
 		runSkillsInstall)
 	install.Long = `Install a skill and pin the digest of its files. SOURCE is a folder, the URL of a
 git repository (https, ssh or file), or a folder on GitHub as
@@ -56,8 +56,8 @@ A skill that is installed already must be the same, unless --update is given.`
 	f.StringVar(&opts.Path, "path", "", "`directory` of the skill in the repository")
 	f.StringVar(&opts.Digest, "digest", "", "refuse anything but this `digest` (sha256:…)")
 	f.BoolVar(&opts.Update, "update", false, "replace what is installed, and pin the new digest")
-	list, _ := skillCommand(streams, "list [flags]", "List the installed skills", 0, runSkillsList)
-	remove, _ := skillCommand(streams, "remove [flags] NAME", "Remove an installed skill", 1, runSkillsRemove)
+	list, _ := skillCommand(streams, "list", "List the installed skills", 0, runSkillsList)
+	remove, _ := skillCommand(streams, "remove NAME", "Remove an installed skill", 1, runSkillsRemove)
 	return group("skills", "Install skills, and see what is installed",
 		`Skills are folders with a SKILL.md that tell an agent how to do one kind of task.
 An installed skill is pinned: a run refuses it when its files are not those that
@@ -128,8 +128,10 @@ func runSkillsInstall(ctx context.Context, o *skillOptions) error {
 		if err := fetchSkill(ctx, o, filepath.Join(dir, "files"), &in); err != nil {
 			return err
 		}
-	} else if o.Ref != "" || o.Path != "" {
-		return usage("--ref", "a folder has no refs and no path", "name the folder itself")
+	} else if o.Ref != "" {
+		return usage("--ref", "a folder has no refs", "leave it out, or give the URL of a repository")
+	} else if o.Path != "" {
+		return usage("--path", "is for a repository", "name the folder itself as SOURCE")
 	} else if in.Folder, err = filepath.Abs(o.Source); err != nil {
 		return usage("SOURCE", err.Error(), "name a folder")
 	}

@@ -13,7 +13,7 @@ import (
 
 // newStatusCommand makes `holon status`.
 func newStatusCommand(streams Streams) *cobra.Command {
-	cmd, r := remoteCommand(streams, "status [flags]", "Say what an agent does and waits for", 0, 0, runStatus)
+	cmd, r := remoteCommand(streams, "status", "Say what an agent does and waits for", 0, 0, runStatus)
 	cmd.Long = "Say what an agent does, what it waits for, and what an operator may do with it now.\nIt reads and " +
 		"changes nothing."
 	r.onAgent(cmd)

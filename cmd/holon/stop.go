@@ -16,7 +16,7 @@ import (
 // newStopCommand makes `holon stop`.
 func newStopCommand(streams Streams) *cobra.Command {
 	all, grace := false, 30*time.Second
-	cmd := lifecycleCommand(streams, "stop [flags] RUN", "End a run and keep its work", 1,
+	cmd := lifecycleCommand(streams, "stop RUN", "End a run and keep its work", 1,
 		func(ctx context.Context, l *lifecycle, args []string) error {
 			return runStop(ctx, l, args, all, grace)
 		})

@@ -167,7 +167,11 @@ func (s Streams) failure(f *ledger.Failure) string {
 
 // paragraph prints text of an agent beneath a line of its own.
 func (s Streams) paragraph(text string) error {
-	text = strings.TrimSpace(s.shown(text))
+	return s.indented(strings.TrimSpace(s.shown(text)))
+}
+
+// indented prints text that is fit to be printed beneath a line of its own.
+func (s Streams) indented(text string) error {
 	if text == "" {
 		return nil
 	}

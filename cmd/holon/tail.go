@@ -28,7 +28,7 @@ var levels = map[string]int{"action_required": 1, "work_done": 2, "turn_result":
 // newTailCommand makes `holon tail`.
 func newTailCommand(streams Streams) *cobra.Command {
 	o := &tailOptions{}
-	cmd, r := remoteCommand(streams, "tail [flags]", "Show the events of an agent", 0, 0,
+	cmd, r := remoteCommand(streams, "tail", "Show the events of an agent", 0, 0,
 		func(ctx context.Context, r *remote) error {
 			return runTail(ctx, r, o)
 		})
@@ -42,7 +42,7 @@ summary, with tabs between.`
 	f.BoolVarP(&o.follow, "follow", "f", false, "go on until interrupted")
 	f.IntVar(&o.limit, "limit", 20, "`number` of events that have happened already")
 	f.StringVar(&o.level, "level", "progress",
-		"`how much` is shown: action_required, work_done, turn_result, progress or trace, or 1 to 5")
+		"`level` of what is shown: action_required, work_done, turn_result, progress or trace, or 1 to 5")
 	completeWords(cmd, "level", "action_required", "work_done", "turn_result", "progress", "trace")
 	return cmd
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holon/internal/duration"
 	"holon/internal/visible"
 	"holon/responses/tasks"
 	"holon/runner/agent/view"
@@ -20,7 +21,7 @@ import (
 func newTaskCommand(streams Streams) *cobra.Command {
 	var start wire.Task
 	var key string
-	run, r := remoteCommand(streams, "run [flags] COMMAND", "Run a command in the container of an agent", 1, 1,
+	run, r := remoteCommand(streams, "run COMMAND", "Run a command in the container of an agent", 1, 1,
 		func(ctx context.Context, r *remote) error {
 			start.Cmd = r.args[0]
 			task, err := r.StartTask(ctx, r.Agent, start, key)
@@ -38,25 +39,25 @@ agent is told of its end by a message. COMMAND is one argument for a shell.`
 	r.onAgent(run)
 
 	all, limit := false, 50
-	list, r := remoteCommand(streams, "list [flags]", "List the tasks of an agent", 0, 0,
+	list, r := remoteCommand(streams, "list", "List the tasks of an agent", 0, 0,
 		func(ctx context.Context, r *remote) error { return runTaskList(ctx, r, all, limit) })
 	list.Flags().BoolVarP(&all, "all", "a", false, "also those that have ended")
 	list.Flags().IntVar(&limit, "limit", limit, "`number` of the newest, besides all that have\nnot ended")
 	tableCommand(list, streams)
 	r.onAgent(list)
 
-	show, r := remoteCommand(streams, "show [flags] TASK", "Show a task", 1, 1, runTaskShow)
+	show, r := remoteCommand(streams, "show TASK", "Show a task", 1, 1, runTaskShow)
 	r.onAgent(show)
 
 	wait, tokens := time.Duration(0), 0
-	output, r := remoteCommand(streams, "output [flags] TASK", "Show what a task has printed", 1, 1,
+	output, r := remoteCommand(streams, "output TASK", "Show what a task has printed", 1, 1,
 		func(ctx context.Context, r *remote) error { return runTaskOutput(ctx, r, wait, tokens) })
 	timeVar(output.Flags(), &wait, "wait", "wait for its end, but no longer than this `time`")
 	output.Flags().IntVar(&tokens, "tokens", 0, "show about so many `tokens` of it, 64000 at most")
 	r.onAgent(output)
 
 	var in tasks.Input
-	input, r := remoteCommand(streams, "input [flags] TASK [TEXT]", "Write to a task", 1, 2,
+	input, r := remoteCommand(streams, "input TASK [TEXT]", "Write to a task", 1, 2,
 		func(ctx context.Context, r *remote) error { return runTaskInput(ctx, r, in) })
 	input.Long = `Write a line to a task that was started with input. Without TEXT, standard input is
 written as it is.`
@@ -64,7 +65,7 @@ written as it is.`
 	r.onAgent(input)
 
 	force := false
-	stop, r := remoteCommand(streams, "stop [flags] TASK", "End a task", 1, 1,
+	stop, r := remoteCommand(streams, "stop TASK", "End a task", 1, 1,
 		func(ctx context.Context, r *remote) error { return runTaskStop(ctx, r, force) })
 	stop.Flags().BoolVar(&force, "force", false, "kill it without asking first")
 	r.onAgent(stop)
@@ -143,7 +144,7 @@ func runTaskOutput(ctx context.Context, r *remote, wait time.Duration, tokens in
 		return err
 	}
 	if wait > wire.MaxTaskWait {
-		return usage("--wait", fmt.Sprintf("%s is too long", wait), "wait for at most 10m, and again after that")
+		return usage("--wait", duration.Text(wait)+" is too long", "wait for at most 10m, and again after that")
 	}
 	out, err := r.Client.TaskOutput(ctx, r.Agent, r.args[0], wait, tokens)
 	if err != nil {

@@ -1,15 +1,21 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"holon/internal/duration"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
+	"holon/state"
+	"holon/state/ledger"
 )
 
 // timerOptions are the times of a new timer, each given in one of two ways.
@@ -17,28 +23,24 @@ type timerOptions struct {
 	afterMS, everyMS int64
 	after, every     time.Duration
 	summary, key     string
+	given            func(flag string) bool
 }
 
 // newTimerCommand makes `holon timer`.
 func newTimerCommand(streams Streams) *cobra.Command {
 	o := &timerOptions{}
-	var cmd *cobra.Command
-	cmd, r := remoteCommand(streams, "timer [flags]", "Wake an agent later, once or again and again", 0, 0,
+	cmd, r := remoteCommand(streams, "timer", "Wake an agent later, once or again and again", 0, 0,
 		func(ctx context.Context, r *remote) error {
-			for _, flag := range []string{"every", "every-ms"} {
-				if cmd.Flags().Changed(flag) && o.every == 0 && o.everyMS == 0 {
-					return usage("--"+flag, "is no time", "leave it out for a timer that fires once")
-				}
-			}
 			return runTimer(ctx, r, o)
 		})
+	o.given = cmd.Flags().Changed
 	cmd.Long = `Make a timer of an agent. When it is due the agent gets a message with the
 summary. While that is not answered yet, later times are counted and not queued;
 what came due while the daemon was down comes once.`
 	cmd.Example = `  holon timer --after 10m --summary "look at the build"
   holon timer --every 24h --summary "write the report"
   holon timer list
-  holon timer cancel ID`
+  holon timer cancel TIMER`
 	r.onAgent(cmd)
 	f := cmd.Flags()
 	timeVar(f, &o.after, "after", "`time` until it fires first, such as 90s or 2h (default --every)")
@@ -50,10 +52,13 @@ what came due while the daemon was down comes once.`
 	cmd.MarkFlagsMutuallyExclusive("after", "after-ms")
 	cmd.MarkFlagsMutuallyExclusive("every", "every-ms")
 
-	list, lr := remoteCommand(streams, "list [flags]", "List the timers of an agent", 0, 0, runTimerList)
+	all := false
+	list, lr := remoteCommand(streams, "list", "List the timers of an agent", 0, 0,
+		func(ctx context.Context, r *remote) error { return runTimerList(ctx, r, all) })
+	list.Flags().BoolVarP(&all, "all", "a", false, "also those that have ended")
 	tableCommand(list, streams)
 	lr.onAgent(list)
-	cancel, cr := remoteCommand(streams, "cancel [flags] ID", "Cancel a timer", 1, 1, runTimerCancel)
+	cancel, cr := remoteCommand(streams, "cancel TIMER", "Cancel a timer", 1, 1, runTimerCancel)
 	cr.onAgent(cancel)
 	cmd.AddCommand(list, cancel)
 	return cmd
@@ -62,19 +67,37 @@ what came due while the daemon was down comes once.`
 // wire checks the times and puts them together.
 func (o *timerOptions) wire() (wire.Timer, error) {
 	t := wire.Timer{DurationMS: o.afterMS, IntervalMS: o.everyMS, Summary: o.summary}
-	if o.after != 0 {
+	if o.given("after") {
 		t.DurationMS = o.after.Milliseconds()
 	}
-	if o.every != 0 {
+	if o.given("every") {
 		t.IntervalMS = o.every.Milliseconds()
 	}
-	if t.DurationMS == 0 {
+	after, every := o.flags()
+	switch {
+	case after == "" && every == "":
+		return t, usage("--after", "no time is given", "write for example --after 10m or --every 24h")
+	case after != "" && t.DurationMS <= 0:
+		return t, usage(after, "is less than 1ms", "write for example --after 10m")
+	case every != "" && t.IntervalMS <= 0:
+		return t, usage(every, "is less than 1ms", "write for example --every 24h, or leave it out for one time only")
+	case after == "":
 		t.DurationMS = t.IntervalMS
 	}
-	if t.DurationMS <= 0 || t.IntervalMS < 0 {
-		return t, usage("--after", "a timer needs a time of at least 1ms", "write for example --after 10m")
-	}
 	return t, nil
+}
+
+// flags are those by which the times were given, "" where one was not.
+func (o *timerOptions) flags() (after, every string) {
+	for _, f := range []struct {
+		to   *string
+		name string
+	}{{&after, "after"}, {&after, "after-ms"}, {&every, "every"}, {&every, "every-ms"}} {
+		if o.given(f.name) {
+			*f.to = "--" + f.name
+		}
+	}
+	return after, every
 }
 
 func runTimer(ctx context.Context, r *remote, o *timerOptions) error {
@@ -83,6 +106,15 @@ func runTimer(ctx context.Context, r *remote, o *timerOptions) error {
 		return err
 	}
 	made, err := r.CreateTimer(ctx, r.Agent, t, o.key)
+	if e, ok := errors.AsType[*state.Error](err); ok {
+		after, every := o.flags()
+		switch e.Param {
+		case "duration_ms":
+			e.Param = cmp.Or(after, every)
+		case "interval_ms":
+			e.Param = every
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -92,10 +124,13 @@ func runTimer(ctx context.Context, r *remote, o *timerOptions) error {
 	return timerTable(r.streams, made.Timer)
 }
 
-func runTimerList(ctx context.Context, r *remote) error {
+func runTimerList(ctx context.Context, r *remote, all bool) error {
 	timers, err := r.Timers(ctx, r.Agent, 0)
 	if err != nil {
 		return err
+	}
+	if !all {
+		timers = slices.DeleteFunc(timers, func(t view.Timer) bool { return t.Status != ledger.TimerActive })
 	}
 	if r.JSON {
 		return printJSON(r.streams, timers)
@@ -115,11 +150,11 @@ func runTimerCancel(ctx context.Context, r *remote) error {
 }
 
 func timerTable(streams Streams, timers ...view.Timer) error {
-	t := newTable(streams, "ID", "AGENT", "STATUS", "NEXT", "EVERY", "FIRED", "SUMMARY").cutting("SUMMARY")
+	t := newTable(streams, "TIMER", "AGENT", "STATUS", "NEXT", "EVERY", "FIRED", "SUMMARY").cutting("SUMMARY")
 	for _, one := range timers {
 		every := ""
 		if one.IntervalMS > 0 {
-			every = (time.Duration(one.IntervalMS) * time.Millisecond).String()
+			every = duration.Text(time.Duration(one.IntervalMS) * time.Millisecond)
 		}
 		t.row(one.ID, one.AgentID, string(one.Status), streams.moment(one.NextFireAt), every,
 			strconv.FormatInt(one.FireCount, 10), fmt.Sprintf("%.200s", one.Summary))

@@ -17,7 +17,7 @@ import (
 // newTranscriptCommand makes `holon transcript`.
 func newTranscriptCommand(streams Streams) *cobra.Command {
 	limit := 50
-	cmd, r := remoteCommand(streams, "transcript [flags]", "Show what was said to an agent, and what it said and did",
+	cmd, r := remoteCommand(streams, "transcript", "Show what was said to an agent, and what it said and did",
 		0, 0, func(ctx context.Context, r *remote) error {
 			return runTranscript(ctx, r, limit)
 		})
@@ -65,6 +65,11 @@ func (r *remote) showEntry(e ledger.TranscriptEntry) error {
 	text := entryText(e)
 	if text == "" { // a round that calls tools only
 		return nil
+	}
+	if e.Kind == ledger.TranscriptRound && r.streams.OutTTY && !r.streams.CI { // Markdown of the model
+		narrow := r.streams
+		narrow.Width = func() int { return r.streams.Width() - 2 }
+		return r.streams.indented(narrow.render(text))
 	}
 	return r.streams.paragraph(text)
 }

@@ -12,7 +12,7 @@ import (
 // newWakeCommand makes `holon wake`.
 func newWakeCommand(streams Streams) *cobra.Command {
 	w := &wire.Wake{}
-	cmd, r := remoteCommand(streams, "wake [flags]", "Ask an agent to look", 0, 0,
+	cmd, r := remoteCommand(streams, "wake", "Ask an agent to look", 0, 0,
 		func(ctx context.Context, r *remote) error {
 			return runWake(ctx, r, *w)
 		})

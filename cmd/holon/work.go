@@ -18,7 +18,7 @@ import (
 // newWorkCommand makes `holon work`.
 func newWorkCommand(streams Streams) *cobra.Command {
 	var key string
-	add, r := remoteCommand(streams, "add [flags] OBJECTIVE", "Give an agent a work item", 1, 1,
+	add, r := remoteCommand(streams, "add OBJECTIVE", "Give an agent a work item", 1, 1,
 		func(ctx context.Context, r *remote) error { return runWorkAdd(ctx, r, key) })
 	add.Long = `Give an agent a work item: one objective that it keeps track of over many turns. An
 agent that has nothing else to do is woken for it. It takes nothing away from what the
@@ -26,7 +26,7 @@ agent works on now.`
 	add.Flags().StringVar(&key, "key", "", "`text` under which this item is made once, however often that is asked for")
 	r.onAgent(add)
 	all, limit := false, 50
-	list, r := remoteCommand(streams, "list [flags]", "List the work items of an agent", 0, 0,
+	list, r := remoteCommand(streams, "list", "List the work items of an agent", 0, 0,
 		func(ctx context.Context, r *remote) error { return runWorkList(ctx, r, all, limit) })
 	list.Flags().BoolVarP(&all, "all", "a", false, "also those that are completed")
 	list.Flags().IntVar(&limit, "limit", limit, "`number` of completed ones, those that were\ncompleted last")
@@ -34,16 +34,16 @@ agent works on now.`
 	r.onAgent(list)
 	show, r := remoteCommand(
 		streams,
-		"show [flags] ITEM",
+		"show ITEM",
 		"Show a work item with its plan and its report",
 		1,
 		1,
 		runWorkShow,
 	)
 	r.onAgent(show)
-	pick, r := remoteCommand(streams, "pick [flags] ITEM", "Have an agent work on an item next", 1, 1, runWorkPick)
+	pick, r := remoteCommand(streams, "pick ITEM", "Have an agent work on an item next", 1, 1, runWorkPick)
 	r.onAgent(pick)
-	done, r := remoteCommand(streams, "done [flags] ITEM", "Complete a work item for an agent", 1, 1, runWorkDone)
+	done, r := remoteCommand(streams, "done ITEM", "Complete a work item for an agent", 1, 1, runWorkDone)
 	done.Long = "Complete a work item for an agent. An agent that completes one itself reports what it did."
 	r.onAgent(done)
 	return group("work", "Give an agent objectives and see how far it is", "", add, list, show, pick, done)

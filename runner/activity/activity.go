@@ -201,8 +201,12 @@ func Output(canonical json.RawMessage, n int) []string {
 	if json.Unmarshal(canonical, &c) != nil {
 		return nil
 	}
-	var lines []string
-	for line := range strings.Lines(c.Result.Stdout + "\n" + c.Result.Stderr) {
+	return LastLines(c.Result.Stdout+"\n"+c.Result.Stderr, n)
+}
+
+// LastLines is the end of a text, at most n lines of it that say something.
+func LastLines(text string, n int) (lines []string) {
+	for line := range strings.Lines(text) {
 		if line = visible.OneLine(line, maxLine); line != "" {
 			lines = append(lines, line)
 		}

@@ -90,9 +90,13 @@ func badAccess(flag, message, hint string) error {
 func (a Access) checkMode() error {
 	switch a.Mode {
 	case "":
-		if a.Host != "" || a.Port != 0 || a.Advertise != "" {
-			return badAccess("--access", "an address is given and no way of access",
-				"add --access local, tunnel, lan or tailnet")
+		for _, f := range []struct {
+			flag  string
+			given bool
+		}{{"--host", a.Host != ""}, {"--port", a.Port != 0}, {"--advertise", a.Advertise != ""}} {
+			if f.given {
+				return badAccess(f.flag, "is for a TCP port", "add --access local, tunnel, lan or tailnet")
+			}
 		}
 	case ModeLocal, ModeTunnel, ModeLAN, ModeTailnet:
 	default:
@@ -110,7 +114,8 @@ func (a Access) checkAddress() error {
 	}
 	host, port, err := net.SplitHostPort(a.address())
 	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
-		return badAccess("--listen", fmt.Sprintf("%.200q is not HOST:PORT", a.address()), "use HOST:PORT")
+		return badAccess("--listen", fmt.Sprintf("%.200q is not HOST:PORT", a.address()),
+			"write for example 127.0.0.1:7878")
 	}
 	if a.Listen != "" && (a.Host != "" || a.Port != 0) {
 		return badAccess("--listen", "--listen is given, and --host or --port as well", "use one of them")

@@ -36,7 +36,7 @@ func TestAccessCheck(t *testing.T) {
 		{"tailnet without a host", control.Access{Mode: control.ModeTailnet}, "--host"},
 		{"tailnet everywhere", control.Access{Mode: control.ModeTailnet, Host: "::"}, "--host"},
 		{"no such mode", control.Access{Mode: "wan"}, "--access"},
-		{"address without a mode", control.Access{Port: 80}, "--access"},
+		{"address without a mode", control.Access{Port: 80}, "--port"},
 		{"both", control.Access{Mode: control.ModeLocal, Listen: "127.0.0.1:1", Port: 2}, "--listen"},
 		{"no port", control.Access{Listen: "127.0.0.1"}, "--listen"},
 		{"large port", control.Access{Mode: control.ModeLocal, Port: 70000}, "--listen"},

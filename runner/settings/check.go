@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"holon/internal/duration"
 	"holon/internal/providers"
 	"holon/state"
 )
@@ -56,7 +57,7 @@ func checkAlternates(s *Settings, _ string) (what, remedy string) {
 
 func checkTimeout(s *Settings, _ string) (what, remedy string) {
 	if s.Timeout < time.Second { // a number without a unit is nanoseconds
-		return fmt.Sprintf("%s is less than a second", s.Timeout), "write for example 30m"
+		return duration.Text(s.Timeout) + " is less than a second", "write for example 30m"
 	}
 	return "", ""
 }

@@ -12,6 +12,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/internal/bounded"
+	"holon/internal/duration"
 	"holon/responses"
 	"holon/responses/stream"
 )
@@ -231,7 +232,7 @@ func (a *attempt) broken(stage string, err error) *model.Error {
 		return cancelled
 	case errors.Is(context.Cause(a.ctx), errIdle):
 		e.Diagnostics.Timeout = true
-		e.Message = fmt.Sprintf("the provider sent no event for %s", a.endpoint.idle)
+		e.Message = "the provider sent no event for " + duration.Text(a.endpoint.idle)
 	case errors.Is(err, stream.ErrTruncated):
 		e.Message = "the provider's stream ended before its answer did"
 	case errors.Is(err, stream.ErrTooLarge):

@@ -21,6 +21,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"holon/internal/bounded"
 	"holon/internal/unixsocket"
@@ -97,6 +98,10 @@ func (c *Client) call(ctx context.Context, method, path string, body any, key st
 		}
 	}
 	header := http.Header{"Accept": {"application/json"}}
+	if strings.ContainsFunc(key, unicode.IsControl) {
+		return &state.Error{Code: wire.CodeInvalidValue, Param: wire.HeaderIdempotencyKey,
+			Message: "has characters that cannot be printed", Hint: "use letters and digits"}
+	}
 	if key != "" {
 		header.Set(wire.HeaderIdempotencyKey, key)
 	}

@@ -93,8 +93,8 @@ var logs = map[string]struct{ valid, invalid string }{
 	"V75": {request + "model.completed\nturn.completed",
 		"begin\nmodel.requested {\"attempt\":1}\nmodel.completed\nturn.completed"},
 	"V76": {request, "begin\nrouting.not_possible\nmodel.requested {\"attempt\":1}"},
-	"V77": {`begin
-		routing.fallback.applied {"from":"a","to":"b","reason":"c"}`, "begin\nrouting.fallback.applied"},
+	"V77": {fallback(`routing.fallback.applied {"from":"p/a","to":"p/b","reason":"c"}`, "p/b"),
+		"begin\nrouting.fallback.applied"},
 	"V78": {request + `model.completed
 		cost.recorded turn_id=turn_id-1 {"usage":{"input_tokens":3,"output_tokens":2}}
 		turn.completed {"usage":{"input_tokens":3,"output_tokens":2}}`,
@@ -126,6 +126,16 @@ func overlap(reads string) string {
 		tool.started tool_call_id=b step_id=c {"tool_name":"t"}
 		tool.progress {"phase":"executing"}
 		tool.progress tool_call_id=b step_id=c {"phase":"executing"}`
+}
+
+// fallback is a request that advanced to a fallback, what is told of it, and the next request.
+func fallback(told, next string) string {
+	return `begin
+		routing.decided
+		model.requested {"attempt":1,"provider_name":"p","model_name":"a"}
+		model.failed {"outcome":"retries_exhausted","advanced_to_fallback":true}
+		` + told + `
+		model.requested model_request_id=b {"attempt":1,"provider_selector":"` + next + `"}`
 }
 
 // alsoBroken are further ways to break rules.
@@ -169,8 +179,16 @@ var alsoBroken = []struct{ rule, log string }{
 	{"V47", `begin
 		action.required
 		action.resolved {"decision":"deny","via":"expiry"}`},
+	{"V77", fallback(`routing.fallback.applied {"from":"p/a","to":"","reason":"c"}`, "p/b")},
+	{"V77", fallback("", "p/b")},
+	{"V77", fallback(`routing.fallback.applied {"from":"p/a","to":"p/c","reason":"c"}`, "p/b")},
+	{"V77", fallback(`routing.fallback.applied {"from":"p/c","to":"p/b","reason":"c"}`, "p/b")},
+	{"V77", fallback(`routing.fallback.applied {"from":"p/a","to":"p/a","reason":"c"}`, "p/a")},
+	{"V77", fallback(strings.Repeat("routing.fallback.applied {\"from\":\"p/a\",\"to\":\"p/b\",\"reason\":\"c\"}\n", 2), "p/b")},
 	{"V77", `begin
-		routing.fallback.applied {"from":"a","to":"","reason":"c"}`},
+		routing.fallback.applied {"from":"p/a","to":"p/b","reason":"c"}`},
+	{"V77", request + `model.failed {"outcome":"fail_fast_aborted","advanced_to_fallback":false}
+		routing.fallback.applied {"from":"p/a","to":"p/b","reason":"c"}`},
 	{"V32", tool + `tool.result status=completed {"preview":"","canonical":{"status":"error"}}`},
 	{"V48", `sandbox.applied {"enforcement":{"filesystem":"enforced","process":"enforced","secret":"enforced"}}`},
 	{"V51", queued("explode")},

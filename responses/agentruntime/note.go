@@ -26,15 +26,25 @@ func (o *object) note(e *Event) {
 		}
 	case "rate_limit.hit":
 		o.seen[e.Type+" "+e.IDs[ModelRequest]]++
+	case "routing.fallback.applied":
+		delete(o.text, "advanced")
+		o.text["fallback"] = e.text("to")
+	case "turn.started": // again: what its last attempt was about to ask is not asked
+		delete(o.text, "advanced")
+		delete(o.text, "fallback")
 	case "action.required":
 		o.text["expires_at"] = e.text("expires_at")
 	case "model.requested":
+		delete(o.text, "advanced")
+		delete(o.text, "fallback")
+		o.text["model"] = requestedModel(e)
 		o.attempt, _ = e.number("attempt")
 		if round, ok := e.number("round"); ok && e.field("purpose") == nil {
 			o.round = round
 		}
 	case "model.failed":
 		o.text["model_outcome"] = e.text("outcome")
+		o.text["advanced"] = fmt.Sprint(e.field("advanced_to_fallback"))
 		if status, _ := e.number("http_status"); status == 429 {
 			o.limited = append(o.limited, e.IDs[ModelRequest])
 		}

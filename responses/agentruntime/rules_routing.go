@@ -1,6 +1,7 @@
 package agentruntime
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -14,9 +15,9 @@ func routingRules() []Rule {
 				"the candidates that are listed."},
 		{Number: 76, On: []string{"model.requested"}, check: checkNotPossible,
 			Statement: "No model is requested after routing.not_possible."},
-		{Number: 77, On: []string{"routing.fallback.applied"},
-			check:     func(f *finding) { f.has("from", "to", "reason") },
-			Statement: "A fallback names from, to and reason."},
+		{Number: 77, On: []string{"routing.fallback.applied", "model.requested"}, check: checkFallback,
+			Statement: "A fallback names from, to and reason: the model whose request failed right before, another one, " +
+				"which is asked next, and why. No request follows one that advanced to a fallback without it."},
 		{Number: 78, On: append([]string{"cost.recorded"}, ends...), check: checkCost,
 			Statement: "The recorded costs of a turn that asked a model add up to its usage, and an amount has a price."},
 		{Number: 79, On: append([]string{"rate_limit.hit"}, ends...), check: checkLimited,
@@ -66,6 +67,35 @@ func checkCandidates(f *finding, turn *object) {
 func checkNotPossible(f *finding) {
 	turn := f.turnOf(f.Event)
 	f.must(turn == nil || turn.seen["routing.not_possible"] == 0, "a request without a route", "no request")
+}
+
+// checkFallback holds the fallbacks of a turn to its requests.
+func checkFallback(f *finding) {
+	turn := f.turnOf(f.Event)
+	if f.Type == "model.requested" {
+		if turn == nil {
+			return
+		}
+		f.must(turn.text["advanced"] != "true", "a request after advanced_to_fallback", "routing.fallback.applied before it")
+		to, model := turn.text["fallback"], requestedModel(f.Event)
+		f.must(to == "" || model == "" || model == to, fmt.Sprintf("a request to %.80s after a fallback", model), to)
+		return
+	}
+	f.has("from", "to", "reason")
+	from, to := f.text("from"), f.text("to")
+	f.must(from == "" || from != to, fmt.Sprintf("from %.80s to itself", from), "another model")
+	if turn == nil || from == "" {
+		return
+	}
+	advanced, failed := turn.text["advanced"]
+	f.must(failed && advanced != "false", fmt.Sprintf("a fallback from %.80s", from), "model.failed that advances before it")
+	asked := turn.text["model"]
+	f.must(asked == "" || from == asked, fmt.Sprintf("a fallback from %.80s", from), asked+", which failed")
+}
+
+// requestedModel is the reference of the model that is asked, "" when the event does not tell.
+func requestedModel(e *Event) string {
+	return cmp.Or(e.text("provider_selector"), strings.Trim(e.text("provider_name")+"/"+e.text("model_name"), "/"))
 }
 
 func checkCost(f *finding) {

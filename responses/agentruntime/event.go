@@ -2,6 +2,7 @@ package agentruntime
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 )
 
@@ -116,6 +117,17 @@ func (e *Event) text(path string) string {
 func (e *Event) number(path string) (float64, bool) {
 	n, ok := e.field(path).(float64)
 	return n, ok
+}
+
+// tokens are those of a usage.
+type tokens struct{ in, out float64 }
+
+func (t tokens) String() string { return fmt.Sprintf("%v in, %v out", t.in, t.out) }
+
+func (e *Event) tokens() (t tokens) {
+	t.in, _ = e.number("usage.input_tokens")
+	t.out, _ = e.number("usage.output_tokens")
+	return t
 }
 
 func (e *Event) list(path string) []any {

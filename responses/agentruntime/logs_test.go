@@ -222,6 +222,12 @@ var alsoBroken = []struct{ rule, log string }{
 		routing.decided {"candidate_count":0}`},
 	{"V78", request + "model.failed\nturn.completed {\"usage\":{\"input_tokens\":3}}"},
 	{"V78", request + "model.failed\nturn.failed status=failed {\"usage\":{\"input_tokens\":3}}"},
+	{"V78", request + `model.completed {"usage":{"input_tokens":3,"output_tokens":2}}
+		cost.recorded turn_id=turn_id-1 model_request_id=model_request_id-1 {"usage":{"input_tokens":2,"output_tokens":2}}`},
+	{"V78", request + `cost.recorded turn_id=turn_id-1 model_request_id=model_request_id-1 {"usage":{"output_tokens":1}}
+		model.completed {"usage":{"output_tokens":2}}`},
+	{"V78", request + "model.failed\nturn.completed {\"usage\":{\"input_tokens\":0,\"output_tokens\":0,\"total_tokens\":1}}"},
+	{"V78", `cost.recorded {"usage":{"input_tokens":3,"output_tokens":2,"total_tokens":4}}`},
 	{"V83", "job.created\njob.item.started\njob.item.failed\njob.item.started {\"attempt\":2}\njob.item.failed\n" +
 		"job.item.started {\"attempt\":2}"},
 	{"V75", `begin

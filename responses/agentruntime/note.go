@@ -29,15 +29,12 @@ func (o *object) note(e *Event) {
 	case "routing.fallback.applied":
 		delete(o.text, "advanced")
 		o.text["fallback"] = e.text("to")
-	case "turn.started": // again: what its last attempt was about to ask is not asked
-		delete(o.text, "advanced")
-		delete(o.text, "fallback")
 	case "action.required":
 		o.text["expires_at"] = e.text("expires_at")
+	case "turn.started": // again: what its last attempt was about to ask is not asked
+		o.asks("")
 	case "model.requested":
-		delete(o.text, "advanced")
-		delete(o.text, "fallback")
-		o.text["model"] = requestedModel(e)
+		o.asks(requestedModel(e))
 		o.attempt, _ = e.number("attempt")
 		if round, ok := e.number("round"); ok && e.field("purpose") == nil {
 			o.round = round
@@ -50,9 +47,28 @@ func (o *object) note(e *Event) {
 		}
 	case "model.completed":
 		o.text["model_outcome"] = "completed"
+		o.use(e)
 	case "cost.recorded":
-		in, _ := e.number("usage.input_tokens")
-		out, _ := e.number("usage.output_tokens")
-		o.in, o.out = o.in+in, o.out+out
+		used := e.tokens()
+		o.spent.in, o.spent.out = o.spent.in+used.in, o.spent.out+used.out
+		o.use(e)
 	}
+}
+
+// asks notes which model a turn asks now.
+func (o *object) asks(model string) {
+	o.text["model"] = model
+	delete(o.text, "advanced")
+	delete(o.text, "fallback")
+}
+
+// use notes the usage of a model request.
+func (o *object) use(e *Event) {
+	if e.IDs[ModelRequest] == "" || e.field("usage") == nil {
+		return
+	}
+	if o.used == nil {
+		o.used = map[string]tokens{}
+	}
+	o.used[e.IDs[ModelRequest]] = e.tokens()
 }

@@ -18,8 +18,9 @@ func routingRules() []Rule {
 		{Number: 77, On: []string{"routing.fallback.applied", "model.requested"}, check: checkFallback,
 			Statement: "A fallback names from, to and reason: the model whose request failed right before, another one, " +
 				"which is asked next, and why. No request follows one that advanced to a fallback without it."},
-		{Number: 78, On: append([]string{"cost.recorded"}, ends...), check: checkCost,
-			Statement: "The recorded costs of a turn that asked a model add up to its usage, and an amount has a price."},
+		{Number: 78, On: append([]string{"cost.recorded", "model.completed"}, ends...), check: checkCost,
+			Statement: "The recorded costs of a turn that asked a model add up to its usage, a request has one usage, " +
+				"total_tokens are those of input and output, and an amount has a price."},
 		{Number: 79, On: append([]string{"rate_limit.hit"}, ends...), check: checkLimited,
 			Statement: "A 429 of a provider is a rate_limit.hit of the turn that names the request."},
 		{Number: 80, On: []string{"subagent.spawned"}, check: checkSpawned,
@@ -99,24 +100,36 @@ func requestedModel(e *Event) string {
 }
 
 func checkCost(f *finding) {
-	if f.Type == "cost.recorded" {
+	turn, used := f.turnOf(f.Event), f.tokens()
+	total, told := f.number("usage.total_tokens")
+	told = told && f.missing("usage.input_tokens", "usage.output_tokens") == ""
+	f.must(!told || total == used.in+used.out, fmt.Sprintf("total_tokens %v of %v", total, used),
+		fmt.Sprint(used.in+used.out))
+	switch f.Type {
+	case "turn.completed", "turn.failed":
+		checkSpent(f, turn, used)
+		return
+	case "cost.recorded":
 		_, amount := f.number("amount")
 		priced := f.text("price_source") != "" && f.text("price_source") != "unknown"
 		f.must(f.field("amount") == nil || amount && priced || f.text("amount") == "unknown",
 			fmt.Sprintf("amount %.40v at price_source %.40q", f.field("amount"), f.text("price_source")), "unknown")
-		return
 	}
-	turn := f.turnOf(f.Event)
+	if turn != nil && f.field("usage") != nil {
+		before, known := turn.used[f.IDs[ModelRequest]]
+		f.must(!known || used == before, fmt.Sprintf("%v of %s", used, f.IDs[ModelRequest]), before.String()+" as before")
+	}
+}
+
+// checkSpent holds the usage of a turn to its costs.
+func checkSpent(f *finding, turn *object, used tokens) {
 	if turn == nil || turn.seen["model.requested"] == 0 {
 		return
 	}
 	if f.field("usage") == nil && (turn.seen["model.completed"] == 0 || f.Type == "turn.failed") {
 		return // a turn that failed may not know what it used
 	}
-	in, _ := f.number("usage.input_tokens")
-	out, _ := f.number("usage.output_tokens")
-	f.must(turn.in == in && turn.out == out, fmt.Sprintf("%v in, %v out in cost.recorded", turn.in, turn.out),
-		fmt.Sprintf("%v in, %v out as in usage", in, out))
+	f.must(turn.spent == used, turn.spent.String()+" in cost.recorded", used.String()+" as in usage")
 }
 
 func checkLimited(f *finding) {

@@ -45,10 +45,11 @@ type object struct {
 	parts    map[*object]bool // what the turn has open
 	seen     map[string]int   // counts of what happened to it, by class or by name
 	text     map[string]string
-	in, out  float64  // tokens
-	attempt  float64  // number of a job item's attempt, and of a turn's last model request
-	round    float64  // of the turn's last request
-	limited  []string // requests that a provider answered with 429
+	spent    tokens
+	used     map[string]tokens // by model request
+	attempt  float64           // number of a job item's attempt, and of a turn's last model request
+	round    float64           // of the turn's last request
+	limited  []string          // requests that a provider answered with 429
 	toolName string
 }
 

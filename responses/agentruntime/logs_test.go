@@ -46,7 +46,7 @@ var logs = map[string]struct{ valid, invalid string }{
 		tool + "tool.result status=completed {\"success\":false}"},
 	"V33": {tool + `tool.failed {"failure_category":"permission_denied","message":"m","retryable":false}`,
 		tool + "permission.evaluated tool_call_id=tool_call_id-1 {\"decision\":\"deny\",\"decision_source\":\"rule\"}\ntool.result"},
-	"V34": {overlap("true"), overlap("false")},
+	"V34": {overlap(`"is_read_only":true`), overlap(`"is_read_only":false`)},
 	"V36": {`begin
 		output.truncated {"kept_bytes":1,"size_bytes":2,"truncation":"head"}`, "begin\noutput.spilled"},
 	"V39": {tool + `permission.evaluated tool_call_id=tool_call_id-1 {"decision":"allow","decision_source":"rule"}
@@ -118,10 +118,10 @@ func axes(level string) string {
 	return fmt.Sprintf(`{"enforcement":{"filesystem":"unknown","network":%q,"process":"unknown","secret":"unknown"}}`, level)
 }
 
-// overlap is two tools that execute at once.
-func overlap(reads string) string {
+// overlap is two calls that execute at once of a tool of which the catalog says something.
+func overlap(says string) string {
 	return `begin
-		tool.catalog.resolved {"tools":[{"tool_name":"t","is_read_only":` + reads + `}]}
+		tool.catalog.resolved {"tools":[{"tool_name":"t",` + says + `}],"revision":"a"}
 		tool.started {"tool_name":"t"}
 		tool.started tool_call_id=b step_id=c {"tool_name":"t"}
 		tool.progress {"phase":"executing"}
@@ -148,6 +148,8 @@ var alsoBroken = []struct{ rule, log string }{
 	},
 	{"V8", "begin\ntool.started tool_call_id=same {\"safe_args\":{}}\ntask.created task_id=same"},
 	{"V8", "thread.started\nqueue.changed {\"op\":\"enqueue\",\"entry\":{\"message_id\":\"m\"}}\nturn.submitted turn_id=m"},
+	{"V8", "thread.started\nturn.submitted refs={\"message_id\":\"turn_id-1\"}"},
+	{"V8", "thread.started\nqueue.changed refs={\"message_id\":\"m\"} {\"op\":\"restore\"}\nturn.submitted turn_id=m"},
 	{"V9", "task.created parent_task_id=none"},
 	{"V9", aTask + "task.started root_task_id=none"},
 	{"V9", "task.lost {\"evidence\":\"e\",\"external_ids\":[\"other\"]}"},
@@ -170,6 +172,11 @@ var alsoBroken = []struct{ rule, log string }{
 	{"V33", `begin
 		tool.started {"safe_args":{},"policy":"deny"}
 		tool.result status=completed {"preview":""}`},
+	{"V34", overlap(`"is_destructive":true`)},
+	{"V34", strings.Replace(overlap(`"is_read_only":false`), "begin",
+		"begin\ntool.catalog.resolved {\"tools\":[],\"revision\":\"b\"}", 1)},
+	{"V34", strings.Replace(overlap(`"is_read_only":false`), "tool.started {",
+		"tool.catalog.resolved {\"inventory_ref\":\"a\",\"revision\":\"a\"}\ntool.started {", 1)},
 	{"V36", `begin
 		output.truncated {"kept_bytes":3,"size_bytes":2,"truncation":"head"}`},
 	{"V36", `begin
@@ -269,10 +276,16 @@ var alsoBroken = []struct{ rule, log string }{
 	{"V32", tool + "tool.failed {\"failure_category\":\"timeout\",\"message\":\"m\",\"retryable\":true," +
 		"\"canonical\":{\"status\":\"success\"}}"},
 	{"V51", queued("settle")},
+	{"V51", `queue.changed {"op":"enqueue"}`},
+	{"V51", queued("enqueue") + queued("dequeue") + `queue.changed {"op":"settle"}`},
 	{"V51", queued("enqueue") + queued("settle")},
 	{"V51", queued("enqueue") + queued("dequeue") + queued("settle") + queued("settle")},
 	{"V51", strings.Replace(queued("enqueue")+queued("dequeue"), `"m"`, `"m","priority":"next"`, 1) +
 		`queue.changed {"op":"settle","entry":{"message_id":"m","priority":"normal"}}`},
+	{"V62", "task.created\ntask.created"},
+	{"V62", aTask + "task.created"},
+	{"V62", aTask + "task.accepted"},
+	{"V62", aTask + "task.started\ntask.started"},
 	{"V62", aTask + "task.started\ntask.failed\ntask.failed"},
 	{"V62", aTask + "task.started\ntask.failed\ntask.archived\ntask.completed"},
 	{"V75", "begin\n" + `routing.candidates.resolved turn_id=turn_id-1 {"candidate_count":2}
@@ -311,6 +324,9 @@ var alsoLegal = []string{
 	`cost.recorded {"amount":0,"price_source":"list"}`,
 	`cost.recorded {"amount":"unknown","price_source":"unknown"}`,
 	"begin\nrate_limit.hit turn_id=turn_id-1 {\"by\":\"host\"}",
+	overlap(`"is_concurrency_safe":false`),
+	strings.Replace(overlap(`"is_read_only":false`), "tool.started {",
+		"tool.catalog.resolved {\"inventory_ref\":\"b\",\"revision\":\"b\"}\ntool.started {", 1),
 	aTask + `task.started
 		task.waiting status=waiting_input {"wait_for":{"kind":"operator","ref":"a"}}
 		task.waiting status=waiting_input {"wait_for":{"kind":"operator","ref":"b"}}`,

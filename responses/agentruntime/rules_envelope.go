@@ -3,6 +3,7 @@ package agentruntime
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -26,7 +27,9 @@ func envelopeRules() []Rule {
 		{Number: 6, check: checkSize, Statement: "No payload is larger than 8 KiB."},
 		{Number: 7, Why: "needs the secrets that must not occur",
 			Statement: "No event holds a secret or a trigger URL."},
-		{Number: 8, check: checkDistinct, Statement: "Ids of one kind never equal ids of another kind."},
+		{Number: 8, check: checkDistinct,
+			Statement: "Ids of one kind never equal ids of another kind, and no turn, task or tool call has the id of a " +
+				"message."},
 		{Number: 9, check: checkIntroduced,
 			Statement: "Every thread, task, channel, job and subagent that is named was introduced earlier or is declared " +
 				"external, a thread stays in its session and a log in its runtime, a cause is an earlier event, and what " +
@@ -140,11 +143,11 @@ func checkDistinct(f *finding) {
 		}
 		kinds[id] = kind
 	}
-	message := f.message()
+	messages := f.messageIDs()
 	for _, kind := range []ID{Turn, Task, ToolCall} {
 		id := f.IDs[kind]
-		f.must(id == "" || id != message && !f.messages.set[id], fmt.Sprintf("%s is the message %.80s", kind, id),
-			"an id of its own")
+		f.must(id == "" || !slices.Contains(messages, id) && !f.messages.set[id],
+			fmt.Sprintf("%s is the message %.80s", kind, id), "an id of its own")
 	}
 }
 
@@ -154,8 +157,21 @@ func chosen(a, b ID) bool {
 	return slices.Contains(chooses, a) && slices.Contains(chooses, b)
 }
 
-// message is the id of the message that an event is about.
-func (e *Event) message() string { return cmp.Or(e.text("message_id"), e.text("entry.message_id")) }
+// messageIDs are the ids of the messages that an event is about.
+func (e *Event) messageIDs() (ids []string) {
+	var refs struct {
+		MessageID any `json:"message_id"`
+	}
+	if e.Refs != nil {
+		_ = json.Unmarshal(e.Refs, &refs) // what is no object refers to none
+	}
+	for _, named := range []any{e.field("message_id"), e.field("entry.message_id"), refs.MessageID} {
+		if id, _ := named.(string); id != "" {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
 
 func checkIntroduced(f *finding) {
 	checkCause(f)

@@ -15,8 +15,8 @@ func queueRules() []Rule {
 	const restart, live, models = "needs the state after a restart", "needs a live server", "needs the read models"
 	return []Rule{
 		{Number: 51, On: []string{"queue.changed"}, check: checkQueue,
-			Statement: "What leaves a queue or is promoted was in it, what enters it was not, what is settled was claimed, " +
-				"only a promotion changes a priority, and depth is the number of entries."},
+			Statement: "A change of a queue names its entry: what leaves or is promoted was in it, what enters was not, " +
+				"what is settled was claimed, only a promotion changes a priority, and depth is the number of entries."},
 		rule(52, restart, "No accepted message is lost or doubled by a crash."),
 		{Number: 53, On: []string{"turn.started"}, check: checkBusy, Statement: "A thread runs one turn at a time."},
 		rule(54, live, "The queue gives the highest priority first, and the oldest within it."),
@@ -42,6 +42,10 @@ func checkQueue(f *finding) {
 	from, ok := queueOps[op]
 	if !ok {
 		f.report(fmt.Sprintf("op %.40q", op), strings.Join(slices.Sorted(maps.Keys(queueOps)), ", "))
+		return
+	}
+	if entry == "" && op != "restore" { // which may be of all of a queue
+		f.report(op+" of no entry", "payload.entry with queued_turn_id or message_id")
 		return
 	}
 	is := q.place(entry)

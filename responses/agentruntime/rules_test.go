@@ -55,8 +55,8 @@ func events(t *testing.T, log string) []Event {
 			key, value, _ := strings.Cut(word, "=")
 			if fields[key] = value; value == "" {
 				delete(fields, key)
-			} else if key == "sequence" {
-				fields[key] = json.Number(value)
+			} else if key == "sequence" || key == "refs" {
+				fields[key] = json.RawMessage(value)
 			}
 		}
 		data, err := json.Marshal(fields)
@@ -117,6 +117,8 @@ func TestPages(t *testing.T) {
 		{"turn.completed\nturn.failed", "V18"},
 		{queued("dequeue") + queued("dequeue"), "V51"},
 		{queued("settle") + queued("settle"), "V51"},
+		{`queue.changed {"op":"settle"}`, "V51"},
+		{"task.started\ntask.started", "V62"},
 		{"turn.submitted\nturn.started\nturn.started", "V18"},
 		{"turn.started\nturn.submitted\nturn.submitted", "V19"},
 	} {

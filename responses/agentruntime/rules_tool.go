@@ -15,7 +15,8 @@ func toolRules() []Rule {
 		{Number: 33, On: []string{"process.started", "tool.result"}, check: checkDenied,
 			Statement: "A tool that was denied has neither a process nor a result."},
 		{Number: 34, On: []string{"tool.progress"}, check: checkOverlap,
-			Statement: "Tools that write, by the catalog, do not execute at once in a thread."},
+			Statement: "Tools that write do not execute at once in a thread: those of which the catalog says is_read_only " +
+				"false or is_destructive true."},
 		{Number: 35, Why: "needs a live server", Statement: "Cancelling during a tool leaves a fact that says so."},
 		{Number: 36, On: []string{"output.spilled", "output.truncated"}, check: checkOutput,
 			Statement: "Output over its budget says how much there was, and how much was kept or where all of it is."},
@@ -66,16 +67,13 @@ func checkDenied(f *finding) {
 
 func checkOverlap(f *finding) {
 	tool := f.toolOf(f.Event)
-	reads := f.threadOf(f.Event).reads
+	writes := f.threadOf(f.Event).writes
 	executing := f.Phase == "executing" || f.text("phase") == "executing"
-	if only, known := false, false; tool == nil || tool.turn == nil || !executing {
-		return
-	} else if only, known = reads[tool.toolName]; only || !known {
+	if tool == nil || tool.turn == nil || !executing || !writes[tool.toolName] {
 		return
 	}
 	for part := range tool.turn.parts {
-		only, known := reads[part.toolName]
-		if part != tool && known && !only && part.seen["executing"] > 0 {
+		if part != tool && writes[part.toolName] && part.seen["executing"] > 0 {
 			f.report(tool.id+" writes while "+part.id+" does", "one after the other")
 		}
 	}

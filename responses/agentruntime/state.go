@@ -34,7 +34,8 @@ type thread struct {
 	started  bool
 	named    bool            // an id was given to the first thread of the session
 	running  string          // the turn that runs
-	reads    map[string]bool // whether the tool of that name only reads
+	revision string          // of the catalog
+	writes   map[string]bool // whether the tool of that name writes, by the catalog
 }
 
 // object is one open thing of a [Family].
@@ -216,7 +217,7 @@ func (s *state) applyNames(e *Event) {
 			s.introduced.add(e.IDs[kind])
 		}
 	}
-	if message := e.message(); message != "" {
+	for _, message := range e.messageIDs() {
 		s.messages.add(message)
 	}
 }
@@ -232,15 +233,14 @@ func (s *state) applyThread(t *thread, e *Event) {
 			t.running = ""
 		}
 	case "tool.catalog.resolved":
-		if e.field("tools") == nil {
+		if e.field("tools") == nil && e.text("revision") == t.revision {
 			return // as they were
 		}
-		t.reads = map[string]bool{}
+		t.revision, t.writes = e.text("revision"), map[string]bool{}
 		for _, item := range e.list("tools") {
 			tool, _ := item.(map[string]any)
 			name, _ := tool["tool_name"].(string)
-			only, known := tool["is_read_only"].(bool)
-			t.reads[name] = only || !known
+			t.writes[name] = tool["is_read_only"] == false || tool["is_destructive"] == true
 		}
 	}
 }
@@ -280,12 +280,12 @@ func (s *state) applyTask(e *Event) {
 	id := e.IDs[Task]
 	t := s.tasks[id]
 	if t == nil {
-		if e.Type != "task.created" {
+		if e.Type != "task.created" && (!s.partial || s.closed.set["task "+id]) {
 			return
 		}
 		t = &task{parent: e.parentTask(), children: map[string]bool{}}
 		s.tasks[id] = t
-		if parent := s.tasks[t.parent]; parent != nil {
+		if parent := s.tasks[t.parent]; parent != nil && e.Type == "task.created" {
 			parent.children[id] = true
 		}
 	}

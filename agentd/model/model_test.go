@@ -47,7 +47,7 @@ func (a *attempts) Stream(_ context.Context, req model.Request) iter.Seq2[model.
 			return
 		}
 		yield(model.Event{Kind: model.Done, Stop: model.StopEnd, RequestID: "r",
-			Usage: responses.Usage{TotalTokens: 7}}, nil)
+			Usage: responses.Usage{OutputTokens: 7, TotalTokens: 7}}, nil)
 	}
 }
 

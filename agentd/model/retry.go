@@ -162,6 +162,7 @@ func plausible(u responses.Usage) bool {
 // estimate when it says nothing, or what cannot be.
 func settled(req *Request, claimed responses.Usage, said *meter) responses.Usage {
 	if plausible(claimed) && claimed != (responses.Usage{}) {
+		claimed.TotalTokens = claimed.InputTokens + claimed.OutputTokens // whatever the provider counts as the total
 		return claimed
 	}
 	return spent(req, Counted{}, said, true)
@@ -180,6 +181,7 @@ func spent(req *Request, counted Counted, said *meter, begun bool) responses.Usa
 		u, counted.Final = responses.Usage{}, false
 	}
 	if counted.Final || !begun && u == (responses.Usage{}) {
+		u.TotalTokens = u.InputTokens + u.OutputTokens
 		return u
 	}
 	u.Estimated = true

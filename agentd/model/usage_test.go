@@ -33,6 +33,7 @@ func TestImpossibleUsage(t *testing.T) {
 	for name, tc := range map[string]struct{ claimed, want responses.Usage }{
 		"possible":           {usage(10, 20, 30, 5, 6), usage(10, 20, 30, 5, 6)},
 		"none":               {usage(0, 0, 0, 0, 0), estimate},
+		"wrong total":        {usage(10, 20, 31, 0, 0), usage(10, 20, 30, 0, 0)},
 		"negative output":    {usage(10, -99999, 30, 0, 0), estimate},
 		"negative input":     {usage(-1, 20, 19, 0, 0), estimate},
 		"negative total":     {usage(10, 20, -30, 0, 0), estimate},

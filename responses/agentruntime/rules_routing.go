@@ -89,7 +89,8 @@ func checkFallback(f *finding) {
 		return
 	}
 	advanced, failed := turn.text["advanced"]
-	f.must(failed && advanced != "false", fmt.Sprintf("a fallback from %.80s", from), "model.failed that advances before it")
+	f.must(failed && advanced != "false", fmt.Sprintf("a fallback from %.80s", from),
+		"model.failed that advances before it")
 	asked := turn.text["model"]
 	f.must(asked == "" || from == asked, fmt.Sprintf("a fallback from %.80s", from), asked+", which failed")
 }

@@ -19,14 +19,15 @@ type cut struct {
 	facts               []byte // of the turn
 }
 
-// cutOff begins a turn, and keeps what is on disk when it has told of a class. Then the server ends.
-func (h *harness) cutOff(turn, class, body string) cut {
+// cutOff begins a turn, and keeps what is on disk when it has told of a class n times, after which it must have nothing
+// to do: facts and state are not read at once. Then the server ends.
+func (h *harness) cutOff(turn, class string, n int, body string) cut {
 	h.t.Helper()
 	c := cut{harness: h, turn: turn, state: h.t.TempDir(), output: h.t.TempDir()}
 	_ = h.later(h.t.Context(), body)
 	eventually(h.t, class+" is told", func() bool {
 		c.facts, _ = os.ReadFile(h.file(turn, turns.RuntimeFile))
-		return strings.Contains(string(c.facts), `"type":"`+class+`"`)
+		return strings.Count(string(c.facts), `"type":"`+class+`"`) == n
 	})
 	if err := errors.Join(os.CopyFS(c.state, os.DirFS(h.cfg.Dirs.State)),
 		os.CopyFS(c.output, os.DirFS(h.cfg.Dirs.Output)), h.stop()); err != nil {
@@ -74,9 +75,9 @@ func TestTaskOfATurnThatWasCutOff(t *testing.T) {
 	h := start(t)
 	model := h.scenario("task", `rounds:
   - calls: [{tool: ExecCommand, arguments: {cmd: sleep 600, yield_time_ms: 1}}]
-  - calls: [{tool: ExecCommand, arguments: {cmd: sleep 600, yield_time_ms: 30000}}]
+  - {delay: 2m, text: Late.}
 `)
-	c := h.cutOff("turn_cut", turns.TaskStarted,
+	c := h.cutOff("turn_cut", turns.ModelRequested, 2,
 		`{"model":"`+model+`","input":"go","holon":{"session_id":"sess_t","turn_id":"turn_cut"}}`)
 	for _, last := range []string{turns.ToolStarted, turns.ProcessStarted, turns.ToolResult, turns.TaskCreated,
 		turns.TaskAccepted, turns.TaskStarted} {
@@ -103,8 +104,9 @@ func TestEndOfATaskInATurnThatWasCutOff(t *testing.T) {
 	long := h.scenario("long",
 		"rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: sleep 600, yield_time_ms: 30000}}]\n")
 	answer := h.scenario("answer", "rounds:\n  - text: Yes.\n")
-	c := h.cutOff("turn_cut", turns.ProcessStarted, `{"model":"`+long+`","input":"and?","previous_response_id":"`+begun.ID+
-		`","holon":{"turn_id":"turn_cut"}}`)
+	c := h.cutOff("turn_cut", turns.ProcessStarted, 1,
+		`{"model":"`+long+`","input":"and?","previous_response_id":"`+begun.ID+
+			`","holon":{"turn_id":"turn_cut"}}`)
 	record := c.state + task + ".json"
 	data, err := os.ReadFile(record)
 	if err != nil || !bytes.Contains(data, []byte(`"told":true`)) {

@@ -1,8 +1,10 @@
 package agentd
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 
 	"holon/agentd/tools"
@@ -24,12 +26,13 @@ func catalogOf(own []tools.Definition, req *responses.Request) turns.Catalog {
 	sum := sha256.New()
 	var c turns.Catalog
 	taken := make(map[string]bool, len(req.Tools))
-	add := func(name, host, description string, parameters []byte) {
-		offered := turns.Offered{ToolName: name, Host: host, Policy: turns.DecisionAllow}
+	add := func(name, host, description string, parameters []byte, owner string, traits turns.Traits) {
+		offered := turns.Offered{ToolName: name, Host: host, Policy: turns.DecisionAllow, Owner: owner, Traits: traits}
 		if !req.ToolChoice.Allows(name) {
 			offered.Policy = turns.DecisionDeny
 		}
-		fmt.Fprintf(sum, "%q %q %s %q %q\n", name, host, offered.Policy, description, parameters)
+		fmt.Fprintf(sum, "%q %q\n", description, parameters)
+		_ = json.NewEncoder(sum).Encode(offered) // texts and booleans, for which encoding cannot fail
 		c.Tools = append(c.Tools, offered)
 	}
 	for _, t := range req.Tools {
@@ -38,11 +41,11 @@ func catalogOf(own []tools.Definition, req *responses.Request) turns.Catalog {
 		if t.Description != nil {
 			description = *t.Description
 		}
-		add(t.Name, "client", description, t.Parameters)
+		add(t.Name, turns.HostClient, description, t.Parameters, turns.OwnerClient, turns.Traits{})
 	}
 	for _, d := range own {
 		if !taken[d.Name] {
-			add(d.Name, "server", d.Description, d.Parameters)
+			add(d.Name, "server", d.Description, d.Parameters, cmp.Or(d.Owner, turns.OwnerAgentd), d.Traits)
 		}
 	}
 	c.Count, c.Revision = len(c.Tools), "sha256:"+hex.EncodeToString(sum.Sum(nil))

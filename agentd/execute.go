@@ -241,12 +241,16 @@ func (j *job) closing(resp *responses.Response, result *turn.Result, s *Server) 
 		}
 		return j.scope.TurnCompleted(turns.Completed{
 			TerminalKind: kind, ResponseID: resp.ID, DurationMS: took, Rounds: result.Rounds,
-			ToolCalls: result.ToolCalls.Total, Usage: result.Usage, OpenActions: turns.ActionIDs(resp.Output),
+			ToolCalls: result.ToolCalls.Total, Usage: turns.UsageOf(result.Usage),
+			OpenActions: turns.ActionIDs(resp.Output),
 		})
 	}
 	status, failure := turns.StatusFailed,
 		turns.Failure{ResponseID: resp.ID, DurationMS: took, FailureCategory: "incomplete", Rounds: result.Rounds,
-			ToolCalls: result.ToolCalls.Total, Usage: resp.Usage, OpenActions: turns.ActionIDs(resp.Output)}
+			ToolCalls: result.ToolCalls.Total, OpenActions: turns.ActionIDs(resp.Output)}
+	if resp.Usage != nil {
+		failure.Usage = new(turns.UsageOf(*resp.Usage))
+	}
 	if d := resp.IncompleteDetails; d != nil {
 		failure.IncompleteReason, failure.Message = d.Reason, "the turn ended early: "+d.Reason
 		if d.Reason == responses.ReasonTimeout {

@@ -1,10 +1,14 @@
 package agentd_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"holon/agentd/config"
@@ -45,13 +49,40 @@ func TestFactsOfWhatATurnMayDo(t *testing.T) {
 	if len(cut) != 1 || cut[0]["size_bytes"] != 23893.0 || cut[0]["kept_bytes"].(float64) >= 23893 {
 		t.Errorf("output.truncated: %v, want one of 23893 bytes with less shown", cut)
 	}
-	policy := map[string]string{}
+	policy, reads := map[string]string{}, map[string]any{}
 	for _, item := range h.payloads("turn_a", turns.CatalogResolved)[0]["tools"].([]any) {
 		tool := item.(map[string]any)
 		policy[tool["tool_name"].(string)] = tool["policy"].(string)
+		reads[tool["tool_name"].(string)] = tool["is_read_only"]
+		if tool["is_destructive"] == nil || tool["is_concurrency_safe"] == nil || tool["interrupt_behavior"] == nil ||
+			tool["runtime_owner"] != "agentd" || tool["capabilities"] == nil {
+			t.Errorf("the catalog lacks traits of %v", tool)
+		}
+	}
+	if reads["ViewImage"] != true || reads["ExecCommand"] != false {
+		t.Errorf("read-only are %v, want ViewImage and not ExecCommand", reads)
 	}
 	if policy["ExecCommand"] != "allow" || policy["ApplyPatch"] != "deny" {
 		t.Errorf("the policies are %v, want allow for ExecCommand and deny for ApplyPatch", policy)
+	}
+}
+
+// Arguments that an event cannot hold stand whole in a file of the turn.
+func TestLongArgumentsAreKept(t *testing.T) {
+	h := start(t)
+	ref := h.scenario("work", "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'true "+
+		strings.Repeat("x", 30_000)+"'}}, {tool: ExecCommand, arguments: {cmd: 'true'}}]\n  - text: Done.\n")
+	h.post(`{"model":"` + ref + `","input":"go","holon":{"turn_id":"turn_a"}}`)
+	begun := h.payloads("turn_a", turns.ToolStarted)
+	if len(begun) != 2 || begun[0]["args_truncated"] != true || begun[1]["args_truncated"] != nil {
+		t.Fatalf("tool.started: %.200v, want two, of which the first is cut", begun)
+	}
+	name, _ := begun[0]["input_ref"].(string)
+	data, err := os.ReadFile(h.file("turn_a", name))
+	sum := sha256.Sum256(data)
+	if err != nil || len(data) < 30_000 || begun[0]["args_digest"] != "sha256:"+hex.EncodeToString(sum[:]) {
+		t.Errorf("%q has %d bytes (%v), want the arguments, with the digest %v", name, len(data), err,
+			begun[0]["args_digest"])
 	}
 }
 

@@ -121,6 +121,27 @@ func TestFallbackIsNamed(t *testing.T) {
 	if len(selectors) < 2 || selectors[0] != "first/m" || selectors[len(selectors)-1] != "second/n" {
 		t.Errorf("requests are chosen by %v, want first/m and then second/n", selectors)
 	}
+	told := h.factsOf("turn_a", turns.ModelFailed, turns.FallbackApplied)
+	if n := len(told); n < 2 || told[n-1].Correlation.CausationID != told[n-2].EventID {
+		t.Errorf("the fallback is caused by another event than the failure before it: %+v", told)
+	}
+}
+
+// The facts of a round that its provider did not count say that its usage is an estimate.
+func TestUncountedRoundIsAnEstimate(t *testing.T) {
+	base, _ := provider(t, chatAnswer(`{"choices":[{"index":0,"delta":{"content":"Hi."}}]}`,
+		`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`))
+	h := assembled(t, []string{"FIRST_BASE_URL=" + base}, func(c *config.Config) {
+		c.Models.Default, c.Models.Providers = "first/m", "first"
+	})
+	h.post(`{"input":"go","holon":{"turn_id":"turn_a"}}`)
+	for _, class := range []string{turns.ModelCompleted, turns.CostRecorded, turns.TurnCompleted} {
+		for _, p := range h.payloads("turn_a", class) {
+			if u, _ := p["usage"].(map[string]any); u["estimated"] != true || u["output_tokens"] == 0.0 {
+				t.Errorf("%s has the usage %v, want an estimate", class, u)
+			}
+		}
+	}
 }
 
 // max_output_tokens is a limit of the response: of all rounds together, and for a model that knows of no limit too.
@@ -186,7 +207,7 @@ func TestEndOfATurnThatEndsEarly(t *testing.T) {
 	if err := json.Unmarshal(h.factsOf("turn_early", turns.TurnFailed)[0].Payload, &end); err != nil {
 		t.Fatal(err)
 	}
-	if end.Rounds != 1 || end.ToolCalls != 1 || end.Usage == nil || *end.Usage != *resp.Usage ||
+	if end.Rounds != 1 || end.ToolCalls != 1 || end.Usage == nil || end.Usage.Usage != *resp.Usage ||
 		end.Usage.InputTokens == 0 {
 		t.Errorf("the end is %+v with the usage %+v, that of the response %+v", end, end.Usage, resp.Usage)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"holon/agentd/tools"
 	"holon/responses"
+	"holon/responses/turns"
 )
 
 // Bounds of the tools of a server. They are generous, although all of it is sent to
@@ -39,6 +40,7 @@ type listed struct {
 	name        string // the model's
 	description string
 	schema      json.RawMessage
+	traits      turns.Traits
 	round       bool // the host's tool wants to know the round of a call
 }
 
@@ -116,8 +118,19 @@ func (l *listing) check(t *sdk.Tool) string {
 	l.taken[t.Name] = true
 	wants, _ := t.Meta[metaRound].(bool)
 	l.tools = append(l.tools, listed{tool: t.Name, description: description, schema: schema,
-		round: wants && l.server.host})
+		traits: traits(t.Annotations), round: wants && l.server.host})
 	return ""
+}
+
+// traits is what a server says of a tool, with the defaults of the protocol where it says a part; nothing when it says
+// nothing. A server that gives only another annotation says that its tool is not read-only.
+func traits(hints *sdk.ToolAnnotations) (known turns.Traits) {
+	if hints == nil {
+		return known
+	}
+	destroys := !hints.ReadOnlyHint && (hints.DestructiveHint == nil || *hints.DestructiveHint)
+	known.ReadOnly, known.Destructive = &hints.ReadOnlyHint, &destroys
+	return known
 }
 
 // checkSchema encodes the schema of a tool's arguments for a model. The server checks

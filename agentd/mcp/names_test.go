@@ -6,8 +6,30 @@ import (
 	"strings"
 	"testing"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"holon/agentd/tools"
 )
+
+// What a server does not say of a tool is not known, and what it says a part of has the protocol's defaults.
+func TestTraitsAreWhatTheServerSays(t *testing.T) {
+	if known := traits(nil); known.ReadOnly != nil || known.Destructive != nil {
+		t.Errorf("a tool without annotations has %+v, want nothing", known)
+	}
+	for _, tt := range []struct {
+		hints             sdk.ToolAnnotations
+		reads, mayDestroy bool
+	}{
+		{sdk.ToolAnnotations{ReadOnlyHint: true}, true, false},
+		{sdk.ToolAnnotations{}, false, true},
+		{sdk.ToolAnnotations{DestructiveHint: new(false)}, false, false},
+	} {
+		if known := traits(&tt.hints); *known.ReadOnly != tt.reads || *known.Destructive != tt.mayDestroy {
+			t.Errorf("%+v: read-only %v, destructive %v, want %v, %v", tt.hints, *known.ReadOnly, *known.Destructive,
+				tt.reads, tt.mayDestroy)
+		}
+	}
+}
 
 func TestPublicNames(t *testing.T) {
 	long := strings.Repeat("long", 30)

@@ -15,6 +15,7 @@ import (
 	"holon/internal/mcpwire"
 	"holon/internal/redact"
 	"holon/internal/visible"
+	"holon/responses/turns"
 )
 
 // metaCallID is the key of a call's id in the _meta of tools/call. The id is the
@@ -81,8 +82,13 @@ type tool struct {
 
 // Definition implements tools.Tool.
 func (t *tool) Definition() tools.Definition {
-	return tools.Definition{Name: t.listed.name, Description: t.listed.description, Parameters: t.listed.schema,
-		Foreign: true}
+	d := tools.Definition{Name: t.listed.name, Description: t.listed.description, Parameters: t.listed.schema,
+		Foreign: true, Owner: turns.OwnerMCP, Traits: t.listed.traits}
+	if t.server.host {
+		d.Owner = turns.OwnerHost
+	}
+	d.Traits.Interrupt = turns.InterruptCancel // the server is told, and the call given up
+	return d
 }
 
 // Run implements tools.Tool.

@@ -24,7 +24,7 @@ func (c *causes) of(ev turns.RuntimeEvent) string {
 	switch ev.Type {
 	case turns.ToolStarted, turns.PermissionDecided, turns.ActionRequired:
 		return cmp.Or(c.answer, c.turn) // before there is one, the request answers a call of its client's function
-	case turns.ModelRequested, turns.TaskCreated, turns.CompactionBegun:
+	case turns.ModelRequested, turns.FallbackApplied, turns.TaskCreated, turns.CompactionBegun:
 		return c.next
 	case turns.ContextCompacted, turns.CompactionFailed:
 		return c.opened[ev.ThreadID]

@@ -34,8 +34,8 @@ func (s *Store) Conceal(data []byte, constants ...redact.Constants) []byte {
 	return s.hidden.JSON(data, append(constants, s.words)...)
 }
 
-// shown returns JSON of the turn as it is read by others than its model.
-func (t *Turn) shown(data []byte) []byte {
+// Shown returns JSON of the turn as it is read by others than its model.
+func (t *Turn) Shown(data []byte) []byte {
 	data = t.trajectory.clean(data)
 	if t.store.hidden.Empty() {
 		return data

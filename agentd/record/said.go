@@ -50,7 +50,7 @@ func (t *Turn) heard(in turns.Input) error {
 	if err != nil {
 		return err
 	}
-	if err := t.settleFiles(t.shown(data)); err != nil {
+	if err := t.settleFiles(t.Shown(data)); err != nil {
 		return fmt.Errorf("record a message of the user: %w", err)
 	}
 	t.mu.Lock()

@@ -167,11 +167,12 @@ func closingFact(scope turns.Scope, stored *Stored, resp responses.Response, tot
 	failure := turns.Failure{FailureCategory: "incomplete", Phase: "recovery", ResponseID: resp.ID, DurationMS: took,
 		Rounds: totals.Rounds, ToolCalls: totals.ToolCalls.Total, OpenActions: actions}
 	if u := resp.Usage; u != nil && *u != (responses.Usage{}) { // nothing: one whose readers were told an end without
-		failure.Usage = u
+		failure.Usage = new(turns.UsageOf(*u))
 	}
 	switch {
 	case resp.Status == responses.StatusCompleted:
-		ended := turns.Completed{ResponseID: resp.ID, DurationMS: took, Usage: *cmp.Or(resp.Usage, &responses.Usage{}),
+		ended := turns.Completed{ResponseID: resp.ID, DurationMS: took,
+			Usage:  turns.UsageOf(*cmp.Or(resp.Usage, &responses.Usage{})),
 			Rounds: totals.Rounds, ToolCalls: totals.ToolCalls.Total, OpenActions: actions}
 		if len(actions) > 0 {
 			ended.TerminalKind = turns.KindClientTools

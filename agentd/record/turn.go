@@ -234,7 +234,7 @@ func (t *Turn) Sink() responses.Sink {
 			t.Events.Hold()
 			t.Events.postpone() // Commit syncs it, with all that belongs to it
 		}
-		return t.Events.Append(t.shown(data))
+		return t.Events.Append(t.Shown(data))
 	}
 }
 
@@ -272,7 +272,7 @@ func (t *Turn) Event(ev turns.RuntimeEvent) error {
 	if err != nil {
 		return err
 	}
-	if err := t.Runtime.Append(t.shown(line[:len(line)-1])); err != nil {
+	if err := t.Runtime.Append(t.Shown(line[:len(line)-1])); err != nil {
 		return err
 	}
 	t.buf, t.seq = line, ev.Sequence
@@ -332,7 +332,7 @@ func (t *Turn) commit(resp responses.Response, totals Totals, final turns.Runtim
 	if err := t.trajectory.Finish(resp); err != nil {
 		return err
 	}
-	if err := t.settleFiles(t.shown(data), t.Events, t.Runtime); err != nil {
+	if err := t.settleFiles(t.Shown(data), t.Events, t.Runtime); err != nil {
 		return err
 	}
 	return t.trajectory.Publish(resp.Store)

@@ -37,6 +37,8 @@ type Definition struct {
 	// Freeform is the tool's other form, for transports that can offer it; nil
 	// where there is only the one in JSON.
 	Freeform *Grammar
+	Owner    string       // as in turns.Offered; "" is OwnerAgentd
+	Traits   turns.Traits // what is known of its calls
 }
 
 // Grammar lets a model write one argument as plain text, without the quoting of

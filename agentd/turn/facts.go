@@ -13,6 +13,27 @@ import (
 // compactBytes is the size of a result in an event; the state of the items of a large batch may take more.
 const compactBytes = 2 << 10
 
+// argumentsFile has the arguments of a call that are too long for its event.
+const argumentsFile = "arguments.json"
+
+// toolStarted are the runtime events of a call that begins. A file of the turn, in a directory of its own next to those
+// of results, has the arguments that the event cannot hold.
+func (r *runner) toolStarted(c *ownCall) (facts []turns.RuntimeEvent) {
+	p := turns.Begun{ToolName: c.Name, CallID: c.CallID, Arguments: c.Arguments}
+	if p.TooLong() {
+		p.Arguments = string(r.Journal.Shown([]byte(c.Arguments)))
+		files := r.env.ForCall(c.ID).Artifacts
+		if _, err := files.Write(argumentsFile, []byte(p.Arguments)); err != nil {
+			facts = append(facts, r.Scope.Warning(turns.Notice{Code: "arguments_not_kept", Component: "turn",
+				Recoverable: true, Message: "the arguments of a call of " + c.Name + " are not kept whole: " + err.Error()}))
+		}
+		for _, kept := range files.List() {
+			p.InputRef = kept.Path
+		}
+	}
+	return append(facts, r.Scope.ToolStarted(c.ID, p))
+}
+
 // toolEnded are the runtime events of a finished tool call. Its end is the last.
 func (r *runner) toolEnded(id string, o tools.Outcome) []turns.RuntimeEvent {
 	ref := ""
@@ -167,8 +188,8 @@ func (w *attempts) AttemptEnded(a model.Attempt) {
 	took := a.Ended.Sub(a.Started).Milliseconds()
 	made := w.attempt(a)
 	w.runner.result.Attempts.Add(made)
-	said := turns.Sampled{Usage: a.Usage, StopReason: string(a.Stop), DurationMS: took, NativeRequestID: a.RequestID,
-		ProviderAttempt: &made}
+	said := turns.Sampled{Usage: turns.UsageOf(a.Usage), StopReason: string(a.Stop), DurationMS: took,
+		NativeRequestID: a.RequestID, ProviderAttempt: &made}
 	if w.sampler != nil {
 		said.OutputChars = w.sampler.chars
 		said.Messages, said.Calls = w.sampler.said()

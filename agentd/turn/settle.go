@@ -153,9 +153,10 @@ func (r *runner) runCall(ctx context.Context, c *ownCall, beside tools.Round) er
 	if err := r.show(c); err != nil {
 		return err
 	}
-	if err := r.Journal.Event(r.Scope.ToolStarted(c.ID,
-		turns.Begun{ToolName: c.Name, CallID: c.CallID, Arguments: c.Arguments})); err != nil {
-		return err
+	for _, fact := range r.toolStarted(c) {
+		if err := r.Journal.Event(fact); err != nil {
+			return err
+		}
 	}
 	outcome, last, err := r.run(ctx, c, beside)
 	if err == nil && len(outcome.Hidden) > 0 {

@@ -99,6 +99,7 @@ func (j *journal) Add(item responses.Item) error {
 	return j.note("add " + item.ItemType())
 }
 func (j *journal) Hide(values []string) error { return j.note("hide " + strings.Join(values, " ")) }
+func (j *journal) Shown(data []byte) []byte   { return data }
 func (j *journal) Event(ev turns.RuntimeEvent) error {
 	j.events = append(j.events, ev)
 	return j.note(ev.Type)

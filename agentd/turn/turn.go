@@ -44,6 +44,8 @@ type Journal interface {
 	Event(ev turns.RuntimeEvent) error
 	// Hide keeps what a tool told the model in confidence out of what others read from now on.
 	Hide(values []string) error
+	// Shown returns JSON without what Hide was told of.
+	Shown(data []byte) []byte
 }
 
 // Toolset is the container's tools.

@@ -108,6 +108,15 @@ type TokenUsage struct {
 	Estimated    bool  `json:"estimated,omitempty"` // the provider did not count all of it
 }
 
+// Usage is what models used as events tell it: the protocol has no key for an estimate.
+type Usage struct {
+	responses.Usage
+	Estimated bool `json:"estimated,omitempty"` // a provider did not count all of it
+}
+
+// UsageOf is u as events tell it.
+func UsageOf(u responses.Usage) Usage { return Usage{u, u.Estimated} }
+
 // Tokens returns the counts of u, nil when there are none.
 func Tokens(u responses.Usage) *TokenUsage {
 	if u == (responses.Usage{}) {

@@ -82,8 +82,10 @@ var Constants = redact.Constants{
 	"mode":        {"required", ModeExternal, ModeUnconfined},
 	"summary":     {"detailed"}, // of reasoning
 	"host":        {"server", HostClient}, "policy": {DecisionAllow, DecisionDeny},
-	"decision":        {DecisionDeny, decisionAnswered},
-	"decision_source": {"rule"}, "axis": {"filesystem"}, "by": {ByUser, ByPolicy, ByParentCancel, ByShutdown},
+	"runtime_owner":      {OwnerAgentd, OwnerMCP, OwnerHost, OwnerClient},
+	"interrupt_behavior": {InterruptCancel, InterruptFinish},
+	"decision":           {DecisionDeny, decisionAnswered},
+	"decision_source":    {"rule"}, "axis": {"filesystem"}, "by": {ByUser, ByPolicy, ByParentCancel, ByShutdown},
 	"action_type": {actionClientOutput}, "resolved_by": {HostClient}, "via": {viaRespondAction},
 	"filesystem": {EnforcementUnknown}, "network": {EnforcementUnknown}, "process": {EnforcementUnknown},
 	"secret": {EnforcementUnknown},

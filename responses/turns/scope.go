@@ -118,13 +118,13 @@ const (
 
 // Completed is the payload of turn.completed.
 type Completed struct {
-	TerminalKind string          `json:"terminal_kind"` // answered, or client_tools
-	ResponseID   string          `json:"response_id"`
-	DurationMS   int64           `json:"duration_ms"`
-	Rounds       int             `json:"rounds"`
-	ToolCalls    int             `json:"tool_calls"`
-	Usage        responses.Usage `json:"usage"`
-	OpenActions  []string        `json:"open_action_ids,omitempty"` // what the client has to answer
+	TerminalKind string   `json:"terminal_kind"` // answered, or client_tools
+	ResponseID   string   `json:"response_id"`
+	DurationMS   int64    `json:"duration_ms"`
+	Rounds       int      `json:"rounds"`
+	ToolCalls    int      `json:"tool_calls"`
+	Usage        Usage    `json:"usage"`
+	OpenActions  []string `json:"open_action_ids,omitempty"` // what the client has to answer
 }
 
 // TurnCompleted says that a turn ended with response.completed.
@@ -147,10 +147,10 @@ type Failure struct {
 	InterruptedBy    string `json:"interrupted_by,omitempty"`
 
 	// As in Completed, absent where they are none or unknown.
-	Rounds      int              `json:"rounds,omitempty"`
-	ToolCalls   int              `json:"tool_calls,omitempty"`
-	Usage       *responses.Usage `json:"usage,omitempty"`
-	OpenActions []string         `json:"open_action_ids,omitempty"`
+	Rounds      int      `json:"rounds,omitempty"`
+	ToolCalls   int      `json:"tool_calls,omitempty"`
+	Usage       *Usage   `json:"usage,omitempty"`
+	OpenActions []string `json:"open_action_ids,omitempty"`
 }
 
 // TurnFailed says that a turn ended in any other way. status is StatusFailed,
@@ -185,11 +185,11 @@ func (s Scope) ModelRequested(requestID string, p Requested) RuntimeEvent {
 
 // Sampled is the payload of model.completed.
 type Sampled struct {
-	Usage           responses.Usage `json:"usage"`
-	StopReason      string          `json:"stop_reason"`
-	DurationMS      int64           `json:"duration_ms"`
-	NativeRequestID string          `json:"native_request_id,omitempty"`
-	OutputChars     int             `json:"output_chars"`
+	Usage           Usage  `json:"usage"`
+	StopReason      string `json:"stop_reason"`
+	DurationMS      int64  `json:"duration_ms"`
+	NativeRequestID string `json:"native_request_id,omitempty"`
+	OutputChars     int    `json:"output_chars"`
 
 	// Messages and Calls are the ids of what the answer holds, at most maxSaid of each: items of the response, and
 	// calls of the container's tools. A message that was cut short is not among them.

@@ -153,7 +153,8 @@ func (s Scope) action(class, status string, call *responses.FunctionCall, payloa
 }
 
 func handed(call *responses.FunctionCall) Begun {
-	return Begun{ToolName: call.Name, CallID: call.CallID, Host: HostClient, Arguments: call.Arguments}
+	return Begun{ToolName: call.Name, CallID: call.CallID, Host: HostClient, Arguments: call.Arguments,
+		InputRef: call.ID}
 }
 
 // answers reports whether items hold outputs of functions.

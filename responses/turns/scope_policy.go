@@ -1,6 +1,9 @@
 package turns
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // Classes of the facts about what a turn may do.
 const (
@@ -16,32 +19,82 @@ const (
 )
 
 // maxCatalog bounds the list of tools within an event, in bytes.
-const maxCatalog = 6 << 10
+const maxCatalog = 7 << 10
 
 // Offered is a tool that a turn offers to its model.
 type Offered struct {
 	ToolName string `json:"tool_name"`
 	Host     string `json:"host"`   // server: it runs here; client: the caller runs it
 	Policy   string `json:"policy"` // DecisionAllow or DecisionDeny
+	Owner    string `json:"runtime_owner"`
+	Traits
 }
+
+// Who runs a tool.
+const (
+	OwnerAgentd = "agentd"
+	OwnerMCP    = "mcp"  // a server that is configured
+	OwnerHost   = "host" // the machine around the container, which is an MCP server too
+	OwnerClient = "client"
+)
+
+// Traits is how a tool behaves, as far as its owner says. What is absent is not known.
+type Traits struct {
+	ReadOnly        *bool    `json:"is_read_only,omitempty"`
+	Destructive     *bool    `json:"is_destructive,omitempty"` // it may undo or overwrite what there is
+	ConcurrencySafe *bool    `json:"is_concurrency_safe,omitempty"`
+	Interrupt       string   `json:"interrupt_behavior,omitempty"` // InterruptCancel or InterruptFinish
+	Capabilities    []string `json:"capabilities,omitempty"`       // filesystem_read, filesystem_write, process, task
+}
+
+// Reads are the traits of a tool that changes nothing.
+func Reads(interrupt string, capabilities ...string) Traits {
+	return Traits{new(true), new(false), new(true), interrupt, capabilities}
+}
+
+// Writes are the traits of a tool that changes things, one call at a time.
+func Writes(destructive bool, interrupt string, capabilities ...string) Traits {
+	return Traits{new(false), &destructive, new(false), interrupt, capabilities}
+}
+
+// What a call does when its turn is interrupted.
+const (
+	InterruptCancel = "cancel" // it ends early
+	InterruptFinish = "finish" // it takes a moment, and ends by itself
+)
 
 // Catalog is the payload of tool.catalog.resolved: the tools of a turn.
 type Catalog struct {
 	Count    int    `json:"tool_count"`
 	Revision string `json:"revision"` // digest of the names, descriptions, schemas and policies
+	// TraitsOmitted says that the list has no room for the traits of its tools.
+	TraitsOmitted bool `json:"traits_omitted,omitempty"`
 	// Tools are left out where the thread's turn before had the same, and where they are too many. InventoryRef is the
 	// revision then.
 	Tools        []Offered `json:"tools,omitempty"`
 	InventoryRef string    `json:"inventory_ref,omitempty"`
 }
 
-// CatalogResolved says which tools the turn offers to its model. Tools that are too many are counted.
+// CatalogResolved says which tools the turn offers to its model. Of many their traits are left out; tools that are too
+// many even so are counted.
 func (s Scope) CatalogResolved(p Catalog) RuntimeEvent {
 	p.Revision, p.InventoryRef = clip(p.Revision, maxName), clip(p.InventoryRef, maxName)
-	if list, err := json.Marshal(p.Tools); err != nil || len(list) > maxCatalog {
-		p.Tools, p.InventoryRef = nil, p.Revision
+	if !listable(p.Tools) {
+		p.Tools, p.TraitsOmitted = slices.Clone(p.Tools), true
+		for i := range p.Tools {
+			p.Tools[i].Traits = Traits{}
+		}
+	}
+	if !listable(p.Tools) {
+		p.Tools, p.TraitsOmitted, p.InventoryRef = nil, false, p.Revision
 	}
 	return s.event(CatalogResolved, "", p)
+}
+
+// listable reports whether an event can hold a list of tools.
+func listable(list []Offered) bool {
+	b, err := json.Marshal(list)
+	return err == nil && len(b) <= maxCatalog
 }
 
 // Decision is the payload of permission.evaluated.

@@ -2,6 +2,8 @@ package turns
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -14,6 +16,11 @@ type Begun struct {
 	Host      string `json:"host"`    // server: it runs here; client: the caller runs it
 	Kind      string `json:"kind,omitempty"`
 	Arguments string `json:"safe_args"` // JSON text as the model wrote it, without known secrets, cut
+	// Of arguments that are cut: that they are, a digest of all of them, and what has all of them, a file relative to the
+	// turn's directory or, of a client's function, the item of the call. InputRef is "" where nothing could be kept.
+	Truncated bool   `json:"args_truncated,omitempty"`
+	Digest    string `json:"args_digest,omitempty"`
+	InputRef  string `json:"input_ref,omitempty"`
 	// allow: the request offers the tool, and a call that is refused does not begin
 	Policy string `json:"policy"`
 }
@@ -23,10 +30,19 @@ func stepOf(toolCallID string) string {
 	return "step_" + toolCallID[strings.IndexByte(toolCallID, '_')+1:]
 }
 
+// TooLong reports whether an event cannot hold the arguments.
+func (p Begun) TooLong() bool { return clip(p.Arguments, maxPreview) != p.Arguments }
+
 // bounded returns p with its defaults, whose texts are cut.
 func (p Begun) bounded() Begun {
-	p.ToolName, p.CallID = clip(p.ToolName, maxName), clip(p.CallID, maxName)
-	p.Kind, p.Arguments = clip(p.Kind, maxName), clip(p.Arguments, maxPreview)
+	p.ToolName, p.CallID, p.Kind = clip(p.ToolName, maxName), clip(p.CallID, maxName), clip(p.Kind, maxName)
+	if p.Truncated = p.TooLong(); p.Truncated {
+		sum := sha256.Sum256([]byte(p.Arguments))
+		p.Digest, p.InputRef = "sha256:"+hex.EncodeToString(sum[:]), clip(p.InputRef, maxName)
+	} else {
+		p.Digest, p.InputRef = "", ""
+	}
+	p.Arguments = clip(p.Arguments, maxPreview)
 	p.Host, p.Policy = cmp.Or(p.Host, "server"), cmp.Or(p.Policy, "allow")
 	return p
 }

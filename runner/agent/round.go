@@ -67,7 +67,7 @@ func (r *rounds) end(ev turns.RuntimeEvent) (scheduler.Progress, int, bool) {
 	}
 	p := r.tell(n, round{ModelRef: s.ProviderAttempt.ModelRef, StopReason: s.StopReason, Calls: s.Calls,
 		Tokens: &roundTokens{Input: s.Usage.InputTokens, Output: s.Usage.OutputTokens, Total: s.Usage.TotalTokens,
-			Cached: s.Usage.InputTokenDetails.CachedTokens}}, &tried)
+			Cached: s.Usage.InputTokenDetails.CachedTokens, Estimated: s.Usage.Estimated}}, &tried)
 	identify(&p, ev)
 	return p, n, true
 }

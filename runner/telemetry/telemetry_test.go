@@ -59,11 +59,12 @@ func facts(step time.Duration) []turns.RuntimeEvent {
 		s.ModelFailed("mreq_1", turns.AttemptFailure{FailureCategory: "overloaded", Message: "SECRET prompt",
 			HTTPStatus: 503}),
 		s.ModelRequested("mreq_2", asked),
-		s.ModelCompleted("mreq_2", turns.Sampled{Usage: usage, StopReason: "tool_calls", NativeRequestID: "r-1"}),
+		s.ModelCompleted("mreq_2", turns.Sampled{Usage: turns.UsageOf(usage), StopReason: "tool_calls",
+			NativeRequestID: "r-1"}),
 		s.ToolStarted("tool_1", turns.Begun{ToolName: "ExecCommand", CallID: "call_1", Arguments: "SECRET argument"}),
 		s.ToolFailed("tool_1", turns.ToolFailure{ToolName: "ExecCommand", FailureCategory: "timeout",
 			Message: "SECRET message", Preview: "SECRET result"}),
-		s.TurnCompleted(turns.Completed{ResponseID: "resp_1", Rounds: 1, ToolCalls: 1, Usage: usage}),
+		s.TurnCompleted(turns.Completed{ResponseID: "resp_1", Rounds: 1, ToolCalls: 1, Usage: turns.UsageOf(usage)}),
 	}
 }
 

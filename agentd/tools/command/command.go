@@ -23,6 +23,7 @@ import (
 	"holon/agentd/process"
 	"holon/agentd/tasks"
 	"holon/agentd/tools"
+	"holon/responses/turns"
 )
 
 // Names of the tools.
@@ -106,7 +107,18 @@ func define[T any](name, description string, adjust map[string]func(*jsonschema.
 	if err != nil {
 		return tools.Definition{}, err
 	}
-	return tools.Definition{Name: name, Description: description, Parameters: schema}, nil
+	return tools.Definition{Name: name, Description: description, Parameters: schema, Traits: traits[name]}, nil
+}
+
+// traits are how the tools of the family behave. A command may do anything.
+var traits = map[string]turns.Traits{
+	ExecName:   turns.Writes(true, turns.InterruptCancel, "process"),
+	batchName:  turns.Writes(true, turns.InterruptCancel, "process"),
+	listName:   turns.Reads(turns.InterruptFinish, "task"),
+	statusName: turns.Reads(turns.InterruptFinish, "task"),
+	OutputName: turns.Reads(turns.InterruptCancel, "task"),
+	inputName:  turns.Writes(true, turns.InterruptFinish, "task"),
+	StopName:   turns.Writes(true, turns.InterruptFinish, "task"),
 }
 
 // about gives an argument its description, and its bounds.

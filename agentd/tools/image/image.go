@@ -24,6 +24,7 @@ import (
 	"holon/internal/bounded"
 	"holon/internal/redact"
 	"holon/internal/roots"
+	"holon/responses/turns"
 )
 
 // name is the tool's public name.
@@ -77,7 +78,8 @@ func New() (*Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tool{tools.Definition{Name: name, Description: description, Parameters: schema}}, nil
+	return &Tool{tools.Definition{Name: name, Description: description, Parameters: schema,
+		Traits: turns.Reads(turns.InterruptFinish, "filesystem_read")}}, nil
 }
 
 // Definition implements tools.Tool.

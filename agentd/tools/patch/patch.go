@@ -25,6 +25,7 @@ import (
 
 	"holon/agentd/tools"
 	"holon/internal/redact"
+	"holon/responses/turns"
 )
 
 // name is the tool's public name.
@@ -135,8 +136,8 @@ func New() (*Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tool{def: tools.Definition{Name: name, Description: description, Parameters: schema, Freeform: freeform()}},
-		nil
+	return &Tool{def: tools.Definition{Name: name, Description: description, Parameters: schema, Freeform: freeform(),
+		Traits: turns.Writes(true, turns.InterruptCancel, "filesystem_read", "filesystem_write")}}, nil
 }
 
 // Definition implements tools.Tool.

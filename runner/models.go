@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -39,12 +40,26 @@ func (s *Session) serveModels(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	s.scenario = nil
 	if s.cfg.Scenario != "" {
+		if s.scenario, err = os.Stat(s.cfg.Scenario); err != nil { // before it is copied: what changes then is seen later
+			return err
+		}
 		if err := copyReadable(s.cfg.Scenario, s.hostSocket(scenarioFile)); err != nil {
 			return fmt.Errorf("copy the scenario: %w", err)
 		}
 	}
 	return nil
+}
+
+// ScenarioChanged reports whether the file that the session's model plays is not the one that its container has.
+func (s *Session) ScenarioChanged() bool {
+	if s.scenario == nil {
+		return false
+	}
+	now, err := os.Stat(s.cfg.Scenario)
+	return err != nil || !os.SameFile(now, s.scenario) || now.Size() != s.scenario.Size() ||
+		!now.ModTime().Equal(s.scenario.ModTime())
 }
 
 // model is the reference by which agentd knows the model.

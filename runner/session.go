@@ -22,6 +22,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"time"
 
@@ -54,6 +55,7 @@ type Session struct {
 	sockets   string
 	peer      *socket.Peer // agentd, the first process of the container, for which alone the sockets are
 	gateway   *gateway.Server
+	scenario  fs.FileInfo    // of the file whose copy the container has, nil for none
 	egress    *egress.Server // nil: the container has no way out
 	hostTools *hosttools.Server
 	mcpConfig string // cfg.MCPConfig, where the container's user can read it

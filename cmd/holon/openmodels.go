@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
 	"holon/internal/providers"
+	"holon/internal/scenario"
 	"holon/internal/visible"
+	"holon/responses"
 	"holon/runner"
 	"holon/runner/modelaccess"
 	"holon/runner/settings"
@@ -42,7 +45,8 @@ func openModels(ctx context.Context, host *modelaccess.Host, refs []string, cfg 
 	return access, nil
 }
 
-// findScenario finds the file that a scripted model plays, "" for "demo", which is built in.
+// findScenario finds the file that a scripted model plays, "" for "demo", which is built in. It refuses one that cannot be
+// played.
 func findScenario(name string) (string, error) {
 	if name == demoScenario {
 		return "", nil
@@ -59,12 +63,29 @@ func findScenario(name string) (string, error) {
 	if err == nil {
 		info, err := os.Stat(path)
 		if err == nil && info.Mode().IsRegular() {
-			return path, nil
+			return path, checkScenario(path)
 		}
 		why = fmt.Sprintf("%q is not a file", shown)
 	}
 	return "", &state.Error{Code: modelaccess.CodeNoScenario, Param: "--model", Message: why,
 		Hint: "name a YAML file, or use scripted/demo"}
+}
+
+func checkScenario(path string) error {
+	f, err := os.Open(path)
+	if err == nil {
+		defer f.Close()
+		var data []byte
+		if data, err = io.ReadAll(io.LimitReader(f, scenario.MaxFile+1)); err == nil {
+			_, err = scenario.Parse(path, data)
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	return &state.Error{Code: responses.CodeScenarioInvalid, Param: "--model",
+		Message: fmt.Sprintf("scenario %s: %s", visible.OneLine(path, 500), visible.OneLine(err.Error(), 600)),
+		Hint:    "mend the file; docs/reference/scripted-model.md has its keys"}
 }
 
 // scenarioFromHere names the file of a scripted model as a daemon, which runs in another directory, finds it.

@@ -3,10 +3,10 @@ package scripted
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
+	"holon/internal/scenario"
 	"holon/responses"
 )
 
@@ -47,25 +47,25 @@ func (r result) facts() (status string, exit *int, kind string) {
 
 // mismatch describes how the conversation differs from the condition, "" when it
 // does not. A nil condition always holds.
-func (c *condition) mismatch(v view) string {
+func mismatch(c *scenario.Condition, v view) string {
 	if c == nil {
 		return ""
 	}
 	if c.User != nil {
-		if why := c.User.mismatch("the user's message", v.user); why != "" {
+		if why := textMismatch(c.User, "the user's message", v.user); why != "" {
 			return why
 		}
 	}
 	if c.Said != nil {
-		if why := c.Said.mismatch("what the user said meanwhile", v.said); why != "" {
+		if why := textMismatch(c.Said, "what the user said meanwhile", v.said); why != "" {
 			return why
 		}
 	}
-	if !c.wantsCall() {
+	if !wantsCall(c) {
 		return ""
 	}
 	if len(v.calls) == 0 {
-		return fmt.Sprintf("expected %s, but no tool was called before", c.subject())
+		return fmt.Sprintf("expected %s, but no tool was called before", subject(c))
 	}
 	if c.Call > len(v.calls) {
 		return fmt.Sprintf("expected a call %d in the round before, but it made %d", c.Call, len(v.calls))
@@ -74,16 +74,16 @@ func (c *condition) mismatch(v view) string {
 	if c.Call > 0 {
 		r = v.calls[c.Call-1]
 	}
-	return c.against(r)
+	return against(c, r)
 }
 
-func (c *condition) wantsCall() bool {
+func wantsCall(c *scenario.Condition) bool {
 	o := c.Output
 	return c.Call > 0 || c.Tool != "" || c.Status != "" || c.ExitStatus != nil || c.Error != "" ||
 		len(o.Contains)+len(o.NotContains)+len(o.Matches) > 0
 }
 
-func (c *condition) subject() string {
+func subject(c *scenario.Condition) string {
 	if c.Tool != "" {
 		return "a result of " + c.Tool
 	}
@@ -91,7 +91,7 @@ func (c *condition) subject() string {
 }
 
 // against compares the condition with one call.
-func (c *condition) against(r result) string {
+func against(c *scenario.Condition, r result) string {
 	if c.Tool != "" && c.Tool != r.tool {
 		return fmt.Sprintf("expected a result of %s, but it is one of %s", c.Tool, r.tool)
 	}
@@ -100,58 +100,39 @@ func (c *condition) against(r result) string {
 		switch {
 		case c.Status != "" && c.Status != status:
 			return fmt.Sprintf("expected status %s of %s, got %s; its output is %s", c.Status, r.tool, orNone(status),
-				excerpt(r.output))
+				scenario.Excerpt(r.output))
 		case c.Error != "" && c.Error != kind:
 			return fmt.Sprintf("expected error %s of %s, got %s; its output is %s", c.Error, r.tool, orNone(kind),
-				excerpt(r.output))
-		case c.ExitStatus != nil && !c.ExitStatus.has(exit):
+				scenario.Excerpt(r.output))
+		case c.ExitStatus != nil && !c.ExitStatus.Has(exit):
 			got := "none"
 			if exit != nil {
 				got = strconv.Itoa(*exit)
 			}
 			return fmt.Sprintf("expected exit status %s of %s, got %s; its output is %s", c.ExitStatus, r.tool, got,
-				excerpt(r.output))
+				scenario.Excerpt(r.output))
 		}
 	}
-	return c.Output.mismatch("the output of "+r.tool, r.output)
+	return textMismatch(&c.Output, "the output of "+r.tool, r.output)
 }
 
-func (m *textMatch) mismatch(what, text string) string {
+func textMismatch(m *scenario.TextMatch, what, text string) string {
 	for _, want := range m.Contains {
 		if !strings.Contains(text, want) {
-			return fmt.Sprintf("expected %s to contain %s, but it is %s", what, excerpt(want), excerpt(text))
+			return fmt.Sprintf("expected %s to contain %s, but it is %s", what, scenario.Excerpt(want), scenario.Excerpt(text))
 		}
 	}
 	for _, bad := range m.NotContains {
 		if i := strings.Index(text, bad); i >= 0 {
-			return fmt.Sprintf("expected %s not to contain %s, but at byte %d it does", what, excerpt(bad), i)
+			return fmt.Sprintf("expected %s not to contain %s, but at byte %d it does", what, scenario.Excerpt(bad), i)
 		}
 	}
-	for _, re := range m.compiled {
+	for _, re := range m.Compiled {
 		if !re.MatchString(text) {
-			return fmt.Sprintf("expected %s to match %s, but it is %s", what, excerpt(re.String()), excerpt(text))
+			return fmt.Sprintf("expected %s to match %s, but it is %s", what, scenario.Excerpt(re.String()), scenario.Excerpt(text))
 		}
 	}
 	return ""
-}
-
-func (e *exitStatus) has(v *int) bool {
-	if v == nil {
-		return false
-	}
-	return e.nonzero && *v != 0 || slices.Contains(e.values, *v)
-}
-
-// String returns the set for an error.
-func (e *exitStatus) String() string {
-	if e.nonzero {
-		return "nonzero"
-	}
-	list := make([]string, len(e.values))
-	for i, v := range e.values {
-		list[i] = strconv.Itoa(v)
-	}
-	return joinWords(list)
 }
 
 func orNone(s string) string {
@@ -159,14 +140,6 @@ func orNone(s string) string {
 		return "none"
 	}
 	return s
-}
-
-// joinWords lists alternatives.
-func joinWords(list []string) string {
-	if n := len(list); n > 1 {
-		return strings.Join(list[:n-1], ", ") + " or " + list[n-1]
-	}
-	return strings.Join(list, "")
 }
 
 // partsText joins the texts of parts.

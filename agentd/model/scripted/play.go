@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"holon/agentd/model"
+	"holon/internal/scenario"
 	"holon/responses"
 )
 
@@ -41,7 +42,7 @@ func (p *player) play() error {
 	if err := p.wait(s.Delay); err != nil {
 		return err
 	}
-	for _, part := range []func(*step) error{p.reasoning, p.message, p.calls} {
+	for _, part := range []func(*scenario.Step) error{p.reasoning, p.message, p.calls} {
 		err := part(s)
 		if errors.Is(err, errCut) {
 			return p.emit(model.Event{Kind: model.Done, Stop: model.StopMaxTokens, Usage: p.usage()})
@@ -50,8 +51,8 @@ func (p *player) play() error {
 			return err
 		}
 	}
-	if s.fails(p.req.Attempt) {
-		return s.Error.error()
+	if fails(s, p.req.Attempt) {
+		return failure(s.Error)
 	}
 	done := model.Event{Kind: model.Done, Stop: model.Stop(s.Stop), Usage: p.usage()}
 	if done.Stop == "" {
@@ -93,14 +94,14 @@ func (p *player) length() (n int64) {
 }
 
 // arguments returns the arguments of a call.
-func (p *player) arguments(c call) string {
+func (p *player) arguments(c scenario.Call) string {
 	if c.Raw != nil {
-		return p.view.fill(c.json)
+		return p.view.fill(c.JSON)
 	}
-	return p.view.fillJSON(c.json)
+	return p.view.fillJSON(c.JSON)
 }
 
-func (p *player) reasoning(s *step) error {
+func (p *player) reasoning(s *scenario.Step) error {
 	if s.Reasoning == "" {
 		return nil
 	}
@@ -116,7 +117,7 @@ func (p *player) reasoning(s *step) error {
 	return p.emit(model.Event{Kind: model.ReasoningEnd})
 }
 
-func (p *player) message(s *step) error {
+func (p *player) message(s *scenario.Step) error {
 	if s.Text == "" && len(s.Chunks) == 0 && s.Repeat == nil && s.Refusal == "" {
 		return nil
 	}
@@ -139,7 +140,7 @@ func (p *player) message(s *step) error {
 	return p.text(model.RefusalDelta, p.view.fill(s.Refusal))
 }
 
-func (p *player) calls(s *step) error {
+func (p *player) calls(s *scenario.Step) error {
 	for i, c := range s.Calls {
 		args, id := p.arguments(c), p.pos.callID(i)
 		if err := p.emit(model.Event{Kind: model.CallBegin, CallID: id, Name: c.Tool}); err != nil {
@@ -208,7 +209,7 @@ func (p *player) say(kind model.EventKind, text string) error {
 
 // repeat yields the same delta again and again. Each has a fixed time from the
 // start, so that the cost of a delta does not slow the stream.
-func (p *player) repeat(r *repeat) error {
+func (p *player) repeat(r *scenario.Repeat) error {
 	start := time.Now()
 	for i := range r.Count {
 		if r.Gap > 0 {
@@ -258,13 +259,22 @@ func (p *player) usage() responses.Usage {
 			said.Output = min(u.Output, int64(max(0, *limit)))
 			said.Reasoning = min(u.Reasoning, said.Output)
 		}
-		return said.responses()
+		return counted(said)
 	}
 	in := int64(len(p.req.Instructions))
 	for _, item := range p.req.Input {
 		in += size(item)
 	}
-	return usage{Input: in/bytesPerToken + 1, Output: p.bytes/bytesPerToken + 1}.responses()
+	return counted(scenario.Usage{Input: in/bytesPerToken + 1, Output: p.bytes/bytesPerToken + 1})
+}
+
+// counted converts u, whose total is the sum.
+func counted(u scenario.Usage) responses.Usage {
+	return responses.Usage{
+		InputTokens: u.Input, OutputTokens: u.Output, TotalTokens: u.Input + u.Output,
+		InputTokenDetails:  responses.InputTokenDetails{CachedTokens: u.Cached},
+		OutputTokenDetails: responses.OutputTokenDetails{ReasoningTokens: u.Reasoning},
+	}
 }
 
 // size returns the number of bytes of an item that a model reads.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"holon/agentd/model"
+	"holon/internal/scenario"
 	"holon/responses"
 )
 
@@ -16,11 +17,11 @@ const (
 
 // position is the round that answers a request.
 type position struct {
-	scenario *scenario
+	scenario *scenario.Scenario
 	turn     int // from 1
 	number   int // rounds of this turn so far, this one included
-	round    *round
-	step     *step
+	round    *scenario.Round
+	step     *scenario.Step
 	view     view
 }
 
@@ -29,7 +30,7 @@ type position struct {
 // played so far is chosen again from the conversation at that time, and consumes
 // its own calls. A message of the user during the turn ends a round and is visible
 // to the next. Context items of agentd are ignored.
-func (sc *scenario) locate(input []responses.Item) (*position, error) {
+func locate(sc *scenario.Scenario, input []responses.Item) (*position, error) {
 	if slices.ContainsFunc(input, responses.IsContext) {
 		input = slices.DeleteFunc(slices.Clone(input), responses.IsContext)
 	}
@@ -45,7 +46,7 @@ func (sc *scenario) locate(input []responses.Item) (*position, error) {
 	}
 	rounds := sc.Turns[count-1].Rounds
 	rest := p.hear(input[start:])
-	jumps := make(map[*step]int)
+	jumps := make(map[*scenario.Step]int)
 	for at := 0; p.number < maxPlayed; {
 		p.number++
 		p.round = &rounds[at]
@@ -67,7 +68,7 @@ func (sc *scenario) locate(input []responses.Item) (*position, error) {
 		if at == len(rounds) {
 			p.number, p.round = p.number+1, nil
 			return nil, p.diverged(fmt.Sprintf("the scenario has only %d round(s) in this turn, but the turn goes "+
-				"on; its last output is %s", len(rounds), excerpt(p.view.texts(0).output)))
+				"on; its last output is %s", len(rounds), scenario.Excerpt(p.view.texts(0).output)))
 		}
 	}
 	return nil, p.diverged(fmt.Sprintf("more than %d rounds were played in one turn", maxPlayed))
@@ -75,11 +76,11 @@ func (sc *scenario) locate(input []responses.Item) (*position, error) {
 
 // summarize returns the position of a summary, which is outside all turns: the
 // conversation to summarize is the user's message.
-func (sc *scenario) summarize(input []responses.Item) *position {
+func summarize(sc *scenario.Scenario, input []responses.Item) *position {
 	_, _, user := userTurns(input)
 	s := sc.Summary
 	if s == nil {
-		s = &step{Text: fmt.Sprintf("Scripted summary of %d bytes, which end with: %s", len(user), ending(user))}
+		s = &scenario.Step{Text: fmt.Sprintf("Scripted summary of %d bytes, which end with: %s", len(user), ending(user))}
 	}
 	return &position{scenario: sc, turn: 1, number: 1, step: s, view: view{user: user}}
 }
@@ -144,7 +145,7 @@ func (p *position) choose() error {
 	why := ""
 	for i := range p.round.Cases {
 		c := &p.round.Cases[i]
-		miss := c.When.mismatch(p.view)
+		miss := mismatch(c.When, p.view)
 		if miss == "" {
 			p.step = &c.Step
 			return nil
@@ -198,7 +199,7 @@ func (p *position) consume(items []responses.Item) (rest []responses.Item, err e
 }
 
 // next returns the index of the round after a step, len(rounds) after the last.
-func next(rounds []round, at int, s *step, jumps map[*step]int) int {
+func next(rounds []scenario.Round, at int, s *scenario.Step, jumps map[*scenario.Step]int) int {
 	times := s.Times
 	if times == 0 {
 		times = defaultTimes
@@ -224,12 +225,12 @@ func (p *position) callID(i int) string {
 }
 
 // fails reports whether the step fails in the given attempt, from 1.
-func (s *step) fails(attempt int) bool {
+func fails(s *scenario.Step, attempt int) bool {
 	return s.Error != nil && (s.Error.Attempts == 0 || max(attempt, 1) <= s.Error.Attempts)
 }
 
-// error returns the failure as a model error.
-func (f *failure) error() *model.Error {
+// failure returns the failure of a scenario as a model error.
+func failure(f *scenario.Failure) *model.Error {
 	e := &model.Error{Kind: model.ErrorKind(f.Kind), Status: f.Status, Code: f.Code, Message: f.Message,
 		RetryAfter: f.RetryAfter}
 	if e.Kind == "" {

@@ -19,10 +19,10 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"holon/agentd/model"
+	"holon/internal/scenario"
 	"holon/responses"
 )
 
@@ -40,7 +40,7 @@ type Options struct {
 type Transport struct {
 	dirs    []string
 	files   []string
-	builtin map[string]*scenario
+	builtin map[string]*scenario.Scenario
 
 	mu    sync.Mutex
 	cache map[string]cached // by path
@@ -49,7 +49,7 @@ type Transport struct {
 // New returns the transport. Relative directories are taken relative to the
 // present working directory, once.
 func New(opts Options) (*Transport, error) {
-	t := &Transport{builtin: make(map[string]*scenario), cache: make(map[string]cached)}
+	t := &Transport{builtin: make(map[string]*scenario.Scenario), cache: make(map[string]cached)}
 	for _, dir := range opts.Dirs {
 		abs, err := filepath.Abs(dir)
 		if err != nil {
@@ -66,7 +66,7 @@ func New(opts Options) (*Transport, error) {
 		t.files = append(t.files, filepath.Clean(file))
 	}
 	for name, data := range embedded() {
-		sc, err := parse(name, data)
+		sc, err := scenario.Parse(name, data)
 		if err != nil {
 			return nil, fmt.Errorf("read built-in scenario %q: %w", name, err)
 		}
@@ -98,13 +98,13 @@ func (t *Transport) locate(req model.Request) (*position, error) {
 		return nil, &model.Error{Kind: model.KindScenario, Code: e.Code, Message: e.Error(), Err: err}
 	}
 	if req.Purpose == model.PurposeSummary {
-		return sc.summarize(req.Input), nil
+		return summarize(sc, req.Input), nil
 	}
-	pos, err := sc.locate(req.Input)
+	pos, err := locate(sc, req.Input)
 	if err != nil {
 		return nil, err
 	}
-	if why := pos.step.Expect.mismatch(pos.view); why != "" {
+	if why := mismatch(pos.step.Expect, pos.view); why != "" {
 		return nil, pos.diverged(why)
 	}
 	return pos, nil
@@ -135,15 +135,6 @@ func (p *position) diverged(why string) *model.Error {
 	}
 	return &model.Error{
 		Kind: model.KindScenario, Code: responses.CodeScenarioDiverged,
-		Message: fmt.Sprintf("scenario %s, turn %d, %s: %s", p.scenario.file, p.turn, label, why),
+		Message: fmt.Sprintf("scenario %s, turn %d, %s: %s", p.scenario.File, p.turn, label, why),
 	}
-}
-
-// excerpt quotes the beginning of s.
-func excerpt(s string) string {
-	const limit = 200
-	if len(s) > limit {
-		return fmt.Sprintf("%q and %d bytes more", strings.ToValidUTF8(s[:limit], ""), len(s)-limit)
-	}
-	return fmt.Sprintf("%q", s)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"holon/internal/roots"
+	"holon/internal/scenario"
 	"holon/responses"
 )
 
@@ -23,21 +24,19 @@ var demo []byte
 // embedded returns the built-in scenarios.
 func embedded() map[string][]byte { return map[string][]byte{"demo": demo} }
 
-const (
-	maxFile  = 1 << 20 // bytes of a scenario file
-	maxCache = 32      // parsed files that are kept
-)
+// maxCache bounds the parsed files that are kept.
+const maxCache = 32
 
 // cached is a parsed file, valid while the file has this size and time.
 type cached struct {
 	size     int64
 	modified time.Time
-	scenario *scenario
+	scenario *scenario.Scenario
 }
 
 // load returns the named scenario. Errors are *responses.Error
 // values.
-func (t *Transport) load(name string) (*scenario, error) {
+func (t *Transport) load(name string) (*scenario.Scenario, error) {
 	if sc := t.builtin[name]; sc != nil {
 		return sc, nil
 	}
@@ -50,7 +49,7 @@ func (t *Transport) load(name string) (*scenario, error) {
 	}
 	if !filepath.IsLocal(name) {
 		return nil, responses.Invalid("model", responses.CodeScenarioNotFound,
-			fmt.Sprintf("the scenario path %s leaves its directory; name a file beneath %s", excerpt(name), t.places()))
+			fmt.Sprintf("the scenario path %s leaves its directory; name a file beneath %s", scenario.Excerpt(name), t.places()))
 	}
 	for _, dir := range t.dirs {
 		if sc, err := t.loadFrom(dir, name); sc != nil || err != nil {
@@ -62,7 +61,7 @@ func (t *Transport) load(name string) (*scenario, error) {
 
 // loadAbsolute loads a file that the operator named or that is in one of the
 // directories. Requests may not name others: an error would show their content.
-func (t *Transport) loadAbsolute(path string) (*scenario, error) {
+func (t *Transport) loadAbsolute(path string) (*scenario.Scenario, error) {
 	if slices.Contains(t.files, path) {
 		if sc, err := t.loadFrom(filepath.Dir(path), filepath.Base(path)); sc != nil || err != nil {
 			return sc, err
@@ -83,7 +82,7 @@ func (t *Transport) loadAbsolute(path string) (*scenario, error) {
 
 // loadFrom loads name, with or without its extension, from dir. It returns nil and
 // no error when the file does not exist.
-func (t *Transport) loadFrom(dir, name string) (*scenario, error) {
+func (t *Transport) loadFrom(dir, name string) (*scenario.Scenario, error) {
 	root, err := roots.Open(dir)
 	if err != nil {
 		return nil, nil // a directory that cannot be read holds no scenario
@@ -115,14 +114,14 @@ func (t *Transport) loadFrom(dir, name string) (*scenario, error) {
 }
 
 // read parses an open file, or returns the cached scenario.
-func (t *Transport) read(f *os.File, path string, info fs.FileInfo, err error) (*scenario, error) {
+func (t *Transport) read(f *os.File, path string, info fs.FileInfo, err error) (*scenario.Scenario, error) {
 	switch {
 	case err != nil:
 		return nil, t.unreadable(path, err)
 	case !info.Mode().IsRegular():
 		return nil, t.unreadable(path, errors.New("it is not a regular file"))
-	case info.Size() > maxFile:
-		return nil, invalid(path, fmt.Sprintf("the file has %d bytes, a scenario may have %d", info.Size(), maxFile))
+	case info.Size() > scenario.MaxFile:
+		return nil, invalid(path, fmt.Sprintf("the file has %d bytes, a scenario may have %d", info.Size(), scenario.MaxFile))
 	}
 	t.mu.Lock()
 	c, ok := t.cache[path]
@@ -130,13 +129,13 @@ func (t *Transport) read(f *os.File, path string, info fs.FileInfo, err error) (
 	if ok && c.size == info.Size() && c.modified.Equal(info.ModTime()) {
 		return c.scenario, nil
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFile))
+	data, err := io.ReadAll(io.LimitReader(f, scenario.MaxFile))
 	if err != nil {
 		return nil, t.unreadable(path, err)
 	}
-	sc, err := parse(path, data)
+	sc, err := scenario.Parse(path, data)
 	if err != nil {
-		return nil, err
+		return nil, invalid(path, err.Error())
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -150,7 +149,7 @@ func (t *Transport) read(f *os.File, path string, info fs.FileInfo, err error) (
 func (t *Transport) notFound(name string) *responses.Error {
 	return &responses.Error{
 		Type: responses.TypeInvalidRequest, Code: responses.CodeScenarioNotFound, Param: "model",
-		Message: fmt.Sprintf("there is no scenario %s in %s", excerpt(name), t.places()),
+		Message: fmt.Sprintf("there is no scenario %s in %s", scenario.Excerpt(name), t.places()),
 		Hint:    "name a YAML file relative to one of these directories, or the built-in scripted/demo",
 	}
 }

@@ -5,29 +5,15 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-)
 
-// placeholder matches our placeholders: a name, and after a colon the regular expression of the part that is meant.
-// Other text in braces, such as templates of other tools, is unchanged.
-var placeholder = regexp.MustCompile(`\{\{[a-z_]+(:[^{}]+)?\}\}`)
+	"holon/internal/scenario"
+)
 
 // maxFill bounds the value of one placeholder.
 const maxFill = 16 << 10
 
 // fills are the values of the placeholders in one round.
 type fills struct{ output, user, said, round string }
-
-// placeholders refuses misspelt placeholders.
-func (k *checker) placeholders(path, text string) {
-	for _, p := range placeholder.FindAllString(text, -1) {
-		name, pattern, _ := strings.Cut(strings.Trim(p, "{}"), ":")
-		_, err := regexp.Compile(pattern)
-		k.demand(err == nil, path, "%s has no regular expression behind its colon", excerpt(p))
-		_, known := fills{}.named(name)
-		k.demand(known, path, "%s is not a placeholder; there are {{last_output}}, {{last_user}}, {{last_said}} and "+
-			"{{round}}. To say it literally, put spaces inside the braces", excerpt(p))
-	}
-}
 
 // value returns the value of a placeholder: of one with a regular expression its first match, "" when there is none.
 func (f fills) value(p string) (value string, known bool) {
@@ -38,7 +24,7 @@ func (f fills) value(p string) (value string, known bool) {
 	}
 	re, err := regexp.Compile(pattern)
 	if err != nil {
-		return "", false // placeholders has refused it
+		return "", false // the check of the file has refused it
 	}
 	return re.FindString(value), true
 }
@@ -71,7 +57,7 @@ func (f fills) replace(text string, encode func(string) string) string {
 	if !strings.Contains(text, "{{") {
 		return text
 	}
-	return placeholder.ReplaceAllStringFunc(text, func(p string) string {
+	return scenario.Placeholder.ReplaceAllStringFunc(text, func(p string) string {
 		if value, known := f.value(p); known {
 			return encode(value)
 		}

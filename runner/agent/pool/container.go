@@ -86,7 +86,8 @@ func (k *Pool) unfit(ctx context.Context, a *agent, want runner.Made) string {
 // setModels lets the agent's container ask the models of a turn.
 func (k *Pool) setModels(ctx context.Context, a *agent, t Turn) error {
 	now := k.current() // before Configure, which may know more
-	if slices.Equal(a.models, modelsOf(t)) && a.revision.models == now.models || a.session.Ended() {
+	same := slices.Equal(a.models, modelsOf(t)) && a.revision.models == now.models && !a.session.ScenarioChanged()
+	if same || a.session.Ended() {
 		return nil
 	}
 	cfg, access, err := k.opts.Configure(ctx, t)

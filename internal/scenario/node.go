@@ -1,4 +1,4 @@
-package scripted
+package scenario
 
 import (
 	"bytes"
@@ -72,7 +72,7 @@ func (w *jsonWriter) mapping(n *yaml.Node, depth int) error {
 			return fmt.Errorf("line %d: keys must be plain texts", key.Line)
 		}
 		if seen[key.Value] {
-			return fmt.Errorf("line %d: the key %s stands here twice", key.Line, excerpt(key.Value))
+			return fmt.Errorf("line %d: the key %s stands here twice", key.Line, Excerpt(key.Value))
 		}
 		seen[key.Value] = true
 		if i > 0 {
@@ -96,13 +96,13 @@ func (w *jsonWriter) scalar(n *yaml.Node) error {
 	case "!!str", "!!timestamp":
 	case "!!null", "!!bool", "!!int", "!!float":
 		if err := n.Decode(&v); err != nil {
-			return fmt.Errorf("line %d: %s can't be read", n.Line, excerpt(n.Value))
+			return fmt.Errorf("line %d: %s can't be read", n.Line, Excerpt(n.Value))
 		}
 		if f, ok := v.(float64); ok && (math.IsInf(f, 0) || math.IsNaN(f)) {
-			return fmt.Errorf("line %d: JSON has no %s", n.Line, excerpt(n.Value))
+			return fmt.Errorf("line %d: JSON has no %s", n.Line, Excerpt(n.Value))
 		}
 	default:
-		return fmt.Errorf("line %d: a value tagged %s has no form in JSON", n.Line, excerpt(n.ShortTag()))
+		return fmt.Errorf("line %d: a value tagged %s has no form in JSON", n.Line, Excerpt(n.ShortTag()))
 	}
 	return w.value(v)
 }

@@ -1,13 +1,12 @@
-package scripted
+package scenario
 
 import (
 	"fmt"
 	"reflect"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
-
-	"holon/agentd/model"
 )
 
 // Bounds of a scenario, in addition to its size.
@@ -45,20 +44,20 @@ func (k *checker) wait(path string, d time.Duration) {
 
 // oneOf accepts the empty value, too.
 func (k *checker) oneOf(path, value string, allowed ...string) {
-	k.demand(value == "" || slices.Contains(allowed, value), path, "%s is not one of %s", excerpt(value),
-		joinWords(allowed))
+	k.demand(value == "" || slices.Contains(allowed, value), path, "%s is not one of %s", Excerpt(value),
+		Words(allowed))
 }
 
 // check finds errors beyond those of the YAML decoder and prepares data that is the
 // same for every play. Errors begin with the path of the field.
-func (sc *scenario) check() error {
+func (sc *Scenario) check() error {
 	k := &checker{}
 	k.demand(len(sc.Rounds) == 0 || len(sc.Turns) == 0, "rounds and turns",
 		"write one of them; rounds is short for a single turn")
 	k.demand(len(sc.Rounds)+len(sc.Turns) > 0, "rounds", "a scenario needs at least one round")
 	if len(sc.Rounds) > 0 {
 		k.rounds("rounds", sc.Rounds)
-		sc.Turns, sc.Rounds = []turn{{Rounds: sc.Rounds}}, nil
+		sc.Turns, sc.Rounds = []Turn{{Rounds: sc.Rounds}}, nil
 	} else {
 		for i := range sc.Turns {
 			k.rounds(fmt.Sprintf("turns[%d].rounds", i), sc.Turns[i].Rounds)
@@ -73,7 +72,7 @@ func (sc *scenario) check() error {
 	return k.err
 }
 
-func (k *checker) rounds(path string, rounds []round) {
+func (k *checker) rounds(path string, rounds []Round) {
 	k.demand(len(rounds) > 0, path, "a turn needs at least one round")
 	ids := make(map[string]bool)
 	for i := range rounds {
@@ -81,7 +80,7 @@ func (k *checker) rounds(path string, rounds []round) {
 		if id == "" {
 			continue
 		}
-		k.demand(isID(id), at, "%s is not a name; use letters, digits, _ and -", excerpt(id))
+		k.demand(isID(id), at, "%s is not a name; use letters, digits, _ and -", Excerpt(id))
 		k.demand(!ids[id], at, "there are two rounds called %s", id)
 		ids[id] = true
 	}
@@ -90,7 +89,7 @@ func (k *checker) rounds(path string, rounds []round) {
 	}
 }
 
-func (k *checker) round(path string, r *round, ids map[string]bool) {
+func (k *checker) round(path string, r *Round, ids map[string]bool) {
 	if len(r.Cases) == 0 {
 		k.step(path, &r.Step, ids)
 		return
@@ -106,11 +105,11 @@ func (k *checker) round(path string, r *round, ids map[string]bool) {
 	}
 }
 
-func (k *checker) step(path string, s *step, ids map[string]bool) {
+func (k *checker) step(path string, s *Step, ids map[string]bool) {
 	k.demand(s.Text == "" || len(s.Chunks) == 0, path+".chunks", "write text or chunks, not both")
 	k.demand(s.ChunkSize >= 0, path+".chunk_size", "must not be negative")
 	if s.Goto != "" {
-		k.demand(ids[s.Goto], path+".goto", "there is no round with the id %s in this turn", excerpt(s.Goto))
+		k.demand(ids[s.Goto], path+".goto", "there is no round with the id %s in this turn", Excerpt(s.Goto))
 		k.demand(len(s.Calls) > 0, path+".goto", "a round without calls ends the turn, so nothing can follow it")
 	}
 	k.demand(s.Times == 0 || s.Times > 0 && s.Goto != "", path+".times", "must be at least 1 and come with goto")
@@ -133,31 +132,31 @@ func (k *checker) step(path string, s *step, ids map[string]bool) {
 	k.repeat(path+".repeat", s.Repeat)
 	k.failure(path+".error", s.Error)
 	k.condition(path+".expect", s.Expect)
-	k.oneOf(path+".stop", s.Stop, string(model.StopEnd), string(model.StopMaxTokens), string(model.StopContentFilter))
+	k.oneOf(path+".stop", s.Stop, "end", "max_tokens", "content_filter")
 }
 
-func (s *step) empty() bool {
+func (s *Step) empty() bool {
 	return s.Text == "" && len(s.Chunks) == 0 && s.Repeat == nil && s.Reasoning == "" && s.Refusal == "" &&
 		len(s.Calls) == 0 && s.Error == nil && s.Stop == ""
 }
 
-func (k *checker) call(path string, c *call) {
+func (k *checker) call(path string, c *Call) {
 	k.demand(c.Tool != "" && len(c.Tool) <= maxName, path+".tool",
 		"a call needs the name of a tool, of at most %d characters", maxName)
 	k.demand(c.ID == "" || isID(c.ID), path+".id",
-		"%s is not a call id; use letters, digits, _ and -", excerpt(c.ID))
+		"%s is not a call id; use letters, digits, _ and -", Excerpt(c.ID))
 	k.demand(c.Raw == nil || c.Arguments.IsZero(), path+".raw", "write arguments or raw, not both")
 	if c.Raw != nil {
-		c.json = *c.Raw
+		c.JSON = *c.Raw
 	} else {
 		var err error
-		c.json, err = argumentsJSON(&c.Arguments)
+		c.JSON, err = argumentsJSON(&c.Arguments)
 		k.take(path+".arguments", err)
 	}
-	k.placeholders(path+".arguments", c.json)
+	k.placeholders(path+".arguments", c.JSON)
 }
 
-func (k *checker) repeat(path string, r *repeat) {
+func (k *checker) repeat(path string, r *Repeat) {
 	if r == nil {
 		return
 	}
@@ -166,7 +165,7 @@ func (k *checker) repeat(path string, r *repeat) {
 	k.wait(path+".gap", r.Gap)
 }
 
-func (k *checker) failure(path string, f *failure) {
+func (k *checker) failure(path string, f *Failure) {
 	if f == nil {
 		return
 	}
@@ -175,12 +174,11 @@ func (k *checker) failure(path string, f *failure) {
 		"must be an HTTP status from 400 to 599")
 	k.demand(f.Attempts >= 0, path+".attempts", "must not be negative")
 	k.wait(path+".retry_after", f.RetryAfter)
-	k.oneOf(path+".kind", f.Kind, string(model.KindTransport), string(model.KindProtocol),
-		string(model.KindAuthentication), string(model.KindInvalidRequest), string(model.KindRateLimited),
-		string(model.KindOverloaded), string(model.KindContextLength))
+	k.oneOf(path+".kind", f.Kind, "transport", "protocol", "authentication", "invalid_request", "rate_limited",
+		"overloaded", "context_length")
 }
 
-func (k *checker) condition(path string, c *condition) {
+func (k *checker) condition(path string, c *Condition) {
 	if c == nil {
 		return
 	}
@@ -191,13 +189,46 @@ func (k *checker) condition(path string, c *condition) {
 	k.compile(path+".user", c.User)
 }
 
-func (k *checker) compile(path string, m *textMatch) {
+func (k *checker) compile(path string, m *TextMatch) {
 	if m == nil {
 		return
 	}
 	for i, expr := range m.Matches {
 		re, err := regexp.Compile(expr)
 		k.take(fmt.Sprintf("%s.matches[%d]", path, i), err)
-		m.compiled = append(m.compiled, re)
+		m.Compiled = append(m.Compiled, re)
 	}
+}
+
+// Placeholder matches our placeholders: a name, and after a colon the regular expression of the part that is meant.
+// Other text in braces, such as templates of other tools, is unchanged.
+var Placeholder = regexp.MustCompile(`\{\{[a-z_]+(:[^{}]+)?\}\}`)
+
+// placeholders refuses misspelt placeholders.
+func (k *checker) placeholders(path, text string) {
+	for _, p := range Placeholder.FindAllString(text, -1) {
+		name, pattern, _ := strings.Cut(strings.Trim(p, "{}"), ":")
+		_, err := regexp.Compile(pattern)
+		k.demand(err == nil, path, "%s has no regular expression behind its colon", Excerpt(p))
+		known := slices.Contains([]string{"last_output", "last_user", "last_said", "round"}, name)
+		k.demand(known, path, "%s is not a placeholder; there are {{last_output}}, {{last_user}}, {{last_said}} and "+
+			"{{round}}. To say it literally, put spaces inside the braces", Excerpt(p))
+	}
+}
+
+// Excerpt quotes the beginning of s.
+func Excerpt(s string) string {
+	const limit = 200
+	if len(s) > limit {
+		return fmt.Sprintf("%q and %d bytes more", strings.ToValidUTF8(s[:limit], ""), len(s)-limit)
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// Words lists alternatives.
+func Words(list []string) string {
+	if n := len(list); n > 1 {
+		return strings.Join(list[:n-1], ", ") + " or " + list[n-1]
+	}
+	return strings.Join(list, "")
 }

@@ -32,9 +32,15 @@ that it tells of are not kept for the record any more.`},
 		file, through := "", int64(0)
 		cmd, r := remoteCommand(streams, kind.name, kind.short, 0, 0,
 			func(ctx context.Context, r *remote) error { return runExport(ctx, r, kind.name, file, through) })
+		cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("through") && through < 1 {
+				return usage("--through", fmt.Sprintf("%d is not the number of an event", through), "give 1 or more")
+			}
+			return nil
+		}
 		r.onAgent(cmd)
 		cmd.Flags().StringVarP(&file, "output", "o", "", "`file` to write; default, and -, the standard output")
-		cmd.Flags().Int64Var(&through, "through", 0, "`number` of the last event that counts; 0 the newest")
+		cmd.Flags().Int64Var(&through, "through", 0, "`number` of the last event that counts; default, the newest")
 		cmd.Long = kind.short + `: one JSON document, of one moment.
 Its manifest has the cut, the SHA-256 of each part, and the gaps of the record. The same
 cut is the same document, whatever the agent does later. A document with a secret that
@@ -47,9 +53,6 @@ printed.` + kind.note
 }
 
 func runExport(ctx context.Context, r *remote, kind, file string, through int64) error {
-	if through < 0 {
-		return usage("--through", fmt.Sprintf("%d is not the number of an event", through), "give 1 or more")
-	}
 	doc, err := r.Export(ctx, r.Agent, kind, through)
 	if err != nil {
 		return err
@@ -93,7 +96,7 @@ func writeExport(path string, doc []byte) (kept bool, err error) {
 
 // confirmExport tells the record that evidence is on disk, so that directories of turns may go.
 func confirmExport(ctx context.Context, r *remote, through int64) error {
-	_, err := r.Command(ctx, "export_evidence", wire.Command{AgentID: r.Agent, Through: through,
+	_, err := r.Command(ctx, "export_evidence", wire.Command{AgentID: r.Agent, Through: &through,
 		CommandID: fmt.Sprint("export-", through)})
 	return err
 }

@@ -61,7 +61,7 @@ func exports(kind string) command {
 			err := s.store.View(r.Context(), func(v ledger.View) error {
 				agent, err := v.AgentState(c.AgentID)
 				if agent.ExportedBy == c.CommandID {
-					c.Through = agent.Exported
+					c.Through = &agent.Exported
 				}
 				return err
 			})

@@ -238,7 +238,11 @@ func (s *Server) getExport(_ http.ResponseWriter, r *http.Request) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	doc, err := s.export(r.Context(), cmp.Or(q["agent_id"], s.host.Info().DefaultAgent), pathValue(r, "kind"), through)
+	var last *int64
+	if q["through"] != "" {
+		last = &through
+	}
+	doc, err := s.export(r.Context(), cmp.Or(q["agent_id"], s.host.Info().DefaultAgent), pathValue(r, "kind"), last)
 	if err != nil {
 		return nil, byAgentID(err)
 	}
@@ -246,8 +250,8 @@ func (s *Server) getExport(_ http.ResponseWriter, r *http.Request) (any, error) 
 }
 
 // export cuts the record of an agent in one snapshot of the ledger, so that what it says belongs together. The same cut
-// taken again is the same document until retention lets events of it go.
-func (s *Server) export(ctx context.Context, agentID, kind string, through int64) (*readmodel.Document, error) {
+// taken again is the same document until retention lets events of it go. last is the last event, nil for the newest.
+func (s *Server) export(ctx context.Context, agentID, kind string, last *int64) (*readmodel.Document, error) {
 	doc, ok := readmodel.NewDocument(kind, agentID)
 	if !ok {
 		return nil, &state.Error{Code: ledger.CodeNotFound, Param: "kind",
@@ -258,24 +262,25 @@ func (s *Server) export(ctx context.Context, agentID, kind string, through int64
 		return nil, err
 	}
 	defer release()
+	var through int64
 	err = s.store.View(ctx, func(v ledger.View) error {
 		newest, err := v.Events(agentID, ledger.EventQuery{Limit: 1, Descending: true})
 		if err != nil {
 			return err
 		}
-		if through < 0 || through > newest.Newest {
+		if through = newest.Newest; last != nil {
+			through = *last
+		}
+		if last != nil && through < 1 || through > newest.Newest {
 			return &state.Error{Code: wire.CodeInvalidValue, Param: "through",
 				Message: fmt.Sprintf("the record of agent %s has no event %d", agentID, through),
 				Hint:    fmt.Sprintf("use %d to %d, or leave through out for all", max(1, newest.Oldest), newest.Newest)}
 		}
-		if through > 0 && through < newest.Oldest {
+		if last != nil && through < newest.Oldest {
 			return &state.Error{Code: wire.CodeInvalidValue, Param: "through",
 				Message: fmt.Sprintf("the record of agent %s begins with event %d: retention let go of event %d", agentID,
 					newest.Oldest, through),
 				Hint: fmt.Sprintf("use %d to %d, or leave through out for all", newest.Oldest, newest.Newest)}
-		}
-		if through == 0 {
-			through = newest.Newest
 		}
 		return s.record(ctx, v, agentID, through, func(e *agentruntime.Event) error {
 			if doc.Add(e) {

@@ -55,6 +55,7 @@ func TestAnExportOfACutStaysTheSame(t *testing.T) {
 		t.Errorf("the cut at %d is now\n%s\nwant\n%s", through, again, whole)
 	}
 	r.ask(d, get("/runtime/export/everything")).is(t, "an unknown export", 404, "not_found", "kind")
+	r.ask(d, get("/runtime/export/review?through=0")).is(t, "a cut before the first", 400, "invalid_value", "through")
 	r.ask(d, get("/runtime/export/review?through=x")).is(t, "a bad cut", 400, "invalid_value", "through")
 	if _, err := r.store.Prune(ctx, ledger.Retention{MaxEvents: 2}, time.Now(), 1000); err != nil {
 		t.Fatal(err)

@@ -32,7 +32,7 @@ type Command struct {
 	QueuedTurnID string `json:"queued_turn_id,omitempty"`
 	TaskID       string `json:"task_id,omitempty"`
 	JobID        string `json:"job_id,omitempty"`
-	Through      int64  `json:"through,omitempty"` // the last event of an export; 0: the newest
+	Through      *int64 `json:"through,omitempty"` // the last event of an export; nil: the newest
 }
 
 // CommandAnswer says that a command was accepted. Its facts are in the record up to AppliedThroughSequence.

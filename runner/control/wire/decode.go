@@ -28,6 +28,10 @@ func Decode(body []byte, out any, nested ...string) error {
 		return err
 	}
 	for i, f := range fields {
+		if strings.HasSuffix(f.name, "_id") && string(f.value) == `""` { // it was meant to name something
+			return &state.Error{Code: CodeInvalidValue, Param: f.name,
+				Message: fmt.Sprintf("the key %.100q is empty", f.name), Hint: "give a value, or leave it out"}
+		}
 		if !slices.Contains(nested, f.name) || !bytes.HasPrefix(f.value, []byte("{")) {
 			continue
 		}

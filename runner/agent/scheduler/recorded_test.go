@@ -12,8 +12,8 @@ import (
 )
 
 // recordedOps are what else the record of an agent tells of.
-const recordedOps = "rec-round rec-round rec-call rec-call rec-call rec-open rec-remove rec-remove rec-model rec-model " +
-	"rec-image rec-archive rec-broken rec-unblock rec-fail rec-wait rec-notify rec-tell " +
+const recordedOps = "rec-round rec-round rec-call rec-call rec-call rec-open rec-remove rec-remove rec-model " +
+	"rec-model rec-image rec-archive rec-broken rec-unblock rec-fail rec-wait rec-notify rec-tell " +
 	"rec-container rec-container "
 
 // recorded is what happens in a turn as its container tells it, and what else is asked of the runtime.

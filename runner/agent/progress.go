@@ -73,6 +73,9 @@ func progressOf(ev turns.RuntimeEvent, call begunCall) (scheduler.Progress, bool
 	ids[agentruntime.ModelRequest], ids[agentruntime.Process] = ev.ModelRequestID, ev.ProcessID
 	ids[agentruntime.Task], ids[agentruntime.Run] = ev.TaskID, ev.RunID
 	ids[agentruntime.Trace], ids[agentruntime.Span] = ev.TraceID, ev.SpanID
+	if ev.Type == turns.ToolStarted { // for the case that it is cut off
+		p.Does, p.Input, p.Round = call.Text, call.input, call.round
+	}
 	typ, data := audited(ev.Type, ev.Payload, call)
 	if typ != "" {
 		p.Event.Type = typ

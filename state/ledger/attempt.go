@@ -75,7 +75,13 @@ type Unfinished struct {
 	Call  string           `json:"call_id,omitempty"` // of a call of a tool, as the model named it
 
 	Request *turns.Requested `json:"request,omitempty"` // of one to a model
-	At      turns.Time       `json:"at,omitzero"`       // likewise
+	At      turns.Time       `json:"at,omitzero"`       // when it began: a request, or a call of a tool
+
+	Does  string `json:"does,omitempty"`  // a call of a tool, for a person
+	Input string `json:"input,omitempty"` // its arguments, cut
+	Round int    `json:"round,omitempty"` // in which it was made, or that made a compaction necessary
+
+	Trigger string `json:"trigger,omitempty"` // of a compaction
 }
 
 // Recorded are the counts of a turn by the facts of its container that are in the record.

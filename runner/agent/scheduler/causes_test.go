@@ -135,3 +135,22 @@ func TestTaskOfAnOlderVersion(t *testing.T) {
 		}
 	}
 }
+
+// A wait for which a message is in the queue already is triggered by that.
+func TestCauseOfAWaitThatAQueuedMessageTriggers(t *testing.T) {
+	w := open(t)
+	w.admit(prompt("first"))
+	w.claim()
+	w.admit(prompt("second"))
+	w.sleep("call_1", 0)
+	w.caused(t, rules.WaitTriggered, rules.MessageAdmitted)
+}
+
+// A setting that changes is why blocked messages are tried again.
+func TestCauseOfAnUnblocking(t *testing.T) {
+	w := open(t)
+	w.tryKeyless(w.admit(prompt("x")).MessageID)
+	_, err := w.m.SetModel(w.ctx, "alpha", "p/other", "")
+	w.must(err)
+	w.caused(t, rules.QueueEntryUnblocked, rules.ModelOverrideRequested)
+}

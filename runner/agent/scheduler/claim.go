@@ -338,6 +338,13 @@ func (s *step) recordEvent(a *ledger.Attempt, p Progress) error {
 	if p.Cause > 0 && (e.Class == turns.ProcessStarted || !process) {
 		e.Cause = factEvent(a.TurnID, p.Cause)
 	}
+	said, err := s.interjection(*a, e)
+	if err != nil {
+		return err
+	}
+	if said != "" {
+		e.Cause = interjectedEvent(a.ID, said)
+	}
 	if e.CreatedAt = e.CreatedAt.UTC().Truncate(time.Millisecond); e.CreatedAt.Before(a.StartedAt) ||
 		e.CreatedAt.After(s.now) {
 		e.CreatedAt = s.now
@@ -347,7 +354,7 @@ func (s *step) recordEvent(a *ledger.Attempt, p Progress) error {
 	}
 	a.Compacted = a.Compacted || e.Class == "context.compaction.completed"
 	s.emit(e.Type, e, nil)
-	track(a, &s.events[len(s.events)-1], p.ToolName)
+	track(a, &s.events[len(s.events)-1], p)
 	count(a, e.Class, e.Data)
 	return nil
 }

@@ -169,11 +169,11 @@ func (m *Scheduler) agent(ctx context.Context, agentID, event string, f facts, s
 		if set(&a); a == old {
 			return s.unblock()
 		}
+		a.UpdatedAt = s.now
+		s.emit(event, ledger.Event{}, f)
 		if err := s.unblock(); err != nil {
 			return err
 		}
-		a.UpdatedAt = s.now
-		s.emit(event, ledger.Event{}, f)
 		return s.UpdateAgent(a)
 	})
 	return a, err

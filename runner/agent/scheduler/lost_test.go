@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -89,6 +90,20 @@ func TestLostTurnTellsItsRecord(t *testing.T) {
 			case e.Type == rules.RuntimeError && (p.Timeline == nil || len(p.Timeline.Attempts) != 2 || !p.Token.Estimated):
 				t.Errorf("the failure is %s, want two attempts and an estimate", e.Data)
 			}
+		}
+		return err
+	})
+	w.view(func(v ledger.View) error {
+		ran, failed := v.ToolExecutions(c.Attempt.AgentID, 10)
+		if failed != nil || len(ran) != 1 || ran[0].ID != "call_2" || ran[0].Status != "error" || ran[0].DurationMS != 2000 {
+			t.Errorf("the calls of the turn are %+v, want the one that was cut off", ran)
+		}
+		if types, _ := w.events(0); !slices.Contains(types, rules.ToolExecuted) {
+			t.Error("no event tells of it")
+		}
+		entries, err := v.Transcript(c.Attempt.AgentID, 100)
+		if !slices.ContainsFunc(entries, func(e ledger.TranscriptEntry) bool { return e.Kind == ledger.TranscriptTools }) {
+			t.Error("the transcript does not have it")
 		}
 		return err
 	})

@@ -56,7 +56,8 @@ func (s *step) offer(a ledger.Attempt, e ledger.Entry) error {
 		return err
 	}
 	s.emitQueue(rules.OperatorInterjection, "interject", e,
-		ledger.Event{TurnID: a.TurnID, Status: "running", Cause: admittedEvent(e.MessageID)},
+		ledger.Event{ID: interjectedEvent(a.ID, e.MessageID), TurnID: a.TurnID, Status: "running",
+			Cause: admittedEvent(e.MessageID)},
 		facts{"attempt_id": a.ID, "merged_into_turn_id": a.TurnID})
 	return s.eachWait(func(w ledger.Wait) error {
 		if !triggeredBy(w, e.MessageID) {

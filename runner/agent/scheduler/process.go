@@ -62,7 +62,7 @@ func (s *step) emitProcessBegun(a *ledger.Attempt, t ledger.Task) string {
 		return event
 	}
 	s.emitProcess(t, turns.Scope{}.ProcessStarted("", turns.ProcessOf(t.ID), turns.Process{Command: t.Command.CmdPreview,
-		Cwd: t.Command.Workdir, TTY: t.Command.TTY, AcceptsInput: t.TakesInput}), s.now)
+		Cwd: t.Command.Workdir, TTY: t.Command.TTY, AcceptsInput: t.TakesInput}), causeOfTask(t), s.now)
 	return s.newest()
 }
 
@@ -76,9 +76,9 @@ func openProcess(a *ledger.Attempt, taskID string) int {
 	})
 }
 
-// emitProcess tells what happened to the process of a task at a time.
-func (s *step) emitProcess(t ledger.Task, ev turns.RuntimeEvent, at time.Time) {
-	e := ledger.Event{Ref: t.ID, Class: ev.Type, Status: ev.Status, Cause: causeOfTask(t), CreatedAt: at}
+// emitProcess tells what happened to the process of a task at a time, because of the event cause.
+func (s *step) emitProcess(t ledger.Task, ev turns.RuntimeEvent, cause string, at time.Time) {
+	e := ledger.Event{Ref: t.ID, Class: ev.Type, Status: ev.Status, Cause: cause, CreatedAt: at}
 	ev = turns.Scope{}.TaskProcess(t.ID, ev)
 	e.IDs[agentruntime.Task], e.IDs[agentruntime.Run], e.IDs[agentruntime.Process] = ev.TaskID, ev.RunID, ev.ProcessID
 	f := facts{}

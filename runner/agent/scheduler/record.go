@@ -20,6 +20,11 @@ import (
 func admittedEvent(messageID string) string  { return derivedID(responses.PrefixEvent, messageID) }
 func submittedEvent(attemptID string) string { return derivedID(responses.PrefixEvent, attemptID) }
 
+// interjectedEvent is the id of the event with which a message was bound to the turn of an attempt.
+func interjectedEvent(attemptID, messageID string) string {
+	return derivedID(responses.PrefixEvent, attemptID, messageID)
+}
+
 // factEvent is the id of the event of a fact that a container recorded in a turn, by its number there.
 func factEvent(turnID string, seq int64) string {
 	return derivedID(responses.PrefixEvent, turnID, strconv.FormatInt(seq, 10))
@@ -30,7 +35,7 @@ const maxOpen = 1000
 
 // track notes what an event of a turn begins and ends. An event that ends something was caused
 // by the one that began it.
-func track(a *ledger.Attempt, e *ledger.Event, tool string) {
+func track(a *ledger.Attempt, e *ledger.Event, p Progress) {
 	family, ok := agentruntime.FamilyOf(e.Class)
 	if !ok || family.Name == "turn" || family.Name == "action" {
 		return
@@ -38,7 +43,7 @@ func track(a *ledger.Attempt, e *ledger.Event, tool string) {
 	at := openUnit(a, family, e)
 	switch {
 	case e.Class == family.Open && at < 0 && len(a.Open) < maxOpen:
-		a.Open = append(a.Open, unfinished(e, tool))
+		a.Open = append(a.Open, unfinished(e, p))
 	case at >= 0 && e.Class != family.Open:
 		e.Cause = a.Open[at].Event
 		if slices.Contains(family.Close, e.Class) {
@@ -54,17 +59,22 @@ func openUnit(a *ledger.Attempt, family agentruntime.Family, e *ledger.Event) in
 	})
 }
 
-// unfinished is what an event begins. What a request to a model asked for is kept, for the case that it is cut off.
-func unfinished(e *ledger.Event, tool string) ledger.Unfinished {
-	u := ledger.Unfinished{Class: e.Class, Event: e.ID, IDs: e.IDs, Tool: tool}
-	if e.Class == turns.ToolStarted {
-		var p turns.Begun
-		_ = json.Unmarshal(e.Data, &p) // likewise
-		u.Call = clip(p.CallID)
-	}
-	if e.Class == turns.ModelRequested {
+// unfinished is what an event begins, with what its end needs in case that it is cut off.
+func unfinished(e *ledger.Event, p Progress) ledger.Unfinished {
+	u := ledger.Unfinished{Class: e.Class, Event: e.ID, IDs: e.IDs, Tool: p.ToolName}
+	switch e.Class { // what is wrong with a payload is left out
+	case turns.ToolStarted:
+		var b turns.Begun
+		_ = json.Unmarshal(e.Data, &b)
+		u.Call, u.At, u.Does, u.Input, u.Round = clip(b.CallID), turns.At(e.CreatedAt), p.Does, p.Input, p.Round
+		u.Tool = cmp.Or(u.Tool, clip(b.ToolName))
+	case turns.ModelRequested:
 		u.Request, u.At = &turns.Requested{}, turns.At(e.CreatedAt)
-		_ = json.Unmarshal(e.Data, u.Request) // what is wrong with it is left out
+		_ = json.Unmarshal(e.Data, u.Request)
+	case turns.CompactionBegun:
+		var c turns.CompactionStart
+		_ = json.Unmarshal(e.Data, &c)
+		u.Trigger, u.Round = clip(c.Trigger), c.Round
 	}
 	return u
 }
@@ -80,7 +90,7 @@ var closings = map[string]string{
 }
 
 // closeOpen ends what the turn of an attempt has begun and not ended, before the turn itself.
-func (s *step) closeOpen(a *ledger.Attempt, v verdict) {
+func (s *step) closeOpen(a *ledger.Attempt, v verdict) error {
 	category, status := "cancelled", "cancelled"
 	if v.attempt == ledger.AttemptInterrupted {
 		category, status = "interrupted", "failed"
@@ -92,7 +102,15 @@ func (s *step) closeOpen(a *ledger.Attempt, v verdict) {
 		}
 		f := facts{"failure_category": category, "retryable": false, "message": "the turn ended before it did",
 			"tool_name": u.Tool}
+		typ := class
 		switch class {
+		case turns.ToolFailed:
+			typ = rules.ToolExecuted
+			if err := s.cutOffCall(*a, u, category, f); err != nil {
+				return err
+			}
+		case turns.CompactionFailed:
+			f["trigger"], f["round"] = u.Trigger, u.Round
 		case "hook.failed":
 			f["fail_mode"] = "open"
 		case turns.ModelFailed:
@@ -100,12 +118,14 @@ func (s *step) closeOpen(a *ledger.Attempt, v verdict) {
 		case turns.ProcessFailed: // how it ended is not known, also where the turn was cancelled
 			f["failure_category"] = "lost"
 		}
-		s.emit(class, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: status, IDs: u.IDs, Cause: u.Event}, f)
+		s.emit(typ, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Class: class, Status: status, IDs: u.IDs,
+			Cause: u.Event}, f)
 		count(a, class, nil) // a call that was begun is one of the turn's
 		if class == turns.ModelFailed {
 			s.cutOff(a, u)
 		}
 	}
+	return nil
 }
 
 // maxTold bounds the files of a turn that its record tells of. Its turn.json has them all.

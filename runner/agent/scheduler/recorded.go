@@ -3,10 +3,12 @@ package scheduler
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 
 	"holon/responses"
 	"holon/responses/agentruntime"
 	"holon/responses/turns"
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -95,4 +97,24 @@ func (s *step) cutOff(a *ledger.Attempt, u ledger.Unfinished) {
 		StartedAt: u.At, CompletedAt: turns.At(s.now), DurationMS: max(0, turns.At(s.now).Sub(u.At).Milliseconds()),
 		FailureKind: "interrupted",
 		Disposition: "fail_fast", Outcome: turns.OutcomeFailFast, TokenUsage: &used})
+}
+
+// cutOffCall records a call of a tool that was cut off, as one that failed, and adds to f what its event tells of that.
+func (s *step) cutOffCall(a ledger.Attempt, u ledger.Unfinished, kind string, f facts) error {
+	ran := ledger.ToolExecution{ID: u.IDs[agentruntime.ToolCall], AgentID: a.AgentID, TurnID: a.TurnID,
+		TurnIndex: a.TurnIndex, WorkItemID: a.WorkItemID, Tool: u.Tool, CreatedAt: u.At.Time(), CompletedAt: s.now,
+		DurationMS: max(0, turns.At(s.now).Sub(u.At).Milliseconds()), Status: "error", Input: u.Input,
+		Summary: "the turn ended before it did"}
+	f["call"], f["kind"], f["error"], f["status"], f["duration_ms"] = u.Does, kind, ran.Summary, ran.Status, ran.DurationMS
+	err := s.InsertToolExecution(ran)
+	if state.IsCode(err, ledger.CodeConflict) { // a container may repeat an id
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	entry := facts{"tool_call_id": ran.ID, "arguments": u.Input, "output": "", "exit_code": nil}
+	maps.Copy(entry, f)
+	return s.InsertTranscript(s.transcript(a, ledger.TranscriptEntry{Kind: ledger.TranscriptTools, Round: u.Round,
+		MessageID: a.MessageID, Data: mustJSON(entry)}))
 }

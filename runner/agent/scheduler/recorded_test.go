@@ -97,6 +97,7 @@ func (w *world) act(t *turn, i int, o op) error {
 		case "rec-call":
 			t.call(o.N)
 		default: // a call that the turn leaves open
+			t.tools++
 			t.tell("tool.started", "", agentruntime.ToolCall, fmt.Sprint("open_", len(t.facts)),
 				`{"tool_name":"Sleep","host":"server","safe_args":"{}","policy":"allow"}`)
 		}

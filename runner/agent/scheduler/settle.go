@@ -81,7 +81,9 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 		}
 	}
 	a.Recorded = recorded
-	s.closeOpen(&a, v)
+	if err := s.closeOpen(&a, v); err != nil {
+		return Settlement{}, err
+	}
 	e, a.Recorded = e.completed(a.Recorded), nil
 	if !v.turn {
 		s.endNotBegun(a, e, v)
@@ -323,7 +325,7 @@ func (s *step) unresolve(a ledger.Attempt) error {
 			w.AttemptID != a.ID {
 			continue
 		}
-		if _, err := s.triggerWait(w, a.MessageID); err != nil {
+		if _, err := s.triggerWait(w, a.MessageID, ""); err != nil {
 			return err
 		}
 	}

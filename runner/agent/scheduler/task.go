@@ -223,16 +223,19 @@ func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output) erro
 	if old.Status == tasks.Cancelling && ends[0].Type == turns.TaskCancelAsked {
 		ends = ends[1:]
 	}
+	ended := "" // the event of the end of its process
 	for _, ev := range ends {
 		switch {
 		case ev.Type == turns.TaskCancelAsked:
 			s.emitTask(rules.TaskStatusUpdated, ev, t, ledger.Event{Cause: createdEvent(t)})
 			t.CancelEvent = s.newest()
 		case !strings.HasPrefix(ev.Type, "process."):
-			s.emitTask(rules.TaskResultReceived, ev, t, ledger.Event{Cause: causeOfTask(t), CreatedAt: at})
+			s.emitTask(rules.TaskResultReceived, ev, t,
+				ledger.Event{Cause: cmp.Or(t.CancelEvent, ended, createdEvent(t)), CreatedAt: at})
 			s.cause = s.newest() // of the message
 		case t.ProcessEvent != "":
-			s.emitProcess(t, ev, at)
+			s.emitProcess(t, ev, cmp.Or(t.CancelEvent, t.ProcessEvent), at)
+			ended = s.newest()
 		}
 	}
 	if err := s.UpdateTask(t); err != nil || told != "" {

@@ -63,13 +63,16 @@ func lastFailure(m readmodel.ThreadReadModel) (last string) {
 	return last
 }
 
-// tellCalls is the tools and requests. A call that its turn left open has no record of its own.
+// tellCalls is the tools and requests.
 func tellCalls(p *picture, m readmodel.ThreadReadModel) {
 	for _, c := range m.ToolCalls.Items {
 		switch {
 		case c.Status == "running":
 			p.Open[c.ToolCallID] = "tool.started"
-		case c.Status != "cancelled" && c.FailureCategory != "interrupted":
+		default:
+			if c.Status == "cancelled" { // with its turn: a table only knows success and error
+				c.Status = "failed"
+			}
 			p.Tools[c.TurnID+" "+c.ToolCallID] = line(
 				c.ToolName,
 				c.Status,

@@ -167,6 +167,9 @@ type Progress struct {
 	// Type, Class, Status, IDs, CreatedAt, ProducerSeq, Level, Ref and Data; "" Type: none
 	Event      ledger.Event
 	ToolName   string                  // of a call that begins
+	Does       string                  // what it does, for a person
+	Input      string                  // its arguments, cut
+	Round      int                     // of the model that makes it
 	Tool       *ledger.ToolExecution   // a call that ended, less agent and turn; nil: none
 	Transcript *ledger.TranscriptEntry // Kind, Round, StopReason, tokens and Data; nil: none
 	Task       *tasks.Snapshot         // a task that the turn began; nil: none

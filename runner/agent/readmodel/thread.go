@@ -175,6 +175,7 @@ func (f *Fold) applyTurn(e fact) {
 			f.environment = environment
 		}
 	case "turn.completed", "turn.failed":
+		f.artifacts.leaveOut(e.number("artifacts_omitted"))
 		f.endTurn(t, e)
 	}
 }

@@ -39,6 +39,13 @@ func (w *window[T]) at(key string) *T {
 	return thing
 }
 
+// leaveOut counts things that came and of which no event tells.
+func (w *window[T]) leaveOut(n int64) {
+	if n > 0 {
+		w.total, w.omitted = w.total+n, w.omitted+n
+	}
+}
+
 // find returns the thing of a key, nil when it is not kept.
 func (w *window[T]) find(key string) *T { return w.byKey[key] }
 

@@ -131,14 +131,18 @@ func (s *step) closeOpen(a *ledger.Attempt, v verdict) error {
 // maxTold bounds the files of a turn that its record tells of. Its turn.json has them all.
 const maxTold = 50
 
-// tellArtifacts tells of the files that a turn left in its directory. Outputs of tools are told of with their calls.
-func (s *step) tellArtifacts(a ledger.Attempt, e End) {
+// tellArtifacts tells of the files that a turn left in its directory, and returns how many it left out. Outputs of tools
+// are told of with their calls.
+func (s *step) tellArtifacts(a ledger.Attempt, e End) (omitted int) {
 	told := 0
 	for _, file := range e.Artifacts {
-		if strings.HasPrefix(file.Path, turns.ToolsDir+"/") || told == maxTold {
+		if strings.HasPrefix(file.Path, turns.ToolsDir+"/") {
 			continue
 		}
-		told++
+		if told++; told > maxTold {
+			omitted++
+			continue
+		}
 		id := derivedID("artifact_", a.TurnID, file.Path)
 		event := ledger.Event{ID: derivedID(responses.PrefixEvent, id), MessageID: a.MessageID, TurnID: a.TurnID}
 		event.IDs[agentruntime.Artifact] = id
@@ -146,16 +150,20 @@ func (s *step) tellArtifacts(a ledger.Attempt, e End) {
 			"read_ref": "turns/" + a.TurnID + "/" + clip(file.Path), "size_bytes": file.Bytes,
 			"digest": "sha256:" + clip(file.SHA256)})
 	}
+	return omitted
 }
 
-// endTurn tells the end of a turn.
-func (s *step) endTurn(a ledger.Attempt, t ledger.Turn, v verdict) {
+// endTurn tells the end of a turn, and how many of its files were not told of.
+func (s *step) endTurn(a ledger.Attempt, t ledger.Turn, v verdict, omitted int) {
 	class, status := rules.TurnEnd(v.attempt, t.Kind,
 		v.entry == ledger.Aborted && a.AbortedBy != "" || v.reason == rules.TurnSuspended)
 	f := facts{"kind": string(t.Kind), "reason": clip(t.Reason), "turn_index": t.Index, "duration_ms": t.DurationMS,
 		"started_at": t.StartedAt, "completed_at": t.CompletedAt,
 		"model_rounds": t.ModelRounds, "tool_calls": t.ToolCalls, "response_id": t.ResponseID,
 		"model": clip(t.Model), "usage": used(t.Usage, t.Provider)}
+	if omitted > 0 {
+		f["artifacts_omitted"] = omitted
+	}
 	if class == rules.TurnFailed {
 		f = f.failed(t.Failure, status, v)
 	}

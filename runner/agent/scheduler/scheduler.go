@@ -13,6 +13,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/agentruntime"
+	"holon/responses/turns"
 	"holon/runner/agent/rules"
 	"holon/state"
 	"holon/state/ledger"
@@ -133,7 +134,7 @@ func (s *step) close() error {
 type facts map[string]any
 
 // emit tells of the step and returns the number of the event. Class and time are those of the type and the step unless
-// e has its own.
+// e has its own. Empty texts are left out, and times have milliseconds.
 func (s *step) emit(typ string, e ledger.Event, f facts) int64 {
 	t, _ := rules.Event(typ)
 	e.AgentID, e.Type = s.state.AgentID, typ
@@ -151,8 +152,15 @@ func (s *step) emit(typ string, e ledger.Event, f facts) int64 {
 		s.cause = e.ID
 	}
 	for k, v := range f {
-		if text, ok := v.(string); ok && text == "" {
-			delete(f, k)
+		switch v := v.(type) {
+		case string:
+			if v == "" {
+				delete(f, k)
+			}
+		case time.Time:
+			f[k] = turns.At(v)
+		case *time.Time:
+			f[k] = turns.AtOptional(v)
 		}
 	}
 	if len(f) > 0 {

@@ -85,8 +85,7 @@ func (s *step) writeTurn(a ledger.Attempt, e End, v verdict, failure *ledger.Fai
 	}
 	out.Turn, out.Closure = &t, closure
 	s.count(t, a)
-	s.tellArtifacts(a, e)
-	s.endTurn(a, t, v)
+	s.endTurn(a, t, v, s.tellArtifacts(a, e))
 	s.emitClosure(closure, ledger.Event{MessageID: a.MessageID, TurnID: t.ID,
 		Status: rules.ThreadStatus(closure, s.state.Stopped)})
 	return nil

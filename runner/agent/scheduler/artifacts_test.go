@@ -1,0 +1,45 @@
+package scheduler_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"holon/responses/turns"
+	"holon/runner/agent/readmodel"
+	"holon/runner/agent/scheduler"
+	"holon/runner/agent/view"
+	"holon/state/ledger"
+)
+
+// The record tells of 50 files of a turn and counts the others, and the times in its payloads have milliseconds.
+func TestFilesBeyondTheBoundAreCounted(t *testing.T) {
+	w := open(t)
+	w.admit(prompt("x"))
+	c := w.claim()
+	w.must(w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{}))
+	end := scheduler.End{Kind: ledger.TurnCompleted, ResponseID: "resp_1", StartedAt: w.now,
+		CompletedAt: w.now.Add(1_020_300_007)}
+	for i := range 63 {
+		end.Artifacts = append(end.Artifacts, turns.Artifact{Path: fmt.Sprint("file", i)})
+	}
+	w.settle(c.Attempt.ID, end)
+	fold := readmodel.New("alpha")
+	_, events := w.events(0)
+	for _, e := range events {
+		event := view.RuntimeEvent(e, testLog)
+		fold.Apply(&event)
+		if e.Class == "turn.completed" {
+			var p struct {
+				At string `json:"completed_at"`
+			}
+			w.must(json.Unmarshal(e.Data, &p))
+			equal(t, "completed_at", p.At, end.CompletedAt.UTC().Format("2006-01-02T15:04:05.000Z"))
+		}
+	}
+	model, _ := fold.Model("artifact_checkpoint_summary")
+	got := model.(readmodel.ArtifactSummary).Artifacts
+	if len(got.Items) != 50 || got.Total != 63 || got.Omitted != 13 {
+		t.Errorf("%d files are listed of %d, %d omitted, want 50 of 63, 13 omitted", len(got.Items), got.Total, got.Omitted)
+	}
+}

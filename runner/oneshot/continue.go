@@ -2,6 +2,7 @@ package oneshot
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 
@@ -10,6 +11,7 @@ import (
 	"holon/runner"
 	"holon/runner/turnfiles"
 	"holon/runner/workspace"
+	"holon/runner/workspace/git"
 	"holon/state/files"
 )
 
@@ -54,6 +56,15 @@ func (o *Run) Continue(parent *files.Entry) error {
 			Objects: filepath.Join(parent.Dir, ObjectsDir)}
 	}
 	return nil
+}
+
+// namePatch adds the path of the patch to the error of a change that does not merge with the files as they are now.
+func (o *Run) namePatch(err error) error {
+	e, ok := errors.AsType[*git.Error](err)
+	if ok && e.Code == workspace.CodeContinueConflict && o.Workspace.Continue != nil {
+		e.Hint += ", or apply the patch by hand: " + o.Workspace.Continue.Patch
+	}
+	return err
 }
 
 // keepConversation keeps what agentd stored of the conversation, for a run that continues this one. That a run cannot

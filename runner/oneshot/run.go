@@ -146,7 +146,10 @@ func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 		r.spec.Session.Record.GrantHash = r.spec.Turn.Grant
 	}
 	err = r.execute(ctx,
-		func(ctx context.Context) (*runner.Session, error) { return runner.Start(ctx, r.spec.Session) },
+		func(ctx context.Context) (*runner.Session, error) {
+			s, err := runner.Start(ctx, r.spec.Session)
+			return s, o.namePatch(err)
+		},
 		func(ctx context.Context, s *runner.Session) runner.TurnResult {
 			return s.Turn(ctx, r.spec.Turn, r.observer())
 		})

@@ -103,7 +103,7 @@ type merge struct {
 	user     *git.UserRepository // nil for a plain directory
 	warnings []workspace.Warning
 	confirm  Confirm
-	remedy   string // of a conflict
+	remedy   func(clear string) string // of a conflict
 
 	names    []string          // every path the patch touches, sorted
 	created  []string          // names known to be new: of renamed files, and as far as conflicts were looked for
@@ -130,7 +130,7 @@ func newMerge(ctx context.Context, dir, scratch string, options ApplyOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	m := &merge{top: dir, warnings: options.Warnings, confirm: options.Confirm, remedy: options.remedy(),
+	m := &merge{top: dir, warnings: options.Warnings, confirm: options.Confirm, remedy: options.remedy,
 		scratch: scratch, index: filepath.Join(scratch, "index"),
 		repo: git.Repository{Dir: filepath.Join(scratch, "repo"), Format: git.SHA1}, existing: map[string]placed{}}
 	if user != nil {

@@ -8,13 +8,13 @@ import (
 	"holon/runner/workspace/git"
 )
 
-// remedy says what can be done about a conflict.
-func (o ApplyOptions) remedy() string {
+// remedy says what can be done about a conflict; clear is how the files at fault are got out of the way.
+func (o ApplyOptions) remedy(clear string) string {
 	merge := o.Merge
 	if merge != "" {
 		merge += ", "
 	}
-	return "nothing was changed; " + merge + "undo your changes to these files, or apply the patch by hand: " + o.Patch
+	return "nothing was changed; " + merge + clear + ", or apply the patch by hand: " + o.Patch
 }
 
 // conflict returns the error for a patch that can't be applied.
@@ -22,7 +22,7 @@ func (m *merge) conflict(paths []string, cause error) error {
 	slices.Sort(paths)
 	e := &git.Error{Code: CodePatchConflict, Paths: paths, Err: cause,
 		Message: "the patch does not apply to the current files",
-		Hint:    m.remedy}
+		Hint:    m.remedy("undo your changes to these files")}
 	if len(paths) == 0 {
 		return e
 	}
@@ -34,7 +34,7 @@ func (m *merge) conflict(paths []string, cause error) error {
 	if m.allInTheWay(paths) {
 		e.Code = CodeWouldOverwrite
 		e.Message = strings.Replace(e.Message, "conflicts with the current", "would overwrite", 1)
-		e.Hint = "nothing was changed; move these files away first"
+		e.Hint = m.remedy("move these files away")
 	}
 	return e
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -34,15 +36,28 @@ func findAgentd(named string) (string, error) {
 	}
 	path, err := filepath.Abs(path)
 	if err == nil {
-		path, err = filepath.EvalSymlinks(path)
+		var real string
+		if real, err = filepath.EvalSymlinks(path); err == nil {
+			path = real
+		}
 	}
-	if err != nil {
-		return "", &runner.Error{Code: "agentd_missing", Param: "HOLON_AGENTD",
-			Message: "there is no agentd next to holon or in libexec/holon",
-			Hint:    "run make build or make install, or set HOLON_AGENTD to its path",
-			Err:     err}
+	if err == nil {
+		return path, nil
 	}
-	return path, nil
+	e := &runner.Error{Code: "agentd_missing", Param: "HOLON_AGENTD", Err: err}
+	switch {
+	case named == "":
+		e.Param, e.Err = "agentd", nil
+		e.Message = "it is neither next to holon nor in libexec/holon of an installation, at " + path
+		e.Hint = "run make build or make install, or set HOLON_AGENTD to its path"
+	case errors.Is(err, fs.ErrNotExist):
+		e.Err = nil
+		e.Message = visible.OneLine(named, 200) + " is not there"
+		e.Hint = "correct or unset HOLON_AGENTD"
+	default:
+		e.Message, e.Hint = visible.OneLine(named, 200)+" cannot be used", "correct or unset HOLON_AGENTD"
+	}
+	return "", e
 }
 
 // openEngine opens the engine that was asked for. auto means Docker: without it

@@ -36,6 +36,38 @@ var jsonString = regexp.MustCompile(`("(?:[^"\\]|\\.)*")(\s*)(:?)`)
 // gives the lines: JSON is YAML once strings use the escapes that both know, colons follow keys at once, and tabs are
 // spaces.
 func parseJSON(data []byte) (*yaml.Node, error) {
+	value, err := decodeJSON(data)
+	if err != nil {
+		return nil, err
+	}
+	if value == nil {
+		return nil, &syntaxError{1, "is null instead of an object with settings"}
+	}
+	data = jsonString.ReplaceAllFunc(data, func(match []byte) []byte {
+		part := jsonString.FindSubmatch(match)
+		var text string
+		_ = json.Unmarshal(part[1], &text) // the whole file is valid
+		return slices.Concat(strconv.AppendQuoteToASCII(nil, text), part[3], part[2])
+	})
+	return parseYAML(bytes.ReplaceAll(data, []byte("\t"), []byte(" ")))
+}
+
+// CheckSyntax says where a file is neither YAML nor JSON, in the words that files of settings have for it.
+func CheckSyntax(data []byte) error {
+	err := yaml.Unmarshal(data, new(yaml.Node))
+	if err == nil {
+		return nil
+	}
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) { // JSON, of which more can be said
+		if _, err := decodeJSON(data); err != nil {
+			return err
+		}
+	}
+	return yamlError(err)
+}
+
+// decodeJSON reads one value of JSON.
+func decodeJSON(data []byte) (any, error) {
 	if !utf8.Valid(data) {
 		return nil, &syntaxError{1, "the file is not UTF-8"}
 	}
@@ -48,21 +80,31 @@ func parseJSON(data []byte) (*yaml.Node, error) {
 		if !ok {
 			return nil, &syntaxError{line(int64(len(data))), "the file ends too early"}
 		}
-		return nil, &syntaxError{line(invalid.Offset - 1), invalid.Error()}
+		return nil, &syntaxError{line(invalid.Offset - 1), notJSON(data, int(invalid.Offset)-1)}
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, &syntaxError{line(dec.InputOffset()), "there is something after the object"}
 	}
-	if value == nil {
-		return nil, &syntaxError{1, "is null instead of an object with settings"}
+	return value, nil
+}
+
+// notJSON says what is wrong at a byte of data that JSON cannot have there.
+func notJSON(data []byte, at int) string {
+	before, char := data[:at], data[at]
+	column := 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
+	what := fmt.Sprintf("%q cannot stand there", string(char))
+	switch trimmed := bytes.TrimSpace(before); {
+	case (char == '}' || char == ']') && bytes.HasSuffix(trimmed, []byte(",")):
+		what = fmt.Sprintf("the comma before %q is one too many", string(char))
+	case char == '/' || char == '#':
+		what = "it has no comments"
+	case char < ' ':
+		what = "a text cannot go over the end of a line, or have control characters"
+	case char >= utf8.RuneSelf:
+		r, _ := utf8.DecodeRune(data[at:])
+		what = fmt.Sprintf("%q cannot stand there", string(r))
 	}
-	data = jsonString.ReplaceAllFunc(data, func(match []byte) []byte {
-		part := jsonString.FindSubmatch(match)
-		var text string
-		_ = json.Unmarshal(part[1], &text) // the whole file is valid
-		return slices.Concat(strconv.AppendQuoteToASCII(nil, text), part[3], part[2])
-	})
-	return parseYAML(bytes.ReplaceAll(data, []byte("\t"), []byte(" ")))
+	return fmt.Sprintf("is not JSON at column %d: %s", column, what)
 }
 
 // parseYAML reads one YAML document. Aliases are refused, because a file with aliases can describe far more
@@ -89,6 +131,7 @@ func yamlError(err error) error {
 	if n, err := fmt.Sscanf(e.what, "line %d: ", &e.line); n == 1 && err == nil {
 		_, e.what, _ = strings.Cut(e.what, ": ")
 	}
+	e.what = "is not YAML there, or in the line before; see to its indentation, colons, quotes and brackets"
 	return e
 }
 

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -128,6 +129,9 @@ func (k *key) parseText(text string) (*yaml.Node, error) {
 		return textNode(text), nil
 	}
 	if strings.HasPrefix(strings.TrimSpace(text), "[") {
+		if !json.Valid([]byte(text)) {
+			return nil, errors.New("is not a JSON list")
+		}
 		wrapped, err := parseJSON([]byte(`{"v":` + text + `}`))
 		if err != nil {
 			return nil, fmt.Errorf("is not a JSON list: %w", err)

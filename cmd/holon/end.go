@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"path/filepath"
 
@@ -78,11 +79,25 @@ func showClosing(streams Streams, m *state.Manifest, dir string, view *progress)
 	view.summary(m, dir)
 	if m.ExitCode != 0 {
 		if m.Error != nil {
-			streams.sayFailure(*m.Error)
+			streams.sayFailure(failureOf(m))
 		}
 		return exitError(m.ExitCode)
 	}
 	return nil
+}
+
+// failureOf is the error of a run as a person reads it. One that no setting is at fault for is of the run, in the form
+// that the failed turn of an agent has.
+func failureOf(m *state.Manifest) state.Failure {
+	f := *m.Error
+	if f.Param != "" || m.Status == state.StatusCancelled {
+		return f
+	}
+	if m.Status == state.StatusFailed && m.Turn != nil && workspaceOf(m).Changes != nil { // what is missing is the turn
+		f.Message = "the turn did not complete: " + f.Message
+	}
+	f.Param, f.Hint = m.RunID, cmp.Or(f.Hint, "see: holon logs "+m.RunID)
+	return f
 }
 
 // changes reads from a manifest what the run changed.

@@ -36,16 +36,27 @@ func (e *settingError) name(f *state.Failure) {
 		f.Hint = strings.Replace(f.Hint, "start Docker, set DOCKER_HOST", "start the engine there, name another", 1)
 		return
 	}
-	for _, known := range flagKeys {
-		if "--"+known.flag != f.Param {
-			continue
-		}
-		switch origin := e.loaded.Origin(known.key); origin.Layer {
-		case settings.LayerEnv:
-			f.Param = origin.Name
-		case settings.LayerUser, settings.LayerProject:
-			f.Param = origin.Name + ": " + known.key
-		}
-		return
+	option, key := f.Param, settingOf(f.Param)
+	switch origin := e.loaded.Origin(key); origin.Layer {
+	case settings.LayerEnv:
+		f.Param = origin.Name
+		f.Hint = strings.Replace(f.Hint, "raise it with holon config set "+key, "raise "+origin.Name, 1)
+		f.Hint = strings.Replace(f.Hint, "raise "+option, "raise "+origin.Name, 1)
+	case settings.LayerUser, settings.LayerProject:
+		f.Param = origin.Name + ": " + key
+		f.Hint = strings.Replace(f.Hint, "raise "+option, "raise it there", 1)
 	}
+}
+
+// settingOf is the key that files have for what an error names: a flag, or a key without a flag; "" for anything else.
+func settingOf(param string) string {
+	for _, known := range flagKeys {
+		if "--"+known.flag == param {
+			return known.key
+		}
+	}
+	if strings.HasPrefix(param, "runtime.") {
+		return param
+	}
+	return ""
 }

@@ -294,6 +294,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 			Timeout: o.Timeout, MaxOutputTokens: o.MaxOutputTokens,
 			Budget: budgetOf(o.Budget)},
 		Workspace: o.source(home),
+		Blame:     (&settingError{loaded: o.Loaded, docker: o.DockerHost}).name,
 		Session: runner.Config{
 			Image: o.Image, Secrets: o.streams.Secrets, Labels: map[string]string{runner.LabelHome: home.Dir()},
 			Log:         log,

@@ -38,6 +38,9 @@ func (r *execution) judge(err error) {
 	} else if err != nil {
 		r.manifest.Warnings = append(r.manifest.Warnings, runner.Describe(err).Message)
 	}
+	if v.failure != nil && r.spec.Blame != nil {
+		r.spec.Blame(v.failure)
+	}
 	m := r.manifest
 	m.Status, m.Outcome, m.ExitCode, m.Error = v.status, v.outcome, v.outcome.ExitCode(), v.failure
 }

@@ -167,13 +167,13 @@ func judge(p settings.Provider, status int, body []byte, known *state.Failure) e
 			e.Param, e.Hint = known.Param, known.Hint
 		}
 	case status == http.StatusNotFound:
-		e.Code, e.Hint = "not_found", "check the model's name, and that "+providers.Setting(p.Name, "BASE_URL")+
-			" ends before "+p.Contract.Routes()[0].Path
+		e.Code, e.Hint = "not_found", "check the model's name, and that the endpoint ends before "+
+			p.Contract.Routes()[0].Path+": holon providers get "+p.Name
 	case status == http.StatusTooManyRequests || status == http.StatusPaymentRequired:
 		e.Code, e.Hint = "rate_limited", "wait, or look at the account"
 	case status >= 500:
-		e.Code, e.Hint = "overloaded", "try again; look at the provider's status page, and at the endpoint "+
-			providers.Setting(p.Name, "BASE_URL")
+		e.Code, e.Hint = "overloaded", "try again; look at the provider's status page, and at the endpoint with: "+
+			"holon providers get "+p.Name
 	default:
 		e.Code, e.Hint = "invalid_request", "check the model's name and providers."+p.Name+".contract"
 	}

@@ -35,7 +35,7 @@ func newAgentCommand(streams Streams) *cobra.Command {
 	stop.Long = "Stop an agent until it is started. Its run is ended; what is queued stays queued, and\nnothing " +
 		"more is taken in. Its tasks go on."
 	stop.Flags().BoolVar(&withTasks, "with-tasks", false, "end its tasks too")
-	image := agentCommand(streams, "image AGENT [IMAGE]", "Show or set the image of an agent's container", 1, 2,
+	image := agentCommand(streams, "image [AGENT [IMAGE]]", "Show or set the image of an agent's container", 0, 2,
 		runAgentImage)
 	image.Long = "Show the image of an agent's container, or set it from the next turn on. An IMAGE of \"\"\nis the " +
 		"daemon's own again."
@@ -192,13 +192,13 @@ func showModel(r *remote, m view.ModelState) error {
 }
 
 func runAgentImage(ctx context.Context, r *remote) error {
-	var image string
-	if len(r.args) == 1 {
-		s, err := r.Status(ctx, r.args[0])
+	var agent, image string
+	if len(r.args) < 2 {
+		s, err := r.Status(ctx, r.named())
 		if err != nil {
 			return err
 		}
-		image = s.Identity.Image
+		agent, image = s.Identity.AgentID, s.Identity.Image
 	} else {
 		set, err := r.SetImage(ctx, r.args[0], r.args[1])
 		if e, ok := errors.AsType[*state.Error](err); ok && e.Param == "image" {
@@ -207,15 +207,15 @@ func runAgentImage(ctx context.Context, r *remote) error {
 		if err != nil {
 			return err
 		}
-		image = set.Image
+		agent, image = r.args[0], set.Image
 	}
 	if r.JSON {
 		return printJSON(r.streams, struct {
 			AgentID string `json:"agent_id"`
 			Image   string `json:"image"`
-		}{r.args[0], image})
+		}{agent, image})
 	}
-	return facts(r.streams, [2]string{"agent", r.args[0]}, [2]string{"image", cmp.Or(image, "that of the daemon")})
+	return facts(r.streams, [2]string{"agent", agent}, [2]string{"image", cmp.Or(image, "that of the daemon")})
 }
 
 // newTriggerCommand makes `holon agent trigger`.

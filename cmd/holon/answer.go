@@ -95,6 +95,21 @@ func (p *progress) message(ev responses.Event) {
 	p.draw()
 }
 
+// commentary prints a message of the model that is not its answer and was not shown while it was written.
+func (p *progress) commentary(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	text = strings.TrimSpace(text)
+	switch {
+	case p.quiet || text == "":
+	case p.json || !p.streams.OutTTY || p.streams.CI:
+		p.printLocked("  " + strings.ReplaceAll(p.streams.shown(text), "\n", "\n  "))
+	default:
+		p.printRows(strings.Split(p.streams.render(text), "\n"))
+		p.draw()
+	}
+}
+
 // printRows prints rows of a message above the status line. The caller holds mu.
 func (p *progress) printRows(rows []string) {
 	if len(rows) == 0 {

@@ -121,8 +121,8 @@ func runCredentialsList(_ context.Context, s *surface) error {
 		return s.printJSON(list)
 	}
 	if len(list) == 0 {
-		fmt.Fprintln(s.streams.Err, "holon: there are no keys; set a variable such as OPENAI_API_KEY, or store one "+
-			"with: holon credentials set openai")
+		s.streams.say("holon: there are no keys; set a variable such as OPENAI_API_KEY, or store one with: " +
+			"holon credentials set openai")
 		return nil
 	}
 	t := newTable(s.streams, "SOURCE", "NAME", "KEY", "USED BY")

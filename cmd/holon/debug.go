@@ -44,19 +44,29 @@ func runLatency(ctx context.Context, r *remote, limit int) error {
 	if r.JSON {
 		return printJSON(r.streams, report)
 	}
-	t := newTable(r.streams, "TURN", "INDEX", "MESSAGE", "ENDED", "QUEUED MS", "BEGIN MS", "TURN MS", "ROUNDS",
-		"TOOL CALLS")
+	t := newTable(r.streams, "TURN", "INDEX", "MESSAGE", "ENDED", "QUEUED", "BEGIN", "TOOK", "ROUNDS", "CALLS").
+		cutting("TURN", "MESSAGE")
 	for _, turn := range report.Turns {
 		begin, ended := "", string(turn.Kind)
 		if turn.Kind == ledger.TurnAborted && turn.FailureCode != scheduler.FailureAborted {
 			ended = "failed"
 		}
 		if turn.BeginMS != nil {
-			begin = strconv.FormatInt(*turn.BeginMS, 10)
+			begin = r.streams.millis(*turn.BeginMS)
 		}
 		t.row(turn.TurnID, strconv.FormatInt(turn.TurnIndex, 10), string(turn.MessageKind), ended,
-			strconv.FormatInt(turn.QueueWaitMS, 10), begin,
-			strconv.FormatInt(turn.TurnMS, 10), strconv.Itoa(turn.ModelRounds), strconv.Itoa(turn.ToolCalls))
+			r.streams.millis(turn.QueueWaitMS), begin, r.streams.millis(turn.TurnMS), strconv.Itoa(turn.ModelRounds), strconv.Itoa(turn.ToolCalls))
 	}
 	return t.end()
+}
+
+// millis is a time in milliseconds: a number in a pipe, with its unit for a person.
+func (s Streams) millis(ms int64) string {
+	switch {
+	case !s.OutTTY:
+		return strconv.FormatInt(ms, 10)
+	case ms < 10_000:
+		return strconv.FormatInt(ms, 10) + "ms"
+	}
+	return elapsed(ms)
 }

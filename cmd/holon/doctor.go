@@ -116,8 +116,9 @@ func (s *surface) showResult(r doctor.Result) {
 		_ = printRow(s.streams, string(r.Status), r.Check, r.Seen, r.Remedy) // main reports that it cannot be written
 		return
 	}
-	fmt.Fprintf(s.streams.Out, "%-7s  %-11s  %s\n", r.Status, r.Check, visible.Text(r.Seen))
+	indent := strings.Repeat(" ", 22)
+	_ = s.streams.print(fmt.Sprintf("%-7s  %-11s  ", r.Status, r.Check), indent, visible.Text(r.Seen))
 	if r.Remedy != "" {
-		fmt.Fprintf(s.streams.Out, "%s→ %s\n", strings.Repeat(" ", 22), visible.Text(r.Remedy))
+		_ = s.streams.print(indent+"→ ", indent+"  ", visible.Text(r.Remedy))
 	}
 }

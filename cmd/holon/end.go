@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"path/filepath"
 
 	"holon/internal/durable"
@@ -17,18 +18,16 @@ import (
 // showEnd prints how a run ended, whose results are in dir, and makes its exit
 // code the program's.
 func showEnd(streams Streams, asJSON bool, m *state.Manifest, dir string, view *progress) error {
+	var err error
 	if asJSON {
-		data, err := encodeRun(m, dir, streams.Secrets.Text(view.answer()))
-		if err != nil {
-			return err
+		var data []byte
+		if data, err = encodeRun(m, dir, streams.Secrets.Text(view.answer())); err == nil {
+			_, err = streams.Out.Write(machineText(data))
 		}
-		if _, err := streams.Out.Write(machineText(data)); err != nil {
-			return err
-		}
-	} else if err := view.showAnswer(); err != nil {
-		return err
+	} else {
+		err = view.showAnswer()
 	}
-	return showClosing(streams, m, dir, view)
+	return showClosing(streams, m, dir, view, err)
 }
 
 // encodeRun is what `holon run --json` prints: the manifest, and what the runtime
@@ -74,16 +73,19 @@ func failureArtifact(m *state.Manifest, dir string) *turns.FailureArtifact {
 
 const maxFailure = 1 << 20 // bytes of the report of a failed turn
 
-// showClosing ends the progress of a run.
-func showClosing(streams Streams, m *state.Manifest, dir string, view *progress) error {
+// showClosing ends the progress of a run, also of one whose output could not be written: lost is why, nil where it was.
+func showClosing(streams Streams, m *state.Manifest, dir string, view *progress, lost error) error {
 	view.summary(m, dir)
-	if m.ExitCode != 0 {
-		if m.Error != nil {
-			streams.sayFailure(failureOf(m))
-		}
-		return exitError(m.ExitCode)
+	if m.ExitCode == 0 {
+		return lost
 	}
-	return nil
+	if m.Error != nil {
+		streams.sayFailure(failureOf(m))
+	}
+	if lost != nil && !errors.Is(lost, errReaderGone) {
+		streams.sayFailure(describe(lost))
+	}
+	return exitError(m.ExitCode)
 }
 
 // failureOf is the error of a run as a person reads it. One that no setting is at fault for is of the run, in the form

@@ -96,12 +96,7 @@ func report(err error, streams Streams, asJSON bool) int {
 
 // sayFailure prints what went wrong: on one line, which a terminal shows wrapped at words.
 func (s Streams) sayFailure(f state.Failure) {
-	text := "holon: " + s.defuse(line(f))
-	if s.ErrTTY && s.Width != nil {
-		m := markdown{width: s.Width}
-		text = strings.Join(m.wrap([]span{{text, ""}}, "", "  "), "\n")
-	}
-	fmt.Fprintln(s.Err, text)
+	s.say("holon: " + s.defuse(line(f)))
 }
 
 func describe(err error) state.Failure {

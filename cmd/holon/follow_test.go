@@ -90,7 +90,7 @@ func TestTableFits(t *testing.T) {
 	for width, want := range map[int]string{
 		80: "NAME  WHERE                WHAT\na     https://example.org  something to do\n",
 		40: "NAME  WHERE              WHAT\na     https://example.…  something to do\n",
-		9:  "NAME  WHERE       WHAT\na     https://e…  something…\n",
+		9:  "NAME\n    WHERE\n    WHAT\na\n    https://e…\n    something…\n",
 	} {
 		var out bytes.Buffer
 		table := newTable(Streams{Out: &out, OutTTY: true, Width: func() int { return width }}, "NAME", "WHERE", "WHAT")

@@ -107,3 +107,67 @@ func TestFailureWraps(t *testing.T) {
 		}
 	}
 }
+
+// What is long is wrapped at words on a terminal, and one line elsewhere.
+func TestOutputWraps(t *testing.T) {
+	long := strings.Repeat("something ", 12) + "is wrong"
+	for name, tc := range map[string]struct {
+		show func(Streams) error
+		want string // but for how much space is between words
+	}{
+		"a line": {func(s Streams) error { return s.print("blocked: ", "  ", long) }, "blocked: " + long},
+		"facts":  {func(s Streams) error { return facts(s, [2]string{"outcome", long}) }, "outcome " + long},
+		"facts with a long path": {func(s Streams) error {
+			return facts(s, [2]string{"outcome", long}, [2]string{"results", strings.Repeat("/x", 10)})
+		}, "outcome " + long + " results " + strings.Repeat("/x", 10)},
+		"cells": {func(s Streams) error { return printRow(s, "a", long) }, "a " + long},
+		"records": {func(s Streams) error {
+			s.Err = s.Out
+			p := newProgress(s, false)
+			p.wraps = s.OutTTY
+			p.println("  " + long)
+			return nil
+		}, long},
+		"messages": {func(s Streams) error {
+			s.Err, s.NoColor, s.Secrets = s.Out, true, &redact.Set{}
+			newProgress(s, false).commentary(long)
+			return nil
+		}, long},
+	} {
+		for _, tty := range []bool{true, false} {
+			var out strings.Builder
+			if err := tc.show(Streams{Out: &out, OutTTY: tty, Width: func() int { return 40 }}); err != nil {
+				t.Fatal(err)
+			}
+			text := strings.Trim(out.String(), "\n")
+			for _, row := range strings.Split(text, "\n") {
+				if tty && cells(row) > 40 {
+					t.Errorf("%s: %q has more than 40 columns", name, row)
+				}
+			}
+			if got := strings.Join(strings.Fields(text), " "); got != tc.want {
+				t.Errorf("%s, terminal %v: %q, want %q", name, tty, got, tc.want)
+			}
+			if !tty && strings.Contains(strings.TrimSpace(text), long+"\n") && name != "facts with a long path" || tty &&
+				!strings.Contains(text, "\n") {
+				t.Errorf("%s, terminal %v: %q", name, tty, text)
+			}
+		}
+	}
+}
+
+// A table is as wide as the terminal: a wide column is wrapped, and what has no room stands on a line below.
+func TestTableFolds(t *testing.T) {
+	for width, want := range map[int]string{
+		31: "KEY    VALUE           SOURCE\nimage  if it has a key  default\n",
+		25: "KEY    VALUE      SOURCE\nimage  if it has  default\n       a key\n",
+		15: "KEY\n    VALUE\n    SOURCE\nimage\n    if it has a\n    key\n    default\n",
+	} {
+		var out strings.Builder
+		table := newTable(Streams{Out: &out, OutTTY: true, Width: func() int { return width }}, "KEY", "VALUE", "SOURCE")
+		table.row("image", "if it has a key", "default")
+		if err := table.end(); err != nil || out.String() != want {
+			t.Errorf("in %d columns: %q (%v), want %q", width, out.String(), err, want)
+		}
+	}
+}

@@ -114,7 +114,7 @@ func (l *lifecycle) toolLogs(turn *turnfiles.Files, dir string) error {
 			fmt.Fprintln(l.streams.Err, "holon: "+visible.OneLine(name+": "+err.Error(), 300))
 			return nil
 		}
-		if !d.Type().IsRegular() {
+		if !d.Type().IsRegular() || d.Name() == turns.ArgumentsFile {
 			return nil
 		}
 		f, err := turn.Open(name)

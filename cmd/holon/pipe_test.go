@@ -140,3 +140,29 @@ func TestFullOutput(t *testing.T) {
 		}
 	}
 }
+
+// A run whose output cannot be written says all the same how it ended and what to do next.
+func TestFullOutputOfRun(t *testing.T) {
+	dir, command := localRuns(t, "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: \"echo x > a\"}}]\n"+
+		"  - text: Done.\n")
+	for _, format := range []string{"text", "json", "stream-json"} {
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			t.Skip(err)
+		}
+		cmd := command("run", "--engine", "local", "--workspace", filepath.Join(dir, "work"), "--output-format", format,
+			"--model", "scripted/"+filepath.Join(dir, "scenario.yaml"), "x")
+		var said bytes.Buffer
+		cmd.Stdout, cmd.Stderr = full, &said
+		err = cmd.Run()
+		full.Close()
+		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != exitFailure {
+			t.Errorf("%s: the run ends with %v", format, err)
+		}
+		for _, want := range []string{"completed in ", "results  ", "diff     ", "apply    ", "no space left on device"} {
+			if !strings.Contains(said.String(), want) {
+				t.Errorf("%s: the run lacks %q: %s", format, want, said.String())
+			}
+		}
+	}
+}

@@ -25,6 +25,7 @@ type progress struct {
 	streams Streams
 	quiet   bool
 	json    bool // the answer is not printed
+	wraps   bool // Err is a terminal, although not one that is redrawn
 	opening string
 	started time.Time
 
@@ -313,7 +314,13 @@ func (p *progress) printLocked(s string) {
 		return
 	}
 	p.erase()
-	fmt.Fprintln(p.streams.Err, p.streams.defuse(s))
+	s = p.streams.defuse(s)
+	if (p.streams.ErrTTY || p.wraps) && !strings.ContainsAny(s, "\n\x1b") { // what has styles is cut already
+		text := strings.TrimLeft(s, " ")
+		indent := s[:len(s)-len(text)]
+		s = strings.Join(p.streams.fold(indent, indent+"  ", text), "\n")
+	}
+	fmt.Fprintln(p.streams.Err, s)
 	p.draw()
 }
 

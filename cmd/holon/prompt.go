@@ -72,9 +72,8 @@ func runPrompt(ctx context.Context, r *remote, o *promptOptions) error {
 			return printJSON(r.streams, sent)
 		}
 		if r.streams.OutTTY {
-			_, err = fmt.Fprintf(r.streams.Out, "%s is queued for %s; watch with: holon tail -f --agent %s\n",
-				sent.MessageID, sent.AgentID, sent.AgentID)
-			return err
+			return r.streams.print("", "  ", fmt.Sprintf("%s is queued for %s; watch with: holon tail -f --agent %s",
+				sent.MessageID, sent.AgentID, sent.AgentID))
 		}
 		_, err = fmt.Fprintln(r.streams.Out, visible.OneLine(sent.MessageID, 100))
 		return err

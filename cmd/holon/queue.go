@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -56,8 +55,7 @@ func runQueueList(ctx context.Context, r *remote, limit int) error {
 	if err := t.end(); err != nil || why == "" {
 		return err
 	}
-	_, err = fmt.Fprintln(r.streams.Out, "blocked: "+r.streams.oneLine(why, 1000))
-	return err
+	return r.streams.print("blocked: ", "  ", r.streams.oneLine(why, 1000))
 }
 
 // queueState says why an entry is not taken now.

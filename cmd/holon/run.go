@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -354,7 +353,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 		return err
 	}
 	if o.Format == formatStream {
-		return errors.Join(stream.finish(manifest), showClosing(o.streams, manifest, shot.ResultDir(), view))
+		return showClosing(o.streams, manifest, shot.ResultDir(), view, stream.finish(manifest))
 	}
 	return showEnd(o.streams, o.JSON, manifest, shot.ResultDir(), view)
 }

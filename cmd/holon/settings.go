@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -186,7 +188,7 @@ func runConfigUnset(_ context.Context, s *surface) error {
 func (s *surface) unknownProvider(probe *settings.Settings) error {
 	refs := probe.Fallbacks
 	if probe.Model != "" {
-		refs = append(refs, probe.Model)
+		refs = slices.Concat(refs, []string{probe.Model})
 	}
 	s.loaded.Consider(refs...)
 	for _, ref := range refs {
@@ -300,9 +302,12 @@ func (s *surface) showFinding(f modelaccess.Finding, where string) (err error) {
 	if !s.streams.OutTTY {
 		return printRow(s.streams, string(f.Level), where, f.Message, f.Hint)
 	}
-	_, err = fmt.Fprintf(s.streams.Out, "%-7s  %s: %s\n         %s\n", f.Level, visible.Text(where),
-		visible.Text(f.Message), visible.Text(f.Hint))
-	return err
+	indent := strings.Repeat(" ", 9)
+	err = s.streams.print(fmt.Sprintf("%-7s  ", f.Level), indent, visible.Text(where)+": "+visible.Text(f.Message))
+	if err != nil {
+		return err
+	}
+	return s.streams.print(indent, indent, visible.Text(f.Hint))
 }
 
 // table prints settings in columns.

@@ -97,8 +97,10 @@ func wait(ctx context.Context, d time.Duration) bool {
 
 // tell prints what a run did, as long as more says so, then its answer, and the error that ended it.
 func (l *lifecycle) tell(ctx context.Context, turn *turnfiles.Files, id string, more func() bool, output bool) error {
-	view := newProgress(Streams{Err: l.streams.Out, CI: l.streams.CI, NoColor: true, Width: l.streams.Width,
-		Secrets: l.streams.Secrets}, false)
+	out := l.streams
+	out.Err, out.ErrTTY = out.Out, false // without a status line
+	view := newProgress(out, false)
+	view.wraps = out.OutTTY
 	defer view.end()
 	s := newStory(l, turn, view)
 	s.output = output
@@ -119,9 +121,9 @@ func (l *lifecycle) tell(ctx context.Context, turn *turnfiles.Files, id string, 
 	case err != nil: // removed meanwhile
 		return nil //nolint:nilerr // there was something to print all the same
 	case e.Manifest != nil && e.Manifest.Error != nil:
-		_, err = fmt.Fprintln(l.streams.Out, "! "+l.streams.defuse(line(*e.Manifest.Error)))
+		err = l.streams.print("! ", "  ", l.streams.defuse(line(*e.Manifest.Error)))
 	case e.Manifest == nil && !e.Live:
-		fmt.Fprintf(l.streams.Err, "holon: the holon of run %s was killed; go on with it: holon attach %s\n", id, id)
+		l.streams.say(fmt.Sprintf("holon: the holon of run %s was killed; go on with it: holon attach %s", id, id))
 	}
 	return err
 }
@@ -257,7 +259,7 @@ func (s *story) say(before string) error {
 			s.view.Event(ev)
 		}
 		if ok && m.Phase == responses.PhaseCommentary {
-			s.view.println("  " + strings.ReplaceAll(strings.TrimSpace(s.streams.shown(m.Text())), "\n", "\n  "))
+			s.view.commentary(m.Text())
 		}
 	}
 }

@@ -2,10 +2,12 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"syscall"
 
 	"golang.org/x/term"
@@ -115,6 +117,39 @@ func (s Streams) flush() {
 // shown is visible.Text for output that may be a CI job's log, where it is read as
 // commands as well: no line of it is one.
 func (s Streams) shown(text string) string { return s.defuse(visible.Text(text)) }
+
+// print prints a line, which is fit to be printed, to Out: on a terminal wrapped at words, with first before its first
+// row and rest before the others.
+func (s Streams) print(first, rest, text string) error {
+	if s.OutTTY {
+		text = strings.Join(s.fold(first, rest, text), "\n")
+	} else {
+		text = first + text
+	}
+	_, err := fmt.Fprintln(s.Out, text)
+	return err
+}
+
+// say is print for Err.
+func (s Streams) say(text string) {
+	if s.ErrTTY {
+		text = strings.Join(s.fold("", "  ", text), "\n")
+	}
+	fmt.Fprintln(s.Err, text)
+}
+
+// fold returns the rows in which a terminal shows a line: it as it is where it fits, else broken at spaces. Secrets are
+// taken out before, since one with a space in it would not be found in two rows.
+func (s Streams) fold(first, rest, text string) []string {
+	if s.Width == nil || cells(first)+cells(text) <= s.Width() {
+		return []string{first + text}
+	}
+	if s.Secrets != nil {
+		text = s.Secrets.Text(text)
+	}
+	m := markdown{width: s.Width}
+	return m.wrap([]span{{text, ""}}, first, rest)
+}
 
 // CI systems take lines like "::set-output …" and, anywhere in a line,
 // "##[…", "##vso[…", "##teamcity[…" for commands.

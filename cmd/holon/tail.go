@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -106,8 +107,8 @@ func (r *remote) showEvent(ev *view.EventEnvelope) error {
 	}
 	summary := r.streams.oneLine(ev.Display.Summary, 1000)
 	if r.streams.OutTTY {
-		_, err := fmt.Fprintf(r.streams.Out, "%s  %s\n", ev.TS.Time().Local().Format(time.TimeOnly), summary)
-		return err
+		at := ev.TS.Time().Local().Format(time.TimeOnly) + "  "
+		return r.streams.print(at, strings.Repeat(" ", len(at)), summary)
 	}
 	_, err := fmt.Fprintf(r.streams.Out, "%d\t%s\t%s\t%s\t%s\n", ev.EventSeq, ev.TS.Time().Format(fixedTime),
 		r.streams.oneLine(ev.Display.Visibility, 40), r.streams.oneLine(ev.Type, 80), summary)

@@ -225,7 +225,7 @@ func TestResultsAtTerminal(t *testing.T) {
 	broken := command("diff", id)
 	broken.Env = append(broken.Env, "HOLON_PAGER=exit 7;")
 	want := `holon: HOLON_PAGER: "exit 7;": exit status 7; name a pager that works, or cat for none`
-	if shown, err = atTerminal(t, broken, "", ""); err == nil || strings.Join(strings.Fields(shown), " ") != want { // it is wrapped
+	if shown, err = atTerminal(t, broken, "", ""); err == nil || strings.Join(strings.Fields(shown), " ") != want {
 		t.Errorf("with a pager that fails: %q, %v, want %q", shown, err, want)
 	}
 }

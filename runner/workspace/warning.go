@@ -49,8 +49,11 @@ func (l *warningList) list() []Warning {
 func ExecutedWarnings(matches []executed.Match) []Warning {
 	warnings := make([]Warning, len(matches))
 	for i, m := range matches {
-		warnings[i] = Warning{Code: WarnExecuted, Path: m.Path,
-			Message: "executed by " + m.Program + " without being asked to"}
+		program := m.Program
+		if strings.Contains(program, ", ") {
+			program += "," // "git, as hooks"
+		}
+		warnings[i] = Warning{Code: WarnExecuted, Path: m.Path, Message: "executed by " + program + " without being asked to"}
 	}
 	return warnings
 }

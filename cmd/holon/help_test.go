@@ -159,7 +159,7 @@ func TestOutputWraps(t *testing.T) {
 // A table is as wide as the terminal: a wide column is wrapped, and what has no room stands on a line below.
 func TestTableFolds(t *testing.T) {
 	for width, want := range map[int]string{
-		31: "KEY    VALUE           SOURCE\nimage  if it has a key  default\n",
+		31: "KEY    VALUE            SOURCE\nimage  if it has a key  default\n",
 		25: "KEY    VALUE      SOURCE\nimage  if it has  default\n       a key\n",
 		15: "KEY\n    VALUE\n    SOURCE\nimage\n    if it has a\n    key\n    default\n",
 	} {

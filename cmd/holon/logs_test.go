@@ -11,9 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/engine"
 	"holon/runner/oneshot"
+	"holon/runner/turnfiles"
 	"holon/state"
 	"holon/state/files"
 )
@@ -62,4 +64,29 @@ func TestFollowWithoutTurn(t *testing.T) {
 			t.Errorf("it ended after %s, want at least %s for a turn that is just beginning", waited, enginePoll)
 		}
 	})
+}
+
+// The arguments of a call that stand in the directory of its outputs are not shown as one.
+func TestArgumentsAreNoOutput(t *testing.T) {
+	dir := t.TempDir()
+	call := filepath.Join(dir, turns.ToolsDir, "tool_1")
+	if err := os.MkdirAll(call, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{turns.ArgumentsFile: "argued", "stdout.log": "printed"} {
+		if err := os.WriteFile(filepath.Join(call, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	turn, err := turnfiles.OpenCollected(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer turn.Close()
+	var out bytes.Buffer
+	l := &lifecycle{streams: Streams{Out: &out, Err: &out}}
+	if err := l.toolLogs(turn, turns.ToolsDir); err != nil || !strings.Contains(out.String(), "printed") ||
+		strings.Contains(out.String(), "arg") {
+		t.Errorf("the outputs are %q (%v)", out.String(), err)
+	}
 }

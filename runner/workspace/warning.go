@@ -50,7 +50,7 @@ func ExecutedWarnings(matches []executed.Match) []Warning {
 	warnings := make([]Warning, len(matches))
 	for i, m := range matches {
 		program := m.Program
-		if strings.Contains(program, ", ") {
+		if strings.Contains(program, ", as ") {
 			program += "," // "git, as hooks"
 		}
 		warnings[i] = Warning{Code: WarnExecuted, Path: m.Path, Message: "executed by " + program + " without being asked to"}

@@ -13,9 +13,6 @@ import (
 // compactBytes is the size of a result in an event; the state of the items of a large batch may take more.
 const compactBytes = 2 << 10
 
-// argumentsFile has the arguments of a call that are too long for its event.
-const argumentsFile = "arguments.json"
-
 // toolStarted are the runtime events of a call that begins. A file of the turn, in a directory of its own next to those
 // of results, has the arguments that the event cannot hold.
 func (r *runner) toolStarted(c *ownCall) (facts []turns.RuntimeEvent) {
@@ -23,7 +20,7 @@ func (r *runner) toolStarted(c *ownCall) (facts []turns.RuntimeEvent) {
 	if p.TooLong() {
 		p.Arguments = string(r.Journal.Shown([]byte(c.Arguments)))
 		files := r.env.ForCall(c.ID).Artifacts
-		if _, err := files.Write(argumentsFile, []byte(p.Arguments)); err != nil {
+		if _, err := files.Write(turns.ArgumentsFile, []byte(p.Arguments)); err != nil {
 			facts = append(facts, r.Scope.Warning(turns.Notice{Code: "arguments_not_kept", Component: "turn",
 				Recoverable: true, Message: "the arguments of a call of " + c.Name + " are not kept whole: " + err.Error()}))
 		}

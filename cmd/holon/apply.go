@@ -129,10 +129,10 @@ func (o *applyOptions) show(id string, result *landing.ApplyResult) error {
 		return err
 	}
 	if len(result.Written)+len(result.Deleted) == 0 {
-		fmt.Fprintf(o.streams.Err, "the change of %s is in %s already\n", id, result.Path)
+		o.streams.say(fmt.Sprintf("the change of %s is in %s already", id, result.Path))
 		return nil
 	}
-	fmt.Fprintf(o.streams.Err, "applied %s to %s; nothing is committed\n", id, result.Path)
+	o.streams.say(fmt.Sprintf("applied %s to %s; nothing is committed", id, result.Path))
 	return nil
 }
 
@@ -147,6 +147,6 @@ func (s *Streams) fromElsewhere(param, asked, id, dir string) error {
 		return usage(param, fmt.Sprintf("%q is run %s of another workspace, %s", visible.OneLine(asked, 100), id,
 			visible.OneLine(dir, 500)), "give its whole id, or --workspace")
 	}
-	fmt.Fprintf(s.Err, "run %s is of another workspace: its change goes to %s\n", id, visible.OneLine(dir, 500))
+	s.say(fmt.Sprintf("run %s is of another workspace: its change goes to %s", id, visible.OneLine(dir, 500)))
 	return nil
 }

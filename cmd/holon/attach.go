@@ -63,7 +63,7 @@ func runAttach(ctx context.Context, l *lifecycle, args []string, quiet bool) err
 	view.end()
 	if err != nil {
 		if errors.Is(err, runner.ErrInterrupted) && l.streams.watches() {
-			fmt.Fprintln(l.streams.Err, "holon: no longer watched; the run goes on: holon attach "+entry.ID)
+			l.streams.say("holon: no longer watched; the run goes on: holon attach " + entry.ID)
 		}
 		return err
 	}

@@ -118,7 +118,7 @@ func runCheckout(ctx context.Context, o *checkoutOptions) error {
 	}
 	m := entry.Manifest
 	if diff == nil || len(diff.Files) == 0 {
-		fmt.Fprintf(o.streams.Err, "holon: run %s changed no file; there is nothing to check out\n", entry.ID)
+		o.streams.say(fmt.Sprintf("holon: run %s changed no file; there is nothing to check out", entry.ID))
 		if o.JSON {
 			return printJSON(o.streams, landing.CheckoutResult{Registration: landing.Registration{Run: entry.ID}})
 		}
@@ -135,8 +135,7 @@ func runCheckout(ctx context.Context, o *checkoutOptions) error {
 		return err
 	}
 	if o.History && diff.History == nil {
-		fmt.Fprintln(o.streams.Err, "holon: there are no commits of the agent's own that could be kept; the result "+
-			"is one commit")
+		o.streams.say("holon: there are no commits of the agent's own that could be kept; the result is one commit")
 	}
 	return o.show(made)
 }
@@ -147,7 +146,7 @@ func (o *checkoutOptions) show(r *landing.CheckoutResult) error {
 	if o.JSON {
 		return printJSON(o.streams, r)
 	}
-	say := func(format string, args ...any) { fmt.Fprintf(o.streams.Err, format+"\n", args...) }
+	say := func(format string, args ...any) { o.streams.say(fmt.Sprintf(format, args...)) }
 	base := "a new root"
 	if r.Base != "" {
 		base = r.Base[:12]
@@ -188,10 +187,10 @@ func (o *checkoutOptions) remove(ctx context.Context, home state.Home, entry *fi
 	if result.BranchDeleted {
 		kept = "deleted"
 	}
-	fmt.Fprintf(o.streams.Err, "removed %s; the branch %s is %s\n", visible.OneLine(result.Path, 5000),
-		visible.OneLine(result.Branch, 300), kept)
+	o.streams.say(fmt.Sprintf("removed %s; the branch %s is %s", visible.OneLine(result.Path, 5000),
+		visible.OneLine(result.Branch, 300), kept))
 	if result.Saved != "" {
-		fmt.Fprintf(o.streams.Err, "uncommitted changes are in %s\n", result.Saved)
+		o.streams.say("uncommitted changes are in " + result.Saved)
 	}
 	return nil
 }

@@ -60,8 +60,7 @@ func runCredentialsSet(ctx context.Context, s *surface) error {
 		return err
 	}
 	if !s.usesProfile(s.args[0]) {
-		fmt.Fprintf(s.streams.Err, "holon: no provider uses the profile %s here; see holon credentials list\n",
-			s.args[0])
+		s.streams.say(fmt.Sprintf("holon: no provider uses the profile %s here; see holon credentials list", s.args[0]))
 	}
 	return nil
 }

@@ -65,8 +65,7 @@ func findAgentd(named string) (string, error) {
 func (h *host) openEngine(set string, streams Streams, home state.Home) (engine.Engine, error) {
 	name := engineName(set)
 	if name == settings.EngineLocal {
-		fmt.Fprintln(streams.Err, "holon: the local engine confines nothing: the agent's commands run as you, on "+
-			"this machine")
+		streams.say("holon: the local engine confines nothing: the agent's commands run as you, on this machine")
 	}
 	return h.newEngine(name, home)
 }

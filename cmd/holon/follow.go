@@ -81,7 +81,7 @@ var mayEnd = map[string]bool{rules.QueueEntrySettled: true, rules.QueueEntryQuar
 // stoppedWatching says that the agent goes on although the command no longer watches it.
 func (r *remote) stoppedWatching(ctx context.Context, err error, agentID string) error {
 	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errReaderGone) {
-		fmt.Fprintln(r.streams.Err, "holon: no longer watched; the agent goes on: holon tail -f --agent "+agentID)
+		r.streams.say("holon: no longer watched; the agent goes on: holon tail -f --agent " + agentID)
 	}
 	return err
 }

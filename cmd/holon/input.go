@@ -60,8 +60,7 @@ const patience = 3 * time.Second
 func joinInput(ctx context.Context, prompt string, streams Streams, asked bool) (string, error) {
 	if !asked {
 		hint := time.AfterFunc(patience, func() {
-			fmt.Fprintln(streams.Err, "holon: waiting for the end of standard input, which is added to the prompt; "+
-				"</dev/null leaves it out")
+			streams.say("holon: waiting for the end of standard input, which is added to the prompt; </dev/null leaves it out")
 		})
 		defer hint.Stop()
 	}

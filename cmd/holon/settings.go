@@ -179,7 +179,7 @@ func runConfigUnset(_ context.Context, s *surface) error {
 		return err
 	}
 	if !removed {
-		fmt.Fprintf(s.streams.Err, "holon: %s was not set in %s\n", s.args[0], settings.Path(s.home))
+		s.streams.say(fmt.Sprintf("holon: %s was not set in %s", s.args[0], settings.Path(s.home)))
 	}
 	return nil
 }
@@ -206,7 +206,7 @@ func (s *surface) unknownProvider(probe *settings.Settings) error {
 func (s *surface) warnOutweighed() {
 	if origin := s.loaded.Origin(s.args[0]); origin.Layer == settings.LayerProject ||
 		origin.Layer == settings.LayerEnv {
-		fmt.Fprintf(s.streams.Err, "holon: it is set, but here %s outweighs it\n", origin)
+		s.streams.say(fmt.Sprintf("holon: it is set, but here %s outweighs it", origin))
 	}
 }
 

@@ -46,6 +46,10 @@ func (s *Session) Ended() bool {
 // command that outlives the turn that started it.
 func (s *Session) Working(ctx context.Context) (bool, error) {
 	health, err := s.client.Health(ctx)
+	if err == nil && s.resumed { // nobody may have been told that it is
+		s.resumed = false
+		s.tell(ContainerChange{Phase: Ready})
+	}
 	if err != nil || health.ActiveTurns+health.QueuedTurns > 0 {
 		return err == nil, err
 	}

@@ -62,7 +62,7 @@ type Session struct {
 	mounts    []engine.Mount
 	handle    engine.Handle
 	created   bool
-	resumed   bool  // another process made it
+	resumed   bool  // another process made it, and agentd has not answered this one
 	gone      error // why a session that was taken up has no turn to join
 	stopped   bool
 	exited    chan engine.Exit // receives once, when the container is gone

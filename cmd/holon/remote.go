@@ -43,6 +43,9 @@ func remoteCommand(streams Streams, use, short string, min, max int,
 	r := &remote{streams: streams}
 	cmd := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) error {
 		err := countArgs(cmd, args, min, max)
+		if agent := cmd.Flags().Lookup("agent"); err == nil && agent != nil && agent.Changed && agent.Value.String() == "" {
+			err = usage("--agent", "is empty", "give the id of an agent, or leave it out")
+		}
 		if err == nil {
 			r.args = args
 			err = r.connect()

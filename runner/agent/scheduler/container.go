@@ -29,7 +29,7 @@ func (m *Scheduler) ContainerChanged(ctx context.Context, agentID string, c ledg
 		case known && slices.Index(containerPhases, c.Phase) <= slices.Index(containerPhases, held.Phase):
 			return nil
 		case known && c.Phase == ledger.ContainerLost && held.Phase == ledger.ContainerExited:
-			return nil // how it ended is known
+			c.Phase = ledger.ContainerRemoved // how it ended is known
 		case !known && c.Phase != ledger.ContainerCreated:
 			s.emitContainer(c, "") // one that was left over, which the agent did not get
 			return nil

@@ -19,6 +19,7 @@ func TestContainers(t *testing.T) {
 		"twice":      {"created a, created a, started a, created a, started a", "created a, started a"},
 		"found late": {"created a, started a, exited a, exited a, removed a", "created a, started a, exited a, removed a"},
 		"vanished":   {"created a, ready a, lost a, lost a", "created a, ready a, lost a"},
+		"gone after": {"created a, exited a, lost a, lost a", "created a, exited a, removed a"},
 		"ended once": {"created a, exited a, lost a, removed a", "created a, exited a, removed a"},
 		"by force":   {"created a, ready a, removed a, exited a, lost a", "created a, ready a, removed a"},
 		"replaced":   {"created a, ready a, created b, ready b", "created a, ready a, lost a, created b, ready b"},

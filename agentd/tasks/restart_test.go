@@ -31,7 +31,7 @@ func TestRestart(t *testing.T) {
 	b := newBench(t, Options{})
 	done := b.start(Spec{Cmd: "echo done; exit 4"})
 	b.ended(done.TaskID)
-	running := b.start(Spec{Cmd: "echo begun; sleep 600"})
+	running := b.start(Spec{Cmd: "echo begun; exec sleep 600"})
 	b.until(running.TaskID, "begun")
 	again := newBench(t, Options{Dir: b.copy()})
 	lost := checkLost(t, again, running.TaskID)

@@ -46,7 +46,7 @@ func (s *Session) Ended() bool {
 // command that outlives the turn that started it.
 func (s *Session) Working(ctx context.Context) (bool, error) {
 	health, err := s.client.Health(ctx)
-	if err == nil && s.resumed { // nobody may have been told that it is
+	if err == nil && s.resumed { // the process before may have ended without telling it
 		s.resumed = false
 		s.tell(ContainerChange{Phase: Ready})
 	}

@@ -55,7 +55,8 @@ func runLatency(ctx context.Context, r *remote, limit int) error {
 			begin = r.streams.millis(*turn.BeginMS)
 		}
 		t.row(turn.TurnID, strconv.FormatInt(turn.TurnIndex, 10), string(turn.MessageKind), ended,
-			r.streams.millis(turn.QueueWaitMS), begin, r.streams.millis(turn.TurnMS), strconv.Itoa(turn.ModelRounds), strconv.Itoa(turn.ToolCalls))
+			r.streams.millis(turn.QueueWaitMS), begin, r.streams.millis(turn.TurnMS),
+			strconv.Itoa(turn.ModelRounds), strconv.Itoa(turn.ToolCalls))
 	}
 	return t.end()
 }

@@ -251,8 +251,8 @@ func unblocking(reason, who string) (why, hint string) {
 		return before + after, "the message stays queued and is tried again when the key is stored, or when the variable " +
 			"is set and the daemon has it: holon daemon restart"
 	}
-	return reason, "the message stays queued until a setting, the model or the daemon changes, or is tried again at once with: " +
-		"holon agent start " + who
+	return reason, "the message stays queued until a setting, the model or the daemon changes, or is tried again " +
+		"at once with: holon agent start " + who
 }
 
 // endedWord is how a turn ended, for a person: in the words of a run's status, and those that only agents have.

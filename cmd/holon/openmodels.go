@@ -45,8 +45,8 @@ func openModels(ctx context.Context, host *modelaccess.Host, refs []string, cfg 
 	return access, nil
 }
 
-// findScenario finds the file that a scripted model plays, "" for "demo", which is built in. It refuses one that cannot be
-// played.
+// findScenario finds the file that a scripted model plays, "" for "demo", which is built in. It refuses one that cannot
+// be played.
 func findScenario(name string) (string, error) {
 	if name == demoScenario {
 		return "", nil

@@ -163,7 +163,7 @@ func (e *Event) messageIDs() (ids []string) {
 		MessageID any `json:"message_id"`
 	}
 	if e.Refs != nil {
-		_ = json.Unmarshal(e.Refs, &refs) // what is no object refers to none
+		_ = json.Unmarshal(e.Refs, &refs) // refs that are not an object name no message
 	}
 	for _, named := range []any{e.field("message_id"), e.field("entry.message_id"), refs.MessageID} {
 		if id, _ := named.(string); id != "" {

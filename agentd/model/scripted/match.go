@@ -129,7 +129,8 @@ func textMismatch(m *scenario.TextMatch, what, text string) string {
 	}
 	for _, re := range m.Compiled {
 		if !re.MatchString(text) {
-			return fmt.Sprintf("expected %s to match %s, but it is %s", what, scenario.Excerpt(re.String()), scenario.Excerpt(text))
+			return fmt.Sprintf("expected %s to match %s, but it is %s", what, scenario.Excerpt(re.String()),
+				scenario.Excerpt(text))
 		}
 	}
 	return ""

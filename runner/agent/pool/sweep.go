@@ -192,7 +192,7 @@ func (k *Pool) leftovers(unowned func(context.Context, runner.Leftover, func() e
 // hold it and it still can be used.
 func (k *Pool) orphan(ctx context.Context, l runner.Leftover, remove func() error) (bool, error) {
 	if state.CheckAgentID(l.Agent) != nil {
-		return true, remove() // its label is wrong: it is no agent's
+		return true, remove() // its label names no agent
 	}
 	a := k.agent(l.Agent)
 	if !a.tryLock() { // the holder of the lock sees to it

@@ -43,11 +43,11 @@ func TestAlone(t *testing.T) {
 			`"runtime_id":"rt","session_id":"s","thread_id":"s","sequence":%d,%s"payload":{}}`+"\n", class, n, n, rest)
 	}
 	put(t, filepath.Join(dir, "z", "runtime.ndjson"), fact(1, "thread.started", ""))
-	put(t, filepath.Join(dir, "a", "runtime.ndjson"), fact(2, "turn.submitted", `"turn_id":"t",`))
+	put(t, filepath.Join(dir, "a", "runtime.ndjson"), fact(2, "turn.submitted", `"turn_id":"t","status":"accepted",`))
 	if err := Alone(dir); err != nil {
 		t.Error(err)
 	}
-	put(t, filepath.Join(dir, "a", "runtime.ndjson"), fact(3, "turn.submitted", `"turn_id":"t",`))
+	put(t, filepath.Join(dir, "a", "runtime.ndjson"), fact(3, "turn.submitted", `"turn_id":"t","status":"accepted",`))
 	if err := Alone(dir); err == nil || !strings.Contains(err.Error(), "V5") {
 		t.Errorf("a gap: %v", err)
 	}

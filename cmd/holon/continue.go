@@ -20,10 +20,10 @@ func (o *runOptions) findParent(cmd *cobra.Command, home state.Home, args []stri
 	if !cmd.Flags().Changed("continue") {
 		return args, nil
 	}
-	if o.Continue == files.Last && (len(args) == 2 || len(args) == 1 && meansRun(cmd.Context(), home, args[0])) {
+	if o.Continue == files.Last && (len(args) == 2 || len(args) == 1 && o.meansRun(cmd.Context(), home, args[0])) {
 		o.Continue, args = args[0], args[1:]
 	}
-	if o.parent, err = findRun(cmd.Context(), home, o.Continue); err != nil {
+	if o.parent, err = findRunOf(cmd.Context(), home, o.Continue, o.Workspace); err != nil {
 		if e, ok := errors.AsType[*state.Error](err); ok && e.Param == "run" {
 			e.Param = "--continue"
 		}
@@ -47,11 +47,11 @@ const leastBeginning = 4
 
 // meansRun tells whether the only argument is a run, with the prompt still to come, rather than the prompt: "last", the
 // name of a run, what has the form of an id, or the beginning of an id that is not a short word.
-func meansRun(ctx context.Context, home state.Home, arg string) bool {
+func (o *runOptions) meansRun(ctx context.Context, home state.Home, arg string) bool {
 	if arg == files.Last || strings.HasPrefix(arg, "run_") && !strings.ContainsAny(arg, " \t\n") {
 		return true // which need not exist: then it is refused
 	}
-	entry, err := findRun(ctx, home, arg)
+	entry, err := findRunOf(ctx, home, arg, o.Workspace)
 	if state.IsCode(err, state.CodeRunAmbiguous) {
 		return true
 	}

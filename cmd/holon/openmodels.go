@@ -51,18 +51,20 @@ func findScenario(name string) (string, error) {
 	if name == demoScenario {
 		return "", nil
 	}
-	path, err := filepath.Abs(name)
-	if err == nil {
-		path, err = filepath.EvalSymlinks(path)
-	}
 	shown := visible.OneLine(name, 200)
 	why := fmt.Sprintf("there is no scenario file %q", shown)
-	if dir, cwdErr := os.Getwd(); cwdErr == nil && !filepath.IsAbs(name) {
+	if dir, err := os.Getwd(); err == nil && !filepath.IsAbs(name) {
 		why += " in " + visible.OneLine(dir, 500)
 	}
-	if err == nil {
-		info, err := os.Stat(path)
-		if err == nil && info.Mode().IsRegular() {
+	for _, file := range scenario.FileNames(name) {
+		path, err := filepath.Abs(file)
+		if err == nil {
+			path, err = filepath.EvalSymlinks(path)
+		}
+		if err != nil {
+			continue
+		}
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 			return path, checkScenario(path)
 		}
 		why = fmt.Sprintf("%q is not a file", shown)

@@ -40,7 +40,12 @@ func runOrLast(args []string) (string, error) {
 
 // findRun finds the run that a person means in this directory.
 func findRun(ctx context.Context, home state.Home, run string) (*files.Entry, error) {
-	dir, err := os.Getwd()
+	return findRunOf(ctx, home, run, "")
+}
+
+// findRunOf finds the run that a person means in the workspace dir, which is this directory when it is "".
+func findRunOf(ctx context.Context, home state.Home, run, dir string) (*files.Entry, error) {
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}

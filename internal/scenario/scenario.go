@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -21,6 +22,15 @@ import (
 
 // MaxFile bounds a file, in bytes.
 const MaxFile = 1 << 20
+
+// FileNames are the names of the file that NAME of a model scripted/NAME may mean, in the order in which they are looked
+// for.
+func FileNames(name string) []string {
+	if ext := filepath.Ext(name); ext == ".yaml" || ext == ".yml" {
+		return []string{name}
+	}
+	return []string{name + ".yaml", name + ".yml", name} // a program may have the name without it
+}
 
 // Parse reads and checks a file. Errors name the line or the field.
 func Parse(file string, data []byte) (*Scenario, error) {

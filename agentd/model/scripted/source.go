@@ -88,11 +88,7 @@ func (t *Transport) loadFrom(dir, name string) (*scenario.Scenario, error) {
 		return nil, nil // a directory that cannot be read holds no scenario
 	}
 	defer func() { _ = root.Close() }() // only read from
-	names := []string{name}
-	if ext := filepath.Ext(name); ext != ".yaml" && ext != ".yml" { // a program may have the name without it
-		names = []string{name + ".yaml", name + ".yml", name}
-	}
-	for _, n := range names {
+	for _, n := range scenario.FileNames(name) {
 		// O_NONBLOCK, because the name may be a pipe.
 		f, err := root.OpenFile(n, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {

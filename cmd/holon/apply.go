@@ -46,11 +46,10 @@ applied there; it is said first where that is.
 ` + aboutRun,
 		Example: "  holon apply last",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return errNotOneRun
+			var err error
+			if opts.Run, err = oneRun(args); err == nil {
+				err = opts.host.fromEnv()
 			}
-			opts.Run = args[0]
-			err := opts.host.fromEnv()
 			if err == nil {
 				err = do(cmd.Context(), opts)
 			}

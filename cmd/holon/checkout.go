@@ -76,10 +76,11 @@ working tree goes, unless something in it would be lost; the branch stays.
 
 // complete checks the arguments.
 func (o *checkoutOptions) complete(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return errNotOneRun
+	run, err := oneRun(args)
+	if err != nil {
+		return err
 	}
-	o.Run = args[0]
+	o.Run = run
 	for _, name := range []string{"branch", "path", "workspace", "history", "allow-executed"} {
 		if o.Remove && cmd.Flags().Changed(name) {
 			return usage("--"+name, "goes not with --remove", "leave one of them out")

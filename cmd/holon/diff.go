@@ -57,8 +57,6 @@ by a pager (HOLON_PAGER, PAGER, else less), and what could not be seen is left o
 	return cmd
 }
 
-var errNotOneRun = usage("RUN", "is one argument", `give a run's id, the beginning of it, its name, or "last"`)
-
 func (o *diffOptions) run(ctx context.Context) error {
 	_, entry, err := o.open(ctx, o.Run)
 	if err != nil {

@@ -248,16 +248,25 @@ func exclusive(cmd *cobra.Command, _ []string) (err error) {
 
 // countArgs refuses arguments that a command does not take.
 func countArgs(cmd *cobra.Command, args []string, least, most int) error {
-	if len(args) < least || len(args) > most {
-		return usage("ARGUMENTS", fmt.Sprintf("there are %d", len(args)), "write: "+useLine(cmd)+"; "+seeHelp(cmd))
-	}
 	names := argumentNames(cmd)
+	write := "write: " + useLine(cmd) + "; " + seeHelp(cmd)
+	if len(args) < least {
+		return usage(names[len(args)], "is missing", write)
+	}
+	if len(args) > most {
+		return unexpected(args[most], write)
+	}
 	for i, arg := range args[:min(len(args), len(names))] {
 		if arg == "" && slices.Contains(namesOfThings, names[i]) {
 			return usage(names[i], "is empty", seeHelp(cmd))
 		}
 	}
 	return nil
+}
+
+// unexpected refuses an argument that a command does not take.
+func unexpected(arg, hint string) error {
+	return usage("ARGUMENT", fmt.Sprintf("%q is not expected", visible.OneLine(arg, 100)), hint)
 }
 
 // namesOfThings are the arguments that are never empty: an empty one comes from a variable of a script that is not set.

@@ -242,7 +242,7 @@ func newVersionCommand(streams Streams) *cobra.Command {
 
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usage("ARGUMENT", fmt.Sprintf("%q is not expected", args[0]), seeHelp(cmd))
+		return unexpected(args[0], seeHelp(cmd))
 	}
 	return nil
 }

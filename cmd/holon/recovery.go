@@ -107,8 +107,12 @@ func (l *lifecycle) gateway(ctx context.Context, refs []string, workspace string
 
 // oneRun is the RUN argument.
 func oneRun(args []string) (string, error) {
-	if len(args) != 1 {
-		return "", errNotOneRun
+	const hint = `give a run's id, the beginning of it, its name, or "last"`
+	switch len(args) {
+	case 0:
+		return "", usage("RUN", "is missing", hint)
+	case 1:
+		return args[0], nil
 	}
-	return args[0], nil
+	return "", unexpected(args[1], hint)
 }

@@ -229,17 +229,21 @@ func RealDirectory(path string) (string, error) {
 		return "", err
 	}
 	real, err := filepath.EvalSymlinks(absolute)
+	var info fs.FileInfo
 	if err == nil {
-		var info fs.FileInfo
-		if info, err = os.Stat(real); err == nil && !info.IsDir() {
-			err = errNotDirectory
-		}
+		info, err = os.Stat(real)
 	}
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotDirectory) {
-		return "", &Error{Code: CodeNotADirectory, Param: path, Err: err,
-			Message: "the workspace " + path + " is not a directory", Hint: "name an existing directory"}
+	reason := "is not a directory"
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		reason = "does not exist"
+	case err != nil:
+		return "", err
+	case info.IsDir():
+		return real, nil
 	}
-	return real, err
+	return "", &Error{Code: CodeNotADirectory, Param: path, Message: "the workspace " + path + " " + reason,
+		Hint: "name an existing directory"}
 }
 
 // Within reports whether path is top or lies beneath it, links resolved as far

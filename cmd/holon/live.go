@@ -72,6 +72,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 	if err := o.checkModels(h.providers()); err != nil {
 		return err
 	}
+	h.learnKeys()
 	if err := o.checkImage(ctx); err != nil {
 		return err
 	}
@@ -93,7 +94,8 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 		return err
 	}
 	owner := rand.Text()
-	h.steps = scheduler.New(h.ledger, scheduler.Options{Owner: owner, TriggerKey: key})
+	h.steps = scheduler.New(h.ledger, scheduler.Options{Owner: owner, TriggerKey: key,
+		Secrets: o.streams.Secrets})
 	h.homes = home.New(home.Options{Home: o.Dir, Templates: filepath.Join(o.UserHome, ".agents", "templates"),
 		Log: h.log})
 	if h.engine, err = o.openEngine(o.Loaded.Engine, o.streams, o.Dir); err != nil {
@@ -132,7 +134,8 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 
 // run serves requests and dispatches work until ctx ends.
 func (h *agentHost) run(ctx context.Context) error {
-	server := control.New(control.Options{Store: h.ledger, Steps: h.Scheduler(), Host: h, Log: h.log, Facts: h.facts()})
+	server := control.New(control.Options{Store: h.ledger, Steps: h.Scheduler(), Host: h, Log: h.log,
+		Secrets: h.options.streams.Secrets, Facts: h.facts()})
 	logs := daemon.New(daemon.Options{Home: h.options.Dir.Dir(), Socket: h.options.Socket})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Run(ctx, h.listeners) })

@@ -85,4 +85,12 @@ func (h *agentHost) reload() {
 	now.Providers, now.Catalog, now.Unknown = l.Providers, l.Catalog, l.Unknown
 	h.settings.Store(&now)
 	h.containers.Reconfigure(!reflect.DeepEqual(old, &now))
+	h.learnKeys()
+}
+
+// learnKeys has stored keys taken out of what is recorded and told, also those that no model has needed yet.
+func (h *agentHost) learnKeys() {
+	if err := h.providers().Keys.Learn(); err != nil {
+		h.log.Warn("stored keys cannot be read: texts that have one are not recognised", "err", err)
+	}
 }

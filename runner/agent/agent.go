@@ -134,7 +134,7 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 	r := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, loops: make(map[string]bool),
 		broken: make(map[string]bool), idle: make(chan struct{}, 1)}
 	r.scheduler = scheduler.New(cfg.Store, scheduler.Options{Owner: cfg.Owner, Now: cfg.Now, Damaged: r.damaged,
-		TriggerKey: cfg.TriggerKey})
+		TriggerKey: cfg.TriggerKey, Secrets: cfg.Secrets})
 	r.turns, r.halt = context.WithCancelCause(context.WithoutCancel(ctx)) // turns outlive the call; Close ends them
 	if err := r.ensureDefault(ctx); err != nil {
 		return nil, err

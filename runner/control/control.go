@@ -28,6 +28,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holon/internal/httpserver"
+	"holon/internal/redact"
 	"holon/responses/tasks"
 	"holon/runner/agent/live"
 	"holon/runner/agent/scheduler"
@@ -100,6 +101,8 @@ type Options struct {
 	Steps Steps
 	Host  Host
 	Log   *slog.Logger // nil: none
+
+	Secrets *redact.Set // taken out of all answers; nil for none
 
 	Facts view.Facts // what Host.Info does not tell
 

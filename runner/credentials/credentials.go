@@ -162,6 +162,15 @@ func (k *Keys) Source(p settings.Provider) (Source, error) {
 	return learning{source, k.Secrets, "the key of " + p.Name}, nil
 }
 
+// Learn makes all stored keys known as secrets, also those that nothing has asked for yet.
+func (k *Keys) Learn() error {
+	stored, err := k.Store.List()
+	for _, p := range stored {
+		k.Secrets.Add("the stored key "+p.Name, p.Key.Reveal())
+	}
+	return err
+}
+
 func (k *Keys) source(p settings.Provider) (Source, error) {
 	w, found, err := k.Locate(p)
 	if err != nil {

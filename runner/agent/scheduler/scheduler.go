@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"holon/internal/redact"
 	"holon/responses"
 	"holon/responses/agentruntime"
 	"holon/responses/turns"
@@ -25,6 +26,7 @@ type Options struct {
 	Now       func() time.Time // UTC is made of it
 	MaxQueued int              // messages of one agent; default 10,000
 	Rand      func() float64   // jitter of back-off, in [0,1)
+	Secrets   *redact.Set      // taken out of the data of events; nil for none
 
 	// TriggerKey is what tokens of external triggers are derived from; nil: one of this
 	// Scheduler alone, so that no other one can tell them. The ledger has their hashes.
@@ -134,7 +136,7 @@ func (s *step) close() error {
 type facts map[string]any
 
 // emit tells of the step and returns the number of the event. Class and time are those of the type and the step unless
-// e has its own. Empty texts are left out, and times have milliseconds.
+// e has its own. Empty texts are left out, times have milliseconds, and known secrets are taken out.
 func (s *step) emit(typ string, e ledger.Event, f facts) int64 {
 	t, _ := rules.Event(typ)
 	e.AgentID, e.Type = s.state.AgentID, typ
@@ -164,7 +166,7 @@ func (s *step) emit(typ string, e ledger.Event, f facts) int64 {
 		}
 	}
 	if len(f) > 0 {
-		e.Data = mustJSON(f)
+		e.Data = s.m.opts.Secrets.JSON(mustJSON(f), turns.Structure)
 	}
 	s.events = append(s.events, e)
 	return s.state.EventSeq + int64(len(s.events))

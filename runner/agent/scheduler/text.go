@@ -28,8 +28,15 @@ func jsonObject(b []byte) bool {
 	return json.Valid(b) && bytes.HasPrefix(bytes.TrimLeft(b, " \t\r\n"), []byte("{"))
 }
 
-// clip cuts a text for the data of an event.
-func clip(s string) string { return cut(s, maxShortText) }
+// clip cuts a text for the data of an event, further where most of it has to be escaped.
+func clip(s string) string {
+	s = cut(s, maxShortText)
+	for limit := maxShortText; len(mustJSON(s)) > 2*maxShortText; {
+		limit /= 2
+		s = cut(s, limit)
+	}
+	return s
+}
 
 // cut is text of at most limit bytes.
 func cut(s string, limit int) string {

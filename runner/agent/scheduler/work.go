@@ -366,15 +366,22 @@ func (s *step) emitWork(typ, class string, w ledger.WorkItem, f facts) {
 	s.emit(typ, e, f.with(rules.RecordWork, boundedWork(w)))
 }
 
-// boundedWork is an item as an event has room for it: without the checklist if that is long.
+// boundedWork is an item as an event has room for it: its objective whole, but for one of which most has to be escaped,
+// and the checklist if there is room left.
 func boundedWork(w ledger.WorkItem) ledger.WorkItem {
-	w.Objective = clip(w.Objective)
+	objective := len(mustJSON(w.Objective))
+	if objective > maxWorkInEvent {
+		w.Objective = clip(w.Objective)
+		objective = len(mustJSON(w.Objective))
+	}
 	w.BlockedBy = clip(w.BlockedBy)
 	w.ResultSummary = clip(w.ResultSummary)
-	if len(mustJSON(w.Todo)) > maxTodoInEvent {
+	if objective+len(mustJSON(w.Todo)) > maxWorkInEvent {
 		w.Todo = nil
 	}
 	return w
 }
 
-const maxTodoInEvent = 4 << 10
+// maxWorkInEvent bounds the objective and the checklist of an item in an event, in bytes of JSON. What else an event has
+// fits beside them into 8 KiB.
+const maxWorkInEvent = 4608

@@ -148,6 +148,28 @@ func update(w *world, id string, c scheduler.WorkChange) ledger.WorkItem {
 	return item
 }
 
+// The objective that an item had stands whole in the record, also after it was given another one, and an event has at
+// most 8 KiB all the same.
+func TestObjectiveIsRecordedWhole(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	defer w.close()
+	first, second, blocked := strings.Repeat("first ", 680), strings.Repeat("<", 4096), strings.Repeat("\x01", 512)
+	item := w.item(first)
+	update(w, item.ID, scheduler.WorkChange{BlockedBy: &blocked})
+	update(w, item.ID, scheduler.WorkChange{Objective: &second})
+	_, all := w.events(0)
+	found := false
+	for _, e := range all {
+		found = found || strings.Contains(string(e.Data), first)
+		if len(e.Data) > 8<<10 {
+			t.Errorf("event %s has %d bytes of data, want 8 KiB at most", e.Type, len(e.Data))
+		}
+	}
+	if !found {
+		t.Error("no event has the whole objective that the item had first")
+	}
+}
+
 // An item that may run is gone on with at once, then after 1 s, 2 s … up to five minutes while nothing changes, and
 // after twelve turns the operator is asked.
 func TestWorkWithoutProgress(t *testing.T) {

@@ -35,6 +35,7 @@ type command struct {
 	run     func(*Server, *http.Request, wire.Command) (outcome, error) // nil: it is not carried out
 	why     string                                                      // … and why not
 	changes bool                                                        // it is remembered, and carried out once
+	removed bool                                                        // … also for an agent that was removed
 	takes   []string                                                    // fields, besides those that name it and its agent
 }
 
@@ -52,6 +53,7 @@ func exports(kind string) command {
 	return command{
 		name:    "export_" + kind,
 		changes: kind == "evidence",
+		removed: true,
 		takes:   []string{"through"},
 		run: func(s *Server, r *http.Request, c wire.Command) (outcome, error) {
 			if kind != "evidence" {
@@ -225,7 +227,7 @@ func (s *Server) carryOut(r *http.Request, cmd command, c wire.Command) (wire.Co
 	if err := cmd.check(c); err != nil {
 		return wire.CommandAnswer{}, err
 	}
-	if err := s.exists(r.Context(), c.AgentID); err != nil {
+	if err := s.addressee(r.Context(), c.AgentID, cmd.changes && !cmd.removed); err != nil {
 		return wire.CommandAnswer{}, err
 	}
 	out, err := cmd.run(s, r, c)
@@ -270,10 +272,14 @@ func (cmd command) check(c wire.Command) error {
 // addressing are the fields that every command has.
 var addressing = []string{"command_id", "agent_id", "session_id", "thread_id"}
 
-// exists refuses a command for an agent that is not there, also one that does not look at it.
-func (s *Server) exists(ctx context.Context, agentID string) error {
+// addressee refuses what is meant for an agent that is not there, and with live for one that was removed, before
+// anything that it names is looked up.
+func (s *Server) addressee(ctx context.Context, agentID string, live bool) error {
 	return s.store.View(ctx, func(v ledger.View) error {
-		_, err := v.Agent(agentID)
+		a, err := v.Agent(agentID)
+		if err == nil && live && a.ArchivedAt != nil {
+			err = scheduler.Archived(agentID)
+		}
 		return err
 	})
 }

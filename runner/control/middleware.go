@@ -67,6 +67,12 @@ func (s *Server) serve(l listener, one route) http.HandlerFunc {
 				return
 			}
 		}
+		if one.live {
+			if err := s.addressee(r.Context(), s.agentID(r), true); err != nil {
+				s.fail(w, r, err)
+				return
+			}
+		}
 		if one.stream != nil {
 			one.stream(w, r)
 			return

@@ -9,6 +9,7 @@ type route struct {
 	stream       http.HandlerFunc                                          // instead: answers by itself
 	capability   bool                                                      // the path proves what its caller may do
 	queries      bool                                                      // no other path has parameters
+	live         bool                                                      // refuses an agent that was removed at once
 }
 
 // routes are all ways into the API.
@@ -61,24 +62,24 @@ func (s *Server) routes() []route {
 		{method: "POST", path: "/callbacks/enqueue/{token}", handle: s.postLegacyCallback, queries: true, capability: true},
 
 		{method: "POST", path: control + "/create", handle: s.postCreate},
-		{method: "POST", path: control + "/control", handle: s.postControl},
-		{method: "POST", path: control + "/current-run/abort", handle: s.postAbort},
+		{method: "POST", path: control + "/control", handle: s.postControl, live: true},
+		{method: "POST", path: control + "/current-run/abort", handle: s.postAbort, live: true},
 		{method: "POST", path: control + "/archive", handle: s.postArchive},
 		{method: "POST", path: control + "/timers", handle: s.postTimer},
-		{method: "DELETE", path: control + "/timers/{timer_id}", handle: s.deleteTimer},
-		{method: "DELETE", path: control + "/queue/{message_id}", handle: s.deleteQueued},
+		{method: "DELETE", path: control + "/timers/{timer_id}", handle: s.deleteTimer, live: true},
+		{method: "DELETE", path: control + "/queue/{message_id}", handle: s.deleteQueued, live: true},
 		{method: "POST", path: control + "/work-items", handle: s.postWorkItem},
-		{method: "POST", path: control + "/work-items/{work_item_id}/pick", handle: s.postPickWork},
-		{method: "POST", path: control + "/work-items/{work_item_id}/complete", handle: s.postCompleteWork},
+		{method: "POST", path: control + "/work-items/{work_item_id}/pick", handle: s.postPickWork, live: true},
+		{method: "POST", path: control + "/work-items/{work_item_id}/complete", handle: s.postCompleteWork, live: true},
 		{method: "POST", path: control + "/tasks", handle: s.postTask},
-		{method: "POST", path: control + "/tasks/{task_id}/input", handle: s.postTaskInput},
-		{method: "POST", path: control + "/tasks/{task_id}/stop", handle: s.postTaskStop},
-		{method: "POST", path: control + "/model", handle: s.postModel},
-		{method: "POST", path: control + "/model/clear", handle: s.postClearModel},
-		{method: "POST", path: control + "/image", handle: s.postImage},
-		{method: "POST", path: control + "/debug-prompt", handle: s.postDebugPrompt},
-		{method: "POST", path: control + "/trigger", handle: s.postTrigger},
-		{method: "POST", path: control + "/trigger/rotate", handle: s.postRotateTrigger},
-		{method: "POST", path: control + "/trigger/revoke", handle: s.postRevokeTrigger},
+		{method: "POST", path: control + "/tasks/{task_id}/input", handle: s.postTaskInput, live: true},
+		{method: "POST", path: control + "/tasks/{task_id}/stop", handle: s.postTaskStop, live: true},
+		{method: "POST", path: control + "/model", handle: s.postModel, live: true},
+		{method: "POST", path: control + "/model/clear", handle: s.postClearModel, live: true},
+		{method: "POST", path: control + "/image", handle: s.postImage, live: true},
+		{method: "POST", path: control + "/debug-prompt", handle: s.postDebugPrompt, live: true},
+		{method: "POST", path: control + "/trigger", handle: s.postTrigger, live: true},
+		{method: "POST", path: control + "/trigger/rotate", handle: s.postRotateTrigger, live: true},
+		{method: "POST", path: control + "/trigger/revoke", handle: s.postRevokeTrigger, live: true},
 	}
 }

@@ -108,7 +108,7 @@ func (h *agentHost) newPool() (*pool.Pool, error) {
 	return pool.New(pool.Options{Home: o.Dir, Engine: h.engine, Agentd: agentd, Image: o.Image, Version: buildVersion(),
 		IdlePause: o.IdlePause, IdleStop: o.IdleStop,
 		MaxContainers: o.MaxContainers, Quota: quota, MaxBytes: turnFiles, Outputs: h.steps, Tasks: h.steps,
-		Changes:   h.steps,
+		Changes: h.steps, Removed: h.steps.Removed,
 		Configure: h.configure, Tools: h.tools,
 		Secrets: o.streams.Secrets,
 		Log:     h.log, SetAside: h.tell}), nil

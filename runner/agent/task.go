@@ -27,6 +27,8 @@ type Containers interface {
 	TaskInput(ctx context.Context, t pool.Turn, id string, in tasks.Input) (*tasks.InputResult, error)
 	StopTask(ctx context.Context, t pool.Turn, id string, force bool) (*tasks.StopResult, error)
 	TaskOutput(ctx context.Context, t pool.Turn, id string, tokens int) (*tasks.OutputResult, error)
+	// Stop ends and removes the container of an agent, once its turn is over.
+	Stop(ctx context.Context, agentID string) error
 }
 
 // How often containers in which tasks run are looked after, and how often one that is gone is tried to be replaced
@@ -59,8 +61,15 @@ func (r *Runtime) attendTasks(ctx context.Context) {
 	}
 }
 
-// attend looks after the tasks of one agent.
+// attend looks after the tasks of one agent. Those of one that was removed end with its container.
 func (r *Runtime) attend(ctx context.Context, agentID string, failures map[string]int) error {
+	removed, err := r.scheduler.Removed(ctx, agentID)
+	if err != nil {
+		return err
+	}
+	if removed {
+		return r.endContainer(ctx, agentID)
+	}
 	t, err := r.containerOf(ctx, agentID)
 	if err == nil {
 		err = r.cfg.Containers.Attend(ctx, t)
@@ -180,6 +189,10 @@ func (r *Runtime) TaskOutput(ctx context.Context, agentID, id string, wait time.
 	out := view.OutputOf(t, wait > 0)
 	if t.Status.Terminal() && budget == 0 || t.Status == tasks.Queued {
 		return out, nil
+	}
+	// an agent that was removed gets no container any more
+	if removed, err := r.scheduler.Removed(ctx, agentID); err != nil || removed {
+		return out, err
 	}
 	container, err := r.containerOf(ctx, agentID)
 	if err != nil {

@@ -58,6 +58,8 @@ type Host interface {
 	TaskInput(ctx context.Context, agentID, id string, in tasks.Input) (tasks.InputResult, error)
 	StopTask(ctx context.Context, agentID, id string, force bool) (tasks.StopResult, error)
 	StopTasks(ctx context.Context, agentID string) error
+	// Retire ends the tasks and the container of an agent that was removed, once its turn is over.
+	Retire(ctx context.Context, agentID string)
 	// TaskOutput returns what a task has printed, in about so many tokens, 0 for a default, after waiting for its end,
 	// but not longer than wait.
 	TaskOutput(ctx context.Context, agentID, id string, wait time.Duration, tokens int) (view.TaskOutput, error)

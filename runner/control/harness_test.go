@@ -42,7 +42,8 @@ type host struct {
 	machine *scheduler.Scheduler
 	info    view.RuntimeInfo
 	ended   atomic.Int32
-	prompt  func() // called by Prompt; nil: nothing
+	retired atomic.Pointer[string] // the agent that was retired last
+	prompt  func()                 // called by Prompt; nil: nothing
 	board   live.Board
 }
 

@@ -98,11 +98,9 @@ func (s *Server) postArchive(w http.ResponseWriter, r *http.Request) (any, error
 	if err != nil {
 		return nil, err
 	}
-	if !a.DryRun && lost.Tasks > 0 {
+	if !a.DryRun {
 		s.mayTake(w, containerTime)
-		if err := ofContainer(s.host.StopTasks(r.Context(), id)); err != nil {
-			return nil, err
-		}
+		s.host.Retire(r.Context(), id)
 	}
 	return wire.Archived{OK: true, AgentID: id, DryRun: a.DryRun, Lost: wire.Losses(lost),
 		AgentHome: shown.Identity.AgentHome}, nil

@@ -10,6 +10,7 @@ import (
 	"holon/responses/tasks"
 	"holon/runner/agent/scheduler"
 	"holon/runner/control"
+	"holon/runner/control/wire"
 	"holon/state/ledger"
 )
 
@@ -67,6 +68,21 @@ func TestCommandsOfARemovedAgent(t *testing.T) {
 		if a := r.ask(d, post("/runtime/commands/"+name, `{"command_id":"r_`+name+`","agent_id":"gone"}`)); a.status != 200 {
 			t.Errorf("%s of an agent that was removed is answered %d %s, want 200", name, a.status, a.body)
 		}
+	}
+}
+
+// Removing an agent ends its tasks and its container; a dry run does not.
+func TestRemovingRetires(t *testing.T) {
+	r := newRig(t, control.Limits{}, tcp())
+	c := r.client()
+	createWorker(t, r, c)
+	must(c.Archive(t.Context(), "worker", wire.Archive{DryRun: true}))(t)
+	if id := r.host.retired.Load(); id != nil {
+		t.Errorf("a dry run retires %s", *id)
+	}
+	must(c.Archive(t.Context(), "worker", wire.Archive{Force: true}))(t)
+	if id := r.host.retired.Load(); id == nil || *id != "worker" {
+		t.Errorf("the agent that is retired is %v, want worker", id)
 	}
 }
 

@@ -43,6 +43,8 @@ func (still) StopTask(context.Context, string, string, bool) (tasks.StopResult, 
 	return tasks.StopResult{}, nil
 }
 func (still) StopTasks(context.Context, string) error { return nil }
+
+func (still) Retire(context.Context, string) {}
 func (still) TaskOutput(context.Context, string, string, time.Duration, int) (view.TaskOutput, error) {
 	return view.TaskOutput{}, nil
 }

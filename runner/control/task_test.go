@@ -36,6 +36,13 @@ func (h *host) StopTasks(ctx context.Context, agentID string) error {
 	return h.machine.SettleTasks(ctx, agentID, nil, time.Now(), "stopped by a test")
 }
 
+func (h *host) Retire(ctx context.Context, agentID string) {
+	if err := h.StopTasks(ctx, agentID); err != nil {
+		panic(err)
+	}
+	h.retired.Store(&agentID)
+}
+
 func (h *host) TaskOutput(_ context.Context, _, id string, wait time.Duration, tokens int) (view.TaskOutput, error) {
 	return view.TaskOutput{RetrievalStatus: tasks.NotReady, Task: tasks.Output{TaskID: id,
 		Status: tasks.Running, Artifacts: []tasks.Artifact{}, OutputBytes: wait.Milliseconds() + int64(tokens)}}, nil

@@ -59,6 +59,9 @@ type Options struct {
 	Tasks         Tasks         // is told of the tasks in the containers; nil for none
 	Changes       Changes       // is told what becomes of the containers; nil for none
 
+	// Removed says whether an agent was removed: a sweep ends its container. nil: none ever is.
+	Removed func(ctx context.Context, agentID string) (bool, error)
+
 	// Configure says what the container of an agent needs in addition to what the pool
 	// knows: gateway and providers, scenario, environment, limits, network, user.
 	// It is called when a container is made or taken up. The closer, which may be

@@ -44,7 +44,7 @@ func (k *Pool) Run(ctx context.Context) {
 }
 
 // Sweep looks once at every container that is not in use: one that is idle is paused
-// and later stopped, one that ended is given up. One in which a command works is
+// and later stopped, one that ended or whose agent was removed is given up. One in which a command works is
 // not idle. Now and then containers are looked for that another process left: the
 // agent gets it back if it still can, else it is removed.
 func (k *Pool) Sweep(ctx context.Context) error {
@@ -61,7 +61,7 @@ func (k *Pool) Sweep(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		if a.tryLock() {
-			errs = append(errs, k.tend(ctx, a))
+			errs = append(errs, k.tend(ctx, a), k.closeRemoved(ctx, a))
 			k.unlock(a, false)
 		}
 	}
@@ -106,6 +106,27 @@ func (k *Pool) tend(ctx context.Context, a *agent) error {
 	}
 	a.paused = held
 	return nil
+}
+
+// closeRemoved ends the container of an agent that was removed. Whoever removed the agent stops it at once: this is for a
+// process that was killed in between, and for an engine that did not answer.
+func (k *Pool) closeRemoved(ctx context.Context, a *agent) error {
+	if a.session == nil {
+		return nil
+	}
+	removed, err := k.removed(ctx, a.id)
+	if err != nil || !removed {
+		return err
+	}
+	k.opts.Log.Info("the container of an agent that was removed is stopped", "agent", a.id)
+	return k.close(ctx, a)
+}
+
+func (k *Pool) removed(ctx context.Context, agentID string) (bool, error) {
+	if k.opts.Removed == nil {
+		return false, nil
+	}
+	return k.opts.Removed(ctx, agentID)
 }
 
 // takeLeft takes up, once, what the record of an earlier process says that the agent has: its container may be gone.
@@ -202,8 +223,11 @@ func (k *Pool) orphan(ctx context.Context, l runner.Leftover, remove func() erro
 	if a.session == nil {
 		err := k.adopt(ctx, a, Turn{AgentID: a.id})
 		if errors.Is(err, errUnconfigured) && k.isHeld(a, l) {
-			k.opts.Log.Warn("a container cannot be taken up yet", "agent", a.id, "err", err)
-			return false, nil
+			removed, unknown := k.removed(ctx, a.id)
+			if unknown != nil || !removed {
+				k.opts.Log.Warn("a container cannot be taken up yet", "agent", a.id, "err", err)
+				return false, unknown
+			}
 		}
 		if err != nil {
 			k.opts.Log.Info("a container cannot be taken up", "agent", a.id, "err", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"holon/runner/agent/rules"
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -122,6 +123,19 @@ func (s *step) releaseTimers(lost *Losses, apply bool) error {
 
 // allTimers is more than an agent has timers, ended ones included.
 const allTimers = 1 << 30
+
+// Removed reports whether an agent was removed. One that the ledger does not know was not.
+func (m *Scheduler) Removed(ctx context.Context, agentID string) (removed bool, err error) {
+	err = m.store.View(ctx, func(v ledger.View) error {
+		a, err := v.Agent(agentID)
+		removed = a.ArchivedAt != nil
+		return err
+	})
+	if state.IsCode(err, ledger.CodeNotFound) {
+		err = nil
+	}
+	return removed, err
+}
 
 // Archived is the error of what an agent that was removed cannot do any more.
 func Archived(agentID string) error {

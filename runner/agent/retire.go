@@ -1,0 +1,34 @@
+package agent
+
+import (
+	"context"
+	"time"
+)
+
+// retireTime bounds how long the turn of a removed agent may take to end, and its container to stop.
+const retireTime = time.Minute
+
+// Retire ends what an agent that was removed has running: its tasks, and its container once its turn is over. What it
+// does not bring about, because the engine does not answer or this process ends first, is done by the sweeps of the
+// containers and of the tasks, of the next process too.
+func (r *Runtime) Retire(ctx context.Context, agentID string) {
+	if r.cfg.Containers == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, retireTime)
+	defer cancel()
+	if err := r.StopTasks(ctx, agentID); err != nil { // they end with the container
+		r.log.Info("tasks of an agent that was removed cannot be stopped", "agent", agentID, "err", err)
+	}
+	if err := r.endContainer(ctx, agentID); err != nil {
+		r.log.Warn("the container of an agent that was removed cannot be stopped yet", "agent", agentID, "err", err)
+	}
+}
+
+// endContainer ends the container of an agent that was removed, and the tasks whose end it did not tell.
+func (r *Runtime) endContainer(ctx context.Context, agentID string) error {
+	if err := r.cfg.Containers.Stop(ctx, agentID); err != nil {
+		return err
+	}
+	return r.scheduler.SettleTasks(ctx, agentID, nil, time.Now(), "the agent was removed, and its container with it")
+}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -234,13 +235,15 @@ func (s *Server) getExport(_ http.ResponseWriter, r *http.Request) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	through, err := q.number("through", 1<<53)
-	if err != nil {
-		return nil, err
-	}
 	var last *int64
-	if q["through"] != "" {
-		last = &through
+	if text, given := q["through"]; given {
+		through, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "through",
+				Message: fmt.Sprintf("through can't be %.40q", text),
+				Hint:    "give the number of an event, or leave through out for all"}
+		}
+		last = &through // export knows which events there are
 	}
 	doc, err := s.export(r.Context(), cmp.Or(q["agent_id"], s.host.Info().DefaultAgent), pathValue(r, "kind"), last)
 	if err != nil {

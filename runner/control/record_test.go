@@ -1,6 +1,7 @@
 package control_test
 
 import (
+	"fmt"
 	"encoding/json"
 	"testing"
 	"time"
@@ -56,6 +57,11 @@ func TestAnExportOfACutStaysTheSame(t *testing.T) {
 	}
 	r.ask(d, get("/runtime/export/everything")).is(t, "an unknown export", 404, "not_found", "kind")
 	r.ask(d, get("/runtime/export/review?through=0")).is(t, "a cut before the first", 400, "invalid_value", "through")
+	before := r.ask(d, get("/runtime/export/review?through=-1"))
+	before.is(t, "a negative cut", 400, "invalid_value", "through")
+	if want := fmt.Sprintf("use 1 to %d, or leave through out for all", r.newest()); before.failure.Hint != want {
+		t.Errorf("the hint for a negative cut is %q, want %q", before.failure.Hint, want)
+	}
 	r.ask(d, get("/runtime/export/review?through=x")).is(t, "a bad cut", 400, "invalid_value", "through")
 	if _, err := r.store.Prune(ctx, ledger.Retention{MaxEvents: 2}, time.Now(), 1000); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -17,7 +18,7 @@ import (
 // Decode reads the object that body holds into out, a pointer to a struct with
 // json tags. Keys of the runtime specification in camelCase are taken for those
 // in snake_case, also in the objects of nested. A key that is not known, one
-// that stands twice, nesting without bound, text that is no UTF-8 and anything
+// that stands twice, one that is null and is not for any JSON, nesting without bound, text that is no UTF-8 and anything
 // after the object are refused with a *state.Error that names the key.
 func Decode(body []byte, out any, nested ...string) error {
 	if err := CheckJSON(body); err != nil {
@@ -25,6 +26,10 @@ func Decode(body []byte, out any, nested ...string) error {
 	}
 	fields, err := object(body)
 	if err != nil {
+		return err
+	}
+	kind := reflect.TypeOf(out).Elem()
+	if err := refuseNull("", fields, kind); err != nil {
 		return err
 	}
 	for i, f := range fields {
@@ -39,11 +44,44 @@ func Decode(body []byte, out any, nested ...string) error {
 		if err != nil {
 			return err
 		}
+		if err := refuseNull(f.name+".", inner, typeOf(kind, f.name)); err != nil {
+			return err
+		}
 		fields[i].value = join(inner)
 	}
 	dec := json.NewDecoder(bytes.NewReader(join(fields)))
 	dec.DisallowUnknownFields()
 	return explain(dec.Decode(out))
+}
+
+// refuseNull refuses keys of a struct that are null, which package json takes for keys that are not there. Null is a
+// value where any JSON is taken.
+func refuseNull(prefix string, fields []field, of reflect.Type) error {
+	for _, f := range fields {
+		t := typeOf(of, f.name)
+		if string(f.value) != "null" || t == nil || t == reflect.TypeFor[json.RawMessage]() {
+			continue
+		}
+		return &state.Error{Code: CodeInvalidValue, Param: prefix + f.name,
+			Message: fmt.Sprintf("%.100q can't be null", prefix+f.name), Hint: "give a value, or leave it out"}
+	}
+	return nil
+}
+
+// typeOf is the type of what a struct, or what a pointer to one leads to, has under a key; nil when it has no such key.
+func typeOf(of reflect.Type, key string) reflect.Type {
+	if of != nil && of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	if of == nil || of.Kind() != reflect.Struct {
+		return nil
+	}
+	for _, f := range reflect.VisibleFields(of) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name == key {
+			return f.Type
+		}
+	}
+	return nil
 }
 
 // CheckJSON refuses what is no JSON, or is nested too deeply, or no UTF-8.

@@ -132,6 +132,28 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// A key that is null is refused by its name, like a value of a wrong type, unless it takes any JSON.
+func TestDecodeNull(t *testing.T) {
+	refuses := func(out any, body, param string) {
+		t.Helper()
+		err := wire.Decode([]byte(body), out, "origin", "body")
+		e, ok := errors.AsType[*state.Error](err)
+		if param == "" && err == nil || ok && param != "" && e.Code == wire.CodeInvalidValue && e.Param == param {
+			return
+		}
+		t.Errorf("%s: %v, want %q refused", body, err, param)
+	}
+	refuses(new(wire.Command), `{"agent_id":null}`, "agent_id")
+	refuses(new(wire.Command), `{"agentId":null}`, "agent_id")
+	refuses(new(wire.Command), `{"through":null}`, "through")
+	refuses(new(wire.Archive), `{"force":null}`, "force")
+	refuses(new(wire.Enqueue), `{"text":null}`, "text")
+	refuses(new(wire.Enqueue), `{"origin":null}`, "origin")
+	refuses(new(wire.Enqueue), `{"origin":{"kind":"channel","channelId":null}}`, "origin.channel_id")
+	refuses(new(wire.Enqueue), `{"json":null}`, "")
+	refuses(new(wire.Enqueue), `{"body":{"type":"json","value":null}}`, "")
+}
+
 // Every input is either refused with a code of the table or means the same when it is written and read again.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{`{"text":"x","agentId":"a"}`,

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"holon/internal/visible"
 	"holon/responses"
@@ -19,6 +18,7 @@ import (
 	"holon/runner/agent/view"
 	"holon/runner/control/client"
 	"holon/runner/control/wire"
+	"holon/runner/credentials"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -205,10 +205,10 @@ func finalStatus(end view.MessageState) string {
 func outcomeOf(end view.MessageState) (state.Outcome, error) {
 	t, who := end.Turn, end.Message.AgentID
 	if end.Entry.Blocked() {
-		reason, hint := unblocking(end.Entry.Reason, who)
 		return state.OutcomeRefused, &state.Error{Code: "blocked", Param: "agent",
-			Message: "no turn can be run: " + reason,
-			Hint:    hint + "; or take it back: holon queue remove --agent " + who + " " + end.Message.ID}
+			Message: "no turn can be run: " + end.Entry.Reason,
+			Hint: unblocking(state.Code(end.Entry.Code), who) +
+				"; or take it back: holon queue remove --agent " + who + " " + end.Message.ID}
 	}
 	if t == nil || end.Entry.Status == ledger.Quarantined {
 		outcome := state.OutcomeRefused
@@ -242,17 +242,17 @@ func outcomeOf(end view.MessageState) (state.Outcome, error) {
 		Hint:    cmp.Or(failure.Hint, "see: holon transcript --agent "+who)}
 }
 
-// unblocking returns why a message is blocked and what lets it go on. The reason of a missing key has the remedy of a
-// run, which takes variables of its own process; the daemon has those that it was started with.
-func unblocking(reason, who string) (why, hint string) {
-	const inEnvironment = "set it in the environment, or "
-	before, after, lacksKey := strings.Cut(reason, inEnvironment)
-	if lacksKey {
-		return before + after, "the message stays queued and is tried again when the key is stored, or when the variable " +
-			"is set and the daemon has it: holon daemon restart"
+// unblocking says what lets a message go on that is blocked for a reason of that code. A missing key may be a variable,
+// of which the daemon has those that it was started with.
+func unblocking(code state.Code, who string) string {
+	switch code {
+	case credentials.CodeMissing:
+		return "the message stays queued and is tried again when the key is stored, or when the variable is set and the " +
+			"daemon has it: holon daemon restart"
+	default:
+		return "the message stays queued until a setting, the model or the daemon changes, or is tried again at once " +
+			"with: holon agent start " + who
 	}
-	return reason, "the message stays queued until a setting, the model or the daemon changes, or is tried again " +
-		"at once with: holon agent start " + who
 }
 
 // endedWord is how a turn ended, for a person: in the words of a run's status, and those that only agents have.

@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
 	"holon/responses"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -64,6 +66,18 @@ func TestOutcomeOfMessage(t *testing.T) {
 			t.Errorf("%s: (err == nil) = %v, want %v", name, (err == nil), (code == 0 || code == 3))
 		case finalStatus(end) != c.final:
 			t.Errorf("%s: finalStatus(end) = %q, want %q", name, finalStatus(end), c.final)
+		}
+	}
+}
+
+// What lets a blocked message go on is told by the code of its reason, whatever the words of that are.
+func TestUnblocking(t *testing.T) {
+	for code, want := range map[string]string{"missing_credentials": "holon daemon restart",
+		"image_not_found": "holon agent start main", "": "holon agent start main"} {
+		_, err := outcomeOf(view.MessageState{Entry: ledger.Entry{Status: ledger.Blocked, Reason: "no", Code: code},
+			Message: ledger.Message{AgentID: "main"}})
+		if e, ok := errors.AsType[*state.Error](err); !ok || !strings.Contains(e.Hint, want) {
+			t.Errorf("%q: %+v, want a hint with %s", code, err, want)
 		}
 	}
 }

@@ -231,6 +231,7 @@ type Entry struct {
 	Failed     int        `json:"failed"`               // times no turn could be begun for it, in a row
 	NotBefore  *time.Time `json:"not_before,omitempty"` // left alone until then
 	Reason     string     `json:"reason,omitempty"`     // of its status, for a person
+	Code       string     `json:"code,omitempty"`       // of the error that is the reason why it is blocked
 	CreatedAt  time.Time  `json:"created_at"`
 	UpdatedAt  time.Time  `json:"updated_at"`
 }

@@ -52,17 +52,17 @@ func (t *tx) InsertMessage(m ledger.Message, e ledger.Entry) error {
 	}
 	_, err = t.write(`INSERT INTO entries
 		(agent_id, number, message_id, band, sender, priority, status, attempt_id, interjects, readmitted, failed,
-		not_before, reason, created_at, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		not_before, reason, code, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		e.AgentID, e.Number, e.MessageID, int64(e.Band()), string(e.Sender), string(e.Priority), string(e.Status),
 		e.AttemptID, number(e.Interjects),
-		int64(e.Readmitted), int64(e.Failed), millisOrNil(e.NotBefore), e.Reason, millis(e.CreatedAt),
+		int64(e.Readmitted), int64(e.Failed), millisOrNil(e.NotBefore), e.Reason, e.Code, millis(e.CreatedAt),
 		millis(e.UpdatedAt))
 	return changed("insert", "message", ledger.CodeConflict, err)
 }
 
 const entryColumns = "message_id, entries.agent_id, sender, priority, entries.number, status, attempt_id, " +
-	"interjects, readmitted, failed, not_before, reason, entries.created_at, updated_at"
+	"interjects, readmitted, failed, not_before, reason, code, entries.created_at, updated_at"
 
 // Entry implements ledger.View.
 func (v *view) Entry(messageID string) (ledger.Entry, error) {
@@ -139,7 +139,7 @@ func scanEntry(r *row) ledger.Entry {
 		Number: r.integer(), Status: ledger.EntryStatus(r.text()),
 		AttemptID: r.text(), Interjects: r.flag(), Readmitted: int(r.integer()), Failed: int(r.integer()),
 		NotBefore: r.timeOrNil(),
-		Reason:    r.text(), CreatedAt: r.time(), UpdatedAt: r.time(),
+		Reason:    r.text(), Code: r.text(), CreatedAt: r.time(), UpdatedAt: r.time(),
 	}
 }
 
@@ -148,8 +148,8 @@ func (t *tx) UpdateEntry(e ledger.Entry) error {
 	return t.replace("message", e.MessageID,
 		`UPDATE entries SET band = ?, sender = ?, priority = ?, status = ?, attempt_id = ?, interjects = ?, `+
 			`readmitted = ?,
-		failed = ?, not_before = ?, reason = ?, updated_at = ? WHERE agent_id = ? AND number = ? AND message_id = ?`,
+		failed = ?, not_before = ?, reason = ?, code = ?, updated_at = ? WHERE agent_id = ? AND number = ? AND message_id = ?`,
 		int64(e.Band()), string(e.Sender), string(e.Priority), string(e.Status), e.AttemptID, number(e.Interjects),
 		int64(e.Readmitted),
-		int64(e.Failed), millisOrNil(e.NotBefore), e.Reason, millis(e.UpdatedAt), e.AgentID, e.Number, e.MessageID)
+		int64(e.Failed), millisOrNil(e.NotBefore), e.Reason, e.Code, millis(e.UpdatedAt), e.AgentID, e.Number, e.MessageID)
 }

@@ -43,6 +43,7 @@ func TestMigrateSenders(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{"UPDATE entries SET band = band % 4", "ALTER TABLE entries DROP COLUMN sender",
+		"ALTER TABLE entries DROP COLUMN code",
 		"ALTER TABLE events DROP COLUMN class", "ALTER TABLE events DROP COLUMN status",
 		"ALTER TABLE events DROP COLUMN ids", "ALTER TABLE events DROP COLUMN cause",
 		"ALTER TABLE events DROP COLUMN producer_seq", "DROP TABLE tool_executions",
@@ -85,7 +86,7 @@ func TestMigrateTurns(t *testing.T) {
 		REFERENCES agents (id), number INTEGER NOT NULL, response_id TEXT NOT NULL, created_at INTEGER NOT NULL,
 		data TEXT NOT NULL, UNIQUE (agent_id, number)) STRICT, WITHOUT ROWID`,
 		`INSERT INTO turns VALUES ('t1', 'a', 1, 'r1', 1, '{"turn_id":"t1"}'), ('t2', 'a', 2, 'r2', 2, '{"turn_id":"t2"}')`,
-		"DROP TABLE commands", "PRAGMA user_version = 5"} {
+		"DROP TABLE commands", "ALTER TABLE entries DROP COLUMN code", "PRAGMA user_version = 5"} {
 		if err := s.writer.conn.script(text); err != nil {
 			t.Fatal(err)
 		}

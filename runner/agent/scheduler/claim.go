@@ -222,7 +222,7 @@ func (s *step) dispose(e ledger.Entry, status ledger.EntryStatus, reason string)
 	if e.AttemptID == "" {
 		op = "remove"
 	}
-	e.Status, e.Reason, e.NotBefore, e.UpdatedAt = status, reason, nil, s.now
+	e.Status, e.Reason, e.Code, e.NotBefore, e.UpdatedAt = status, reason, "", nil, s.now
 	s.emitQueue(rules.QueueEntrySettled, op, e, ledger.Event{Status: rules.EntryStatus(status)},
 		facts{"status": string(status), "reason": clip(reason)})
 	if err := s.UpdateEntry(e); err != nil || op == "settle" {

@@ -41,7 +41,7 @@ func (s *step) unblock() error {
 		return err
 	}
 	for _, e := range blocked {
-		e.NotBefore, e.Failed, e.Reason, e.UpdatedAt = nil, 0, "", s.now
+		e.NotBefore, e.Failed, e.Reason, e.Code, e.UpdatedAt = nil, 0, "", "", s.now
 		s.emitQueue(rules.QueueEntryUnblocked, "promote", e, ledger.Event{Status: "queued"}, facts{})
 		if err := s.UpdateEntry(e); err != nil {
 			return err

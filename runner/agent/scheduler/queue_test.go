@@ -39,7 +39,8 @@ func TestBlocked(t *testing.T) {
 		for _, id := range []string{first.MessageID, later.MessageID} {
 			w.tryKeyless(id)
 			e := w.entry(id)
-			if e.Status != ledger.Queued || !e.Blocked() || e.Reason != "There is no key.; set one" {
+			if e.Status != ledger.Queued || !e.Blocked() || e.Reason != "There is no key.; set one" ||
+				e.Code != "missing_credentials" {
 				t.Errorf("%s: the entry is %+v, want it queued and blocked", name, e)
 			}
 		}
@@ -56,6 +57,7 @@ func TestBlocked(t *testing.T) {
 		if err := heal(w); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
+		equal(t, name+": the code after it", w.entry(first.MessageID).Code, "")
 		c, _ := w.done()
 		equal(t, name+": the message after it", c.Message.ID, first.MessageID)
 		c, _ = w.done()

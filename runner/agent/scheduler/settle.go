@@ -250,6 +250,7 @@ func judge(a ledger.Attempt, own ledger.Entry, e End) verdict {
 // disposeOwn ends the message of the attempt or puts it back where it was.
 func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v verdict) (Settlement, error) {
 	out := Settlement{Status: v.entry}
+	own.Code = ""
 	if v.turn {
 		own.Failed = 0
 	} else if v.failed {
@@ -269,6 +270,7 @@ func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v verdict) 
 		own.Readmitted++
 	case v.failed && e.Permanent:
 		own.Block()
+		own.Code = clip(e.Failure.Code)
 		own.Reason = clip(strings.TrimSuffix(e.Failure.Summary+"; "+e.Failure.Hint, "; "))
 	case v.failed:
 		d, _ := rules.Backoff(own.Failed, s.m.opts.Rand())
@@ -281,7 +283,7 @@ func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v verdict) 
 	}
 	if own.Blocked() {
 		s.emit(rules.QueueEntryBlocked, ledger.Event{MessageID: own.MessageID},
-			facts{"code": clip(e.Failure.Code), "summary": own.Reason})
+			facts{"code": own.Code, "summary": own.Reason})
 	} else {
 		s.emit(rules.SchedulerDiagnostic, ledger.Event{MessageID: own.MessageID, TurnID: a.TurnID}, f)
 	}
@@ -301,8 +303,11 @@ func (s *step) requeue(e ledger.Entry) error {
 	if err != nil {
 		return err
 	}
-	s.emitQueue(rules.QueueEntryRequeued, "enqueue", e, ledger.Event{Status: "queued"},
-		facts{"kind": string(msg.Kind), "reason": cmp.Or(e.Reason, "requeued")})
+	f := facts{"kind": string(msg.Kind), "reason": cmp.Or(e.Reason, "requeued")}
+	if e.Code != "" {
+		f["code"] = e.Code
+	}
+	s.emitQueue(rules.QueueEntryRequeued, "enqueue", e, ledger.Event{Status: "queued"}, f)
 	if err := s.UpdateEntry(e); err != nil {
 		return err
 	}

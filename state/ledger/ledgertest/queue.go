@@ -119,7 +119,10 @@ func testQueue(t *testing.T, open Reopener) {
 			return errors.Join(err, tx.UpdateEntry(e))
 		})
 	}
-	block("msg_000004_a", (*ledger.Entry).Block)
+	block("msg_000004_a", func(e *ledger.Entry) {
+		e.Block()
+		e.Reason, e.Code = "there is no key", "missing_credentials"
+	})
 	order(2, 5, 1, 6, 4)
 	look(t, s, func(v ledger.View) {
 		blocked, err := v.BlockedEntries("a")
@@ -127,6 +130,7 @@ func testQueue(t *testing.T, open Reopener) {
 		if len(blocked) != 1 || blocked[0].Number != 4 || !blocked[0].Blocked() {
 			t.Errorf("blocked %v, want message 4", blocked)
 		}
+		equal(t, "the code of the reason", blocked[0].Code, "missing_credentials")
 	})
 	block("msg_000004_a", func(e *ledger.Entry) { e.NotBefore = nil })
 	order(4, 2, 5, 1, 6)

@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -153,4 +154,22 @@ func TestCauseOfAnUnblocking(t *testing.T) {
 	_, err := w.m.SetModel(w.ctx, "alpha", "p/other", "")
 	w.must(err)
 	w.caused(t, rules.QueueEntryUnblocked, rules.ModelOverrideRequested)
+}
+
+// A message that comes back because no turn could be begun for it ends its wait anew, as its admission did.
+func TestCauseOfAWaitThatIsTriggeredAgain(t *testing.T) {
+	w := open(t)
+	w.admit(prompt("rest"))
+	c := w.claim()
+	w.sleep("1", time.Hour)
+	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok", ResponseID: "resp_1"})
+	w.admit(prompt("again"))
+	c = w.claim()
+	before := w.state().EventSeq
+	w.settle(c.Attempt.ID, scheduler.End{NotBegun: true,
+		Failure: &ledger.Failure{Phase: "startup", Code: "engine_unreachable", Summary: "no engine answers"}})
+	if types, _ := w.events(before); !slices.Contains(types, rules.WaitTriggered) {
+		t.Fatalf("the events %v trigger no wait", types)
+	}
+	w.caused(t, rules.WaitTriggered, rules.MessageAdmitted)
 }

@@ -330,7 +330,7 @@ func (s *step) unresolve(a ledger.Attempt) error {
 			w.AttemptID != a.ID {
 			continue
 		}
-		if _, err := s.triggerWait(w, a.MessageID, ""); err != nil {
+		if _, err := s.triggerWait(w, a.MessageID); err != nil {
 			return err
 		}
 	}

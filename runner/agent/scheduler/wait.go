@@ -163,7 +163,7 @@ func (s *step) lookAtQueue(w ledger.Wait) (ledger.Wait, error) {
 			return w, err
 		}
 		if rules.Triggers(w, msg) {
-			return s.triggerWait(w, msg.ID, admittedEvent(msg.ID))
+			return s.triggerWait(w, msg.ID)
 		}
 	}
 	return w, nil
@@ -176,7 +176,7 @@ func (s *step) trigger(msg ledger.Message) error {
 		if w.Status != ledger.WaitActive || !rules.Triggers(w, msg) {
 			return nil
 		}
-		_, err := s.triggerWait(w, msg.ID, "")
+		_, err := s.triggerWait(w, msg.ID)
 		return err
 	})
 }
@@ -205,14 +205,14 @@ func (s *step) cancelTriggered(messageID string) error {
 	})
 }
 
-// triggerWait notes that a message ends a wait. cause is the event of that, "" the first of the step.
-func (s *step) triggerWait(w ledger.Wait, messageID, cause string) (ledger.Wait, error) {
+// triggerWait notes that a message ends a wait, which its admission causes, also when it is put back in the queue.
+func (s *step) triggerWait(w ledger.Wait, messageID string) (ledger.Wait, error) {
 	if w.Status == ledger.WaitResolved && w.Kind == ledger.WaitOperator { // its message came back
 		s.emitAction(rules.WaitRegistered, w)
 	}
 	w.Status, w.MessageID, w.AttemptID, w.EndedAt, w.UpdatedAt = ledger.WaitTriggered, messageID, "", nil, s.now
-	return w, s.tellWait(rules.WaitTriggered, w, ledger.Event{MessageID: messageID, Cause: cause}, facts{"kind": string(w.Kind)},
-		s.UpdateWait)
+	return w, s.tellWait(rules.WaitTriggered, w, ledger.Event{MessageID: messageID, Cause: admittedEvent(messageID)},
+		facts{"kind": string(w.Kind)}, s.UpdateWait)
 }
 
 // waitAgain takes back that a message triggered a wait: it is dropped.

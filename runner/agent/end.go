@@ -8,11 +8,8 @@ import (
 	"holon/responses"
 	"holon/runner"
 	"holon/runner/agent/pool"
+	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
-	"holon/runner/credentials"
-	"holon/runner/engine"
-	"holon/runner/gateway"
-	"holon/runner/modelaccess"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -67,20 +64,10 @@ func (r *Runtime) notBegun(cause, err error) scheduler.End {
 	return scheduler.End{NotBegun: true, Failure: r.failure(phaseStartup, err), Permanent: permanent(err)}
 }
 
-// permanent reports whether a turn cannot be begun before a setting changes: its model cannot be asked, its scenario
-// cannot be played, or its image does not exist.
+// permanent reports whether a turn cannot be begun, or a container not be made, before a setting changes.
 func permanent(err error) bool {
 	e, ok := errors.AsType[*state.Error](err)
-	if !ok {
-		return false
-	}
-	switch e.Code {
-	case modelaccess.CodeUnknownProvider, modelaccess.CodeUnknownContract, modelaccess.CodeInvalidReference,
-		modelaccess.CodeNoScenario, responses.CodeScenarioInvalid, responses.CodeScenarioNotFound,
-		credentials.CodeMissing, credentials.CodeInvalidKey, credentials.CodeExposed, credentials.CodeUnknown, gateway.CodeInvalidProvider, gateway.CodeNoPrice, engine.CodeImageNotFound:
-		return true
-	}
-	return false
+	return ok && rules.Permanent(e.Code)
 }
 
 // failure is an error for a person, without known secrets.

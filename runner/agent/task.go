@@ -32,7 +32,7 @@ type Containers interface {
 }
 
 // How often containers in which tasks run are looked after, and how often one that is gone is tried to be replaced
-// before its tasks have failed.
+// before its tasks have failed. A failure that waiting does not heal is not tried again.
 const (
 	attendEvery = 5 * time.Second
 	maxAttends  = 5
@@ -78,7 +78,7 @@ func (r *Runtime) attend(ctx context.Context, agentID string, failures map[strin
 		delete(failures, agentID)
 		return err
 	}
-	if failures[agentID]++; failures[agentID] < maxAttends {
+	if failures[agentID]++; failures[agentID] < maxAttends && !permanent(err) {
 		return err
 	}
 	delete(failures, agentID)

@@ -329,7 +329,7 @@ var refusals = map[state.Code]state.Code{
 	scheduler.CodeRunMismatch: ledger.CodeConflict, scheduler.CodeWorkCompleted: ledger.CodeConflict,
 	scheduler.CodeInvalidWork: wire.CodeInvalid, scheduler.CodeWorkLimit: wire.CodeBlocked,
 	ledger.CodeInvalidTask: wire.CodeInvalid, scheduler.CodeTaskLimit: wire.CodeBlocked,
-	wire.CodeContainer: wire.CodeUnavailable, wire.CodeBusy: wire.CodeUnavailable,
+	wire.CodeUnusable: wire.CodeBlocked, wire.CodeContainer: wire.CodeUnavailable, wire.CodeBusy: wire.CodeUnavailable,
 	wire.CodeNotReady: wire.CodeUnavailable, wire.CodeDraining: wire.CodeUnavailable,
 	ledger.CodeLocked: wire.CodeUnavailable, ledger.CodeLedgerEnded: wire.CodeUnavailable,
 	ledger.CodeLedgerFull: wire.CodeUnavailable, wire.CodeMissingField: wire.CodeInvalid,

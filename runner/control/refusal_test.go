@@ -5,6 +5,8 @@ import (
 
 	"holon/runner/agent/pool"
 	"holon/runner/control/wire"
+	"holon/runner/engine"
+	"holon/runner/gateway"
 	"holon/state"
 )
 
@@ -23,7 +25,13 @@ func TestRefusalsOfContainers(t *testing.T) {
 		{"item_not_found", "not_found", 404, false},
 		{"missing_required_parameter", "missing_field", 400, false},
 		{"queue_full", "queue_full", 429, true},
-		{pool.CodeNoHome, "container_unavailable", 502, false},
+		{pool.CodeNoHome, "container_unusable", 409, false},
+		{engine.CodeImageNotFound, "container_unusable", 409, false},
+		{engine.CodeInvalidSpec, "container_unusable", 409, false},
+		{engine.CodeCannotRun, "container_unusable", 409, false},
+		{gateway.CodeMissingCredentials, "container_unusable", 409, false},
+		{engine.CodeUnreachable, "container_unavailable", 502, true},
+		{engine.CodeFailed, "container_unavailable", 502, true},
 	} {
 		f, status, known := wire.Explain(ofContainer(&state.Error{Code: c.code, Message: "no", Param: "task_id"}))
 		if f.Error.Code != c.want || status != c.status || !known || f.Error.Retryable != c.retryable {

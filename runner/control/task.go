@@ -7,6 +7,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/tasks"
+	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
@@ -100,6 +101,9 @@ var containerCodes = map[state.Code]state.Code{
 	responses.CodeMissingParameter: wire.CodeMissingField, responses.CodeUnsupportedParameter: wire.CodeUnknownField,
 }
 
+// noHome is the code of a container without the home of its agent, which does not come by itself.
+const noHome state.Code = "agent_no_home"
+
 func codeOf(e *state.Error) state.Code {
 	if e == nil {
 		return ""
@@ -116,7 +120,11 @@ func ofContainer(err error) error {
 	if _, _, known := wire.Explain(err); err == nil || known || !ok {
 		return err
 	}
-	return &state.Error{Code: wire.CodeContainer, Message: state.Named(e.Param, e.Message), Param: e.Param,
+	code := wire.CodeContainer
+	if rules.Permanent(e.Code) || e.Code == noHome {
+		code = wire.CodeUnusable
+	}
+	return &state.Error{Code: code, Message: state.Named(e.Param, e.Message), Param: e.Param,
 		Hint: e.Hint, Err: err}
 }
 

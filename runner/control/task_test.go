@@ -75,7 +75,7 @@ func TestTaskRoutes(t *testing.T) {
 	_, err = c.TaskInput(ctx, "worker", made.ID, tasks.Input{})
 	refused(t, "no input", err, wire.CodeMissingField)
 	_, err = c.TaskInput(ctx, "worker", made.ID, tasks.Input{Input: "to a container that is gone"})
-	refused(t, "a container that cannot be made", err, wire.CodeContainer)
+	refused(t, "a container that cannot be made", err, wire.CodeUnusable)
 	equal(t, "why", err.Error(), "ACME_KEY: is not set")
 	_, err = c.Task(ctx, "main", made.ID)
 	refused(t, "the task of another agent", err, ledger.CodeNotFound)

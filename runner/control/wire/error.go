@@ -27,7 +27,8 @@ const (
 	CodeBusy             state.Code = "busy" // come back after Retry-After
 	CodeNotReady         state.Code = "runtime_not_ready"
 	CodeDraining         state.Code = "runtime_shutting_down"
-	CodeContainer        state.Code = "container_unavailable" // Message says why
+	CodeContainer        state.Code = "container_unavailable" // for now; Message says why
+	CodeUnusable         state.Code = "container_unusable"    // until a setting changes; Message says which
 	CodeInternal         state.Code = "internal_error"
 	CodeUnreachable      state.Code = "daemon_unreachable"  // said by a client, never by a server
 	CodeDisconnected     state.Code = "daemon_disconnected" // likewise
@@ -42,7 +43,7 @@ var statusByCode = map[state.Code]int{
 	CodeForbidden:    403, CodeAuthorityClaimed: 403,
 	CodeNoRoute: 404, CodeMethod: 405, CodeTimeout: 408, CodeTooLarge: 413, CodeUnsupportedMedia: 415,
 	CodeBusy: 429, CodeInternal: 500,
-	CodeNotReady: 503, CodeDraining: 503, CodeContainer: 502,
+	CodeNotReady: 503, CodeDraining: 503, CodeContainer: 502, CodeUnusable: 409,
 
 	ledger.CodeNotFound: 404, ledger.CodeConflict: 409, ledger.CodeExists: 409, ledger.CodeTooLarge: 413,
 	ledger.CodeLocked: 503, ledger.CodeUnreadable: 500, ledger.CodeLedgerFull: 507, ledger.CodeLedgerEnded: 503,
@@ -62,7 +63,7 @@ var statusByCode = map[state.Code]int{
 // retryable are the codes after which the same request may work by itself.
 var retryable = map[state.Code]bool{
 	CodeBusy: true, CodeNotReady: true, CodeDraining: true, CodeTimeout: true, "queue_full": true,
-	CodeUnavailable: true, ledger.CodeLocked: true, ledger.CodeLedgerFull: true,
+	CodeUnavailable: true, CodeContainer: true, ledger.CodeLocked: true, ledger.CodeLedgerFull: true,
 }
 
 // Status returns the HTTP status that carries an error with a code. A code that

@@ -1,8 +1,8 @@
 package control_test
 
 import (
-	"fmt"
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"holon/responses/turns"
 	"holon/runner/credentials"
 	"holon/runner/gateway"
 	"holon/runner/settings"
@@ -152,7 +153,7 @@ func (s *surface) credentials() (list []credential, err error) {
 		c := find(credentials.Where{Source: settings.SourceFile, Name: profile.Name})
 		c.Masked = credentials.Mask(profile.Key)
 		if !profile.SetAt.IsZero() {
-			c.SetAt = profile.SetAt.Format(time.RFC3339)
+			c.SetAt = turns.At(profile.SetAt).String()
 		}
 	}
 	for _, name := range s.loaded.ProviderNames() {

@@ -35,8 +35,8 @@ func TestRecordsAsTheyWereWritten(t *testing.T) {
 			`"total_output_tokens":0},"updated_at":"2026-11-22T03:04:05.678Z"}`},
 		"turn": {new(ledger.Turn), `{"turn_id":"turn_1","agent_id":"ada","turn_index":1,"attempt_id":"att_1",` +
 			`"message_id":"msg_1","kind":"aborted","model_rounds":1,"tool_calls":0,"provider_attempt_timeline":` +
-			timeline + `,"closure":` + closure + `,"failure":` + failure + `,"started_at":"2026-11-22T03:04:05Z",` +
-			`"completed_at":"2026-11-22T03:04:06Z","duration_ms":1000}`},
+			timeline + `,"closure":` + closure + `,"failure":` + failure + `,"started_at":"2026-11-22T03:04:05.000Z",` +
+			`"completed_at":"2026-11-22T03:04:06.000Z","duration_ms":1000}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := json.Unmarshal([]byte(c.want), c.record); err != nil {

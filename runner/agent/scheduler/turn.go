@@ -154,11 +154,13 @@ func (s *step) writeFailure(a ledger.Attempt, e End, v verdict, f ledger.Failure
 	if v.entry == ledger.Queued && !v.turn {
 		return nil
 	}
+	type failure ledger.Failure // without its encoding, which would hide the other fields
 	data := mustJSON(struct {
-		ledger.Failure
-		Provider *turns.ProviderTimeline `json:"provider_attempt_timeline,omitempty"`
-		Usage    *usage                  `json:"token_usage,omitempty"`
-	}{f, e.Provider, used(e.Usage, e.Provider)})
+		failure
+		OccurredAt turns.Time              `json:"occurred_at"`
+		Provider   *turns.ProviderTimeline `json:"provider_attempt_timeline,omitempty"`
+		Usage      *usage                  `json:"token_usage,omitempty"`
+	}{failure(f), turns.At(f.OccurredAt), e.Provider, used(e.Usage, e.Provider)})
 	return s.InsertTranscript(s.transcript(a,
 		ledger.TranscriptEntry{Kind: ledger.TranscriptFailure, MessageID: a.MessageID, StopReason: f.Code, Data: data}))
 }

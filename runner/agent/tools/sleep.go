@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"holon/responses/turns"
 	"holon/runner/hosttools"
 )
 
@@ -35,7 +36,7 @@ type slept struct {
 	WaitID   string     `json:"wait_id"`
 	Status   string     `json:"status"` // active, or triggered when a message is there already
 	For      string     `json:"waiting_for"`
-	WakeAt   *time.Time `json:"wake_at,omitempty"`
+	WakeAt   turns.Time `json:"wake_at,omitzero"`
 }
 
 // sleep is Sleep.
@@ -71,5 +72,5 @@ func (o Options) sleep(ctx context.Context, c hosttools.Call) (hosttools.Result,
 			"your answer.", w.WakeAt.UTC().Format(time.RFC3339)) + o.unlessIdle(ctx)
 	}
 	return show(text, slept{Sleeping: true, WaitID: w.ID, Status: string(w.Status), For: w.WaitingFor,
-		WakeAt: w.WakeAt})
+		WakeAt: turns.AtOptional(w.WakeAt)})
 }

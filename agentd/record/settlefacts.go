@@ -166,8 +166,12 @@ func closingFact(scope turns.Scope, stored *Stored, resp responses.Response, tot
 	took := lasted(turns.At(stored.Header.CreatedAt), turns.At(scope.Now()))
 	failure := turns.Failure{FailureCategory: "incomplete", Phase: "recovery", ResponseID: resp.ID, DurationMS: took,
 		Rounds: totals.Rounds, ToolCalls: totals.ToolCalls.Total, OpenActions: actions}
-	if u := resp.Usage; u != nil && *u != (responses.Usage{}) { // nothing: one whose readers were told an end without
+	switch u, known := resp.Usage, totals.Attempts.AggregatedTokenUsage; {
+	case u != nil && *u != (responses.Usage{}):
 		failure.Usage = new(turns.UsageOf(*u))
+	case known != nil: // the readers of the stream were told an end without it
+		failure.Usage = new(turns.UsageOf(responses.Usage{InputTokens: known.InputTokens,
+			OutputTokens: known.OutputTokens, TotalTokens: known.TotalTokens, Estimated: known.Estimated}))
 	}
 	switch {
 	case resp.Status == responses.StatusCompleted:

@@ -234,6 +234,11 @@ var alsoBroken = []struct{ rule, log string }{
 	{"V78", request + `cost.recorded turn_id=turn_id-1 model_request_id=model_request_id-1 {"usage":{"output_tokens":1}}
 		model.completed {"usage":{"output_tokens":2}}`},
 	{"V78", request + "model.failed\nturn.completed {\"usage\":{\"input_tokens\":0,\"output_tokens\":0,\"total_tokens\":1}}"},
+	{"V78", request + strings.Repeat(`cost.recorded turn_id=turn_id-1 model_request_id=model_request_id-1 {"usage":{}}
+		`, 2) + "model.completed"},
+	{"V78", request + `model.failed
+		cost.recorded turn_id=turn_id-1 {"usage":{"input_tokens":3}}
+		turn.failed status=cancelled {"failure_category":"cancelled","retryable":false}`},
 	{"V78", `cost.recorded {"usage":{"input_tokens":3,"output_tokens":2,"total_tokens":4}}`},
 	{"V83", "job.created\njob.item.started\njob.item.failed\njob.item.started {\"attempt\":2}\njob.item.failed\n" +
 		"job.item.started {\"attempt\":2}"},

@@ -51,6 +51,7 @@ func (o *object) note(e *Event) {
 	case "cost.recorded":
 		used := e.tokens()
 		o.spent.in, o.spent.out = o.spent.in+used.in, o.spent.out+used.out
+		o.seen[costOf(e.IDs[ModelRequest])]++
 		o.use(e)
 	}
 }

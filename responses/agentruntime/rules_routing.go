@@ -19,8 +19,8 @@ func routingRules() []Rule {
 			Statement: "A fallback names from, to and reason: the model whose request failed right before, another one, " +
 				"which is asked next, and why. No request follows one that advanced to a fallback without it."},
 		{Number: 78, On: append([]string{"cost.recorded", "model.completed"}, ends...), check: checkCost,
-			Statement: "The recorded costs of a turn that asked a model add up to its usage, a request has one usage, " +
-				"total_tokens are those of input and output, and an amount has a price."},
+			Statement: "The recorded costs of a turn that asked a model add up to its usage, which its end tells, a request " +
+				"has one usage and one recorded cost, total_tokens are those of input and output, and an amount has a price."},
 		{Number: 79, On: append([]string{"rate_limit.hit"}, ends...), check: checkLimited,
 			Statement: "A 429 of a provider is a rate_limit.hit of the turn that names the request."},
 		{Number: 80, On: []string{"subagent.spawned"}, check: checkSpawned,
@@ -115,6 +115,8 @@ func checkCost(f *finding) {
 		priced := f.text("price_source") != "" && f.text("price_source") != "unknown"
 		f.must(f.field("amount") == nil || amount && priced || f.text("amount") == "unknown",
 			fmt.Sprintf("amount %.40v at price_source %.40q", f.field("amount"), f.text("price_source")), "unknown")
+		request := f.IDs[ModelRequest]
+		f.must(turn == nil || request == "" || turn.seen[costOf(request)] == 0, "a second cost of "+request, "one")
 	}
 	if turn != nil && f.field("usage") != nil {
 		before, known := turn.used[f.IDs[ModelRequest]]
@@ -122,12 +124,15 @@ func checkCost(f *finding) {
 	}
 }
 
+// costOf is the name under which a turn counts the costs of a model request.
+func costOf(request string) string { return "cost of " + request }
+
 // checkSpent holds the usage of a turn to its costs.
 func checkSpent(f *finding, turn *object, used tokens) {
 	if turn == nil || turn.seen["model.requested"] == 0 {
 		return
 	}
-	if f.field("usage") == nil && (turn.seen["model.completed"] == 0 || f.Type == "turn.failed") {
+	if f.field("usage") == nil && turn.spent == (tokens{}) && (turn.seen["model.completed"] == 0 || f.Type == "turn.failed") {
 		return // a turn that failed may not know what it used
 	}
 	f.must(turn.spent == used, turn.spent.String()+" in cost.recorded", used.String()+" as in usage")

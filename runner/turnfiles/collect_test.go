@@ -128,6 +128,36 @@ func TestSettleTurn(t *testing.T) {
 	}
 }
 
+// The end of a turn that is settled has the usage of its recorded costs.
+func TestSettleTurnWithCosts(t *testing.T) {
+	dir := t.TempDir()
+	writeRecord(t, dir, responses.StatusInProgress)
+	facts := begunFacts(t)
+	for i := range 2 {
+		cost := turns.Scope{RuntimeID: "inst_1", SessionID: "sess_1", TurnID: "turn_1"}.CostRecorded("mreq_1",
+			turns.TokenUsage{InputTokens: 3, OutputTokens: 2, TotalTokens: 5, Estimated: i == 0})
+		cost.Sequence = int64(i) + 2
+		line, err := cost.AppendLine(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		facts += string(line)
+	}
+	write(t, filepath.Join(dir, turns.RuntimeFile), facts)
+	if _, err := Settle(dir, responses.Internal("the container ended", nil)); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, turns.RuntimeFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"input_tokens":6,"output_tokens":4,"total_tokens":10`, `"estimated":true`} {
+		if _, end, _ := strings.Cut(string(data), turns.TurnFailed); !strings.Contains(end, want) {
+			t.Errorf("the end lacks %s: %s", want, end)
+		}
+	}
+}
+
 // begunFacts is a runtime.ndjson of a turn that goes on.
 func begunFacts(t *testing.T) string {
 	t.Helper()

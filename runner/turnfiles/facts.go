@@ -42,18 +42,22 @@ func endFacts(dir string, rec *turns.Record, resp *responses.Response) error {
 		return err
 	}
 	if !facts.ended {
-		facts.add(closingFact(rec, resp))
+		facts.add(closingFact(rec, resp, facts.spent))
 	}
 	return facts.close()
 }
 
-func closingFact(rec *turns.Record, resp *responses.Response) turns.RuntimeEvent {
+// closingFact is the end of a turn that is being settled. spent is what the facts before say of its usage.
+func closingFact(rec *turns.Record, resp *responses.Response, spent responses.Usage) turns.RuntimeEvent {
 	scope := turns.Scope{RuntimeID: rec.Instance, SessionID: rec.SessionID, TurnID: rec.TurnID}
 	if resp.Status == responses.StatusCompleted {
-		return scope.TurnCompleted(turns.Completed{ResponseID: resp.ID})
+		return scope.TurnCompleted(turns.Completed{ResponseID: resp.ID, Usage: turns.UsageOf(spent)})
 	}
 	failure := turns.Failure{ResponseID: resp.ID, FailureCategory: "incomplete", Phase: "recovery",
 		InterruptedBy: "container_end"}
+	if spent != (responses.Usage{}) {
+		failure.Usage = new(turns.UsageOf(spent))
+	}
 	if resp.Error != nil {
 		failure.FailureCategory, failure.Message = resp.Error.Code, resp.Error.Message
 	}
@@ -65,11 +69,12 @@ func closingFact(rec *turns.Record, resp *responses.Response) turns.RuntimeEvent
 // the host can know, are taken out when it is opened, and half a line at the end.
 type factsFile struct {
 	file  *os.File
-	end   int64       // of what is kept
-	last  int64       // the highest sequence in it
-	ended bool        // it tells the turn's end
-	place turns.Scope // runtime and thread of the facts in it
-	err   error       // the first
+	end   int64           // of what is kept
+	last  int64           // the highest sequence in it
+	ended bool            // it tells the turn's end
+	place turns.Scope     // runtime and thread of the facts in it
+	spent responses.Usage // in its recorded costs
+	err   error           // the first
 
 	buffer []byte // of keep
 }
@@ -128,11 +133,31 @@ func (f *factsFile) own(line []byte) bool {
 	if responses.CheckID("runtime_id", e.Runtime) == nil && responses.CheckID("thread_id", e.Thread) == nil {
 		f.place = turns.Scope{RuntimeID: e.Runtime, ThreadID: e.Thread}
 	}
+	if e.Type.name == turns.CostRecorded {
+		f.spend(line)
+	}
 	if e.Type.name == turns.TurnCompleted || e.Type.name == turns.TurnFailed {
 		_, err := turns.DecodeRuntimeEvent(line)
 		f.ended = f.ended || err == nil
 	}
 	return false
+}
+
+// spend adds a recorded cost, unless it is impossible.
+func (f *factsFile) spend(line []byte) {
+	const most = 1 << 40
+	var cost struct {
+		Payload struct {
+			Usage turns.TokenUsage `json:"usage"`
+		} `json:"payload"`
+	}
+	_ = json.Unmarshal(line, &cost) // a cost without counts is none
+	u := cost.Payload.Usage
+	if min(u.InputTokens, u.OutputTokens) < 0 || max(u.InputTokens, u.OutputTokens) > most {
+		return
+	}
+	f.spent = f.spent.Add(responses.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens,
+		TotalTokens: u.InputTokens + u.OutputTokens, Estimated: u.Estimated})
 }
 
 const egressPrefix = "holon.egress."

@@ -332,3 +332,24 @@ func TestALimitKeepsItsScope(t *testing.T) {
 		t.Errorf("the limits are %+v, want one of acme/m with a wait of 1000 ms", got)
 	}
 }
+
+// A call whose arguments are in a file of its turn says so, also once the file is gone.
+func TestArgumentsInAFile(t *testing.T) {
+	f := New("ada")
+	apply := func(n int64, class, status, payload string) {
+		e := agentruntime.Event{Type: class, Sequence: n, Status: status, Timestamp: "2026-03-01T10:00:00.000Z",
+			Payload: json.RawMessage(payload)}
+		if class == "tool.started" {
+			e.IDs[agentruntime.Turn], e.IDs[agentruntime.ToolCall] = "turn_1", "call_1"
+		}
+		f.Apply(&e)
+	}
+	apply(1, "tool.started", "running", `{"tool_name":"Write","host":"server","args_truncated":true,`+
+		`"args_digest":"sha256:a","input_ref":"tools/call_1/arguments.json"}`)
+	apply(2, "output.expired", "", `{"turn_id":"turn_1","expires_at":"2026-03-02T10:00:00.000Z"}`)
+	const want = `"args_truncated":true,"args_digest":"sha256:a","input_ref":"tools/call_1/arguments.json",` +
+		`"output_expired_at":"2026-03-02T10:00:00.000Z"`
+	if got := everything(t, f); !strings.Contains(got, want) {
+		t.Errorf("no model has %s: %s", want, got)
+	}
+}

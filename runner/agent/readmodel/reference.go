@@ -96,11 +96,12 @@ func (f *Fold) applyReference(e fact) {
 	}
 }
 
-// expireOutputs says of the calls of a turn whose directory is gone that their outputs went with it.
+// expireOutputs says of the calls of a turn whose directory is gone that their files went with it.
 func (f *Fold) expireOutputs(e fact, at string) {
 	turn := e.text("turn_id")
 	for _, c := range f.tools.byKey {
-		if c.TurnID == turn && c.OutputRef != "" && turn != "" {
+		files := c.OutputRef != "" || c.InputRef != "" && c.Host != "client" // whose input is in the conversation
+		if c.TurnID == turn && files && turn != "" {
 			c.OutputExpiredAt = cmp.Or(e.text("expires_at"), at)
 		}
 	}

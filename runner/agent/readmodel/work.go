@@ -38,8 +38,11 @@ type ToolCall struct {
 	DurationMS      int64  `json:"duration_ms,omitempty"`
 	FailureCategory string `json:"failure_category,omitempty"`
 	Message         string `json:"message,omitempty"`
+	ArgsTruncated   bool   `json:"args_truncated,omitempty"` // its event has a part of its arguments
+	ArgsDigest      string `json:"args_digest,omitempty"`    // of all of them, likewise
+	InputRef        string `json:"input_ref,omitempty"`      // what has all of them, likewise
 	OutputRef       string `json:"output_ref,omitempty"`
-	OutputExpiredAt string `json:"output_expired_at,omitempty"` // the file that OutputRef names is gone
+	OutputExpiredAt string `json:"output_expired_at,omitempty"` // the files that the refs name are gone
 }
 
 // Process is a command that a tool or a task runs.
@@ -159,6 +162,8 @@ func (f *Fold) applyTool(e fact) {
 		if c.StartedAt = clip(e.Timestamp, maxID); c.Decision == Unknown {
 			c.Decision = or(e.text("policy"))
 		}
+		c.ArgsTruncated = e.fields["args_truncated"] == true
+		c.ArgsDigest, c.InputRef = e.text("args_digest"), e.text("input_ref")
 		if t != nil {
 			t.ToolCalls++
 		}

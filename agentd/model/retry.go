@@ -159,9 +159,13 @@ func plausible(u responses.Usage) bool {
 }
 
 // settled is the usage of an answer that ended: what the provider says, or an
-// estimate when it says nothing, or what cannot be.
+// estimate when it says nothing, or what cannot be. A total alone stands as input,
+// which is most of it and has no limit.
 func settled(req *Request, claimed responses.Usage, said *meter) responses.Usage {
 	if plausible(claimed) && claimed != (responses.Usage{}) {
+		if claimed.InputTokens == 0 && claimed.OutputTokens == 0 { // how the total divides is not known
+			claimed.InputTokens, claimed.Estimated = min(claimed.TotalTokens, maxTokens), true
+		}
 		claimed.TotalTokens = claimed.InputTokens + claimed.OutputTokens // whatever the provider counts as the total
 		return claimed
 	}

@@ -30,10 +30,13 @@ func TestImpossibleUsage(t *testing.T) {
 	}
 	estimate := usage(0, 100, 100, 0, 0)
 	estimate.Estimated = true
+	total := usage(30, 0, 30, 0, 0)
+	total.Estimated = true
 	for name, tc := range map[string]struct{ claimed, want responses.Usage }{
 		"possible":           {usage(10, 20, 30, 5, 6), usage(10, 20, 30, 5, 6)},
 		"none":               {usage(0, 0, 0, 0, 0), estimate},
 		"wrong total":        {usage(10, 20, 31, 0, 0), usage(10, 20, 30, 0, 0)},
+		"total alone":        {usage(0, 0, 30, 0, 0), total},
 		"negative output":    {usage(10, -99999, 30, 0, 0), estimate},
 		"negative input":     {usage(-1, 20, 19, 0, 0), estimate},
 		"negative total":     {usage(10, 20, -30, 0, 0), estimate},

@@ -151,7 +151,9 @@ func (u *usage) usage() responses.Usage {
 		}
 		out.OutputTokenDetails.ReasoningTokens = min(reasoning, out.OutputTokens)
 	}
-	out.TotalTokens = out.InputTokens + out.OutputTokens
+	if out.TotalTokens = out.InputTokens + out.OutputTokens; out.TotalTokens == 0 {
+		out.TotalTokens = count(u.Total) // all that is known
+	}
 	return out
 }
 

@@ -117,7 +117,7 @@ func (rec *recorder) began() {
 func (rec *recorder) close() {
 	rec.add(func() {
 		rec.takeHeld(true)
-		if len(rec.rounds.said) > 0 {
+		if len(rec.rounds.said) > 0 || rec.rounds.failed() {
 			rec.told(rec.rounds.rest())
 		}
 		rec.closed = true

@@ -87,6 +87,13 @@ func (r *rounds) ask(ev turns.RuntimeEvent) {
 	}
 }
 
+// failed reports whether the newest request for an answer failed and is not tried again: it is a round without an answer.
+func (r *rounds) failed() bool {
+	var f turns.AttemptFailure
+	return r.asked.Type == turns.ModelFailed && json.Unmarshal(r.asked.Payload, &f) == nil &&
+		f.Outcome != turns.OutcomeRetrying && !f.AdvancedToFallback
+}
+
 // rest returns the round of messages that no answer named, and how many they are: the request failed, or its end is not
 // known, or the message was cut short.
 func (r *rounds) rest() (scheduler.Progress, int) {

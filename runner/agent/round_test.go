@@ -140,6 +140,38 @@ rounds:
 	}
 }
 
+// A turn counts as many rounds as there are events of rounds, also when one fails before it has said anything.
+func TestRoundsOfAFailedTurn(t *testing.T) {
+	l := newLab(t, `
+rounds:
+  - {text: "On it.", calls: [{tool: ExecCommand, arguments: {cmd: "true"}}]}
+  - {error: {status: 400, message: no}}
+`)
+	l.start()
+	defer l.end()
+	l.prompt("work", "", "")
+	rounds := 0
+	var ended struct {
+		Rounds int `json:"model_rounds"`
+	}
+	l.until("the turn to fail", func(v ledger.View) (bool, error) {
+		rounds = 0
+		page, err := v.Events("main", ledger.EventQuery{Limit: 1000})
+		for _, e := range page.Events {
+			switch {
+			case e.Type == rules.AssistantRound:
+				rounds++
+			case e.Class == turns.TurnFailed:
+				return true, json.Unmarshal(e.Data, &ended)
+			}
+		}
+		return false, err
+	})
+	if rounds != 2 || ended.Rounds != rounds {
+		t.Errorf("%d events of rounds and %d rounds of the turn, want 2", rounds, ended.Rounds)
+	}
+}
+
 // The event of a failure tells of the attempts that came before it, in order.
 func TestTimelineOfFailure(t *testing.T) {
 	l := newLab(t, `rounds: [{error: {status: 503, message: "out of order"}}]`)

@@ -227,10 +227,20 @@ func checkCause(f *finding) {
 	f.must(!f.knowsCause(f.Event) || f.eventIDs.set[cause], fmt.Sprintf("causation_id %.80q", cause), "an earlier event")
 }
 
-// follows reports whether another event must have caused this one: it is work of a turn, or about what is open.
+// follows reports whether another event must have caused this one: it is work of a turn, or about what is open, a task or
+// an entry of a queue.
 func (e *Event) follows() bool {
 	family, ok := FamilyOf(e.Type)
-	return ok && e.Type != family.Open || e.IDs[Turn] != "" && slices.ContainsFunc(turnWork, func(prefix string) bool {
+	switch {
+	case ok && e.Type != family.Open:
+		return true
+	case e.Type == "queue.changed":
+		_, known := queueOps[e.text("op")]
+		return known && e.text("op") != "enqueue" && e.text("op") != "restore"
+	case strings.HasPrefix(e.Type, "task."):
+		return e.Type != "task.created" && !e.external(e.IDs[Task])
+	}
+	return e.IDs[Turn] != "" && slices.ContainsFunc(turnWork, func(prefix string) bool {
 		return strings.HasPrefix(e.Type, prefix)
 	})
 }

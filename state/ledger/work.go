@@ -59,6 +59,8 @@ type WorkItem struct {
 
 	// Made is a digest of what it was made of, to tell a repeated call from another one under the same key.
 	Made string `json:"made,omitempty"`
+	// Event is the event with which it was made; "": it is older than causes.
+	Event string `json:"event_id,omitempty"`
 	// Calls are the newest calls that changed it, the newest last, so that a repeated one changes nothing.
 	Calls []string `json:"calls,omitempty"`
 }

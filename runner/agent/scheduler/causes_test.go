@@ -81,6 +81,21 @@ func TestCausesOfCancels(t *testing.T) {
 	w.caused(t, rules.MessageAdmitted, "task.cancelled")
 }
 
+// What the operator does with a work item, or with a message in the queue, has a cause: at least that it came to be.
+func TestCausesOfWhatTheOperatorDoes(t *testing.T) {
+	w := open(t)
+	item := w.item("build it")
+	w.caused(t, "task.started", "task.created")
+	_, err := w.m.CompleteWork(w.ctx, "alpha", item.ID, "done", nil)
+	w.must(err)
+	w.caused(t, "task.completed", "task.created")
+
+	id := w.admit(prompt("hello")).MessageID
+	_, err = w.m.Remove(w.ctx, "alpha", id, "me")
+	w.must(err)
+	w.caused(t, rules.QueueEntrySettled, rules.MessageAdmitted)
+}
+
 // A task of the operator is for what the operator says, and says to whom its end is brought.
 func TestTaskIsForItsObjective(t *testing.T) {
 	w := open(t)

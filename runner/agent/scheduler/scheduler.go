@@ -214,7 +214,8 @@ func (s *step) emitTrigger(typ string, t ledger.Trigger, f facts) {
 	s.emit(typ, e, f.with(rules.RecordTrigger, t))
 }
 
-// emitQueue tells of a change of the queue: op is what was done to the entry.
+// emitQueue tells of a change of the queue: op is what was done to the entry. What happens to one that is in the queue
+// follows from its admission, unless more is known.
 func (s *step) emitQueue(typ, op string, entry ledger.Entry, e ledger.Event, f facts) int64 {
 	e.MessageID, f["op"] = entry.MessageID, op
 	place := facts{"message_id": entry.MessageID, "number": entry.Number, "priority": string(entry.Priority),
@@ -223,6 +224,9 @@ func (s *step) emitQueue(typ, op string, entry ledger.Entry, e ledger.Event, f f
 		place["blocked"] = true
 	}
 	f["entry"] = place
+	if op != "enqueue" { // else it begins there
+		e.Cause = cmp.Or(e.Cause, s.cause, admittedEvent(entry.MessageID))
+	}
 	return s.emit(typ, e, f)
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"holon/responses"
 	"holon/responses/agentruntime"
 	"holon/runner/agent/rules"
 	"holon/state"
@@ -111,6 +112,7 @@ func (s *step) newWork(n NewWork) ledger.WorkItem {
 	if w.Todo == nil {
 		w.Todo = []ledger.Todo{}
 	}
+	w.Event = derivedID(responses.PrefixEvent, w.AgentID, w.ID)
 	return w
 }
 
@@ -344,11 +346,16 @@ func (s *step) emitWork(typ, class string, w ledger.WorkItem, f facts) {
 	e := ledger.Event{Ref: w.ID, Class: class, Status: (&agentruntime.Event{Type: class}).TaskStatus()}
 	if class != "" {
 		e.IDs[agentruntime.Task] = w.ID
+		if class == "task.created" {
+			e.ID = w.Event
+		} else {
+			e.Cause = cmp.Or(s.cause, w.Event)
+		}
 		if w.PickedAt != nil {
 			e.IDs[agentruntime.Run] = "run_" + w.ID
 		}
 	}
-	w.Calls = nil
+	w.Calls, w.Event = nil, ""
 	f = f.with("work_item_id", w.ID)
 	switch class {
 	case "task.created":

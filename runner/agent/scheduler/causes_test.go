@@ -76,9 +76,50 @@ func TestCausesOfCancels(t *testing.T) {
 	for _, status := range []tasks.Status{tasks.Running, tasks.Cancelling, tasks.Cancelled} {
 		w.must(w.m.ReportTask(w.ctx, "alpha", report(task.ID, status, w.now)))
 	}
+	w.caused(t, "task.cancel_requested", "task.created")
+	w.caused(t, "process.started", "task.created")
 	w.caused(t, "task.cancelled", "task.cancel_requested")
 	w.caused(t, "process.terminated", "task.cancel_requested")
 	w.caused(t, rules.MessageAdmitted, "task.cancelled")
+}
+
+// Input that a turn takes in is caused by its interjection.
+func TestCauseOfInput(t *testing.T) {
+	w := open(t)
+	w.admit(prompt("hello"))
+	c := w.claim()
+	w.must(w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{}))
+	also := prompt("and this")
+	also.Priority = ledger.Interject
+	id := w.admit(also).MessageID
+	_, err := w.m.Offer(w.ctx, "alpha")
+	w.must(err)
+	w.progress(c.Attempt.ID, "holon.input.inserted", `{"input_id":"`+id+`"}`)
+	w.caused(t, "holon.input.inserted", rules.OperatorInterjection)
+}
+
+// A compaction that the loss of its container cuts off ends with its trigger and round.
+func TestCompactionThatIsCutOff(t *testing.T) {
+	w := open(t)
+	w.admit(prompt("hello"))
+	c := w.claim()
+	w.must(w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{}))
+	w.progress(c.Attempt.ID, "context.compaction.started", `{"trigger":"context_pressure","round":3}`)
+	w.settle(c.Attempt.ID, scheduler.End{Lost: true})
+	w.caused(t, "context.compaction.failed", "context.compaction.started")
+	_, events := w.events(0)
+	for _, e := range events {
+		if data := string(e.Data); e.Class == "context.compaction.failed" &&
+			(!strings.Contains(data, `"trigger":"context_pressure"`) || !strings.Contains(data, `"round":3`)) {
+			t.Errorf("the compaction ends as %s, want its trigger and round", data)
+		}
+	}
+}
+
+// progress records one fact of a container, its first.
+func (w *world) progress(attempt, class, data string) {
+	e := ledger.Event{Type: class, Class: class, Data: json.RawMessage(data), ProducerSeq: 1}
+	w.must(w.m.Progress(w.ctx, attempt, scheduler.Through{Facts: 1}, []scheduler.Progress{{Event: e}}))
 }
 
 // What the operator does with a work item, or with a message in the queue, has a cause: at least that it came to be.

@@ -27,12 +27,13 @@ func (a *answer) write(s Streams, delta string) (rows []string) {
 		if !ended {
 			break
 		}
-		rows = append(rows, a.line(s, line)[a.shown:]...)
+		rows = append(rows, a.whole(s, line)...)
 		a.pending, a.shown = rest, 0
 	}
-	if len(a.pending) < s.Width() || !settled(a.pending) || fenceLine.MatchString(a.pending) {
+	if len(a.pending) < s.Width() || !settled(a.pending) || fenceLine.MatchString(a.pending) || a.inTable(a.pending) {
 		return rows
 	}
+	rows = append(rows, a.endTable()...)
 	whole := a.line(s, a.pending)
 	if last := len(whole) - 1; last > a.shown {
 		rows = append(rows, whole[a.shown:last]...)
@@ -44,16 +45,30 @@ func (a *answer) write(s Streams, delta string) (rows []string) {
 // end returns what is left.
 func (a *answer) end(s Streams) (rows []string) {
 	if strings.TrimSpace(a.pending) != "" {
-		rows = a.line(s, a.pending)
-		rows = rows[min(a.shown, len(rows)):]
+		rows = a.whole(s, a.pending)
 	}
 	a.pending, a.shown = "", 0
-	return rows
+	return append(rows, a.endTable()...)
+}
+
+// whole returns what is not shown yet of a line that has ended, behind the table that it ends.
+func (a *answer) whole(s Streams, line string) []string {
+	if a.inTable(line) {
+		a.table = append(a.table, a.fit(s, line))
+		return nil
+	}
+	rows := a.endTable()
+	return append(rows, a.line(s, line)[a.shown:]...)
+}
+
+// fit makes a line of the model fit to be printed.
+func (a *answer) fit(s Streams, line string) string {
+	return s.shown(s.Secrets.Text(strings.TrimRight(line, " \r")))
 }
 
 // line makes a line of the model fit to be printed before it is styled.
 func (a *answer) line(s Streams, line string) []string {
-	rows := a.rows(s.shown(s.Secrets.Text(strings.TrimRight(line, " \r"))))
+	rows := a.rows(a.fit(s, line))
 	for len(rows) < a.shown { // a mark that was closed later made it shorter
 		rows = append(rows, "")
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 	"unicode"
@@ -15,6 +16,7 @@ type markdown struct {
 	width  func() int
 	paint  func(style, text string) string
 	inCode bool
+	table  []string // lines of the table that is being written, whose columns are known at its end
 }
 
 // Styles of a terminal (SGR).
@@ -41,7 +43,7 @@ var (
 	itemLine   = regexp.MustCompile(`^(\s*)([-*+]|\d{1,3}[.)]) +(.*)$`)
 	quoteLine  = regexp.MustCompile(`^> ?(.*)$`)
 	ruleLine   = regexp.MustCompile(`^ {0,3}(-{3,}|\*{3,}|_{3,})\s*$`)
-	inlineMark = regexp.MustCompile("`[^`]+`|\\*\\*[^*]+\\*\\*|\\*[^*\\s](?:[^*]*[^*\\s])?\\*")
+	inlineMark = regexp.MustCompile("`[^`]+`|\\*\\*[^*]+\\*\\*|\\*[^*\\s](?:[^*]*[^*\\s])?\\*|" + link)
 )
 
 // rows returns a line of Markdown, which is fit to be printed, as rows of the terminal.
@@ -70,21 +72,19 @@ func (m *markdown) rows(line string) []string {
 	if found := quoteLine.FindStringSubmatch(line); found != nil {
 		return m.wrap(spans(found[1]), "│ ", "│ ")
 	}
-	if strings.HasPrefix(line, "|") { // a table, whose columns wrapping would break
-		return []string{line}
-	}
 	return m.wrap(spans(line), "", "")
 }
 
 // settled reports whether more text behind a line cannot change how its beginning is shown.
 func settled(line string) bool {
-	return !strings.ContainsAny(inlineMark.ReplaceAllString(line, ""), "*`")
+	rest := inlineMark.ReplaceAllString(line, "")
+	return !strings.ContainsAny(rest, "*`") && !openLink.MatchString(rest)
 }
 
 // span is text with a style, "" for none.
 type span struct{ text, style string }
 
-// spans reads emphasis and code within a line.
+// spans reads emphasis, code and links within a line.
 func spans(line string) (list []span) {
 	for {
 		at := inlineMark.FindStringIndex(line)
@@ -96,12 +96,23 @@ func spans(line string) (list []span) {
 		case marked[0] == '`':
 			list = append(list, span{strings.Trim(marked, "`"), styleCode})
 		case strings.HasPrefix(marked, "**"):
-			list = append(list, span{strings.Trim(marked, "*"), styleBold})
+			list = append(list, styled(strings.Trim(marked, "*"), styleBold)...)
+		case marked[0] == '*':
+			list = append(list, styled(strings.Trim(marked, "*"), styleItalic)...)
 		default:
-			list = append(list, span{strings.Trim(marked, "*"), styleItalic})
+			list = append(list, linkSpans(marked)...)
 		}
 		line = line[at[1]:]
 	}
+}
+
+// styled gives a style to what has none in a text.
+func styled(text, style string) []span {
+	list := spans(text)
+	for i := range list {
+		list[i].style = cmp.Or(list[i].style, style)
+	}
+	return list
 }
 
 // wrap breaks spans into rows at spaces. The first row begins with first, the others with rest.
@@ -163,8 +174,14 @@ func markSpaces(text string) string { return spaces.ReplaceAllString(text, "\x00
 
 var spaces = regexp.MustCompile(`[ \t]+`)
 
+// styles are what paint puts around text. Text that is fit to be printed holds none.
+var styles = regexp.MustCompile("\x1b\\[[0-9]*m")
+
 // cells is how many columns text takes.
 func cells(text string) (n int) {
+	if strings.Contains(text, "\x1b") {
+		text = styles.ReplaceAllString(text, "")
+	}
 	for _, r := range text {
 		switch kind := width.LookupRune(r).Kind(); {
 		case unicode.In(r, unicode.Mn, unicode.Me):

@@ -19,7 +19,10 @@ func atWidth(width int) Streams {
 const prose = "# Title\n\nSome *words* that are **more than** one row of `it`.\n\n- an item that is wrapped below " +
 	"itself\n  2. nested\n> quoted words of somebody else\n```go\nfunc main() { return and never wrap this }\n```\n---\n" +
 	"日本語日本語 日本語\n" +
-	"a_very_long_word_that_is_wider_than_the_terminal x\n2 * 3 * 4 and ` alone\n| a | b | c | d | e | f | g | h |"
+	"a_very_long_word_that_is_wider_than_the_terminal x\n2 * 3 * 4 and ` alone\n| a | b | c | d | e | f | g | h |\n" +
+	"see **[the [guide](https://h.test/a_(b))**, ![a picture](p.png \"title\"), [[1]](x) and <https://h.test>\n" +
+	"| Name | What it does |\n|---|:-:|\n| `a` | is **very** long and wrapped |\n|b\\|c|[d](e)|\nbehind it\n" +
+	"| x |\n| - |\n| \x1b[31my\x1b[0m |"
 
 // Markdown is wrapped at words, and looks the same however it arrives.
 func TestMarkdown(t *testing.T) {
@@ -28,7 +31,9 @@ func TestMarkdown(t *testing.T) {
 		"• an item that is", "  wrapped below itself", "  2. nested", "│ quoted words of",
 		"│ somebody else", "  func main() { return and never wrap this }", strings.Repeat("─", 24),
 		"日本語日本語 日本語", "a_very_long_word_that_is_wider_than_the_terminal", "x",
-		"2 * 3 * 4 and ` alone", "| a | b | c | d | e | f | g | h |"}, "\n")
+		"2 * 3 * 4 and ` alone", "| a | b | c | d | e | f", "| g | h |",
+		"see [the guide", "(https://h.test/a_(b)),", "a picture (p.png), [1]", "(x) and https://h.test",
+		"Name  What it does", "a     is very long and", "      wrapped", "b|c   d (e)", "behind it", "x", "y"}, "\n")
 	if got := s.render(prose); got != want {
 		t.Errorf("render(prose) =\n%s\nwant\n%s", got, want)
 	}
@@ -40,6 +45,25 @@ func TestMarkdown(t *testing.T) {
 		rows = append(rows, a.end(s)...)
 		if got := strings.Join(rows, "\n"); got != want {
 			t.Errorf("in pieces of %d bytes:\n%s\nwant\n%s", size, got, want)
+		}
+	}
+}
+
+// What links and tables have of a style, each word has, so that no cell gives its style to another.
+func TestMarkdownStyles(t *testing.T) {
+	s := atWidth(80)
+	s.NoColor = false
+	for in, want := range map[string]string{
+		"**[a](b)**":                     "\x1b[1ma\x1b[0m \x1b[1m(b)\x1b[0m",
+		"[`a`](b)":                       "\x1b[36ma\x1b[0m (b)",
+		"[![a](b)](c) [](d) [d](d)":      "a (b) (c) d d",
+		"[a](":                           "[a](",
+		"[ ] to do, and list[0](x)":      "[ ] to do, and list0 (x)",
+		"|a b|c|\n|-|-|\n| `d` |e|":      "\x1b[1ma\x1b[0m \x1b[1mb\x1b[0m  \x1b[1mc\x1b[0m\n\x1b[36md\x1b[0m    e",
+		"```\n| a |\n|---|\n[a](b)\n```": "  \x1b[36m| a |\x1b[0m\n  \x1b[36m|---|\x1b[0m\n  \x1b[36m[a](b)\x1b[0m",
+	} {
+		if got := s.render(in); got != want {
+			t.Errorf("render(%q) = %q, want %q", in, got, want)
 		}
 	}
 }

@@ -92,7 +92,11 @@ func showClosing(streams Streams, m *state.Manifest, dir string, view *progress,
 // that the failed turn of an agent has.
 func failureOf(m *state.Manifest) state.Failure {
 	f := *m.Error
-	if f.Param != "" || m.Status == state.StatusCancelled {
+	switch {
+	case f.Param != "":
+		return f
+	case m.Status == state.StatusCancelled: // the user knows why
+		f.Param = m.RunID
 		return f
 	}
 	if m.Status == state.StatusFailed && m.Turn != nil && workspaceOf(m).Changes != nil { // what is missing is the turn

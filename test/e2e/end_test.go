@@ -33,8 +33,8 @@ func TestInterruptedDuringTheTurn(t *testing.T) {
 			case rec.Status != responses.StatusCancelled:
 				t.Errorf("rec.Status = %q, want %q", rec.Status, responses.StatusCancelled)
 			}
-			if !strings.HasSuffix(r.stderr, "holon: cancelled by the user\n") {
-				t.Errorf("stderr:\n%s", r.stderr)
+			if want := "holon: " + r.manifest.RunID + ": cancelled by the user\n"; !strings.HasSuffix(r.stderr, want) {
+				t.Errorf("stderr does not end with %q:\n%s", want, r.stderr)
 			}
 			checkChanged(t, r, "added made.txt", "added started")
 		})

@@ -13,7 +13,7 @@ import (
 
 // A run that is interrupted ends the turn in good order and keeps its work.
 func TestInterruptedDuringTheTurn(t *testing.T) {
-	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
 			h, repo := newHome(t), repository(t, "echo a > a")

@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"holon/runner"
+	"strings"
 
 	"github.com/docker/go-units"
 
 	"holon/responses"
+	"holon/runner"
 	"holon/state"
 )
 
@@ -43,6 +44,16 @@ func (r *execution) judge(err error) {
 	}
 	m := r.manifest
 	m.Status, m.Outcome, m.ExitCode, m.Error = v.status, v.outcome, v.outcome.ExitCode(), v.failure
+}
+
+// withoutFlag names in a failure of a run that was taken up the limit alone: whether a flag, a variable or a file set
+// it is not in the record of the run, and what takes up runs has no such flag.
+func withoutFlag(f *state.Failure) {
+	if limit, ok := strings.CutPrefix(f.Param, "--"); ok {
+		limit = strings.ReplaceAll(limit, "-", "_")
+		f.Hint = strings.Replace(f.Hint, "raise "+f.Param, "raise it for the next run", 1)
+		f.Param = limit
+	}
 }
 
 // judgeTurn decides by the end of the turn. A reason of the host overrides the end that the turn reports.

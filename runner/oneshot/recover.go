@@ -168,7 +168,7 @@ func (rc *Recovery) takeUp(run *files.Run, rec *runner.Record, prior *state.Mani
 				MaxCost: gateway.Amount(m.Limits.MaxCostMicros)}},
 		Home: rc.Home, Name: m.Name, OutputDir: run.OutputDir(), Keep: rec.Keep,
 		Quota:   runner.Quota{Run: rec.DiskBytes},
-		Version: rc.Version, Watch: watch, results: run.OutputDir(),
+		Version: rc.Version, Watch: watch, results: run.OutputDir(), Blame: withoutFlag,
 	}
 	r := &execution{spec: spec, run: run, manifest: m, recovered: true, prior: prior}
 	if rec.Tree != nil {

@@ -143,6 +143,9 @@ var flagsOfFields = map[string]string{
 	"reasoning_effort": "--reasoning-effort", "priority": "--priority", "template": "--template",
 }
 
+// maxHint bounds a remedy, in bytes: it is a command or names a path, and is of no use when it is cut.
+const maxHint = 64 << 10
+
 // line is a failure as a person reads it: field, message, remedy.
 func line(f state.Failure) string {
 	var b strings.Builder
@@ -151,7 +154,7 @@ func line(f state.Failure) string {
 	}
 	b.WriteString(f.Message)
 	if f.Hint != "" {
-		b.WriteString("; " + visible.OneLine(f.Hint, 500))
+		b.WriteString("; " + visible.OneLine(f.Hint, maxHint))
 	}
 	return b.String()
 }

@@ -164,7 +164,7 @@ func (r *remote) showExecuted(live *liveAnswer, ev *view.EventEnvelope) {
 		return
 	}
 	for _, text := range activity.LastLines(data.Preview, maxDetails/2) {
-		live.line("    " + r.streams.paint(styleDim, r.streams.defuse(cut(text, r.streams.Width()-7))))
+		live.line("    " + r.streams.paint(styleDim, r.streams.defuse(cut(text, r.streams.ofErr().Width()-7))))
 	}
 }
 

@@ -108,6 +108,46 @@ func TestFailureWraps(t *testing.T) {
 	}
 }
 
+// What goes to stdout has the width of its terminal, what goes to stderr that of its own.
+func TestWidths(t *testing.T) {
+	var out, errs strings.Builder
+	s := Streams{Out: &out, Err: &errs, OutTTY: true, ErrTTY: true, Width: func() int { return 20 },
+		ErrWidth: func() int { return 40 }}
+	text := strings.TrimSpace(strings.Repeat("word ", 10))
+	s.say(text)
+	if err := s.print("", "", text); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(errs.String(), "\n"); got != 2 {
+		t.Errorf("%d rows at 40 columns, want 2: %q", got, errs.String())
+	}
+	if got := strings.Count(out.String(), "\n"); got != 3 {
+		t.Errorf("%d rows at 20 columns, want 3: %q", got, out.String())
+	}
+}
+
+// A cell is cut at columns, a fact and a remedy are shown whole.
+func TestWhatIsCut(t *testing.T) {
+	long := strings.Repeat("日", 600)
+	var out strings.Builder
+	s := Streams{Out: &out, OutTTY: true, Width: func() int { return 80 }}
+	list := newTable(s, "TASK", "RUN")
+	list.row(long, "run_1")
+	if err := list.end(); err != nil {
+		t.Fatal(err)
+	}
+	if want := strings.Repeat("日", 149) + "…"; !strings.Contains(out.String(), want+"\n") {
+		t.Errorf("a cell is %q, want %q", out.String(), want)
+	}
+	out.Reset()
+	if err := facts(s, [2]string{"reason", long}); err != nil || !strings.Contains(out.String(), long) {
+		t.Errorf("a fact is %q (%v), want all of it", out.String(), err)
+	}
+	if got := line(state.Failure{Message: "wrong", Hint: long}); got != "wrong; "+long {
+		t.Errorf("line = %q, want the whole hint", got)
+	}
+}
+
 // What is long is wrapped at words on a terminal, and one line elsewhere.
 func TestOutputWraps(t *testing.T) {
 	long := strings.Repeat("something ", 12) + "is wrong"

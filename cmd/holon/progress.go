@@ -252,7 +252,7 @@ func (s Streams) callLine(what, end string) string {
 	if !s.ErrTTY {
 		return what + end
 	}
-	room := max(s.Width()-3, 2)
+	room := max(s.ofErr().Width()-3, 2)
 	end = cut(end, max(room-cells(what), room/2))
 	return cut(what, room-cells(end)) + end
 }
@@ -268,7 +268,7 @@ func (p *progress) showOpen(id string) {
 
 // printStyled prints a line that is cut to the terminal's width.
 func (p *progress) printStyled(indent, style, text string) {
-	p.printLocked(indent + p.streams.paint(style, cut(text, p.streams.Width()-1-len(indent))))
+	p.printLocked(indent + p.streams.paint(style, cut(text, p.streams.ofErr().Width()-1-len(indent))))
 }
 
 // cut shortens text to columns of a terminal.
@@ -318,7 +318,7 @@ func (p *progress) printLocked(s string) {
 	if (p.streams.ErrTTY || p.wraps) && !strings.ContainsAny(s, "\n\x1b") { // what has styles is cut already
 		text := strings.TrimLeft(s, " ")
 		indent := s[:len(s)-len(text)]
-		s = strings.Join(p.streams.fold(indent, indent+"  ", text), "\n")
+		s = strings.Join(p.streams.ofErr().fold(indent, indent+"  ", text), "\n")
 	}
 	fmt.Fprintln(p.streams.Err, s)
 	p.draw()
@@ -334,7 +334,7 @@ func (p *progress) draw() {
 		doing = p.phase
 	}
 	clock := fmt.Sprintf("  %ds", int(time.Since(p.since).Seconds()))
-	text := cut(doing, p.streams.Width()-1-len(clock)) + clock
+	text := cut(doing, p.streams.ofErr().Width()-1-len(clock)) + clock
 	fmt.Fprint(p.streams.Err, "\r\x1b[K"+p.streams.paint(styleDim, p.streams.defuse(text)))
 	p.drawn = true
 }

@@ -98,7 +98,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 // tell prints what a run did, as long as more says so, then its answer, and the error that ended it.
 func (l *lifecycle) tell(ctx context.Context, turn *turnfiles.Files, id string, more func() bool, output bool) error {
 	out := l.streams
-	out.Err, out.ErrTTY = out.Out, false // without a status line
+	out.Err, out.ErrTTY, out.ErrWidth = out.Out, false, nil // without a status line
 	view := newProgress(out, false)
 	view.wraps = out.OutTTY
 	defer view.end()

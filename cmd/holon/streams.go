@@ -34,7 +34,8 @@ type Streams struct {
 	NoColor  bool  // styles are not wanted
 	CI       bool  // a CI system reads along, and takes some lines for commands
 	NoHead   *bool // a terminal does not get the names of columns either; nil is false
-	Width    func() int
+	// Width is that of the terminal of Out, ErrWidth that of Err; nil: the same.
+	Width, ErrWidth func() int
 	// Failed is the first error of writing to Out, of which a command need not take notice; nil for none, and in tests.
 	Failed *error
 	// Watching is for a command that only watches what goes on without it; nil in tests.
@@ -58,13 +59,26 @@ func systemStreams() Streams {
 		NoColor: os.Getenv("NO_COLOR") != "" || dumb,
 		CI: os.Getenv("CI") != "" || os.Getenv("GITHUB_ACTIONS") != "" || os.Getenv("TF_BUILD") != "" ||
 			os.Getenv("TEAMCITY_VERSION") != "",
-		Width: func() int {
-			if w, _, err := term.GetSize(fd); err == nil && w >= minWidth {
-				return w
-			}
-			return 80
-		},
+		Width: widthOf(int(os.Stdout.Fd())), ErrWidth: widthOf(fd),
 	}
+}
+
+// widthOf measures a terminal whenever it is asked, since a person may change its size.
+func widthOf(fd int) func() int {
+	return func() int {
+		if w, _, err := term.GetSize(fd); err == nil && w >= minWidth {
+			return w
+		}
+		return 80
+	}
+}
+
+// ofErr are the streams with the width of Err as their width.
+func (s Streams) ofErr() Streams {
+	if s.ErrWidth != nil {
+		s.Width = s.ErrWidth
+	}
+	return s
 }
 
 // minWidth is the narrowest terminal for which lines are cut.
@@ -133,7 +147,7 @@ func (s Streams) print(first, rest, text string) error {
 // say is print for Err.
 func (s Streams) say(text string) {
 	if s.ErrTTY {
-		text = strings.Join(s.fold("", "  ", text), "\n")
+		text = strings.Join(s.ofErr().fold("", "  ", text), "\n")
 	}
 	fmt.Fprintln(s.Err, text)
 }

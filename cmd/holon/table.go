@@ -53,17 +53,16 @@ func tableCommand(cmd *cobra.Command, streams Streams) *cobra.Command {
 	return cmd
 }
 
-// Bounds of a cell on a terminal and in a pipe, in bytes.
-const maxCell, maxPipedCell = 300, 64 << 10
+// Bounds of a cell, in columns of a terminal where the table has a head, and in bytes.
+const maxCell, maxCellBytes = 300, 64 << 10
 
 // row prints one line. A cell is one line of printable text; an empty one is "-".
 func (t *table) row(cells ...string) {
-	limit := maxPipedCell
-	if t.streams.OutTTY {
-		limit = maxCell
-	}
 	for i, cell := range cells {
-		cells[i] = t.streams.defuse(dash(cell, limit))
+		cells[i] = t.streams.defuse(dash(cell, maxCellBytes))
+		if t.streams.OutTTY && len(t.head) > 0 { // not a fact of one thing, which nothing else shows whole
+			cells[i] = cut(cells[i], maxCell)
+		}
 	}
 	if t.streams.OutTTY {
 		t.rows = append(t.rows, cells)

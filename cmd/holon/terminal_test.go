@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -227,6 +228,28 @@ func TestResultsAtTerminal(t *testing.T) {
 	want := `holon: HOLON_PAGER: "exit 7;": exit status 7; name a pager that works, or cat for none`
 	if shown, err = atTerminal(t, broken, "", ""); err == nil || strings.Join(strings.Fields(shown), " ") != want {
 		t.Errorf("with a pager that fails: %q, %v, want %q", shown, err, want)
+	}
+}
+
+// A table is as wide as the terminal that it is shown on, also where stderr goes elsewhere.
+func TestWidthOfStdout(t *testing.T) {
+	holon, _ := builtPrograms(t)
+	cmd := exec.CommandContext(t.Context(), holon, "config", "list")
+	cmd.Env = append(os.Environ(), "HOLON_HOME="+filepath.Join(t.TempDir(), "home"))
+	cmd.Stderr = new(strings.Builder)
+	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	shown, _ := io.ReadAll(terminal) // a terminal whose program has ended reads as an error
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, cmd.Stderr)
+	}
+	for _, line := range strings.Split(string(shown), "\r\n") {
+		if n := cells(line); n > 50 {
+			t.Errorf("a line of %d columns, want 50 at most: %q", n, line)
+		}
 	}
 }
 

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/docker/go-units"
 	"golang.org/x/sys/unix"
 
+	"holon/internal/visible"
 	"holon/responses/turns"
 	"holon/runner/workspace"
 	"holon/state"
@@ -41,8 +41,8 @@ func (q Quota) Admit(ctx context.Context, home state.Home) error {
 			Hint: "free space on its disk (holon gc --keep-runs 10 may), or set HOLON_HOME to a directory elsewhere"}
 	}
 	if free := int64(st.Bavail) * int64(st.Bsize); free < q.Free {
-		return full(fmt.Sprintf("%s are free of the %s that a run needs", units.BytesSize(float64(free)),
-			units.BytesSize(float64(q.Free))))
+		return full(fmt.Sprintf("%s are free of the %s that a run needs", visible.Size(free),
+			visible.Size(q.Free)))
 	}
 	if st.Files > 0 && int64(st.Ffree) < q.Files {
 		return full(fmt.Sprintf("%d more files fit, a run needs %d", st.Ffree, q.Files))
@@ -56,8 +56,8 @@ func (q Quota) Admit(ctx context.Context, home state.Home) error {
 	}
 	if used >= q.Home {
 		return &Error{Code: codeDiskQuota, Param: "HOLON_MAX_DISK",
-			Message: fmt.Sprintf("%s has %s, of at most %s", home.Dir(), units.BytesSize(float64(used)),
-				units.BytesSize(float64(q.Home))),
+			Message: fmt.Sprintf("%s has %s, of at most %s", home.Dir(), visible.Size(used),
+				visible.Size(q.Home)),
 			Hint: "remove old runs with holon gc --keep-runs 10, or raise it"}
 	}
 	return nil
@@ -110,8 +110,8 @@ func (s *Session) watch(ctx context.Context, t Turn, end context.CancelCauseFunc
 				begun = used
 			case used-begun > t.DiskBytes:
 				end(&Error{Code: codeDiskQuota, Param: "--disk",
-					Message: fmt.Sprintf("the run wrote %s, of at most %s", units.BytesSize(float64(used-begun)),
-						units.BytesSize(float64(t.DiskBytes))), Hint: "raise --disk"})
+					Message: fmt.Sprintf("the run wrote %s, of at most %s", visible.Size(used-begun),
+						visible.Size(t.DiskBytes)), Hint: "raise --disk"})
 				return
 			}
 		}

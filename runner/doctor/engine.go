@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker/go-units"
 	"golang.org/x/sys/unix"
 
 	"holon/internal/durable"
@@ -221,7 +220,7 @@ func (e *examination) checkCgroups(context.Context) []Result {
 		return weak
 	}
 	limits := fmt.Sprintf("version %s: memory %s, %d processes, %s CPUs", p.info.CgroupVersion,
-		units.BytesSize(float64(p.spec.Memory)), p.spec.PidsLimit, p.state.Isolation.CPU.Value)
+		visible.Size(p.spec.Memory), p.spec.PidsLimit, p.state.Isolation.CPU.Value)
 	if s := p.seen; s != nil && s.CgroupVersion != 0 {
 		if s.Memory > p.spec.Memory || s.Pids > p.spec.PidsLimit ||
 			s.Memory == 0 && p.spec.Memory != engine.Unlimited || s.Pids == 0 && p.spec.PidsLimit != engine.Unlimited {

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/docker/go-units"
 	"golang.org/x/sys/unix"
 
 	"holon/internal/unixsocket"
+	"holon/internal/visible"
 	"holon/runner"
 	"holon/runner/workspace/git"
 	"holon/state"
@@ -119,10 +119,10 @@ func (e *examination) checkDisk(ctx context.Context) []Result {
 		return one(failed(fmt.Errorf("look at the disk of %s: %w", e.home.Dir(), err)))
 	}
 	free := int64(st.Bavail) * int64(st.Bsize)
-	r := seen("%s are free", units.BytesSize(float64(free)))
+	r := seen("%s are free", visible.Size(free))
 	if e.Quota.Run > 0 && free < e.Quota.Run {
-		return one(seen("%s are free, and a run may write %s", units.BytesSize(float64(free)),
-			units.BytesSize(float64(e.Quota.Run))).but(statusWarning,
+		return one(seen("%s are free, and a run may write %s", visible.Size(free),
+			visible.Size(e.Quota.Run)).but(statusWarning,
 			"free some space (holon gc --keep-runs 10 may), or lower --disk"))
 	}
 	return one(r)

@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/docker/go-units"
-
+	"holon/internal/visible"
 	"holon/responses"
 	"holon/runner"
 	"holon/state"
@@ -129,7 +128,7 @@ func (r *execution) judgeResponse() verdict {
 			"--max-tool-calls", "raise --max-tool-calls")
 	case responses.ReasonMaxOutputBytes:
 		explain(fmt.Sprintf("the turn ended early: it left more output than %s, or its response has more than %s",
-			units.BytesSize(float64(limits.MaxOutput)), units.BytesSize(responses.MaxOutput)),
+			visible.Size(limits.MaxOutput), visible.Size(responses.MaxOutput)),
 			"--max-output-bytes", "raise --max-output-bytes, or ask for less text")
 	case responses.ReasonMaxOutputTokens:
 		explain("", "runtime.max_output_tokens",

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/docker/go-units"
 	"golang.org/x/sys/unix"
 
 	"holon/internal/durable"
@@ -226,7 +225,7 @@ func (c *collector) file(path string) error {
 	}
 	if c.bytes += info.Size(); c.bytes > c.limit || c.bytes < 0 {
 		c.bytes -= info.Size()
-		c.warn("%q was left out: the turn's files have more than %s", path, units.BytesSize(float64(c.limit)))
+		c.warn("%q was left out: the turn's files have more than %s", path, visible.Size(c.limit))
 		return nil
 	}
 	out, err := c.dst.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

@@ -62,7 +62,7 @@ func runModelsList(_ context.Context, s *surface) error {
 			Providers []modelaccess.Provider `json:"providers"`
 		}{list, others})
 	}
-	t := newTable(s.streams, "MODEL", "ROLE", "CONTRACT", "WINDOW", "ANSWER", "KEY").cutting("KEY")
+	t := newTable(s.streams, "MODEL", "ROLE", "CONTRACT", "WINDOW", "ANSWER", "KEY").cutting("KEY", "CONTRACT")
 	for _, m := range list {
 		window := tokens(m.ContextWindow)
 		if m.Window == settings.WindowAssumed {

@@ -253,6 +253,21 @@ func TestWidthOfStdout(t *testing.T) {
 	}
 }
 
+// The columns of models stand on one line at 80 columns, also with a model whose name is long.
+func TestModelsAtTerminal(t *testing.T) {
+	holon, _ := builtPrograms(t)
+	cmd := exec.CommandContext(t.Context(), holon, "models")
+	cmd.Env = append(os.Environ(), "HOLON_HOME="+filepath.Join(t.TempDir(), "home"),
+		"HOLON_MODEL=anthropic/claude-sonnet-4-5", "HOLON_MODEL_FALLBACKS=openai/gpt-5")
+	shown, err := atTerminal(t, cmd, "", "")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, shown)
+	}
+	if head, _, _ := strings.Cut(shown, "\r\n"); !strings.HasSuffix(head, "KEY") || cells(head) > 80 {
+		t.Errorf("the head is %q, want all columns in 80", head)
+	}
+}
+
 // At a terminal the answer of an agent is shown while it is written, and once.
 func TestAgentAnswersAtTerminal(t *testing.T) {
 	dir, command := localRuns(t, `rounds:

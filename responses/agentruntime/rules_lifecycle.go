@@ -64,8 +64,8 @@ func checkPair(f *finding) {
 		f.must(!open && !ended, "a second "+f.Type+" of a "+key, "an id of its own")
 		return
 	}
-	// in a part of a log it may have been opened before, but not within a turn that began later
-	earlier := f.partial && f.turnOf(f.Event) == nil
+	// in a part of a log it may have been opened before, but not within a turn that began later, unless it outlives turns
+	earlier := f.partial && (f.turnOf(f.Event) == nil || family.Name == "action")
 	if f.open[key] != nil || (f.closed.full || earlier) && !f.closed.set[key] {
 		return
 	}

@@ -106,6 +106,10 @@ func TestPages(t *testing.T) {
 			}
 		}
 	}
+	answer := "begin\naction.resolved turn_id=turn_id-1"
+	if rules := broken(events(t, answer), (*Validator).Partial); len(rules) > 0 {
+		t.Errorf("a turn that answers an action of a turn before the part breaks %v", rules)
+	}
 	page := "tool.started turn_id=old {\"policy\":\"allow\"}\nprocess.started turn_id=old tool_call_id=tool_call_id-1"
 	if rules := broken(events(t, page), (*Validator).Partial); len(rules) > 0 {
 		t.Errorf("a process of a turn that began before the part breaks %v", rules)
@@ -115,6 +119,7 @@ func TestPages(t *testing.T) {
 		{"begin\ntool.result status=completed", "V11"},
 		{"turn.completed\nmodel.requested {\"attempt\":1}", "V17"},
 		{"turn.completed\nturn.failed", "V18"},
+		{"begin\naction.resolved turn_id=turn_id-1\naction.resolved turn_id=turn_id-1", "V13"},
 		{queued("dequeue") + queued("dequeue"), "V51"},
 		{queued("settle") + queued("settle"), "V51"},
 		{`queue.changed {"op":"settle"}`, "V51"},

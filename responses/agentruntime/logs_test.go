@@ -198,6 +198,7 @@ var alsoBroken = []struct{ rule, log string }{
 		routing.fallback.applied {"from":"p/a","to":"p/b","reason":"c"}`},
 	{"V32", tool + `tool.result status=completed {"preview":"","canonical":{"status":"error"}}`},
 	{"V48", `sandbox.applied {"enforcement":{"filesystem":"enforced","process":"enforced","secret":"enforced"}}`},
+	{"V49", tool + `tool.failed {"failure_category":"sandbox_violation","message":"m","retryable":false}`},
 	{"V51", queued("explode")},
 	{"V51", queued("promote")},
 	{"V51", `queue.changed {"op":"enqueue","entry":{"message_id":"m"},"depth":1.5}`},

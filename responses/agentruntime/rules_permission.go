@@ -30,7 +30,7 @@ func permissionRules() []Rule {
 			Statement: "A sandbox states each axis (filesystem, network, process, secret) as enforced, not_enforced or " +
 				"unknown."},
 		{Number: 49, On: []string{"tool.result", "tool.failed"}, check: checkViolation,
-			Statement: "A tool that violated its sandbox ends as tool.failed with sandbox_violation."},
+			Statement: "A tool that violated its sandbox ends as tool.failed with sandbox_violation, and no other does."},
 		{Number: 50, On: []string{"hook.failed"}, check: checkHook,
 			Statement: "A failed hook says whether it fails open or closed."},
 	}
@@ -79,10 +79,14 @@ func checkSandbox(f *finding) {
 }
 
 func checkViolation(f *finding) {
-	if tool := f.toolOf(f.Event); tool != nil && tool.seen["sandbox.violation"] > 0 {
-		f.must(f.Type == "tool.failed" && f.text("failure_category") == "sandbox_violation",
-			f.Type+" "+f.text("failure_category"), "tool.failed with sandbox_violation")
+	tool := f.toolOf(f.Event)
+	if tool == nil {
+		return
 	}
+	violated, says := tool.seen["sandbox.violation"] > 0, f.text("failure_category") == "sandbox_violation"
+	f.must(!violated || f.Type == "tool.failed" && says, f.Type+" "+f.text("failure_category"),
+		"tool.failed with sandbox_violation")
+	f.must(violated || !says, "no sandbox.violation of "+tool.id, "sandbox.violation before its tool.failed")
 }
 
 func checkHook(f *finding) { f.oneOf("fail_mode", "open", "closed") }

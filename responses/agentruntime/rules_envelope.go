@@ -228,7 +228,7 @@ func checkCause(f *finding) {
 }
 
 // follows reports whether another event must have caused this one: it is work of a turn, or about what is open, a task or
-// an entry of a queue.
+// an entry of a queue, or uses what another event opened.
 func (e *Event) follows() bool {
 	family, ok := FamilyOf(e.Type)
 	switch {
@@ -240,10 +240,16 @@ func (e *Event) follows() bool {
 	case strings.HasPrefix(e.Type, "task."):
 		return e.Type != "task.created" && !e.external(e.IDs[Task])
 	}
-	return e.IDs[Turn] != "" && slices.ContainsFunc(turnWork, func(prefix string) bool {
-		return strings.HasPrefix(e.Type, prefix)
-	})
+	within := func(prefix string) bool { return strings.HasPrefix(e.Type, prefix) }
+	return e.IDs[Turn] != "" && slices.ContainsFunc(turnWork, within) ||
+		slices.ContainsFunc(users, func(kind ID) bool { return e.IDs[kind] != "" }) && slices.ContainsFunc(uses, within)
 }
+
+// users are the kinds of what an event opens and another one uses, and uses are classes, by prefix, that do so.
+var (
+	users = []ID{Turn, Task, ToolCall, ModelRequest}
+	uses  = []string{"process.", "cost.", "rate_limit.", "output.", "routing.", "hook."}
+)
 
 // knowsCause reports whether the cause of an event must be among the events before it: it has the form of their ids,
 // all of them are remembered, and no other log may have it. An entry of a queue has the cause that its sender names,

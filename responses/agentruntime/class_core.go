@@ -4,51 +4,51 @@ package agentruntime
 // words that they may be.
 const coreClasses = `session.created
 session.updated
-thread.started Th
-thread.updated Th status?=idle|queued|running|blocked|failed|cancelled|completed|stale|unknown
+thread.started Th status=idle
+thread.updated Th status=idle|queued|running|blocked|failed|cancelled|completed|stale|unknown
 turn.submitted Th Tu status=accepted|queued
 turn.started Th Tu status=running
 turn.completed Th Tu status=completed
-turn.failed Th Tu
-task.created Ta
-task.accepted Ta
-task.queued Ta
-task.started Ta Ru
+turn.failed Th Tu status=failed|cancelled|timed_out|lost
+task.created Ta status=draft
+task.accepted Ta status=accepted
+task.queued Ta status=queued
+task.started Ta Ru status=running
 task.updated Ta
 task.progress Ta
-task.waiting Ta
-task.blocked Ta
-task.paused Ta
+task.waiting Ta status=waiting_input|waiting_permission|waiting_resource
+task.blocked Ta status=blocked
+task.paused Ta status=paused
 task.resumed Ta
-task.retrying Ta
-task.cancel_requested Ta
-task.cancelled Ta
-task.timed_out Ta Ru
-task.failed Ta Ru
-task.lost Ta Ru
-task.completed Ta Ru
-task.archived Ta
+task.retrying Ta status=retrying
+task.cancel_requested Ta status=cancelling
+task.cancelled Ta status=cancelled
+task.timed_out Ta Ru status=timed_out
+task.failed Ta Ru status=failed
+task.lost Ta Ru status=lost
+task.completed Ta Ru status=completed
+task.archived Ta status=archived
 run.status
-model.requested Th Tu MR
+model.requested Th Tu MR status=running
 model.delta Th Tu MR St
-model.completed Th Tu MR
-model.failed Th Tu MR outcome=retrying|retries_exhausted|fail_fast_aborted
+model.completed Th Tu MR status=completed
+model.failed Th Tu MR outcome=retrying|retries_exhausted|fail_fast_aborted status=failed
 reasoning.delta Th Tu MR St
 reasoning.summary Th Tu St
 tool.catalog.resolved Th
-tool.started Th Tu St TC
+tool.started Th Tu St TC status=running
 tool.args Th Tu St TC
 tool.progress Th Tu St TC
-tool.result Th Tu St TC
-tool.failed Th Tu St TC
-action.required Th Ac action_type=tool_permission|operator_input|client_tool_output|credential|plan_review
-action.resolved Th Ac decision=allow|deny|answered|edited|cancelled|expired
+tool.result Th Tu St TC status=completed
+tool.failed Th Tu St TC status=failed
+action.required Th Ac action_type=tool_permission|operator_input|client_tool_output|credential|plan_review status?=waiting_input
+action.resolved Th Ac decision=allow|deny|answered|edited|cancelled|expired status?=completed|cancelled
 action.resolved via=respond_action|operator_input|policy|expiry|cancellation
 queue.changed Th Qu
 context.resolved Th
-context.compaction.started Th
-context.compaction.completed Th
-context.compaction.failed Th
+context.compaction.started Th status=running
+context.compaction.completed Th status=completed
+context.compaction.failed Th status=failed
 artifact.changed Ar
 evidence.changed Ev
 subagent.spawned Sa Th Tu

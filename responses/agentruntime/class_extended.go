@@ -11,12 +11,12 @@ hook.started
 hook.completed
 hook.failed
 policy.changed
-process.started Pr
+process.started Pr status=running
 process.output Pr stream=stdout|stderr|tty
 process.input Pr
-process.completed Pr
-process.failed Pr failure_category=spawn|sandbox|permission|timeout|transport|lost
-process.terminated Pr by=user|policy|parent_cancel|shutdown
+process.completed Pr status=completed
+process.failed Pr failure_category=spawn|sandbox|permission|timeout|transport|lost status=failed
+process.terminated Pr by=user|policy|parent_cancel|shutdown status=cancelled
 task.profile.resolved Tu
 routing.candidates.resolved Tu
 routing.decided Tu
@@ -25,8 +25,8 @@ routing.not_possible Tu status=blocked
 routing.single_candidate Tu
 task.delegated Ta
 task.dependency.updated Ta
-task.attempt.started Ta Ru
-task.attempt.completed Ta Ru
+task.attempt.started Ta Ru status?=running
+task.attempt.completed Ta Ru status?=completed
 task.attempt.failed Ta Ru status=failed|timed_out|lost|cancelled
 cost.estimated
 cost.recorded

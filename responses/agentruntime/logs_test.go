@@ -203,9 +203,21 @@ var alsoBroken = []struct{ rule, log string }{
 	{"V51", queued("promote")},
 	{"V51", `queue.changed {"op":"enqueue","entry":{"message_id":"m"},"depth":1.5}`},
 	{"V9", "task.created {\"parent_task_id\":\"none\"}"},
-	{"V62", aTask + "task.started status=completed"},
-	{"V62", aTask + "task.started\ntask.waiting status=completed {\"wait_for\":{\"kind\":\"k\",\"ref\":\"r\"}}"},
-	{"V62", aTask + "task.started\ntask.waiting"},
+	{"V2", aTask + "task.started status=completed"},
+	{"V2", aTask + "task.started\ntask.completed status= {\"delivery_state\":\"delivered\"}"},
+	{"V2", aTask + "task.started\ntask.failed status="},
+	{"V2", tool + `tool.failed status=completed {"failure_category":"timeout","message":"m","retryable":true}`},
+	{"V2", tool + "tool.result status=failed {\"preview\":\"\"}"},
+	{"V2", "begin\ntool.started status=completed"},
+	{"V2", request + "model.failed status=completed"},
+	{"V2", request + "model.completed status=failed"},
+	{"V2", "begin\nprocess.started\nprocess.failed status=completed"},
+	{"V2", "begin\nprocess.started\nprocess.completed status=failed"},
+	{"V2", "begin\nprocess.started\nprocess.terminated status=completed"},
+	{"V2", "begin\nturn.failed status=completed {\"failure_category\":\"timeout\",\"retryable\":false}"},
+	{"V2", "thread.started\nthread.updated status="},
+	{"V2", aTask + "task.started\ntask.waiting status=completed {\"wait_for\":{\"kind\":\"k\",\"ref\":\"r\"}}"},
+	{"V2", aTask + "task.started\ntask.waiting status="},
 	{"V62", aTask + "task.started\ntask.updated status=completed"},
 	{"V63", aTask + "task.started\ntask.failed\ntask.retrying\ntask.started"},
 	{"V65", "task.created\ntask.created task_id=b parent_task_id=task_id-1\n" +
@@ -336,7 +348,6 @@ var alsoLegal = []string{
 	`begin
 		turn.completed {"open_action_ids":["a"],"external_ids":["a"]}`,
 	"thread.started\nchannel.connected\nchannel.disconnected\nholon.trigger.rotated channel_id=channel_id-1",
-	"thread.started\nthread.updated status=",
 	`session.created
 		cost.estimated correlation= {"amount":"unknown"}
 		output.expired correlation= {"output_ref":"turns/a","turn_id":"a"}`,

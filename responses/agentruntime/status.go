@@ -74,9 +74,3 @@ func (e *Event) TaskStatus() string {
 
 // parentTask is the parent of a task that is created: the class has it among its ids and in its payload.
 func (e *Event) parentTask() string { return cmp.Or(e.IDs[ParentTask], e.text("parent_task_id")) }
-
-// turnEnds are the statuses that each terminal class of a turn may have.
-var turnEnds = map[string][]string{
-	"turn.completed": {"completed"},
-	"turn.failed":    {"failed", "cancelled", "timed_out", "lost"},
-}

@@ -6,12 +6,13 @@ import (
 	"strings"
 )
 
-// Class is a kind of event: which ids it must carry next to the runtime and the session, and which texts.
+// Class is a kind of event: which ids it must carry next to the runtime and the session, which texts, and which fields.
 type Class struct {
-	Name  string
-	Core  bool
-	IDs   []ID
-	Texts []Text
+	Name   string
+	Core   bool
+	IDs    []ID
+	Texts  []Text
+	Fields []string // other keys that its payload must have
 }
 
 // Text is a text that an event must carry, its status or a key of its payload, and the words that it may be.
@@ -43,8 +44,10 @@ func Classes() []Class {
 				if key, list, ok := strings.Cut(word, "="); ok {
 					key, optional := strings.CutSuffix(key, "?")
 					c.Texts = append(c.Texts, Text{key, strings.Split(list, "|"), optional})
+				} else if id, ok := shortIDs[word]; ok {
+					c.IDs = append(c.IDs, id)
 				} else {
-					c.IDs = append(c.IDs, shortIDs[word])
+					c.Fields = append(c.Fields, word)
 				}
 			}
 		}

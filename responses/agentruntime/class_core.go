@@ -4,7 +4,7 @@ package agentruntime
 // words that they may be.
 const coreClasses = `session.created
 session.updated
-thread.started Th status=idle
+thread.started Th status=idle kind?=main|child|fork
 thread.updated Th status=idle|queued|running|blocked|failed|cancelled|completed|stale|unknown
 turn.submitted Th Tu status=accepted|queued
 turn.started Th Tu status=running
@@ -30,15 +30,15 @@ task.completed Ta Ru status=completed
 task.archived Ta status=archived
 run.status
 model.requested Th Tu MR status=running
-model.delta Th Tu MR St
+model.delta Th Tu MR St channel?=text|refusal|annotation|structured
 model.completed Th Tu MR status=completed
-model.failed Th Tu MR outcome=retrying|retries_exhausted|fail_fast_aborted status=failed
+model.failed Th Tu MR status=failed outcome=retrying|retries_exhausted|fail_fast_aborted retryable
 reasoning.delta Th Tu MR St
 reasoning.summary Th Tu St
 tool.catalog.resolved Th
-tool.started Th Tu St TC status=running
+tool.started Th Tu St TC status=running host?=server|client
 tool.args Th Tu St TC
-tool.progress Th Tu St TC
+tool.progress Th Tu St TC phase?=awaiting_permission|executing|streaming
 tool.result Th Tu St TC status=completed
 tool.failed Th Tu St TC status=failed
 action.required Th Ac action_type=tool_permission|operator_input|client_tool_output|credential|plan_review status?=waiting_input
@@ -46,10 +46,10 @@ action.resolved Th Ac decision=allow|deny|answered|edited|cancelled|expired stat
 action.resolved via=respond_action|operator_input|policy|expiry|cancellation
 queue.changed Th Qu
 context.resolved Th
-context.compaction.started Th status=running
+context.compaction.started Th status=running trigger?=manual|auto|memory|budget|remote|system
 context.compaction.completed Th status=completed
 context.compaction.failed Th status=failed
-artifact.changed Ar
+artifact.changed Ar op?=created|updated|removed|exported
 evidence.changed Ev
 subagent.spawned Sa Th Tu
 subagent.status Sa

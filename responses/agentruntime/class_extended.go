@@ -6,7 +6,7 @@ const extendedClasses = `permission.evaluated
 permission.requested Ac
 permission.resolved Ac
 sandbox.applied
-sandbox.violation
+sandbox.violation axis=filesystem|network|process|secret
 hook.started
 hook.completed
 hook.failed
@@ -19,7 +19,7 @@ process.failed Pr failure_category=spawn|sandbox|permission|timeout|transport|lo
 process.terminated Pr by=user|policy|parent_cancel|shutdown status=cancelled
 task.profile.resolved Tu
 routing.candidates.resolved Tu
-routing.decided Tu
+routing.decided Tu candidate_count
 routing.fallback.applied Tu
 routing.not_possible Tu status=blocked
 routing.single_candidate Tu
@@ -30,7 +30,7 @@ task.attempt.completed Ta Ru status?=completed
 task.attempt.failed Ta Ru status=failed|timed_out|lost|cancelled
 cost.estimated
 cost.recorded
-rate_limit.hit
+rate_limit.hit by?=provider|host|local
 quota.low
 quota.blocked
 channel.connected Ch
@@ -49,7 +49,7 @@ job.completed Jo
 job.failed Jo
 job.cancelled Jo
 output.spilled
-output.truncated
+output.truncated truncation=head|tail|middle|head_tail|tokens
 output.redacted
 output.expired
 history.window.loaded

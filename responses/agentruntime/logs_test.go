@@ -240,6 +240,12 @@ var alsoBroken = []struct{ rule, log string }{
 		routing.not_possible {"candidate_count":1}`},
 	{"V75", `begin
 		routing.decided {"candidate_count":0}`},
+	{"V75", `begin
+		routing.decided {"candidate_count":3,"fallback_chain":["b"]}`},
+	{"V75", `begin
+		routing.decided {"candidate_count":2,"fallback_chain":[]}`},
+	{"V75", `begin
+		routing.decided {"candidate_count":2,"fallback_chain":["a","b"]}`},
 	{"V78", request + "model.failed\nturn.completed {\"usage\":{\"input_tokens\":3}}"},
 	{"V78", request + "model.failed\nturn.failed status=failed {\"usage\":{\"input_tokens\":3}}"},
 	{"V78", request + `model.completed {"usage":{"input_tokens":3,"output_tokens":2}}
@@ -263,6 +269,23 @@ var alsoBroken = []struct{ rule, log string }{
 	{"V2", "thread.started\nturn.submitted status="},
 	{"V2", "begin\nturn.completed status=lost"},
 	{"V2", "evidence.changed status=done"},
+	{"V2", `output.truncated {"kept_bytes":1,"size_bytes":2,"truncation":"zz"}`},
+	{"V2", tool + `sandbox.violation tool_call_id=tool_call_id-1 {"axis":"zz"}`},
+	{"V2", `begin
+		tool.started {"host":"zz"}`},
+	{"V2", `begin
+		tool.started {"host":5}`},
+	{"V2", `rate_limit.hit {"by":"zz"}`},
+	{"V2", `thread.started {"kind":"zz"}`},
+	{"V2", `begin
+		routing.decided {"candidate_count":"two"}`},
+	{"V2", `begin
+		routing.decided {"candidate_count":null}`},
+	{"V2", request + `model.failed {"retryable":"yes"}`},
+	{"V2", request + `model.failed {"retryable":null}`},
+	{"V2", `task.created {"task_kind":5}`},
+	{"V2", "begin\nturn.completed {\"open_action_ids\":{}}"},
+	{"V2", "begin\nturn.completed {\"usage\":7}"},
 	{"V2", `begin
 		action.required
 		action.resolved {"via":"prose"}`},
@@ -337,6 +360,12 @@ var alsoLegal = []string{
 		queue.changed {"op":"dequeue","entry":{"message_id":"m","priority":"next"},"depth":0}
 		queue.changed {"op":"settle","entry":{"message_id":"m"},"depth":0}`,
 	"begin\nturn.started {\"attempt\":2}",
+	`begin
+		routing.decided {"candidate_count":3,"fallback_chain":["a","b"]}`,
+	`begin
+		routing.candidates.resolved turn_id=turn_id-1 {"candidate_count":3}
+		routing.decided {"candidate_count":3,"fallback_chain":["a"]}`,
+	tool + `tool.result {"preview":"","exit_code":null,"host":"client"}`,
 	"thread.started\nturn.submitted\nturn.failed status=cancelled {\"failure_category\":\"cancelled\",\"retryable\":false}",
 	`begin
 		routing.decided

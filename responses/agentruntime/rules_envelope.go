@@ -20,7 +20,7 @@ func envelopeRules() []Rule {
 				"and an object as payload."},
 		{Number: 2, check: checkClass,
 			Statement: "Every event carries the ids that its class demands, and ids are texts; a text for which its class has " +
-				"a list, such as a status, is one of the list."},
+				"a list, such as a status, is one of the list, and known fields of payloads are of their types."},
 		{Number: 3, check: checkType, Statement: "The type is a normalized class or begins with `holon.`."},
 		{Number: 4, check: checkRepeat, Statement: "An event_id that comes again has the same content."},
 		{Number: 5, check: checkSequence, Statement: "The sequence of a thread is contiguous from 1."},
@@ -84,13 +84,8 @@ func checkClass(f *finding) {
 	class, normalized := ClassOf(f.Type)
 	_, word := Statuses[f.Status]
 	f.must(!normalized || f.Status == "" || word, fmt.Sprintf("status %.40q", f.Status), "a status of the standard")
-	for _, t := range class.Texts {
-		got := f.text(t.Key)
-		if t.Key == "status" {
-			got = f.Status
-		}
-		f.must(t.Optional && got == "" || f.misfit(t.Key) || slices.Contains(t.Words, got),
-			fmt.Sprintf("%s %.40q", t.Key, got), strings.Join(t.Words, ", "))
+	if normalized {
+		checkFields(f, class)
 	}
 }
 

@@ -59,9 +59,11 @@ func checkCandidates(f *finding, turn *object) {
 		f.must(!counted || count == 1, got, "1")
 	case "routing.not_possible":
 		f.must(count == 0, got, "0")
-	case "routing.decided":
-		least := max(1, len(f.list("fallback_chain")))
-		f.must(!counted || count >= float64(least), got, fmt.Sprintf("%d or more", least))
+	case "routing.decided": // the selected one, and those that are asked after it
+		least := float64(1 + len(f.list("fallback_chain")))
+		f.must(!counted || count >= least, got, fmt.Sprintf("%v or more", least))
+		listed := turn == nil || turn.text["candidates"] != "" || f.field("candidates") != nil
+		f.must(!counted || listed || count <= least, got, fmt.Sprintf("%v, as fallback_chain has", least))
 	}
 }
 

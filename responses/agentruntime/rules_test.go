@@ -44,8 +44,13 @@ func events(t *testing.T, log string) []Event {
 			if text.Key == "status" {
 				in = fields
 			}
-			if _, ok := in[text.Key]; !ok {
+			if _, ok := in[text.Key]; !ok && (!text.Optional || text.Key == "status") {
 				in[text.Key] = text.Words[0]
+			}
+		}
+		for _, key := range class.Fields {
+			if _, ok := payload[key]; !ok {
+				payload[key] = map[string]any{"candidate_count": 1, "retryable": true}[key]
 			}
 		}
 		for _, id := range append(class.IDs, Runtime, Session) {

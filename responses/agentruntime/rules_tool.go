@@ -80,7 +80,6 @@ func checkOverlap(f *finding) {
 
 func checkOutput(f *finding) {
 	if f.Type == "output.truncated" {
-		f.has("truncation")
 		kept, _ := f.number("kept_bytes")
 		size, ok := f.number("size_bytes")
 		f.must(ok && f.field("kept_bytes") != nil && kept <= size, fmt.Sprintf("kept_bytes %v of size_bytes %v",

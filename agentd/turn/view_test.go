@@ -171,6 +171,16 @@ func TestGaugeFollowsTheProvider(t *testing.T) {
 	}
 }
 
+// What a provider did not count, such as a total that stands as input, says nothing about estimates.
+func TestGaugeLeavesEstimatesOut(t *testing.T) {
+	ends := slices.Clone(answer)
+	ends[len(ends)-1].Usage = responses.Usage{InputTokens: 5000, TotalTokens: 5000, Estimated: true}
+	s := newStage(t, `{"input":"x"}`, ends)
+	if _, result := s.run(t, t.Context()); result.Memory.gauge != (model.Gauge{}) {
+		t.Errorf("estimates are multiplied by %v after an estimated usage", result.Memory.gauge.Scale())
+	}
+}
+
 // lengthCase is a conversation of some 50,000 tokens and what becomes of it.
 type lengthCase struct {
 	name, truncation string

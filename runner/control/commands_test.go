@@ -98,6 +98,7 @@ func TestCommandsAreRefusedWithTheWordsOfTheStandard(t *testing.T) {
 		{"get_job", `{"command_id":"a"}`, 400, "invalid", "job_id"},
 		{"get_task", `{"command_id":"a","task_id":"task_none"}`, 404, "not_found", "task_id"},
 		{"create_task", `{"command_id":"a"}`, 400, "invalid", "objective"},
+		{"create_task", `{"command_id":"a","objective":"x","cmd":""}`, 400, "invalid_value", "cmd"},
 		{"start_task", `{"command_id":"a","task_id":"work_none"}`, 404, "not_found", "task_id"},
 		{"cancel_task", `{"command_id":"a","task_id":"work_none"}`, 404, "not_found", "task_id"},
 		{"cancel_task", fmt.Sprintf(`{"command_id":"a","task_id":%q}`, r.work()), 501, "unsupported", "task_id"},

@@ -33,7 +33,8 @@ func Decode(body []byte, out any, nested ...string) error {
 		return err
 	}
 	for i, f := range fields {
-		if strings.HasSuffix(f.name, "_id") && string(f.value) == `""` { // it was meant to name something
+		meant := strings.HasSuffix(f.name, "_id") || f.name == "cmd" && kind == reflect.TypeFor[Command]()
+		if meant && string(f.value) == `""` { // to name something, or to be run in place of work
 			return &state.Error{Code: CodeInvalidValue, Param: f.name,
 				Message: fmt.Sprintf("the key %.100q is empty", f.name), Hint: "give a value, or leave it out"}
 		}

@@ -81,6 +81,9 @@ const maxNamedFiles = 6 << 10
 func (s *step) expired(e ledger.ExpiredOutput) {
 	event := ledger.Event{ID: derivedID(responses.PrefixEvent, "output.expired", e.AgentID, e.TurnID)}
 	s.cause = "" // one directory does not go because of another
+	if e.Artifacts == nil {
+		e.Artifacts = []ledger.ExpiredFile{}
+	}
 	s.emit(rules.OutputExpired, event, facts{"output_ref": "turns/" + e.TurnID, "turn_id": e.TurnID,
 		"expires_at": e.At, "reason": string(e.Reason), "size_bytes": e.SizeBytes, "artifact_count": e.Count,
 		"artifacts": e.Artifacts})

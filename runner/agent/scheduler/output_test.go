@@ -129,6 +129,16 @@ func TestExpireOutputs(t *testing.T) {
 	}
 }
 
+// An expiry of nothing names no files, which is a list.
+func TestExpireNothing(t *testing.T) {
+	w := open(t)
+	w.must(w.m.ExpireOutputs(w.ctx, "alpha", []ledger.ExpiredOutput{{TurnID: w.turned("one"), Reason: ledger.OutputLimit}}))
+	_, all := w.events(0)
+	if data := string(all[len(all)-1].Data); !strings.Contains(data, `"artifacts":[]`) {
+		t.Errorf("the event says %s", data)
+	}
+}
+
 // oldest are the directories of the first turns of an agent that have ended, at most n.
 func (w *world) oldest(agent string, n int) (gone []ledger.ExpiredOutput) {
 	for _, id := range slices.Sorted(maps.Keys(w.containers)) {

@@ -47,15 +47,19 @@ func (s *step) tellClosure() error {
 	if err != nil || sameClosure(*last, now) {
 		return err
 	}
-	status := rules.ThreadStatus(now, s.state.Stopped)
+	s.emitClosure(now, ledger.Event{Status: s.threadStatus(now, a, open)})
+	return nil
+}
+
+// threadStatus is the status of the agent's thread after a closure; a is the open attempt, if one is open.
+func (s *step) threadStatus(now ledger.Closure, a ledger.Attempt, open bool) string {
 	switch {
 	case open && a.BegunAt != nil:
-		status = "running"
+		return "running"
 	case open && !s.state.Stopped:
-		status = "queued"
+		return "queued"
 	}
-	s.emitClosure(now, ledger.Event{Status: status})
-	return nil
+	return rules.ThreadStatus(now, s.state.Stopped)
 }
 
 // moves reports whether a closure may be another one after an event.

@@ -170,11 +170,27 @@ func (m *Scheduler) agent(ctx context.Context, agentID, event string, f facts, s
 			return s.unblock()
 		}
 		a.UpdatedAt = s.now
-		s.emit(event, ledger.Event{}, f)
+		var e ledger.Event
+		if rules.Class(event) == "thread.updated" {
+			if e.Status, err = s.statusNow(); err != nil {
+				return err
+			}
+		}
+		s.emit(event, e, f)
 		if err := s.unblock(); err != nil {
 			return err
 		}
 		return s.UpdateAgent(a)
 	})
 	return a, err
+}
+
+// statusNow is the status of the agent's thread, which the event that needs it does not change.
+func (s *step) statusNow() (string, error) {
+	a, open, err := s.OpenAttempt(s.state.AgentID)
+	var last ledger.Closure
+	if s.state.LastClosure != nil {
+		last = *s.state.LastClosure
+	}
+	return s.threadStatus(last, a, open), err
 }

@@ -88,7 +88,8 @@ type Unfinished struct {
 type Recorded struct {
 	Model       string                  `json:"model,omitempty"` // that gave the newest answer
 	ModelRounds int                     `json:"model_rounds,omitempty"`
-	ToolCalls   int                     `json:"tool_calls,omitempty"` // that have ended, or were ended with their turn
+	ToldRounds  int                     `json:"told_rounds,omitempty"` // the newest round that has an event of its own
+	ToolCalls   int                     `json:"tool_calls,omitempty"`  // that have ended, or were ended with their turn
 	Usage       *responses.Usage        `json:"usage,omitempty"`
 	Provider    *turns.ProviderTimeline `json:"provider_attempt_timeline,omitempty"` // in short
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"holon/responses/agentruntime"
 	"holon/responses/tasks"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
@@ -104,22 +105,96 @@ func TestCompactionThatIsCutOff(t *testing.T) {
 	w.admit(prompt("hello"))
 	c := w.claim()
 	w.must(w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{}))
-	w.progress(c.Attempt.ID, "context.compaction.started", `{"trigger":"context_pressure","round":3}`)
+	w.progress(c.Attempt.ID, "context.compaction.started", `{"trigger":"budget","round":3}`)
 	w.settle(c.Attempt.ID, scheduler.End{Lost: true})
 	w.caused(t, "context.compaction.failed", "context.compaction.started")
 	_, events := w.events(0)
 	for _, e := range events {
 		if data := string(e.Data); e.Class == "context.compaction.failed" &&
-			(!strings.Contains(data, `"trigger":"context_pressure"`) || !strings.Contains(data, `"round":3`)) {
+			(!strings.Contains(data, `"trigger":"budget"`) || !strings.Contains(data, `"round":3`)) {
 			t.Errorf("the compaction ends as %s, want its trigger and round", data)
 		}
 	}
 }
 
-// progress records one fact of a container, its first.
-func (w *world) progress(attempt, class, data string) {
-	e := ledger.Event{Type: class, Class: class, Data: json.RawMessage(data), ProducerSeq: 1}
-	w.must(w.m.Progress(w.ctx, attempt, scheduler.Through{Facts: 1}, []scheduler.Progress{{Event: e}}))
+// A request that is cut off before it has said anything is a round of its own, as it is counted.
+func TestRoundThatIsCutOff(t *testing.T) {
+	for name, end := range map[string]scheduler.End{"lost": {Lost: true},
+		"aborted": {Kind: ledger.TurnAborted, Reason: "cancelled"}} {
+		t.Run(name, func(t *testing.T) {
+			w := open(t)
+			w.admit(prompt("hello"))
+			c := w.claim()
+			w.must(w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{}))
+			w.progress(c.Attempt.ID, "routing.decided", `{"candidate_count":1}`, "model.requested",
+				`{"round":1,"attempt":1,"provider_name":"p","model_name":"m","estimated_tokens":7}`)
+			w.settle(c.Attempt.ID, end)
+			w.caused(t, rules.AssistantRound, "model.failed")
+			rounds := 0
+			_, events := w.events(0)
+			for _, e := range events {
+				data := string(e.Data)
+				if e.Type == rules.AssistantRound {
+					rounds++
+					equal(t, "the request", e.IDs[agentruntime.ModelRequest], "mr_1")
+					if !strings.Contains(data, `"model_ref":"p/m"`) || !strings.Contains(data, `"input_tokens":7`) {
+						t.Errorf("the round is %s, want its model and tokens", data)
+					}
+				}
+				if e.Class == "model.failed" && e.Status != "failed" {
+					t.Errorf("the request ends with the status %q", e.Status)
+				}
+			}
+			equal(t, "events of rounds", rounds, 1)
+		})
+	}
+}
+
+// A round of which the recorder told is not told again.
+func TestRoundThatWasTold(t *testing.T) {
+	w := open(t)
+	w.admit(prompt("hello"))
+	c := w.claim()
+	w.must(w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{}))
+	w.progress(c.Attempt.ID, "model.requested", `{"round":1,"attempt":1,"provider_name":"p","model_name":"m"}`)
+	told := scheduler.Progress{Event: ledger.Event{Type: rules.AssistantRound, Data: json.RawMessage(`{"round":1}`)}}
+	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 2}, []scheduler.Progress{told}))
+	w.settle(c.Attempt.ID, scheduler.End{Lost: true})
+	_, events := w.events(0)
+	events = slices.DeleteFunc(events, func(e ledger.Event) bool { return e.Type != rules.AssistantRound })
+	equal(t, "events of rounds", len(events), 1)
+}
+
+// The thread keeps its status when the image of its agent changes, and each thread.updated tells one.
+func TestStatusOfAnImage(t *testing.T) {
+	w := open(t)
+	w.admit(prompt("hello"))
+	c := w.claim()
+	w.must(w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{}))
+	_, err := w.m.SetImage(w.ctx, "alpha", "other")
+	w.must(err)
+	_, events := w.events(0)
+	if e := events[len(events)-1]; e.Class != "thread.updated" || e.Status != "running" {
+		t.Errorf("the newest event is %s with the status %q", e.Class, e.Status)
+	}
+	w.valid(t)
+}
+
+// progress records facts of a container, its first: classes and payloads in turn.
+func (w *world) progress(attempt string, facts ...string) {
+	var did []scheduler.Progress
+	for i := 0; i < len(facts); i += 2 {
+		class := facts[i]
+		e := ledger.Event{Type: class, Class: class, Data: json.RawMessage(facts[i+1]), ProducerSeq: int64(i/2 + 1)}
+		if strings.HasSuffix(class, ".started") || class == "model.requested" {
+			e.Status = "running"
+		}
+		if class == "model.requested" {
+			e.IDs[agentruntime.ModelRequest] = "mr_1"
+		}
+		did = append(did, scheduler.Progress{Event: e})
+	}
+	w.must(w.m.Progress(w.ctx, attempt, scheduler.Through{Facts: int64(len(did))}, did))
 }
 
 // What the operator does with a work item, or with a message in the queue, has a cause: at least that it came to be.

@@ -356,6 +356,9 @@ func (s *step) recordEvent(a *ledger.Attempt, p Progress) error {
 	s.emit(e.Type, e, nil)
 	track(a, &s.events[len(s.events)-1], p)
 	count(a, e.Class, e.Data)
+	if e.Type == rules.AssistantRound {
+		toldRound(a, p.Event.Data)
+	}
 	return nil
 }
 

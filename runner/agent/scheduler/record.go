@@ -91,10 +91,11 @@ var closings = map[string]string{
 
 // closeOpen ends what the turn of an attempt has begun and not ended, before the turn itself.
 func (s *step) closeOpen(a *ledger.Attempt, v verdict) error {
-	category, status := "cancelled", "cancelled"
+	category := "cancelled"
 	if v.attempt == ledger.AttemptInterrupted {
-		category, status = "interrupted", "failed"
+		category = "interrupted"
 	}
+	var round ledger.Event                      // of the request for an answer
 	for _, u := range slices.Backward(a.Open) { // a process before the call that started it
 		class, ok := closings[u.Class]
 		if !ok {
@@ -118,14 +119,17 @@ func (s *step) closeOpen(a *ledger.Attempt, v verdict) error {
 		case turns.ProcessFailed: // how it ended is not known, also where the turn was cancelled
 			f["failure_category"] = "lost"
 		}
-		s.emit(typ, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Class: class, Status: status, IDs: u.IDs,
+		s.emit(typ, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Class: class, Status: "failed", IDs: u.IDs,
 			Cause: u.Event}, f)
 		count(a, class, nil) // a call that was begun is one of the turn's
 		if class == turns.ModelFailed {
+			if u.Request != nil && u.Request.Purpose == "" {
+				round = ledger.Event{IDs: u.IDs, Cause: s.newest()}
+			}
 			s.cutOff(a, u)
 		}
 	}
-	return nil
+	return s.tellCutRound(*a, round)
 }
 
 // maxTold bounds the files of a turn that its record tells of. Its turn.json has them all.

@@ -8,6 +8,7 @@ import (
 	"holon/responses"
 	"holon/responses/agentruntime"
 	"holon/responses/turns"
+	"holon/runner/agent/rules"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -42,6 +43,49 @@ func count(a *ledger.Attempt, class string, data json.RawMessage) {
 	case p.Attempt != nil:
 		attempted(r, *p.Attempt)
 	}
+}
+
+// toldRound takes an event of a round.
+func toldRound(a *ledger.Attempt, data json.RawMessage) {
+	var p struct {
+		Round int `json:"round"`
+	}
+	_ = json.Unmarshal(data, &p) // the host wrote it
+	if a.Recorded == nil {
+		a.Recorded = &ledger.Recorded{}
+	}
+	a.Recorded.ToldRounds = max(a.Recorded.ToldRounds, p.Round)
+}
+
+// tellCutRound tells of the newest round of a turn unless that was done: its request was cut off before it had said
+// anything, which e is about, or waited for another attempt.
+func (s *step) tellCutRound(a ledger.Attempt, e ledger.Event) error {
+	r := a.Recorded
+	if r == nil || r.ToldRounds >= r.ModelRounds {
+		return nil
+	}
+	f := facts{"round": r.ModelRounds, "chars": 0}
+	entry := ledger.TranscriptEntry{Kind: ledger.TranscriptRound, Round: r.ModelRounds, MessageID: a.MessageID}
+	if last := newestAttempt(r); last.Round == r.ModelRounds {
+		f["model_ref"] = last.ModelRef
+		if u := last.TokenUsage; u != nil {
+			entry.InputTokens, entry.OutputTokens = u.InputTokens, u.OutputTokens
+			f["token_usage"] = facts{"input_tokens": u.InputTokens, "output_tokens": u.OutputTokens,
+				"total_tokens": u.TotalTokens, "cached_tokens": 0, "estimated": u.Estimated}
+		}
+	}
+	e.MessageID, e.TurnID = a.MessageID, a.TurnID
+	s.emit(rules.AssistantRound, e, f)
+	entry.Data = mustJSON(f)
+	return s.InsertTranscript(s.transcript(a, entry))
+}
+
+// newestAttempt is the newest attempt at a model that is recorded.
+func newestAttempt(r *ledger.Recorded) (a turns.ProviderAttempt) {
+	if r.Provider != nil && len(r.Provider.Attempts) > 0 {
+		a = r.Provider.Attempts[len(r.Provider.Attempts)-1]
+	}
+	return a
 }
 
 // maxTokens bounds what a request can have taken: it is a container's word.

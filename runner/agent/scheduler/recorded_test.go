@@ -98,7 +98,7 @@ func (w *world) act(t *turn, i int, o op) error {
 			t.call(o.N)
 		default: // a call that the turn leaves open
 			t.tools++
-			t.tell("tool.started", "", agentruntime.ToolCall, fmt.Sprint("open_", len(t.facts)),
+			t.tell("tool.started", "running", agentruntime.ToolCall, fmt.Sprint("open_", len(t.facts)),
 				`{"tool_name":"Sleep","host":"server","safe_args":"{}","policy":"allow"}`)
 		}
 	}
@@ -136,7 +136,8 @@ func (t *turn) round(i, n int) {
 	t.tell("model.requested", "running", agentruntime.ModelRequest, request, fmt.Sprintf(asked, attempt, round))
 	t.tell("model.completed", "completed", agentruntime.ModelRequest, request,
 		`{"usage":`+usage+`,"stop_reason":"end_turn","duration_ms":5}`)
-	t.facts = append(t.facts, scheduler.Progress{Event: ledger.Event{Type: rules.AssistantRound},
+	t.facts = append(t.facts, scheduler.Progress{Event: ledger.Event{Type: rules.AssistantRound,
+		Data: json.RawMessage(fmt.Sprintf(`{"round":%d}`, round))},
 		Transcript: &ledger.TranscriptEntry{Kind: ledger.TranscriptRound, Round: round, StopReason: "end_turn",
 			InputTokens: int64(n), OutputTokens: 2}})
 	t.tell("cost.recorded", "", agentruntime.ModelRequest, request, `{"usage":`+usage+`}`)
@@ -148,7 +149,7 @@ func (t *turn) round(i, n int) {
 func (t *turn) call(n int) {
 	t.tools++
 	id := fmt.Sprintf("call_%s_%d", t.attempt, t.tools)
-	t.tell("tool.started", "", agentruntime.ToolCall, id,
+	t.tell("tool.started", "running", agentruntime.ToolCall, id,
 		`{"tool_name":"ExecCommand","host":"server","safe_args":"{}","policy":"allow"}`)
 	if n%2 == 0 { // a command
 		t.begin("proc_"+t.attempt+id, id)

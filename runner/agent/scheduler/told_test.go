@@ -70,9 +70,6 @@ func tellCalls(p *picture, m readmodel.ThreadReadModel) {
 		case c.Status == "running":
 			p.Open[c.ToolCallID] = "tool.started"
 		default:
-			if c.Status == "cancelled" { // with its turn: a table only knows success and error
-				c.Status = "failed"
-			}
 			p.Tools[c.TurnID+" "+c.ToolCallID] = line(
 				c.ToolName,
 				c.Status,

@@ -42,7 +42,7 @@ func TestAlone(t *testing.T) {
 		return fmt.Sprintf(`{"type":"%s","event_id":"evt_%d","timestamp":"2026-03-04T05:06:07Z","schema_version":"holon-profile-1",`+
 			`"runtime_id":"rt","session_id":"s","thread_id":"s","sequence":%d,%s"payload":{}}`+"\n", class, n, n, rest)
 	}
-	put(t, filepath.Join(dir, "z", "runtime.ndjson"), fact(1, "thread.started", ""))
+	put(t, filepath.Join(dir, "z", "runtime.ndjson"), fact(1, "thread.started", `"status":"idle",`))
 	put(t, filepath.Join(dir, "a", "runtime.ndjson"), fact(2, "turn.submitted", `"turn_id":"t","status":"accepted",`))
 	if err := Alone(dir); err != nil {
 		t.Error(err)

@@ -25,7 +25,7 @@ selected_provider source stop_reason summary task_kind terminal_kind text_ref to
 list: acceptance active_skills artifacts candidates choices external_ids fallback_chain files instructions missing
 omissions open_action_ids output_refs removed_turn_ids sources tools
 
-object: canonical enforcement entry environment forked_from preserved process provider_attempt sandbox_profile task
+object: canonical enforcement entry forked_from preserved process provider_attempt sandbox_profile task
 usage wait_for work_item worker`
 
 var typeOfField = func() map[string]string {
@@ -76,7 +76,7 @@ func checkFields(f *finding, class Class) {
 		}) {
 			continue
 		}
-		f.report(fmt.Sprintf("payload.%s %.40v", key, value), "a "+want)
+		f.report(fmt.Sprintf("payload.%s %.40v", key, value), "of the type "+want)
 	}
 }
 

@@ -84,6 +84,9 @@ func checkFields(f *finding, class Class) {
 func checkText(f *finding, t Text, value any) {
 	absent := value == nil || value == ""
 	word, ok := value.(string)
-	f.must(absent && t.Optional || ok && slices.Contains(t.Words, word), fmt.Sprintf("%s %.40q", t.Key, fmt.Sprint(value)),
-		strings.Join(t.Words, ", "))
+	got := fmt.Sprintf("%s %.40q", t.Key, word)
+	if !absent && !ok {
+		got = fmt.Sprintf("%s %.40v", t.Key, value)
+	}
+	f.must(absent && t.Optional || ok && slices.Contains(t.Words, word), got, strings.Join(t.Words, ", "))
 }

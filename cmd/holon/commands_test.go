@@ -25,7 +25,8 @@ func TestCommandsAreDocumented(t *testing.T) {
 	const path = "../../docs/reference/commands.md"
 	var b strings.Builder
 	b.WriteString("# Commands and flags\n\nWritten by `go test ./cmd/holon -run TestCommandsAreDocumented " +
-		"-update-commands`. A short form stands behind its flag; `•` has none.\n\n| command | `--" +
+		"-update-commands`. A short form stands behind its flag; `•` has none,\nas has `--all` of " +
+		"`holon stop`, which ends runs, on purpose.\n\n| command | `--" +
 		strings.Join(
 			commonFlags,
 			"` | `--",

@@ -33,7 +33,7 @@ providers that can be asked for any model of theirs, with where their keys come
 from. No provider is asked; "check" does that.`
 	for _, c := range []*cobra.Command{cmd, list} {
 		tableCommand(c, streams)
-		c.Flags().Bool("all", false, "list providers without a key too")
+		c.Flags().BoolP("all", "a", false, "list providers without a key too")
 	}
 	check := surfaceCommand(streams, "check [PROVIDER/NAME]",
 		"Ask a model for a word, or the default one and its fallbacks", 0, 1, runModelsCheck)

@@ -23,7 +23,7 @@ import (
 )
 
 // logsOptions are what `holon logs` was asked to show.
-type logsOptions struct{ follow, output, events, container, tools bool }
+type logsOptions struct{ follow, outputs, events, container, tools bool }
 
 // newLogsCommand makes `holon logs`.
 func newLogsCommand(streams Streams) *cobra.Command {
@@ -42,7 +42,7 @@ It reads and changes nothing. Control characters of the agent's are not printed.
 	cmd.Example = "  holon logs -f last"
 	f := cmd.Flags()
 	f.BoolVarP(&o.follow, "follow", "f", false, "go on until the run ends")
-	f.BoolVar(&o.output, "output", false, "with the output of each command below it")
+	f.BoolVar(&o.outputs, "outputs", false, "with the output of each command below it")
 	f.BoolVar(&o.events, "events", false, "the events of the response stream, one a line, as JSON")
 	f.BoolVar(&o.tools, "tools", false, "the whole outputs of the tools")
 	f.BoolVar(&o.container, "container", false, "the log of agentd: of a container that is there, or kept with --keep")
@@ -81,7 +81,7 @@ func runLogs(ctx context.Context, l *lifecycle, args []string, o *logsOptions) (
 	case l.JSON:
 		return l.records(ctx, turn, turns.RuntimeFile, more)
 	}
-	return l.tell(ctx, turn, entry.ID, more, o.output)
+	return l.tell(ctx, turn, entry.ID, more, o.outputs)
 }
 
 // records prints the lines of a file that are JSON.

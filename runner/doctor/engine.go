@@ -7,17 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"holon/internal/durable"
 	"holon/internal/visible"
 	"holon/responses/turns"
 	"holon/runner"
@@ -201,164 +196,6 @@ func (e *examination) checkContainer(ctx context.Context) []Result {
 			"use an image with git, such as that of make image"))
 	}
 	return one(seen("runs, %s/%s, %d ms", report.OS, report.Arch, took))
-}
-
-// limitAxes are what control groups keep.
-var limitAxes = []string{"memory", "pids", "cpu"}
-
-// checkCgroups compares the limits that were asked for with those that the engine
-// says, and those with what the container sees.
-func (e *examination) checkCgroups(context.Context) []Result {
-	p := &e.place
-	switch {
-	case p.state == nil:
-		return skipped(noContainer)
-	case p.user == nil:
-		return skipped("the engine limits nothing")
-	}
-	if weak := e.weak(func(name string) bool { return slices.Contains(limitAxes, name) }); weak != nil {
-		return weak
-	}
-	limits := fmt.Sprintf("version %s: memory %s, %d processes, %s CPUs", p.info.CgroupVersion,
-		visible.Size(p.spec.Memory), p.spec.PidsLimit, p.state.Isolation.CPU.Value)
-	if s := p.seen; s != nil && s.CgroupVersion != 0 {
-		if s.Memory > p.spec.Memory || s.Pids > p.spec.PidsLimit ||
-			s.Memory == 0 && p.spec.Memory != engine.Unlimited || s.Pids == 0 && p.spec.PidsLimit != engine.Unlimited {
-			return one(seen("the engine says %s; the container sees memory %d, %d processes (0: none)", limits,
-				s.Memory, s.Pids).but(statusWarning,
-				"look whether the kernel has the memory and pids controllers, and "+
-					"the engine uses them"))
-		}
-		return one(seen("%s; the container sees the same", limits))
-	}
-	return one(seen("%s", limits))
-}
-
-// checkIsolation is the same for what else confines a container.
-func (e *examination) checkIsolation(context.Context) []Result {
-	p := &e.place
-	switch {
-	case p.state == nil:
-		return skipped(noContainer)
-	case p.user == nil:
-		return skipped("the engine confines nothing")
-	}
-	if weak := e.weak(func(name string) bool { return !slices.Contains(limitAxes, name) }); weak != nil {
-		return weak
-	}
-	if s := p.seen; s != nil && (strings.Trim(s.Capabilities, "0") != "" || !s.NoNewPrivileges) {
-		return one(seen("the engine says otherwise, but the container has the capabilities %s, and no_new_privs is %t",
-			s.Capabilities, s.NoNewPrivileges).but(statusFailed, "use another engine or --runtime"))
-	}
-	iso := p.state.Isolation
-	return one(seen("capabilities %s, seccomp %s, network %s, read-only root, no new privileges",
-		iso.Capabilities.Value, iso.Seccomp.Value, iso.Network.Value))
-}
-
-// weak is what the engine keeps less strictly than asked for, nil for nothing.
-func (e *examination) weak(about func(string) bool) (list []Result) {
-	names := engine.Weak(e.place.state.Isolation, e.place.spec)
-	for name, axis := range e.place.state.Isolation.Axes() {
-		if !about(name) || !slices.Contains(names, name) {
-			continue
-		}
-		r := seen("%s is %s (%s)", name, axis.Level, axis.Value)
-		if slices.Contains(e.Accept, name) {
-			list = append(list, r.but(statusWarning, "it was accepted (--accept-weaker)"))
-		} else {
-			list = append(list, r.but(statusFailed, "use another engine or --runtime, or --accept-weaker "+name+
-				" if that is what you want"))
-		}
-	}
-	return list
-}
-
-const notRun = "nothing ran in a container"
-
-// checkUser compares who the container's user is there and here.
-func (e *examination) checkUser(context.Context) []Result {
-	p := &e.place
-	if p.seen == nil {
-		return skipped(notRun)
-	}
-	want := engine.User{UID: os.Geteuid(), GID: os.Getegid()}
-	if p.user != nil {
-		want = *p.user
-	}
-	const remedy = "use an engine without user namespaces (no userns-remap, not rootless), so that both sides mean " +
-		"the same by a number"
-	if got := (engine.User{UID: p.seen.UID, GID: p.seen.GID}); got != want {
-		return one(seen("it runs as %d:%d instead of %d:%d", got.UID, got.GID, want.UID, want.GID).but(statusFailed,
-			remedy))
-	}
-	var st unix.Stat_t
-	if err := unix.Lstat(filepath.Join(p.dir, turns.ExchangeKept), &st); err != nil {
-		why := "it made no file"
-		if x := p.seen.Exchange; x != nil && x.Error != "" {
-			why = x.Error
-		}
-		return one(seen("%d:%d can't share files: %s", want.UID, want.GID, why).but(statusFailed, remedy))
-	}
-	if int(st.Uid) != want.UID || int(st.Gid) != want.GID {
-		return one(seen("files of the container's user %d:%d belong to %d:%d here", want.UID, want.GID, st.Uid,
-			st.Gid).but(statusFailed, remedy))
-	}
-	if os.Geteuid() != 0 && p.user != nil {
-		return one(seen("%d:%d there and here; your containers share the limits that the kernel has for each user",
-			want.UID, want.GID))
-	}
-	return one(seen("%d:%d there and here", want.UID, want.GID))
-}
-
-// checkMounts asks whether host and container see each other's files.
-func (e *examination) checkMounts(context.Context) []Result {
-	p := &e.place
-	if p.seen == nil || p.seen.Exchange == nil {
-		return skipped(notRun)
-	}
-	const remedy = "set HOLON_HOME to a directory that the engine can mount: of this machine, and shared with it " +
-		"where it runs in a virtual machine (file sharing); DOCKER_HOST must not name another machine"
-	bad := func(format string, args ...any) []Result { return one(seen(format, args...).but(statusFailed, remedy)) }
-	x := p.seen.Exchange
-	if x.Error != "" {
-		return bad("the container could not use %s: %s", p.dir, x.Error)
-	}
-	if x.Read != p.word {
-		return bad("the container does not see what was written to %s", p.dir)
-	}
-	if _, err := os.Lstat(filepath.Join(p.dir, turns.ExchangeGone)); !errors.Is(err, fs.ErrNotExist) {
-		return bad("the sentinel is still in %s, although the container deleted it", p.dir)
-	}
-	kept, err := durable.ReadFile(filepath.Join(p.dir, turns.ExchangeKept), maxExchanged) // a container wrote it
-	if err != nil || string(kept) != p.word {
-		return bad("what the container wrote is not in %s", p.dir)
-	}
-	return one(seen("a sentinel was written, read back and deleted in the container; host and container see each " +
-		"other's files"))
-}
-
-// maxExchanged bounds the file that a container writes.
-const maxExchanged = 1 << 10
-
-// maxDrift is how much the clocks may differ.
-const maxDrift = 5 * time.Second
-
-func (e *examination) checkClock(context.Context) []Result {
-	p := &e.place
-	if p.seen == nil {
-		return skipped(notRun)
-	}
-	drift := time.Duration(0)
-	if t := p.seen.Time; t.Before(p.begin) {
-		drift = t.Sub(p.begin)
-	} else if t.After(p.end) {
-		drift = t.Sub(p.end)
-	}
-	if drift.Abs() > maxDrift {
-		return one(seen("the container's clock is off by %s", drift.Round(time.Second)).but(statusWarning,
-			"set the clock of the engine's machine; restart its virtual machine if it has one"))
-	}
-	return one(seen("the same on both sides"))
 }
 
 // checkAgent starts a session as a run would; its agentd has to answer on its

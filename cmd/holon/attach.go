@@ -24,7 +24,8 @@ func newAttachCommand(streams Streams) *cobra.Command {
 was killed, as if nothing had happened: its container, which kept working, gets its
 model and its tools back, its turn is watched to the end and its change is collected.
 If the container is gone, what there is of its work is collected. Nothing is run a
-second time.
+second time. When the holon of a run is killed while attach watches it, attach says so
+and goes on with the run. Ctrl-C ends a run that attach goes on with.
 
 The exit code is that of the run. Keys are taken from this environment, as for
 holon run.
@@ -48,12 +49,14 @@ func runAttach(ctx context.Context, l *lifecycle, args []string, quiet bool) err
 	view.json = l.JSON
 	view.opening = fmt.Sprintf("attached to %s", visible.OneLine(entry.ID, 130))
 	var m *state.Manifest
-	if entry.Live {
+	watched := entry.Live
+	if watched {
 		l.streams.watch(true)
 		m, err = l.watch(ctx, entry, view)
 		l.streams.watch(err != nil)
 	}
 	if m == nil && err == nil {
+		view.takeOver(watched)
 		recovery := l.recovery()
 		recovery.Watch = newOrdered(view, view.live())
 		recovery.Telemetry = openTelemetry(ctx, l.streams.Secrets, recovery.Log)

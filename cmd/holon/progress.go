@@ -27,6 +27,7 @@ type progress struct {
 	json    bool // the answer is not printed
 	wraps   bool // Err is a terminal, although not one that is redrawn
 	opening string
+	insists bool // opening is said to a person who wants no progress too
 	started time.Time
 
 	mu      sync.Mutex
@@ -71,12 +72,27 @@ func (p *progress) announce(engineName string, shot *oneshot.Run, parent *files.
 	p.opening = opening + looser(&shot.Session)
 }
 
+// takeOver notes that this holon goes on with the run, so that Ctrl-C ends it, which a person who watched it so far is
+// told in any case.
+func (p *progress) takeOver(watched bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.opening += ", whose holon was killed: the run goes on here, and Ctrl-C ends it"
+	if watched {
+		p.opening = strings.Replace(p.opening, "Ctrl-C ends", "Ctrl-C now ends", 1)
+		p.insists = true
+	}
+}
+
 // Phase notes the phase for the status line.
 func (p *progress) Phase(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.phase, p.doing, p.since = name, "", time.Now()
-	if name == "turn" {
+	switch {
+	case name == "turn" && p.quiet && p.insists:
+		p.streams.say(p.opening)
+	case name == "turn":
 		p.printLocked(p.opening)
 	}
 	p.draw()

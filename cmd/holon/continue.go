@@ -5,23 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"holon/internal/visible"
 	"holon/state"
 	"holon/state/files"
 )
 
 // findParent finds the run that --continue names, takes from it what no flag says, and returns the arguments that are
-// left: a RUN before the prompt, or alone, is the value of the flag.
+// left: a RUN before or after the prompt, or alone, is the value of the flag.
 func (o *runOptions) findParent(cmd *cobra.Command, home state.Home, args []string) (rest []string, err error) {
 	if !cmd.Flags().Changed("continue") {
 		return args, nil
 	}
-	if o.Continue == files.Last && (len(args) == 2 || len(args) == 1 && o.meansRun(cmd.Context(), home, args[0])) {
-		o.Continue, args = args[0], args[1:]
+	if o.Continue == files.Last {
+		if args, err = o.takeRun(cmd.Context(), home, args); err != nil {
+			return nil, err
+		}
 	}
 	if o.parent, err = findRunOf(cmd.Context(), home, o.Continue, o.Workspace); err != nil {
 		if e, ok := errors.AsType[*state.Error](err); ok && e.Param == "run" {
@@ -42,23 +46,39 @@ func (o *runOptions) findParent(cmd *cobra.Command, home state.Home, args []stri
 	return args, inherit(cmd.Flags(), map[string]string{"model": m.Model, "image": m.Image})
 }
 
+// takeRun takes the run from arguments that name one: the first, or else the second of two, since other programs have
+// the value of a flag behind the prompt.
+func (o *runOptions) takeRun(ctx context.Context, home state.Home, args []string) (rest []string, err error) {
+	for i, arg := range args[:min(len(args), 2)] {
+		if o.meansRun(ctx, home, arg) {
+			o.Continue = arg
+			return slices.Delete(slices.Clone(args), i, i+1), nil
+		}
+	}
+	if len(args) == 2 {
+		return nil, usage("--continue", fmt.Sprintf("neither %q nor %q is a run", visible.OneLine(args[0], 80),
+			visible.OneLine(args[1], 80)), `write holon run --continue=RUN "…"; holon ps --all lists the runs`)
+	}
+	return args, nil
+}
+
 // leastBeginning is how much of an id means a run where a prompt could stand as well.
 const leastBeginning = 4
 
-// meansRun tells whether the only argument is a run, with the prompt still to come, rather than the prompt: "last", the
-// name of a run, what has the form of an id, or the beginning of an id that is not a short word.
+// meansRun tells whether an argument is a run rather than the prompt: "last", the name of a run, what has the form of an
+// id, or the beginning of an id that is not a short word.
 func (o *runOptions) meansRun(ctx context.Context, home state.Home, arg string) bool {
 	if arg == files.Last || strings.HasPrefix(arg, "run_") && !strings.ContainsAny(arg, " \t\n") {
 		return true // which need not exist: then it is refused
 	}
-	entry, err := findRunOf(ctx, home, arg, o.Workspace)
-	if state.IsCode(err, state.CodeRunAmbiguous) {
-		return true
+	if len(arg) < leastBeginning {
+		runs, err := files.New(home).List(ctx)
+		return err == nil && slices.ContainsFunc(runs, func(e *files.Entry) bool {
+			return e.Start != nil && e.Start.Name == arg
+		})
 	}
-	if err != nil {
-		return false
-	}
-	return entry.Start != nil && entry.Start.Name == arg || len(arg) >= leastBeginning
+	_, err := findRunOf(ctx, home, arg, o.Workspace)
+	return err == nil || state.IsCode(err, state.CodeRunAmbiguous)
 }
 
 // needsPrompt says of a missing prompt where it goes: an only argument was taken for the run.

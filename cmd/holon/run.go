@@ -65,7 +65,8 @@ workspace, then config.json of HOLON_HOME (see holon config).
 With --continue the run goes on where an earlier one ended, RUN or else the last of
 this workspace: in its conversation, with its change on top of your files, with its
 model and image. Its result is the sum of both. An only argument that names a run is
-RUN; the prompt comes from standard input or your EDITOR then.
+RUN; the prompt comes from standard input or your EDITOR then. RUN may also stand
+behind the prompt, or be given as --continue=RUN.
 
 With --agent the task goes to an agent that lives in the daemon (see holon daemon):
 it is queued, done in a turn of that agent, and its answer printed.

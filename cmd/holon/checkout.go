@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 
@@ -194,15 +192,4 @@ func (o *checkoutOptions) remove(ctx context.Context, home state.Home, entry *fi
 		o.streams.say("uncommitted changes are in " + result.Saved)
 	}
 	return nil
-}
-
-func printJSON(streams Streams, v any) error {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return err
-	}
-	_, err := streams.Out.Write(machineText(b.Bytes()))
-	return err
 }

@@ -118,7 +118,7 @@ func runCredentialsList(_ context.Context, s *surface) error {
 		return err
 	}
 	if s.json {
-		return s.printJSON(list)
+		return printJSON(s.streams, list)
 	}
 	if len(list) == 0 {
 		s.streams.say("holon: there are no keys; set a variable such as OPENAI_API_KEY, or store one with: " +

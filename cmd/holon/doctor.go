@@ -57,7 +57,7 @@ func runExamination(ctx context.Context, s *surface) error {
 		return context.Cause(ctx)
 	}
 	if s.json {
-		err = s.printJSON(struct {
+		err = printJSON(s.streams, struct {
 			OK      bool            `json:"ok"`
 			Version string          `json:"version"`
 			Results []doctor.Result `json:"results"`

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"path/filepath"
 
 	"holon/internal/durable"
-	"holon/internal/visible"
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner/workspace"
@@ -20,38 +18,30 @@ import (
 func showEnd(streams Streams, asJSON bool, m *state.Manifest, dir string, view *progress) error {
 	var err error
 	if asJSON {
-		var data []byte
-		if data, err = encodeRun(m, dir, streams.Secrets.Text(view.answer())); err == nil {
-			_, err = streams.Out.Write(machineText(data))
-		}
+		err = printRun(streams, m, dir, streams.Secrets.Text(view.answer()))
 	} else {
 		err = view.showAnswer()
 	}
 	return showClosing(streams, m, dir, view, err)
 }
 
-// encodeRun is what `holon run --json` prints: the manifest, and what the runtime
+// printRun is what `holon run --json` prints: the manifest, and what the runtime
 // specification has at the top level of a run ("Provider Transport Contract").
-func encodeRun(m *state.Manifest, dir, answer string) ([]byte, error) {
+func printRun(streams Streams, m *state.Manifest, dir, answer string) error {
 	data, err := m.Encode()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if m, err = state.DecodeManifest(data); err != nil { // every list is there
-		return nil, err
+		return err
 	}
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	err = encoder.Encode(struct {
+	return printJSON(streams, struct {
 		*state.Manifest
 		TokenUsage *responses.Usage       `json:"token_usage"`
 		Artifact   *turns.FailureArtifact `json:"failure_artifact"` // null unless the run failed
 		FinalText  string                 `json:"final_text"`
 		RawText    string                 `json:"raw_final_text"` // the same, as long as there are no work items
 	}{m, m.Usage, failureArtifact(m, dir), answer, answer})
-	return visible.JSON(b.Bytes()), err
 }
 
 // failureArtifact is the evidence of a run that failed: that of its turn, or else what

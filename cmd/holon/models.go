@@ -57,7 +57,7 @@ func runModelsList(_ context.Context, s *surface) error {
 		if others == nil {
 			others = []modelaccess.Provider{}
 		}
-		return s.printJSON(struct {
+		return printJSON(s.streams, struct {
 			Models    []modelaccess.Model    `json:"models"`
 			Providers []modelaccess.Provider `json:"providers"`
 		}{list, others})
@@ -128,7 +128,7 @@ func runModelsCheck(ctx context.Context, s *surface) error {
 		}
 	}
 	if s.json {
-		if err := s.printJSON(results); err != nil {
+		if err := printJSON(s.streams, results); err != nil {
 			return err
 		}
 	}
@@ -222,7 +222,7 @@ func runProvidersList(_ context.Context, s *surface) error {
 	}
 	list := s.providers().Providers()
 	if s.json {
-		return s.printJSON(list)
+		return printJSON(s.streams, list)
 	}
 	t := newTable(s.streams, "PROVIDER", "CONTRACT", "ENDPOINT", "KEY").cutting("ENDPOINT", "KEY")
 	for _, p := range list {
@@ -240,7 +240,7 @@ func runProvidersGet(_ context.Context, s *surface) error {
 		return err
 	}
 	if s.json {
-		return s.printJSON(p)
+		return printJSON(s.streams, p)
 	}
 	problem := ""
 	if p.Problem != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -144,7 +143,7 @@ func runConfigGet(_ context.Context, s *surface) error {
 		return err
 	}
 	if s.json {
-		return s.printJSON(entries)
+		return printJSON(s.streams, entries)
 	}
 	if len(entries) == 1 && entries[0].Key == s.args[0] && !s.asked("show-origin") {
 		_, err := fmt.Fprintln(s.streams.Out, visible.Text(entries[0].Text()))
@@ -217,7 +216,7 @@ func runConfigList(_ context.Context, s *surface) error {
 		if wrong != nil {
 			return wrong
 		}
-		return s.printJSON(s.loaded.All())
+		return printJSON(s.streams, s.loaded.All())
 	}
 	return errors.Join(s.table(s.loaded.All(), true), wrong)
 }
@@ -237,7 +236,7 @@ func runDoctor(_ context.Context, s *surface) error {
 		if findings == nil {
 			findings = []modelaccess.Finding{}
 		}
-		if err := s.printJSON(struct {
+		if err := printJSON(s.streams, struct {
 			OK       bool                  `json:"ok"`
 			Findings []modelaccess.Finding `json:"findings"`
 		}{!modelaccess.Broken(findings), findings}); err != nil {
@@ -325,11 +324,4 @@ func (s *surface) table(entries []settings.Entry, origin bool) error {
 		t.row(cells...)
 	}
 	return t.end()
-}
-
-func (s *surface) printJSON(v any) error {
-	enc := json.NewEncoder(s.streams.Out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -49,7 +50,7 @@ func (l *lifecycle) show(ctx context.Context, entry *files.Entry) error {
 	if l.JSON {
 		data, err := m.Encode()
 		if err == nil {
-			_, err = l.streams.Out.Write(machineText(data))
+			err = printJSON(l.streams, json.RawMessage(data))
 		}
 		return err
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -178,6 +180,21 @@ func (s Streams) defuse(text string) string {
 		return text
 	}
 	return inlineCommand.ReplaceAllString(lineCommand.ReplaceAllString(text, "$1 :"), "# #$1")
+}
+
+// printJSON prints what a command found: one line for programs, indented on a terminal.
+func printJSON(streams Streams, v any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if streams.OutTTY {
+		enc.SetIndent("", "  ")
+	}
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := streams.Out.Write(machineText(b.Bytes()))
+	return err
 }
 
 // machineText makes JSON fit for a terminal and a CI log too, without changing

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,6 +64,41 @@ func standalone(bash *cobra.Command) {
 		}
 		return script(cmd, args)
 	}
-	_, rest, _ := strings.Cut(bash.Long, "package manager.\n\n")
-	bash.Long = "Generate the autocompletion script for the bash shell.\n\n" + rest
+}
+
+// loading is how each shell gets the words that holon completes: those that run, and those that are started.
+var loading = map[string]string{
+	"bash": `For the shell that you are in, and in ~/.bashrc for all that are started:
+
+  source <(holon completion bash)`,
+	"zsh": `For the shell that you are in, and in ~/.zshrc, behind compinit, for all that are
+started:
+
+  source <(holon completion zsh)`,
+	"fish": `For the shell that you are in, and for all that are started:
+
+  holon completion fish | source
+  holon completion fish >~/.config/fish/completions/holon.fish`,
+	"powershell": `For the shell that you are in, and in the file $PROFILE for all that are started:
+
+  holon completion powershell | Out-String | Invoke-Expression`,
+}
+
+// describeCompletion gives the commands that print scripts our words and arguments.
+func describeCompletion(cmd *cobra.Command) {
+	cmd.Short = "Print a script by which a shell completes what you type"
+	cmd.Long = `Print a script by which a shell completes commands, flags and their values, and what is
+on this machine: runs, agents, models, settings. The help of each shell says how it is
+loaded.`
+	for _, shell := range cmd.Commands() {
+		shell.Args = noArgs
+		shell.Short = "Print the script for " + shell.Name()
+		shell.Long = shell.Short + ".\n\n" + loading[shell.Name()]
+		if f := shell.Flags().Lookup("no-descriptions"); f != nil {
+			f.Usage = "complete names without what is said of them"
+		}
+		if shell.Name() == "bash" {
+			standalone(shell)
+		}
+	}
 }

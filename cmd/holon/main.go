@@ -124,14 +124,14 @@ back its change as a patch. Nothing of yours is touched until you apply it.`,
 		if cmd.Name() == "completion" {
 			cmd.Args = noShell
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-			for _, shell := range cmd.Commands() {
-				if shell.Args = noArgs; shell.Name() == "bash" {
-					standalone(shell)
-				}
-			}
+			describeCompletion(cmd)
 		}
 		if cmd.Name() == "help" {
 			cmd.Args, cmd.Run = knownCommand, showAll
+			cmd.Use, cmd.Short = "help [COMMAND]", "Show all that there is to say of a command"
+			cmd.Long = `Show all that there is to say of a command, also where COMMAND --help leaves out what
+does not fit on a screen. Without a COMMAND, show that of holon.`
+			cmd.Example = "  holon help run\n  holon help agent model set"
 		}
 	}
 	return root

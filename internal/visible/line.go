@@ -1,9 +1,11 @@
 package visible
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // OneLine makes text from anywhere fit to be printed: one line, printable, at most
@@ -22,17 +24,39 @@ func OneLine(s string, limit int) string {
 	return Clip(s, limit)
 }
 
-// Name is the name of a file as it is, or quoted as in Go where not all of it could be seen: no two names look the
-// same.
+// Name is the name of a file as it is, or Quoted where not all of it could be seen: no two names look the same.
 func Name(s string) string {
-	if strings.ContainsRune(s, unicode.ReplacementChar) { // of a name that went through JSON
-		return strconv.QuoteToASCII(s)
-	}
-	if quoted := strconv.Quote(s); quoted != `"`+s+`"` || strings.TrimSpace(s) != s {
+	if quoted := Quoted(s); quoted != `"`+s+`"` || strings.TrimSpace(s) != s {
 		return quoted
 	}
 	return s
 }
+
+// Quoted is the name of a file as git quotes it, as a string of C, so that what reads names of git reads it. Unlike git
+// by default, it leaves letters that are not ASCII.
+func Quoted(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for at, r := range s {
+		_, size := utf8.DecodeRuneInString(s[at:])
+		switch char := s[at : at+size]; {
+		case r == '"' || r == '\\':
+			b.WriteString(`\` + char)
+		case escaped[r] != "":
+			b.WriteString(escaped[r])
+		case r == unicode.ReplacementChar, !strconv.IsPrint(r): // the first is a byte that is not UTF-8, or was none
+			for i := range len(char) {
+				fmt.Fprintf(&b, `\%03o`, char[i])
+			}
+		default:
+			b.WriteString(char)
+		}
+	}
+	return b.String() + `"`
+}
+
+// escaped are the control characters that have an escape of their own in C.
+var escaped = map[rune]string{'\a': `\a`, '\b': `\b`, '\t': `\t`, '\n': `\n`, '\v': `\v`, '\f': `\f`, '\r': `\r`}
 
 // Clip shortens text to limit bytes of whole characters, and shows that it did.
 func Clip(text string, limit int) string {

@@ -63,8 +63,9 @@ func FuzzText(f *testing.F) {
 // What can't be seen of a file's name is written out, so that it is not taken for another.
 func TestName(t *testing.T) {
 	for in, want := range map[string]string{
-		"a.go": "a.go", "with space": "with space", "日本語": "日本語", "a\tb": `"a\tb"`, "x\u202egpj": `"x\u202egpj"`,
-		"bad\xff": `"bad\xff"`, "bad\uFFFD": `"bad\ufffd"`, `a"b`: `"a\"b"`, " a": `" a"`, "\x1b[31m": `"\x1b[31m"`,
+		"": "", "a.go": "a.go", "with space": "with space", "日本語": "日本語", "a\tb": `"a\tb"`, "x\u202egpj": `"x\342\200\256gpj"`,
+		"bad\xff": `"bad\377"`, "bad\xff日": `"bad\377日"`, "bad\uFFFD": `"bad\357\277\275"`, `a"b`: `"a\"b"`, `a\b`: `"a\\b"`,
+		" a": `" a"`, "\x1b[31m": `"\033[31m"`, "\x7f1": `"\1771"`,
 	} {
 		if got := visible.Name(in); got != want {
 			t.Errorf("Name(%q) = %s, want %s", in, got, want)

@@ -33,7 +33,7 @@ func TestOf(t *testing.T) {
 		"a rename":         {"ApplyPatch", quoted("patch", "--- a/r\n+++ b/s\n-1\n+2\n"), "edit r → s +1 −1"},
 		"a new file":       {"ApplyPatch", quoted("patch", "--- /dev/null\n+++ b/s\n+2\n"), "edit s +1 −0"},
 		"a deletion":       {"ApplyPatch", quoted("patch", "*** Begin Patch\n*** Delete File: todo\n"), "delete todo"},
-		"a hidden name":    {"ApplyPatch", quoted("patch", "*** Delete File: x\u202egpj\n"), `delete "x\u202egpj"`},
+		"a hidden name":    {"ApplyPatch", quoted("patch", "*** Delete File: x\u202egpj\n"), `delete "x\342\200\256gpj"`},
 		"no patch":         {"ApplyPatch", `{}`, "edit"},
 		"many files": {"ApplyPatch", quoted("patch", strings.Repeat("*** Add File: f\n+x\n", 9)),
 			"edit f +1 −0, f +1 −0, f +1 −0, f +1 −0, f +1 −0, and 4 more"},

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"holon/internal/visible"
 	"holon/runner/workspace/git"
 )
 
@@ -67,8 +68,8 @@ func (t *Tree) continueConflict(from Continuation, paths []string, cause error) 
 		Hint: "undo your changes there, or merge them with the result first: holon checkout " + from.Run +
 			" makes a branch of it"}
 	if len(paths) > 0 {
-		e.Message = fmt.Sprintf("the change of run %s conflicts with %q in %s as it is now", from.Run, paths[0],
-			t.info.Path)
+		e.Message = fmt.Sprintf("the change of run %s conflicts with %s in %s as it is now", from.Run,
+			visible.Quoted(paths[0]), t.info.Path)
 	}
 	return e
 }

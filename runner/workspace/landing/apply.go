@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"holon/internal/folder"
+	"holon/internal/visible"
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
 
@@ -335,7 +336,7 @@ func (m *merge) compare(before, after map[string]git.IndexEntry) (*ApplyResult, 
 			result.Deleted = append(result.Deleted, name)
 		case has && now.Mode == "160000":
 			return nil, &git.Error{Code: CodeInvalidPatch, Param: name,
-				Message: fmt.Sprintf("the patch changes the submodule %q", name)}
+				Message: "the patch changes the submodule " + visible.Quoted(name)}
 		case has && (!had || old != now):
 			result.Written = append(result.Written, name)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"holon/internal/visible"
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
 )
@@ -37,7 +38,7 @@ func Unconfirmed(files []workspace.Warning, run string) *git.Error {
 	for _, w := range files {
 		e.Paths = append(e.Paths, w.Path)
 		if len(names) < 10 {
-			names = append(names, fmt.Sprintf("%.200q", w.Path))
+			names = append(names, visible.Quoted(visible.Clip(w.Path, 200)))
 		}
 	}
 	if len(files) > len(names) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"holon/internal/visible"
 	"holon/runner/workspace/git"
 )
 
@@ -27,7 +28,7 @@ func (m *merge) conflict(paths []string, cause error) error {
 		return e
 	}
 	e.Param, e.Err = paths[0], nil
-	e.Message = fmt.Sprintf("the patch conflicts with the current %q", paths[0])
+	e.Message = "the patch conflicts with the current " + visible.Quoted(paths[0])
 	if len(paths) > 1 {
 		e.Message += fmt.Sprintf(" and %d more", len(paths)-1)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"holon/internal/folder"
+	"holon/internal/visible"
 	"holon/runner/workspace/git"
 
 	"golang.org/x/sys/unix"
@@ -141,7 +142,7 @@ func (r *replacement) moveAside(name string, expected folder.Stat) error {
 
 func meanwhile(name string, cause error) error {
 	return &git.Error{Code: CodeChangedMeanwhile, Param: name, Err: cause,
-		Message: fmt.Sprintf("%q changed while the patch was being applied", name),
+		Message: visible.Quoted(name) + " changed while the patch was being applied",
 		Hint:    "nothing was changed; try again"}
 }
 

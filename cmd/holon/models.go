@@ -68,18 +68,21 @@ func runModelsList(_ context.Context, s *surface) error {
 		if m.Window == settings.WindowAssumed {
 			window += "?"
 		}
-		t.row(m.Ref, m.Role, m.Contract, window, tokens(m.MaxOutputTokens), keyOf(m.Provider, m.Credential, m.Ready))
+		t.row(m.Ref, m.Role, m.Contract, window, tokens(m.MaxOutputTokens), s.keyOf(m.Provider, m.Credential, m.Ready))
 	}
 	for _, p := range others {
-		t.row(p.Name+"/*", "", p.Contract, "", "", keyOf(p.Name, p.Credential, p.Ready))
+		t.row(p.Name+"/*", "", p.Contract, "", "", s.keyOf(p.Name, p.Credential, p.Ready))
 	}
 	return t.end()
 }
 
 // keyOf says where the key of a provider comes from.
-func keyOf(provider string, where *credentials.Where, ready bool) string {
+func (s *surface) keyOf(provider string, where *credentials.Where, ready bool) string {
 	switch {
 	case provider == providers.Scripted, where != nil && ready && where.String() == "none":
+		if s.streams.OutTTY {
+			return "not needed" // stays whole in a narrow column; programs read the other words
+		}
 		return "none needed"
 	case where != nil && ready:
 		return visible.Text(where.String())
@@ -226,7 +229,7 @@ func runProvidersList(_ context.Context, s *surface) error {
 	}
 	t := newTable(s.streams, "PROVIDER", "CONTRACT", "ENDPOINT", "KEY").cutting("ENDPOINT", "KEY")
 	for _, p := range list {
-		t.row(p.Name, p.Contract, p.BaseURL, keyOf(p.Name, p.Credential, p.Ready))
+		t.row(p.Name, p.Contract, p.BaseURL, s.keyOf(p.Name, p.Credential, p.Ready))
 	}
 	return t.end()
 }
@@ -247,7 +250,7 @@ func runProvidersGet(_ context.Context, s *surface) error {
 		problem = line(*p.Problem)
 	}
 	if err := facts(s.streams, [2]string{"name", p.Name}, [2]string{"contract", p.Contract},
-		[2]string{"endpoint", cmp.Or(p.BaseURL, "-")}, [2]string{"key", keyOf(p.Name, p.Credential, p.Ready)},
+		[2]string{"endpoint", cmp.Or(p.BaseURL, "-")}, [2]string{"key", s.keyOf(p.Name, p.Credential, p.Ready)},
 		[2]string{"problem", problem}); err != nil {
 		return err
 	}

@@ -266,6 +266,9 @@ func TestModelsAtTerminal(t *testing.T) {
 	if head, _, _ := strings.Cut(shown, "\r\n"); !strings.HasSuffix(head, "KEY") || cells(head) > 80 {
 		t.Errorf("the head is %q, want all columns in 80", head)
 	}
+	if !strings.Contains(shown, "not needed\r\n") {
+		t.Errorf("the keys that are not needed are cut:\n%s", shown)
+	}
 }
 
 // At a terminal the answer of an agent is shown while it is written, and once.

@@ -175,19 +175,23 @@ func (o *checkoutOptions) remove(ctx context.Context, home state.Home, entry *fi
 	if err != nil {
 		return err
 	}
-	if result == nil {
+	switch {
+	case result == nil && o.DeleteBranch: // which branch it was is not known any more
+		return usage("--delete-branch", "run "+entry.ID+" is not checked out, so its branch is not known",
+			"delete it with git branch -d NAME, which refuses where something is not merged")
+	case result == nil:
 		fmt.Fprintf(o.streams.Err, "holon: run %s is not checked out\n", entry.ID)
 		return nil
 	}
 	if o.JSON {
 		return printJSON(o.streams, result)
 	}
-	kept := "kept"
+	branch := visible.OneLine(result.Branch, 300)
+	what := "is kept; delete it with git branch -d " + branch
 	if result.BranchDeleted {
-		kept = "deleted"
+		what = "is deleted"
 	}
-	o.streams.say(fmt.Sprintf("removed %s; the branch %s is %s", visible.OneLine(result.Path, 5000),
-		visible.OneLine(result.Branch, 300), kept))
+	o.streams.say(fmt.Sprintf("removed %s; the branch %s %s", visible.OneLine(result.Path, 5000), branch, what))
 	if result.Saved != "" {
 		o.streams.say("uncommitted changes are in " + result.Saved)
 	}

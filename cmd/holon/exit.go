@@ -257,6 +257,9 @@ func countArgs(cmd *cobra.Command, args []string, least, most int) error {
 		return usage(names[len(args)], "is missing", write)
 	}
 	if len(args) > most {
+		if parent := cmd.Parent(); parent != nil && parent.Name() == "credentials" { // it may be a key
+			return usage("ARGUMENT", "there is one more than expected", "a key is read from standard input; "+write)
+		}
 		return unexpected(args[most], write)
 	}
 	for i, arg := range args[:min(len(args), len(names))] {

@@ -94,8 +94,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 		return err
 	}
 	owner := rand.Text()
-	h.steps = scheduler.New(h.ledger, scheduler.Options{Owner: owner, TriggerKey: key,
-		Secrets: o.streams.Secrets})
+	h.steps = scheduler.New(h.ledger, scheduler.Options{Owner: owner, TriggerKey: key, Hide: h.hide})
 	h.homes = home.New(home.Options{Home: o.Dir, Templates: filepath.Join(o.UserHome, ".agents", "templates"),
 		Log: h.log})
 	if h.engine, err = o.openEngine(o.Loaded.Engine, o.streams, o.Dir); err != nil {
@@ -135,7 +134,7 @@ func serve(ctx context.Context, o *serveOptions) (err error) {
 // run serves requests and dispatches work until ctx ends.
 func (h *agentHost) run(ctx context.Context) error {
 	server := control.New(control.Options{Store: h.ledger, Steps: h.Scheduler(), Host: h, Log: h.log,
-		Secrets: h.options.streams.Secrets, Facts: h.facts()})
+		Hide: h.hideAnswer, Facts: h.facts()})
 	logs := daemon.New(daemon.Options{Home: h.options.Dir.Dir(), Socket: h.options.Socket})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Run(ctx, h.listeners) })

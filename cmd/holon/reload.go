@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"time"
 
+	"holon/internal/redact"
+	"holon/responses/turns"
 	"holon/runner/credentials"
 	"holon/runner/settings"
 	"holon/state"
@@ -86,6 +88,16 @@ func (h *agentHost) reload() {
 	h.settings.Store(&now)
 	h.containers.Reconfigure(!reflect.DeepEqual(old, &now))
 	h.learnKeys()
+}
+
+// hide takes known secrets out of the data of events.
+func (h *agentHost) hide(data []byte) []byte {
+	return h.options.streams.Secrets.JSON(data, turns.Structure)
+}
+
+// hideAnswer takes known secrets out of an answer, but for the URL of a trigger, which tells one to its operator.
+func (h *agentHost) hideAnswer(data []byte) []byte {
+	return h.options.streams.Secrets.JSON(data, turns.Structure, redact.Constants{"trigger_url": {redact.Any}})
 }
 
 // learnKeys has stored keys taken out of what is recorded and told, also those that no model has needed yet.

@@ -94,6 +94,9 @@ type Config struct {
 	Log          *slog.Logger
 }
 
+// hide takes known secrets out of JSON that is recorded or told.
+func (c *Config) hide(data []byte) []byte { return c.Secrets.JSON(data, turns.Structure) }
+
 // DefaultDrain is how long a runtime that ends lets turns end by themselves.
 const DefaultDrain = 10 * time.Second
 
@@ -134,7 +137,7 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 	r := &Runtime{cfg: cfg, store: cfg.Store, log: cfg.Log, loops: make(map[string]bool),
 		broken: make(map[string]bool), idle: make(chan struct{}, 1)}
 	r.scheduler = scheduler.New(cfg.Store, scheduler.Options{Owner: cfg.Owner, Now: cfg.Now, Damaged: r.damaged,
-		TriggerKey: cfg.TriggerKey, Secrets: cfg.Secrets})
+		TriggerKey: cfg.TriggerKey, Hide: cfg.hide})
 	r.turns, r.halt = context.WithCancelCause(context.WithoutCancel(ctx)) // turns outlive the call; Close ends them
 	if err := r.ensureDefault(ctx); err != nil {
 		return nil, err

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"holon/responses"
-	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/scheduler"
@@ -125,7 +124,7 @@ func (r *Runtime) Prompt(ctx context.Context, agentID, text string) (json.RawMes
 	if err != nil {
 		return nil, fmt.Errorf("encode the prompt: %w", err)
 	}
-	return r.cfg.Secrets.JSON(data, turns.Structure), nil
+	return r.cfg.hide(data), nil
 }
 
 // imagined is the claim of a text that the operator might send. Nothing records it.

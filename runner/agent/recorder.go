@@ -154,7 +154,7 @@ func (rec *recorder) Event(ev responses.Event) {
 
 // Fact implements runner.Observer: it takes the facts of a turn, each once.
 func (rec *recorder) Fact(ev turns.RuntimeEvent) {
-	ev.Payload = rec.cfg.Secrets.JSON(ev.Payload, turns.Structure)
+	ev.Payload = rec.cfg.hide(ev.Payload)
 	rec.add(func() {
 		rec.waitForRoom()
 		if ev.Sequence <= rec.newest {

@@ -28,7 +28,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holon/internal/httpserver"
-	"holon/internal/redact"
 	"holon/responses/tasks"
 	"holon/runner/agent/live"
 	"holon/runner/agent/scheduler"
@@ -104,7 +103,8 @@ type Options struct {
 	Host  Host
 	Log   *slog.Logger // nil: none
 
-	Secrets *redact.Set // taken out of all answers; nil for none
+	// Hide takes known secrets out of JSON that is answered, but for trigger_url; nil: none are known.
+	Hide func(data []byte) []byte
 
 	Facts view.Facts // what Host.Info does not tell
 
@@ -185,6 +185,9 @@ func New(o Options) *Server {
 		ending: make(chan struct{})}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.opts.Hide == nil {
+		s.opts.Hide = func(data []byte) []byte { return data }
 	}
 	s.limit = limiter{make(chan struct{}, s.limits.Leaders), s.limits.Patience}
 	s.states.limiter, s.sums.limiter = s.limit, s.limit

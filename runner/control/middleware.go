@@ -14,9 +14,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"holon/internal/httpserver"
-	"holon/internal/redact"
 	"holon/responses"
-	"holon/responses/turns"
 	"holon/runner/control/wire"
 	"holon/state"
 )
@@ -137,7 +135,7 @@ func (s *Server) send(w http.ResponseWriter, status int, answer any) {
 				[]byte(`{"ok":false,"error":{"code":"internal_error","message":"internal error","retryable":false}}`)
 		}
 	}
-	body = s.hide(body)
+	body = s.opts.Hide(body)
 	h := w.Header()
 	if h.Get("Content-Type") == "" {
 		h.Set("Content-Type", "application/json")
@@ -148,12 +146,6 @@ func (s *Server) send(w http.ResponseWriter, status int, answer any) {
 	w.WriteHeader(status)
 	_ = s.write(w, body) // an error means that the client is gone
 }
-
-// shown are members of answers that tell a secret to the one who may have it.
-var shown = redact.Constants{"trigger_url": {redact.Any}}
-
-// hide takes known secrets out of JSON that leaves this server.
-func (s *Server) hide(data []byte) []byte { return s.opts.Secrets.JSON(data, turns.Structure, shown) }
 
 // piece is how much of an answer is written at a time, in bytes.
 const piece = 64 << 10

@@ -286,7 +286,7 @@ func (s *Server) export(ctx context.Context, agentID, kind string, last *int64) 
 				Hint: fmt.Sprintf("use %d to %d, or leave through out for all", newest.Oldest, newest.Newest)}
 		}
 		return s.record(ctx, v, agentID, through, func(e *agentruntime.Event) error {
-			e.Payload = s.hide(e.Payload) // before digests are made of it
+			e.Payload = s.opts.Hide(e.Payload) // before digests are made of it
 			if doc.Add(e) {
 				return nil
 			}

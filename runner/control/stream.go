@@ -309,7 +309,7 @@ func (st *eventStream) append(id int64, name string, data []byte) {
 	if name != "" {
 		st.frames = append(append(append(st.frames, "event: "...), name...), '\n')
 	}
-	st.frames = append(append(append(st.frames, "data: "...), st.server.hide(data)...), "\n\n"...)
+	st.frames = append(append(append(st.frames, "data: "...), st.server.opts.Hide(data)...), "\n\n"...)
 }
 
 // flush sends what is there. A reader that takes nothing for too long gets an

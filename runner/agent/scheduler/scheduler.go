@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"holon/internal/redact"
 	"holon/responses"
 	"holon/responses/agentruntime"
 	"holon/responses/turns"
@@ -26,7 +25,9 @@ type Options struct {
 	Now       func() time.Time // UTC is made of it
 	MaxQueued int              // messages of one agent; default 10,000
 	Rand      func() float64   // jitter of back-off, in [0,1)
-	Secrets   *redact.Set      // taken out of the data of events; nil for none
+
+	// Hide takes known secrets out of the data of events; nil: none are known.
+	Hide func(data []byte) []byte
 
 	// TriggerKey is what tokens of external triggers are derived from; nil: one of this
 	// Scheduler alone, so that no other one can tell them. The ledger has their hashes.
@@ -59,6 +60,9 @@ func New(store ledger.Store, opts Options) *Scheduler {
 	}
 	if opts.TriggerKey == nil {
 		opts.TriggerKey = []byte(cryptorand.Text())
+	}
+	if opts.Hide == nil {
+		opts.Hide = func(data []byte) []byte { return data }
 	}
 	return &Scheduler{store: store, opts: opts}
 }
@@ -166,7 +170,7 @@ func (s *step) emit(typ string, e ledger.Event, f facts) int64 {
 		}
 	}
 	if len(f) > 0 {
-		e.Data = s.m.opts.Secrets.JSON(mustJSON(f), turns.Structure)
+		e.Data = s.m.opts.Hide(mustJSON(f))
 	}
 	s.events = append(s.events, e)
 	return s.state.EventSeq + int64(len(s.events))

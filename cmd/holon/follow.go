@@ -204,8 +204,9 @@ func finalStatus(end view.MessageState) string {
 // The error says what went wrong, nil when nothing did.
 func outcomeOf(end view.MessageState) (state.Outcome, error) {
 	t, who := end.Turn, end.Message.AgentID
+	subject := agentSubject(who)
 	if end.Entry.Blocked() {
-		return state.OutcomeRefused, &state.Error{Code: "blocked", Param: "agent",
+		return state.OutcomeRefused, &state.Error{Code: "blocked", Param: subject,
 			Message: "no turn can be run: " + end.Entry.Reason,
 			Hint: unblocking(state.Code(end.Entry.Code), who) +
 				"; or take it back: holon queue remove --agent " + who + " " + end.Message.ID}
@@ -215,7 +216,7 @@ func outcomeOf(end view.MessageState) (state.Outcome, error) {
 		if end.Entry.Status == ledger.Aborted {
 			outcome = state.OutcomeCancelled
 		}
-		return outcome, &state.Error{Code: state.Code(end.Entry.Status), Param: "agent",
+		return outcome, &state.Error{Code: state.Code(end.Entry.Status), Param: subject,
 			Message: "no turn was run for the message: " + cmp.Or(end.Entry.Reason, string(end.Entry.Status)),
 			Hint:    "see: holon status --agent " + who}
 	}
@@ -237,10 +238,13 @@ func outcomeOf(end view.MessageState) (state.Outcome, error) {
 	case t.Reason == responses.ReasonTimeout:
 		outcome = state.OutcomeDeadline
 	}
-	return outcome, &state.Error{Code: state.Code(cmp.Or(t.Reason, "failed")), Param: "agent",
+	return outcome, &state.Error{Code: state.Code(cmp.Or(t.Reason, "failed")), Param: subject,
 		Message: "the turn did not complete: " + failure.Summary,
 		Hint:    cmp.Or(failure.Hint, "see: holon transcript --agent "+who)}
 }
+
+// agentSubject is an agent as the subject of an error that no setting or argument is at fault for.
+func agentSubject(id string) string { return "agent " + id }
 
 // unblocking says what lets a message go on that is blocked for a reason of that code. A missing key may be a variable,
 // of which the daemon has those that it was started with.

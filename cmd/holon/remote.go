@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -26,7 +27,7 @@ type remote struct {
 	Agent  string // "": the daemon's default agent
 
 	byArgument bool   // the first argument is an agent
-	agentFrom  string // the argument, the flag or the variable that names the agent
+	agentFrom  string // the argument, the flag or the variable that names the agent; "": nothing does
 
 	home    state.Home
 	args    []string
@@ -52,7 +53,7 @@ func remoteCommand(streams Streams, use, short string, min, max int,
 		}
 		if err == nil {
 			defer r.Close()
-			err = r.explain(do(cmd.Context(), r))
+			err = r.explain(cmd.Context(), do(cmd.Context(), r))
 		}
 		return err
 	}}
@@ -85,8 +86,10 @@ func (r *remote) connect() (err error) {
 	if r.Agent == "" {
 		r.Agent, r.agentFrom = r.AgentID, "HOLON_AGENT_ID"
 	}
-	if r.byArgument && len(r.args) > 0 || r.Agent == "" {
+	if r.byArgument && len(r.args) > 0 {
 		r.agentFrom = "AGENT"
+	} else if r.Agent == "" {
+		r.agentFrom = ""
 	}
 	r.Client = client.Unix(path)
 	return nil
@@ -110,14 +113,14 @@ func (h *host) socketPath(flag string, home state.Home) (string, error) {
 }
 
 // explain says of a daemon that is not there just that, names the agent by what
-// it was given with, and names the next command where the daemon did not.
-func (r *remote) explain(err error) error {
+// it was given with, or else by its id, and names the next command where the daemon did not.
+func (r *remote) explain(ctx context.Context, err error) error {
 	e, ok := errors.AsType[*state.Error](err)
 	if !ok {
 		return err
 	}
 	if e.Param == "agent" || e.Param == "agent_id" {
-		e.Param = r.agentFrom
+		e.Param = cmp.Or(r.agentFrom, r.defaultAgent(ctx))
 	}
 	if e.Code == wire.CodeUnreachable && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)) {
 		return &state.Error{Code: e.Code, Message: e.Message, Hint: e.Hint}
@@ -126,6 +129,15 @@ func (r *remote) explain(err error) error {
 		return &state.Error{Code: e.Code, Param: e.Param, Message: e.Message, Hint: hint, Err: e.Err}
 	}
 	return err
+}
+
+// defaultAgent is the subject of an error that is of the daemon's default agent.
+func (r *remote) defaultAgent(ctx context.Context) string {
+	root, err := r.Root(ctx)
+	if err != nil {
+		return "agent"
+	}
+	return agentSubject(root.DefaultAgent)
 }
 
 // nextCommand is what to try after an error of the ledger, which knows no commands.

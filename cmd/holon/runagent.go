@@ -59,7 +59,7 @@ func runOnAgent(cmd *cobra.Command, args []string, streams Streams) (err error) 
 		return err
 	}
 	defer a.Close()
-	return a.explain(a.run(cmd.Context(), text))
+	return a.explain(cmd.Context(), a.run(cmd.Context(), text))
 }
 
 // run sends the prompt, waits for its end and prints it.

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
+	"holon/internal/duration"
 	"holon/internal/visible"
 	"holon/responses"
 	"holon/responses/turns"
@@ -27,7 +29,7 @@ import (
 // counts the commands that were run. It is one function because it is one loop over events with one way to end.
 func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end view.MessageState, shells int,
 	err error) {
-	end, err = r.Message(ctx, sent.AgentID, sent.MessageID)
+	end, err = r.messageNow(ctx, sent)
 	if err != nil || ended(end) {
 		if err == nil {
 			err = r.events.upTo(ctx, math.MaxInt64)
@@ -38,7 +40,8 @@ func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end
 	live := r.showLive(ctx, sent, quiet || r.streaming())
 	defer func() { r.told = live.close(lastOf(end)) }()
 	ofMessage := map[string]bool{}
-	for item, err := range r.Follow(ctx, sent.AgentID, client.Follow{After: max(sent.EventSeq-1, 0)}) {
+	follow := client.Follow{After: max(sent.EventSeq-1, 0), Away: r.sayAway}
+	for item, err := range r.Follow(ctx, sent.AgentID, follow) {
 		if err != nil {
 			return end, shells, r.stoppedWatching(ctx, err, sent.AgentID)
 		}
@@ -56,11 +59,11 @@ func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end
 			if ours && !quiet {
 				r.showDoing(live, ev)
 			}
-			if !ours || !mayEnd[ev.Type] {
+			if ev.Type != rules.AgentStateChanged && (!ours || !mayEnd[ev.Type]) {
 				continue
 			}
 		}
-		if end, err = r.Message(ctx, sent.AgentID, sent.MessageID); err == nil && ended(end) {
+		if end, err = r.messageNow(ctx, sent); err == nil && ended(end) {
 			err = r.events.upTo(ctx, math.MaxInt64)
 		}
 		if err != nil || ended(end) {
@@ -74,9 +77,29 @@ func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end
 // a turn can be run for it.
 func ended(end view.MessageState) bool { return end.Entry.Status.Terminal() || end.Entry.Blocked() }
 
-// mayEnd are the events after which it is asked what became of a message.
+// mayEnd are the events of a message after which it is asked what became of it.
 var mayEnd = map[string]bool{rules.QueueEntrySettled: true, rules.QueueEntryQuarantined: true,
-	rules.QueueEntryBlocked: true, rules.TurnTerminal: true}
+	rules.QueueEntryBlocked: true, rules.QueueEntryRequeued: true, rules.TurnTerminal: true}
+
+// messageNow asks what became of a message. One in the queue of a stopped agent is blocked, as that does not take it
+// before it is started. The agent is asked first: what it has claimed before it was stopped is not queued.
+func (r *remote) messageNow(ctx context.Context, sent wire.Enqueued) (view.MessageState, error) {
+	agent, err := r.Status(ctx, sent.AgentID)
+	if err != nil {
+		return view.MessageState{}, err
+	}
+	end, err := r.Message(ctx, sent.AgentID, sent.MessageID)
+	if err == nil && agent.Agent.Status == rules.Stopped && end.Entry.Status == ledger.Queued {
+		end.Entry.Status, end.Entry.Code = ledger.Blocked, string(scheduler.CodeAgentStopped)
+		end.Entry.Reason = "the agent is stopped"
+	}
+	return end, err
+}
+
+// sayAway says why nothing happens while the daemon is away.
+func (r *remote) sayAway(patience time.Duration) {
+	r.streams.say("holon: the daemon does not answer; it is waited for, " + duration.Text(patience) + " at most")
+}
 
 // stoppedWatching says that the agent goes on although the command no longer watches it.
 func (r *remote) stoppedWatching(ctx context.Context, err error, agentID string) error {
@@ -250,6 +273,8 @@ func agentSubject(id string) string { return "agent " + id }
 // of which the daemon has those that it was started with.
 func unblocking(code state.Code, who string) string {
 	switch code {
+	case scheduler.CodeAgentStopped:
+		return "the message stays queued until: " + rules.StartHint(who)
 	case credentials.CodeMissing:
 		return "the message stays queued and is tried again when the key is stored, or when the variable is set and the " +
 			"daemon has it: holon daemon restart"
@@ -291,8 +316,13 @@ func (r *remote) showAnswer(end view.MessageState, quiet bool) error {
 			}
 		}
 	}
-	if err != nil {
-		r.streams.sayFailure(describe(err))
+	return r.streams.showOutcome(outcome, err)
+}
+
+// showOutcome says what went wrong, nil when nothing did, and makes the exit code of the outcome the program's.
+func (s Streams) showOutcome(outcome state.Outcome, failure error) error {
+	if failure != nil {
+		s.sayFailure(describe(failure))
 	}
 	return outcomeExit(outcome)
 }

@@ -88,7 +88,7 @@ func runPrompt(ctx context.Context, r *remote, o *promptOptions) error {
 	if !r.JSON && !r.streaming() {
 		return r.showAnswer(end, o.quiet)
 	}
-	outcome, _ := outcomeOf(end)
+	outcome, failure := outcomeOf(end)
 	result := struct {
 		view.MessageState
 		Outcome  state.Outcome `json:"outcome"` // as in the manifest of a run
@@ -100,5 +100,5 @@ func runPrompt(ctx context.Context, r *remote, o *promptOptions) error {
 	if err := printJSON(r.streams, result); err != nil {
 		return err
 	}
-	return outcomeExit(outcome)
+	return r.streams.showOutcome(outcome, failure)
 }

@@ -1,15 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
 	"holon/state"
@@ -94,7 +98,7 @@ func (a *agentRun) run(ctx context.Context, text string) error {
 	if err := printJSON(a.streams, result); err != nil {
 		return err
 	}
-	return outcomeExit(result.Outcome)
+	return a.streams.showOutcome(outcomeOf(end))
 }
 
 // ensure makes the agent when that was asked for and there is none.
@@ -141,6 +145,18 @@ type runResult struct {
 	ExitCode       int                     `json:"exit_code"`
 }
 
+// withoutTurn is why no turn was run for a message: the newest failure of the agent, unless that is not about the message.
+func withoutTurn(end view.MessageState, newest *ledger.Failure) *ledger.Failure {
+	_, err := outcomeOf(end)
+	e, ok := errors.AsType[*state.Error](err)
+	if !ok || end.Entry.Status == ledger.Quarantined ||
+		end.Entry.Blocked() && end.Entry.Code != string(scheduler.CodeAgentStopped) {
+		return newest
+	}
+	return &ledger.Failure{AgentID: end.Message.AgentID, OccurredAt: time.Now().UTC(), Phase: "runtime_turn",
+		Code: cmp.Or(end.Entry.Code, string(e.Code)), Summary: e.Message, Hint: e.Hint}
+}
+
 func (a *agentRun) result(ctx context.Context, end view.MessageState, shells int) (runResult, error) {
 	r := runResult{
 		AgentID:       a.Agent,
@@ -159,7 +175,7 @@ func (a *agentRun) result(ctx context.Context, end view.MessageState, shells int
 	r.MessageCount = agent.Agent.TotalMessageCount
 	t := end.Turn
 	if t == nil {
-		r.Failure = agent.Agent.LastRuntimeFailure
+		r.Failure = withoutTurn(end, agent.Agent.LastRuntimeFailure)
 		return r, nil
 	}
 	r.TurnID, r.FinalText, r.RawFinalText = t.ID, t.Last, t.Last

@@ -62,7 +62,7 @@ func runTail(ctx context.Context, r *remote, o *tailOptions) error {
 	}
 	if o.follow {
 		r.streams.watch(true)
-		return followTail(ctx, r, client.Follow{After: -1, Tail: o.limit, MaxLevel: level})
+		return followTail(ctx, r, client.Follow{After: -1, Tail: o.limit, MaxLevel: level, Away: r.sayAway})
 	}
 	page, err := r.Events(ctx, r.Agent, view.EventQuery{Limit: o.limit, Descending: true, MaxLevel: level})
 	if err != nil {

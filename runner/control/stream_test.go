@@ -334,6 +334,13 @@ func TestFollowGivesUp(t *testing.T) {
 	if count != 1 {
 		t.Errorf("%d ends", count)
 	}
+	told := 0
+	for range c.Follow(t.Context(), "main", client.Follow{Patience: 2 * time.Second,
+		Away: func(time.Duration) { told++ }}) {
+	}
+	if told != 1 {
+		t.Errorf("it was said %d times that the daemon is away, want once", told)
+	}
 }
 
 // A reader that takes nothing is cut off; others notice nothing, and neither do

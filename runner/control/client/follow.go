@@ -27,6 +27,9 @@ type Follow struct {
 
 	// Patience is how long a daemon may be away until Follow gives up; 0: 30 s.
 	Patience time.Duration
+	// Away is called once each time that the daemon is away for longer than a restart of its listener takes, with the
+	// patience; nil: no one wants to know.
+	Away func(patience time.Duration)
 }
 
 // Item is an event, or a reset: the events before it do not connect to those that
@@ -42,6 +45,7 @@ const (
 	defaultPatience = 30 * time.Second
 	firstRetry      = 50 * time.Millisecond
 	lastRetry       = 2 * time.Second
+	untilAway       = time.Second
 	silence         = 60 * time.Second // without a byte; the server says something every 15 s
 )
 
@@ -75,7 +79,7 @@ type following struct {
 
 // run connects again and again.
 func (s *following) run(ctx context.Context, path string) {
-	wait, away := firstRetry, time.Now()
+	wait, away, told := firstRetry, time.Now(), s.follow.Away == nil
 	for {
 		s.heard = false
 		err := s.once(ctx, path)
@@ -83,11 +87,15 @@ func (s *following) run(ctx context.Context, path string) {
 			return
 		}
 		if s.heard {
-			wait, away = firstRetry, time.Now()
+			wait, away, told = firstRetry, time.Now(), s.follow.Away == nil
 		}
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		} else if passing(err) && time.Since(away) < s.follow.Patience {
+			if !told && time.Since(away) > untilAway {
+				told = true
+				s.follow.Away(s.follow.Patience)
+			}
 			if pause(ctx, wait) {
 				wait = min(2*wait, lastRetry)
 				continue

@@ -38,6 +38,8 @@ type Provider struct {
 
 	// KeyName is where a person finds that key, such as a variable; for Lease.Trouble.
 	KeyName string
+	// KeyCommand stores another key in that place; "" where no command does.
+	KeyCommand string
 
 	// Auth and Routes may be left out for the providers this package knows:
 	// openai and anthropic.

@@ -58,6 +58,9 @@ func (u *upstream) answered(status int, contentType string) *state.Failure {
 		}
 		f.Code, f.Param = responses.CodeProviderAuthentication, u.keyName
 		f.Hint = fmt.Sprintf("check %s, the key of %s", u.keyName, u.name)
+		if u.keyStore != "" {
+			f.Hint = "store the right key of " + u.name + " with: " + u.keyStore
+		}
 		if u.auth == AuthNone {
 			f.Hint = fmt.Sprintf("it was asked without a key; set %s, or: holon credentials set %s", u.keyName, u.name)
 		}

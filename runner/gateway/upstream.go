@@ -28,6 +28,7 @@ type upstream struct {
 	auth      AuthStyle
 	keys      *keyring
 	keyName   string
+	keyStore  string // command that stores another key there
 	transport *http.Transport
 }
 
@@ -47,6 +48,7 @@ func newUpstream(name string, p Provider) (*upstream, error) {
 		auth:      p.Auth,
 		keys:      newKeyring(name, source),
 		keyName:   p.KeyName,
+		keyStore:  p.KeyCommand,
 		transport: newTransport(socket, p.Proxy),
 	}, nil
 }

@@ -207,6 +207,9 @@ func (h *Host) upstream(ctx context.Context, p settings.Provider) (gateway.Provi
 		return up, err
 	}
 	up.KeyName = where.String()
+	if where.Source == settings.SourceFile {
+		up.KeyCommand = "holon credentials set " + where.Name
+	}
 	_, err = source.Key(ctx) // what is missing is said before anything starts
 	up.Credential = source
 	return up, err

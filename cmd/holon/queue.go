@@ -58,15 +58,15 @@ func runQueueList(ctx context.Context, r *remote, limit int) error {
 	return r.streams.print("blocked: ", "  ", r.streams.oneLine(why, 1000))
 }
 
-// queueState says why an entry is not taken now.
+// queueState is the status of an entry, and why it is not taken now.
 func queueState(streams Streams, e ledger.Entry) string {
 	switch {
 	case e.Blocked():
 		return "blocked: " + e.Reason
 	case e.NotBefore != nil:
-		return "tried again " + streams.moment(turns.At(*e.NotBefore))
+		return string(ledger.Queued) + ", tried again " + streams.moment(turns.At(*e.NotBefore))
 	}
-	return "waiting"
+	return string(e.Status)
 }
 
 func runQueueRemove(ctx context.Context, r *remote) error {

@@ -19,7 +19,7 @@ type Entry struct {
 	Key    string `json:"key"`
 	Value  any    `json:"value"`
 	Origin Origin `json:"origin"`
-	// InForce is what holds where there is no value, in words: a number, "all", "no bound"; "" where nothing does.
+	// InForce is what holds, of a key that has a default in words ("all", "no bound"): its value, or else those words.
 	InForce string `json:"in_force,omitempty"`
 }
 
@@ -34,9 +34,12 @@ func (e Entry) Text() string {
 // byDefault is how the description of a key ends that says what holds without a value.
 var byDefault = regexp.MustCompile(`(?:[;,] |^)([^;,]+) by default\.$`)
 
-// inForce is what holds where a key has no value.
-func (k *key) inForce() string {
+// inForce is what holds of a key with that value, "" where nothing is said of its default.
+func (k *key) inForce(value any) string {
 	if m := byDefault.FindStringSubmatch(k.doc); m != nil {
+		if !emptyValue(value) {
+			return Text(value)
+		}
 		return m[1]
 	}
 	return ""
@@ -62,10 +65,15 @@ func (l *Loaded) entries(unset bool) (list []Entry) {
 				}
 				origin = Origin{Layer: LayerDefault}
 			}
-			list = append(list, Entry{k.full(name), k.value(&l.Settings, name), origin, k.inForce()})
+			list = append(list, k.entry(&l.Settings, name, origin))
 		}
 	}
 	return list
+}
+
+func (k *key) entry(s *Settings, name string, origin Origin) Entry {
+	value := k.value(s, name)
+	return Entry{k.full(name), value, origin, k.inForce(value)}
 }
 
 // namesOf returns what a key's "*" stands for, "" for a key without.
@@ -101,7 +109,7 @@ func (l *Loaded) Get(text string) (list []Entry, err error) {
 		if !set {
 			origin = Origin{Layer: LayerDefault}
 		}
-		return []Entry{{k.full(name), k.value(&copied, name), origin, k.inForce()}}, nil
+		return []Entry{k.entry(&copied, name, origin)}, nil
 	case matchGroup:
 		list = []Entry{}
 		for _, e := range l.All() {

@@ -78,9 +78,10 @@ func runApply(ctx context.Context, o *applyOptions) error {
 		return usage("--workspace", "the run does not say what it was made from", "name the directory")
 	}
 	if diff == nil || len(diff.Files) == 0 {
-		fmt.Fprintf(o.streams.Err, "holon: run %s changed no file\n", entry.ID)
+		fmt.Fprintf(o.streams.Err, "holon: %s changed no file\n", entry.ID)
 		if o.JSON {
-			return printJSON(o.streams, landing.ApplyResult{Path: dir, Written: []string{}, Deleted: []string{}})
+			return printJSON(o.streams,
+				landing.ApplyResult{RunID: entry.ID, Path: dir, Written: []string{}, Deleted: []string{}})
 		}
 		return nil
 	}
@@ -110,10 +111,11 @@ func runApply(ctx context.Context, o *applyOptions) error {
 		}
 		return err
 	}
-	return o.show(entry.ID, applied)
+	applied.RunID = entry.ID
+	return o.show(applied)
 }
 
-func (o *applyOptions) show(id string, result *landing.ApplyResult) error {
+func (o *applyOptions) show(result *landing.ApplyResult) error {
 	if o.JSON {
 		return printJSON(o.streams, result)
 	}
@@ -128,10 +130,10 @@ func (o *applyOptions) show(id string, result *landing.ApplyResult) error {
 		return err
 	}
 	if len(result.Written)+len(result.Deleted) == 0 {
-		o.streams.say(fmt.Sprintf("the change of %s is in %s already", id, result.Path))
+		o.streams.say(fmt.Sprintf("the change of %s is in %s already", result.RunID, result.Path))
 		return nil
 	}
-	o.streams.say(fmt.Sprintf("applied %s to %s; nothing is committed", id, result.Path))
+	o.streams.say(fmt.Sprintf("applied %s to %s; nothing is committed", result.RunID, result.Path))
 	return nil
 }
 

@@ -43,8 +43,9 @@ const maxPatch = 1<<30 - 1<<20
 
 // ApplyResult says what Apply did to the working tree.
 type ApplyResult struct {
-	Path    string   `json:"path"`    // top of the working tree
-	Written []string `json:"written"` // raw bytes, sorted
+	RunID   string   `json:"run_id,omitempty"` // whose change it is, where the caller says so
+	Path    string   `json:"path"`             // top of the working tree
+	Written []string `json:"written"`          // raw bytes, sorted
 	Deleted []string `json:"deleted"`
 }
 

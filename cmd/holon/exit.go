@@ -252,15 +252,19 @@ func exclusive(cmd *cobra.Command, _ []string) (err error) {
 // countArgs refuses arguments that a command does not take.
 func countArgs(cmd *cobra.Command, args []string, least, most int) error {
 	names := argumentNames(cmd)
-	write := "write: " + useLine(cmd) + "; " + seeHelp(cmd)
+	write, help := "write: "+useLine(cmd), "; "+seeHelp(cmd)
 	if len(args) < least {
-		return usage(names[len(args)], "is missing", write)
+		return usage(names[len(args)], "is missing", write+help)
 	}
 	if len(args) > most {
 		if parent := cmd.Parent(); parent != nil && parent.Name() == "credentials" { // it may be a key
-			return usage("ARGUMENT", "there is one more than expected", "a key is read from standard input; "+write)
+			return usage("ARGUMENT", "there is one more than expected", "a key is read from standard input; "+write+help)
 		}
-		return unexpected(args[most], write)
+		if flag := cmd.Flags().Lookup("agent"); most == 0 && flag != nil && !flag.Changed &&
+			state.CheckAgentID(args[0]) == nil {
+			write = "write: " + cmd.CommandPath() + " --agent " + args[0]
+		}
+		return unexpected(args[most], write+help)
 	}
 	for i, arg := range args[:min(len(args), len(names))] {
 		if arg == "" && slices.Contains(namesOfThings, names[i]) {

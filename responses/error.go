@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+
+	"holon/internal/visible"
 )
 
 // ErrorType is the coarse class of an error (Open Responses, "Errors").
@@ -124,10 +126,7 @@ type Error struct {
 
 // Error returns the message, and the hint where there is one, on one line.
 func (e *Error) Error() string {
-	if e.Hint == "" {
-		return e.Message
-	}
-	return e.Message + "; " + e.Hint
+	return visible.WithRemedy(e.Message, e.Hint)
 }
 
 // Unwrap returns the cause, which may be nil.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"holon/internal/visible"
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/state"
@@ -50,10 +51,7 @@ func runDebugPrompt(ctx context.Context, r *remote) error {
 func (p promptReport) showKnown(streams Streams) error {
 	why := "the daemon does not say why"
 	if f := p.Unknown; f != nil {
-		why = f.Message
-		if f.Hint != "" {
-			why += "; " + f.Hint
-		}
+		why = visible.WithRemedy(f.Message, f.Hint)
 	}
 	err := facts(streams, [2]string{"not known", "AGENTS.md, skills, tools, conversation and cache key: " + why})
 	var said []string

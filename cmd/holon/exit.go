@@ -152,10 +152,7 @@ func line(f state.Failure) string {
 	if f.Param != "" && !strings.HasPrefix(f.Message, f.Param+":") {
 		b.WriteString(visible.OneLine(f.Param, 200) + ": ")
 	}
-	b.WriteString(f.Message)
-	if f.Hint != "" {
-		b.WriteString("; " + visible.OneLine(f.Hint, maxHint))
-	}
+	b.WriteString(visible.WithRemedy(f.Message, visible.OneLine(f.Hint, maxHint)))
 	return b.String()
 }
 

@@ -24,6 +24,17 @@ func OneLine(s string, limit int) string {
 	return Clip(s, limit)
 }
 
+// WithRemedy joins what went wrong and the remedy, "" for none. A sentence of someone else's loses its full stop.
+func WithRemedy(message, remedy string) string {
+	if remedy == "" {
+		return message
+	}
+	if rest, ok := strings.CutSuffix(message, "."); ok && !strings.HasSuffix(rest, ".") {
+		message = rest
+	}
+	return message + "; " + remedy
+}
+
 // Name is the name of a file as it is, or Quoted where not all of it could be seen: no two names look the same.
 func Name(s string) string {
 	if quoted := Quoted(s); quoted != `"`+s+`"` || strings.TrimSpace(s) != s {

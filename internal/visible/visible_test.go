@@ -72,3 +72,13 @@ func TestName(t *testing.T) {
 		}
 	}
 }
+
+// A remedy follows a message, whose full stop it takes the place of.
+func TestWithRemedy(t *testing.T) {
+	for _, c := range [][3]string{{"it failed", "", "it failed"}, {"It failed.", "", "It failed."},
+		{"It failed.", "see", "It failed; see"}, {"it failed", "see", "it failed; see"}, {"wait...", "see", "wait...; see"}} {
+		if got := visible.WithRemedy(c[0], c[1]); got != c[2] {
+			t.Errorf("WithRemedy(%q, %q) = %q, want %q", c[0], c[1], got, c[2])
+		}
+	}
+}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"holon/internal/visible"
 )
 
 // Bounds of tools from outside.
@@ -80,10 +82,7 @@ type ToolError struct {
 
 // Error returns message and hint.
 func (e *ToolError) Error() string {
-	if e.Hint == "" {
-		return e.Message
-	}
-	return e.Message + "; " + e.Hint
+	return visible.WithRemedy(e.Message, e.Hint)
 }
 
 // Kinds of errors that every tool has.

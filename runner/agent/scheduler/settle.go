@@ -5,9 +5,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
+	"holon/internal/visible"
 	"holon/responses"
 	"holon/runner/agent/rules"
 	"holon/state"
@@ -168,7 +168,7 @@ func (s *step) tellStopped(dropped int) error {
 		text += fmt.Sprintf("it made %d turns for itself, one after another.", p.Turns)
 	}
 	if dropped > 0 {
-		text += fmt.Sprintf(" %d messages that it made for itself were dropped.", dropped)
+		text += fmt.Sprintf(" Messages that it made for itself and that were dropped: %d.", dropped)
 	}
 	n, err := s.notification(text + " Send it a prompt to let it go on.")
 	if err != nil {
@@ -271,7 +271,7 @@ func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v verdict) 
 	case v.failed && e.Permanent:
 		own.Block()
 		own.Code = clip(e.Failure.Code)
-		own.Reason = clip(strings.TrimSuffix(e.Failure.Summary+"; "+e.Failure.Hint, "; "))
+		own.Reason = clip(visible.WithRemedy(e.Failure.Summary, e.Failure.Hint))
 	case v.failed:
 		d, _ := rules.Backoff(own.Failed, s.m.opts.Rand())
 		at := s.now.Add(d.Truncate(time.Millisecond))

@@ -121,10 +121,10 @@ func (r *execution) judgeResponse() verdict {
 	case responses.ReasonBudget:
 		explain(r.spent())
 	case responses.ReasonMaxRounds:
-		explain(fmt.Sprintf("the turn ended early: the model was asked %d times", limits.MaxRounds), "--max-rounds",
+		explain("the turn ended early: the model was asked "+times(limits.MaxRounds), "--max-rounds",
 			"raise --max-rounds")
 	case responses.ReasonMaxToolCalls:
-		explain(fmt.Sprintf("the turn ended early: tools were called %d times", limits.MaxToolCalls),
+		explain("the turn ended early: tools were called "+times(limits.MaxToolCalls),
 			"--max-tool-calls", "raise --max-tool-calls")
 	case responses.ReasonMaxOutputBytes:
 		explain(fmt.Sprintf("the turn ended early: it left more output than %s, or its response has more than %s",
@@ -135,6 +135,14 @@ func (r *execution) judgeResponse() verdict {
 			"raise it with holon config set runtime.max_output_tokens, or ask for less")
 	}
 	return verdict{status, outcome, failure}
+}
+
+// times says how often something was done.
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }
 
 // spent says which bound of the budget ended the turn.

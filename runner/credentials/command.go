@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode"
 
+	"holon/internal/duration"
 	"holon/runner/gateway"
 )
 
@@ -99,8 +100,8 @@ func (c *command) run(ctx context.Context) (key gateway.Secret, expires time.Tim
 		return key, expires, c.failed(fmt.Sprintf("printed more than %d KiB", commandOutput>>10),
 			"let it print the key alone", said)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return key, expires, c.failed(fmt.Sprintf("took longer than %s", c.timeout), "it must not wait for a person",
-			said)
+		return key, expires, c.failed(fmt.Sprintf("took longer than %s", duration.Text(c.timeout)),
+			"it must not wait for a person", said)
 	case ctx.Err() != nil:
 		return key, expires, ctx.Err()
 	case err != nil:

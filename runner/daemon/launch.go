@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"holon/internal/duration"
 	"holon/internal/procfs"
 	"holon/internal/visible"
 	"holon/state"
@@ -69,7 +70,7 @@ func (d *Daemon) await(ctx context.Context, process procfs.Process) (sighting, e
 		}
 		if time.Now().After(deadline) {
 			return seen, &state.Error{Code: codeNotStarted, Param: "daemon",
-				Message: fmt.Sprintf("it was not ready within %s", d.opts.StartWithin),
+				Message: fmt.Sprintf("it was not ready within %s", duration.Text(d.opts.StartWithin)),
 				Hint:    "look at: holon daemon logs", Err: seen.silent}
 		}
 		if !pause(ctx) {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/internal/durable"
+	"holon/internal/duration"
 	"holon/responses/turns"
 	"holon/runner/engine"
 )
@@ -97,7 +98,7 @@ func (e *examination) checkClock(context.Context) []Result {
 		drift = t.Sub(p.end)
 	}
 	if drift.Abs() > maxDrift {
-		return one(seen("the container's clock is off by %s", drift.Round(time.Second)).but(statusWarning,
+		return one(seen("the container's clock is off by %s", duration.Text(drift.Round(time.Second))).but(statusWarning,
 			"set the clock of the engine's machine; restart its virtual machine if it has one"))
 	}
 	return one(seen("the same on both sides"))

@@ -17,6 +17,7 @@ import (
 	"time"
 	"unicode"
 
+	"holon/internal/duration"
 	"holon/internal/providers"
 	"holon/internal/unixsocket"
 	"holon/runner/gateway"
@@ -49,8 +50,9 @@ func (h *Host) Check(ctx context.Context, ref string) Checked {
 	err := h.ask(ctx, ref, &c)
 	c.LatencyMS = time.Since(start).Milliseconds()
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = &Error{Code: "timeout", Param: ref, Message: fmt.Sprintf("did not answer within %s", checkTime),
-			Hint: "try again, or look at the provider's status page"}
+		err = &Error{Code: "timeout", Param: ref,
+			Message: fmt.Sprintf("did not answer within %s", duration.Text(checkTime)),
+			Hint:    "try again, or look at the provider's status page"}
 	}
 	c.Error, c.OK = failure(err), err == nil
 	return c

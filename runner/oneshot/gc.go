@@ -139,7 +139,7 @@ func (c *collection) orphans(ctx context.Context) error {
 			if dead := c.Now.Sub(v.SeenAt.Time()); !c.Force && dead < c.OrphanAge {
 				c.found = append(c.found, Finding{Kind: "run", Do: "settle", What: v.ID, Kept: true,
 					Why: fmt.Sprintf("%s; holon attach goes on with it, --force ends it, and so does a gc in %s", why,
-						(c.OrphanAge - dead).Round(time.Minute))})
+						leftText(c.OrphanAge-dead))})
 				continue
 			}
 		}
@@ -232,6 +232,9 @@ func (c *collection) frees(claim workspace.Claim) bool {
 		return f.Do == "free" && f.What == claim.Slot && f.Error == ""
 	})
 }
+
+// leftText is a time that is left, to the minute.
+func leftText(d time.Duration) string { return duration.Text(d.Round(time.Minute)) }
 
 // agoText is a time that has passed, in whole minutes, or seconds of the first.
 func agoText(d time.Duration) string {

@@ -53,6 +53,15 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
+// How long an orphan is left alone is written as all durations are.
+func TestLeftText(t *testing.T) {
+	for d, want := range map[time.Duration]string{time.Hour - time.Second: "1h", 61 * time.Minute: "1h1m"} {
+		if got := leftText(d); got != want {
+			t.Errorf("leftText(%s) = %q, want %q", d, got, want)
+		}
+	}
+}
+
 // How long ago a run ended is neither rounded up nor away.
 func TestAgoText(t *testing.T) {
 	for d, want := range map[time.Duration]string{24*time.Second + 900*time.Millisecond: "24s", 61 * time.Second: "1m",

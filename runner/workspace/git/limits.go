@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"holon/internal/duration"
 )
 
 // Bounds on a git process. Hostile content can make git slow or large: a tree that contains itself a million times,
@@ -36,11 +38,11 @@ var memorySettings = []string{"core.packedGitLimit=512m", "core.deltaBaseCacheLi
 func (g Runner) passedLimit(command string, exit *exec.ExitError, stderr string) error {
 	status, ok := exit.Sys().(syscall.WaitStatus)
 	if ok && status.Signaled() && status.Signal() == syscall.SIGXCPU {
-		return overBudget(command, fmt.Sprintf("used more than %s of processor time", g.processor))
+		return overBudget(command, fmt.Sprintf("used more than %s of processor time", duration.Text(g.processor)))
 	}
 	// If a child of git was ended, git reports only this.
 	if strings.Contains(stderr, "died of signal 24") {
-		return overBudget(command, fmt.Sprintf("used more than %s of processor time", g.processor))
+		return overBudget(command, fmt.Sprintf("used more than %s of processor time", duration.Text(g.processor)))
 	}
 	texts := []string{"Out of memory, ", "out of memory", "Cannot allocate memory"}
 	if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(stderr, text) }) {

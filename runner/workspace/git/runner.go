@@ -26,6 +26,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"holon/internal/duration"
 )
 
 // hardening are the settings of every git process: git runs no program that a configuration names, fetches nothing, and
@@ -126,7 +128,7 @@ func (g Runner) Line(ctx context.Context, args ...string) (string, error) {
 func (g Runner) Stream(ctx context.Context, stdin io.Reader, stdout io.Writer, args ...string) error {
 	clock := cmp.Or(g.clock, maxGitTime)
 	ctx, cancel := context.WithTimeoutCause(ctx, clock,
-		overBudget(args[0], fmt.Sprintf("did not end within %s", clock)))
+		overBudget(args[0], fmt.Sprintf("did not end within %s", duration.Text(clock))))
 	defer cancel()
 	cmd, stderr := g.command(ctx, args)
 	cmd.Stdin, cmd.Stdout = stdin, stdout

@@ -87,13 +87,18 @@ func lastComplaint(logs []byte) string {
 const CodeMCPConfig Code = "invalid_mcp_config"
 
 // wrongFlag is the error behind a last line of agentd's log that says what is wrong with a file which the user gave,
-// nil for any other line.
-func wrongFlag(line string) *Error {
+// nil for any other line. path is the user's, of which agentd knows a copy.
+func wrongFlag(line, path string) *Error {
 	_, said, found := strings.Cut(line, "--mcp-config: ")
 	if !found {
 		return nil
 	}
 	message, hint, _ := strings.Cut(said, "; ")
+	if rest, ok := strings.CutPrefix(message, "the file "); ok {
+		message = visible.Name(path) + " " + rest
+	} else {
+		message = visible.Name(path) + ": " + message
+	}
 	return &Error{Code: CodeMCPConfig, Param: "--mcp-config", Message: message, Hint: hint}
 }
 
@@ -104,6 +109,9 @@ func (t TurnResult) Failure() *state.Failure {
 	if copied := t.scenario[0]; f != nil && copied != "" {
 		f.Message = strings.ReplaceAll(f.Message, copied, t.scenario[1])
 	}
+	if f != nil && t.mcpConfig != "" {
+		f.Hint = strings.ReplaceAll(f.Hint, listOfMCPServers, visible.Name(t.mcpConfig))
+	}
 	if f == nil || known == nil || f.Code != known.Code {
 		return f
 	}
@@ -113,6 +121,9 @@ func (t TurnResult) Failure() *state.Failure {
 	}
 	return f
 }
+
+// listOfMCPServers is what agentd calls the file, as it knows no path that a person has.
+const listOfMCPServers = "the list of MCP servers"
 
 // responseFailure is the container's word on why a response is not completed, made fit to be printed.
 func responseFailure(resp *responses.Response) *state.Failure {

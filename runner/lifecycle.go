@@ -91,7 +91,7 @@ func (s *Session) diedError(ctx context.Context, message string) error {
 	defer cancel()
 	if logs, err := s.cfg.Engine.Logs(ctx, s.handle, 4<<10); err == nil {
 		line := lastComplaint(logs)
-		if wrong := wrongFlag(line); wrong != nil && s.exit.Code == 2 {
+		if wrong := wrongFlag(line, s.cfg.MCPConfig); wrong != nil && s.exit.Code == 2 {
 			return wrong
 		}
 		if line != "" {

@@ -79,7 +79,9 @@ type TurnResult struct {
 	// Account is what the gateway metered, nil where there was none.
 	Account *gateway.Account
 	// Trouble is what the gateway knows of the last request to a model, nil if that was answered.
-	Trouble  *state.Failure
+	Trouble   *state.Failure
+	mcpConfig string // the user's list of MCP servers, "" for none
+
 	scenario [2]string // path of its copy that agentd knows, and the user's; empty without one
 	// Interrupted is set when the turn's context ended before the turn did.
 	Interrupted bool
@@ -161,7 +163,7 @@ func (s *Session) admitted(ctx context.Context, req Turn, watch Observer, run ru
 // watchTurn reads the events of the turn to their end.
 func (s *Session) watchTurn(ctx context.Context, req Turn, watch Observer,
 	events func(context.Context) iter.Seq2[responses.Event, error]) (result TurnResult) {
-	result = TurnResult{TurnID: req.ID, SessionID: s.id}
+	result = TurnResult{TurnID: req.ID, SessionID: s.id, mcpConfig: s.cfg.MCPConfig}
 	if s.cfg.Scenario != "" {
 		result.scenario = [2]string{s.inside(hostPath) + "/" + scenarioFile, s.cfg.Scenario}
 	}

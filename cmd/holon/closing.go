@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"holon/internal/visible"
 	"holon/responses"
@@ -31,9 +32,10 @@ func (p *progress) summary(m *state.Manifest, dir string) {
 			p.println(line)
 		}
 	}
-	for i, w := range m.Warnings {
+	warnings := slices.DeleteFunc(slices.Clone(m.Warnings), func(w string) bool { return slices.Contains(p.warned, w) })
+	for i, w := range warnings {
 		if i == 5 {
-			p.println(fmt.Sprintf("  … and %d more warnings, see %s", len(m.Warnings)-i, state.ManifestFile))
+			p.println(fmt.Sprintf("  … and %d more warnings, see %s", len(warnings)-i, state.ManifestFile))
 			break
 		}
 		p.println("  warning: " + visible.OneLine(w, 300))

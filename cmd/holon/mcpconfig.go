@@ -30,7 +30,7 @@ func checkMCPConfig(path string) error {
 		err = settings.CheckSyntax(data)
 	}
 	if err != nil {
-		return usage("--mcp-config", "the file cannot be read: "+err.Error(),
+		return usage("--mcp-config", visible.Name(path)+" cannot be read: "+err.Error(),
 			"write servers: with a name and command:, url: or socket: for each (docs/reference/mcp.md)")
 	}
 	return nil

@@ -36,6 +36,7 @@ type progress struct {
 	since   time.Time
 	calls   map[string]activity.Call // that run, by id
 	denied  map[string]bool          // connections of which it was said
+	warned  []string                 // what was warned of already
 	retried string                   // the newest reason to ask a model again of which it was said
 	writing *answer                  // the message that is being written, nil when none is
 	told    string                   // the newest message that was shown while it was written
@@ -116,6 +117,7 @@ func (p *progress) Fact(ev turns.RuntimeEvent) {
 	case turns.RuntimeWarning:
 		if why, ok := oneshot.MCPWarning(ev); ok {
 			p.printLocked("  ! " + why)
+			p.warned = append(p.warned, why)
 		}
 	case turns.ModelRequested:
 		var f turns.Requested
@@ -178,7 +180,7 @@ func retry(f turns.AttemptFailure, told *string) (next, line string) {
 		return next, ""
 	}
 	*told = why
-	return next, "! " + why + "; " + next
+	return next, "! " + visible.WithRemedy(why, next)
 }
 
 // Egress shows what was denied, once each: an agent tries again.

@@ -92,7 +92,7 @@ func (s *Session) findContainer(ctx context.Context, handle *engine.Handle) (*en
 	}
 	if found.Labels[LabelRun] != s.cfg.ID {
 		return nil, &Error{Code: CodeContainerGone, Param: "run",
-			Message: fmt.Sprintf("container %.12s is not that of run %s", handle.ID, s.cfg.ID),
+			Message: fmt.Sprintf("container %.12s is not that of %s", handle.ID, s.cfg.ID),
 			Hint:    "look at " + state.SessionFile + " of the run"}
 	}
 	return &found, nil

@@ -145,9 +145,9 @@ func (s *Streams) fromElsewhere(param, asked, id, dir string) error {
 		return nil
 	}
 	if asked != id {
-		return usage(param, fmt.Sprintf("%q is run %s of another workspace, %s", visible.OneLine(asked, 100), id,
+		return usage(param, fmt.Sprintf("%q is %s of another workspace, %s", visible.OneLine(asked, 100), id,
 			visible.OneLine(dir, 500)), "give its whole id, or --workspace")
 	}
-	s.say(fmt.Sprintf("run %s is of another workspace: its change goes to %s", id, visible.OneLine(dir, 500)))
+	s.say(fmt.Sprintf("%s is of another workspace: its change goes to %s", id, visible.OneLine(dir, 500)))
 	return nil
 }

@@ -117,7 +117,7 @@ func runCheckout(ctx context.Context, o *checkoutOptions) error {
 	}
 	m := entry.Manifest
 	if diff == nil || len(diff.Files) == 0 {
-		o.streams.say(fmt.Sprintf("holon: run %s changed no file; there is nothing to check out", entry.ID))
+		o.streams.say(fmt.Sprintf("holon: %s changed no file; there is nothing to check out", entry.ID))
 		if o.JSON {
 			return printJSON(o.streams, landing.CheckoutResult{Registration: landing.Registration{Run: entry.ID}})
 		}
@@ -177,10 +177,10 @@ func (o *checkoutOptions) remove(ctx context.Context, home state.Home, entry *fi
 	}
 	switch {
 	case result == nil && o.DeleteBranch: // which branch it was is not known any more
-		return usage("--delete-branch", "run "+entry.ID+" is not checked out, so its branch is not known",
+		return usage("--delete-branch", entry.ID+" is not checked out, so its branch is not known",
 			"delete it with git branch -d NAME, which refuses where something is not merged")
 	case result == nil:
-		fmt.Fprintf(o.streams.Err, "holon: run %s is not checked out\n", entry.ID)
+		fmt.Fprintf(o.streams.Err, "holon: %s is not checked out\n", entry.ID)
 		return nil
 	}
 	if o.JSON {

@@ -67,7 +67,7 @@ func (o *diffOptions) run(ctx context.Context) error {
 		return err
 	}
 	if diff == nil || len(diff.Files) == 0 {
-		fmt.Fprintf(o.streams.Err, "holon: run %s changed no file\n", entry.ID)
+		fmt.Fprintf(o.streams.Err, "holon: %s changed no file\n", entry.ID)
 		if o.JSON {
 			return printJSON(o.streams, cmp.Or(diff, &workspace.Diff{Files: []workspace.FileChange{}}))
 		}

@@ -172,6 +172,6 @@ func (l *lifecycle) containerLog(ctx context.Context, entry *files.Entry) error 
 		}
 	}
 	return &runner.Error{Code: oneshot.CodeNoTurn, Param: "--container",
-		Message: "the container of run " + entry.ID + " is gone, and its log was not kept",
+		Message: "the container of " + entry.ID + " is gone, and its log was not kept",
 		Hint:    "start runs with --keep to keep it"}
 }

@@ -62,7 +62,7 @@ func result(entry *files.Entry) (workspace.Info, *workspace.Diff, error) {
 			hint = "wait for its end: holon logs --follow " + entry.ID
 		}
 		return workspace.Info{}, nil, &runner.Error{Code: "run_not_finished", Param: "RUN",
-			Message: fmt.Sprintf("run %s is %s and has no result", entry.ID, status), Hint: hint}
+			Message: fmt.Sprintf("%s is %s and has no result", entry.ID, status), Hint: hint}
 	}
 	ws := workspaceOf(entry.Manifest)
 	if ws.Changes == nil && entry.Manifest.Turn != nil {
@@ -73,10 +73,10 @@ func result(entry *files.Entry) (workspace.Info, *workspace.Diff, error) {
 
 // uncollected is the error of a run whose turn ended and whose change was not collected.
 func uncollected(entry *files.Entry) error {
-	e := &runner.Error{Code: "nothing_collected", Param: "RUN", Message: "the change of run " + entry.ID +
+	e := &runner.Error{Code: "nothing_collected", Param: "RUN", Message: "the change of " + entry.ID +
 		" was not collected", Hint: "holon show " + entry.ID + " says why; start it again"}
 	if _, err := os.Stat(filepath.Join(entry.Dir, state.SessionFile)); err == nil { // it holds its tree
-		e.Message = "the change of run " + entry.ID + " is not saved yet"
+		e.Message = "the change of " + entry.ID + " is not saved yet"
 		e.Hint = "free some space if there is none, and save it with: holon gc"
 	}
 	return e

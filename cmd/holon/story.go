@@ -123,7 +123,7 @@ func (l *lifecycle) tell(ctx context.Context, turn *turnfiles.Files, id string, 
 	case e.Manifest != nil && e.Manifest.Error != nil:
 		err = l.streams.print("! ", "  ", l.streams.defuse(line(*e.Manifest.Error)))
 	case e.Manifest == nil && !e.Live:
-		l.streams.say(fmt.Sprintf("holon: the holon of run %s was killed; go on with it: holon attach %s", id, id))
+		l.streams.say(fmt.Sprintf("holon: the holon of %s was killed; go on with it: holon attach %s", id, id))
 	}
 	return err
 }

@@ -22,7 +22,7 @@ const codeNotContinued runner.Code = "cannot_continue"
 // conversation, and its tree has the change of parent from the beginning.
 func (o *Run) Continue(parent *files.Entry) error {
 	refuse := func(message, hint string) error {
-		return &runner.Error{Code: codeNotContinued, Param: "--continue", Message: "run " + parent.ID + " " + message,
+		return &runner.Error{Code: codeNotContinued, Param: "--continue", Message: parent.ID + " " + message,
 			Hint: hint}
 	}
 	m := parent.Manifest

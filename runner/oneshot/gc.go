@@ -271,7 +271,7 @@ func (c *collection) old(ctx context.Context) error {
 			c.add("run", "remove", e.ID, why, func() (err error) { worktree, err = c.forget(ctx, e.ID); return err })
 			if worktree != "" {
 				c.found = append(c.found, Finding{Kind: "worktree", Do: "remove", What: worktree, Done: !c.DryRun,
-					Why: "the result of run " + e.ID + " is checked out there; files that git ignores go too"})
+					Why: "the result of " + e.ID + " is checked out there; files that git ignores go too"})
 			}
 		}
 	}
@@ -290,7 +290,7 @@ func (c *collection) forget(ctx context.Context, id string) (worktree string, er
 	}
 	if _, err := runner.ReadRunRecord(run.Dir()); !errors.Is(err, fs.ErrNotExist) {
 		return "", errors.Join(&runner.Error{Code: runner.CodeStillRunning, Param: "run",
-			Message: "run " + id + " still holds something",
+			Message: id + " still holds something",
 			Hint:    "settle it first"}, run.Close())
 	}
 	removed, err := landing.Remove(ctx, landing.RemoveOptions{RunDir: run.Dir(), Borrowing: c.Borrowing,

@@ -81,14 +81,14 @@ func (rc *Recovery) recover(ctx context.Context, id string, how recovery) (*stat
 	}
 	if entry.Damaged { // it may be of another version, or edited by hand, and must not be lost
 		return nil, &state.Error{Code: state.CodeManifestInvalid, Param: "run", Err: entry.Problem,
-			Message: "run " + id + " has a manifest that cannot be read",
+			Message: id + " has a manifest that cannot be read",
 			Hint:    "correct or remove " + filepath.Join(entry.Dir, state.ManifestFile)}
 	}
 	rec, err := runner.ReadRunRecord(run.Dir())
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && entry.Manifest != nil:
 		return nil, &runner.Error{Code: codeEnded, Param: "run",
-			Message: "run " + id + " has ended: " + string(entry.Manifest.Status),
+			Message: id + " has ended: " + string(entry.Manifest.Status),
 			Hint:    "see its results in " + entry.OutputDir()}
 	case errors.Is(err, fs.ErrNotExist):
 		return rc.unbegun(ctx, run)
@@ -226,7 +226,7 @@ func (rc *Recovery) unbegun(ctx context.Context, run *files.Run) (*state.Manifes
 	}
 	for _, name := range []string{runner.NotesFile, runner.EgressFile} { // begun before the record, and empty
 		if err := os.Remove(filepath.Join(run.Dir(), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("remove what was begun of run %s: %w", run.ID(), err)
+			return nil, fmt.Errorf("remove what was begun of %s: %w", run.ID(), err)
 		}
 	}
 	return m, run.WriteManifest(m)

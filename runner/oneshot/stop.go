@@ -79,7 +79,7 @@ func (s *stopping) press(ctx context.Context, e *files.Entry) error {
 		return eng.Stop(ctx, *rec.Handle, 0)
 	case waited > s.grace+collectGrace:
 		return &runner.Error{Code: runner.CodeStillRunning, Param: "run",
-			Message: "run " + e.ID + " did not end in time", Hint: "wait with holon ps, or kill its holon " +
+			Message: e.ID + " did not end in time", Hint: "wait with holon ps, or kill its holon " +
 				"and use holon gc"}
 	}
 	return nil

@@ -29,7 +29,7 @@ func PatchOf(e *files.Entry) (string, error) {
 
 func resultsGone(e *files.Entry, hint string) error {
 	return &runner.Error{Code: CodeResultsGone, Param: "run",
-		Message: "the results of run " + e.ID + " are no longer in " + e.OutputDir(), Hint: hint}
+		Message: "the results of " + e.ID + " are no longer in " + e.OutputDir(), Hint: hint}
 }
 
 // OpenTurn opens the files of the run's turn: among the results once it has ended, next to its container before. A turn
@@ -41,11 +41,11 @@ func OpenTurn(e *files.Entry) (*turnfiles.Files, error) {
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &runner.Error{Code: CodeNoTurn, Param: "run",
-			Message: "the turn of run " + e.ID + " has left nothing yet",
+			Message: "the turn of " + e.ID + " has left nothing yet",
 			Hint:    "try again later; holon ps shows the run"}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open the turn of run %s: %w", e.ID, err)
+		return nil, fmt.Errorf("open the turn of %s: %w", e.ID, err)
 	}
 	return turn, nil
 }

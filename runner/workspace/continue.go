@@ -38,11 +38,11 @@ func (t *Tree) continued(ctx context.Context, from Continuation) (tree string, e
 	repo.Alternates = append([]string{from.Objects}, t.base.Alternates...)
 	g := repo.Git().With("GIT_INDEX_FILE=" + index)
 	if _, err := g.Run(ctx, nil, "read-tree", t.info.BaseTree); err != nil {
-		return "", fmt.Errorf("continue run %s: %w", from.Run, err)
+		return "", fmt.Errorf("continue %s: %w", from.Run, err)
 	}
 	patch, err := git.ReadPatch(ctx, repo, from.Patch)
 	if err != nil {
-		return "", fmt.Errorf("continue run %s: %w", from.Run, err)
+		return "", fmt.Errorf("continue %s: %w", from.Run, err)
 	}
 	conflicts, err := patch.Merge(ctx, repo, index)
 	if git.Refused(err) || len(conflicts) > 0 && err == nil {
@@ -52,7 +52,7 @@ func (t *Tree) continued(ctx context.Context, from Continuation) (tree string, e
 		return "", err
 	}
 	if tree, err = g.Line(ctx, "write-tree"); err != nil {
-		return "", fmt.Errorf("continue run %s: %w", from.Run, err)
+		return "", fmt.Errorf("continue %s: %w", from.Run, err)
 	}
 	// What the earlier run had was not written again.
 	_, err = g.Run(ctx, strings.NewReader(tree+"\n^"+t.info.BaseTree+"\n"), "pack-objects", "--revs", "--non-empty",
@@ -64,11 +64,11 @@ func (t *Tree) continued(ctx context.Context, from Continuation) (tree string, e
 func (t *Tree) continueConflict(from Continuation, paths []string, cause error) error {
 	slices.Sort(paths)
 	e := &git.Error{Code: CodeContinueConflict, Param: "--continue", Paths: paths, Err: cause,
-		Message: fmt.Sprintf("the change of run %s does not fit the files in %s any more", from.Run, t.info.Path),
+		Message: fmt.Sprintf("the change of %s does not fit the files in %s any more", from.Run, t.info.Path),
 		Hint: "undo your changes there, or merge them with the result first: holon checkout " + from.Run +
 			" makes a branch of it"}
 	if len(paths) > 0 {
-		e.Message = fmt.Sprintf("the change of run %s conflicts with %s in %s as it is now", from.Run,
+		e.Message = fmt.Sprintf("the change of %s conflicts with %s in %s as it is now", from.Run,
 			visible.Quoted(paths[0]), t.info.Path)
 	}
 	return e

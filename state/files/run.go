@@ -48,7 +48,7 @@ func (r *Run) WriteManifest(m *state.Manifest) error {
 	}
 	if m.RunID != r.ID() {
 		return &state.Error{Code: state.CodeManifestInvalid, Param: "run_id",
-			Message: fmt.Sprintf("manifest of run %.80q given to run %s", m.RunID, r.ID()),
+			Message: fmt.Sprintf("manifest of run %.80q given to %s", m.RunID, r.ID()),
 			Hint:    "write it to its own run"}
 	}
 	text, err := m.Encode()
@@ -64,7 +64,7 @@ func (r *Run) WriteManifest(m *state.Manifest) error {
 }
 
 func notHeld(id string) error {
-	return &state.Error{Code: state.CodeNotHeld, Param: "run", Message: "run " + id + " is not held any more",
+	return &state.Error{Code: state.CodeNotHeld, Param: "run", Message: id + " is not held any more",
 		Hint: "write the record before the run is closed"}
 }
 
@@ -113,7 +113,7 @@ func (r *Run) Remove() error {
 	err = errors.Join(err, r.lease.Close())
 	r.lease = nil
 	if err != nil {
-		return fmt.Errorf("remove run %s: %w", r.start.RunID, err)
+		return fmt.Errorf("remove %s: %w", r.start.RunID, err)
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func openRun(id, dir string) (*os.File, error) {
 		err = fs.ErrNotExist
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open run %s: %w", id, err)
+		return nil, fmt.Errorf("open %s: %w", id, err)
 	}
 	return d, nil
 }
@@ -174,25 +174,25 @@ func readEntry(id, dir string) (*Entry, error) {
 	// The lease first: a run that is found released has written its manifest.
 	var problems []error
 	if e.Live, e.Seen, err = leaseHeld(d); err != nil {
-		problems = append(problems, fmt.Errorf("look at the lease of run %s: %w", id, err))
+		problems = append(problems, fmt.Errorf("look at the lease of %s: %w", id, err))
 	}
 	text, err := readFile(d, state.StartFile, maxStart)
 	if err == nil {
 		e.Start, err = state.DecodeStart(text)
 	}
 	if err != nil {
-		problems = append(problems, fmt.Errorf("read %s of run %s: %w", state.StartFile, id, err))
+		problems = append(problems, fmt.Errorf("read %s of %s: %w", state.StartFile, id, err))
 	}
 	text, err = readFile(d, state.ManifestFile, state.MaxManifest)
 	if err == nil {
 		e.Manifest, err = state.DecodeManifest(text)
 	}
 	if err == nil && e.Manifest.RunID != id {
-		err = fmt.Errorf("it is of run %s", e.Manifest.RunID)
+		err = fmt.Errorf("it is of %s", e.Manifest.RunID)
 		e.Manifest = nil
 	}
 	if e.Damaged = err != nil && !errors.Is(err, fs.ErrNotExist); e.Damaged {
-		problems = append(problems, fmt.Errorf("read %s of run %s: %w", state.ManifestFile, id, err))
+		problems = append(problems, fmt.Errorf("read %s of %s: %w", state.ManifestFile, id, err))
 	}
 	e.Problem = errors.Join(problems...)
 	return e, nil

@@ -107,7 +107,7 @@ func (r *Runs) place(start state.Start, dir string) (lease *os.File, err error) 
 	if err = os.Rename(temp, dir); err != nil {
 		if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTEMPTY) {
 			err = &state.Error{Code: state.CodeRunExists, Param: "run",
-				Message: "there is a run " + start.RunID + " already", Hint: "use another id"}
+				Message: start.RunID + " is there already", Hint: "use another id"}
 		}
 		return lease, err
 	}

@@ -35,16 +35,16 @@ func (r *Runs) Take(ctx context.Context, id string) (*Run, error) {
 		return nil, notFound(id, listRuns)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open run %s: %w", id, err)
+		return nil, fmt.Errorf("open %s: %w", id, err)
 	}
 	defer d.Close()
 	lease, err := retakeLease(d)
 	if err != nil {
-		return nil, fmt.Errorf("run %s: %w", id, err)
+		return nil, fmt.Errorf("%s: %w", id, err)
 	}
 	if lease == nil {
 		return nil, &state.Error{Code: state.CodeRunLive, Param: "run",
-			Message: "run " + id + " belongs to a holon that is alive",
+			Message: id + " belongs to a holon that is alive",
 			Hint:    "wait for its end, or stop it with holon stop"}
 	}
 	run, err := held(dir, d, lease, id)
@@ -59,26 +59,26 @@ func (r *Runs) Take(ctx context.Context, id string) (*Run, error) {
 func held(dir string, d, lease *os.File, id string) (*Run, error) {
 	opened, err := d.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("look at run %s: %w", id, err)
+		return nil, fmt.Errorf("look at %s: %w", id, err)
 	}
 	if named, err := os.Lstat(dir); err != nil || !os.SameFile(opened, named) {
 		return nil, notFound(id, listRuns)
 	}
 	text, err := readFile(d, state.StartFile, maxStart)
 	if err != nil {
-		return nil, fmt.Errorf("read %s of run %s: %w", state.StartFile, id, err)
+		return nil, fmt.Errorf("read %s of %s: %w", state.StartFile, id, err)
 	}
 	start, err := state.DecodeStart(text)
 	if err != nil {
-		return nil, fmt.Errorf("run %s: %w", id, err)
+		return nil, fmt.Errorf("%s: %w", id, err)
 	}
 	if start.RunID != id || !filepath.IsAbs(start.OutputDir) {
 		return nil, &state.Error{Code: state.CodeManifestInvalid, Param: "run_id",
-			Message: fmt.Sprintf("%s of run %s is that of another", state.StartFile, id)}
+			Message: fmt.Sprintf("%s of %s is that of another", state.StartFile, id)}
 	}
 	for _, dir := range []string{dir, start.OutputDir} { // the process that wrote there was killed
 		if err := durable.Sweep(dir); err != nil {
-			return nil, fmt.Errorf("run %s: %w", id, err)
+			return nil, fmt.Errorf("%s: %w", id, err)
 		}
 	}
 	return &Run{start: *start, dir: dir, lease: lease}, nil

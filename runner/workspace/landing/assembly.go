@@ -55,7 +55,7 @@ func (a *assembly) build(ctx context.Context) (commit string, commits int, err e
 			return commit, commits, nil
 		}
 	} else if o.Info.IncludedDirty {
-		subject := "Uncommitted changes at the start of run " + o.Run
+		subject := "Uncommitted changes at the start of " + o.Run
 		if commit, err = a.commit(ctx, o.Diff.BaseTree, commit, subject, "Holon-Start: "+o.Run); err != nil {
 			return "", 0, err
 		}

@@ -111,7 +111,7 @@ func (o *CheckoutOptions) check() error {
 		return git.InvalidOption("RUN", "the record of the run can't be used")
 	}
 	if o.Diff.ResultTree == o.Diff.BaseTree {
-		return &git.Error{Code: CodeNothingChanged, Param: "RUN", Message: "run " + o.Run + " changed no file",
+		return &git.Error{Code: CodeNothingChanged, Param: "RUN", Message: o.Run + " changed no file",
 			Hint: "there is nothing to check out"}
 	}
 	if o.Branch == "" {

@@ -27,14 +27,14 @@ type worktrees struct {
 func (w *worktrees) resume(ctx context.Context, o CheckoutOptions, known *Registration) (*CheckoutResult, error) {
 	if known.Repository != w.user.CommonDir {
 		return nil, &git.Error{Code: CodeCheckedOut, Param: "--workspace",
-			Message: fmt.Sprintf("run %s is checked out in another repository, at %s", o.Run, known.Path),
+			Message: fmt.Sprintf("%s is checked out in another repository, at %s", o.Run, known.Path),
 			Hint:    "holon checkout --remove " + o.Run + " removes that working tree"}
 	}
 	gitDir, otherBranch := known.gitDirOf(), o.Branch != "" && o.Branch != known.Branch
 	if gitDir != "" && git.Exists(filepath.Join(known.Path, ".git")) && known.filled() {
 		if otherBranch || o.Path != "" && !samePath(o.Path, known.Path) {
 			return nil, &git.Error{Code: CodeCheckedOut, Param: "RUN",
-				Message: fmt.Sprintf("run %s is checked out at %s, on branch %s", o.Run, known.Path, known.Branch),
+				Message: fmt.Sprintf("%s is checked out at %s, on branch %s", o.Run, known.Path, known.Branch),
 				Hint:    "holon checkout --remove " + o.Run + " removes that working tree and keeps the branch"}
 		}
 		return &CheckoutResult{Registration: *known, Existing: true, Warnings: o.Diff.Warnings}, nil

@@ -109,9 +109,6 @@ func (t TurnResult) Failure() *state.Failure {
 	if copied := t.scenario[0]; f != nil && copied != "" {
 		f.Message = strings.ReplaceAll(f.Message, copied, t.scenario[1])
 	}
-	if f != nil && t.mcpConfig != "" {
-		f.Hint = strings.ReplaceAll(f.Hint, listOfMCPServers, visible.Name(t.mcpConfig))
-	}
 	if f == nil || known == nil || f.Code != known.Code {
 		return f
 	}
@@ -124,6 +121,14 @@ func (t TurnResult) Failure() *state.Failure {
 
 // listOfMCPServers is what agentd calls the file, as it knows no path that a person has.
 const listOfMCPServers = "the list of MCP servers"
+
+// namingMCPConfig puts the user's name of that file into the remedy of a turn that agentd refused.
+func namingMCPConfig(err error, path string) error {
+	if e, ok := errors.AsType[*responses.Error](err); ok && path != "" {
+		e.Hint = strings.ReplaceAll(e.Hint, listOfMCPServers, visible.Name(path))
+	}
+	return err
+}
 
 // responseFailure is the container's word on why a response is not completed, made fit to be printed.
 func responseFailure(resp *responses.Response) *state.Failure {

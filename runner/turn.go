@@ -79,9 +79,7 @@ type TurnResult struct {
 	// Account is what the gateway metered, nil where there was none.
 	Account *gateway.Account
 	// Trouble is what the gateway knows of the last request to a model, nil if that was answered.
-	Trouble   *state.Failure
-	mcpConfig string // the user's list of MCP servers, "" for none
-
+	Trouble  *state.Failure
 	scenario [2]string // path of its copy that agentd knows, and the user's; empty without one
 	// Interrupted is set when the turn's context ended before the turn did.
 	Interrupted bool
@@ -163,7 +161,7 @@ func (s *Session) admitted(ctx context.Context, req Turn, watch Observer, run ru
 // watchTurn reads the events of the turn to their end.
 func (s *Session) watchTurn(ctx context.Context, req Turn, watch Observer,
 	events func(context.Context) iter.Seq2[responses.Event, error]) (result TurnResult) {
-	result = TurnResult{TurnID: req.ID, SessionID: s.id, mcpConfig: s.cfg.MCPConfig}
+	result = TurnResult{TurnID: req.ID, SessionID: s.id}
 	if s.cfg.Scenario != "" {
 		result.scenario = [2]string{s.inside(hostPath) + "/" + scenarioFile, s.cfg.Scenario}
 	}
@@ -183,7 +181,7 @@ func (s *Session) watchTurn(ctx context.Context, req Turn, watch Observer,
 	defer func() { result.Interrupted = errors.Is(context.Cause(ctx), ErrInterrupted) && !completed(result) }()
 	for ev, err := range events(streaming) {
 		if err != nil {
-			result.Err = s.turnError(ctx, streaming, err)
+			result.Err = namingMCPConfig(s.turnError(ctx, streaming, err), s.cfg.MCPConfig)
 			break
 		}
 		if ev.Response != nil {

@@ -76,7 +76,7 @@ func runExport(ctx context.Context, r *remote, kind, file string, through int64)
 
 // printExport prints a document, unless a secret of this process would be taken out of it: its digests would be wrong.
 func printExport(streams Streams, doc json.RawMessage) error {
-	if !bytes.Equal(streams.Secrets.JSON(doc, turns.Structure), doc) {
+	if !bytes.Equal(streams.Secrets.JSON(doc, turns.Recorded), doc) {
 		return usage("--output", "is missing, and the document has a secret that is never printed, so that its digests "+
 			"would be wrong", "write it to a file: --output FILE")
 	}

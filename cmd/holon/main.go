@@ -16,15 +16,33 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"holon/internal/redact"
 	"holon/internal/visible"
 	"holon/runner"
+	"holon/runner/credentials"
+	"holon/state"
 )
 
 // version is set by the build: -ldflags "-X main.version=v1.2.3".
 var version string
 
 func main() {
-	os.Exit(run(takeArguments(), systemStreams()))
+	streams := systemStreams()
+	learnStored(streams.Secrets)
+	os.Exit(run(takeArguments(), streams))
+}
+
+// learnStored has the keys that are stored in HOLON_HOME taken out of all that is printed. A home that cannot be read is
+// an error of the commands that need it.
+func learnStored(secrets *redact.Set) {
+	h := &host{}
+	if h.fromEnv() != nil {
+		return
+	}
+	if home, err := state.FindHome(h.Home, h.UserHome); err == nil {
+		keys := &credentials.Keys{Store: credentials.StoreIn(home), Secrets: secrets}
+		_ = keys.Learn()
+	}
 }
 
 // run is main without the process: it returns the exit code.

@@ -92,12 +92,12 @@ func (h *agentHost) reload() {
 
 // hide takes known secrets out of the data of events.
 func (h *agentHost) hide(data []byte) []byte {
-	return h.options.streams.Secrets.JSON(data, turns.Structure)
+	return h.options.streams.Secrets.JSON(data, turns.Recorded)
 }
 
 // hideAnswer takes known secrets out of an answer, but for the URL of a trigger, which tells one to its operator.
 func (h *agentHost) hideAnswer(data []byte) []byte {
-	return h.options.streams.Secrets.JSON(data, turns.Structure, redact.Constants{"trigger_url": {redact.Any}})
+	return h.options.streams.Secrets.JSON(data, turns.Recorded, redact.Constants{"trigger_url": {redact.Any}})
 }
 
 // learnKeys has stored keys taken out of what is recorded and told, also those that no model has needed yet.

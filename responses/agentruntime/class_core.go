@@ -2,7 +2,7 @@ package agentruntime
 
 // coreClasses are the classes that every runtime has, one a line with the ids that it needs, and the texts with the
 // words that they may be.
-const coreClasses = `session.created
+const coreClasses = `session.created status?=idle
 session.updated
 thread.started Th status=idle kind?=main|child|fork
 thread.updated Th status=idle|queued|running|blocked|failed|cancelled|completed|stale|unknown

@@ -329,6 +329,8 @@ var alsoBroken = []struct{ rule, log string }{
 		"\"canonical\":{\"status\":\"success\"}}"},
 	{"V51", queued("settle")},
 	{"V51", `queue.changed {"op":"enqueue"}`},
+	{"V51", `queue.changed status=failed {"op":"enqueue","entry":{"message_id":"m"}}`},
+	{"V2", "session.created status=failed"},
 	{"V51", queued("enqueue") + queued("dequeue") + `queue.changed {"op":"settle"}`},
 	{"V51", queued("enqueue") + queued("settle")},
 	{"V51", queued("enqueue") + queued("dequeue") + queued("settle") + queued("settle")},

@@ -37,6 +37,12 @@ var queueOps = map[string][]string{
 	"interject": {"waiting"}, "drop": {"waiting"}, "settle": {"claimed"}, "restore": {"out", "waiting", "claimed"},
 }
 
+// queueStatuses are what an entry is after something was done to it.
+var queueStatuses = map[string][]string{"enqueue": {"queued"}, "promote": {"queued"}, "dequeue": {"running"},
+	"interject": {"running"}, "remove": queueEnds, "drop": queueEnds, "settle": queueEnds}
+
+var queueEnds = []string{"completed", "failed", "cancelled", "lost"}
+
 func checkQueue(f *finding) {
 	q, entry, op := f.queueOf(f.Event), queueEntry(f.Event), f.text("op")
 	from, ok := queueOps[op]
@@ -48,6 +54,9 @@ func checkQueue(f *finding) {
 		f.report(op+" of no entry", "payload.entry with queued_turn_id or message_id")
 		return
 	}
+	statuses := queueStatuses[op]
+	f.must(f.Status == "" || statuses == nil || slices.Contains(statuses, f.Status),
+		fmt.Sprintf("status %.40q after %s", f.Status, op), strings.Join(statuses, ", "))
 	is := q.place(entry)
 	before := f.partial && is == "out" && !f.closed.set["entry "+f.IDs[Queue]+" "+entry]
 	f.must(before || slices.Contains(from, is), op+" of "+entry+", which is "+is, "one that is "+strings.Join(from, " or "))

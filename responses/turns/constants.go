@@ -29,12 +29,15 @@ func NamesOfTools(tools []responses.Tool, items []responses.Item) (names []strin
 // Structure is Constants, and the members of the wire and of the files of a turn whose
 // values are ids, times, paths, digests or names of models. They stay whatever they
 // are: without them a record cannot be read.
-var Structure = Constants.With(structural("id", "item_id", "call_id", "response_id", "previous_response_id",
+var Structure = Recorded.With(structural("path"))
+
+// Recorded is what stays of the record of an agent: Structure without the paths of files, to which an agent gives any name.
+var Recorded = Constants.With(structural("id", "item_id", "call_id", "response_id", "previous_response_id",
 	"session_id", "turn_id", "event_id", "causation_id", "runtime_id", "thread_id", "step_id", "task_id", "run_id",
 	"tool_call_id", "cause_tool_call_id", "model_request_id", "process_id", "trace_id", "span_id", "traceparent",
 	"action_id", "payload_ref", "text_ref",
 	"egress_id", "input_id", "skill_id", "native_request_id", "instance", "version", "agentd_version", "epoch", "time",
-	"timestamp", "created_at", "started_at", "completed_at", "updated_at", "path", "turn_dir", "work_dir",
+	"timestamp", "created_at", "started_at", "completed_at", "updated_at", "turn_dir", "work_dir",
 	"artifact_dir", "stdout_path", "stderr_path", "output_path", "entrypoint_path", "sha256", "digest", "revision",
 	"inventory_ref", "cmd_digest", "request_digest", "fingerprint", "frame_fingerprint", "encrypted_content", "model",
 	"model_name", "model_ref", "active_model_ref", "requested_model_ref", "winning_model_ref", "provider",

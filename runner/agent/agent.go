@@ -95,7 +95,7 @@ type Config struct {
 }
 
 // hide takes known secrets out of JSON that is recorded or told.
-func (c *Config) hide(data []byte) []byte { return c.Secrets.JSON(data, turns.Structure) }
+func (c *Config) hide(data []byte) []byte { return c.Secrets.JSON(data, turns.Recorded) }
 
 // DefaultDrain is how long a runtime that ends lets turns end by themselves.
 const DefaultDrain = 10 * time.Second

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
 	"strings"
@@ -35,7 +36,8 @@ func (f Failure) MarshalJSON() ([]byte, error)         { return withTimes(f) }
 func (h WakeHint) MarshalJSON() ([]byte, error)        { return withTimes(h) }
 func (n WakeNote) MarshalJSON() ([]byte, error)        { return withTimes(n) }
 
-// withTimes encodes a struct as encoding/json does, except for the form of the times that are its own fields.
+// withTimes encodes a struct as encoding/json does, except for the form of the times that are its own fields, and for what
+// only a web page needs escaped: whoever encodes the row decides on that.
 func withTimes(row any) ([]byte, error) {
 	from := reflect.ValueOf(row)
 	to := reflect.New(encodedAs(from.Type())).Elem()
@@ -49,7 +51,11 @@ func withTimes(row any) ([]byte, error) {
 			to.Field(i).Set(from.Field(i))
 		}
 	}
-	return json.Marshal(to.Interface())
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(to.Interface())
+	return b.Bytes(), err
 }
 
 var encodings sync.Map // of types of rows, see encodedAs

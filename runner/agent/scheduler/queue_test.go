@@ -39,7 +39,7 @@ func TestBlocked(t *testing.T) {
 		for _, id := range []string{first.MessageID, later.MessageID} {
 			w.tryKeyless(id)
 			e := w.entry(id)
-			if e.Status != ledger.Queued || !e.Blocked() || e.Reason != "There is no key.; set one" ||
+			if e.Status != ledger.Queued || !e.Blocked() || e.Reason != "There is no key; set one" ||
 				e.Code != "missing_credentials" {
 				t.Errorf("%s: the entry is %+v, want it queued and blocked", name, e)
 			}

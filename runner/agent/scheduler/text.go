@@ -31,7 +31,7 @@ func jsonObject(b []byte) bool {
 // clip cuts a text for the data of an event, further where most of it has to be escaped.
 func clip(s string) string {
 	s = cut(s, maxShortText)
-	for limit := maxShortText; len(mustJSON(s)) > 2*maxShortText; {
+	for limit := maxShortText; len(eventJSON(s)) > 2*maxShortText; {
 		limit /= 2
 		s = cut(s, limit)
 	}

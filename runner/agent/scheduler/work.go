@@ -376,14 +376,14 @@ func (s *step) emitWork(typ, class string, w ledger.WorkItem, f facts) {
 // boundedWork is an item as an event has room for it: its objective whole, but for one of which most has to be escaped,
 // and the checklist if there is room left.
 func boundedWork(w ledger.WorkItem) ledger.WorkItem {
-	objective := len(mustJSON(w.Objective))
+	objective := len(eventJSON(w.Objective))
 	if objective > maxWorkInEvent {
 		w.Objective = clip(w.Objective)
-		objective = len(mustJSON(w.Objective))
+		objective = len(eventJSON(w.Objective))
 	}
 	w.BlockedBy = clip(w.BlockedBy)
 	w.ResultSummary = clip(w.ResultSummary)
-	if objective+len(mustJSON(w.Todo)) > maxWorkInEvent {
+	if objective+len(eventJSON(w.Todo)) > maxWorkInEvent {
 		w.Todo = nil
 	}
 	return w

@@ -153,7 +153,7 @@ func update(w *world, id string, c scheduler.WorkChange) ledger.WorkItem {
 func TestObjectiveIsRecordedWhole(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	defer w.close()
-	first, second, blocked := strings.Repeat("first ", 680), strings.Repeat("<", 4096), strings.Repeat("\x01", 512)
+	first, second, blocked := strings.Repeat("a < b ", 680), strings.Repeat("\x01", 4096), strings.Repeat("\x01", 512)
 	item := w.item(first)
 	update(w, item.ID, scheduler.WorkChange{BlockedBy: &blocked})
 	update(w, item.ID, scheduler.WorkChange{Objective: &second})

@@ -29,15 +29,21 @@ func (r register) announce(nonce string) error {
 	return nil
 }
 
-// confirm notes the id that the engine gave to the container with the nonce.
+// confirm notes the id that the engine gave to the container with the nonce. Whoever lists containers meanwhile may have
+// noted it already.
 func (r register) confirm(nonce, id string) error {
 	if r.dir == "" {
 		return nil
 	}
-	if err := os.Rename(filepath.Join(r.dir, nonce), filepath.Join(r.dir, id)); err != nil {
+	if err := os.Rename(filepath.Join(r.dir, nonce), filepath.Join(r.dir, id)); err != nil && !r.noted(id) {
 		return fmt.Errorf("note container %.12s: %w", id, err)
 	}
 	return nil
+}
+
+func (r register) noted(id string) bool {
+	_, err := os.Lstat(filepath.Join(r.dir, id))
+	return err == nil
 }
 
 // knows reports whether the container was made here. One whose maker died before
@@ -49,12 +55,7 @@ func (r register) knows(nonce, id string) bool {
 	if !engine.ValidName(id) {
 		return false
 	}
-	noted := func() bool {
-		_, err := os.Lstat(filepath.Join(r.dir, id))
-		return err == nil
-	}
-	// Its maker may note the id between the first look and confirm.
-	return noted() || engine.ValidName(nonce) && (r.confirm(nonce, id) == nil || noted())
+	return r.noted(id) || engine.ValidName(nonce) && r.confirm(nonce, id) == nil
 }
 
 // forget drops a container that is gone, by its id or its nonce.

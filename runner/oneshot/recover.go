@@ -127,6 +127,9 @@ func (rc *Recovery) resume(ctx context.Context, run *files.Run, rec *runner.Reco
 	if starting, ok := errors.AsType[*startError](err); ok {
 		return nil, interruption(ctx, starting.error)
 	}
+	if how.follow && errors.Is(context.Cause(ctx), runner.ErrInterrupted) { // perhaps before the turn was watched again
+		r.stopped = true
+	}
 	return r.manifest, r.conclude(ctx, err)
 }
 

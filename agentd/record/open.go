@@ -10,9 +10,18 @@ import (
 
 // openFacts are the model requests, tool calls, processes and compactions of a turn that have begun and not ended, in
 // order. A process that became a task is the session's.
-type openFacts struct{ begun []turns.RuntimeEvent }
+type openFacts struct {
+	begun    []turns.RuntimeEvent
+	uncosted *turns.RuntimeEvent // the end of a model request whose cost is not recorded yet; nil: none
+}
 
 func (o *openFacts) take(ev turns.RuntimeEvent) {
+	switch ev.Type {
+	case turns.ModelCompleted, turns.ModelFailed:
+		o.uncosted = &ev
+	case turns.CostRecorded:
+		o.uncosted = nil
+	}
 	switch ev.Type {
 	case turns.ModelRequested, turns.ToolStarted, turns.CompactionBegun:
 		o.begun = append(o.begun, ev)
@@ -45,6 +54,13 @@ func (o *openFacts) of(class string) (list []turns.RuntimeEvent) {
 func (o *openFacts) closing(scope turns.Scope, used *turns.TokenUsage) (list []turns.RuntimeEvent) {
 	const category, message = "interrupted", "the turn ended before it did"
 	now := turns.At(scope.Now())
+	if o.uncosted != nil {
+		var p struct {
+			Attempt turns.ProviderAttempt `json:"provider_attempt"`
+		}
+		_ = json.Unmarshal(o.uncosted.Payload, &p) // its cost is told, whatever its payload says
+		list = append(list, scope.CostRecorded(o.uncosted.ModelRequestID, *cmp.Or(p.Attempt.TokenUsage, &turns.TokenUsage{})))
+	}
 	for _, ev := range slices.Backward(o.begun) {
 		switch ev.Type {
 		case turns.CompactionBegun:

@@ -167,16 +167,17 @@ func closingFact(scope turns.Scope, stored *Stored, resp responses.Response, tot
 	failure := turns.Failure{FailureCategory: "incomplete", Phase: "recovery", ResponseID: resp.ID, DurationMS: took,
 		Rounds: totals.Rounds, ToolCalls: totals.ToolCalls.Total, OpenActions: actions}
 	switch u, known := resp.Usage, totals.Attempts.AggregatedTokenUsage; {
-	case u != nil && *u != (responses.Usage{}):
+	case known == nil: // no request of the log has a cost
+	case u != nil && u.InputTokens == known.InputTokens && u.OutputTokens == known.OutputTokens:
 		failure.Usage = new(turns.UsageOf(*u))
-	case known != nil: // the readers of the stream were told an end without it
+	default: // the readers were told an end without it, or requests of the response are not in the log
 		failure.Usage = new(turns.UsageOf(responses.Usage{InputTokens: known.InputTokens,
 			OutputTokens: known.OutputTokens, TotalTokens: known.TotalTokens, Estimated: known.Estimated}))
 	}
 	switch {
 	case resp.Status == responses.StatusCompleted:
 		ended := turns.Completed{ResponseID: resp.ID, DurationMS: took,
-			Usage:  turns.UsageOf(*cmp.Or(resp.Usage, &responses.Usage{})),
+			Usage:  *cmp.Or(failure.Usage, &turns.Usage{}),
 			Rounds: totals.Rounds, ToolCalls: totals.ToolCalls.Total, OpenActions: actions}
 		if len(actions) > 0 {
 			ended.TerminalKind = turns.KindClientTools

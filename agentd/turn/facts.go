@@ -68,7 +68,8 @@ func (r *runner) toolEnded(id string, o tools.Outcome) []turns.RuntimeEvent {
 	var before []turns.RuntimeEvent
 	truncated := r.Families.Truncated(c)
 	if truncated && ref != "" {
-		before = append(before, r.Scope.OutputTruncated(id, turns.Truncation{OutputRef: ref, SizeBytes: o.KeptBytes,
+		before = append(before, r.Scope.OutputTruncated(id, turns.Truncation{OutputRef: ref,
+			SizeBytes: max(o.KeptBytes, int64(len(o.Rendered))), // a full disk has less than the model was shown
 			KeptBytes: int64(len(o.Rendered))}))
 	}
 	return append(before, r.Scope.ToolResult(id, turns.Result{

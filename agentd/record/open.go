@@ -17,12 +17,8 @@ type openFacts struct {
 
 func (o *openFacts) take(ev turns.RuntimeEvent) {
 	switch ev.Type {
-	case turns.ModelCompleted, turns.ModelFailed:
-		o.uncosted = &ev
 	case turns.CostRecorded:
 		o.uncosted = nil
-	}
-	switch ev.Type {
 	case turns.ModelRequested, turns.ToolStarted, turns.CompactionBegun:
 		o.begun = append(o.begun, ev)
 	case turns.ProcessStarted:
@@ -33,6 +29,9 @@ func (o *openFacts) take(ev turns.RuntimeEvent) {
 		o.begun = slices.DeleteFunc(o.begun, func(b turns.RuntimeEvent) bool { return b.ProcessID == ev.ProcessID })
 	case turns.ModelCompleted, turns.ModelFailed, turns.ToolResult, turns.ToolFailed,
 		turns.ContextCompacted, turns.CompactionFailed:
+		if ev.Type == turns.ModelCompleted || ev.Type == turns.ModelFailed {
+			o.uncosted = &ev
+		}
 		o.begun = slices.DeleteFunc(o.begun, func(b turns.RuntimeEvent) bool {
 			return b.ModelRequestID == ev.ModelRequestID && b.ToolCallID == ev.ToolCallID && b.ProcessID == ""
 		})

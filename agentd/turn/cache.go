@@ -138,7 +138,7 @@ func (v *view) prompt(a model.Attempt) *turns.Prompt {
 	if a.Err == nil {
 		v.known = cached{ref: a.Ref, tokens: max(0, a.Usage.InputTokens-int64(q.beside)), items: q.items,
 			epoch: v.told.Epoch, frame: q.frame, prefix: q.all}
-		if a.Ref == v.r.ModelRef && !a.Usage.Estimated { // else its input is no count, and may have the output in it
+		if a.Ref == v.r.ModelRef && !a.Usage.Estimated { // an estimate may have the output in its input
 			v.gauge.Report(q.estimated, a.Usage.InputTokens)
 		}
 	}

@@ -145,7 +145,8 @@ type runResult struct {
 	ExitCode       int                     `json:"exit_code"`
 }
 
-// withoutTurn is why no turn was run for a message: the newest failure of the agent, unless that is not about the message.
+// withoutTurn is why no turn was run for a message: the newest failure of the agent, unless that is about another
+// message.
 func withoutTurn(end view.MessageState, newest *ledger.Failure) *ledger.Failure {
 	_, err := outcomeOf(end)
 	e, ok := errors.AsType[*state.Error](err)

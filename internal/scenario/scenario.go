@@ -23,8 +23,7 @@ import (
 // MaxFile bounds a file, in bytes.
 const MaxFile = 1 << 20
 
-// FileNames are the names of the file that NAME of a model scripted/NAME may mean, in the order in which they are looked
-// for.
+// FileNames are the names of files that the model scripted/NAME may mean, in the order in which they are looked for.
 func FileNames(name string) []string {
 	if ext := filepath.Ext(name); ext == ".yaml" || ext == ".yml" {
 		return []string{name}

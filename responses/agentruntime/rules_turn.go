@@ -16,8 +16,8 @@ func turnRules() []Rule {
 			Statement: "Every provider attempt is a request of its own, and is numbered: one that follows a failure " +
 				"which is being retried has the next number. Rounds are counted without a gap."},
 		{Number: 27, On: []string{"turn.failed"}, check: checkFailedTurn,
-			Statement: "A failed turn has a category and retryability next to its status, and a failure that is being retried does not " +
-				"fail it."},
+			Statement: "A failed turn has a category and retryability next to its status, and a failure that is being " +
+				"retried does not fail it."},
 		{Number: 28, Why: "needs a live server",
 			Statement: "Submitting a turn again returns the first one and adds no event."},
 		{Number: 29, Why: "needs a live server",

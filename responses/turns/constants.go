@@ -31,7 +31,8 @@ func NamesOfTools(tools []responses.Tool, items []responses.Item) (names []strin
 // are: without them a record cannot be read.
 var Structure = Recorded.With(structural("path"))
 
-// Recorded is what stays of the record of an agent: Structure without the paths of files, to which an agent gives any name.
+// Recorded is what stays in the record of an agent: Structure without the paths of files, which an agent may name as it
+// likes.
 var Recorded = Constants.With(structural("id", "item_id", "call_id", "response_id", "previous_response_id",
 	"session_id", "turn_id", "event_id", "causation_id", "runtime_id", "thread_id", "step_id", "task_id", "run_id",
 	"tool_call_id", "cause_tool_call_id", "model_request_id", "process_id", "trace_id", "span_id", "traceparent",

@@ -36,8 +36,16 @@ func (f Failure) MarshalJSON() ([]byte, error)         { return withTimes(f) }
 func (h WakeHint) MarshalJSON() ([]byte, error)        { return withTimes(h) }
 func (n WakeNote) MarshalJSON() ([]byte, error)        { return withTimes(n) }
 
-// withTimes encodes a struct as encoding/json does, except for the form of the times that are its own fields, and for what
-// only a web page needs escaped: whoever encodes the row decides on that.
+// EncodeJSON is json.Marshal without the escapes that JSON within a web page needs.
+func EncodeJSON(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// withTimes encodes a struct as EncodeJSON does, except for the form of the times that are its own fields.
 func withTimes(row any) ([]byte, error) {
 	from := reflect.ValueOf(row)
 	to := reflect.New(encodedAs(from.Type())).Elem()
@@ -51,11 +59,7 @@ func withTimes(row any) ([]byte, error) {
 			to.Field(i).Set(from.Field(i))
 		}
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(to.Interface())
-	return b.Bytes(), err
+	return EncodeJSON(to.Interface())
 }
 
 var encodings sync.Map // of types of rows, see encodedAs

@@ -148,7 +148,8 @@ func (t *tx) UpdateEntry(e ledger.Entry) error {
 	return t.replace("message", e.MessageID,
 		`UPDATE entries SET band = ?, sender = ?, priority = ?, status = ?, attempt_id = ?, interjects = ?, `+
 			`readmitted = ?,
-		failed = ?, not_before = ?, reason = ?, code = ?, updated_at = ? WHERE agent_id = ? AND number = ? AND message_id = ?`,
+		failed = ?, not_before = ?, reason = ?, code = ?, updated_at = ?
+		WHERE agent_id = ? AND number = ? AND message_id = ?`,
 		int64(e.Band()), string(e.Sender), string(e.Priority), string(e.Status), e.AttemptID, number(e.Interjects),
 		int64(e.Readmitted),
 		int64(e.Failed), millisOrNil(e.NotBefore), e.Reason, e.Code, millis(e.UpdatedAt), e.AgentID, e.Number, e.MessageID)

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	cryptorand "crypto/rand"
@@ -294,15 +293,13 @@ func mustJSON(v any) json.RawMessage {
 	return b
 }
 
-// eventJSON is mustJSON for the data of an event: what only a web page needs escaped stays, for it is a sixth as long.
+// eventJSON is mustJSON for the data of an event, whose room escapes for web pages would take.
 func eventJSON(v any) json.RawMessage {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	b, err := ledger.EncodeJSON(v)
+	if err != nil {
 		panic(fmt.Sprintf("scheduler: encode %T: %v", v, err))
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return b
 }
 
 func refused(code state.Code, param, hint, format string, args ...any) *state.Error {

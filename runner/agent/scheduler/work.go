@@ -389,6 +389,6 @@ func boundedWork(w ledger.WorkItem) ledger.WorkItem {
 	return w
 }
 
-// maxWorkInEvent bounds the objective and the checklist of an item in an event, in bytes of JSON. What else an event has
-// fits beside them into 8 KiB.
+// maxWorkInEvent bounds the objective and the checklist of an item in an event, in bytes of JSON. The rest of an
+// event fits into what is left of 8 KiB.
 const maxWorkInEvent = 4608

@@ -15,6 +15,6 @@ func TestListedBeforeItIsNoted(t *testing.T) {
 		t.Errorf("the maker cannot note the container: %v", err)
 	}
 	if r.knows("other", "another") {
-		t.Error("a container that nobody announced is known")
+		t.Error("a container that was not announced is known")
 	}
 }

@@ -18,7 +18,7 @@ import (
 func TestEveryKindOfEvent(t *testing.T) {
 	s := newStage(t, `{"input":"hi"}`, join(
 		ev(model.ReasoningBegin), ev(model.SummaryDelta, "a"), ev(model.SummaryPartEnd), ev(model.SummaryDelta, "b"),
-		ev(model.ReasoningDelta, "raw"), ev(model.ReasoningEnd, "secret"),
+		ev(model.ReasoningDelta, "a raw thought"), ev(model.ReasoningEnd, "secret"),
 		ev(model.MessageBegin), ev(model.TextDelta, "Look."), call("call_1", "Run", `{"x":1}`),
 		call("call_2", "Run", `{}`), done(model.StopEnd)),
 		join(ev(model.MessageBegin), ev(model.TextDelta, "Yes"),
@@ -36,7 +36,7 @@ func TestEveryKindOfEvent(t *testing.T) {
 		t.Errorf("resp.Usage.OutputTokens = %d, want 4", resp.Usage.OutputTokens)
 	}
 	wire := strings.Join(s.stream, "\n")
-	for _, hidden := range []string{"secret", "raw", "Run", "call_1"} {
+	for _, hidden := range []string{"secret", "a raw thought", "Run", "call_1"} {
 		if strings.Contains(wire, hidden) {
 			t.Errorf("%s is on the stream", hidden)
 		}

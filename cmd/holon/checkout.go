@@ -128,7 +128,8 @@ func runCheckout(ctx context.Context, o *checkoutOptions) error {
 		Diff: *diff,
 		Dir:  cmp.Or(o.Workspace, info.Path), Borrowing: o.borrowing(home), Name: m.Name,
 		Title: cmp.Or(m.Task, m.Name, "Run "+entry.ID), At: m.CompletedAt.Time(), History: o.History,
-		Confirm: o.gate.confirm(ctx, o.streams, o.JSON, entry.ID), Branch: o.Branch, Path: o.Path, Default: home.WorktreesDir(),
+		Confirm: o.gate.confirm(ctx, o.streams, o.JSON, entry.ID),
+		Branch:  o.Branch, Path: o.Path, Default: home.WorktreesDir(),
 	})
 	if err != nil {
 		return err

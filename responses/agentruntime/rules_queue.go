@@ -59,7 +59,8 @@ func checkQueue(f *finding) {
 		fmt.Sprintf("status %.40q after %s", f.Status, op), strings.Join(statuses, ", "))
 	is := q.place(entry)
 	before := f.partial && is == "out" && !f.closed.set["entry "+f.IDs[Queue]+" "+entry]
-	f.must(before || slices.Contains(from, is), op+" of "+entry+", which is "+is, "one that is "+strings.Join(from, " or "))
+	f.must(before || slices.Contains(from, is), op+" of "+entry+", which is "+is,
+		"one that is "+strings.Join(from, " or "))
 	said, had := f.text("entry.priority"), cmp.Or(q.waiting[entry], q.claimed[entry])
 	f.must(said == "" || had == "" || said == had || op == "enqueue" || op == "promote" || op == "restore",
 		fmt.Sprintf("priority %.40q of %s", said, entry), had+", until it is promoted")

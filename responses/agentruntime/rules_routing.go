@@ -134,7 +134,8 @@ func checkSpent(f *finding, turn *object, used tokens) {
 	if turn == nil || turn.seen["model.requested"] == 0 {
 		return
 	}
-	if f.field("usage") == nil && turn.spent == (tokens{}) && (turn.seen["model.completed"] == 0 || f.Type == "turn.failed") {
+	if f.field("usage") == nil && turn.spent == (tokens{}) &&
+		(turn.seen["model.completed"] == 0 || f.Type == "turn.failed") {
 		return // a turn that failed may not know what it used
 	}
 	f.must(turn.spent == used, turn.spent.String()+" in cost.recorded", used.String()+" as in usage")

@@ -346,7 +346,7 @@ func TestFollowGivesUp(t *testing.T) {
 // A reader that takes nothing is cut off; others notice nothing, and neither do
 // writers.
 func TestSlowReader(t *testing.T) {
-	r := newRig(t, control.Limits{Write: 100 * time.Millisecond}, control.Access{})
+	r := newRig(t, control.Limits{Write: time.Second}, control.Access{})
 	slow := r.stream("/agents/main/events/stream?projection=local_debug&after_seq=0", nil)
 	quick := r.stream("/agents/main/events/stream?projection=local_debug&after_seq=0", nil)
 	large := strings.Repeat("x", 500<<10)

@@ -44,8 +44,8 @@ const (
 
 func (e *examination) engineChecks() []named {
 	return []named{
-		{"engine", e.checkEngine}, {"api", e.checkAPI}, {"support", e.checkSupport}, {"image", e.checkImage}, {"container", e.checkContainer},
-		{"cgroups", e.checkCgroups},
+		{"engine", e.checkEngine}, {"api", e.checkAPI}, {"support", e.checkSupport}, {"image", e.checkImage},
+		{"container", e.checkContainer}, {"cgroups", e.checkCgroups},
 		{"isolation", e.checkIsolation}, {"user", e.checkUser}, {"mounts", e.checkMounts}, {"clock", e.checkClock},
 		{"agent", e.checkAgent},
 	}

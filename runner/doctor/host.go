@@ -82,8 +82,8 @@ func (e *examination) tidy() error {
 }
 
 func (e *examination) hostChecks() []named {
-	return []named{{"system", e.checkSystem}, {"sockets", e.checkSockets}, {"disk", e.checkDisk}, {"git", e.checkGit}, {"agentd", e.checkAgentd},
-		{"settings", e.checkSettings}}
+	return []named{{"system", e.checkSystem}, {"sockets", e.checkSockets}, {"disk", e.checkDisk}, {"git", e.checkGit},
+		{"agentd", e.checkAgentd}, {"settings", e.checkSettings}}
 }
 
 const noHome = "there is no state home"

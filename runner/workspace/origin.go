@@ -25,7 +25,8 @@ func originOf(top, place string) (origin, error) {
 	if err := unix.Stat(place, &st); err != nil {
 		return origin{}, &os.PathError{Op: "stat", Path: place, Err: err}
 	}
-	return origin{top: top, place: place, device: uint64(st.Dev), inode: st.Ino, user: os.Geteuid(), group: os.Getegid()}, nil
+	return origin{top: top, place: place, device: uint64(st.Dev), inode: st.Ino, user: os.Geteuid(),
+		group: os.Getegid()}, nil
 }
 
 const originFormat = "%q %q device %d inode %d user %d:%d\n"

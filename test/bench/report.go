@@ -112,8 +112,8 @@ func (r report) writeJSON(w io.Writer) error {
 // writeTable prints a table that is also Markdown.
 func (r report) writeTable(w io.Writer) error {
 	m := r.Machine
-	fmt.Fprintf(w, "%s · %d × %s · %.0f GB · %s · %s · %s · %d rounds\n", m.At.Format("2006-01-02 15:04 MST"), m.CPUs,
-		m.CPU, m.MemoryGB, m.Kernel, m.FileSystem, m.Go, r.Rounds)
+	fmt.Fprintf(w, "%s · %d × %s · %.0f GB · %s · %s · %s · %d rounds\n",
+		m.At.Format("2006-01-02 15:04 MST"), m.CPUs, m.CPU, m.MemoryGB, m.Kernel, m.FileSystem, m.Go, r.Rounds)
 	fmt.Fprintf(w, "load %s before, %s after\n", m.LoadBefore, m.LoadAfter)
 	if r.Quick {
 		fmt.Fprintln(w, "quick: too few samples for the record")

@@ -17,8 +17,8 @@ type Reopener func(t *testing.T) ledger.Store
 // Run runs the suite: that of each domain, then what holds for all of them. fresh
 // returns the opener of a store that is empty.
 func Run(t *testing.T, fresh func(t *testing.T) Reopener) {
-	for _, d := range []domain{agents(), queue(), attempts(), waits(), work(), tasks(), timers(), triggers(), texts(), tools(),
-		outputs(), commands(), events()} {
+	for _, d := range []domain{agents(), queue(), attempts(), waits(), work(), tasks(), timers(), triggers(), texts(),
+		tools(), outputs(), commands(), events()} {
 		t.Run(d.name, func(t *testing.T) { run(t, fresh, d.all()) })
 	}
 	run(t, fresh, []conduct{

@@ -99,9 +99,10 @@ type Sender string
 
 const (
 	FromOperator Sender = "operator"
-	FromRuntime  Sender = "runtime" // timers, results of tasks, wakes by who may control the agent
+	FromRuntime  Sender = "runtime" // timers, results of the operator's tasks, wakes by who may control the agent
+	FromTask     Sender = "task"    // results of tasks that the agent started
 	FromOutside  Sender = "outside" // webhooks, channels, external triggers
-	FromSelf     Sender = "self"    // what the agent made for itself: its notes, the end of its rest
+	FromSelf     Sender = "self"    // what the agent made for itself without progress, its notes, the end of its rest
 )
 
 // Rank orders senders: 0 is taken first. An unknown one comes last.
@@ -109,7 +110,7 @@ func (s Sender) Rank() int {
 	switch s {
 	case FromOperator:
 		return 0
-	case FromRuntime:
+	case FromRuntime, FromTask:
 		return 1
 	case FromOutside:
 		return 2

@@ -29,22 +29,39 @@ func Sender(o ledger.Origin) ledger.Sender {
 	return ledger.FromOutside
 }
 
+// Result is the sender of the result of a task, which the operator started or the agent. The agent's own is a new fact
+// unless the agent has gone on without progress: then it must wait as what the agent makes for itself.
+func Result(p ledger.Progress, operators bool) ledger.Sender {
+	switch {
+	case operators:
+		return ledger.FromRuntime
+	case p.Idle > 0:
+		return ledger.FromSelf
+	}
+	return ledger.FromTask
+}
+
+// Own reports whether what a sender sends continues what the agent does by itself.
+func Own(s ledger.Sender) bool { return s == ledger.FromSelf || s == ledger.FromTask }
+
 // Fresh is the progress of an agent that takes a message of another sender: the message
 // is a new fact, and progress counts from it.
 func Fresh(p ledger.Progress) ledger.Progress { return ledger.Progress{Home: p.Home} }
 
-// Advance is the progress after a turn. own says that the agent made the message of the
-// turn for itself; home is a digest of its home, "" for unknown; worked says that it changed a
-// work item. A change of the home or of a work item is a fact; text of the agent is not.
-func Advance(p ledger.Progress, own bool, home string, worked bool, now time.Time) ledger.Progress {
+// Advance is the progress after a turn for a message of a sender. home is a digest of the agent's home, "" for unknown;
+// worked says that the turn changed a work item. A change of the home or of a work item is a fact; text of the agent is
+// not.
+func Advance(p ledger.Progress, from ledger.Sender, home string, worked bool, now time.Time) ledger.Progress {
 	changed := worked || p.Home != "" && home != "" && home != p.Home
 	if home != "" {
 		p.Home = home
 	}
-	if !own {
+	if !Own(from) {
 		return p
 	}
-	p.Turns, p.EndedAt = p.Turns+1, &now
+	if p.EndedAt = &now; from == ledger.FromSelf {
+		p.Turns++
+	}
 	if p.Idle++; changed {
 		p.Idle = 0
 	}

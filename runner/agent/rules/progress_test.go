@@ -13,12 +13,12 @@ import (
 func TestBackOff(t *testing.T) {
 	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	own := ledger.Entry{Sender: ledger.FromSelf}
-	p := rules.Advance(ledger.Progress{}, false, "tree", false, now)
+	p := rules.Advance(ledger.Progress{}, ledger.FromRuntime, "tree", false, now)
 	if at := rules.Due(p, own); !at.IsZero() {
 		t.Errorf("the first one is due at %v", at)
 	}
 	for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
-		p = rules.Advance(p, true, []string{"tree", ""}[i%2], false, now) // unknown does not count as a change
+		p = rules.Advance(p, ledger.FromSelf, []string{"tree", ""}[i%2], false, now) // unknown does not count as a change
 		if at := rules.Due(p, own); !at.Equal(now.Add(want*time.Second)) || rules.Stalled(p) {
 			t.Errorf("after %d turns: %v, stalled %v", i+1, at.Sub(now), rules.Stalled(p))
 		}
@@ -30,7 +30,7 @@ func TestBackOff(t *testing.T) {
 	if at := rules.Due(p, ledger.Entry{Sender: ledger.FromSelf, NotBefore: &later}); !at.Equal(later) {
 		t.Errorf("a message that cannot be begun is due at %v", at)
 	}
-	stalled := rules.Advance(p, true, "tree", false, now)
+	stalled := rules.Advance(p, ledger.FromSelf, "tree", false, now)
 	if !rules.Stalled(stalled) {
 		t.Errorf("it goes on: %+v", stalled)
 	}
@@ -42,10 +42,10 @@ func TestBackOff(t *testing.T) {
 	case fresh.Home != "tree":
 		t.Errorf(`a message of another sender changes nothing: fresh.Home = %q, want "tree"`, fresh.Home)
 	}
-	if w := rules.Advance(p, true, "tree", true, now); w.Idle != 0 || rules.Stalled(w) {
+	if w := rules.Advance(p, ledger.FromSelf, "tree", true, now); w.Idle != 0 || rules.Stalled(w) {
 		t.Errorf("a change of a work item does not count: %+v", w)
 	}
-	if p = rules.Advance(p, true, "other", false, now); p.Idle != 0 || !rules.Due(p, own).IsZero() {
+	if p = rules.Advance(p, ledger.FromSelf, "other", false, now); p.Idle != 0 || !rules.Due(p, own).IsZero() {
 		t.Errorf("a change of the home does not count: %+v", p)
 	}
 }
@@ -57,10 +57,26 @@ func TestSelfTurns(t *testing.T) {
 		if rules.Stalled(p) {
 			t.Fatalf("stalled after %d turns", i)
 		}
-		p = rules.Advance(p, true, string(rune('a'+i%2)), false, time.Now())
+		p = rules.Advance(p, ledger.FromSelf, string(rune('a'+i%2)), false, time.Now())
 	}
 	if !rules.Stalled(p) || p.Idle != 0 && p.Idle != 1 {
 		t.Errorf("%+v", p)
+	}
+}
+
+func TestResult(t *testing.T) {
+	for _, c := range []struct {
+		idle      int
+		operators bool
+		want      ledger.Sender
+	}{{0, false, ledger.FromTask}, {1, false, ledger.FromSelf}, {0, true, ledger.FromRuntime}, {5, true, ledger.FromRuntime}} {
+		if got := rules.Result(ledger.Progress{Idle: c.idle}, c.operators); got != c.want {
+			t.Errorf("after %d turns without progress, the result of a task (the operator's: %v) is from %s, want %s", c.idle,
+				c.operators, got, c.want)
+		}
+	}
+	if p := rules.Advance(ledger.Progress{}, ledger.FromTask, "tree", false, time.Now()); p.Idle != 1 || p.Turns != 0 {
+		t.Errorf("a turn for the result of a task counts as %+v, want one that is idle, not one of the agent's own", p)
 	}
 }
 

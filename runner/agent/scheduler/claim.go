@@ -160,7 +160,7 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont ledger.Continuatio
 	if a.Earlier, err = s.earlierTurns(e); err != nil {
 		return Claim{}, err
 	}
-	if e.Sender != ledger.FromSelf {
+	if !rules.Own(e.Sender) {
 		if err := s.letGoOn(waits, msg); err != nil {
 			return Claim{}, err
 		}

@@ -59,6 +59,7 @@ func TestRecordTellsWhatChangesBetweenTurns(t *testing.T) {
 			w.sleep("call", 0)
 			w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok", ResponseID: "resp_1"})
 			w.must(w.m.ReportTask(w.ctx, "alpha", report("task_1", tasks.Completed, w.now)))
+			w.pass(time.Second) // the turn changed nothing
 			w.done()
 		},
 	} {

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"holon/responses/tasks"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state"
@@ -234,6 +235,61 @@ func TestSelfMadeChain(t *testing.T) {
 	}
 	if list := w.notifications(); len(list) != 1 {
 		t.Errorf("the operator was told %+v", list)
+	}
+}
+
+// An agent that begins a task in each turn, whose end is its next turn, goes on for as long as that changes something, and
+// else as one that writes itself notes does. It is the same whether a task ends before its turn or after.
+func TestTasksThatFollowOneAnother(t *testing.T) {
+	const most = 2 * rules.MaxSelfTurns
+	for _, c := range []struct {
+		name            string
+		early, progress bool
+		turns           int
+	}{
+		{"they change nothing", false, false, 1 + rules.MaxIdle},
+		{"they change nothing, and end in their turns", true, false, 1 + rules.MaxIdle},
+		{"they change something", false, true, most},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := open(t)
+			w.admit(prompt("go"))
+			begun, turns := w.now, 0
+			for ; turns < most; turns++ {
+				claim, ok, err := w.m.Claim(w.ctx, "alpha")
+				for w.must(err); !ok && w.sleepUntilDue(); w.must(err) {
+					claim, ok, err = w.m.Claim(w.ctx, "alpha")
+				}
+				if !ok {
+					break
+				}
+				task := report(fmt.Sprint("task_", turns), tasks.Running, w.now)
+				task.Task.TurnID = claim.Attempt.TurnID
+				w.must(w.m.ReportTask(w.ctx, "alpha", task))
+				end := report(task.Task.TaskID, tasks.Completed, w.now)
+				if c.early {
+					w.must(w.m.ReportTask(w.ctx, "alpha", end))
+				}
+				home := "tree"
+				if c.progress {
+					home = fmt.Sprint("tree ", turns)
+				}
+				w.settle(claim.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Home: home})
+				if !c.early {
+					w.must(w.m.ReportTask(w.ctx, "alpha", end))
+				}
+			}
+			if turns != c.turns {
+				t.Errorf("%d turns in %v, want %d", turns, w.now.Sub(begun), c.turns)
+			}
+			told := 1
+			if c.progress {
+				told = 0
+			}
+			if list := w.notifications(); len(list) != told {
+				t.Errorf("the operator was told %+v, want %d notifications", list, told)
+			}
+		})
 	}
 }
 

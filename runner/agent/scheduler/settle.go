@@ -122,7 +122,7 @@ func (s *step) advance(a ledger.Attempt, from ledger.Sender, e End, v verdict) e
 	if !v.turn || v.entry == ledger.Queued {
 		return nil // it is not over
 	}
-	s.state.Progress = rules.Advance(s.state.Progress, from == ledger.FromSelf, e.Home, a.Worked, s.now)
+	s.state.Progress = rules.Advance(s.state.Progress, from, e.Home, a.Worked, s.now)
 	if s.state.Progress.Turns < rules.MaxSelfTurns {
 		return nil
 	}

@@ -257,7 +257,7 @@ func (s *step) tellOfTask(t ledger.Task) error {
 	if _, told, err := s.earlier(msg); told || err != nil {
 		return err
 	}
-	_, err = s.admit(msg, ledger.FromRuntime)
+	_, err = s.admit(msg, rules.Result(s.state.Progress, t.TurnID == ""))
 	return err
 }
 

@@ -123,9 +123,9 @@ func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 
 // untilDone returns what read returns, or the cause of ctx when that ends first. A read of a terminal or a pipe cannot
 // be broken off, so it is left behind then: the process is about to end.
-func untilDone(ctx context.Context, read func() ([]byte, error)) ([]byte, error) {
+func untilDone[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	type result struct {
-		data []byte
+		data T
 		err  error
 	}
 	done := make(chan result, 1)
@@ -137,6 +137,28 @@ func untilDone(ctx context.Context, read func() ([]byte, error)) ([]byte, error)
 	case got := <-done:
 		return got.data, got.err
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		var none T
+		return none, context.Cause(ctx)
 	}
+}
+
+// openInput opens a file, or the standard input for "-". Opening it and each read end with ctx, also those of a pipe.
+func openInput(ctx context.Context, streams Streams, name string) (io.ReadCloser, error) {
+	in := io.NopCloser(streams.In)
+	if name != "-" {
+		file, err := untilDone(ctx, func() (*os.File, error) { return os.Open(name) })
+		if err != nil {
+			return nil, err
+		}
+		in = file
+	}
+	out, pump := io.Pipe()
+	stop := context.AfterFunc(ctx, func() { pump.CloseWithError(context.Cause(ctx)) })
+	go func() {
+		defer stop()
+		defer in.Close()
+		_, err := io.Copy(pump, in)
+		pump.CloseWithError(err)
+	}()
+	return out, nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -45,9 +44,12 @@ func runTrace(ctx context.Context, streams Streams, names []string) (err error) 
 	}
 	sent := 0
 	for _, name := range names {
-		ok, err := replayFile(ctx, exporter, name)
+		ok, err := replayFile(ctx, streams, exporter, name)
 		if err != nil {
 			_ = exporter.Close() // what was read before is sent
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
 			return usage("FILE", err.Error(), "name files runtime.ndjson of turns")
 		}
 		if ok {
@@ -65,13 +67,14 @@ func runTrace(ctx context.Context, streams Streams, names []string) (err error) 
 }
 
 // replayFile sends the turn of one file, and returns false when there is nothing in it to send.
-func replayFile(ctx context.Context, exporter *telemetry.Exporter, name string) (sent bool, err error) {
-	file, err := os.Open(name)
+func replayFile(ctx context.Context, streams Streams, exporter *telemetry.Exporter, name string) (sent bool,
+	err error) {
+	in, err := openInput(ctx, streams, name)
 	if err != nil {
 		return false, err
 	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
+	defer in.Close()
+	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxFactLine)
 	sent = exporter.Replay(ctx, func(yield func(turns.RuntimeEvent) bool) {
 		for n := 1; lines.Scan(); n++ {

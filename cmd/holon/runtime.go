@@ -2,8 +2,8 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -34,7 +34,7 @@ Each violation is one line. Exit codes: 0 valid, 1 violations, 2 usage error.`,
 				return countArgs(cmd, args, 1, 1)
 			}
 			o.files = args
-			return runValidate(o)
+			return runValidate(cmd.Context(), o)
 		},
 	}
 	f := validate.Flags()
@@ -47,7 +47,7 @@ Each violation is one line. Exit codes: 0 valid, 1 violations, 2 usage error.`,
 		newTraceCommand(streams))
 }
 
-func runValidate(o *validateOptions) error {
+func runValidate(ctx context.Context, o *validateOptions) error {
 	if o.level != "A" && o.level != "B" && o.level != "C" {
 		return usage("--level", fmt.Sprintf("%.40q is not a level", o.level), "use A, B or C")
 	}
@@ -64,7 +64,9 @@ func runValidate(o *validateOptions) error {
 		v.Partial()
 	}
 	for _, file := range o.files {
-		if err := validateFile(o.streams, v, file); err != nil {
+		if err := validateFile(ctx, o.streams, v, file); ctx.Err() != nil {
+			return context.Cause(ctx)
+		} else if err != nil {
 			return usage("FILE", err.Error(), "name files with one event a line")
 		}
 	}
@@ -77,16 +79,13 @@ func runValidate(o *validateOptions) error {
 	return nil
 }
 
-func validateFile(streams Streams, v *agentruntime.Validator, name string) error {
-	if name == "-" {
-		return v.Read(name, streams.In)
-	}
-	file, err := os.Open(name)
+func validateFile(ctx context.Context, streams Streams, v *agentruntime.Validator, name string) error {
+	in, err := openInput(ctx, streams, name)
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	return v.Read(name, file)
+	defer in.Close()
+	return v.Read(name, in)
 }
 
 // summarize prints what was judged, and which rules were not and why.

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// A named pipe that nobody writes to, and a writer that says nothing, hold up neither the opening nor a read.
+func TestInputEndsWithItsContext(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stopped := errors.New("stopped")
+	ctx, stop := context.WithCancelCause(t.Context())
+	stop(stopped)
+	if _, err := openInput(ctx, Streams{}, pipe); !errors.Is(err, stopped) {
+		t.Errorf("opening a pipe without a writer: %v, want %v", err, stopped)
+	}
+	writer, err := os.OpenFile(pipe, os.O_RDWR, 0) // which also lets go of the reader that was left behind
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	ctx, stop = context.WithCancelCause(t.Context())
+	in, err := openInput(ctx, Streams{}, pipe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if _, err := writer.WriteString("line\n"); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 5)
+	if _, err := io.ReadFull(in, got); err != nil || string(got) != "line\n" {
+		t.Errorf("read %q, %v, want what was written", got, err)
+	}
+	stop(stopped)
+	if _, err := in.Read(got); !errors.Is(err, stopped) {
+		t.Errorf("a read in silence: %v, want %v", err, stopped)
+	}
+}

@@ -9,8 +9,8 @@ thread.updated Th status=idle|queued|running|blocked|failed|cancelled|completed|
 turn.submitted Th Tu status=accepted|queued
 turn.started Th Tu status=running
 turn.completed Th Tu status=completed
-turn.failed Th Tu status=failed|cancelled|timed_out|lost
-task.created Ta status=draft
+turn.failed Th Tu status=failed|cancelled|timed_out|lost message
+task.created Ta status=draft objective task_kind
 task.accepted Ta status=accepted
 task.queued Ta status=queued
 task.started Ta Ru status=running
@@ -32,7 +32,8 @@ run.status
 model.requested Th Tu MR status=running
 model.delta Th Tu MR St channel?=text|refusal|annotation|structured
 model.completed Th Tu MR status=completed
-model.failed Th Tu MR status=failed outcome=retrying|retries_exhausted|fail_fast_aborted retryable
+model.failed Th Tu MR status=failed outcome=retrying|retries_exhausted|fail_fast_aborted
+model.failed failure_category message retryable
 reasoning.delta Th Tu MR St
 reasoning.summary Th Tu St
 tool.catalog.resolved Th

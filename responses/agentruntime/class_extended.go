@@ -5,7 +5,7 @@ package agentruntime
 const extendedClasses = `permission.evaluated
 permission.requested Ac
 permission.resolved Ac
-sandbox.applied
+sandbox.applied sandbox_profile.mode?=read_only|workspace_write|danger_full_access|external_sandbox
 sandbox.violation axis=filesystem|network|process|secret
 hook.started
 hook.completed

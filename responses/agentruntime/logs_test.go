@@ -141,6 +141,15 @@ func fallback(told, next string) string {
 // alsoBroken are further ways to break rules.
 var alsoBroken = []struct{ rule, log string }{
 	{"V1", "thread.started schema_version=other-9"},
+	{"V2", request + `model.failed {"message":null}`},
+	{"V2", request + `model.failed {"failure_category":null}`},
+	{"V2", `begin
+		turn.failed status=cancelled {"failure_category":"cancelled","retryable":false,"message":null}`},
+	{"V2", `task.created {"objective":null}`},
+	{"V2", `task.created {"task_kind":null}`},
+	{"V2", `begin
+		sandbox.applied {"sandbox_profile":{"mode":"loose"},"enforcement":{"filesystem":"unknown","network":"unknown",` +
+		`"process":"unknown","secret":"unknown"}}`},
 	{"V8", "begin\ntool.started {\"message_id\":\"tool_call_id-1\"}"},
 	{
 		"V8",

@@ -1,6 +1,7 @@
 package agentruntime
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,12 +64,25 @@ func (f *finding) has(keys ...string) {
 // isBool reports a value of the payload that is neither true nor false.
 func (f *finding) isBool(path string) {
 	_, ok := f.field(path).(bool)
-	f.must(ok, fmt.Sprintf("%s %.40v", path, f.field(path)), "true or false")
+	f.must(ok, path+" "+f.said(path), "true or false")
 }
 
 // oneOf reports a text of the payload that is not one of the words.
 func (f *finding) oneOf(path string, words ...string) {
 	f.must(slices.Contains(words, f.text(path)), fmt.Sprintf("%s %q", path, f.text(path)), strings.Join(words, ", "))
+}
+
+// said is a field of the payload as it is shown: cut, and "none" without one.
+func (f *finding) said(path string) string {
+	value := f.field(path)
+	if value == nil {
+		return "none"
+	}
+	data, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprintf("%.40v", value)
+	}
+	return fmt.Sprintf("%.40s", data)
 }
 
 // known reports whether an id was closed lately. One that may have been forgotten counts as known, and in a part of a

@@ -110,7 +110,7 @@ func (e *Event) digest() uint64 {
 
 func checkSequence(f *finding) {
 	want := f.threadOf(f.Event).sequence + 1
-	if f.misfit("sequence") || f.partial && want == 1 {
+	if f.misfit("sequence") || f.Sequence <= 0 || f.partial && want == 1 { // V1 tells of what is no sequence
 		return
 	}
 	f.must(f.Sequence == want, fmt.Sprintf("sequence %d", f.Sequence), fmt.Sprintf("%d in %s", want, f.thread()))

@@ -49,7 +49,7 @@ func checkRouted(f *finding) {
 // checkCandidates holds a count of candidates to those that are listed.
 func checkCandidates(f *finding, turn *object) {
 	count, counted := f.number("candidate_count")
-	got := fmt.Sprintf("candidate_count %v", f.field("candidate_count"))
+	got := "candidate_count " + f.said("candidate_count")
 	f.must(f.field("candidates") == nil || count == float64(len(f.list("candidates"))), got, "the number of candidates")
 	if turn != nil && turn.text["candidates"] != "" {
 		f.must(!counted || turn.text["candidates"] == fmt.Sprint(count), got, turn.text["candidates"]+" as before")
@@ -116,7 +116,7 @@ func checkCost(f *finding) {
 		_, amount := f.number("amount")
 		priced := f.text("price_source") != "" && f.text("price_source") != "unknown"
 		f.must(f.field("amount") == nil || amount && priced || f.text("amount") == "unknown",
-			fmt.Sprintf("amount %.40v at price_source %.40q", f.field("amount"), f.text("price_source")), "unknown")
+			"amount "+f.said("amount")+" at price_source "+f.said("price_source"), "unknown")
 		request := f.IDs[ModelRequest]
 		f.must(turn == nil || request == "" || turn.seen[costOf(request)] == 0, "a second cost of "+request, "one")
 	}

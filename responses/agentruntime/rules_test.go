@@ -50,7 +50,8 @@ func events(t *testing.T, log string) []Event {
 		}
 		for _, key := range class.Fields {
 			if _, ok := payload[key]; !ok {
-				payload[key] = map[string]any{"candidate_count": 1, "retryable": true}[key]
+				payload[key] = map[string]any{"candidate_count": 1, "retryable": true, "failure_category": "timeout", "message": "m",
+					"objective": "o", "task_kind": "k"}[key]
 			}
 		}
 		for _, id := range append(class.IDs, Runtime, Session) {
@@ -118,6 +119,10 @@ func TestPages(t *testing.T) {
 	page := "tool.started turn_id=old {\"policy\":\"allow\"}\nprocess.started turn_id=old tool_call_id=tool_call_id-1"
 	if rules := broken(events(t, page), (*Validator).Partial); len(rules) > 0 {
 		t.Errorf("a process of a turn that began before the part breaks %v", rules)
+	}
+	page = "begin\nprocess.failed turn_id=turn_id-1 task_id=t run_id=r\ntask.lost task_id=t run_id=r {\"evidence\":\"e\"}"
+	if rules := broken(events(t, page), (*Validator).Partial); len(rules) > 0 {
+		t.Errorf("a task of a turn before the part that a later turn finds lost breaks %v", rules)
 	}
 	for _, tt := range []struct{ log, rule string }{
 		{"tool.result\ntool.result", "V11"},

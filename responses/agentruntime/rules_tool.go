@@ -2,7 +2,6 @@ package agentruntime
 
 import (
 	"cmp"
-	"fmt"
 )
 
 func toolRules() []Rule {
@@ -82,12 +81,12 @@ func checkOutput(f *finding) {
 	if f.Type == "output.truncated" {
 		kept, _ := f.number("kept_bytes")
 		size, ok := f.number("size_bytes")
-		f.must(ok && f.field("kept_bytes") != nil && kept <= size, fmt.Sprintf("kept_bytes %v of size_bytes %v",
-			f.field("kept_bytes"), f.field("size_bytes")), "how much of how much")
+		f.must(ok && f.field("kept_bytes") != nil && kept <= size, "kept_bytes "+f.said("kept_bytes")+" of size_bytes "+
+			f.said("size_bytes"), "how much of how much")
 		return
 	}
 	_, ok := f.number("size_bytes")
-	f.must(ok, fmt.Sprintf("size_bytes %v", f.field("size_bytes")), "a number")
+	f.must(ok, "size_bytes "+f.said("size_bytes"), "a number")
 	f.must(f.field("preview") != nil, "no payload.preview", "a preview")
 	f.must(f.IDs[OutputRef] != "" || f.field("output_ref") != nil, "no output_ref", "a reference to all of it")
 }

@@ -30,8 +30,8 @@ func turnRules() []Rule {
 func checkAttempt(f *finding) {
 	attempt, ok := f.number("attempt")
 	most, bounded := f.number("max_attempts")
-	f.must(ok && attempt >= 1 && (!bounded || attempt <= most), fmt.Sprintf("attempt %v of %v", f.field("attempt"),
-		f.field("max_attempts")), "a number from 1 to max_attempts")
+	f.must(ok && attempt >= 1 && (!bounded || attempt <= most), "attempt "+f.said("attempt")+" of "+f.said("max_attempts"),
+		"a number from 1 to max_attempts")
 	turn := f.turnOf(f.Event)
 	if turn == nil || !ok {
 		return

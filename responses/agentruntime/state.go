@@ -167,7 +167,7 @@ func (s *state) threadOf(e *Event) *thread {
 func (s *state) apply(e *Event) {
 	t := s.threadOf(e)
 	t.sequence, t.session = max(e.Sequence, t.sequence), cmp.Or(t.session, e.IDs[Session])
-	if e.misfit("sequence") {
+	if e.misfit("sequence") || e.Sequence <= 0 {
 		t.sequence++ // as if it were right: the next event is judged by its own number
 	}
 	if cause := e.Correlation.CausationID; cause != "" && !s.eventIDs.set[cause] && !s.knowsCause(e) {

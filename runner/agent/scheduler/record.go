@@ -186,9 +186,9 @@ func (s *step) endNotBegun(a ledger.Attempt, e End, v verdict) {
 
 // failed adds why a turn failed. It may be tried again when its message is queued.
 func (f facts) failed(why *ledger.Failure, status string, v verdict) facts {
-	f["failure_category"], f["retryable"] = status, v.entry == ledger.Queued
+	f["failure_category"], f["retryable"], f["message"] = status, v.entry == ledger.Queued, cmp.Or(clip(v.reason), status)
 	if why != nil {
-		f["failure_category"], f["message"] = cmp.Or(clip(why.Code), status), clip(why.Summary)
+		f["failure_category"], f["message"] = cmp.Or(clip(why.Code), status), cmp.Or(clip(why.Summary), status)
 	}
 	return f
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A named pipe that nobody writes to, and a writer that says nothing, hold up neither the opening nor a read.
+// Opening and reading a named pipe end with the context, even if nobody writes to the pipe.
 func TestInputEndsWithItsContext(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

@@ -22,7 +22,7 @@ func newTraceCommand(streams Streams) *cobra.Command {
 		Long: `Send the spans of turns to a collector of OpenTelemetry, from the runtime.ndjson of
 each: for turns of an agentd that no holon runs, since holon sends those of its own.
 Each is below the span that the traceparent of its request named. Where to is in
-OTEL_EXPORTER_OTLP_ENDPOINT.
+OTEL_EXPORTER_OTLP_ENDPOINT. The FILE - is the standard input.
 
 Exit codes: 0 the collector has them, 1 it does not take them, 2 usage error.`,
 		Example: "  holon runtime trace output/turns/*/runtime.ndjson",

@@ -1,6 +1,6 @@
-// Package scenario reads the file that a scripted model plays, and says why one cannot be played. The host checks a file
-// with it before it accepts the model, and agentd plays what it read; docs/reference/scripted-model.md has the meaning of
-// every key.
+// Package scenario reads the file that a scripted model plays, and says why one cannot be played. The host checks a
+// file with it before it accepts the model, and agentd plays what it read; docs/reference/scripted-model.md has the
+// meaning of every key.
 package scenario
 
 import (

@@ -78,10 +78,7 @@ func (f *finding) said(path string) string {
 	if value == nil {
 		return "none"
 	}
-	data, err := json.Marshal(value)
-	if err != nil {
-		return fmt.Sprintf("%.40v", value)
-	}
+	data, _ := json.Marshal(value) // what was decoded encodes
 	return fmt.Sprintf("%.40s", data)
 }
 

@@ -19,8 +19,8 @@ func envelopeRules() []Rule {
 			Statement: "Every event has type, event_id, an RFC 3339 timestamp in UTC, schema_version, runtime_id, sequence " +
 				"and an object as payload."},
 		{Number: 2, check: checkClass,
-			Statement: "Every event carries the ids that its class demands, and ids are texts; a text for which its class has " +
-				"a list, such as a status, is one of the list, and known fields of payloads are of their types."},
+			Statement: "Every event carries the ids and fields that its class demands, and ids are texts; a text for which its " +
+				"class has a list, such as a status, is one of the list, and known fields of payloads are of their types."},
 		{Number: 3, check: checkType, Statement: "The type is a normalized class or begins with `holon.`."},
 		{Number: 4, check: checkRepeat, Statement: "An event_id that comes again has the same content."},
 		{Number: 5, check: checkSequence, Statement: "The sequence of a thread is contiguous from 1."},
@@ -110,7 +110,7 @@ func (e *Event) digest() uint64 {
 
 func checkSequence(f *finding) {
 	want := f.threadOf(f.Event).sequence + 1
-	if f.misfit("sequence") || f.Sequence <= 0 || f.partial && want == 1 { // V1 tells of what is no sequence
+	if f.misfit("sequence") || f.Sequence <= 0 || f.partial && want == 1 { // V1 reports it
 		return
 	}
 	f.must(f.Sequence == want, fmt.Sprintf("sequence %d", f.Sequence), fmt.Sprintf("%d in %s", want, f.thread()))
@@ -222,8 +222,8 @@ func checkCause(f *finding) {
 	f.must(!f.knowsCause(f.Event) || f.eventIDs.set[cause], fmt.Sprintf("causation_id %.80q", cause), "an earlier event")
 }
 
-// follows reports whether another event must have caused this one: it is work of a turn, or about what is open, a task or
-// an entry of a queue, or uses what another event opened.
+// follows reports whether another event must have caused this one: it is work of a turn, or about what is open, a task
+// or an entry of a queue, or uses what another event opened.
 func (e *Event) follows() bool {
 	family, ok := FamilyOf(e.Type)
 	switch {

@@ -50,8 +50,8 @@ func events(t *testing.T, log string) []Event {
 		}
 		for _, key := range class.Fields {
 			if _, ok := payload[key]; !ok {
-				payload[key] = map[string]any{"candidate_count": 1, "retryable": true, "failure_category": "timeout", "message": "m",
-					"objective": "o", "task_kind": "k"}[key]
+				payload[key] = map[string]any{"candidate_count": 1, "retryable": true, "failure_category": "timeout",
+					"message": "m", "objective": "o", "task_kind": "k"}[key]
 			}
 		}
 		for _, id := range append(class.IDs, Runtime, Session) {

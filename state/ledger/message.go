@@ -102,7 +102,7 @@ const (
 	FromRuntime  Sender = "runtime" // timers, results of the operator's tasks, wakes by who may control the agent
 	FromTask     Sender = "task"    // results of tasks that the agent started
 	FromOutside  Sender = "outside" // webhooks, channels, external triggers
-	FromSelf     Sender = "self"    // what the agent made for itself without progress, its notes, the end of its rest
+	FromSelf     Sender = "self"    // its own notes, the end of its rest, results of its tasks while it makes no progress
 )
 
 // Rank orders senders: 0 is taken first. An unknown one comes last.

@@ -59,7 +59,8 @@ func Advance(p ledger.Progress, from ledger.Sender, home string, worked bool, no
 	if !Own(from) {
 		return p
 	}
-	if p.EndedAt = &now; from == ledger.FromSelf {
+	p.EndedAt = &now
+	if from == ledger.FromSelf {
 		p.Turns++
 	}
 	if p.Idle++; changed {

@@ -69,7 +69,10 @@ func TestResult(t *testing.T) {
 		idle      int
 		operators bool
 		want      ledger.Sender
-	}{{0, false, ledger.FromTask}, {1, false, ledger.FromSelf}, {0, true, ledger.FromRuntime}, {5, true, ledger.FromRuntime}} {
+	}{
+		{0, false, ledger.FromTask}, {1, false, ledger.FromSelf},
+		{0, true, ledger.FromRuntime}, {5, true, ledger.FromRuntime},
+	} {
 		if got := rules.Result(ledger.Progress{Idle: c.idle}, c.operators); got != c.want {
 			t.Errorf("after %d turns without progress, the result of a task (the operator's: %v) is from %s, want %s", c.idle,
 				c.operators, got, c.want)

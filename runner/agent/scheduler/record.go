@@ -135,8 +135,8 @@ func (s *step) closeOpen(a *ledger.Attempt, v verdict) error {
 // maxTold bounds the files of a turn that its record tells of. Its turn.json has them all.
 const maxTold = 50
 
-// tellArtifacts tells of the files that a turn left in its directory, and returns how many it left out. Outputs of tools
-// are told of with their calls.
+// tellArtifacts tells of the files that a turn left in its directory, and returns how many it left out. Outputs of
+// tools are told of with their calls.
 func (s *step) tellArtifacts(a ledger.Attempt, e End) (omitted int) {
 	told := 0
 	for _, file := range e.Artifacts {
@@ -186,9 +186,10 @@ func (s *step) endNotBegun(a ledger.Attempt, e End, v verdict) {
 
 // failed adds why a turn failed. It may be tried again when its message is queued.
 func (f facts) failed(why *ledger.Failure, status string, v verdict) facts {
-	f["failure_category"], f["retryable"], f["message"] = status, v.entry == ledger.Queued, cmp.Or(clip(v.reason), status)
-	if why != nil {
-		f["failure_category"], f["message"] = cmp.Or(clip(why.Code), status), cmp.Or(clip(why.Summary), status)
+	if why == nil {
+		why = &ledger.Failure{Summary: v.reason}
 	}
+	f["failure_category"], f["message"] = cmp.Or(clip(why.Code), status), cmp.Or(clip(why.Summary), status)
+	f["retryable"] = v.entry == ledger.Queued
 	return f
 }

@@ -179,8 +179,8 @@ func (s *step) emit(typ string, e ledger.Event, f facts) int64 {
 // newest is the id of the event that the step emitted last.
 func (s *step) newest() string { return s.events[len(s.events)-1].ID }
 
-// Waits, timers and triggers change. An event about one has a copy of it, as the step leaves it, under one of these keys
-// of its data: a replay shows what was.
+// Waits, timers and triggers change. An event about one has a copy of it, as the step leaves it, under one of these
+// keys of its data: a replay shows what was.
 
 func (s *step) emitWait(typ string, w ledger.Wait, e ledger.Event, f facts) {
 	e.Ref = w.ID

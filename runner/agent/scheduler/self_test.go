@@ -238,8 +238,8 @@ func TestSelfMadeChain(t *testing.T) {
 	}
 }
 
-// An agent that begins a task in each turn, whose end is its next turn, goes on for as long as that changes something, and
-// else as one that writes itself notes does. It is the same whether a task ends before its turn or after.
+// An agent begins a task in each turn, and the end of the task is its next turn. It goes on for as long as that changes
+// something, and else as one that writes itself notes does, whether a task ends before its turn or after.
 func TestTasksThatFollowOneAnother(t *testing.T) {
 	const most = 2 * rules.MaxSelfTurns
 	for _, c := range []struct {

@@ -26,6 +26,10 @@ build: ## bin/agentd and bin/holon, static and stripped
 	$(STATIC) '-s -w -X holon/agentd.version=$(VERSION)' -o bin/agentd ./cmd/agentd
 	$(STATIC) '-s -w -X main.version=$(VERSION)' -o bin/holon ./cmd/holon
 
+programs: build ## what tests start: the two binaries, and small programs into bin/test
+	@mkdir -p bin/test
+	$(STATIC) '-s -w' -o bin/test/ ./test/programs/...
+
 man: build ## manual pages of the commands into bin/man
 	rm -rf bin/man
 	bin/holon man bin/man

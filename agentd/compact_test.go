@@ -15,7 +15,7 @@ import (
 	"holon/agentd/model/endpoint"
 	"holon/agentd/model/openai"
 	"holon/responses"
-	"holon/responses/conform/schema"
+	"holon/test/conform/schema"
 )
 
 // compaction is an answer of POST /responses/compact.

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"testing"
 
-	"holon/responses/conform"
-	"holon/responses/conform/schema"
 	"holon/responses/stream"
+	"holon/test/conform"
+	"holon/test/conform/schema"
 )
 
 // validator checks every answer that a test reads to its end by the document

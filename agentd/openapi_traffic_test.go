@@ -19,8 +19,8 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"holon/agentd"
-	"holon/responses/conform/schema"
 	"holon/responses/stream"
+	"holon/test/conform/schema"
 )
 
 // described is the server's own document, as a stranger reads it.

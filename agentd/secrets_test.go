@@ -14,8 +14,8 @@ import (
 	"holon/agentd/config"
 	"holon/internal/redact"
 	"holon/responses"
-	"holon/responses/conform"
 	"holon/responses/turns"
+	"holon/test/conform"
 )
 
 // Secrets that equal words of the protocol and of the files of a turn don't break

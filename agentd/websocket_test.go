@@ -16,9 +16,9 @@ import (
 	"holon/agentd"
 	"holon/agentd/config"
 	"holon/responses"
-	"holon/responses/conform"
-	"holon/responses/conform/schema"
 	"holon/responses/turns"
+	"holon/test/conform"
+	"holon/test/conform/schema"
 )
 
 // The cases of the official suite that need a WebSocket or a compaction.

@@ -18,9 +18,9 @@ import (
 	"holon/agentd"
 	"holon/agentd/config"
 	"holon/responses"
-	"holon/responses/conform"
-	"holon/responses/conform/schema"
 	"holon/responses/turns"
+	"holon/test/conform"
+	"holon/test/conform/schema"
 )
 
 const hello = `

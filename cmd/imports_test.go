@@ -29,9 +29,6 @@ var own = []struct {
 	{"skills", []string{"internal/..."}, "Both sides read skills, so the package depends on neither side."},
 	{"state/ledger", []string{"responses", "responses/agentruntime", "responses/tasks", "responses/turns", "state"},
 		"The ledger's records and interfaces do not depend on the store that implements them."},
-	{"state/ledger/ledgertest", []string{"responses", "responses/agentruntime", "responses/tasks", "responses/turns",
-		"state", "state/ledger"},
-		"The suite runs against every store, so it imports none."},
 	{"state/...", []string{"internal/...", "responses", "responses/agentruntime", "responses/tasks", "responses/turns",
 		"state/..."},
 		"Stores keep records of the protocol and of the ledger, and never start anything."},
@@ -82,7 +79,6 @@ var own = []struct {
 
 	{"runner/engine/...", []string{"internal/...", "runner/engine/...", "state"},
 		"Engines run containers and do not know what a turn is."},
-	{"runner/workspace/gittest", nil, "Tests of every package below use these fixtures, so they import none of ours."},
 	{"runner/workspace/git", []string{"internal/..."},
 		"It runs git and reads repositories, and does not know the trees of runs."},
 	{"runner/workspace/executed", []string{"internal/...", "runner/workspace/git"},
@@ -102,7 +98,6 @@ var own = []struct {
 		"It authenticates a turn by its token and does not know the session."},
 	{"runner/gateway", []string{"internal/...", "responses", "runner/socket", "state"},
 		"The gateway answers with errors of the protocol and does not know the session."},
-	{"runner/telemetry/telemetrytest", nil, "A collector for tests knows only the protocol of OpenTelemetry."},
 	{"runner/telemetry", []string{"internal/...", "responses", "responses/turns"},
 		"Spans are made from facts, whatever the session does with them."},
 	{"runner/settings", []string{"internal/...", "runner/engine", "runner/uidpool", "state"},
@@ -158,6 +153,13 @@ var own = []struct {
 		"The command turns flags into options, and belongs to the container's side only."},
 	{"cmd/holon", []string{"internal/...", "responses/...", "runner/...", "skills", "state/..."},
 		"The command turns flags into options, and belongs to the host's side only."},
+	{"test/conform/...", []string{"internal/...", "responses/...", "test/conform/..."},
+		"The suite checks any server of the protocol, so it knows only the protocol."},
+	{"test/ledgertest", []string{"responses", "responses/agentruntime", "responses/tasks", "responses/turns",
+		"state", "state/ledger"},
+		"The suite runs against every store, so it imports none."},
+	{"test/gittest", nil, "Tests of every package that reads git use these fixtures, so they import none of ours."},
+	{"test/telemetrytest", nil, "A collector for tests knows only the protocol of OpenTelemetry."},
 	{"test/...", []string{"..."}, "End-to-end tests and benchmarks import what they exercise."},
 }
 
@@ -170,8 +172,8 @@ var foreign = []struct {
 }{
 	{"os/exec", "agentd/...", []string{"agentd/process"},
 		"Every program that agentd starts must be ended by it, so one package starts them all."},
-	{"os/exec", "runner/...", []string{"runner/workspace/git", "runner/workspace/gittest", "runner/engine/local",
-		"runner/engine/enginetest/...", "runner/credentials", "runner/daemon"},
+	{"os/exec", "runner/...", []string{"runner/workspace/git", "runner/engine/local", "runner/credentials",
+		"runner/daemon"},
 		"Each start of a program has one owner: git in a clean environment, the local engine's " +
 			"processes, commands that print a key, and the daemon."},
 	{"os/exec", "cmd/...", nil, "Commands call packages and start no programs themselves."},
@@ -190,12 +192,11 @@ var foreign = []struct {
 		"Only one package knows the database behind the ledger."},
 	{"github.com/prometheus/...", "...", []string{"runner/control", "test/..."},
 		"Metrics are served by the control plane, and agentd stays small."},
-	{"go.opentelemetry.io/...", "...", []string{"runner/telemetry/...", "test/..."},
+	{"go.opentelemetry.io/...", "...", []string{"runner/telemetry", "test/..."},
 		"Spans are made and named in one place, and agentd stays small."},
 	{"net/http/...", "agentd/turn", nil, "The loop of a turn does not know HTTP."},
-	{"testing", "...", []string{"responses/conform", "agentd/model/modeltest", "state/ledger/ledgertest",
-		"runner/engine/enginetest/...", "runner/workspace/gittest", "test/..."},
-		"Only suites that tests import are written with package testing."},
+	{"testing", "...", []string{"test/..."},
+		"Only suites that tests import are written with package testing, and they are below test."},
 }
 
 // listed is what the go command says of a package.

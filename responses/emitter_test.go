@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"holon/responses"
-	"holon/responses/conform"
+	"holon/test/conform"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files in testdata")

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"holon/responses"
-	"holon/responses/conform"
+	"holon/test/conform"
 )
 
 // ran is a call of a container tool as the journal keeps it.

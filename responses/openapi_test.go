@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"holon/responses"
-	"holon/responses/conform/schema"
+	"holon/test/conform/schema"
 )
 
 // document is the protocol's own OpenAPI document.

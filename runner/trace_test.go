@@ -8,7 +8,7 @@ import (
 
 	"holon/responses"
 	"holon/runner/telemetry"
-	"holon/runner/telemetry/telemetrytest"
+	"holon/test/telemetrytest"
 )
 
 // A turn that goes on without this process is told of by the one that takes it up, and by no other.

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"holon/responses"
-	"holon/responses/conform/schema"
+	"holon/test/conform/schema"
 )
 
 // official loads the facts of the protocol's own document.

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"holon/agentd/openapi"
-	"holon/responses/conform/schema"
+	"holon/test/conform/schema"
 )
 
 // tree is our schemas as JSON, by component.

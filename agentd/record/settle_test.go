@@ -21,9 +21,9 @@ import (
 	"holon/internal/durable"
 	"holon/internal/tracecontext"
 	"holon/responses"
-	"holon/responses/conform"
 	"holon/responses/stream"
 	"holon/responses/turns"
+	"holon/test/conform"
 )
 
 func now() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC) }

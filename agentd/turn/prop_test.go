@@ -17,8 +17,8 @@ import (
 
 	"holon/agentd/model"
 	"holon/responses"
-	"holon/responses/conform"
-	"holon/responses/conform/schema"
+	"holon/test/conform"
+	"holon/test/conform/schema"
 )
 
 // moody is a model that does anything a provider may do, and stops anywhere.

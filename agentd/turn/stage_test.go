@@ -13,8 +13,8 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/tools"
 	"holon/responses"
-	"holon/responses/conform"
 	"holon/responses/turns"
+	"holon/test/conform"
 )
 
 // play is a model that says what it is given, one list of events a round.

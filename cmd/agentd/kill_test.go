@@ -20,10 +20,11 @@ import (
 	"holon/internal/procfs"
 	"holon/responses"
 	"holon/responses/client"
-	"holon/responses/conform"
 	"holon/responses/stream"
 	"holon/responses/tasks"
 	"holon/responses/turns"
+	"holon/test/conform"
+	"holon/test/programs"
 )
 
 // request is a request for a turn of the scenario x.yaml.
@@ -31,7 +32,7 @@ func request(prompt string) *responses.Request {
 	return responses.NewRequest("scripted/x", responses.UserMessage(prompt))
 }
 
-// startServer starts this binary as `agentd serve` in dir and waits until it answers.
+// startServer starts `agentd serve` in dir and waits until it answers.
 func startServer(t *testing.T, dir string) (*exec.Cmd, *client.Client) {
 	t.Helper()
 	return startServerUnder(t, dir)
@@ -40,17 +41,12 @@ func startServer(t *testing.T, dir string) (*exec.Cmd, *client.Client) {
 // startServerUnder starts it by a program that runs what follows its arguments.
 func startServerUnder(t *testing.T, dir string, wrapper ...string) (*exec.Cmd, *client.Client) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	socket := filepath.Join(dir, "s")
-	args := append(wrapper, self, "serve", "--socket", socket, "--input-dir", filepath.Join(dir, "in"), "--output-dir",
+	args := append(wrapper, programs.Must("agentd"), "serve", "--socket", socket, "--input-dir", filepath.Join(dir, "in"), "--output-dir",
 		filepath.Join(dir, "out"),
 		"--state-dir", filepath.Join(dir, "state"), "--workspace-dir", dir, "--skills-dir",
 		filepath.Join(dir, "skills"))
 	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Env = append(os.Environ(), "AGENTD_TEST_EXEC=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var log bytes.Buffer
 	cmd.Stderr = &log

@@ -18,18 +18,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"holon/responses/client"
+	"holon/test/programs"
 )
 
 var update = flag.Bool("update", false, "write testdata/modules.txt anew")
 
 var guideFile = regexp.MustCompile("(?s)\n```[a-z]+\n# file: ([^\n]+)\n(.*?)```\n")
-
-func TestMain(m *testing.M) {
-	if os.Getenv("AGENTD_TEST_EXEC") != "" { // this binary, as agentd
-		main()
-	}
-	testscript.Main(m, map[string]func(){"agentd": main})
-}
 
 // TestScripts runs the program as people do; the scripts are its manual of
 // behaviour. They have two commands of their own: "exits N command…" for exact
@@ -41,7 +35,7 @@ func TestScripts(t *testing.T) {
 			for _, name := range []string{"OPENAI_API_KEY", "OPENAI_BASE_URL"} {
 				env.Setenv(name, "")
 			}
-			env.Setenv("GORACE", os.Getenv("GORACE"))
+			env.Setenv("PATH", filepath.Dir(programs.Must("agentd"))+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			if err := guideFiles(filepath.Join(env.WorkDir, "ci")); err != nil {
 				return err
 			}

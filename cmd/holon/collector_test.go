@@ -6,7 +6,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"holon/runner/telemetry/telemetrytest"
+	"holon/test/telemetrytest"
 )
 
 // cmdCollector starts a collector of OpenTelemetry for a script:

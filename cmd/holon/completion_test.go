@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"holon/test/programs"
 )
 
 // Runs are completed with the newest first, and shells are told to keep that order.
@@ -57,7 +59,7 @@ compadd() { : }; words=(holon TYPED); CURRENT=${#words}; _holon`,
 				continue // what takes such a word apart is replaced above
 			}
 			cmd := exec.CommandContext(t.Context(), program, "-c", strings.ReplaceAll(script, "TYPED", line))
-			cmd.Env = append(command().Env, "PATH="+programsDir+":"+os.Getenv("PATH"), "HOME="+dir)
+			cmd.Env = append(command().Env, "PATH="+filepath.Dir(programs.Must("holon"))+":"+os.Getenv("PATH"), "HOME="+dir)
 			cmd.Dir = dir
 			out, err := cmd.CombinedOutput()
 			if !strings.Contains(string(out), want) {

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"holon/test/programs"
 )
 
 // mostMemory is the memory that a run may take of the host beyond one that does nothing.
@@ -23,8 +25,8 @@ const mostMemory = 64 << 20
 // turn's directory, and end kills agentd, so that the host has to settle the turn.
 func TestMemory(t *testing.T) {
 	const end = "; kill -9 $PPID; sleep 60"
-	holon, agentd := builtPrograms(t)
-	tools := &programs{holon: holon, agentd: agentd, home: filepath.Join(t.TempDir(), "home")}
+	holon, agentd := programs.Must("holon"), programs.Must("agentd")
+	tools := &memoryLab{holon: holon, agentd: agentd, home: filepath.Join(t.TempDir(), "home")}
 	flood := httptest.NewServer(http.HandlerFunc(floodOfText))
 	defer flood.Close()
 	idle := tools.run(t, "exit 0")
@@ -85,11 +87,11 @@ func floodOfText(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// programs are holon and agentd, and the HOLON_HOME that they use.
-type programs struct{ holon, agentd, home string }
+// memoryLab is holon and agentd, and the HOLON_HOME that they use.
+type memoryLab struct{ holon, agentd, home string }
 
 // scenario makes a scenario in which a model runs one command.
-func (b *programs) scenario(t *testing.T, command string) string {
+func (b *memoryLab) scenario(t *testing.T, command string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "scenario.yaml")
 	command = "TURN=$(echo " + b.home + "/runs/*/session/output/turns/*); " + command
@@ -106,14 +108,14 @@ type memoryRun struct {
 	outcome, manifest string
 }
 
-func (b *programs) run(t *testing.T, command string) memoryRun {
+func (b *memoryLab) run(t *testing.T, command string) memoryRun {
 	t.Helper()
 	return b.runModel(t, "scripted/"+b.scenario(t, command))
 }
 
 // runModel runs holon in an empty directory. Its stdout is a pipe that is full, so
 // that it waits there with all its work done until its memory was read.
-func (b *programs) runModel(t *testing.T, model string, env ...string) (got memoryRun) {
+func (b *memoryLab) runModel(t *testing.T, model string, env ...string) (got memoryRun) {
 	t.Helper()
 	out, work := t.TempDir(), t.TempDir()
 	reader, writer := fullPipe(t)

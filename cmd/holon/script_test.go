@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,44 +21,8 @@ import (
 
 	"holon/runner/daemon"
 	"holon/runner/engine/docker"
+	"holon/test/programs"
 )
-
-// TestMain lets the test binary be the program: scripts run it as "holon".
-func TestMain(m *testing.M) {
-	testscript.Main(testsWithPrograms{m}, map[string]func(){"holon": main})
-}
-
-// testsWithPrograms are the tests and a directory for builtPrograms.
-type testsWithPrograms struct{ *testing.M }
-
-var programsDir string
-
-func (m testsWithPrograms) Run() int {
-	var err error
-	if programsDir, err = os.MkdirTemp("", "holon-programs"); err != nil {
-		panic(err)
-	}
-	defer os.RemoveAll(programsDir)
-	return m.M.Run()
-}
-
-// builtPrograms are holon and agentd as users have them, without a race detector. They are built once.
-func builtPrograms(t *testing.T) (holon, agentd string) {
-	t.Helper()
-	if err := buildPrograms(); err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Join(programsDir, "holon"), filepath.Join(programsDir, "agentd")
-}
-
-var buildPrograms = sync.OnceValue(func() error {
-	build := exec.Command("go", "build", "-o", programsDir+"/", "holon/cmd/agentd", "holon/cmd/holon")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the programs: %w\n%s", err, out)
-	}
-	return nil
-})
 
 // Every script of testdata/script is a test of the command line. Besides the
 // usual commands they have
@@ -76,7 +39,6 @@ var buildPrograms = sync.OnceValue(func() error {
 //
 // and the condition [engine]: a Docker engine answers.
 func TestScripts(t *testing.T) {
-	_, agentd := builtPrograms(t)
 	project, err := filepath.Abs("demo/project")
 	if err != nil {
 		t.Fatal(err)
@@ -85,13 +47,14 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			for name, value := range map[string]string{
-				"HOLON_HOME": filepath.Join(env.WorkDir, "home"), "HOLON_AGENTD": agentd, "PROJECT": project,
-				"GORACE": os.Getenv("GORACE"), "GIT_CONFIG_GLOBAL": os.DevNull, "GIT_CONFIG_SYSTEM": os.DevNull,
+				"HOLON_HOME": filepath.Join(env.WorkDir, "home"), "HOLON_AGENTD": programs.Must("agentd"), "PROJECT": project,
+				"GIT_CONFIG_GLOBAL": os.DevNull, "GIT_CONFIG_SYSTEM": os.DevNull,
 				"GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_COMMITTER_NAME": "A",
 				"GIT_COMMITTER_EMAIL": "a@example.org",
 			} {
 				env.Setenv(name, value)
 			}
+			env.Setenv("PATH", filepath.Dir(programs.Must("holon"))+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			env.Defer(func() {
 				stopDaemon(t, filepath.Join(env.WorkDir, "home"))
 				checkRecords(t, env.WorkDir)

@@ -14,6 +14,7 @@ import (
 
 	"holon/runner/credentials"
 	"holon/state"
+	"holon/test/programs"
 )
 
 // atTerminal runs a command at a terminal of its own, writes the answer once the question is shown, and
@@ -51,7 +52,7 @@ func atTerminal(t *testing.T, cmd *exec.Cmd, question, answer string) (shown str
 // At a terminal a key is asked for, and the terminal does not show it.
 func TestKeyIsNotShown(t *testing.T) {
 	const key = "sk-sentinel-0123456789abcdef"
-	holon, _ := builtPrograms(t)
+	holon := programs.Must("holon")
 	home := filepath.Join(t.TempDir(), "home")
 	cmd := exec.CommandContext(t.Context(), holon, "credentials", "set", "openai")
 	cmd.Env = append(os.Environ(), "HOLON_HOME="+home)
@@ -109,7 +110,7 @@ func TestHostileTerminal(t *testing.T) {
 // their home there.
 func localRuns(t *testing.T, scenario string) (dir string, command func(args ...string) *exec.Cmd) {
 	t.Helper()
-	holon, agentd := builtPrograms(t)
+	holon, agentd := programs.Must("holon"), programs.Must("agentd")
 	dir = t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "scenario.yaml"), []byte(scenario), 0o600); err != nil {
 		t.Fatal(err)
@@ -233,7 +234,7 @@ func TestResultsAtTerminal(t *testing.T) {
 
 // A table is as wide as the terminal that it is shown on, also where stderr goes elsewhere.
 func TestWidthOfStdout(t *testing.T) {
-	holon, _ := builtPrograms(t)
+	holon := programs.Must("holon")
 	cmd := exec.CommandContext(t.Context(), holon, "config", "list")
 	cmd.Env = append(os.Environ(), "HOLON_HOME="+filepath.Join(t.TempDir(), "home"))
 	cmd.Stderr = new(strings.Builder)
@@ -255,7 +256,7 @@ func TestWidthOfStdout(t *testing.T) {
 
 // The columns of models stand on one line at 80 columns, also with a model whose name is long.
 func TestModelsAtTerminal(t *testing.T) {
-	holon, _ := builtPrograms(t)
+	holon := programs.Must("holon")
 	cmd := exec.CommandContext(t.Context(), holon, "models")
 	cmd.Env = append(os.Environ(), "HOLON_HOME="+filepath.Join(t.TempDir(), "home"),
 		"HOLON_MODEL=anthropic/claude-sonnet-4-5", "HOLON_MODEL_FALLBACKS=openai/gpt-5")

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,6 +25,7 @@ import (
 	"holon/state"
 	"holon/state/ledger"
 	"holon/state/sqlite"
+	"holon/test/programs"
 )
 
 // patience says when a test gives up, not how fast anything has to be.
@@ -34,23 +34,13 @@ const patience = time.Minute
 var agentd string // the program that runs turns
 
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "holon-agent-")
-	if err != nil {
-		panic(err)
-	}
-	agentd = filepath.Join(dir, "agentd")
-	if text, err := exec.Command("go", "build", "-o", agentd, "holon/cmd/agentd").CombinedOutput(); err != nil {
-		panic(fmt.Sprintf("build agentd: %v\n%s", err, text))
-	}
+	agentd = programs.Must("agentd")
 	code := m.Run()
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
-	}
-	if err := os.RemoveAll(dir); err != nil {
-		panic(err)
 	}
 	os.Exit(code)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/go-chi/chi/v5"
 
-	"holon/responses/conform/schema"
 	"holon/runner/control/wire"
+	"holon/test/conform/schema"
 )
 
 // described is the server's own document, as a stranger reads it.

@@ -2,12 +2,10 @@ package doctor_test
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,30 +20,15 @@ import (
 	"holon/runner/modelaccess"
 	"holon/runner/settings"
 	"holon/state"
+	"holon/test/programs"
 )
 
 // agentd is the program that the tests share.
 var agentd string
 
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "holon-doctor-agentd-")
-	if err == nil {
-		agentd = filepath.Join(dir, "agentd")
-		build := exec.Command("go", "build", "-ldflags", "-X holon/agentd.version=v1", "-o", agentd, "holon/cmd/agentd")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		var out []byte
-		if out, err = build.CombinedOutput(); err != nil {
-			err = fmt.Errorf("build agentd: %w\n%s", err, out)
-		}
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		_ = os.RemoveAll(dir)
-		os.Exit(code)
-	}))
+	agentd = programs.Must("agentd")
+	goleak.VerifyTestMain(m)
 }
 
 const image = "holon/base:latest"

@@ -21,7 +21,7 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner/telemetry"
-	"holon/runner/telemetry/telemetrytest"
+	"holon/test/telemetrytest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"holon/responses"
-	"holon/responses/conform"
 	"holon/responses/stream"
 	"holon/responses/turns"
+	"holon/test/conform"
 )
 
 // Files that a container left are copied without following a link, waiting for a pipe,

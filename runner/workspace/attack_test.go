@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"holon/runner/workspace/git"
-	"holon/runner/workspace/gittest"
+	"holon/test/gittest"
 
 	"golang.org/x/sys/unix"
 )

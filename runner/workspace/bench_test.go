@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"holon/runner/workspace/gittest"
+	"holon/test/gittest"
 )
 
 // BenchmarkAcquireDiff measures what a turn pays for its working tree on a

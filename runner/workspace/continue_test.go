@@ -8,8 +8,8 @@ import (
 
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
-	"holon/runner/workspace/gittest"
 	"holon/runner/workspace/landing"
+	"holon/test/gittest"
 )
 
 // continuedWork is a directory of the user's and what a run did in its tree.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"holon/runner/workspace/gittest"
+	"holon/test/gittest"
 )
 
 // A directory that becomes a repository, and links, are looked up in the result.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"holon/runner/workspace/gittest"
+	"holon/test/gittest"
 )
 
 // Objects that unpack to more than they may are not unpacked to their end.

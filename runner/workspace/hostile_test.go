@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"holon/runner/workspace/gittest"
+	"holon/test/gittest"
 
 	"golang.org/x/sys/unix"
 )

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"holon/runner/workspace/gittest"
+	"holon/test/gittest"
 )
 
 // A submodule at another commit than HEAD has makes the workspace dirty, staged

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"holon/runner/workspace/git"
-	"holon/runner/workspace/gittest"
+	"holon/test/gittest"
 )
 
 func TestDirty(t *testing.T) {

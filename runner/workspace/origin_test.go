@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"holon/internal/folder"
-	"holon/runner/workspace/gittest"
+	"holon/test/gittest"
 
 	"golang.org/x/sys/unix"
 )

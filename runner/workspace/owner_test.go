@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"holon/internal/folder"
-	"holon/runner/workspace/gittest"
+	"holon/test/gittest"
 )
 
 // owners lists who owns what lies in dir, by path.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"holon/runner/workspace/gittest"
+	"holon/test/gittest"
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"holon/runner/workspace/git"
-	"holon/runner/workspace/gittest"
+	"holon/test/gittest"
 )
 
 // die is what the kernel does for a holder that was killed.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"holon/runner/workspace/gittest"
+	"holon/test/gittest"
 )
 
 // The diff shows each kind of change that an agent can make to a tree.

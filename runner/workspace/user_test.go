@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"holon/runner/workspace/git"
-	"holon/runner/workspace/gittest"
+	"holon/test/gittest"
 )
 
 // Permissions do not bind root, so the tests that depend on them run once more as an ordinary user.

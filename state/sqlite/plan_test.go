@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"holon/state/ledger"
-	"holon/state/ledger/ledgertest"
+	"holon/test/ledgertest"
 )
 
 // noted is a store whose statements are written down when it is closed.

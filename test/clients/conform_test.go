@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"holon/responses/conform"
+	"holon/test/conform"
 )
 
 // transports are the ways to a server.

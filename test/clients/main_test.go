@@ -11,7 +11,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -23,44 +22,14 @@ import (
 	"time"
 
 	"holon/responses/client"
-	"holon/responses/conform"
-	"holon/responses/conform/schema"
+	"holon/test/conform"
+	"holon/test/conform/schema"
+	"holon/test/programs"
 )
 
 // patience bounds everything that is waited for. It says when a test gives up,
 // not how fast anything has to be.
 const patience = 2 * time.Minute
-
-// programs is where TestMain built agentd.
-var programs string
-
-func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "clients:", err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func run(m *testing.M) (code int, err error) {
-	if programs, err = os.MkdirTemp("", "holon-clients-bin-"); err != nil {
-		return 1, err
-	}
-	defer os.RemoveAll(programs)
-	if out, err := build("holon/cmd/agentd"); err != nil {
-		return 1, fmt.Errorf("build agentd: %w\n%s", err, out)
-	}
-	return m.Run(), nil
-}
-
-// build makes a static program of ours in programs.
-func build(pkg string, flags ...string) (out []byte, err error) {
-	args := append([]string{"build", "-trimpath", "-o", programs + string(filepath.Separator)}, flags...)
-	cmd := exec.Command("go", append(args, pkg)...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	return cmd.CombinedOutput()
-}
 
 // server is a running agentd.
 type server struct {
@@ -111,7 +80,7 @@ func serve(t *testing.T, flags ...string) *server {
 // start runs the program and waits until it is ready.
 func (s *server) start(t *testing.T, args []string) {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(programs, "agentd"), args...)
+	cmd := exec.Command(programs.Must("agentd"), args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stderr, err := cmd.StderrPipe()

@@ -16,8 +16,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"holon/responses/conform"
 	"holon/responses/stream"
+	"holon/test/conform"
 )
 
 // Any answers of a model, cancelled at any time, give a legal stream. The same

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"holon/test/programs"
+
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/responses"
@@ -22,7 +24,7 @@ func TestAgentdAlone(t *testing.T) {
 	t.Parallel()
 	dirs := mounted(t)
 	sh(t, dirs, "mkdir ws/project && cp -R '"+demoProject(t)+"/.' ws/project")
-	container(t, baseImage, "-v", filepath.Join(programs, "agentd")+":/holon/bin/agentd:ro",
+	container(t, baseImage, "-v", programs.Must("agentd")+":/holon/bin/agentd:ro",
 		"-v", dirs+"/ipc:/holon/ipc", "-v", dirs+"/out:/holon/output", "-v", dirs+"/state:/holon/state", "-v",
 		dirs+"/ws:/holon/workspaces",
 		baseImage, "/holon/bin/agentd", "serve", "--model", "scripted/demo", "--workspace-dir",
@@ -45,7 +47,7 @@ func TestImage(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(source, "Dockerfile"), dockerfile, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sh(t, source, "mkdir bin; cp '"+filepath.Join(programs, "agentd")+"' bin/agentd")
+	sh(t, source, "mkdir bin; cp '"+programs.Must("agentd")+"' bin/agentd")
 	image := fmt.Sprintf("holon/e2e:%d", os.Getpid())
 	// The first stage gets a name too, or the classic builder would leave it behind.
 	stage := image + "-stage"

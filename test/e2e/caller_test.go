@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"holon/test/programs"
 )
 
 // caller is somebody who is not root, with access to the engine.
@@ -30,7 +33,14 @@ func callerHome(t *testing.T) *home {
 	h := newHome(t)
 	h.who = &syscall.Credential{Uid: caller, Gid: caller, Groups: []uint32{socket.Sys().(*syscall.Stat_t).Gid}}
 	// The programs belong to the user of the tests, as installed ones belong to root.
-	if err := os.Chmod(programs, 0o755); err != nil {
+	bin, err := os.MkdirTemp("", "holon-e2e-bin-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(bin) })
+	h.bin = filepath.Join(bin, "holon")
+	if err := errors.Join(os.Chmod(bin, 0o755), programs.Copy("holon", h.bin),
+		programs.Copy("agentd", filepath.Join(bin, "agentd"))); err != nil {
 		t.Fatal(err)
 	}
 	return h

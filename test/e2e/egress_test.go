@@ -13,7 +13,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,6 +27,7 @@ import (
 	"holon/runner/oneshot"
 	"holon/runner/workspace"
 	"holon/state"
+	"holon/test/programs"
 )
 
 // internet stands for the public network, which tests do without: names have the
@@ -137,7 +137,7 @@ func probe(t *testing.T, h *home, input, script string, proxy *egress.Proxy, wat
 		Workspace: workspace.Options{Dir: repository(t, "echo a > a"), CacheDir: stateHome.CacheDir(),
 			ContainerObjects: runner.ObjectsPath},
 		Session: runner.Config{
-			Engine: eng, Agentd: filepath.Join(programs, "agentd"), Image: baseImage,
+			Engine: eng, Agentd: programs.Must("agentd"), Image: baseImage,
 			Labels: map[string]string{runner.LabelHome: stateHome.Dir()}, Log: slog.New(slog.DiscardHandler),
 			Models: runner.Models{Model: scripted(t, "probe"),
 				Scenario: strings.TrimPrefix(scripted(t, "probe"), "scripted/")},
@@ -252,10 +252,8 @@ func TestEgressAllowList(t *testing.T) {
 	t.Parallel()
 	h, input, watch := newHome(t), t.TempDir(), &watcher{}
 	world := serveInternet(t, input)
-	build := exec.Command("go", "build", "-o", filepath.Join(input, "goclient"), "./testdata/goclient/main.go")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := programs.Copy("goclient", filepath.Join(input, "goclient")); err != nil {
+		t.Fatal(err)
 	}
 	proxy, err := egress.New(egress.Options{Allow: []string{"Example.COM.", "*.example.org"}, Resolver: world,
 		Dialer: world})

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"holon/state"
+	"holon/test/programs"
 )
 
 // patience bounds everything that is waited for. It says when a test gives up,
@@ -27,6 +29,7 @@ type home struct {
 	dir string
 	env []string            // on top of the clean environment
 	who *syscall.Credential // who calls; nil: who runs the tests
+	bin string              // holon; "": the one of the build
 }
 
 // newHome makes a home whose leftovers are checked when the test is over. It is
@@ -126,7 +129,7 @@ type result struct {
 func (h *home) begin(dir string, args ...string) *process {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(h.t.Context(), patience)
-	p := &process{h: h, cancel: cancel, cmd: exec.CommandContext(ctx, filepath.Join(programs, "holon"), args...)}
+	p := &process{h: h, cancel: cancel, cmd: exec.CommandContext(ctx, cmp.Or(h.bin, programs.Must("holon")), args...)}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, &p.stdout, &p.stderr
 	p.cmd.Env = append([]string{"HOLON_HOME=" + h.dir, "HOME=" + h.dir, "PATH=" + os.Getenv("PATH"),
 		"TMPDIR=" + os.TempDir(), "DOCKER_HOST=" + os.Getenv("DOCKER_HOST")}, h.env...)

@@ -13,14 +13,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 )
 
 const baseImage = "holon/base:latest"
-
-// programs is where TestMain built holon and agentd.
-var programs string
 
 func TestMain(m *testing.M) {
 	code, err := run(m)
@@ -35,16 +31,6 @@ func run(m *testing.M) (code int, err error) {
 	if err := exec.Command("docker", "image", "inspect", baseImage).Run(); err != nil {
 		fmt.Printf("e2e: skipped: no Docker engine answers, or it has no image %s (make image): %v\n", baseImage, err)
 		return 0, nil
-	}
-	if programs, err = os.MkdirTemp("", "holon-e2e-bin-"); err != nil {
-		return 1, err
-	}
-	defer os.RemoveAll(programs)
-	build := exec.Command("go", "build", "-trimpath", "-o", programs+string(filepath.Separator), "holon/cmd/agentd",
-		"holon/cmd/holon")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("build the programs: %w\n%s", err, out)
 	}
 	return m.Run(), nil
 }

@@ -2,21 +2,19 @@ package e2e
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"holon/test/programs"
 )
 
 // A turn uses the host's tool, and a server that was started in the container;
 // what it noted is in the run's record.
 func TestMCP(t *testing.T) {
 	dir := t.TempDir()
-	build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, "calculator"),
-		"holon/test/e2e/mcpserver")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the server: %v\n%s", err, out)
+	if err := programs.Copy("calculator", filepath.Join(dir, "calculator")); err != nil {
+		t.Fatal(err)
 	}
 	config := filepath.Join(t.TempDir(), "mcp.json")
 	name := filepath.Base(dir)

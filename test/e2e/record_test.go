@@ -11,10 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"holon/responses/conform"
 	"holon/responses/stream"
 	"holon/responses/turns"
 	"holon/state"
+	"holon/test/conform"
 )
 
 // checkRecord checks what every run that had a turn leaves: the manifest with

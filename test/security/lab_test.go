@@ -20,6 +20,7 @@ import (
 	"holon/runner/oneshot"
 	"holon/runner/workspace"
 	"holon/state"
+	"holon/test/programs"
 )
 
 // patience bounds what is waited for. It says when a test gives up, not how fast
@@ -125,10 +126,10 @@ func (l *lab) config() runner.Config {
 		}
 	})
 	return runner.Config{
-		Engine: e, Agentd: filepath.Join(programs, "agentd"), Image: baseImage,
+		Engine: e, Agentd: programs.Must("agentd"), Image: baseImage,
 		Labels: map[string]string{runner.LabelHome: l.home}, Log: slog.New(slog.DiscardHandler),
 		Models: runner.Models{Model: "scripted/demo"},
-		Files:  runner.Files{InputDir: filepath.Join(programs, "input")},
+		Files:  runner.Files{InputDir: input},
 	}
 }
 

@@ -35,7 +35,7 @@ func TestPerUserLimits(t *testing.T) {
 			Image: baseImage,
 			Args:  append([]string{"/input/probe"}, args...), User: &engine.User{UID: uid, GID: uid},
 			Mounts: []engine.Mount{{Source: shared, Target: "/shared"},
-				{Source: filepath.Join(programs, "input"), Target: "/input", ReadOnly: true}}}.Complete()
+				{Source: input, Target: "/input", ReadOnly: true}}}.Complete()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,12 +16,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"holon/test/programs"
 )
 
 const baseImage = "holon/base:latest"
 
-// programs is where TestMain built agentd, and below it, for containers, probe.
-var programs string
+// input is a directory for containers, with the program probe.
+var input string
 
 func TestMain(m *testing.M) {
 	code, err := run(m)
@@ -38,20 +40,15 @@ func run(m *testing.M) (code int, err error) {
 			err)
 		return 0, nil
 	}
-	if programs, err = os.MkdirTemp("", "holon-sec-bin-"); err != nil {
+	if input, err = os.MkdirTemp("", "holon-sec-"); err != nil {
 		return 1, err
 	}
-	defer os.RemoveAll(programs)
-	for out, pkg := range map[string]string{"agentd": "holon/cmd/agentd",
-		"input/probe": "holon/test/security/internal/probe"} {
-		build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(programs, out), pkg)
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if text, err := build.CombinedOutput(); err != nil {
-			return 1, fmt.Errorf("build %s: %w\n%s", pkg, err, text)
-		}
+	defer os.RemoveAll(input)
+	if err := programs.Copy("securityprobe", filepath.Join(input, "probe")); err != nil {
+		return 1, err
 	}
 	// The container's user may be another than ours.
-	if err := os.Chmod(filepath.Join(programs, "input"), 0o755); err != nil {
+	if err := os.Chmod(input, 0o755); err != nil {
 		return 1, err
 	}
 	return m.Run(), nil

@@ -12,8 +12,8 @@ import (
 
 	"holon/responses"
 	"holon/responses/client"
-	"holon/responses/conform"
 	"holon/responses/stream"
+	"holon/test/conform"
 	"holon/test/torture/check"
 )
 

@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
-	"holon/responses/conform"
 	"holon/responses/stream"
+	"holon/test/conform"
 	"holon/test/torture/check"
 )
 

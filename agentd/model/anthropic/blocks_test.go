@@ -9,8 +9,8 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/anthropic"
-	"holon/agentd/model/modeltest"
 	"holon/responses"
+	"holon/test/modeltest"
 )
 
 // Events of a block.

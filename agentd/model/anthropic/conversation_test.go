@@ -11,8 +11,8 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/anthropic"
-	"holon/agentd/model/modeltest"
 	"holon/responses"
+	"holon/test/modeltest"
 )
 
 func text(role responses.Role, s string) *responses.Message {

@@ -18,8 +18,8 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/anthropic"
-	"holon/agentd/model/modeltest"
 	"holon/responses"
+	"holon/test/modeltest"
 )
 
 func TestStatuses(t *testing.T) {

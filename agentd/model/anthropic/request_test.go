@@ -13,8 +13,8 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/anthropic"
-	"holon/agentd/model/modeltest"
 	"holon/responses"
+	"holon/test/modeltest"
 )
 
 // sentFor returns the body that is sent for a request, and its headers. The body

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"holon/agentd/model/anthropic"
-	"holon/agentd/model/modeltest"
+	"holon/test/modeltest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -10,8 +10,8 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/chat"
-	"holon/agentd/model/modeltest"
 	"holon/responses"
+	"holon/test/modeltest"
 )
 
 // said is a chunk with a delta, end one that says why the model stopped.

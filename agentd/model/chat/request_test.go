@@ -13,9 +13,9 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/model/chat"
 	"holon/agentd/model/endpoint"
-	"holon/agentd/model/modeltest"
 	"holon/internal/providers"
 	"holon/responses"
+	"holon/test/modeltest"
 )
 
 // sentFor returns the body that is sent for a request, and its headers.

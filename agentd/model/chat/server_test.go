@@ -13,7 +13,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/model/chat"
 	"holon/agentd/model/endpoint"
-	"holon/agentd/model/modeltest"
+	"holon/test/modeltest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

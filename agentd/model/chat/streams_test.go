@@ -10,7 +10,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/chat"
-	"holon/agentd/model/modeltest"
+	"holon/test/modeltest"
 )
 
 // Every stream gives the right text, reasoning, calls, usage and end, or the right

@@ -15,9 +15,9 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
-	"holon/agentd/model/modeltest"
 	"holon/agentd/model/openai"
 	"holon/responses"
+	"holon/test/modeltest"
 )
 
 const (

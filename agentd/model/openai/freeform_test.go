@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"holon/agentd/model"
-	"holon/agentd/model/modeltest"
 	"holon/agentd/model/openai"
 	"holon/responses"
+	"holon/test/modeltest"
 )
 
 func inFreeform(o *openai.Options) { o.Freeform = true }

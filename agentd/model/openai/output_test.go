@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"holon/agentd/model"
-	"holon/agentd/model/modeltest"
 	"holon/responses"
+	"holon/test/modeltest"
 )
 
 func begunItem(index int, item string) string {

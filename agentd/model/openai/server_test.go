@@ -15,8 +15,8 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
-	"holon/agentd/model/modeltest"
 	"holon/agentd/model/openai"
+	"holon/test/modeltest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

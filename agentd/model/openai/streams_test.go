@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"holon/agentd/model"
-	"holon/agentd/model/modeltest"
 	"holon/responses"
+	"holon/test/modeltest"
 )
 
 // Every stream gives the right text, calls, usage and end, or the right error,

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"holon/agentd/model"
-	"holon/agentd/model/modeltest"
 	"holon/agentd/model/openai"
 	"holon/responses"
+	"holon/test/modeltest"
 )
 
 func asJSON(body string) http.HandlerFunc {

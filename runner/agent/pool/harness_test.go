@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -24,6 +23,7 @@ import (
 	"holon/runner/engine/docker"
 	"holon/runner/engine/local"
 	"holon/state"
+	"holon/test/programs"
 )
 
 // patience says when a test gives up, not how fast anything has to be.
@@ -46,20 +46,7 @@ func TestMain(m *testing.M) {
 }
 
 func withAgentd(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "holon-pool-")
-	if err != nil {
-		panic(err)
-	}
-	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o755); err != nil {
-		panic(err)
-	}
-	agentd = filepath.Join(dir, "agentd")
-	cmd := exec.Command("go", "build", "-o", agentd, "holon/cmd/agentd")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		panic(fmt.Sprintf("build agentd: %v\n%s", err, text))
-	}
+	agentd = programs.Must("agentd")
 	code := m.Run()
 	if code == 0 {
 		if err := goleak.Find(); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/docker/docker/api/types/image"
 
 	"holon/runner/engine"
-	"holon/runner/engine/enginetest"
+	"holon/test/enginetest"
 )
 
 func TestMain(m *testing.M) { enginetest.Main(m, removeImage) }

@@ -13,9 +13,9 @@ import (
 
 	"holon/internal/procfs"
 	"holon/runner/engine"
-	"holon/runner/engine/enginetest"
 	"holon/runner/engine/local"
 	"holon/state"
+	"holon/test/enginetest"
 )
 
 func TestMain(m *testing.M) { enginetest.Main(m, nil) }

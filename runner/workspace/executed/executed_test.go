@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"holon/runner/workspace/git"
-	"holon/runner/workspace/gittest"
+	"holon/test/gittest"
 )
 
 // sampleOf returns a path that a pattern must name.

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"holon/runner/workspace/gittest"
+	"holon/test/gittest"
 )
 
 // find discovers without any allowance.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"holon/runner/workspace/gittest"
+	"holon/test/gittest"
 )
 
 // A git process that is made to be slow or large is ended, and the error says

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"holon/runner/workspace/gittest"
+	"holon/test/gittest"
 )
 
 // HEAD, its tree and the references are what git says they are.

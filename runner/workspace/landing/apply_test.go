@@ -11,7 +11,7 @@ import (
 	"holon/internal/folder"
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
-	"holon/runner/workspace/gittest"
+	"holon/test/gittest"
 )
 
 // patchFor runs an agent's script in a tree of dir and returns the patch file

@@ -11,7 +11,7 @@ import (
 
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
-	"holon/runner/workspace/gittest"
+	"holon/test/gittest"
 )
 
 // structural are the keys that git would refuse with a command for a value:

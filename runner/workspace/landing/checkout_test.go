@@ -10,7 +10,7 @@ import (
 
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
-	"holon/runner/workspace/gittest"
+	"holon/test/gittest"
 )
 
 // finished is the record of a run, as Checkout gets it.

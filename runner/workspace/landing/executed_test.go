@@ -9,7 +9,7 @@ import (
 
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
-	"holon/runner/workspace/gittest"
+	"holon/test/gittest"
 )
 
 // agree is a person who read the files that programs execute.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"holon/runner/workspace"
-	"holon/runner/workspace/gittest"
+	"holon/test/gittest"
 )
 
 // The agent's commits become the branch's, with what it did not commit on top.

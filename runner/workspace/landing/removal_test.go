@@ -9,7 +9,7 @@ import (
 
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
-	"holon/runner/workspace/gittest"
+	"holon/test/gittest"
 )
 
 // Damaged and hostile objects don't get past the quarantine.

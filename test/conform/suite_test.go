@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"holon/responses"
-	"holon/responses/conform"
 	"holon/responses/stream"
+	"holon/test/conform"
 )
 
 // server is a small server of the protocol: it answers every request with the

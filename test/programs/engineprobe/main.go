@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"holon/runner/engine/enginetest/internal/report"
+	"holon/test/enginetest/report"
 )
 
 func main() {

@@ -21,8 +21,8 @@ import (
 	"syscall"
 	"time"
 
-	"holon/responses/conform"
-	"holon/responses/conform/schema"
+	"holon/test/conform"
+	"holon/test/conform/schema"
 )
 
 func main() {

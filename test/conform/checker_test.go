@@ -10,8 +10,8 @@ import (
 	"testing/iotest"
 
 	"holon/responses"
-	"holon/responses/conform"
 	"holon/responses/stream"
+	"holon/test/conform"
 )
 
 // object is one event as plain JSON.

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,8 +17,9 @@ import (
 	"go.uber.org/goleak"
 
 	"holon/runner/engine"
-	"holon/runner/engine/enginetest/internal/report"
 	"holon/state"
+	"holon/test/enginetest/report"
+	"holon/test/programs"
 )
 
 // patience bounds every wait for something that should happen at once.
@@ -75,12 +75,7 @@ func build(dir string) error {
 		return err
 	}
 	Program = filepath.Join(dir, "probe")
-	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", Program, "holon/runner/engine/enginetest/internal/probe")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w\n%s", err, text)
-	}
-	return nil
+	return programs.Copy("engineprobe", Program)
 }
 
 // Run runs the suite.

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"holon/responses/conform/schema"
+	"holon/test/conform/schema"
 )
 
 func TestOfficial(t *testing.T) {

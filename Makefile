@@ -1,6 +1,6 @@
 # What developers and CI run. `make help` lists it.
 #
-# demo, test, bench and image set up what they need on a Debian machine as root:
+# demo, test, check, bench and image set up what they need on a Debian machine as root:
 # missing packages and, for as long as they run, a Docker engine. Elsewhere they
 # say what is missing. Building needs nothing but Go.
 
@@ -12,12 +12,14 @@ PREFIX     ?= /usr/local
 DESTDIR    ?=
 ROUNDS     ?= 200
 
+# Where tests find the programs of the build.
+export HOLON_TEST_BIN = $(CURDIR)/bin
+
 PACKAGES ?= ./...
-FILES = ./runner ./runner/workspace ./skills ./state/... ./cmd/holon ./test/e2e
 
 STATIC = CGO_ENABLED=0 $(GO) build -trimpath -ldflags
 
-.PHONY: help build man install release demo test test-files test-clients torture soak lint bench image clean
+.PHONY: help build programs man install release demo test check test-user test-clients torture soak lint bench image clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -48,17 +50,23 @@ demo: build ## fix a failing test in a real container and show the change
 	@.ci/need git:git
 	@.ci/with-engine sh -c 'images/base/build && cmd/holon/demo/run'
 
-# The race detector waits a second whenever a program ends, and the tests start hundreds.
-test: build ## all tests, with the race detector and against a real engine
+# The fast tier. A package or more: make test PACKAGES=./runner/...; flags of go test: TESTFLAGS=-count=1.
+test: programs ## what a change can break, against a real engine, in ten minutes; PACKAGES=./runner/... for a part
 	@.ci/need git:git gcc:gcc,libc6-dev mkfs.ext4:e2fsprogs
-	@.ci/with-engine sh -c 'images/base/build && $(GO) vet ./... && GORACE="atexit_sleep_ms=10 $$GORACE" CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) $(PACKAGES)'
+	@.ci/with-engine sh -c 'images/base/build && .ci/test -short $(TESTFLAGS) $(PACKAGES)'
 
-test-files: build ## the tests of what touches git and files, without the race detector; CI runs them as an ordinary user too
+# The full tier, for the night.
+check: lint programs ## all there is: lint, long properties, torture, releases, the ordinary user, the image
+	@.ci/need git:git gcc:gcc,libc6-dev mkfs.ext4:e2fsprogs curl:curl
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet -trimpath ./cmd/holon
+	@.ci/with-engine sh -c 'images/base/build && .ci/test -timeout=25m $(TESTFLAGS) $(PACKAGES) && .ci/user && .ci/image'
+
+test-user: programs ## the tests that differ for an ordinary user, as one; for root
 	@.ci/need git:git
-	@.ci/with-engine sh -c 'images/base/build && $(GO) test $(TESTFLAGS) $(FILES)'
+	@.ci/with-engine sh -c 'images/base/build && .ci/user'
 
-test-clients: ## only the conformance suite and the clients of others, against agentd
-	$(GO) test -count=1 -v $(TESTFLAGS) ./test/clients
+test-clients: programs ## only the conformance suite and the clients of others, against agentd
+	$(GO) test -trimpath -count=1 -v $(TESTFLAGS) ./test/clients
 
 torture: ## kill agentd, containers, holon and its daemon at random; ROUNDS=2000, TORTUREFLAGS="-kind agents -seed 7"
 	@.ci/need git:git mkfs.ext4:e2fsprogs
@@ -67,12 +75,11 @@ torture: ## kill agentd, containers, holon and its daemon at random; ROUNDS=2000
 soak: build ## twenty agents, two thousand messages, restarts, and then sleep; SOAKFLAGS=...
 	@.ci/with-engine sh -c 'images/base/build && $(GO) run ./test/soak $(SOAKFLAGS)'
 
-lint: ## gofmt, go vet (holon for macOS too), staticcheck, links of the documents
+lint: ## gofmt, go vet, staticcheck, links of the documents
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "not formatted; run gofmt -w:"; echo "$$unformatted"; exit 1; fi
-	$(GO) vet ./...
-	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet ./cmd/holon
-	$(GO) run $(STATICCHECK) ./...
+	CGO_ENABLED=0 $(GO) vet -trimpath ./...
+	CGO_ENABLED=0 GOFLAGS="$$($(GO) env GOFLAGS) -trimpath" $(GO) run $(STATICCHECK) ./...
 	@.ci/links
 
 bench: build ## measure against floors in the same run; BENCHFLAGS=... for more

@@ -1,8 +1,8 @@
 // Command conform runs the cases of package conform against any server of the
 // Open Responses protocol, all at once, as the official suite does:
 //
-//	go run ./test/conform --base-url http://127.0.0.1:8080/v1 --model scripted/hello
-//	go run ./test/conform --base-url http://agentd/v1 --unix ./agent.sock --kind official
+//	go run ./test/programs/conform --base-url http://127.0.0.1:8080/v1 --model scripted/hello
+//	go run ./test/programs/conform --base-url http://agentd/v1 --unix ./agent.sock --kind official
 //
 // Each case is a line on standard output. The exit code is 0 when all passed, 1
 // when one did not, and 2 for wrong usage.

@@ -1,8 +1,10 @@
 package cmd_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"go/parser"
 	"go/token"
 	"io"
@@ -10,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -207,25 +210,34 @@ type listed struct {
 	Imports    []string
 }
 
-func packages(t *testing.T) (list []listed) {
+// packages are those of this module.
+func packages(t *testing.T) []listed {
 	t.Helper()
+	list, err := listPackages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+var listPackages = sync.OnceValues(func() (list []listed, err error) {
 	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports", "./...")
 	cmd.Dir = ".."
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("go list: %v", err)
+		return nil, fmt.Errorf("go list: %w", err)
 	}
-	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p listed
 		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-			return list
+			return list, nil
 		} else if err != nil {
-			t.Fatal(err)
+			return nil, fmt.Errorf("read what go list prints: %w", err)
 		}
 		p.ImportPath = strings.TrimPrefix(p.ImportPath, module)
 		list = append(list, p)
 	}
-}
+})
 
 // fits reports whether pattern, which may end in /..., names the package.
 func fits(pattern, pkg string) bool {

@@ -65,7 +65,7 @@ func TestRecordTellsWhatChangesBetweenTurns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := open(t)
-			r := &replayed{world: w, agents: map[string]*cuts{}}
+			r := replay(w)
 			w.committed = r.compare
 			script(w)
 			r.again()

@@ -158,15 +158,15 @@ func TestAbortedIsNotTriedAgain(t *testing.T) {
 		"lost": {Lost: true}, "not begun": {NotBegun: true},
 		"no engine": {NotBegun: true, Failure: &ledger.Failure{Code: "engine"}}, "failed": {Kind: ledger.TurnAborted},
 	} {
-		w := open(t)
-		adm := w.admit(prompt("x"))
-		c := w.claim()
-		w.must(w.m.Stop(w.ctx, "alpha", "me"))
-		if s := w.settle(c.Attempt.ID, end); s.Status != ledger.Aborted ||
-			w.entry(adm.MessageID).Status != ledger.Aborted {
-			t.Errorf("%s: %+v", name, s)
-		}
-		w.check()
+		t.Run(name, func(t *testing.T) {
+			w := open(t)
+			adm := w.admit(prompt("x"))
+			c := w.claim()
+			w.must(w.m.Stop(w.ctx, "alpha", "me"))
+			equal(t, "status", w.settle(c.Attempt.ID, end).Status, ledger.Aborted)
+			equal(t, "status of the entry", w.entry(adm.MessageID).Status, ledger.Aborted)
+			w.check()
+		})
 	}
 }
 

@@ -3,9 +3,6 @@ package scheduler_test
 import (
 	"context"
 	"errors"
-	"os"
-
-	"pgregory.net/rapid"
 
 	"holon/state/ledger"
 )
@@ -80,20 +77,4 @@ func (f *faulty) crashAt(ctx context.Context, fn func(ledger.Tx) error) error {
 		f.committed = true
 	}
 	return errCrash
-}
-
-// tempDir is a directory for one try of a property, in memory where there is
-// such a place: a crash of the process, which is what is tried, loses nothing of
-// it.
-func tempDir(t *rapid.T) string {
-	parent := "/dev/shm"
-	if info, err := os.Stat(parent); err != nil || !info.IsDir() {
-		parent = ""
-	}
-	dir, err := os.MkdirTemp(parent, "scheduler")
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
 }

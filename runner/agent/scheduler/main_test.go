@@ -9,9 +9,9 @@ import (
 	"go.uber.org/goleak"
 )
 
-// checksEnv is the number of random scripts that each property tries. A script takes a second with the race detector,
-// so the default is small; each run tries other scripts.
-const checksEnv, defaultChecks = "HOLON_SCHEDULER_CHECKS", "10"
+// checksEnv is the number of random scripts that each property tries; of the fast tier, rapid tries a fifth of it. Each
+// run tries other scripts.
+const checksEnv, defaultChecks = "HOLON_SCHEDULER_CHECKS", "50"
 
 func TestMain(m *testing.M) {
 	if err := flag.Set("rapid.checks", cmp.Or(os.Getenv(checksEnv), defaultChecks)); err != nil {

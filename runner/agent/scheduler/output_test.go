@@ -88,44 +88,46 @@ func TestOutputStates(t *testing.T) {
 // An expiry is one event with what went, also when a process ends anywhere in the step that records it.
 func TestExpireOutputs(t *testing.T) {
 	for _, where := range []boundary{beforeStep, beforeWrite, afterCommit} {
-		w := open(t)
-		one, two := w.turned("one"), w.turned("two")
-		gone := []ledger.ExpiredOutput{
-			{TurnID: one, Reason: ledger.OutputExported, SizeBytes: 9, Count: 1,
-				Artifacts: []ledger.ExpiredFile{{Path: "tools/a", SizeBytes: 4, Digest: "sha256:00"}}},
-			{TurnID: two, Reason: ledger.OutputLimit, Count: 99},
-		}
-		for range 99 { // more than an event has room for
-			gone[1].Artifacts = append(gone[1].Artifacts, ledger.ExpiredFile{Path: strings.Repeat("é\x01", 100)})
-		}
-		w.store.armed, w.store.where = true, where
-		if err := w.m.ExpireOutputs(w.ctx, "alpha", gone); err == nil {
-			t.Fatal("the process did not end")
-		}
-		w.crash(false)
-		for range 2 {
-			w.must(w.m.ExpireOutputs(w.ctx, "alpha", gone))
-		}
-		_, all := w.events(0)
-		all = slices.DeleteFunc(all, func(e ledger.Event) bool { return e.Type != rules.OutputExpired })
-		equal(t, fmt.Sprintf("events at boundary %d", where), len(all), 2)
-		var told struct {
-			TurnID    string               `json:"turn_id"`
-			Reason    ledger.OutputReason  `json:"reason"`
-			Artifacts []ledger.ExpiredFile `json:"artifacts"`
-		}
-		w.must(json.Unmarshal(all[0].Data, &told))
-		equal(t, "the turn", told.TurnID, one)
-		equal(t, "why", told.Reason, ledger.OutputExported)
-		equal(t, "the file", told.Artifacts[0], gone[0].Artifacts[0])
-		w.view(func(v ledger.View) error {
-			e, ok, err := v.ExpiredOutput(two)
-			equal(t, "the second is known", ok, true)
-			equal(t, "files that it had", e.Count, 99)
-			return err
+		t.Run(fmt.Sprint(where), func(t *testing.T) {
+			w := open(t)
+			one, two := w.turned("one"), w.turned("two")
+			gone := []ledger.ExpiredOutput{
+				{TurnID: one, Reason: ledger.OutputExported, SizeBytes: 9, Count: 1,
+					Artifacts: []ledger.ExpiredFile{{Path: "tools/a", SizeBytes: 4, Digest: "sha256:00"}}},
+				{TurnID: two, Reason: ledger.OutputLimit, Count: 99},
+			}
+			for range 99 { // more than an event has room for
+				gone[1].Artifacts = append(gone[1].Artifacts, ledger.ExpiredFile{Path: strings.Repeat("é\x01", 100)})
+			}
+			w.store.armed, w.store.where = true, where
+			if err := w.m.ExpireOutputs(w.ctx, "alpha", gone); err == nil {
+				t.Fatal("the process did not end")
+			}
+			w.crash(false)
+			for range 2 {
+				w.must(w.m.ExpireOutputs(w.ctx, "alpha", gone))
+			}
+			_, all := w.events(0)
+			all = slices.DeleteFunc(all, func(e ledger.Event) bool { return e.Type != rules.OutputExpired })
+			equal(t, fmt.Sprintf("events at boundary %d", where), len(all), 2)
+			var told struct {
+				TurnID    string               `json:"turn_id"`
+				Reason    ledger.OutputReason  `json:"reason"`
+				Artifacts []ledger.ExpiredFile `json:"artifacts"`
+			}
+			w.must(json.Unmarshal(all[0].Data, &told))
+			equal(t, "the turn", told.TurnID, one)
+			equal(t, "why", told.Reason, ledger.OutputExported)
+			equal(t, "the file", told.Artifacts[0], gone[0].Artifacts[0])
+			w.view(func(v ledger.View) error {
+				e, ok, err := v.ExpiredOutput(two)
+				equal(t, "the second is known", ok, true)
+				equal(t, "files that it had", e.Count, 99)
+				return err
+			})
+			w.check()
+			w.close()
 		})
-		w.check()
-		w.close()
 	}
 }
 

@@ -249,19 +249,60 @@ func ingress(o op, i int) scheduler.Ingress {
 	return in
 }
 
+// played runs random scripts of the kinds, each in a world of its own, drains the world and looks at the end.
+func played(t *testing.T, kinds string, begin, end func(*world)) {
+	t.Parallel()
+	gen := scripts(kinds)
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		defer w.close()
+		begin(w)
+		for i, o := range gen.Draw(t, "script") {
+			w.do(i, o)
+		}
+		end(w)
+	})
+}
+
+// plain is a world as it is.
+func plain(*world) {}
+
+// finished lets a world come to its end and looks that nothing is left to do.
+func (w *world) finished() {
+	w.drain()
+	w.checkDrained()
+}
+
 // TestInvariants tries random scripts with crashes at every boundary, containers
 // that vanish and engines that fail.
 func TestInvariants(t *testing.T) {
-	gen := scripts(often + "broken broken lose lose crash lose-all")
-	rapid.Check(t, func(t *rapid.T) {
-		script := gen.Draw(t, "script")
-		w := newWorld(t, tempDir(t))
-		defer w.close()
-		for i, o := range script {
-			w.do(i, o)
+	played(t, often+"broken broken lose lose crash lose-all", plain, (*world).finished)
+}
+
+// TestWork does the same with work items.
+func TestWork(t *testing.T) {
+	played(t, often+workOps+"lose crash lose-all", plain, (*world).finished)
+}
+
+// TestTasks does the same with tasks. At the end each task has ended and each of its results had its turn.
+func TestTasks(t *testing.T) {
+	played(t, often+taskOps+"work-create work-pick lose crash lose-all", plain, func(w *world) {
+		w.crash(false)
+		for _, agent := range agents {
+			w.tasks.known[agent] = nil // the containers are gone
+			w.must(w.follow(agent))
 		}
-		w.drain()
-		w.checkDrained()
+		w.check()
+		w.finished()
+		w.view(func(v ledger.View) error {
+			for _, agent := range agents {
+				open, err := v.OpenTasks(agent)
+				if len(open) > 0 || err != nil {
+					w.t.Fatalf("%d tasks of %s have not ended (%v)", len(open), agent, err)
+				}
+			}
+			return nil
+		})
 	})
 }
 
@@ -269,12 +310,13 @@ func TestInvariants(t *testing.T) {
 // through them, so that everything must end alike. There are no wakes in it: which of
 // them become one tick depends on when the queue is empty, which a crash changes.
 func TestCrashIsInvisible(t *testing.T) {
+	t.Parallel()
 	gen := scripts(strings.ReplaceAll(often, "wake wake deliver", "") + "crash")
 	rapid.Check(t, func(t *rapid.T) {
 		script := gen.Draw(t, "script")
 		var ends [2][]string
 		for run := range ends {
-			w := newWorld(t, tempDir(t))
+			w := newWorld(t)
 			defer w.close()
 			for i, o := range script {
 				if run == 0 {
@@ -285,8 +327,7 @@ func TestCrashIsInvisible(t *testing.T) {
 				}
 				w.do(i, o)
 			}
-			w.drain()
-			w.checkDrained()
+			w.finished()
 			ends[run] = w.fingerprint()
 		}
 		if diff := cmp.Diff(ends[0], ends[1]); diff != "" {
@@ -299,16 +340,9 @@ func TestCrashIsInvisible(t *testing.T) {
 // runtime: every message is admitted alike, and ends, and only those whose turn
 // was lost twice have no answer.
 func TestLostTurnsAreTheOnlyLoss(t *testing.T) {
-	gen := scripts("keyed keyed keyed begin begin begin tool sleep clock finish lose-all lose-all lose")
-	rapid.Check(t, func(t *rapid.T) {
-		script := gen.Draw(t, "script")
-		w := newWorld(t, tempDir(t))
-		defer w.close()
-		for i, o := range script {
-			w.do(i, o)
-		}
-		w.drain()
-		w.checkDrained()
+	kinds := "keyed keyed keyed begin begin begin tool sleep clock finish lose-all lose-all lose"
+	played(t, kinds, plain, func(w *world) {
+		w.finished()
 		lost := map[string]int{}
 		for _, turn := range w.containers {
 			if turn.end == nil {
@@ -321,7 +355,7 @@ func TestLostTurnsAreTheOnlyLoss(t *testing.T) {
 				want = ledger.Interrupted
 			}
 			if status != want || lost[id] > 2 {
-				t.Fatalf("message %s, of which %d turns were lost, ended as %s", id, lost[id], status)
+				w.t.Fatalf("message %s, of which %d turns were lost, ended as %s", id, lost[id], status)
 			}
 		}
 	})

@@ -32,36 +32,38 @@ func TestBlocked(t *testing.T) {
 		"clear": func(w *world) error { _, err := w.m.ClearModel(w.ctx, "alpha"); return err },
 		"boot":  func(w *world) error { return w.m.Unblock(w.ctx, "alpha") },
 	} {
-		w := open(t)
-		urgent := prompt("urgent")
-		urgent.Priority = ledger.Next
-		first, later := w.admit(urgent), w.admit(prompt("later"))
-		for _, id := range []string{first.MessageID, later.MessageID} {
-			w.tryKeyless(id)
-			e := w.entry(id)
-			if e.Status != ledger.Queued || !e.Blocked() || e.Reason != "There is no key; set one" ||
-				e.Code != "missing_credentials" {
-				t.Errorf("%s: the entry is %+v, want it queued and blocked", name, e)
+		t.Run(name, func(t *testing.T) {
+			w := open(t)
+			urgent := prompt("urgent")
+			urgent.Priority = ledger.Next
+			first, later := w.admit(urgent), w.admit(prompt("later"))
+			for _, id := range []string{first.MessageID, later.MessageID} {
+				w.tryKeyless(id)
+				e := w.entry(id)
+				if e.Status != ledger.Queued || !e.Blocked() || e.Reason != "There is no key; set one" ||
+					e.Code != "missing_credentials" {
+					t.Errorf("%s: the entry is %+v, want it queued and blocked", name, e)
+				}
 			}
-		}
-		w.nothing()
-		if at, ok, err := w.m.RetryAt(w.ctx, "alpha"); ok || err != nil {
-			t.Errorf("%s: the next try is at %v (%v), want none", name, at, err)
-		}
-		types, events := w.events(0)
-		if at := slices.Index(types, rules.QueueEntryBlocked); at < 0 || events[at].Level != rules.LevelActionRequired {
-			t.Errorf("%s: the events %v do not tell the operator", name, types)
-		}
-		w.pass(48 * time.Hour)
-		w.nothing()
-		if err := heal(w); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		equal(t, name+": the code after it", w.entry(first.MessageID).Code, "")
-		c, _ := w.done()
-		equal(t, name+": the message after it", c.Message.ID, first.MessageID)
-		c, _ = w.done()
-		equal(t, name+": and then", c.Message.ID, later.MessageID)
+			w.nothing()
+			if at, ok, err := w.m.RetryAt(w.ctx, "alpha"); ok || err != nil {
+				t.Errorf("%s: the next try is at %v (%v), want none", name, at, err)
+			}
+			types, events := w.events(0)
+			if at := slices.Index(types, rules.QueueEntryBlocked); at < 0 || events[at].Level != rules.LevelActionRequired {
+				t.Errorf("%s: the events %v do not tell the operator", name, types)
+			}
+			w.pass(48 * time.Hour)
+			w.nothing()
+			if err := heal(w); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			equal(t, name+": the code after it", w.entry(first.MessageID).Code, "")
+			c, _ := w.done()
+			equal(t, name+": the message after it", c.Message.ID, first.MessageID)
+			c, _ = w.done()
+			equal(t, name+": and then", c.Message.ID, later.MessageID)
+		})
 	}
 }
 

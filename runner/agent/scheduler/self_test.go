@@ -89,8 +89,9 @@ func TestOperatorComesFirst(t *testing.T) {
 // taken, next.
 func TestSelfMadeInvariants(t *testing.T) {
 	priorities := []ledger.Priority{"", ledger.Next, ledger.Normal, ledger.Background}
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t, tempDir(t))
+		w := newWorld(t)
 		defer w.close()
 		w.limitQueue(60)
 		for i := range rapid.IntRange(1, 80).Draw(t, "steps") {

@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -106,27 +107,23 @@ func TestForgottenInterjection(t *testing.T) {
 func TestTickComesBack(t *testing.T) {
 	for name, end := range map[string]scheduler.End{"lost": {Lost: true}, "not begun": {NotBegun: true},
 		"no engine": {NotBegun: true, Failure: &ledger.Failure{Code: "engine"}}} {
-		w := open(t)
-		w.admit(prompt("x"))
-		c := w.claim()
-		wait := w.sleep("1", 0)
-		w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted})
-		_, err := w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Context: ledger.LocalProcess})
-		w.must(err)
-		c, ok, err := w.m.Claim(w.ctx, "alpha")
-		if err != nil || !ok {
-			t.Fatalf("%s: %v, %v", name, ok, err)
-		}
-		w.settle(c.Attempt.ID, end)
-		w.check()
-		w.pass(time.Minute)
-		again := w.claim()
-		if again.Message.ID != c.Message.ID {
-			t.Fatalf("%s: %+v", name, again.Message)
-		}
-		if resumed := again.Wait != nil && again.Wait.ID == wait.ID; resumed == end.Lost {
-			t.Errorf("%s: the turn ends wait %+v", name, again.Wait)
-		}
+		t.Run(name, func(t *testing.T) {
+			w := open(t)
+			wait := w.rests(0)
+			w.wake("", "triggered")
+			c, ok, err := w.m.Claim(w.ctx, "alpha")
+			if err != nil || !ok {
+				t.Fatalf("%v, %v", ok, err)
+			}
+			w.settle(c.Attempt.ID, end)
+			w.check()
+			w.pass(time.Minute)
+			again := w.claim()
+			equal(t, "message", again.Message.ID, c.Message.ID)
+			if resumed := again.Wait != nil && again.Wait.ID == wait.ID; resumed == end.Lost {
+				t.Errorf("the turn ends wait %+v", again.Wait)
+			}
+		})
 	}
 }
 
@@ -199,20 +196,22 @@ func (w *world) tryInVain(t *testing.T, message string) (pause time.Duration, ag
 // no one else would run its attempt.
 func TestClaimWithoutAnswer(t *testing.T) {
 	for _, where := range []boundary{beforeStep, beforeWrite, afterCommit} {
-		w := open(t)
-		w.admit(prompt("x"))
-		w.store.armed, w.store.survives, w.store.where, w.store.after = true, true, where, 0
-		c, ok, err := w.m.Claim(w.ctx, "alpha")
-		if ok != (where == afterCommit) || ok != (err == nil) {
-			t.Fatalf("%d: %v, %v", where, ok, err)
-		}
-		if !ok {
-			c = w.claim()
-		}
-		if s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted}); s.Status != ledger.Processed {
-			t.Fatalf("%d: %+v", where, s)
-		}
-		w.check()
+		t.Run(fmt.Sprint(where), func(t *testing.T) {
+			w := open(t)
+			w.admit(prompt("x"))
+			w.store.armed, w.store.survives, w.store.where, w.store.after = true, true, where, 0
+			c, ok, err := w.m.Claim(w.ctx, "alpha")
+			if ok != (where == afterCommit) || ok != (err == nil) {
+				t.Fatalf("%d: %v, %v", where, ok, err)
+			}
+			if !ok {
+				c = w.claim()
+			}
+			if s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted}); s.Status != ledger.Processed {
+				t.Fatalf("%d: %+v", where, s)
+			}
+			w.check()
+		})
 	}
 }
 

@@ -15,8 +15,10 @@ import (
 	"holon/state/ledger"
 )
 
+// open makes a world for a test, which runs beside the others.
 func open(t *testing.T) *world {
-	w := newWorld(t, t.TempDir())
+	t.Parallel()
+	w := newWorld(t)
 	t.Cleanup(w.close)
 	return w
 }
@@ -79,6 +81,26 @@ func (w *world) pass(d time.Duration) {
 	w.now = w.now.Add(d)
 	if _, _, err := w.m.FireDue(w.ctx, w.now); err != nil {
 		w.t.Fatalf("fire: %v", err)
+	}
+}
+
+// rests has alpha ask for a rest in a turn of its own, which ends.
+func (w *world) rests(d time.Duration) ledger.Wait {
+	w.t.Helper()
+	w.admit(prompt("rest"))
+	c := w.claim()
+	wait := w.sleep("call_"+c.Attempt.ID, d)
+	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok", ResponseID: "resp_" + c.Attempt.ID})
+	return wait
+}
+
+// wake wakes alpha, with a description if there is one, and wants what becomes of it.
+func (w *world) wake(description string, want scheduler.Disposition) {
+	w.t.Helper()
+	got, err := w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Reason: "look", Description: description,
+		Context: ledger.ControlAuthenticated})
+	if err != nil || got != want {
+		w.t.Fatalf("a wake is %s (%v), want %s", got, err, want)
 	}
 }
 

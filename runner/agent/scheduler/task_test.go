@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"holon/responses/tasks"
 	"holon/responses/turns"
 	"holon/runner/agent/scheduler"
@@ -175,41 +173,9 @@ func (w *world) checkTasks(v ledger.View, agentID string, msgs []ledger.Message)
 	return err
 }
 
-// TestTasks tries random tasks with everything else that happens, and crashes at every boundary. At the end each task
-// has ended and each of its results had its turn.
-func TestTasks(t *testing.T) {
-	gen := scripts(often + taskOps + "work-create work-pick lose crash lose-all")
-	rapid.Check(t, func(t *rapid.T) {
-		script := gen.Draw(t, "script")
-		w := newWorld(t, tempDir(t))
-		defer w.close()
-		for i, o := range script {
-			w.do(i, o)
-		}
-		w.crash(false)
-		for _, agent := range agents {
-			w.tasks.known[agent] = nil // the containers are gone
-			w.must(w.follow(agent))
-		}
-		w.check()
-		w.drain()
-		w.checkDrained()
-		w.view(func(v ledger.View) error {
-			for _, agent := range agents {
-				open, err := v.OpenTasks(agent)
-				if len(open) > 0 || err != nil {
-					t.Fatalf("%d tasks of %s have not ended (%v)", len(open), agent, err)
-				}
-			}
-			return nil
-		})
-	})
-}
-
 // A report of a container that makes no sense is refused, and one that says too much is cut.
 func TestReportsAreNotTrusted(t *testing.T) {
-	w := newWorld(t, t.TempDir())
-	defer w.close()
+	w := open(t)
 	for name, change := range map[string]func(*tasks.Report){
 		"no task":            func(r *tasks.Report) { r.Task = nil },
 		"no command":         func(r *tasks.Report) { r.Task.Command = nil },
@@ -251,8 +217,7 @@ func TestReportsAreNotTrusted(t *testing.T) {
 
 // The file with what a task printed is named as agentd names it, not by its path in the container.
 func TestATaskNamesItsOutput(t *testing.T) {
-	w := newWorld(t, t.TempDir())
-	defer w.close()
+	w := open(t)
 	r := report("task_1", tasks.Completed, w.now)
 	r.Task.Command.OutputPath = "/holon/output/tasks/task_1/stdout.log"
 	w.must(w.m.ReportTask(w.ctx, "alpha", r))
@@ -271,8 +236,7 @@ func TestATaskNamesItsOutput(t *testing.T) {
 
 // The message of a task's end waits while its agent is stopped, and wakes one that sleeps.
 func TestTaskResults(t *testing.T) {
-	w := newWorld(t, t.TempDir())
-	defer w.close()
+	w := open(t)
 	w.must(w.m.Stop(w.ctx, "alpha", "test"))
 	w.must(w.m.ReportTask(w.ctx, "alpha", report("task_1", tasks.Completed, w.now)))
 	if _, ok, err := w.m.Claim(w.ctx, "alpha"); ok || err != nil {

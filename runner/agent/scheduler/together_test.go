@@ -80,7 +80,7 @@ func TestTogether(t *testing.T) {
 // BenchmarkTurn measures what the scheduler adds to a turn: admission, claim, begin and
 // settlement, each durable.
 func BenchmarkTurn(b *testing.B) {
-	w := newWorld(b, b.TempDir())
+	w := newWorldIn(b, b.TempDir())
 	b.Cleanup(w.close)
 	for b.Loop() {
 		w.admit(prompt("x"))

@@ -72,26 +72,28 @@ func TestWake(t *testing.T) {
 // However many messages need no turn, the hint behind them is looked at.
 func TestHintBehindMessagesWithoutTurn(t *testing.T) {
 	for _, n := range []int{0, 29, 30, 31, 32, 62, 63, 64} {
-		w := open(t)
-		for i := range n {
-			w.admit(ingress(op{Do: "admit", Agent: "alpha", N: 8}, i))
-		}
-		_, err := w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Reason: "a", Context: ledger.LocalProcess})
-		w.must(err)
-		_, err = w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Reason: "b", Description: "news",
-			Context: ledger.LocalProcess})
-		w.must(err)
-		w.store.armed, w.store.survives, w.store.where, w.store.after = true, true, beforeStep, 1
-		c, ok, err := w.m.Claim(w.ctx, "alpha") // breaks off at its second transaction, if it needs one
-		w.store.armed = false
-		w.check()
-		if err != nil {
-			c, ok, err = w.m.Claim(w.ctx, "alpha")
-		}
-		if err != nil || !ok || c.Message.Body.Type != "json" {
-			t.Fatalf("%d before it: %v %v %+v", n, ok, err, c.Message)
-		}
-		w.close()
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			w := open(t)
+			for i := range n {
+				w.admit(ingress(op{Do: "admit", Agent: "alpha", N: 8}, i))
+			}
+			_, err := w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Reason: "a", Context: ledger.LocalProcess})
+			w.must(err)
+			_, err = w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Reason: "b", Description: "news",
+				Context: ledger.LocalProcess})
+			w.must(err)
+			w.store.armed, w.store.survives, w.store.where, w.store.after = true, true, beforeStep, 1
+			c, ok, err := w.m.Claim(w.ctx, "alpha") // breaks off at its second transaction, if it needs one
+			w.store.armed = false
+			w.check()
+			if err != nil {
+				c, ok, err = w.m.Claim(w.ctx, "alpha")
+			}
+			if err != nil || !ok || c.Message.Body.Type != "json" {
+				t.Fatalf("%d before it: %v %v %+v", n, ok, err, c.Message)
+			}
+			w.close()
+		})
 	}
 }
 

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"holon/responses"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
@@ -115,21 +113,6 @@ func (w *world) checkTick(c scheduler.Claim) {
 	})
 }
 
-// TestWork tries random work items with everything else that happens, and crashes at every boundary.
-func TestWork(t *testing.T) {
-	gen := scripts(often + workOps + "lose crash lose-all")
-	rapid.Check(t, func(t *rapid.T) {
-		script := gen.Draw(t, "script")
-		w := newWorld(t, tempDir(t))
-		defer w.close()
-		for i, o := range script {
-			w.do(i, o)
-		}
-		w.drain()
-		w.checkDrained()
-	})
-}
-
 // item makes a work item and picks it.
 func (w *world) item(objective string) ledger.WorkItem {
 	item, made, err := w.m.CreateWork(w.ctx, scheduler.NewWork{AgentID: "alpha", Key: objective, Objective: objective})
@@ -151,8 +134,7 @@ func update(w *world, id string, c scheduler.WorkChange) ledger.WorkItem {
 // The objective that an item had stands whole in the record, also after it was given another one, and an event has at
 // most 8 KiB all the same.
 func TestObjectiveIsRecordedWhole(t *testing.T) {
-	w := newWorld(t, t.TempDir())
-	defer w.close()
+	w := open(t)
 	first, second, blocked := strings.Repeat("a < b ", 680), strings.Repeat("\x01", 4096), strings.Repeat("\x01", 512)
 	item := w.item(first)
 	update(w, item.ID, scheduler.WorkChange{BlockedBy: &blocked})

@@ -14,13 +14,11 @@ import (
 	"holon/state"
 	"holon/state/ledger"
 	"holon/state/sqlite"
+	"holon/test/ledgertest"
 )
 
 // failer is what a test is to the world: *testing.T and *rapid.T.
-type failer interface {
-	Helper()
-	Fatalf(format string, args ...any)
-}
+type failer = ledgertest.Test
 
 // world is a runtime with everything around it that a crash leaves behind: the
 // ledger's file, the containers and the clock.
@@ -44,7 +42,8 @@ type world struct {
 	accounts   map[string]*account // by agent
 	lost       bool                // a turn was lost
 	tasks      taskWorld
-	committed  func() // after each commit; nil: nothing
+	committed  func() // after each commit
+	restarted  func() // after each crash
 }
 
 // turn is a turn as its container knows it.
@@ -60,14 +59,18 @@ type turn struct {
 
 var agents = []string{"alpha", "beta"}
 
-func newWorld(t failer, dir string) *world {
+// newWorld is a world whose ledger need not outlive the machine.
+func newWorld(t failer) *world { return newWorldIn(t, ledgertest.Dir(t)) }
+
+func newWorldIn(t failer, dir string) *world {
 	w := &world{
 		t: t, ctx: context.Background(), path: filepath.Join(dir, "ledger.db"),
 		now:        time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC),
 		containers: map[string]*turn{}, running: map[string]*turn{}, answered: map[string]int{},
 		tokens: map[string]string{},
 		seen:   map[string]ledger.EntryStatus{}, revisions: map[string]int64{}, accounts: map[string]*account{},
-		tasks: taskWorld{map[string][]tasks.Report{}, map[string]bool{}, map[string]tasks.Status{}, nil},
+		tasks:     taskWorld{map[string][]tasks.Report{}, map[string]bool{}, map[string]tasks.Status{}, nil},
+		committed: func() {}, restarted: func() {},
 	}
 	w.boot()
 	for _, id := range agents {
@@ -84,11 +87,7 @@ func (w *world) boot() {
 		w.t.Fatalf("open the ledger: %v", err)
 	}
 	w.boots++
-	w.store = &faulty{Store: store, told: func() {
-		if w.committed != nil {
-			w.committed()
-		}
-	}}
+	w.store = &faulty{Store: store, told: func() { w.committed() }}
 	w.m = scheduler.New(w.store, scheduler.Options{Owner: fmt.Sprintf("boot_%d", w.boots), Now: func() time.Time {
 		return w.now
 	}, Rand: func() float64 { return 0 }})
@@ -106,6 +105,7 @@ func (w *world) crash(loseContainers bool) {
 	}
 	w.boot()
 	w.recover()
+	w.restarted()
 }
 
 // recover does what docs/explanation/runtime.md has the runtime do before it listens.

@@ -8,8 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -83,11 +81,12 @@ func crashStep(tx ledger.Tx, agent string) (int64, error) {
 }
 
 func TestKilled(t *testing.T) {
-	kills := 25
-	if n, err := strconv.Atoi(os.Getenv("HOLON_TEST_KILLS")); err == nil {
-		kills = n
+	t.Parallel()
+	kills := 50
+	if testing.Short() {
+		kills = 8
 	}
-	path := filepath.Join(t.TempDir(), "ledger.db")
+	path := newPath(t)
 	s := openAt(t, path)
 	for _, id := range crashAgents {
 		if err := s.Update(t.Context(), func(tx ledger.Tx) error {

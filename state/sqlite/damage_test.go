@@ -13,6 +13,7 @@ import (
 
 	"holon/state"
 	"holon/state/ledger"
+	"holon/test/ledgertest"
 )
 
 // dataTables have a record as JSON.
@@ -22,7 +23,7 @@ var dataTables = []string{"agents", "lanes", "messages", "attempts", "turns", "w
 // filledStore has one row in each of them, and an event.
 func filledStore(t testing.TB) *Store {
 	t.Helper()
-	s := openAt(t, filepath.Join(t.TempDir(), "ledger.db"))
+	s := openAt(t, newPath(t))
 	t.Cleanup(func() { _ = s.Close() })
 	appendTo(t, s, 1)
 	if err := s.Update(t.Context(), func(tx ledger.Tx) error {
@@ -98,13 +99,17 @@ func FuzzDamagedFile(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(uint32(0), []byte("SQLite"))
-	for at := 18; at < len(whole); at += 1777 {
+	stride := 1777
+	if testing.Short() {
+		stride = 7777
+	}
+	for at := 18; at < len(whole); at += stride {
 		f.Add(uint32(at), []byte{0xff, 0, 0x7f, 0x80, 1})
 	}
 	f.Fuzz(func(t *testing.T, at uint32, with []byte) {
 		damaged := append([]byte(nil), whole...)
 		copy(damaged[int(at)%len(damaged):], with)
-		path := filepath.Join(t.TempDir(), "ledger.db")
+		path := newPath(t)
 		if err := os.WriteFile(path, damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +164,8 @@ func checkFull(t *testing.T, s *Store, kept int) {
 // A ledger that may have no more pages refuses what needs one, whole, and goes
 // on when it may again.
 func TestFull(t *testing.T) {
-	s := openAt(t, filepath.Join(t.TempDir(), "ledger.db"))
+	t.Parallel()
+	s := openAt(t, newPath(t))
 	defer s.Close()
 	appendTo(t, s, 0)
 	if err := s.writer.conn.script("PRAGMA max_page_count = 150"); err != nil {
@@ -178,7 +184,8 @@ func TestFull(t *testing.T) {
 
 // The same with a disk that is really full.
 func TestFullDisk(t *testing.T) {
-	dir := t.TempDir()
+	t.Parallel()
+	dir := ledgertest.Dir(t)
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
 		t.Skip("no small disk can be mounted: ", err)
 	}
@@ -203,7 +210,8 @@ func TestFullDisk(t *testing.T) {
 
 // Rows beyond the retention free pages, which return to the file system bit by bit.
 func TestPrunedFileShrinks(t *testing.T) {
-	s := openAt(t, filepath.Join(t.TempDir(), "ledger.db"))
+	t.Parallel()
+	s := openAt(t, newPath(t))
 	defer s.Close()
 	appendTo(t, s, 0)
 	for range 8 {

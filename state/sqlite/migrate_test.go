@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"fmt"
-	"path/filepath"
 	"testing"
 
 	"holon/state/ledger"
@@ -10,7 +9,8 @@ import (
 
 // A queue of before senders were recorded is put in their order.
 func TestMigrateSenders(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "ledger.db")
+	t.Parallel()
+	path := newPath(t)
 	s := openAt(t, path)
 	messages := []ledger.Message{
 		{Kind: ledger.KindInternalFollowup, Origin: ledger.Origin{Kind: ledger.OriginSystem, Subsystem: "enqueue_tool"},
@@ -75,7 +75,8 @@ func TestMigrateSenders(t *testing.T) {
 
 // Turns of a ledger in which each had a page of its own are kept, in their order.
 func TestMigrateTurns(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "ledger.db")
+	t.Parallel()
+	path := newPath(t)
 	s := openAt(t, path)
 	if err := s.Update(t.Context(), func(tx ledger.Tx) error {
 		return tx.InsertAgent(ledger.Agent{ID: "a"}, ledger.AgentState{AgentID: "a"})

@@ -15,10 +15,12 @@ import (
 
 	"holon/state"
 	"holon/state/ledger"
+	"holon/test/ledgertest"
 )
 
 func TestLock(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "ledger.db")
+	t.Parallel()
+	path := newPath(t)
 	s := openAt(t, path)
 	_, err := Open(t.Context(), Options{Path: path})
 	if !state.IsCode(err, ledger.CodeLocked) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
@@ -36,7 +38,8 @@ func TestLock(t *testing.T) {
 }
 
 func TestFilesAreTheOwnersAlone(t *testing.T) {
-	dir := t.TempDir()
+	t.Parallel()
+	dir := ledgertest.Dir(t)
 	s := openAt(t, filepath.Join(dir, "led ger?#%.db")) // a name that a URI would take apart
 	defer s.Close()
 	appendTo(t, s, 1)
@@ -103,6 +106,7 @@ func newestEvent(t testing.TB, s *Store) (n int64) {
 }
 
 func TestOpenRefusesWhatIsNoLedger(t *testing.T) {
+	t.Parallel()
 	foreign := func(script string) func(path string) error {
 		return func(path string) error {
 			c, err := dial(path, false)
@@ -127,7 +131,7 @@ func TestOpenRefusesWhatIsNoLedger(t *testing.T) {
 			return s.Close()
 		},
 	} {
-		path := filepath.Join(t.TempDir(), "ledger.db")
+		path := newPath(t)
 		if err := make(path); err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +156,8 @@ func TestOpenRefusesWhatIsNoLedger(t *testing.T) {
 
 // Opening reads a few pages, however many there are.
 func TestOpenReadsLittle(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "ledger.db")
+	t.Parallel()
+	path := newPath(t)
 	misses := func() int {
 		s := openAt(t, path)
 		defer s.Close()
@@ -185,7 +190,8 @@ func TestOpenReadsLittle(t *testing.T) {
 // Updates that wait for the same disk share a commit: ten that wait together
 // write fewer pages than ten in a row.
 func TestUpdatesShareACommit(t *testing.T) {
-	s := openAt(t, filepath.Join(t.TempDir(), "ledger.db"))
+	t.Parallel()
+	s := openAt(t, newPath(t))
 	defer s.Close()
 	appendTo(t, s, 1)
 	written := func(do func()) int {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +12,7 @@ import (
 // schema is the columns of each table of a new ledger.
 func schema(t *testing.T) map[string][]string {
 	t.Helper()
-	s := openAt(t, filepath.Join(t.TempDir(), "ledger.db"))
+	s := openAt(t, newPath(t))
 	defer s.Close()
 	tables := map[string][]string{}
 	err := s.writer.conn.query(func(r *row) error {
@@ -34,6 +33,7 @@ var references = map[string]string{"agent_id": "agents", "message_id": "messages
 
 // Every table has a retention, and each table that names its rows is in it: a table or a reference without one fails.
 func TestRetentionIsDeclared(t *testing.T) {
+	t.Parallel()
 	tables, names := schema(t), map[string][]string{}
 	for table, columns := range tables {
 		for _, column := range columns {

@@ -15,7 +15,7 @@ import (
 type Reopener func(t *testing.T) ledger.Store
 
 // Run runs the suite: that of each domain, then what holds for all of them. fresh
-// returns the opener of a store that is empty.
+// returns the opener of a store that is empty. All parts run side by side, and end with t.
 func Run(t *testing.T, fresh func(t *testing.T) Reopener) {
 	for _, d := range []domain{agents(), queue(), attempts(), waits(), work(), tasks(), timers(), triggers(), texts(),
 		tools(), outputs(), commands(), events()} {
@@ -38,6 +38,9 @@ func Run(t *testing.T, fresh func(t *testing.T) Reopener) {
 
 func run(t *testing.T, fresh func(t *testing.T) Reopener, list []conduct) {
 	for _, c := range list {
-		t.Run(c.name, func(t *testing.T) { c.run(t, fresh(t)) })
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.run(t, fresh(t))
+		})
 	}
 }

@@ -27,9 +27,7 @@ func TestCallIsTheCause(t *testing.T) {
 		Data: json.RawMessage(`{"tool_name":"Sleep","call_id":"call_1","policy":"allow"}`)}
 	begun.IDs[agentruntime.ToolCall], begun.IDs[agentruntime.Step] = "tc_1", "step_1"
 	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 1}, []scheduler.Progress{{Event: begun}}))
-	if _, err := w.m.Sleep(<-ready, "alpha", id, time.Minute, "rest"); err != nil {
-		t.Fatal(err)
-	}
+	w.ok(w.m.Sleep(<-ready, "alpha", id, time.Minute, "rest"))
 	_, events := w.events(0)
 	at := slices.IndexFunc(events, func(e ledger.Event) bool { return e.Type == turns.ToolStarted })
 	wait := slices.IndexFunc(events, func(e ledger.Event) bool { return e.Type == rules.WaitRegistered })

@@ -17,26 +17,80 @@ import (
 // caused fails the test unless the newest event of a class, or a type, has the newest one of another as its cause.
 func (w *world) caused(t *testing.T, effect, cause string) {
 	t.Helper()
-	newest := map[string]ledger.Event{}
-	_, events := w.events(0)
-	for _, e := range events {
-		newest[e.Type], newest[e.Class] = e, e
-	}
-	if e := newest[effect]; e.ID == "" || newest[cause].ID == "" || e.Cause != newest[cause].ID {
-		t.Errorf("%s has the cause %q, want %s, %q", effect, e.Cause, cause, newest[cause].ID)
+	if e, by := w.newest(effect), w.newest(cause); e.Cause != by.ID {
+		t.Errorf("%s has the cause %q, want %s, %q", effect, e.Cause, cause, by.ID)
 	}
 	w.valid(t)
 }
 
-func TestCausesOfTimers(t *testing.T) {
-	w := open(t)
-	for _, after := range []time.Duration{time.Minute, time.Minute} { // both come due in one step
-		_, _, err := w.m.CreateTimer(w.ctx, scheduler.NewTimer{AgentID: "alpha", After: after})
-		w.must(err)
+// makeTask makes a task of an agent for its operator.
+func (w *world) makeTask(agent, purpose string) ledger.Task {
+	w.t.Helper()
+	task, _, err := w.m.CreateTask(w.ctx, scheduler.NewTask{AgentID: agent, Purpose: purpose, Start: tasks.Start{Cmd: "make"}})
+	w.must(err)
+	return task
+}
+
+// reports has the container of an agent tell what became of a task.
+func (w *world) reports(agent, task string, states ...tasks.Status) {
+	w.t.Helper()
+	for _, status := range states {
+		w.ok(w.m.ReportTask(w.ctx, agent, report(task, status, w.now)))
 	}
-	w.pass(time.Hour)
-	w.caused(t, rules.TimerFired, rules.TimerCreated)
-	w.caused(t, rules.MessageAdmitted, rules.TimerFired)
+}
+
+// Each effect has a cause in the record: pairs of them, the newest of their kinds.
+func TestCauses(t *testing.T) {
+	for name, c := range map[string]struct {
+		do    func(w *world)
+		pairs []string
+	}{
+		"timers that come due in one step": {func(w *world) {
+			for range 2 {
+				w.ok(w.m.CreateTimer(w.ctx, scheduler.NewTimer{AgentID: "alpha", After: time.Minute}))
+			}
+			w.pass(time.Hour)
+		}, []string{rules.TimerFired, rules.TimerCreated, rules.MessageAdmitted, rules.TimerFired}},
+		"an abort": {func(w *world) {
+			c := w.working()
+			w.ok(w.m.Abort(w.ctx, scheduler.Abort{AgentID: "alpha", By: "me"}))
+			w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted, Reason: "aborted"})
+		}, []string{rules.TurnTerminal, rules.CurrentRunAborted, rules.QueueEntrySettled, rules.CurrentRunAborted}},
+		"a task that is cancelled": {func(w *world) {
+			w.reports("alpha", w.makeTask("alpha", "").ID, tasks.Running, tasks.Cancelling, tasks.Cancelled)
+		}, []string{"task.cancel_requested", "task.created", "process.started", "task.created",
+			"task.cancelled", "task.cancel_requested", "process.terminated", "task.cancel_requested",
+			rules.MessageAdmitted, "task.cancelled"}},
+		"input that a turn takes in": {func(w *world) {
+			c := w.working()
+			id := w.admit(interject("and this")).MessageID
+			w.ok(w.m.Offer(w.ctx, "alpha"))
+			w.progress(c.Attempt.ID, "holon.input.inserted", `{"input_id":"`+id+`"}`)
+		}, []string{"holon.input.inserted", rules.OperatorInterjection}},
+		"work that the operator completes": {func(w *world) {
+			w.ok(w.m.CompleteWork(w.ctx, "alpha", w.item("build it").ID, "done", nil))
+		}, []string{"task.started", "task.created", "task.completed", "task.created"}},
+		"a message that the operator removes": {func(w *world) {
+			w.ok(w.m.Remove(w.ctx, "alpha", w.admit(prompt("hello")).MessageID, "me"))
+		}, []string{rules.QueueEntrySettled, rules.MessageAdmitted}},
+		"a wait that a message in the queue triggers": {func(w *world) {
+			w.working()
+			w.admit(prompt("second"))
+			w.sleep("call_1", 0)
+		}, []string{rules.WaitTriggered, rules.MessageAdmitted}},
+		"a setting that unblocks": {func(w *world) {
+			w.tryKeyless(w.admit(prompt("x")).MessageID)
+			w.ok(w.m.SetModel(w.ctx, "alpha", "p/other", ""))
+		}, []string{rules.QueueEntryUnblocked, rules.ModelOverrideRequested}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := open(t)
+			c.do(w)
+			for pair := range slices.Chunk(c.pairs, 2) {
+				w.caused(t, pair[0], pair[1])
+			}
+		})
+	}
 }
 
 // Wakes that come while a turn runs are one tick after it, which the newest of them caused.
@@ -44,14 +98,11 @@ func TestCauseOfATick(t *testing.T) {
 	for name, description := range map[string]string{"with content": "news", "without": ""} {
 		t.Run(name, func(t *testing.T) {
 			w := open(t)
-			w.admit(prompt("hello"))
-			c := w.claim()
+			c := w.working()
 			for range 2 {
-				_, err := w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Reason: "look", Description: description,
-					Context: ledger.ControlAuthenticated})
-				w.must(err)
+				w.wake(description, "coalesced")
 			}
-			w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted})
+			w.completes(c)
 			w.caused(t, rules.SystemTickEmitted, rules.WakeRequested)
 			w.caused(t, rules.MessageAdmitted, rules.SystemTickEmitted)
 			w.caused(t, rules.TurnTerminal, rules.TurnSubmitted)
@@ -62,59 +113,25 @@ func TestCauseOfATick(t *testing.T) {
 	}
 }
 
-func TestCausesOfCancels(t *testing.T) {
+// A message that comes back because no turn could be begun for it ends its wait anew, as its admission did.
+func TestCauseOfAWaitThatIsTriggeredAgain(t *testing.T) {
 	w := open(t)
-	w.admit(prompt("hello"))
-	c := w.claim()
-	_, _, err := w.m.Abort(w.ctx, scheduler.Abort{AgentID: "alpha", By: "me"})
-	w.must(err)
-	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted, Reason: "aborted"})
-	w.caused(t, rules.TurnTerminal, rules.CurrentRunAborted)
-	w.caused(t, rules.QueueEntrySettled, rules.CurrentRunAborted)
-
-	task, _, err := w.m.CreateTask(w.ctx, scheduler.NewTask{AgentID: "alpha", Start: tasks.Start{Cmd: "make"}})
-	w.must(err)
-	for _, status := range []tasks.Status{tasks.Running, tasks.Cancelling, tasks.Cancelled} {
-		w.must(w.m.ReportTask(w.ctx, "alpha", report(task.ID, status, w.now)))
-	}
-	w.caused(t, "task.cancel_requested", "task.created")
-	w.caused(t, "process.started", "task.created")
-	w.caused(t, "task.cancelled", "task.cancel_requested")
-	w.caused(t, "process.terminated", "task.cancel_requested")
-	w.caused(t, rules.MessageAdmitted, "task.cancelled")
-}
-
-// Input that a turn takes in is caused by its interjection.
-func TestCauseOfInput(t *testing.T) {
-	w := open(t)
-	w.admit(prompt("hello"))
-	c := w.claim()
-	w.must(w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{}))
-	also := prompt("and this")
-	also.Priority = ledger.Interject
-	id := w.admit(also).MessageID
-	_, err := w.m.Offer(w.ctx, "alpha")
-	w.must(err)
-	w.progress(c.Attempt.ID, "holon.input.inserted", `{"input_id":"`+id+`"}`)
-	w.caused(t, "holon.input.inserted", rules.OperatorInterjection)
+	w.rests(time.Hour)
+	c := w.working()
+	before := w.told(rules.WaitTriggered)
+	w.settle(c.Attempt.ID, notBegun())
+	equal(t, "how often a wait was triggered", w.told(rules.WaitTriggered), before+1)
+	w.caused(t, rules.WaitTriggered, rules.MessageAdmitted)
 }
 
 // A compaction that the loss of its container cuts off ends with its trigger and round.
 func TestCompactionThatIsCutOff(t *testing.T) {
 	w := open(t)
-	w.admit(prompt("hello"))
-	c := w.claim()
-	w.must(w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{}))
+	c := w.working()
 	w.progress(c.Attempt.ID, "context.compaction.started", `{"trigger":"budget","round":3}`)
 	w.settle(c.Attempt.ID, scheduler.End{Lost: true})
 	w.caused(t, "context.compaction.failed", "context.compaction.started")
-	_, events := w.events(0)
-	for _, e := range events {
-		if data := string(e.Data); e.Class == "context.compaction.failed" &&
-			(!strings.Contains(data, `"trigger":"budget"`) || !strings.Contains(data, `"round":3`)) {
-			t.Errorf("the compaction ends as %s, want its trigger and round", data)
-		}
-	}
+	contains(t, "the end", string(w.newest("context.compaction.failed").Data), `"trigger":"budget"`, `"round":3`)
 }
 
 // A request that is cut off before it has said anything is a round of its own, as it is counted.
@@ -123,29 +140,16 @@ func TestRoundThatIsCutOff(t *testing.T) {
 		"aborted": {Kind: ledger.TurnAborted, Reason: "cancelled"}} {
 		t.Run(name, func(t *testing.T) {
 			w := open(t)
-			w.admit(prompt("hello"))
-			c := w.claim()
-			w.must(w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{}))
+			c := w.working()
 			w.progress(c.Attempt.ID, "routing.decided", `{"candidate_count":1}`, "model.requested",
 				`{"round":1,"attempt":1,"provider_name":"p","model_name":"m","estimated_tokens":7}`)
 			w.settle(c.Attempt.ID, end)
 			w.caused(t, rules.AssistantRound, "model.failed")
-			rounds := 0
-			_, events := w.events(0)
-			for _, e := range events {
-				data := string(e.Data)
-				if e.Type == rules.AssistantRound {
-					rounds++
-					equal(t, "the request", e.IDs[agentruntime.ModelRequest], "mr_1")
-					if !strings.Contains(data, `"model_ref":"p/m"`) || !strings.Contains(data, `"input_tokens":7`) {
-						t.Errorf("the round is %s, want its model and tokens", data)
-					}
-				}
-				if e.Class == "model.failed" && e.Status != "failed" {
-					t.Errorf("the request ends with the status %q", e.Status)
-				}
-			}
-			equal(t, "events of rounds", rounds, 1)
+			round := w.newest(rules.AssistantRound)
+			equal(t, "the request", round.IDs[agentruntime.ModelRequest], "mr_1")
+			contains(t, "the round", string(round.Data), `"model_ref":"p/m"`, `"input_tokens":7`)
+			equal(t, "status of the request", w.newest("model.failed").Status, "failed")
+			equal(t, "events of rounds", w.told(rules.AssistantRound), 1)
 		})
 	}
 }
@@ -153,39 +157,29 @@ func TestRoundThatIsCutOff(t *testing.T) {
 // A round of which the recorder told is not told again.
 func TestRoundThatWasTold(t *testing.T) {
 	w := open(t)
-	w.admit(prompt("hello"))
-	c := w.claim()
-	w.must(w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{}))
+	c := w.working()
 	w.progress(c.Attempt.ID, "model.requested", `{"round":1,"attempt":1,"provider_name":"p","model_name":"m"}`)
 	told := scheduler.Progress{Event: ledger.Event{Type: rules.AssistantRound, Data: json.RawMessage(`{"round":1}`)}}
 	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 2}, []scheduler.Progress{told}))
 	w.settle(c.Attempt.ID, scheduler.End{Lost: true})
-	_, events := w.events(0)
-	events = slices.DeleteFunc(events, func(e ledger.Event) bool { return e.Type != rules.AssistantRound })
-	equal(t, "events of rounds", len(events), 1)
+	equal(t, "events of rounds", w.told(rules.AssistantRound), 1)
 }
 
 // The thread keeps its status when the image of its agent changes, and each thread.updated tells one.
 func TestStatusOfAnImage(t *testing.T) {
 	w := open(t)
-	w.admit(prompt("hello"))
-	c := w.claim()
-	w.must(w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{}))
-	_, err := w.m.SetImage(w.ctx, "alpha", "other")
-	w.must(err)
-	_, events := w.events(0)
-	if e := events[len(events)-1]; e.Class != "thread.updated" || e.Status != "running" {
-		t.Errorf("the newest event is %s with the status %q", e.Class, e.Status)
-	}
+	w.working()
+	w.ok(w.m.SetImage(w.ctx, "alpha", "other"))
+	equal(t, "status", w.newest("thread.updated").Status, "running")
 	w.valid(t)
 }
 
 // progress records facts of a container, its first: classes and payloads in turn.
 func (w *world) progress(attempt string, facts ...string) {
 	var did []scheduler.Progress
-	for i := 0; i < len(facts); i += 2 {
-		class := facts[i]
-		e := ledger.Event{Type: class, Class: class, Data: json.RawMessage(facts[i+1]), ProducerSeq: int64(i/2 + 1)}
+	for fact := range slices.Chunk(facts, 2) {
+		class := fact[0]
+		e := ledger.Event{Type: class, Class: class, Data: json.RawMessage(fact[1]), ProducerSeq: int64(len(did) + 1)}
 		if strings.HasSuffix(class, ".started") || class == "model.requested" {
 			e.Status = "running"
 		}
@@ -197,52 +191,32 @@ func (w *world) progress(attempt string, facts ...string) {
 	w.must(w.m.Progress(w.ctx, attempt, scheduler.Through{Facts: int64(len(did))}, did))
 }
 
-// What the operator does with a work item, or with a message in the queue, has a cause: at least that it came to be.
-func TestCausesOfWhatTheOperatorDoes(t *testing.T) {
-	w := open(t)
-	item := w.item("build it")
-	w.caused(t, "task.started", "task.created")
-	_, err := w.m.CompleteWork(w.ctx, "alpha", item.ID, "done", nil)
-	w.must(err)
-	w.caused(t, "task.completed", "task.created")
-
-	id := w.admit(prompt("hello")).MessageID
-	_, err = w.m.Remove(w.ctx, "alpha", id, "me")
-	w.must(err)
-	w.caused(t, rules.QueueEntrySettled, rules.MessageAdmitted)
-}
-
 // A task of the operator is for what the operator says, and says to whom its end is brought.
 func TestTaskIsForItsObjective(t *testing.T) {
 	w := open(t)
 	for _, c := range []struct {
-		agent, purpose, objective, delivery string
-		remove                              bool
+		purpose, objective, delivery string
+		remove                       bool
 	}{
-		{"beta", "build it", "build it", "delivered", false},
-		{"beta", "", "make", "parent_missing", true},
+		{"build it", "build it", "delivered", false},
+		{"", "make", "parent_missing", true},
 	} {
-		task, _, err := w.m.CreateTask(w.ctx, scheduler.NewTask{AgentID: c.agent, Purpose: c.purpose,
-			Start: tasks.Start{Cmd: "make"}})
-		w.must(err)
-		w.must(w.m.ReportTask(w.ctx, c.agent, report(task.ID, tasks.Running, w.now)))
+		task := w.makeTask("beta", c.purpose)
+		w.reports("beta", task.ID, tasks.Running)
 		if c.remove {
-			_, err := w.m.Archive(w.ctx, scheduler.Archive{AgentID: c.agent, By: "me"})
-			w.must(err)
+			w.ok(w.m.Archive(w.ctx, scheduler.Archive{AgentID: "beta", By: "me"}))
 		}
-		w.must(w.m.ReportTask(w.ctx, c.agent, report(task.ID, tasks.Completed, w.now)))
+		w.reports("beta", task.ID, tasks.Completed)
 		var end struct {
 			Objective string
 			Delivery  string `json:"delivery_state"`
 		}
 		w.view(func(v ledger.View) error {
-			page, err := v.Events(c.agent, ledger.EventQuery{Limit: 1000})
+			page, err := v.Events("beta", ledger.EventQuery{Limit: 1000})
 			for _, e := range page.Events {
 				if e.Ref == task.ID && (e.Class == "task.created" || e.Class == "task.completed") {
 					end.Objective = ""
-					if err := json.Unmarshal(e.Data, &end); err != nil {
-						t.Fatal(err)
-					}
+					w.ok(json.Unmarshal(e.Data, &end))
 					equal(t, "objective in "+e.Class, end.Objective, c.objective)
 				}
 			}
@@ -255,52 +229,14 @@ func TestTaskIsForItsObjective(t *testing.T) {
 // A task that an older version began has no process on record, which cannot end there.
 func TestTaskOfAnOlderVersion(t *testing.T) {
 	w := open(t)
-	task, _, err := w.m.CreateTask(w.ctx, scheduler.NewTask{AgentID: "alpha", Start: tasks.Start{Cmd: "make"}})
-	w.must(err)
+	task := w.makeTask("alpha", "")
 	task.Status = tasks.Running
 	w.must(w.store.Update(w.ctx, func(tx ledger.Tx) error { return tx.UpdateTask(task) }))
-	w.must(w.m.ReportTask(w.ctx, "alpha", report(task.ID, tasks.Completed, w.now)))
+	w.reports("alpha", task.ID, tasks.Completed)
 	types, _ := w.events(0)
 	for _, typ := range types {
 		if strings.HasPrefix(typ, "process.") {
 			t.Errorf("the record has %s of a process that it does not know", typ)
 		}
 	}
-}
-
-// A wait for which a message is in the queue already is triggered by that.
-func TestCauseOfAWaitThatAQueuedMessageTriggers(t *testing.T) {
-	w := open(t)
-	w.admit(prompt("first"))
-	w.claim()
-	w.admit(prompt("second"))
-	w.sleep("call_1", 0)
-	w.caused(t, rules.WaitTriggered, rules.MessageAdmitted)
-}
-
-// A setting that changes is why blocked messages are tried again.
-func TestCauseOfAnUnblocking(t *testing.T) {
-	w := open(t)
-	w.tryKeyless(w.admit(prompt("x")).MessageID)
-	_, err := w.m.SetModel(w.ctx, "alpha", "p/other", "")
-	w.must(err)
-	w.caused(t, rules.QueueEntryUnblocked, rules.ModelOverrideRequested)
-}
-
-// A message that comes back because no turn could be begun for it ends its wait anew, as its admission did.
-func TestCauseOfAWaitThatIsTriggeredAgain(t *testing.T) {
-	w := open(t)
-	w.admit(prompt("rest"))
-	c := w.claim()
-	w.sleep("1", time.Hour)
-	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok", ResponseID: "resp_1"})
-	w.admit(prompt("again"))
-	c = w.claim()
-	before := w.state().EventSeq
-	w.settle(c.Attempt.ID, scheduler.End{NotBegun: true,
-		Failure: &ledger.Failure{Phase: "startup", Code: "engine_unreachable", Summary: "no engine answers"}})
-	if types, _ := w.events(before); !slices.Contains(types, rules.WaitTriggered) {
-		t.Fatalf("the events %v trigger no wait", types)
-	}
-	w.caused(t, rules.WaitTriggered, rules.MessageAdmitted)
 }

@@ -36,8 +36,7 @@ func TestRecordTellsWhatChangesBetweenTurns(t *testing.T) {
 		"work completed by the operator": func(w *world) {
 			item := w.item("build the site")
 			w.done()
-			_, err := w.m.CompleteWork(w.ctx, "alpha", item.ID, "key", nil)
-			w.must(err)
+			w.ok(w.m.CompleteWork(w.ctx, "alpha", item.ID, "key", nil))
 		},
 		"an agent that is removed": func(w *world) {
 			in := prompt("x")
@@ -47,8 +46,7 @@ func TestRecordTellsWhatChangesBetweenTurns(t *testing.T) {
 			w.must(err)
 			w.must(w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{}))
 			w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok"})
-			_, err = w.m.Archive(w.ctx, scheduler.Archive{AgentID: "beta", By: "me"})
-			w.must(err)
+			w.ok(w.m.Archive(w.ctx, scheduler.Archive{AgentID: "beta", By: "me"}))
 		},
 		"a work item that waits for a task": func(w *world) {
 			w.item("build the site")

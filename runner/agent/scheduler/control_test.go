@@ -22,57 +22,34 @@ import (
 // others are in the queue.
 func TestOffer(t *testing.T) {
 	w := open(t)
-	w.admit(prompt("work"))
-	c := w.claim()
+	c := w.working()
 	for range 40 {
 		w.admit(webhook("event", ledger.Next))
 	}
-	in := prompt("also")
-	in.Priority = ledger.Interject
-	also := w.admit(in)
-	in.Body.Text = "late"
-	late := w.admit(in)
-	_, err := w.m.Admit(w.ctx, webhook("event", ledger.Interject))
-	code(t, err, scheduler.CodeInvalidMessage, "")
+	also, late := w.admit(interject("also")), w.admit(interject("late"))
+	w.refused(scheduler.CodeInvalidMessage)(w.m.Admit(w.ctx, webhook("event", ledger.Interject)))
 	for range 2 {
 		msgs, err := w.m.Offer(w.ctx, "alpha")
-		switch {
-		case err != nil:
-			t.Fatalf("unexpected error: %v", err)
-		case len(msgs) != 2:
-			t.Fatalf("len(msgs) = %d (%+v), want 2", len(msgs), msgs)
-		case msgs[0].ID != also.MessageID:
-			t.Fatalf("msgs[0].ID = %q, want %q", msgs[0].ID, also.MessageID)
-		case msgs[1].ID != late.MessageID:
-			t.Fatalf("msgs[1].ID = %q, want %q", msgs[1].ID, late.MessageID)
+		if err != nil || len(msgs) != 2 || msgs[0].ID != also.MessageID || msgs[1].ID != late.MessageID {
+			t.Fatalf("%+v (%v) is offered, want the two interjections", msgs, err)
 		}
 	}
-	if s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted,
-		Inserted: []string{also.MessageID}}); s.Status != ledger.Processed {
-		t.Fatalf("%+v", s)
-	}
-	switch {
-	case w.entry(also.MessageID).Status != ledger.Interjected:
-		t.Fatalf("w.entry(also.MessageID).Status = %q, want %q", w.entry(also.MessageID).Status, ledger.Interjected)
-	case w.entry(late.MessageID).Status != ledger.Queued:
-		t.Fatalf("w.entry(late.MessageID).Status = %q, want %q", w.entry(late.MessageID).Status, ledger.Queued)
-	}
-	if c, _ := w.done(); c.Message.ID != late.MessageID {
-		t.Fatalf("%+v", c.Message)
-	}
+	s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Inserted: []string{also.MessageID}})
+	equal(t, "status", s.Status, ledger.Processed)
+	equal(t, "status of the first", w.entry(also.MessageID).Status, ledger.Interjected)
+	equal(t, "status of the second", w.entry(late.MessageID).Status, ledger.Queued)
+	c, _ = w.done()
+	equal(t, "the next message", c.Message.ID, late.MessageID)
 }
 
 // The transcript has an interjection where the turn took it in, before the answer to it, once; and what was said in a
 // message that comes back.
 func TestTranscriptOfInterjection(t *testing.T) {
 	w := open(t)
-	first := w.admit(prompt("work"))
-	c := w.claim()
-	in := prompt("faster")
-	in.Priority = ledger.Interject
-	also := w.admit(in)
-	_, err := w.m.Offer(w.ctx, "alpha")
-	w.must(err)
+	c := w.working()
+	first := c.Message.ID
+	also := w.admit(interject("faster"))
+	w.ok(w.m.Offer(w.ctx, "alpha"))
 	w.now = w.now.Add(time.Second)
 	at := w.now
 	heard := ledger.Event{Type: turns.InputInserted, Class: turns.InputInserted, CreatedAt: at,
@@ -96,9 +73,8 @@ func TestTranscriptOfInterjection(t *testing.T) {
 		_ = json.Unmarshal(e.Data, &data)
 		lines = append(lines, fmt.Sprint(e.Kind, " ", e.MessageID, " ", data.Body.Text))
 	}
-	want := []string{"incoming_message " + first.MessageID + " work", "incoming_message " + also.MessageID + " faster",
-		"assistant_round " + first.MessageID + " ", "runtime_failure " + first.MessageID + " ",
-		"continuation_prompt " + first.MessageID + " work"}
+	want := []string{"incoming_message " + first + " x", "incoming_message " + also.MessageID + " faster",
+		"assistant_round " + first + " ", "runtime_failure " + first + " ", "continuation_prompt " + first + " x"}
 	if !slices.Equal(lines, want) || !said[1].CreatedAt.Equal(at) {
 		t.Errorf("the transcript is %q, the second at %s, want %q, at %s", lines, said[1].CreatedAt, want, at)
 	}
@@ -106,65 +82,46 @@ func TestTranscriptOfInterjection(t *testing.T) {
 
 func TestAbort(t *testing.T) {
 	w := open(t)
-	_, _, err := w.m.Abort(w.ctx, scheduler.Abort{AgentID: "alpha"})
-	code(t, err, scheduler.CodeNoRun, "holon agent status alpha")
-	w.admit(prompt("1"))
+	abort := func(a scheduler.Abort) (ledger.Attempt, bool, error) {
+		a.AgentID = "alpha"
+		return w.m.Abort(w.ctx, a)
+	}
+	w.refused(scheduler.CodeNoRun, "holon agent status alpha")(abort(scheduler.Abort{}))
+	c := w.working()
 	w.admit(prompt("2"))
-	c := w.claim()
-	_, _, err = w.m.Abort(w.ctx, scheduler.Abort{AgentID: "alpha", RunID: "turn_other"})
-	code(t, err, scheduler.CodeRunMismatch, "")
-	_, _, err = w.m.Abort(w.ctx, scheduler.Abort{AgentID: "alpha", Mode: "hard"})
-	code(t, err, scheduler.CodeInvalidMessage, scheduler.StopAfterAbort)
+	w.refused(scheduler.CodeRunMismatch)(abort(scheduler.Abort{RunID: "turn_other"}))
+	w.refused(scheduler.CodeInvalidMessage, scheduler.StopAfterAbort)(abort(scheduler.Abort{Mode: "hard"}))
 	for i, ab := range []scheduler.Abort{{By: "me"}, {By: "you", RunID: c.Attempt.TurnID},
 		{Mode: scheduler.StopAfterAbort}, {}} {
-		ab.AgentID = "alpha"
-		a, changed, err := w.m.Abort(w.ctx, ab)
+		a, changed, err := abort(ab)
 		if want := i%2 == 0; err != nil || a.AbortedBy != "me" || changed != want {
 			t.Fatalf("%+v: %+v, changed %v, %v, want changed %v", ab, a, changed, err, want)
 		}
 	}
-	_, err = w.m.Sleep(w.ctx, "alpha", "1", 0, "")
-	code(t, err, scheduler.CodeNoRun, "")
+	w.refused(scheduler.CodeNoRun)(w.m.Sleep(w.ctx, "alpha", "1", 0, ""))
 	s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted, Reason: "cancelled"})
-	switch {
-	case s.Status != ledger.Aborted:
-		t.Fatalf("s.Status = %q, want %q", s.Status, ledger.Aborted)
-	case s.Turn.Kind != ledger.TurnAborted:
-		t.Fatalf("s.Turn.Kind = %q, want %q", s.Turn.Kind, ledger.TurnAborted)
-	case s.Closure.Outcome != ledger.OutcomeFailed:
-		t.Fatalf("s.Closure.Outcome = %q, want %q", s.Closure.Outcome, ledger.OutcomeFailed)
-	}
-	switch b := w.briefs(); {
-	case len(b) != 1:
-		t.Fatalf("len(b) = %d (%+v), want 1", len(b), b)
-	case b[0].Kind != ledger.BriefFailure:
-		t.Fatalf("b[0].Kind = %q, want %q", b[0].Kind, ledger.BriefFailure)
-	case !strings.Contains(b[0].Text, "me"):
-		t.Fatalf(`b[0].Text = %q, want it to contain "me"`, b[0].Text)
-	}
-	if !w.state().Stopped {
-		t.Fatal("the agent goes on after stop_after_abort")
-	}
+	equal(t, "status", s.Status, ledger.Aborted)
+	equal(t, "kind of the turn", s.Turn.Kind, ledger.TurnAborted)
+	equal(t, "outcome", s.Closure.Outcome, ledger.OutcomeFailed)
+	contains(t, "the brief", w.briefed(ledger.BriefFailure), "me")
+	equal(t, "stopped", w.state().Stopped, true)
 	w.nothing()
 	w.must(w.m.Start(w.ctx, "alpha", "me"))
-	if c, _ := w.done(); c.Message.Body.Text != "2" {
-		t.Fatalf("%+v", c.Message)
-	}
+	c, _ = w.done()
+	equal(t, "the next message", c.Message.Body.Text, "2")
 }
 
 // An aborted message does not come back, however its attempt ends.
 func TestAbortedIsNotTriedAgain(t *testing.T) {
 	for name, end := range map[string]scheduler.End{
-		"lost": {Lost: true}, "not begun": {NotBegun: true},
-		"no engine": {NotBegun: true, Failure: &ledger.Failure{Code: "engine"}}, "failed": {Kind: ledger.TurnAborted},
+		"lost": {Lost: true}, "not begun": {NotBegun: true}, "no engine": notBegun(), "failed": {Kind: ledger.TurnAborted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := open(t)
-			adm := w.admit(prompt("x"))
-			c := w.claim()
+			c := w.working()
 			w.must(w.m.Stop(w.ctx, "alpha", "me"))
 			equal(t, "status", w.settle(c.Attempt.ID, end).Status, ledger.Aborted)
-			equal(t, "status of the entry", w.entry(adm.MessageID).Status, ledger.Aborted)
+			equal(t, "status of the entry", w.entry(c.Message.ID).Status, ledger.Aborted)
 			w.check()
 		})
 	}
@@ -172,36 +129,26 @@ func TestAbortedIsNotTriedAgain(t *testing.T) {
 
 func TestStop(t *testing.T) {
 	w := open(t)
-	w.admit(prompt("1"))
-	c := w.claim()
+	c := w.working()
 	wait := w.sleep("1", time.Hour)
 	adm := w.admit(prompt("2"))
 	w.must(w.m.Stop(w.ctx, "alpha", "me"))
 	w.must(w.m.Stop(w.ctx, "alpha", "me"))
-	_, err := w.m.Admit(w.ctx, prompt("3"))
-	code(t, err, scheduler.CodeAgentStopped, "holon agent start alpha")
-	_, err = w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Context: ledger.LocalProcess})
-	code(t, err, scheduler.CodeAgentStopped, "holon agent start alpha")
+	w.refused(scheduler.CodeAgentStopped, "holon agent start alpha")(w.m.Admit(w.ctx, prompt("3")))
+	w.refused(scheduler.CodeAgentStopped, "holon agent start alpha")(
+		w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Context: ledger.LocalProcess}))
 	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted})
 	w.nothing()
 	w.must(w.m.Start(w.ctx, "alpha", "me"))
-	switch c := w.claim(); {
-	case c.Message.ID != adm.MessageID:
-		t.Fatalf("c.Message.ID = %q, want %q", c.Message.ID, adm.MessageID)
-	case c.Wait == nil:
-		t.Fatal("c.Wait = nil, want a value")
-	case c.Wait.ID != wait.ID:
-		t.Fatalf("c.Wait.ID = %q, want %q", c.Wait.ID, wait.ID)
-	}
+	c = w.claim()
+	equal(t, "the next message", c.Message.ID, adm.MessageID)
+	w.resumes(t, c, wait.ID, ledger.LocalContinuation)
 }
 
 // An agent that is stopped while it rests has no rest to go back to.
 func TestStopEndsTheRest(t *testing.T) {
 	w := open(t)
-	w.admit(prompt("x"))
-	c := w.claim()
-	wait := w.sleep("1", time.Hour)
-	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted})
+	wait := w.rests(time.Hour)
 	w.must(w.m.Stop(w.ctx, "alpha", "me"))
 	if got := w.wait(wait.ID); got.Status != ledger.WaitCancelled || got.EndedAt == nil {
 		t.Fatalf("%+v", got)
@@ -213,31 +160,19 @@ func TestStopEndsTheRest(t *testing.T) {
 
 func TestNotify(t *testing.T) {
 	w := open(t)
-	_, err := w.m.Notify(w.ctx, "alpha", " ", "", "")
-	code(t, err, scheduler.CodeInvalidMessage, "")
-	w.admit(prompt("x"))
-	c := w.claim()
+	w.refused(scheduler.CodeInvalidMessage)(w.m.Notify(w.ctx, "alpha", " ", "", ""))
+	c := w.working()
 	n, err := w.m.Notify(w.ctx, "alpha", "\n  two ways \nmore", "corr", "cause")
-	switch {
-	case err != nil:
-		t.Fatalf("unexpected error: %v", err)
-	case n.Summary != "two ways":
-		t.Fatalf(`n.Summary = %q, want "two ways"`, n.Summary)
-	case n.Boundary != "primary_operator":
-		t.Fatalf(`n.Boundary = %q, want "primary_operator"`, n.Boundary)
-	case n.CorrelationID != "corr":
-		t.Fatalf(`n.CorrelationID = %q, want "corr"`, n.CorrelationID)
-	}
+	w.must(err)
+	equal(t, "summary", n.Summary, "two ways")
+	equal(t, "boundary", n.Boundary, "primary_operator")
+	equal(t, "correlation", n.CorrelationID, "corr")
 	if w.state().PendingWake != nil || w.entry(c.Message.ID).Status != ledger.Dequeued {
 		t.Fatal("a notification moved the agent")
 	}
 	s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "two ways\nmore"})
-	if s.Closure.WaitingReason != "" {
-		t.Fatalf("a notification waits: %+v", s.Closure)
-	}
-	if _, err := w.m.Notify(w.ctx, "alpha", "two ways more", "", ""); err != nil {
-		t.Fatal(err)
-	}
+	equal(t, "reason to wait", s.Closure.WaitingReason, "")
+	w.ok(w.m.Notify(w.ctx, "alpha", "two ways more", "", ""))
 	var levels []int
 	_, events := w.events(0)
 	for _, e := range events {
@@ -252,57 +187,44 @@ func TestNotify(t *testing.T) {
 
 func TestAgentSettings(t *testing.T) {
 	w := open(t)
-	_, err := w.m.SetModel(w.ctx, "alpha", "", "")
-	code(t, err, scheduler.CodeInvalidAgent, "model clear alpha")
-	_, err = w.m.SetModel(w.ctx, "alpha", "p/m", "bogus")
-	code(t, err, scheduler.CodeInvalidAgent, "none, minimal, low, medium, high, xhigh, max")
+	w.refused(scheduler.CodeInvalidAgent, "model clear alpha")(w.m.SetModel(w.ctx, "alpha", "", ""))
+	w.refused(scheduler.CodeInvalidAgent, "none, minimal, low, medium, high, xhigh, max")(
+		w.m.SetModel(w.ctx, "alpha", "p/m", "bogus"))
 	before := w.state().EventSeq
-	for range 2 {
-		if a, err := w.m.SetModel(w.ctx, "alpha", "p/m", "high"); err != nil || a.Model != "p/m" ||
-			a.ReasoningEffort != "high" {
-			t.Fatalf("%+v, %v", a, err)
+	is := func(model, effort, image string) func(ledger.Agent, error) {
+		return func(a ledger.Agent, err error) {
+			t.Helper()
+			w.must(err)
+			equal(t, "model", a.Model, model)
+			equal(t, "effort", a.ReasoningEffort, effort)
+			equal(t, "image", a.Image, image)
 		}
+	}
+	for range 2 {
+		is("p/m", "high", "")(w.m.SetModel(w.ctx, "alpha", "p/m", "high"))
 	}
 	if types, _ := w.events(before); !slices.Equal(types, []string{rules.ModelOverrideRequested}) {
 		t.Fatalf("%v", types)
 	}
-	w.admit(prompt("x"))
-	if c := w.claim(); c.Attempt.Model != "p/m" {
-		t.Fatalf("%+v", c.Attempt)
-	}
-	if a, err := w.m.ClearModel(w.ctx, "alpha"); err != nil || a.Model != "" || a.ReasoningEffort != "" {
-		t.Fatalf("%+v, %v", a, err)
-	}
-	if a, err := w.m.SetImage(w.ctx, "alpha", "busybox"); err != nil || a.Image != "busybox" {
-		t.Fatalf("%+v, %v", a, err)
-	}
+	equal(t, "model of a turn", w.working().Attempt.Model, "p/m")
+	is("", "", "")(w.m.ClearModel(w.ctx, "alpha"))
+	is("", "", "busybox")(w.m.SetImage(w.ctx, "alpha", "busybox"))
 	w.must(w.m.Fail(w.ctx, "alpha", ledger.Failure{Phase: "shutdown", Code: "c", Summary: "s"}))
-	switch f := w.state().LastFailure; {
-	case f == nil:
-		t.Fatal("f = nil, want a value")
-	case f.Code != "c":
-		t.Fatalf(`f.Code = %q, want "c"`, f.Code)
-	case !f.OccurredAt.Equal(w.now):
-		t.Fatal("f.OccurredAt.Equal(w.now) = false, want true")
+	if f := w.state().LastFailure; f == nil || f.Code != "c" || !f.OccurredAt.Equal(w.now) {
+		t.Fatalf("the last failure is %+v", f)
 	}
 }
 
 // Reading writes nothing and starts nothing (8): no byte of the ledger changes.
 func TestReadingWritesNothing(t *testing.T) {
 	w := open(t)
-	w.admit(prompt("x"))
-	c := w.claim()
-	w.settle(c.Attempt.ID, scheduler.End{NotBegun: true, Failure: &ledger.Failure{Code: "engine"}})
+	w.settle(w.working().Attempt.ID, notBegun())
 	before := w.hash()
 	for range 3 {
 		w.check()
-		if _, _, err := w.m.RetryAt(w.ctx, "alpha"); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(w.m.RetryAt(w.ctx, "alpha"))
 		w.nothing() // the head is left alone: asking for it is reading
-		if _, _, err := w.m.FireDue(w.ctx, w.now); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(w.m.FireDue(w.ctx, w.now))
 		_, _ = w.m.Deliver(w.ctx, scheduler.Delivery{Token: "unknown"})
 	}
 	if w.hash() != before {

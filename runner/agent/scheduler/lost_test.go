@@ -20,9 +20,7 @@ func TestLostTurnTellsItsRecord(t *testing.T) {
 	w := open(t)
 	w.admit(prompt("x"))
 	c := w.claim()
-	if err := w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{}); err != nil {
-		t.Fatal(err)
-	}
+	w.ok(w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{}))
 	seq := int64(0)
 	fact := func(class, status string, kind agentruntime.ID, id, data string) {
 		t.Helper()

@@ -47,9 +47,7 @@ func TestWaitsOfOwners(t *testing.T) {
 	status(ledger.WaitResolved, rest, one, both)
 	w.settle(c.Attempt.ID, scheduler.End{NotBegun: true})
 	status(ledger.WaitTriggered, rest, one, both)
-	if _, err := w.m.Remove(w.ctx, "alpha", adm.MessageID, "test"); err != nil {
-		t.Fatal(err)
-	}
+	w.ok(w.m.Remove(w.ctx, "alpha", adm.MessageID, "test"))
 	status(ledger.WaitCancelled, rest, one, both)
 	if again := wait("work_3", ledger.WaitTask, task("task_9")); again.ID != other.ID ||
 		again.Status != ledger.WaitActive {
@@ -60,11 +58,9 @@ func TestWaitsOfOwners(t *testing.T) {
 // What something that the agent works on waits for is worth a turn, though the agent itself waits for nothing.
 func TestTickForWork(t *testing.T) {
 	w := open(t)
-	_, err := w.m.WaitFor(w.ctx, ledger.Wait{ID: "wait_1", AgentID: "alpha", Owner: "work_1", Kind: ledger.WaitSystem,
-		WaitingFor: "it", Wakes: []ledger.WakeSource{{Kind: rules.WakeSystem}}})
-	w.must(err)
-	_, err = w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Reason: "look", Context: ledger.ControlAuthenticated})
-	w.must(err)
+	w.ok(w.m.WaitFor(w.ctx, ledger.Wait{ID: "wait_1", AgentID: "alpha", Owner: "work_1", Kind: ledger.WaitSystem,
+		WaitingFor: "it", Wakes: []ledger.WakeSource{{Kind: rules.WakeSystem}}}))
+	w.ok(w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Reason: "look", Context: ledger.ControlAuthenticated}))
 	if c := w.claim(); len(c.Attempt.Waits) != 1 || c.Wait != nil || w.wait("wait_1").Status != ledger.WaitResolved {
 		t.Errorf("claimed %+v, which ended %v", c.Wait, c.Attempt.Waits)
 	}

@@ -40,6 +40,17 @@ func (w *world) notifications() (list []ledger.Notification) {
 	return list
 }
 
+// claimDue claims the next message of alpha, now or when it is due, if there is one.
+func (w *world) claimDue() (c scheduler.Claim, ok bool) {
+	for {
+		c, ok, err := w.m.Claim(w.ctx, "alpha")
+		w.must(err)
+		if ok || !w.sleepUntilDue() {
+			return c, ok
+		}
+	}
+}
+
 // limitQueue makes the queues of a world small.
 func (w *world) limitQueue(n int) {
 	w.m = scheduler.New(w.store, scheduler.Options{Owner: "boot_1", MaxQueued: n, Now: func() time.Time {
@@ -55,20 +66,17 @@ func TestOperatorComesFirst(t *testing.T) {
 	for i := range rules.MaxSelfQueued {
 		w.admit(note(fmt.Sprint("note ", i), ledger.Next))
 	}
-	_, err := w.m.Admit(w.ctx, note("one more", ledger.Next))
-	code(t, err, scheduler.CodeSelfLimit, "end the turn")
+	w.refused(scheduler.CodeSelfLimit, "end the turn")(w.m.Admit(w.ctx, note("one more", ledger.Next)))
 	for i := range 90 - rules.MaxSelfQueued {
 		w.admit(webhook(fmt.Sprint("event ", i), ledger.Next))
 	}
-	_, err = w.m.Admit(w.ctx, webhook("one more", ledger.Next))
-	code(t, err, scheduler.CodeQueueFull, "holon agent status alpha")
+	w.refused(scheduler.CodeQueueFull, "holon agent status alpha")(w.m.Admit(w.ctx, webhook("one more", ledger.Next)))
 	for i := range 10 {
 		in := prompt(fmt.Sprint("prompt ", i))
 		in.Priority = ledger.Background
 		w.admit(in)
 	}
-	_, err = w.m.Admit(w.ctx, prompt("one more"))
-	code(t, err, scheduler.CodeQueueFull, "holon agent status alpha")
+	w.refused(scheduler.CodeQueueFull, "holon agent status alpha")(w.m.Admit(w.ctx, prompt("one more")))
 	for i := range 10 {
 		if c, _ := w.done(); c.Message.Body.Text != fmt.Sprint("prompt ", i) {
 			t.Fatalf("turn %d is of %q", i, c.Message.Body.Text)
@@ -176,27 +184,12 @@ func TestSelfMadeStops(t *testing.T) {
 				}
 				return scheduler.End{Kind: ledger.TurnCompleted, Last: fmt.Sprint("text ", i), Home: "the same"}
 			})
-			switch took := w.now.Sub(begun); {
-			case turns != 1+rules.MaxIdle:
-				t.Errorf("turns = %d, want %d", turns, 1+rules.MaxIdle)
-			case took < 15*time.Minute:
-				t.Errorf("took = %v, want at least %v", took, 15*time.Minute)
-			case took > 20*time.Minute:
-				t.Errorf("took = %v, want at most %v", took, 20*time.Minute)
-			}
+			w.slowedDown(t, turns, 1+rules.MaxIdle, begun)
 			if list := w.notifications(); len(list) != 1 || list[0].Boundary != "primary_operator" {
 				t.Errorf("the operator was told %+v", list)
 			}
-			_, events := w.events(0)
-			told := 0
-			for _, e := range events {
-				if e.Type == rules.NotificationRequested && e.Level == rules.LevelActionRequired {
-					told++
-				}
-			}
-			if told != 1 {
-				t.Errorf("%d events ask for action", told)
-			}
+			equal(t, "events of notifications", w.told(rules.NotificationRequested), 1)
+			equal(t, "level", w.newest(rules.NotificationRequested).Level, rules.LevelActionRequired)
 			w.check()
 			w.admit(prompt("go on"))
 			if turns := w.loop(func(i int) scheduler.End {
@@ -211,6 +204,14 @@ func TestSelfMadeStops(t *testing.T) {
 	}
 }
 
+// slowedDown looks that so many turns took about a quarter of an hour of the clock.
+func (w *world) slowedDown(t *testing.T, turns, want int, begun time.Time) {
+	t.Helper()
+	if took := w.now.Sub(begun); turns != want || took < 15*time.Minute || took > 20*time.Minute {
+		t.Errorf("%d turns in %v, want %d in 15 to 20 minutes", turns, took, want)
+	}
+}
+
 // An agent that changes something in each turn is not slowed down, and is stopped
 // when it has gone on alone for very long. The call that would go further is
 // refused with the remedy.
@@ -221,17 +222,14 @@ func TestSelfMadeChain(t *testing.T) {
 	begun := w.now
 	turns := w.loop(func(i int) scheduler.End {
 		if _, err := w.m.Admit(w.ctx, note("on", "")); err != nil {
-			code(t, err, scheduler.CodeSelfLimit, "tell your operator")
+			w.refused(scheduler.CodeSelfLimit, "tell your operator")(err)
 			refusals++
 		}
 		return scheduler.End{Kind: ledger.TurnCompleted, Home: fmt.Sprint("tree ", i)}
 	})
-	switch {
-	case turns != 1+rules.MaxSelfTurns:
-		t.Errorf("turns = %d, want %d", turns, 1+rules.MaxSelfTurns)
-	case refusals != 1:
-		t.Errorf("refusals = %d, want 1", refusals)
-	case !w.now.Equal(begun):
+	equal(t, "turns", turns, 1+rules.MaxSelfTurns)
+	equal(t, "refusals", refusals, 1)
+	if !w.now.Equal(begun) {
 		t.Error("w.now.Equal(begun) = false, want true")
 	}
 	if list := w.notifications(); len(list) != 1 {
@@ -257,10 +255,7 @@ func TestTasksThatFollowOneAnother(t *testing.T) {
 			w.admit(prompt("go"))
 			begun, turns := w.now, 0
 			for ; turns < most; turns++ {
-				claim, ok, err := w.m.Claim(w.ctx, "alpha")
-				for w.must(err); !ok && w.sleepUntilDue(); w.must(err) {
-					claim, ok, err = w.m.Claim(w.ctx, "alpha")
-				}
+				claim, ok := w.claimDue()
 				if !ok {
 					break
 				}
@@ -297,13 +292,9 @@ func TestTasksThatFollowOneAnother(t *testing.T) {
 // loop runs turns as long as there is something to do, now or by the clock.
 func (w *world) loop(turn func(i int) scheduler.End) (turns int) {
 	for turns < 1000 {
-		c, ok, err := w.m.Claim(w.ctx, "alpha")
-		w.must(err)
+		c, ok := w.claimDue()
 		if !ok {
-			if !w.sleepUntilDue() {
-				return turns
-			}
-			continue
+			break
 		}
 		w.settle(c.Attempt.ID, turn(turns))
 		turns++
@@ -332,8 +323,7 @@ func TestAuthorityIsInherited(t *testing.T) {
 		}
 		w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted})
 		w.pass(time.Hour)
-		_, _, err := w.m.FireDue(w.ctx, w.now)
-		w.must(err)
+		w.ok(w.m.FireDue(w.ctx, w.now))
 		w.view(func(v ledger.View) error {
 			head, _, err := v.Head("alpha")
 			w.must(err)

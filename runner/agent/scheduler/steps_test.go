@@ -2,11 +2,14 @@ package scheduler_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"holon/responses"
 	"holon/runner/agent/rules"
@@ -38,6 +41,28 @@ func (w *world) admit(in scheduler.Ingress) scheduler.Admission {
 		w.t.Fatalf("admit: %v", err)
 	}
 	return a
+}
+
+// interject is a prompt for the turn that runs.
+func interject(text string) scheduler.Ingress { return urgent(text, ledger.Interject) }
+
+func urgent(text string, p ledger.Priority) scheduler.Ingress {
+	in := prompt(text)
+	in.Priority = p
+	return in
+}
+
+// working begins a turn for a prompt.
+func (w *world) working() scheduler.Claim {
+	w.t.Helper()
+	w.admit(prompt("x"))
+	return w.claim()
+}
+
+// completes ends a turn well.
+func (w *world) completes(c scheduler.Claim) scheduler.Settlement {
+	w.t.Helper()
+	return w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted})
 }
 
 // claim takes the next message and begins its turn.
@@ -87,8 +112,7 @@ func (w *world) pass(d time.Duration) {
 // rests has alpha ask for a rest in a turn of its own, which ends.
 func (w *world) rests(d time.Duration) ledger.Wait {
 	w.t.Helper()
-	w.admit(prompt("rest"))
-	c := w.claim()
+	c := w.working()
 	wait := w.sleep("call_"+c.Attempt.ID, d)
 	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok", ResponseID: "resp_" + c.Attempt.ID})
 	return wait
@@ -148,52 +172,111 @@ func (w *world) events(after int64) (types []string, all []ledger.Event) {
 	return types, all
 }
 
-func (w *world) briefs() (list []ledger.Brief) {
-	w.view(func(v ledger.View) (err error) {
-		list, err = v.Briefs("alpha", 100)
-		return err
-	})
-	return list
+// newest is the newest event of alpha with a type or a class.
+func (w *world) newest(typ string) (e ledger.Event) {
+	w.t.Helper()
+	_, events := w.events(0)
+	for _, found := range events {
+		if found.Type == typ || found.Class == typ {
+			e = found
+		}
+	}
+	if e.ID == "" {
+		w.t.Fatalf("there is no event %s", typ)
+	}
+	return e
 }
 
-func code(t *testing.T, err error, want state.Code, hint string) {
-	t.Helper()
-	var e *state.Error
-	if !state.IsCode(err, want) {
-		t.Fatalf("%v, want %s", err, want)
+// told is how many events of a type or a class alpha has.
+func (w *world) told(typ string) (n int) {
+	_, events := w.events(0)
+	for _, e := range events {
+		if e.Type == typ || e.Class == typ {
+			n++
+		}
 	}
-	if e = err.(*state.Error); hint != "" && !strings.Contains(e.Hint, hint) {
-		t.Fatalf("%+v does not say %q", e, hint)
+	return n
+}
+
+// briefed looks for the kinds of all briefs of alpha, and returns the text of the last one.
+func (w *world) briefed(kinds ...ledger.BriefKind) (text string) {
+	w.t.Helper()
+	var got []ledger.BriefKind
+	w.view(func(v ledger.View) error {
+		briefs, err := v.Briefs("alpha", 100)
+		for _, b := range briefs {
+			got, text = append(got, b.Kind), b.Text
+		}
+		return err
+	})
+	if !slices.Equal(got, kinds) {
+		w.t.Fatalf("briefs %v, want %v", got, kinds)
+	}
+	return text
+}
+
+// contains fails the test unless a text has the words.
+func contains(t *testing.T, what, text string, words ...string) {
+	t.Helper()
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			t.Errorf("%s is %q, want %q in it", what, text, word)
+		}
+	}
+}
+
+// ok ends the test unless a call went well, whatever else it returns.
+func (w *world) ok(results ...any) {
+	w.t.Helper()
+	if err, _ := results[len(results)-1].(error); err != nil {
+		w.t.Fatalf("%v", err)
+	}
+}
+
+// refused ends the test unless a call fails with a code, and with a hint that has the words.
+func (w *world) refused(want state.Code, hint ...string) func(results ...any) {
+	return func(results ...any) {
+		w.t.Helper()
+		err, _ := results[len(results)-1].(error)
+		if !state.IsCode(err, want) {
+			w.t.Fatalf("%v, want %s", err, want)
+		}
+		for _, words := range hint {
+			if e, ok := errors.AsType[*state.Error](err); !ok || !strings.Contains(e.Hint, words) {
+				w.t.Fatalf("%+v does not have the hint %q", err, words)
+			}
+		}
+	}
+}
+
+// invalid fails the test unless a call is refused for a field.
+func (w *world) invalid(what string, code state.Code, param string) func(results ...any) {
+	return func(results ...any) {
+		w.t.Helper()
+		err, _ := results[len(results)-1].(error)
+		if e, ok := errors.AsType[*state.Error](err); !ok || e.Code != code || e.Param != param {
+			w.t.Errorf("%s: %v, want %s of %s", what, err, code, param)
+		}
 	}
 }
 
 func TestCreate(t *testing.T) {
 	w := open(t)
 	for _, id := range []string{"", "A", "../x", strings.Repeat("a", 64)} {
-		_, err := w.m.Create(w.ctx, scheduler.NewAgent{ID: id})
-		code(t, err, scheduler.CodeInvalidAgent, "a-z")
+		w.refused(scheduler.CodeInvalidAgent, "a-z")(w.m.Create(w.ctx, scheduler.NewAgent{ID: id}))
 	}
-	_, err := w.m.Create(w.ctx, scheduler.NewAgent{ID: "alpha"})
-	code(t, err, ledger.CodeExists, "")
+	w.refused(ledger.CodeExists)(w.m.Create(w.ctx, scheduler.NewAgent{ID: "alpha"}))
 	a, err := w.m.Create(w.ctx, scheduler.NewAgent{ID: "tmp", Private: true, Model: "p/m", Template: "holon-default"})
-	switch {
-	case err != nil:
-		t.Fatalf("unexpected error: %v", err)
-	case a.Kind != ledger.KindNamed:
-		t.Fatalf("a.Kind = %q, want %q", a.Kind, ledger.KindNamed)
-	case a.Visibility != ledger.Private:
-		t.Fatalf("a.Visibility = %q, want %q", a.Visibility, ledger.Private)
-	case a.Model != "p/m":
-		t.Fatalf(`a.Model = %q, want "p/m"`, a.Model)
-	}
+	w.must(err)
+	equal(t, "a.Kind", a.Kind, ledger.KindNamed)
+	equal(t, "a.Visibility", a.Visibility, ledger.Private)
+	equal(t, "a.Model", a.Model, "p/m")
 	in := prompt("x")
 	in.AgentID, in.Kind, in.Origin, in.AdmissionContext = "tmp", ledger.KindWebhookEvent,
 		ledger.Origin{Kind: ledger.OriginWebhook, Source: "s"}, ledger.PublicUnauthenticated
-	_, err = w.m.Admit(w.ctx, in)
-	code(t, err, scheduler.CodeAgentPrivate, "")
+	w.refused(scheduler.CodeAgentPrivate)(w.m.Admit(w.ctx, in))
 	in.AgentID = "missing"
-	_, err = w.m.Admit(w.ctx, in)
-	code(t, err, ledger.CodeNotFound, "")
+	w.refused(ledger.CodeNotFound)(w.m.Admit(w.ctx, in))
 }
 
 // equal fails the test unless a fact has the wanted value.
@@ -217,33 +300,16 @@ func TestTurn(t *testing.T) {
 	equal(t, "turn index", c.Attempt.TurnIndex, 1)
 	equal(t, "chain of the first turn", c.Attempt.Chain, "")
 	equal(t, "owner", c.Attempt.Owner, "boot_1")
-	w.must(
-		w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{Prompt: json.RawMessage(`{"frame":2}`), Digest: "e"}),
-	) // changes nothing
-	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 2}, []scheduler.Progress{
+	w.must(w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{Prompt: json.RawMessage(`{"frame":2}`), Digest: "e"})) // again
+	facts := []scheduler.Progress{
 		{Event: ledger.Event{Type: rules.ToolExecuted, Data: json.RawMessage(`{"tool":"exec_command"}`)}},
 		{Transcript: &ledger.TranscriptEntry{Kind: ledger.TranscriptRound, Round: 1}},
-	}))
-	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 2},
-		[]scheduler.Progress{{Event: ledger.Event{Type: rules.ToolExecuted}}}))
+	}
+	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 2}, facts))
+	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 2}, facts[:1])) // changes nothing
 	w.now = w.now.Add(3 * time.Second)
-	end := scheduler.End{Kind: ledger.TurnCompleted, Last: "done", ResponseID: "resp_1", ModelRounds: 2, ToolCalls: 1,
-		Usage: &responses.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15}}
-	w.checkSettledOnce(t, c.Attempt.ID, end)
-	w.checkTurnRecorded(t, start, adm.MessageID, c.Attempt.TurnID)
-
-	w.admit(prompt("and now"))
-	next := w.claim()
-	equal(t, "chain of the next turn", next.Attempt.Chain, "resp_1")
-	equal(t, "index of the next turn", next.Attempt.TurnIndex, 2)
-	equal(t, "outcome before the next turn", next.Continuation.PriorOutcome, ledger.OutcomeCompleted)
-	w.nothing()
-}
-
-// checkSettledOnce settles an attempt, and again with another end, which changes nothing.
-func (w *world) checkSettledOnce(t *testing.T, attempt string, end scheduler.End) {
-	t.Helper()
-	s := w.settle(attempt, end)
+	s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "done", ResponseID: "resp_1",
+		ModelRounds: 2, ToolCalls: 1, Usage: &responses.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15}})
 	if s.Turn == nil {
 		t.Fatalf("the settlement %+v has no turn", s)
 	}
@@ -252,15 +318,22 @@ func (w *world) checkSettledOnce(t *testing.T, attempt string, end scheduler.End
 	equal(t, "index of the turn", s.Turn.Index, 1)
 	equal(t, "outcome", s.Closure.Outcome, ledger.OutcomeCompleted)
 	equal(t, "replayed", s.Replayed, false)
-	again := w.settle(attempt, scheduler.End{Lost: true})
-	equal(t, "the second settlement is replayed", again.Replayed, true)
-	equal(t, "turn of the second settlement", again.Turn.ID, s.Turn.ID)
-	equal(t, "outcome of the second settlement", again.Closure.Outcome, s.Closure.Outcome)
-	equal(t, "status of the second settlement", again.Status, ledger.Processed)
+	again := w.settle(c.Attempt.ID, scheduler.End{Lost: true})
+	s.Replayed = true
+	if diff := cmp.Diff(s, again); diff != "" {
+		t.Errorf("the second settlement is another (-first +second):\n%s", diff)
+	}
+	w.checkTurnRecorded(t, start, adm.MessageID)
+
+	next := w.working()
+	equal(t, "chain of the next turn", next.Attempt.Chain, "resp_1")
+	equal(t, "index of the next turn", next.Attempt.TurnIndex, 2)
+	equal(t, "outcome before the next turn", next.Continuation.PriorOutcome, ledger.OutcomeCompleted)
+	w.nothing()
 }
 
 // checkTurnRecorded looks at the events, the state and the brief that TestTurn's turn leaves.
-func (w *world) checkTurnRecorded(t *testing.T, start int64, message, turn string) {
+func (w *world) checkTurnRecorded(t *testing.T, start int64, message string) {
 	t.Helper()
 	types, events := w.events(start)
 	want := []string{
@@ -286,21 +359,16 @@ func (w *world) checkTurnRecorded(t *testing.T, start int64, message, turn strin
 	if l.LastBriefAt == nil {
 		t.Error("the time of the last brief is not recorded")
 	}
-	briefs := w.briefs()
-	if len(briefs) != 1 {
-		t.Fatalf("briefs %+v, want one", briefs)
-	}
-	equal(t, "kind of the brief", briefs[0].Kind, ledger.BriefResult)
-	equal(t, "text of the brief", briefs[0].Text, "done")
-	equal(t, "turn of the brief", briefs[0].TurnID, turn)
-	equal(t, "message of the brief", briefs[0].MessageID, message)
+	equal(t, "text of the brief", w.briefed(ledger.BriefResult), "done")
+	brief := w.newest(rules.BriefCreated)
+	equal(t, "message of the brief", brief.MessageID, message)
+	equal(t, "turn of the brief", brief.TurnID, w.newest(rules.TurnTerminal).TurnID)
 }
 
 // A hostile turn cannot hold up its own record.
 func TestProgressBoundsData(t *testing.T) {
 	w := open(t)
-	w.admit(prompt("x"))
-	c := w.claim()
+	c := w.working()
 	big := json.RawMessage(`"` + strings.Repeat("x", ledger.MaxEventData) + `"`)
 	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 1},
 		[]scheduler.Progress{{Event: ledger.Event{Type: rules.ToolExecuted, Data: big}}}))
@@ -310,11 +378,7 @@ func TestProgressBoundsData(t *testing.T) {
 	if s.Turn == nil || s.Status != ledger.Aborted {
 		t.Fatalf("%+v", s)
 	}
-	_, events := w.events(0)
-	at := slices.IndexFunc(events, func(e ledger.Event) bool { return e.Type == rules.ToolExecuted })
-	if at < 0 || string(events[at].Data) != `{"omitted_bytes":8194}` {
-		t.Fatalf("%v", events)
-	}
+	equal(t, "data", string(w.newest(rules.ToolExecuted).Data), `{"omitted_bytes":8194}`)
 }
 
 func TestQueueOrder(t *testing.T) {
@@ -323,9 +387,7 @@ func TestQueueOrder(t *testing.T) {
 		text string
 		p    ledger.Priority
 	}{{"5", ledger.Background}, {"3", ledger.Normal}, {"2", ledger.Next}, {"4", ""}, {"1", "interrupt"}} {
-		in := prompt(m.text)
-		in.Priority = m.p
-		w.admit(in)
+		w.admit(urgent(m.text, m.p))
 	}
 	for i := 1; i <= 5; i++ {
 		if c, _ := w.done(); c.Message.Body.Text != fmt.Sprint(i) {
@@ -364,19 +426,11 @@ func TestAdmitRefuses(t *testing.T) {
 	} {
 		in := prompt("x")
 		c.change(&in)
-		_, err := w.m.Admit(w.ctx, in)
-		code(t, err, scheduler.CodeInvalidMessage, "")
-		if e := err.(*state.Error); e.Param != c.param {
-			t.Errorf("%s: %+v, want param %s", name, e, c.param)
-		}
+		w.invalid(name, scheduler.CodeInvalidMessage, c.param)(w.m.Admit(w.ctx, in))
 	}
 	w.admit(prompt("x"))
-	_, err := w.m.Admit(w.ctx, prompt("y"))
-	code(t, err, scheduler.CodeQueueFull, "holon agent status alpha")
-	if d, err := w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Context: ledger.LocalProcess}); err != nil ||
-		d != "triggered" {
-		t.Errorf("a full queue refuses a wake: %s, %v", d, err)
-	}
+	w.refused(scheduler.CodeQueueFull, "holon agent status alpha")(w.m.Admit(w.ctx, prompt("y")))
+	w.wake("", "triggered")
 }
 
 func TestAdmitKey(t *testing.T) {
@@ -390,8 +444,7 @@ func TestAdmitKey(t *testing.T) {
 		t.Fatalf("%+v after %+v", again, first)
 	}
 	in.Body.Text = "y"
-	_, err := w.m.Admit(w.ctx, in)
-	code(t, err, scheduler.CodeKeyConflict, "another key")
+	w.refused(scheduler.CodeKeyConflict, "another key")(w.m.Admit(w.ctx, in))
 	in.AgentID = "beta"
 	if other := w.admit(in); other.Replayed {
 		t.Error("a key of another agent is replayed")

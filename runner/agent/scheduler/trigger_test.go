@@ -17,10 +17,8 @@ func TestTriggerKey(t *testing.T) {
 			TriggerKey: []byte(key)})
 	}
 	w.m = with("one")
-	_, err := w.m.Create(w.ctx, scheduler.NewAgent{ID: "private", Private: true})
-	w.must(err)
-	_, err = w.m.Create(w.ctx, scheduler.NewAgent{ID: "gamma"})
-	w.must(err)
+	w.ok(w.m.Create(w.ctx, scheduler.NewAgent{ID: "private", Private: true}))
+	w.ok(w.m.Create(w.ctx, scheduler.NewAgent{ID: "gamma"}))
 	w.must(w.m.ProvideTrigger(w.ctx, "private"))
 	w.must(w.m.ProvideTrigger(w.ctx, "gamma"))
 	var had []ledger.Trigger
@@ -48,8 +46,7 @@ func TestTriggerKey(t *testing.T) {
 		if _, other, err := with("two").EnsureTrigger(w.ctx, "gamma"); other != "" || err != nil {
 			t.Errorf("with another key: %q (%v)", other, err)
 		}
-		_, _, err = with("two").TellTrigger(w.ctx, "gamma")
-		code(t, err, ledger.CodeNotFound, "holon agent trigger rotate gamma")
+		w.refused(ledger.CodeNotFound, "holon agent trigger rotate gamma")(with("two").TellTrigger(w.ctx, "gamma"))
 		if _, err := with("two").Deliver(w.ctx, scheduler.Delivery{Token: token}); err != nil {
 			t.Error(err)
 		}
@@ -59,9 +56,7 @@ func TestTriggerKey(t *testing.T) {
 		}
 		w.now = w.now.Add(-time.Second)
 	}
-	_, err = w.m.RevokeTrigger(w.ctx, "gamma")
-	w.must(err)
+	w.ok(w.m.RevokeTrigger(w.ctx, "gamma"))
 	w.must(w.m.ProvideTrigger(w.ctx, "gamma"))
-	_, _, err = w.m.TellTrigger(w.ctx, "gamma")
-	code(t, err, ledger.CodeNotFound, "")
+	w.refused(ledger.CodeNotFound)(w.m.TellTrigger(w.ctx, "gamma"))
 }

@@ -161,17 +161,14 @@ func TestWorkWithoutProgress(t *testing.T) {
 	turns := w.loop(func(int) scheduler.End {
 		return scheduler.End{Kind: ledger.TurnCompleted, Last: "hm", Home: "same"}
 	})
-	if took := w.now.Sub(begun); turns != rules.MaxIdle || took < 15*time.Minute || took > 20*time.Minute {
-		t.Errorf("%d turns in %v, want %d in about a quarter of an hour", turns, took, rules.MaxIdle)
-	}
+	w.slowedDown(t, turns, rules.MaxIdle, begun)
 	if n := len(w.notifications()); n != 1 {
 		t.Errorf("notifications = %d, want 1", n)
 	}
 	// What the operator changes is news: the agent goes on at once, and need not be asked first.
 	urgent, _, err := w.m.CreateWork(w.ctx, scheduler.NewWork{AgentID: "alpha", Key: "urgent", Objective: "urgent"})
 	w.must(err)
-	_, err = w.m.PickWork(w.ctx, "alpha", urgent.ID, "pick urgent")
-	w.must(err)
+	w.ok(w.m.PickWork(w.ctx, "alpha", urgent.ID, "pick urgent"))
 	if c := w.claim(); c.Message.WorkItemID != urgent.ID {
 		t.Errorf("the next turn is for %q, want %s", c.Message.WorkItemID, urgent.ID)
 	}
@@ -184,8 +181,7 @@ func TestWorkWithProgress(t *testing.T) {
 	begun := w.now
 	turns := w.loop(func(i int) scheduler.End {
 		if i == 20 {
-			_, err := w.m.CompleteWork(w.ctx, "alpha", item.ID, "done", &scheduler.Round{Text: "20"})
-			w.must(err)
+			w.ok(w.m.CompleteWork(w.ctx, "alpha", item.ID, "done", &scheduler.Round{Text: "20"}))
 		} else {
 			update(w, item.ID, scheduler.WorkChange{Todo: &[]ledger.Todo{{Text: fmt.Sprint(i), State: ledger.TodoPending}}})
 		}
@@ -216,11 +212,9 @@ func TestReports(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := open(t)
 			item, another, ended := w.item("one"), w.item("two"), w.item("three")
-			_, err := w.m.CompleteWork(w.ctx, "alpha", ended.ID, "earlier", nil)
-			w.must(err)
+			w.ok(w.m.CompleteWork(w.ctx, "alpha", ended.ID, "earlier", nil))
 			if c.focused {
-				_, err := w.m.PickWork(w.ctx, "alpha", item.ID, "again")
-				w.must(err)
+				w.ok(w.m.PickWork(w.ctx, "alpha", item.ID, "again"))
 			}
 			ids := map[string]string{"another": another.ID, "same": item.ID, "foreign": "work_x", "ended": ended.ID}
 			round := scheduler.Round{Text: c.text, Completes: []scheduler.WorkCall{{Key: "call", ItemID: item.ID}}}
@@ -275,8 +269,7 @@ func TestBlockedWork(t *testing.T) {
 	}
 	w.nothing()
 	w.now = w.now.Add(rules.DefaultRecheck)
-	_, _, err := w.m.FireDue(w.ctx, w.now)
-	w.must(err)
+	w.ok(w.m.FireDue(w.ctx, w.now))
 	c = w.claim()
 	if c.Message.Origin.Subsystem != "work_recheck" || c.Message.Priority != ledger.Background {
 		t.Errorf("woken by %s with priority %s, want work_recheck and background", c.Message.Origin.Subsystem,
@@ -284,8 +277,7 @@ func TestBlockedWork(t *testing.T) {
 	}
 	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted})
 	w.now = w.now.Add(100 * rules.DefaultRecheck)
-	_, _, err = w.m.FireDue(w.ctx, w.now)
-	w.must(err)
+	w.ok(w.m.FireDue(w.ctx, w.now))
 	w.nothing()
 	none := ""
 	if got = update(w, item.ID, scheduler.WorkChange{BlockedBy: &none}); got.RecheckAt != nil ||
@@ -307,8 +299,7 @@ func TestHeldWork(t *testing.T) {
 	w.nothing()
 	w.admit(prompt("go on"))
 	c = w.claim()
-	_, _, err := w.m.Abort(w.ctx, scheduler.Abort{AgentID: "alpha", By: "test"})
-	w.must(err)
+	w.ok(w.m.Abort(w.ctx, scheduler.Abort{AgentID: "alpha", By: "test"}))
 	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted, Reason: "aborted"})
 	w.nothing()
 	w.must(w.m.Stop(w.ctx, "alpha", "test"))
@@ -354,23 +345,8 @@ func TestBadWork(t *testing.T) {
 	if _, err := w.m.PickWork(w.ctx, "beta", item.ID, "p"); !state.IsCode(err, ledger.CodeNotFound) {
 		t.Errorf("a foreign item: %v, want %s", err, ledger.CodeNotFound)
 	}
-	_, err := w.m.CompleteWork(w.ctx, "alpha", item.ID, "c", nil)
-	w.must(err)
+	w.ok(w.m.CompleteWork(w.ctx, "alpha", item.ID, "c", nil))
 	if _, err := w.m.PickWork(w.ctx, "alpha", item.ID, "p"); !state.IsCode(err, scheduler.CodeWorkCompleted) {
 		t.Errorf("a completed item: %v, want %s", err, scheduler.CodeWorkCompleted)
 	}
-}
-
-// told is how many events of a type alpha has.
-func (w *world) told(typ string) (n int) {
-	w.view(func(v ledger.View) error {
-		page, err := v.Events("alpha", ledger.EventQuery{Limit: 10_000})
-		for _, e := range page.Events {
-			if e.Type == typ {
-				n++
-			}
-		}
-		return err
-	})
-	return n
 }

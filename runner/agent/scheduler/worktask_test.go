@@ -48,8 +48,7 @@ func TestItemWaitsForTask(t *testing.T) {
 			if got := c.Continuation; got.PriorOutcome != ledger.OutcomeContinuable {
 				t.Errorf("the tick continues as %+v, want continuable before it", got)
 			}
-			_, err = w.m.CompleteWork(w.ctx, "alpha", other.ID, "done", nil)
-			w.must(err)
+			w.ok(w.m.CompleteWork(w.ctx, "alpha", other.ID, "done", nil))
 			w.settle(
 				c.Attempt.ID,
 				scheduler.End{Kind: ledger.TurnCompleted, Last: "ok", ResponseID: "resp_2", Home: "notes"},
@@ -86,8 +85,7 @@ func TestItemThatDoesNotWait(t *testing.T) {
 	w.sleep("call 2", 0)
 	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok", ResponseID: "resp_2", Home: "more"})
 	w.isItem(item.ID, rules.WorkWaitingTask)
-	_, err := w.m.CompleteWork(w.ctx, "alpha", item.ID, "done", nil)
-	w.must(err)
+	w.ok(w.m.CompleteWork(w.ctx, "alpha", item.ID, "done", nil))
 	w.view(func(v ledger.View) error {
 		wait, waits, err := v.UnresolvedWait("alpha", item.ID)
 		if waits {
@@ -104,8 +102,7 @@ func TestItemAsksOperator(t *testing.T) {
 	item := w.item("build the site")
 	c := w.claim()
 	asks := ledger.PlanNeedsInput
-	_, err := w.m.UpdateWork(w.ctx, "alpha", item.ID, "ask", scheduler.WorkChange{PlanStatus: &asks})
-	w.must(err)
+	w.ok(w.m.UpdateWork(w.ctx, "alpha", item.ID, "ask", scheduler.WorkChange{PlanStatus: &asks}))
 	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "which?", ResponseID: "resp_1"})
 	w.isClosure(ledger.OutcomeWaiting, ledger.AwaitingOperator)
 	w.admit(prompt("this one"))

@@ -3,6 +3,8 @@ package state_test
 import (
 	"encoding/json"
 	"errors"
+	"flag"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,8 @@ import (
 	"holon/responses/turns"
 	"holon/state"
 )
+
+var update = flag.Bool("update", false, "write the golden files anew")
 
 func manifest() *state.Manifest {
 	at := turns.At(time.Date(2026, 11, 21, 10, 0, 0, 123e6, time.UTC))
@@ -51,249 +55,21 @@ func manifest() *state.Manifest {
 
 // The keys are a contract: others read manifest.json.
 func TestManifestWire(t *testing.T) {
-	const want = `{
-  "schema": "holon.run/1",
-  "run_id": "run_01kahx",
-  "parent_run_id": "",
-  "name": "fix <it>",
-  "task": "fix it all",
-  "status": "completed",
-  "outcome": "success",
-  "exit_code": 0,
-  "started_at": "2026-11-21T10:00:00.123Z",
-  "completed_at": "2026-11-21T10:00:00.123Z",
-  "timings": {
-    "prepare_ms": 1,
-    "start_ms": 2,
-    "turn_ms": 3,
-    "collect_ms": 4,
-    "stop_ms": 5,
-    "total_ms": 15
-  },
-  "model": "scripted/demo",
-  "usage": {
-    "input_tokens": 10,
-    "output_tokens": 5,
-    "total_tokens": 15,
-    "input_tokens_details": {
-      "cached_tokens": 0
-    },
-    "output_tokens_details": {
-      "reasoning_tokens": 0
-    }
-  },
-  "model_usage": {
-    "requests": 1,
-    "estimated_requests": 2,
-    "unpriced_requests": 3,
-    "input_tokens": 4,
-    "cached_tokens": 5,
-    "cache_write_tokens": 6,
-    "output_tokens": 7,
-    "reasoning_tokens": 8,
-    "total_tokens": 11,
-    "cost_micros": 9,
-    "budget": {
-      "max_requests": 8,
-      "max_tokens": 9,
-      "max_cost_micros": 7
-    },
-    "exhausted": "max_tokens",
-    "models": {},
-    "refused": [
-      "a \u003ctool\u003e"
-    ]
-  },
-  "engine": {
-    "name": "docker",
-    "version": "20.10",
-    "runtime": "",
-    "container_id": "abc"
-  },
-  "image": "holon/base:latest",
-  "limits": {
-    "timeout_ms": 1000,
-    "max_rounds": 200,
-    "max_tool_calls": 0,
-    "max_output_bytes": 0,
-    "disk_bytes": 0,
-    "memory_bytes": 1073741824,
-    "cpus": 1.5,
-    "pids": 512,
-    "max_tokens": 9,
-    "max_requests": 8,
-    "max_cost_micros": 7
-  },
-  "isolation": {
-    "user": {
-      "level": "",
-      "value": ""
-    },
-    "capabilities": {
-      "level": "",
-      "value": ""
-    },
-    "no_new_privileges": {
-      "level": "",
-      "value": ""
-    },
-    "seccomp": {
-      "level": "",
-      "value": ""
-    },
-    "read_only_root": {
-      "level": "",
-      "value": ""
-    },
-    "network": {
-      "level": "hard_enforced",
-      "value": "none"
-    },
-    "pids": {
-      "level": "",
-      "value": ""
-    },
-    "memory": {
-      "level": "",
-      "value": ""
-    },
-    "cpu": {
-      "level": "",
-      "value": ""
-    },
-    "open_files": {
-      "level": "",
-      "value": ""
-    },
-    "file_size": {
-      "level": "",
-      "value": ""
-    },
-    "core_dumps": {
-      "level": "",
-      "value": ""
-    },
-    "tmpfs": {
-      "level": "",
-      "value": ""
-    },
-    "ipc": {
-      "level": "",
-      "value": ""
-    },
-    "cgroup": {
-      "level": "",
-      "value": ""
-    },
-    "masked_paths": {
-      "level": "",
-      "value": ""
-    },
-    "init": {
-      "level": "",
-      "value": ""
-    },
-    "devices": {
-      "level": "",
-      "value": ""
-    },
-    "mounts": {
-      "level": "",
-      "value": ""
-    }
-  },
-  "egress": {
-    "allow_hosts": [
-      "*.example.org",
-      "example.com"
-    ],
-    "allowed": 2,
-    "denied": 1
-  },
-  "workspace": {
-    "kind": "git",
-    "path": "/a\u003cb\u003e",
-    "prefix": "p",
-    "base_commit": "c",
-    "base_tree": "t",
-    "branch": "main",
-    "object_format": "sha1",
-    "dirty": true,
-    "included_dirty": false,
-    "shallow": true,
-    "submodules": [
-      {
-        "path": "s",
-        "commit": "c",
-        "populated": true
-      }
-    ],
-    "warnings": [
-      {
-        "code": "w",
-        "path": "p",
-        "message": "m"
-      }
-    ],
-    "changes": {
-      "patch": "diff.patch",
-      "patch_bytes": 3,
-      "files": [
-        {
-          "path": "x\u0026y",
-          "from": "z",
-          "status": "renamed",
-          "mode": "100644",
-          "old_mode": "100755",
-          "added": 1,
-          "deleted": 2,
-          "binary": true
-        }
-      ],
-      "base_tree": "t",
-      "result_tree": "r",
-      "history": {
-        "commit": "c",
-        "commits": 2
-      }
-    }
-  },
-  "turn": {
-    "turn_id": "turn_1",
-    "response_id": "resp_1",
-    "session_id": "sess_1"
-  },
-  "artifacts": [
-    {
-      "path": "diff.patch",
-      "bytes": 3,
-      "sha256": "0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a"
-    }
-  ],
-  "notes": [
-    {
-      "at": "2026-11-21T10:00:00.123Z",
-      "kind": "todo",
-      "text": "tidy up"
-    }
-  ],
-  "warnings": [
-    "a warning"
-  ],
-  "error": {
-    "code": "c",
-    "message": "m",
-    "param": "p",
-    "hint": "h"
-  },
-  "holon_version": "1.2.3"
-}
-`
 	got, err := manifest().Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, string(got)); diff != "" {
+	const golden = "testdata/manifest.golden.json"
+	if *update {
+		if err := os.WriteFile(golden, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
 		t.Errorf("manifest.json (-want +got):\n%s", diff)
 	}
 	back, err := state.DecodeManifest(got)

@@ -17,6 +17,14 @@ func wait(k ledger.WaitKind, s ledger.WaitStatus) *ledger.Wait {
 		Wakes: rules.AnyWake()}
 }
 
+// equal fails the test unless a fact has the wanted value.
+func equal[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s = %v, want %v", what, got, want)
+	}
+}
+
 // One row shows how one situation is seen by every view, so that they agree.
 func TestSituation(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -101,17 +109,9 @@ func TestLifecycle(t *testing.T) {
 		t.Errorf("an agent that was removed: %+v", removed)
 	}
 	l := rules.Situation{AgentID: "a", Stopped: true}.Lifecycle()
-	switch {
-	case !l.ResumeRequired:
-		t.Error("a stopped agent: l.ResumeRequired = false, want true")
-	case !l.WakeNeedsResume:
-		t.Error("a stopped agent: l.WakeNeedsResume = false, want true")
-	case l.AcceptsMessages:
-		t.Error("a stopped agent: l.AcceptsMessages = true, want false")
-	case l.ResumeCLIHint != "holon agent start a":
-		t.Errorf(`a stopped agent: l.ResumeCLIHint = %q, want "holon agent start a"`, l.ResumeCLIHint)
-	case l.ResumeControlPath != "/control/agents/a/control":
-		t.Errorf(`a stopped agent: l.ResumeControlPath = %q, want "/control/agents/a/control"`, l.ResumeControlPath)
+	if !l.ResumeRequired || !l.WakeNeedsResume || l.AcceptsMessages || l.ResumeCLIHint != "holon agent start a" ||
+		l.ResumeControlPath != "/control/agents/a/control" {
+		t.Errorf("a stopped agent: %+v", l)
 	}
 }
 
@@ -207,14 +207,10 @@ func TestContinue(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := rules.Continue(rules.Situation{Ended: true, Wait: c.w}, c.m, c.again)
-			switch {
-			case got.Class != c.class:
-				t.Errorf("%+v: got.Class = %q, want %q", c, got.Class, c.class)
-			case got.ModelVisible != c.visible:
-				t.Errorf("%+v: got.ModelVisible = %v, want %v", c, got.ModelVisible, c.visible)
-			case got.PriorWaiting != c.prior:
-				t.Errorf("%+v: got.PriorWaiting = %q, want %q", c, got.PriorWaiting, c.prior)
-			case len(got.Evidence) == 0:
+			equal(t, "class", got.Class, c.class)
+			equal(t, "visible", got.ModelVisible, c.visible)
+			equal(t, "prior reason", got.PriorWaiting, c.prior)
+			if len(got.Evidence) == 0 {
 				t.Errorf("%+v: len(got.Evidence) = 0, want another length", c)
 			}
 			if got.MatchedWait != (c.class == ledger.ResumeExpectedWait) {
@@ -277,15 +273,10 @@ func TestMergeHint(t *testing.T) {
 		}
 	}
 	through := ledger.WakeHint{Reason: "t", Body: []byte(`2`), ExternalTriggerID: "trg"}
-	switch h = rules.MergeHint(h, through); {
-	case h.Reason != "n":
-		t.Errorf(`what came to a trigger replaced what the operator said: h.Reason = %q, want "n"`, h.Reason)
-	case h.ExternalTriggerID != "":
-		t.Errorf(`what came to a trigger replaced what the operator said: h.ExternalTriggerID = %q, want ""`,
-			h.ExternalTriggerID)
-	case h.Coalesced != 5:
-		t.Errorf("what came to a trigger replaced what the operator said: h.Coalesced = %d, want 5", h.Coalesced)
-	}
+	h = rules.MergeHint(h, through)
+	equal(t, "h.Reason", h.Reason, "n")
+	equal(t, "h.ExternalTriggerID", h.ExternalTriggerID, "")
+	equal(t, "h.Coalesced", h.Coalesced, 5)
 	if h = rules.MergeHint(&through, news); h.Reason != "n" || h.ExternalTriggerID != "" {
 		t.Errorf("what came to a trigger kept the operator's words away: %+v", h)
 	}

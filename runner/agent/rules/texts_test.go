@@ -46,14 +46,13 @@ func FuzzSummary(f *testing.F) {
 	f.Add("\xff\u2028x")
 	f.Fuzz(func(t *testing.T, s string) {
 		got := rules.Summary(s)
-		switch {
-		case utf8.RuneCountInString(got) > 160:
+		if utf8.RuneCountInString(got) > 160 {
 			t.Fatalf("utf8.RuneCountInString(got) = %d, want at most 160", utf8.RuneCountInString(got))
-		case strings.ContainsAny(got, "\n\r\x1b"):
-			t.Fatal(`strings.ContainsAny(got, "\n\r\x1b") = true, want false`)
-		case got != strings.TrimSpace(got):
-			t.Fatalf("got = %q, want %q", got, strings.TrimSpace(got))
 		}
+		if strings.ContainsAny(got, "\n\r\x1b") {
+			t.Fatal(`strings.ContainsAny(got, "\n\r\x1b") = true, want false`)
+		}
+		equal(t, "got", got, strings.TrimSpace(got))
 	})
 }
 
@@ -65,15 +64,7 @@ func TestSameText(t *testing.T) {
 
 func TestBriefLevel(t *testing.T) {
 	waiting := ledger.Closure{Outcome: ledger.OutcomeWaiting, WaitingReason: ledger.AwaitingOperator}
-	switch {
-	case rules.BriefLevel(waiting, false) != rules.LevelActionRequired:
-		t.Errorf("rules.BriefLevel(waiting, false) = %d, want %d", rules.BriefLevel(waiting, false),
-			rules.LevelActionRequired)
-	case rules.BriefLevel(ledger.Closure{}, false) != rules.LevelTurnResult:
-		t.Errorf("rules.BriefLevel(ledger.Closure{}, false) = %d, want %d", rules.BriefLevel(ledger.Closure{}, false),
-			rules.LevelTurnResult)
-	case rules.BriefLevel(ledger.Closure{}, true) != rules.LevelProgress:
-		t.Errorf("rules.BriefLevel(ledger.Closure{}, true) = %d, want %d", rules.BriefLevel(ledger.Closure{}, true),
-			rules.LevelProgress)
-	}
+	equal(t, "rules.BriefLevel(waiting, false)", rules.BriefLevel(waiting, false), rules.LevelActionRequired)
+	equal(t, "rules.BriefLevel(ledger.Closure{}, false)", rules.BriefLevel(ledger.Closure{}, false), rules.LevelTurnResult)
+	equal(t, "rules.BriefLevel(ledger.Closure{}, true)", rules.BriefLevel(ledger.Closure{}, true), rules.LevelProgress)
 }

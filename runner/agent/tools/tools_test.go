@@ -18,6 +18,7 @@ import (
 	"holon/runner/hosttools"
 	"holon/state/ledger"
 	"holon/state/sqlite"
+	"holon/test/ledgertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -35,7 +36,7 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	store, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db")})
+	store, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(ledgertest.Dir(t), "ledger.db")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,10 +45,9 @@ func newRig(t *testing.T) *rig {
 			t.Error(err)
 		}
 	})
-	r := &rig{t: t, store: store, scheduler: scheduler.New(store,
-		scheduler.Options{Owner: "boot_1", Now: func() time.Time {
-			return noon
-		}}), tools: make(map[string]hosttools.Tool)}
+	now := func() time.Time { return noon }
+	r := &rig{t: t, store: store, scheduler: scheduler.New(store, scheduler.Options{Owner: "boot_1", Now: now}),
+		tools: make(map[string]hosttools.Tool)}
 	if _, err := r.scheduler.Create(t.Context(), scheduler.NewAgent{ID: "main", Default: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -75,11 +75,9 @@ func newRig(t *testing.T) *rig {
 // turn begins a turn for a prompt.
 func (r *rig) turn() {
 	r.t.Helper()
-	_, err := r.scheduler.Admit(r.t.Context(),
-		scheduler.Ingress{AgentID: "main", Kind: ledger.KindOperatorPrompt,
-			Origin:           ledger.Origin{Kind: ledger.OriginOperator},
-			AdmissionContext: ledger.LocalProcess, Surface: ledger.SurfaceCLIPrompt,
-			Body: ledger.Body{Type: "text", Text: "go"}})
+	_, err := r.scheduler.Admit(r.t.Context(), scheduler.Ingress{AgentID: "main", Kind: ledger.KindOperatorPrompt,
+		Origin: ledger.Origin{Kind: ledger.OriginOperator}, AdmissionContext: ledger.LocalProcess,
+		Surface: ledger.SurfaceCLIPrompt, Body: ledger.Body{Type: "text", Text: "go"}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -114,6 +112,17 @@ func (r *rig) call(name, id, arguments string) (result map[string]any, kind stri
 	return result, ""
 }
 
+// refuses fails the test unless a tool refuses arguments, each with the field that is wrong.
+func (r *rig) refuses(tool string, fields map[string]string) {
+	r.t.Helper()
+	for arguments, field := range fields {
+		if got, kind := r.call(tool, "t/"+tool+arguments, arguments); kind != hosttools.KindInvalidInput ||
+			got["field"] != field {
+			r.t.Errorf("%s %.60s: %q about %v, want %s", tool, arguments, kind, got["field"], field)
+		}
+	}
+}
+
 func (r *rig) view(fn func(v ledger.View) error) {
 	r.t.Helper()
 	if err := r.store.View(r.t.Context(), fn); err != nil {
@@ -138,42 +147,26 @@ func TestSleep(t *testing.T) {
 	r.turn()
 	first, _ := r.call("Sleep", "t/c1", `{"duration_ms":60000,"reason":" the build "}`)
 	w, ok := r.wait()
-	switch {
-	case !ok:
+	if !ok || w.WakeAt == nil {
+		t.Fatalf("%v made the wait %+v", first, w)
+	}
+	if first["wait_id"] != w.ID || w.WaitingFor != "the build" || !w.WakeAt.Equal(noon.Add(time.Minute)) {
 		t.Errorf("%v made the wait %+v", first, w)
-	case first["wait_id"] != w.ID:
-		t.Errorf(`first["wait_id"] = %v, want %q`, first["wait_id"], w.ID)
-	case w.WaitingFor != "the build":
-		t.Errorf(`w.WaitingFor = %q, want "the build"`, w.WaitingFor)
-	case w.WakeAt == nil:
-		t.Error("w.WakeAt = nil, want a value")
-	case !w.WakeAt.Equal(noon.Add(time.Minute)):
-		t.Error("w.WakeAt.Equal(noon.Add(time.Minute)) = false, want true")
 	}
 	if again, _ := r.call("Sleep", "t/c1", `{"duration_ms":60000,"reason":" the build "}`); again["wait_id"] != w.ID {
 		t.Errorf("the same call gave %v", again)
 	}
 	for _, arguments := range []string{`{}`, `{"duration_ms":0}`} {
 		r.call("Sleep", "t/"+arguments, arguments)
-		switch next, ok := r.wait(); {
-		case !ok:
+		if next, ok := r.wait(); !ok || next.ID != w.ID || next.WakeAt != nil {
 			t.Errorf("%s made the wait %+v", arguments, next)
-		case next.ID != w.ID:
-			t.Errorf("%.120q: next.ID = %q, want %q", arguments, next.ID, w.ID)
-		case next.WakeAt != nil:
-			t.Errorf("%.120q: next.WakeAt = %+v, want nil", arguments, next.WakeAt)
 		}
 	}
-	for arguments, field := range map[string]string{
+	r.refuses("Sleep", map[string]string{
 		`{"duration_ms":-1}`: "duration_ms", `{"duration_ms":2592000001}`: "duration_ms",
 		`{"duration_ms":"soon"}`: "duration_ms", `{"duration_ms":1.5}`: "duration_ms",
 		`{"until":"noon"}`: "until", `[]`: "", `{}{}`: "", `{"reason":"` + strings.Repeat("x", 1001) + `"}`: "reason",
-	} {
-		if got, kind := r.call("Sleep", "t/x"+arguments, arguments); kind != hosttools.KindInvalidInput ||
-			got["field"] != field {
-			t.Errorf("%.60s: %q about %v", arguments, kind, got)
-		}
-	}
+	})
 }
 
 func TestEnqueue(t *testing.T) {
@@ -188,32 +181,19 @@ func TestEnqueue(t *testing.T) {
 		m, err = v.Message(fmt.Sprint(first["message_id"]))
 		return err
 	})
-	switch {
-	case m.Kind != ledger.KindInternalFollowup:
-		t.Errorf("m.Kind = %q, want %q", m.Kind, ledger.KindInternalFollowup)
-	case m.Authority != ledger.RuntimeInstruction:
-		t.Errorf("m.Authority = %q, want %q", m.Authority, ledger.RuntimeInstruction)
-	case m.Priority != ledger.Background:
-		t.Errorf("m.Priority = %q, want %q", m.Priority, ledger.Background)
-	case m.Body.Text != "look at the tests":
-		t.Errorf(`m.Body.Text = %q, want "look at the tests"`, m.Body.Text)
-	case m.CausationID != r.attempt.MessageID:
-		t.Errorf("m.CausationID = %q, want %q", m.CausationID, r.attempt.MessageID)
+	if m.Kind != ledger.KindInternalFollowup || m.Authority != ledger.RuntimeInstruction ||
+		m.Priority != ledger.Background || m.Body.Text != "look at the tests" || m.CausationID != r.attempt.MessageID {
+		t.Errorf("the note is %+v", m)
 	}
 	if _, kind := r.call("Enqueue", "t/c1", `{"text":"something else"}`); kind != string(scheduler.CodeKeyConflict) {
 		t.Errorf("the id of another call: %q", kind)
 	}
-	for arguments, field := range map[string]string{
+	r.refuses("Enqueue", map[string]string{
 		`{}`: "text", `{"text":" "}`: "text", `{"text":"x","priority":"interject"}`: "priority",
 		`{"text":"x","priority":"urgent"}`: "priority", `{"text":7}`: "text",
 		`{"text":"x","kind":"system_tick"}`: "kind", `{"text":"x","authority":"operator_instruction"}`: "authority",
 		`{"text":"` + strings.Repeat("x", 32769) + `"}`: "text",
-	} {
-		if got, kind := r.call("Enqueue", "t/x"+arguments, arguments); kind != hosttools.KindInvalidInput ||
-			got["field"] != field {
-			t.Errorf("%.60s: %q about %v", arguments, kind, got)
-		}
-	}
+	})
 	for i := 2; i <= 8; i++ {
 		if _, kind := r.call("Enqueue", fmt.Sprintf("t/c%d", i), `{"text":"more"}`); kind != "" {
 			t.Errorf("note %d: %q", i, kind)
@@ -247,18 +227,9 @@ func TestAgentGet(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(data, &summary)
 	}
-	switch {
-	case err != nil:
-		t.Errorf("unexpected error: %v", err)
-	case summary.Identity.AgentID != "main":
-		t.Errorf(`summary.Identity.AgentID = %q, want "main"`, summary.Identity.AgentID)
-	case len(summary.ActiveWaits) != 1:
-		t.Errorf("len(summary.ActiveWaits) = %d (%+v), want 1", len(summary.ActiveWaits), summary.ActiveWaits)
-	case len(summary.LoadedAgentsMD.Sources) != 1:
-		t.Errorf("len(summary.LoadedAgentsMD.Sources) = %d (%+v), want 1", len(summary.LoadedAgentsMD.Sources),
-			summary.LoadedAgentsMD.Sources)
-	case strings.Contains(string(data), "/host/"):
-		t.Errorf(`string(data) = %q, want it without "/host/"`, string(data))
+	if err != nil || summary.Identity.AgentID != "main" || len(summary.ActiveWaits) != 1 ||
+		len(summary.LoadedAgentsMD.Sources) != 1 || strings.Contains(string(data), "/host/") {
+		t.Errorf("the tool tells %s (%v)", data, err)
 	}
 	if _, kind := r.call("AgentGet", "t/c3", `{"agent_id":"other"}`); kind != hosttools.KindInvalidInput {
 		t.Errorf("another agent: %q", kind)
@@ -287,7 +258,6 @@ func TestExternalTriggerGet(t *testing.T) {
 	}
 }
 
-// plans keeps no plans.
 // A call that changed an item renews the reminder with the current one as it is then; no other call does.
 func TestRenewedReminder(t *testing.T) {
 	r := newRig(t)
@@ -328,6 +298,7 @@ func TestRenewedReminder(t *testing.T) {
 	}
 }
 
+// plans keeps no plans.
 type plans struct{}
 
 func (plans) SeedPlan(context.Context, string, string, string) error { return nil }
@@ -339,16 +310,16 @@ func TestHostFailure(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, tool := range r.tools {
-		_, err := tool.Call(ctx, hosttools.Call{ID: "t/c", Arguments: json.RawMessage(`{"text":"x"}`)})
+		arguments := `{}`
 		switch name {
 		case "Enqueue":
+			arguments = `{"text":"x"}`
 		case "CreateWorkItem":
-			_, err = tool.Call(ctx, hosttools.Call{ID: "t/c", Arguments: json.RawMessage(`{"objective":"x"}`)})
+			arguments = `{"objective":"x"}`
 		case "PickWorkItem", "GetWorkItem", "UpdateWorkItem", "CompleteWorkItem":
-			_, err = tool.Call(ctx, hosttools.Call{ID: "t/c", Arguments: json.RawMessage(`{"work_item_id":"x"}`)})
-		default:
-			_, err = tool.Call(ctx, hosttools.Call{ID: "t/c", Arguments: json.RawMessage(`{}`)})
+			arguments = `{"work_item_id":"x"}`
 		}
+		_, err := tool.Call(ctx, hosttools.Call{ID: "t/c", Arguments: json.RawMessage(arguments)})
 		if _, shown := errors.AsType[*hosttools.ToolError](err); err == nil || shown {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -387,12 +358,7 @@ func TestMissingArguments(t *testing.T) {
 	for tool, field := range map[string]string{"CreateWorkItem": "objective", "PickWorkItem": "work_item_id",
 		"UpdateWorkItem": "work_item_id", "CompleteWorkItem": "work_item_id", "GetWorkItem": "work_item_id",
 		"Enqueue": "text"} {
-		for _, arguments := range []string{`{}`, fmt.Sprintf(`{%q:""}`, field)} {
-			if got, kind := r.call(tool, "t/"+tool+arguments, arguments); kind != hosttools.KindInvalidInput ||
-				got["field"] != field {
-				t.Errorf("%s %s: %q about %v, want %s", tool, arguments, kind, got["field"], field)
-			}
-		}
+		r.refuses(tool, map[string]string{`{}`: field, fmt.Sprintf(`{%q:""}`, field): field})
 	}
 	if got, kind := r.call("PickWorkItem", "t/none", `{"work_item_id":"work_none"}`); kind != "not_found" {
 		t.Errorf("an item that is not there: %q about %v, want not_found", kind, got)

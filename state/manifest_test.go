@@ -104,15 +104,9 @@ func TestManifestEmpty(t *testing.T) {
 	if len(keys) != 26 {
 		t.Errorf("%d keys", len(keys))
 	}
-	switch back, err := state.DecodeManifest(text); {
-	case err != nil:
-		t.Errorf("read back: unexpected error: %v", err)
-	case back.ModelUsage != nil:
-		t.Errorf("read back: back.ModelUsage = %+v, want nil", back.ModelUsage)
-	case back.Isolation != nil:
-		t.Errorf("read back: back.Isolation = %+v, want nil", back.Isolation)
-	case back.Workspace != nil:
-		t.Errorf("read back: back.Workspace = %+v, want nil", back.Workspace)
+	if back, err := state.DecodeManifest(text); err != nil || back.ModelUsage != nil || back.Isolation != nil ||
+		back.Workspace != nil {
+		t.Errorf("read back: %+v (%v)", back, err)
 	}
 }
 
@@ -171,13 +165,8 @@ func TestManifestCheck(t *testing.T) {
 			tc.change(m)
 			_, err := m.Encode()
 			e, ok := errors.AsType[*state.Error](err)
-			switch {
-			case !ok:
-				t.Fatalf("error = %v (param %q), want %s", err, e.Param, tc.param)
-			case e.Code != state.CodeManifestInvalid:
-				t.Fatalf("%+v: e.Code = %q, want %q", tc, e.Code, state.CodeManifestInvalid)
-			case e.Param != tc.param:
-				t.Fatalf("%+v: e.Param = %q, want %q", tc, e.Param, tc.param)
+			if !ok || e.Code != state.CodeManifestInvalid || e.Param != tc.param {
+				t.Fatalf("the error is %v", err)
 			}
 		})
 	}

@@ -132,13 +132,8 @@ func endRun(t *testing.T, runs *files.Runs, run *files.Run) {
 func wantEntry(t *testing.T, runs *files.Runs, id string, live bool, status state.Status) *files.Entry {
 	t.Helper()
 	e := open(t, runs, id)
-	switch {
-	case e.Live != live:
-		t.Fatalf("e.Live = %v, want %v", e.Live, live)
-	case e.Status() != status:
-		t.Fatalf("e.Status() = %q, want %q", e.Status(), status)
-	case e.Problem != nil:
-		t.Fatalf("e.Problem = %v, want nil", e.Problem)
+	if e.Live != live || e.Status() != status || e.Problem != nil {
+		t.Fatalf("the run is %+v, want live %v, %s", e, live, status)
 	}
 	return e
 }
@@ -175,15 +170,9 @@ func TestCrash(t *testing.T) {
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
-	switch e := open(t, runs, id); {
-	case e.Live:
-		t.Error("after the kill: e.Live = true, want false")
-	case e.Status() != state.StatusInterrupted:
-		t.Errorf("after the kill: e.Status() = %q, want %q", e.Status(), state.StatusInterrupted)
-	case e.Problem != nil:
-		t.Errorf("after the kill: e.Problem = %v, want nil", e.Problem)
-	case e.Start == nil:
-		t.Error("after the kill: e.Start = nil, want a value")
+	if e := open(t, runs, id); e.Live || e.Status() != state.StatusInterrupted || e.Problem != nil ||
+		e.Start == nil {
+		t.Errorf("after the kill: %+v", e)
 	}
 }
 
@@ -239,13 +228,8 @@ func TestConcurrentCreate(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, e := range entries {
-			switch {
-			case e.Problem != nil:
-				t.Fatalf("half a run: e.Problem = %v, want nil", e.Problem)
-			case !e.Live:
-				t.Fatal("half a run: e.Live = false, want true")
-			case e.Start == nil:
-				t.Fatal("half a run: e.Start = nil, want a value")
+			if e.Problem != nil || !e.Live || e.Start == nil {
+				t.Fatalf("half a run: %+v", e)
 			}
 		}
 	}
@@ -289,15 +273,8 @@ func TestCreateRefuses(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := runs.Create(t.Context(), tc.n)
 			e, ok := errors.AsType[*state.Error](err)
-			switch {
-			case !ok:
-				t.Fatalf("error = %#v", err)
-			case e.Code != tc.code:
-				t.Fatalf("e.Code = %q, want %q", e.Code, tc.code)
-			case e.Param == "":
-				t.Fatal(`e.Param = "", want another value`)
-			case e.Hint == "":
-				t.Fatal(`e.Hint = "", want another value`)
+			if !ok || e.Code != tc.code || e.Param == "" || e.Hint == "" {
+				t.Fatalf("the error is %v", err)
 			}
 		})
 	}
@@ -379,15 +356,8 @@ func TestFind(t *testing.T) {
 				return
 			}
 			se, ok := errors.AsType[*state.Error](err)
-			switch {
-			case !ok:
-				t.Fatalf("error = %#v", err)
-			case se.Code != tc.code:
-				t.Fatalf("se.Code = %q, want %q", se.Code, tc.code)
-			case !strings.Contains(se.Hint, tc.hint):
-				t.Fatalf("se.Hint = %q, want it to contain %q", se.Hint, tc.hint)
-			case se.Hint == "":
-				t.Fatal(`se.Hint = "", want another value`)
+			if !ok || se.Code != tc.code || !strings.Contains(se.Hint, tc.hint) || se.Hint == "" {
+				t.Fatalf("the error is %v", err)
 			}
 		})
 	}
@@ -450,13 +420,8 @@ func TestHostileRunDirectory(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := open(t, runs, bad.ID())
-			switch {
-			case e.Manifest != nil:
-				t.Errorf("e.Manifest = %+v, want nil", e.Manifest)
-			case e.Problem == nil:
-				t.Error("e.Problem = nil, want a value")
-			case e.Status() != state.StatusRunning:
-				t.Errorf("e.Status() = %q, want %q", e.Status(), state.StatusRunning)
+			if e.Manifest != nil || e.Problem == nil || e.Status() != state.StatusRunning {
+				t.Errorf("the run is %+v, want one that runs, with a problem", e)
 			}
 			if entries, err := runs.List(t.Context()); err != nil || len(entries) != 2 {
 				t.Errorf("list = %v, %v", entries, err)

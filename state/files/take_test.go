@@ -57,15 +57,9 @@ func TestTake(t *testing.T) {
 	if _, err := os.Stat(foreign); err != nil {
 		t.Errorf("another file is gone: %v", err)
 	}
-	switch {
-	case !open(t, runs, id).Live:
-		t.Error("open(t, runs, id).Live = false, want true")
-	case got.ID() != id:
-		t.Errorf("got.ID() = %q, want %q", got.ID(), id)
-	case got.OutputDir() != home.RunDir(id):
-		t.Errorf("got.OutputDir() = %q, want %q", got.OutputDir(), home.RunDir(id))
-	case got.Start().Source != "/src":
-		t.Errorf(`got.Start().Source = %q, want "/src"`, got.Start().Source)
+	if !open(t, runs, id).Live || got.ID() != id || got.OutputDir() != home.RunDir(id) ||
+		got.Start().Source != "/src" {
+		t.Errorf("what was taken is %+v", got)
 	}
 	if err := got.WriteManifest(manifest(id)); err != nil {
 		t.Fatal(err)

@@ -140,13 +140,8 @@ func TestOpenRefusesWhatIsNoLedger(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = Open(t.Context(), Options{Path: path})
-		switch e, ok := errors.AsType[*state.Error](err); {
-		case !ok:
-			t.Errorf("%s: error %v, want ledger_unreadable with a remedy", name, err)
-		case e.Code != ledger.CodeUnreadable:
-			t.Errorf("%s: e.Code = %q, want %q", name, e.Code, ledger.CodeUnreadable)
-		case e.Hint == "":
-			t.Errorf(`%s: e.Hint = "", want another value`, name)
+		if e, ok := errors.AsType[*state.Error](err); !ok || e.Code != ledger.CodeUnreadable || e.Hint == "" {
+			t.Errorf("%s: the error is %v", name, err)
 		}
 		if after, _ := os.ReadFile(path); string(after) != string(before) {
 			t.Errorf("%s: the file was changed", name)

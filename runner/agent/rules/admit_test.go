@@ -109,13 +109,8 @@ func TestAdmitNamesTheField(t *testing.T) {
 		{rules.Provenance{Kind: ledger.KindTaskResult, Origin: ledger.Origin{Kind: ledger.OriginTask},
 			Context: ledger.RuntimeOwned}, "origin.task_id"},
 	} {
-		switch _, bad := rules.Admit(c.p); {
-		case bad == nil:
-			t.Errorf("%+v: bad = nil, want a value", c)
-		case bad.Param != c.want:
-			t.Errorf("%+v: bad.Param = %q, want %q", c, bad.Param, c.want)
-		case bad.Message == "":
-			t.Errorf(`%+v: bad.Message = "", want another value`, c)
+		if _, bad := rules.Admit(c.p); bad == nil || bad.Param != c.want || bad.Message == "" {
+			t.Errorf("%+v is refused with %+v, want %s", c.p, bad, c.want)
 		}
 	}
 }
@@ -230,13 +225,9 @@ func FuzzAdmit(f *testing.F) {
 		}
 		owned := p.Context == ledger.RuntimeOwned
 		local := p.Context == ledger.ControlAuthenticated || p.Context == ledger.LocalProcess
-		switch {
-		case g.Authority == ledger.RuntimeInstruction && !owned:
-			t.Fatal("g.Authority == ledger.RuntimeInstruction && !owned, want the contrary")
-		case g.Authority == ledger.OperatorInstruction && !local:
-			t.Fatal("g.Authority == ledger.OperatorInstruction && !local, want the contrary")
-		case g.Binds && !owned:
-			t.Fatal("g.Binds && !owned, want the contrary")
+		if g.Authority == ledger.RuntimeInstruction && !owned ||
+			g.Authority == ledger.OperatorInstruction && !local || g.Binds && !owned {
+			t.Fatalf("%+v is granted %+v", p, g)
 		}
 		refs, bad := rules.SourceRefs(p, map[string]string{ref: value})
 		if bad == nil && !owned && refs["work_item_id"] != "" {

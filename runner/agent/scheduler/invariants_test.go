@@ -282,15 +282,8 @@ func (w *world) checkDrained() {
 			if err != nil {
 				return err
 			}
-			switch _, running, err := v.OpenAttempt(id); {
-			case n > 0:
-				w.t.Fatalf("%s: n = %d, want at most 0", id, n)
-			case running:
-				w.t.Fatalf("%s: running = true, want false", id)
-			case l.PendingWake != nil:
-				w.t.Fatalf("%s: l.PendingWake = %+v, want nil", id, l.PendingWake)
-			case err != nil:
-				w.t.Fatalf("%s: unexpected error: %v", id, err)
+			if _, running, err := v.OpenAttempt(id); n > 0 || running || l.PendingWake != nil || err != nil {
+				w.t.Fatalf("%s: %d queued, running %v (%v), %+v; want nothing to do", id, n, running, err, l)
 			}
 		}
 		ready, err := v.Ready()

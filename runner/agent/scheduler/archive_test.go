@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
-	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -21,16 +21,12 @@ func TestArchive(t *testing.T) {
 		a.Kind = ledger.KindNamed
 		return tx.UpdateAgent(a)
 	}))
-	w.admit(prompt("rest"))
-	c := w.claim()
-	w.sleep("1", time.Hour)
-	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok", ResponseID: "resp_1"})
+	w.rests(time.Hour)
 	timer, _, err := w.m.CreateTimer(w.ctx, scheduler.NewTimer{AgentID: "alpha", After: time.Hour})
 	w.must(err)
 	_, token, err := w.m.EnsureTrigger(w.ctx, "alpha")
 	w.must(err)
-	running := w.admit(prompt("work"))
-	c = w.claim()
+	c := w.working()
 	w.sleep("2", 0)
 	queued := w.admit(prompt("queued"))
 
@@ -39,20 +35,16 @@ func TestArchive(t *testing.T) {
 	if would != want || err != nil {
 		t.Errorf("a dry run tells of %+v (%v), want %+v", would, err, want)
 	}
-	archive := func(force bool, code state.Code) {
-		t.Helper()
-		lost, err := w.m.Archive(w.ctx, scheduler.Archive{AgentID: "alpha", By: "me", Force: force})
-		if code == "" && (err != nil || lost != want) || code != "" && !state.IsCode(err, code) {
-			t.Errorf("Archive() = %+v, %v, want code %q", lost, err, code)
-		}
-	}
-	archive(false, scheduler.CodeAgentBusy)
+	w.refused(scheduler.CodeAgentBusy)(w.m.Archive(w.ctx, scheduler.Archive{AgentID: "alpha", By: "me"}))
 	equal(t, "the message after a refusal", w.entry(queued.MessageID).Status, ledger.Queued)
-	archive(true, "")
-	archive(true, scheduler.CodeAgentArchived)
+	force := scheduler.Archive{AgentID: "alpha", By: "me", Force: true}
+	lost, err := w.m.Archive(w.ctx, force)
+	w.must(err)
+	equal(t, "what is lost", lost, want)
+	w.refused(scheduler.CodeAgentArchived)(w.m.Archive(w.ctx, force))
 	equal(t, "the queued message", w.entry(queued.MessageID).Status, ledger.Dropped)
 	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted, Reason: "cancelled"})
-	equal(t, "the message of the turn", w.entry(running.MessageID).Status, ledger.Aborted)
+	equal(t, "the message of the turn", w.entry(c.Message.ID).Status, ledger.Aborted)
 	w.view(func(v ledger.View) error {
 		ended, err := v.Timer(timer.ID)
 		equal(t, "the timer", ended.Status, ledger.TimerCancelled)
@@ -61,50 +53,28 @@ func TestArchive(t *testing.T) {
 	w.pass(48 * time.Hour)
 	w.nothing()
 
-	for name, do := range map[string]func() error{
-		"start": func() error { return w.m.Start(w.ctx, "alpha", "me") },
-		"stop":  func() error { return w.m.Stop(w.ctx, "alpha", "me") },
-		"abort": func() error {
-			_, _, err := w.m.Abort(w.ctx, scheduler.Abort{AgentID: "alpha", By: "me"})
-			return err
-		},
-		"revoke": func() error { _, err := w.m.RevokeTrigger(w.ctx, "alpha"); return err },
-		"remove": func() error { _, err := w.m.Remove(w.ctx, "alpha", queued.MessageID, "me"); return err },
-		"resume": func() error {
-			_, err := w.m.Resume(w.ctx, ledger.Command{AgentID: "alpha", ID: "c"}, "me")
-			return err
-		},
-		"admit": func() error { _, err := w.m.Admit(w.ctx, prompt("more")); return err },
-		"timer": func() error {
-			_, _, err := w.m.CreateTimer(w.ctx, scheduler.NewTimer{AgentID: "alpha", After: 1})
-			return err
-		},
-		"trigger": func() error { _, _, err := w.m.EnsureTrigger(w.ctx, "alpha"); return err },
-		"rotate":  func() error { _, _, err := w.m.RotateTrigger(w.ctx, "alpha"); return err },
-		"model":   func() error { _, err := w.m.SetModel(w.ctx, "alpha", "a/b", ""); return err },
-	} {
-		if err := do(); !state.IsCode(err, scheduler.CodeAgentArchived) {
-			t.Errorf("%s: %v, want %s", name, err, scheduler.CodeAgentArchived)
-		}
-	}
-	if _, err := w.m.Deliver(w.ctx, scheduler.Delivery{Token: token}); !state.IsCode(err, scheduler.CodeTokenUnknown) {
-		t.Errorf("the URL of its trigger: %v, want %s", err, scheduler.CodeTokenUnknown)
-	}
-	if _, err := w.m.Create(w.ctx, scheduler.NewAgent{ID: "alpha"}); !state.IsCode(err, ledger.CodeExists) {
-		t.Errorf("another agent of its id: %v, want %s", err, ledger.CodeExists)
-	}
-	if _, events := w.events(0); len(events) == 0 {
-		t.Error("its events are gone")
-	}
+	gone := w.refused(scheduler.CodeAgentArchived)
+	gone(w.m.Start(w.ctx, "alpha", "me"))
+	gone(w.m.Stop(w.ctx, "alpha", "me"))
+	gone(w.m.Abort(w.ctx, scheduler.Abort{AgentID: "alpha", By: "me"}))
+	gone(w.m.RevokeTrigger(w.ctx, "alpha"))
+	gone(w.m.Remove(w.ctx, "alpha", queued.MessageID, "me"))
+	gone(w.m.Resume(w.ctx, ledger.Command{AgentID: "alpha", ID: "c"}, "me"))
+	gone(w.m.Admit(w.ctx, prompt("more")))
+	gone(w.m.CreateTimer(w.ctx, scheduler.NewTimer{AgentID: "alpha", After: 1}))
+	gone(w.m.EnsureTrigger(w.ctx, "alpha"))
+	gone(w.m.RotateTrigger(w.ctx, "alpha"))
+	gone(w.m.SetModel(w.ctx, "alpha", "a/b", ""))
+	w.refused(scheduler.CodeTokenUnknown)(w.m.Deliver(w.ctx, scheduler.Delivery{Token: token}))
+	w.refused(ledger.CodeExists)(w.m.Create(w.ctx, scheduler.NewAgent{ID: "alpha"}))
+	w.newest(rules.AgentCreated) // its record stays
 }
 
 // The default agent stays.
 func TestArchiveDefault(t *testing.T) {
 	w := open(t)
 	for _, dry := range []bool{true, false} {
-		_, err := w.m.Archive(w.ctx, scheduler.Archive{AgentID: "alpha", By: "me", DryRun: dry, Force: true})
-		if !state.IsCode(err, scheduler.CodeDefaultAgent) {
-			t.Errorf("Archive() = %v, want %s", err, scheduler.CodeDefaultAgent)
-		}
+		w.refused(scheduler.CodeDefaultAgent)(
+			w.m.Archive(w.ctx, scheduler.Archive{AgentID: "alpha", By: "me", DryRun: dry, Force: true}))
 	}
 }

@@ -15,9 +15,7 @@ import (
 // The record tells of 50 files of a turn and counts the others, and the times in its payloads have milliseconds.
 func TestFilesBeyondTheBoundAreCounted(t *testing.T) {
 	w := open(t)
-	w.admit(prompt("x"))
-	c := w.claim()
-	w.must(w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{}))
+	c := w.working()
 	end := scheduler.End{Kind: ledger.TurnCompleted, ResponseID: "resp_1", StartedAt: w.now,
 		CompletedAt: w.now.Add(1_020_300_007)}
 	for i := range 63 {

@@ -3,7 +3,7 @@ package scheduler_test
 import (
 	"context"
 	"encoding/json"
-	"slices"
+
 	"strings"
 	"testing"
 	"time"
@@ -18,8 +18,7 @@ import (
 // What a call of a tool does is caused by the fact that the call began, which comes on another connection.
 func TestCallIsTheCause(t *testing.T) {
 	w := open(t)
-	w.admit(prompt("x"))
-	c := w.claim()
+	c := w.working()
 	id := c.Attempt.TurnID + "/call_1"
 	ready := make(chan context.Context)
 	go func() { ready <- w.m.Calling(t.Context(), "alpha", id) }()
@@ -28,19 +27,13 @@ func TestCallIsTheCause(t *testing.T) {
 	begun.IDs[agentruntime.ToolCall], begun.IDs[agentruntime.Step] = "tc_1", "step_1"
 	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 1}, []scheduler.Progress{{Event: begun}}))
 	w.ok(w.m.Sleep(<-ready, "alpha", id, time.Minute, "rest"))
-	_, events := w.events(0)
-	at := slices.IndexFunc(events, func(e ledger.Event) bool { return e.Type == turns.ToolStarted })
-	wait := slices.IndexFunc(events, func(e ledger.Event) bool { return e.Type == rules.WaitRegistered })
-	if at < 0 || wait < at || events[wait].Cause != events[at].ID {
-		t.Errorf("event %d, the wait, is caused by %q, want event %d, the call", wait, events[wait].Cause, at)
-	}
+	equal(t, "cause of the wait", w.newest(rules.WaitRegistered).Cause, w.newest(turns.ToolStarted).ID)
 }
 
 // A fact that another one of the turn caused names that one's event.
 func TestFactsKeepTheirCauses(t *testing.T) {
 	w := open(t)
-	w.admit(prompt("x"))
-	c := w.claim()
+	c := w.working()
 	fact := func(class string, seq, cause int64) scheduler.Progress {
 		e := ledger.Event{Type: class, Class: class, ProducerSeq: seq, Data: json.RawMessage(`{}`)}
 		e.IDs[agentruntime.ModelRequest] = "mr_1"
@@ -48,16 +41,7 @@ func TestFactsKeepTheirCauses(t *testing.T) {
 	}
 	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 9}, []scheduler.Progress{
 		fact(turns.ModelRequested, 4, 0), fact(turns.CostRecorded, 9, 4)}))
-	_, events := w.events(0)
-	var asked, cost ledger.Event
-	for _, e := range events {
-		switch e.Type {
-		case turns.ModelRequested:
-			asked = e
-		case turns.CostRecorded:
-			cost = e
-		}
-	}
+	asked, cost := w.newest(turns.ModelRequested), w.newest(turns.CostRecorded)
 	if cost.Cause != asked.ID || !strings.HasPrefix(asked.Cause, "evt_") {
 		t.Errorf("the cost is caused by %q, and what it is of, %q, by %q; want the request, and that by the turn", cost.Cause,
 			asked.ID, asked.Cause)

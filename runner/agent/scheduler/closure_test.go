@@ -12,8 +12,7 @@ import (
 // What ends or begins between turns is told: after each commit the fold of the record says what the tables say.
 func TestRecordTellsWhatChangesBetweenTurns(t *testing.T) {
 	rested := func(w *world, d time.Duration) {
-		w.admit(prompt("rest"))
-		c := w.claim()
+		c := w.working()
 		w.sleep("call_"+c.Attempt.ID, d)
 		w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok", ResponseID: "resp_" + c.Attempt.ID})
 	}

@@ -73,20 +73,10 @@ func change(phase, id string) ledger.ContainerChange {
 func TestContainerOfATurn(t *testing.T) {
 	w := open(t)
 	w.admit(prompt("hello"))
-	c, _, err := w.m.Claim(w.ctx, "alpha")
-	w.must(err)
+	w.ok(w.m.Claim(w.ctx, "alpha"))
 	w.must(w.m.ContainerChanged(w.ctx, "alpha", change("created", "a")))
-	_, events := w.events(0)
-	submitted := ""
-	for _, e := range events {
-		if e.TurnID == c.Attempt.TurnID && e.Class == "turn.submitted" {
-			submitted = e.ID
-		}
-	}
-	equal(t, "cause", events[len(events)-1].Cause, submitted)
-	if err := w.m.ContainerChanged(w.ctx, "nobody", change("created", "a")); err != nil {
-		t.Errorf("the container of an unknown agent: %v", err)
-	}
+	w.caused(t, "holon.container.created", "turn.submitted")
+	w.ok(w.m.ContainerChanged(w.ctx, "nobody", change("created", "a")))
 }
 
 // valid holds the record of alpha to the rules of the standard.

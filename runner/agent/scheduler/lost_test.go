@@ -18,8 +18,7 @@ import (
 // off counted once, and so do the agent's totals and the event of the failure.
 func TestLostTurnTellsItsRecord(t *testing.T) {
 	w := open(t)
-	w.admit(prompt("x"))
-	c := w.claim()
+	c := w.working()
 	w.ok(w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{}))
 	seq := int64(0)
 	fact := func(class, status string, kind agentruntime.ID, id, data string) {

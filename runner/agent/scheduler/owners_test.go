@@ -19,8 +19,7 @@ func TestWaitsOfOwners(t *testing.T) {
 		return got
 	}
 	task := func(id string) ledger.WakeSource { return ledger.WakeSource{Kind: rules.WakeTaskResult, TaskID: id} }
-	w.admit(prompt("begin"))
-	c := w.claim()
+	c := w.working()
 	rest := w.sleep("call", 0)
 	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok", ResponseID: "resp_1"})
 	one, both := wait("work_1", ledger.WaitTask, task("task_1")), wait("work_2", ledger.WaitTask, task("task_2"),

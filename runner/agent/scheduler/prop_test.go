@@ -272,15 +272,14 @@ func (w *world) finished() {
 	w.checkDrained()
 }
 
-// TestInvariants tries random scripts with crashes at every boundary, containers
-// that vanish and engines that fail.
+// TestInvariants tries random scripts, with and without work items, with crashes at every boundary, containers that
+// vanish and engines that fail.
 func TestInvariants(t *testing.T) {
-	played(t, often+"broken broken lose lose crash lose-all", plain, (*world).finished)
-}
-
-// TestWork does the same with work items.
-func TestWork(t *testing.T) {
-	played(t, often+workOps+"lose crash lose-all", plain, (*world).finished)
+	for name, more := range map[string]string{"messages": "broken broken lose ", "work": workOps} {
+		t.Run(name, func(t *testing.T) {
+			played(t, often+more+"lose crash lose-all", plain, (*world).finished)
+		})
+	}
 }
 
 // TestTasks does the same with tasks. At the end each task has ended and each of its results had its turn.

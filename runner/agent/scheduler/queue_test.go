@@ -1,13 +1,12 @@
 package scheduler_test
 
 import (
-	"slices"
 	"testing"
 	"time"
 
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
-	"holon/state"
+
 	"holon/state/ledger"
 )
 
@@ -34,35 +33,28 @@ func TestBlocked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := open(t)
-			urgent := prompt("urgent")
-			urgent.Priority = ledger.Next
-			first, later := w.admit(urgent), w.admit(prompt("later"))
+			first, later := w.admit(urgent("urgent", ledger.Next)), w.admit(prompt("later"))
 			for _, id := range []string{first.MessageID, later.MessageID} {
 				w.tryKeyless(id)
 				e := w.entry(id)
 				if e.Status != ledger.Queued || !e.Blocked() || e.Reason != "There is no key; set one" ||
 					e.Code != "missing_credentials" {
-					t.Errorf("%s: the entry is %+v, want it queued and blocked", name, e)
+					t.Errorf("the entry is %+v, want it queued and blocked", e)
 				}
 			}
 			w.nothing()
 			if at, ok, err := w.m.RetryAt(w.ctx, "alpha"); ok || err != nil {
-				t.Errorf("%s: the next try is at %v (%v), want none", name, at, err)
+				t.Errorf("the next try is at %v (%v), want none", at, err)
 			}
-			types, events := w.events(0)
-			if at := slices.Index(types, rules.QueueEntryBlocked); at < 0 || events[at].Level != rules.LevelActionRequired {
-				t.Errorf("%s: the events %v do not tell the operator", name, types)
-			}
+			equal(t, "level", w.newest(rules.QueueEntryBlocked).Level, rules.LevelActionRequired)
 			w.pass(48 * time.Hour)
 			w.nothing()
-			if err := heal(w); err != nil {
-				t.Fatalf("%s: %v", name, err)
+			w.must(heal(w))
+			equal(t, "the code after it", w.entry(first.MessageID).Code, "")
+			for _, want := range []scheduler.Admission{first, later} {
+				c, _ := w.done()
+				equal(t, "the message after it", c.Message.ID, want.MessageID)
 			}
-			equal(t, name+": the code after it", w.entry(first.MessageID).Code, "")
-			c, _ := w.done()
-			equal(t, name+": the message after it", c.Message.ID, first.MessageID)
-			c, _ = w.done()
-			equal(t, name+": and then", c.Message.ID, later.MessageID)
 		})
 	}
 }
@@ -87,15 +79,8 @@ func TestRemove(t *testing.T) {
 		t.Fatalf("Remove() = %+v, %v", e, err)
 	}
 	equal(t, "status", w.entry(gone.MessageID).Status, ledger.Dropped)
-	refused := func(agent, id string, code state.Code) {
-		t.Helper()
-		if _, err := w.m.Remove(w.ctx, agent, id, "me"); !state.IsCode(err, code) {
-			t.Errorf("Remove(%s, %s) = %v, want %s", agent, id, err, code)
-		}
-	}
-	refused("alpha", gone.MessageID, scheduler.CodeNotQueued)
-	refused("alpha", "msg_unknown", ledger.CodeNotFound)
-	c := w.claim()
-	equal(t, "the claimed message", c.Message.ID, kept.MessageID)
-	refused("alpha", kept.MessageID, scheduler.CodeNotQueued)
+	w.refused(scheduler.CodeNotQueued)(w.m.Remove(w.ctx, "alpha", gone.MessageID, "me"))
+	w.refused(ledger.CodeNotFound)(w.m.Remove(w.ctx, "alpha", "msg_unknown", "me"))
+	equal(t, "the claimed message", w.claim().Message.ID, kept.MessageID)
+	w.refused(scheduler.CodeNotQueued)(w.m.Remove(w.ctx, "alpha", kept.MessageID, "me"))
 }

@@ -72,25 +72,20 @@ func (w *world) recovered(t *testing.T, after int64, want ...recovery) {
 // A process that takes over the attempt of another one says so once, and one that goes on with its own does not.
 func TestTakeOver(t *testing.T) {
 	w := open(t)
-	w.admit(prompt("hello"))
-	c := w.claim()
+	c := w.working()
 	start := w.state().EventSeq
 	found := scheduler.Recovery{Sources: []string{"ledger"},
 		Missing: []scheduler.Missing{{Kind: "turn_end", Ref: c.Attempt.TurnID}}}
 	w.must(w.m.TakeOver(w.ctx, c.Attempt.ID, found))
 	w.recovered(t, start)
-	w.close()
-	w.boot()
+	w.reboot()
 	w.must(w.m.TakeOver(w.ctx, c.Attempt.ID, found))
 	w.must(w.m.TakeOver(w.ctx, c.Attempt.ID, found))
 	w.recovered(t, start, recovery{"daemon_restarted", []string{"ledger"}, true, found.Missing})
 	w.settle(c.Attempt.ID, scheduler.End{Lost: true})
-	w.close()
-	w.boot()
+	w.reboot()
 	w.must(w.m.TakeOver(w.ctx, c.Attempt.ID, found)) // which has ended
-	if n := len(w.recoveries(t, start)); n != 1 {
-		t.Errorf("%d takeovers are told, want 1", n)
-	}
+	equal(t, "takeovers that are told", len(w.recoveries(t, start)), 1)
 }
 
 // A conversation that is gone is told once, when the agent begins another.

@@ -72,8 +72,7 @@ func TestOperatorComesFirst(t *testing.T) {
 	}
 	w.refused(scheduler.CodeQueueFull, "holon agent status alpha")(w.m.Admit(w.ctx, webhook("one more", ledger.Next)))
 	for i := range 10 {
-		in := prompt(fmt.Sprint("prompt ", i))
-		in.Priority = ledger.Background
+		in := urgent(fmt.Sprint("prompt ", i), ledger.Background)
 		w.admit(in)
 	}
 	w.refused(scheduler.CodeQueueFull, "holon agent status alpha")(w.m.Admit(w.ctx, prompt("one more")))
@@ -321,7 +320,7 @@ func TestAuthorityIsInherited(t *testing.T) {
 				t.Errorf("the same note was made twice")
 			}
 		}
-		w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted})
+		w.completes(c)
 		w.pass(time.Hour)
 		w.ok(w.m.FireDue(w.ctx, w.now))
 		w.view(func(v ledger.View) error {

@@ -108,24 +108,26 @@ func (w *world) turnOf(t *turn) string {
 	return ""
 }
 
-// The end of a task tells how long its command ran, also before it became a task, and that its agent is told.
+// The end of a task tells how long its command ran, also before it became a task, and that its agent is told; and names
+// the file with what it printed as agentd names it, not by its path in the container.
 func TestTaskEndTellsItsCommand(t *testing.T) {
 	w := open(t)
 	r := report("task_1", tasks.Failed, w.now)
 	r.Task.Command.DurationMS = 6030
+	r.Task.Command.OutputPath = "/holon/output/tasks/task_1/stdout.log"
 	w.must(w.m.ReportTask(w.ctx, "alpha", r))
-	_, all := w.events(0)
-	for _, e := range all {
-		var p turns.TaskEnd
-		if e.Class != turns.TaskFailed {
-			continue
+	var p turns.TaskEnd
+	w.must(json.Unmarshal(w.newest(turns.TaskFailed).Data, &p))
+	equal(t, "duration", p.DurationMS, 6030)
+	equal(t, "delivery", p.DeliveryState, "delivered")
+	_, events := w.events(0)
+	for _, e := range events {
+		var data map[string]any
+		if json.Unmarshal(e.Data, &data) == nil && data["output_ref"] != nil {
+			equal(t, "file in "+e.Class, data["output_ref"], "tasks/task_1/stdout.log")
 		}
-		if err := json.Unmarshal(e.Data, &p); err != nil || p.DurationMS != 6030 || p.DeliveryState != "delivered" {
-			t.Errorf("the end is %+v (%v), want 6,030 ms and delivered", p, err)
-		}
-		return
 	}
-	t.Error("no event tells of the end of the task")
+	contains(t, "the end", string(w.newest(turns.TaskFailed).Data), `"output_ref"`)
 }
 
 func report(id string, status tasks.Status, now time.Time) tasks.Report {
@@ -188,9 +190,8 @@ func TestReportsAreNotTrusted(t *testing.T) {
 	} {
 		r := report("task_1", tasks.Running, w.now)
 		change(&r)
-		if err := w.m.ReportTask(w.ctx, "alpha", r); !state.IsCode(err, ledger.CodeInvalidTask) {
-			t.Errorf("%s: %v, want %s", name, err, ledger.CodeInvalidTask)
-		}
+		t.Log(name)
+		w.refused(ledger.CodeInvalidTask)(w.m.ReportTask(w.ctx, "alpha", r))
 	}
 	r := report("task_1", tasks.Completed, w.now.Add(1000*time.Hour))
 	long := strings.Repeat("\xff\x00x", 1<<20)
@@ -215,42 +216,17 @@ func TestReportsAreNotTrusted(t *testing.T) {
 	})
 }
 
-// The file with what a task printed is named as agentd names it, not by its path in the container.
-func TestATaskNamesItsOutput(t *testing.T) {
-	w := open(t)
-	r := report("task_1", tasks.Completed, w.now)
-	r.Task.Command.OutputPath = "/holon/output/tasks/task_1/stdout.log"
-	w.must(w.m.ReportTask(w.ctx, "alpha", r))
-	var names []any
-	_, events := w.events(0)
-	for _, e := range events {
-		var data map[string]any
-		if json.Unmarshal(e.Data, &data) == nil && data["output_ref"] != nil {
-			names = append(names, data["output_ref"])
-		}
-	}
-	if !slices.Equal(names, []any{"tasks/task_1/stdout.log"}) {
-		t.Errorf("the file is named %v", names)
-	}
-}
-
 // The message of a task's end waits while its agent is stopped, and wakes one that sleeps.
 func TestTaskResults(t *testing.T) {
 	w := open(t)
 	w.must(w.m.Stop(w.ctx, "alpha", "test"))
 	w.must(w.m.ReportTask(w.ctx, "alpha", report("task_1", tasks.Completed, w.now)))
-	if _, ok, err := w.m.Claim(w.ctx, "alpha"); ok || err != nil {
-		t.Fatalf("a stopped agent claims a result: %v, %v", ok, err)
-	}
+	w.nothing()
 	w.must(w.m.Start(w.ctx, "alpha", "test"))
 	c, ok, err := w.m.Claim(w.ctx, "alpha")
 	if err != nil || !ok || c.Message.TaskID != "task_1" || c.Message.Authority != ledger.RuntimeInstruction ||
 		c.Message.Trust != ledger.TrustedSystem || !c.Continuation.ModelVisible {
 		t.Fatalf("the claim is %+v, %v, %v", c, ok, err)
 	}
-	for _, want := range []string{"task_1", "completed", "make", "printed", "/out"} {
-		if !strings.Contains(c.Message.Body.Text, want) {
-			t.Errorf("the message lacks %q: %s", want, c.Message.Body.Text)
-		}
-	}
+	contains(t, "the message", c.Message.Body.Text, "task_1", "completed", "make", "printed", "/out")
 }

@@ -60,7 +60,7 @@ func TestTogether(t *testing.T) {
 			break
 		}
 		claimed[c.Message.ID]++
-		w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted})
+		w.completes(c)
 	}
 	w.check()
 	prompts := 0

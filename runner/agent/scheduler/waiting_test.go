@@ -1,9 +1,8 @@
 package scheduler_test
 
 import (
-	"bytes"
 	"fmt"
-	"slices"
+
 	"testing"
 	"time"
 
@@ -39,14 +38,14 @@ func TestWaitingReasons(t *testing.T) {
 		{"rest in a later turn", 2, func(w *world, i int) {
 			if i == 0 {
 				tell(w)
-				w.must(second(w.m.Admit(w.ctx, note("again", ledger.Next))))
+				w.ok(w.m.Admit(w.ctx, note("again", ledger.Next)))
 			} else {
 				w.sleep("call", 0)
 			}
 		}, "", ledger.WaitSystem, rules.Asleep},
 		{"may not go on by itself", 1 + rules.MaxSelfTurns, func(w *world, i int) {
 			if i < rules.MaxSelfTurns {
-				w.must(second(w.m.Admit(w.ctx, note("again", ledger.Next))))
+				w.ok(w.m.Admit(w.ctx, note("again", ledger.Next)))
 			}
 		}, ledger.AwaitingOperator, ledger.WaitOperator, rules.Asleep},
 	} {
@@ -94,25 +93,18 @@ func TestOperatorIsAsked(t *testing.T) {
 			w := open(t)
 			w.admit(prompt("go"))
 			w.loop(func(int) scheduler.End {
-				w.must(second(w.m.Admit(w.ctx, note("again", ledger.Next))))
+				w.ok(w.m.Admit(w.ctx, note("again", ledger.Next)))
 				return scheduler.End{Kind: ledger.TurnCompleted, Home: "the same"}
 			})
-			types, _ := w.events(0)
-			if !slices.Contains(types, rules.ActionRequired) || slices.Contains(types, rules.ActionResolved) {
-				t.Fatalf("the operator is not asked: %v", types)
-			}
-			w.must(second(w.m.Wake(w.ctx, scheduler.Wake{AgentID: "alpha", Reason: "look",
-				Context: ledger.ControlAuthenticated})))
+			w.newest(rules.ActionRequired)
+			equal(t, "answers before the operator's", w.told(rules.ActionResolved), 0)
+			w.wake("", "triggered")
 			w.nothing() // a wake is no answer
 			w.admit(c.in)
 			if got := w.claim().Continuation; got.Class != c.class || got.PriorWaiting != ledger.AwaitingOperator {
 				t.Errorf("continues as %+v, want %s", got, c.class)
 			}
-			_, events := w.events(0)
-			at := slices.IndexFunc(events, func(e ledger.Event) bool { return e.Type == rules.ActionResolved })
-			if at < 0 || !bytes.Contains(events[at].Data, []byte(c.decision)) {
-				t.Errorf("no event resolves the question with %s: %v", c.decision, at)
-			}
+			contains(t, "the answer", string(w.newest(rules.ActionResolved).Data), c.decision)
 			w.check()
 		})
 	}

@@ -11,7 +11,7 @@ import (
 	"holon/responses"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
-	"holon/state"
+
 	"holon/state/ledger"
 )
 
@@ -162,16 +162,12 @@ func TestWorkWithoutProgress(t *testing.T) {
 		return scheduler.End{Kind: ledger.TurnCompleted, Last: "hm", Home: "same"}
 	})
 	w.slowedDown(t, turns, rules.MaxIdle, begun)
-	if n := len(w.notifications()); n != 1 {
-		t.Errorf("notifications = %d, want 1", n)
-	}
+	equal(t, "notifications", len(w.notifications()), 1)
 	// What the operator changes is news: the agent goes on at once, and need not be asked first.
 	urgent, _, err := w.m.CreateWork(w.ctx, scheduler.NewWork{AgentID: "alpha", Key: "urgent", Objective: "urgent"})
 	w.must(err)
 	w.ok(w.m.PickWork(w.ctx, "alpha", urgent.ID, "pick urgent"))
-	if c := w.claim(); c.Message.WorkItemID != urgent.ID {
-		t.Errorf("the next turn is for %q, want %s", c.Message.WorkItemID, urgent.ID)
-	}
+	equal(t, "item of the next turn", w.claim().Message.WorkItemID, urgent.ID)
 }
 
 // Changes of the item are progress, and its completion ends it.
@@ -264,29 +260,21 @@ func TestBlockedWork(t *testing.T) {
 		t.Errorf("recheck_at = %v, want an hour from now", got.RecheckAt)
 	}
 	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Plan: scheduler.Plan{Hash: "h", Bytes: 7}})
-	if n := w.told(rules.WorkPlanRefreshed); n != 1 {
-		t.Errorf("the new plan is told %d times, want once", n)
-	}
+	equal(t, "events of the new plan", w.told(rules.WorkPlanRefreshed), 1)
 	w.nothing()
-	w.now = w.now.Add(rules.DefaultRecheck)
-	w.ok(w.m.FireDue(w.ctx, w.now))
+	w.pass(rules.DefaultRecheck)
 	c = w.claim()
-	if c.Message.Origin.Subsystem != "work_recheck" || c.Message.Priority != ledger.Background {
-		t.Errorf("woken by %s with priority %s, want work_recheck and background", c.Message.Origin.Subsystem,
-			c.Message.Priority)
-	}
-	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted})
-	w.now = w.now.Add(100 * rules.DefaultRecheck)
-	w.ok(w.m.FireDue(w.ctx, w.now))
+	equal(t, "what wakes it", c.Message.Origin.Subsystem, "work_recheck")
+	equal(t, "priority", c.Message.Priority, ledger.Background)
+	w.completes(c)
+	w.pass(100 * rules.DefaultRecheck)
 	w.nothing()
 	none := ""
 	if got = update(w, item.ID, scheduler.WorkChange{BlockedBy: &none}); got.RecheckAt != nil ||
 		got.RecheckConsumedAt != nil {
 		t.Errorf("after it was cleared: recheck %v, consumed %v, want none", got.RecheckAt, got.RecheckConsumedAt)
 	}
-	if c = w.claim(); c.Attempt.WorkItemID != item.ID {
-		t.Errorf("the turn is bound to %q, want %q", c.Attempt.WorkItemID, item.ID)
-	}
+	equal(t, "item of the turn", w.claim().Attempt.WorkItemID, item.ID)
 }
 
 // An aborted turn, and one that failed for the length of its context, do not bring their item back.
@@ -304,9 +292,7 @@ func TestHeldWork(t *testing.T) {
 	w.nothing()
 	w.must(w.m.Stop(w.ctx, "alpha", "test"))
 	w.must(w.m.Start(w.ctx, "alpha", "test"))
-	if c = w.claim(); c.Message.Origin.Subsystem != "work_queue" {
-		t.Errorf("after a start it is woken by %+v, want its work", c.Message.Origin)
-	}
+	equal(t, "what wakes it after a start", w.claim().Message.Origin.Subsystem, "work_queue")
 }
 
 // What is no work item is refused by its field, and nothing is written.
@@ -332,21 +318,12 @@ func TestBadWork(t *testing.T) {
 		"a recheck of a cleared":    {scheduler.WorkChange{BlockedBy: &empty, RecheckAfter: 1}, "recheck_after"},
 		"a recheck after centuries": {scheduler.WorkChange{BlockedBy: &blocked, RecheckAfter: 1 << 62}, "recheck_after"},
 	} {
-		_, err := w.m.UpdateWork(w.ctx, "alpha", item.ID, name, c.change)
-		if e, ok := err.(*state.Error); !ok || e.Code != scheduler.CodeInvalidWork || e.Param != c.field {
-			t.Errorf("%s: %v, want %s of %s", name, err, scheduler.CodeInvalidWork, c.field)
-		}
+		w.invalid(name, scheduler.CodeInvalidWork, c.field)(w.m.UpdateWork(w.ctx, "alpha", item.ID, name, c.change))
 	}
 	for _, id := range []string{"", "work_x", "../x"} {
-		if _, err := w.m.PickWork(w.ctx, "alpha", id, "p"); !state.IsCode(err, ledger.CodeNotFound) {
-			t.Errorf("pick %q: %v, want %s", id, err, ledger.CodeNotFound)
-		}
+		w.refused(ledger.CodeNotFound)(w.m.PickWork(w.ctx, "alpha", id, "p"))
 	}
-	if _, err := w.m.PickWork(w.ctx, "beta", item.ID, "p"); !state.IsCode(err, ledger.CodeNotFound) {
-		t.Errorf("a foreign item: %v, want %s", err, ledger.CodeNotFound)
-	}
+	w.refused(ledger.CodeNotFound)(w.m.PickWork(w.ctx, "beta", item.ID, "p"))
 	w.ok(w.m.CompleteWork(w.ctx, "alpha", item.ID, "c", nil))
-	if _, err := w.m.PickWork(w.ctx, "alpha", item.ID, "p"); !state.IsCode(err, scheduler.CodeWorkCompleted) {
-		t.Errorf("a completed item: %v, want %s", err, scheduler.CodeWorkCompleted)
-	}
+	w.refused(scheduler.CodeWorkCompleted)(w.m.PickWork(w.ctx, "alpha", item.ID, "p"))
 }

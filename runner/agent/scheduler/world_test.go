@@ -93,17 +93,22 @@ func (w *world) boot() {
 	}, Rand: func() float64 { return 0 }})
 }
 
+// reboot lets another process open the ledger.
+func (w *world) reboot() {
+	w.close()
+	w.boot()
+}
+
 func (w *world) close() { _ = w.store.Close() }
 
 // crash ends the runtime and starts another one on what is left. A turn whose
 // container is lost with it has no end unless its disk says so.
 func (w *world) crash(loseContainers bool) {
-	w.close()
 	w.running = map[string]*turn{}
 	for _, t := range w.containers {
 		t.gone = t.gone || loseContainers
 	}
-	w.boot()
+	w.reboot()
 	w.recover()
 	w.restarted()
 }

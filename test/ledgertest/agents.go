@@ -52,28 +52,24 @@ func keepAgents() kept {
 
 func testAgentExists(t *testing.T, open Reopener) {
 	s := opened(t, open, "a")
-	wantCode(t, s.Update(t.Context(), func(tx ledger.Tx) error {
-		return tx.InsertAgent(ledger.Agent{ID: "a"}, ledger.AgentState{AgentID: "a"})
-	}), ledger.CodeExists)
+	wantCode(t, s.Update(t.Context(), addAgent("a")), ledger.CodeExists)
 }
 
 func testRevision(t *testing.T, open Reopener) {
 	s := opened(t, open, "a")
 	var stale ledger.AgentState
 	write(t, s, func(tx ledger.Tx) (err error) { stale, err = tx.AgentState("a"); return err })
-	write(t, s, func(tx ledger.Tx) error {
-		l, err := tx.AgentState("a")
-		must(t, err)
+	write(t, s, onState("a", func(tx ledger.Tx, l *ledger.AgentState) error {
 		l.Chain = "one"
-		must(t, tx.SaveAgentState(&l))
+		must(t, tx.SaveAgentState(l))
 		equal(t, "revision", l.Revision, 1)
 		l.Chain = "two" // again in the same step
-		must(t, tx.SaveAgentState(&l))
+		must(t, tx.SaveAgentState(l))
 		equal(t, "revision", l.Revision, 2)
 		got, err := tx.AgentState("a")
 		equal(t, "chain", got.Chain, "two")
 		return err
-	})
+	}))
 	wantCode(t, s.Update(t.Context(), func(tx ledger.Tx) error {
 		return tx.SaveAgentState(&stale)
 	}), ledger.CodeConflict)
@@ -86,12 +82,8 @@ func testRevision(t *testing.T, open Reopener) {
 
 func stop(t *testing.T, s ledger.Store, agentID string, stopped bool) {
 	t.Helper()
-	write(t, s, func(tx ledger.Tx) error {
-		l, err := tx.AgentState(agentID)
-		if err != nil {
-			return err
-		}
+	write(t, s, onState(agentID, func(tx ledger.Tx, l *ledger.AgentState) error {
 		l.Stopped = stopped
-		return tx.SaveAgentState(&l)
-	})
+		return tx.SaveAgentState(l)
+	}))
 }

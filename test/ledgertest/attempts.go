@@ -37,7 +37,6 @@ func attempts() domain {
 			{"its id again", turn("u1", 2), true},
 			{"its index again", turn("u2", 1), true},
 		},
-		cases: []conduct{{"a list ends with the newest", testTurnsTail}},
 	}
 }
 
@@ -63,12 +62,4 @@ func keepAttempts() kept {
 			only(t, turn)(v.Turns("a", 5))
 		},
 	}
-}
-
-func testTurnsTail(t *testing.T, open Reopener) {
-	tails(t, open, func(tx ledger.Tx, agent, id string, n int64) error {
-		return tx.InsertTurn(ledger.Turn{ID: id, AgentID: agent, Index: n})
-	}, func(v ledger.View) {
-		tail(t, "turns", v.Turns, func(x ledger.Turn) string { return x.ID })
-	})
 }

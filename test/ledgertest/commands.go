@@ -30,10 +30,6 @@ func keepCommands() kept {
 	c := filled(ledger.Command{AgentID: "a", ID: "c"})
 	return kept{
 		insert: func(tx ledger.Tx) error { return tx.InsertCommand(c) },
-		check: func(t *testing.T, v ledger.View) {
-			got, ok, err := v.Command("a", "c")
-			equal(t, "found", ok, true)
-			same(t, got, c, err)
-		},
+		check:  func(t *testing.T, v ledger.View) { found(t, c)(v.Command("a", "c")) },
 	}
 }

@@ -120,30 +120,3 @@ func (d domain) testUnique(t *testing.T, open Reopener) {
 		}
 	}
 }
-
-// tails inserts five records for each of two agents, 0 to 4, and looks.
-func tails(t *testing.T, open Reopener, insert func(tx ledger.Tx, agent, id string, n int64) error,
-	check func(ledger.View)) {
-	t.Helper()
-	s := opened(t, open, "a", "b")
-	for n := range int64(5) {
-		write(t, s, func(tx ledger.Tx) error {
-			must(t, insert(tx, "a", fmt.Sprint("a", n), n+1))
-			return insert(tx, "b", fmt.Sprint("b", n), n+1)
-		})
-	}
-	look(t, s, check)
-}
-
-func tail[T any](t *testing.T, what string, list func(string, int) ([]T, error), id func(T) string) {
-	t.Helper()
-	for limit, want := range map[int]string{2: "[a3 a4]", 9: "[a0 a1 a2 a3 a4]", 0: "[a0 a1 a2 a3 a4]"} {
-		all, err := list("a", limit)
-		must(t, err)
-		ids := []string{}
-		for _, x := range all {
-			ids = append(ids, id(x))
-		}
-		equal(t, fmt.Sprintf("%s, limit %d", what, limit), fmt.Sprint(ids), want)
-	}
-}

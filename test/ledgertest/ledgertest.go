@@ -22,6 +22,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Reopener) {
 		t.Run(d.name, func(t *testing.T) { run(t, fresh, d.all()) })
 	}
 	run(t, fresh, []conduct{
+		{"lists end with the newest", testTails},
 		{"an update is whole or nothing", testAtomic},
 		{"a failed update leaves others alone", testAlone},
 		{"a panic takes its update with it", testPanic},

@@ -36,11 +36,7 @@ func keepOutputs() kept {
 	e := filled(ledger.ExpiredOutput{TurnID: "t", AgentID: "a"})
 	return kept{
 		insert: func(tx ledger.Tx) error { return tx.InsertExpiredOutput(e) },
-		check: func(t *testing.T, v ledger.View) {
-			got, ok, err := v.ExpiredOutput("t")
-			equal(t, "found", ok, true)
-			same(t, got, e, err)
-		},
+		check:  func(t *testing.T, v ledger.View) { found(t, e)(v.ExpiredOutput("t")) },
 	}
 }
 

@@ -159,13 +159,8 @@ func testPruneSpares(t *testing.T, open Reopener) {
 	for range 2 { // what was spared is spared again
 		prune(t, s, ledger.Retention{Messages: day}, now, 3)
 		look(t, s, func(v ledger.View) {
-			var messages []int64
-			list, err := v.Messages("a", 0)
-			must(t, err)
-			for _, m := range list {
-				messages = append(messages, m.Number)
-			}
-			equal(t, "messages", fmt.Sprint(messages), "[1 2 3 4 5 7]")
+			numbers := names(t, func(m ledger.Message) int64 { return m.Number })
+			equal(t, "messages", numbers(v.Messages("a", 0)), "[1 2 3 4 5 7]")
 			for _, turn := range []string{"x_000002_a", "x_000008_a"} { // to be continued, and the newest
 				_, err := v.Turn(turn)
 				must(t, err)

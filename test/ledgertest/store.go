@@ -1,6 +1,7 @@
 package ledgertest
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -98,16 +99,20 @@ func dispose(t *testing.T, s ledger.Store, messageID string, status ledger.Entry
 }
 
 // appendEvents is the step of an agent that does nothing but tell.
-func appendEvents(agentID string, events ...ledger.Event) func(tx ledger.Tx) error {
+func appendEvents(agentID string, events ...ledger.Event) update {
+	return onState(agentID, func(tx ledger.Tx, l *ledger.AgentState) error {
+		return errors.Join(tx.Append(l, events...), tx.SaveAgentState(l))
+	})
+}
+
+// onState is a step on the state of an agent.
+func onState(agentID string, fn func(ledger.Tx, *ledger.AgentState) error) update {
 	return func(tx ledger.Tx) error {
 		l, err := tx.AgentState(agentID)
 		if err != nil {
 			return err
 		}
-		if err := tx.Append(&l, events...); err != nil {
-			return err
-		}
-		return tx.SaveAgentState(&l)
+		return fn(tx, &l)
 	}
 }
 

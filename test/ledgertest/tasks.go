@@ -62,16 +62,10 @@ func testTasks(t *testing.T, open Reopener) {
 		}
 		return tx.InsertTask(ledger.Task{ID: "t0", AgentID: "b", Status: wire.Completed, CreatedAt: now})
 	})
-	ids := func(list []ledger.Task, err error) (out string) {
-		must(t, err)
-		for _, task := range list {
-			out += task.ID + " "
-		}
-		return out
-	}
+	ids := names(t, func(x ledger.Task) string { return x.ID })
 	look(t, s, func(v ledger.View) {
-		equal(t, "open", ids(v.OpenTasks("a")), "t1 t2 t3 ")
-		equal(t, "newest", ids(v.Tasks("a", 2)), "t3 t4 ")
+		equal(t, "open", ids(v.OpenTasks("a")), "[t1 t2 t3]")
+		equal(t, "newest", ids(v.Tasks("a", 2)), "[t3 t4]")
 		agents, err := v.TaskAgents()
 		must(t, err)
 		equal(t, "agents with open tasks", fmt.Sprint(agents), "[a]")

@@ -18,7 +18,6 @@ func texts() domain {
 		unknown: []update{
 			func(tx ledger.Tx) error { return tx.InsertBrief(ledger.Brief{ID: "b", AgentID: "x"}) },
 		},
-		cases: []conduct{{"lists end with the newest", testTextsTail}},
 	}
 }
 
@@ -38,16 +37,4 @@ func keepTexts() kept {
 			only(t, note)(v.Notifications("a", 5))
 		},
 	}
-}
-
-func testTextsTail(t *testing.T, open Reopener) {
-	tails(t, open, func(tx ledger.Tx, agent, id string, _ int64) error {
-		return errors.Join(tx.InsertBrief(ledger.Brief{ID: id, AgentID: agent}),
-			tx.InsertTranscript(ledger.TranscriptEntry{ID: id, AgentID: agent}),
-			tx.InsertNotification(ledger.Notification{ID: id, AgentID: agent}))
-	}, func(v ledger.View) {
-		tail(t, "briefs", v.Briefs, func(x ledger.Brief) string { return x.ID })
-		tail(t, "transcript", v.Transcript, func(x ledger.TranscriptEntry) string { return x.ID })
-		tail(t, "notifications", v.Notifications, func(x ledger.Notification) string { return x.ID })
-	})
 }

@@ -21,7 +21,6 @@ func tools() domain {
 			{"its id again", call("t1"), true},
 			{"its id in another turn", call("t2"), false},
 		},
-		cases: []conduct{{"a list ends with the newest", testToolsTail}},
 	}
 }
 
@@ -31,12 +30,4 @@ func keepTools() kept {
 		insert: func(tx ledger.Tx) error { return tx.InsertToolExecution(tool) },
 		check:  func(t *testing.T, v ledger.View) { only(t, tool)(v.ToolExecutions("a", 5)) },
 	}
-}
-
-func testToolsTail(t *testing.T, open Reopener) {
-	tails(t, open, func(tx ledger.Tx, agent, id string, _ int64) error {
-		return tx.InsertToolExecution(ledger.ToolExecution{ID: id, TurnID: agent, AgentID: agent})
-	}, func(v ledger.View) {
-		tail(t, "calls", v.ToolExecutions, func(x ledger.ToolExecution) string { return x.ID })
-	})
 }

@@ -55,16 +55,12 @@ func testAlone(t *testing.T, open Reopener) {
 		for n := range int64(20) {
 			number := int64(i)*100 + n + 1
 			err := s.Update(t.Context(), func(tx ledger.Tx) error {
-				if err := tx.InsertMessage(message("a", number, ledger.Normal)); err != nil {
-					return err
+				m, e := message("a", number, ledger.Normal)
+				err := errors.Join(tx.InsertMessage(m, e), appendEvents("a", told(1, 4, 0)...)(tx))
+				if err == nil && number%3 == 0 {
+					err = errOwn
 				}
-				if err := appendEvents("a", told(1, 4, 0)...)(tx); err != nil {
-					return err
-				}
-				if number%3 == 0 {
-					return errOwn
-				}
-				return nil
+				return err
 			})
 			if failed := err != nil; failed != (number%3 == 0) || failed && err != errOwn {
 				return fmt.Errorf("message %d: %w", number, err)

@@ -1,7 +1,6 @@
 package ledgertest
 
 import (
-	"fmt"
 	"testing"
 
 	"holon/state/ledger"
@@ -65,12 +64,6 @@ func testOwners(t *testing.T, open Reopener) {
 		return nil
 	})
 	look(t, s, func(v ledger.View) {
-		list, err := v.UnresolvedWaits("a")
-		must(t, err)
-		got := []string{}
-		for _, w := range list {
-			got = append(got, w.ID)
-		}
-		equal(t, "waits", fmt.Sprint(got), "[w2 w3 w1]")
+		equal(t, "waits", names(t, waitID)(v.UnresolvedWaits("a")), "[w2 w3 w1]")
 	})
 }

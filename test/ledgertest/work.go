@@ -76,36 +76,20 @@ func testWork(t *testing.T, open Reopener) {
 			{ID: "w5", AgentID: "a", State: ledger.WorkOpen, BlockedBy: "x", RecheckAt: at(1), RecheckConsumedAt: at(1)},
 			{ID: "w6", AgentID: "a", State: ledger.WorkCompleted, CompletedAt: at(3), RecheckAt: at(1)},
 		} {
-			if err := tx.InsertWorkItem(w); err != nil {
-				return err
-			}
+			must(t, tx.InsertWorkItem(w))
 		}
 		return nil
 	})
-	ids := func(list []ledger.WorkItem, err error) (out string) {
-		for _, w := range list {
-			out += w.ID + " "
-		}
-		if err != nil {
-			t.Error(err)
-		}
-		return out
-	}
-	expect := func(what, got, want string) {
-		t.Helper()
-		if got != want {
-			t.Errorf("%s: %q, want %q", what, got, want)
-		}
-	}
+	ids := names(t, func(w ledger.WorkItem) string { return w.ID })
 	shows := func(due string) {
 		t.Helper()
 		look(t, s, func(v ledger.View) {
-			expect("open", ids(v.OpenWork("a")), "w2 w5 ")
-			expect("completed", ids(v.CompletedWork("a", 2)), "w1 w6 ")
-			expect("due", ids(v.DueWork(now.Add(time.Hour), 10)), due)
+			equal(t, "open", ids(v.OpenWork("a")), "[w2 w5]")
+			equal(t, "completed", ids(v.CompletedWork("a", 2)), "[w1 w6]")
+			equal(t, "due", ids(v.DueWork(now.Add(time.Hour), 10)), due)
 		})
 	}
-	shows("w3 w2 ")
+	shows("[w3 w2]")
 	look(t, s, func(v ledger.View) {
 		next, ok, err := v.NextDue(now)
 		if err != nil || !ok || !next.Equal(at(3).Truncate(time.Millisecond)) {
@@ -113,14 +97,7 @@ func testWork(t *testing.T, open Reopener) {
 		}
 	})
 	for _, stopped := range []bool{true, false} { // the time of a stopped agent does not come
-		write(t, s, func(tx ledger.Tx) error {
-			l, err := tx.AgentState("b")
-			if err != nil {
-				return err
-			}
-			l.Stopped = stopped
-			return tx.SaveAgentState(&l)
-		})
-		shows(map[bool]string{true: "w2 ", false: "w3 w2 "}[stopped])
+		stop(t, s, "b", stopped)
+		shows(map[bool]string{true: "[w2]", false: "[w3 w2]"}[stopped])
 	}
 }

@@ -26,7 +26,8 @@ func (w *world) caused(t *testing.T, effect, cause string) {
 // makeTask makes a task of an agent for its operator.
 func (w *world) makeTask(agent, purpose string) ledger.Task {
 	w.t.Helper()
-	task, _, err := w.m.CreateTask(w.ctx, scheduler.NewTask{AgentID: agent, Purpose: purpose, Start: tasks.Start{Cmd: "make"}})
+	task, _, err := w.m.CreateTask(w.ctx, scheduler.NewTask{AgentID: agent, Purpose: purpose,
+		Start: tasks.Start{Cmd: "make"}})
 	w.must(err)
 	return task
 }

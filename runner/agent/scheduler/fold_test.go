@@ -98,12 +98,8 @@ func (r *replayed) compareAgent(v ledger.View, id string, c *cuts) error {
 			return err
 		}
 		if diff := cmp.Diff(tables, record); diff != "" {
-			r.t.Fatalf(
-				"%s: after event %d the record tells of another state than the tables (-tables +record):\n%s",
-				id,
-				c.fold.Through(),
-				diff,
-			)
+			r.t.Fatalf("%s: after event %d the record tells of another state than the tables (-tables +record):\n%s",
+				id, c.fold.Through(), diff)
 		}
 	}
 	return nil
@@ -123,12 +119,8 @@ func (r *replayed) again() {
 				fold.Apply(&event)
 				said, cut := r.agents[id].said[e.Seq]
 				if diff := cmp.Diff(said, r.digests(fold)); cut && diff != "" {
-					r.t.Fatalf(
-						"%s: the models at event %d are others than they were (-then +now):\n%s",
-						id,
-						e.Seq,
-						diff,
-					)
+					r.t.Fatalf("%s: the models at event %d are others than they were (-then +now):\n%s",
+						id, e.Seq, diff)
 				}
 			}
 		}
@@ -167,17 +159,8 @@ type picture struct {
 // newPicture is a picture without anything that has an id.
 func newPicture() picture {
 	made := func() map[string]string { return map[string]string{} }
-	return picture{
-		Back:     map[string]bool{},
-		Turns:    made(),
-		Waits:    made(),
-		Open:     made(),
-		Tools:    made(),
-		Rounds:   made(),
-		Channels: made(),
-		Work:     made(),
-		Commands: made(),
-	}
+	return picture{Back: map[string]bool{}, Turns: made(), Waits: made(), Open: made(), Tools: made(),
+		Rounds: made(), Channels: made(), Work: made(), Commands: made()}
 }
 
 // text is a record as the record of an agent has it; "" for none.

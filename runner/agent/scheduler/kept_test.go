@@ -35,17 +35,8 @@ func kept(v ledger.View, id string, told picture) (picture, error) {
 	if f := l.LastFailure; f != nil {
 		p.LastFailure = f.Code + ": " + f.Summary
 	}
-	steps := []func(ledger.View, ledger.AgentState, picture, *picture) error{
-		keptThread,
-		keptQueue,
-		keptBriefs,
-		keptTurns,
-		keptWaits,
-		keptCalls,
-		keptChannels,
-		keptWork,
-		keptTasks,
-	}
+	steps := []func(ledger.View, ledger.AgentState, picture, *picture) error{keptThread, keptQueue, keptBriefs,
+		keptTurns, keptWaits, keptCalls, keptChannels, keptWork, keptTasks}
 	for _, step := range steps {
 		if err := step(v, l, told, &p); err != nil {
 			return p, err

@@ -49,11 +49,8 @@ func (w *world) recorded(i int, o op) (err error) {
 	case "rec-unblock":
 		err = w.m.Unblock(w.ctx, o.Agent)
 	case "rec-fail":
-		err = w.m.Fail(
-			w.ctx,
-			o.Agent,
-			ledger.Failure{Phase: "startup", Code: fmt.Sprint("code_", i), Summary: "it failed"},
-		)
+		failure := ledger.Failure{Phase: "startup", Code: fmt.Sprint("code_", i), Summary: "it failed"}
+		err = w.m.Fail(w.ctx, o.Agent, failure)
 	case "rec-wait":
 		kinds := []ledger.WaitKind{ledger.WaitTask, ledger.WaitOperator, ledger.WaitTimer}
 		at := w.now.Add(time.Minute)
@@ -111,25 +108,14 @@ func (t *turn) round(i, n int) {
 	request := fmt.Sprintf("request_%s_%d", t.attempt, i)
 	asked := `{"provider_name":"scripted","model_name":"one","attempt":%d,"round":%d}`
 	if round == 1 {
-		t.tell(
-			"routing.decided",
-			"",
-			agentruntime.ModelRequest,
-			"",
-			`{"candidate_count":1,"selected_model":"one","selected_provider":"scripted",`+
-				`"decision_reason":"only","fallback_available":false}`,
-		)
+		t.tell("routing.decided", "", agentruntime.ModelRequest, "", `{"candidate_count":1,"selected_model":"one",`+
+			`"selected_provider":"scripted","decision_reason":"only","fallback_available":false}`)
 	}
 	attempt := 1
 	if n%3 == 0 {
 		t.tell("model.requested", "running", agentruntime.ModelRequest, request+"_failed", fmt.Sprintf(asked, 1, round))
-		t.tell(
-			"model.failed",
-			"failed",
-			agentruntime.ModelRequest,
-			request+"_failed",
-			`{"failure_category":"overloaded","message":"later","retryable":true,"outcome":"retrying","http_status":503}`,
-		)
+		t.tell("model.failed", "failed", agentruntime.ModelRequest, request+"_failed", `{"http_status":503,`+
+			`"failure_category":"overloaded","message":"later","retryable":true,"outcome":"retrying"}`)
 		attempt = 2
 	}
 	usage := fmt.Sprintf(`{"input_tokens":%d,"output_tokens":2,"total_tokens":%d}`, n, n+2)
@@ -160,12 +146,8 @@ func (t *turn) call(n int) {
 		`"output_ref":"out/%s.txt"}`, n, id)
 	if n%3 == 0 {
 		class, status, row = "tool.failed", "failed", "error"
-		data = fmt.Sprintf(
-			`{"tool_name":"ExecCommand","failure_category":"timeout","message":"late","retryable":false,`+
-				`"duration_ms":%d,"output_ref":"out/%s.txt"}`,
-			n,
-			id,
-		)
+		data = fmt.Sprintf(`{"tool_name":"ExecCommand","failure_category":"timeout","message":"late",`+
+			`"retryable":false,"duration_ms":%d,"output_ref":"out/%s.txt"}`, n, id)
 	}
 	t.tell(class, status, agentruntime.ToolCall, id, data)
 	end := &t.facts[len(t.facts)-1]

@@ -70,13 +70,8 @@ func tellCalls(p *picture, m readmodel.ThreadReadModel) {
 		case c.Status == "running":
 			p.Open[c.ToolCallID] = "tool.started"
 		default:
-			p.Tools[c.TurnID+" "+c.ToolCallID] = line(
-				c.ToolName,
-				c.Status,
-				c.DurationMS,
-				c.OutputRef,
-				c.OutputExpiredAt,
-			)
+			p.Tools[c.TurnID+" "+c.ToolCallID] = line(c.ToolName, c.Status, c.DurationMS, c.OutputRef,
+				c.OutputExpiredAt)
 		}
 	}
 	for _, q := range m.ModelRequests.Items {
@@ -104,17 +99,8 @@ func tellRest(p *picture, fold *readmodel.Fold) {
 	model, _ = fold.Model("task_snapshot")
 	for _, t := range model.(readmodel.TaskSnapshot).Tasks.Items {
 		if t.TaskKind == "work_item" {
-			p.Work[t.TaskID] = line(
-				t.Status,
-				t.Objective,
-				t.RequiredAction,
-				waitsFor(t),
-				asked(fold, t.TaskID),
-				t.CurrentRunID,
-				t.DeliveryState,
-				t.CreatedAt,
-				t.UpdatedAt,
-			)
+			p.Work[t.TaskID] = line(t.Status, t.Objective, t.RequiredAction, waitsFor(t), asked(fold, t.TaskID),
+				t.CurrentRunID, t.DeliveryState, t.CreatedAt, t.UpdatedAt)
 			continue
 		}
 		p.Commands[t.TaskID] = line(t.Status, t.TaskKind, t.Objective, t.TurnID, t.FailureCategory, t.Message,

@@ -35,10 +35,7 @@ func TestItemWaitsForTask(t *testing.T) {
 			w.isClosure(ledger.OutcomeWaiting, ledger.AwaitingTask)
 			w.nothing()
 
-			other, _, err := w.m.CreateWork(
-				w.ctx,
-				scheduler.NewWork{AgentID: "alpha", Key: "notes", Objective: "notes"},
-			)
+			other, _, err := w.m.CreateWork(w.ctx, scheduler.NewWork{AgentID: "alpha", Key: "notes", Objective: "notes"})
 			w.must(err)
 			w.isClosure(ledger.OutcomeContinuable, "")
 			w.pass(time.Second)
@@ -49,10 +46,8 @@ func TestItemWaitsForTask(t *testing.T) {
 				t.Errorf("the tick continues as %+v, want continuable before it", got)
 			}
 			w.ok(w.m.CompleteWork(w.ctx, "alpha", other.ID, "done", nil))
-			w.settle(
-				c.Attempt.ID,
-				scheduler.End{Kind: ledger.TurnCompleted, Last: "ok", ResponseID: "resp_2", Home: "notes"},
-			)
+			end.ResponseID, end.Home = "resp_2", "notes"
+			w.settle(c.Attempt.ID, end)
 			w.nothing()
 
 			w.must(w.m.ReportTask(w.ctx, "alpha", report("task_1", tasks.Completed, w.now)))

@@ -11,24 +11,19 @@ import (
 
 // What ends or begins between turns is told: after each commit the fold of the record says what the tables say.
 func TestRecordTellsWhatChangesBetweenTurns(t *testing.T) {
-	rested := func(w *world, d time.Duration) {
-		c := w.working()
-		w.sleep("call_"+c.Attempt.ID, d)
-		w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok", ResponseID: "resp_" + c.Attempt.ID})
-	}
 	for name, script := range map[string]func(*world){
 		"a rest ended by a stop": func(w *world) {
-			rested(w, time.Hour)
+			w.rests(time.Hour)
 			w.must(w.m.Stop(w.ctx, "alpha", "me"))
 			w.must(w.m.Start(w.ctx, "alpha", "me"))
 		},
 		"a rest ended by a message": func(w *world) {
-			rested(w, time.Hour)
+			w.rests(time.Hour)
 			w.admit(prompt("go on"))
 			w.done()
 		},
 		"a rest ended by its time": func(w *world) {
-			rested(w, time.Minute)
+			w.rests(time.Minute)
 			w.pass(time.Hour)
 			w.done()
 		},

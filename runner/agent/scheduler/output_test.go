@@ -66,9 +66,7 @@ func TestOutputStates(t *testing.T) {
 	}
 	is("the first turn was exported", "saved pinned unreferenced")
 	for _, through := range []int64{last, 1} {
-		if seq := export(through); seq != 0 {
-			t.Errorf("an export through %d has event %d, want none: another one told as much", through, seq)
-		}
+		equal(t, "event of an export that tells no more", export(through), 0)
 	}
 	_, err := w.m.Exported(w.ctx, scheduler.Export{AgentID: "alpha", Through: 1 << 40})
 	if !state.IsCode(err, scheduler.CodeInvalidMessage) {
@@ -135,10 +133,7 @@ func TestExpireOutputs(t *testing.T) {
 func TestExpireNothing(t *testing.T) {
 	w := open(t)
 	w.must(w.m.ExpireOutputs(w.ctx, "alpha", []ledger.ExpiredOutput{{TurnID: w.turned("one"), Reason: ledger.OutputLimit}}))
-	_, all := w.events(0)
-	if data := string(all[len(all)-1].Data); !strings.Contains(data, `"artifacts":[]`) {
-		t.Errorf("the event says %s", data)
-	}
+	contains(t, "the event", string(w.newest(rules.OutputExpired).Data), `"artifacts":[]`)
 }
 
 // oldest are the directories of the first turns of an agent that have ended, at most n.

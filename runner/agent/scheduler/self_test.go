@@ -252,7 +252,7 @@ func TestTasksThatFollowOneAnother(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := open(t)
 			w.admit(prompt("go"))
-			begun, turns := w.now, 0
+			turns := 0
 			for ; turns < most; turns++ {
 				claim, ok := w.claimDue()
 				if !ok {
@@ -274,9 +274,7 @@ func TestTasksThatFollowOneAnother(t *testing.T) {
 					w.must(w.m.ReportTask(w.ctx, "alpha", end))
 				}
 			}
-			if turns != c.turns {
-				t.Errorf("%d turns in %v, want %d", turns, w.now.Sub(begun), c.turns)
-			}
+			equal(t, "turns", turns, c.turns)
 			told := 1
 			if c.progress {
 				told = 0
@@ -340,9 +338,7 @@ func TestAuthorityIsInherited(t *testing.T) {
 	in.CausationID = c.Message.ID
 	w.view(func(v ledger.View) error {
 		m, err := v.Message(w.admit(in).MessageID)
-		if m.Authority != ledger.RuntimeInstruction {
-			t.Errorf("the operator's work goes on as %s", m.Authority)
-		}
+		equal(t, "authority of the operator's work", m.Authority, ledger.RuntimeInstruction)
 		return err
 	})
 }

@@ -242,9 +242,7 @@ func TestReports(t *testing.T) {
 			}
 			again, err := w.m.CompleteWork(w.ctx, "alpha", item.ID, "call", &round)
 			w.must(err)
-			if again.Item.Revision != done.Item.Revision {
-				t.Errorf("the call again made revision %d of %d", again.Item.Revision, done.Item.Revision)
-			}
+			equal(t, "revision after the call again", again.Item.Revision, done.Item.Revision)
 		})
 	}
 }

@@ -340,6 +340,7 @@ func TestOffer(t *testing.T) {
 			schema.Additional == nil || *schema.Additional {
 			t.Errorf("%s: %s (%v)", name, tool.Schema, err)
 		}
+		r.refuses(name, map[string]string{`{"unknown":1}`: "unknown"})
 		for key := range schema.Properties {
 			if strings.Contains(key, "agent") || strings.Contains(key, "kind") {
 				t.Errorf("%s takes %s", name, key)

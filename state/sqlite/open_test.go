@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"modernc.org/sqlite"
 
@@ -186,51 +185,47 @@ func TestOpenReadsLittle(t *testing.T) {
 // write fewer pages than ten in a row.
 func TestUpdatesShareACommit(t *testing.T) {
 	t.Parallel()
-	s := openAt(t, newPath(t))
-	defer s.Close()
-	appendTo(t, s, 1)
-	written := func(do func()) int {
-		status := s.writer.conn.raw.(sqlite.DBStatus)
-		if _, _, err := status.Status(sqlite.DBStatusCacheWrite, true); err != nil {
-			t.Fatal(err)
-		}
-		do()
-		n, _, err := status.Status(sqlite.DBStatusCacheWrite, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	alone := written(func() { appendTo(t, s, 10) })
-	together := written(func() {
-		done := make(chan error, 10)
-		if err := s.Update(t.Context(), func(ledger.Tx) error {
-			for range cap(done) {
-				go func() {
-					done <- s.Update(context.WithoutCancel(t.Context()), func(tx ledger.Tx) error {
-						return tell(tx, 1)
-					})
-				}()
+	synctest.Test(t, func(t *testing.T) {
+		s := openAt(t, newPath(t))
+		defer s.Close()
+		appendTo(t, s, 1)
+		written := func(do func()) int {
+			status := s.writer.conn.raw.(sqlite.DBStatus)
+			if _, _, err := status.Status(sqlite.DBStatusCacheWrite, true); err != nil {
+				t.Fatal(err)
 			}
-			for waiting := 0; waiting < cap(done); time.Sleep(time.Millisecond) { // all are queued
-				s.writer.mu.Lock()
-				waiting = len(s.writer.queue)
-				s.writer.mu.Unlock()
+			do()
+			n, _, err := status.Status(sqlite.DBStatusCacheWrite, false)
+			if err != nil {
+				t.Fatal(err)
 			}
-			return nil
-		}); err != nil {
-			t.Error(err)
+			return n
 		}
-		for range cap(done) {
-			if err := <-done; err != nil {
+		alone := written(func() { appendTo(t, s, 10) })
+		together := written(func() {
+			done := make(chan error, 10)
+			if err := s.Update(t.Context(), func(ledger.Tx) error {
+				for range cap(done) {
+					go func() {
+						done <- s.Update(t.Context(), func(tx ledger.Tx) error { return tell(tx, 1) })
+					}()
+				}
+				synctest.Wait() // all are queued
+				return nil
+			}); err != nil {
 				t.Error(err)
 			}
+			for range cap(done) {
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		if alone < 20 || together > 6 {
+			t.Errorf("%d pages for ten updates in a row, %d for ten together", alone, together)
+		}
+		if n := newestEvent(t, s); n != 21 {
+			t.Errorf("the newest event is %d, want 21", n)
 		}
 	})
-	if alone < 20 || together > 6 {
-		t.Errorf("%d pages for ten updates in a row, %d for ten together", alone, together)
-	}
-	if n := newestEvent(t, s); n != 21 {
-		t.Errorf("the newest event is %d, want 21", n)
-	}
 }

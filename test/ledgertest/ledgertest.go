@@ -30,6 +30,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Reopener) {
 		{"a view is one snapshot", testSnapshot},
 		{"many at once", testCrowd},
 		{"contexts", testContexts},
+		{"waiting ends", testWaiting},
 		{"closing", testClose},
 		{"retention of events", testPruneEvents},
 		{"retention of messages", testPruneMessages},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"holon/state/ledger"
 )
@@ -143,6 +144,38 @@ func follow(ctx context.Context, s ledger.Store, agentID string, last int64) err
 	return nil
 }
 
+// testWaiting ends contexts, and the store, while something waits for the update that runs.
+func testWaiting(t *testing.T, open Reopener) {
+	synctest.Test(t, func(t *testing.T) {
+		s := opened(t, open, "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		waiting, closing := make(chan error, 1), make(chan error, 1)
+		write(t, s, func(tx ledger.Tx) error {
+			go func() {
+				waiting <- s.Update(ctx, func(ledger.Tx) error {
+					t.Error("an update ran whose context had ended")
+					return nil
+				})
+			}()
+			synctest.Wait()
+			cancel()
+			if err := <-waiting; !errors.Is(err, context.Canceled) {
+				t.Errorf("update: %v", err)
+			}
+			go func() { closing <- s.Close() }()
+			synctest.Wait()
+			return appendEvents("a", told(1, 4, 0)...)(tx)
+		})
+		must(t, <-closing)
+		s = opened(t, open)
+		look(t, s, func(v ledger.View) {
+			l, err := v.AgentState("a")
+			must(t, err)
+			equal(t, "revision", l.Revision, 1)
+		})
+	})
+}
+
 func testContexts(t *testing.T, open Reopener) {
 	s := opened(t, open, "a")
 	ended, cancel := context.WithCancel(t.Context())
@@ -167,17 +200,6 @@ func testContexts(t *testing.T, open Reopener) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("update: %v", err)
 	}
-	// It ends while the update waits for its turn.
-	ctx, cancel = context.WithCancel(t.Context())
-	waiting := make(chan error, 1)
-	write(t, s, func(tx ledger.Tx) error {
-		go func() { waiting <- s.Update(ctx, never) }()
-		cancel()
-		if err := <-waiting; !errors.Is(err, context.Canceled) {
-			t.Errorf("update: %v", err)
-		}
-		return nil
-	})
 	look(t, s, func(v ledger.View) {
 		l, err := v.AgentState("a")
 		must(t, err)

@@ -3,7 +3,6 @@ package scheduler_test
 import (
 	"context"
 	"encoding/json"
-
 	"strings"
 	"testing"
 	"time"

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner/agent/readmodel"

@@ -6,7 +6,6 @@ import (
 
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
-
 	"holon/state/ledger"
 )
 

@@ -2,7 +2,6 @@ package scheduler_test
 
 import (
 	"encoding/json"
-
 	"fmt"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"holon/responses"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
-
 	"holon/state/ledger"
 )
 
@@ -46,6 +44,7 @@ func (w *world) admit(in scheduler.Ingress) scheduler.Admission {
 // interject is a prompt for the turn that runs.
 func interject(text string) scheduler.Ingress { return urgent(text, ledger.Interject) }
 
+// urgent is a prompt with a priority.
 func urgent(text string, p ledger.Priority) scheduler.Ingress {
 	in := prompt(text)
 	in.Priority = p

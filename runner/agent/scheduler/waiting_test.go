@@ -2,7 +2,6 @@ package scheduler_test
 
 import (
 	"fmt"
-
 	"testing"
 	"time"
 

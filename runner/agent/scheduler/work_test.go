@@ -11,7 +11,6 @@ import (
 	"holon/responses"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
-
 	"holon/state/ledger"
 )
 

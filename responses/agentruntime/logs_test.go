@@ -173,10 +173,8 @@ var alsoBroken = []struct{ rule, log string }{
 	{"V26", request + "model.failed {\"outcome\":\"retrying\"}\nmodel.requested model_request_id=b {\"attempt\":3}"},
 	{"V26", request + "model.completed\nmodel.requested model_request_id=b {\"attempt\":2}"},
 	{"V16", tool + "process.started tool_call_id=tool_call_id-1\ntool.failed\nturn.completed"},
-	{"V27", `begin
-		turn.failed status=failed {"failure_category":"","retryable":false}`},
-	{"V27", `begin
-		turn.failed status=failed {"failure_category":"timeout","retryable":"perhaps"}`},
+	{"V27", "begin\n" + `turn.failed status=failed {"failure_category":"","retryable":false}`},
+	{"V27", "begin\n" + `turn.failed status=failed {"failure_category":"timeout","retryable":"perhaps"}`},
 	{"V32", tool + `tool.failed {"failure_category":"timeout","message":"m","retryable":0}`},
 	{"V33", `begin
 		tool.started {"safe_args":{},"policy":"deny"}
@@ -186,12 +184,9 @@ var alsoBroken = []struct{ rule, log string }{
 		"begin\ntool.catalog.resolved {\"tools\":[],\"revision\":\"b\"}", 1)},
 	{"V34", strings.Replace(overlap(`"is_read_only":false`), "tool.started {",
 		"tool.catalog.resolved {\"inventory_ref\":\"a\",\"revision\":\"a\"}\ntool.started {", 1)},
-	{"V36", `begin
-		output.truncated {"kept_bytes":3,"size_bytes":2,"truncation":"head"}`},
-	{"V36", `begin
-		output.spilled {"size_bytes":"many","preview":"","output_ref":"r"}`},
-	{"V40", `begin
-		permission.evaluated {"decision":"allow","decision_source":"a feeling"}`},
+	{"V36", "begin\n" + `output.truncated {"kept_bytes":3,"size_bytes":2,"truncation":"head"}`},
+	{"V36", "begin\n" + `output.spilled {"size_bytes":"many","preview":"","output_ref":"r"}`},
+	{"V40", "begin\n" + `permission.evaluated {"decision":"allow","decision_source":"a feeling"}`},
 	{"V47", `begin
 		action.required
 		action.resolved {"decision":"deny","via":"expiry"}`},
@@ -201,8 +196,7 @@ var alsoBroken = []struct{ rule, log string }{
 	{"V77", fallback(`routing.fallback.applied {"from":"p/c","to":"p/b","reason":"c"}`, "p/b")},
 	{"V77", fallback(`routing.fallback.applied {"from":"p/a","to":"p/a","reason":"c"}`, "p/a")},
 	{"V77", fallback(strings.Repeat("routing.fallback.applied {\"from\":\"p/a\",\"to\":\"p/b\",\"reason\":\"c\"}\n", 2), "p/b")},
-	{"V77", `begin
-		routing.fallback.applied {"from":"p/a","to":"p/b","reason":"c"}`},
+	{"V77", "begin\n" + `routing.fallback.applied {"from":"p/a","to":"p/b","reason":"c"}`},
 	{"V77", request + `model.failed {"outcome":"fail_fast_aborted","advanced_to_fallback":false}
 		routing.fallback.applied {"from":"p/a","to":"p/b","reason":"c"}`},
 	{"V32", tool + `tool.result status=completed {"preview":"","canonical":{"status":"error"}}`},
@@ -243,18 +237,12 @@ var alsoBroken = []struct{ rule, log string }{
 	{"V66", aTask + `task.started
 		task.completed {"delivery_state":"delivered","acceptance":[{"id":"a","status":"pending"}]}`},
 	{"V66", aTask + "task.started\ntask.completed {\"delivery_state\":\"unknown\"}"},
-	{"V75", `begin
-		routing.candidates.resolved turn_id=turn_id-1 {"candidate_count":2,"candidates":[{}]}`},
-	{"V75", `begin
-		routing.not_possible {"candidate_count":1}`},
-	{"V75", `begin
-		routing.decided {"candidate_count":0}`},
-	{"V75", `begin
-		routing.decided {"candidate_count":3,"fallback_chain":["b"]}`},
-	{"V75", `begin
-		routing.decided {"candidate_count":2,"fallback_chain":[]}`},
-	{"V75", `begin
-		routing.decided {"candidate_count":2,"fallback_chain":["a","b"]}`},
+	{"V75", "begin\n" + `routing.candidates.resolved turn_id=turn_id-1 {"candidate_count":2,"candidates":[{}]}`},
+	{"V75", "begin\n" + `routing.not_possible {"candidate_count":1}`},
+	{"V75", "begin\n" + `routing.decided {"candidate_count":0}`},
+	{"V75", "begin\n" + `routing.decided {"candidate_count":3,"fallback_chain":["b"]}`},
+	{"V75", "begin\n" + `routing.decided {"candidate_count":2,"fallback_chain":[]}`},
+	{"V75", "begin\n" + `routing.decided {"candidate_count":2,"fallback_chain":["a","b"]}`},
 	{"V78", request + "model.failed\nturn.completed {\"usage\":{\"input_tokens\":3}}"},
 	{"V78", request + "model.failed\nturn.failed status=failed {\"usage\":{\"input_tokens\":3}}"},
 	{"V78", request + `model.completed {"usage":{"input_tokens":3,"output_tokens":2}}
@@ -270,26 +258,20 @@ var alsoBroken = []struct{ rule, log string }{
 	{"V78", `cost.recorded {"usage":{"input_tokens":3,"output_tokens":2,"total_tokens":4}}`},
 	{"V83", "job.created\njob.item.started\njob.item.failed\njob.item.started {\"attempt\":2}\njob.item.failed\n" +
 		"job.item.started {\"attempt\":2}"},
-	{"V75", `begin
-		routing.single_candidate {"candidate_count":2}`},
-	{"V75", `begin
-		routing.decided {"candidate_count":1,"fallback_chain":["a","b"]}`},
+	{"V75", "begin\n" + `routing.single_candidate {"candidate_count":2}`},
+	{"V75", "begin\n" + `routing.decided {"candidate_count":1,"fallback_chain":["a","b"]}`},
 	{"V1", "session.created timestamp=2026-11-23T07:00:00.000+00:00"},
 	{"V2", "thread.started\nturn.submitted status="},
 	{"V2", "begin\nturn.completed status=lost"},
 	{"V2", "evidence.changed status=done"},
 	{"V2", `output.truncated {"kept_bytes":1,"size_bytes":2,"truncation":"zz"}`},
 	{"V2", tool + `sandbox.violation tool_call_id=tool_call_id-1 {"axis":"zz"}`},
-	{"V2", `begin
-		tool.started {"host":"zz"}`},
-	{"V2", `begin
-		tool.started {"host":5}`},
+	{"V2", "begin\n" + `tool.started {"host":"zz"}`},
+	{"V2", "begin\n" + `tool.started {"host":5}`},
 	{"V2", `rate_limit.hit {"by":"zz"}`},
 	{"V2", `thread.started {"kind":"zz"}`},
-	{"V2", `begin
-		routing.decided {"candidate_count":"two"}`},
-	{"V2", `begin
-		routing.decided {"candidate_count":null}`},
+	{"V2", "begin\n" + `routing.decided {"candidate_count":"two"}`},
+	{"V2", "begin\n" + `routing.decided {"candidate_count":null}`},
 	{"V2", request + `model.failed {"retryable":"yes"}`},
 	{"V2", request + `model.failed {"retryable":null}`},
 	{"V2", `task.created {"task_kind":5}`},
@@ -316,15 +298,13 @@ var alsoBroken = []struct{ rule, log string }{
 	{"V9", "holon.trigger.rotated channel_id=other"},
 	{"V9", "job.started"},
 	{"V9", "subagent.completed"},
-	{"V16", `begin
-		turn.completed {"open_action_ids":["none"]}`},
+	{"V16", "begin\n" + `turn.completed {"open_action_ids":["none"]}`},
 	{"V16", `begin
 		action.required
 		action.resolved
 		turn.completed {"open_action_ids":["action_id-1"]}`},
 	{"V18", "begin\nturn.started"},
-	{"V18", `begin
-		turn.started {"attempt":1}`},
+	{"V18", "begin\n" + `turn.started {"attempt":1}`},
 	{"V19", "thread.started\nturn.submitted\nmodel.requested {\"attempt\":1}\nturn.started"},
 	{"V19", "thread.started\nturn.submitted\nturn.completed"},
 	{"V26", "begin\nmodel.requested {\"attempt\":1,\"round\":2}"},

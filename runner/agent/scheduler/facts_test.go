@@ -10,37 +10,13 @@ import (
 	"holon/state/ledger"
 )
 
-func (w *world) state() (l ledger.AgentState) {
-	w.view(func(v ledger.View) (err error) {
-		l, err = v.AgentState("alpha")
-		return err
-	})
-	return l
-}
+func (w *world) state() ledger.AgentState { return get(w, ledger.View.AgentState, "alpha") }
 
-func (w *world) entry(id string) (e ledger.Entry) {
-	w.view(func(v ledger.View) (err error) {
-		e, err = v.Entry(id)
-		return err
-	})
-	return e
-}
+func (w *world) entry(id string) ledger.Entry { return get(w, ledger.View.Entry, id) }
 
-func (w *world) message(id string) (m ledger.Message) {
-	w.view(func(v ledger.View) (err error) {
-		m, err = v.Message(id)
-		return err
-	})
-	return m
-}
+func (w *world) message(id string) ledger.Message { return get(w, ledger.View.Message, id) }
 
-func (w *world) wait(id string) (wait ledger.Wait) {
-	w.view(func(v ledger.View) (err error) {
-		wait, err = v.Wait(id)
-		return err
-	})
-	return wait
-}
+func (w *world) wait(id string) ledger.Wait { return get(w, ledger.View.Wait, id) }
 
 func (w *world) events(after int64) (types []string, all []ledger.Event) {
 	w.view(func(v ledger.View) error {

@@ -320,7 +320,6 @@ func TestAuthorityIsInherited(t *testing.T) {
 		}
 		w.completes(c)
 		w.pass(time.Hour)
-		w.ok(w.m.FireDue(w.ctx, w.now))
 		w.view(func(v ledger.View) error {
 			head, _, err := v.Head("alpha")
 			w.must(err)
@@ -336,9 +335,6 @@ func TestAuthorityIsInherited(t *testing.T) {
 	c := w.claim()
 	in := note("as the operator says", "")
 	in.CausationID = c.Message.ID
-	w.view(func(v ledger.View) error {
-		m, err := v.Message(w.admit(in).MessageID)
-		equal(t, "authority of the operator's work", m.Authority, ledger.RuntimeInstruction)
-		return err
-	})
+	m := w.message(w.admit(in).MessageID)
+	equal(t, "authority of the operator's work", m.Authority, ledger.RuntimeInstruction)
 }

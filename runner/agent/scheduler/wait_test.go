@@ -182,10 +182,7 @@ func TestTimer(t *testing.T) {
 	equal(t, "timer of the message", c.Message.Origin.TimerID, timer.ID)
 	equal(t, "authority", c.Message.Authority, ledger.RuntimeInstruction)
 	w.nothing()
-	w.view(func(v ledger.View) (err error) {
-		timer, err = v.Timer(timer.ID)
-		return err
-	})
+	timer = get(w, ledger.View.Timer, timer.ID)
 	equal(t, "how often it fired", timer.FireCount, 1)
 	equal(t, "how often it did not", timer.Coalesced, 5)
 	equal(t, "time to the next", timer.NextFireAt.Sub(w.now), 30*time.Second)

@@ -162,12 +162,7 @@ func (w *world) mirror(t *turn) {
 }
 
 func (w *world) mirrored(t *turn) error {
-	var known int64
-	w.view(func(v ledger.View) error {
-		a, err := v.Attempt(t.attempt)
-		known = a.Facts
-		return err
-	})
+	known := get(w, ledger.View.Attempt, t.attempt).Facts
 	return w.m.Progress(w.ctx, t.attempt, scheduler.Through{Facts: int64(len(t.facts))}, t.facts[known:])
 }
 
@@ -214,11 +209,7 @@ func (w *world) finish(agent string, failed bool) error {
 	if t == nil {
 		return nil
 	}
-	var a ledger.Attempt
-	w.view(func(v ledger.View) (err error) {
-		a, err = v.Attempt(t.attempt)
-		return err
-	})
+	a := get(w, ledger.View.Attempt, t.attempt)
 	e := scheduler.End{Kind: ledger.TurnCompleted, ResponseID: "resp_" + t.attempt, Last: "done", ToolCalls: t.tools,
 		Inserted: t.inserted, Usage: &t.usage, StartedAt: a.StartedAt.Add(time.Millisecond),
 		CompletedAt: w.now.Add(2 * time.Millisecond)}
@@ -316,6 +307,16 @@ func (w *world) view(fn func(ledger.View) error) {
 	if err := w.store.View(w.ctx, fn); err != nil {
 		w.t.Fatalf("read the ledger: %v", err)
 	}
+}
+
+// get reads a record by its id.
+func get[T any](w *world, read func(ledger.View, string) (T, error), id string) (record T) {
+	w.t.Helper()
+	w.view(func(v ledger.View) (err error) {
+		record, err = read(v, id)
+		return err
+	})
+	return record
 }
 
 // must ends the test by an error that no operator would expect.

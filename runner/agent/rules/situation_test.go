@@ -274,9 +274,9 @@ func TestMergeHint(t *testing.T) {
 	}
 	through := ledger.WakeHint{Reason: "t", Body: []byte(`2`), ExternalTriggerID: "trg"}
 	h = rules.MergeHint(h, through)
-	equal(t, "h.Reason", h.Reason, "n")
-	equal(t, "h.ExternalTriggerID", h.ExternalTriggerID, "")
-	equal(t, "h.Coalesced", h.Coalesced, 5)
+	equal(t, "reason", h.Reason, "n")
+	equal(t, "trigger", h.ExternalTriggerID, "")
+	equal(t, "hints", h.Coalesced, 5)
 	if h = rules.MergeHint(&through, news); h.Reason != "n" || h.ExternalTriggerID != "" {
 		t.Errorf("what came to a trigger kept the operator's words away: %+v", h)
 	}

@@ -52,7 +52,7 @@ func FuzzSummary(f *testing.F) {
 		if strings.ContainsAny(got, "\n\r\x1b") {
 			t.Fatal(`strings.ContainsAny(got, "\n\r\x1b") = true, want false`)
 		}
-		equal(t, "got", got, strings.TrimSpace(got))
+		equal(t, "summary", got, strings.TrimSpace(got))
 	})
 }
 
@@ -64,7 +64,7 @@ func TestSameText(t *testing.T) {
 
 func TestBriefLevel(t *testing.T) {
 	waiting := ledger.Closure{Outcome: ledger.OutcomeWaiting, WaitingReason: ledger.AwaitingOperator}
-	equal(t, "rules.BriefLevel(waiting, false)", rules.BriefLevel(waiting, false), rules.LevelActionRequired)
-	equal(t, "rules.BriefLevel(ledger.Closure{}, false)", rules.BriefLevel(ledger.Closure{}, false), rules.LevelTurnResult)
-	equal(t, "rules.BriefLevel(ledger.Closure{}, true)", rules.BriefLevel(ledger.Closure{}, true), rules.LevelProgress)
+	equal(t, "level of a question", rules.BriefLevel(waiting, false), rules.LevelActionRequired)
+	equal(t, "level of a result", rules.BriefLevel(ledger.Closure{}, false), rules.LevelTurnResult)
+	equal(t, "level of an acknowledgement", rules.BriefLevel(ledger.Closure{}, true), rules.LevelProgress)
 }

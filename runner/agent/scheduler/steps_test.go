@@ -135,9 +135,9 @@ func TestCreate(t *testing.T) {
 	w.refused(ledger.CodeExists)(w.m.Create(w.ctx, scheduler.NewAgent{ID: "alpha"}))
 	a, err := w.m.Create(w.ctx, scheduler.NewAgent{ID: "tmp", Private: true, Model: "p/m", Template: "holon-default"})
 	w.must(err)
-	equal(t, "a.Kind", a.Kind, ledger.KindNamed)
-	equal(t, "a.Visibility", a.Visibility, ledger.Private)
-	equal(t, "a.Model", a.Model, "p/m")
+	equal(t, "kind", a.Kind, ledger.KindNamed)
+	equal(t, "visibility", a.Visibility, ledger.Private)
+	equal(t, "model", a.Model, "p/m")
 	in := prompt("x")
 	in.AgentID, in.Kind, in.Origin, in.AdmissionContext = "tmp", ledger.KindWebhookEvent,
 		ledger.Origin{Kind: ledger.OriginWebhook, Source: "s"}, ledger.PublicUnauthenticated

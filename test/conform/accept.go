@@ -1,16 +1,12 @@
 package conform
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
-
-	"holon/responses/stream"
 )
 
 // accepted are requests that clients send and a server must complete.
@@ -42,11 +38,8 @@ var accepted = map[string]string{
 
 func acceptance() (cases []Case) {
 	for _, name := range slices.Sorted(maps.Keys(accepted)) {
-		cases = append(cases, Case{"accepts/" + name, Protocol, "a sloppy or unusual request is completed",
-			func(ctx context.Context, s *Suite) error {
-				_, err := s.completes(ctx, s.request("%s", accepted[name]))
-				return err
-			}})
+		cases = append(cases, completing("accepts/"+name, Protocol, "a sloppy or unusual request is completed",
+			accepted[name]))
 	}
 	return append(cases,
 		Case{"echo", Protocol, "a response repeats what was asked for", echo},
@@ -54,16 +47,16 @@ func acceptance() (cases []Case) {
 			"protocol allows", echoSchema})
 }
 
-func echo(ctx context.Context, s *Suite) error {
-	got, err := s.completes(ctx, s.request(
-		`{"input":"Hi.","instructions":"Be brief.","metadata":{"k":"v"},"temperature":0.5,"truncation":"auto",`+
-			`"parallel_tool_calls":false,`+
-			`"max_output_tokens":64,"prompt_cache_key":"key","safety_identifier":"user","tool_choice":"auto",`+
-			`"tools":[{"type":"function","name":"f","description":"d","parameters":{"type":"object"}}]}`))
-	if err != nil {
-		return err
-	}
-	var errs []error
+// completing is a case of one request that has to complete.
+func completing(id string, kind Kind, about, body string) Case {
+	return Case{id, kind, about, func(t *trial) { t.completes("%s", body) }}
+}
+
+func echo(t *trial) {
+	got := t.completes(`{"input":"Hi.","instructions":"Be brief.","metadata":{"k":"v"},"temperature":0.5,` +
+		`"truncation":"auto","parallel_tool_calls":false,"max_output_tokens":64,"prompt_cache_key":"key",` +
+		`"safety_identifier":"user","tool_choice":"auto",` +
+		`"tools":[{"type":"function","name":"f","description":"d","parameters":{"type":"object"}}]}`)
 	for key, want := range map[string]any{
 		"instructions": "Be brief.", "truncation": "auto", "parallel_tool_calls": false, "tool_choice": "auto",
 		"prompt_cache_key": "key", "safety_identifier": "user", "temperature": json.Number("0.5"),
@@ -72,26 +65,18 @@ func echo(ctx context.Context, s *Suite) error {
 		"tools": []any{map[string]any{"type": "function", "name": "f", "description": "d",
 			"parameters": map[string]any{"type": "object"}, "strict": nil}},
 	} {
-		errs = append(errs, expect(equal(got[key], want), "%s is %v, want %v", key, got[key], want))
+		t.expect(equal(got[key], want), "%s is %v, want %v", key, got[key], want)
 	}
-	return errors.Join(errs...)
 }
 
 // echoSchema asks for JSON that a model which only talks does not give; how the
 // response ends is not its subject.
-func echoSchema(ctx context.Context, s *Suite) error {
-	a, err := s.post(ctx, s.request(`{"input":"Answer in JSON.","stream":true,"text":{"format":{"type":"json_schema",`+
-		`"name":"n","schema":{"type":"object"},"strict":true}}}`))
-	if err != nil {
-		return err
-	}
-	got, _, err := s.checkStream(a, stream.SSE, new(Checker))
-	if err != nil {
-		return err
-	}
+func echoSchema(t *trial) {
+	got, _ := t.streamed(`{"input":"Answer in JSON.","stream":true,"text":{"format":{"type":"json_schema",` +
+		`"name":"n","schema":{"type":"object"},"strict":true}}}`)
 	text, _ := got["text"].(map[string]any)
 	want := map[string]any{"type": "json_schema", "name": "n", "description": nil, "schema": nil, "strict": true}
-	return expect(equal(text["format"], want), "text.format is %v, want %v", text["format"], want)
+	t.expect(equal(text["format"], want), "text.format is %v, want %v", text["format"], want)
 }
 
 type refusal struct {
@@ -129,39 +114,20 @@ var refused = []refusal{
 
 func refusals() []Case {
 	cases := []Case{
-		{"errors/unknown path", Protocol, "an unknown path has the error envelope",
-			func(ctx context.Context, s *Suite) error {
-				a, err := s.do(ctx, http.MethodGet, "/no/such/path", nil)
-				return failed(a, err, http.StatusNotFound)
-			}},
-		{"errors/content type", Protocol, "a body that is no JSON is refused",
-			func(ctx context.Context, s *Suite) error {
-				a, err := s.post(ctx, []byte(`{"input":"hi"}`), "Content-Type", "text/plain")
-				return failed(a, err, 400, 415)
-			}},
+		{"errors/unknown path", Protocol, "an unknown path has the error envelope", func(t *trial) {
+			t.fails(t.get("/no/such/path"), http.StatusNotFound)
+		}},
+		{"errors/content type", Protocol, "a body that is no JSON is refused", func(t *trial) {
+			t.fails(t.post([]byte(`{"input":"hi"}`), "Content-Type", "text/plain"), 400, 415)
+		}},
 	}
 	for _, r := range refused {
 		cases = append(cases, Case{"errors/" + r.name, Protocol,
-			"a request that cannot be understood or done is refused by name",
-			func(ctx context.Context, s *Suite) error {
-				a, err := s.post(ctx, s.request("%s", r.body))
-				if err != nil {
-					return err
-				}
-				e, err := fails(a, r.statuses...)
-				return errors.Join(err,
-					expect(r.code == "" || e["code"] == r.code, "code %q, want %q", e["code"], r.code),
-					expect(strings.HasPrefix(fmt.Sprint(e["param"]), r.param), "param %q, want %q", e["param"],
-						r.param))
+			"a request that cannot be understood or done is refused by name", func(t *trial) {
+				e := t.fails(t.post(t.request("%s", r.body)), r.statuses...)
+				t.expect(r.code == "" || e["code"] == r.code, "code %q, want %q", e["code"], r.code)
+				t.expect(strings.HasPrefix(fmt.Sprint(e["param"]), r.param), "param %q, want %q", e["param"], r.param)
 			}})
 	}
 	return cases
-}
-
-// failed is fails where only the envelope matters; err is that of the exchange.
-func failed(a answer, err error, statuses ...int) error {
-	if err == nil {
-		_, err = fails(a, statuses...)
-	}
-	return err
 }

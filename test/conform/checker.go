@@ -1,7 +1,9 @@
 package conform
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -13,7 +15,7 @@ type Rule string
 const (
 	RuleJSON     Rule = "json"            // an event is one JSON object with a type
 	RuleGrammar  Rule = "grammar"         // an event may only come where the grammar has it
-	RuleShape    Rule = "shape"           // required keys are there, with the right type and value
+	RuleShape    Rule = "shape"           // 10: it fits the protocol's document, so no list is null
 	RuleFraming  Rule = "framing"         // bytes on the wire
 	RuleSequence Rule = "sequence_number" // 1: 0, 1, 2, … without gaps
 	RuleOutput   Rule = "output_index"    // 2: dense, in order of added, equal to the final position
@@ -24,7 +26,6 @@ const (
 	RuleCreated  Rule = "created_first"   // 7: response.created is first and has no output
 	RuleErrorKey Rule = "error_key"       // 8: no top-level key "error"
 	RuleTerminal Rule = "terminal"        // 9: exactly one terminal event, after everything was closed
-	RuleNullList Rule = "null_list"       // 10: lists are never null; optional keys are absent, not null
 )
 
 // Violation says which rule a stream breaks, and where.
@@ -51,16 +52,16 @@ type Checker struct {
 	// requests that asked for them.
 	Extensions bool
 
-	err   error // the first violation, for good
+	doc   Schemas // nil for the protocol's own
+	err   error   // the first violation, for good
 	index int64
 	typ   string // of the last event
 	state state
 
 	responseID string
-	output     []any           // done items, decoded
-	ids        map[string]bool // item ids
-	callIDs    map[string]bool // item type, space, call id
-	cut        bool            // the last item is incomplete
+	output     []any              // done items, decoded
+	used       map[[3]string]bool // ids: key, item type or "", value
+	cut        bool               // the last item is incomplete
 	open       *item
 }
 
@@ -83,7 +84,9 @@ func (c *Checker) Event(data []byte) error {
 	ev := decodeEvent(data)
 	c.typ = ev.typ
 	if ev.fault == nil {
-		c.check(ev)
+		if c.err = c.check(ev, data); c.err != nil {
+			return c.err
+		}
 	}
 	if v := ev.fault; v != nil {
 		v.Index, v.Type = c.index, ev.typ
@@ -102,58 +105,68 @@ func (c *Checker) End() error {
 	return c.err
 }
 
+// rulesOf has what is demanded of each type of event, by its name after "response.".
+var rulesOf = eventRules()
+
+func eventRules() map[string]func(*Checker, *event, string) {
+	rules := map[string]func(*Checker, *event, string){
+		"output_item.added": (*Checker).itemAdded, "output_item.done": (*Checker).itemDone,
+		"function_call_arguments.delta": (*Checker).arguments, "function_call_arguments.done": (*Checker).arguments,
+	}
+	for _, name := range strings.Fields("created queued in_progress completed failed incomplete") {
+		rules[name] = (*Checker).lifecycle
+	}
+	for name := range partEvents {
+		rules[name] = (*Checker).partEvent
+	}
+	return rules
+}
+
 // check applies the rules that hold for all events and hands on to those of
-// the event's type.
-func (c *Checker) check(ev *event) {
+// the event's type. Its error is that there is no document.
+func (c *Checker) check(ev *event, data []byte) error {
+	name := strings.TrimPrefix(ev.typ, "response.")
+	rules, ok := rulesOf[name]
+	foreign := !ok && c.Extensions && isExtension(ev.typ)
+	switch {
+	case !ok && !foreign:
+		ev.fail(RuleGrammar, "the type is none that a stream may have")
+	case ev.has("error"):
+		ev.fail(RuleErrorKey, "the event has a top-level key \"error\"")
+	case !foreign:
+		if err := c.checkShape(ev, data); err != nil || ev.fault != nil {
+			return err
+		}
+	}
 	if n := ev.integer("sequence_number"); n != c.index {
 		ev.fail(RuleSequence, "sequence_number is %d, want %d", n, c.index)
 	}
-	if ev.has("error") && ev.typ != "error" {
-		ev.fail(RuleErrorKey, "the event has a top-level key \"error\"")
-	}
-	ev.absentOrSet("logprobs", "obfuscation")
 	if c.state == hasEnded {
 		ev.fail(RuleTerminal, "nothing may follow the terminal event")
 	}
-	if c.state == atStart && ev.typ != "response.created" {
+	if c.state == atStart && name != "created" {
 		ev.fail(RuleCreated, "the first event must be response.created")
 	}
-	if ev.fault != nil {
-		return
+	if ev.fault == nil && !foreign {
+		rules(c, ev, name)
 	}
-	switch name := strings.TrimPrefix(ev.typ, "response."); name {
-	case "created", "queued", "in_progress", "completed", "failed", "incomplete":
-		c.lifecycle(ev, name)
-	case "output_item.added":
-		c.itemAdded(ev)
-	case "output_item.done":
-		c.itemDone(ev)
-	case "function_call_arguments.delta", "function_call_arguments.done":
-		c.arguments(ev, name)
-	default:
-		c.partEvent(ev, name)
-	}
+	return nil
 }
 
 // lifecycle checks an event that carries a snapshot of the response.
 func (c *Checker) lifecycle(ev *event, name string) {
-	next, from := isRunning, []state{isCreated, isQueued}
+	next, from := hasEnded, []state{isCreated, isQueued, isRunning} // a response can fail before it begins
 	switch name {
 	case "created":
 		next, from = isCreated, []state{atStart}
 	case "queued":
 		next, from = isQueued, []state{isCreated}
-	case "completed", "failed", "incomplete":
-		next, from = hasEnded, []state{isRunning}
-		if name != "completed" { // a response can fail before it begins
-			from = append(from, isCreated, isQueued)
-		}
+	case "in_progress":
+		next, from = isRunning, []state{isCreated, isQueued}
+	case "completed":
+		from = []state{isRunning}
 	}
-	ok := false
-	for _, s := range from {
-		ok = ok || s == c.state
-	}
-	if !ok {
+	if !slices.Contains(from, c.state) {
 		ev.fail(RuleGrammar, "it may not come here")
 	}
 	if c.open != nil {
@@ -168,17 +181,18 @@ func (c *Checker) lifecycle(ev *event, name string) {
 // checkSnapshot compares a snapshot with what was streamed so far.
 func (c *Checker) checkSnapshot(r *object, name string) {
 	id, status := r.str("id"), r.str("status")
-	if c.responseID == "" {
-		c.responseID = id
-	}
+	c.responseID = cmp.Or(c.responseID, id)
 	if id != c.responseID {
 		r.fail(RuleShape, "the response's id is %q and was %q", id, c.responseID)
 	}
-	want := map[string]string{"created": "in_progress queued", "failed": "failed cancelled"}[name]
-	if want == "" {
-		want = name
+	want := []string{name}
+	switch name {
+	case "created":
+		want = []string{"in_progress", "queued"}
+	case "failed":
+		want = []string{"failed", "cancelled"}
 	}
-	if !contains(strings.Fields(want), status) {
+	if !slices.Contains(want, status) {
 		r.fail(RuleShape, "the response's status is %q, want %s", status, want)
 	}
 	output := r.list("output")
@@ -191,13 +205,4 @@ func (c *Checker) checkSnapshot(r *object, name string) {
 	if c.cut && name == "completed" {
 		r.fail(RuleShape, "the last item is incomplete and the response is completed")
 	}
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }

@@ -133,14 +133,14 @@ func TestCheckerFindsViolations(t *testing.T) {
 		{"number missing", conform.RuleShape, in(added, 0, func(o object) { delete(o, "sequence_number") })},
 		{"number skipped", conform.RuleSequence, set(added, 1, "sequence_number", 99)},
 		{"number a string", conform.RuleShape, set(added, 1, "sequence_number", "3")},
-		{"no type", conform.RuleShape, in(added, 0, func(o object) { delete(o, "type") })},
+		{"no type", conform.RuleJSON, in(added, 0, func(o object) { delete(o, "type") })},
 		{"empty type", conform.RuleJSON, set(added, 0, "type", "")},
 		{"foreign event", conform.RuleGrammar, set(responses.EventTextDelta, 0, "type", "acme:trace")},
 		{"unknown event", conform.RuleGrammar,
 			set(responses.EventReasoningSummaryTextDelta, 0, "type", "response.reasoning_summary_text.more")},
 		{"error event", conform.RuleGrammar, set(responses.EventTextDelta, 0, "type", "error")},
 		{"null error key", conform.RuleErrorKey, set(responses.EventTextDelta, 0, "error", nil)},
-		{"null logprobs", conform.RuleNullList, set(responses.EventTextDelta, 0, "logprobs", nil)},
+		{"null logprobs", conform.RuleShape, set(responses.EventTextDelta, 0, "logprobs", nil)},
 
 		{"created missing", conform.RuleCreated, drop(responses.EventCreated, 0)},
 		{"created twice", conform.RuleGrammar, double(responses.EventCreated, 0)},
@@ -178,8 +178,8 @@ func TestCheckerFindsViolations(t *testing.T) {
 		{"completed with an error", conform.RuleShape, in(completed, 0, func(o object) {
 			response(o)["error"] = object{"code": "c", "message": "m"}
 		})},
-		{"output null", conform.RuleNullList, in(completed, 0, func(o object) { response(o)["output"] = nil })},
-		{"tools null", conform.RuleNullList, in(completed, 0, func(o object) { response(o)["tools"] = nil })},
+		{"output null", conform.RuleShape, in(completed, 0, func(o object) { response(o)["output"] = nil })},
+		{"tools null", conform.RuleShape, in(completed, 0, func(o object) { response(o)["tools"] = nil })},
 		{"key missing", conform.RuleShape, in(completed, 0, func(o object) { delete(response(o), "max_tool_calls") })},
 		{"float time", conform.RuleShape, in(completed, 0, func(o object) { response(o)["created_at"] = 1.5 })},
 		{"thin usage", conform.RuleShape, in(completed, 0, func(o object) {
@@ -223,9 +223,9 @@ func TestCheckerFindsViolations(t *testing.T) {
 		{"new message with content", conform.RuleShape, in(added, 1, func(o object) {
 			item(o)["content"] = []any{object{"type": "output_text", "text": "x", "annotations": []any{}}}
 		})},
-		{"content null", conform.RuleNullList, in(added, 1, func(o object) { item(o)["content"] = nil })},
-		{"phase null", conform.RuleNullList, in(added, 1, func(o object) { item(o)["phase"] = nil })},
-		{"encrypted content null", conform.RuleNullList, in(added, 0, func(o object) {
+		{"content null", conform.RuleShape, in(added, 1, func(o object) { item(o)["content"] = nil })},
+		{"phase null", conform.RuleShape, in(added, 1, func(o object) { item(o)["phase"] = nil })},
+		{"encrypted content null", conform.RuleShape, in(added, 0, func(o object) {
 			item(o)["encrypted_content"] = nil
 		})},
 		{"content changed at done", conform.RuleFinal, in(done, 1, func(o object) { item(o)["content"] = []any{} })},
@@ -268,7 +268,7 @@ func TestCheckerFindsViolations(t *testing.T) {
 			o["part"] = object{"type": "reasoning_text", "text": ""}
 		})},
 		{"part null", conform.RuleShape, set(responses.EventPartAdded, 0, "part", nil)},
-		{"part annotations null", conform.RuleNullList, in(responses.EventPartAdded, 0, func(o object) {
+		{"part annotations null", conform.RuleShape, in(responses.EventPartAdded, 0, func(o object) {
 			o["part"].(object)["annotations"] = nil
 		})},
 		{"part changed at done", conform.RuleFinal, in(responses.EventPartDone, 0, func(o object) {

@@ -2,9 +2,7 @@ package conform
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -27,53 +25,60 @@ type answer struct {
 }
 
 // begin sends a request; the caller closes the answer's body.
-func (s *Suite) begin(ctx context.Context, method, path string, body []byte, header ...string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, s.BaseURL+path, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Authorization", "Bearer "+s.Token)
+func (t *trial) begin(method, path string, body []byte, header ...string) *http.Response {
+	req, err := http.NewRequestWithContext(t.ctx, method, t.BaseURL+path, bytes.NewReader(body))
+	t.must(err)
+	req.Header.Set("Authorization", "Bearer "+t.Token)
 	if len(body) > 0 {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	return s.http.Do(req)
+	resp, err := t.http.Do(req)
+	t.must(err)
+	return resp
 }
 
-func (s *Suite) do(ctx context.Context, method, path string, body []byte, header ...string) (answer, error) {
-	resp, err := s.begin(ctx, method, path, body, header...)
-	if err != nil {
-		return answer{}, err
-	}
+func (t *trial) do(method, path string, body []byte, header ...string) answer {
+	resp := t.begin(method, path, body, header...)
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
-	if err != nil {
-		return answer{}, fmt.Errorf("%s %s: read the answer: %w", method, path, err)
-	}
+	t.must(err)
 	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if err != nil {
-		return answer{}, fmt.Errorf("%s %s: answered %d with content type %q: %w", method, path, resp.StatusCode,
-			resp.Header.Get("Content-Type"), err)
-	}
-	return answer{resp.StatusCode, media, resp.Header, data}, nil
+	t.demand(err == nil, "%s %s: answered %d with content type %q", method, path, resp.StatusCode,
+		resp.Header.Get("Content-Type"))
+	return answer{resp.StatusCode, media, resp.Header, data}
 }
 
-func (s *Suite) post(ctx context.Context, body []byte, header ...string) (answer, error) {
-	return s.do(ctx, http.MethodPost, "/responses", body, header...)
+func (t *trial) get(path string) answer { return t.do(http.MethodGet, path, nil) }
+
+func (t *trial) post(body []byte, header ...string) answer {
+	return t.do(http.MethodPost, "/responses", body, header...)
+}
+
+// isJSON demands that a request was answered with an object.
+func (a answer) isJSON(t *trial) {
+	t.demand(a.status == http.StatusOK && a.contentType == "application/json", "answered %d, %s: %.500s", a.status,
+		a.contentType, a.body)
+}
+
+// into decodes the answer.
+func (a answer) into(t *trial, v any) {
+	a.isJSON(t)
+	t.must(json.Unmarshal(a.body, v))
 }
 
 // request encodes a request body and fills in the model. Its argument is JSON,
 // with verbs for args.
-func (s *Suite) request(format string, args ...any) []byte {
+func (t *trial) request(format string, args ...any) []byte {
 	raw := fmt.Sprintf(format, args...)
 	var m map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(raw), &m); err != nil {
 		return []byte(raw) // it is meant to be malformed
 	}
 	if _, ok := m["model"]; !ok {
-		m["model"] = quote(s.Model)
+		m["model"] = quote(t.Model)
 	}
 	return encode(m)
 }
@@ -132,118 +137,88 @@ func (r resource) text() string {
 	return b.String()
 }
 
-// resource decodes a response object and checks its shape.
-func (s *Suite) resource(data []byte) (resource, error) {
-	ev := &event{}
-	ev.object = object{ev: ev}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	if err := dec.Decode(&ev.keys); err != nil {
-		return nil, fmt.Errorf("the response is no JSON object: %w: %.500s", err, data)
+// decode reads an object that has to fit a component of the document.
+func (t *trial) decode(component string, data []byte, check func(*object)) resource {
+	ev := decodeObject(data)
+	if ev.fault == nil {
+		t.must(t.Schemas.Object(component, data))
+		check(&ev.object)
 	}
-	checkResponse(&ev.object)
-	if ev.fault != nil {
-		return nil, fmt.Errorf("the response breaks the rule %s: %s", ev.fault.Rule, ev.fault.Detail)
-	}
-	if s.Schemas != nil {
-		if err := s.Schemas.Object("ResponseResource", data); err != nil {
-			return nil, err
-		}
-	}
-	return resource(ev.keys), nil
+	t.demand(ev.fault == nil, "the %s is wrong: %v: %.500s", component, ev.fault, data)
+	return ev.keys
 }
 
-// created posts a request that must be answered with a response object.
-func (s *Suite) created(ctx context.Context, body []byte) (resource, error) {
-	a, err := s.post(ctx, body)
-	if err != nil {
-		return nil, err
-	}
-	if a.status != http.StatusOK || a.contentType != "application/json" {
-		return nil, fmt.Errorf("answered %d, %s: %.500s", a.status, a.contentType, a.body)
-	}
-	return s.resource(a.body)
+// resource decodes a response object.
+func (t *trial) resource(data []byte) resource {
+	return t.decode("ResponseResource", data, checkResponse)
+}
+
+// created posts a request that must be answered with a response object. Its arguments are those of request.
+func (t *trial) created(format string, args ...any) resource {
+	a := t.post(t.request(format, args...))
+	a.isJSON(t)
+	return t.resource(a.body)
 }
 
 // completes is created for a request that must end well and with output.
-func (s *Suite) completes(ctx context.Context, body []byte) (resource, error) {
-	r, err := s.created(ctx, body)
-	if err != nil {
-		return nil, err
-	}
-	return r, completed(r)
+func (t *trial) completes(format string, args ...any) resource {
+	r := t.created(format, args...)
+	t.completed(r)
+	return r
 }
 
-func completed(r resource) error {
-	return errors.Join(
-		expect(r.str("status") == "completed", "the response is %q: %v", r.str("status"), r["error"]),
-		expect(len(r.output()) > 0, "the response has no output"),
-		expect(r["usage"] != nil, "usage is null"))
+func (t *trial) completed(r resource) {
+	t.demand(r.str("status") == "completed", "the response is %q: %v", r.str("status"), r["error"])
+	t.demand(len(r.output()) > 0, "the response has no output")
+	t.demand(r["usage"] != nil, "usage is null")
 }
 
-// streamed posts a request for a stream, checks every byte and event of the
-// answer, and returns the final response and the encoded events.
-func (s *Suite) streamed(ctx context.Context, body []byte, f stream.Framing) (resource, [][]byte, error) {
-	accept := "application/json" // what SDKs send
-	if f == stream.NDJSON {
-		accept = stream.TypeNDJSON
-	}
-	a, err := s.post(ctx, body, "Accept", accept)
-	if err != nil {
-		return nil, nil, err
-	}
-	return s.checkStream(a, f, new(Checker))
+// streamed posts a request for a stream, as SDKs do, checks every byte and event of the answer, and returns the final
+// response and the encoded events.
+func (t *trial) streamed(format string, args ...any) (resource, [][]byte) {
+	return t.checkStream(t.post(t.request(format, args...), "Accept", "application/json"), stream.SSE, &Checker{})
 }
 
-func (s *Suite) checkStream(a answer, f stream.Framing, c *Checker) (resource, [][]byte, error) {
-	if a.status != http.StatusOK || a.contentType != f.ContentType() {
-		return nil, nil, fmt.Errorf("answered %d, %s, want %s: %.500s", a.status, a.contentType, f.ContentType(),
-			a.body)
-	}
+func (t *trial) checkStream(a answer, f stream.Framing, c *Checker) (resource, [][]byte) {
+	t.demand(a.status == http.StatusOK && a.contentType == f.ContentType(), "answered %d, %s, want %s: %.500s", a.status,
+		a.contentType, f.ContentType(), a.body)
+	c.doc = t.Schemas
 	if err := c.Stream(bytes.NewReader(a.body), f); err != nil {
-		return nil, nil, fmt.Errorf("%w: %.5000s", err, a.body)
+		t.must(fmt.Errorf("%w: %.5000s", err, a.body))
 	}
+	events, err := collect(bytes.NewReader(a.body), f)
+	t.must(err)
 	var last struct {
-		Response json.RawMessage `json:"response"`
+		Response resource `json:"response"`
 	}
-	var events [][]byte
-	for data, err := range stream.Events(bytes.NewReader(a.body), f) {
+	dec := json.NewDecoder(bytes.NewReader(events[len(events)-1]))
+	dec.UseNumber()
+	t.must(dec.Decode(&last))
+	return last.Response, events
+}
+
+func collect(r io.Reader, f stream.Framing) (events [][]byte, err error) {
+	for data, err := range stream.Events(r, f) {
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		if s.Schemas != nil && !c.Extensions {
-			if err := s.Schemas.Event(data); err != nil {
-				return nil, nil, err
-			}
-		}
-		last.Response = nil
-		if err := json.Unmarshal(data, &last); err != nil {
-			return nil, nil, err
-		}
-		events = append(events, slices.Clone(data))
+		events = append(events, bytes.Clone(data))
 	}
-	r, err := s.resource(last.Response)
-	return r, events, err
+	return events, nil
 }
 
 // fails checks an error envelope: four keys, all strings, since clients lose
 // the message when one is null.
-func fails(a answer, statuses ...int) (map[string]any, error) {
-	if !slices.Contains(statuses, a.status) || a.contentType != "application/json" {
-		return nil, fmt.Errorf("answered %d, %s, want %v and application/json: %.500s", a.status, a.contentType,
-			statuses, a.body)
-	}
+func (t *trial) fails(a answer, statuses ...int) map[string]any {
+	t.demand(slices.Contains(statuses, a.status) && a.contentType == "application/json",
+		"answered %d, %s, want %v and application/json: %.500s", a.status, a.contentType, statuses, a.body)
 	var env struct {
 		Error map[string]any `json:"error"`
 	}
-	if err := json.Unmarshal(a.body, &env); err != nil {
-		return nil, fmt.Errorf("the error has no envelope: %w: %.500s", err, a.body)
-	}
-	var errs []error
+	t.must(json.Unmarshal(a.body, &env))
 	for _, key := range []string{"message", "type", "param", "code"} {
 		s, ok := env.Error[key].(string)
-		errs = append(errs, expect(ok && (s != "" || key == "param"), "%s of the error is %v, want a string", key,
-			env.Error[key]))
+		t.expect(ok && (s != "" || key == "param"), "%s of the error is %v, want a string", key, env.Error[key])
 	}
-	return env.Error, errors.Join(errs...)
+	return env.Error
 }

@@ -2,8 +2,6 @@ package conform
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -25,73 +23,44 @@ func extensionCases() []Case {
 	}
 }
 
-func hidden(ctx context.Context, s *Suite) error {
-	r, events, err := s.streamed(ctx, s.request(`{%s,"stream":true}`, runCommand), stream.SSE)
-	if err != nil {
-		return err
-	}
-	return errors.Join(completed(r),
-		expect(!bytes.Contains(bytes.Join(events, nil), []byte(`"holon:`)), "an extension is on the stream"),
-		expect(r.first("function_call") == nil, "the server's own call came out as a function_call"))
+func hidden(t *trial) {
+	r, events := t.streamed(`{%s,"stream":true}`, runCommand)
+	t.completed(r)
+	t.expect(!bytes.Contains(bytes.Join(events, nil), []byte(`"holon:`)), "an extension is on the stream")
+	t.expect(r.first("function_call") == nil, "the server's own call came out as a function_call")
 }
 
 // shown runs the command with its calls shown and returns the response.
-func (s *Suite) shown(ctx context.Context, extra string) (resource, error) {
-	a, err := s.post(ctx, s.request(`{%s,"include":["holon:tool_calls"],"stream":true%s}`, runCommand, extra))
-	if err != nil {
-		return nil, err
-	}
-	plain := &Suite{Target: s.Target} // the document knows no extensions
-	plain.Schemas = nil
-	r, _, err := plain.checkStream(a, stream.SSE, &Checker{Extensions: true})
-	return r, err
+func (t *trial) shown(extra string) resource {
+	a := t.post(t.request(`{%s,"include":["holon:tool_calls"],"stream":true%s}`, runCommand, extra))
+	r, _ := t.checkStream(a, stream.SSE, &Checker{Extensions: true})
+	t.demand(r.first("holon:tool_call") != nil, "no tool call was shown")
+	return r
 }
 
-func toolCalls(ctx context.Context, s *Suite) error {
-	r, err := s.shown(ctx, "")
-	if err != nil {
-		return err
-	}
+func toolCalls(t *trial) {
+	r := t.shown("")
+	t.completed(r)
 	call := r.first("holon:tool_call")
 	output, _ := call["output"].(string)
-	return errors.Join(completed(r),
-		expect(call["status"] == "completed" && call["call_id"] != nil && call["name"] != nil, "the call is %v", call),
-		expect(strings.Contains(output, "conformance"), "its output is %q", output))
+	t.expect(call["status"] == "completed" && call["call_id"] != nil && call["name"] != nil, "the call is %v", call)
+	t.expect(strings.Contains(output, "conformance"), "its output is %q", output)
 }
 
-func toolCallsBack(ctx context.Context, s *Suite) error {
-	r, err := s.shown(ctx, `,"store":false`)
-	if err != nil {
-		return err
-	}
-	if r.first("holon:tool_call") == nil {
-		return errors.New("no tool call was shown")
-	}
+func toolCallsBack(t *trial) {
+	r := t.shown(`,"store":false`)
 	input := append(user("Run the command: echo conformance"), r["output"].([]any)...)
 	input = append(input, user("Say hello.")...)
-	if _, err := s.completes(ctx, s.request(`{"store":false,"input":%s}`, encode(input))); err != nil {
-		return fmt.Errorf("the conversation sent back: %w", err)
-	}
-	return nil
+	t.completes(`{"store":false,"input":%s}`, encode(input))
 }
 
-func idempotent(ctx context.Context, s *Suite) error {
+func idempotent(t *trial) {
 	key := fmt.Sprintf("conformance-%d", time.Now().UnixNano())
-	send := func(input string) (answer, error) {
-		return s.post(ctx, s.request(`{"input":%s}`, quote(input)), "Idempotency-Key", key)
+	send := func(input string) answer {
+		return t.post(t.request(`{"input":%s}`, quote(input)), "Idempotency-Key", key)
 	}
-	first, err := send("Say hello.")
-	if err != nil {
-		return err
-	}
-	again, err := send("Say hello.")
-	if err != nil {
-		return err
-	}
-	if first.status != http.StatusOK || !bytes.Equal(first.body, again.body) {
-		return fmt.Errorf("answered %d: %.300s, and then %d: %.300s", first.status, first.body, again.status,
-			again.body)
-	}
-	other, err := send("Say something else.")
-	return failed(other, err, http.StatusConflict)
+	first, again := send("Say hello."), send("Say hello.")
+	t.expect(first.status == http.StatusOK && bytes.Equal(first.body, again.body),
+		"answered %d: %.300s, and then %d: %.300s", first.status, first.body, again.status, again.body)
+	t.fails(send("Say something else."), http.StatusConflict)
 }

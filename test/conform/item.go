@@ -21,8 +21,8 @@ type part struct {
 	notes   []any
 }
 
-// itemAdded checks the event that opens an item. It is one function because it is a list of independent demands.
-func (c *Checker) itemAdded(ev *event) {
+// itemAdded checks the event that opens an item.
+func (c *Checker) itemAdded(ev *event, _ string) {
 	if c.state != isRunning {
 		ev.fail(RuleGrammar, "items come after response.in_progress")
 	}
@@ -42,50 +42,36 @@ func (c *Checker) itemAdded(ev *event) {
 	if s := it.str("status"); s != "in_progress" {
 		it.fail(RuleShape, "a new item's status is %q, want in_progress", s)
 	}
-	if c.ids[c.open.id] {
-		it.fail(RuleItemID, "id %q is used twice", c.open.id)
+	c.once(it, RuleItemID, "id", "")
+	for _, key := range []string{"content", "summary"} {
+		if len(it.list(key)) > 0 {
+			it.fail(RuleShape, "a new %s already has %s", c.open.typ, key)
+		}
 	}
-	c.ids = insert(c.ids, c.open.id)
 	switch c.open.typ {
-	case "message":
-		if len(it.list("content")) > 0 {
-			it.fail(RuleShape, "a new message already has content")
-		}
-	case "reasoning":
-		if len(it.list("summary")) > 0 || it.has("content") && len(it.list("content")) > 0 {
-			it.fail(RuleShape, "a new reasoning item already has content")
-		}
 	case "function_call":
 		c.open.name = it.str("name")
 		if it.str("arguments") != "" {
 			it.fail(RuleShape, "a new function call already has arguments")
 		}
-		c.newCallID(it)
+		fallthrough
 	case "function_call_output":
-		c.newCallID(it)
-	case "compaction":
-	default:
-		if !c.Extensions || !strings.Contains(c.open.typ, ":") {
-			it.fail(RuleShape, "item type %q is none of the protocol", c.open.typ)
-		}
+		c.open.callID = it.str("call_id")
+		c.once(it, RuleCallID, "call_id", c.open.typ)
 	}
 }
 
-func (c *Checker) newCallID(it *object) {
-	c.open.callID = it.str("call_id")
-	key := c.open.typ + " " + c.open.callID
-	if c.callIDs[key] {
-		it.fail(RuleCallID, "call_id %q is used twice", c.open.callID)
+// once demands that no other item, or none of the type, has the same value.
+func (c *Checker) once(it *object, rule Rule, key, typ string) {
+	value := it.str(key)
+	if c.used == nil {
+		c.used = make(map[[3]string]bool)
 	}
-	c.callIDs = insert(c.callIDs, key)
-}
-
-func insert(set map[string]bool, key string) map[string]bool {
-	if set == nil {
-		set = make(map[string]bool)
+	place := [3]string{key, typ, value}
+	if c.used[place] {
+		it.fail(rule, "%s %q is used twice", key, value)
 	}
-	set[key] = true
-	return set
+	c.used[place] = true
 }
 
 func (c *Checker) checkOutputIndex(ev *event) {
@@ -94,7 +80,7 @@ func (c *Checker) checkOutputIndex(ev *event) {
 	}
 }
 
-func (c *Checker) itemDone(ev *event) {
+func (c *Checker) itemDone(ev *event, _ string) {
 	if c.open == nil {
 		ev.fail(RuleGrammar, "no item is open")
 		return
@@ -126,20 +112,16 @@ func (c *Checker) itemDone(ev *event) {
 
 // checkFinal compares a done item with what was streamed of it.
 func (o *item) checkFinal(it *object) {
-	if o.callID != "" && it.str("call_id") != o.callID {
+	if it.str("call_id") != o.callID && !isExtension(o.typ) {
 		it.fail(RuleCallID, "call_id is %q and was %q", it.str("call_id"), o.callID)
 	}
 	switch o.typ {
-	case "message":
+	case "message", "reasoning":
 		if !equal(it.list("content"), o.content) {
 			it.fail(RuleFinal, "content is not the parts that were streamed")
 		}
-	case "reasoning":
 		if !equal(it.list("summary"), o.summary) {
 			it.fail(RuleFinal, "summary is not the parts that were streamed")
-		}
-		if content, _ := it.keys["content"].([]any); !equal(content, o.content) {
-			it.fail(RuleFinal, "content is not the parts that were streamed")
 		}
 	case "function_call":
 		if !o.argumentsDone {

@@ -11,23 +11,23 @@ import (
 	"holon/responses"
 )
 
-// object reads the keys of one JSON object. The first thing wrong with it, or
-// with an object within it, is kept in the event they all belong to.
+// object reads the keys of one JSON object that fits the protocol's document. The first thing wrong with it, or with
+// an object within it, is kept in the event they all belong to.
 type object struct {
 	keys map[string]any
 	path string // for messages, "" for the event itself
 	ev   *event
 }
 
-// event is one decoded event.
+// event is one decoded event, or a response object.
 type event struct {
 	object
 	typ   string
 	fault *Violation
 }
 
-// decodeEvent reads an event; what is wrong with it is in its fault.
-func decodeEvent(data []byte) *event {
+// decodeObject reads one JSON object; what is wrong with it is in its fault.
+func decodeObject(data []byte) *event {
 	ev := &event{}
 	ev.object = object{ev: ev}
 	if err := responses.CheckDepth(data); err != nil {
@@ -38,18 +38,19 @@ func decodeEvent(data []byte) *event {
 	dec.UseNumber()
 	if err := dec.Decode(&ev.keys); err != nil || ev.keys == nil {
 		ev.fail(RuleJSON, "it is no JSON object: %v", err)
-		return ev
-	}
-	if _, err := dec.Token(); err != io.EOF {
+	} else if _, err := dec.Token(); err != io.EOF {
 		ev.fail(RuleJSON, "something follows the JSON object")
-		return ev
 	}
+	return ev
+}
+
+// decodeEvent reads an event, which is one line.
+func decodeEvent(data []byte) *event {
+	ev := decodeObject(data)
 	if bytes.ContainsAny(data, "\r\n") {
 		ev.fail(RuleJSON, "the JSON object is not one line")
-		return ev
 	}
-	ev.typ = ev.str("type")
-	if ev.typ == "" {
+	if ev.typ = ev.str("type"); ev.typ == "" {
 		ev.fail(RuleJSON, "it has no type")
 	}
 	return ev
@@ -71,88 +72,45 @@ func (o *object) has(key string) bool {
 	return ok
 }
 
-// value reads a required key as a T.
-func value[T any](o *object, key, want string) T {
-	v, ok := o.keys[key].(T)
-	if !ok {
-		rule := RuleShape
-		if _, null := o.keys[key]; null && o.keys[key] == nil && want == "a list" {
-			rule = RuleNullList
-		}
-		o.fail(rule, "%s must be %s, not %s", key, want, kind(o, key))
-	}
-	return v
+func (o *object) str(key string) string {
+	s, _ := o.keys[key].(string)
+	return s
 }
 
-func kind(o *object, key string) string {
-	v, ok := o.keys[key]
-	switch v.(type) {
-	case nil:
-		if !ok {
-			return "absent"
-		}
-		return "null"
-	case string:
-		return "a string"
-	case json.Number:
-		return "a number"
-	case bool:
-		return "a boolean"
-	case []any:
-		return "a list"
-	}
-	return "an object"
+func (o *object) list(key string) []any {
+	list, _ := o.keys[key].([]any)
+	return list
 }
 
-func (o *object) str(key string) string   { return value[string](o, key, "a string") }
-func (o *object) list(key string) []any   { return value[[]any](o, key, "a list") }
-func (o *object) boolean(key string) bool { return value[bool](o, key, "a boolean") }
-
+// integer reads a number that is written in digits and fits 64 bits: the document allows more.
 func (o *object) integer(key string) int64 {
-	n, err := value[json.Number](o, key, "an integer").Int64()
+	n, _ := o.keys[key].(json.Number)
+	i, err := n.Int64()
 	if err != nil {
-		o.fail(RuleShape, "%s must be an integer", key)
+		o.fail(RuleShape, "%s must be an integer in digits, not %q", key, n)
 	}
-	return n
+	return i
 }
 
-func (o *object) number(key string) { value[json.Number](o, key, "a number") }
-
-// obj reads a required object. It is never nil.
+// obj reads an object. It is never nil.
 func (o *object) obj(key string) *object {
-	return &object{keys: value[map[string]any](o, key, "an object"), path: o.join(key), ev: o.ev}
-}
-
-// within wraps an element of a list.
-func (o *object) within(key string, i int, v any) *object {
-	path := fmt.Sprintf("%s[%d]", o.join(key), i)
-	keys, ok := v.(map[string]any)
-	in := &object{keys: keys, path: path, ev: o.ev}
+	keys, ok := o.keys[key].(map[string]any)
+	in := &object{keys: keys, path: o.join(key), ev: o.ev}
 	if !ok {
 		in.fail(RuleShape, "must be an object")
 	}
 	return in
 }
 
+// each calls check with the objects of a list.
+func (o *object) each(key string, check func(*object)) {
+	for i, v := range o.list(key) {
+		keys, _ := v.(map[string]any)
+		check(&object{keys: keys, path: fmt.Sprintf("%s[%d]", o.join(key), i), ev: o.ev})
+	}
+}
+
 func (o *object) join(key string) string { return strings.TrimPrefix(o.path+"."+key, ".") }
-
-// isNull reports whether a required key is null.
-func (o *object) isNull(key string) bool {
-	v, ok := o.keys[key]
-	if !ok {
-		o.fail(RuleShape, "%s is absent; it may be null", key)
-	}
-	return v == nil
-}
-
-// absentOrSet refuses null for optional keys.
-func (o *object) absentOrSet(keys ...string) {
-	for _, key := range keys {
-		if v, ok := o.keys[key]; ok && v == nil {
-			o.fail(RuleNullList, "%s is null; leave it out", key)
-		}
-	}
-}
 
 // equal compares decoded JSON; an empty list equals a nil one.
 func equal(a, b any) bool {

@@ -1,22 +1,29 @@
 package conform
 
-import (
-	"context"
-	"errors"
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // officialSocket are the seven cases that the official suite has for WebSockets.
 func officialSocket() []Case {
 	return []Case{
-		{"websocket-response", Official, "a turn on a WebSocket", socketResponse},
-		{"websocket-sequential-responses", Official, "two turns on one WebSocket", socketSequential},
+		{"websocket-response", Official, "a turn on a WebSocket", func(t *trial) {
+			t.on(func(c *session) { c.completed(message{"input": user("Say hello.")}) })
+		}},
+		{"websocket-sequential-responses", Official, "two turns on one WebSocket", func(t *trial) {
+			t.on(func(c *session) {
+				c.completed(message{"store": false, "input": "Reply with exactly: first"})
+				c.completed(message{"store": false, "input": "Reply with exactly: second"})
+			})
+		}},
 		{"websocket-continuation", Official, "a response that was not stored is continued on its WebSocket",
-			socketContinuation},
+			func(t *trial) {
+				t.on(func(c *session) { c.completed(codeWord(c.remember())) })
+			}},
 		{"websocket-reconnect-store-false-recovery", Official,
 			"a response that was not stored is gone on another WebSocket, which stays usable", socketReconnect},
-		{"websocket-previous-response-not-found", Official, "an unknown previous response is refused", socketUnknown},
+		{"websocket-previous-response-not-found", Official, "an unknown previous response is refused",
+			func(t *trial) {
+				t.on(func(c *session) { c.notFound(codeWord("resp_conformance_missing")) })
+			}},
 		{"websocket-failed-continuation-evicts-cache", Official,
 			"a continuation that fails takes what it continued with it", socketEvicts},
 		{"websocket-compact-new-chain", Official, "what compacting gave begins a new chain", socketCompact},
@@ -27,113 +34,51 @@ func user(text string) []any {
 	return []any{map[string]any{"type": "message", "role": "user", "content": text}}
 }
 
-// on runs f on a WebSocket of its own.
-func (s *Suite) on(ctx context.Context, f func(*session) error) error {
-	c, err := s.dial(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	return f(c)
-}
-
-func socketResponse(ctx context.Context, s *Suite) error {
-	return s.on(ctx, func(c *session) error {
-		_, err := c.create(ctx, message{"input": user("Say hello.")}).completed(s)
-		return err
-	})
-}
-
-func socketSequential(ctx context.Context, s *Suite) error {
-	return s.on(ctx, func(c *session) error {
-		_, first := c.create(ctx, message{"store": false, "input": "Reply with exactly: first"}).completed(s)
-		_, second := c.create(ctx, message{"store": false, "input": "Reply with exactly: second"}).completed(s)
-		return errors.Join(first, second)
-	})
-}
-
 // remember runs a first turn that later ones continue.
-func remember(ctx context.Context, s *Suite, c *session) (id string, err error) {
-	r, err := c.create(ctx, message{"store": false, "input": "The code word is plum. Remember it."}).clean(s)
-	if err == nil {
-		err = expect(r.str("id") != "", "the response has no id")
-	}
-	return r.str("id"), err
+func (c *session) remember() (id string) {
+	r := c.clean(message{"store": false, "input": "The code word is plum. Remember it."})
+	c.t.demand(r.str("id") != "", "the response has no id")
+	return r.str("id")
 }
 
-func socketContinuation(ctx context.Context, s *Suite) error {
-	return s.on(ctx, func(c *session) error {
-		id, err := remember(ctx, s, c)
-		if err != nil {
-			return err
-		}
-		_, err = c.create(ctx, message{"store": false, "previous_response_id": id,
-			"input": "What is the code word?"}).completed(s)
-		return err
-	})
+// codeWord continues a response.
+func codeWord(id string) message {
+	return message{"store": false, "previous_response_id": id, "input": "What is the code word?"}
 }
 
-func socketReconnect(ctx context.Context, s *Suite) error {
+func socketReconnect(t *trial) {
 	var id string
-	err := s.on(ctx, func(c *session) (err error) {
-		id, err = remember(ctx, s, c)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return s.on(ctx, func(c *session) error {
-		gone := c.create(ctx, message{"store": false, "previous_response_id": id,
-			"input": "What is the code word?"}).notFound()
-		_, err := c.create(ctx, message{"store": false, "input": user("Say hello.")}).clean(s)
-		return errors.Join(gone, err)
+	t.on(func(c *session) { id = c.remember() })
+	t.on(func(c *session) {
+		c.notFound(codeWord(id))
+		c.clean(message{"store": false, "input": user("Say hello.")})
 	})
 }
 
-func socketUnknown(ctx context.Context, s *Suite) error {
-	return s.on(ctx, func(c *session) error {
-		return c.create(ctx, message{"store": false, "previous_response_id": "resp_conformance_missing",
-			"input": "Go on."}).notFound()
-	})
-}
-
-func socketEvicts(ctx context.Context, s *Suite) error {
-	return s.on(ctx, func(c *session) error {
-		id, err := remember(ctx, s, c)
-		if err != nil {
-			return err
-		}
+func socketEvicts(t *trial) {
+	t.on(func(c *session) {
+		id := c.remember()
 		orphan := []any{map[string]any{"type": "function_call_output", "call_id": "call_conformance_missing",
 			"output": "nothing"}}
-		failed := c.create(ctx, message{"store": false, "previous_response_id": id, "input": orphan})
-		var status string
+		failed := c.create(message{"store": false, "previous_response_id": id, "input": orphan})
+		status := ""
 		if failed.response != nil {
-			r, err := s.resource(failed.response)
-			if err != nil {
-				return err
-			}
-			status = r.str("status")
+			status = t.resource(failed.response).str("status")
 		}
-		return errors.Join(
-			expect(failed.code != "" || status == "failed",
-				"the output of a call that was never made was accepted: %q, %v", status, failed.errs),
-			c.create(ctx, message{"store": false, "previous_response_id": id,
-				"input": "What is the code word?"}).notFound())
+		t.expect(failed.code != "" || status == "failed",
+			"the output of a call that was never made was accepted: %q, %v", status, failed.errs)
+		c.notFound(codeWord(id))
 	})
 }
 
-func socketCompact(ctx context.Context, s *Suite) error {
-	compacted, err := s.compact(ctx, s.request(
-		`{"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"The code word is plum."}]},`+
-			`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"I will remember it."}]},`+
-			`{"type":"message","role":"user","content":[{"type":"input_text","text":"Good."}]}]}`))
-	if err != nil {
-		return fmt.Errorf("compact: %w", err)
-	}
+func socketCompact(t *trial) {
+	compacted := t.compact(
+		`{"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"The code word is plum."}]},` +
+			`{"type":"message","role":"assistant","content":[{"type":"output_text","text":"I will remember it."}]},` +
+			`{"type":"message","role":"user","content":[{"type":"input_text","text":"Good."}]}]}`)
 	output, _ := compacted["output"].([]any)
-	return s.on(ctx, func(c *session) error {
-		_, err := c.create(ctx, message{"store": false, "tools": []any{},
-			"input": slices.Concat(output, user("What is the code word?"))}).completed(s)
-		return err
+	t.on(func(c *session) {
+		c.completed(message{"store": false, "tools": []any{},
+			"input": slices.Concat(output, user("What is the code word?"))})
 	})
 }

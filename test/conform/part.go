@@ -1,6 +1,9 @@
 package conform
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // partEvents maps each event within a part to the type of that part and to
 // what the event does; "" stands for any type that a content part may have.
@@ -20,17 +23,10 @@ var partEvents = map[string]struct{ typ, verb string }{
 	"reasoning_summary_text.done":  {"summary_text", "done"},
 }
 
-// partEvent checks an event within a part of the open item, and refuses unknown
-// types. It is one function because it is a table from the type of an event to its demands.
+// partEvent checks an event within a part of the open item.
 func (c *Checker) partEvent(ev *event, name string) {
-	what, ok := partEvents[name]
-	switch {
-	case !ok && c.Extensions && strings.Contains(ev.typ, ":"):
-		return
-	case !ok:
-		ev.fail(RuleGrammar, "the type is none that a stream may have")
-		return
-	case c.open == nil:
+	what := partEvents[name]
+	if c.open == nil {
 		ev.fail(RuleGrammar, "no item is open")
 		return
 	}
@@ -53,7 +49,11 @@ func (c *Checker) partEvent(ev *event, name string) {
 		}
 		p.text.WriteString(ev.str("delta"))
 	case "done":
-		p.textDone(ev)
+		if p.done {
+			ev.fail(RuleGrammar, "the part's text is already done")
+		}
+		p.done = true
+		p.checkText(&ev.object)
 	case "annotation":
 		if n := ev.integer("annotation_index"); n != int64(len(p.notes)) {
 			ev.fail(RulePart, "annotation_index is %d, want %d", n, len(p.notes))
@@ -77,64 +77,51 @@ func (o *item) checkIndex(ev *event, summary bool) {
 	}
 }
 
+// textKey is the key of each type of part that has its text.
+func (p *part) textKey() string {
+	if p.typ == "refusal" {
+		return "refusal"
+	}
+	return "text"
+}
+
+// checkText compares the text of a part, or of an event about it, with its deltas.
+func (p *part) checkText(o *object) {
+	if key := p.textKey(); o.str(key) != p.text.String() {
+		o.fail(RuleFinal, "%s is not the deltas joined", key)
+	}
+}
+
 func (o *item) addPart(ev *event, summary bool) {
 	if o.part != nil {
 		ev.fail(RuleGrammar, "the %s part before is still open", o.part.typ)
 	}
 	o.checkIndex(ev, summary)
-	p := ev.obj("part")
-	checkPart(p)
-	typ := p.str("type")
+	in := ev.obj("part")
+	p := &part{typ: in.str("type"), summary: summary}
 	allowed := map[string]string{"message": "output_text refusal", "reasoning": "reasoning_text"}[o.typ]
 	if summary {
 		allowed = map[string]string{"reasoning": "summary_text"}[o.typ]
 	}
-	if !contains(strings.Fields(allowed), typ) {
-		p.fail(RuleGrammar, "a %s item cannot have a %s part here", o.typ, typ)
+	if !slices.Contains(strings.Fields(allowed), p.typ) {
+		in.fail(RuleGrammar, "a %s item cannot have a %s part here", o.typ, p.typ)
 	}
-	if text, _ := p.keys["text"].(string); text != "" {
-		p.fail(RuleShape, "a new part already has text")
+	if in.str(p.textKey()) != "" {
+		in.fail(RuleShape, "a new part already has text")
 	}
-	if refusal, _ := p.keys["refusal"].(string); refusal != "" {
-		p.fail(RuleShape, "a new part already has text")
-	}
-	o.part = &part{typ: typ, summary: summary}
-}
-
-func (p *part) textDone(ev *event) {
-	if p.done {
-		ev.fail(RuleGrammar, "the part's text is already done")
-	}
-	p.done = true
-	key := "text"
-	if p.typ == "refusal" {
-		key = "refusal"
-	}
-	if ev.str(key) != p.text.String() {
-		ev.fail(RuleFinal, "%s is not the deltas joined", key)
-	}
+	o.part = p
 }
 
 func (o *item) closePart(ev *event) {
 	p, final := o.part, ev.obj("part")
 	checkPart(final)
-	if ev.fault != nil {
-		return
-	}
 	if !p.done {
 		ev.fail(RuleGrammar, "the part's text is not done")
 	}
 	if final.str("type") != p.typ {
 		final.fail(RuleFinal, "type is %q and was %q", final.str("type"), p.typ)
-		return
 	}
-	key := "text"
-	if p.typ == "refusal" {
-		key = "refusal"
-	}
-	if final.str(key) != p.text.String() {
-		final.fail(RuleFinal, "%s is not what was streamed", key)
-	}
+	p.checkText(final)
 	if p.typ == "output_text" && !equal(final.list("annotations"), p.notes) {
 		final.fail(RuleFinal, "annotations are not those that were streamed")
 	}

@@ -1,10 +1,12 @@
 package conform
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -20,7 +22,6 @@ type message map[string]any
 
 // turn is what came back for one message.
 type turn struct {
-	events   int
 	frames   [][]byte
 	errs     []error // events that are not valid, or no end
 	code     string  // of an error
@@ -30,80 +31,72 @@ type turn struct {
 
 // session is one WebSocket connection.
 type session struct {
-	s      *Suite
+	t      *trial
 	conn   *websocket.Conn
 	broken error // why it cannot be used any more
 }
 
-// dial opens a WebSocket on /responses. The caller must close it.
-func (s *Suite) dial(ctx context.Context) (*session, error) {
-	url := "ws" + strings.TrimPrefix(s.BaseURL, "http") + "/responses"
-	conn, resp, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPClient: s.http, HTTPHeader: http.Header{
-		"Content-Type": {"application/json"}, "Authorization": {"Bearer " + s.Token},
+// on runs f on a WebSocket of its own.
+func (t *trial) on(f func(*session)) {
+	url := "ws" + strings.TrimPrefix(t.BaseURL, "http") + "/responses"
+	conn, resp, err := websocket.Dial(t.ctx, url, &websocket.DialOptions{HTTPClient: t.http, HTTPHeader: http.Header{
+		"Content-Type": {"application/json"}, "Authorization": {"Bearer " + t.Token},
 	}})
-	if err != nil {
-		if resp != nil {
-			return nil, fmt.Errorf("open a WebSocket: answered %d: %w", resp.StatusCode, err)
-		}
-		return nil, fmt.Errorf("open a WebSocket: %w", err)
+	if err != nil && resp != nil {
+		err = fmt.Errorf("answered %d: %w", resp.StatusCode, err)
 	}
+	t.demand(err == nil, "open a WebSocket: %w", err)
+	defer func() { _ = conn.Close(websocket.StatusNormalClosure, "") }() // the server may have gone first
 	conn.SetReadLimit(maxBody)
-	return &session{s: s, conn: conn}, nil
+	f(&session{t: t, conn: conn})
 }
 
-func (c *session) close() { _ = c.conn.Close(websocket.StatusNormalClosure, "") } // the server may have gone first
-
 // create sends one response.create and waits for the end of its turn.
-func (c *session) create(ctx context.Context, m message) turn {
-	out := message{"type": "response.create", "model": c.s.Model}
-	for key, v := range m {
-		out[key] = v
-	}
-	return c.exchange(ctx, encode(out))
+func (c *session) create(m message) turn {
+	out := message{"type": "response.create", "model": c.t.Model}
+	maps.Copy(out, m)
+	return c.exchange(encode(out))
 }
 
 // exchange sends a text frame and reads up to a terminal event, an error event,
 // or an event that carries an error code.
-func (c *session) exchange(ctx context.Context, frame []byte) (t turn) {
-	if c.broken != nil {
-		t.errs = append(t.errs, fmt.Errorf("the connection had failed: %w", c.broken))
-		return t
+func (c *session) exchange(frame []byte) (got turn) {
+	if c.broken == nil {
+		c.broken = c.converse(frame, &got)
 	}
-	ctx, cancel := context.WithTimeout(ctx, turnLimit)
+	if c.broken != nil {
+		got.errs = append(got.errs, fmt.Errorf("the connection failed after %d events: %w", len(got.frames), c.broken))
+	}
+	return got
+}
+
+func (c *session) converse(frame []byte, got *turn) error {
+	ctx, cancel := context.WithTimeout(c.t.ctx, turnLimit)
 	defer cancel()
 	if err := c.conn.Write(ctx, websocket.MessageText, frame); err != nil {
-		c.broken = err
-		t.errs = append(t.errs, fmt.Errorf("send: %w", err))
-		return t
+		return err
 	}
 	for {
 		kind, data, err := c.conn.Read(ctx)
 		if err != nil {
-			c.broken = err
-			t.errs = append(t.errs, fmt.Errorf("the turn has no end after %d events: %w", t.events, err))
-			return t
+			return err
 		}
-		if kind != websocket.MessageText {
-			t.errs = append(t.errs, errors.New("a frame is not text"))
-			return t
+		if kind != websocket.MessageText || string(data) == "[DONE]" {
+			got.errs = append(got.errs, fmt.Errorf("a frame is no event: %.100q", data))
+			return nil
 		}
-		if string(data) == "[DONE]" {
-			t.errs = append(t.errs, errors.New("[DONE] came before the end of this turn"))
-			return t
-		}
-		if t.take(c.s, data) {
-			return t
+		if got.take(c.t.Suite, data) {
+			return nil
 		}
 	}
 }
 
 // take notes one event and reports whether it ends the turn.
-func (t *turn) take(s *Suite, data []byte) (ends bool) {
-	t.events++
-	t.frames = append(t.frames, data)
+func (got *turn) take(s *Suite, data []byte) (ends bool) {
+	got.frames = append(got.frames, data)
 	typ, response, err := s.officialEvent(data)
 	if err != nil {
-		t.errs = append(t.errs, err)
+		got.errs = append(got.errs, err)
 	}
 	var ev struct {
 		Status int `json:"status"`
@@ -113,60 +106,48 @@ func (t *turn) take(s *Suite, data []byte) (ends bool) {
 	}
 	_ = json.Unmarshal(data, &ev) // officialEvent has complained
 	if ev.Error != nil {
-		t.code, _ = ev.Error.Code.(string)
-		t.status = ev.Status
+		got.code, _ = ev.Error.Code.(string)
+		got.status = ev.Status
 	}
-	switch {
-	case typ == "error" && t.code == "":
-		t.errs = append(t.errs, fmt.Errorf("an error has no code: %.300s", data))
-		return true
-	case typ == "error" || t.code != "":
-		return true
-	case isTerminal(typ):
-		t.response = response
-		return true
+	if typ == "error" && got.code == "" {
+		got.errs = append(got.errs, fmt.Errorf("an error has no code: %.300s", data))
 	}
-	return false
+	if isTerminal(typ) && got.code == "" {
+		got.response = response
+	}
+	return typ == "error" || got.code != "" || got.response != nil
 }
 
 // clean demands a turn without errors and returns its response.
-func (t turn) clean(s *Suite) (resource, error) {
-	if err := t.fault(); err != nil {
-		return nil, err
-	}
-	r, err := s.resource(t.response)
-	return r, errors.Join(err, expect(t.events > 0, "there were no events"))
-}
-
-func (t turn) fault() error {
-	return errors.Join(append(t.errs, expect(t.code == "", "the turn failed: %s", t.code))...)
+func (got turn) clean(t *trial) resource {
+	t.must(errors.Join(got.errs...))
+	t.demand(got.code == "", "the turn failed: %s", got.code)
+	return t.resource(got.response)
 }
 
 // completed demands a clean turn that completed.
-func (t turn) completed(s *Suite) (resource, error) {
-	r, err := t.clean(s)
-	if err == nil {
-		err = expect(r.str("status") == "completed", "the response is %q: %v", r.str("status"), r["error"])
-	}
-	return r, err
+func (got turn) completed(t *trial) resource {
+	r := got.clean(t)
+	t.demand(r.str("status") == "completed", "the response is %q: %v", r.str("status"), r["error"])
+	return r
 }
 
-// errorCode is the code of an error event, or of a failed response.
-func (t turn) errorCode() string {
-	if t.code != "" || t.response == nil {
-		return t.code
-	}
-	var r struct {
+func (c *session) clean(m message) resource     { return c.create(m).clean(c.t) }
+func (c *session) completed(m message) resource { return c.create(m).completed(c.t) }
+
+// notFound demands that a turn ends because of its previous response, with an error event or a failed response.
+func (c *session) notFound(m message) {
+	got := c.create(m)
+	var failed struct {
 		Error struct {
 			Code string `json:"code"`
 		} `json:"error"`
 	}
-	_ = json.Unmarshal(t.response, &r) // without one, the code stays empty
-	return r.Error.Code
-}
-
-// notFound demands that a turn ended because of its previous response.
-func (t turn) notFound() error {
-	return errors.Join(append(t.errs, expect(t.errorCode() == "previous_response_not_found",
-		"the turn has error code %q, want previous_response_not_found", t.errorCode()))...)
+	if got.response != nil {
+		c.t.must(json.Unmarshal(got.response, &failed))
+	}
+	c.t.errs = append(c.t.errs, got.errs...)
+	code := cmp.Or(got.code, failed.Error.Code)
+	c.t.expect(code == "previous_response_not_found", "the turn has error code %q, want previous_response_not_found",
+		code)
 }

@@ -1,10 +1,6 @@
 package conform
 
-import (
-	"context"
-	"errors"
-	"net/http"
-)
+import "net/http"
 
 // socketCases are what the protocol's text says of WebSockets and its suite does
 // not check.
@@ -22,95 +18,69 @@ func socketCases() []Case {
 	}
 }
 
-func socketGrammar(ctx context.Context, s *Suite) error {
-	return s.on(ctx, func(c *session) error {
+func socketGrammar(t *trial) {
+	t.on(func(c *session) {
 		for range 2 {
-			t := c.create(ctx, message{"input": "Count from 1 to 5."})
-			if _, err := t.completed(s); err != nil {
-				return err
+			got := c.create(message{"input": "Count from 1 to 5."})
+			got.completed(t)
+			check := Checker{doc: t.Schemas}
+			for _, data := range got.frames {
+				t.must(check.Event(data))
 			}
-			var check Checker
-			for _, data := range t.frames {
-				if err := check.Event(data); err != nil {
-					return err
-				}
-			}
-			if err := check.End(); err != nil {
-				return err
-			}
+			t.must(check.End())
 		}
-		return nil
 	})
 }
 
 // refused demands an error event with a status of the client's fault.
-func (t turn) refused() error {
-	return errors.Join(append(t.errs, expect(t.code != "" && t.status >= 400 && t.status < 500,
-		"the frame was not refused: code %q, status %d", t.code, t.status))...)
+func (got turn) refused(t *trial) {
+	t.errs = append(t.errs, got.errs...)
+	t.expect(got.code != "" && got.status >= 400 && got.status < 500,
+		"the frame was not refused: code %q, status %d", got.code, got.status)
 }
 
-func socketForbidden(ctx context.Context, s *Suite) error {
-	return s.on(ctx, func(c *session) error {
-		var errs []error
+func socketForbidden(t *trial) {
+	t.on(func(c *session) {
 		for _, m := range []message{{"stream": true}, {"stream": nil}, {"stream_options": nil}, {"background": false}} {
 			m["input"] = "Say hello."
-			errs = append(errs, c.create(ctx, m).refused())
+			c.create(m).refused(t)
 		}
-		_, err := c.create(ctx, message{"input": "Say hello."}).completed(s)
-		return errors.Join(append(errs, err)...)
+		c.completed(message{"input": "Say hello."})
 	})
 }
 
-func socketBadFrames(ctx context.Context, s *Suite) error {
-	return s.on(ctx, func(c *session) error {
-		var errs []error
+func socketBadFrames(t *trial) {
+	t.on(func(c *session) {
 		for _, frame := range []string{`{`, `[]`, `null`, `{"type":"response.cancel"}`, `{"input":"Say hello."}`,
 			`{"type":"response.create","input":5}`} {
-			errs = append(errs, c.exchange(ctx, []byte(frame)).refused())
+			c.exchange([]byte(frame)).refused(t)
 		}
-		_, err := c.create(ctx, message{"input": "Say hello."}).completed(s)
-		return errors.Join(append(errs, err)...)
+		c.completed(message{"input": "Say hello."})
 	})
 }
 
-func socketStored(ctx context.Context, s *Suite) error {
-	first, err := s.completes(ctx, s.request(`{"input":"The code word is plum."}`))
-	if err != nil {
-		return err
-	}
-	return s.on(ctx, func(c *session) error {
-		second, err := c.create(ctx, message{"previous_response_id": first.str("id"),
-			"input": "What is the code word?"}).completed(s)
-		if err != nil {
-			return err
-		}
-		a, err := s.do(ctx, http.MethodGet, "/responses/"+second.str("id"), nil)
-		if err != nil {
-			return err
-		}
-		_, err = s.completes(ctx, s.request(`{"previous_response_id":%s,"input":"Say it again."}`,
-			quote(second.str("id"))))
-		return errors.Join(err, expect(a.status == http.StatusOK, "GET answered %d: %.300s", a.status, a.body))
+func socketStored(t *trial) {
+	first := t.completes(`{"input":"The code word is plum."}`)
+	t.on(func(c *session) {
+		second := c.completed(message{"previous_response_id": first.str("id"), "input": "What is the code word?"})
+		a := t.get("/responses/" + second.str("id"))
+		t.expect(a.status == http.StatusOK, "GET answered %d: %.300s", a.status, a.body)
+		t.completes(whichWord, quote(second.str("id")))
 	})
 }
 
-func socketTools(ctx context.Context, s *Suite) error {
-	return s.on(ctx, func(c *session) error {
+func socketTools(t *trial) {
+	t.on(func(c *session) {
 		tools := []any{map[string]any{"type": "function", "name": "get_weather",
 			"parameters": map[string]any{"type": "object"}}}
-		first, err := c.create(ctx, message{"store": false, "input": "What's the weather like in San Francisco?",
-			"tools": tools}).completed(s)
-		if err != nil {
-			return err
-		}
+		first := c.completed(message{"store": false, "input": "What's the weather like in San Francisco?",
+			"tools": tools})
 		call := first.first("function_call")
-		if call == nil {
-			return errors.New("the response has no call")
-		}
+		t.demand(call != nil, "the response has no call")
 		output := []any{map[string]any{"type": "function_call_output", "call_id": call["call_id"],
 			"output": "It rains."}}
-		next, err := c.create(ctx, message{"store": false, "previous_response_id": first.str("id"), "input": output,
-			"tools": tools}).completed(s)
-		return errors.Join(err, expect(err != nil || next.text() != "", "the answer has no text"))
+		next := c.completed(message{"store": false, "previous_response_id": first.str("id"), "input": output,
+			"tools": tools})
+		t.expect(next.text() != "", "the answer has no text")
 	})
 }

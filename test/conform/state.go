@@ -1,111 +1,61 @@
 package conform
 
-import (
-	"context"
-	"errors"
-	"net/http"
-
-	"holon/responses/stream"
-)
+import "net/http"
 
 func stateCases() []Case {
 	return []Case{
 		{"continuation", Protocol, "previous_response_id continues a response", continuation},
-		{"continuation/streamed", Protocol, "a streamed response can be continued at once",
-			func(ctx context.Context, s *Suite) error {
-				first, _, err := s.streamed(ctx, s.request(
-					`{"input":"Remember the word plum.","store":true,"stream":true}`), stream.SSE)
-				if err != nil {
-					return err
-				}
-				_, err = s.completes(ctx, s.request(`{"input":"Which word?","previous_response_id":%s}`,
-					quote(first.str("id"))))
-				return err
-			}},
-		{"continuation/forked", Protocol, "two responses may continue the same one", forked},
-		{"continuation/not stored", Protocol, "a response that was not stored cannot be continued", notStored},
-		{"continuation/open call", Protocol, "a call that is not answered is not passed over", openCall},
+		{"continuation/streamed", Protocol, "a streamed response can be continued at once", func(t *trial) {
+			first, _ := t.streamed(`{"input":"Remember the word plum.","store":true,"stream":true}`)
+			t.completes(whichWord, quote(first.str("id")))
+		}},
+		{"continuation/forked", Protocol, "two responses may continue the same one", func(t *trial) {
+			first := t.completes(plum)
+			for range 2 {
+				t.completes(whichWord, quote(first.str("id")))
+			}
+		}},
+		{"continuation/not stored", Protocol, "a response that was not stored cannot be continued", func(t *trial) {
+			first := t.completes(`{"input":"Remember the word plum.","store":false}`)
+			e := t.fails(t.post(t.request(whichWord, quote(first.str("id")))), http.StatusNotFound)
+			t.expect(e["code"] == "previous_response_not_found", "code %v", e["code"])
+		}},
+		{"continuation/open call", Protocol, "a call that is not answered is not passed over", func(t *trial) {
+			first, _ := t.callWeather("")
+			t.fails(t.post(t.request(whichWord, quote(first.str("id")))), http.StatusBadRequest)
+		}},
 		{"item reference", Protocol, "an item of a stored response may be sent by its id alone", itemReference},
 		{"compact/input", Protocol, "what compacting gave is accepted as input", compactedInput},
 	}
 }
 
-func continuation(ctx context.Context, s *Suite) error {
-	first, err := s.completes(ctx, s.request(`{"input":"Remember the word plum.","store":true}`))
-	if err != nil {
-		return err
-	}
-	second, err := s.completes(ctx, s.request(`{"input":"Which word?","previous_response_id":%s}`,
-		quote(first.str("id"))))
-	if err != nil {
-		return err
-	}
-	return errors.Join(
-		expect(second["previous_response_id"] == first["id"] && second["id"] != first["id"],
-			"response %v continues %v, want %v", second["id"], second["previous_response_id"], first["id"]),
-		expect(first["previous_response_id"] == nil, "the first response continues %v", first["previous_response_id"]))
-}
+// A first turn, and one that continues it.
+const (
+	plum      = `{"input":"Remember the word plum.","store":true}`
+	whichWord = `{"input":"Which word?","previous_response_id":%s}`
+)
 
-func forked(ctx context.Context, s *Suite) error {
-	first, err := s.completes(ctx, s.request(`{"input":"Remember the word plum."}`))
-	if err != nil {
-		return err
-	}
-	for range 2 {
-		if _, err := s.completes(ctx, s.request(`{"input":"Which word?","previous_response_id":%s}`,
-			quote(first.str("id")))); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func notStored(ctx context.Context, s *Suite) error {
-	first, err := s.completes(ctx, s.request(`{"input":"Remember the word plum.","store":false}`))
-	if err != nil {
-		return err
-	}
-	a, err := s.post(ctx, s.request(`{"input":"Which word?","previous_response_id":%s}`, quote(first.str("id"))))
-	if err != nil {
-		return err
-	}
-	e, err := fails(a, http.StatusNotFound)
-	return errors.Join(err, expect(e["code"] == "previous_response_not_found", "code %v", e["code"]))
-}
-
-func openCall(ctx context.Context, s *Suite) error {
-	first, _, err := s.callWeather(ctx, "")
-	if err != nil {
-		return err
-	}
-	a, err := s.post(ctx, s.request(`{"input":"Never mind.","previous_response_id":%s}`, quote(first.str("id"))))
-	return failed(a, err, http.StatusBadRequest)
+func continuation(t *trial) {
+	first := t.completes(plum)
+	second := t.completes(whichWord, quote(first.str("id")))
+	t.expect(second["previous_response_id"] == first["id"] && second["id"] != first["id"],
+		"response %v continues %v, want %v", second["id"], second["previous_response_id"], first["id"])
+	t.expect(first["previous_response_id"] == nil, "the first response continues %v", first["previous_response_id"])
 }
 
 // itemReference continues a conversation as a client does that sends the
 // assistant's earlier messages by id and no previous_response_id.
-func itemReference(ctx context.Context, s *Suite) error {
-	first, err := s.completes(ctx, s.request(`{"input":"Remember the word plum.","store":true}`))
-	if err != nil {
-		return err
-	}
-	id, _ := first.first("message")["id"].(string)
+func itemReference(t *trial) {
+	id, _ := t.completes(plum).first("message")["id"].(string)
 	for _, reference := range []string{`{"type":"item_reference","id":%s}`, `{"id":%s}`} {
-		if _, err := s.completes(ctx, s.request(`{"input":[{"role":"user","content":"Remember the word plum."},`+
-			reference+`,{"role":"user","content":"Which word?"}]}`, quote(id))); err != nil {
-			return err
-		}
+		t.completes(`{"input":[{"role":"user","content":"Remember the word plum."},`+reference+
+			`,{"role":"user","content":"Which word?"}]}`, quote(id))
 	}
-	return nil
 }
 
-func compactedInput(ctx context.Context, s *Suite) error {
-	compacted, err := s.compact(ctx, s.request(
-		`{"input":[{"role":"user","content":"The code word is plum."},{"role":"assistant","content":"Noted."}]}`))
-	if err != nil {
-		return err
-	}
+func compactedInput(t *trial) {
+	compacted := t.compact(
+		`{"input":[{"role":"user","content":"The code word is plum."},{"role":"assistant","content":"Noted."}]}`)
 	input := append(compacted["output"].([]any), user("What is the code word?")...)
-	_, err = s.completes(ctx, s.request(`{"input":%s}`, encode(input)))
-	return err
+	t.completes(`{"input":%s}`, encode(input))
 }

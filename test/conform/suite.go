@@ -3,14 +3,18 @@ package conform
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"holon/test/conform/schema"
 )
 
 // Target is a server to be checked.
@@ -19,11 +23,11 @@ type Target struct {
 	Socket  string  // Unix socket to reach it by, "" for the host of BaseURL
 	Token   string  // bearer token; a server that wants none ignores it
 	Model   string  // answers as the package comment says
-	Schemas Schemas // may be nil
+	Schemas Schemas // nil for the facts of the protocol's own document
 }
 
-// Schemas validates JSON by the protocol's OpenAPI document, on top of the rules
-// of this package.
+// Schemas validates JSON by the protocol's OpenAPI document. It says what has to be there and of which type; the rules
+// of this package say what it cannot.
 type Schemas interface {
 	// Object validates data by a component of the document.
 	Object(component string, data []byte) error
@@ -37,7 +41,7 @@ type Case struct {
 	Kind  Kind
 	About string // what must hold
 
-	run func(ctx context.Context, s *Suite) error
+	run func(t *trial)
 }
 
 // Kind says where a case comes from.
@@ -93,8 +97,48 @@ func New(t Target) *Suite {
 // Close drops the connections.
 func (s *Suite) Close() { s.transport.CloseIdleConnections() }
 
+// trial is one run of a case. As in a test, what is wrong is noted, and what makes the rest senseless ends the run.
+type trial struct {
+	*Suite
+	ctx  context.Context // of the run
+	errs []error
+}
+
+// expect notes an error unless ok.
+func (t *trial) expect(ok bool, format string, args ...any) {
+	if !ok {
+		t.errs = append(t.errs, fmt.Errorf(format, args...))
+	}
+}
+
+// demand is expect for what the rest of the case needs.
+func (t *trial) demand(ok bool, format string, args ...any) {
+	if t.expect(ok, format, args...); !ok {
+		runtime.Goexit()
+	}
+}
+
+// must ends the case with an error.
+func (t *trial) must(err error) { t.demand(err == nil, "%w", err) }
+
 // Check runs one case. The error lists everything that is wrong.
-func (s *Suite) Check(ctx context.Context, c Case) error { return c.run(ctx, s) }
+func (s *Suite) Check(ctx context.Context, c Case) error {
+	t := &trial{Suite: s, ctx: ctx}
+	ended := make(chan struct{})
+	go func() { // since demand ends it
+		defer close(ended)
+		if s.Schemas == nil {
+			doc, err := schema.Official()
+			t.must(err)
+			own := *s
+			own.Schemas = doc
+			t.Suite = &own
+		}
+		c.run(t)
+	}()
+	<-ended
+	return errors.Join(t.errs...)
+}
 
 // All starts all cases at once, as the official runner does, and returns their
 // results in the order of the cases.
@@ -123,12 +167,4 @@ func Run(t *testing.T, target Target, cases []Case) {
 			}
 		})
 	}
-}
-
-// expect returns an error unless ok.
-func expect(ok bool, format string, args ...any) error {
-	if ok {
-		return nil
-	}
-	return fmt.Errorf(format, args...)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -84,238 +85,231 @@ func find(t testing.TB, events []object, typ string, n int) int {
 	return -1
 }
 
-// renumber makes the sequence numbers right again after an edit.
-func renumber(events []object) {
-	for i, ev := range events {
-		ev["sequence_number"] = i
+// edit breaks something in a stream.
+type edit func(t testing.TB, events []object) []object
+
+// absent, as the value of set, takes the key away.
+type absent struct{}
+
+// set gives the n-th event of a type another value at a path.
+func set(typ string, n int, path string, v any) edit {
+	return func(t testing.TB, events []object) []object {
+		var at any = events[find(t, events, typ, n)]
+		keys := strings.Split(path, ".")
+		for _, key := range keys[:len(keys)-1] {
+			if list, ok := at.([]any); ok {
+				i, err := strconv.Atoi(key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				at = list[i]
+				continue
+			}
+			at = at.(object)[key]
+		}
+		last := keys[len(keys)-1]
+		if _, ok := v.(absent); ok {
+			delete(at.(object), last)
+		} else {
+			at.(object)[last] = v
+		}
+		return events
 	}
 }
 
-func item(ev object) object     { return ev["item"].(object) }
-func response(ev object) object { return ev["response"].(object) }
+// drop leaves the n-th event of a type out; double sends it twice. The numbers are right afterwards.
+func drop(typ string, n int) edit {
+	return func(t testing.TB, events []object) []object {
+		i := find(t, events, typ, n)
+		return renumbered(slices.Delete(events, i, i+1))
+	}
+}
 
-// Each case breaks one thing in a legal stream. The checker must name the rule
-// and, where the place is given, the event.
+func double(typ string, n int) edit {
+	return func(t testing.TB, events []object) []object {
+		i := find(t, events, typ, n)
+		var again object
+		if err := json.Unmarshal(encode(t, events)[i], &again); err != nil {
+			t.Fatal(err)
+		}
+		return renumbered(slices.Insert(events, i+1, again))
+	}
+}
+
+func renumbered(events []object) []object {
+	for i, ev := range events {
+		ev["sequence_number"] = i
+	}
+	return events
+}
+
+// all makes several edits, one after the other.
+func all(edits ...edit) edit {
+	return func(t testing.TB, events []object) []object {
+		for _, e := range edits {
+			events = e(t, events)
+		}
+		return events
+	}
+}
+
+// delayed puts the n-th event of a type after the first of another, and makes that fit it.
+func delayed(typ string, n int, after string) edit {
+	return func(t testing.TB, events []object) []object {
+		i, j := find(t, events, typ, n), find(t, events, after, 0)
+		events[i], events[j] = events[j], events[i]
+		events[i]["text"] = "hel"
+		return renumbered(events)
+	}
+}
+
+// sameID gives the first two items one id.
+func sameID(t testing.TB, events []object) []object {
+	id := events[find(t, events, added, 0)]["item"].(object)["id"]
+	return set(added, 1, "item.id", id)(t, events)
+}
+
+const (
+	created, progress, completed   = responses.EventCreated, responses.EventInProgress, responses.EventCompleted
+	added, done                    = responses.EventItemAdded, responses.EventItemDone
+	partAdded, partDone            = responses.EventPartAdded, responses.EventPartDone
+	textDelta, textDone            = responses.EventTextDelta, responses.EventTextDone
+	argumentsDone, annotationAdded = responses.EventArgumentsDone, responses.EventAnnotationAdded
+)
+
+// Each case breaks one thing in a legal stream, of four items: reasoning, a message, and two calls. The checker must
+// name the rule.
 func TestCheckerFindsViolations(t *testing.T) {
-	set := func(typ string, n int, key string, v any) func(t *testing.T, evs []object) []object {
-		return func(t *testing.T, evs []object) []object { evs[find(t, evs, typ, n)][key] = v; return evs }
-	}
-	drop := func(typ string, n int) func(t *testing.T, evs []object) []object {
-		return func(t *testing.T, evs []object) []object {
-			i := find(t, evs, typ, n)
-			evs = slices.Delete(evs, i, i+1)
-			renumber(evs)
-			return evs
-		}
-	}
-	double := func(typ string, n int) func(t *testing.T, evs []object) []object {
-		return func(t *testing.T, evs []object) []object {
-			i := find(t, evs, typ, n)
-			var again object
-			b, err := json.Marshal(evs[i])
-			if err != nil || json.Unmarshal(b, &again) != nil {
-				t.Fatal("copy event")
-			}
-			evs = slices.Insert(evs, i+1, again)
-			renumber(evs)
-			return evs
-		}
-	}
-	in := func(typ string, n int, edit func(o object)) func(t *testing.T, evs []object) []object {
-		return func(t *testing.T, evs []object) []object { edit(evs[find(t, evs, typ, n)]); return evs }
-	}
-	const added, done, completed = responses.EventItemAdded, responses.EventItemDone, responses.EventCompleted
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		rule conform.Rule
-		edit func(t *testing.T, evs []object) []object
+		edit edit
 	}{
-		{"number missing", conform.RuleShape, in(added, 0, func(o object) { delete(o, "sequence_number") })},
+		{"no type", conform.RuleJSON, set(added, 0, "type", absent{})},
+		{"empty type", conform.RuleJSON, set(added, 0, "type", "")},
+		{"number missing", conform.RuleShape, set(added, 0, "sequence_number", absent{})},
 		{"number skipped", conform.RuleSequence, set(added, 1, "sequence_number", 99)},
 		{"number a string", conform.RuleShape, set(added, 1, "sequence_number", "3")},
-		{"no type", conform.RuleJSON, in(added, 0, func(o object) { delete(o, "type") })},
-		{"empty type", conform.RuleJSON, set(added, 0, "type", "")},
-		{"foreign event", conform.RuleGrammar, set(responses.EventTextDelta, 0, "type", "acme:trace")},
-		{"unknown event", conform.RuleGrammar,
-			set(responses.EventReasoningSummaryTextDelta, 0, "type", "response.reasoning_summary_text.more")},
-		{"error event", conform.RuleGrammar, set(responses.EventTextDelta, 0, "type", "error")},
-		{"null error key", conform.RuleErrorKey, set(responses.EventTextDelta, 0, "error", nil)},
-		{"null logprobs", conform.RuleShape, set(responses.EventTextDelta, 0, "logprobs", nil)},
+		{"foreign event", conform.RuleGrammar, set(textDelta, 0, "type", "acme:trace")},
+		{"unknown event", conform.RuleGrammar, set(textDelta, 0, "type", "response.output_text.more")},
+		{"error event", conform.RuleGrammar, set(textDelta, 0, "type", "error")},
+		{"null error key", conform.RuleErrorKey, set(textDelta, 0, "error", nil)},
+		{"null logprobs", conform.RuleShape, set(textDelta, 0, "logprobs", nil)},
 
-		{"created missing", conform.RuleCreated, drop(responses.EventCreated, 0)},
-		{"created twice", conform.RuleGrammar, double(responses.EventCreated, 0)},
-		{"created with output", conform.RuleCreated, func(t *testing.T, evs []object) []object {
-			response(evs[0])["output"] = []any{item(evs[find(t, evs, done, 0)])}
-			return evs
-		}},
-		{"in_progress missing", conform.RuleGrammar, drop(responses.EventInProgress, 0)},
-		{"in_progress twice", conform.RuleGrammar, double(responses.EventInProgress, 0)},
-		{"queued after in_progress", conform.RuleGrammar, func(t *testing.T, evs []object) []object {
-			evs = double(responses.EventInProgress, 0)(t, evs)
-			evs[2]["type"], response(evs[2])["status"] = responses.EventQueued, "queued"
-			return evs
-		}},
-		{"wrong status", conform.RuleShape, in(responses.EventInProgress, 0, func(o object) {
-			response(o)["status"] = "queued"
-		})},
-		{"other response", conform.RuleShape, in(responses.EventInProgress, 0, func(o object) {
-			response(o)["id"] = "resp_2"
-		})},
-		{"response null", conform.RuleShape, set(responses.EventInProgress, 0, "response", nil)},
+		{"created missing", conform.RuleCreated, drop(created, 0)},
+		{"created twice", conform.RuleGrammar, double(created, 0)},
+		{"created with output", conform.RuleCreated,
+			set(created, 0, "response.output", []any{
+				object{"type": "compaction", "id": "cmp_1", "status": "completed", "encrypted_content": ""}})},
+		{"in_progress missing", conform.RuleGrammar, drop(progress, 0)},
+		{"in_progress twice", conform.RuleGrammar, double(progress, 0)},
+		{"queued after in_progress", conform.RuleGrammar,
+			all(double(progress, 0),
+				set(progress, 1, "response.status", "queued"), set(progress, 1, "type", responses.EventQueued))},
+		{"wrong status", conform.RuleShape, set(progress, 0, "response.status", "queued")},
+		{"other response", conform.RuleShape, set(progress, 0, "response.id", "resp_2")},
+		{"response null", conform.RuleShape, set(progress, 0, "response", nil)},
 
 		{"terminal missing", conform.RuleTerminal, drop(completed, 0)},
 		{"terminal twice", conform.RuleTerminal, double(completed, 0)},
 		{"item open at the end", conform.RuleTerminal, drop(done, 3)},
-		{"output empty at the end", conform.RuleFinal, in(completed, 0, func(o object) {
-			response(o)["output"] = []any{}
-		})},
-		{"output changed at the end", conform.RuleFinal, in(completed, 0, func(o object) {
-			response(o)["output"].([]any)[0].(object)["id"] = "rs_x"
-		})},
-		{"completed without time", conform.RuleShape, in(completed, 0, func(o object) {
-			response(o)["completed_at"] = nil
-		})},
-		{"completed with an error", conform.RuleShape, in(completed, 0, func(o object) {
-			response(o)["error"] = object{"code": "c", "message": "m"}
-		})},
-		{"output null", conform.RuleShape, in(completed, 0, func(o object) { response(o)["output"] = nil })},
-		{"tools null", conform.RuleShape, in(completed, 0, func(o object) { response(o)["tools"] = nil })},
-		{"key missing", conform.RuleShape, in(completed, 0, func(o object) { delete(response(o), "max_tool_calls") })},
-		{"float time", conform.RuleShape, in(completed, 0, func(o object) { response(o)["created_at"] = 1.5 })},
-		{"thin usage", conform.RuleShape, in(completed, 0, func(o object) {
-			delete(response(o)["usage"].(object), "input_tokens_details")
-		})},
-		{"text without format", conform.RuleShape, in(completed, 0, func(o object) { response(o)["text"] = object{} })},
+		{"output empty at the end", conform.RuleFinal, set(completed, 0, "response.output", []any{})},
+		{"output changed at the end", conform.RuleFinal, set(completed, 0, "response.output.0.id", "rs_x")},
+		{"completed without time", conform.RuleShape, set(completed, 0, "response.completed_at", nil)},
+		{"completed with an error", conform.RuleShape,
+			set(completed, 0, "response.error", object{"code": "c", "message": "m"})},
+		{"output null", conform.RuleShape, set(completed, 0, "response.output", nil)},
+		{"tools null", conform.RuleShape, set(completed, 0, "response.tools", nil)},
+		{"key missing", conform.RuleShape, set(completed, 0, "response.max_tool_calls", absent{})},
+		{"float time", conform.RuleShape, set(completed, 0, "response.created_at", 1.5)},
+		{"tokens not in digits", conform.RuleShape,
+			set(completed, 0, "response.usage.total_tokens", json.RawMessage("1e3"))},
+		{"thin usage", conform.RuleShape, set(completed, 0, "response.usage.input_tokens_details", absent{})},
+		{"text without format", conform.RuleShape, set(completed, 0, "response.text", object{})},
 
 		{"added missing", conform.RuleGrammar, drop(added, 0)},
 		{"added twice", conform.RuleGrammar, double(added, 1)},
 		{"done missing", conform.RuleGrammar, drop(done, 0)},
 		{"done twice", conform.RuleGrammar, double(done, 1)},
 		{"output index wrong", conform.RuleOutput, set(added, 1, "output_index", 2)},
-		{"output index missing", conform.RuleShape, in(done, 0, func(o object) { delete(o, "output_index") })},
+		{"output index missing", conform.RuleShape, set(done, 0, "output_index", absent{})},
 		{"item null", conform.RuleShape, set(added, 0, "item", nil)},
-		{"new item not in progress", conform.RuleShape, in(added, 0, func(o object) {
-			item(o)["status"] = "completed"
-		})},
-		{"done item in progress", conform.RuleShape, in(done, 0, func(o object) { item(o)["status"] = "in_progress" })},
-		{"item without status", conform.RuleShape, in(added, 0, func(o object) { delete(item(o), "status") })},
-		{"incomplete item in the middle", conform.RuleShape, in(done, 0, func(o object) {
-			item(o)["status"] = "incomplete"
-		})},
-		{"incomplete item, completed response", conform.RuleShape, func(t *testing.T, evs []object) []object {
-			last := evs[find(t, evs, done, 3)]
-			item(last)["status"] = "incomplete"
-			response(evs[len(evs)-1])["output"].([]any)[3].(object)["status"] = "incomplete"
-			return evs
-		}},
-		{"id empty", conform.RuleItemID, in(added, 0, func(o object) { item(o)["id"] = "" })},
-		{"id changed at done", conform.RuleItemID, in(done, 0, func(o object) { item(o)["id"] = "rs_x" })},
-		{"id changed in a delta", conform.RuleItemID, set(responses.EventTextDelta, 1, "item_id", "msg_x")},
-		{"id used twice", conform.RuleItemID, func(t *testing.T, evs []object) []object {
-			item(evs[find(t, evs, added, 1)])["id"] = item(evs[find(t, evs, added, 0)])["id"]
-			return evs
-		}},
-		{"type changed at done", conform.RuleItemID, in(done, 0, func(o object) {
-			item(o)["type"] = "compaction"
-			item(o)["encrypted_content"] = ""
-		})},
-		{"foreign item", conform.RuleShape, in(added, 0, func(o object) { item(o)["type"] = "acme:thing" })},
-		{"new message with content", conform.RuleShape, in(added, 1, func(o object) {
-			item(o)["content"] = []any{object{"type": "output_text", "text": "x", "annotations": []any{}}}
-		})},
-		{"content null", conform.RuleShape, in(added, 1, func(o object) { item(o)["content"] = nil })},
-		{"phase null", conform.RuleShape, in(added, 1, func(o object) { item(o)["phase"] = nil })},
-		{"encrypted content null", conform.RuleShape, in(added, 0, func(o object) {
-			item(o)["encrypted_content"] = nil
-		})},
-		{"content changed at done", conform.RuleFinal, in(done, 1, func(o object) { item(o)["content"] = []any{} })},
-		{"summary changed at done", conform.RuleFinal, in(done, 0, func(o object) { item(o)["summary"] = []any{} })},
+		{"new item not in progress", conform.RuleShape, set(added, 0, "item.status", "completed")},
+		{"done item in progress", conform.RuleShape, set(done, 0, "item.status", "in_progress")},
+		{"item without status", conform.RuleShape, set(added, 0, "item.status", absent{})},
+		{"incomplete item in the middle", conform.RuleShape, set(done, 0, "item.status", "incomplete")},
+		{"incomplete item, completed response", conform.RuleShape,
+			all(set(done, 3, "item.status", "incomplete"),
+				set(completed, 0, "response.output.3.status", "incomplete"))},
+		{"id empty", conform.RuleItemID, set(added, 0, "item.id", "")},
+		{"id changed at done", conform.RuleItemID, set(done, 0, "item.id", "rs_x")},
+		{"id changed in a delta", conform.RuleItemID, set(textDelta, 1, "item_id", "msg_x")},
+		{"id used twice", conform.RuleItemID, sameID},
+		{"type changed at done", conform.RuleItemID,
+			all(set(done, 0, "item.encrypted_content", ""), set(done, 0, "item.type", "compaction"))},
+		{"foreign item", conform.RuleShape, set(added, 0, "item.type", "acme:thing")},
+		{"new message with content", conform.RuleShape,
+			set(added, 1, "item.content", []any{object{"type": "output_text", "text": "x", "annotations": []any{}}})},
+		{"content null", conform.RuleShape, set(added, 1, "item.content", nil)},
+		{"phase null", conform.RuleShape, set(added, 1, "item.phase", nil)},
+		{"encrypted content null", conform.RuleShape, set(added, 0, "item.encrypted_content", nil)},
+		{"content changed at done", conform.RuleFinal, set(done, 1, "item.content", []any{})},
+		{"summary changed at done", conform.RuleFinal, set(done, 0, "item.summary", []any{})},
 
-		{"call id empty", conform.RuleCallID, in(added, 2, func(o object) { item(o)["call_id"] = "" })},
-		{"call id too long", conform.RuleCallID, in(added, 2, func(o object) {
-			item(o)["call_id"] = strings.Repeat("c", 65)
-		})},
-		{"call id missing", conform.RuleShape, in(added, 2, func(o object) { delete(item(o), "call_id") })},
-		{"call id equals id", conform.RuleCallID, in(added, 2, func(o object) { item(o)["call_id"] = item(o)["id"] })},
-		{"call id used twice", conform.RuleCallID, in(added, 3, func(o object) { item(o)["call_id"] = "call_1" })},
-		{"call id changed at done", conform.RuleCallID, in(done, 2, func(o object) { item(o)["call_id"] = "call_x" })},
-		{"name changed at done", conform.RuleFinal, in(done, 2, func(o object) { item(o)["name"] = "g" })},
-		{"arguments changed at done", conform.RuleFinal, in(done, 2, func(o object) { item(o)["arguments"] = "{ }" })},
-		{"arguments not the deltas", conform.RuleFinal, set(responses.EventArgumentsDone, 0, "arguments", "{ }")},
-		{"arguments done missing", conform.RuleGrammar, drop(responses.EventArgumentsDone, 1)},
-		{"arguments done twice", conform.RuleGrammar, double(responses.EventArgumentsDone, 0)},
-		{"arguments of another name", conform.RuleFinal, set(responses.EventArgumentsDone, 0, "name", "g")},
-		{"new call with arguments", conform.RuleShape, in(added, 2, func(o object) { item(o)["arguments"] = "{" })},
+		{"call id empty", conform.RuleCallID, set(added, 2, "item.call_id", "")},
+		{"call id too long", conform.RuleCallID, set(added, 2, "item.call_id", strings.Repeat("c", 65))},
+		{"call id missing", conform.RuleShape, set(added, 2, "item.call_id", absent{})},
+		{"call id used twice", conform.RuleCallID, set(added, 3, "item.call_id", "call_1")},
+		{"call id equals id", conform.RuleCallID,
+			all(set(added, 2, "item.id", "x"), set(added, 2, "item.call_id", "x"))},
+		{"call id changed at done", conform.RuleCallID, set(done, 2, "item.call_id", "call_x")},
+		{"name changed at done", conform.RuleFinal, set(done, 2, "item.name", "g")},
+		{"arguments changed at done", conform.RuleFinal, set(done, 2, "item.arguments", "{ }")},
+		{"arguments not the deltas", conform.RuleFinal, set(argumentsDone, 0, "arguments", "{ }")},
+		{"arguments done missing", conform.RuleGrammar, drop(argumentsDone, 1)},
+		{"arguments done twice", conform.RuleGrammar, double(argumentsDone, 0)},
+		{"arguments of another name", conform.RuleFinal, set(argumentsDone, 0, "name", "g")},
+		{"new call with arguments", conform.RuleShape, set(added, 2, "item.arguments", "{")},
 
-		{"part added missing", conform.RuleGrammar, drop(responses.EventPartAdded, 0)},
-		{"part added twice", conform.RuleGrammar, double(responses.EventPartAdded, 0)},
-		{"part done missing", conform.RuleGrammar, drop(responses.EventPartDone, 0)},
-		{"part done missing at the end of an item", conform.RuleGrammar, drop(responses.EventPartDone, 1)},
-		{"part done twice", conform.RuleGrammar, double(responses.EventPartDone, 0)},
-		{"part index wrong", conform.RulePart, set(responses.EventPartAdded, 1, "content_index", 0)},
-		{"part index of a delta wrong", conform.RulePart, set(responses.EventTextDelta, 0, "content_index", 1)},
-		{"part index missing", conform.RuleShape, in(responses.EventTextDelta, 0, func(o object) {
-			delete(o, "content_index")
-		})},
-		{"summary index wrong", conform.RulePart, set(responses.EventReasoningSummaryPartAdded, 0, "summary_index", 1)},
-		{"new part with text", conform.RuleShape, in(responses.EventPartAdded, 0, func(o object) {
-			o["part"].(object)["text"] = "x"
-		})},
-		{"new refusal with text", conform.RuleShape, in(responses.EventPartAdded, 1, func(o object) {
-			o["part"].(object)["refusal"] = "x"
-		})},
-		{"part of another item's kind", conform.RuleGrammar, in(responses.EventPartAdded, 0, func(o object) {
-			o["part"] = object{"type": "reasoning_text", "text": ""}
-		})},
-		{"part null", conform.RuleShape, set(responses.EventPartAdded, 0, "part", nil)},
-		{"part annotations null", conform.RuleShape, in(responses.EventPartAdded, 0, func(o object) {
-			o["part"].(object)["annotations"] = nil
-		})},
-		{"part changed at done", conform.RuleFinal, in(responses.EventPartDone, 0, func(o object) {
-			o["part"].(object)["text"] = "other"
-		})},
-		{"part of another type at done", conform.RuleFinal, in(responses.EventPartDone, 0, func(o object) {
-			o["part"] = object{"type": "refusal", "refusal": ""}
-		})},
-		{"annotations lost at done", conform.RuleFinal, in(responses.EventPartDone, 0, func(o object) {
-			o["part"].(object)["annotations"] = []any{}
-		})},
-		{"annotation index wrong", conform.RulePart, set(responses.EventAnnotationAdded, 0, "annotation_index", 1)},
-		{"annotation thin", conform.RuleShape,
-			set(responses.EventAnnotationAdded, 0, "annotation", object{"type": "url_citation"})},
-		{"text done missing", conform.RuleGrammar, drop(responses.EventTextDone, 0)},
-		{"text done twice", conform.RuleGrammar, double(responses.EventTextDone, 0)},
-		{"text not the deltas", conform.RuleFinal, set(responses.EventTextDone, 0, "text", "hell")},
-		{"delta lost", conform.RuleFinal, drop(responses.EventTextDelta, 0)},
-		{"delta null", conform.RuleShape, set(responses.EventTextDelta, 0, "delta", nil)},
-		{"delta after done", conform.RuleGrammar, func(t *testing.T, evs []object) []object {
-			i, j := find(t, evs, responses.EventTextDelta, 1), find(t, evs, responses.EventTextDone, 0)
-			evs[i], evs[j] = evs[j], evs[i]
-			evs[i]["text"] = "hel"
-			renumber(evs)
-			return evs
-		}},
-		{"delta of another part's kind", conform.RuleGrammar,
-			set(responses.EventRefusalDelta, 0, "type", responses.EventTextDelta)},
+		{"part added missing", conform.RuleGrammar, drop(partAdded, 0)},
+		{"part added twice", conform.RuleGrammar, double(partAdded, 0)},
+		{"part done missing", conform.RuleGrammar, drop(partDone, 0)},
+		{"part done missing at the end of an item", conform.RuleGrammar, drop(partDone, 1)},
+		{"part done twice", conform.RuleGrammar, double(partDone, 0)},
+		{"part index wrong", conform.RulePart, set(partAdded, 1, "content_index", 0)},
+		{"part index of a delta wrong", conform.RulePart, set(textDelta, 0, "content_index", 1)},
+		{"part index missing", conform.RuleShape, set(textDelta, 0, "content_index", absent{})},
+		{"summary index wrong", conform.RulePart,
+			set(responses.EventReasoningSummaryPartAdded, 0, "summary_index", 1)},
+		{"new part with text", conform.RuleShape, set(partAdded, 0, "part.text", "x")},
+		{"new refusal with text", conform.RuleShape, set(partAdded, 1, "part.refusal", "x")},
+		{"part of another item's kind", conform.RuleGrammar,
+			set(partAdded, 0, "part", object{"type": "reasoning_text", "text": ""})},
+		{"part null", conform.RuleShape, set(partAdded, 0, "part", nil)},
+		{"part annotations null", conform.RuleShape, set(partAdded, 0, "part.annotations", nil)},
+		{"part changed at done", conform.RuleFinal, set(partDone, 0, "part.text", "other")},
+		{"part of another type at done", conform.RuleFinal,
+			set(partDone, 0, "part", object{"type": "refusal", "refusal": ""})},
+		{"annotations lost at done", conform.RuleFinal, set(partDone, 0, "part.annotations", []any{})},
+		{"annotation index wrong", conform.RulePart, set(annotationAdded, 0, "annotation_index", 1)},
+		{"annotation thin", conform.RuleShape, set(annotationAdded, 0, "annotation", object{"type": "url_citation"})},
+		{"text done missing", conform.RuleGrammar, drop(textDone, 0)},
+		{"text done twice", conform.RuleGrammar, double(textDone, 0)},
+		{"text not the deltas", conform.RuleFinal, set(textDone, 0, "text", "hell")},
+		{"delta lost", conform.RuleFinal, drop(textDelta, 0)},
+		{"delta null", conform.RuleShape, set(textDelta, 0, "delta", nil)},
+		{"delta after done", conform.RuleGrammar, delayed(textDelta, 1, textDone)},
+		{"delta of another part's kind", conform.RuleGrammar, set(responses.EventRefusalDelta, 0, "type", textDelta)},
 		{"refusal not the deltas", conform.RuleFinal, set(responses.EventRefusalDone, 0, "refusal", "yes")},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			events := tt.edit(t, legal(t))
 			var c conform.Checker
 			err := check(&c, encode(t, events))
 			v, ok := errors.AsType[*conform.Violation](err)
-			switch {
-			case !ok:
+			if !ok || v.Rule != tt.rule || v.Detail == "" || v.Index < 0 || v.Index > int64(len(events)) {
 				t.Fatalf("found %v, want a violation of %s", err, tt.rule)
-			case v.Rule != tt.rule:
-				t.Fatalf("%+v: v.Rule = %q, want %q", tt, v.Rule, tt.rule)
-			case v.Detail == "":
-				t.Fatalf(`%+v: v.Detail = "", want another value`, tt)
-			case v.Index < 0:
-				t.Fatalf("%+v: v.Index = %d, want at least 0", tt, v.Index)
-			case v.Index > int64(len(events)):
-				t.Fatalf("%+v: v.Index = %d, want at most %d", tt, v.Index, int64(len(events)))
 			}
 			if again := c.End(); again != err {
 				t.Errorf("the violation was forgotten: %v", again)
@@ -343,9 +337,9 @@ func TestCheckerAcceptsLegalStreams(t *testing.T) {
 		}
 	}
 	events = slices.Insert(events, i, extra...)
-	last := response(events[len(events)-1])
+	last := events[len(events)-1]["response"].(object)
 	last["output"] = slices.Insert(last["output"].([]any), 1, any(extra[2]["item"]))
-	renumber(events)
+	renumbered(events)
 	if err := check(&conform.Checker{Extensions: true}, encode(t, events)); err != nil {
 		t.Errorf("with extensions: %v", err)
 	}

@@ -10,20 +10,23 @@ import (
 	"holon/test/conform"
 )
 
-// transports are the ways to a server.
-func (s *server) transports(t *testing.T) map[string]conform.Target {
-	t.Helper()
-	doc := document(t)
-	return map[string]conform.Target{
-		"tcp":  {BaseURL: s.tcp, Model: "scripted/conformance", Schemas: doc},
-		"unix": {BaseURL: "http://agentd", Socket: s.socket, Model: "scripted/conformance", Schemas: doc},
+// transports are the ways to a server. The fast tier takes one: agentd's own tests take both.
+func (s *server) transports(fast string) map[string]conform.Target {
+	ways := map[string]conform.Target{
+		"tcp":  {BaseURL: s.tcp, Model: "scripted/conformance"},
+		"unix": {BaseURL: "http://agentd/v1", Socket: s.socket, Model: "scripted/conformance"},
 	}
+	if testing.Short() {
+		return map[string]conform.Target{fast: ways[fast]}
+	}
+	return ways
 }
 
 // All cases, started at once as the official suite starts its own.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	s := serve(t, "--concurrency", "16", "--queue-limit", "1000")
-	for name, target := range s.transports(t) {
+	for name, target := range s.transports("tcp") {
 		t.Run(name, func(t *testing.T) {
 			suite := conform.New(target)
 			defer suite.Close()
@@ -41,43 +44,34 @@ func TestConformance(t *testing.T) {
 // The official cases against a server as it is started by default: one turn at
 // a time, and everything else waits its turn.
 func TestOfficialCasesOneAtATime(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
-	for name, target := range s.transports(t) {
+	for name, target := range s.transports("unix") {
 		t.Run(name, func(t *testing.T) {
 			suite := conform.New(target)
 			defer suite.Close()
-			n := 0
-			for _, r := range suite.All(t.Context(), official()) {
-				n++
+			cases := slices.DeleteFunc(conform.Cases(), func(c conform.Case) bool { return c.Kind != conform.Official })
+			if len(cases) != 17 {
+				t.Errorf("%d official cases, want 17", len(cases))
+			}
+			for _, r := range suite.All(t.Context(), cases) {
 				if r.Err != nil {
 					t.Errorf("%s: %v", r.Case.ID, r.Err)
 				}
 			}
-			if n != 17 {
-				t.Errorf("%d official cases, want 17", n)
-			}
 		})
 	}
-}
-
-func official() (cases []conform.Case) {
-	for _, c := range conform.Cases() {
-		if c.Kind == conform.Official {
-			cases = append(cases, c)
-		}
-	}
-	return cases
 }
 
 // Sixteen suites at once, half of them over TCP. Each waits for its answers, so
 // the test ends only if every one of them does.
 func TestSixteenSuitesAtOnce(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes a while")
+		t.Skip("full tier: a load of a thousand turns")
 	}
 	const suites = 16
 	s := serve(t, "--concurrency", "16", "--queue-limit", "4000")
-	targets := slices.Collect(maps.Values(s.transports(t)))
+	targets := slices.Collect(maps.Values(s.transports("")))
 	var running sync.WaitGroup
 	errs := make(chan error, suites*len(conform.Cases()))
 	for i := range suites {

@@ -22,8 +22,6 @@ import (
 	"time"
 
 	"holon/responses/client"
-	"holon/test/conform"
-	"holon/test/conform/schema"
 	"holon/test/programs"
 )
 
@@ -163,14 +161,4 @@ func (l *serverLog) tail() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Join(l.lines, "\n")
-}
-
-// document is the protocol's own OpenAPI document.
-func document(t *testing.T) conform.Schemas {
-	t.Helper()
-	doc, err := schema.Official()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return doc
 }

@@ -23,13 +23,9 @@ import (
 // Any answers of a model, cancelled at any time, give a legal stream. The same
 // stream is on disk and replayed, and its deltas give the final response.
 func TestDeltasGiveTheResponse(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", s.socket)
-	}}
-	defer transport.CloseIdleConnections()
-	c := &caller{http: &http.Client{Transport: transport}, ctx: t.Context()}
-	doc := document(t)
+	c := s.caller(t)
 	turns := 0
 	statuses := make(map[any]int)
 	rapid.Check(t, func(t *rapid.T) {
@@ -56,13 +52,6 @@ func TestDeltasGiveTheResponse(t *testing.T) {
 			t.Fatalf("%v: %s", err, wire)
 		}
 		events := split(t, wire)
-		if doc != nil && !shown {
-			for _, data := range events {
-				if err := doc.Event(data); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
 		built, final, err := rebuild(events)
 		if err != nil {
 			t.Fatalf("%v: %s", err, wire)
@@ -88,12 +77,9 @@ func TestDeltasGiveTheResponse(t *testing.T) {
 
 // A stream that lost something does not give its response.
 func TestRebuildNeedsEveryDelta(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", s.socket)
-	}}
-	defer transport.CloseIdleConnections()
-	c := &caller{http: &http.Client{Transport: transport}, ctx: t.Context()}
+	c := s.caller(t)
 	wire, err := c.turn(`{"model":"scripted/clients","input":"Weather in Paris? Say hello.","stream":true,"tools":[`+
 		lookUp+`]}`, -1)
 	if err != nil {
@@ -120,6 +106,14 @@ func TestRebuildNeedsEveryDelta(t *testing.T) {
 type caller struct {
 	http *http.Client
 	ctx  context.Context // of the test
+}
+
+func (s *server) caller(t *testing.T) *caller {
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", s.socket)
+	}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &caller{http: &http.Client{Transport: transport}, ctx: t.Context()}
 }
 
 // do sends a request; the caller closes the answer.

@@ -6,10 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,22 +20,13 @@ import (
 // OpenAI's client for Go: the release of go.mod, and the old one whose reader
 // of streams is the strictest.
 func TestOpenAIGo(t *testing.T) {
-	s := serve(t, "--concurrency", "4")
-	for _, release := range []struct {
-		name    string
-		program func(*testing.T) string
-	}{
-		{"present", func(*testing.T) string { return programs.Must("gosdk") }},
-		{"3.8.1", oldClient},
-	} {
-		t.Run(release.name, func(t *testing.T) {
-			program := release.program(t)
-			t.Run("tcp", func(t *testing.T) { checks(t, "", program, s.tcp, "scripted/clients") })
-			t.Run("unix", func(t *testing.T) {
-				checks(t, "", program, "http://agentd/v1", "scripted/clients", s.socket)
-			})
-		})
-	}
+	t.Parallel()
+	play(t, "unix", "", programs.Must("gosdk"))
+}
+
+func TestOpenAIGoOld(t *testing.T) {
+	t.Parallel()
+	play(t, "unix", "", oldClient(t))
 }
 
 // oldClient builds the client with the old release. That takes a minute and shows little that the present one does
@@ -56,54 +48,65 @@ func oldClient(t *testing.T) string {
 	return program
 }
 
-func TestOpenAINode(t *testing.T) { onNode(t, "openai.mjs") }
-
-func TestAISDK(t *testing.T) { onNode(t, "ai.mjs") }
-
-func onNode(t *testing.T, program string) {
-	t.Helper()
+// Its WebSockets know no Unix sockets.
+func TestOpenAINode(t *testing.T) {
+	t.Parallel()
 	installNode(t)
-	s := serve(t, "--concurrency", "4")
-	t.Run("tcp", func(t *testing.T) { checks(t, "node", "node", program, s.tcp, "scripted/clients") })
-	t.Run("unix", func(t *testing.T) {
-		checks(t, "node", "node", program, "http://agentd/v1", "scripted/clients", s.socket)
-	})
+	play(t, "tcp", "node", "node", "openai.mjs")
 }
 
-// installNode puts the packages of the lock file into node/node_modules, unless
-// they are there.
+func TestAISDK(t *testing.T) {
+	t.Parallel()
+	installNode(t)
+	play(t, "unix", "node", "node", "ai.mjs")
+}
+
+// play has a client's program check a server over the sockets of transports.
+func play(t *testing.T, fast, dir string, command ...string) {
+	t.Helper()
+	for name, way := range serve(t, "--concurrency", "4").transports(fast) {
+		t.Run(name, func(t *testing.T) {
+			args := append(slices.Clone(command[1:]), way.BaseURL, "scripted/clients")
+			if way.Socket != "" {
+				args = append(args, way.Socket)
+			}
+			checks(t, dir, command[0], args...)
+		})
+	}
+}
+
+// installNode skips a test without the packages of the lock file.
 func installNode(t *testing.T) {
 	t.Helper()
-	for _, program := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("there is no %s", program)
-		}
+	if err := installed(); err != nil {
+		t.Skipf("the packages cannot be installed, so these clients are not checked: %v", err)
 	}
+}
+
+// installed puts the packages of the lock file into node/node_modules, unless they are there. A fresh clone takes what
+// npm has kept of earlier ones.
+var installed = sync.OnceValue(func() error {
 	if err := exec.Command("node", "-e",
 		"process.exit(process.versions.node.split('.')[0] < 20 ? 1 : 0)").Run(); err != nil {
-		t.Skipf("these clients need Node 20 or newer: %v", err)
+		return fmt.Errorf("these clients need Node 20 or newer: %w", err)
 	}
 	lock, err := os.ReadFile(filepath.Join("node", "package-lock.json"))
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	stamp := filepath.Join("node", "node_modules", ".installed") // the lock file that it was installed from
 	if have, err := os.ReadFile(stamp); err == nil && bytes.Equal(have, lock) {
-		return
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		t.Fatal(err)
+		return nil
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts")
+	cmd := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--prefer-offline")
 	cmd.Dir = "node"
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Skipf("the packages cannot be installed, so these clients are not checked: npm ci: %v\n%s", err, out)
+		return fmt.Errorf("npm ci: %w\n%s", err, out)
 	}
-	if err := os.WriteFile(stamp, lock, 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
+	return os.WriteFile(stamp, lock, 0o600)
+})
 
 // checks runs a program that prints a line of JSON a check, and makes each a
 // subtest.

@@ -10,6 +10,8 @@ import (
 func TestBoundsOfContent(t *testing.T) {
 	const mib = 1 << 20
 	message := func(p Part) Item { return &Message{Role: RoleUser, Content: []Part{InputText("x"), p}} }
+	const char = "ä" // bounds count characters, so bytes would refuse the first
+	longest := strings.Repeat(char, 32*mib+1)
 	for param, tt := range map[string]struct {
 		edge int
 		item func(s string) Item
@@ -37,12 +39,11 @@ func TestBoundsOfContent(t *testing.T) {
 		"encrypted_content": {10 * mib, func(s string) Item { return &Compaction{EncryptedContent: s} }},
 		"output":            {10 * mib, func(s string) Item { return &ToolCall{CallID: "c", Name: "f", Output: s} }},
 	} {
-		const char = "ä" // bounds count characters, so bytes would refuse the first
-		err := checkItem(tt.item(strings.Repeat(char, tt.edge)))
+		err := checkItem(tt.item(longest[:tt.edge*len(char)]))
 		if err != nil && strings.Contains(err.Error(), "characters") { // it is no address, which is said after its length
 			t.Errorf("%s at the edge: %v", param, err)
 		}
-		e, _ := errors.AsType[*Error](checkItem(tt.item(strings.Repeat(char, tt.edge+1))))
+		e, _ := errors.AsType[*Error](checkItem(tt.item(longest[:(tt.edge+1)*len(char)])))
 		switch {
 		case e == nil:
 			t.Errorf("%.120q: e = nil, want a value", param)

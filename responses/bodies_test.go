@@ -44,7 +44,7 @@ type body struct {
 	Body    json.RawMessage
 }
 
-func bodies(t *testing.T) (list []body) {
+func bodies(t testing.TB) (list []body) {
 	t.Helper()
 	file, err := os.Open("testdata/bodies.ndjson")
 	if err != nil {

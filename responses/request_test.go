@@ -1,9 +1,12 @@
 package responses_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -186,134 +189,42 @@ func TestNewRequest(t *testing.T) {
 	}
 }
 
-// Every refusal names the field, in the words of the client's own JSON.
-func TestDecodeRequestRefuses(t *testing.T) {
-	long := strings.Repeat("x", 513)
-	pairs := make([]string, 17)
-	for i := range pairs {
-		pairs[i] = fmt.Sprintf(`"k%d":"v"`, i)
+// Every refusal names the field, what it may be and what it is, in words of the client's own JSON. A line of the file
+// is a body, and after an arrow what is wrong with it.
+func TestRefusals(t *testing.T) {
+	const name, arrow = "refusals.txt", "  →  "
+	file, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
 	}
-	tests := []struct{ body, code, param string }{
-		{``, responses.CodeInvalidJSON, ""},
-		{`{`, responses.CodeInvalidJSON, ""},
-		{`null`, responses.CodeInvalidJSON, ""},
-		{" \n", responses.CodeInvalidJSON, ""},
-		{`[]`, responses.CodeInvalidJSON, ""},
-		{`{} {}`, responses.CodeInvalidJSON, ""},
-		{"{\"model\":\"\xff\"}", responses.CodeInvalidJSON, ""},
-		{strings.Repeat(`{"input":[`, 200), responses.CodeInvalidJSON, ""},
-		{`{"model":5}`, responses.CodeInvalidValue, "model"},
-		{`{"stream":"yes"}`, responses.CodeInvalidValue, "stream"},
-		{`{"temperature":"hot"}`, responses.CodeInvalidValue, "temperature"},
-		{`{"max_output_tokens":1.5}`, responses.CodeInvalidValue, "max_output_tokens"},
-		{`{"max_output_tokens":0}`, responses.CodeInvalidValue, "max_output_tokens"},
-		{`{"max_tool_calls":-1}`, responses.CodeInvalidValue, "max_tool_calls"},
-		{`{"top_logprobs":21}`, responses.CodeInvalidValue, "top_logprobs"},
-		{`{"truncation":"sometimes"}`, responses.CodeInvalidValue, "truncation"},
-		{`{"reasoning":{"effort":3}}`, responses.CodeInvalidValue, "reasoning.effort"},
-		{`{"text":{"format":{"type":"xml"}}}`, responses.CodeInvalidValue, "text.format.type"},
-		{`{"text":{"format":{"name":1}}}`, responses.CodeInvalidValue, "text.format.name"},
-		{`{"input":5}`, responses.CodeInvalidValue, "input"},
-		{`{"input":{}}`, responses.CodeInvalidValue, "input"},
-		{`{"input":["x"]}`, responses.CodeInvalidValue, "input[0]"},
-		{`{"input":[null]}`, responses.CodeMissingParameter, "input[0].type"},
-		{`{"input":[{"role":"user","content":"a"},{"content":"b"}]}`, responses.CodeMissingParameter, "input[1].type"},
-		{`{"input":[{"type":"message","content":"b"}]}`, responses.CodeMissingParameter, "input[0].role"},
-		{`{"input":[{"role":"wizard","content":"b"}]}`, responses.CodeInvalidValue, "input[0].role"},
-		{`{"input":[{"role":"assistant","content":"b","phase":"early"}]}`, responses.CodeInvalidValue,
-			"input[0].phase"},
-		{`{"input":[{"role":"user","content":7}]}`, responses.CodeInvalidValue, "input[0].content"},
-		{`{"input":[{"role":"user","content":[{"type":"input_text","text":"a"},{"text":"b"}]}]}`,
-			responses.CodeMissingParameter, "input[0].content[1].type"},
-		{`{"input":[{"role":"user","content":[{"type":"input_song"}]}]}`, responses.CodeInvalidValue,
-			"input[0].content[0].type"},
-		{`{"input":[{"role":"user","content":[{"type":"input_text","text":1}]}]}`, responses.CodeInvalidValue,
-			"input[0].content[0].text"},
-		{`{"input":[{"type":"input_image","detail":"huge"}]}`, responses.CodeInvalidValue, "input[0].detail"},
-		{`{"input":[{"type":"function_call","name":"f","arguments":""}]}`, responses.CodeInvalidValue,
-			"input[0].call_id"},
-		{`{"input":[{"type":"function_call","call_id":"c","arguments":""}]}`, responses.CodeMissingParameter,
-			"input[0].name"},
-		{`{"input":[{"type":"function_call_output","call_id":"` + strings.Repeat("c", 65) + `","output":""}]}`,
-			responses.CodeInvalidValue, "input[0].call_id"},
-		{`{"input":[{"type":"function_call_output","call_id":"c"}]}`, responses.CodeMissingParameter,
-			"input[0].output"},
-		{`{"input":[{"type":"function_call_output","call_id":"c","output":[3]}]}`, responses.CodeInvalidValue,
-			"input[0].output[0]"},
-		{`{"input":[{"type":"reasoning","summary":[{"type":"x"}]}]}`, responses.CodeInvalidValue,
-			"input[0].summary[0].type"},
-		{`{"input":[{"type":"compaction"}]}`, responses.CodeMissingParameter, "input[0].encrypted_content"},
-		{`{"input":[{"type":"item_reference"}]}`, responses.CodeMissingParameter, "input[0].id"},
-		{`{"input":[{"type":"holon:tool_call","output":{}}]}`, responses.CodeInvalidValue, "input[0].output"},
-		{`{"tools":[5]}`, responses.CodeInvalidValue, "tools[0]"},
-		{`{"tools":[{"type":"function"}]}`, responses.CodeMissingParameter, "tools[0].name"},
-		{`{"tools":[{"type":"x"},{"type":"function","name":"a b"}]}`, responses.CodeInvalidValue, "tools[1].name"},
-		{`{"tools":[{"type":"function","name":"ü"}]}`, responses.CodeInvalidValue, "tools[0].name"},
-		{`{"tools":[{"type":"function","name":"f"},{"type":"function","name":"f"}]}`, responses.CodeInvalidValue,
-			"tools[1].name"},
-		{`{"tools":[{"type":"function","name":"f","parameters":[]}]}`, responses.CodeInvalidValue,
-			"tools[0].parameters"},
-		{`{"tools":[` + strings.Repeat(`{"type":"x"},`, 1024) + `{"type":"x"}]}`, responses.CodeInvalidValue, "tools"},
-		{`{"tool_choice":"maybe"}`, responses.CodeInvalidValue, "tool_choice"},
-		{`{"tool_choice":{"type":"function"}}`, responses.CodeMissingParameter, "tool_choice.name"},
-		{`{"tool_choice":{"type":"function","name":5}}`, responses.CodeInvalidValue, "tool_choice.name"},
-		{`{"tool_choice":{"type":"function","name":"a b"}}`, responses.CodeInvalidValue, "tool_choice.name"},
-		{`{"tool_choice":{"type":"hosted"}}`, responses.CodeInvalidValue, "tool_choice"},
-		{`{"tool_choice":{"type":"allowed_tools","tools":[]}}`, responses.CodeInvalidValue, "tool_choice.tools"},
-		{`{"tool_choice":{"type":"allowed_tools","tools":[{"type":"function"}]}}`, responses.CodeMissingParameter,
-			"tool_choice.tools[0].name"},
-		{`{"tool_choice":{"type":"allowed_tools","tools":[{"name":"f"},5]}}`, responses.CodeInvalidValue,
-			"tool_choice.tools[1]"},
-		{`{"include":["a",5]}`, responses.CodeInvalidValue, "include[1]"},
-		{`{"holon":{"skills":["a",5]}}`, responses.CodeInvalidValue, "holon.skills[1]"},
-		{`{"input":[{"role":"assistant","content":[{"type":"output_text","text":"x","logprobs":[{},{"bytes":[1,"x"]}]}]}]}`,
-			responses.CodeInvalidValue, "input[0].content[0].logprobs[1].bytes[1]"},
-		{`{"tool_choice":{"type":"allowed_tools","mode":"x","tools":[{"name":"f"}]}}`, responses.CodeInvalidValue,
-			"tool_choice.mode"},
-		{`{"metadata":{"a":1}}`, responses.CodeInvalidValue, "metadata.a"},
-		{`{"metadata":{"a":"` + long + `"}}`, responses.CodeInvalidValue, "metadata.a"},
-		{`{"metadata":{"` + long + `":"a"}}`, responses.CodeInvalidValue, "metadata"},
-		{`{"metadata":{` + strings.Join(pairs, ",") + `}}`, responses.CodeInvalidValue, "metadata"},
-		{`{"prompt_cache_key":"` + long + `"}`, responses.CodeInvalidValue, "prompt_cache_key"},
-		{`{"safety_identifier":"` + long + `"}`, responses.CodeInvalidValue, "safety_identifier"},
-		{`{"previous_response_id":"../../etc/passwd"}`, responses.CodePreviousNotFound, "previous_response_id"},
-		{`{"holon":{"turn_id":"a/b"}}`, responses.CodeInvalidValue, "holon.turn_id"},
-		{`{"holon":{"session_id":"` + long + `"}}`, responses.CodeInvalidValue, "holon.session_id"},
-		{`{"holon":{"session_id":5}}`, responses.CodeInvalidValue, "holon.session_id"},
-		{`{"holon":{"sesion_id":"x"}}`, responses.CodeUnsupportedParameter, "holon.sesion_id"},
-		{`{"holon":[]}`, responses.CodeInvalidValue, "holon"},
-		{`{"holon":{"isolation":"vm"}}`, responses.CodeInvalidValue, "holon.isolation"},
-		{`{"holon":{"skills":"pdf"}}`, responses.CodeInvalidValue, "holon.skills"},
-		{`{"holon":{"on_disconnect":"wait"}}`, responses.CodeInvalidValue, "holon.on_disconnect"},
-		{`{"holon":{"limits":{"timeout_ms":-1}}}`, responses.CodeInvalidValue, "holon.limits.timeout_ms"},
-		{`{"holon":{"limits":{"max_turns":1}}}`, responses.CodeUnsupportedParameter, "holon.limits.max_turns"},
-		{`{"holon":{"limits":{"MAX_ROUNDS":1}}}`, responses.CodeUnsupportedParameter, "holon.limits.MAX_ROUNDS"},
-		{`{"holon":{"limits":5}}`, responses.CodeInvalidValue, "holon.limits"},
-		{`{"holon":{"limits":{"max_rounds":"5"}}}`, responses.CodeInvalidValue, "holon.limits.max_rounds"},
+	var got bytes.Buffer
+	for line := range strings.Lines(string(file)) {
+		body, _, _ := strings.Cut(strings.TrimSuffix(line, "\n"), arrow)
+		e := refusal(t, body)
+		fmt.Fprintf(&got, "%s%s%s %s: %s\n", body, arrow, e.Code, e.Param, e)
 	}
-	for _, tt := range tests {
-		_, err := responses.DecodeRequest([]byte(tt.body))
-		e, ok := errors.AsType[*responses.Error](err)
-		if !ok {
-			t.Errorf("%.100s: error %v, want one with the code %s", tt.body, err, tt.code)
-			continue
-		}
-		switch {
-		case e.Code != tt.code:
-			t.Errorf("%+v: e.Code = %q, want %q", tt, e.Code, tt.code)
-		case e.Param != tt.param:
-			t.Errorf("%+v: e.Param = %q, want %q", tt, e.Param, tt.param)
-		case e.Message == "":
-			t.Errorf(`%+v: e.Message = "", want another value`, tt)
-		case len(e.Message) > 400:
-			t.Errorf("%+v: len(e.Message) = %d (%q), want at most 400", tt, len(e.Message), e.Message)
-		case strings.Contains(e.Message, "\n"):
-			t.Errorf("%+v: e.Message = %q, want it without %q", tt, e.Message, "\n")
-		}
-		if s := e.Status(); s != 400 && s != 404 {
-			t.Errorf("%.100s: HTTP status %d", tt.body, s)
+	golden(t, name, got.Bytes())
+	for _, body := range []string{"", " \n", " \t ", "{", "{} {}", "{\"model\":\"\xff\"}", strings.Repeat(`{"input":[`, 200),
+		`{"temperature":NaN}`, `{"temperature":Infinity}`, `{"temperature":+1}`, `{"temperature":01}`} {
+		if e := refusal(t, body); e.Code != responses.CodeInvalidJSON || e.Param != "" {
+			t.Errorf("%.20q: %s about %q, want the code %s", body, e.Code, e.Param, responses.CodeInvalidJSON)
 		}
 	}
+}
+
+// refusal demands an error that is fit for the client whose request it was.
+func refusal(t *testing.T, body string) *responses.Error {
+	t.Helper()
+	_, err := responses.DecodeRequest([]byte(body))
+	e, ok := errors.AsType[*responses.Error](err)
+	if !ok {
+		t.Fatalf("%.100s: error %v, want a refusal", body, err)
+	}
+	if s := e.Status(); s != 400 && s != 404 || e.Message == "" || len(e.Message) > 400 ||
+		strings.Contains(e.Message, "\n") {
+		t.Errorf("%.100s: HTTP status %d and message %q", body, s, e.Message)
+	}
+	return e
 }
 
 func TestDigest(t *testing.T) {
@@ -364,34 +275,6 @@ func TestCheckID(t *testing.T) {
 		t.Errorf(`a = %q, want it to begin with "x_"`, a)
 	case len(a) != 28:
 		t.Errorf("len(a) = %d (%q), want 28", len(a), a)
-	}
-}
-
-// Messages name the field, what it may be and what it is, in words of JSON.
-func TestMessagesOfRefusals(t *testing.T) {
-	for body, want := range map[string]string{
-		``:                              "the body is empty; send a JSON object",
-		" \t ":                          "the body is empty; send a JSON object",
-		`null`:                          "the body must be a JSON object, not null",
-		`[]`:                            "the body must be a JSON object, not an array",
-		`5`:                             "the body must be a JSON object, not a number",
-		`{"input":"x","tool_choice":5}`: "tool_choice must be a string or an object, not a number",
-		`{"input":[5]}`:                 "input[0] must be an object, not a number",
-		`{"input":[{"role":"user","content":7}]}`: "input[0].content must be a string or an array of content parts",
-		`{"input":[{"type":"function_call_output","call_id":"c","output":7}]}`: "input[0].output must be a string or " +
-			"an array of content parts",
-		`{"input":[{"type":"reasoning","summary":"s"}]}`: "input[0].summary must be an array, not a string",
-		`{"input":"x","reasoning":{"summary":5}}`:        "reasoning.summary must be a string, not a number",
-		`{"input":"x","tools":[{"type":"function"}]}`:    "a function needs a name",
-		`{"input":"x","metadata":{"` + strings.Repeat("k", 65) + `":"v"}}`: "a key of metadata may have at most 64 " +
-			`characters, "` + strings.Repeat("k", 64) + `…" has 65`,
-		`{"input":"x","metadata":{"k":"` + strings.Repeat("v", 513) + `"}}`: "metadata.k may have at most 512 " +
-			"characters, this has 513",
-	} {
-		_, err := responses.DecodeRequest([]byte(body))
-		if got := fmt.Sprint(err); got != want {
-			t.Errorf("%.80s: error %q, want %q", body, got, want)
-		}
 	}
 }
 

@@ -78,7 +78,7 @@ func (r *recorder) joined() []byte { return append(bytes.Join(r.lines, []byte{'\
 // check holds the recorded events against the protocol; ended says whether
 // they must be a whole stream.
 func check(lines [][]byte, ended bool) error {
-	var c conform.Checker
+	c := conform.Checker{Extensions: bytes.Contains(bytes.Join(lines, nil), []byte(`"holon:tool_call"`))}
 	for _, line := range lines {
 		if err := c.Event(line); err != nil {
 			return err
@@ -286,7 +286,7 @@ func TestResumeAnywhere(t *testing.T) {
 	for name := range streams {
 		lines := record(t, name).lines
 		for n := 1; n <= len(lines); n++ {
-			if err := resume(t, lines[:n]); err != nil {
+			if _, err := resume(t, lines[:n]); err != nil {
 				t.Errorf("%s cut after %d events: %v", name, n, err)
 			}
 		}
@@ -345,24 +345,22 @@ func decodeAll(t testing.TB, lines [][]byte) []responses.Event {
 	return events
 }
 
-// resume ends the cut stream and checks the whole.
-func resume(t testing.TB, lines [][]byte) error {
+// resume ends the cut stream, checks the whole and returns its output.
+func resume(t testing.TB, lines [][]byte) (responses.Items, error) {
 	t.Helper()
 	rec := &recorder{lines: slices.Clone(lines), failAt: -1}
 	e, err := responses.Resume(slices.Values(decodeAll(t, lines)), rec.take)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !e.Ended() {
-		if err := e.Fail(&responses.Error{Type: responses.TypeServerError, Code: responses.CodeInterrupted,
-			Message: "interrupted"}, usage); err != nil {
-			return err
-		}
+		err = e.Fail(&responses.Error{Type: responses.TypeServerError, Code: responses.CodeInterrupted,
+			Message: "interrupted"}, usage)
 	}
-	if err := check(rec.lines, true); err != nil {
-		return fmt.Errorf("%w\n%s", err, rec.joined())
+	if err = errors.Join(err, check(rec.lines, true)); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, rec.joined())
 	}
-	return nil
+	return e.Response().Output, nil
 }
 
 func TestEventType(t *testing.T) {

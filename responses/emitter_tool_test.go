@@ -2,12 +2,12 @@ package responses_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 
 	"holon/responses"
-	"holon/test/conform"
 )
 
 // ran is a call of a container tool as the journal keeps it.
@@ -28,37 +28,18 @@ func toolStream(t testing.TB) *recorder {
 	}
 	probs := []responses.LogProb{{Token: "Look", Logprob: -0.25, Bytes: []int{76},
 		TopLogprobs: []responses.TopLogProb{{Token: "See", Logprob: -1.5}}}}
-	for i, step := range []func() error{
-		func() error {
-			return e.TextLogprobs("Look", probs)
-		}, func() error {
-			return e.TextLogprobs("", probs)
-		}, func() error { return e.Text("ing \xe6\x97") }, func() error { return e.Text("\xa5.") },
-		func() error { return e.TextLogprobs("", probs) },
-		func() error { return e.BeginToolCall(ran(1)) }, func() error { return e.EndToolCall(ran(1)) },
-		func() error { return e.BeginToolCall(ran(2)) }, func() error { return e.EndToolCall(ran(2)) },
-		func() error { return e.Text("torn \xe6\x97") }, func() error { return e.Complete(usage, 1_700_000_001) },
-	} {
-		if err := step(); err != nil {
-			t.Fatalf("step %d: %v", i, err)
-		}
+	if err := errors.Join(e.TextLogprobs("Look", probs), e.TextLogprobs("", probs), e.Text("ing \xe6\x97"),
+		e.Text("\xa5."), e.TextLogprobs("", probs), e.BeginToolCall(ran(1)), e.EndToolCall(ran(1)),
+		e.BeginToolCall(ran(2)), e.EndToolCall(ran(2)), e.Text("torn \xe6\x97"),
+		e.Complete(usage, 1_700_000_001)); err != nil {
+		t.Fatal(err)
 	}
 	return rec
 }
 
-func checkExtended(lines [][]byte) error {
-	c := conform.Checker{Extensions: true}
-	for _, line := range lines {
-		if err := c.Event(line); err != nil {
-			return err
-		}
-	}
-	return c.End()
-}
-
 func TestToolCallsOnTheStream(t *testing.T) {
 	rec := toolStream(t)
-	if err := checkExtended(rec.lines); err != nil {
+	if err := check(rec.lines, true); err != nil {
 		t.Errorf("%v\n%s", err, rec.joined())
 	}
 	golden(t, "stream-tool-calls.ndjson", rec.joined())
@@ -100,7 +81,7 @@ func TestResumeToolCalls(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := checkExtended(rec.lines); err != nil {
+		if err := check(rec.lines, true); err != nil {
 			t.Errorf("cut after %d events: %v\n%s", n, err, rec.joined())
 		}
 		output := e.Response().Output

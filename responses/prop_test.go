@@ -105,7 +105,7 @@ func TestEmitterMakesLegalStreamsOnly(t *testing.T) {
 			rt.Fatal("the emitter goes on after its sink broke")
 		}
 		cut := rapid.IntRange(1, len(rec.lines)).Draw(rt, "cut")
-		if err := resume(t, rec.lines[:cut]); err != nil {
+		if _, err := resume(t, rec.lines[:cut]); err != nil {
 			rt.Fatalf("resumed after %d events: %v", cut, err)
 		}
 	})

@@ -146,74 +146,54 @@ func TestPayloadsAreBounded(t *testing.T) {
 }
 
 func TestDecodeRuntimeEventRefuses(t *testing.T) {
-	tests := []struct{ key, param, value string }{
-		{"type", "type", `""`},
-		{"type", "type", `7`},
-		{"schema_version", "schema_version", `"other"`},
-		{"sequence", "sequence", `0`},
-		{"timestamp", "timestamp", `null`},
-		{"event_id", "event_id", `"a b"`},
-		{"turn_id", "turn_id", `""`},
-		{"tool_call_id", "tool_call_id", `"../x"`},
-		{"payload", "payload", `"text"`},
-		{"payload", "payload", `null`},
+	tests := []struct{ key, value string }{
+		{"type", `""`},
+		{"type", `7`},
+		{"schema_version", `"other"`},
+		{"sequence", `0`},
+		{"timestamp", `null`},
+		{"event_id", `"a b"`},
+		{"turn_id", `""`},
+		{"tool_call_id", `"../x"`},
+		{"payload", `"text"`},
+		{"payload", `null`},
 	}
 	base := everyEvent()[0]
 	base.Sequence = 1
 	for _, tt := range tests {
-		var m map[string]json.RawMessage
-		if err := json.Unmarshal(encode(t, base), &m); err != nil {
-			t.Fatal(err)
-		}
-		m[tt.key] = json.RawMessage(tt.value)
-		_, err := turns.DecodeRuntimeEvent(encode(t, m))
-		if e, ok := errors.AsType[*responses.Error](err); !ok || e.Param != tt.param {
-			t.Errorf("%s = %s: %#v, want an error about %q", tt.key, tt.value, err, tt.param)
+		_, err := turns.DecodeRuntimeEvent(with(t, base, tt.key, json.RawMessage(tt.value)))
+		if e, ok := errors.AsType[*responses.Error](err); !ok || e.Param != tt.key {
+			t.Errorf("%s = %s: %#v, want an error about it", tt.key, tt.value, err)
 		}
 	}
 }
 
 func FuzzDecodeRecord(f *testing.F) {
-	for _, r := range []turns.Record{accepted(), finished()} {
-		b, err := json.Marshal(r)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b)
-	}
 	f.Add([]byte(`{"schema":"holon.turn/1"}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := turns.DecodeRecord(data)
-		if err != nil {
-			return
-		}
-		once := encode(t, r)
-		again, err := turns.DecodeRecord(once)
-		if err != nil {
-			t.Fatalf("re-reading %s: %v", once, err)
-		}
-		if twice := encode(t, again); !bytes.Equal(once, twice) {
-			t.Fatalf("not stable:\n%s\n%s", once, twice)
-		}
-	})
+	fuzzStable(f, turns.DecodeRecord, accepted(), finished())
 }
 
 func FuzzDecodeRuntimeEvent(f *testing.F) {
+	var seeds []any
 	for _, e := range everyEvent() {
 		e.Sequence = 1
-		b, err := json.Marshal(e)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b)
+		seeds = append(seeds, e)
+	}
+	fuzzStable(f, turns.DecodeRuntimeEvent, seeds...)
+}
+
+// fuzzStable checks that what is decoded is the same when it is encoded and decoded again.
+func fuzzStable[T any](f *testing.F, decode func([]byte) (T, error), seeds ...any) {
+	for _, v := range seeds {
+		f.Add(encode(f, v))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		e, err := turns.DecodeRuntimeEvent(data)
+		v, err := decode(data)
 		if err != nil {
 			return
 		}
-		once := encode(t, e)
-		again, err := turns.DecodeRuntimeEvent(once)
+		once := encode(t, v)
+		again, err := decode(once)
 		if err != nil {
 			t.Fatalf("re-reading %s: %v", once, err)
 		}

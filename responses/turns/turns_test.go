@@ -48,7 +48,7 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-func encode(t *testing.T, v any) []byte {
+func encode(t testing.TB, v any) []byte {
 	t.Helper()
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -110,56 +110,53 @@ func TestRecordGolden(t *testing.T) {
 }
 
 func TestDecodeRecordRefuses(t *testing.T) {
-	tests := []struct {
-		name, param string
-		edit        func(m map[string]any)
+	for _, tt := range []struct {
+		param, path string
+		value       any
 	}{
-		{"other schema", "schema", func(m map[string]any) { m["schema"] = "holon.turn/2" }},
-		{"id with a separator", "turn_id", func(m map[string]any) { m["turn_id"] = "../x" }},
-		{"empty id", "session_id", func(m map[string]any) { m["session_id"] = "" }},
-		{"unknown status", "status", func(m map[string]any) { m["status"] = "done" }},
-		{"never created", "created_at", func(m map[string]any) { m["created_at"] = nil }},
-		{"terminal without end", "completed_at", func(m map[string]any) { m["completed_at"] = nil }},
-		{"negative rounds", "tool_calls", func(m map[string]any) { m["rounds"] = -1 }},
-		{"more failed than total", "tool_calls", func(m map[string]any) {
-			m["tool_calls"] = map[string]any{"total": 1, "failed": 2}
-		}},
-		{"input with a path as its id", "inputs[0].id", input("id", "../x")},
-		{"input without a digest", "inputs[0].digest", input("digest", "")},
-		{"input told in no round", "inputs[0].round", input("round", 0)},
-		{"more inputs than a turn takes", "inputs", func(m map[string]any) {
-			m["inputs"] = make([]map[string]any, turns.MaxInputs+1)
-		}},
-		{"artifact outside", "artifacts[0].path", artifact("path", "../../etc/passwd")},
-		{"artifact absolute", "artifacts[0].path", artifact("path", "/etc/passwd")},
-		{"artifact is the directory", "artifacts[0].path", artifact("path", ".")},
-		{"artifact of negative size", "artifacts[0].bytes", artifact("bytes", -1)},
-		{"artifact with a short digest", "artifacts[0].sha256", artifact("sha256", "00")},
-		{"wrong type", "rounds", func(m map[string]any) { m["rounds"] = "two" }},
-		{"bad time", "", func(m map[string]any) { m["created_at"] = "yesterday" }},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			var m map[string]any
-			if err := json.Unmarshal(encode(t, finished()), &m); err != nil {
-				t.Fatal(err)
-			}
-			tt.edit(m)
-			_, err := turns.DecodeRecord(encode(t, m))
-			e, ok := errors.AsType[*responses.Error](err)
-			if !ok || e.Param != tt.param {
-				t.Errorf("DecodeRecord: %#v, want a *responses.Error about %q", err, tt.param)
-			}
-		})
+		{"schema", "schema", "holon.turn/2"},
+		{"turn_id", "turn_id", "../x"},
+		{"session_id", "session_id", ""},
+		{"status", "status", "done"},
+		{"created_at", "created_at", nil},
+		{"completed_at", "completed_at", nil}, // though it has ended
+		{"tool_calls", "rounds", -1},
+		{"tool_calls", "tool_calls", map[string]any{"total": 1, "failed": 2}},
+		{"inputs[0].id", "inputs.id", "../x"},
+		{"inputs[0].digest", "inputs.digest", ""},
+		{"inputs[0].round", "inputs.round", 0},
+		{"inputs", "inputs", make([]map[string]any, turns.MaxInputs+1)},
+		{"artifacts[0].path", "artifacts.path", "../../etc/passwd"},
+		{"artifacts[0].path", "artifacts.path", "/etc/passwd"},
+		{"artifacts[0].path", "artifacts.path", "."},
+		{"artifacts[0].bytes", "artifacts.bytes", -1},
+		{"artifacts[0].sha256", "artifacts.sha256", "00"},
+		{"rounds", "rounds", "two"},
+		{"", "created_at", "yesterday"},
+	} {
+		_, err := turns.DecodeRecord(with(t, finished(), tt.path, tt.value))
+		if e, ok := errors.AsType[*responses.Error](err); !ok || e.Param != tt.param {
+			t.Errorf("%s = %.40v: %#v, want a *responses.Error about %q", tt.path, tt.value, err, tt.param)
+		}
 	}
 }
 
-func input(key string, value any) func(m map[string]any) {
-	return func(m map[string]any) { m["inputs"].([]any)[0].(map[string]any)[key] = value }
-}
-
-func artifact(key string, value any) func(map[string]any) {
-	return func(m map[string]any) { m["artifacts"].([]any)[0].(map[string]any)[key] = value }
+// with encodes v with another value at a key, or at "list.key" in the first element of a list.
+func with(t *testing.T, v any, path string, value any) []byte {
+	t.Helper()
+	var m map[string]any
+	if err := json.Unmarshal(encode(t, v), &m); err != nil {
+		t.Fatal(err)
+	}
+	in := m
+	list, key, ok := strings.Cut(path, ".")
+	if ok {
+		in = m[list].([]any)[0].(map[string]any)
+	} else {
+		key = path
+	}
+	in[key] = value
+	return encode(t, m)
 }
 
 func TestHealth(t *testing.T) {

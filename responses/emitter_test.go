@@ -267,13 +267,8 @@ func TestEmitterSinkErrorIsFinal(t *testing.T) {
 		if err := streams["everything"](e); !errors.Is(err, errSink) {
 			t.Errorf("failing at %d: %v", at, err)
 		}
-		switch {
-		case len(rec.lines) != at:
-			t.Errorf("%d: len(rec.lines) = %d (%+v), want %d", at, len(rec.lines), rec.lines, at)
-		case e.Ended():
-			t.Errorf("%d: e.Ended() = true, want false", at)
-		case e.Response().Status.Terminal():
-			t.Errorf("%d: e.Response().Status.Terminal() = true, want false", at)
+		if len(rec.lines) != at || e.Ended() || e.Response().Status.Terminal() {
+			t.Errorf("failing at %d: %d events, ended %t, status %s", at, len(rec.lines), e.Ended(), e.Response().Status)
 		}
 		if err := e.Fail(nil, usage); !errors.Is(err, errSink) {
 			t.Errorf("failing at %d, then Fail: %v", at, err)

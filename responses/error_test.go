@@ -99,13 +99,8 @@ func TestAsError(t *testing.T) {
 	if err := json.Unmarshal(got.Envelope(), &m); err != nil {
 		t.Fatal(err)
 	}
-	switch {
-	case got.Code != responses.CodeServerError:
-		t.Errorf("got.Code = %q, want %q", got.Code, responses.CodeServerError)
-	case !errors.Is(got, secret):
-		t.Errorf("got = %v, want %v", got, secret)
-	case m["error"]["message"] != "internal error; the server's log has the details":
-		t.Errorf(`m["error"]["message"] = %q, want "internal error; the server's log has the details"`,
-			m["error"]["message"])
+	if got.Code != responses.CodeServerError || !errors.Is(got, secret) ||
+		m["error"]["message"] != "internal error; the server's log has the details" {
+		t.Errorf("another error becomes %+v: %v", got, m)
 	}
 }

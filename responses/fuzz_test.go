@@ -19,15 +19,8 @@ import (
 func typed(t *testing.T, err error) {
 	t.Helper()
 	e, ok := errors.AsType[*responses.Error](err)
-	switch {
-	case !ok:
+	if !ok || e.Code == "" || e.Message == "" || e.Status() < 400 {
 		t.Fatalf("error is %#v", err)
-	case e.Code == "":
-		t.Fatal(`e.Code = "", want another value`)
-	case e.Message == "":
-		t.Fatal(`e.Message = "", want another value`)
-	case e.Status() < 400:
-		t.Fatalf("e.Status() = %d, want at least 400", e.Status())
 	}
 	if !json.Valid(e.Envelope()) {
 		t.Fatalf("envelope is %s", e.Envelope())
@@ -86,15 +79,8 @@ func FuzzDecodeRequest(f *testing.F) {
 			typed(t, err)
 			return
 		}
-		switch {
-		case len(r.Digest) != 64:
-			t.Fatalf("len(r.Digest) = %d (%q), want 64", len(r.Digest), r.Digest)
-		case r.Metadata == nil:
-			t.Fatal("r.Metadata = nil, want a value")
-		case r.Truncation == "":
-			t.Fatal(`r.Truncation = "", want another value`)
-		case r.ServiceTier == "":
-			t.Fatal(`r.ServiceTier = "", want another value`)
+		if len(r.Digest) != 64 || r.Metadata == nil || r.Truncation == "" || r.ServiceTier == "" {
+			t.Fatalf("a default is missing in %+v", r)
 		}
 		if again, err := responses.DecodeRequest(body); err != nil || again.Digest != r.Digest {
 			t.Fatal("the digest is not stable")

@@ -266,15 +266,9 @@ func TestCheckID(t *testing.T) {
 			t.Errorf("CheckID(%q): %v", id, err)
 		}
 	}
-	switch a, b := responses.NewID("x_"), responses.NewID("x_"); {
-	case a == b:
-		t.Errorf("a = %q, want another value", b)
-	case responses.CheckID("", a) != nil:
-		t.Errorf(`responses.CheckID("", a) = %v, want nil`, responses.CheckID("", a))
-	case !strings.HasPrefix(a, "x_"):
-		t.Errorf(`a = %q, want it to begin with "x_"`, a)
-	case len(a) != 28:
-		t.Errorf("len(a) = %d (%q), want 28", len(a), a)
+	a, b := responses.NewID("x_"), responses.NewID("x_")
+	if a == b || responses.CheckID("", a) != nil || !strings.HasPrefix(a, "x_") || len(a) != 28 {
+		t.Errorf("new ids are %q and %q", a, b)
 	}
 }
 

@@ -138,15 +138,9 @@ func TestWorkspaceStaysInTheTree(t *testing.T) {
 			addSkill(t, tree+"/.claude/skills", "other", "x")
 			link(t, outside, tree)
 			c := Roots{Workspace: tree}.Discover()
-			switch {
-			case len(c.Skills) != 0:
-				t.Errorf("len(c.Skills) = %d (%+v), want 0", len(c.Skills), c.Skills)
-			case len(c.Problems) != 1:
-				t.Errorf("len(c.Problems) = %d (%+v), want 1", len(c.Problems), c.Problems)
-			case c.Problems[0].Code != "skill_unsafe":
-				t.Errorf(`c.Problems[0].Code = %q, want "skill_unsafe"`, c.Problems[0].Code)
-			case c.Problems[0].Hint == "":
-				t.Error(`c.Problems[0].Hint = "", want another value`)
+			if len(c.Skills) != 0 || len(c.Problems) != 1 || c.Problems[0].Code != "skill_unsafe" ||
+				c.Problems[0].Hint == "" {
+				t.Errorf("got %+v, want one problem with the code skill_unsafe and a hint", c)
 			}
 		})
 	}
@@ -166,12 +160,7 @@ func TestCatalogueIsBounded(t *testing.T) {
 			Path: "/x\x1b[31m\n/a/SKILL.md"})
 	}
 	text := Catalogue(list)
-	switch {
-	case len(text) > 33<<10:
-		t.Errorf("len(text) = %d (%q), want at most %d", len(text), text, 33<<10)
-	case !strings.Contains(text, "more, which are not listed"):
-		t.Errorf(`text = %q, want it to contain "more, which are not listed"`, text)
-	case strings.ContainsAny(text, "\x1b"):
-		t.Error(`strings.ContainsAny(text, "\x1b") = true, want false`)
+	if len(text) > 33<<10 || !strings.Contains(text, "more, which are not listed") || strings.ContainsAny(text, "\x1b") {
+		t.Errorf("%d bytes: %q", len(text), text)
 	}
 }

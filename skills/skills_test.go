@@ -79,17 +79,8 @@ func TestParse(t *testing.T) {
 				return
 			}
 			p, ok := errors.AsType[*InvalidSkill](err)
-			switch {
-			case !ok:
-				t.Fatalf("error = %#v", err)
-			case p.Code != tc.code:
-				t.Fatalf("p.Code = %q, want %q", p.Code, tc.code)
-			case p.Field != tc.field:
-				t.Fatalf("p.Field = %q, want %q", p.Field, tc.field)
-			case p.Hint == "":
-				t.Fatal(`p.Hint = "", want another value`)
-			case strings.Contains(p.Error(), "\n"):
-				t.Fatalf("p.Error() = %q, want it without %q", p.Error(), "\n")
+			if !ok || p.Code != tc.code || p.Field != tc.field || p.Hint == "" || strings.Contains(p.Error(), "\n") {
+				t.Fatalf("error = %#v, want the code %s, the field %q and a hint", err, tc.code, tc.field)
 			}
 		})
 	}
@@ -120,15 +111,8 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		switch {
-		case front.Name == "":
-			t.Fatal(`front.Name = "", want another value`)
-		case len(front.Name) > 64:
-			t.Fatalf("len(front.Name) = %d (%q), want at most 64", len(front.Name), front.Name)
-		case strings.ContainsAny(front.Name, "/\\ \n"):
-			t.Fatal(`strings.ContainsAny(front.Name, "/\\ \n") = true, want false`)
-		case front.Name[0] == '.':
-			t.Fatal("front.Name[0] = '.', want another value")
+		if front.Name == "" || len(front.Name) > 64 || strings.ContainsAny(front.Name, "/\\ \n") || front.Name[0] == '.' {
+			t.Fatalf("the name is %q", front.Name)
 		}
 		if front.Description == "" || len([]rune(front.Description)) > 1024 ||
 			strings.ContainsFunc(front.Description, func(r rune) bool {
@@ -206,13 +190,8 @@ func TestDiscoverRoot(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, "")
-	switch found, problems := discoverIn(file); {
-	case found != nil:
-		t.Errorf("a file as root: found = %+v, want nil", found)
-	case len(problems) != 1:
-		t.Errorf("a file as root: len(problems) = %d (%+v), want 1", len(problems), problems)
-	case problems[0].Code != "skill_unreadable":
-		t.Errorf(`a file as root: problems[0].Code = %q, want "skill_unreadable"`, problems[0].Code)
+	if found, problems := discoverIn(file); found != nil || len(problems) != 1 || problems[0].Code != "skill_unreadable" {
+		t.Errorf("a file as root: %+v, %+v", found, problems)
 	}
 }
 
@@ -222,13 +201,8 @@ func TestDiscoverIsBounded(t *testing.T) {
 		addSkill(t, root, "skill-"+string(rune('a'+i/26))+string(rune('a'+i%26)), "x")
 	}
 	found, problems := discoverIn(root)
-	switch {
-	case len(found) != 256:
-		t.Errorf("len(found) = %d (%+v), want 256", len(found), found)
-	case len(problems) != 1:
-		t.Errorf("len(problems) = %d (%+v), want 1", len(problems), problems)
-	case problems[0].Code != "skill_too_large":
-		t.Errorf(`problems[0].Code = %q, want "skill_too_large"`, problems[0].Code)
+	if len(found) != 256 || len(problems) != 1 || problems[0].Code != "skill_too_large" {
+		t.Errorf("%d skills, problems %+v, want 256 and one", len(found), problems)
 	}
 }
 

@@ -141,17 +141,8 @@ func TestStageRefuses(t *testing.T) {
 			dst := filepath.Join(t.TempDir(), "skills")
 			staged, err := Stage(t.Context(), sources, dst)
 			p, ok := errors.AsType[*InvalidSkill](err)
-			switch {
-			case !ok:
-				t.Fatalf("staged %v, error %#v", staged, err)
-			case p.Code != tc.code:
-				t.Fatalf("p.Code = %q, want %q", p.Code, tc.code)
-			case p.Hint == "":
-				t.Fatal(`p.Hint = "", want another value`)
-			case p.Path == "":
-				t.Fatal(`p.Path = "", want another value`)
-			case staged != nil:
-				t.Fatalf("staged = %+v, want nil", staged)
+			if !ok || p.Code != tc.code || p.Hint == "" || p.Path == "" || staged != nil {
+				t.Fatalf("staged %v, error %#v, want the code %s with a hint and a path", staged, err, tc.code)
 			}
 			if _, err := os.Lstat(dst); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("left behind: %v", tree(t, dst))

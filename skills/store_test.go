@@ -134,13 +134,8 @@ func TestStoreRefuses(t *testing.T) {
 				return err
 			},
 		} {
-			switch p, ok := errors.AsType[*InvalidSkill](do()); {
-			case !ok:
-				t.Errorf("%s with a lock file that is %s: %v", doing, name, p)
-			case p.Code != "skill_digest":
-				t.Errorf(`%.120q: p.Code = %q, want "skill_digest"`, doing, p.Code)
-			case p.Hint == "":
-				t.Errorf(`%.120q: p.Hint = "", want another value`, doing)
+			if p, ok := errors.AsType[*InvalidSkill](do()); !ok || p.Code != "skill_digest" || p.Hint == "" {
+				t.Errorf("%s with a lock file that is %s: %+v", doing, name, p)
 			}
 		}
 	}

@@ -91,13 +91,9 @@ func TestStream(t *testing.T) {
 	for _, f := range []stream.Framing{stream.SSE, stream.NDJSON} {
 		c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
-			switch {
-			case r.URL.Path != "/responses":
-				t.Errorf(`r.URL.Path = %q, want "/responses"`, r.URL.Path)
-			case !bytes.Contains(body, []byte(`"stream":true`)):
-				t.Errorf("body = %q, want it to contain %q", body, []byte(`"stream":true`))
-			case r.Header.Get("Accept") != f.ContentType():
-				t.Errorf(`r.Header.Get("Accept") = %q, want %q`, r.Header.Get("Accept"), f.ContentType())
+			accept := r.Header.Get("Accept")
+			if r.URL.Path != "/responses" || !bytes.Contains(body, []byte(`"stream":true`)) || accept != f.ContentType() {
+				t.Errorf("asked %s for %q with %s", r.URL.Path, accept, body)
 			}
 			w.Header().Set("Content-Type", f.ContentType())
 			_, _ = w.Write(f.AppendEnd(f.Append(nil, lines(t))))
@@ -113,13 +109,8 @@ func TestStream(t *testing.T) {
 			}
 			last = ev
 		}
-		switch {
-		case text != "hello":
-			t.Errorf(`%v: text = %q, want "hello"`, f, text)
-		case last.Type != responses.EventCompleted:
-			t.Errorf("%v: last.Type = %q, want %q", f, last.Type, responses.EventCompleted)
-		case last.Response.OutputText() != "hello":
-			t.Errorf(`%v: last.Response.OutputText() = %q, want "hello"`, f, last.Response.OutputText())
+		if text != "hello" || last.Type != responses.EventCompleted || last.Response.OutputText() != "hello" {
+			t.Errorf("%v: text %q, and at last %+v", f, text, last)
 		}
 	}
 }
@@ -458,15 +449,8 @@ func TestSocketIsNoLink(t *testing.T) {
 	for _, path := range []string{link, file, filepath.Join(dir, "none")} {
 		conn, err := unixsocket.Dial(t.Context(), path)
 		op, ok := errors.AsType[*net.OpError](err)
-		switch {
-		case conn != nil:
-			t.Errorf("%s: conn = %v, want nil", path, conn)
-		case !ok:
-			t.Errorf("%s: %v, %v", path, conn, err)
-		case op.Op != "dial":
-			t.Errorf(`%s: op.Op = %q, want "dial"`, path, op.Op)
-		case !strings.Contains(err.Error(), path):
-			t.Errorf("%s: err.Error() = %q, want it to contain %q", path, err.Error(), path)
+		if conn != nil || !ok || op.Op != "dial" || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v, %v, want an error of dial", path, conn, err)
 		}
 	}
 }

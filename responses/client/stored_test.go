@@ -54,13 +54,10 @@ func TestFollowTakesUpABrokenStream(t *testing.T) {
 			last = ev.Type
 			next++
 		}
-		switch {
-		case last != responses.EventCompleted:
-			t.Errorf("last = %q, want %q", last, responses.EventCompleted)
-		case next != int64(total):
-			t.Errorf("next = %d, want %d", next, int64(total))
-		case int(gets.Load()) != (total-1)/events:
-			t.Errorf("int(gets.Load()) = %d, want %d", int(gets.Load()), (total-1)/events)
+		if want := (total - 1) / events; last != responses.EventCompleted || next != int64(total) ||
+			int(gets.Load()) != want {
+			t.Errorf("%d at a time: %d events, the last %s, in %d requests; want %d in %d", events, next, last, gets.Load(),
+				total, want)
 		}
 	}
 }

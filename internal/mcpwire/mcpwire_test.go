@@ -8,7 +8,7 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
@@ -97,43 +97,33 @@ func TestRead(t *testing.T) {
 
 // Requests beyond the bound are not read until others have their answers.
 func TestAnswering(t *testing.T) {
-	const all = maxAnswering + 5
-	var sent strings.Builder
-	for i := range all {
-		fmt.Fprintf(&sent, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", i)
-	}
-	c := connect(strings.NewReader(sent.String()), 0)
-	read := make(chan jsonrpc.ID, all)
-	go func() {
-		defer close(read)
-		for {
-			msg, err := c.Read(t.Context())
-			if err != nil {
-				return
+	synctest.Test(t, func(t *testing.T) {
+		const all = maxAnswering + 5
+		var sent strings.Builder
+		for i := range all {
+			fmt.Fprintf(&sent, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", i)
+		}
+		c := connect(strings.NewReader(sent.String()), 0)
+		read := make(chan jsonrpc.ID, all)
+		go func() {
+			for {
+				msg, err := c.Read(t.Context())
+				if err != nil {
+					return
+				}
+				read <- msg.(*jsonrpc.Request).ID
 			}
-			read <- msg.(*jsonrpc.Request).ID
+		}()
+		for answered := range all {
+			synctest.Wait()
+			if got, want := answered+len(read), min(answered+maxAnswering, all); got != want {
+				t.Fatalf("%d were read with %d answered, want %d", got, answered, want)
+			}
+			if err := c.Write(t.Context(), &jsonrpc.Response{ID: <-read, Result: []byte("{}")}); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}()
-	var ids []jsonrpc.ID
-	for range maxAnswering {
-		ids = append(ids, <-read)
-	}
-	select {
-	case id := <-read:
-		t.Errorf("%v was read before any was answered", id.Raw())
-	case <-time.After(20 * time.Millisecond):
-	}
-	for n := range all {
-		if err := c.Write(t.Context(), &jsonrpc.Response{ID: ids[n], Result: []byte("{}")}); err != nil {
-			t.Fatal(err)
-		}
-		if id, more := <-read; more {
-			ids = append(ids, id)
-		}
-	}
-	if len(ids) != all {
-		t.Errorf("%d of %d were read", len(ids), all)
-	}
+	})
 }
 
 func FuzzRead(f *testing.F) {

@@ -22,7 +22,8 @@ func TestEveryKindOfEvent(t *testing.T) {
 		ev(model.MessageBegin), ev(model.TextDelta, "Look."), call("call_1", "Run", `{"x":1}`),
 		call("call_2", "Run", `{}`), done(model.StopEnd)),
 		join(ev(model.MessageBegin), ev(model.TextDelta, "Yes"),
-			model.Event{Kind: model.AnnotationAdded, Annotation: &responses.Annotation{URL: "https://example.com"}},
+			model.Event{Kind: model.AnnotationAdded, Annotation: &responses.Annotation{Type: "url_citation",
+				URL: "https://example.com"}},
 			ev(model.RefusalDelta, "No"), done(model.StopEnd)))
 	resp, result := s.run(t, t.Context())
 	switch {

@@ -14,21 +14,6 @@ import (
 	"holon/internal/unixsocket"
 )
 
-// shortDir is a directory whose path leaves room for the name of a socket.
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "us")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
 func TestListen(t *testing.T) {
 	for name, base := range map[string]string{"short": "s", "as long as fits": strings.Repeat("x", 80)} {
 		t.Run(name, func(t *testing.T) {

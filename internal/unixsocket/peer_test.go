@@ -1,21 +1,33 @@
 package unixsocket_test
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"holon/internal/unixsocket"
 )
 
-func TestPeerPID(t *testing.T) {
-	dir, err := os.MkdirTemp("", "pc") // t.TempDir's paths are too long for a socket
+// shortDir is a directory whose path leaves room for the name of a socket.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "us")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	unixSocket, err := net.Listen("unix", filepath.Join(dir, "s"))
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+func TestPeerPID(t *testing.T) {
+	unixSocket, err := net.Listen("unix", filepath.Join(shortDir(t), "s"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,6 +59,33 @@ func TestPeerPID(t *testing.T) {
 			if tc.ok && pid != os.Getpid() {
 				t.Errorf("the peer of the %s: got %d, want %d", name, pid, os.Getpid())
 			}
+		}
+	}
+}
+
+// A symbolic link in place of the socket is refused, even if a server answers at its end.
+func TestSocketIsNoLink(t *testing.T) {
+	dir := shortDir(t)
+	real := filepath.Join(dir, "real")
+	l, err := net.Listen("unix", real)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if conn, err := unixsocket.Dial(t.Context(), real); err != nil {
+		t.Fatal(err)
+	} else if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	link, file := filepath.Join(dir, "link"), filepath.Join(dir, "file")
+	if err := errors.Join(os.Symlink(real, link), os.WriteFile(file, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{link, file, filepath.Join(dir, "none")} {
+		conn, err := unixsocket.Dial(t.Context(), path)
+		op, ok := errors.AsType[*net.OpError](err)
+		if conn != nil || !ok || op.Op != "dial" || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v, %v, want an error of dial", path, conn, err)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"net"
@@ -19,11 +18,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"holon/internal/unixsocket"
 	"holon/responses"
 	"holon/responses/client"
 	"holon/responses/stream"
-	"holon/responses/turns"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -248,123 +245,6 @@ func TestAnswersAreBounded(t *testing.T) {
 	isError(t, err, responses.CodeServerError)
 }
 
-func TestInput(t *testing.T) {
-	in := turns.NewInput{ID: "msg_1", Text: "stop <that>"}.Input()
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /turns/{id}/input", func(w http.ResponseWriter, r *http.Request) {
-		var said turns.NewInput
-		if err := json.NewDecoder(r.Body).Decode(&said); err != nil || said.Text != "stop <that>" {
-			t.Errorf("sent %+v, %v", said, err)
-		}
-		switch r.PathValue("id") {
-		case "turn_1":
-			answer(200, "application/json", encode(t, in))(w, r)
-		case "turn_2":
-			answer(409, "application/json", (&responses.Error{Type: responses.TypeInvalidRequest,
-				Code: responses.CodeTurnEnded, Message: "over"}).Envelope())(w, r)
-		default:
-			answer(200, "application/json", []byte(`{"id":"msg_1","digest":"x"}`))(w, r)
-		}
-	})
-	c := serve(t, mux)
-	if got, err := c.Input(t.Context(), "turn_1", "msg_1", "stop <that>"); err != nil || got != in {
-		t.Errorf("Input = %+v, %v", got, err)
-	}
-	for _, c2 := range []struct{ turn, id, text, code string }{
-		{"turn_2", "msg_1", "stop <that>", responses.CodeTurnEnded},
-		{"turn_3", "msg_1", "stop <that>", responses.CodeServerError},
-		{"turn_1", "msg_2", "stop <that>", responses.CodeServerError}, // answered about another
-		{"../x", "msg_1", "stop <that>", responses.CodeInvalidValue},
-		{"turn_1", "a/b", "stop <that>", responses.CodeInvalidValue},
-		{"turn_1", "msg_1", " \n", responses.CodeMissingParameter},
-		{"turn_1", "msg_1", strings.Repeat("x", turns.MaxInputText+1), responses.CodeInvalidValue},
-	} {
-		_, err := c.Input(t.Context(), c2.turn, c2.id, c2.text)
-		isError(t, err, c2.code)
-	}
-}
-
-func encode(t *testing.T, v any) []byte {
-	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-func TestHealthAndTurn(t *testing.T) {
-	h := turns.Health{Status: turns.HealthDraining, Version: "v1", Engine: turns.EngineAgentd, Instance: "i1"}
-	resp := response()
-	rec := turns.NewRecord("sess_1", "turn_1", &resp, "d", "i1", "v1", time.Unix(1, 0))
-	hb, _ := json.Marshal(h)
-	rb, _ := rec.Encode()
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /health", answer(503, "application/json", hb))
-	mux.HandleFunc("GET /turns/turn_1", answer(200, "application/json", rb))
-	mux.HandleFunc("GET /turns/turn_2", answer(200, "application/json", []byte(`{"schema":"x"}`)))
-	mux.HandleFunc("GET /turns/turn_3",
-		answer(404, "application/json", responses.NotFound("turn_id", responses.CodeTurnNotFound,
-			"no turn").Envelope()))
-	mux.HandleFunc("POST /shutdown", func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusAccepted)
-	})
-	c := serve(t, mux)
-	if got, err := c.Health(t.Context()); err != nil || got.Status != turns.HealthDraining {
-		t.Errorf("Health = %+v, %v", got, err)
-	}
-	if got, err := c.Turn(t.Context(), "turn_1"); err != nil || got.TurnID != "turn_1" {
-		t.Errorf("Turn = %+v, %v", got, err)
-	}
-	_, err := c.Turn(t.Context(), "turn_2")
-	isError(t, err, responses.CodeServerError)
-	_, err = c.Turn(t.Context(), "turn_3")
-	isError(t, err, responses.CodeTurnNotFound)
-	_, err = c.Turn(t.Context(), "../health")
-	isError(t, err, responses.CodeInvalidValue)
-	if err := c.Shutdown(t.Context()); err != nil {
-		t.Errorf("Shutdown: %v", err)
-	}
-	other := serve(t, answer(500, "application/json", responses.Internal("broken", nil).Envelope()))
-	isError(t, other.Shutdown(t.Context()), responses.CodeServerError)
-	if _, err := other.Health(t.Context()); err == nil || err.Error() != "broken" {
-		t.Errorf("Health of a broken server: %v", err)
-	}
-}
-
-func TestTurnEvents(t *testing.T) {
-	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if got := r.URL.String(); got != "/turns/turn_1/events?after=3&follow=true" &&
-			got != "/turns/turn_1/events?after=3" {
-			answer(404, "application/json", responses.NotFound("turn_id", responses.CodeTurnNotFound,
-				"no turn").Envelope())(w, r)
-			return
-		}
-		_, _ = io.WriteString(w, "{\"sequence\":4}\n{\"sequence\":5}\n")
-		if r.URL.Query().Get("follow") != "" {
-			_, _ = io.WriteString(w, "{\"sequence\":")
-		}
-	}))
-	var got []json.RawMessage
-	for line, err := range c.TurnEvents(t.Context(), "turn_1", 3, false) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, line)
-	}
-	if s := fmt.Sprintf("%s", got); s != `[{"sequence":4} {"sequence":5}]` {
-		t.Errorf("lines are %s", s)
-	}
-	for id, code := range map[string]string{"turn_1": responses.CodeServerDisconnected,
-		"turn_2": responses.CodeTurnNotFound, "a/b": responses.CodeInvalidValue} {
-		var last error
-		for _, err := range c.TurnEvents(t.Context(), id, 3, true) {
-			last = err
-		}
-		isError(t, last, code)
-	}
-}
-
 func TestUnreachable(t *testing.T) {
 	dir := t.TempDir()
 	stale := filepath.Join(dir, "s")
@@ -421,36 +301,5 @@ func TestNew(t *testing.T) {
 	}
 	if _, err := c.Create(t.Context(), responses.NewRequest("m")); err != nil {
 		t.Error(err)
-	}
-}
-
-// A symbolic link in place of the socket is refused, even if a server answers at its end.
-func TestSocketIsNoLink(t *testing.T) {
-	dir, err := os.MkdirTemp("", "client")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	real := filepath.Join(dir, "real")
-	l, err := net.Listen("unix", real)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	if conn, err := unixsocket.Dial(t.Context(), real); err != nil {
-		t.Fatal(err)
-	} else if err := conn.Close(); err != nil {
-		t.Fatal(err)
-	}
-	link, file := filepath.Join(dir, "link"), filepath.Join(dir, "file")
-	if err := errors.Join(os.Symlink(real, link), os.WriteFile(file, nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{link, file, filepath.Join(dir, "none")} {
-		conn, err := unixsocket.Dial(t.Context(), path)
-		op, ok := errors.AsType[*net.OpError](err)
-		if conn != nil || !ok || op.Op != "dial" || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: %v, %v, want an error of dial", path, conn, err)
-		}
 	}
 }

@@ -10,8 +10,10 @@ import (
 func TestBoundsOfContent(t *testing.T) {
 	const mib = 1 << 20
 	message := func(p Part) Item { return &Message{Role: RoleUser, Content: []Part{InputText("x"), p}} }
-	const char = "ä" // bounds count characters, so bytes would refuse the first
-	longest := strings.Repeat(char, 32*mib+1)
+	// Bounds count characters, so bytes would refuse the first; and it is quickly seen that this is no address.
+	const begin, char = "data:", "ä"
+	longest := begin + strings.Repeat(char, 32*mib)
+	first := func(n int) string { return longest[:len(begin)+(n-len(begin))*len(char)] }
 	for param, tt := range map[string]struct {
 		edge int
 		item func(s string) Item
@@ -39,11 +41,11 @@ func TestBoundsOfContent(t *testing.T) {
 		"encrypted_content": {10 * mib, func(s string) Item { return &Compaction{EncryptedContent: s} }},
 		"output":            {10 * mib, func(s string) Item { return &ToolCall{CallID: "c", Name: "f", Output: s} }},
 	} {
-		err := checkItem(tt.item(longest[:tt.edge*len(char)]))
+		err := checkItem(tt.item(first(tt.edge)))
 		if err != nil && strings.Contains(err.Error(), "characters") { // it is no address, which is said after its length
 			t.Errorf("%s at the edge: %v", param, err)
 		}
-		e, _ := errors.AsType[*Error](checkItem(tt.item(longest[:(tt.edge+1)*len(char)])))
+		e, _ := errors.AsType[*Error](checkItem(tt.item(first(tt.edge + 1))))
 		if e == nil || e.Param != param || len(e.Message) > 400 {
 			t.Errorf("%s beyond the edge: %+v, want a short error about it", param, e)
 		}

@@ -20,7 +20,6 @@ import (
 // tree as if they were not there, those of the user's by leaving untracked
 // files out.
 func TestSlowIgnoreRules(t *testing.T) {
-	gittest.Isolate(t)
 	former := git.IgnoreTime
 	git.IgnoreTime = time.Second
 	t.Cleanup(func() { git.IgnoreTime = former })
@@ -52,6 +51,7 @@ func TestSlowIgnoreRules(t *testing.T) {
 
 // Git would wait for a pipe in place of its index.
 func TestPipeAsIndex(t *testing.T) {
+	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a": "a"})
 	index := filepath.Join(repo, ".git", "index")
 	if err := os.Remove(index); err != nil {

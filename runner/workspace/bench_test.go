@@ -19,7 +19,6 @@ import (
 func BenchmarkAcquireDiff(b *testing.B) {
 	for _, files := range []int{100, 5000, 50000} {
 		b.Run(fmt.Sprint(files), func(b *testing.B) {
-			gittest.Isolate(b)
 			dir := b.TempDir()
 			repo := filepath.Join(dir, "repo")
 			makeRepo(b, repo, files)
@@ -137,7 +136,6 @@ func benchWorktree(b *testing.B, repo, tree string, files int) {
 // BenchmarkTurnsInARow shows whether turns get slower: run it with -benchtime
 // 200x and read the ratio of the median of the last twenty to the first twenty.
 func BenchmarkTurnsInARow(b *testing.B) {
-	gittest.Isolate(b)
 	dir := b.TempDir()
 	repo := filepath.Join(dir, "repo")
 	makeRepo(b, repo, 5000)

@@ -71,7 +71,6 @@ func kinds(t *testing.T, files map[string]string, test func(t *testing.T, w *con
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {
-			gittest.Isolate(t)
 			test(t, &continuedWork{dir: make(t), cache: filepath.Join(t.TempDir(), "cache")})
 		})
 	}
@@ -80,6 +79,7 @@ func kinds(t *testing.T, files map[string]string, test func(t *testing.T, w *con
 // A chain of three runs, each on top of the one before, of which only the last is applied and the others are gone by
 // then, while the user's files change too.
 func TestContinue(t *testing.T) {
+	t.Parallel()
 	files := map[string]string{"a.txt": "1\n2\n3\n4\n5\n6\n7\n8\n9\n", "gone.txt": "g\n", "mine.txt": "m\n"}
 	kinds(t, files, func(t *testing.T, w *continuedWork) {
 		first := w.runIn(t, nil, map[string]string{"a.txt": "one\n2\n3\n4\n5\n6\n7\n8\n9\n", "new.txt": "new\n"})
@@ -119,6 +119,7 @@ func TestContinue(t *testing.T) {
 
 // What the user has applied already is not part of the next run's change.
 func TestContinueApplied(t *testing.T) {
+	t.Parallel()
 	kinds(t, map[string]string{"a.txt": "a\n"}, func(t *testing.T, w *continuedWork) {
 		first := w.runIn(t, nil, map[string]string{"a.txt": "b\n", "new.txt": "n\n"})
 		if _, err := landing.Apply(t.Context(), landing.ApplyOptions{Dir: w.dir, Patch: first.Patch,
@@ -137,6 +138,7 @@ func TestContinueApplied(t *testing.T) {
 // Of a change that the user has in part, with deletions, the rest is merged. Lines that repeat are not taken for those
 // that were added.
 func TestContinueAppliedInPart(t *testing.T) {
+	t.Parallel()
 	files := map[string]string{"a.txt": "x\nx\nx\nx\nx\n", "gone.txt": "g\n", "b.txt": "b\n"}
 	kinds(t, files, func(t *testing.T, w *continuedWork) {
 		first := w.runIn(t, nil, map[string]string{"a.txt": "x\nx\nx\nx\nx\nx\n"}, "gone.txt", "b.txt")
@@ -155,6 +157,7 @@ func TestContinueAppliedInPart(t *testing.T) {
 
 // A conflict starts nothing, names the files, and leaves the tree to the next run.
 func TestContinueConflict(t *testing.T) {
+	t.Parallel()
 	kinds(t, map[string]string{"a.txt": "a\n", "b.txt": "b\n"}, func(t *testing.T, w *continuedWork) {
 		first := w.runIn(t, nil, map[string]string{"a.txt": "theirs\n", "b.txt": "theirs\n"})
 		gittest.Write(t, w.dir, map[string]string{"a.txt": "mine\n"})

@@ -10,6 +10,7 @@ import (
 
 // A digest changes with what a tree holds, and with nothing else.
 func TestDigest(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) func() error {
 		return func() error {

@@ -10,7 +10,7 @@ import (
 
 // A directory that becomes a repository, and links, are looked up in the result.
 func TestExecutedInResult(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	base := map[string]string{
 		// bare already
 		"docs/api/HEAD": "ref: refs/heads/main\n", "docs/api/refs/.keep": "", "docs/api/objects/.keep": "",

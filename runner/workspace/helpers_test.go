@@ -9,9 +9,14 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"holon/test/gittest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	gittest.Isolate()
+	goleak.VerifyTestMain(m)
+}
 
 func openSource(t testing.TB, options Options) *Source {
 	t.Helper()

@@ -16,7 +16,7 @@ import (
 
 // Hostile trees: nothing outside is read or written, nothing planted is run.
 func TestHostileTree(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	outside := t.TempDir()
 	gittest.Write(t, outside, map[string]string{"secret": "secret\n", "d/b.txt": "outside\n"})
 	marker := filepath.Join(t.TempDir(), "marker")
@@ -156,7 +156,7 @@ func TestHostileTree(t *testing.T) {
 
 // A tracked file is part of the diff, even if it has the name of a temporary file of a patch.
 func TestTrackedLeftover(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	const name = ".holon-0123456789ab-1"
 	tree := acquire(t, Options{Dir: gittest.NewRepo(t, map[string]string{name: "a\n"})})
 	diff, _ := diffOf(t, tree)
@@ -193,7 +193,7 @@ func deep(t *testing.T, dir, name string, levels int) {
 }
 
 func TestLimits(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n", "d/x": "x\n"})
 	tree := acquire(t, Options{Dir: repo, Limits: Limits{FileBytes: 100, DiffBytes: 150, Files: 50}})
 	gittest.Write(t, tree.Dir(), map[string]string{"a.txt": strings.Repeat("x", 101), "b": strings.Repeat("x", 90),
@@ -220,7 +220,7 @@ func TestLimits(t *testing.T) {
 
 // Permissions that the agent took away, from the tree or within it, hide no change.
 func TestClosedTree(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a": "a\n", "d/b": "b\n", "d/e/c": "c\n"})
 	source := openSource(t, Options{Dir: repo})
 	for _, mode := range []os.FileMode{0, 0o100, 0o200, 0o300, 0o400, 0o500, 0o600} {
@@ -240,7 +240,7 @@ func TestClosedTree(t *testing.T) {
 // Names without end: the lists that a manifest gets stay within bounds, and what
 // fits is there.
 func TestManyNames(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a": "a\n", "d/b": "b\n", "gone": "x\n"})
 	const most = 512 << 10
 	source := openSource(t, Options{Dir: repo, Limits: Limits{NameBytes: most}})
@@ -290,6 +290,7 @@ func TestManyNames(t *testing.T) {
 
 // A user's repository with more files than a manifest lists can be emptied.
 func TestManyDeleted(t *testing.T) {
+	t.Parallel()
 	diff := &comparison{Diff: Diff{Files: make([]FileChange, 100_000)}}
 	for i := range diff.Files {
 		diff.Files[i] = FileChange{Path: fmt.Sprint(strings.Repeat("x", 100), i), Status: "deleted", OldMode: "100644"}

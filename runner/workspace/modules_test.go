@@ -11,7 +11,7 @@ import (
 // A submodule at another commit than HEAD has makes the workspace dirty, staged
 // or not, and is part of the snapshot.
 func TestMovedSubmodule(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	lib := gittest.NewRepo(t, map[string]string{"lib.txt": "lib\n"})
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
 	gittest.Run(t, repo, "git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", lib, "lib")

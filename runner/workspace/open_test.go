@@ -14,7 +14,7 @@ import (
 )
 
 func TestDirty(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n",
 		"gone": "x\n", "staged": "1\n", ".gitignore": "*.log\n"})
 	gittest.Write(t, repo, map[string]string{"a.txt": "dirty\n", "staged": "2\n", "new file": "untracked\n",
@@ -65,7 +65,7 @@ func TestDirty(t *testing.T) {
 }
 
 func TestRepositoryForms(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	files := map[string]string{"a.txt": "a\n", "sub/b.txt": "b\n"}
 	change := func(t *testing.T, options Options, top string, want ...string) *Tree {
 		t.Helper()
@@ -158,7 +158,6 @@ func TestRepositoryForms(t *testing.T) {
 }
 
 func TestOpenErrors(t *testing.T) {
-	gittest.Isolate(t)
 	dir := t.TempDir()
 	repo := gittest.NewRepo(t, map[string]string{"a": "a"})
 	gittest.Write(t, dir, map[string]string{"file": "x", "broken/.git": "gitdir: /nowhere\n"})
@@ -233,7 +232,7 @@ func wantCode(t testing.TB, err error, code string) {
 }
 
 func TestPlainDirectory(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "plain")
 	gittest.Write(t, dir, map[string]string{"a.txt": "a\n", "d/b": "b\n", "s": "#!/bin/sh\n", "l": "-> a.txt",
 		".gitignore": "*.o\n", "x.o": "kept\n",
@@ -275,7 +274,7 @@ func TestPlainDirectory(t *testing.T) {
 }
 
 func TestSubmodule(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	inner := gittest.NewRepo(t, map[string]string{"deep.txt": "deep\n"})
 	lib := gittest.NewRepo(t, map[string]string{"lib.txt": "lib\n", "x/y.txt": "y\n"})
 	gittest.Run(t, lib, "git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", inner, "inner")
@@ -338,7 +337,7 @@ func TestSubmodule(t *testing.T) {
 }
 
 func TestLFSPointersStay(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	pointer := "version https://git-lfs.github.com/spec/v1\noid sha256:" + strings.Repeat("ab", 32) + "\nsize 12345\n"
 	repo := gittest.NewRepo(t, map[string]string{"big.bin": pointer,
 		".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n"})

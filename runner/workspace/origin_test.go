@@ -13,7 +13,7 @@ import (
 
 // Trees are shared only by runs of the same repository, for the same user.
 func TestOriginOfTrees(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	files := map[string]string{"a": "a\n"}
 	repo, cache := gittest.NewRepo(t, files), filepath.Join(t.TempDir(), "cache")
 	at := func(dir string) string {
@@ -73,10 +73,10 @@ func TestOriginOfTrees(t *testing.T) {
 
 // In a tree for another user of the container nothing is left of the one before.
 func TestTreeForAnother(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")
 	}
-	gittest.Isolate(t)
 	source := openSource(t, Options{Dir: gittest.NewRepo(t, recycleBase)})
 	used := map[uint64]string{}
 	for _, uid := range []int{4711, 4712} {

@@ -97,7 +97,7 @@ func content(t testing.TB, name, path string, d fs.DirEntry) string {
 // fresh describes a tree that no one has used.
 func fresh(t testing.TB, options Options) map[string]string {
 	t.Helper()
-	options.CacheDir = filepath.Join(t.TempDir(), "other")
+	options.CacheDir = filepath.Join(gittest.DiskDir(t), "other")
 	return describe(t, acquire(t, options).Dir())
 }
 
@@ -213,10 +213,9 @@ var harmed = []string{".", ".git", ".git/config", "a", "run.sh", "link", "d", "d
 
 // Each kind of harm alone, to each path of the tree, with the strictest umask.
 func TestRecycledTree(t *testing.T) {
-	gittest.Isolate(t)
 	old := syscall.Umask(0o077)
 	t.Cleanup(func() { syscall.Umask(old) })
-	options := Options{Dir: gittest.NewRepo(t, recycleBase), CacheDir: filepath.Join(t.TempDir(), "cache")}
+	options := Options{Dir: gittest.NewRepo(t, recycleBase), CacheDir: filepath.Join(gittest.DiskDir(t), "cache")}
 	want := fresh(t, options)
 	for name, mode := range map[string]string{".": "40755", "d": "40755", "a": "100644", "run.sh": "100755",
 		".git": "40755", ".git/config": "100644"} {
@@ -247,8 +246,8 @@ func TestRecycledTree(t *testing.T) {
 // Any sequence of harms, in several runs one after the other, one of which may
 // have been killed.
 func TestRecycledTreeAtRandom(t *testing.T) {
-	gittest.Isolate(t)
-	options := Options{Dir: gittest.NewRepo(t, recycleBase), CacheDir: filepath.Join(t.TempDir(), "cache")}
+	t.Parallel()
+	options := Options{Dir: gittest.NewRepo(t, recycleBase), CacheDir: filepath.Join(gittest.DiskDir(t), "cache")}
 	want := fresh(t, options)
 	patch := filepath.Join(t.TempDir(), "patch")
 	source := openSource(t, options)

@@ -23,6 +23,7 @@ func die(t *testing.T, tree *Tree) {
 // gets another tree, and the dead one's diff can be made by another process, even
 // when the user's repository moved on meanwhile.
 func TestResume(t *testing.T) {
+	t.Parallel()
 	for kind, make := range map[string]func(t *testing.T) string{
 		KindGit: func(t *testing.T) string {
 			return gittest.NewRepo(t, map[string]string{"a.txt": "a\n", "gone.txt": "g\n"})
@@ -34,7 +35,6 @@ func TestResume(t *testing.T) {
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {
-			gittest.Isolate(t)
 			dir, cache := make(t), filepath.Join(t.TempDir(), "cache")
 			options := Options{Dir: dir, CacheDir: cache, Claim: "run_1", IncludeDirty: true}
 			gittest.Write(t, dir, map[string]string{"a.txt": "uncommitted\n"})
@@ -97,7 +97,7 @@ func TestResume(t *testing.T) {
 // A tree is found again although the repository is gone, but not lost: it can
 // be taken up when the repository is back.
 func TestResumeWithoutRepository(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	repo, cache := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"}), filepath.Join(t.TempDir(), "cache")
 	options := Options{Dir: repo, CacheDir: cache, Claim: "run_1"}
 	tree := acquire(t, options)
@@ -128,7 +128,7 @@ func TestResumeWithoutRepository(t *testing.T) {
 }
 
 func TestDisclaim(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	repo, cache := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"}), filepath.Join(t.TempDir(), "cache")
 	tree := acquire(t, Options{Dir: repo, CacheDir: cache, Claim: "run_1"})
 	claim := Claim{tree.Held().Slot, "run_1"}

@@ -21,7 +21,7 @@ import (
 )
 
 func TestTwoTreesAtOnce(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
 	cache := filepath.Join(t.TempDir(), "cache")
 	first, second := acquire(t, Options{Dir: repo, CacheDir: cache, Keep: 1}),
@@ -53,7 +53,7 @@ func TestTwoTreesAtOnce(t *testing.T) {
 
 // Temporary files of an unfinished claim are removed, but not in a slot in use.
 func TestSweepSlots(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
 	cache := filepath.Join(t.TempDir(), "cache")
 	free, used := acquire(t, Options{Dir: repo, CacheDir: cache, Keep: 2}),
@@ -79,7 +79,7 @@ func TestSweepSlots(t *testing.T) {
 // A holder that dies leaves everything as it was at that moment; the next one
 // starts from the base all the same.
 func TestCrashBetweenAcquireAndRelease(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n", "d/b.txt": "b\n"})
 	cache := filepath.Join(t.TempDir(), "cache")
 	for _, harm := range []string{
@@ -110,7 +110,7 @@ func TestCrashBetweenAcquireAndRelease(t *testing.T) {
 
 // A base that moves between runs: only what differs is written.
 func TestBaseMoves(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "1\n", "stays": "s\n", "d/x": "x\n"})
 	cache := filepath.Join(t.TempDir(), "cache")
 	tree := acquire(t, Options{Dir: repo, CacheDir: cache})
@@ -140,7 +140,7 @@ func TestBaseMoves(t *testing.T) {
 func handOutLater(tree *Tree) { tree.record.header.Stamp += int64(time.Second) }
 
 func TestPrune(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	cache := filepath.Join(t.TempDir(), "cache")
 	gone, stays := gittest.NewRepo(t, map[string]string{"a": "a"}), gittest.NewRepo(t, map[string]string{"a": "a"})
 	released, kept := acquire(t, Options{Dir: gone, CacheDir: cache}), acquire(t, Options{Dir: stays, CacheDir: cache})
@@ -170,7 +170,6 @@ func TestPrune(t *testing.T) {
 }
 
 func TestManyFiles(t *testing.T) {
-	gittest.Isolate(t)
 	repo := filepath.Join(t.TempDir(), "repo")
 	makeRepo(t, repo, 5000)
 	tree := acquire(t, Options{Dir: repo})
@@ -204,7 +203,7 @@ func makeRepo(t testing.TB, dir string, n int) {
 }
 
 func TestCancelledDiff(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	tree := acquire(t, Options{Dir: gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -219,7 +218,7 @@ func TestCancelledDiff(t *testing.T) {
 
 // A full disk is a typed error, and with space again everything works.
 func TestDiskFull(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("needs root to mount a small file system")
 	}

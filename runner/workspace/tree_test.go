@@ -11,7 +11,7 @@ import (
 
 // The diff shows each kind of change that an agent can make to a tree.
 func TestDiff(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	base := map[string]string{
 		"a.txt": "one\ntwo\nthree\nfour\nfive\nsix\n", "d/b.txt": "b1\nb2\nb3\nb4\n", "d/c.txt": "c\n",
 		"run.sh": "#!/bin/sh\n",

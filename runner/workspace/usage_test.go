@@ -10,6 +10,7 @@ import (
 
 // A file with many names takes the disk once.
 func TestUsageOfHardLinks(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	first := filepath.Join(dir, "f")
 	if err := os.WriteFile(first, []byte(strings.Repeat("x", 1<<20)), 0o600); err != nil {

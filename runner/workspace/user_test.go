@@ -11,6 +11,7 @@ import (
 
 // Permissions do not bind root, so the tests that depend on them run once more as an ordinary user.
 func TestAsOrdinaryUser(t *testing.T) {
+	t.Parallel()
 	user := gittest.NewOrdinaryUser(t)
 	user.Env = append(user.Env, foreignVariable+"="+filepath.Join(user.Home, "foreign"))
 	user.Run(t, "^(TestHostileTree|TestCrash.*|TestUnreadable|TestPlainDirectory)$")
@@ -28,11 +29,11 @@ const foreignVariable = "HOLON_TEST_FOREIGN"
 
 // A tree that can't be cleaned is put aside and a new one is made.
 func TestForeignFiles(t *testing.T) {
+	t.Parallel()
 	dir := os.Getenv(foreignVariable)
 	if dir == "" || os.Getuid() == 0 {
 		t.Skip("run by TestAsOrdinaryUser")
 	}
-	gittest.Isolate(t)
 	repo := filepath.Join(dir, "repo")
 	_, err := os.Stat(repo)
 	second := err == nil
@@ -52,10 +53,10 @@ func TestForeignFiles(t *testing.T) {
 // What can't be read of the user's is refused or warned about, and its
 // permissions stay as they are.
 func TestUnreadable(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() == 0 {
 		t.Skip("root reads everything")
 	}
-	gittest.Isolate(t)
 	plain := filepath.Join(t.TempDir(), "plain")
 	gittest.Write(t, plain, map[string]string{"a": "a\n", "locked": "x\n", "d/x": "x\n"})
 	gittest.Run(t, plain, "chmod", "000", "locked", "d")

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // Run executes a program in dir with an isolated git configuration.
@@ -154,11 +156,37 @@ func paste(t testing.TB, dir string, entries []entry) {
 	}
 }
 
-// Isolate keeps the machine's git configuration out of a test.
-func Isolate(t testing.TB) {
-	t.Setenv("GIT_CONFIG_GLOBAL", "/dev/null")
-	t.Setenv("GIT_CONFIG_NOSYSTEM", "1")
-	t.Setenv("XDG_CONFIG_HOME", filepath.Join(t.TempDir(), "xdg"))
+// Isolate keeps the machine's git configuration out of all tests of a binary, whose TestMain calls it. What they make
+// lies in memory where there is enough: on a disk, git waits at every commit for what no test needs to survive.
+func Isolate() {
+	env := map[string]string{"GIT_CONFIG_GLOBAL": os.DevNull, "GIT_CONFIG_NOSYSTEM": "1",
+		"XDG_CONFIG_HOME": os.DevNull}
+	const memory, enough = "/dev/shm", 1 << 30
+	var st unix.Statfs_t
+	if unix.Access(memory, unix.W_OK) == nil && unix.Statfs(memory, &st) == nil &&
+		st.Bavail*uint64(st.Bsize) >= enough {
+		env["TMPDIR"] = memory
+	}
+	for name, value := range env {
+		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// DiskDir is t.TempDir on a disk, for tests whose subject is what file systems can do.
+func DiskDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/var/tmp", "holon-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 // Fingerprint lists every path of dir with type, mode, content and times, so

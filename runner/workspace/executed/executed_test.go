@@ -50,6 +50,7 @@ var attacks = map[string]string{
 // Every pattern of the table names what it should, as other file systems write it
 // and at any depth, and every entry has an attack of its own.
 func TestExecuted(t *testing.T) {
+	t.Parallel()
 	variants := func(name string) []string {
 		return []string{name, strings.ToUpper(name), "a/b/" + name, name + ".",
 			strings.ReplaceAll(name, "s", "ſ"), strings.ReplaceAll(name, "g", "g\u200d")}
@@ -91,7 +92,6 @@ func TestExecuted(t *testing.T) {
 
 // Finding nothing in a large change of a large tree is quick.
 func BenchmarkExecuted(b *testing.B) {
-	gittest.Isolate(b)
 	repo := gittest.NewRepo(b, map[string]string{"a": "a\n"})
 	var files []File
 	for i := range 100_000 {

@@ -14,6 +14,7 @@ import (
 )
 
 func TestParseRemote(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		source, ref, path string
 		url, scheme       string
@@ -91,6 +92,7 @@ func TestParseRemote(t *testing.T) {
 }
 
 func TestChooseRef(t *testing.T) {
+	t.Parallel()
 	const id = "0123456789012345678901234567890123456789"
 	refs := []byte(strings.Join([]string{id + "\tHEAD", id + "\trefs/heads/main", id + "\trefs/heads/feature/x",
 		id + "\trefs/tags/v1", ""}, "\n"))
@@ -170,6 +172,7 @@ func fetchTree(t *testing.T, tree string, o Options) (*Result, error) {
 }
 
 func TestFetch(t *testing.T) {
+	t.Parallel()
 	got, err := fetchTree(t, "100644 blob BLOB\ta\n100755 blob BLOB\tb\n120000 blob LINK\tc\n", Options{})
 	if err != nil || !slices.Equal(got.Files, []string{"a", "b", "c"}) {
 		t.Fatalf("%+v, %v", got, err)
@@ -177,6 +180,7 @@ func TestFetch(t *testing.T) {
 }
 
 func TestFetchRefuses(t *testing.T) {
+	t.Parallel()
 	many := ""
 	for i := range 10 {
 		many += fmt.Sprintf("100644 blob BLOB\tf%d\n", i)
@@ -209,6 +213,7 @@ func TestFetchRefuses(t *testing.T) {
 
 // Nothing that a repository's owner configured is run.
 func TestFetchRunsNothing(t *testing.T) {
+	t.Parallel()
 	source, marker := t.TempDir(), filepath.Join(t.TempDir(), "ran")
 	gitIn(t, source, "", "init", "-q", "-b", "main")
 	for name, text := range map[string]string{"a": "x", ".gitattributes": "* filter=evil\na export-ignore\n"} {

@@ -16,7 +16,7 @@ import (
 // A repository borrows from object directories only, reached without a link, within its own top-level directory or
 // where the operator allows it.
 func TestBorrowing(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		plant string   // run in the repository $REPO, next to $OTHER, another one, and $HOME
 		dir   string   // that is asked about, "" for the repository

@@ -6,9 +6,14 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"holon/test/gittest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	gittest.Isolate()
+	goleak.VerifyTestMain(m)
+}
 
 // wantCode fails unless err is an *Error with the code, and its message one line.
 func wantCode(t testing.TB, err error, code string) {

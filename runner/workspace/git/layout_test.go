@@ -43,7 +43,7 @@ func wantLayout(t *testing.T, dir string, want Layout) {
 }
 
 func TestDiscoverFinds(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	inner := gittest.NewRepo(t, map[string]string{"inner.txt": "x\n"})
 	lib := gittest.NewRepo(t, map[string]string{"lib.txt": "x\n"})
 	gittest.Run(t, lib, "git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", inner, "inner")
@@ -115,7 +115,7 @@ func TestDiscoverFinds(t *testing.T) {
 
 // A directory is plain if neither it nor a parent has a .git, even if it looks like a bare repository.
 func TestDiscoverPlain(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	dir := t.TempDir()
 	gittest.Run(t, dir, "git", "init", "-q", "--bare", "bare")
 	for _, name := range []string{"", "bare", "bare/objects"} {
@@ -127,7 +127,7 @@ func TestDiscoverPlain(t *testing.T) {
 
 // A directory that someone else prepared leads to no other repository and no other objects.
 func TestDiscoverRefuses(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		plant string // run in a clone, next to the user's repository ../private
 		dir   string
@@ -214,7 +214,6 @@ func TestDiscoverOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")
 	}
-	gittest.Isolate(t)
 	global := filepath.Join(t.TempDir(), "gitconfig")
 	if err := os.WriteFile(global, []byte("[safe]\n\tdirectory = *\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -248,7 +247,7 @@ func TestDiscoverOwner(t *testing.T) {
 
 // The settings that are read of a configuration file are those that git reads.
 func TestParseConfig(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	dir := t.TempDir()
 	for _, text := range []string{"", "[core]\n\tworktree = ../../../lib\n", "[CORE]\nWorkTree=\"a b\"\n",
 		"[core] bare\n", "[core]\nbare = yes # x\n",

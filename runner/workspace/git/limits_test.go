@@ -15,7 +15,7 @@ import (
 // A git process that is made to be slow or large is ended, and the error says
 // by which bound.
 func TestGitBudgets(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	repo := Repository{Dir: filepath.Join(t.TempDir(), "r"), Format: SHA1}
 	if err := repo.Create(); err != nil {
 		t.Fatal(err)
@@ -56,6 +56,7 @@ func TestGitBudgets(t *testing.T) {
 
 // Git is started by one function, and its environment comes from one constructor: no other place of the module runs it.
 func TestGitIsStartedInOnePlace(t *testing.T) {
+	t.Parallel()
 	const module = "../../../"
 	var found []string
 	err := filepath.WalkDir(module, func(path string, d os.DirEntry, err error) error {
@@ -88,6 +89,7 @@ func TestGitIsStartedInOnePlace(t *testing.T) {
 
 // However git's output is copied, its bound holds.
 func TestBoundedBuffer(t *testing.T) {
+	t.Parallel()
 	out := &boundedBuffer{limit: 1 << 20}
 	if n, err := io.Copy(out, io.LimitReader(zeros{}, 1<<30)); err == nil || n > 1<<20 || !out.passed {
 		t.Errorf("copied %d bytes, %v, passed %v, want an error after 1 MiB", n, err, out.passed)

@@ -29,6 +29,7 @@ func sample() []Entry {
 }
 
 func TestIndexRoundTrip(t *testing.T) {
+	t.Parallel()
 	data := EncodeIndex(SHA1, sample())
 	got, rest, err := DecodeIndex(SHA1, append(data, "rest"...))
 	if err != nil || string(rest) != "rest" {
@@ -51,6 +52,7 @@ func TestIndexRoundTrip(t *testing.T) {
 
 // An implementation that isn't ours reads the index as it was meant.
 func TestIndexIsRead(t *testing.T) {
+	t.Parallel()
 	var got gogitindex.Index
 	if err := gogitindex.NewDecoder(bytes.NewReader(EncodeIndex(SHA1, sample()))).Decode(&got); err != nil {
 		t.Fatal(err)
@@ -117,6 +119,7 @@ func FuzzParseTree(f *testing.F) {
 }
 
 func TestParseTreeRefuses(t *testing.T) {
+	t.Parallel()
 	id := strings.Repeat("ab", 20)
 	for _, line := range []string{
 		"100644 blob " + id + "\t../x", "100644 blob " + id + "\t/x", "100644 blob " + id + "\ta//x",
@@ -207,6 +210,7 @@ func unquote(t *testing.T, quoted string) string {
 }
 
 func TestEmptyTree(t *testing.T) {
+	t.Parallel()
 	for format, want := range map[ObjectFormat]string{SHA1: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
 		SHA256: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"} {
 		if got := format.EmptyTree(); got != want {

@@ -7,6 +7,7 @@ import (
 )
 
 func TestCheckBranch(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"a", "holon/run_01", "a/b/c", "a.b", "a@b", "feature-1", "a-", "HEADS"} {
 		if err := CheckBranch(name); err != nil {
 			t.Errorf("%q: %v", name, err)

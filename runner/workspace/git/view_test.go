@@ -14,7 +14,7 @@ import (
 
 // HEAD, its tree and the references are what git says they are.
 func TestReferencesAgree(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	for name, arrange := range map[string]func(t *testing.T, repo string) string{
 		"ordinary": func(_ *testing.T, repo string) string { return repo },
 		"linked":   func(t *testing.T, repo string) string { return gittest.AddWorktree(t, repo) },
@@ -97,7 +97,6 @@ func TestReferencesAgree(t *testing.T) {
 // The settings that say how files compare count, wherever git reads them from;
 // the ignore file that a repository names does not.
 func TestTakenOver(t *testing.T) {
-	gittest.Isolate(t)
 	dir := t.TempDir()
 	gittest.Write(t, dir, map[string]string{"ignore": "*.global\n", "secret": "*.secret\n",
 		"config": "\ufeff[core]\n\texcludesFile = " + dir +
@@ -137,6 +136,7 @@ func TestTakenOver(t *testing.T) {
 // A copy of the index keeps its time: git takes a file of the same size for unchanged that was changed in the second in
 // which the index was written, if the index seems to be younger.
 func TestCopyIndexKeepsItsTime(t *testing.T) {
+	t.Parallel()
 	gitDir := t.TempDir()
 	index, copied := filepath.Join(gitDir, "index"), filepath.Join(t.TempDir(), "index")
 	written := time.Now().Add(-time.Hour).Truncate(time.Second).Add(123 * time.Microsecond)

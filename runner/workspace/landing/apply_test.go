@@ -36,7 +36,7 @@ func patchFor(t *testing.T, options workspace.Options, script string) (patch, ob
 }
 
 func TestApply(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	repo := filepath.Join(t.TempDir(), "repo")
 	base := map[string]string{"a.txt": "1\n2\n3\n4\n5\n6\n7\n8\n9\n", "d/b.txt": "b1\nb2\nb3\nb4\nb5\nb6\n",
 		"gone": "gone\n", "l": "-> a.txt",
@@ -177,7 +177,7 @@ func undated(fingerprint string) string {
 }
 
 func TestApplyPlainDirectory(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "plain")
 	gittest.Write(t, dir, map[string]string{"a.txt": "1\r\n2\r\n3\r\n4\r\n5\r\n", ".gitattributes": "* text eol=lf\n",
 		"s": "#!/bin/sh\n"})
@@ -211,7 +211,7 @@ func TestApplyPlainDirectory(t *testing.T) {
 
 // The user's tree has CRLF line endings where the repository has LF.
 func TestApplyConvertsLineEndings(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "1\n2\n3\n4\n5\n", ".gitattributes": "*.txt text eol=crlf\n"})
 	gittest.Write(t, repo, map[string]string{"a.txt": "1\r\n2\r\n3\r\n4\r\n5\r\n"})
 	gittest.Run(t, repo, "git", "add", "--renormalize", ".")
@@ -228,7 +228,7 @@ func TestApplyConvertsLineEndings(t *testing.T) {
 // A patch may name any filter that the user's configuration defines; none runs
 // on what it brings.
 func TestApplyRunsNoFilter(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n", ".gitattributes": "*.lfs filter=lfs\n"})
 	marker := filepath.Join(t.TempDir(), "marker")
 	for _, driver := range []string{"lfs", "odd.name=x"} {
@@ -256,7 +256,7 @@ func TestApplyRunsNoFilter(t *testing.T) {
 }
 
 func TestApplyRefusesBadPatches(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n", "d/b.txt": "b\n"})
 	create := func(path string) string {
 		return "diff --git " + git.QuotePath("a/"+path) + " " + git.QuotePath("b/"+path) +
@@ -314,7 +314,7 @@ func TestApplyRefusesBadPatches(t *testing.T) {
 
 // If any step fails, every file is moved back, with its times.
 func TestReplaceUndo(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n", "d/b.txt": "b\n", "z": "z\n"})
 	patch, objects := patchFor(t, workspace.Options{Dir: repo},
 		"echo b >> a.txt; rm -r d; mkdir n; echo x > n/x; echo z >> z")

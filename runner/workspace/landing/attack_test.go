@@ -66,7 +66,6 @@ func plantHooks(t testing.TB, gitDir, markers string) {
 // No program runs that the configuration of the user, of a repository or of a repository within it names, not even if
 // attributes select it.
 func TestNoConfigurationExecutes(t *testing.T) {
-	gittest.Isolate(t)
 	dir := t.TempDir()
 	markers := filepath.Join(dir, "markers")
 	if err := os.Mkdir(markers, 0o777); err != nil {
@@ -137,7 +136,7 @@ func TestNoConfigurationExecutes(t *testing.T) {
 
 // A directory of a clone that looks like a bare repository is a directory.
 func TestLookAlike(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	secrets := t.TempDir()
 	marker := filepath.Join(t.TempDir(), "ran")
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n", "docs/api/HEAD": "ref: refs/heads/main\n",
@@ -172,7 +171,7 @@ func TestLookAlike(t *testing.T) {
 // No file of a repository is read or written through a link: neither what is
 // shown to the agent nor what a checkout adds.
 func TestLinksInGitDirectory(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	outside := t.TempDir()
 	secret := strings.Repeat("ab", 20)
 	gittest.Write(t, outside, map[string]string{"exclude": "secret\n", "heads/x": secret + "\n", "log": "log\n"})
@@ -206,7 +205,7 @@ func TestLinksInGitDirectory(t *testing.T) {
 // Files whose index entries are marked so that git does not look at them are
 // not lost.
 func TestMarkedFiles(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	for _, mark := range []string{"--skip-worktree", "--assume-unchanged"} {
 		repo := gittest.NewRepo(t, map[string]string{"a.txt": "1\n2\n3\n4\n5\n6\n7\n8\n", "b.txt": "b\n"})
 		gittest.Run(t, repo, "git", "update-index", mark, "a.txt", "b.txt")
@@ -237,7 +236,7 @@ func TestMarkedFiles(t *testing.T) {
 
 // An index in two halves is read, and written whole.
 func TestSplitIndex(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n", "b.txt": "b\n"})
 	gittest.Run(t, repo, "git", "update-index", "--split-index")
 	gittest.Write(t, repo, map[string]string{"b.txt": "dirty\n"})
@@ -254,6 +253,7 @@ func TestSplitIndex(t *testing.T) {
 
 // Permissions do not bind root, so the tests that depend on them run once more as an ordinary user.
 func TestAsOrdinaryUser(t *testing.T) {
+	t.Parallel()
 	user := gittest.NewOrdinaryUser(t)
 	user.Run(t, "^(TestNoConfigurationExecutes|TestLookAlike)$")
 	user.Run(t, "^TestApply$/^(every_kind|merges_with.*|one_of_many_conflicts|.*_directory.*|.*_in_the_way)$")

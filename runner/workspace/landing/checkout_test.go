@@ -96,7 +96,7 @@ func userFiles(t testing.TB, repo string) string {
 // In every kind of repository the result is a branch on the base with a real working tree, and none of the user's files
 // change.
 func TestCheckout(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	files := map[string]string{"a.txt": "a\n", "d/b.txt": "b\n", "run.sh": "#!/bin/sh\n", "link": "-> a.txt"}
 	for _, tc := range []struct {
 		name    string
@@ -209,7 +209,7 @@ func TestCheckout(t *testing.T) {
 
 // Checking out again succeeds after any interruption, and after files were removed by hand.
 func TestCheckoutAgain(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
 	tree := acquire(t, workspace.Options{Dir: repo})
 	o := finished(t, repo, tree, func(dir string) { gittest.Write(t, dir, map[string]string{"a.txt": "b\n"}) })
@@ -248,7 +248,7 @@ func TestCheckoutAgain(t *testing.T) {
 }
 
 func TestCheckoutRefuses(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	plain := t.TempDir()
 	gittest.Write(t, plain, map[string]string{"a.txt": "a\n"})
 	finished := changedOnce(t, map[string]string{"a.txt": "a\n"})
@@ -292,7 +292,7 @@ func TestCheckoutRefuses(t *testing.T) {
 
 // A branch of the run's name gives way to its id when the name is taken.
 func TestCheckoutBranchName(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
 	tree := acquire(t, workspace.Options{Dir: repo})
 	o := finished(t, repo, tree, func(dir string) { gittest.Write(t, dir, map[string]string{"a.txt": "b\n"}) })
@@ -305,7 +305,7 @@ func TestCheckoutBranchName(t *testing.T) {
 
 // Filters of the user's own don't run, and the user is told what that means.
 func TestCheckoutRunsNoFilter(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a.bin": "stored\n", "a.txt": "a\n",
 		".gitattributes": "*.bin filter=lfs\n"})
 	marker := filepath.Join(t.TempDir(), "ran")
@@ -334,6 +334,7 @@ func TestCheckoutRunsNoFilter(t *testing.T) {
 }
 
 func TestBranchName(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]string{
 		"": "holon/run_1", "Fix the login!": "holon/Fix-the-login", "../../x": "holon/x", "-f": "holon/f",
 		"é": "holon/run_1", "a\nb\x1b[2J": "holon/a-b-2J",

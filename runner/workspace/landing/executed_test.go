@@ -18,7 +18,7 @@ func agree([]workspace.Warning) error { return nil }
 // Apply and Checkout write nothing of a change with files that programs execute
 // unless they are told to.
 func TestExecutedNeedsConfirmation(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n", "x/refs/.keep": "", "x/objects/.keep": ""})
 	tree := acquire(t, workspace.Options{Dir: repo})
 	o := finished(t, repo, tree, func(dir string) {

@@ -11,9 +11,13 @@ import (
 
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
+	"holon/test/gittest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	gittest.Isolate()
+	goleak.VerifyTestMain(m)
+}
 
 // wantCode fails unless err is a *git.Error with the code, and its message one line.
 func wantCode(t testing.TB, err error, code string) {

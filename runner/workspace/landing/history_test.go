@@ -13,7 +13,7 @@ import (
 
 // The agent's commits become the branch's, with what it did not commit on top.
 func TestHistory(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	sources := map[string]*workspace.Source{}
 	for _, format := range []string{"sha1", "sha256"} {
 		repo := t.TempDir()
@@ -70,7 +70,7 @@ func TestHistory(t *testing.T) {
 // Nothing hostile in the agent's repository is taken over, followed or waited
 // for; the diff is there all the same.
 func TestHostileHistory(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	outside := gittest.NewRepo(t, map[string]string{"secret": "secret\n"})
 	files := map[string]string{"a.txt": "a\n"}
 	repo := gittest.NewRepo(t, files)

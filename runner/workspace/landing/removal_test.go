@@ -14,7 +14,7 @@ import (
 
 // Damaged and hostile objects don't get past the quarantine.
 func TestQuarantine(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	finished := changedOnce(t, map[string]string{"a.txt": "a\n"})
 	const (
 		blob = "blob=$(echo x | git hash-object -w --stdin); "
@@ -60,7 +60,7 @@ func TestQuarantine(t *testing.T) {
 
 // A person's changes in the working tree are never lost.
 func TestRemove(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	finished := changedOnce(t, map[string]string{"a.txt": "a\n", ".gitignore": "*.log\n"})
 	for _, tc := range []struct {
 		name, do string
@@ -131,7 +131,7 @@ func TestRemove(t *testing.T) {
 }
 
 func TestRemoveBranch(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
 	tree := acquire(t, workspace.Options{Dir: repo})
 	o := finished(t, repo, tree, func(dir string) { gittest.Write(t, dir, map[string]string{"a.txt": "b\n"}) })
@@ -149,7 +149,7 @@ func TestRemoveBranch(t *testing.T) {
 // A repository that is gone leaves nothing to clean but the registration; a
 // working tree without a repository is left.
 func TestRemoveWithoutRepository(t *testing.T) {
-	gittest.Isolate(t)
+	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
 	tree := acquire(t, workspace.Options{Dir: repo})
 	o := finished(t, repo, tree, func(dir string) { gittest.Write(t, dir, map[string]string{"a.txt": "b\n"}) })

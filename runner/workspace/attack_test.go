@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"holon/runner/workspace/git"
 	"holon/test/gittest"
@@ -20,9 +19,7 @@ import (
 // tree as if they were not there, those of the user's by leaving untracked
 // files out.
 func TestSlowIgnoreRules(t *testing.T) {
-	former := git.IgnoreTime
-	git.IgnoreTime = time.Second
-	t.Cleanup(func() { git.IgnoreTime = former })
+	t.Parallel()
 	plant := func(dir string) {
 		files := map[string]string{".gitignore": strings.Repeat("[n]*[e]?[w]x\n", 80_000)}
 		for i := range 1000 {
@@ -30,23 +27,29 @@ func TestSlowIgnoreRules(t *testing.T) {
 		}
 		gittest.Write(t, dir, files)
 	}
-	repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
-	tree := acquire(t, Options{Dir: repo})
-	plant(tree.Dir())
-	diff, _ := diffOf(t, tree)
-	wantWarning(t, diff, WarnSlowIgnore, ".gitignore")
-	if len(diff.Files) != 1001 {
-		t.Errorf("%d files, warnings %+v", len(diff.Files), diff.Warnings)
-	}
-	plant(repo)
-	gittest.Write(t, repo, map[string]string{"a.txt": "dirty\n"})
-	dirty := acquire(t, Options{Dir: repo, IncludeDirty: true})
-	if warnings := dirty.Info().Warnings; len(warnings) != 1 || warnings[0].Code != WarnSlowIgnore {
-		t.Errorf("warnings = %+v", warnings)
-	}
-	if got := gittest.Contents(t, dirty.Dir()); got["a.txt"] != "dirty\n" || len(got) != 1 {
-		t.Errorf("%d files", len(got))
-	}
+	t.Run("agent", func(t *testing.T) {
+		t.Parallel()
+		tree := acquire(t, Options{Dir: gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})})
+		plant(tree.Dir())
+		diff, _ := diffOf(t, tree)
+		wantWarning(t, diff, WarnSlowIgnore, ".gitignore")
+		if len(diff.Files) != 1001 {
+			t.Errorf("%d files, warnings %+v", len(diff.Files), diff.Warnings)
+		}
+	})
+	t.Run("user", func(t *testing.T) {
+		t.Parallel()
+		repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n"})
+		plant(repo)
+		gittest.Write(t, repo, map[string]string{"a.txt": "dirty\n"})
+		dirty := acquire(t, Options{Dir: repo, IncludeDirty: true})
+		if warnings := dirty.Info().Warnings; len(warnings) != 1 || warnings[0].Code != WarnSlowIgnore {
+			t.Errorf("warnings = %+v", warnings)
+		}
+		if got := gittest.Contents(t, dirty.Dir()); got["a.txt"] != "dirty\n" || len(got) != 1 {
+			t.Errorf("%d files", len(got))
+		}
+	})
 }
 
 // Git would wait for a pipe in place of its index.

@@ -7,14 +7,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
+	"holon/runner/workspace/git"
 	"holon/test/gittest"
 )
 
 func TestMain(m *testing.M) {
 	gittest.Isolate()
+	git.IgnoreTime = time.Second // so that what takes git minutes takes it a second, in all tests
 	goleak.VerifyTestMain(m)
 }
 

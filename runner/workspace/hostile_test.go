@@ -15,7 +15,7 @@ import (
 )
 
 // Hostile trees: nothing outside is read or written, nothing planted is run.
-func TestHostileTree(t *testing.T) {
+func TestUserHostileTree(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()
 	gittest.Write(t, outside, map[string]string{"secret": "secret\n", "d/b.txt": "outside\n"})
@@ -219,7 +219,7 @@ func TestLimits(t *testing.T) {
 }
 
 // Permissions that the agent took away, from the tree or within it, hide no change.
-func TestClosedTree(t *testing.T) {
+func TestUserClosedTree(t *testing.T) {
 	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a": "a\n", "d/b": "b\n", "d/e/c": "c\n"})
 	source := openSource(t, Options{Dir: repo})

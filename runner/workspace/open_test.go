@@ -231,7 +231,7 @@ func wantCode(t testing.TB, err error, code string) {
 	}
 }
 
-func TestPlainDirectory(t *testing.T) {
+func TestUserPlainDirectory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "plain")
 	gittest.Write(t, dir, map[string]string{"a.txt": "a\n", "d/b": "b\n", "s": "#!/bin/sh\n", "l": "-> a.txt",

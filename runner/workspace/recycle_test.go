@@ -212,7 +212,7 @@ var harmed = []string{".", ".git", ".git/config", "a", "run.sh", "link", "d", "d
 	"f/g", "f/g/h", "f/g/h/i"}
 
 // Each kind of harm alone, to each path of the tree, with the strictest umask.
-func TestRecycledTree(t *testing.T) {
+func TestUserRecycledTree(t *testing.T) {
 	old := syscall.Umask(0o077)
 	t.Cleanup(func() { syscall.Umask(old) })
 	options := Options{Dir: gittest.NewRepo(t, recycleBase), CacheDir: filepath.Join(gittest.DiskDir(t), "cache")}
@@ -225,8 +225,12 @@ func TestRecycledTree(t *testing.T) {
 	}
 	source := openSource(t, options)
 	tree := acquireFrom(t, source)
+	numbers := 6
+	if testing.Short() {
+		numbers = 2
+	}
 	for _, h := range harms {
-		for n := range 6 {
+		for n := range numbers {
 			for i, name := range harmed {
 				other := harmed[(i+n+1)%len(harmed)]
 				h.to(tree.Dir(), name, other, 1000+n)
@@ -245,7 +249,7 @@ func TestRecycledTree(t *testing.T) {
 
 // Any sequence of harms, in several runs one after the other, one of which may
 // have been killed.
-func TestRecycledTreeAtRandom(t *testing.T) {
+func TestUserRecycledTreeAtRandom(t *testing.T) {
 	t.Parallel()
 	options := Options{Dir: gittest.NewRepo(t, recycleBase), CacheDir: filepath.Join(gittest.DiskDir(t), "cache")}
 	want := fresh(t, options)

@@ -2,38 +2,56 @@ package workspace
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"holon/runner/workspace/git"
 	"holon/test/gittest"
 )
 
-// Permissions do not bind root, so the tests that depend on them run once more as an ordinary user.
-func TestAsOrdinaryUser(t *testing.T) {
+const foreignVariable = "HOLON_TEST_FOREIGN"
+
+// A tree that can't be cleaned, because a container of another user left files there, is put aside and a new one is
+// made. Root plays the container, and runs the test once more as a user without privileges.
+func TestForeignFiles(t *testing.T) {
 	t.Parallel()
-	user := gittest.NewOrdinaryUser(t)
-	user.Env = append(user.Env, foreignVariable+"="+filepath.Join(user.Home, "foreign"))
-	user.Run(t, "^(TestHostileTree|TestCrash.*|TestUnreadable|TestPlainDirectory)$")
-	user.Run(t, "^TestForeignFiles$")
-	// As a container of another user would, leave what its holder may not remove.
-	trees, err := filepath.Glob(filepath.Join(user.Home, "foreign/cache/trees/*/0/tree"))
+	if dir := os.Getenv(foreignVariable); dir != "" {
+		acquireAmongForeign(t, dir)
+		return
+	}
+	if os.Getuid() != 0 {
+		t.Skip("only root can leave files that another may not remove")
+	}
+	home, err := os.MkdirTemp("", "holon-foreign-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(home) })
+	const nobody = 65534
+	if err := os.Chown(home, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	runAgain := func() {
+		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run", "^TestForeignFiles$", "-test.count=1")
+		cmd.Dir, cmd.Env = home, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home,
+			foreignVariable + "=" + filepath.Join(home, "foreign")}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	runAgain()
+	trees, err := filepath.Glob(filepath.Join(home, "foreign/cache/trees/*/0/tree"))
 	if err != nil || len(trees) != 1 {
 		t.Fatalf("trees = %v, %v, want one", trees, err)
 	}
 	gittest.Write(t, trees[0], map[string]string{"theirs/f": "x"})
-	user.Run(t, "^TestForeignFiles$")
+	runAgain()
 }
 
-const foreignVariable = "HOLON_TEST_FOREIGN"
-
-// A tree that can't be cleaned is put aside and a new one is made.
-func TestForeignFiles(t *testing.T) {
-	t.Parallel()
-	dir := os.Getenv(foreignVariable)
-	if dir == "" || os.Getuid() == 0 {
-		t.Skip("run by TestAsOrdinaryUser")
-	}
+func acquireAmongForeign(t *testing.T, dir string) {
 	repo := filepath.Join(dir, "repo")
 	_, err := os.Stat(repo)
 	second := err == nil
@@ -52,7 +70,7 @@ func TestForeignFiles(t *testing.T) {
 
 // What can't be read of the user's is refused or warned about, and its
 // permissions stay as they are.
-func TestUnreadable(t *testing.T) {
+func TestUserUnreadable(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() == 0 {
 		t.Skip("root reads everything")

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -283,40 +282,4 @@ func Contents(t *testing.T, dir string) map[string]string {
 		t.Fatal(err)
 	}
 	return found
-}
-
-// OrdinaryUser runs tests of the test binary as a user without privileges.
-type OrdinaryUser struct {
-	Home string   // a temporary directory that belongs to the user
-	Env  []string // the environment of the tests
-}
-
-// NewOrdinaryUser returns the user; without root the test is skipped, as all tests run as an ordinary user already.
-func NewOrdinaryUser(t testing.TB) *OrdinaryUser {
-	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("the other tests already run as an ordinary user")
-	}
-	dir, err := os.MkdirTemp("", "holon-ordinary-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chown(dir, nobodyID, nobodyID); err != nil {
-		t.Fatal(err)
-	}
-	return &OrdinaryUser{Home: dir, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir}}
-}
-
-const nobodyID = 65534 // of the user and the group nobody
-
-// Run runs the tests that match the pattern, as of go test -run, once more, as the user.
-func (u *OrdinaryUser) Run(t testing.TB, tests string) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run", tests, "-test.count=1")
-	cmd.Dir, cmd.Env = u.Home, u.Env
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodyID, Gid: nobodyID}}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
 }

@@ -35,7 +35,7 @@ func patchFor(t *testing.T, options workspace.Options, script string) (patch, ob
 	return patch, objects
 }
 
-func TestApply(t *testing.T) {
+func TestUserApply(t *testing.T) {
 	t.Parallel()
 	repo := filepath.Join(t.TempDir(), "repo")
 	base := map[string]string{"a.txt": "1\n2\n3\n4\n5\n6\n7\n8\n9\n", "d/b.txt": "b1\nb2\nb3\nb4\nb5\nb6\n",

@@ -65,7 +65,7 @@ func plantHooks(t testing.TB, gitDir, markers string) {
 
 // No program runs that the configuration of the user, of a repository or of a repository within it names, not even if
 // attributes select it.
-func TestNoConfigurationExecutes(t *testing.T) {
+func TestUserNoConfigurationExecutes(t *testing.T) {
 	dir := t.TempDir()
 	markers := filepath.Join(dir, "markers")
 	if err := os.Mkdir(markers, 0o777); err != nil {
@@ -135,7 +135,7 @@ func TestNoConfigurationExecutes(t *testing.T) {
 }
 
 // A directory of a clone that looks like a bare repository is a directory.
-func TestLookAlike(t *testing.T) {
+func TestUserLookAlike(t *testing.T) {
 	t.Parallel()
 	secrets := t.TempDir()
 	marker := filepath.Join(t.TempDir(), "ran")
@@ -249,12 +249,4 @@ func TestSplitIndex(t *testing.T) {
 	if _, err := Apply(t.Context(), ApplyOptions{Dir: repo, Patch: o.Diff.Patch, Objects: o.Objects}); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// Permissions do not bind root, so the tests that depend on them run once more as an ordinary user.
-func TestAsOrdinaryUser(t *testing.T) {
-	t.Parallel()
-	user := gittest.NewOrdinaryUser(t)
-	user.Run(t, "^(TestNoConfigurationExecutes|TestLookAlike)$")
-	user.Run(t, "^TestApply$/^(every_kind|merges_with.*|one_of_many_conflicts|.*_directory.*|.*_in_the_way)$")
 }

@@ -24,6 +24,7 @@ import (
 // Each attack is refused, for the reason that it should be, is on record, and
 // nothing of it has left the host.
 func TestAttacks(t *testing.T) {
+	t.Parallel()
 	names := map[string][][]netip.Addr{
 		"example.com.": {addrs(public)}, "a.example.org.": {addrs(public)},
 		"private.example.org.": {addrs("10.0.0.7")}, "loopback.example.org.": {addrs("127.0.0.1")},
@@ -138,6 +139,7 @@ func TestAttacks(t *testing.T) {
 
 // A tunnel carries TLS for its host, or nothing.
 func TestTunnelIsJudged(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name, reason string
 		speak        func(conn net.Conn) error
@@ -181,6 +183,7 @@ func TestTunnelIsJudged(t *testing.T) {
 
 // A client behind the proxy meets the alert as one, not as a broken network.
 func TestOtherNameByClient(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, worldWide, "example.com")
 	if _, err := r.get(r.client("other.example.org"), "https://example.com/"); err == nil ||
 		!strings.Contains(err.Error(), "access denied") {
@@ -194,6 +197,7 @@ func TestOtherNameByClient(t *testing.T) {
 // A name that changes its address between questions is judged each time, and what
 // is dialled is what was judged.
 func TestRebinding(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, map[string][][]netip.Addr{"example.com.": {addrs(public), addrs("127.0.0.1"),
 		addrs("169.254.169.254"), addrs(public)}}, "example.com")
 	var got []string
@@ -214,6 +218,7 @@ func TestRebinding(t *testing.T) {
 
 // The proxy reads nothing that follows a request on the same connection, to any host.
 func TestPipelined(t *testing.T) {
+	t.Parallel()
 	const second = "GET http://other.example.org/second HTTP/1.1\r\nHost: other.example.org\r\n\r\n"
 	for name, first := range map[string]string{
 		"no body": "GET http://example.com/first HTTP/1.1\r\nHost: example.com\r\n\r\n",
@@ -260,6 +265,7 @@ func TestPipelined(t *testing.T) {
 
 // A host that answers with an upgrade gets none.
 func TestUpgrade(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, worldWide, "example.com")
 	answer := r.say("GET http://example.com/upgrade HTTP/1.1\r\nHost: example.com\r\nConnection: " +
 		"Upgrade\r\nUpgrade: other\r\n\r\n")
@@ -270,6 +276,7 @@ func TestUpgrade(t *testing.T) {
 
 // A host that cannot be reached is said to be, and no more is said of the network.
 func TestUnreachable(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, worldWide, "example.com")
 	r.net.ports = nil
 	for _, url := range []string{"http://example.com/", "https://example.com/"} {
@@ -293,6 +300,7 @@ func TestUnreachable(t *testing.T) {
 // Connections beyond the limit wait. Silent connections don't block Close, which
 // ends them all.
 func TestManyConnections(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, worldWide, "example.com")
 	for range 64 {
 		conn := r.dial()
@@ -314,6 +322,7 @@ func TestManyConnections(t *testing.T) {
 
 // An open tunnel ends with Close, and its end is on record.
 func TestCloseEndsTunnels(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, worldWide, "example.com")
 	conn, _ := r.tunnel("example.com:443")
 	secure := tls.Client(conn, &tls.Config{ServerName: "example.com", RootCAs: r.roots})
@@ -336,6 +345,7 @@ func TestCloseEndsTunnels(t *testing.T) {
 
 // A request that cannot be recorded is refused.
 func TestNotRecorded(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("there is no /dev/full")
 	}
@@ -369,6 +379,7 @@ func TestNotRecorded(t *testing.T) {
 
 // A flood of refusals is counted, and hides nothing that got out.
 func TestFlood(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	ledger := filepath.Join(dir, "egress.ndjson")
 	told := 0
@@ -399,6 +410,7 @@ func TestFlood(t *testing.T) {
 
 // Facts become events of a turn that can be read back, and stay small.
 func TestEvents(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, worldWide, "example.com")
 	if _, err := r.get(r.client(""), "http://example.com/"); err != nil {
 		t.Fatal(err)
@@ -433,6 +445,7 @@ func TestEvents(t *testing.T) {
 
 // A ledger that a killed process left is continued, even after a torn last line.
 func TestLedgerGoesOn(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, worldWide, "example.com")
 	r.say("GET http://evil.net/ HTTP/1.1\r\n\r\n")
 	if before := r.close(); len(before) != 1 {

@@ -22,6 +22,7 @@ var worldWide = map[string][][]netip.Addr{
 
 // What is allowed works as without a proxy, and is recorded.
 func TestAllowed(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, worldWide, "example.com", "*.example.com")
 	for url, want := range map[string]string{
 		"https://example.com/a?b=c%2fd": "200 example.com /a?b=c%2fd 0\n",
@@ -69,6 +70,7 @@ func TestAllowed(t *testing.T) {
 
 // Redirects are the client's business, and judged like all else.
 func TestRedirect(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, worldWide, "example.com")
 	got, err := r.get(r.client(""), "http://example.com/away")
 	if err != nil || !strings.HasPrefix(got, "403 ") || !strings.Contains(got, "host_not_allowed") {
@@ -82,6 +84,7 @@ func TestRedirect(t *testing.T) {
 
 // An empty list is closed.
 func TestEmptyList(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, worldWide)
 	if _, err := r.get(r.client(""), "https://example.com/"); err == nil ||
 		!strings.Contains(err.Error(), "host_not_allowed") {

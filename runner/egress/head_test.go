@@ -16,6 +16,7 @@ func readHeadOf(raw string) (head, error) {
 }
 
 func TestHead(t *testing.T) {
+	t.Parallel()
 	const get = "GET http://a.example/ HTTP/1.1\r\nHost: a.example\r\n"
 	for raw, ok := range map[string]bool{
 		get + "\r\n": true, get + "X: \xff\t y\r\n\r\n": true, get + "Content-Length: 5\r\n\r\nhello": true,
@@ -57,6 +58,7 @@ func TestHead(t *testing.T) {
 
 // The head is the same however the bytes arrive, and nothing behind it is lost.
 func TestHeadInPieces(t *testing.T) {
+	t.Parallel()
 	raw := "POST http://a.example/ HTTP/1.1\r\nHost: a.example:80\r\nExpect: 100-continue\r\nContent-Length: " +
 		"4\r\n\r\nbody"
 	for name, r := range map[string]io.Reader{"whole": strings.NewReader(raw),

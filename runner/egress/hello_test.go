@@ -44,6 +44,7 @@ func cut(record []byte, size int) (out []byte) {
 }
 
 func TestHello(t *testing.T) {
+	t.Parallel()
 	named := func(name string) []byte { return helloOf(t, &tls.Config{ServerName: name}) }
 	plain := named("www.example.com")
 	old := helloOf(t, &tls.Config{ServerName: "www.example.com", MaxVersion: tls.VersionTLS12})

@@ -11,6 +11,7 @@ import (
 )
 
 func TestEntries(t *testing.T) {
+	t.Parallel()
 	for entry, want := range map[string]string{
 		"example.com": "example.com", "Example.COM": "example.com", "example.com.": "example.com",
 		"*.Example.com.": "*.example.com",
@@ -49,6 +50,7 @@ func TestEntries(t *testing.T) {
 // Companies let anyone have a name below some of theirs, as registries do. No
 // wildcard reaches across such a name.
 func TestPrivateSuffixes(t *testing.T) {
+	t.Parallel()
 	for _, suffix := range []string{"github.io", "s3.amazonaws.com", "blogspot.com", "herokuapp.com", "pages.dev",
 		"workers.dev", "vercel.app", "web.app", "azurewebsites.net",
 		"compute.amazonaws.com", "kawasaki.jp", "co.uk", "GitHub.IO."} {
@@ -73,6 +75,7 @@ func TestPrivateSuffixes(t *testing.T) {
 }
 
 func TestAllows(t *testing.T) {
+	t.Parallel()
 	h, err := newHosts([]string{"example.com", "*.example.org", "bücher.example", "93.184.216.34",
 		"2606:2800:220:1::1"})
 	if err != nil {
@@ -140,6 +143,7 @@ func FuzzAllows(f *testing.F) {
 }
 
 func TestAddresses(t *testing.T) {
+	t.Parallel()
 	a := newAddresses()
 	a.local = func() ([]net.Addr, error) {
 		return []net.Addr{&net.IPNet{IP: net.ParseIP("11.22.33.44"), Mask: net.CIDRMask(24, 32)}}, nil

@@ -22,6 +22,7 @@ func answerUsage(in, out int) http.HandlerFunc {
 }
 
 func TestBudget(t *testing.T) {
+	t.Parallel()
 	prices := gateway.Prices{"openai/m": {Input: 2_000_000, Output: 10_000_000}} // 2 and 10 a million
 	for _, tc := range []struct {
 		name   string
@@ -75,6 +76,7 @@ func TestBudget(t *testing.T) {
 // What runs already counts: requests side by side exceed a budget by no more
 // than those that had begun.
 func TestBudgetOfParallelRequests(t *testing.T) {
+	t.Parallel()
 	arrived, release := make(chan struct{}, 16), make(chan struct{})
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		arrived <- struct{}{}
@@ -105,6 +107,7 @@ func TestBudgetOfParallelRequests(t *testing.T) {
 // The account of a turn goes on where it stood when its gateway was killed, with
 // what ran then as it was estimated.
 func TestAccountGoesOn(t *testing.T) {
+	t.Parallel()
 	arrived, release := make(chan struct{}, 1), make(chan struct{})
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.Header.Get("Accept"), "wait") {
@@ -186,6 +189,7 @@ func TestAccountGoesOn(t *testing.T) {
 // For any usage that a provider claims, an account only grows, by at least the size of the request, and a turn makes no
 // more requests than its budget has room for.
 func TestBudgetHoldsWhateverIsClaimed(t *testing.T) {
+	t.Parallel()
 	// 200 tokens at the very least, by estimate 806
 	body := `{"model":"m","input":"` + strings.Repeat("word ", 640) + `"}`
 	for name, claim := range map[string]string{

@@ -21,6 +21,7 @@ const plainBody = `{"model":"m"}`
 // However a request is framed, the provider gets one request, with a frame and
 // header lines of ours.
 func TestFramingIsOurs(t *testing.T) {
+	t.Parallel()
 	const chunked = "d\r\n" + plainBody + "\r\n0\r\n\r\n"
 	smuggled := "POST /openai/files HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
 	for _, tc := range []struct {
@@ -82,6 +83,7 @@ func TestFramingIsOurs(t *testing.T) {
 
 // The gateway waits for the end of a header for a bounded time, and answers other requests meanwhile.
 func TestSlowHeaders(t *testing.T) {
+	t.Parallel()
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "{}") })
 	gw, err := gateway.New(openAI(up.URL))
 	if err != nil {
@@ -129,6 +131,7 @@ func TestSlowHeaders(t *testing.T) {
 // A body that does not come to its end keeps neither others nor the end of the
 // turn waiting.
 func TestSlowBody(t *testing.T) {
+	t.Parallel()
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "{}") })
 	g := serve(t, openAI(up.URL))
 	conns := make([]net.Conn, 20)
@@ -161,6 +164,7 @@ func TestSlowBody(t *testing.T) {
 // The backend of ChatGPT wants its account named, which the key says. The
 // container names none.
 func TestAuthChatGPT(t *testing.T) {
+	t.Parallel()
 	key := "h." + base64.RawURLEncoding.EncodeToString(
 		[]byte(`{"https://api.openai.com/auth":{"chatgpt_account_id":"acct_1"}}`)) + ".s1gnature"
 	for _, tc := range []struct{ name, key, account string }{

@@ -25,6 +25,7 @@ const sentinel = "sk-proj-S3nt1nel/+key_0123456789~abc"
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestForward(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		provider, target, upstreamPath string
 		auth                           http.Header
@@ -105,6 +106,7 @@ func TestForward(t *testing.T) {
 
 // Every event arrives before the provider sends the next.
 func TestStreamIsNotBuffered(t *testing.T) {
+	t.Parallel()
 	next := make(chan struct{})
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -146,6 +148,7 @@ func TestStreamIsNotBuffered(t *testing.T) {
 }
 
 func TestUpstreamFaults(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name       string
 		handler    http.HandlerFunc
@@ -214,6 +217,7 @@ func TestUpstreamFaults(t *testing.T) {
 
 // A stream that breaks must not look like one that ended.
 func TestBrokenStreamIsSeen(t *testing.T) {
+	t.Parallel()
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "data: 1\n\n")
 		http.NewResponseController(w).Flush()
@@ -234,6 +238,7 @@ func TestBrokenStreamIsSeen(t *testing.T) {
 // Neither the container nor the log gets the key when a provider repeats it, in any encoding, in an error, a header or
 // a stream cut anywhere.
 func TestKeyIsNeverPassedOn(t *testing.T) {
+	t.Parallel()
 	encodings := map[string]string{
 		"raw":         sentinel,
 		"bearer":      "Bearer " + sentinel,
@@ -287,6 +292,7 @@ func TestKeyIsNeverPassedOn(t *testing.T) {
 }
 
 func TestBodyLimit(t *testing.T) {
+	t.Parallel()
 	const limit = 64 << 20
 	up := newUpstream(t, func(http.ResponseWriter, *http.Request) {})
 	g := serve(t, openAI(up.URL))
@@ -331,6 +337,7 @@ func TestBodyLimit(t *testing.T) {
 }
 
 func TestUnixUpstream(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(shortDir(t), "up.sock")
 	l, err := net.Listen("unix", path)
 	if err != nil {

@@ -38,6 +38,7 @@ func (s *source) Renew(_ context.Context, refused gateway.Secret) (gateway.Secre
 }
 
 func TestKeyIsRenewed(t *testing.T) {
+	t.Parallel()
 	const first, second = "sk-first-0123456789abcdef", "sk-second-0123456789abcdef"
 	for _, tc := range []struct {
 		name     string
@@ -79,6 +80,7 @@ func TestKeyIsRenewed(t *testing.T) {
 }
 
 func TestNoKey(t *testing.T) {
+	t.Parallel()
 	var log lockedBuffer
 	up := newUpstream(t, func(http.ResponseWriter, *http.Request) {})
 	for name, keys := range map[string]*source{

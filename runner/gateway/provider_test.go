@@ -14,6 +14,7 @@ import (
 )
 
 func TestNewChecksProviders(t *testing.T) {
+	t.Parallel()
 	key := gateway.NewSecret(sentinel)
 	for _, tc := range []struct {
 		name     string
@@ -94,6 +95,7 @@ func TestNewChecksProviders(t *testing.T) {
 }
 
 func TestSecretIsNeverShown(t *testing.T) {
+	t.Parallel()
 	secret := gateway.NewSecret(sentinel)
 	type nested struct {
 		Public  gateway.Secret

@@ -16,6 +16,7 @@ import (
 
 // Requests are written byte for byte: no client of ours could make them.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	up := newUpstream(t, func(http.ResponseWriter, *http.Request) {})
 	g := serve(t, openAI(up.URL))
 	post := func(target string) string {

@@ -12,6 +12,7 @@ import (
 // A body passes when everyone reads the same in it, and when nothing in it makes
 // the provider do more than answer.
 func TestGrammarHasOneReading(t *testing.T) {
+	t.Parallel()
 	deep := strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth)
 	for _, tc := range []struct {
 		name, body, model string
@@ -91,6 +92,7 @@ const respond, chat, messages = "/responses", "/chat/completions", "/v1/messages
 // A request that makes a provider search, fetch, run or remember something is refused
 // unless the operator allows it by name.
 func TestGrammarRefuses(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct{ path, body, allow string }{
 		{respond, `"tools":[{"type":"web_search"}]`, "web_search"},
 		{respond, `"tools":[{"type":"web_search","user_location":{"type":"approximate"}}]`, "web_search"},

@@ -14,6 +14,7 @@ import (
 
 // The provider's own client works through the socket without knowing a key.
 func TestOfficialClient(t *testing.T) {
+	t.Parallel()
 	answer, err := os.ReadFile(filepath.Join("..", "..", "test", "streams", "responses", "text.ndjson"))
 	if err != nil {
 		t.Fatal(err)

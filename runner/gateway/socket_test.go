@@ -18,6 +18,7 @@ import (
 )
 
 func TestSocketIsPrivate(t *testing.T) {
+	t.Parallel()
 	g := serve(t, openAI("http://127.0.0.1:9"))
 	for path, want := range map[string]os.FileMode{
 		g.server.Path():               os.ModeSocket | 0o600,
@@ -31,6 +32,7 @@ func TestSocketIsPrivate(t *testing.T) {
 }
 
 func TestSocketOwner(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root can give a socket away")
 	}
@@ -52,6 +54,7 @@ func TestSocketOwner(t *testing.T) {
 }
 
 func TestServeOnUsedPath(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name    string
 		prepare func(t *testing.T, path string)
@@ -122,6 +125,7 @@ func TestServeOnUsedPath(t *testing.T) {
 }
 
 func TestServeLongPath(t *testing.T) {
+	t.Parallel()
 	g, err := gateway.New(openAI("http://127.0.0.1:9"))
 	if err != nil {
 		t.Fatal(err)
@@ -135,6 +139,7 @@ func TestServeLongPath(t *testing.T) {
 
 // Close does not remove a file that the container put in the place of the socket.
 func TestCloseLeavesWhatIsNotItsOwn(t *testing.T) {
+	t.Parallel()
 	g, err := gateway.New(openAI("http://127.0.0.1:9"))
 	if err != nil {
 		t.Fatal(err)
@@ -158,6 +163,7 @@ func TestCloseLeavesWhatIsNotItsOwn(t *testing.T) {
 // Close lets a running request end, refuses new ones, and cuts off what does
 // not end; no goroutine is left, which TestMain checks.
 func TestClose(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name  string
 		ends  bool // the provider's answer
@@ -207,6 +213,7 @@ func TestClose(t *testing.T) {
 
 // A container that floods and does not read can't keep the host from closing.
 func TestCloseWithStalledReader(t *testing.T) {
+	t.Parallel()
 	blocked := make(chan struct{})
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		for i := 0; r.Context().Err() == nil; i++ {
@@ -258,6 +265,7 @@ func waitForRefusal(t *testing.T, g *served) {
 
 // Connections beyond the limit wait; they are served when others end.
 func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
 	const limit = 128
 	up := newUpstream(t, func(http.ResponseWriter, *http.Request) {})
 	g := serve(t, openAI(up.URL))

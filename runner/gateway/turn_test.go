@@ -13,6 +13,7 @@ import (
 )
 
 func TestOnlyTurnsPass(t *testing.T) {
+	t.Parallel()
 	up := newUpstream(t, answerUsage(1, 1))
 	g := serve(t, openAI(up.URL))
 	const rest = "Content-Length: 13\r\n\r\n{\"model\":\"m\"}"
@@ -53,6 +54,7 @@ func TestOnlyTurnsPass(t *testing.T) {
 }
 
 func TestRevokeCutsWhatRuns(t *testing.T) {
+	t.Parallel()
 	begun, gone := make(chan struct{}), make(chan struct{})
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "data: 1\n\n")
@@ -82,6 +84,7 @@ func TestRevokeCutsWhatRuns(t *testing.T) {
 // A turn is over when its client has the last event, and the provider may keep the connection: what the answer took is
 // in the account that is read next.
 func TestRevokeCountsWhatItCuts(t *testing.T) {
+	t.Parallel()
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		io.WriteString(w, `data: {"type":"response.completed","response":{"usage":{"input_tokens":3,"output_tokens":2}}}`+
@@ -105,6 +108,7 @@ func TestRevokeCountsWhatItCuts(t *testing.T) {
 }
 
 func TestRevokeWaitsForNoReader(t *testing.T) {
+	t.Parallel()
 	full := make(chan struct{})
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		sent := 0
@@ -130,6 +134,7 @@ func TestRevokeWaitsForNoReader(t *testing.T) {
 }
 
 func TestOnlyGrantedModelsPass(t *testing.T) {
+	t.Parallel()
 	up := newUpstream(t, answerUsage(1, 1))
 	g := serve(t, openAI(up.URL))
 	for body, want := range map[string]string{
@@ -176,6 +181,7 @@ func TestOnlyGrantedModelsPass(t *testing.T) {
 }
 
 func TestGrantIsChecked(t *testing.T) {
+	t.Parallel()
 	options := openAI("http://127.0.0.1:1")
 	options.Prices = gateway.Prices{"openai/priced": {}}
 	g := serveTurn(t, options, gateway.Grant{TurnID: "turn_1", Models: []string{"openai/m"}})
@@ -213,6 +219,7 @@ func TestGrantIsChecked(t *testing.T) {
 
 // Features that are refused are in the account, each once.
 func TestRefusedFeaturesAreRecorded(t *testing.T) {
+	t.Parallel()
 	up := newUpstream(t, answerUsage(30, 7))
 	g := serve(t, openAI(up.URL))
 	for range 3 {

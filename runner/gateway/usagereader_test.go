@@ -10,6 +10,7 @@ import (
 )
 
 func TestUsage(t *testing.T) {
+	t.Parallel()
 	const sse, plain = "text/event-stream; charset=utf-8", "application/json"
 	for _, tc := range []struct {
 		name, contentType, answer string
@@ -82,6 +83,7 @@ func feed(t *usageReader, text string, size int) {
 
 // The usage of the providers' streams is what they say.
 func TestUsageOfStreams(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]Tokens{
 		"messages/text":  {Input: 12, Output: 30},
 		"chat/reasoning": {Input: 18, Output: 219, Reasoning: 205},
@@ -136,6 +138,7 @@ func FuzzUsage(f *testing.F) {
 
 // The key is found wherever it stands, and nothing else is taken for it.
 func TestIndexUsage(t *testing.T) {
+	t.Parallel()
 	for before := range 9 {
 		for after := range 9 {
 			text := strings.Repeat(`"`, before) + `"usage"` + strings.Repeat("u", after)

@@ -15,6 +15,7 @@ import (
 
 // A call is made with the token of a running turn, for that turn, and not otherwise.
 func TestGrant(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	if err := r.server.Close(); err != nil {
 		t.Fatal(err)

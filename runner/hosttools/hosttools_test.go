@@ -116,6 +116,7 @@ func texts(notes []state.Note) string {
 }
 
 func TestNotes(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	s := r.dial()
 	list, err := s.ListTools(t.Context(), nil)
@@ -169,6 +170,7 @@ func TestNotes(t *testing.T) {
 
 // A call whose answer was lost with the host is answered as then.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	before, _ := note(t, r.dial(), "turn_1/call_1", `{"text":"once"}`)
 	if err := r.server.Close(); err != nil {
@@ -197,6 +199,7 @@ func TestRestart(t *testing.T) {
 }
 
 func TestLimit(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	s := r.dial()
 	var group sync.WaitGroup
@@ -217,6 +220,7 @@ func TestLimit(t *testing.T) {
 
 // Bytes that are not the protocol end their connection and nothing else.
 func TestHostileConnections(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	for _, sent := range []string{
 		"\x00\xff\n", "{\n", strings.Repeat("[", 1<<20) + "\n",
@@ -242,6 +246,7 @@ func TestHostileConnections(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	_, err := hosttools.Serve(t.Context(),
 		hosttools.Options{Socket: r.options.Socket, Notes: r.options.Notes + ".2", Log: r.options.Log})

@@ -36,6 +36,7 @@ func echo() hosttools.Tool {
 }
 
 func TestTools(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	if err := r.server.Close(); err != nil {
 		t.Fatal(err)
@@ -97,6 +98,7 @@ func TestTools(t *testing.T) {
 }
 
 func TestToolsThatCannotBeOffered(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	for name, change := range map[string]func(*hosttools.Tool){
 		"a bad name":     func(t *hosttools.Tool) { t.Name = "a.b" },
@@ -124,6 +126,7 @@ func TestToolsThatCannotBeOffered(t *testing.T) {
 
 // Without a file for notes there is nothing to note.
 func TestNoNotes(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.options.Notes, r.options.Socket = "", r.options.Socket+"2"
 	if err := r.server.Close(); err != nil {

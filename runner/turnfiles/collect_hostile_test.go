@@ -43,6 +43,7 @@ func collectFrom(t *testing.T, plant func(turn string)) (dst string, warnings []
 
 // Special files are neither opened nor waited for.
 func TestCollectSpecialFiles(t *testing.T) {
+	t.Parallel()
 	dst, warnings := collectFrom(t, func(turn string) {
 		for name, mode := range map[string]uint32{"pipe": unix.S_IFIFO, "socket": unix.S_IFSOCK, "device": unix.S_IFCHR,
 			"block": unix.S_IFBLK} {
@@ -66,6 +67,7 @@ func TestCollectSpecialFiles(t *testing.T) {
 // Ten gigabytes that were never written are left out, one is a gigabyte that
 // takes no space.
 func TestCollectSparseFiles(t *testing.T) {
+	t.Parallel()
 	dst, warnings := collectFrom(t, func(turn string) {
 		for name, size := range map[string]int64{"huge": 10 << 30, "large": 1 << 30} {
 			write(t, filepath.Join(turn, name), "begin")
@@ -107,6 +109,7 @@ func TestCollectSparseFiles(t *testing.T) {
 // More files than anybody reads cost no more than the bound, be they in one
 // folder or in many. The count starts just below it: making as many takes long.
 func TestCollectManyFiles(t *testing.T) {
+	t.Parallel()
 	from, to := t.TempDir(), t.TempDir()
 	for i := range 100 {
 		mkdir(t, filepath.Join(from, fmt.Sprint("d", i)))
@@ -139,6 +142,7 @@ func TestCollectManyFiles(t *testing.T) {
 
 // Names of any bytes are kept as they are, and never shown as they are.
 func TestCollectNames(t *testing.T) {
+	t.Parallel()
 	names := []string{"new\nline", "\x1b[2Jcleared", "\x1b]0;title\x07", "\u202egnp.exe", "\xff\xfe", " ", "-rf", "ü"}
 	dst, warnings := collectFrom(t, func(turn string) {
 		for _, name := range names {
@@ -164,6 +168,7 @@ func TestCollectNames(t *testing.T) {
 
 // A name that changes between being looked at and being opened leads nowhere.
 func TestCollectSwappedFiles(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	turn, secret := filepath.Join(dir, "output/turns/turn_1"), filepath.Join(dir, "secret")
 	mkdir(t, turn)
@@ -218,6 +223,7 @@ func TestCollectSwappedFiles(t *testing.T) {
 
 // A file with many names is copied and counted once.
 func TestCollectHardLinks(t *testing.T) {
+	t.Parallel()
 	const size, names = 1 << 20, 1000
 	dir, dst := t.TempDir(), t.TempDir()
 	turn := filepath.Join(dir, "output/turns/turn_1")
@@ -264,6 +270,7 @@ func closeAll(t *testing.T, dir string) {
 
 // An agent that runs as this process's user can't close what it left to the host.
 func TestClosedOutput(t *testing.T) {
+	t.Parallel()
 	dir, dst := t.TempDir(), t.TempDir()
 	turn := filepath.Join(dir, "output/turns/turn_1")
 	mkdir(t, filepath.Join(turn, "sub/sub"))

@@ -21,6 +21,7 @@ import (
 // Files that a container left are copied without following a link, waiting for a pipe,
 // or taking the names of the host's own files.
 func TestCollectTurn(t *testing.T) {
+	t.Parallel()
 	dir, dst := t.TempDir(), t.TempDir()
 	turn := filepath.Join(dir, "output/turns/turn_1")
 	for _, sub := range []string{"tools/call_1", "objects/pack", "locked", strings.Repeat("d/", maxCollectDepth+2)} {
@@ -67,6 +68,7 @@ func TestCollectTurn(t *testing.T) {
 // A turn that was never accepted left nothing; an output that cannot be opened
 // costs the turn's files and nothing else.
 func TestCollectNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if warnings, err := collect(t, dir, t.TempDir(), nil, 0); err != nil || len(warnings) != 1 {
 		t.Errorf("without an output: %q, %v", warnings, err)
@@ -86,6 +88,7 @@ func TestCollectNothing(t *testing.T) {
 
 // A record without an end gets one, with a legal stream, wherever it broke off.
 func TestSettleTurn(t *testing.T) {
+	t.Parallel()
 	whole := openStream(t)
 	lines := slices.Collect(bytes.Lines(whole))
 	gone := responses.Internal("the container ended", nil)
@@ -130,6 +133,7 @@ func TestSettleTurn(t *testing.T) {
 
 // The end of a turn that is settled has the usage of its recorded costs.
 func TestSettleTurnWithCosts(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	writeRecord(t, dir, responses.StatusInProgress)
 	facts := begunFacts(t)
@@ -214,6 +218,7 @@ func checkSettled(t *testing.T, dir string) {
 
 // A file that is not the record of a turn is not changed.
 func TestSettleRefuses(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if _, err := Settle(dir, responses.Internal("x", nil)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no record: %v", err)

@@ -16,6 +16,7 @@ import (
 // The facts of the host go on where those of the turn end, and what the container
 // claims to be such facts is taken out.
 func TestAppendFacts(t *testing.T) {
+	t.Parallel()
 	at := func(s string) turns.Time {
 		parsed, err := time.Parse(time.RFC3339, s)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 // Lines come whole, also those that are written in pieces while they are read;
 // too long ones are left out and cost no memory.
 func TestLines(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	long := strings.Repeat("x", responses.MaxResponse+1)
 	if err := os.WriteFile(filepath.Join(dir, "log"), []byte("one\n\n"+long+"\ntwo\nthr"), 0o600); err != nil {
@@ -65,6 +66,7 @@ func TestLines(t *testing.T) {
 // A container wrote the files: nothing but a regular one is opened, and nothing
 // outside.
 func TestLinesOfHostileFiles(t *testing.T) {
+	t.Parallel()
 	dir, outside := t.TempDir(), t.TempDir()
 	secret := filepath.Join(outside, "secret")
 	if err := os.WriteFile(secret, []byte("secret\n"), 0o600); err != nil {

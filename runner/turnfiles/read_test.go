@@ -58,6 +58,7 @@ func firstFacts(t *testing.T) (submitted, started string) {
 
 // A turn that runs has no record: its first facts say what it is, so that the host knows a turn that was cut off.
 func TestReadTurnThatWasCutOff(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	turn := filepath.Join(dir, "output/turns/turn_1")
 	mkdir(t, turn)
@@ -86,6 +87,7 @@ func TestReadTurnThatWasCutOff(t *testing.T) {
 // Files that a container left of a turn are read as they are, or refused, and no file
 // outside is read.
 func TestReadTurn(t *testing.T) {
+	t.Parallel()
 	end := leftEnd(t)
 	done, going := fmt.Sprintf(leftRecord, "failed"), fmt.Sprintf(leftRecord, "in_progress")
 	record := func(text string) func(string) error {

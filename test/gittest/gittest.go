@@ -156,14 +156,14 @@ func paste(t testing.TB, dir string, entries []entry) {
 }
 
 // Isolate keeps the machine's git configuration out of all tests of a binary, whose TestMain calls it. What they make
-// lies in memory where there is enough: on a disk, git waits at every commit for what no test needs to survive.
+// lies in memory where it can: on a disk, git waits at every commit for what no test needs to survive.
 func Isolate() {
 	env := map[string]string{"GIT_CONFIG_GLOBAL": os.DevNull, "GIT_CONFIG_NOSYSTEM": "1",
 		"XDG_CONFIG_HOME": os.DevNull}
 	const memory, enough = "/dev/shm", 1 << 30
 	var st unix.Statfs_t
 	if unix.Access(memory, unix.W_OK) == nil && unix.Statfs(memory, &st) == nil &&
-		st.Bavail*uint64(st.Bsize) >= enough {
+		st.Bavail*uint64(st.Bsize) >= enough && st.Flags&unix.ST_NOEXEC == 0 {
 		env["TMPDIR"] = memory
 	}
 	for name, value := range env {

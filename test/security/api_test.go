@@ -256,6 +256,9 @@ func TestSlowAndOversized(t *testing.T) {
 			"1000\r\n\r\n{",
 	} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() {
+				t.Skip("full tier: it waits until agentd's own patience is over")
+			}
 			t.Parallel()
 			conn, err := s.dial(t.Context(), "", "")
 			if err != nil {

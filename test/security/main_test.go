@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"holon/test/gittest"
 	"holon/test/programs"
 )
 
@@ -26,6 +27,7 @@ const baseImage = "holon/base:latest"
 var input string
 
 func TestMain(m *testing.M) {
+	gittest.Isolate()
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "security:", err)

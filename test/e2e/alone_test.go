@@ -20,7 +20,7 @@ import (
 
 // agentd alone, in an image that knows nothing of it, serves a client that
 // knows nothing of Holon.
-func TestAgentdAlone(t *testing.T) {
+func TestUserAgentdAlone(t *testing.T) {
 	t.Parallel()
 	dirs := mounted(t)
 	sh(t, dirs, "mkdir ws/project && cp -R '"+demoProject(t)+"/.' ws/project")

@@ -62,24 +62,6 @@ func snapshot(t *testing.T, dir string) map[string]string {
 	})
 }
 
-// files describes the working tree beneath dir as git would: kind, executable
-// or not, content.
-func files(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	all := describe(t, dir, func(path string, info fs.FileInfo) string {
-		if info.IsDir() {
-			return ""
-		}
-		return fmt.Sprintf("%s %t %s", info.Mode().Type(), info.Mode()&0o100 != 0, content(t, path, info))
-	})
-	for path, what := range all {
-		if what == "" || path == ".git" || strings.HasPrefix(path, ".git/") {
-			delete(all, path)
-		}
-	}
-	return all
-}
-
 func describe(t *testing.T, dir string, one func(string, fs.FileInfo) string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

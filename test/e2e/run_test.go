@@ -16,7 +16,7 @@ import (
 
 // The main job: a failing test is repaired on a private copy, the result is
 // reviewed and applied.
-func TestDemo(t *testing.T) {
+func TestUserDemo(t *testing.T) {
 	t.Parallel()
 	h, project := newHome(t), demoProject(t)
 	before := snapshot(t, project)
@@ -168,7 +168,7 @@ func TestKeep(t *testing.T) {
 
 // Files that a turn leaves under the names of the host's record are not taken
 // for it, and nothing that is left prevents the change from being collected.
-func TestHostileLeftovers(t *testing.T) {
+func TestUserHostileLeftovers(t *testing.T) {
 	t.Parallel()
 	h, repo := newHome(t), repository(t, "echo a > a")
 	r := h.play(0, repo, "hostile")

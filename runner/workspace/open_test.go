@@ -105,20 +105,6 @@ func TestRepositoryForms(t *testing.T) {
 		change(t, Options{Dir: repo}, repo, "A new.txt")
 		change(t, Options{Dir: repo, IncludeDirty: true}, repo, "A new.txt")
 	})
-	t.Run("detached", func(t *testing.T) {
-		repo := gittest.NewRepo(t, files)
-		gittest.Run(t, repo, "git", "checkout", "-q", "--detach")
-		change(t, Options{Dir: repo}, repo, "A new.txt")
-	})
-	t.Run("sha256", func(t *testing.T) {
-		repo := filepath.Join(t.TempDir(), "r")
-		gittest.Run(t, "", "git", "init", "-q", "-b", "main", "--object-format=sha256", repo)
-		gittest.Write(t, repo, files)
-		gittest.Run(t, repo, "git", "add", "-A")
-		gittest.Run(t, repo, "git", "commit", "-qm", "x")
-		gittest.Write(t, repo, map[string]string{"dirty": "d\n"})
-		change(t, Options{Dir: repo, IncludeDirty: true}, repo, "A new.txt")
-	})
 	t.Run("shallow", func(t *testing.T) {
 		repo := gittest.NewRepo(t, files)
 		gittest.Write(t, repo, map[string]string{"a.txt": "second\n"})

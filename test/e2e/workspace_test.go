@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,36 +24,6 @@ func wantUntouched(t *testing.T, dir string, before map[string]string) {
 	if diff := cmp.Diff(before, snapshot(t, dir)); diff != "" {
 		t.Errorf("the user's directory was touched:\n%s", diff)
 	}
-}
-
-// Two runs at once in one repository do not meet.
-func TestTwoRunsAtOnce(t *testing.T) {
-	t.Parallel()
-	h, project := newHome(t), demoProject(t)
-	before := snapshot(t, project)
-	gate := h.begin(project, "run", "--model", scripted(t, "gate"), "wait")
-	started := func() bool { return exists(h, "cache/trees/*/*/tree/started") }
-	await(t, "the first run's command", started)
-	demo := h.run(project, "run", "--model", "scripted/demo", "fix the failing test")
-	if demo.code != 0 {
-		t.Fatalf("exit code %d\n%s", demo.code, demo.stderr)
-	}
-	checkRecord(t, demo)
-	checkChanged(t, demo, "modified src/slug.sh")
-	trees, err := filepath.Glob(filepath.Join(h.dir, "cache/trees/*/*/tree/started"))
-	if err != nil || len(trees) != 1 {
-		t.Fatal(trees, err)
-	}
-	if err := os.WriteFile(filepath.Join(filepath.Dir(trees[0]), "go"), nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	r := gate.wait()
-	if r.code != 0 {
-		t.Fatalf("exit code %d\n%s", r.code, r.stderr)
-	}
-	checkRecord(t, r)
-	checkChanged(t, r)
-	wantUntouched(t, project, before)
 }
 
 // A large repository is borrowed, not copied.

@@ -17,7 +17,13 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/skills"
+	"holon/test/memory"
 )
+
+func TestMain(m *testing.M) {
+	memory.Use()
+	os.Exit(m.Run())
+}
 
 var (
 	pdf  = skills.Skill{Name: "pdf", Path: "/holon/skills/pdf/SKILL.md", Scope: "agent"}

@@ -2,9 +2,11 @@ package process
 
 import (
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -163,6 +165,7 @@ func TestKillAfterStop(t *testing.T) {
 // A bomb that forks into ever new sessions as fast as it can is put out, and
 // nothing of it is left.
 func TestForkBomb(t *testing.T) {
+	uid := 100_000 + rand.IntN(1_000_000) // of no other process, so that only the bomb counts against the limit
 	bombs := map[string]string{
 		"one group": `bomb() { while [ -e $F ]; do bomb & bomb & wait; done; }; bomb 2>/dev/null`,
 		"sessions":  `eval "$B"`,
@@ -182,14 +185,11 @@ func TestForkBomb(t *testing.T) {
 				// As another user, whose processes are limited here as they are in
 				// a container; without the fuse the bomb goes out by itself.
 				c := sh("")
-				c.Argv = []string{"setpriv", "--reuid=54321", "--clear-groups", "prlimit", "--nproc=150", "sh", "-c",
-					script}
+				c.Argv = []string{"setpriv", "--reuid", strconv.Itoa(uid), "--clear-groups", "prlimit", "--nproc=150",
+					"sh", "-c", script}
 				c.Env = Environ(os.Environ(), "F="+file, `B=while [ -e $F ]; do setsid -f sh -c "$B" 2>/dev/null; done`)
 				p := start(t, s, c)
-				for grown := 0; grown < 100; grown = len(descendants()) {
-					if isClosed(p.exited) && grown > 0 {
-						break
-					}
+				for !isClosed(p.exited) && len(descendants()) < 100 {
 					time.Sleep(time.Millisecond)
 				}
 				p.Kill()

@@ -15,9 +15,14 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"holon/test/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	memory.Use()
+	goleak.VerifyTestMain(m)
+}
 
 func newLog(t *testing.T) *Log {
 	t.Helper()

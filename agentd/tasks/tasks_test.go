@@ -14,9 +14,13 @@ import (
 	"holon/agentd/process"
 	"holon/responses"
 	wire "holon/responses/tasks"
+	"holon/test/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	memory.Use()
+	goleak.VerifyTestMain(m)
+}
 
 // patience bounds every wait. No test takes that long unless it fails.
 const patience = 30 * time.Second

@@ -17,7 +17,11 @@ import (
 // begins with the one before. The conversation is read anew in the middle, as
 // after a restart.
 func TestLongChain(t *testing.T) {
-	const turnCount, window = 200, 12_000
+	const window = 12_000
+	turnCount := 200
+	if testing.Short() {
+		turnCount = 80
+	}
 	var history, last []responses.Item
 	var memory Memory
 	told := make(map[string]bool) // words that were summarised

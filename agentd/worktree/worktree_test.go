@@ -16,7 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/responses"
+	"holon/test/memory"
 )
+
+func TestMain(m *testing.M) {
+	memory.Use()
+	os.Exit(m.Run())
+}
 
 // tester is what *testing.T and *rapid.T share.
 type tester interface {

@@ -15,9 +15,13 @@ import (
 	"holon/agentd/process"
 	"holon/agentd/tasks"
 	"holon/agentd/tools"
+	"holon/test/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	memory.Use()
+	goleak.VerifyTestMain(m)
+}
 
 // patience bounds every wait. No test takes that long unless it fails.
 const patience = 30 * time.Second

@@ -18,9 +18,15 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"holon/agentd/tools"
+	"holon/test/memory"
 )
 
 var update = flag.Bool("update", false, `rewrite what corpus cases say, and the table in docs/reference/patch.md`)
+
+func TestMain(m *testing.M) {
+	memory.Use()
+	os.Exit(m.Run())
+}
 
 // corpusCase is one file below testdata/corpus/CLASS: a txtar archive.
 //

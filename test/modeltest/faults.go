@@ -5,25 +5,48 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
 )
 
 // Wire is a transport and the API that it speaks, for Faults.
 type Wire struct {
-	// Serve starts a provider and returns a transport that asks it. idle is how long
-	// the provider may be silent, 0 for the default.
-	Serve func(t *testing.T, h http.HandlerFunc, idle time.Duration) model.Transport
+	New    func(endpoint.Options) (model.Transport, error)
+	Prefix string // of the provider's settings, such as "OPENAI"
 
 	Begin string // beginning of the stream of the answer "hello"
 	Half  string // half of the next event
 	End   string // or the end of the stream
 }
 
-const brief = 50 * time.Millisecond // how long a silent provider may be silent
+// Serve starts a provider and returns a transport that asks it, with the key [Sentinel].
+func (w Wire) Serve(t *testing.T, h http.HandlerFunc, change ...func(*endpoint.Options)) model.Transport {
+	t.Helper()
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	opts := endpoint.Options{BaseURL: server.URL, APIKey: Sentinel}
+	for _, c := range change {
+		c(&opts)
+	}
+	tr, err := w.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := tr.(io.Closer).Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return tr
+}
+
+// brief lets a provider be silent for a moment only.
+func brief(o *endpoint.Options) { o.IdleTimeout = 50 * time.Millisecond }
 
 // Faults holds a transport to the common behavior when a connection, a provider or
 // a reader fails.
@@ -34,6 +57,11 @@ func Faults(t *testing.T, w Wire) {
 	t.Run("the reader stops", w.readerStops)
 	t.Run("cancelled at any event", w.cancelled)
 	t.Run("cancelled before the answer", w.cancelledBefore)
+	t.Run("nothing listens", w.nothingListens)
+	t.Run("no key", w.noKey)
+	t.Run("malformed address", w.malformedAddress)
+	t.Run("rounds share a connection", w.sharedConnection)
+	t.Run("statuses", func(t *testing.T) { w.Statuses(t, statuses()) })
 }
 
 // stall sends the beginning of an answer, and then nothing until the client goes.
@@ -64,7 +92,7 @@ func (w Wire) reset(t *testing.T) {
 	a, e := Ask(t.Context(), t, w.Serve(t, func(out http.ResponseWriter, _ *http.Request) {
 		begin(out, w.Begin+w.Half)
 		panic(http.ErrAbortHandler)
-	}, 0), model.Request{Model: "m"})
+	}), model.Request{Model: "m"})
 	WantError(t, e, model.KindTransport, "")
 	if !e.Retryable() {
 		t.Errorf("%v is not retryable", e)
@@ -75,7 +103,7 @@ func (w Wire) reset(t *testing.T) {
 }
 
 func (w Wire) readerStops(t *testing.T) {
-	for ev, err := range w.Serve(t, w.stall, 0).Stream(t.Context(), model.Request{Model: "m"}) {
+	for ev, err := range w.Serve(t, w.stall).Stream(t.Context(), model.Request{Model: "m"}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +114,7 @@ func (w Wire) readerStops(t *testing.T) {
 }
 
 func (w Wire) cancelled(t *testing.T) {
-	tr := w.Serve(t, w.stall, 0)
+	tr := w.Serve(t, w.stall)
 	for at := range 3 { // before the first event; the answer has two
 		ctx, cancel := context.WithCancel(t.Context())
 		if at == 0 {
@@ -119,7 +147,7 @@ func (w Wire) cancelledBefore(t *testing.T) {
 		take(r)
 		close(waiting)
 		<-r.Context().Done()
-	}, 0)
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-waiting; cancel() }()
 	_, e := Ask(ctx, t, tr, model.Request{Model: "m"})
@@ -136,40 +164,6 @@ func WantError(t *testing.T, e *model.Error, kind model.ErrorKind, text string) 
 		t.Fatalf("the error %v is of kind %s, want %s", e, e.Kind, kind)
 	case !strings.Contains(e.Message, text):
 		t.Fatalf("the message is %q, want one with %q", e.Message, text)
-	}
-}
-
-// Refusal is an error that an answer with a status is to become.
-type Refusal struct {
-	Kind      model.ErrorKind
-	Code      string
-	Says      string // a part of the message
-	Status    int    // 200: the error has none
-	Wait      time.Duration
-	Retryable bool
-}
-
-// Check compares an error with the refusal. Its message holds no markup.
-func (want Refusal) Check(t *testing.T, e *model.Error) {
-	t.Helper()
-	WantError(t, e, want.Kind, want.Says)
-	if want.Status == http.StatusOK {
-		want.Status = 0
-	}
-	if e.Code != want.Code {
-		t.Errorf("the code is %q, want %q", e.Code, want.Code)
-	}
-	if e.Status != want.Status {
-		t.Errorf("the status is %d, want %d", e.Status, want.Status)
-	}
-	if e.RetryAfter != want.Wait {
-		t.Errorf("to be tried again after %v, want %v", e.RetryAfter, want.Wait)
-	}
-	if e.Retryable() != want.Retryable {
-		t.Errorf("retryable is %v, want %v", e.Retryable(), want.Retryable)
-	}
-	if strings.Contains(e.Message, "<") {
-		t.Errorf("the message %q has markup", e.Message)
 	}
 }
 

@@ -203,36 +203,6 @@ func TestCitationPlaces(t *testing.T) {
 	}
 }
 
-// A call id that cannot tell calls apart is replaced; all keep the answer's tag.
-func TestCallIDs(t *testing.T) {
-	var events []string
-	for i, id := range []string{"same", "same", "", strings.Repeat("x", 60)} {
-		events = append(events, toolUse(i, id)...)
-	}
-	a, e := modeltest.Ask(t.Context(), t, serve(t, false, replay(answer("tool_use", events...))), model.Request{})
-	seen := make(map[string]bool)
-	for _, call := range a.Calls {
-		callID, _, _ := strings.Cut(call, " ")
-		switch {
-		case len(callID) > 64:
-			t.Errorf("len(callID) = %d (%q), want at most 64", len(callID), callID)
-		case seen[callID]:
-			t.Error("seen[callID] = true, want false")
-		case !strings.HasSuffix(callID, strings.TrimPrefix(id("x"), "x")):
-			t.Errorf("callID = %q, want it to end with %q", callID, strings.TrimPrefix(id("x"), "x"))
-		}
-		seen[callID] = true
-	}
-	switch {
-	case e != nil:
-		t.Errorf("e = %v, want nil", e)
-	case len(a.Calls) != 4:
-		t.Errorf("len(a.Calls) = %d (%q), want 4", len(a.Calls), a.Calls)
-	case !seen[id("same")]:
-		t.Error(`seen[id("same")] = false, want true`)
-	}
-}
-
 // A character that is cut in two comes whole.
 func TestHalvesOfCharacters(t *testing.T) {
 	half := func(index int, kind, key, text string) string {
@@ -291,6 +261,25 @@ func TestBlocksBegunAgain(t *testing.T) {
 		calls := strings.Join(a.Calls, ",")
 		if e != nil || a.Text != tt.text || !strings.HasSuffix(calls, tt.call) || (calls == "") != (tt.call == "") {
 			t.Errorf("%s: %q, %q, %v, want %q, %q", name, a.Text, calls, e, tt.text, tt.call)
+		}
+	}
+}
+
+// A call id that cannot tell calls apart is replaced; all keep the answer's tag.
+func TestCallIDs(t *testing.T) {
+	var events []string
+	for i, id := range []string{"same", "same", "", strings.Repeat("x", 60)} {
+		events = append(events, toolUse(i, id)...)
+	}
+	a, e := modeltest.Ask(t.Context(), t, serve(t, false, replay(answer("tool_use", events...))), model.Request{})
+	if e != nil {
+		t.Fatal(e)
+	}
+	modeltest.CallIDs(t, a.Calls, 4, id("same"))
+	for _, call := range a.Calls {
+		callID, _, _ := strings.Cut(call, " ")
+		if tag := strings.TrimPrefix(id("x"), "x"); !strings.HasSuffix(callID, tag) {
+			t.Errorf("the id %q lacks the tag %q", callID, tag)
 		}
 	}
 }

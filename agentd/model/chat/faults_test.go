@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"holon/agentd/model"
 	"holon/agentd/model/chat"
+	"holon/agentd/model/endpoint"
 	"holon/responses"
 	"holon/test/modeltest"
 )
@@ -221,83 +221,7 @@ func manyCalls(n int) string {
 	return said(`{"tool_calls":[` + b.String() + `]}`)
 }
 
-func TestStatuses(t *testing.T) {
-	tests := []struct {
-		status int
-		header string
-		body   string
-		kind   model.ErrorKind
-		says   string
-		wait   time.Duration
-		again  bool
-	}{
-		{401, "", `{"error":{"message":"bad key ` + modeltest.Sentinel + `"}}`, model.KindAuthentication,
-			"bad key [redacted]", 0, false},
-		{402, "", `{"error":{"message":"Insufficient Balance"}}`, model.KindRateLimited, "Insufficient Balance", 0,
-			false},
-		{422, "", `{"detail":"extra fields"}`, model.KindInvalidRequest, "extra fields", 0, false},
-		{400, "", `{"error":{"message":"This model's maximum context length is 8 tokens"}}`, model.KindContextLength,
-			"maximum context", 0, false},
-		{429, "2", `{"error":"slow"}`, model.KindRateLimited, "slow", 2 * time.Second, true},
-		{500, "", ``, model.KindOverloaded, "500", 0, true},
-		{501, "", ``, model.KindOverloaded, "501", 0, false},
-		{503, "", `<html>`, model.KindOverloaded, "503", 0, true},
-		{529, "", ``, model.KindOverloaded, "529", 0, true},
-		{302, "", ``, model.KindProtocol, "302", 0, false},
-		{200, "", "<html>", model.KindProtocol, "text/html", 0, false},
-	}
-	for _, tt := range tests {
-		tr := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/html")
-			if tt.header != "" {
-				w.Header().Set("Retry-After", tt.header)
-			}
-			if tt.status == 302 {
-				w.Header().Set("Location", "/elsewhere")
-			}
-			w.WriteHeader(tt.status)
-			_, _ = io.WriteString(w, tt.body) // a client that has enough hangs up
-		})
-		_, e := ask(t.Context(), t, tr, model.Request{})
-		switch {
-		case e == nil:
-			t.Errorf("%d: e = nil, want a value", tt.status)
-		case e.Kind != tt.kind:
-			t.Errorf("%d: e.Kind = %q, want %q", tt.status, e.Kind, tt.kind)
-		case !strings.Contains(e.Message, tt.says):
-			t.Errorf("%d: e.Message = %q, want it to contain %q", tt.status, e.Message, tt.says)
-		case e.RetryAfter != tt.wait:
-			t.Errorf("%d: e.RetryAfter = %v, want %v", tt.status, e.RetryAfter, tt.wait)
-		case e.Retryable() != tt.again:
-			t.Errorf("%d: e.Retryable() = %v, want %v", tt.status, e.Retryable(), tt.again)
-		case strings.Contains(e.Message, "<"):
-			t.Errorf(`%d: e.Message = %q, want it without "<"`, tt.status, e.Message)
-		}
-		if e != nil && (e.Diagnostics == nil || e.Diagnostics.Redirect != (tt.status == 302)) {
-			t.Errorf("%d: diagnostics %+v", tt.status, e.Diagnostics)
-		}
-	}
-}
-
 func TestBrokenConnections(t *testing.T) {
-	reset := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, streamOf(hello)+"data: {\"cho")
-		w.(http.Flusher).Flush()
-		panic(http.ErrAbortHandler)
-	})
-	switch a, e := ask(t.Context(), t, reset, model.Request{}); {
-	case e == nil:
-		t.Error("reset: e = nil, want a value")
-	case e.Kind != model.KindTransport:
-		t.Errorf("reset: e.Kind = %q, want %q", e.Kind, model.KindTransport)
-	case a.Text != "hello":
-		t.Errorf(`reset: a.Text = %q, want "hello"`, a.Text)
-	case !e.Retryable():
-		t.Error("reset: e.Retryable() = false, want true")
-	case len(e.Diagnostics.Chain) == 0:
-		t.Error("reset: len(e.Diagnostics.Chain) = 0, want another length")
-	}
 	// The way in which the connection ends after a complete answer does not matter.
 	late := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -311,28 +235,11 @@ func TestBrokenConnections(t *testing.T) {
 	refused := serve(t, sse(""), func(o *chat.Options) {
 		o.BaseURL = "http://user:hidden-word@127.0.0.1:1/v1?key=hidden-word"
 	})
-	switch _, e := ask(t.Context(), t, refused, model.Request{}); {
-	case e == nil:
-		t.Error("refused: e = nil, want a value")
-	case e.Kind != model.KindTransport:
-		t.Errorf("refused: e.Kind = %q, want %q", e.Kind, model.KindTransport)
-	case !e.Diagnostics.Connect:
-		t.Error("refused: e.Diagnostics.Connect = false, want true")
-	case e.Diagnostics.Stage != model.StageSend:
-		t.Errorf("refused: e.Diagnostics.Stage = %q, want %q", e.Diagnostics.Stage, model.StageSend)
-	case strings.Contains(fmt.Sprintf("%+v %+v", e, e.Diagnostics), "hidden-word"):
-		t.Errorf(`refused: fmt.Sprintf("%%+v %%+v", e, e.Diagnostics) = %q, want it without "hidden-word"`,
-			fmt.Sprintf("%+v %+v", e, e.Diagnostics))
+	_, e := ask(t.Context(), t, refused, model.Request{})
+	modeltest.WantError(t, e, model.KindTransport, "")
+	if shown := fmt.Sprintf("%+v %+v", e, e.Diagnostics); strings.Contains(shown, "hidden-word") {
+		t.Errorf("the error shows a secret of the address: %s", shown)
 	}
-}
-
-func TestFaults(t *testing.T) {
-	modeltest.Faults(t, modeltest.Wire{
-		Serve: func(t *testing.T, h http.HandlerFunc, idle time.Duration) model.Transport {
-			return serve(t, h, func(o *chat.Options) { o.IdleTimeout = idle })
-		},
-		Begin: streamOf(hello), Half: "data: {\"choices\":[", End: streamOf(end("stop"), done),
-	})
 }
 
 // Some servers end a stream with the whole message. What is new in it is said, and nothing twice.
@@ -369,4 +276,33 @@ func TestWholeMessageBehindItsDeltas(t *testing.T) {
 				a.Contradictions, e, tt.text, tt.calls, tt.contradictions)
 		}
 	}
+}
+
+func wire() modeltest.Wire {
+	return modeltest.Wire{
+		New: func(o endpoint.Options) (model.Transport, error) {
+			o.Provider = "lab"
+			return chat.New(chat.Options{Options: o})
+		},
+		Prefix: "LAB", Begin: streamOf(hello), Half: "data: {\"choices\":[", End: streamOf(end("stop"), done),
+	}
+}
+
+func TestFaults(t *testing.T) { modeltest.Faults(t, wire()) }
+
+func TestStatuses(t *testing.T) {
+	overloaded := func(says string, again bool) modeltest.Refusal {
+		return modeltest.Refusal{Kind: model.KindOverloaded, Code: responses.CodeProviderUnavailable, Says: says,
+			Retryable: again}
+	}
+	wire().Statuses(t, []modeltest.Status{
+		{Status: 402, Body: `{"error":{"message":"Insufficient Balance"}}`, Want: modeltest.Refusal{
+			Kind: model.KindRateLimited, Code: responses.CodeRateLimit, Says: "Insufficient Balance"}},
+		{Status: 422, Body: `{"detail":"extra fields"}`, Want: modeltest.Refusal{
+			Kind: model.KindInvalidRequest, Code: responses.CodeModelError, Says: "extra fields"}},
+		{Status: 400, Body: `{"error":{"message":"This model's maximum context length is 8 tokens"}}`,
+			Want: modeltest.Refusal{Kind: model.KindContextLength, Code: responses.CodeContextLength}},
+		{Status: 501, Body: "", Want: overloaded("501", false)},
+		{Status: 529, Body: "", Want: overloaded("529", true)},
+	})
 }

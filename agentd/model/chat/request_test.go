@@ -12,7 +12,6 @@ import (
 
 	"holon/agentd/model"
 	"holon/agentd/model/chat"
-	"holon/agentd/model/endpoint"
 	"holon/internal/providers"
 	"holon/responses"
 	"holon/test/modeltest"
@@ -142,24 +141,6 @@ func TestRequestRefusals(t *testing.T) {
 		case !strings.Contains(e.Message, "item 0"):
 			t.Errorf(`%v: e.Message = %q, want it to contain "item 0"`, item, e.Message)
 		}
-	}
-	keyless := serve(t, func(http.ResponseWriter, *http.Request) {
-		t.Error("it was asked")
-	}, func(o *chat.Options) { o.APIKey = "" })
-	switch _, e := ask(t.Context(), t, keyless, model.Request{}); {
-	case e == nil:
-		t.Error("without a key: e = nil, want a value")
-	case e.Kind != model.KindAuthentication:
-		t.Errorf("without a key: e.Kind = %q, want %q", e.Kind, model.KindAuthentication)
-	case e.Code != responses.CodeMissingCredentials:
-		t.Errorf("without a key: e.Code = %q, want %q", e.Code, responses.CodeMissingCredentials)
-	case !strings.Contains(e.Message, "LAB_API_KEY"):
-		t.Errorf(`without a key: e.Message = %q, want it to contain "LAB_API_KEY"`, e.Message)
-	}
-	if _, err := chat.New(chat.Options{Options: endpoint.Options{Provider: "my-lab",
-		BaseURL: "ftp://x"}}); err == nil ||
-		responses.AsError(err).Param != "MY_LAB_BASE_URL" {
-		t.Errorf("%v", err)
 	}
 }
 

@@ -1,15 +1,10 @@
 package openai_test
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,71 +24,6 @@ const (
 		`"output_tokens":2,"total_tokens":3}}}`
 	incident = `{"type":"response.%s","response":{"id":"r","output":[],%s}}`
 )
-
-func TestStatuses(t *testing.T) {
-	tests := []struct {
-		status    int
-		header    string // Name: value
-		body      string
-		kind      model.ErrorKind
-		code      string
-		says      string
-		wait      time.Duration
-		retryable bool
-	}{
-		{401, "", `{"error":{"message":"Incorrect API key provided: ` + sentinel + `.","code":"invalid_api_key"}}`,
-			model.KindAuthentication, responses.CodeProviderAuthentication, "Incorrect API key provided: [redacted]", 0,
-			false},
-		{403, "", `{"error":{"message":"no Bearer abc.def"}}`, model.KindAuthentication,
-			responses.CodeProviderAuthentication, "no [redacted]", 0, false},
-		{404, "", `{"error":{"message":"no such model","code":"model_not_found"}}`, model.KindInvalidRequest,
-			responses.CodeModelNotFound, "404 Not Found: no such model", 0, false},
-		{400, "", `{"error":{"message":"too long","code":"context_length_exceeded"}}`, model.KindContextLength,
-			responses.CodeContextLength, "too long", 0, false},
-		{400, "", `{"error":{"message":"This model's maximum context length is 8 tokens"}}`, model.KindContextLength,
-			responses.CodeContextLength, "maximum context", 0, false},
-		{422, "", `{"detail":"bad field"}`, model.KindInvalidRequest, responses.CodeModelError, "bad field", 0, false},
-		{429, "Retry-After-Ms: 1500", `{"error":{"message":"slow down","code":"rate_limit_exceeded"}}`,
-			model.KindRateLimited, responses.CodeRateLimit, "slow down", 1500 * time.Millisecond, true},
-		{429, "Retry-After: 2", `{"error":"slow"}`, model.KindRateLimited, responses.CodeRateLimit, "slow",
-			2 * time.Second, true},
-		{429, "", `{"error":{"message":"pay","code":"insufficient_quota"}}`, model.KindRateLimited,
-			responses.CodeRateLimit, "pay", 0, false},
-		{500, "", `{"error":{"message":null,"code":17}}`, model.KindOverloaded, responses.CodeProviderUnavailable,
-			"500 Internal Server Error", 0, true},
-		{502, "Content-Type: text/html", "<html>secret page</html>", model.KindOverloaded,
-			responses.CodeProviderUnavailable, "502 Bad Gateway", 0, true},
-		{503, "", strings.Repeat("x", 1<<20), model.KindOverloaded, responses.CodeProviderUnavailable,
-			"503 Service Unavailable", 0, true},
-		{500, "", `{"error":{"message":"line\none\u0007 ` + strings.Repeat("é", 5000) + `"}}`, model.KindOverloaded,
-			responses.CodeProviderUnavailable, "line one", 0, true},
-		{408, "", ``, model.KindTransport, responses.CodeProviderUnavailable, "408", 0, true},
-		{307, "Location: /v1/elsewhere", ``, model.KindProtocol, responses.CodeModelError, "307", 0, false},
-		{204, "", ``, model.KindProtocol, responses.CodeModelError, "204", 0, false},
-		{200, "Content-Type: application/json", `{}`, model.KindProtocol, responses.CodeModelError, "application/json",
-			0, false},
-	}
-	for _, tt := range tests {
-		t.Run(fmt.Sprint(tt.status, " ", tt.code), func(t *testing.T) {
-			var calls atomic.Int32
-			tr := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
-				calls.Add(1)
-				w.Header().Set("Content-Type", "application/json")
-				if name, value, ok := strings.Cut(tt.header, ": "); ok {
-					w.Header().Set(name, value)
-				}
-				w.WriteHeader(tt.status)
-				_, _ = io.WriteString(w, tt.body) // a client that has enough hangs up
-			})
-			_, e := ask(t.Context(), t, tr, model.Request{})
-			modeltest.Refusal{Kind: tt.kind, Code: tt.code, Says: tt.says, Status: tt.status, Wait: tt.wait,
-				Retryable: tt.retryable}.Check(t, e)
-			if n := calls.Load(); n != 1 {
-				t.Errorf("the provider was called %d times", n)
-			}
-		})
-	}
-}
 
 func TestStreamFaults(t *testing.T) {
 	tests := []struct {
@@ -264,38 +194,6 @@ func TestTolerance(t *testing.T) {
 	}
 }
 
-// A call id that cannot tell calls apart is replaced.
-func TestCallIDs(t *testing.T) {
-	var events []string
-	for i, id := range []string{"same", "same", "", strings.Repeat("x", 65)} {
-		events = append(events, fmt.Sprintf(
-			`{"type":"response.output_item.done","output_index":%d,"item":{"type":"function_call","call_id":%q,`+
-				`"name":"f","arguments":"{}"}}`, i, id))
-	}
-	a, e := ask(t.Context(), t, serve(t, false, replay(append(events, completed), false)), model.Request{})
-	seen := make(map[string]bool)
-	for _, call := range a.Calls {
-		id, _, _ := strings.Cut(call, " ")
-		switch {
-		case id == "":
-			t.Error(`id = "", want another value`)
-		case len(id) > 64:
-			t.Errorf("len(id) = %d (%q), want at most 64", len(id), id)
-		case seen[id]:
-			t.Error("seen[id] = true, want false")
-		}
-		seen[id] = true
-	}
-	switch {
-	case e != nil:
-		t.Errorf("e = %v, want nil", e)
-	case len(a.Calls) != 4:
-		t.Errorf("len(a.Calls) = %d (%q), want 4", len(a.Calls), a.Calls)
-	case !seen["same"]:
-		t.Error(`seen["same"] = false, want true`)
-	}
-}
-
 // A call that the output limit cut off is not run.
 func TestIncomplete(t *testing.T) {
 	cut := `{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","call_id":"c",` +
@@ -350,96 +248,6 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-func TestBrokenConnections(t *testing.T) {
-	reset := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = fmt.Fprintf(w, "data: %s\n\ndata: %s\n\ndata: {\"type\":\"response.comp", added, hello)
-		w.(http.Flusher).Flush()
-		panic(http.ErrAbortHandler)
-	})
-	a, e := ask(t.Context(), t, reset, model.Request{})
-	switch {
-	case e == nil:
-		t.Error("reset: e = nil, want a value")
-	case e.Kind != model.KindTransport:
-		t.Errorf("reset: e.Kind = %q, want %q", e.Kind, model.KindTransport)
-	case a.Text != "hello":
-		t.Errorf(`reset: a.Text = %q, want "hello"`, a.Text)
-	case !e.Retryable():
-		t.Error("reset: e.Retryable() = false, want true")
-	}
-	gone, err := openai.New(openai.Options{
-		Options: endpoint.Options{SocketPath: filepath.Join(t.TempDir(), "gone.sock"),
-			Headers: map[string]string{"X-Token": sentinel}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	switch _, e := ask(t.Context(), t, gone, model.Request{}); {
-	case e == nil:
-		t.Error("no socket: e = nil, want a value")
-	case e.Kind != model.KindTransport:
-		t.Errorf("no socket: e.Kind = %q, want %q", e.Kind, model.KindTransport)
-	case !strings.Contains(e.Message, "gone.sock"):
-		t.Errorf(`no socket: e.Message = %q, want it to contain "gone.sock"`, e.Message)
-	}
-}
-
-func TestMissingKey(t *testing.T) {
-	tr, err := openai.New(openai.Options{Options: endpoint.Options{BaseURL: "http://127.0.0.1:1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	check, ok := errors.AsType[*responses.Error](tr.Check("gpt-5"))
-	switch {
-	case !ok:
-		t.Errorf("%#v", check)
-	case check.Code != responses.CodeMissingCredentials:
-		t.Errorf("check.Code = %q, want %q", check.Code, responses.CodeMissingCredentials)
-	case !strings.Contains(check.Error(), "OPENAI_API_KEY"):
-		t.Errorf(`check.Error() = %q, want it to contain "OPENAI_API_KEY"`, check.Error())
-	}
-	_, e := ask(t.Context(), t, tr, model.Request{})
-	switch {
-	case e == nil:
-		t.Error("e = nil, want a value")
-	case e.Code != responses.CodeMissingCredentials:
-		t.Errorf("e.Code = %q, want %q", e.Code, responses.CodeMissingCredentials)
-	case !strings.Contains(e.Message, "OPENAI_API_KEY"):
-		t.Errorf(`e.Message = %q, want it to contain "OPENAI_API_KEY"`, e.Message)
-	case e.Retryable():
-		t.Error("e.Retryable() = true, want false")
-	}
-	for _, bad := range []string{"api.openai.com", "ftp://x/", "http://", "http://%zz"} {
-		_, err := openai.New(openai.Options{Options: endpoint.Options{BaseURL: bad}})
-		if e, ok := errors.AsType[*responses.Error](err); !ok || e.Param != "OPENAI_BASE_URL" {
-			t.Errorf("%s: %v", bad, err)
-		}
-	}
-}
-
-// The rounds of a turn share a connection.
-func TestConnectionIsKept(t *testing.T) {
-	var mu sync.Mutex
-	peers := make(map[string]bool)
-	answer := replay([]string{added, hello, completed}, false)
-	tr := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		peers[r.RemoteAddr] = true
-		mu.Unlock()
-		answer(w, r)
-	})
-	for range 5 {
-		if _, e := ask(t.Context(), t, tr, model.Request{}); e != nil {
-			t.Fatal(e)
-		}
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if len(peers) != 1 {
-		t.Errorf("5 requests took %d connections", len(peers))
-	}
-}
-
 // A character that the provider cuts in two arrives whole, in texts, in
 // arguments, and at an end where its other half never comes.
 func TestSplitCharacters(t *testing.T) {
@@ -482,12 +290,47 @@ func TestSplitCharacters(t *testing.T) {
 	}
 }
 
-func TestFaults(t *testing.T) {
-	modeltest.Faults(t, modeltest.Wire{
-		Serve: func(t *testing.T, h http.HandlerFunc, idle time.Duration) model.Transport {
-			return serve(t, false, h, func(o *openai.Options) { o.IdleTimeout = idle })
-		},
-		Begin: "data: " + added + "\n\ndata: " + hello + "\n\n", Half: "data: {\"type\":\"response.comp",
+// A call id that cannot tell calls apart is replaced.
+func TestCallIDs(t *testing.T) {
+	var events []string
+	for i, id := range []string{"same", "same", "", strings.Repeat("x", 65)} {
+		events = append(events, fmt.Sprintf(
+			`{"type":"response.output_item.done","output_index":%d,"item":{"type":"function_call","call_id":%q,`+
+				`"name":"f","arguments":"{}"}}`, i, id))
+	}
+	a, e := ask(t.Context(), t, serve(t, false, replay(append(events, completed), false)), model.Request{})
+	if e != nil {
+		t.Fatal(e)
+	}
+	modeltest.CallIDs(t, a.Calls, 4, "same")
+}
+
+func wire() modeltest.Wire {
+	return modeltest.Wire{
+		New:    func(o endpoint.Options) (model.Transport, error) { return openai.New(openai.Options{Options: o}) },
+		Prefix: "OPENAI",
+		Begin:  "data: " + added + "\n\ndata: " + hello + "\n\n", Half: "data: {\"type\":\"response.comp",
 		End: "data: " + completed + "\n\n",
+	}
+}
+
+func TestFaults(t *testing.T) { modeltest.Faults(t, wire()) }
+
+func TestStatuses(t *testing.T) {
+	tooLong := modeltest.Refusal{Kind: model.KindContextLength, Code: responses.CodeContextLength}
+	limited := modeltest.Refusal{Kind: model.KindRateLimited, Code: responses.CodeRateLimit}
+	again := limited
+	again.Wait, again.Retryable = 1500*time.Millisecond, true
+	wire().Statuses(t, []modeltest.Status{
+		{Status: 404, Body: `{"error":{"message":"no such model","code":"model_not_found"}}`, Want: modeltest.Refusal{
+			Kind: model.KindInvalidRequest, Code: responses.CodeModelNotFound, Says: "404 Not Found: no such model"}},
+		{Status: 400, Body: `{"error":{"message":"too long","code":"context_length_exceeded"}}`, Want: tooLong},
+		{Status: 400, Body: `{"error":{"message":"This model's maximum context length is 8 tokens"}}`, Want: tooLong},
+		{Status: 422, Body: `{"detail":"bad field"}`, Want: modeltest.Refusal{
+			Kind: model.KindInvalidRequest, Code: responses.CodeModelError, Says: "bad field"}},
+		{Status: 429, Header: "Retry-After-Ms: 1500", Body: `{"error":"slow"}`, Want: again},
+		{Status: 429, Body: `{"error":{"message":"pay","code":"insufficient_quota"}}`, Want: limited},
+		{Status: 500, Body: `{"error":{"message":null,"code":17}}`, Want: modeltest.Refusal{Kind: model.KindOverloaded,
+			Code: responses.CodeProviderUnavailable, Says: "500 Internal Server Error", Retryable: true}},
 	})
 }

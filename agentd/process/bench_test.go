@@ -5,8 +5,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"holon/internal/procfs"
 )
 
 // BenchmarkOverhead is what supervision costs a command that does nothing: the
@@ -60,38 +58,4 @@ func BenchmarkOverhead(b *testing.B) {
 func median(d []time.Duration) time.Duration {
 	slices.Sort(d)
 	return d[len(d)/2]
-}
-
-// BenchmarkParts is what the parts of a start and an end cost that not every
-// command needs.
-func BenchmarkParts(b *testing.B) {
-	b.Run("mark", func(b *testing.B) {
-		for b.Loop() {
-			nextMark()
-		}
-	})
-	b.Run("children of every thread", func(b *testing.B) {
-		reserveThreads(spareThreads)
-		for b.Loop() {
-			ownChildren()
-		}
-	})
-	b.Run("scan", func(b *testing.B) {
-		for b.Loop() {
-			b.ReportMetric(float64(len(procfs.All())), "processes")
-		}
-	})
-}
-
-// benchmarkPercentiles times each call of do.
-func benchmarkPercentiles(b *testing.B, do func()) {
-	var took []time.Duration
-	for b.Loop() {
-		began := time.Now()
-		do()
-		took = append(took, time.Since(began))
-	}
-	slices.Sort(took)
-	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-us")
-	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-us")
 }

@@ -292,37 +292,3 @@ func FuzzSummarize(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkChain(b *testing.B) {
-	for _, depth := range []int{10, 1000} {
-		for _, warm := range []bool{true, false} {
-			b.Run(fmt.Sprintf("depth=%d/warm=%v", depth, warm), func(b *testing.B) {
-				s, err := OpenStore(b.TempDir())
-				if err != nil {
-					b.Fatal(err)
-				}
-				defer s.Close()
-				last := ""
-				for i := range depth {
-					id := fmt.Sprintf("r%05d", i)
-					tr, err := s.begin(header(id, last), nil, []responses.Item{text("in_"+id, responses.RoleUser)})
-					if err == nil {
-						err = errors.Join(tr.Add(text("out_"+id, responses.RoleAssistant)), tr.Publish(true))
-					}
-					if err != nil {
-						b.Fatal(err)
-					}
-					last = id
-				}
-				for b.Loop() {
-					if !warm {
-						s.cache = newConversations(maxCached)
-					}
-					if items, _, err := s.Chain(last); err != nil || len(items) != 2*depth {
-						b.Fatal(len(items), err)
-					}
-				}
-			})
-		}
-	}
-}

@@ -2,7 +2,6 @@ package openai
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -53,23 +52,5 @@ func TestInputTakesItsPlace(t *testing.T) {
 		}
 		req.Input = []responses.Item{&responses.Message{Role: responses.RoleUser,
 			Content: []responses.Part{responses.InputText(marked)}}}
-	}
-}
-
-// BenchmarkEncode encodes a conversation of a thousand short turns.
-func BenchmarkEncode(b *testing.B) {
-	var req model.Request
-	for i := range 1000 {
-		req.Input = append(req.Input,
-			&responses.Message{Role: responses.RoleUser,
-				Content: []responses.Part{responses.InputText(fmt.Sprintf("Question %d, please.", i))}},
-			&responses.Message{Role: responses.RoleAssistant,
-				Content: []responses.Part{responses.OutputText(strings.Repeat("word ", 10))}})
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := (&Transport{}).encode(req); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

@@ -73,25 +73,6 @@ func TestReceipts(t *testing.T) {
 	}
 }
 
-func TestCanonical(t *testing.T) {
-	h := newHarness(t)
-	o := h.run(t, map[string]any{"cmd": "echo out; exit 2"})
-	want := `{"tool_name":"ExecCommand","status":"success","summary_text":"command exited with status 2",` +
-		`"result":{"disposition":"completed","exit_status":2,"stdout_preview":"out\n","stderr_preview":null,` +
-		`"truncated":false,"artifacts":[{"path":"tools/call_1/stdout.log"}],"stdout_artifact":0},"error":null}`
-	got, err := json.Marshal(o.Canonical)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Error(diff)
-	}
-	if data, err := os.ReadFile(filepath.Join(h.out, "tools/call_1/stdout.log")); err != nil ||
-		string(data) != "out\n" {
-		t.Errorf("log %q, %v", data, err)
-	}
-}
-
 func TestErrors(t *testing.T) {
 	h := newHarness(t)
 	for name, target := range map[string]string{"out": "..", "abs": "/etc", "file": "/dev/null"} {

@@ -64,6 +64,7 @@ func (w *web) count(key string) int {
 }
 
 func TestHTTP(t *testing.T) {
+	t.Parallel()
 	w := serveWeb(t)
 	secrets := filepath.Join(t.TempDir(), "headers")
 	if err := os.WriteFile(secrets, []byte("# of the operator\nAuthorization: Bearer op\nX-Key: k\n"),
@@ -97,6 +98,7 @@ func TestHTTP(t *testing.T) {
 
 // A request brings a server of its own, for its turn alone.
 func TestRequestBringsServer(t *testing.T) {
+	t.Parallel()
 	w := serveWeb(t)
 	r := open(t, func(o *mcp.Options) { o.Config.RequestURLs = []string{w.URL + "/"} })
 	want := responses.MCPTool{Param: "tools[0]", Label: "mine", URL: w.URL + "/mcp",
@@ -152,6 +154,7 @@ func TestRedirect(t *testing.T) {
 // Tools that no model can be told of are left out one by one, with a fact each
 // up to a bound.
 func TestStrangeTools(t *testing.T) {
+	t.Parallel()
 	r := openOne(t, "strange")
 	offer := r.turn()
 	said := ""
@@ -183,6 +186,7 @@ func TestStrangeTools(t *testing.T) {
 }
 
 func TestManyTools(t *testing.T) {
+	t.Parallel()
 	r := openOne(t, "many")
 	offer := r.turn()
 	if n := len(r.offered.Definitions()); n != 128 {

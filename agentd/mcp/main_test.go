@@ -214,7 +214,8 @@ func program(t *testing.T, kind string) mcp.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return mcp.Server{Command: self, Env: map[string]string{asServer: kind}}
+	// Without a directory for its counts, a binary that counts coverage warns about it in the log of the server.
+	return mcp.Server{Command: self, Env: map[string]string{asServer: kind, "GOCOVERDIR": t.TempDir()}}
 }
 
 func open(t *testing.T, change func(*mcp.Options)) *rig {

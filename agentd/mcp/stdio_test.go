@@ -45,20 +45,14 @@ func TestCall(t *testing.T) {
 	case !strings.Contains(env, "PAGER=cat"):
 		t.Errorf(`env = %q, want it to contain "PAGER=cat"`, env)
 	}
-	switch s := r.state(); {
-	case s.State != turns.MCPReady:
-		t.Errorf("s.State = %q, want %q", s.State, turns.MCPReady)
-	case s.Name != "s":
-		t.Errorf(`s.Name = %q, want "s"`, s.Name)
-	case s.Tools < 10:
-		t.Errorf("s.Tools = %d, want at least 10", s.Tools)
-	case s.Error != "":
-		t.Errorf(`s.Error = %q, want ""`, s.Error)
+	if s := r.state(); s.State != turns.MCPReady || s.Name != "s" || s.Tools < 10 || s.Error != "" {
+		t.Errorf("the server is %+v, want s, %s, with at least 10 tools", s, turns.MCPReady)
 	}
 }
 
 // Every kind of answer of a tool has a kind of error and a text for the model.
 func TestResults(t *testing.T) {
+	t.Parallel()
 	r := openOne(t, "chatty")
 	r.turn()
 	for name, want := range map[string]struct{ kind, text string }{
@@ -83,6 +77,7 @@ func TestResults(t *testing.T) {
 }
 
 func TestLargeResult(t *testing.T) {
+	t.Parallel()
 	r := openOne(t, "good")
 	r.turn()
 	o := r.call(t.Context(), "mcp__s__large", "")
@@ -118,6 +113,7 @@ func (none) Take(int64) int64 { return 0 }
 func (none) Give(int64)       {}
 
 func TestContent(t *testing.T) {
+	t.Parallel()
 	r := openOne(t, "good")
 	r.turn()
 	for _, images := range []bool{true, false} {
@@ -139,6 +135,7 @@ func TestContent(t *testing.T) {
 // A call that hangs ends with its turn at once, and with its own time limit; the
 // server is told.
 func TestHang(t *testing.T) {
+	t.Parallel()
 	r := openOne(t, "good")
 	r.turn()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -172,6 +169,7 @@ func TestHang(t *testing.T) {
 // A server that crashes is started again; the call that it died of is not made
 // again.
 func TestCrash(t *testing.T) {
+	t.Parallel()
 	r := openOne(t, "good")
 	r.turn()
 	o := r.call(t.Context(), "mcp__s__die", "")
@@ -189,6 +187,7 @@ func TestCrash(t *testing.T) {
 
 // A turn keeps its tools; the next has the new ones.
 func TestListChanges(t *testing.T) {
+	t.Parallel()
 	r := openOne(t, "good")
 	r.turn()
 	before := r.names()
@@ -212,6 +211,7 @@ func TestListChanges(t *testing.T) {
 
 // Servers that do not work cost a turn nothing but a note.
 func TestBrokenServers(t *testing.T) {
+	t.Parallel()
 	r := open(t, func(o *mcp.Options) {
 		for _, kind := range []string{"silent", "deaf", "garbage", "dies", "good"} {
 			s := program(t, kind)
@@ -262,6 +262,7 @@ func TestRequired(t *testing.T) {
 
 // A request that names a server wants its tools.
 func TestRequested(t *testing.T) {
+	t.Parallel()
 	r := open(t, func(o *mcp.Options) {
 		open, gone := program(t, "good"), program(t, "dies")
 		open.AllowRequest, open.AllowedTools, gone.AllowRequest = true, []string{"echo", "meta", "fail"}, true
@@ -306,15 +307,8 @@ func TestRequested(t *testing.T) {
 		tc.tool.Param = "tools[0]"
 		_, err := r.m.Offer(t.Context(), []responses.MCPTool{tc.tool})
 		e, ok := errors.AsType[*responses.Error](err)
-		switch {
-		case !ok:
-			t.Errorf("%+v: %+v", tc.tool, err)
-		case e.Code != tc.code:
-			t.Errorf("%+v: e.Code = %q, want %q", tc, e.Code, tc.code)
-		case e.Param != tc.param:
-			t.Errorf("%+v: e.Param = %q, want %q", tc, e.Param, tc.param)
-		case e.Hint == "" && tc.code == responses.CodeMCPNotAllowed:
-			t.Errorf(`%+v: e.Hint == "" && tc.code == responses.CodeMCPNotAllowed, want the contrary`, tc)
+		if !ok || e.Code != tc.code || e.Param != tc.param || e.Hint == "" && tc.code == responses.CodeMCPNotAllowed {
+			t.Errorf("%+v: %+v, want %s about %s", tc.tool, err, tc.code, tc.param)
 		}
 	}
 }

@@ -87,15 +87,8 @@ func TestNestedArguments(t *testing.T) {
 	}
 	for _, tt := range bad {
 		_, e := params.check(json.RawMessage(tt.args))
-		switch {
-		case e == nil:
-			t.Errorf("%s: e = nil, want a value", tt.args)
-		case e.Kind != KindInvalidInput:
-			t.Errorf("%s: e.Kind = %q, want %q", tt.args, e.Kind, KindInvalidInput)
-		case e.Details["field"] != tt.field:
-			t.Errorf(`%s: e.Details["field"] = %v, want %q`, tt.args, e.Details["field"], tt.field)
-		case e.RecoveryHint == "":
-			t.Errorf(`%s: e.RecoveryHint = "", want another value`, tt.args)
+		if e == nil || e.Kind != KindInvalidInput || e.Details["field"] != tt.field || e.RecoveryHint == "" {
+			t.Errorf("%s: %+v, want %s of the field %q with a hint", tt.args, e, KindInvalidInput, tt.field)
 		}
 	}
 	// Arguments in strict form decode to the same values.

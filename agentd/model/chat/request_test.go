@@ -133,14 +133,7 @@ func TestRequestRefusals(t *testing.T) {
 		&responses.Compaction{EncryptedContent: "z"}, &responses.ItemReference{ID: "msg_1"},
 	} {
 		_, e := ask(t.Context(), t, tr, model.Request{Input: []responses.Item{item}})
-		switch {
-		case e == nil:
-			t.Errorf("%v: e = nil, want a value", item)
-		case e.Kind != model.KindInvalidRequest:
-			t.Errorf("%v: e.Kind = %q, want %q", item, e.Kind, model.KindInvalidRequest)
-		case !strings.Contains(e.Message, "item 0"):
-			t.Errorf(`%v: e.Message = %q, want it to contain "item 0"`, item, e.Message)
-		}
+		modeltest.WantError(t, e, model.KindInvalidRequest, "item 0")
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/model/openai"
 	"holon/responses"
+	"holon/test/modeltest"
 )
 
 // sentFor returns the body that is sent for a request, and its headers.
@@ -270,13 +271,6 @@ func TestItemsThatCannotBeSent(t *testing.T) {
 		&responses.FunctionCallOutput{CallID: "c", Output: []responses.Part{{Type: responses.PartInputVideo}}},
 	} {
 		_, e := ask(t.Context(), t, tr, model.Request{Input: []responses.Item{item}})
-		switch {
-		case e == nil:
-			t.Errorf("%v: e = nil, want a value", item)
-		case e.Kind != model.KindInvalidRequest:
-			t.Errorf("%v: e.Kind = %q, want %q", item, e.Kind, model.KindInvalidRequest)
-		case !strings.Contains(e.Message, "item 0"):
-			t.Errorf(`%v: e.Message = %q, want it to contain "item 0"`, item, e.Message)
-		}
+		modeltest.WantError(t, e, model.KindInvalidRequest, "item 0")
 	}
 }

@@ -91,15 +91,10 @@ func TestConfigured(t *testing.T) {
 	}
 	// A model that cannot be asked fails so that the next candidate is tried.
 	for _, err := range set.Offered["old"].Stream(t.Context(), model.Request{}) {
-		switch e, ok := errors.AsType[*model.Error](err); {
-		case !ok:
-			t.Errorf("%#v", err)
-		case e.Kind != model.KindUnsupported:
-			t.Errorf("%v: e.Kind = %q, want %q", err, e.Kind, model.KindUnsupported)
-		case e.Retryable():
-			t.Errorf("%v: e.Retryable() = true, want false", err)
-		case e.Diagnostics.Stage != model.StageSelect:
-			t.Errorf("%v: e.Diagnostics.Stage = %q, want %q", err, e.Diagnostics.Stage, model.StageSelect)
+		e, ok := errors.AsType[*model.Error](err)
+		if !ok || e.Kind != model.KindUnsupported || e.Retryable() || e.Diagnostics.Stage != model.StageSelect {
+			t.Errorf("%#v, want an error of kind %s at stage %s for good", err, model.KindUnsupported,
+				model.StageSelect)
 		}
 	}
 }
@@ -132,13 +127,8 @@ func TestWrongSettings(t *testing.T) {
 		"OPENAI_CODEX_STREAM": {"OPENAI_CODEX_STREAM": "false"},
 	} {
 		_, err := open(t, env, registry.Options{})
-		switch e, ok := errors.AsType[*responses.Error](err); {
-		case !ok:
-			t.Errorf("%s: %v", param, err)
-		case e.Param != param:
-			t.Errorf("%s: e.Param = %q, want %q", param, e.Param, param)
-		case e.Hint == "":
-			t.Errorf(`%s: e.Hint = "", want another value`, param)
+		if e, ok := errors.AsType[*responses.Error](err); !ok || e.Param != param || e.Hint == "" {
+			t.Errorf("%+v, want an error about %s with a hint", err, param)
 		}
 	}
 	for _, entry := range []string{"Acme", "a b", "=x", "scripted=responses"} {

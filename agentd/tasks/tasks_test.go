@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -53,12 +54,15 @@ func newBench(t testing.TB, opts Options) *bench {
 	return b
 }
 
-// start makes a task of a command.
+// start makes a task of a command, and returns when the next has a later time: tasks of one millisecond have no order.
 func (b *bench) start(spec Spec) wire.Snapshot {
 	b.t.Helper()
 	s, err := b.adopt(spec)
 	if err != nil {
 		b.t.Fatal(err)
+	}
+	for time.Since(s.CreatedAt.Time()) < time.Millisecond {
+		runtime.Gosched()
 	}
 	return s
 }

@@ -19,7 +19,7 @@ PACKAGES ?= ./...
 
 STATIC = CGO_ENABLED=0 $(GO) build -trimpath -ldflags
 
-.PHONY: help build programs man install release demo test check test-user test-clients torture soak lint bench image clean
+.PHONY: help build programs man install release demo test check test-user test-clients torture endurance lint bench image clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -68,12 +68,12 @@ test-user: programs ## the tests that differ for an ordinary user, as one; for r
 test-clients: programs ## only the conformance suite and the clients of others, against agentd
 	$(GO) test -trimpath -count=1 -v $(TESTFLAGS) ./test/clients
 
-torture: ## kill agentd, containers, holon and its daemon at random; ROUNDS=2000, TORTUREFLAGS="-kind agents -seed 7"
+torture: programs ## kill agentd, containers, holon and its daemon at random; ROUNDS=2000, TORTUREFLAGS="-kind agents -seed 7"
 	@.ci/need git:git mkfs.ext4:e2fsprogs
-	@.ci/with-engine sh -c 'images/base/build && $(GO) run ./test/torture -rounds $(ROUNDS) $(TORTUREFLAGS)'
+	@.ci/with-engine sh -c 'images/base/build && $(GO) run -trimpath ./test/torture -rounds $(ROUNDS) $(TORTUREFLAGS)'
 
-soak: build ## twenty agents, two thousand messages, restarts, and then sleep; SOAKFLAGS=...
-	@.ci/with-engine sh -c 'images/base/build && $(GO) run ./test/soak $(SOAKFLAGS)'
+endurance: programs ## twenty agents, two thousand messages, restarts, and then sleep; TORTUREFLAGS="-messages 500"
+	@.ci/with-engine sh -c 'images/base/build && $(GO) run -trimpath ./test/torture -kind endurance -rounds 1 $(TORTUREFLAGS)'
 
 lint: ## gofmt, go vet, staticcheck, links of the documents
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
@@ -82,9 +82,9 @@ lint: ## gofmt, go vet, staticcheck, links of the documents
 	CGO_ENABLED=0 GOFLAGS="$$($(GO) env GOFLAGS) -trimpath" $(GO) run $(STATICCHECK) ./...
 	@.ci/links
 
-bench: build ## measure against floors in the same run; BENCHFLAGS=... for more
+bench: programs ## measure against floors in the same run; BENCHFLAGS=... for more
 	@.ci/need git:git
-	@.ci/with-engine sh -c 'images/base/build && $(GO) run ./test/bench $(BENCHFLAGS)'
+	@.ci/with-engine sh -c 'images/base/build && $(GO) run -trimpath ./test/bench $(BENCHFLAGS)'
 
 image: ## the base image holon/base:latest, from a registry or offline
 	@.ci/with-engine images/base/build

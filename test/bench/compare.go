@@ -2,16 +2,17 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
+
+	"holon/test/load"
 )
 
 // subject is one of the things that are compared. sample does the job once and
-// returns how long its parts took, always in the same order.
+// returns its figures, times in milliseconds or rates, always in the same order.
 type subject struct {
 	name   string
-	sample func(ctx context.Context) ([]time.Duration, error)
+	sample func(ctx context.Context) []float64
 }
 
 // plan says how the subjects take turns: in every round each of them gives
@@ -22,91 +23,93 @@ type plan struct {
 	block   int // samples in a row before it is the next one's turn
 }
 
-// medians holds, for one subject, the median of each part in each round:
-// [part][round].
-type medians [][]time.Duration
+// figures holds, for one subject, the median of each figure in each round: [figure][round].
+type figures [][]float64
 
 // compare runs the subjects in turns, after one uncounted sample of each.
-func compare(ctx context.Context, p plan, subjects ...subject) ([]medians, error) {
-	out := make([]medians, len(subjects))
+func compare(ctx context.Context, p plan, subjects ...subject) []figures {
+	out := make([]figures, len(subjects))
 	for _, s := range subjects {
-		if _, err := s.run(ctx, 1); err != nil {
-			return nil, err
-		}
+		s.take(ctx, 1)
 	}
 	for range p.rounds {
-		taken := make([]medians, len(subjects)) // [part][sample] here
+		taken := make([]figures, len(subjects)) // [figure][sample] here
 		for done := 0; done < p.samples; done += p.block {
 			for i, s := range subjects {
-				parts, err := s.run(ctx, min(p.block, p.samples-done))
-				if err != nil {
-					return nil, err
+				for f, samples := range s.take(ctx, min(p.block, p.samples-done)) {
+					taken[i] = taken[i].add(f, samples...)
 				}
-				taken[i] = join(taken[i], parts)
 			}
 		}
-		for i, parts := range taken {
-			for part, samples := range parts {
-				out[i] = join(out[i], nil, part+1)
-				out[i][part] = append(out[i][part], median(samples))
+		for i, figures := range taken {
+			for f, samples := range figures {
+				out[i] = out[i].add(f, median(samples))
 			}
 		}
 	}
-	return out, nil
+	return out
 }
 
-// run takes n samples in a row.
-func (s subject) run(ctx context.Context, n int) (medians, error) {
-	var parts medians
+// take takes n samples in a row.
+func (s subject) take(ctx context.Context, n int) (all figures) {
 	for range n {
-		if err := context.Cause(ctx); err != nil {
-			return nil, err
+		load.Check(context.Cause(ctx))
+		var got []float64
+		if err := load.Guard(func() { got = s.sample(ctx) }); err != nil {
+			load.Failf("%s: %w", s.name, err)
 		}
-		took, err := s.sample(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.name, err)
-		}
-		for i, d := range took {
-			parts = join(parts, nil, i+1)
-			parts[i] = append(parts[i], d)
+		for f, value := range got {
+			all = all.add(f, value)
 		}
 	}
-	return parts, nil
+	return all
 }
 
-// join appends the samples of more to m, which has at least the given number of
-// parts afterwards.
-func join(m, more medians, parts ...int) medians {
-	for _, n := range append(parts, len(more)) {
-		for len(m) < n {
-			m = append(m, nil)
-		}
+// add appends values to those of a figure, which may be the first.
+func (f figures) add(figure int, values ...float64) figures {
+	for len(f) <= figure {
+		f = append(f, nil)
 	}
-	for i, samples := range more {
-		m[i] = append(m[i], samples...)
-	}
-	return m
+	f[figure] = append(f[figure], values...)
+	return f
 }
-
-// of returns the median over the rounds of one part.
-func (m medians) of(part int) time.Duration { return median(m[part]) }
 
 // ratio returns the median over the rounds of ours to floor, within each round.
-func ratio(ours, floor []time.Duration) float64 {
+func ratio(ours, floor []float64) float64 {
 	ratios := make([]float64, len(ours))
 	for i := range ours {
-		ratios[i] = float64(ours[i]) / float64(floor[i])
+		ratios[i] = ours[i] / floor[i]
 	}
 	return median(ratios)
 }
 
 // median returns the middle value of a list that is not empty, the mean of the
 // two middle ones when their number is even.
-func median[T time.Duration | float64](values []T) T {
+func median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	n := len(sorted)
 	if n%2 == 1 {
 		return sorted[n/2]
 	}
 	return (sorted[n/2-1] + sorted[n/2]) / 2
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// timed returns how long a job took.
+func timed(job func()) time.Duration {
+	began := time.Now()
+	job()
+	return time.Since(began)
+}
+
+// laps times jobs one after the other, and returns the sum and each.
+func laps(jobs ...func()) []float64 {
+	all := []float64{0}
+	for _, job := range jobs {
+		took := ms(timed(job))
+		all[0] += took
+		all = append(all, took)
+	}
+	return all
 }

@@ -3,22 +3,24 @@ package main
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
-	"time"
+
+	"holon/test/load"
 )
 
 // fixed is a subject that gives the listed times, one a sample, and writes down
 // that it was asked.
-func fixed(name string, order *strings.Builder, times ...time.Duration) subject {
+func fixed(name string, order *strings.Builder, times ...float64) subject {
 	n := 0
-	return subject{name, func(context.Context) ([]time.Duration, error) {
+	return subject{name, func(context.Context) []float64 {
 		order.WriteString(name)
 		if n == len(times) {
-			return nil, errors.New("no more samples")
+			load.Failf("no more samples")
 		}
 		n++
-		return []time.Duration{times[n-1], 2 * times[n-1]}, nil
+		return []float64{times[n-1], 2 * times[n-1]}
 	}}
 }
 
@@ -27,45 +29,40 @@ func TestCompareTakesTurns(t *testing.T) {
 	// The first of each is the uncounted one; then three rounds of four in blocks of two.
 	a := fixed("a", &order, 1000, 1, 2, 3, 4, 10, 10, 10, 10, 5, 5, 5, 5)
 	b := fixed("b", &order, 1000, 2, 2, 2, 2, 30, 30, 30, 30, 5, 5, 5, 5)
-	got, err := compare(t.Context(), plan{rounds: 3, samples: 4, block: 2}, a, b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := compare(t.Context(), plan{rounds: 3, samples: 4, block: 2}, a, b)
 	if want := "ab" + strings.Repeat("aabb", 6); order.String() != want {
 		t.Errorf("order %s, want %s", order.String(), want)
 	}
-	switch {
-	case got[0].of(0) != 5:
-		t.Errorf("got[0].of(0) = %v, want 5", got[0].of(0))
-	case got[1].of(0) != 5:
-		t.Errorf("got[1].of(0) = %v, want 5", got[1].of(0))
-	case got[1].of(1) != 10:
-		t.Errorf("got[1].of(1) = %v, want 10", got[1].of(1))
+	// Rounds of a: 2.5, 10, 5; of b: 2, 30, 5.
+	want := []figures{{{2.5, 10, 5}, {5, 20, 10}}, {{2, 30, 5}, {4, 60, 10}}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
-	// Rounds of a: 2 (of 2.5, in whole nanoseconds), 10, 5; of b: 2, 30, 5.
 	if r := ratio(got[1][0], got[0][0]); r != 1 {
-		t.Errorf("ratio %v, want 1, the middle of 1, 3 and 1", r)
+		t.Errorf("ratio %v, want 1, the middle of 0.8, 3 and 1", r)
 	}
 }
 
 func TestCompareReportsWhoFailed(t *testing.T) {
 	var order strings.Builder
-	_, err := compare(t.Context(), plan{rounds: 3, samples: 1, block: 1}, fixed("floor", &order, 1, 1),
-		fixed("ours", &order, 1, 1, 1, 1))
+	err := load.Guard(func() {
+		compare(t.Context(), plan{rounds: 3, samples: 1, block: 1}, fixed("floor", &order, 1, 1),
+			fixed("ours", &order, 1, 1, 1, 1))
+	})
 	if err == nil || !strings.HasPrefix(err.Error(), "floor: ") {
 		t.Errorf("error %v, want one of the floor", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := compare(ctx, plan{rounds: 3, samples: 1, block: 1}, fixed("a", &order, 1)); !errors.Is(err,
-		context.Canceled) {
+	err = load.Guard(func() { compare(ctx, plan{rounds: 3, samples: 1, block: 1}, fixed("a", &order, 1)) })
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want that of the context", err)
 	}
 }
 
 func TestRatioIsWithinRounds(t *testing.T) {
 	// The machine was ten times slower in the second round: no matter.
-	floor, ours := []time.Duration{10, 100, 10}, []time.Duration{20, 210, 19}
+	floor, ours := []float64{10, 100, 10}, []float64{20, 210, 19}
 	if r := ratio(ours, floor); r != 2 {
 		t.Errorf("ratio %v, want 2", r)
 	}

@@ -1,154 +1,146 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"holon/runner/workspace"
+	"holon/test/load"
 )
 
 // measureWorkingCopy is P15: a working copy for a turn and the diff of what the
 // turn did, with all that comes before and after. The floor keeps one tree and
-// resets it with git; the other way is a linked worktree for every turn.
-func measureWorkingCopy(ctx context.Context, r *rig) ([]row, error) {
+// resets it with git.
+func measureWorkingCopy(ctx context.Context, r *rig) (rows []row) {
 	sizes := []int{100, 5000}
 	if !r.opts.quick {
 		sizes = append(sizes, 50_000)
 	}
-	var rows []row
 	for _, files := range sizes {
-		more, err := measureCopies(ctx, r, files)
-		if err != nil {
-			return nil, fmt.Errorf("%d files: %w", files, err)
+		repo := r.newRepository(ctx, files)
+		kept := repo.addTree(ctx)
+		samples := min(max(1, 5000/files), r.samples(20, 3))
+		got := compare(ctx, plan{rounds: r.opts.rounds, samples: samples, block: 1},
+			subject{"recycled tree", func(ctx context.Context) []float64 {
+				reset := timed(func() { recycle(ctx, kept) })
+				repo.change(kept)
+				return []float64{ms(reset + timed(func() { diff(ctx, kept) }))}
+			}},
+			subject{"working copy", func(ctx context.Context) []float64 {
+				var tree *workspace.Tree
+				opened := timed(func() { tree = load.Must(load.Must(workspace.Open(ctx, repo.workspace())).Acquire(ctx)) })
+				err := load.Guard(func() { repo.change(tree.Dir()) })
+				return []float64{ms(opened + timed(func() { repo.finish(ctx, tree, err) }))}
+			}})
+		rows = append(rows, versus("P15", fmt.Sprintf("copy ready, diffed, given back: %d files", files),
+			"git reset, clean, add, diff", unitMS, got[1][0], got[0][0]).ratioGoal(1.3))
+	}
+	return rows
+}
+
+// repository is a git repository to make working copies of.
+type repository struct {
+	dir   string
+	cache string // of package workspace
+	files int
+}
+
+// newRepository makes a repository of small files, fifty in a directory, all of
+// them committed.
+func (r *rig) newRepository(ctx context.Context, files int) *repository {
+	base := r.newDir()
+	repo := &repository{dir: filepath.Join(base, "repo"), cache: filepath.Join(base, "cache"), files: files}
+	for i := range files {
+		path := filepath.Join(repo.dir, repo.file(i))
+		if i%50 == 0 {
+			load.Check(os.MkdirAll(filepath.Dir(path), 0o755))
 		}
-		rows = append(rows, more...)
+		text := fmt.Sprintf("package e%d\n\n// Number is that of the file.\nconst Number%d = %d\n", i/50%50, i, i)
+		load.Check(os.WriteFile(path, []byte(strings.Repeat(text, 4)), 0o644))
 	}
-	return rows, nil
+	for _, args := range [][]string{
+		{"init", "-q", "-b", "main"}, {"config", "gc.auto", "0"}, {"add", "-A"},
+		{"-c", "user.name=bench", "-c", "user.email=bench@localhost", "commit", "-q", "-m", "files"},
+	} {
+		git(ctx, repo.dir, args...)
+	}
+	// Git has to read a file that is as young as its index to see whether it
+	// changed. Real repositories are older.
+	load.Check(load.Pause(ctx, 1100*time.Millisecond))
+	git(ctx, repo.dir, "update-index", "-q", "--refresh")
+	return repo
 }
 
-func measureCopies(ctx context.Context, r *rig, files int) ([]row, error) {
-	repo, err := r.newRepository(ctx, files)
-	if err != nil {
-		return nil, err
-	}
-	kept, err := repo.addTree(ctx)
-	if err != nil {
-		return nil, err
-	}
-	samples := max(1, 5000/files)
-	ours := subject{"working copy", repo.oursOnce}
-	recycled := subject{"recycled tree", func(ctx context.Context) ([]time.Duration, error) {
-		return repo.recycleOnce(ctx, kept)
-	}}
-	// Adding and removing trees slows the file system down for everybody
-	// (docs/explanation/performance.md), so that it must not take turns with the others.
-	figures, err := compare(ctx, plan{rounds: r.opts.rounds, samples: min(samples, r.samples(20, 3)), block: 1},
-		recycled, ours)
-	if err != nil {
-		return nil, err
-	}
-	linked, err := compare(ctx, plan{rounds: r.opts.rounds, samples: 1, block: 1},
-		subject{"linked worktree", repo.linkOnce})
-	if err != nil {
-		return nil, err
-	}
-	what := fmt.Sprintf("copy ready, diffed, given back: %d files", files)
-	mine, reset, added := figures[1], figures[0], linked[0]
-	rows := []row{
-		timed("P15", what, "git reset, clean, add, diff", mine, reset, 0).ratioGoal(1.3).
-			parts("", mine, 1, "open", "acquire", "diff", "release").parts("floor ", reset, 1, "reset", "diff"),
-		timed("P15", what, "git worktree add, diff, remove", mine, added, 0).parts("floor ", added, 1, "add", "diff",
-			"remove"),
-	}
-	switch files {
-	case 5000:
-		rows[1] = rows[1].ratioGoal(0.25)
-	case 50_000:
-		rows[1] = rows[1].ratioGoal(0.07)
-	}
-	return rows, nil
+// file is the path of file i below the top.
+func (p *repository) file(i int) string {
+	return fmt.Sprintf("d%d/e%d/file%d.go", i/2500, i/50%50, i)
 }
 
-// stopwatch times steps that follow each other, and nothing between them.
-type stopwatch struct{ laps []time.Duration }
-
-func (s *stopwatch) time(step func() error) error {
-	began := time.Now()
-	err := step()
-	s.laps = append(s.laps, time.Since(began))
-	return err
+// workspace is what `holon run` would ask for in the repository.
+func (p *repository) workspace() workspace.Options {
+	return workspace.Options{Dir: p.dir, IncludeDirty: true, CacheDir: p.cache, Name: "bench",
+		ContainerObjects: "/holon/objects"}
 }
 
-// all returns the sum of the laps, then each of them.
-func (s *stopwatch) all() []time.Duration {
-	var sum time.Duration
-	for _, lap := range s.laps {
-		sum += lap
+// change does to a copy what a small turn does: ten edits, two new files.
+func (p *repository) change(tree string) {
+	for k := range 10 {
+		file := load.Must(os.OpenFile(filepath.Join(tree, p.file(k*(p.files/10))), os.O_APPEND|os.O_WRONLY, 0))
+		_, err := file.WriteString("// changed\n")
+		load.Check(errors.Join(err, file.Close()))
 	}
-	return append([]time.Duration{sum}, s.laps...)
+	for _, name := range []string{"new1.txt", "d0/new2.txt"} {
+		load.Check(os.WriteFile(filepath.Join(tree, name), []byte("new\n"), 0o644))
+	}
 }
 
-// oursOnce is a turn's working copy made by package workspace.
-func (p *repository) oursOnce(ctx context.Context) (_ []time.Duration, err error) {
-	var watch stopwatch
-	var source *workspace.Source
-	var tree *workspace.Tree
-	err = watch.time(func() (err error) { source, err = workspace.Open(ctx, p.workspace()); return })
-	if err != nil {
-		return nil, err
-	}
-	err = watch.time(func() (err error) { tree, err = source.Acquire(ctx); return })
-	if err != nil {
-		return nil, err
-	}
-	return p.finish(ctx, &watch, tree, p.change(tree.Dir()))
-}
+const changes = 12 // what change makes
 
-// finish diffs a tree and gives it back, also after an error.
-func (p *repository) finish(ctx context.Context, watch *stopwatch, tree *workspace.Tree, err error) ([]time.Duration,
-	error) {
+// finish diffs a tree and gives it back, which it does also after an error.
+func (p *repository) finish(ctx context.Context, tree *workspace.Tree, err error) {
 	if err == nil {
-		err = watch.time(func() error {
-			diff, err := tree.Diff(ctx, workspace.DiffOptions{Patch: filepath.Join(p.cache, "bench.patch")})
-			if err == nil && len(diff.Files) != changes {
-				err = fmt.Errorf("the diff has %d files instead of %d", len(diff.Files), changes)
-			}
-			return err
-		})
+		var diff *workspace.Diff
+		diff, err = tree.Diff(ctx, workspace.DiffOptions{Patch: filepath.Join(p.cache, "bench.patch")})
+		if err == nil && len(diff.Files) != changes {
+			err = fmt.Errorf("the diff has %d files instead of %d", len(diff.Files), changes)
+		}
 	}
-	err = errors.Join(err, watch.time(func() error { return tree.Release(context.WithoutCancel(ctx)) }))
-	return watch.all(), err
+	load.Check(errors.Join(err, tree.Release(context.WithoutCancel(ctx))))
 }
 
-// recycleOnce is the floor.
-func (p *repository) recycleOnce(ctx context.Context, tree string) ([]time.Duration, error) {
-	var watch stopwatch
-	if err := watch.time(func() error { return recycle(ctx, tree) }); err != nil {
-		return nil, err
-	}
-	if err := p.change(tree); err != nil {
-		return nil, err
-	}
-	err := watch.time(func() error { return diff(ctx, tree) })
-	return watch.all(), err
+// addTree makes a linked worktree that the floor can recycle.
+func (p *repository) addTree(ctx context.Context) string {
+	tree := filepath.Join(filepath.Dir(p.dir), "tree")
+	git(ctx, p.dir, "worktree", "add", "-q", "--detach", tree, "HEAD")
+	return tree
 }
 
-// linkOnce is a linked worktree, made and removed.
-func (p *repository) linkOnce(ctx context.Context) ([]time.Duration, error) {
-	var watch stopwatch
-	var tree string
-	if err := watch.time(func() (err error) { tree, err = p.addTree(ctx); return }); err != nil {
-		return nil, err
+// recycle brings a tree of the floor back to the base.
+func recycle(ctx context.Context, tree string) {
+	git(ctx, tree, "reset", "-q", "--hard", "HEAD")
+	git(ctx, tree, "clean", "-q", "-fdx")
+}
+
+// diff is git's own way to say what changed.
+func diff(ctx context.Context, tree string) {
+	git(ctx, tree, "add", "-A")
+	git(ctx, tree, "diff", "--cached", "--binary", "HEAD")
+}
+
+// git runs git in dir. Its output is read and dropped.
+func git(ctx context.Context, dir string, args ...string) {
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Dir = dir
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		load.Failf("git %s: %w: %.500s", args[0], err, out.Bytes())
 	}
-	if err := p.change(tree); err != nil {
-		return nil, err
-	}
-	if err := watch.time(func() error { return diff(ctx, tree) }); err != nil {
-		return nil, err
-	}
-	err := watch.time(func() error { return p.removeTree(ctx, tree) })
-	return watch.all(), err
 }

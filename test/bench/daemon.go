@@ -14,6 +14,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"holon/test/load"
 )
 
 // daemon talks to a Docker engine without a client library, so that the floor
@@ -24,22 +26,21 @@ type daemon struct{ client *http.Client }
 // tcp://host:port.
 func newDaemon(host string) (*daemon, error) {
 	network, address, ok := strings.Cut(host, "://")
-	if !ok || network != "unix" && network != "tcp" || address == "" {
-		return nil, fmt.Errorf("-docker %q: write unix:///path or tcp://host:port", host)
+	switch {
+	case ok && network == "unix" && address != "":
+		return &daemon{load.Unix(address)}, nil
+	case ok && network == "tcp" && address != "":
+		client := newTCPClient()
+		client.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, address)
+		}
+		return &daemon{client}, nil
 	}
-	return &daemon{client: dialingClient(network, address)}, nil
+	return nil, fmt.Errorf("-docker %q: write unix:///path or tcp://host:port", host)
 }
 
-func unixClient(socket string) *http.Client { return dialingClient("unix", socket) }
-
-// dialingClient is a client whose every connection goes to address.
-func dialingClient(network, address string) *http.Client {
-	return &http.Client{Transport: &http.Transport{
-		MaxIdleConnsPerHost: 8, DisableCompression: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, network, address)
-		},
-	}}
+func newTCPClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8, DisableCompression: true}}
 }
 
 // errNotFound is an answer 404.
@@ -96,8 +97,13 @@ func (d *daemon) importImage(ctx context.Context, name, program string) error {
 	return d.call(ctx, http.MethodPost, "/images/create?fromSrc=-&repo="+name, "application/x-tar", &archive, nil)
 }
 
-func (d *daemon) removeImage(ctx context.Context, name string) error {
-	err := d.call(ctx, http.MethodDelete, "/images/"+name+"?force=1", "", nil, nil)
+// removeImage removes an image, also when the run was interrupted.
+func (d *daemon) removeImage(name string) error {
+	return there(d.call(context.Background(), http.MethodDelete, "/images/"+name+"?force=1", "", nil, nil))
+}
+
+// there is err, unless that says that something was gone before it was removed.
+func there(err error) error {
 	if errors.Is(err, errNotFound) {
 		return nil
 	}
@@ -121,45 +127,43 @@ func (d *daemon) create(ctx context.Context, image, mark, dir string) (id string
 	return created.ID, err
 }
 
-func (d *daemon) start(ctx context.Context, id string) error {
-	return d.call(ctx, http.MethodPost, "/containers/"+id+"/start", "", nil, nil)
+// do has the engine do something to a container: start, stop, pause, unpause.
+func (d *daemon) do(ctx context.Context, what, id string) error {
+	return d.call(ctx, http.MethodPost, "/containers/"+id+"/"+what, "", nil, nil)
 }
 
-func (d *daemon) stop(ctx context.Context, id string) error {
-	return d.call(ctx, http.MethodPost, "/containers/"+id+"/stop?t=10", "", nil, nil)
+// remove removes a container, also when the run was interrupted.
+func (d *daemon) remove(id string) error {
+	return there(d.call(context.Background(), http.MethodDelete, "/containers/"+id+"?force=1&v=1", "", nil, nil))
 }
 
-func (d *daemon) remove(ctx context.Context, id string) error {
-	err := d.call(ctx, http.MethodDelete, "/containers/"+id+"?force=1&v=1", "", nil, nil)
-	if errors.Is(err, errNotFound) {
-		return nil
-	}
-	return err
-}
-
-// removeLabelled removes every container with a label, "key=value".
-func (d *daemon) removeLabelled(ctx context.Context, mark string) error {
+// labelled lists the containers with a label, "key=value".
+func (d *daemon) labelled(ctx context.Context, mark string) (ids []string, err error) {
 	filter, err := json.Marshal(map[string][]string{"label": {mark}})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var found []struct{ ID string }
-	if err := d.call(ctx, http.MethodGet, "/containers/json?all=1&filters="+url.QueryEscape(string(filter)), "", nil,
-		&found); err != nil {
-		return err
-	}
-	var errs []error
+	err = d.call(ctx, http.MethodGet, "/containers/json?all=1&filters="+url.QueryEscape(string(filter)), "", nil, &found)
 	for _, c := range found {
-		errs = append(errs, d.remove(ctx, c.ID))
+		ids = append(ids, c.ID)
 	}
-	return errors.Join(errs...)
+	return ids, err
+}
+
+func (d *daemon) removeLabelled(mark string) error {
+	ids, err := d.labelled(context.Background(), mark)
+	for _, id := range ids {
+		err = errors.Join(err, d.remove(id))
+	}
+	return err
 }
 
 // awaitAnswer waits until somebody listens at socket, and then for the answer to
 // one request for path. Looking costs next to nothing, so that it does not
 // disturb what it waits for.
 func awaitAnswer(ctx context.Context, socket, path string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer at %s", socket))
+	ctx, cancel := context.WithTimeoutCause(ctx, load.Patience, fmt.Errorf("no answer at %s", socket))
 	defer cancel()
 	for {
 		conn, err := net.Dial("unix", socket)
@@ -167,13 +171,11 @@ func awaitAnswer(ctx context.Context, socket, path string) error {
 			conn.Close()
 			break
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(200 * time.Microsecond):
+		if err := load.Pause(ctx, 200*time.Microsecond); err != nil {
+			return err
 		}
 	}
-	client := unixClient(socket)
+	client := load.Unix(socket)
 	defer client.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://server"+path, nil)
 	if err != nil {

@@ -2,230 +2,230 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"holon/responses"
+	assembly "holon/runner/agent/prompt"
+	"holon/runner/agent/scheduler"
+	"holon/runner/agent/view"
 	"holon/state/ledger"
 	"holon/state/sqlite"
+	"holon/test/load"
 )
 
-// measureQueue is P13: a message through the queue in three durable steps, and
-// many producers that tell of progress at once.
-func measureQueue(ctx context.Context, r *rig) (_ []row, err error) {
-	end := r.scope()
-	defer func() { err = errors.Join(err, end()) }()
-	ours, err := r.openLedger(ctx, producers)
-	if err != nil {
-		return nil, err
-	}
-	floor, err := r.openTables(ctx)
-	if err != nil {
-		return nil, err
-	}
-	n := r.perRound(1000, 30)
-	steps, err := compare(ctx, plan{rounds: r.opts.rounds, samples: n, block: 10},
-		subject{"bare statements", floor.through}, subject{"ledger", ours.through})
-	if err != nil {
-		return nil, err
-	}
-	events := r.samples(20_000, 2_000)
-	rates, err := compareLoads(ctx, r.opts.rounds,
-		load{"bare inserts", func(ctx context.Context) ([]float64, error) { return floor.tell(ctx, events) }},
-		load{"ledger", func(ctx context.Context) ([]float64, error) { return ours.tell(ctx, events) }})
-	if err != nil {
-		return nil, err
-	}
+// prompt is what every message says.
+const prompt = "Look at the failing test, find out why it fails, and mend it."
+
+// Sizes of P28.
+const (
+	completedWork = 1000
+	fewCompleted  = 10  // more than a prompt tells of
+	shownWork     = 100 // open items that a prompt tells of
+)
+
+// measureWork is P28: what the work items of an agent cost between two of its turns, and in its prompt. P13 is what a
+// message costs that is admitted, claimed and settled in durable steps.
+func measureWork(ctx context.Context, r *rig) []row {
+	few, many := r.openWorker(ctx, fewCompleted), r.openWorker(ctx, r.samples(completedWork, completedWork/10))
+	got := compare(ctx, r.plan(500, 30, 10), subject{"10 completed items", few.goOn},
+		subject{"1,000 completed items", many.goOn})
+	message := compare(ctx, r.plan(500, 30, 10), subject{"message", func(ctx context.Context) []float64 {
+		return laps(func() {
+			few.ask(ctx)
+			few.settle(ctx)
+			few.begin(ctx)
+		})[:1]
+	}})
+	bytes := float64(few.promptBytes(ctx))
+	const against = "with 10 of them"
 	return []row{
-		timed("P13", "a message: admitted, claimed, settled", "insert, claim, update, durable", steps[1], steps[0],
-			0).ratioGoal(1.3),
-		loaded("P13", "64 producers, an event at a time", "the same rows, 64 to a commit", unitRate, rates[1], rates[0],
-			0).leastGoal(0.6),
-	}, nil
+		{ID: "P13", What: "a message: admitted, claimed, settled", Unit: unitMS, Ours: median(message[0][0])},
+		versus("P28", "a turn is settled → the next for the work item is claimed, of 1,000 completed items", against,
+			unitMS, got[1][0], got[0][0]).ratioGoal(1.1),
+		versus("P28", "the claim alone", against, unitMS, got[1][1], got[0][1]).ratioGoal(1.1),
+		versus("P28", "what the prompt of that turn is made of, read", against, unitMS, got[1][2],
+			got[0][2]).ratioGoal(1.1),
+		row{ID: "P28", What: "what a prompt tells of 100 open work items", Unit: unitKB,
+			Ours: bytes / 1000}.absoluteGoal(24.6),
+	}
 }
 
 // manyEvents and fewEvents are the sizes of the ledgers of P14.
 const manyEvents, fewEvents = 1_000_000, 10_000
 
-// measureEvents is P14: what a long history costs.
-func measureEvents(ctx context.Context, r *rig) (_ []row, err error) {
-	end := r.scope()
-	defer func() { err = errors.Join(err, end()) }()
-	var subjects []subject
-	for _, size := range []int{fewEvents, r.samples(manyEvents, 2*fewEvents)} {
-		l, err := r.openLedger(ctx, 1)
-		if err != nil {
-			return nil, err
+// measureEvents is P14: what a long history costs that is appended to and read in pages.
+func measureEvents(ctx context.Context, r *rig) []row {
+	history := func(size int) subject {
+		store := r.openLedger(ctx)
+		load.Check(store.Update(ctx, func(tx ledger.Tx) error {
+			return tx.InsertAgent(ledger.Agent{ID: workerID}, ledger.AgentState{AgentID: workerID})
+		}))
+		add := func(n int) {
+			load.Check(store.Update(ctx, func(tx ledger.Tx) error {
+				state, err := tx.AgentState(workerID)
+				for range n {
+					if err == nil {
+						err = tx.Append(&state, ledger.Event{ID: responses.NewID(responses.PrefixEvent),
+							CreatedAt: time.Now(), Type: "tool_executed", Level: 4, TurnID: "turn_1",
+							Data: []byte(`{"tool":"exec_command","round":12,"duration_ms":431}`)})
+					}
+				}
+				if err != nil {
+					return err
+				}
+				return tx.SaveAgentState(&state)
+			}))
 		}
 		for range size / 1000 {
-			if err := l.append(ctx, l.agents[0], 1000); err != nil {
-				return nil, err
-			}
+			add(1000)
 		}
-		subjects = append(subjects, subject{fmt.Sprint(size, " events"), l.readAndAppend})
+		after := int64(0)
+		return subject{"ledger", func(ctx context.Context) []float64 {
+			return laps(func() {
+				add(1)
+				load.Check(store.View(ctx, func(v ledger.View) error {
+					page, err := v.Events(workerID, ledger.EventQuery{After: after, Limit: 500})
+					after = (after + 7919) % max(page.Newest-500, 1) // all over the history
+					return err
+				}))
+			})[:1]
+		}}
 	}
-	n := r.perRound(1000, 30)
-	got, err := compare(ctx, plan{rounds: r.opts.rounds, samples: n, block: 10}, subjects...)
-	if err != nil {
-		return nil, err
-	}
-	few, many := got[0], got[1]
-	const against = "with 10 k"
-	return []row{
-		timed("P14", "append an event to 1 M", against, many, few, 0).ratioGoal(1.2),
-		timed("P14", "a page of 500 of 1 M", against, many, few, 1).absoluteGoal(0.6),
-		timed("P14", "the newest 50 of 1 M", against, many, few, 2).absoluteGoal(0.08),
-	}, nil
+	got := compare(ctx, r.plan(1000, 30, 10), history(fewEvents), history(r.samples(manyEvents, 2*fewEvents)))
+	return []row{versus("P14", "append an event to 1 M and read a page of 500", "with 10 k", unitMS, got[1][0],
+		got[0][0])}
 }
 
-// book is a ledger that is measured.
-type book struct {
-	store  ledger.Store
-	agents []string
-	read   int64 // number after which the next page is read
-}
-
-// openLedger makes a ledger with agents.
-func (r *rig) openLedger(ctx context.Context, agents int) (*book, error) {
-	dir, err := r.newDir()
-	if err != nil {
-		return nil, err
-	}
-	store, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(dir, "ledger.db")})
-	if err != nil {
-		return nil, err
-	}
+func (r *rig) openLedger(ctx context.Context) *sqlite.Store {
+	store := load.Must(sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(r.newDir(), "ledger.db")}))
 	r.later(store.Close)
-	b := &book{store: store}
-	return b, store.Update(ctx, func(tx ledger.Tx) error {
-		for range agents {
-			id := responses.NewID("agent_")
-			b.agents = append(b.agents, id)
-			if err := tx.InsertAgent(ledger.Agent{ID: id}, ledger.AgentState{AgentID: id}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return store
 }
 
-// event is one like those that tell of a tool.
-func event() ledger.Event {
-	return ledger.Event{
-		ID: responses.NewID(responses.PrefixEvent), CreatedAt: time.Now(), Type: "tool_executed", Level: 4,
-		TurnID: "turn_01kamq0000000000000000000", Data: []byte(`{"tool":"exec_command","round":12,"duration_ms":431}`),
+// worker is an agent that has a work item with which it goes on turn after turn.
+type worker struct {
+	store ledger.Store
+	steps *scheduler.Scheduler
+	item  string
+	open  ledger.Attempt // of the present turn
+	turns int
+}
+
+const workerID = "worker"
+
+// openWorker makes a worker that has completed some items, and begins its first turn.
+func (r *rig) openWorker(ctx context.Context, completed int) *worker {
+	w := &worker{store: r.openLedger(ctx)}
+	w.steps = scheduler.New(w.store, scheduler.Options{Owner: "bench", Now: time.Now})
+	load.Must(w.steps.Create(ctx, scheduler.NewAgent{ID: workerID}))
+	w.ask(ctx) // no tick comes while a turn runs
+	w.begin(ctx)
+	for range completed {
+		item := w.create(ctx)
+		load.Must(w.steps.PickWork(ctx, workerID, item, newCall()))
+		load.Must(w.steps.CompleteWork(ctx, workerID, item, newCall(), &scheduler.Round{Text: prompt}))
 	}
+	w.item = w.create(ctx)
+	load.Must(w.steps.PickWork(ctx, workerID, w.item, newCall()))
+	return w
 }
 
-// step is one update of an agent: fn, one event, the lane.
-func (b *book) step(ctx context.Context, fn func(tx ledger.Tx, l *ledger.AgentState) error) error {
-	return b.store.Update(ctx, func(tx ledger.Tx) error {
-		l, err := tx.AgentState(b.agents[0])
-		if err != nil {
-			return err
+func newCall() string { return responses.NewID(responses.PrefixCallID) }
+
+func (w *worker) create(ctx context.Context) string {
+	item, _, err := w.steps.CreateWork(ctx, scheduler.NewWork{AgentID: workerID, Key: newCall(),
+		Objective: strings.Repeat(prompt+" ", 3)})
+	load.Check(err)
+	return item.ID
+}
+
+// ask puts a message of the operator into the queue: what an agent does by itself is bounded without any.
+func (w *worker) ask(ctx context.Context) {
+	load.Must(w.steps.Admit(ctx, scheduler.Ingress{AgentID: workerID, Kind: ledger.KindOperatorPrompt,
+		Origin: ledger.Origin{Kind: ledger.OriginOperator}, Body: ledger.Body{Type: "text", Text: prompt},
+		Surface: ledger.SurfaceCLIPrompt, AdmissionContext: ledger.LocalProcess}))
+}
+
+// claim claims the next message.
+func (w *worker) claim(ctx context.Context) scheduler.Claim {
+	c, ok, err := w.steps.Claim(ctx, workerID)
+	load.Check(err)
+	if !ok {
+		load.Failf("the agent has no turn to begin")
+	}
+	w.open = c.Attempt
+	return c
+}
+
+// begin claims the next message and begins its turn.
+func (w *worker) begin(ctx context.Context) {
+	w.claim(ctx)
+	w.began(ctx)
+}
+
+func (w *worker) began(ctx context.Context) {
+	load.Check(w.steps.Began(ctx, w.open.ID, scheduler.Sent{Prompt: []byte(`{}`), Digest: "digest"}))
+}
+
+// goOn ends a turn that changed the item, and times what follows it: all, the claim of the next turn, and what its
+// prompt is made of.
+func (w *worker) goOn(ctx context.Context) []float64 {
+	if w.turns++; w.turns%50 == 0 {
+		w.ask(ctx)
+		w.settle(ctx)
+		w.begin(ctx)
+	}
+	objective := fmt.Sprint(prompt, w.turns)
+	load.Must(w.steps.UpdateWork(ctx, workerID, w.item, newCall(), scheduler.WorkChange{Objective: &objective}))
+	between := laps(func() { w.settle(ctx) }, func() {
+		if c := w.claim(ctx); c.Message.WorkItemID != w.item {
+			load.Failf("after its turn the agent has %q to do, want the work item %s", c.Message.ID, w.item)
 		}
-		if err := fn(tx, &l); err != nil {
-			return err
-		}
-		if err := tx.Append(&l, event()); err != nil {
-			return err
-		}
-		return tx.SaveAgentState(&l)
 	})
+	read := laps(func() { w.read(ctx) })
+	w.began(ctx)
+	return []float64{between[0], between[2], read[0]}
 }
 
-// through is the life of a message in three steps, as runner/agent/scheduler makes
-// them.
-func (b *book) through(ctx context.Context) ([]time.Duration, error) {
-	began := time.Now()
-	err := errors.Join(b.step(ctx, b.admit), b.step(ctx, b.claim), b.step(ctx, b.settle))
-	return []time.Duration{time.Since(began)}, err
-}
-
-func (b *book) admit(tx ledger.Tx, l *ledger.AgentState) error {
-	l.Admitted++
+func (w *worker) settle(ctx context.Context) {
 	now := time.Now()
-	m := ledger.Message{
-		ID: responses.NewID(responses.PrefixMessage), AgentID: l.AgentID, Number: l.Admitted, CreatedAt: now,
-		Kind:     ledger.KindOperatorPrompt,
-		Priority: ledger.Normal, Body: ledger.Body{Type: "text", Text: prompt},
-	}
-	return tx.InsertMessage(m, ledger.Entry{MessageID: m.ID, AgentID: m.AgentID, Number: m.Number, Priority: m.Priority,
-		Status: ledger.Queued, CreatedAt: now, UpdatedAt: now})
+	load.Must(w.steps.Settle(ctx, w.open.ID, scheduler.End{Kind: ledger.TurnCompleted,
+		ResponseID: responses.NewID(responses.PrefixResponse), StartedAt: now, CompletedAt: now}))
 }
 
-func (b *book) claim(tx ledger.Tx, l *ledger.AgentState) error {
-	e, ok, err := tx.Head(l.AgentID)
-	if err != nil || !ok {
-		return errors.Join(err, errors.New("the queue has no head"))
-	}
-	l.Turns++
-	a := ledger.Attempt{ID: responses.NewID("att_"), AgentID: l.AgentID, MessageID: e.MessageID,
-		TurnID: responses.NewID(responses.PrefixTurn), TurnIndex: l.Turns, Status: ledger.AttemptOpen,
-		StartedAt: time.Now()}
-	e.Status, e.AttemptID = ledger.Dequeued, a.ID
-	return errors.Join(tx.UpdateEntry(e), tx.InsertAttempt(a))
+// read reads the items that a prompt tells of.
+func (w *worker) read(ctx context.Context) (open []view.WorkRecord) {
+	load.Check(w.store.View(ctx, func(v ledger.View) (err error) {
+		open, _, err = view.New(v, view.Facts{}).WorkList(workerID, 5)
+		return err
+	}))
+	return open
 }
 
-func (b *book) settle(tx ledger.Tx, l *ledger.AgentState) error {
-	a, ok, err := tx.OpenAttempt(l.AgentID)
-	if err != nil || !ok {
-		return errors.Join(err, errors.New("no attempt is open"))
+// promptBytes is how much longer a prompt is for 100 open work items, one of them the current one.
+func (w *worker) promptBytes(ctx context.Context) int {
+	for range shownWork - 1 {
+		w.create(ctx)
 	}
-	held, err := tx.Held(a.ID)
-	if err != nil || len(held) != 1 {
-		return errors.Join(err, fmt.Errorf("the attempt holds %d entries", len(held)))
-	}
-	held[0].Status = ledger.Processed
-	a.Status = ledger.AttemptSettled
-	t := ledger.Turn{ID: a.TurnID, AgentID: a.AgentID, Index: a.TurnIndex, AttemptID: a.ID, MessageID: a.MessageID,
-		Kind: ledger.TurnCompleted, Last: prompt, StartedAt: a.StartedAt, CompletedAt: time.Now()}
-	return errors.Join(tx.UpdateEntry(held[0]), tx.UpdateAttempt(a), tx.InsertTurn(t))
-}
-
-func (b *book) append(ctx context.Context, agentID string, n int) error {
-	return b.store.Update(ctx, func(tx ledger.Tx) error {
-		l, err := tx.AgentState(agentID)
-		if err != nil {
-			return err
+	in := assembly.Input{Now: time.Now()}
+	bare := assembly.Assemble(in)
+	queued := assembly.Group{Name: "queued_runnable"}
+	open := w.read(ctx)
+	for i, item := range open {
+		if item.Current {
+			in.Work.Current = &open[i]
+		} else {
+			queued.Items = append(queued.Items, item)
 		}
-		for range n {
-			if err := tx.Append(&l, event()); err != nil {
-				return err
-			}
-		}
-		return tx.SaveAgentState(&l)
-	})
-}
-
-// producers is how many append at once in P13, each for an agent of its own.
-const producers = 64
-
-// tell has all producers append events, one an update, and returns the rate.
-func (b *book) tell(ctx context.Context, events int) ([]float64, error) {
-	_, all, err := parallel(ctx, events, producers, func(ctx context.Context, n int) error {
-		return b.append(ctx, b.agents[n%producers], 1)
-	})
-	return []float64{float64(events) / all.Seconds()}, err
-}
-
-// readAndAppend times an append, a page somewhere in the history, and its end.
-func (b *book) readAndAppend(ctx context.Context) ([]time.Duration, error) {
-	var watch stopwatch
-	err := watch.time(func() error { return b.append(ctx, b.agents[0], 1) })
-	for _, q := range []ledger.EventQuery{{After: b.read, Limit: 500}, {Limit: 50, Descending: true}} {
-		err = errors.Join(err, watch.time(func() error {
-			return b.store.View(ctx, func(v ledger.View) error {
-				page, err := v.Events(b.agents[0], q)
-				if err == nil && len(page.Events) != q.Limit {
-					err = fmt.Errorf("a page of %d events has %d", q.Limit, len(page.Events))
-				}
-				b.read = (b.read + 7919) % max(page.Newest-500, 1) // all over the history
-				return err
-			})
-		}))
 	}
-	return watch.laps, err
+	in.Work.Queued = []assembly.Group{queued}
+	if in.Work.Current == nil || len(queued.Items) != shownWork-1 {
+		load.Failf("the agent has a current item: %v, and %d others, want one and %d", in.Work.Current != nil,
+			len(queued.Items), shownWork-1)
+	}
+	full := assembly.Assemble(in)
+	return len(full.Prompt()) - len(bare.Prompt())
 }

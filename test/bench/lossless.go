@@ -9,41 +9,61 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"holon/test/load"
 )
 
 // measureLossless is P20: turns at full speed, each read by one who reads all,
 // one who reads a kilobyte a second and goes on later, and one who goes half way
-// and comes back for the rest. Each must get every event once and in order.
-func measureLossless(ctx context.Context, r *rig) (_ []row, err error) {
-	end := r.scope()
-	defer func() { err = errors.Join(err, end()) }()
-	_, agentd, err := r.pair(ctx, 128)
-	if err != nil {
-		return nil, err
-	}
+// and comes back for the rest. Each must get every event once and in order. P23 is how long /health takes meanwhile.
+func measureLossless(ctx context.Context, r *rig) []row {
+	_, agentd := r.pair(ctx)
 	const turns = 23
 	// First, because what many turns leave in the heap would hide it.
-	each, err := agentd.slowReaders(ctx, turns, 5000)
-	if err != nil {
-		return nil, err
-	}
+	each := agentd.slowReaders(ctx, turns, 5000)
+	idle := agentd.health(ctx, time.Second)
+	busy, asking := []float64(nil), make(chan struct{})
+	over, stop := context.WithCancel(ctx)
+	var asked error
+	go func() {
+		defer close(asking)
+		asked = load.Guard(func() { busy = agentd.health(over, time.Hour) })
+	}()
 	var wrong faults
-	for _, deltas := range []int{50, 500, 5000} {
-		_, _, err := parallel(ctx, turns, turns, func(ctx context.Context, i int) error {
-			return agentd.readThrice(ctx, fmt.Sprintf("turn_lossless_%d_%d", deltas, i), deltas, &wrong)
-		})
-		if err != nil {
-			return nil, err
+	err := load.Guard(func() {
+		for _, count := range []int{50, 500, 5000} {
+			parallel(ctx, turns, turns, func(ctx context.Context, i int) {
+				agentd.readThrice(ctx, fmt.Sprintf("turn_lossless_%d_%d", count, i), count, &wrong)
+			})
 		}
-	}
+	})
+	stop()
+	<-asking
+	load.Check(errors.Join(err, asked))
 	return []row{
 		row{ID: "P20", What: fmt.Sprintf("events lost or out of order, %d turns of 50, 500, 5,000 deltas, %d readings",
-			3*turns, wrong.readings), Against: "none", Unit: unitCount, Ours: float64(wrong.lost)}.absoluteGoal(0),
-		row{ID: "P20", What: "turns that did not complete", Against: "none", Unit: unitCount,
-			Ours: float64(wrong.stuck)}.absoluteGoal(0),
-		row{ID: "P20", What: "resident memory for each slow reader", Against: "none", Unit: unitMB,
-			Ours: each}.absoluteGoal(1),
-	}, nil
+			3*turns, wrong.readings), Ours: float64(wrong.lost)}.absoluteGoal(0),
+		row{ID: "P20", What: "turns that did not complete", Ours: float64(wrong.stuck)}.absoluteGoal(0),
+		row{ID: "P20", What: "resident memory for each slow reader", Unit: unitMB, Ours: each}.absoluteGoal(1),
+		versus("P23", "/health meanwhile, p95", "the same, idle", unitMS, busy, idle).absoluteGoal(50),
+	}
+}
+
+// health asks for /health every few milliseconds until ctx ends or the time is
+// over, and returns the 95th percentile of the answers' times.
+func (s *server) health(ctx context.Context, d time.Duration) []float64 {
+	var took []time.Duration
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		took = append(took, timed(func() {
+			resp := s.do(context.WithoutCancel(ctx), http.MethodGet, "/health", nil) // each that began counts
+			defer resp.Body.Close()
+			load.Must(io.Copy(io.Discard, resp.Body))
+		}))
+		if load.Pause(ctx, 5*time.Millisecond) != nil {
+			break
+		}
+	}
+	return []float64{ms(quantile(took, 0.95))}
 }
 
 // faults counts what went wrong.
@@ -66,51 +86,53 @@ func (f *faults) check(s *streamed, n int) {
 }
 
 // readThrice runs a turn with its three readers.
-func (t *target) readThrice(ctx context.Context, turnID string, deltas int, wrong *faults) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+func (s *server) readThrice(ctx context.Context, turnID string, count int, wrong *faults) {
+	ctx, cancel := context.WithTimeout(ctx, load.Patience)
 	defer cancel()
-	resp, err := t.do(ctx, http.MethodPost, "/responses", ask{
-		Model: fmt.Sprintf("openai/fake-%d", deltas), Input: "Say something.", Stream: true,
-		Holon: map[string]any{"turn_id": turnID},
-	})
-	if err != nil {
-		return err
-	}
+	a := say(deltas(count))
+	a.Stream, a.Holon = true, object{"turn_id": turnID}
+	resp := s.do(ctx, http.MethodPost, "/responses", a)
 	defer resp.Body.Close()
 	in := bufio.NewReaderSize(resp.Body, 64<<10)
 	head, err := in.Peek(1 << 10) // the first event, which names the response
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
+	if !errors.Is(err, io.EOF) {
+		load.Check(err)
 	}
-	m := responseID.FindSubmatch(head)
-	if m == nil {
-		return fmt.Errorf("the first event names no response: %.200q", head)
-	}
-	path := fmt.Sprintf("/responses/%s?stream=true", m[1])
+	path := pathOf(head)
 	var group sync.WaitGroup
 	errs := make([]error, 3)
-	group.Go(func() {
-		s := &streamed{}
-		errs[0] = s.read(in, false)
-		wrong.check(s, deltas)
-	})
-	group.Go(func() { errs[1] = t.readSlowly(ctx, path, deltas, wrong) })
-	group.Go(func() { errs[2] = t.readInHalves(ctx, path, deltas, wrong) })
+	for i, read := range []func(){
+		func() { wrong.read(in, count) },
+		func() { s.readSlowly(ctx, path, count, wrong) },
+		func() { s.readInHalves(ctx, path, count, wrong) },
+	} {
+		group.Go(func() { errs[i] = load.Guard(read) })
+	}
 	group.Wait()
-	return errors.Join(errs...)
+	load.Check(errors.Join(errs...))
+}
+
+// pathOf is the path of the stream of the response that an answer names.
+func pathOf(answer []byte) string {
+	m := responseID.FindSubmatch(answer)
+	if m == nil {
+		load.Failf("the answer names no response: %.200q", answer)
+	}
+	return fmt.Sprintf("/responses/%s?stream=true", m[1])
+}
+
+// read reads a stream and counts what is wrong with it.
+func (f *faults) read(in io.Reader, count int) {
+	got := &streamed{}
+	load.Check(got.read(in, false))
+	f.check(got, count)
 }
 
 // readSlowly reads a kilobyte a second for two seconds, and then the rest.
-func (t *target) readSlowly(ctx context.Context, path string, deltas int, wrong *faults) error {
-	resp, err := t.do(ctx, http.MethodGet, path, nil)
-	if err != nil {
-		return err
-	}
+func (s *server) readSlowly(ctx context.Context, path string, count int, wrong *faults) {
+	resp := s.do(ctx, http.MethodGet, path, nil)
 	defer resp.Body.Close()
-	s := &streamed{}
-	err = s.read(&slow{r: resp.Body, until: time.Now().Add(2 * time.Second)}, false)
-	wrong.check(s, deltas)
-	return err
+	wrong.read(&slow{r: resp.Body, until: time.Now().Add(2 * time.Second)}, count)
 }
 
 // slow gives out a kilobyte a second until it does no longer.
@@ -129,76 +151,34 @@ func (s *slow) Read(p []byte) (int, error) {
 }
 
 // readInHalves goes after half of the events and comes back for the rest.
-func (t *target) readInHalves(ctx context.Context, path string, deltas int, wrong *faults) error {
+func (s *server) readInHalves(ctx context.Context, path string, count int, wrong *faults) {
 	leaving, leave := context.WithCancel(ctx)
 	defer leave()
-	resp, err := t.do(leaving, http.MethodGet, path, nil)
-	if err != nil {
-		return err
-	}
-	s := &streamed{}
+	resp := s.do(leaving, http.MethodGet, path, nil)
+	got := &streamed{}
 	in := bufio.NewReaderSize(resp.Body, 4<<10)
-	for s.deltas < deltas/2 && err == nil {
-		var line []byte
-		if line, err = in.ReadBytes('\n'); len(line) > 6 && line[0] == 'd' && line[6] == '{' {
-			s.take(line[7:])
+	for got.deltas < count/2 {
+		if line := load.Must(in.ReadBytes('\n')); len(line) > 6 && line[0] == 'd' && line[6] == '{' {
+			got.take(line[7:])
 		}
 	}
 	leave()
 	_ = resp.Body.Close() // that is the point
-	if err != nil {
-		return err
-	}
-	resp, err = t.do(ctx, http.MethodGet, fmt.Sprintf("%s&starting_after=%d", path, s.events-1), nil)
-	if err != nil {
-		return err
-	}
+	resp = s.do(ctx, http.MethodGet, fmt.Sprintf("%s&starting_after=%d", path, got.events-1), nil)
 	defer resp.Body.Close()
-	err = s.read(resp.Body, false)
-	wrong.check(s, deltas)
-	return err
+	load.Check(got.read(resp.Body, false))
+	wrong.check(got, count)
 }
 
 // slowReaders returns how much memory agentd needs for each of n readers that
 // take nothing of a long stream, in megabytes.
-func (t *target) slowReaders(ctx context.Context, n, deltas int) (each float64, err error) {
-	resp, err := t.do(ctx, http.MethodPost, "/responses",
-		ask{Model: fmt.Sprintf("openai/fake-%d", deltas), Input: "Say something."})
-	if err != nil {
-		return 0, err
-	}
-	head, err := io.ReadAll(resp.Body)
-	resp.Body.Close()
-	if err != nil {
-		return 0, err
-	}
-	m := responseID.FindSubmatch(head)
-	if m == nil {
-		return 0, errors.New("the answer names no response")
-	}
-	before, err := t.resident()
-	if err != nil {
-		return 0, err
-	}
+func (s *server) slowReaders(ctx context.Context, n, count int) (each float64) {
+	id := s.create(ctx, say(deltas(count)))
+	before := s.resident()
 	for range n {
-		resp, err := t.do(ctx, http.MethodGet, fmt.Sprintf("/responses/%s?stream=true", m[1]), nil)
-		if err != nil {
-			return 0, err
-		}
+		resp := s.do(ctx, http.MethodGet, fmt.Sprintf("/responses/%s?stream=true", id), nil)
 		defer resp.Body.Close()
 	}
-	if err := rest(ctx, time.Second); err != nil {
-		return 0, err
-	}
-	after, err := t.resident()
-	return (after - before) / float64(n), err
-}
-
-func rest(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
+	load.Check(load.Pause(ctx, time.Second))
+	return (s.resident() - before) / float64(n)
 }

@@ -7,7 +7,7 @@
 // Ours and the floor take turns, round by round. A ratio is the median over the
 // rounds of the ratio within a round. docs/explanation/performance.md defines every metric.
 //
-// It needs a Docker engine, git, the Go tools and a static, stripped agentd. It
+// It needs a Docker engine, git, the Go tools and what `make programs` builds. It
 // promises to remove what it made, containers and image included, also when it
 // is interrupted; a second interrupt ends it at once.
 package main
@@ -26,6 +26,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"holon/test/load"
 )
 
 // options are the flags.
@@ -34,8 +36,6 @@ type options struct {
 	rounds int
 	quick  bool
 	json   bool
-	agentd string
-	holon  string
 	dir    string
 	docker string
 }
@@ -44,33 +44,28 @@ type options struct {
 // many files comes last, because ext4 is slow for minutes after that.
 type metric struct {
 	ids     []string
-	measure func(ctx context.Context, r *rig) ([]row, error)
+	measure func(ctx context.Context, r *rig) []row
 }
 
 func metrics() []metric {
 	return []metric{
 		{[]string{"P11"}, measureSize},
 		{[]string{"P10"}, measureMemory},
-		{[]string{"P10"}, measureIdle},
 		{[]string{"P2"}, measureSpawn},
-		{[]string{"P4", "P5"}, measureCreate},
-		{[]string{"P6"}, measureStream},
+		{[]string{"P4", "P5", "P6"}, measureTurns},
 		{[]string{"P12"}, measureChain},
 		{[]string{"P27"}, measureConversation},
 		{[]string{"P7", "P8", "P10"}, measureFlood},
 		{[]string{"P9"}, measureAge},
-		{[]string{"P13"}, measureQueue},
+		{[]string{"P13", "P28"}, measureWork},
 		{[]string{"P14"}, measureEvents},
-		{[]string{"P28"}, measureWork},
-		{[]string{"P20"}, measureLossless},
-		{[]string{"P23"}, measureCrowd},
+		{[]string{"P20", "P23"}, measureLossless},
 		{[]string{"P22"}, measureGateway},
-		{[]string{"P1", "P19"}, measureContainer},
+		{[]string{"P1", "P19", "P24"}, measureContainer},
 		{[]string{"P18"}, measurePause},
 		{[]string{"P17"}, measureFleet},
 		{[]string{"P3"}, measureWarmTurn},
-		{[]string{"P3"}, measureWarmAgent},
-		{[]string{"P14"}, measureStored},
+		{[]string{"P3", "P26"}, measureWarmAgent},
 		{[]string{"P16"}, measureDecay},
 		{[]string{"P15"}, measureWorkingCopy},
 	}
@@ -102,7 +97,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		}
 		began := time.Now()
 		fmt.Fprintf(stderr, "%s …", strings.Join(m.ids, ", "))
-		rows, err := m.measure(ctx, r)
+		var rows []row
+		end := r.scope()
+		err := load.Guard(func() { rows = m.measure(ctx, r) })
+		err = errors.Join(err, end())
 		fmt.Fprintf(stderr, " %.0f s, load %s\n", time.Since(began).Seconds(), loadAverage())
 		if err != nil {
 			return fmt.Errorf("measure %s: %w", strings.Join(m.ids, ", "), err)
@@ -140,8 +138,6 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.BoolVar(&o.quick, "quick", false,
 		"fewer samples and no tree of 50,000 files: to see that it works, not for the record")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
-	fs.StringVar(&o.agentd, "agentd", "bin/agentd", "static, stripped agentd to measure")
-	fs.StringVar(&o.holon, "holon", "bin/holon", "holon to measure")
 	fs.StringVar(&o.dir, "dir", os.TempDir(), "`directory` to work in; its file system is what is measured")
 	fs.StringVar(&o.docker, "docker", cmp.Or(os.Getenv("DOCKER_HOST"), "unix:///var/run/docker.sock"),
 		"`address` of the Docker engine, unix:///path or tcp://host:port")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"text/tabwriter"
@@ -26,30 +27,26 @@ const (
 // row is one line of the result. One of MaxRatio, MinRatio and MaxOurs is the
 // goal; with none the row is there for information. A Floor of zero is none.
 type row struct {
-	ID       string             `json:"id"`
-	What     string             `json:"what"`
-	Unit     string             `json:"unit"`
-	Against  string             `json:"against"` // what the floor is
-	Floor    float64            `json:"floor"`
-	Ours     float64            `json:"ours"`
-	Ratio    float64            `json:"ratio"`
-	MaxRatio float64            `json:"max_ratio,omitempty"`
-	MinRatio float64            `json:"min_ratio,omitempty"` // of a rate
-	MaxOurs  *float64           `json:"max_ours,omitempty"`
-	Met      *bool              `json:"met,omitempty"`
-	Parts    map[string]float64 `json:"parts,omitempty"` // of ours and of the floor, in the same unit
+	ID       string   `json:"id"`
+	What     string   `json:"what"`
+	Unit     string   `json:"unit"`
+	Against  string   `json:"against"` // what the floor is
+	Floor    float64  `json:"floor"`
+	Ours     float64  `json:"ours"`
+	Ratio    float64  `json:"ratio"`
+	MaxRatio float64  `json:"max_ratio,omitempty"`
+	MinRatio float64  `json:"min_ratio,omitempty"` // of a rate
+	MaxOurs  *float64 `json:"max_ours,omitempty"`
+	Met      *bool    `json:"met,omitempty"`
 }
 
-// timed is a row about one part of what compare measured.
-func timed(id, what, against string, ours, floor medians, part int) row {
-	return row{
-		ID: id, What: what, Against: against, Unit: unitMS,
-		Floor: ms(floor.of(part)), Ours: ms(ours.of(part)), Ratio: ratio(ours[part], floor[part]),
-	}
+// versus is a row about what compare measured, in each round.
+func versus(id, what, against, unit string, ours, floor []float64) row {
+	return row{ID: id, What: what, Against: against, Unit: unit, Floor: median(floor), Ours: median(ours),
+		Ratio: ratio(ours, floor)}
 }
 
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
+// ratioGoal is the goal of a cost.
 func (r row) ratioGoal(most float64) row {
 	met := r.Ratio <= most
 	r.MaxRatio, r.Met = most, &met
@@ -66,19 +63,6 @@ func (r row) leastGoal(least float64) row {
 func (r row) absoluteGoal(most float64) row {
 	met := r.Ours <= most
 	r.MaxOurs, r.Met = &most, &met
-	return r
-}
-
-// parts adds named figures of a subject to the row.
-func (r row) parts(prefix string, m medians, first int, names ...string) row {
-	all := make(map[string]float64, len(r.Parts)+len(names))
-	for name, value := range r.Parts {
-		all[name] = value
-	}
-	for i, name := range names {
-		all[prefix+name] = ms(m.of(first + i))
-	}
-	r.Parts = all
 	return r
 }
 
@@ -188,27 +172,10 @@ func describeMachine(dir string) machine {
 	if unix.Sysinfo(&info) == nil {
 		m.MemoryGB = float64(info.Totalram) * float64(info.Unit) / 1e9
 	}
-	var disk unix.Statfs_t
-	if unix.Statfs(dir, &disk) == nil {
-		m.FileSystem = fileSystem(int64(disk.Type))
+	if kind, err := exec.Command("findmnt", "-no", "FSTYPE", "-T", dir).Output(); err == nil {
+		m.FileSystem = strings.TrimSpace(string(kind))
 	}
 	return m
-}
-
-func fileSystem(magic int64) string {
-	switch magic {
-	case unix.EXT4_SUPER_MAGIC:
-		return "ext4"
-	case unix.XFS_SUPER_MAGIC:
-		return "xfs"
-	case unix.BTRFS_SUPER_MAGIC:
-		return "btrfs"
-	case unix.TMPFS_MAGIC:
-		return "tmpfs"
-	case unix.OVERLAYFS_SUPER_MAGIC:
-		return "overlayfs"
-	}
-	return fmt.Sprintf("file system %#x", magic)
 }
 
 func loadAverage() string {

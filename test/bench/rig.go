@@ -1,23 +1,21 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
 
 	"holon/runner"
 	"holon/runner/engine"
 	"holon/runner/engine/docker"
 	"holon/runner/gateway"
+	"holon/test/load"
+	"holon/test/programs"
 )
 
 // label marks every container of a run of this program.
@@ -26,15 +24,15 @@ const label = "holon.bench"
 // modelName is the model of every measured turn: ten text deltas at once.
 const modelName = "openai/fake-10"
 
-// patience bounds every wait for something that should happen at once.
-const patience = 30 * time.Second
+const modelKey = "sk-bench-0123456789abcdef"
 
 // rig is what the measurements stand on. It belongs to one goroutine.
 type rig struct {
 	opts   options
 	id     string // of this run, part of every name
 	dir    string // everything that is made lies beneath it
-	agentd string // the program, absolute
+	agentd string // the programs, absolute
+	holon  string
 	floor  string // the floors, absolute
 	image  string // holds the floor as /floor and nothing else
 	daemon *daemon
@@ -45,117 +43,41 @@ type rig struct {
 	undo []func() error // run backwards by close
 }
 
-// openRig builds the floors, makes their image and starts the model. All
+// openRig makes the image of the floors and starts the model. All
 // building is over when it returns. On error nothing is left behind.
-func openRig(ctx context.Context, opts options) (_ *rig, err error) {
+func openRig(ctx context.Context, opts options) (*rig, error) {
 	r := &rig{opts: opts, id: strings.ToLower(rand.Text()[:8])}
-	if r.daemon, err = newDaemon(opts.docker); err != nil {
-		return nil, err
+	if err := load.Guard(func() { r.open(ctx) }); err != nil {
+		return nil, errors.Join(err, r.close())
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, r.close())
-		}
-	}()
+	return r, nil
+}
+
+func (r *rig) open(ctx context.Context) {
+	r.daemon = load.Must(newDaemon(r.opts.docker))
 	// The user's git settings would change what is measured, ours and floor alike.
-	if err := errors.Join(os.Setenv("GIT_CONFIG_GLOBAL", "/dev/null"),
-		os.Setenv("GIT_CONFIG_NOSYSTEM", "1")); err != nil {
-		return nil, err
-	}
-	if r.agentd, err = program(opts.agentd); err != nil {
-		return nil, err
-	}
-	// Short, because paths of sockets must be.
-	if r.dir, err = os.MkdirTemp(opts.dir, "hb-"); err != nil {
-		return nil, fmt.Errorf("make the working directory: %w", err)
-	}
+	load.Check(errors.Join(os.Setenv("GIT_CONFIG_GLOBAL", "/dev/null"), os.Setenv("GIT_CONFIG_NOSYSTEM", "1")))
+	r.agentd, r.holon = load.Must(programs.Path("agentd")), load.Must(programs.Path("holon"))
+	r.floor = load.Must(programs.Path("floor"))
+	r.dir = load.Must(os.MkdirTemp(r.opts.dir, "hb-")) // short, because paths of sockets must be
 	r.later(func() error { return os.RemoveAll(r.dir) })
-	if r.floor, err = r.buildFloor(ctx); err != nil {
-		return nil, err
-	}
 	r.image = "holon-bench-" + r.id
-	r.later(func() error { return r.daemon.removeImage(cleanupContext(), r.image) })
-	if err := r.daemon.importImage(ctx, r.image, r.floor); err != nil {
-		return nil, err
-	}
-	r.later(func() error { return r.daemon.removeLabelled(cleanupContext(), label+"="+r.id) })
-	e, err := docker.New(opts.docker, "")
-	if err != nil {
-		return nil, err
-	}
+	r.later(func() error { return r.daemon.removeImage(r.image) })
+	load.Check(r.daemon.importImage(ctx, r.image, r.floor))
+	r.later(func() error { return r.daemon.removeLabelled(label + "=" + r.id) })
+	e := load.Must(docker.New(r.opts.docker, ""))
 	r.engine = e
 	r.later(e.Close)
-	r.model, err = r.startModel(ctx)
-	return r, err
-}
-
-// program returns the absolute path of an existing program.
-func program(path string) (string, error) {
-	abs, err := filepath.Abs(path)
-	if err == nil {
-		_, err = os.Stat(abs)
-	}
-	if err != nil {
-		return "", fmt.Errorf("-agentd: %w; build it with make build", err)
-	}
-	return filepath.EvalSymlinks(abs)
-}
-
-// buildFloor compiles the floors as agentd is compiled: static and stripped.
-func (r *rig) buildFloor(ctx context.Context) (string, error) {
-	path := filepath.Join(r.dir, "floor")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "holon/test/bench/floor")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the floors: %w\n%s", err, text)
-	}
-	return path, nil
-}
-
-// startModel starts the model and returns its base URL.
-func (r *rig) startModel(ctx context.Context) (string, error) {
-	cmd := exec.CommandContext(ctx, r.floor, "model")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return "", err
-	}
-	stop, err := r.start(cmd)
-	if err != nil {
-		return "", fmt.Errorf("start the model: %w", err)
-	}
-	r.later(stop)
-	address, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		return "", fmt.Errorf("start the model: %w", err)
-	}
-	return "http://" + strings.TrimSpace(address) + "/v1", nil
-}
-
-// start starts a program that dies with this one. stop ends it and waits.
-func (r *rig) start(cmd *exec.Cmd) (stop func() error, err error) {
-	// its own group: the terminal's Ctrl-C is ours
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = patience
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	done := false
-	return func() error {
-		if done {
-			return nil
-		}
-		done = true
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-		kill := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
-		defer kill.Stop()
-		_ = cmd.Wait() // its status only says that our signal ended it
-		return nil
-	}, nil
+	p, url, err := load.StartModel(ctx, r.dir)
+	load.Check(err)
+	r.model = url
+	r.laterKill(p)
 }
 
 // later has f called by close, last first.
 func (r *rig) later(f func() error) { r.undo = append(r.undo, f) }
+
+func (r *rig) laterKill(p *load.Process) { r.later(func() error { p.Kill(); return nil }) }
 
 // scope lets a measurement clean up after itself: the returned function undoes
 // what was put off since.
@@ -178,15 +100,12 @@ func (r *rig) unwind(depth int) error {
 // close undoes everything.
 func (r *rig) close() error { return r.unwind(0) }
 
-// cleanupContext is for calls that must be made although the run was
-// interrupted; each has its own time limit.
-func cleanupContext() context.Context { return context.Background() }
-
 // newDir makes a directory for one sample.
-func (r *rig) newDir() (string, error) {
+func (r *rig) newDir() string {
 	r.next++
 	dir := filepath.Join(r.dir, fmt.Sprint(r.next))
-	return dir, os.Mkdir(dir, 0o700)
+	load.Check(os.Mkdir(dir, 0o700))
+	return dir
 }
 
 // samples returns n, or few for a quick run.
@@ -197,30 +116,46 @@ func (r *rig) samples(n, few int) int {
 	return n
 }
 
-// perRound returns how many samples a round needs for n in all.
-func (r *rig) perRound(n, few int) int {
-	return (r.samples(n, few) + r.opts.rounds - 1) / r.opts.rounds
+// plan is one of n samples in all, or few for a quick run, in blocks; a block of 0 is a whole round.
+func (r *rig) plan(n, few, block int) plan {
+	p := plan{rounds: r.opts.rounds, samples: (r.samples(n, few) + r.opts.rounds - 1) / r.opts.rounds, block: block}
+	if block == 0 {
+		p.block = p.samples
+	}
+	return p
 }
 
 // newGateway is a gateway to the model.
-func (r *rig) newGateway() (*gateway.Gateway, error) {
-	return gateway.New(gateway.Options{Providers: map[string]gateway.Provider{
-		"openai": {BaseURL: r.model, Credential: gateway.NewSecret("sk-bench-0123456789abcdef")},
-	}})
+func (r *rig) newGateway() *gateway.Gateway {
+	gw := load.Must(gateway.New(gateway.Options{Providers: map[string]gateway.Provider{
+		"openai": {BaseURL: r.model, Credential: gateway.NewSecret(modelKey)},
+	}}))
+	r.later(func() error { gw.Close(); return nil })
+	return gw
 }
 
 // session is the configuration of a session as `holon run` would make it, on
 // the floor's image.
-func (r *rig) session(gw *gateway.Gateway) (runner.Config, error) {
-	dir, err := r.newDir()
-	if err != nil {
-		return runner.Config{}, err
-	}
+func (r *rig) session(gw *gateway.Gateway) runner.Config {
+	dir := r.newDir()
 	return runner.Config{
 		ID: fmt.Sprintf("bench-%s-%d", r.id, r.next), Engine: r.engine, Agentd: r.agentd, Image: r.image, Dir: dir,
 		SocketDir: filepath.Join(dir, "ipc"), Labels: map[string]string{label: r.id},
 		Log:    slog.New(slog.DiscardHandler),
 		Models: runner.Models{Model: modelName, Gateway: gw},
 		Files:  runner.Files{TreeName: "repository"},
-	}, nil
+	}
+}
+
+// startSession starts one that is closed with the measurement.
+func (r *rig) startSession(ctx context.Context, config runner.Config) *runner.Session {
+	session := load.Must(runner.Start(ctx, config))
+	r.later(func() error { return session.Close(context.Background()) }) // also when the run was interrupted
+	return session
+}
+
+// environment is that of a holon of the rig, in front of the model.
+func (r *rig) environment() []string {
+	return []string{"HOLON_IMAGE=" + r.image, "HOLON_AGENTD=" + r.agentd, "OPENAI_BASE_URL=" + r.model,
+		"OPENAI_API_KEY=" + modelKey}
 }

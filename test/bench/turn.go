@@ -10,51 +10,28 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner"
+	"holon/runner/agent/rules"
+	"holon/runner/control/client"
+	"holon/runner/control/wire"
 	"holon/runner/workspace"
+	"holon/test/load"
 )
 
-// warm is a session whose container runs, with what stands in front of it.
-type warm struct {
-	session *runner.Session
-	relay   subject // the floor of its turns
+// warmUp starts a session without a tree.
+func (r *rig) warmUp(ctx context.Context) *runner.Session {
+	return r.startSession(ctx, r.session(r.newGateway()))
 }
 
-// warmUp starts a session without a tree, and the relay.
-func (r *rig) warmUp(ctx context.Context) (*warm, error) {
-	relay, err := r.serveRelay(ctx)
-	if err != nil {
-		return nil, err
-	}
-	r.later(relay.stop)
-	gw, err := r.newGateway()
-	if err != nil {
-		return nil, err
-	}
-	r.later(func() error { gw.Close(); return nil })
-	config, err := r.session(gw)
-	if err != nil {
-		return nil, err
-	}
-	session, err := runner.Start(ctx, config)
-	if err != nil {
-		return nil, err
-	}
-	r.later(func() error { return session.Close(cleanupContext()) })
-	return &warm{session: session, relay: r.streamer("relay", relay)}, nil
-}
-
-// turn runs a turn and returns when its first event came, and when it ended.
-func (w *warm) turn(ctx context.Context) (first, total time.Duration, err error) {
+// warmTurn runs a turn and returns when its first event came, and when it ended.
+func warmTurn(ctx context.Context, session *runner.Session) (first, total time.Duration) {
 	watch := &firstEvent{began: time.Now()}
-	result := w.session.Turn(ctx, runner.Turn{Prompt: "Say something.", Timeout: patience}, watch)
+	result := session.Turn(ctx, runner.Turn{Prompt: "Say something.", Timeout: load.Patience}, watch)
 	total = time.Since(watch.began)
-	switch {
-	case result.Err != nil:
-		return 0, 0, result.Err
-	case result.Response.Status != responses.StatusCompleted:
-		return 0, 0, fmt.Errorf("the turn ended as %s: %v", result.Response.Status, result.Response.Error)
+	load.Check(result.Err)
+	if result.Response.Status != responses.StatusCompleted {
+		load.Failf("the turn ended as %s: %v", result.Response.Status, result.Response.Error)
 	}
-	return watch.after, total, nil
+	return watch.after, total
 }
 
 // firstEvent notes when the first event of a stream came.
@@ -70,121 +47,159 @@ func (f *firstEvent) Fact(turns.RuntimeEvent) {}
 
 // measureWarmTurn is P3: what a turn costs before its first event when the
 // container runs: alone, and with a working copy of its own made first.
-func measureWarmTurn(ctx context.Context, r *rig) (_ []row, err error) {
-	end := r.scope()
-	defer func() { err = errors.Join(err, end()) }()
-	w, err := r.warmUp(ctx)
-	if err != nil {
-		return nil, err
-	}
-	alone, err := compare(ctx, plan{rounds: r.opts.rounds, samples: r.perRound(300, 15), block: r.perRound(300, 15)},
-		w.relay,
-		subject{"warm turn", func(ctx context.Context) ([]time.Duration, error) {
-			first, total, err := w.turn(ctx)
-			return []time.Duration{first, total}, err
-		}})
-	if err != nil {
-		return nil, err
-	}
-	repo, err := r.newRepository(ctx, 5000)
-	if err != nil {
-		return nil, err
-	}
-	kept, err := repo.addTree(ctx)
-	if err != nil {
-		return nil, err
-	}
-	with, err := compare(ctx, plan{rounds: r.opts.rounds, samples: r.perRound(50, 3), block: 1},
-		subject{"recycled tree and relay", func(ctx context.Context) ([]time.Duration, error) {
-			return repo.relayOnce(ctx, kept, w)
+func measureWarmTurn(ctx context.Context, r *rig) []row {
+	session, relay := r.warmUp(ctx), r.serveFloor(ctx, r.model).streamer(modelName)
+	alone := compare(ctx, r.plan(300, 15, 0), relay, subject{"warm turn", func(ctx context.Context) []float64 {
+		first, _ := warmTurn(ctx, session)
+		return []float64{ms(first)}
+	}})
+	repo := r.newRepository(ctx, 5000)
+	tree := repo.addTree(ctx)
+	with := compare(ctx, r.plan(50, 3, 1),
+		subject{"recycled tree and relay", func(ctx context.Context) []float64 {
+			before := laps(func() { recycle(ctx, tree) })[0] + relay.sample(ctx)[0]
+			repo.change(tree)
+			return []float64{before}
 		}},
-		subject{"working copy and warm turn", func(ctx context.Context) ([]time.Duration, error) {
-			return repo.turnOnce(ctx, w)
+		subject{"working copy and warm turn", func(ctx context.Context) []float64 {
+			before, _ := repo.wholeTurn(ctx, session)
+			return []float64{ms(before)}
 		}})
-	if err != nil {
-		return nil, err
-	}
 	return []row{
-		timed("P3", "warm turn, submit → first event", "relay, durable", alone[1], alone[0], 0).ratioGoal(3),
-		timed("P3", "the same with a copy of 5,000 files first", "git reset, clean, then relay", with[1], with[0],
-			0).ratioGoal(1.56).
-			parts("", with[1], 1, "open", "acquire", "first event").parts("floor ", with[0], 1, "reset", "first event"),
-	}, nil
+		versus("P3", "warm turn, submit → first event", relayed, unitMS, alone[1][0], alone[0][0]).ratioGoal(3),
+		versus("P3", "the same with a copy of 5,000 files first", "git reset, clean, then relay", unitMS, with[1][0],
+			with[0][0]).ratioGoal(3),
+	}
 }
 
-// relayOnce is the floor of a turn with a working copy of its own.
-func (p *repository) relayOnce(ctx context.Context, tree string, w *warm) ([]time.Duration, error) {
-	var watch stopwatch
-	if err := watch.time(func() error { return recycle(ctx, tree) }); err != nil {
-		return nil, err
-	}
-	took, err := w.relay.sample(ctx)
-	if err != nil {
-		return nil, err
-	}
-	watch.laps = append(watch.laps, took[0])
-	return watch.all(), p.change(tree)
-}
-
-// turnOnce is a warm turn with a working copy of its own. The session's
+// wholeTurn is a turn from its working copy to its diff: what comes
+// before its first event, and all. The session's
 // container has no tree: what is measured is the work, not where it is mounted.
-func (p *repository) turnOnce(ctx context.Context, w *warm) ([]time.Duration, error) {
-	before, _, err := p.wholeTurn(ctx, w)
-	return before, err
-}
-
-// wholeTurn is a turn from its working copy to its diff. before holds what comes
-// before the first event, all the overhead of the whole turn.
-func (p *repository) wholeTurn(ctx context.Context, w *warm) (before []time.Duration, all time.Duration, err error) {
-	var watch stopwatch
-	var source *workspace.Source
+func (p *repository) wholeTurn(ctx context.Context, session *runner.Session) (before, all time.Duration) {
 	var tree *workspace.Tree
-	if err = watch.time(func() (err error) { source, err = workspace.Open(ctx, p.workspace()); return }); err != nil {
-		return nil, 0, err
-	}
-	if err = watch.time(func() (err error) { tree, err = source.Acquire(ctx); return }); err != nil {
-		return nil, 0, err
-	}
-	first, total, err := w.turn(ctx)
-	watch.laps = append(watch.laps, first)
-	before = watch.all()
-	if err == nil {
-		err = p.change(tree.Dir())
-	}
-	laps, err := p.finish(ctx, &watch, tree, err)
-	return before, laps[0] - first + total, err
+	opened := timed(func() { tree = load.Must(load.Must(workspace.Open(ctx, p.workspace())).Acquire(ctx)) })
+	var first, total time.Duration
+	err := load.Guard(func() {
+		first, total = warmTurn(ctx, session)
+		p.change(tree.Dir())
+	})
+	after := timed(func() { p.finish(ctx, tree, err) })
+	return opened + first, opened + total + after
 }
 
 // measureDecay is P16: whether turns become slower. A turn makes its working
 // copy, runs in a warm container, changes files, is diffed and gives the copy
 // back; its directories stay.
-func measureDecay(ctx context.Context, r *rig) (_ []row, err error) {
-	end := r.scope()
-	defer func() { err = errors.Join(err, end()) }()
-	w, err := r.warmUp(ctx)
-	if err != nil {
-		return nil, err
-	}
-	repo, err := r.newRepository(ctx, 5000)
-	if err != nil {
-		return nil, err
-	}
-	if _, _, err := repo.wholeTurn(ctx, w); err != nil { // fills the copy
-		return nil, err
-	}
-	n := r.samples(200, 60)
-	took := make([]time.Duration, n)
+func measureDecay(ctx context.Context, r *rig) []row {
+	session, repo := r.warmUp(ctx), r.newRepository(ctx, 5000)
+	repo.wholeTurn(ctx, session) // fills the copy
+	took := make([]float64, r.samples(200, 60))
 	for i := range took {
-		if err := context.Cause(ctx); err != nil {
-			return nil, err
-		}
-		if _, took[i], err = repo.wholeTurn(ctx, w); err != nil {
-			return nil, fmt.Errorf("turn %d: %w", i+1, err)
-		}
+		load.Check(context.Cause(ctx))
+		_, all := repo.wholeTurn(ctx, session)
+		took[i] = ms(all)
 	}
 	const span = 20
-	first, last := ms(median(took[:span])), ms(median(took[n-span:]))
-	what := fmt.Sprintf("%d turns in a row, 5,000 files: the last %d", n, span)
-	return []row{row{ID: "P16", What: what, Against: fmt.Sprintf("the first %d", span), Unit: unitMS, Floor: first,
-		Ours: last, Ratio: last / first}.ratioGoal(1.2)}, nil
+	first, last := took[:span], took[len(took)-span:]
+	return []row{versus("P16", fmt.Sprintf("%d turns in a row, 5,000 files: the last %d", len(took), span),
+		fmt.Sprintf("the first %d", span), unitMS, []float64{median(last)}, []float64{median(first)}).ratioGoal(1.1)}
+}
+
+// arrival is an event as it came to a client.
+type arrival struct {
+	kind, message string
+	at            time.Time
+	err           error
+}
+
+// warmAgent is an agent of a daemon whose container runs, and a client that
+// follows its events.
+type warmAgent struct {
+	serve  *load.Server
+	events chan arrival
+}
+
+const agentName = "warm"
+
+// measureWarmAgent is P3 and P26 of an agent that lives: from a message at the control
+// plane to the first events at a client that follows them. Message, claim and
+// begin are three transactions that are on disk before they are told; the floor
+// makes one record durable.
+func measureWarmAgent(ctx context.Context, r *rig) []row {
+	relay, agent := r.serveFloor(ctx, r.model), r.wakeAgent(ctx)
+	got := compare(ctx, r.plan(300, 15, 0), relay.streamer(modelName), subject{"warm agent", agent.ask})
+	floor, ours := got[0][0], got[1]
+	return []row{
+		versus("P3", "warm agent, enqueue → first event at a client (message_admitted)", relayed, unitMS, ours[0],
+			floor).ratioGoal(3),
+		versus("P26", "the same → the message is claimed (queue latency)", relayed, unitMS, ours[1], floor),
+		versus("P26", "the same → the turn's first event (turn_started)", relayed, unitMS, ours[2], floor).ratioGoal(6),
+		versus("P26", "the same → the turn is settled", relayed, unitMS, ours[3], floor),
+	}
+}
+
+// wakeAgent starts a daemon in front of the model and an agent that has answered, and follows its events.
+func (r *rig) wakeAgent(ctx context.Context) *warmAgent {
+	s := load.Must(load.New(load.Options{Dir: r.newDir(), Model: modelName, Engine: r.opts.docker,
+		Env: append(r.environment(), "HOLON_IDLE_PAUSE=1h")}))
+	r.later(func() (err error) {
+		if s.PID() != 0 {
+			err = s.End()
+		}
+		s.Close()
+		return errors.Join(err, load.RemoveContainers(s.Home))
+	})
+	load.Check(s.Start(ctx))
+	load.Check(s.Create(ctx, agentName))
+	a := &warmAgent{serve: s, events: make(chan arrival, 64)}
+	following, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() { defer close(done); a.follow(following) }()
+	r.later(func() error { stop(); <-done; return nil })
+	for range 3 { // the container is made, and what is done once is done
+		a.ask(ctx)
+	}
+	return a
+}
+
+// follow hands on the events that are measured.
+func (a *warmAgent) follow(ctx context.Context) {
+	for item, err := range a.serve.Client.Follow(ctx, agentName, client.Follow{}) {
+		h := arrival{at: time.Now(), err: err}
+		if item.Event != nil {
+			h.kind, h.message = item.Event.Type, item.Event.Provenance.MessageID
+		}
+		select {
+		case a.events <- h:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// ask gives the agent a message and returns when the client got the events that it was
+// admitted, claimed, begun and settled.
+func (a *warmAgent) ask(ctx context.Context) []float64 {
+	ctx, cancel := context.WithTimeoutCause(ctx, load.Patience, errors.New("the agent's turn does not end"))
+	defer cancel()
+	began := time.Now()
+	m := load.Must(a.serve.Client.Enqueue(ctx, agentName, wire.Enqueue{Text: "Say something."}, ""))
+	steps := []string{rules.MessageAdmitted, rules.MessageStarted, rules.TurnStarted, rules.QueueEntrySettled}
+	took := make([]float64, 0, len(steps))
+	for len(took) < len(steps) {
+		select {
+		case h := <-a.events:
+			load.Check(h.err)
+			if h.message == m.MessageID && h.kind == steps[len(took)] {
+				took = append(took, ms(h.at.Sub(began)))
+			}
+		case <-ctx.Done():
+			load.Check(context.Cause(ctx))
+		}
+	}
+	status := load.Must(a.serve.Client.Message(ctx, agentName, m.MessageID))
+	if status.Entry.Status != "processed" {
+		load.Failf("the turn's message is %s: %s", status.Entry.Status, status.Entry.Reason)
+	}
+	return took
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"holon/runner/agent/scheduler"
 	"holon/runner/control/wire"
 	"holon/state"
+	"holon/test/load"
 )
 
 // fault is a fault of a daemon of agents or of one agent. Everything random in it
@@ -20,10 +20,11 @@ import (
 type fault struct {
 	name   string
 	weight int
-	agent  string        // the victim; "": the daemon, and so all agents
-	wait   time.Duration // between its parts
-	twice  bool          // the fault repeats during the recovery
-	inject func(ctx context.Context, w *world, b fault) error
+	inject func(ctx context.Context, w *world, b fault)
+
+	agent string        // the victim; "": the daemon, and so all agents
+	wait  time.Duration // between its parts
+	twice bool          // the fault repeats during the recovery
 }
 
 // daemonFaults concern all agents.
@@ -43,10 +44,10 @@ var agentFaults = []fault{
 	{name: "docker stop", weight: 1, inject: docker("stop", "--time", "1")},
 	{name: "docker restart", weight: 1, inject: docker("restart", "--time", "1")},
 	{name: "docker pause", weight: 3, inject: pauseContainer},
-	{name: "abort", weight: 4, inject: abort},
+	{name: "abort", weight: 4, inject: func(ctx context.Context, w *world, b fault) { w.abort(ctx, b, wire.Abort{}) }},
 	{name: "abort and stop", weight: 2, inject: abortAndStop},
 	{name: "stop and start", weight: 3, inject: stopAndStart},
-	{name: "nothing", weight: 1, inject: func(context.Context, *world, fault) error { return nil }},
+	{name: "nothing", weight: 1, inject: func(context.Context, *world, fault) {}},
 }
 
 // drawFaults draws one fault of the daemon, or some of agents.
@@ -65,18 +66,9 @@ func (w *world) drawFaults() []fault {
 }
 
 func (r *round) drawFault(from []fault) fault {
-	sum := 0
-	for _, b := range from {
-		sum += b.weight
-	}
-	at := r.rng.IntN(sum)
-	for _, b := range from {
-		if at -= b.weight; at < 0 {
-			b.wait, b.twice = r.upTo(700*time.Millisecond), r.chance(3)
-			return b
-		}
-	}
-	return from[0]
+	b := drawWeighted(r.rng, from, func(b fault) int { return b.weight })
+	b.wait, b.twice = r.upTo(700*time.Millisecond), r.chance(3)
+	return b
 }
 
 func namesOfFaults(faults []fault) (all []string) {
@@ -87,83 +79,63 @@ func namesOfFaults(faults []fault) (all []string) {
 }
 
 // killServe kills the daemon, and at times the one that recovers from it.
-func killServe(ctx context.Context, w *world, b fault) error {
+func killServe(ctx context.Context, w *world, b fault) {
 	w.serve.Kill()
 	if b.twice {
-		if err := w.serve.Launch(); err != nil {
-			return err
-		}
-		if err := pause(ctx, b.wait); err != nil {
-			return err
-		}
+		load.Check(w.serve.Launch())
+		pause(ctx, b.wait)
 		w.serve.Kill()
-	} else if err := pause(ctx, b.wait/2); err != nil {
-		return err
+	} else {
+		pause(ctx, b.wait/2)
 	}
-	return w.serve.Start(ctx)
+	load.Check(w.serve.Start(ctx))
 }
 
 // killAll kills the daemon and all containers, as a machine does that goes down.
-func killAll(ctx context.Context, w *world, _ fault) error {
+func killAll(ctx context.Context, w *world, _ fault) {
 	w.serve.Kill()
-	_ = w.serve.RemoveContainers() // one may be about to go; another that is about to come is found by the daemon
-	return w.serve.Start(ctx)
+	_ = load.RemoveContainers(w.serve.Home) // one may be about to go; the daemon finds another that is about to come
+	load.Check(w.serve.Start(ctx))
 }
 
-func restart(ctx context.Context, w *world, _ fault) error {
-	if err := w.serve.End(); err != nil {
-		return err
-	}
-	return w.serve.Start(ctx)
+func restart(ctx context.Context, w *world, _ fault) {
+	load.Check(w.serve.End())
+	load.Check(w.serve.Start(ctx))
 }
 
-func cutEngine(ctx context.Context, w *world, b fault) error {
+func cutEngine(ctx context.Context, w *world, b fault) {
 	w.engine.cut(true)
-	err := pause(ctx, 2*b.wait)
-	w.engine.cut(false)
-	return err
+	defer w.engine.cut(false)
+	pause(ctx, 2*b.wait)
 }
 
-func freeze(ctx context.Context, w *world, b fault) error {
-	if err := syscall.Kill(w.serve.PID(), syscall.SIGSTOP); err != nil {
-		return err
-	}
-	err := pause(ctx, 3*b.wait)
-	return errors.Join(err, syscall.Kill(w.serve.PID(), syscall.SIGCONT))
+func freeze(ctx context.Context, w *world, b fault) {
+	load.Check(syscall.Kill(w.serve.PID(), syscall.SIGSTOP))
+	defer func() { _ = syscall.Kill(w.serve.PID(), syscall.SIGCONT) }() // if it cannot go on, nothing gets quiet
+	pause(ctx, 3*b.wait)
 }
 
 // docker does something to the containers of an agent, if it has any now.
-func docker(args ...string) func(ctx context.Context, w *world, b fault) error {
-	return func(ctx context.Context, w *world, b fault) error {
-		ids, err := w.serve.Containers(ctx, b.agent)
-		if err != nil || len(ids) == 0 {
-			return err
+func docker(args ...string) func(ctx context.Context, w *world, b fault) {
+	return func(ctx context.Context, w *world, b fault) {
+		if ids := load.Must(load.Containers(ctx, w.serve.Home, b.agent)); len(ids) > 0 {
+			// it may be gone, or not started yet
+			_ = exec.CommandContext(ctx, "docker", append(args[:len(args):len(args)], ids...)...).Run()
 		}
-		// it may be gone, or not started yet
-		_ = exec.CommandContext(ctx, "docker", append(args[:len(args):len(args)], ids...)...).Run()
-		return nil
 	}
 }
 
 // pauseContainer holds the container still for a while, under the daemon.
-func pauseContainer(ctx context.Context, w *world, b fault) error {
-	if err := docker("pause")(ctx, w, b); err != nil {
-		return err
-	}
-	if err := pause(ctx, 2*b.wait); err != nil {
-		return err
-	}
-	return docker("unpause")(ctx, w, b)
+func pauseContainer(ctx context.Context, w *world, b fault) {
+	docker("pause")(ctx, w, b)
+	pause(ctx, 2*b.wait)
+	docker("unpause")(ctx, w, b)
 }
 
 // killAgentd kills the first process of the container, which is agentd or the
 // little program that starts it.
-func killAgentd(ctx context.Context, w *world, b fault) error {
-	ids, err := w.serve.Containers(ctx, b.agent)
-	if err != nil {
-		return err
-	}
-	for _, id := range ids {
+func killAgentd(ctx context.Context, w *world, b fault) {
+	for _, id := range load.Must(load.Containers(ctx, w.serve.Home, b.agent)) {
 		out, err := exec.CommandContext(ctx, "docker", "inspect", "--format", "{{.State.Pid}}", id).Output()
 		if err != nil {
 			continue // gone
@@ -172,57 +144,32 @@ func killAgentd(ctx context.Context, w *world, b fault) error {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 		}
 	}
-	return nil
 }
 
 // abort ends the turn that runs, if one does.
-func abort(ctx context.Context, w *world, b fault) error {
-	_, err := w.serve.Client.Abort(ctx, b.agent, wire.Abort{})
-	return expect(err, scheduler.CodeNoRun)
+func (w *world) abort(ctx context.Context, b fault, how wire.Abort) {
+	if _, err := w.serve.Client.Abort(ctx, b.agent, how); !state.IsCode(err, scheduler.CodeNoRun) {
+		load.Check(err)
+	}
 }
 
 // abortAndStop ends the turn that runs and stops the agent, which starts again.
-func abortAndStop(ctx context.Context, w *world, b fault) error {
-	_, err := w.serve.Client.Abort(ctx, b.agent, wire.Abort{Mode: scheduler.StopAfterAbort})
-	if err := expect(err, scheduler.CodeNoRun); err != nil {
-		return err
-	}
-	if err := pause(ctx, b.wait); err != nil {
-		return err
-	}
+func abortAndStop(ctx context.Context, w *world, b fault) {
+	w.abort(ctx, b, wire.Abort{Mode: scheduler.StopAfterAbort})
+	pause(ctx, b.wait)
 	// An agent may be stopped only when its turn has ended, which is later.
-	if err := w.settled(ctx, b.agent); err != nil {
-		return err
-	}
-	_, err = w.serve.Client.Start(ctx, b.agent)
-	return err
-}
-
-// settled waits until no turn of an agent is being aborted.
-func (w *world) settled(ctx context.Context, agent string) error {
-	return eventually(ctx, patience, func() error {
-		s, err := w.serve.Client.Status(ctx, agent)
+	load.Check(load.Eventually(ctx, load.Patience, func() error {
+		s, err := w.serve.Client.Status(ctx, b.agent)
 		if err == nil && s.Agent.Status != "stopped" && s.Agent.CurrentRunID != "" {
-			err = fmt.Errorf("%s still runs %s", agent, s.Agent.CurrentRunID)
+			err = fmt.Errorf("%s still runs %s", b.agent, s.Agent.CurrentRunID)
 		}
 		return err
-	})
+	}))
+	load.Must(w.serve.Client.Start(ctx, b.agent))
 }
 
-func stopAndStart(ctx context.Context, w *world, b fault) error {
-	if _, err := w.serve.Client.Stop(ctx, b.agent, false); err != nil {
-		return err
-	}
-	if err := pause(ctx, b.wait); err != nil {
-		return err
-	}
-	_, err := w.serve.Client.Start(ctx, b.agent)
-	return err
-}
-
-func expect(err error, code state.Code) error {
-	if state.IsCode(err, code) {
-		return nil
-	}
-	return err
+func stopAndStart(ctx context.Context, w *world, b fault) {
+	load.Must(w.serve.Client.Stop(ctx, b.agent, false))
+	pause(ctx, b.wait)
+	load.Must(w.serve.Client.Start(ctx, b.agent))
 }

@@ -1,10 +1,11 @@
 // Command torture kills what runs turns at random instants, lets the product
 // recover by its own means, and checks what must hold then.
 //
-//	go run ./test/torture [-rounds N] [-seed S] [-kind runs|agents|all] [-only agentd,container,…] [-keep]
+//	go run ./test/torture [-rounds N] [-seed S] [-kind runs|agents|all|endurance] [-only agentd,container,…] [-keep]
 //
-// There are two kinds of rounds: turns that are run once, and agents that live
-// under a daemon, of which ten rounds share one daemon and its home.
+// There are three kinds of rounds: turns that are run once; agents that live
+// under a daemon, of which some rounds share one daemon and its home; and many agents that work for minutes,
+// which also reports what that costs.
 //
 // A round draws from the seed and its number: the work of the turns, the victim of
 // the fault, its kind and its time. A violation prints what was broken, the command that replays
@@ -36,15 +37,11 @@ import (
 )
 
 type options struct {
-	rounds  int
-	first   int
-	again   int
-	workers int
-	seed    uint64
-	kinds   []string
-	only    []string
-	keep    bool
-	bin     string
+	rounds, strikes, messages int
+	first, again, workers     int
+	seed                      uint64
+	kinds, only               []string
+	keep                      bool
 }
 
 func main() {
@@ -67,23 +64,24 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.SetOutput(stderr)
 	fs.IntVar(&o.rounds, "rounds", 100, "`number` of rounds of each kind")
 	fs.IntVar(&o.first, "first", 0, "`number` of the first round, or of the first daemon of agents")
-	fs.StringVar(&kind, "kind", "all", "`kind` of rounds: runs, agents or all")
+	fs.StringVar(&kind, "kind", "all", "`kind` of rounds: runs, agents or endurance; all are the first two")
+	fs.IntVar(&o.strikes, "strikes", 10, "`rounds` of agents that share a daemon")
+	fs.IntVar(&o.messages, "messages", 2000, "`messages` of a round of endurance")
 	fs.IntVar(&o.again, "again", 1, "how `often` each round is played")
 	fs.IntVar(&o.workers, "workers", 2, "rounds at once")
 	fs.Uint64Var(&o.seed, "seed", rand.Uint64(), "`seed` that all choices are drawn from")
 	fs.StringVar(&only, "only", "", "comma-separated `victims`: "+strings.Join(names(), ", "))
 	fs.BoolVar(&o.keep, "keep", false, "keep the directories of all rounds")
-	fs.StringVar(&o.bin, "bin", "", "`directory` of agentd and holon; built when it is not given")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
+	o.kinds = []string{kind}
 	switch kind {
 	case "all":
 		o.kinds = []string{kindRuns, kindAgents}
-	case kindRuns, kindAgents:
-		o.kinds = []string{kind}
+	case kindRuns, kindAgents, kindEndurance:
 	default:
-		return o, fmt.Errorf("-kind %s: there is no such kind; they are runs, agents, all", kind)
+		return o, fmt.Errorf("-kind %s: there is no such kind; they are runs, agents, endurance, all", kind)
 	}
 	for name := range strings.SplitSeq(only, ",") {
 		if name = strings.TrimSpace(name); name == "" {
@@ -94,8 +92,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		}
 		o.only = append(o.only, name)
 	}
-	if o.rounds < 1 || o.again < 1 || o.workers < 1 || fs.NArg() > 0 {
-		return o, errors.New("-rounds, -again and -workers are positive, and there are no arguments; see -help")
+	if min(o.rounds, o.again, o.workers, o.strikes, o.messages) < 1 || fs.NArg() > 0 {
+		return o, errors.New("numbers are positive, and there are no arguments; see -help")
 	}
 	return o, nil
 }
@@ -106,14 +104,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (violatio
 	if err != nil {
 		return 0, err
 	}
-	lab, err := openLab(ctx, opts.bin)
+	l, err := openLab(opts)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, lab.close()) }()
-	lab.keep = opts.keep
+	defer func() { err = errors.Join(err, l.close()) }()
 	for _, kind := range opts.kinds {
-		n, err := runKind(ctx, lab, opts, kind, stdout)
+		n, err := l.playKind(ctx, kind, stdout)
 		if violations += n; err != nil {
 			return violations, err
 		}
@@ -121,110 +118,103 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (violatio
 	return violations, nil
 }
 
-// runKind plays the rounds of one kind.
-func runKind(ctx context.Context, lab *lab, opts options, kind string, stdout io.Writer) (violations int, err error) {
-	can, cannot := lab.able(ctx, kind, opts.only)
+// playKind plays the rounds of one kind.
+func (l *lab) playKind(ctx context.Context, kind string, stdout io.Writer) (violations int, err error) {
+	can, cannot := able(ctx, kind, l.only)
 	for _, why := range cannot {
 		fmt.Fprintln(stdout, "left out:", why)
 	}
 	if len(can) == 0 {
-		if len(opts.kinds) > 1 {
-			return 0, nil // said, or not asked for
+		if len(l.kinds) > 1 {
+			return 0, nil // the output says so, or they are not asked for
 		}
 		return 0, errors.New("no round can be played here")
 	}
 	began := time.Now()
-	fmt.Fprintf(stdout, "seed %d, %d rounds of %s\n", opts.seed, opts.rounds, strings.Join(namesOf(can), ", "))
-	tally := newTally()
+	fmt.Fprintf(stdout, "seed %d, %d rounds of %s\n", l.seed, l.rounds, strings.Join(namesOf(can), ", "))
+	count := l.rounds
+	if kind == kindAgents {
+		count = (l.rounds + l.strikes - 1) / l.strikes
+	}
+	t := &tally{options: l.options, out: stdout, played: map[string]int{}, faults: map[string]int{}}
 	numbers := make(chan int)
 	var group sync.WaitGroup
-	for range opts.workers {
+	for range l.workers {
 		group.Go(func() {
 			for n := range numbers {
-				for range opts.again {
-					tally.add(stdout, opts, lab.play(ctx, opts.seed, n, can))
+				for range l.again {
+					t.add(l.play(ctx, n, can))
 				}
 			}
 		})
 	}
-	count := opts.rounds
-	if kind == kindAgents {
-		count = (opts.rounds + roundsPerDaemon - 1) / roundsPerDaemon
-	}
-	for n := opts.first; n < opts.first+count && ctx.Err() == nil; n++ {
+	for n := l.first; n < l.first+count && ctx.Err() == nil; n++ {
 		numbers <- n
 	}
 	close(numbers)
 	group.Wait()
-	tally.report(stdout, opts, time.Since(began))
-	return tally.violations, ctx.Err()
+	t.report(time.Since(began))
+	return t.violations, ctx.Err()
 }
 
 // tally counts what came of the rounds.
 type tally struct {
+	options
+	out io.Writer
+
 	mu         sync.Mutex
 	played     map[string]int
 	faults     map[string]int
+	total      int
 	turns      int
 	violations int
 }
 
-func newTally() *tally { return &tally{played: map[string]int{}, faults: map[string]int{}} }
-
-func (t *tally) add(w io.Writer, o options, r result) {
+func (t *tally) add(r *round) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.played[r.victim] += r.rounds
+	t.total += r.rounds
 	t.turns += r.turns
 	for name, n := range r.faults {
 		t.faults[name] += n
 	}
-	total := 0
-	for _, n := range t.played {
-		total += n
-	}
 	if r.err != nil && !errors.Is(r.err, context.Canceled) {
 		t.violations++
-		fmt.Fprintf(w, "VIOLATION in round %d (%s)\n%s\n  %s\n  kept: %s\n  replay: go run ./test/torture -kind %s "+
-			"-seed %d -first %d -rounds 1 -again 20%s\n",
-			r.number, r.what, indent(r.err.Error()), strings.Join(r.story, "\n  "), r.dir, kindOf(r.victim), o.seed,
-			r.number, only(o))
+		fmt.Fprintf(t.out, "VIOLATION in round %d (%s)\n  %s\n  %s\n  kept: %s\n  replay: %s\n", r.number, r.victim,
+			strings.ReplaceAll(r.err.Error(), "\n", "\n  "), strings.Join(r.story, "\n  "), r.dir, t.replay(r))
 	}
-	if total/100 > (total-r.rounds)/100 {
-		fmt.Fprintf(w, "%d rounds, %d turns, %d violations\n", total, t.turns, t.violations)
+	fmt.Fprint(t.out, r.report)
+	if t.total/100 > (t.total-r.rounds)/100 {
+		fmt.Fprintf(t.out, "%d rounds, %d turns, %d violations\n", t.total, t.turns, t.violations)
 	}
 }
 
-func (t *tally) report(w io.Writer, o options, took time.Duration) {
-	total := 0
+// replay is the command that plays a round again.
+func (t *tally) replay(r *round) string {
+	kind := kindRuns
+	for _, v := range victims() {
+		if v.name == r.victim {
+			kind = v.kind
+		}
+	}
+	command := fmt.Sprintf("go run ./test/torture -kind %s -seed %d -first %d -rounds 1 -again 20", kind, t.seed, r.number)
+	if len(t.only) > 0 {
+		command += " -only " + strings.Join(t.only, ",")
+	}
+	return command
+}
+
+func (t *tally) report(took time.Duration) {
 	parts := []string{}
 	for _, name := range names() {
 		if n := t.played[name]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%s %d", name, n))
-			total += n
 		}
 	}
-	fmt.Fprintf(w, "%d rounds (%s), %d turns, %d violations, %.0f s, seed %d\n", total, strings.Join(parts, ", "),
-		t.turns, t.violations, took.Seconds(), o.seed)
+	fmt.Fprintf(t.out, "%d rounds (%s), %d turns, %d violations, %.0f s, seed %d\n", t.total, strings.Join(parts, ", "),
+		t.turns, t.violations, took.Seconds(), t.seed)
 	for _, name := range slices.Sorted(maps.Keys(t.faults)) {
-		fmt.Fprintf(w, "  %5d × %s\n", t.faults[name], name)
+		fmt.Fprintf(t.out, "  %5d × %s\n", t.faults[name], name)
 	}
 }
-
-func kindOf(victim string) string {
-	for _, v := range victims() {
-		if v.name == victim {
-			return v.kind
-		}
-	}
-	return kindRuns
-}
-
-func only(o options) string {
-	if len(o.only) == 0 {
-		return ""
-	}
-	return " -only " + strings.Join(o.only, ",")
-}
-
-func indent(s string) string { return "  " + strings.ReplaceAll(s, "\n", "\n  ") }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -13,35 +12,32 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"holon/test/load"
 )
 
-// The rounds of every test run: a hundred whose seed never changes, and some of
-// a seed that is new each time and printed.
-var (
-	rounds = flag.Int("torture.rounds", 100, "rounds with the fixed seed")
-	more   = flag.Int("torture.more", 20, "rounds with a random seed")
-	agents = flag.Int("torture.agents", 40, "rounds of agents, with a random seed")
-)
-
+// The fast tier plays every victim once or more, of a seed that draws them all in few rounds, and one daemon of agents;
+// the full one many rounds of seeds that are new each time and printed, and endurance in small.
 func TestTorture(t *testing.T) {
-	for _, tc := range []struct {
-		name   string
-		kind   string
-		rounds int
-		seed   uint64
-	}{
-		{"fixed seed", kindRuns, *rounds, 1},
-		{"random seed", kindRuns, *more, rand.Uint64N(1 << 32)},
-		{"agents", kindAgents, *agents, rand.Uint64N(1 << 32)},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			if tc.rounds < 1 {
-				t.Skip("no rounds are wanted")
+	random := fmt.Sprint(rand.Uint64N(1 << 32))
+	tests := [][]string{
+		{"-kind", kindRuns, "-rounds", "120", "-workers", "3", "-seed", random},
+		{"-kind", kindAgents, "-rounds", "40", "-workers", "3", "-seed", random},
+		{"-kind", kindEndurance, "-rounds", "1", "-messages", "200", "-seed", random},
+	}
+	if testing.Short() {
+		tests = [][]string{
+			{"-kind", kindRuns, "-rounds", "14", "-workers", "3", "-seed", "36"},
+			{"-kind", kindAgents, "-rounds", "3", "-strikes", "3", "-seed", "1"},
+		}
+	}
+	for _, args := range tests {
+		t.Run(args[1], func(t *testing.T) {
+			if testing.Short() {
+				t.Parallel()
 			}
 			var out bytes.Buffer
-			violations, err := run(t.Context(),
-				[]string{"-kind", tc.kind, "-rounds", fmt.Sprint(tc.rounds), "-seed", fmt.Sprint(tc.seed), "-workers",
-					"3"}, &out, io.Discard)
+			violations, err := run(t.Context(), args, &out, io.Discard)
 			if err != nil || violations > 0 {
 				t.Errorf("%d violations (%v)", violations, err)
 			}
@@ -57,9 +53,7 @@ func TestSeed(t *testing.T) {
 		dir := t.TempDir()
 		r := &round{rng: rand.New(rand.NewPCG(seed, uint64(number))), dir: dir}
 		v := draw(r.rng, victims())
-		if _, err := r.newLoad(dir, dir, ""); err != nil {
-			t.Fatal(err)
-		}
+		r.newWork(dir, dir, "")
 		return v.name + " " + strings.Join(r.story, "; ")
 	}
 	first := draws(7, 3)
@@ -87,49 +81,45 @@ func TestDraw(t *testing.T) {
 // A violation is told with all that is needed to find its cause, and its
 // directory is kept.
 func TestViolation(t *testing.T) {
-	l := &lab{dir: t.TempDir()}
-	broken := victim{kindRuns, "agentd", 1, nil, func(_ context.Context, r *round) error {
-		r.tell("what was done")
-		return errors.New("planted")
-	}}
+	l := &lab{dir: t.TempDir(), options: options{seed: 42}}
+	play := func(play func(context.Context, *round)) *round {
+		return l.play(t.Context(), 17, []victim{{kindRuns, "agentd", 1, nil, play}})
+	}
 	var out bytes.Buffer
-	tally := newTally()
-	res := l.play(t.Context(), 42, 17, []victim{broken})
-	tally.add(&out, options{seed: 42}, res)
+	tally := &tally{options: l.options, out: &out, played: map[string]int{}}
+	broken := play(func(_ context.Context, r *round) {
+		r.tell("what was done")
+		load.Failf("planted")
+	})
+	tally.add(broken)
 	if tally.violations != 1 || !l.kept {
 		t.Errorf("%d violations; kept: %v", tally.violations, l.kept)
 	}
-	for _, want := range []string{"planted", "what was done", "-seed 42 -first 17", res.dir} {
+	for _, want := range []string{"planted", "what was done", "-seed 42 -first 17", broken.dir} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("it does not tell %q:\n%s", want, out.String())
 		}
 	}
-	if _, err := os.Stat(res.dir); err != nil {
+	if _, err := os.Stat(broken.dir); err != nil {
 		t.Error(err)
 	}
-	for name, play := range map[string]func(context.Context, *round) error{
-		"a panic":   func(context.Context, *round) error { panic("planted") },
-		"a process": func(_ context.Context, r *round) error { return leave(r) },
+	for name, f := range map[string]func(context.Context, *round){
+		"a panic":   func(context.Context, *round) { panic("planted") },
+		"a process": func(_ context.Context, r *round) { leave(r) },
 	} {
-		if res := l.play(t.Context(), 1, 1, []victim{{kindRuns, "agentd", 1, nil, play}}); res.err == nil {
+		if play(f).err == nil {
 			t.Errorf("%s: got no violation, want one", name)
 		}
 	}
-	if res := l.play(t.Context(), 1, 1, []victim{{kindRuns, "agentd", 1, nil, func(context.Context, *round) error {
-		return nil
-	}}}); res.err != nil {
-		t.Error(res.err)
+	if err := play(func(context.Context, *round) {}).err; err != nil {
+		t.Error(err)
 	}
 }
 
 // leave leaves a process that no undo knows of.
-func leave(r *round) error {
-	p, err := r.start("left", nil, r.dir, "sleep", "5")
+func leave(r *round) {
+	r.start("left", nil, r.dir, "sleep", "5")
 	r.undo = nil
-	if err == nil {
-		go func() { <-p.done }()
-	}
-	return err
 }
 
 // The engine's stand-in carries bytes both ways, cuts what is open, refuses
@@ -193,7 +183,7 @@ func TestProxy(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for _, args := range [][]string{{"-only", "moon"}, {"-rounds", "0"}, {"-kind", "moon"}, {"-again", "0"}, {"x"},
-		{"-workers", "0"}} {
+		{"-workers", "0"}, {"-strikes", "0"}} {
 		if _, err := parse(args, io.Discard); err == nil {
 			t.Errorf("%v is accepted", args)
 		}

@@ -1,4 +1,4 @@
-package longlived
+package load
 
 import (
 	"context"
@@ -17,14 +17,14 @@ type Listener struct {
 
 	mu    sync.Mutex
 	last  int64
-	heard chan struct{} // closed by the next event
+	moved chan struct{} // closed by the next event
 	err   error
 }
 
 // Listen follows the events of an agent until Stop.
 func (s *Server) Listen(ctx context.Context, agent string) *Listener {
 	ctx, cancel := context.WithCancel(ctx)
-	l := &Listener{agent: agent, cancel: cancel, done: make(chan struct{}), heard: make(chan struct{})}
+	l := &Listener{agent: agent, cancel: cancel, done: make(chan struct{}), moved: make(chan struct{})}
 	go func() {
 		defer close(l.done)
 		for item, err := range s.Client.Follow(ctx, agent, client.Follow{Patience: Patience}) {
@@ -53,26 +53,26 @@ func (l *Listener) take(item client.Item, err error) bool {
 	default:
 		l.last++
 	}
-	close(l.heard)
-	l.heard = make(chan struct{})
+	close(l.moved)
+	l.moved = make(chan struct{})
 	return l.err == nil
 }
 
-// Through waits until the event with a number was heard, after all before it.
+// Through waits until the event with a number came, after all before it.
 func (l *Listener) Through(ctx context.Context, seq int64) error {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
 	for {
 		l.mu.Lock()
-		last, heard, err := l.last, l.heard, l.err
+		last, moved, err := l.last, l.moved, l.err
 		l.mu.Unlock()
 		if err != nil || last >= seq {
 			return err
 		}
 		select {
-		case <-heard:
+		case <-moved:
 		case <-ctx.Done():
-			return fmt.Errorf("the events of %s are heard to number %d, and there are %d", l.agent, last, seq)
+			return fmt.Errorf("the events of %s have come to number %d, and there are %d", l.agent, last, seq)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package longlived
+package load
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func (s *Server) Verify(ctx context.Context, agents []string, letters []*Letter)
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, led.Close()) }()
-	if err := Eventually(ctx, func() error { return led.Quiet(ctx) }); err != nil {
+	if err := Eventually(ctx, Patience, func() error { return led.Quiet(ctx) }); err != nil {
 		return nil, fmt.Errorf("wait until every agent is idle: %w", err)
 	}
 	if err := led.Lawful(ctx); err != nil {

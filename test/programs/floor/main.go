@@ -3,7 +3,8 @@
 // nothing but a durable event log, and the model itself.
 //
 //	floor serve SOCKET               answer every request; end on SIGTERM
-//	floor relay SOCKET DIR MODEL     the relay (relay.go); with "record" behind it, it keeps a record of answers too
+//	floor relay SOCKET DIR MODEL     the relay (relay.go)
+//	floor true                       end at once
 //	floor model                      the model, on a loopback port that it prints (model.go)
 //
 // It is built static, because it is also the only file of the image that the
@@ -32,12 +33,14 @@ func run(args []string) error {
 	switch {
 	case len(args) == 2 && args[0] == "serve":
 		return serve("unix", args[1], http.HandlerFunc(ok))
-	case len(args) == 4 && args[0] == "relay", len(args) == 5 && args[0] == "relay" && args[4] == "record":
-		return serve("unix", args[1], newRelay(args[2], args[3], len(args) == 5))
+	case len(args) == 4 && args[0] == "relay":
+		return serve("unix", args[1], newRelay(args[2], args[3]))
+	case len(args) == 1 && args[0] == "true":
+		return nil
 	case len(args) == 1 && args[0] == "model":
 		return serve("tcp", "127.0.0.1:0", newModel())
 	}
-	return errors.New("usage: floor serve SOCKET | relay SOCKET DIR MODEL [record] | model")
+	return errors.New("usage: floor serve SOCKET | relay SOCKET DIR MODEL | model | true")
 }
 
 func ok(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }

@@ -1,4 +1,4 @@
-package longlived
+package load
 
 import (
 	"context"
@@ -26,7 +26,7 @@ func TestListener(t *testing.T) {
 		"broken off": {nil, errors.New("the daemon is gone"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &Listener{agent: "a", heard: make(chan struct{})}
+			l := &Listener{agent: "a", moved: make(chan struct{})}
 			ok := true
 			for _, item := range tc.items {
 				ok = ok && l.take(item, nil)
@@ -35,13 +35,13 @@ func TestListener(t *testing.T) {
 				ok = l.take(client.Item{}, tc.err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
-			cancel() // what was heard is known at once
+			cancel() // what came is there at once
 			err := l.Through(ctx, int64(len(tc.items)))
 			if ok != tc.ok || (err == nil) != tc.ok {
 				t.Errorf("take says %v, Through %v", ok, err)
 			}
 			if l.Through(ctx, 9) == nil {
-				t.Error("events are heard that never came")
+				t.Error("events came that never were")
 			}
 		})
 	}

@@ -1,5 +1,4 @@
-// Package procs finds processes and tells what they use, for those who measure.
-package procs
+package load
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package longlived
+package load
 
 import (
 	"encoding/json"

@@ -1,10 +1,12 @@
-package longlived
+package load
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -88,7 +90,7 @@ func (s *Server) Send(ctx context.Context, l *Letter) error {
 		case time.Now().After(end):
 			return fmt.Errorf("%s %s to %s has no answer within %s: %w", l.Way, l.Key, l.Agent, Patience, err)
 		}
-		if err := pause(ctx, 15*time.Millisecond); err != nil {
+		if err := Pause(ctx, 15*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -163,7 +165,20 @@ func (s *Server) callback(ctx context.Context, l *Letter) error {
 // stranger posts, and makes of every failure the error that the client of the
 // control plane would.
 func (s *Server) stranger(ctx context.Context, path, contentType, key string, body []byte) ([]byte, error) {
-	answer, status, err := s.post(ctx, path, contentType, key, body)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://holon"+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", contentType)
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	resp, err := s.raw.Do(req)
+	var answer []byte
+	if err == nil {
+		defer resp.Body.Close()
+		answer, err = io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	}
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
@@ -171,8 +186,8 @@ func (s *Server) stranger(ctx context.Context, path, contentType, key string, bo
 		return nil, &state.Error{Code: wire.CodeUnreachable, Message: "no daemon", Err: err}
 	case err != nil:
 		return nil, &state.Error{Code: wire.CodeDisconnected, Message: "the daemon went away", Err: err}
-	case status != http.StatusOK && status != http.StatusAccepted && status != http.StatusCreated:
-		return nil, wire.DecodeFailure(status, answer)
+	case resp.StatusCode >= http.StatusMultipleChoices:
+		return nil, wire.DecodeFailure(resp.StatusCode, answer)
 	}
 	return answer, nil
 }
@@ -194,13 +209,4 @@ func (s *Server) Create(ctx context.Context, agent string) error {
 	defer s.mu.Unlock()
 	s.triggers[agent] = out.TriggerURL[at:]
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
 }

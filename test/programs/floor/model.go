@@ -157,8 +157,9 @@ type sequence struct {
 	next   int
 }
 
+// add adds an event, whose type comes first, as providers have it.
 func (s *sequence) add(kind string, fields object) {
-	fields["type"], fields["sequence_number"] = kind, s.next
+	fields["sequence_number"] = s.next
 	s.next++
-	s.frames = fmt.Appendf(s.frames, "event: %s\ndata: %s\n\n", kind, encoded(fields))
+	s.frames = fmt.Appendf(s.frames, "event: %s\ndata: {\"type\":%q,%s\n\n", kind, kind, encoded(fields)[1:])
 }

@@ -24,11 +24,10 @@ type relay struct {
 	model  string // URL of the model
 	turns  atomic.Int64
 	client http.Client
-	record bool // of answers in one piece, with the files and flushes of agentd
 }
 
-func newRelay(dir, model string, record bool) http.Handler {
-	r := &relay{dir: dir, model: model, record: record}
+func newRelay(dir, model string) http.Handler {
+	r := &relay{dir: dir, model: model}
 	r.client.Transport = &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true, ReadBufferSize: 64 << 10}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", ok)
@@ -93,11 +92,6 @@ func (r *relay) whole(w http.ResponseWriter, log *os.File, body io.Reader) error
 	}
 	if err := syscall.Fdatasync(int(log.Fd())); err != nil {
 		return err
-	}
-	if r.record {
-		if err := keep(filepath.Dir(log.Name()), log, data); err != nil {
-			return err
-		}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, err := w.Write(data)

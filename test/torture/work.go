@@ -14,6 +14,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/client"
+	"holon/test/load"
 )
 
 // turn is a turn that a round submits, and what its client came to know.
@@ -29,8 +30,8 @@ type turn struct {
 	seen       []byte // the lines of its stream
 }
 
-// load is the work of a round: sessions side by side, each a chain of turns.
-type load struct {
+// work is what a round has done: sessions side by side, each a chain of turns.
+type work struct {
 	sessions [][]*turn
 	at       int // strike after so many events, if not 0
 	after    time.Duration
@@ -40,10 +41,10 @@ type load struct {
 	events   atomic.Int64
 }
 
-// newLoad draws the work: scenario files in the working directory, and when to
+// newWork draws the work: scenario files in the working directory, and when to
 // strike.
-func (r *round) newLoad(ws, out string, model string) (*load, error) {
-	l := &load{struck: make(chan struct{})}
+func (r *round) newWork(ws, out, model string) *work {
+	w := &work{struck: make(chan struct{})}
 	kinds := []string{}
 	for s := range 1 + r.rng.IntN(3) {
 		chain := []*turn{}
@@ -56,7 +57,7 @@ func (r *round) newLoad(ws, out string, model string) (*load, error) {
 			for i := range 1 + r.rng.IntN(3) {
 				kind, step := r.newStep(fmt.Sprintf("%s_%d", t.id, i), out+"/turns/"+t.id)
 				if kinds = append(kinds, kind); kind == "task" {
-					l.tasks++
+					w.tasks++
 				}
 				rounds = append(rounds, step)
 			}
@@ -64,29 +65,24 @@ func (r *round) newLoad(ws, out string, model string) (*load, error) {
 				map[string]any{"text": "That was turn " + t.id + "."})})
 		}
 		script = append(script, map[string]any{"rounds": []any{map[string]any{"text": "I go on."}}})
-		data, err := json.Marshal(map[string]any{"turns": script}) // YAML includes JSON
-		if err != nil {
-			return nil, err
-		}
+		data := load.Must(json.Marshal(map[string]any{"turns": script})) // YAML includes JSON
 		name := fmt.Sprintf("s%d", s)
-		if err := os.WriteFile(ws+"/"+name+".yaml", data, 0o644); err != nil {
-			return nil, err
-		}
+		load.Check(os.WriteFile(ws+"/"+name+".yaml", data, 0o644))
 		for _, t := range chain {
 			if t.model == "" {
 				t.model = "scripted/" + name
 			}
 		}
-		l.sessions = append(l.sessions, chain)
+		w.sessions = append(w.sessions, chain)
 	}
 	if r.chance(2) {
-		l.at = 1 + r.rng.IntN(60)
+		w.at = 1 + r.rng.IntN(60)
 	} else {
-		l.after = r.upTo(500 * time.Millisecond)
+		w.after = r.upTo(500 * time.Millisecond)
 	}
-	r.tell("%d sessions, steps %s; strike after event %d or %s", len(l.sessions), strings.Join(kinds, " "), l.at,
-		l.after)
-	return l, nil
+	r.tell("%d sessions, steps %s; strike after event %d or %s", len(w.sessions), strings.Join(kinds, " "), w.at,
+		w.after)
+	return w
 }
 
 // newStep draws what a model does in a round. Every command says in the file
@@ -128,39 +124,38 @@ func (r *round) newStep(name, turnDir string) (kind string, step any) {
 }
 
 // strike ends the wait for the instant.
-func (l *load) strike() { l.once.Do(func() { close(l.struck) }) }
+func (w *work) strike() { w.once.Do(func() { close(w.struck) }) }
 
 // begin submits the turns. The instant comes at the chosen event, after the
 // chosen time, or when all is done. wait waits for all clients.
-func (l *load) begin(ctx context.Context, socket string) (wait func() error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (w *work) begin(ctx context.Context, socket string) (wait func()) {
+	ctx, cancel := context.WithTimeout(ctx, load.Patience)
 	var group sync.WaitGroup
-	if l.at == 0 {
-		timer := time.AfterFunc(l.after, l.strike)
+	if w.at == 0 {
+		timer := time.AfterFunc(w.after, w.strike)
 		context.AfterFunc(ctx, func() { timer.Stop() })
 	}
-	for _, chain := range l.sessions {
-		group.Go(func() { l.follow(ctx, socket, chain) })
+	for _, chain := range w.sessions {
+		group.Go(func() { w.follow(ctx, socket, chain) })
 	}
 	over := make(chan struct{})
-	go func() { group.Wait(); l.strike(); close(over) }()
-	return func() error {
+	go func() { group.Wait(); w.strike(); close(over) }()
+	return func() {
 		defer cancel()
 		<-over
 		if ctx.Err() != nil {
-			return fmt.Errorf("a client still waits after %s", patience)
+			load.Failf("a client still waits after %s", load.Patience)
 		}
-		return nil
 	}
 }
 
 // follow submits a chain of turns until one breaks.
-func (l *load) follow(ctx context.Context, socket string, chain []*turn) {
+func (w *work) follow(ctx context.Context, socket string, chain []*turn) {
 	c := client.Unix(socket)
 	defer c.Close()
 	previous := ""
 	for _, t := range chain {
-		err := l.submit(ctx, c, t, previous)
+		err := w.submit(ctx, c, t, previous)
 		if t.refused = err; err != nil || !t.ended {
 			return
 		}
@@ -176,7 +171,7 @@ func (t *turn) request(previous string) *responses.Request {
 }
 
 // submit submits one turn and reads its stream.
-func (l *load) submit(ctx context.Context, c *client.Client, t *turn, previous string) error {
+func (w *work) submit(ctx context.Context, c *client.Client, t *turn, previous string) error {
 	if t.background {
 		resp, err := c.Background(ctx, t.request(previous))
 		if err != nil {
@@ -187,7 +182,7 @@ func (l *load) submit(ctx context.Context, c *client.Client, t *turn, previous s
 			if err != nil {
 				return err
 			}
-			l.count()
+			w.count()
 			t.ended = t.ended || responses.Terminal(ev.Type)
 		}
 		return nil
@@ -196,7 +191,7 @@ func (l *load) submit(ctx context.Context, c *client.Client, t *turn, previous s
 		if err != nil {
 			return err
 		}
-		l.count()
+		w.count()
 		if !t.accepted {
 			t.accepted = true
 			t.responseID = responseID(line)
@@ -207,9 +202,9 @@ func (l *load) submit(ctx context.Context, c *client.Client, t *turn, previous s
 	return nil
 }
 
-func (l *load) count() {
-	if n := l.events.Add(1); l.at > 0 && n == int64(l.at) {
-		l.strike()
+func (w *work) count() {
+	if n := w.events.Add(1); w.at > 0 && n == int64(w.at) {
+		w.strike()
 	}
 }
 

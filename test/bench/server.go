@@ -1,0 +1,302 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"holon/test/load"
+)
+
+// relayed is what most floors are.
+const relayed = "relay, durable"
+
+// server is a program that serves a socket, or what stands at a URL.
+type server struct {
+	*load.Process
+	ready  time.Duration // from the spawn to the first answer
+	output string        // agentd's, of its turns
+	base   string        // URL
+	token  string        // of the gateway
+	client *http.Client  // keeps its connections
+}
+
+// at is a server at a socket.
+func (r *rig) at(socket, base string) *server {
+	client := load.Unix(socket)
+	if t, ok := client.Transport.(*http.Transport); ok {
+		t.MaxIdleConnsPerHost, t.ReadBufferSize = 128, 64<<10
+	}
+	r.later(func() error { client.CloseIdleConnections(); return nil })
+	return &server{client: client, base: base}
+}
+
+// serveFloor starts the server that only answers, or with a model the relay in front of it.
+func (r *rig) serveFloor(ctx context.Context, model string) *server {
+	dir := r.newDir()
+	socket := filepath.Join(dir, "s")
+	cmd := exec.Command(r.floor, "serve", socket)
+	if model != "" {
+		turns := filepath.Join(dir, "turns")
+		load.Check(os.Mkdir(turns, 0o700))
+		cmd = exec.Command(r.floor, "relay", socket, turns, model+"/responses")
+	}
+	s := r.at(socket, "http://server")
+	s.ready = timed(func() {
+		s.Process = load.Must(load.Start(cmd, filepath.Join(dir, "log")))
+		r.laterKill(s.Process)
+		load.Check(awaitAnswer(ctx, socket, "/health"))
+	})
+	return s
+}
+
+// skillCount is the number of skills that agentd is given.
+const skillCount = 10
+
+// serveAgentd starts agentd as a process of the host, in front of a model, with small skills.
+func (r *rig) serveAgentd(ctx context.Context, model string, flags ...string) *server {
+	dir := r.newDir()
+	for i := range skillCount {
+		skill := filepath.Join(dir, "skills", fmt.Sprintf("skill-%d", i))
+		load.Check(os.MkdirAll(skill, 0o755))
+		text := fmt.Sprintf("---\nname: skill-%d\ndescription: Does the task number %d when it is asked for.\n---\n"+
+			"\n%s", i, i, strings.Repeat("Do it step by step.\n", 100))
+		load.Check(os.WriteFile(filepath.Join(skill, "SKILL.md"), []byte(text), 0o644))
+	}
+	a := load.Must(load.NewAgentd(dir, dir, append([]string{"--model", modelName}, flags...)...))
+	a.Env = []string{"OPENAI_BASE_URL=" + model, "OPENAI_API_KEY=" + modelKey}
+	s := r.at(a.Socket(), "http://server")
+	s.output = a.Output
+	s.ready = timed(func() {
+		load.Check(a.Launch())
+		s.Process = a.Process
+		r.laterKill(s.Process)
+		if err := awaitAnswer(ctx, a.Socket(), "/health"); err != nil {
+			load.Failf("%w\n%s", err, a.Tail())
+		}
+	})
+	return s
+}
+
+// pair starts the relay and agentd.
+func (r *rig) pair(ctx context.Context) (relay, agentd *server) {
+	return r.serveFloor(ctx, r.model), r.serveAgentd(ctx, r.model, "--concurrency", "1024", "--queue-limit", "2000")
+}
+
+// resident is its memory in megabytes.
+func (s *server) resident() float64 { return load.Resident(s.PID()) / 1e6 }
+
+// ask is what a request for a turn says; empty fields are left out.
+type ask struct {
+	Model      string         `json:"model"`
+	Input      any            `json:"input"`
+	Stream     bool           `json:"stream,omitempty"`
+	Previous   string         `json:"previous_response_id,omitempty"`
+	Truncation string         `json:"truncation,omitempty"`
+	Holon      map[string]any `json:"holon,omitempty"`
+}
+
+// say asks a model for something.
+func say(model string) ask { return ask{Model: model, Input: "Say something."} }
+
+// deltas is a model that sends so many at once.
+func deltas(n int) string { return fmt.Sprint("openai/fake-", n) }
+
+// do sends a request and returns the answer to it, which must be good.
+func (s *server) do(ctx context.Context, method, path string, body any) *http.Response {
+	req := load.Must(http.NewRequestWithContext(ctx, method, s.base+path, bytes.NewReader(load.Must(json.Marshal(body)))))
+	req.Header.Set("Content-Type", "application/json")
+	if s.token != "" {
+		req.Header.Set("Authorization", "Bearer "+s.token)
+	}
+	resp := load.Must(s.client.Do(req))
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // explains the status
+		load.Failf("%s: %s", resp.Status, text)
+	}
+	return resp
+}
+
+// create makes a turn that answers in one piece, and returns its response's id.
+func (s *server) create(ctx context.Context, a ask) (id string) {
+	ctx, cancel := context.WithTimeout(ctx, load.Patience)
+	defer cancel()
+	resp := s.do(ctx, http.MethodPost, "/responses", a)
+	defer resp.Body.Close()
+	var answer struct{ ID, Status string }
+	load.Check(json.NewDecoder(resp.Body).Decode(&answer))
+	if answer.Status != "completed" {
+		load.Failf("the turn is %s", answer.Status)
+	}
+	return answer.ID
+}
+
+// creator samples such turns.
+func (s *server) creator(a ask) subject {
+	return subject{"create", func(ctx context.Context) []float64 { return laps(func() { s.create(ctx, a) })[:1] }}
+}
+
+// streamed is what was read of a stream.
+type streamed struct {
+	began          time.Time
+	first, delta   time.Duration // when the first event and the first delta came
+	events, deltas int
+	lost           int // events whose number is not the one after that of the event before
+	ended          bool
+	ages           []time.Duration // of the deltas that say when they were sent
+	lines          []byte          // the events as they came, if they were kept
+}
+
+// stream makes a turn and reads its stream to the end.
+func (s *server) stream(ctx context.Context, a ask, keep bool) *streamed {
+	ctx, cancel := context.WithTimeout(ctx, load.Patience)
+	defer cancel()
+	a.Stream = true
+	got := &streamed{began: time.Now()}
+	resp := s.do(ctx, http.MethodPost, "/responses", a)
+	defer resp.Body.Close()
+	load.Check(got.read(resp.Body, keep))
+	return got
+}
+
+// streamer samples streamed turns: the first event, the first delta, and the end.
+func (s *server) streamer(model string) subject {
+	return subject{"stream", func(ctx context.Context) []float64 {
+		got := s.stream(ctx, say(model), false)
+		if got.deltas == 0 || !got.ended {
+			load.Failf("the stream is not that of a completed turn")
+		}
+		return []float64{ms(got.first), ms(got.delta), ms(time.Since(got.began))}
+	}}
+}
+
+var (
+	deltaMark  = []byte(`"response.output_text.delta"`)
+	numberMark = []byte(`"sequence_number":`)
+	doneMark   = []byte(`"response.completed"`)
+	responseID = regexp.MustCompile(`"id":"(resp_[0-9a-z]+)"`)
+	stampMark  = regexp.MustCompile(`"delta":"t(\d{19}) "`)
+)
+
+// read reads a stream from where s stands.
+func (s *streamed) read(body io.Reader, keep bool) error {
+	in := bufio.NewReaderSize(body, 256<<10)
+	var long []byte
+	for {
+		line, err := in.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			long = append(long, line...)
+			continue
+		}
+		if len(long) > 0 {
+			line, long = append(long, line...), nil
+		}
+		if data, ok := bytes.CutPrefix(line, []byte("data: {")); ok && err == nil {
+			s.take(data)
+			if keep {
+				s.lines = append(append(s.lines, '{'), data...)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read the stream: %w", err)
+		}
+	}
+}
+
+func (s *streamed) take(data []byte) {
+	if at := bytes.Index(data, numberMark); at < 0 || leadingNumber(data[at+len(numberMark):]) != s.events {
+		s.lost++
+	}
+	if s.events++; s.events == 1 {
+		s.first = time.Since(s.began)
+	}
+	head := data[:min(len(data), 200)] // the type stands in the beginning; the last event is long
+	switch {
+	case bytes.Contains(head, deltaMark):
+		if s.deltas++; s.deltas == 1 {
+			s.delta = time.Since(s.began)
+		}
+		if m := stampMark.FindSubmatch(data); m != nil {
+			sent, _ := strconv.ParseInt(string(m[1]), 10, 64)
+			s.ages = append(s.ages, time.Since(time.Unix(0, sent)))
+		}
+	case bytes.Contains(head, doneMark):
+		s.ended = true
+	}
+}
+
+// leadingNumber reads the digits at the beginning of data.
+func leadingNumber(data []byte) (n int) {
+	for _, c := range data {
+		if c < '0' || c > '9' {
+			break
+		}
+		n = 10*n + int(c-'0')
+	}
+	return n
+}
+
+// whole checks that nothing is missing of a stream with n deltas.
+func (s *streamed) whole(n int) {
+	if s.lost > 0 || s.deltas != n || !s.ended {
+		load.Failf("the stream has %d of %d deltas, %d gaps, end %t", s.deltas, n, s.lost, s.ended)
+	}
+}
+
+// parallel does a job n times, c at a time, and returns how long each call took
+// and all of them together. The first error ends it.
+func parallel(ctx context.Context, n, c int, job func(ctx context.Context, i int)) (took []time.Duration,
+	all time.Duration) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	took = make([]time.Duration, n)
+	next := make(chan int)
+	var group sync.WaitGroup
+	began := time.Now()
+	for range c {
+		group.Go(func() {
+			for i := range next {
+				var err error
+				took[i] = timed(func() { err = load.Guard(func() { job(ctx, i) }) })
+				if err != nil {
+					cancel(err)
+					return
+				}
+			}
+		})
+	}
+	for i := range n {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+		}
+	}
+	close(next)
+	group.Wait()
+	load.Check(context.Cause(ctx))
+	return took, time.Since(began)
+}
+
+// quantile returns the value below which the part q of a list lies.
+func quantile(list []time.Duration, q float64) time.Duration {
+	sorted := slices.Sorted(slices.Values(list))
+	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
+}

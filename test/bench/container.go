@@ -53,7 +53,7 @@ func (r *rig) bareLife(ctx context.Context) []float64 {
 	})
 	gone := timed(func() {
 		load.Check(r.daemon.do(ctx, "stop", id))
-		load.Check(r.daemon.remove(id))
+		load.Check(r.daemon.remove(ctx, id))
 	})
 	return []float64{ms(ready), ms(gone)}
 }
@@ -111,13 +111,12 @@ func measurePause(ctx context.Context, r *rig) []row {
 	config := r.session(r.newGateway())
 	config.Labels["bench.pause"] = r.id
 	r.startSession(ctx, config)
-	ids := load.Must(r.daemon.labelled(ctx, "bench.pause="+r.id))
+	ids := load.Must(r.daemon.labelled("bench.pause=" + r.id))
 	if len(ids) != 1 {
 		load.Failf("the containers of a session are %v", ids)
 	}
 	dir := r.newDir()
 	bare := r.startBare(ctx, label+"="+r.id, dir)
-	r.later(func() error { return r.daemon.remove(bare) })
 	sample := func(id, socket, path string) func(context.Context) []float64 {
 		return func(ctx context.Context) []float64 {
 			load.Check(r.daemon.do(ctx, "pause", id))
@@ -177,7 +176,7 @@ func (r *rig) measureLaunch(ctx context.Context, n int, mark string, launch func
 	r.later(func() error { return r.daemon.removeLabelled(mark) })
 	_, took := parallel(ctx, n, 4, launch)
 	f.rate = float64(n) / took.Seconds()
-	ids := load.Must(r.daemon.labelled(ctx, mark))
+	ids := load.Must(r.daemon.labelled(mark))
 	load.Check(load.Pause(ctx, 3*time.Second))
 	pids := load.InContainers(ids)
 	if len(ids) != n || len(pids) < n {

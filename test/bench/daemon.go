@@ -10,153 +10,127 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
+	"os/exec"
 	"strings"
 	"time"
 
 	"holon/test/load"
 )
 
-// daemon talks to a Docker engine without a client library, so that the floor
-// has no cost but the engine's.
-type daemon struct{ client *http.Client }
+// daemon talks to a Docker engine: about what is measured without a client library, so that the floor
+// has no cost but the engine's, and about the rest by the docker command.
+type daemon struct {
+	host   string
+	client *http.Client
+}
 
-// newDaemon takes the address as the docker CLI does: unix:///path or
-// tcp://host:port.
+// newDaemon takes the address as the docker command does.
 func newDaemon(host string) (*daemon, error) {
-	network, address, ok := strings.Cut(host, "://")
-	switch {
-	case ok && network == "unix" && address != "":
-		return &daemon{load.Unix(address)}, nil
-	case ok && network == "tcp" && address != "":
-		client := newTCPClient()
-		client.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, network, address)
-		}
-		return &daemon{client}, nil
+	socket, ok := strings.CutPrefix(host, "unix://")
+	if !ok {
+		return nil, fmt.Errorf("-docker %q: write unix:///path; the floor's container shares a directory with this program",
+			host)
 	}
-	return nil, fmt.Errorf("-docker %q: write unix:///path or tcp://host:port", host)
+	return &daemon{host, load.Unix(socket)}, nil
 }
 
-func newTCPClient() *http.Client {
-	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8, DisableCompression: true}}
-}
-
-// errNotFound is an answer 404.
-var errNotFound = errors.New("not found")
-
-// call makes one call of the API and decodes its answer into out, unless that
-// is nil.
-func (d *daemon) call(ctx context.Context, method, path, kind string, body io.Reader, out any) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, "http://docker/v1.41"+path, body)
-	if err != nil {
-		return err
+// docker runs the command and returns the words that it prints. It does so also when the run was interrupted.
+func (d *daemon) docker(in io.Reader, args ...string) ([]string, error) {
+	cmd := exec.Command("docker", append([]string{"--host", d.host}, args...)...)
+	cmd.Stdin = in
+	out, err := cmd.Output()
+	if e, ok := errors.AsType[*exec.ExitError](err); ok {
+		err = fmt.Errorf("docker %s: %w: %s", args[0], err, e.Stderr)
 	}
-	req.Header.Set("Content-Type", kind)
-	resp, err := d.client.Do(req)
-	if err != nil {
-		return fmt.Errorf("docker engine: %w", err)
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return fmt.Errorf("docker engine: %w", err)
-	}
-	if resp.StatusCode == http.StatusNotFound {
-		return fmt.Errorf("docker engine: %s: %w", bytes.TrimSpace(answer), errNotFound)
-	}
-	if resp.StatusCode >= 400 {
-		return fmt.Errorf("docker engine: %s %s: %s: %s", method, path, resp.Status, bytes.TrimSpace(answer))
-	}
-	if out == nil {
-		return nil
-	}
-	return json.Unmarshal(answer, out)
+	return strings.Fields(string(out)), err
 }
 
 // importImage makes an image from scratch that holds program as /floor.
-func (d *daemon) importImage(ctx context.Context, name, program string) error {
+func (d *daemon) importImage(name, program string) error {
 	data, err := os.ReadFile(program)
 	if err != nil {
 		return err
 	}
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
-	if err := w.WriteHeader(&tar.Header{Name: "floor", Mode: 0o755, Size: int64(len(data))}); err != nil {
-		return err
+	err = w.WriteHeader(&tar.Header{Name: "floor", Mode: 0o755, Size: int64(len(data))})
+	if err == nil {
+		_, err = w.Write(data)
 	}
-	if _, err := w.Write(data); err != nil {
-		return err
-	}
-	if err := w.Close(); err != nil {
-		return err
-	}
-	return d.call(ctx, http.MethodPost, "/images/create?fromSrc=-&repo="+name, "application/x-tar", &archive, nil)
-}
-
-// removeImage removes an image, also when the run was interrupted.
-func (d *daemon) removeImage(name string) error {
-	return there(d.call(context.Background(), http.MethodDelete, "/images/"+name+"?force=1", "", nil, nil))
-}
-
-// there is err, unless that says that something was gone before it was removed.
-func there(err error) error {
-	if errors.Is(err, errNotFound) {
-		return nil
+	if err = errors.Join(err, w.Close()); err == nil {
+		_, err = d.docker(&archive, "import", "-", name)
 	}
 	return err
+}
+
+func (d *daemon) removeImage(name string) error {
+	_, err := d.docker(nil, "image", "rm", "--force", name)
+	return err
+}
+
+// labelled lists the containers with a label, "key=value".
+func (d *daemon) labelled(mark string) ([]string, error) {
+	return d.docker(nil, "ps", "--all", "--quiet", "--no-trunc", "--filter", "label="+mark)
+}
+
+func (d *daemon) removeLabelled(mark string) error {
+	ids, err := d.labelled(mark)
+	if err == nil && len(ids) > 0 {
+		_, err = d.docker(nil, append([]string{"rm", "--force", "--volumes"}, ids...)...)
+	}
+	return err
+}
+
+// call makes one call of the API and decodes its answer into out, unless that
+// is nil.
+func (d *daemon) call(ctx context.Context, method, path string, body []byte, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, "http://docker/v1.41"+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := d.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("docker engine: %w", err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode >= http.StatusBadRequest {
+		err = fmt.Errorf("docker engine: %s %s: %s: %s", method, path, resp.Status, bytes.TrimSpace(answer))
+	}
+	if err != nil || out == nil {
+		return err
+	}
+	return json.Unmarshal(answer, out)
 }
 
 // create creates the floor's container: network none and a directory with its
 // socket, nothing else.
 func (d *daemon) create(ctx context.Context, image, mark, dir string) (id string, err error) {
-	key, value, _ := bytes.Cut([]byte(mark), []byte("="))
+	key, value, _ := strings.Cut(mark, "=")
 	config, err := json.Marshal(map[string]any{
 		"Image": image, "Entrypoint": []string{"/floor", "serve", "/ipc/floor.sock"},
-		"Labels":     map[string]string{string(key): string(value)},
+		"Labels":     map[string]string{key: value},
 		"HostConfig": map[string]any{"NetworkMode": "none", "Binds": []string{dir + ":/ipc"}},
 	})
 	if err != nil {
 		return "", err
 	}
 	var created struct{ ID string }
-	err = d.call(ctx, http.MethodPost, "/containers/create", "application/json", bytes.NewReader(config), &created)
+	err = d.call(ctx, http.MethodPost, "/containers/create", config, &created)
 	return created.ID, err
 }
 
 // do has the engine do something to a container: start, stop, pause, unpause.
 func (d *daemon) do(ctx context.Context, what, id string) error {
-	return d.call(ctx, http.MethodPost, "/containers/"+id+"/"+what, "", nil, nil)
+	return d.call(ctx, http.MethodPost, "/containers/"+id+"/"+what, nil, nil)
 }
 
-// remove removes a container, also when the run was interrupted.
-func (d *daemon) remove(id string) error {
-	return there(d.call(context.Background(), http.MethodDelete, "/containers/"+id+"?force=1&v=1", "", nil, nil))
-}
-
-// labelled lists the containers with a label, "key=value".
-func (d *daemon) labelled(ctx context.Context, mark string) (ids []string, err error) {
-	filter, err := json.Marshal(map[string][]string{"label": {mark}})
-	if err != nil {
-		return nil, err
-	}
-	var found []struct{ ID string }
-	err = d.call(ctx, http.MethodGet, "/containers/json?all=1&filters="+url.QueryEscape(string(filter)), "", nil, &found)
-	for _, c := range found {
-		ids = append(ids, c.ID)
-	}
-	return ids, err
-}
-
-func (d *daemon) removeLabelled(mark string) error {
-	ids, err := d.labelled(context.Background(), mark)
-	for _, id := range ids {
-		err = errors.Join(err, d.remove(id))
-	}
-	return err
+func (d *daemon) remove(ctx context.Context, id string) error {
+	return d.call(ctx, http.MethodDelete, "/containers/"+id+"?force=1&v=1", nil, nil)
 }
 
 // awaitAnswer waits until somebody listens at socket, and then for the answer to

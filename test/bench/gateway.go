@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net/http"
 	"path/filepath"
 
 	"holon/runner/gateway"
@@ -21,7 +22,7 @@ func measureGateway(ctx context.Context, r *rig) []row {
 	through := r.at(socket, "http://model/openai")
 	through.token = token.Reveal()
 	direct := r.at("", r.model)
-	direct.client = newTCPClient()
+	direct.client = &http.Client{Transport: &http.Transport{DisableCompression: true}}
 	got := compare(ctx, r.plan(2000, 60, 10), direct.streamer(model), through.streamer(model))
 	return []row{versus("P22", "a small stream through the gateway → first event", "the model, directly", unitMS,
 		got[1][0], got[0][0])}

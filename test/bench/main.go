@@ -140,7 +140,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	fs.StringVar(&o.dir, "dir", os.TempDir(), "`directory` to work in; its file system is what is measured")
 	fs.StringVar(&o.docker, "docker", cmp.Or(os.Getenv("DOCKER_HOST"), "unix:///var/run/docker.sock"),
-		"`address` of the Docker engine, unix:///path or tcp://host:port")
+		"`address` of the Docker engine, unix:///path")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}

@@ -63,7 +63,7 @@ func (r *rig) open(ctx context.Context) {
 	r.later(func() error { return os.RemoveAll(r.dir) })
 	r.image = "holon-bench-" + r.id
 	r.later(func() error { return r.daemon.removeImage(r.image) })
-	load.Check(r.daemon.importImage(ctx, r.image, r.floor))
+	load.Check(r.daemon.importImage(r.image, r.floor))
 	r.later(func() error { return r.daemon.removeLabelled(label + "=" + r.id) })
 	e := load.Must(docker.New(r.opts.docker, ""))
 	r.engine = e

@@ -14,7 +14,7 @@ import (
 // Two builds of a release have the same bytes, their checksums are true, and holon runs with the agentd of its archive.
 func TestArchives(t *testing.T) {
 	if testing.Short() {
-		t.Skip("builds four programs twice")
+		t.Skip("full tier: builds four programs twice")
 	}
 	a, b := build(t), build(t)
 	names, err := filepath.Glob(filepath.Join(a, "*"))

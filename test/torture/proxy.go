@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"io"
 	"net"
 	"os"
@@ -19,14 +18,13 @@ func engineSocket() string {
 
 // proxy stands before the engine's socket, so that connections can be cut.
 type proxy struct {
-	path, target string
-	listener     net.Listener
-	group        sync.WaitGroup
+	target   string
+	listener net.Listener
+	group    sync.WaitGroup
 
-	mu     sync.Mutex
-	away   bool
-	closed bool
-	open   map[net.Conn]bool
+	mu   sync.Mutex
+	away bool
+	open map[net.Conn]bool
 }
 
 func openProxy(path, target string) (*proxy, error) {
@@ -34,19 +32,17 @@ func openProxy(path, target string) (*proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &proxy{path: path, target: target, listener: l, open: map[net.Conn]bool{}}
-	p.group.Go(p.serve)
-	return p, nil
-}
-
-func (p *proxy) serve() {
-	for {
-		in, err := p.listener.Accept()
-		if err != nil {
-			return
+	p := &proxy{target: target, listener: l, open: map[net.Conn]bool{}}
+	p.group.Go(func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.group.Go(func() { p.pass(in) })
 		}
-		p.group.Go(func() { p.pass(in) })
-	}
+	})
+	return p, nil
 }
 
 // pass carries one connection until either side ends it or it is cut.
@@ -57,10 +53,19 @@ func (p *proxy) pass(in net.Conn) {
 		return
 	}
 	defer out.Close()
-	if !p.keep(in, out) {
+	p.mu.Lock()
+	refused := p.away
+	p.open[in], p.open[out] = true, true
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.open, in)
+		delete(p.open, out)
+	}()
+	if refused {
 		return
 	}
-	defer p.drop(in, out)
 	var group sync.WaitGroup
 	one := func(to, from net.Conn) {
 		_, _ = io.Copy(to, from) // a connection that ends is what this is for
@@ -75,27 +80,6 @@ func (p *proxy) pass(in net.Conn) {
 	group.Wait()
 }
 
-// keep notes the connections, unless the engine is away.
-func (p *proxy) keep(conns ...net.Conn) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.away || p.closed {
-		return false
-	}
-	for _, c := range conns {
-		p.open[c] = true
-	}
-	return true
-}
-
-func (p *proxy) drop(conns ...net.Conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range conns {
-		delete(p.open, c)
-	}
-}
-
 // cut breaks every connection and refuses new ones until cut(false).
 func (p *proxy) cut(away bool) {
 	p.mu.Lock()
@@ -108,17 +92,9 @@ func (p *proxy) cut(away bool) {
 	}
 }
 
-// close ends the proxy and removes its socket.
+// close ends the proxy, whose socket goes with its listener.
 func (p *proxy) close() {
-	p.mu.Lock()
-	p.closed = true
-	for c := range p.open {
-		_ = c.Close()
-	}
-	p.mu.Unlock()
+	p.cut(true)
 	_ = p.listener.Close()
 	p.group.Wait()
-	if err := os.Remove(p.path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return
-	}
 }

@@ -115,6 +115,21 @@ var laws = []law{
 		AND coalesce(json_extract(data, '$.interval_ms'), 0) = 0`},
 }
 
+// each calls scan with every row of a query.
+func (l *Ledger) each(ctx context.Context, scan func(rows *sql.Rows) error, query string, args ...any) error {
+	rows, err := l.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
 // Quiet returns what is still to be done.
 func (l *Ledger) Quiet(ctx context.Context) error { return l.obey(ctx, unrest) }
 
@@ -169,9 +184,9 @@ func offenders(ctx context.Context, tx *sql.Tx, query string) (found []string, e
 
 // Sound checks the file itself.
 func (l *Ledger) Sound(ctx context.Context) error {
-	for _, pragma := range []string{"quick_check", "foreign_key_check"} {
+	for pragma, column := range map[string]string{"quick_check": "quick_check", "foreign_key_check": `"table"`} {
 		var said string
-		err := l.db.QueryRowContext(ctx, "SELECT coalesce(group_concat(x, '; '), '') FROM (SELECT "+column(pragma)+
+		err := l.db.QueryRowContext(ctx, "SELECT coalesce(group_concat(x, '; '), '') FROM (SELECT "+column+
 			" AS x FROM pragma_"+pragma+" LIMIT 4)").Scan(&said)
 		if err != nil {
 			return err
@@ -183,30 +198,16 @@ func (l *Ledger) Sound(ctx context.Context) error {
 	return nil
 }
 
-func column(pragma string) string {
-	if pragma == "quick_check" {
-		return "quick_check"
-	}
-	return `"table"`
-}
-
 // Newest returns the number of each agent's newest event.
 func (l *Ledger) Newest(ctx context.Context) (map[string]int64, error) {
-	rows, err := l.db.QueryContext(ctx, `SELECT agent_id, event_seq FROM lanes`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	newest := make(map[string]int64)
-	for rows.Next() {
+	return newest, l.each(ctx, func(rows *sql.Rows) error {
 		var agent string
 		var seq int64
-		if err := rows.Scan(&agent, &seq); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&agent, &seq)
 		newest[agent] = seq
-	}
-	return newest, rows.Err()
+		return err
+	}, `SELECT agent_id, event_seq FROM lanes`)
 }
 
 // Place is where a message, or a timer, is.
@@ -217,23 +218,16 @@ type Place struct {
 // Keyed returns what was made under the idempotency key of a client, which the
 // ledger keeps with a prefix of its own.
 func (l *Ledger) Keyed(ctx context.Context, agent, key string) (found []Place, err error) {
-	rows, err := l.db.QueryContext(ctx,
-		`SELECT m.id, coalesce(q.status, ''), coalesce(json_extract(a.data, '$.turn_id'), '') FROM messages m
+	err = l.each(ctx, func(rows *sql.Rows) error {
+		var p Place
+		err := rows.Scan(&p.ID, &p.Status, &p.Turn)
+		found = append(found, p)
+		return err
+	}, `SELECT m.id, coalesce(q.status, ''), coalesce(json_extract(a.data, '$.turn_id'), '') FROM messages m
 		LEFT JOIN entries q ON q.message_id = m.id LEFT JOIN attempts a ON a.message_id = m.id AND a.status = 'settled'
 			WHERE m.agent_id = ?1 AND m.key LIKE '%' || ?2
 		UNION ALL SELECT id, status, '' FROM timers WHERE agent_id = ?1 AND key LIKE '%' || ?2`, agent, key)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var p Place
-		if err := rows.Scan(&p.ID, &p.Status, &p.Turn); err != nil {
-			return nil, err
-		}
-		found = append(found, p)
-	}
-	return found, rows.Err()
+	return found, err
 }
 
 // Count returns how many events of a type an agent has.
@@ -252,21 +246,14 @@ type Way struct {
 
 // Ways returns the ways of all messages.
 func (l *Ledger) Ways(ctx context.Context) (ways []Way, err error) {
-	rows, err := l.db.QueryContext(ctx, `SELECT agent_id, message_id, type, created_at FROM events
-		WHERE type IN ('message_admitted', 'message_processing_started', 'turn_started', 'queue_entry_settled')
-		AND message_id <> '' ORDER BY agent_id, seq`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	at := make(map[string]*Way)
 	var order []*Way
 	open := make(map[string]int) // messages of an agent that have not ended
-	for rows.Next() {
+	err = l.each(ctx, func(rows *sql.Rows) error {
 		var agent, message, event string
 		var when int64
 		if err := rows.Scan(&agent, &message, &event, &when); err != nil {
-			return nil, err
+			return err
 		}
 		w := at[message]
 		if w == nil {
@@ -284,30 +271,25 @@ func (l *Ledger) Ways(ctx context.Context) (ways []Way, err error) {
 		case event == "turn_started" && w.Begun.IsZero():
 			w.Begun = t
 		}
-	}
+		return nil
+	}, `SELECT agent_id, message_id, type, created_at FROM events
+		WHERE type IN ('message_admitted', 'message_processing_started', 'turn_started', 'queue_entry_settled')
+		AND message_id <> '' ORDER BY agent_id, seq`)
 	for _, w := range order {
 		ways = append(ways, *w)
 	}
-	return ways, rows.Err()
+	return ways, err
 }
 
 // Turns returns the ids of an agent's turns, those that run included.
 func (l *Ledger) Turns(ctx context.Context, agent string) (map[string]bool, error) {
-	rows, err := l.db.QueryContext(ctx, `SELECT json_extract(data, '$.turn_id') FROM attempts WHERE agent_id = ?`,
-		agent)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	turns := make(map[string]bool)
-	for rows.Next() {
+	return turns, l.each(ctx, func(rows *sql.Rows) error {
 		var id string
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&id)
 		turns[id] = true
-	}
-	return turns, rows.Err()
+		return err
+	}, `SELECT json_extract(data, '$.turn_id') FROM attempts WHERE agent_id = ?`, agent)
 }
 
 // Ran checks the file to which every command of an agent appends a line: no line

@@ -64,6 +64,7 @@ func newLedger(t *testing.T) string {
 }
 
 func TestLawful(t *testing.T) {
+	t.Parallel()
 	l := open(t, newLedger(t))
 	if err := errors.Join(l.Quiet(t.Context()), l.Lawful(t.Context()), l.Recorded(t.Context()),
 		l.Sound(t.Context())); err != nil {
@@ -119,10 +120,33 @@ func open(t *testing.T, path string) *Ledger {
 	return l
 }
 
+// planted is a statement that breaks a ledger, and what is to be found then, "" for nothing.
+type planted struct{ statement, want string }
+
+// findPlanted breaks copies of a ledger.
+func findPlanted(t *testing.T, look func(l *Ledger) error, all []planted) {
+	t.Helper()
+	whole := newLedger(t)
+	for _, tc := range all {
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS(filepath.Dir(whole))); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, filepath.Base(whole))
+		plant(t, path, tc.statement)
+		err := look(open(t, path))
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: got %v, want %q", tc.statement, err, tc.want)
+		}
+	}
+}
+
 // Every law is broken once, and found.
 func TestLawsAreFound(t *testing.T) {
+	t.Parallel()
 	const oneMessage = `SELECT id FROM messages ORDER BY number LIMIT 1`
-	for _, tc := range []struct{ plant, want string }{
+	look := func(l *Ledger) error { return l.Lawful(t.Context()) }
+	findPlanted(t, look, []planted{
 		{`DELETE FROM events WHERE seq = 3`, "an agent's events have a gap"},
 		{`UPDATE lanes SET event_seq = event_seq + 1`, "an agent's events have a gap"},
 		{`DELETE FROM entries WHERE message_id = (` + oneMessage + `)`, "a message is not in the queue"},
@@ -151,43 +175,29 @@ func TestLawsAreFound(t *testing.T) {
 			"a wait is triggered by a message that is not queued"},
 		{`UPDATE timers SET data = json_set(data, '$.fire_count', 2)`, "a timer did not fire as often as it says"},
 		{`UPDATE timers SET data = json_set(data, '$.fire_count', 2)`, "a timer for one time fired otherwise"},
-	} {
-		path := newLedger(t)
-		plant(t, path, tc.plant)
-		if err := open(t, path).Lawful(t.Context()); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: %v, and not %q", tc.plant, err, tc.want)
-		}
-	}
+	})
 }
 
 func TestBrokenRecordIsFound(t *testing.T) {
-	for _, tc := range []struct{ plant, want string }{
+	t.Parallel()
+	look := func(l *Ledger) error { return l.Recorded(t.Context()) }
+	findPlanted(t, look, []planted{
 		{`UPDATE events SET class = 'turn.started' WHERE class = 'turn.submitted'`, "breaks V19"},
 		{`UPDATE events SET seq = seq + 1000 WHERE class = 'turn.completed'`, "breaks V5"},
-	} {
-		path := newLedger(t)
-		plant(t, path, tc.plant)
-		if err := open(t, path).Recorded(t.Context()); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: %v, and not %q", tc.plant, err, tc.want)
-		}
-	}
+	})
 }
 
 func TestUnrestIsFound(t *testing.T) {
-	for _, tc := range []struct{ plant, want string }{
+	t.Parallel()
+	look := func(l *Ledger) error { return l.Quiet(t.Context()) }
+	findPlanted(t, look, []planted{
 		{`UPDATE entries SET status = 'dequeued' WHERE number = 1`, "a message waits"},
 		{`UPDATE attempts SET status = 'open' WHERE json_extract(data, '$.turn_index') = 1`, "an attempt is open"},
 		{`UPDATE waits SET status = 'triggered'`, "a wait is triggered"},
 		{`UPDATE waits SET due_at = 1`, "a wait ends soon"},
 		{`UPDATE lanes SET data = json_set(data, '$.pending_wake', json('{"reason":"x"}'))`, "a wake hint is kept"},
 		{`UPDATE timers SET status = 'active'`, "a timer is active"},
-	} {
-		path := newLedger(t)
-		plant(t, path, tc.plant)
-		if err := open(t, path).Quiet(t.Context()); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: %v, and not %q", tc.plant, err, tc.want)
-		}
-	}
+	})
 }
 
 func plant(t *testing.T, path, statement string) {
@@ -208,12 +218,10 @@ func plant(t *testing.T, path, statement string) {
 	}
 }
 
+// Rows of an agent that is not there are found.
 func TestUnsound(t *testing.T) {
-	path := newLedger(t)
-	plant(t, path, `DELETE FROM agents`)
-	if err := open(t, path).Sound(t.Context()); err == nil {
-		t.Error("rows of an agent that is not there are sound")
-	}
+	look := func(l *Ledger) error { return l.Sound(t.Context()) }
+	findPlanted(t, look, []planted{{`DELETE FROM agents`, "foreign_key_check"}})
 }
 
 func TestRan(t *testing.T) {

@@ -22,33 +22,34 @@ const maxBroken = 8
 
 // Recorded holds the whole record of every agent to the rules of the Agent Runtime standard at level C.
 func (l *Ledger) Recorded(ctx context.Context) error {
-	rows, err := l.db.QueryContext(ctx, `SELECT agent_id, seq, id, created_at, type, message_id, turn_id, ref, data, class,
-		status, ids, cause, producer_seq FROM events ORDER BY agent_id, seq`)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
 	var broken []error
 	validators := map[string]*agentruntime.Validator{}
-	for rows.Next() {
+	err := l.each(ctx, func(rows *sql.Rows) error {
 		e, err := recordedEvent(rows)
 		if err != nil {
 			return err
 		}
 		v := validators[e.AgentID]
 		if v == nil {
-			v = agentruntime.NewValidator(agentruntime.LevelC, func(found agentruntime.Violation) {
-				if len(broken) < maxBroken {
-					broken = append(broken, fmt.Errorf("the record of agent %s breaks %s at event %d (%s): %s instead of %s",
-						found.File, found.Rule, found.Line, found.EventID, found.Got, found.Want))
-				}
-			})
+			v = newValidator(&broken)
 			validators[e.AgentID] = v
 		}
 		recorded := view.RuntimeEvent(e, view.Log{RuntimeID: "rt_torture"})
 		v.Event(e.AgentID, int(e.Seq), &recorded)
-	}
-	return errors.Join(append(broken, rows.Err())...)
+		return nil
+	}, `SELECT agent_id, seq, id, created_at, type, message_id, turn_id, ref, data, class,
+		status, ids, cause, producer_seq FROM events ORDER BY agent_id, seq`)
+	return errors.Join(append(broken, err)...)
+}
+
+// newValidator notes the first violations that it finds.
+func newValidator(broken *[]error) *agentruntime.Validator {
+	return agentruntime.NewValidator(agentruntime.LevelC, func(found agentruntime.Violation) {
+		if len(*broken) < maxBroken {
+			*broken = append(*broken, fmt.Errorf("%s:%d (%s) breaks %s: %s instead of %s", found.File, found.Line,
+				found.EventID, found.Rule, found.Got, found.Want))
+		}
+	})
 }
 
 // Alone holds the facts of all turns below a directory, whose agentd has ended, to the rules of the Agent Runtime
@@ -77,12 +78,7 @@ func Alone(dir string) error {
 	}
 	slices.Sort(order)
 	var broken []error
-	v := agentruntime.NewValidator(agentruntime.LevelC, func(found agentruntime.Violation) {
-		if len(broken) < maxBroken {
-			broken = append(broken, fmt.Errorf("%s:%d breaks %s: %s instead of %s", found.File, found.Line, found.Rule,
-				found.Got, found.Want))
-		}
-	})
+	v := newValidator(&broken)
 	for _, name := range order {
 		if err := v.Read(name, bytes.NewReader(logs[name])); err != nil {
 			return err

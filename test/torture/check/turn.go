@@ -37,11 +37,7 @@ type Record struct {
 	Error       *struct {
 		Code string `json:"code"`
 	} `json:"error"`
-	Artifacts []struct {
-		Path   string `json:"path"`
-		Bytes  int64  `json:"bytes"`
-		SHA256 string `json:"sha256"`
-	} `json:"artifacts"`
+	Artifacts []Artifact `json:"artifacts"`
 }
 
 var terminal = []string{"completed", "failed", "incomplete", "cancelled"}
@@ -198,20 +194,35 @@ func Artifacts(dir string) error {
 	if err != nil {
 		return err
 	}
-	listed := map[string]bool{recordFile: true, eventsFile: true, runtimeFile: true, failureFile: true}
-	for _, a := range rec.Artifacts {
-		if listed[a.Path] {
-			return fmt.Errorf("%s: the artifact %s is listed twice or is a file of the record itself", rec.TurnID,
-				a.Path)
+	known := map[string]bool{recordFile: true, eventsFile: true, runtimeFile: true, failureFile: true}
+	if err := listed(dir, rec.Artifacts, known); err != nil {
+		return fmt.Errorf("%s: %w", rec.TurnID, err)
+	}
+	return nil
+}
+
+// Artifact is a file as a record or a manifest lists it.
+type Artifact struct {
+	Path   string `json:"path"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+}
+
+// listed checks that every file in dir is an artifact with its size and digest, or known, or beneath a known directory.
+func listed(dir string, artifacts []Artifact, known map[string]bool) error {
+	seen := map[string]bool{}
+	for _, a := range artifacts {
+		if seen[a.Path] || known[a.Path] {
+			return fmt.Errorf("the artifact %s is listed twice or is a file of the record itself", a.Path)
 		}
-		listed[a.Path] = true
+		seen[a.Path] = true
 		data, err := os.ReadFile(filepath.Join(dir, a.Path))
 		if err != nil {
-			return fmt.Errorf("%s: an artifact is missing: %w", rec.TurnID, err)
+			return fmt.Errorf("an artifact is missing: %w", err)
 		}
 		if sum := sha256.Sum256(data); int64(len(data)) != a.Bytes || hex.EncodeToString(sum[:]) != a.SHA256 {
-			return fmt.Errorf("%s: the artifact %s has %d bytes and is not what the record says (%d bytes)", rec.TurnID,
-				a.Path, len(data), a.Bytes)
+			return fmt.Errorf("the artifact %s has %d bytes and is not what is listed (%d bytes)", a.Path, len(data),
+				a.Bytes)
 		}
 	}
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -219,8 +230,9 @@ func Artifacts(dir string) error {
 			return err
 		}
 		rel, err := filepath.Rel(dir, path)
-		if err == nil && !listed[rel] {
-			err = fmt.Errorf("%s: the file %s is not among the artifacts", rec.TurnID, rel)
+		top, _, _ := strings.Cut(rel, "/")
+		if err == nil && !seen[rel] && !known[rel] && !known[top+"/"] {
+			err = fmt.Errorf("the file %s is not among the artifacts", rel)
 		}
 		return err
 	})

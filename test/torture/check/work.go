@@ -2,6 +2,7 @@ package check
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -57,7 +58,16 @@ type moment struct {
 // Paced checks the ticks about work in the order of the events: none is begun for an item that is blocked, and those
 // that change nothing are 1 s, 2 s, 4 s … at most 5 min apart, the first excepted. It returns how many pauses it saw.
 func (l *Ledger) Paced(ctx context.Context) (pauses int, err error) {
-	rows, err := l.db.QueryContext(ctx, `SELECT e.agent_id, e.type, coalesce(e.message_id, ''), e.created_at,
+	p := pace{waiting: make(map[string]bool), begun: make(map[string]bool)}
+	var errs []error
+	err = l.each(ctx, func(rows *sql.Rows) error {
+		var m moment
+		var at int64
+		err := rows.Scan(&m.agent, &m.event, &m.message, &at, &m.subsystem, &m.objective, &m.of, &m.waits)
+		m.at = time.UnixMilli(at)
+		errs = append(errs, p.take(m))
+		return err
+	}, `SELECT e.agent_id, e.type, coalesce(e.message_id, ''), e.created_at,
 			coalesce(json_extract(m.data, '$.origin.subsystem'), ''),
 			coalesce(json_extract(m.data, '$.body.value.objective'), ''),
 			coalesce(json_extract(m.data, '$.source_refs.work_item_id'), e.ref, ''),
@@ -68,22 +78,7 @@ func (l *Ledger) Paced(ctx context.Context) (pauses int, err error) {
 		WHERE e.type IN ('message_processing_started', 'queue_entry_settled', 'work_item_written', 'work_item_picked',
 			'work_item_completed', 'operator_interjection_admitted', 'control_applied')
 		ORDER BY e.agent_id, e.seq`)
-	if err != nil {
-		return 0, err
-	}
-	defer rows.Close()
-	p := pace{waiting: make(map[string]bool), begun: make(map[string]bool)}
-	var errs []error
-	for rows.Next() {
-		var m moment
-		var at int64
-		if err := rows.Scan(&m.agent, &m.event, &m.message, &at, &m.subsystem, &m.objective, &m.of, &m.waits); err != nil {
-			return 0, err
-		}
-		m.at = time.UnixMilli(at)
-		errs = append(errs, p.take(m))
-	}
-	return p.pauses, errors.Join(append(errs, rows.Err())...)
+	return p.pauses, errors.Join(append(errs, err)...)
 }
 
 // pace is what is known of an agent before a moment.

@@ -27,7 +27,7 @@ const (
 )
 
 // measureWork is P28: what the work items of an agent cost between two of its turns, and in its prompt. P13 is what a
-// message costs that is admitted, claimed and settled in durable steps.
+// message costs that is admitted, claimed and settled in durable steps, P14 what the events cost of a long history.
 func measureWork(ctx context.Context, r *rig) []row {
 	few, many := r.openWorker(ctx, fewCompleted), r.openWorker(ctx, r.samples(completedWork, completedWork/10))
 	got := compare(ctx, r.plan(500, 30, 10), subject{"10 completed items", few.goOn},
@@ -43,6 +43,7 @@ func measureWork(ctx context.Context, r *rig) []row {
 	const against = "with 10 of them"
 	return []row{
 		{ID: "P13", What: "a message: admitted, claimed, settled", Unit: unitMS, Ours: median(message[0][0])},
+		versus("P14", "the newest 50 events, after 1,000 completed items", against, unitMS, got[1][3], got[0][3]),
 		versus("P28", "a turn is settled → the next for the work item is claimed, of 1,000 completed items", against,
 			unitMS, got[1][0], got[0][0]).ratioGoal(1.1),
 		versus("P28", "the claim alone", against, unitMS, got[1][1], got[0][1]).ratioGoal(1.1),
@@ -51,58 +52,6 @@ func measureWork(ctx context.Context, r *rig) []row {
 		row{ID: "P28", What: "what a prompt tells of 100 open work items", Unit: unitKB,
 			Ours: bytes / 1000}.absoluteGoal(24.6),
 	}
-}
-
-// manyEvents and fewEvents are the sizes of the ledgers of P14.
-const manyEvents, fewEvents = 1_000_000, 10_000
-
-// measureEvents is P14: what a long history costs that is appended to and read in pages.
-func measureEvents(ctx context.Context, r *rig) []row {
-	history := func(size int) subject {
-		store := r.openLedger(ctx)
-		load.Check(store.Update(ctx, func(tx ledger.Tx) error {
-			return tx.InsertAgent(ledger.Agent{ID: workerID}, ledger.AgentState{AgentID: workerID})
-		}))
-		add := func(n int) {
-			load.Check(store.Update(ctx, func(tx ledger.Tx) error {
-				state, err := tx.AgentState(workerID)
-				for range n {
-					if err == nil {
-						err = tx.Append(&state, ledger.Event{ID: responses.NewID(responses.PrefixEvent),
-							CreatedAt: time.Now(), Type: "tool_executed", Level: 4, TurnID: "turn_1",
-							Data: []byte(`{"tool":"exec_command","round":12,"duration_ms":431}`)})
-					}
-				}
-				if err != nil {
-					return err
-				}
-				return tx.SaveAgentState(&state)
-			}))
-		}
-		for range size / 1000 {
-			add(1000)
-		}
-		after := int64(0)
-		return subject{"ledger", func(ctx context.Context) []float64 {
-			return laps(func() {
-				add(1)
-				load.Check(store.View(ctx, func(v ledger.View) error {
-					page, err := v.Events(workerID, ledger.EventQuery{After: after, Limit: 500})
-					after = (after + 7919) % max(page.Newest-500, 1) // all over the history
-					return err
-				}))
-			})[:1]
-		}}
-	}
-	got := compare(ctx, r.plan(1000, 30, 10), history(fewEvents), history(r.samples(manyEvents, 2*fewEvents)))
-	return []row{versus("P14", "append an event to 1 M and read a page of 500", "with 10 k", unitMS, got[1][0],
-		got[0][0])}
-}
-
-func (r *rig) openLedger(ctx context.Context) *sqlite.Store {
-	store := load.Must(sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(r.newDir(), "ledger.db")}))
-	r.later(store.Close)
-	return store
 }
 
 // worker is an agent that has a work item with which it goes on turn after turn.
@@ -118,7 +67,9 @@ const workerID = "worker"
 
 // openWorker makes a worker that has completed some items, and begins its first turn.
 func (r *rig) openWorker(ctx context.Context, completed int) *worker {
-	w := &worker{store: r.openLedger(ctx)}
+	store := load.Must(sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(r.newDir(), "ledger.db")}))
+	r.later(store.Close)
+	w := &worker{store: store}
 	w.steps = scheduler.New(w.store, scheduler.Options{Owner: "bench", Now: time.Now})
 	load.Must(w.steps.Create(ctx, scheduler.NewAgent{ID: workerID}))
 	w.ask(ctx) // no tick comes while a turn runs
@@ -170,8 +121,8 @@ func (w *worker) began(ctx context.Context) {
 	load.Check(w.steps.Began(ctx, w.open.ID, scheduler.Sent{Prompt: []byte(`{}`), Digest: "digest"}))
 }
 
-// goOn ends a turn that changed the item, and times what follows it: all, the claim of the next turn, and what its
-// prompt is made of.
+// goOn ends a turn that changed the item, and times what follows it: all, the claim of the next turn, what its
+// prompt is made of, and its newest events.
 func (w *worker) goOn(ctx context.Context) []float64 {
 	if w.turns++; w.turns%50 == 0 {
 		w.ask(ctx)
@@ -185,9 +136,14 @@ func (w *worker) goOn(ctx context.Context) []float64 {
 			load.Failf("after its turn the agent has %q to do, want the work item %s", c.Message.ID, w.item)
 		}
 	})
-	read := laps(func() { w.read(ctx) })
+	reads := laps(func() { w.read(ctx) }, func() {
+		load.Check(w.store.View(ctx, func(v ledger.View) error {
+			_, err := v.Events(workerID, ledger.EventQuery{Limit: 50, Descending: true})
+			return err
+		}))
+	})
 	w.began(ctx)
-	return []float64{between[0], between[2], read[0]}
+	return []float64{between[0], between[2], reads[1], reads[2]}
 }
 
 func (w *worker) settle(ctx context.Context) {

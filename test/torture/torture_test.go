@@ -23,7 +23,7 @@ func TestTorture(t *testing.T) {
 	tests := [][]string{
 		{"-kind", kindRuns, "-rounds", "120", "-workers", "3", "-seed", random},
 		{"-kind", kindAgents, "-rounds", "40", "-workers", "3", "-seed", random},
-		{"-kind", kindEndurance, "-rounds", "1", "-messages", "200", "-seed", random},
+		{"-kind", kindEndurance, "-rounds", "1", "-messages", "100", "-seed", random},
 	}
 	if testing.Short() {
 		tests = [][]string{

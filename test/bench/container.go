@@ -97,8 +97,8 @@ func (r *rig) holonRun(ctx context.Context) []float64 {
 func (r *rig) command(ctx context.Context, dir, name string, args ...string) []float64 {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
-	cmd.Env = append(r.environment(), "PATH="+os.Getenv("PATH"), "HOME="+r.dir, "HOLON_HOME="+filepath.Join(r.dir, "home"),
-		"DOCKER_HOST="+r.opts.docker)
+	cmd.Env = append(r.environment(), "PATH="+os.Getenv("PATH"), "HOME="+r.dir,
+		"HOLON_HOME="+filepath.Join(r.dir, "home"), "DOCKER_HOST="+r.opts.docker)
 	return laps(func() {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			load.Failf("%s: %w\n%s", name, err, out)
@@ -172,7 +172,7 @@ func measureFleet(ctx context.Context, r *rig) []row {
 }
 
 // measureLaunch launches a fleet, whose containers have a label, and looks at it while it has nothing to do.
-func (r *rig) measureLaunch(ctx context.Context, n int, mark string, launch func(ctx context.Context, i int)) (f fleet) {
+func (r *rig) measureLaunch(ctx context.Context, n int, mark string, launch func(context.Context, int)) (f fleet) {
 	r.later(func() error { return r.daemon.removeLabelled(mark) })
 	_, took := parallel(ctx, n, 4, launch)
 	f.rate = float64(n) / took.Seconds()

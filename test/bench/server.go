@@ -118,7 +118,8 @@ func deltas(n int) string { return fmt.Sprint("openai/fake-", n) }
 
 // do sends a request and returns the answer to it, which must be good.
 func (s *server) do(ctx context.Context, method, path string, body any) *http.Response {
-	req := load.Must(http.NewRequestWithContext(ctx, method, s.base+path, bytes.NewReader(load.Must(json.Marshal(body)))))
+	data := load.Must(json.Marshal(body))
+	req := load.Must(http.NewRequestWithContext(ctx, method, s.base+path, bytes.NewReader(data)))
 	req.Header.Set("Content-Type", "application/json")
 	if s.token != "" {
 		req.Header.Set("Authorization", "Bearer "+s.token)

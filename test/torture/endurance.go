@@ -23,8 +23,8 @@ const (
 	sleepWatch  = 30 * time.Millisecond // for each message: how long the sleeping agents are watched
 )
 
-// playEndurance lets many agents work for a while: messages of every kind arrive at a steady rate, the daemon is stopped
-// and killed in between, and at the end all agents sleep. It reports what that cost.
+// playEndurance lets many agents work for a while: messages of every kind arrive at a steady rate, the daemon is
+// stopped and killed in between, and at the end all agents sleep. It reports what that cost.
 func playEndurance(ctx context.Context, r *round) {
 	w := r.newWorld(ctx, manyAgents, "HOLON_IDLE_PAUSE=3s", fmt.Sprint("HOLON_MAX_CONTAINERS=", manyAgents))
 	empty := w.restart(ctx, 0) // in good order, so that the ledger is one file
@@ -46,6 +46,7 @@ func playEndurance(ctx context.Context, r *round) {
 	w.asleep(ctx, time.Duration(r.lab.messages)*sleepWatch)
 	size := w.restart(ctx, 0)
 	r.note("ledger, bytes for each message", "%d (%d in all)", (size-empty)/int64(messages), size)
+	w.guard(func() { w.answers(ctx) })
 	w.end(ctx)
 }
 

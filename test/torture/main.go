@@ -198,7 +198,8 @@ func (t *tally) replay(r *round) string {
 			kind = v.kind
 		}
 	}
-	command := fmt.Sprintf("go run ./test/torture -kind %s -seed %d -first %d -rounds 1 -again 20", kind, t.seed, r.number)
+	command := fmt.Sprintf("go run ./test/torture -kind %s -seed %d -first %d -rounds 1 -again 20", kind, t.seed,
+		r.number)
 	if len(t.only) > 0 {
 		command += " -only " + strings.Join(t.only, ",")
 	}

@@ -26,7 +26,7 @@ func closeAll(t *testing.T, dir string) {
 }
 
 // A session starts again in directories that the agent closed, its home too.
-func TestClosedSession(t *testing.T) {
+func TestUserClosedSession(t *testing.T) {
 	s := &Session{cfg: Config{Dir: t.TempDir(), Files: Files{AgentHome: filepath.Join(t.TempDir(), "home")}}}
 	mkdir(t, s.cfg.AgentHome)
 	for range 2 {

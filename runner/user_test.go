@@ -17,7 +17,7 @@ type boxed struct{ engine.Engine }
 
 func (boxed) Path(_ []engine.Mount, target string) string { return target }
 
-func TestRunAs(t *testing.T) {
+func TestUserRunAs(t *testing.T) {
 	open, err := local.New(local.Options{Dir: filepath.Join(t.TempDir(), "local")})
 	if err != nil {
 		t.Fatal(err)

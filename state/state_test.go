@@ -82,7 +82,7 @@ func checkHome(t *testing.T, h state.Home, want string) {
 	}
 }
 
-func TestHomeWithoutPermission(t *testing.T) {
+func TestUserHomeWithoutPermission(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("permissions don't bind root")
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // A tree in which folders deny even their owner is removed.
-func TestRemoveAll(t *testing.T) {
+func TestUserRemoveAll(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "session")
 	err := os.MkdirAll(filepath.Join(dir, "a/b/c"), 0o700)
 	if err == nil {

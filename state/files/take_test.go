@@ -97,7 +97,7 @@ func TestBeat(t *testing.T) {
 }
 
 // Files that a crash left half made are found and removed; those of live processes are not.
-func TestLeftovers(t *testing.T) {
+func TestUserLeftovers(t *testing.T) {
 	runs, home := newRuns(t)
 	run := create(t, runs, files.NewRun{ID: state.NewRunID()})
 	dir := home.RunsDir()

@@ -9,14 +9,14 @@ import (
 
 	"holon/state"
 	"holon/state/ledger"
-	"holon/test/ledgertest"
+	"holon/test/memory"
 )
 
 // A backup is made while others write, through the store or as another
 // process would, and what is restored goes on under another epoch.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
-	dir := ledgertest.Dir(t)
+	dir := memory.Dir(t)
 	path := filepath.Join(dir, "ledger.db")
 	s := openAt(t, path)
 	defer s.Close()
@@ -98,7 +98,7 @@ func TestBackupAndRestore(t *testing.T) {
 
 func TestBackupOfAClosedLedger(t *testing.T) {
 	t.Parallel()
-	dir := ledgertest.Dir(t)
+	dir := memory.Dir(t)
 	path := filepath.Join(dir, "ledger.db")
 	s := openAt(t, path)
 	appendTo(t, s, 3)
@@ -119,7 +119,7 @@ func TestBackupOfAClosedLedger(t *testing.T) {
 
 func TestBackupRefusals(t *testing.T) {
 	t.Parallel()
-	dir := ledgertest.Dir(t)
+	dir := memory.Dir(t)
 	path := filepath.Join(dir, "ledger.db")
 	to := filepath.Join(dir, "copy")
 	if err := Backup(t.Context(), path, to); !state.IsCode(err, ledger.CodeUnreadable) {

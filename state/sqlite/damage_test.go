@@ -13,7 +13,7 @@ import (
 
 	"holon/state"
 	"holon/state/ledger"
-	"holon/test/ledgertest"
+	"holon/test/memory"
 )
 
 // dataTables have a record as JSON.
@@ -185,7 +185,7 @@ func TestFull(t *testing.T) {
 // The same with a disk that is really full.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	dir := ledgertest.Dir(t)
+	dir := memory.Dir(t)
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
 		t.Skip("no small disk can be mounted: ", err)
 	}

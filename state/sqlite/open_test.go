@@ -14,7 +14,7 @@ import (
 
 	"holon/state"
 	"holon/state/ledger"
-	"holon/test/ledgertest"
+	"holon/test/memory"
 )
 
 func TestLock(t *testing.T) {
@@ -38,7 +38,7 @@ func TestLock(t *testing.T) {
 
 func TestFilesAreTheOwnersAlone(t *testing.T) {
 	t.Parallel()
-	dir := ledgertest.Dir(t)
+	dir := memory.Dir(t)
 	s := openAt(t, filepath.Join(dir, "led ger?#%.db")) // a name that a URI would take apart
 	defer s.Close()
 	appendTo(t, s, 1)

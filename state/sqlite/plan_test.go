@@ -12,6 +12,7 @@ import (
 
 	"holon/state/ledger"
 	"holon/test/ledgertest"
+	"holon/test/memory"
 )
 
 // noted is a store whose statements are written down when it is closed.
@@ -69,7 +70,7 @@ func statements(t *testing.T) []string {
 // newPath is where the ledger of a test may be.
 func newPath(t testing.TB) string {
 	t.Helper()
-	return filepath.Join(ledgertest.Dir(t), "ledger.db")
+	return filepath.Join(memory.Dir(t), "ledger.db")
 }
 
 func openAt(t testing.TB, path string) *Store {

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"holon/test/memory"
 )
 
 // Run executes a program in dir with an isolated git configuration.
@@ -158,15 +158,9 @@ func paste(t testing.TB, dir string, entries []entry) {
 // Isolate keeps the machine's git configuration out of all tests of a binary, whose TestMain calls it. What they make
 // lies in memory where it can: on a disk, git waits at every commit for what no test needs to survive.
 func Isolate() {
-	env := map[string]string{"GIT_CONFIG_GLOBAL": os.DevNull, "GIT_CONFIG_NOSYSTEM": "1",
-		"XDG_CONFIG_HOME": os.DevNull}
-	const memory, enough = "/dev/shm", 1 << 30
-	var st unix.Statfs_t
-	if unix.Access(memory, unix.W_OK) == nil && unix.Statfs(memory, &st) == nil &&
-		st.Bavail*uint64(st.Bsize) >= enough && st.Flags&unix.ST_NOEXEC == 0 {
-		env["TMPDIR"] = memory
-	}
-	for name, value := range env {
+	memory.Use()
+	for name, value := range map[string]string{"GIT_CONFIG_GLOBAL": os.DevNull, "GIT_CONFIG_NOSYSTEM": "1",
+		"XDG_CONFIG_HOME": os.DevNull} {
 		if err := os.Setenv(name, value); err != nil {
 			panic(err)
 		}

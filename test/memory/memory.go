@@ -10,18 +10,19 @@ import (
 )
 
 const (
-	dir    = "/dev/shm"
+	shared = "/dev/shm"
 	enough = 1 << 30 // bytes
 )
 
-// Use makes dir the place of temporary files of this process and those that it starts, where there is enough room.
-// A TestMain calls it.
+// Use puts the temporary files of this process and of those that it starts into memory, where there is enough room and
+// programs can run. A TestMain calls it.
 func Use() {
 	var st unix.Statfs_t
-	if unix.Access(dir, unix.W_OK) != nil || unix.Statfs(dir, &st) != nil || st.Bavail*uint64(st.Bsize) < enough {
+	if unix.Access(shared, unix.W_OK) != nil || unix.Statfs(shared, &st) != nil ||
+		st.Bavail*uint64(st.Bsize) < enough || st.Flags&unix.ST_NOEXEC != 0 {
 		return
 	}
-	if err := os.Setenv("TMPDIR", dir); err != nil {
+	if err := os.Setenv("TMPDIR", shared); err != nil {
 		panic(err)
 	}
 }

@@ -14,11 +14,11 @@ import (
 	"holon/state"
 	"holon/state/ledger"
 	"holon/state/sqlite"
-	"holon/test/ledgertest"
+	"holon/test/memory"
 )
 
 // failer is what a test is to the world: *testing.T and *rapid.T.
-type failer = ledgertest.Test
+type failer = memory.Test
 
 // world is a runtime with everything around it that a crash leaves behind: the
 // ledger's file, the containers and the clock.
@@ -60,7 +60,7 @@ type turn struct {
 var agents = []string{"alpha", "beta"}
 
 // newWorld is a world whose ledger need not outlive the machine.
-func newWorld(t failer) *world { return newWorldIn(t, ledgertest.Dir(t)) }
+func newWorld(t failer) *world { return newWorldIn(t, memory.Dir(t)) }
 
 func newWorldIn(t failer, dir string) *world {
 	w := &world{

@@ -18,7 +18,7 @@ import (
 	"holon/runner/hosttools"
 	"holon/state/ledger"
 	"holon/state/sqlite"
-	"holon/test/ledgertest"
+	"holon/test/memory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -36,7 +36,7 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	store, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(ledgertest.Dir(t), "ledger.db")})
+	store, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(memory.Dir(t), "ledger.db")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package ledgertest
+package memory
 
 import "os"
 
@@ -15,7 +15,7 @@ type Test interface {
 // A test of what the end of the machine leaves needs a real disk, which t.TempDir has.
 func Dir(t Test) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "holon-test-")
+	dir, err := os.MkdirTemp(shared, "holon-test-")
 	if err != nil { // there is no such place, or this user may not write to it
 		dir, err = os.MkdirTemp("", "holon-test-")
 	}

@@ -17,6 +17,7 @@ import (
 )
 
 func TestAccessCheck(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name   string
 		access control.Access
@@ -78,6 +79,7 @@ func TestAccessCheck(t *testing.T) {
 }
 
 func TestTokenFiles(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "token")
 	first, err := control.KeepToken(path)
@@ -111,6 +113,7 @@ func TestTokenFiles(t *testing.T) {
 
 // A client without access over TCP learns nothing, not even which paths exist.
 func TestGuard(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, control.Access{Mode: control.ModeTunnel, Listen: "127.0.0.1:0", Token: token,
 		Advertise: "https://holon.example.org/"})
 	d := r.described()
@@ -164,6 +167,7 @@ func TestGuard(t *testing.T) {
 
 // Without authentication, messages of the operator have the operator's authority, and messages from outside have none.
 func TestDisabledAuthentication(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, control.Access{Mode: control.ModeLocal, Listen: "127.0.0.1:0",
 		Auth: "disabled"})
 	d := r.described()
@@ -191,6 +195,7 @@ func TestDisabledAuthentication(t *testing.T) {
 }
 
 func TestListen(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, control.Access{})
 	for path, mode := range map[string]os.FileMode{r.socket: os.ModeSocket | 0o600,
 		filepath.Dir(r.socket): os.ModeDir | 0o700} {

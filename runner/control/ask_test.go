@@ -1,12 +1,14 @@
 package control_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -23,27 +25,35 @@ type described struct {
 	paths   *chi.Mux
 }
 
+// documents are those that were read, by their text: to read one takes longer than most tests.
+var documents sync.Map
+
 func (r *rig) described() *described {
 	r.t.Helper()
-	c := r.client()
-	text := must(c.OpenAPI(r.t.Context()))(r.t)
+	text := must(r.client().OpenAPI(r.t.Context()))(r.t)
+	read, _ := documents.LoadOrStore(string(text), sync.OnceValues(func() (*described, error) { return describe(text) }))
+	d, err := read.(func() (*described, error))()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return d
+}
+
+func describe(text []byte) (*described, error) {
 	d := &described{paths: chi.NewRouter()}
 	var err error
 	if d.schemas, err = schema.Parse(text); err != nil {
-		r.t.Fatal(err)
+		return nil, err
 	}
 	if d.doc, err = openapi3.NewLoader().LoadFromData(text); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := d.doc.Validate(r.t.Context()); err != nil {
-		r.t.Fatal(err)
+		return nil, err
 	}
 	for path, item := range d.doc.Paths.Map() {
 		for method := range item.Operations() {
 			d.paths.MethodFunc(method, path, http.NotFound)
 		}
 	}
-	return d
+	return d, d.doc.Validate(context.Background())
 }
 
 // request is one that a test makes.
@@ -157,14 +167,9 @@ func get(path string) request { return request{method: "GET", path: path} }
 
 func (a answer) is(t *testing.T, what string, status int, code, param string) {
 	t.Helper()
-	switch {
-	case a.status != status:
-		t.Errorf("%s: a.status = %d, want %d", what, a.status, status)
-	case string(a.failure.Code) != code:
-		t.Errorf("%s: string(a.failure.Code) = %q, want %q", what, string(a.failure.Code), code)
-	case a.failure.Param != param:
-		t.Errorf("%s: a.failure.Param = %q, want %q", what, a.failure.Param, param)
-	}
+	equal(t, what+": status", a.status, status)
+	equal(t, what+": code", string(a.failure.Code), code)
+	equal(t, what+": param", a.failure.Param, param)
 	if code != "" && a.failure.Hint == "" && !strings.HasPrefix(code, "invalid_message") && code != "not_found" &&
 		code != "trigger_unknown" {
 		t.Errorf("%s: no remedy: %+v", what, a.failure)

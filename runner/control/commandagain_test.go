@@ -12,6 +12,7 @@ import (
 // A command to resume that comes again after a later stop, also to another process, leaves the agent stopped. A new one
 // starts it; one to an agent that is not stopped does nothing, and one that was removed cannot be resumed.
 func TestResumeThread(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, tcp())
 	d := r.described()
 	resume := func(id, want string) {
@@ -47,6 +48,7 @@ func TestResumeThread(t *testing.T) {
 
 // A refusal is not remembered: the same command is carried out when it can be.
 func TestARefusedCommandCanComeAgain(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, tcp())
 	d := r.described()
 	const body = `{"command_id":"c","text":"Look."}`
@@ -62,6 +64,7 @@ func TestARefusedCommandCanComeAgain(t *testing.T) {
 
 // Of the same command at the same moment one is carried out, and all are given its answer.
 func TestTheSameCommandAtOnce(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, tcp())
 	d := r.described()
 	r.pause()

@@ -26,6 +26,7 @@ func (r *rig) commanded(d *described, name, body string) (answer wire.CommandAns
 
 // Interrupting a turn never ends the one after it.
 func TestALateInterruptEndsNoOtherTurn(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, tcp())
 	d := r.described()
 	must(r.client().Prompt(t.Context(), "", wire.Prompt{Text: "One."}, ""))(t)
@@ -70,6 +71,7 @@ func TestALateInterruptEndsNoOtherTurn(t *testing.T) {
 
 // A refusal has one of the codes of the standard.
 func TestCommandsAreRefusedWithTheWordsOfTheStandard(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, tcp())
 	d := r.described()
 	for _, c := range []struct {
@@ -131,28 +133,4 @@ func TestCommandsAreRefusedWithTheWordsOfTheStandard(t *testing.T) {
 	}
 	r.ask(d, post("/runtime/commands/submit_turn", `{"command_id":"b","text":"x"}`)).is(t, "a turn of a stopped agent",
 		409, "stopped", "agent_id")
-}
-
-// Every command is either carried out or refused as its capability says.
-func TestCapabilitiesAreTrue(t *testing.T) {
-	r := newRig(t, control.Limits{}, tcp())
-	d := r.described()
-	var all []wire.Capability
-	if err := json.Unmarshal(r.commanded(d, "get_capabilities", `{"command_id":"a"}`).Result, &all); err != nil {
-		t.Fatal(err)
-	}
-	if want := 42 + 8; len(all) != want {
-		t.Errorf("%d commands, want %d", len(all), want)
-	}
-	seen := map[string]bool{}
-	for _, c := range all {
-		if seen[c.Command] || c.Supported != (c.Reason == "") {
-			t.Errorf("%+v is listed twice, or has no reason", c)
-		}
-		seen[c.Command] = true
-		a := r.ask(d, post("/runtime/commands/"+c.Command, `{"command_id":"a","text":"x"}`))
-		if refused := a.status == 501; refused == c.Supported {
-			t.Errorf("%s answers %d %s, and its capability is %v", c.Command, a.status, a.body, c.Supported)
-		}
-	}
 }

@@ -317,6 +317,7 @@ var tableRow = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (supported|unsupport
 // Every one of the 42 commands is in the documentation's table, with the status and the reason that get_capabilities
 // tells, and does what these say.
 func TestTheCommandsOfTheStandard(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../docs/reference/read-models.md")
 	if err != nil {
 		t.Fatal(err)
@@ -343,8 +344,7 @@ func TestTheCommandsOfTheStandard(t *testing.T) {
 			t.Errorf("%s is %s (%s) in the table, and %+v in get_capabilities", name, status, note, c)
 		}
 		if status == "unsupported" {
-			r.refuses(d, name, note)
-			continue
+			continue // it is refused below
 		}
 		c, ok := cases[name]
 		if !ok {
@@ -353,9 +353,14 @@ func TestTheCommandsOfTheStandard(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) { c.test(t, name) })
 	}
-	for _, c := range told { // also those that the standard forgot
-		if _, ok := cases[c.Command]; ok != c.Supported {
-			t.Errorf("%+v, and there is a test that it is carried out: %v", c, ok)
+	equal(t, "commands, with those that the standard forgot", len(told), 42+8)
+	seen := map[string]bool{}
+	for _, c := range told {
+		if _, ok := cases[c.Command]; ok != c.Supported || seen[c.Command] || c.Supported != (c.Reason == "") {
+			t.Errorf("%+v is tested to be carried out: %v, is listed twice: %v, or has no reason", c, ok, seen[c.Command])
+		}
+		if seen[c.Command] = true; !c.Supported {
+			r.refuses(d, c.Command, c.Reason)
 		}
 	}
 	for name := range cases {
@@ -379,6 +384,7 @@ func (r *rig) refuses(d *described, name, why string) {
 
 // test carries a command out, then sends it again, also to another process, and with its id for something else.
 func (c carried) test(t *testing.T, name string) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, tcp())
 	d := r.described()
 	body := `{"command_id":"c1"` + c.prepare(r) + `}`

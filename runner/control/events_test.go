@@ -14,6 +14,7 @@ import (
 
 // Pages of large texts end early and leave nothing out, in either direction.
 func TestLargePages(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, control.Access{})
 	c := r.client()
 	for i := range 8 {
@@ -68,6 +69,7 @@ func TestLargePages(t *testing.T) {
 
 // A filter by level leaves out what is less important, also while it streams.
 func TestLevels(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, control.Access{})
 	c := r.client()
 	for range 3 {
@@ -96,52 +98,5 @@ func TestLevels(t *testing.T) {
 	}
 	if results != 3 {
 		t.Errorf("%d results", results)
-	}
-}
-
-// The time from a prompt to its event at a follower.
-func BenchmarkPromptToEvent(b *testing.B) {
-	r := newRig(b, control.Limits{}, control.Access{})
-	c := r.client()
-	seen := make(chan string)
-	go func() {
-		for item, err := range c.Follow(b.Context(), "main", client.Follow{}) {
-			if err != nil {
-				close(seen)
-				return
-			}
-			if item.Event.Payload.Message != nil {
-				seen <- item.Event.Provenance.MessageID
-			}
-		}
-	}()
-	for b.Loop() {
-		p := must(c.Prompt(b.Context(), "main", wire.Prompt{Text: "x"}, ""))(b)
-		if id := <-seen; id != p.MessageID {
-			b.Fatalf("%s after %s", id, p.MessageID)
-		}
-		b.StopTimer()
-		r.turn("main", "y")
-		b.StartTimer()
-	}
-	b.StopTimer()
-	r.stop()
-	for range seen {
-	}
-}
-
-// A snapshot of an agent that changes in between, with one request only.
-func BenchmarkState(b *testing.B) {
-	r := newRig(b, control.Limits{}, control.Access{})
-	c := r.client()
-	for range 20 {
-		must(c.Prompt(b.Context(), "main", wire.Prompt{Text: "x"}, ""))(b)
-		r.turn("main", "y")
-	}
-	for b.Loop() {
-		must(c.State(b.Context(), "main"))(b)
-		b.StopTimer()
-		r.say("main", "x", "")
-		b.StartTimer()
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 // A request with a field that its sender may not set is refused with the name of the field, and changes nothing.
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, tcp())
 	d := r.described()
 	deep := strings.Repeat("[", 300) + strings.Repeat("]", 300)
@@ -131,6 +132,7 @@ func TestBadInput(t *testing.T) {
 
 // An accepted message is in the ledger as it was sent, with the authority of the route that it took.
 func TestProvenance(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, tcp())
 	d := r.described()
 	for _, tc := range []struct {
@@ -184,6 +186,7 @@ func TestProvenance(t *testing.T) {
 
 // The same key is another one for those who come another way.
 func TestKeysOfOneWayAreNotThoseOfAnother(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, tcp())
 	d := r.described()
 	ids := make(map[string]bool)
@@ -206,6 +209,7 @@ func TestKeysOfOneWayAreNotThoseOfAnother(t *testing.T) {
 // A trigger's URL is told when asked for, wakes the agent without a bearer, and is in no
 // log, metric, event or view.
 func TestTriggers(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, tcp())
 	r.host.info.HTTPAddr = r.addr
 	d := r.described()
@@ -215,14 +219,10 @@ func TestTriggers(t *testing.T) {
 	if !strings.HasPrefix(made.TriggerURL, "http://"+r.addr+"/callbacks/wake/") || len(secret) < 43 {
 		t.Fatalf("trigger %+v", made)
 	}
-	switch again := must(c.Trigger(ctx, ""))(t); {
-	case again.TriggerURL != made.TriggerURL:
-		t.Errorf("asked again: again.TriggerURL = %q, want %q", again.TriggerURL, made.TriggerURL)
-	case again.Trigger.ID != made.Trigger.ID:
-		t.Errorf("asked again: again.Trigger.ID = %q, want %q", again.Trigger.ID, made.Trigger.ID)
-	case again.Hint != "":
-		t.Errorf(`asked again: again.Hint = %q, want ""`, again.Hint)
-	}
+	again := must(c.Trigger(ctx, ""))(t)
+	equal(t, "asked again: again.TriggerURL", again.TriggerURL, made.TriggerURL)
+	equal(t, "asked again: again.Trigger.ID", again.Trigger.ID, made.Trigger.ID)
+	equal(t, "asked again: again.Hint", again.Hint, "")
 	call := func(path, body, kind string) answer {
 		return r.ask(d, request{method: "POST", path: path, body: body, tcp: true, host: "tunnel.example.org",
 			header: map[string]string{"Authorization": "", "Content-Type": kind}})
@@ -288,6 +288,7 @@ func TestTriggers(t *testing.T) {
 // Each capability has a budget of its own for what comes to it, and so has each
 // webhook. A webhook takes only JSON that is declared as such, a trigger takes any body.
 func TestDeliveriesHaveABudget(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{Deliveries: 5, Delivered: 3000}, tcp())
 	r.host.info.HTTPAddr = r.addr
 	d, c := r.described(), r.client()

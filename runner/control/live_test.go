@@ -19,6 +19,7 @@ import (
 
 // A reader gets what the agent writes in the turn of its message, from the beginning, and nothing of other turns.
 func TestLive(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, tcp())
 	say := func(turn, message, item, text string) {
 		w := r.host.board.Writer("main", turn, message, nil)
@@ -63,6 +64,7 @@ func TestLive(t *testing.T) {
 
 // A reader whose cursor is not followed by an event is told where it goes on, once, by a page and by a stream.
 func TestGapsOfTheRecord(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, tcp())
 	newest := r.say("main", "one", "")
 	if _, err := r.store.Prune(t.Context(), ledger.Retention{MaxEvents: 2}, time.Now(), 1000); err != nil {
@@ -92,6 +94,7 @@ func TestGapsOfTheRecord(t *testing.T) {
 
 // A stream of the record has each event once, from where its reader was, and goes on with what is recorded.
 func TestStreamOfRecord(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, tcp())
 	const path = "/runtime/events?agent_id=main&after="
 	next := func(in *reader, want int64) {

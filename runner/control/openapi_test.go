@@ -83,6 +83,7 @@ func does[Q, A any]() [2]reflect.Type {
 
 // The document describes the Go types of all bodies.
 func TestTypesAreThoseOfTheDocument(t *testing.T) {
+	t.Parallel()
 	doc := document(t)
 	c := comparison{t, make(map[string]bool)}
 	const media = "application/json"

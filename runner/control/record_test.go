@@ -14,6 +14,7 @@ import (
 
 // Every read model is there, and knows the record to its end.
 func TestReadModelsAreOfTheWholeRecord(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, tcp())
 	d := r.described()
 	for range 2 {
@@ -38,6 +39,7 @@ func TestReadModelsAreOfTheWholeRecord(t *testing.T) {
 
 // A cut of the record stays what it was, whatever happens later.
 func TestAnExportOfACutStaysTheSame(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, tcp())
 	d := r.described()
 	c, ctx := r.client(), t.Context()
@@ -67,4 +69,7 @@ func TestAnExportOfACutStaysTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.ask(d, get("/runtime/export/review?through=1")).is(t, "a cut that is gone", 400, "invalid_value", "through")
+	r.ask(d, post("/runtime/commands/export_replay", `{"command_id":"a","through":1}`)).
+		is(t, "a cut that is gone", 400, "invalid", "through")
+	equal(t, "status of the cut at the end", r.ask(d, get(fmt.Sprint("/runtime/export/evidence?through=", r.newest()))).status, 200)
 }

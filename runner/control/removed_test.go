@@ -48,6 +48,7 @@ func (r *rig) removedAgent() (ids map[string]string) {
 // A command that would change an agent that was removed is refused alike, whatever it names, also what is not there and
 // what would need no change. What only reads it is carried out.
 func TestCommandsOfARemovedAgent(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, tcp())
 	d, ids := r.described(), r.removedAgent()
 	for _, c := range []struct{ name, fields string }{
@@ -73,6 +74,7 @@ func TestCommandsOfARemovedAgent(t *testing.T) {
 
 // Removing an agent ends its tasks and its container; a dry run does not.
 func TestRemovingRetires(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, tcp())
 	c := r.client()
 	createWorker(t, r, c)
@@ -88,6 +90,7 @@ func TestRemovingRetires(t *testing.T) {
 
 // A route that would change an agent that was removed refuses it alike, whatever it names.
 func TestRoutesOfARemovedAgent(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, tcp())
 	d, ids := r.described(), r.removedAgent()
 	ask := func(method, path, body string) {

@@ -8,18 +8,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"holon/runner/agent/view"
 	"holon/runner/control"
 	"holon/runner/control/wire"
-	"holon/state/ledger"
 	"holon/state/sqlite"
 )
 
 // A reader that comes back after a backup was restored is told which of its events are no more, and gets what came in
 // their place. One that has read nothing else than the backup had goes on.
 func TestReadersOfARestoredLedger(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, tcp())
 	backup := filepath.Join(t.TempDir(), "backup.db")
 	r.say("main", "kept", "")
@@ -110,24 +109,5 @@ func (r *rig) recordStream(query string, through int64) string {
 		if slices.Contains(lines, last) {
 			return strings.Join(told, "\n\n")
 		}
-	}
-}
-
-// A cut at an event that retention took is refused: it would be another document than it was.
-func TestACutThatRetentionTookIsRefused(t *testing.T) {
-	r := newRig(t, control.Limits{}, tcp())
-	d := r.described()
-	for range 10 {
-		r.say("main", "Look.", "")
-	}
-	if _, err := r.store.Prune(t.Context(), ledger.Retention{MaxEvents: 4}, time.Now(), 1000); err != nil {
-		t.Fatal(err)
-	}
-	newest := r.newest()
-	r.ask(d, get("/runtime/export/evidence?through=2")).is(t, "a cut that is gone", 400, "invalid_value", "through")
-	r.ask(d, post("/runtime/commands/export_replay", `{"command_id":"a","through":2}`)).
-		is(t, "a cut that is gone", 400, "invalid", "through")
-	if a := r.ask(d, get(fmt.Sprintf("/runtime/export/evidence?through=%d", newest))); a.status != 200 {
-		t.Errorf("the cut at %d is answered %d %s", newest, a.status, a.body)
 	}
 }

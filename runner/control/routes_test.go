@@ -1,57 +1,25 @@
 package control
 
 import (
-	"context"
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/go-chi/chi/v5"
 
-	"holon/responses/tasks"
-	"holon/runner/agent/live"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
-	"holon/state/ledger"
 )
 
 // still is a host that has nothing but its name.
-type still struct{}
+type still struct{ Host }
 
-func (still) CreateAgent(context.Context, string, string) (ledger.Agent, error) {
-	return ledger.Agent{}, nil
-}
-func (still) Prompt(context.Context, string, string) (json.RawMessage, error) { return nil, nil }
-func (still) CheckModel(string, bool) error                                   { return nil }
-func (still) CheckImage(context.Context, string) error                        { return nil }
-func (still) Models(context.Context) (view.Models, error)                     { return view.Models{}, nil }
-func (still) Live(string, string, int) (live.Message, <-chan struct{}) {
-	return live.Message{}, nil
-}
-func (still) StartTask(context.Context, scheduler.NewTask) (ledger.Task, error) {
-	return ledger.Task{}, nil
-}
-func (still) TaskInput(context.Context, string, string, tasks.Input) (tasks.InputResult, error) {
-	return tasks.InputResult{}, nil
-}
-func (still) StopTask(context.Context, string, string, bool) (tasks.StopResult, error) {
-	return tasks.StopResult{}, nil
-}
-func (still) StopTasks(context.Context, string) error { return nil }
-
-func (still) Retire(context.Context, string) {}
-func (still) TaskOutput(context.Context, string, string, time.Duration, int) (view.TaskOutput, error) {
-	return view.TaskOutput{}, nil
-}
 func (still) Info() view.RuntimeInfo {
 	return view.RuntimeInfo{Version: "test"}
 }
-func (still) Shutdown() {}
 
 var _ Steps = (*scheduler.Scheduler)(nil)
 
@@ -70,6 +38,7 @@ func document(t *testing.T) *openapi3.T {
 }
 
 func TestTheDocumentIsValid(t *testing.T) {
+	t.Parallel()
 	doc := document(t)
 	if err := doc.Validate(t.Context()); err != nil {
 		t.Error(err)
@@ -81,6 +50,7 @@ func TestTheDocumentIsValid(t *testing.T) {
 
 // The handler has the routes that the document describes, and no others.
 func TestEveryRouteIsDescribed(t *testing.T) {
+	t.Parallel()
 	var have, want []string
 	err := chi.Walk(New(Options{Host: still{}}).handler(listener{local: true}).(chi.Routes),
 		func(method, path string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
@@ -119,6 +89,7 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 
 // Every route of version 0.14 that belongs here exists.
 func TestTheSurface(t *testing.T) {
+	t.Parallel()
 	have := make(map[string]bool)
 	for _, r := range New(Options{Host: still{}}).routes() {
 		have[r.method+" "+r.path] = true
@@ -147,6 +118,7 @@ func TestTheSurface(t *testing.T) {
 // A parameter that a path does not have, or that has no value, is refused before anything is done. A path reads the query if and only if the
 // document says that it has parameters.
 func TestUnknownParametersAreRefused(t *testing.T) {
+	t.Parallel()
 	doc := document(t)
 	s := New(Options{Host: still{}})
 	handler := s.handler(listener{local: true})

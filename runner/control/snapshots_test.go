@@ -20,6 +20,7 @@ func newSnapshots(leaders int, patience time.Duration) *snapshots[[]byte] {
 // Requests that come while a snapshot is computed wait for it, unless it began
 // before a revision that they have seen.
 func TestSnapshotsAreShared(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newSnapshots(1, time.Hour)
 		computed := 0
@@ -84,6 +85,7 @@ func TestSnapshotsAreShared(t *testing.T) {
 // A request that cannot be served in time is refused; a snapshot goes on for the
 // others when the request that began it ends.
 func TestSnapshotsAreBounded(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newSnapshots(2, time.Second)
 		leave := make(chan struct{})
@@ -125,6 +127,7 @@ func TestSnapshotsAreBounded(t *testing.T) {
 
 // A panic reaches the request, and the next one is served.
 func TestSnapshotPanics(t *testing.T) {
+	t.Parallel()
 	g := newSnapshots(1, time.Second)
 	func() {
 		defer func() { _ = recover() }()
@@ -141,6 +144,7 @@ func TestSnapshotPanics(t *testing.T) {
 
 // The number of kept snapshots is bounded for any number of keys.
 func TestSnapshotsAreForgotten(t *testing.T) {
+	t.Parallel()
 	g := newSnapshots(1, time.Second)
 	for i := range 10 * maxSnapshots {
 		if _, _, err := g.do(t.Context(), strconv.Itoa(i), 0, func(context.Context) ([]byte, int64, error) {

@@ -66,6 +66,7 @@ func (v *countingView) end() {
 // Two hundred clients that refresh again and again while the agent changes cost
 // at most one snapshot for each change and half second, a few at a time.
 func TestRefreshStorm(t *testing.T) {
+	t.Parallel()
 	var store *counting
 	r := newRig(t, control.Limits{Leaders: 2, Patience: time.Minute}, control.Access{},
 		func(s ledger.Store) ledger.Store {
@@ -114,6 +115,7 @@ func TestRefreshStorm(t *testing.T) {
 
 // No read writes anything.
 func TestReadsWriteNothing(t *testing.T) {
+	t.Parallel()
 	var store *counting
 	r := newRig(t, control.Limits{}, tcp(), func(s ledger.Store) ledger.Store {
 		store = &counting{Store: s}
@@ -156,6 +158,7 @@ func TestReadsWriteNothing(t *testing.T) {
 // A body that does not come is not waited for, and a handler that panics is an
 // answer.
 func TestHostileClients(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{Body: 50 * time.Millisecond}, control.Access{})
 	conn, err := net.Dial("unix", r.socket)
 	if err != nil {

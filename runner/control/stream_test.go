@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"holon/runner/agent/scheduler"
@@ -98,23 +100,18 @@ func (s *reader) control() wire.StreamFrame {
 }
 
 func TestStreamFrames(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{KeepAlive: 20 * time.Millisecond}, control.Access{})
 	d := r.described()
 	first := r.say("main", "one", "")
 	second := r.say("main", "two", "")
 	s := r.stream("/agents/main/events/stream?after_seq="+fmt.Sprint(first), nil)
-	switch f := s.control(); {
-	case f.Type != wire.FrameOpen:
-		t.Errorf("f.Type = %q, want %q", f.Type, wire.FrameOpen)
-	case f.AfterSeq != first:
-		t.Errorf("f.AfterSeq = %d, want %d", f.AfterSeq, first)
-	case f.NewestSeq != second:
-		t.Errorf("f.NewestSeq = %d, want %d", f.NewestSeq, second)
-	case f.OldestSeq != 1:
-		t.Errorf("f.OldestSeq = %d, want 1", f.OldestSeq)
-	case f.Epoch != r.store.Epoch():
-		t.Errorf("f.Epoch = %q, want %q", f.Epoch, r.store.Epoch())
-	}
+	f := s.control()
+	equal(t, "f.Type", f.Type, wire.FrameOpen)
+	equal(t, "f.AfterSeq", f.AfterSeq, first)
+	equal(t, "f.NewestSeq", f.NewestSeq, second)
+	equal(t, "f.OldestSeq", f.OldestSeq, 1)
+	equal(t, "f.Epoch", f.Epoch, r.store.Epoch())
 	lines := s.next()
 	if len(lines) != 2 || lines[0] != fmt.Sprint("id: ", second) {
 		t.Fatalf("event %q", lines)
@@ -124,20 +121,17 @@ func TestStreamFrames(t *testing.T) {
 		t.Error(err)
 	}
 	var e view.EventEnvelope
-	switch err := json.Unmarshal(data, &e); {
-	case err != nil:
+	err := json.Unmarshal(data, &e)
+	if err != nil {
 		t.Errorf("unexpected error: %v", err)
-	case e.EventSeq != second:
-		t.Errorf("e.EventSeq = %d, want %d", e.EventSeq, second)
-	case e.Payload.Message == nil:
-		t.Error("e.Payload.Message = nil, want a value")
-	case e.Payload.Message.Body.Text != "two":
-		t.Errorf(`e.Payload.Message.Body.Text = %q, want "two"`, e.Payload.Message.Body.Text)
-	case e.Display.Summary != "operator: two":
-		t.Errorf(`e.Display.Summary = %q, want "operator: two"`, e.Display.Summary)
-	case e.Provenance.Trust != ledger.TrustedOperator:
-		t.Errorf("e.Provenance.Trust = %q, want %q", e.Provenance.Trust, ledger.TrustedOperator)
 	}
+	equal(t, "e.EventSeq", e.EventSeq, second)
+	if e.Payload.Message == nil {
+		t.Fatal("e.Payload.Message = nil, want a value")
+	}
+	equal(t, "e.Payload.Message.Body.Text", e.Payload.Message.Body.Text, "two")
+	equal(t, "e.Display.Summary", e.Display.Summary, "operator: two")
+	equal(t, "e.Provenance.Trust", e.Provenance.Trust, ledger.TrustedOperator)
 	if quiet := s.next(); quiet[0] != ": nothing new" {
 		t.Errorf("in silence: %q", quiet)
 	}
@@ -165,6 +159,7 @@ func TestStreamFrames(t *testing.T) {
 
 // A cursor that leads nowhere is told so, and the stream goes on from now.
 func TestStreamResets(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, control.Access{})
 	for i := range 10 {
 		r.say("main", fmt.Sprint(i), "")
@@ -198,14 +193,10 @@ func TestStreamResets(t *testing.T) {
 					}
 				}
 			}
-			switch f := s.control(); {
-			case f.Type != wire.FrameReset:
-				t.Errorf("f.Type = %q, want %q", f.Type, wire.FrameReset)
-			case f.Reason != tc.reason:
-				t.Errorf("f.Reason = %q, want %q", f.Reason, tc.reason)
-			case f.AfterSeq != f.NewestSeq:
-				t.Errorf("f.AfterSeq = %d, want %d", f.AfterSeq, f.NewestSeq)
-			}
+			f := s.control()
+			equal(t, "f.Type", f.Type, wire.FrameReset)
+			equal(t, "f.Reason", f.Reason, tc.reason)
+			equal(t, "f.AfterSeq", f.AfterSeq, f.NewestSeq)
 			seq := r.say("main", "next", "")
 			if lines := s.next(); lines[0] != fmt.Sprint("id: ", seq) {
 				t.Errorf("after the reset: %q", lines)
@@ -217,6 +208,7 @@ func TestStreamResets(t *testing.T) {
 // A client that takes a snapshot and follows from there sees every event once, while
 // many write and read.
 func TestSnapshotThenStream(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, control.Access{})
 	const writers, each, readers = 4, 25, 4
 	var writing, reading sync.WaitGroup
@@ -267,6 +259,7 @@ func TestSnapshotThenStream(t *testing.T) {
 // A follower goes on through restarts of the server, without a gap and without
 // seeing anything twice.
 func TestFollowAcrossRestarts(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, control.Access{})
 	c := r.client()
 	const restarts = 3
@@ -317,6 +310,7 @@ func TestFollowAcrossRestarts(t *testing.T) {
 }
 
 func TestFollowGivesUp(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, control.Access{})
 	c := r.client()
 	for _, err := range c.Follow(t.Context(), "nobody", client.Follow{After: -1}) {
@@ -334,18 +328,26 @@ func TestFollowGivesUp(t *testing.T) {
 	if count != 1 {
 		t.Errorf("%d ends", count)
 	}
-	told := 0
-	for range c.Follow(t.Context(), "main", client.Follow{Patience: 2 * time.Second,
-		Away: func(time.Duration) { told++ }}) {
-	}
-	if told != 1 {
-		t.Errorf("it was said %d times that the daemon is away, want once", told)
-	}
+}
+
+// It is said once that the daemon is away.
+func TestFollowTellsThatTheDaemonIsAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := client.Unix(filepath.Join(t.TempDir(), "none.sock"))
+		defer c.Close()
+		told := 0
+		for range c.Follow(t.Context(), "main", client.Follow{Patience: 2 * time.Second,
+			Away: func(time.Duration) { told++ }}) {
+		}
+		equal(t, "how often it is said", told, 1)
+	})
 }
 
 // A reader that takes nothing is cut off; others notice nothing, and neither do
 // writers.
 func TestSlowReader(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{Write: time.Second}, control.Access{})
 	slow := r.stream("/agents/main/events/stream?projection=local_debug&after_seq=0", nil)
 	quick := r.stream("/agents/main/events/stream?projection=local_debug&after_seq=0", nil)
@@ -367,11 +369,9 @@ func TestSlowReader(t *testing.T) {
 		r.say("main", large, "")
 	}
 	d := r.described()
-	for {
-		if a := r.ask(d, get("/metrics")); strings.Contains(a.body, "holon_event_streams_cut_total 1\n") {
-			break
-		}
-	}
+	until(t, "the slow reader is cut off", func() bool {
+		return strings.Contains(r.ask(d, get("/metrics")).body, "holon_event_streams_cut_total 1\n")
+	})
 	if n, err := io.Copy(io.Discard, slow.in); err == nil || n > int64(8*len(large)) {
 		t.Errorf("the slow reader got %d bytes to an end", n)
 	}
@@ -380,6 +380,7 @@ func TestSlowReader(t *testing.T) {
 }
 
 func TestTooManyStreams(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{Streams: 1}, control.Access{})
 	d := r.described()
 	s := r.stream("/agents/main/events/stream", nil)
@@ -390,15 +391,24 @@ func TestTooManyStreams(t *testing.T) {
 		t.Error("it is not said when to come back")
 	}
 	s.body.Close()
-	for {
-		if r.ask(d, get("/agents/main/events/stream?after_seq=x")).status == 400 { // the place is free
-			break
+	until(t, "the place is free", func() bool { return r.ask(d, get("/agents/main/events/stream?after_seq=x")).status == 400 })
+}
+
+// until asks until something is so, which has no event of its own.
+func until(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for ; !so(); time.Sleep(time.Millisecond) {
+		if ctx.Err() != nil {
+			t.Fatal("gave up waiting until " + what)
 		}
 	}
 }
 
 // When the server ends, streams are told, and requests that run are answered.
 func TestShutdown(t *testing.T) {
+	t.Parallel()
 	entered, leave := make(chan struct{}), make(chan struct{})
 	r := newRig(t, control.Limits{}, control.Access{})
 	r.host.prompt = func() { close(entered); <-leave }

@@ -49,6 +49,7 @@ func (h *host) TaskOutput(_ context.Context, _, id string, wait time.Duration, t
 }
 
 func TestTaskRoutes(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, control.Limits{}, tcp())
 	c, ctx := r.client(), t.Context()
 	createWorker(t, r, c)

@@ -19,31 +19,22 @@ func TestErrorsCrossTheWire(t *testing.T) {
 		was := &state.Error{Code: code, Message: "m", Param: "p", Hint: "h", Err: errors.New("cause")}
 		f, status, known := wire.Explain(fmt.Errorf("doing: %w", was))
 		text, err := json.Marshal(f)
-		switch {
-		case err != nil:
+		if err != nil {
 			t.Errorf("%s: unexpected error: %v", code, err)
-		case !known:
-			t.Errorf("%s: %s, %d, %v", code, text, status, err)
-		case f.OK:
-			t.Errorf("%s: f.OK = true, want false", code)
-		case status != wire.Status(code):
-			t.Errorf("%s: status = %d, want %d", code, status, wire.Status(code))
-		case status < 400:
-			t.Errorf("%s: status = %d, want at least 400", code, status)
-		case f.Error.Retryable != wire.Retryable(code):
-			t.Errorf("%s: f.Error.Retryable = %v, want %v", code, f.Error.Retryable, wire.Retryable(code))
 		}
+		equal(t, "!known", known, true)
+		equal(t, "f.OK", f.OK, false)
+		equal(t, "status != wire.Status(code)", status, wire.Status(code))
+		if status < 400 {
+			t.Errorf("%s: status = %d, want at least 400", code, status)
+		}
+		equal(t, "f.Error.Retryable != wire.Retryable(code)", f.Error.Retryable, wire.Retryable(code))
 		is := wire.DecodeFailure(status, text)
-		switch {
-		case is.Code != code:
-			t.Errorf("%.120q: is.Code = %q, want %q", code, is.Code, code)
-		case is.Message != "m":
-			t.Errorf(`%.120q: is.Message = %q, want "m"`, code, is.Message)
-		case is.Param != "p":
-			t.Errorf(`%.120q: is.Param = %q, want "p"`, code, is.Param)
-		case is.Hint != "h":
-			t.Errorf(`%.120q: is.Hint = %q, want "h"`, code, is.Hint)
-		case is.Err != nil:
+		equal(t, "is.Code != code", is.Code, code)
+		equal(t, "is.Message != m", is.Message, "m")
+		equal(t, "is.Param != p", is.Param, "p")
+		equal(t, "is.Hint != h", is.Hint, "h")
+		if is.Err != nil {
 			t.Errorf("%.120q: is.Err = %v, want nil", code, is.Err)
 		}
 	}
@@ -54,14 +45,10 @@ func TestUnknownErrorsAreInternal(t *testing.T) {
 	for _, err := range []error{errors.New("secret"), &state.Error{Code: "unheard_of", Message: "secret"},
 		context.Canceled} {
 		f, status, known := wire.Explain(err)
-		switch {
-		case known:
-			t.Errorf("%v: known = true, want false", err)
-		case status != 500:
-			t.Errorf("%v: status = %d, want 500", err, status)
-		case f.Error.Code != wire.CodeInternal:
-			t.Errorf("%v: f.Error.Code = %q, want %q", err, f.Error.Code, wire.CodeInternal)
-		case f.Error.Message == "secret":
+		equal(t, "known", known, false)
+		equal(t, "status != 500", status, 500)
+		equal(t, "f.Error.Code != wire.CodeInternal", f.Error.Code, wire.CodeInternal)
+		if f.Error.Message == "secret" {
 			t.Errorf(`%v: f.Error.Message = "secret", want another value`, err)
 		}
 	}
@@ -102,18 +89,11 @@ func TestDecode(t *testing.T) {
 		`"senderId":"y"},"metadata":{"keepMe":{"asIs":1}}} `), &e, "origin"); err != nil {
 		t.Fatal(err)
 	}
-	switch {
-	case e.AgentID != "a":
-		t.Errorf(`e.AgentID = %q, want "a"`, e.AgentID)
-	case e.CorrelationID != "c":
-		t.Errorf(`e.CorrelationID = %q, want "c"`, e.CorrelationID)
-	case e.Origin.ChannelID != "x":
-		t.Errorf(`e.Origin.ChannelID = %q, want "x"`, e.Origin.ChannelID)
-	case e.Origin.SenderID != "y":
-		t.Errorf(`e.Origin.SenderID = %q, want "y"`, e.Origin.SenderID)
-	case string(e.Metadata) != `{"keepMe":{"asIs":1}}`:
-		t.Errorf(`string(e.Metadata) = %q, want "{\"keepMe\":{\"asIs\":1}}"`, string(e.Metadata))
-	}
+	equal(t, "e.AgentID", e.AgentID, "a")
+	equal(t, "e.CorrelationID", e.CorrelationID, "c")
+	equal(t, "e.Origin.ChannelID", e.Origin.ChannelID, "x")
+	equal(t, "e.Origin.SenderID", e.Origin.SenderID, "y")
+	equal(t, "string(e.Metadata)", string(e.Metadata), `{"keepMe":{"asIs":1}}`)
 	for body, code := range map[string]state.Code{
 		`{"origin":{"channelId":"a","channel_id":"b"}}`: wire.CodeInvalidValue,
 		`{"origin":{"nope":"a"}}`:                       wire.CodeUnknownField,

@@ -140,7 +140,16 @@ func status(t *testing.T, d *daemon.Daemon) daemon.Status {
 	return s
 }
 
+// equal compares what was found with what was wanted.
+func equal[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
 func TestStartIsIdempotent(t *testing.T) {
+	t.Parallel()
 	dir := home(t)
 	d := of(t, dir, "well", "a")
 	first := start(t, d)
@@ -183,18 +192,17 @@ func TestStartIsIdempotent(t *testing.T) {
 	if stopped, err := other.Stop(t.Context()); err != nil || stopped.How != daemon.NotRunning {
 		t.Errorf("%+v, %v", stopped, err)
 	}
-	switch s := status(t, other); {
-	case s.State != daemon.Ended:
-		t.Errorf("s.State = %q, want %q", s.State, daemon.Ended)
-	case s.PID != 0:
-		t.Errorf("s.PID = %d, want 0", s.PID)
-	case len(s.Stale) > 0:
+	s := status(t, other)
+	equal(t, "s.State", s.State, daemon.Ended)
+	equal(t, "s.PID", s.PID, 0)
+	if len(s.Stale) > 0 {
 		t.Errorf("len(s.Stale) = %d (%q), want at most 0", len(s.Stale), s.Stale)
 	}
 }
 
 // Many that start at once make one.
 func TestOneStartAtATime(t *testing.T) {
+	t.Parallel()
 	dir := home(t)
 	var group sync.WaitGroup
 	var mu sync.Mutex
@@ -222,6 +230,7 @@ func TestOneStartAtATime(t *testing.T) {
 
 // The next start clears up after a killed daemon; asking for the status does not.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	dir := home(t)
 	d := of(t, dir, "well", "a")
 	pid := start(t, d).Status.PID
@@ -286,6 +295,7 @@ func tree(t *testing.T, dir string) string {
 
 // A process whose number is that of a daemon that is gone is left alone.
 func TestReusedNumber(t *testing.T) {
+	t.Parallel()
 	dir := home(t)
 	d := of(t, dir, "well", "a")
 	pid := start(t, d).Status.PID
@@ -321,6 +331,7 @@ func TestReusedNumber(t *testing.T) {
 
 // Files and processes of others are never taken over.
 func TestForeign(t *testing.T) {
+	t.Parallel()
 	for name, occupy := range map[string]func(t *testing.T, dir, path string){
 		"a file": func(t *testing.T, _, path string) {
 			if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
@@ -356,6 +367,7 @@ func TestForeign(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir := home(t)
 			d := of(t, dir, "well", "a")
 			if err := os.Mkdir(filepath.Join(dir, "run"), 0o700); err != nil {
@@ -388,6 +400,7 @@ func TestForeign(t *testing.T) {
 
 // Why a start failed is kept until one succeeds.
 func TestFailedStart(t *testing.T) {
+	t.Parallel()
 	dir := home(t)
 	_, err := of(t, dir, "dies", "a").Start(t.Context())
 	if !state.IsCode(err, "daemon_not_started") || !strings.Contains(err.Error(), "the port is taken") {
@@ -395,27 +408,23 @@ func TestFailedStart(t *testing.T) {
 	}
 	d := of(t, dir, "well", "a")
 	s := status(t, d)
-	switch {
-	case s.LastFailure == nil:
-		t.Error("s.LastFailure = nil, want a value")
-	case s.LastFailure.Phase != "startup":
-		t.Errorf(`s.LastFailure.Phase = %q, want "startup"`, s.LastFailure.Phase)
-	case !strings.Contains(s.LastFailure.Summary, "the port is taken"):
+	if s.LastFailure == nil {
+		t.Fatal("s.LastFailure = nil, want a value")
+	}
+	equal(t, "s.LastFailure.Phase", s.LastFailure.Phase, "startup")
+	if !strings.Contains(s.LastFailure.Summary, "the port is taken") {
 		t.Errorf(`s.LastFailure.Summary = %q, want it to contain "the port is taken"`, s.LastFailure.Summary)
-	case s.State != daemon.Ended:
-		t.Errorf("s.State = %q, want %q", s.State, daemon.Ended)
 	}
+	equal(t, "s.State", s.State, daemon.Ended)
 	logs, err := d.Logs(80)
-	switch {
-	case err != nil:
+	if err != nil {
 		t.Errorf("unexpected error: %v", err)
-	case logs.StartupFailure == nil:
-		t.Error("logs.StartupFailure = nil, want a value")
-	case len(logs.Lines) != 2:
-		t.Errorf("len(logs.Lines) = %d (%q), want 2", len(logs.Lines), logs.Lines)
-	case logs.Lines[0] != "serving dies":
-		t.Errorf(`logs.Lines[0] = %q, want "serving dies"`, logs.Lines[0])
 	}
+	if logs.StartupFailure == nil {
+		t.Fatal("logs.StartupFailure = nil, want a value")
+	}
+	equal(t, "len(logs.Lines)", len(logs.Lines), 2)
+	equal(t, "logs.Lines[0]", logs.Lines[0], "serving dies")
 	if info, err := os.Stat(logs.LogPath); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
@@ -426,6 +435,7 @@ func TestFailedStart(t *testing.T) {
 
 // A daemon that is not ready in time does not stay.
 func TestNeverReady(t *testing.T) {
+	t.Parallel()
 	dir := home(t)
 	self, err := os.Executable()
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 // What is written to the log is followed: a line when it is complete, also in a log that was begun anew.
 func TestFollow(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // the time between two looks passes at once
 		d := &Daemon{files: filesIn(t.TempDir())}
 		if err := os.MkdirAll(filepath.Dir(d.files.log()), 0o700); err != nil {

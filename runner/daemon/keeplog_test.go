@@ -9,6 +9,7 @@ import (
 // A log that grows too large is moved away while it is written to; another file
 // is left alone.
 func TestTurnLog(t *testing.T) {
+	t.Parallel()
 	f := files{dir: t.TempDir()}
 	log, _, err := f.openLog()
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 // A log that has grown is put aside by a start, and a look reads a bounded tail.
 func TestLogs(t *testing.T) {
+	t.Parallel()
 	dir := home(t)
 	d := of(t, dir, "well", "a")
 	if logs, err := d.Logs(10); err != nil || logs.Lines == nil || len(logs.Lines) != 0 {
@@ -45,12 +46,14 @@ func TestLogs(t *testing.T) {
 
 // Files of other versions, and broken ones, do no harm.
 func TestOtherFiles(t *testing.T) {
+	t.Parallel()
 	for name, content := range map[string]string{
 		"empty": "", "no JSON": "{", "older": `{"pid": 1}`,
 		"newer": `{"pid": 1, "start_ticks": 1, "boot_id": "x", "what_comes_next": {"a": []}}`,
 		"wrong": `{"pid": "one"}`, "negative": `{"pid": -1}`,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir := home(t)
 			d := of(t, dir, "well", "a")
 			if err := os.Mkdir(filepath.Join(dir, "run"), 0o700); err != nil {

@@ -19,23 +19,13 @@ func TestErrorsCrossTheWire(t *testing.T) {
 		was := &state.Error{Code: code, Message: "m", Param: "p", Hint: "h", Err: errors.New("cause")}
 		f, status, known := wire.Explain(fmt.Errorf("doing: %w", was))
 		text, err := json.Marshal(f)
-		if err != nil {
-			t.Errorf("%s: unexpected error: %v", code, err)
+		if err != nil || !known || f.OK || status != wire.Status(code) || status < 400 ||
+			f.Error.Retryable != wire.Retryable(code) {
+			t.Errorf("%s is %d %s, known: %v (%v)", code, status, text, known, err)
 		}
-		equal(t, "!known", known, true)
-		equal(t, "f.OK", f.OK, false)
-		equal(t, "status != wire.Status(code)", status, wire.Status(code))
-		if status < 400 {
-			t.Errorf("%s: status = %d, want at least 400", code, status)
-		}
-		equal(t, "f.Error.Retryable != wire.Retryable(code)", f.Error.Retryable, wire.Retryable(code))
-		is := wire.DecodeFailure(status, text)
-		equal(t, "is.Code != code", is.Code, code)
-		equal(t, "is.Message != m", is.Message, "m")
-		equal(t, "is.Param != p", is.Param, "p")
-		equal(t, "is.Hint != h", is.Hint, "h")
-		if is.Err != nil {
-			t.Errorf("%.120q: is.Err = %v, want nil", code, is.Err)
+		want := state.Error{Code: code, Message: "m", Param: "p", Hint: "h"}
+		if is := wire.DecodeFailure(status, text); *is != want {
+			t.Errorf("%s is on the other side %+v, want %+v", code, *is, want)
 		}
 	}
 }
@@ -45,20 +35,12 @@ func TestUnknownErrorsAreInternal(t *testing.T) {
 	for _, err := range []error{errors.New("secret"), &state.Error{Code: "unheard_of", Message: "secret"},
 		context.Canceled} {
 		f, status, known := wire.Explain(err)
-		equal(t, "known", known, false)
-		equal(t, "status != 500", status, 500)
-		equal(t, "f.Error.Code != wire.CodeInternal", f.Error.Code, wire.CodeInternal)
-		if f.Error.Message == "secret" {
-			t.Errorf(`%v: f.Error.Message = "secret", want another value`, err)
+		if known || status != 500 || f.Error.Code != wire.CodeInternal || f.Error.Message == "secret" {
+			t.Errorf("%v is known: %v, and %d %+v", err, known, status, f.Error)
 		}
 	}
-	switch f, status, known := wire.Explain(context.DeadlineExceeded); {
-	case !known:
-		t.Errorf("%+v, %d", f, status)
-	case status != 408:
-		t.Errorf("status = %d, want 408", status)
-	case !f.Error.Retryable:
-		t.Error("f.Error.Retryable = false, want true")
+	if f, status, known := wire.Explain(context.DeadlineExceeded); !known || status != 408 || !f.Error.Retryable {
+		t.Errorf("a deadline is known: %v, and %d %+v, want 408 and retryable", known, status, f.Error)
 	}
 	for _, body := range []string{"", "null", "{}", `{"error":{"code":"x"}}`, "<html>"} {
 		if e := wire.DecodeFailure(502, []byte(body)); e.Code != wire.CodeBadAnswer || e.Hint == "" {
@@ -89,11 +71,10 @@ func TestDecode(t *testing.T) {
 		`"senderId":"y"},"metadata":{"keepMe":{"asIs":1}}} `), &e, "origin"); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "e.AgentID", e.AgentID, "a")
-	equal(t, "e.CorrelationID", e.CorrelationID, "c")
-	equal(t, "e.Origin.ChannelID", e.Origin.ChannelID, "x")
-	equal(t, "e.Origin.SenderID", e.Origin.SenderID, "y")
-	equal(t, "string(e.Metadata)", string(e.Metadata), `{"keepMe":{"asIs":1}}`)
+	if got, want := fmt.Sprint(e.AgentID, e.CorrelationID, e.Origin.ChannelID, e.Origin.SenderID, string(e.Metadata)),
+		`acxy{"keepMe":{"asIs":1}}`; got != want {
+		t.Errorf("read is %s, want %s", got, want)
+	}
 	for body, code := range map[string]state.Code{
 		`{"origin":{"channelId":"a","channel_id":"b"}}`: wire.CodeInvalidValue,
 		`{"origin":{"nope":"a"}}`:                       wire.CodeUnknownField,
@@ -146,13 +127,8 @@ func FuzzDecode(f *testing.F) {
 		var e wire.Enqueue
 		if err := wire.Decode(body, &e, "origin", "body"); err != nil {
 			known, ok := errors.AsType[*state.Error](err)
-			switch {
-			case !ok:
-				t.Fatalf("%q: %#v", body, err)
-			case wire.Status(known.Code) != 400:
-				t.Fatalf("wire.Status(known.Code) = %d, want 400", wire.Status(known.Code))
-			case known.Hint == "":
-				t.Fatal(`known.Hint = "", want another value`)
+			if !ok || wire.Status(known.Code) != 400 || known.Hint == "" {
+				t.Fatalf("%q is refused with %#v, want a code of 400 and a hint", body, err)
 			}
 			return
 		}

@@ -10,6 +10,7 @@ import (
 
 // What is known of an engine is said with the reason, and what to do instead.
 func TestJudgeEngine(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		info   engine.Info
 		status Status
@@ -34,6 +35,7 @@ func TestJudgeEngine(t *testing.T) {
 
 // On another system the doctor says that runs need Linux, and what works from there.
 func TestJudgeSystem(t *testing.T) {
+	t.Parallel()
 	if got := judgeSystem("linux", "arm64"); got.Status != statusOK || got.Seen != "linux/arm64" {
 		t.Errorf("on Linux: %+v", got)
 	}

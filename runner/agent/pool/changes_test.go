@@ -103,23 +103,3 @@ func TestChangesAfterCrash(t *testing.T) {
 		})
 	}
 }
-
-// That agentd answers is told once more by a process that takes a container up: the one before may not have come to it.
-func TestReadyIsToldWhenTakenUp(t *testing.T) {
-	t.Parallel()
-	l := newLab(t, "docker", working)
-	l.agent("ada")
-	l.crash("docker", "began")
-	told := new(changes)
-	k := l.pool(func(o *pool.Options) { o.Changes = told })
-	for range 2 {
-		if err := k.Sweep(t.Context()); err != nil {
-			t.Error(err)
-		}
-	}
-	told.want(t, "two sweeps", "created started ready")
-	if err := k.Stop(t.Context(), "ada"); err != nil {
-		t.Error(err)
-	}
-	told.want(t, "the end", "exited removed")
-}

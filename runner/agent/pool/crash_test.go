@@ -234,16 +234,10 @@ func TestRecover(t *testing.T) {
 			test.meanwhile(t, l, l.only().Handle)
 			k := l.pool()
 			r := l.recover(k, test.how)
-			switch {
-			case r.Status != test.status:
-				t.Errorf("r.Status = %q, want %q", r.Status, test.status)
-			case r.Lost != (test.how == pool.Lost):
-				t.Errorf("r.Lost = %v, want %v", r.Lost, (test.how == pool.Lost))
-			case r.Lost != (r.Failure != nil):
-				t.Errorf("r.Lost = %v, want %v", r.Lost, (r.Failure != nil))
-			case r.ResponseID == "":
-				t.Error(`r.ResponseID = "", want another value`)
-			}
+			equal(t, "r.Status", r.Status, test.status)
+			equal(t, "r.Lost", r.Lost, (test.how == pool.Lost))
+			equal(t, "r.Lost", r.Lost, (r.Failure != nil))
+			equal(t, "r.ResponseID is empty", r.ResponseID == "", false)
 			l.ranOnce()
 			c := &conversation{lab: l, pool: k, agent: "ada", previous: r.ResponseID}
 			c.say(test.next)
@@ -269,8 +263,12 @@ func TestRecoverLocal(t *testing.T) {
 // can be made under the same id.
 func TestRecoverAtAnyInstant(t *testing.T) {
 	t.Parallel()
-	for i := range 8 {
-		after := time.Duration(i) * 70 * time.Millisecond
+	rounds := 8
+	if testing.Short() {
+		rounds = 3
+	}
+	for i := range rounds {
+		after := time.Duration(i*560/rounds) * time.Millisecond
 		t.Run(after.String(), func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, "docker", working)
@@ -379,7 +377,7 @@ func TestLeave(t *testing.T) {
 	l.ranOnce()
 }
 
-func check(t *testing.T, err error) {
+func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -414,13 +412,9 @@ func TestRecoverGrant(t *testing.T) {
 			return provided(provider.URL)
 		}
 	})
-	switch r := l.recover(k, pool.Live); {
-	case r.Status != responses.StatusCompleted:
-		t.Errorf("r.Status = %q, want %q", r.Status, responses.StatusCompleted)
-	case r.Last != "done":
-		t.Errorf(`r.Last = %q, want "done"`, r.Last)
-	case asked.Load() != 2:
-		t.Errorf("asked.Load() = %d, want 2", asked.Load())
-	}
+	r := l.recover(k, pool.Live)
+	equal(t, "r.Status", r.Status, responses.StatusCompleted)
+	equal(t, "r.Last", r.Last, "done")
+	equal(t, "asked.Load()", asked.Load(), 2)
 	l.ranOnce()
 }

@@ -2,6 +2,7 @@ package pool_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -35,8 +36,11 @@ const (
 	imageToo = "holon/base:latest"
 )
 
-// agentd is the program under test, static.
-var agentd string
+// agentd is the program under test, static, and connection the one to the engine.
+var (
+	agentd     string
+	connection engine.Engine
+)
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
@@ -45,9 +49,22 @@ func TestMain(m *testing.M) {
 	os.Exit(withAgentd(m))
 }
 
+// atOnce is how many tests run at once. They wait for containers more than they compute.
+const atOnce = "6"
+
 func withAgentd(m *testing.M) int {
 	agentd = programs.Must("agentd")
+	var err error
+	if connection, err = docker.New("", ""); err == nil {
+		err = flag.Set("test.parallel", atOnce) // which the command line overrides
+	}
+	if err != nil {
+		panic(err)
+	}
 	code := m.Run()
+	if err := connection.Close(); err != nil {
+		panic(err)
+	}
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -107,8 +124,10 @@ func newLab(t testing.TB, eng string, scenario string) *lab {
 	if err := os.WriteFile(l.scenario, []byte(scenario), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if l.engine, err = openEngine(eng, dir); err != nil {
-		t.Fatal(err)
+	if l.engine = connection; eng != "docker" {
+		if l.engine, err = openEngine(eng, dir); err != nil {
+			t.Fatal(err)
+		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -122,8 +141,8 @@ func newLab(t testing.TB, eng string, scenario string) *lab {
 				t.Error(err)
 			}
 		}
-		if err := l.engine.Close(); err != nil {
-			t.Error(err)
+		if l.engine != connection {
+			check(t, l.engine.Close())
 		}
 	})
 	return l
@@ -134,6 +153,14 @@ func openEngine(name, dir string) (engine.Engine, error) {
 		return docker.New("", "")
 	}
 	return local.New(local.Options{Dir: filepath.Join(dir, "local"), Env: []string{"PATH=" + os.Getenv("PATH")}})
+}
+
+// equal compares what was found with what was wanted.
+func equal[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
 }
 
 func (l *lab) agent(id string) string {
@@ -248,39 +275,15 @@ func (c *conversation) say(want string) pool.Result {
 	if err != nil {
 		c.t.Fatalf("the turn was not begun: %v", err)
 	}
-	switch {
-	case r.Status != responses.StatusCompleted:
-		c.t.Fatalf("r.Status = %q, want %q", r.Status, responses.StatusCompleted)
-	case r.Last != want:
-		c.t.Fatalf("r.Last = %q, want %q", r.Last, want)
-	case r.Lost:
-		c.t.Fatalf("r.Lost = true, want false")
-	case r.Failure != nil:
-		c.t.Fatalf("r.Failure = %+v, want nil", r.Failure)
+	if r.Status != responses.StatusCompleted || r.Last != want || r.Lost || r.Failure != nil {
+		c.t.Fatalf("the turn is %+v with the failure %+v, want it completed with %q", r, r.Failure, want)
 	}
-	switch {
-	case w.began != 1:
-		c.t.Errorf("w.began = %d, want 1", w.began)
-	case w.text.String() != want:
-		c.t.Errorf("w.text.String() = %q, want %q", w.text.String(), want)
-	case len(w.facts) == 0:
-		c.t.Errorf("len(w.facts) = 0, want another length")
-	}
-	switch {
-	case r.TurnID != turn.ID:
-		c.t.Errorf("the result lacks something: r.TurnID = %q, want %q", r.TurnID, turn.ID)
-	case r.Rounds < 1:
-		c.t.Errorf("the result lacks something: r.Rounds = %d, want at least 1", r.Rounds)
-	case r.Usage == nil:
-		c.t.Errorf("the result lacks something: r.Usage = nil, want a value")
-	case r.Provider == nil:
-		c.t.Errorf("the result lacks something: r.Provider = nil, want a value")
-	case r.StartedAt.IsZero():
-		c.t.Errorf("the result lacks something: r.StartedAt.IsZero() = true, want false")
-	case r.EndedAt.IsZero():
-		c.t.Errorf("the result lacks something: r.EndedAt.IsZero() = true, want false")
-	case r.Model == "":
-		c.t.Errorf(`the result lacks something: r.Model = "", want another value`)
+	equal(c.t, "w.began", w.began, 1)
+	equal(c.t, "w.text.String()", w.text.String(), want)
+	equal(c.t, "has facts", len(w.facts) > 0, true)
+	if r.TurnID != turn.ID || r.Rounds < 1 || r.Usage == nil || r.Provider == nil || r.StartedAt.IsZero() ||
+		r.EndedAt.IsZero() || r.Model == "" {
+		c.t.Errorf("the result lacks something: %+v", r)
 	}
 	c.previous = r.ResponseID
 	return r
@@ -295,6 +298,8 @@ turns:
   - rounds: [{text: five}]
   - rounds: [{text: six}]
   - rounds: [{text: seven}]
+  - rounds: [{text: eight}]
+  - rounds: [{text: nine}]
 `
 
 const childEnv = "HOLON_POOL_TEST_CHILD"

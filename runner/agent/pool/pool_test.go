@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,8 +17,8 @@ import (
 	"holon/runner/oneshot"
 )
 
-// An agent's conversation goes on when its container goes, and the
-// container stays as long as nothing becomes of it.
+// An agent's conversation goes on when its container goes, and the container stays as long as nothing becomes of it.
+// holon gc, which knows nothing of agents, takes nothing from them.
 func TestConversation(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "docker", counting)
@@ -34,34 +33,40 @@ func TestConversation(t *testing.T) {
 		t.Errorf("the second turn got another container: %s", r.Fresh)
 	}
 
-	l.clock.pass(60000000000)
+	check(t, l.engine.(engine.Pauser).Pause(t.Context(), first.Handle))
+	if r := c.say("three"); r.Fresh != "" || l.only().Handle != first.Handle {
+		t.Errorf("a container that somebody else paused was not resumed: %s", r.Fresh)
+	}
+
+	l.clock.pass(time.Minute)
 	l.sweep(k)
 	if now := l.only(); now.Handle != first.Handle || now.Status != engine.StatusPaused {
 		t.Errorf("after a minute: %+v", now)
 	}
-	if r := c.say("three"); r.Fresh != "" || l.only().Handle != first.Handle {
+	l.collect()
+	if r := c.say("four"); r.Fresh != "" || l.only().Handle != first.Handle {
 		t.Errorf("a paused container was not resumed: %s", r.Fresh)
 	}
 
-	l.clock.pass(60000000000)
+	l.clock.pass(time.Minute)
 	l.sweep(k)
-	l.clock.pass(900000000000)
+	l.clock.pass(15 * time.Minute)
 	l.sweep(k)
 	if list := l.containers(); len(list) != 0 {
 		t.Errorf("after a quarter of an hour there is %v", list)
 	}
-	c.say("four")
+	c.say("five")
 
 	if err := l.engine.Remove(t.Context(), l.only().Handle); err != nil {
 		t.Fatal(err)
 	}
-	if r := c.say("five"); r.Fresh == "" {
+	if r := c.say("six"); r.Fresh == "" {
 		t.Error("a container that was removed took a turn")
 	}
 
 	before := l.only()
 	c.image = imageToo
-	if r := c.say("six"); !strings.Contains(r.Fresh, "image") || l.only().Handle == before.Handle {
+	if r := c.say("seven"); !strings.Contains(r.Fresh, "image") || l.only().Handle == before.Handle {
 		t.Errorf("another image did not need another container: %q", r.Fresh)
 	}
 	if err := k.Stop(t.Context(), c.agent); err != nil {
@@ -70,13 +75,30 @@ func TestConversation(t *testing.T) {
 	if list := l.containers(); len(list) != 0 {
 		t.Errorf("after Stop there is %v", list)
 	}
-	c.say("seven")
+	c.say("eight")
 }
 
 func (l *lab) sweep(k *pool.Pool) {
 	l.t.Helper()
 	if err := k.Sweep(l.t.Context()); err != nil {
 		l.t.Errorf("Sweep: %v", err)
+	}
+}
+
+// collect collects by force what runs have left, of which there is nothing.
+func (l *lab) collect() {
+	l.t.Helper()
+	gc := &oneshot.Collector{Force: true, Now: l.clock.Now().Add(24 * time.Hour), Recovery: oneshot.Recovery{
+		Home: l.home, Log: slog.New(slog.DiscardHandler),
+		Engines: func(name string) (engine.Engine, error) {
+			if name != l.engine.Name() {
+				return nil, nil
+			}
+			return l.engine, nil
+		},
+	}}
+	if found, err := gc.Collect(l.t.Context()); err != nil || len(found) != 0 {
+		l.t.Errorf("found %+v, %v", found, err)
 	}
 }
 
@@ -119,73 +141,6 @@ turns:
 	}
 }
 
-// holon gc, which knows nothing of agents, takes nothing from them.
-func TestCollectorLeavesAgents(t *testing.T) {
-	t.Parallel()
-	l := newLab(t, "docker", counting)
-	c := &conversation{lab: l, pool: l.pool(), agent: l.agent("ada")}
-	c.say("one")
-	before := l.only()
-	gc := &oneshot.Collector{Force: true, Now: l.clock.Now().Add(24 * time.Hour), Recovery: oneshot.Recovery{
-		Home: l.home, Log: slog.New(slog.DiscardHandler),
-		Engines: func(name string) (engine.Engine, error) {
-			if name != l.engine.Name() {
-				return nil, nil
-			}
-			return l.engine, nil
-		},
-	}}
-	found, err := gc.Collect(t.Context())
-	if err != nil || len(found) != 0 {
-		t.Errorf("found %+v, %v", found, err)
-	}
-	if r := c.say("two"); r.Fresh != "" || l.only().Handle != before.Handle {
-		t.Errorf("the container is another: %q", r.Fresh)
-	}
-}
-
-// A command that outlives its turn is work: its container is neither held still
-// nor stopped before it ends.
-func TestTaskKeepsContainer(t *testing.T) {
-	t.Parallel()
-	l := newLab(t, "docker", `
-turns:
-  - rounds:
-      - calls: [{tool: ExecCommand, arguments: {cmd: "while [ ! -e go ]; do sleep 0.02; done; echo run >> ran", `+
-		`yield_time_ms: 250}}]
-      - text: one
-  - rounds: [{text: two}]
-`)
-	k := l.pool()
-	c := &conversation{lab: l, pool: k, agent: l.agent("ada")}
-	c.say("one")
-	for range 2 {
-		l.clock.pass(900000000000)
-		l.sweep(k)
-		if now := l.only(); now.Status != engine.StatusRunning {
-			t.Fatalf("a container in which a command runs is %s", now.Status)
-		}
-	}
-	l.write("go")
-	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(filepath.Join(l.home.AgentDir("ada"), "ran")); err == nil {
-			break
-		}
-		if time.Since(begin) > patience {
-			t.Fatal("the command does not end")
-		}
-	}
-	for begin := time.Now(); len(l.containers()) > 0; time.Sleep(10 * time.Millisecond) {
-		l.clock.pass(900000000000)
-		l.sweep(k)
-		if time.Since(begin) > patience {
-			t.Fatal("the container is never stopped")
-		}
-	}
-	l.ranOnce()
-	c.say("two")
-}
-
 // A container that does not answer when it is to be held still is given up, and
 // the next turn gets another.
 func TestSweepOfTheSilent(t *testing.T) {
@@ -198,7 +153,7 @@ func TestSweepOfTheSilent(t *testing.T) {
 		l.only().Handle.ID).CombinedOutput(); err != nil {
 		t.Fatalf("stop agentd: %v\n%s", err, text)
 	}
-	l.clock.pass(60000000000)
+	l.clock.pass(time.Minute)
 	l.sweep(k)
 	if list := l.containers(); len(list) != 0 {
 		t.Errorf("after the sweep there is %v", list)

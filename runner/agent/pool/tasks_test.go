@@ -8,6 +8,7 @@ import (
 
 	"holon/responses/tasks"
 	"holon/runner/agent/pool"
+	"holon/runner/engine"
 )
 
 // A task goes on when its agent's runtime shuts down and starts, also in another version, when the agent's model
@@ -60,6 +61,12 @@ turns:
 	}
 	c.say("another model")
 	goesOn("a turn of an agent that waits for room")
+	for range 2 { // it is not idle: neither held still nor stopped
+		l.clock.pass(15 * time.Minute)
+		l.sweep(c.pool)
+		goesOn("a quarter of an hour")
+		equal(t, "status of the container in which it works", l.only().Status, engine.StatusRunning)
+	}
 	l.write("go")
 	l.awaitFile("ran")
 	for done := false; !done; {

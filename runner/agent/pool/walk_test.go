@@ -19,7 +19,10 @@ func TestRandomWalk(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Run(fmt.Sprint(seed), func(t *testing.T) {
-		const steps = 40
+		steps := 40
+		if testing.Short() {
+			steps = 12
+		}
 		var b strings.Builder
 		b.WriteString("turns:\n")
 		for i := range steps {
@@ -65,10 +68,10 @@ func (w *walk) step() {
 		w.said++
 		w.say(want)
 	case "rest":
-		w.clock.pass(60000000000 + time.Second)
+		w.clock.pass(time.Minute + time.Second)
 		err = w.pool.Sweep(w.t.Context())
 	case "sweep":
-		w.clock.pass(900000000000 + time.Second)
+		w.clock.pass(15*time.Minute + time.Second)
 		err = w.pool.Sweep(w.t.Context())
 	case "stop":
 		err = w.pool.Stop(w.t.Context(), w.agent)

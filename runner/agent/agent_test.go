@@ -182,6 +182,14 @@ func (l *lab) untilStatus(message string, want ledger.EntryStatus) {
 	})
 }
 
+func (l *lab) untilBegun() {
+	l.t.Helper()
+	l.until("the turn to begin", func(v ledger.View) (bool, error) {
+		a, ok, err := v.OpenAttempt("main")
+		return ok && a.BegunAt != nil, err
+	})
+}
+
 func (l *lab) turns() (list []ledger.Turn) {
 	l.t.Helper()
 	err := l.store.View(l.t.Context(), func(v ledger.View) (err error) {
@@ -196,25 +204,39 @@ func (l *lab) turns() (list []ledger.Turn) {
 
 func (l *lab) events() (types []string) {
 	l.t.Helper()
-	err := l.store.View(l.t.Context(), func(v ledger.View) error {
-		page, err := v.Events("main", ledger.EventQuery{Limit: 1000})
-		for i, e := range page.Events {
-			if e.Seq != int64(i+1) {
-				l.t.Errorf("event %d has number %d", i+1, e.Seq)
-			}
-			types = append(types, e.Type)
-		}
+	for i, e := range l.recorded() {
+		equal(l.t, "number of an event", e.Seq, int64(i+1))
+		types = append(types, e.Type)
+	}
+	return types
+}
+
+// equal compares what was found with what was wanted.
+func equal[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// recorded are the events of the agent.
+func (l *lab) recorded() []ledger.Event {
+	l.t.Helper()
+	var page ledger.EventPage
+	err := l.store.View(l.t.Context(), func(v ledger.View) (err error) {
+		page, err = v.Events("main", ledger.EventQuery{Limit: 1000})
 		return err
 	})
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	return types
+	return page.Events
 }
 
 // Two prompts are two turns of one conversation; a restart in between changes
 // nothing of it.
 func TestTurns(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, `
 turns:
   - rounds:
@@ -235,18 +257,11 @@ after_last_turn: diverge
 	l.start()
 	defer l.end()
 	turns := l.turns()
-	switch {
-	case len(turns) != 2:
-		t.Errorf("len(turns) = %d (%+v), want 2", len(turns), turns)
-	case turns[0].Last != "first answer":
-		t.Errorf(`turns[0].Last = %q, want "first answer"`, turns[0].Last)
-	case turns[1].Last != "second answer":
-		t.Errorf(`turns[1].Last = %q, want "second answer"`, turns[1].Last)
-	case turns[1].Previous != turns[0].ResponseID:
-		t.Errorf("turns[1].Previous = %q, want %q", turns[1].Previous, turns[0].ResponseID)
-	case turns[0].ToolCalls != 1:
-		t.Errorf("turns[0].ToolCalls = %d, want 1", turns[0].ToolCalls)
-	}
+	equal(t, "len(turns)", len(turns), 2)
+	equal(t, "turns[0].Last", turns[0].Last, "first answer")
+	equal(t, "turns[1].Last", turns[1].Last, "second answer")
+	equal(t, "turns[1].Previous", turns[1].Previous, turns[0].ResponseID)
+	equal(t, "turns[0].ToolCalls", turns[0].ToolCalls, 1)
 	types := l.events()
 	for _, want := range []string{rules.MessageAdmitted, rules.TurnStarted, rules.ToolExecuted, rules.AssistantRound,
 		rules.ProviderRound, rules.BriefCreated, rules.TurnTerminal} {
@@ -258,14 +273,12 @@ after_last_turn: diverge
 
 // An abort ends the turn, not the agent.
 func TestAbort(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, `rounds: [{cases: [{when: {user: {contains: slow}}, delay: 1h, text: never}, {text: here}]}]`)
 	l.start()
 	defer l.end()
 	slow := l.prompt("slow", "", "")
-	l.until("the turn to begin", func(v ledger.View) (bool, error) {
-		a, ok, err := v.OpenAttempt("main")
-		return ok && a.BegunAt != nil, err
-	})
+	l.untilBegun()
 	if _, _, err := l.runtime.Scheduler().Abort(t.Context(), scheduler.Abort{AgentID: "main", By: "test"}); err != nil {
 		t.Fatal(err)
 	}
@@ -275,24 +288,18 @@ func TestAbort(t *testing.T) {
 
 // A message whose turn a shutdown cut short is answered after the next start.
 func TestInterrupted(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, `rounds: [{cases: [{when: {user: {contains: was interrupted}}, text: now}, {delay: 1h, `+
 		`text: never}]}]`)
 	l.start()
 	m := l.prompt("work", "", "")
-	l.until("the turn to begin", func(v ledger.View) (bool, error) {
-		a, ok, err := v.OpenAttempt("main")
-		return ok && a.BegunAt != nil, err
-	})
+	l.untilBegun()
 	l.end()
 	l.start()
 	defer l.end()
 	l.untilStatus(m, ledger.Processed)
-	switch turns := l.turns(); {
-	case len(turns) != 2:
-		t.Errorf("len(turns) = %d (%+v), want 2", len(turns), turns)
-	case turns[0].Kind != ledger.TurnAborted:
-		t.Errorf("turns[0].Kind = %q, want %q", turns[0].Kind, ledger.TurnAborted)
-	case turns[1].Last != "now":
-		t.Errorf(`turns[1].Last = %q, want "now"`, turns[1].Last)
-	}
+	turns := l.turns()
+	equal(t, "len(turns)", len(turns), 2)
+	equal(t, "turns[0].Kind", turns[0].Kind, ledger.TurnAborted)
+	equal(t, "turns[1].Last", turns[1].Last, "now")
 }

@@ -165,9 +165,11 @@ func (l *alone) answered(agentID, message string) {
 // An agent that gives itself a next step in every turn, or rests for a moment, is
 // slowed down and stopped, and its operator asked.
 func TestEndlessLoop(t *testing.T) {
+	t.Parallel()
 	for name, arguments := range map[string]string{tools.NameEnqueue: `{"text":"go on","priority":"next"}`,
 		tools.NameSleep: `{"duration_ms":1}`} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				l := newAlone(t, filepath.Join(t.TempDir(), "ledger.db"), stillHomes{}, nil)
 				defer l.close()
@@ -208,6 +210,7 @@ func TestEndlessLoop(t *testing.T) {
 // What is damaged of one agent stops that agent, tells the operator, and lets the
 // others go on.
 func TestDamagedAgent(t *testing.T) {
+	t.Parallel()
 	for name, damage := range map[string]string{
 		"lane":    "UPDATE lanes SET data = '{' WHERE agent_id = 'bad'",
 		"agent":   "UPDATE agents SET data = '{' WHERE id = 'bad'",
@@ -217,6 +220,7 @@ func TestDamagedAgent(t *testing.T) {
 		"attempt": "UPDATE attempts SET data = '{' WHERE agent_id = 'bad'",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			path := filepath.Join(t.TempDir(), "ledger.db")
 			leave(t, path, name == "attempt")
 			db, err := sql.Open("sqlite", path)
@@ -297,6 +301,7 @@ func leave(t *testing.T, path string, running bool) {
 
 // A home that cannot be used any more stops its agent, and no other one.
 func TestDamagedHome(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	first := newAlone(t, path, stillHomes{}, nil)
 	if _, err := first.runtime.CreateAgent(t.Context(), "other", ""); err != nil {
@@ -313,18 +318,15 @@ func TestDamagedHome(t *testing.T) {
 
 // What was set of a turn's limits holds for the turns of agents too.
 func TestTurnLimits(t *testing.T) {
+	t.Parallel()
 	budget := gateway.Budget{MaxTokens: 7, MaxRequests: 8, MaxCost: 9}
 	l := newAlone(t, filepath.Join(t.TempDir(), "ledger.db"), stillHomes{}, func(c *agent.Config) {
 		c.MaxRounds, c.MaxToolCalls, c.Budget = 5, 6, budget
 	})
 	defer l.close()
 	l.answered("main", l.prompt("main", "go"))
-	switch got := l.played.last.Load(); {
-	case got.MaxRounds != 5:
-		t.Errorf("got.MaxRounds = %d, want 5", got.MaxRounds)
-	case got.MaxToolCalls != 6:
-		t.Errorf("got.MaxToolCalls = %d, want 6", got.MaxToolCalls)
-	case got.Budget != budget:
-		t.Errorf("got.Budget = %+v, want %+v", got.Budget, budget)
-	}
+	got := l.played.last.Load()
+	equal(t, "got.MaxRounds", got.MaxRounds, 5)
+	equal(t, "got.MaxToolCalls", got.MaxToolCalls, 6)
+	equal(t, "got.Budget", got.Budget, budget)
 }

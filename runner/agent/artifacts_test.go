@@ -12,6 +12,7 @@ import (
 // The record of an agent has the files that a turn left for its user, before the end of the turn, and not what tools
 // printed.
 func TestArtifactsAreRecorded(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, `
 rounds:
   - calls: [{tool: ExecCommand, arguments: {cmd: "printf report > $HOLON_OUTPUT_DIR/report.md; seq 40000"}}]
@@ -20,16 +21,8 @@ rounds:
 	l.start()
 	defer l.end()
 	l.untilStatus(l.prompt("work", "", ""), ledger.Processed)
-	var page ledger.EventPage
-	err := l.store.View(t.Context(), func(v ledger.View) (err error) {
-		page, err = v.Events("main", ledger.EventQuery{Limit: 1000})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	files, ended := 0, false
-	for _, e := range page.Events {
+	for _, e := range l.recorded() {
 		ended = ended || e.Type == rules.TurnTerminal
 		if e.Type != rules.ArtifactChanged {
 			continue

@@ -11,6 +11,7 @@ import (
 // What is configured to be asked when a model fails is asked whoever chose the model, and the agent says which model
 // answered.
 func TestFallbacks(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, `
 rounds:
   - cases:

@@ -16,6 +16,7 @@ import (
 // What the model said and the facts of a round come on two connections: in whatever order they come, the record is the
 // same, and so it is when a part was recorded before.
 func TestOrderOfRounds(t *testing.T) {
+	t.Parallel()
 	message := func(id string) responses.Event {
 		return responses.Event{Type: responses.EventItemDone, Item: &responses.Message{ID: id,
 			Role:    responses.RoleAssistant,
@@ -85,6 +86,7 @@ func TestOrderOfRounds(t *testing.T) {
 
 // A message that its turn does not complete ends with the turn, for all its readers.
 func TestCutMessage(t *testing.T) {
+	t.Parallel()
 	var board live.Board
 	rec := &recorder{Runtime: new(Runtime), wake: make(chan struct{}, 1), done: make(chan struct{}),
 		live: board.Writer("a", "turn_1", "msg_1", nil)}

@@ -14,6 +14,7 @@ import (
 
 // A turn that is taken up again has the prompt that it was sent, for its trace.
 func TestRecoveredPrompt(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	store, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
 	if err != nil {

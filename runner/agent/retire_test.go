@@ -24,6 +24,9 @@ func (c *stopped) Stop(_ context.Context, agentID string) error {
 	return nil
 }
 
+// Attend is asked when the tasks are looked after while the agent is not removed yet.
+func (*stopped) Attend(context.Context, pool.Turn) error { return nil }
+
 func (c *stopped) StopTask(context.Context, pool.Turn, string, bool) (*tasks.StopResult, error) {
 	return nil, &pool.Error{Code: "engine_unavailable", Message: "no engine answers"}
 }

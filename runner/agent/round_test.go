@@ -16,6 +16,7 @@ import (
 // The transcript tells of each round what the model said, which calls it made with what result, and what it took. A
 // round that only calls tools is one too, and has its event.
 func TestTranscriptOfRounds(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, `
 rounds:
   - {text: "On it.", calls: [{tool: ExecCommand, arguments: {cmd: "echo one"}}],
@@ -27,11 +28,8 @@ rounds:
 	defer l.end()
 	l.untilStatus(l.prompt("work", "", ""), ledger.Processed)
 	var said []ledger.TranscriptEntry
-	var page ledger.EventPage
 	err := l.store.View(t.Context(), func(v ledger.View) (err error) {
-		if said, err = v.Transcript("main", 100); err == nil {
-			page, err = v.Events("main", ledger.EventQuery{Limit: 1000})
-		}
+		said, err = v.Transcript("main", 100)
 		return err
 	})
 	if err != nil {
@@ -81,42 +79,52 @@ rounds:
 	if !slices.Equal(lines, want) {
 		t.Errorf("the transcript is\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 	}
-	rounds := 0
-	for _, e := range page.Events {
-		if e.Type == rules.AssistantRound {
-			rounds++
-		}
-	}
-	if rounds != 3 {
-		t.Errorf("%d events of rounds, want 3", rounds)
-	}
+	equal(t, "events of rounds", len(l.ofType(rules.AssistantRound)), 3)
 }
 
-// A round whose request failed after it had said something tells of the request, too.
-func TestRoundOfAFailedRequest(t *testing.T) {
-	l := newLab(t, `
-rounds:
-  - {text: "On it.", calls: [{tool: ExecCommand, arguments: {cmd: "true"}}]}
-  - {text: "partly", error: {status: 429, message: slow down}}
-`)
+// ofType are the recorded events of a type.
+func (l *lab) ofType(name string) (list []ledger.Event) {
+	l.t.Helper()
+	for _, e := range l.recorded() {
+		if e.Type == name {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// failed plays a scenario whose turn fails, and returns the event that says so.
+func failed(t *testing.T, scenario string) (l *lab, end ledger.Event) {
+	t.Helper()
+	l = newLab(t, scenario)
 	l.start()
-	defer l.end()
+	t.Cleanup(l.end)
 	l.prompt("work", "", "")
-	var said, failed ledger.Event
-	l.until("the turn to fail", func(v ledger.View) (bool, error) {
+	l.until("the failure to be recorded", func(v ledger.View) (bool, error) {
 		page, err := v.Events("main", ledger.EventQuery{Limit: 1000})
 		for _, e := range page.Events {
-			switch {
-			case e.Type == rules.AssistantRound:
-				said = e
-			case e.Class == turns.ModelFailed:
-				failed = e
-			case e.Class == turns.TurnFailed:
+			if e.Class == turns.TurnFailed {
+				end = e
+			}
+			if e.Type == rules.RuntimeError && end.ID != "" {
 				return true, nil
 			}
 		}
 		return false, err
 	})
+	return l, end
+}
+
+// A round whose request failed after it had said something tells of the request, too.
+func TestRoundOfAFailedRequest(t *testing.T) {
+	t.Parallel()
+	l, _ := failed(t, `
+rounds:
+  - {text: "On it.", calls: [{tool: ExecCommand, arguments: {cmd: "true"}}]}
+  - {text: "partly", error: {status: 429, message: slow down}}
+`)
+	list := l.ofType(rules.AssistantRound)
+	said := list[len(list)-1]
 	var got struct {
 		Round   int
 		Preview string `json:"text_preview"`
@@ -133,67 +141,51 @@ rounds:
 		!got.Tokens.Estimated {
 		t.Errorf("the round is %s, want the second with its text, model and tokens", said.Data)
 	}
+	var cause ledger.Event
+	for _, e := range l.recorded() {
+		if e.Class == turns.ModelFailed {
+			cause = e
+		}
+	}
 	request := said.IDs[agentruntime.ModelRequest]
-	if request == "" || request != failed.IDs[agentruntime.ModelRequest] || said.Cause != failed.ID {
+	if request == "" || request != cause.IDs[agentruntime.ModelRequest] || said.Cause != cause.ID {
 		t.Errorf("the round is of the request %q by %s, want %q by %s", request, said.Cause,
-			failed.IDs[agentruntime.ModelRequest], failed.ID)
+			cause.IDs[agentruntime.ModelRequest], cause.ID)
 	}
 }
 
 // A turn counts as many rounds as there are events of rounds, also when one fails before it has said anything.
 func TestRoundsOfAFailedTurn(t *testing.T) {
-	l := newLab(t, `
+	t.Parallel()
+	l, end := failed(t, `
 rounds:
   - {text: "On it.", calls: [{tool: ExecCommand, arguments: {cmd: "true"}}]}
   - {error: {status: 400, message: no}}
 `)
-	l.start()
-	defer l.end()
-	l.prompt("work", "", "")
-	rounds := 0
 	var ended struct {
 		Rounds int `json:"model_rounds"`
 	}
-	l.until("the turn to fail", func(v ledger.View) (bool, error) {
-		rounds = 0
-		page, err := v.Events("main", ledger.EventQuery{Limit: 1000})
-		for _, e := range page.Events {
-			switch {
-			case e.Type == rules.AssistantRound:
-				rounds++
-			case e.Class == turns.TurnFailed:
-				return true, json.Unmarshal(e.Data, &ended)
-			}
-		}
-		return false, err
-	})
-	if rounds != 2 || ended.Rounds != rounds {
-		t.Errorf("%d events of rounds and %d rounds of the turn, want 2", rounds, ended.Rounds)
+	if err := json.Unmarshal(end.Data, &ended); err != nil {
+		t.Fatal(err)
 	}
+	equal(t, "events of rounds", len(l.ofType(rules.AssistantRound)), 2)
+	equal(t, "rounds of the turn", ended.Rounds, 2)
 }
 
 // The event of a failure tells of the attempts that came before it, in order.
 func TestTimelineOfFailure(t *testing.T) {
-	l := newLab(t, `rounds: [{error: {status: 503, message: "out of order"}}]`)
-	l.start()
-	defer l.end()
-	l.prompt("work", "", "")
-	var failed struct {
+	t.Parallel()
+	l, _ := failed(t, `rounds: [{error: {status: 503, message: "out of order"}}]`)
+	var told struct {
 		Code     string
 		Timeline turns.ProviderTimeline `json:"provider_attempt_timeline"`
 	}
-	l.until("a failure to be told of", func(v ledger.View) (bool, error) {
-		page, err := v.Events("main", ledger.EventQuery{Limit: 1000})
-		for _, e := range page.Events {
-			if e.Type == rules.RuntimeError {
-				return true, json.Unmarshal(e.Data, &failed)
-			}
-		}
-		return false, err
-	})
-	tried := failed.Timeline.Attempts
-	if len(tried) != 3 || failed.Code == "" {
-		t.Fatalf("%s after %d attempts, want a code and 3", failed.Code, len(tried))
+	if err := json.Unmarshal(l.ofType(rules.RuntimeError)[0].Data, &told); err != nil {
+		t.Fatal(err)
+	}
+	tried := told.Timeline.Attempts
+	if len(tried) != 3 || told.Code == "" {
+		t.Fatalf("%s after %d attempts, want a code and 3", told.Code, len(tried))
 	}
 	for i, a := range tried {
 		switch last := i == 2; {

@@ -10,6 +10,7 @@ import (
 )
 
 func TestTheEngineSaysWhatIsEnforced(t *testing.T) {
+	t.Parallel()
 	told := turns.Scope{}.SandboxApplied("/work").Payload
 	var in *state.Isolation
 	rec := &recorder{Runtime: &Runtime{cfg: Config{Isolation: func(string) *state.Isolation { return in }}}}
@@ -43,6 +44,7 @@ func TestTheEngineSaysWhatIsEnforced(t *testing.T) {
 
 // agentd is asked for a model in each request; only the host knows who chose it.
 func TestTheHostSaysWhoChoseAModel(t *testing.T) {
+	t.Parallel()
 	told := turns.Scope{}.RoutingDecided(turns.Routing{SelectedProvider: "p", SelectedModel: "m",
 		DecisionSource: "request", FallbackChain: []string{"q/n"}}).Payload
 	for model, want := range map[string]string{"": "default", "p/m": "session"} {

@@ -32,6 +32,7 @@ func (c *starter) StartTask(ctx context.Context, t pool.Turn, start tasks.Start)
 // A command that could not be started is started when it comes again under its key, and no more than once; one that may
 // have been started is not. Callers that come while it is being started are told the same.
 func TestStartTaskAgain(t *testing.T) {
+	t.Parallel()
 	runs := func(l **alone) func(context.Context, string, tasks.Start) error {
 		return func(ctx context.Context, agentID string, start tasks.Start) error {
 			return (*l).runtime.Scheduler().ReportTask(ctx, agentID, tasks.Report{Task: &tasks.Snapshot{
@@ -47,6 +48,7 @@ func TestStartTaskAgain(t *testing.T) {
 		"perhaps not started": {pool.CodeUnclear, 1, 1, tasks.Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			var l *alone
 			begun, end := make(chan bool, 2), make(chan bool)
 			containers := &starter{start: func(context.Context, string, tasks.Start) error {

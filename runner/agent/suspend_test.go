@@ -14,6 +14,7 @@ import (
 // A timer that came due while the machine was suspended fires soon after it goes on: the clock of timers stands
 // still meanwhile and only the time of day moves on.
 func TestSuspended(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var slept atomic.Int64 // nanoseconds of suspension
 		l := newAlone(t, filepath.Join(t.TempDir(), "ledger.db"), stillHomes{}, func(c *agent.Config) {

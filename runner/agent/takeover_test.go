@@ -14,6 +14,7 @@ import (
 // What a killed process claimed is taken over by the next one, which says so; a process that starts after one that
 // ended in good order has nothing to tell.
 func TestTakenOver(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, `rounds: [{text: here}]`)
 	l.start()
 	l.untilStatus(l.prompt("one", "", ""), ledger.Processed)

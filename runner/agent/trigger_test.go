@@ -16,6 +16,7 @@ import (
 // An agent of an earlier version gets its trigger at the next start, once; what an agent
 // was told is known as a secret after a restart too.
 func TestTriggersAtStart(t *testing.T) {
+	t.Parallel()
 	path, now := filepath.Join(t.TempDir(), "ledger.db"), time.Now().UTC().Truncate(time.Millisecond)
 	store, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
 	if err != nil {

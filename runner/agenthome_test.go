@@ -20,9 +20,7 @@ func closeAll(t *testing.T, dir string) {
 	for _, path := range slices.Backward(paths) {
 		err = errors.Join(err, os.Chmod(path, 0))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 }
 
 // A session starts again in directories that the agent closed, its home too.
@@ -30,9 +28,7 @@ func TestUserClosedSession(t *testing.T) {
 	s := &Session{cfg: Config{Dir: t.TempDir(), Files: Files{AgentHome: filepath.Join(t.TempDir(), "home")}}}
 	mkdir(t, s.cfg.AgentHome)
 	for range 2 {
-		if err := errors.Join(s.makeDirs(), s.openAgentHome()); err != nil {
-			t.Fatal(err)
-		}
+		check(t, errors.Join(s.makeDirs(), s.openAgentHome()))
 		for _, name := range []string{filepath.Join(s.cfg.Dir, "state"), filepath.Join(s.cfg.Dir, "output"),
 			s.cfg.AgentHome} {
 			mkdir(t, filepath.Join(name, "sub"))
@@ -41,13 +37,9 @@ func TestUserClosedSession(t *testing.T) {
 		for _, sub := range []string{"state", "output"} {
 			closeAll(t, filepath.Join(s.cfg.Dir, sub))
 		}
-		if err := os.Chmod(s.cfg.AgentHome, 0); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Chmod(s.cfg.AgentHome, 0))
 	}
-	if err := errors.Join(s.makeDirs(), s.openAgentHome()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(s.makeDirs(), s.openAgentHome()))
 	for _, name := range []string{"state/sub/f", "output/sub/f"} {
 		if _, err := os.ReadFile(filepath.Join(s.cfg.Dir, name)); err != nil {
 			t.Error(err)
@@ -55,16 +47,20 @@ func TestUserClosedSession(t *testing.T) {
 	}
 }
 
-func mkdir(t *testing.T, path string) {
+// check ends the test after an error.
+func check(t *testing.T, err error) {
 	t.Helper()
-	if err := os.MkdirAll(path, 0o700); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 }
 
+func mkdir(t *testing.T, path string) {
+	t.Helper()
+	check(t, os.MkdirAll(path, 0o700))
+}
+
 func write(t *testing.T, path, data string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, []byte(data), 0o600))
 }

@@ -32,17 +32,13 @@ func TestRecord(t *testing.T) {
 		RunRecord: &RunRecord{Owner: ThisProcess(), TurnID: "turn_1", Prompt: "do <it>", DiskBytes: 5, Keep: true,
 			Manifest: &state.Manifest{Model: "a/b", Warnings: []string{"w"}}},
 	}
-	if err := want.write(dir); err != nil {
-		t.Fatal(err)
-	}
+	check(t, want.write(dir))
 	info, err := os.Stat(filepath.Join(dir, state.SessionFile))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	got, err := ReadRecord(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -53,9 +49,7 @@ func TestRecord(t *testing.T) {
 			`"manifest":{}}`,
 		"relative": `{"schema":"holon.session/1","turn_id":"turn_1","dir":"a","sockets":"/b","manifest":{}}`,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, state.SessionFile), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(filepath.Join(dir, state.SessionFile), []byte(text), 0o600))
 		if _, err := ReadRecord(dir); err == nil || errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -81,9 +75,7 @@ func TestRecordOfEarlierVersions(t *testing.T) {
 			Record{Schema: agentRecordSchema, Held: held, Made: &Made{Image: "j", Version: "1"}}},
 	} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, state.SessionFile), []byte(test.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(filepath.Join(dir, state.SessionFile), []byte(test.text), 0o600))
 		got, err := ReadRecord(dir)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -98,13 +90,9 @@ func TestRecordOfEarlierVersions(t *testing.T) {
 // A process that has another's number gets no signal for it.
 func TestSignalReachesOnlyTheRecorded(t *testing.T) {
 	child, err := os.StartProcess("/bin/sleep", []string{"sleep", "600"}, &os.ProcAttr{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	found, err := procfs.Identify(child.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	p := Process(found)
 	for _, other := range []Process{{p.PID, p.Start + 1, p.Boot}, {p.PID, p.Start, "another boot"}, {PID: p.PID}} {
 		if err := other.Signal(syscall.SIGKILL); !state.IsCode(err, CodeStillRunning) {
@@ -114,9 +102,7 @@ func TestSignalReachesOnlyTheRecorded(t *testing.T) {
 	if err := p.Signal(syscall.Signal(0)); err != nil {
 		t.Fatalf("the process got a signal that was not for it: %v", err)
 	}
-	if err := p.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	check(t, p.Signal(syscall.SIGTERM))
 	_, _ = child.Wait() // it was signalled
 	if err := p.Signal(syscall.SIGTERM); err != nil {
 		t.Errorf("one that is gone: %v", err)

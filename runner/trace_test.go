@@ -20,9 +20,7 @@ func TestTraceOfTurnThatIsLeft(t *testing.T) {
 		c := telemetrytest.Start(nil)
 		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
 		e, err := telemetry.Open(t.Context(), telemetry.Options{Traces: true, Log: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		traced(t.Context(), e.Begin(t.Context(), telemetry.Invocation{TurnID: "turn_1"}), TurnResult{Err: tt.err})
 		if err := e.Close(); err != nil {
 			t.Error(err)

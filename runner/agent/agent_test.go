@@ -75,9 +75,7 @@ type lab struct {
 func newLab(t *testing.T, scenario string) *lab {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ha-") // t.TempDir's paths are too long for sockets
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
@@ -85,9 +83,7 @@ func newLab(t *testing.T, scenario string) *lab {
 	})
 	l := &lab{t: t, scenario: filepath.Join(dir, "scenario.yaml"),
 		log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))}
-	if err := os.WriteFile(l.scenario, []byte(scenario), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(l.scenario, []byte(scenario), 0o644))
 	if l.home, err = state.MakeHome(dir, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -105,9 +101,7 @@ func (l *lab) start() {
 	}
 	eng, err := local.New(local.Options{Dir: filepath.Join(l.home.Dir(), "local"),
 		Env: []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8"}})
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	check(l.t, err)
 	l.keeper = pool.New(pool.Options{Home: l.home, Engine: eng, Agentd: agentd, Image: "none", Log: l.log,
 		Configure: func(_ context.Context, t pool.Turn) (runner.Config, io.Closer, error) {
 			return runner.Config{Models: runner.Models{Model: "scripted/scenario.yaml", Scenario: l.scenario,
@@ -116,9 +110,7 @@ func (l *lab) start() {
 	l.runtime, err = agent.Open(ctx, agent.Config{Store: l.store, Turns: l.keeper, Homes: bareHomes{l.home},
 		Owner: responses.NewID("boot_"), Default: "main", Model: "scripted/scenario.yaml",
 		Fallbacks: l.fallback, Drain: time.Millisecond, Log: l.log})
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	check(l.t, err)
 	ctx, l.stop = context.WithCancel(ctx)
 	l.ended = make(chan error, 1)
 	go func() { l.ended <- l.runtime.Run(ctx) }()
@@ -141,9 +133,7 @@ func (l *lab) prompt(text, key string, p ledger.Priority) string {
 			Origin: ledger.Origin{Kind: ledger.OriginOperator}, Priority: p,
 			Body: ledger.Body{Type: "text", Text: text}, Surface: ledger.SurfaceCLIPrompt,
 			AdmissionContext: ledger.LocalProcess})
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	check(l.t, err)
 	return a.MessageID
 }
 
@@ -196,9 +186,7 @@ func (l *lab) turns() (list []ledger.Turn) {
 		list, err = v.Turns("main", 100)
 		return err
 	})
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	check(l.t, err)
 	return list
 }
 
@@ -209,6 +197,14 @@ func (l *lab) events() (types []string) {
 		types = append(types, e.Type)
 	}
 	return types
+}
+
+// check ends the test after an error.
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // equal compares what was found with what was wanted.
@@ -227,9 +223,7 @@ func (l *lab) recorded() []ledger.Event {
 		page, err = v.Events("main", ledger.EventQuery{Limit: 1000})
 		return err
 	})
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	check(l.t, err)
 	return page.Events
 }
 

@@ -117,9 +117,7 @@ func (l *alone) prompt(agentID, text string) string {
 			Origin: ledger.Origin{Kind: ledger.OriginOperator},
 			Body:   ledger.Body{Type: "text", Text: text}, Surface: ledger.SurfaceCLIPrompt,
 			AdmissionContext: ledger.LocalProcess})
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	check(l.t, err)
 	return a.MessageID
 }
 
@@ -133,9 +131,7 @@ func (l *alone) told(agentID string) (texts []string) {
 		}
 		return err
 	})
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	check(l.t, err)
 	return texts
 }
 
@@ -199,9 +195,7 @@ func TestEndlessLoop(t *testing.T) {
 				l.prompt("main", "once more")
 				time.Sleep(time.Second)
 				synctest.Wait()
-				if n := l.played.turns.Load(); n != 2+rules.MaxIdle {
-					t.Errorf("%d turns; the operator is not heard", n)
-				}
+				equal(t, "turns; the operator is not heard", l.played.turns.Load(), 2+rules.MaxIdle)
 			})
 		})
 	}
@@ -227,9 +221,7 @@ func TestDamagedAgent(t *testing.T) {
 			if err == nil {
 				_, err = db.ExecContext(t.Context(), damage)
 			}
-			if err := errors.Join(err, db.Close()); err != nil {
-				t.Fatal(err)
-			}
+			check(t, errors.Join(err, db.Close()))
 			l := newAlone(t, path, stillHomes{}, nil)
 			defer l.close()
 			l.answered("main", l.prompt("main", "are you there?"))
@@ -248,9 +240,7 @@ func TestDamagedAgent(t *testing.T) {
 			}
 			err = l.store.View(t.Context(), func(v ledger.View) error {
 				list, err := view.New(v, view.Facts{}).List()
-				if len(list) != 2 {
-					t.Errorf("%d agents are listed", len(list))
-				}
+				equal(t, "agents are listed", len(list), 2)
 				return err
 			})
 			if err != nil {
@@ -265,9 +255,7 @@ func TestDamagedAgent(t *testing.T) {
 func leave(t *testing.T, path string, running bool) {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	past := time.Now().Add(-time.Hour)
 	m := scheduler.New(store, scheduler.Options{Owner: "boot_0", Now: func() time.Time { return past }})
 	_, err = m.Create(t.Context(), scheduler.NewAgent{ID: "bad"})
@@ -294,9 +282,7 @@ func leave(t *testing.T, path string, running bool) {
 	if err == nil {
 		_, err = m.Admit(t.Context(), in)
 	}
-	if err := errors.Join(err, store.Close()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(err, store.Close()))
 }
 
 // A home that cannot be used any more stops its agent, and no other one.

@@ -33,15 +33,11 @@ rounds:
 			Ref              string `json:"read_ref"`
 			Size             int64  `json:"size_bytes"`
 		}
-		if err := json.Unmarshal(e.Data, &p); err != nil {
-			t.Fatal(err)
-		}
+		check(t, json.Unmarshal(e.Data, &p))
 		if want := "turns/" + e.TurnID + "/report.md"; p.Ref != want || p.Size != 6 || p.Op != "created" ||
 			p.Kind != "file" || len(p.Digest) != len("sha256:")+64 || e.IDs[agentruntime.Artifact] == "" || ended {
 			t.Errorf("%+v after the end: %v, want %s with 6 bytes, created, before it", p, ended, want)
 		}
 	}
-	if files != 1 {
-		t.Errorf("%d files are recorded, want 1", files)
-	}
+	equal(t, "files are recorded", files, 1)
 }

@@ -28,9 +28,7 @@ rounds:
 			m, err = view.New(v, view.Facts{Model: first, Fallbacks: l.fallback}).Model("main")
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return m
 	}
 	ask := func() { // the scenario has no second round, so the turn fails after the answer of its fallback

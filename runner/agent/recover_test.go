@@ -17,9 +17,7 @@ func TestRecoveredPrompt(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	store, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	killed := scheduler.New(store, scheduler.Options{Owner: "boot_0"})
 	_, err = killed.Create(t.Context(), scheduler.NewAgent{ID: "main"})
 	if err == nil {

@@ -39,14 +39,10 @@ func (l *alone) removedWithTask() string {
 		l.t.Fatal(err)
 	}
 	task, _, err := s.CreateTask(l.t.Context(), scheduler.NewTask{AgentID: "worker", Start: tasks.Start{Cmd: "sleep 9"}})
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	check(l.t, err)
 	report := tasks.Report{Task: &tasks.Snapshot{TaskID: task.ID, Status: tasks.Running,
 		Command: &tasks.Command{Cmd: "sleep 9"}}}
-	if err := s.ReportTask(l.t.Context(), "worker", report); err != nil {
-		l.t.Fatal(err)
-	}
+	check(l.t, s.ReportTask(l.t.Context(), "worker", report))
 	if _, err := s.Archive(l.t.Context(), scheduler.Archive{AgentID: "worker", By: "operator"}); err != nil {
 		l.t.Fatal(err)
 	}
@@ -58,9 +54,7 @@ func (l *alone) wantEnded(containers *stopped, taskID string) {
 	l.t.Helper()
 	select {
 	case id := <-containers.agents:
-		if id != "worker" {
-			l.t.Errorf("the container of %s is stopped, want that of worker", id)
-		}
+		equal(l.t, "the container of … is stopped", id, "worker")
 	case <-time.After(time.Minute):
 		l.t.Fatal("no container is stopped")
 	}
@@ -71,9 +65,7 @@ func (l *alone) wantEnded(containers *stopped, taskID string) {
 			task, err = v.Task("worker", taskID)
 			return err
 		})
-		if err != nil {
-			l.t.Fatal(err)
-		}
+		check(l.t, err)
 		if task.Status == tasks.Failed {
 			return
 		}

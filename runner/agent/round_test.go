@@ -32,9 +32,7 @@ rounds:
 		said, err = v.Transcript("main", 100)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var lines []string
 	for _, e := range said[1:] { // the first is the message
 		var data struct {
@@ -50,9 +48,7 @@ rounds:
 				Won       string `json:"winning_model_ref"`
 			} `json:"provider_attempt_timeline"`
 		}
-		if err := json.Unmarshal(e.Data, &data); err != nil {
-			t.Fatal(err)
-		}
+		check(t, json.Unmarshal(e.Data, &data))
 		if e.Kind == ledger.TranscriptTools {
 			lines = append(lines, fmt.Sprint(e.Round, " ", data.Status, " ", data.Arguments, " ",
 				strings.Contains(data.Output, "two"), " ", data.Ref != ""))
@@ -134,9 +130,7 @@ rounds:
 			Estimated bool
 		} `json:"token_usage"`
 	}
-	if err := json.Unmarshal(said.Data, &got); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(said.Data, &got))
 	if got.Round != 2 || got.Preview != "partly" || !strings.HasPrefix(got.Model, "scripted/") || got.Tokens.Input == 0 ||
 		!got.Tokens.Estimated {
 		t.Errorf("the round is %s, want the second with its text, model and tokens", said.Data)
@@ -165,9 +159,7 @@ rounds:
 	var ended struct {
 		Rounds int `json:"model_rounds"`
 	}
-	if err := json.Unmarshal(end.Data, &ended); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(end.Data, &ended))
 	equal(t, "events of rounds", len(l.ofType(rules.AssistantRound)), 2)
 	equal(t, "rounds of the turn", ended.Rounds, 2)
 }
@@ -180,9 +172,7 @@ func TestTimelineOfFailure(t *testing.T) {
 		Code     string
 		Timeline turns.ProviderTimeline `json:"provider_attempt_timeline"`
 	}
-	if err := json.Unmarshal(l.ofType(rules.RuntimeError)[0].Data, &told); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(l.ofType(rules.RuntimeError)[0].Data, &told))
 	tried := told.Timeline.Attempts
 	if len(tried) != 3 || told.Code == "" {
 		t.Fatalf("%s after %d attempts, want a code and 3", told.Code, len(tried))

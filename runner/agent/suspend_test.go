@@ -23,9 +23,7 @@ func TestSuspended(t *testing.T) {
 		defer l.close()
 		_, _, err := l.runtime.Scheduler().CreateTimer(t.Context(),
 			scheduler.NewTimer{AgentID: "main", After: 8 * time.Hour, Summary: "good morning"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		time.Sleep(time.Hour) // of the bubble
 		synctest.Wait()
 		if n := l.played.turns.Load(); n != 0 {
@@ -34,8 +32,6 @@ func TestSuspended(t *testing.T) {
 		slept.Store(int64(7 * time.Hour))
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
-		if n := l.played.turns.Load(); n != 1 {
-			t.Errorf("%d turns half a minute after the machine went on", n)
-		}
+		equal(t, "turns half a minute after the machine went on", l.played.turns.Load(), 1)
 	})
 }

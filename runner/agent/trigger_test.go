@@ -19,16 +19,12 @@ func TestTriggersAtStart(t *testing.T) {
 	t.Parallel()
 	path, now := filepath.Join(t.TempDir(), "ledger.db"), time.Now().UTC().Truncate(time.Millisecond)
 	store, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	err = store.Update(t.Context(), func(tx ledger.Tx) error {
 		return tx.InsertAgent(ledger.Agent{ID: "old", Kind: ledger.KindNamed, Visibility: ledger.Public, CreatedAt: now,
 			UpdatedAt: now}, ledger.AgentState{AgentID: "old", UpdatedAt: now})
 	})
-	if err := errors.Join(err, store.Close()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(err, store.Close()))
 	var id, token string
 	for range 3 {
 		secrets := new(redact.Set)

@@ -58,9 +58,7 @@ func TestAccessCheck(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := tc.access.Check()
 			if tc.param == "" {
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				return
 			}
 			e, ok := errors.AsType[*state.Error](err)
@@ -92,17 +90,13 @@ func TestTokenFiles(t *testing.T) {
 	if again, err := control.KeepToken(path); err != nil || again != first {
 		t.Errorf("kept %q, %v", again, err)
 	}
-	if err := os.Chmod(path, 0o640); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Chmod(path, 0o640))
 	if _, err := control.KeepToken(path); !state.IsCode(err, control.CodeInvalidToken) ||
 		strings.Contains(err.Error(), first) {
 		t.Errorf("a file that others may read: %v", err)
 	}
 	short := filepath.Join(dir, "short")
-	if err := os.WriteFile(short, []byte("secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(short, []byte("secret\n"), 0o600))
 	for name, bad := range map[string]string{"short": short, "directory": dir, "missing": filepath.Join(dir, "no")} {
 		if _, err := control.ReadToken(bad); !state.IsCode(err, control.CodeInvalidToken) ||
 			strings.Contains(err.Error(), "secret") {

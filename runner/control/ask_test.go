@@ -33,9 +33,7 @@ func (r *rig) described() *described {
 	text := must(r.client().OpenAPI(r.t.Context()))(r.t)
 	read, _ := documents.LoadOrStore(string(text), sync.OnceValues(func() (*described, error) { return describe(text) }))
 	d, err := read.(func() (*described, error))()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check(r.t, err)
 	return d
 }
 
@@ -81,9 +79,7 @@ func (r *rig) ask(d *described, q request) answer {
 		base, hc = "http://"+r.addr, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	}
 	req, err := http.NewRequestWithContext(r.t.Context(), q.method, base+q.path, strings.NewReader(q.body))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check(r.t, err)
 	if q.tcp {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -102,9 +98,7 @@ func (r *rig) ask(d *described, q request) answer {
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check(r.t, err)
 	a := answer{status: resp.StatusCode, header: resp.Header, body: string(body)}
 	if a.status >= 400 {
 		e := wire.DecodeFailure(a.status, body)

@@ -54,9 +54,7 @@ func TestARefusedCommandCanComeAgain(t *testing.T) {
 	const body = `{"command_id":"c","text":"Look."}`
 	r.pause()
 	r.ask(d, post("/runtime/commands/submit_turn", body)).is(t, "while it is stopped", 409, "stopped", "agent_id")
-	if err := r.machine.Start(t.Context(), "main", "operator"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, r.machine.Start(t.Context(), "main", "operator"))
 	if a := r.commanded(d, "submit_turn", body); a.NoOp {
 		t.Errorf("after a start: %+v, want it carried out", a)
 	}

@@ -27,17 +27,13 @@ import (
 func (r *rig) reopen(between ...func(path string)) {
 	r.t.Helper()
 	r.stop()
-	if err := r.store.Close(); err != nil {
-		r.t.Fatal(err)
-	}
+	check(r.t, r.store.Close())
 	path := filepath.Join(filepath.Dir(filepath.Dir(r.socket)), "ledger.db")
 	for _, do := range between {
 		do(path)
 	}
 	store, err := sqlite.Open(r.t.Context(), sqlite.Options{Path: path})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check(r.t, err)
 	now := func() time.Time { return time.UnixMilli(r.clock.Add(1)).UTC() }
 	r.store, r.machine = store, scheduler.New(store, scheduler.Options{Owner: "inst_next", Now: now})
 	r.host.machine = r.machine
@@ -66,9 +62,7 @@ func (r *rig) newest() (seq int64) {
 
 func (r *rig) look(fn func(ledger.View) error) {
 	r.t.Helper()
-	if err := r.store.View(r.t.Context(), fn); err != nil {
-		r.t.Fatal(err)
-	}
+	check(r.t, r.store.View(r.t.Context(), fn))
 }
 
 // event is an event of the agent main.
@@ -130,9 +124,7 @@ func exported(kind string) carried {
 func (r *rig) work() string {
 	r.t.Helper()
 	w, _, err := r.machine.CreateWork(r.t.Context(), scheduler.NewWork{AgentID: "main", Key: "k", Objective: "Look."})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check(r.t, err)
 	return w.ID
 }
 
@@ -177,9 +169,7 @@ func supported() map[string]carried {
 			prepare: func(r *rig) string { r.pause(); return "" },
 			effect: func(r *rig, a wire.CommandAnswer) {
 				r.stopped(false)
-				if class := r.class(a.AppliedThroughSequence); class != "thread.updated" {
-					r.t.Errorf("the last event is %s, want thread.updated", class)
-				}
+				equal(r.t, "the last event is", r.class(a.AppliedThroughSequence), "thread.updated")
 				equal(r.t.(*testing.T), "result", string(a.Result), `{"outcome":"resumed"}`)
 			}},
 		"remove_queued_turn": {changes: true,
@@ -192,9 +182,7 @@ func supported() map[string]carried {
 				_ = json.Unmarshal(a.Result, &e)
 				r.look(func(v ledger.View) error {
 					now, err := v.Entry(e.MessageID)
-					if now.Status != ledger.Dropped {
-						r.t.Errorf("the entry is %s, want %s", now.Status, ledger.Dropped)
-					}
+					equal(r.t, "the entry is", now.Status, ledger.Dropped)
 					return err
 				})
 			}},
@@ -214,9 +202,7 @@ func supported() map[string]carried {
 			prepare: func(r *rig) string {
 				t, _, err := r.machine.CreateTask(r.t.Context(), scheduler.NewTask{AgentID: "main", Key: "k",
 					Start: tasks.Start{Cmd: "sleep 9"}})
-				if err != nil {
-					r.t.Fatal(err)
-				}
+				check(r.t, err)
 				return fmt.Sprintf(`,"task_id":%q`, t.ID)
 			},
 			effect: tells("failed", "sleep 9")},
@@ -295,9 +281,7 @@ func (r *rig) task() string {
 // pause stops the agent main.
 func (r *rig) pause() {
 	r.t.Helper()
-	if err := r.machine.Stop(r.t.Context(), "main", "operator"); err != nil {
-		r.t.Fatal(err)
-	}
+	check(r.t, r.machine.Stop(r.t.Context(), "main", "operator"))
 }
 
 // stopped checks whether the agent main is stopped.
@@ -305,9 +289,7 @@ func (r *rig) stopped(want bool) {
 	r.t.Helper()
 	r.look(func(v ledger.View) error {
 		s, err := v.AgentState("main")
-		if s.Stopped != want {
-			r.t.Errorf("the agent is stopped: %v, want %v", s.Stopped, want)
-		}
+		equal(r.t, "the agent is stopped", s.Stopped, want)
 		return err
 	})
 }
@@ -319,9 +301,7 @@ var tableRow = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (supported|unsupport
 func TestTheCommandsOfTheStandard(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/reference/read-models.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	rows := tableRow.FindAllStringSubmatch(string(text), -1)
 	if len(rows) != 42 {
 		t.Fatalf("the table has %d commands, want 42", len(rows))
@@ -329,9 +309,7 @@ func TestTheCommandsOfTheStandard(t *testing.T) {
 	r := newRig(t, control.Limits{}, tcp())
 	d := r.described()
 	var told []wire.Capability
-	if err := json.Unmarshal(r.commanded(d, "get_capabilities", `{"command_id":"a"}`).Result, &told); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(r.commanded(d, "get_capabilities", `{"command_id":"a"}`).Result, &told))
 	cases := supported()
 	for _, row := range rows {
 		name, status, note := row[1], row[2], row[3]

@@ -32,6 +32,14 @@ func TestThroughTheClient(t *testing.T) {
 	}
 }
 
+// check ends the test after an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // equal compares what the client returned with what was wanted.
 func equal[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
@@ -202,9 +210,7 @@ func abortDefault(t *testing.T, r *rig, c *client.Client) {
 	ctx := t.Context()
 	must(c.Prompt(ctx, "", wire.Prompt{Text: "to the default agent"}, ""))(t)
 	claim, _, err := r.machine.Claim(ctx, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	aborted := must(c.Abort(ctx, "", wire.Abort{Mode: "stop_after_abort"}))(t)
 	equal(t, "aborted run", aborted.RunID, claim.Attempt.TurnID)
 	equal(t, "mode", aborted.Mode, "stop_after_abort")

@@ -77,14 +77,10 @@ func TestLevels(t *testing.T) {
 		r.turn("main", "y")
 	}
 	page := must(c.Events(t.Context(), "", view.EventQuery{MaxLevel: 3}))(t)
-	if len(page.Events) != 3 {
-		t.Errorf("%d results", len(page.Events))
-	}
+	equal(t, "results", len(page.Events), 3)
 	results := 0
 	for item, err := range c.Follow(t.Context(), "", client.Follow{After: -1, Tail: 2, MaxLevel: 3}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if item.Event.Display.Level > 3 || item.Event.Payload.Brief == nil {
 			t.Errorf("%+v", item.Event.Display)
 		}
@@ -96,7 +92,5 @@ func TestLevels(t *testing.T) {
 			break
 		}
 	}
-	if results != 3 {
-		t.Errorf("%d results", results)
-	}
+	equal(t, "results", results, 3)
 }

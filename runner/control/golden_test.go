@@ -37,9 +37,7 @@ func TestGoldenAnswers(t *testing.T) {
 	}
 	must(c.Prompt(ctx, "", wire.Prompt{Text: "Then rest."}, ""))(t)
 	claim, _, err := r.machine.Claim(ctx, "main")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if _, err := r.machine.Sleep(ctx, "main", "call_1", 0, "nothing to do"); err != nil {
 		t.Fatal(err)
 	}
@@ -73,14 +71,10 @@ func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", "answers", name+".golden")
 	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(path, got, 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", name, diff)
 	}

@@ -125,9 +125,7 @@ type wrap func(ledger.Store) ledger.Store
 func newRig(t testing.TB, limits control.Limits, access control.Access, wraps ...wrap) *rig {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "control") // short: sockets have short names
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	r := &rig{t: t, socket: filepath.Join(dir, "run", "holon.sock"), log: new(buffer)}
 	r.clock.Store(time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC).UnixMilli())
 	now := func() time.Time { return time.UnixMilli(r.clock.Add(1)).UTC() }
@@ -163,9 +161,7 @@ func newRig(t testing.TB, limits control.Limits, access control.Access, wraps ..
 func (r *rig) run(access control.Access) {
 	r.t.Helper()
 	l, err := control.Listen(r.t.Context(), r.socket, access)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check(r.t, err)
 	r.addr = l.HTTPAddr()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -207,9 +203,7 @@ func (r *rig) turn(agentID, answer string) {
 	if err != nil || !ok {
 		r.t.Fatalf("claim: %v, %v", ok, err)
 	}
-	if err := r.machine.Began(ctx, c.Attempt.ID, scheduler.Sent{Prompt: json.RawMessage(`{}`), Digest: "digest"}); err != nil {
-		r.t.Fatal(err)
-	}
+	check(r.t, r.machine.Began(ctx, c.Attempt.ID, scheduler.Sent{Prompt: json.RawMessage(`{}`), Digest: "digest"}))
 	at := time.UnixMilli(r.clock.Load()).UTC()
 	if _, err := r.machine.Settle(ctx, c.Attempt.ID,
 		scheduler.End{Kind: ledger.TurnCompleted, ResponseID: "resp_" + c.Attempt.TurnID, Last: answer, ModelRounds: 2,

@@ -201,9 +201,7 @@ func TestKeysOfOneWayAreNotThoseOfAnother(t *testing.T) {
 			ids[got.MessageID] = true
 		}
 	}
-	if len(ids) != 3 {
-		t.Errorf("%d messages, want one of each way", len(ids))
-	}
+	equal(t, "messages", len(ids), 3)
 }
 
 // A trigger's URL is told when asked for, wakes the agent without a bearer, and is in no

@@ -51,9 +51,7 @@ func TestLive(t *testing.T) {
 	<-begun
 	say("turn_2", "msg_2", "item_2", "word for word")
 	<-ended
-	if text != "word for word" {
-		t.Errorf("the reader has %q, want all that was written", text)
-	}
+	equal(t, "the reader has", text, "word for word")
 	if a := r.ask(r.described(), get("/agents/nobody/live")); a.status != http.StatusNotFound {
 		t.Errorf("an unknown agent: %d, want 404", a.status)
 	}

@@ -46,9 +46,7 @@ func TestAnExportOfACutStaysTheSame(t *testing.T) {
 	must(c.Prompt(ctx, "", wire.Prompt{Text: "Look."}, ""))(t)
 	var first readmodel.Document
 	whole := must(c.Export(ctx, "", "evidence", 0))(t)
-	if err := json.Unmarshal(whole, &first); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(whole, &first))
 	through := first.Manifest.ThroughSequence
 	if through == 0 || int64(len(first.Events)) != through || len(first.ReadModels) != 13 {
 		t.Errorf("%d events through %d, and %d read models", len(first.Events), through, len(first.ReadModels))

@@ -22,9 +22,7 @@ func TestReadersOfARestoredLedger(t *testing.T) {
 	r := newRig(t, control.Limits{}, tcp())
 	backup := filepath.Join(t.TempDir(), "backup.db")
 	r.say("main", "kept", "")
-	if err := r.store.Backup(t.Context(), backup); err != nil {
-		t.Fatal(err)
-	}
+	check(t, r.store.Backup(t.Context(), backup))
 	kept, old := r.newest(), r.store.Epoch()
 	for range 3 {
 		r.say("main", "lost", "")
@@ -36,9 +34,7 @@ func TestReadersOfARestoredLedger(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := sqlite.Restore(t.Context(), backup, path); err != nil {
-			t.Fatal(err)
-		}
+		check(t, sqlite.Restore(t.Context(), backup, path))
 	})
 	for range 6 {
 		r.say("main", "anew", "")

@@ -161,9 +161,7 @@ func TestHostileClients(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, control.Limits{Body: 50 * time.Millisecond}, control.Access{})
 	conn, err := net.Dial("unix", r.socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer conn.Close()
 	fmt.Fprintf(conn, "POST /control/agents/main/prompt HTTP/1.1\r\nHost: x\r\nContent-Type: "+
 		"application/json\r\nContent-Length: 100\r\n\r\n{\"text\":")

@@ -48,16 +48,12 @@ type reader struct {
 func (r *rig) stream(path string, header map[string]string) *reader {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), "GET", "http://holon"+path, nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check(r.t, err)
 	for name, value := range header {
 		req.Header.Set(name, value)
 	}
 	resp, err := r.raw().Do(req)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check(r.t, err)
 	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "text/event-stream" {
 		body, _ := io.ReadAll(resp.Body)
 		r.t.Fatalf("%d %s", resp.StatusCode, body)
@@ -246,9 +242,7 @@ func TestSnapshotThenStream(t *testing.T) {
 					break
 				}
 			}
-			if pending != writers*each+1 {
-				t.Errorf("snapshot and events tell of %d messages, want %d", pending, writers*each+1)
-			}
+			equal(t, "snapshot and events tell of … messages", pending, writers*each+1)
 		})
 	}
 	writing.Wait()
@@ -325,9 +319,7 @@ func TestFollowGivesUp(t *testing.T) {
 			t.Errorf("no daemon: %v", err)
 		}
 	}
-	if count != 1 {
-		t.Errorf("%d ends", count)
-	}
+	equal(t, "ends", count, 1)
 }
 
 // It is said once that the daemon is away.

@@ -93,9 +93,7 @@ func serve(how string, args []string) int {
 func home(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
@@ -108,9 +106,7 @@ func environ() []string { return append(os.Environ(), "GORACE=atexit_sleep_ms=0"
 func of(t *testing.T, home, how, fingerprint string) *daemon.Daemon {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	d := daemon.New(daemon.Options{Home: home, Fingerprint: fingerprint, Program: self, Env: environ(),
 		Args: []string{"serve", how, daemon.SocketPath(home), home, fingerprint}, StopWithin: 2 * time.Second,
 		KillWithin: 300 * time.Millisecond, AskWithin: 2 * time.Second})
@@ -138,6 +134,14 @@ func status(t *testing.T, d *daemon.Daemon) daemon.Status {
 		t.Fatalf("status: %v", err)
 	}
 	return s
+}
+
+// check ends the test after an error.
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // equal compares what was found with what was wanted.
@@ -267,9 +271,7 @@ func TestKilled(t *testing.T) {
 // kill ends a process of ours and waits for it.
 func kill(t *testing.T, pid int) {
 	t.Helper()
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	check(t, syscall.Kill(pid, syscall.SIGKILL))
 	if _, err := syscall.Wait4(pid, nil, 0, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -280,14 +282,10 @@ func tree(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
 	entries, err := os.ReadDir(filepath.Join(dir, "run"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		fmt.Fprintln(&b, e.Name(), info.Mode(), info.Size(), info.ModTime())
 	}
 	return b.String()
@@ -301,23 +299,17 @@ func TestReusedNumber(t *testing.T) {
 	pid := start(t, d).Status.PID
 	kill(t, pid)
 	sleeper := exec.Command("sleep", "60")
-	if err := sleeper.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, sleeper.Start())
 	defer func() { _ = sleeper.Process.Kill(); _ = sleeper.Wait() }()
 	path := filepath.Join(dir, "run", "daemon.json")
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	changed := strings.Replace(string(data), `"pid": `+strconv.Itoa(pid), `"pid": `+strconv.Itoa(sleeper.Process.Pid),
 		1)
 	if changed == string(data) {
 		t.Fatalf("%s has no number", data)
 	}
-	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, []byte(changed), 0o600))
 	if s := status(t, d); s.State != daemon.Ended {
 		t.Errorf("%+v", s)
 	}
@@ -334,15 +326,11 @@ func TestForeign(t *testing.T) {
 	t.Parallel()
 	for name, occupy := range map[string]func(t *testing.T, dir, path string){
 		"a file": func(t *testing.T, _, path string) {
-			if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.WriteFile(path, []byte("mine"), 0o600))
 		},
 		"another server": func(t *testing.T, _, path string) {
 			listener, err := net.Listen("unix", path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			server := &http.Server{Handler: http.NotFoundHandler()}
 			var serving sync.WaitGroup
 			serving.Go(func() { _ = server.Serve(listener) })
@@ -350,13 +338,9 @@ func TestForeign(t *testing.T) {
 		},
 		"the daemon of another home": func(t *testing.T, dir, path string) {
 			self, err := os.Executable()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			other := exec.Command(self, "serve", "elsewhere", path, dir, "a")
-			if err := other.Start(); err != nil {
-				t.Fatal(err)
-			}
+			check(t, other.Start())
 			t.Cleanup(func() { _ = other.Process.Kill(); _ = other.Wait() })
 			for {
 				if conn, err := net.Dial("unix", path); err == nil {
@@ -370,14 +354,10 @@ func TestForeign(t *testing.T) {
 			t.Parallel()
 			dir := home(t)
 			d := of(t, dir, "well", "a")
-			if err := os.Mkdir(filepath.Join(dir, "run"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.Mkdir(filepath.Join(dir, "run"), 0o700))
 			occupy(t, dir, daemon.SocketPath(dir))
 			before, err := os.Lstat(daemon.SocketPath(dir))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			for what, do := range map[string]func() error{
 				"start":   func() error { _, err := d.Start(t.Context()); return err },
 				"stop":    func() error { _, err := d.Stop(t.Context()); return err },
@@ -438,9 +418,7 @@ func TestNeverReady(t *testing.T) {
 	t.Parallel()
 	dir := home(t)
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	d := daemon.New(daemon.Options{Home: dir, Program: self, Env: environ(),
 		Args: []string{"serve", "never", daemon.SocketPath(dir), dir, "a"}, StartWithin: 200 * time.Millisecond,
 		KillWithin: 2 * time.Second})

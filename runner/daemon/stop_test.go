@@ -33,14 +33,10 @@ func TestHangs(t *testing.T) {
 	t.Parallel()
 	dir := home(t)
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	d := of(t, dir, "well", "a")
 	pid := start(t, d).Status.PID
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	check(t, syscall.Kill(pid, syscall.SIGSTOP))
 	awaitStopped(t, pid)
 	hurried := daemon.New(daemon.Options{Home: dir, Fingerprint: "a", Program: self, Env: environ(),
 		Args:        []string{"serve", "well", daemon.SocketPath(dir), dir, "a"},

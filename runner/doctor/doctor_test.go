@@ -43,17 +43,13 @@ const image = "holon/base:latest"
 func patient(t *testing.T) (*doctor.Doctor, string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "holon-doctor-") // t.TempDir is too long for sockets
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	home := filepath.Join(dir, "home")
 	loaded := settings.Load(settings.Sources{File: filepath.Join(home, "config.json")})
 	loaded.Settings.Model = "scripted/demo"
 	found, err := state.FindHome(home, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return &doctor.Doctor{
 		HolonHome: home, Version: version, Image: image, Loaded: loaded, Refs: []string{"scripted/demo"}, Chosen: true,
 		Agentd: func() (string, error) { return agentd, nil },
@@ -77,6 +73,14 @@ func statuses(list []doctor.Result) map[string]string {
 	return m
 }
 
+// check ends the test after an error.
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // equal compares what was found with what was wanted.
 func equal[T comparable](t *testing.T, what string, got, want T) {
 	t.Helper()
@@ -97,9 +101,7 @@ func text(list []doctor.Result) string {
 func needsEngine(t *testing.T) *docker.Engine {
 	t.Helper()
 	eng, err := docker.New("", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { eng.Close() })
 	if _, err := eng.Check(t.Context()); err != nil {
 		t.Skipf("no Docker engine answers: %v", err)
@@ -180,9 +182,7 @@ func TestOldAPI(t *testing.T) {
 	d, _ := patient(t)
 	path := filepath.Join(filepath.Dir(d.HolonHome), "d.sock")
 	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Api-Version", "1.40")
 		w.Header().Set("Ostype", "linux")
@@ -212,12 +212,8 @@ func TestBlindMounts(t *testing.T) {
 	needsEngine(t)
 	d, _ := patient(t)
 	elsewhere := filepath.Join(filepath.Dir(d.HolonHome), "elsewhere")
-	if err := os.Mkdir(elsewhere, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(elsewhere, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(elsewhere, 0o777))
+	check(t, os.Chmod(elsewhere, 0o777))
 	inner := d.Engine
 	d.Engine = func(h state.Home) (engine.Engine, error) {
 		e, err := inner(h)

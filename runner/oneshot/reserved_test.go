@@ -30,15 +30,11 @@ func TestReservedNames(t *testing.T) {
 			dir, dst := t.TempDir(), t.TempDir()
 			turn := filepath.Join(dir, "output/turns/turn_1")
 			mkdir(t, filepath.Join(turn, "sub"))
-			if err := plant(filepath.Join(turn, name)); err != nil {
-				t.Fatal(err)
-			}
+			check(t, plant(filepath.Join(turn, name)))
 			write(t, filepath.Join(turn, "sub", name), "harmless")
 			warnings, err := turnfiles.Collection{SessionDir: dir, TurnID: "turn_1", To: dst,
 				Reserved: reservedNames}.Collect(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			_, err = os.Lstat(filepath.Join(dst, name))
 			if slices.Contains(turnNames, name) && kind == "file" { // agentd's own
 				if err != nil {
@@ -54,16 +50,20 @@ func TestReservedNames(t *testing.T) {
 	}
 }
 
-func mkdir(t *testing.T, path string) {
+// check ends the test after an error.
+func check(t *testing.T, err error) {
 	t.Helper()
-	if err := os.MkdirAll(path, 0o700); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 }
 
+func mkdir(t *testing.T, path string) {
+	t.Helper()
+	check(t, os.MkdirAll(path, 0o700))
+}
+
 func write(t *testing.T, path, data string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, []byte(data), 0o600))
 }

@@ -37,9 +37,7 @@ turns:
 			k := l.pool()
 			first, err := k.Turn(t.Context(), pool.Turn{AgentID: "ada",
 				Turn: runner.Turn{ID: responses.NewID(responses.PrefixTurn), Prompt: "spoil"}}, nil, new(lines))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			next := pool.Turn{AgentID: "ada", Turn: runner.Turn{Prompt: "and now",
 				PreviousResponseID: first.ResponseID}}
 			var second pool.Result

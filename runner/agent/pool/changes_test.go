@@ -62,9 +62,7 @@ func TestChanges(t *testing.T) {
 			}
 			c.say("two")
 			told.want(t, "the second turn", "")
-			if err := k.Stop(t.Context(), "ada"); err != nil {
-				t.Fatal(err)
-			}
+			check(t, k.Stop(t.Context(), "ada"))
 			told.want(t, "the end", "exited removed")
 		})
 	}
@@ -86,9 +84,7 @@ func TestChangesAfterCrash(t *testing.T) {
 			l.agent("ada")
 			l.crash("local", "began")
 			if c.gone {
-				if err := l.engine.Remove(t.Context(), l.only().Handle); err != nil {
-					t.Fatal(err)
-				}
+				check(t, l.engine.Remove(t.Context(), l.only().Handle))
 			}
 			told := new(changes)
 			k := l.pool(func(o *pool.Options) { o.Changes = told })

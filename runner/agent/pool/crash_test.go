@@ -117,12 +117,8 @@ func (l *lab) crash(eng, word string, after ...time.Duration) {
 		childEnv+"_PROVIDER="+l.provider)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		l.t.Fatal(err)
-	}
+	check(l.t, err)
+	check(l.t, cmd.Start())
 	found := false
 	for in := bufio.NewScanner(out); !found && in.Scan(); {
 		found = strings.HasPrefix(in.Text(), word)
@@ -130,9 +126,7 @@ func (l *lab) crash(eng, word string, after ...time.Duration) {
 	for _, d := range after {
 		time.Sleep(d)
 	}
-	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		l.t.Fatal(err)
-	}
+	check(l.t, cmd.Process.Signal(syscall.SIGKILL))
 	_ = cmd.Wait() // it was killed
 	if !found {
 		l.t.Fatalf("the child never said %q", word)

@@ -108,9 +108,7 @@ type lab struct {
 func newLab(t testing.TB, eng string, scenario string) *lab {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hw-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
@@ -121,9 +119,7 @@ func newLab(t testing.TB, eng string, scenario string) *lab {
 		t.Fatal(err)
 	}
 	l.scenario = filepath.Join(dir, "scenario.yaml")
-	if err := os.WriteFile(l.scenario, []byte(scenario), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(l.scenario, []byte(scenario), 0o644))
 	if l.engine = connection; eng != "docker" {
 		if l.engine, err = openEngine(eng, dir); err != nil {
 			t.Fatal(err)
@@ -165,9 +161,7 @@ func equal[T comparable](t testing.TB, what string, got, want T) {
 
 func (l *lab) agent(id string) string {
 	l.t.Helper()
-	if err := os.MkdirAll(l.home.AgentDir(id), 0o700); err != nil {
-		l.t.Fatal(err)
-	}
+	check(l.t, os.MkdirAll(l.home.AgentDir(id), 0o700))
 	return id
 }
 
@@ -205,9 +199,7 @@ func (l *lab) containers() []engine.Summary {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	list, err := l.engine.List(ctx, map[string]string{runner.LabelHome: l.home.Dir()})
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	check(l.t, err)
 	return list
 }
 

@@ -57,9 +57,7 @@ func TestConversation(t *testing.T) {
 	}
 	c.say("five")
 
-	if err := l.engine.Remove(t.Context(), l.only().Handle); err != nil {
-		t.Fatal(err)
-	}
+	check(t, l.engine.Remove(t.Context(), l.only().Handle))
 	if r := c.say("six"); r.Fresh == "" {
 		t.Error("a container that was removed took a turn")
 	}
@@ -69,9 +67,7 @@ func TestConversation(t *testing.T) {
 	if r := c.say("seven"); !strings.Contains(r.Fresh, "image") || l.only().Handle == before.Handle {
 		t.Errorf("another image did not need another container: %q", r.Fresh)
 	}
-	if err := k.Stop(t.Context(), c.agent); err != nil {
-		t.Fatal(err)
-	}
+	check(t, k.Stop(t.Context(), c.agent))
 	if list := l.containers(); len(list) != 0 {
 		t.Errorf("after Stop there is %v", list)
 	}
@@ -121,9 +117,7 @@ turns:
 	first := pool.New(l.options())
 	c := &conversation{lab: l, pool: first, agent: l.agent("ada")}
 	c.say("one")
-	if err := first.Leave(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, first.Leave(t.Context()))
 	c.pool = l.pool(func(o *pool.Options) {
 		plain := o.Configure
 		o.Configure = func(ctx context.Context, t pool.Turn) (runner.Config, io.Closer, error) {

@@ -52,9 +52,7 @@ rounds:
 		func(a, b turns.PreviewTool) bool { return a.Name == b.Name }) {
 		t.Errorf("during a turn the preview is %+v, want %+v", p, first)
 	}
-	if r.Last != "done" {
-		t.Errorf("the turn says %q, want done", r.Last)
-	}
+	equal(t, "the turn says", r.Last, "done")
 	if _, err := k.Preview(t.Context(), pool.Turn{AgentID: "nobody"}); !state.IsCode(err, pool.CodeNoHome) {
 		t.Errorf("of an agent without a home: %v, want %s", err, pool.CodeNoHome)
 	}

@@ -42,9 +42,7 @@ func TestTheContainerOfARemovedAgent(t *testing.T) {
 				t.Error(err)
 			}
 			told.want(t, "the first sweep", c.want)
-			if n := len(l.containers()); n != 0 {
-				t.Errorf("%d containers are left, want none", n)
-			}
+			equal(t, "containers are left", len(l.containers()), 0)
 		})
 	}
 }

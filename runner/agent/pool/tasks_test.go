@@ -77,9 +77,7 @@ turns:
 			l.sweep(c.pool)
 		}
 	}
-	if n := c.pool.Tasks("ada"); n != 0 {
-		t.Errorf("%d tasks after the end of the only one", n)
-	}
+	equal(t, "tasks after the end of the only one", c.pool.Tasks("ada"), 0)
 	l.ranOnce()
 }
 
@@ -91,9 +89,7 @@ func TestStartedTaskCounts(t *testing.T) {
 	l.agent("ada")
 	check(t, k.StartTask(t.Context(), pool.Turn{AgentID: "ada"},
 		tasks.Start{TaskID: tasks.Prefix + "0123456789abcdef", Cmd: "while [ ! -e go ]; do sleep 0.02; done"}))
-	if n := k.Tasks("ada"); n != 1 {
-		t.Errorf("%d tasks after the start of one, want 1", n)
-	}
+	equal(t, "tasks after the start of one", k.Tasks("ada"), 1)
 	l.write("go")
 	for k.Tasks("ada") > 0 {
 		l.sweep(k)

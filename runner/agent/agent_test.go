@@ -126,13 +126,31 @@ func (l *lab) end() {
 	}
 }
 
+// said is what the operator says to an agent.
+func said(agentID, text string) scheduler.Ingress {
+	return scheduler.Ingress{AgentID: agentID, Kind: ledger.KindOperatorPrompt,
+		Origin: ledger.Origin{Kind: ledger.OriginOperator}, Body: ledger.Body{Type: "text", Text: text},
+		Surface: ledger.SurfaceCLIPrompt, AdmissionContext: ledger.LocalProcess}
+}
+
+// storeDir is a directory for a ledger whose durability is not tested: in memory where there is such a place. Its path is
+// short enough for sockets.
+func storeDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "holon-")
+	if err != nil {
+		dir, err = os.MkdirTemp("", "holon-")
+	}
+	check(t, err)
+	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
+	return dir
+}
+
 func (l *lab) prompt(text, key string, p ledger.Priority) string {
 	l.t.Helper()
-	a, err := l.runtime.Scheduler().Admit(l.t.Context(),
-		scheduler.Ingress{AgentID: "main", Key: key, Kind: ledger.KindOperatorPrompt,
-			Origin: ledger.Origin{Kind: ledger.OriginOperator}, Priority: p,
-			Body: ledger.Body{Type: "text", Text: text}, Surface: ledger.SurfaceCLIPrompt,
-			AdmissionContext: ledger.LocalProcess})
+	in := said("main", text)
+	in.Key, in.Priority = key, p
+	a, err := l.runtime.Scheduler().Admit(l.t.Context(), in)
 	check(l.t, err)
 	return a.MessageID
 }
@@ -200,7 +218,7 @@ func (l *lab) events() (types []string) {
 }
 
 // check ends the test after an error.
-func check(t *testing.T, err error) {
+func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

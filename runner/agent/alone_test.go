@@ -112,11 +112,7 @@ func newAlone(t *testing.T, path string, homes agent.Homes, change func(*agent.C
 
 func (l *alone) prompt(agentID, text string) string {
 	l.t.Helper()
-	a, err := l.runtime.Scheduler().Admit(l.t.Context(),
-		scheduler.Ingress{AgentID: agentID, Kind: ledger.KindOperatorPrompt,
-			Origin: ledger.Origin{Kind: ledger.OriginOperator},
-			Body:   ledger.Body{Type: "text", Text: text}, Surface: ledger.SurfaceCLIPrompt,
-			AdmissionContext: ledger.LocalProcess})
+	a, err := l.runtime.Scheduler().Admit(l.t.Context(), said(agentID, text))
 	check(l.t, err)
 	return a.MessageID
 }
@@ -167,7 +163,7 @@ func TestEndlessLoop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				l := newAlone(t, filepath.Join(t.TempDir(), "ledger.db"), stillHomes{}, nil)
+				l := newAlone(t, filepath.Join(storeDir(t), "ledger.db"), stillHomes{}, nil)
 				defer l.close()
 				l.played.do = func(ctx context.Context, turn pool.Turn) error {
 					for _, tool := range tools.New(tools.Options{AgentID: "main", Scheduler: l.runtime.Scheduler(), Work: l.runtime.Scheduler(),
@@ -215,7 +211,7 @@ func TestDamagedAgent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join(t.TempDir(), "ledger.db")
+			path := filepath.Join(storeDir(t), "ledger.db")
 			leave(t, path, name == "attempt")
 			db, err := sql.Open("sqlite", path)
 			if err == nil {
@@ -259,10 +255,7 @@ func leave(t *testing.T, path string, running bool) {
 	past := time.Now().Add(-time.Hour)
 	m := scheduler.New(store, scheduler.Options{Owner: "boot_0", Now: func() time.Time { return past }})
 	_, err = m.Create(t.Context(), scheduler.NewAgent{ID: "bad"})
-	in := scheduler.Ingress{AgentID: "bad", Kind: ledger.KindOperatorPrompt,
-		Origin: ledger.Origin{Kind: ledger.OriginOperator},
-		Body:   ledger.Body{Type: "text", Text: "go"}, Surface: ledger.SurfaceCLIPrompt,
-		AdmissionContext: ledger.LocalProcess}
+	in := said("bad", "go")
 	if err == nil {
 		_, err = m.Admit(t.Context(), in)
 	}
@@ -288,7 +281,7 @@ func leave(t *testing.T, path string, running bool) {
 // A home that cannot be used any more stops its agent, and no other one.
 func TestDamagedHome(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "ledger.db")
+	path := filepath.Join(storeDir(t), "ledger.db")
 	first := newAlone(t, path, stillHomes{}, nil)
 	if _, err := first.runtime.CreateAgent(t.Context(), "other", ""); err != nil {
 		t.Error(err)
@@ -306,7 +299,7 @@ func TestDamagedHome(t *testing.T) {
 func TestTurnLimits(t *testing.T) {
 	t.Parallel()
 	budget := gateway.Budget{MaxTokens: 7, MaxRequests: 8, MaxCost: 9}
-	l := newAlone(t, filepath.Join(t.TempDir(), "ledger.db"), stillHomes{}, func(c *agent.Config) {
+	l := newAlone(t, filepath.Join(storeDir(t), "ledger.db"), stillHomes{}, func(c *agent.Config) {
 		c.MaxRounds, c.MaxToolCalls, c.Budget = 5, 6, budget
 	})
 	defer l.close()

@@ -8,22 +8,19 @@ import (
 	"holon/runner/agent/pool"
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/scheduler"
-	"holon/state/ledger"
 	"holon/state/sqlite"
 )
 
 // A turn that is taken up again has the prompt that it was sent, for its trace.
 func TestRecoveredPrompt(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "ledger.db")
+	path := filepath.Join(storeDir(t), "ledger.db")
 	store, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
 	check(t, err)
 	killed := scheduler.New(store, scheduler.Options{Owner: "boot_0"})
 	_, err = killed.Create(t.Context(), scheduler.NewAgent{ID: "main"})
 	if err == nil {
-		_, err = killed.Admit(t.Context(), scheduler.Ingress{AgentID: "main", Kind: ledger.KindOperatorPrompt,
-			Origin: ledger.Origin{Kind: ledger.OriginOperator}, Body: ledger.Body{Type: "text", Text: "go"},
-			Surface: ledger.SurfaceCLIPrompt, AdmissionContext: ledger.LocalProcess})
+		_, err = killed.Admit(t.Context(), said("main", "go"))
 	}
 	claim, _, claimed := killed.Claim(t.Context(), "main")
 	sent := prompt.Assemble(prompt.Input{Claim: claim})

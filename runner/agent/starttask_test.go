@@ -56,7 +56,7 @@ func TestStartTaskAgain(t *testing.T) {
 				<-end
 				return &pool.Error{Code: c.code, Message: "there is no container"}
 			}}
-			l = newAlone(t, filepath.Join(t.TempDir(), "ledger.db"), stillHomes{},
+			l = newAlone(t, filepath.Join(storeDir(t), "ledger.db"), stillHomes{},
 				func(cfg *agent.Config) { cfg.Containers = containers })
 			defer l.close()
 			start := func() (ledger.Task, error) {

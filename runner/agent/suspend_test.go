@@ -17,7 +17,7 @@ func TestSuspended(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var slept atomic.Int64 // nanoseconds of suspension
-		l := newAlone(t, filepath.Join(t.TempDir(), "ledger.db"), stillHomes{}, func(c *agent.Config) {
+		l := newAlone(t, filepath.Join(storeDir(t), "ledger.db"), stillHomes{}, func(c *agent.Config) {
 			c.Now = func() time.Time { return time.Now().Round(0).Add(time.Duration(slept.Load())) }
 		})
 		defer l.close()

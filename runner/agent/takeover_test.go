@@ -48,9 +48,7 @@ func (l *lab) claimAsAnother() {
 	store, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(l.home.Dir(), "ledger.db"), Log: l.log})
 	check(l.t, err)
 	m := scheduler.New(store, scheduler.Options{Owner: "killed"})
-	_, err = m.Admit(ctx, scheduler.Ingress{AgentID: "main", Kind: ledger.KindOperatorPrompt,
-		Origin: ledger.Origin{Kind: ledger.OriginOperator}, Body: ledger.Body{Type: "text", Text: "three"},
-		Surface: ledger.SurfaceCLIPrompt, AdmissionContext: ledger.LocalProcess})
+	_, err = m.Admit(ctx, said("main", "three"))
 	check(l.t, err)
 	if _, ok, err := m.Claim(ctx, "main"); !ok || err != nil {
 		l.t.Fatalf("claim: %v, %v", ok, err)

@@ -17,7 +17,7 @@ import (
 // was told is known as a secret after a restart too.
 func TestTriggersAtStart(t *testing.T) {
 	t.Parallel()
-	path, now := filepath.Join(t.TempDir(), "ledger.db"), time.Now().UTC().Truncate(time.Millisecond)
+	path, now := filepath.Join(storeDir(t), "ledger.db"), time.Now().UTC().Truncate(time.Millisecond)
 	store, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
 	check(t, err)
 	err = store.Update(t.Context(), func(tx ledger.Tx) error {

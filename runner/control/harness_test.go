@@ -3,7 +3,6 @@ package control_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -122,17 +121,28 @@ func (b *buffer) String() string {
 // wrap lets a test put something between the control plane and the store.
 type wrap func(ledger.Store) ledger.Store
 
+// storeDir is a directory for a ledger whose durability is not tested: in memory where there is such a place. Its path is
+// short enough for sockets.
+func storeDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "holon-")
+	if err != nil {
+		dir, err = os.MkdirTemp("", "holon-")
+	}
+	check(t, err)
+	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
+	return dir
+}
+
 func newRig(t testing.TB, limits control.Limits, access control.Access, wraps ...wrap) *rig {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "control") // short: sockets have short names
-	check(t, err)
+	dir := storeDir(t)
 	r := &rig{t: t, socket: filepath.Join(dir, "run", "holon.sock"), log: new(buffer)}
 	r.clock.Store(time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC).UnixMilli())
 	now := func() time.Time { return time.UnixMilli(r.clock.Add(1)).UTC() }
-	if r.store, err = sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "ledger.db")}); err != nil {
-		t.Fatal(err)
-	}
-	base := r.store
+	base, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "ledger.db")})
+	check(t, err)
+	r.store = base
 	r.machine = scheduler.New(r.store, scheduler.Options{Owner: "inst_test", Now: now})
 	if _, err := r.machine.Create(t.Context(), scheduler.NewAgent{ID: "main", Default: true}); err != nil {
 		t.Fatal(err)
@@ -150,9 +160,7 @@ func newRig(t testing.TB, limits control.Limits, access control.Access, wraps ..
 	r.run(access)
 	t.Cleanup(func() {
 		r.stop()
-		if err := errors.Join(base.Close(), os.RemoveAll(dir)); err != nil {
-			t.Error(err)
-		}
+		check(t, base.Close())
 	})
 	return r
 }

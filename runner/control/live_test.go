@@ -79,10 +79,7 @@ func TestGapsOfTheRecord(t *testing.T) {
 			t.Errorf("after %d: the page has the gap %v (%v), want %v", after, page.Gap, err, want)
 		}
 		in := r.stream(path, map[string]string{"Accept": "text/event-stream"})
-		lines := in.next()
-		for strings.HasPrefix(lines[0], ":") { // a comment
-			lines = in.next()
-		}
+		lines := in.told()
 		data, _ := json.Marshal(want)
 		if !slices.Contains(lines, "event: gap") || !slices.Contains(lines, "data: "+string(data)) {
 			t.Errorf("after %d: the stream begins with %q, want the gap %s", after, lines, data)
@@ -100,10 +97,7 @@ func TestStreamOfRecord(t *testing.T) {
 		var ev struct {
 			Sequence int64 `json:"sequence"`
 		}
-		lines := in.next()
-		for strings.HasPrefix(lines[0], ":") { // a comment
-			lines = in.next()
-		}
+		lines := in.told()
 		data, _ := strings.CutPrefix(lines[len(lines)-1], "data: ")
 		if err := json.Unmarshal([]byte(data), &ev); err != nil || ev.Sequence != want ||
 			lines[0] != fmt.Sprint("id: ", want) {

@@ -133,8 +133,8 @@ func said(agentID, text string) scheduler.Ingress {
 		Surface: ledger.SurfaceCLIPrompt, AdmissionContext: ledger.LocalProcess}
 }
 
-// storeDir is a directory for a ledger whose durability is not tested: in memory where there is such a place. Its path is
-// short enough for sockets.
+// storeDir is a directory for a ledger whose durability is not tested: in memory where there is such a place. Its path
+// is short enough for sockets.
 func storeDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "holon-")

@@ -121,8 +121,8 @@ func (b *buffer) String() string {
 // wrap lets a test put something between the control plane and the store.
 type wrap func(ledger.Store) ledger.Store
 
-// storeDir is a directory for a ledger whose durability is not tested: in memory where there is such a place. Its path is
-// short enough for sockets.
+// storeDir is a directory for a ledger whose durability is not tested: in memory where there is such a place. Its path
+// is short enough for sockets.
 func storeDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "holon-")

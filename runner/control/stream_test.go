@@ -388,7 +388,9 @@ func TestTooManyStreams(t *testing.T) {
 		t.Error("it is not said when to come back")
 	}
 	s.body.Close()
-	until(t, "the place is free", func() bool { return r.ask(d, get("/agents/main/events/stream?after_seq=x")).status == 400 })
+	until(t, "the place is free", func() bool {
+		return r.ask(d, get("/agents/main/events/stream?after_seq=x")).status == 400
+	})
 }
 
 // until asks until something is so, which has no event of its own.

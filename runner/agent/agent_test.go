@@ -133,19 +133,6 @@ func said(agentID, text string) scheduler.Ingress {
 		Surface: ledger.SurfaceCLIPrompt, AdmissionContext: ledger.LocalProcess}
 }
 
-// storeDir is a directory for a ledger whose durability is not tested: in memory where there is such a place. Its path
-// is short enough for sockets.
-func storeDir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "holon-")
-	if err != nil {
-		dir, err = os.MkdirTemp("", "holon-")
-	}
-	check(t, err)
-	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
-	return dir
-}
-
 func (l *lab) prompt(text, key string, p ledger.Priority) string {
 	l.t.Helper()
 	in := said("main", text)

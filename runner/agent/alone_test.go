@@ -27,6 +27,7 @@ import (
 	"holon/runner/hosttools"
 	"holon/state/ledger"
 	"holon/state/sqlite"
+	"holon/test/memory"
 )
 
 // played are turns without a container: do is what the agent does in each.
@@ -163,7 +164,7 @@ func TestEndlessLoop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				l := newAlone(t, filepath.Join(storeDir(t), "ledger.db"), stillHomes{}, nil)
+				l := newAlone(t, filepath.Join(memory.Dir(t), "ledger.db"), stillHomes{}, nil)
 				defer l.close()
 				l.played.do = func(ctx context.Context, turn pool.Turn) error {
 					for _, tool := range tools.New(tools.Options{AgentID: "main", Scheduler: l.runtime.Scheduler(), Work: l.runtime.Scheduler(),
@@ -211,7 +212,7 @@ func TestDamagedAgent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join(storeDir(t), "ledger.db")
+			path := filepath.Join(memory.Dir(t), "ledger.db")
 			leave(t, path, name == "attempt")
 			db, err := sql.Open("sqlite", path)
 			if err == nil {
@@ -281,7 +282,7 @@ func leave(t *testing.T, path string, running bool) {
 // A home that cannot be used any more stops its agent, and no other one.
 func TestDamagedHome(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(storeDir(t), "ledger.db")
+	path := filepath.Join(memory.Dir(t), "ledger.db")
 	first := newAlone(t, path, stillHomes{}, nil)
 	if _, err := first.runtime.CreateAgent(t.Context(), "other", ""); err != nil {
 		t.Error(err)
@@ -299,7 +300,7 @@ func TestDamagedHome(t *testing.T) {
 func TestTurnLimits(t *testing.T) {
 	t.Parallel()
 	budget := gateway.Budget{MaxTokens: 7, MaxRequests: 8, MaxCost: 9}
-	l := newAlone(t, filepath.Join(storeDir(t), "ledger.db"), stillHomes{}, func(c *agent.Config) {
+	l := newAlone(t, filepath.Join(memory.Dir(t), "ledger.db"), stillHomes{}, func(c *agent.Config) {
 		c.MaxRounds, c.MaxToolCalls, c.Budget = 5, 6, budget
 	})
 	defer l.close()

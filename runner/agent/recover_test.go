@@ -9,12 +9,13 @@ import (
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/scheduler"
 	"holon/state/sqlite"
+	"holon/test/memory"
 )
 
 // A turn that is taken up again has the prompt that it was sent, for its trace.
 func TestRecoveredPrompt(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(storeDir(t), "ledger.db")
+	path := filepath.Join(memory.Dir(t), "ledger.db")
 	store, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
 	check(t, err)
 	killed := scheduler.New(store, scheduler.Options{Owner: "boot_0"})

@@ -11,6 +11,7 @@ import (
 	"holon/runner/agent/pool"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
+	"holon/test/memory"
 )
 
 // stopped is a container that is only stopped.
@@ -82,7 +83,7 @@ func (l *alone) wantEnded(containers *stopped, taskID string) {
 func TestRetire(t *testing.T) {
 	t.Parallel()
 	containers := &stopped{agents: make(chan string, 100)}
-	l := newAlone(t, filepath.Join(storeDir(t), "ledger.db"), stillHomes{}, func(cfg *agent.Config) {
+	l := newAlone(t, filepath.Join(memory.Dir(t), "ledger.db"), stillHomes{}, func(cfg *agent.Config) {
 		cfg.Containers = containers
 	})
 	defer l.close()
@@ -94,7 +95,7 @@ func TestRetire(t *testing.T) {
 // A process that finds an agent that was removed with a task that is open gives it no container: it ends what is left.
 func TestRetireAtTheNextStart(t *testing.T) {
 	t.Parallel()
-	path, containers := filepath.Join(storeDir(t), "ledger.db"), &stopped{agents: make(chan string, 100)}
+	path, containers := filepath.Join(memory.Dir(t), "ledger.db"), &stopped{agents: make(chan string, 100)}
 	l := newAlone(t, path, stillHomes{}, nil) // which looks after no tasks
 	task := l.removedWithTask()
 	l.close()

@@ -13,6 +13,7 @@ import (
 	"holon/runner/agent/scheduler"
 	"holon/state"
 	"holon/state/ledger"
+	"holon/test/memory"
 )
 
 // starter is a container that is only asked to start commands.
@@ -56,7 +57,7 @@ func TestStartTaskAgain(t *testing.T) {
 				<-end
 				return &pool.Error{Code: c.code, Message: "there is no container"}
 			}}
-			l = newAlone(t, filepath.Join(storeDir(t), "ledger.db"), stillHomes{},
+			l = newAlone(t, filepath.Join(memory.Dir(t), "ledger.db"), stillHomes{},
 				func(cfg *agent.Config) { cfg.Containers = containers })
 			defer l.close()
 			start := func() (ledger.Task, error) {

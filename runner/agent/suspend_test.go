@@ -9,6 +9,7 @@ import (
 
 	"holon/runner/agent"
 	"holon/runner/agent/scheduler"
+	"holon/test/memory"
 )
 
 // A timer that came due while the machine was suspended fires soon after it goes on: the clock of timers stands
@@ -17,7 +18,7 @@ func TestSuspended(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var slept atomic.Int64 // nanoseconds of suspension
-		l := newAlone(t, filepath.Join(storeDir(t), "ledger.db"), stillHomes{}, func(c *agent.Config) {
+		l := newAlone(t, filepath.Join(memory.Dir(t), "ledger.db"), stillHomes{}, func(c *agent.Config) {
 			c.Now = func() time.Time { return time.Now().Round(0).Add(time.Duration(slept.Load())) }
 		})
 		defer l.close()

@@ -11,13 +11,14 @@ import (
 	"holon/runner/agent"
 	"holon/state/ledger"
 	"holon/state/sqlite"
+	"holon/test/memory"
 )
 
 // An agent of an earlier version gets its trigger at the next start, once; what an agent
 // was told is known as a secret after a restart too.
 func TestTriggersAtStart(t *testing.T) {
 	t.Parallel()
-	path, now := filepath.Join(storeDir(t), "ledger.db"), time.Now().UTC().Truncate(time.Millisecond)
+	path, now := filepath.Join(memory.Dir(t), "ledger.db"), time.Now().UTC().Truncate(time.Millisecond)
 	store, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
 	check(t, err)
 	err = store.Update(t.Context(), func(tx ledger.Tx) error {

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -27,6 +26,7 @@ import (
 	"holon/state"
 	"holon/state/ledger"
 	"holon/state/sqlite"
+	"holon/test/memory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -121,22 +121,9 @@ func (b *buffer) String() string {
 // wrap lets a test put something between the control plane and the store.
 type wrap func(ledger.Store) ledger.Store
 
-// storeDir is a directory for a ledger whose durability is not tested: in memory where there is such a place. Its path
-// is short enough for sockets.
-func storeDir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "holon-")
-	if err != nil {
-		dir, err = os.MkdirTemp("", "holon-")
-	}
-	check(t, err)
-	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
-	return dir
-}
-
 func newRig(t testing.TB, limits control.Limits, access control.Access, wraps ...wrap) *rig {
 	t.Helper()
-	dir := storeDir(t)
+	dir := memory.Dir(t)
 	r := &rig{t: t, socket: filepath.Join(dir, "run", "holon.sock"), log: new(buffer)}
 	r.clock.Store(time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC).UnixMilli())
 	now := func() time.Time { return time.UnixMilli(r.clock.Add(1)).UTC() }

@@ -30,7 +30,8 @@ import (
 func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end view.MessageState, shells int,
 	err error) {
 	end, err = r.messageNow(ctx, sent)
-	if err != nil || ended(end) {
+	// the events of a new message are read also when it has ended already: they tell which commands were run
+	if err != nil || ended(end) && (sent.Replayed || end.Entry.Blocked()) {
 		if err == nil {
 			err = r.events.upTo(ctx, math.MaxInt64)
 		}

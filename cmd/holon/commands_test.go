@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"slices"
 	"strings"
@@ -14,8 +13,6 @@ import (
 	"holon/internal/redact"
 )
 
-var updateCommands = flag.Bool("update-commands", false, "write docs/reference/commands.md")
-
 // commonFlags are the columns of the table: flags that mean the same in every command that has them.
 var commonFlags = []string{"json", "quiet", "follow", "all", "no-header", "agent", "model", "engine", "workspace"}
 
@@ -25,7 +22,7 @@ func TestCommandsAreDocumented(t *testing.T) {
 	const path = "../../docs/reference/commands.md"
 	var b strings.Builder
 	b.WriteString("# Commands and flags\n\nWritten by `go test ./cmd/holon -run TestCommandsAreDocumented " +
-		"-update-commands`. A short form stands behind its flag; `•` has none,\nas has `--all` of " +
+		"-update`. A short form stands behind its flag; `•` has none,\nas has `--all` of " +
 		"`holon stop`, which ends runs, on purpose.\n\n| command | `--" +
 		strings.Join(
 			commonFlags,
@@ -62,13 +59,13 @@ func TestCommandsAreDocumented(t *testing.T) {
 		slices.Sort(others)
 		b.WriteString(" | " + strings.Join(others, " ") + " |\n")
 	})
-	if *updateCommands {
+	if *update {
 		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if have, err := os.ReadFile(path); err != nil || string(have) != b.String() {
-		t.Errorf("%s is not what the program has (%v); write it with -update-commands", path, err)
+		t.Errorf("%s is not what the program has (%v); write it with -update", path, err)
 	}
 }
 

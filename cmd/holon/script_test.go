@@ -27,7 +27,7 @@ import (
 // Every script of testdata/script is a test of the command line. Besides the
 // usual commands they have
 //
-//	fails CODE COMMAND...   ends with CODE and one line of error: FIELD: what; remedy
+//	fails CODE FIELD COMMAND...  ends with CODE and one line of error: FIELD: what; remedy
 //	repo DIR                makes DIR a git repository with one commit of all that is in it
 //	demo DIR                makes DIR a repository with the project of the demo
 //	provider NAME KIND [KEY]  starts a provider (provider_test.go)
@@ -43,6 +43,7 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	errorsSaid := readScriptErrors(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
@@ -55,7 +56,10 @@ func TestScripts(t *testing.T) {
 				env.Setenv(name, value)
 			}
 			env.Setenv("PATH", filepath.Dir(programs.Must("holon"))+string(filepath.ListSeparator)+env.Getenv("PATH"))
+			said := new([]string)
+			env.Values[saidKey{}] = said
 			env.Defer(func() {
+				errorsSaid.check(t, strings.TrimPrefix(filepath.Base(env.WorkDir), "script-"), *said)
 				stopDaemon(t, filepath.Join(env.WorkDir, "home"))
 				checkRecords(t, env.WorkDir)
 			})
@@ -138,15 +142,15 @@ func cmdEvents(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), log.Bytes(), 0o600))
 }
 
-var errorLine = regexp.MustCompile(`^holon: (?:(?:agent|profile) )?[^ :]+: [^\n]+; [^\n]+\n$`)
+var errorLine = regexp.MustCompile(`^holon: (?:(?:(?:agent|profile|standard) )?[^ :]+:|no daemon answers at) [^\n]+; [^\n]+\n$`)
 
 func cmdFails(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: fails CODE COMMAND...")
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: fails CODE FIELD COMMAND...")
 	}
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	err = ts.Exec(args[1], args[2:]...)
+	err = ts.Exec(args[2], args[3:]...)
 	code := 0
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		code = exit.ExitCode()
@@ -156,9 +160,15 @@ func cmdFails(ts *testscript.TestScript, neg bool, args []string) {
 	if code != want {
 		ts.Fatalf("exit code %d, want %d", code, want)
 	}
-	if stderr := ts.ReadFile("stderr"); !errorLine.MatchString(stderr) {
+	stderr := ts.ReadFile("stderr")
+	if !errorLine.MatchString(stderr) {
 		ts.Fatalf("stderr is not one line \"holon: FIELD: what; remedy\":\n%s", stderr)
 	}
+	if !regexp.MustCompile("^holon: (?:" + args[1] + "): ").MatchString(stderr) {
+		ts.Fatalf("stderr is not about %s:\n%s", args[1], stderr)
+	}
+	said := ts.Value(saidKey{}).(*[]string)
+	*said = append(*said, fmt.Sprintf("%d %s", code, normalised(stderr, ts.Getenv("WORK"))))
 }
 
 func cmdRepo(ts *testscript.TestScript, neg bool, args []string) {

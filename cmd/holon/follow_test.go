@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -78,59 +77,6 @@ func TestUnblocking(t *testing.T) {
 			Message: ledger.Message{AgentID: "main"}})
 		if e, ok := errors.AsType[*state.Error](err); !ok || !strings.Contains(e.Hint, want) {
 			t.Errorf("%q: %+v, want a hint with %s", code, err, want)
-		}
-	}
-}
-
-// A call and how it ended share a row of a terminal, and are whole in a pipe.
-func TestCallLine(t *testing.T) {
-	call, end := "$ "+strings.Repeat("echo ", 60)+"end", "  (2.8s)  failed: "+strings.Repeat("it was cancelled ", 5)
-	s := Streams{ErrTTY: true, Width: func() int { return 80 }}
-	got := s.callLine(call, end)
-	if n := cells(got); n > 78 || !strings.HasPrefix(got, "$ echo echo echo") || !strings.Contains(got, "failed: it was") {
-		t.Errorf("on a terminal: %q, %d columns", got, n)
-	}
-	if got := s.callLine("$ true", "  (0.1s)"); got != "$ true  (0.1s)" {
-		t.Errorf("a short one: %q", got)
-	}
-	s.ErrTTY = false
-	if got := s.callLine(call, end); got != call+end {
-		t.Errorf("in a pipe: %q", got)
-	}
-}
-
-// A table fits the terminal where it has columns that can be cut.
-func TestTableFits(t *testing.T) {
-	for width, want := range map[int]string{
-		80: "NAME  WHERE                WHAT\na     https://example.org  something to do\n",
-		40: "NAME  WHERE              WHAT\na     https://example.…  something to do\n",
-		9:  "NAME\n    WHERE\n    WHAT\na\n    https://e…\n    something…\n",
-	} {
-		var out bytes.Buffer
-		table := newTable(Streams{Out: &out, OutTTY: true, Width: func() int { return width }}, "NAME", "WHERE", "WHAT")
-		table.cutting("WHERE", "WHAT").row("a", "https://example.org", "something to do")
-		if err := table.end(); err != nil || out.String() != want {
-			t.Errorf("in %d columns: %q (%v), want %q", width, out.String(), err, want)
-		}
-	}
-}
-
-// A table is drawn on a terminal; in a pipe its lines are for programs.
-func TestTable(t *testing.T) {
-	for _, c := range []struct {
-		tty, bare bool
-		want      string
-	}{{true, false, "NAME  VALUE\na     -\nlong  x y z\n"}, {true, true, "a     -\nlong  x y z\n"},
-		{false, false, "a\t-\nlong\tx y z\n"}} {
-		var out bytes.Buffer
-		table := newTable(Streams{Out: &out, OutTTY: c.tty, NoHead: &c.bare}, "NAME", "VALUE")
-		table.row("a", "")
-		table.row("long", "x\ty\n\x1b[31mz")
-		if err := table.end(); err != nil {
-			t.Fatal(err)
-		}
-		if out.String() != c.want {
-			t.Errorf("terminal %v: %q, want %q", c.tty, out.String(), c.want)
 		}
 	}
 }

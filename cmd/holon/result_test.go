@@ -46,16 +46,3 @@ func TestNetworkOf(t *testing.T) {
 		t.Errorf("networkOf = %q, want %q", got, want)
 	}
 }
-
-// JSON is one line for programs, and indented for people.
-func TestPrintJSON(t *testing.T) {
-	for terminal, want := range map[bool]string{false: `{"a":"<x>"}` + "\n", true: "{\n  \"a\": \"<x>\"\n}\n"} {
-		var out strings.Builder
-		if err := printJSON(Streams{Out: &out, OutTTY: terminal}, map[string]string{"a": "<x>"}); err != nil {
-			t.Fatal(err)
-		}
-		if out.String() != want {
-			t.Errorf("on a terminal: %v: %q, want %q", terminal, out.String(), want)
-		}
-	}
-}

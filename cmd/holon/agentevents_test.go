@@ -14,6 +14,7 @@ import (
 // The events of an agent are printed as they happen: its command ends only when the test has read that it began. The
 // last line says how it ended, no line is of another message, and secrets are hidden in all of them.
 func TestStreamOfAgent(t *testing.T) {
+	t.Parallel()
 	const secret = "sentinel-0123456789"
 	dir, command := localRuns(t, `rounds:
   - cases:

@@ -9,9 +9,9 @@ import (
 
 // At a terminal a person sees what an agent loses that is removed, and anything but yes leaves it there.
 func TestRemovalIsAsked(t *testing.T) {
+	t.Parallel()
 	dir, command := localRuns(t, "rounds:\n  - text: Done.\n")
-	t.Setenv("HOLON_ENGINE", "local")
-	t.Setenv("HOLON_MODEL", "scripted/"+filepath.Join(dir, "scenario.yaml"))
+	command = withModel(dir, command)
 	t.Cleanup(func() { stopDaemon(t, filepath.Join(dir, "home")) })
 	for _, args := range [][]string{{"daemon", "start"}, {"agent", "create", "helper"}} {
 		if out, err := command(args...).CombinedOutput(); err != nil {

@@ -12,6 +12,7 @@ import (
 
 // Runs are completed with the newest first, and shells are told to keep that order.
 func TestCompletionOrder(t *testing.T) {
+	t.Parallel()
 	dir, command := localRuns(t, "rounds:\n  - text: Done.\n")
 	for _, task := range []string{"first", "second"} {
 		if out, err := command("run", "--engine", "local", "--workspace", filepath.Join(dir, "work"), "--model",
@@ -29,6 +30,7 @@ func TestCompletionOrder(t *testing.T) {
 
 // The shells themselves complete names of runs, models, settings and engines with the scripts of holon completion.
 func TestCompletionInShells(t *testing.T) {
+	t.Parallel()
 	dir, command := localRuns(t, "rounds:\n  - text: Done.\n")
 	if out, err := command("run", "--engine", "local", "--workspace", filepath.Join(dir, "work"), "--model",
 		"scripted/"+filepath.Join(dir, "scenario.yaml"), "--quiet", "--name", "nightly", "x").CombinedOutput(); err != nil {

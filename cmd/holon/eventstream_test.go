@@ -15,6 +15,7 @@ import (
 // Events are printed as they happen: the command of the run ends only when the test has read that it began. The last
 // one holds the answer and the manifest, and secrets are hidden in all of them.
 func TestStreamOfEvents(t *testing.T) {
+	t.Parallel()
 	dir, command := localRuns(t, "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: \"until [ -e $GATE ]; do "+
 		"sleep 0.05; done; echo $MY_TOKEN\"}}]\n  - text: The answer.\n")
 	gate := filepath.Join(dir, "gate")

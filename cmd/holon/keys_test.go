@@ -19,6 +19,7 @@ import (
 // The same fact has the same key and value in manifest.json, `holon show`, `holon run` and `holon ps`, and the table of
 // keys in the documentation is what they print.
 func TestKeysAgree(t *testing.T) {
+	t.Parallel()
 	dir, command := localRuns(t, "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: \"echo x > a\"}}]\n"+
 		"  - text: Done.\n")
 	work := filepath.Join(dir, "work")

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -54,6 +55,7 @@ func TestListCommands(t *testing.T) {
 // A list is a JSON list or object with --json, cells between tabs in a pipe, and has its head on a terminal only, and
 // not there with --no-header.
 func TestListsArePrinted(t *testing.T) {
+	t.Parallel()
 	dir, command := localRuns(t, "rounds:\n  - text: Done.\n")
 	with := oneOfEach(t, dir, command)
 	for name, head := range lists {
@@ -119,10 +121,10 @@ func columnsOf(line string) (names []string) {
 func oneOfEach(t *testing.T, dir string,
 	command func(...string) *exec.Cmd) (with func(args ...string) *exec.Cmd) {
 	t.Helper()
-	model := "scripted/" + filepath.Join(dir, "scenario.yaml")
+	command = withModel(dir, command)
 	with = func(args ...string) *exec.Cmd {
 		cmd := command(args...)
-		cmd.Env = append(cmd.Env, "HOLON_ENGINE=local", "HOLON_MODEL="+model, "OPENAI_API_KEY=sk-0123456789abcdef")
+		cmd.Env = append(cmd.Env, "OPENAI_API_KEY=sk-0123456789abcdef")
 		return cmd
 	}
 	skill := filepath.Join(dir, "pdf")
@@ -135,11 +137,23 @@ func oneOfEach(t *testing.T, dir string,
 	}
 	t.Cleanup(func() { stopDaemon(t, filepath.Join(dir, "home")) })
 	for _, args := range [][]string{{"run", "--quiet", "--name", "a", "x"}, {"skills", "install", skill},
-		{"daemon", "start"}, {"prompt", "--follow", "--quiet", "x"}, {"timer", "--after", "9h", "--summary", "s"}, {"work", "add", "x"}, {"task", "run", "sleep 600"},
+		{"daemon", "start"}, {"prompt", "--follow", "--quiet", "x"}, {"timer", "--after", "9h", "--summary", "s"},
+		{"work", "add", "x"}, {"task", "run", "sleep 600"},
 		{"agent", "model", "set", "--force", "main", "anthropic/m"}, {"prompt", "wait for a key"}} {
 		if out, err := with(args...).CombinedOutput(); err != nil {
 			t.Fatalf("holon %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
 	}
-	return with
+	// the message is blocked only once the agent has tried it
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		out, err := with("agent", "list").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if strings.Contains(string(out), "\tblocked\t") {
+			return with
+		}
+	}
+	t.Fatal("the agent is not blocked within a minute")
+	return nil
 }

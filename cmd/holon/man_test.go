@@ -15,6 +15,7 @@ import (
 // Each command that the help shows has a page that says the same, and no other page is written. Where the system has a
 // formatter it reads the pages without a complaint; else the structure alone is looked at, which it always is.
 func TestManPages(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	helpOf(t, "man", dir)
 	entries, err := os.ReadDir(dir)

@@ -24,11 +24,12 @@ const mostMemory = 64 << 20
 // An agentd in a container could do the same as the commands here: TURN is the
 // turn's directory, and end kills agentd, so that the host has to settle the turn.
 func TestMemory(t *testing.T) {
+	t.Parallel()
 	const end = "; kill -9 $PPID; sleep 60"
 	holon, agentd := programs.Must("holon"), programs.Must("agentd")
 	tools := &memoryLab{holon: holon, agentd: agentd, home: filepath.Join(t.TempDir(), "home")}
 	flood := httptest.NewServer(http.HandlerFunc(floodOfText))
-	defer flood.Close()
+	t.Cleanup(flood.Close)
 	idle := tools.run(t, "exit 0")
 	if idle.hwm == 0 || idle.outcome != "success" {
 		t.Fatalf("an idle run: %+v", idle)
@@ -55,6 +56,8 @@ func TestMemory(t *testing.T) {
 		"a flood of text": {"", "failure", "max_output_bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tools := &memoryLab{holon: holon, agentd: agentd, home: filepath.Join(t.TempDir(), "home")}
 			model := "scripted/" + tools.scenario(t, tc.command)
 			if tc.command == "" {
 				model = "openai/gpt-5"

@@ -14,6 +14,7 @@ import (
 
 // A command whose reader has left ends without a word, with the exit code of a program that SIGPIPE ends.
 func TestClosedPipe(t *testing.T) {
+	t.Parallel()
 	dir, command := localRuns(t, "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: \"echo x > a\"}}]\n"+
 		"  - text: Done.\n")
 	run := []string{"run", "--engine", "local", "--workspace", filepath.Join(dir, "work"), "--quiet", "--model",
@@ -47,6 +48,7 @@ func TestClosedPipe(t *testing.T) {
 
 // A command that follows ends when its reader has left, although there is nothing more to be written.
 func TestClosedPipeEndsFollowing(t *testing.T) {
+	t.Parallel()
 	dir, command := localRuns(t, "rounds:\n  - text: I begin.\n    calls: [{tool: ExecCommand, arguments: {cmd: "+
 		"\"until [ -e $GATE ]; do sleep 0.05; done\"}}]\n  - text: Done.\n")
 	gate := filepath.Join(dir, "gate")
@@ -76,7 +78,7 @@ func TestClosedPipeEndsFollowing(t *testing.T) {
 			}
 		}
 		out.Close()
-		late := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
+		late := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 		exit, ok := errors.AsType[*exec.ExitError](cmd.Wait())
 		late.Stop()
 		if !ok || exit.ExitCode() != exitReaderGone || strings.Contains(said.String(), "holon: ") {
@@ -121,6 +123,7 @@ func leaveByInterrupt(t *testing.T, attach *exec.Cmd) {
 
 // Output that cannot be written is the fault of where it goes, and no other file's.
 func TestFullOutput(t *testing.T) {
+	t.Parallel()
 	_, command := localRuns(t, "rounds:\n  - text: Done.\n")
 	for _, args := range [][]string{{"config", "list"}, {"config", "schema"}, {"providers", "list"}, {"version"},
 		{"config", "doctor"}, {"doctor", "--offline", "--engine", "local"}, {"doctor", "--json", "--offline"}} {
@@ -143,6 +146,7 @@ func TestFullOutput(t *testing.T) {
 
 // A run whose output cannot be written says all the same how it ended and what to do next.
 func TestFullOutputOfRun(t *testing.T) {
+	t.Parallel()
 	dir, command := localRuns(t, "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: \"echo x > a\"}}]\n"+
 		"  - text: Done.\n")
 	for _, format := range []string{"text", "json", "stream-json"} {

@@ -21,6 +21,7 @@ import (
 // Commands that errors and progress name exist and have the flags that are named. One that takes --agent says which
 // agent the error is about: without it, it would be about the default one.
 func TestRemediesAreCommands(t *testing.T) {
+	t.Parallel()
 	root := newRoot(Streams{Secrets: &redact.Set{}, NoHead: new(bool)})
 	named := regexp.MustCompile(`\bholon ((?:[a-z]+ )*[a-z]+)((?: -[-a-z]+)*)([^;"]*)`)
 	flag := regexp.MustCompile(`-[-a-z]+`)

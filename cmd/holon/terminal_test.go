@@ -51,6 +51,7 @@ func atTerminal(t *testing.T, cmd *exec.Cmd, question, answer string) (shown str
 
 // At a terminal a key is asked for, and the terminal does not show it.
 func TestKeyIsNotShown(t *testing.T) {
+	t.Parallel()
 	const key = "sk-sentinel-0123456789abcdef"
 	holon := programs.Must("holon")
 	home := filepath.Join(t.TempDir(), "home")
@@ -75,6 +76,7 @@ func TestKeyIsNotShown(t *testing.T) {
 // A hostile agent can do nothing to the terminal that shows its run: of what is
 // written there only holon's own status line is a sequence.
 func TestHostileTerminal(t *testing.T) {
+	t.Parallel()
 	const evil = `\e]0;owned\a\e[2J\e[31m\e]52;c;cm0gLXJm\a\u009b2J\u202e\u200b\r\b\x7f`
 	scenario := "rounds:\n  - text: \"comment " + evil +
 		" end\"\n    calls: [{tool: ExecCommand, arguments: {cmd: \"printf '\\\\033[2Jx\\\\377'; : " + evil +
@@ -127,9 +129,19 @@ func localRuns(t *testing.T, scenario string) (dir string, command func(args ...
 	}
 }
 
+// withModel is command with the local engine and the scenario of a directory.
+func withModel(dir string, command func(args ...string) *exec.Cmd) func(args ...string) *exec.Cmd {
+	return func(args ...string) *exec.Cmd {
+		cmd := command(args...)
+		cmd.Env = append(cmd.Env, "HOLON_ENGINE=local", "HOLON_MODEL=scripted/"+filepath.Join(dir, "scenario.yaml"))
+		return cmd
+	}
+}
+
 // At a terminal a person is asked about files that programs execute, and anything
 // but yes writes nothing.
 func TestExecutedIsAsked(t *testing.T) {
+	t.Parallel()
 	dir, command := localRuns(t, "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: \"echo id > .envrc; "+
 		"echo x > other\"}}]\n  - text: Done.\n")
 	if out, err := command("run", "--engine", "local", "--workspace", filepath.Join(dir, "work"), "--model",
@@ -159,6 +171,7 @@ func TestExecutedIsAsked(t *testing.T) {
 
 // At a terminal a prompt that is not given is written in the editor, which may have arguments; an empty one is none.
 func TestPromptOfEditor(t *testing.T) {
+	t.Parallel()
 	dir, command := localRuns(t, "rounds:\n  - text: \"the task was: {{last_user}}\"\n")
 	for _, c := range []struct{ variable, editor, want string }{
 		{"EDITOR", `sh -c 'echo "as written" >"$1"' -`, "the task was: as written"},
@@ -169,12 +182,12 @@ func TestPromptOfEditor(t *testing.T) {
 	} {
 		cmd := command("run", "--engine", "local", "--workspace", filepath.Join(dir, "work"), "--model",
 			"scripted/"+filepath.Join(dir, "scenario.yaml"))
-		cmd.Env = append(cmd.Env, "VISUAL=", "EDITOR=", c.variable+"="+c.editor)
+		cmd.Env = append(cmd.Env, "VISUAL=", "EDITOR=", c.variable+"="+c.editor, "TMPDIR="+dir)
 		if shown, _ := atTerminal(t, cmd, "", ""); !strings.Contains(shown, c.want) {
 			t.Errorf("with the editor %q the terminal shows %q, want %q in it", c.editor, shown, c.want)
 		}
 	}
-	if left, err := filepath.Glob(filepath.Join(os.TempDir(), "holon-prompt-*")); err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(filepath.Join(dir, "holon-prompt-*")); err != nil || len(left) > 0 {
 		t.Errorf("files of prompts are left: %q (%v)", left, err)
 	}
 }
@@ -182,6 +195,7 @@ func TestPromptOfEditor(t *testing.T) {
 // Lists of runs fit the terminal, with ids that are short and good enough, and a change is shown in
 // colours by the pager.
 func TestResultsAtTerminal(t *testing.T) {
+	t.Parallel()
 	dir, command := localRuns(t, "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: \"echo x > file\"}}]\n"+
 		"  - text: Done.\n")
 	for range 3 {
@@ -234,6 +248,7 @@ func TestResultsAtTerminal(t *testing.T) {
 
 // A table is as wide as the terminal that it is shown on, also where stderr goes elsewhere.
 func TestWidthOfStdout(t *testing.T) {
+	t.Parallel()
 	holon := programs.Must("holon")
 	cmd := exec.CommandContext(t.Context(), holon, "config", "list")
 	cmd.Env = append(os.Environ(), "HOLON_HOME="+filepath.Join(t.TempDir(), "home"))
@@ -256,6 +271,7 @@ func TestWidthOfStdout(t *testing.T) {
 
 // The columns of models stand on one line at 80 columns, also with a model whose name is long.
 func TestModelsAtTerminal(t *testing.T) {
+	t.Parallel()
 	holon := programs.Must("holon")
 	cmd := exec.CommandContext(t.Context(), holon, "models")
 	cmd.Env = append(os.Environ(), "HOLON_HOME="+filepath.Join(t.TempDir(), "home"),
@@ -274,6 +290,7 @@ func TestModelsAtTerminal(t *testing.T) {
 
 // At a terminal the answer of an agent is shown while it is written, and once.
 func TestAgentAnswersAtTerminal(t *testing.T) {
+	t.Parallel()
 	dir, command := localRuns(t, `rounds:
   - cases:
       - {when: {user: {contains: slowly}}, chunks: ["First line.\n", "Second line.\n"], gap: 1m}
@@ -281,11 +298,7 @@ func TestAgentAnswersAtTerminal(t *testing.T) {
       - {text: "**All** of it.\n\nAnd more."}
   - {text: It is done.}
 `)
-	with := func(args ...string) *exec.Cmd {
-		cmd := command(args...)
-		cmd.Env = append(cmd.Env, "HOLON_ENGINE=local", "HOLON_MODEL=scripted/"+filepath.Join(dir, "scenario.yaml"))
-		return cmd
-	}
+	with := withModel(dir, command)
 	if out, err := with("daemon", "start").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -20,11 +20,11 @@ import (
 // As the first process of a container, agentd reaps every process that is re-parented to it, ends hidden processes of a
 // command with the command, and ends all processes when it gets a signal, including those that ignore theirs.
 func TestInit(t *testing.T) {
-	unshare := []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
+	t.Parallel()
+	unshare := []string{"env", "HOLON_GRACE=100ms", "unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
 	if out, err := exec.Command(unshare[0], append(unshare[1:], "true")...).CombinedOutput(); err != nil {
 		t.Skipf("no pid namespace can be made here: %v: %s", err, out)
 	}
-	t.Setenv("HOLON_GRACE", "100ms")
 	commands := map[syscall.Signal]string{
 		syscall.SIGTERM: `trap "" TERM HUP INT; (setsid sh -c "while :; do sleep 1; done" &); touch ran; while :; ` +
 			`do sleep 1; done`,
@@ -33,6 +33,7 @@ func TestInit(t *testing.T) {
 	}
 	for sig, command := range commands {
 		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
 			if signal.Ignored(sig) {
 				t.Skip("the signal is ignored here (nohup does that), and so it is in agentd")
 			}

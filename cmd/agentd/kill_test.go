@@ -73,6 +73,7 @@ func startServerUnder(t *testing.T, dir string, wrapper ...string) (*exec.Cmd, *
 // starts again: the client's half stream gets a legal end, the command is shown
 // as interrupted and not run again, and the conversation can go on.
 func TestKilledInTheMiddleOfATurn(t *testing.T) {
+	t.Parallel()
 	dir, err := os.MkdirTemp("", "agentd")
 	if err != nil {
 		t.Fatal(err)
@@ -163,6 +164,7 @@ turns:
 // record, before anybody repairs it, which of them the model was told; the
 // conversation holds those and no others.
 func TestKilledWithInput(t *testing.T) {
+	t.Parallel()
 	dir, err := os.MkdirTemp("", "agentd")
 	if err != nil {
 		t.Fatal(err)
@@ -247,6 +249,7 @@ turns:
 // A response in the background has no client that would hear of the kill. It is
 // settled all the same, and its stream can be replayed to a legal end.
 func TestKilledWithATurnInTheBackground(t *testing.T) {
+	t.Parallel()
 	dir, err := os.MkdirTemp("", "agentd")
 	if err != nil {
 		t.Fatal(err)
@@ -309,8 +312,13 @@ func await(t *testing.T, what string, holds func() bool) {
 // next agentd ends all processes of the task, hidden ones included, before it
 // reports the task as lost.
 func TestKilledWithATask(t *testing.T) {
-	t.Run("as the machine is", func(t *testing.T) { killedWithATask(t) })
+	t.Parallel()
+	t.Run("as the machine is", func(t *testing.T) {
+		t.Parallel()
+		killedWithATask(t)
+	})
 	t.Run("without control groups", func(t *testing.T) {
+		t.Parallel()
 		hidden := []string{"unshare", "--mount", "sh", "-c",
 			`umount -l /sys/fs/cgroup/unified 2>/dev/null; umount -l /sys/fs/cgroup 2>/dev/null; exec "$@"`, "sh"}
 		if out, err := exec.Command(hidden[0], append(hidden[1:], "true")...).CombinedOutput(); err != nil {
@@ -408,6 +416,7 @@ func running(pid int) bool {
 // A server that is killed in an isolated turn leaves the private tree. At the next start the change is the turn's patch,
 // listed in its record, and the tree is gone; the command that still wrote there has ended.
 func TestKilledInAnIsolatedTurn(t *testing.T) {
+	t.Parallel()
 	dir, err := os.MkdirTemp("", "agentd")
 	if err != nil {
 		t.Fatal(err)

@@ -29,6 +29,7 @@ var guideFile = regexp.MustCompile("(?s)\n```[a-z]+\n# file: ([^\n]+)\n(.*?)```\
 // behaviour. They have two commands of their own: "exits N command…" for exact
 // exit codes and "ready SOCKET" to wait for a server.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(env *testscript.Env) error {
@@ -104,6 +105,7 @@ func awaitReady(socket string) error {
 
 // TestModules shows, in review, what a change links into agentd.
 func TestModules(t *testing.T) {
+	t.Parallel()
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", ".").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)

@@ -10,6 +10,7 @@ import (
 // The threads that agentd keeps in reserve for a command that uses up every
 // process are made before the first command, not before the first answer.
 func TestThreadsComeWithTheFirstCommand(t *testing.T) {
+	t.Parallel()
 	dir, err := os.MkdirTemp("", "agentd")
 	if err != nil {
 		t.Fatal(err)

@@ -30,6 +30,10 @@ func TestMemory(t *testing.T) {
 	tools := &memoryLab{holon: holon, agentd: agentd, home: filepath.Join(t.TempDir(), "home")}
 	flood := httptest.NewServer(http.HandlerFunc(floodOfText))
 	t.Cleanup(flood.Close)
+	lines := "1500000"
+	if testing.Short() {
+		lines = "500000"
+	}
 	idle := tools.run(t, "exit 0")
 	if idle.hwm == 0 || idle.outcome != "success" {
 		t.Fatalf("an idle run: %+v", idle)
@@ -39,10 +43,10 @@ func TestMemory(t *testing.T) {
 		outcome string
 		warning string
 	}{
-		"small events, cut": {`n=$(wc -l < $TURN/events.ndjson); awk -v n=$n 'BEGIN {for (i = n; i < n+1100000; ` +
+		"small events, cut": {`n=$(wc -l < $TURN/events.ndjson); awk -v n=$n 'BEGIN {for (i = n; i < n+` + lines + `; ` +
 			`i++) print "{\"type\":\"response.output_text.delta\",\"sequence_number\":" i "}"; printf "{\"type\":"}' ` +
 			`>> $TURN/events.ndjson` + end, "failure", ""},
-		"small facts": {`awk 'BEGIN {for (i = 0; i < 1500000; i++) print "{\"type\":\"holon.egress.decision\",` +
+		"small facts": {`awk 'BEGIN {for (i = 0; i < ` + lines + `; i++) print "{\"type\":\"holon.egress.decision\",` +
 			`\"sequence\":" i "}"}' >> $TURN/runtime.ndjson` + end, "failure", ""},
 		"one line": {`(head -c 120000000 /dev/zero | tr '\0' x; echo) >> $TURN/events.ndjson` + end, "failure",
 			"an event has more than"},

@@ -15,8 +15,8 @@ import (
 //
 //	sent PREVIEW BODY
 //
-// The newest item of the conversation tells the time and the id of its message, and is not compared. The key of OpenAI is
-// redacted in what is shown.
+// The newest item of the conversation tells the time and the id of its message, and is not compared. The key of OpenAI
+// is redacted in what is shown.
 func cmdSent(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: sent PREVIEW BODY")

@@ -142,7 +142,8 @@ func cmdEvents(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), log.Bytes(), 0o600))
 }
 
-var errorLine = regexp.MustCompile(`^holon: (?:(?:(?:agent|profile|standard) )?[^ :]+:|no daemon answers at) [^\n]+; [^\n]+\n$`)
+var errorLine = regexp.MustCompile(
+	`^holon: (?:(?:(?:agent|profile|standard) )?[^ :]+:|no daemon answers at) [^\n]+; [^\n]+\n$`)
 
 func cmdFails(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {

@@ -294,7 +294,9 @@ func TestAgentAnswersAtTerminal(t *testing.T) {
 	dir, command := localRuns(t, `rounds:
   - cases:
       - {when: {user: {contains: slowly}}, chunks: ["First line.\n", "Second line.\n"], gap: 1m}
-      - {when: {user: {contains: two messages}}, text: "I look first.", calls: [{tool: ExecCommand, arguments: {cmd: "true"}}]}
+      - when: {user: {contains: two messages}}
+        text: "I look first."
+        calls: [{tool: ExecCommand, arguments: {cmd: "true"}}]
       - {text: "**All** of it.\n\nAnd more."}
   - {text: It is done.}
 `)

@@ -206,6 +206,7 @@ func claudeCalls(id, name, input string) string {
 // requests, as the provider wants it; whether the client names the response before
 // or sends everything back itself.
 func TestTurnWithAnthropic(t *testing.T) {
+	t.Parallel()
 	c := &claude{}
 	h := startClaude(t, c)
 	h.http.Transport = h.http.Transport.(*validator).next // the protocol's schemas know no items of ours
@@ -289,6 +290,7 @@ func TestTurnWithAnthropic(t *testing.T) {
 // A request that the provider refuses for a moment is sent again; the client is told
 // of one that is refused for good.
 func TestAnthropicFailures(t *testing.T) {
+	t.Parallel()
 	fail := func(status int, kind, message string) func(http.ResponseWriter, *http.Request) {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(status)

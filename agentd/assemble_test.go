@@ -35,6 +35,7 @@ func all(t *testing.T, cfg config.Config) *tools.Registry {
 // its schema is accepted: the rules are those of the strict mode of function
 // tools.
 func TestEverySchemaHasAStrictForm(t *testing.T) {
+	t.Parallel()
 	for _, def := range all(t, config.Default()).Definitions() {
 		if def.Description == "" || len(def.Description) > 1500 {
 			t.Errorf("%s: description of %d bytes", def.Name, len(def.Description))
@@ -102,6 +103,7 @@ func checkSchema(t *testing.T, at string, s map[string]any, strict bool, depth i
 }
 
 func TestProfile(t *testing.T) {
+	t.Parallel()
 	names := func(r *tools.Registry) (list []string) {
 		for _, d := range r.Definitions() {
 			list = append(list, d.Name)

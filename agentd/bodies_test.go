@@ -15,6 +15,7 @@ import (
 // refused by the decoder, before a turn, with a message for people. The others are at
 // least understood.
 func TestBodiesOverHTTP(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	data, err := os.ReadFile("../responses/testdata/bodies.ndjson")
 	if err != nil {

@@ -43,6 +43,7 @@ func payloadOf(t *testing.T, ev turns.RuntimeEvent) (p map[string]any) {
 // A call of the client's function is a fact from when it is made to when its output comes. The end of the test holds the
 // logs of all its turns to the rules of the standard.
 func TestACallOfTheClientIsAFact(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("weather", "rounds: [{calls: [{id: call_w, tool: weather, arguments: {city: Bern}}]}, "+
 		"{text: It is sunny.}]")
@@ -97,6 +98,7 @@ func TestACallOfTheClientIsAFact(t *testing.T) {
 
 // A turn that ends in another way after it made a call leaves the call open too.
 func TestACallOfTheClientOutlivesAFailure(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("weather", "rounds: [{calls: [{id: call_w, tool: weather, arguments: {}}], "+
 		"error: {kind: overloaded}}, {text: It is sunny.}]")

@@ -54,6 +54,7 @@ func (h *harness) compact(body string) compaction {
 // A stored conversation with commands and an open call is compacted, and what
 // comes of it is the beginning of a new conversation, by POST and WebSocket.
 func TestCompactStoredConversation(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("work", `
 rounds:
@@ -123,6 +124,7 @@ rounds:
 }
 
 func TestCompactErrors(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("down", "rounds: [{text: x}]\nsummary: {error: {status: 503, message: try later}}")
 	foreign := `[{"type":"compaction","encrypted_content":"gAAAAABpM0Yj"},{"role":"user","content":"x"}]`
@@ -173,6 +175,7 @@ func TestCompactErrors(t *testing.T) {
 
 // A real provider is asked for the summary without tools, and never sees a blob.
 func TestCompactByProvider(t *testing.T) {
+	t.Parallel()
 	var asked []string
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body struct {
@@ -251,6 +254,7 @@ func TestCompactByProvider(t *testing.T) {
 
 // A compaction waits for no turn, and ends with its server.
 func TestCompactBesideATurn(t *testing.T) {
+	t.Parallel()
 	h := start(t, func(c *config.Config, _ *agentd.Parts) {
 		c.Turns.Concurrency, c.Turns.Grace = 1, 10*time.Millisecond
 	})
@@ -272,6 +276,7 @@ func TestCompactBesideATurn(t *testing.T) {
 }
 
 func TestInputTokens(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("hello", hello)
 	count := func(body string) int {

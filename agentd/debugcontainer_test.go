@@ -10,6 +10,7 @@ import (
 )
 
 func TestReadCgroup(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		files map[string]string
 		want  turns.Place
@@ -51,6 +52,7 @@ func TestReadCgroup(t *testing.T) {
 }
 
 func TestMountIsTested(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	got := DebugContainer(dir)
 	if got.Exchange == nil || got.Exchange.Error == "" {

@@ -67,6 +67,7 @@ func small(t *testing.T) string {
 }
 
 func TestDiskFullInTheMiddleOfATurn(t *testing.T) {
+	t.Parallel()
 	disk := small(t)
 	h := start(t, func(c *config.Config, _ *agentd.Parts) {
 		c.Dirs.Output, c.Dirs.State = filepath.Join(disk, "output"), filepath.Join(disk, "state")
@@ -115,6 +116,7 @@ func TestDiskFullInTheMiddleOfATurn(t *testing.T) {
 
 // A JSON client gets the same news as an error.
 func TestDiskFullWithoutAStream(t *testing.T) {
+	t.Parallel()
 	disk := small(t)
 	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Dirs.Output = filepath.Join(disk, "output") })
 	a := h.post(`{"model":"flood/any","input":"go","holon":{"turn_id":"turn_a"}}`)
@@ -124,6 +126,7 @@ func TestDiskFullWithoutAStream(t *testing.T) {
 }
 
 func TestLowDiskIsRefused(t *testing.T) {
+	t.Parallel()
 	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Turns.MinFree = 1 << 62 })
 	a := h.post(`{"input":"go","holon":{"turn_id":"turn_a"}}`)
 	switch e := a.failure(t); {

@@ -20,6 +20,7 @@ import (
 // A patch that a model writes as plain text changes the tree, is stored as every
 // other call, and is told again in the form that the transport has by then.
 func TestFreeformPatch(t *testing.T) {
+	t.Parallel()
 	var asked []string
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -21,6 +22,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"holon/agentd"
 	"holon/agentd/config"
@@ -38,7 +40,15 @@ import (
 	"holon/skills"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// sideBySide is how many tests run at the same time, which mostly wait.
+const sideBySide = "8"
+
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", sideBySide); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // patience bounds every wait. No test takes that long unless it fails.
 const patience = 3 * time.Minute
@@ -114,10 +124,17 @@ func start(t *testing.T, change ...func(*config.Config, *agentd.Parts)) *harness
 	return startIn(t, shortDir(t), change...)
 }
 
-// shortDir makes a directory whose path leaves room for a socket's.
+// shortDir makes a directory whose path leaves room for a socket's, in memory if there is enough of it: no test cuts
+// the power.
 func shortDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "agentd") // t.TempDir's paths are too long for a socket
+	const memory, room = "/dev/shm", 1 << 30
+	var fs unix.Statfs_t
+	parent := ""
+	if unix.Statfs(memory, &fs) == nil && fs.Bavail*uint64(fs.Bsize) > room && unix.Access(memory, unix.W_OK) == nil {
+		parent = memory
+	}
+	dir, err := os.MkdirTemp(parent, "agentd") // t.TempDir's paths are too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,6 +76,7 @@ func startAttentive(t *testing.T, dir string) (*harness, *attentive) {
 // A client may send the last answer as references and no previous_response_id,
 // as the AI SDK does. They are found after a restart as well.
 func TestReferencesWithoutPreviousResponse(t *testing.T) {
+	t.Parallel()
 	dir := shortDir(t)
 	h, model := startAttentive(t, dir)
 	first := h.post(`{"input":[{"role":"user","content":"one"}]}`).response(t)
@@ -108,6 +109,7 @@ func TestReferencesWithoutPreviousResponse(t *testing.T) {
 }
 
 func TestReferencesToNothing(t *testing.T) {
+	t.Parallel()
 	h, model := startAttentive(t, shortDir(t))
 	unstored := h.post(`{"input":"secret","store":false}`).response(t)
 	for _, id := range []string{"msg_nobody", unstored.Output[1].ItemID()} {
@@ -129,6 +131,7 @@ func TestReferencesToNothing(t *testing.T) {
 
 // Items that come without an id get one, and keep it.
 func TestInputItemsGetIDs(t *testing.T) {
+	t.Parallel()
 	h, _ := startAttentive(t, shortDir(t))
 	resp := h.post(`{"input":[{"role":"user","content":"a"},{"id":"msg_mine","role":"user","content":"b"},` +
 		`{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output",` +
@@ -148,6 +151,7 @@ func TestInputItemsGetIDs(t *testing.T) {
 
 // An item that a reference brings is checked like those in the input itself.
 func TestReferencesToMedia(t *testing.T) {
+	t.Parallel()
 	h, model := startAttentive(t, shortDir(t))
 	model.takes.Images = true
 	const picture = `{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo="}`
@@ -182,6 +186,7 @@ func TestReferencesToMedia(t *testing.T) {
 // A call_id stays one call's over a stored chain, also when a reference brings
 // the second.
 func TestCallIDsOverAChain(t *testing.T) {
+	t.Parallel()
 	h, _ := startAttentive(t, shortDir(t))
 	const pair = `{"id":"fc_%[1]s","type":"function_call","call_id":"c","name":"f","arguments":"{}"},` +
 		`{"id":"fco_%[1]s","type":"function_call_output","call_id":"c","output":"r"}`

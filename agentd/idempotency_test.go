@@ -18,6 +18,7 @@ import (
 const key = "Idempotency-Key"
 
 func TestIdempotencyKey(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("hello", hello)
 	body := `{"model":"` + ref + `","input":"hi"}`
@@ -58,6 +59,7 @@ func TestIdempotencyKey(t *testing.T) {
 }
 
 func TestIdempotencyKeyRefused(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	body := `{"model":"` + h.scenario("hello", hello) + `","input":"hi"}`
 	for _, bad := range []string{"", strings.Repeat("k", 256), "tab\tin it", "schlüssel"} {
@@ -89,6 +91,7 @@ func TestIdempotencyKeyRefused(t *testing.T) {
 
 // Requests that come while the first one runs join it, from its beginning.
 func TestIdempotencyKeyOfARunningTurn(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	request := func(body string) <-chan answer {
 		done := make(chan answer, 1)
@@ -131,6 +134,7 @@ func TestIdempotencyKeyOfARunningTurn(t *testing.T) {
 
 // A turn that ends with its client ends with the last of its clients.
 func TestTheLastReaderLeaves(t *testing.T) {
+	t.Parallel()
 	for name, ends := range map[string]struct {
 		keys string
 		gone bool
@@ -234,6 +238,7 @@ func (c refusal) check(t *testing.T, a answer) {
 
 // A refusal is the same in every framing.
 func TestRefusalsInEveryFraming(t *testing.T) {
+	t.Parallel()
 	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Turns.Concurrency, c.Turns.QueueLimit = 1, 0 })
 	held := h.later(t.Context(), `{"input":"go","holon":{"turn_id":"turn_held"}}`)
 	h.gate.wait(t, 1)
@@ -274,6 +279,7 @@ func TestRefusalsInEveryFraming(t *testing.T) {
 
 // The failure of a turn is the same in every framing, at the end of the stream.
 func TestFailuresInEveryFraming(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	broken := h.scenario("broken", "rounds:\n  - error: {kind: context_length, message: Too much.}\n")
 	asJSON := h.post(`{"model":"` + broken + `","input":"x"}`)
@@ -317,6 +323,7 @@ func TestFailuresInEveryFraming(t *testing.T) {
 
 // Deleting makes a response unknown, and nothing else.
 func TestDelete(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("hello", hello)
 	resp := h.post(`{"model":"` + ref + `","input":"hi","stream":true,"holon":{"turn_id":"turn_a"}}`)

@@ -14,6 +14,7 @@ import (
 
 // A picture that a tool shows is part of what the model is told, and of the record.
 func TestViewImage(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	var data bytes.Buffer
 	if err := png.Encode(&data, image.NewGray(image.Rect(0, 0, 3, 2))); err != nil {

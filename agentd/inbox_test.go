@@ -50,6 +50,7 @@ func (a answer) refused(t *testing.T, status int, code string) {
 // A message that comes while the model answers is told in one more round. It is
 // in the conversation, in the record and among the facts, and not on the stream.
 func TestInput(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	running := h.later(t.Context(), `{"input":"go","stream":true,"holon":{"turn_id":"turn_a"}}`)
 	h.gate.wait(t, 1)
@@ -125,6 +126,7 @@ func (h *harness) afterInput(want turns.Input) {
 
 // A message that the next turn's model sees was told in the middle of the last.
 func TestInputStaysInTheConversation(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("talk", `
 turns:
@@ -154,6 +156,7 @@ turns:
 }
 
 func TestInputOfATurnThatIsCancelled(t *testing.T) {
+	t.Parallel()
 	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Turns.Concurrency = 1 })
 	h.post(`{"input":"go","background":true,"holon":{"turn_id":"turn_a"}}`).response(t)
 	h.gate.wait(t, 1)
@@ -178,6 +181,7 @@ func TestInputOfATurnThatIsCancelled(t *testing.T) {
 }
 
 func TestInputRefused(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	h.post(`{"input":"go","background":true,"holon":{"turn_id":"turn_a"}}`).response(t)
 	h.gate.wait(t, 1)
@@ -224,6 +228,7 @@ func TestInputRefused(t *testing.T) {
 
 // The error says whether the text is missing or blank.
 func TestMissingInputText(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	for body, want := range map[string]string{
 		`{"id":"in_1"}`:              "text is missing; give the message for the model",
@@ -237,6 +242,7 @@ func TestMissingInputText(t *testing.T) {
 }
 
 func TestInputIsCounted(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	running := h.later(t.Context(), `{"input":"go","holon":{"turn_id":"turn_a"}}`)
 	h.gate.wait(t, 1)
@@ -259,6 +265,7 @@ func TestInputIsCounted(t *testing.T) {
 // Whenever a message comes while a turn comes to its end, it is either refused or
 // told: none is accepted and forgotten.
 func TestInputAgainstTheEnd(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	const rounds, senders, each = 25, 3, 4
 	accepted, refused := 0, 0

@@ -52,6 +52,7 @@ const edits = `rounds:
 `
 
 func TestIsolatedTurns(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{responses.IsolationCopy, responses.IsolationWorktree} {
 		t.Run(kind, func(t *testing.T) {
 			h := start(t)
@@ -95,6 +96,7 @@ func TestIsolatedTurns(t *testing.T) {
 // A turn that changes nothing leaves no patch, one that is cancelled or runs out of time the patch of what it did.
 // git in a copy without a repository does not find that of the directory in which private trees lie.
 func TestIsolatedTurnFindsNoRepositoryAbove(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	h.sh("git init -q; echo one > f; git add f; git commit -qm 1; git config core.worktree $PWD; echo two > f")
 	model := h.scenario("commits", `rounds:
@@ -112,6 +114,7 @@ func TestIsolatedTurnFindsNoRepositoryAbove(t *testing.T) {
 
 // A secret in a change is named by its variable, and the change stays as it is.
 func TestSecretInAnIsolatedChange(t *testing.T) {
+	t.Parallel()
 	secrets := &redact.Set{}
 	secrets.Add("MY_TOKEN", "tok-0123456789")
 	h := start(t, func(_ *config.Config, p *agentd.Parts) { p.Secrets = secrets })
@@ -132,6 +135,7 @@ func TestSecretInAnIsolatedChange(t *testing.T) {
 }
 
 func TestIsolatedTurnsThatEndEarly(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	nothing := h.scenario("nothing", "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'true'}}]\n  - text: done\n")
 	h.post(`{"model":"` + nothing + `","input":"go","holon":{"turn_id":"turn_0","isolation":"copy"}}`).response(t)
@@ -162,6 +166,7 @@ func TestIsolatedTurnsThatEndEarly(t *testing.T) {
 
 // A task works in the turn's tree, so it ends with the turn.
 func TestIsolatedTurnEndsItsTasks(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	model := h.scenario("task", "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'echo x > new; sleep 600', "+
 		"yield_time_ms: 1}}]\n  - text: Started.\n")
@@ -176,6 +181,7 @@ func TestIsolatedTurnEndsItsTasks(t *testing.T) {
 
 // Two turns at once have a tree each.
 func TestIsolatedTurnsAtOnce(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	h.sh("echo 0 > f")
 	model := h.scenario("meet", "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'echo $HOLON_TURN_ID > f; "+
@@ -202,6 +208,7 @@ func TestIsolatedTurnsAtOnce(t *testing.T) {
 
 // What cannot be isolated is refused before there is a turn.
 func TestIsolationIsRefused(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	h.sh("mkdir plain private; ln -s /etc out")
 	for _, tt := range []struct{ holon, param string }{
@@ -224,6 +231,7 @@ func TestIsolationIsRefused(t *testing.T) {
 
 // A process that is killed leaves its trees. The next one keeps the change and removes them.
 func TestIsolatedTurnIsRecovered(t *testing.T) {
+	t.Parallel()
 	dir := shortDir(t)
 	h := startIn(t, dir, func(cfg *config.Config, _ *agentd.Parts) {
 		private := filepath.Join(cfg.Dirs.Workspace, ".agentd-turns/sess_left")
@@ -243,6 +251,7 @@ func TestIsolatedTurnIsRecovered(t *testing.T) {
 
 // The request chooses among the skills that are there.
 func TestSkillsAreChosen(t *testing.T) {
+	t.Parallel()
 	h := start(t, func(cfg *config.Config, parts *agentd.Parts) {
 		for _, name := range []string{"pdf", "lint"} {
 			put(t, cfg.Dirs.Skills+"/"+name+"/SKILL.md", "---\nname: "+name+"\ndescription: About "+name+".\n---\nBODY\n")

@@ -35,6 +35,7 @@ func (h *harness) logged(turnID string) (total int64) {
 // files what a turn and all turns may, this start and the next; every byte is
 // counted, and the model is told what the files lack.
 func TestOutputOnDiskIsBounded(t *testing.T) {
+	t.Parallel()
 	const turn, all = 500_000, 700_000
 	dir := shortDir(t)
 	bounds := func(c *config.Config, _ *agentd.Parts) { c.Commands.TurnLogBytes, c.Commands.LogBytes = turn, all }

@@ -69,6 +69,7 @@ func withServers(host string, servers map[string]mcp.Server) func(*config.Config
 
 // A turn has the tools of servers in addition to its own, and says so in its record.
 func TestServersOfTools(t *testing.T) {
+	t.Parallel()
 	h := start(t, withServers(serveMCP(t, "ViewImage", "turn_note"), map[string]mcp.Server{
 		"one": {Socket: serveMCP(t, "look", "hide"), AllowRequest: true, AllowedTools: []string{"look"}},
 		"off": {Socket: "/nonexistent/socket", Optional: true},
@@ -109,6 +110,7 @@ func TestServersOfTools(t *testing.T) {
 // The request's tool of type mcp works for servers that the operator allowed and
 // is refused for all others, by the field's name.
 func TestRequestNamesServer(t *testing.T) {
+	t.Parallel()
 	h := start(t, withServers("", map[string]mcp.Server{"one": {Socket: serveMCP(t, "look", "hide"),
 		AllowRequest: true}, "own": {Socket: serveMCP(t, "x")}}))
 	model := h.scenario("named", "rounds:\n  - calls: [{tool: mcp__one__look}]\n  - text: '{{last_output}}'\n")

@@ -8,6 +8,7 @@ import (
 )
 
 func TestWeight(t *testing.T) {
+	t.Parallel()
 	text := []responses.Part{responses.InputText("1234567890")}
 	for name, item := range map[string]responses.Item{
 		"a message": &responses.Message{Content: text}, "an output": &responses.FunctionCallOutput{Output: text},

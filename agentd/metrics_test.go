@@ -49,6 +49,7 @@ func samples(t *testing.T, text []byte) map[string]float64 {
 
 // The metrics of a server that runs turns of every end.
 func TestMetrics(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	before := h.scrape("/metrics")
 	for _, name := range []string{"turns_total completed", "turns_total failed", "turns_total incomplete",
@@ -94,6 +95,7 @@ rounds:
 // Names of tools are a server's: any text is one label, and a flood of names is
 // a bounded number of series.
 func TestMetricsHoldHostileNames(t *testing.T) {
+	t.Parallel()
 	names := []string{"a\"} 1\nforged_total 7\n#\\", "\xff\xfe", "", "\\"}
 	for i := range 1000 {
 		names = append(names, fmt.Sprintf("tool%d", i))

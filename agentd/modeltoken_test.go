@@ -93,6 +93,7 @@ func behindGateway(t *testing.T, log io.Writer) (*harness, *hostGateway) {
 // The token of a turn goes to the gateway and nowhere else: it is in no answer,
 // record, event or line of the log, also when the gateway repeats it in an error.
 func TestModelTokenIsKeptNowhere(t *testing.T) {
+	t.Parallel()
 	const token = "hmt_SECRETSECRETSECRETSECRETSECRET"
 	var log lockedLog
 	h, g := behindGateway(t, &log)
@@ -141,6 +142,7 @@ func TestModelTokenIsKeptNowhere(t *testing.T) {
 
 // A token that could not stand in a header again is refused before a turn begins.
 func TestModelTokenIsChecked(t *testing.T) {
+	t.Parallel()
 	h, g := behindGateway(t, io.Discard)
 	for name, tc := range map[string]struct {
 		values []string
@@ -196,6 +198,7 @@ func TestModelTokenIsChecked(t *testing.T) {
 
 // Every call that can ask a model says that it takes the token.
 func TestModelTokenIsDescribed(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	var doc struct {
 		Paths map[string]map[string]struct {
@@ -242,6 +245,7 @@ func (l *lockedLog) String() string {
 // A host that restarts between two turns is waited for: the turn comes to its
 // end in one attempt, and one that is cancelled meanwhile ends at once.
 func TestHostRestarts(t *testing.T) {
+	t.Parallel()
 	g := &hostGateway{}
 	path := filepath.Join(shortDir(t), "model.sock")
 	serve := func() (end func()) {

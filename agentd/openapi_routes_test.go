@@ -30,6 +30,7 @@ func describedServer(t *testing.T) (*Server, *openapi3.T) {
 
 // The handler has the routes that the document describes, and no others.
 func TestEveryRouteIsDescribed(t *testing.T) {
+	t.Parallel()
 	s, doc := describedServer(t)
 	var have, want []string
 	err := chi.Walk(s.Handler().(chi.Routes),
@@ -69,6 +70,7 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 
 // A tool that knows nothing of us can read the document.
 func TestTheDocumentIsValid(t *testing.T) {
+	t.Parallel()
 	_, doc := describedServer(t)
 	if err := doc.Validate(t.Context()); err != nil {
 		t.Fatal(err)
@@ -80,6 +82,7 @@ func TestTheDocumentIsValid(t *testing.T) {
 
 // The bounds of parameters are those of the handlers.
 func TestBoundsOfParameters(t *testing.T) {
+	t.Parallel()
 	s, doc := describedServer(t)
 	parameter := func(path, name string) *openapi3.Schema {
 		item := doc.Paths.Value(path)
@@ -130,6 +133,7 @@ func TestBoundsOfParameters(t *testing.T) {
 // The answers of agentd's own that no other package knows have the keys that are
 // described.
 func TestKeysOfAnswers(t *testing.T) {
+	t.Parallel()
 	_, doc := describedServer(t)
 	for name, answer := range map[string]reflect.Type{
 		"InputItemList": reflect.TypeFor[itemList](), "DeletedResponse": reflect.TypeFor[deleted](),

@@ -90,6 +90,7 @@ func (v *validator) check(contentType string, body []byte) {
 }
 
 func TestAnswersAreValidated(t *testing.T) {
+	t.Parallel()
 	for name, check := range map[string]func(*validator){
 		"a response": func(v *validator) { v.check("application/json", []byte(`{"object":"response"}`)) },
 		"an event": func(v *validator) {

@@ -182,6 +182,7 @@ func sentBy(req *http.Request) []byte {
 
 // The check must be able to fail.
 func TestTrafficIsChecked(t *testing.T) {
+	t.Parallel()
 	d, err := ours()
 	if err != nil {
 		t.Fatal(err)
@@ -224,6 +225,7 @@ func TestTrafficIsChecked(t *testing.T) {
 }
 
 func TestOpenAPI(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	first := h.do(http.MethodGet, "/openapi.json", "")
 	tag := first.header.Get("ETag")

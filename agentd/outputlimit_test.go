@@ -7,6 +7,7 @@ import (
 )
 
 func TestHoldsMore(t *testing.T) {
+	t.Parallel()
 	dir, outside := t.TempDir(), t.TempDir()
 	write := func(path string, size int64) {
 		t.Helper()

@@ -29,6 +29,7 @@ func (h *harness) payloads(turnID, class string) (list []map[string]any) {
 }
 
 func TestFactsOfWhatATurnMayDo(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("work", "rounds:\n  - calls: [{tool: ApplyPatch, arguments: {}}, "+
 		"{tool: ExecCommand, arguments: {cmd: pwd, workdir: /etc}}, "+
@@ -69,6 +70,7 @@ func TestFactsOfWhatATurnMayDo(t *testing.T) {
 
 // Arguments that an event cannot hold stand whole in a file of the turn.
 func TestLongArgumentsAreKept(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("work", "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'true "+
 		strings.Repeat("x", 30_000)+"'}}, {tool: ExecCommand, arguments: {cmd: 'true'}}]\n  - text: Done.\n")
@@ -87,6 +89,7 @@ func TestLongArgumentsAreKept(t *testing.T) {
 }
 
 func TestACatalogIsListedWhenItChanges(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("work", "rounds:\n  - text: Done.\n")
 	previous := ""
@@ -119,6 +122,7 @@ func TestACatalogIsListedWhenItChanges(t *testing.T) {
 
 // What the record says of a rate limit is the provider's word, also where no attempt follows.
 func TestARateLimitIsToldAsTheProviderSaysIt(t *testing.T) {
+	t.Parallel()
 	limited := func(header string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			if header != "" {

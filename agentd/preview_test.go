@@ -46,6 +46,7 @@ type sent struct {
 
 // A preview shows what the provider is sent when its body is posted, and makes nothing.
 func TestAPreviewIsWhatIsSent(t *testing.T) {
+	t.Parallel()
 	p := &recorder{stream: responsesRound}
 	server := httptest.NewServer(p)
 	t.Cleanup(server.Close)
@@ -81,6 +82,7 @@ func TestAPreviewIsWhatIsSent(t *testing.T) {
 
 // A key that the provider's protocol has no place for is not sent, and not shown.
 func TestAPreviewHasNoKeyThatIsNotSent(t *testing.T) {
+	t.Parallel()
 	p := &recorder{stream: chatRound}
 	server := httptest.NewServer(p)
 	t.Cleanup(server.Close)
@@ -152,6 +154,7 @@ func equalJSON(t *testing.T, a, b json.RawMessage) bool {
 
 // A preview is answered while a turn of the same session runs, hides secrets and is refused as its turn would be.
 func TestAPreviewWaitsForNoTurn(t *testing.T) {
+	t.Parallel()
 	h := startKnowing(t)
 	running := h.later(t.Context(), `{"model":"gate/gate","input":"x","holon":{"session_id":"sess_p"}}`)
 	h.gate.wait(t, 1)

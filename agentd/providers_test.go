@@ -97,6 +97,7 @@ func streamed(whole string) http.HandlerFunc {
 
 // A whole turn with a tool runs through every transport.
 func TestTurnThroughEveryTransport(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		ref     string
 		env     string
@@ -151,6 +152,7 @@ func TestTurnThroughEveryTransport(t *testing.T) {
 
 // Any Open Responses server is a provider, another agentd for one.
 func TestAnotherAgentdIsAProvider(t *testing.T) {
+	t.Parallel()
 	behind := start(t, func(c *config.Config, _ *agentd.Parts) { c.Server.Listen = "" })
 	ref := behind.scenario("hello", "turns: [{rounds: [{reasoning: Hm., text: Hello from behind.}]}, {rounds: "+
 		"[{text: And again.}]}]")
@@ -166,6 +168,7 @@ func TestAnotherAgentdIsAProvider(t *testing.T) {
 
 // The attempts at providers that fail are on the record, with how each failed.
 func TestTimelines(t *testing.T) {
+	t.Parallel()
 	abort := func(body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
@@ -327,6 +330,7 @@ func timelineFile(t *testing.T, name, got string) string {
 
 // A provider is configured by variables, and what is missing is named.
 func TestProvidersFromVariables(t *testing.T) {
+	t.Parallel()
 	cfg := config.Default()
 	cfg.Dirs.State, cfg.Dirs.Workspace, cfg.Models.Default, cfg.Models.Providers = t.TempDir(), t.TempDir(),
 		"acme/m", "lab=responses"

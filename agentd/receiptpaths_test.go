@@ -52,6 +52,7 @@ var namedFile = regexp.MustCompile(`(?m)^Full stdout: (.+)$`)
 // The receipt of a call is the same in every later round and turn, and the file that it names is there, with all of the
 // output.
 func TestReceiptsNameFilesOfEarlierTurns(t *testing.T) {
+	t.Parallel()
 	m := &printer{}
 	h := start(t, func(cfg *config.Config, parts *agentd.Parts) {
 		models, err := model.NewResolver(model.Options{Transports: map[string]model.Transport{"gate": m},

@@ -122,6 +122,7 @@ func oldResults() map[string]tools.Result {
 // TestReceiptsOfEachFamily holds the text of old results, which providers cache, to its golden files, and results in
 // events to their bound and flags.
 func TestReceiptsOfEachFamily(t *testing.T) {
+	t.Parallel()
 	const dir, limit = "/holon/output/turns/turn_1", 768
 	families := agentd.Families()
 	for name, result := range oldResults() {

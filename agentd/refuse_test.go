@@ -23,6 +23,7 @@ import (
 )
 
 func TestBadRequests(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	close(h.gate.release) // a request that is accepted ends
 	outside := t.TempDir()
@@ -122,6 +123,7 @@ func TestBadRequests(t *testing.T) {
 }
 
 func TestBodies(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	for name, c := range map[string]struct {
 		body, contentType string
@@ -176,6 +178,7 @@ func (p panicking) Resolve(ref string, _ ...string) (model.Choice, error) {
 }
 
 func TestPanicInAHandler(t *testing.T) {
+	t.Parallel()
 	h := start(t, func(_ *config.Config, p *agentd.Parts) { p.Models = panicking{p.Models} })
 	a := h.post(`{"model":"panic","input":"x","holon":{"turn_id":"turn_a"}}`)
 	switch e := a.failure(t); {
@@ -196,6 +199,7 @@ func TestPanicInAHandler(t *testing.T) {
 // A token that others could know, or that no client could send, is refused
 // before anything listens.
 func TestTokenFile(t *testing.T) {
+	t.Parallel()
 	good := strings.Repeat("t", 40)
 	for _, tc := range []struct {
 		name, text string
@@ -238,6 +242,7 @@ func TestTokenFile(t *testing.T) {
 }
 
 func TestGuardOfTCP(t *testing.T) {
+	t.Parallel()
 	token := strings.Repeat("t", 40)
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
@@ -305,6 +310,7 @@ func TestGuardOfTCP(t *testing.T) {
 
 // A server for the host alone closes connections from its own PID namespace.
 func TestHostOnly(t *testing.T) {
+	t.Parallel()
 	h := prepare(t, shortDir(t), func(c *config.Config, _ *agentd.Parts) { c.Server.HostOnly = true })
 	h.serve()
 	conn, err := net.Dial("unix", h.cfg.Server.Socket)
@@ -360,6 +366,7 @@ func staleSocket(t *testing.T, path string) {
 }
 
 func TestSocketPath(t *testing.T) {
+	t.Parallel()
 	t.Run("stale", func(t *testing.T) {
 		if err := serveAt(t, func(path string) { staleSocket(t, path) }); err != nil {
 			t.Error(err)
@@ -416,6 +423,7 @@ func TestSocketPath(t *testing.T) {
 
 // A second server would take the running turns of the first for crashed ones.
 func TestStateBelongsToOneServer(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	turn := h.later(t.Context(), `{"input":"go","holon":{"turn_id":"turn_a"}}`)
 	h.gate.wait(t, 1)
@@ -435,6 +443,7 @@ func TestStateBelongsToOneServer(t *testing.T) {
 }
 
 func TestServeNeedsAnAddress(t *testing.T) {
+	t.Parallel()
 	h := &harness{t: t, cfg: config.Default(), gate: &gate{}}
 	dir := t.TempDir()
 	h.cfg.Server.Socket, h.cfg.Dirs.Output, h.cfg.Dirs.State, h.cfg.Dirs.Workspace, h.cfg.Models.Default = "", dir, dir,

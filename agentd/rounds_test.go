@@ -171,6 +171,7 @@ func anthropicRound(n int, calls []string, u recordedUsage) string {
 // transport, to what caches of prompts live on: what a provider is told begins
 // with what it was told in the round before, byte by byte, but for compactions.
 func TestLongTurnIsAppendOnly(t *testing.T) {
+	t.Parallel()
 	for _, by := range []struct {
 		name, ref, key string
 		stream         func(int, []string, recordedUsage) string

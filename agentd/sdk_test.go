@@ -51,6 +51,7 @@ func readSDK(t *testing.T, s *ssestream.Stream[sdk.ResponseStreamEventUnion]) (t
 
 // The client of others does all that it can do with a stored response.
 func TestOpenAIClientOnStoredResponses(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	c, ctx := h.openAI(), t.Context()
 	begun := h.background(c, "gate/thinker")
@@ -101,6 +102,7 @@ func TestOpenAIClientOnStoredResponses(t *testing.T) {
 }
 
 func TestOpenAIClientEndsResponses(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	c, ctx := h.openAI(), t.Context()
 	ended := h.background(c, "gate/any")
@@ -124,6 +126,7 @@ func TestOpenAIClientEndsResponses(t *testing.T) {
 }
 
 func TestOpenAIClientOnModels(t *testing.T) {
+	t.Parallel()
 	c, ctx := start(t).openAI(), t.Context()
 	list, err := c.Models.List(ctx)
 	if err != nil || len(list.Data) == 0 || list.Data[0].ID != "gate/any" {
@@ -151,6 +154,7 @@ func replayed(t *testing.T, c *client.Client, id string, after int64) (types []s
 
 // And so does our own.
 func TestClientOnStoredResponses(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	c := client.Unix(h.cfg.Server.Socket)
 	defer c.Close()
@@ -196,6 +200,7 @@ func TestClientOnStoredResponses(t *testing.T) {
 }
 
 func TestClientOnDeletedResponses(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	c, ctx := client.Unix(h.cfg.Server.Socket), t.Context()
 	defer c.Close()

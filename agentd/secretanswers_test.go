@@ -44,6 +44,7 @@ func mustHide(t *testing.T, what string, body []byte) {
 
 // A secret of a request is in no answer, whatever the answer is made from, and an answer says what the stream ends with.
 func TestAnswersHideSecrets(t *testing.T) {
+	t.Parallel()
 	h := startKnowing(t)
 	ref := h.scenario("plain", "rounds: [{text: done}]")
 	whole := h.post(`{"model":"` + ref + `",` + secretive + `}`)
@@ -69,6 +70,7 @@ func TestAnswersHideSecrets(t *testing.T) {
 }
 
 func TestAnswersOfRunningTurnHideSecrets(t *testing.T) {
+	t.Parallel()
 	h := startKnowing(t)
 	first := h.post(`{"model":"gate/any","background":true,` + secretive + `}`)
 	mustHide(t, "the first answer", first.body)
@@ -80,6 +82,7 @@ func TestAnswersOfRunningTurnHideSecrets(t *testing.T) {
 }
 
 func TestErrorsHideSecrets(t *testing.T) {
+	t.Parallel()
 	h := startKnowing(t)
 	for _, c := range []struct{ method, path, body string }{
 		{"POST", "/responses", `{"model":"` + answered + `/x","input":"x"}`},

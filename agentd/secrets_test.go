@@ -22,6 +22,7 @@ import (
 // the stream, the files or the continuation of the conversation. As a text the same
 // words are hidden.
 func TestSecretEqualsStructuralWord(t *testing.T) {
+	t.Parallel()
 	words := []string{"response", "response.output_item", "sequence_number", "function", "required"}
 	for _, values := range turns.Constants {
 		words = append(words, values...)
@@ -84,6 +85,7 @@ rounds:
 // A secret that is, or is in, the name of a tool or a word of a tool's result does not change where a reader needs the
 // name or the word; as text it is hidden. A part of the mask is no different.
 func TestSecretEqualsNameOfTool(t *testing.T) {
+	t.Parallel()
 	secrets := &redact.Set{}
 	for _, value := range []string{"password", "ExecCommand", "completed", "command_timeout", "nonzero_exit",
 		"disposition", "unknown_tool", "redacted]", "made_up_secret"} {
@@ -172,6 +174,7 @@ rounds:
 // A secret that is a part of ids, times, paths or names of models does not break what is stored: it can be read, also
 // after a restart, and names what it did. An id that a client chooses may not hold it.
 func TestSecretIsPartOfStructure(t *testing.T) {
+	t.Parallel()
 	for _, secret := range []string{time.Now().UTC().Format("2006-01-"), responses.NewID(responses.PrefixResponse)[:8],
 		responses.NewID(responses.PrefixTurn)[:8], responses.NewID("_")[:8], "turns/tu", "scripted", "sequence"} {
 		t.Run(strings.ReplaceAll(secret, "/", "_"), func(t *testing.T) {

@@ -34,6 +34,7 @@ func (h *harness) fetch(id string) *responses.Response {
 }
 
 func TestBackground(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	resp := h.begin(`{"model":"gate/thinker","input":"go","background":true}`)
 	if resp.Status.Terminal() || !resp.Background {
@@ -84,6 +85,7 @@ func TestBackground(t *testing.T) {
 
 // A response in the background waits in the queue like any other.
 func TestBackgroundInTheQueue(t *testing.T) {
+	t.Parallel()
 	h := start(t, one)
 	h.begin(`{"input":"go","background":true}`)
 	waiting := h.post(`{"input":"go","background":true}`).response(t)
@@ -99,6 +101,7 @@ func TestBackgroundInTheQueue(t *testing.T) {
 
 // A client gets the events that it missed later, byte for byte.
 func TestResumeInTheMiddle(t *testing.T) {
+	t.Parallel()
 	for _, accept := range []string{"text/event-stream", "application/x-ndjson"} {
 		h := start(t)
 		ctx, leave := context.WithCancel(t.Context())
@@ -180,6 +183,7 @@ func after(file []byte, n int64) []byte {
 }
 
 func TestReplay(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("hello", hello)
 	first := h.post(`{"model":"` + ref + `","input":"hi","stream":true,"holon":{"turn_id":"turn_a"}}`)
@@ -219,6 +223,7 @@ func TestReplay(t *testing.T) {
 }
 
 func TestReplayRefused(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("hello", hello)
 	path := "/v1/responses/" + h.post(`{"model":"`+ref+`","input":"hi"}`).response(t).ID
@@ -250,6 +255,7 @@ func TestReplayRefused(t *testing.T) {
 // A replay needs the events of its own turn. The turn's directory is the caller's,
 // and commands can write there.
 func TestReplayWithoutItsEvents(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("hello", hello)
 	id := h.post(`{"model":"` + ref + `","input":"hi","holon":{"turn_id":"turn_a"}}`).response(t).ID
@@ -295,6 +301,7 @@ func (h *harness) only(responseID string) string {
 
 // A running response that is not stored cannot be fetched, but it can be ended.
 func TestUnstoredWhileItRuns(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	done := h.later(t.Context(), `{"input":"go","store":false,"holon":{"turn_id":"turn_a"}}`)
 	h.gate.wait(t, 1)
@@ -372,6 +379,7 @@ func (h *harness) paged(id, order string) (words []string, pages int) {
 }
 
 func TestInputItems(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	var input, all []string
 	for i := range 45 {

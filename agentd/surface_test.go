@@ -92,6 +92,7 @@ func withoutIDs(items responses.Items) []byte {
 // A client that keeps the conversation itself, and sends the output back as it
 // came, has the same conversation as one that names the previous response.
 func TestOutputSentBackIsTheSameConversation(t *testing.T) {
+	t.Parallel()
 	m := &rememberer{}
 	h := start(t, func(cfg *config.Config, parts *agentd.Parts) {
 		models, err := model.NewResolver(model.Options{Transports: map[string]model.Transport{"gate": m},
@@ -157,6 +158,7 @@ func types(items responses.Items) string {
 
 // A request that no turn could answer is refused before there is one.
 func TestRequestsThatNoTurnCouldServe(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	h.scenario("one", "rounds: [{text: hi}]")
 	image := `{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo="}`

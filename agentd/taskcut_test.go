@@ -72,6 +72,7 @@ func (h *harness) once(t *testing.T, classes []string, ids ...string) {
 // A turn that a kill cuts off while it tells of a task that it began tells the rest when it is settled: checkFacts
 // judges each.
 func TestTaskOfATurnThatWasCutOff(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	model := h.scenario("task", `rounds:
   - calls: [{tool: ExecCommand, arguments: {cmd: sleep 600, yield_time_ms: 1}}]
@@ -90,6 +91,7 @@ func TestTaskOfATurnThatWasCutOff(t *testing.T) {
 
 // The end of a task is told once, also when a kill cuts off the turn that tells it before the task's record says so.
 func TestEndOfATaskInATurnThatWasCutOff(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	model := h.scenario("task", "rounds:\n  - calls: [{tool: ExecCommand, arguments: "+
 		"{cmd: 'read x', accepts_input: true, yield_time_ms: 1}}]\n  - text: Started.\n")

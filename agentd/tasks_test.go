@@ -45,6 +45,7 @@ func decode(t *testing.T, a answer, v any) {
 }
 
 func TestTaskRoutes(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	var empty tasks.List
 	h.see("/v1/tasks", &empty)
@@ -99,6 +100,7 @@ func TestTaskRoutes(t *testing.T) {
 
 // The end of a task is a fact of the turn whose tool showed it; the model is not told it again.
 func TestEndOfATaskThatAToolShowed(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	entry := h.task(`{cmd: 'sleep 600', yield_time_ms: 1}`)
 	model := h.scenario(
@@ -130,6 +132,7 @@ func TestEndOfATaskThatAToolShowed(t *testing.T) {
 }
 
 func TestTaskRoutesRefuse(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	entry := h.task(`{cmd: 'sleep 600', accepts_input: true, yield_time_ms: 1}`)
 	path := "/tasks/" + entry.ID
@@ -175,6 +178,7 @@ func TestTaskRoutesRefuse(t *testing.T) {
 
 // A command of the operator is a task from its beginning, once for its id, and every reader of the tasks is told of it.
 func TestStartTask(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	body := `{"task_id":"task_own","session_id":"sess_t","cmd":"echo one; echo two >&2; exit 3"}`
 	for range 2 {
@@ -216,6 +220,7 @@ func TestStartTask(t *testing.T) {
 
 // A host that tells the agent of its tasks itself has agentd say nothing of them to the model.
 func TestTaskNotices(t *testing.T) {
+	t.Parallel()
 	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Commands.TaskNotices = false })
 	entry := h.task(`{cmd: 'sleep 1', yield_time_ms: 1}`)
 	h.do(http.MethodGet, "/tasks/"+entry.ID+"/output?block=true", "")
@@ -234,6 +239,7 @@ func TestTaskNotices(t *testing.T) {
 // The next turn of the session is told of a task that has ended, once, and the
 // turn's facts say so; what the task printed is not in the notice.
 func TestSessionIsToldOfEndedTasks(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	entry := h.task(`{cmd: 'read x; echo SECRET; exit 3', accepts_input: true, yield_time_ms: 1}`)
 	decode(t, h.do(http.MethodPost, "/tasks/"+entry.ID+"/input", `{"input":"go\n"}`), &tasks.InputResult{})
@@ -267,6 +273,7 @@ func TestSessionIsToldOfEndedTasks(t *testing.T) {
 // The end of a task is told in the thread that told its beginning, also when a fork of it hears of it first, which says
 // that the task is not its own: checkFacts judges each.
 func TestTaskThatAForkHearsOf(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ name, end, class string }{
 		{"completed", "", turns.TaskCompleted}, {"cancelled", "/stop", turns.TaskCancelled},
 	} {
@@ -275,7 +282,7 @@ func TestTaskThatAForkHearsOf(t *testing.T) {
 			answer := h.scenario("answer", "rounds:\n  - text: Yes.\n")
 			first := h.post(`{"model":"` + answer + `","input":"hello"}`).response(t)
 			model := h.scenario("task", "rounds:\n  - calls: [{tool: ExecCommand, arguments: "+
-				"{cmd: 'read x', accepts_input: true, yield_time_ms: 1}}]\n  - text: Started.\n")
+				"{cmd: 'read x; read y', accepts_input: true, yield_time_ms: 1}}]\n  - text: Started.\n")
 			begun := h.post(`{"model":"` + model + `","input":"go","previous_response_id":"` + first.ID + `"}`).response(t)
 			var list tasks.List
 			if h.see("/tasks", &list); len(list.Tasks) != 1 {
@@ -284,11 +291,12 @@ func TestTaskThatAForkHearsOf(t *testing.T) {
 			id := list.Tasks[0].ID
 			if tt.end != "" {
 				decode(t, h.do(http.MethodPost, "/tasks/"+id+tt.end, ""), &tasks.StopResult{})
-			} else { // the fork writes to it, and then it ends
+			} else { // a fork writes to it, and it ends when that turn has
 				write := h.scenario("write", "rounds:\n  - calls: [{tool: TaskInput, arguments: {task_id: "+id+
 					`, input: "go\n"}}]`+"\n  - text: Written.\n")
 				h.post(`{"model":"` + write + `","input":"write","previous_response_id":"` + first.ID +
 					`","holon":{"turn_id":"turn_write"}}`).response(t)
+				decode(t, h.do(http.MethodPost, "/tasks/"+id+"/input", `{"input":"go\n"}`), &tasks.InputResult{})
 				h.do(http.MethodGet, "/tasks/"+id+"/output?block=true", "")
 			}
 			for _, turn := range []struct{ id, previous, facts string }{
@@ -310,6 +318,7 @@ func TestTaskThatAForkHearsOf(t *testing.T) {
 
 // A restart reports what ran as interrupted, and the session hears of it.
 func TestTasksAfterAKill(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	entry := h.task(`{cmd: 'sleep 600', yield_time_ms: 1}`)
 	state, output := t.TempDir(), t.TempDir()
@@ -339,6 +348,7 @@ func TestTasksAfterAKill(t *testing.T) {
 
 // A task ends with the server, and its record says so.
 func TestTasksEndWithTheServer(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	entry := h.task(`{cmd: 'sleep 600', yield_time_ms: 1}`)
 	if err := h.stop(); err != nil {

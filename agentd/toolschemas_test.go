@@ -16,6 +16,7 @@ import (
 // each provider is sent them, to the rules of both forms (runtime specification,
 // "Provider Tool Schema Contract").
 func TestToolSchemasOnTheWire(t *testing.T) {
+	t.Parallel()
 	for _, by := range []struct {
 		name, ref, setting, schema string
 		stream                     func(int, []string, recordedUsage) string

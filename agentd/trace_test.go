@@ -42,6 +42,7 @@ func serveTraced(t *testing.T) (*traced, string) {
 // The trace of a request is that of its facts, each with the span that it is about, and MCP servers are told the span
 // of the call. A request without a trace, or a malformed one, leaves no ids and tells nothing.
 func TestTraceOfTurn(t *testing.T) {
+	t.Parallel()
 	seen, url := serveTraced(t)
 	h := start(t, withServers("", map[string]mcp.Server{"s": {URL: url}}))
 	model := h.scenario("traced", "rounds:\n  - calls: [{tool: mcp__s__look}]\n  - text: Done.\n")

@@ -59,6 +59,7 @@ func (h *harness) answerOn(in *bufio.Reader) answer {
 }
 
 func TestMethods(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	for _, prefix := range []string{"", "/v1"} {
 		for path, allow := range map[string]string{
@@ -92,6 +93,7 @@ func TestMethods(t *testing.T) {
 }
 
 func TestUnknownPaths(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	for _, prefix := range []string{"", "/v1"} {
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodOptions, "BREW"} {
@@ -108,6 +110,7 @@ func TestUnknownPaths(t *testing.T) {
 }
 
 func TestHead(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	for _, prefix := range []string{"", "/v1"} {
 		switch a := h.do(http.MethodHead, prefix+"/health", ""); {
@@ -133,6 +136,7 @@ func TestHead(t *testing.T) {
 }
 
 func TestModels(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	var list struct {
 		Object string
@@ -185,6 +189,7 @@ func TestModels(t *testing.T) {
 
 // A body that does not come is not waited for, one that comes slowly is read.
 func TestSlowBodies(t *testing.T) {
+	t.Parallel()
 	h := impatient(t, time.Hour, time.Hour, 300*time.Millisecond)
 	for name, head := range map[string]string{
 		"create": "POST /responses HTTP/1.1\r\nHost: x\r\nContent-Type: " +
@@ -243,6 +248,7 @@ func TestSlowBodies(t *testing.T) {
 
 // A turn may take longer than a body may: the patience ends with the body.
 func TestPatienceEndsWithTheBody(t *testing.T) {
+	t.Parallel()
 	h := impatient(t, time.Hour, time.Hour, 100*time.Millisecond)
 	turn := h.later(t.Context(), `{"input":"go","store":false}`) // cancelled when its client seems gone
 	h.gate.wait(t, 1)
@@ -256,6 +262,7 @@ func TestPatienceEndsWithTheBody(t *testing.T) {
 }
 
 func TestExpectContinue(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("hello", hello)
 	body := `{"model":"` + ref + `","input":"hi"}`
@@ -293,12 +300,17 @@ func TestExpectContinue(t *testing.T) {
 	}
 }
 
-// The largest file that the protocol allows passes client and server.
+// A large file passes client and server; in the full tier the largest that the protocol allows.
 func TestLargestInput(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("hello", hello)
+	size := 32 << 20
+	if testing.Short() {
+		size = 1 << 20
+	}
 	const head = "data:application/pdf;base64,JVBERi0x" // %PDF-1
-	file := head + strings.Repeat("Abc+", (32<<20-len(head))/4)
+	file := head + strings.Repeat("Abc+", (size-len(head))/4)
 	message := &responses.Message{Role: responses.RoleUser, Content: []responses.Part{
 		{Type: responses.PartInputFile, FileName: "a.pdf", FileData: file}, responses.InputText("Read it.")}}
 	c := client.Unix(h.cfg.Server.Socket)
@@ -323,6 +335,7 @@ func TestLargestInput(t *testing.T) {
 // Heartbeats keep a silent stream alive, and only where the framing has a way
 // to say nothing.
 func TestHeartbeats(t *testing.T) {
+	t.Parallel()
 	h := impatient(t, 20*time.Millisecond, time.Minute, time.Minute)
 	begun := h.begin(`{"input":"go","background":true}`)
 	silent := h.laterGet("/responses/"+begun.ID+"?stream=true", "application/x-ndjson")
@@ -357,6 +370,7 @@ func TestHeartbeats(t *testing.T) {
 
 // A reader that stands still is given up; the turn and the other readers go on.
 func TestStalledReader(t *testing.T) {
+	t.Parallel()
 	h := impatient(t, time.Hour, time.Second, time.Minute)
 	conn := h.connect()
 	defer conn.Close()
@@ -405,6 +419,7 @@ func (h *harness) tcpStatus(text string) answer {
 }
 
 func TestHostHeaders(t *testing.T) {
+	t.Parallel()
 	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Server.Listen = "127.0.0.1:0" })
 	get := func(host string, more ...string) answer {
 		return h.tcpStatus("GET /health HTTP/1.1\r\nConnection: close\r\nHost: " + host + "\r\n" +

@@ -13,6 +13,7 @@ import (
 
 // A turn's directory is its own: neither a root, nor inside another's, nor around one.
 func TestOutputDirectoriesAreApart(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("one", "rounds: [{text: hi}]")
 	ask := func(id, dir string) answer {
@@ -42,6 +43,7 @@ func TestOutputDirectoriesAreApart(t *testing.T) {
 
 // Of turns that begin at once in one line of directories one gets its own.
 func TestOutputDirectoriesAtOnce(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("one", "rounds: [{text: hi}]")
 	for n := range 20 {
@@ -69,6 +71,7 @@ func TestOutputDirectoriesAtOnce(t *testing.T) {
 
 // A response that is being made can be continued once it is over, and not before.
 func TestPreviousIsRunning(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	running := h.post(`{"model":"gate/x","input":"x","background":true}`).response(t)
 	for _, path := range []string{"/responses", "/responses/input_tokens", "/responses/compact"} {
@@ -86,6 +89,7 @@ func TestPreviousIsRunning(t *testing.T) {
 
 // A model is asked only when somebody said something, or something is unfinished.
 func TestRequestsWithoutInput(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("one", "rounds: [{text: hi and a good many other words}, {text: and more}]")
 	short := h.post(fmt.Sprintf(`{"model":%q,"input":"x","max_output_tokens":1}`, ref)).response(t)
@@ -124,6 +128,7 @@ func TestRequestsWithoutInput(t *testing.T) {
 
 // Tools that providers host are left out and named; of ours an unknown one is refused.
 func TestForeignTools(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("one", "rounds: [{text: hi}]")
 	h.post(fmt.Sprintf(`{"model":%q,"input":"x","holon":{"turn_id":"turn_a"},

@@ -18,6 +18,7 @@ import (
 )
 
 func TestSameTurnIDIsTheSameTurn(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("hello", hello)
 	body := `{"model":"` + ref + `","input":"hi","holon":{"turn_id":"turn_a"}}`
@@ -48,6 +49,7 @@ func TestSameTurnIDIsTheSameTurn(t *testing.T) {
 }
 
 func TestSameTurnIDAtOnce(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	body := `{"input":"hi","holon":{"turn_id":"turn_a"}}`
 	var answers []<-chan answer
@@ -69,6 +71,7 @@ func TestSameTurnIDAtOnce(t *testing.T) {
 }
 
 func TestOutputDirOfTheCaller(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("hello", hello)
 	body := `{"model":"` + ref + `","input":"hi","holon":{"turn_id":"%s","output_dir":%s}}`
@@ -104,6 +107,7 @@ func TestOutputDirOfTheCaller(t *testing.T) {
 }
 
 func TestQueue(t *testing.T) {
+	t.Parallel()
 	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Turns.Concurrency, c.Turns.QueueLimit = 1, 1 })
 	first := h.later(t.Context(), `{"input":"1"}`)
 	h.gate.wait(t, 1)
@@ -131,6 +135,7 @@ func TestQueue(t *testing.T) {
 
 // A session's turns run one after the other, and at the same time as those of other sessions.
 func TestSessions(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	turn := func(session, id string) <-chan answer {
 		return h.later(t.Context(), fmt.Sprintf(`{"input":"go","holon":{"session_id":%q,"turn_id":%q}}`, session, id))
@@ -160,6 +165,7 @@ func TestSessions(t *testing.T) {
 }
 
 func TestDisconnect(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, keys string
 		want       responses.Status
@@ -198,6 +204,7 @@ func TestDisconnect(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
+	t.Parallel()
 	h := start(t, one)
 	running := h.later(t.Context(), `{"input":"go","stream":true,"holon":{"turn_id":"turn_a"}}`)
 	h.gate.wait(t, 1)
@@ -240,6 +247,7 @@ func TestCancel(t *testing.T) {
 
 // Events reach a client as they happen, in either framing.
 func TestStreamsWhileTheTurnRuns(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -274,6 +282,7 @@ func TestStreamsWhileTheTurnRuns(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	loop := h.scenario("loop", "rounds:\n  - id: again\n    calls: [{tool: ExecCommand, arguments: {cmd: "+
 		"'true'}}]\n    goto: again\n")
@@ -317,6 +326,7 @@ func TestLimits(t *testing.T) {
 // A turn that leaves too much output ends between rounds, or in the middle of a
 // command, and says what it had to say until then.
 func TestOutputLimit(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	for name, command := range map[string]string{"round": "yes | head -c 300000",
 		"command": "yes | head -c 300000; sleep 600"} {
@@ -351,6 +361,7 @@ func TestOutputLimit(t *testing.T) {
 
 // The time that others take is not counted against a turn that waits for them.
 func TestTimeInTheQueueIsNotCounted(t *testing.T) {
+	t.Parallel()
 	h := start(t, one)
 	h.begin(`{"input":"go","background":true}`)
 	const limit = 10 * time.Minute
@@ -381,6 +392,7 @@ func TestTimeInTheQueueIsNotCounted(t *testing.T) {
 }
 
 func TestShutdown(t *testing.T) {
+	t.Parallel()
 	t.Run("a turn is given its grace", func(t *testing.T) {
 		h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Turns.Grace = patience })
 		turn := h.later(t.Context(), `{"input":"go","stream":true,"holon":{"turn_id":"turn_a"}}`)

@@ -17,6 +17,7 @@ import (
 // A turn that fails in the middle of an answer counts what was streamed of it, and says that it is an estimate; the
 // error's answer names the response, of which the output can be fetched.
 func TestFailedTurnCountsWhatWasStreamed(t *testing.T) {
+	t.Parallel()
 	said := strings.Repeat("word ", 100)
 	base, _ := provider(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -76,6 +77,7 @@ func (h *harness) estimates(turnID string, output int64) {
 
 // A cancelled turn counts what was streamed.
 func TestCancelledTurnCountsWhatWasStreamed(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	got := h.later(t.Context(), `{"input":"go","holon":{"turn_id":"turn_a"}}`)
 	h.gate.wait(t, 1)
@@ -87,6 +89,7 @@ func TestCancelledTurnCountsWhatWasStreamed(t *testing.T) {
 // After a fallback the response names the model that answered, wherever it is shown, and the record the one that was
 // asked for too.
 func TestFallbackIsNamed(t *testing.T) {
+	t.Parallel()
 	first, _ := provider(t, fails(500, ``))
 	second, _ := provider(t, chatAnswer(chatText, chatEnd))
 	h := assembled(t, []string{"FIRST_BASE_URL=" + first, "SECOND_BASE_URL=" + second}, func(c *config.Config) {
@@ -129,6 +132,7 @@ func TestFallbackIsNamed(t *testing.T) {
 
 // The facts of a round that its provider did not count say that its usage is an estimate.
 func TestUncountedRoundIsAnEstimate(t *testing.T) {
+	t.Parallel()
 	base, _ := provider(t, chatAnswer(`{"choices":[{"index":0,"delta":{"content":"Hi."}}]}`,
 		`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`))
 	h := assembled(t, []string{"FIRST_BASE_URL=" + base}, func(c *config.Config) {
@@ -146,6 +150,7 @@ func TestUncountedRoundIsAnEstimate(t *testing.T) {
 
 // max_output_tokens is a limit of the response: of all rounds together, and for a model that knows of no limit too.
 func TestOutputLimitOfTokens(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("word ", 500)
 	endless, _ := provider(t, chatAnswer(fmt.Sprintf(`{"choices":[{"index":0,"delta":{"content":%q}}]}`, long), chatEnd))
 	h := assembled(t, []string{"FIRST_BASE_URL=" + endless}, func(c *config.Config) {
@@ -179,6 +184,7 @@ func TestOutputLimitOfTokens(t *testing.T) {
 
 // A request that is cancelled before anything of its answer arrives was told to the provider all the same.
 func TestCancelledRequestCountsItsInput(t *testing.T) {
+	t.Parallel()
 	asked := make(chan struct{})
 	base, _ := provider(t, func(_ http.ResponseWriter, r *http.Request) {
 		close(asked)
@@ -199,6 +205,7 @@ func TestCancelledRequestCountsItsInput(t *testing.T) {
 
 // A turn that ends early says what it used, as one that is completed does.
 func TestEndOfATurnThatEndsEarly(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	model := h.scenario("long", "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'true'}}]\n  - text: Done.\n")
 	resp := h.post(`{"model":"` + model + `","input":"go","holon":{"turn_id":"turn_early","limits":{"max_rounds":1}}}`).

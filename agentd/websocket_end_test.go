@@ -16,6 +16,7 @@ import (
 )
 
 func TestSocketDisconnect(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	for name, c := range map[string]struct {
 		fields string
@@ -54,6 +55,7 @@ func TestSocketDisconnect(t *testing.T) {
 
 // At the end of its lifetime a connection tells its turn to the end first.
 func TestSocketLifetime(t *testing.T) {
+	t.Parallel()
 	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.WebSocket.Lifetime = 500 * time.Millisecond })
 	w := h.dial()
 	w.create(`"input":"x"`)
@@ -79,6 +81,7 @@ func TestSocketLifetime(t *testing.T) {
 // At a shutdown the running turn is told to its end, new ones are refused, and
 // every connection ends as one whose server goes away.
 func TestSocketShutdown(t *testing.T) {
+	t.Parallel()
 	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Turns.Grace = patience })
 	idle, busy := h.dial(), h.dial()
 	busy.create(`"input":"x"`)
@@ -106,6 +109,7 @@ func TestSocketShutdown(t *testing.T) {
 // A peer that neither reads nor answers holds nothing up: neither its turn nor a
 // shutdown, which ends the connection.
 func TestSocketStalledReader(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("long", "rounds: [{repeat: {text: '"+strings.Repeat("x", 500)+"', count: 5000}}]")
 	conn := h.upgrade(t)
@@ -129,6 +133,7 @@ func TestSocketStalledReader(t *testing.T) {
 
 // Pings of either side keep a connection, however long it is idle.
 func TestSocketPings(t *testing.T) {
+	t.Parallel()
 	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.WebSocket.Ping = 20 * time.Millisecond })
 	ref := h.scenario("hello", hello)
 	pinged := make(chan struct{}, 100)

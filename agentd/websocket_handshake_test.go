@@ -47,6 +47,7 @@ func (h *harness) upgrade(t *testing.T) net.Conn {
 }
 
 func TestSocketHandshake(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	good := map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
 		"Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}
@@ -85,6 +86,7 @@ func TestSocketHandshake(t *testing.T) {
 
 // The TCP listener admits to a WebSocket whom it admits elsewhere.
 func TestSocketGuard(t *testing.T) {
+	t.Parallel()
 	file := t.TempDir() + "/token"
 	const token = "0123456789abcdef0123456789abcdef"
 	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {

@@ -21,6 +21,7 @@ import (
 // Messages that come while a turn runs are answered in their order, and those
 // that are too many are refused in theirs.
 func TestSocketQueue(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("hello", hello)
 	w := h.dial()
@@ -65,6 +66,7 @@ func TestSocketQueue(t *testing.T) {
 
 // A client that never stops asking is cut off.
 func TestSocketFlood(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	w := h.dial()
 	w.create(`"input":"first"`)
@@ -88,6 +90,7 @@ func TestSocketFlood(t *testing.T) {
 }
 
 func TestSocketTooLarge(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	conn := h.upgrade(t)
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
@@ -121,6 +124,7 @@ func TestSocketTooLarge(t *testing.T) {
 
 // Frames that break the protocol end their connection and nothing else.
 func TestSocketHostileFrames(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("hello", hello)
 	text := func(first byte, length uint64, payload string) string { // a masked frame, with a mask of zeros

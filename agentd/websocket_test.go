@@ -23,6 +23,7 @@ import (
 
 // The cases of the official suite that need a WebSocket or a compaction.
 func TestSocketConformance(t *testing.T) {
+	t.Parallel()
 	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Server.Listen = "127.0.0.1:0" })
 	ref := h.scenario("hello", hello)
 	cases := slices.DeleteFunc(conform.Cases(), func(c conform.Case) bool {
@@ -136,6 +137,7 @@ func (w *ws) closed() websocket.StatusCode {
 // What a client reads on a WebSocket is what lies on disk, and what the same
 // turn gives by POST.
 func TestSocketSendsTheEventLog(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("hello", hello)
 	w := h.dial()
@@ -156,6 +158,7 @@ func TestSocketSendsTheEventLog(t *testing.T) {
 }
 
 func TestSocketKeepsWhatIsNotStored(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("memory", `
 after_last_turn: diverge
@@ -219,6 +222,7 @@ turns:
 // A continuation that fails takes what it continued with it, whether it was
 // refused or its turn failed; another failure does not.
 func TestSocketForgetsAfterAFailure(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("fails", "turns:\n  - rounds: [{text: Fine.}]\n  - rounds: [{error: {status: 400, "+
 		"message: no}}]\n")
@@ -263,6 +267,7 @@ func TestSocketForgetsAfterAFailure(t *testing.T) {
 // An error frame holds what HTTP answers to the same request, and the
 // connection goes on.
 func TestSocketErrors(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("hello", hello)
 	w := h.dial()

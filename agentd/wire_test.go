@@ -33,6 +33,7 @@ rounds:
 // The cases of package conform that need no more than a model that talks; the
 // others are run against the program itself, in test/clients.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Server.Listen = "127.0.0.1:0" })
 	ref := h.scenario("hello", hello)
 	cases := slices.DeleteFunc(conform.Cases(), func(c conform.Case) bool {
@@ -52,6 +53,7 @@ func TestConformance(t *testing.T) {
 }
 
 func TestOpenAIClient(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	h.scenario("chat", "turns:\n  - rounds: [{text: My name is Ada.}]\n  - rounds: [{text: I said Ada.}]\n")
 	client := openaisdk.NewClient(option.WithBaseURL("http://agentd/v1/"), option.WithHTTPClient(h.http),
@@ -108,6 +110,7 @@ func TestOpenAIClient(t *testing.T) {
 
 // What a client reads, in either framing, is what lies on disk.
 func TestEventLogIsTheStream(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("work", `
 rounds:
@@ -140,6 +143,7 @@ rounds:
 }
 
 func TestRuntimeEvents(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("work", "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'echo hi; exit 3'}}, "+
 		"{tool: NoSuchTool, arguments: {}}]\n  - text: Done.\n")
@@ -203,6 +207,7 @@ func TestRuntimeEvents(t *testing.T) {
 }
 
 func TestClientFunctionsEndTheTurn(t *testing.T) {
+	t.Parallel()
 	h := start(t)
 	ref := h.scenario("weather", `
 rounds:

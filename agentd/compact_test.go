@@ -65,22 +65,12 @@ summary: {text: "SUMMARY of {{last_user}}", usage: {input_tokens: 30, output_tok
 	const tool = `"tools":[{"type":"function","name":"weather","parameters":{"type":"object"}}]`
 	first := h.post(`{"model":"` + ref + `","input":"Umbrella?",` + tool + `}`).response(t)
 	c := h.compact(`{"model":"` + ref + `","previous_response_id":"` + first.ID + `"}`)
-	switch {
-	case c.Object != "response.compaction":
-		t.Fatalf(`c.Object = %q, want "response.compaction"`, c.Object)
-	case c.Usage.TotalTokens != 37:
-		t.Fatalf("c.Usage.TotalTokens = %d, want 37", c.Usage.TotalTokens)
-	case len(c.Output) != 3:
-		t.Fatalf("len(c.Output) = %d (%+v), want 3", len(c.Output), c.Output)
+	if c.Object != "response.compaction" || c.Usage.TotalTokens != 37 || len(c.Output) != 3 {
+		t.Fatalf("%+v", c)
 	}
 	kept, ok := c.Output[0].(*responses.Message)
-	switch {
-	case !ok:
-		t.Errorf("kept is %+v", c.Output[0])
-	case kept.Text() != "Umbrella?":
-		t.Errorf(`kept.Text() = %q, want "Umbrella?"`, kept.Text())
-	case kept.Role != responses.RoleUser:
-		t.Errorf("kept.Role = %q, want %q", kept.Role, responses.RoleUser)
+	if !ok || kept.Text() != "Umbrella?" || kept.Role != responses.RoleUser {
+		t.Errorf("%+v", kept)
 	}
 	if call, ok := c.Output[2].(*responses.FunctionCall); !ok || call.CallID != "call_w" {
 		t.Errorf("the open call is %+v", c.Output[2])
@@ -150,26 +140,17 @@ func TestCompactErrors(t *testing.T) {
 		"a model that fails": {`{"model":"` + ref + `","input":"x"}`, 500, responses.CodeProviderUnavailable, ""},
 	} {
 		a := h.do(http.MethodPost, "/responses/compact", c.body)
-		switch e := a.failure(t); {
-		case a.status != c.status:
-			t.Errorf("%s: a.status = %d, want %d", name, a.status, c.status)
-		case e.Code != c.code:
-			t.Errorf("%s: e.Code = %q, want %q", name, e.Code, c.code)
-		case e.Param != c.param:
-			t.Errorf("%s: e.Param = %q, want %q", name, e.Param, c.param)
+		if e := a.failure(t); a.status != c.status || e.Code != c.code || e.Param != c.param {
+			t.Errorf("%s: %d %.300s, %+v, %+v", name, a.status, a.body, c, e)
 		}
 		if a.header.Get("X-Should-Retry") != "false" {
 			t.Errorf("%s: a client would try again", name)
 		}
 	}
-	switch e := h.post(`{"model":"` + ref + `","input":` + foreign +
-		`}`).failure(t); {
-	case e.Code != responses.CodeCompactionUnreadable:
-		t.Errorf("a foreign blob as input: e.Code = %q, want %q", e.Code, responses.CodeCompactionUnreadable)
-	case e.Param != "input[0].encrypted_content":
-		t.Errorf(`a foreign blob as input: e.Param = %q, want "input[0].encrypted_content"`, e.Param)
-	case e.Hint == "":
-		t.Error(`a foreign blob as input: e.Hint = "", want another value`)
+	if e := h.post(`{"model":"` + ref + `","input":` + foreign +
+		`}`).failure(t); e.Code != responses.CodeCompactionUnreadable ||
+		e.Param != "input[0].encrypted_content" || e.Hint == "" {
+		t.Errorf("a foreign blob as input: %+v", e)
 	}
 }
 
@@ -238,17 +219,10 @@ func TestCompactByProvider(t *testing.T) {
 	if resp.Status != responses.StatusCompleted {
 		t.Errorf("the next turn is %s", resp.Status)
 	}
-	switch {
-	case len(asked) != 2:
-		t.Errorf("len(asked) = %d (%q), want 2", len(asked), asked)
-	case !strings.HasPrefix(asked[0], "0 tools: "):
-		t.Errorf(`asked[0] = %q, want it to begin with "0 tools: "`, asked[0])
-	case !strings.Contains(asked[0], `"says":"Noted."`):
-		t.Errorf(`asked[0] = %q, want it to contain "\"says\":\"Noted.\""`, asked[0])
-	case !strings.Contains(asked[1], "The user likes plums."):
-		t.Errorf(`asked[1] = %q, want it to contain "The user likes plums."`, asked[1])
-	case !strings.Contains(asked[1], "I like plums."):
-		t.Errorf(`asked[1] = %q, want it to contain "I like plums."`, asked[1])
+	if len(asked) != 2 || !strings.HasPrefix(asked[0], "0 tools: ") ||
+		!strings.Contains(asked[0], `"says":"Noted."`) || !strings.Contains(asked[1], "The user likes plums.") ||
+		!strings.Contains(asked[1], "I like plums.") {
+		t.Errorf("%+v", asked)
 	}
 }
 

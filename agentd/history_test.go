@@ -115,13 +115,9 @@ func TestReferencesToNothing(t *testing.T) {
 	for _, id := range []string{"msg_nobody", unstored.Output[1].ItemID()} {
 		err := h.post(fmt.Sprintf(`{"input":[{"role":"user","content":"x"},{"type":"item_reference","id":%q}]}`,
 			id)).failure(t)
-		switch {
-		case err.Code != responses.CodeItemNotFound:
-			t.Errorf("%s: err.Code = %q, want %q", id, err.Code, responses.CodeItemNotFound)
-		case err.Param != "input[1].id":
-			t.Errorf(`%s: err.Param = %q, want "input[1].id"`, id, err.Param)
-		case err.Status() != http.StatusNotFound:
-			t.Errorf("%s: err.Status() = %d, want %d", id, err.Status(), http.StatusNotFound)
+		if err.Code != responses.CodeItemNotFound || err.Param != "input[1].id" ||
+			err.Status() != http.StatusNotFound {
+			t.Errorf("%s: %+v", id, err)
 		}
 	}
 	if model.asked != 1 {
@@ -164,13 +160,9 @@ func TestReferencesToMedia(t *testing.T) {
 		`{"role":"user","content":"x"},{"type":"item_reference","id":"msg_pic"}`:                                      "input[1].id",
 		`{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"item_reference","id":"fco_pic"}`: "input[1].id",
 	} {
-		switch err := h.post(`{"input":[` + input + `]}`).failure(t); {
-		case err.Code != responses.CodeInvalidValue:
-			t.Errorf("%s: err.Code = %q, want %q", input, err.Code, responses.CodeInvalidValue)
-		case err.Param != param:
-			t.Errorf("%s: err.Param = %q, want %q", input, err.Param, param)
-		case err.Hint == "":
-			t.Errorf(`%s: err.Hint = "", want another value`, input)
+		if err := h.post(`{"input":[` + input + `]}`).failure(t); err.Code != responses.CodeInvalidValue ||
+			err.Param != param || err.Hint == "" {
+			t.Errorf("%s: %+v, %+v", input, err, param)
 		}
 	}
 	if model.asked != asked {

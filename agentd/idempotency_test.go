@@ -69,13 +69,8 @@ func TestIdempotencyKeyRefused(t *testing.T) {
 		}
 	}
 	both := h.post(`{"input":"hi","holon":{"turn_id":"turn_a"}}`, key, "k")
-	switch e := both.failure(t); {
-	case both.status != http.StatusBadRequest:
-		t.Errorf("with a turn_id: both.status = %d, want %d", both.status, http.StatusBadRequest)
-	case e.Param != key:
-		t.Errorf("with a turn_id: e.Param = %q, want %q", e.Param, key)
-	case e.Hint == "":
-		t.Error(`with a turn_id: e.Hint = "", want another value`)
+	if e := both.failure(t); both.status != http.StatusBadRequest || e.Param != key || e.Hint == "" {
+		t.Errorf("with a turn_id: %d %.300s, %+v, %+v", both.status, both.body, e, key)
 	}
 	if got := h.post(body, key, strings.Repeat("k", 255)).response(t); got.Status != responses.StatusCompleted {
 		t.Errorf("the longest key: %s", got.Status)
@@ -358,14 +353,9 @@ func TestDelete(t *testing.T) {
 	}
 	running := h.begin(`{"input":"go","background":true}`)
 	busy := h.do(http.MethodDelete, "/responses/"+running.ID, "")
-	switch e := busy.failure(t); {
-	case busy.status != http.StatusConflict:
-		t.Errorf("a running one: busy.status = %d, want %d", busy.status, http.StatusConflict)
-	case e.Code != responses.CodeResponseInProgress:
-		t.Errorf("a running one: e.Code = %q, want %q", e.Code, responses.CodeResponseInProgress)
-	case busy.header.Get("X-Should-Retry") != "false":
-		t.Errorf(`a running one: busy.header.Get("X-Should-Retry") = %q, want "false"`, busy.header.Get(
-			"X-Should-Retry"))
+	if e := busy.failure(t); busy.status != http.StatusConflict || e.Code != responses.CodeResponseInProgress ||
+		busy.header.Get("X-Should-Retry") != "false" {
+		t.Errorf("a running one: %d %.300s, %+v", busy.status, busy.body, e)
 	}
 	h.do(http.MethodPost, "/responses/"+running.ID+"/cancel", "")
 	if a := h.do(http.MethodDelete, "/responses/"+running.ID, ""); a.status != http.StatusOK {

@@ -37,13 +37,8 @@ func (a answer) stands(t *testing.T) turns.Input {
 
 func (a answer) refused(t *testing.T, status int, code string) {
 	t.Helper()
-	switch e := a.failure(t); {
-	case a.status != status:
-		t.Errorf("a.status = %d, want %d", a.status, status)
-	case e.Code != code:
-		t.Errorf("e.Code = %q, want %q", e.Code, code)
-	case a.header.Get("X-Should-Retry") == "":
-		t.Error(`a.header.Get("X-Should-Retry") = "", want another value`)
+	if e := a.failure(t); a.status != status || e.Code != code || a.header.Get("X-Should-Retry") == "" {
+		t.Errorf("%d %.300s, %+v, %+v, %+v", a.status, a.body, status, e, code)
 	}
 }
 
@@ -87,13 +82,8 @@ func (h *harness) afterInput(want turns.Input) {
 	t := h.t
 	t.Helper()
 	rec := h.record("turn_a")
-	switch {
-	case rec.Status != responses.StatusCompleted:
-		t.Errorf("rec.Status = %q, want %q", rec.Status, responses.StatusCompleted)
-	case rec.Rounds != 2:
-		t.Errorf("rec.Rounds = %d, want 2", rec.Rounds)
-	case cmp.Diff([]turns.Input{want}, rec.Inputs) != "":
-		t.Errorf(`cmp.Diff([]turns.Input{want}, rec.Inputs) = %q, want ""`, cmp.Diff([]turns.Input{want}, rec.Inputs))
+	if rec.Status != responses.StatusCompleted || rec.Rounds != 2 || cmp.Diff([]turns.Input{want}, rec.Inputs) != "" {
+		t.Errorf("%+v", rec)
 	}
 	if got := h.tell("turn_a", "in_1", "the <other> one").stands(t); got != want {
 		t.Errorf("after the end it stands at %+v", got)
@@ -104,15 +94,9 @@ func (h *harness) afterInput(want turns.Input) {
 	facts := h.do(http.MethodGet, "/turns/turn_a/events", "").body
 	accepted, inserted := bytes.Index(facts, []byte("holon.input.accepted")),
 		bytes.Index(facts, []byte("holon.input.inserted"))
-	switch {
-	case bytes.Count(facts, []byte("holon.input.")) != 2:
-		t.Errorf(`bytes.Count(facts, []byte("holon.input.")) = %d, want 2`, bytes.Count(facts, []byte("holon.input.")))
-	case accepted < 0:
-		t.Errorf("accepted = %d, want at least 0", accepted)
-	case inserted < accepted:
-		t.Errorf("inserted = %d, want at least %d", inserted, accepted)
-	case bytes.Contains(facts, []byte("other")):
-		t.Errorf("facts = %q, want it without %q", facts, []byte("other"))
+	if bytes.Count(facts, []byte("holon.input.")) != 2 || accepted < 0 || inserted < accepted ||
+		bytes.Contains(facts, []byte("other")) {
+		t.Errorf("%s, %+v, %+v", facts, accepted, inserted)
 	}
 	items := h.do(http.MethodGet, "/responses/"+rec.ResponseID+"/input_items", "").body
 	if !bytes.Contains(items, []byte(`"go"`)) || bytes.Contains(items, []byte("other")) {
@@ -165,13 +149,8 @@ func TestInputOfATurnThatIsCancelled(t *testing.T) {
 		h.tell(turn, "in_1", "wait").stands(t)
 		h.do(http.MethodPost, "/responses/"+h.record(turn).ResponseID+"/cancel", "").response(t)
 		rec := h.record(turn)
-		switch {
-		case len(rec.Inputs) != 1:
-			t.Errorf("%.120q: len(rec.Inputs) = %d (%+v), want 1", turn, len(rec.Inputs), rec.Inputs)
-		case rec.Inputs[0].Inserted:
-			t.Errorf("%.120q: rec.Inputs[0].Inserted = true, want false", turn)
-		case rec.Status != responses.StatusCancelled:
-			t.Errorf("%.120q: rec.Status = %q, want %q", turn, rec.Status, responses.StatusCancelled)
+		if len(rec.Inputs) != 1 || rec.Inputs[0].Inserted || rec.Status != responses.StatusCancelled {
+			t.Errorf("%.120q: %+v", turn, rec)
 		}
 		h.tell(turn, "in_1", "wait").refused(t, http.StatusConflict, responses.CodeTurnEnded)
 	}
@@ -208,13 +187,8 @@ func TestInputRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := h.do(http.MethodPost, "/turns/"+c.path+"/input", c.body)
-			switch e := a.failure(t); {
-			case a.status != c.status:
-				t.Errorf("a.status = %d, want %d", a.status, c.status)
-			case e.Code != c.code:
-				t.Errorf("e.Code = %q, want %q", e.Code, c.code)
-			case e.Param != c.at:
-				t.Errorf("e.Param = %q, want %q", e.Param, c.at)
+			if e := a.failure(t); a.status != c.status || e.Code != c.code || e.Param != c.at {
+				t.Errorf("%d %.300s, %+v, %+v", a.status, a.body, c, e)
 			}
 		})
 	}
@@ -252,13 +226,9 @@ func TestInputIsCounted(t *testing.T) {
 	h.tell("turn_a", "in_more", "x").refused(t, http.StatusTooManyRequests, responses.CodeQueueFull)
 	close(h.gate.release)
 	get(t, running).response(t)
-	switch rec := h.record("turn_a"); {
-	case len(rec.Inputs) != turns.MaxInputs:
-		t.Errorf("len(rec.Inputs) = %d (%+v), want %d", len(rec.Inputs), rec.Inputs, turns.MaxInputs)
-	case rec.Inputs[0].ID != "in_0":
-		t.Errorf(`rec.Inputs[0].ID = %q, want "in_0"`, rec.Inputs[0].ID)
-	case !rec.Inputs[turns.MaxInputs-1].Inserted:
-		t.Error("rec.Inputs[turns.MaxInputs-1].Inserted = false, want true")
+	if rec := h.record("turn_a"); len(rec.Inputs) != turns.MaxInputs || rec.Inputs[0].ID != "in_0" ||
+		!rec.Inputs[turns.MaxInputs-1].Inserted {
+		t.Errorf("%+v", rec)
 	}
 }
 
@@ -320,15 +290,9 @@ func FuzzInput(f *testing.F) {
 		if json.Unmarshal(body, &said) != nil || said.Check() != nil {
 			return
 		}
-		switch in := said.Input(); {
-		case in.ID != said.ID:
-			t.Errorf("in.ID = %q, want %q", in.ID, said.ID)
-		case in.Inserted:
-			t.Error("in.Inserted = true, want false")
-		case responses.CheckID("id", in.ID) != nil:
-			t.Errorf(`responses.CheckID("id", in.ID) = %v, want nil`, responses.CheckID("id", in.ID))
-		case len(in.Digest) != 64:
-			t.Errorf("len(in.Digest) = %d (%q), want 64", len(in.Digest), in.Digest)
+		if in := said.Input(); in.ID != said.ID || in.Inserted || responses.CheckID("id", in.ID) != nil ||
+			len(in.Digest) != 64 {
+			t.Errorf("%+v, %+v", in, said)
 		}
 	})
 }

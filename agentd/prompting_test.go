@@ -88,13 +88,9 @@ turns:
 func (l *listener) grows(t *testing.T) (before []string) {
 	t.Helper()
 	for i, req := range l.asked {
-		switch {
-		case req.Instructions != l.asked[0].Instructions:
-			t.Errorf("%d: req.Instructions = %q, want %q", i, req.Instructions, l.asked[0].Instructions)
-		case req.PromptCacheKey == "":
-			t.Errorf(`%d: req.PromptCacheKey = "", want another value`, i)
-		case req.PromptCacheKey != l.asked[0].PromptCacheKey:
-			t.Errorf("%d: req.PromptCacheKey = %q, want %q", i, req.PromptCacheKey, l.asked[0].PromptCacheKey)
+		if req.Instructions != l.asked[0].Instructions || req.PromptCacheKey == "" ||
+			req.PromptCacheKey != l.asked[0].PromptCacheKey {
+			t.Errorf("%d: %+v, %+v", i, req, l)
 		}
 		var now []string
 		for _, item := range req.Input {
@@ -189,13 +185,9 @@ func TestContextItemsAreReserved(t *testing.T) {
 		"a reference": `[{"type":"item_reference","id":"ctx_policy_0"}]`,
 	} {
 		a := h.post(`{"input":` + input + `}`)
-		switch e := a.failure(t); {
-		case a.status != http.StatusBadRequest:
-			t.Errorf("%s: a.status = %d, want %d", name, a.status, http.StatusBadRequest)
-		case e.Code != responses.CodeInvalidValue:
-			t.Errorf("%s: e.Code = %q, want %q", name, e.Code, responses.CodeInvalidValue)
-		case e.Param != "input[0].id":
-			t.Errorf(`%s: e.Param = %q, want "input[0].id"`, name, e.Param)
+		if e := a.failure(t); a.status != http.StatusBadRequest || e.Code != responses.CodeInvalidValue ||
+			e.Param != "input[0].id" {
+			t.Errorf("%s: %d %.300s, %+v", name, a.status, a.body, e)
 		}
 	}
 }
@@ -273,13 +265,9 @@ rounds:
 		if err := json.Unmarshal([]byte(payload), &p); err != nil {
 			t.Fatal(err)
 		}
-		switch {
-		case p.SkillID != "agent/pdf":
-			t.Errorf(`p.SkillID = %q, want "agent/pdf"`, p.SkillID)
-		case p.EntrypointPath != skill(h)+"/SKILL.md":
-			t.Errorf("p.EntrypointPath = %q, want %q", p.EntrypointPath, skill(h)+"/SKILL.md")
-		case !strings.HasPrefix(p.Digest, "sha256:"):
-			t.Errorf(`p.Digest = %q, want it to begin with "sha256:"`, p.Digest)
+		if p.SkillID != "agent/pdf" || p.EntrypointPath != skill(h)+"/SKILL.md" ||
+			!strings.HasPrefix(p.Digest, "sha256:") {
+			t.Errorf("%+v", p)
 		}
 		reasons = append(reasons, p.LoadReason+" "+strings.TrimPrefix(p.Path, skill(h)))
 	}
@@ -302,13 +290,9 @@ rounds:
 		t.Error(diff)
 	}
 	last := told.asked[len(told.asked)-1].Instructions
-	switch {
-	case !strings.Contains(last, "Skills in use in this session"):
-		t.Errorf(`last = %q, want it to contain "Skills in use in this session"`, last)
-	case strings.Contains(last, "BODY"):
-		t.Errorf(`last = %q, want it without "BODY"`, last)
-	case !strings.Contains(last, "Fills in forms."):
-		t.Errorf(`last = %q, want it to contain "Fills in forms."`, last)
+	if !strings.Contains(last, "Skills in use in this session") || strings.Contains(last, "BODY") ||
+		!strings.Contains(last, "Fills in forms.") {
+		t.Errorf("%+v", last)
 	}
 	if first := told.asked[0].Instructions; strings.Contains(first, "Skills in use") {
 		t.Error("a new session has skills in use")

@@ -123,28 +123,13 @@ func TestTurnThroughEveryTransport(t *testing.T) {
 				}
 			})
 			resp := h.post(`{"input":"go","holon":{"turn_id":"turn_a"}}`).response(t)
-			switch {
-			case resp.Status != responses.StatusCompleted:
-				t.Fatalf("resp.Status = %q, want %q", resp.Status, responses.StatusCompleted)
-			case resp.OutputText() != "Done.":
-				t.Fatalf(`resp.OutputText() = %q, want "Done."`, resp.OutputText())
-			case asked.Load() != 2:
-				t.Fatalf("asked.Load() = %d, want 2", asked.Load())
+			if resp.Status != responses.StatusCompleted || resp.OutputText() != "Done." || asked.Load() != 2 {
+				t.Fatalf("%+v, %+v", resp, asked)
 			}
 			rec := h.record("turn_a")
-			switch l := rec.ProviderAttempts; {
-			case l == nil:
-				t.Error("l = nil, want a value")
-			case len(l.Attempts) != 2:
-				t.Errorf("len(l.Attempts) = %d (%+v), want 2", len(l.Attempts), l.Attempts)
-			case l.WinningModelRef != tt.ref:
-				t.Errorf("l.WinningModelRef = %q, want %q", l.WinningModelRef, tt.ref)
-			case rec.FailureArtifact != nil:
-				t.Errorf("rec.FailureArtifact = %+v, want nil", rec.FailureArtifact)
-			case rec.ToolCalls.Total != 1:
-				t.Errorf("rec.ToolCalls.Total = %d, want 1", rec.ToolCalls.Total)
-			case rec.ToolCalls.Failed != 0:
-				t.Errorf("rec.ToolCalls.Failed = %d, want 0", rec.ToolCalls.Failed)
+			if l := rec.ProviderAttempts; l == nil || len(l.Attempts) != 2 || l.WinningModelRef != tt.ref ||
+				rec.FailureArtifact != nil || rec.ToolCalls.Total != 1 || rec.ToolCalls.Failed != 0 {
+				t.Errorf("%+v, %+v, %+v", l, tt, rec)
 			}
 		})
 	}

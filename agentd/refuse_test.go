@@ -99,15 +99,9 @@ func TestBadRequests(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			a := h.post(c.body)
 			e := a.failure(t)
-			switch {
-			case a.status != c.status:
-				t.Errorf("a.status = %d, want %d", a.status, c.status)
-			case c.code != "" && e.Code != c.code:
-				t.Error(`c.code != "" && e.Code != c.code, want the contrary`)
-			case e.Param != c.param:
-				t.Errorf("e.Param = %q, want %q", e.Param, c.param)
-			case !strings.Contains(e.Error(), c.says):
-				t.Errorf("e.Error() = %q, want it to contain %q", e.Error(), c.says)
+			if a.status != c.status || c.code != "" && e.Code != c.code || e.Param != c.param ||
+				!strings.Contains(e.Error(), c.says) {
+				t.Errorf("%d %.300s, %+v, %+v", a.status, a.body, c, e)
 			}
 			if strings.Contains(e.Error(), "\n") || e.Message == "" {
 				t.Errorf("the message is not one line: %q", e)
@@ -181,13 +175,9 @@ func TestPanicInAHandler(t *testing.T) {
 	t.Parallel()
 	h := start(t, func(_ *config.Config, p *agentd.Parts) { p.Models = panicking{p.Models} })
 	a := h.post(`{"model":"panic","input":"x","holon":{"turn_id":"turn_a"}}`)
-	switch e := a.failure(t); {
-	case a.status != http.StatusInternalServerError:
-		t.Errorf("a.status = %d, want %d", a.status, http.StatusInternalServerError)
-	case e.Code != responses.CodeServerError:
-		t.Errorf("e.Code = %q, want %q", e.Code, responses.CodeServerError)
-	case strings.Contains(string(a.body), "defect"):
-		t.Errorf(`string(a.body) = %q, want it without "defect"`, string(a.body))
+	if e := a.failure(t); a.status != http.StatusInternalServerError || e.Code != responses.CodeServerError ||
+		strings.Contains(string(a.body), "defect") {
+		t.Errorf("%d %.300s, %+v", a.status, a.body, e)
 	}
 	ref := h.scenario("hello", hello)
 	if resp := h.post(`{"model":"` + ref +
@@ -226,13 +216,9 @@ func TestTokenFile(t *testing.T) {
 				c.Server.Listen, c.Server.TokenFile = "127.0.0.1:0", file
 			})
 			err := errors.Join(h.server.Serve(t.Context()), h.server.Close())
-			switch _, ok := errors.AsType[config.Problems](err); {
-			case !ok:
-				t.Errorf("the error is %v", err)
-			case !strings.Contains(err.Error(), tc.want):
-				t.Errorf("err.Error() = %q, want it to contain %q", err.Error(), tc.want)
-			case !strings.Contains(err.Error(), "--token-file"):
-				t.Errorf(`err.Error() = %q, want it to contain "--token-file"`, err.Error())
+			if _, ok := errors.AsType[config.Problems](err); !ok || !strings.Contains(err.Error(), tc.want) ||
+				!strings.Contains(err.Error(), "--token-file") {
+				t.Errorf("%+v, %+v", err, tc)
 			}
 			if _, err := os.Lstat(h.cfg.Server.Socket); err == nil {
 				t.Error("it served all the same")

@@ -195,13 +195,9 @@ func TestLongTurnIsAppendOnly(t *testing.T) {
 				})
 				h.post(`{"input":"go on","holon":{"turn_id":"turn_a"}}`)
 				rec := h.record("turn_a")
-				switch {
-				case rec.Status != responses.StatusCompleted:
-					t.Fatalf("rec.Status = %q, want %q", rec.Status, responses.StatusCompleted)
-				case rec.Rounds != longRounds+1:
-					t.Fatalf("rec.Rounds = %d, want %d", rec.Rounds, longRounds+1)
-				case rec.ToolCalls.Total != longRounds+longRounds/3:
-					t.Fatalf("rec.ToolCalls.Total = %d, want %d", rec.ToolCalls.Total, longRounds+longRounds/3)
+				if rec.Status != responses.StatusCompleted || rec.Rounds != longRounds+1 ||
+					rec.ToolCalls.Total != longRounds+longRounds/3 {
+					t.Fatalf("%+v, %+v", rec, longRounds)
 				}
 				cuts := p.cuts(t)
 				var recorded []int

@@ -69,15 +69,9 @@ func TestOpenAIClientOnStoredResponses(t *testing.T) {
 		sdk.ResponseGetParams{Include: []sdk.ResponseIncludable{sdk.ResponseIncludableReasoningEncryptedContent}})
 	h.gate.release <- struct{}{}
 	types, numbers := readSDK(t, live)
-	switch n := len(types); {
-	case n < 5:
-		t.Errorf("n = %d, want at least 5", n)
-	case types[0] != responses.EventCreated:
-		t.Errorf("types[0] = %q, want %q", types[0], responses.EventCreated)
-	case types[n-1] != responses.EventCompleted:
-		t.Errorf("types[n-1] = %q, want %q", types[n-1], responses.EventCompleted)
-	case numbers[n-1] != int64(n-1):
-		t.Errorf("numbers[n-1] = %d, want %d", numbers[n-1], int64(n-1))
+	if n := len(types); n < 5 || types[0] != responses.EventCreated || types[n-1] != responses.EventCompleted ||
+		numbers[n-1] != int64(n-1) {
+		t.Errorf("%+v, %+v, %+v", n, types, numbers)
 	}
 	for after := range numbers[:len(numbers)-1] {
 		got, _ := readSDK(t, c.Responses.GetStreaming(ctx, begun.ID,
@@ -115,13 +109,8 @@ func TestOpenAIClientEndsResponses(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := c.Responses.Get(ctx, ended.ID, sdk.ResponseGetParams{})
-	switch e, ok := errors.AsType[*openaisdk.Error](err); {
-	case !ok:
-		t.Errorf("after it was deleted: %v", err)
-	case e.StatusCode != 404:
-		t.Errorf("after it was deleted: e.StatusCode = %d, want 404", e.StatusCode)
-	case e.Code != responses.CodeNotFound:
-		t.Errorf("after it was deleted: e.Code = %q, want %q", e.Code, responses.CodeNotFound)
+	if e, ok := errors.AsType[*openaisdk.Error](err); !ok || e.StatusCode != 404 || e.Code != responses.CodeNotFound {
+		t.Errorf("after it was deleted: %+v", e)
 	}
 }
 
@@ -175,27 +164,13 @@ func TestClientOnStoredResponses(t *testing.T) {
 	if got, err := c.GetResponse(ctx, begun.ID); err != nil || got.OutputText() != "Working. Done." {
 		t.Errorf("%+v, %v", got, err)
 	}
-	switch list, err := c.InputItems(ctx, begun.ID, client.ItemPage{Limit: 5, Ascending: true}); {
-	case err != nil:
-		t.Errorf("unexpected error: %v", err)
-	case len(list.Data) != 1:
-		t.Errorf("len(list.Data) = %d (%+v), want 1", len(list.Data), list.Data)
-	case list.HasMore:
-		t.Error("list.HasMore = true, want false")
-	case list.FirstID == "":
-		t.Error(`list.FirstID = "", want another value`)
-	case list.FirstID != list.LastID:
-		t.Errorf("list.FirstID = %q, want %q", list.FirstID, list.LastID)
+	if list, err := c.InputItems(ctx, begun.ID, client.ItemPage{Limit: 5, Ascending: true}); err != nil ||
+		len(list.Data) != 1 || list.HasMore || list.FirstID == "" || list.FirstID != list.LastID {
+		t.Errorf("%+v, %+v", err, list)
 	}
-	switch models, err := c.Models(ctx); {
-	case err != nil:
-		t.Errorf("unexpected error: %v", err)
-	case len(models) == 0:
-		t.Error("len(models) = 0, want another length")
-	case models[0].ID != "gate/any":
-		t.Errorf(`models[0].ID = %q, want "gate/any"`, models[0].ID)
-	case models[0].OwnedBy != "gate":
-		t.Errorf(`models[0].OwnedBy = %q, want "gate"`, models[0].OwnedBy)
+	if models, err := c.Models(ctx); err != nil || len(models) == 0 || models[0].ID != "gate/any" ||
+		models[0].OwnedBy != "gate" {
+		t.Errorf("%+v, %+v", err, models)
 	}
 }
 

@@ -42,13 +42,9 @@ func TestBackground(t *testing.T) {
 	}
 	var now *responses.Response
 	eventually(t, "the output so far is shown", func() bool { now = h.fetch(resp.ID); return len(now.Output) == 1 })
-	switch r, ok := now.Output[0].(*responses.Reasoning); {
-	case !ok:
-		t.Errorf("while it runs: %s with %+v", now.Status, now.Output[0])
-	case now.Status != responses.StatusInProgress:
-		t.Errorf("while it runs: now.Status = %q, want %q", now.Status, responses.StatusInProgress)
-	case r.Status != responses.ItemCompleted:
-		t.Errorf("while it runs: r.Status = %q, want %q", r.Status, responses.ItemCompleted)
+	if r, ok := now.Output[0].(*responses.Reasoning); !ok || now.Status != responses.StatusInProgress ||
+		r.Status != responses.ItemCompleted {
+		t.Errorf("while it runs: %+v, %+v", now, r)
 	}
 	h.gate.release <- struct{}{}
 	eventually(t, "the response is complete", func() bool {
@@ -346,15 +342,8 @@ func (h *harness) inputItems(id, query string) (l listedItems, words []string) {
 	}
 	for _, item := range l.Data {
 		words = append(words, strings.TrimPrefix(item.Content[0].Text, "word "))
-		switch {
-		case item.ID == "":
-			t.Errorf(`%s: item.ID = "", want another value`, query)
-		case item.Type != "message":
-			t.Errorf(`%s: item.Type = %q, want "message"`, query, item.Type)
-		case item.Role != "user":
-			t.Errorf(`%s: item.Role = %q, want "user"`, query, item.Role)
-		case item.Content[0].Type != "input_text":
-			t.Errorf(`%s: item.Content[0].Type = %q, want "input_text"`, query, item.Content[0].Type)
+		if item.ID == "" || item.Type != "message" || item.Role != "user" || item.Content[0].Type != "input_text" {
+			t.Errorf("%+v", item)
 		}
 	}
 	if n := len(l.Data); n > 0 && (*l.FirstID != l.Data[0].ID || *l.LastID != l.Data[n-1].ID) {

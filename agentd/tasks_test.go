@@ -53,13 +53,8 @@ func TestTaskRoutes(t *testing.T) {
 		t.Errorf("list %+v", empty)
 	}
 	entry := h.task(`{cmd: 'echo up; read x; echo got $x; sleep 600', accepts_input: true, yield_time_ms: 1}`)
-	switch {
-	case entry.Status != tasks.Running:
-		t.Errorf("entry.Status = %q, want %q", entry.Status, tasks.Running)
-	case entry.SessionID != "sess_t":
-		t.Errorf(`entry.SessionID = %q, want "sess_t"`, entry.SessionID)
-	case !strings.HasPrefix(entry.Command, "echo up"):
-		t.Errorf(`entry.Command = %q, want it to begin with "echo up"`, entry.Command)
+	if entry.Status != tasks.Running || entry.SessionID != "sess_t" || !strings.HasPrefix(entry.Command, "echo up") {
+		t.Errorf("%+v", entry)
 	}
 	path := "/tasks/" + entry.ID
 	var status tasks.StatusResult
@@ -88,13 +83,9 @@ func TestTaskRoutes(t *testing.T) {
 		t.Errorf("%+v", stop)
 	}
 	h.see(path+"/output?block=true", &out)
-	switch {
-	case out.RetrievalStatus != tasks.Success:
-		t.Errorf("out.RetrievalStatus = %q, want %q", out.RetrievalStatus, tasks.Success)
-	case out.Task.FailureArtifact == nil:
-		t.Error("out.Task.FailureArtifact = nil, want a value")
-	case out.Task.FailureArtifact.Kind != "stopped":
-		t.Errorf(`out.Task.FailureArtifact.Kind = %q, want "stopped"`, out.Task.FailureArtifact.Kind)
+	if out.RetrievalStatus != tasks.Success || out.Task.FailureArtifact == nil ||
+		out.Task.FailureArtifact.Kind != "stopped" {
+		t.Errorf("%+v", out)
 	}
 }
 
@@ -165,13 +156,8 @@ func TestTaskRoutesRefuse(t *testing.T) {
 	}
 	for _, tt := range tests {
 		a := h.do(tt.method, tt.path, tt.body)
-		switch e := a.failure(t); {
-		case a.status != tt.status:
-			t.Errorf("%+v: a.status = %d, want %d", tt, a.status, tt.status)
-		case e.Code != tt.code:
-			t.Errorf("%+v: e.Code = %q, want %q", tt, e.Code, tt.code)
-		case e.Param != tt.param:
-			t.Errorf("%+v: e.Param = %q, want %q", tt, e.Param, tt.param)
+		if e := a.failure(t); a.status != tt.status || e.Code != tt.code || e.Param != tt.param {
+			t.Errorf("%+v: %d %.300s, %+v", tt, a.status, a.body, e)
 		}
 	}
 }

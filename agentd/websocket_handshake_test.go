@@ -34,14 +34,9 @@ func (h *harness) upgrade(t *testing.T) net.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	switch {
-	case resp.StatusCode != http.StatusSwitchingProtocols:
-		t.Fatalf("resp.StatusCode = %d, want %d", resp.StatusCode, http.StatusSwitchingProtocols)
-	case resp.Header.Get("Sec-WebSocket-Extensions") != "":
-		t.Fatalf(`resp.Header.Get("Sec-WebSocket-Extensions") = %q, want ""`, resp.Header.Get(
-			"Sec-WebSocket-Extensions"))
-	case r.Buffered() > 0:
-		t.Fatalf("r.Buffered() = %d, want at most 0", r.Buffered())
+	if resp.StatusCode != http.StatusSwitchingProtocols || resp.Header.Get("Sec-WebSocket-Extensions") != "" ||
+		r.Buffered() > 0 {
+		t.Fatalf("%+v, %+v", resp, r)
 	}
 	return conn
 }
@@ -73,13 +68,8 @@ func TestSocketHandshake(t *testing.T) {
 			header = append(header, c.header, c.value)
 		}
 		a := h.do(http.MethodGet, "/responses", "", header...)
-		switch e := a.failure(t); {
-		case a.status != c.status:
-			t.Errorf("%s: a.status = %d, want %d", name, a.status, c.status)
-		case e.Code != c.code:
-			t.Errorf("%s: e.Code = %q, want %q", name, e.Code, c.code)
-		case e.Param != c.param:
-			t.Errorf("%s: e.Param = %q, want %q", name, e.Param, c.param)
+		if e := a.failure(t); a.status != c.status || e.Code != c.code || e.Param != c.param {
+			t.Errorf("%s: %d %.300s, %+v, %+v", name, a.status, a.body, c, e)
 		}
 	}
 }

@@ -83,24 +83,14 @@ func TestOpenAIClient(t *testing.T) {
 	if err := s.Err(); err != nil {
 		t.Fatal(err)
 	}
-	switch {
-	case last.Type != responses.EventCompleted:
-		t.Errorf("last.Type = %q, want %q", last.Type, responses.EventCompleted)
-	case text.String() != "I said Ada.":
-		t.Errorf(`text.String() = %q, want "I said Ada."`, text.String())
-	case last.Response.PreviousResponseID != first.ID:
-		t.Errorf("last.Response.PreviousResponseID = %q, want %q", last.Response.PreviousResponseID, first.ID)
+	if last.Type != responses.EventCompleted || text.String() != "I said Ada." ||
+		last.Response.PreviousResponseID != first.ID {
+		t.Errorf("%+v, %+v, %+v", last, text, first)
 	}
 	_, err = client.Responses.New(t.Context(), ask("And?", "resp_nowhere"))
-	switch e := (*openaisdk.Error)(nil); {
-	case !errors.As(err, &e):
-		t.Error("errors.As(err, &e) = false, want true")
-	case e.StatusCode != 404:
-		t.Errorf("e.StatusCode = %d, want 404", e.StatusCode)
-	case e.Code != responses.CodePreviousNotFound:
-		t.Errorf("e.Code = %q, want %q", e.Code, responses.CodePreviousNotFound)
-	case e.Param != "previous_response_id":
-		t.Errorf(`e.Param = %q, want "previous_response_id"`, e.Param)
+	if e := (*openaisdk.Error)(nil); !errors.As(err, &e) || e.StatusCode != 404 ||
+		e.Code != responses.CodePreviousNotFound || e.Param != "previous_response_id" {
+		t.Errorf("%+v, %+v", err, e)
 	}
 	got, err := client.Responses.Get(t.Context(), last.Response.ID, sdk.ResponseGetParams{})
 	if err != nil || got.OutputText() != "I said Ada." {
@@ -175,17 +165,9 @@ func TestRuntimeEvents(t *testing.T) {
 		t.Errorf("%d facts after the 4th of %d", got, n)
 	}
 	rec := h.record("turn_a")
-	switch {
-	case rec.Rounds != 2:
-		t.Errorf("rec.Rounds = %d, want 2", rec.Rounds)
-	case rec.ToolCalls.Total != 2:
-		t.Errorf("rec.ToolCalls.Total = %d, want 2", rec.ToolCalls.Total)
-	case rec.ToolCalls.Failed != 1:
-		t.Errorf("rec.ToolCalls.Failed = %d, want 1", rec.ToolCalls.Failed)
-	case rec.Status != responses.StatusCompleted:
-		t.Errorf("rec.Status = %q, want %q", rec.Status, responses.StatusCompleted)
-	case len(rec.Artifacts) != 1:
-		t.Errorf("len(rec.Artifacts) = %d (%+v), want 1", len(rec.Artifacts), rec.Artifacts)
+	if rec.Rounds != 2 || rec.ToolCalls.Total != 2 || rec.ToolCalls.Failed != 1 ||
+		rec.Status != responses.StatusCompleted || len(rec.Artifacts) != 1 {
+		t.Errorf("%+v", rec)
 	}
 	served := h.do(http.MethodGet, "/turns/turn_a", "")
 	var disk, wire any
@@ -223,13 +205,8 @@ rounds:
 		t.Fatalf("the turn is %s with %d items", first.Status, len(first.Output))
 	}
 	call, ok := first.Output[1].(*responses.FunctionCall)
-	switch {
-	case !ok:
-		t.Fatalf("the call is %+v", first.Output[1])
-	case call.CallID != "call_w":
-		t.Fatalf(`call.CallID = %q, want "call_w"`, call.CallID)
-	case call.Arguments != `{"city":"Bern"}`:
-		t.Fatalf(`call.Arguments = %q, want "{\"city\":\"Bern\"}"`, call.Arguments)
+	if !ok || call.CallID != "call_w" || call.Arguments != `{"city":"Bern"}` {
+		t.Fatalf("%+v", call)
 	}
 	if m := first.Output[0].(*responses.Message); m.Phase != responses.PhaseCommentary {
 		t.Errorf("the text before the call is %q", m.Phase)

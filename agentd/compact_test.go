@@ -2,18 +2,13 @@ package agentd_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"holon/agentd"
 	"holon/agentd/config"
-	"holon/agentd/model"
-	"holon/agentd/model/endpoint"
-	"holon/agentd/model/openai"
 	"holon/responses"
 	"holon/test/conform/schema"
 )
@@ -151,78 +146,6 @@ func TestCompactErrors(t *testing.T) {
 		`}`).failure(t); e.Code != responses.CodeCompactionUnreadable ||
 		e.Param != "input[0].encrypted_content" || e.Hint == "" {
 		t.Errorf("a foreign blob as input: %+v", e)
-	}
-}
-
-// A real provider is asked for the summary without tools, and never sees a blob.
-func TestCompactByProvider(t *testing.T) {
-	t.Parallel()
-	var asked []string
-	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var body struct {
-			Instructions string
-			Tools        []any
-			Input        []struct {
-				Type    string
-				Content []struct{ Text string }
-			}
-		}
-		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-			t.Error(err)
-		}
-		text := ""
-		for _, item := range body.Input {
-			if item.Type != "message" {
-				t.Errorf("the provider is sent a %s", item.Type)
-			}
-			for _, part := range item.Content {
-				text += part.Text + "\n"
-			}
-		}
-		asked = append(asked, fmt.Sprintf("%d tools: %s", len(body.Tools), text))
-		w.Header().Set("Content-Type", "text/event-stream")
-		resp := responses.NewResponse("resp_p", "m", 1, &responses.Request{Store: false})
-		em, err := responses.NewEmitter(resp, func(kind string, data []byte) error {
-			_, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", kind, data)
-			return err
-		})
-		if err == nil {
-			err = em.Text("The user likes plums.")
-		}
-		if err == nil {
-			err = em.Complete(responses.Usage{InputTokens: 5, OutputTokens: 6, TotalTokens: 11}, 2)
-		}
-		if err != nil {
-			t.Error(err)
-		}
-	}))
-	defer provider.Close()
-	h := start(t, func(_ *config.Config, p *agentd.Parts) {
-		remote, err := openai.New(openai.Options{Options: endpoint.Options{BaseURL: provider.URL, APIKey: "test"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = remote.Close() })
-		p.Models, err = model.NewResolver(model.Options{Transports: map[string]model.Transport{"openai": remote},
-			Default: "openai/m"})
-		if err != nil {
-			t.Fatal(err)
-		}
-	})
-	c := h.compact(`{"model":"openai/m","instructions":"Mind the fruit.","input":[{"role":"user","content":"I like ` +
-		`plums."},{"role":"assistant","content":"Noted."}]}`)
-	if c.Usage.TotalTokens != 11 {
-		t.Errorf("usage %+v", c.Usage)
-	}
-	resp := h.post(`{"model":"openai/m","store":false,"input":` + strings.TrimSuffix(string(c.Raw), "]") +
-		`,{"role":"user","content":"What do I like?"}]}`).response(t)
-	if resp.Status != responses.StatusCompleted {
-		t.Errorf("the next turn is %s", resp.Status)
-	}
-	if len(asked) != 2 || !strings.HasPrefix(asked[0], "0 tools: ") ||
-		!strings.Contains(asked[0], `"says":"Noted."`) || !strings.Contains(asked[1], "The user likes plums.") ||
-		!strings.Contains(asked[1], "I like plums.") {
-		t.Errorf("%+v", asked)
 	}
 }
 

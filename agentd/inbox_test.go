@@ -200,21 +200,6 @@ func TestInputRefused(t *testing.T) {
 	h.tell("turn_a", "in_0", large).stands(t) // it is there already
 }
 
-// The error says whether the text is missing or blank.
-func TestMissingInputText(t *testing.T) {
-	t.Parallel()
-	h := start(t)
-	for body, want := range map[string]string{
-		`{"id":"in_1"}`:              "text is missing; give the message for the model",
-		`{"id":"in_1","text":" \n"}`: "text is blank; give the message for the model",
-	} {
-		a := h.do(http.MethodPost, "/turns/turn_a/input", body)
-		if got := a.failure(t).Message; got != want {
-			t.Errorf("%s is answered with %q, want %q", body, got, want)
-		}
-	}
-}
-
 func TestInputIsCounted(t *testing.T) {
 	t.Parallel()
 	h := start(t)

@@ -289,7 +289,7 @@ func TestHostRestarts(t *testing.T) {
 		select {
 		case a := <-waiting:
 			t.Fatalf("%s: the host was not waited for: %s", name, a.body)
-		case <-time.After(time.Second):
+		case <-time.After(100 * time.Millisecond):
 		}
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Fatal(err)

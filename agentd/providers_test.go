@@ -3,7 +3,6 @@ package agentd_test
 import (
 	"encoding/json"
 	"flag"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -93,46 +92,6 @@ func chatAnswer(list ...string) http.HandlerFunc {
 
 func streamed(whole string) http.HandlerFunc {
 	return answers("text/event-stream", events(`{"type":"response.completed","response":`+whole+`}`))
-}
-
-// A whole turn with a tool runs through every transport.
-func TestTurnThroughEveryTransport(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		ref     string
-		env     string
-		answers []http.HandlerFunc
-	}{
-		"chat completions": {"acme/m", "ACME_BASE_URL=%s",
-			[]http.HandlerFunc{chatAnswer(chatCall), chatAnswer(chatText, chatEnd)}},
-		"a provider in the list": {"deepseek/m", "DEEPSEEK_API_KEY=k,DEEPSEEK_BASE_URL=%s",
-			[]http.HandlerFunc{chatAnswer(chatCall), chatAnswer(chatText, chatEnd)}},
-		"responses, JSON": {"lab/m", "LAB_BASE_URL=%s,LAB_STREAM=false",
-			[]http.HandlerFunc{answers("application/json", wholeCall), answers("application/json", wholeText)}},
-		"responses, streamed": {"responses/m", "RESPONSES_BASE_URL=%s",
-			[]http.HandlerFunc{streamed(wholeCall), streamed(wholeText)}},
-		"codex": {"openai-codex/gpt-5", "OPENAI_CODEX_API_KEY=k,OPENAI_CODEX_BASE_URL=%s",
-			[]http.HandlerFunc{streamed(wholeCall), streamed(wholeText)}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			base, asked := provider(t, tt.answers...)
-			h := assembled(t, strings.Split(fmt.Sprintf(tt.env, base), ","), func(c *config.Config) {
-				c.Models.Default = tt.ref
-				if strings.HasPrefix(tt.ref, "lab/") {
-					c.Models.Providers = "lab=responses"
-				}
-			})
-			resp := h.post(`{"input":"go","holon":{"turn_id":"turn_a"}}`).response(t)
-			if resp.Status != responses.StatusCompleted || resp.OutputText() != "Done." || asked.Load() != 2 {
-				t.Fatalf("%+v, %+v", resp, asked)
-			}
-			rec := h.record("turn_a")
-			if l := rec.ProviderAttempts; l == nil || len(l.Attempts) != 2 || l.WinningModelRef != tt.ref ||
-				rec.FailureArtifact != nil || rec.ToolCalls.Total != 1 || rec.ToolCalls.Failed != 0 {
-				t.Errorf("%+v, %+v, %+v", l, tt, rec)
-			}
-		})
-	}
 }
 
 // Any Open Responses server is a provider, another agentd for one.
@@ -311,23 +270,4 @@ func timelineFile(t *testing.T, name, got string) string {
 		t.Errorf("%s (-want +got):\n%s", path, diff)
 	}
 	return path
-}
-
-// A provider is configured by variables, and what is missing is named.
-func TestProvidersFromVariables(t *testing.T) {
-	t.Parallel()
-	cfg := config.Default()
-	cfg.Dirs.State, cfg.Dirs.Workspace, cfg.Models.Default, cfg.Models.Providers = t.TempDir(), t.TempDir(),
-		"acme/m", "lab=responses"
-	models, release, err := agentd.Transports(cfg, []string{"ACME_BASE_URL=http://127.0.0.1:1", "GROQ_API_KEY=k"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer release()
-	if m, err := models.Resolve("groq/x"); err != nil || m.Ref != "groq/x" {
-		t.Errorf("%s %v", m.Ref, err)
-	}
-	if _, err := models.Resolve("lab/x"); err == nil || !strings.Contains(err.Error(), "LAB_BASE_URL") {
-		t.Errorf("%v", err)
-	}
 }

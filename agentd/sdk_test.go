@@ -172,33 +172,11 @@ func TestClientOnStoredResponses(t *testing.T) {
 		models[0].OwnedBy != "gate" {
 		t.Errorf("%+v, %+v", err, models)
 	}
-}
-
-func TestClientOnDeletedResponses(t *testing.T) {
-	t.Parallel()
-	h := start(t)
-	c, ctx := client.Unix(h.cfg.Server.Socket), t.Context()
-	defer c.Close()
-	begun, err := c.Create(ctx, responses.NewRequest(h.scenario("hello", hello), responses.UserMessage("go")))
-	if err != nil {
-		t.Fatal(err)
-	}
 	if err := c.Delete(ctx, begun.ID); err != nil {
 		t.Error(err)
 	}
-	for what, call := range map[string]func() error{
-		"get":    func() error { _, err := c.GetResponse(ctx, begun.ID); return err },
-		"delete": func() error { return c.Delete(ctx, begun.ID) },
-		"items":  func() error { _, err := c.InputItems(ctx, begun.ID, client.ItemPage{}); return err },
-		"replay": func() (last error) {
-			for _, err := range c.Replay(ctx, begun.ID, 3) {
-				last = err
-			}
-			return last
-		},
-	} {
-		if e, ok := errors.AsType[*responses.Error](call()); !ok || e.Code != responses.CodeNotFound {
-			t.Errorf("%s of what is deleted: %v", what, e)
-		}
+	_, err = c.GetResponse(ctx, begun.ID)
+	if e, ok := errors.AsType[*responses.Error](err); !ok || e.Code != responses.CodeNotFound {
+		t.Errorf("of what is deleted: %v", err)
 	}
 }

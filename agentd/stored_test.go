@@ -33,68 +33,6 @@ func (h *harness) fetch(id string) *responses.Response {
 	return h.do(http.MethodGet, "/responses/"+id, "").response(h.t)
 }
 
-func TestBackground(t *testing.T) {
-	t.Parallel()
-	h := start(t)
-	resp := h.begin(`{"model":"gate/thinker","input":"go","background":true}`)
-	if resp.Status.Terminal() || !resp.Background {
-		t.Errorf("at first the response is %s, background %t", resp.Status, resp.Background)
-	}
-	var now *responses.Response
-	eventually(t, "the output so far is shown", func() bool { now = h.fetch(resp.ID); return len(now.Output) == 1 })
-	if r, ok := now.Output[0].(*responses.Reasoning); !ok || now.Status != responses.StatusInProgress ||
-		r.Status != responses.ItemCompleted {
-		t.Errorf("while it runs: %+v, %+v", now, r)
-	}
-	h.gate.release <- struct{}{}
-	eventually(t, "the response is complete", func() bool {
-		return h.fetch(resp.ID).Status == responses.StatusCompleted
-	})
-	if done := h.fetch(resp.ID); done.OutputText() != "Working. Done." || len(done.Output) != 2 {
-		t.Errorf("the response is %+v", done)
-	}
-	cancelled := h.begin(`{"input":"go","background":true}`)
-	for range 2 {
-		if got := h.do(http.MethodPost, "/responses/"+cancelled.ID+"/cancel",
-			"").response(t); got.Status != responses.StatusCancelled {
-			t.Errorf("after cancel it is %s", got.Status)
-		}
-	}
-	if got := h.fetch(cancelled.ID); got.Status != responses.StatusCancelled {
-		t.Errorf("a cancelled response is fetched as %s", got.Status)
-	}
-	if got := h.do(http.MethodPost, "/responses/"+resp.ID+"/cancel",
-		`{}`).response(t); got.Status != responses.StatusCompleted {
-		t.Errorf("cancel of what is complete answers %s", got.Status)
-	}
-	for body, param := range map[string]string{
-		`{"input":"go","background":true,"store":false}`:                         "background",
-		`{"input":"go","background":true,"holon":{"on_disconnect":"cancel"}}`:    "holon.on_disconnect",
-		`{"input":"go","background":true,"store":false,"stream":true}`:           "background",
-		`{"input":"go","background":true,"holon":{"output_dir":"../elsewhere"}}`: "holon.output_dir",
-	} {
-		if a := h.post(body); a.status != http.StatusBadRequest || a.failure(t).Param != param {
-			t.Errorf("%s: %d %s", body, a.status, a.body)
-		}
-	}
-}
-
-// A response in the background waits in the queue like any other.
-func TestBackgroundInTheQueue(t *testing.T) {
-	t.Parallel()
-	h := start(t, one)
-	h.begin(`{"input":"go","background":true}`)
-	waiting := h.post(`{"input":"go","background":true}`).response(t)
-	if waiting.Status != responses.StatusQueued || h.fetch(waiting.ID).Status != responses.StatusQueued {
-		t.Errorf("the second response is %s", waiting.Status)
-	}
-	if got := h.do(http.MethodPost, "/responses/"+waiting.ID+"/cancel",
-		"").response(t); got.Status != responses.StatusCancelled {
-		t.Errorf("it is %s", got.Status)
-	}
-	h.gate.release <- struct{}{}
-}
-
 // A client gets the events that it missed later, byte for byte.
 func TestResumeInTheMiddle(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,6 @@ package agentd_test
 import (
 	"bytes"
 	"errors"
-	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -101,8 +100,7 @@ func TestEndOfATaskInATurnThatWasCutOff(t *testing.T) {
 		t.Fatalf("there are %d tasks, want 1", len(list.Tasks))
 	}
 	task := "/tasks/" + list.Tasks[0].ID
-	h.do(http.MethodPost, task+"/input", `{"input":"go\n"}`)
-	h.do(http.MethodGet, task+"/output?block=true", "")
+	h.endTask(list.Tasks[0].ID)
 	long := h.scenario("long",
 		"rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: sleep 600, yield_time_ms: 30000}}]\n")
 	answer := h.scenario("answer", "rounds:\n  - text: Yes.\n")

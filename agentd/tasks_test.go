@@ -29,6 +29,17 @@ func (h *harness) task(args string) tasks.Entry {
 	return list.Tasks[0]
 }
 
+// endTask gives a task the line that it waits for, and waits for its end: clients may look without the model knowing.
+func (h *harness) endTask(id string) {
+	h.t.Helper()
+	decode(h.t, h.do(http.MethodPost, "/tasks/"+id+"/input", `{"input":"go\n"}`), &tasks.InputResult{})
+	eventually(h.t, "the task ends", func() bool {
+		var out tasks.OutputResult
+		h.see("/tasks/"+id+"/output?block=true", &out)
+		return out.RetrievalStatus == tasks.Success
+	})
+}
+
 func (h *harness) see(path string, v any) {
 	h.t.Helper()
 	decode(h.t, h.do(http.MethodGet, path, ""), v)
@@ -208,8 +219,8 @@ func TestStartTask(t *testing.T) {
 func TestTaskNotices(t *testing.T) {
 	t.Parallel()
 	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Commands.TaskNotices = false })
-	entry := h.task(`{cmd: 'sleep 1', yield_time_ms: 1}`)
-	h.do(http.MethodGet, "/tasks/"+entry.ID+"/output?block=true", "")
+	entry := h.task(`{cmd: 'read x', accepts_input: true, yield_time_ms: 1}`)
+	h.endTask(entry.ID)
 	answer := h.scenario("answer", "rounds:\n  - text: Yes.\n")
 	h.post(`{"model":"` + answer + `","input":"and?","holon":{"session_id":"sess_t","turn_id":"turn_untold"}}`).
 		response(t)
@@ -228,8 +239,7 @@ func TestSessionIsToldOfEndedTasks(t *testing.T) {
 	t.Parallel()
 	h := start(t)
 	entry := h.task(`{cmd: 'read x; echo SECRET; exit 3', accepts_input: true, yield_time_ms: 1}`)
-	decode(t, h.do(http.MethodPost, "/tasks/"+entry.ID+"/input", `{"input":"go\n"}`), &tasks.InputResult{})
-	h.do(http.MethodGet, "/tasks/"+entry.ID+"/output?block=true", "") // clients may look without the model knowing
+	h.endTask(entry.ID)
 	answer := h.scenario("answer", "rounds:\n  - text: Yes.\n")
 	first := h.post(`{"model":"` + answer +
 		`","input":"and?",` +
@@ -282,8 +292,7 @@ func TestTaskThatAForkHearsOf(t *testing.T) {
 					`, input: "go\n"}}]`+"\n  - text: Written.\n")
 				h.post(`{"model":"` + write + `","input":"write","previous_response_id":"` + first.ID +
 					`","holon":{"turn_id":"turn_write"}}`).response(t)
-				decode(t, h.do(http.MethodPost, "/tasks/"+id+"/input", `{"input":"go\n"}`), &tasks.InputResult{})
-				h.do(http.MethodGet, "/tasks/"+id+"/output?block=true", "")
+				h.endTask(id)
 			}
 			for _, turn := range []struct{ id, previous, facts string }{
 				{"turn_fork", first.ID, `"external_ids":["` + id}, {"turn_more", first.ID, ""},

@@ -79,8 +79,18 @@ func TestToolSchemasOnTheWire(t *testing.T) {
 	}
 }
 
+// strictKeys are the keywords of the strict form.
+var strictKeys = []string{"type", "description", "enum", "const", "properties", "required", "additionalProperties",
+	"items", "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minItems",
+	"maxItems"}
+
 // closed returns what in a schema breaks the rules of its form.
 func closed(at string, schema map[string]any, strict bool) (wrong []string) {
+	for key := range schema {
+		if strict && !slices.Contains(strictKeys, key) {
+			wrong = append(wrong, at+" has the keyword "+key)
+		}
+	}
 	if items, ok := schema["items"].(map[string]any); ok {
 		wrong = append(wrong, closed(at+"[]", items, strict)...)
 	}
@@ -103,6 +113,9 @@ func closed(at string, schema map[string]any, strict bool) (wrong []string) {
 		property, ok := properties[name].(map[string]any)
 		if !ok {
 			return append(wrong, at+"."+name+" has no schema")
+		}
+		if property["description"] == nil {
+			wrong = append(wrong, at+"."+name+" has no description")
 		}
 		types, nullable := property["type"].([]any)
 		if enum, ok := property["enum"].([]any); ok && nullable && slices.Contains(types, any("null")) &&

@@ -1,10 +1,8 @@
 package agentd_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -156,45 +154,6 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-func TestDisconnect(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name, keys string
-		want       responses.Status
-	}{
-		{"a stored turn goes on", ``, responses.StatusCompleted},
-		{"an unstored one is cancelled", `"store":false,`, responses.StatusCancelled},
-		{"as asked: cancel", `"on":"cancel",`, responses.StatusCancelled},
-		{"as asked: continue", `"store":false,"on":"continue",`, responses.StatusCompleted},
-	} {
-		for _, streaming := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, stream %t", c.name, streaming), func(t *testing.T) {
-				h := start(t)
-				policy := ""
-				for _, p := range []string{"cancel", "continue"} {
-					if strings.Contains(c.keys, `"on":"`+p) {
-						policy = `,"on_disconnect":"` + p + `"`
-					}
-				}
-				keys, _, _ := strings.Cut(c.keys, `"on"`)
-				ctx, leave := context.WithCancel(t.Context())
-				gone := h.later(ctx, fmt.Sprintf(`{"input":"go",%s"stream":%t,"holon":{"turn_id":"turn_a"%s}}`, keys,
-					streaming, policy))
-				h.gate.wait(t, 1)
-				leave()
-				get(t, gone)
-				if c.want == responses.StatusCompleted {
-					h.gate.release <- struct{}{}
-				}
-				eventually(t, "the turn ends", func() bool { return h.record("turn_a").Status.Terminal() })
-				if got := h.record("turn_a").Status; got != c.want {
-					t.Errorf("the turn is %s, want %s", got, c.want)
-				}
-			})
-		}
-	}
-}
-
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	h := start(t, one)
@@ -234,42 +193,6 @@ func TestCancel(t *testing.T) {
 	}
 	if e := h.do(http.MethodPost, "/responses/resp_none/cancel", "").failure(t); e.Code != responses.CodeNotFound {
 		t.Errorf("cancel of nothing: %v", e)
-	}
-}
-
-// Events reach a client as they happen, in either framing.
-func TestStreamsWhileTheTurnRuns(t *testing.T) {
-	t.Parallel()
-	h := start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for _, accept := range []string{"text/event-stream", "application/x-ndjson"} {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://agentd/responses",
-			strings.NewReader(`{"input":"go","stream":true}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Accept", accept)
-		resp, err := h.http.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		// The model waits until its first words were read, so this would block
-		// for ever if they were kept back.
-		heard, buf := "", make([]byte, 4096)
-		for !strings.Contains(heard, `"delta":"Working."`) {
-			n, err := resp.Body.Read(buf)
-			if heard += string(buf[:n]); err != nil {
-				t.Fatalf("%s: %v after %s", accept, err, heard)
-			}
-		}
-		h.gate.wait(t, 1)
-		h.gate.release <- struct{}{}
-		if _, err := io.ReadAll(resp.Body); err != nil {
-			t.Error(err)
-		}
-		_ = resp.Body.Close() // read to its end
 	}
 }
 

@@ -7,40 +7,14 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/coder/websocket"
 
-	"holon/agentd"
-	"holon/agentd/config"
 	"holon/responses"
 	"holon/responses/turns"
-	"holon/test/conform"
-	"holon/test/conform/schema"
 )
-
-// The cases of the official suite that need a WebSocket or a compaction.
-func TestSocketConformance(t *testing.T) {
-	t.Parallel()
-	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Server.Listen = "127.0.0.1:0" })
-	ref := h.scenario("hello", hello)
-	cases := slices.DeleteFunc(conform.Cases(), func(c conform.Case) bool {
-		return !strings.HasPrefix(c.ID, "websocket-") && !strings.HasPrefix(c.ID, "compact-") && c.ID != "input tokens"
-	})
-	if len(cases) < 10 {
-		t.Fatalf("only %d cases are left", len(cases))
-	}
-	doc, err := schema.Official()
-	if err != nil {
-		t.Fatal(err)
-	}
-	target := conform.Target{BaseURL: "http://agentd/v1", Socket: h.cfg.Server.Socket, Model: ref, Schemas: doc}
-	t.Run("unix", func(t *testing.T) { conform.Run(t, target, cases) })
-	target.BaseURL, target.Socket = "http://"+h.tcp, ""
-	t.Run("tcp", func(t *testing.T) { conform.Run(t, target, cases) })
-}
 
 // ws is a client's end of a connection.
 type ws struct {

@@ -7,20 +7,11 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
-	openaisdk "github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
-	sdk "github.com/openai/openai-go/v3/responses"
-
-	"holon/agentd"
-	"holon/agentd/config"
 	"holon/responses"
 	"holon/responses/turns"
-	"holon/test/conform"
-	"holon/test/conform/schema"
 )
 
 const hello = `
@@ -29,74 +20,6 @@ rounds:
     text: Hello there.
     usage: {input_tokens: 10, output_tokens: 3, cached_tokens: 4, reasoning_tokens: 1}
 `
-
-// The cases of package conform that need no more than a model that talks; the
-// others are run against the program itself, in test/clients.
-func TestConformance(t *testing.T) {
-	t.Parallel()
-	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Server.Listen = "127.0.0.1:0" })
-	ref := h.scenario("hello", hello)
-	cases := slices.DeleteFunc(conform.Cases(), func(c conform.Case) bool {
-		return c.ID != "streaming-response" && !strings.HasPrefix(c.ID, "accepts/") &&
-			!strings.HasPrefix(c.ID, "streams/ndjson") && !strings.HasPrefix(c.ID, "errors/unknown")
-	})
-	doc, err := schema.Official()
-	if err != nil {
-		t.Fatal(err)
-	}
-	target := conform.Target{BaseURL: "http://agentd", Socket: h.cfg.Server.Socket, Model: ref, Schemas: doc}
-	t.Run("unix", func(t *testing.T) { conform.Run(t, target, cases) })
-	target.BaseURL = "http://agentd/v1"
-	t.Run("unix, v1", func(t *testing.T) { conform.Run(t, target, cases) })
-	target.BaseURL, target.Socket = "http://"+h.tcp+"/v1", ""
-	t.Run("tcp", func(t *testing.T) { conform.Run(t, target, cases) })
-}
-
-func TestOpenAIClient(t *testing.T) {
-	t.Parallel()
-	h := start(t)
-	h.scenario("chat", "turns:\n  - rounds: [{text: My name is Ada.}]\n  - rounds: [{text: I said Ada.}]\n")
-	client := openaisdk.NewClient(option.WithBaseURL("http://agentd/v1/"), option.WithHTTPClient(h.http),
-		option.WithAPIKey("unused"))
-	ask := func(text, previous string) sdk.ResponseNewParams {
-		p := sdk.ResponseNewParams{Model: "scripted/chat",
-			Input: sdk.ResponseNewParamsInputUnion{OfString: openaisdk.String(text)}}
-		if previous != "" {
-			p.PreviousResponseID = openaisdk.String(previous)
-		}
-		return p
-	}
-	first, err := client.Responses.New(t.Context(), ask("Who are you?", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if first.OutputText() != "My name is Ada." || first.Status != "completed" {
-		t.Errorf("the answer is %q, %s", first.OutputText(), first.Status)
-	}
-	s := client.Responses.NewStreaming(t.Context(), ask("What did you say?", first.ID))
-	var text strings.Builder
-	var last sdk.ResponseStreamEventUnion
-	for s.Next() {
-		last = s.Current()
-		text.WriteString(last.AsResponseOutputTextDelta().Delta)
-	}
-	if err := s.Err(); err != nil {
-		t.Fatal(err)
-	}
-	if last.Type != responses.EventCompleted || text.String() != "I said Ada." ||
-		last.Response.PreviousResponseID != first.ID {
-		t.Errorf("%+v, %+v, %+v", last, text, first)
-	}
-	_, err = client.Responses.New(t.Context(), ask("And?", "resp_nowhere"))
-	if e := (*openaisdk.Error)(nil); !errors.As(err, &e) || e.StatusCode != 404 ||
-		e.Code != responses.CodePreviousNotFound || e.Param != "previous_response_id" {
-		t.Errorf("%+v, %+v", err, e)
-	}
-	got, err := client.Responses.Get(t.Context(), last.Response.ID, sdk.ResponseGetParams{})
-	if err != nil || got.OutputText() != "I said Ada." {
-		t.Errorf("stored: %v, %v", got, err)
-	}
-}
 
 // What a client reads, in either framing, is what lies on disk.
 func TestEventLogIsTheStream(t *testing.T) {
@@ -185,39 +108,5 @@ func TestRuntimeEvents(t *testing.T) {
 		if e := h.do(http.MethodGet, query, "").failure(t); e.Code != code {
 			t.Errorf("%s: %s, want %s", query, e.Code, code)
 		}
-	}
-}
-
-func TestClientFunctionsEndTheTurn(t *testing.T) {
-	t.Parallel()
-	h := start(t)
-	ref := h.scenario("weather", `
-rounds:
-  - text: I need the weather.
-    calls: [{tool: weather, id: call_w, arguments: {city: Bern}}]
-  - cases:
-      - when: {contains: rain}
-        text: Take an umbrella.
-`)
-	tool := `"tools":[{"type":"function","name":"weather","parameters":{"type":"object"}}]`
-	first := h.post(`{"model":"` + ref + `","input":"Umbrella?",` + tool + `}`).response(t)
-	if first.Status != responses.StatusCompleted || len(first.Output) != 2 {
-		t.Fatalf("the turn is %s with %d items", first.Status, len(first.Output))
-	}
-	call, ok := first.Output[1].(*responses.FunctionCall)
-	if !ok || call.CallID != "call_w" || call.Arguments != `{"city":"Bern"}` {
-		t.Fatalf("%+v", call)
-	}
-	if m := first.Output[0].(*responses.Message); m.Phase != responses.PhaseCommentary {
-		t.Errorf("the text before the call is %q", m.Phase)
-	}
-	e := h.post(`{"model":"` + ref + `","input":"Well?","previous_response_id":"` + first.ID + `"}`).failure(t)
-	if e.Code != responses.CodeMissingParameter || !strings.Contains(e.Message, "call_w") {
-		t.Errorf("a question before the answer: %v", e)
-	}
-	second := h.post(`{"model":"` + ref + `","previous_response_id":"` + first.ID + `",` + tool +
-		`,"input":[{"type":"function_call_output","call_id":"call_w","output":"rain"}]}`).response(t)
-	if second.OutputText() != "Take an umbrella." {
-		t.Errorf("the answer is %q", second.OutputText())
 	}
 }

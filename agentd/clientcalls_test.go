@@ -3,7 +3,6 @@ package agentd_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,10 +14,7 @@ import (
 // factsOf returns the facts of a turn that are of the given classes, in order.
 func (h *harness) factsOf(turnID string, classes ...string) (list []turns.RuntimeEvent) {
 	h.t.Helper()
-	data, err := os.ReadFile(h.file(turnID, turns.RuntimeFile))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	data := h.read(turnID, turns.RuntimeFile)
 	for line := range strings.Lines(string(data)) {
 		ev, err := turns.DecodeRuntimeEvent([]byte(line))
 		if err != nil {

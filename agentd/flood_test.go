@@ -115,9 +115,7 @@ func TestDiskFullWithoutAStream(t *testing.T) {
 	disk := small(t)
 	h := start(t, func(c *config.Config, _ *agentd.Parts) { c.Dirs.Output = filepath.Join(disk, "output") })
 	a := h.post(`{"model":"flood/any","input":"go","holon":{"turn_id":"turn_a"}}`)
-	if e := a.failure(t); e.Code != responses.CodeDiskFull || a.status != http.StatusInsufficientStorage {
-		t.Errorf("%d, %v", a.status, e)
-	}
+	a.refused(t, http.StatusInsufficientStorage, responses.CodeDiskFull)
 }
 
 func TestLowDiskIsRefused(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 
 	"holon/agentd"
 	"holon/agentd/config"
-	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
 	"holon/agentd/model/openai"
 )
@@ -51,11 +50,7 @@ func TestFreeformPatch(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = remote.Close() })
-			p.Models, err = model.NewResolver(model.Options{Transports: map[string]model.Transport{"openai": remote},
-				Default: "openai/gpt-5"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			alone(t, "openai", "gpt-5", remote)(c, p)
 		})
 	}
 	h := serve(true)

@@ -304,6 +304,7 @@ type answer struct {
 	status int
 	header http.Header
 	body   []byte
+	asked  string // the request, for messages
 }
 
 // response decodes a response object.
@@ -353,7 +354,7 @@ func (h *harness) try(ctx context.Context, method, path, body string, header ...
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
-	return answer{resp.StatusCode, resp.Header, data}, err
+	return answer{resp.StatusCode, resp.Header, data, fmt.Sprintf("%s %s %.200s", method, path, body)}, err
 }
 
 func (h *harness) post(body string, header ...string) answer {
@@ -412,6 +413,29 @@ func (h *harness) record(turnID string) *turns.Record {
 
 func (h *harness) file(turnID, name string) string {
 	return filepath.Join(h.cfg.Dirs.Output, "turns", turnID, name)
+}
+
+// read returns a file of a turn.
+func (h *harness) read(turnID, name string) []byte {
+	h.t.Helper()
+	data, err := os.ReadFile(h.file(turnID, name))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return data
+}
+
+// alone serves with the models of one provider, of which the first is the default.
+func alone(t *testing.T, provider, name string, transport model.Transport) func(*config.Config, *agentd.Parts) {
+	return func(c *config.Config, p *agentd.Parts) {
+		c.Models.Default = provider + "/" + name
+		models, err := model.NewResolver(model.Options{Transports: map[string]model.Transport{provider: transport},
+			Default: c.Models.Default})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Models = models
+	}
 }
 
 // scenario writes a scripted model and returns its reference.

@@ -190,7 +190,7 @@ func (h *harness) reader(ctx context.Context, body string) <-chan answer {
 		defer resp.Body.Close()
 		var rest bytes.Buffer
 		_, _ = rest.ReadFrom(resp.Body)
-		done <- answer{resp.StatusCode, resp.Header, rest.Bytes()}
+		done <- answer{status: resp.StatusCode, header: resp.Header, body: rest.Bytes()}
 	}()
 	return done
 }

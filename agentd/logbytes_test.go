@@ -59,10 +59,7 @@ turns:
 		eventually(t, "the task ends", func() bool {
 			return !strings.Contains(string(h.do("GET", "/tasks", "").body), `"running"`)
 		})
-		facts, err := os.ReadFile(h.file(turnID, turns.RuntimeFile))
-		if err != nil {
-			t.Fatal(err)
-		}
+		facts := h.read(turnID, turns.RuntimeFile)
 		return string(facts)
 	}
 

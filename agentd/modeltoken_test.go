@@ -196,35 +196,6 @@ func TestModelTokenIsChecked(t *testing.T) {
 	}
 }
 
-// Every call that can ask a model says that it takes the token.
-func TestModelTokenIsDescribed(t *testing.T) {
-	t.Parallel()
-	h := start(t)
-	var doc struct {
-		Paths map[string]map[string]struct {
-			ID         string `json:"operationId"`
-			Parameters []struct{ Name, In string }
-		}
-	}
-	if err := json.Unmarshal(h.do(http.MethodGet, "/openapi.json", "").body, &doc); err != nil {
-		t.Fatal(err)
-	}
-	var takers []string
-	for _, operations := range doc.Paths {
-		for _, op := range operations {
-			for _, p := range op.Parameters {
-				if p.Name == responses.HeaderModelToken && p.In == "header" {
-					takers = append(takers, op.ID)
-				}
-			}
-		}
-	}
-	slices.Sort(takers)
-	if want := []string{"compactResponse", "createResponse", "openWebSocket"}; !slices.Equal(takers, want) {
-		t.Errorf("described for %v, want %v", takers, want)
-	}
-}
-
 type lockedLog struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -298,10 +269,7 @@ func TestHostRestarts(t *testing.T) {
 		if got := (<-waiting).response(t); got.Status != responses.StatusCompleted {
 			t.Errorf("%s: %s %+v", name, got.Status, got.Error)
 		}
-		text, err := os.ReadFile(h.file("turn_"+name, "turn.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := h.read("turn_"+name, "turn.json")
 		if rec, err := turns.DecodeRecord(text); err != nil || rec.ProviderAttempts == nil ||
 			len(rec.ProviderAttempts.Attempts) != 1 {
 			t.Errorf("%s: it took more than one attempt: %v\n%s", name, err, text)

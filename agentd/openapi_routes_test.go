@@ -101,11 +101,15 @@ func TestBoundsOfParameters(t *testing.T) {
 			t.Errorf("%s: %s has minimum, maximum and default %v, want %v", tt.path, tt.name, got, want)
 		}
 	}
-	for name, want := range map[string]uint64{headerIdempotencyKey: maxIdempotencyKey,
-		responses.HeaderModelToken: maxModelToken} {
-		path := "/responses"
-		if got := parameter(path, name).MaxLength; got == nil || *got != want {
-			t.Errorf("%s may have %v characters, want %d", name, got, want)
+	for _, tt := range []struct {
+		path, name string
+		want       uint64
+	}{
+		{"/responses", headerIdempotencyKey, maxIdempotencyKey}, {"/responses", responses.HeaderModelToken, maxModelToken},
+		{"/responses/compact", responses.HeaderModelToken, maxModelToken},
+	} {
+		if got := parameter(tt.path, tt.name).MaxLength; got == nil || *got != tt.want {
+			t.Errorf("%s of %s may have %v characters, want %d", tt.name, tt.path, got, tt.want)
 		}
 	}
 	if want := " " + strconv.Itoa(responses.MaxRequest>>20) + " MiB"; !strings.Contains(doc.Info.Description, want) {

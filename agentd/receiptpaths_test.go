@@ -55,12 +55,8 @@ func TestReceiptsNameFilesOfEarlierTurns(t *testing.T) {
 	t.Parallel()
 	m := &printer{}
 	h := start(t, func(cfg *config.Config, parts *agentd.Parts) {
-		models, err := model.NewResolver(model.Options{Transports: map[string]model.Transport{"gate": m},
-			Default: cfg.Models.Default})
-		if err != nil {
-			t.Fatal(err)
-		}
-		parts.Models, cfg.Models.Windows = models, "gate/=16000"
+		alone(t, "gate", "any", m)(cfg, parts)
+		cfg.Models.Windows = "gate/=16000"
 	})
 	previous := ""
 	for range 3 {

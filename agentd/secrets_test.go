@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -47,20 +46,14 @@ rounds:
 	if n := checkStream(t, stream, text); n < 10 {
 		t.Errorf("the stream has %d events:\n%s", n, stream)
 	}
-	logged, err := os.ReadFile(h.file("turn_words", turns.EventsFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	logged := h.read("turn_words", turns.EventsFile)
 	if got, want := checkStream(t, logged, text), bytes.Count(stream, []byte("\n")); got != want {
 		t.Errorf("%s has %d events, want %d", turns.EventsFile, got, want)
 	}
 	if rec := h.record("turn_words"); rec.Status != responses.StatusCompleted {
 		t.Errorf("%s has the status %q, want %q", turns.RecordFile, rec.Status, responses.StatusCompleted)
 	}
-	facts, err := os.ReadFile(h.file("turn_words", turns.RuntimeFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	facts := h.read("turn_words", turns.RuntimeFile)
 	for line := range bytes.Lines(facts) {
 		var ev turns.RuntimeEvent
 		if err := json.Unmarshal(line, &ev); err != nil {
@@ -146,10 +139,7 @@ rounds:
 		t.Errorf("the results have %q, want %q", words, want)
 	}
 	for _, name := range []string{turns.EventsFile, turns.RuntimeFile} {
-		data, err := os.ReadFile(h.file("turn_names", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := h.read("turn_names", name)
 		if bytes.Contains(data, []byte(`name":"[redacted]`)) {
 			t.Errorf("%s hides a name:\n%s", name, data)
 		}

@@ -72,10 +72,7 @@ func TestResumeInTheMiddle(t *testing.T) {
 		whole := h.laterGet("/responses/"+id+"?stream=true", accept)
 		h.gate.release <- struct{}{}
 		all := get(t, whole).body
-		file, err := os.ReadFile(h.file("turn_a", turns.EventsFile))
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := h.read("turn_a", turns.EventsFile)
 		if accept == "text/event-stream" {
 			if !bytes.HasSuffix(all, []byte("\n\ndata: [DONE]\n\n")) {
 				t.Errorf("the stream ends with %.60q", all[max(0, len(all)-60):])

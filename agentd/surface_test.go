@@ -12,8 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"holon/agentd"
-	"holon/agentd/config"
 	"holon/agentd/model"
 	"holon/responses"
 )
@@ -94,14 +92,7 @@ func withoutIDs(items responses.Items) []byte {
 func TestOutputSentBackIsTheSameConversation(t *testing.T) {
 	t.Parallel()
 	m := &rememberer{}
-	h := start(t, func(cfg *config.Config, parts *agentd.Parts) {
-		models, err := model.NewResolver(model.Options{Transports: map[string]model.Transport{"gate": m},
-			Default: cfg.Models.Default})
-		if err != nil {
-			t.Fatal(err)
-		}
-		parts.Models = models
-	})
+	h := start(t, alone(t, "gate", "any", m))
 	const fields = `"tools":[{"type":"function","name":"ask"}],"include":["holon:tool_calls",` +
 		`"reasoning.encrypted_content"]`
 	const output = `{"type":"function_call_output","call_id":"c3","output":"42"}`
@@ -161,13 +152,11 @@ func TestRequestsThatNoTurnCouldServe(t *testing.T) {
 		`{"input":"x","tool_choice":{"type":"allowed_tools","tools":[{"type":"function","name":"Fly"}]}}`: "tool_choice.tools[0].name",
 		`{"input":"x","text":{"format":{"type":"json_schema","name":"n","schema":{"$ref":"#"}}}}`:         "text.format.schema.$ref",
 		`{"input":[{"role":"user","content":[{"type":"input_text","text":"x"},` + image + `]}]}`:          "input[0].content[1]",
-		`{"input":[{"type":"function_call","call_id":"c","name":"f"}]}`:                                   "input",
-		`{"input":[{"type":"function_call_output","call_id":"c","output":"x"}]}`:                          "input[0].call_id",
-		`{"input":"\u200b\ufeff\u00ad "}`:                                                                 "input",
-		`{"input":[{"role":"assistant","content":[{"type":"refusal","refusal":""}]}]}`:                    "input",
-		`{"model":"scripted/one","input":"x","holon":{"model_fallbacks":[null]}}`:                         "holon.model_fallbacks[0]",
-		`{"model":"scripted/one","input":"x","holon":{"model_fallbacks":["scripted/one","nobody/x"]}}`:    "holon.model_fallbacks[1]",
-		`{"background":true,"store":false}`:                                                               "background",
+		`{"input":"\u200b\ufeff\u00ad "}`:                                                              "input",
+		`{"input":[{"role":"assistant","content":[{"type":"refusal","refusal":""}]}]}`:                 "input",
+		`{"model":"scripted/one","input":"x","holon":{"model_fallbacks":[null]}}`:                      "holon.model_fallbacks[0]",
+		`{"model":"scripted/one","input":"x","holon":{"model_fallbacks":["scripted/one","nobody/x"]}}`: "holon.model_fallbacks[1]",
+		`{"background":true,"store":false}`:                                                            "background",
 	} {
 		if e := h.post(body).failure(t); e.Param != param || e.Status() != http.StatusBadRequest {
 			t.Errorf("%s: %+v", body, e)

@@ -55,10 +55,7 @@ func (h *harness) once(t *testing.T, classes []string, ids ...string) {
 	t.Helper()
 	var facts []byte
 	for _, id := range ids {
-		data, err := os.ReadFile(h.file(id, turns.RuntimeFile))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := h.read(id, turns.RuntimeFile)
 		facts = append(facts, data...)
 	}
 	for _, class := range classes {

@@ -114,10 +114,7 @@ func TestEndOfATaskThatAToolShowed(t *testing.T) {
 	h.see("/tasks/"+entry.ID, &begun)
 	resp := h.post(`{"model":"` + model + `","input":"stop it","previous_response_id":"` +
 		h.record(begun.Task.TurnID).ResponseID + `","holon":{"turn_id":"turn_stop"}}`).response(t)
-	facts, err := os.ReadFile(h.file("turn_stop", turns.RuntimeFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	facts := h.read("turn_stop", turns.RuntimeFile)
 	result := strings.Index(string(facts), `"type":"tool.result"`)
 	asked := strings.Index(string(facts), `"type":"task.cancel_requested"`)
 	ended := strings.Index(string(facts), `"type":"task.cancelled"`)
@@ -167,9 +164,7 @@ func TestTaskRoutesRefuse(t *testing.T) {
 	}
 	for _, tt := range tests {
 		a := h.do(tt.method, tt.path, tt.body)
-		if e := a.failure(t); a.status != tt.status || e.Code != tt.code || e.Param != tt.param {
-			t.Errorf("%+v: %d %.300s, %+v", tt, a.status, a.body, e)
-		}
+		a.refused(t, tt.status, tt.code, tt.param)
 	}
 }
 
@@ -224,10 +219,7 @@ func TestTaskNotices(t *testing.T) {
 	answer := h.scenario("answer", "rounds:\n  - text: Yes.\n")
 	h.post(`{"model":"` + answer + `","input":"and?","holon":{"session_id":"sess_t","turn_id":"turn_untold"}}`).
 		response(t)
-	facts, err := os.ReadFile(h.file("turn_untold", turns.RuntimeFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	facts := h.read("turn_untold", turns.RuntimeFile)
 	if strings.Contains(string(facts), `"task.completed"`) {
 		t.Errorf("the turn tells of the end of the task:\n%s", facts)
 	}
@@ -244,10 +236,7 @@ func TestSessionIsToldOfEndedTasks(t *testing.T) {
 	first := h.post(`{"model":"` + answer +
 		`","input":"and?",` +
 		`"holon":{"session_id":"sess_t","turn_id":"turn_told"}}`).response(t)
-	facts, err := os.ReadFile(h.file("turn_told", turns.RuntimeFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	facts := h.read("turn_told", turns.RuntimeFile)
 	if n := strings.Count(string(facts), `"type":"task.failed"`); n != 1 ||
 		!strings.Contains(string(facts), `"task_id":"`+entry.ID+`"`) {
 		t.Errorf("%d facts about the task:\n%s", n, facts)
@@ -257,10 +246,7 @@ func TestSessionIsToldOfEndedTasks(t *testing.T) {
 	}
 	h.post(`{"model":"` + answer + `","input":"and now?","previous_response_id":"` + first.ID +
 		`","holon":{"turn_id":"turn_later"}}`).response(t)
-	facts, err = os.ReadFile(h.file("turn_later", turns.RuntimeFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	facts = h.read("turn_later", turns.RuntimeFile)
 	if strings.Contains(string(facts), "task.failed") {
 		t.Error("the session is told twice")
 	}

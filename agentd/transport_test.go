@@ -54,7 +54,7 @@ func (h *harness) answerOn(in *bufio.Reader) answer {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return answer{resp.StatusCode, resp.Header, body}
+	return answer{status: resp.StatusCode, header: resp.Header, body: body}
 }
 
 func TestMethods(t *testing.T) {

@@ -25,10 +25,7 @@ func TestSameTurnIDIsTheSameTurn(t *testing.T) {
 		t.Errorf("the same request gave %s and %s", first.ID, again.ID)
 	}
 	other := h.post(strings.Replace(body, "hi", "ho", 1))
-	if e := other.failure(t); other.status != http.StatusConflict || e.Code != responses.CodeTurnConflict ||
-		e.Param != "holon.turn_id" {
-		t.Errorf("another request with the same id: %d %.300s, %+v", other.status, other.body, e)
-	}
+	other.refused(t, http.StatusConflict, responses.CodeTurnConflict, "holon.turn_id")
 	if err := h.stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -299,11 +296,8 @@ func TestShutdown(t *testing.T) {
 			t.Errorf("shutdown: %d %s", a.status, a.body)
 		}
 		eventually(t, "the server drains", func() bool { return h.health().Status == "draining" })
-		refused := h.post(`{"input":"go"}`)
-		if e := refused.failure(t); e.Code != responses.CodeDraining ||
-			refused.status != http.StatusServiceUnavailable {
-			t.Errorf("a new turn: %d, %v", refused.status, e)
-		}
+		late := h.post(`{"input":"go"}`)
+		late.refused(t, http.StatusServiceUnavailable, responses.CodeDraining)
 		close(h.gate.release)
 		if body := get(t, turn).body; !strings.Contains(string(body), responses.EventCompleted) {
 			t.Errorf("the turn's stream: %s", body)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 
@@ -52,10 +51,7 @@ func (h *harness) estimates(turnID string, output int64) {
 	if sum == nil || !sum.Estimated || sum.OutputTokens != output || rec.Usage.OutputTokens != output {
 		h.t.Errorf("turn.json: attempts %+v, usage %+v, want an estimate of %d tokens", sum, rec.Usage, output)
 	}
-	data, err := os.ReadFile(h.file(turnID, turns.RuntimeFile))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	data := h.read(turnID, turns.RuntimeFile)
 	for line := range strings.Lines(string(data)) {
 		ev, err := turns.DecodeRuntimeEvent([]byte(line))
 		if err != nil {

@@ -21,40 +21,6 @@ rounds:
     usage: {input_tokens: 10, output_tokens: 3, cached_tokens: 4, reasoning_tokens: 1}
 `
 
-// What a client reads, in either framing, is what lies on disk.
-func TestEventLogIsTheStream(t *testing.T) {
-	t.Parallel()
-	h := start(t)
-	ref := h.scenario("work", `
-rounds:
-  - text: "Looking at <files> & \"quotes\"."
-    calls: [{tool: ExecCommand, arguments: {cmd: echo hi}}]
-  - text: Done.
-`)
-	body := `{"model":"` + ref + `","input":"go","stream":true,"holon":{"turn_id":"turn_%s"}}`
-	sse := h.post(fmt.Sprintf(body, "sse"))
-	file, err := os.ReadFile(h.file("turn_sse", turns.EventsFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := lines(sse.body); !bytes.Equal(got, file) || len(file) == 0 {
-		t.Errorf("the stream is\n%s\nand the file\n%s", got, file)
-	}
-	if again := h.post(fmt.Sprintf(body, "sse")); !bytes.Equal(again.body, sse.body) {
-		t.Error("the same request gets another stream")
-	}
-	nd := h.post(fmt.Sprintf(body, "nd"), "Accept", "application/x-ndjson")
-	if file, err = os.ReadFile(h.file("turn_nd", turns.EventsFile)); err != nil || !bytes.Equal(nd.body, file) {
-		t.Errorf("NDJSON differs from the file (%v)", err)
-	}
-	if sse.header.Get("X-Should-Retry") != "false" || sse.header.Get("X-Request-Id") == "" {
-		t.Errorf("headers %v", sse.header)
-	}
-	if bytes.Contains(sse.body, []byte("ExecCommand")) {
-		t.Error("the container's own tool is on the stream")
-	}
-}
-
 func TestRuntimeEvents(t *testing.T) {
 	t.Parallel()
 	h := start(t)

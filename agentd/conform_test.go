@@ -10,8 +10,8 @@ import (
 	"holon/test/conform/schema"
 )
 
-// All cases of package conform, at once, and over TCP those of the official suite. Package clients runs them against the
-// program itself.
+// All cases of package conform, at once, and over TCP those of the official suite. Package clients runs them against
+// the program itself.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	h := start(t, func(c *config.Config, _ *agentd.Parts) {

@@ -105,7 +105,8 @@ func TestBoundsOfParameters(t *testing.T) {
 		path, name string
 		want       uint64
 	}{
-		{"/responses", headerIdempotencyKey, maxIdempotencyKey}, {"/responses", responses.HeaderModelToken, maxModelToken},
+		{"/responses", headerIdempotencyKey, maxIdempotencyKey},
+		{"/responses", responses.HeaderModelToken, maxModelToken},
 		{"/responses/compact", responses.HeaderModelToken, maxModelToken},
 	} {
 		if got := parameter(tt.path, tt.name).MaxLength; got == nil || *got != tt.want {

@@ -245,7 +245,8 @@ func TestOpenAPI(t *testing.T) {
 		t.Errorf("under /v1: %d, %d bytes", again.status, len(again.body))
 	}
 	for _, known := range []string{tag, "W/" + tag, `"x", ` + tag, "*"} {
-		if a := h.do(http.MethodGet, "/openapi.json", "", "If-None-Match", known); a.status != http.StatusNotModified || len(a.body) != 0 || a.header.Get("ETag") != tag {
+		a := h.do(http.MethodGet, "/openapi.json", "", "If-None-Match", known)
+		if a.status != http.StatusNotModified || len(a.body) != 0 || a.header.Get("ETag") != tag {
 			t.Errorf("%.120q: %d %.300s, %+v", known, a.status, a.body, tag)
 		}
 	}

@@ -67,18 +67,13 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 func TestBoundsOfParameters(t *testing.T) {
 	t.Parallel()
 	s, doc := describedServer(t)
-	parameter := func(path, name string) *openapi3.Schema {
-		item := doc.Paths.Value(path)
-		op := item.Get
-		if op == nil || name == headerIdempotencyKey {
-			op = item.Post
-		}
-		for _, p := range op.Parameters {
+	parameter := func(method, path, name string) *openapi3.Schema {
+		for _, p := range doc.Paths.Value(path).GetOperation(method).Parameters {
 			if p.Value.Name == name {
 				return p.Value.Schema.Value
 			}
 		}
-		t.Fatalf("%s has no parameter %s", path, name)
+		t.Fatalf("%s %s has no parameter %s", method, path, name)
 		return nil
 	}
 	for _, tt := range []struct {
@@ -91,7 +86,7 @@ func TestBoundsOfParameters(t *testing.T) {
 			int(defaultTaskWait.Milliseconds())},
 		{"/tasks/{id}/output", "max_output_tokens", 1, s.cfg.Tools.MaxOutputTokens, s.cfg.Tools.OutputTokens},
 	} {
-		p := parameter(tt.path, tt.name)
+		p := parameter(http.MethodGet, tt.path, tt.name)
 		if p.Min == nil || p.Max == nil {
 			t.Errorf("%s: %s has no bounds", tt.path, tt.name)
 			continue
@@ -102,14 +97,15 @@ func TestBoundsOfParameters(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct {
-		path, name string
-		want       uint64
+		method, path, name string
+		want               uint64
 	}{
-		{"/responses", headerIdempotencyKey, maxIdempotencyKey},
-		{"/responses", responses.HeaderModelToken, maxModelToken},
-		{"/responses/compact", responses.HeaderModelToken, maxModelToken},
+		{http.MethodPost, "/responses", headerIdempotencyKey, maxIdempotencyKey},
+		{http.MethodPost, "/responses", responses.HeaderModelToken, maxModelToken},
+		{http.MethodGet, "/responses", responses.HeaderModelToken, maxModelToken}, // a WebSocket
+		{http.MethodPost, "/responses/compact", responses.HeaderModelToken, maxModelToken},
 	} {
-		if got := parameter(tt.path, tt.name).MaxLength; got == nil || *got != tt.want {
+		if got := parameter(tt.method, tt.path, tt.name).MaxLength; got == nil || *got != tt.want {
 			t.Errorf("%s of %s may have %v characters, want %d", tt.name, tt.path, got, tt.want)
 		}
 	}

@@ -24,8 +24,7 @@ import (
 	"holon/test/programs"
 )
 
-// Every script of testdata/script is a test of the command line. Besides the
-// usual commands they have
+// Every script of testdata/script is a test of the command line. Besides the usual commands they have
 //
 //	fails CODE FIELD COMMAND...  ends with CODE and one line of error: FIELD: what; remedy
 //	repo DIR                makes DIR a git repository with one commit of all that is in it
@@ -38,14 +37,20 @@ import (
 //	events PACK LOG         writes the events of an export, one a line
 //
 // and the condition [engine]: a Docker engine answers.
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }
+
+// Those of testdata/userscript depend on who calls: modes and owners of files, sockets, the user of the local engine.
+func TestUserScripts(t *testing.T) { runScripts(t, "testdata/userscript") }
+
+func runScripts(t *testing.T, dir string) {
+	t.Helper()
 	project, err := filepath.Abs("demo/project")
 	if err != nil {
 		t.Fatal(err)
 	}
-	errorsSaid := readScriptErrors(t)
+	failures := readScriptErrors(t)
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Dir: dir,
 		Setup: func(env *testscript.Env) error {
 			for name, value := range map[string]string{
 				"HOLON_HOME": filepath.Join(env.WorkDir, "home"), "HOLON_AGENTD": programs.Must("agentd"), "PROJECT": project,
@@ -56,10 +61,10 @@ func TestScripts(t *testing.T) {
 				env.Setenv(name, value)
 			}
 			env.Setenv("PATH", filepath.Dir(programs.Must("holon"))+string(filepath.ListSeparator)+env.Getenv("PATH"))
-			said := new([]string)
-			env.Values[saidKey{}] = said
+			lines := new([]string)
+			env.Values[linesKey{}] = lines
 			env.Defer(func() {
-				errorsSaid.check(t, strings.TrimPrefix(filepath.Base(env.WorkDir), "script-"), *said)
+				failures.check(t, strings.TrimPrefix(filepath.Base(env.WorkDir), "script-"), *lines)
 				stopDaemon(t, filepath.Join(env.WorkDir, "home"))
 				checkRecords(t, env.WorkDir)
 			})
@@ -168,8 +173,8 @@ func cmdFails(ts *testscript.TestScript, neg bool, args []string) {
 	if !regexp.MustCompile("^holon: (?:" + args[1] + "): ").MatchString(stderr) {
 		ts.Fatalf("stderr is not about %s:\n%s", args[1], stderr)
 	}
-	said := ts.Value(saidKey{}).(*[]string)
-	*said = append(*said, fmt.Sprintf("%d %s", code, normalised(stderr, ts.Getenv("WORK"))))
+	lines := ts.Value(linesKey{}).(*[]string)
+	*lines = append(*lines, fmt.Sprintf("%d %s", code, normalised(stderr, ts.Getenv("WORK"))))
 }
 
 func cmdRepo(ts *testscript.TestScript, neg bool, args []string) {

@@ -24,9 +24,6 @@ import (
 	"holon/test/telemetrytest"
 )
 
-// patience says when something waits for a collector, not how fast anything has to be.
-const patience = time.Minute
-
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // open returns an exporter to the collector at url, and what it logs. The test closes it.

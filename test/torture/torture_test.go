@@ -21,8 +21,8 @@ import (
 func TestTorture(t *testing.T) {
 	random := fmt.Sprint(rand.Uint64N(1 << 32))
 	tests := [][]string{
-		{"-kind", kindRuns, "-rounds", "120", "-workers", "3", "-seed", random},
-		{"-kind", kindAgents, "-rounds", "40", "-workers", "3", "-seed", random},
+		{"-kind", kindRuns, "-rounds", "200", "-workers", "3", "-seed", random},
+		{"-kind", kindAgents, "-rounds", "60", "-workers", "3", "-seed", random},
 		{"-kind", kindEndurance, "-rounds", "1", "-messages", "100", "-seed", random},
 	}
 	if testing.Short() {

@@ -11,7 +11,7 @@ import (
 
 // checksEnv is the number of random scripts that each property tries; of the fast tier, rapid tries a fifth of it. Each
 // run tries other scripts.
-const checksEnv, defaultChecks = "HOLON_SCHEDULER_CHECKS", "50"
+const checksEnv, defaultChecks = "HOLON_SCHEDULER_CHECKS", "100"
 
 func TestMain(m *testing.M) {
 	if err := flag.Set("rapid.checks", cmp.Or(os.Getenv(checksEnv), defaultChecks)); err != nil {

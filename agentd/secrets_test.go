@@ -28,6 +28,9 @@ func TestSecretEqualsStructuralWord(t *testing.T) {
 	}
 	secrets, text := &redact.Set{}, ""
 	for i, word := range words {
+		if testing.Short() && i%3 > 0 { // the fast tier tries a third of them
+			continue
+		}
 		if secrets.Add(fmt.Sprintf("A_KEY_%d", i), word) {
 			text += word + " , "
 		}

@@ -145,10 +145,11 @@ func TestTheLastReaderLeaves(t *testing.T) {
 			defer leave2()
 			one := h.reader(ctx1, body)
 			h.gate.wait(t, 1)
-			two := h.later(ctx2, strings.Replace(body, `"stream":true`, `"stream":false`, 1))
-			if name != "background" { // which is answered at once
-				eventually(t, "the second is there", func() bool { return h.server.Clients("turn_a") == 2 })
+			if name != "background" { // which is answered at once where it is not streamed
+				body = strings.Replace(body, `"stream":true`, `"stream":false`, 1)
 			}
+			two := h.later(ctx2, body)
+			eventually(t, "the second is there", func() bool { return h.server.Clients("turn_a") == 2 })
 			leave1()
 			get(t, one)
 			eventually(t, "the server notices", func() bool { return h.server.Clients("turn_a") == 1 })

@@ -61,7 +61,10 @@ func raceList(t *testing.T) (detected, leftOut []string) {
 	return detected, leftOut
 }
 
-// startsGoroutine says whether a file has a go statement or calls a method Go, as of a WaitGroup or an errgroup.
+// starters are the functions and methods that start a goroutine: of a WaitGroup or an errgroup, of time and context.
+var starters = []string{"Go", "AfterFunc"}
+
+// startsGoroutine says whether a file has a go statement or calls one of starters.
 func startsGoroutine(t *testing.T, path string) (found bool) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
@@ -73,7 +76,7 @@ func startsGoroutine(t *testing.T, path string) (found bool) {
 		case *ast.GoStmt:
 			found = true
 		case *ast.CallExpr:
-			if method, ok := n.Fun.(*ast.SelectorExpr); ok && method.Sel.Name == "Go" {
+			if method, ok := n.Fun.(*ast.SelectorExpr); ok && slices.Contains(starters, method.Sel.Name) {
 				found = true
 			}
 		}

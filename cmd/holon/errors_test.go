@@ -50,7 +50,7 @@ func TestErrors(t *testing.T) {
 				t.Parallel()
 				c.got = c.run(t, dir)
 				if c.got != c.want && !*update {
-					t.Errorf("got\n%swant\n%s", c.got, c.want)
+					t.Errorf("got\n%swant, as in %s (-update writes it)\n%s", c.got, errorsFile, c.want)
 				}
 			})
 		}

@@ -212,7 +212,7 @@ func TestSnapshotThenStream(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, control.Limits{}, control.Access{})
 	const writers, each, readers = 4, 25, 4
-	var writing, reading sync.WaitGroup
+	var writing, reading, snapshots sync.WaitGroup
 	for w := range writers {
 		writing.Go(func() {
 			for i := range each {
@@ -220,11 +220,13 @@ func TestSnapshotThenStream(t *testing.T) {
 			}
 		})
 	}
+	snapshots.Add(readers)
 	for range readers {
 		reading.Go(func() {
 			c := client.Unix(r.socket)
 			defer c.Close()
 			snapshot, err := c.State(t.Context(), "")
+			snapshots.Done()
 			if err != nil {
 				t.Error(err)
 				return
@@ -251,6 +253,7 @@ func TestSnapshotThenStream(t *testing.T) {
 		})
 	}
 	writing.Wait()
+	snapshots.Wait() // a reader that begins after the last message would wait for it without end
 	r.say("main", "last", "last")
 	reading.Wait()
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/oklog/ulid/v2"
@@ -32,12 +33,21 @@ const (
 	PrefixThread       = "thread_"
 )
 
-// NewID returns prefix followed by a ULID in lower case: 48 bits of time in
-// milliseconds, then 80 random bits. Ids sort by creation time to the
-// millisecond. They name things and grant nothing; never use one as a secret.
+// NewID returns prefix followed by a ULID in lower case: 48 bits of time in milliseconds, then 80 random bits. Ids sort
+// by creation time to the millisecond, and those of one process also within it. They name things and grant nothing;
+// never use one as a secret.
 func NewID(prefix string) string {
-	return prefix + strings.ToLower(ulid.MustNew(ulid.Now(), rand.Reader).String())
+	entropy.Lock()
+	defer entropy.Unlock()
+	return prefix + strings.ToLower(ulid.MustNew(ulid.Now(), entropy.source).String())
 }
+
+// entropy adds a random number to the id before it within a millisecond. Its lock covers the reading of the clock, so
+// that no older time comes after a newer one.
+var entropy = struct {
+	sync.Mutex
+	source *ulid.MonotonicEntropy
+}{source: ulid.Monotonic(rand.Reader, 0)}
 
 // CheckID reports whether id may name a session, turn or response: 1 to 128
 // characters of [A-Za-z0-9_-]. That excludes separators, dots and control

@@ -266,9 +266,17 @@ func TestCheckID(t *testing.T) {
 			t.Errorf("CheckID(%q): %v", id, err)
 		}
 	}
-	a, b := responses.NewID("x_"), responses.NewID("x_")
-	if a == b || responses.CheckID("", a) != nil || !strings.HasPrefix(a, "x_") || len(a) != 28 {
-		t.Errorf("new ids are %q and %q", a, b)
+}
+
+// Ids are valid, and those of one process sort as they were made, also within a millisecond.
+func TestNewID(t *testing.T) {
+	last := ""
+	for range 10_000 {
+		id := responses.NewID("x_")
+		if id <= last || responses.CheckID("", id) != nil || !strings.HasPrefix(id, "x_") || len(id) != 28 {
+			t.Fatalf("%s was made after %s", id, last)
+		}
+		last = id
 	}
 }
 

@@ -30,12 +30,12 @@ import (
 	"holon/state"
 )
 
-// working runs a command that waits for the test and leaves a trace each time
-// that it is run.
+// working runs a command that waits for the test, or until its directory is removed, and leaves a trace each time that
+// it is run.
 const working = `
 turns:
   - rounds:
-      - calls: [{tool: ExecCommand, arguments: {cmd: "echo run >> ran; while [ ! -e go ]; do sleep 0.02; done", ` +
+      - calls: [{tool: ExecCommand, arguments: {cmd: "echo run >> ran; while [ -e ran -a ! -e go ]; do sleep 0.02; done", ` +
 	`yield_time_ms: 900000}}]
       - text: done
   - rounds: [{text: after}]
@@ -389,7 +389,7 @@ func TestRecoverGrant(t *testing.T) {
 		delta := `"content":"done"},"finish_reason":"stop"`
 		if asked.Add(1) == 1 {
 			delta = `"tool_calls":[{"index":0,"id":"c1","function":{"name":"ExecCommand","arguments":"{\"cmd\":` +
-				`\"echo run >> ran; until [ -e go ]; do sleep 0.02; done\",\"yield_time_ms\":900000}"}}]},` +
+				`\"echo run >> ran; while [ -e ran -a ! -e go ]; do sleep 0.02; done\",\"yield_time_ms\":900000}"}}]},` +
 				`"finish_reason":"tool_calls"`
 		}
 		fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{`+delta+"}]}\n\n",

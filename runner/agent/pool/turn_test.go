@@ -171,12 +171,15 @@ func TestNotBegun(t *testing.T) {
 	c.say("one")
 }
 
-// A turn that writes more than it may is ended, and says so.
+// A turn that writes more than it may is ended, and says so. It goes on writing: what it wrote before the first
+// measurement does not count.
 func TestDiskQuota(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "local", `
 rounds:
-  - calls: [{tool: ExecCommand, arguments: {cmd: "head -c 20000000 /dev/zero > big; sleep 600", yield_time_ms: 900000}}]
+  - calls:
+      - tool: ExecCommand
+        arguments: {cmd: "while head -c 1000000 /dev/zero >> big; do sleep 0.1; done", yield_time_ms: 900000}
   - text: done
 `)
 	k := l.pool(func(o *pool.Options) { o.Quota.Run = 10 << 20 })

@@ -47,8 +47,8 @@ func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end
 			return end, shells, r.stoppedWatching(ctx, err, sent.AgentID)
 		}
 		if ev := item.Event; ev != nil {
-			if err := r.events.upTo(ctx, ev.EventSeq); err != nil {
-				return end, shells, err
+			if err := follow.Read(ctx, func() error { return r.events.upTo(ctx, ev.EventSeq) }); err != nil {
+				return end, shells, r.stoppedWatching(ctx, err, sent.AgentID)
 			}
 			if ev.Provenance.MessageID == sent.MessageID && ev.Provenance.TurnID != "" {
 				ofMessage[ev.Provenance.TurnID] = true
@@ -64,11 +64,14 @@ func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end
 				continue
 			}
 		}
-		if end, err = r.messageNow(ctx, sent); err == nil && ended(end) {
-			err = r.events.upTo(ctx, math.MaxInt64)
-		}
+		err = follow.Read(ctx, func() (err error) {
+			if end, err = r.messageNow(ctx, sent); err == nil && ended(end) {
+				err = r.events.upTo(ctx, math.MaxInt64)
+			}
+			return err
+		})
 		if err != nil || ended(end) {
-			return end, shells, err
+			return end, shells, r.stoppedWatching(ctx, err, sent.AgentID)
 		}
 	}
 	return end, shells, context.Cause(ctx)

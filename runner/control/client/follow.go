@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,9 +57,6 @@ const (
 func (c *Client) Follow(ctx context.Context, agentID string, f Follow) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		s := following{client: c, follow: f, yield: yield}
-		if s.follow.Patience == 0 {
-			s.follow.Patience = defaultPatience
-		}
 		path, err := c.agent(ctx, agents, agentID, "/events/stream")
 		if err != nil {
 			yield(Item{}, err)
@@ -79,31 +77,51 @@ type following struct {
 
 // run connects again and again.
 func (s *following) run(ctx context.Context, path string) {
-	wait, away, told := firstRetry, time.Now(), s.follow.Away == nil
-	for {
+	err := s.follow.retry(ctx, func() (bool, error) {
 		s.heard = false
 		err := s.once(ctx, path)
 		if s.gone {
-			return
+			return true, nil
 		}
-		if s.heard {
-			wait, away, told = firstRetry, time.Now(), s.follow.Away == nil
+		return s.heard, err
+	})
+	if !s.gone {
+		s.yield(Item{}, err)
+	}
+}
+
+// Read reads something else of a daemon that is followed, and waits for one that is away as Follow does.
+func (f Follow) Read(ctx context.Context, read func() error) error {
+	return f.retry(ctx, func() (bool, error) { return false, read() })
+}
+
+// retry calls once until it succeeds, the daemon has been away for too long, or what fails will fail again. once says
+// whether the daemon answered at all.
+func (f Follow) retry(ctx context.Context, once func() (answered bool, err error)) error {
+	patience := cmp.Or(f.Patience, defaultPatience)
+	wait, away, announced := firstRetry, time.Now(), f.Away == nil
+	for {
+		answered, err := once()
+		if err == nil {
+			return nil
+		}
+		if answered {
+			wait, away, announced = firstRetry, time.Now(), f.Away == nil
 		}
 		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		} else if passing(err) && time.Since(away) < s.follow.Patience {
-			if !told && time.Since(away) > untilAway {
-				told = true
-				s.follow.Away(s.follow.Patience)
-			}
-			if pause(ctx, wait) {
-				wait = min(2*wait, lastRetry)
-				continue
-			}
-			err = context.Cause(ctx)
+			return context.Cause(ctx)
 		}
-		s.yield(Item{}, err)
-		return
+		if !passing(err) || time.Since(away) >= patience {
+			return err
+		}
+		if !announced && time.Since(away) > untilAway {
+			announced = true
+			f.Away(patience)
+		}
+		if !pause(ctx, wait) {
+			return context.Cause(ctx)
+		}
+		wait = min(2*wait, lastRetry)
 	}
 }
 

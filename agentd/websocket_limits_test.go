@@ -34,8 +34,16 @@ func TestSocketQueue(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	go func() { _, _ = h.try(ctx, http.MethodGet, "/health", "") }() // the server is busy and still answers
+	first := make(chan *responses.Response, 1)
+	go func() {
+		_, resp := w.turn()
+		first <- resp
+	}()
+	if err := w.conn.Ping(ctx); err != nil { // answered when all messages before it were read
+		t.Fatal(err)
+	}
 	h.gate.release <- struct{}{}
-	if _, resp := w.turn(); resp.OutputText() != "Working. Done." {
+	if resp := <-first; resp.OutputText() != "Working. Done." {
 		t.Errorf("the first is %q", resp.OutputText())
 	}
 	served := 0

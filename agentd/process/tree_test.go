@@ -203,18 +203,16 @@ func TestForkBomb(t *testing.T) {
 	})
 }
 
-// nothingIsLeft fails the test when a descendant lives. A dead one may wait a
-// moment for the supervisor to reap it.
+// nothingIsLeft fails the test when a descendant lives on. On a busy machine one that was killed takes its time to die,
+// and a dead one waits for the supervisor to reap it. A bomb that was missed goes on forking.
 func nothingIsLeft(t *testing.T) {
 	t.Helper()
 	left := descendants()
 	for end := time.Now().Add(10 * time.Second); len(left) > 0 && time.Now().Before(end); left = descendants() {
-		if i := slices.IndexFunc(left, func(st procfs.Stat) bool { return st.Running() }); i >= 0 {
-			t.Fatalf("of %d processes that are left, one lives: %+v", len(left), left[i])
-		}
 		time.Sleep(5 * time.Millisecond)
 	}
 	if len(left) > 0 {
-		t.Errorf("%d dead processes are never reaped: %+v", len(left), left)
+		living := slices.IndexFunc(left, func(st procfs.Stat) bool { return st.Running() })
+		t.Errorf("%d processes are left, the first that lives has index %d: %+v", len(left), living, left)
 	}
 }

@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"golang.org/x/sys/unix"
 
 	"holon/agentd"
 	"holon/agentd/config"
@@ -38,6 +37,7 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/skills"
+	"holon/test/memory"
 )
 
 // sideBySide is how many tests run at the same time, which mostly wait.
@@ -128,13 +128,7 @@ func start(t *testing.T, change ...func(*config.Config, *agentd.Parts)) *harness
 // the power.
 func shortDir(t *testing.T) string {
 	t.Helper()
-	const memory, room = "/dev/shm", 1 << 30
-	var fs unix.Statfs_t
-	parent := ""
-	if unix.Statfs(memory, &fs) == nil && fs.Bavail*uint64(fs.Bsize) > room && unix.Access(memory, unix.W_OK) == nil {
-		parent = memory
-	}
-	dir, err := os.MkdirTemp(parent, "agentd") // t.TempDir's paths are too long for a socket
+	dir, err := os.MkdirTemp(memory.Place(), "agentd") // t.TempDir's paths are too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"holon/test/memory"
 )
 
 const benchEvents = 10_000
@@ -215,7 +217,7 @@ func (f floor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // floorProxy is a client of a floor in front of the provider.
 func floorProxy(b *testing.B, to string) *http.Client {
-	path := filepath.Join(shortDir(b), "floor.sock")
+	path := filepath.Join(memory.Dir(b), "floor.sock")
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", path)
 	if err != nil {
 		b.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"holon/runner/gateway"
+	"holon/test/memory"
 )
 
 const sentinel = "sk-proj-S3nt1nel/+key_0123456789~abc"
@@ -338,7 +339,7 @@ func TestBodyLimit(t *testing.T) {
 
 func TestUnixUpstream(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(shortDir(t), "up.sock")
+	path := filepath.Join(memory.Dir(t), "up.sock")
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"holon/runner/gateway"
+	"holon/test/memory"
 )
 
 // upstream is a provider that records what it is asked.
@@ -110,7 +111,7 @@ func serveTurn(t testing.TB, options gateway.Options, grant gateway.Grant) *serv
 // serveGateway is serveTurn for a gateway of the test's own.
 func serveGateway(t testing.TB, g *gateway.Gateway, grant gateway.Grant) *served {
 	t.Helper()
-	path := filepath.Join(shortDir(t), "ipc", "model.sock")
+	path := filepath.Join(memory.Dir(t), "ipc", "model.sock")
 	server, err := g.Serve(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
@@ -136,21 +137,6 @@ func serveGateway(t testing.TB, g *gateway.Gateway, grant gateway.Grant) *served
 		}
 	})
 	return &served{g, server, lease, token.Reveal(), client}
-}
-
-// shortDir is t.TempDir with a path that leaves room for a socket's.
-func shortDir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "gw")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
 }
 
 func unixClient(path string) *http.Client {

@@ -15,6 +15,7 @@ import (
 
 	"holon/runner/gateway"
 	"holon/state"
+	"holon/test/memory"
 )
 
 func TestSocketIsPrivate(t *testing.T) {
@@ -93,7 +94,7 @@ func TestServeOnUsedPath(t *testing.T) {
 		}, "mode 0777"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			path := filepath.Join(shortDir(t), "m.sock")
+			path := filepath.Join(memory.Dir(t), "m.sock")
 			if err := os.Chmod(filepath.Dir(path), 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -144,7 +145,7 @@ func TestCloseLeavesWhatIsNotItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(shortDir(t), "ipc", "m.sock")
+	path := filepath.Join(memory.Dir(t), "ipc", "m.sock")
 	server, err := g.Serve(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)

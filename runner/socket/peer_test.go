@@ -12,6 +12,7 @@ import (
 
 	"holon/runner/socket"
 	"holon/state"
+	"holon/test/memory"
 )
 
 const strangerEnv = "HOLON_SOCKET_STRANGER"
@@ -44,7 +45,7 @@ func TestMain(m *testing.M) {
 // A listener for one process serves no other, whose connections take no slot, and
 // serves none before that is known.
 func TestPeer(t *testing.T) {
-	path := filepath.Join(dir(t), "s")
+	path := filepath.Join(memory.Dir(t), "s")
 	s, err := socket.Listen(t.Context(), path, "test", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +105,7 @@ func TestPeer(t *testing.T) {
 
 // A listener whose peer never comes to be known can be closed.
 func TestPeerUnknown(t *testing.T) {
-	s, err := socket.Listen(t.Context(), filepath.Join(dir(t), "s"), "test", nil)
+	s, err := socket.Listen(t.Context(), filepath.Join(memory.Dir(t), "s"), "test", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

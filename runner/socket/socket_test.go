@@ -12,25 +12,11 @@ import (
 	"holon/internal/unixsocket"
 	"holon/runner/socket"
 	"holon/state"
+	"holon/test/memory"
 )
 
-// dir is a directory that sockets fit into.
-func dir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "socket")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
 func TestListen(t *testing.T) {
-	path := filepath.Join(dir(t), "sub", "s")
+	path := filepath.Join(memory.Dir(t), "sub", "s")
 	s, err := socket.Listen(t.Context(), path, "test", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +85,7 @@ func TestListenInPlaceOf(t *testing.T) {
 		"dir is open": {func(_ *testing.T, path string) error { return os.Chmod(filepath.Dir(path), 0o777) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(dir(t), "s")
+			path := filepath.Join(memory.Dir(t), "s")
 			if err := tc.put(t, path); err != nil {
 				t.Fatal(err)
 			}

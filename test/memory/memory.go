@@ -14,15 +14,25 @@ const (
 	enough = 1 << 30 // bytes
 )
 
-// Use puts the temporary files of this process and of those that it starts into memory, where there is enough room and
-// programs can run. A TestMain calls it.
-func Use() {
+// Place returns the directory for temporary files in memory, as os.MkdirTemp takes it: "", the usual one, where there is
+// too little room or programs cannot run.
+func Place() string {
 	var st unix.Statfs_t
 	if unix.Access(shared, unix.W_OK) != nil || unix.Statfs(shared, &st) != nil ||
 		st.Bavail*uint64(st.Bsize) < enough || st.Flags&unix.ST_NOEXEC != 0 {
+		return ""
+	}
+	return shared
+}
+
+// Use puts the temporary files of this process and of those that it starts into memory, where Place finds room. A
+// TestMain calls it.
+func Use() {
+	place := Place()
+	if place == "" {
 		return
 	}
-	if err := os.Setenv("TMPDIR", shared); err != nil {
+	if err := os.Setenv("TMPDIR", place); err != nil {
 		panic(err)
 	}
 }

@@ -74,7 +74,7 @@ func TestBudget(t *testing.T) {
 }
 
 // What runs already counts: requests side by side exceed a budget by no more
-// than those that had begun.
+// than those that had begun, and the next ones wait until it is known.
 func TestBudgetOfParallelRequests(t *testing.T) {
 	t.Parallel()
 	arrived, release := make(chan struct{}, 16), make(chan struct{})
@@ -93,9 +93,11 @@ func TestBudgetOfParallelRequests(t *testing.T) {
 	<-arrived
 	<-arrived
 	for range 3 {
-		if resp := g.post(t, "/openai/responses", body); resp.status != http.StatusPaymentRequired {
-			t.Errorf("a third request: %d %s", resp.status, resp.body)
-		}
+		group.Go(func() {
+			if resp := g.post(t, "/openai/responses", body); resp.status != http.StatusPaymentRequired {
+				t.Errorf("a third request: %d %s", resp.status, resp.body)
+			}
+		})
 	}
 	close(release)
 	group.Wait()

@@ -52,12 +52,15 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 func (s *Server) forward(ctx context.Context, w http.ResponseWriter, r *http.Request, t target, lease *Lease) {
 	body := newRequestBody(r, t.grammar, t.upstream.keys.renews())
 	defer body.Close()
-	charge, refusal := s.charge(r, t, lease, body)
+	charge, refusal := s.charge(ctx, r, t, lease, body)
 	if refusal != nil {
 		lease.ledger.note(refusal)
 		s.log.Debug("request refused", "turn", lease.grant.TurnID, "target", r.RequestURI, "err", refusal.Message)
 		refuse(w, refusal)
 		return
+	}
+	if charge == nil { // as in failed: an answer would not be read
+		panic(http.ErrAbortHandler)
 	}
 	var reading *usageReader // nil: the answer has no usage
 	whole := false
@@ -90,13 +93,15 @@ func (s *Server) forward(ctx context.Context, w http.ResponseWriter, r *http.Req
 }
 
 // charge decides by the body whether the turn may make a request, and counts it.
-// A GET says all in its target: it has no body and names no model.
-func (s *Server) charge(r *http.Request, t target, lease *Lease, body *requestBody) (*reservation, *responses.Error) {
+// A GET says all in its target: it has no body and names no model. Both results
+// are nil when ctx ends before it is decided.
+func (s *Server) charge(ctx context.Context, r *http.Request, t target, lease *Lease,
+	body *requestBody) (*reservation, *responses.Error) {
 	if r.ContentLength > maxBody {
 		return nil, tooLarge()
 	}
 	if t.method == http.MethodGet {
-		return lease.ledger.reserve("", &Price{}, 0)
+		return lease.ledger.reserve(ctx, "", &Price{}, 0)
 	}
 	if !httpserver.IsJSON(r) {
 		return nil, responses.Invalid("Content-Type", responses.CodeUnsupportedMediaType,
@@ -116,7 +121,7 @@ func (s *Server) charge(r *http.Request, t target, lease *Lease, body *requestBo
 			Message: fmt.Sprintf("this turn may not ask the model %.100q", ref),
 			Hint:    fmt.Sprintf("it may ask %.300s", strings.Join(lease.grant.Models, ", "))}
 	}
-	return lease.ledger.reserve(ref, s.gateway.price(ref), r.ContentLength)
+	return lease.ledger.reserve(ctx, ref, s.gateway.price(ref), r.ContentLength)
 }
 
 // usage returns what a request took beyond being one.

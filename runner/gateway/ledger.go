@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -47,11 +48,30 @@ type reservation struct {
 }
 
 // reserve counts a request and holds what it may take, or says which bound has
-// been reached. size is that of its body in bytes, -1 where it is not known.
-func (l *ledger) reserve(model string, price *Price, size int64) (*reservation, *responses.Error) {
+// been reached. Where only what running requests hold reaches one, it waits for
+// them: a client may have read the end of an answer, and ask again, before that
+// answer is settled. The reservation is nil, and so is the refusal, when ctx ends
+// first. size is that of its body in bytes, -1 where it is not known.
+func (l *ledger) reserve(ctx context.Context, model string, price *Price, size int64) (*reservation,
+	*responses.Error) {
+	defer context.AfterFunc(ctx, func() {
+		l.mu.Lock() // not between a look at ctx and Wait
+		defer l.mu.Unlock()
+		l.settled.Broadcast()
+	})()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if bound, message := l.reached(); bound != "" {
+	for l.held.Requests > 0 {
+		taken, _ := l.reached(Usage{})
+		if soon, _ := l.reached(l.held); taken != "" || soon == "" {
+			break
+		}
+		if ctx.Err() != nil {
+			return nil, nil
+		}
+		l.settled.Wait()
+	}
+	if bound, message := l.reached(l.held); bound != "" {
 		l.exhausted = bound
 		return nil, &responses.Error{Type: responses.TypeTooManyRequests, Code: responses.CodeBudgetExceeded,
 			Param: bound, Message: message, Hint: "give the run a larger budget"}
@@ -63,10 +83,11 @@ func (l *ledger) reserve(model string, price *Price, size int64) (*reservation, 
 	return h, nil
 }
 
-// reached says which bound leaves no room for another request. The caller holds mu.
-func (l *ledger) reached() (bound, message string) {
+// reached says which bound leaves no room for another request beside those that
+// hold held. The caller holds mu.
+func (l *ledger) reached(held Usage) (bound, message string) {
 	now := plus(l.before, l.total)
-	soon := plus(now, l.held)
+	soon := plus(now, held)
 	switch b := l.budget; {
 	case b.MaxRequests > 0 && now.Requests >= b.MaxRequests:
 		return "max_requests", fmt.Sprintf("the budget of %d model requests is used up", b.MaxRequests)

@@ -1,0 +1,77 @@
+package gateway
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+)
+
+// A request that comes before the answer ahead of it is settled is not refused for
+// what that one only holds.
+func TestReserveWaitsForWhatRuns(t *testing.T) {
+	t.Parallel()
+	const large = 4000 // bytes: about a thousand tokens
+	for _, tc := range []struct {
+		name  string
+		taken int64 // tokens of the first request
+		bound string
+	}{
+		{"room after all", 150, ""},
+		{"no room", 300, "max_tokens"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l := newLedger(&Grant{Budget: Budget{MaxTokens: 300}})
+				first, refusal := l.reserve(t.Context(), "openai/m", nil, large)
+				if refusal != nil {
+					t.Fatal(refusal)
+				}
+				bound := make(chan string, 1)
+				go func() {
+					second, refusal := l.reserve(t.Context(), "openai/m", nil, large)
+					if refusal != nil {
+						bound <- refusal.Param
+						return
+					}
+					second.settle(Usage{})
+					bound <- ""
+				}()
+				synctest.Wait()
+				select {
+				case got := <-bound:
+					t.Fatalf("decided while the first runs: %q", got)
+				default:
+				}
+				first.settle(Usage{Total: tc.taken})
+				if got := <-bound; got != tc.bound {
+					t.Errorf("refused for %q, want %q", got, tc.bound)
+				}
+			})
+		})
+	}
+}
+
+// A request whose client is gone waits for nothing, and uses up no bound.
+func TestReserveEndsWithItsRequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLedger(&Grant{Budget: Budget{MaxTokens: 300}})
+		first, _ := l.reserve(t.Context(), "openai/m", nil, 4000)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan bool, 1)
+		go func() {
+			charge, refusal := l.reserve(ctx, "openai/m", nil, 4000)
+			done <- charge == nil && refusal == nil
+		}()
+		synctest.Wait()
+		cancel()
+		if !<-done {
+			t.Error("it was decided")
+		}
+		first.settle(Usage{Total: 150})
+		if a := l.account(); a.Requests != 1 || a.Exhausted != "" {
+			t.Errorf("account: %+v", a)
+		}
+	})
+}

@@ -115,21 +115,24 @@ func (s *Supervisor) abandon(p *Process) {
 func (s *Supervisor) endRounds(p *Process, deadline <-chan time.Time) (ended, survivors int) {
 	killed := make(map[birth]bool)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		survivors = s.endRound(p, killed)
-		if survivors == 0 {
+		running, done := s.endRound(p, killed)
+		if done {
 			return len(killed), 0
 		}
+		survivors = running
 		select {
 		case <-time.After(pause):
 		case <-deadline:
-			s.log.Error("processes left by a command do not end", "count", survivors)
+			if survivors > 0 {
+				s.log.Error("processes left by a command do not end", "count", survivors)
+			}
 			return len(killed), survivors
 		}
 	}
 }
 
-// endRound kills and reaps once, and returns how many were still there.
-func (s *Supervisor) endRound(p *Process, killed map[birth]bool) int {
+// endRound kills and reaps once. It returns how many still ran, and whether it is certain that none is left.
+func (s *Supervisor) endRound(p *Process, killed map[birth]bool) (running int, done bool) {
 	s.starting.Lock()
 	defer s.starting.Unlock()
 	first := len(killed) == 0
@@ -146,7 +149,39 @@ func (s *Supervisor) endRound(p *Process, killed map[birth]bool) int {
 		killed[key] = true
 		signalGroup(st, unix.SIGKILL)
 	}
-	return len(left)
+	return len(left), len(left) == 0 && s.noneAdopted(p, killed)
+}
+
+// noneAdopted reports whether none of our children is of p, and reaps those that have ended. A look at all processes
+// misses one that is born while it lasts and whose parent ends meanwhile. But the first of those that are left of p is
+// our child, by birth or by adoption, and so is the one that made it until it is reaped: then there has to be another
+// look. The caller holds starting.
+func (s *Supervisor) noneAdopted(p *Process, killed map[birth]bool) bool {
+	pids, ok := ownChildren()
+	if !ok {
+		return true // there is no better look
+	}
+	reg, none := s.register(), true
+	for _, pid := range pids {
+		st, err := procfs.ReadStat(pid)
+		if err != nil || reg.leaders[pid] != "" {
+			continue
+		}
+		o := relative{Stat: st, owner: reg.ownerOf(st, ""), child: true}
+		switch {
+		case o.Running():
+			none = none && !s.doomed(o, p)
+		case s.mayReap(o, killed):
+			reap(pid)
+			none = false
+		}
+	}
+	return none
+}
+
+// mayReap reports whether a dead child is ours to reap.
+func (s *Supervisor) mayReap(o relative, killed map[birth]bool) bool {
+	return s.exclusive || o.owner != "" || killed[birth{o.PID, o.Start}]
 }
 
 // maxFreeze bounds the search for processes that were born while their parents were being stopped.
@@ -184,13 +219,12 @@ func fresh(left map[birth]procfs.Stat, killed map[birth]bool) bool {
 func (s *Supervisor) leftovers(p *Process, killed map[birth]bool) map[birth]procfs.Stat {
 	left := make(map[birth]procfs.Stat)
 	for _, o := range s.orphans() {
-		key := birth{o.PID, o.Start}
 		switch {
 		case o.Running():
 			if s.doomed(o, p) {
-				left[key] = o.Stat
+				left[birth{o.PID, o.Start}] = o.Stat
 			}
-		case o.child && (s.exclusive || o.owner != "" || killed[key]):
+		case o.child && s.mayReap(o, killed):
 			reap(o.PID)
 		}
 	}
@@ -262,7 +296,7 @@ func (s *Supervisor) reapZombies() {
 	s.starting.Lock()
 	defer s.starting.Unlock()
 	for _, o := range s.orphans() {
-		if o.child && !o.Running() && (s.exclusive || o.owner != "") {
+		if o.child && !o.Running() && s.mayReap(o, nil) {
 			reap(o.PID)
 		}
 	}

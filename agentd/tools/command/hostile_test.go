@@ -67,34 +67,42 @@ func TestGigabyteOnOneLine(t *testing.T) {
 // A fork bomb runs into the limit on processes, is ended at its time with all it
 // started, and the model reads what became of it.
 func TestForkBomb(t *testing.T) {
-	uid := 100_000 + rand.IntN(1_000_000) // of no other process, so that only the bomb counts against the limit
-	as := []string{"prlimit", "--nproc=60:60", "setpriv", "--reuid", strconv.Itoa(uid), "--clear-groups",
-		"--inh-caps=-all", "--bounding-set=-all", "--"}
+	// Of no other process, so that only the bomb counts against the limit: the dead of the first one do too.
+	first := 100_000 + rand.IntN(1_000_000)
+	second := first + 1
+	limited := func(uid int) []string {
+		return []string{"prlimit", "--nproc=60:60", "setpriv", "--reuid", strconv.Itoa(uid), "--clear-groups",
+			"--inh-caps=-all", "--bounding-set=-all", "--"}
+	}
+	as := limited(first)
 	if out, err := exec.Command(as[0], append(as[1:], "true")...).CombinedOutput(); err != nil {
 		t.Skipf("a user of its own is needed to bound a fork bomb: %v %s", err, out)
 	}
-	bomb := strings.Join(as, " ") + ` sh -c 'bomb() { bomb | bomb & }; echo lit; bomb; while :; do sleep 1; done'`
+	bomb := func(uid int) string {
+		return strings.Join(limited(uid), " ") +
+			` sh -c 'bomb() { bomb | bomb & }; echo lit; bomb; while :; do sleep 1; done'`
+	}
 	t.Run("ended at its time", func(t *testing.T) {
-		o := newHarness(t, withoutTasks).run(t, map[string]any{"cmd": bomb, "yield_time_ms": 1000})
+		o := newHarness(t, withoutTasks).run(t, map[string]any{"cmd": bomb(first), "yield_time_ms": 1000})
 		for _, part := range []string{`"kind":"command_timeout"`, `"ok":false`, "everything it started is gone"} {
 			if !strings.Contains(o.Rendered, part) {
 				t.Errorf("no %q in %s", part, o.Rendered)
 			}
 		}
-		if n := processesOf(t, uid); n > 0 {
+		if n := processesOf(t, first); n > 0 {
 			t.Errorf("%d processes are left", n)
 		}
 	})
 	t.Run("as a task", func(t *testing.T) {
 		h := newHarness(t)
-		id := result[promotedResult](t, h.run(t, map[string]any{"cmd": bomb, "yield_time_ms": 300})).TaskHandle.TaskID
+		id := result[promotedResult](t, h.run(t, map[string]any{"cmd": bomb(second), "yield_time_ms": 300})).TaskHandle.TaskID
 		h.until(t, id, "Cannot fork") // it has grown to its limit
 		stop := h.call(t, t.Context(), StopName, map[string]any{"task_id": id, "force": true})
 		if r := result[wire.StopResult](t, stop); !r.Task.Status.Terminal() ||
 			!strings.Contains(stop.Rendered, "killed") {
 			t.Errorf("%s", stop.Rendered)
 		}
-		if n := processesOf(t, uid); n > 0 {
+		if n := processesOf(t, second); n > 0 {
 			t.Errorf("%d processes are left", n)
 		}
 	})

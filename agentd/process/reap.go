@@ -115,8 +115,8 @@ func (s *Supervisor) abandon(p *Process) {
 func (s *Supervisor) endRounds(p *Process, deadline <-chan time.Time) (ended, survivors int) {
 	killed := make(map[birth]bool)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		running, done := s.endRound(p, killed)
-		if done {
+		running, changed := s.endRound(p, killed)
+		if !changed {
 			return len(killed), 0
 		}
 		survivors = running
@@ -131,57 +131,31 @@ func (s *Supervisor) endRounds(p *Process, deadline <-chan time.Time) (ended, su
 	}
 }
 
-// endRound kills and reaps once. It returns how many still ran, and whether it is certain that none is left.
-func (s *Supervisor) endRound(p *Process, killed map[birth]bool) (running int, done bool) {
+// endRound kills and reaps once. It returns how many still ran, and whether it found anything, running or dead. Only
+// after a round that did not is nothing left: a look at all processes can miss one whose parent ends meanwhile, but then
+// that parent, or what made it, is our dead child.
+func (s *Supervisor) endRound(p *Process, killed map[birth]bool) (running int, changed bool) {
 	s.starting.Lock()
 	defer s.starting.Unlock()
 	first := len(killed) == 0
-	left := s.leftovers(p, killed)
+	left, reaped := s.leftovers(p, killed)
+	changed = len(left) > 0 || reaped
 	if p != nil && !p.reaped {
 		// The unreaped leader keeps the number of the group ours.
 		_ = unix.Kill(-p.pid, unix.SIGKILL)
 	}
 	if !first && fresh(left, killed) {
-		left = freeze(func() map[birth]procfs.Stat { return s.leftovers(p, killed) },
-			func(st procfs.Stat) { signalGroup(st, unix.SIGSTOP) })
+		look := func() map[birth]procfs.Stat {
+			found, _ := s.leftovers(p, killed)
+			return found
+		}
+		left = freeze(look, func(st procfs.Stat) { signalGroup(st, unix.SIGSTOP) })
 	}
 	for key, st := range left {
 		killed[key] = true
 		signalGroup(st, unix.SIGKILL)
 	}
-	return len(left), len(left) == 0 && s.noneAdopted(p, killed)
-}
-
-// noneAdopted reports whether none of our children is of p, and reaps those that have ended. A look at all processes
-// misses one that is born while it lasts and whose parent ends meanwhile. But the first of those that are left of p is
-// our child, by birth or by adoption, and so is the one that made it until it is reaped: then there has to be another
-// look. The caller holds starting.
-func (s *Supervisor) noneAdopted(p *Process, killed map[birth]bool) bool {
-	pids, ok := ownChildren()
-	if !ok {
-		return true // there is no better look
-	}
-	reg, none := s.register(), true
-	for _, pid := range pids {
-		st, err := procfs.ReadStat(pid)
-		if err != nil || reg.leaders[pid] != "" {
-			continue
-		}
-		o := relative{Stat: st, owner: reg.ownerOf(st, ""), child: true}
-		switch {
-		case o.Running():
-			none = none && !s.doomed(o, p)
-		case s.mayReap(o, killed):
-			reap(pid)
-			none = false
-		}
-	}
-	return none
-}
-
-// mayReap reports whether a dead child is ours to reap.
-func (s *Supervisor) mayReap(o relative, killed map[birth]bool) bool {
-	return s.exclusive || o.owner != "" || killed[birth{o.PID, o.Start}]
+	return len(left), changed
 }
 
 // maxFreeze bounds the search for processes that were born while their parents were being stopped.
@@ -216,19 +190,21 @@ func fresh(left map[birth]procfs.Stat, killed map[birth]bool) bool {
 }
 
 // leftovers lists running processes that are to end with p, and reaps those that have ended. The caller holds starting.
-func (s *Supervisor) leftovers(p *Process, killed map[birth]bool) map[birth]procfs.Stat {
-	left := make(map[birth]procfs.Stat)
+func (s *Supervisor) leftovers(p *Process, killed map[birth]bool) (left map[birth]procfs.Stat, reaped bool) {
+	left = make(map[birth]procfs.Stat)
 	for _, o := range s.orphans() {
+		key := birth{o.PID, o.Start}
 		switch {
 		case o.Running():
 			if s.doomed(o, p) {
-				left[birth{o.PID, o.Start}] = o.Stat
+				left[key] = o.Stat
 			}
-		case o.child && s.mayReap(o, killed):
+		case o.child && (s.exclusive || o.owner != "" || killed[key]):
 			reap(o.PID)
+			reaped = true
 		}
 	}
-	return left
+	return left, reaped
 }
 
 // signalGroup signals the process that was inspected and the rest of its process group: a session belongs to one
@@ -296,7 +272,7 @@ func (s *Supervisor) reapZombies() {
 	s.starting.Lock()
 	defer s.starting.Unlock()
 	for _, o := range s.orphans() {
-		if o.child && !o.Running() && s.mayReap(o, nil) {
+		if o.child && !o.Running() && (s.exclusive || o.owner != "") {
 			reap(o.PID)
 		}
 	}

@@ -61,20 +61,20 @@ func (l *ledger) reserve(ctx context.Context, model string, price *Price, size i
 	})()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.held.Requests > 0 {
-		taken, _ := l.reached(Usage{})
-		if soon, _ := l.reached(l.held); taken != "" || soon == "" {
+	for {
+		bound, message := l.reached(l.held)
+		if bound == "" {
 			break
+		}
+		if taken, _ := l.reached(Usage{}); taken != "" {
+			l.exhausted = bound
+			return nil, &responses.Error{Type: responses.TypeTooManyRequests, Code: responses.CodeBudgetExceeded,
+				Param: bound, Message: message, Hint: "give the run a larger budget"}
 		}
 		if ctx.Err() != nil {
 			return nil, nil
 		}
 		l.settled.Wait()
-	}
-	if bound, message := l.reached(l.held); bound != "" {
-		l.exhausted = bound
-		return nil, &responses.Error{Type: responses.TypeTooManyRequests, Code: responses.CodeBudgetExceeded,
-			Param: bound, Message: message, Hint: "give the run a larger budget"}
 	}
 	h := &reservation{ledger: l, model: model, price: price,
 		estimate: usageOf(Tokens{Input: max(1, size/bytesPerToken)}, price, false)}
@@ -83,8 +83,8 @@ func (l *ledger) reserve(ctx context.Context, model string, price *Price, size i
 	return h, nil
 }
 
-// reached says which bound leaves no room for another request beside those that
-// hold held. The caller holds mu.
+// reached returns the bound that another request would exceed, "" for none, where
+// running requests take what is held. The caller holds mu.
 func (l *ledger) reached(held Usage) (bound, message string) {
 	now := plus(l.before, l.total)
 	soon := plus(now, held)

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"holon/test/expect"
 )
 
 // closeAll takes every permission away from dir and all beneath.
@@ -20,7 +22,7 @@ func closeAll(t *testing.T, dir string) {
 	for _, path := range slices.Backward(paths) {
 		err = errors.Join(err, os.Chmod(path, 0))
 	}
-	check(t, err)
+	expect.NoError(t, err)
 }
 
 // A session starts again in directories that the agent closed, its home too.
@@ -28,7 +30,7 @@ func TestUserClosedSession(t *testing.T) {
 	s := &Session{cfg: Config{Dir: t.TempDir(), Files: Files{AgentHome: filepath.Join(t.TempDir(), "home")}}}
 	mkdir(t, s.cfg.AgentHome)
 	for range 2 {
-		check(t, errors.Join(s.makeDirs(), s.openAgentHome()))
+		expect.NoError(t, errors.Join(s.makeDirs(), s.openAgentHome()))
 		for _, name := range []string{filepath.Join(s.cfg.Dir, "state"), filepath.Join(s.cfg.Dir, "output"),
 			s.cfg.AgentHome} {
 			mkdir(t, filepath.Join(name, "sub"))
@@ -37,9 +39,9 @@ func TestUserClosedSession(t *testing.T) {
 		for _, sub := range []string{"state", "output"} {
 			closeAll(t, filepath.Join(s.cfg.Dir, sub))
 		}
-		check(t, os.Chmod(s.cfg.AgentHome, 0))
+		expect.NoError(t, os.Chmod(s.cfg.AgentHome, 0))
 	}
-	check(t, errors.Join(s.makeDirs(), s.openAgentHome()))
+	expect.NoError(t, errors.Join(s.makeDirs(), s.openAgentHome()))
 	for _, name := range []string{"state/sub/f", "output/sub/f"} {
 		if _, err := os.ReadFile(filepath.Join(s.cfg.Dir, name)); err != nil {
 			t.Error(err)
@@ -47,20 +49,12 @@ func TestUserClosedSession(t *testing.T) {
 	}
 }
 
-// check ends the test after an error.
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func mkdir(t *testing.T, path string) {
 	t.Helper()
-	check(t, os.MkdirAll(path, 0o700))
+	expect.NoError(t, os.MkdirAll(path, 0o700))
 }
 
 func write(t *testing.T, path, data string) {
 	t.Helper()
-	check(t, os.WriteFile(path, []byte(data), 0o600))
+	expect.NoError(t, os.WriteFile(path, []byte(data), 0o600))
 }

@@ -15,6 +15,7 @@ import (
 	"holon/runner/engine"
 	"holon/runner/workspace"
 	"holon/state"
+	"holon/test/expect"
 )
 
 func TestRecord(t *testing.T) {
@@ -32,13 +33,13 @@ func TestRecord(t *testing.T) {
 		RunRecord: &RunRecord{Owner: ThisProcess(), TurnID: "turn_1", Prompt: "do <it>", DiskBytes: 5, Keep: true,
 			Manifest: &state.Manifest{Model: "a/b", Warnings: []string{"w"}}},
 	}
-	check(t, want.write(dir))
+	expect.NoError(t, want.write(dir))
 	info, err := os.Stat(filepath.Join(dir, state.SessionFile))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	got, err := ReadRecord(dir)
-	check(t, err)
+	expect.NoError(t, err)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -49,7 +50,7 @@ func TestRecord(t *testing.T) {
 			`"manifest":{}}`,
 		"relative": `{"schema":"holon.session/1","turn_id":"turn_1","dir":"a","sockets":"/b","manifest":{}}`,
 	} {
-		check(t, os.WriteFile(filepath.Join(dir, state.SessionFile), []byte(text), 0o600))
+		expect.NoError(t, os.WriteFile(filepath.Join(dir, state.SessionFile), []byte(text), 0o600))
 		if _, err := ReadRecord(dir); err == nil || errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -75,7 +76,7 @@ func TestRecordOfEarlierVersions(t *testing.T) {
 			Record{Schema: agentRecordSchema, Held: held, Made: &Made{Image: "j", Version: "1"}}},
 	} {
 		dir := t.TempDir()
-		check(t, os.WriteFile(filepath.Join(dir, state.SessionFile), []byte(test.text), 0o600))
+		expect.NoError(t, os.WriteFile(filepath.Join(dir, state.SessionFile), []byte(test.text), 0o600))
 		got, err := ReadRecord(dir)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -90,9 +91,9 @@ func TestRecordOfEarlierVersions(t *testing.T) {
 // A process that has another's number gets no signal for it.
 func TestSignalReachesOnlyTheRecorded(t *testing.T) {
 	child, err := os.StartProcess("/bin/sleep", []string{"sleep", "600"}, &os.ProcAttr{})
-	check(t, err)
+	expect.NoError(t, err)
 	found, err := procfs.Identify(child.Pid)
-	check(t, err)
+	expect.NoError(t, err)
 	p := Process(found)
 	for _, other := range []Process{{p.PID, p.Start + 1, p.Boot}, {p.PID, p.Start, "another boot"}, {PID: p.PID}} {
 		if err := other.Signal(syscall.SIGKILL); !state.IsCode(err, CodeStillRunning) {
@@ -102,7 +103,7 @@ func TestSignalReachesOnlyTheRecorded(t *testing.T) {
 	if err := p.Signal(syscall.Signal(0)); err != nil {
 		t.Fatalf("the process got a signal that was not for it: %v", err)
 	}
-	check(t, p.Signal(syscall.SIGTERM))
+	expect.NoError(t, p.Signal(syscall.SIGTERM))
 	_, _ = child.Wait() // it was signalled
 	if err := p.Signal(syscall.SIGTERM); err != nil {
 		t.Errorf("one that is gone: %v", err)

@@ -8,6 +8,7 @@ import (
 
 	"holon/responses"
 	"holon/runner/telemetry"
+	"holon/test/expect"
 	"holon/test/telemetrytest"
 )
 
@@ -20,7 +21,7 @@ func TestTraceOfTurnThatIsLeft(t *testing.T) {
 		c := telemetrytest.Start(nil)
 		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
 		e, err := telemetry.Open(t.Context(), telemetry.Options{Traces: true, Log: slog.New(slog.DiscardHandler)})
-		check(t, err)
+		expect.NoError(t, err)
 		traced(t.Context(), e.Begin(t.Context(), telemetry.Invocation{TurnID: "turn_1"}), TurnResult{Err: tt.err})
 		if err := e.Close(); err != nil {
 			t.Error(err)

@@ -9,6 +9,7 @@ import (
 	"holon/runner/engine"
 	"holon/runner/engine/local"
 	"holon/state"
+	"holon/test/expect"
 )
 
 // boxed is an engine whose programs have their own file system, as far as runAs
@@ -19,7 +20,7 @@ func (boxed) Path(_ []engine.Mount, target string) string { return target }
 
 func TestUserRunAs(t *testing.T) {
 	open, err := local.New(local.Options{Dir: filepath.Join(t.TempDir(), "local")})
-	check(t, err)
+	expect.NoError(t, err)
 	defer open.Close()
 	self := engine.User{UID: os.Geteuid(), GID: os.Getegid()}
 	standard, other := self, engine.User{UID: 4711, GID: 4712}
@@ -55,11 +56,11 @@ func TestAccounts(t *testing.T) {
 	for _, user := range []engine.User{{UID: 65532, GID: 65532}, {}, {UID: 1000}, {UID: 65534, GID: 65534},
 		{UID: 501, GID: 20}} {
 		dir := t.TempDir()
-		check(t, os.Mkdir(filepath.Join(dir, "etc"), 0o700))
-		check(t, writeAccounts(dir, user))
+		expect.NoError(t, os.Mkdir(filepath.Join(dir, "etc"), 0o700))
+		expect.NoError(t, writeAccounts(dir, user))
 		for file, wantFields := range map[string]int{"passwd": 7, "group": 4} {
 			data, err := os.ReadFile(filepath.Join(dir, "etc", file))
-			check(t, err)
+			expect.NoError(t, err)
 			seen := map[string]bool{}
 			for line := range strings.Lines(string(data)) {
 				fields := strings.Split(strings.TrimSuffix(line, "\n"), ":")
@@ -89,8 +90,8 @@ func TestMayEnter(t *testing.T) {
 		{0o755, 0, 0, true}, {0o700, 0, 0, false}, {0o700, 4711, 0, true}, {0o050, 0, 4712, true},
 		{0o077, 4711, 0, false}, {0o001, 0, 0, false}, {0o705, 0, 4712, false},
 	} {
-		check(t, os.Chmod(dir, test.mode))
-		check(t, os.Lchown(dir, test.uid, test.gid))
+		expect.NoError(t, os.Chmod(dir, test.mode))
+		expect.NoError(t, os.Lchown(dir, test.uid, test.gid))
 		if got := mayEnter(engine.User{UID: 4711, GID: 4712}, dir); got != test.want {
 			t.Errorf("%v of %d:%d: %v", test.mode, test.uid, test.gid, got)
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"holon/test/expect"
 )
 
 func TestDigest(t *testing.T) {
@@ -69,9 +71,9 @@ func TestStoreAfterACrash(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	for name, crash := range map[string]func(t *testing.T, dir string){
 		"half a copy":              func(t *testing.T, dir string) { write(t, dir+"/.new-a/SKILL.md", "half") },
-		"a pin without its folder": func(t *testing.T, dir string) { must(t, os.RemoveAll(dir+"/a")) },
+		"a pin without its folder": func(t *testing.T, dir string) { expect.NoError(t, os.RemoveAll(dir+"/a")) },
 		"the former one moved away": func(t *testing.T, dir string) {
-			must(t, os.Rename(dir+"/a", dir+"/.old-a"))
+			expect.NoError(t, os.Rename(dir+"/a", dir+"/.old-a"))
 		},
 		"a pin of the next version": func(t *testing.T, dir string) {
 			write(t, dir+"/a/SKILL.md", "---\nname: a\ndescription: older\n---\n")
@@ -138,12 +140,5 @@ func TestStoreRefuses(t *testing.T) {
 				t.Errorf("%s with a lock file that is %s: %+v", doing, name, p)
 			}
 		}
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"holon/state"
 	"holon/state/ledger"
 	"holon/state/sqlite"
+	"holon/test/expect"
 	"holon/test/programs"
 )
 
@@ -75,7 +76,7 @@ type lab struct {
 func newLab(t *testing.T, scenario string) *lab {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ha-") // t.TempDir's paths are too long for sockets
-	check(t, err)
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
@@ -83,7 +84,7 @@ func newLab(t *testing.T, scenario string) *lab {
 	})
 	l := &lab{t: t, scenario: filepath.Join(dir, "scenario.yaml"),
 		log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))}
-	check(t, os.WriteFile(l.scenario, []byte(scenario), 0o644))
+	expect.NoError(t, os.WriteFile(l.scenario, []byte(scenario), 0o644))
 	if l.home, err = state.MakeHome(dir, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func (l *lab) start() {
 	}
 	eng, err := local.New(local.Options{Dir: filepath.Join(l.home.Dir(), "local"),
 		Env: []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8"}})
-	check(l.t, err)
+	expect.NoError(l.t, err)
 	l.keeper = pool.New(pool.Options{Home: l.home, Engine: eng, Agentd: agentd, Image: "none", Log: l.log,
 		Configure: func(_ context.Context, t pool.Turn) (runner.Config, io.Closer, error) {
 			return runner.Config{Models: runner.Models{Model: "scripted/scenario.yaml", Scenario: l.scenario,
@@ -110,7 +111,7 @@ func (l *lab) start() {
 	l.runtime, err = agent.Open(ctx, agent.Config{Store: l.store, Turns: l.keeper, Homes: bareHomes{l.home},
 		Owner: responses.NewID("boot_"), Default: "main", Model: "scripted/scenario.yaml",
 		Fallbacks: l.fallback, Drain: time.Millisecond, Log: l.log})
-	check(l.t, err)
+	expect.NoError(l.t, err)
 	ctx, l.stop = context.WithCancel(ctx)
 	l.ended = make(chan error, 1)
 	go func() { l.ended <- l.runtime.Run(ctx) }()
@@ -138,7 +139,7 @@ func (l *lab) prompt(text, key string, p ledger.Priority) string {
 	in := said("main", text)
 	in.Key, in.Priority = key, p
 	a, err := l.runtime.Scheduler().Admit(l.t.Context(), in)
-	check(l.t, err)
+	expect.NoError(l.t, err)
 	return a.MessageID
 }
 
@@ -191,33 +192,17 @@ func (l *lab) turns() (list []ledger.Turn) {
 		list, err = v.Turns("main", 100)
 		return err
 	})
-	check(l.t, err)
+	expect.NoError(l.t, err)
 	return list
 }
 
 func (l *lab) events() (types []string) {
 	l.t.Helper()
 	for i, e := range l.recorded() {
-		equal(l.t, "number of an event", e.Seq, int64(i+1))
+		expect.Equal(l.t, "number of an event", e.Seq, int64(i+1))
 		types = append(types, e.Type)
 	}
 	return types
-}
-
-// check ends the test after an error.
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// equal compares what was found with what was wanted.
-func equal[T comparable](t *testing.T, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
 }
 
 // recorded are the events of the agent.
@@ -228,7 +213,7 @@ func (l *lab) recorded() []ledger.Event {
 		page, err = v.Events("main", ledger.EventQuery{Limit: 1000})
 		return err
 	})
-	check(l.t, err)
+	expect.NoError(l.t, err)
 	return page.Events
 }
 
@@ -256,11 +241,11 @@ after_last_turn: diverge
 	l.start()
 	defer l.end()
 	turns := l.turns()
-	equal(t, "len(turns)", len(turns), 2)
-	equal(t, "turns[0].Last", turns[0].Last, "first answer")
-	equal(t, "turns[1].Last", turns[1].Last, "second answer")
-	equal(t, "turns[1].Previous", turns[1].Previous, turns[0].ResponseID)
-	equal(t, "turns[0].ToolCalls", turns[0].ToolCalls, 1)
+	expect.Equal(t, "len(turns)", len(turns), 2)
+	expect.Equal(t, "turns[0].Last", turns[0].Last, "first answer")
+	expect.Equal(t, "turns[1].Last", turns[1].Last, "second answer")
+	expect.Equal(t, "turns[1].Previous", turns[1].Previous, turns[0].ResponseID)
+	expect.Equal(t, "turns[0].ToolCalls", turns[0].ToolCalls, 1)
 	types := l.events()
 	for _, want := range []string{rules.MessageAdmitted, rules.TurnStarted, rules.ToolExecuted, rules.AssistantRound,
 		rules.ProviderRound, rules.BriefCreated, rules.TurnTerminal} {
@@ -298,7 +283,7 @@ func TestInterrupted(t *testing.T) {
 	defer l.end()
 	l.untilStatus(m, ledger.Processed)
 	turns := l.turns()
-	equal(t, "len(turns)", len(turns), 2)
-	equal(t, "turns[0].Kind", turns[0].Kind, ledger.TurnAborted)
-	equal(t, "turns[1].Last", turns[1].Last, "now")
+	expect.Equal(t, "len(turns)", len(turns), 2)
+	expect.Equal(t, "turns[0].Kind", turns[0].Kind, ledger.TurnAborted)
+	expect.Equal(t, "turns[1].Last", turns[1].Last, "now")
 }

@@ -27,6 +27,7 @@ import (
 	"holon/runner/hosttools"
 	"holon/state/ledger"
 	"holon/state/sqlite"
+	"holon/test/expect"
 	"holon/test/memory"
 )
 
@@ -114,7 +115,7 @@ func newAlone(t *testing.T, path string, homes agent.Homes, change func(*agent.C
 func (l *alone) prompt(agentID, text string) string {
 	l.t.Helper()
 	a, err := l.runtime.Scheduler().Admit(l.t.Context(), said(agentID, text))
-	check(l.t, err)
+	expect.NoError(l.t, err)
 	return a.MessageID
 }
 
@@ -128,7 +129,7 @@ func (l *alone) told(agentID string) (texts []string) {
 		}
 		return err
 	})
-	check(l.t, err)
+	expect.NoError(l.t, err)
 	return texts
 }
 
@@ -192,7 +193,7 @@ func TestEndlessLoop(t *testing.T) {
 				l.prompt("main", "once more")
 				time.Sleep(time.Second)
 				synctest.Wait()
-				equal(t, "turns; the operator is not heard", l.played.turns.Load(), 2+rules.MaxIdle)
+				expect.Equal(t, "turns; the operator is not heard", l.played.turns.Load(), 2+rules.MaxIdle)
 			})
 		})
 	}
@@ -218,7 +219,7 @@ func TestDamagedAgent(t *testing.T) {
 			if err == nil {
 				_, err = db.ExecContext(t.Context(), damage)
 			}
-			check(t, errors.Join(err, db.Close()))
+			expect.NoError(t, errors.Join(err, db.Close()))
 			l := newAlone(t, path, stillHomes{}, nil)
 			defer l.close()
 			l.answered("main", l.prompt("main", "are you there?"))
@@ -237,7 +238,7 @@ func TestDamagedAgent(t *testing.T) {
 			}
 			err = l.store.View(t.Context(), func(v ledger.View) error {
 				list, err := view.New(v, view.Facts{}).List()
-				equal(t, "agents are listed", len(list), 2)
+				expect.Equal(t, "agents are listed", len(list), 2)
 				return err
 			})
 			if err != nil {
@@ -252,7 +253,7 @@ func TestDamagedAgent(t *testing.T) {
 func leave(t *testing.T, path string, running bool) {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
-	check(t, err)
+	expect.NoError(t, err)
 	past := time.Now().Add(-time.Hour)
 	m := scheduler.New(store, scheduler.Options{Owner: "boot_0", Now: func() time.Time { return past }})
 	_, err = m.Create(t.Context(), scheduler.NewAgent{ID: "bad"})
@@ -276,7 +277,7 @@ func leave(t *testing.T, path string, running bool) {
 	if err == nil {
 		_, err = m.Admit(t.Context(), in)
 	}
-	check(t, errors.Join(err, store.Close()))
+	expect.NoError(t, errors.Join(err, store.Close()))
 }
 
 // A home that cannot be used any more stops its agent, and no other one.
@@ -306,7 +307,7 @@ func TestTurnLimits(t *testing.T) {
 	defer l.close()
 	l.answered("main", l.prompt("main", "go"))
 	got := l.played.last.Load()
-	equal(t, "got.MaxRounds", got.MaxRounds, 5)
-	equal(t, "got.MaxToolCalls", got.MaxToolCalls, 6)
-	equal(t, "got.Budget", got.Budget, budget)
+	expect.Equal(t, "got.MaxRounds", got.MaxRounds, 5)
+	expect.Equal(t, "got.MaxToolCalls", got.MaxToolCalls, 6)
+	expect.Equal(t, "got.Budget", got.Budget, budget)
 }

@@ -7,6 +7,7 @@ import (
 	"holon/responses/agentruntime"
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // The record of an agent has the files that a turn left for its user, before the end of the turn, and not what tools
@@ -33,11 +34,11 @@ rounds:
 			Ref              string `json:"read_ref"`
 			Size             int64  `json:"size_bytes"`
 		}
-		check(t, json.Unmarshal(e.Data, &p))
+		expect.NoError(t, json.Unmarshal(e.Data, &p))
 		if want := "turns/" + e.TurnID + "/report.md"; p.Ref != want || p.Size != 6 || p.Op != "created" ||
 			p.Kind != "file" || len(p.Digest) != len("sha256:")+64 || e.IDs[agentruntime.Artifact] == "" || ended {
 			t.Errorf("%+v after the end: %v, want %s with 6 bytes, created, before it", p, ended, want)
 		}
 	}
-	equal(t, "files are recorded", files, 1)
+	expect.Equal(t, "files are recorded", files, 1)
 }

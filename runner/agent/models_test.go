@@ -6,6 +6,7 @@ import (
 
 	"holon/runner/agent/view"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // What is configured to be asked when a model fails is asked whoever chose the model, and the agent says which model
@@ -28,7 +29,7 @@ rounds:
 			m, err = view.New(v, view.Facts{Model: first, Fallbacks: l.fallback}).Model("main")
 			return err
 		})
-		check(t, err)
+		expect.NoError(t, err)
 		return m
 	}
 	ask := func() { // the scenario has no second round, so the turn fails after the answer of its fallback

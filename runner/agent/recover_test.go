@@ -9,6 +9,7 @@ import (
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/scheduler"
 	"holon/state/sqlite"
+	"holon/test/expect"
 	"holon/test/memory"
 )
 
@@ -17,7 +18,7 @@ func TestRecoveredPrompt(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(memory.Dir(t), "ledger.db")
 	store, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
-	check(t, err)
+	expect.NoError(t, err)
 	killed := scheduler.New(store, scheduler.Options{Owner: "boot_0"})
 	_, err = killed.Create(t.Context(), scheduler.NewAgent{ID: "main"})
 	if err == nil {

@@ -11,6 +11,7 @@ import (
 	"holon/runner/agent/pool"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
+	"holon/test/expect"
 	"holon/test/memory"
 )
 
@@ -40,10 +41,10 @@ func (l *alone) removedWithTask() string {
 		l.t.Fatal(err)
 	}
 	task, _, err := s.CreateTask(l.t.Context(), scheduler.NewTask{AgentID: "worker", Start: tasks.Start{Cmd: "sleep 9"}})
-	check(l.t, err)
+	expect.NoError(l.t, err)
 	report := tasks.Report{Task: &tasks.Snapshot{TaskID: task.ID, Status: tasks.Running,
 		Command: &tasks.Command{Cmd: "sleep 9"}}}
-	check(l.t, s.ReportTask(l.t.Context(), "worker", report))
+	expect.NoError(l.t, s.ReportTask(l.t.Context(), "worker", report))
 	if _, err := s.Archive(l.t.Context(), scheduler.Archive{AgentID: "worker", By: "operator"}); err != nil {
 		l.t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func (l *alone) wantEnded(containers *stopped, taskID string) {
 	l.t.Helper()
 	select {
 	case id := <-containers.agents:
-		equal(l.t, "the container of … is stopped", id, "worker")
+		expect.Equal(l.t, "the container of … is stopped", id, "worker")
 	case <-time.After(time.Minute):
 		l.t.Fatal("no container is stopped")
 	}
@@ -66,7 +67,7 @@ func (l *alone) wantEnded(containers *stopped, taskID string) {
 			task, err = v.Task("worker", taskID)
 			return err
 		})
-		check(l.t, err)
+		expect.NoError(l.t, err)
 		if task.Status == tasks.Failed {
 			return
 		}

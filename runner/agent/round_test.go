@@ -11,6 +11,7 @@ import (
 	"holon/responses/turns"
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // The transcript tells of each round what the model said, which calls it made with what result, and what it took. A
@@ -32,7 +33,7 @@ rounds:
 		said, err = v.Transcript("main", 100)
 		return err
 	})
-	check(t, err)
+	expect.NoError(t, err)
 	var lines []string
 	for _, e := range said[1:] { // the first is the message
 		var data struct {
@@ -48,7 +49,7 @@ rounds:
 				Won       string `json:"winning_model_ref"`
 			} `json:"provider_attempt_timeline"`
 		}
-		check(t, json.Unmarshal(e.Data, &data))
+		expect.NoError(t, json.Unmarshal(e.Data, &data))
 		if e.Kind == ledger.TranscriptTools {
 			lines = append(lines, fmt.Sprint(e.Round, " ", data.Status, " ", data.Arguments, " ",
 				strings.Contains(data.Output, "two"), " ", data.Ref != ""))
@@ -75,7 +76,7 @@ rounds:
 	if !slices.Equal(lines, want) {
 		t.Errorf("the transcript is\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 	}
-	equal(t, "events of rounds", len(l.ofType(rules.AssistantRound)), 3)
+	expect.Equal(t, "events of rounds", len(l.ofType(rules.AssistantRound)), 3)
 }
 
 // ofType are the recorded events of a type.
@@ -130,7 +131,7 @@ rounds:
 			Estimated bool
 		} `json:"token_usage"`
 	}
-	check(t, json.Unmarshal(said.Data, &got))
+	expect.NoError(t, json.Unmarshal(said.Data, &got))
 	if got.Round != 2 || got.Preview != "partly" || !strings.HasPrefix(got.Model, "scripted/") || got.Tokens.Input == 0 ||
 		!got.Tokens.Estimated {
 		t.Errorf("the round is %s, want the second with its text, model and tokens", said.Data)
@@ -159,9 +160,9 @@ rounds:
 	var ended struct {
 		Rounds int `json:"model_rounds"`
 	}
-	check(t, json.Unmarshal(end.Data, &ended))
-	equal(t, "events of rounds", len(l.ofType(rules.AssistantRound)), 2)
-	equal(t, "rounds of the turn", ended.Rounds, 2)
+	expect.NoError(t, json.Unmarshal(end.Data, &ended))
+	expect.Equal(t, "events of rounds", len(l.ofType(rules.AssistantRound)), 2)
+	expect.Equal(t, "rounds of the turn", ended.Rounds, 2)
 }
 
 // The event of a failure tells of the attempts that came before it, in order.
@@ -172,7 +173,7 @@ func TestTimelineOfFailure(t *testing.T) {
 		Code     string
 		Timeline turns.ProviderTimeline `json:"provider_attempt_timeline"`
 	}
-	check(t, json.Unmarshal(l.ofType(rules.RuntimeError)[0].Data, &told))
+	expect.NoError(t, json.Unmarshal(l.ofType(rules.RuntimeError)[0].Data, &told))
 	tried := told.Timeline.Attempts
 	if len(tried) != 3 || told.Code == "" {
 		t.Fatalf("%s after %d attempts, want a code and 3", told.Code, len(tried))

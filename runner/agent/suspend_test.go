@@ -9,6 +9,7 @@ import (
 
 	"holon/runner/agent"
 	"holon/runner/agent/scheduler"
+	"holon/test/expect"
 	"holon/test/memory"
 )
 
@@ -24,7 +25,7 @@ func TestSuspended(t *testing.T) {
 		defer l.close()
 		_, _, err := l.runtime.Scheduler().CreateTimer(t.Context(),
 			scheduler.NewTimer{AgentID: "main", After: 8 * time.Hour, Summary: "good morning"})
-		check(t, err)
+		expect.NoError(t, err)
 		time.Sleep(time.Hour) // of the bubble
 		synctest.Wait()
 		if n := l.played.turns.Load(); n != 0 {
@@ -33,6 +34,6 @@ func TestSuspended(t *testing.T) {
 		slept.Store(int64(7 * time.Hour))
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
-		equal(t, "turns half a minute after the machine went on", l.played.turns.Load(), 1)
+		expect.Equal(t, "turns half a minute after the machine went on", l.played.turns.Load(), 1)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
 	"holon/state/sqlite"
+	"holon/test/expect"
 )
 
 // What a killed process claimed is taken over by the next one, which says so; a process that starts after one that
@@ -46,12 +47,12 @@ func (l *lab) claimAsAnother() {
 	l.t.Helper()
 	ctx := l.t.Context()
 	store, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(l.home.Dir(), "ledger.db"), Log: l.log})
-	check(l.t, err)
+	expect.NoError(l.t, err)
 	m := scheduler.New(store, scheduler.Options{Owner: "killed"})
 	_, err = m.Admit(ctx, said("main", "three"))
-	check(l.t, err)
+	expect.NoError(l.t, err)
 	if _, ok, err := m.Claim(ctx, "main"); !ok || err != nil {
 		l.t.Fatalf("claim: %v, %v", ok, err)
 	}
-	check(l.t, store.Close())
+	expect.NoError(l.t, store.Close())
 }

@@ -11,6 +11,7 @@ import (
 	"holon/runner/agent"
 	"holon/state/ledger"
 	"holon/state/sqlite"
+	"holon/test/expect"
 	"holon/test/memory"
 )
 
@@ -20,12 +21,12 @@ func TestTriggersAtStart(t *testing.T) {
 	t.Parallel()
 	path, now := filepath.Join(memory.Dir(t), "ledger.db"), time.Now().UTC().Truncate(time.Millisecond)
 	store, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
-	check(t, err)
+	expect.NoError(t, err)
 	err = store.Update(t.Context(), func(tx ledger.Tx) error {
 		return tx.InsertAgent(ledger.Agent{ID: "old", Kind: ledger.KindNamed, Visibility: ledger.Public, CreatedAt: now,
 			UpdatedAt: now}, ledger.AgentState{AgentID: "old", UpdatedAt: now})
 	})
-	check(t, errors.Join(err, store.Close()))
+	expect.NoError(t, errors.Join(err, store.Close()))
 	var id, token string
 	for range 3 {
 		secrets := new(redact.Set)

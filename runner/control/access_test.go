@@ -14,6 +14,7 @@ import (
 	"holon/runner/control/wire"
 	"holon/runner/socket"
 	"holon/state"
+	"holon/test/expect"
 )
 
 func TestAccessCheck(t *testing.T) {
@@ -58,7 +59,7 @@ func TestAccessCheck(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := tc.access.Check()
 			if tc.param == "" {
-				check(t, err)
+				expect.NoError(t, err)
 				return
 			}
 			e, ok := errors.AsType[*state.Error](err)
@@ -90,13 +91,13 @@ func TestTokenFiles(t *testing.T) {
 	if again, err := control.KeepToken(path); err != nil || again != first {
 		t.Errorf("kept %q, %v", again, err)
 	}
-	check(t, os.Chmod(path, 0o640))
+	expect.NoError(t, os.Chmod(path, 0o640))
 	if _, err := control.KeepToken(path); !state.IsCode(err, control.CodeInvalidToken) ||
 		strings.Contains(err.Error(), first) {
 		t.Errorf("a file that others may read: %v", err)
 	}
 	short := filepath.Join(dir, "short")
-	check(t, os.WriteFile(short, []byte("secret\n"), 0o600))
+	expect.NoError(t, os.WriteFile(short, []byte("secret\n"), 0o600))
 	for name, bad := range map[string]string{"short": short, "directory": dir, "missing": filepath.Join(dir, "no")} {
 		if _, err := control.ReadToken(bad); !state.IsCode(err, control.CodeInvalidToken) ||
 			strings.Contains(err.Error(), "secret") {

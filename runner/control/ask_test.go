@@ -16,6 +16,7 @@ import (
 
 	"holon/runner/control/wire"
 	"holon/test/conform/schema"
+	"holon/test/expect"
 )
 
 // described is the server's own document, as a stranger reads it.
@@ -33,7 +34,7 @@ func (r *rig) described() *described {
 	text := must(r.client().OpenAPI(r.t.Context()))(r.t)
 	read, _ := documents.LoadOrStore(string(text), sync.OnceValues(func() (*described, error) { return describe(text) }))
 	d, err := read.(func() (*described, error))()
-	check(r.t, err)
+	expect.NoError(r.t, err)
 	return d
 }
 
@@ -79,7 +80,7 @@ func (r *rig) ask(d *described, q request) answer {
 		base, hc = "http://"+r.addr, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	}
 	req, err := http.NewRequestWithContext(r.t.Context(), q.method, base+q.path, strings.NewReader(q.body))
-	check(r.t, err)
+	expect.NoError(r.t, err)
 	if q.tcp {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -98,7 +99,7 @@ func (r *rig) ask(d *described, q request) answer {
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	check(r.t, err)
+	expect.NoError(r.t, err)
 	a := answer{status: resp.StatusCode, header: resp.Header, body: string(body)}
 	if a.status >= 400 {
 		e := wire.DecodeFailure(a.status, body)
@@ -161,9 +162,9 @@ func get(path string) request { return request{method: "GET", path: path} }
 
 func (a answer) is(t *testing.T, what string, status int, code, param string) {
 	t.Helper()
-	equal(t, what+": status", a.status, status)
-	equal(t, what+": code", string(a.failure.Code), code)
-	equal(t, what+": param", a.failure.Param, param)
+	expect.Equal(t, what+": status", a.status, status)
+	expect.Equal(t, what+": code", string(a.failure.Code), code)
+	expect.Equal(t, what+": param", a.failure.Param, param)
 	if code != "" && a.failure.Hint == "" && !strings.HasPrefix(code, "invalid_message") && code != "not_found" &&
 		code != "trigger_unknown" {
 		t.Errorf("%s: no remedy: %+v", what, a.failure)

@@ -7,6 +7,7 @@ import (
 
 	"holon/runner/agent/scheduler"
 	"holon/runner/control"
+	"holon/test/expect"
 )
 
 // A command to resume that comes again after a later stop, also to another process, leaves the agent stopped. A new one
@@ -54,7 +55,7 @@ func TestARefusedCommandCanComeAgain(t *testing.T) {
 	const body = `{"command_id":"c","text":"Look."}`
 	r.pause()
 	r.ask(d, post("/runtime/commands/submit_turn", body)).is(t, "while it is stopped", 409, "stopped", "agent_id")
-	check(t, r.machine.Start(t.Context(), "main", "operator"))
+	expect.NoError(t, r.machine.Start(t.Context(), "main", "operator"))
 	if a := r.commanded(d, "submit_turn", body); a.NoOp {
 		t.Errorf("after a start: %+v, want it carried out", a)
 	}

@@ -9,6 +9,7 @@ import (
 	"holon/runner/control"
 	"holon/runner/control/wire"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // commanded sends a command that is accepted.
@@ -46,13 +47,13 @@ func TestALateInterruptEndsNoOtherTurn(t *testing.T) {
 	}
 	must(r.client().Prompt(t.Context(), "", wire.Prompt{Text: "Two."}, ""))(t)
 	claim, _, err := r.machine.Claim(t.Context(), "main")
-	check(t, err)
+	expect.NoError(t, err)
 	if a := r.commanded(d, "interrupt_turn", fmt.Sprintf(`{"command_id":"c","turn_id":%q}`, ended)); !a.NoOp {
 		t.Errorf("%+v, want nothing done", a)
 	}
 	err = r.store.View(t.Context(), func(v ledger.View) error {
 		a, err := v.Attempt(claim.Attempt.ID)
-		equal(t, "the turn that runs was aborted by", a.AbortedBy, "")
+		expect.Equal(t, "the turn that runs was aborted by", a.AbortedBy, "")
 		return err
 	})
 	for id, again := range []bool{false, true} {
@@ -124,7 +125,7 @@ func TestCommandsAreRefusedWithTheWordsOfTheStandard(t *testing.T) {
 			t.Errorf("a conflict is explained by %s", a.body)
 		}
 	}
-	check(t, r.machine.Stop(t.Context(), "main", "operator"))
+	expect.NoError(t, r.machine.Stop(t.Context(), "main", "operator"))
 	r.ask(d, post("/runtime/commands/submit_turn", `{"command_id":"b","text":"x"}`)).is(t, "a turn of a stopped agent",
 		409, "stopped", "agent_id")
 }

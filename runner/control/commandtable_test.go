@@ -20,6 +20,7 @@ import (
 	"holon/runner/control/wire"
 	"holon/state/ledger"
 	"holon/state/sqlite"
+	"holon/test/expect"
 )
 
 // reopen ends the process, as far as the control plane knows of it, and begins another one on the same ledger, with
@@ -27,13 +28,13 @@ import (
 func (r *rig) reopen(between ...func(path string)) {
 	r.t.Helper()
 	r.stop()
-	check(r.t, r.store.Close())
+	expect.NoError(r.t, r.store.Close())
 	path := filepath.Join(filepath.Dir(filepath.Dir(r.socket)), "ledger.db")
 	for _, do := range between {
 		do(path)
 	}
 	store, err := sqlite.Open(r.t.Context(), sqlite.Options{Path: path})
-	check(r.t, err)
+	expect.NoError(r.t, err)
 	now := func() time.Time { return time.UnixMilli(r.clock.Add(1)).UTC() }
 	r.store, r.machine = store, scheduler.New(store, scheduler.Options{Owner: "inst_next", Now: now})
 	r.host.machine = r.machine
@@ -62,7 +63,7 @@ func (r *rig) newest() (seq int64) {
 
 func (r *rig) look(fn func(ledger.View) error) {
 	r.t.Helper()
-	check(r.t, r.store.View(r.t.Context(), fn))
+	expect.NoError(r.t, r.store.View(r.t.Context(), fn))
 }
 
 // event is an event of the agent main.
@@ -96,7 +97,7 @@ func none(*rig) string { return "" }
 func read(model string) carried {
 	return carried{prepare: none, effect: func(r *rig, a wire.CommandAnswer) {
 		got := r.ask(r.described(), get("/runtime/read/"+model+"?agent_id=main"))
-		equal(r.t.(*testing.T), model, strings.TrimSpace(string(a.Result)), strings.TrimSpace(got.body))
+		expect.Equal(r.t.(*testing.T), model, strings.TrimSpace(string(a.Result)), strings.TrimSpace(got.body))
 		if a.AppliedThroughSequence != r.newest() {
 			r.t.Errorf("%s is applied through %d, want %d", model, a.AppliedThroughSequence, r.newest())
 		}
@@ -124,7 +125,7 @@ func exported(kind string) carried {
 func (r *rig) work() string {
 	r.t.Helper()
 	w, _, err := r.machine.CreateWork(r.t.Context(), scheduler.NewWork{AgentID: "main", Key: "k", Objective: "Look."})
-	check(r.t, err)
+	expect.NoError(r.t, err)
 	return w.ID
 }
 
@@ -169,8 +170,8 @@ func supported() map[string]carried {
 			prepare: func(r *rig) string { r.pause(); return "" },
 			effect: func(r *rig, a wire.CommandAnswer) {
 				r.stopped(false)
-				equal(r.t, "the last event is", r.class(a.AppliedThroughSequence), "thread.updated")
-				equal(r.t.(*testing.T), "result", string(a.Result), `{"outcome":"resumed"}`)
+				expect.Equal(r.t, "the last event is", r.class(a.AppliedThroughSequence), "thread.updated")
+				expect.Equal(r.t.(*testing.T), "result", string(a.Result), `{"outcome":"resumed"}`)
 			}},
 		"remove_queued_turn": {changes: true,
 			prepare: func(r *rig) string {
@@ -182,7 +183,7 @@ func supported() map[string]carried {
 				_ = json.Unmarshal(a.Result, &e)
 				r.look(func(v ledger.View) error {
 					now, err := v.Entry(e.MessageID)
-					equal(r.t, "the entry is", now.Status, ledger.Dropped)
+					expect.Equal(r.t, "the entry is", now.Status, ledger.Dropped)
 					return err
 				})
 			}},
@@ -202,7 +203,7 @@ func supported() map[string]carried {
 			prepare: func(r *rig) string {
 				t, _, err := r.machine.CreateTask(r.t.Context(), scheduler.NewTask{AgentID: "main", Key: "k",
 					Start: tasks.Start{Cmd: "sleep 9"}})
-				check(r.t, err)
+				expect.NoError(r.t, err)
 				return fmt.Sprintf(`,"task_id":%q`, t.ID)
 			},
 			effect: tells("failed", "sleep 9")},
@@ -281,7 +282,7 @@ func (r *rig) task() string {
 // pause stops the agent main.
 func (r *rig) pause() {
 	r.t.Helper()
-	check(r.t, r.machine.Stop(r.t.Context(), "main", "operator"))
+	expect.NoError(r.t, r.machine.Stop(r.t.Context(), "main", "operator"))
 }
 
 // stopped checks whether the agent main is stopped.
@@ -289,7 +290,7 @@ func (r *rig) stopped(want bool) {
 	r.t.Helper()
 	r.look(func(v ledger.View) error {
 		s, err := v.AgentState("main")
-		equal(r.t, "the agent is stopped", s.Stopped, want)
+		expect.Equal(r.t, "the agent is stopped", s.Stopped, want)
 		return err
 	})
 }
@@ -301,7 +302,7 @@ var tableRow = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (supported|unsupport
 func TestTheCommandsOfTheStandard(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/reference/read-models.md")
-	check(t, err)
+	expect.NoError(t, err)
 	rows := tableRow.FindAllStringSubmatch(string(text), -1)
 	if len(rows) != 42 {
 		t.Fatalf("the table has %d commands, want 42", len(rows))
@@ -309,7 +310,7 @@ func TestTheCommandsOfTheStandard(t *testing.T) {
 	r := newRig(t, control.Limits{}, tcp())
 	d := r.described()
 	var told []wire.Capability
-	check(t, json.Unmarshal(r.commanded(d, "get_capabilities", `{"command_id":"a"}`).Result, &told))
+	expect.NoError(t, json.Unmarshal(r.commanded(d, "get_capabilities", `{"command_id":"a"}`).Result, &told))
 	cases := supported()
 	for _, row := range rows {
 		name, status, note := row[1], row[2], row[3]
@@ -331,7 +332,7 @@ func TestTheCommandsOfTheStandard(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) { c.test(t, name) })
 	}
-	equal(t, "commands, with those that the standard forgot", len(told), 42+8)
+	expect.Equal(t, "commands, with those that the standard forgot", len(told), 42+8)
 	seen := map[string]bool{}
 	for _, c := range told {
 		if _, ok := cases[c.Command]; ok != c.Supported || seen[c.Command] || c.Supported != (c.Reason == "") {

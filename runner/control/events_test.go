@@ -10,6 +10,7 @@ import (
 	"holon/runner/control"
 	"holon/runner/control/client"
 	"holon/runner/control/wire"
+	"holon/test/expect"
 )
 
 // Pages of large texts end early and leave nothing out, in either direction.
@@ -77,10 +78,10 @@ func TestLevels(t *testing.T) {
 		r.turn("main", "y")
 	}
 	page := must(c.Events(t.Context(), "", view.EventQuery{MaxLevel: 3}))(t)
-	equal(t, "results", len(page.Events), 3)
+	expect.Equal(t, "results", len(page.Events), 3)
 	results := 0
 	for item, err := range c.Follow(t.Context(), "", client.Follow{After: -1, Tail: 2, MaxLevel: 3}) {
-		check(t, err)
+		expect.NoError(t, err)
 		if item.Event.Display.Level > 3 || item.Event.Payload.Brief == nil {
 			t.Errorf("%+v", item.Event.Display)
 		}
@@ -92,5 +93,5 @@ func TestLevels(t *testing.T) {
 			break
 		}
 	}
-	equal(t, "results", results, 3)
+	expect.Equal(t, "results", results, 3)
 }

@@ -16,6 +16,7 @@ import (
 	"holon/runner/agent/scheduler"
 	"holon/runner/control"
 	"holon/runner/control/wire"
+	"holon/test/expect"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -37,7 +38,7 @@ func TestGoldenAnswers(t *testing.T) {
 	}
 	must(c.Prompt(ctx, "", wire.Prompt{Text: "Then rest."}, ""))(t)
 	claim, _, err := r.machine.Claim(ctx, "main")
-	check(t, err)
+	expect.NoError(t, err)
 	if _, err := r.machine.Sleep(ctx, "main", "call_1", 0, "nothing to do"); err != nil {
 		t.Fatal(err)
 	}
@@ -71,10 +72,10 @@ func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", "answers", name+".golden")
 	if *update {
-		check(t, os.WriteFile(path, got, 0o644))
+		expect.NoError(t, os.WriteFile(path, got, 0o644))
 	}
 	want, err := os.ReadFile(path)
-	check(t, err)
+	expect.NoError(t, err)
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", name, diff)
 	}

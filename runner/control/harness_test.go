@@ -26,6 +26,7 @@ import (
 	"holon/state"
 	"holon/state/ledger"
 	"holon/state/sqlite"
+	"holon/test/expect"
 	"holon/test/memory"
 )
 
@@ -128,7 +129,7 @@ func newRig(t testing.TB, limits control.Limits, access control.Access, wraps ..
 	r.clock.Store(time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC).UnixMilli())
 	now := func() time.Time { return time.UnixMilli(r.clock.Add(1)).UTC() }
 	base, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "ledger.db")})
-	check(t, err)
+	expect.NoError(t, err)
 	r.store = base
 	r.machine = scheduler.New(r.store, scheduler.Options{Owner: "inst_test", Now: now})
 	if _, err := r.machine.Create(t.Context(), scheduler.NewAgent{ID: "main", Default: true}); err != nil {
@@ -147,7 +148,7 @@ func newRig(t testing.TB, limits control.Limits, access control.Access, wraps ..
 	r.run(access)
 	t.Cleanup(func() {
 		r.stop()
-		check(t, base.Close())
+		expect.NoError(t, base.Close())
 	})
 	return r
 }
@@ -156,7 +157,7 @@ func newRig(t testing.TB, limits control.Limits, access control.Access, wraps ..
 func (r *rig) run(access control.Access) {
 	r.t.Helper()
 	l, err := control.Listen(r.t.Context(), r.socket, access)
-	check(r.t, err)
+	expect.NoError(r.t, err)
 	r.addr = l.HTTPAddr()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -198,7 +199,8 @@ func (r *rig) turn(agentID, answer string) {
 	if err != nil || !ok {
 		r.t.Fatalf("claim: %v, %v", ok, err)
 	}
-	check(r.t, r.machine.Began(ctx, c.Attempt.ID, scheduler.Sent{Prompt: json.RawMessage(`{}`), Digest: "digest"}))
+	expect.NoError(r.t, r.machine.Began(ctx, c.Attempt.ID,
+		scheduler.Sent{Prompt: json.RawMessage(`{}`), Digest: "digest"}))
 	at := time.UnixMilli(r.clock.Load()).UTC()
 	if _, err := r.machine.Settle(ctx, c.Attempt.ID,
 		scheduler.End{Kind: ledger.TurnCompleted, ResponseID: "resp_" + c.Attempt.TurnID, Last: answer, ModelRounds: 2,

@@ -10,6 +10,7 @@ import (
 	"holon/runner/control"
 	"holon/runner/control/wire"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // A request with a field that its sender may not set is refused with the name of the field, and changes nothing.
@@ -201,7 +202,7 @@ func TestKeysOfOneWayAreNotThoseOfAnother(t *testing.T) {
 			ids[got.MessageID] = true
 		}
 	}
-	equal(t, "messages", len(ids), 3)
+	expect.Equal(t, "messages", len(ids), 3)
 }
 
 // A trigger's URL is told when asked for, wakes the agent without a bearer, and is in no
@@ -218,9 +219,9 @@ func TestTriggers(t *testing.T) {
 		t.Fatalf("trigger %+v", made)
 	}
 	again := must(c.Trigger(ctx, ""))(t)
-	equal(t, "asked again: again.TriggerURL", again.TriggerURL, made.TriggerURL)
-	equal(t, "asked again: again.Trigger.ID", again.Trigger.ID, made.Trigger.ID)
-	equal(t, "asked again: again.Hint", again.Hint, "")
+	expect.Equal(t, "asked again: again.TriggerURL", again.TriggerURL, made.TriggerURL)
+	expect.Equal(t, "asked again: again.Trigger.ID", again.Trigger.ID, made.Trigger.ID)
+	expect.Equal(t, "asked again: again.Hint", again.Hint, "")
 	call := func(path, body, kind string) answer {
 		return r.ask(d, request{method: "POST", path: path, body: body, tcp: true, host: "tunnel.example.org",
 			header: map[string]string{"Authorization": "", "Content-Type": kind}})

@@ -15,6 +15,7 @@ import (
 	"holon/runner/control"
 	"holon/runner/control/wire"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // A reader gets what the agent writes in the turn of its message, from the beginning, and nothing of other turns.
@@ -51,7 +52,7 @@ func TestLive(t *testing.T) {
 	<-begun
 	say("turn_2", "msg_2", "item_2", "word for word")
 	<-ended
-	equal(t, "the reader has", text, "word for word")
+	expect.Equal(t, "the reader has", text, "word for word")
 	if a := r.ask(r.described(), get("/agents/nobody/live")); a.status != http.StatusNotFound {
 		t.Errorf("an unknown agent: %d, want 404", a.status)
 	}

@@ -10,6 +10,7 @@ import (
 	"holon/runner/control"
 	"holon/runner/control/wire"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // Every read model is there, and knows the record to its end.
@@ -46,7 +47,7 @@ func TestAnExportOfACutStaysTheSame(t *testing.T) {
 	must(c.Prompt(ctx, "", wire.Prompt{Text: "Look."}, ""))(t)
 	var first readmodel.Document
 	whole := must(c.Export(ctx, "", "evidence", 0))(t)
-	check(t, json.Unmarshal(whole, &first))
+	expect.NoError(t, json.Unmarshal(whole, &first))
 	through := first.Manifest.ThroughSequence
 	if through == 0 || int64(len(first.Events)) != through || len(first.ReadModels) != 13 {
 		t.Errorf("%d events through %d, and %d read models", len(first.Events), through, len(first.ReadModels))
@@ -70,5 +71,5 @@ func TestAnExportOfACutStaysTheSame(t *testing.T) {
 	r.ask(d, post("/runtime/commands/export_replay", `{"command_id":"a","through":1}`)).
 		is(t, "a cut that is gone", 400, "invalid", "through")
 	end := r.ask(d, get(fmt.Sprint("/runtime/export/evidence?through=", r.newest())))
-	equal(t, "status of the cut at the end", end.status, 200)
+	expect.Equal(t, "status of the cut at the end", end.status, 200)
 }

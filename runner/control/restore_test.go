@@ -13,6 +13,7 @@ import (
 	"holon/runner/control"
 	"holon/runner/control/wire"
 	"holon/state/sqlite"
+	"holon/test/expect"
 )
 
 // A reader that comes back after a backup was restored is told which of its events are no more, and gets what came in
@@ -22,7 +23,7 @@ func TestReadersOfARestoredLedger(t *testing.T) {
 	r := newRig(t, control.Limits{}, tcp())
 	backup := filepath.Join(t.TempDir(), "backup.db")
 	r.say("main", "kept", "")
-	check(t, r.store.Backup(t.Context(), backup))
+	expect.NoError(t, r.store.Backup(t.Context(), backup))
 	kept, old := r.newest(), r.store.Epoch()
 	for range 3 {
 		r.say("main", "lost", "")
@@ -34,7 +35,7 @@ func TestReadersOfARestoredLedger(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		check(t, sqlite.Restore(t.Context(), backup, path))
+		expect.NoError(t, sqlite.Restore(t.Context(), backup, path))
 	})
 	for range 6 {
 		r.say("main", "anew", "")

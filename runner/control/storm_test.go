@@ -15,6 +15,7 @@ import (
 	"holon/runner/control/client"
 	"holon/runner/control/wire"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // counting counts what snapshots cost: reads of the list of waits, which only
@@ -161,7 +162,7 @@ func TestHostileClients(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, control.Limits{Body: 50 * time.Millisecond}, control.Access{})
 	conn, err := net.Dial("unix", r.socket)
-	check(t, err)
+	expect.NoError(t, err)
 	defer conn.Close()
 	fmt.Fprintf(conn, "POST /control/agents/main/prompt HTTP/1.1\r\nHost: x\r\nContent-Type: "+
 		"application/json\r\nContent-Length: 100\r\n\r\n{\"text\":")

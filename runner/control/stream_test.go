@@ -22,6 +22,7 @@ import (
 	"holon/runner/control/wire"
 	"holon/state"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // say admits a message of the operator, as another door would.
@@ -48,12 +49,12 @@ type reader struct {
 func (r *rig) stream(path string, header map[string]string) *reader {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), "GET", "http://holon"+path, nil)
-	check(r.t, err)
+	expect.NoError(r.t, err)
 	for name, value := range header {
 		req.Header.Set(name, value)
 	}
 	resp, err := r.raw().Do(req)
-	check(r.t, err)
+	expect.NoError(r.t, err)
 	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "text/event-stream" {
 		body, _ := io.ReadAll(resp.Body)
 		r.t.Fatalf("%d %s", resp.StatusCode, body)
@@ -113,11 +114,11 @@ func TestStreamFrames(t *testing.T) {
 	second := r.say("main", "two", "")
 	s := r.stream("/agents/main/events/stream?after_seq="+fmt.Sprint(first), nil)
 	f := s.control()
-	equal(t, "f.Type", f.Type, wire.FrameOpen)
-	equal(t, "f.AfterSeq", f.AfterSeq, first)
-	equal(t, "f.NewestSeq", f.NewestSeq, second)
-	equal(t, "f.OldestSeq", f.OldestSeq, 1)
-	equal(t, "f.Epoch", f.Epoch, r.store.Epoch())
+	expect.Equal(t, "f.Type", f.Type, wire.FrameOpen)
+	expect.Equal(t, "f.AfterSeq", f.AfterSeq, first)
+	expect.Equal(t, "f.NewestSeq", f.NewestSeq, second)
+	expect.Equal(t, "f.OldestSeq", f.OldestSeq, 1)
+	expect.Equal(t, "f.Epoch", f.Epoch, r.store.Epoch())
 	lines := s.next()
 	if len(lines) != 2 || lines[0] != fmt.Sprint("id: ", second) {
 		t.Fatalf("event %q", lines)
@@ -131,13 +132,13 @@ func TestStreamFrames(t *testing.T) {
 	if err != nil {
 		t.Errorf("unexpected error: %v", err)
 	}
-	equal(t, "e.EventSeq", e.EventSeq, second)
+	expect.Equal(t, "e.EventSeq", e.EventSeq, second)
 	if e.Payload.Message == nil {
 		t.Fatal("e.Payload.Message = nil, want a value")
 	}
-	equal(t, "e.Payload.Message.Body.Text", e.Payload.Message.Body.Text, "two")
-	equal(t, "e.Display.Summary", e.Display.Summary, "operator: two")
-	equal(t, "e.Provenance.Trust", e.Provenance.Trust, ledger.TrustedOperator)
+	expect.Equal(t, "e.Payload.Message.Body.Text", e.Payload.Message.Body.Text, "two")
+	expect.Equal(t, "e.Display.Summary", e.Display.Summary, "operator: two")
+	expect.Equal(t, "e.Provenance.Trust", e.Provenance.Trust, ledger.TrustedOperator)
 	if quiet := s.next(); quiet[0] != ": nothing new" {
 		t.Errorf("in silence: %q", quiet)
 	}
@@ -195,9 +196,9 @@ func TestStreamResets(t *testing.T) {
 				}
 			}
 			f := s.control()
-			equal(t, "f.Type", f.Type, wire.FrameReset)
-			equal(t, "f.Reason", f.Reason, tc.reason)
-			equal(t, "f.AfterSeq", f.AfterSeq, f.NewestSeq)
+			expect.Equal(t, "f.Type", f.Type, wire.FrameReset)
+			expect.Equal(t, "f.Reason", f.Reason, tc.reason)
+			expect.Equal(t, "f.AfterSeq", f.AfterSeq, f.NewestSeq)
 			seq := r.say("main", "next", "")
 			if lines := s.next(); lines[0] != fmt.Sprint("id: ", seq) {
 				t.Errorf("after the reset: %q", lines)
@@ -249,7 +250,7 @@ func TestSnapshotThenStream(t *testing.T) {
 					break
 				}
 			}
-			equal(t, "snapshot and events tell of … messages", pending, writers*each+1)
+			expect.Equal(t, "snapshot and events tell of … messages", pending, writers*each+1)
 		})
 	}
 	writing.Wait()
@@ -327,7 +328,7 @@ func TestFollowGivesUp(t *testing.T) {
 			t.Errorf("no daemon: %v", err)
 		}
 	}
-	equal(t, "ends", count, 1)
+	expect.Equal(t, "ends", count, 1)
 }
 
 // It is said once that the daemon is away.
@@ -340,7 +341,7 @@ func TestFollowTellsThatTheDaemonIsAway(t *testing.T) {
 		for range c.Follow(t.Context(), "main", client.Follow{Patience: 2 * time.Second,
 			Away: func(time.Duration) { told++ }}) {
 		}
-		equal(t, "how often it is said", told, 1)
+		expect.Equal(t, "how often it is said", told, 1)
 	})
 }
 

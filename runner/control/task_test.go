@@ -12,6 +12,7 @@ import (
 	"holon/runner/control/wire"
 	"holon/state"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // The host of these tests accepts tasks and has no containers to run them in.
@@ -55,21 +56,22 @@ func TestTaskRoutes(t *testing.T) {
 	createWorker(t, r, c)
 	made := must(c.StartTask(ctx, "worker", wire.Task{Cmd: "make", Summary: "build it"}, "once"))(t)
 	again := must(c.StartTask(ctx, "worker", wire.Task{Cmd: "make", Summary: "build it"}, "once"))(t)
-	equal(t, "the task of the same key", again.ID, made.ID)
-	equal(t, "status", made.Status, tasks.Queued)
-	equal(t, "purpose", made.Purpose, "build it")
-	equal(t, "listed tasks", len(must(c.Tasks(ctx, "worker", 0))(t)), 1)
+	expect.Equal(t, "the task of the same key", again.ID, made.ID)
+	expect.Equal(t, "status", made.Status, tasks.Queued)
+	expect.Equal(t, "purpose", made.Purpose, "build it")
+	expect.Equal(t, "listed tasks", len(must(c.Tasks(ctx, "worker", 0))(t)), 1)
 	status := must(c.Task(ctx, "worker", made.ID))(t)
-	equal(t, "command", status.Task.Command.Cmd, "make")
-	equal(t, "tasks of the state", must(c.State(ctx, "worker"))(t).Tasks[0].ID, made.ID)
-	equal(t, "active tasks", must(c.Status(ctx, "worker"))(t).ActiveTaskCount, 1)
+	expect.Equal(t, "command", status.Task.Command.Cmd, "make")
+	expect.Equal(t, "tasks of the state", must(c.State(ctx, "worker"))(t).Tasks[0].ID, made.ID)
+	expect.Equal(t, "active tasks", must(c.Status(ctx, "worker"))(t).ActiveTaskCount, 1)
 	out := must(c.TaskOutput(ctx, "worker", made.ID, 2*time.Second, 7))(t)
-	equal(t, "wait and tokens that arrive", out.Task.OutputBytes, int64(2007))
-	equal(t, "bytes written", must(c.TaskInput(ctx, "worker", made.ID, tasks.Input{Input: "abc"}))(t).BytesWritten, 3)
+	expect.Equal(t, "wait and tokens that arrive", out.Task.OutputBytes, int64(2007))
+	expect.Equal(t, "bytes written",
+		must(c.TaskInput(ctx, "worker", made.ID, tasks.Input{Input: "abc"}))(t).BytesWritten, 3)
 	_, err := c.StartTask(ctx, "worker", wire.Task{Cmd: "other"}, "once")
 	refused(t, "another command of the same key", err, scheduler.CodeKeyConflict)
-	equal(t, "stop", must(c.StopTask(ctx, "worker", made.ID, false))(t).StopRequested, true)
-	equal(t, "status after that", must(c.Task(ctx, "worker", made.ID))(t).Task.Status, tasks.Failed)
+	expect.Equal(t, "stop", must(c.StopTask(ctx, "worker", made.ID, false))(t).StopRequested, true)
+	expect.Equal(t, "status after that", must(c.Task(ctx, "worker", made.ID))(t).Task.Status, tasks.Failed)
 
 	_, err = c.StartTask(ctx, "worker", wire.Task{}, "")
 	refused(t, "no command", err, wire.CodeMissingField)
@@ -77,7 +79,7 @@ func TestTaskRoutes(t *testing.T) {
 	refused(t, "no input", err, wire.CodeMissingField)
 	_, err = c.TaskInput(ctx, "worker", made.ID, tasks.Input{Input: "to a container that is gone"})
 	refused(t, "a container that cannot be made", err, wire.CodeUnusable)
-	equal(t, "why", err.Error(), "ACME_KEY: is not set")
+	expect.Equal(t, "why", err.Error(), "ACME_KEY: is not set")
 	_, err = c.Task(ctx, "main", made.ID)
 	refused(t, "the task of another agent", err, ledger.CodeNotFound)
 }

@@ -22,6 +22,7 @@ import (
 	"holon/runner/agent/view"
 	"holon/runner/daemon"
 	"holon/state"
+	"holon/test/expect"
 )
 
 // TestMain lets the test binary be a program that answers on a control socket as
@@ -93,7 +94,7 @@ func serve(how string, args []string) int {
 func home(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hd")
-	check(t, err)
+	expect.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
@@ -106,7 +107,7 @@ func environ() []string { return append(os.Environ(), "GORACE=atexit_sleep_ms=0"
 func of(t *testing.T, home, how, fingerprint string) *daemon.Daemon {
 	t.Helper()
 	self, err := os.Executable()
-	check(t, err)
+	expect.NoError(t, err)
 	d := daemon.New(daemon.Options{Home: home, Fingerprint: fingerprint, Program: self, Env: environ(),
 		Args: []string{"serve", how, daemon.SocketPath(home), home, fingerprint}, StopWithin: 2 * time.Second,
 		KillWithin: 300 * time.Millisecond, AskWithin: 2 * time.Second})
@@ -134,22 +135,6 @@ func status(t *testing.T, d *daemon.Daemon) daemon.Status {
 		t.Fatalf("status: %v", err)
 	}
 	return s
-}
-
-// check ends the test after an error.
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// equal compares what was found with what was wanted.
-func equal[T comparable](t *testing.T, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
 }
 
 func TestStartIsIdempotent(t *testing.T) {
@@ -197,8 +182,8 @@ func TestStartIsIdempotent(t *testing.T) {
 		t.Errorf("%+v, %v", stopped, err)
 	}
 	s := status(t, other)
-	equal(t, "s.State", s.State, daemon.Ended)
-	equal(t, "s.PID", s.PID, 0)
+	expect.Equal(t, "s.State", s.State, daemon.Ended)
+	expect.Equal(t, "s.PID", s.PID, 0)
 	if len(s.Stale) > 0 {
 		t.Errorf("len(s.Stale) = %d (%q), want at most 0", len(s.Stale), s.Stale)
 	}
@@ -271,7 +256,7 @@ func TestKilled(t *testing.T) {
 // kill ends a process of ours and waits for it.
 func kill(t *testing.T, pid int) {
 	t.Helper()
-	check(t, syscall.Kill(pid, syscall.SIGKILL))
+	expect.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	if _, err := syscall.Wait4(pid, nil, 0, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -282,10 +267,10 @@ func tree(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
 	entries, err := os.ReadDir(filepath.Join(dir, "run"))
-	check(t, err)
+	expect.NoError(t, err)
 	for _, e := range entries {
 		info, err := e.Info()
-		check(t, err)
+		expect.NoError(t, err)
 		fmt.Fprintln(&b, e.Name(), info.Mode(), info.Size(), info.ModTime())
 	}
 	return b.String()
@@ -299,17 +284,17 @@ func TestReusedNumber(t *testing.T) {
 	pid := start(t, d).Status.PID
 	kill(t, pid)
 	sleeper := exec.Command("sleep", "60")
-	check(t, sleeper.Start())
+	expect.NoError(t, sleeper.Start())
 	defer func() { _ = sleeper.Process.Kill(); _ = sleeper.Wait() }()
 	path := filepath.Join(dir, "run", "daemon.json")
 	data, err := os.ReadFile(path)
-	check(t, err)
+	expect.NoError(t, err)
 	changed := strings.Replace(string(data), `"pid": `+strconv.Itoa(pid), `"pid": `+strconv.Itoa(sleeper.Process.Pid),
 		1)
 	if changed == string(data) {
 		t.Fatalf("%s has no number", data)
 	}
-	check(t, os.WriteFile(path, []byte(changed), 0o600))
+	expect.NoError(t, os.WriteFile(path, []byte(changed), 0o600))
 	if s := status(t, d); s.State != daemon.Ended {
 		t.Errorf("%+v", s)
 	}
@@ -326,11 +311,11 @@ func TestForeign(t *testing.T) {
 	t.Parallel()
 	for name, occupy := range map[string]func(t *testing.T, dir, path string){
 		"a file": func(t *testing.T, _, path string) {
-			check(t, os.WriteFile(path, []byte("mine"), 0o600))
+			expect.NoError(t, os.WriteFile(path, []byte("mine"), 0o600))
 		},
 		"another server": func(t *testing.T, _, path string) {
 			listener, err := net.Listen("unix", path)
-			check(t, err)
+			expect.NoError(t, err)
 			server := &http.Server{Handler: http.NotFoundHandler()}
 			var serving sync.WaitGroup
 			serving.Go(func() { _ = server.Serve(listener) })
@@ -338,9 +323,9 @@ func TestForeign(t *testing.T) {
 		},
 		"the daemon of another home": func(t *testing.T, dir, path string) {
 			self, err := os.Executable()
-			check(t, err)
+			expect.NoError(t, err)
 			other := exec.Command(self, "serve", "elsewhere", path, dir, "a")
-			check(t, other.Start())
+			expect.NoError(t, other.Start())
 			t.Cleanup(func() { _ = other.Process.Kill(); _ = other.Wait() })
 			for {
 				if conn, err := net.Dial("unix", path); err == nil {
@@ -354,10 +339,10 @@ func TestForeign(t *testing.T) {
 			t.Parallel()
 			dir := home(t)
 			d := of(t, dir, "well", "a")
-			check(t, os.Mkdir(filepath.Join(dir, "run"), 0o700))
+			expect.NoError(t, os.Mkdir(filepath.Join(dir, "run"), 0o700))
 			occupy(t, dir, daemon.SocketPath(dir))
 			before, err := os.Lstat(daemon.SocketPath(dir))
-			check(t, err)
+			expect.NoError(t, err)
 			for what, do := range map[string]func() error{
 				"start":   func() error { _, err := d.Start(t.Context()); return err },
 				"stop":    func() error { _, err := d.Stop(t.Context()); return err },
@@ -391,11 +376,11 @@ func TestFailedStart(t *testing.T) {
 	if s.LastFailure == nil {
 		t.Fatal("s.LastFailure = nil, want a value")
 	}
-	equal(t, "s.LastFailure.Phase", s.LastFailure.Phase, "startup")
+	expect.Equal(t, "s.LastFailure.Phase", s.LastFailure.Phase, "startup")
 	if !strings.Contains(s.LastFailure.Summary, "the port is taken") {
 		t.Errorf(`s.LastFailure.Summary = %q, want it to contain "the port is taken"`, s.LastFailure.Summary)
 	}
-	equal(t, "s.State", s.State, daemon.Ended)
+	expect.Equal(t, "s.State", s.State, daemon.Ended)
 	logs, err := d.Logs(80)
 	if err != nil {
 		t.Errorf("unexpected error: %v", err)
@@ -403,8 +388,8 @@ func TestFailedStart(t *testing.T) {
 	if logs.StartupFailure == nil {
 		t.Fatal("logs.StartupFailure = nil, want a value")
 	}
-	equal(t, "len(logs.Lines)", len(logs.Lines), 2)
-	equal(t, "logs.Lines[0]", logs.Lines[0], "serving dies")
+	expect.Equal(t, "len(logs.Lines)", len(logs.Lines), 2)
+	expect.Equal(t, "logs.Lines[0]", logs.Lines[0], "serving dies")
 	if info, err := os.Stat(logs.LogPath); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
@@ -418,7 +403,7 @@ func TestNeverReady(t *testing.T) {
 	t.Parallel()
 	dir := home(t)
 	self, err := os.Executable()
-	check(t, err)
+	expect.NoError(t, err)
 	d := daemon.New(daemon.Options{Home: dir, Program: self, Env: environ(),
 		Args: []string{"serve", "never", daemon.SocketPath(dir), dir, "a"}, StartWithin: 200 * time.Millisecond,
 		KillWithin: 2 * time.Second})

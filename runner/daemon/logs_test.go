@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"holon/runner/daemon"
+	"holon/test/expect"
 )
 
 // A log that has grown is put aside by a start, and a look reads a bounded tail.
@@ -17,16 +18,16 @@ func TestLogs(t *testing.T) {
 	if logs, err := d.Logs(10); err != nil || logs.Lines == nil || len(logs.Lines) != 0 {
 		t.Errorf("%+v, %v", logs, err)
 	}
-	check(t, os.Mkdir(filepath.Join(dir, "run"), 0o700))
+	expect.NoError(t, os.Mkdir(filepath.Join(dir, "run"), 0o700))
 	path := filepath.Join(dir, "run", "daemon.log")
-	check(t, os.WriteFile(path, []byte(strings.Repeat("a line of the log\n", 600_000)), 0o644))
+	expect.NoError(t, os.WriteFile(path, []byte(strings.Repeat("a line of the log\n", 600_000)), 0o644))
 	for most, want := range map[int]int{0: 0, 3: 3, 1 << 30: daemon.MaxLines, -1: 0} {
 		logs, err := d.Logs(most)
 		if err != nil || len(logs.Lines) != want {
 			t.Errorf("%d lines of %d, %v", len(logs.Lines), most, err)
 		}
 		for _, line := range logs.Lines {
-			equal(t, "line", line, "a line of the log")
+			expect.Equal(t, "line", line, "a line of the log")
 		}
 	}
 	start(t, d)
@@ -50,9 +51,9 @@ func TestOtherFiles(t *testing.T) {
 			t.Parallel()
 			dir := home(t)
 			d := of(t, dir, "well", "a")
-			check(t, os.Mkdir(filepath.Join(dir, "run"), 0o700))
+			expect.NoError(t, os.Mkdir(filepath.Join(dir, "run"), 0o700))
 			for _, file := range []string{"daemon.json", "failure.json"} {
-				check(t, os.WriteFile(filepath.Join(dir, "run", file), []byte(content), 0o600))
+				expect.NoError(t, os.WriteFile(filepath.Join(dir, "run", file), []byte(content), 0o600))
 			}
 			if s := status(t, d); s.State != daemon.Ended {
 				t.Errorf("%+v", s)

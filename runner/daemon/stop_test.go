@@ -11,6 +11,7 @@ import (
 
 	"holon/runner/daemon"
 	"holon/state"
+	"holon/test/expect"
 )
 
 // One that neither answers nor follows a signal is killed.
@@ -33,18 +34,18 @@ func TestHangs(t *testing.T) {
 	t.Parallel()
 	dir := home(t)
 	self, err := os.Executable()
-	check(t, err)
+	expect.NoError(t, err)
 	d := of(t, dir, "well", "a")
 	pid := start(t, d).Status.PID
-	check(t, syscall.Kill(pid, syscall.SIGSTOP))
+	expect.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
 	awaitStopped(t, pid)
 	hurried := daemon.New(daemon.Options{Home: dir, Fingerprint: "a", Program: self, Env: environ(),
 		Args:        []string{"serve", "well", daemon.SocketPath(dir), dir, "a"},
 		StartWithin: 100 * time.Millisecond, KillWithin: 100 * time.Millisecond, AskWithin: 50 * time.Millisecond})
 	s := status(t, hurried)
-	equal(t, "s.State", s.State, daemon.NotAnswering)
-	equal(t, "s.PID", s.PID, pid)
-	equal(t, "s.Control.Problem is empty", s.Control.Problem == "", false)
+	expect.Equal(t, "s.State", s.State, daemon.NotAnswering)
+	expect.Equal(t, "s.PID", s.PID, pid)
+	expect.Equal(t, "s.Control.Problem is empty", s.Control.Problem == "", false)
 	if _, err := hurried.Start(t.Context()); !state.IsCode(err, "daemon_not_answering") {
 		t.Errorf("%v", err)
 	}

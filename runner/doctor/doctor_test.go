@@ -21,6 +21,7 @@ import (
 	"holon/runner/modelaccess"
 	"holon/runner/settings"
 	"holon/state"
+	"holon/test/expect"
 	"holon/test/programs"
 )
 
@@ -43,13 +44,13 @@ const image = "holon/base:latest"
 func patient(t *testing.T) (*doctor.Doctor, string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "holon-doctor-") // t.TempDir is too long for sockets
-	check(t, err)
+	expect.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	home := filepath.Join(dir, "home")
 	loaded := settings.Load(settings.Sources{File: filepath.Join(home, "config.json")})
 	loaded.Settings.Model = "scripted/demo"
 	found, err := state.FindHome(home, "")
-	check(t, err)
+	expect.NoError(t, err)
 	return &doctor.Doctor{
 		HolonHome: home, Version: version, Image: image, Loaded: loaded, Refs: []string{"scripted/demo"}, Chosen: true,
 		Agentd: func() (string, error) { return agentd, nil },
@@ -73,22 +74,6 @@ func statuses(list []doctor.Result) map[string]string {
 	return m
 }
 
-// check ends the test after an error.
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// equal compares what was found with what was wanted.
-func equal[T comparable](t *testing.T, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
-
 func text(list []doctor.Result) string {
 	var b strings.Builder
 	for _, r := range list {
@@ -101,7 +86,7 @@ func text(list []doctor.Result) string {
 func needsEngine(t *testing.T) *docker.Engine {
 	t.Helper()
 	eng, err := docker.New("", "")
-	check(t, err)
+	expect.NoError(t, err)
 	t.Cleanup(func() { eng.Close() })
 	if _, err := eng.Check(t.Context()); err != nil {
 		t.Skipf("no Docker engine answers: %v", err)
@@ -182,7 +167,7 @@ func TestOldAPI(t *testing.T) {
 	d, _ := patient(t)
 	path := filepath.Join(filepath.Dir(d.HolonHome), "d.sock")
 	listener, err := net.Listen("unix", path)
-	check(t, err)
+	expect.NoError(t, err)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Api-Version", "1.40")
 		w.Header().Set("Ostype", "linux")
@@ -194,11 +179,11 @@ func TestOldAPI(t *testing.T) {
 	d.Engine = func(state.Home) (engine.Engine, error) { return docker.New("unix://"+path, "") }
 	list, well := examine(t.Context(), d)
 	got := statuses(list)
-	equal(t, "well", well, false)
-	equal(t, "got[engine]", got["engine"], "failed")
-	equal(t, "got[api]", got["api"], "skipped")
-	equal(t, "got[mounts]", got["mounts"], "skipped")
-	equal(t, "got[git]", got["git"], "ok")
+	expect.Equal(t, "well", well, false)
+	expect.Equal(t, "got[engine]", got["engine"], "failed")
+	expect.Equal(t, "got[api]", got["api"], "skipped")
+	expect.Equal(t, "got[mounts]", got["mounts"], "skipped")
+	expect.Equal(t, "got[git]", got["git"], "ok")
 	if said := text(list); !strings.Contains(said,
 		"speaks API 1.40, at least 1.41 is needed → install Docker 20.10 or newer") {
 		t.Errorf("said:\n%s", said)
@@ -212,8 +197,8 @@ func TestBlindMounts(t *testing.T) {
 	needsEngine(t)
 	d, _ := patient(t)
 	elsewhere := filepath.Join(filepath.Dir(d.HolonHome), "elsewhere")
-	check(t, os.Mkdir(elsewhere, 0o777))
-	check(t, os.Chmod(elsewhere, 0o777))
+	expect.NoError(t, os.Mkdir(elsewhere, 0o777))
+	expect.NoError(t, os.Chmod(elsewhere, 0o777))
 	inner := d.Engine
 	d.Engine = func(h state.Home) (engine.Engine, error) {
 		e, err := inner(h)
@@ -221,9 +206,9 @@ func TestBlindMounts(t *testing.T) {
 	}
 	list, well := examine(t.Context(), d)
 	got := statuses(list)
-	equal(t, "well", well, false)
-	equal(t, "got[mounts]", got["mounts"], "failed")
-	equal(t, "got[user]", got["user"], "failed")
+	expect.Equal(t, "well", well, false)
+	expect.Equal(t, "got[mounts]", got["mounts"], "failed")
+	expect.Equal(t, "got[user]", got["user"], "failed")
 	if got["container"] == "failed" {
 		t.Error(`got["container"] = "failed", want another value`)
 	}
@@ -256,19 +241,19 @@ func TestWeakIsolation(t *testing.T) {
 	}
 	list, well := examine(t.Context(), d)
 	got := statuses(list)
-	equal(t, "well", well, false)
-	equal(t, "got[cgroups]", got["cgroups"], "failed")
-	equal(t, "got[isolation]", got["isolation"], "failed")
+	expect.Equal(t, "well", well, false)
+	expect.Equal(t, "got[cgroups]", got["cgroups"], "failed")
+	expect.Equal(t, "got[isolation]", got["isolation"], "failed")
 	if said := text(list); !strings.Contains(said, "--accept-weaker seccomp") {
 		t.Errorf("said:\n%s", said)
 	}
 	d.Accept, d.Version = []string{"pids", "seccomp"}, "another"
 	list, well = examine(t.Context(), d)
 	got = statuses(list)
-	equal(t, "accepted: well", well, true)
-	equal(t, "accepted: got[cgroups]", got["cgroups"], "warning")
-	equal(t, "accepted: got[isolation]", got["isolation"], "warning")
-	equal(t, "an agentd of another build", got["agent"], "warning")
+	expect.Equal(t, "accepted: well", well, true)
+	expect.Equal(t, "accepted: got[cgroups]", got["cgroups"], "warning")
+	expect.Equal(t, "accepted: got[isolation]", got["isolation"], "warning")
+	expect.Equal(t, "an agentd of another build", got["agent"], "warning")
 }
 
 // lax is a real engine that says of itself that it enforces less.

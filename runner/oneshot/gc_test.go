@@ -9,12 +9,13 @@ import (
 	"holon/runner/engine"
 	"holon/state"
 	"holon/state/files"
+	"holon/test/expect"
 )
 
 // A dry run finds what the run finds: runs that are settled first count among those that have ended.
 func TestDryRun(t *testing.T) {
 	home, err := state.MakeHome(filepath.Join(t.TempDir(), "home"), "")
-	check(t, err)
+	expect.NoError(t, err)
 	begin := time.Now().Add(-time.Hour)
 	for i := range 3 { // of holons that were killed
 		run, err := files.New(home).Create(t.Context(), files.NewRun{ID: state.NewRunID(), Source: "/src",
@@ -22,14 +23,14 @@ func TestDryRun(t *testing.T) {
 		if err == nil {
 			err = run.Close()
 		}
-		check(t, err)
+		expect.NoError(t, err)
 	}
 	collect := func(dry bool) (list []Finding) {
 		c := Collector{Recovery: Recovery{Home: home, Version: "test",
 			Engines: func(string) (engine.Engine, error) { return nil, nil }}, KeepRuns: 1, KeepFor: -1,
 			DryRun: dry, Now: time.Now()}
 		list, err := c.Collect(t.Context())
-		check(t, err)
+		expect.NoError(t, err)
 		for i := range list {
 			if list[i].Done == dry {
 				t.Errorf("dry run %v, and %+v", dry, list[i])

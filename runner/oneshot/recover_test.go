@@ -10,18 +10,19 @@ import (
 	"holon/runner/engine"
 	"holon/state"
 	"holon/state/files"
+	"holon/test/expect"
 )
 
 // A run whose holon was killed before it recorded anything has an end, and
 // nothing among its results that the manifest does not list.
 func TestSettleUnbegun(t *testing.T) {
 	home, err := state.MakeHome(filepath.Join(t.TempDir(), "home"), "")
-	check(t, err)
+	expect.NoError(t, err)
 	run, err := files.New(home).Create(t.Context(),
 		files.NewRun{ID: state.NewRunID(), Source: "/src", CreatedAt: time.Now()})
-	check(t, err)
+	expect.NoError(t, err)
 	for _, name := range []string{runner.NotesFile, runner.EgressFile} {
-		check(t, os.WriteFile(filepath.Join(run.Dir(), name), nil, 0o600))
+		expect.NoError(t, os.WriteFile(filepath.Join(run.Dir(), name), nil, 0o600))
 	}
 	if err := run.Close(); err != nil { // as the kernel does
 		t.Fatal(err)
@@ -39,7 +40,7 @@ func TestSettleUnbegun(t *testing.T) {
 		t.Fatalf("m.Error.Code = %q, want %q", m.Error.Code, string(runner.CodeNotStarted))
 	}
 	entries, err := os.ReadDir(home.RunDir(run.ID()))
-	check(t, err)
+	expect.NoError(t, err)
 	for _, e := range entries {
 		if name := e.Name(); name != state.ManifestFile && name != state.StartFile && name != state.LeaseFile {
 			t.Errorf("%s is left", name)
@@ -50,14 +51,14 @@ func TestSettleUnbegun(t *testing.T) {
 // A manifest that cannot be read is reported and never replaced.
 func TestDamagedManifestIsKept(t *testing.T) {
 	home, err := state.MakeHome(filepath.Join(t.TempDir(), "home"), "")
-	check(t, err)
+	expect.NoError(t, err)
 	run, err := files.New(home).Create(t.Context(),
 		files.NewRun{ID: state.NewRunID(), Source: "/src", CreatedAt: time.Now()})
-	check(t, err)
+	expect.NoError(t, err)
 	const text = `{"schema":"holon.run/1","workspace":"x"}`
 	path := filepath.Join(run.Dir(), state.ManifestFile)
-	check(t, os.WriteFile(path, []byte(text), 0o600))
-	check(t, run.Close())
+	expect.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	expect.NoError(t, run.Close())
 	recovery := &Recovery{Home: home, Version: "test", Engines: func(string) (engine.Engine, error) { return nil, nil }}
 	if _, err := recovery.Settle(t.Context(), run.ID()); !state.IsCode(err, state.CodeManifestInvalid) {
 		t.Errorf("Settle = %v, want %s", err, state.CodeManifestInvalid)

@@ -12,6 +12,7 @@ import (
 
 	"holon/responses/turns"
 	"holon/runner/turnfiles"
+	"holon/test/expect"
 )
 
 // turnNames are the files of agentd's own.
@@ -30,11 +31,11 @@ func TestReservedNames(t *testing.T) {
 			dir, dst := t.TempDir(), t.TempDir()
 			turn := filepath.Join(dir, "output/turns/turn_1")
 			mkdir(t, filepath.Join(turn, "sub"))
-			check(t, plant(filepath.Join(turn, name)))
+			expect.NoError(t, plant(filepath.Join(turn, name)))
 			write(t, filepath.Join(turn, "sub", name), "harmless")
 			warnings, err := turnfiles.Collection{SessionDir: dir, TurnID: "turn_1", To: dst,
 				Reserved: reservedNames}.Collect(t.Context())
-			check(t, err)
+			expect.NoError(t, err)
 			_, err = os.Lstat(filepath.Join(dst, name))
 			if slices.Contains(turnNames, name) && kind == "file" { // agentd's own
 				if err != nil {
@@ -50,20 +51,12 @@ func TestReservedNames(t *testing.T) {
 	}
 }
 
-// check ends the test after an error.
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func mkdir(t *testing.T, path string) {
 	t.Helper()
-	check(t, os.MkdirAll(path, 0o700))
+	expect.NoError(t, os.MkdirAll(path, 0o700))
 }
 
 func write(t *testing.T, path, data string) {
 	t.Helper()
-	check(t, os.WriteFile(path, []byte(data), 0o600))
+	expect.NoError(t, os.WriteFile(path, []byte(data), 0o600))
 }

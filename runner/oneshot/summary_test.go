@@ -1,12 +1,13 @@
 package oneshot
 
 import (
-	"holon/runner"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"unicode"
+
+	"holon/runner"
 
 	"holon/responses"
 	"holon/runner/workspace"

@@ -9,6 +9,7 @@ import (
 	"holon/runner"
 	"holon/runner/agent/pool"
 	"holon/state"
+	"holon/test/expect"
 )
 
 // A command can damage the state that agentd keeps of the agent in any way: the agent's next turn
@@ -37,7 +38,7 @@ turns:
 			k := l.pool()
 			first, err := k.Turn(t.Context(), pool.Turn{AgentID: "ada",
 				Turn: runner.Turn{ID: responses.NewID(responses.PrefixTurn), Prompt: "spoil"}}, nil, new(lines))
-			check(t, err)
+			expect.NoError(t, err)
 			next := pool.Turn{AgentID: "ada", Turn: runner.Turn{Prompt: "and now",
 				PreviousResponseID: first.ResponseID}}
 			var second pool.Result

@@ -9,6 +9,7 @@ import (
 
 	"holon/runner/agent/pool"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // changes notes what is told of containers.
@@ -62,7 +63,7 @@ func TestChanges(t *testing.T) {
 			}
 			c.say("two")
 			told.want(t, "the second turn", "")
-			check(t, k.Stop(t.Context(), "ada"))
+			expect.NoError(t, k.Stop(t.Context(), "ada"))
 			told.want(t, "the end", "exited removed")
 		})
 	}
@@ -84,7 +85,7 @@ func TestChangesAfterCrash(t *testing.T) {
 			l.agent("ada")
 			l.crash("local", "began")
 			if c.gone {
-				check(t, l.engine.Remove(t.Context(), l.only().Handle))
+				expect.NoError(t, l.engine.Remove(t.Context(), l.only().Handle))
 			}
 			told := new(changes)
 			k := l.pool(func(o *pool.Options) { o.Changes = told })

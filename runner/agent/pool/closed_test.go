@@ -7,6 +7,7 @@ import (
 
 	"holon/internal/roots"
 	"holon/state"
+	"holon/test/expect"
 )
 
 // An agent that runs as this process's user can't close its home to the host,
@@ -14,36 +15,29 @@ import (
 func TestClosedHome(t *testing.T) {
 	t.Parallel()
 	home, err := state.MakeHome(filepath.Join(t.TempDir(), "home"), "")
-	must(t, err)
+	expect.NoError(t, err)
 	k, a := &Pool{opts: Options{Home: home, KeepTurns: 1}}, &agent{id: "a", dirty: true}
 	turns := filepath.Join(k.private(a, sessionDir), "output", "turns")
 	for _, id := range []string{"turn_1", "turn_2", "turn_3", "turn_4"} {
-		must(t, os.MkdirAll(filepath.Join(turns, id, "sub"), 0o700))
-		must(t, os.WriteFile(filepath.Join(turns, id, "sub", "f"), nil, 0o600))
-		must(t, os.Chmod(filepath.Join(turns, id, "sub"), 0))
-		must(t, os.Chmod(filepath.Join(turns, id), 0o100))
+		expect.NoError(t, os.MkdirAll(filepath.Join(turns, id, "sub"), 0o700))
+		expect.NoError(t, os.WriteFile(filepath.Join(turns, id, "sub", "f"), nil, 0o600))
+		expect.NoError(t, os.Chmod(filepath.Join(turns, id, "sub"), 0))
+		expect.NoError(t, os.Chmod(filepath.Join(turns, id), 0o100))
 	}
 	t.Cleanup(func() { // for the test's directory to be removed
 		root, err := os.OpenRoot(turns)
-		must(t, err)
+		expect.NoError(t, err)
 		defer root.Close()
 		roots.ReopenAll(root, ".")
 	})
-	must(t, os.Chmod(turns, 0))
-	must(t, os.Chmod(filepath.Dir(turns), 0))
-	must(t, os.Chmod(home.AgentDir(a.id), 0))
-	must(t, k.prune(t.Context(), a))
+	expect.NoError(t, os.Chmod(turns, 0))
+	expect.NoError(t, os.Chmod(filepath.Dir(turns), 0))
+	expect.NoError(t, os.Chmod(home.AgentDir(a.id), 0))
+	expect.NoError(t, k.prune(t.Context(), a))
 	left, err := os.ReadDir(turns)
 	if err != nil || len(left) != keepNewest {
 		t.Errorf("%d turns are left, %v", len(left), err)
 	}
-	must(t, os.Chmod(home.AgentDir(a.id), 0))
-	must(t, k.removeRecord(a))
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Chmod(home.AgentDir(a.id), 0))
+	expect.NoError(t, k.removeRecord(a))
 }

@@ -28,6 +28,7 @@ import (
 	"holon/runner/gateway"
 	"holon/runner/turnfiles"
 	"holon/state"
+	"holon/test/expect"
 )
 
 // working runs a command that waits for the test, or until its directory is removed, and leaves a trace each time that
@@ -117,8 +118,8 @@ func (l *lab) crash(eng, word string, after ...time.Duration) {
 		childEnv+"_PROVIDER="+l.provider)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	check(l.t, err)
-	check(l.t, cmd.Start())
+	expect.NoError(l.t, err)
+	expect.NoError(l.t, cmd.Start())
 	found := false
 	for in := bufio.NewScanner(out); !found && in.Scan(); {
 		found = strings.HasPrefix(in.Text(), word)
@@ -126,7 +127,7 @@ func (l *lab) crash(eng, word string, after ...time.Duration) {
 	for _, d := range after {
 		time.Sleep(d)
 	}
-	check(l.t, cmd.Process.Signal(syscall.SIGKILL))
+	expect.NoError(l.t, cmd.Process.Signal(syscall.SIGKILL))
 	_ = cmd.Wait() // it was killed
 	if !found {
 		l.t.Fatalf("the child never said %q", word)
@@ -197,7 +198,7 @@ func TestRecover(t *testing.T) {
 	}{
 		"running": {func(*testing.T, *lab, engine.Handle) {}, pool.Live, responses.StatusCompleted, "after"},
 		"paused": {func(t *testing.T, l *lab, h engine.Handle) {
-			check(t, l.engine.(engine.Pauser).Pause(t.Context(), h))
+			expect.NoError(t, l.engine.(engine.Pauser).Pause(t.Context(), h))
 		}, pool.Live, responses.StatusCompleted, "after"},
 		"ended, still there": {func(t *testing.T, l *lab, _ engine.Handle) {
 			l.write("go")
@@ -206,18 +207,18 @@ func TestRecover(t *testing.T) {
 		"ended, exited": {func(t *testing.T, l *lab, h engine.Handle) {
 			l.write("go")
 			l.awaitEnd()
-			check(t, l.engine.Stop(t.Context(), h, 0))
+			expect.NoError(t, l.engine.Stop(t.Context(), h, 0))
 		}, pool.Ended, responses.StatusCompleted, "after"},
 		"ended, gone": {func(t *testing.T, l *lab, h engine.Handle) {
 			l.write("go")
 			l.awaitEnd()
-			check(t, l.engine.Remove(t.Context(), h))
+			expect.NoError(t, l.engine.Remove(t.Context(), h))
 		}, pool.Ended, responses.StatusCompleted, "after"},
 		"killed": {func(t *testing.T, l *lab, h engine.Handle) {
-			check(t, l.engine.Remove(t.Context(), h))
+			expect.NoError(t, l.engine.Remove(t.Context(), h))
 		}, pool.Lost, "", "after"},
 		"stopped": {func(t *testing.T, l *lab, h engine.Handle) {
-			check(t, l.engine.Stop(t.Context(), h, patience))
+			expect.NoError(t, l.engine.Stop(t.Context(), h, patience))
 		}, pool.Lost, responses.StatusIncomplete, "after"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -228,10 +229,10 @@ func TestRecover(t *testing.T) {
 			test.meanwhile(t, l, l.only().Handle)
 			k := l.pool()
 			r := l.recover(k, test.how)
-			equal(t, "r.Status", r.Status, test.status)
-			equal(t, "r.Lost", r.Lost, (test.how == pool.Lost))
-			equal(t, "r.Lost", r.Lost, (r.Failure != nil))
-			equal(t, "r.ResponseID is empty", r.ResponseID == "", false)
+			expect.Equal(t, "r.Status", r.Status, test.status)
+			expect.Equal(t, "r.Lost", r.Lost, (test.how == pool.Lost))
+			expect.Equal(t, "r.Lost", r.Lost, (r.Failure != nil))
+			expect.Equal(t, "r.ResponseID is empty", r.ResponseID == "", false)
 			l.ranOnce()
 			c := &conversation{lab: l, pool: k, agent: "ada", previous: r.ResponseID}
 			c.say(test.next)
@@ -272,7 +273,7 @@ func TestRecoverAtAnyInstant(t *testing.T) {
 			k := l.pool()
 			turn := pool.Turn{AgentID: "ada", Turn: runner.Turn{ID: crashTurn, Prompt: "go on"}}
 			found, err := k.Recover(t.Context(), turn, nil, new(lines))
-			check(t, err)
+			expect.NoError(t, err)
 			if found.How == pool.NeverBegun {
 				w := new(lines)
 				if found.Result, err = k.Turn(t.Context(), turn, w.begin, w); err != nil || w.began != 1 {
@@ -303,7 +304,7 @@ func TestSweepAfterCrash(t *testing.T) {
 			l.write("go")
 			l.crash("docker", "ended")
 			before := l.only()
-			check(t, damage(filepath.Join(l.home.AgentPrivateDir("ada"), "session.json")))
+			expect.NoError(t, damage(filepath.Join(l.home.AgentPrivateDir("ada"), "session.json")))
 			k := l.pool()
 			l.sweep(k)
 			list := l.containers()
@@ -312,7 +313,7 @@ func TestSweepAfterCrash(t *testing.T) {
 				t.Errorf("after the sweep there is %v", list)
 			}
 			rec, _, err := turnfiles.Read(filepath.Join(l.home.AgentPrivateDir("ada"), "session"), crashTurn)
-			check(t, err)
+			expect.NoError(t, err)
 			c := &conversation{lab: l, pool: k, agent: "ada", previous: rec.ResponseID}
 			if r := c.say("after"); (r.Fresh == "") != (name == "intact") {
 				t.Errorf("the next turn: %q", r.Fresh)
@@ -332,8 +333,8 @@ func TestTidy(t *testing.T) {
 	of, mine := filepath.Join(l.home.IPCDir("run_1"), "agent.sock"),
 		filepath.Join(l.home.AgentDir("ada"), ".tmp-0123456789abcdef")
 	for _, path := range []string{left, half, of, mine} {
-		check(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		check(t, os.WriteFile(path, nil, 0o600))
+		expect.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		expect.NoError(t, os.WriteFile(path, nil, 0o600))
 	}
 	l.sweep(l.pool())
 	for path, want := range map[string]bool{filepath.Dir(left): false, half: false, of: true, mine: true} {
@@ -355,7 +356,7 @@ func TestLeave(t *testing.T) {
 	if !state.IsCode(err, pool.CodeLeft) {
 		t.Fatalf("a turn that was left: %v", err)
 	}
-	check(t, first.Leave(t.Context()))
+	expect.NoError(t, first.Leave(t.Context()))
 	if _, err := first.Turn(t.Context(), pool.Turn{AgentID: "ada", Turn: runner.Turn{ID: "turn_x", Prompt: "go on"}},
 		nil,
 		w); !state.IsCode(err, pool.CodeClosed) {
@@ -369,13 +370,6 @@ func TestLeave(t *testing.T) {
 		t.Errorf("the container was not kept: %q", r.Fresh)
 	}
 	l.ranOnce()
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // A turn that goes on while no holon is there asks its models under the same
@@ -407,8 +401,8 @@ func TestRecoverGrant(t *testing.T) {
 		}
 	})
 	r := l.recover(k, pool.Live)
-	equal(t, "r.Status", r.Status, responses.StatusCompleted)
-	equal(t, "r.Last", r.Last, "done")
-	equal(t, "asked.Load()", asked.Load(), 2)
+	expect.Equal(t, "r.Status", r.Status, responses.StatusCompleted)
+	expect.Equal(t, "r.Last", r.Last, "done")
+	expect.Equal(t, "asked.Load()", asked.Load(), 2)
 	l.ranOnce()
 }

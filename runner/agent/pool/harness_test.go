@@ -24,6 +24,7 @@ import (
 	"holon/runner/engine/docker"
 	"holon/runner/engine/local"
 	"holon/state"
+	"holon/test/expect"
 	"holon/test/programs"
 )
 
@@ -108,7 +109,7 @@ type lab struct {
 func newLab(t testing.TB, eng string, scenario string) *lab {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hw-")
-	check(t, err)
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
@@ -119,7 +120,7 @@ func newLab(t testing.TB, eng string, scenario string) *lab {
 		t.Fatal(err)
 	}
 	l.scenario = filepath.Join(dir, "scenario.yaml")
-	check(t, os.WriteFile(l.scenario, []byte(scenario), 0o644))
+	expect.NoError(t, os.WriteFile(l.scenario, []byte(scenario), 0o644))
 	if l.engine = connection; eng != "docker" {
 		if l.engine, err = openEngine(eng, dir); err != nil {
 			t.Fatal(err)
@@ -138,7 +139,7 @@ func newLab(t testing.TB, eng string, scenario string) *lab {
 			}
 		}
 		if l.engine != connection {
-			check(t, l.engine.Close())
+			expect.NoError(t, l.engine.Close())
 		}
 	})
 	return l
@@ -151,17 +152,9 @@ func openEngine(name, dir string) (engine.Engine, error) {
 	return local.New(local.Options{Dir: filepath.Join(dir, "local"), Env: []string{"PATH=" + os.Getenv("PATH")}})
 }
 
-// equal compares what was found with what was wanted.
-func equal[T comparable](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
-
 func (l *lab) agent(id string) string {
 	l.t.Helper()
-	check(l.t, os.MkdirAll(l.home.AgentDir(id), 0o700))
+	expect.NoError(l.t, os.MkdirAll(l.home.AgentDir(id), 0o700))
 	return id
 }
 
@@ -199,7 +192,7 @@ func (l *lab) containers() []engine.Summary {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	list, err := l.engine.List(ctx, map[string]string{runner.LabelHome: l.home.Dir()})
-	check(l.t, err)
+	expect.NoError(l.t, err)
 	return list
 }
 
@@ -270,9 +263,9 @@ func (c *conversation) say(want string) pool.Result {
 	if r.Status != responses.StatusCompleted || r.Last != want || r.Lost || r.Failure != nil {
 		c.t.Fatalf("the turn is %+v with the failure %+v, want it completed with %q", r, r.Failure, want)
 	}
-	equal(c.t, "w.began", w.began, 1)
-	equal(c.t, "w.text.String()", w.text.String(), want)
-	equal(c.t, "has facts", len(w.facts) > 0, true)
+	expect.Equal(c.t, "w.began", w.began, 1)
+	expect.Equal(c.t, "w.text.String()", w.text.String(), want)
+	expect.Equal(c.t, "has facts", len(w.facts) > 0, true)
 	if r.TurnID != turn.ID || r.Rounds < 1 || r.Usage == nil || r.Provider == nil || r.StartedAt.IsZero() ||
 		r.EndedAt.IsZero() || r.Model == "" {
 		c.t.Errorf("the result lacks something: %+v", r)

@@ -15,6 +15,7 @@ import (
 	"holon/runner/agent/pool"
 	"holon/runner/engine"
 	"holon/runner/oneshot"
+	"holon/test/expect"
 )
 
 // An agent's conversation goes on when its container goes, and the container stays as long as nothing becomes of it.
@@ -33,7 +34,7 @@ func TestConversation(t *testing.T) {
 		t.Errorf("the second turn got another container: %s", r.Fresh)
 	}
 
-	check(t, l.engine.(engine.Pauser).Pause(t.Context(), first.Handle))
+	expect.NoError(t, l.engine.(engine.Pauser).Pause(t.Context(), first.Handle))
 	if r := c.say("three"); r.Fresh != "" || l.only().Handle != first.Handle {
 		t.Errorf("a container that somebody else paused was not resumed: %s", r.Fresh)
 	}
@@ -57,7 +58,7 @@ func TestConversation(t *testing.T) {
 	}
 	c.say("five")
 
-	check(t, l.engine.Remove(t.Context(), l.only().Handle))
+	expect.NoError(t, l.engine.Remove(t.Context(), l.only().Handle))
 	if r := c.say("six"); r.Fresh == "" {
 		t.Error("a container that was removed took a turn")
 	}
@@ -67,7 +68,7 @@ func TestConversation(t *testing.T) {
 	if r := c.say("seven"); !strings.Contains(r.Fresh, "image") || l.only().Handle == before.Handle {
 		t.Errorf("another image did not need another container: %q", r.Fresh)
 	}
-	check(t, k.Stop(t.Context(), c.agent))
+	expect.NoError(t, k.Stop(t.Context(), c.agent))
 	if list := l.containers(); len(list) != 0 {
 		t.Errorf("after Stop there is %v", list)
 	}
@@ -117,7 +118,7 @@ turns:
 	first := pool.New(l.options())
 	c := &conversation{lab: l, pool: first, agent: l.agent("ada")}
 	c.say("one")
-	check(t, first.Leave(t.Context()))
+	expect.NoError(t, first.Leave(t.Context()))
 	c.pool = l.pool(func(o *pool.Options) {
 		plain := o.Configure
 		o.Configure = func(ctx context.Context, t pool.Turn) (runner.Config, io.Closer, error) {

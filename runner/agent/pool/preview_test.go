@@ -11,6 +11,7 @@ import (
 	"holon/runner"
 	"holon/runner/agent/pool"
 	"holon/state"
+	"holon/test/expect"
 )
 
 // A preview starts a container for an agent that has none and leaves no turn. While a turn runs it is answered by the
@@ -23,13 +24,13 @@ rounds:
   - text: done
 `)
 	id := l.agent("ada")
-	check(t, os.WriteFile(filepath.Join(l.home.AgentDir(id), "AGENTS.md"), []byte("Be kind.\n"), 0o600))
+	expect.NoError(t, os.WriteFile(filepath.Join(l.home.AgentDir(id), "AGENTS.md"), []byte("Be kind.\n"), 0o600))
 	k := l.pool()
 	ask := func() (turns.Preview, error) {
 		return k.Preview(t.Context(), pool.Turn{AgentID: id, Turn: runner.Turn{Prompt: "hello", CacheKey: "key"}})
 	}
 	first, err := ask()
-	check(t, err)
+	expect.NoError(t, err)
 	if !strings.Contains(first.Instructions, "Be kind.") || len(first.Input) != 1 || first.PromptCacheKey != "key" {
 		t.Errorf("the preview is %+v, want AGENTS.md, one item and the key", first)
 	}
@@ -46,13 +47,13 @@ rounds:
 		l.write("go")
 	}}
 	r, err := k.Turn(t.Context(), pool.Turn{AgentID: id, Turn: runner.Turn{ID: "turn_1", Prompt: "wait"}}, w.begin, w)
-	check(t, err)
-	check(t, <-failed)
+	expect.NoError(t, err)
+	expect.NoError(t, <-failed)
 	if p := <-during; p.Instructions != first.Instructions || !slices.EqualFunc(p.Tools, first.Tools,
 		func(a, b turns.PreviewTool) bool { return a.Name == b.Name }) {
 		t.Errorf("during a turn the preview is %+v, want %+v", p, first)
 	}
-	equal(t, "the turn says", r.Last, "done")
+	expect.Equal(t, "the turn says", r.Last, "done")
 	if _, err := k.Preview(t.Context(), pool.Turn{AgentID: "nobody"}); !state.IsCode(err, pool.CodeNoHome) {
 		t.Errorf("of an agent without a home: %v, want %s", err, pool.CodeNoHome)
 	}

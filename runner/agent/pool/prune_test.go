@@ -13,6 +13,7 @@ import (
 
 	"holon/state"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // book is a record of turns 1, 2, 3, …: the letter at a turn's place is what it says of it.
@@ -61,8 +62,8 @@ func turnFiles(t *testing.T, k *Pool, a *agent, n int) (dir string) {
 	dir = filepath.Join(k.private(a, sessionDir), "output", "turns")
 	for i := range n {
 		turn := filepath.Join(dir, fmt.Sprintf("turn_%d", i+1))
-		must(t, os.MkdirAll(turn, 0o700))
-		must(t, os.WriteFile(filepath.Join(turn, "f"), make([]byte, 100<<10), 0o600))
+		expect.NoError(t, os.MkdirAll(turn, 0o700))
+		expect.NoError(t, os.WriteFile(filepath.Join(turn, "f"), make([]byte, 100<<10), 0o600))
 	}
 	return dir
 }
@@ -70,7 +71,7 @@ func turnFiles(t *testing.T, k *Pool, a *agent, n int) (dir string) {
 func leftOf(t *testing.T, dir string) (left string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	must(t, err)
+	expect.NoError(t, err)
 	for _, e := range entries {
 		left += strings.TrimPrefix(e.Name(), "turn_")
 	}
@@ -112,13 +113,13 @@ func TestSurplus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			home, err := state.MakeHome(filepath.Join(t.TempDir(), "home"), "")
-			must(t, err)
+			expect.NoError(t, err)
 			b := &book{states: test.states}
 			k := New(Options{Home: home, KeepTurns: test.turns, KeepBytes: cmp.Or(test.bytes, 1<<30),
 				MaxBytes: test.limit, Outputs: b})
 			a := &agent{id: "a"}
 			dir := turnFiles(t, k, a, len(test.states))
-			must(t, k.prune(t.Context(), a))
+			expect.NoError(t, k.prune(t.Context(), a))
 			if left := leftOf(t, dir); left != test.left || !slices.Equal(b.told, test.recorded) {
 				t.Errorf("turns %s are left, recorded are %q, want %s and %q", left, b.told, test.left, test.recorded)
 			}
@@ -143,7 +144,7 @@ func TestExpiryCrash(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			home, err := state.MakeHome(filepath.Join(t.TempDir(), "home"), "")
-			must(t, err)
+			expect.NoError(t, err)
 			k, a := New(Options{Home: home, MaxBytes: 1, Outputs: &test.book}), &agent{id: "a"}
 			dir := turnFiles(t, k, a, 3)
 			if err := k.prune(t.Context(), a); !errors.Is(err, crash) {
@@ -153,11 +154,11 @@ func TestExpiryCrash(t *testing.T) {
 				t.Errorf("turns %s are left in between, want %s", left, test.between)
 			}
 			if test.half {
-				must(t, os.Remove(filepath.Join(dir, "turn_1", "f")))
+				expect.NoError(t, os.Remove(filepath.Join(dir, "turn_1", "f")))
 			}
 			k = New(Options{Home: home, MaxBytes: 1, Outputs: &test.book}) // the next process
 			for range 2 {
-				must(t, k.prune(t.Context(), &agent{id: "a"}))
+				expect.NoError(t, k.prune(t.Context(), &agent{id: "a"}))
 			}
 			if left := leftOf(t, dir); left != "23" || !slices.Equal(test.book.told, []string{"1 limit"}) {
 				t.Errorf("turns %s are left, recorded are %q, want 23 and one", left, test.book.told)

@@ -12,6 +12,7 @@ import (
 	"holon/responses"
 	"holon/runner"
 	"holon/runner/agent/pool"
+	"holon/test/expect"
 )
 
 // rebinding leaves a task that takes the place of agentd's socket and keeps what it is
@@ -81,7 +82,7 @@ func TestSocketRebound(t *testing.T) {
 			if got, err := os.ReadFile(filepath.Join(l.home.AgentDir("ada"), "got")); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("the task was told %q (%v)", got, err)
 			}
-			check(t, k.Stop(t.Context(), "ada")) // with the task, which a shutdown leaves
+			expect.NoError(t, k.Stop(t.Context(), "ada")) // with the task, which a shutdown leaves
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"holon/runner"
 	"holon/runner/agent/pool"
+	"holon/test/expect"
 )
 
 // removed says of every agent that it was removed.
@@ -42,7 +43,7 @@ func TestTheContainerOfARemovedAgent(t *testing.T) {
 				t.Error(err)
 			}
 			told.want(t, "the first sweep", c.want)
-			equal(t, "containers are left", len(l.containers()), 0)
+			expect.Equal(t, "containers are left", len(l.containers()), 0)
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"holon/responses/tasks"
 	"holon/runner/agent/pool"
 	"holon/runner/engine"
+	"holon/test/expect"
 )
 
 // A task goes on when its agent's runtime shuts down and starts, also in another version, when the agent's model
@@ -36,17 +37,17 @@ turns:
 	}
 	goesOn("its turn")
 
-	check(t, k.Close(t.Context()))
+	expect.NoError(t, k.Close(t.Context()))
 	c.pool = l.pool(func(o *pool.Options) { o.Version, o.MaxContainers = "another", 1 })
 	c.say("two")
 	goesOn("a shutdown and a turn of another version")
-	check(t, c.pool.Leave(t.Context()))
+	expect.NoError(t, c.pool.Leave(t.Context()))
 	c.pool = l.pool(func(o *pool.Options) { o.MaxContainers = 1 })
 	l.sweep(c.pool)
 	goesOn("another start")
 
 	l.scenario = filepath.Join(l.home.Dir(), "other.yaml")
-	check(t, os.WriteFile(l.scenario, []byte("rounds: [{text: another model}]\n"), 0o644))
+	expect.NoError(t, os.WriteFile(l.scenario, []byte("rounds: [{text: another model}]\n"), 0o644))
 	c.model = "scripted/other"
 	c.say("another model")
 	goesOn("a change of the model")
@@ -65,7 +66,7 @@ turns:
 		l.clock.pass(15 * time.Minute)
 		l.sweep(c.pool)
 		goesOn("a quarter of an hour")
-		equal(t, "status of the container in which it works", l.only().Status, engine.StatusRunning)
+		expect.Equal(t, "status of the container in which it works", l.only().Status, engine.StatusRunning)
 	}
 	l.write("go")
 	l.awaitFile("ran")
@@ -77,7 +78,7 @@ turns:
 			l.sweep(c.pool)
 		}
 	}
-	equal(t, "tasks after the end of the only one", c.pool.Tasks("ada"), 0)
+	expect.Equal(t, "tasks after the end of the only one", c.pool.Tasks("ada"), 0)
 	l.ranOnce()
 }
 
@@ -87,9 +88,10 @@ func TestStartedTaskCounts(t *testing.T) {
 	l := newLab(t, "local", "rounds: [{text: done}]\n")
 	k := l.pool(func(o *pool.Options) { o.MaxContainers = 1 })
 	l.agent("ada")
-	check(t, k.StartTask(t.Context(), pool.Turn{AgentID: "ada"},
+	expect.NoError(t, k.StartTask(t.Context(), pool.Turn{AgentID: "ada"},
 		tasks.Start{TaskID: tasks.Prefix + "0123456789abcdef", Cmd: "while [ ! -e go ]; do sleep 0.02; done"}))
-	equal(t, "tasks after the start of one", k.Tasks("ada"), 1)
+
+	expect.Equal(t, "tasks after the start of one", k.Tasks("ada"), 1)
 	l.write("go")
 	for k.Tasks("ada") > 0 {
 		l.sweep(k)

@@ -17,6 +17,7 @@ import (
 	"holon/runner/agent/pool"
 	"holon/runner/hosttools"
 	"holon/state"
+	"holon/test/expect"
 )
 
 // The agent works in its home, has the tools of the host, and sees nothing of what
@@ -36,7 +37,7 @@ rounds:
     text: done
 `)
 	id := l.agent("ada")
-	check(t, os.WriteFile(filepath.Join(l.home.AgentDir(id), "AGENTS.md"), []byte("Be kind.\n"), 0o600))
+	expect.NoError(t, os.WriteFile(filepath.Join(l.home.AgentDir(id), "AGENTS.md"), []byte("Be kind.\n"), 0o600))
 	var calls []hosttools.Call
 	k := l.pool(func(o *pool.Options) {
 		o.Tools = func(agentID string) []hosttools.Tool {
@@ -86,7 +87,7 @@ rounds:
 		l.write("go")
 	}}
 	r, err := k.Turn(t.Context(), pool.Turn{AgentID: id, Turn: runner.Turn{ID: "turn_1", Prompt: "wait"}}, w.begin, w)
-	check(t, err)
+	expect.NoError(t, err)
 	if err := errors.Join(<-said, <-said); err != nil {
 		t.Errorf("Interject: %v", err)
 	}
@@ -110,7 +111,7 @@ func TestAbort(t *testing.T) {
 	ctx, abort := context.WithCancelCause(t.Context())
 	w := &lines{onRun: func() { abort(runner.ErrInterrupted) }}
 	r, err := k.Turn(ctx, pool.Turn{AgentID: id, Turn: runner.Turn{ID: "turn_1", Prompt: "go on"}}, w.begin, w)
-	check(t, err)
+	expect.NoError(t, err)
 	switch {
 	case r.Status != responses.StatusCancelled:
 		t.Errorf("an aborted turn: r.Status = %q, want %q", r.Status, responses.StatusCancelled)
@@ -186,10 +187,10 @@ rounds:
 	w := new(lines)
 	r, err := k.Turn(t.Context(), pool.Turn{AgentID: l.agent("ada"), Turn: runner.Turn{ID: "turn_1", Prompt: "x"}},
 		w.begin, w)
-	check(t, err)
-	equal(t, "r.Status", r.Status, responses.StatusIncomplete)
-	equal(t, "r.Reason", r.Reason, "disk_quota")
-	equal(t, "r.Lost", r.Lost, false)
+	expect.NoError(t, err)
+	expect.Equal(t, "r.Status", r.Status, responses.StatusIncomplete)
+	expect.Equal(t, "r.Reason", r.Reason, "disk_quota")
+	expect.Equal(t, "r.Lost", r.Lost, false)
 }
 
 // More agents than containers: all get their turn, in few containers.
@@ -255,7 +256,7 @@ func TestRoomGivenUp(t *testing.T) {
 	}
 	c := &conversation{lab: l, pool: k, agent: "eve"}
 	l.scenario = filepath.Join(l.home.Dir(), "other.yaml")
-	check(t, os.WriteFile(l.scenario, []byte(counting), 0o644))
+	expect.NoError(t, os.WriteFile(l.scenario, []byte(counting), 0o644))
 	c.say("one")
 }
 
@@ -272,12 +273,12 @@ func TestPrune(t *testing.T) {
 	}
 	dir := filepath.Join(l.home.AgentPrivateDir(id), "session", "output", "turns")
 	outside := filepath.Join(l.home.Dir(), "outside")
-	check(t, os.Mkdir(outside, 0o700))
-	check(t, os.Symlink(outside, filepath.Join(dir, "turn_0")))
+	expect.NoError(t, os.Mkdir(outside, 0o700))
+	expect.NoError(t, os.Symlink(outside, filepath.Join(dir, "turn_0")))
 	l.clock.pass(time.Minute)
 	l.sweep(k)
 	left, err := os.ReadDir(dir)
-	check(t, err)
+	expect.NoError(t, err)
 	var names []string
 	for _, e := range left {
 		names = append(names, e.Name())
@@ -304,7 +305,7 @@ rounds:
 	r, err := l.pool().Turn(t.Context(),
 		pool.Turn{AgentID: l.agent("ada"), Turn: runner.Turn{ID: "turn_1", Prompt: "x"}}, w.begin,
 		w)
-	check(t, err)
+	expect.NoError(t, err)
 	switch {
 	case r.Status != responses.StatusFailed:
 		t.Errorf("r.Status = %q, want %q", r.Status, responses.StatusFailed)

@@ -10,19 +10,12 @@ import (
 
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 func wait(k ledger.WaitKind, s ledger.WaitStatus) *ledger.Wait {
 	return &ledger.Wait{ID: "wait_1", Owner: ledger.OwnerAgent, Kind: k, Status: s, WaitingFor: "it",
 		Wakes: rules.AnyWake()}
-}
-
-// equal fails the test unless a fact has the wanted value.
-func equal[T comparable](t *testing.T, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s = %v, want %v", what, got, want)
-	}
 }
 
 // One row shows how one situation is seen by every view, so that they agree.
@@ -207,9 +200,9 @@ func TestContinue(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := rules.Continue(rules.Situation{Ended: true, Wait: c.w}, c.m, c.again)
-			equal(t, "class", got.Class, c.class)
-			equal(t, "visible", got.ModelVisible, c.visible)
-			equal(t, "prior reason", got.PriorWaiting, c.prior)
+			expect.Equal(t, "class", got.Class, c.class)
+			expect.Equal(t, "visible", got.ModelVisible, c.visible)
+			expect.Equal(t, "prior reason", got.PriorWaiting, c.prior)
 			if len(got.Evidence) == 0 {
 				t.Errorf("%+v: len(got.Evidence) = 0, want another length", c)
 			}
@@ -274,9 +267,9 @@ func TestMergeHint(t *testing.T) {
 	}
 	through := ledger.WakeHint{Reason: "t", Body: []byte(`2`), ExternalTriggerID: "trg"}
 	h = rules.MergeHint(h, through)
-	equal(t, "reason", h.Reason, "n")
-	equal(t, "trigger", h.ExternalTriggerID, "")
-	equal(t, "hints", h.Coalesced, 5)
+	expect.Equal(t, "reason", h.Reason, "n")
+	expect.Equal(t, "trigger", h.ExternalTriggerID, "")
+	expect.Equal(t, "hints", h.Coalesced, 5)
 	if h = rules.MergeHint(&through, news); h.Reason != "n" || h.ExternalTriggerID != "" {
 		t.Errorf("what came to a trigger kept the operator's words away: %+v", h)
 	}

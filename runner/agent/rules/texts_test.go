@@ -8,6 +8,7 @@ import (
 
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 func TestBackoff(t *testing.T) {
@@ -52,7 +53,7 @@ func FuzzSummary(f *testing.F) {
 		if strings.ContainsAny(got, "\n\r\x1b") {
 			t.Fatal(`strings.ContainsAny(got, "\n\r\x1b") = true, want false`)
 		}
-		equal(t, "summary", got, strings.TrimSpace(got))
+		expect.Equal(t, "summary", got, strings.TrimSpace(got))
 	})
 }
 
@@ -64,7 +65,7 @@ func TestSameText(t *testing.T) {
 
 func TestBriefLevel(t *testing.T) {
 	waiting := ledger.Closure{Outcome: ledger.OutcomeWaiting, WaitingReason: ledger.AwaitingOperator}
-	equal(t, "level of a question", rules.BriefLevel(waiting, false), rules.LevelActionRequired)
-	equal(t, "level of a result", rules.BriefLevel(ledger.Closure{}, false), rules.LevelTurnResult)
-	equal(t, "level of an acknowledgement", rules.BriefLevel(ledger.Closure{}, true), rules.LevelProgress)
+	expect.Equal(t, "level of a question", rules.BriefLevel(waiting, false), rules.LevelActionRequired)
+	expect.Equal(t, "level of a result", rules.BriefLevel(ledger.Closure{}, false), rules.LevelTurnResult)
+	expect.Equal(t, "level of an acknowledgement", rules.BriefLevel(ledger.Closure{}, true), rules.LevelProgress)
 }

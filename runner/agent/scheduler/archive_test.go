@@ -7,6 +7,7 @@ import (
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // An agent that is removed loses what it holds in one step, and a turn that runs only by force. It gets nothing any
@@ -36,18 +37,18 @@ func TestArchive(t *testing.T) {
 		t.Errorf("a dry run tells of %+v (%v), want %+v", would, err, want)
 	}
 	w.refused(scheduler.CodeAgentBusy)(w.m.Archive(w.ctx, scheduler.Archive{AgentID: "alpha", By: "me"}))
-	equal(t, "the message after a refusal", w.entry(queued.MessageID).Status, ledger.Queued)
+	expect.Equal(t, "the message after a refusal", w.entry(queued.MessageID).Status, ledger.Queued)
 	force := scheduler.Archive{AgentID: "alpha", By: "me", Force: true}
 	lost, err := w.m.Archive(w.ctx, force)
 	w.must(err)
-	equal(t, "what is lost", lost, want)
+	expect.Equal(t, "what is lost", lost, want)
 	w.refused(scheduler.CodeAgentArchived)(w.m.Archive(w.ctx, force))
-	equal(t, "the queued message", w.entry(queued.MessageID).Status, ledger.Dropped)
+	expect.Equal(t, "the queued message", w.entry(queued.MessageID).Status, ledger.Dropped)
 	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted, Reason: "cancelled"})
-	equal(t, "the message of the turn", w.entry(c.Message.ID).Status, ledger.Aborted)
+	expect.Equal(t, "the message of the turn", w.entry(c.Message.ID).Status, ledger.Aborted)
 	w.view(func(v ledger.View) error {
 		ended, err := v.Timer(timer.ID)
-		equal(t, "the timer", ended.Status, ledger.TimerCancelled)
+		expect.Equal(t, "the timer", ended.Status, ledger.TimerCancelled)
 		return err
 	})
 	w.pass(48 * time.Hour)

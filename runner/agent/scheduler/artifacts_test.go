@@ -10,6 +10,7 @@ import (
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // The record tells of 50 files of a turn and counts the others, and the times in its payloads have milliseconds.
@@ -32,7 +33,7 @@ func TestFilesBeyondTheBoundAreCounted(t *testing.T) {
 				At string `json:"completed_at"`
 			}
 			w.must(json.Unmarshal(e.Data, &p))
-			equal(t, "completed_at", p.At, end.CompletedAt.UTC().Format("2006-01-02T15:04:05.000Z"))
+			expect.Equal(t, "completed_at", p.At, end.CompletedAt.UTC().Format("2006-01-02T15:04:05.000Z"))
 		}
 	}
 	model, _ := fold.Model("artifact_checkpoint_summary")

@@ -12,6 +12,7 @@ import (
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // caused fails the test unless the newest event of a class, or a type, has the newest one of another as its cause.
@@ -121,7 +122,7 @@ func TestCauseOfAWaitThatIsTriggeredAgain(t *testing.T) {
 	c := w.working()
 	before := w.told(rules.WaitTriggered)
 	w.settle(c.Attempt.ID, notBegun())
-	equal(t, "how often a wait was triggered", w.told(rules.WaitTriggered), before+1)
+	expect.Equal(t, "how often a wait was triggered", w.told(rules.WaitTriggered), before+1)
 	w.caused(t, rules.WaitTriggered, rules.MessageAdmitted)
 }
 
@@ -147,10 +148,10 @@ func TestRoundThatIsCutOff(t *testing.T) {
 			w.settle(c.Attempt.ID, end)
 			w.caused(t, rules.AssistantRound, "model.failed")
 			round := w.newest(rules.AssistantRound)
-			equal(t, "the request", round.IDs[agentruntime.ModelRequest], "mr_1")
+			expect.Equal(t, "the request", round.IDs[agentruntime.ModelRequest], "mr_1")
 			contains(t, "the round", string(round.Data), `"model_ref":"p/m"`, `"input_tokens":7`)
-			equal(t, "status of the request", w.newest("model.failed").Status, "failed")
-			equal(t, "events of rounds", w.told(rules.AssistantRound), 1)
+			expect.Equal(t, "status of the request", w.newest("model.failed").Status, "failed")
+			expect.Equal(t, "events of rounds", w.told(rules.AssistantRound), 1)
 		})
 	}
 }
@@ -163,7 +164,7 @@ func TestRoundThatWasTold(t *testing.T) {
 	told := scheduler.Progress{Event: ledger.Event{Type: rules.AssistantRound, Data: json.RawMessage(`{"round":1}`)}}
 	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 2}, []scheduler.Progress{told}))
 	w.settle(c.Attempt.ID, scheduler.End{Lost: true})
-	equal(t, "events of rounds", w.told(rules.AssistantRound), 1)
+	expect.Equal(t, "events of rounds", w.told(rules.AssistantRound), 1)
 }
 
 // The thread keeps its status when the image of its agent changes, and each thread.updated tells one.
@@ -171,7 +172,7 @@ func TestStatusOfAnImage(t *testing.T) {
 	w := open(t)
 	w.working()
 	w.ok(w.m.SetImage(w.ctx, "alpha", "other"))
-	equal(t, "status", w.newest("thread.updated").Status, "running")
+	expect.Equal(t, "status", w.newest("thread.updated").Status, "running")
 	w.valid(t)
 }
 
@@ -218,12 +219,12 @@ func TestTaskIsForItsObjective(t *testing.T) {
 				if e.Ref == task.ID && (e.Class == "task.created" || e.Class == "task.completed") {
 					end.Objective = ""
 					w.ok(json.Unmarshal(e.Data, &end))
-					equal(t, "objective in "+e.Class, end.Objective, c.objective)
+					expect.Equal(t, "objective in "+e.Class, end.Objective, c.objective)
 				}
 			}
 			return err
 		})
-		equal(t, "delivery", end.Delivery, c.delivery)
+		expect.Equal(t, "delivery", end.Delivery, c.delivery)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"holon/runner/agent/view"
 	"holon/state"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // What happens to a container is told once, in its order, with its cause, and a container that another one replaces is
@@ -52,9 +53,9 @@ func TestContainers(t *testing.T) {
 					created[p.ID] = e.ID
 					continue
 				}
-				equal(t, "cause of "+phase, e.Cause, created[p.ID])
+				expect.Equal(t, "cause of "+phase, e.Cause, created[p.ID])
 			}
-			equal(t, "events", strings.Join(got, ", "), c.want)
+			expect.Equal(t, "events", strings.Join(got, ", "), c.want)
 			w.valid(t)
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // TestOffer looks that the operator's interjections are found, however many messages of
@@ -35,11 +36,11 @@ func TestOffer(t *testing.T) {
 		}
 	}
 	s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Inserted: []string{also.MessageID}})
-	equal(t, "status", s.Status, ledger.Processed)
-	equal(t, "status of the first", w.entry(also.MessageID).Status, ledger.Interjected)
-	equal(t, "status of the second", w.entry(late.MessageID).Status, ledger.Queued)
+	expect.Equal(t, "status", s.Status, ledger.Processed)
+	expect.Equal(t, "status of the first", w.entry(also.MessageID).Status, ledger.Interjected)
+	expect.Equal(t, "status of the second", w.entry(late.MessageID).Status, ledger.Queued)
 	c, _ = w.done()
-	equal(t, "the next message", c.Message.ID, late.MessageID)
+	expect.Equal(t, "the next message", c.Message.ID, late.MessageID)
 }
 
 // The transcript has an interjection where the turn took it in, before the answer to it, once; and what was said in a
@@ -100,15 +101,15 @@ func TestAbort(t *testing.T) {
 	}
 	w.refused(scheduler.CodeNoRun)(w.m.Sleep(w.ctx, "alpha", "1", 0, ""))
 	s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted, Reason: "cancelled"})
-	equal(t, "status", s.Status, ledger.Aborted)
-	equal(t, "kind of the turn", s.Turn.Kind, ledger.TurnAborted)
-	equal(t, "outcome", s.Closure.Outcome, ledger.OutcomeFailed)
+	expect.Equal(t, "status", s.Status, ledger.Aborted)
+	expect.Equal(t, "kind of the turn", s.Turn.Kind, ledger.TurnAborted)
+	expect.Equal(t, "outcome", s.Closure.Outcome, ledger.OutcomeFailed)
 	contains(t, "the brief", w.briefed(ledger.BriefFailure), "me")
-	equal(t, "stopped", w.state().Stopped, true)
+	expect.Equal(t, "stopped", w.state().Stopped, true)
 	w.nothing()
 	w.must(w.m.Start(w.ctx, "alpha", "me"))
 	c, _ = w.done()
-	equal(t, "the next message", c.Message.Body.Text, "2")
+	expect.Equal(t, "the next message", c.Message.Body.Text, "2")
 }
 
 // An aborted message does not come back, however its attempt ends.
@@ -120,8 +121,8 @@ func TestAbortedIsNotTriedAgain(t *testing.T) {
 			w := open(t)
 			c := w.working()
 			w.must(w.m.Stop(w.ctx, "alpha", "me"))
-			equal(t, "status", w.settle(c.Attempt.ID, end).Status, ledger.Aborted)
-			equal(t, "status of the entry", w.entry(c.Message.ID).Status, ledger.Aborted)
+			expect.Equal(t, "status", w.settle(c.Attempt.ID, end).Status, ledger.Aborted)
+			expect.Equal(t, "status of the entry", w.entry(c.Message.ID).Status, ledger.Aborted)
 			w.check()
 		})
 	}
@@ -141,7 +142,7 @@ func TestStop(t *testing.T) {
 	w.nothing()
 	w.must(w.m.Start(w.ctx, "alpha", "me"))
 	c = w.claim()
-	equal(t, "the next message", c.Message.ID, adm.MessageID)
+	expect.Equal(t, "the next message", c.Message.ID, adm.MessageID)
 	w.resumes(t, c, wait.ID, ledger.LocalContinuation)
 }
 
@@ -164,14 +165,14 @@ func TestNotify(t *testing.T) {
 	c := w.working()
 	n, err := w.m.Notify(w.ctx, "alpha", "\n  two ways \nmore", "corr", "cause")
 	w.must(err)
-	equal(t, "summary", n.Summary, "two ways")
-	equal(t, "boundary", n.Boundary, "primary_operator")
-	equal(t, "correlation", n.CorrelationID, "corr")
+	expect.Equal(t, "summary", n.Summary, "two ways")
+	expect.Equal(t, "boundary", n.Boundary, "primary_operator")
+	expect.Equal(t, "correlation", n.CorrelationID, "corr")
 	if w.state().PendingWake != nil || w.entry(c.Message.ID).Status != ledger.Dequeued {
 		t.Fatal("a notification moved the agent")
 	}
 	s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Last: "two ways\nmore"})
-	equal(t, "reason to wait", s.Closure.WaitingReason, "")
+	expect.Equal(t, "reason to wait", s.Closure.WaitingReason, "")
 	w.ok(w.m.Notify(w.ctx, "alpha", "two ways more", "", ""))
 	var levels []int
 	_, events := w.events(0)
@@ -195,9 +196,9 @@ func TestAgentSettings(t *testing.T) {
 		return func(a ledger.Agent, err error) {
 			t.Helper()
 			w.must(err)
-			equal(t, "model", a.Model, model)
-			equal(t, "effort", a.ReasoningEffort, effort)
-			equal(t, "image", a.Image, image)
+			expect.Equal(t, "model", a.Model, model)
+			expect.Equal(t, "effort", a.ReasoningEffort, effort)
+			expect.Equal(t, "image", a.Image, image)
 		}
 	}
 	for range 2 {
@@ -206,7 +207,7 @@ func TestAgentSettings(t *testing.T) {
 	if types, _ := w.events(before); !slices.Equal(types, []string{rules.ModelOverrideRequested}) {
 		t.Fatalf("%v", types)
 	}
-	equal(t, "model of a turn", w.working().Attempt.Model, "p/m")
+	expect.Equal(t, "model of a turn", w.working().Attempt.Model, "p/m")
 	is("", "", "")(w.m.ClearModel(w.ctx, "alpha"))
 	is("", "", "busybox")(w.m.SetImage(w.ctx, "alpha", "busybox"))
 	w.must(w.m.Fail(w.ctx, "alpha", ledger.Failure{Phase: "shutdown", Code: "c", Summary: "s"}))

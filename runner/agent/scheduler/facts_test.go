@@ -117,11 +117,3 @@ func (w *world) invalid(what string, code state.Code, param string) func(results
 		}
 	}
 }
-
-// equal fails the test unless a fact has the wanted value.
-func equal[T comparable](t *testing.T, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s = %v, want %v", what, got, want)
-	}
-}

@@ -12,6 +12,7 @@ import (
 	"holon/runner/agent/scheduler"
 	"holon/state"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // turned makes a turn of alpha to its end and returns its id.
@@ -42,7 +43,7 @@ func TestOutputStates(t *testing.T) {
 	one, two := w.turned("one"), w.turned("two")
 	is := func(what, want string) {
 		t.Helper()
-		equal(t, what, strings.Join(w.outputs(one, two, "turn_0"), " "), want)
+		expect.Equal(t, what, strings.Join(w.outputs(one, two, "turn_0"), " "), want)
 	}
 	is("of a new record", "pinned pinned unreferenced")
 	var last int64 // of the first turn
@@ -66,7 +67,7 @@ func TestOutputStates(t *testing.T) {
 	}
 	is("the first turn was exported", "saved pinned unreferenced")
 	for _, through := range []int64{last, 1} {
-		equal(t, "event of an export that tells no more", export(through), 0)
+		expect.Equal(t, "event of an export that tells no more", export(through), 0)
 	}
 	_, err := w.m.Exported(w.ctx, scheduler.Export{AgentID: "alpha", Through: 1 << 40})
 	if !state.IsCode(err, scheduler.CodeInvalidMessage) {
@@ -107,20 +108,20 @@ func TestExpireOutputs(t *testing.T) {
 			}
 			_, all := w.events(0)
 			all = slices.DeleteFunc(all, func(e ledger.Event) bool { return e.Type != rules.OutputExpired })
-			equal(t, fmt.Sprintf("events at boundary %d", where), len(all), 2)
+			expect.Equal(t, fmt.Sprintf("events at boundary %d", where), len(all), 2)
 			var told struct {
 				TurnID    string               `json:"turn_id"`
 				Reason    ledger.OutputReason  `json:"reason"`
 				Artifacts []ledger.ExpiredFile `json:"artifacts"`
 			}
 			w.must(json.Unmarshal(all[0].Data, &told))
-			equal(t, "the turn", told.TurnID, one)
-			equal(t, "why", told.Reason, ledger.OutputExported)
-			equal(t, "the file", told.Artifacts[0], gone[0].Artifacts[0])
+			expect.Equal(t, "the turn", told.TurnID, one)
+			expect.Equal(t, "why", told.Reason, ledger.OutputExported)
+			expect.Equal(t, "the file", told.Artifacts[0], gone[0].Artifacts[0])
 			w.view(func(v ledger.View) error {
 				e, ok, err := v.ExpiredOutput(two)
-				equal(t, "the second is known", ok, true)
-				equal(t, "files that it had", e.Count, 99)
+				expect.Equal(t, "the second is known", ok, true)
+				expect.Equal(t, "files that it had", e.Count, 99)
 				return err
 			})
 			w.check()

@@ -7,6 +7,7 @@ import (
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // tryKeyless claims a message for which no turn can be begun before a setting changes.
@@ -45,14 +46,14 @@ func TestBlocked(t *testing.T) {
 			if at, ok, err := w.m.RetryAt(w.ctx, "alpha"); ok || err != nil {
 				t.Errorf("the next try is at %v (%v), want none", at, err)
 			}
-			equal(t, "level", w.newest(rules.QueueEntryBlocked).Level, rules.LevelActionRequired)
+			expect.Equal(t, "level", w.newest(rules.QueueEntryBlocked).Level, rules.LevelActionRequired)
 			w.pass(48 * time.Hour)
 			w.nothing()
 			w.must(heal(w))
-			equal(t, "the code after it", w.entry(first.MessageID).Code, "")
+			expect.Equal(t, "the code after it", w.entry(first.MessageID).Code, "")
 			for _, want := range []scheduler.Admission{first, later} {
 				c, _ := w.done()
-				equal(t, "the message after it", c.Message.ID, want.MessageID)
+				expect.Equal(t, "the message after it", c.Message.ID, want.MessageID)
 			}
 		})
 	}
@@ -66,7 +67,7 @@ func TestBegunTurnUnblocks(t *testing.T) {
 	w.admit(prompt("next"))
 	w.done()
 	c, _ := w.done()
-	equal(t, "the message after it", c.Message.ID, blocked.MessageID)
+	expect.Equal(t, "the message after it", c.Message.ID, blocked.MessageID)
 }
 
 // A message is removed while it is queued, and neither before nor after.
@@ -77,9 +78,9 @@ func TestRemove(t *testing.T) {
 	if err != nil || e.Status != ledger.Dropped {
 		t.Fatalf("Remove() = %+v, %v", e, err)
 	}
-	equal(t, "status", w.entry(gone.MessageID).Status, ledger.Dropped)
+	expect.Equal(t, "status", w.entry(gone.MessageID).Status, ledger.Dropped)
 	w.refused(scheduler.CodeNotQueued)(w.m.Remove(w.ctx, "alpha", gone.MessageID, "me"))
 	w.refused(ledger.CodeNotFound)(w.m.Remove(w.ctx, "alpha", "msg_unknown", "me"))
-	equal(t, "the claimed message", w.claim().Message.ID, kept.MessageID)
+	expect.Equal(t, "the claimed message", w.claim().Message.ID, kept.MessageID)
 	w.refused(scheduler.CodeNotQueued)(w.m.Remove(w.ctx, "alpha", kept.MessageID, "me"))
 }

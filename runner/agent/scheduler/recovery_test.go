@@ -15,6 +15,7 @@ import (
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
 	"holon/state/sqlite"
+	"holon/test/expect"
 )
 
 // recovery is what a record tells of a loss: a warning, and what was made up for.
@@ -38,7 +39,7 @@ func (w *world) recoveries(t *testing.T, after int64) (list []recovery) {
 			}
 			list = append(list, r)
 		case "history.reconstructed":
-			equal(t, "cause of history.reconstructed", e.Cause, events[i-1].ID)
+			expect.Equal(t, "cause of history.reconstructed", e.Cause, events[i-1].ID)
 			if err := json.Unmarshal(e.Data, &list[len(list)-1]); err != nil {
 				t.Fatal(err)
 			}
@@ -55,11 +56,11 @@ func TestEarlierTurns(t *testing.T) {
 	for i, end := range []scheduler.End{{Lost: true, Suspended: true}, {NotBegun: true}, {Lost: true, Suspended: true},
 		{Lost: true}, {Kind: ledger.TurnCompleted}} {
 		c := w.claim()
-		equal(t, fmt.Sprint("earlier turns of attempt ", i), c.Attempt.Earlier, []int{0, 1, 1, 2, 3}[i])
+		expect.Equal(t, fmt.Sprint("earlier turns of attempt ", i), c.Attempt.Earlier, []int{0, 1, 1, 2, 3}[i])
 		w.settle(c.Attempt.ID, end)
 	}
 	w.admit(prompt("another"))
-	equal(t, "earlier turns of another message", w.claim().Attempt.Earlier, 0)
+	expect.Equal(t, "earlier turns of another message", w.claim().Attempt.Earlier, 0)
 }
 
 func (w *world) recovered(t *testing.T, after int64, want ...recovery) {
@@ -85,7 +86,7 @@ func TestTakeOver(t *testing.T) {
 	w.settle(c.Attempt.ID, scheduler.End{Lost: true})
 	w.reboot()
 	w.must(w.m.TakeOver(w.ctx, c.Attempt.ID, found)) // which has ended
-	equal(t, "takeovers that are told", len(w.recoveries(t, start)), 1)
+	expect.Equal(t, "takeovers that are told", len(w.recoveries(t, start)), 1)
 }
 
 // A conversation that is gone is told once, when the agent begins another.

@@ -12,6 +12,7 @@ import (
 	"holon/runner/agent/scheduler"
 	"holon/state"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // note is what the agent tells itself with Enqueue.
@@ -187,8 +188,8 @@ func TestSelfMadeStops(t *testing.T) {
 			if list := w.notifications(); len(list) != 1 || list[0].Boundary != "primary_operator" {
 				t.Errorf("the operator was told %+v", list)
 			}
-			equal(t, "events of notifications", w.told(rules.NotificationRequested), 1)
-			equal(t, "level", w.newest(rules.NotificationRequested).Level, rules.LevelActionRequired)
+			expect.Equal(t, "events of notifications", w.told(rules.NotificationRequested), 1)
+			expect.Equal(t, "level", w.newest(rules.NotificationRequested).Level, rules.LevelActionRequired)
 			w.check()
 			w.admit(prompt("go on"))
 			if turns := w.loop(func(i int) scheduler.End {
@@ -226,8 +227,8 @@ func TestSelfMadeChain(t *testing.T) {
 		}
 		return scheduler.End{Kind: ledger.TurnCompleted, Home: fmt.Sprint("tree ", i)}
 	})
-	equal(t, "turns", turns, 1+rules.MaxSelfTurns)
-	equal(t, "refusals", refusals, 1)
+	expect.Equal(t, "turns", turns, 1+rules.MaxSelfTurns)
+	expect.Equal(t, "refusals", refusals, 1)
 	if !w.now.Equal(begun) {
 		t.Errorf("it was slowed down by %v", w.now.Sub(begun))
 	}
@@ -274,7 +275,7 @@ func TestTasksThatFollowOneAnother(t *testing.T) {
 					w.must(w.m.ReportTask(w.ctx, "alpha", end))
 				}
 			}
-			equal(t, "turns", turns, c.turns)
+			expect.Equal(t, "turns", turns, c.turns)
 			told := 1
 			if c.progress {
 				told = 0
@@ -336,5 +337,5 @@ func TestAuthorityIsInherited(t *testing.T) {
 	in := note("as the operator says", "")
 	in.CausationID = c.Message.ID
 	m := w.message(w.admit(in).MessageID)
-	equal(t, "authority of the operator's work", m.Authority, ledger.RuntimeInstruction)
+	expect.Equal(t, "authority of the operator's work", m.Authority, ledger.RuntimeInstruction)
 }

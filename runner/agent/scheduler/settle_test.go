@@ -8,6 +8,7 @@ import (
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // notBegun is the end of an attempt whose container could not be started.
@@ -24,20 +25,20 @@ func TestLost(t *testing.T) {
 	if s.Turn == nil {
 		t.Fatalf("the settlement %+v has no turn", s)
 	}
-	equal(t, "status", s.Status, ledger.Queued)
-	equal(t, "kind of the turn", s.Turn.Kind, ledger.TurnAborted)
-	equal(t, "reason of the turn", s.Turn.Reason, "interrupted")
+	expect.Equal(t, "status", s.Status, ledger.Queued)
+	expect.Equal(t, "kind of the turn", s.Turn.Kind, ledger.TurnAborted)
+	expect.Equal(t, "reason of the turn", s.Turn.Reason, "interrupted")
 	w.briefed()
 	again := w.claim()
-	equal(t, "readmitted", again.Attempt.Readmit, true)
-	equal(t, "message", again.Message.ID, c.Message.ID)
-	equal(t, "chain", again.Attempt.Chain, "resp_cut")
-	equal(t, "index", again.Attempt.TurnIndex, 2)
+	expect.Equal(t, "readmitted", again.Attempt.Readmit, true)
+	expect.Equal(t, "message", again.Message.ID, c.Message.ID)
+	expect.Equal(t, "chain", again.Attempt.Chain, "resp_cut")
+	expect.Equal(t, "index", again.Attempt.TurnIndex, 2)
 	if again.Attempt.TurnID == c.Attempt.TurnID {
 		t.Error("both turns have one id")
 	}
 	s = w.settle(again.Attempt.ID, scheduler.End{Lost: true})
-	equal(t, "status of the second", s.Status, ledger.Interrupted)
+	expect.Equal(t, "status of the second", s.Status, ledger.Interrupted)
 	w.briefed(ledger.BriefFailure)
 	w.nothing()
 }
@@ -73,7 +74,7 @@ func TestForgottenInterjection(t *testing.T) {
 	w.ok(w.m.Offer(w.ctx, "alpha"))
 	for _, want := range []ledger.EntryStatus{ledger.Queued, ledger.Interrupted} {
 		w.settle(c.Attempt.ID, scheduler.End{Lost: true, Inserted: []string{also.MessageID}})
-		equal(t, "status", w.entry(also.MessageID).Status, want)
+		expect.Equal(t, "status", w.entry(also.MessageID).Status, want)
 		if want == ledger.Queued {
 			c = w.claim()
 		}
@@ -98,7 +99,7 @@ func TestTickComesBack(t *testing.T) {
 			w.check()
 			w.pass(time.Minute)
 			again := w.claim()
-			equal(t, "message", again.Message.ID, c.Message.ID)
+			expect.Equal(t, "message", again.Message.ID, c.Message.ID)
 			if resumed := again.Wait != nil && again.Wait.ID == wait.ID; resumed == end.Lost {
 				t.Errorf("the turn ends wait %+v", again.Wait)
 			}
@@ -120,16 +121,16 @@ func TestQuarantine(t *testing.T) {
 		}
 		waited = append(waited, pause)
 	}
-	equal(t, "pauses between tries", len(waited), rules.MaxTries-1)
-	equal(t, "the first pause", waited[0], time.Second)
-	equal(t, "the eleventh pause", waited[10], 5*time.Minute)
+	expect.Equal(t, "pauses between tries", len(waited), rules.MaxTries-1)
+	expect.Equal(t, "the first pause", waited[0], time.Second)
+	expect.Equal(t, "the eleventh pause", waited[10], 5*time.Minute)
 	e := w.entry(adm.MessageID)
-	equal(t, "status", e.Status, ledger.Quarantined)
-	equal(t, "failed tries", e.Failed, rules.MaxTries)
+	expect.Equal(t, "status", e.Status, ledger.Quarantined)
+	expect.Equal(t, "failed tries", e.Failed, rules.MaxTries)
 	contains(t, "the brief", w.briefed(ledger.BriefFailure), "image alpha")
-	equal(t, "level of the event", w.newest(rules.QueueEntryQuarantined).Level, rules.LevelActionRequired)
+	expect.Equal(t, "level of the event", w.newest(rules.QueueEntryQuarantined).Level, rules.LevelActionRequired)
 	c, _ := w.done()
-	equal(t, "the next message", c.Message.ID, next.MessageID)
+	expect.Equal(t, "the next message", c.Message.ID, next.MessageID)
 }
 
 // tryInVain claims a message, whose turn can't be begun, and moves the clock to the next try. again is false when there
@@ -140,7 +141,7 @@ func (w *world) tryInVain(t *testing.T, message string) (pause time.Duration, ag
 	if err != nil || !ok {
 		t.Fatalf("claim: %v, %v", ok, err)
 	}
-	equal(t, "the claimed message", c.Message.ID, message)
+	expect.Equal(t, "the claimed message", c.Message.ID, message)
 	s := w.settle(c.Attempt.ID, notBegun())
 	if s.Turn != nil {
 		t.Fatalf("a turn that was not begun is %+v", s.Turn)
@@ -172,7 +173,7 @@ func TestClaimWithoutAnswer(t *testing.T) {
 			if !ok {
 				c = w.claim()
 			}
-			equal(t, "status", w.completes(c).Status, ledger.Processed)
+			expect.Equal(t, "status", w.completes(c).Status, ledger.Processed)
 			w.check()
 		})
 	}
@@ -187,14 +188,14 @@ func TestNeverBegun(t *testing.T) {
 		if err != nil || !ok {
 			t.Fatalf("claim: %v, %v", ok, err)
 		}
-		equal(t, "message", c.Message.ID, adm.MessageID)
-		equal(t, "index", c.Attempt.TurnIndex, 1)
+		expect.Equal(t, "message", c.Message.ID, adm.MessageID)
+		expect.Equal(t, "index", c.Attempt.TurnIndex, 1)
 		s := w.settle(c.Attempt.ID, scheduler.End{NotBegun: true})
 		if s.Status != ledger.Queued || s.RetryAt != nil || s.Turn != nil {
 			t.Fatalf("settled as %+v, want it queued for now", s)
 		}
 	}
-	equal(t, "failures", w.entry(adm.MessageID).Failed, 0)
+	expect.Equal(t, "failures", w.entry(adm.MessageID).Failed, 0)
 	if f := w.state().LastFailure; f != nil {
 		t.Errorf("the last failure is %+v, want none", f)
 	}
@@ -220,17 +221,17 @@ func TestSuspended(t *testing.T) {
 	end := scheduler.End{Kind: ledger.TurnAborted, Lost: true, Suspended: true}
 	for i := range 4 {
 		c := w.claim()
-		equal(t, "message", c.Message.ID, adm.MessageID)
-		equal(t, "readmitted", c.Attempt.Readmit, i > 0)
-		equal(t, "status", w.settle(c.Attempt.ID, end).Status, ledger.Queued)
+		expect.Equal(t, "message", c.Message.ID, adm.MessageID)
+		expect.Equal(t, "readmitted", c.Attempt.Readmit, i > 0)
+		expect.Equal(t, "status", w.settle(c.Attempt.ID, end).Status, ledger.Queued)
 		last := w.newest(rules.TurnTerminal)
-		equal(t, "turn that ended", last.TurnID, c.Attempt.TurnID)
-		equal(t, "status of the turn", last.Status, "cancelled")
+		expect.Equal(t, "turn that ended", last.TurnID, c.Attempt.TurnID)
+		expect.Equal(t, "status of the turn", last.Status, "cancelled")
 		w.check()
 	}
 	end.Suspended = false
 	for _, want := range []ledger.EntryStatus{ledger.Queued, ledger.Interrupted} {
-		equal(t, "status of a lost one", w.settle(w.claim().Attempt.ID, end).Status, want)
+		expect.Equal(t, "status of a lost one", w.settle(w.claim().Attempt.ID, end).Status, want)
 	}
 }
 
@@ -243,7 +244,7 @@ func TestDeferredHead(t *testing.T) {
 	w.admit(urgent("before", ledger.Next))
 	for _, want := range []string{"before", "x"} {
 		c, _ := w.done()
-		equal(t, "message", c.Message.Body.Text, want)
+		expect.Equal(t, "message", c.Message.Body.Text, want)
 		if want == "before" {
 			w.nothing()
 			w.now = w.now.Add(time.Second)

@@ -14,6 +14,7 @@ import (
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // open makes a world for a test, which runs beside the others.
@@ -135,9 +136,9 @@ func TestCreate(t *testing.T) {
 	w.refused(ledger.CodeExists)(w.m.Create(w.ctx, scheduler.NewAgent{ID: "alpha"}))
 	a, err := w.m.Create(w.ctx, scheduler.NewAgent{ID: "tmp", Private: true, Model: "p/m", Template: "holon-default"})
 	w.must(err)
-	equal(t, "kind", a.Kind, ledger.KindNamed)
-	equal(t, "visibility", a.Visibility, ledger.Private)
-	equal(t, "model", a.Model, "p/m")
+	expect.Equal(t, "kind", a.Kind, ledger.KindNamed)
+	expect.Equal(t, "visibility", a.Visibility, ledger.Private)
+	expect.Equal(t, "model", a.Model, "p/m")
 	in := prompt("x")
 	in.AgentID, in.Kind, in.Origin, in.AdmissionContext = "tmp", ledger.KindWebhookEvent,
 		ledger.Origin{Kind: ledger.OriginWebhook, Source: "s"}, ledger.PublicUnauthenticated
@@ -151,14 +152,14 @@ func TestTurn(t *testing.T) {
 	w := open(t)
 	start := w.state().EventSeq
 	adm := w.admit(prompt("hello"))
-	equal(t, "number of the admission", adm.EventSeq, start+1)
-	equal(t, "replayed", adm.Replayed, false)
+	expect.Equal(t, "number of the admission", adm.EventSeq, start+1)
+	expect.Equal(t, "replayed", adm.Replayed, false)
 	c := w.claim()
-	equal(t, "authority", c.Message.Authority, ledger.OperatorInstruction)
-	equal(t, "trust", c.Message.Trust, ledger.TrustedOperator)
-	equal(t, "turn index", c.Attempt.TurnIndex, 1)
-	equal(t, "chain of the first turn", c.Attempt.Chain, "")
-	equal(t, "owner", c.Attempt.Owner, "boot_1")
+	expect.Equal(t, "authority", c.Message.Authority, ledger.OperatorInstruction)
+	expect.Equal(t, "trust", c.Message.Trust, ledger.TrustedOperator)
+	expect.Equal(t, "turn index", c.Attempt.TurnIndex, 1)
+	expect.Equal(t, "chain of the first turn", c.Attempt.Chain, "")
+	expect.Equal(t, "owner", c.Attempt.Owner, "boot_1")
 	w.must(w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{Prompt: json.RawMessage(`{"frame":2}`), Digest: "e"})) // again
 	facts := []scheduler.Progress{
 		{Event: ledger.Event{Type: rules.ToolExecuted, Data: json.RawMessage(`{"tool":"exec_command"}`)}},
@@ -172,11 +173,11 @@ func TestTurn(t *testing.T) {
 	if s.Turn == nil {
 		t.Fatalf("the settlement %+v has no turn", s)
 	}
-	equal(t, "status", s.Status, ledger.Processed)
-	equal(t, "milliseconds of the turn", s.Turn.DurationMS, 3000)
-	equal(t, "index of the turn", s.Turn.Index, 1)
-	equal(t, "outcome", s.Closure.Outcome, ledger.OutcomeCompleted)
-	equal(t, "replayed", s.Replayed, false)
+	expect.Equal(t, "status", s.Status, ledger.Processed)
+	expect.Equal(t, "milliseconds of the turn", s.Turn.DurationMS, 3000)
+	expect.Equal(t, "index of the turn", s.Turn.Index, 1)
+	expect.Equal(t, "outcome", s.Closure.Outcome, ledger.OutcomeCompleted)
+	expect.Equal(t, "replayed", s.Replayed, false)
 	again := w.settle(c.Attempt.ID, scheduler.End{Lost: true})
 	s.Replayed = true
 	if diff := cmp.Diff(s, again); diff != "" {
@@ -185,9 +186,9 @@ func TestTurn(t *testing.T) {
 	w.checkTurnRecorded(t, start, adm.MessageID)
 
 	next := w.working()
-	equal(t, "chain of the next turn", next.Attempt.Chain, "resp_1")
-	equal(t, "index of the next turn", next.Attempt.TurnIndex, 2)
-	equal(t, "outcome before the next turn", next.Continuation.PriorOutcome, ledger.OutcomeCompleted)
+	expect.Equal(t, "chain of the next turn", next.Attempt.Chain, "resp_1")
+	expect.Equal(t, "index of the next turn", next.Attempt.TurnIndex, 2)
+	expect.Equal(t, "outcome before the next turn", next.Continuation.PriorOutcome, ledger.OutcomeCompleted)
 	w.nothing()
 }
 
@@ -204,24 +205,24 @@ func (w *world) checkTurnRecorded(t *testing.T, start int64, message string) {
 		t.Errorf("events\n%v, want\n%v", types, want)
 	}
 	for _, e := range events {
-		equal(t, "message of event "+e.Type, e.MessageID, message)
+		expect.Equal(t, "message of event "+e.Type, e.MessageID, message)
 		if len(e.Data) > 400 || strings.Contains(string(e.Data), "hello") {
 			t.Errorf("event %s carries its message: %s", e.Type, e.Data)
 		}
 	}
 	l := w.state()
-	equal(t, "chain", l.Chain, "resp_1")
-	equal(t, "turns", l.Turns, 1)
-	equal(t, "input tokens", l.Totals.InputTokens, 10)
-	equal(t, "model rounds", l.Totals.ModelRounds, 2)
-	equal(t, "reason of the last wake", l.LastWake, "operator_input")
+	expect.Equal(t, "chain", l.Chain, "resp_1")
+	expect.Equal(t, "turns", l.Turns, 1)
+	expect.Equal(t, "input tokens", l.Totals.InputTokens, 10)
+	expect.Equal(t, "model rounds", l.Totals.ModelRounds, 2)
+	expect.Equal(t, "reason of the last wake", l.LastWake, "operator_input")
 	if l.LastBriefAt == nil {
 		t.Error("the time of the last brief is not recorded")
 	}
-	equal(t, "text of the brief", w.briefed(ledger.BriefResult), "done")
+	expect.Equal(t, "text of the brief", w.briefed(ledger.BriefResult), "done")
 	brief := w.newest(rules.BriefCreated)
-	equal(t, "message of the brief", brief.MessageID, message)
-	equal(t, "turn of the brief", brief.TurnID, w.newest(rules.TurnTerminal).TurnID)
+	expect.Equal(t, "message of the brief", brief.MessageID, message)
+	expect.Equal(t, "turn of the brief", brief.TurnID, w.newest(rules.TurnTerminal).TurnID)
 }
 
 // A hostile turn cannot hold up its own record.
@@ -237,7 +238,7 @@ func TestProgressBoundsData(t *testing.T) {
 	if s.Turn == nil || s.Status != ledger.Aborted {
 		t.Fatalf("%+v", s)
 	}
-	equal(t, "data", string(w.newest(rules.ToolExecuted).Data), `{"omitted_bytes":8194}`)
+	expect.Equal(t, "data", string(w.newest(rules.ToolExecuted).Data), `{"omitted_bytes":8194}`)
 }
 
 func TestQueueOrder(t *testing.T) {

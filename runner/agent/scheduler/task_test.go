@@ -13,6 +13,7 @@ import (
 	"holon/runner/agent/scheduler"
 	"holon/state"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 const taskOps = "task-start task-start task-start task-end task-end task-stop task-report task-report task-report " +
@@ -118,13 +119,13 @@ func TestTaskEndTellsItsCommand(t *testing.T) {
 	w.must(w.m.ReportTask(w.ctx, "alpha", r))
 	var p turns.TaskEnd
 	w.must(json.Unmarshal(w.newest(turns.TaskFailed).Data, &p))
-	equal(t, "duration", p.DurationMS, 6030)
-	equal(t, "delivery", p.DeliveryState, "delivered")
+	expect.Equal(t, "duration", p.DurationMS, 6030)
+	expect.Equal(t, "delivery", p.DeliveryState, "delivered")
 	_, events := w.events(0)
 	for _, e := range events {
 		var data map[string]any
 		if json.Unmarshal(e.Data, &data) == nil && data["output_ref"] != nil {
-			equal(t, "file in "+e.Class, data["output_ref"], "tasks/task_1/stdout.log")
+			expect.Equal(t, "file in "+e.Class, data["output_ref"], "tasks/task_1/stdout.log")
 		}
 	}
 	contains(t, "the end", string(w.newest(turns.TaskFailed).Data), `"output_ref"`)

@@ -10,12 +10,13 @@ import (
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // resumes looks that a turn goes on with what a wait was for.
 func (w *world) resumes(t *testing.T, c scheduler.Claim, waitID string, class ledger.Class) {
 	t.Helper()
-	equal(t, "class", c.Continuation.Class, class)
+	expect.Equal(t, "class", c.Continuation.Class, class)
 	if c.Wait == nil || c.Wait.ID != waitID {
 		t.Fatalf("the turn ends the wait %+v, want %s", c.Wait, waitID)
 	}
@@ -37,9 +38,9 @@ func TestWake(t *testing.T) {
 
 	w.wake("news", "triggered")
 	c := w.claim()
-	equal(t, "class", c.Continuation.Class, ledger.LocalContinuation)
-	equal(t, "type of the body", c.Message.Body.Type, "json")
-	equal(t, "kind", c.Message.Kind, ledger.KindSystemTick)
+	expect.Equal(t, "class", c.Continuation.Class, ledger.LocalContinuation)
+	expect.Equal(t, "type of the body", c.Message.Body.Type, "json")
+	expect.Equal(t, "kind", c.Message.Kind, ledger.KindSystemTick)
 	wait := w.sleep("1", 0)
 	w.wake("", "coalesced")
 	w.wake("", "coalesced")
@@ -49,7 +50,7 @@ func TestWake(t *testing.T) {
 	}
 	c = w.claim()
 	w.resumes(t, c, wait.ID, ledger.ResumeExpectedWait)
-	equal(t, "text", c.Message.Body.Text, "look")
+	expect.Equal(t, "text", c.Message.Body.Text, "look")
 }
 
 // However many messages need no turn, the hint behind them is looked at.
@@ -83,24 +84,24 @@ func TestSleep(t *testing.T) {
 	c := w.working()
 	w.refused(scheduler.CodeInvalidTimer)(w.m.Sleep(w.ctx, "alpha", "0", -1, ""))
 	first := w.sleep("1", time.Hour)
-	equal(t, "kind", first.Kind, ledger.WaitTimer)
-	equal(t, "id of the same call", w.sleep("1", time.Hour).ID, first.ID)
+	expect.Equal(t, "kind", first.Kind, ledger.WaitTimer)
+	expect.Equal(t, "id of the same call", w.sleep("1", time.Hour).ID, first.ID)
 	second := w.sleep("2", 2*time.Hour)
-	equal(t, "id of another call", second.ID, first.ID)
-	equal(t, "status", w.wait(first.ID).Status, ledger.WaitActive)
-	equal(t, "time of the other call", second.WakeAt.Sub(w.now), 2*time.Hour)
+	expect.Equal(t, "id of another call", second.ID, first.ID)
+	expect.Equal(t, "status", w.wait(first.ID).Status, ledger.WaitActive)
+	expect.Equal(t, "time of the other call", second.WakeAt.Sub(w.now), 2*time.Hour)
 	s := w.completes(c)
-	equal(t, "reason", s.Closure.WaitingReason, ledger.AwaitingTimer)
-	equal(t, "posture", s.Closure.Posture, ledger.Sleeping)
+	expect.Equal(t, "reason", s.Closure.WaitingReason, ledger.AwaitingTimer)
+	expect.Equal(t, "posture", s.Closure.Posture, ledger.Sleeping)
 	w.pass(2*time.Hour - time.Millisecond)
 	w.nothing()
 	w.pass(time.Millisecond)
 	w.pass(0)
 	c, _ = w.done()
 	w.resumes(t, c, first.ID, ledger.ResumeExpectedWait)
-	equal(t, "reason before", c.Continuation.PriorWaiting, ledger.AwaitingTimer)
-	equal(t, "kind", c.Message.Kind, ledger.KindTimerTick)
-	equal(t, "text", c.Message.Body.Text, "rest")
+	expect.Equal(t, "reason before", c.Continuation.PriorWaiting, ledger.AwaitingTimer)
+	expect.Equal(t, "kind", c.Message.Kind, ledger.KindTimerTick)
+	expect.Equal(t, "text", c.Message.Body.Text, "rest")
 	w.nothing()
 }
 
@@ -111,14 +112,14 @@ func TestSleepLooksAtTheQueue(t *testing.T) {
 	c := w.working()
 	first := w.sleep("1", 0)
 	adm := w.admit(prompt("2"))
-	equal(t, "message of the wait", w.wait(first.ID).MessageID, adm.MessageID)
+	expect.Equal(t, "message of the wait", w.wait(first.ID).MessageID, adm.MessageID)
 	second := w.sleep("2", time.Hour)
-	equal(t, "status of the second", second.Status, ledger.WaitTriggered)
-	equal(t, "message of the second", second.MessageID, adm.MessageID)
-	equal(t, "status of the message", w.entry(adm.MessageID).Status, ledger.Queued)
-	equal(t, "reason", w.completes(c).Closure.WaitingReason, "")
+	expect.Equal(t, "status of the second", second.Status, ledger.WaitTriggered)
+	expect.Equal(t, "message of the second", second.MessageID, adm.MessageID)
+	expect.Equal(t, "status of the message", w.entry(adm.MessageID).Status, ledger.Queued)
+	expect.Equal(t, "reason", w.completes(c).Closure.WaitingReason, "")
 	c = w.claim()
-	equal(t, "the next message", c.Message.ID, adm.MessageID)
+	expect.Equal(t, "the next message", c.Message.ID, adm.MessageID)
 	w.resumes(t, c, second.ID, ledger.ResumeOverride)
 }
 
@@ -142,9 +143,9 @@ func TestStrandedWait(t *testing.T) {
 	w.ok(w.m.RevokeTrigger(w.ctx, "alpha"))
 	_, events := w.events(0)
 	last := events[len(events)-1]
-	equal(t, "type", last.Type, rules.WaitWithoutRecovery)
-	equal(t, "level", last.Level, rules.LevelActionRequired)
-	equal(t, "wait", last.Ref, wait.ID)
+	expect.Equal(t, "type", last.Type, rules.WaitWithoutRecovery)
+	expect.Equal(t, "level", last.Level, rules.LevelActionRequired)
+	expect.Equal(t, "wait", last.Ref, wait.ID)
 }
 
 // A wait that expires ends without a message.
@@ -178,17 +179,17 @@ func TestTimer(t *testing.T) {
 	w.pass(5*time.Minute + 30*time.Second) // holon was down: it fires once
 	w.pass(time.Minute)                    // while the tick is queued: it is counted
 	c, _ := w.done()
-	equal(t, "text", c.Message.Body.Text, "look")
-	equal(t, "timer of the message", c.Message.Origin.TimerID, timer.ID)
-	equal(t, "authority", c.Message.Authority, ledger.RuntimeInstruction)
+	expect.Equal(t, "text", c.Message.Body.Text, "look")
+	expect.Equal(t, "timer of the message", c.Message.Origin.TimerID, timer.ID)
+	expect.Equal(t, "authority", c.Message.Authority, ledger.RuntimeInstruction)
 	w.nothing()
 	timer = get(w, ledger.View.Timer, timer.ID)
-	equal(t, "how often it fired", timer.FireCount, 1)
-	equal(t, "how often it did not", timer.Coalesced, 5)
-	equal(t, "time to the next", timer.NextFireAt.Sub(w.now), 30*time.Second)
+	expect.Equal(t, "how often it fired", timer.FireCount, 1)
+	expect.Equal(t, "how often it did not", timer.Coalesced, 5)
+	expect.Equal(t, "time to the next", timer.NextFireAt.Sub(w.now), 30*time.Second)
 	timer, err = w.m.CancelTimer(w.ctx, timer.ID)
 	w.must(err)
-	equal(t, "status", timer.Status, ledger.TimerCancelled)
+	expect.Equal(t, "status", timer.Status, ledger.TimerCancelled)
 	w.pass(time.Hour)
 	w.nothing()
 
@@ -200,7 +201,7 @@ func TestTimer(t *testing.T) {
 	w.pass(0)
 	w.pass(0)
 	c, _ = w.done()
-	equal(t, "timer of the message", c.Message.SourceRefs["timer_id"], once.ID)
+	expect.Equal(t, "timer of the message", c.Message.SourceRefs["timer_id"], once.ID)
 	w.nothing()
 }
 
@@ -211,22 +212,22 @@ func TestTrigger(t *testing.T) {
 	w.must(err)
 	same, secret, err := w.m.EnsureTrigger(w.ctx, "alpha")
 	w.must(err)
-	equal(t, "the trigger", same.ID, trg.ID)
-	equal(t, "the token", secret, token)
+	expect.Equal(t, "the trigger", same.ID, trg.ID)
+	expect.Equal(t, "the token", secret, token)
 	if len(token) < 43 || strings.Contains(fmt.Sprintf("%+v", same), token) {
 		t.Fatalf("the token %q of %+v can be guessed", token, same)
 	}
 	r, err := w.m.Deliver(w.ctx, scheduler.Delivery{Token: token, Source: "forge", Body: json.RawMessage(`{"issue":7}`),
 		LegacyMode: true})
 	w.must(err)
-	equal(t, "the receipt", r, scheduler.Receipt{AgentID: "alpha", TriggerID: trg.ID, Disposition: "triggered"})
+	expect.Equal(t, "the receipt", r, scheduler.Receipt{AgentID: "alpha", TriggerID: trg.ID, Disposition: "triggered"})
 	c, _ := w.done()
-	equal(t, "authority", c.Message.Authority, ledger.IntegrationSignal)
-	equal(t, "context", c.Message.AdmissionContext, ledger.TriggerCapability)
-	equal(t, "trigger of the message", c.Message.SourceRefs["external_trigger_id"], trg.ID)
+	expect.Equal(t, "authority", c.Message.Authority, ledger.IntegrationSignal)
+	expect.Equal(t, "context", c.Message.AdmissionContext, ledger.TriggerCapability)
+	expect.Equal(t, "trigger of the message", c.Message.SourceRefs["external_trigger_id"], trg.ID)
 	contains(t, "the body", string(c.Message.Body.Value), `"issue":7`)
 	told := w.newest(rules.CallbackDelivered)
-	equal(t, "trigger of the event", told.Ref, trg.ID)
+	expect.Equal(t, "trigger of the event", told.Ref, trg.ID)
 	contains(t, "the event", string(told.Data), "deprecated_mode")
 
 	deliver := func(token, body string) error {

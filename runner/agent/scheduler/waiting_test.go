@@ -8,6 +8,7 @@ import (
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // Each reason to wait has something that an agent does which leads to it, and the closure of that turn says so.
@@ -96,7 +97,7 @@ func TestOperatorIsAsked(t *testing.T) {
 				return scheduler.End{Kind: ledger.TurnCompleted, Home: "the same"}
 			})
 			w.newest(rules.ActionRequired)
-			equal(t, "answers before the operator's", w.told(rules.ActionResolved), 0)
+			expect.Equal(t, "answers before the operator's", w.told(rules.ActionResolved), 0)
 			w.wake("", "triggered")
 			w.nothing() // a wake is no answer
 			w.admit(c.in)

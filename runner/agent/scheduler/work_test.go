@@ -12,6 +12,7 @@ import (
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 const workOps = "work-create work-create work-pick work-pick work-todo work-block work-block work-unblock work-ask " +
@@ -161,12 +162,12 @@ func TestWorkWithoutProgress(t *testing.T) {
 		return scheduler.End{Kind: ledger.TurnCompleted, Last: "hm", Home: "same"}
 	})
 	w.slowedDown(t, turns, rules.MaxIdle, begun)
-	equal(t, "notifications", len(w.notifications()), 1)
+	expect.Equal(t, "notifications", len(w.notifications()), 1)
 	// What the operator changes is news: the agent goes on at once, and need not be asked first.
 	urgent, _, err := w.m.CreateWork(w.ctx, scheduler.NewWork{AgentID: "alpha", Key: "urgent", Objective: "urgent"})
 	w.must(err)
 	w.ok(w.m.PickWork(w.ctx, "alpha", urgent.ID, "pick urgent"))
-	equal(t, "item of the next turn", w.claim().Message.WorkItemID, urgent.ID)
+	expect.Equal(t, "item of the next turn", w.claim().Message.WorkItemID, urgent.ID)
 }
 
 // Changes of the item are progress, and its completion ends it.
@@ -241,7 +242,7 @@ func TestReports(t *testing.T) {
 			}
 			again, err := w.m.CompleteWork(w.ctx, "alpha", item.ID, "call", &round)
 			w.must(err)
-			equal(t, "revision after the call again", again.Item.Revision, done.Item.Revision)
+			expect.Equal(t, "revision after the call again", again.Item.Revision, done.Item.Revision)
 		})
 	}
 }
@@ -257,12 +258,12 @@ func TestBlockedWork(t *testing.T) {
 		t.Errorf("recheck_at = %v, want an hour from now", got.RecheckAt)
 	}
 	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Plan: scheduler.Plan{Hash: "h", Bytes: 7}})
-	equal(t, "events of the new plan", w.told(rules.WorkPlanRefreshed), 1)
+	expect.Equal(t, "events of the new plan", w.told(rules.WorkPlanRefreshed), 1)
 	w.nothing()
 	w.pass(rules.DefaultRecheck)
 	c = w.claim()
-	equal(t, "what wakes it", c.Message.Origin.Subsystem, "work_recheck")
-	equal(t, "priority", c.Message.Priority, ledger.Background)
+	expect.Equal(t, "what wakes it", c.Message.Origin.Subsystem, "work_recheck")
+	expect.Equal(t, "priority", c.Message.Priority, ledger.Background)
 	w.completes(c)
 	w.pass(100 * rules.DefaultRecheck)
 	w.nothing()
@@ -271,7 +272,7 @@ func TestBlockedWork(t *testing.T) {
 		got.RecheckConsumedAt != nil {
 		t.Errorf("after it was cleared: recheck %v, consumed %v, want none", got.RecheckAt, got.RecheckConsumedAt)
 	}
-	equal(t, "item of the turn", w.claim().Attempt.WorkItemID, item.ID)
+	expect.Equal(t, "item of the turn", w.claim().Attempt.WorkItemID, item.ID)
 }
 
 // An aborted turn, and one that failed for the length of its context, do not bring their item back.
@@ -289,7 +290,7 @@ func TestHeldWork(t *testing.T) {
 	w.nothing()
 	w.must(w.m.Stop(w.ctx, "alpha", "test"))
 	w.must(w.m.Start(w.ctx, "alpha", "test"))
-	equal(t, "what wakes it after a start", w.claim().Message.Origin.Subsystem, "work_queue")
+	expect.Equal(t, "what wakes it after a start", w.claim().Message.Origin.Subsystem, "work_queue")
 }
 
 // What is no work item is refused by its field, and nothing is written.

@@ -1,0 +1,25 @@
+// Package expect says in one line what a test expects.
+package expect
+
+// Test is what this package needs of *testing.T, *testing.B or *rapid.T.
+type Test interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+}
+
+// NoError ends the test after an error.
+func NoError(t Test, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Equal fails the test unless what was found is what was wanted; what names it.
+func Equal[T comparable](t Test, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}

@@ -145,7 +145,7 @@ func readScriptErrors(t *testing.T) *scriptErrors {
 	return e
 }
 
-// check compares the errors of a script. One that stops because there is no engine has fewer.
+// check compares the errors of a script with those recorded. Without an engine a script ends early and has fewer.
 func (e *scriptErrors) check(t *testing.T, script string, lines []string) {
 	t.Helper()
 	got := strings.Join(lines, "")

@@ -123,7 +123,7 @@ const agentName = "warm"
 
 // measureWarmAgent is P3 and P26 of an agent that lives: from a message at the control
 // plane to the first events at a client that follows them. Message, claim and
-// begin are three transactions that are on disk before they are told; the floor
+// begin are three transactions, each on disk before it is announced; the floor
 // makes one record durable.
 func measureWarmAgent(ctx context.Context, r *rig) []row {
 	relay, agent := r.serveFloor(ctx, r.model), r.wakeAgent(ctx)

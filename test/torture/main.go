@@ -81,7 +81,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		o.kinds = []string{kindRuns, kindAgents}
 	case kindRuns, kindAgents, kindEndurance:
 	default:
-		return o, fmt.Errorf("-kind %s: there is no such kind; they are runs, agents, endurance, all", kind)
+		return o, fmt.Errorf("-kind: unknown kind %s; use runs, agents, endurance or all", kind)
 	}
 	for name := range strings.SplitSeq(only, ",") {
 		if name = strings.TrimSpace(name); name == "" {

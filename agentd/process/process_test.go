@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) {
 	// This binary can be another program that a test needs.
-	for name, serve := range map[string]func(string) error{floorVar: serveFloor} {
+	for name, serve := range map[string]func(string) error{floorVar: serveFloor, headlessVar: serveHeadless} {
 		if how := os.Getenv(name); how != "" {
 			if err := serve(how); err != nil {
 				fmt.Fprintln(os.Stderr, name, err)

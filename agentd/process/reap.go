@@ -189,19 +189,20 @@ func fresh(left map[birth]procfs.Stat, killed map[birth]bool) bool {
 	return false
 }
 
-// leftovers lists running processes that are to end with p, and reaps those that have ended. The caller holds starting.
+// leftovers lists running processes that are to end with p, and reaps those that have ended; reaped says that one was of
+// p. The caller holds starting.
 func (s *Supervisor) leftovers(p *Process, killed map[birth]bool) (left map[birth]procfs.Stat, reaped bool) {
 	left = make(map[birth]procfs.Stat)
 	for _, o := range s.orphans() {
 		key := birth{o.PID, o.Start}
-		switch {
+		switch doomed := s.doomed(o, p); {
 		case o.Running():
-			if s.doomed(o, p) {
+			if doomed {
 				left[key] = o.Stat
 			}
 		case o.child && (s.exclusive || o.owner != "" || killed[key]):
 			reap(o.PID)
-			reaped = true
+			reaped = reaped || doomed || killed[key]
 		}
 	}
 	return left, reaped

@@ -32,6 +32,10 @@ func markedOrNot(t *testing.T, test func(t *testing.T, s *Supervisor)) {
 // Each script leaves a process behind and says its pid in a file. None of them
 // may live when Run returns, even if it tried to hide.
 func TestNothingOutlivesACommand(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
 	tests := map[string]string{
 		"background":        `sleep 300 & echo $! >$F`,
 		"holds the pipe":    `(sleep 300; echo late) & echo $! >$F`,
@@ -46,6 +50,7 @@ func TestNothingOutlivesACommand(t *testing.T) {
 		"leaves a child":    `setsid sh -c 'sleep 300 & echo $! >$F; exec sleep 300' & wait_for_file`,
 		"writes for ever":   `setsid sh -c 'echo $$ >$F; exec yes' & wait_for_file`,
 		"leader is killed":  `sleep 300 & echo $! >$F; kill -9 $$`,
+		"no first thread":   headlessVar + `=$F setsid $SELF & wait_for_file`,
 		"forks incessantly": `setsid sh -c 'echo $$ >$F; while :; do (sleep 60 &) ; sleep 0.01; done' & wait_for_file`,
 	}
 	markedOrNot(t, func(t *testing.T, s *Supervisor) {
@@ -53,7 +58,7 @@ func TestNothingOutlivesACommand(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				file := filepath.Join(t.TempDir(), "pid")
 				c := sh("wait_for_file() { while [ ! -s $F ]; do sleep 0.01; done; }\n" + script)
-				c.Env = Environ(os.Environ(), "F="+file)
+				c.Env = Environ(os.Environ(), "F="+file, "SELF="+self)
 				res := run(t, s, c)
 				if alive(t, file) {
 					t.Error("the process lives on")
@@ -205,6 +210,27 @@ func TestForkBomb(t *testing.T) {
 			})
 		}
 	})
+}
+
+// The dead of another command that runs are no reason to look for what is left of a command once more.
+func TestDeadOfAnotherCommand(t *testing.T) {
+	s := newTest(t)
+	p := start(t, s, sh("exec sleep 300"))
+	other := start(t, s, sh("while :; do setsid -f true; done"))
+	isDead := func(st procfs.Stat) bool { return !st.Running() }
+	for dead := false; !dead; time.Sleep(time.Millisecond) {
+		s.starting.Lock() // nobody else reaps them
+		if dead = slices.ContainsFunc(descendants(), isDead); dead {
+			if left, reaped := s.leftovers(p, nil); reaped || len(left) > 0 {
+				t.Errorf("of the command: reaped %v, left %v", reaped, left)
+			}
+		}
+		s.starting.Unlock()
+	}
+	for _, c := range []*Process{p, other} {
+		c.Kill()
+		c.Result()
+	}
 }
 
 // nothingIsLeft fails the test when a descendant lives on. On a busy machine one that was killed takes its time to die,

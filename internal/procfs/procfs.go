@@ -19,14 +19,15 @@ const ClockTicks = 100
 // Stat is what /proc/PID/stat says about a process.
 type Stat struct {
 	PID, Parent, Group, Session int
-	State                       byte   // as ps shows it: 'R', 'S', 'Z' and so on
+	State                       byte   // of the first thread, as ps shows it: 'R', 'S', 'Z' and so on
+	Threads                     int    // that have not exited, and the first one
 	Start                       uint64 // clock ticks from boot to the start of the process
 	CPU                         uint64 // clock ticks of processor time, of user and system
 }
 
 // Running reports whether the process has not exited. A zombie has: it only
-// waits for its parent.
-func (s Stat) Running() bool { return s.State != 'Z' && s.State != 'X' }
+// waits for its parent. But the first thread of a process alone may have exited.
+func (s Stat) Running() bool { return s.State != 'X' && (s.State != 'Z' || s.Threads > 1) }
 
 // ReadStat returns the state of a process. The error wraps os.ErrNotExist when
 // no process has this number.
@@ -58,13 +59,14 @@ func parseStat(pid int, data []byte) (Stat, error) {
 	}
 	st := Stat{PID: pid, State: f[0][0]}
 	var user, system uint64
-	var errs [6]error
+	var errs [7]error
 	st.Parent, errs[0] = strconv.Atoi(f[4-state])
 	st.Group, errs[1] = strconv.Atoi(f[5-state])
 	st.Session, errs[2] = strconv.Atoi(f[6-state])
 	user, errs[3] = strconv.ParseUint(f[14-state], 10, 64)
 	system, errs[4] = strconv.ParseUint(f[15-state], 10, 64)
 	st.Start, errs[5] = strconv.ParseUint(f[start-state], 10, 64)
+	st.Threads, errs[6] = strconv.Atoi(f[20-state])
 	if errors.Join(errs[:]...) != nil {
 		return Stat{}, errMalformed
 	}

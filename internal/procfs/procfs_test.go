@@ -26,7 +26,7 @@ func TestParseStat(t *testing.T) {
 		"long state":  {"12 (cat) SS " + fields, 0},
 		"empty":       {"", 0},
 	} {
-		want := Stat{PID: 12, Parent: 11, Group: 12, Session: 13, State: tc.state, Start: 4242, CPU: 15}
+		want := Stat{PID: 12, Parent: 11, Group: 12, Session: 13, State: tc.state, Threads: 1, Start: 4242, CPU: 15}
 		if tc.state == 0 {
 			want = Stat{}
 		}
@@ -36,6 +36,15 @@ func TestParseStat(t *testing.T) {
 		}
 		if malformed := errors.Is(err, errMalformed); malformed != (tc.state == 0) {
 			t.Errorf("%s: got the error %v", name, err)
+		}
+	}
+}
+
+func TestRunning(t *testing.T) {
+	for st, want := range map[Stat]bool{{State: 'S', Threads: 1}: true, {State: 'Z', Threads: 1}: false,
+		{State: 'Z'}: false, {State: 'Z', Threads: 2}: true, {State: 'X', Threads: 2}: false} {
+		if got := st.Running(); got != want {
+			t.Errorf("%c with %d threads runs: %v, want %v", st.State, st.Threads, got, want)
 		}
 	}
 }

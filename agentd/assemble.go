@@ -16,6 +16,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/model/registry"
 	"holon/agentd/model/scripted"
+	"holon/agentd/privilege"
 	"holon/agentd/process"
 	"holon/agentd/tasks"
 	"holon/agentd/tools"
@@ -31,7 +32,8 @@ import (
 // skills. environ is the process's own environment; commands get the harmless
 // part of it and what --pass-env names, never a key. secrets are redacted
 // everywhere; nil for none.
-func Assemble(cfg config.Config, environ []string, secrets *redact.Set, log *slog.Logger) (Parts, error) {
+func Assemble(cfg config.Config, users *privilege.Users, environ []string, secrets *redact.Set,
+	log *slog.Logger) (Parts, error) {
 	servers, err := mcpServers(cfg.Tools.MCPConfig, process.Environ(environ, cfg.Commands.Passed(environ)...))
 	if err != nil {
 		return Parts{}, err
@@ -45,7 +47,7 @@ func Assemble(cfg config.Config, environ []string, secrets *redact.Set, log *slo
 		log.Warn("a skill is left out", "err", p.Error(), "hint", p.Hint)
 	}
 	// Nothing else in this program starts processes, so the supervisor may own them all.
-	supervisor := process.New(process.Options{Logger: log, Exclusive: true, Secrets: secrets,
+	supervisor := process.New(process.Options{Logger: log, Exclusive: true, Secrets: secrets, Users: users,
 		Dir: filepath.Join(cfg.Dirs.State, "commands")})
 	managed := tasks.New(tasks.Options{Dir: filepath.Join(cfg.Dirs.State, "tasks"), Secrets: secrets, Logger: log})
 	proxy, err := openProxy(cfg.Commands.Proxy(), log)
@@ -66,7 +68,7 @@ func Assemble(cfg config.Config, environ []string, secrets *redact.Set, log *slo
 	return Parts{
 		Models: models, Tools: container, MCP: connected, Tasks: managed, Skills: found,
 		Commands: commandOptions(cfg, supervisor, managed),
-		Secrets:  secrets, Log: log, Version: Version(), Environ: commands, Now: time.Now,
+		Secrets:  secrets, Users: users, Log: log, Version: Version(), Environ: commands, Now: time.Now,
 		EndLeft: supervisor.EndRecorded,
 		Close: func() error {
 			return errors.Join(container.wait(), connected.Close(), managed.Close(), supervisor.Close(), proxy.close(),

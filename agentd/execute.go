@@ -163,7 +163,8 @@ func (s *Server) execute(ctx context.Context, j *job) (*turn.Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, j.limits.time, turn.ErrTimeout)
 	defer cancel()
 	if limit := j.limits.output; limit > 0 {
-		j.output = &outputGauge{turn: j.rec, dir: j.turnDir, state: s.cfg.Dirs.State, limit: limit}
+		j.output = &outputGauge{turn: j.rec, dir: j.turnDir, state: s.cfg.Dirs.State, limit: limit,
+			users: s.parts.Users}
 		var end context.CancelCauseFunc
 		ctx, end = context.WithCancelCause(ctx)
 		defer end(nil)

@@ -35,7 +35,7 @@ func (s *Server) isolate(p *plan) (err error) {
 		o.Origin, err = filepath.EvalSymlinks(p.workDir)
 	}
 	if err == nil {
-		p.private, err = worktree.Make(s.lifetime, o)
+		s.parts.Users.Do(func() { p.private, err = worktree.Make(s.lifetime, o) })
 	}
 	if err != nil && s.lifetime.Err() != nil {
 		return draining()
@@ -62,7 +62,7 @@ func (s *Server) settleTree(j *job) error {
 	ctx, cancel := context.WithTimeout(context.Background(), changeTime)
 	defer cancel()
 	s.parts.Tasks.EndTurn(ctx, j.turnID)
-	summary, err := writeChange(ctx, j.turnDir, j.private)
+	summary, err := s.writeChange(ctx, j.turnDir, j.private)
 	if err != nil {
 		return fmt.Errorf("keep the change of an isolated turn: %w", err)
 	}
@@ -109,7 +109,8 @@ func (s *Server) removeTree(p *plan) {
 	if p.private == nil {
 		return
 	}
-	if err := p.private.Remove(); err != nil {
+	var err error
+	if s.parts.Users.Do(func() { err = p.private.Remove() }); err != nil {
 		s.log.Warn("a private tree is left until the next start", "turn", p.turnID, "err", err)
 	}
 	p.private = nil
@@ -121,7 +122,7 @@ func (s *Server) recoverTrees() {
 	if err != nil {
 		return // without a working tree no turn was isolated
 	}
-	err = worktree.Recover(root, func(turnID string, t *worktree.Tree) (own bool) {
+	keep := func(turnID string, t *worktree.Tree) (own bool) {
 		ctx, cancel := context.WithTimeout(s.lifetime, changeTime)
 		defer cancel()
 		dir, err := s.interruptedDir(turnID)
@@ -132,10 +133,21 @@ func (s *Server) recoverTrees() {
 			s.log.Warn("a private tree is left, since its turn is not known here", "turn", turnID, "err", err)
 			return false
 		}
-		if _, err = writeChange(ctx, dir, t); err != nil {
+		if _, err = s.writeChange(ctx, dir, t); err != nil {
 			s.log.Warn("the change of an interrupted turn is lost", "turn", turnID, "err", err)
 		}
 		return true
+	}
+	s.parts.Users.Do(func() {
+		err = worktree.Recover(root, func(turnID string, t *worktree.Tree) (own bool) {
+			done := make(chan struct{})
+			go func() { // the turn's files are not those of commands
+				defer close(done)
+				own = keep(turnID, t)
+			}()
+			<-done
+			return own
+		})
 	})
 	if err != nil {
 		s.log.Warn("private trees of an earlier process are left", "err", err)
@@ -156,7 +168,7 @@ func (s *Server) interruptedDir(turnID string) (string, error) {
 
 // writeChange writes the change of a tree into a turn's directory, where commands may have put anything. There is no
 // file when nothing changed.
-func writeChange(ctx context.Context, dir string, t *worktree.Tree) (summary worktree.Summary, err error) {
+func (s *Server) writeChange(ctx context.Context, dir string, t *worktree.Tree) (summary worktree.Summary, err error) {
 	root, err := roots.Open(dir)
 	if err != nil {
 		return summary, err
@@ -166,12 +178,12 @@ func writeChange(ctx context.Context, dir string, t *worktree.Tree) (summary wor
 	if err := errors.Join(clear(root, temp), clear(root, turns.PatchFile)); err != nil {
 		return summary, err
 	}
-	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o664)
 	if err != nil {
 		return summary, err
 	}
 	w := bufio.NewWriter(f)
-	summary, err = t.Diff(ctx, w)
+	s.parts.Users.Do(func() { summary, err = t.Diff(ctx, w) })
 	if err = errors.Join(err, w.Flush()); err == nil && summary.Files > 0 {
 		err = f.Sync()
 	}

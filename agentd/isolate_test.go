@@ -146,7 +146,7 @@ func TestIsolatedTurnsThatEndEarly(t *testing.T) {
 	slow := h.scenario("slow", "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'echo x > new; echo x > "+
 		"$HOLON_OUTPUT_DIR/there; sleep 600'}}]\n  - text: done\n")
 	started := func(turn string) func() bool {
-		return func() bool { _, err := os.Lstat(h.file(turn, "there")); return err == nil }
+		return func() bool { _, err := os.Lstat(h.file(turn, turns.ArtifactsDir+"/there")); return err == nil }
 	}
 	ended := h.later(t.Context(), `{"model":"`+slow+`","input":"go","holon":{"turn_id":"turn_1","isolation":"copy"}}`)
 	eventually(t, "the command runs", started("turn_1"))
@@ -185,7 +185,7 @@ func TestIsolatedTurnsAtOnce(t *testing.T) {
 	h := start(t)
 	h.sh("echo 0 > f")
 	model := h.scenario("meet", "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'echo $HOLON_TURN_ID > f; "+
-		"echo > $HOLON_OUTPUT_DIR/../$HOLON_TURN_ID.here; while [ $(ls $HOLON_OUTPUT_DIR/.. | grep -c here) -lt 2 ]; "+
+		"echo > $HOLON_OUTPUT_DIR/../../$HOLON_TURN_ID.here; while [ $(ls $HOLON_OUTPUT_DIR/../.. | grep -c here) -lt 2 ]; "+
 		"do sleep 0.01; done; cat f', yield_time_ms: 30000}}]\n  - text: done\n")
 	var ends []<-chan answer
 	for _, id := range []string{"turn_a", "turn_b"} {

@@ -96,7 +96,7 @@ func (s *Server) record(p *plan, t *admission.Ticket, source string) (*job, erro
 // environ is the environment of the turn's commands.
 func (s *Server) environ(p *plan) []string {
 	env := append(append([]string(nil), s.parts.Environ...), "HOLON_TURN_ID="+p.turnID, "HOLON_SESSION_ID="+p.sessionID,
-		"HOLON_OUTPUT_DIR="+p.turnDir)
+		"HOLON_OUTPUT_DIR="+p.artifacts())
 	if p.inputDir != "" {
 		env = append(env, "HOLON_INPUT_DIR="+p.inputDir)
 	}

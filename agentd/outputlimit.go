@@ -9,8 +9,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"holon/agentd/privilege"
 	"holon/agentd/record"
 	"holon/agentd/turn"
+	"holon/responses/turns"
 )
 
 // How often a running turn's output is measured, and what share of the time that
@@ -28,6 +30,7 @@ type outputGauge struct {
 	dir   string
 	state string // the server's own directory, which may lie within dir
 	limit int64
+	users *privilege.Users
 
 	mu   sync.Mutex
 	rest time.Time // the present answer counts until then
@@ -51,7 +54,7 @@ func (g *outputGauge) measure() bool {
 	if g.over || start.Before(g.rest) {
 		return g.over
 	}
-	g.over = holdsMore(g.dir, g.state, g.limit)
+	g.over = holdsMore(g.dir, g.state, g.limit, g.users)
 	took := time.Since(start)
 	g.rest = start.Add(took)
 	if took > time.Millisecond { // a common directory is cheap enough to count anew
@@ -91,8 +94,9 @@ func (g *outputGauge) watch(end context.CancelCauseFunc) (stop func()) {
 // holdsMore reports whether the regular files under dir, but for those under
 // skip, have more than limit bytes, or are more than can be counted. It follows
 // no link, and counts what it cannot read as nothing.
-func holdsMore(dir, skip string, limit int64) bool {
+func holdsMore(dir, skip string, limit int64, users *privilege.Users) bool {
 	seen, total := 0, int64(0)
+	artifacts, over := filepath.Join(dir, turns.ArtifactsDir), false
 	var walk func(dir string) bool
 	walk = func(dir string) bool {
 		d, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -107,7 +111,11 @@ func holdsMore(dir, skip string, limit int64) bool {
 					return true
 				}
 				path := filepath.Join(dir, e.Name())
-				if e.IsDir() && path != skip {
+				if e.IsDir() && path == artifacts {
+					if users.Do(func() { over = walk(path) }); over {
+						return true
+					}
+				} else if e.IsDir() && path != skip {
 					if walk(path) {
 						return true
 					}

@@ -36,11 +36,11 @@ func TestHoldsMore(t *testing.T) {
 		skip  string
 		want  bool
 	}{{150, skip, false}, {149, skip, true}, {150, "", true}, {1150, "", false}} {
-		if got := holdsMore(dir, test.skip, test.limit); got != test.want {
+		if got := holdsMore(dir, test.skip, test.limit, nil); got != test.want {
 			t.Errorf("more than %d without %q: %t", test.limit, test.skip, got)
 		}
 	}
-	if holdsMore(filepath.Join(dir, "absent"), "", 0) {
+	if holdsMore(filepath.Join(dir, "absent"), "", 0, nil) {
 		t.Error("a directory that is not there holds something")
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"holon/agentd/worktree"
 	"holon/internal/tracecontext"
 	"holon/responses"
+	"holon/responses/turns"
 )
 
 // plan is a checked request: all that its turn needs to know. Making a plan
@@ -59,6 +60,9 @@ type directories struct {
 	workDir  string
 	private  *worktree.Tree // that holds workDir; nil when the turn is not isolated
 }
+
+// artifacts is where the turn's commands leave files.
+func (d directories) artifacts() string { return filepath.Join(d.turnDir, turns.ArtifactsDir) }
 
 // offered are the tools of a turn. They stay the same while it runs.
 type offered struct {
@@ -258,12 +262,12 @@ func (s *Server) directories(turnID string, h responses.Holon) (d directories, e
 	} else if dir := filepath.Join(roots.Input, "turns", turnID); isDir(dir) {
 		d.inputDir = dir
 	}
-	d.workDir, err = s.workDir(d.turnDir, h)
+	s.parts.Users.Do(func() { d.workDir, err = s.workDir(d, h) })
 	return d, err
 }
 
 // workDir finds the directory in which a turn works, unless it is isolated.
-func (s *Server) workDir(turnDir string, h responses.Holon) (string, error) {
+func (s *Server) workDir(d directories, h responses.Holon) (string, error) {
 	root := s.cfg.Dirs.Workspace
 	if h.WorkspaceDir != "" {
 		dir, err := existing("holon.workspace_dir", root, h.WorkspaceDir)
@@ -280,7 +284,7 @@ func (s *Server) workDir(turnDir string, h responses.Holon) (string, error) {
 		return "", responses.Invalid("holon.isolation", responses.CodeInvalidValue,
 			fmt.Sprintf("the server has no working tree to isolate: there is no directory %s", root))
 	}
-	return turnDir, nil
+	return d.artifacts(), nil
 }
 
 // existing returns the directory that a request names, which must lie under root.

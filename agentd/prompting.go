@@ -30,10 +30,10 @@ type telling struct {
 // with a note: a broken file of the workspace must not stop its repair.
 func (s *Server) telling(req *responses.Request, toolset turn.Toolset, past thread, dirs directories) (telling, error) {
 	var t telling
-	if dirs.workDir != dirs.turnDir {
+	if dirs.workDir != dirs.artifacts() {
 		t.tree = dirs.workDir
 	}
-	t.skills = s.parts.Skills.With(s.cfg.SkillRoots(t.tree).DiscoverWorkspace())
+	s.parts.Users.Do(func() { t.skills = s.parts.Skills.With(s.cfg.SkillRoots(t.tree).DiscoverWorkspace()) })
 	for _, problem := range t.skills.Problems[len(s.parts.Skills.Problems):] { // the others were logged at the start
 		s.log.Debug("a skill is left out", "err", problem.Error(), "hint", problem.Hint)
 	}
@@ -50,8 +50,10 @@ func (s *Server) telling(req *responses.Request, toolset turn.Toolset, past thre
 		}
 		t.active = append(t.active, a.SkillID+" "+a.ActivationState)
 	}
-	t.assemble(&s.cfg, req, unshadowed(toolNames(toolset.Definitions()), req), inUse(t.skills, active),
-		dirs.inputDir != "")
+	s.parts.Users.Do(func() {
+		t.assemble(&s.cfg, req, unshadowed(toolNames(toolset.Definitions()), req), inUse(t.skills, active),
+			dirs.inputDir != "")
+	})
 	t.context = t.prompt.Items(past.history)
 	return t, nil
 }

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"holon/agentd"
 	"holon/agentd/config"
@@ -241,25 +240,6 @@ func TestGuardOfTCP(t *testing.T) {
 		if a.status != c.status {
 			t.Errorf("%s: %d, want %d", c.what, a.status, c.status)
 		}
-	}
-}
-
-// A server for the host alone closes connections from its own PID namespace.
-func TestHostOnly(t *testing.T) {
-	t.Parallel()
-	h := prepare(t, shortDir(t), func(c *config.Config, _ *agentd.Parts) { c.Server.HostOnly = true })
-	h.serve()
-	conn, err := net.Dial("unix", h.cfg.Server.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	_, _ = io.WriteString(conn, "GET /health HTTP/1.1\r\nHost: agentd\r\n\r\n") // it may be closed by now
-	if answer, err := io.ReadAll(conn); len(answer) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("answered %q, %v", answer, err)
 	}
 }
 

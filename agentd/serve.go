@@ -74,15 +74,11 @@ func (s *Server) listen(ctx context.Context) (list []endpoint, err error) {
 	if at.Socket == "" {
 		return list, nil
 	}
-	unix, err := listenUnix(ctx, at.Socket)
+	unix, err := listenUnix(ctx, at.Socket, s.parts.Users != nil)
 	if err != nil {
 		return list, err
 	}
-	var l net.Listener = unix
-	if at.HostOnly {
-		l = hostListener{unix}
-	}
-	return slices.Insert(list, 0, endpoint{l, at.Socket, s.Handler(), func() {
+	return slices.Insert(list, 0, endpoint{unix, at.Socket, s.Handler(), func() {
 		_ = unix.Close()  // the HTTP server has closed it already, as a rule
 		_ = unix.Remove() // a socket that is left is replaced as stale
 	}}), nil

@@ -10,8 +10,8 @@
 // always the turn's event log, from its beginning. Losing a client, two clients
 // on one turn, and coming back later are therefore the same thing.
 //
-// The package does not authenticate on the Unix socket: its mode 0600 does and, in a
-// container of holon's, the kernel's word that a client is outside it (--host-only).
+// The package does not authenticate on the Unix socket: its mode does, from which
+// the commands of a separate user are shut out.
 package agentd
 
 import (
@@ -31,6 +31,7 @@ import (
 	"holon/agentd/config"
 	"holon/agentd/mcp"
 	"holon/agentd/model"
+	"holon/agentd/privilege"
 	"holon/agentd/process"
 	"holon/agentd/record"
 	"holon/agentd/tasks"
@@ -71,6 +72,7 @@ type Parts struct {
 	Secrets  *redact.Set    // known values to redact; nil for none
 	Log      *slog.Logger
 	Version  string
+	Users    *privilege.Users               // who commands are; nil for the user of this process
 	Environ  []string                       // the environment of commands, complete
 	Now      func() time.Time               // the clock
 	EndLeft  func() (process.Strays, error) // ends commands of an earlier process that was killed; nil for none
@@ -146,7 +148,14 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 	s.describe = sync.OnceValue(func() description {
 		return describe(parts.Version, cfg.Tools.OutputTokens, cfg.Tools.MaxOutputTokens)
 	})
-	if err := os.MkdirAll(cfg.Dirs.Output, 0o700); err != nil {
+	if err := os.MkdirAll(cfg.Dirs.State, 0o700); err != nil {
+		return nil, fmt.Errorf("prepare --state-dir: %w", err)
+	}
+	err := os.MkdirAll(cfg.Dirs.Output, 0o700)
+	if err == nil && parts.Users != nil { // commands go through it to what is theirs, and see nothing on the way
+		err = os.Chmod(cfg.Dirs.Output, 0o771)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("prepare --output-dir: %w", err)
 	}
 	root, err := filepath.EvalSymlinks(cfg.Dirs.Output)
@@ -162,6 +171,7 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 	s.store = store
 	store.Hide(parts.Secrets, structure)
 	store.Complete(s.untold)
+	store.For(parts.Users)
 	if s.sessions, err = activation.OpenSessions(filepath.Join(cfg.Dirs.State, "skills"), s.instance); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare --state-dir: %w", err), store.Close())
 	}

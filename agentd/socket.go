@@ -31,13 +31,16 @@ func listenTCP(ctx context.Context, address string, hasToken bool) (net.Listener
 	return l, nil
 }
 
-// listenUnix serves on a Unix socket at path, mode 0600, in a directory that it
-// creates with mode 0700 if need be.
-func listenUnix(ctx context.Context, path string) (*unixsocket.Listener, error) {
+// listenUnix serves on a Unix socket at path, mode 0600 or, with group, 0660, in a
+// directory that it creates with mode 0700 if need be.
+func listenUnix(ctx context.Context, path string, group bool) (*unixsocket.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("make the socket's directory: %w", err)
 	}
 	l, err := unixsocket.Listen(ctx, path)
+	if err == nil && group {
+		err = os.Chmod(path, 0o660)
+	}
 	if errors.Is(err, unixsocket.ErrOccupied) {
 		return nil, fmt.Errorf("listen on %s: %w; stop the server or remove the file that is there, "+
 			"or choose another --socket", path,
@@ -47,21 +50,4 @@ func listenUnix(ctx context.Context, path string) (*unixsocket.Listener, error) 
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
 	return l, nil
-}
-
-// hostListener closes connections from within this PID namespace.
-type hostListener struct{ net.Listener }
-
-// Accept waits for a connection of the host.
-func (l hostListener) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil {
-			return conn, err
-		}
-		if pid, err := unixsocket.PeerPID(conn); err == nil && pid == 0 {
-			return conn, nil
-		}
-		_ = conn.Close() // nothing that it sent was read
-	}
 }

@@ -84,12 +84,12 @@ func (s *Server) startTask(in tasks.Start) (tasks.Snapshot, error) {
 	s.starting.Lock()
 	defer s.starting.Unlock()
 	dir := filepath.Join(s.outputRoot, taskDir)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(dir, 0o775); err != nil {
 		return tasks.Snapshot{}, responses.Internal("the directory of the task's output cannot be made", err)
 	}
 	return s.parts.Commands.StartTask(tools.Env{SessionID: in.SessionID, WorkDir: s.cfg.Dirs.Workspace, LogDir: dir,
-		Environ: append(slices.Clone(s.parts.Environ), "HOLON_SESSION_ID="+in.SessionID), Secrets: s.parts.Secrets,
-		Disk: s.logs.turn(s.cfg.Commands.TurnLogBytes)}, in)
+		Environ: append(slices.Clone(s.parts.Environ), "HOLON_SESSION_ID="+in.SessionID), Users: s.parts.Users,
+		Secrets: s.parts.Secrets, Disk: s.logs.turn(s.cfg.Commands.TurnLogBytes)}, in)
 }
 
 // taskDir, below the output directory, has the output of tasks that no turn started, in a directory for each.

@@ -25,8 +25,8 @@ func (s *Server) toolEnv(j *job) tools.Env {
 		LogDir: filepath.Join(j.turnDir, turns.ToolsDir), Environ: s.environ(j.plan),
 		Policy:  tools.Policy{OutputTokens: s.cfg.Tools.OutputTokens, MaxOutputTokens: s.cfg.Tools.MaxOutputTokens},
 		Images:  model.CapabilitiesOf(j.transport, j.modelName).Images,
-		Secrets: s.parts.Secrets,
-		Disk:    s.logs.turn(s.cfg.Commands.TurnLogBytes),
+		Secrets: s.parts.Secrets, Users: s.parts.Users,
+		Disk: s.logs.turn(s.cfg.Commands.TurnLogBytes),
 	}
 }
 

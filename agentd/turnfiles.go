@@ -23,10 +23,10 @@ func (s *Server) remember(turnID, dir string) error {
 		return nil
 	}
 	note := s.note(turnID)
-	if err := os.MkdirAll(filepath.Dir(note), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(note), 0o770); err != nil {
 		return fmt.Errorf("remember the turn's directory: %w", err)
 	}
-	return durable.WriteFile(note, []byte(dir+"\n"), 0o600)
+	return durable.WriteFile(note, []byte(dir+"\n"), durable.Private)
 }
 
 func (s *Server) note(turnID string) string { return filepath.Join(s.cfg.Dirs.State, "turns", turnID) }

@@ -59,12 +59,11 @@ func (s *Session) agentHomeMounts() []engine.Mount {
 	}
 }
 
-// giveTree gives the container's user a directory with all that is in it, unless
+// giveTree gives a user of the container a directory with all that is in it, unless
 // it is theirs: no container runs that could change it meanwhile. The top comes
 // last, so that a crash leaves a directory that is given once more. What is the
 // host's own in an agent's home stays so.
-func (s *Session) giveTree(ctx context.Context, dir string) error {
-	user := *s.cfg.User
+func (s *Session) giveTree(ctx context.Context, dir string, user engine.User) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
 		return fmt.Errorf("give the container's user its files: %w", err)
@@ -93,5 +92,8 @@ func (s *Session) giveTree(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("give the container's user its files: %w", err)
 	}
-	return s.give(dir)
+	if err := os.Lchown(dir, user.UID, user.GID); err != nil {
+		return fmt.Errorf("give the container's user its files: %w", err)
+	}
+	return nil
 }

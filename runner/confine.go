@@ -22,9 +22,11 @@ func (s *Session) checkConfined(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	weak := slices.DeleteFunc(engine.Weak(made.Isolation, s.Spec), func(name string) bool {
-		return slices.Contains(s.cfg.Accept, name)
-	})
+	weak := engine.Weak(made.Isolation, s.Spec)
+	if s.server == nil {
+		weak = append(weak, "privilege_separation")
+	}
+	weak = slices.DeleteFunc(weak, func(name string) bool { return slices.Contains(s.cfg.Accept, name) })
 	if len(weak) == 0 {
 		return nil
 	}

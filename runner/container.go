@@ -1,8 +1,8 @@
 package runner
 
 import (
+	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"holon/runner/engine"
@@ -41,7 +41,8 @@ func (s *Session) planMounts() []engine.Mount {
 	}
 	mounts := []engine.Mount{
 		{Source: s.cfg.Agentd, Target: agentdPath, ReadOnly: true},
-		{Source: filepath.Join(s.sockets, hostDir), Target: hostPath, ReadOnly: true},
+		// an agentd that is not root's makes it its own
+		{Source: filepath.Join(s.sockets, hostDir), Target: hostPath, ReadOnly: os.Geteuid() == 0 || s.server == nil},
 		{Source: filepath.Join(s.sockets, agentDir), Target: ipcPath},
 		{Source: input, Target: inputPath, ReadOnly: true},
 		{Source: filepath.Join(s.cfg.Dir, "output"), Target: outputPath},
@@ -92,44 +93,49 @@ func (s *Session) spec() engine.Spec {
 	if dir := s.treeDir(); dir != "" {
 		workspaces = dir
 	}
-	args := []string{s.inside(agentdPath), "serve",
-		"--socket", s.inside(ipcPath) + "/agent.sock", "--input-dir", s.inside(inputPath), "--output-dir",
-		s.inside(outputPath),
-		"--state-dir", s.inside(statePath), "--skills-dir", s.inside(skillsPath), "--workspace-dir", workspaces,
-		"--model", s.model(), "--grace", turnGrace.String(),
-		"--max-output-bytes", "0"} // every turn of ours says how much it may leave
+	var env []string
+	if ownFiles(s.cfg.Engine) { // and that directory
+		env = append(env, "HOME="+engine.Home)
+	}
+	// Variables, because a developer ends a server by a pattern of its command line.
+	set := func(name, value string) { env = append(env, "HOLON_"+name+"="+value) }
+	set("SOCKET", s.inside(ipcPath)+"/agent.sock")
+	set("INPUT_DIR", s.inside(inputPath))
+	set("OUTPUT_DIR", s.inside(outputPath))
+	set("STATE_DIR", s.inside(statePath))
+	set("SKILLS_DIR", s.inside(skillsPath))
+	set("WORKSPACE_DIR", workspaces)
+	set("MODEL", s.model())
+	set("GRACE", turnGrace.String())
+	set("MAX_OUTPUT_BYTES", "0") // every turn of ours says how much it may leave
 	if s.cfg.AgentHome != "" {
-		args = append(args, "--agent-home", s.inside(agentHomePath))
+		set("AGENT_HOME", s.inside(agentHomePath))
 	}
 	if s.gateway != nil || s.cfg.AgentHome != "" { // whose later turns may need it
-		args = append(args, "--model-socket", s.inside(hostPath)+"/"+modelSocket)
+		set("MODEL_SOCKET", s.inside(hostPath)+"/"+modelSocket)
 	}
 	if s.hostTools != nil {
-		args = append(args, "--host-socket", s.inside(hostPath)+"/"+toolSocket)
+		set("HOST_SOCKET", s.inside(hostPath)+"/"+toolSocket)
 	}
 	if s.mcpConfig != "" {
-		args = append(args, "--mcp-config", s.inside(mcpConfigPath))
+		set("MCP_CONFIG", s.inside(mcpConfigPath))
 	}
 	if s.egress != nil {
-		args = append(args, "--egress-socket", s.inside(hostPath)+"/"+egressSocket)
+		set("EGRESS_SOCKET", s.inside(hostPath)+"/"+egressSocket)
 	}
 	if len(s.cfg.Providers) > 0 {
-		args = append(args, "--providers", strings.Join(s.cfg.Providers, ","))
-	}
-	env := append(slices.Clone(s.cfg.Env), s.cfg.AgentEnv...)
-	if ownFiles(s.cfg.Engine) { // and processes, and that directory
-		args = append(args, "--host-only")
-		env = append([]string{"HOME=" + engine.Home}, env...)
+		set("PROVIDERS", strings.Join(s.cfg.Providers, ","))
 	}
 	if names := envNames(s.cfg.Env); names != "" {
-		env = append(env, "HOLON_PASS_ENV="+names)
+		set("PASS_ENV", names)
 	}
 	if len(s.cfg.SecretEnv) > 0 {
-		env = append(env, "HOLON_SECRET_ENV="+strings.Join(s.cfg.SecretEnv, ","))
+		set("SECRET_ENV", strings.Join(s.cfg.SecretEnv, ","))
 	}
+	env = append(append(env, s.cfg.Env...), s.cfg.AgentEnv...) // of two values the first counts
 	return engine.Spec{
-		Name: "holon-" + s.cfg.ID, Image: s.cfg.Image, Labels: labels, Args: args, Env: env, Mounts: s.mounts,
-		User: s.cfg.User, Runtime: s.cfg.Runtime, Memory: s.cfg.Memory, NanoCPUs: s.cfg.NanoCPUs,
+		Name: "holon-" + s.cfg.ID, Image: s.cfg.Image, Labels: labels, Args: []string{s.inside(agentdPath)}, Env: env, Mounts: s.mounts,
+		User: s.cfg.User, Server: s.server, Runtime: s.cfg.Runtime, Memory: s.cfg.Memory, NanoCPUs: s.cfg.NanoCPUs,
 		Network: s.cfg.Network,
 	}
 }

@@ -89,7 +89,7 @@ const CodeMCPConfig Code = "invalid_mcp_config"
 // wrongFlag is the error behind a last line of agentd's log that says what is wrong with a file which the user gave,
 // nil for any other line. path is the user's, of which agentd knows a copy.
 func wrongFlag(line, path string) *Error {
-	_, said, found := strings.Cut(line, "--mcp-config: ")
+	_, said, found := strings.Cut(line, "HOLON_MCP_CONFIG: ")
 	if !found {
 		return nil
 	}

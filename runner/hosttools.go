@@ -22,7 +22,7 @@ func (s *Session) openHostTools(ctx context.Context) (err error) {
 		record = filepath.Join(s.cfg.Dir, NotesFile)
 	}
 	s.hostTools, err = hosttools.Serve(ctx, hosttools.Options{
-		Socket: s.hostSocket(toolSocket), Notes: record, Secrets: s.cfg.Secrets, Tools: s.cfg.HostTools, Peer: s.peer,
+		Socket: s.hostSocket(toolSocket), Notes: record, Secrets: s.cfg.Secrets, Tools: s.cfg.HostTools, Gate: s.gate,
 		Version: s.cfg.Version, Log: s.cfg.Log,
 	})
 	return err

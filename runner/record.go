@@ -40,7 +40,8 @@ type Held struct {
 	ID        string          `json:"id"`         // Config.ID
 	Engine    string          `json:"engine"`     // engine.Engine.Name
 	Handle    *engine.Handle  `json:"handle"`     // null before the container is made
-	User      *engine.User    `json:"user"`       // of the container; null for the host's own
+	User      *engine.User    `json:"user"`       // of commands in the container; null for the host's own
+	Server    *engine.User    `json:"server"`     // of agentd; null where it is that of commands
 	Dir       string          `json:"dir"`        // the session's directory
 	Sockets   string          `json:"sockets"`    // directory of the sockets
 	Tree      *workspace.Held `json:"tree"`       // null when there is none

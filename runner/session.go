@@ -53,7 +53,7 @@ type Session struct {
 	cfg       Config
 	tree      *workspace.Tree // nil when there is none
 	sockets   string
-	peer      *socket.Peer // agentd, the first process of the container, for which alone the sockets are
+	gate      *socket.Gate // of the sockets, until it is known what agentd may ask for
 	gateway   *gateway.Server
 	scenario  fs.FileInfo    // of the file whose copy the container has, nil for none
 	egress    *egress.Server // nil: the container has no way out
@@ -69,7 +69,8 @@ type Session struct {
 	forget    func()           // ends the wait for that; nil before there is one
 	exit      *engine.Exit
 	client    *client.Client
-	id        string // session id for agentd
+	id        string       // session id for agentd
+	server    *engine.User // agentd's, apart from that of its commands; nil where both are one
 	measured  measured
 
 	// Warnings tell what the container's user can't reach.
@@ -90,7 +91,7 @@ func Start(ctx context.Context, cfg Config) (*Session, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Session{cfg: cfg, id: cmp.Or(cfg.SessionID, responses.NewID(responses.PrefixSession)), peer: socket.NewPeer(),
+	s := &Session{cfg: cfg, id: cmp.Or(cfg.SessionID, responses.NewID(responses.PrefixSession)), gate: socket.NewGate(),
 		exited: make(chan engine.Exit, 1)}
 	begin := time.Now()
 	err := s.prepare(ctx)
@@ -111,7 +112,7 @@ func (s *Session) prepare(ctx context.Context) (err error) {
 	if err := s.makeSocketDir(); err != nil {
 		return err
 	}
-	if err := s.chooseUser(); err != nil {
+	if err := s.chooseUsers(); err != nil {
 		return err
 	}
 	if s.cfg.Source != nil {
@@ -185,19 +186,13 @@ func (s *Session) start(ctx context.Context) (err error) {
 	}
 	s.Isolation, s.Runtime = state.Isolation, state.Runtime
 	s.tellStarted(state)
-	s.meet(state.PID)
-	s.peer.Serve()
+	s.client = client.Unix(s.agentSocket())
+	s.gate.Open()
 	if err := s.awaitReady(ctx); err != nil {
 		return err
 	}
 	s.tell(ContainerChange{Phase: Ready})
 	return nil
-}
-
-// meet makes known which process is agentd: nothing is sent to another.
-func (s *Session) meet(pid int) {
-	s.peer.Identify(pid)
-	s.client = client.UnixPeer(s.agentSocket(), s.peer.Check)
 }
 
 // WriteRecord records what the session holds by now. Without Config.Record it does nothing.
@@ -210,7 +205,7 @@ func (s *Session) WriteRecord() error {
 }
 
 func (s *Session) held() Held {
-	h := Held{ID: s.cfg.ID, Engine: s.cfg.Engine.Name(), User: s.cfg.User, Dir: s.cfg.Dir, Sockets: s.sockets,
+	h := Held{ID: s.cfg.ID, Engine: s.cfg.Engine.Name(), User: s.cfg.User, Server: s.server, Dir: s.cfg.Dir, Sockets: s.sockets,
 		SessionID: s.id, Image: s.cfg.Image, Model: s.cfg.Model, Fallbacks: s.cfg.Fallbacks}
 	if s.created {
 		handle := s.handle
@@ -251,7 +246,7 @@ func (s *Session) awaitReady(ctx context.Context) error {
 	for {
 		conn, err := unixsocket.Dial(ctx, s.agentSocket())
 		if err == nil {
-			if err := errors.Join(s.peer.Check(conn), conn.Close()); err != nil {
+			if err := conn.Close(); err != nil {
 				return err
 			}
 			break

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"holon/responses/client"
 	"holon/runner/engine"
 	"holon/runner/socket"
 	"holon/runner/workspace"
@@ -29,8 +31,8 @@ func TakeUp(ctx context.Context, cfg Config, serve bool) (_ *Session, err error)
 	if cfg.Record.Made == nil { // an agent's container asks the models of its next turn
 		cfg.Model, cfg.Fallbacks = held.Model, held.Fallbacks
 	}
-	s := &Session{cfg: cfg, tree: tree, id: held.SessionID, sockets: held.Sockets, peer: socket.NewPeer(),
-		resumed: true, exited: make(chan engine.Exit, 1)}
+	s := &Session{cfg: cfg, tree: tree, id: held.SessionID, sockets: held.Sockets, gate: socket.NewGate(),
+		server: held.Server, resumed: true, exited: make(chan engine.Exit, 1)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Leave(context.WithoutCancel(ctx)))
@@ -59,6 +61,7 @@ func TakeUp(ctx context.Context, cfg Config, serve bool) (_ *Session, err error)
 		return s, s.bury(ctx, found)
 	}
 	s.awaitExit(ctx)
+	s.client = client.Unix(s.agentSocket())
 	if !serve {
 		s.gone = &Error{Code: CodeInterrupted, Message: "holon was killed during the turn, which was stopped later"}
 		return s, nil
@@ -66,9 +69,31 @@ func TakeUp(ctx context.Context, cfg Config, serve bool) (_ *Session, err error)
 	if err := s.serveAgain(ctx); err != nil {
 		return nil, err
 	}
-	s.meet(found.PID)
 	return s, nil
 }
+
+// reportTimeout bounds how long agentd is asked how a turn ended.
+const reportTimeout = 5 * time.Second
+
+// Reported is the end of a turn that agentd reports, whose container runs but is not served any more. It is false when
+// agentd knows no end: what stands in the container's files is not one.
+func (s *Session) Reported(ctx context.Context, turnID string) (t TurnResult, ok bool) {
+	t = TurnResult{TurnID: turnID, SessionID: s.id}
+	if s.client == nil {
+		return t, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	rec, err := s.client.Turn(ctx, turnID)
+	if err == nil && rec.Status.Terminal() {
+		t.Response, err = s.client.GetResponse(ctx, rec.ResponseID)
+	}
+	return t, err == nil && t.Response != nil && t.Response.Status.Terminal()
+}
+
+// Trusted reports whether what agentd knew when the session began is its own: commands could not write the files from
+// which it was started.
+func (s *Session) Trusted() bool { return s.server != nil || s.resumed }
 
 // Gone says why a session that was taken up has no container, nil when it has.
 func (s *Session) Gone() error { return s.gone }

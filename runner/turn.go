@@ -140,7 +140,7 @@ type runTurn func(context.Context, Observer) TurnResult
 func (s *Session) admitted(ctx context.Context, req Turn, watch Observer, run runTurn) TurnResult {
 	defer s.hostTools.Grant(req.ID, req.Grant)()
 	if s.gateway == nil {
-		s.peer.Serve()
+		s.gate.Open()
 		return s.watched(ctx, req, watch, run)
 	}
 	lease, err := s.gateway.Grant(gateway.Grant{TurnID: req.ID, Token: req.Grant, Models: s.cfg.GatewayModels(),
@@ -150,7 +150,7 @@ func (s *Session) admitted(ctx context.Context, req Turn, watch Observer, run ru
 	}
 	defer lease.Revoke()
 	// A turn that goes on may be asking already: it is heard from now on.
-	s.peer.Serve()
+	s.gate.Open()
 	result := s.watched(ctx, req, watch, run)
 	lease.Revoke() // what it cuts is in the account
 	account := lease.Account()
@@ -224,7 +224,7 @@ func (s *Session) Preview(ctx context.Context, req Turn) (turns.Preview, error) 
 		return turns.Preview{}, err
 	}
 	if health.ActiveTurns+health.QueuedTurns == 0 { // a turn that another process began is heard once it is admitted
-		s.peer.Serve()
+		s.gate.Open()
 	}
 	return s.client.Preview(ctx, s.request(req.ID, req))
 }

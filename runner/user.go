@@ -12,7 +12,6 @@ import (
 	"syscall"
 
 	"holon/internal/folder"
-	"holon/internal/roots"
 	"holon/internal/visible"
 	"holon/responses/turns"
 	"holon/runner/engine"
@@ -24,6 +23,8 @@ import (
 const (
 	defaultUID = 65532
 	defaultGID = 65532
+	serverUID  = 65533
+	serverGID  = 65533
 )
 
 // accountName is what the container calls its user.
@@ -46,24 +47,50 @@ func RunsAs(asked *engine.User, e engine.Engine) (*engine.User, error) {
 	case self.UID == 0:
 		return &engine.User{UID: defaultUID, GID: defaultGID}, nil
 	}
-	return &self, nil
+	return &engine.User{UID: self.UID, GID: defaultGID}, nil // its group is agentd's
 }
 
-// chooseUser decides who runs in the container. A container of root gets a user
-// id that no other has, as long as its sockets are there.
-func (s *Session) chooseUser() error {
+// chooseUsers decides who runs in the container. Those of a container of root get
+// user ids that no other has, as long as its sockets are there.
+func (s *Session) chooseUsers() error {
 	asked := s.cfg.User
 	user, err := RunsAs(asked, s.cfg.Engine)
-	if err == nil && asked == nil && user != nil && os.Geteuid() == 0 && s.cfg.UIDs.Count > 0 {
+	if err != nil || user == nil {
+		s.cfg.User = user
+		return err
+	}
+	server := engine.User{UID: serverUID, GID: os.Getegid()} // whose files its group, and so the host, may use
+	if os.Geteuid() == 0 {
+		server.GID = serverGID
 		name := s.cfg.ID
 		if s.cfg.Source != nil {
 			name = s.cfg.Source.Info().Path // its cached trees
 		}
-		uid, takeErr := s.cfg.UIDs.Take(s.cfg.AgentHome, name, s.sockets)
-		user, err = &engine.User{UID: uid, GID: uid}, takeErr
+		take := func(of *engine.User, dir, name string) error {
+			uid, err := s.cfg.UIDs.Take(dir, name, s.sockets)
+			*of = engine.User{UID: uid, GID: uid}
+			return err
+		}
+		if s.cfg.UIDs.Count > 0 {
+			err = take(&server, filepath.Join(s.cfg.Dir, "state"), name+" agentd")
+		}
+		if err == nil && s.cfg.UIDs.Count > 0 && asked == nil {
+			err = take(user, s.cfg.AgentHome, name)
+		}
+	}
+	if user.UID != 0 && user.GID != server.GID { // root could become any user
+		s.server = &server
 	}
 	s.cfg.User = user
 	return err
+}
+
+// owner is whose agentd's own files are.
+func (s *Session) owner() *engine.User {
+	if s.server != nil {
+		return s.server
+	}
+	return s.cfg.User
 }
 
 // ownFiles reports whether a program of e has a file system of its own.
@@ -88,10 +115,17 @@ func treeOwner(user *engine.User) *folder.Owner {
 // stays the host's own. All lie within a directory that is private to the host's
 // user.
 func (s *Session) makeDirs() error {
+	if err := os.MkdirAll(s.cfg.Dir, 0o700); err != nil {
+		return fmt.Errorf("prepare the session's directories: %w", err)
+	}
 	for sub, mode := range map[string]fs.FileMode{"input": 0o755, "skills": 0o755, "output": 0o700, "state": 0o700,
 		"etc": 0o755} {
 		dir := filepath.Join(s.cfg.Dir, sub)
-		if err := errors.Join(os.MkdirAll(dir, mode), os.Chmod(dir, mode)); err != nil { // despite the umask
+		err := os.Mkdir(dir, mode)
+		if err == nil {
+			err = os.Chmod(dir, mode) // despite the umask
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("prepare the session's directories: %w", err)
 		}
 	}
@@ -101,23 +135,6 @@ func (s *Session) makeDirs() error {
 			return fmt.Errorf("copy the conversation that is continued: %w", err)
 		}
 	}
-	for _, sub := range []string{"output", "state"} {
-		if err := reopenAll(filepath.Join(s.cfg.Dir, sub)); err != nil {
-			return fmt.Errorf("prepare the session's directories: %w", err)
-		}
-	}
-	return nil
-}
-
-// reopenAll opens what an earlier container of the session may have closed, with
-// which agentd would not start again.
-func reopenAll(dir string) error {
-	root, err := roots.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	roots.ReopenAll(root, ".")
 	return nil
 }
 
@@ -132,14 +149,14 @@ func (s *Session) handOver(ctx context.Context) error {
 		return fmt.Errorf("write the container's accounts: %w", err)
 	}
 	if os.Geteuid() != 0 {
-		return nil
+		return s.giveSockets()
 	}
-	dirs := []string{filepath.Join(s.cfg.Dir, "output"), filepath.Join(s.cfg.Dir, "state")}
-	if s.cfg.AgentHome != "" {
-		dirs = append(dirs, s.cfg.AgentHome)
-	}
-	for _, dir := range dirs {
-		if err := s.giveTree(ctx, dir); err != nil {
+	for dir, to := range map[string]*engine.User{filepath.Join(s.cfg.Dir, "output"): s.owner(),
+		filepath.Join(s.cfg.Dir, "state"): s.owner(), s.cfg.AgentHome: s.cfg.User} {
+		if dir == "" {
+			continue
+		}
+		if err := s.giveTree(ctx, dir, *to); err != nil {
 			return err
 		}
 	}
@@ -149,10 +166,11 @@ func (s *Session) handOver(ctx context.Context) error {
 	return s.checkReadable()
 }
 
-// giveSockets gives the container's user the directories of the sockets and what is in
-// that of the host.
+// giveSockets gives agentd the directories of the sockets and what is in that of
+// the host. Where the host is not root, agentd takes the directories, and their
+// group may use the sockets.
 func (s *Session) giveSockets() error {
-	if s.cfg.User == nil || os.Geteuid() != 0 {
+	if s.cfg.User == nil || os.Geteuid() != 0 && s.server == nil {
 		return nil
 	}
 	host := filepath.Join(s.sockets, hostDir)
@@ -160,21 +178,17 @@ func (s *Session) giveSockets() error {
 	if err != nil {
 		return fmt.Errorf("look at the sockets: %w", err)
 	}
-	paths := []string{filepath.Join(s.sockets, agentDir), host}
+	give := func(path string) error { return os.Lchown(path, s.owner().UID, s.owner().GID) }
+	if os.Geteuid() != 0 {
+		give = func(path string) error { return os.Chmod(path, 0o660) }
+	} else {
+		err = errors.Join(give(filepath.Join(s.sockets, agentDir)), give(host))
+	}
 	for _, e := range served {
-		paths = append(paths, filepath.Join(host, e.Name()))
+		err = errors.Join(err, give(filepath.Join(host, e.Name())))
 	}
-	for _, path := range paths {
-		if err := s.give(path); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *Session) give(path string) error {
-	if err := os.Lchown(path, s.cfg.User.UID, s.cfg.User.GID); err != nil {
-		return fmt.Errorf("give the container's user its files: %w", err)
+	if err != nil {
+		return fmt.Errorf("give agentd the host's sockets: %w", err)
 	}
 	return nil
 }

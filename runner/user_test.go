@@ -23,7 +23,7 @@ func TestUserRunAs(t *testing.T) {
 	expect.NoError(t, err)
 	defer open.Close()
 	self := engine.User{UID: os.Geteuid(), GID: os.Getegid()}
-	standard, other := self, engine.User{UID: 4711, GID: 4712}
+	standard, other := engine.User{UID: self.UID, GID: defaultGID}, engine.User{UID: 4711, GID: 4712}
 	if self.UID == 0 {
 		standard = engine.User{UID: defaultUID, GID: defaultGID}
 	}

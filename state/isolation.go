@@ -23,25 +23,26 @@ type Axis struct {
 
 // Isolation is what the engine says is in force for one program, axis by axis.
 type Isolation struct {
-	User            Axis `json:"user"`              // "uid:gid"; uid 0 is runtime_shaped
-	Capabilities    Axis `json:"capabilities"`      // "none", or those that are left
-	NoNewPrivileges Axis `json:"no_new_privileges"` // "true" or "false"
-	Seccomp         Axis `json:"seccomp"`           // the profile
-	ReadOnlyRoot    Axis `json:"read_only_root"`    // "true" or "false"
-	Network         Axis `json:"network"`           // the mode
-	Pids            Axis `json:"pids"`              // the limit
-	Memory          Axis `json:"memory"`            // the limit in bytes, and of swap
-	CPU             Axis `json:"cpu"`               // the limit in CPUs
-	OpenFiles       Axis `json:"open_files"`        // the limit per process
-	FileSize        Axis `json:"file_size"`         // the limit in bytes of one file
-	CoreDumps       Axis `json:"core_dumps"`        // "none", or the limit in bytes
-	Tmpfs           Axis `json:"tmpfs"`             // "target bytes/inodes" of what is in memory, sorted
-	IPC             Axis `json:"ipc"`               // the namespace
-	Cgroup          Axis `json:"cgroup"`            // the namespace
-	MaskedPaths     Axis `json:"masked_paths"`      // how much of /proc and /sys is hidden or read-only
-	Init            Axis `json:"init"`              // who is process 1; all others end with it
-	Devices         Axis `json:"devices"`           // devices given to the program
-	Mounts          Axis `json:"mounts"`            // "target ro, target rw", sorted
+	User            Axis `json:"user"`                 // "uid:gid"; uid 0 is runtime_shaped
+	Separation      Axis `json:"privilege_separation"` // the program's own user, apart from that of its commands; "none"
+	Capabilities    Axis `json:"capabilities"`         // "none", or those that are left
+	NoNewPrivileges Axis `json:"no_new_privileges"`    // "true" or "false"
+	Seccomp         Axis `json:"seccomp"`              // the profile
+	ReadOnlyRoot    Axis `json:"read_only_root"`       // "true" or "false"
+	Network         Axis `json:"network"`              // the mode
+	Pids            Axis `json:"pids"`                 // the limit
+	Memory          Axis `json:"memory"`               // the limit in bytes, and of swap
+	CPU             Axis `json:"cpu"`                  // the limit in CPUs
+	OpenFiles       Axis `json:"open_files"`           // the limit per process
+	FileSize        Axis `json:"file_size"`            // the limit in bytes of one file
+	CoreDumps       Axis `json:"core_dumps"`           // "none", or the limit in bytes
+	Tmpfs           Axis `json:"tmpfs"`                // "target bytes/inodes" of what is in memory, sorted
+	IPC             Axis `json:"ipc"`                  // the namespace
+	Cgroup          Axis `json:"cgroup"`               // the namespace
+	MaskedPaths     Axis `json:"masked_paths"`         // how much of /proc and /sys is hidden or read-only
+	Init            Axis `json:"init"`                 // who is process 1; all others end with it
+	Devices         Axis `json:"devices"`              // devices given to the program
+	Mounts          Axis `json:"mounts"`               // "target ro, target rw", sorted
 }
 
 // Confined reports whether every axis but the named exceptions (by JSON name)
@@ -72,7 +73,7 @@ func (i *Isolation) All() iter.Seq2[string, *Axis] {
 		name string
 		axis *Axis
 	}{
-		{"user", &i.User}, {"capabilities", &i.Capabilities}, {"no_new_privileges", &i.NoNewPrivileges},
+		{"user", &i.User}, {"privilege_separation", &i.Separation}, {"capabilities", &i.Capabilities}, {"no_new_privileges", &i.NoNewPrivileges},
 		{"seccomp", &i.Seccomp}, {"read_only_root", &i.ReadOnlyRoot}, {"network", &i.Network},
 		{"pids", &i.Pids}, {"memory", &i.Memory}, {"cpu", &i.CPU}, {"open_files", &i.OpenFiles},
 		{"file_size", &i.FileSize}, {"core_dumps", &i.CoreDumps}, {"tmpfs", &i.Tmpfs},

@@ -155,10 +155,10 @@ func (s *Sessions) write(f file) error {
 	if err != nil {
 		return fmt.Errorf("encode the skills of session %s: %w", f.SessionID, err)
 	}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	if err := os.MkdirAll(s.dir, 0o770); err != nil {
 		return fmt.Errorf("keep the skills of session %s: %w", f.SessionID, err)
 	}
-	if err := durable.WriteFile(s.path(f.SessionID), data, 0o600); err != nil {
+	if err := durable.WriteFile(s.path(f.SessionID), data, durable.Private); err != nil {
 		return fmt.Errorf("keep the skills of session %s: %w", f.SessionID, err)
 	}
 	s.mu.Lock()

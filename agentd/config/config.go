@@ -36,6 +36,7 @@ type Config struct {
 	Tools     Tools
 	Commands  Commands
 	WebSocket WebSocket
+	Users     Users
 }
 
 // group is the settings of one noun.
@@ -46,7 +47,8 @@ type group interface {
 
 // groups returns all groups, in the order in which their problems are reported.
 func (c *Config) groups() []group {
-	return []group{&c.Dirs, &c.Server, &c.Models, &c.Agent, &c.Turns, &c.Retention, &c.Tools, &c.Commands, &c.WebSocket}
+	return []group{&c.Dirs, &c.Server, &c.Models, &c.Agent, &c.Turns, &c.Retention, &c.Tools, &c.Commands, &c.WebSocket,
+		&c.Users}
 }
 
 // Conventional sockets inside a container (docs/reference/turn.md).
@@ -71,6 +73,7 @@ func Default() Config {
 		Tools:     Tools{OutputTokens: 8_000, MaxOutputTokens: 64_000},
 		Commands: Commands{TaskTimeout: 24 * time.Hour, TaskNotices: true, StreamBytes: process.DefaultLogBytes,
 			TurnLogBytes: 1 << 30, LogBytes: 8 << 30},
+		Users:     Users{Server: "65533"},
 		WebSocket: WebSocket{Lifetime: time.Hour, Ping: 30 * time.Second},
 	}
 }
@@ -113,27 +116,51 @@ func (c *Config) Validate() error {
 	for _, g := range c.groups() {
 		g.validate(&p)
 	}
-	if c.Server.HostOnly {
-		c.refuseLinks(&p)
+	if c.Users.Command != "" {
+		c.checkDirs(&p)
 	}
 	return p.err()
 }
 
-// refuseLinks refuses paths that lead through a link where commands must not take
+// checkDirs refuses paths that lead through a link where commands must not take
 // agentd's place. The image made such a link: what the host mounted is then where
-// the link leads, which may be a directory that commands can rename.
-func (c *Config) refuseLinks(p *Problems) {
-	for _, at := range []struct{ flag, dir string }{
-		{"--input-dir", c.Dirs.Input}, {"--output-dir", c.Dirs.Output}, {"--state-dir", c.Dirs.State},
-		{"--workspace-dir", c.Dirs.Workspace}, {"--skills-dir", c.Dirs.Skills}, {"--agent-home", c.Agent.Home},
-		{"--socket", filepath.Dir(c.Server.Socket)}, {"--model-socket", filepath.Dir(c.Models.Gateway())},
-		{"--host-socket", filepath.Dir(c.Tools.HostMCP())}, {"--egress-socket", filepath.Dir(c.Commands.EgressSocket)},
+// the link leads, which may be a directory that commands can rename. It refuses
+// directories of agentd in which the working tree lies, which is the commands'.
+func (c *Config) checkDirs(p *Problems) {
+	tree := absolute(c.Dirs.Workspace)
+	for _, at := range []struct {
+		flag, dir string
+		own       bool
+	}{
+		{"--input-dir", c.Dirs.Input, false}, {"--output-dir", c.Dirs.Output, true}, {"--state-dir", c.Dirs.State, true},
+		{"--workspace-dir", c.Dirs.Workspace, false}, {"--skills-dir", c.Dirs.Skills, false},
+		{"--agent-home", c.Agent.Home, false}, {"--socket", filepath.Dir(c.Server.Socket), c.Server.Socket != ""},
+		{"--model-socket", filepath.Dir(c.Models.Gateway()), c.Models.Gateway() != ""},
+		{"--host-socket", filepath.Dir(c.Tools.HostMCP()), c.Tools.HostMCP() != ""},
+		{"--egress-socket", filepath.Dir(c.Commands.EgressSocket), c.Commands.EgressSocket != ""},
 	} {
-		if real, err := filepath.EvalSymlinks(at.dir); err == nil && real != filepath.Clean(at.dir) {
+		real, err := filepath.EvalSymlinks(at.dir)
+		if err == nil && real != filepath.Clean(at.dir) {
 			p.add(at.flag, fmt.Sprintf("%s leads to %s by a link", at.dir, real),
 				"use an image without links below /holon")
 		}
+		rel, err := filepath.Rel(absolute(at.dir), tree)
+		if rel == "." && at.flag == "--output-dir" { // there is no tree: a turn works among its artifacts
+			continue
+		}
+		if at.own && err == nil && filepath.IsLocal(rel) {
+			p.add(at.flag, fmt.Sprintf("the working tree %s lies in %s, which --command-user gives to agentd", tree,
+				at.dir), "choose a directory of its own")
+		}
 	}
+}
+
+// absolute is path from the root, or as it is where there is no working directory.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
 }
 
 // SkillRoots says where skills are looked for, with a working tree or "" for

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"holon/agentd/config"
+	"holon/test/expect"
 )
 
 // Impossible bounds of output files are reported all at once, each with a remedy;
@@ -45,7 +46,7 @@ func TestOrigins(t *testing.T) {
 	fs := flag.NewFlagSet("agentd", flag.ContinueOnError)
 	c.Bind(fs)
 	variables := map[string]string{"--max-rounds": "HOLON_MAX_ROUNDS", "--turn-timeout": "HOLON_TURN_TIMEOUT",
-		"--model": "HOLON_MODEL", "--host-only": "HOLON_HOST_ONLY", "--log-bytes": "HOLON_LOG_BYTES"}
+		"--model": "HOLON_MODEL", "--command-user": "HOLON_COMMAND_USER", "--log-bytes": "HOLON_LOG_BYTES"}
 	for _, name := range variables {
 		t.Setenv(name, "1")
 	}
@@ -61,5 +62,41 @@ func TestOrigins(t *testing.T) {
 	p, ok := errors.AsType[config.Problems](got.Name(config.Wrong("--max-rounds", "is wrong", "mend it")))
 	if !ok || p[0].Setting != "HOLON_MAX_ROUNDS" {
 		t.Errorf("the problem is %+v, want one of HOLON_MAX_ROUNDS", p)
+	}
+}
+
+// Two users share nothing, and agentd gets no directory in which the commands work.
+func TestUsers(t *testing.T) {
+	for name, row := range map[string]struct {
+		change  func(*config.Config)
+		setting string // "": all is well
+	}{
+		"one user":              {func(c *config.Config) { c.Users.Command, c.Users.Server = "", "x" }, ""},
+		"two users":             {func(*config.Config) {}, ""},
+		"a name":                {func(c *config.Config) { c.Users.Command = "agent" }, "--command-user"},
+		"commands of root":      {func(c *config.Config) { c.Users.Command = "0:1" }, "--command-user"},
+		"agentd of root":        {func(c *config.Config) { c.Users.Server = "0:1" }, "--server-user"},
+		"the same user":         {func(c *config.Config) { c.Users.Server = "1000:1" }, "--server-user"},
+		"the same group":        {func(c *config.Config) { c.Users.Server = "1:1000" }, "--server-user"},
+		"a tree in the output":  {func(c *config.Config) { c.Dirs.Output = "/w" }, "--output-dir"},
+		"no tree":               {func(c *config.Config) { c.Dirs.Output = "/w/tree" }, ""},
+		"a tree in the state":   {func(c *config.Config) { c.Dirs.State = "/w/tree/" }, "--state-dir"},
+		"a tree with a socket":  {func(c *config.Config) { c.Server.Socket = "/w/agent.sock" }, "--socket"},
+		"a socket in the tree":  {func(c *config.Config) { c.Server.Socket = "/w/tree/ipc/agent.sock" }, ""},
+		"no socket, but a port": {func(c *config.Config) { c.Server.Socket, c.Server.Listen = "", "127.0.0.1:0" }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := config.Default()
+			c.Users.Command, c.Dirs.Workspace = "1000", "/w/tree"
+			row.change(&c)
+			err := c.Validate()
+			problems, _ := errors.AsType[config.Problems](err)
+			switch {
+			case row.setting == "":
+				expect.NoError(t, err)
+			case len(problems) != 1 || problems[0].Setting != row.setting:
+				t.Errorf("%v, want one problem of %s", err, row.setting)
+			}
+		})
 	}
 }

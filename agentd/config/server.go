@@ -19,16 +19,12 @@ import (
 // Server says where agentd listens.
 type Server struct {
 	Socket    string `env:"HOLON_SOCKET"`
-	HostOnly  bool   `env:"HOLON_HOST_ONLY"`
 	Listen    string `env:"HOLON_LISTEN"`
 	TokenFile string `env:"HOLON_TOKEN_FILE"`
 }
 
 func (s *Server) bind(fs *flag.FlagSet) {
 	fs.StringVar(&s.Socket, "socket", s.Socket, "Unix `path` to serve on; empty for none")
-	fs.BoolVar(&s.HostOnly, "host-only", s.HostOnly,
-		"take connections to --socket only from outside this process's PID namespace: not from the commands of its "+
-			"turns")
 	fs.StringVar(&s.Listen, "listen", s.Listen,
 		"also serve on this TCP `address`; loopback only unless --token-file is given")
 	fs.StringVar(&s.TokenFile, "token-file", s.TokenFile,

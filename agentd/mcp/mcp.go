@@ -76,7 +76,7 @@ func Open(o Options) *Manager {
 	m := &Manager{options: o, log: o.Log}
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	if o.LogDir != "" && len(o.Config.Servers) > 0 {
-		if err := os.MkdirAll(o.LogDir, 0o700); err != nil {
+		if err := os.MkdirAll(o.LogDir, 0o770); err != nil {
 			m.log.Warn("logs of MCP servers are not kept", "err", err)
 			m.options.LogDir = ""
 		}

@@ -120,13 +120,13 @@ func (c *capture) appendLog(b []byte) {
 // a command that prints nothing is to cost no file system anything.
 func createLog(path string) (*os.File, error) {
 	const create = os.O_WRONLY | os.O_CREATE | os.O_EXCL
-	f, err := os.OpenFile(path, create, 0o600)
+	f, err := os.OpenFile(path, create, 0o664)
 	if errors.Is(err, fs.ErrNotExist) {
 		// the other stream may have made it
-		if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := os.Mkdir(filepath.Dir(path), 0o775); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, fmt.Errorf("make the directory of a log: %w", err)
 		}
-		f, err = os.OpenFile(path, create, 0o600)
+		f, err = os.OpenFile(path, create, 0o664)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("create log: %w", err)

@@ -18,17 +18,20 @@ func (s *Supervisor) spawn(c *Command, id string) (_ *Process, err error) {
 	if len(c.Argv) == 0 || c.Argv[0] == "" {
 		return nil, &StartError{"find", "program", errors.New("no program is given")}
 	}
-	path, err := lookPath(c.Argv[0], c.Dir, c.Env)
-	if err != nil {
-		return nil, &StartError{"find", c.Argv[0], err}
-	}
 	p := &Process{
 		s: s, id: id,
 		timeout: c.Timeout, grace: orDefault(c.Grace, defaultGrace), drain: orDefault(c.Drain, defaultDrain),
 		exited: make(chan struct{}), ending: make(chan struct{}), killing: make(chan struct{}),
 		done: make(chan struct{}),
 	}
-	files, err := p.connect(c)
+	path, files := "", files{}
+	s.users.Do(func() { // pipes and terminals are the command's too
+		if path, err = lookPath(c.Argv[0], c.Dir, c.Env); err != nil {
+			err = &StartError{"find", c.Argv[0], err}
+			return
+		}
+		files, err = p.connect(c)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +40,12 @@ func (s *Supervisor) spawn(c *Command, id string) (_ *Process, err error) {
 		Dir: c.Dir, Env: unique(c.Env), Files: files.child[:],
 		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: c.TTY, PidFD: &pidfd},
 	}
-	err = s.fork(p, path, c.Argv, attr)
+	program, argv := path, c.Argv
+	if s.users != nil {
+		attr.Dir = "" // which agentd may not be allowed to enter
+		program, argv = s.users.Command(path, c.Dir, c.Argv, attr.Sys)
+	}
+	err = s.fork(p, program, argv, attr)
 	files.closeChild()
 	if err != nil {
 		p.disconnect()

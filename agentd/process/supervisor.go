@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"holon/agentd/privilege"
 	"holon/internal/redact"
 )
 
@@ -30,6 +31,8 @@ type Options struct {
 	// Secrets are removed from the output of commands before it is kept, in memory or in a file; nil for none. A
 	// reader of Piped output gets it unchanged.
 	Secrets *redact.Set
+	// Users says who commands are; nil for this program's own user.
+	Users *privilege.Users
 	// Dir is where the traces of running commands are recorded, for [EndRecorded]. A command whose trace cannot be
 	// recorded does not start. Empty means nowhere, and PID 1 records none: the kernel ends its commands with it.
 	Dir string
@@ -43,6 +46,7 @@ type Supervisor struct {
 	first     bool // this program is PID 1 of its namespace
 	unmarked  bool // set by tests: commands get no marks, as if the kernel refused them
 	secrets   *redact.Set
+	users     *privilege.Users
 	prefix    string // first part of every command id of this supervisor
 
 	dir, boot, space string // of traces
@@ -83,6 +87,7 @@ func New(opts Options) *Supervisor {
 	s := &Supervisor{
 		log:       log,
 		secrets:   opts.Secrets,
+		users:     opts.Users,
 		exclusive: opts.Exclusive,
 		first:     first,
 		prefix:    hex.EncodeToString(id[:]) + "-",

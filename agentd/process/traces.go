@@ -28,11 +28,11 @@ func (s *Supervisor) recordTrace(p *Process) error {
 	}
 	data, err := json.Marshal(Trace{Boot: s.boot, Space: s.space, Start: p.start, Mark: uint64(p.mark)})
 	if err == nil {
-		err = os.WriteFile(s.tracePath(p), data, 0o600)
+		err = os.WriteFile(s.tracePath(p), data, 0o660)
 	}
 	if errors.Is(err, fs.ErrNotExist) { // the first command of all
-		if err = os.MkdirAll(s.dir, 0o700); err == nil {
-			err = os.WriteFile(s.tracePath(p), data, 0o600)
+		if err = os.MkdirAll(s.dir, 0o770); err == nil {
+			err = os.WriteFile(s.tracePath(p), data, 0o660)
 		}
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -32,7 +33,7 @@ func (s *Store) artifacts(dir string) ([]turns.Artifact, error) {
 	defer root.Close()
 	list := []turns.Artifact{}
 	var total int64
-	err = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+	walk := func(path string, d fs.DirEntry, err error) error {
 		if err != nil { // an unreadable folder is the tool's own doing
 			return nil
 		}
@@ -56,6 +57,13 @@ func (s *Store) artifacts(dir string) ([]turns.Artifact, error) {
 		total += a.Bytes
 		list = append(list, a)
 		return nil
+	}
+	err = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+		if path == turns.ArtifactsDir && d.IsDir() {
+			s.users.Do(func() { err = fs.WalkDir(root.FS(), path, walk) })
+			return cmp.Or(err, fs.SkipDir)
+		}
+		return walk(path, d, err)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list artifacts: %w", err)

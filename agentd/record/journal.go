@@ -139,11 +139,11 @@ func (j *journal) segment() (*segment, error) {
 		return j.current, nil
 	}
 	j.seal()
-	if err := os.MkdirAll(j.dir, 0o700); err != nil {
+	if err := os.MkdirAll(j.dir, 0o770); err != nil {
 		return nil, fmt.Errorf("begin a journal: %w", err)
 	}
 	path := filepath.Join(j.dir, fmt.Sprintf("%016x.journal", j.next))
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o660)
 	if err != nil {
 		return nil, fmt.Errorf("begin a journal: %w", err)
 	}

@@ -88,7 +88,7 @@ func planLog(path string, promise durability, j *journal) *Log {
 
 // create creates the file of a planned log and writes the lines that waited.
 func (l *Log) create() error {
-	f, err := durable.Create(l.path, os.O_RDWR)
+	f, err := durable.Create(l.path, os.O_RDWR, durable.Private)
 	if err != nil {
 		return fmt.Errorf("create event log: %w", err)
 	}
@@ -102,7 +102,7 @@ func (l *Log) create() error {
 // reopenLog opens an existing log to append to it after a crash. A last line
 // without an end, which a crash can leave, is cut off.
 func reopenLog(path string) (*Log, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o660)
 	if err != nil {
 		return nil, fmt.Errorf("reopen event log: %w", err)
 	}

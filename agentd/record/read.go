@@ -83,5 +83,5 @@ func (s *Store) writeFailure(dir string, rec *turns.Record) error {
 		return fmt.Errorf("encode the failure: %w", err)
 	}
 	return durable.WriteFile(filepath.Join(dir, turns.FailureFile), append(s.Conceal(s.secrets.JSON(data, s.words)), '\n'),
-		0o600)
+		durable.Private)
 }

@@ -123,17 +123,17 @@ func (s *Store) owns(path string) bool {
 
 func (s *Store) redo(f frame) error {
 	path := s.whereabouts(f.path)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o770); err != nil {
 		return err
 	}
 	switch f.kind {
 	case frameReplace:
-		return durable.WriteFile(path, f.data, 0o600)
+		return durable.WriteFile(path, f.data, durable.Private)
 	case frameWrite:
 		if f.offset < 0 {
 			return errDamaged
 		}
-		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o660)
 		if err != nil {
 			return err
 		}

@@ -64,7 +64,7 @@ func (s *Store) Delete(id string) error {
 	if err := s.release(s.openPath(id)); err != nil { // no replay brings it back
 		return fmt.Errorf("delete response: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Join(s.dir, "deleted"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(s.dir, "deleted"), 0o770); err != nil {
 		return fmt.Errorf("delete response: %w", err)
 	}
 	switch err := os.Rename(s.donePath(id), s.deletedPath(id)); {

@@ -65,7 +65,7 @@ func (s *Store) SettleTurn(id string, cause *responses.Error, now func() time.Ti
 // settle completes the files of a turn in the order in which Commit does.
 func (s *Store) settle(t *trajectory, stored *Stored, cause *responses.Error, now time.Time) error {
 	h := stored.Header
-	if err := os.MkdirAll(h.TurnDir, 0o700); err != nil {
+	if err := os.MkdirAll(h.TurnDir, 0o771); err != nil {
 		return fmt.Errorf("make the output directory: %w", err)
 	}
 	if err := durable.Sweep(h.TurnDir); err != nil { // what is left there would be taken for an artifact
@@ -239,7 +239,7 @@ func (s *Store) settleRecord(h Header, resp responses.Response, totals Totals, s
 	if err := s.writeFailure(h.TurnDir, &rec); err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(h.TurnDir, turns.RecordFile), s.Conceal(s.secrets.JSON(data, s.words)), 0o600)
+	return durable.WriteFile(filepath.Join(h.TurnDir, turns.RecordFile), s.Conceal(s.secrets.JSON(data, s.words)), durable.Private)
 }
 
 // errStop ends a reading of lines early.

@@ -54,7 +54,7 @@ func (u *unsynced) commit(j *journal) error {
 func (t *Turn) settleFiles(record []byte, logs ...*Log) error {
 	path := filepath.Join(t.Dir, turns.RecordFile)
 	if len(record) > maxShared {
-		if err := durable.WriteFile(path, record, 0o600); err != nil {
+		if err := durable.WriteFile(path, record, durable.Private); err != nil {
 			return err
 		}
 		u, err := t.take(logs...)

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"holon/agentd/privilege"
 	"holon/internal/redact"
 	"holon/responses"
 	"holon/responses/turns"
@@ -44,6 +45,7 @@ type Store struct {
 	cache   *conversations
 	catalog *catalog
 	journal *journal
+	users   *privilege.Users // who runs in turns; nil for the user of this process
 	secrets *redact.Set      // taken out of all that is written; nil for none
 	hidden  redact.Set       // taken out of all that others than the model read; see Turn.Hide
 	words   redact.Constants // of the formats that are written; they stay
@@ -126,6 +128,9 @@ func (s *Store) Hide(secrets *redact.Set, constants redact.Constants) {
 	s.secrets, s.words = secrets, constants
 }
 
+// For says who runs in turns, for the directories that they write to. Call it before the first turn.
+func (s *Store) For(users *privilege.Users) { s.users = users }
+
 // Untold returns the facts of tasks and their processes that the turn of scope has to tell and that come after those
 // that are known: the class of the newest by process id. noted is called when they are written.
 type Untold func(scope turns.Scope, known map[string]string) (facts []turns.RuntimeEvent, noted func())
@@ -155,11 +160,11 @@ func lockStore(lock *os.File) error {
 // openStoreIn opens a store in the given run of the kernel.
 func openStoreIn(dir, boot string) (*Store, error) {
 	for _, sub := range []string{"open", "responses"} {
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o770); err != nil {
 			return nil, fmt.Errorf("open response store: %w", err)
 		}
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o660)
 	if err != nil {
 		return nil, fmt.Errorf("open response store: %w", err)
 	}

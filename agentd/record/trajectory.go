@@ -44,7 +44,7 @@ func (s *Store) begin(h Header, history, input []responses.Item) (*trajectory, e
 	}
 	var f *os.File
 	if err = s.join(&h, first); err == nil {
-		f, err = durable.Create(s.openPath(h.ResponseID), os.O_WRONLY|os.O_APPEND)
+		f, err = durable.Create(s.openPath(h.ResponseID), os.O_WRONLY|os.O_APPEND, durable.Private)
 	}
 	if err != nil {
 		s.unpin(h)

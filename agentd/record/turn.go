@@ -135,10 +135,10 @@ func (t *Turn) Acknowledged() error {
 // makeTurnDir creates dir, or accepts it when it is an empty directory, and
 // reports whether it made it.
 func makeTurnDir(dir string) (made bool, err error) {
-	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o771); err != nil {
 		return false, fmt.Errorf("make the output directory: %w", err)
 	}
-	err = os.Mkdir(dir, 0o700)
+	err = os.Mkdir(dir, 0o771)
 	if err == nil {
 		return true, nil
 	}
@@ -239,18 +239,30 @@ func (t *Turn) Sink() responses.Sink {
 }
 
 // Started records durably that a tool call is about to run, and makes the
-// directory of the tools' files, which a turn without tools does not have.
+// directories of its files, which a turn without tools does not have.
 func (t *Turn) Started(call *responses.ToolCall) error {
 	if err := t.Acknowledged(); err != nil {
 		return err
 	}
-	if err := os.Mkdir(filepath.Join(t.Dir, turns.ToolsDir), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("make the tools directory: %w", err)
+	if err := t.makeDirs(); err != nil {
+		return err
 	}
 	t.ran.Store(true)
 	t.writing.Lock()
 	defer t.writing.Unlock()
 	return t.trajectory.Started(call)
+}
+
+// makeDirs makes the directories that tools and commands write to.
+func (t *Turn) makeDirs() error {
+	if err := os.Mkdir(filepath.Join(t.Dir, turns.ToolsDir), 0o775); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make the tools directory: %w", err)
+	}
+	err := t.store.users.MakePublic(filepath.Join(t.Dir, turns.ArtifactsDir))
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make the directory of artifacts: %w", err)
+	}
+	return nil
 }
 
 // Ran reports whether a tool was started. Call it when none can start any more.

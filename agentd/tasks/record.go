@@ -198,18 +198,18 @@ func (s store) write(r record) error {
 		return fmt.Errorf("encode the record of %s: %w", r.TaskID, err)
 	}
 	data = append(s.secrets.JSON(data, structure), '\n')
-	err = durable.WriteFile(s.path(r.TaskID), data, 0o600)
+	err = durable.WriteFile(s.path(r.TaskID), data, durable.Private)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	// The first task of all.
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	if err := os.MkdirAll(s.dir, 0o770); err != nil {
 		return err
 	}
 	if err := durable.SyncDir(filepath.Dir(s.dir)); err != nil {
 		return err
 	}
-	return durable.WriteFile(s.path(r.TaskID), data, 0o600)
+	return durable.WriteFile(s.path(r.TaskID), data, durable.Private)
 }
 
 func (s store) remove(id string) error {

@@ -145,10 +145,10 @@ func (a *Artifacts) Write(name string, data []byte) (_ *int, err error) {
 			}
 		}()
 	}
-	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(filepath.Dir(path), 0o775); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("make the directory of call %s: %w", dirName(a.callID), err)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o664)
 	if err != nil {
 		return nil, fmt.Errorf("create artifact: %w", err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"holon/agentd/privilege"
 	"holon/internal/redact"
 	"holon/responses/turns"
 )
@@ -74,10 +75,11 @@ type Env struct {
 	LogDir    string   // the turn's tools/ directory, which exists; empty keeps no files
 	Environ   []string // the environment of commands, complete
 	Policy    Policy
-	Images    bool        // the model can be shown pictures
-	Secrets   *redact.Set // taken out of what calls leave in files; nil for none
-	Disk      Disk        // what the turn's files may still take; nil for no bound
-	Processes Processes   // records the processes that calls start; nil for calls that nothing records
+	Images    bool             // the model can be shown pictures
+	Users     *privilege.Users // whose the working tree is; nil for the user of this process
+	Secrets   *redact.Set      // taken out of what calls leave in files; nil for none
+	Disk      Disk             // what the turn's files may still take; nil for no bound
+	Processes Processes        // records the processes that calls start; nil for calls that nothing records
 	// Artifacts receives what is too large for the result. The registry sets it.
 	Artifacts *Artifacts
 }

@@ -17,6 +17,7 @@ import (
 
 	"holon/agentd"
 	"holon/agentd/config"
+	"holon/agentd/privilege"
 	"holon/internal/redact"
 	"holon/responses"
 	"holon/responses/turns"
@@ -45,10 +46,11 @@ Usage:
 
 "agentd COMMAND --help" lists the flags. Each flag can also be set by an
 environment variable: --socket by HOLON_SOCKET, --state-dir by HOLON_STATE_DIR,
-and so on.
+and so on. Without a command, agentd serves on HOLON_SOCKET if that is set.
 `
 
 func main() {
+	privilege.Launch()
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // as nohup leaves it
 		signals = append(signals, syscall.SIGHUP)
@@ -66,6 +68,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	out, complaints := secrets.Writer(stdout, turns.Structure), secrets.Writer(stderr, nil)
 	defer func() { _, _ = out.Flush(), complaints.Flush() }() // a reader that is gone needs nothing
 	stdout, stderr = out, complaints
+	if len(args) == 0 && os.Getenv("HOLON_SOCKET") != "" {
+		args = []string{"serve"}
+	}
 	if len(args) == 0 {
 		fmt.Fprint(stderr, usage)
 		return exitUsage

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"holon/agentd/config"
+	"holon/agentd/privilege"
 	"holon/internal/redact"
 	"holon/responses"
 	"holon/responses/turns"
@@ -49,8 +50,12 @@ func runOnce(ctx context.Context, args []string, secrets *redact.Set, stdin io.R
 			return append(p, missing("--workspace-dir", cfg.Dirs.Workspace, "--input-dir", cfg.Dirs.Input)...)
 		}
 	})
+	var users *privilege.Users
 	if errors.Is(err, flag.ErrHelp) || err != nil && request == "" {
 		return err
+	}
+	if err == nil {
+		users, err = separate(cfg)
 	}
 	req, refused := readRequest(request, stdin)
 	if refused == nil {
@@ -63,7 +68,7 @@ func runOnce(ctx context.Context, args []string, secrets *redact.Set, stdin io.R
 	if req.Holon.InputDir == "" && hasInput {
 		req.Holon.InputDir = cfg.Dirs.Input
 	}
-	server, err := open(cfg, origins, secrets, newLog(stderr, slog.LevelWarn))
+	server, err := open(cfg, users, origins, secrets, newLog(stderr, slog.LevelWarn))
 	if err != nil {
 		return err
 	}

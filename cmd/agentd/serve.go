@@ -8,10 +8,12 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"holon/agentd"
 	"holon/agentd/config"
+	"holon/agentd/privilege"
 	"holon/internal/redact"
 )
 
@@ -34,15 +36,49 @@ func serve(ctx context.Context, args []string, secrets *redact.Set, stdout, stde
 	if debug {
 		level = slog.LevelDebug
 	}
-	server, err := open(cfg, origins, secrets, newLog(stderr, level))
+	users, err := separate(cfg)
+	if err != nil {
+		return err
+	}
+	log := newLog(stderr, level)
+	if users == nil && os.Geteuid() == 0 {
+		log.Warn("commands run as root, like agentd, and can change its files", "remedy", "give --command-user")
+	}
+	server, err := open(cfg, users, origins, secrets, log)
 	if err != nil {
 		return err
 	}
 	return errors.Join(origins.Name(server.Serve(ctx)), server.Close())
 }
 
+// separate makes agentd and its commands the users that cfg names. It may run this
+// program anew.
+func separate(cfg config.Config) (*privilege.Users, error) {
+	server, command, err := cfg.Users.IDs()
+	if err != nil || command == nil {
+		return nil, err
+	}
+	if err := os.Mkdir(cfg.Dirs.Workspace, 0o700); err == nil { // what was there is the commands' already
+		if err := os.Chown(cfg.Dirs.Workspace, command.UID, command.GID); err != nil {
+			return nil, fmt.Errorf("give --workspace-dir to the user %s: %w", command, err)
+		}
+	}
+	var dirs []string
+	for _, socket := range []string{cfg.Server.Socket, cfg.Models.Gateway(), cfg.Tools.HostMCP(), cfg.Commands.Proxy()} {
+		if socket != "" {
+			dirs = append(dirs, filepath.Dir(socket))
+		}
+	}
+	users, err := privilege.Start(server, *command, []string{cfg.Dirs.Output, cfg.Dirs.State}, dirs)
+	if err != nil {
+		return nil, fmt.Errorf("separate agentd from its commands: %w", err)
+	}
+	return users, nil
+}
+
 // open assembles and opens a server for this process.
-func open(cfg config.Config, origins config.Origins, secrets *redact.Set, log *slog.Logger) (*agentd.Server, error) {
+func open(cfg config.Config, users *privilege.Users, origins config.Origins, secrets *redact.Set,
+	log *slog.Logger) (*agentd.Server, error) {
 	if err := hide(); err != nil {
 		return nil, err
 	}
@@ -50,7 +86,7 @@ func open(cfg config.Config, origins config.Origins, secrets *redact.Set, log *s
 		log.Warn("values of secret variables are not hidden: they are too short or too long, or begin as times and ids do",
 			"variables", strings.Join(unknown, " "))
 	}
-	parts, err := agentd.Assemble(cfg, os.Environ(), secrets, log)
+	parts, err := agentd.Assemble(cfg, users, os.Environ(), secrets, log)
 	if err != nil {
 		return nil, fmt.Errorf("start: %w", origins.Name(err))
 	}

@@ -103,7 +103,7 @@ func confirmExport(ctx context.Context, r *remote, through int64) error {
 
 // writeNew writes a file that does not exist yet, so that a mistyped name costs nothing.
 func writeNew(flag, path string, data []byte) error {
-	f, err := durable.Create(path, os.O_WRONLY)
+	f, err := durable.Create(path, os.O_WRONLY, 0o600)
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return usage(flag, fmt.Sprintf("%q exists", visible.OneLine(path, 500)), "move it away first, or name another file")

@@ -19,6 +19,7 @@ import (
 	"holon/runner"
 	"holon/runner/oneshot"
 	"holon/runner/turnfiles"
+	"holon/state"
 	"holon/state/files"
 )
 
@@ -73,6 +74,9 @@ func runLogs(ctx context.Context, l *lifecycle, args []string, o *logsOptions) (
 		return err
 	}
 	defer turn.Close()
+	if m := entry.Manifest; m != nil && m.Status == state.StatusInterrupted {
+		fmt.Fprintln(l.streams.Err, "holon: holon did not see the end of this turn; the files of its container claim this:")
+	}
 	switch {
 	case o.tools:
 		return l.toolLogs(turn, turns.ToolsDir)

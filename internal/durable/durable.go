@@ -28,34 +28,39 @@ import (
 // TempPrefix begins the name of every temporary file this package creates.
 const TempPrefix = ".tmp-"
 
-// WriteFile makes path hold exactly data with permission bits perm (the umask
-// does not apply), durably. The parent directory must exist. On error the
+// Private is the mode of files for the user of this process, and for its group
+// where the umask says so.
+const Private fs.FileMode = 0o660
+
+// WriteFile makes path hold exactly data, durably, with permission bits perm; the
+// umask applies to Private alone. The parent directory must exist. On error the
 // target is as it was and the temporary file is gone; the one exception is an
 // error from the last step, the sync of the directory, after which the new
 // content is in place but may not survive a power cut.
 func WriteFile(path string, data []byte, perm fs.FileMode) error {
-	err := replace(path, data, func(file *os.File) error {
-		return errors.Join(file.Chmod(perm.Perm()), file.Sync())
-	})
+	err := replace(path, data, perm, (*os.File).Sync)
 	if err != nil {
 		return err
 	}
 	return SyncDir(filepath.Dir(path))
 }
 
-// Replace is WriteFile for a file of mode 0600 that something else makes durable:
+// Replace is WriteFile for a file of mode Private that something else makes durable:
 // a reader, also after a kill, finds the old or the new file, but a power cut can
 // leave anything.
 func Replace(path string, data []byte) error {
-	return replace(path, data, func(*os.File) error { return nil })
+	return replace(path, data, Private, func(*os.File) error { return nil })
 }
 
-func replace(path string, data []byte, finish func(*os.File) error) error {
-	file, err := createTemp(filepath.Dir(path))
+func replace(path string, data []byte, perm fs.FileMode, finish func(*os.File) error) error {
+	file, err := createTemp(filepath.Dir(path), perm)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	_, err = file.Write(data)
+	if err == nil && perm != Private {
+		err = file.Chmod(perm.Perm())
+	}
 	if err == nil {
 		err = finish(file)
 	}
@@ -72,12 +77,12 @@ func replace(path string, data []byte, finish func(*os.File) error) error {
 	return nil
 }
 
-// Create creates a regular file, which must not exist yet, with mode 0600. Unlike
+// Create creates a regular file, which must not exist yet, with mode perm less the umask. Unlike
 // os.OpenFile it does not offer the file to the poller of the runtime, which takes
 // no regular files: that would be four system calls for nothing.
-func Create(path string, flags int) (*os.File, error) {
+func Create(path string, flags int, perm fs.FileMode) (*os.File, error) {
 	for {
-		fd, err := syscall.Open(path, flags|os.O_CREATE|os.O_EXCL|syscall.O_CLOEXEC, 0o600)
+		fd, err := syscall.Open(path, flags|os.O_CREATE|os.O_EXCL|syscall.O_CLOEXEC, uint32(perm))
 		if err == nil {
 			return os.NewFile(uintptr(fd), path), nil
 		}
@@ -105,14 +110,17 @@ func SyncDir(path string) error {
 	return nil
 }
 
-// createTemp opens a file that did not exist. It is created 0600 and widened
-// only after the data is in, so that a secret is never readable on the way.
-func createTemp(dir string) (*os.File, error) {
+// createTemp opens a file that did not exist. It is widened only after the data
+// is in, so that a secret is never readable on the way.
+func createTemp(dir string, perm fs.FileMode) (*os.File, error) {
 	for {
 		var random [8]byte
 		rand.Read(random[:]) // never fails: the runtime aborts instead
 		name := filepath.Join(dir, TempPrefix+hex.EncodeToString(random[:]))
-		file, err := Create(name, os.O_WRONLY)
+		if perm != Private {
+			perm = 0o600
+		}
+		file, err := Create(name, os.O_WRONLY, perm)
 		if !errors.Is(err, fs.ErrExist) {
 			return file, err
 		}

@@ -27,6 +27,8 @@ const (
 	FailureFile = "failure.json"   // the FailureReport of a turn that failed
 	PatchFile   = "diff.patch"     // what an isolated turn changed in its tree; an artifact
 	ToolsDir    = "tools"          // full outputs of tools
+	// ArtifactsDir is what commands know as $HOLON_OUTPUT_DIR: all of it is theirs.
+	ArtifactsDir = "artifacts"
 	// ArgumentsFile, in the directory of a call in ToolsDir, has arguments that are too long for the call's event.
 	ArgumentsFile = "arguments.json"
 

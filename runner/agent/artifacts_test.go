@@ -35,7 +35,7 @@ rounds:
 			Size             int64  `json:"size_bytes"`
 		}
 		expect.NoError(t, json.Unmarshal(e.Data, &p))
-		if want := "turns/" + e.TurnID + "/report.md"; p.Ref != want || p.Size != 6 || p.Op != "created" ||
+		if want := "turns/" + e.TurnID + "/artifacts/report.md"; p.Ref != want || p.Size != 6 || p.Op != "created" ||
 			p.Kind != "file" || len(p.Digest) != len("sha256:")+64 || e.IDs[agentruntime.Artifact] == "" || ended {
 			t.Errorf("%+v after the end: %v, want %s with 6 bytes, created, before it", p, ended, want)
 		}

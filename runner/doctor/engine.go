@@ -226,6 +226,7 @@ func (e *examination) checkAgent(ctx context.Context) []Result {
 	}
 	took := time.Since(begin)
 	health, err := s.Health(ctx)
+	iso := s.Isolation
 	if err = errors.Join(ended(ctx, err), s.Close(context.WithoutCancel(ctx))); err != nil {
 		return one(failed(err))
 	}
@@ -233,7 +234,11 @@ func (e *examination) checkAgent(ctx context.Context) []Result {
 		return one(seen("agentd is version %s, holon is %s", health.Version, e.Version).but(statusWarning,
 			"build or install both together"))
 	}
-	return one(seen("agentd %s answers on its socket, %d ms after the start", health.Version, took.Milliseconds()))
+	if p.user != nil && iso.Separation.Level != engine.HardEnforced {
+		return one(e.weaker("privilege_separation", iso.Separation))
+	}
+	return one(seen("agentd %s answers on its socket, %d ms after the start; its user: %s, commands: %s",
+		health.Version, took.Milliseconds(), iso.Separation.Value, iso.User.Value))
 }
 
 // close removes what was made.

@@ -69,13 +69,17 @@ func (e *examination) weak(about func(string) bool) (list []Result) {
 		if !about(name) || !slices.Contains(names, name) {
 			continue
 		}
-		r := seen("%s is %s (%s)", name, axis.Level, axis.Value)
-		if slices.Contains(e.Accept, name) {
-			list = append(list, r.but(statusWarning, "it was accepted (--accept-weaker)"))
-		} else {
-			list = append(list, r.but(statusFailed, "use another engine or --runtime, or --accept-weaker "+name+
-				" if that is what you want"))
-		}
+		list = append(list, e.weaker(name, axis))
 	}
 	return list
+}
+
+// weaker is the result for an axis that is looser than asked for.
+func (e *examination) weaker(name string, axis engine.Axis) Result {
+	r := seen("%s is %s (%s)", name, axis.Level, axis.Value)
+	if slices.Contains(e.Accept, name) {
+		return r.but(statusWarning, "it was accepted (--accept-weaker)")
+	}
+	return r.but(statusFailed, "use another engine, --runtime or --user, or --accept-weaker "+name+
+		" if that is what you want")
 }

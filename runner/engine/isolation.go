@@ -27,6 +27,7 @@ func Weak(i Isolation, spec Spec) (names []string) {
 		"user": spec.User != nil && spec.User.UID == 0, "read_only_root": spec.WritableRoot,
 		"network": spec.Network != "" && spec.Network != NetworkNone, "pids": spec.PidsLimit == Unlimited,
 		"memory": spec.Memory == Unlimited, "file_size": spec.FileSize == Unlimited,
+		"privilege_separation": spec.Server == nil,
 	}
 	for name, axis := range i.Axes() {
 		if axis.Level != HardEnforced && !asked[name] {
@@ -40,8 +41,8 @@ func Weak(i Isolation, spec Spec) (names []string) {
 func Unconfined(user User) Isolation {
 	as := func(value string) Axis { return Axis{Level: NotEnforced, Value: value} }
 	return Isolation{
-		User: as(fmt.Sprintf("%d:%d", user.UID, user.GID)), Capabilities: as("host"), NoNewPrivileges: as("false"),
-		Seccomp: as("none"), ReadOnlyRoot: as("false"), Network: as("host"), Pids: as("unlimited"),
+		User: as(fmt.Sprintf("%d:%d", user.UID, user.GID)), Separation: as("none"), Capabilities: as("host"),
+		NoNewPrivileges: as("false"), Seccomp: as("none"), ReadOnlyRoot: as("false"), Network: as("host"), Pids: as("unlimited"),
 		Memory: as("unlimited"), CPU: as("unlimited"), OpenFiles: as("host"), FileSize: as("host"),
 		CoreDumps: as("host"), Tmpfs: as("host"), IPC: as("host"), Cgroup: as("host"), MaskedPaths: as("host"),
 		Init: as("host"), Devices: as("host"), Mounts: as("host"),

@@ -19,10 +19,14 @@ type Spec struct {
 	Image  string            // required by docker, ignored by local
 	Labels map[string]string // for List
 
-	Args    []string // required: the program and its arguments; the image's own entry point and command are not used
-	Env     []string // KEY=value; the image's variables stay below these
-	User    *User    // nil: the user and group of this process
-	WorkDir string   // "": "/"
+	Args []string // required: the program and its arguments; the image's own entry point and command are not used
+	Env  []string // KEY=value; the image's variables stay below these
+	User *User    // nil: the user and group of this process
+	// Server is who the program becomes to separate itself from the commands that it runs, which are User. It starts as
+	// root with the capabilities SETUID, SETGID, KILL and CHOWN and is told both in its environment, see EnvServer.
+	// nil: the program starts as User.
+	Server  *User
+	WorkDir string // "": "/"
 
 	Mounts []Mount
 	Tmpfs  []Tmpfs // nil: DefaultTmpfs; empty and not nil: none
@@ -129,8 +133,21 @@ func (s Spec) checkProgram() error {
 	if s.User.UID < 0 || s.User.GID < 0 {
 		return invalid("user", "give numbers from 0", "invalid user %d:%d", s.User.UID, s.User.GID)
 	}
+	if v := s.Server; v != nil && (v.UID <= 0 || v.GID < 0 || v.UID == s.User.UID || v.GID == s.User.GID ||
+		s.User.UID == 0) {
+		return invalid("server", "give numbers of its own, other than root's", "the server %d:%d is not apart from %d:%d",
+			v.UID, v.GID, s.User.UID, s.User.GID)
+	}
 	return checkAbsolute("workdir", s.WorkDir)
 }
+
+// Variables that tell a program which two users it has to be, as UID:GID.
+const (
+	EnvServer  = "HOLON_SERVER_USER"
+	EnvCommand = "HOLON_COMMAND_USER"
+)
+
+func (u User) String() string { return fmt.Sprintf("%d:%d", u.UID, u.GID) }
 
 func (s Spec) checkLabels() error {
 	size := 0

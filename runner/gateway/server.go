@@ -47,11 +47,11 @@ type Server struct {
 // replaced. The context covers the call only. Every error is an *Error with
 // CodeSocketUnusable.
 func (g *Gateway) Serve(ctx context.Context, path string) (*Server, error) {
-	return g.ServePeer(ctx, path, nil)
+	return g.ServeBehind(ctx, path, nil)
 }
 
-// ServePeer is Serve for one process alone.
-func (g *Gateway) ServePeer(ctx context.Context, path string, peer *socket.Peer) (*Server, error) {
+// ServeBehind is Serve for connections that wait until gate is opened.
+func (g *Gateway) ServeBehind(ctx context.Context, path string, gate *socket.Gate) (*Server, error) {
 	sock, err := socket.Listen(ctx, path, "model gateway", g.owner)
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (g *Gateway) ServePeer(ctx context.Context, path string, peer *socket.Peer)
 	}
 	go func() {
 		defer close(s.served)
-		listener := httpserver.Guard(sock.BoundedFor(peer, maxConnections), maxStrangers)
+		listener := httpserver.Guard(sock.BoundedBehind(gate, maxConnections), maxStrangers)
 		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("gateway stopped", "err", err)
 		}

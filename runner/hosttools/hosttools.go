@@ -33,7 +33,7 @@ const (
 type Options struct {
 	Socket string        // absolute path
 	Owner  *socket.Owner // of the socket; nil: this process's user
-	Peer   *socket.Peer  // who alone is served; nil: anyone who can connect
+	Gate   *socket.Gate  // before which connections wait; nil for none
 	// Notes is the file with the notes of the run. It must be where no container
 	// can write. "": there is no turn_note.
 	Notes   string
@@ -81,7 +81,7 @@ func Serve(ctx context.Context, o Options) (*Server, error) {
 		return nil, errors.Join(err, kept.close())
 	}
 	s := &Server{log: o.Log, notes: kept, secrets: o.Secrets, grants: newGrants(), socket: sock,
-		accept: sock.BoundedFor(o.Peer, maxConnections), conns: make(map[net.Conn]bool)}
+		accept: sock.BoundedBehind(o.Gate, maxConnections), conns: make(map[net.Conn]bool)}
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // calls live until Close
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "holon", Version: o.Version}, &mcp.ServerOptions{
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, // they never change

@@ -71,7 +71,7 @@ func prepareDir(dir string) error {
 	if err != nil {
 		return fmt.Errorf("look at the socket's directory: %w", err)
 	}
-	if info.Mode().Perm()&0o022 != 0 {
+	if info.Mode().Perm()&0o002 != 0 {
 		return fmt.Errorf("directory %s has mode %04o", dir, info.Mode().Perm())
 	}
 	return nil
@@ -86,65 +86,51 @@ func (s *Socket) Remove() error { return s.listener.Remove() }
 
 // Bounded returns the socket's listener, which accepts no more than limit
 // connections at a time.
-func (s *Socket) Bounded(limit int) net.Listener { return s.BoundedFor(nil, limit) }
+func (s *Socket) Bounded(limit int) net.Listener { return bounded(s.listener, nil, limit) }
 
-// BoundedFor is Bounded for one peer: the connections of others are closed at once
-// and count for nothing. All wait for Peer.Serve. A nil peer is anyone who
-// can connect.
-func (s *Socket) BoundedFor(peer *Peer, limit int) net.Listener {
-	return bounded(s.listener, peer, limit)
+// BoundedBehind is Bounded for connections that wait until gate is opened; nil is open.
+func (s *Socket) BoundedBehind(gate *Gate, limit int) net.Listener {
+	return bounded(s.listener, gate, limit)
 }
 
 // Bounded returns a listener that accepts no more than limit connections of l at
 // a time.
 func Bounded(l net.Listener, limit int) net.Listener { return bounded(l, nil, limit) }
 
-func bounded(l net.Listener, peer *Peer, limit int) *boundedListener {
-	return &boundedListener{Listener: l, peer: peer, slots: make(chan struct{}, limit), closed: make(chan struct{})}
+func bounded(l net.Listener, gate *Gate, limit int) *boundedListener {
+	return &boundedListener{Listener: l, gate: gate, slots: make(chan struct{}, limit), closed: make(chan struct{})}
 }
 
 // boundedListener accepts no more than a number of connections at a time; the
 // others wait in the kernel's queue, which is bounded too.
 type boundedListener struct {
 	net.Listener
-	peer   *Peer // nil: anyone
+	gate   *Gate // nil: open
 	slots  chan struct{}
 	closed chan struct{}
 	once   sync.Once
 }
 
-// Accept waits for a free slot, then for a connection.
+// Accept waits for the gate, a free slot, then for a connection.
 func (l *boundedListener) Accept() (net.Conn, error) {
+	if l.gate != nil {
+		select {
+		case <-l.gate.open:
+		case <-l.closed:
+			return nil, net.ErrClosed
+		}
+	}
 	select {
 	case l.slots <- struct{}{}:
 	case <-l.closed:
 		return nil, net.ErrClosed
 	}
-	conn, err := l.next()
+	conn, err := l.Listener.Accept()
 	if err != nil {
 		<-l.slots
 		return nil, err
 	}
 	return &boundedConn{Conn: conn, release: sync.OnceFunc(func() { <-l.slots })}, nil
-}
-
-// next waits for a connection of the peer.
-func (l *boundedListener) next() (net.Conn, error) {
-	if l.peer == nil {
-		return l.Listener.Accept()
-	}
-	select {
-	case <-l.peer.served:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil || l.peer.Check(conn) == nil {
-			return conn, err
-		}
-		_ = conn.Close() // it has said nothing that was read
-	}
 }
 
 // Close ends Accept.

@@ -88,7 +88,7 @@ func TestCallerIsTheUser(t *testing.T) {
 		t.Fatalf("logs %v, %v", logs, err)
 	}
 	said, err := os.ReadFile(logs[0])
-	if want := fmt.Sprintf("%d\n%d\nagent\nhome\n2\n", caller, caller); err != nil || string(said) != want {
+	if want := fmt.Sprintf("%d\n65532\nagent\nhome\n2\n", caller); err != nil || string(said) != want {
 		t.Errorf("the command said %q, want %q (%v)", said, want, err)
 	}
 	checkChanged(t, r, "added b", "added d/c")

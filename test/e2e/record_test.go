@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -138,22 +137,4 @@ func checkChanged(t *testing.T, r result, want ...string) {
 	if got := changed(t, r); !slices.Equal(got, want) {
 		t.Errorf("changed:\n  %s\nwant:\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 	}
-}
-
-// contains reports in which results a text occurs.
-func (r result) contains(t *testing.T, text string) (where []string) {
-	t.Helper()
-	describe(t, r.dir, func(path string, info os.FileInfo) string {
-		if info.Mode().IsRegular() {
-			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if bytes.Contains(data, []byte(text)) {
-				where = append(where, path)
-			}
-		}
-		return ""
-	})
-	return where
 }

@@ -4,14 +4,15 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"holon/responses"
+	"holon/responses/turns"
 	"holon/state"
+	"holon/test/expect"
 )
 
 // The main job: a failing test is repaired on a private copy, the result is
@@ -174,31 +175,17 @@ func TestUserHostileLeftovers(t *testing.T) {
 	r := h.play(0, repo, "hostile")
 	checkRecord(t, r)
 	checkChanged(t, r, "added by-agent.txt")
-	if where := r.contains(t, "planted"); !slices.Equal(onlyLogs(where), where) {
-		t.Errorf("files of the turn stand for the host's: %v", where)
+	for _, name := range []string{"manifest.json", "diff.patch", "summary.md"} {
+		expect.Equal(t, name, r.read(t, turns.ArtifactsDir+"/"+name), "planted\n")
 	}
-	if r.read(t, "report.md") != "report\n" {
+	if r.read(t, turns.ArtifactsDir+"/report.md") != "report\n" {
 		t.Error("the agent's own artifact is missing")
 	}
 	switch warnings := strings.Join(r.manifest.Warnings, "\n"); {
-	case !strings.Contains(warnings, "manifest.json"):
-		t.Errorf(`warnings = %q, want it to contain "manifest.json"`, warnings)
-	case !strings.Contains(warnings, "checkout.json"):
-		t.Errorf(`warnings = %q, want it to contain "checkout.json"`, warnings)
 	case !strings.Contains(warnings, "link"):
 		t.Errorf(`warnings = %q, want it to contain "link"`, warnings)
 	}
 	if r := h.run(repo, "apply", "last"); r.code != 0 {
 		t.Errorf("apply: %s", r.stderr)
 	}
-}
-
-// onlyLogs keeps the files that rightly hold what the agent said and did.
-func onlyLogs(paths []string) (logs []string) {
-	for _, path := range paths {
-		if strings.HasSuffix(path, ".ndjson") || strings.Contains(path, "/tools/") {
-			logs = append(logs, path)
-		}
-	}
-	return logs
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"holon/runner/engine"
+	"holon/test/expect"
 )
 
 // testDefaults compares the request, the state that the engine reads back, and the view of the program. It is one
@@ -24,7 +25,8 @@ func (r Rig) testDefaults(t *testing.T) {
 
 	hard := func(value string) engine.Axis { return engine.Axis{Level: engine.HardEnforced, Value: value} }
 	want := engine.Isolation{
-		User: hard("12345:23456"), Capabilities: hard("none"), NoNewPrivileges: hard("true"), Seccomp: hard("holon"),
+		User: hard("12345:23456"), Separation: engine.Axis{Level: engine.NotEnforced, Value: "none"},
+		Capabilities: hard("none"), NoNewPrivileges: hard("true"), Seccomp: hard("holon"),
 		ReadOnlyRoot: hard("true"), Network: hard("none"), Pids: hard(strconv.Itoa(engine.DefaultPids)),
 		Memory: hard(strconv.Itoa(engine.DefaultMemory)), CPU: hard("0.5"),
 		OpenFiles: hard(strconv.Itoa(engine.DefaultOpenFiles)),
@@ -101,11 +103,12 @@ func (r Rig) testLoosened(t *testing.T) {
 		}
 	}
 	want := map[string]engine.Axis{
-		"user":           {Level: engine.RuntimeShaped, Value: "0:0"},
-		"read_only_root": {Level: engine.NotEnforced, Value: "false"},
-		"pids":           {Level: engine.NotEnforced, Value: "unlimited"},
-		"memory":         {Level: engine.NotEnforced, Value: "unlimited"},
-		"file_size":      {Level: engine.NotEnforced, Value: "unlimited"},
+		"user":                 {Level: engine.RuntimeShaped, Value: "0:0"},
+		"privilege_separation": {Level: engine.NotEnforced, Value: "none"},
+		"read_only_root":       {Level: engine.NotEnforced, Value: "false"},
+		"pids":                 {Level: engine.NotEnforced, Value: "unlimited"},
+		"memory":               {Level: engine.NotEnforced, Value: "unlimited"},
+		"file_size":            {Level: engine.NotEnforced, Value: "unlimited"},
 	}
 	for name, axis := range loose {
 		if want[name] != axis {
@@ -117,6 +120,29 @@ func (r Rig) testLoosened(t *testing.T) {
 	}
 	if seen := b.report(t, renamed(spec)); !seen.Writable["/"] || seen.Status["CapEff"] != "0000000000000000" {
 		t.Errorf("writable root = %v, capabilities of root = %s", seen.Writable["/"], seen.Status["CapEff"])
+	}
+}
+
+// A program that separates itself from its commands starts as root with what it needs for that, and nothing more.
+func (r Rig) testSeparated(t *testing.T) {
+	b := r.open(t)
+	spec := b.spec("report")
+	spec.User, spec.Server = &engine.User{UID: 12345, GID: 23456}, &engine.User{UID: 34567, GID: 45678}
+	h := b.start(t, spec)
+	b.wait(t, h)
+	got := b.inspect(t, h).Isolation
+	hard := func(value string) engine.Axis { return engine.Axis{Level: engine.HardEnforced, Value: value} }
+	expect.Equal(t, "user", got.User, hard("12345:23456"))
+	expect.Equal(t, "privilege_separation", got.Separation, hard("34567:45678"))
+	expect.Equal(t, "capabilities", got.Capabilities,
+		hard("none, CAP_CHOWN,CAP_KILL,CAP_SETGID,CAP_SETUID of the program itself"))
+	if weak := engine.Weak(got, spec); len(weak) > 0 {
+		t.Errorf("weaker than asked for: %v", weak)
+	}
+	seen := b.report(t, renamed(spec))
+	for key, want := range map[string]string{"CapInh": "0000000000000000", "CapEff": "00000000000000e1",
+		"CapBnd": "00000000000000e1", "CapAmb": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "2"} {
+		expect.Equal(t, key, seen.Status[key], want)
 	}
 }
 

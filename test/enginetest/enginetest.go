@@ -91,7 +91,7 @@ func Run(t *testing.T, rig Rig) {
 		{"Pause", rig.testPause},
 	}
 	if rig.Confines {
-		tests = append(tests, test{"Defaults", rig.testDefaults}, test{"Loosened", rig.testLoosened},
+		tests = append(tests, test{"Defaults", rig.testDefaults}, test{"Loosened", rig.testLoosened}, test{"Separated", rig.testSeparated},
 			test{"ReadOnlyMount", rig.testReadOnlyMount}, test{"OutOfMemory", rig.testOutOfMemory},
 			test{"TooManyProcesses", rig.testTooManyProcesses})
 	} else {

@@ -83,11 +83,11 @@ func (s *served) ask(t *testing.T, method, path, body string) (status int, answe
 	return resp.StatusCode, string(data)
 }
 
-// The socket is for its owner alone, and so is the way to it.
+// The socket is for agentd and the group of the host alone, and so is the way to it.
 func TestSocketMode(t *testing.T) {
 	t.Parallel()
 	s := newLab(t).serve()
-	for path, mode := range map[string]fs.FileMode{s.socket: fs.ModeSocket | 0o600,
+	for path, mode := range map[string]fs.FileMode{s.socket: fs.ModeSocket | 0o660,
 		filepath.Dir(s.socket): fs.ModeDir | 0o700} {
 		info, err := os.Lstat(path)
 		if err != nil {
@@ -96,9 +96,9 @@ func TestSocketMode(t *testing.T) {
 		if info.Mode() != mode {
 			t.Errorf("%s has mode %v, want %v", filepath.Base(path), info.Mode(), mode)
 		}
-		want := engine.User{UID: os.Getuid(), GID: os.Getgid()}
-		if want.UID == 0 {
-			want = engine.User{UID: 65532, GID: 65532}
+		want := engine.User{UID: 65533, GID: os.Getgid()}
+		if want.GID == 0 {
+			want = engine.User{UID: 65533, GID: 65533}
 		}
 		if st := info.Sys().(*syscall.Stat_t); int(st.Uid) != want.UID || int(st.Gid) != want.GID {
 			t.Errorf("%s belongs to %d:%d, want %v", filepath.Base(path), st.Uid, st.Gid, want)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode"
 
+	"holon/responses/turns"
 	"holon/runner/oneshot"
 )
 
@@ -165,7 +166,7 @@ func TestHostileNames(t *testing.T) {
 			}
 		}
 	}
-	entries := must(os.ReadDir(filepath.Join(r.dir, "n")))(t)
+	entries := must(os.ReadDir(filepath.Join(r.dir, turns.ArtifactsDir, "n")))(t)
 	if len(entries) < 14 {
 		t.Errorf("%d of the files were collected", len(entries))
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/engine"
 	"holon/runner/oneshot"
@@ -145,7 +146,7 @@ func TestManyFiles(t *testing.T) {
 		"mkdir $HOLON_OUTPUT_DIR/many many; /holon/input/probe inodes $HOLON_OUTPUT_DIR/many 40000; "+
 			"/holon/input/probe inodes many 5000").completed(t)
 	files := 0
-	err := filepath.WalkDir(filepath.Join(r.dir, "many"), func(_ string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(r.dir, turns.ArtifactsDir, "many"), func(_ string, d fs.DirEntry, err error) error {
 		files++
 		return err
 	})

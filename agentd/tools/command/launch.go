@@ -51,7 +51,7 @@ func (r request) resolve(env tools.Env) (launch, *tools.Error) {
 		return l, bad
 	}
 	var bad *tools.Error
-	l.dir, bad = workdir(env.WorkDir, r.workdir)
+	env.Users.Do(func() { l.dir, bad = workdir(env.WorkDir, r.workdir) })
 	return l, bad
 }
 

@@ -91,7 +91,9 @@ func (t *Tool) Run(_ context.Context, env tools.Env, call tools.Call) tools.Outp
 	if bad != nil {
 		return tools.Fail(bad)
 	}
-	data, rel, bad := read(env.WorkDir, args.Path)
+	var data []byte
+	var rel string
+	env.Users.Do(func() { data, rel, bad = read(env.WorkDir, args.Path) })
 	if bad != nil {
 		return tools.Fail(bad)
 	}

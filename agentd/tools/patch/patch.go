@@ -149,7 +149,8 @@ func (t *Tool) Run(ctx context.Context, env tools.Env, call tools.Call) tools.Ou
 	if bad != nil {
 		return tools.Fail(bad)
 	}
-	res, bad := apply(ctx, env.WorkDir, args.Patch)
+	var res result
+	env.Users.Do(func() { res, bad = apply(ctx, env.WorkDir, args.Patch) })
 	if bad != nil {
 		return tools.Fail(bad)
 	}

@@ -183,6 +183,9 @@ func (e *Engine) checkSocket(spec engine.Spec) error {
 	return nil
 }
 
+// separating are the capabilities of a program that becomes two users.
+var separating = []string{"CAP_CHOWN", "CAP_KILL", "CAP_SETGID", "CAP_SETUID"}
+
 // request translates a completed spec. Everything that decides isolation is
 // set here; isolation.go reads the same fields back.
 func request(spec engine.Spec) (*container.Config, *container.HostConfig) {
@@ -196,9 +199,17 @@ func request(spec engine.Spec) (*container.Config, *container.HostConfig) {
 		StopSignal:  "SIGTERM",
 		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
 	}
+	var capabilities []string
+	if spec.Server != nil {
+		config.User = "0:0"
+		config.Env = append([]string{engine.EnvServer + "=" + spec.Server.String(),
+			engine.EnvCommand + "=" + spec.User.String()}, spec.Env...) // of two values the first counts
+		capabilities = separating
+	}
 	noInit := false // the program is process 1 and reaps; one more process would hide it from signals
 	host := &container.HostConfig{
 		CapDrop:        []string{"ALL"},
+		CapAdd:         capabilities,
 		SecurityOpt:    []string{"no-new-privileges:true"},
 		ReadonlyRootfs: !spec.WritableRoot,
 		NetworkMode:    container.NetworkMode(spec.Network),

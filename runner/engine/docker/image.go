@@ -36,7 +36,7 @@ func (e *Engine) overrule(ctx context.Context, config *container.Config, spec en
 		}
 	}
 	for _, variable := range found.Config.Env {
-		if name, _, _ := strings.Cut(variable, "="); configures(name) && !isSet(spec.Env, name) {
+		if name, _, _ := strings.Cut(variable, "="); configures(name) && !isSet(config.Env, name) {
 			config.Env = append(slices.Clip(config.Env), name) // without "=" the engine removes it
 		}
 	}

@@ -19,6 +19,7 @@ func isolation(found container.InspectResponse, daemon *system.Info) engine.Isol
 	host := found.HostConfig
 	out := engine.Isolation{
 		User:            userAxis(found.Config.User),
+		Separation:      axis(engine.NotEnforced, "none"),
 		Capabilities:    capabilitiesAxis(host),
 		NoNewPrivileges: choose(hasNoNewPrivileges(host.SecurityOpt), "true", "false"),
 		Seccomp:         seccompAxis(host, daemon),
@@ -38,8 +39,26 @@ func isolation(found container.InspectResponse, daemon *system.Info) engine.Isol
 		Devices:         devicesAxis(host),
 		Mounts:          mountsAxis(found.Mounts),
 	}
+	if server, command, ok := separation(found.Config, host); ok {
+		out.User, out.Separation = userAxis(command), axis(engine.HardEnforced, server)
+		out.Capabilities = axis(engine.HardEnforced, "none, "+strings.Join(separating, ",")+" of the program itself")
+	}
 	trustRuntime(&out, host.Runtime)
 	return out
+}
+
+// separation returns the two users that a program was told to become, which request gave the means and nothing more.
+func separation(config *container.Config, host *container.HostConfig) (server, command string, ok bool) {
+	for _, variable := range config.Env {
+		switch name, value, _ := strings.Cut(variable, "="); name {
+		case engine.EnvServer:
+			server = value
+		case engine.EnvCommand:
+			command = value
+		}
+	}
+	return server, command, server != "" && command != "" && config.User == "0:0" && !host.Privileged &&
+		slices.Contains(host.CapDrop, "ALL") && slices.Equal(host.CapAdd, separating)
 }
 
 // trustRuntime lowers what the daemon's answer promises to what the runtime that

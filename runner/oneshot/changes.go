@@ -2,6 +2,7 @@ package oneshot
 
 import (
 	"fmt"
+
 	"holon/internal/visible"
 
 	"holon/runner/workspace"

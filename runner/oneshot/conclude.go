@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"holon/internal/visible"
-	"holon/runner"
-	"holon/runner/turnfiles"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
+
+	"holon/internal/visible"
+	"holon/runner"
+	"holon/runner/turnfiles"
 
 	"holon/responses"
 	"holon/responses/turns"
@@ -91,7 +92,7 @@ func (r *execution) collect(ctx context.Context, s *runner.Session) error {
 	defer cancel()
 	out := r.run.OutputDir()
 	warnings, err := turnfiles.Collection{SessionDir: r.spec.Session.Dir, TurnID: r.turn.TurnID, To: out,
-		Reserved: reservedNames, Limit: r.spec.Turn.MaxOutputBytes, Again: r.recovered}.Collect(ctx)
+		Limit: r.spec.Turn.MaxOutputBytes, Again: r.recovered}.Collect(ctx)
 	r.manifest.Warnings = append(r.manifest.Warnings, warnings...)
 	if err != nil {
 		return err
@@ -108,7 +109,7 @@ func (r *execution) collect(ctx context.Context, s *runner.Session) error {
 		if settled != nil {
 			r.turn.Response = settled
 		} else if r.recovered {
-			r.findEnd(out)
+			r.lookForTurn(out)
 		}
 	}
 	r.collectEgress()
@@ -181,10 +182,14 @@ func (r *execution) finish(ctx context.Context, err error) error {
 }
 
 func (r *execution) turnRef() *state.TurnRef {
-	if r.turn.Response == nil {
+	ref := state.TurnRef{TurnID: r.turn.TurnID, ResponseID: r.claimed, SessionID: r.turn.SessionID}
+	if r.turn.Response != nil {
+		ref.ResponseID = r.turn.Response.ID
+	}
+	if ref.ResponseID == "" {
 		return nil
 	}
-	return &state.TurnRef{TurnID: r.turn.TurnID, ResponseID: r.turn.Response.ID, SessionID: r.turn.SessionID}
+	return &ref
 }
 
 // describeWorkspace puts into the manifest what the run started from and what

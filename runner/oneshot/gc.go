@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"holon/runner"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
+
+	"holon/runner"
 
 	"holon/internal/duration"
 	"holon/runner/engine"

@@ -70,6 +70,8 @@ func (r *execution) judgeTurn() verdict {
 		return failed(state.StatusIncomplete, state.OutcomeDeadline, runner.ErrDeadline)
 	case turnErr != nil && r.turn.Response == nil && !r.recovered: // agentd refused the request
 		return failed(state.StatusFailed, refusal(turnErr), turnErr)
+	case turnErr != nil && r.stopped:
+		return failed(state.StatusCancelled, state.OutcomeCancelled, runner.ErrInterrupted)
 	case turnErr != nil:
 		return failed(state.StatusInterrupted, state.OutcomeFailure, turnErr)
 	}

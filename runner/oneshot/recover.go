@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"holon/internal/visible"
-	"holon/runner"
-	"holon/runner/turnfiles"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -14,6 +11,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"holon/internal/visible"
+	"holon/runner"
+	"holon/runner/turnfiles"
 
 	"holon/internal/redact"
 	"holon/responses/turns"
@@ -190,22 +191,23 @@ func (rc *Recovery) takeUp(run *files.Run, rec *runner.Record, prior *state.Mani
 // join watches the turn of a session that was taken up, if there is one to watch.
 func (r *execution) join(ctx context.Context, s *runner.Session) runner.TurnResult {
 	if s.Gone() != nil {
+		if reported, ok := s.Reported(ctx, r.spec.Turn.ID); ok {
+			return reported
+		}
 		return runner.TurnResult{TurnID: r.spec.Turn.ID, SessionID: r.spec.Session.Record.SessionID, Err: s.Gone()}
 	}
 	return s.Rejoin(ctx, r.spec.Turn, r.observer())
 }
 
-// findEnd looks up in the collected files how a turn ended that was not watched.
-func (r *execution) findEnd(out string) {
+// lookForTurn finds out whether agentd began the turn that was not watched. What its files say of its end is claimed:
+// commands may have written it.
+func (r *execution) lookForTurn(out string) {
 	_, err := os.Lstat(filepath.Join(r.spec.Session.Dir, "output", "turns", r.turn.TurnID))
 	r.accepted = err == nil
-	end, err := turnfiles.ReadEnd(out)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.manifest.Warnings = append(r.manifest.Warnings,
-			"the turn's end cannot be read: "+visible.OneLine(err.Error(), 300))
-	}
-	if end != nil {
-		r.turn.Response, r.turn.Err = end, nil
+	if end, _ := turnfiles.ReadEnd(out); end != nil {
+		r.manifest.Warnings = append(r.manifest.Warnings, fmt.Sprintf("the turn's files claim that it is %s; holon did "+
+			"not see that", end.Status))
+		r.claimed = end.ID
 	}
 }
 

@@ -13,14 +13,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"holon/internal/visible"
-	"holon/runner"
-	"holon/runner/turnfiles"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"holon/internal/visible"
+	"holon/runner"
+	"holon/runner/turnfiles"
 
 	"holon/responses"
 	"holon/responses/turns"
@@ -28,7 +29,6 @@ import (
 	"holon/runner/gateway"
 	"holon/runner/settings"
 	"holon/runner/workspace"
-	"holon/runner/workspace/landing"
 	"holon/state"
 	"holon/state/files"
 )
@@ -43,15 +43,6 @@ const (
 
 	conversationDir = "conversation" // the stored responses of the turn and those before it; in the run's own directory
 )
-
-// reservedNames are those that nothing of a turn may have: the turn directory
-// is written by a container, and what the host reads back must be the host's.
-var reservedNames = []string{
-	DiffFile, SummaryFile, LogFile, runner.EgressFile, runner.NotesFile, ObjectsDir, sessionDir, conversationDir,
-	state.ManifestFile, state.StartFile,
-	state.LeaseFile, state.SessionFile, state.UsageFile,
-	landing.CheckoutFile, landing.CheckoutLock,
-}
 
 // Run is a session with one turn: what `holon run` does.
 type Run struct {
@@ -233,6 +224,7 @@ type execution struct {
 	stopped   bool            // with recovered: somebody ends it
 	prior     *state.Manifest // what that process said of its end, nil if nothing
 	accepted  bool            // with recovered: agentd accepted the turn
+	claimed   string          // the response of an end that only the container's files have
 }
 
 // execute runs the phases, with a session that begin makes or takes up and the

@@ -2,11 +2,12 @@ package oneshot
 
 import (
 	"errors"
-	"holon/internal/visible"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"holon/internal/visible"
 
 	"holon/state"
 )

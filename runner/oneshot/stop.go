@@ -3,9 +3,10 @@ package oneshot
 import (
 	"context"
 	"errors"
-	"holon/runner"
 	"io/fs"
 	"time"
+
+	"holon/runner"
 
 	"golang.org/x/sys/unix"
 

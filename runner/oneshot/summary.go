@@ -3,8 +3,9 @@ package oneshot
 import (
 	"bytes"
 	"fmt"
-	"holon/internal/visible"
 	"strings"
+
+	"holon/internal/visible"
 )
 
 // Bounds of summary.md: of one text of others, in bytes, and of the files listed.

@@ -9,12 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
-	"holon/internal/durable"
 	"holon/internal/roots"
 	"holon/internal/visible"
 	"holon/responses/turns"
@@ -28,21 +26,13 @@ const (
 	maxCollectDepth = 32
 )
 
-// madeLater reports whether holon may give the name to something of its own among
-// the results, now or when they are checked out.
-func madeLater(name string) bool {
-	saved, _ := filepath.Match("worktree-*.patch", name) // the pattern is right
-	return saved || strings.HasPrefix(name, durable.TempPrefix) || strings.HasPrefix(name, ".checkout-")
-}
-
 // Collection says what of a turn is copied, and where to.
 type Collection struct {
 	SessionDir string // directory of the turn's session
 	TurnID     string
-	To         string   // directory of the results
-	Reserved   []string // top-level names in To that are the host's own: what a turn left under such a name is left out
-	Limit      int64    // bytes that are taken in addition to the turn's own record; 0: MaxCollect
-	Again      bool     // files that an earlier attempt copied are replaced
+	To         string // directory of the results
+	Limit      int64  // bytes that are taken in addition to the turn's own record; 0: MaxCollect
+	Again      bool   // files that an earlier attempt copied are replaced
 }
 
 // Collect copies the files of a turn to the host, within bounds, and returns what was left out and why. The error means
@@ -66,17 +56,19 @@ func (o Collection) Collect(ctx context.Context) (warnings []string, err error) 
 		return nil, fmt.Errorf("open the output directory: %w", err)
 	}
 	defer to.Close()
-	c := &collector{src: src, dst: to, reserved: o.Reserved, again: o.Again, limit: MaxCollect}
+	c := &collector{src: src, dst: to, again: o.Again, limit: MaxCollect}
 	for _, name := range turnNames { // first: no file of a command's may crowd them out
-		if err := c.own(name); err != nil {
+		if err := c.own(ctx, name, false); err != nil {
 			return c.warnings, fmt.Errorf("collect the turn directory: %w", err)
 		}
 	}
 	if o.Limit > 0 {
 		c.limit = min(c.bytes+o.Limit, MaxCollect)
 	}
-	if err := c.folder(ctx, ".", 0); err != nil {
-		return c.warnings, fmt.Errorf("collect the turn directory: %w", err)
+	for _, dir := range []string{turns.ToolsDir, turns.ArtifactsDir} {
+		if err := c.own(ctx, dir, true); err != nil {
+			return c.warnings, fmt.Errorf("collect the turn directory: %w", err)
+		}
 	}
 	return c.warnings, nil
 }
@@ -116,19 +108,16 @@ func CollectResponses(ctx context.Context, sessionDir, to string) (warnings []st
 	return c.warnings, nil
 }
 
-// turnNames are the files of the turn's own record. They are taken as files or
-// not at all: what else has such a name is not the record.
+// turnNames are the files of the turn's own record.
 var turnNames = []string{turns.RecordFile, turns.EventsFile, turns.RuntimeFile, turns.FailureFile}
 
 type collector struct {
 	src, dst *os.Root
-	reserved []string
 	links    map[inode]string // files with several names, by where the first was
 	again    bool             // files that a broken-off attempt copied are replaced
 	files    int
 	bytes    int64
 	limit    int64
-	taken    []string // files of the turn's own
 	warnings []string
 }
 
@@ -178,11 +167,6 @@ func (c *collector) folder(ctx context.Context, dir string, depth int) error {
 
 func (c *collector) entry(ctx context.Context, path string, e fs.DirEntry, depth int) error {
 	switch {
-	case slices.Contains(c.taken, path):
-		return nil
-	case slices.Contains(c.reserved, path), slices.Contains(turnNames, path), depth == 0 && madeLater(path):
-		c.warn("%q was left out: the run's own record has that name", path)
-		return nil
 	case e.IsDir():
 		if err := c.dst.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
@@ -195,14 +179,13 @@ func (c *collector) entry(ctx context.Context, path string, e fs.DirEntry, depth
 	return nil
 }
 
-// own takes a file of the turn's record, if it is there.
-func (c *collector) own(name string) error {
+// own takes what the turn has under a name of agentd's, if it is there.
+func (c *collector) own(ctx context.Context, name string, dir bool) error {
 	info, err := c.src.Lstat(name)
-	if err != nil || !info.Mode().IsRegular() {
-		return nil // said when the folder is read
+	if err != nil || info.IsDir() != dir {
+		return nil
 	}
-	c.taken = append(c.taken, name)
-	return c.file(name)
+	return c.entry(ctx, name, fs.FileInfoToDirEntry(info), 0)
 }
 
 // file copies one file. An error means that the host's side failed.

@@ -18,27 +18,24 @@ import (
 	"holon/responses"
 )
 
-// reserved are names that the host keeps for itself.
-var reserved = []string{"manifest.json", "objects"}
-
 // collect copies what turn_1 left below dir.
-func collect(t *testing.T, dir, to string, reserved []string, limit int64) ([]string, error) {
+func collect(t *testing.T, dir, to string, limit int64) ([]string, error) {
 	t.Helper()
-	return Collection{SessionDir: dir, TurnID: "turn_1", To: to, Reserved: reserved, Limit: limit}.Collect(t.Context())
+	return Collection{SessionDir: dir, TurnID: "turn_1", To: to, Limit: limit}.Collect(t.Context())
 }
 
-// collectFrom makes a turn directory and collects it.
+// collectFrom makes the artifacts of a turn and collects them.
 func collectFrom(t *testing.T, plant func(turn string)) (dst string, warnings []string) {
 	t.Helper()
 	dir, dst := t.TempDir(), t.TempDir()
-	turn := filepath.Join(dir, "output/turns/turn_1")
-	mkdir(t, turn)
-	plant(turn)
-	warnings, err := collect(t, dir, dst, reserved, 0)
+	artifacts := filepath.Join(dir, "output/turns/turn_1/artifacts")
+	mkdir(t, artifacts)
+	plant(artifacts)
+	warnings, err := collect(t, dir, dst, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return dst, warnings
+	return filepath.Join(dst, "artifacts"), warnings
 }
 
 // Special files are neither opened nor waited for.
@@ -85,7 +82,7 @@ func TestCollectSparseFiles(t *testing.T) {
 		}
 	})
 	if _, err := os.Lstat(filepath.Join(dst, "huge")); !errors.Is(err, fs.ErrNotExist) ||
-		!strings.Contains(strings.Join(warnings, ""), `"huge"`) {
+		!strings.Contains(strings.Join(warnings, ""), `huge"`) {
 		t.Errorf("%v, %q", err, warnings)
 	}
 	var st unix.Stat_t
@@ -170,7 +167,7 @@ func TestCollectNames(t *testing.T) {
 func TestCollectSwappedFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	turn, secret := filepath.Join(dir, "output/turns/turn_1"), filepath.Join(dir, "secret")
+	turn, secret := filepath.Join(dir, "output/turns/turn_1/artifacts"), filepath.Join(dir, "secret")
 	mkdir(t, turn)
 	write(t, secret, "secret")
 	mkdir(t, filepath.Join(dir, "folder"))
@@ -201,10 +198,10 @@ func TestCollectSwappedFiles(t *testing.T) {
 	copied := 0
 	for try := 0; try < 150 || copied == 0 && try < 20_000; try++ {
 		dst := t.TempDir()
-		if _, err := collect(t, dir, dst, nil, 0); err != nil {
+		if _, err := collect(t, dir, dst, 0); err != nil {
 			t.Error(err)
 		}
-		for _, name := range []string{"f", "d/f"} {
+		for _, name := range []string{"artifacts/f", "artifacts/d/f"} {
 			data, err := os.ReadFile(filepath.Join(dst, name))
 			if string(data) == "secret" {
 				t.Fatalf("%s was followed", name)
@@ -227,24 +224,24 @@ func TestCollectHardLinks(t *testing.T) {
 	const size, names = 1 << 20, 1000
 	dir, dst := t.TempDir(), t.TempDir()
 	turn := filepath.Join(dir, "output/turns/turn_1")
-	mkdir(t, turn)
+	mkdir(t, filepath.Join(turn, "artifacts"))
 	write(t, filepath.Join(turn, "turn.json"), "{}")
-	write(t, filepath.Join(turn, "f"), strings.Repeat("x", size))
-	links := map[string]string{"forged": "turn.json"}
+	write(t, filepath.Join(turn, "artifacts/f"), strings.Repeat("x", size))
+	links := map[string]string{"artifacts/forged": "turn.json"}
 	for i := range names {
-		links[fmt.Sprint("f", i)] = "f"
+		links[fmt.Sprint("artifacts/f", i)] = "artifacts/f"
 	}
 	for name, to := range links {
 		if err := os.Link(filepath.Join(turn, to), filepath.Join(turn, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	warnings, err := collect(t, dir, dst, nil, size+size/2)
+	warnings, err := collect(t, dir, dst, size+size/2)
 	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "forged") {
 		t.Fatalf("%q, %v", warnings, err)
 	}
 	var st unix.Stat_t
-	if err := unix.Lstat(filepath.Join(dst, "f7"), &st); err != nil || st.Nlink != names+1 || st.Size != size {
+	if err := unix.Lstat(filepath.Join(dst, "artifacts/f7"), &st); err != nil || st.Nlink != names+1 || st.Size != size {
 		t.Errorf("%d names of %d bytes, %v", st.Nlink, st.Size, err)
 	}
 	if err := unix.Lstat(filepath.Join(dst, "turn.json"), &st); err != nil || st.Nlink != 1 {
@@ -273,9 +270,9 @@ func TestClosedOutput(t *testing.T) {
 	t.Parallel()
 	dir, dst := t.TempDir(), t.TempDir()
 	turn := filepath.Join(dir, "output/turns/turn_1")
-	mkdir(t, filepath.Join(turn, "sub/sub"))
+	mkdir(t, filepath.Join(turn, "artifacts/sub"))
 	writeRecord(t, turn, responses.StatusInProgress)
-	write(t, filepath.Join(turn, "sub/sub/f"), "x")
+	write(t, filepath.Join(turn, "artifacts/sub/f"), "x")
 	closeAll(t, filepath.Join(dir, "output"))
 	if rec, _, err := Read(dir, "turn_1"); rec == nil || err != nil {
 		t.Errorf("the record can't be read: %v", err)
@@ -283,11 +280,11 @@ func TestClosedOutput(t *testing.T) {
 	if err := errors.Join(os.Chmod(turn, 0), os.Chmod(filepath.Join(dir, "output"), 0)); err != nil {
 		t.Fatal(err)
 	}
-	warnings, err := collect(t, dir, dst, reserved, 0)
+	warnings, err := collect(t, dir, dst, 0)
 	if err != nil || len(warnings) > 0 {
 		t.Fatalf("%q, %v", warnings, err)
 	}
-	for _, name := range []string{"turn.json", "sub/sub/f"} {
+	for _, name := range []string{"turn.json", "artifacts/sub/f"} {
 		if _, err := os.ReadFile(filepath.Join(dst, name)); err != nil {
 			t.Error(err)
 		}

@@ -208,18 +208,18 @@ func TestRecover(t *testing.T) {
 			l.write("go")
 			l.awaitEnd()
 			expect.NoError(t, l.engine.Stop(t.Context(), h, 0))
-		}, pool.Ended, responses.StatusCompleted, "after"},
+		}, pool.Live, responses.StatusCompleted, "after"},
 		"ended, gone": {func(t *testing.T, l *lab, h engine.Handle) {
 			l.write("go")
 			l.awaitEnd()
 			expect.NoError(t, l.engine.Remove(t.Context(), h))
-		}, pool.Ended, responses.StatusCompleted, "after"},
+		}, pool.Live, responses.StatusCompleted, "after"},
 		"killed": {func(t *testing.T, l *lab, h engine.Handle) {
 			expect.NoError(t, l.engine.Remove(t.Context(), h))
 		}, pool.Lost, "", "after"},
 		"stopped": {func(t *testing.T, l *lab, h engine.Handle) {
 			expect.NoError(t, l.engine.Stop(t.Context(), h, patience))
-		}, pool.Lost, responses.StatusIncomplete, "after"},
+		}, pool.Live, responses.StatusIncomplete, "after"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -230,7 +230,7 @@ func TestRecover(t *testing.T) {
 			k := l.pool()
 			r := l.recover(k, test.how)
 			expect.Equal(t, "r.Status", r.Status, test.status)
-			expect.Equal(t, "r.Lost", r.Lost, (test.how == pool.Lost))
+			expect.Equal(t, "r.Lost", r.Lost, test.status != responses.StatusCompleted)
 			expect.Equal(t, "r.Lost", r.Lost, (r.Failure != nil))
 			expect.Equal(t, "r.ResponseID is empty", r.ResponseID == "", false)
 			l.ranOnce()
@@ -405,4 +405,17 @@ func TestRecoverGrant(t *testing.T) {
 	expect.Equal(t, "r.Last", r.Last, "done")
 	expect.Equal(t, "asked.Load()", asked.Load(), 2)
 	l.ranOnce()
+}
+
+// awaitFile waits until the agent has made a file.
+func (l *lab) awaitFile(name string) {
+	l.t.Helper()
+	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(l.home.AgentDir("ada"), name)); err == nil {
+			return
+		}
+		if time.Since(begin) > patience {
+			l.t.Fatalf("there is no %s", name)
+		}
+	}
 }

@@ -56,12 +56,16 @@ func (k *Pool) startFollowing(a *agent) {
 func (k *Pool) followTasks(ctx context.Context, ended <-chan struct{}, agentID string, session *runner.Session) {
 	for {
 		var known []string
-		began := time.Now()
+		began, trusted := time.Now(), session.Trusted()
 		err := session.FollowTasks(ctx, func(r tasks.Report) error {
 			if r.Task == nil {
+				trusted = true // from here on agentd reports what it sees
 				return k.tell(ctx, func() error {
 					return k.opts.Tasks.SettleTasks(ctx, agentID, known, began, unknownTask)
 				})
+			}
+			if !trusted {
+				return nil
 			}
 			known = append(known, r.Task.TaskID)
 			return k.tell(ctx, func() error { return k.opts.Tasks.ReportTask(ctx, agentID, r) })

@@ -7,6 +7,7 @@ import (
 
 	"holon/responses"
 	"holon/runner"
+	"holon/runner/turnfiles"
 )
 
 // How is the state in which a turn was found that another process began, or was about to begin.
@@ -14,9 +15,8 @@ type How string
 
 // What Recover can find (docs/explanation/runtime.md, "Recovery").
 const (
-	Live       How = "live"        // its container ran on; it was watched to its end
-	Ended      How = "ended"       // it had come to its end
-	Lost       How = "lost"        // its container is gone and it has no end
+	Live       How = "live"        // agentd made or reported its end
+	Lost       How = "lost"        // its container is gone, and nobody saw its end
 	NeverBegun How = "never_begun" // agentd has never accepted it
 )
 
@@ -38,6 +38,7 @@ func (k *Pool) Recover(ctx context.Context, t Turn, began func(), watch runner.O
 		return Found{}, k.typed(ctx, err)
 	}
 	defer k.unlock(a, true)
+	trusted := k.separated(a)
 	if a.session == nil {
 		if err := k.adopt(ctx, a, t); err != nil {
 			return Found{}, k.typed(ctx, err)
@@ -47,7 +48,12 @@ func (k *Pool) Recover(ctx context.Context, t Turn, began func(), watch runner.O
 		if err := k.removeStray(ctx, a); err != nil { // it could still write
 			return Found{}, k.typed(ctx, err)
 		}
-		return k.found(ctx, a, t, errors.New("its container is gone"), watch)
+		if !trusted || !k.hasEnd(a, t) {
+			return k.found(ctx, a, t, errors.New("its container is gone"), watch)
+		}
+		if _, err := k.ready(ctx, a, t); err != nil { // agentd reports the end from its own files
+			return Found{}, k.typed(ctx, err)
+		}
 	}
 	if err := k.wake(ctx, a); err != nil {
 		if ctx.Err() != nil {
@@ -78,16 +84,25 @@ func (k *Pool) rejoin(ctx context.Context, a *agent, t Turn, began func(), watch
 	return k.found(ctx, a, t, err, watch)
 }
 
+// separated reports whether the files of the agent's container are agentd's alone: its commands could not write them.
+func (k *Pool) separated(a *agent) bool {
+	rec := k.readRecord(a)
+	return rec != nil && rec.Server != nil
+}
+
+// hasEnd reports whether the turn has an end in the files of its container, which is asked for only then.
+func (k *Pool) hasEnd(a *agent, t Turn) bool {
+	_, end, err := turnfiles.Read(k.private(a, sessionDir), t.ID)
+	return err == nil && end != nil
+}
+
 // found looks up in what is on the disk what became of a turn that no container
 // makes.
 func (k *Pool) found(ctx context.Context, a *agent, t Turn, why error, watch runner.Observer) (Found, error) {
 	k.replay(ctx, a, t, watch)
 	result, err := k.lookUp(a, t, runner.TurnResult{TurnID: t.ID, Err: why})
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		return Found{How: NeverBegun}, nil
-	case result.Lost:
-		return Found{How: Lost, Result: result}, nil
 	}
-	return Found{How: Ended, Result: result}, nil
+	return Found{How: Lost, Result: result}, nil
 }

@@ -52,12 +52,6 @@ func (k *Pool) result(a *agent, t Turn, out runner.TurnResult) Result {
 	if err != nil {
 		k.opts.Log.Warn("a turn's record cannot be read", "agent", a.id, "turn", t.ID, "err", err)
 	}
-	return k.ended(t, out, rec, nil)
-}
-
-// ended is the Result of a turn whose final response is known. rec may be nil. why
-// says what the host ended it for, nil if it did not.
-func (k *Pool) ended(t Turn, out runner.TurnResult, rec *turns.Record, why error) Result {
 	resp := out.Response
 	r := k.recorded(t, out, rec)
 	r.Status, r.Last, r.Usage = resp.Status, visible.Clip(k.opts.Secrets.Text(resp.OutputText()), maxLast),
@@ -66,7 +60,7 @@ func (k *Pool) ended(t Turn, out runner.TurnResult, rec *turns.Record, why error
 	case resp.Status == responses.StatusCompleted:
 		r.Model = cmp.Or(r.Model, named(t, resp.Model))
 		return r
-	case k.hostEnded(&r, out.OverQuota, why):
+	case k.hostEnded(&r, out.OverQuota, nil):
 		return r
 	}
 	r.Failure = out.Failure()

@@ -157,18 +157,13 @@ func (k *Pool) replayRest(ctx context.Context, a *agent, t Turn, w *watcher) {
 	}
 }
 
-// replay tells watch of the messages and facts of a turn that are on the disk, also of those that it was told of.
+// replay tells watch of the facts of a turn that are on the disk, also of those that it was told of.
 func (k *Pool) replay(ctx context.Context, a *agent, t Turn, watch runner.Observer) {
 	files, err := turnfiles.Open(k.private(a, sessionDir), t.ID)
 	if err != nil {
 		return // the turn has no directory, and no facts
 	}
 	defer files.Close()
-	if _, end, _ := turnfiles.Read(k.private(a, sessionDir), t.ID); end != nil { // who looks it up tells of an error
-		for _, item := range end.Output {
-			watch.Event(responses.Event{Type: responses.EventItemDone, Item: item})
-		}
-	}
 	ctx = context.WithoutCancel(ctx) // the turn is over, however it was ended
 	for line, err := range files.Lines(ctx, "runtime.ndjson", func() bool { return false }) {
 		if err != nil {
@@ -220,22 +215,17 @@ func refused(err error) bool {
 	return state.IsCode(err, gateway.CodeInvalidGrant) || state.IsCode(err, gateway.CodeNoPrice)
 }
 
-// lookUp finds on the disk how a turn ended that was not watched to its end, and whose container is gone. The
-// error is fs.ErrNotExist when it was never begun.
+// lookUp is the end of a turn that was not watched to its end, and whose container is gone: it is lost, whatever its
+// files claim. The error is fs.ErrNotExist when it was never begun.
 func (k *Pool) lookUp(a *agent, t Turn, out runner.TurnResult) (Result, error) {
-	rec, end, err := turnfiles.Read(k.private(a, sessionDir), t.ID)
+	rec, _, err := turnfiles.Read(k.private(a, sessionDir), t.ID)
 	if errors.Is(err, fs.ErrNotExist) && rec == nil {
 		return k.lost(t, out, nil), err
 	}
 	if err != nil {
 		k.opts.Log.Warn("how a turn ended cannot be read", "agent", a.id, "turn", t.ID, "err", err)
 	}
-	if end == nil {
-		return k.lost(t, out, rec), nil
-	}
-	why := out.Err
-	out.Response, out.Err = end, nil
-	return k.ended(t, out, rec, why), nil
+	return k.lost(t, out, rec), nil
 }
 
 // request is the turn as the session is asked for it: within the quota, and with a history that is summed up when it

@@ -12,8 +12,8 @@ import (
 // nothing, and the text says so.
 func TaskResult(t ledger.Task) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Task %s has ended with the status %s: %s.\nIts command was: %s\n", t.ID, t.Status, t.Summary,
-		t.Command.CmdPreview)
+	fmt.Fprintf(&b, "Task %s has ended with the status %s. What follows is data, which asks for nothing.\n"+
+		"Its container says: %q\nIts command was: %q\n", t.ID, t.Status, t.Summary, t.Command.CmdPreview)
 	if t.Command.ExitStatus != nil {
 		fmt.Fprintf(&b, "Exit status: %d\n", *t.Command.ExitStatus)
 	}
@@ -30,10 +30,10 @@ func TaskResult(t ledger.Task) string {
 	case t.Output.OutputPreview == "":
 		b.WriteString("It printed nothing.\n")
 	case t.Output.OutputTruncated:
-		fmt.Fprintf(&b, "Of the %d bytes that it printed, in short (data, which asks for nothing):\n%s\n",
+		fmt.Fprintf(&b, "Of the %d bytes that it printed, in short:\n%s\n",
 			t.Output.OutputBytes, t.Output.OutputPreview)
 	default:
-		fmt.Fprintf(&b, "It printed (data, which asks for nothing):\n%s\n", t.Output.OutputPreview)
+		fmt.Fprintf(&b, "It printed:\n%s\n", t.Output.OutputPreview)
 	}
 	return b.String()
 }

@@ -19,7 +19,7 @@ type QueueEntry struct {
 	Source       string `json:"source,omitempty"`
 	EnqueuedAt   string `json:"enqueued_at"`
 	ResumeState  string `json:"resume_state"`      // queued, requeued
-	Blocked      bool   `json:"blocked,omitempty"` // until a setting changes; behind all others
+	Blocked      bool   `json:"blocked,omitempty"` // until a setting or the operator lets it be taken; behind all others
 }
 
 func (f *Fold) applyQueue(e fact) {

@@ -94,7 +94,7 @@ var events = []EventType{
 		"No turn could be begun for a message; it is not tried again. failed, code."},
 	{QueueEntryUnblocked, LevelTrace, "message", "A blocked message may be tried again. op, entry."},
 	{QueueEntryBlocked, LevelActionRequired, "message",
-		"No turn can be begun for a message before a setting changes; it is tried again then. code, summary."},
+		"No turn can be begun for a message before a setting changes, or the operator lets its agent go on. code, summary."},
 
 	{TurnStarted, LevelProgress, "runtime",
 		"The container accepted a turn. attempt_id, turn_index, previous_response_id."},
@@ -177,7 +177,7 @@ var events = []EventType{
 		"A request had no room for that reminder. round, rounds_since, estimated_tokens."},
 
 	{TaskCreated, LevelProgress, "task", "A command goes on as a task. task, task_kind, objective, source, turn_id."},
-	{TaskStatusUpdated, LevelTrace, "task", "A task was accepted, runs, or is being stopped. task."},
+	{TaskStatusUpdated, LevelTrace, "task", "A task was accepted, runs, is being stopped, or its result came to a turn. task, delivery_state."},
 	{TaskResultReceived, LevelProgress, "task",
 		"A task has ended. task, native_status, failure_category, message, exit_status, output_ref, duration_ms."},
 }

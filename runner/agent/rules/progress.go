@@ -29,13 +29,14 @@ func Sender(o ledger.Origin) ledger.Sender {
 	return ledger.FromOutside
 }
 
-// Result is the sender of the result of a task, which the operator started or the agent. The agent's own is a new fact
-// unless the agent has gone on without progress: then it must wait as what the agent makes for itself.
-func Result(p ledger.Progress, operators bool) ledger.Sender {
+// Result is the sender of the result of a task. by is the sender of the message in whose turn the agent started it, ""
+// if the operator did. The agent's own is a new fact, unless a turn of its own making started it and it has gone on
+// without progress: then the result waits as what the agent makes for itself, but it is never dropped.
+func Result(p ledger.Progress, by ledger.Sender) ledger.Sender {
 	switch {
-	case operators:
+	case by == "":
 		return ledger.FromRuntime
-	case p.Idle > 0:
+	case Own(by) && p.Idle > 0:
 		return ledger.FromSelf
 	}
 	return ledger.FromTask
@@ -68,6 +69,9 @@ func Advance(p ledger.Progress, from ledger.Sender, home string, worked bool, no
 	}
 	return p
 }
+
+// CodeStalled is the code of the queued result of a task that a stalled agent takes after a message of another sender.
+const CodeStalled = "agent_stalled"
 
 // Stalled reports whether an agent has gone on by itself for so long that only a
 // message of another sender lets it go on.

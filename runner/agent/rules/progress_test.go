@@ -62,16 +62,17 @@ func TestSelfTurns(t *testing.T) {
 
 func TestResult(t *testing.T) {
 	for _, c := range []struct {
-		idle      int
-		operators bool
-		want      ledger.Sender
+		idle int
+		by   ledger.Sender
+		want ledger.Sender
 	}{
-		{0, false, ledger.FromTask}, {1, false, ledger.FromSelf},
-		{0, true, ledger.FromRuntime}, {5, true, ledger.FromRuntime},
+		{0, ledger.FromTask, ledger.FromTask}, {1, ledger.FromTask, ledger.FromSelf}, {1, ledger.FromSelf, ledger.FromSelf},
+		{5, ledger.FromOperator, ledger.FromTask}, {5, ledger.FromOutside, ledger.FromTask},
+		{5, ledger.FromRuntime, ledger.FromTask}, {0, "", ledger.FromRuntime}, {5, "", ledger.FromRuntime},
 	} {
-		if got := rules.Result(ledger.Progress{Idle: c.idle}, c.operators); got != c.want {
-			t.Errorf("after %d turns without progress, the result of a task (the operator's: %v) is from %s, want %s", c.idle,
-				c.operators, got, c.want)
+		if got := rules.Result(ledger.Progress{Idle: c.idle}, c.by); got != c.want {
+			t.Errorf("after %d turns without progress, the result of a task that a turn of %q started is from %s, want %s",
+				c.idle, c.by, got, c.want)
 		}
 	}
 	if p := rules.Advance(ledger.Progress{}, ledger.FromTask, "tree", false, time.Now()); p.Idle != 1 || p.Turns != 0 {

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -19,6 +20,7 @@ type Situation struct {
 	Queued   int           // messages in the queue
 	RetryAt  *time.Time    // the head of the queue is left alone until then
 	Blocked  string        // why none of the queue can be taken before a setting changes
+	Kept     bool          // all of the queue waits until a message of another sender lets the agent go on
 	Wait     *ledger.Wait  // the agent's wait that is active or triggered; nil: none
 	Others   []ledger.Wait // those of what it works on
 	// Work goes on by itself; nil: none does, or it is held back
@@ -37,6 +39,18 @@ func (s *Situation) Waits(waits []ledger.Wait) {
 		} else {
 			s.Others = append(s.Others, w)
 		}
+	}
+}
+
+// Head sets why the entry that is taken next is not taken now.
+func (s *Situation) Head(p ledger.Progress, e ledger.Entry) {
+	switch due := Due(p, e); {
+	case e.Blocked() && e.Code == CodeStalled:
+		s.Kept = true
+	case e.Blocked():
+		s.Blocked = cmp.Or(e.Reason, "no turn can be begun")
+	case !due.IsZero():
+		s.RetryAt = &due
 	}
 }
 
@@ -128,7 +142,7 @@ const (
 // Status says what the agent does. Asleep is more than having nothing to do: it
 // has a wait.
 func (s Situation) Status() Status {
-	resting := s.Wait != nil && s.Wait.Status == ledger.WaitActive && s.Queued == 0
+	resting := s.Wait != nil && s.Wait.Status == ledger.WaitActive && (s.Queued == 0 || s.Kept)
 	switch {
 	case s.Stopped || s.Archived:
 		return Stopped
@@ -171,7 +185,7 @@ func (s Situation) Posture() Posture {
 		return Posture{Posture: "blocked", Reason: "a setting has to change: " + s.Blocked}
 	case s.Queued > 0 && s.RetryAt != nil:
 		return Posture{Posture: "blocked", Reason: "its next turn is tried at " + s.RetryAt.UTC().Format(time.RFC3339)}
-	case s.Queued > 0:
+	case s.Queued > 0 && !s.Kept:
 		return Posture{Posture: "has_queued_input", Reason: fmt.Sprintf("messages in the queue: %d", s.Queued)}
 	case s.Work != nil && !Rests(s.Wait):
 		return Posture{Posture: "has_runnable_work", Reason: "work goes on: " + string(s.Work.Reactivation),

@@ -200,7 +200,7 @@ func TestTaskIsForItsObjective(t *testing.T) {
 		purpose, objective, delivery string
 		remove                       bool
 	}{
-		{"build it", "build it", "delivered", false},
+		{"build it", "build it", "queued", false},
 		{"", "make", "parent_missing", true},
 	} {
 		task := w.makeTask("beta", c.purpose)

@@ -222,13 +222,25 @@ func (s *step) dispose(e ledger.Entry, status ledger.EntryStatus, reason string)
 	if e.AttemptID == "" {
 		op = "remove"
 	}
+	before := e
 	e.Status, e.Reason, e.Code, e.NotBefore, e.UpdatedAt = status, reason, "", nil, s.now
 	s.emitQueue(rules.QueueEntrySettled, op, e, ledger.Event{Status: rules.EntryStatus(status)},
 		facts{"status": string(status), "reason": clip(reason)})
 	if err := s.UpdateEntry(e); err != nil || op == "settle" {
 		return err
 	}
+	if err := s.tellUndelivered(before); err != nil {
+		return err
+	}
 	return s.cancelTriggered(e.MessageID)
+}
+
+// tellUndelivered tells of a message that ended without a turn, unless an earlier turn of it was interrupted.
+func (s *step) tellUndelivered(e ledger.Entry) error {
+	if cameBack(e) {
+		return nil
+	}
+	return s.tellDelivery(e.MessageID, "", "failed")
 }
 
 // Began records that the container accepted the turn of an attempt, with
@@ -252,7 +264,7 @@ func (m *Scheduler) Began(ctx context.Context, attemptID string, sent Sent) erro
 
 // begin tells that a turn began.
 func (s *step) begin(a ledger.Attempt) error {
-	if err := s.unblock(); err != nil { // what a setting kept from turns keeps it no more
+	if err := s.unblock(false); err != nil { // what a setting kept from turns keeps it no more
 		return err
 	}
 	s.emit(rules.TurnStarted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: "running"}, facts{
@@ -261,6 +273,8 @@ func (s *step) begin(a ledger.Attempt) error {
 	kind := ledger.TranscriptMessage
 	if a.Readmit {
 		kind = ledger.TranscriptContinue
+	} else if err := s.tellDelivery(a.MessageID, a.TurnID, "delivered"); err != nil {
+		return err
 	}
 	return s.InsertTranscript(s.transcript(a, ledger.TranscriptEntry{Kind: kind, MessageID: a.MessageID}))
 }

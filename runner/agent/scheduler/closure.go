@@ -27,6 +27,11 @@ func (s *step) closure(failed bool, a ledger.Attempt) (ledger.Closure, error) {
 	sit := rules.Situation{AgentID: s.state.AgentID, Stopped: s.state.Stopped, RunID: a.TurnID, Queued: n,
 		Work: rules.WorkSignal(s.state, open, waits), Held: rules.Held(open, waits), Ended: true, Failed: failed}
 	sit.Waits(waits)
+	if head, ok, err := s.Head(s.state.AgentID); err != nil {
+		return ledger.Closure{}, err
+	} else if ok {
+		sit.Head(s.state.Progress, head)
+	}
 	c := sit.Closure()
 	s.state.LastClosure = c
 	return *c, nil

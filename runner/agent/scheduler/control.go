@@ -44,7 +44,7 @@ func (m *Scheduler) Start(ctx context.Context, agentID, by string) error {
 }
 
 func (s *step) startAgent(by string) error {
-	if err := s.unblock(); err != nil || !s.state.Stopped {
+	if err := s.unblock(false); err != nil || !s.state.Stopped {
 		return err
 	}
 	s.state.Stopped, s.state.WorkHeld = false, ""
@@ -167,7 +167,7 @@ func (m *Scheduler) agent(ctx context.Context, agentID, event string, f facts, s
 		}
 		a = old
 		if set(&a); a == old {
-			return s.unblock()
+			return s.unblock(false)
 		}
 		a.UpdatedAt = s.now
 		var e ledger.Event
@@ -177,7 +177,7 @@ func (m *Scheduler) agent(ctx context.Context, agentID, event string, f facts, s
 			}
 		}
 		s.emit(event, e, f)
-		if err := s.unblock(); err != nil {
+		if err := s.unblock(false); err != nil {
 			return err
 		}
 		return s.UpdateAgent(a)

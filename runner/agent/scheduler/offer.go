@@ -50,7 +50,9 @@ func (s *step) offerQueued(a ledger.Attempt) error {
 // offer binds a queued entry to the turn that runs. The waits that it triggered are
 // over: the agent has their message.
 func (s *step) offer(a ledger.Attempt, e ledger.Entry) error {
-	s.state.Progress, s.state.WorkHeld = rules.Fresh(s.state.Progress), "" // only the operator interjects
+	if err := s.fresh(); err != nil { // only the operator interjects
+		return err
+	}
 	e.Status, e.AttemptID, e.Interjects, e.NotBefore, e.UpdatedAt = ledger.Dequeued, a.ID, true, nil, s.now
 	if err := s.UpdateEntry(e); err != nil {
 		return err

@@ -32,15 +32,20 @@ func (m *Scheduler) RetryAt(ctx context.Context, agentID string) (at time.Time, 
 
 // Unblock lets an agent try again what is blocked: a setting may have changed.
 func (m *Scheduler) Unblock(ctx context.Context, agentID string) error {
-	return m.step(ctx, agentID, func(s *step) error { return s.unblock() })
+	return m.step(ctx, agentID, func(s *step) error { return s.unblock(false) })
 }
 
-func (s *step) unblock() error {
+// unblock lets an agent take what is blocked: kept is the results that waited until it may go on by itself, else what
+// a setting kept from a turn.
+func (s *step) unblock(kept bool) error {
 	blocked, err := s.BlockedEntries(s.state.AgentID)
 	if err != nil {
 		return err
 	}
 	for _, e := range blocked {
+		if kept != (e.Code == rules.CodeStalled) {
+			continue
+		}
 		e.NotBefore, e.Failed, e.Reason, e.Code, e.UpdatedAt = nil, 0, "", "", s.now
 		s.emitQueue(rules.QueueEntryUnblocked, "promote", e, ledger.Event{Status: "queued"}, facts{})
 		if err := s.UpdateEntry(e); err != nil {
@@ -48,6 +53,16 @@ func (s *step) unblock() error {
 		}
 	}
 	return nil
+}
+
+// keep leaves the result of a task in the queue until a message of another sender lets its agent go on.
+func (s *step) keep(e ledger.Entry) error {
+	e.Block()
+	e.Code, e.Reason, e.UpdatedAt = rules.CodeStalled,
+		"the agent went on by itself for too long; it takes this after the next message of another sender", s.now
+	s.emitQueue(rules.QueueEntryBlocked, "promote", e, ledger.Event{Class: "queue.changed", Status: "queued"},
+		facts{"code": e.Code, "summary": e.Reason})
+	return s.UpdateEntry(e)
 }
 
 // Remove takes a message out of the queue of its agent. A wait that it was to end is over with it. Errors: CodeNotFound

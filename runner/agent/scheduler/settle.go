@@ -129,8 +129,8 @@ func (s *step) advance(a ledger.Attempt, from ledger.Sender, e End, v verdict) e
 	return s.tellStopped(0)
 }
 
-// stopSelf drops what an agent made for itself, which is all that is left in its
-// queue, and the rest that it would end by itself.
+// stopSelf drops what an agent made for itself, and the rest that it would end by itself. Results of its tasks stay in
+// the queue until it may go on.
 func (s *step) stopSelf() error {
 	w, err := s.agentWait()
 	if err != nil {
@@ -145,12 +145,23 @@ func (s *step) stopSelf() error {
 	if err != nil {
 		return err
 	}
+	dropped := 0
 	for _, e := range queued {
-		if err := s.dispose(e, ledger.Dropped, "the agent went on by itself for too long"); err != nil {
+		if e.Sender != ledger.FromSelf || e.Code == rules.CodeStalled {
+			continue
+		}
+		msg, err := s.Message(e.MessageID)
+		if err == nil && msg.Kind == ledger.KindTaskResult {
+			err = s.keep(e)
+		} else if err == nil {
+			dropped++
+			err = s.dispose(e, ledger.Dropped, "the agent went on by itself for too long")
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return s.tellStopped(len(queued))
+	return s.tellStopped(dropped)
 }
 
 // tellStopped tells the operator once that an agent may not go on by itself, and has the
@@ -191,13 +202,21 @@ const sourceProgress = "progress"
 // letGoOn begins the count of progress anew for a message of another sender, whether or
 // not it is the prompt that the agent waits for.
 func (s *step) letGoOn(waits []ledger.Wait, msg ledger.Message) error {
-	s.state.Progress, s.state.WorkHeld = rules.Fresh(s.state.Progress), ""
+	if err := s.fresh(); err != nil {
+		return err
+	}
 	for _, w := range waits {
 		if w.Source == sourceProgress && !rules.Ends(&w, msg) {
 			return s.cancelWait(w, "another message lets the agent go on")
 		}
 	}
 	return nil
+}
+
+// fresh begins the count of progress anew, and lets the agent take what it kept.
+func (s *step) fresh() error {
+	s.state.Progress, s.state.WorkHeld = rules.Fresh(s.state.Progress), ""
+	return s.unblock(true)
 }
 
 // verdict is what an end means for attempt and message.
@@ -261,7 +280,10 @@ func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v verdict) 
 			s.emit(rules.QueueEntryQuarantined, ledger.Event{MessageID: own.MessageID},
 				facts{"failed": own.Failed, "code": clip(e.Failure.Code)})
 		}
-		return out, s.dispose(own, v.entry, v.reason)
+		if err := s.dispose(own, v.entry, v.reason); err != nil || v.turn {
+			return out, err
+		}
+		return out, s.tellUndelivered(own)
 	}
 	switch {
 	case v.turn && e.Suspended:

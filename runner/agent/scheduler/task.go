@@ -215,7 +215,7 @@ func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output) erro
 	case agent.ArchivedAt != nil:
 		told = "parent_missing"
 	}
-	ends := turns.Scope{}.TaskEnded(t.ID, turns.TaskEnd{DeliveryState: told,
+	ends := turns.Scope{}.TaskEnded(t.ID, turns.TaskEnd{DeliveryState: cmp.Or(told, "queued"),
 		NativeStatus: string(t.Status), FailureCategory: t.Failure,
 		Message: t.Summary, Objective: objective(t), ExitStatus: t.Command.ExitStatus,
 		OutputRef:  t.Command.OutputRef(t.TurnID, ""),
@@ -257,8 +257,36 @@ func (s *step) tellOfTask(t ledger.Task) error {
 	if _, told, err := s.earlier(msg); told || err != nil {
 		return err
 	}
-	_, err = s.admit(msg, rules.Result(s.state.Progress, t.TurnID == ""))
+	by := ledger.Sender("")
+	if t.TurnID != "" {
+		by = ledger.FromSelf // also where the record of the turn is pruned
+		if e, err := s.Entry(t.ParentMessageID); err == nil {
+			by = e.Sender
+		} else if !state.IsCode(err, ledger.CodeNotFound) {
+			return err
+		}
+	}
+	_, err = s.admit(msg, rules.Result(s.state.Progress, by))
 	return err
+}
+
+// tellDelivery tells what became of a message if it brings the result of a task: delivered with the beginning of its
+// turn, failed where it got none.
+func (s *step) tellDelivery(messageID, turnID, delivery string) error {
+	msg, err := s.Message(messageID)
+	if err != nil || msg.Kind != ledger.KindTaskResult {
+		return err
+	}
+	t, err := s.Task(msg.AgentID, msg.TaskID)
+	if state.IsCode(err, ledger.CodeNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.emitTask(rules.TaskStatusUpdated, turns.RuntimeEvent{Type: "task.updated", TaskID: t.ID,
+		Payload: mustJSON(facts{"delivery_state": delivery})}, t, ledger.Event{MessageID: msg.ID, TurnID: turnID})
+	return nil
 }
 
 // SettleTasks ends the tasks of an agent that its container does not know: known are the ids of those that it knew at

@@ -120,7 +120,7 @@ func TestTaskEndTellsItsCommand(t *testing.T) {
 	var p turns.TaskEnd
 	w.must(json.Unmarshal(w.newest(turns.TaskFailed).Data, &p))
 	expect.Equal(t, "duration", p.DurationMS, 6030)
-	expect.Equal(t, "delivery", p.DeliveryState, "delivered")
+	expect.Equal(t, "delivery", p.DeliveryState, "queued")
 	_, events := w.events(0)
 	for _, e := range events {
 		var data map[string]any

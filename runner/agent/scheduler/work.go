@@ -99,7 +99,9 @@ func (s *step) goOn() error {
 			return err
 		}
 	}
-	s.state.Progress, s.state.WorkHeld = rules.Fresh(s.state.Progress), ""
+	if err := s.fresh(); err != nil {
+		return err
+	}
 	return s.freeWork()
 }
 

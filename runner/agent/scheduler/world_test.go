@@ -287,12 +287,17 @@ func (w *world) sleepUntilDue() bool {
 		}
 	}
 	if !ok {
-		var ready []string // by what was due now
-		w.view(func(v ledger.View) (err error) {
-			ready, err = v.Ready()
+		takes := false // something by what was due now
+		w.view(func(v ledger.View) error {
+			ready, err := v.Ready()
+			for _, id := range ready {
+				head, _, err := v.Head(id)
+				w.must(err)
+				takes = takes || !head.Blocked()
+			}
 			return err
 		})
-		return len(ready) > 0
+		return takes
 	}
 	if !next.After(w.now) {
 		w.t.Fatalf("at %v something is due since %v and nothing happens", w.now, next)

@@ -120,12 +120,8 @@ func (s Snapshot) agent(a ledger.Agent) (agentSnapshot, error) {
 	}
 	if head, ok, err := s.ledger.Head(a.ID); err != nil {
 		return at, err
-	} else if ok && head.Blocked() {
-		at.Blocked = cmp.Or(head.Reason, "no turn can be begun")
 	} else if ok {
-		if due := rules.Due(at.stored.Progress, head); !due.IsZero() {
-			at.RetryAt = &due
-		}
+		at.Head(at.stored.Progress, head)
 	}
 	if at.waits, err = s.ledger.UnresolvedWaits(a.ID); err != nil {
 		return at, err

@@ -14,7 +14,7 @@ import (
 // Bounds of what is told of work, in number.
 const (
 	maxRecentWork = 5  // completed items
-	tracedTurns   = 30 // newest turns that are looked at for what was done for the current item
+	tracedBriefs  = 30 // newest ones that are looked at for what was done for the current item
 	tracedTools   = 100
 	maxTrace      = 12
 )
@@ -82,16 +82,16 @@ func group(item view.WorkRecord, waits []ledger.Wait) string {
 	return item.Readiness
 }
 
-// trace is what turns did for an item: what they said last, and the tools they ran.
+// trace is what was done for an item: what the agent said at the end of turns, and the tools that it ran.
 func trace(v ledger.View, agentID, itemID string) ([]prompt.Step, error) {
 	var steps []prompt.Step
-	turns, err := v.Turns(agentID, tracedTurns)
+	briefs, err := v.Briefs(agentID, tracedBriefs)
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range turns {
-		if t.WorkItemID == itemID && t.Last != "" {
-			steps = append(steps, prompt.Step{At: t.CompletedAt, What: "you", Text: t.Last})
+	for _, b := range briefs {
+		if b.WorkItemID == itemID && b.Kind != ledger.BriefFailure && b.Text != "" {
+			steps = append(steps, prompt.Step{At: b.CreatedAt, What: "you", Text: b.Text})
 		}
 	}
 	tools, err := v.ToolExecutions(agentID, tracedTools)

@@ -74,6 +74,8 @@ type Unfinished struct {
 	Tool  string           `json:"tool_name,omitempty"`
 	Call  string           `json:"call_id,omitempty"` // of a call of a tool, as the model named it
 
+	WorkItemID string `json:"work_item_id,omitempty"` // the agent's current work item when it began
+
 	Request *turns.Requested `json:"request,omitempty"` // of one to a model
 	At      turns.Time       `json:"at,omitzero"`       // when it began: a request, or a call of a tool
 

@@ -22,7 +22,7 @@ type Task struct {
 	EndedAt         *time.Time   `json:"ended_at,omitempty"`
 	TurnID          string       `json:"turn_id,omitempty"`           // that started it; "": the operator did
 	ParentMessageID string       `json:"parent_message_id,omitempty"` // of that turn
-	WorkItemID      string       `json:"work_item_id,omitempty"`      // to which that turn was bound
+	WorkItemID      string       `json:"work_item_id,omitempty"`      // the agent's current one when it began
 	Purpose         string       `json:"purpose,omitempty"`           // what the operator says that it is for
 	Summary         string       `json:"summary"`                     // how it is, or how it ended
 	Failure         string       `json:"failure,omitempty"`           // kind of a tasks.Failure

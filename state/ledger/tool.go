@@ -8,7 +8,7 @@ type ToolExecution struct {
 	ID          string    `json:"id"` // the tool_call_id of the turn, which is unique with the turn
 	AgentID     string    `json:"agent_id"`
 	TurnID      string    `json:"turn_id"`
-	WorkItemID  string    `json:"work_item_id,omitempty"`
+	WorkItemID  string    `json:"work_item_id,omitempty"` // the agent's current one when the call was made
 	TurnIndex   int64     `json:"turn_index"`
 	Tool        string    `json:"tool_name"`
 	CreatedAt   time.Time `json:"created_at"`

@@ -305,6 +305,10 @@ func (m *Scheduler) Progress(ctx context.Context, attemptID string, through Thro
 }
 
 func (s *step) record(a *ledger.Attempt, p Progress) error {
+	workItem := ""
+	if p.Tool != nil { // before the event of its end
+		workItem = s.workOf(*a, openCall(*a, p.Tool.ID))
+	}
 	if p.Event.Type != "" {
 		if err := s.recordEvent(a, p); err != nil {
 			return err
@@ -322,7 +326,7 @@ func (s *step) record(a *ledger.Attempt, p Progress) error {
 	}
 	if p.Tool != nil {
 		t := *p.Tool
-		t.AgentID, t.TurnID, t.TurnIndex, t.WorkItemID = a.AgentID, a.TurnID, a.TurnIndex, a.WorkItemID
+		t.AgentID, t.TurnID, t.TurnIndex, t.WorkItemID = a.AgentID, a.TurnID, a.TurnIndex, workItem
 		err := s.InsertToolExecution(t)
 		if err != nil && !state.IsCode(err, ledger.CodeConflict) { // a container may repeat an id
 			return err
@@ -368,7 +372,7 @@ func (s *step) recordEvent(a *ledger.Attempt, p Progress) error {
 	}
 	a.Compacted = a.Compacted || e.Class == "context.compaction.completed"
 	s.emit(e.Type, e, nil)
-	track(a, &s.events[len(s.events)-1], p)
+	s.track(a, &s.events[len(s.events)-1], p)
 	count(a, e.Class, e.Data)
 	if e.Type == rules.AssistantRound {
 		toldRound(a, p.Event.Data)

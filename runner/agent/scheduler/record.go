@@ -35,7 +35,7 @@ const maxOpen = 1000
 
 // track notes what an event of a turn begins and ends. An event that ends something was caused
 // by the one that began it.
-func track(a *ledger.Attempt, e *ledger.Event, p Progress) {
+func (s *step) track(a *ledger.Attempt, e *ledger.Event, p Progress) {
 	family, ok := agentruntime.FamilyOf(e.Class)
 	if !ok || family.Name == "turn" || family.Name == "action" {
 		return
@@ -43,7 +43,9 @@ func track(a *ledger.Attempt, e *ledger.Event, p Progress) {
 	at := openUnit(a, family, e)
 	switch {
 	case e.Class == family.Open && at < 0 && len(a.Open) < maxOpen:
-		a.Open = append(a.Open, unfinished(e, p))
+		u := unfinished(e, p)
+		u.WorkItemID = s.state.CurrentWork
+		a.Open = append(a.Open, u)
 	case at >= 0 && e.Class != family.Open:
 		e.Cause = a.Open[at].Event
 		if slices.Contains(family.Close, e.Class) {
@@ -57,6 +59,22 @@ func openUnit(a *ledger.Attempt, family agentruntime.Family, e *ledger.Event) in
 	return slices.IndexFunc(a.Open, func(u ledger.Unfinished) bool {
 		return u.Class == family.Open && (family.ID == agentruntime.Thread || u.IDs[family.ID] == e.IDs[family.ID])
 	})
+}
+
+// openCall is the index in a.Open of a call of a tool, -1 for none.
+func openCall(a ledger.Attempt, id string) int {
+	return slices.IndexFunc(a.Open, func(u ledger.Unfinished) bool {
+		return u.Class == turns.ToolStarted && u.IDs[agentruntime.ToolCall] == id
+	})
+}
+
+// workOf is the work item that was current when the thing at an index of a.Open began: a call that picks or completes an
+// item is carried out only after its beginning is recorded. For the index -1 it is the one that is current now.
+func (s *step) workOf(a ledger.Attempt, at int) string {
+	if at >= 0 {
+		return a.Open[at].WorkItemID
+	}
+	return s.state.CurrentWork
 }
 
 // unfinished is what an event begins, with what its end needs in case that it is cut off.

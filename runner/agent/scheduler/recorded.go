@@ -146,7 +146,7 @@ func (s *step) cutOff(a *ledger.Attempt, u ledger.Unfinished) {
 // cutOffCall records a call of a tool that was cut off, as one that failed, and adds to f what its event tells of that.
 func (s *step) cutOffCall(a ledger.Attempt, u ledger.Unfinished, kind string, f facts) error {
 	ran := ledger.ToolExecution{ID: u.IDs[agentruntime.ToolCall], AgentID: a.AgentID, TurnID: a.TurnID,
-		TurnIndex: a.TurnIndex, WorkItemID: a.WorkItemID, Tool: u.Tool, CreatedAt: u.At.Time(), CompletedAt: s.now,
+		TurnIndex: a.TurnIndex, WorkItemID: u.WorkItemID, Tool: u.Tool, CreatedAt: u.At.Time(), CompletedAt: s.now,
 		DurationMS: max(0, turns.At(s.now).Sub(u.At).Milliseconds()), Status: "error", Input: u.Input,
 		Summary: "the turn ended before it did"}
 	f["call"], f["kind"], f["error"], f["status"], f["duration_ms"] = u.Does, kind, ran.Summary, ran.Status, ran.DurationMS

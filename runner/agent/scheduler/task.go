@@ -141,7 +141,7 @@ func (s *step) newTask(a *ledger.Attempt, r tasks.Snapshot) (ledger.Task, error)
 	}
 	t := ledger.Task{ID: r.TaskID, AgentID: s.state.AgentID, Kind: tasks.KindCommand, Status: tasks.Queued,
 		CreatedAt: s.notLater(r.CreatedAt), UpdatedAt: s.now, Command: boundedCommand(*r.Command)}
-	if err := s.parent(&t, r.TurnID); err != nil {
+	if err := s.parent(a, &t, r.TurnID); err != nil {
 		return t, err
 	}
 	cause := ""
@@ -152,12 +152,11 @@ func (s *step) newTask(a *ledger.Attempt, r tasks.Snapshot) (ledger.Task, error)
 	return t, s.InsertTask(t)
 }
 
-// parent notes the turn that started a task, if the agent has made it.
-func (s *step) parent(t *ledger.Task, turnID string) error {
-	if a, open, err := s.OpenAttempt(t.AgentID); err != nil {
-		return err
-	} else if open && a.TurnID == turnID {
-		t.TurnID, t.ParentMessageID, t.WorkItemID = a.TurnID, a.MessageID, a.WorkItemID
+// parent notes the turn that started a task, if the agent has made it, and the work item that was current then; a is the
+// open attempt, nil for none.
+func (s *step) parent(a *ledger.Attempt, t *ledger.Task, turnID string) error {
+	if a != nil && a.TurnID == turnID {
+		t.TurnID, t.ParentMessageID, t.WorkItemID = a.TurnID, a.MessageID, s.workOf(*a, openProcess(a, t.ID))
 		return nil
 	}
 	turn, err := s.Turn(turnID)
@@ -165,6 +164,9 @@ func (s *step) parent(t *ledger.Task, turnID string) error {
 		return nil
 	}
 	t.TurnID, t.ParentMessageID, t.WorkItemID = turn.ID, turn.MessageID, turn.WorkItemID
+	if a == nil && turn.Index == s.state.Turns { // what it picked is current still
+		t.WorkItemID = cmp.Or(s.state.CurrentWork, turn.WorkItemID)
+	}
 	return err
 }
 

@@ -170,7 +170,7 @@ func (s *step) writeFailure(a ledger.Attempt, e End, v verdict, f ledger.Failure
 func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c ledger.Closure) error {
 	b := ledger.Brief{
 		ID: responses.NewID(prefixBrief), AgentID: a.AgentID, Kind: ledger.BriefResult, CreatedAt: s.now, Text: e.Last,
-		MessageID: a.MessageID, TurnID: a.TurnID, WorkItemID: a.WorkItemID,
+		MessageID: a.MessageID, TurnID: a.TurnID, WorkItemID: s.state.CurrentWork,
 	}
 	goesOn, err := s.goesOn(a)
 	switch {

@@ -9,8 +9,8 @@ import (
 // sourceSleep is the source of a rest that an agent asked for.
 const sourceSleep = "Sleep"
 
-// awaitTasks has the current work item wait for tasks when the agent rests until something happens: for those that it
-// started in the turn in which it said so, and for those of the item. Other items may go on meanwhile. Called again, it
+// awaitTasks has the current work item wait for tasks when the agent rests until something happens: for those of the
+// item, and for those of no item that it started in the turn in which it said so. Other items may go on meanwhile. Called again, it
 // adds the tasks that are new.
 func (s *step) awaitTasks() error {
 	rest, err := s.agentWait()
@@ -33,7 +33,7 @@ func (s *step) awaitTasks() error {
 		Owner: s.state.CurrentWork, Status: ledger.WaitActive, Kind: ledger.WaitTask, Source: sourceSleep,
 		WaitingFor: rest.WaitingFor, Registered: a.ID, CreatedAt: s.now, UpdatedAt: s.now}
 	for _, t := range open {
-		if t.TurnID == a.TurnID || t.WorkItemID == w.Owner {
+		if t.WorkItemID == w.Owner || t.WorkItemID == "" && t.TurnID == a.TurnID {
 			w.SubjectRef = t.ID
 			w.Wakes = append(w.Wakes, ledger.WakeSource{Kind: rules.WakeTaskResult, TaskID: t.ID})
 		}

@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,9 @@ type Group struct {
 	Name  string // triggered_blocked, queued_runnable, waiting_for_operator, blocked, completed_recent
 	Items []view.WorkRecord
 }
+
+// completed is the name of the group of items that are not open.
+const completed = "completed_recent"
 
 // Step is something that was done for an item.
 type Step struct {
@@ -47,11 +51,13 @@ func (w Work) projection() (text, digest string) {
 		return "", ""
 	}
 	var b strings.Builder
-	b.WriteString("[work] Your work items as they are now. The runtime wrote this; what stands in quotes is yours.")
+	b.WriteString("[work] Your work items as they are now. The runtime wrote this; what stands in quotes is yours or your operator's.")
 	if w.Current != nil {
 		w.writeCurrent(&b)
-	} else {
+	} else if slices.ContainsFunc(w.Queued, func(g Group) bool { return g.Name != completed && len(g.Items) > 0 }) {
 		b.WriteString("\ncurrent: none; call PickWorkItem to choose one")
+	} else {
+		b.WriteString("\ncurrent: none; no work item of yours is open any more")
 	}
 	for _, g := range w.Queued {
 		writeGroup(&b, g)

@@ -158,6 +158,9 @@ func (s *step) lookAtQueue(w ledger.Wait) (ledger.Wait, error) {
 		return w, err
 	}
 	for _, e := range queued {
+		if e.Code == rules.CodeStalled {
+			continue
+		}
 		msg, err := s.Message(e.MessageID)
 		if err != nil {
 			return w, err

@@ -33,7 +33,7 @@ func (s *step) awaitTasks() error {
 		Owner: s.state.CurrentWork, Status: ledger.WaitActive, Kind: ledger.WaitTask, Source: sourceSleep,
 		WaitingFor: rest.WaitingFor, Registered: a.ID, CreatedAt: s.now, UpdatedAt: s.now}
 	for _, t := range open {
-		if t.WorkItemID == w.Owner || t.WorkItemID == "" && t.TurnID == a.TurnID {
+		if rules.WaitsFor(t, w.Owner, a.TurnID) {
 			w.SubjectRef = t.ID
 			w.Wakes = append(w.Wakes, ledger.WakeSource{Kind: rules.WakeTaskResult, TaskID: t.ID})
 		}

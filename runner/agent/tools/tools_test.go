@@ -72,8 +72,8 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// turn begins a turn for a prompt.
-func (r *rig) turn() {
+// admit queues a prompt.
+func (r *rig) admit() {
 	r.t.Helper()
 	_, err := r.scheduler.Admit(r.t.Context(), scheduler.Ingress{AgentID: "main", Kind: ledger.KindOperatorPrompt,
 		Origin: ledger.Origin{Kind: ledger.OriginOperator}, AdmissionContext: ledger.LocalProcess,
@@ -81,6 +81,12 @@ func (r *rig) turn() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+}
+
+// turn begins a turn for a prompt.
+func (r *rig) turn() {
+	r.t.Helper()
+	r.admit()
 	c, ok, err := r.scheduler.Claim(r.t.Context(), "main")
 	if err != nil || !ok {
 		r.t.Fatal(ok, err)

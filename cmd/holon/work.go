@@ -43,10 +43,14 @@ agent works on now.`
 	r.onAgent(show)
 	pick, r := remoteCommand(streams, "pick ITEM", "Have an agent work on an item next", 1, 1, runWorkPick)
 	r.onAgent(pick)
+	block, r := remoteCommand(streams, "block ITEM REASON", "Say what a work item waits for", 2, 2, runWorkBlock)
+	block.Long = "Say what a work item waits for. Its agent gets no turns for it before that is cleared, by the agent or\n" +
+		"with an empty REASON, but one an hour later to look at it."
+	r.onAgent(block)
 	done, r := remoteCommand(streams, "done ITEM", "Complete a work item for an agent", 1, 1, runWorkDone)
 	done.Long = "Complete a work item for an agent. An agent that completes one itself reports what it did."
 	r.onAgent(done)
-	return group("work", "Give an agent objectives and see how far it is", "", add, list, show, pick, done)
+	return group("work", "Give an agent objectives and see how far it is", "", add, list, show, pick, block, done)
 }
 
 func runWorkAdd(ctx context.Context, r *remote, key string) error {
@@ -56,6 +60,11 @@ func runWorkAdd(ctx context.Context, r *remote, key string) error {
 
 func runWorkPick(ctx context.Context, r *remote) error {
 	item, err := r.PickWork(ctx, r.Agent, r.args[0])
+	return r.printWork(item, err)
+}
+
+func runWorkBlock(ctx context.Context, r *remote) error {
+	item, err := r.BlockWork(ctx, r.Agent, r.args[0], r.args[1])
 	return r.printWork(item, err)
 }
 

@@ -57,6 +57,7 @@ var operations = map[string][2]reflect.Type{
 	"getWorkItem":          gives[view.WorkRecord](),
 	"createWorkItem":       does[wire.WorkItem, view.WorkRecord](),
 	"pickWorkItem":         gives[view.WorkRecord](),
+	"blockWorkItem":        does[wire.Block, view.WorkRecord](),
 	"completeWorkItem":     gives[view.WorkRecord](),
 	"listTasks":            gives[[]view.TaskRecord](),
 	"getTask":              gives[view.TaskStatus](),

@@ -99,14 +99,14 @@ func TestRoutesOfARemovedAgent(t *testing.T) {
 		r.ask(d, q).is(t, method+" "+path, 409, string(scheduler.CodeAgentArchived), "agent_id")
 	}
 	for kind, paths := range map[string][]string{
-		"work":  {"POST /work-items/%s/pick", "POST /work-items/%s/complete"},
+		"work":  {"POST /work-items/%s/pick", "POST /work-items/%s/complete", "POST /work-items/%s/block"},
 		"task":  {"POST /tasks/%s/stop", "POST /tasks/%s/input"},
 		"timer": {"DELETE /timers/%s"}, "message": {"DELETE /queue/%s"},
 	} {
 		for _, route := range paths {
 			for _, id := range []string{ids[kind], kind + "_none"} {
 				method, path, _ := strings.Cut(fmt.Sprintf(route, id), " ")
-				ask(method, path, map[bool]string{true: `{"input":"x"}`}[strings.HasSuffix(path, "input")])
+				ask(method, path, map[string]string{"input": `{"input":"x"}`, "block": `{"blocked_by":"x"}`}[path[strings.LastIndex(path, "/")+1:]])
 			}
 		}
 	}

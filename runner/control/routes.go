@@ -70,6 +70,7 @@ func (s *Server) routes() []route {
 		{method: "DELETE", path: control + "/queue/{message_id}", handle: s.deleteQueued, live: true},
 		{method: "POST", path: control + "/work-items", handle: s.postWorkItem},
 		{method: "POST", path: control + "/work-items/{work_item_id}/pick", handle: s.postPickWork, live: true},
+		{method: "POST", path: control + "/work-items/{work_item_id}/block", handle: s.postBlockWork, live: true},
 		{method: "POST", path: control + "/work-items/{work_item_id}/complete", handle: s.postCompleteWork, live: true},
 		{method: "POST", path: control + "/tasks", handle: s.postTask},
 		{method: "POST", path: control + "/tasks/{task_id}/input", handle: s.postTaskInput, live: true},

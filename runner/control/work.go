@@ -54,6 +54,20 @@ func (s *Server) postPickWork(w http.ResponseWriter, r *http.Request) (any, erro
 	return s.workItem(r, s.agentID(r), item)
 }
 
+// postBlockWork says for the operator what blocks an item.
+func (s *Server) postBlockWork(w http.ResponseWriter, r *http.Request) (any, error) {
+	var b wire.Block
+	if err := s.decode(w, r, maxSmall, &b, false); err != nil {
+		return nil, err
+	}
+	item := pathValue(r, "work_item_id")
+	if _, err := s.steps.UpdateWork(r.Context(), s.agentID(r), item, responses.NewID("key_"),
+		scheduler.WorkChange{BlockedBy: &b.BlockedBy}); err != nil {
+		return nil, err
+	}
+	return s.workItem(r, s.agentID(r), item)
+}
+
 // postCompleteWork completes an item for the operator, without a report of the agent.
 func (s *Server) postCompleteWork(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := s.decode(w, r, maxSmall, &struct{}{}, true); err != nil {

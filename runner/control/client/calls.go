@@ -227,6 +227,11 @@ func (c *Client) PickWork(ctx context.Context, agentID, itemID string) (out view
 	return out, c.post(ctx, agentID, "/work-items/"+url.PathEscape(itemID)+"/pick", nil, "", &out)
 }
 
+// BlockWork says what blocks a work item, "" for nothing any more.
+func (c *Client) BlockWork(ctx context.Context, agentID, itemID, by string) (out view.WorkRecord, err error) {
+	return out, c.post(ctx, agentID, "/work-items/"+url.PathEscape(itemID)+"/block", wire.Block{BlockedBy: by}, "", &out)
+}
+
 // CompleteWork completes a work item.
 func (c *Client) CompleteWork(ctx context.Context, agentID, itemID string) (out view.WorkRecord, err error) {
 	return out, c.post(ctx, agentID, "/work-items/"+url.PathEscape(itemID)+"/complete", nil, "", &out)

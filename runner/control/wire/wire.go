@@ -181,6 +181,11 @@ type WorkItem struct {
 	Objective string `json:"objective"` // what is to be reached
 }
 
+// Block says what blocks a work item.
+type Block struct {
+	BlockedBy string `json:"blocked_by,omitempty"` // "": nothing any more
+}
+
 // MaxTaskWait bounds how long the end of a task is waited for in one request.
 const MaxTaskWait = 10 * time.Minute
 

@@ -99,7 +99,8 @@ func (s Situation) awaits() ledger.WaitingReason {
 }
 
 var heldReasons = map[WorkState]ledger.WaitingReason{WorkWaitingOperator: ledger.AwaitingOperator,
-	WorkWaitingTask: ledger.AwaitingTask, WorkWaitingExternal: ledger.AwaitingExternal}
+	WorkWaitingTask: ledger.AwaitingTask, WorkWaitingExternal: ledger.AwaitingExternal,
+	WorkBlocked: ledger.AwaitingExternal} // which blocked_by describes
 
 // posture is sleeping when only a wake moves the agent on.
 func (s Situation) posture() ledger.RuntimePosture {
@@ -140,9 +141,9 @@ const (
 )
 
 // Status says what the agent does. Asleep is more than having nothing to do: it
-// has a wait.
+// waits, or what it works on does.
 func (s Situation) Status() Status {
-	resting := s.Wait != nil && s.Wait.Status == ledger.WaitActive && (s.Queued == 0 || s.Kept)
+	idle, awaits := s.Queued == 0 || s.Kept, s.awaits()
 	switch {
 	case s.Stopped || s.Archived:
 		return Stopped
@@ -150,9 +151,9 @@ func (s Situation) Status() Status {
 		return Booting
 	case s.RunID != "":
 		return AwakeRunning
-	case resting && s.awaits() == ledger.AwaitingTask:
+	case idle && awaits == ledger.AwaitingTask:
 		return AwaitingTaskResult
-	case resting:
+	case idle && (awaits != "" || s.Wait != nil && s.Wait.Status == ledger.WaitActive):
 		return Asleep
 	}
 	return AwakeIdle
@@ -193,8 +194,12 @@ func (s Situation) Posture() Posture {
 	case s.Back != "" && !Rests(s.Wait):
 		return Posture{Posture: "blocked", Reason: "its work waits for a message, or holon work pick, after " + s.Back}
 	case s.Held != nil && !Rests(s.Wait):
-		return Posture{Posture: heldPostures[s.Held.State], Reason: "work item: " + s.Held.Objective,
-			WorkItemID: s.Held.ID, TaskID: s.Held.TaskID}
+		p := Posture{Posture: heldPostures[s.Held.State], Reason: "work item: " + s.Held.Objective,
+			WorkItemID: s.Held.ID, TaskID: s.Held.TaskID, WaitingIntentID: s.Held.IntentID}
+		if s.Held.By != "" {
+			p.Reason += "; blocked by: " + s.Held.By
+		}
+		return p
 	case s.Wait != nil && s.Wait.Status == ledger.WaitActive:
 		return restPosture(*s.Wait)
 	}
@@ -202,7 +207,7 @@ func (s Situation) Posture() Posture {
 }
 
 var heldPostures = map[WorkState]string{WorkWaitingOperator: "waiting_for_operator",
-	WorkWaitingTask: "waiting_for_task", WorkWaitingExternal: "waiting_for_external"}
+	WorkWaitingTask: "waiting_for_task", WorkWaitingExternal: "waiting_for_external", WorkBlocked: "blocked"}
 
 func restPosture(w ledger.Wait) Posture {
 	p := Posture{Posture: "idle", Reason: w.WaitingFor}
@@ -215,7 +220,7 @@ func restPosture(w ledger.Wait) Posture {
 			}
 		}
 	case ledger.WaitExternal:
-		p.Posture = "waiting_for_external"
+		p.Posture, p.WaitingIntentID = "waiting_for_external", w.ID
 	case ledger.WaitOperator:
 		p.Posture = "waiting_for_operator"
 	case ledger.WaitTimer:

@@ -18,6 +18,10 @@ func wait(k ledger.WaitKind, s ledger.WaitStatus) *ledger.Wait {
 		Wakes: rules.AnyWake()}
 }
 
+func held(state rules.WorkState, w *ledger.Wait) rules.Situation {
+	return rules.Situation{Ended: true, Wait: w, Held: &rules.HeldWork{ID: "work_1", Objective: "it", State: state}}
+}
+
 // One row shows how one situation is seen by every view, so that they agree.
 func TestSituation(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -60,6 +64,21 @@ func TestSituation(t *testing.T) {
 			rules.Asleep, "waiting_for_external", ledger.OutcomeWaiting, ledger.AwaitingExternal, ledger.Sleeping},
 		{"waits for its operator", rules.Situation{Ended: true, Wait: wait(ledger.WaitOperator, ledger.WaitActive)},
 			rules.Asleep, "waiting_for_operator", ledger.OutcomeWaiting, ledger.AwaitingOperator, ledger.Sleeping},
+		{"its work needs the operator", held(rules.WorkWaitingOperator, nil), rules.Asleep, "waiting_for_operator",
+			ledger.OutcomeWaiting, ledger.AwaitingOperator, ledger.Sleeping},
+		{"its work has a task", held(rules.WorkWaitingTask, nil), rules.AwaitingTaskResult, "waiting_for_task",
+			ledger.OutcomeWaiting, ledger.AwaitingTask, ledger.Sleeping},
+		{"its work waits for others", held(rules.WorkWaitingExternal, nil), rules.Asleep, "waiting_for_external",
+			ledger.OutcomeWaiting, ledger.AwaitingExternal, ledger.Sleeping},
+		{"its work is blocked", held(rules.WorkBlocked, nil), rules.Asleep, "blocked", ledger.OutcomeWaiting,
+			ledger.AwaitingExternal, ledger.Sleeping},
+		{"its work is blocked and it rests", held(rules.WorkBlocked, wait(ledger.WaitSystem, ledger.WaitActive)),
+			rules.Asleep, "blocked", ledger.OutcomeWaiting, ledger.AwaitingExternal, ledger.Sleeping},
+		{"its work is blocked and it has a time", held(rules.WorkBlocked, wait(ledger.WaitTimer, ledger.WaitActive)),
+			rules.Asleep, "idle", ledger.OutcomeWaiting, ledger.AwaitingTimer, ledger.Sleeping},
+		{"stopped from going on, with results of tasks", rules.Situation{Ended: true, Queued: 2, Kept: true,
+			Wait: wait(ledger.WaitOperator, ledger.WaitActive)}, rules.Asleep, "waiting_for_operator",
+			ledger.OutcomeWaiting, ledger.AwaitingOperator, ledger.Sleeping},
 		{"stopped", rules.Situation{Ended: true, Stopped: true, Queued: 3}, rules.Stopped, "blocked",
 			ledger.OutcomeCompleted, "", ledger.Sleeping},
 		{"stopped while it runs", rules.Situation{Ended: true, Stopped: true, RunID: "turn_1"}, rules.Stopped,

@@ -92,22 +92,29 @@ func HeldBack(l ledger.AgentState, open []ledger.WorkItem, waits []ledger.Wait) 
 // HeldWork is a work item that waits for somebody or something.
 type HeldWork struct {
 	ID, Objective string
-	State         WorkState // waiting_operator, waiting_task, waiting_external
+	State         WorkState // waiting_operator, waiting_task, waiting_external, blocked
+	By            string    // what it says that blocks it; "": nothing
 	TaskID        string    // the newest for which it waits; "": none
+	IntentID      string    // of its wait for something outside; "": none
 }
 
 // Held is the open item that a person has to look at first, of those that wait: one for the operator, else one for a
-// task, else one for something outside; nil for none.
+// task, else one for something outside, else one that is blocked; nil for none.
 func Held(open []ledger.WorkItem, waits []ledger.Wait) *HeldWork {
-	for _, state := range []WorkState{WorkWaitingOperator, WorkWaitingTask, WorkWaitingExternal} {
+	for _, state := range []WorkState{WorkWaitingOperator, WorkWaitingTask, WorkWaitingExternal,
+		WorkBlocked} {
 		for _, w := range open {
 			if Scheduling(w, waits) != state {
 				continue
 			}
-			held := &HeldWork{ID: w.ID, Objective: w.Objective, State: state}
+			held := &HeldWork{ID: w.ID, Objective: w.Objective, State: state, By: w.BlockedBy}
 			for _, wait := range waits {
-				if wait.Owner == w.ID && wait.Kind == ledger.WaitTask {
+				switch {
+				case wait.Owner != w.ID:
+				case wait.Kind == ledger.WaitTask:
 					held.TaskID = wait.SubjectRef
+				case wait.Kind == ledger.WaitExternal:
+					held.IntentID = wait.ID
 				}
 			}
 			return held

@@ -102,7 +102,7 @@ func (s *Activity) count(at agentSnapshot) {
 	case rules.Booting, rules.AwakeRunning:
 		s.ProcessingAgentCount++
 	case rules.Asleep, rules.AwaitingTaskResult:
-		if at.Wait.Kind != ledger.WaitSystem || at.waitingReason() != "" {
+		if at.Wait != nil && at.Wait.Kind != ledger.WaitSystem || at.waitingReason() != "" {
 			s.WaitingAgentCount++
 		}
 	case rules.AwakeIdle:

@@ -151,7 +151,7 @@ func (at agentSnapshot) waitingReason() string {
 
 // until is when an agent that rests wakes by itself.
 func (at agentSnapshot) until() *time.Time {
-	if at.Status() != rules.Asleep {
+	if at.Status() != rules.Asleep || at.Wait == nil {
 		return nil
 	}
 	return at.Wait.WakeAt

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"holon/responses"
+	"holon/responses/tasks"
 	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/agent"
@@ -310,4 +311,41 @@ func TestTurnLimits(t *testing.T) {
 	expect.Equal(t, "got.MaxRounds", got.MaxRounds, 5)
 	expect.Equal(t, "got.MaxToolCalls", got.MaxToolCalls, 6)
 	expect.Equal(t, "got.Budget", got.Budget, budget)
+}
+
+// The prompt of a turn whose message brings what an item waited for that is not the current one says so.
+func TestPromptShowsWhatWasTriggered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newAlone(t, filepath.Join(memory.Dir(t), "ledger.db"), stillHomes{}, nil)
+		defer l.close()
+		steps := l.runtime.Scheduler()
+		item := func(name string, status ledger.PlanStatus) string {
+			w, _, err := steps.CreateWork(t.Context(), scheduler.NewWork{AgentID: "main", Key: name, Objective: name,
+				PlanStatus: status})
+			expect.NoError(t, err)
+			_, err = steps.PickWork(t.Context(), "main", w.ID, "pick "+name)
+			expect.NoError(t, err)
+			return w.ID
+		}
+		reports := func(status tasks.Status, turn string) error {
+			return steps.ReportTask(t.Context(), "main", tasks.Report{Task: &tasks.Snapshot{TaskID: "task_1", Status: status,
+				TurnID: turn, Command: &tasks.Command{Cmd: "make"}}})
+		}
+		first := ""
+		l.played.do = func(ctx context.Context, turn pool.Turn) error {
+			first = item("first", "")
+			_, err := steps.Sleep(ctx, "main", "call", 0, "")
+			return errors.Join(err, reports(tasks.Running, turn.ID))
+		}
+		l.prompt("main", "go")
+		synctest.Wait()
+		l.played.do = nil
+		item("second", ledger.PlanNeedsInput)
+		expect.NoError(t, reports(tasks.Completed, ""))
+		synctest.Wait()
+		if shown := l.played.last.Load().Prompt; !strings.Contains(shown, "\ntriggered_blocked:\n- "+first) {
+			t.Errorf("the prompt does not list the item that its message is about as triggered: %s", shown)
+		}
+	})
 }

@@ -38,6 +38,10 @@ func (r *Runtime) work(v ledger.View, c scheduler.Claim) (prompt.Work, error) {
 	if err != nil {
 		return w, err
 	}
+	ended, err := endedFor(v, c)
+	if err != nil {
+		return w, err
+	}
 	groups := []prompt.Group{{Name: "triggered_blocked"}, {Name: "queued_runnable"}, {Name: "waiting_for_operator"},
 		{Name: "blocked"}}
 	for _, item := range open {
@@ -45,7 +49,7 @@ func (r *Runtime) work(v ledger.View, c scheduler.Claim) (prompt.Work, error) {
 			w.Current = &item
 			continue
 		}
-		at := slices.IndexFunc(groups, func(g prompt.Group) bool { return g.Name == group(item, waits) })
+		at := slices.IndexFunc(groups, func(g prompt.Group) bool { return g.Name == group(item, ended, c.Message.WorkItemID) })
 		groups[at].Items = append(groups[at].Items, item)
 	}
 	if w.Current != nil {
@@ -70,11 +74,22 @@ func (r *Runtime) work(v ledger.View, c scheduler.Claim) (prompt.Work, error) {
 	return w, nil
 }
 
-// group is the group under which an item that is not the current one is shown.
-func group(item view.WorkRecord, waits []ledger.Wait) string {
-	if slices.ContainsFunc(waits, func(w ledger.Wait) bool {
-		return w.Owner == item.ID && w.Status == ledger.WaitTriggered
-	}) {
+// endedFor are the owners of the waits that the message of a claim ended.
+func endedFor(v ledger.View, c scheduler.Claim) (owners []string, err error) {
+	for _, id := range c.Attempt.Waits {
+		wait, err := v.Wait(id)
+		if err != nil {
+			return nil, err
+		}
+		owners = append(owners, wait.Owner)
+	}
+	return owners, nil
+}
+
+// group is the group under which an item that is not the current one is shown: what it waited for has come with the
+// message of the turn if that is about the item and it is blocked, or if it owned one of the waits that ended.
+func group(item view.WorkRecord, ended []string, about string) string {
+	if slices.Contains(ended, item.ID) || item.ID == about && item.BlockedBy != "" {
 		return "triggered_blocked"
 	}
 	if item.SchedulingState == rules.WorkRunnable {

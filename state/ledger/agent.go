@@ -126,6 +126,9 @@ type WakeHint struct {
 	CreatedAt         time.Time       `json:"created_at"`
 	Event             string          `json:"event_id,omitempty"` // with which it came; a message does not have it
 	Coalesced         int             `json:"coalesced"`          // further hints in this one
+	// what waits for something outside that the hint may be: the ids of the waits, and of the work items that have them
+	WaitingIntentIDs []string `json:"waiting_intent_ids,omitempty"`
+	WorkItemIDs      []string `json:"work_item_ids,omitempty"`
 	// Also are those of them that said something else, the oldest first; as many as there is room for.
 	Also []WakeNote `json:"also,omitempty"`
 }

@@ -28,11 +28,11 @@ func Continue(s Situation, m ledger.Message, again bool) ledger.Continuation {
 		}
 		ended = true
 		if w.Owner == ledger.OwnerAgent {
-			c.MatchedWait = c.MatchedWait || !ofWork && expected(w, m)
+			c.MatchedWait = c.MatchedWait || !ofWork && Expected(w, m)
 			say(&c.Evidence, "it ends wait %s", w.ID)
 			continue
 		}
-		c.MatchedWait = c.MatchedWait || ofWork && waitReasons[w.Kind] == c.PriorWaiting && expected(w, m)
+		c.MatchedWait = c.MatchedWait || ofWork && waitReasons[w.Kind] == c.PriorWaiting && Expected(w, m)
 		say(&c.Evidence, "it ends wait %s of %s", w.ID, w.Owner)
 	}
 	switch {
@@ -110,9 +110,9 @@ func Ends(w *ledger.Wait, m ledger.Message) bool {
 	return w.Status == ledger.WaitActive && Triggers(*w, m)
 }
 
-// expected reports whether a message that ends a wait is what was waited for: a wait for
+// Expected reports whether a message that ends a wait is what was waited for: a wait for
 // one thing may be one that anything ends.
-func expected(w ledger.Wait, m ledger.Message) bool {
+func Expected(w ledger.Wait, m ledger.Message) bool {
 	switch w.Kind {
 	case ledger.WaitTask:
 		return m.TriggerKind == ledger.TriggerTaskResult

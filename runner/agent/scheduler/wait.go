@@ -15,7 +15,7 @@ const maxSleep = 366 * 24 * time.Hour
 // Sleep registers what the agent of the open attempt waits for when its turn
 // ends: with d = 0 any wake, else a time or any wake, whichever comes first. Without a
 // time, an agent that was told the URL of its external trigger in this turn waits for
-// what comes there. It
+// what comes there, and so does one whose rest for that was ended by something else. It
 // replaces the wait that the agent has, and a second call in the same attempt
 // changes what the first one registered: a turn leaves one wait. The wait is
 // triggered at once when a message that ends it is in the queue already. The same
@@ -68,7 +68,14 @@ func (s *step) newSleep(a ledger.Attempt, callID string, d time.Duration, reason
 	}
 	if d == 0 {
 		t, ok, err := s.activeTrigger()
-		if ok && t.ToldIn == a.ID {
+		if err != nil || !ok {
+			return w, err
+		}
+		external := t.ToldIn == a.ID
+		if !external {
+			external, err = s.waitedInVain(a, t.ID)
+		}
+		if external {
 			w.Kind, w.SubjectRef = ledger.WaitExternal, t.ID
 			w.Wakes = append(w.Wakes, ledger.WakeSource{Kind: rules.WakeExternal, ExternalTriggerID: t.ID})
 		}
@@ -82,6 +89,22 @@ func (s *step) newSleep(a ledger.Attempt, callID string, d time.Duration, reason
 		}
 	}
 	return w, nil
+}
+
+// waitedInVain reports whether the message of an attempt ended a rest for an external trigger and did not come through it.
+func (s *step) waitedInVain(a ledger.Attempt, triggerID string) (bool, error) {
+	for _, id := range a.Waits {
+		w, err := s.Wait(id)
+		if err != nil {
+			return false, err
+		}
+		if w.Owner != ledger.OwnerAgent || w.Kind != ledger.WaitExternal || w.SubjectRef != triggerID {
+			continue
+		}
+		msg, err := s.Message(a.MessageID)
+		return err == nil && !rules.Expected(w, msg), err
+	}
+	return false, nil
 }
 
 // register puts a wait in the place of the one that its owner has. again says that the

@@ -1,9 +1,11 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"holon/responses"
 	"holon/runner/agent/rules"
@@ -81,14 +83,44 @@ func (s *step) wake(w Wake, d Disposition) error {
 	if hint.Reason == "" {
 		hint.Reason = "wake"
 	}
+	if err := s.correlate(&hint); err != nil {
+		return err
+	}
 	s.emit(rules.WakeRequested, ledger.Event{Ref: w.TriggerID}, facts{"disposition": string(d), "reason": w.Reason,
-		"description": clip(w.Description), "source": w.Source, "resource": w.Resource})
+		"description": clip(w.Description), "source": w.Source, "resource": w.Resource,
+		"waiting_intent_ids": strings.Join(hint.WaitingIntentIDs, " "), "work_item_ids": strings.Join(hint.WorkItemIDs, " ")})
 	hint.Event = s.newest()
 	if d == wakeTriggered {
 		return s.tick(*rules.MergeHint(s.takeHint(), hint))
 	}
 	s.state.PendingWake = rules.MergeHint(s.state.PendingWake, hint)
-	return nil
+	return s.correlate(s.state.PendingWake)
+}
+
+// correlate names in a hint what waits for something outside and is ended by the tick of the hint as things are now.
+func (s *step) correlate(h *ledger.WakeHint) error {
+	h.WaitingIntentIDs, h.WorkItemIDs = nil, nil
+	tick := ledger.Message{Kind: ledger.KindSystemTick, TriggerKind: ledger.TriggerSystemTick,
+		SourceRefs: map[string]string{"external_trigger_id": through(*h)}}
+	return s.eachWait(func(w ledger.Wait) error {
+		if w.Kind != ledger.WaitExternal || w.Status != ledger.WaitActive || !rules.Triggers(w, tick) {
+			return nil
+		}
+		h.WaitingIntentIDs = append(h.WaitingIntentIDs, w.ID)
+		if w.Owner != ledger.OwnerAgent {
+			h.WorkItemIDs = append(h.WorkItemIDs, w.Owner)
+		}
+		return nil
+	})
+}
+
+// through is the external trigger that a hint, or one that became part of it, came through; "" for none.
+func through(h ledger.WakeHint) string {
+	id := h.ExternalTriggerID
+	for _, n := range h.Also {
+		id = cmp.Or(id, n.ExternalTriggerID)
+	}
+	return id
 }
 
 func (s *step) busy() (bool, error) {
@@ -117,6 +149,9 @@ func (s *step) freeHint() error {
 // tick queues the system tick of a hint. One that brings content has the hint as
 // its body, any other only the reason.
 func (s *step) tick(h ledger.WakeHint) error {
+	if err := s.correlate(&h); err != nil { // a wait may have begun since it came
+		return err
+	}
 	g := rules.Tick(h)
 	msg := ledger.Message{
 		ID: responses.NewID(responses.PrefixMessage), AgentID: s.state.AgentID, Kind: ledger.KindSystemTick,
@@ -130,7 +165,12 @@ func (s *step) tick(h ledger.WakeHint) error {
 	if h.ExternalTriggerID != "" {
 		from = ledger.FromOutside
 		msg.Surface, msg.AdmissionContext = ledger.SurfaceCallbackWake, ledger.TriggerCapability
-		msg.SourceRefs = map[string]string{"external_trigger_id": h.ExternalTriggerID}
+	}
+	if id := through(h); id != "" {
+		msg.SourceRefs = map[string]string{"external_trigger_id": id}
+	}
+	if len(h.WorkItemIDs) == 1 {
+		msg.WorkItemID = h.WorkItemIDs[0]
 	}
 	cause := h.Event
 	h.Event = ""

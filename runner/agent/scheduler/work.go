@@ -168,10 +168,23 @@ func (m *Scheduler) UpdateWork(ctx context.Context, agentID, itemID, key string,
 			s.block(w, *c.BlockedBy, c.RecheckAfter)
 		}
 		if string(before) == string(mustJSON(*w)) {
-			return false, nil
+			return s.unblocked(*w, c)
 		}
-		return true, s.emitHeld(held, w)
+		if err := s.emitHeld(held, w); err != nil {
+			return false, err
+		}
+		_, err = s.unblocked(*w, c)
+		return true, err
 	})
+}
+
+// unblocked gives up that an item waits for something outside if a change says that nothing blocks it any more.
+func (s *step) unblocked(w ledger.WorkItem, c WorkChange) (bool, error) {
+	wait, ok, err := s.UnresolvedWait(w.AgentID, w.ID)
+	if err != nil || !ok || wait.Kind != ledger.WaitExternal || c.BlockedBy == nil || *c.BlockedBy != "" {
+		return false, err
+	}
+	return true, s.cancelWait(wait, "nothing blocks its work item any more")
 }
 
 // heldAs is what keeps an item from going on, "" for nothing. waits are those of its agent.

@@ -9,13 +9,13 @@ import (
 // sourceSleep is the source of a rest that an agent asked for.
 const sourceSleep = "Sleep"
 
-// awaitTasks has the current work item wait for tasks when the agent rests until something happens: for those of the
-// item, and for those of no item that it started in the turn in which it said so. Other items may go on meanwhile. Called again, it
-// adds the tasks that are new.
+// awaitTasks has the current work item wait when the agent rests until something happens: for what comes through the
+// external trigger if the agent rests for that, else for tasks: those of the item, and those of no item that it started
+// in the turn in which it said so. Other items may go on meanwhile. Called again, it adds the tasks that are new.
 func (s *step) awaitTasks() error {
 	rest, err := s.agentWait()
-	if err != nil || rest == nil || rest.Source != sourceSleep || rest.Kind != ledger.WaitSystem ||
-		s.state.CurrentWork == "" {
+	if err != nil || rest == nil || rest.Source != sourceSleep || s.state.CurrentWork == "" ||
+		rest.Kind != ledger.WaitSystem && rest.Kind != ledger.WaitExternal {
 		return err
 	}
 	a, err := s.Attempt(rest.Registered)
@@ -25,6 +25,10 @@ func (s *step) awaitTasks() error {
 	if err != nil {
 		return err
 	}
+	if has, ok, err := s.UnresolvedWait(a.AgentID, s.state.CurrentWork); err != nil ||
+		ok && has.Kind == ledger.WaitExternal && has.Status == ledger.WaitActive {
+		return err // it waits for that still
+	}
 	open, err := s.OpenTasks(a.AgentID)
 	if err != nil {
 		return err
@@ -32,6 +36,10 @@ func (s *step) awaitTasks() error {
 	w := ledger.Wait{ID: derivedID(prefixWait, a.ID, s.state.CurrentWork), AgentID: a.AgentID,
 		Owner: s.state.CurrentWork, Status: ledger.WaitActive, Kind: ledger.WaitTask, Source: sourceSleep,
 		WaitingFor: rest.WaitingFor, Registered: a.ID, CreatedAt: s.now, UpdatedAt: s.now}
+	if rest.Kind == ledger.WaitExternal {
+		w.Kind, w.SubjectRef, open = rest.Kind, rest.SubjectRef, nil
+		w.Wakes = []ledger.WakeSource{{Kind: rules.WakeExternal, ExternalTriggerID: rest.SubjectRef}}
+	}
 	for _, t := range open {
 		if rules.WaitsFor(t, w.Owner, a.TurnID) {
 			w.SubjectRef = t.ID

@@ -57,7 +57,7 @@ type updateWork struct {
 	Objective    *string            `json:"objective,omitempty"`
 	PlanStatus   *ledger.PlanStatus `json:"plan_status,omitempty"`
 	Todo         *[]ledger.Todo     `json:"todo_list,omitempty" jsonschema:"the whole checklist, in place of the old"`
-	BlockedBy    nullable           `json:"blocked_by,omitempty" jsonschema:"what you wait for; null for nothing"`
+	BlockedBy    nullable           `json:"blocked_by,omitempty" jsonschema:"what you wait for; null for nothing, also not for your trigger"`
 	RecheckAfter *int64             `json:"recheck_after,omitempty" jsonschema:"milliseconds until you look at blocked_by again"`
 }
 

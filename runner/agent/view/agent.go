@@ -104,6 +104,8 @@ type WakeHint struct {
 	CausationID       string     `json:"causation_id,omitempty"`
 	CreatedAt         turns.Time `json:"created_at"`
 	Coalesced         int        `json:"coalesced"`
+	WaitingIntentIDs  []string   `json:"waiting_intent_ids,omitempty"` // waits that it may end
+	WorkItemIDs       []string   `json:"work_item_ids,omitempty"`      // that have such waits
 
 	Also []ledger.WakeNote `json:"also,omitempty"` // what hints said that became part of this one
 }

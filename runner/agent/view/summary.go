@@ -188,6 +188,7 @@ func hint(h *ledger.WakeHint) *WakeHint {
 		Resource:    h.Resource,
 		ContentType: h.ContentType, BodyBytes: len(h.Body), CorrelationID: h.CorrelationID, CausationID: h.CausationID,
 		CreatedAt: turns.At(h.CreatedAt), Coalesced: h.Coalesced, Also: h.Also,
+		WaitingIntentIDs: h.WaitingIntentIDs, WorkItemIDs: h.WorkItemIDs,
 	}
 }
 

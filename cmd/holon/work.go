@@ -44,8 +44,8 @@ agent works on now.`
 	pick, r := remoteCommand(streams, "pick ITEM", "Have an agent work on an item next", 1, 1, runWorkPick)
 	r.onAgent(pick)
 	block, r := remoteCommand(streams, "block ITEM REASON", "Say what a work item waits for", 2, 2, runWorkBlock)
-	block.Long = "Say what a work item waits for. Its agent gets no turns for it before that is cleared, by the agent or\n" +
-		"with an empty REASON, but one an hour later to look at it."
+	block.Long = `Say what a work item waits for. Its agent gets no turns for it before that is cleared, by
+the agent or with an empty REASON, but one an hour later to look at it.`
 	r.onAgent(block)
 	done, r := remoteCommand(streams, "done ITEM", "Complete a work item for an agent", 1, 1, runWorkDone)
 	done.Long = "Complete a work item for an agent. An agent that completes one itself reports what it did."

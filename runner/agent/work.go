@@ -49,7 +49,8 @@ func (r *Runtime) work(v ledger.View, c scheduler.Claim) (prompt.Work, error) {
 			w.Current = &item
 			continue
 		}
-		at := slices.IndexFunc(groups, func(g prompt.Group) bool { return g.Name == group(item, ended, c.Message.WorkItemID) })
+		name := group(item, ended, c.Message.WorkItemID)
+		at := slices.IndexFunc(groups, func(g prompt.Group) bool { return g.Name == name })
 		groups[at].Items = append(groups[at].Items, item)
 	}
 	if w.Current != nil {

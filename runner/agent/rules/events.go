@@ -177,7 +177,8 @@ var events = []EventType{
 		"A request had no room for that reminder. round, rounds_since, estimated_tokens."},
 
 	{TaskCreated, LevelProgress, "task", "A command goes on as a task. task, task_kind, objective, source, turn_id."},
-	{TaskStatusUpdated, LevelTrace, "task", "A task was accepted, runs, is being stopped, or its result came to a turn. task, delivery_state."},
+	{TaskStatusUpdated, LevelTrace, "task",
+		"A task was accepted, runs, is being stopped, or its result came to a turn. task, delivery_state."},
 	{TaskResultReceived, LevelProgress, "task",
 		"A task has ended. task, native_status, failure_category, message, exit_status, output_ref, duration_ms."},
 }

@@ -27,8 +27,8 @@ func (w *world) restsOutside() (item, trigger string) {
 	return item, trg.ID
 }
 
-// An item whose agent rests for its external trigger waits for that over other turns, its agent is shown as waiting, and
-// a wake through the trigger comes to the item.
+// An item whose agent rests for its external trigger waits for that over other turns, its agent is shown as waiting,
+// and a wake through the trigger comes to the item.
 func TestItemWaitsForOutside(t *testing.T) {
 	for name, between := range map[string]func(w *world){
 		"at once": func(*world) {},
@@ -70,7 +70,7 @@ func TestItemWaitsForOutside(t *testing.T) {
 	}
 }
 
-// A wake that comes while a turn runs names what waits for it, and ends that although its operator's own wake, which says
+// A wake that comes while a turn runs names what waits for it, and ends that although a wake of the operator, which says
 // more, takes its place in the tick.
 func TestKeptWakeReachesItsItem(t *testing.T) {
 	w := open(t)

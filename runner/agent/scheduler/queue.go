@@ -55,6 +55,12 @@ func (s *step) unblock(kept bool) error {
 	return nil
 }
 
+// fresh begins the count of progress anew, and lets the agent take what it kept.
+func (s *step) fresh() error {
+	s.state.Progress, s.state.WorkHeld = rules.Fresh(s.state.Progress), ""
+	return s.unblock(true)
+}
+
 // keep leaves the result of a task in the queue until a message of another sender lets its agent go on.
 func (s *step) keep(e ledger.Entry) error {
 	e.Block()

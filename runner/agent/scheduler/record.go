@@ -68,8 +68,8 @@ func openCall(a ledger.Attempt, id string) int {
 	})
 }
 
-// workOf is the work item that was current when the thing at an index of a.Open began: a call that picks or completes an
-// item is carried out only after its beginning is recorded. For the index -1 it is the one that is current now.
+// workOf is the work item that was current when the thing at an index of a.Open began: a call that picks or completes
+// an item is carried out only after its beginning is recorded. For the index -1 it is the one that is current now.
 func (s *step) workOf(a ledger.Attempt, at int) string {
 	if at >= 0 {
 		return a.Open[at].WorkItemID

@@ -213,12 +213,6 @@ func (s *step) letGoOn(waits []ledger.Wait, msg ledger.Message) error {
 	return nil
 }
 
-// fresh begins the count of progress anew, and lets the agent take what it kept.
-func (s *step) fresh() error {
-	s.state.Progress, s.state.WorkHeld = rules.Fresh(s.state.Progress), ""
-	return s.unblock(true)
-}
-
 // verdict is what an end means for attempt and message.
 type verdict struct {
 	attempt ledger.AttemptStatus

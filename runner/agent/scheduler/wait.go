@@ -91,7 +91,8 @@ func (s *step) newSleep(a ledger.Attempt, callID string, d time.Duration, reason
 	return w, nil
 }
 
-// waitedInVain reports whether the message of an attempt ended a rest for an external trigger and did not come through it.
+// waitedInVain reports whether the message of an attempt ended a rest for an external trigger and did not come through
+// that.
 func (s *step) waitedInVain(a ledger.Attempt, triggerID string) (bool, error) {
 	for _, id := range a.Waits {
 		w, err := s.Wait(id)

@@ -178,15 +178,6 @@ func (m *Scheduler) UpdateWork(ctx context.Context, agentID, itemID, key string,
 	})
 }
 
-// unblocked gives up that an item waits for something outside if a change says that nothing blocks it any more.
-func (s *step) unblocked(w ledger.WorkItem, c WorkChange) (bool, error) {
-	wait, ok, err := s.UnresolvedWait(w.AgentID, w.ID)
-	if err != nil || !ok || wait.Kind != ledger.WaitExternal || c.BlockedBy == nil || *c.BlockedBy != "" {
-		return false, err
-	}
-	return true, s.cancelWait(wait, "nothing blocks its work item any more")
-}
-
 // heldAs is what keeps an item from going on, "" for nothing. waits are those of its agent.
 func heldAs(w ledger.WorkItem, waits []ledger.Wait) rules.WorkState {
 	if held := rules.Scheduling(w, waits); held != rules.WorkRunnable && held != rules.WorkCompleted {

@@ -66,3 +66,12 @@ func (s *step) endItemWait(itemID, reason string) error {
 	}
 	return s.cancelWait(w, reason)
 }
+
+// unblocked gives up that an item waits for something outside if a change says that nothing blocks it any more.
+func (s *step) unblocked(w ledger.WorkItem, c WorkChange) (bool, error) {
+	wait, ok, err := s.UnresolvedWait(w.AgentID, w.ID)
+	if err != nil || !ok || wait.Kind != ledger.WaitExternal || c.BlockedBy == nil || *c.BlockedBy != "" {
+		return false, err
+	}
+	return true, s.cancelWait(wait, "nothing blocks its work item any more")
+}

@@ -180,7 +180,7 @@ var foreign = []struct {
 	{"os/exec", "runner/...", []string{"runner/workspace/git", "runner/engine/local", "runner/credentials",
 		"runner/daemon"},
 		"Each start of a program has one owner: git in a clean environment, the local engine's " +
-			"processes, commands that print a key, and the daemon."},
+			"processes, commands that print a key, and what goes on in the background."},
 	{"os/exec", "cmd/...", nil, "Commands call packages and start no programs themselves."},
 	{"os/exec", "responses/...", nil, "The protocol starts no programs."},
 	{"os/exec", "state/...", nil, "The ledger starts no programs."},

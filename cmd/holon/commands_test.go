@@ -52,7 +52,7 @@ func TestCommandsAreDocumented(t *testing.T) {
 					short[f.Shorthand],
 				)
 			}
-			if short[f.Shorthand] = f.Name; !slices.Contains(commonFlags, f.Name) && f.Name != "help" {
+			if short[f.Shorthand] = f.Name; !f.Hidden && !slices.Contains(commonFlags, f.Name) && f.Name != "help" {
 				others = append(others, "`--"+f.Name+"`")
 			}
 		})

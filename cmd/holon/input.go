@@ -56,7 +56,8 @@ func readPrompt(ctx context.Context, args []string, streams Streams, h *host) (p
 // patience is how long standard input that no one asked for is awaited in silence.
 const patience = 3 * time.Second
 
-// joinInput adds standard input to a prompt. A pipe that stays open holds the command up, which says so.
+// joinInput adds standard input to a prompt. A pipe that stays open holds the command up, which says so. Input that cannot
+// be read is no input where no one asked for it: nohup leaves such, and so does a terminal to a job in the background.
 func joinInput(ctx context.Context, prompt string, streams Streams, asked bool) (string, error) {
 	if !asked {
 		hint := time.AfterFunc(patience, func() {
@@ -65,7 +66,13 @@ func joinInput(ctx context.Context, prompt string, streams Streams, asked bool) 
 		defer hint.Stop()
 	}
 	data, err := readAll(ctx, io.LimitReader(streams.In, maxPrompt+1))
-	if errors.Is(err, syscall.EISDIR) {
+	unreadable := len(data) == 0 && (errors.Is(err, syscall.EBADF) || errors.Is(err, syscall.EIO))
+	switch {
+	case unreadable && !asked:
+		err = nil
+	case unreadable:
+		err = usage("PROMPT", "standard input cannot be read", "write the task in quotes, or redirect a file to it")
+	case errors.Is(err, syscall.EISDIR):
 		err = usage("PROMPT", "standard input is a directory", "redirect a file to it, or name the folder with --input")
 	}
 	if err != nil {
@@ -112,11 +119,11 @@ func editPrompt(ctx context.Context, streams Streams, h *host) (string, error) {
 	return string(data), nil
 }
 
-// readAll is io.ReadAll that ends with ctx.
+// readAll is io.ReadAll that ends with ctx. With an error of the reader it returns what came before it.
 func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 	data, err := untilDone(ctx, func() ([]byte, error) { return io.ReadAll(r) })
 	if err != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("read the prompt: %w", err)
+		err = fmt.Errorf("read the prompt: %w", err)
 	}
 	return data, err
 }

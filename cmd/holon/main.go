@@ -75,7 +75,10 @@ func interruptible(streams Streams) (context.Context, func()) {
 	signals := make(chan os.Signal, 4)
 	// A terminal that closes, or a reader of our output that leaves, must not
 	// end the process before the container is gone.
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGPIPE)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE)
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup leaves it
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

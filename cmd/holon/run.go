@@ -41,6 +41,8 @@ type runOptions struct {
 	EnvFile   []string
 	Secret    []string
 	Keep      bool
+	Detach    bool   // the run goes on without this command
+	Detached  bool   // this is the process of such a run
 	Format    string // of what is printed
 	JSON      bool
 	Quiet     bool
@@ -86,6 +88,9 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 						"leave it out: an agent remembers its conversation",
 					)
 				}
+				if opts.Detach {
+					return usage("--detach", "is for a run of its own", "use holon prompt --agent ID, which returns at once")
+				}
 				return runOnAgent(cmd, args, streams)
 			}
 			for _, flag := range []string{"create-agent", "template"} {
@@ -94,7 +99,10 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 				}
 			}
 			err := opts.complete(cmd, args)
-			if err == nil {
+			switch {
+			case err == nil && opts.Detach:
+				err = opts.detach(cmd)
+			case err == nil:
 				err = do(cmd.Context(), opts)
 			}
 			return opts.named(&opts.host, err)
@@ -136,17 +144,20 @@ Exit codes: 0 completed, 1 failed, 2 usage error, 3 needs the operator,
 	confinementFlags(f)
 	f.StringArray("skill", nil, "`directory`, or name of an installed skill, that the agent may use")
 	f.StringVar(&opts.MCPConfig, "mcp-config", "",
-		"`file` with MCP servers whose tools the agent gets")
+		"`file` with MCP servers that the agent may use")
 	f.StringVar(&opts.Name, "name", "", "`name` for the run, for people")
 	f.StringVarP(&opts.Continue, "continue", "c", "", "go on with the `RUN` before the prompt, or the last one here")
 	f.Lookup("continue").NoOptDefVal = files.Last
+	f.BoolVarP(&opts.Detach, "detach", "d", false, "print the run's id when it works, and return")
+	f.BoolVar(&opts.Detached, detachedFlag, false, "")
+	_ = f.MarkHidden(detachedFlag) // fails only for a flag that is not there
 	f.BoolVar(&opts.Keep, "keep", false, "keep the session's directories and the container's log")
 	f.BoolVar(&opts.JSON, "json", false, "print the run's manifest instead of the answer")
 	f.StringVar(&opts.Format, "output-format", "",
 		"`format`: text (the default), json (as --json), or stream-json, each event on a line")
 	completeWords(cmd, "output-format", outputFormats...)
 	f.BoolVarP(&opts.Quiet, "quiet", "q", false, "show no progress")
-	f.String("agent", "", "`id` of an agent of the daemon, which does it in its home instead of in a run of its own")
+	f.String("agent", "", "`id` of an agent of the daemon, which does it in its home instead")
 	f.Bool("create-agent", false, "with --agent: make the agent when there is none")
 	f.String("template", "", "with --create-agent: `name` of a template, or its directory")
 	rarely(f, "model-fallbacks", "engine", "include-dirty", "output", "input", "env-file", "secret", "max-rounds",
@@ -180,6 +191,9 @@ func checkRunName(name string) error {
 func (o *runOptions) complete(cmd *cobra.Command, args []string) (err error) {
 	if err := checkFormat(&o.Format, &o.JSON); err != nil {
 		return err
+	}
+	if o.Detach && o.Format == formatStream {
+		return usage("--detach", "goes not with the events of the run", "follow them with holon logs --events -f")
 	}
 	if err := checkRunName(o.Name); err != nil {
 		return err
@@ -315,10 +329,14 @@ func runRun(ctx context.Context, o *runOptions) error {
 	shot.Session.Telemetry = openTelemetry(ctx, o.streams.Secrets, log)
 	defer shot.Session.Telemetry.Close()
 	view.announce(eng.Name(), shot, o.parent)
-	shot.Watch = newOrdered(view, view.live())
+	shown := newOrdered(view, view.live())
 	stream := &eventStream{progress: view}
 	if o.Format == formatStream {
-		shot.Watch = newOrdered(stream, false)
+		shown = newOrdered(stream, false)
+	}
+	shot.Watch = shown
+	if o.Detached {
+		shot.Watch = &leaving{ordered: shown, view: view, id: &shot.Session.ID}
 	}
 	manifest, err := shot.Do(ctx)
 	view.end()

@@ -1,6 +1,6 @@
 // Package daemon runs one `holon serve` of a HOLON_HOME in the background: start,
 // stop, restart and status. It starts the same program with the same options, and
-// finds it again by its control socket.
+// finds it again by its control socket. StartDetached does the first for a run, which its record finds again.
 //
 // The invariants: a home has at most one daemon, even if several starts race; a
 // socket, path or process of another owner is never taken over, nor a process whose

@@ -94,12 +94,21 @@ func runApply(ctx context.Context, o *applyOptions) error {
 	if err != nil {
 		return err
 	}
+	killed, err := landing.UndoKilled(ctx, home.RunsDir(), false)
+	if err != nil {
+		return err
+	}
+	for _, k := range killed {
+		if k.Err != nil && k.Run != entry.ID { // which Apply refuses
+			o.streams.sayFailure(describe(k.Err))
+		}
+	}
 	merge := ""
 	if info.Kind == workspace.KindGit && o.Workspace == "" { // git merges commits and leaves what conflicts to the user
 		merge = "commit your changes and git merge the branch that holon checkout " + entry.ID + " makes of the result"
 	}
 	applied, err := landing.Apply(ctx, landing.ApplyOptions{
-		Dir: dir, Patch: patch, Merge: merge,
+		Dir: dir, Patch: patch, Merge: merge, RunDir: entry.Dir,
 		Objects:   filepath.Join(entry.Dir, oneshot.ObjectsDir),
 		Borrowing: o.borrowing(home), Warnings: diff.Warnings, Confirm: o.gate.confirm(ctx, o.streams, o.JSON, entry.ID),
 	})

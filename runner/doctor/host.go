@@ -19,11 +19,12 @@ import (
 	"holon/internal/visible"
 	"holon/runner"
 	"holon/runner/workspace/git"
+	"holon/runner/workspace/landing"
 	"holon/state"
 )
 
 // checkHome makes the state home, as a run would, and notes what was not there.
-func (e *examination) checkHome(context.Context) []Result {
+func (e *examination) checkHome(ctx context.Context) []Result {
 	before, err := state.FindHome(e.HolonHome, e.UserHome)
 	if err != nil {
 		return one(failed(err))
@@ -63,7 +64,23 @@ func (e *examination) checkHome(context.Context) []Result {
 		return one(seen("%s is open to others (mode %04o)", home.Dir(), mode).but(statusWarning,
 			"chmod 700 "+home.Dir()))
 	}
-	return one(r)
+	return append(one(r), e.undoKilled(ctx)...)
+}
+
+// undoKilled brings the files of the user back to what they were before an apply that was killed.
+func (e *examination) undoKilled(ctx context.Context) (list []Result) {
+	killed, err := landing.UndoKilled(ctx, e.home.RunsDir(), false)
+	if err != nil {
+		return one(failed(err))
+	}
+	for _, k := range killed {
+		r := seen("an apply of %s was killed; the files are as before it, and %s is removed", k.Run, k.What)
+		if k.Err != nil {
+			r = failed(k.Err)
+		}
+		list = append(list, r)
+	}
+	return list
 }
 
 // tidy removes the directories of the home that were not there before and are

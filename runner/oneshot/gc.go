@@ -45,7 +45,7 @@ type Collector struct {
 
 // Finding is one thing that a Collector found, and what became of it.
 type Finding struct {
-	Kind  string `json:"kind"` // run, worktree, container, sockets, tree, temporary
+	Kind  string `json:"kind"` // run, apply, worktree, container, sockets, tree, temporary
 	Do    string `json:"do"`   // settle, remove, free
 	What  string `json:"what"` // id or path
 	Why   string `json:"why"`
@@ -68,7 +68,8 @@ func (c *Collector) Collect(ctx context.Context) ([]Finding, error) {
 	run := &collection{Collector: c, runs: files.New(c.Home), settled: map[string]bool{}}
 	var errs []error
 	for _, step := range []func(context.Context) error{
-		run.orphans, run.containers, run.sweeper().Sockets, run.sweeper().Claims, run.trees, run.old, run.temporary,
+		run.orphans, run.containers, run.sweeper().Sockets, run.sweeper().Claims, run.trees, run.applies,
+		run.old, run.temporary,
 	} {
 		if ctx.Err() != nil {
 			return run.found, context.Cause(ctx)
@@ -234,6 +235,16 @@ func (c *collection) frees(claim workspace.Claim) bool {
 	})
 }
 
+// applies undoes what an apply or a checkout that was killed left half done.
+func (c *collection) applies(ctx context.Context) error {
+	killed, err := landing.UndoKilled(ctx, c.Home.RunsDir(), c.DryRun)
+	for _, k := range killed {
+		c.add("apply", "settle", k.What, "the holon that landed "+k.Run+" was killed; the files are as before",
+			func() error { return k.Err })
+	}
+	return err
+}
+
 // leftText is a time that is left, to the minute.
 func leftText(d time.Duration) string { return duration.Text(d.Round(time.Minute)) }
 
@@ -293,6 +304,11 @@ func (c *collection) forget(ctx context.Context, id string) (worktree string, er
 		return "", errors.Join(&runner.Error{Code: runner.CodeStillRunning, Param: "run",
 			Message: id + " still holds something",
 			Hint:    "settle it first"}, run.Close())
+	}
+	if _, err := os.Lstat(filepath.Join(run.Dir(), landing.ApplyFile)); err == nil {
+		return "", errors.Join(&runner.Error{Code: runner.CodeStillRunning, Param: "run",
+			Message: "an apply of " + id + " goes on, or was killed and could not be undone",
+			Hint:    "see what holon gc says of it"}, run.Close())
 	}
 	removed, err := landing.Remove(ctx, landing.RemoveOptions{RunDir: run.Dir(), Borrowing: c.Borrowing,
 		DryRun: c.DryRun})

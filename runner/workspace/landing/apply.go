@@ -32,7 +32,7 @@ type ApplyOptions struct {
 	Merge     string // how the caller can have a conflict merged, for the remedy; "" when it cannot
 	Objects   string // what Diff wrote to DiffOptions.Objects; empty or absent is fine
 	Borrowing git.Borrowing
-	Scratch   string // directory for temporary files; empty means the system's
+	RunDir    string // the run's own directory, which gets the journal, absolute; "": a kill cannot be undone
 
 	Warnings []workspace.Warning // what Diff warned of
 	Confirm  Confirm             // is asked about files that programs execute
@@ -54,7 +54,7 @@ type ApplyResult struct {
 // change, never the index or anything else in .git, so the user sees the result as uncommitted changes. All or
 // nothing: if a file doesn't merge, the error is patch_conflict or would_overwrite with its path in Paths, and nothing
 // changes. The same holds for files that programs execute, unless Confirm agrees. Files are moved into place one by
-// one; if the process is killed in between, the former ones are in the directory .holon-apply-* at the top of the tree.
+// one; if the process is killed in between, UndoKilled moves the former ones back.
 func Apply(ctx context.Context, options ApplyOptions) (*ApplyResult, error) {
 	result, err := apply(ctx, options)
 	return result, git.WithCode("apply patch", err)
@@ -73,7 +73,21 @@ func apply(ctx context.Context, options ApplyOptions) (*ApplyResult, error) {
 	if options.Patch, err = filepath.Abs(options.Patch); err != nil {
 		return nil, err
 	}
-	scratch, err := os.MkdirTemp(options.Scratch, "holon-apply-")
+	if options.RunDir == "" {
+		if options.RunDir, err = os.MkdirTemp("", "holon-apply-"); err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(options.RunDir)
+	}
+	unlock, err := lockRun(ctx, options.RunDir)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if _, err := undoIn(options.RunDir, false); err != nil { // what cannot be undone keeps its journal
+		return nil, err
+	}
+	scratch, err := os.MkdirTemp(options.RunDir, scratchPrefix)
 	if err != nil {
 		return nil, err
 	}
@@ -99,6 +113,7 @@ type merge struct {
 	top      string
 	patch    *git.Patch
 	scratch  string
+	runDir   string // gets the journal
 	repo     git.Repository
 	tree     git.Runner // converts between files and blobs as the user's repository does
 	index    string
@@ -133,7 +148,7 @@ func newMerge(ctx context.Context, dir, scratch string, options ApplyOptions) (*
 		return nil, err
 	}
 	m := &merge{top: dir, warnings: options.Warnings, confirm: options.Confirm, remedy: options.remedy,
-		scratch: scratch, index: filepath.Join(scratch, "index"),
+		scratch: scratch, runDir: options.RunDir, index: filepath.Join(scratch, "index"),
 		repo: git.Repository{Dir: filepath.Join(scratch, "repo"), Format: git.SHA1}, existing: map[string]placed{}}
 	if user != nil {
 		m.user, m.top, m.repo.Format = user, user.Top, user.Format

@@ -87,7 +87,7 @@ func checkOut(ctx context.Context, o CheckoutOptions) (*CheckoutResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	scratch, err := os.MkdirTemp(o.RunDir, ".checkout-")
+	scratch, err := os.MkdirTemp(o.RunDir, checkoutPrefix)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (o *CheckoutOptions) check() error {
 	return git.CheckBranch(o.Branch)
 }
 
-// lockRun makes a second checkout or removal of the same run wait.
+// lockRun makes a second checkout, removal or apply of the same run wait.
 func lockRun(ctx context.Context, runDir string) (unlock func(), err error) {
 	lock := flock.New(filepath.Join(runDir, CheckoutLock), flock.SetPermissions(0o600))
 	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {

@@ -15,10 +15,11 @@ import (
 	"holon/runner/workspace/git"
 )
 
-// Names of files that Checkout adds to a run's directory.
+// Names of files that Checkout and Apply add to a run's directory.
 const (
 	CheckoutFile = "checkout.json" // the Registration
-	CheckoutLock = "checkout.lock" // held while it or what it tells of changes
+	CheckoutLock = "checkout.lock" // held while it, the journal, or what they are about changes
+	ApplyFile    = "apply.json"    // the journal of an Apply that goes on, or was killed
 )
 
 // registrationSchema is the value of "schema" in every registration.

@@ -68,7 +68,7 @@ func remove(ctx context.Context, o RemoveOptions) (*RemoveResult, error) {
 		}
 		return r.result, os.Remove(registrationPath(o.RunDir))
 	}
-	if r.scratch, err = os.MkdirTemp(o.RunDir, ".checkout-"); err != nil {
+	if r.scratch, err = os.MkdirTemp(o.RunDir, checkoutPrefix); err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(r.scratch)

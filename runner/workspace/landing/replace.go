@@ -23,27 +23,41 @@ func (m *merge) replace(ctx context.Context, root folder.Dir, result *ApplyResul
 	if len(result.Written)+len(result.Deleted) == 0 {
 		return nil
 	}
-	// Within the tree, because a rename must not cross file systems.
-	stage, err := os.MkdirTemp(m.top, ".holon-apply-")
+	j, r, err := m.stage(ctx, root, result)
 	if err != nil {
 		return err
 	}
+	defer r.close()
+	for _, step := range r.steps(m, result) {
+		if err := step(); err != nil {
+			if undoErr := r.undo(); undoErr != nil {
+				return fmt.Errorf("%w; not everything could be moved back, the former files are in %s: %w", err, j.stage(),
+					undoErr)
+			}
+			return errors.Join(err, j.end())
+		}
+	}
+	return j.end()
+}
+
+// stage writes the new contents, and the plan of what is moved.
+func (m *merge) stage(ctx context.Context, root folder.Dir, result *ApplyResult) (*journal, *replacement, error) {
+	j, stage, err := beginJournal(m.runDir, m.top)
+	if err != nil {
+		return nil, nil, err
+	}
 	if err := m.stageFiles(ctx, filepath.Join(stage, "new"), result.Written); err != nil {
-		return errors.Join(fmt.Errorf("write new contents: %w", err), os.RemoveAll(stage))
+		return nil, nil, errors.Join(fmt.Errorf("write new contents: %w", err), j.end())
 	}
 	r, err := newReplacement(root, stage)
 	if err != nil {
-		return errors.Join(err, os.RemoveAll(stage))
+		return nil, nil, errors.Join(err, j.end())
 	}
-	defer r.close()
-	if err := r.carryOut(m, result); err != nil {
-		if undoErr := r.undo(); undoErr != nil {
-			return fmt.Errorf("%w; not everything could be moved back, the former files are in %s: %w", err, stage,
-				undoErr)
-		}
-		return errors.Join(err, os.RemoveAll(stage))
+	if err := j.plan(m, r, result); err != nil {
+		r.close()
+		return nil, nil, errors.Join(err, j.end())
 	}
-	return os.RemoveAll(stage)
+	return j, r, nil
 }
 
 // stageFiles writes files of the index beneath dir, with the line endings of
@@ -66,7 +80,7 @@ type replacement struct {
 }
 
 func newReplacement(root folder.Dir, stage string) (*replacement, error) {
-	if err := os.Mkdir(filepath.Join(stage, "old"), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(stage, "old"), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
 	}
 	old, err := folder.Open(filepath.Join(stage, "old"))
@@ -89,31 +103,41 @@ func (r *replacement) close() {
 	r.old.Close()
 }
 
-func (r *replacement) carryOut(m *merge, result *ApplyResult) error {
-	for _, names := range [][]string{result.Deleted, result.Written} {
-		for _, name := range names {
-			if m.existing[name].kind != file {
-				continue
-			}
-			if err := r.moveAside(name, m.existing[name].stat); err != nil {
-				return fmt.Errorf("move %q aside: %w", name, err)
-			}
-		}
+// steps are what carries out the merge.
+func (r *replacement) steps(m *merge, result *ApplyResult) (steps []func() error) {
+	for _, name := range m.replaced(result) {
+		steps = append(steps, func() error {
+			return about("move %q aside: %w", name, r.moveAside(name, m.existing[name].stat))
+		})
 	}
 	for _, name := range slices.Backward(result.Deleted) {
-		if err := r.removeEmptyParents(name); err != nil {
-			return fmt.Errorf("remove empty directories of %q: %w", name, err)
-		}
+		steps = append(steps, func() error {
+			return about("remove empty directories of %q: %w", name, r.removeEmptyParents(name))
+		})
 	}
 	for _, name := range result.Written {
-		if m.existing[name].kind == occupied && r.stillThere(name) { // a directory with files the patch doesn't know
-			return m.conflict([]string{name}, nil)
-		}
-		if err := r.moveIn(name); err != nil {
-			return fmt.Errorf("put %q in place: %w", name, err)
-		}
+		steps = append(steps, func() error {
+			if m.existing[name].kind == occupied && r.stillThere(name) { // a directory with files the patch doesn't know
+				return m.conflict([]string{name}, nil)
+			}
+			return about("put %q in place: %w", name, r.moveIn(name))
+		})
 	}
-	return nil
+	return steps
+}
+
+// about names the file of an error.
+func about(format, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(format, name, err)
+}
+
+// replaced lists the files that are moved aside, in the order in which they are numbered.
+func (m *merge) replaced(result *ApplyResult) []string {
+	return slices.DeleteFunc(slices.Concat(result.Deleted, result.Written),
+		func(name string) bool { return m.existing[name].kind != file })
 }
 
 // moveAside moves a file out of the tree if it is unchanged since look.

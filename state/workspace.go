@@ -55,7 +55,9 @@ type Diff struct {
 	BaseCommit string       `json:"base_commit,omitempty"`
 	BaseTree   string       `json:"base_tree"`
 	ResultTree string       `json:"result_tree"`
-	History    *History     `json:"history,omitempty"` // the agent's own commits, when it made some
+	History    *History     `json:"history,omitempty"`  // the agent's own commits, when it made some
+	Branches   []Branch     `json:"branches,omitempty"` // other commits of the agent, which the result does not have
+	Bundle     string       `json:"bundle,omitempty"`   // a git bundle with them
 }
 
 // History is what the agent committed itself, on the branch that it left
@@ -63,6 +65,16 @@ type Diff struct {
 type History struct {
 	Commit  string `json:"commit"`  // the last one
 	Commits int    `json:"commits"` // above the base
+}
+
+// Branch is commits of the agent that are not part of the result: on a branch that it did not leave checked out, below a
+// tag, or in a stash.
+type Branch struct {
+	Name    string `json:"name"`    // of the branch; refs/tags/…; stash@{N}; HEAD for commits on no branch
+	Ref     string `json:"ref"`     // in the bundle
+	Commit  string `json:"commit"`  // the last one
+	Commits int    `json:"commits"` // that the user's repository does not have
+	Files   int    `json:"files"`   // that they change
 }
 
 // FileChange is one path of a Diff.

@@ -24,6 +24,7 @@ type checkoutOptions struct {
 	Branch    string
 	Path      string
 	History   bool
+	From      string
 	JSON      bool
 	gate      gate
 
@@ -64,6 +65,7 @@ working tree goes, unless something in it would be lost; the branch stays.
 	f.StringVar(&opts.Workspace, "workspace", "",
 		"`directory` in another clone of the repository (default where the run was made)")
 	f.BoolVar(&opts.History, "history", false, "keep the agent's own commits below the result; default is one commit")
+	f.StringVar(&opts.From, "from", "", "`branch` or stash of the agent to make the branch of, instead of the result")
 	opts.gate.flag(f)
 	f.BoolVar(&opts.Remove, "remove", false, "remove the working tree; the branch stays")
 	f.BoolVar(&opts.Save, "save", false, "with --remove: keep uncommitted changes as a patch in the run's directory")
@@ -79,7 +81,7 @@ func (o *checkoutOptions) complete(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	o.Run = run
-	for _, name := range []string{"branch", "path", "workspace", "history", "allow-executed"} {
+	for _, name := range []string{"branch", "path", "workspace", "history", "from", "allow-executed"} {
 		if o.Remove && cmd.Flags().Changed(name) {
 			return usage("--"+name, "goes not with --remove", "leave one of them out")
 		}
@@ -99,6 +101,9 @@ func (o *checkoutOptions) complete(cmd *cobra.Command, args []string) error {
 		}
 		o.Path = path
 	}
+	if o.History && o.From != "" {
+		return usage("--history", "is for the result", "leave it out: a branch of the agent has its own commits")
+	}
 	return o.host.fromEnv()
 }
 
@@ -116,7 +121,7 @@ func runCheckout(ctx context.Context, o *checkoutOptions) error {
 		return err
 	}
 	m := entry.Manifest
-	if diff == nil || len(diff.Files) == 0 {
+	if diff == nil || len(diff.Files) == 0 && o.From == "" {
 		o.streams.say(fmt.Sprintf("holon: %s changed no file; there is nothing to check out", entry.ID))
 		if o.JSON {
 			return printJSON(o.streams, landing.CheckoutResult{Registration: landing.Registration{Run: entry.ID}})
@@ -127,6 +132,7 @@ func runCheckout(ctx context.Context, o *checkoutOptions) error {
 		Run: entry.ID, RunDir: entry.Dir, Objects: filepath.Join(entry.Dir, oneshot.ObjectsDir), Info: info,
 		Diff: *diff,
 		Dir:  cmp.Or(o.Workspace, info.Path), Borrowing: o.borrowing(home), Name: m.Name,
+		From:  o.From,
 		Title: cmp.Or(m.Task, m.Name, "Run "+entry.ID), At: m.CompletedAt.Time(), History: o.History,
 		Confirm: o.gate.confirm(ctx, o.streams, o.JSON, entry.ID),
 		Branch:  o.Branch, Path: o.Path, Default: home.WorktreesDir(),
@@ -134,7 +140,7 @@ func runCheckout(ctx context.Context, o *checkoutOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.History && diff.History == nil {
+	if o.History && diff.History == nil && o.From == "" {
 		o.streams.say("holon: there are no commits of the agent's own that could be kept; the result is one commit")
 	}
 	return o.show(made)

@@ -171,7 +171,7 @@ var (
 // git.Error has text, state.Error has state.Code. Codes that are not in it exit with exitRefused.
 var exitCodes = map[any]int{
 	git.CodeNotADirectory: exitUsage, git.CodeBareRepository: exitUsage, git.CodeInvalidOption: exitUsage,
-	landing.CodeNotARepository: exitUsage, landing.CodeNothingChanged: exitUsage,
+	landing.CodeNotARepository: exitUsage, landing.CodeNothingChanged: exitUsage, landing.CodeNoSuchBranch: exitUsage,
 	landing.CodePatchConflict: exitFailure, landing.CodeWouldOverwrite: exitFailure,
 	landing.CodeInvalidPatch: exitFailure, landing.CodeBranchExists: exitFailure, landing.CodePathExists: exitFailure,
 	landing.CodeCheckedOut: exitFailure, git.CodeUnsafeObjects: exitFailure, landing.CodeWorktreeInUse: exitFailure,

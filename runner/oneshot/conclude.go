@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"holon/internal/visible"
@@ -117,10 +118,11 @@ func (r *execution) collect(ctx context.Context, s *runner.Session) error {
 		return nil
 	}
 	r.diff, err = s.Tree().Diff(ctx, workspace.DiffOptions{Patch: filepath.Join(out, DiffFile),
-		Objects: filepath.Join(r.run.Dir(), ObjectsDir)})
+		Objects: filepath.Join(r.run.Dir(), ObjectsDir), Bundle: filepath.Join(out, BundleFile)})
 	if err != nil {
 		return err
 	}
+	r.warnOfBranches()
 	r.warnOfSecrets(r.patchPath())
 	for _, w := range append(r.info.Warnings, r.diff.Warnings...) {
 		if w.Code != workspace.WarnExecuted { // these are shown by themselves, so that others can't hide them
@@ -129,6 +131,30 @@ func (r *execution) collect(ctx context.Context, s *runner.Session) error {
 		}
 	}
 	return nil
+}
+
+// warnOfBranches names the commits of the agent that are not in the result.
+func (r *execution) warnOfBranches() {
+	for _, b := range r.diff.Branches {
+		commits, files := "commits", "files"
+		if b.Commits == 1 {
+			commits = "commit"
+		}
+		if b.Files == 1 {
+			files = "file"
+		}
+		r.manifest.Warnings = append(r.manifest.Warnings, visible.OneLine(fmt.Sprintf(
+			"%d %s of the agent on %s (%d %s) left out of the result; to get them: holon checkout --from %s %s",
+			b.Commits, commits, b.Name, b.Files, files, quoteFrom(b.Name), r.manifest.RunID), 500))
+	}
+}
+
+// quoteFrom quotes a name for a shell where it needs that: stash@{0}.
+func quoteFrom(name string) string {
+	if strings.ContainsAny(name, "{}") {
+		return "'" + name + "'"
+	}
+	return name
 }
 
 // removeSession removes the directories that only the container needed.
@@ -201,6 +227,9 @@ func (r *execution) describeWorkspace() {
 	}
 	if r.diff != nil {
 		r.diff.Patch = DiffFile // among the artifacts, wherever they are moved
+		if r.diff.Bundle != "" {
+			r.diff.Bundle = BundleFile
+		}
 	}
 	r.manifest.Workspace = &state.Workspace{Source: info, Changes: r.diff}
 }

@@ -37,8 +37,9 @@ import (
 const (
 	DiffFile    = "diff.patch"
 	SummaryFile = "summary.md"
-	LogFile     = "container.log" // with Keep only
-	ObjectsDir  = "objects"       // contents that the patch starts from; in the run's own directory
+	BundleFile  = "branches.bundle" // commits of the agent that are not in the result
+	LogFile     = "container.log"   // with Keep only
+	ObjectsDir  = "objects"         // contents that the patch starts from; in the run's own directory
 	sessionDir  = "session"
 
 	conversationDir = "conversation" // the stored responses of the turn and those before it; in the run's own directory

@@ -31,6 +31,9 @@ type DiffOptions struct {
 	// repository may lack of the base, such as uncommitted files, which Apply
 	// needs for a three-way merge, and of the result, which Checkout needs.
 	Objects string
+	// Bundle, when set with Objects, becomes a git bundle with the commits of the agent that are not in the result, if
+	// there are any.
+	Bundle string
 }
 
 // Diff, FileChange and History are what a run did to its tree, as its record has them.
@@ -104,7 +107,7 @@ func (t *Tree) diff(ctx context.Context, options DiffOptions) (*Diff, error) {
 	if err := t.saveObjects(ctx, diff, repo, options.Objects); err != nil {
 		return nil, err
 	}
-	return &diff.Diff, t.saveHistory(ctx, diff, root, repo, options.Objects)
+	return &diff.Diff, t.saveHistory(ctx, diff, root, repo, options)
 }
 
 // maxListed bounds the list of changed files, as JSON. New files have a smaller
@@ -286,23 +289,6 @@ func (t *Tree) saveObjects(ctx context.Context, d *comparison, result git.Reposi
 			return fmt.Errorf("save objects: %w", err)
 		}
 	}
-	return nil
-}
-
-// saveHistory saves the agent's own commits. The diff is complete without them, so a fault in them is only a warning.
-func (t *Tree) saveHistory(ctx context.Context, d *comparison, root folder.Dir, result git.Repository,
-	objects string) (err error) {
-	if objects == "" || len(d.Files) == 0 || t.info.Kind != KindGit {
-		return nil
-	}
-	if d.History, err = t.keepHistory(ctx, root, result, objects); err == nil {
-		return nil
-	}
-	if ctx.Err() != nil || git.IsDiskFull(err) {
-		return fmt.Errorf("keep the agent's commits: %w", err)
-	}
-	d.Warnings = append(d.Warnings, Warning{Code: warnHistory, Path: ".git",
-		Message: fmt.Sprintf("the agent's own commits were left out: %.500v", err)})
 	return nil
 }
 

@@ -30,72 +30,140 @@ const (
 	historyAlloc      = "256m" // memory that git may ask for at once
 )
 
-// keepHistory takes over the commits that the agent made on the branch it left
-// checked out, when there are any: nil means none. Git never works in the
-// agent's repository, and of its files only HEAD, references, loose objects
+// saveHistory takes over what the agent committed itself: the commits on the branch that it left checked out, which
+// Checkout can keep below the result, and those that are not part of the result. Git never works in the
+// agent's repository, and of its files only HEAD, references, the log of the stash, loose objects
 // and packs are read, as bytes:
 //
-//	agent's objects ─▶ staging: every object hashed anew ─▶ commits above the base
-//	  ─▶ quarantine: index-pack --strict ─▶ objects of the run
+//	agent's objects ─▶ staging: every object hashed anew ─▶ commits that the user's repository lacks
+//	  ─▶ quarantine: index-pack --strict ─▶ objects of the run, and the bundle
 //
 // Its configuration, index, hooks, attributes, alternates, replacements,
-// grafts, shallow file, commit graphs and other references are ignored.
-func (t *Tree) keepHistory(ctx context.Context, root folder.Dir, scratch git.Repository, objects string) (*History,
-	error) {
+// grafts, shallow file, commit graphs and other references are ignored. The diff is complete without all that, so a fault
+// in it is only a warning.
+func (t *Tree) saveHistory(parent context.Context, d *comparison, root folder.Dir, result git.Repository,
+	options DiffOptions) error {
+	if options.Objects == "" || t.info.Kind != KindGit {
+		return nil
+	}
 	gitDir, err := root.Sub(".git")
 	if err != nil {
-		return nil, nil // an agent that removed it has no commits
+		return nil // an agent that removed it has no commits
 	}
 	defer gitDir.Close()
-	tip, err := agentHead(gitDir)
-	if err != nil || tip == "" || tip == t.info.BaseCommit || len(tip) != 2*t.source.format.Size() {
-		return nil, err
-	}
-	parent := ctx
-	ctx, cancel := context.WithTimeout(ctx, historyTime)
+	ctx, cancel := context.WithTimeout(parent, historyTime)
 	defer cancel()
-	history, err := t.importHistory(ctx, gitDir, scratch, objects, tip)
-	if parent.Err() == nil && ctx.Err() != nil {
-		return nil, fmt.Errorf("reading them took more than %s", historyTime)
+	h := &history{tree: t, diff: d, gitDir: gitDir, scratch: result, options: options}
+	if err := h.save(ctx); err != nil {
+		if parent.Err() != nil || git.IsDiskFull(err) {
+			return fmt.Errorf("keep the agent's commits: %w", err)
+		}
+		if ctx.Err() != nil {
+			err = fmt.Errorf("reading them took more than %s", historyTime)
+		}
+		h.leftOut(err)
 	}
-	return history, err
+	return nil
 }
 
-func (t *Tree) importHistory(ctx context.Context, gitDir folder.Dir, scratch git.Repository, objects,
-	tip string) (*History,
-	error) {
-	base := append([]string{t.base.Objects()}, t.base.Alternates...)
-	staging := git.Repository{Dir: filepath.Join(scratch.Dir, "staging"), Format: t.source.format, Alternates: base}
-	quarantine := git.Repository{Dir: filepath.Join(scratch.Dir, "quarantine"), Format: t.source.format,
-		Alternates: base}
-	for _, repo := range []git.Repository{staging, quarantine} {
-		if err := t.source.user.CreateBeside(repo); err != nil {
-			return nil, err
+// history is the commits of an agent on their way to the results.
+type history struct {
+	tree    *Tree
+	diff    *comparison
+	gitDir  folder.Dir     // the agent's
+	scratch git.Repository // holds the others
+	options DiffOptions
+
+	staging, quarantine git.Repository
+	kept                int64    // bytes of the packs in the quarantine
+	known               []string // commits that are not lost: of the user's repository, and of the result
+}
+
+// leftOut warns that commits were not taken over.
+func (h *history) leftOut(err error) {
+	h.diff.Warnings = append(h.diff.Warnings, Warning{Code: warnHistory, Path: ".git",
+		Message: fmt.Sprintf("the agent's own commits were left out: %.500v", err)})
+}
+
+func (h *history) save(ctx context.Context) error {
+	base := h.tree.info.BaseCommit
+	tip, headErr := agentHead(h.gitDir)
+	if tip == base || len(tip) != 2*h.tree.source.format.Size() {
+		tip = ""
+	}
+	elsewhere, err := h.references(ctx, tip)
+	if err = errors.Join(headErr, err); err != nil {
+		h.leftOut(err)
+	}
+	if tip == "" && len(elsewhere) == 0 {
+		return nil
+	}
+	if err := h.stage(ctx); err != nil {
+		return errors.Join(err, named(elsewhere))
+	}
+	if tip != "" && len(h.diff.Files) > 0 {
+		if h.diff.History, err = h.head(ctx, tip); err != nil {
+			if ctx.Err() != nil || git.IsDiskFull(err) {
+				return err
+			}
+			h.leftOut(err)
 		}
 	}
-	store, err := gitDir.Sub("objects")
+	return h.branches(ctx, elsewhere)
+}
+
+// stage copies the agent's objects.
+func (h *history) stage(ctx context.Context) error {
+	t := h.tree
+	base := append([]string{t.base.Objects()}, t.base.Alternates...)
+	h.staging = git.Repository{Dir: filepath.Join(h.scratch.Dir, "staging"), Format: t.source.format, Alternates: base}
+	h.quarantine = git.Repository{Dir: filepath.Join(h.scratch.Dir, "quarantine"), Format: t.source.format,
+		Alternates: base}
+	for _, repo := range []git.Repository{h.staging, h.quarantine} {
+		if err := t.source.user.CreateBeside(repo); err != nil {
+			return err
+		}
+	}
+	store, err := h.gitDir.Sub("objects")
 	if err != nil {
-		return nil, fmt.Errorf("its objects can't be read: %w", err)
+		return fmt.Errorf("its objects can't be read: %w", err)
 	}
 	defer store.Close()
-	in := &objectImport{format: t.source.format, into: staging}
+	in := &objectImport{format: t.source.format, into: h.staging}
 	if err := in.loose(ctx, store); err != nil {
-		return nil, err
+		return err
 	}
-	if err := in.packs(ctx, store); err != nil {
-		return nil, err
-	}
-	history, err := t.checkHistory(ctx, staging, tip)
+	return in.packs(ctx, store)
+}
+
+// head takes over the commits of the branch that is checked out.
+func (h *history) head(ctx context.Context, tip string) (*History, error) {
+	found, err := h.tree.checkHistory(ctx, h.staging, tip)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := git.Transfer(ctx, staging, quarantine, tip, t.info.BaseCommit, maxHistoryBytes); err != nil {
+	if err := h.transfer(ctx, tip, []string{h.tree.info.BaseCommit}); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Join(objects, "pack"), 0o700); err != nil {
-		return nil, err
+	h.known = append(h.known, tip)
+	return found, nil
+}
+
+// transfer checks commits in the quarantine and adds them to the objects of the run.
+func (h *history) transfer(ctx context.Context, tip string, bases []string) error {
+	pack, err := git.Transfer(ctx, h.staging, h.quarantine, tip, bases, maxHistoryBytes-h.kept)
+	if err != nil {
+		return err
 	}
-	return history, linkObjects(quarantine.Objects(), objects)
+	info, err := os.Stat(pack)
+	if err != nil {
+		return err
+	}
+	h.kept += info.Size()
+	if err := os.MkdirAll(filepath.Join(h.options.Objects, "pack"), 0o700); err != nil {
+		return err
+	}
+	return linkObjects(h.quarantine.Objects(), h.options.Objects)
 }
 
 // checkHistory checks the commits in a repository of ours: they must descend from the base, be few, and end
@@ -121,15 +189,21 @@ func (t *Tree) checkHistory(ctx context.Context, staging git.Repository, tip str
 	if err != nil || commits > maxHistoryCommits {
 		return nil, fmt.Errorf("there are more than %d", maxHistoryCommits)
 	}
-	check := &treeCheck{format: t.source.format, left: maxHistoryTree}
-	err = g.Stream(ctx, nil, check, "ls-tree", "-r", "-z", "--full-tree", tip)
-	if check.err != nil {
-		err = check.err
-	}
-	if err != nil {
+	if err := checkTree(ctx, staging, tip); err != nil {
 		return nil, err
 	}
 	return &History{Commit: tip, Commits: commits}, nil
+}
+
+// checkTree checks that the tree of a commit may be written to disk.
+func checkTree(ctx context.Context, repo git.Repository, commit string) error {
+	check := &treeCheck{format: repo.Format, left: maxHistoryTree}
+	g := repo.Git().With("GIT_ALLOC_LIMIT=" + historyAlloc)
+	err := g.Stream(ctx, nil, check, "ls-tree", "-r", "-z", "--full-tree", commit)
+	if check.err != nil {
+		return check.err
+	}
+	return err
 }
 
 // maxHistoryTree bounds the listing of the tree that an agent's commits end in, in

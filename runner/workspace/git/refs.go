@@ -135,6 +135,17 @@ func (u *UserRepository) LoadReferences(ctx context.Context) error {
 	return nil
 }
 
+// ReferenceIDs lists what the references hold that LoadReferences found, each once.
+func (u *UserRepository) ReferenceIDs() (ids []string) {
+	for line := range strings.Lines(string(u.References)) {
+		if id, _, _ := strings.Cut(line, " "); ObjectID.MatchString(id) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
 // shownReference reports whether the agent's repository shows a reference.
 func shownReference(name string) bool {
 	shown := slices.ContainsFunc([]string{"refs/heads/", "refs/tags/", "refs/remotes/"},
@@ -142,13 +153,18 @@ func shownReference(name string) bool {
 	return shown && !strings.HasSuffix(name, ".lock") && plumbing.ReferenceName(name).Validate() == nil
 }
 
-// looseReferences reads the files of references: what each holds by its name.
+// looseReferences reads the files of the user's references.
 func (u *UserRepository) looseReferences(ctx context.Context) (map[string]string, error) {
 	refs, err := folder.Open(filepath.Join(u.CommonDir, "refs"))
 	if err != nil {
 		return nil, err
 	}
 	defer refs.Close()
+	return looseIn(ctx, refs, maxLooseRefs, shownReference)
+}
+
+// looseIn reads the files of references that are shown: what each holds by its name.
+func looseIn(ctx context.Context, refs folder.Dir, most int, shown func(string) bool) (map[string]string, error) {
 	var mu sync.Mutex
 	found := map[string]string{}
 	visit := func(dir folder.Dir, path string, names []string) (descend []string, err error) {
@@ -160,21 +176,20 @@ func (u *UserRepository) looseReferences(ctx context.Context) (map[string]string
 			full := folder.Join(path, name)
 			switch {
 			case st.Mode&unix.S_IFMT == unix.S_IFDIR && strings.Count(path, "/") < folder.MaxDepth:
-				if path != "refs" || shownReference(full+"/x") {
+				if path != "refs" || shown(full+"/x") {
 					descend = append(descend, name)
 				}
-			case st.Mode&unix.S_IFMT == unix.S_IFREG && shownReference(full):
+			case st.Mode&unix.S_IFMT == unix.S_IFREG && shown(full):
 				line, err := ReadLine(dir, name)
 				if err != nil {
 					continue
 				}
 				mu.Lock()
 				found[full] = line
-				many := len(found) > maxLooseRefs
+				many := len(found) > most
 				mu.Unlock()
 				if many {
-					return nil, fmt.Errorf("there are more than %d files; `git pack-refs --all` makes them one",
-						maxLooseRefs)
+					return nil, fmt.Errorf("there are more than %d files; `git pack-refs --all` makes them one", most)
 				}
 			}
 		}
@@ -183,9 +198,19 @@ func (u *UserRepository) looseReferences(ctx context.Context) (map[string]string
 	return found, folder.Walk(ctx, refs, "refs", visit, func(_ string, err error) error { return err })
 }
 
-// packedReferences lists "NAME ID" of packed-refs but for those in except.
+// packedReferences lists "NAME ID" of the user's packed-refs but for those in except.
 func (u *UserRepository) packedReferences(except map[string]string) ([]string, error) {
-	file, err := openIn(u.CommonDir, "packed-refs")
+	dir, err := folder.Open(u.CommonDir)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return packedIn(dir, except, shownReference)
+}
+
+// packedIn lists "NAME ID" of the references of packed-refs that are shown, but for those in except.
+func packedIn(gitDir folder.Dir, except map[string]string, shown func(string) bool) ([]string, error) {
+	file, st, err := gitDir.OpenFile("packed-refs")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -193,8 +218,8 @@ func (u *UserRepository) packedReferences(except map[string]string) ([]string, e
 		return nil, err
 	}
 	defer file.Close()
-	if info, err := file.Stat(); err != nil || info.Size() > maxPackedRefs {
-		return nil, errors.Join(err, errTooManyReferences)
+	if st.Size > maxPackedRefs {
+		return nil, errTooManyReferences
 	}
 	var list []string
 	lines := bufio.NewScanner(io.LimitReader(file, maxPackedRefs))
@@ -207,7 +232,7 @@ func (u *UserRepository) packedReferences(except map[string]string) ([]string, e
 		if !ok || !ObjectID.MatchString(id) {
 			return nil, fmt.Errorf("packed-refs has the line %.100q", line)
 		}
-		if _, newer := except[name]; !newer && shownReference(name) {
+		if _, newer := except[name]; !newer && shown(name) {
 			list = append(list, name+" "+id)
 		}
 	}
@@ -251,6 +276,56 @@ func (u *UserRepository) looseTree(commit string) string {
 		return ""
 	}
 	return id
+}
+
+// AgentReferences returns the branches, the tags and the stash of a repository that a container could write. Symbolic
+// references are left out: they lead to one of these. More than most files of them are an error. Names are not checked.
+func AgentReferences(ctx context.Context, gitDir folder.Dir, most int) (map[string]string, error) {
+	refs, err := gitDir.Sub("refs")
+	if err != nil {
+		return nil, fmt.Errorf("its references can't be read: %w", err)
+	}
+	defer refs.Close()
+	shown := func(name string) bool {
+		return name == "refs/stash" || !strings.HasSuffix(name, ".lock") &&
+			(strings.HasPrefix(name, "refs/heads/") || strings.HasPrefix(name, "refs/tags/"))
+	}
+	found, err := looseIn(ctx, refs, most, shown)
+	if err != nil {
+		return nil, fmt.Errorf("its references can't be read: %w", err)
+	}
+	packed, err := packedIn(gitDir, found, shown)
+	if err != nil {
+		return nil, fmt.Errorf("its references can't be read: %w", err)
+	}
+	for _, line := range packed {
+		name, id, _ := strings.Cut(line, " ")
+		found[name] = id
+	}
+	for name, id := range found {
+		if !ObjectID.MatchString(id) {
+			delete(found, name)
+		}
+	}
+	return found, nil
+}
+
+// Commits returns those of the ids that are commits, or tags, which a repository has.
+func (r Repository) Commits(ctx context.Context, ids []string) (present []string, err error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	out, err := r.Git().Run(ctx, strings.NewReader(strings.Join(ids, "\n")+"\n"), "cat-file",
+		"--batch-check=%(objectname) %(objecttype)")
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(out)) { // "ID missing" where there is none
+		if id, kind, _ := strings.Cut(strings.TrimSpace(line), " "); kind == "commit" || kind == "tag" {
+			present = append(present, id)
+		}
+	}
+	return present, nil
 }
 
 // ReadLine returns the first line of a small regular file.

@@ -15,14 +15,12 @@ import (
 // maxAlloc bounds the memory that git may ask for at once, for one object.
 const maxAlloc = "1200m"
 
-// Transfer copies commit and everything it needs beyond base from one repository of ours to another, through
+// Transfer copies commit and everything it needs beyond the bases from one repository of ours to another, through
 // one pack of at most limit bytes. The receiver checks every object strictly, and that all objects named by
 // an object exist.
-func Transfer(ctx context.Context, from, to Repository, commit, base string, limit int64) (pack string, err error) {
-	want := commit + "\n"
-	if base != "" {
-		want += "^" + base + "\n"
-	}
+func Transfer(ctx context.Context, from, to Repository, commit string, bases []string, limit int64) (pack string,
+	err error) {
+	want := Beyond(commit, bases)
 	read, write := io.Pipe()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -50,6 +48,19 @@ func Transfer(ctx context.Context, from, to Repository, commit, base string, lim
 	pack = filepath.Join(to.Objects(), "pack", "pack-"+id+".pack")
 	_, err = os.Stat(pack)
 	return pack, err
+}
+
+// Beyond is the input of a git command that takes revisions: what of a commit, or a reference, the bases lack. Empty ones
+// are left out.
+func Beyond(tip string, bases []string) string {
+	var b strings.Builder
+	b.WriteString(tip + "\n")
+	for _, base := range bases {
+		if base != "" {
+			b.WriteString("^" + base + "\n")
+		}
+	}
+	return b.String()
 }
 
 // RefusedObjects returns an error with CodeUnsafeObjects if git refused the objects, otherwise err.

@@ -125,5 +125,13 @@ func (a *assembly) quarantine(ctx context.Context, commit string) (pack string, 
 	if err := a.user.CreateBeside(repo); err != nil {
 		return "", err
 	}
-	return git.Transfer(ctx, a.source, repo, commit, a.options.Info.BaseCommit, maxPack)
+	bases := []string{a.options.Info.BaseCommit}
+	if a.options.From != "" { // it may stand on any branch of the user's
+		known, err := a.source.Commits(ctx, a.user.ReferenceIDs())
+		if err != nil {
+			return "", err
+		}
+		bases = append(bases, known...)
+	}
+	return git.Transfer(ctx, a.source, repo, commit, bases, maxPack)
 }

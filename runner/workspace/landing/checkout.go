@@ -29,6 +29,7 @@ type CheckoutOptions struct {
 	Title     string    // first line of the commit's message
 	At        time.Time // author and commit date
 	History   bool      // keep the agent's own commits below, as far as the run has them
+	From      string    // "": the result; else one of Diff.Branches, by its name
 
 	Confirm Confirm // is asked about files that programs execute
 
@@ -92,6 +93,11 @@ func checkOut(ctx context.Context, o CheckoutOptions) (*CheckoutResult, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(scratch)
+	if o.From != "" {
+		if err := o.takeBranch(ctx, user, scratch); err != nil {
+			return nil, err
+		}
+	}
 	w := &worktrees{user: user}
 	if w.view, err = user.View(filepath.Join(scratch, "view")); err != nil {
 		return nil, err
@@ -110,7 +116,7 @@ func (o *CheckoutOptions) check() error {
 		!git.ObjectID.MatchString(o.Diff.ResultTree) {
 		return git.InvalidOption("RUN", "the record of the run can't be used")
 	}
-	if o.Diff.ResultTree == o.Diff.BaseTree {
+	if o.From == "" && o.Diff.ResultTree == o.Diff.BaseTree {
 		return &git.Error{Code: CodeNothingChanged, Param: "RUN", Message: o.Run + " changed no file",
 			Hint: "there is nothing to check out"}
 	}
@@ -153,6 +159,7 @@ func (w *worktrees) make(ctx context.Context, o CheckoutOptions, scratch string)
 	}
 	r := Registration{Schema: registrationSchema, Run: o.Run, Repository: w.user.CommonDir, Branch: branch,
 		Base:   o.Info.BaseCommit,
+		From:   o.From,
 		Commit: commit, Commits: commits, Path: path, CreatedAt: time.Now().UTC().Truncate(time.Second)}
 	pack, err := a.quarantine(ctx, commit)
 	if err != nil {

@@ -10,6 +10,7 @@ const (
 	CodeNotARepository   = "not_a_repository"  // a plain directory where a branch is asked for
 	CodeNothingChanged   = "nothing_changed"   // a run without a result to check out
 	CodeBranchExists     = "branch_exists"     // the branch to make exists
+	CodeNoSuchBranch     = "no_such_branch"    // the run has no branch of that name
 	CodePathExists       = "path_exists"       // something is where the working tree should go
 	CodeCheckedOut       = "checked_out"       // the run's result is checked out elsewhere
 	CodeWorktreeInUse    = "worktree_in_use"   // a working tree that must not be removed; the message says why

@@ -33,6 +33,7 @@ type Registration struct {
 	Run        string    `json:"run_id"`
 	Repository string    `json:"repository"` // the git directory that is shared by all working trees, absolute
 	Branch     string    `json:"branch"`     // without refs/heads/
+	From       string    `json:"from"`       // name of the agent's branch that it is; empty for the result
 	Base       string    `json:"base"`       // commit that the run started from; empty on an unborn branch
 	Commit     string    `json:"commit"`     // that the branch was made at
 	Commits    int       `json:"commits"`    // above base

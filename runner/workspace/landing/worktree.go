@@ -30,7 +30,7 @@ func (w *worktrees) resume(ctx context.Context, o CheckoutOptions, known *Regist
 			Message: fmt.Sprintf("%s is checked out in another repository, at %s", o.Run, known.Path),
 			Hint:    "holon checkout --remove " + o.Run + " removes that working tree"}
 	}
-	gitDir, otherBranch := known.gitDirOf(), o.Branch != "" && o.Branch != known.Branch
+	gitDir, otherBranch := known.gitDirOf(), o.Branch != "" && o.Branch != known.Branch || o.From != known.From
 	if gitDir != "" && git.Exists(filepath.Join(known.Path, ".git")) && known.filled() {
 		if otherBranch || o.Path != "" && !samePath(o.Path, known.Path) {
 			return nil, &git.Error{Code: CodeCheckedOut, Param: "RUN",

@@ -1,0 +1,230 @@
+package workspace
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"holon/runner/workspace/git"
+	"holon/state"
+)
+
+// Branch is commits of the agent that are not part of the result.
+type Branch = state.Branch
+
+// Bounds of what is looked at for such commits.
+const (
+	maxAgentRefs = 5000 // files of references
+	maxBranches  = 100  // that are kept
+	maxStashLog  = 1 << 20
+)
+
+// references lists what the agent's references hold that the user's repository has not under the same name: branches,
+// then tags, then the stashes, the newest first, then a HEAD on no branch.
+func (h *history) references(ctx context.Context, head string) ([]Branch, error) {
+	found, err := git.AgentReferences(ctx, h.gitDir, maxAgentRefs)
+	if err != nil {
+		return nil, err
+	}
+	user := &h.tree.source.user
+	if err := user.LoadReferences(ctx); err != nil {
+		return nil, err
+	}
+	h.known = append(user.ReferenceIDs(), h.tree.info.BaseCommit)
+	users := map[string]string{}
+	for line := range strings.Lines(string(user.References)) {
+		if id, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok && git.ObjectID.MatchString(id) {
+			users[name] = id
+		}
+	}
+	var list []Branch
+	onBranch := false
+	for _, ref := range slices.Sorted(maps.Keys(found)) { // heads, stash, tags
+		id := found[ref]
+		onBranch = onBranch || id == head
+		if ref != "refs/stash" && users[ref] != id {
+			list = append(list, branchOf(ref, id, len(list)+1))
+		}
+	}
+	for i, id := range h.stashes(found["refs/stash"]) {
+		list = append(list, Branch{Name: fmt.Sprintf("stash@{%d}", i), Ref: fmt.Sprintf("refs/stashes/%d", i), Commit: id})
+	}
+	if head != "" && !onBranch {
+		list = append(list, Branch{Name: "HEAD", Ref: "refs/detached", Commit: head})
+	}
+	size := 2 * h.tree.source.format.Size()
+	list = slices.DeleteFunc(list, func(b Branch) bool { return len(b.Commit) != size })
+	return list, nil
+}
+
+// branchOf names a branch or a tag. One whose name git or a terminal would take for something else gets another.
+func branchOf(ref, id string, n int) Branch {
+	b := Branch{Name: strings.TrimPrefix(ref, "refs/heads/"), Ref: ref, Commit: id}
+	if git.CheckBranch(strings.TrimPrefix(b.Name, "refs/tags/")) != nil {
+		b.Name = fmt.Sprintf("unnamed-%d", n)
+		b.Ref = "refs/heads/" + b.Name
+	}
+	return b
+}
+
+// stashes are the commits of the stash, the newest first: the older ones are only in its log, "OLD NEW who and what".
+func (h *history) stashes(newest string) (ids []string) {
+	if newest == "" {
+		return nil
+	}
+	var text []byte
+	if logs, err := h.gitDir.Sub("logs"); err == nil {
+		defer logs.Close()
+		if refs, err := logs.Sub("refs"); err == nil {
+			defer refs.Close()
+			if file, _, err := refs.OpenFile("stash"); err == nil {
+				defer file.Close()
+				text, _ = io.ReadAll(io.LimitReader(file, maxStashLog)) // what cannot be read has no older ones
+			}
+		}
+	}
+	for line := range bytes.Lines(text) {
+		if fields := bytes.Fields(line); len(fields) > 1 && git.ObjectID.Match(fields[1]) {
+			ids = append(ids, string(fields[1]))
+		}
+	}
+	slices.Reverse(ids)
+	if len(ids) == 0 || ids[0] != newest {
+		ids = slices.Insert(ids, 0, newest)
+	}
+	return ids[:min(len(ids), maxBranches)]
+}
+
+// named is an error that says which branches were left out; nil for none.
+func named(list []Branch) error {
+	if len(list) == 0 {
+		return nil
+	}
+	var names []string
+	for _, b := range list[:min(len(list), 20)] {
+		names = append(names, b.Name)
+	}
+	return fmt.Errorf("there are commits elsewhere than in the result: %s", strings.Join(names, ", "))
+}
+
+// branches keeps the commits that are not part of the result. One that cannot be kept is a warning that names it.
+func (h *history) branches(ctx context.Context, list []Branch) (err error) {
+	if h.known, err = h.staging.Commits(ctx, slices.Compact(slices.Sorted(slices.Values(h.known)))); err != nil {
+		return err
+	}
+	for _, b := range list {
+		if len(h.diff.Branches) == maxBranches {
+			h.leftOut(fmt.Errorf("there are more than %d branches with them", maxBranches))
+			break
+		}
+		kept, err := h.branch(ctx, b)
+		if err != nil {
+			if ctx.Err() != nil || git.IsDiskFull(err) {
+				return errors.Join(err, named(list))
+			}
+			h.leftOut(fmt.Errorf("%s: %w", b.Name, err))
+		}
+		if kept != nil {
+			h.diff.Branches = append(h.diff.Branches, *kept)
+		}
+	}
+	if len(h.diff.Branches) == 0 || h.options.Bundle == "" {
+		return nil
+	}
+	return h.bundle(ctx)
+}
+
+// branch counts and keeps the commits of one branch; nil when there are none that would be lost.
+func (h *history) branch(ctx context.Context, b Branch) (*Branch, error) {
+	g := h.staging.Git().With("GIT_ALLOC_LIMIT=" + historyAlloc)
+	commit, err := g.Line(ctx, "rev-parse", "--verify", "--end-of-options", b.Commit+"^{commit}")
+	if err != nil {
+		return nil, err
+	}
+	b.Commit = commit
+	withKept := slices.Clone(h.known)
+	for _, have := range h.diff.Branches {
+		withKept = append(withKept, have.Commit)
+	}
+	bases := h.known
+	if strings.HasPrefix(b.Ref, "refs/tags/") || b.Name == "HEAD" { // which often name what a branch has too
+		bases = withKept
+	}
+	out, err := g.Run(ctx, strings.NewReader(git.Beyond(commit, bases)), "rev-list", "--count",
+		"--max-count="+strconv.Itoa(maxHistoryCommits+1), "--stdin")
+	if err != nil {
+		return nil, err
+	}
+	switch b.Commits, err = strconv.Atoi(strings.TrimSpace(string(out))); {
+	case err != nil || b.Commits > maxHistoryCommits:
+		return nil, fmt.Errorf("there are more than %d", maxHistoryCommits)
+	case b.Commits == 0:
+		return nil, nil
+	}
+	if err := checkTree(ctx, h.staging, commit); err != nil {
+		return nil, err
+	}
+	if b.Files, err = h.changed(ctx, g, b); err != nil {
+		return nil, err
+	}
+	if err := h.transfer(ctx, commit, withKept); err != nil {
+		return nil, err
+	}
+	return &b, nil
+}
+
+// changed counts the files that the commits of a branch change.
+func (h *history) changed(ctx context.Context, g git.Runner, b Branch) (int, error) {
+	from := h.tree.source.format.EmptyTree()
+	if strings.HasPrefix(b.Name, "stash@") {
+		from = b.Commit + "^1"
+	} else if base := h.tree.info.BaseCommit; base != "" {
+		out, err := g.Run(ctx, nil, "merge-base", base, b.Commit)
+		if failed, ok := git.AsExitError(err); err != nil && (!ok || failed.Exit != 1) { // 1: they have none
+			return 0, err
+		}
+		from, _, _ = strings.Cut(cmp.Or(strings.TrimSpace(string(out)), from), "\n")
+	}
+	files := &nameCounter{left: maxHistoryTree}
+	err := g.Stream(ctx, nil, files, "diff-tree", "-r", "--no-renames", "--name-only", "-z", from, b.Commit)
+	return files.n, err
+}
+
+// nameCounter counts names that end with NUL.
+type nameCounter struct{ n, left int }
+
+// Write implements io.Writer. An error ends git.
+func (c *nameCounter) Write(p []byte) (int, error) {
+	if c.left -= len(p); c.left < 0 {
+		return 0, errors.New("its files are too many")
+	}
+	c.n += bytes.Count(p, []byte{0})
+	return len(p), nil
+}
+
+// bundle writes the bundle, from the quarantine, whose references have names that were checked.
+func (h *history) bundle(ctx context.Context) error {
+	g := h.quarantine.Git().With("GIT_ALLOC_LIMIT=" + historyAlloc).WithCPUTime(git.PackTime)
+	var create strings.Builder
+	var refs []string
+	for _, b := range h.diff.Branches {
+		create.WriteString("create " + b.Ref + " " + b.Commit + "\n")
+		refs = append(refs, b.Ref)
+	}
+	if _, err := g.Run(ctx, strings.NewReader(create.String()), "update-ref", "--stdin"); err != nil {
+		return err
+	}
+	_, err := g.Run(ctx, strings.NewReader(git.Beyond(strings.Join(refs, "\n"), h.known)), "bundle", "create", "--quiet",
+		h.options.Bundle, "--stdin")
+	if err == nil {
+		h.diff.Bundle = h.options.Bundle
+	}
+	return err
+}

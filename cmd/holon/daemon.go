@@ -195,7 +195,7 @@ func (b *background) showStatus(s daemon.Status) error {
 	}
 	pairs := [][2]string{{"daemon", string(s.State)}, {"pid", pid}, {"home", s.HomeDir}, {"socket", s.SocketPath},
 		{"http", s.HTTPAddr}, {"advertised", s.AdvertiseURL},
-		{"started", b.streams.moment(s.StartedAt)}, {"version", s.Version}, {"engine", s.Engine},
+		{"started", b.streams.moment(s.StartedAt)}, {"version", s.Version + otherVersion(s.Version)}, {"engine", s.Engine},
 		{"default agent", s.DefaultAgent}, {"default model", s.DefaultModel}, {"runs with", config}}
 	if a := s.Activity; a != nil {
 		pairs = append(pairs, [2]string{"activity",
@@ -216,6 +216,14 @@ func (b *background) showStatus(s daemon.Status) error {
 		pairs = append(pairs, [2]string{"stale", strings.Join(s.Stale, ", ")})
 	}
 	return facts(b.streams, append(pairs, [2]string{"next", remedies[s.State]})...)
+}
+
+// otherVersion says, behind the version of a daemon, that this program has another.
+func otherVersion(v string) string {
+	if v == "" || v == buildVersion() {
+		return ""
+	}
+	return ", and this command is " + buildVersion() + "; see holon daemon restart"
 }
 
 // newDaemonLogsCommand makes `holon daemon logs`.
@@ -288,13 +296,20 @@ holon daemon restore puts it back.`,
 }
 
 func newDaemonRestoreCommand(streams Streams) *cobra.Command {
-	return ledgerCommand(streams, "restore FILE", "Make the ledger of the agents anew from a backup",
-		`Make the ledger of the agents from a backup, where there is none: stop the daemon
-and move the ledger of HOLON_HOME out of the way first. Clients that follow events
-begin anew, since the numbers that they know are of another history.`,
+	replace := false
+	cmd := ledgerCommand(streams, "restore FILE", "Make the ledger of the agents anew from a backup",
+		`Make the ledger of the agents from a backup. Stop the daemon first. A ledger that is
+there is in the way; with --replace it is moved aside, whole, and named. Clients that
+follow events begin anew, since the numbers that they know are of another history.`,
 		func(ctx context.Context, ledger, file string) (string, error) {
-			return ledger, sqlite.Restore(ctx, file, ledger)
+			aside, err := sqlite.Restore(ctx, file, ledger, replace)
+			if aside != "" {
+				streams.say("holon: the ledger that was there is " + visible.OneLine(aside, 4096))
+			}
+			return ledger, err
 		})
+	cmd.Flags().BoolVar(&replace, "replace", false, "move a ledger that is there aside")
+	return cmd
 }
 
 // ledgerCommand makes a command about the ledger of a home and another file. do

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"holon/internal/visible"
 	"holon/runner/activity"
 	"holon/runner/control/client"
 	"holon/runner/control/wire"
@@ -54,12 +56,21 @@ func remoteCommand(streams Streams, use, short string, min, max int,
 		if err == nil {
 			defer r.Close()
 			err = r.explain(cmd.Context(), do(cmd.Context(), r))
+			r.saySkew()
 		}
 		return err
 	}}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().BoolVar(&r.JSON, "json", false, "print JSON")
 	return cmd, r
+}
+
+// saySkew says that the daemon is of another version than this command, which may be why something is not as expected.
+func (r *remote) saySkew() {
+	if v := r.Version(); v != "" && v != buildVersion() {
+		r.streams.say(fmt.Sprintf("holon: the daemon is holon %s and this command %s; replace it with: holon daemon restart",
+			visible.OneLine(v, 100), buildVersion()))
+	}
 }
 
 // streaming reports whether events are printed as they happen.

@@ -63,6 +63,7 @@ func runOnAgent(cmd *cobra.Command, args []string, streams Streams) (err error) 
 		return err
 	}
 	defer a.Close()
+	defer a.saySkew()
 	return a.explain(cmd.Context(), a.run(cmd.Context(), text))
 }
 

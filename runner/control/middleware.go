@@ -58,6 +58,7 @@ func (s *Server) serve(l listener, one route) http.HandlerFunc {
 		}
 		if !one.capability {
 			httpserver.Admit(r)
+			w.Header().Set(wire.HeaderVersion, s.host.Info().Version)
 		}
 		if !one.queries {
 			if _, err := queryOf(r); err != nil {

@@ -35,7 +35,8 @@ func TestReadersOfARestoredLedger(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		expect.NoError(t, sqlite.Restore(t.Context(), backup, path))
+		_, err := sqlite.Restore(t.Context(), backup, path, false)
+		expect.NoError(t, err)
 	})
 	for range 6 {
 		r.say("main", "anew", "")

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"modernc.org/sqlite"
 
@@ -26,31 +29,88 @@ func (s *Store) Backup(ctx context.Context, to string) error { return Backup(ctx
 // processes may use it: it reads one snapshot and takes no lock. Until it is done,
 // the write-ahead log of a ledger in use grows.
 func Backup(ctx context.Context, path, to string) error {
-	return copyLedger(ctx, path, to, func(*conn) error { return nil })
+	if err := absent(to); err != nil {
+		return err
+	}
+	return copyLedger(ctx, path, to, func(*conn) error { return nil }, func() error { return absent(to) })
 }
 
 // Restore creates a ledger at path from a backup, with a new epoch, because clients
-// remember a different history. An existing ledger is not replaced: CodeExists.
-func Restore(ctx context.Context, backup, path string) (err error) {
+// remember a different history. What is left of another ledger there is in the way, CodeExists, unless it is replaced:
+// then it is moved aside, as a ledger that can be opened, and aside is its path. A log of an earlier ledger would be taken
+// for one of this, so it is moved with the ledger that it belongs to.
+func Restore(ctx context.Context, backup, path string, replace bool) (aside string, err error) {
 	path, err = filepath.Abs(path)
 	if err != nil {
-		return fmt.Errorf("restore the ledger: %w", err)
+		return "", fmt.Errorf("restore the ledger: %w", err)
 	}
 	lock, err := takeLock(path)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	// A log of an earlier ledger would be taken for one of this.
-	if err := absent(path + "-wal"); err != nil {
-		return err
+	if there := parts(path); len(there) > 0 && !replace {
+		return "", &state.Error{Code: ledger.CodeExists, Param: "path",
+			Message: "there is a ledger already: " + strings.Join(there, ", "),
+			Hint:    "add --replace to have it moved aside, all of it together"}
 	}
-	return copyLedger(ctx, backup, path, beginEpoch)
+	makeRoom := func() error {
+		if len(parts(path)) == 0 {
+			return nil
+		}
+		aside = path + ".replaced-" + time.Now().UTC().Format("20060102T150405.000000Z")
+		return moveAside(path, aside)
+	}
+	err = copyLedger(ctx, backup, path, beginEpoch, makeRoom)
+	return aside, err
+}
+
+// suffixes are those of the files of a ledger, in the order in which they are moved: SQLite takes no log for that of a
+// ledger which it was not made for, so the ledger is the last.
+var suffixes = []string{"-journal", "-shm", "-wal", ""}
+
+// parts lists the files of the ledger that are at path.
+func parts(path string) (there []string) {
+	for _, suffix := range suffixes {
+		if _, err := os.Lstat(path + suffix); err == nil {
+			there = append(there, path+suffix)
+		}
+	}
+	return there
+}
+
+// moveAside gives a ledger another path, with its log, unless that can be taken into it. The caller has its lock.
+func moveAside(path, to string) error {
+	if isDatabase(path) { // else SQLite would remove the log
+		if c, err := dial(path, false, "busy_timeout(5000)"); err == nil {
+			_ = c.script("PRAGMA wal_checkpoint(TRUNCATE)") // what cannot be taken into it is moved with it
+			_ = c.close()
+		}
+	}
+	for _, suffix := range suffixes {
+		if err := os.Rename(path+suffix, to+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("move the ledger aside: %w", err)
+		}
+	}
+	return durable.SyncDir(filepath.Dir(path))
+}
+
+// isDatabase reports whether a file begins as those of SQLite do.
+func isDatabase(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	const magic = "SQLite format 3\x00"
+	head := make([]byte, len(magic))
+	_, err = io.ReadFull(f, head)
+	return err == nil && string(head) == magic
 }
 
 // copyLedger copies to a file next to the target, changes it there, and gives it
-// the name at the end.
-func copyLedger(ctx context.Context, from, to string, change func(*conn) error) (err error) {
+// the name at the end, when makeRoom has found or made the place free.
+func copyLedger(ctx context.Context, from, to string, change func(*conn) error, makeRoom func() error) (err error) {
 	from, err = filepath.Abs(from)
 	if err == nil {
 		to, err = filepath.Abs(to)
@@ -58,7 +118,7 @@ func copyLedger(ctx context.Context, from, to string, change func(*conn) error) 
 	if err != nil {
 		return fmt.Errorf("copy the ledger: %w", err)
 	}
-	if err := errors.Join(absent(to), readableLedger(from)); err != nil {
+	if err := readableLedger(from); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp(filepath.Dir(to), durable.TempPrefix) // 0700
@@ -74,6 +134,9 @@ func copyLedger(ctx context.Context, from, to string, change func(*conn) error) 
 		return failed("copy the ledger", err)
 	}
 	if err := finish(temp, change); err != nil {
+		return err
+	}
+	if err := makeRoom(); err != nil {
 		return err
 	}
 	// A link, because a rename would replace what came there meanwhile.

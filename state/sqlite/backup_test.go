@@ -5,10 +5,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"holon/state"
 	"holon/state/ledger"
+	"holon/test/expect"
 	"holon/test/memory"
 )
 
@@ -49,7 +51,7 @@ func TestBackupAndRestore(t *testing.T) {
 		if err := errors.Join(err, <-done); err != nil {
 			t.Fatal(err)
 		}
-		if err := Restore(t.Context(), to, restored); err != nil {
+		if _, err := Restore(t.Context(), to, restored, false); err != nil {
 			t.Fatal(err)
 		}
 		copied := openAt(t, restored)
@@ -87,7 +89,7 @@ func TestBackupAndRestore(t *testing.T) {
 				t.Errorf("%s: %v, %v", path, info.Mode(), err)
 			}
 		}
-		if err := Restore(t.Context(), to, restored); !state.IsCode(err, ledger.CodeExists) {
+		if _, err := Restore(t.Context(), to, restored, false); !state.IsCode(err, ledger.CodeExists) {
 			t.Errorf("%s: a ledger was replaced: %v", name, err)
 		}
 		if err := backup(t.Context(), to); !state.IsCode(err, ledger.CodeExists) {
@@ -143,10 +145,65 @@ func TestBackupRefusals(t *testing.T) {
 	if err := os.WriteFile(to+"-wal", []byte("of another"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Restore(t.Context(), real, to); !state.IsCode(err, ledger.CodeExists) {
+	if _, err := Restore(t.Context(), real, to, false); !state.IsCode(err, ledger.CodeExists) {
 		t.Errorf("restore next to a log: %v", err)
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, ".tmp-*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %q, %v", left, err)
 	}
+}
+
+// A ledger that was closed is one file, also after others have read it, so that a copy of the file is the ledger.
+func TestClosedLedgerIsOneFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(memory.Dir(t), "ledger.db")
+	s := openAt(t, path)
+	appendTo(t, s, 3)
+	newestEvent(t, s) // opens a reader
+	expect.NoError(t, s.Close())
+	if there := parts(path); len(there) != 1 || there[0] != path {
+		t.Fatalf("the closed ledger is %v, want one file", there)
+	}
+}
+
+// What is in the way of a restoration is named at once, and moved aside together: it is a ledger there, with what only its
+// log had.
+func TestRestoreReplaces(t *testing.T) {
+	t.Parallel()
+	dir := memory.Dir(t)
+	path, backup := filepath.Join(dir, "ledger.db"), filepath.Join(dir, "backup")
+	s := openAt(t, path)
+	appendTo(t, s, 2)
+	expect.NoError(t, s.Backup(t.Context(), backup))
+	appendTo(t, s, 3)
+	killed := filepath.Join(dir, "killed.db") // as a process that is killed leaves it
+	for _, suffix := range []string{"", "-wal"} {
+		data, err := os.ReadFile(path + suffix)
+		expect.NoError(t, err)
+		expect.NoError(t, os.WriteFile(killed+suffix, data, 0o600))
+	}
+	expect.NoError(t, s.Close())
+
+	_, err := Restore(t.Context(), backup, killed, false)
+	if !state.IsCode(err, ledger.CodeExists) || !strings.Contains(err.Error(), killed+"-wal, "+killed) {
+		t.Errorf("error %v, want one that names all files", err)
+	}
+	if _, err := Restore(t.Context(), path+".none", killed, true); !state.IsCode(err, ledger.CodeUnreadable) {
+		t.Errorf("restore of nothing: %v", err)
+	}
+	expect.Equal(t, "files after refusals", len(parts(killed)), 2)
+	aside, err := Restore(t.Context(), backup, killed, true)
+	expect.NoError(t, err)
+	for at, events := range map[string]int64{killed: 2, aside: 5} {
+		l := openAt(t, at)
+		expect.Equal(t, "events of "+at, newestEvent(t, l), events)
+		expect.NoError(t, l.Close())
+	}
+
+	// A damaged one is moved aside as it is, with its log.
+	expect.NoError(t, os.WriteFile(killed, []byte("text that is not a database"), 0o600))
+	expect.NoError(t, os.WriteFile(killed+"-wal", []byte("its log"), 0o600))
+	aside, err = Restore(t.Context(), backup, killed, true)
+	expect.NoError(t, err)
+	expect.Equal(t, "files of the damaged one", len(parts(aside)), 2)
 }

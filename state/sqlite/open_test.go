@@ -25,7 +25,7 @@ func TestLock(t *testing.T) {
 	if !state.IsCode(err, ledger.CodeLocked) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
 		t.Errorf("error %v, want one that names the holder", err)
 	}
-	if err := Restore(t.Context(), path, path); !state.IsCode(err, ledger.CodeLocked) {
+	if _, err := Restore(t.Context(), path, path, true); !state.IsCode(err, ledger.CodeLocked) {
 		t.Errorf("restore over an open ledger: %v", err)
 	}
 	if err := s.Close(); err != nil {

@@ -180,11 +180,13 @@ func (s *Store) reader(ctx context.Context) (*conn, error) {
 func (s *Store) Close() error {
 	s.close.Do(func() {
 		close(s.ended)
-		errs := []error{s.writer.close()} // waits for queued updates
+		s.writer.finish()
+		var errs []error
 		for range readers {
 			errs = append(errs, (<-s.readers).close())
 		}
-		errs = append(errs, s.lock.Close())
+		// The last connection takes the write-ahead log into the file, which one that only reads can't.
+		errs = append(errs, s.writer.conn.close(), s.lock.Close())
 		if err := errors.Join(errs...); err != nil {
 			s.err = fmt.Errorf("close the ledger: %w", err)
 		}

@@ -233,8 +233,8 @@ func (w *writer) answer(err error) {
 	w.batch = w.batch[:0]
 }
 
-// close lets queued updates finish and closes the connection.
-func (w *writer) close() error {
+// finish lets queued updates finish. The connection, which is never handed over again, is the caller's then.
+func (w *writer) finish() {
 	w.mu.Lock()
 	w.closed = true
 	t := w.join()
@@ -243,5 +243,4 @@ func (w *writer) close() error {
 		<-t.turn
 	}
 	w.commit()
-	return w.conn.close() // the writer is never handed over again
 }

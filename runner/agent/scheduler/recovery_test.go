@@ -116,7 +116,8 @@ func TestRestored(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.must(sqlite.Restore(w.ctx, backup, w.path))
+	_, err := sqlite.Restore(w.ctx, backup, w.path, false)
+	w.must(err)
 	w.boot()
 	for range 2 {
 		w.must(w.m.Restored(w.ctx, "alpha"))

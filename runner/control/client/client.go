@@ -21,6 +21,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"unicode"
 
 	"holon/internal/bounded"
@@ -42,6 +43,16 @@ type Client struct {
 	where string // how messages name the daemon
 	token string
 	http  *http.Client
+
+	version atomic.Pointer[string] // that the daemon says it has; nil before its first answer
+}
+
+// Version returns that of the daemon, "" before its first answer and of one that does not say it.
+func (c *Client) Version() string {
+	if v := c.version.Load(); v != nil {
+		return *v
+	}
+	return ""
 }
 
 const socketHost = "holon"
@@ -147,6 +158,9 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, heade
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, c.broken(ctx, err)
+	}
+	if v := resp.Header.Get(wire.HeaderVersion); v != "" {
+		c.version.Store(&v)
 	}
 	if resp.StatusCode/100 == 2 {
 		return resp, nil

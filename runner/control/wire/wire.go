@@ -27,6 +27,7 @@ const (
 	HeaderIdempotencyKey = "Idempotency-Key" // makes a message or timer once
 	HeaderRequestID      = "X-Request-Id"    // names a request in the log
 	HeaderEventEpoch     = "Holon-Event-Epoch"
+	HeaderVersion        = "Holon-Version" // of the daemon
 )
 
 // Root answers GET /.

@@ -174,7 +174,8 @@ func (s *step) parent(a *ledger.Attempt, t *ledger.Task, turnID string) error {
 func (s *step) advanceTask(a *ledger.Attempt, old ledger.Task, r tasks.Report) error {
 	t := old
 	t.Status, t.UpdatedAt, t.Owner = r.Task.Status, s.now, ""
-	t.Command, t.Failure, t.Summary = boundedCommand(*r.Task.Command), clip(r.Task.Failure), clip(r.Task.Summary)
+	t.Command = fuller(old.Command, boundedCommand(*r.Task.Command))
+	t.Failure, t.Summary = clip(r.Task.Failure), clip(r.Task.Summary)
 	t.TakesInput = t.TakesInput || t.Command.AcceptsInput
 	if t.Status == tasks.Interrupted {
 		t.Status, t.Failure = tasks.Failed, tasks.FailureLost
@@ -346,6 +347,21 @@ func (s *step) notLater(t turns.Time) time.Time {
 		return at
 	}
 	return s.now
+}
+
+// fuller is what is known of a command after a further report. The facts of a turn say less of it than the container's
+// list of tasks, and can come later; and of a command that has ended the list does not say any more where its input went.
+func fuller(old, now tasks.Command) tasks.Command {
+	if now.CmdDigest == "" && old.CmdDigest != "" {
+		old.AcceptsInput, old.ExitStatus, old.Signal = now.AcceptsInput, now.ExitStatus, now.Signal
+		old.ResultSummary, old.DurationMS = now.ResultSummary, now.DurationMS
+		return old
+	}
+	for kept, text := range map[*string]string{&now.OutputPath: old.OutputPath, &now.StderrPath: old.StderrPath,
+		&now.InputTarget: old.InputTarget} {
+		*kept = cmp.Or(*kept, text)
+	}
+	return now
 }
 
 func boundedCommand(c tasks.Command) tasks.Command {

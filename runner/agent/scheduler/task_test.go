@@ -131,6 +131,38 @@ func TestTaskEndTellsItsCommand(t *testing.T) {
 	contains(t, "the end", string(w.newest(turns.TaskFailed).Data), `"output_ref"`)
 }
 
+// What a fuller report said of a command stays, in whatever order the facts of its turn and the container's list come.
+func TestFullerReportStays(t *testing.T) {
+	full := tasks.Command{Cmd: "make all", CmdPreview: "make all", CmdDigest: "sha256:1", Workdir: "/w", Shell: "sh", TTY: true,
+		Login: true, OutputPath: "/o/stdout.log", StderrPath: "/o/stderr.log", AcceptsInput: true, InputTarget: "tty",
+		TerminalReentry: true, PromotedFromExecCommand: true}
+	thin := tasks.Command{Cmd: "make", CmdPreview: "make", Workdir: "/w", AcceptsInput: true}
+	ended := full
+	ended.AcceptsInput, ended.InputTarget, ended.ExitStatus, ended.ResultSummary = false, "", new(0), "done"
+	for name, order := range map[string][]tasks.Command{"the list first": {full, thin, full}, "the facts first": {thin, full},
+		"twice": {thin, full, thin}} {
+		t.Run(name, func(t *testing.T) {
+			w := open(t)
+			reported := func(c tasks.Command, status tasks.Status) (got ledger.Task) {
+				r := report("task_1", status, w.now)
+				r.Task.Command = &c
+				w.must(w.m.ReportTask(w.ctx, "alpha", r))
+				w.must(w.store.View(w.ctx, func(v ledger.View) (err error) { got, err = v.Task("alpha", "task_1"); return err }))
+				return got
+			}
+			var got ledger.Task
+			for _, c := range order {
+				got = reported(c, tasks.Running)
+			}
+			expect.Equal(t, "command", got.Command, full)
+			got = reported(ended, tasks.Completed)
+			expect.Equal(t, "input target at the end", got.Command.InputTarget, "tty")
+			expect.Equal(t, "summary at the end", got.Command.ResultSummary, "done")
+			expect.Equal(t, "exit status at the end", *got.Command.ExitStatus, 0)
+		})
+	}
+}
+
 func report(id string, status tasks.Status, now time.Time) tasks.Report {
 	r := tasks.Report{
 		Task: &tasks.Snapshot{TaskID: id, Kind: tasks.KindCommand, Status: status, Summary: "command is " +

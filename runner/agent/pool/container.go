@@ -38,7 +38,10 @@ func (k *Pool) ready(ctx context.Context, a *agent, t Turn) (fresh string, err e
 		if err := k.setModels(ctx, a, t); err != nil {
 			return "", err
 		}
-		if why = k.unfit(ctx, a, want); why == "" {
+		if why = k.unfit(ctx, a, want); ctx.Err() != nil { // the caller has left, which is no fault of the container
+			return "", context.Cause(ctx)
+		}
+		if why == "" {
 			return "", a.checkProviders()
 		}
 		k.opts.Log.Info("an agent gets another container", "agent", a.id, "why", why)
@@ -97,7 +100,8 @@ func (k *Pool) setModels(ctx context.Context, a *agent, t Turn) error {
 	old := a.access
 	a.access = access
 	a.use(t, cfg.Providers)
-	if err := a.session.SetModels(ctx, cfg.Models); err != nil {
+	// Half of it would cost the container, also where only the caller has left.
+	if err := a.session.SetModels(context.WithoutCancel(ctx), cfg.Models); err != nil {
 		a.stale = "its models could not be changed"
 		return errors.Join(err, closeAccess(old))
 	}

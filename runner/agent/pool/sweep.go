@@ -101,6 +101,9 @@ func (k *Pool) tend(ctx context.Context, a *agent) error {
 		return nil
 	}
 	held, err := a.session.Pause(ctx)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if err != nil {
 		return errors.Join(err, k.close(ctx, a))
 	}
@@ -143,8 +146,21 @@ func (k *Pool) takeLeft(ctx context.Context, a *agent) error {
 }
 
 // works asks the container whether something goes on in it, which begins its idle
-// time anew. One that does not answer is given up: the agent has none then.
+// time anew. One that does not answer is given up: the agent has none then. That ctx ended says nothing of the container.
 func (k *Pool) works(ctx context.Context, a *agent) (bool, error) {
+	works, err := k.working(ctx, a)
+	if err != nil && ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	if err != nil {
+		k.opts.Log.Info("an agent's container does not answer and is given up", "agent", a.id, "err", err)
+		return false, k.close(ctx, a)
+	}
+	return works, nil
+}
+
+// working is works for a caller that decides itself about a container that does not answer.
+func (k *Pool) working(ctx context.Context, a *agent) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	err := a.session.Resume(ctx) // somebody else may have paused it
@@ -156,16 +172,12 @@ func (k *Pool) works(ctx context.Context, a *agent) (bool, error) {
 	if err == nil {
 		err = k.countTasks(ctx, a)
 	}
-	if err != nil {
-		k.opts.Log.Info("an agent's container does not answer and is given up", "agent", a.id, "err", err)
-		return false, k.close(ctx, a)
-	}
-	if works {
+	if works && err == nil {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		a.idle = k.opts.Now()
 	}
-	return works, nil
+	return works, err
 }
 
 // countTasks asks the container how many tasks run.
@@ -232,6 +244,9 @@ func (k *Pool) orphan(ctx context.Context, l runner.Leftover, remove func() erro
 		if err != nil {
 			k.opts.Log.Info("a container cannot be taken up", "agent", a.id, "err", err)
 		}
+		if ctx.Err() != nil { // which says nothing of the container
+			return false, context.Cause(ctx)
+		}
 	}
 	if a.session != nil && a.session.ID() == l.Session {
 		return false, nil
@@ -280,8 +295,13 @@ func (k *Pool) Close(ctx context.Context) error {
 		if a.session == nil {
 			return nil
 		}
-		if works, err := k.works(ctx, a); err != nil || !works {
-			return errors.Join(err, k.close(ctx, a))
+		works, err := k.working(ctx, a)
+		if err != nil && k.Tasks(a.id) > 0 && k.opts.Engine.Name() != "local" { // a slow machine ends no task
+			k.opts.Log.Info("an agent's container does not answer and is left with its tasks", "agent", a.id, "err", err)
+			return k.leave(ctx, a)
+		}
+		if err != nil || !works {
+			return k.close(ctx, a)
 		}
 		if k.opts.Engine.Name() == "local" { // whose programs end with this process
 			k.opts.Log.Info("the tasks of an agent end with the daemon: the local engine has no container for them",

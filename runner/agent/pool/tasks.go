@@ -34,6 +34,9 @@ func (k *Pool) StartTask(ctx context.Context, t Turn, start tasks.Start) error {
 	asked := false
 	err := k.inContainer(ctx, t, func(s *runner.Session) error {
 		asked = true
+		// A caller that leaves now would leave it unclear whether the command runs.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTimeout)
+		defer cancel()
 		_, err := s.StartTask(ctx, start)
 		if err == nil { // until the container is asked again: it is not given to another agent from now on
 			a := k.agent(t.AgentID)

@@ -2,6 +2,7 @@ package responses
 
 import (
 	"bytes"
+	"cmp"
 )
 
 // Status is the state of a response.
@@ -35,6 +36,7 @@ const (
 	ReasonMaxToolCalls    = "max_tool_calls"
 	ReasonMaxOutputBytes  = "max_output_bytes" // of the turn's output directory
 	ReasonTimeout         = "timeout"
+	ReasonEmptyAnswer     = "empty_answer"    // the model neither said nor called anything, asked twice
 	ReasonBudget          = "budget_exceeded" // of tokens, requests or money
 	ReasonShutdown        = "shutdown"
 	ReasonCancelled       = "cancelled"
@@ -218,9 +220,10 @@ func (r Response) appendJSON(dst []byte) ([]byte, error) {
 }
 
 // OutputText returns the text of the assistant messages of r that are its
-// answer: those of phase final_answer, or all when no message has a phase.
+// answer: those of phase final_answer, or all when no message has a phase. Where
+// they have no text it is what they refuse with: that is an answer too.
 func (r *Response) OutputText() string {
-	var answer, all bytes.Buffer
+	var answer, all, refused bytes.Buffer
 	for _, item := range r.Output {
 		m, ok := item.(*Message)
 		if !ok || m.Role != RoleAssistant {
@@ -229,14 +232,15 @@ func (r *Response) OutputText() string {
 		if m.Phase == PhaseFinalAnswer {
 			answer.WriteString(m.Text())
 		}
-		if m.Phase != PhaseCommentary {
-			all.WriteString(m.Text())
+		if m.Phase == PhaseCommentary {
+			continue
+		}
+		all.WriteString(m.Text())
+		for _, p := range m.Content {
+			refused.WriteString(p.Refusal)
 		}
 	}
-	if answer.Len() > 0 {
-		return answer.String()
-	}
-	return all.String()
+	return cmp.Or(answer.String(), all.String(), refused.String())
 }
 
 // DecodeResponse reads a ResponseResource. Errors are *Error values.

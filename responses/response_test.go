@@ -14,6 +14,8 @@ func TestOutputText(t *testing.T) {
 		return &responses.Message{Role: responses.RoleAssistant, Phase: phase,
 			Content: []responses.Part{responses.OutputText(s)}}
 	}
+	refusal := &responses.Message{Role: responses.RoleAssistant, Phase: responses.PhaseFinalAnswer,
+		Content: []responses.Part{{Type: responses.PartRefusal, Refusal: "no"}}}
 	for _, tt := range []struct {
 		output responses.Items
 		want   string
@@ -22,6 +24,8 @@ func TestOutputText(t *testing.T) {
 		{responses.Items{msg("", "a"), &responses.Reasoning{}, msg("", "b")}, "ab"},
 		{responses.Items{msg(responses.PhaseCommentary, "a"), msg("", "b")}, "b"},
 		{responses.Items{msg(responses.PhaseCommentary, "a"), msg("", "b"), msg(responses.PhaseFinalAnswer, "c")}, "c"},
+		{responses.Items{msg(responses.PhaseCommentary, "a"), refusal}, "no"},
+		{responses.Items{msg(responses.PhaseFinalAnswer, "c"), refusal}, "c"},
 		{responses.Items{&responses.Message{Role: responses.RoleUser,
 			Content: []responses.Part{responses.InputText("q")}}}, ""},
 	} {

@@ -92,7 +92,7 @@ type question struct {
 	items     int
 	estimated int // uncorrected
 	tokens    int
-	beside    int // of tokens, those of a reminder, which no later request has
+	beside    int // of tokens, those of what no later request has: a reminder, a nudge
 	frame     string
 	all       string // fingerprint of the items
 	before    string // and of as many as the provider was told before
@@ -103,6 +103,13 @@ func (v *view) ask(req model.Request) {
 	q := question{items: len(v.told.Items), estimated: v.frame + v.size, tokens: v.tokens(), frame: frameOf(req)}
 	q.all, q.before = v.mark.of(v.told.Items, v.told.Epoch, v.known.items)
 	v.now, v.asked = q, len(v.r.input)
+}
+
+// alone counts an item that the present request alone has, with its estimate.
+func (v *view) alone(size int) {
+	q := &v.now
+	q.estimated += size
+	q.tokens, q.beside = v.gauge.Tokens(q.estimated), q.beside+v.gauge.Tokens(size)
 }
 
 // prompt says what an attempt told its provider and what of it was cached, and

@@ -132,7 +132,10 @@ func (s *sampler) endCall(arguments string) error {
 			}
 		}
 		s.round.handedOver++
-		return s.endItem("")
+		if err := s.endItem(""); err != nil {
+			return err
+		}
+		return s.keep() // the client may answer it, however the turn ends
 	}
 	s.call.arguments = strings.ToValidUTF8(arguments, "\uFFFD")
 	s.call.Arguments = string(s.Secrets.JSON([]byte(s.call.arguments), nil))

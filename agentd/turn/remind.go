@@ -58,6 +58,6 @@ func (r *runner) remind(req *model.Request) error {
 		return r.Journal.Event(r.Scope.ReminderSkipped(fact))
 	}
 	req.Input = append(slices.Clip(req.Input), item)
-	v.now.tokens, v.now.estimated, v.now.beside = tokens, v.now.estimated+size, v.gauge.Tokens(size)
+	v.alone(size)
 	return r.Journal.Event(r.Scope.Reminded(fact))
 }

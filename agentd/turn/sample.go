@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
+	"strings"
+	"unicode"
 
 	"holon/agentd/model"
 	"holon/agentd/tools"
@@ -18,7 +21,9 @@ type round struct {
 	overLimit  bool       // a call was over max_tool_calls
 	from       int        // where the round's items begin in the output
 	stop       model.Stop
-	mark       string // what the calls that stay have in common
+	mark       string           // what the calls that stay have in common
+	items      []responses.Item // that are closed and join the conversation with the answer's end
+	empty      bool             // the answer says nothing and calls nothing
 }
 
 // sample asks the model once and streams what it does. The error is a
@@ -32,10 +37,23 @@ func (r *runner) sample(ctx context.Context) (*round, error) {
 	if err := r.remind(&req); err != nil {
 		return nil, err
 	}
+	r.nudge(&req)
 	watch := &attempts{runner: r, sampler: s, tokens: r.view.now.tokens}
 	req.Observer = watch
 	r.view.sent = r.view.now.frame
-	for ev, err := range r.Model.Stream(ctx, req) {
+	if err := s.read(r.Model.Stream(ctx, req), watch); err != nil {
+		if broken := s.keep(); broken != nil { // the next turn sees what the user saw
+			return nil, broken
+		}
+		return nil, err
+	}
+	r.view.heard = r.view.asked
+	return s.round, nil
+}
+
+// read takes an answer to its end.
+func (s *sampler) read(answer iter.Seq2[model.Event, error], watch *attempts) error {
+	for ev, err := range answer {
 		if err == nil {
 			err = s.take(ev)
 		}
@@ -43,17 +61,13 @@ func (r *runner) sample(ctx context.Context) (*round, error) {
 			err = watch.err
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if watch.err != nil {
-		return nil, watch.err
+	if watch.err == nil && !s.done {
+		return &model.Error{Kind: model.KindProtocol, Message: "the model's answer has no end"}
 	}
-	if !s.done {
-		return nil, &model.Error{Kind: model.KindProtocol, Message: "the model's answer has no end"}
-	}
-	r.view.heard = r.view.asked
-	return s.round, nil
+	return watch.err
 }
 
 // modelRequest builds the next request. Everything in it is the same in every
@@ -128,6 +142,7 @@ type sampler struct {
 	heard int             // bytes of all events so far
 	raw   int             // bytes of raw reasoning of the open item
 	facts int             // about reasoning so far
+	spoke bool            // a message has more than blanks
 	done  bool
 }
 
@@ -173,6 +188,7 @@ func (s *sampler) dispatch(ev model.Event) error {
 
 func (s *sampler) message(ev model.Event) error {
 	em := s.Emitter
+	s.spoke = s.spoke || strings.ContainsFunc(ev.Text, shows)
 	switch ev.Kind {
 	case model.MessageBegin:
 		if err := s.endItem(responses.PhaseCommentary); err != nil { // the answer is the last message
@@ -194,6 +210,9 @@ func (s *sampler) message(ev model.Event) error {
 	}
 	return em.Text(ev.Text)
 }
+
+// shows reports whether a character is more than a blank.
+func shows(r rune) bool { return unicode.IsGraphic(r) && !unicode.IsSpace(r) }
 
 // floods counts an event and reports whether the model has said too much: a
 // provider that never ends must not take the memory of the process.
@@ -280,7 +299,7 @@ func (s *sampler) endItem(phase responses.Phase) error {
 }
 
 // end closes what is open on the stream. The opaque content of reasoning goes into the history, because the provider
-// wants it back.
+// wants it back. A part of an answer is not in the history: providers refuse reasoning without what followed it.
 func (s *sampler) end(encrypted string) error {
 	before := len(s.Emitter.Response().Output)
 	if err := s.Emitter.EndItem(); err != nil {
@@ -292,14 +311,25 @@ func (s *sampler) end(encrypted string) error {
 	}
 	thought, ok := output[before].(*responses.Reasoning)
 	if !ok {
-		return s.add(output[before])
+		s.round.items = append(s.round.items, output[before])
+		return nil
 	}
 	kept := *thought
 	kept.EncryptedContent = encrypted
-	if err := s.add(&kept); err != nil {
-		return err
-	}
+	s.round.items = append(s.round.items, &kept)
 	return s.thought(&kept)
+}
+
+// keep takes the items of the round into the history.
+func (s *sampler) keep() error {
+	items := s.round.items
+	s.round.items = nil
+	for _, item := range items {
+		if err := s.add(item); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // finish takes the end of the attempt: the last message is the answer unless
@@ -312,11 +342,15 @@ func (s *sampler) finish(ev model.Event) error {
 		s.round.calls = nil // a client's call that was cut short ends the turn
 	}
 	if ev.Stop != model.StopEnd && len(s.round.calls) == 0 {
-		return nil // the emitter closes the open item as incomplete
+		return s.keep() // the emitter closes the open item as incomplete
 	}
 	phase := responses.PhaseFinalAnswer
-	if len(s.round.calls) > 0 || s.round.handedOver > 0 {
+	s.round.empty = len(s.round.calls) == 0 && s.round.handedOver == 0 && !s.spoke
+	if len(s.round.calls) > 0 || s.round.handedOver > 0 || s.round.empty {
 		phase = responses.PhaseCommentary
 	}
-	return s.endItem(phase)
+	if err := s.endItem(phase); err != nil || s.round.empty {
+		return err
+	}
+	return s.keep()
 }

@@ -24,6 +24,7 @@ func (r *runner) settle(ctx context.Context, round *round) (done bool, err error
 	}
 	r.result.Handed += round.handedOver
 	ran, beside := false, r.beside(round)
+	r.nudged = r.nudged && round.empty
 	for _, call := range round.calls {
 		ran = ran || call.why == nil && call.unknown == nil
 		if err := r.runCall(ctx, call, beside); err != nil {
@@ -48,6 +49,8 @@ func (r *runner) over(ctx context.Context, round *round) (done bool, err error) 
 		return true, r.complete()
 	case round.overLimit:
 		return true, r.incomplete(responses.ReasonMaxToolCalls)
+	case round.empty:
+		return r.unanswered(ctx)
 	case len(round.calls) == 0 && r.askedAgain(ctx):
 		return false, nil
 	case len(round.calls) == 0: // a finished answer counts, however late
@@ -87,8 +90,7 @@ func (r *runner) answer(round *round) error {
 		return r.complete()
 	}
 	if r.rules.forced() && !r.rules.met() {
-		return r.modelFault(responses.CodeToolChoiceUnmet,
-			"the model answered without the tool call that tool_choice demands")
+		return r.choiceUnmet()
 	}
 	format, err := structured.Compile(r.Request.Text.Format)
 	if err != nil { // Check accepted the format, so this does not happen
@@ -101,6 +103,11 @@ func (r *runner) answer(round *round) error {
 		}
 	}
 	return r.complete()
+}
+
+func (r *runner) choiceUnmet() error {
+	return r.modelFault(responses.CodeToolChoiceUnmet,
+		"the model answered without the tool call that tool_choice demands")
 }
 
 // said returns the text of the round's last message, and whether it refuses.

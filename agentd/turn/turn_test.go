@@ -55,7 +55,7 @@ func TestEveryKindOfEvent(t *testing.T) {
 		resp.Output[2].(*responses.Message).Phase; a != responses.PhaseCommentary || b != responses.PhaseFinalAnswer {
 		t.Errorf("the phases are %q and %q", a, b)
 	}
-	want := "model.requested add reasoning reasoning.delta reasoning.summary reasoning.summary add message " +
+	want := "model.requested reasoning.delta reasoning.summary reasoning.summary add reasoning add message " +
 		"model.completed cost.recorded started call_1 tool.started ran call_1 tool.result add holon:tool_call " +
 		"started call_2 tool.started ran call_2 tool.result add holon:tool_call " +
 		"model.requested model.completed cost.recorded add message"
@@ -89,8 +89,6 @@ func TestEnds(t *testing.T) {
 		output int
 	}{
 		{"answer", `{"input":"x"}`, [][]model.Event{answer}, nil, responses.StatusCompleted, "", 0, 1},
-		{"nothing said", `{"input":"x"}`, [][]model.Event{{done(model.StopEnd)}}, nil, responses.StatusCompleted, "", 0,
-			0},
 		{"text without a begin", `{"input":"x"}`, [][]model.Event{{ev(model.TextDelta, "a"), done(model.StopEnd)}}, nil,
 			responses.StatusCompleted, "", 0, 1},
 		{"client's call", `{"input":"x"` + clientTool + `}`,

@@ -125,7 +125,7 @@ var Constants = redact.Constants{
 	"reason": {
 		responses.ReasonMaxOutputTokens, responses.ReasonContentFilter, responses.ReasonMaxRounds,
 		responses.ReasonMaxToolCalls, responses.ReasonMaxOutputBytes, responses.ReasonTimeout,
-		responses.ReasonBudget, responses.ReasonShutdown, responses.ReasonCancelled,
+		responses.ReasonBudget, responses.ReasonEmptyAnswer, responses.ReasonShutdown, responses.ReasonCancelled,
 	},
 	"category": {
 		FailureTransport, FailureProtocol, FailureRuntime, FailureUnknown,

@@ -132,6 +132,9 @@ func (r *execution) judgeResponse() verdict {
 		explain(fmt.Sprintf("the turn ended early: it left more output than %s, or its response has more than %s",
 			visible.Size(limits.MaxOutput), visible.Size(responses.MaxOutput)),
 			"--max-output-bytes", "raise --max-output-bytes, or ask for less text")
+	case responses.ReasonEmptyAnswer:
+		explain("the turn ended early: the model's answer was empty, also when it was asked once more", "",
+			"start it again, or choose another model")
 	case responses.ReasonMaxOutputTokens:
 		explain("", "runtime.max_output_tokens",
 			"raise it with holon config set runtime.max_output_tokens, or ask for less")

@@ -191,6 +191,7 @@ func (w *attempts) AttemptEnded(a model.Attempt) {
 	if w.sampler != nil {
 		said.OutputChars = w.sampler.chars
 		said.Messages, said.Calls = w.sampler.said()
+		said.Discarded = w.sampler.discarded()
 		w.sampler.asked = ""
 		w.answered(a)
 	}
@@ -241,6 +242,17 @@ func (s *sampler) said() (messages, calls []string) {
 		calls = append(calls, call.ID)
 	}
 	return messages, calls
+}
+
+// discarded are the ids of the items of an empty answer.
+func (s *sampler) discarded() (ids []string) {
+	if !s.round.empty {
+		return nil
+	}
+	for _, item := range s.round.items {
+		ids = append(ids, item.ItemID())
+	}
+	return ids
 }
 
 // answered takes in the end of an attempt at an answer. What a summary takes is counted when it is there.

@@ -17,6 +17,7 @@ import (
 
 	"holon/agentd/model"
 	"holon/responses"
+	"holon/responses/turns"
 	"holon/test/conform"
 	"holon/test/conform/schema"
 )
@@ -307,9 +308,10 @@ func sameHistory(t *rapid.T, s *stage) {
 	if err != nil {
 		t.Fatalf("the output is refused as input: %v\n%s", err, output)
 	}
+	discarded := discardedItems(t, s.journal.events)
 	sent := slices.DeleteFunc(next.Input, func(item responses.Item) bool { // as the server does
 		c, ok := item.(*responses.FunctionCall)
-		return ok && c.Status == responses.ItemIncomplete
+		return ok && c.Status == responses.ItemIncomplete || slices.Contains(discarded, item.ItemID())
 	})
 	kept := responses.Items(s.journal.items)
 	a, errA := json.Marshal(kept)
@@ -324,6 +326,21 @@ func sameHistory(t *rapid.T, s *stage) {
 	if diff := cmp.Diff(x, y); diff != "" {
 		t.Fatalf("the history and the output differ (-history +output):\n%s", diff)
 	}
+}
+
+// discardedItems are the items of the output that are in no later request, as the record has it.
+func discardedItems(t fataler, facts []turns.RuntimeEvent) (ids []string) {
+	t.Helper()
+	for _, fact := range facts {
+		var p struct {
+			IDs []string `json:"discarded_item_ids"`
+		}
+		if err := json.Unmarshal(fact.Payload, &p); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, p.IDs...)
+	}
+	return ids
 }
 
 // However a provider tears its text apart, every byte arrives.

@@ -196,6 +196,9 @@ type Sampled struct {
 	Messages []string `json:"message_ids,omitempty"`
 	Calls    []string `json:"tool_call_ids,omitempty"`
 
+	// Discarded are the ids of the items that no later request has, at most maxSaid: all, of an answer that is empty.
+	Discarded []string `json:"discarded_item_ids,omitempty"`
+
 	ProviderAttempt *ProviderAttempt `json:"provider_attempt,omitempty"`
 }
 
@@ -204,6 +207,7 @@ const maxSaid = 48
 // ModelCompleted closes a model request.
 func (s Scope) ModelCompleted(requestID string, p Sampled) RuntimeEvent {
 	p.Messages, p.Calls = p.Messages[:min(len(p.Messages), maxSaid)], p.Calls[:min(len(p.Calls), maxSaid)]
+	p.Discarded = p.Discarded[:min(len(p.Discarded), maxSaid)]
 	p.StopReason, p.NativeRequestID = clip(p.StopReason, maxName), clip(p.NativeRequestID, maxName)
 	p.ProviderAttempt = p.ProviderAttempt.bounded()
 	e := s.event(ModelCompleted, StatusCompleted, p)

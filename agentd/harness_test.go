@@ -168,6 +168,7 @@ func prepare(t *testing.T, dir string, change ...func(*config.Config, *agentd.Pa
 	}
 	h.cfg.Models.Default, h.cfg.Turns.MinFree, h.cfg.Turns.Concurrency, h.cfg.Turns.Grace = "gate/any", 0, 4,
 		time.Second
+	h.cfg.Models.RetryFor = 0 // a test that wants failures to pass says so
 	h.address = make(chan string, 2)
 	parts := h.parts(slog.New(&addresses{slog.DiscardHandler, h.address}))
 	for _, f := range change {

@@ -66,7 +66,7 @@ func Default() Config {
 		Dirs: Dirs{Input: "/holon/input", Output: "/holon/output", State: "/holon/state",
 			Workspace: "/holon/workspaces", Skills: "/holon/skills"},
 		Agent:  Agent{Home: "/holon", Role: string(skills.RoleDefault)},
-		Models: Models{Idle: 5 * time.Minute, Timeout: time.Hour},
+		Models: Models{Idle: 5 * time.Minute, Timeout: time.Hour, RetryFor: 2 * time.Minute},
 		Turns: Turns{Concurrency: 1, QueueLimit: 64, MaxRounds: 200, Timeout: 2 * time.Hour, MaxOutput: 4 << 30,
 			Grace: 10 * time.Second, MinFree: 64 << 20},
 		Retention: Retention{Age: 30 * 24 * time.Hour, Count: 10_000, Bytes: 1 << 30},

@@ -17,6 +17,7 @@ type Models struct {
 	Providers string        `env:"HOLON_PROVIDERS"`
 	Idle      time.Duration `env:"HOLON_MODEL_IDLE_TIMEOUT"`
 	Timeout   time.Duration `env:"HOLON_MODEL_TIMEOUT"`
+	RetryFor  time.Duration `env:"HOLON_RETRY_FOR"`
 	Windows   string        `env:"HOLON_MODEL_WINDOWS"`
 	Freeform  bool          `env:"HOLON_FREEFORM_TOOLS"`
 
@@ -40,6 +41,9 @@ func (m *Models) bind(fs *flag.FlagSet) {
 	fs.DurationVar(&m.Idle, "model-idle-timeout", m.Idle, "how long a provider may be silent")
 	fs.DurationVar(&m.Timeout, "model-timeout", m.Timeout,
 		"how long one attempt at a model may take; 0 for no bound")
+	fs.DurationVar(&m.RetryFor, "retry-for", m.RetryFor,
+		"how long a turn waits for models that are out of order or limit the rate, beyond two quick retries; 0 for not "+
+			"at all")
 	fs.StringVar(&m.Windows, "model-windows", m.Windows,
 		"comma-separated windows of models in tokens, as `PREFIX=CONTEXT` or PREFIX=CONTEXT/OUTPUT, where what is "+
 			"known of them is wrong; 0 for no bound")
@@ -56,6 +60,7 @@ func (m *Models) validate(p *Problems) {
 	}
 	positive(p, "--model-idle-timeout", m.Idle, "write a duration such as 5m")
 	notNegative(p, "--model-timeout", m.Timeout, "write a duration such as 30m, or 0 for no bound")
+	notNegative(p, "--retry-for", m.RetryFor, "write a duration such as 2m, or 0 to give up after two quick retries")
 	var err error
 	if m.windows, err = providers.ParseWindows(m.Windows); err != nil {
 		p.add("--model-windows", err.Error(), "write for example openai/gpt-5=400000/128000,lab/=32768")

@@ -58,7 +58,7 @@ type Request struct {
 
 	// The rest is not for the provider.
 	Purpose  Purpose  // why the model is asked
-	Attempt  int      // which attempt at this sampling, from 1; 0 counts as 1. Set by Retry
+	Attempt  int      // which attempt at this sampling, from 1; 0 counts as 1. Set by Retry and Persist
 	Observer Observer // told of every attempt that a decorator makes; may be nil
 
 	// Lowering, when it is not nil, is filled in by the transport before it sends the

@@ -42,9 +42,9 @@ type retry struct {
 // Stream implements Transport.
 func (r *retry) Stream(ctx context.Context, req Request) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		watch := observer(req)
+		watch, before := observer(req), req.Attempt
 		for n := 1; ; n++ {
-			req.Attempt = n
+			req.Attempt = before + n
 			a := Attempt{Ref: r.ref, Number: n, Max: r.policy.Retries + 1, Started: time.Now()}
 			watch.AttemptStarted(a)
 			r.attempt(ctx, &req, yield, &a)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/caarlos0/env/v11"
 	"github.com/spf13/pflag"
@@ -122,8 +123,16 @@ func (o *configured) quota() (runner.Quota, error) {
 	return quota, nil
 }
 
-// agentLimits are settings that agentd itself keeps, as its variables.
-func (o *configured) agentLimits() (env []string) {
+// unattended is how long work that no person watches waits for models by default. agentd's own default is short.
+const unattended = 30 * time.Minute
+
+// agentLimits are settings that agentd itself keeps, as its variables. watched says whether a person sees what it does.
+func (o *configured) agentLimits(watched bool) (env []string) {
+	if wait := o.RetryFor; wait > 0 {
+		env = append(env, "HOLON_RETRY_FOR="+wait.String())
+	} else if !watched {
+		env = append(env, "HOLON_RETRY_FOR="+unattended.String())
+	}
 	if n := o.DefaultToolOutputTokens; n > 0 {
 		env = append(env, fmt.Sprintf("HOLON_DEFAULT_TOOL_OUTPUT_TOKENS=%d", n))
 	}

@@ -78,7 +78,7 @@ func (h *agentHost) configure(ctx context.Context, t pool.Turn) (cfg runner.Conf
 		return cfg, nil, err
 	}
 	cfg.Providers, cfg.AgentEnv = h.providers().Tell(refs)
-	cfg.AgentEnv = append(cfg.AgentEnv, o.agentLimits()...)
+	cfg.AgentEnv = append(cfg.AgentEnv, o.agentLimits(false)...)
 	return cfg, closer(opened.Close), nil
 }
 

@@ -172,8 +172,10 @@ func retry(f turns.AttemptFailure, told *string) (next, line string) {
 		if pause == 0 || f.ProviderAttempt == nil {
 			return "", ""
 		}
-		next = fmt.Sprintf("retrying in %s (%d/%d)", duration.Text(pause), f.ProviderAttempt.Attempt,
-			f.ProviderAttempt.MaxAttempts-1)
+		next = "retrying in " + duration.Text(pause)
+		if a := f.ProviderAttempt; a.Attempt < a.MaxAttempts { // else it waits for longer, then begins to count anew
+			next += fmt.Sprintf(" (%d/%d)", a.Attempt, a.MaxAttempts-1)
+		}
 	}
 	why := visible.OneLine(f.Message, 200)
 	if why == *told && !f.AdvancedToFallback {

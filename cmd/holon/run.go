@@ -316,7 +316,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 		return err
 	}
 	defer access.Close()
-	shot.Session.AgentEnv = append(shot.Session.AgentEnv, o.agentLimits()...)
+	shot.Session.AgentEnv = append(shot.Session.AgentEnv, o.agentLimits(o.streams.ErrTTY)...)
 	eng, err := o.openEngine(o.Loaded.Engine, view.notices(), home)
 	if err != nil {
 		return err

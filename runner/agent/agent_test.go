@@ -106,7 +106,8 @@ func (l *lab) start() {
 	l.keeper = pool.New(pool.Options{Home: l.home, Engine: eng, Agentd: agentd, Image: "none", Log: l.log,
 		Configure: func(_ context.Context, t pool.Turn) (runner.Config, io.Closer, error) {
 			return runner.Config{Models: runner.Models{Model: "scripted/scenario.yaml", Scenario: l.scenario,
-				Fallbacks: t.Fallbacks}}, nil, nil
+				Fallbacks: t.Fallbacks},
+				Environment: runner.Environment{AgentEnv: []string{"HOLON_RETRY_FOR=0"}}}, nil, nil // failures are for good
 		}})
 	l.runtime, err = agent.Open(ctx, agent.Config{Store: l.store, Turns: l.keeper, Homes: bareHomes{l.home},
 		Owner: responses.NewID("boot_"), Default: "main", Model: "scripted/scenario.yaml",

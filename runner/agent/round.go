@@ -87,11 +87,12 @@ func (r *rounds) ask(ev turns.RuntimeEvent) {
 	}
 }
 
-// failed reports whether the newest request for an answer failed and is not tried again: it is a round without an answer.
+// failed reports whether the newest request for an answer failed and is not tried again, neither at once nor after a
+// wait: it is a round without an answer.
 func (r *rounds) failed() bool {
 	var f turns.AttemptFailure
 	return r.asked.Type == turns.ModelFailed && json.Unmarshal(r.asked.Payload, &f) == nil &&
-		f.Outcome != turns.OutcomeRetrying && !f.AdvancedToFallback
+		f.Outcome != turns.OutcomeRetrying && f.BackoffMS == 0 && !f.AdvancedToFallback
 }
 
 // rest returns the round of messages that no answer named, and how many they are: the request failed, or its end is not

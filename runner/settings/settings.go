@@ -60,6 +60,7 @@ type ModelSettings struct {
 	Model           string   // provider/model; "" until one is chosen
 	Fallbacks       []string // asked in order when Model fails before it says anything
 	DisableFallback bool
+	RetryFor        time.Duration // how long a turn waits for them; 0: as whether a person watches it has it
 }
 
 // ContainerSettings describe the container, and how far it is isolated.

@@ -172,7 +172,9 @@ var tooLong = regexp.MustCompile(
 // noMoney matches the message of a provider without a code for missing credit.
 var noMoney = regexp.MustCompile(`(?i)credit balance is too low`)
 
+// finish fills in what the provider says of its error: why, and when to ask again where no header says that.
 func finish(e *model.Error, what, words string) *model.Error {
+	e.RetryAfter = cmp.Or(e.RetryAfter, wishIn(words))
 	e.Message = what
 	if words != "" {
 		e.Message += ": " + words
@@ -217,6 +219,28 @@ func retryAfter(h http.Header) time.Duration {
 		}
 	}
 	return 0
+}
+
+// wish matches what the messages of providers say of when to ask again: "try again in 1.8s", "in 6m0.5s", "retry after
+// 30 seconds".
+var wish = regexp.MustCompile(
+	`(?i)\b(?:try again|retry|wait)\b[^\d.,;]{0,20}?` +
+		`((?:\d+(?:\.\d+)?(?:ms|h|m|s))+|\d+(?:\.\d+)? ?(?:millisecond|second|minute|hour))(?:s|\b)`)
+
+// wishUnits are the units that wish has in full.
+var wishUnits = strings.NewReplacer(" ", "", "millisecond", "ms", "second", "s", "minute", "m", "hour", "h")
+
+// wishIn returns how long a message asks to wait, 0 when it does not.
+func wishIn(message string) time.Duration {
+	found := wish.FindStringSubmatch(message)
+	if found == nil {
+		return 0
+	}
+	d, err := time.ParseDuration(wishUnits.Replace(strings.ToLower(found[1])))
+	if err != nil { // more than a duration can be
+		return 0
+	}
+	return d
 }
 
 // credential matches text that looks like a key.

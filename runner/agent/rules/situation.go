@@ -17,6 +17,7 @@ type Situation struct {
 	Booting  bool // the runtime recovers it
 	Stopped  bool
 	RunID    string        // turn of the open attempt; "": none
+	Retrying string        // which model that turn asks again and when, after a failure; "": it waits for none
 	Queued   int           // messages in the queue
 	RetryAt  *time.Time    // the head of the queue is left alone until then
 	Blocked  string        // why none of the queue can be taken before a setting changes
@@ -176,6 +177,8 @@ func (s Situation) Posture() Posture {
 	switch {
 	case s.Archived:
 		return Posture{Posture: "archived", Reason: "the agent is archived"}
+	case s.RunID != "" && s.Retrying != "":
+		return Posture{Posture: "active_turn", Reason: "a turn runs, retrying " + s.Retrying, RunID: s.RunID}
 	case s.RunID != "":
 		return Posture{Posture: "active_turn", Reason: "a turn runs", RunID: s.RunID}
 	case s.Stopped:

@@ -3,9 +3,11 @@ package view
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
+	"holon/internal/visible"
 	"holon/responses/turns"
 	"holon/runner/agent/rules"
 	"holon/state"
@@ -113,7 +115,7 @@ func (s Snapshot) agent(a ledger.Agent) (agentSnapshot, error) {
 		return at, err
 	}
 	if open {
-		at.attempt, at.RunID = &attempt, attempt.TurnID
+		at.attempt, at.RunID, at.Retrying = &attempt, attempt.TurnID, retrying(&attempt)
 	}
 	if at.Queued, err = s.ledger.CountQueued(a.ID); err != nil {
 		return at, err
@@ -139,6 +141,21 @@ func (s Snapshot) agent(a ledger.Agent) (agentSnapshot, error) {
 		at.Ended, at.Failed = true, turns[0].Kind == ledger.TurnAborted
 	}
 	return at, err
+}
+
+// retrying says which model the turn of an attempt asks again after a pause, and when: "" when it is not in one.
+func retrying(a *ledger.Attempt) string {
+	asking := slices.ContainsFunc(a.Open, func(u ledger.Unfinished) bool { return u.Class == turns.ModelRequested })
+	if asking || a.Recorded == nil || a.Recorded.Provider == nil || len(a.Recorded.Provider.Attempts) == 0 {
+		return ""
+	}
+	newest := a.Recorded.Provider.Attempts[len(a.Recorded.Provider.Attempts)-1]
+	if newest.BackoffMS == 0 {
+		return ""
+	}
+	at := newest.CompletedAt.Time().Add(time.Duration(newest.BackoffMS) * time.Millisecond)
+	return fmt.Sprintf("%s at %s: %s", visible.OneLine(newest.ModelRef, 200), at.UTC().Format(time.RFC3339),
+		visible.OneLine(newest.FailureKind, 50))
 }
 
 // waitingReason is what the agent waits for, "" for nothing.

@@ -122,7 +122,7 @@ func (c *conversation) note(item responses.Item) {
 }
 
 // refer returns the item that the reference at param names, nil when the
-// conversation holds it already.
+// conversation holds it already, and for one that no conversation has (see record.Store.Item).
 func (c *conversation) refer(param, id string) (responses.Item, error) {
 	if c.byID == nil {
 		c.byID = make(map[string]responses.Item, len(c.items))
@@ -134,6 +134,9 @@ func (c *conversation) refer(param, id string) (responses.Item, error) {
 		return nil, nil
 	}
 	item, err := c.find(id)
+	if err == nil && item == nil {
+		return nil, nil
+	}
 	if errors.Is(err, record.ErrNotFound) || err == nil && compaction.IsStored(item) {
 		return nil, responses.NotFound(param+".id", responses.CodeItemNotFound,
 			fmt.Sprintf("no stored item has the id %q; send the item itself", clipID(id)))

@@ -36,20 +36,21 @@ func TestFailedTurnCountsWhatWasStreamed(t *testing.T) {
 	if got := stored.OutputText(); strings.TrimSpace(got) != strings.TrimSpace(said) {
 		t.Errorf("the stored output is %.40q, want what was streamed", got)
 	}
-	if u := stored.Usage; u == nil || u.OutputTokens != 125 || u.InputTokens == 0 ||
+	if u := stored.Usage; u == nil || u.OutputTokens != 3*125 || u.InputTokens == 0 ||
 		u.TotalTokens != u.InputTokens+u.OutputTokens {
-		t.Errorf("usage = %+v, want 125 tokens of output and some of input", u)
+		t.Errorf("usage = %+v, want three times 125 tokens of output and some of input", u)
 	}
-	h.estimates("turn_a", 125)
+	h.estimates("turn_a", 3, 125)
 }
 
-// estimates checks that the record of a turn has one attempt, with an estimate of its output.
-func (h *harness) estimates(turnID string, output int64) {
+// estimates checks that the record of a turn has so many attempts, each with an estimate of its output.
+func (h *harness) estimates(turnID string, attempts, output int64) {
 	h.t.Helper()
 	rec := h.record(turnID)
 	sum := rec.ProviderAttempts.AggregatedTokenUsage
-	if sum == nil || !sum.Estimated || sum.OutputTokens != output || rec.Usage.OutputTokens != output {
-		h.t.Errorf("turn.json: attempts %+v, usage %+v, want an estimate of %d tokens", sum, rec.Usage, output)
+	if sum == nil || !sum.Estimated || sum.OutputTokens != attempts*output || rec.Usage.OutputTokens != sum.OutputTokens {
+		h.t.Errorf("turn.json: attempts %+v, usage %+v, want an estimate of %d times %d tokens", sum, rec.Usage, attempts,
+			output)
 	}
 	data := h.read(turnID, turns.RuntimeFile)
 	for line := range strings.Lines(string(data)) {
@@ -79,7 +80,7 @@ func TestCancelledTurnCountsWhatWasStreamed(t *testing.T) {
 	h.gate.wait(t, 1)
 	h.do("POST", "/responses/"+h.record("turn_a").ResponseID+"/cancel", "")
 	get(t, got)
-	h.estimates("turn_a", 2) // "Working."
+	h.estimates("turn_a", 1, 2) // "Working."
 }
 
 // After a fallback the response names the model that answered, wherever it is shown, and the record the one that was
@@ -193,7 +194,7 @@ func TestCancelledRequestCountsItsInput(t *testing.T) {
 	<-asked
 	h.do("POST", "/responses/"+h.record("turn_a").ResponseID+"/cancel", "")
 	get(t, got)
-	h.estimates("turn_a", 0)
+	h.estimates("turn_a", 1, 0)
 	if u := h.record("turn_a").Usage; u == nil || u.InputTokens == 0 {
 		t.Errorf("the usage is %+v, want the input", u)
 	}

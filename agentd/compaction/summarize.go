@@ -121,6 +121,7 @@ func (s Summarizer) ask(ctx context.Context, told string) (text string, usage re
 		watch.next = s.Watch(model.EstimateText(req.Instructions) + model.EstimateItems(req.Input))
 	}
 	req.Observer = watch
+	req.Retract = func(model.Attempt) bool { b.Reset(); return true }
 	defer func() { usage = usage.Add(watch.usage) }()
 	for ev, err := range s.Transport.Stream(ctx, req) {
 		switch {

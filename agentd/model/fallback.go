@@ -14,7 +14,7 @@ type Candidate struct {
 }
 
 // Fallback returns a transport that asks the first candidate and, when that
-// fails before it yielded anything, the next (runtime specification, "Fallback
+// fails before it yielded anything, or what it yielded was retracted, the next (runtime specification, "Fallback
 // rules"). Errors that no other model would cure end the chain: the conversation
 // is too long, a scenario diverged, a budget is used up, the attempt was
 // cancelled. The model named in the request is ignored. candidates must not be
@@ -31,13 +31,14 @@ func (f *fallback) Stream(ctx context.Context, req Request) iter.Seq2[Event, err
 		watch := observer(req)
 		for i, c := range f.candidates {
 			last := i == len(f.candidates)-1
-			req.Model, req.Observer = c.Name, advancing{watch, last}
-			begun, advance := false, false
+			w := &advancing{Observer: watch, last: last, retract: req.Retract}
+			req.Model, req.Observer = c.Name, w
+			advance := false
 			for ev, err := range c.Transport.Stream(ctx, req) {
-				if advance = err != nil && !begun && !last && curable(AsError(err)); advance {
+				if advance = err != nil && !w.begun && !last && curable(AsError(err)); advance {
 					break
 				}
-				begun = true
+				w.begun = true
 				if !yield(ev, err) {
 					return
 				}
@@ -61,11 +62,23 @@ func curable(e *Error) bool {
 // advancing marks the last attempt at a candidate that is given up for the next.
 type advancing struct {
 	Observer
-	last bool // no other follows
+	last    bool // no other follows
+	begun   bool // part of an answer was yielded and not retracted
+	retract func(Attempt) bool
+}
+
+// AttemptStarted implements Observer. What the attempt before it yielded was retracted.
+func (o *advancing) AttemptStarted(a Attempt) {
+	o.begun = false
+	o.Observer.AttemptStarted(a)
 }
 
 // AttemptEnded implements Observer.
-func (o advancing) AttemptEnded(a Attempt) {
+func (o *advancing) AttemptEnded(a Attempt) {
+	if a.Begun && !o.last && a.Outcome == outcomeExhausted { // so it could be retracted, if another attempt was left
+		a.Begun = !o.retract(a)
+	}
+	o.begun = a.Begun
 	a.Advanced = !o.last && a.Err != nil && !a.Begun && a.Outcome != outcomeRetrying && curable(a.Err)
 	o.Observer.AttemptEnded(a)
 }

@@ -61,6 +61,10 @@ type Request struct {
 	Attempt  int      // which attempt at this sampling, from 1; 0 counts as 1. Set by Retry and Persist
 	Observer Observer // told of every attempt that a decorator makes; may be nil
 
+	// Retract takes back what an attempt has yielded, whose answer broke off, so that another attempt may follow. It
+	// returns false where that cannot be done; nil: it never can.
+	Retract func(a Attempt) bool
+
 	// Lowering, when it is not nil, is filled in by the transport before it sends the
 	// request.
 	Lowering *Lowering

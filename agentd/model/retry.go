@@ -26,8 +26,8 @@ func DefaultPolicy() Policy {
 
 // Retry returns a transport that repeats failed attempts of t, which is known to
 // the user as ref. It repeats retryable errors (see [Error.Retryable]), and only
-// before anything of the answer was yielded: a turn never sees the beginning of two
-// answers. The pause before a retry grows and is jittered; the provider's own
+// before anything of the answer was yielded, or once that was retracted: a turn never
+// sees the beginning of two answers. The pause before a retry grows and is jittered; the provider's own
 // Retry-After is a lower bound.
 func Retry(t Transport, ref string, policy Policy) Transport {
 	return &retry{next: t, ref: ref, policy: policy}
@@ -49,7 +49,7 @@ func (r *retry) Stream(ctx context.Context, req Request) iter.Seq2[Event, error]
 			watch.AttemptStarted(a)
 			r.attempt(ctx, &req, yield, &a)
 			a.Ended = time.Now()
-			r.judge(ctx, &a)
+			r.judge(ctx, &req, &a)
 			watch.AttemptEnded(a)
 			switch {
 			case a.Outcome == outcomeRetrying:
@@ -214,16 +214,22 @@ func (r *retry) late(cause *Error) *Error {
 }
 
 // judge decides whether another attempt follows.
-func (r *retry) judge(ctx context.Context, a *Attempt) {
+func (r *retry) judge(ctx context.Context, req *Request, a *Attempt) {
+	final := req.Retract == nil || a.Err != nil && a.Err.Kind == KindTimeout // what took too long would do so again
 	switch {
 	case a.Err == nil:
 		a.Outcome = outcomeSucceeded
-	case a.Begun || !a.Err.Retryable() || ctx.Err() != nil:
+	case !a.Err.Retryable() || ctx.Err() != nil || a.Begun && final:
 		a.Outcome = outcomeFailFast
 	case a.Number >= a.Max || a.Err.RetryAfter > r.policy.MaxPause:
 		a.Outcome = outcomeExhausted
 	default:
 		a.Outcome, a.Backoff = outcomeRetrying, r.policy.backoff(a.Number, a.Err.RetryAfter)
+	}
+	if a.Begun && a.Outcome == outcomeRetrying {
+		if a.Begun = !req.Retract(*a); a.Begun {
+			a.Outcome, a.Backoff = outcomeFailFast, 0
+		}
 	}
 }
 

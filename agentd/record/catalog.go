@@ -56,6 +56,7 @@ type entry struct {
 type owner struct {
 	response string
 	output   bool // rather than input, which a client may have made up
+	left     bool // out of the conversation: the response shows it, and no later request has it
 }
 
 func newCatalog() *catalog {
@@ -221,8 +222,9 @@ func (s *Store) catalogue(path, id string, visible bool, budget *int64) error {
 		return nil
 	}
 	c.add(id, sum.entry)
-	for item, output := range sum.items {
-		c.index(item, owner{id, output})
+	for item, o := range sum.items {
+		o.response = id
+		c.index(item, o)
 	}
 	return nil
 }
@@ -230,8 +232,8 @@ func (s *Store) catalogue(path, id string, visible bool, budget *int64) error {
 // summary is what the catalog wants to know of a trajectory.
 type summary struct {
 	entry entry
-	items map[string]bool // by id: whether it is output
-	read  int64           // bytes that were looked at
+	items map[string]owner // by id
+	read  int64            // bytes that were looked at
 }
 
 // summarize reads the header of a trajectory and, when asked, the ids of its items.
@@ -246,7 +248,7 @@ func summarize(path string, items bool) (summary, error) {
 	if err != nil {
 		return sum, err
 	}
-	sum.entry.bytes, sum.items = info.Size(), make(map[string]bool)
+	sum.entry.bytes, sum.items = info.Size(), make(map[string]owner)
 	scan := bufio.NewScanner(f)
 	scan.Buffer(make([]byte, 0, 8<<10), maxStoredLine)
 	for first := true; scan.Scan() && (first || items); first = false {
@@ -275,6 +277,8 @@ func (sum *summary) add(data []byte, first bool) error {
 		Input   item `json:"input"`
 		Started item `json:"started"`
 		Item    item `json:"item"`
+
+		Response *struct{ Output []item } `json:"response"` // the last line
 	}
 	if err := json.Unmarshal(data, &l); err != nil {
 		return fmt.Errorf("%w: %w", errDamaged, err)
@@ -286,12 +290,17 @@ func (sum *summary) add(data []byte, first bool) error {
 		sum.entry.turnID, sum.entry.created = l.Header.TurnID, l.Header.CreatedAt
 		sum.entry.previous = l.Header.PreviousResponseID
 	}
-	if l.Input.ID != "" && !sum.items[l.Input.ID] {
-		sum.items[l.Input.ID] = false
+	if _, known := sum.items[l.Input.ID]; !known {
+		sum.items[l.Input.ID] = owner{}
 	}
 	for _, id := range []string{l.Started.ID, l.Item.ID} {
-		if id != "" {
-			sum.items[id] = true
+		sum.items[id] = owner{output: true}
+	}
+	if l.Response != nil {
+		for _, shown := range l.Response.Output {
+			if _, known := sum.items[shown.ID]; !known {
+				sum.items[shown.ID] = owner{output: true, left: true}
+			}
 		}
 	}
 	return nil
@@ -300,7 +309,8 @@ func (sum *summary) add(data []byte, first bool) error {
 // Item returns a stored item by its id, from whichever stored response holds
 // it; that of a deleted response is not found. Known are the newest items, up
 // to 50,000 and, of those stored by an earlier process, as many as the newest
-// 64 MiB of responses hold. It returns ErrNotFound for any other.
+// 64 MiB of responses hold. It returns ErrNotFound for any other, and nil for one that a
+// response shows but its conversation leaves out: an answer that broke off and was made anew, or that was empty.
 func (s *Store) Item(ctx context.Context, id string) (responses.Item, error) {
 	for range 2 {
 		if item, err := s.item(id); !errors.Is(err, ErrNotFound) {
@@ -320,6 +330,9 @@ func (s *Store) item(id string) (responses.Item, error) {
 	c.mu.Unlock()
 	if !ok {
 		return nil, ErrNotFound
+	}
+	if o.left {
+		return nil, nil //nolint:nilnil // there is nothing to find, and nothing wrong
 	}
 	// A client names several items of one response, so its conversation is kept;
 	// of equal ids the last is that of this response.

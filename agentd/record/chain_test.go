@@ -259,7 +259,7 @@ func TestItemsAreFoundInAnyStoredResponse(t *testing.T) {
 func TestTheIndexOfItemsIsBounded(t *testing.T) {
 	c := newCatalog()
 	for i := range maxIndexedItems + 10 {
-		c.index(fmt.Sprint(i), owner{"r", true})
+		c.index(fmt.Sprint(i), owner{response: "r", output: true})
 	}
 	_, oldest := c.items["9"]
 	_, kept := c.items["10"]

@@ -28,6 +28,7 @@ type trajectory struct {
 	items  []responses.Item // the conversation in the file: history, input, added items
 	given  int              // of items: those that the turn began with
 	facts  int64            // of the thread, with those of the turn, once that is over
+	shown  responses.Items  // the output of the response, once that is there
 
 	names func() redact.Constants // of tools
 }
@@ -151,6 +152,7 @@ func (t *trajectory) Add(item responses.Item) error {
 // trajectory that recovery can complete without guessing; Publish commits it.
 func (t *trajectory) Finish(resp responses.Response) error {
 	var err error
+	t.shown = resp.Output
 	if t.facts > 0 {
 		err = t.encode(line{Facts: t.facts})
 	}
@@ -202,7 +204,10 @@ func (s *Store) published(t *trajectory) {
 	defer c.mu.Unlock()
 	c.add(h.ResponseID, entry{previous: h.PreviousResponseID, turnID: h.TurnID, created: h.CreatedAt, bytes: t.size})
 	for i, item := range t.items {
-		c.index(item.ItemID(), owner{h.ResponseID, i >= t.given})
+		c.index(item.ItemID(), owner{response: h.ResponseID, output: i >= t.given})
+	}
+	for _, item := range t.shown { // unless the conversation has it
+		c.index(item.ItemID(), owner{response: h.ResponseID, output: true, left: true})
 	}
 }
 

@@ -186,12 +186,13 @@ func (w *attempts) AttemptEnded(a model.Attempt) {
 	took := a.Ended.Sub(a.Started).Milliseconds()
 	made := w.attempt(a)
 	w.runner.result.Attempts.Add(made)
+	var discarded []string
 	said := turns.Sampled{Usage: turns.UsageOf(a.Usage), StopReason: string(a.Stop), DurationMS: took,
 		NativeRequestID: a.RequestID, ProviderAttempt: &made}
 	if w.sampler != nil {
 		said.OutputChars = w.sampler.chars
 		said.Messages, said.Calls = w.sampler.said()
-		said.Discarded = w.sampler.discarded()
+		discarded, w.sampler.discarded = w.sampler.discarded, nil
 		w.sampler.asked = ""
 		w.answered(a)
 	}
@@ -200,7 +201,7 @@ func (w *attempts) AttemptEnded(a model.Attempt) {
 	}
 	defer w.handed()
 	defer w.cost(a)
-	if a.Err == nil {
+	if said.Discarded = discarded; a.Err == nil {
 		w.record(w.runner.Scope.ModelCompleted(w.id, said))
 		return
 	}
@@ -208,7 +209,7 @@ func (w *attempts) AttemptEnded(a model.Attempt) {
 		FailureCategory: string(a.Err.Kind), Message: a.Err.Message, Retryable: a.Err.Retryable(),
 		Outcome:    string(a.Outcome),
 		HTTPStatus: a.Err.Status, BackoffMS: a.Backoff.Milliseconds(), DurationMS: took, AdvancedToFallback: a.Advanced,
-		ProviderAttempt: &made,
+		ProviderAttempt: &made, Discarded: discarded,
 	}))
 }
 
@@ -242,17 +243,6 @@ func (s *sampler) said() (messages, calls []string) {
 		calls = append(calls, call.ID)
 	}
 	return messages, calls
-}
-
-// discarded are the ids of the items of an empty answer.
-func (s *sampler) discarded() (ids []string) {
-	if !s.round.empty {
-		return nil
-	}
-	for _, item := range s.round.items {
-		ids = append(ids, item.ItemID())
-	}
-	return ids
 }
 
 // answered takes in the end of an attempt at an answer. What a summary takes is counted when it is there.

@@ -26,6 +26,7 @@ import (
 type moody struct {
 	rounds [][]model.Event
 	cut    int // after so many events of all rounds, -1 for never
+	again  int // where it is cut next
 	how    error
 	cancel context.CancelCauseFunc // set when how is a cause
 	said   int
@@ -43,6 +44,7 @@ func (m *moody) Stream(ctx context.Context, _ model.Request) iter.Seq2[model.Eve
 		for _, ev := range events {
 			if m.said == m.cut {
 				if m.cancel == nil {
+					m.cut, m.again = m.again, -1
 					yield(model.Event{}, m.how)
 					return
 				}
@@ -135,7 +137,7 @@ func TestEveryTurn(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		calls := 0
-		m := &moody{cut: -1}
+		m := &moody{cut: -1, again: -1}
 		for range rapid.IntRange(1, 4).Draw(t, "rounds") {
 			m.rounds = append(m.rounds, drawRound(t, &calls))
 		}
@@ -144,6 +146,7 @@ func TestEveryTurn(t *testing.T) {
 		case 0:
 			m.cut, m.how = rapid.IntRange(0, 20).Draw(t, "cut"),
 				&model.Error{Kind: model.KindTransport, Message: "broke"}
+			m.again = m.cut + rapid.IntRange(-1, 10).Draw(t, "again") // -1: not again
 		case 1:
 			m.cut, m.how = rapid.IntRange(0, 20).Draw(t, "cut"),
 				rapid.SampledFrom([]error{ErrTimeout, ErrShutdown, ErrCancelled}).Draw(t, "cause")
@@ -151,7 +154,7 @@ func TestEveryTurn(t *testing.T) {
 			defer m.cancel(nil)
 		}
 		s := newStage(t, drawBody(t))
-		s.turn.Model = model.Retry(m, "fake/m", model.Policy{})
+		s.turn.Model = model.Retry(m, "fake/m", model.Policy{Retries: rapid.IntRange(0, 2).Draw(t, "retries")})
 		result, err := s.turn.Run(ctx)
 		if err != nil {
 			t.Fatal(err)

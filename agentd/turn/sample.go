@@ -33,13 +33,14 @@ func (r *runner) sample(ctx context.Context) (*round, error) {
 	s := &sampler{runner: r, round: &round{from: len(r.Emitter.Response().Output)}}
 	r.rules.round, r.lastFailure = 0, nil
 	req := r.modelRequest()
+	s.before, s.left = r.rules, req.MaxOutputTokens
 	r.view.ask(req)
 	if err := r.remind(&req); err != nil {
 		return nil, err
 	}
 	r.nudge(&req)
 	watch := &attempts{runner: r, sampler: s, tokens: r.view.now.tokens}
-	req.Observer = watch
+	req.Observer, req.Retract = watch, s.retract
 	r.view.sent = r.view.now.frame
 	if err := s.read(r.Model.Stream(ctx, req), watch); err != nil {
 		if broken := s.keep(); broken != nil { // the next turn sees what the user saw
@@ -59,6 +60,9 @@ func (s *sampler) read(answer iter.Seq2[model.Event, error], watch *attempts) er
 		}
 		if err == nil {
 			err = watch.err
+		}
+		if s.err != nil {
+			err = s.err
 		}
 		if err != nil {
 			return err
@@ -129,11 +133,20 @@ func (r *runner) strictForm(def tools.Definition) json.RawMessage {
 	return form
 }
 
-// sampler turns the events of one attempt into stream events and items.
+// sampler turns the events of one answer into stream events and items.
 type sampler struct {
 	*runner
-	round *round
-	asked string          // the model request, while it is open
+	round  *round
+	before rules  // as they were before the answer
+	left   *int   // tokens that the answer may have; nil for any number
+	asked  string // the model request, while it is open
+	partial
+	discarded []string // ids of the items of an answer that no later request has
+	err       error    // why an answer that broke off could not be retracted
+}
+
+// partial is what is known of the answer so far.
+type partial struct {
 	open  model.EventKind // the Begin kind of the item that is open, 0 for none
 	call  *ownCall        // call under construction that the container answers
 	drop  bool            // the open call is surplus
@@ -345,12 +358,15 @@ func (s *sampler) finish(ev model.Event) error {
 		return s.keep() // the emitter closes the open item as incomplete
 	}
 	phase := responses.PhaseFinalAnswer
-	s.round.empty = len(s.round.calls) == 0 && s.round.handedOver == 0 && !s.spoke
+	s.round.empty = len(s.round.calls) == 0 && !s.handing() && !s.spoke
 	if len(s.round.calls) > 0 || s.round.handedOver > 0 || s.round.empty {
 		phase = responses.PhaseCommentary
 	}
-	if err := s.endItem(phase); err != nil || s.round.empty {
+	if err := s.endItem(phase); err != nil {
 		return err
+	}
+	if s.round.empty {
+		s.discard()
 	}
 	return s.keep()
 }

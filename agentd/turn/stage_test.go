@@ -22,6 +22,7 @@ type play struct {
 	rounds [][]model.Event
 	always []model.Event   // said in every round when there are no rounds
 	fail   error           // after the last event of the last round
+	breaks map[int]error   // after the last event of a round, by its place in rounds
 	asked  []model.Request // what it was told, with a copy of the input
 	before func()          // called before each event, if set
 	refuse error           // how rounds without events fail; nil for not at all
@@ -68,6 +69,10 @@ func (p *play) Stream(_ context.Context, req model.Request) iter.Seq2[model.Even
 			if !yield(ev, nil) {
 				return
 			}
+		}
+		if err := p.breaks[n]; err != nil {
+			yield(model.Event{}, err)
+			return
 		}
 		if (n == len(p.rounds)-1 || len(p.rounds) == 0) && p.fail != nil {
 			yield(model.Event{}, p.fail)

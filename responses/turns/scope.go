@@ -226,13 +226,17 @@ type AttemptFailure struct {
 	DurationMS         int64  `json:"duration_ms"`
 	AdvancedToFallback bool   `json:"advanced_to_fallback"`
 
+	// Discarded are the ids of the items that the answer had begun when it broke off, at most maxSaid. They are closed
+	// on the stream, the answer is made anew, and no later request has them.
+	Discarded []string `json:"discarded_item_ids,omitempty"`
+
 	ProviderAttempt *ProviderAttempt `json:"provider_attempt,omitempty"`
 }
 
 // ModelFailed closes a model request that failed.
 func (s Scope) ModelFailed(requestID string, p AttemptFailure) RuntimeEvent {
 	p.FailureCategory, p.Message = clip(p.FailureCategory, maxName), clip(p.Message, maxMessage)
-	p.ProviderAttempt = p.ProviderAttempt.bounded()
+	p.ProviderAttempt, p.Discarded = p.ProviderAttempt.bounded(), p.Discarded[:min(len(p.Discarded), maxSaid)]
 	e := s.event(ModelFailed, StatusFailed, p)
 	e.ModelRequestID, e.SpanID = requestID, s.Trace.Child(requestID).SpanID()
 	return e

@@ -19,6 +19,7 @@ import (
 type rounds struct {
 	said   []said          // messages that no round has yet, in order
 	known  map[string]bool // ids of all messages that came
+	cut    []string        // ids of messages of answers that broke off and were made anew
 	number int             // of the newest round
 	tried  turns.ProviderTimeline
 	asked  turns.RuntimeEvent // the newest fact of a request for an answer
@@ -39,7 +40,9 @@ func (r *rounds) hear(m *responses.Message, text string) {
 		r.known = make(map[string]bool)
 	}
 	r.known[m.ID] = true
-	r.said = append(r.said, said{m.ID, text, m.Phase})
+	if !slices.Contains(r.cut, m.ID) {
+		r.said = append(r.said, said{m.ID, text, m.Phase})
+	}
 }
 
 // lacks reports whether a fact names messages that have not come.
@@ -81,6 +84,8 @@ func (r *rounds) ask(ev turns.RuntimeEvent) {
 		r.number, r.asked = p.Round, ev
 	case ev.Type == turns.ModelFailed && json.Unmarshal(ev.Payload, &f) == nil && f.ProviderAttempt != nil:
 		r.try(*f.ProviderAttempt)
+		r.cut = append(r.cut, f.Discarded...)
+		r.said = slices.DeleteFunc(r.said, func(m said) bool { return slices.Contains(f.Discarded, m.id) })
 		if f.ProviderAttempt.Purpose == "" {
 			r.asked = ev
 		}

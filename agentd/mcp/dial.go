@@ -61,7 +61,7 @@ func (m *Manager) dialProcess(name string, cfg Server) dialer {
 		if err != nil {
 			return nil, err
 		}
-		stream := &mcpwire.Stream{Reader: p.Output(), Writer: processWriter{p}, MaxMessage: maxMessage,
+		stream := &mcpwire.Stream{Reader: newTolerant(p.Output()), Writer: processWriter{p}, MaxMessage: maxMessage,
 			Close: func() error {
 				_ = p.Output().Close()
 				_ = p.CloseInput() // the way to ask such a server to end
@@ -127,7 +127,7 @@ func dialSocket(path string) dialer {
 		if err != nil {
 			return nil, err
 		}
-		stream := &mcpwire.Stream{Reader: nc, Writer: connWriter{nc}, MaxMessage: maxMessage, Close: nc.Close}
+		stream := &mcpwire.Stream{Reader: newTolerant(nc), Writer: connWriter{nc}, MaxMessage: maxMessage, Close: nc.Close}
 		return &link{transport: stream, close: func() { _ = nc.Close() }, why: func() string { return "" }}, nil
 	}
 }
@@ -228,7 +228,12 @@ func (b *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	} else if resp.StatusCode >= 300 {
 		limit = 64 << 10
 	}
-	resp.Body = &boundedBody{resp.Body, limit + 1, end}
+	bounded := &boundedBody{resp.Body, limit + 1, end}
+	resp.ContentLength = -1
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{newTolerant(bounded), bounded}
 	return resp, nil
 }
 

@@ -163,7 +163,7 @@ func TestStrangeTools(t *testing.T) {
 	}
 	for _, want := range []string{`"deep" of s is left out: its schema nests deeper`,
 		`"big" of s is left out: its schema has more than`,
-		`"typo" of s is left out: its schema cannot work: schema.properties.a.type must be`} {
+		`"typo" of s is offered with its schema as text: schema.properties.a.type must be`} {
 		if !strings.Contains(said, want) {
 			t.Errorf("no %q in\n%s", want, said)
 		}
@@ -178,6 +178,10 @@ func TestStrangeTools(t *testing.T) {
 		t.Errorf(`names = %q, want it to contain "mcp__s__longlong"`, names)
 	}
 	for _, def := range r.offered.Definitions() {
+		if def.Name == "mcp__s__typo" && (!strings.Contains(def.Description, `"type":"zzz"`) ||
+			strings.Contains(string(def.Parameters), "zzz")) {
+			t.Errorf("a schema that cannot work: description %q, parameters %s", def.Description, def.Parameters)
+		}
 		if def.Name == "mcp__s__hidden" && (!strings.HasPrefix(def.Description, "harmlessyyy") ||
 			len(def.Description) > 4<<10) {
 			t.Errorf("description of %d bytes: %.40q", len(def.Description), def.Description)

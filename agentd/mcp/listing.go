@@ -54,6 +54,7 @@ type Note struct {
 const (
 	noteUnavailable = "mcp_server_unavailable"
 	noteRefused     = "mcp_tool_refused"
+	noteSchema      = "mcp_tool_schema" // providers would refuse it
 	noteReplaced    = "host_tool_replaces_builtin"
 	noteIgnored     = "mcp_config_ignored"
 )
@@ -84,14 +85,15 @@ func (l *listing) add(t *sdk.Tool) {
 	if allowed := l.server.cfg.AllowedTools; allowed != nil && !slices.Contains(allowed, t.Name) {
 		return
 	}
-	if why := l.check(t); why != "" {
-		if len(l.notes) >= maxNotes {
-			l.unlisted++
-			return
-		}
-		l.notes = append(l.notes, Note{noteRefused,
-			fmt.Sprintf("the tool %q of %s is left out: %s", clean(t.Name, 80), l.server.name, why)})
+	if why := l.check(t); why != "" && len(l.notes) >= maxNotes {
+		l.unlisted++
+	} else if why != "" {
+		l.note(noteRefused, t, "is left out: "+why)
 	}
+}
+
+func (l *listing) note(code string, t *sdk.Tool, what string) {
+	l.notes = append(l.notes, Note{code, fmt.Sprintf("the tool %q of %s %s", clean(t.Name, 80), l.server.name, what)})
 }
 
 // check adds a tool, or returns why it is refused.
@@ -111,6 +113,14 @@ func (l *listing) check(t *sdk.Tool) string {
 		return why
 	}
 	description := describe(t)
+	if err := responses.CheckSchema("schema", schema); err != nil { // a provider would refuse the whole request
+		if len(l.notes) < maxNotes {
+			l.note(noteSchema, t, "is offered with its schema as text: "+err.Error())
+		}
+		described := "Its arguments, as its server describes them: " + string(schema)
+		description = tools.Clip(strings.TrimSpace(description+"\n\n"+described), maxDescription)
+		schema = json.RawMessage(`{"properties":{},"type":"object"}`)
+	}
 	if l.bytes+len(schema)+len(description) > maxOffered {
 		return fmt.Sprintf("descriptions and schemas of a server may have %d bytes in all", maxOffered)
 	}
@@ -136,17 +146,18 @@ func traits(hints *sdk.ToolAnnotations) (known turns.Traits) {
 // checkSchema encodes the schema of a tool's arguments for a model. The server checks
 // arguments against it; a validator here would have to evaluate an untrusted schema.
 func checkSchema(schema any) (json.RawMessage, string) {
-	object, ok := schema.(map[string]any)
+	object, ok := withoutNulls(schema).(map[string]any)
 	if !ok {
 		return nil, "its schema is not an object"
 	}
-	if kind, there := object["type"]; !there {
+	kinds, _ := object["type"].([]any)
+	if _, there := object["type"]; !there || slices.Contains(kinds, any("object")) { // arguments are always an object
 		object["type"] = "object"
-	} else if kind != "object" {
+	} else if object["type"] != "object" {
 		return nil, "its schema is not of an object"
 	}
-	if _, there := object["properties"]; !there {
-		object["properties"] = map[string]any{} // providers insist
+	if none, _ := object["properties"].([]any); object["properties"] == nil || none != nil && len(none) == 0 {
+		object["properties"] = map[string]any{} // providers insist; some languages encode an empty object as a list
 	} else if _, ok := object["properties"].(map[string]any); !ok {
 		return nil, "its schema's properties are not an object"
 	}
@@ -162,11 +173,41 @@ func checkSchema(schema any) (json.RawMessage, string) {
 	if b.Len() > maxSchema {
 		return nil, fmt.Sprintf("its schema has more than %d bytes", maxSchema)
 	}
-	encoded := bytes.TrimSpace(b.Bytes())
-	if err := responses.CheckSchema("schema", encoded); err != nil { // a provider would refuse the whole request
-		return nil, "its schema cannot work: " + err.Error()
+	return bytes.TrimSpace(b.Bytes()), ""
+}
+
+// withoutNulls returns a schema without the keywords that are null, which many encoders write for what is absent. A
+// schema that is null allows everything, and null stays where it is a value.
+func withoutNulls(schema any) any {
+	switch v := schema.(type) {
+	case nil:
+		return map[string]any{}
+	case map[string]any:
+		for keyword, value := range v {
+			switch named, _ := value.(map[string]any); keyword {
+			case "const", "default", "enum", "examples":
+				continue
+			case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
+				for name := range named {
+					named[name] = withoutNulls(named[name])
+				}
+			default:
+				if list, ok := value.([]any); ok {
+					list = slices.DeleteFunc(list, func(element any) bool { return element == nil })
+					for i := range list {
+						list[i] = withoutNulls(list[i])
+					}
+					v[keyword] = list
+				} else if named != nil {
+					v[keyword] = withoutNulls(value)
+				}
+			}
+			if value == nil {
+				delete(v, keyword)
+			}
+		}
 	}
-	return encoded, ""
+	return schema
 }
 
 func depth(v any, level int) int {

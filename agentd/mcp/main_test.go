@@ -75,6 +75,9 @@ func inflate(p []byte) []byte {
 // beServer is a server as others write them, or one that behaves badly.
 func beServer(kind string) {
 	switch kind {
+	case "old-exit", "old-silent":
+		beOld(kind)
+		return
 	case "silent": // reads and never answers
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return

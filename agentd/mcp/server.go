@@ -120,14 +120,9 @@ func (s *server) live(ctx context.Context, failures int) error {
 	s.update(func() { s.lastTry, s.attempts = time.Now(), failures })
 	starting, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout.or(defaultConnectTimeout))
 	defer cancel()
-	l, err := s.dial(starting)
+	l, session, err := s.begin(starting, failures)
 	if err != nil {
 		return err
-	}
-	defer l.close()
-	session, err := s.connect(starting, l, failures)
-	if err != nil {
-		return s.because(l, err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- session.Wait() }()
@@ -141,47 +136,6 @@ func (s *server) live(ctx context.Context, failures int) error {
 	}
 	s.log.Info("MCP server connected", "tools", len(s.offered), "refused", len(s.refused))
 	return s.because(l, s.watch(ctx, session, ended))
-}
-
-// connect begins a session. Every second attempt after a failure uses an older
-// version of the protocol, for servers that fail on the newer one.
-func (s *server) connect(ctx context.Context, l *link, failures int) (*sdk.ClientSession, error) {
-	client := sdk.NewClient(s.impl, &sdk.ClientOptions{
-		// Nothing is offered to servers: no sampling, no roots, no questions to users.
-		Capabilities:   &sdk.ClientCapabilities{},
-		MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
-		Logger:         slog.New(slog.DiscardHandler),
-		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
-			select {
-			case s.relist <- struct{}{}:
-			default: // one pending signal is enough
-			}
-		},
-	})
-	var opts *sdk.ClientSessionOptions
-	if failures%2 == 1 {
-		opts = &sdk.ClientSessionOptions{ProtocolVersion: "2025-06-18"}
-	}
-	type opened struct {
-		session *sdk.ClientSession
-		err     error
-	}
-	// The SDK may be writing to a server that does not read when ctx ends.
-	done := make(chan opened, 1)
-	go func() {
-		session, err := client.Connect(ctx, l.transport, opts)
-		done <- opened{session, err}
-	}()
-	select {
-	case o := <-done:
-		return o.session, o.err
-	case <-ctx.Done():
-		l.close()
-		if o := <-done; o.session != nil {
-			_ = o.session.Close()
-		}
-		return nil, fmt.Errorf("it did not answer in time: %w", ctx.Err())
-	}
 }
 
 // watch handles the events of a session until it ends.

@@ -215,7 +215,7 @@ func TestBrokenServers(t *testing.T) {
 	r := open(t, func(o *mcp.Options) {
 		for _, kind := range []string{"silent", "deaf", "garbage", "dies", "good"} {
 			s := program(t, kind)
-			if kind == "silent" || kind == "deaf" {
+			if kind == "silent" || kind == "deaf" || kind == "garbage" { // garbage is taken for a log
 				s.ConnectTimeout = mcp.Duration(300e6)
 			}
 			s.Optional = true

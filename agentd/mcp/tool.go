@@ -178,6 +178,10 @@ func refused(err error) (*tools.Error, bool) {
 		return &tools.Error{Kind: kindTooLarge,
 			Message:      fmt.Sprintf("the result is larger than %d MiB; the call was made", maxMessage>>20),
 			RecoveryHint: "ask for less at once"}, true
+	case mcpwire.CodeMalformed:
+		return &tools.Error{Kind: kindBadResult,
+			Message:      tools.Clip("the answer is malformed; the call was made: "+clean(wire.Message, 1000), 1000),
+			RecoveryHint: "find out what happened before you call it again"}, true
 	case jsonrpc.CodeInvalidParams:
 		return &tools.Error{Kind: tools.KindInvalidInput, Message: tools.Clip(clean(wire.Message, 1000), 1000),
 			RecoveryHint: "send arguments that match the published schema"}, true

@@ -5,9 +5,9 @@
 // invariant: whatever the other side writes, no more than one message of a
 // bounded size is held, no more than a bounded number of its requests is being
 // answered, and its notifications are taken at a bounded rate; beyond that it is
-// not read, which holds it up. A message that is too large costs its call and not
-// the connection. Lines that cannot be messages, which many servers print before
-// they begin, are skipped up to a bound.
+// not read, which holds it up. A message that is too large, or malformed, costs its
+// call and not the connection. Lines that are no messages, which many programs log on
+// their standard output, are skipped at the same rate as notifications.
 //
 // It does not promise that a message which Write took was read.
 package mcpwire
@@ -25,6 +25,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"holon/internal/visible"
 )
 
 // Bounds that hold for every stream.
@@ -32,16 +34,19 @@ const (
 	DefaultMaxMessage = 16 << 20 // bytes of one message
 
 	maxAnswering = 32        // requests of the other side that are being answered
-	maxStray     = 100       // lines that are no messages, in all
 	maxSkipped   = 256 << 20 // bytes of a message that is skipped
 	idBytes      = 4 << 10   // of a message that is skipped, in which its id is looked for
-	burst        = 200       // notifications within window
+	maxExcerpt   = 300       // bytes of a malformed message in its error
+	burst        = 200       // notifications, and lines that are no messages, within window
 	window       = 100 * time.Millisecond
 )
 
 // CodeTooLarge is the code of the error that answers a call whose result was
 // larger than Stream.MaxMessage.
 const CodeTooLarge = -32098
+
+// CodeMalformed is the code of the error that answers a call whose answer was no JSON-RPC message.
+const CodeMalformed = -32097
 
 // errClosed is the reason of a stream that was closed on this side.
 var errClosed = errors.New("the connection was closed")
@@ -78,7 +83,6 @@ type conn struct {
 	stream *Stream
 	reader *bufio.Reader // Read's alone, which the SDK calls from one goroutine
 	limit  int
-	stray  int
 	rate   rate
 
 	answering chan struct{} // one token for each request in pending
@@ -117,9 +121,10 @@ func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 		if err != nil {
 			return nil, err
 		}
-		msg, err := decode(line)
-		if err != nil {
-			return nil, err
+		msg := decode(line)
+		if msg == nil {
+			c.rate.wait(c.closed)
+			continue
 		}
 		req, ok := msg.(*jsonrpc.Request)
 		if !ok {
@@ -135,17 +140,20 @@ func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// decode reads one message. Batches, which newer versions of the protocol do
-// not have, are refused.
-func decode(line []byte) (jsonrpc.Message, error) {
-	if line[0] == '[' {
-		return nil, errors.New("batches of messages are not taken")
-	}
+// decode reads one message, nil if the line is none. A malformed answer becomes the error of its call, which would
+// wait in vain otherwise. Batches, which newer versions of the protocol do not have, are not taken.
+func decode(line []byte) jsonrpc.Message {
 	msg, err := jsonrpc.DecodeMessage(line)
-	if err != nil {
-		return nil, fmt.Errorf("malformed message: %w", err)
+	if err == nil {
+		return msg
 	}
-	return msg, nil
+	head := line[:min(len(line), idBytes)]
+	id, request := idOf(head)
+	if !id.IsValid() || request || !bytes.Contains(head, []byte(`"jsonrpc"`)) {
+		return nil
+	}
+	return &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: CodeMalformed,
+		Message: fmt.Sprintf("%v: %s", err, visible.Clip(string(line), maxExcerpt))}}
 }
 
 // admit decides on unsolicited messages of the other side. A request waits until
@@ -168,9 +176,9 @@ func (c *conn) admit(req *jsonrpc.Request) (bool, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.pending[req.ID] {
+	if c.pending[req.ID] { // one answer serves both
 		<-c.answering
-		return false, fmt.Errorf("the request id %v is used twice", req.ID.Raw())
+		return false, nil
 	}
 	c.pending[req.ID] = true
 	return true, nil
@@ -216,25 +224,31 @@ func (c *conn) Close() error {
 	return c.closeErr
 }
 
-// line returns the next line that can be a message, without its end.
+// line returns the next line that may be a message, without its end.
 func (c *conn) line() ([]byte, error) {
 	for {
 		line, err := c.readLine()
 		if err != nil {
 			return nil, err
 		}
-		line = bytes.TrimSpace(line)
-		if len(line) > 0 && (line[0] == '{' || line[0] == '[') {
+		line = bytes.TrimSpace(bytes.TrimPrefix(line, []byte(byteOrderMark)))
+		if len(line) > 0 && line[0] == '{' {
 			return line, nil
 		}
-		if c.stray++; c.stray > maxStray {
-			return nil, fmt.Errorf("more than %d lines were no messages", maxStray)
+		c.rate.wait(c.closed)
+		select {
+		case <-c.closed:
+			return nil, errClosed
+		default:
 		}
 	}
 }
 
-// readLine reads a line of at most the limit. Of a longer one it reads the rest
-// away and returns a *tooLarge.
+// byteOrderMark begins what some programs write first.
+const byteOrderMark = "\uFEFF"
+
+// readLine reads a line of at most the limit. It reads a longer one to its end and
+// returns a *tooLarge, or nothing if that cannot have been a message.
 func (c *conn) readLine() ([]byte, error) {
 	var line []byte
 	for {
@@ -248,6 +262,8 @@ func (c *conn) readLine() ([]byte, error) {
 		case err == nil:
 			return line, nil
 		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF) && json.Valid(line):
+			return line, nil // it is complete without its end
 		case errors.Is(err, io.EOF) && len(line) > 0:
 			return nil, io.ErrUnexpectedEOF
 		default:
@@ -267,6 +283,9 @@ func (c *conn) skip(head []byte, err error) error {
 		if skipped += len(part); skipped > maxSkipped {
 			return fmt.Errorf("a message has more than %d bytes", maxSkipped)
 		}
+	}
+	if first := bytes.TrimSpace(head); len(first) == 0 || first[0] != '{' {
+		return nil
 	}
 	e := &tooLarge{limit: c.limit}
 	e.id, e.request = idOf(head)

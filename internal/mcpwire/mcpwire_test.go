@@ -33,6 +33,9 @@ func describe(msg jsonrpc.Message, err error) string {
 	case *jsonrpc.Request:
 		return "request " + m.Method
 	case *jsonrpc.Response:
+		if wire, ok := errors.AsType[*jsonrpc.Error](m.Error); ok && wire.Code == CodeMalformed {
+			return "malformed answer"
+		}
 		if m.Error != nil {
 			return "error " + m.Error.Error()
 		}
@@ -55,12 +58,19 @@ func TestRead(t *testing.T) {
 	for _, tc := range []struct{ sent, want string }{
 		{"", "end"},
 		{answer + "1}\n", "response 1, end"},
-		{answer + "1}", "cut"},
+		{answer + "1}", "response 1, end"},
+		{"\uFEFF" + answer + "1}\n", "response 1, end"},
 		{answer + "1}\r\n\n  \n" + answer + "2}\n", "response 1, response 2, end"},
 		{"Listening on stdio\n\x1b[0m\n" + answer + "1}\n", "response 1, end"},
-		{strings.Repeat("noise\n", maxStray+1), "malformed"},
-		{"{\n", "cut"},
-		{"[" + answer + "1}]\n", "malformed"},
+		{strings.Repeat("noise\n{\"level\":\"info\",\"id\":7}\n", burst) + answer + "1}\n", "response 1, end"},
+		{"{not json\n[]\n42\n{\"status\":200}\n{}\n" + answer + "1}\n", "response 1, end"},
+		{"{", "cut"},
+		{"{\n", "end"},
+		{"[" + answer + "1}]\n", "end"},
+		{long + "\n" + answer + "1}\n", "response 1, end"},
+		{`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}` + "\n" + answer + "1}\n", "response 1, end"},
+		{`{"jsonrpc":"2.0","id":7,"error":"just text"}` + "\n" + answer + "1}\n", "malformed answer, response 1, end"},
+		{answer + "{cut}\n" + answer + "1}\n", "malformed answer, response 1, end"},
 		{answer + `"` + long + "\"}\n" + answer + "1}\n",
 			"error the message has more than 32768 bytes, response 1, end"},
 		{`{"result":"` + long + "\",\"id\":7}\n", "too large"},
@@ -74,7 +84,7 @@ func TestRead(t *testing.T) {
 			`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}` + "\n",
 			"request notifications/tools/list_changed, end"},
 		{`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n" + `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n",
-			"request ping, malformed"},
+			"request ping, end"},
 	} {
 		c := connect(strings.NewReader(tc.sent), 32<<10)
 		var got []string

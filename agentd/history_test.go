@@ -150,7 +150,7 @@ func TestReferencesToMedia(t *testing.T) {
 	t.Parallel()
 	h, model := startAttentive(t, shortDir(t))
 	model.takes.Images = true
-	const picture = `{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo="}`
+	const picture = `{"type":"input_image","image_url":"https://example.com/cat.png"}`
 	h.post(`{"input":[{"id":"msg_pic","role":"user","content":[` + picture + `]}]}`).response(t)
 	h.post(`{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"id":"fco_pic",` +
 		`"type":"function_call_output","call_id":"c","output":[` + picture + `]}]}`).response(t)

@@ -146,7 +146,7 @@ func TestRequestsThatNoTurnCouldServe(t *testing.T) {
 	t.Parallel()
 	h := start(t)
 	h.scenario("one", "rounds: [{text: hi}]")
-	image := `{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo="}`
+	image := `{"type":"input_image","image_url":"https://example.com/cat.png"}`
 	for body, param := range map[string]string{
 		`{"input":"x","tool_choice":{"type":"function","name":"Fly"}}`:                                    "tool_choice.name",
 		`{"input":"x","tool_choice":{"type":"allowed_tools","tools":[{"type":"function","name":"Fly"}]}}`: "tool_choice.tools[0].name",

@@ -69,7 +69,8 @@ func FuzzDecodeRequest(f *testing.F) {
 			`"allowed_tools":[],"headers":{"a":"b"},"authorization":"t"},{"type":"holon:tool_call"}]}`,
 		`{"tool_choice":{"type":"function","name":"f"},"tool_choice":{"type":"allowed_tools","tools":[{"name":"g"}]}}`,
 		`{"input":[{"type":"holon:tool_call","id":"tc_1","call_id":"c","name":"Run","arguments":"{}","result":{"a":1}` +
-			`,"output":"o","media":[{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo="}]}]}`,
+			`,"output":"o","media":[{"type":"input_image","image_url":"data:image/png;base64,` +
+			png + `"}]}]}`,
 	} {
 		f.Add([]byte(s))
 	}

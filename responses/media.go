@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"holon/internal/picture"
 )
 
 // This file holds the one rule about the content of images, files and videos. It is
@@ -81,35 +83,18 @@ func checkDataURL(param, address string, takes content) error {
 	return nil
 }
 
-// imageKinds are the images that models take, each with what its data begins with.
-// "?" stands for any byte.
-func imageKinds() map[string][]string {
-	jpeg := []string{"\xff\xd8\xff"}
-	return map[string][]string{"image/png": {"\x89PNG\r\n\x1a\n"}, "image/jpeg": jpeg, "image/jpg": jpeg,
-		"image/gif": {"GIF87a", "GIF89a"}, "image/webp": {"RIFF????WEBP"}}
-}
-
+// imageData takes what models can be shown, so that no provider refuses a conversation for good.
 func imageData(mediaType string, data []byte) string {
-	starts, ok := imageKinds()[mediaType]
-	if !ok {
+	if !slices.Contains([]string{"image/png", "image/jpeg", "image/jpg", "image/gif", "image/webp"}, mediaType) {
 		return fmt.Sprintf(" is of type %s; images are PNG, JPEG, WebP or GIF", clip(mediaType, 64))
 	}
-	if !slices.ContainsFunc(starts, func(start string) bool { return begins(data, start) }) {
+	switch info, err := picture.Examine(data); {
+	case info.MediaType != strings.Replace(mediaType, "jpg", "jpeg", 1):
 		return " is not what it says, " + mediaType
+	case err != nil:
+		return ": the picture " + err.Error()
 	}
 	return ""
-}
-
-func begins(data []byte, start string) bool {
-	if len(data) < len(start) {
-		return false
-	}
-	for i := range len(start) {
-		if start[i] != '?' && start[i] != data[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // fileData takes what every provider of files does: PDF, images and text.

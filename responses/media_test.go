@@ -1,15 +1,33 @@
 package responses_test
 
 import (
+	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"image"
+	"image/jpeg"
 	"strings"
 	"testing"
 
 	"holon/responses"
 )
 
-const png = "iVBORw0KGgo="
+// The smallest pictures that can be decoded.
+const (
+	png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+	gif = "R0lGODlhAQABAIAAAAAAAP///ywAAAAAAQABAAACAkQBADs="
+	web = "UklGRiIAAABXRUJQVlA4IBYAAAAwAQCdASoBAAEADsD+JaQAA3AAAAAA"
+)
+
+func jpg(t *testing.T) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 1, 1)), nil); err != nil {
+		t.Fatal(err)
+	}
+	return base64.StdEncoding.EncodeToString(b.Bytes())
+}
 
 // The rule about addresses of content is the same wherever content stands.
 func TestContentOfRequests(t *testing.T) {
@@ -24,10 +42,12 @@ func TestContentOfRequests(t *testing.T) {
 		{"image", "image_url", "HTTPS://EXAMPLE.COM:8443/ä?x=1#y", ""},
 		{"image", "image_url", "data:image/png;base64," + png, ""},
 		{"image", "image_url", "DATA:Image/PNG;base64," + png, "with the type in lower case"},
-		{"image", "image_url", "data:image/jpeg;base64,/9j/4AAQ", ""},
-		{"image", "image_url", "data:image/jpg;base64,/9j/4AAQ", ""},
-		{"image", "image_url", "data:image/gif;base64,R0lGODlh", ""},
-		{"image", "image_url", "data:image/webp;base64,UklGRiQAAABXRUJQVlA4", ""},
+		{"image", "image_url", "data:image/jpeg;base64," + jpg(t), ""},
+		{"image", "image_url", "data:image/jpg;base64," + jpg(t), ""},
+		{"image", "image_url", "data:image/gif;base64," + gif, ""},
+		{"image", "image_url", "data:image/webp;base64," + web, ""},
+		{"image", "image_url", "data:image/gif;base64,R0lGODlh", "cannot be decoded"},
+		{"image", "image_url", "data:image/png;base64," + png[:48], "cannot be decoded"},
 		{"image", "image_url", "http://example.com/cat.png", "the scheme http is refused"},
 		{"image", "image_url", "file:///etc/passwd", "the scheme file is refused"},
 		{"image", "image_url", "javascript:alert(1)", "the scheme javascript is refused"},

@@ -31,7 +31,8 @@ func TestDecodeRequestInput(t *testing.T) {
 		m := text(responses.RoleUser, s)
 		return responses.Items{m}
 	}
-	image := responses.Part{Type: responses.PartInputImage, ImageURL: "data:image/png;base64,iVBORw0KGgo=", Detail: "auto"}
+	image := responses.Part{Type: responses.PartInputImage, ImageURL: "data:image/png;base64," + png,
+		Detail: "auto"}
 	tests := []struct {
 		name, input string
 		want        responses.Items
@@ -51,7 +52,7 @@ func TestDecodeRequestInput(t *testing.T) {
 			responses.Items{&responses.Message{Status: responses.ItemCompleted, Role: responses.RoleAssistant,
 				Phase: responses.PhaseCommentary, Content: []responses.Part{responses.OutputText("x")}}}},
 		{"image", `[{"role":"user","content":[{"type":"input_text","text":"look"},{"type":"input_image",` +
-			`"image_url":"data:image/png;base64,iVBORw0KGgo="}]}]`,
+			`"image_url":"data:image/png;base64,` + png + `"}]}]`,
 			responses.Items{&responses.Message{Status: responses.ItemCompleted, Role: responses.RoleUser,
 				Content: []responses.Part{responses.InputText("look"), image}}}},
 		{"bare parts become one message", `[{"type":"input_text","text":"a"},{"type":"input_text","text":"b"}]`,
@@ -64,7 +65,7 @@ func TestDecodeRequestInput(t *testing.T) {
 				&responses.FunctionCallOutput{Status: responses.ItemCompleted, CallID: "c1",
 					Output: []responses.Part{responses.InputText("42")}}}},
 		{"output of parts", `[{"type":"function_call_output","call_id":"c1","output":[{"type":"input_image",` +
-			`"image_url":"data:image/png;base64,iVBORw0KGgo="}]}]`,
+			`"image_url":"data:image/png;base64,` + png + `"}]}]`,
 			responses.Items{&responses.FunctionCallOutput{Status: responses.ItemCompleted, CallID: "c1",
 				Output: []responses.Part{image}}}},
 		{"reasoning with content null", `[{"type":"reasoning","summary":[],"content":null,"encrypted_content":null}]`,

@@ -12,6 +12,7 @@ import (
 	"holon/agentd/process"
 	"holon/agentd/tools"
 	"holon/agentd/tools/image"
+	"holon/internal/picture"
 )
 
 // Bounds of a result.
@@ -77,14 +78,17 @@ func (t *tool) output(answer *sdk.CallToolResult, env tools.Env) tools.Output {
 		}
 	}
 	for i, content := range c.content {
-		picture, ok := content.(*sdk.ImageContent)
-		if !ok || !env.Images || len(out.Images) == maxImages || len(picture.Data) > image.MaxBytes {
+		shown, ok := content.(*sdk.ImageContent)
+		if !ok || !env.Images || len(out.Images) == maxImages || len(shown.Data) > image.MaxBytes {
 			continue
 		}
-		if kind := image.Sniff(picture.Data); kind != "" { // the server's media type is not trusted
-			out.Images = append(out.Images, tools.Image{MediaType: kind, Detail: "auto", Data: picture.Data})
-			c.shown = append(c.shown, i)
+		info, err := picture.Examine(shown.Data) // the server's media type is not trusted
+		if err != nil {
+			c.notes = append(c.notes, fmt.Sprintf("picture %d %v", i, err))
+			continue
 		}
+		out.Images = append(out.Images, tools.Image{MediaType: info.MediaType, Detail: "auto", Data: shown.Data})
+		c.shown = append(c.shown, i)
 	}
 	out.Summary = fmt.Sprintf("%s answered: %d pieces of content", t.server.name, len(answer.Content))
 	if len(answer.Content) == 1 {

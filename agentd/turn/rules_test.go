@@ -238,7 +238,7 @@ func TestStructuredOutput(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	offered := []tools.Definition{{Name: "Run"}}
-	image := `{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo="}`
+	image := `{"type":"input_image","image_url":"https://example.com/cat.png"}`
 	for _, tt := range []struct {
 		body  string
 		takes model.Capabilities

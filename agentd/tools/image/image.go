@@ -2,9 +2,8 @@
 // working tree.
 //
 // The invariant: what is shown is a regular file within the working tree, also
-// behind every symbolic link, of a bounded size, and of a format that its first
-// bytes, not its name, say. A model that takes no pictures is told so and gets
-// the facts instead. Pictures are not decoded beyond their headers.
+// behind every symbolic link, of a bounded size, and a picture that package picture
+// lets pass. A model that takes no pictures is told so and gets the facts instead.
 package image
 
 import (
@@ -22,6 +21,7 @@ import (
 
 	"holon/agentd/tools"
 	"holon/internal/bounded"
+	"holon/internal/picture"
 	"holon/internal/redact"
 	"holon/internal/roots"
 	"holon/responses/turns"
@@ -101,11 +101,12 @@ func (t *Tool) Run(_ context.Context, env tools.Env, call tools.Call) tools.Outp
 	if r.Detail == "" {
 		r.Detail = "auto"
 	}
-	if r.MediaType = Sniff(data); r.MediaType == "" {
-		return tools.Fail(failure(kindUnsupported, "the file is not a picture that can be shown", args.Path,
-			"convert it to png, jpeg, gif or webp first; look at text with ExecCommand"))
+	info, err := picture.Examine(data)
+	if err != nil {
+		return tools.Fail(failure(kindUnsupported, "the file cannot be shown: it "+err.Error(), args.Path,
+			"make a smaller or sound version in png, jpeg, gif or webp and look at that; look at text with ExecCommand"))
 	}
-	r.Width, r.Height = size(data, r.MediaType)
+	r.MediaType, r.Width, r.Height = info.MediaType, info.Width, info.Height
 	out := tools.Output{Summary: r.summary(), Result: complete{r}}
 	if env.Images {
 		out.Images = []tools.Image{{MediaType: r.MediaType, Detail: r.Detail, Data: data}}

@@ -26,6 +26,7 @@ type Stored struct {
 	Epoch   int    `json:"epoch"`             // compactions of the conversation so far, this one included
 	Told    []int  `json:"told"`              // places in the conversation of what a model is told; -1 for the summary
 	Short   []int  `json:"short,omitempty"`   // those of them that are calls of which a receipt is told
+	Bare    []int  `json:"bare,omitempty"`    // those of them that are told without pictures and files, which were refused
 	Summary string `json:"summary,omitempty"` // "" when no item was summarised so far
 
 	// Scale is by how much the estimates of tokens were wrong; 0 is not known. The first
@@ -51,6 +52,7 @@ type Told struct {
 	Items   []responses.Item
 	Places  []int        // of Items in the conversation, summaryPlace for the summary
 	Short   map[int]bool // places of the calls of which a receipt is told
+	Bare    map[int]bool // places of the items that are told without pictures and files
 	Summary string       // "" for none
 	Epoch   int          // compactions so far
 	Scale   float64      // as in Stored
@@ -60,7 +62,7 @@ type Told struct {
 // latest compaction left, and all items after it. A compaction that cannot be read
 // is passed over: what it stood for is told again.
 func (r Receipts) Told(conversation []responses.Item) Told {
-	t := Told{Short: make(map[int]bool)}
+	t := Told{Short: make(map[int]bool), Bare: make(map[int]bool)}
 	next := 0
 	for at := len(conversation) - 1; at >= 0; at-- {
 		if s, ok := readStored(conversation[at], at); ok {
@@ -104,6 +106,9 @@ func (t *Told) begin(r Receipts, conversation []responses.Item, s Stored) {
 	for _, place := range s.Short {
 		t.Short[place] = true
 	}
+	for _, place := range s.Bare {
+		t.Bare[place] = true
+	}
 	t.Epoch, t.Summary, t.Scale = s.Epoch, s.Summary, s.Scale
 	for _, place := range s.Told {
 		if place == summaryPlace {
@@ -111,6 +116,9 @@ func (t *Told) begin(r Receipts, conversation []responses.Item, s Stored) {
 			continue
 		}
 		told := conversation[place]
+		if t.Bare[place] {
+			told, _ = bare(told)
+		}
 		if call, ok := told.(*responses.ToolCall); ok && t.Short[place] {
 			if short, _ := r.receipt(call); short != nil {
 				told = short
@@ -142,7 +150,7 @@ func (t *Told) Summarized(context []responses.Item, parts Parts, summary string)
 	for i, item := range t.Items {
 		places[item] = t.Places[i]
 	}
-	next := Told{Short: t.Short, Summary: summary, Epoch: t.Epoch}
+	next := Told{Short: t.Short, Bare: t.Bare, Summary: summary, Epoch: t.Epoch}
 	for _, item := range slices.Concat(context, parts.Kept) {
 		next.Add(item, places[item])
 	}
@@ -159,6 +167,9 @@ func (t *Told) Stored() Stored {
 	for _, place := range t.Places {
 		if t.Short[place] {
 			s.Short = append(s.Short, place)
+		}
+		if t.Bare[place] {
+			s.Bare = append(s.Bare, place)
 		}
 	}
 	return s

@@ -11,7 +11,8 @@
 // providers nor disks. It keeps three promises: the stream it emits ends with exactly one terminal event unless the
 // sink itself fails; a tool call is recorded before it runs and never runs twice; and the conversation that a model is
 // sent only grows at its end, so that providers can cache it, except for compactions, each of which is recorded (see
-// view), and for a reminder at the end of a single request (see reminding).
+// view), for pictures and files that a provider refused (see strip), and for a reminder at the end of a single request
+// (see reminding).
 package turn
 
 import (
@@ -209,9 +210,17 @@ func (r *runner) loop(ctx context.Context) error {
 		if err == nil {
 			round, err = r.sample(ctx)
 		}
-		if again, broken := r.shorten(ctx, err); broken != nil {
+		if err == nil {
+			err = r.stripped()
+		}
+		again, broken := r.strip(err)
+		if !again && broken == nil {
+			again, broken = r.shorten(ctx, err)
+		}
+		if broken != nil {
 			return broken
-		} else if again {
+		}
+		if again {
 			r.result.Rounds--
 			continue
 		}

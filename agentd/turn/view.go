@@ -52,6 +52,7 @@ type view struct {
 	again int      // the round that a provider found too long
 
 	compacting bool // a compaction has begun and not ended
+	stripped   bool // pictures and files were left out of the present request
 	given      map[*responses.ToolCall]bool
 }
 
@@ -286,15 +287,20 @@ func (v *view) counted(done *turns.Compaction, room int) *turns.Compaction {
 	return done
 }
 
-// record keeps what the compaction left with the conversation.
-func (v *view) record(done *turns.Compaction) error {
+// keep keeps what the model is told with the conversation, for later turns.
+func (v *view) keep() error {
 	v.told.Scale = v.gauge.Scale()
 	item, err := v.told.Stored().Item()
 	if err != nil {
 		return err
 	}
 	v.r.input = append(v.r.input, item)
-	if err := v.r.Journal.Add(item); err != nil {
+	return v.r.Journal.Add(item)
+}
+
+// record keeps what the compaction left, and records it.
+func (v *view) record(done *turns.Compaction) error {
+	if err := v.keep(); err != nil {
 		return err
 	}
 	if err := v.begin(done); err != nil {

@@ -25,6 +25,12 @@ func newAgentCommand(streams Streams) *cobra.Command {
 		func(ctx context.Context, r *remote) error {
 			return steer(ctx, r, r.Start)
 		})
+	renew := agentCommand(streams, "renew [AGENT]", "Let the conversation of an agent begin anew", 0, 1,
+		func(ctx context.Context, r *remote) error {
+			return steer(ctx, r, r.Renew)
+		})
+	renew.Long = "Let the conversation of an agent begin anew with its next turn, which is shown the newest\nturns in " +
+		"short. Its record, files, work, tasks and queue stay. A turn that runs is the last of\nthe old conversation."
 	withTasks := false
 	stop := agentCommand(streams, "stop [AGENT]", "Stop an agent until it is started", 0, 1,
 		func(ctx context.Context, r *remote) error {
@@ -41,7 +47,7 @@ func newAgentCommand(streams Streams) *cobra.Command {
 		"daemon's own again."
 	return group("agent", "Make agents, and see and control them",
 		"An AGENT that is left out is HOLON_AGENT_ID, else the daemon's default agent.",
-		tableCommand(list, streams), create, newAgentRemoveCommand(streams), status, start, stop,
+		tableCommand(list, streams), create, newAgentRemoveCommand(streams), status, start, stop, renew,
 		newAgentAbortCommand(streams),
 		newAgentModelCommand(streams),
 		newTriggerCommand(streams), image)
@@ -95,7 +101,7 @@ func newAgentCreateCommand(streams Streams) *cobra.Command {
 	return cmd
 }
 
-// steer starts or stops an agent.
+// steer starts, stops or renews an agent.
 func steer(ctx context.Context, r *remote, do func(context.Context, string) (wire.Controlled, error)) error {
 	done, err := do(ctx, r.named())
 	if err != nil {
@@ -105,7 +111,7 @@ func steer(ctx context.Context, r *remote, do func(context.Context, string) (wir
 		return printJSON(r.streams, done)
 	}
 	_, err = fmt.Fprintf(r.streams.Out, "%s\t%s\n", r.streams.oneLine(done.AgentID, 100),
-		map[string]string{"start": "started", "stop": "stopped"}[done.Action])
+		map[string]string{"start": "started", "stop": "stopped", "renew": "renewed"}[done.Action])
 	return err
 }
 

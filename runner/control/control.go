@@ -81,6 +81,7 @@ type Steps interface {
 	CancelTimer(ctx context.Context, timerID string) (ledger.Timer, error)
 	Stop(ctx context.Context, agentID, by string) error
 	Start(ctx context.Context, agentID, by string) error
+	Renew(ctx context.Context, agentID, by string) error
 	Archive(ctx context.Context, a scheduler.Archive) (scheduler.Losses, error)
 	Remove(ctx context.Context, agentID, messageID, by string) (ledger.Entry, error)
 	Abort(ctx context.Context, a scheduler.Abort) (_ ledger.Attempt, changed bool, _ error)

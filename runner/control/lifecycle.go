@@ -33,12 +33,13 @@ func (s *Server) postControl(w http.ResponseWriter, r *http.Request) (any, error
 	steps := map[string]func() error{
 		"start": func() error { return s.steps.Start(r.Context(), id, operator) },
 		"stop":  func() error { return s.steps.Stop(r.Context(), id, operator) },
+		"renew": func() error { return s.steps.Renew(r.Context(), id, operator) },
 	}
 	steps["resume"], steps["pause"] = steps["start"], steps["stop"] // older words
 	step, known := steps[c.Action]
 	if !known {
 		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "action",
-			Message: fmt.Sprintf("%.40q is not an action", c.Action), Hint: "use start or stop"}
+			Message: fmt.Sprintf("%.40q is not an action", c.Action), Hint: "use start, stop or renew"}
 	}
 	if c.WithTasks && c.Action != "stop" {
 		return nil, &state.Error{

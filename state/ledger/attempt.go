@@ -40,6 +40,7 @@ type Attempt struct {
 	Worked     bool   `json:"worked,omitempty"`       // the turn changed a work item
 	WorkShown  string `json:"work_shown,omitempty"`   // AgentState.WorkShown once the turn is part of the conversation
 	Compacted  bool   `json:"compacted,omitempty"`    // the conversation was shortened since
+	Renewed    bool   `json:"renewed,omitempty"`      // the next turn begins another conversation
 
 	// what the turn has begun and not ended, by its events
 	Open []Unfinished `json:"open,omitempty"`

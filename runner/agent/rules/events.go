@@ -147,7 +147,7 @@ var events = []EventType{
 		"An external trigger got a new token; the old one is unknown now."},
 	{CallbackDelivered, LevelTrace, "delivery",
 		"Something came to an external trigger. disposition, source, resource, content_type, deprecated_mode."},
-	{ControlApplied, LevelProgress, "control", "An agent was stopped, started or removed. action, by."},
+	{ControlApplied, LevelProgress, "control", "An agent was stopped, started, renewed or removed. action, by."},
 	{
 		RuntimeError,
 		LevelTurnResult,

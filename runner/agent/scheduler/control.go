@@ -58,6 +58,24 @@ func (s *step) startAgent(by string) error {
 	return s.free()
 }
 
+// Renew lets the conversation of an agent begin anew with its next turn; its record stays. A turn that runs is the last of
+// the old one. Without a conversation it changes nothing.
+func (m *Scheduler) Renew(ctx context.Context, agentID, by string) error {
+	return m.liveStep(ctx, agentID, func(s *step) error {
+		a, open, err := s.OpenAttempt(agentID)
+		if err != nil || s.state.Chain == "" && (!open || a.Renewed) {
+			return err
+		}
+		s.state.Chain, s.state.WorkShown = "", ""
+		s.emit(rules.ControlApplied, ledger.Event{}, facts{"action": "renew", "by": clip(by)})
+		if !open {
+			return nil
+		}
+		a.Renewed = true
+		return s.UpdateAttempt(a)
+	})
+}
+
 func (s *step) control(action, by string, status rules.Status) error {
 	s.emit(rules.ControlApplied, ledger.Event{}, facts{"action": action, "by": clip(by)})
 	return s.emitAgentState(string(status), by)

@@ -102,6 +102,37 @@ func TestConversationLost(t *testing.T) {
 		[]scheduler.Missing{{Kind: "conversation", Ref: "resp_" + first.Attempt.ID}}})
 }
 
+// Renewing begins another conversation with the next turn, also while one runs, and keeps everything else.
+func TestRenew(t *testing.T) {
+	w := open(t)
+	renew := func() int64 {
+		before := w.state().EventSeq
+		w.must(w.m.Renew(w.ctx, "alpha", "me"))
+		return w.state().EventSeq - before
+	}
+	expect.Equal(t, "events without a conversation", renew(), 0)
+	w.admit(prompt("one"))
+	first, _ := w.done()
+	expect.Equal(t, "the conversation", w.state().Chain, "resp_"+first.Attempt.ID)
+	expect.Equal(t, "events", renew(), 1)
+	expect.Equal(t, "the conversation", w.state().Chain, "")
+
+	w.admit(prompt("two"))
+	second := w.claim()
+	expect.Equal(t, "what the second turn continues", second.Attempt.Chain, "")
+	w.must(w.m.Began(w.ctx, second.Attempt.ID, scheduler.Sent{}))
+	expect.Equal(t, "events while a turn runs", renew(), 1)
+	expect.Equal(t, "events of the same again", renew(), 0)
+	w.settle(second.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, ResponseID: "resp_second", Last: "done"})
+	expect.Equal(t, "the conversation after the turn", w.state().Chain, "")
+
+	w.admit(prompt("three"))
+	third, _ := w.done()
+	expect.Equal(t, "what the third turn continues", third.Attempt.Chain, "")
+	expect.Equal(t, "the conversation", w.state().Chain, "resp_"+third.Attempt.ID)
+	expect.Equal(t, "turns", w.state().Turns, 3)
+}
+
 // A ledger that was restored from a backup says where it ends, once for each agent.
 func TestRestored(t *testing.T) {
 	w := open(t)

@@ -108,7 +108,7 @@ func (s *step) times(a ledger.Attempt, t *ledger.Turn) {
 // count adds a turn to the agent's life.
 func (s *step) count(t ledger.Turn, a ledger.Attempt) {
 	s.state.Turns = t.Index
-	if t.ResponseID != "" {
+	if t.ResponseID != "" && !a.Renewed {
 		s.state.Chain, s.state.WorkShown = t.ResponseID, a.WorkShown
 	}
 	if a.Compacted { // it may have forgotten what it was told

@@ -187,6 +187,11 @@ func (c *Client) Stop(ctx context.Context, agentID string, withTasks bool) (out 
 	return out, c.post(ctx, agentID, "/control", wire.Control{Action: "stop", WithTasks: withTasks}, "", &out)
 }
 
+// Renew lets the conversation of an agent begin anew with its next turn.
+func (c *Client) Renew(ctx context.Context, agentID string) (out wire.Controlled, err error) {
+	return out, c.post(ctx, agentID, "/control", wire.Control{Action: "renew"}, "", &out)
+}
+
 // Abort ends the current run.
 func (c *Client) Abort(ctx context.Context, agentID string, a wire.Abort) (out wire.Aborted, err error) {
 	return out, c.post(ctx, agentID, "/current-run/abort", a, "", &out)

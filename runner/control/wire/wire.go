@@ -122,7 +122,7 @@ type Woken struct {
 
 // Control starts or stops an agent.
 type Control struct {
-	Action    string `json:"action"`               // start, stop; also resume and pause
+	Action    string `json:"action"`               // start, stop, renew; also resume and pause
 	WithTasks bool   `json:"with_tasks,omitempty"` // of stop: end its tasks too
 }
 

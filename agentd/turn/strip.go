@@ -3,7 +3,6 @@ package turn
 import (
 	"errors"
 	"fmt"
-	"net/http"
 
 	"holon/agentd/model"
 	"holon/agentd/tools"
@@ -11,8 +10,8 @@ import (
 	"holon/responses/turns"
 )
 
-// strip replaces pictures and files by a text after the provider refused a request with them, and reports whether to ask
-// again: those that it has not answered yet, then all. What makes it answer is kept out of every later turn (see
+// strip replaces pictures and files by a text after the provider refused a request with them, and reports whether to
+// ask again: those that it has not answered yet, then all. What makes it answer is kept out of every later turn (see
 // stripped); where it refuses the request without them too, they were not its reason.
 func (r *runner) strip(err error) (again bool, broken error) {
 	v := r.view
@@ -29,10 +28,14 @@ func (r *runner) strip(err error) (again bool, broken error) {
 	}
 	v.told.Epoch++
 	v.size, v.stripped = model.EstimateItems(v.told.Items), true
-	return true, r.Journal.Event(r.Scope.Warning(turns.Notice{Code: "content_refused", Component: "model", Recoverable: true,
+	notice := turns.Notice{Code: "content_refused", Component: "model", Recoverable: true,
 		Message: fmt.Sprintf("the provider refused the request, and is asked again without the pictures and files of %d "+
-			"messages and results: %s", n, tools.Clip(failed.Message, 400))}))
+			"messages and results: %s", n, tools.Clip(failed.Message, 400))}
+	return true, r.Journal.Event(r.Scope.Warning(notice))
 }
+
+// bodyTooLarge is the HTTP status of a provider that takes no request of that size.
+const bodyTooLarge = 413
 
 // refusal reports whether content of a request can be why it failed.
 func refusal(failed *model.Error) bool {
@@ -40,7 +43,7 @@ func refusal(failed *model.Error) bool {
 	case model.KindInvalidRequest:
 		return failed.Code != responses.CodeModelNotFound
 	case model.KindContextLength:
-		return failed.Status == http.StatusRequestEntityTooLarge
+		return failed.Status == bodyTooLarge
 	}
 	return false
 }

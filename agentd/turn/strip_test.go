@@ -3,7 +3,6 @@ package turn
 import (
 	"context"
 	"iter"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -72,9 +71,9 @@ func pickyStage(t *testing.T, history []responses.Item, body string, p *picky) *
 
 // Pictures and files that a provider refuses cost no turn, and are sent to it never again.
 func TestRefusedContent(t *testing.T) {
-	refused := &model.Error{Kind: model.KindInvalidRequest, Status: http.StatusBadRequest, Code: responses.CodeModelError,
+	refused := &model.Error{Kind: model.KindInvalidRequest, Code: responses.CodeModelError,
 		Message: "Could not process image"}
-	large := &model.Error{Kind: model.KindContextLength, Status: http.StatusRequestEntityTooLarge, Message: "too large"}
+	large := &model.Error{Kind: model.KindContextLength, Status: bodyTooLarge, Message: "too large"}
 	whenShown := func(failed *model.Error) func([]responses.Item) *model.Error {
 		return func(input []responses.Item) *model.Error {
 			if media, _ := asked(input); media > 0 {

@@ -22,6 +22,7 @@ type diffOptions struct {
 	Run      string
 	Stat     bool
 	NameOnly bool
+	Executed bool
 	JSON     bool
 }
 
@@ -52,8 +53,9 @@ by a pager (HOLON_PAGER, PAGER, else less), and what could not be seen is left o
 	f.SortFlags = false
 	f.BoolVar(&opts.Stat, "stat", false, "list the files with their changed lines")
 	f.BoolVar(&opts.NameOnly, "name-only", false, "list the names of the files")
+	f.BoolVar(&opts.Executed, "executed", false, "list all files that programs execute without being asked to")
 	f.BoolVar(&opts.JSON, "json", false, "print the list of files and the warnings as JSON")
-	cmd.MarkFlagsMutuallyExclusive("stat", "name-only", "json")
+	cmd.MarkFlagsMutuallyExclusive("stat", "name-only", "executed", "json")
 	return cmd
 }
 
@@ -76,11 +78,25 @@ func (o *diffOptions) run(ctx context.Context) error {
 	if o.JSON {
 		return printJSON(o.streams, diff)
 	}
+	if o.Executed {
+		return o.executed(diff.Warnings)
+	}
 	if err := o.show(entry, diff.Files); err != nil {
 		return err
 	}
 	showExecuted(o.streams, diff.Warnings)
 	return nil
+}
+
+// executed lists the files that programs execute, one a line, with the program.
+func (o *diffOptions) executed(warnings []workspace.Warning) error {
+	t := newTable(o.streams)
+	for _, w := range warnings {
+		if w.Code == workspace.WarnExecuted {
+			t.row(visible.Name(w.Path), w.Message)
+		}
+	}
+	return t.end()
 }
 
 func (o *diffOptions) show(entry *files.Entry, changes []workspace.FileChange) error {

@@ -86,9 +86,17 @@ func report(err error, streams Streams, asJSON bool) int {
 	}
 	failure := describe(err)
 	if asJSON {
-		_ = printJSON(streams, struct {
-			Error state.Failure `json:"error"`
-		}{failure}) // stdout is gone: the exit code still tells
+		var shown struct {
+			Error struct {
+				state.Failure
+				Paths []string `json:"paths,omitempty"` // all files concerned
+			} `json:"error"`
+		}
+		shown.Error.Failure = failure
+		if e, ok := errors.AsType[*git.Error](err); ok {
+			shown.Error.Paths = e.Paths
+		}
+		_ = printJSON(streams, shown) // stdout is gone: the exit code still tells
 	}
 	streams.sayFailure(failure)
 	return exitCode(err)

@@ -109,12 +109,15 @@ func (g *gate) flag(f *pflag.FlagSet) {
 // confirm shows the files, and asks where there is a person who sees the question.
 func (g *gate) confirm(ctx context.Context, streams Streams, asJSON bool, run string) landing.Confirm {
 	return func(files []workspace.Warning) error {
-		if !g.allow && (!streams.InTTY || !streams.ErrTTY || asJSON) {
-			return landing.Unconfirmed(files, run)
+		asks := !g.allow && !asJSON && streams.InTTY && streams.ErrTTY
+		if g.allow || asks || !asJSON && len(workspace.GroupExecuted(files)) > landing.Named {
+			showExecuted(streams, files)
 		}
-		showExecuted(streams, files)
 		if g.allow {
 			return nil
+		}
+		if !asks {
+			return landing.Unconfirmed(files, run)
 		}
 		sure, err := streams.ask(ctx, "write them? [y/N] ")
 		if err == nil && !sure {

@@ -3,7 +3,6 @@ package workspace
 import (
 	"bytes"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +14,6 @@ import (
 	"strings"
 
 	"holon/internal/folder"
-	"holon/runner/workspace/executed"
 	"holon/runner/workspace/git"
 	"holon/state"
 
@@ -100,7 +98,7 @@ func (t *Tree) diff(ctx context.Context, options DiffOptions) (*Diff, error) {
 	if err := diff.write(ctx, repo); err != nil {
 		return nil, err
 	}
-	if err := diff.warnExecuted(ctx, repo, t.record); err != nil {
+	if err := diff.warnExecuted(ctx, repo, t.record, t.source.configured()); err != nil {
 		return nil, err
 	}
 	diff.shorten()
@@ -339,40 +337,5 @@ func (d *comparison) saveBase(ctx context.Context, base git.Repository, objects 
 	if err != nil {
 		return fmt.Errorf("save base: %w", err)
 	}
-	return nil
-}
-
-// warnExecuted adds warnings about files that programs execute unasked.
-func (d *comparison) warnExecuted(ctx context.Context, result git.Repository, base *record) error {
-	changes := make(map[string]bool)
-	var files []executed.File
-	for i, change := range d.Files {
-		changes[change.Path] = true
-		if change.From != "" {
-			changes[change.From] = true
-		}
-		if change.Mode != "" {
-			files = append(files, executed.File{Path: change.Path, Link: change.Mode == "120000", Changed: true,
-				Before: d.ids[i].before, Id: d.ids[i].after})
-		}
-	}
-	if len(files) == 0 {
-		return nil
-	}
-	for i := range base.entries {
-		if e := &base.entries[i]; !e.Module && !changes[e.Path] {
-			files = append(files, executed.File{Path: e.Path, Link: e.Mode == git.ModeSymlink,
-				Id: hex.EncodeToString([]byte(e.Oid))})
-		}
-	}
-	found, err := executed.Find(ctx, result.Git(), files)
-	if err != nil {
-		return fmt.Errorf("look for files that programs execute: %w", err)
-	}
-	var kept warningList
-	for _, w := range ExecutedWarnings(found) {
-		kept.add(w)
-	}
-	d.Warnings = append(d.Warnings, kept.list()...)
 	return nil
 }

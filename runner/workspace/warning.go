@@ -1,11 +1,15 @@
 package workspace
 
 import (
+	"context"
+	"encoding/hex"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
 	"holon/runner/workspace/executed"
+	"holon/runner/workspace/git"
 )
 
 // warningList keeps a bounded number of warnings of each code.
@@ -45,6 +49,35 @@ func (l *warningList) list() []Warning {
 	return list
 }
 
+// Group is the files of a directory that the same program executes.
+type Group struct {
+	Pattern string // the path of a single file, else the directory's with /*
+	Files   int
+	Message string // as of each of its warnings
+}
+
+// GroupExecuted returns the files that programs execute as one group for each directory and program, by pattern, so
+// that a list that is too long to be read is short and complete.
+func GroupExecuted(warnings []Warning) (groups []Group) {
+	places := make(map[[2]string]int)
+	for _, w := range warnings {
+		if w.Code != WarnExecuted {
+			continue
+		}
+		key := [2]string{path.Dir(w.Path), w.Message}
+		at, known := places[key]
+		if !known {
+			places[key] = len(groups)
+			groups = append(groups, Group{Pattern: w.Path, Files: 1, Message: w.Message})
+			continue
+		}
+		groups[at].Pattern = path.Join(path.Dir(w.Path), "*")
+		groups[at].Files++
+	}
+	slices.SortStableFunc(groups, func(a, b Group) int { return strings.Compare(a.Pattern, b.Pattern) })
+	return groups
+}
+
 // ExecutedWarnings returns a warning for each changed file that a program executes unasked.
 func ExecutedWarnings(matches []executed.Match) []Warning {
 	warnings := make([]Warning, len(matches))
@@ -56,4 +89,52 @@ func ExecutedWarnings(matches []executed.Match) []Warning {
 		warnings[i] = Warning{Code: WarnExecuted, Path: m.Path, Message: "executed by " + program + " without being asked to"}
 	}
 	return warnings
+}
+
+// maxExecuted bounds the list of files that programs execute, as maxListed that of changed ones.
+const maxExecuted = 8 << 20
+
+// warnExecuted adds warnings about files that programs execute unasked.
+func (d *comparison) warnExecuted(ctx context.Context, result git.Repository, base *record,
+	configured []git.Configured) error {
+	changes := make(map[string]bool)
+	var changed []string
+	var files []executed.File
+	for i, change := range d.Files {
+		changes[change.Path] = true
+		if change.From != "" {
+			changes[change.From] = true
+		}
+		if change.Mode != "" {
+			changed = append(changed, change.Path)
+			files = append(files, executed.File{Path: change.Path, Link: change.Mode == "120000", Changed: true,
+				Before: d.ids[i].before, Id: d.ids[i].after})
+		}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	for i := range base.entries {
+		if e := &base.entries[i]; !e.Module && !changes[e.Path] {
+			files = append(files, executed.File{Path: e.Path, Link: e.Mode == git.ModeSymlink,
+				Id: hex.EncodeToString([]byte(e.Oid))})
+		}
+	}
+	found, err := executed.Find(ctx, result.Git(), files)
+	if err != nil {
+		return fmt.Errorf("look for files that programs execute: %w", err)
+	}
+	found = append(found, executed.FindConfigured(changed, configured)...)
+	slices.SortStableFunc(found, func(a, b executed.Match) int { return strings.Compare(a.Path, b.Path) })
+	found = slices.CompactFunc(found, func(a, b executed.Match) bool { return a.Path == b.Path })
+	size := 0
+	for i, w := range ExecutedWarnings(found) {
+		if size += changeSize(w.Path); size > maxExecuted {
+			w = Warning{Code: WarnExecuted, Message: fmt.Sprintf("%d more files that programs execute", len(found)-i)}
+		}
+		if d.Warnings = append(d.Warnings, w); size > maxExecuted {
+			break
+		}
+	}
+	return nil
 }

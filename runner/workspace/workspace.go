@@ -97,6 +97,14 @@ type Source struct {
 	cache    repositoryCache
 }
 
+// configured returns what settings of git name in the user's tree.
+func (s *Source) configured() []git.Configured {
+	if s.user.Top == "" {
+		return nil
+	}
+	return s.user.Configured()
+}
+
 // Check refuses what Open refuses for where the directory lies. It writes nothing.
 func Check(ctx context.Context, options Options) error {
 	_, _, err := locate(ctx, options)

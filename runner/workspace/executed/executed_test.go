@@ -29,6 +29,9 @@ var attacks = map[string]string{
 	"holon":                 `.holon/config.yaml`,
 	"coding agents": `
 		.claude/settings.json .claude/hooks/x.sh .cursor/mcp.json .gemini/settings.json .codex/config.toml .mcp.json`,
+	"coding agents, as instructions": `
+		AGENTS.md sub/AGENTS.override.md CLAUDE.md CLAUDE.local.md GEMINI.md .cursorrules .windsurfrules .goosehints
+		.github/copilot-instructions.md .github/instructions/go.md go.instructions.md skills/x/SKILL.md`,
 	"Visual Studio Code and its kin": `
 		.vscode/tasks.json .vscode/settings.json .vscode/launch.json .devcontainer/devcontainer.json a.code-workspace`,
 	"editors": `.idea/runConfigurations/x.xml .zed/tasks.json .vimrc .exrc .nvimrc .dir-locals.el`,
@@ -82,7 +85,8 @@ func TestExecuted(t *testing.T) {
 	}
 	for _, name := range []string{"main.go", "src/hooks/useState.ts", "hooks/index.js", "update", "src/update",
 		"docs/git.md", "package-lock.json", "my-package.json", "github/workflows/ci.yml",
-		"Makefile", "AGENTS.md", "config", "HEAD", "refs/x", "environment.yml", "a.env", "x.vimrc",
+		"Makefile", "docs/agents-guide.md", "src/claude.go", "rules",
+		"config", "HEAD", "refs/x", "environment.yml", "a.env", "x.vimrc",
 		"requirements.txt"} {
 		if entry := entryFor(folded(name)); entry != nil {
 			t.Errorf("%q is executed by %s", name, entry.program)

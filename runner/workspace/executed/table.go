@@ -43,6 +43,12 @@ var table = []entry{
 		.claude/ .cursor/ .gemini/ .codex/ .windsurf/ .cline/ .clinerules/ .roo/ .continue/ .amazonq/ .kiro/ .junie/
 		.opencode/ .qwen/ .trae/ .factory/ .goose/ .augment/ .agents/ .agent/ .mcp.json mcp.json opencode.json*
 		.crush.json crush.json .aider.conf.yml`)},
+	{program: "coding agents, as instructions", patterns: strings.Fields(`
+		agents.md agents.*.md agent.md claude.md claude.*.md gemini.md qwen.md crush.md warp.md codex.md jules.md
+		.cursorrules .windsurfrules .clinerules* .roorules* .roomodes .kilocoderules* .kilocode/ .goosehints .rules
+		.aider* .augment-guidelines .openhands/ .openhands_instructions replit.md copilot-instructions.md
+		.github/instructions/ .github/prompts/ .github/chatmodes/ .github/agents/ .github/skills/ skill.md
+		*.instructions.md *.prompt.md *.chatmode.md *.agent.md`)},
 	{program: "Visual Studio Code and its kin", patterns: strings.Fields(`
 		.vscode/ *.code-workspace .devcontainer/ .devcontainer.json .vs/`)},
 	{program: "editors", patterns: strings.Fields(`

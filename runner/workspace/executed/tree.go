@@ -47,6 +47,25 @@ func Find(ctx context.Context, g git.Runner, files []File) ([]Match, error) {
 	return found, nil
 }
 
+// FindConfigured returns those of the paths that settings of git name: the path itself, a directory above it, or what
+// lies below it where the path may be a link or a file in the place of a directory.
+func FindConfigured(paths []string, by []git.Configured) (found []Match) {
+	named := make([]string, len(by))
+	for i, c := range by {
+		named[i] = strings.Join(folded(c.Path), "/")
+	}
+	for _, name := range paths {
+		at := strings.Join(folded(name), "/")
+		for i, n := range named {
+			if n == at || strings.HasPrefix(n, at+"/") || by[i].Below && strings.HasPrefix(at, n+"/") {
+				found = append(found, Match{Path: name, Program: "git, as its setting " + by[i].Setting})
+				break
+			}
+		}
+	}
+	return found
+}
+
 // interesting returns the ids of the blobs to read, the most important first: links with a name of the table, files of
 // which only a part is executed, and other links, to which the first may lead.
 func interesting(files []File) (ids []string) {

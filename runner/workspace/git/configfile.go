@@ -31,12 +31,21 @@ var (
 	configKey     = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9-]*)[ \t]*(=|\n|$)`)
 )
 
-// parseConfig reads the text of a configuration file as git does and calls set with each setting outside of a
-// subsection, in order: the key as "section.key" in lower case, "true" for a key without a value. The reader of go-git
-// refuses files that git accepts, such as one with "[core] bare" in a line, and reads continued lines differently, so
-// that a repository could hide a setting from us.
-func parseConfig(text string, set func(key, value string)) (err error) {
-	section := "" // none, or one with a subsection
+// parseConfig is parseSettings for settings outside of a subsection, whose keys are "section.key".
+func parseConfig(text string, set func(key, value string)) error {
+	return parseSettings(text, func(key, value string) {
+		if strings.Count(key, ".") == 1 {
+			set(key, value)
+		}
+	})
+}
+
+// parseSettings reads the text of a configuration file as git does and calls set with each setting, in order: the key
+// as "section.key" or "section.subsection.key", in lower case but for the subsection, "true" for a key without a value.
+// The reader of go-git refuses files that git accepts, such as one with "[core] bare" in a line, and reads continued
+// lines differently, so that a repository could hide a setting from us.
+func parseSettings(text string, set func(key, value string)) (err error) {
+	section := ""
 	for rest := strings.ReplaceAll(text, "\r\n", "\n"); ; {
 		rest = strings.TrimLeft(rest, " \t\n")
 		if rest == "" {
@@ -47,9 +56,9 @@ func parseConfig(text string, set func(key, value string)) (err error) {
 			continue
 		}
 		if m := configSection.FindStringSubmatch(rest); m != nil {
-			section, rest = m[1], rest[len(m[0]):]
-			if m[2] != "" || strings.Contains(section, ".") {
-				section = ""
+			section, rest = strings.ToLower(m[1]), rest[len(m[0]):]
+			if m[2] != "" {
+				section += "." + strings.ReplaceAll(strings.Trim(m[2], " \t\""), `\`, "")
 			}
 			continue
 		}
@@ -64,7 +73,7 @@ func parseConfig(text string, set func(key, value string)) (err error) {
 			}
 		}
 		if section != "" {
-			set(strings.ToLower(section+"."+m[1]), value)
+			set(section+"."+strings.ToLower(m[1]), value)
 		}
 	}
 }

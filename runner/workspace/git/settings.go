@@ -110,21 +110,24 @@ func (u *UserRepository) broken(part string, err error) error {
 		Hint: "`git status` there shows the fault"}
 }
 
-// globalSettings reads the user's own files, where git looks for them.
-func globalSettings() (settings, error) {
-	var files []string
+// globalFiles are the user's own files, where git looks for them.
+func globalFiles() (files []string) {
 	if named, set := os.LookupEnv("GIT_CONFIG_GLOBAL"); set {
-		files = []string{named}
-	} else {
-		if dir, err := os.UserConfigDir(); err == nil {
-			files = append(files, filepath.Join(dir, "git", "config"))
-		}
-		if home, err := os.UserHomeDir(); err == nil {
-			files = append(files, filepath.Join(home, ".gitconfig"))
-		}
+		return []string{named}
 	}
+	if dir, err := os.UserConfigDir(); err == nil {
+		files = append(files, filepath.Join(dir, "git", "config"))
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		files = append(files, filepath.Join(home, ".gitconfig"))
+	}
+	return files
+}
+
+// globalSettings reads globalFiles.
+func globalSettings() (settings, error) {
 	all := settings{}
-	for _, file := range files {
+	for _, file := range globalFiles() {
 		if err := all.add(ReadSmall(file)); err != nil {
 			return nil, err
 		}

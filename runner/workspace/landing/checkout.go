@@ -138,7 +138,7 @@ func lockRun(ctx context.Context, runDir string) (unlock func(), err error) {
 // make assembles the commits, adds them to the user's repository and creates a branch and a working tree for
 // them. On error it removes the branch, the working tree and the registration again.
 func (w *worktrees) make(ctx context.Context, o CheckoutOptions, scratch string) (_ *CheckoutResult, err error) {
-	if err := o.Confirm.ask(o.Diff.Warnings); err != nil {
+	if err := o.Confirm.ask(executedIn(o, w.user)); err != nil {
 		return nil, err
 	}
 	path, err := freePath(o)

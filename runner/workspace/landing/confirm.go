@@ -14,13 +14,7 @@ import (
 type Confirm func(files []workspace.Warning) error
 
 // ask calls the function if there are files that programs execute.
-func (c Confirm) ask(warnings []workspace.Warning) error {
-	var files []workspace.Warning
-	for _, w := range warnings {
-		if w.Code == workspace.WarnExecuted {
-			files = append(files, w)
-		}
-	}
+func (c Confirm) ask(files []workspace.Warning) error {
 	if len(files) == 0 {
 		return nil
 	}
@@ -30,19 +24,28 @@ func (c Confirm) ask(warnings []workspace.Warning) error {
 	return Unconfirmed(files, "last")
 }
 
+// Named is how many directories and files the message of Unconfirmed names.
+const Named = 10
+
 // Unconfirmed is the error about files of a run that are not written unless a person agrees.
 func Unconfirmed(files []workspace.Warning, run string) *git.Error {
 	e := &git.Error{Code: CodeExecutedFiles, Param: "--allow-executed",
 		Hint: "read them with holon diff " + run + ", then give --allow-executed if you mean it"}
-	var names []string
 	for _, w := range files {
 		e.Paths = append(e.Paths, w.Path)
-		if len(names) < 10 {
-			names = append(names, visible.Quoted(visible.Clip(w.Path, 200)))
-		}
 	}
-	if len(files) > len(names) {
-		names = append(names, fmt.Sprintf("%d more", len(files)-len(names)))
+	var names []string
+	left := len(files)
+	for _, g := range workspace.GroupExecuted(files) {
+		if len(names) == Named { // Paths has them all
+			names = append(names, fmt.Sprintf("%d more files (holon diff --executed %s lists all)", left, run))
+			break
+		}
+		name := visible.Quoted(visible.Clip(g.Pattern, 200))
+		if left -= g.Files; g.Files > 1 {
+			name += fmt.Sprintf(" (%d files)", g.Files)
+		}
+		names = append(names, name)
 	}
 	e.Message = "nothing was written: programs execute " + strings.Join(names, ", ")
 	return e

@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"holon/internal/folder"
 	"holon/runner/workspace"
@@ -33,13 +34,42 @@ func (m *merge) executed(ctx context.Context, result *ApplyResult, before,
 		}
 	}
 	found, err := executed.Find(ctx, m.repo.Git(), files)
-	list := workspace.ExecutedWarnings(found)
+	if err != nil {
+		return nil, err
+	}
+	var own []workspace.Warning
 	for _, w := range m.warnings {
-		_, written := slices.BinarySearch(result.Written, w.Path)
-		known := slices.ContainsFunc(list, func(have workspace.Warning) bool { return have.Path == w.Path })
-		if w.Code == workspace.WarnExecuted && written && !known {
-			list = append(list, w)
+		if _, written := slices.BinarySearch(result.Written, w.Path); written {
+			own = append(own, w)
 		}
 	}
-	return list, err
+	return allExecuted(workspace.ExecutedWarnings(found), own, configured(m.user, result.Written)), nil
+}
+
+// configured returns a warning for each path that settings name for git; user is nil for a plain directory.
+func configured(user *git.UserRepository, paths []string) []workspace.Warning {
+	if user == nil {
+		return nil
+	}
+	return workspace.ExecutedWarnings(executed.FindConfigured(paths, user.Configured()))
+}
+
+// allExecuted joins lists of files that programs execute, by path and each path once.
+func allExecuted(lists ...[]workspace.Warning) []workspace.Warning {
+	all := slices.DeleteFunc(slices.Concat(lists...), func(w workspace.Warning) bool {
+		return w.Code != workspace.WarnExecuted
+	})
+	slices.SortStableFunc(all, func(a, b workspace.Warning) int { return strings.Compare(a.Path, b.Path) })
+	return slices.CompactFunc(all, func(a, b workspace.Warning) bool { return a.Path == b.Path })
+}
+
+// executedIn returns the files of a run's whole result that programs execute.
+func executedIn(o CheckoutOptions, user *git.UserRepository) []workspace.Warning {
+	var paths []string
+	for _, f := range o.Diff.Files {
+		if f.Mode != "" {
+			paths = append(paths, f.Path)
+		}
+	}
+	return allExecuted(o.Diff.Warnings, configured(user, paths))
 }

@@ -62,3 +62,62 @@ func TestExecutedNeedsConfirmation(t *testing.T) {
 		t.Errorf("%+v, %v", result, err)
 	}
 }
+
+// What the user's own configuration of git names in the tree is executed at the next git status, diff or commit.
+func TestConfiguredIsExecuted(t *testing.T) {
+	t.Parallel()
+	outside := filepath.Join(t.TempDir(), "work.inc")
+	gittest.Write(t, filepath.Dir(outside), map[string]string{"work.inc": "[gpg]\n\tprogram = ./sign\n"})
+	for setting, tt := range map[string]struct {
+		config   string
+		executed []string // of the change; other files of it are not
+	}{
+		"nothing":              {"", nil},
+		"include.path":         {"[include]\n\tpath = ../shared.inc\n", []string{"shared.inc"}},
+		"includeif.gitdir":     {"[includeIf \"gitdir:/x/\"]\n\tpath = ../shared.inc\n", []string{"shared.inc"}},
+		"an include elsewhere": {"[include]\n\tpath = " + outside + "\n", []string{"sign"}},
+		"core.fsmonitor":       {"[core]\n\tfsmonitor = tools/monitor --fast\n", []string{"tools/monitor"}},
+		"core.fsmonitor, no":   {"[core]\n\tfsmonitor = true\n", nil},
+		"a first word":         {"[core]\n\tfsmonitor = sign\n", nil}, // of the PATH
+		"core.hooksPath":       {"[core]\n\thooksPath = tools\n", []string{"tools/lib/x.sh", "tools/monitor"}},
+		"core.hooksPath, case": {"[core]\n\thookspath = TOOLS\n", []string{"tools/lib/x.sh", "tools/monitor"}},
+		"filter.clean":         {"[filter \"x\"]\n\tclean = python3 sign %f\n", []string{"sign"}},
+		"filter.process":       {"[filter \"x\"]\n\tprocess = \"sh -c 'exec ./sign'\"\n", []string{"sign"}},
+		"diff.textconv":        {"[diff \"x\"]\n\ttextconv = $(git rev-parse --show-toplevel)/sign\n", []string{"sign"}},
+		"diff.command":         {"[diff \"x\"]\n\tcommand = $PWD/tools/monitor\n", []string{"tools/monitor"}},
+		"a link":               {"[core]\n\tfsmonitor = way/monitor\n", []string{"tools/monitor"}},
+		"a person's own":       {"[alias]\n\tx = !./sign\n", nil},
+		"a name":               {"[user]\n\tname = tools\n[branch \"x\"]\n\tmerge = ./sign\n", nil},
+	} {
+		t.Run(setting, func(t *testing.T) {
+			t.Parallel()
+			repo := gittest.NewRepo(t, map[string]string{"a.txt": "a\n", "tools/monitor": "a\n", "way": "-> tools"})
+			tree := acquire(t, workspace.Options{Dir: repo})
+			o := finished(t, repo, tree, func(dir string) {
+				gittest.Write(t, dir, map[string]string{"a.txt": "b\n", "sign": "id\n", "shared.inc": "[core]\n",
+					"tools/monitor": "id\n", "tools/lib/x.sh": "id\n"})
+			})
+			before := gittest.Run(t, repo, "cat", ".git/config")
+			gittest.Write(t, repo, map[string]string{".git/config": before + tt.config})
+			var asked []string
+			options := ApplyOptions{Dir: repo, Patch: o.Diff.Patch, Objects: o.Objects, Warnings: o.Diff.Warnings,
+				Confirm: func(files []workspace.Warning) error {
+					for _, w := range files {
+						asked = append(asked, w.Path)
+					}
+					return errors.New("no")
+				}}
+			_, err := Apply(t.Context(), options)
+			if !slices.Equal(asked, tt.executed) || (err == nil) != (tt.executed == nil) {
+				t.Errorf("apply asks about %q and ends with %v, want %q", asked, err, tt.executed)
+			}
+			if tt.executed == nil {
+				return
+			}
+			asked, o.Confirm = nil, options.Confirm
+			if _, err := Checkout(t.Context(), o); err == nil || !slices.Equal(asked, tt.executed) {
+				t.Errorf("checkout asks about %q and ends with %v, want %q", asked, err, tt.executed)
+			}
+		})
+	}
+}

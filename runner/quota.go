@@ -71,15 +71,14 @@ const (
 	beatPause    = 30 * time.Second
 )
 
-// measured is what the directories of a session took, and until when a turn that begins need not measure them again.
+// measured is what a session took of the disk, and until when a turn that begins need not measure it again.
 type measured struct {
 	bytes int64
 	until time.Time
 }
 
-// watch looks after a turn until ctx ends: it calls Beat, and ends the turn when it has written more than its quota.
-// Turns that follow each other at once begin with one measurement: measureShare holds for all of them together.
-func (s *Session) watch(ctx context.Context, t Turn, end context.CancelCauseFunc) {
+// measure returns what the session takes of the disk.
+func (s *Session) measure(ctx context.Context) (int64, error) {
 	dirs := []string{s.cfg.Dir}
 	if s.tree != nil {
 		dirs = append(dirs, s.tree.Dir())
@@ -87,10 +86,37 @@ func (s *Session) watch(ctx context.Context, t Turn, end context.CancelCauseFunc
 	if s.cfg.AgentHome != "" {
 		dirs = []string{s.cfg.AgentHome} // which holds cfg.Dir
 	}
-	beaten, begun, pause := time.Now(), int64(-1), time.Until(s.measured.until)
-	if pause > 0 {
-		begun = s.measured.bytes
+	start := time.Now()
+	used, err := usage(ctx, dirs)
+	if err != nil {
+		return 0, err
 	}
+	used += unlinked(s.handle.ID, dirs)
+	s.measured = measured{used, time.Now().Add(pauseAfter(start))}
+	return used, nil
+}
+
+// begins returns what the session takes of the disk before a turn, -1 if that is not known. Turns that follow each other
+// at once begin with one measurement: measureShare holds for all of them together.
+func (s *Session) begins(ctx context.Context, t Turn) int64 {
+	if t.DiskBytes <= 0 {
+		return -1
+	}
+	if time.Until(s.measured.until) > 0 {
+		return s.measured.bytes
+	}
+	used, err := s.measure(ctx)
+	if err != nil {
+		s.cfg.Log.Debug("the disk usage before the turn is not known", "err", err)
+		return -1
+	}
+	return used
+}
+
+// watch looks after a turn until ctx ends: it calls Beat, and ends the turn when it has written more than its quota since
+// begun bytes were in use.
+func (s *Session) watch(ctx context.Context, t Turn, begun int64, end context.CancelCauseFunc) {
+	beaten, pause := time.Now(), time.Until(s.measured.until)
 	for {
 		select {
 		case <-ctx.Done():
@@ -99,10 +125,7 @@ func (s *Session) watch(ctx context.Context, t Turn, end context.CancelCauseFunc
 		}
 		start := time.Now()
 		if t.DiskBytes > 0 {
-			used, err := usage(ctx, dirs)
-			if err == nil {
-				s.measured = measured{used, time.Now().Add(pauseAfter(start))}
-			}
+			used, err := s.measure(ctx)
 			switch {
 			case err != nil: // it is measured again
 				s.cfg.Log.Debug("the turn's disk usage is not known", "err", err)
@@ -147,12 +170,13 @@ func (s *Session) watched(ctx context.Context, t Turn, watch Observer, run runTu
 	if t.DiskBytes <= 0 && t.Beat == nil {
 		return run(ctx, watch)
 	}
+	begun := s.begins(ctx, t) // before the turn can write
 	turn, end := context.WithCancelCause(ctx)
 	watching, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.watch(watching, t, end)
+		s.watch(watching, t, begun, end)
 	}()
 	tools := &toolObserver{Observer: watch}
 	result := run(turn, tools)

@@ -49,7 +49,6 @@ func TestQuotaOfTurnsInARow(t *testing.T) {
 			write(fmt.Sprint("before-", i), step.before)
 			result := s.watched(t.Context(), Turn{DiskBytes: 1 << 20}, deaf{},
 				func(ctx context.Context, w Observer) TurnResult {
-					time.Sleep(time.Millisecond) // what is measured at the beginning is known then
 					write(fmt.Sprint("by-", i), step.bytes)
 					select {
 					case <-ctx.Done():

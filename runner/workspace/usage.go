@@ -13,9 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// leastCharge is what a file counts at least, in bytes: it takes an inode and a name, also where it is empty.
+const leastCharge = 4 << 10
+
+// Charge returns what a file of so many blocks of 512 bytes counts.
+func Charge(blocks int64) int64 { return max(blocks*512, leastCharge) }
+
 // Usage returns how many bytes of the disk the files beneath dir take, which a container may write meanwhile.
 // It follows no link, changes nothing, and skips directories that it may not enter. A file with several names
-// counts once. The usage of an absent directory is 0.
+// counts once, and each at least 4 KiB. The usage of an absent directory is 0.
 func Usage(ctx context.Context, dir string) (int64, error) {
 	root, err := folder.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -36,7 +42,7 @@ func Usage(ctx context.Context, dir string) (int64, error) {
 			if st.Mode&unix.S_IFMT != unix.S_IFDIR && st.Nlink > 1 && links.seen(uint64(st.Dev), st.Ino) {
 				continue
 			}
-			sum.Add(st.Blocks * 512)
+			sum.Add(Charge(st.Blocks))
 			if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 				descend = append(descend, name)
 			}

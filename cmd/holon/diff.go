@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -114,10 +113,11 @@ func (o *diffOptions) show(entry *files.Entry, changes []workspace.FileChange) e
 		}
 		return t.end()
 	}
-	patch, err := oneshot.PatchOf(entry)
+	patch, err := oneshot.OpenPatch(entry)
 	if err != nil {
 		return err
 	}
+	defer patch.Close()
 	return o.patch(patch)
 }
 
@@ -130,12 +130,7 @@ func lineCounts(f workspace.FileChange) string {
 }
 
 // patch copies the patch as it is, for programs, or line by line for a terminal.
-func (o *diffOptions) patch(path string) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
+func (o *diffOptions) patch(file io.Reader) error {
 	if !o.streams.OutTTY && !o.streams.CI {
 		_, err := io.Copy(o.streams.Out, file)
 		return err

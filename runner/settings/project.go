@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -17,7 +18,7 @@ import (
 // settings and the defaults; each key's rule is in the table.
 func (l *Loaded) project(top string) {
 	origin := Origin{LayerProject, ProjectFile}
-	data, _, err := readFile(filepath.Join(top, ProjectFile))
+	data, err := readProject(top)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -38,6 +39,19 @@ func (l *Loaded) project(top string) {
 		return what == "" && !(k.project == lowerOnly && l.raises(origin, k, name, n))
 	})
 	l.resolve(origin, top)
+}
+
+// readProject reads the file of the working directory, of no other one: its directory may be a link.
+func readProject(top string) ([]byte, error) {
+	if _, err := os.Stat(filepath.Join(top, filepath.Dir(ProjectFile))); err != nil {
+		return nil, fs.ErrNotExist
+	}
+	dir, err := inRepository(top, filepath.Dir(ProjectFile))
+	if err != nil {
+		return nil, err
+	}
+	data, _, err := readFile(filepath.Join(dir, filepath.Base(ProjectFile)))
+	return data, err
 }
 
 // undecided reports a value that only a person may decide, unless the person's own file sets the key.

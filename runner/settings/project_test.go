@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"holon/test/expect"
 )
 
 // projectValues are what a hostile repository may write for any key.
@@ -171,5 +173,24 @@ func TestProjectLowers(t *testing.T) {
 				t.Errorf("%s: %s does not count: %v, %s", k.name, lower[k.name], l.Err(), k.text(&l.Settings, ""))
 			}
 		}
+	}
+}
+
+// A repository's file lies in the repository, also where its directory is a link.
+func TestProjectBehindLink(t *testing.T) {
+	outside := t.TempDir()
+	expect.NoError(t, os.WriteFile(filepath.Join(outside, "config.yaml"), []byte("timeout: 1s\n"), 0o600))
+	for name, tt := range map[string]struct {
+		target string // of .holon
+		fails  bool
+		counts bool
+	}{"outside": {outside, true, false}, "inside": {"own", false, true}, "nowhere": {"gone", false, false}} {
+		top := t.TempDir()
+		expect.NoError(t, os.Mkdir(filepath.Join(top, "own"), 0o700))
+		expect.NoError(t, os.WriteFile(filepath.Join(top, "own", "config.yaml"), []byte("timeout: 1s\n"), 0o600))
+		expect.NoError(t, os.Symlink(tt.target, filepath.Join(top, filepath.Dir(ProjectFile))))
+		l := Load(Sources{Project: top})
+		expect.Equal(t, name+": is refused", l.Err() != nil, tt.fails)
+		expect.Equal(t, name+": counts", l.Origin("timeout").Layer == LayerProject, tt.counts)
 	}
 }

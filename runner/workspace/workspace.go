@@ -199,7 +199,7 @@ func (s *Source) inspect(ctx context.Context) (err error) {
 		return err
 	}
 	group, groupContext := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.user.LoadStatus(groupContext, v, 0) })
+	group.Go(func() error { return s.user.LoadStatus(groupContext, v) })
 	group.Go(func() error { return s.user.LoadReferences(groupContext) })
 	group.Go(func() error { return s.user.LoadHeadTree(groupContext, v) })
 	if err := group.Wait(); err != nil {

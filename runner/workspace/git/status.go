@@ -33,8 +33,12 @@ type Status struct {
 }
 
 // LoadStatus asks git about the files. It asks about submodules through views of their own, because git would
-// load their configuration.
-func (u *UserRepository) LoadStatus(ctx context.Context, v View, depth int) error {
+// load their configuration. A file that git would wait for is refused.
+func (u *UserRepository) LoadStatus(ctx context.Context, v View) error {
+	return withoutPipes(ctx, u.Top, func(ctx context.Context) error { return u.loadStatus(ctx, v, 0) })
+}
+
+func (u *UserRepository) loadStatus(ctx context.Context, v View, depth int) error {
 	arguments := []string{"status", "--porcelain=v2", "-z", "--no-renames", "--ignore-submodules=all"}
 	submodules, err := u.mayHaveSubmodules()
 	if err != nil {
@@ -164,7 +168,7 @@ func (u *UserRepository) lookInto(ctx context.Context, v View, path, commit stri
 	}
 	inner, err := sub.View(filepath.Join(v.Dir, "sub-"+strconv.Itoa(depth)))
 	if err == nil {
-		err = sub.LoadStatus(ctx, inner, depth+1)
+		err = sub.loadStatus(ctx, inner, depth+1)
 	}
 	if err = errors.Join(err, os.RemoveAll(inner.Dir)); err != nil {
 		return fmt.Errorf("submodule %q: %w", path, err)

@@ -121,7 +121,7 @@ func TestTakenOver(t *testing.T) {
 		t.Errorf("excludes %q, want %q", user.Excludes, want)
 	}
 	v, err := user.View(filepath.Join(t.TempDir(), "view"))
-	if err := errors.Join(err, user.LoadStatus(t.Context(), v, 0)); err != nil {
+	if err := errors.Join(err, user.LoadStatus(t.Context(), v)); err != nil {
 		t.Fatal(err)
 	}
 	if user.Status.Dirty {

@@ -192,7 +192,7 @@ func (r *removal) checkClean(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := tree.LoadStatus(ctx, v, 0); err != nil {
+	if err := tree.LoadStatus(ctx, v); err != nil {
 		return err
 	}
 	if tree.Status.WithoutUntracked {

@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"testing"
 
+	"holon/responses/tasks"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
@@ -35,6 +36,17 @@ func TestItemWaitsForOutside(t *testing.T) {
 		"after a turn": func(w *world) {
 			w.admit(prompt("how is it?"))
 			w.completes(w.claim())
+		},
+		"after a rest while a task of it runs": func(w *world) {
+			w.admit(prompt("how is it?"))
+			w.completes(w.claim())
+			w.admit(prompt("and the build?"))
+			c := w.claim()
+			r := report("task_1", tasks.Running, w.now)
+			r.Task.TurnID = c.Attempt.TurnID
+			w.must(w.m.ReportTask(w.ctx, "alpha", r))
+			w.sleep("again", 0)
+			w.completes(c)
 		},
 		"after a turn with another rest": func(w *world) {
 			w.admit(prompt("how is it?"))

@@ -108,6 +108,21 @@ func TestItemAsksOperator(t *testing.T) {
 	w.check()
 }
 
+// An agent whose work item is blocked waits, until it is not.
+func TestItemIsBlocked(t *testing.T) {
+	w := open(t)
+	item := w.item("build the site")
+	c := w.claim()
+	why, nothing := "the review", ""
+	w.ok(w.m.UpdateWork(w.ctx, "alpha", item.ID, "block", scheduler.WorkChange{BlockedBy: &why}))
+	w.completes(c)
+	w.isClosure(ledger.OutcomeWaiting, ledger.AwaitingExternal)
+	w.nothing()
+	w.ok(w.m.UpdateWork(w.ctx, "alpha", item.ID, "clear", scheduler.WorkChange{BlockedBy: &nothing}))
+	w.isClosure(ledger.OutcomeContinuable, "")
+	w.check()
+}
+
 // isItem fails unless a work item has a scheduling state.
 func (w *world) isItem(id string, want rules.WorkState) {
 	w.t.Helper()

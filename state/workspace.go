@@ -67,8 +67,8 @@ type History struct {
 	Commits int    `json:"commits"` // above the base
 }
 
-// Branch is commits of the agent that are not part of the result: on a branch that it did not leave checked out, below a
-// tag, or in a stash.
+// Branch is commits of the agent that are not part of the result: on a branch that it did not leave checked out, below
+// a tag, or in a stash.
 type Branch struct {
 	Name    string `json:"name"`    // of the branch; refs/tags/…; stash@{N}; HEAD for commits on no branch
 	Ref     string `json:"ref"`     // in the bundle

@@ -56,8 +56,9 @@ func readPrompt(ctx context.Context, args []string, streams Streams, h *host) (p
 // patience is how long standard input that no one asked for is awaited in silence.
 const patience = 3 * time.Second
 
-// joinInput adds standard input to a prompt. A pipe that stays open holds the command up, which says so. Input that cannot
-// be read is no input where no one asked for it: nohup leaves such, and so does a terminal to a job in the background.
+// joinInput adds standard input to a prompt. A pipe that stays open holds the command up, which says so. Input that
+// cannot be read counts as none where no one asked for it: nohup leaves such, and so does a terminal to a job in the
+// background.
 func joinInput(ctx context.Context, prompt string, streams Streams, asked bool) (string, error) {
 	if !asked {
 		hint := time.AfterFunc(patience, func() {

@@ -21,8 +21,8 @@ type Detached struct {
 	ExitCode int    // with "": its exit code
 }
 
-// StartDetached starts a holon in a session of its own, where no terminal and no Ctrl-C of this one reaches it, and waits
-// until it has called Leave or ended. The end of ctx ends it until then.
+// StartDetached starts a holon in a session of its own, where no terminal and no Ctrl-C of this one reaches it, and
+// waits until it has called Leave or ended. The end of ctx ends it until then.
 func StartDetached(ctx context.Context, program string, args []string, prompt string) (*Detached, error) {
 	holder := exec.Command(program, args...) // it outlives this process, so no context ends it
 	holder.Stdin, holder.Stderr = strings.NewReader(prompt), os.Stderr

@@ -13,7 +13,7 @@ import (
 	"holon/test/gittest"
 )
 
-// diffWithBundle runs an agent's script in a tree of repo and returns what it changed, and the directory of the results.
+// diffWithBundle runs an agent's script in a tree of repo and returns what it changed and where the results are.
 func diffWithBundle(t *testing.T, repo, script string) (diff *Diff, out string) {
 	t.Helper()
 	tree := acquire(t, Options{Dir: repo, IncludeDirty: true})
@@ -59,8 +59,8 @@ func TestUserBranches(t *testing.T) {
 			"git checkout -q two; git rm -q two; git commit -qm gone", want: []string{"HEAD 2 0"}},
 		{name: "an orphan that is checked out", agent: commit + "git checkout -q --orphan o; c one",
 			want: []string{"o 1 3"}, warned: "don't stand on the commit"},
-		{name: "names that could be taken for others", agent: commit + "git checkout -qb \"$(printf '\\303\\274')\"; c one; " +
-			"git checkout -q main; cat .git/refs/heads/*[!a-z] >.git/refs/heads/-x",
+		{name: "names that could be taken for others", agent: commit + "git checkout -qb \"$(printf '\\303\\274')\"; " +
+			"c one; git checkout -q main; cat .git/refs/heads/*[!a-z] >.git/refs/heads/-x",
 			want: []string{"unnamed-1 1 1", "unnamed-2 1 1"}},
 		{name: "tags that are no names", agent: commit + "git checkout -q --detach; c one; git rev-parse HEAD " +
 			">\".git/refs/tags/$(printf 'a\\ncreate refs x')\"; git rev-parse HEAD >.git/refs/heads/-x; git checkout -q main",
@@ -121,8 +121,8 @@ func TestUserBranches(t *testing.T) {
 func TestBranchesLeftOut(t *testing.T) {
 	t.Parallel()
 	repo := gittest.NewRepo(t, map[string]string{"a": "a\n"})
-	diff, _ := diffWithBundle(t, repo, "git checkout -qb lost; echo b >b; git add b; git commit -qm b; git checkout -q main; "+
-		"printf 'PACKxxxxxxxx' >.git/objects/pack/pack-1.pack")
+	diff, _ := diffWithBundle(t, repo, "git checkout -qb lost; echo b >b; git add b; git commit -qm b; "+
+		"git checkout -q main; printf 'PACKxxxxxxxx' >.git/objects/pack/pack-1.pack")
 	if len(diff.Warnings) != 1 || !strings.Contains(diff.Warnings[0].Message, "lost") {
 		t.Errorf("warnings %+v, want one that names the branch", diff.Warnings)
 	}

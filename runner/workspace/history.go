@@ -39,8 +39,8 @@ const (
 //	  ─▶ quarantine: index-pack --strict ─▶ objects of the run, and the bundle
 //
 // Its configuration, index, hooks, attributes, alternates, replacements,
-// grafts, shallow file, commit graphs and other references are ignored. The diff is complete without all that, so a fault
-// in it is only a warning.
+// grafts, shallow file, commit graphs and other references are ignored. The diff is complete without all that, so a
+// fault in it is only a warning.
 func (t *Tree) saveHistory(parent context.Context, d *comparison, root folder.Dir, result git.Repository,
 	options DiffOptions) error {
 	if options.Objects == "" || t.info.Kind != KindGit {

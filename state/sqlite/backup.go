@@ -37,8 +37,8 @@ func Backup(ctx context.Context, path, to string) error {
 
 // Restore creates a ledger at path from a backup, with a new epoch, because clients
 // remember a different history. What is left of another ledger there is in the way, CodeExists, unless it is replaced:
-// then it is moved aside, as a ledger that can be opened, and aside is its path. A log of an earlier ledger would be taken
-// for one of this, so it is moved with the ledger that it belongs to.
+// then it is moved aside, as a ledger that can be opened, and aside is its path. A log of an earlier ledger would be
+// taken for one of this, so it is moved with the ledger that it belongs to.
 func Restore(ctx context.Context, backup, path string, replace bool) (aside string, err error) {
 	path, err = filepath.Abs(path)
 	if err != nil {

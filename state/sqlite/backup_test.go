@@ -166,8 +166,8 @@ func TestClosedLedgerIsOneFile(t *testing.T) {
 	}
 }
 
-// What is in the way of a restoration is named at once, and moved aside together: it is a ledger there, with what only its
-// log had.
+// What is in the way of a restoration is named at once, and moved aside together: it is a ledger there, with what only
+// its log had.
 func TestRestoreReplaces(t *testing.T) {
 	t.Parallel()
 	dir := memory.Dir(t)

@@ -349,8 +349,9 @@ func (s *step) notLater(t turns.Time) time.Time {
 	return s.now
 }
 
-// fuller is what is known of a command after a further report. The facts of a turn say less of it than the container's
-// list of tasks, and can come later; and of a command that has ended the list does not say any more where its input went.
+// fuller is what is known of a command after a further report. The facts of a turn say less of it than the
+// container's list of tasks, and can come later; and the list no longer says where the input went of a command that
+// has ended.
 func fuller(old, now tasks.Command) tasks.Command {
 	if now.CmdDigest == "" && old.CmdDigest != "" {
 		old.AcceptsInput, old.ExitStatus, old.Signal = now.AcceptsInput, now.ExitStatus, now.Signal

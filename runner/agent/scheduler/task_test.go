@@ -133,14 +133,15 @@ func TestTaskEndTellsItsCommand(t *testing.T) {
 
 // What a fuller report said of a command stays, in whatever order the facts of its turn and the container's list come.
 func TestFullerReportStays(t *testing.T) {
-	full := tasks.Command{Cmd: "make all", CmdPreview: "make all", CmdDigest: "sha256:1", Workdir: "/w", Shell: "sh", TTY: true,
-		Login: true, OutputPath: "/o/stdout.log", StderrPath: "/o/stderr.log", AcceptsInput: true, InputTarget: "tty",
+	full := tasks.Command{Cmd: "make all", CmdPreview: "make all", CmdDigest: "sha256:1", Workdir: "/w", Shell: "sh",
+		TTY: true, Login: true, OutputPath: "/o/stdout.log",
+		StderrPath: "/o/stderr.log", AcceptsInput: true, InputTarget: "tty",
 		TerminalReentry: true, PromotedFromExecCommand: true}
 	thin := tasks.Command{Cmd: "make", CmdPreview: "make", Workdir: "/w", AcceptsInput: true}
 	ended := full
 	ended.AcceptsInput, ended.InputTarget, ended.ExitStatus, ended.ResultSummary = false, "", new(0), "done"
-	for name, order := range map[string][]tasks.Command{"the list first": {full, thin, full}, "the facts first": {thin, full},
-		"twice": {thin, full, thin}} {
+	for name, order := range map[string][]tasks.Command{"the list first": {full, thin, full},
+		"the facts first": {thin, full}, "twice": {thin, full, thin}} {
 		t.Run(name, func(t *testing.T) {
 			w := open(t)
 			reported := func(c tasks.Command, status tasks.Status) (got ledger.Task) {

@@ -50,8 +50,8 @@ func Transfer(ctx context.Context, from, to Repository, commit string, bases []s
 	return pack, err
 }
 
-// Beyond is the input of a git command that takes revisions: what of a commit, or a reference, the bases lack. Empty ones
-// are left out.
+// Beyond is the input of a git command that takes revisions: what of a commit, or a reference, the bases lack. Empty
+// bases are left out.
 func Beyond(tip string, bases []string) string {
 	var b strings.Builder
 	b.WriteString(tip + "\n")

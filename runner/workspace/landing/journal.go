@@ -156,10 +156,10 @@ type Killed struct {
 	Err  error  // why it could not be undone
 }
 
-// UndoKilled finds each Apply that was killed, by the directories of the runs, and undoes it: the files are as they were
-// before it. A file that was changed since stays as it is, and so does the stage with its former content, with an error.
-// It also removes the temporary files that a killed Apply, Checkout or Remove left in the run's directory. A dry run only
-// finds all that.
+// UndoKilled finds each Apply that was killed, by the directories of the runs, and undoes it: the files are as they
+// were before it. A file that was changed since stays as it is, and so does the stage with its former content, with an
+// error. It also removes the temporary files that a killed Apply, Checkout or Remove left in the run's directory. A dry
+// run only finds all that.
 func UndoKilled(ctx context.Context, runsDir string, dryRun bool) ([]Killed, error) {
 	var runDirs []string
 	for _, left := range []string{ApplyFile, scratchPrefix + "*", checkoutPrefix + "*"} {

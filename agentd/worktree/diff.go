@@ -35,6 +35,7 @@ const (
 	OmittedTooDeep     = "too_deep"          // maxDepth
 	OmittedUnsafeName  = "unsafe_name"       // git would refuse the whole patch
 	OmittedRepository  = "nested_repository" // its files are taken, its history is not
+	OmittedCommits     = "commits_elsewhere" // a branch, a tag or the stash, which is not checked out
 )
 
 // Omission is a part of the change that the patch leaves out.
@@ -77,6 +78,9 @@ func (t *Tree) Diff(ctx context.Context, w io.Writer) (Summary, error) {
 	}
 	defer tree.Close()
 	err = c.directory(&base, &tree, "")
+	if t.head != "" {
+		c.omitReferences(tree, t.head)
+	}
 	return c.summary, err
 }
 

@@ -383,6 +383,40 @@ func TestWorktree(t *testing.T) {
 	}
 }
 
+// What a turn committed elsewhere than on what it left checked out is named, whatever the references are.
+func TestCommitsElsewhere(t *testing.T) {
+	for _, tc := range []struct {
+		name, script string
+		want         []string
+	}{
+		{"none", "git branch same; git commit -qam x --allow-empty; git branch copy", nil},
+		{"a branch, a tag and a stash", "git checkout -qb f; git commit -qm x --allow-empty; git tag v1; echo 2 > text; " +
+			"git stash -q; git checkout -q main", []string{"refs/heads/f", "refs/stash", "refs/tags/v1"}},
+		{"packed", "git checkout -qb f; git commit -qm x --allow-empty; git checkout -q main; git pack-refs --all",
+			[]string{"refs/heads/f"}},
+		{"detached", "git checkout -q --detach; git commit -qm x --allow-empty; git branch same", nil},
+		{"no references", "rm -r .git/refs; mkfifo .git/refs; rm .git/HEAD; mkfifo .git/HEAD", nil},
+		{"links", "ln -s /etc/passwd .git/refs/heads/x; ln -s . .git/refs/heads/loop", nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			root := t.TempDir()
+			run(t, root, "git init -q -b main;"+origin+"git add -A; git commit -qm first")
+			tree := made(t, root, root, responses.IsolationWorktree)
+			run(t, tree.WorkDir(), tc.script)
+			_, summary := patch(t, tree)
+			var got []string
+			for _, o := range summary.Omitted {
+				if o.Code == OmittedCommits {
+					got = append(got, o.Path)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("commits elsewhere (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // What cannot be isolated is refused with the field and a remedy, and leaves nothing.
 func TestRefused(t *testing.T) {
 	for _, tc := range []struct{ name, kind, script, param string }{

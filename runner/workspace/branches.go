@@ -28,40 +28,44 @@ const (
 
 // references lists what the agent's references hold that the user's repository has not under the same name: branches,
 // then tags, then the stashes, the newest first, then a HEAD on no branch.
-func (h *history) references(ctx context.Context, head string) ([]Branch, error) {
+func (h *history) references(ctx context.Context, head string) (list []Branch, err error) {
 	found, err := git.AgentReferences(ctx, h.gitDir, maxAgentRefs)
 	if err != nil {
 		return nil, err
 	}
 	user := &h.tree.source.user
-	if err := user.LoadReferences(ctx); err != nil {
-		return nil, err
+	if list = agentBranches(found, user.References); len(list) > 0 { // or there are others by now
+		if err := user.LoadReferences(ctx); err != nil {
+			return nil, err
+		}
+		list = agentBranches(found, user.References)
 	}
 	h.known = append(user.ReferenceIDs(), h.tree.info.BaseCommit)
-	users := map[string]string{}
-	for line := range strings.Lines(string(user.References)) {
-		if id, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok && git.ObjectID.MatchString(id) {
-			users[name] = id
-		}
-	}
-	var list []Branch
-	onBranch := false
-	for _, ref := range slices.Sorted(maps.Keys(found)) { // heads, stash, tags
-		id := found[ref]
-		onBranch = onBranch || id == head
-		if ref != "refs/stash" && users[ref] != id {
-			list = append(list, branchOf(ref, id, len(list)+1))
-		}
-	}
 	for i, id := range h.stashes(found["refs/stash"]) {
 		list = append(list, Branch{Name: fmt.Sprintf("stash@{%d}", i), Ref: fmt.Sprintf("refs/stashes/%d", i), Commit: id})
 	}
-	if head != "" && !onBranch {
+	if head != "" && !slices.Contains(slices.Collect(maps.Values(found)), head) {
 		list = append(list, Branch{Name: "HEAD", Ref: "refs/detached", Commit: head})
 	}
 	size := 2 * h.tree.source.format.Size()
 	list = slices.DeleteFunc(list, func(b Branch) bool { return len(b.Commit) != size })
 	return list, nil
+}
+
+// agentBranches lists the branches and tags that are not the same in packed references of the user.
+func agentBranches(found map[string]string, references []byte) (list []Branch) {
+	users := map[string]string{}
+	for line := range strings.Lines(string(references)) {
+		if id, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			users[name] = id
+		}
+	}
+	for _, ref := range slices.Sorted(maps.Keys(found)) {
+		if ref != "refs/stash" && users[ref] != found[ref] {
+			list = append(list, branchOf(ref, found[ref], len(list)+1))
+		}
+	}
+	return list
 }
 
 // branchOf names a branch or a tag. One whose name git or a terminal would take for something else gets another.

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -10,6 +11,8 @@ import (
 
 	"holon/internal/visible"
 	"holon/runner/oneshot"
+	"holon/runner/workspace"
+	"holon/runner/workspace/git"
 	"holon/runner/workspace/landing"
 	"holon/state"
 	"holon/state/files"
@@ -134,7 +137,7 @@ func runCheckout(ctx context.Context, o *checkoutOptions) error {
 		Dir:  cmp.Or(o.Workspace, info.Path), Borrowing: o.borrowing(home), Name: m.Name,
 		From:  o.From,
 		Title: cmp.Or(m.Task, m.Name, "Run "+entry.ID), At: m.CompletedAt.Time(), History: o.History,
-		Confirm: o.gate.confirm(ctx, o.streams, o.JSON, entry.ID),
+		Confirm: o.confirm(ctx, entry.ID),
 		Branch:  o.Branch, Path: o.Path, Default: home.WorktreesDir(),
 	})
 	if err != nil {
@@ -144,6 +147,18 @@ func runCheckout(ctx context.Context, o *checkoutOptions) error {
 		o.streams.say("holon: there are no commits of the agent's own that could be kept; the result is one commit")
 	}
 	return o.show(made)
+}
+
+// confirm is the gate's, with a remedy for files of a branch that holon diff does not show.
+func (o *checkoutOptions) confirm(ctx context.Context, run string) landing.Confirm {
+	ask := o.gate.confirm(ctx, o.streams, o.JSON, run)
+	return func(files []workspace.Warning) error {
+		err := ask(files)
+		if e, ok := errors.AsType[*git.Error](err); ok && o.From != "" {
+			e.Hint = "read them in " + oneshot.BundleFile + " of the results, then give --allow-executed if you mean it"
+		}
+		return err
+	}
 }
 
 // show prints the path of the working tree, for the shell, and the rest for the

@@ -11,10 +11,10 @@ import (
 	"holon/runner/workspace"
 )
 
-// unlinked returns how many bytes of the disks of dirs the files take that processes of a container hold open, or mapped,
-// and that have no name any more: a walk of directories does not find them. It knows those processes by their control
-// group, whose path has the container's id. So it finds none where the engine runs on another machine or in a virtual
-// one, where this process may not look at theirs, and none of a program that is not in a container.
+// unlinked returns how many bytes of the disks of dirs the files take that processes of a container hold open, or
+// mapped, and that have no name any more: a walk of directories does not find them. It knows those processes by their
+// control group, whose path has the container's id. So it finds none where the engine runs on another machine or in a
+// virtual one, where this process may not look at theirs, and none of a program that is not in a container.
 func unlinked(container string, dirs []string) (sum int64) {
 	disks := make(map[uint64]bool)
 	for _, dir := range dirs {

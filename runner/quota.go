@@ -96,8 +96,8 @@ func (s *Session) measure(ctx context.Context) (int64, error) {
 	return used, nil
 }
 
-// begins returns what the session takes of the disk before a turn, -1 if that is not known. Turns that follow each other
-// at once begin with one measurement: measureShare holds for all of them together.
+// begins returns what the session takes of the disk before a turn, -1 if that is not known. Turns that follow each
+// other at once begin with one measurement: measureShare holds for all of them together.
 func (s *Session) begins(ctx context.Context, t Turn) int64 {
 	if t.DiskBytes <= 0 {
 		return -1
@@ -113,8 +113,8 @@ func (s *Session) begins(ctx context.Context, t Turn) int64 {
 	return used
 }
 
-// watch looks after a turn until ctx ends: it calls Beat, and ends the turn when it has written more than its quota since
-// begun bytes were in use.
+// watch looks after a turn until ctx ends: it calls Beat, and ends the turn when it has written more than its quota
+// since begun bytes were in use.
 func (s *Session) watch(ctx context.Context, t Turn, begun int64, end context.CancelCauseFunc) {
 	beaten, pause := time.Now(), time.Until(s.measured.until)
 	for {

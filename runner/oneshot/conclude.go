@@ -113,6 +113,10 @@ func (r *execution) collect(ctx context.Context, s *runner.Session) error {
 			r.lookForTurn(out)
 		}
 	}
+	if err := turnfiles.Hide(out, r.spec.Session.Secrets); err != nil {
+		r.manifest.Warnings = append(r.manifest.Warnings,
+			"the turn's record may hold secrets: "+visible.OneLine(err.Error(), 300))
+	}
 	r.collectEgress()
 	if s.Tree() == nil {
 		return nil

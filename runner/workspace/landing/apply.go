@@ -285,17 +285,6 @@ func (m *merge) look(root folder.Dir) error {
 	return git.CheckOpened(m.top, m.directories())
 }
 
-// directories returns those that hold the patch's paths, and those above them.
-func (m *merge) directories() (dirs []string) {
-	known := make(map[string]bool)
-	for _, name := range m.names {
-		for dir, _ := folder.Split(name); !known[dir]; dir, _ = folder.Split(dir) {
-			known[dir], dirs = true, append(dirs, dir)
-		}
-	}
-	return dirs
-}
-
 // fillIndex makes our index a copy of the user's, with the present files at the patch's paths, tracked or
 // not. Entries lose the marks skip-worktree and assume-unchanged, which hide changes from git: they must not
 // be overwritten.

@@ -73,3 +73,14 @@ func executedIn(o CheckoutOptions, user *git.UserRepository) []workspace.Warning
 	}
 	return allExecuted(o.Diff.Warnings, configured(user, paths))
 }
+
+// directories returns those that hold the patch's paths, and those above them.
+func (m *merge) directories() (dirs []string) {
+	known := make(map[string]bool)
+	for _, name := range m.names {
+		for dir, _ := folder.Split(name); !known[dir]; dir, _ = folder.Split(dir) {
+			known[dir], dirs = true, append(dirs, dir)
+		}
+	}
+	return dirs
+}

@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"sync"
 	"time"
 
@@ -144,6 +145,9 @@ func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 // wait in vain otherwise. Batches, which newer versions of the protocol do not have, are not taken.
 func decode(line []byte) jsonrpc.Message {
 	msg, err := jsonrpc.DecodeMessage(line)
+	if answer, ok := msg.(*jsonrpc.Response); ok {
+		answer.ID = numbered(answer.ID)
+	}
 	if err == nil {
 		return msg
 	}
@@ -154,6 +158,17 @@ func decode(line []byte) jsonrpc.Message {
 	}
 	return &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: CodeMalformed,
 		Message: fmt.Sprintf("%v: %s", err, visible.Clip(string(line), maxExcerpt))}}
+}
+
+// numbered returns the number that an id is the text of: the SDK counts its requests, and some servers answer with text.
+func numbered(id jsonrpc.ID) jsonrpc.ID {
+	text, _ := id.Raw().(string)
+	if n, err := strconv.ParseInt(text, 10, 32); err == nil {
+		if number, err := jsonrpc.MakeID(float64(n)); err == nil {
+			return number
+		}
+	}
+	return id
 }
 
 // admit decides on unsolicited messages of the other side. A request waits until

@@ -105,6 +105,16 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// An answer with the text of a number as its id is that of the request with the number.
+func TestIDsAsText(t *testing.T) {
+	for sent, want := range map[string]any{`7`: int64(7), `"7"`: int64(7), `"a7"`: "a7", `"7.5"`: "7.5", `""`: ""} {
+		msg, err := connect(strings.NewReader(`{"jsonrpc":"2.0","id":`+sent+`,"result":{}}`+"\n"), 0).Read(t.Context())
+		if err != nil || msg.(*jsonrpc.Response).ID.Raw() != want {
+			t.Errorf("%s: %v, %v, want %v", sent, msg, err, want)
+		}
+	}
+}
+
 // Requests beyond the bound are not read until others have their answers.
 func TestAnswering(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

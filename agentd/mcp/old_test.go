@@ -99,8 +99,8 @@ func TestOldServers(t *testing.T) {
 			for range 2 { // the connection stays
 				o := r.call(t.Context(), "mcp__s__plain", `{}`)
 				expect.Equal(t, "error", kind(o), "")
-				expect.Equal(t, "text", o.Rendered, `[content of the unknown type "chart": {"type":"chart","points":[1]}]`+
-					"\nknown\nloose\n"+`[content of the unknown type "image": {"type":"image","mimeType":"image/png",`+
+				expect.Equal(t, "text", o.Rendered, `[content of type "chart" that cannot be read: {"type":"chart","points":[1]}]`+
+					"\nknown\nloose\n"+`[content of type "image" that cannot be read: {"type":"image","mimeType":"image/png",`+
 					`"data":"no base64!"}]`)
 			}
 		})

@@ -147,7 +147,8 @@ func knownBlock(block json.RawMessage) json.RawMessage {
 		}
 	}
 	_ = json.Unmarshal(members["type"], &text) // it may have none
-	return textBlock(fmt.Sprintf("[content of type %q that cannot be read: %s]", text, visible.Clip(string(block), maxUnknown)))
+	return textBlock(fmt.Sprintf("[content of type %q that cannot be read: %s]", text,
+		visible.Clip(string(block), maxUnknown)))
 }
 
 func textBlock(text string) json.RawMessage {

@@ -38,12 +38,13 @@ func TestExamine(t *testing.T) {
 		kind    string
 		refused string // part of the reason, "" when it may be shown
 	}{
-		"png":             {sound, "image/png", ""},
-		"jpeg":            {asJPEG, "image/jpeg", ""},
-		"gif":             {asGIF, "image/gif", ""},
-		"lossy webp":      {file("lossy.webp"), "image/webp", ""},
-		"lossless webp":   {file("lossless.webp"), "image/webp", ""},
-		"animated webp":   {[]byte("RIFF\x16\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02" + strings.Repeat("\x00", 9)), "image/webp", ""},
+		"png":           {sound, "image/png", ""},
+		"jpeg":          {asJPEG, "image/jpeg", ""},
+		"gif":           {asGIF, "image/gif", ""},
+		"lossy webp":    {file("lossy.webp"), "image/webp", ""},
+		"lossless webp": {file("lossless.webp"), "image/webp", ""},
+		"animated webp": {[]byte("RIFF\x16\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02" + strings.Repeat("\x00", 9)),
+			"image/webp", ""},
 		"a wrong sum":     {file("badcrc.png"), "image/png", "invalid checksum"},
 		"too many pixels": {file("bomb.png"), "image/png", "has 30000×30000 pixels"},
 		"only a header":   {file("onlyhdr.png"), "image/png", "unexpected EOF"},

@@ -123,16 +123,16 @@ func (o *configured) quota() (runner.Quota, error) {
 	return quota, nil
 }
 
-// unattended is how long work that no person watches waits for models by default. agentd's own default is short.
-const unattended = 30 * time.Minute
+// longestWatched is how long a run that a person watches waits for models at most.
+const longestWatched = 2 * time.Minute
 
 // agentLimits are settings that agentd itself keeps, as its variables. watched says whether a person sees what it does.
 func (o *configured) agentLimits(watched bool) (env []string) {
-	if wait := o.RetryFor; wait > 0 {
-		env = append(env, "HOLON_RETRY_FOR="+wait.String())
-	} else if !watched {
-		env = append(env, "HOLON_RETRY_FOR="+unattended.String())
+	wait := o.RetryFor
+	if watched {
+		wait = min(wait, longestWatched)
 	}
+	env = append(env, "HOLON_RETRY_FOR="+wait.String())
 	if n := o.DefaultToolOutputTokens; n > 0 {
 		env = append(env, fmt.Sprintf("HOLON_DEFAULT_TOOL_OUTPUT_TOKENS=%d", n))
 	}

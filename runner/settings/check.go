@@ -22,6 +22,13 @@ func checkAgent(s *Settings, _ string) (what, remedy string) {
 	return "", ""
 }
 
+func checkRetryFor(s *Settings, _ string) (what, remedy string) {
+	if s.RetryFor < 0 {
+		return "is negative", "write a duration such as 30m, or 0s for no wait"
+	}
+	return "", ""
+}
+
 const maxRef = 256
 
 func checkRef(ref string) (what, remedy string) {

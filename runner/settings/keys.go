@@ -205,9 +205,9 @@ var keys = []*key{
 		doc:   "How much of it at most; 64000 by default.",
 		field: func(s *Settings, _ string) any { return &s.MaxToolOutputTokens }, positive: true},
 	{name: "runtime.retry_for", env: "HOLON_RETRY_FOR", project: never,
-		doc: "How long a turn waits for models that are out of order or limit the rate, beyond two quick retries; by " +
-			"default 30m, and 2m for a run that a person watches.",
-		field: func(s *Settings, _ string) any { return &s.RetryFor }, positive: true},
+		doc: "How long a turn waits for models that are out of order or limit the rate, beyond two quick retries; 30m by " +
+			"default, and at most 2m in a run that a person watches.",
+		field: func(s *Settings, _ string) any { return &s.RetryFor }, check: checkRetryFor},
 	{name: "runtime.disable_provider_fallback", env: "HOLON_DISABLE_PROVIDER_FALLBACK", project: never,
 		doc:   "Ask the default model only.",
 		field: func(s *Settings, _ string) any { return &s.DisableFallback }},

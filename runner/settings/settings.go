@@ -60,7 +60,7 @@ type ModelSettings struct {
 	Model           string   // provider/model; "" until one is chosen
 	Fallbacks       []string // asked in order when Model fails before it says anything
 	DisableFallback bool
-	RetryFor        time.Duration // how long a turn waits for them; 0: as whether a person watches it has it
+	RetryFor        time.Duration // how long a turn waits for them; 0: not at all
 }
 
 // ContainerSettings describe the container, and how far it is isolated.
@@ -210,7 +210,8 @@ func Default() Settings {
 		ContainerSettings: ContainerSettings{Image: DefaultImage, Engine: EngineAuto, Network: engine.NetworkNone},
 		TurnSettings: TurnSettings{IncludeDirty: true, Timeout: defaultTimeout, MaxRounds: DefaultMaxRounds,
 			MaxOutput: "4g"},
-		DiskSettings: DiskSettings{RunDisk: "10g", MinFree: "256m"},
+		ModelSettings: ModelSettings{RetryFor: 30 * time.Minute},
+		DiskSettings:  DiskSettings{RunDisk: "10g", MinFree: "256m"},
 		AgentSettings: AgentSettings{Agent: defaultAgent, IdlePause: time.Minute, IdleStop: 15 * time.Minute,
 			MaxContainers: 16, EventsDays: 30, MaxEvents: 200_000, MessagesDays: 180,
 			Reminder: ReminderSettings{Rounds: 10, CooldownRounds: 10, MaxTokens: 512}},

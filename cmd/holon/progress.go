@@ -164,7 +164,8 @@ func (p *progress) showRetry(f turns.AttemptFailure) {
 }
 
 // retry says what is done after a failed request, "" when no model is asked again: that it failed for good is for the
-// end to say. The line has the reason too, once: told is the newest of which it was said.
+// end to say. The line has the reason too, once, and once more when the quick retries are over and a wait begins: told is
+// the newest of which it was said.
 func retry(f turns.AttemptFailure, told *string) (next, line string) {
 	pause := (time.Duration(f.BackoffMS) * time.Millisecond).Round(100 * time.Millisecond)
 	next = "asking the next model"
@@ -173,15 +174,20 @@ func retry(f turns.AttemptFailure, told *string) (next, line string) {
 			return "", ""
 		}
 		next = "retrying in " + duration.Text(pause)
-		if a := f.ProviderAttempt; a.Attempt < a.MaxAttempts { // else it waits for longer, then begins to count anew
-			next += fmt.Sprintf(" (%d/%d)", a.Attempt, a.MaxAttempts-1)
+		if f.Outcome == turns.OutcomeRetrying {
+			next += fmt.Sprintf(" (%d/%d)", f.ProviderAttempt.Attempt, f.ProviderAttempt.MaxAttempts-1)
 		}
 	}
 	why := visible.OneLine(f.Message, 200)
-	if why == *told && !f.AdvancedToFallback {
-		return next, ""
+	waits := turns.OutcomeExhausted + ": " + why
+	if *told == waits || *told == why && f.Outcome != turns.OutcomeExhausted {
+		if !f.AdvancedToFallback {
+			return next, ""
+		}
 	}
-	*told = why
+	if *told = why; f.Outcome == turns.OutcomeExhausted {
+		*told = waits
+	}
 	return next, "! " + visible.WithRemedy(why, next)
 }
 

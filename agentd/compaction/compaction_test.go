@@ -337,3 +337,18 @@ func TestSummarizeFails(t *testing.T) {
 		t.Errorf("usage.TotalTokens = %d, want %d", usage.TotalTokens, 64*3)
 	}
 }
+
+// A summary that breaks off is made anew, without its beginning.
+func TestASummaryThatBreaksOff(t *testing.T) {
+	m := &scribe{reply: func(n int, _ string) ([]model.Event, error) {
+		if n == 1 {
+			return []model.Event{{Kind: model.TextDelta, Text: "Half"}}, &model.Error{Kind: model.KindTransport}
+		}
+		return text("whole"), nil
+	}}
+	got, _, err := compaction.Summarizer{Transport: model.Retry(m, "p/m", model.Policy{Retries: 2})}.Summarize(t.Context(),
+		[]responses.Item{say(responses.RoleUser, "x")})
+	if err != nil || got != "whole" {
+		t.Errorf("the summary is %q, %v", got, err)
+	}
+}

@@ -156,50 +156,6 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// An answer that broke off is repeated where it could be retracted, also by a fallback, and never after it took too long.
-func TestRetract(t *testing.T) {
-	broke := play{text: "a", err: failure(model.KindTransport)}
-	late := play{text: "a", err: failure(model.KindTimeout)}
-	for _, tt := range []struct {
-		name     string
-		plays    []play
-		fallback bool
-		refuse   bool // to retract
-		lines    []string
-		retracts int
-	}{
-		{"and an answer", []play{broke, {text: "b"}}, false, false,
-			[]string{"p/m 1/3 retrying transport", "p/m 2/3 succeeded"}, 1},
-		{"three times", []play{broke, broke, broke}, false, false,
-			[]string{"p/m 1/3 retrying transport", "p/m 2/3 retrying transport", "p/m 3/3 retries_exhausted transport"}, 2},
-		{"three times, and a fallback", []play{broke, broke, broke}, true, false, []string{"p/m 1/3 retrying transport",
-			"p/m 2/3 retrying transport", "p/m 3/3 retries_exhausted transport advanced", "q/f 1/3 succeeded"}, 3},
-		{"then an outage, and a fallback", []play{broke, {err: failure(model.KindOverloaded)},
-			{err: failure(model.KindOverloaded)}}, true, false, []string{"p/m 1/3 retrying transport",
-			"p/m 2/3 retrying overloaded", "p/m 3/3 retries_exhausted overloaded advanced", "q/f 1/3 succeeded"}, 1},
-		{"what cannot be retracted", []play{broke}, true, true, []string{"p/m 1/3 fail_fast_aborted transport"}, 1},
-		{"what took too long", []play{late}, true, false, []string{"p/m 1/3 fail_fast_aborted timeout"}, 0},
-		{"what makes no sense", []play{{text: "a", err: failure(model.KindProtocol)}}, true, false,
-			[]string{"p/m 1/3 fail_fast_aborted protocol"}, 0},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			w, retracts := &watch{}, 0
-			tr := model.Retry(&attempts{plays: tt.plays}, "p/m", model.DefaultPolicy())
-			if tt.fallback {
-				tr = model.Fallback(model.Candidate{Ref: "p/m", Transport: tr}, model.Candidate{Ref: "q/f",
-					Transport: model.Retry(&attempts{plays: []play{{text: "b"}}}, "q/f", model.DefaultPolicy())})
-			}
-			_, _ = read(t.Context(), tr, model.Request{Observer: w, Retract: func(model.Attempt) bool {
-				retracts++
-				return !tt.refuse
-			}}) // how it ends is in the lines
-			if diff := cmp.Diff(tt.lines, w.lines); diff != "" || retracts != tt.retracts {
-				t.Errorf("%s: %d retracted, want %d (-want +got):\n%s", tt.name, retracts, tt.retracts, diff)
-			}
-		})
-	}
-}
-
 func TestRetryEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

@@ -22,8 +22,8 @@ native_request_id native_status objective output_ref payload_ref preview previou
 provider_name provider_selector recovery_hint requested_model response_id revision routing_mode selected_model
 selected_provider source stop_reason summary task_kind terminal_kind text_ref tool_name truncation
 
-list: acceptance active_skills artifacts candidates choices discarded_item_ids external_ids fallback_chain files instructions missing
-omissions open_action_ids output_refs removed_turn_ids sources tools
+list: acceptance active_skills artifacts candidates choices discarded_item_ids external_ids fallback_chain files
+instructions missing omissions open_action_ids output_refs removed_turn_ids sources tools
 
 object: canonical enforcement entry forked_from preserved process provider_attempt sandbox_profile task
 usage wait_for work_item worker`

@@ -61,6 +61,9 @@ func (s *Server) failed(ctx context.Context, w http.ResponseWriter, up *upstream
 	}
 	s.log.Info("provider can't be reached", "provider", up.name, "err", up.keys.redact().errors.Text(err.Error()))
 	lease.ledger.trouble(up.unreachable(err))
+	if providers.Permanent(err) {
+		w.Header().Set("X-Should-Retry", "false")
+	}
 	writeError(w, http.StatusBadGateway, &responses.Error{
 		Type: responses.TypeServerError, Code: responses.CodeProviderUnavailable,
 		Message: fmt.Sprintf("provider %s can't be reached from the host", up.name),

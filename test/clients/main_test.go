@@ -79,7 +79,7 @@ func serve(t *testing.T, flags ...string) *server {
 func (s *server) start(t *testing.T, args []string) {
 	t.Helper()
 	cmd := exec.Command(programs.Must("agentd"), args...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir, "HOLON_RETRY_FOR=0s"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stderr, err := cmd.StderrPipe()
 	if err == nil {

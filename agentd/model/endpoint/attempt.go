@@ -13,6 +13,7 @@ import (
 	"holon/agentd/model"
 	"holon/internal/bounded"
 	"holon/internal/duration"
+	"holon/internal/providers"
 	"holon/responses"
 	"holon/responses/stream"
 )
@@ -223,7 +224,7 @@ func (a *attempt) end() {
 // a stage of model.Diagnostics.
 func (a *attempt) broken(stage string, err error) *model.Error {
 	e := &model.Error{Kind: model.KindTransport, Code: responses.CodeProviderUnavailable}
-	e.Diagnostics = a.endpoint.diagnose(stage, err)
+	e.Diagnostics, e.Permanent = a.endpoint.diagnose(stage, err), providers.Permanent(err)
 	err = withoutAddress(err)
 	switch {
 	case a.parent.Err() != nil:

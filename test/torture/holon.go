@@ -88,14 +88,22 @@ func (r *round) newHost(ctx context.Context, data string) *host {
 	return h
 }
 
+// forge tries to change what agentd keeps and to end it, and says in the tree what worked.
+const forge = `for f in $HOLON_OUTPUT_DIR/../turn.json $HOLON_OUTPUT_DIR/../events.ndjson $HOLON_OUTPUT_DIR/../x ` +
+	`/holon/state/open /holon/state/responses/resp_x.ndjson /holon/state/tasks/task_x.json; do ` +
+	`(echo '{}' > $f) 2>/dev/null && echo $f >> forged.txt; done; ` +
+	`for s in TERM QUIT STOP KILL; do kill -$s 1 2>/dev/null && echo $s >> forged.txt; done; pkill -9 agentd`
+
 func (r *round) newCommand() (kind, cmd string) {
-	switch r.rng.IntN(5) {
+	switch r.rng.IntN(6) {
 	case 0:
 		return "slow", fmt.Sprintf("sleep 0.%d", 1+r.rng.IntN(6))
 	case 1:
 		return "flood", fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", 1+r.rng.IntN(1<<20))
 	case 2:
 		return "files", "mkdir -p many; for i in $(seq 40); do echo $i > many/$i; done"
+	case 4:
+		return "forge", forge
 	case 3:
 		return "deaf", "(trap '' TERM HUP; sleep 30) & sleep 0.2"
 	}
@@ -251,6 +259,9 @@ func (h *host) inspectRun(dir string) {
 		load.Check(conform.CheckStream(bytes.NewReader(events), stream.NDJSON))
 	}
 	patch, err := os.ReadFile(filepath.Join(dir, "diff.patch"))
+	if bytes.Contains(patch, []byte("forged.txt")) {
+		load.Failf("a command changed what agentd keeps, or ended it")
+	}
 	if h.worked && !bytes.Contains(patch, []byte("made.txt")) {
 		load.Failf("the work of the run is not in its patch: %w", err)
 	}

@@ -96,7 +96,7 @@ func (r *round) newStep(name, turnDir string) (kind string, step any) {
 		return map[string]any{"text": "I run " + name + ".",
 			"calls": []any{map[string]any{"tool": "ExecCommand", "arguments": args}}}
 	}
-	switch r.rng.IntN(8) {
+	switch r.rng.IntN(9) {
 	case 0:
 		return "command", exec("echo out; echo err >&2; exit 3")
 	case 1:
@@ -111,6 +111,10 @@ func (r *round) newStep(name, turnDir string) (kind string, step any) {
 		return "patch", map[string]any{"text": "I patch.", "calls": []any{map[string]any{"tool": "ApplyPatch",
 			"arguments": map[string]any{"patch": "*** Begin Patch\n*** Add File: file_" + name +
 				"\n+line\n*** End Patch\n"}}}}
+	case 7:
+		step := exec("true").(map[string]any)
+		step["error"] = map[string]any{"status": 503, "message": "out of order", "retry_after": "1ms", "attempts": 1}
+		return "broken off", step
 	case 6:
 		return "several", map[string]any{"calls": []any{
 			map[string]any{"tool": "ExecCommand", "arguments": map[string]any{"cmd": "echo " + name + "a >> ran"}},

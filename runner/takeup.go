@@ -93,7 +93,10 @@ func (s *Session) Reported(ctx context.Context, turnID string) (t TurnResult, ok
 
 // Trusted reports whether what agentd knew when the session began is its own: commands could not write the files from
 // which it was started.
-func (s *Session) Trusted() bool { return s.server != nil || s.resumed }
+func (s *Session) Trusted() bool { return s.Separated() || s.resumed }
+
+// Separated reports whether commands cannot write what agentd keeps.
+func (s *Session) Separated() bool { return s.server != nil }
 
 // Gone says why a session that was taken up has no container, nil when it has.
 func (s *Session) Gone() error { return s.gone }

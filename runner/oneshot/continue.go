@@ -3,6 +3,8 @@ package oneshot
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -72,8 +74,31 @@ func (o *Run) namePatch(err error) error {
 func (r *execution) keepConversation(ctx context.Context) {
 	to := filepath.Join(r.run.Dir(), conversationDir)
 	warnings, err := turnfiles.CollectResponses(ctx, r.spec.Session.Dir, to)
+	if parent := r.manifest.ParentRunID; err == nil && parent != "" {
+		err = keepGiven(filepath.Join(filepath.Dir(r.run.Dir()), parent, conversationDir), to)
+	}
 	if err != nil {
 		warnings = append(warnings, "holon run --continue cannot continue it: "+visible.OneLine(err.Error(), 300))
 	}
 	r.manifest.Warnings = append(r.manifest.Warnings, warnings...)
+}
+
+// keepGiven keeps the responses that a run was given as they were then: its commands may have changed its own.
+func keepGiven(given, to string) error {
+	entries, err := os.ReadDir(given)
+	if errors.Is(err, fs.ErrNotExist) { // the run that it continues was removed meanwhile
+		return nil
+	}
+	for _, e := range entries {
+		if err := os.Remove(filepath.Join(to, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("keep the conversation that is continued: %w", err)
+		}
+	}
+	if err == nil {
+		err = os.CopyFS(to, os.DirFS(given))
+	}
+	if err != nil {
+		return fmt.Errorf("keep the conversation that is continued: %w", err)
+	}
+	return nil
 }

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
+	"holon/internal/visible"
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner"
+	"holon/runner/turnfiles"
 	"holon/state"
 	"holon/state/files"
 )
@@ -46,18 +49,13 @@ func (k *Pool) noteUnrecorded(ctx context.Context, a *agent, r Result) {
 func (k *Pool) setAside(ctx context.Context, a *agent, cause error, ask func() (Result, error)) (Result, error) {
 	kept, aside := k.private(a, sessionDir), k.private(a, asideDir)
 	k.closeLogged(ctx, a)
-	err := errors.Join(files.RemoveAll(aside), os.Rename(kept, aside))
-	if err != nil {
-		return Result{}, k.typed(ctx, errors.Join(cause, fmt.Errorf("set the agent's session aside: %w", err)))
+	if err := k.putAside(a); err != nil {
+		return Result{}, k.typed(ctx, errors.Join(cause, err))
 	}
 	a.unrecorded = 0
 	result, err := ask()
 	if err == nil || state.IsCode(err, responses.CodePreviousNotFound) {
-		k.opts.Log.Warn("what agentd kept of an agent cannot be used and is set aside", "agent", a.id, "dir", aside,
-			"err", cause)
-		k.tellSetAside(a.id, fmt.Sprintf("What agent %s kept of its conversation could not be used and was set "+
-			"aside in %s; it begins anew. Its home and its memory are as they were. The cause: %s",
-			a.id, aside, runner.Describe(cause).Message))
+		k.tellSetAside(a.id, cause)
 		return result, err
 	}
 	k.closeLogged(ctx, a)
@@ -67,8 +65,52 @@ func (k *Pool) setAside(ctx context.Context, a *agent, cause error, ask func() (
 	return Result{}, cause
 }
 
-func (k *Pool) tellSetAside(agentID, text string) {
-	if k.opts.SetAside != nil {
-		k.opts.SetAside(agentID, text)
+// putAside moves the agent's session to where none is looked for.
+func (k *Pool) putAside(a *agent) error {
+	err := errors.Join(files.RemoveAll(k.private(a, asideDir)), os.Rename(k.private(a, sessionDir), k.private(a, asideDir)))
+	if err != nil {
+		return fmt.Errorf("set the agent's session aside: %w", err)
 	}
+	return nil
+}
+
+func (k *Pool) tellSetAside(agentID string, cause error) {
+	aside := filepath.Join(k.opts.Home.AgentPrivateDir(agentID), asideDir)
+	k.opts.Log.Warn("what agentd kept of an agent cannot be used and is set aside", "agent", agentID, "dir", aside,
+		"err", cause)
+	if k.opts.SetAside != nil {
+		k.opts.SetAside(agentID, fmt.Sprintf("What agent %s kept of its conversation could not be used and was set "+
+			"aside in %s; it begins anew. Its home and its memory are as they were. The cause: %s",
+			agentID, aside, runner.Describe(cause).Message))
+	}
+}
+
+// sealFile has the digests of the stored responses that were seen, of an agent whose commands could write them.
+const sealFile = "responses.json"
+
+// seal keeps what is stored now as what was seen, or drops the digests where commands cannot write it.
+func (k *Pool) seal(a *agent) {
+	err := error(nil)
+	if file := k.private(a, sealFile); a.session.Separated() {
+		err = files.RemoveAll(file)
+	} else {
+		err = turnfiles.Seal(k.private(a, sessionDir), file)
+	}
+	if err != nil {
+		k.opts.Log.Warn("what an agent has stored cannot be checked later", "agent", a.id, "err", err)
+	}
+}
+
+// checkSeal sets the session aside, if a stored response in it is not the one that was seen.
+func (k *Pool) checkSeal(a *agent) error {
+	changed, err := turnfiles.Unseal(k.private(a, sessionDir), k.private(a, sealFile))
+	if err != nil || changed == "" {
+		return err
+	}
+	if err := k.putAside(a); err != nil {
+		return err
+	}
+	k.tellSetAside(a.id, &Error{Code: responses.CodeServerError, Message: "the stored response " +
+		visible.OneLine(changed, 100) + " is not as holon saw it; commands of the agent could write it"})
+	return nil
 }

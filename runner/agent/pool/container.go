@@ -171,7 +171,7 @@ func (k *Pool) startReserved(ctx context.Context, a *agent, t Turn, want runner.
 	if err := k.opts.Quota.Admit(ctx, k.opts.Home); err != nil {
 		return err
 	}
-	if err := errors.Join(k.removeStray(ctx, a), k.clean(ctx, a)); err != nil {
+	if err := errors.Join(k.removeStray(ctx, a), k.checkSeal(a), k.clean(ctx, a)); err != nil {
 		return err
 	}
 	t.Image = want.Image
@@ -197,6 +197,7 @@ func (k *Pool) startReserved(ctx context.Context, a *agent, t Turn, want runner.
 	}
 	k.hold(a, session, access, want, now)
 	a.use(t, cfg.Providers)
+	k.seal(a)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"sync"
 	"time"
 
@@ -134,6 +135,7 @@ func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch
 		w.once.Do(w.begin)
 		result := k.result(a, t, out)
 		k.noteTasks(ctx, a, result)
+		k.seal(a)
 		k.replayRest(ctx, a, t, w)
 		return result, nil
 	case out.Response == nil && refused(out.Err):
@@ -225,7 +227,11 @@ func (k *Pool) lookUp(a *agent, t Turn, out runner.TurnResult) (Result, error) {
 	if err != nil {
 		k.opts.Log.Warn("how a turn ended cannot be read", "agent", a.id, "turn", t.ID, "err", err)
 	}
-	return k.lost(t, out, rec), nil
+	r := k.lost(t, out, rec)
+	if _, err := os.Lstat(k.private(a, sealFile)); err == nil { // what is stored of it could be forged
+		r.ResponseID = ""
+	}
+	return r, nil
 }
 
 // request is the turn as the session is asked for it: within the quota, and with a history that is summed up when it

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf16"
 )
@@ -15,15 +16,17 @@ import (
 // escapes are whole terminal sequences: CSI, strings such as a window title or a
 // link, and the short ones. A sequence without an end within bounds counts as text,
 // which must not hide behind it.
-var escapes = regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]{0,64}[ -/]{0,8}[@-~]|(?:\x1b[\]PX^_]|[\x{9d}\x{90}\x{98}` +
-	`\x{9e}\x{9f}])[^\x07\x1b\x{9c}\n]{0,512}(?:\x07|\x1b\\|\x{9c})|\x1b[ -/]{0,8}[0-~]`)
+var escapes = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]{0,64}[ -/]{0,8}[@-~]|(?:\x1b[\]PX^_]|[\x{9d}\x{90}\x{98}` +
+		`\x{9e}\x{9f}])[^\x07\x1b\x{9c}\n]{0,512}(?:\x07|\x1b\\|\x{9c})|\x1b[ -/]{0,8}[0-~]`)
+})
 
 // Text drops terminal sequences, control characters and characters that reorder or
 // hide text. Line ends and tabs are kept, and what is not UTF-8 becomes U+FFFD.
 func Text(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if strings.ContainsAny(s, "\x1b\u009b\u009d\u0090\u0098\u009e\u009f") {
-		s = escapes.ReplaceAllString(s, "")
+		s = escapes().ReplaceAllString(s, "")
 	}
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && Hidden(r) {
@@ -46,12 +49,14 @@ func Hidden(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
-var unseen = regexp.MustCompile(`[\x{7f}-\x{9f}\p{Cf}\p{Zl}\p{Zp}]`)
+var unseen = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`[\x{7f}-\x{9f}\p{Cf}\p{Zl}\p{Zp}]`)
+})
 
 // JSON writes what can't be seen in JSON as escapes, joiners included, without
 // changing what it says. What is not UTF-8 becomes U+FFFD.
 func JSON(data []byte) []byte {
-	return unseen.ReplaceAllFunc(bytes.ToValidUTF8(data, []byte("\uFFFD")), func(found []byte) []byte {
+	return unseen().ReplaceAllFunc(bytes.ToValidUTF8(data, []byte("\uFFFD")), func(found []byte) []byte {
 		var b []byte
 		for _, unit := range utf16.Encode([]rune(string(found))) {
 			b = fmt.Appendf(b, `\u%04x`, unit)

@@ -55,15 +55,33 @@ func FindConfigured(paths []string, by []git.Configured) (found []Match) {
 		named[i] = strings.Join(folded(c.Path), "/")
 	}
 	for _, name := range paths {
-		at := strings.Join(folded(name), "/")
+		candidates := slices.Compact(append([]string{name}, git.CommandWords(name)...))
+		for i, c := range candidates {
+			candidates[i] = strings.Join(folded(c), "/")
+		}
 		for i, n := range named {
-			if n == at || strings.HasPrefix(n, at+"/") || by[i].Below && strings.HasPrefix(at, n+"/") {
+			if slices.ContainsFunc(candidates, func(at string) bool { return names(by[i], n, at) }) {
 				found = append(found, Match{Path: name, Program: "git, as its setting " + by[i].Setting})
 				break
 			}
 		}
 	}
 	return found
+}
+
+// names reports whether a setting, with its folded path, names a folded path.
+func names(c git.Configured, named, at string) bool {
+	if named == at || strings.HasPrefix(named, at+"/") || c.Below && strings.HasPrefix(at, named+"/") {
+		return true
+	}
+	parts, size := strings.Split(at, "/"), strings.Count(named, "/")+1
+	for end := len(parts); c.Anywhere && end >= size; end-- {
+		tail := strings.Join(parts[end-size:end], "/")
+		if tail == named || fits(named, tail) || strings.TrimSuffix(tail, path.Ext(tail)) == named {
+			return true
+		}
+	}
+	return false
 }
 
 // interesting returns the ids of the blobs to read, the most important first: links with a name of the table, files of

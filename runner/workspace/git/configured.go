@@ -2,7 +2,9 @@ package git
 
 import (
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -10,9 +12,10 @@ import (
 
 // Configured is a path of the working tree that git runs, or reads settings or hooks from, since a setting names it.
 type Configured struct {
-	Path    string // slash-separated
-	Below   bool   // so is everything below it
-	Setting string // such as core.fsmonitor
+	Path     string // slash-separated
+	Below    bool   // so is everything below it
+	Anywhere bool   // Path is a pattern for the end of paths, with or without an extension, and of directories
+	Setting  string // such as core.fsmonitor
 }
 
 // programs are the settings whose values git runs in commands that do not name them, by their section and their last
@@ -82,25 +85,70 @@ func (c *configuration) read(file string) {
 	})
 }
 
-// command adds the words of a command that may be files of the tree, where git starts it. A first word without a slash
-// is a program that the shell looks up.
+// command adds what the words of a command may name in the tree. Which they do depends on a shell, a directory and
+// variables, so each word counts as a path from the top with all below it, and, if it looks like one of a file, as the
+// end of any path. A first word that is a plain name is a program of the PATH.
 func (c *configuration) command(value, key string) {
-	words := strings.FieldsFunc(strings.TrimPrefix(value, "!"), func(r rune) bool {
-		return unicode.IsSpace(r) || strings.ContainsRune("'\"`;|&()<>{}=,", r)
-	})
-	for i, word := range words {
-		slash := strings.IndexByte(word, '/')
-		if i == 0 && slash < 0 || strings.HasPrefix(word, "-") {
-			continue
-		}
-		if slash >= 0 && strings.HasPrefix(word, "$") { // $PWD/x
-			word = word[slash:]
-		}
-		c.add(expand(word, c.top), slash >= 0, key)
-		if strings.HasPrefix(word, "/") && strings.Contains(value, "$") { // $(git rev-parse --show-toplevel)/x
-			c.add(filepath.Join(c.top, word), true, key)
+	value = strings.ReplaceAll(strings.TrimPrefix(value, "!"), `\`, "")
+	for _, text := range []string{value, strings.ReplaceAll(value, c.top+"/", "$TOP/")} { // the top can have blanks
+		words := CommandWords(text)
+		for i, word := range words {
+			file := strings.ContainsAny(word, "./")
+			if i == 0 && !file && strings.HasPrefix(text, word) || strings.HasPrefix(word, "--") {
+				continue
+			}
+			if strings.HasPrefix(word, "-") { // -Itools
+				word = word[min(2, len(word)):]
+			}
+			c.word(word, file || i > 0 && words[i-1] == "-m", key)
 		}
 	}
+}
+
+// word adds a word of a command; file is whether it looks like the path of a file or a module.
+func (c *configuration) word(word string, file bool, key string) {
+	if rest := strings.TrimLeft(word, "*"); strings.HasPrefix(rest, "/") && rest != word { // $PWD/x
+		word = rest[1:]
+	}
+	if !strings.ContainsFunc(word, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
+		return
+	}
+	at := word
+	if glob := strings.IndexAny(word, "*?["); glob >= 0 {
+		at = word[:strings.LastIndexByte(word[:glob], '/')+1]
+	}
+	c.add(expand(at, c.top), true, key)
+	if !file || strings.HasPrefix(word, "/") || strings.HasPrefix(word, "~") {
+		return
+	}
+	names := []string{path.Clean(word)}
+	if !strings.Contains(word, "/") { // tools.x is tools/x.py, once tools/__init__.py ran
+		module, _, _ := strings.Cut(word, ".")
+		c.add(filepath.Join(c.top, module), true, key)
+		names = append(names, path.Clean(strings.ReplaceAll(word, ".", "/")))
+	}
+	for _, name := range names {
+		for strings.HasPrefix(name, "../") {
+			name = name[len("../"):]
+		}
+		c.found = append(c.found, Configured{Path: strings.TrimPrefix(name, "/"), Anywhere: true, Setting: key})
+	}
+}
+
+var (
+	openVariable = regexp.MustCompile(`\$\{\w*[-+:?=]*`)
+	variable     = regexp.MustCompile(`\$\w*`)
+	punctuation  = strings.NewReplacer("'", "", `"`, "", `\`, "", "{", "* ", "}", " *", ")", " *", "`", " *")
+)
+
+// CommandWords returns the words of a command, split wherever a shell might split them, without quotes and with a *
+// for what a shell puts in: ${X:-a}/b is *, a and */b. Words of a path are split in the same way, so that they are
+// found among those of a command that quotes it.
+func CommandWords(text string) []string {
+	text = variable.ReplaceAllString(openVariable.ReplaceAllString(text, "* "), "*")
+	return strings.FieldsFunc(punctuation.Replace(text), func(r rune) bool {
+		return unicode.IsSpace(r) || strings.ContainsRune(";|&(<>=,:!", r)
+	})
 }
 
 // expand makes a path of a setting absolute, as git does.

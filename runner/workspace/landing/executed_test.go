@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -68,26 +69,57 @@ func TestConfiguredIsExecuted(t *testing.T) {
 	t.Parallel()
 	outside := filepath.Join(t.TempDir(), "work.inc")
 	gittest.Write(t, filepath.Dir(outside), map[string]string{"work.inc": "[gpg]\n\tprogram = ./sign\n"})
+	filter := func(command string) string { return "[filter \"x\"]\n\tclean = " + strconv.Quote(command) + "\n" }
+	tools := []string{"tools/b c.sh", "tools/lib/x.sh", "tools/monitor", "tools/t.sh"}
 	for setting, tt := range map[string]struct {
 		config   string
 		executed []string // of the change; other files of it are not
 	}{
-		"nothing":              {"", nil},
-		"include.path":         {"[include]\n\tpath = ../shared.inc\n", []string{"shared.inc"}},
-		"includeif.gitdir":     {"[includeIf \"gitdir:/x/\"]\n\tpath = ../shared.inc\n", []string{"shared.inc"}},
-		"an include elsewhere": {"[include]\n\tpath = " + outside + "\n", []string{"sign"}},
-		"core.fsmonitor":       {"[core]\n\tfsmonitor = tools/monitor --fast\n", []string{"tools/monitor"}},
-		"core.fsmonitor, no":   {"[core]\n\tfsmonitor = true\n", nil},
-		"a first word":         {"[core]\n\tfsmonitor = sign\n", nil}, // of the PATH
-		"core.hooksPath":       {"[core]\n\thooksPath = tools\n", []string{"tools/lib/x.sh", "tools/monitor"}},
-		"core.hooksPath, case": {"[core]\n\thookspath = TOOLS\n", []string{"tools/lib/x.sh", "tools/monitor"}},
-		"filter.clean":         {"[filter \"x\"]\n\tclean = python3 sign %f\n", []string{"sign"}},
-		"filter.process":       {"[filter \"x\"]\n\tprocess = \"sh -c 'exec ./sign'\"\n", []string{"sign"}},
-		"diff.textconv":        {"[diff \"x\"]\n\ttextconv = $(git rev-parse --show-toplevel)/sign\n", []string{"sign"}},
-		"diff.command":         {"[diff \"x\"]\n\tcommand = $PWD/tools/monitor\n", []string{"tools/monitor"}},
-		"a link":               {"[core]\n\tfsmonitor = way/monitor\n", []string{"tools/monitor"}},
-		"a person's own":       {"[alias]\n\tx = !./sign\n", nil},
-		"a name":               {"[user]\n\tname = tools\n[branch \"x\"]\n\tmerge = ./sign\n", nil},
+		"nothing":               {"", nil},
+		"include.path":          {"[include]\n\tpath = ../shared.inc\n", []string{"shared.inc"}},
+		"includeif.gitdir":      {"[includeIf \"gitdir:/x/\"]\n\tpath = ../shared.inc\n", []string{"shared.inc"}},
+		"an include elsewhere":  {"[include]\n\tpath = " + outside + "\n", []string{"sign"}},
+		"core.fsmonitor":        {"[core]\n\tfsmonitor = tools/monitor --fast\n", []string{"tools/monitor"}},
+		"core.fsmonitor, no":    {"[core]\n\tfsmonitor = true\n", nil},
+		"a first word":          {"[core]\n\tfsmonitor = sign\n", nil}, // of the PATH
+		"core.hooksPath":        {"[core]\n\thooksPath = tools\n", tools},
+		"core.hooksPath, case":  {"[core]\n\thookspath = TOOLS\n", tools},
+		"filter.clean":          {"[filter \"x\"]\n\tclean = python3 sign %f\n", []string{"sign"}},
+		"filter.process":        {"[filter \"x\"]\n\tprocess = \"sh -c 'exec ./sign'\"\n", []string{"sign"}},
+		"diff.textconv":         {"[diff \"x\"]\n\ttextconv = $(git rev-parse --show-toplevel)/sign\n", []string{"sign"}},
+		"diff.command":          {"[diff \"x\"]\n\tcommand = $PWD/tools/monitor\n", []string{"tools/monitor"}},
+		"a link":                {"[core]\n\tfsmonitor = way/monitor\n", []string{"tools/monitor"}},
+		"cd":                    {filter("cd tools && ./t.sh"), tools},
+		"cd in parentheses":     {filter("(cd tools; ./t.sh)"), tools},
+		"cd to a variable":      {filter("cd $X && ./t.sh"), []string{"tools/t.sh"}},
+		"env -C":                {filter("env -C tools ./t.sh"), tools},
+		"make -C":               {filter("make -Ctools"), tools},
+		"a module":              {filter("python3 -m tools.t"), tools},
+		"a module elsewhere":    {filter("cd $X && python3 -m t"), []string{"tools/t.sh"}},
+		"quotes":                {filter("sh 'tools/b c.sh'"), []string{"tools/b c.sh"}},
+		"quotes in quotes":      {filter("sh -c 'cd $X && ./\"b c.sh\"'"), []string{"tools/b c.sh"}},
+		"a backslash":           {filter("sh tools/b\\ c.sh"), []string{"tools/b c.sh"}},
+		"a backslash in a name": {filter("sh to\\ols/t.sh"), []string{"tools/t.sh"}},
+		"PATH":                  {filter("PATH=$PWD/tools:$PATH t.sh"), tools},
+		"PATH, a variable":      {filter("PATH=$X:$PATH t.sh"), []string{"tools/t.sh"}},
+		"a glob":                {filter("sh tools/t*.sh"), tools},
+		"a glob of all":         {filter("sh */t?sh"), []string{"tools/t.sh"}},
+		"braces":                {filter("sh tools/{t,u}.sh"), tools},
+		"a variable":            {filter("d=tools; $d/t.sh"), tools},
+		"part of a name":        {filter("d=tool; sh ${d}s/t.sh"), []string{"tools/t.sh"}},
+		"a default":             {filter("sh ${X:-tools}/t.sh"), tools},
+		"a substitution":        {filter("\"$(git rev-parse --show-toplevel)\"/sign"), []string{"sign"}},
+		"backquotes":            {filter("`git rev-parse --show-toplevel`/sign"), []string{"sign"}},
+		"no extension":          {filter("node ./tools/t"), []string{"tools/t.sh"}},
+		"git-lfs":               {filter("git-lfs clean -- %f"), nil},
+		"git-lfs process":       {filter("git-lfs filter-process"), nil},
+		"less":                  {"[core]\n\tpager = less -FRX\n", nil},
+		"vim":                   {"[core]\n\teditor = vim -c 'set tw=72'\n", nil},
+		"sort":                  {filter("sort"), nil},
+		"sed":                   {filter("sed -e 's/[0-9]*\\.x$/y/' -e '/^#/d'"), nil},
+		"an absolute path":      {filter("/usr/bin/sign --x=/etc/t.sh"), nil},
+		"a person's own":        {"[alias]\n\tx = !./sign\n", nil},
+		"a name":                {"[user]\n\tname = tools\n[branch \"x\"]\n\tmerge = ./sign\n", nil},
 	} {
 		t.Run(setting, func(t *testing.T) {
 			t.Parallel()
@@ -95,7 +127,8 @@ func TestConfiguredIsExecuted(t *testing.T) {
 			tree := acquire(t, workspace.Options{Dir: repo})
 			o := finished(t, repo, tree, func(dir string) {
 				gittest.Write(t, dir, map[string]string{"a.txt": "b\n", "sign": "id\n", "shared.inc": "[core]\n",
-					"tools/monitor": "id\n", "tools/lib/x.sh": "id\n"})
+					"tools/monitor": "id\n", "tools/lib/x.sh": "id\n", "tools/t.sh": "id\n", "tools/b c.sh": "id\n",
+					"docs/clean": "c\n", "docs/less": "c\n", "docs/sort": "c\n"})
 			})
 			before := gittest.Run(t, repo, "cat", ".git/config")
 			gittest.Write(t, repo, map[string]string{".git/config": before + tt.config})

@@ -93,7 +93,7 @@ func (c *configuration) command(value, key string) {
 	for _, text := range []string{value, strings.ReplaceAll(value, c.top+"/", "$TOP/")} { // the top can have blanks
 		words := CommandWords(text)
 		for i, word := range words {
-			file := strings.ContainsAny(word, "./")
+			file := strings.ContainsAny(word, "./*?[")
 			if i == 0 && !file && strings.HasPrefix(text, word) || strings.HasPrefix(word, "--") {
 				continue
 			}

@@ -19,6 +19,7 @@ import (
 	"holon/agentd/config"
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/test/expect"
 )
 
 var updateTimelines = flag.Bool("update-timelines", false, "rewrite the golden files of attempts")
@@ -275,4 +276,36 @@ func timelineFile(t *testing.T, name, got string) string {
 		t.Errorf("%s (-want +got):\n%s", path, diff)
 	}
 	return path
+}
+
+// A provider that ends an answer without a word is asked once more, whatever the form of its silence.
+func TestProvidersThatSayNothing(t *testing.T) {
+	t.Parallel()
+	sse := func(list ...string) http.HandlerFunc { return answers("text/event-stream", events(list...)) }
+	begin, end := `{"type":"message_start","message":{"id":"m"}}`, `{"type":"message_stop"}`
+	for name, c := range map[string]struct {
+		contract string
+		answer   http.HandlerFunc
+	}{
+		"the mark alone":               {"", sse("[DONE]")},
+		"no choices":                   {"", sse(`{"choices":[]}`, `{"choices":[]}`, "[DONE]")},
+		"no choices, as a whole":       {"", answers("application/json", `{"choices":[]}`)},
+		"a response without items":     {"=responses", streamed(`{"id":"r","status":"completed","output":[]}`)},
+		"a response of the mark alone": {"=responses", sse("[DONE]")},
+		"a response that only began":   {"=responses", sse(`{"type":"response.created","response":{"id":"r"}}`, "[DONE]")},
+		"a message without blocks":     {"=anthropic_messages", sse(begin, end)},
+		"a message of the mark alone":  {"=anthropic_messages", sse("[DONE]")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			base, asked := provider(t, c.answer)
+			h := assembled(t, []string{"FIRST_BASE_URL=" + base}, func(set *config.Config) {
+				set.Models.Default, set.Models.Providers = "first/m", "first"+c.contract
+			})
+			got := h.post(`{"input":"hi"}`).response(t)
+			if got.Status != responses.StatusIncomplete || got.IncompleteDetails.Reason != responses.ReasonEmptyAnswer {
+				t.Errorf("status %s, %+v, error %+v", got.Status, got.IncompleteDetails, got.Error)
+			}
+			expect.Equal(t, "requests", asked.Load(), 2)
+		})
+	}
 }

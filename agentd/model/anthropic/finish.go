@@ -4,6 +4,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
 	"holon/responses"
+	"holon/responses/stream"
 )
 
 // stopReasons map the provider's reasons to stop, but for those that need more than
@@ -13,12 +14,22 @@ var stopReasons = map[string]model.Stop{
 	"max_tokens": model.StopMaxTokens, "model_context_window_exceeded": model.StopMaxTokens,
 }
 
+// End implements endpoint.Ender. The mark alone ends an answer that says nothing, which is not one that was cut.
+func (a *assembly) End(marked bool) error {
+	if !marked || a.said {
+		return stream.ErrTruncated
+	}
+	return a.finish()
+}
+
 // finish ends the answer for the reason that the provider gave.
 func (a *assembly) finish() error {
 	done := model.Event{Kind: model.Done, Stop: stopReasons[a.stop], Usage: a.usage.sum(), RequestID: a.requestID}
 	switch {
 	case a.stop == "refusal":
 		return a.refuse(done)
+	case a.stop == "" && !a.said:
+		done.Stop = model.StopEnd // of an answer that says nothing
 	case a.stop == "":
 		return endpoint.Malformed("the provider's answer ended without a reason")
 	case done.Stop == "":

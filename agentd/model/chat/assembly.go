@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
 	"holon/responses"
@@ -70,6 +72,9 @@ func (a *assembly) Take(data []byte) (last bool, err error) { return false, a.ta
 func (a *assembly) Whole(data []byte) error {
 	if err := a.take(data); err != nil {
 		return err
+	}
+	if !gjson.GetBytes(data, "choices").IsArray() {
+		return endpoint.Malformed("the provider's answer has no choices")
 	}
 	return a.End(true)
 }

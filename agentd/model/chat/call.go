@@ -109,7 +109,7 @@ func (a *assembly) End(marked bool) error {
 	if !marked && a.finish == "" {
 		return stream.ErrTruncated
 	}
-	stop, err := a.stop(marked)
+	stop, err := a.stop()
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (a *assembly) End(marked bool) error {
 }
 
 // stop maps the reason for which the model stopped.
-func (a *assembly) stop(marked bool) (model.Stop, error) {
+func (a *assembly) stop() (model.Stop, error) {
 	switch a.finish {
 	case "stop", "tool_calls", "function_call", "stop_sequence", "end_turn", "eos", "eos_token", "tool_use",
 		"tool-calls", "STOP":
@@ -152,10 +152,7 @@ func (a *assembly) stop(marked bool) (model.Stop, error) {
 		return "", &model.Error{Kind: model.KindOverloaded, Code: responses.CodeProviderUnavailable,
 			Message: fmt.Sprintf("the provider gave up on its answer: %s", a.finish)}
 	case "":
-		if marked && a.said {
-			return model.StopEnd, nil // some servers say only that they are done
-		}
-		return "", endpoint.Malformed("the provider's answer is empty")
+		return model.StopEnd, nil // some servers say only that they are done
 	}
 	return "", endpoint.Malformed("the provider stopped for the reason %.64q", a.finish)
 }

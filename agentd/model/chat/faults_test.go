@@ -174,7 +174,6 @@ func TestStreamFaults(t *testing.T) {
 	}{
 		{"no end at all", []string{hello}, "hello", model.KindTransport, "ended before", true},
 		{"nothing", nil, "", model.KindTransport, "ended before", true},
-		{"an end mark alone", []string{done}, "", model.KindProtocol, "empty", false},
 		{"garbage", []string{hello, `{"choices":`}, "hello", model.KindProtocol, "can't be read", false},
 		{"no JSON", []string{`upstream timeout`}, "", model.KindProtocol, "can't be read", false},
 		{"a wrong type of a key", []string{`{"choices":7}`}, "", model.KindProtocol, "can't be read", false},

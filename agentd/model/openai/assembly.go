@@ -7,6 +7,7 @@ import (
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
 	"holon/responses"
+	"holon/responses/stream"
 )
 
 const (
@@ -151,6 +152,14 @@ func (a *assembly) terminal(eventType string, r *wireResponse) error {
 		return err
 	}
 	return a.queue.Emit(done)
+}
+
+// End implements endpoint.Ender. The mark alone ends an answer that says nothing, which is not one that was cut.
+func (a *assembly) End(marked bool) error {
+	if !marked || len(a.items) > 0 {
+		return stream.ErrTruncated
+	}
+	return a.terminal(responses.EventCompleted, &wireResponse{})
 }
 
 // stopReason returns why an answer is incomplete.

@@ -34,7 +34,6 @@ func TestStreamFaults(t *testing.T) {
 		says   string
 	}{
 		{"no terminal event", []string{added, hello}, "hello", model.KindTransport, "ended before"},
-		{"nothing at all", nil, "", model.KindTransport, "ended before"},
 		{"garbage", []string{added, hello, `{"type":`}, "hello", model.KindProtocol, "no JSON object"},
 		{"no type", []string{`{"delta":"x"}`}, "", model.KindProtocol, "no JSON object with a type"},
 		{"a wrong type of a key", []string{added, `{"type":"response.output_text.delta","output_index":0,"delta":7}`},

@@ -278,8 +278,8 @@ func timelineFile(t *testing.T, name, got string) string {
 	return path
 }
 
-// A provider that ends an answer without a word is asked once more, whatever the form of its silence.
-func TestProvidersThatSayNothing(t *testing.T) {
+// A provider that ends an answer without a word, or for a call without the call, is asked once more, whatever the form.
+func TestEmptyAnswersOfProviders(t *testing.T) {
 	t.Parallel()
 	sse := func(list ...string) http.HandlerFunc { return answers("text/event-stream", events(list...)) }
 	begin, end := `{"type":"message_start","message":{"id":"m"}}`, `{"type":"message_stop"}`
@@ -290,11 +290,15 @@ func TestProvidersThatSayNothing(t *testing.T) {
 		"the mark alone":               {"", sse("[DONE]")},
 		"no choices":                   {"", sse(`{"choices":[]}`, `{"choices":[]}`, "[DONE]")},
 		"no choices, as a whole":       {"", answers("application/json", `{"choices":[]}`)},
+		"text, for a call":             {"", chatAnswer(chatText, strings.Replace(chatEnd, "stop", "tool_calls", 1))},
 		"a response without items":     {"=responses", streamed(`{"id":"r","status":"completed","output":[]}`)},
 		"a response of the mark alone": {"=responses", sse("[DONE]")},
 		"a response that only began":   {"=responses", sse(`{"type":"response.created","response":{"id":"r"}}`, "[DONE]")},
 		"a message without blocks":     {"=anthropic_messages", sse(begin, end)},
-		"a message of the mark alone":  {"=anthropic_messages", sse("[DONE]")},
+		"a message, for a call": {"=anthropic_messages", sse(begin, `{"type":"content_block_start","index":0,`+
+			`"content_block":{"type":"text","text":"I run it:"}}`,
+			`{"type":"message_delta","delta":{"stop_reason":"tool_use"}}`, end)},
+		"a message of the mark alone": {"=anthropic_messages", sse("[DONE]")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			base, asked := provider(t, c.answer)
@@ -306,6 +310,9 @@ func TestProvidersThatSayNothing(t *testing.T) {
 				t.Errorf("status %s, %+v, error %+v", got.Status, got.IncompleteDetails, got.Error)
 			}
 			expect.Equal(t, "requests", asked.Load(), 2)
+			for _, item := range got.Output {
+				expect.Equal(t, "phase", item.(*responses.Message).Phase, responses.PhaseCommentary)
+			}
 		})
 	}
 }

@@ -159,6 +159,7 @@ type Event struct {
 	Annotation *responses.Annotation
 	Logprobs   []responses.LogProb // TextDelta: of its tokens, when they were asked for
 	Stop       Stop
+	Uncalled   bool // Done: the model stopped for a call, and made none
 	Usage      responses.Usage
 	RequestID  string // Done: the provider's id of the request or response
 }

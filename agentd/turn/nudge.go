@@ -11,8 +11,8 @@ import (
 
 // nudging is what a model is sent whose answer was empty, as the last item of one round's input. Neither the
 // conversation nor a later request has it, and neither has the empty answer: providers refuse messages of blanks, and
-// reasoning without what followed it.
-const nudging = "Your last answer was empty: it had neither text nor a tool call. Go on with the task. " +
+// reasoning without what followed it. An answer that ends for a call that it does not have is empty, whatever it says.
+const nudging = "Your last answer was empty: it had neither a final text nor a tool call. Go on with the task. " +
 	"If it is done, say in a few words what the result is."
 
 // nudge adds it to the request of the round after an empty answer.

@@ -17,6 +17,8 @@ func TestEmptyAnswer(t *testing.T) {
 	blanks := join(ev(model.MessageBegin), ev(model.TextDelta, " \n\u200b"), ev(model.TextDelta, "\t"), end)
 	thought := join(ev(model.ReasoningBegin), ev(model.SummaryDelta, "r"), ev(model.ReasoningEnd, "e"), end)
 	refusal := join(ev(model.MessageBegin), ev(model.RefusalDelta, "no"), end)
+	uncalled := join(ev(model.MessageBegin), ev(model.TextDelta, "I run it:"),
+		[]model.Event{{Kind: model.Done, Stop: model.StopEnd, Uncalled: true, Usage: end.Usage}})
 	run := join(call("call_1", "Run", "{}"), end)
 	for _, c := range []struct {
 		name    string
@@ -30,6 +32,8 @@ func TestEmptyAnswer(t *testing.T) {
 		{"blanks, then an answer", ``, [][]model.Event{blanks, answer}, "completed", "2", "message"},
 		{"reasoning, then an answer", ``, [][]model.Event{thought, answer}, "completed", "2", "message"},
 		{"nothing, then a refusal", ``, [][]model.Event{nothing, refusal}, "completed", "2", "message"},
+		{"a call that is not there, then an answer", ``, [][]model.Event{uncalled, answer}, "completed", "2", "message"},
+		{"a call that is not there twice", ``, [][]model.Event{uncalled, uncalled}, "incomplete empty_answer", "2", ""},
 		{"nothing twice", ``, [][]model.Event{nothing, nothing}, "incomplete empty_answer", "2", ""},
 		{"blanks twice", ``, [][]model.Event{blanks, blanks}, "incomplete empty_answer", "2", ""},
 		{"reasoning, then blanks", ``, [][]model.Event{thought, blanks}, "incomplete empty_answer", "2", ""},

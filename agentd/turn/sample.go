@@ -23,7 +23,7 @@ type round struct {
 	stop       model.Stop
 	mark       string           // what the calls that stay have in common
 	items      []responses.Item // that are closed and join the conversation with the answer's end
-	empty      bool             // the answer says nothing and calls nothing
+	empty      bool             // the answer calls nothing, and says nothing or that it calls
 }
 
 // sample asks the model once and streams what it does. The error is a
@@ -358,7 +358,7 @@ func (s *sampler) finish(ev model.Event) error {
 		return s.keep() // the emitter closes the open item as incomplete
 	}
 	phase := responses.PhaseFinalAnswer
-	s.round.empty = len(s.round.calls) == 0 && !s.handing() && !s.spoke
+	s.round.empty = len(s.round.calls) == 0 && !s.handing() && (!s.spoke || ev.Uncalled)
 	if len(s.round.calls) > 0 || s.round.handedOver > 0 || s.round.empty {
 		phase = responses.PhaseCommentary
 	}

@@ -24,7 +24,8 @@ func (a *assembly) End(marked bool) error {
 
 // finish ends the answer for the reason that the provider gave.
 func (a *assembly) finish() error {
-	done := model.Event{Kind: model.Done, Stop: stopReasons[a.stop], Usage: a.usage.sum(), RequestID: a.requestID}
+	done := model.Event{Kind: model.Done, Stop: stopReasons[a.stop], Usage: a.usage.sum(), RequestID: a.requestID,
+		Uncalled: a.stop == typeToolUse && len(a.calls) == 0}
 	switch {
 	case a.stop == "refusal":
 		return a.refuse(done)

@@ -3,6 +3,7 @@ package chat
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
@@ -135,14 +136,20 @@ func (a *assembly) End(marked bool) error {
 			return err
 		}
 	}
-	return a.queue.Emit(model.Event{Kind: model.Done, Stop: stop, Usage: a.usage, RequestID: a.requestID})
+	return a.queue.Emit(model.Event{Kind: model.Done, Stop: stop, Usage: a.usage, RequestID: a.requestID,
+		Uncalled: len(a.calls) == 0 && a.text.Len() > 0 && slices.Contains(callReasons, a.finish)})
 }
+
+// callReasons are the reasons of a model that stopped for the outputs of its calls.
+var callReasons = []string{"tool_calls", "function_call", "tool_use", "tool-calls"}
 
 // stop maps the reason for which the model stopped.
 func (a *assembly) stop() (model.Stop, error) {
+	if slices.Contains(callReasons, a.finish) {
+		return model.StopEnd, nil
+	}
 	switch a.finish {
-	case "stop", "tool_calls", "function_call", "stop_sequence", "end_turn", "eos", "eos_token", "tool_use",
-		"tool-calls", "STOP":
+	case "stop", "stop_sequence", "end_turn", "eos", "eos_token", "STOP":
 		return model.StopEnd, nil
 	case "length", "max_tokens", "model_length", "max_output_tokens", "MAX_TOKENS":
 		return model.StopMaxTokens, nil

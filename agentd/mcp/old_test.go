@@ -21,9 +21,17 @@ func oddAnswer(request []byte) string {
 	var r struct {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
+		Params struct {
+			Arguments struct {
+				Answer *string `json:"answer"` // the members of the answer
+			} `json:"arguments"`
+		} `json:"params"`
 	}
 	if json.Unmarshal(request, &r) != nil {
 		return ""
+	}
+	if answer := r.Params.Arguments.Answer; answer != nil {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s%s}`, r.ID, *answer)
 	}
 	result := map[string]string{
 		"initialize": `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},` +
@@ -95,6 +103,11 @@ func TestOldServers(t *testing.T) {
 				if def.Name == "mcp__s__plain" {
 					expect.Equal(t, "schema", string(def.Parameters), `{"properties":{"a":{}},"type":"object"}`)
 				}
+			}
+			for _, answer := range []string{`,"result":"a string"`, `,"result":7`, `,"result":null`, `,"result":[]`, ``,
+				`,"error":"a string"`, `,"error":null`} {
+				o := r.call(t.Context(), "mcp__s__plain", fmt.Sprintf(`{"answer":%q}`, answer))
+				expect.Equal(t, "error of "+answer, kind(o), "mcp_result_unreadable")
 			}
 			for range 2 { // the connection stays
 				o := r.call(t.Context(), "mcp__s__plain", `{}`)

@@ -10,8 +10,10 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"holon/internal/mcpwire"
 	"holon/internal/visible"
 )
 
@@ -71,11 +73,25 @@ func tolerateLine(line []byte) []byte {
 		return line
 	}
 	result, changed := tolerate(message["result"])
-	if !changed {
+	switch {
+	case changed:
+		message["result"] = result
+	case answersNothing(message):
+		message["error"] = encode(jsonrpc.Error{Code: mcpwire.CodeMalformed,
+			Message: "its result is not an object: " + visible.Clip(string(message["result"]), maxUnknown)})
+		delete(message, "result")
+	default:
 		return line
 	}
-	message["result"] = result
 	return bytes.Replace(line, payload, encode(message), 1)
+}
+
+// answersNothing reports whether a message is an answer with neither a result that is an object nor such an error. The
+// SDK gives up the connection for it, and not only the call.
+func answersNothing(message map[string]json.RawMessage) bool {
+	object := func(member string) bool { return bytes.HasPrefix(message[member], []byte("{")) }
+	return message["jsonrpc"] != nil && message["id"] != nil && message["method"] == nil &&
+		!object("result") && !object("error")
 }
 
 // tolerate returns a result of tools/call or tools/list that the SDK can decode, and whether it differs.

@@ -118,7 +118,7 @@ func (s *Server) whole(req *responses.Request) ([]responses.Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	known := conversation{items: history, find: s.findItem, waits: true}
+	known := conversation{items: history, find: s.findItem, left: s.leftItem, waits: true}
 	input, err := known.resolve(req.Input)
 	if err != nil {
 		return nil, err

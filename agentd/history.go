@@ -16,6 +16,7 @@ import (
 type conversation struct {
 	items []responses.Item                        // before the input, in order
 	find  func(id string) (responses.Item, error) // any stored item; record.ErrNotFound
+	left  func(id string) (bool, error)           // whether it is of an answer that no later request has
 	waits bool                                    // calls may go on waiting for their output: nothing is asked yet
 
 	// accept refuses an item that the input only refers to; those that are in the
@@ -55,6 +56,11 @@ func (c *conversation) resolve(input responses.Items) (responses.Items, error) {
 				continue
 			}
 			item = known
+		}
+		if left, err := c.left(item.ItemID()); err != nil {
+			return nil, responses.Internal("the stored items cannot be read", err)
+		} else if left {
+			continue // it came back with the output that showed it
 		}
 		if cut, ok := item.(*responses.FunctionCall); ok && cut.Status == responses.ItemIncomplete {
 			continue // a call that was cut short can't be answered; no conversation holds one

@@ -2,6 +2,7 @@ package agentd_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"holon/agentd/config"
 	"holon/agentd/model"
 	"holon/responses"
+	"holon/test/expect"
 )
 
 // attentive is a model that thinks, answers with a number, and remembers what
@@ -19,6 +21,7 @@ import (
 type attentive struct {
 	takes model.Capabilities
 	asked int
+	blank int              // the request that it answers with blanks
 	told  []responses.Item // the last time
 }
 
@@ -26,11 +29,15 @@ type attentive struct {
 func (a *attentive) Stream(_ context.Context, req model.Request) iter.Seq2[model.Event, error] {
 	a.asked++
 	a.told = req.Input
+	text := fmt.Sprint("answer ", a.asked)
+	if a.asked == a.blank {
+		text = " "
+	}
 	return func(yield func(model.Event, error) bool) {
 		for _, ev := range []model.Event{
 			{Kind: model.ReasoningBegin}, {Kind: model.SummaryDelta, Text: "hm"},
 			{Kind: model.ReasoningEnd, Text: "sealed"},
-			{Kind: model.MessageBegin}, {Kind: model.TextDelta, Text: fmt.Sprint("answer ", a.asked)},
+			{Kind: model.MessageBegin}, {Kind: model.TextDelta, Text: text},
 			{Kind: model.Done, Stop: model.StopEnd,
 				Usage: responses.Usage{InputTokens: 1, OutputTokens: 1, TotalTokens: 2}},
 		} {
@@ -106,6 +113,29 @@ func TestReferencesWithoutPreviousResponse(t *testing.T) {
 		model.heard() != want+" | reasoning sealed | assistant: answer 2 | user: three" {
 		t.Errorf("status %d, the model was told %s", third.status, model.heard())
 	}
+}
+
+// A client that sends the output back as it came does not bring back an empty answer, which no later request has.
+func TestEmptyAnswerSentBack(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t)
+	h, model := startAttentive(t, dir)
+	model.blank = 1
+	first := h.post(`{"input":[{"role":"user","content":"one"}],"include":["reasoning.encrypted_content"]}`).response(t)
+	expect.Equal(t, "output", types(first.Output), "reasoning message reasoning message")
+	output, err := json.Marshal(first.Output)
+	expect.NoError(t, err)
+	body := fmt.Sprintf(`{"input":[{"role":"user","content":"one"},%s,{"role":"user","content":"two"}]}`,
+		strings.Trim(string(output), "[]"))
+	const want = "user: one | reasoning sealed | assistant: answer 2 | user: two"
+	h.post(fmt.Sprintf(`{"previous_response_id":%q,"input":[{"role":"user","content":"two"}]}`, first.ID)).response(t)
+	expect.Equal(t, "request through previous_response_id", model.heard(), want)
+	h.post(body).response(t)
+	expect.Equal(t, "request", model.heard(), want)
+	expect.NoError(t, h.stop())
+	h, model = startAttentive(t, dir)
+	h.post(body).response(t)
+	expect.Equal(t, "request after a restart", model.heard(), want)
 }
 
 func TestReferencesToNothing(t *testing.T) {

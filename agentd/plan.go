@@ -192,9 +192,8 @@ func (s *Server) thread(req *responses.Request, mem *memory, takes model.Capabil
 	if err := refuseContext(req.Input); err != nil {
 		return nil, thread{}, err
 	}
-	known := conversation{items: history, find: s.findItem, accept: func(param string, item responses.Item) error {
-		return turn.CheckReferred(param, item, takes)
-	}}
+	known := conversation{items: history, find: s.findItem, left: s.leftItem}
+	known.accept = func(param string, item responses.Item) error { return turn.CheckReferred(param, item, takes) }
 	resolved := *req
 	if resolved.Input, err = known.resolve(req.Input); err != nil {
 		return nil, thread{}, err
@@ -244,6 +243,9 @@ func (s *Server) unfinished(id string) bool {
 
 // findItem returns a stored item, for references, or record.ErrNotFound.
 func (s *Server) findItem(id string) (responses.Item, error) { return s.store.Item(s.lifetime, id) }
+
+// leftItem reports whether the item is of an answer that broke off or was empty.
+func (s *Server) leftItem(id string) (bool, error) { return s.store.Left(s.lifetime, id) }
 
 // directories finds the turn's directories. Named ones must lie under the
 // configured roots.

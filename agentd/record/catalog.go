@@ -323,11 +323,31 @@ func (s *Store) Item(ctx context.Context, id string) (responses.Item, error) {
 	return nil, ErrNotFound
 }
 
-func (s *Store) item(id string) (responses.Item, error) {
-	c := s.catalog
+// Left reports whether Item has nothing of an item since its conversation leaves it out. It is false for unknown ones.
+func (s *Store) Left(ctx context.Context, id string) (bool, error) {
+	if id == "" {
+		return false, nil
+	}
+	o, known := s.catalog.owner(id)
+	if !known {
+		if err := s.Catalog(ctx); err != nil { // returns at once when it was read before
+			return false, err
+		}
+		o, _ = s.catalog.owner(id)
+	}
+	return o.left, nil
+}
+
+// owner returns the response in which an item is found.
+func (c *catalog) owner(item string) (o owner, known bool) {
 	c.mu.Lock()
-	o, ok := c.items[id]
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	o, known = c.items[item]
+	return o, known
+}
+
+func (s *Store) item(id string) (responses.Item, error) {
+	o, ok := s.catalog.owner(id)
 	if !ok {
 		return nil, ErrNotFound
 	}

@@ -37,7 +37,7 @@ type progress struct {
 	calls   map[string]activity.Call // that run, by id
 	denied  map[string]bool          // connections of which it was said
 	warned  []string                 // what was warned of already
-	retried string                   // the newest reason to ask a model again of which it was said
+	retried retries                  // what was shown of models that are asked again
 	writing *answer                  // the message that is being written, nil when none is
 	told    string                   // the newest message that was shown while it was written
 	final   *responses.Response
@@ -163,10 +163,16 @@ func (p *progress) showRetry(f turns.AttemptFailure) {
 	}
 }
 
+// retries is what was shown of failed requests.
+type retries struct {
+	why  string        // the newest reason
+	wait time.Duration // the longest for it
+}
+
 // retry says what is done after a failed request, "" when no model is asked again: that it failed for good is for the
-// end to say. The line has the reason too, once, and once more when the quick retries are over and a wait begins: told is
-// the newest of which it was said.
-func retry(f turns.AttemptFailure, told *string) (next, line string) {
+// end to say. The line has the reason too. It comes once for a reason, and again for each wait that is at least twice
+// as long as the last one shown, so that a long outage shows some lines.
+func retry(f turns.AttemptFailure, shown *retries) (next, line string) {
 	pause := (time.Duration(f.BackoffMS) * time.Millisecond).Round(100 * time.Millisecond)
 	next = "asking the next model"
 	if !f.AdvancedToFallback {
@@ -179,14 +185,13 @@ func retry(f turns.AttemptFailure, told *string) (next, line string) {
 		}
 	}
 	why := visible.OneLine(f.Message, 200)
-	waits := turns.OutcomeExhausted + ": " + why
-	if *told == waits || *told == why && f.Outcome != turns.OutcomeExhausted {
-		if !f.AdvancedToFallback {
-			return next, ""
-		}
+	if why != shown.why {
+		*shown = retries{why: why}
+	} else if !f.AdvancedToFallback && (f.Outcome != turns.OutcomeExhausted || pause < 2*shown.wait) {
+		return next, ""
 	}
-	if *told = why; f.Outcome == turns.OutcomeExhausted {
-		*told = waits
+	if f.Outcome == turns.OutcomeExhausted {
+		shown.wait = max(shown.wait, pause)
 	}
 	return next, "! " + visible.WithRemedy(why, next)
 }

@@ -36,7 +36,7 @@ type remote struct {
 	events  *agentEvents    // of the message that is watched, nil when they are not printed
 	told    bool            // the answer that was waited for stands on the terminal
 	edited  []activity.File // by the turn that is watched
-	retried string          // the newest reason to ask a model again of which it was said
+	retried retries         // what was shown of models that are asked again
 	*client.Client
 }
 

@@ -9,9 +9,9 @@ import (
 	"holon/test/expect"
 )
 
-// What is shown of failed requests: each reason once, and once more when a wait begins.
+// What is shown of failed requests: each reason once, and each wait that is twice as long as the last one shown.
 func TestRetryLines(t *testing.T) {
-	told := ""
+	var shown retries
 	for _, c := range []struct {
 		outcome   string
 		attempt   int
@@ -21,7 +21,12 @@ func TestRetryLines(t *testing.T) {
 	}{
 		{turns.OutcomeRetrying, 1, 500, false, "retrying in 500ms (1/2)", "! busy; retrying in 500ms (1/2)"},
 		{turns.OutcomeRetrying, 2, 1000, false, "retrying in 1s (2/2)", ""},
+		{turns.OutcomeExhausted, 3, 2200, false, "retrying in 2.2s", "! busy; retrying in 2.2s"},
+		{turns.OutcomeRetrying, 1, 500, false, "retrying in 500ms (1/2)", ""},
+		{turns.OutcomeExhausted, 3, 4300, false, "retrying in 4.3s", ""},
+		{turns.OutcomeExhausted, 3, 9000, false, "retrying in 9s", "! busy; retrying in 9s"},
 		{turns.OutcomeExhausted, 3, 120_000, false, "retrying in 2m", "! busy; retrying in 2m"},
+		{turns.OutcomeExhausted, 3, 120_000, false, "retrying in 2m", ""},
 		{turns.OutcomeRetrying, 1, 500, false, "retrying in 500ms (1/2)", ""},
 		{turns.OutcomeExhausted, 1, 35_000, false, "retrying in 35s", ""},
 		{turns.OutcomeExhausted, 3, 0, true, "asking the next model", "! busy; asking the next model"},
@@ -29,7 +34,7 @@ func TestRetryLines(t *testing.T) {
 		{turns.OutcomeFailFast, 1, 0, false, "", ""},
 	} {
 		next, line := retry(turns.AttemptFailure{Message: "busy", Outcome: c.outcome, BackoffMS: c.ms,
-			AdvancedToFallback: c.advanced, ProviderAttempt: &turns.ProviderAttempt{Attempt: c.attempt, MaxAttempts: 3}}, &told)
+			AdvancedToFallback: c.advanced, ProviderAttempt: &turns.ProviderAttempt{Attempt: c.attempt, MaxAttempts: 3}}, &shown)
 		expect.Equal(t, "what is done", next, c.next)
 		expect.Equal(t, "the line", line, c.say)
 	}

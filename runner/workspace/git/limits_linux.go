@@ -3,6 +3,7 @@ package git
 import (
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,3 +30,5 @@ func (g Runner) limit(pid int) error {
 	}
 	return nil
 }
+
+func endWithParent(attributes *syscall.SysProcAttr) { attributes.Pdeathsig = syscall.SIGKILL }

@@ -1,14 +1,17 @@
 package git
 
 import (
+	"bufio"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"holon/test/expect"
 	"holon/test/gittest"
 )
 
@@ -104,3 +107,38 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// A git process that is bound to this one is dead when this one is: it does not answer any more.
+func TestGitEndsWithParent(t *testing.T) {
+	const variable = "HOLON_TEST_GIT_PARENT"
+	if dir := os.Getenv(variable); dir != "" { // the parent
+		g := Repository{Dir: dir, Format: SHA1}.Git().EndingWithParent()
+		t.Fatal(g.Stream(t.Context(), os.Stdin, os.Stdout, "cat-file", "--batch-check"))
+	}
+	t.Parallel()
+	repo := Repository{Dir: filepath.Join(t.TempDir(), "r"), Format: SHA1}
+	expect.NoError(t, repo.Create())
+	stdin, ask, err := os.Pipe()
+	expect.NoError(t, err)
+	answers, stdout, err := os.Pipe()
+	expect.NoError(t, err)
+	parent := exec.Command(os.Args[0], "-test.run=^TestGitEndsWithParent$")
+	parent.Env = append(os.Environ(), variable+"="+repo.Dir)
+	parent.Stdin, parent.Stdout = stdin, stdout
+	expect.NoError(t, parent.Start())
+	expect.NoError(t, stdin.Close())
+	expect.NoError(t, stdout.Close())
+	_, err = ask.WriteString("one\n")
+	expect.NoError(t, err)
+	lines := bufio.NewReader(answers)
+	first, err := lines.ReadString('\n')
+	expect.NoError(t, err)
+	expect.Equal(t, "the first answer", first, "one missing\n")
+	expect.NoError(t, parent.Process.Kill())
+	_ = parent.Wait()               // it was killed
+	_, _ = ask.WriteString("two\n") // which has no reader any more
+	expect.NoError(t, ask.Close())
+	rest, err := io.ReadAll(lines)
+	expect.NoError(t, err)
+	expect.Equal(t, "answers after its end", string(rest), "")
+}

@@ -22,6 +22,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -48,6 +49,7 @@ type Runner struct {
 	processor time.Duration // that it may use
 	memory    uint64        // bytes, likewise
 	clock     time.Duration // bound of the time on the clock; 0: maxGitTime
+	bound     bool          // the process ends with this one
 }
 
 // NewRunner returns a Runner with gitDir as git's repository. gitDir is a directory that only we write, or
@@ -86,6 +88,13 @@ func (g Runner) WithConfig(config ...string) Runner {
 // WithCPUTime limits the processor time.
 func (g Runner) WithCPUTime(limit time.Duration) Runner {
 	g.processor = limit
+	return g
+}
+
+// EndingWithParent kills a command of Run or Stream when this process ends, where the system can. It is not for commands
+// that write to a user's repository, whose locks would stay.
+func (g Runner) EndingWithParent() Runner {
+	g.bound = true
 	return g
 }
 
@@ -132,6 +141,11 @@ func (g Runner) Stream(ctx context.Context, stdin io.Reader, stdout io.Writer, a
 	defer cancel()
 	cmd, stderr := g.command(ctx, args)
 	cmd.Stdin, cmd.Stdout = stdin, stdout
+	if g.bound { // to the thread that starts it, which must not end before it
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		endWithParent(cmd.SysProcAttr)
+	}
 	err := g.begin(cmd)
 	if err == nil {
 		err = cmd.Wait()

@@ -140,13 +140,17 @@ func parents(paths []string) (dirs []string) {
 	return slices.Compact(dirs)
 }
 
-// end removes the stage of an Apply that has nothing to be moved back any more.
+// end removes the stage of an Apply that has nothing to be moved back any more, and only then the journal: while
+// that stays, the next Apply or UndoKilled tries again.
 func (j *journal) end() error {
 	j.Aside, j.Removed, j.Made, j.Written = nil, nil, nil, nil
 	if err := j.write(); err != nil {
 		return err
 	}
-	return errors.Join(os.RemoveAll(j.stage()), os.Remove(j.path()))
+	if err := os.RemoveAll(j.stage()); err != nil {
+		return fmt.Errorf("remove the files of an apply: %w", err)
+	}
+	return os.Remove(j.path())
 }
 
 // Killed is an Apply or a Checkout that was killed.

@@ -184,3 +184,21 @@ func TestJournalRefused(t *testing.T) {
 		}
 	}
 }
+
+// The journal stays as long as the stage cannot be removed, so that the next attempt removes both.
+func TestJournalOutlivesStage(t *testing.T) {
+	t.Parallel()
+	runs, parent := t.TempDir(), t.TempDir()
+	top, away := filepath.Join(parent, "top"), filepath.Join(parent, "away")
+	gittest.Write(t, parent, map[string]string{"away/.holon-apply-1/new/a": "a\n", "top": "no directory\n"})
+	gittest.Write(t, runs, map[string]string{"run_1/" + ApplyFile: fmt.Sprintf(`{"top":%q,"stage":".holon-apply-1"}`, top)})
+	if k := undoAll(t, runs, false); k.Err == nil {
+		t.Fatal("a stage that could not be removed is no error")
+	}
+	expect.NoError(t, os.Remove(top))
+	expect.NoError(t, os.Rename(away, top))
+	expect.NoError(t, undoAll(t, runs, false).Err)
+	if left := leftIn(t, top, filepath.Join(runs, "run_1")); len(left) > 0 {
+		t.Fatalf("left %v", left)
+	}
+}

@@ -66,7 +66,8 @@ func (m *merge) stageFiles(ctx context.Context, dir string, names []string) erro
 	if err := os.Mkdir(dir, 0o700); err != nil || len(names) == 0 {
 		return err
 	}
-	_, err := m.tree.Run(ctx, strings.NewReader(strings.Join(names, "\x00")+"\x00"), "checkout-index", "-z",
+	g := m.tree.EndingWithParent() // what it writes after that would not be removed
+	_, err := g.Run(ctx, strings.NewReader(strings.Join(names, "\x00")+"\x00"), "checkout-index", "-z",
 		"--stdin", "--force", "--prefix="+dir+"/")
 	return err
 }

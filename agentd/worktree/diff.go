@@ -78,8 +78,8 @@ func (t *Tree) Diff(ctx context.Context, w io.Writer) (Summary, error) {
 	}
 	defer tree.Close()
 	err = c.directory(&base, &tree, "")
-	if t.head != "" {
-		c.omitReferences(tree, t.head)
+	if t.references != nil {
+		c.omitReferences(tree, t.references)
 	}
 	return c.summary, err
 }

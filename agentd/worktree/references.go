@@ -17,28 +17,43 @@ const (
 	maxReferencePath = 16 // directories
 )
 
-// omitReferences names what the turn committed or stashed elsewhere than on what it left checked out: the patch does not
-// have it, and it goes with the tree. What cannot be read as a reference counts as none.
-func (c *comparison) omitReferences(tree folder.Dir, head string) {
+// references are those of a tree by their names, HEAD among them: what each file holds. What cannot be read as a
+// reference counts as none.
+func references(tree folder.Dir) map[string]string {
+	found := map[string]string{}
 	dir, err := tree.Sub(".git")
 	if err != nil {
-		return
+		return found
 	}
 	defer dir.Close()
-	found := map[string]string{}
-	for line := range bytes.Lines(readFile(dir, "packed-refs")) {
-		if id, name, ok := strings.Cut(strings.TrimSpace(string(line)), " "); ok && len(found) < maxReferences {
-			found[name] = id
-		}
-	}
+	found["HEAD"] = strings.TrimPrefix(strings.TrimSpace(string(readFile(dir, "HEAD"))), "ref: ")
 	if refs, err := dir.Sub("refs"); err == nil {
 		collectReferences(refs, "refs", found)
 		refs.Close()
 	}
-	checkedOut := strings.TrimPrefix(strings.TrimSpace(string(readFile(dir, "HEAD"))), "ref: ")
+	for line := range bytes.Lines(readFile(dir, "packed-refs")) {
+		id, name, ok := strings.Cut(strings.TrimSpace(string(line)), " ")
+		if _, newer := found[name]; ok && !newer && len(found) < maxReferences {
+			found[name] = id
+		}
+	}
+	return found
+}
+
+// omitReferences names what the turn committed or stashed elsewhere than on what it left checked out: the patch does not
+// have it, and it goes with the tree. What a reference had at the beginning is in the origin, and what one of a remote
+// repository has is there.
+func (c *comparison) omitReferences(tree folder.Dir, atStart map[string]string) {
+	had := map[string]bool{}
+	for _, id := range atStart {
+		had[id] = true
+	}
+	found := references(tree)
+	checkedOut := found["HEAD"]
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		id := found[name]
-		if plumbing.IsHash(id) && id != head && name != checkedOut && id != checkedOut && id != found[checkedOut] {
+		if plumbing.IsHash(id) && !had[id] && name != checkedOut && id != checkedOut && id != found[checkedOut] &&
+			!strings.HasPrefix(name, "refs/remotes/") {
 			c.omit(name, OmittedCommits)
 		}
 	}

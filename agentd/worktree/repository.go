@@ -34,44 +34,43 @@ const (
 )
 
 // checkout writes the files of HEAD to tree, with a repository of its own that borrows the objects, and returns where
-// the origin lies in it, and HEAD. No program runs: the content is that of the objects, without filters or line endings.
-func checkout(ctx context.Context, o Options, tree folder.Dir) (prefix, head string, err error) {
+// the origin lies in it. No program runs: the content is that of the objects, without filters or line endings.
+func checkout(ctx context.Context, o Options, tree folder.Dir) (prefix string, err error) {
 	top, err := findRepository(o.Root, o.Origin)
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	r, err := openRepository(filepath.Join(top, ".git"))
 	if err != nil {
-		return "", "", unusable(top, err)
+		return "", unusable(top, err)
 	}
 	defer r.close()
 	out := &exporter{ctx: ctx, repository: r}
 	if err := out.export(tree); err != nil {
 		if e, ok := errors.AsType[*responses.Error](err); ok {
-			return "", "", e
+			return "", e
 		}
 		if errors.Is(err, errWrite) || context.Cause(ctx) != nil {
-			return "", "", err
+			return "", err
 		}
-		return "", "", unusable(top, err)
+		return "", unusable(top, err)
 	}
 	if err := r.writeOwn(tree, out.entries); err != nil {
-		return "", "", fmt.Errorf("%w: its repository: %w", errWrite, err)
+		return "", fmt.Errorf("%w: its repository: %w", errWrite, err)
 	}
-	head = r.head.String()
 	prefix, err = filepath.Rel(top, o.Origin)
 	if err != nil || prefix == "." {
-		return "", head, err
+		return "", err
 	}
 	at := folder.NewCursor(tree, false)
 	defer at.Close()
 	dir, name, err := at.Parent(prefix)
 	if err == nil {
 		if kind, _, _ := look(&dir, name); kind == directory {
-			return prefix, head, nil
+			return prefix, nil
 		}
 	}
-	return "", "", responses.Invalid("holon.workspace_dir", responses.CodeInvalidValue,
+	return "", responses.Invalid("holon.workspace_dir", responses.CodeInvalidValue,
 		fmt.Sprintf("the commit at HEAD has no directory %.200q", prefix))
 }
 

@@ -60,7 +60,8 @@ type Tree struct {
 	dir    folder.Dir // of the turn; locked
 	prefix string     // of the working directory in the tree
 	git    bool       // the base is a commit, so that ignored files are left out of the patch
-	head   string     // that commit; "" where another process made the tree
+
+	references map[string]string // at the beginning; nil where another process made the tree
 }
 
 // WorkDir returns the directory in which the turn works.
@@ -159,13 +160,14 @@ func (t *Tree) fill(ctx context.Context, o Options) (err error) {
 	defer tree.Close()
 	c := &copier{ctx: ctx, except: identities(append(o.Except, filepath.Join(o.Root, turnsName)))}
 	if t.git {
-		t.prefix, t.head, err = checkout(ctx, o, tree)
+		t.prefix, err = checkout(ctx, o, tree)
 	} else {
 		err = c.copyOrigin(o, tree)
 	}
 	if err != nil {
 		return err
 	}
+	t.references = references(tree)
 	base, err := t.make(newName)
 	if err != nil {
 		return err

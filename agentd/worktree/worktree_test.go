@@ -397,24 +397,58 @@ func TestCommitsElsewhere(t *testing.T) {
 		{"detached", "git checkout -q --detach; git commit -qm x --allow-empty; git branch same", nil},
 		{"no references", "rm -r .git/refs; mkfifo .git/refs; rm .git/HEAD; mkfifo .git/HEAD", nil},
 		{"links", "ln -s /etc/passwd .git/refs/heads/x; ln -s . .git/refs/heads/loop", nil},
+		{"nothing in the files", "git checkout -qb f; echo 2 > text; git commit -qam x; echo 3 > text; git stash -q; " +
+			"git checkout -q main", []string{"refs/heads/f", "refs/stash"}},
+	} {
+		for _, kind := range []string{responses.IsolationWorktree, responses.IsolationCopy} {
+			t.Run(tc.name+" "+kind, func(t *testing.T) {
+				root := t.TempDir()
+				run(t, root, "git init -q -b main;"+origin+"git add -A; git commit -qm first")
+				tree := made(t, root, root, kind)
+				run(t, tree.WorkDir(), tc.script)
+				if diff := cmp.Diff(tc.want, commitsElsewhere(t, tree)); diff != "" {
+					t.Errorf("commits elsewhere (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// References that the origin of a copy has are not named; those that the turn moved are.
+func TestCommitsElsewhereOfCopy(t *testing.T) {
+	for _, tc := range []struct {
+		name, script string
+		want         []string
+	}{
+		{"none", "git pack-refs --all; git branch copy side; git branch -f tip main; git checkout -q side", nil},
+		{"moved", "git checkout -q side; git commit -qm x --allow-empty; git checkout -q main",
+			[]string{"refs/heads/side"}},
+		{"of a remote", "git update-ref refs/remotes/o/x $(git commit-tree -m x HEAD^{tree})", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			root := t.TempDir()
-			run(t, root, "git init -q -b main;"+origin+"git add -A; git commit -qm first")
-			tree := made(t, root, root, responses.IsolationWorktree)
+			run(t, root, "git init -q -b main;"+origin+"git add -A; git commit -qm first; git checkout -qb side; "+
+				"git commit -qm second --allow-empty; git tag v1; git branch packed; echo 2 > text; git stash -q; "+
+				"git checkout -q --detach; git commit -qm third --allow-empty; git branch tip; git checkout -q main")
+			tree := made(t, root, root, responses.IsolationCopy)
 			run(t, tree.WorkDir(), tc.script)
-			_, summary := patch(t, tree)
-			var got []string
-			for _, o := range summary.Omitted {
-				if o.Code == OmittedCommits {
-					got = append(got, o.Path)
-				}
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
+			if diff := cmp.Diff(tc.want, commitsElsewhere(t, tree)); diff != "" {
 				t.Errorf("commits elsewhere (-want +got):\n%s", diff)
 			}
 		})
 	}
+}
+
+// commitsElsewhere are the references that the summary of a tree's patch names.
+func commitsElsewhere(t *testing.T, tree *Tree) (names []string) {
+	t.Helper()
+	_, summary := patch(t, tree)
+	for _, o := range summary.Omitted {
+		if o.Code == OmittedCommits {
+			names = append(names, o.Path)
+		}
+	}
+	return names
 }
 
 // What cannot be isolated is refused with the field and a remedy, and leaves nothing.

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"holon/internal/folder"
 	"holon/runner/workspace/git"
 	"holon/state"
 )
@@ -23,20 +24,21 @@ type Branch = state.Branch
 const (
 	maxAgentRefs = 5000 // files of references
 	maxBranches  = 100  // that are kept
-	maxStashLog  = 1 << 20
+	maxLost      = 20   // likewise, of those that only the log of HEAD names
+	maxLog       = 1 << 20
 )
 
 // references lists what the agent's references hold that the user's repository has not under the same name: branches,
-// then tags, then the stashes, the newest first, then a HEAD on no branch.
-func (h *history) references(ctx context.Context, head string) (list []Branch, err error) {
+// then tags, then the stashes, the newest first, then a HEAD on no branch. left is what HEAD was at besides.
+func (h *history) references(ctx context.Context, head string) (list, left []Branch, err error) {
 	found, err := git.AgentReferences(ctx, h.gitDir, maxAgentRefs)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	user := &h.tree.source.user
 	if list = agentBranches(found, user.References); len(list) > 0 { // or there are others by now
 		if err := user.LoadReferences(ctx); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		list = agentBranches(found, user.References)
 	}
@@ -47,9 +49,9 @@ func (h *history) references(ctx context.Context, head string) (list []Branch, e
 	if head != "" && !slices.Contains(slices.Collect(maps.Values(found)), head) {
 		list = append(list, Branch{Name: "HEAD", Ref: "refs/detached", Commit: head})
 	}
-	size := 2 * h.tree.source.format.Size()
-	list = slices.DeleteFunc(list, func(b Branch) bool { return len(b.Commit) != size })
-	return list, nil
+	left = h.left(slices.AppendSeq(append(h.known, head), maps.Values(found)))
+	otherSize := func(b Branch) bool { return len(b.Commit) != 2*h.tree.source.format.Size() }
+	return slices.DeleteFunc(list, otherSize), slices.DeleteFunc(left, otherSize), nil
 }
 
 // agentBranches lists the branches and tags that are not the same in packed references of the user.
@@ -78,32 +80,98 @@ func branchOf(ref, id string, n int) Branch {
 	return b
 }
 
-// stashes are the commits of the stash, the newest first: the older ones are only in its log, "OLD NEW who and what".
-func (h *history) stashes(newest string) (ids []string) {
+// stashes are the commits of the stash, the newest first: the older ones are only in its log.
+func (h *history) stashes(newest string) []string {
 	if newest == "" {
 		return nil
 	}
-	var text []byte
-	if logs, err := h.gitDir.Sub("logs"); err == nil {
-		defer logs.Close()
-		if refs, err := logs.Sub("refs"); err == nil {
-			defer refs.Close()
-			if file, _, err := refs.OpenFile("stash"); err == nil {
-				defer file.Close()
-				text, _ = io.ReadAll(io.LimitReader(file, maxStashLog)) // what cannot be read has no older ones
+	ids := h.log("logs/refs/stash")
+	if len(ids) == 0 || ids[0] != newest {
+		ids = slices.Insert(ids, 0, newest)
+	}
+	return ids[:min(len(ids), maxBranches)]
+}
+
+// left lists the commits that HEAD was at, by its log, but for those of reached, the newest first.
+func (h *history) left(reached []string) (list []Branch) {
+	seen := map[string]bool{}
+	for _, id := range reached {
+		seen[id] = true
+	}
+	for i, id := range h.log("logs/HEAD") {
+		if !seen[id] {
+			list = append(list, Branch{Name: fmt.Sprintf("HEAD@{%d}", i), Ref: fmt.Sprintf("refs/left/%d", i), Commit: id})
+		}
+		seen[id] = true
+	}
+	return list
+}
+
+// lost returns those of the commits that HEAD left which nothing contains, neither what is kept nor another of them.
+func (h *history) lost(ctx context.Context, left []Branch) ([]Branch, error) {
+	var ids []string
+	for _, b := range left {
+		ids = append(ids, b.Commit)
+	}
+	present, err := h.staging.Commits(ctx, ids)
+	if err != nil || len(present) == 0 {
+		return nil, err
+	}
+	out, err := h.staging.Git().With("GIT_ALLOC_LIMIT="+historyAlloc).Run(ctx,
+		strings.NewReader(git.Beyond(strings.Join(present, "\n"), h.withKept())), "rev-list", "--parents",
+		"--max-count="+strconv.Itoa(maxHistoryObjects), "--stdin")
+	if err != nil {
+		return nil, err
+	}
+	beyond, parents := map[string]bool{}, map[string]bool{}
+	for line := range strings.Lines(string(out)) {
+		for i, id := range strings.Fields(line) {
+			if i == 0 {
+				beyond[id] = true
+			} else {
+				parents[id] = true
 			}
 		}
 	}
+	left = slices.DeleteFunc(left, func(b Branch) bool { return !beyond[b.Commit] || parents[b.Commit] })
+	if len(left) > maxLost {
+		h.leftOut(fmt.Errorf("HEAD was at more than %d that nothing leads to", maxLost))
+		left = left[:maxLost]
+	}
+	return left, nil
+}
+
+// withKept lists the commits that are not lost, with those of the branches so far.
+func (h *history) withKept() []string {
+	list := slices.Clone(h.known)
+	for _, b := range h.diff.Branches {
+		list = append(list, b.Commit)
+	}
+	return list
+}
+
+// log returns what a reference was, the newest first, by the end of its log, whose lines are "OLD NEW who and what".
+// One that cannot be read is empty.
+func (h *history) log(name string) (ids []string) {
+	at := folder.NewCursor(h.gitDir, false)
+	defer at.Close()
+	dir, base, err := at.Parent(name)
+	if err != nil {
+		return nil
+	}
+	file, st, err := dir.OpenFile(base)
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	text, _ := io.ReadAll(io.NewSectionReader(file, max(0, st.Size-maxLog), maxLog)) // as far as it can be read
 	for line := range bytes.Lines(text) {
 		if fields := bytes.Fields(line); len(fields) > 1 && git.ObjectID.Match(fields[1]) {
 			ids = append(ids, string(fields[1]))
 		}
 	}
 	slices.Reverse(ids)
-	if len(ids) == 0 || ids[0] != newest {
-		ids = slices.Insert(ids, 0, newest)
-	}
-	return ids[:min(len(ids), maxBranches)]
+	return ids
 }
 
 // named is an error that says which branches were left out; nil for none.
@@ -118,11 +186,32 @@ func named(list []Branch) error {
 	return fmt.Errorf("there are commits elsewhere than in the result: %s", strings.Join(names, ", "))
 }
 
-// branches keeps the commits that are not part of the result. One that cannot be kept is a warning that names it.
-func (h *history) branches(ctx context.Context, list []Branch) (err error) {
+// branches keeps the commits that are not part of the result.
+func (h *history) branches(ctx context.Context, list, left []Branch) (err error) {
 	if h.known, err = h.staging.Commits(ctx, slices.Compact(slices.Sorted(slices.Values(h.known)))); err != nil {
 		return err
 	}
+	if err := h.keep(ctx, list); err != nil {
+		return err
+	}
+	lost, err := h.lost(ctx, left)
+	if err == nil {
+		err = h.keep(ctx, lost)
+	}
+	if err != nil {
+		if ctx.Err() != nil || git.IsDiskFull(err) {
+			return err
+		}
+		h.leftOut(fmt.Errorf("what HEAD was at: %w", err))
+	}
+	if len(h.diff.Branches) == 0 || h.options.Bundle == "" {
+		return nil
+	}
+	return h.bundle(ctx)
+}
+
+// keep keeps the commits of branches. One that cannot be kept is a warning that names it.
+func (h *history) keep(ctx context.Context, list []Branch) error {
 	for _, b := range list {
 		if len(h.diff.Branches) == maxBranches {
 			h.leftOut(fmt.Errorf("there are more than %d branches with them", maxBranches))
@@ -139,10 +228,7 @@ func (h *history) branches(ctx context.Context, list []Branch) (err error) {
 			h.diff.Branches = append(h.diff.Branches, *kept)
 		}
 	}
-	if len(h.diff.Branches) == 0 || h.options.Bundle == "" {
-		return nil
-	}
-	return h.bundle(ctx)
+	return nil
 }
 
 // branch counts and keeps the commits of one branch; nil when there are none that would be lost.
@@ -153,13 +239,10 @@ func (h *history) branch(ctx context.Context, b Branch) (*Branch, error) {
 		return nil, err
 	}
 	b.Commit = commit
-	withKept := slices.Clone(h.known)
-	for _, have := range h.diff.Branches {
-		withKept = append(withKept, have.Commit)
-	}
-	bases := h.known
-	if strings.HasPrefix(b.Ref, "refs/tags/") || b.Name == "HEAD" { // which often name what a branch has too
-		bases = withKept
+	withKept := h.withKept()
+	bases := withKept // a tag and HEAD often name what a branch has too
+	if strings.HasPrefix(b.Ref, "refs/heads/") || strings.HasPrefix(b.Ref, "refs/stashes/") {
+		bases = h.known
 	}
 	out, err := g.Run(ctx, strings.NewReader(git.Beyond(commit, bases)), "rev-list", "--count",
 		"--max-count="+strconv.Itoa(maxHistoryCommits+1), "--stdin")
@@ -213,7 +296,8 @@ func (c *nameCounter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// bundle writes the bundle, from the quarantine, whose references have names that were checked.
+// bundle writes the bundle, from the quarantine, whose references have names that were checked. It needs commits of the
+// user's repository alone, not those of the result.
 func (h *history) bundle(ctx context.Context) error {
 	g := h.quarantine.Git().With("GIT_ALLOC_LIMIT=" + historyAlloc).WithCPUTime(git.PackTime)
 	var create strings.Builder
@@ -225,7 +309,10 @@ func (h *history) bundle(ctx context.Context) error {
 	if _, err := g.Run(ctx, strings.NewReader(create.String()), "update-ref", "--stdin"); err != nil {
 		return err
 	}
-	_, err := g.Run(ctx, strings.NewReader(git.Beyond(strings.Join(refs, "\n"), h.known)), "bundle", "create", "--quiet",
+	users := slices.DeleteFunc(slices.Clone(h.known), func(id string) bool {
+		return h.diff.History != nil && id == h.diff.History.Commit
+	})
+	_, err := g.Run(ctx, strings.NewReader(git.Beyond(strings.Join(refs, "\n"), users)), "bundle", "create", "--quiet",
 		h.options.Bundle, "--stdin")
 	if err == nil {
 		h.diff.Bundle = h.options.Bundle

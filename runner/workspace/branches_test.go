@@ -56,7 +56,23 @@ func TestUserBranches(t *testing.T) {
 		{name: "a tag of a branch", agent: commit + "git checkout -qb f; c one; git tag v1; git checkout -q main",
 			want: []string{"f 1 1"}},
 		{name: "no branch", agent: commit + "git checkout -q --detach; c one; git reset -q --hard main; c two; rm two; " +
-			"git checkout -q two; git rm -q two; git commit -qm gone", want: []string{"HEAD 2 0"}},
+			"git checkout -q two; git rm -q two; git commit -qm gone", want: []string{"HEAD 2 0", "HEAD@{3} 1 1"}},
+		{name: "what HEAD left", agent: commit + "git checkout -q --detach; c one; c two; git checkout -q main; " +
+			"c three; c four; git reset -q --hard HEAD~1", want: []string{"HEAD@{1} 1 2", "HEAD@{4} 2 2"}},
+		{name: "what HEAD left and came back to", agent: commit + "c one; git checkout -q --detach; c two; " +
+			"git branch f; git checkout -q side; git checkout -q main; git reset -q --hard HEAD~1; git merge -q f"},
+		{name: "a commit that was amended", agent: commit + "c one; git commit -q --amend -m again",
+			want: []string{"HEAD@{1} 1 1"}},
+		{name: "a log that is none", agent: commit + "git checkout -q --detach; c one; git checkout -q main; " +
+			"rm .git/logs/HEAD; mkfifo .git/logs/HEAD"},
+		{name: "what HEAD left before many others", agent: commit + "git checkout -q --detach; c one; " +
+			"git checkout -q main; for i in $(seq 30); do c $i; done", want: []string{"HEAD@{31} 1 1"}},
+		{name: "too much that HEAD left", agent: commit + "for i in $(seq 21); do git checkout -q --detach main; " +
+			"c $i; done; git checkout -q main", want: leftByHead(20), warned: "HEAD was at more than 20"},
+		{name: "the end of a log", agent: commit + "mkdir .git/logs; printf '%01100000d\\n' 0 >.git/logs/HEAD; " +
+			"git checkout -q --detach; c one; git checkout -q main", want: []string{"HEAD@{1} 1 1"}},
+		{name: "a log of no commits", agent: "mkdir .git/logs; for i in " + strings.Repeat("ab", 20) +
+			" $(git rev-parse HEAD:a); do echo x $i >>.git/logs/HEAD; done"},
 		{name: "an orphan that is checked out", agent: commit + "git checkout -q --orphan o; c one",
 			want: []string{"o 1 3"}, warned: "don't stand on the commit"},
 		{name: "names that could be taken for others", agent: commit + "git checkout -qb \"$(printf '\\303\\274')\"; " +
@@ -67,7 +83,7 @@ func TestUserBranches(t *testing.T) {
 			want: []string{"unnamed-1 1 1", "unnamed-2 1 1"}},
 		{name: "references that are not files", agent: commit + "git checkout -qb f; c one; git checkout -q main; " +
 			"mv .git/refs/heads/f .git/f; ln -s ../../f .git/refs/heads/f; mkfifo .git/refs/heads/p; " +
-			"ln -s /etc/passwd .git/refs/heads/q; echo 'ref: refs/heads/g' >.git/refs/heads/g"},
+			"ln -s /etc/passwd .git/refs/heads/q; echo 'ref: refs/heads/g' >.git/refs/heads/g", want: []string{"HEAD@{1} 1 1"}},
 		{name: "an object that is missing", agent: commit + "git checkout -qb f; c one; o=$(git rev-parse f^{tree}); " +
 			"git checkout -q main; rm -f .git/objects/$(echo $o | cut -c1-2)/$(echo $o | cut -c3-); git branch g side; " +
 			"git checkout -q g; c two; git checkout -q main", want: []string{"g 1 2"}, warned: "f: "},
@@ -115,6 +131,14 @@ func TestUserBranches(t *testing.T) {
 			gittest.Run(t, repo, "git", "fsck", "--strict")
 		})
 	}
+}
+
+// leftByHead are the newest of detached commits, each of which HEAD left for the base and then the next one.
+func leftByHead(n int) (want []string) {
+	for i := range n {
+		want = append(want, fmt.Sprintf("HEAD@{%d} 1 1", 1+2*i))
+	}
+	return want
 }
 
 // The names of what is left out are in the warning when there are too many objects, or references.

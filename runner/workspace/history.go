@@ -91,11 +91,11 @@ func (h *history) save(ctx context.Context) error {
 	if tip == base || len(tip) != 2*h.tree.source.format.Size() {
 		tip = ""
 	}
-	elsewhere, err := h.references(ctx, tip)
+	elsewhere, left, err := h.references(ctx, tip)
 	if err = errors.Join(headErr, err); err != nil {
 		h.leftOut(err)
 	}
-	if tip == "" && len(elsewhere) == 0 {
+	if tip == "" && len(elsewhere)+len(left) == 0 {
 		return nil
 	}
 	if err := h.stage(ctx); err != nil {
@@ -109,7 +109,7 @@ func (h *history) save(ctx context.Context) error {
 			h.leftOut(err)
 		}
 	}
-	return h.branches(ctx, elsewhere)
+	return h.branches(ctx, elsewhere, left)
 }
 
 // stage copies the agent's objects.

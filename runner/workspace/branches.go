@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"holon/internal/folder"
+	"holon/internal/visible"
 	"holon/runner/workspace/git"
 	"holon/state"
 )
@@ -36,11 +37,11 @@ func (h *history) references(ctx context.Context, head string) (list, left []Bra
 		return nil, nil, err
 	}
 	user := &h.tree.source.user
-	if list = agentBranches(found, user.References); len(list) > 0 { // or there are others by now
+	if list = h.agentBranches(found, user.References); len(list) > 0 { // or there are others by now
 		if err := user.LoadReferences(ctx); err != nil {
 			return nil, nil, err
 		}
-		list = agentBranches(found, user.References)
+		list = h.agentBranches(found, user.References)
 	}
 	h.known = append(user.ReferenceIDs(), h.tree.info.BaseCommit)
 	for i, id := range h.stashes(found["refs/stash"]) {
@@ -54,30 +55,39 @@ func (h *history) references(ctx context.Context, head string) (list, left []Bra
 	return slices.DeleteFunc(list, otherSize), slices.DeleteFunc(left, otherSize), nil
 }
 
-// agentBranches lists the branches and tags that are not the same in packed references of the user.
-func agentBranches(found map[string]string, references []byte) (list []Branch) {
+// agentBranches lists the branches and tags that are not the same in packed references of the user. One whose name git
+// or a terminal would take for something else gets another.
+func (h *history) agentBranches(found map[string]string, references []byte) (list []Branch) {
 	users := map[string]string{}
 	for line := range strings.Lines(string(references)) {
 		if id, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
 			users[name] = id
 		}
 	}
+	h.replaced = map[string]string{}
 	for _, ref := range slices.Sorted(maps.Keys(found)) {
-		if ref != "refs/stash" && users[ref] != found[ref] {
-			list = append(list, branchOf(ref, found[ref], len(list)+1))
+		if ref == "refs/stash" || users[ref] == found[ref] {
+			continue
 		}
+		b := Branch{Name: strings.TrimPrefix(ref, "refs/heads/"), Ref: ref, Commit: found[ref]}
+		if git.CheckBranch(strings.TrimPrefix(b.Name, "refs/tags/")) != nil {
+			for n := len(h.replaced) + 1; found[b.Ref] != "" || h.replaced[b.Name] != ""; n++ {
+				b.Name = fmt.Sprintf("unnamed-%d", n)
+				b.Ref = "refs/heads/" + b.Name
+			}
+			h.replaced[b.Name] = strings.TrimPrefix(ref, "refs/heads/")
+		}
+		list = append(list, b)
 	}
 	return list
 }
 
-// branchOf names a branch or a tag. One whose name git or a terminal would take for something else gets another.
-func branchOf(ref, id string, n int) Branch {
-	b := Branch{Name: strings.TrimPrefix(ref, "refs/heads/"), Ref: ref, Commit: id}
-	if git.CheckBranch(strings.TrimPrefix(b.Name, "refs/tags/")) != nil {
-		b.Name = fmt.Sprintf("unnamed-%d", n)
-		b.Ref = "refs/heads/" + b.Name
+// shown is the agent's own name of a branch, for people.
+func (h *history) shown(b Branch) string {
+	if name, ok := h.replaced[b.Name]; ok {
+		return visible.Quoted(visible.Clip(name, 200))
 	}
-	return b
+	return b.Name
 }
 
 // stashes are the commits of the stash, the newest first: the older ones are only in its log.
@@ -222,10 +232,14 @@ func (h *history) keep(ctx context.Context, list []Branch) error {
 			if ctx.Err() != nil || git.IsDiskFull(err) {
 				return errors.Join(err, named(list))
 			}
-			h.leftOut(fmt.Errorf("%s: %w", b.Name, err))
+			h.leftOut(fmt.Errorf("%s: %w", h.shown(b), err))
 		}
 		if kept != nil {
 			h.diff.Branches = append(h.diff.Branches, *kept)
+			if h.replaced[b.Name] != "" {
+				h.diff.Warnings = append(h.diff.Warnings, Warning{Code: warnReplaced, Path: ".git",
+					Message: fmt.Sprintf("the agent's branch %s is called %s here", h.shown(b), b.Name)})
+			}
 		}
 	}
 	return nil

@@ -33,6 +33,7 @@ func TestUserBranches(t *testing.T) {
 	for _, tc := range []struct {
 		name, agent string
 		want        []string // name, commits, files
+		renamed     []string // what the warnings of names that were replaced say
 		warned      string   // what the warning of commits that were left out says
 	}{
 		{name: "nothing", agent: "git checkout -q side; git checkout -q main; git branch same"},
@@ -75,12 +76,18 @@ func TestUserBranches(t *testing.T) {
 			" $(git rev-parse HEAD:a); do echo x $i >>.git/logs/HEAD; done"},
 		{name: "an orphan that is checked out", agent: commit + "git checkout -q --orphan o; c one",
 			want: []string{"o 1 3"}, warned: "don't stand on the commit"},
-		{name: "names that could be taken for others", agent: commit + "git checkout -qb \"$(printf '\\303\\274')\"; " +
-			"c one; git checkout -q main; cat .git/refs/heads/*[!a-z] >.git/refs/heads/-x",
-			want: []string{"unnamed-1 1 1", "unnamed-2 1 1"}},
+		{name: "letters that are not ASCII", agent: commit + "git checkout -qb fix/für-kunde; c one; " +
+			"git checkout -q main; git tag wip/ünï $(git commit-tree -m x -p main main^{tree})",
+			want: []string{"fix/für-kunde 1 1", "refs/tags/wip/ünï 1 0"}},
+		{name: "names that could be taken for others", agent: commit + "c one; git branch unnamed-1; " +
+			"git reset -q --hard HEAD~1; git checkout -qb \"$(printf 'a\\342\\200\\256b')\"; c one; " +
+			"git checkout -q main; cat .git/refs/heads/*[!a-z]b >.git/refs/heads/-x",
+			want: []string{"unnamed-2 1 1", "unnamed-3 1 1", "unnamed-1 1 1"}, renamed: []string{
+				`"-x" is called unnamed-2 `, `"a\342\200\256b" is called unnamed-3 `}},
 		{name: "tags that are no names", agent: commit + "git checkout -q --detach; c one; git rev-parse HEAD " +
 			">\".git/refs/tags/$(printf 'a\\ncreate refs x')\"; git rev-parse HEAD >.git/refs/heads/-x; git checkout -q main",
-			want: []string{"unnamed-1 1 1", "unnamed-2 1 1"}},
+			want: []string{"unnamed-1 1 1", "unnamed-2 1 1"}, renamed: []string{`"-x" is called unnamed-1 `,
+				`"refs/tags/a\ncreate refs x" is called unnamed-2 `}},
 		{name: "references that are not files", agent: commit + "git checkout -qb f; c one; git checkout -q main; " +
 			"mv .git/refs/heads/f .git/f; ln -s ../../f .git/refs/heads/f; mkfifo .git/refs/heads/p; " +
 			"ln -s /etc/passwd .git/refs/heads/q; echo 'ref: refs/heads/g' >.git/refs/heads/g", want: []string{"HEAD@{1} 1 1"}},
@@ -115,6 +122,15 @@ func TestUserBranches(t *testing.T) {
 			})
 			if warned != (tc.warned != "") {
 				t.Errorf("warnings %+v, want one that says %q", diff.Warnings, tc.warned)
+			}
+			var renamed []string
+			for _, w := range diff.Warnings {
+				if w.Code == warnReplaced {
+					renamed = append(renamed, w.Message)
+				}
+			}
+			if !slices.EqualFunc(renamed, tc.renamed, strings.Contains) {
+				t.Errorf("names replaced %q, want %q", renamed, tc.renamed)
 			}
 			bundle := filepath.Join(out, "bundle")
 			if len(tc.want) == 0 {

@@ -20,6 +20,9 @@ import (
 // warnHistory says that the agent's own commits were left out, and why. The diff still contains their changes.
 const warnHistory = "history_left_out"
 
+// warnReplaced says that a branch has another name in the results.
+const warnReplaced = "branch_renamed"
+
 // Bounds on the objects of an agent's repository. An agent that commits only what it wrote stays far below them.
 const (
 	maxHistoryCommits = 1000
@@ -75,8 +78,9 @@ type history struct {
 	options DiffOptions
 
 	staging, quarantine git.Repository
-	kept                int64    // bytes of the packs in the quarantine
-	known               []string // commits that are not lost: of the user's repository, and of the result
+	kept                int64             // bytes of the packs in the quarantine
+	known               []string          // commits that are not lost: of the user's repository, and of the result
+	replaced            map[string]string // the agent's names of branches that have another, by that
 }
 
 // leftOut warns that commits were not taken over.

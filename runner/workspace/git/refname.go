@@ -2,7 +2,9 @@ package git
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // maxRefName bounds a reference's name; a file system takes 255 bytes a part.
@@ -10,7 +12,7 @@ const maxRefName = 200
 
 // CheckBranch returns why name can't be the name of a branch. It refuses what `git check-ref-format --branch`
 // refuses, names that another program may take for an option or for something other than a branch, and
-// characters that a terminal would not show unchanged.
+// characters that a terminal would not show unchanged, among them blanks, format characters and what is not UTF-8.
 func CheckBranch(name string) error {
 	why := branchFault(name)
 	if why == "" {
@@ -36,7 +38,7 @@ func branchFault(name string) string {
 		return "has .. or @{"
 	case strings.HasSuffix(name, "."):
 		return "ends with a dot"
-	case strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c >= 0x7f }),
+	case strings.ContainsFunc(name, func(c rune) bool { return c == ' ' || c == utf8.RuneError || !strconv.IsPrint(c) }),
 		strings.ContainsAny(name, `~^:?*[\`):
 		return "has a character that git or a terminal takes for another purpose"
 	}

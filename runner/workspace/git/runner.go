@@ -91,8 +91,8 @@ func (g Runner) WithCPUTime(limit time.Duration) Runner {
 	return g
 }
 
-// EndingWithParent kills a command of Run or Stream when this process ends, where the system can. It is not for commands
-// that write to a user's repository, whose locks would stay.
+// EndingWithParent kills a command of Run or Stream when this process ends, where the system can. It is not for
+// commands that write to a user's repository, whose locks would stay.
 func (g Runner) EndingWithParent() Runner {
 	g.bound = true
 	return g

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 
 	"holon/internal/visible"
 )
@@ -63,11 +64,14 @@ func lastOfEach(list []string) (out []string) {
 // it is, a bare NAME, a comment after #, or empty. Errors name lines and show
 // nothing of them.
 func envFile(path string) (out []string, err error) {
-	file, err := os.Open(path)
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer must not block
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(fmt.Errorf("%s is not a regular file", visible.Name(visible.Clip(path, 200))), err)
+	}
 	data, err := io.ReadAll(io.LimitReader(file, maxEnvFile+1))
 	if err != nil {
 		return nil, err

@@ -153,10 +153,10 @@ func (r *execution) warnOfBranches() {
 	}
 }
 
-// quoteFrom quotes a name for a shell where it needs that: stash@{0}.
+// quoteFrom quotes a name for a shell where it needs that: stash@{0}, and what an agent calls its branches.
 func quoteFrom(name string) string {
-	if strings.ContainsAny(name, "{}") {
-		return "'" + name + "'"
+	if strings.ContainsAny(name, "{}$;&|<>()'\"`!#") {
+		return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 	}
 	return name
 }

@@ -134,8 +134,9 @@ func (s *Session) spec() engine.Spec {
 	}
 	env = append(append(env, s.cfg.Env...), s.cfg.AgentEnv...) // of two values the first counts
 	return engine.Spec{
-		Name: "holon-" + s.cfg.ID, Image: s.cfg.Image, Labels: labels, Args: []string{s.inside(agentdPath)}, Env: env, Mounts: s.mounts,
-		User: s.cfg.User, Server: s.server, Runtime: s.cfg.Runtime, Memory: s.cfg.Memory, NanoCPUs: s.cfg.NanoCPUs,
+		Name: "holon-" + s.cfg.ID, Image: s.cfg.Image, Labels: labels, Args: []string{s.inside(agentdPath)}, Env: env,
+		Mounts: s.mounts,
+		User:   s.cfg.User, Server: s.server, Runtime: s.cfg.Runtime, Memory: s.cfg.Memory, NanoCPUs: s.cfg.NanoCPUs,
 		Network: s.cfg.Network,
 	}
 }

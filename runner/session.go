@@ -205,7 +205,8 @@ func (s *Session) WriteRecord() error {
 }
 
 func (s *Session) held() Held {
-	h := Held{ID: s.cfg.ID, Engine: s.cfg.Engine.Name(), User: s.cfg.User, Server: s.server, Dir: s.cfg.Dir, Sockets: s.sockets,
+	h := Held{ID: s.cfg.ID, Engine: s.cfg.Engine.Name(), User: s.cfg.User, Server: s.server, Dir: s.cfg.Dir,
+		Sockets:   s.sockets,
 		SessionID: s.id, Image: s.cfg.Image, Model: s.cfg.Model, Fallbacks: s.cfg.Fallbacks}
 	if s.created {
 		handle := s.handle

@@ -73,7 +73,8 @@ func (i *Isolation) All() iter.Seq2[string, *Axis] {
 		name string
 		axis *Axis
 	}{
-		{"user", &i.User}, {"privilege_separation", &i.Separation}, {"capabilities", &i.Capabilities}, {"no_new_privileges", &i.NoNewPrivileges},
+		{"user", &i.User}, {"privilege_separation", &i.Separation}, {"capabilities", &i.Capabilities},
+		{"no_new_privileges", &i.NoNewPrivileges},
 		{"seccomp", &i.Seccomp}, {"read_only_root", &i.ReadOnlyRoot}, {"network", &i.Network},
 		{"pids", &i.Pids}, {"memory", &i.Memory}, {"cpu", &i.CPU}, {"open_files", &i.OpenFiles},
 		{"file_size", &i.FileSize}, {"core_dumps", &i.CoreDumps}, {"tmpfs", &i.Tmpfs},

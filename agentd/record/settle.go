@@ -239,7 +239,8 @@ func (s *Store) settleRecord(h Header, resp responses.Response, totals Totals, s
 	if err := s.writeFailure(h.TurnDir, &rec); err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(h.TurnDir, turns.RecordFile), s.Conceal(s.secrets.JSON(data, s.words)), durable.Private)
+	return durable.WriteFile(filepath.Join(h.TurnDir, turns.RecordFile), s.Conceal(s.secrets.JSON(data, s.words)),
+		durable.Private)
 }
 
 // errStop ends a reading of lines early.

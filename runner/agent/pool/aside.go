@@ -67,8 +67,8 @@ func (k *Pool) setAside(ctx context.Context, a *agent, cause error, ask func() (
 
 // putAside moves the agent's session to where none is looked for.
 func (k *Pool) putAside(a *agent) error {
-	err := errors.Join(files.RemoveAll(k.private(a, asideDir)), os.Rename(k.private(a, sessionDir), k.private(a, asideDir)))
-	if err != nil {
+	aside := k.private(a, asideDir)
+	if err := errors.Join(files.RemoveAll(aside), os.Rename(k.private(a, sessionDir), aside)); err != nil {
 		return fmt.Errorf("set the agent's session aside: %w", err)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -291,4 +292,39 @@ func FuzzSummarize(f *testing.F) {
 			t.Errorf("%d bytes, %d read of %d", sum.entry.bytes, sum.read, len(data))
 		}
 	})
+}
+
+// What a command changed of a response before it was stored is not stored.
+func TestChangedByACommand(t *testing.T) {
+	for name, change := range map[string]func(path string) error{
+		"in place": func(path string) error {
+			data, err := os.ReadFile(path)
+			return errors.Join(err, os.WriteFile(path, bytes.Replace(data, []byte("in_a"), []byte("in_b"), 1), 0o600))
+		},
+		"another file": func(path string) error {
+			return errors.Join(os.Rename(path, path+"-moved"), os.WriteFile(path, []byte("{}\n"), 0o600))
+		},
+		"a link": func(path string) error {
+			return errors.Join(os.Rename(path, path+"-moved"), os.Symlink(path+"-moved", path))
+		},
+		"nothing": func(path string) error { return os.Rename(path, path+"-moved") },
+		"none":    nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openStore(t)
+			tr, err := s.begin(header("a", ""), nil, []responses.Item{text("in_a", responses.RoleUser)})
+			must(t, err)
+			must(t, tr.Add(text("out_a", responses.RoleAssistant)), tr.Sync())
+			if change != nil {
+				must(t, change(s.openPath("a")))
+			}
+			must(t, tr.Finish(final("a")))
+			if err := tr.Publish(true); err != nil && name != "nothing" {
+				t.Error(err)
+			}
+			if _, _, err := s.Chain("a"); (err == nil) != (change == nil) {
+				t.Errorf("the stored response: %v", err)
+			}
+		})
+	}
 }

@@ -81,7 +81,7 @@ func (t *trajectory) said(in turns.Input, item responses.Item) error {
 		if t.size == before {
 			return err
 		}
-		t.size = before
+		t.size, t.sum = before, nil // which has what is taken back
 		return errors.Join(err, t.file.Truncate(before))
 	}
 	if item != nil {

@@ -2,9 +2,12 @@ package record
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
+	"io"
 	"os"
 	"slices"
 	"sync"
@@ -29,6 +32,7 @@ type trajectory struct {
 	given  int              // of items: those that the turn began with
 	facts  int64            // of the thread, with those of the turn, once that is over
 	shown  responses.Items  // the output of the response, once that is there
+	sum    hash.Hash        // of what was written, where commands could write it too; nil elsewhere
 
 	names func() redact.Constants // of tools
 }
@@ -52,6 +56,9 @@ func (s *Store) begin(h Header, history, input []responses.Item) (*trajectory, e
 		return nil, fmt.Errorf("create trajectory: %w", err)
 	}
 	t := &trajectory{store: s, header: h, file: f}
+	if s.users == nil {
+		t.sum = sha256.New()
+	}
 	t.name(slices.Concat(history, input))
 	err = t.encode(line{Header: &h})
 	for _, item := range history {
@@ -178,9 +185,9 @@ func (t *trajectory) concealed(dst []byte, resp responses.Response) ([]byte, err
 }
 
 // Publish moves a finished trajectory to where chains find it, or removes it
-// when the response is not to be stored.
+// when the response is not to be stored, or a command changed it meanwhile.
 func (t *trajectory) Publish(store bool) error {
-	if !store {
+	if !store || !t.unchanged() {
 		return t.Discard()
 	}
 	s, id := t.store, t.header.ResponseID
@@ -189,6 +196,21 @@ func (t *trajectory) Publish(store bool) error {
 	}
 	s.published(t)
 	return t.file.Close()
+}
+
+// unchanged reports whether the file has what was written.
+func (t *trajectory) unchanged() bool {
+	if t.sum == nil {
+		return true
+	}
+	file, err := os.OpenFile(t.store.openPath(t.header.ResponseID), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	is := sha256.New()
+	_, err = io.Copy(is, file)
+	return err == nil && bytes.Equal(is.Sum(nil), t.sum.Sum(nil))
 }
 
 // published makes a committed response known to chains, retention and
@@ -274,6 +296,9 @@ func (t *trajectory) scrub(start int) {
 // write hands the encoded lines to the kernel in one call.
 func (t *trajectory) write() error {
 	n, err := t.file.Write(t.fresh[t.wrote:])
+	if t.sum != nil {
+		t.sum.Write(t.fresh[t.wrote : t.wrote+n])
+	}
 	t.size += int64(n)
 	t.wrote += n
 	if t.fresh = t.fresh[:t.wrote]; t.size-t.synced > maxShared {

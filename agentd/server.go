@@ -151,6 +151,9 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 	if err := os.MkdirAll(cfg.Dirs.State, 0o700); err != nil {
 		return nil, fmt.Errorf("prepare --state-dir: %w", err)
 	}
+	if parts.Users == nil { // what is in it may be open to a group, which is the host's where there are two users
+		_ = os.Chmod(cfg.Dirs.State, 0o700) // one that is another user's is as that wants it
+	}
 	err := os.MkdirAll(cfg.Dirs.Output, 0o700)
 	if err == nil && parts.Users != nil { // commands go through it to what is theirs, and see nothing on the way
 		err = os.Chmod(cfg.Dirs.Output, 0o771)

@@ -84,7 +84,7 @@ func (s *Server) startTask(in tasks.Start) (tasks.Snapshot, error) {
 	s.starting.Lock()
 	defer s.starting.Unlock()
 	dir := filepath.Join(s.outputRoot, taskDir)
-	if err := os.MkdirAll(dir, 0o775); err != nil {
+	if err := os.MkdirAll(dir, s.parts.Users.Shared(0o775)); err != nil {
 		return tasks.Snapshot{}, responses.Internal("the directory of the task's output cannot be made", err)
 	}
 	return s.parts.Commands.StartTask(tools.Env{SessionID: in.SessionID, WorkDir: s.cfg.Dirs.Workspace, LogDir: dir,

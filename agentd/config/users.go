@@ -30,7 +30,7 @@ func (u *Users) validate(p *Problems) {
 	switch {
 	case command == nil:
 	case command.UID == 0:
-		p.add("--command-user", "is root, who could become any user", "leave it out, or choose another user")
+		p.add("--command-user", "is root, which could become any user", "leave it out, or choose another user")
 	case server.UID == 0 || server.UID == command.UID || server.GID == command.GID:
 		p.add("--server-user", fmt.Sprintf("%s is root, or shares a number with %s", server, command),
 			"choose a user and a group of its own")

@@ -13,6 +13,7 @@ package privilege
 
 import (
 	"fmt"
+	"io/fs"
 	"strconv"
 	"strings"
 )
@@ -44,4 +45,12 @@ func (u User) String() string { return fmt.Sprintf("%d:%d", u.UID, u.GID) }
 type Users struct {
 	command User
 	idle    chan *thread
+}
+
+// Shared is the mode of a directory of agentd that others may enter, and 0700 where commands are agentd's user.
+func (u *Users) Shared(mode fs.FileMode) fs.FileMode {
+	if u == nil {
+		return 0o700
+	}
+	return mode
 }

@@ -58,6 +58,7 @@ func TestOneUser(t *testing.T) {
 	ran := false
 	u.Do(func() { ran = true })
 	expect.Equal(t, "ran", ran, true)
+	expect.Equal(t, "mode", u.Shared(0o775), 0o700)
 }
 
 // What Start separates, as the separated program and its command see it.

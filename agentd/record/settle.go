@@ -65,7 +65,7 @@ func (s *Store) SettleTurn(id string, cause *responses.Error, now func() time.Ti
 // settle completes the files of a turn in the order in which Commit does.
 func (s *Store) settle(t *trajectory, stored *Stored, cause *responses.Error, now time.Time) error {
 	h := stored.Header
-	if err := os.MkdirAll(h.TurnDir, 0o771); err != nil {
+	if err := os.MkdirAll(h.TurnDir, s.users.Shared(0o771)); err != nil {
 		return fmt.Errorf("make the output directory: %w", err)
 	}
 	if err := durable.Sweep(h.TurnDir); err != nil { // what is left there would be taken for an artifact

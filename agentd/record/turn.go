@@ -74,7 +74,7 @@ type Turn struct {
 func (s *Store) Begin(dir string, rec turns.Record, h Header, history, input []responses.Item,
 	now func() time.Time) (t *Turn, err error) {
 	t = &Turn{Dir: dir, store: s, record: rec, now: now, acknowledged: make(chan struct{})}
-	if t.made, err = makeTurnDir(dir); err != nil {
+	if t.made, err = s.makeTurnDir(dir); err != nil {
 		return nil, err
 	}
 	if err := t.create(h, history, input); err != nil {
@@ -134,11 +134,11 @@ func (t *Turn) Acknowledged() error {
 
 // makeTurnDir creates dir, or accepts it when it is an empty directory, and
 // reports whether it made it.
-func makeTurnDir(dir string) (made bool, err error) {
-	if err := os.MkdirAll(filepath.Dir(dir), 0o771); err != nil {
+func (s *Store) makeTurnDir(dir string) (made bool, err error) {
+	if err := os.MkdirAll(filepath.Dir(dir), s.users.Shared(0o771)); err != nil {
 		return false, fmt.Errorf("make the output directory: %w", err)
 	}
-	err = os.Mkdir(dir, 0o771)
+	err = os.Mkdir(dir, s.users.Shared(0o771))
 	if err == nil {
 		return true, nil
 	}
@@ -255,10 +255,11 @@ func (t *Turn) Started(call *responses.ToolCall) error {
 
 // makeDirs makes the directories that tools and commands write to.
 func (t *Turn) makeDirs() error {
-	if err := os.Mkdir(filepath.Join(t.Dir, turns.ToolsDir), 0o775); err != nil && !errors.Is(err, fs.ErrExist) {
+	err := os.Mkdir(filepath.Join(t.Dir, turns.ToolsDir), t.store.users.Shared(0o775))
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make the tools directory: %w", err)
 	}
-	err := t.store.users.MakePublic(filepath.Join(t.Dir, turns.ArtifactsDir))
+	err = t.store.users.MakePublic(filepath.Join(t.Dir, turns.ArtifactsDir))
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make the directory of artifacts: %w", err)
 	}

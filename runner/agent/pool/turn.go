@@ -135,7 +135,9 @@ func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch
 		w.once.Do(w.begin)
 		result := k.result(a, t, out)
 		k.noteTasks(ctx, a, result)
-		k.seal(a)
+		if !a.session.Separated() {
+			k.seal(a)
+		}
 		k.replayRest(ctx, a, t, w)
 		return result, nil
 	case out.Response == nil && refused(out.Err):

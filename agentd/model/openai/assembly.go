@@ -4,20 +4,18 @@ import (
 	"cmp"
 	"encoding/json"
 
+	sdk "github.com/openai/openai-go/v3/responses"
+	"github.com/tidwall/gjson"
+
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
 	"holon/responses"
 	"holon/responses/stream"
 )
 
-const (
-	maxItems     = endpoint.MaxItems
-	maxArguments = endpoint.MaxArguments
-)
-
 // assembly turns a provider's events into ours. The provider numbers its items and
 // may interleave them; ours come one after the other. Content that a server sends
-// only at the end of a part, an item or the answer is passed on then.
+// only at the end of a text, an item or the answer is passed on then.
 type assembly struct {
 	provider  string
 	asked     model.Request
@@ -25,149 +23,135 @@ type assembly struct {
 	requestID string
 	begunAs   string // id of the answer
 
-	queue *endpoint.ItemQueue
-	items map[int]*item // by output index; nil for those that are ignored
-	begun []*item       // in order of their beginning
-	calls endpoint.CallIDs
+	queue   *endpoint.ItemQueue
+	byID    map[string]*item // nil for those that are ignored
+	byIndex map[int64]*item  // likewise: the newest with an index
+	seen    int              // items
+	begun   []*item          // in order of their beginning
+	calls   endpoint.CallIDs
 }
 
+var (
+	_ endpoint.Ender       = (*assembly)(nil)
+	_ endpoint.WholeReader = (*assembly)(nil)
+)
+
 func newAssembly(provider string, forms freeform, yield func(model.Event) bool) *assembly {
-	return &assembly{provider: provider, forms: forms, queue: endpoint.NewItemQueue(yield), items: make(map[int]*item),
-		calls: make(endpoint.CallIDs)}
+	return &assembly{provider: provider, forms: forms, queue: endpoint.NewItemQueue(yield),
+		byID: make(map[string]*item), byIndex: make(map[int64]*item), calls: make(endpoint.CallIDs)}
 }
 
 // Take implements endpoint.Answer: it handles one event. The last is the provider's
 // terminal event.
 func (a *assembly) Take(data []byte) (last bool, err error) {
-	if d, ok := readDelta(data); ok {
-		return false, a.delta(d)
+	kind := gjson.GetBytes(data, "type").Str
+	if kind == "" || !gjson.ValidBytes(data) {
+		return false, endpoint.Malformed("the provider sent an event that is not a JSON object with a type")
 	}
-	eventType := endpoint.EventType(data)
-	if eventType == "" {
-		return false, endpoint.Malformed("the provider sent an event that is no JSON object with a type")
+	if delta := deltaKinds[kind]; delta != 0 {
+		id, index, t := readDelta(delta, data)
+		it, _ := a.find(id, index)
+		return false, a.delta(it, t)
 	}
-	if eventType == "error" {
-		return false, endpoint.EventError(endpoint.DecodeFailure(data))
-	}
-	kind, handle := deltaKind(eventType), handlers[eventType]
-	if kind == 0 && handle == nil {
-		return false, nil // servers may add events, of any shape
-	}
-	var ev wireEvent
+	var ev sdk.ResponseStreamEventUnion
 	if err := json.Unmarshal(data, &ev); err != nil {
-		return false, endpoint.Malformed("the provider's %s event can't be read: %v", eventType, endpoint.Unreadable(err))
+		return false, endpoint.Malformed("the provider's %s event cannot be read: %v", kind, err)
 	}
-	if kind != 0 {
-		return false, a.delta(delta{ev.place(kind), ev.OutputIndex, ev.Delta, logprobs(ev.Logprobs)})
+	if done := doneKinds[kind]; done != 0 {
+		it, _ := a.find(ev.ItemID, ev.OutputIndex)
+		return false, a.whole(it, text{place: placeOf(done, ev.ContentIndex, ev.SummaryIndex),
+			WireText: model.WireText(ev.Text + ev.Refusal + ev.Arguments + ev.Input)})
 	}
-	return responses.Terminal(eventType), handle(a, &ev)
-}
-
-type handler func(a *assembly, ev *wireEvent) error
-
-// handlers are what the assembly does for the events other than deltas.
-var handlers = map[string]handler{
-	"response.created":           (*assembly).opened,
-	"response.output_item.added": func(a *assembly, ev *wireEvent) error { return a.added(ev.OutputIndex, ev.Item) },
-	"response.output_item.done":  func(a *assembly, ev *wireEvent) error { return a.ended(ev.OutputIndex, ev.Item) },
-
-	"response.content_part.done": func(a *assembly, ev *wireEvent) error {
-		return a.partEnded(ev.OutputIndex, ev.ContentIndex, false)
-	},
-	"response.reasoning_summary_part.done": func(a *assembly, ev *wireEvent) error {
-		return a.partEnded(ev.OutputIndex, ev.SummaryIndex, true)
-	},
-	"response.output_text.annotation.added": func(a *assembly, ev *wireEvent) error {
-		return a.annotation(ev.OutputIndex, ev.Annotation)
-	},
-
-	"response.output_text.done":             rest(model.TextDelta),
-	"response.refusal.done":                 rest(model.RefusalDelta),
-	"response.reasoning_summary_text.done":  rest(model.SummaryDelta),
-	"response.reasoning_text.done":          rest(model.ReasoningDelta),
-	"response.reasoning.done":               rest(model.ReasoningDelta),
-	"response.function_call_arguments.done": rest(model.CallDelta),
-	"response.custom_tool_call_input.done":  rest(model.CallDelta),
-
-	responses.EventCompleted:  end(responses.EventCompleted),
-	responses.EventIncomplete: end(responses.EventIncomplete),
-	responses.EventFailed:     end(responses.EventFailed),
-}
-
-// rest handles an event with a whole text, which is in one of its keys.
-func rest(kind model.EventKind) handler {
-	return func(a *assembly, ev *wireEvent) error {
-		return a.rest(ev.OutputIndex, ev.place(kind), ev.Text+ev.Refusal+ev.Arguments+ev.Input)
-	}
-}
-
-func end(eventType string) handler {
-	return func(a *assembly, ev *wireEvent) error {
-		if ev.Response == nil {
-			return endpoint.Malformed("the provider's terminal event has no response")
+	switch kind {
+	case "error":
+		err = endpoint.EventError(endpoint.DecodeFailure(data))
+	case "response.created":
+		err = a.opened(ev.Response.ID)
+	case "response.output_item.added":
+		_, err = a.added(ev.OutputIndex, &ev.Item)
+	case "response.output_item.done":
+		err = a.ended(ev.OutputIndex, &ev.Item)
+	case "response.output_text.annotation.added":
+		err = a.annotation(&ev)
+	case responses.EventCompleted, responses.EventIncomplete, responses.EventFailed:
+		if !ev.JSON.Response.Valid() {
+			return false, endpoint.Malformed("the provider's terminal event has no response")
 		}
-		return a.terminal(eventType, ev.Response)
+		return true, a.terminal(kind, &ev.Response)
 	}
+	return false, err // servers may add events, of any shape
 }
 
 // opened handles the event that begins the answer, which some servers repeat.
-func (a *assembly) opened(ev *wireEvent) error {
-	if ev.Response == nil || ev.Response.ID == "" {
-		return nil
+func (a *assembly) opened(id string) error {
+	if id != "" && len(a.begun) > 0 && a.begunAs != "" && id != a.begunAs {
+		return endpoint.Malformed("the provider began another answer, %.64q, in the middle of one", id)
 	}
-	if len(a.items) > 0 && a.begunAs != "" && ev.Response.ID != a.begunAs {
-		return endpoint.Malformed("the provider began another answer, %.64q, in the middle of one", ev.Response.ID)
-	}
-	a.begunAs = ev.Response.ID
+	a.begunAs = cmp.Or(id, a.begunAs)
 	return nil
 }
 
 // terminal handles the event that ends the answer.
-func (a *assembly) terminal(eventType string, r *wireResponse) error {
-	if r.Usage != nil {
-		a.asked.Count(*r.Usage, true)
-	}
-	if eventType == responses.EventFailed {
-		if r.Error == nil {
-			return endpoint.EventError(endpoint.Failure{})
-		}
-		return endpoint.EventError(*r.Error)
-	}
+func (a *assembly) terminal(kind string, r *sdk.Response) error {
 	done := model.Event{Kind: model.Done, Stop: model.StopEnd, RequestID: cmp.Or(r.ID, a.requestID)}
-	if r.Usage != nil {
-		done.Usage = *r.Usage
+	if r.JSON.Usage.Valid() {
+		done.Usage = usageOf(&r.Usage)
+		a.asked.Count(done.Usage, true)
 	}
-	if eventType == responses.EventIncomplete {
-		var err error
-		if done.Stop, err = stopReason(r); err != nil {
-			return err
-		}
+	var err error
+	switch kind {
+	case responses.EventFailed:
+		return endpoint.EventError(endpoint.DecodeFailure([]byte(r.RawJSON())))
+	case responses.EventIncomplete:
+		done.Stop, err = stopReason(r.IncompleteDetails.Reason)
+	default:
+		err = a.output(r.Output)
 	}
-	if eventType == responses.EventCompleted {
-		if err := a.output(r.Output); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
-	if err := a.finish(eventType == responses.EventCompleted); err != nil {
+	if err := a.finish(kind == responses.EventCompleted); err != nil {
 		return err
 	}
 	return a.queue.Emit(done)
 }
 
-// End implements endpoint.Ender. The mark alone ends an answer that says nothing, which is not one that was cut.
+// Whole implements endpoint.WholeReader: it reads an answer that is one response
+// object, and passes on the events that a stream would have had.
+func (a *assembly) Whole(data []byte) error {
+	var r sdk.Response
+	if err := json.Unmarshal(data, &r); err != nil {
+		return endpoint.Malformed("the provider's answer cannot be read: %v", endpoint.Unreadable(err))
+	}
+	switch r.Status {
+	case sdk.ResponseStatusCompleted, sdk.ResponseStatusFailed:
+	case sdk.ResponseStatusIncomplete:
+		for i := range r.Output {
+			// The last item may be incomplete, so a call there is never run.
+			if i == len(r.Output)-1 && r.Output[i].Type != responses.ItemMessage {
+				break
+			}
+			if err := a.ended(int64(i), &r.Output[i]); err != nil {
+				return err
+			}
+		}
+	default:
+		return endpoint.Malformed("the provider's answer has the status %.64q", r.Status)
+	}
+	return a.terminal("response."+string(r.Status), &r)
+}
+
+// End implements endpoint.Ender. The mark alone ends an answer without content, which
+// was not cut off.
 func (a *assembly) End(marked bool) error {
-	if !marked || len(a.items) > 0 {
+	if !marked || a.seen > 0 {
 		return stream.ErrTruncated
 	}
-	return a.terminal(responses.EventCompleted, &wireResponse{})
+	return a.terminal(responses.EventCompleted, &sdk.Response{})
 }
 
 // stopReason returns why an answer is incomplete.
-func stopReason(r *wireResponse) (model.Stop, error) {
-	reason := ""
-	if r.IncompleteDetails != nil {
-		reason = r.IncompleteDetails.Reason
-	}
+func stopReason(reason string) (model.Stop, error) {
 	switch reason {
 	case responses.ReasonMaxOutputTokens, "max_tokens":
 		return model.StopMaxTokens, nil
@@ -177,6 +161,52 @@ func stopReason(r *wireResponse) (model.Stop, error) {
 	return "", endpoint.Malformed("the provider left its answer incomplete for the reason %.64q", reason)
 }
 
+// output ends the items of a complete answer that are still open, and adds those that a
+// server sends only here. Servers leave some out, or list them in another order, so a
+// place in the list says little. A thought that was not streamed with the rest is left
+// out: what followed from it was passed on already.
+func (a *assembly) output(list []sdk.ResponseOutputItemUnion) error {
+	found := make([]*item, len(list))
+	for _, exact := range []bool{true, false} { // servers name nothing, or anew in each event
+		for i := range list {
+			if found[i] == nil {
+				found[i] = a.listed(&list[i], exact)
+			}
+		}
+	}
+	streamed := len(a.begun) > 0
+	for i := range list {
+		it := found[i]
+		if it == nil {
+			if streamed && list[i].Type == responses.ItemReasoning {
+				continue
+			}
+			var err error
+			if it, err = a.begin(&list[i]); err != nil {
+				return err
+			}
+		}
+		if err := a.end(it, &list[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listed returns the first item that is w and was not returned before, nil for none.
+func (a *assembly) listed(w *sdk.ResponseOutputItemUnion, exact bool) *item {
+	for _, it := range a.begun {
+		if it.kind != kindOfItem(w) || it.listed {
+			continue
+		}
+		if !exact || w.ID != "" && w.ID == it.began.ID || w.CallID != "" && w.CallID == it.began.CallID {
+			it.listed = true
+			return it
+		}
+	}
+	return nil
+}
+
 // finish ends the items that the provider did not end. Calls among them are
 // complete, and run, only in a complete answer.
 func (a *assembly) finish(complete bool) error {
@@ -184,7 +214,7 @@ func (a *assembly) finish(complete bool) error {
 		if it.Ended() {
 			continue
 		}
-		err := a.endText(it)
+		err := a.endPart(it)
 		switch {
 		case err != nil:
 		case !complete:

@@ -1,18 +1,17 @@
 package openai
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"strings"
 
-	"holon/agentd/model"
-	"holon/responses"
-)
+	"github.com/openai/openai-go/v3/packages/param"
+	sdk "github.com/openai/openai-go/v3/responses"
 
-// Types of the API that only tools in free form have.
-const (
-	typeCustom       = "custom"
-	itemCustomCall   = "custom_tool_call"
-	itemCustomOutput = "custom_tool_call_output"
+	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
+	"holon/responses"
 )
 
 // freeform maps the tools of a request that the model calls in plain text to the
@@ -62,39 +61,29 @@ func (f freeform) text(name, arguments string) (text string, ok bool) {
 	return *args[argument], true
 }
 
-// choice returns a tool choice in the wire format.
-func (f freeform) choice(c responses.ToolChoice) any {
-	type tool struct {
-		Type string `json:"type"`
-		Name string `json:"name"`
-	}
-	named := func(name string) tool {
-		if _, ok := f[name]; ok {
-			return tool{typeCustom, name}
-		}
-		return tool{"function", name}
-	}
+// choice returns a tool choice in the provider's form.
+func (f freeform) choice(c responses.ToolChoice) (out sdk.ResponseNewParamsToolChoiceUnion) {
+	mode := cmp.Or(c.Mode, "auto")
+	_, custom := f[c.Name]
 	switch {
-	case len(f) == 0:
-		return c
 	case c.Allowed != nil:
-		allowed := make([]tool, len(c.Allowed))
-		for i, name := range c.Allowed {
-			allowed[i] = named(name)
+		allowed := &sdk.ToolChoiceAllowedParam{Mode: sdk.ToolChoiceAllowedMode(mode), Tools: []map[string]any{}}
+		for _, name := range c.Allowed {
+			kind := "function"
+			if _, custom := f[name]; custom {
+				kind = "custom"
+			}
+			allowed.Tools = append(allowed.Tools, map[string]any{"type": kind, "name": name})
 		}
-		mode := c.Mode
-		if mode == "" {
-			mode = "auto"
-		}
-		return struct {
-			Type  string `json:"type"`
-			Tools []tool `json:"tools"`
-			Mode  string `json:"mode"`
-		}{"allowed_tools", allowed, mode}
+		out.OfAllowedTools = allowed
+	case custom:
+		out.OfCustomTool = &sdk.ToolChoiceCustomParam{Name: c.Name}
 	case c.Name != "":
-		return named(c.Name)
+		out.OfFunctionTool = &sdk.ToolChoiceFunctionParam{Name: c.Name}
+	default:
+		out.OfToolChoiceMode = param.NewOpt(sdk.ToolChoiceOptions(mode))
 	}
-	return c
+	return out
 }
 
 // opening and closing are the JSON around the text of a call.
@@ -111,6 +100,6 @@ const closing = `"}`
 // escaped returns text as the inside of a JSON string. Escaping pieces of whole
 // characters one by one gives the same as escaping the whole text.
 func escaped(text string) string {
-	quoted := responses.AppendString(nil, text)
-	return string(quoted[1 : len(quoted)-1])
+	quoted, _ := endpoint.EncodeJSON(text) // a string always has a form
+	return string(bytes.Trim(quoted, "\n")[1 : len(quoted)-2])
 }

@@ -1,8 +1,7 @@
 package openai
 
 import (
-	"encoding/json"
-	"strings"
+	sdk "github.com/openai/openai-go/v3/responses"
 
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
@@ -21,149 +20,26 @@ const (
 type item struct {
 	endpoint.QueuedItem
 	kind    itemKind
-	index   int             // the provider's
-	wire    *wireItem       // as it began
-	listed  bool            // the terminal event has it
-	callID  string          // call
-	name    string          // call
-	ended   []endedPart     // message, reasoning: the parts that ended
-	text    strings.Builder // likewise: of the open part, what was passed on
-	part    bool            // something of the open part was
-	next    bool            // message: what follows is another part
-	differs bool            // that it contradicts itself was told
-	open    place           // where it is
-	args    strings.Builder // call: what was passed on
-	joins   joins
-	opening string // call in free form: the JSON before its text
-}
-
-// joins joins the pieces of one text of an item.
-type joins struct {
-	model.Joiner
-	kind  model.EventKind
-	probs []responses.LogProb // of a piece that was kept back
+	began   *sdk.ResponseOutputItemUnion // as it began
+	callID  string                       // call
+	opening string                       // call in free form: the JSON before its text
+	parts   []*part                      // its texts, of which the last is open
+	listed  bool                         // the terminal event has it
+	differs bool                         // its contradiction was passed on
 }
 
 // kindOfItem returns 0 for an item that is ignored: one of a tool of the provider's own, or newer than this code.
-func kindOfItem(raw json.RawMessage) itemKind {
-	switch endpoint.EventType(raw) {
+func kindOfItem(w *sdk.ResponseOutputItemUnion) itemKind {
+	switch w.Type {
 	case responses.ItemMessage:
 		return message
 	case responses.ItemReasoning:
 		return reasoning
-	case responses.ItemFunctionCall, itemCustomCall:
+	case responses.ItemFunctionCall, "custom_tool_call":
 		// A call of a custom tool that was not offered is answered with an error later.
 		return call
 	}
 	return 0
-}
-
-// added begins an item.
-func (a *assembly) added(index int, raw json.RawMessage) error {
-	kind := kindOfItem(raw)
-	if it, again := a.items[index]; again {
-		return a.addedAgain(index, it, kind, raw)
-	}
-	if len(a.items) >= maxItems {
-		return endpoint.Malformed("the provider's answer has more than %d items", maxItems)
-	}
-	a.items[index] = nil
-	if kind == 0 {
-		return nil
-	}
-	w, err := decodeItem(index, raw)
-	if err != nil {
-		return err
-	}
-	it := &item{kind: kind, index: index, wire: w}
-	var begin model.Event
-	switch kind {
-	case message:
-		begin.Kind = model.MessageBegin
-		if w.Phase == responses.PhaseCommentary || w.Phase == responses.PhaseFinalAnswer {
-			begin.Phase = w.Phase
-		}
-	case reasoning:
-		begin.Kind = model.ReasoningBegin
-	case call:
-		if w.Name == "" {
-			return endpoint.Malformed("the provider's call in item %d names no tool", index)
-		}
-		it.callID, it.name = a.calls.Add(w.CallID, ""), w.Name
-		begin = model.Event{Kind: model.CallBegin, CallID: it.callID, Name: it.name}
-		if w.Type == itemCustomCall {
-			it.opening = a.forms.opening(w.Name)
-		}
-	}
-	a.items[index] = it
-	a.begun = append(a.begun, it)
-	return a.queue.Begin(&it.QueuedItem, begin)
-}
-
-// addedAgain accepts the beginning of an item that began already, if it is the same.
-func (a *assembly) addedAgain(index int, it *item, kind itemKind, raw json.RawMessage) error {
-	if it == nil && kind == 0 {
-		return nil
-	}
-	if it != nil && it.kind == kind {
-		w, err := decodeItem(index, raw)
-		if err != nil {
-			return err
-		}
-		if was := it.wire; w.ID == was.ID && w.CallID == was.CallID && w.Name == was.Name {
-			return nil
-		}
-	}
-	return endpoint.Malformed("the provider began item %d twice", index)
-}
-
-func decodeItem(index int, raw json.RawMessage) (*wireItem, error) {
-	var w wireItem
-	if err := json.Unmarshal(raw, &w); err != nil {
-		return nil, endpoint.Malformed("the provider's item %d can't be read: %v", index, endpoint.Unreadable(err))
-	}
-	return &w, nil
-}
-
-// endText ends the text that the pieces of an item so far belong to.
-func (a *assembly) endText(it *item) error {
-	if !it.joins.Holds() {
-		return nil
-	}
-	probs := it.joins.probs
-	it.joins.probs = nil
-	return a.say(it, it.joins.kind, it.joins.End(), probs)
-}
-
-// say passes text of an item on.
-func (a *assembly) say(it *item, kind model.EventKind, text string, probs []responses.LogProb) error {
-	if it.opening != "" {
-		text = escaped(text)
-		if it.args.Len() == 0 {
-			text = it.opening + text
-		}
-	}
-	return a.pass(it, kind, text, probs)
-}
-
-func (a *assembly) pass(it *item, kind model.EventKind, text string, probs []responses.LogProb) error {
-	if it.next {
-		it.next = false
-		if err := a.queue.Push(&it.QueuedItem, model.Event{Kind: model.PartEnd}); err != nil {
-			return err
-		}
-	}
-	it.part = true
-	if it.kind != call {
-		it.text.WriteString(text)
-	}
-	if it.kind == call {
-		if it.args.Len()+len(text) > maxArguments {
-			return endpoint.Malformed("the provider's call has more than %d MiB of arguments", maxArguments>>20)
-		}
-		it.args.WriteString(text)
-	}
-	return a.queue.Push(&it.QueuedItem, model.Event{Kind: kind, Text: text, Logprobs: probs})
 }
 
 func kindOf(kind model.EventKind) itemKind {
@@ -176,44 +52,95 @@ func kindOf(kind model.EventKind) itemKind {
 	return call
 }
 
-func (a *assembly) annotation(index int, raw json.RawMessage) error {
-	it := a.items[index]
-	if it == nil || it.Ended() || it.kind != message || endpoint.EventType(raw) != "url_citation" {
-		return nil // files and containers of the provider are meaningless elsewhere
+// find returns the item with an id, or else the newest with an index; nil for one that
+// is ignored. Servers leave out ids or give every item the same index.
+func (a *assembly) find(id string, index int64) (it *item, found bool) {
+	if it, found = a.byID[id]; !found {
+		it, found = a.byIndex[index]
 	}
-	var note responses.Annotation
-	if err := json.Unmarshal(raw, &note); err != nil {
-		return endpoint.Malformed("the provider's citation can't be read: %v", endpoint.Unreadable(err))
-	}
-	return a.queue.Push(&it.QueuedItem, model.Event{Kind: model.AnnotationAdded, Annotation: &note})
+	return it, found
 }
 
-// ended ends an item after passing on the rest of its content.
-func (a *assembly) ended(index int, raw json.RawMessage) error {
-	it, begun := a.items[index]
-	if !begun {
-		if err := a.added(index, raw); err != nil {
+// added begins an item, unless it began already.
+func (a *assembly) added(index int64, w *sdk.ResponseOutputItemUnion) (*item, error) {
+	if it, found := a.find(w.ID, index); found && it.same(w) {
+		return it, nil
+	}
+	it, err := a.begin(w)
+	a.byIndex[index] = it
+	return it, err
+}
+
+// same reports whether the beginning of an item is that of it.
+func (it *item) same(w *sdk.ResponseOutputItemUnion) bool {
+	if it == nil {
+		return kindOfItem(w) == 0
+	}
+	return it.kind == kindOfItem(w) && it.began.ID == w.ID && it.began.CallID == w.CallID && it.began.Name == w.Name
+}
+
+// begin begins an item, nil for one that is ignored.
+func (a *assembly) begin(w *sdk.ResponseOutputItemUnion) (*item, error) {
+	if a.seen++; a.seen > endpoint.MaxItems {
+		return nil, endpoint.Malformed("the provider's answer has more than %d items", endpoint.MaxItems)
+	}
+	it := &item{kind: kindOfItem(w), began: w}
+	var begin model.Event
+	switch it.kind {
+	case message:
+		begin.Kind = model.MessageBegin
+		if p := responses.Phase(w.Phase); p == responses.PhaseCommentary || p == responses.PhaseFinalAnswer {
+			begin.Phase = p
+		}
+	case reasoning:
+		begin.Kind = model.ReasoningBegin
+	case call:
+		if w.Name == "" {
+			return nil, endpoint.Malformed("the provider's call %.64q names no tool", w.CallID)
+		}
+		it.callID = a.calls.Add(w.CallID, "")
+		begin = model.Event{Kind: model.CallBegin, CallID: it.callID, Name: w.Name}
+		if w.Type == "custom_tool_call" {
+			it.opening = a.forms.opening(w.Name)
+		}
+	default:
+		it = nil
+	}
+	if w.ID != "" {
+		a.byID[w.ID] = it
+	}
+	if it == nil {
+		return nil, nil
+	}
+	a.begun = append(a.begun, it)
+	return it, a.queue.Begin(&it.QueuedItem, begin)
+}
+
+// ended ends an item, which begins with its end where a server sends no beginning.
+func (a *assembly) ended(index int64, w *sdk.ResponseOutputItemUnion) (err error) {
+	it, found := a.find(w.ID, index)
+	if found && it != nil { // another item may share the index of one that has ended
+		found = it.kind == kindOfItem(w) && (!it.Ended() || it.same(w))
+	}
+	if !found {
+		if it, err = a.added(index, w); err != nil {
 			return err
 		}
-		it = a.items[index]
 	}
+	return a.end(it, w)
+}
+
+// end ends an item after passing on the rest of its content.
+func (a *assembly) end(it *item, w *sdk.ResponseOutputItemUnion) error {
 	if it == nil {
 		return nil
 	}
-	w, err := decodeItem(index, raw)
-	if err != nil {
+	if err := a.content(it, w); err != nil || it.Ended() {
 		return err
 	}
-	if it.Ended() {
-		return a.compare(it, w)
-	}
-	if err := a.unsaid(it, w); err != nil {
-		return err
-	}
-	if err := a.endPart(it); err != nil {
-		return err
-	}
+	err := a.endPart(it)
 	switch {
+	case err != nil:
 	case it.kind == reasoning:
 		err = a.queue.Push(&it.QueuedItem,
 			model.Event{Kind: model.ReasoningEnd, Text: seal(a.provider, w.EncryptedContent)})
@@ -229,14 +156,29 @@ func (a *assembly) ended(index int, raw json.RawMessage) error {
 // endCall passes on the end of a complete call.
 func (a *assembly) endCall(it *item) error {
 	if it.opening != "" {
-		end := closing
-		if it.args.Len() == 0 {
-			end = it.opening + closing
+		p, err := a.openPart(it, place{kind: model.CallDelta})
+		if err != nil {
+			return err
 		}
-		if err := a.pass(it, model.CallDelta, end, nil); err != nil {
+		if err := a.pass(it, p, closing, nil); err != nil {
 			return err
 		}
 	}
-	return a.queue.Push(&it.QueuedItem, model.Event{Kind: model.CallEnd, CallID: it.callID, Name: it.name,
-		Text: it.args.String()})
+	arguments := ""
+	if len(it.parts) > 0 {
+		arguments = it.parts[0].passed.String()
+	}
+	return a.queue.Push(&it.QueuedItem, model.Event{Kind: model.CallEnd, CallID: it.callID, Name: it.began.Name,
+		Text: arguments})
+}
+
+func (a *assembly) annotation(ev *sdk.ResponseStreamEventUnion) error {
+	it, _ := a.find(ev.ItemID, ev.OutputIndex)
+	note := &ev.Annotation
+	if it == nil || it.Ended() || it.kind != message || note.Type != "url_citation" {
+		return nil // files and containers of the provider are meaningless elsewhere
+	}
+	return a.queue.Push(&it.QueuedItem, model.Event{Kind: model.AnnotationAdded, Annotation: &responses.Annotation{
+		Type: note.Type, URL: note.URL, Title: note.Title,
+		StartIndex: int(note.StartIndex), EndIndex: int(note.EndIndex)}})
 }

@@ -7,276 +7,183 @@ import (
 	"slices"
 	"strings"
 
+	sdk "github.com/openai/openai-go/v3/responses"
+
 	"holon/agentd/model"
+	"holon/agentd/model/endpoint"
 	"holon/responses"
 )
 
-// place is where a text belongs within its item.
-type place struct {
-	kind model.EventKind
-	part int // its index among the parts; 0 for a call
-}
-
-type endedPart struct {
+// part is one text of an item: a part of a message, of a summary or of a thought, or
+// the arguments of a call.
+type part struct {
 	place
-	text string
+	passed strings.Builder // what was passed on
+	joiner model.Joiner
+	probs  []responses.LogProb // of a piece that the joiner holds
 }
 
-func placeOf(kind model.EventKind, content, summary int) place {
-	switch kind {
-	case model.CallDelta:
-		return place{kind, 0}
-	case model.SummaryDelta:
-		return place{kind, summary}
-	}
-	return place{kind, content}
-}
-
-func (ev *wireEvent) place(kind model.EventKind) place {
-	return placeOf(kind, ev.ContentIndex, ev.SummaryIndex)
-}
-
-// delta passes a piece of an item on. Pieces of items that are ignored, have ended, or are of another kind are
-// dropped. A piece of another part ends the open one, for servers that don't.
-func (a *assembly) delta(d delta) error {
-	it := a.items[d.index]
-	if it == nil || it.Ended() || it.kind != kindOf(d.kind) || d.text == "" {
+// delta passes a piece of an item on. Pieces of items that are ignored, have ended, or
+// are of another kind are dropped.
+func (a *assembly) delta(it *item, t text) error {
+	if it == nil || it.Ended() || it.kind != kindOf(t.kind) || t.WireText == "" {
 		return nil
 	}
-	if (it.part || it.joins.Holds()) && it.open != d.place {
-		if err := a.endPart(it); err != nil {
-			return err
-		}
+	p, err := a.openPart(it, t.place)
+	if err != nil {
+		return err
 	}
-	if slices.ContainsFunc(it.ended, func(p endedPart) bool { return p.place == d.place }) {
-		if err := a.contradicts(it); err != nil { // another part is between
-			return err
-		}
-	}
-	return a.piece(it, d)
-}
-
-// piece passes on a piece of the open part, or begins one.
-func (a *assembly) piece(it *item, d delta) error {
-	if it.kind != kindOf(d.kind) || d.text == "" {
-		return nil
-	}
-	it.open = d.place
-	if it.joins.kind != d.kind {
-		if err := a.endText(it); err != nil {
-			return err
-		}
-		it.joins.kind = d.kind
-	}
-	text := it.joins.Join(d.text)
+	p.probs = append(p.probs, t.probs...)
+	text := p.joiner.Join(t.WireText)
 	if text == "" { // only half a character so far
-		it.joins.probs = append(it.joins.probs, d.probs...)
 		return nil
 	}
-	if it.joins.probs != nil {
-		d.probs, it.joins.probs = append(it.joins.probs, d.probs...), nil
-	}
-	return a.say(it, d.kind, text, d.probs)
+	return a.say(it, p, text)
 }
 
-// rest takes the whole text of a part, or of a call's arguments, and passes on the
-// part that deltas did not contain. Text that was passed on stays, even if it
-// differs.
-func (a *assembly) rest(index int, at place, whole string) error {
-	it := a.items[index]
-	if it == nil || it.Ended() || it.kind != kindOf(at.kind) {
+// whole takes the whole text of a part, or of a call's arguments, which may be
+// repeated under another place.
+func (a *assembly) whole(it *item, t text) error {
+	if it == nil || it.Ended() || it.kind != kindOf(t.kind) || t.WireText == "" {
 		return nil
 	}
-	if it.kind == call {
-		return a.restOfCall(it, whole)
+	i := slices.IndexFunc(it.parts, func(p *part) bool { return p.place == t.place })
+	if n := len(it.parts); i < 0 && n > 0 && it.parts[n-1].passed.String() == string(t.WireText) {
+		return nil
 	}
-	if ended, extends := it.repeats(at, whole); ended {
-		if !extends {
-			return a.contradicts(it)
+	return a.complete(it, i, t)
+}
+
+// content takes a whole item. Its texts are matched by kind and order, since servers
+// count the parts of a stream differently.
+func (a *assembly) content(it *item, w *sdk.ResponseOutputItemUnion) error {
+	nth := make(map[model.EventKind]int)
+	for _, t := range textsOf(w) {
+		if it.kind != kindOf(t.kind) {
+			continue
 		}
-		return nil
-	}
-	if it.part && it.open != at {
-		if err := a.endPart(it); err != nil {
+		skip := nth[t.kind]
+		nth[t.kind]++
+		i := slices.IndexFunc(it.parts, func(p *part) bool {
+			if p.kind == t.kind {
+				skip--
+			}
+			return skip < 0
+		})
+		if err := a.complete(it, i, t); err != nil {
 			return err
 		}
 	}
-	return a.restOfPart(it, delta{place: at}, whole)
+	return nil
 }
 
-// restOfPart passes on what the open part, or a new one, lacks of its whole text.
-func (a *assembly) restOfPart(it *item, d delta, whole string) error {
-	tail, extends := strings.CutPrefix(whole, it.text.String())
-	if !extends && whole != "" {
+// complete passes on what the deltas of part i did not contain of its whole text; i is
+// -1 for a part without deltas. Text that was passed on stays, even if it differs.
+func (a *assembly) complete(it *item, i int, t text) (err error) {
+	last := i == len(it.parts)-1 || i < 0
+	switch {
+	case it.Ended() && (it.kind == reasoning || it.opening != ""):
+		return nil // thoughts and patches have no form of their own
+	case i < 0 && it.differs:
+		return nil // what follows a text that differs has no place
+	case i < 0 && it.Ended():
+		return a.contradicts(it)
+	case i < 0:
+		if _, err = a.openPart(it, t.place); err != nil {
+			return err
+		}
+		i = len(it.parts) - 1
+	}
+	p, whole := it.parts[i], string(t.WireText)
+	if it.opening != "" {
+		whole = it.opening + escaped(whole)
+	}
+	rest, extends := strings.CutPrefix(whole, p.passed.String())
+	switch {
+	case !extends && it.kind == call && sameJSON(whole, p.passed.String()), extends && rest == "":
+		return nil
+	case !extends, !last, it.Ended():
 		return a.contradicts(it)
 	}
-	if tail == "" {
-		return nil
-	}
-	it.joins = joins{kind: d.kind} // the held text is part of the whole
-	d.text = model.WireText(tail)
-	return a.piece(it, d)
+	p.joiner, p.probs = model.Joiner{}, t.probs // what it held is part of the whole
+	return a.pass(it, p, rest, p.probs)
 }
 
-// repeats reports whether a whole text is that of a part that ended already, and then whether it is what was passed on.
-// The newest part is taken up again where the text only has more of it.
-func (it *item) repeats(at place, whole string) (ended, same bool) {
-	n := len(it.ended)
-	if !it.part && n > 0 && it.ended[n-1].text == whole { // whatever place it is given
-		return true, true
-	}
-	i := slices.IndexFunc(it.ended, func(p endedPart) bool { return p.place == at })
-	if i < 0 || it.part && it.open == at {
-		return false, false
-	}
-	if it.ended[i].text == whole || whole == "" {
-		return true, true
-	}
-	return !it.reopens(i, whole), false
-}
-
-// reopens takes an ended part up again for the rest of its whole text, if nothing follows it.
-func (it *item) reopens(i int, whole string) bool {
-	if it.part || it.kind != message || i != len(it.ended)-1 || !strings.HasPrefix(whole, it.ended[i].text) {
-		return false
-	}
-	it.text.WriteString(it.ended[i].text)
-	it.open, it.part, it.next, it.ended = it.ended[i].place, true, false, it.ended[:i]
-	return true
-}
-
-// contradicts tells, once, that the end of an item is another than what was passed on of it.
+// contradicts reports, once, that the end of an item is another than what was passed on of it.
 func (a *assembly) contradicts(it *item) error {
 	if it.differs {
 		return nil
 	}
 	it.differs = true
-	return a.queue.Emit(model.Event{Kind: model.Contradiction, Text: fmt.Sprintf(
-		"the content of the provider's item %d is another than what it streamed, which stays", it.index)})
+	return a.queue.Emit(model.Event{Kind: model.Contradiction,
+		Text: fmt.Sprintf("the content of the provider's item %.64q is not what it streamed, which stays", it.began.ID)})
 }
 
-// compare looks at the content of an item that has ended already.
-func (a *assembly) compare(it *item, w *wireItem) error {
-	said := it.args.String()
-	whole := w.Arguments + w.Input
-	switch {
-	case it.kind == reasoning, it.opening != "":
-		return nil // thoughts and patches have no form of their own
-	case it.kind == message:
-		said, whole = "", ""
-		for _, p := range it.ended {
-			said += p.text
-		}
-		for _, p := range w.Content {
-			whole += p.Text + p.Refusal
-		}
-	}
-	if whole == said || sameJSON(whole, said) {
-		return nil
-	}
-	return a.contradicts(it)
-}
-
-// sameJSON reports whether two texts are the same JSON but for white space. No text at all says nothing.
-func sameJSON(whole, said string) bool {
+// sameJSON reports whether two texts are the same JSON but for white space.
+func sameJSON(whole, passed string) bool {
 	var a, b bytes.Buffer
-	return whole == "" || json.Compact(&a, []byte(whole)) == nil && json.Compact(&b, []byte(said)) == nil &&
+	return json.Compact(&a, []byte(whole)) == nil && json.Compact(&b, []byte(passed)) == nil &&
 		bytes.Equal(a.Bytes(), b.Bytes())
 }
 
-func (a *assembly) restOfCall(it *item, whole string) error {
-	if it.opening != "" {
-		whole = it.opening + escaped(whole)
+// openPart returns the open part if it has that place, and ends it for a new one
+// otherwise: not every server sends the ends of parts.
+func (a *assembly) openPart(it *item, at place) (*part, error) {
+	if n := len(it.parts); n > 0 && it.parts[n-1].place == at {
+		return it.parts[n-1], nil
 	}
-	tail, extends := strings.CutPrefix(whole, it.args.String())
-	switch {
-	case !extends && !sameJSON(whole, it.args.String()):
-		return a.contradicts(it)
-	case !extends || tail == "":
-		return nil
+	if err := a.endPart(it); err != nil {
+		return nil, err
 	}
-	it.joins = joins{} // the held text is part of the whole
-	return a.pass(it, model.CallDelta, tail, nil)
-}
-
-// partEnded ends a part, unless another one is open.
-func (a *assembly) partEnded(index, part int, summary bool) error {
-	it := a.items[index]
-	if it == nil || it.Ended() {
-		return nil
-	}
-	if (it.part || it.joins.Holds()) && (it.open.part != part || summary != (it.open.kind == model.SummaryDelta)) {
-		return nil
-	}
-	return a.endPart(it)
-}
-
-func (a *assembly) endPart(it *item) error {
-	if err := a.endText(it); err != nil {
-		return err
-	}
-	if !it.part {
-		return nil
-	}
-	it.part = false
-	it.ended = append(it.ended, endedPart{it.open, it.text.String()})
-	it.text.Reset()
-	if it.open.kind == model.SummaryDelta {
-		return a.queue.Push(&it.QueuedItem, model.Event{Kind: model.SummaryPartEnd})
-	}
-	it.next = it.kind == message
-	return nil
-}
-
-// unsaid passes on the content of a whole item that its deltas did not contain: the rest of its last part, and
-// the parts after it. Text that was passed on stays, and what follows text that differs is left out.
-func (a *assembly) unsaid(it *item, w *wireItem) error {
-	if it.kind == call {
-		return a.restOfCall(it, w.Arguments+w.Input) // an item has one of them
-	}
-	i := 0 // of the parts that have a text: nothing was passed on of others
-	for place, p := range append(w.Summary, w.Content...) {
-		if _, text := p.kind(); text == "" {
-			continue
+	if slices.ContainsFunc(it.parts, func(p *part) bool { return p.place == at }) {
+		if err := a.contradicts(it); err != nil { // another part is between
+			return nil, err
 		}
-		if goes, err := a.unsaidPart(it, i, place, p); !goes || err != nil {
+	}
+	if len(it.parts) > 0 && it.kind == message {
+		if err := a.queue.Push(&it.QueuedItem, model.Event{Kind: model.PartEnd}); err != nil {
+			return nil, err
+		}
+	}
+	p := &part{place: at}
+	it.parts = append(it.parts, p)
+	if it.opening == "" {
+		return p, nil
+	}
+	return p, a.pass(it, p, it.opening, nil)
+}
+
+// endPart ends the open part.
+func (a *assembly) endPart(it *item) error {
+	if len(it.parts) == 0 {
+		return nil
+	}
+	p := it.parts[len(it.parts)-1]
+	if p.joiner.Holds() {
+		if err := a.say(it, p, p.joiner.End()); err != nil {
 			return err
 		}
-		i++
+	}
+	if p.kind == model.SummaryDelta {
+		return a.queue.Push(&it.QueuedItem, model.Event{Kind: model.SummaryPartEnd})
 	}
 	return nil
 }
 
-// unsaidPart passes on what the deltas of the item's part i did not contain, and reports whether its next parts may
-// follow.
-func (a *assembly) unsaidPart(it *item, i, at int, p wirePart) (goes bool, err error) {
-	kind, text := p.kind()
-	if i < len(it.ended) && !it.reopens(i, text) {
-		was := it.ended[i].text
-		goes = strings.HasPrefix(text, was)
-		if was == text || goes && it.kind == reasoning {
-			return true, nil
-		}
-		return goes, a.contradicts(it) // the rest would come behind the next part
+// say passes on text of the model's.
+func (a *assembly) say(it *item, p *part, text string) error {
+	probs := p.probs
+	p.probs = nil
+	if it.opening != "" {
+		text = escaped(text)
 	}
-	if it.part && !strings.HasPrefix(text, it.text.String()) {
-		return false, a.contradicts(it)
-	}
-	if err := a.restOfPart(it, delta{place: place{kind, at}, probs: logprobs(p.Logprobs)}, text); err != nil {
-		return false, err
-	}
-	return true, a.endPart(it)
+	return a.pass(it, p, text, probs)
 }
 
-// kind returns the kind of the deltas of a part, and its text.
-func (p *wirePart) kind() (model.EventKind, string) {
-	switch p.Type {
-	case responses.PartRefusal:
-		return model.RefusalDelta, p.Refusal
-	case responses.PartSummaryText:
-		return model.SummaryDelta, p.Text
-	case responses.PartReasoningText:
-		return model.ReasoningDelta, p.Text
+func (a *assembly) pass(it *item, p *part, text string, probs []responses.LogProb) error {
+	if it.kind == call && p.passed.Len()+len(text) > endpoint.MaxArguments {
+		return endpoint.Malformed("the provider's call has more than %d MiB of arguments", endpoint.MaxArguments>>20)
 	}
-	return model.TextDelta, p.Text
+	p.passed.WriteString(text)
+	return a.queue.Push(&it.QueuedItem, model.Event{Kind: p.kind, Text: text, Logprobs: probs})
 }

@@ -1,200 +1,165 @@
 package openai
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
+
+	"github.com/openai/openai-go/v3/packages/param"
+	sdk "github.com/openai/openai-go/v3/responses"
+	"github.com/openai/openai-go/v3/shared"
 
 	"holon/agentd/model"
 	"holon/agentd/model/endpoint"
 	"holon/responses"
 )
 
-// wireRequest is the body of POST /responses. The client's parameter type takes 75
-// times as long for a conversation of a thousand turns (21 ms, 0.28 ms here), and
-// drops unknown fields and the order of keys in schemas.
-type wireRequest struct {
-	Model             string            `json:"model"`
-	Instructions      string            `json:"instructions,omitempty"`
-	Input             apart             `json:"input"`
-	Tools             []wireTool        `json:"tools,omitempty"`
-	ToolChoice        any               `json:"tool_choice,omitempty"`
-	ParallelToolCalls *bool             `json:"parallel_tool_calls,omitempty"`
-	MaxOutputTokens   *int              `json:"max_output_tokens,omitempty"`
-	Temperature       *float64          `json:"temperature,omitempty"`
-	TopP              *float64          `json:"top_p,omitempty"`
-	PresencePenalty   *float64          `json:"presence_penalty,omitempty"`
-	FrequencyPenalty  *float64          `json:"frequency_penalty,omitempty"`
-	Reasoning         *wireReasoning    `json:"reasoning,omitempty"`
-	Text              *wireText         `json:"text,omitempty"`
-	ServiceTier       string            `json:"service_tier,omitempty"`
-	PromptCacheKey    string            `json:"prompt_cache_key,omitempty"`
-	SafetyIdentifier  string            `json:"safety_identifier,omitempty"`
-	Metadata          map[string]string `json:"metadata,omitempty"`
-	TopLogprobs       int               `json:"top_logprobs,omitempty"`
-	Include           []string          `json:"include,omitempty"`
-	Store             bool              `json:"store"`
-	Stream            bool              `json:"stream"`
-}
-
-// apart is a placeholder in a body for a part that is encoded separately.
-type apart struct{}
-
-// MarshalJSON implements json.Marshaler.
-func (apart) MarshalJSON() ([]byte, error) { return []byte(`0`), nil }
-
-// apartInput is the encoded placeholder of the input. It cannot occur within a
-// string before it, where quotes are escaped.
-const apartInput = `,"input":0,`
-
-type wireTool struct {
-	Type        string          `json:"type"`
-	Name        string          `json:"name"`
-	Description string          `json:"description,omitempty"`
-	Parameters  json.RawMessage `json:"parameters,omitempty"`
-	// the API's default is true, which excludes optional parameters
-	Strict *bool        `json:"strict,omitempty"`
-	Format *wireGrammar `json:"format,omitempty"` // of a tool in free form, which has neither parameters nor strict
-}
-
-type wireGrammar struct {
-	Type       string `json:"type"`
-	Syntax     string `json:"syntax"`
-	Definition string `json:"definition"`
-}
-
-type wireReasoning struct {
-	Effort  *string `json:"effort,omitempty"`
-	Summary *string `json:"summary,omitempty"`
-}
-
-type wireText struct {
-	Format    *wireFormat `json:"format,omitempty"`
-	Verbosity string      `json:"verbosity,omitempty"`
-}
-
-type wireFormat struct {
-	Type        string          `json:"type"`
-	Name        string          `json:"name,omitempty"`
-	Description *string         `json:"description,omitempty"`
-	Schema      json.RawMessage `json:"schema,omitempty"`
-	Strict      *bool           `json:"strict,omitempty"`
-}
-
-// encode returns the request for req. Errors are *model.Error values about items that
-// the provider does not accept.
+// encode returns the request for req. The parameters are encoded here and not by the
+// client, since the record of an attempt has their size. Errors are *model.Error values
+// about items that the provider does not accept.
 func (t *Transport) encode(req model.Request) (endpoint.Request, error) {
 	forms := t.freeformOf(req)
-	input, err := encodeInput(t.provider, forms, req.Input)
+	input, err := t.input(forms, req.Input)
 	if err != nil {
 		return endpoint.Request{}, err
 	}
-	w := newRequest(req, forms)
-	w.Stream = !t.whole
-	var body any = w
+	params := newParams(req, forms)
 	if t.codex {
-		body = w.codex()
+		params = codexParams(req, forms)
 	}
-	b, err := endpoint.EncodeJSON(body)
+	params.Input.OfInputItemList = input
+	extra := map[string]any{"stream": !t.whole}
+	if req.Sampling.PresencePenalty { // the client has no parameters for the two penalties
+		extra["presence_penalty"] = req.PresencePenalty
+	}
+	if req.Sampling.FrequencyPenalty {
+		extra["frequency_penalty"] = req.FrequencyPenalty
+	}
+	if t.codex && param.IsOmitted(params.Reasoning) {
+		extra["reasoning"] = nil
+	}
+	params.SetExtraFields(extra)
+	body, err := params.MarshalJSON()
 	if err != nil {
-		return endpoint.Request{}, err
+		return endpoint.Request{}, endpoint.Refused("the request has no form in JSON", err)
 	}
-	// encoding/json would read every byte of the input three times, and in a long
-	// conversation the input is nearly the whole body.
-	before, after, _ := bytes.Cut(b, []byte(apartInput))
-	b = slices.Concat(before, []byte(`,"input":`), input, []byte{','}, after)
-	return endpoint.Request{Whole: t.whole, Body: b, Lowering: model.Lowering{
-		Mode: model.LoweredFull, Items: len(req.Input), Bytes: len(b), CacheKey: req.PromptCacheKey != ""}}, nil
+	return endpoint.Request{Whole: t.whole, Body: body, Lowering: model.Lowering{
+		Mode: model.LoweredFull, Items: len(req.Input), Bytes: len(body), CacheKey: req.PromptCacheKey != ""}}, nil
 }
 
-func newRequest(req model.Request, forms freeform) *wireRequest {
-	w := &wireRequest{
-		Model: req.Model, Instructions: req.Instructions,
-		MaxOutputTokens: atLeast(minOutputTokens, req.MaxOutputTokens),
-		Text:            encodeText(req.Text), PromptCacheKey: req.PromptCacheKey,
-		SafetyIdentifier: req.SafetyIdentifier,
-		Metadata:         req.Metadata,
-		Temperature:      sent(req.Sampling.Temperature, req.Temperature), TopP: sent(req.Sampling.TopP, req.TopP),
-		PresencePenalty:  sent(req.Sampling.PresencePenalty, req.PresencePenalty),
-		FrequencyPenalty: sent(req.Sampling.FrequencyPenalty, req.FrequencyPenalty),
+func newParams(req model.Request, forms freeform) sdk.ResponseNewParams {
+	p := sdk.ResponseNewParams{
+		Model: req.Model, Instructions: optional(req.Instructions), Store: param.NewOpt(false),
+		Temperature: given(req.Sampling.Temperature, req.Temperature), TopP: given(req.Sampling.TopP, req.TopP),
+		Text: textConfig(req.Text), PromptCacheKey: optional(req.PromptCacheKey),
+		SafetyIdentifier: optional(req.SafetyIdentifier), Metadata: req.Metadata,
+	}
+	if req.MaxOutputTokens != nil {
+		p.MaxOutputTokens = param.NewOpt(int64(max(minOutputTokens, *req.MaxOutputTokens)))
 	}
 	if req.ServiceTier != "default" {
-		w.ServiceTier = req.ServiceTier
+		p.ServiceTier = sdk.ResponseNewParamsServiceTier(req.ServiceTier)
 	}
-	if r := req.Reasoning; r != nil && (r.Effort != nil || r.Summary != nil) {
-		w.Reasoning = &wireReasoning{r.Effort, r.Summary}
+	if r := req.Reasoning; r != nil && r.Effort != nil {
+		p.Reasoning.Effort = shared.ReasoningEffort(*r.Effort)
+	}
+	if r := req.Reasoning; r != nil && r.Summary != nil {
+		p.Reasoning.Summary = shared.ReasoningSummary(*r.Summary)
 	}
 	if reasons(req) {
-		w.Include = []string{responses.IncludeReasoning}
+		p.Include = append(p.Include, responses.IncludeReasoning)
 	}
 	if req.Logprobs {
-		w.Include, w.TopLogprobs = append(w.Include, responses.IncludeLogprobs), req.TopLogprobs
+		p.Include = append(p.Include, responses.IncludeLogprobs)
+		p.TopLogprobs = optional(int64(req.TopLogprobs))
 	}
 	if len(req.Tools) > 0 {
-		w.ToolChoice, w.ParallelToolCalls = forms.choice(req.ToolChoice), &req.ParallelToolCalls
-		w.Tools = encodeTools(req.Tools, forms)
+		p.ToolChoice, p.ParallelToolCalls = forms.choice(req.ToolChoice), param.NewOpt(req.ParallelToolCalls)
+		p.Tools = tools(req.Tools, forms)
 	}
-	return w
+	return p
+}
+
+// codexParams returns the parameters for the Codex backend of ChatGPT (runtime
+// specification, "Provider Transport Contract"): it requires some keys and refuses
+// max_output_tokens, metadata and safety_identifier. Parameters that shape the
+// answer are sent, so that the backend refuses them instead of us dropping them.
+func codexParams(req model.Request, forms freeform) sdk.ResponseNewParams {
+	req.MaxOutputTokens, req.Metadata, req.SafetyIdentifier = nil, nil, ""
+	p := newParams(req, forms)
+	p.Instructions = param.NewOpt(req.Instructions)
+	if p.Include == nil {
+		p.Include = []sdk.ResponseIncludable{}
+	}
+	if p.Tools == nil {
+		p.Tools, p.ToolChoice.OfToolChoiceMode = []sdk.ToolUnionParam{}, param.NewOpt(sdk.ToolChoiceOptionsAuto)
+		p.ParallelToolCalls = param.NewOpt(false)
+	}
+	return p
 }
 
 // minOutputTokens is the smallest limit that the API accepts. Clients that probe a
 // server send less.
 const minOutputTokens = 16
 
-func atLeast(low int, v *int) *int {
-	if v == nil || *v >= low {
-		return v
+// optional returns a parameter that is left out where it is zero.
+func optional[T comparable](v T) (o param.Opt[T]) {
+	if v != *new(T) {
+		o = param.NewOpt(v)
 	}
-	return &low
+	return o
 }
 
-// sent returns v where the caller set it: some models refuse a sampling
+// given returns v where the caller set it: some models refuse a sampling
 // parameter even at its default.
-func sent(set bool, v float64) *float64 {
-	if !set {
-		return nil
+func given(set bool, v float64) (o param.Opt[float64]) {
+	if set {
+		o = param.NewOpt(v)
 	}
-	return &v
+	return o
 }
 
-func encodeTools(tools []model.Tool, forms freeform) []wireTool {
-	list := make([]wireTool, len(tools))
-	for i, t := range tools {
+// tools returns the tools of a request. Schemas are sent as they came: the client's
+// own field is a map, which loses the order of their keys.
+func tools(list []model.Tool, forms freeform) []sdk.ToolUnionParam {
+	out := make([]sdk.ToolUnionParam, len(list))
+	for i, t := range list {
 		if _, ok := forms[t.Name]; ok {
-			list[i] = wireTool{Type: typeCustom, Name: t.Name,
-				Description: cmp.Or(t.Freeform.Description, t.Description),
-				Format:      &wireGrammar{"grammar", t.Freeform.Syntax, t.Freeform.Definition}}
+			tool := &sdk.CustomToolParam{Name: t.Name,
+				Description: optional(cmp.Or(t.Freeform.Description, t.Description))}
+			tool.Format.OfGrammar = &shared.CustomToolInputFormatGrammarParam{
+				Syntax: t.Freeform.Syntax, Definition: t.Freeform.Definition}
+			out[i].OfCustom = tool
 			continue
 		}
-		list[i] = wireTool{Type: "function", Name: t.Name, Description: t.Description, Parameters: t.Parameters,
-			Strict: new(t.Strict != nil && *t.Strict)}
-		if len(t.Parameters) == 0 {
-			list[i].Parameters = json.RawMessage(endpoint.EmptySchema)
+		tool := &sdk.FunctionToolParam{Name: t.Name, Description: optional(t.Description),
+			Strict: param.NewOpt(t.Strict != nil && *t.Strict)} // the API's default excludes optional parameters
+		schema := t.Parameters
+		if len(schema) == 0 {
+			schema = json.RawMessage(endpoint.EmptySchema)
 		}
+		tool.SetExtraFields(map[string]any{"parameters": schema})
+		out[i].OfFunction = tool
 	}
-	return list
+	return out
 }
 
-func encodeText(t responses.TextConfig) *wireText {
-	w := &wireText{Verbosity: t.Verbosity}
-	switch f := t.Format; f.Type {
-	case "json_object":
-		w.Format = &wireFormat{Type: f.Type}
-	case "json_schema":
-		if len(f.Schema) == 0 { // which asks for any JSON
-			w.Format = &wireFormat{Type: "json_object"}
-			break
+func textConfig(t responses.TextConfig) sdk.ResponseTextConfigParam {
+	p := sdk.ResponseTextConfigParam{Verbosity: sdk.ResponseTextConfigVerbosity(t.Verbosity)}
+	switch f := t.Format; {
+	case f.Type == "json_schema" && len(f.Schema) > 0:
+		schema := &sdk.ResponseFormatTextJSONSchemaConfigParam{
+			Name: cmp.Or(f.Name, "answer"), Strict: param.NewOpt(f.Strict)}
+		if f.Description != nil {
+			schema.Description = param.NewOpt(*f.Description)
 		}
-		w.Format = &wireFormat{Type: f.Type, Name: cmp.Or(f.Name, "answer"), Description: f.Description,
-			Schema: f.Schema, Strict: &f.Strict}
+		schema.SetExtraFields(map[string]any{"schema": f.Schema})
+		p.Format.OfJSONSchema = schema
+	case f.Type == "json_object", f.Type == "json_schema": // without a schema it asks for any JSON
+		p.Format.OfJSONObject = &shared.ResponseFormatJSONObjectParam{}
 	}
-	if w.Format == nil && w.Verbosity == "" {
-		return nil
-	}
-	return w
+	return p
 }
 
 // reasons reports whether the model thinks before it answers and so can return

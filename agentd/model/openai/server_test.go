@@ -2,6 +2,7 @@ package openai_test
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -85,6 +86,20 @@ func replay(events []string, cut bool) http.HandlerFunc {
 			}
 		}
 	}
+}
+
+// canon returns JSON with the keys of its objects in alphabetical order.
+func canon(t testing.TB, text string) string {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	out, err := endpoint.EncodeJSON(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // ask makes one attempt, checks that its events are legal, and sums them up.

@@ -3,23 +3,20 @@
 //
 //	Default ─▶ LoadEnv ─▶ Bind, flags ─▶ Validate ─▶ the server
 //
-// Each noun of the server has a group with its own flags and checks. Validate
+// The tags of a field are all there is of a setting: its variable, its default, the
+// bounds of a number. Its flag has the name of the variable without HOLON_. Validate
 // reports everything that is wrong at once. No other package of agentd reads the
 // environment.
 package config
 
 import (
-	"errors"
-	"flag"
 	"fmt"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"time"
 
 	"github.com/caarlos0/env/v11"
 
-	"holon/agentd/process"
 	"holon/internal/redact"
 	"holon/skills"
 )
@@ -39,21 +36,8 @@ type Config struct {
 	Users     Users
 }
 
-// group is the settings of one noun.
-type group interface {
-	bind(*flag.FlagSet)
-	validate(*Problems)
-}
-
-// groups returns all groups, in the order in which their problems are reported.
-func (c *Config) groups() []group {
-	return []group{&c.Dirs, &c.Server, &c.Models, &c.Agent, &c.Turns, &c.Retention, &c.Tools, &c.Commands, &c.WebSocket,
-		&c.Users}
-}
-
 // Conventional sockets inside a container (docs/reference/turn.md).
 const (
-	defaultSocket       = "/holon/ipc/agent.sock"
 	defaultModelSocket  = "/holon/host/model.sock"
 	defaultEgressSocket = "/holon/host/egress.sock"
 	defaultHostSocket   = "/holon/host/host.sock"
@@ -61,61 +45,24 @@ const (
 
 // Default returns the settings that hold inside a container.
 func Default() Config {
-	return Config{
-		Server: Server{Socket: defaultSocket},
-		Dirs: Dirs{Input: "/holon/input", Output: "/holon/output", State: "/holon/state",
-			Workspace: "/holon/workspaces", Skills: "/holon/skills"},
-		Agent:  Agent{Home: "/holon", Role: string(skills.RoleDefault)},
-		Models: Models{Idle: 5 * time.Minute, Timeout: time.Hour, RetryFor: 2 * time.Minute},
-		Turns: Turns{Concurrency: 1, QueueLimit: 64, MaxRounds: 200, Timeout: 2 * time.Hour, MaxOutput: 4 << 30,
-			Grace: 10 * time.Second, MinFree: 64 << 20},
-		Retention: Retention{Age: 30 * 24 * time.Hour, Count: 10_000, Bytes: 1 << 30},
-		Tools:     Tools{OutputTokens: 8_000, MaxOutputTokens: 64_000},
-		Commands: Commands{TaskTimeout: 24 * time.Hour, TaskNotices: true, StreamBytes: process.DefaultLogBytes,
-			TurnLogBytes: 1 << 30, LogBytes: 8 << 30},
-		Users:     Users{Server: "65533"},
-		WebSocket: WebSocket{Lifetime: time.Hour, Ping: 30 * time.Second},
+	c := Config{WebSocket: WebSocket{Lifetime: time.Hour, Ping: 30 * time.Second}}
+	if err := env.ParseWithOptions(&c, env.Options{Environment: map[string]string{}}); err != nil {
+		panic(err) // a default of the tags cannot be read
 	}
-}
-
-// LoadEnv overrides c with what the environment sets. All malformed variables
-// are reported together.
-func (c *Config) LoadEnv() error {
-	var p Problems
-	for _, g := range c.groups() {
-		err := env.Parse(g)
-		agg, ok := errors.AsType[env.AggregateError](err)
-		if err != nil && !ok {
-			return err
-		}
-		for _, e := range agg.Errors {
-			wrong, ok := errors.AsType[env.ParseError](e)
-			if !ok {
-				p.add("environment", e.Error(), "correct or unset the variable")
-				continue
-			}
-			field, _ := reflect.TypeOf(g).Elem().FieldByName(wrong.Name)
-			p.add(field.Tag.Get("env"), "cannot be read as "+kind(wrong.Type),
-				"correct or unset the variable")
-		}
-	}
-	return p.err()
-}
-
-// Bind registers the flags of c on fs, with c's present values as defaults.
-func (c *Config) Bind(fs *flag.FlagSet) {
-	for _, g := range c.groups() {
-		g.bind(fs)
-	}
+	return c
 }
 
 // Validate checks every setting and reports all that are wrong together, as
 // Problems. It makes the directories absolute.
 func (c *Config) Validate() error {
 	var p Problems
-	for _, g := range c.groups() {
-		g.validate(&p)
-	}
+	c.inBounds(&p)
+	c.Dirs.validate(&p)
+	c.Server.validate(&p)
+	c.Models.validate(&p)
+	c.Agent.validate(&p)
+	c.Tools.validate(&p)
+	c.Users.validate(&p)
 	if c.Users.Command != "" {
 		c.checkDirs(&p)
 	}

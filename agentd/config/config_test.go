@@ -34,7 +34,7 @@ func TestBoundsOfLogsAreChecked(t *testing.T) {
 		if p.What == "" {
 			t.Errorf("the problem of %s does not say what is wrong", setting)
 		}
-		if want := "no output in files"; !strings.Contains(p.Remedy, want) {
+		if want := "is the default"; !strings.Contains(p.Remedy, want) {
 			t.Errorf("the remedy of %s is %q, want one that contains %q", setting, p.Remedy, want)
 		}
 	}
@@ -62,6 +62,23 @@ func TestOrigins(t *testing.T) {
 	p, ok := errors.AsType[config.Problems](got.Name(config.Wrong("--max-rounds", "is wrong", "mend it")))
 	if !ok || p[0].Setting != "HOLON_MAX_ROUNDS" {
 		t.Errorf("the problem is %+v, want one of HOLON_MAX_ROUNDS", p)
+	}
+}
+
+// Each flag has a text that explains it.
+func TestUsages(t *testing.T) {
+	c := config.Default()
+	fs := flag.NewFlagSet("agentd", flag.ContinueOnError)
+	c.Bind(fs)
+	n := 0
+	fs.VisitAll(func(f *flag.Flag) {
+		n++
+		if f.Usage == "" {
+			t.Errorf("--%s has no usage", f.Name)
+		}
+	})
+	if n != 44 {
+		t.Errorf("there are %d flags, want the 44 that usages explains", n)
 	}
 }
 

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"flag"
 	"fmt"
 	"strings"
 	"time"
@@ -15,9 +14,9 @@ type Models struct {
 	Fallbacks string        `env:"HOLON_MODEL_FALLBACKS"`
 	Socket    string        `env:"HOLON_MODEL_SOCKET"`
 	Providers string        `env:"HOLON_PROVIDERS"`
-	Idle      time.Duration `env:"HOLON_MODEL_IDLE_TIMEOUT"`
-	Timeout   time.Duration `env:"HOLON_MODEL_TIMEOUT"`
-	RetryFor  time.Duration `env:"HOLON_RETRY_FOR"`
+	Idle      time.Duration `env:"HOLON_MODEL_IDLE_TIMEOUT" envDefault:"5m" min:"1"`
+	Timeout   time.Duration `env:"HOLON_MODEL_TIMEOUT" envDefault:"1h" min:"0"`
+	RetryFor  time.Duration `env:"HOLON_RETRY_FOR" envDefault:"2m" min:"0"`
 	Windows   string        `env:"HOLON_MODEL_WINDOWS"`
 	Freeform  bool          `env:"HOLON_FREEFORM_TOOLS"`
 
@@ -29,28 +28,6 @@ type Models struct {
 	windows providers.Windows // of Windows, once it is checked
 }
 
-func (m *Models) bind(fs *flag.FlagSet) {
-	fs.StringVar(&m.Default, "model", m.Default, "default model, as `provider/model`")
-	fs.StringVar(&m.Fallbacks, "model-fallbacks", m.Fallbacks,
-		"comma-separated `models` to try when the model fails before it says anything")
-	fs.StringVar(&m.Socket, "model-socket", m.Socket,
-		"Unix `path` of the model gateway (default "+defaultModelSocket+" where that exists)")
-	fs.StringVar(&m.Providers, "providers", m.Providers,
-		"comma-separated providers in addition to the built-in ones, as `name` or name=contract; behind a gateway: "+
-			"all there are")
-	fs.DurationVar(&m.Idle, "model-idle-timeout", m.Idle, "how long a provider may be silent")
-	fs.DurationVar(&m.Timeout, "model-timeout", m.Timeout,
-		"how long one attempt at a model may take; 0 for no bound")
-	fs.DurationVar(&m.RetryFor, "retry-for", m.RetryFor,
-		"how long a turn waits for models that are out of order or limit the rate, beyond two quick retries; 0 for not "+
-			"at all")
-	fs.StringVar(&m.Windows, "model-windows", m.Windows,
-		"comma-separated windows of models in tokens, as `PREFIX=CONTEXT` or PREFIX=CONTEXT/OUTPUT, where what is "+
-			"known of them is wrong; 0 for no bound")
-	fs.BoolVar(&m.Freeform, "freeform-tools", m.Freeform,
-		"let models of openai/ that may know it write patches as plain text, by a grammar, instead of as JSON")
-}
-
 func (m *Models) validate(p *Problems) {
 	if m.Default != "" {
 		modelReference(p, "--model", m.Default)
@@ -58,9 +35,6 @@ func (m *Models) validate(p *Problems) {
 	for _, ref := range m.FallbackList() {
 		modelReference(p, "--model-fallbacks", ref)
 	}
-	positive(p, "--model-idle-timeout", m.Idle, "write a duration such as 5m")
-	notNegative(p, "--model-timeout", m.Timeout, "write a duration such as 30m, or 0 for no bound")
-	notNegative(p, "--retry-for", m.RetryFor, "write a duration such as 2m, or 0 to give up after two quick retries")
 	var err error
 	if m.windows, err = providers.ParseWindows(m.Windows); err != nil {
 		p.add("--model-windows", err.Error(), "write for example openai/gpt-5=400000/128000,lab/=32768")

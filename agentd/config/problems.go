@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"io/fs"
 	"os"
@@ -37,34 +36,6 @@ func (p Problems) err() error {
 }
 
 func (p *Problems) add(setting, what, remedy string) { *p = append(*p, Problem{setting, what, remedy}) }
-
-// The following checks add a problem where a value is out of bounds.
-
-func within(p *Problems, setting string, value, low, high int, remedy string) {
-	if value < low || value > high {
-		p.add(setting, fmt.Sprintf("%d is not within %d and %d", value, low, high), remedy)
-	}
-}
-
-func atLeastOne[T int | int64](p *Problems, setting string, value T, remedy string) {
-	if value < 1 {
-		p.add(setting, fmt.Sprintf("%d is less than 1", value), remedy)
-	}
-}
-
-func positive[T cmp.Ordered](p *Problems, setting string, value T, remedy string) {
-	var zero T
-	if value <= zero {
-		p.add(setting, fmt.Sprintf("%v is not positive", value), remedy)
-	}
-}
-
-func notNegative[T cmp.Ordered](p *Problems, setting string, value T, remedy string) {
-	var zero T
-	if value < zero {
-		p.add(setting, fmt.Sprintf("%v is negative", value), remedy)
-	}
-}
 
 func socketFits(p *Problems, setting, path string) {
 	if len(path) > unixsocket.MaxPath {

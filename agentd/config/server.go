@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -18,17 +17,9 @@ import (
 
 // Server says where agentd listens.
 type Server struct {
-	Socket    string `env:"HOLON_SOCKET"`
+	Socket    string `env:"HOLON_SOCKET" envDefault:"/holon/ipc/agent.sock"`
 	Listen    string `env:"HOLON_LISTEN"`
 	TokenFile string `env:"HOLON_TOKEN_FILE"`
-}
-
-func (s *Server) bind(fs *flag.FlagSet) {
-	fs.StringVar(&s.Socket, "socket", s.Socket, "Unix `path` to serve on; empty for none")
-	fs.StringVar(&s.Listen, "listen", s.Listen,
-		"also serve on this TCP `address`; loopback only unless --token-file is given")
-	fs.StringVar(&s.TokenFile, "token-file", s.TokenFile,
-		"`file` whose content TCP clients must send as a bearer token")
 }
 
 // validate refuses, among others, a TCP address that other machines could reach
@@ -109,28 +100,13 @@ type WebSocket struct {
 	Ping     time.Duration // silence after which a peer is asked whether it is there
 }
 
-func (w *WebSocket) bind(*flag.FlagSet) {}
-
-func (w *WebSocket) validate(p *Problems) {
-	positive(p, "WebSocket.Lifetime", w.Lifetime, "begin with Default")
-	positive(p, "WebSocket.Ping", w.Ping, "begin with Default")
-}
-
 // Dirs are the directories that agentd works in.
 type Dirs struct {
-	Input     string `env:"HOLON_INPUT_DIR"`
-	Output    string `env:"HOLON_OUTPUT_DIR"`
-	State     string `env:"HOLON_STATE_DIR"`
-	Workspace string `env:"HOLON_WORKSPACE_DIR"`
-	Skills    string `env:"HOLON_SKILLS_DIR"`
-}
-
-func (d *Dirs) bind(fs *flag.FlagSet) {
-	fs.StringVar(&d.Input, "input-dir", d.Input, "`directory` under which input directories of turns lie")
-	fs.StringVar(&d.Output, "output-dir", d.Output, "`directory` under which turns write their records")
-	fs.StringVar(&d.State, "state-dir", d.State, "`directory` for stored responses")
-	fs.StringVar(&d.Workspace, "workspace-dir", d.Workspace, "`directory` that is, or holds, the working trees")
-	fs.StringVar(&d.Skills, "skills-dir", d.Skills, "`directory` of skills")
+	Input     string `env:"HOLON_INPUT_DIR" envDefault:"/holon/input"`
+	Output    string `env:"HOLON_OUTPUT_DIR" envDefault:"/holon/output"`
+	State     string `env:"HOLON_STATE_DIR" envDefault:"/holon/state"`
+	Workspace string `env:"HOLON_WORKSPACE_DIR" envDefault:"/holon/workspaces"`
+	Skills    string `env:"HOLON_SKILLS_DIR" envDefault:"/holon/skills"`
 }
 
 // validate also makes the directories absolute.
@@ -158,15 +134,9 @@ func (d *Dirs) validate(p *Problems) {
 
 // Agent says whose instructions and skills count.
 type Agent struct {
-	Home     string `env:"HOLON_AGENT_HOME"`
-	Role     string `env:"HOLON_AGENT_ROLE"`
+	Home     string `env:"HOLON_AGENT_HOME" envDefault:"/holon"`
+	Role     string `env:"HOLON_AGENT_ROLE" envDefault:"default"`
 	UserHome string `env:"HOME"`
-}
-
-func (a *Agent) bind(fs *flag.FlagSet) {
-	fs.StringVar(&a.Home, "agent-home", a.Home, "`directory` with the agent's AGENTS.md; empty for none")
-	fs.StringVar(&a.Role, "agent-role", a.Role,
-		"default, named or child: only the default agent sees the skills in the user's home")
 }
 
 func (a *Agent) validate(p *Problems) {

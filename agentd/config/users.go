@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 
 	"holon/agentd/privilege"
@@ -10,15 +9,8 @@ import (
 
 // Users says who agentd and its commands are.
 type Users struct {
-	Server  string `env:"HOLON_SERVER_USER"`
+	Server  string `env:"HOLON_SERVER_USER" envDefault:"65533"`
 	Command string `env:"HOLON_COMMAND_USER"`
-}
-
-func (u *Users) bind(fs *flag.FlagSet) {
-	fs.StringVar(&u.Command, "command-user", u.Command,
-		"`UID[:GID]` of commands, which then cannot reach what is agentd's; agentd has to start as root with the "+
-			"capabilities SETUID, SETGID, KILL and CHOWN. Empty: the user of agentd")
-	fs.StringVar(&u.Server, "server-user", u.Server, "`UID[:GID]` that agentd becomes when there is a --command-user")
 }
 
 func (u *Users) validate(p *Problems) {

@@ -164,14 +164,16 @@ func configure(name string, cfg *config.Config, args []string, stdout io.Writer,
 	fs := flag.NewFlagSet("agentd "+name, flag.ContinueOnError)
 	cfg.Bind(fs)
 	parsed := extra(fs)
-	flagErr := config.ParseFlags(fs, args, stdout)
-	if errors.Is(flagErr, flag.ErrHelp) {
-		return nil, flagErr
+	if err := config.ParseFlags(fs, args, stdout); err != nil { // what follows the mistake was not read
+		if errors.Is(err, flag.ErrHelp) || envErr == nil {
+			return nil, err
+		}
+		return nil, errors.Join(envErr, err)
 	}
 	origins, all := cfg.Origins(fs), parsed()
 	_ = origins.Name(all)
 	// One report of everything that is wrong, wherever it was set.
-	for _, err := range []error{envErr, flagErr, origins.Name(cfg.Validate())} {
+	for _, err := range []error{envErr, origins.Name(cfg.Validate())} {
 		problems, ok := errors.AsType[config.Problems](err)
 		if err != nil && !ok {
 			return nil, err

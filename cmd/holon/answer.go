@@ -8,80 +8,6 @@ import (
 	"holon/responses"
 )
 
-// answer is a message of the model on its way to a terminal.
-type answer struct {
-	markdown
-	pending string // the line that is being written
-	shown   int    // rows of it that are on the screen
-}
-
-func (s Streams) newAnswer() *answer {
-	return &answer{markdown: markdown{width: func() int { return s.Width() - 1 }, paint: s.paint}}
-}
-
-// write takes the next piece of the text and returns rows that will not change.
-func (a *answer) write(s Streams, delta string) (rows []string) {
-	a.pending += delta
-	for {
-		line, rest, ended := strings.Cut(a.pending, "\n")
-		if !ended {
-			break
-		}
-		rows = append(rows, a.whole(s, line)...)
-		a.pending, a.shown = rest, 0
-	}
-	if len(a.pending) < s.Width() || !settled(a.pending) || fenceLine.MatchString(a.pending) || a.inTable(a.pending) {
-		return rows
-	}
-	rows = append(rows, a.endTable()...)
-	whole := a.line(s, a.pending)
-	if last := len(whole) - 1; last > a.shown {
-		rows = append(rows, whole[a.shown:last]...)
-		a.shown = last
-	}
-	return rows
-}
-
-// end returns what is left.
-func (a *answer) end(s Streams) (rows []string) {
-	if strings.TrimSpace(a.pending) != "" {
-		rows = a.whole(s, a.pending)
-	}
-	a.pending, a.shown = "", 0
-	return append(rows, a.endTable()...)
-}
-
-// whole returns what is not shown yet of a line that has ended, behind the table that it ends.
-func (a *answer) whole(s Streams, line string) []string {
-	if a.inTable(line) {
-		a.table = append(a.table, a.fit(s, line))
-		return nil
-	}
-	rows := a.endTable()
-	return append(rows, a.line(s, line)[a.shown:]...)
-}
-
-// fit makes a line of the model fit to be printed.
-func (a *answer) fit(s Streams, line string) string {
-	return s.shown(s.Secrets.Text(strings.TrimRight(line, " \r")))
-}
-
-// line makes a line of the model fit to be printed before it is styled.
-func (a *answer) line(s Streams, line string) []string {
-	rows := a.rows(a.fit(s, line))
-	for len(rows) < a.shown { // a mark that was closed later made it shorter
-		rows = append(rows, "")
-	}
-	return rows
-}
-
-// render is a whole text for a terminal.
-func (s Streams) render(text string) string {
-	a := s.newAnswer()
-	rows := a.write(s, strings.TrimSpace(text))
-	return strings.Join(append(rows, a.end(s)...), "\n")
-}
-
 // live reports whether the messages of the model are shown while they are written.
 func (p *progress) live() bool {
 	return p.streams.OutTTY && p.streams.ErrTTY && !p.streams.CI && !p.quiet && !p.json
@@ -93,7 +19,7 @@ func (p *progress) message(ev responses.Event) {
 	m, isMessage := ev.Item.(*responses.Message)
 	switch {
 	case isMessage && ev.Type == responses.EventItemAdded && p.live():
-		p.writing = p.streams.newAnswer()
+		p.writing = &answer{}
 		p.doing = "writing"
 	case ev.Type == responses.EventTextDelta && p.writing != nil:
 		p.printRows(p.writing.write(p.streams, ev.Delta))

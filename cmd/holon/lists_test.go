@@ -98,7 +98,7 @@ func TestListsArePrinted(t *testing.T) {
 // headOf are the names in the head of a table, which goes on in lines that are indented.
 func headOf(shown string) (names []string) {
 	for i, line := range strings.Split(shown, "\r\n") {
-		if i > 0 && !strings.HasPrefix(line, continued) {
+		if i > 0 && !strings.HasPrefix(line, "    ") {
 			break
 		}
 		names = append(names, columnsOf(line)...)

@@ -61,7 +61,7 @@ func (l *liveAnswer) show(m wire.Live) {
 		if l.item != "" {
 			l.awaitRecord()
 		}
-		l.item, l.writing, l.recorded = m.ItemID, l.streams.newAnswer(), false
+		l.item, l.writing, l.recorded = m.ItemID, &answer{}, false
 		l.text.Reset()
 	}
 	if l.writing == nil || m.Offset != l.text.Len() {

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"holon/internal/duration"
 	"holon/internal/visible"
 	"holon/responses"
@@ -303,18 +305,7 @@ func (p *progress) printStyled(indent, style, text string) {
 }
 
 // cut shortens text to columns of a terminal.
-func cut(text string, width int) string {
-	if cells(text) <= width {
-		return text
-	}
-	n := 0
-	for i, r := range text {
-		if n += cells(string(r)); n > width-1 {
-			return text[:i] + "…"
-		}
-	}
-	return text
-}
+func cut(text string, width int) string { return ansi.Truncate(text, width, "…") }
 
 // answer is the text that the turn ended with.
 func (p *progress) answer() string {

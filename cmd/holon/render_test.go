@@ -86,14 +86,17 @@ const prose = "# Title\n\nSome *words* that are **more than** one row of `it`.\n
 // Markdown looks the same however it arrives.
 func TestMarkdownInPieces(t *testing.T) {
 	s := Streams{Secrets: &redact.Set{}, OutTTY: true, NoColor: true, Width: func() int { return 25 }}
-	want := s.render(prose)
-	for _, size := range []int{1, 2, 3, 7, 30} {
-		a, rows := s.newAnswer(), []string(nil)
+	shown := func(size int) string {
+		var a answer
+		var rows []string
 		for piece := range slices.Chunk([]byte(prose), size) {
 			rows = append(rows, a.write(s, string(piece))...)
 		}
-		rows = append(rows, a.end(s)...)
-		if got := strings.Join(rows, "\n"); got != want {
+		return strings.Join(append(rows, a.end(s)...), "\n")
+	}
+	want := shown(len(prose))
+	for _, size := range []int{1, 2, 3, 7, 30} {
+		if got := shown(size); got != want {
 			t.Errorf("in pieces of %d bytes:\n%s\nwant\n%s", size, got, want)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
 
 	"holon/internal/redact"
@@ -163,8 +164,11 @@ func (s Streams) fold(first, rest, text string) []string {
 	if s.Secrets != nil {
 		text = s.Secrets.Text(text)
 	}
-	m := markdown{width: s.Width}
-	return m.wrap([]span{{text, ""}}, first, rest)
+	rows := strings.Split(ansi.Wordwrap(first+text, s.Width()-cells(rest), ""), "\n")
+	for i := range rows[1:] {
+		rows[i+1] = rest + rows[i+1]
+	}
+	return rows
 }
 
 // CI systems take lines like "::set-output …" and, anywhere in a line,

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"charm.land/lipgloss/v2"
+	lipglosstable "charm.land/lipgloss/v2/table"
 	"github.com/spf13/cobra"
 
 	"holon/internal/visible"
@@ -73,125 +75,38 @@ func (t *table) row(cells ...string) {
 
 // end prints what was held back for the columns.
 func (t *table) end() error {
+	if len(t.rows) == 0 || t.err != nil {
+		return t.err
+	}
 	width := t.fit()
-	lines := t.wrap(width)
 	for _, row := range t.rows {
-		for i, at := range lines {
-			next := len(row)
-			if i+1 < len(lines) {
-				next = min(next, lines[i+1])
+		for _, i := range t.cut {
+			if i < len(row) {
+				row[i] = cut(row[i], width[i])
 			}
-			indent := ""
-			if i > 0 {
-				indent = continued
+		}
+	}
+	drawn := lipglosstable.New().Border(lipgloss.Border{}).BorderTop(false).BorderBottom(false).BorderLeft(false).
+		BorderRight(false).BorderColumn(false).BorderHeader(false).Rows(t.rows...).Wrap(true).
+		StyleFunc(func(_, column int) lipgloss.Style {
+			if column == len(width)-1 {
+				return lipgloss.NewStyle()
 			}
-			if at < next {
-				t.print(indent, row[:next], width, at)
-			}
+			return lipgloss.NewStyle().PaddingRight(columnGap)
+		})
+	whole := -columnGap
+	for _, w := range width {
+		whole += w + columnGap
+	}
+	if t.streams.Width != nil && whole > t.streams.Width() {
+		drawn.Width(t.streams.Width())
+	}
+	for line := range strings.Lines(drawn.Render()) {
+		if _, t.err = fmt.Fprintln(t.streams.Out, strings.TrimRight(line, " \n")); t.err != nil {
+			break
 		}
 	}
 	return t.err
-}
-
-// continued indents the columns of a table for which its first line has no room.
-const continued = "    "
-
-// wrap makes columns that are too wide together narrower, in which cells are then wrapped at words, the widest first.
-// Where words are too long for that, some columns stand on lines below the first: it returns the first of each line.
-func (t *table) wrap(width []int) (lines []int) {
-	if t.streams.Width == nil {
-		return []int{0}
-	}
-	least := make([]int, len(width)) // the longest word of each column
-	for _, row := range t.rows {
-		for i, cell := range row {
-			for _, word := range strings.Fields(cut(cell, width[i])) {
-				least[i] = max(least[i], cells(word))
-			}
-		}
-	}
-	room := t.streams.Width()
-	if narrow(width, least, room) {
-		return []int{0}
-	}
-	if last := len(width) - 1; len(t.head) == 0 && last > 0 {
-		for _, w := range width[:last] {
-			room -= w + columnGap
-		}
-		if room >= leastText { // a word that is longer than that stands out
-			width[last] = room
-			return []int{0}
-		}
-		room = t.streams.Width()
-	}
-	taken := 0
-	for i, w := range width {
-		if len(lines) > 0 && taken+columnGap+w <= room {
-			taken += columnGap + w
-			continue
-		}
-		if len(lines) == 1 {
-			room -= len(continued)
-		}
-		width[i] = min(w, max(room, least[i]))
-		lines, taken = append(lines, i), width[i]
-	}
-	return lines
-}
-
-// leastText is the narrowest column of text behind the others.
-const leastText = 24
-
-// narrow makes the widest columns narrower until all stand in a room. It changes nothing and returns false where their
-// least widths do not.
-func narrow(width, least []int, room int) bool {
-	over, spare := -room-columnGap, 0
-	for i, w := range width {
-		over += w + columnGap
-		spare += w - least[i]
-	}
-	if spare < over {
-		return false
-	}
-	for ; over > 0; over-- {
-		widest := -1
-		for i, w := range width {
-			if w > least[i] && (widest < 0 || w > width[widest]) {
-				widest = i
-			}
-		}
-		width[widest]--
-	}
-	return true
-}
-
-// print prints the cells of a row from one on in columns, wrapped at words where they are wider.
-func (t *table) print(indent string, row []string, width []int, from int) {
-	columns, height := make([][]string, len(row)), 0
-	for i := from; i < len(row); i++ {
-		cell := row[i]
-		if slices.Contains(t.cut, i) {
-			cell = cut(cell, width[i])
-		}
-		s := t.streams
-		s.Width = func() int { return width[i] }
-		columns[i] = s.fold("", "", cell)
-		height = max(height, len(columns[i]))
-	}
-	for n := range height {
-		var line strings.Builder
-		line.WriteString(indent)
-		for i := from; i < len(columns); i++ {
-			text := ""
-			if n < len(columns[i]) {
-				text = columns[i][n]
-			}
-			line.WriteString(text + strings.Repeat(" ", max(width[i]-cells(text), 0)+columnGap))
-		}
-		if t.err == nil {
-			_, t.err = fmt.Fprintln(t.streams.Out, strings.TrimRight(line.String(), " "))
-		}
-	}
 }
 
 // leastColumn is what is left of a column that is cut.

@@ -79,17 +79,19 @@ func (s Streams) markdownStyle() (c glamourstyle.StyleConfig) {
 	return c
 }
 
-// answer is a message of the model on its way to a terminal: it is shown paragraph by paragraph.
+// answer is a message of the model on its way to a terminal: it is shown line by line where the lines are plain, else
+// paragraph by paragraph.
 type answer struct {
 	pending string
-	shown   bool // a paragraph was
+	shown   bool // a part was
+	gap     bool // an empty line followed it
 }
 
 // write takes the next piece of the text and returns rows that will not change.
 func (a *answer) write(s Streams, delta string) (rows []string) {
 	a.pending += delta
 	for {
-		at := paragraph(a.pending)
+		at := wholePart(a.pending)
 		if at < 0 {
 			return rows
 		}
@@ -105,21 +107,23 @@ func (a *answer) end(s Streams) []string {
 	return rows
 }
 
-// rows are a paragraph as rows of the terminal, behind an empty one.
-func (a *answer) rows(s Streams, text string) (rows []string) {
-	if strings.TrimSpace(text) == "" {
+// rows are a part as rows of the terminal, with an empty one before it where the text has one.
+func (a *answer) rows(s Streams, part string) (rows []string) {
+	gap := a.gap || strings.HasPrefix(strings.TrimLeft(part, " \t\r"), "\n")
+	if strings.TrimSpace(part) == "" {
+		a.gap = gap
 		return nil
 	}
-	if a.shown {
+	if gap && a.shown {
 		rows = []string{""}
 	}
-	a.shown = true
-	return append(rows, strings.Split(s.render(text), "\n")...)
+	a.shown, a.gap = true, strings.HasSuffix(strings.ReplaceAll(part, "\r", ""), "\n\n")
+	return append(rows, strings.Split(s.render(strings.Trim(part, "\r\n")), "\n")...)
 }
 
-// paragraph returns where the first whole paragraph of a text ends: at an empty line outside of code and lists, whose
-// next item may belong to it. It is -1 where none is whole.
-func paragraph(text string) int {
+// wholePart returns where the first part of a text ends that later text does not change: a plain line, or what an empty
+// line outside of code ends. It is -1 where none is whole.
+func wholePart(text string) int {
 	fence, begun, at := "", false, 0
 	for line := range strings.Lines(text) {
 		at += len(line)
@@ -134,6 +138,8 @@ func paragraph(text string) int {
 			}
 		case strings.HasPrefix(bare, "```"), strings.HasPrefix(bare, "~~~"):
 			fence, begun = bare[:3], true
+		case !begun && plainLine.MatchString(line):
+			return at
 		case bare != "":
 			begun = true
 		case begun:
@@ -142,3 +148,6 @@ func paragraph(text string) int {
 	}
 	return -1
 }
+
+// plainLine matches a line that begins no list, quotation, table or other block.
+var plainLine = regexp.MustCompile(`^\pL[^|]*\n$`)

@@ -26,24 +26,14 @@ const (
 	shownWork     = 100 // open items that a prompt tells of
 )
 
-// measureWork is P28: what the work items of an agent cost between two of its turns, and in its prompt. P13 is what a
-// message costs that is admitted, claimed and settled in durable steps, P14 what the events cost of a long history.
+// measureWork is P28: what the work items of an agent cost between two of its turns, and in its prompt.
 func measureWork(ctx context.Context, r *rig) []row {
 	few, many := r.openWorker(ctx, fewCompleted), r.openWorker(ctx, r.samples(completedWork, completedWork/10))
 	got := compare(ctx, r.plan(500, 30, 10), subject{"10 completed items", few.goOn},
 		subject{"1,000 completed items", many.goOn})
-	message := compare(ctx, r.plan(500, 30, 10), subject{"message", func(ctx context.Context) []float64 {
-		return laps(func() {
-			few.ask(ctx)
-			few.settle(ctx)
-			few.begin(ctx)
-		})[:1]
-	}})
 	bytes := float64(few.promptBytes(ctx))
 	const against = "with 10 of them"
 	return []row{
-		{ID: "P13", What: "a message: admitted, claimed, settled", Unit: unitMS, Ours: median(message[0][0])},
-		versus("P14", "the newest 50 events, after 1,000 completed items", against, unitMS, got[1][3], got[0][3]),
 		versus("P28", "a turn is settled → the next for the work item is claimed, of 1,000 completed items", against,
 			unitMS, got[1][0], got[0][0]).ratioGoal(1.1),
 		versus("P28", "the claim alone", against, unitMS, got[1][1], got[0][1]).ratioGoal(1.1),
@@ -121,8 +111,8 @@ func (w *worker) began(ctx context.Context) {
 	load.Check(w.steps.Began(ctx, w.open.ID, scheduler.Sent{Prompt: []byte(`{}`), Digest: "digest"}))
 }
 
-// goOn ends a turn that changed the item, and times what follows it: all, the claim of the next turn, what its
-// prompt is made of, and its newest events.
+// goOn ends a turn that changed the item, and times what follows it: all, the claim of the next turn, and
+// what its prompt is made of.
 func (w *worker) goOn(ctx context.Context) []float64 {
 	if w.turns++; w.turns%50 == 0 {
 		w.ask(ctx)
@@ -136,14 +126,9 @@ func (w *worker) goOn(ctx context.Context) []float64 {
 			load.Failf("after its turn the agent has %q to do, want the work item %s", c.Message.ID, w.item)
 		}
 	})
-	reads := laps(func() { w.read(ctx) }, func() {
-		load.Check(w.store.View(ctx, func(v ledger.View) error {
-			_, err := v.Events(workerID, ledger.EventQuery{Limit: 50, Descending: true})
-			return err
-		}))
-	})
+	reads := laps(func() { w.read(ctx) })
 	w.began(ctx)
-	return []float64{between[0], between[2], reads[1], reads[2]}
+	return []float64{between[0], between[2], reads[1]}
 }
 
 func (w *worker) settle(ctx context.Context) {

@@ -15,55 +15,24 @@ import (
 
 // measureLossless is P20: turns at full speed, each read by one who reads all,
 // one who reads a kilobyte a second and goes on later, and one who goes half way
-// and comes back for the rest. Each must get every event once and in order. P23 is how long /health takes meanwhile.
+// and comes back for the rest. Each must get every event once and in order.
 func measureLossless(ctx context.Context, r *rig) []row {
 	_, agentd := r.pair(ctx)
 	const turns = 23
 	// First, because what many turns leave in the heap would hide it.
 	each := agentd.slowReaders(ctx, turns, 5000)
-	idle := agentd.health(ctx, time.Second)
-	busy, asking := []float64(nil), make(chan struct{})
-	over, stop := context.WithCancel(ctx)
-	var asked error
-	go func() {
-		defer close(asking)
-		asked = load.Guard(func() { busy = agentd.health(over, time.Hour) })
-	}()
 	var wrong faults
-	err := load.Guard(func() {
-		for _, count := range []int{50, 500, 5000} {
-			parallel(ctx, turns, turns, func(ctx context.Context, i int) {
-				agentd.readThrice(ctx, fmt.Sprintf("turn_lossless_%d_%d", count, i), count, &wrong)
-			})
-		}
-	})
-	stop()
-	<-asking
-	load.Check(errors.Join(err, asked))
+	for _, count := range []int{50, 500, 5000} {
+		parallel(ctx, turns, turns, func(ctx context.Context, i int) {
+			agentd.readThrice(ctx, fmt.Sprintf("turn_lossless_%d_%d", count, i), count, &wrong)
+		})
+	}
 	return []row{
 		row{ID: "P20", What: fmt.Sprintf("events lost or out of order, %d turns of 50, 500, 5,000 deltas, %d readings",
 			3*turns, wrong.readings), Ours: float64(wrong.lost)}.absoluteGoal(0),
 		row{ID: "P20", What: "turns that did not complete", Ours: float64(wrong.stuck)}.absoluteGoal(0),
 		row{ID: "P20", What: "resident memory for each slow reader", Unit: unitMB, Ours: each}.absoluteGoal(1),
-		versus("P23", "/health meanwhile, p95", "the same, idle", unitMS, busy, idle).absoluteGoal(50),
 	}
-}
-
-// health asks for /health every few milliseconds until ctx ends or the time is
-// over, and returns the 95th percentile of the answers' times.
-func (s *server) health(ctx context.Context, d time.Duration) []float64 {
-	var took []time.Duration
-	for end := time.Now().Add(d); time.Now().Before(end); {
-		took = append(took, timed(func() {
-			resp := s.do(context.WithoutCancel(ctx), http.MethodGet, "/health", nil) // each that began counts
-			defer resp.Body.Close()
-			load.Must(io.Copy(io.Discard, resp.Body))
-		}))
-		if load.Pause(ctx, 5*time.Millisecond) != nil {
-			break
-		}
-	}
-	return []float64{ms(quantile(took, 0.95))}
 }
 
 // faults counts what went wrong.

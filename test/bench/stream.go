@@ -171,26 +171,3 @@ func (s *server) watch() (most *float64, stop func()) {
 	}()
 	return most, func() { close(done); <-ended }
 }
-
-// measureAge is P9: how old a delta is when it arrives, of sixteen streams whose model says
-// something every millisecond.
-func measureAge(ctx context.Context, r *rig) []row {
-	relay, agentd := r.pair(ctx)
-	n := r.samples(1000, 200)
-	paced := func(s *server) subject {
-		return subject{"paced deltas", func(ctx context.Context) []float64 {
-			var mu sync.Mutex
-			var ages []time.Duration
-			parallel(ctx, 16, 16, func(ctx context.Context, _ int) {
-				got := s.stream(ctx, say(deltas(n)+"-1000"), false)
-				got.whole(n)
-				mu.Lock()
-				defer mu.Unlock()
-				ages = append(ages, got.ages...)
-			})
-			return []float64{ms(quantile(ages, 0.5))}
-		}}
-	}
-	got := compare(ctx, r.plan(1, 1, 1), paced(relay), paced(agentd))
-	return []row{versus("P9", "age of a delta each ms, sixteen streams, p50", relayed, unitMS, got[1][0], got[0][0])}
-}

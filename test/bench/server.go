@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -159,8 +158,7 @@ type streamed struct {
 	events, deltas int
 	lost           int // events whose number is not the one after that of the event before
 	ended          bool
-	ages           []time.Duration // of the deltas that say when they were sent
-	lines          []byte          // the events as they came, if they were kept
+	lines          []byte // the events as they came, if they were kept
 }
 
 // stream makes a turn and reads its stream to the end.
@@ -191,7 +189,6 @@ var (
 	numberMark = []byte(`"sequence_number":`)
 	doneMark   = []byte(`"response.completed"`)
 	responseID = regexp.MustCompile(`"id":"(resp_[0-9a-z]+)"`)
-	stampMark  = regexp.MustCompile(`"delta":"t(\d{19}) "`)
 )
 
 // read reads a stream from where s stands.
@@ -234,10 +231,6 @@ func (s *streamed) take(data []byte) {
 	case bytes.Contains(head, deltaMark):
 		if s.deltas++; s.deltas == 1 {
 			s.delta = time.Since(s.began)
-		}
-		if m := stampMark.FindSubmatch(data); m != nil {
-			sent, _ := strconv.ParseInt(string(m[1]), 10, 64)
-			s.ages = append(s.ages, time.Since(time.Unix(0, sent)))
 		}
 	case bytes.Contains(head, doneMark):
 		s.ended = true

@@ -21,7 +21,7 @@ import (
 	"holon/test/memory"
 )
 
-var update = flag.Bool("update", false, `rewrite what corpus cases say, and the table in docs/reference/patch.md`)
+var update = flag.Bool("update", false, `rewrite what corpus cases say`)
 
 func TestMain(m *testing.M) {
 	memory.Use()
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 //
 // Its comment has a sentence, then lines of the form "key: value":
 //
-//	mistake    what the patch is an example of; a row of the table in docs/reference/patch.md
+//	mistake    what the patch is an example of
 //	refused    kind of the error; without it, the patch applies
 //	tolerated  kinds of the diagnostics, in order
 //	special    what txtar cannot hold: "fifo PATH", "link OLD NEW", "device PATH",

@@ -127,18 +127,6 @@ var mistakes = map[string]func(r *rand.Rand, lines []string) []string{
 		}
 		return slices.Insert(slices.Clone(lines), end, lines[at:end]...)
 	},
-	"dots for context": func(r *rand.Rand, lines []string) []string {
-		for i := range lines {
-			if i > 3 && i+3 < len(lines) && context3(lines[i:]) && strings.HasPrefix(lines[i-1], " ") {
-				return slices.Replace(slices.Clone(lines), i, i+2, " ...")
-			}
-		}
-		return lines
-	},
-}
-
-func context3(l []string) bool {
-	return strings.HasPrefix(l[0], " ") && strings.HasPrefix(l[1], " ") && strings.HasPrefix(l[2], " ")
 }
 
 func pad(n string) string { return strings.Repeat("0", 5-min(5, len(n))) + n }
@@ -224,7 +212,7 @@ func tryCorrupted(t *testing.T, seed1, seed2 uint64) (accepted bool, made []stri
 		want = before
 	}
 	if got := read(t, dir); len(got) != 1 || got["f"] != want {
-		t.Errorf("seed %d, %d: %v; error %v\n%s\nfile:\n%q\npatch:\n%s", seed1, seed2, made, bad,
+		t.Errorf("seed %d, %d: %v; error %v\n%s\nfile:\n%q\npatch:\n%q", seed1, seed2, made, bad,
 			cmp.Diff(files{"f": want}, got), before, patch)
 	}
 	return bad == nil, made

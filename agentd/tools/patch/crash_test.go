@@ -1,13 +1,9 @@
 package patch
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -18,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/agentd/tools"
+	"holon/internal/folder"
 )
 
 // everything is a patch with every kind of step, and the trees around it.
@@ -25,12 +22,10 @@ var (
 	everythingBefore = files{"f": abc, "run!": "x\n", "gone/deep/g": "x\n", "h": "y\n", "old/m": "z\n", "name": "n\n",
 		"other/o": "o\n"}
 	everythingAfter = files{"f": "A\nb\nc\nd\ne\nf\n", "run!": "y\n", "h": "Y\n", "new/er/m": "z\n",
-		"name/below": "pwned\n", "fresh/a/b": "pwned\n", "other/o": "o\n"}
+		"fresh/a/b": "pwned\n", "other/o": "o\n"}
 	everything = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+A\n--- a/run\n+++ b/run\n@@ -1 +1 @@\n-x\n+y\n" +
 		"--- a/gone/deep/g\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n--- a/h\n+++ b/h\n@@ -1 +1 @@\n-y\n+Y\n" +
-		"diff --git a/old/m b/new/er/m\nrename from old/m\nrename to new/er/m\n--- a/name\n+++ /dev/null\n@@ -1 " +
-		"+0,0 @@\n-n\n" +
-		create("name/below") + create("fresh/a/b")
+		"*** Update File: old/m\n*** Move to: new/er/m\n*** Delete File: name\n" + create("fresh/a/b")
 )
 
 // withFault applies everything to a new tree, where fault is asked before each
@@ -50,16 +45,23 @@ func faulty(t *testing.T, dir string, fault func(n int, op, path string) error) 
 func faultyContext(t *testing.T, ctx context.Context, dir string, fault func(op, path string) error) *tools.Error {
 	t.Helper()
 	everythingBefore.make(t, dir)
-	doc, bad := parse(everything)
+	return applyWith(t, ctx, dir, everything, fault)
+}
+
+// applyWith is apply, where fault is called before each change.
+func applyWith(t *testing.T, ctx context.Context, dir, text string, fault func(op, path string) error) *tools.Error {
+	t.Helper()
+	doc, bad := parse(text)
 	if bad != nil {
 		t.Fatal(bad)
 	}
-	tr, bad := openTree(t.Context(), dir)
-	if bad != nil {
-		t.Fatal(bad)
+	root, err := folder.Open(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
-	defer tr.close()
-	tr.root.fault = fault
+	defer root.Close()
+	tr := newTree(dir, root)
+	tr.fault = fault
 	_, bad = tr.apply(ctx, doc)
 	return bad
 }
@@ -92,8 +94,7 @@ func TestEveryStepMayFail(t *testing.T) {
 			})
 			got := read(t, dir)
 			if bad == nil {
-				if !strings.HasPrefix(where, "remove ") && !strings.HasPrefix(where, "rmdir ") &&
-					!strings.HasPrefix(where, "link ") {
+				if !strings.HasPrefix(where, "rmdir ") {
 					t.Errorf("step %d (%s) failed and was passed over", k, where)
 				}
 				for name := range got {
@@ -154,7 +155,7 @@ func checkEachFile(t *testing.T, what string, got files) {
 	for name, data := range got {
 		_, old := everythingBefore[name]
 		_, new := everythingAfter[name]
-		if leftover().MatchString(filepath.Base(strings.TrimSuffix(name, "!"))) {
+		if leftover.MatchString(filepath.Base(strings.TrimSuffix(name, "!"))) {
 			aside[data] = true
 		} else if !old && !new && name != "zzz" && !strings.HasSuffix(name, "/") {
 			t.Errorf("%s: left %s", what, name)
@@ -172,45 +173,23 @@ func checkEachFile(t *testing.T, what string, got files) {
 	}
 }
 
-// A rollback keeps a file that another program has changed since, and says where the earlier content is.
-func TestRollbackKeepsWhatOthersChanged(t *testing.T) {
+// A call that is undone keeps a file that another program has changed since, and names it.
+func TestUndoKeepsWhatOthersChanged(t *testing.T) {
 	dir := t.TempDir()
 	files{"f": abc, "g": "x\n"}.make(t, dir)
-	doc, _ := parse("--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+A\n" + create("n") + change("g"))
-	tr, bad := openTree(t.Context(), dir)
-	if bad != nil {
-		t.Fatal(bad)
-	}
-	defer tr.close()
-	tr.root.fault = func(op, path string) error {
-		if op == "link" && path == "g" {
-			files{"f": "edited\n", "n": "edited too\n"}.make(t, dir)
-		}
+	text := "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+A\n" + create("n") + change("g")
+	bad := applyWith(t, t.Context(), dir, text, func(op, path string) error {
 		if op == "rename" && path == "g" {
+			files{"f": "edited\n", "n": "edited too\n"}.make(t, dir)
 			return unix.EIO
 		}
 		return nil
+	})
+	if bad == nil || bad.Kind != kindWrite || !strings.Contains(bad.Message, "something else changed") {
+		t.Fatalf("error %+v, want %s that names the file", bad, kindWrite)
 	}
-	_, bad = tr.apply(t.Context(), doc)
-	if bad == nil || bad.Kind != kindWrite {
-		t.Fatalf("error %+v, want %s", bad, kindWrite)
-	}
-	got := read(t, dir)
-	var aside string
-	for name, data := range got {
-		if strings.HasPrefix(name, ".holon-") {
-			aside = name
-			if data != abc {
-				t.Errorf("%s holds %q, want %q", name, data, abc)
-			}
-		}
-	}
-	delete(got, aside)
-	if diff := cmp.Diff(files{"f": "edited\n", "n": "edited too\n", "g": "x\n"}, got); diff != "" {
+	if diff := cmp.Diff(files{"f": "edited\n", "n": "edited too\n", "g": "x\n"}, read(t, dir)); diff != "" {
 		t.Error(diff)
-	}
-	if want := "the earlier content of f is in " + aside; aside == "" || !strings.Contains(bad.Message, want) {
-		t.Errorf("message %q, want %q in it", bad.Message, want)
 	}
 }
 
@@ -242,60 +221,6 @@ func TestCancelledAtEveryStep(t *testing.T) {
 	}
 	if undone == 0 {
 		t.Error("no call was undone")
-	}
-}
-
-// A process that is really killed leaves files that are each wholly old or wholly new, and no other names than those of
-// temporary files.
-func TestKilledProcess(t *testing.T) {
-	if dir := os.Getenv("HOLON_PATCH_TREE"); dir != "" {
-		for {
-			for _, p := range []string{"-x\n+y\n", "-y\n+x\n"} {
-				var text strings.Builder
-				for i := range 8 {
-					fmt.Fprintf(&text, "--- a/d/f%d\n+++ b/d/f%d\n@@ -1 +1 @@\n%s", i, i, p)
-				}
-				if _, bad := apply(context.Background(), dir, text.String()); bad == nil {
-					fmt.Println("applied")
-				}
-			}
-		}
-	}
-	for round := range 12 {
-		dir := t.TempDir()
-		for i := range 8 {
-			files{fmt.Sprintf("d/f%d", i): "x\n"}.make(t, dir)
-		}
-		cmd := exec.Command(os.Args[0], "-test.run=^TestKilledProcess$")
-		cmd.Env = append(os.Environ(), "HOLON_PATCH_TREE="+dir)
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewScanner(out)
-		for range 1 + rand.IntN(20) { // any moment will do, once it is at work
-			lines.Scan()
-		}
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		_ = cmd.Wait()
-		if _, bad := apply(t.Context(), dir, create("n")); bad != nil {
-			t.Fatalf("round %d: %+v", round, bad)
-		}
-		for name, data := range read(t, dir) {
-			switch {
-			case strings.HasPrefix(name, "d/f"):
-				if data != "x\n" && data != "y\n" {
-					t.Errorf("round %d: %s holds %q, want all of one version", round, name, data)
-				}
-			case name != "n" && !leftover().MatchString(filepath.Base(name)):
-				t.Errorf("round %d: left %s", round, name)
-			}
-		}
 	}
 }
 
@@ -345,14 +270,10 @@ func TestSwappedDirectories(t *testing.T) {
 		}
 	}
 	for name := range got {
-		switch {
-		case strings.HasPrefix(name, "secret/") && name != "secret/f":
-			t.Errorf(`%.120q: strings.HasPrefix(name, "secret/") && name != "secret/f", want the contrary`, name)
-		case strings.HasPrefix(name, "tree/.git/") && name != "tree/.git/f":
-			t.Errorf(`%.120q: strings.HasPrefix(name, "tree/.git/") && name != "tree/.git/f", want the contrary`, name)
-		case strings.HasPrefix(name, "tree/other/") && name != "tree/other/f":
-			t.Errorf(`%.120q: strings.HasPrefix(name, "tree/other/") && name != "tree/other/f", want the contrary`,
-				name)
+		for _, d := range []string{"secret/", "tree/.git/", "tree/other/"} {
+			if strings.HasPrefix(name, d) && name != d+"f" {
+				t.Errorf("%s was made", name)
+			}
 		}
 	}
 	if applied == 0 {
@@ -360,7 +281,7 @@ func TestSwappedDirectories(t *testing.T) {
 	}
 }
 
-// Somebody without rights is refused, whole.
+// A call without rights to one of its files changes none.
 func TestWithoutRights(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can give up rights")
@@ -381,7 +302,7 @@ func TestWithoutRights(t *testing.T) {
 	if err := os.Chmod(filepath.Join(dir, "hidden/f"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	before := digest(t, dir)
+	before := read(t, dir)
 	as := func(patch string) (bad *tools.Error) {
 		done := make(chan struct{})
 		go func() {
@@ -398,10 +319,10 @@ func TestWithoutRights(t *testing.T) {
 	}
 	for _, p := range []string{change("foreign/f"), change("hidden/f"), create("new"), create("foreign/new"),
 		"--- a/foreign/f\n+++ /dev/null\n",
-		"diff --git a/own/f b/foreign/g\nrename from own/f\nrename to foreign/g\n"} {
+		"*** Update File: own/f\n*** Move to: foreign/g\n"} {
 		// The first file could be changed, the second cannot.
 		bad := as(change("own/f") + p)
-		if strings.HasPrefix(p, "diff") {
+		if strings.HasPrefix(p, "***") {
 			bad = as(p)
 		}
 		if bad == nil {
@@ -409,7 +330,7 @@ func TestWithoutRights(t *testing.T) {
 		} else if !strings.Contains(bad.Message, "permission denied") {
 			t.Errorf("%s: %s", p, bad.Message)
 		}
-		if diff := cmp.Diff(before, digest(t, dir)); diff != "" {
+		if diff := cmp.Diff(before, read(t, dir)); diff != "" {
 			t.Fatalf("%s:\n%s", p, diff)
 		}
 	}
@@ -418,33 +339,5 @@ func TestWithoutRights(t *testing.T) {
 	}
 	if got := read(t, dir); got["own/f"] != "pwned\n" {
 		t.Errorf("%q", got)
-	}
-}
-
-// Two calls on one tree take turns, and one that waits can be cancelled.
-func TestCallsTakeTurns(t *testing.T) {
-	dir := t.TempDir()
-	files{"f": "x\n"}.make(t, dir)
-	tr, bad := openTree(t.Context(), dir)
-	if bad != nil {
-		t.Fatal(bad)
-	}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	result := make(chan *tools.Error)
-	go func() {
-		_, bad := apply(ctx, dir, change("f"))
-		result <- bad
-	}()
-	cancel(errors.New("enough"))
-	if bad := <-result; bad == nil || bad.Kind != tools.KindCanceled {
-		t.Errorf("error %+v", bad)
-	}
-	go func() {
-		_, bad := apply(t.Context(), dir, change("f"))
-		result <- bad
-	}()
-	tr.close()
-	if bad := <-result; bad != nil {
-		t.Errorf("error %+v", bad)
 	}
 }

@@ -3,13 +3,100 @@ package patch
 import (
 	"fmt"
 	"slices"
+	"strings"
+	"unicode"
 
 	"holon/agentd/tools"
 )
 
-// maxFailures is how many failures an error lists in its details.
-const maxFailures = 8
+// Bounds of the answer to failed hunks.
+const (
+	maxFailures  = 8 // listed in the details
+	maxExplained = 5 // hunks a call
+	excerptLines = 15
+	excerptWidth = 160
+)
 
+// explain adds the reason to m and, for as many hunks as budget says, the lines that the file has where the hunk comes
+// nearest.
+func (t *fileText) explain(h *hunk, next int, m *mismatch, budget *int) {
+	if m.reason != "" {
+		return
+	}
+	m.reason = "does not match the file"
+	if *budget--; *budget < 0 {
+		return
+	}
+	if len(t.raw) == 0 {
+		m.reason = "expects lines, but the file is empty"
+		return
+	}
+	old, now := h.side('+'), h.side('-')
+	if at := search(t.at(1), relaxed(old, 1)); len(at) > 0 { // all of them above next
+		m.reason = outOfOrder(at[len(at)-1])
+		return
+	}
+	if at := search(t.at(1), relaxed(now, 1)); len(at) == 1 && len(now) > len(old)-len(now) {
+		m.applied = at[0] + 1
+	}
+	at, ok := t.nearest(old)
+	if !ok {
+		m.reason = "has no line in common with the file"
+		m.nearest = t.excerpt(max(0, h.start-1), excerptLines)
+		return
+	}
+	m.nearest = t.excerpt(at, len(old))
+}
+
+// nearest returns the place at which most words of the lines old stand in the file, if they are at least half as many
+// as one line has.
+func (t *fileText) nearest(old []string) (int, bool) {
+	wanted := make(map[string][]int) // by word: the lines of old that have it
+	longest := 0
+	for i, l := range old {
+		words := split(l)
+		longest = max(longest, len(words))
+		for _, w := range words {
+			if len(wanted[w]) < 4 {
+				wanted[w] = append(wanted[w], i)
+			}
+		}
+	}
+	votes := make(map[int]int)
+	best, most := 0, 0
+	for i, l := range t.raw {
+		for _, w := range split(l) {
+			for _, j := range wanted[w] {
+				if votes[i-j]++; votes[i-j] > most {
+					best, most = i-j, votes[i-j]
+				}
+			}
+		}
+	}
+	return max(0, best), most > 0 && 2*most >= longest
+}
+
+// split returns the different words at the beginning of a line.
+func split(s string) []string {
+	words := strings.FieldsFunc(tools.Clip(s, 500), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_'
+	})
+	slices.Sort(words)
+	return slices.Compact(words)
+}
+
+// excerpt shows n lines from index at, and one around them, with their numbers.
+func (t *fileText) excerpt(at, n int) []string {
+	from := max(0, min(at, len(t.raw))-1)
+	to := min(len(t.raw), from+min(n+2, excerptLines))
+	var out []string
+	for i := from; i < to; i++ {
+		out = append(out, fmt.Sprintf("%d|%s", i+1, tools.Clip(strings.TrimRight(t.raw[i], "\r\n"), excerptWidth)))
+	}
+	return out
+}
+
+// mismatched is the error for a file whose hunks have no place.
 func mismatched(path string, failed []mismatch) *tools.Error {
 	first := failed[0]
 	e := &tools.Error{
@@ -47,21 +134,21 @@ func mismatched(path string, failed []mismatch) *tools.Error {
 	return e
 }
 
-// failure joins the errors of several files, so that a model can correct all of them at once.
-func (s *stage) failure() *tools.Error {
-	first := *s.failures[0]
-	if len(s.failures) == 1 {
+// joined is one error for several files, so that a model can correct all of them at once.
+func joined(failures []*tools.Error) *tools.Error {
+	first := *failures[0]
+	if len(failures) == 1 {
 		return &first
 	}
 	more := make([]map[string]any, 0, maxFailures)
-	for _, e := range s.failures[1:min(len(s.failures), maxFailures)] {
+	for _, e := range failures[1:min(len(failures), maxFailures)] {
 		more = append(more, map[string]any{"kind": e.Kind, "message": e.Message, "details": e.Details})
 	}
-	details := map[string]any{"failed_files": len(s.failures), "other_failures": more}
+	details := map[string]any{"failed_files": len(failures), "other_failures": more}
 	for k, v := range first.Details {
 		details[k] = v
 	}
 	first.Details = details
-	first.Message += fmt.Sprintf(" (and %d more files have problems)", len(s.failures)-1)
+	first.Message += fmt.Sprintf(" (and %d more files have problems)", len(failures)-1)
 	return &first
 }

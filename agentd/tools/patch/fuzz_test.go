@@ -10,36 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Parsing ends and keeps its promises for every text.
-func FuzzParse(f *testing.F) {
-	for _, s := range seeds {
-		f.Add(s)
-	}
-	for _, c := range corpus(f) {
-		if len(c.patch) < 4<<10 {
-			f.Add(c.patch)
-		}
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		doc, bad := parse(text)
-		if (bad == nil) != (len(doc.files) > 0) {
-			t.Fatalf("%d files and error %v", len(doc.files), bad)
-		}
-		for _, file := range doc.files {
-			for _, h := range file.hunks {
-				if h.blanks > len(h.lines) {
-					t.Fatalf("hunk %+v", h)
-				}
-				for _, l := range h.lines {
-					if l.op != ' ' && l.op != '+' && l.op != '-' {
-						t.Fatalf("line %+v", l)
-					}
-				}
-			}
-		}
-	})
-}
-
 // A patch changes nothing but files of the tree, and
 // those too when it fails.
 func FuzzApply(f *testing.F) {

@@ -2,6 +2,9 @@ package patch
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"holon/agentd/tools"
@@ -16,173 +19,403 @@ type document struct {
 
 // filePatch is the part of a patch about one file.
 type filePatch struct {
-	action  action
-	path    string // the new name; for a deletion, the old one
-	from    string // the source of a move or copy, "" otherwise
-	rawPath string // path as it was written, with a prefix if it had one; may be ""
-	newMode string // "100644" or "100755" where the patch states it
-	hunks   []hunk
-	line    int // where it starts in the patch, from 1
+	action action
+	path   string // the new name; for a deletion, the old one
+	from   string // the source of a move, "" otherwise
+	hunks  []hunk
+	line   int // where it starts in the patch, from 1
 }
 
 // hunk is one place to change.
 type hunk struct {
-	lines    []hunkLine
-	start    int      // stated first old line, from 1; -1 where none is stated
-	counted  bool     // the stated counts fit the lines
-	numbered bool     // the header has line numbers, so its text is only a heading
-	insertAt bool     // the header states that no old line is concerned
-	anchors  []string // lines above the place, outermost first
-	atEnd    bool     // the place is the end of the file
-	blanks   int      // empty lines at the end that may only separate the hunk from the next part
-	line     int      // where it starts in the patch
+	lines   []hunkLine
+	start   int      // stated first old line, from 1; -1 where none is stated
+	inserts bool     // the header states that no old line is concerned
+	anchors []string // lines above the place, outermost first
+	atEnd   bool     // the place is the end of the file
+	line    int      // where it starts in the patch
 }
 
 // hunkLine is a line of a hunk: ' ' context, '-' removed, '+' added.
 type hunkLine struct {
 	op    byte
 	text  string // without prefix and newline; may end in \r
-	raw   bool   // context that came without its leading space
 	noEOL bool   // followed by "\ No newline at end of file"
 }
+
+// The directives of the envelope form. A directive fills its line.
+const (
+	directiveBegin  = "*** Begin Patch"
+	directiveEnd    = "*** End Patch"
+	directiveAdd    = "*** Add File: "
+	directiveUpdate = "*** Update File: "
+	directiveDelete = "*** Delete File: "
+	directiveMove   = "*** Move to: "
+	directiveEOF    = "*** End of File"
+)
+
+const (
+	bom     = "\ufeff"
+	devNull = "/dev/null"
+)
 
 // parser walks the lines of a patch.
 type parser struct {
 	lines []string
 	i     int
 	doc   document
-	path  string // of the file whose hunks are read
 	hunks int
-	bad   *tools.Error // why a path cannot be read
+	open  int        // line of a "diff --git" whose --- and +++ lines are still to come, from 1
+	git   []metadata // what stands between the two
 }
 
-// parse reads a unified diff with git's extensions, or a "*** Begin Patch" envelope. It tolerates mistakes
-// that leave the meaning unchanged.
+// parse reads a patch: sections about one file each, which start with a directive or with a pair of --- and +++ lines
+// and go on with hunks. Text before and between sections, such as a code fence, is skipped.
 func parse(text string) (document, *tools.Error) {
 	if len(text) > maxPatchBytes {
 		return document{}, tooLarge("the patch is %d bytes; the limit is %d", len(text), maxPatchBytes)
-	}
-	p := &parser{}
-	text, marked := strings.CutPrefix(text, bom)
-	if marked {
-		p.doc.note("", "byte_order_mark", "a byte order mark before the patch was left out")
 	}
 	if strings.ContainsRune(text, 0) {
 		return document{}, syntax(1, "the patch contains a NUL character",
 			"patches are text; write binary files with a command")
 	}
-	p.lines = strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	p := &parser{lines: strings.Split(strings.TrimSuffix(strings.TrimPrefix(text, bom), "\n"), "\n")}
 	if len(p.lines) == 1 && strings.Contains(text, `\n`) {
 		return document{}, syntax(1, "the patch is one line with \\n in it",
 			"send the patch itself with newlines, not a string or an object with escaped ones")
 	}
 	p.dropReturns()
-	p.dropFences()
-	bad := p.sections()
-	if bad == nil && len(p.doc.files) == 0 {
-		bad = &tools.Error{
+	for p.i < len(p.lines) {
+		if bad := p.section(); bad != nil {
+			return document{}, bad
+		}
+		if len(p.doc.files) > maxFiles {
+			return document{}, tooLarge("the patch changes more than %d files (%d)", maxFiles, len(p.doc.files))
+		}
+	}
+	if bad := p.named(); bad != nil {
+		return document{}, bad
+	}
+	if len(p.doc.files) == 0 {
+		return document{}, &tools.Error{
 			Kind: kindEmpty, Message: "the patch names no file", Details: map[string]any{"field": "patch"},
 			RecoveryHint: "start each file with the lines --- a/PATH and +++ b/PATH (use /dev/null for a file that " +
 				"does not exist), followed by hunks that start with @@",
 		}
 	}
-	if bad != nil {
-		return document{}, bad
-	}
 	return p.doc, nil
 }
 
-// sections reads the parts of a patch, each about one file and in either form, and skips prose and mail headers between
-// them.
-func (p *parser) sections() *tools.Error {
-	for p.i < len(p.lines) {
-		l := p.lines[p.i]
-		var bad *tools.Error
-		switch {
-		case isDirective(l):
-			bad = p.directive()
-		case strings.HasPrefix(l, "diff --git "):
-			bad = p.gitFile()
-		case isCombined(l):
-			bad = combined(p.i + 1)
-		case strings.HasPrefix(l, "--- "), strings.HasPrefix(l, "+++ "):
-			bad = p.plainFile()
-		case isBinaryMark(l):
-			bad = binary(p.i + 1)
-		case strings.HasPrefix(l, "@@"):
-			bad = syntax(p.i+1, "a hunk comes before any file is named",
-				"put the lines --- a/PATH and +++ b/PATH before the first hunk")
-		case p.changeAt(p.i):
-			bad = syntax(p.i+1, "changed lines come before any file is named",
-				"put the lines --- a/PATH and +++ b/PATH before them")
-		case strings.HasPrefix(l, "***************"):
-			bad = contextForm(p.i + 1)
-		case strings.HasPrefix(l, "*** ") && strings.Contains(l, ":"):
-			bad = syntax(p.i+1, fmt.Sprintf("%q is not known", tools.Clip(l, 80)),
-				"use *** Add File: PATH, *** Update File: PATH, *** Delete File: PATH and *** Move to: PATH")
-		default:
+// dropReturns removes the \r of a patch that has one on every line: it says how the patch was sent, not how the file
+// ends its lines.
+func (p *parser) dropReturns() {
+	if slices.ContainsFunc(p.lines, func(l string) bool { return l != "" && !strings.HasSuffix(l, "\r") }) {
+		return
+	}
+	for i, l := range p.lines {
+		p.lines[i] = strings.TrimSuffix(l, "\r")
+	}
+}
+
+// section reads the part of the patch that starts at the current line, or passes over a line that starts none.
+func (p *parser) section() *tools.Error {
+	l := p.line()
+	kind, path := directive(l)
+	switch {
+	case kind == directiveMove:
+		return syntax(p.i+1, `"*** Move to:" does not follow "*** Update File:"`,
+			`put it directly below "*** Update File: OLDPATH"`)
+	case kind == directiveAdd, kind == directiveUpdate, kind == directiveDelete:
+		return p.enveloped(kind, path)
+	case strings.HasPrefix(l, "diff --git "):
+		bad := p.named()
+		p.i++
+		p.open, p.git = p.i, nil
+		return bad
+	case p.fileHeader(false):
+		return p.unified()
+	case strings.HasPrefix(l, "@@"):
+		return syntax(p.i+1, "a hunk comes before any file is named",
+			"put the lines --- a/PATH and +++ b/PATH before the first hunk")
+	case kind == "" && strings.HasPrefix(l, "*** "):
+		return syntax(p.i+1, fmt.Sprintf("%q is not known", tools.Clip(l, 80)),
+			"use *** Add File: PATH, *** Update File: PATH, *** Delete File: PATH and *** Move to: PATH")
+	}
+	p.i++
+	return p.extended(l)
+}
+
+func (p *parser) line() string {
+	if p.i < len(p.lines) {
+		return p.lines[p.i]
+	}
+	return ""
+}
+
+// directive returns the kind and the path of a directive, or "".
+func directive(l string) (kind, path string) {
+	for _, kind := range []string{directiveBegin, directiveEnd, directiveEOF} {
+		if strings.TrimRight(l, " \r") == kind {
+			return kind, ""
+		}
+	}
+	for _, kind := range []string{directiveAdd, directiveUpdate, directiveDelete, directiveMove} {
+		if path, ok := strings.CutPrefix(l, kind); ok {
+			return kind, strings.TrimSpace(path)
+		}
+	}
+	return "", ""
+}
+
+// enveloped reads a section that starts with a directive. Its paths have no prefixes.
+func (p *parser) enveloped(kind, path string) *tools.Error {
+	p.i++
+	f := filePatch{line: p.i, path: path, action: actionModify}
+	switch kind {
+	case directiveAdd:
+		f.action = actionAdd
+	case directiveDelete:
+		f.action = actionDelete
+	default:
+		if next, to := directive(p.line()); next == directiveMove {
+			f.action, f.from, f.path = actionMove, f.path, to
 			p.i++
 		}
-		if bad != nil {
-			return bad
+	}
+	return p.body(f)
+}
+
+// unified reads a section that starts with --- and +++ lines.
+func (p *parser) unified() *tools.Error {
+	old, new := headerPath(p.line()), headerPath(p.lines[p.i+1])
+	p.i += 2
+	f := filePatch{line: p.i - 1, action: actionModify}
+	if old != new {
+		old, new = strings.TrimPrefix(old, "a/"), strings.TrimPrefix(new, "b/")
+	}
+	switch f.path = new; {
+	case old == devNull && new == devNull:
+		return syntax(f.line, "no file is named", "write --- a/PATH and +++ b/PATH")
+	case old == devNull:
+		f.action = actionAdd
+	case new == devNull:
+		f.action, f.path = actionDelete, old
+	case old != new:
+		f.action, f.from = actionMove, old
+	}
+	for _, m := range p.git {
+		if m.Path = f.path; len(p.doc.ignored) < maxNotes {
+			p.doc.ignored = append(p.doc.ignored, m)
 		}
-		if len(p.doc.files) > maxFiles {
-			return tooLarge("the patch changes more than %d files (%d)", maxFiles, len(p.doc.files))
+		if strings.HasPrefix(m.Kind, "new_") && m.Value == "100755" {
+			p.doc.note(f.path, "mode", "the mode 100755 was not set; use chmod")
+		}
+	}
+	p.open, p.git = 0, nil
+	return p.body(f)
+}
+
+// headerPath returns the path of a --- or +++ line, without the quotes of git and the time that diff adds behind a tab.
+func headerPath(l string) string {
+	path, _, _ := strings.Cut(strings.TrimRight(l[4:], " \r"), "\t")
+	if unquoted, err := strconv.Unquote(path); err == nil {
+		return unquoted
+	}
+	return path
+}
+
+// named returns the error for a "diff --git" without --- and +++ lines: git's headers alone change nothing.
+func (p *parser) named() *tools.Error {
+	if p.open == 0 {
+		return nil
+	}
+	return syntax(p.open, "no --- and +++ lines follow this header of git",
+		"add, move and delete files with *** Add File: PATH, *** Update File: PATH with *** Move to: PATH below it, "+
+			"and *** Delete File: PATH; change modes with chmod")
+}
+
+// extendedHeaders are the lines between "diff --git" and "---". They are ignored and reported.
+var extendedHeaders = []string{"old mode ", "new mode ", "deleted file mode ", "new file mode ", "rename from ",
+	"rename to ", "similarity index ", "dissimilarity index ", "index "}
+
+// extended reads a line of git's extended header. What would make something else of the hunks than a change of regular
+// files is refused.
+func (p *parser) extended(l string) *tools.Error {
+	if p.open == 0 {
+		return nil
+	}
+	switch {
+	case isBinaryMark(l):
+		return binary(p.i)
+	case strings.HasPrefix(l, "copy from "):
+		return syntax(p.i, "files cannot be copied by a patch", "copy the file with cp, then patch the copy")
+	}
+	for _, key := range extendedHeaders {
+		value, ok := strings.CutPrefix(l, key)
+		if !ok {
+			continue
+		}
+		value = strings.TrimSpace(value)
+		if mode, ok := modeOf(key, value); ok && mode != "100644" && mode != "100755" {
+			e := syntax(p.i, "the mode "+strconv.Quote(tools.Clip(mode, 40))+" is not that of a regular file",
+				"change links and submodules with commands")
+			e.Kind = kindUnsafePath
+			return e
+		}
+		if len(p.git) < len(extendedHeaders) {
+			kind := strings.ReplaceAll(strings.TrimSpace(key), " ", "_")
+			p.git = append(p.git, metadata{Kind: kind, Value: tools.Clip(value, 200)})
 		}
 	}
 	return nil
 }
 
-// changeAt reports a removed line that is followed by an added one, as opposed to an item of a list in prose.
-func (p *parser) changeAt(i int) bool {
-	return strings.HasPrefix(p.lines[i], "-") && i+1 < len(p.lines) && strings.HasPrefix(p.lines[i+1], "+") &&
-		!strings.HasPrefix(p.lines[i+1], "+++ ")
+// modeOf returns the mode that a line of git's extended header states.
+func modeOf(key, value string) (string, bool) {
+	if key == "index " {
+		_, mode, ok := strings.Cut(value, " ")
+		return mode, ok
+	}
+	return value, strings.HasSuffix(key, "mode ")
 }
 
-func isCombined(l string) bool {
-	return strings.HasPrefix(l, "diff --cc ") || strings.HasPrefix(l, "diff --combined ") ||
-		strings.HasPrefix(l, "@@@ -")
+func isBinaryMark(l string) bool {
+	return strings.HasPrefix(l, "GIT binary patch") ||
+		strings.HasPrefix(l, "Binary files ") && strings.HasSuffix(strings.TrimSpace(l), " differ")
 }
 
-func combined(line int) *tools.Error {
-	return syntax(line, "this is a combined diff of a merge, which cannot be applied",
-		"write the change against the files as they are now, with one column of signs")
+// fileHeader reports whether --- and +++ lines start here. In a hunk they can be removed and added text too, and count
+// only if what follows is not such text.
+func (p *parser) fileHeader(inHunk bool) bool {
+	if !strings.HasPrefix(p.line(), "--- ") || p.i+1 >= len(p.lines) || !strings.HasPrefix(p.lines[p.i+1], "+++ ") {
+		return false
+	}
+	path := headerPath(p.lines[p.i+1])
+	return !inHunk || path == devNull || strings.HasPrefix(path, "b/") ||
+		p.i+2 < len(p.lines) && strings.HasPrefix(p.lines[p.i+2], "@@")
 }
 
-func contextForm(line int) *tools.Error {
-	return syntax(line, "this is a context diff; only unified diffs are understood",
-		"write a unified diff: --- a/PATH, +++ b/PATH and hunks that start with @@")
+// ends reports whether the current line ends a section.
+func (p *parser) ends() bool {
+	l := p.line()
+	kind, _ := directive(l)
+	return p.i >= len(p.lines) || kind != "" && kind != directiveEOF || strings.HasPrefix(l, "diff --git ") ||
+		strings.HasPrefix(l, "```") || p.fileHeader(true)
 }
 
-// body reads the hunks of a file. The first may come without its header.
-func (p *parser) body() ([]hunk, *tools.Error) {
-	var list []hunk
-	for p.i < len(p.lines) {
-		l := p.lines[p.i]
-		switch {
-		case strings.TrimSpace(l) == "":
+// body reads the hunks of f and adds it to the document. The first hunk may come without its header.
+func (p *parser) body(f filePatch) *tools.Error {
+	for !p.ends() {
+		if strings.TrimSpace(p.line()) == "" {
 			p.i++
 			continue
-		case isCombined(l):
-			return nil, combined(p.i + 1)
-		case strings.HasPrefix(l, "@@"):
-		case isBinaryMark(l):
-			return nil, binary(p.i + 1)
-		case len(list) > 0, p.boundary(p.i), !isBodyLine(l):
-			return list, nil
 		}
 		h, bad := p.hunk()
 		if bad != nil {
-			return nil, bad
+			return bad
 		}
-		if len(h.lines) > 0 || h.atEnd {
-			list = append(list, h)
+		if len(h.lines) > 0 {
+			f.hunks = append(f.hunks, h)
 		}
 		if p.hunks++; p.hunks > maxHunks {
-			return nil, tooLarge("the patch has more than %d hunks (%d)", maxHunks, p.hunks)
+			return tooLarge("the patch has more than %d hunks (%d)", maxHunks, p.hunks)
 		}
 	}
-	return list, nil
+	if len(f.hunks) == 0 && f.action == actionModify {
+		return syntax(f.line, f.path+": the file has no hunk", "follow the file's header with hunks that start with @@")
+	}
+	p.doc.files = append(p.doc.files, f)
+	return nil
+}
+
+// hunk reads one hunk: its headers, then lines up to the next header or the end of the section. Empty lines at its end
+// separate it from the next part.
+func (p *parser) hunk() (hunk, *tools.Error) {
+	h := hunk{start: -1, line: p.i + 1}
+	for ; strings.HasPrefix(p.line(), "@@"); p.i++ { // an envelope may stack anchors
+		if strings.HasPrefix(p.line(), "@@@") {
+			return h, syntax(p.i+1, "this is a combined diff of a merge, which cannot be applied",
+				"write the change against the files as they are now, with one column of signs")
+		}
+		h.header(p.line())
+	}
+	blank := 0
+	for ; !p.ends() && !strings.HasPrefix(p.line(), "@@"); p.i++ {
+		l := p.line()
+		if kind, _ := directive(l); kind == directiveEOF {
+			h.atEnd = true
+			p.i++
+			break
+		}
+		switch {
+		case l == "" || l == "\r":
+			blank++
+			h.lines = append(h.lines, hunkLine{op: ' ', text: l})
+			continue
+		case strings.HasPrefix(l, `\ `):
+			if n := len(h.lines); n > 0 {
+				h.lines[n-1].noEOL = true
+			}
+		case l[0] == '+' && blank > 0 && blank < len(h.lines) && h.lines[len(h.lines)-1-blank].op == '+':
+			return h, syntax(p.i, "an empty line between added ones may be new or unchanged",
+				"put + before an empty line that is new, and a space before one that is unchanged")
+		case l[0] == ' ' || l[0] == '+' || l[0] == '-':
+			h.lines = append(h.lines, hunkLine{op: l[0], text: l[1:]})
+		case isBinaryMark(l):
+			return h, binary(p.i + 1)
+		default:
+			return h, syntax(p.i+1, fmt.Sprintf("%q does not start with a space, + or -", tools.Clip(l, 80)),
+				"put a space before every unchanged line, - before a removed and + before a new one, and nothing else "+
+					"between hunks")
+		}
+		blank = 0
+	}
+	h.lines = h.lines[:len(h.lines)-blank]
+	return h, nil
+}
+
+var hunkHeader = regexp.MustCompile(`^@@ -(\d{1,9})(,\d+)? \+\d+(?:,\d+)? @@(.*)$`)
+
+// header reads one @@ line into h: line numbers, a line that stands above the hunk, or both.
+func (h *hunk) header(l string) {
+	anchor := strings.Trim(l, "@ \t\r")
+	if m := hunkHeader.FindStringSubmatch(l); m != nil {
+		h.start, _ = strconv.Atoi(m[1])
+		h.inserts = m[2] == ",0"
+		anchor = strings.TrimSpace(m[3])
+	}
+	if anchor != "" {
+		h.anchors = append(h.anchors, anchor)
+	}
+}
+
+// side returns the texts of the lines that are not of kind without.
+func (h *hunk) side(without byte) []string {
+	var texts []string
+	for _, l := range h.lines {
+		if l.op != without {
+			texts = append(texts, l.text)
+		}
+	}
+	return texts
+}
+
+// content returns the content of a new file.
+func (f *filePatch) content() (string, *tools.Error) {
+	var b strings.Builder
+	for _, h := range f.hunks {
+		if i := slices.IndexFunc(h.lines, func(l hunkLine) bool { return l.op != '+' }); i >= 0 {
+			return "", syntax(h.line, f.path+": a line of a new file does not start with +: "+
+				strconv.Quote(tools.Clip(h.lines[i].text, 80)), "start every line of a new file with +")
+		}
+		for i, l := range h.lines {
+			b.WriteString(l.text)
+			if !l.noEOL || i < len(h.lines)-1 {
+				b.WriteByte('\n')
+			}
+		}
+	}
+	return b.String(), nil
 }
 
 func (d *document) note(path, kind, message string) {

@@ -1,25 +1,27 @@
-// Package patch is the ApplyPatch tool: it changes files of the working tree by a unified diff or a "*** Begin Patch"
-// envelope, as models write them.
+// Package patch is the ApplyPatch tool: it changes files of the working tree by a patch in one grammar. A section about
+// a file starts with a directive of the "*** Begin Patch" envelope or with the --- and +++ lines of a unified diff; the
+// hunks that follow are the same in both.
 //
-// A hunk is found by its text, not by its line numbers: first exactly, then without regard to spaces at line ends, then
-// to line endings. A hunk that fits in two places is refused; one that fits nowhere is answered with the lines that
-// come nearest.
+// A hunk is found by its text, not by its line numbers: first exactly, then without regard to spaces at line ends, to
+// indentation and to typographic punctuation. A hunk that fits in two places is refused; one that fits nowhere is
+// answered with the lines that come nearest.
 //
 // The invariant: a call changes everything that its patch says or nothing at all, also when a step fails or the turn
 // is cancelled, and never anything outside the working tree, behind a symbolic link, inside a .git directory or that
 // is not a regular file. A process that is killed in the middle of a call leaves files that are each wholly old or
-// wholly new; see commit. Calls on one tree take turns, also those of several processes.
+// wholly new; see commit. Calls of one agentd take turns.
 //
-// Files keep their mode, line endings, byte order mark and lack of a final newline where the patch does not say
+// Files keep their mode, owner, line endings, byte order mark and lack of a final newline where the patch does not say
 // otherwise. Hard links, extended attributes and setuid bits are not kept, because files are replaced, not rewritten.
 // The package makes no promise against programs that change the same files at the same moment, except to notice where
-// it can. docs/reference/patch.md has the table of what is tolerated and what is refused.
+// it can and to follow no link.
 package patch
 
 import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -73,8 +75,6 @@ const (
 	actionModify action = "modify"
 	actionDelete action = "delete"
 	actionMove   action = "move"
-
-	actionCopy action = "copy" // reported as an addition with its source
 )
 
 // changedFile is one file that a patch has changed.
@@ -120,13 +120,16 @@ type arguments struct {
 
 const description = "Changes files of the working tree by a unified diff: --- a/PATH, +++ b/PATH and hunks that " +
 	"start with @@. " +
-	"Use /dev/null as the old path to create a file and as the new path to delete one; git's rename and mode " +
-	"headers work. The form that starts with \"*** Begin Patch\" is understood too.\n" +
+	"Use /dev/null as the old path to create a file and as the new path to delete one; two different paths rename it. " +
+	"Files are not copied, and modes stay. The form that starts with \"*** Begin Patch\" is understood too.\n" +
 	"Hunks are found by their text, so give three unchanged lines before and after each change, exactly as they " +
 	"are in the file; line numbers and counts need not be right. All files are changed or none."
 
-// Tool is ApplyPatch. Calls on one working tree take turns.
-type Tool struct{ def tools.Definition }
+// Tool is ApplyPatch.
+type Tool struct {
+	def  tools.Definition
+	turn sync.Mutex // of the call that reads and writes files
+}
 
 // New returns the tool.
 func New() (*Tool, error) {
@@ -150,6 +153,8 @@ func (t *Tool) Run(ctx context.Context, env tools.Env, call tools.Call) tools.Ou
 		return tools.Fail(bad)
 	}
 	var res result
+	t.turn.Lock()
+	defer t.turn.Unlock()
 	env.Users.Do(func() { res, bad = apply(ctx, env.WorkDir, args.Patch) })
 	if bad != nil {
 		return tools.Fail(bad)

@@ -16,11 +16,8 @@ const maxShown = 50
 
 // line is a file in the receipt, in git's letters.
 func (f changedFile) line() string {
-	switch {
-	case f.Action == actionMove:
+	if f.Action == actionMove {
 		return fmt.Sprintf("R %s -> %s", visible(f.FromPath), visible(f.Path))
-	case f.Action == actionAdd && f.FromPath != "":
-		return fmt.Sprintf("A %s (copy of %s)", visible(f.Path), visible(f.FromPath))
 	}
 	return strings.ToUpper(string(f.Action[:1])) + " " + visible(f.Path)
 }

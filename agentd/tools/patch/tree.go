@@ -1,22 +1,22 @@
 package patch
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
 	"holon/agentd/tools"
+	"holon/internal/folder"
 )
 
 const (
@@ -30,78 +30,80 @@ const (
 // tree is the working tree with the changes that a patch has staged.
 type tree struct {
 	dir     string
-	root    *beneath
+	root    folder.Dir
 	entries map[string]*entry
 	order   []*entry
 	bytes   int // staged so far
+	// fault is set by tests and called before every change.
+	fault func(op, path string) error
 }
 
 // entry is one path, before and after the patch.
 type entry struct {
 	path   string
-	before *status // nil where there was nothing
-	exists bool    // after the patch so far
-	loaded bool    // data holds the content
+	before *unix.Stat_t // nil where there was nothing
+	was    string       // the content before
+	exists bool         // after the patch so far
 	data   string
-	mode   fs.FileMode // permission bits
-	given  bool        // mode is that of an existing file, which no umask concerns
-	was    string      // the content before, once loaded
+	mode   uint32 // permission bits of an existing or moved file; 0 for those that the umask leaves
+	from   string // the path before the patch of a file that was moved here
+}
 
-	written *status // the new content, once a commit has written it
+func newTree(dir string, root folder.Dir) *tree {
+	return &tree{dir: dir, root: root, entries: make(map[string]*entry)}
 }
 
 // differs reports whether the patch changes the path.
 func (e *entry) differs() bool {
-	switch {
-	case e.before == nil || !e.exists:
-		return (e.before != nil) != e.exists
-	case e.mode != e.before.perm():
-		return true
-	}
-	return e.loaded && e.data != e.was
+	return e.exists != (e.before != nil) || e.data != e.was || e.before != nil && e.mode != e.before.Mode&0o777
 }
 
-// openTree opens the tree at dir and locks it for one call.
-func openTree(ctx context.Context, dir string) (*tree, *tools.Error) {
-	root, err := openBeneath(dir)
+// changes lists what the patch changes, in its order.
+func (t *tree) changes() []changedFile {
+	list := make([]changedFile, 0, len(t.order))
+	moved := make(map[string]bool)
+	for _, e := range t.order {
+		if e.exists && e.from != "" && e.from != e.path {
+			moved[e.from] = true
+		}
+	}
+	for _, e := range t.order {
+		c := changedFile{Action: actionModify, Path: e.path}
+		switch {
+		case e.exists && e.from != "" && e.from != e.path:
+			c.Action, c.FromPath = actionMove, e.from
+		case !e.differs(), !e.exists && moved[e.path]:
+			continue
+		case !e.exists:
+			c.Action = actionDelete
+		case e.before == nil:
+			c.Action = actionAdd
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// in calls f with the directory that holds p and the last element of p. No symbolic link is followed on the way, also
+// not one that another program puts there meanwhile.
+func (t *tree) in(op, p string, f func(dir folder.Dir, name string) error) error {
+	if t.fault != nil && op != "" {
+		if err := t.fault(op, p); err != nil {
+			return err
+		}
+	}
+	cursor := folder.NewCursor(t.root, false)
+	defer cursor.Close()
+	dir, name, err := cursor.Parent(p)
 	if err != nil {
-		return nil, &tools.Error{Kind: kindWrite, Message: "the working tree cannot be opened: " + err.Error(),
-			RecoveryHint: "report this to the operator"}
+		return err
 	}
-	t := &tree{dir: dir, root: root, entries: make(map[string]*entry)}
-	if bad := t.lock(ctx); bad != nil {
-		t.close()
-		return nil, bad
-	}
-	return t, nil
+	return f(dir, name)
 }
 
-// close also releases the lock.
-func (t *tree) close() { t.root.close() }
-
-// lockPatience is how long a call waits for others on the same tree.
-const lockPatience = 10 * time.Second
-
-// lock waits until no other call works on the tree, in this or another process.
-func (t *tree) lock(ctx context.Context) *tools.Error {
-	ctx, cancel := context.WithTimeout(ctx, lockPatience)
-	defer cancel()
-	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		err := unix.Flock(t.root.fd, unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return nil // held, or a file system without locks
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.Canceled) {
-				return canceled()
-			}
-			return &tools.Error{Kind: kindWrite,
-				Message: "the working tree is locked by something else; nothing was changed", Retryable: true,
-				RecoveryHint: "repeat the call; if that does not help, see which process holds a lock: lslocks"}
-		}
-	}
+func (t *tree) lstat(p string) (st unix.Stat_t, err error) {
+	err = t.in("", p, func(dir folder.Dir, name string) (err error) { st, err = dir.Lstat(name); return err })
+	return st, err
 }
 
 func canceled() *tools.Error {
@@ -121,7 +123,7 @@ func (t *tree) clean(p string) (string, *tools.Error) {
 		return "", unsafe(shown, why)
 	}
 	elements := strings.FieldsFunc(p, func(r rune) bool { return r == '/' || r == '\\' }) // \ separates elsewhere
-	if filepath.IsAbs(p) || drive().MatchString(p) || slices.Contains(elements, "..") {
+	if filepath.IsAbs(p) || drive.MatchString(p) || slices.Contains(elements, "..") {
 		return "", outside
 	}
 	for _, element := range elements {
@@ -140,7 +142,7 @@ func (t *tree) clean(p string) (string, *tools.Error) {
 }
 
 // drive matches paths of another system.
-var drive = lazy(`^.:[/\\]`)
+var drive = regexp.MustCompile(`^.:[/\\]`)
 
 func unsafe(p, why string) *tools.Error {
 	return refused(kindUnsafePath, p, visible(p)+" "+why,
@@ -165,14 +167,14 @@ func reserved(name string) string {
 	switch {
 	case isGit(name):
 		return "belongs to git's own data"
-	case leftover().MatchString(name):
+	case leftover.MatchString(name):
 		return "has a name that this tool uses for temporary files"
 	}
 	return ""
 }
 
 // leftover matches the names of files that exist while a patch is applied.
-var leftover = lazy(`^\.holon-[0-9a-f]{12}-\d+$`)
+var leftover = regexp.MustCompile(`^\.holon-[0-9a-f]{12}-\d+$`)
 
 // isGit reports a name that some file system takes for .git: in any case, with characters that HFS+ ignores, or with
 // endings that NTFS drops or abbreviates.
@@ -188,32 +190,34 @@ func isGit(name string) bool {
 	return strings.EqualFold(name, ".git") || strings.EqualFold(name, "git~1")
 }
 
-// entry returns the staged state of a cleaned path. It refuses paths that lead through anything but real directories or
-// to anything but a regular file.
+// entry returns the staged state of a cleaned path, with the content of an existing file. It refuses paths that lead
+// through anything but real directories or to anything but a regular file.
 func (t *tree) entry(p string) (*entry, *tools.Error) {
-	if e := t.entries[p]; e != nil {
-		return e, t.ancestors(p)
-	}
 	if bad := t.ancestors(p); bad != nil {
 		return nil, bad
 	}
+	if e := t.entries[p]; e != nil {
+		return e, nil
+	}
 	e := &entry{path: p}
-	fi, err := t.root.lstat(p)
+	st, err := t.lstat(p)
 	switch {
 	case err != nil && missing(err):
 	case err != nil:
 		return nil, unreadable(p, err)
-	case fi.is(unix.S_IFREG):
-		e.before, e.exists, e.mode, e.given = fi, true, fi.perm(), true
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return nil, special(p, st.Mode)
 	default:
-		return nil, special(p, fi)
+		if bad := t.load(e, st); bad != nil {
+			return nil, bad
+		}
 	}
 	t.entries[p] = e
 	t.order = append(t.order, e)
 	return e, nil
 }
 
-// ancestors checks the directories above p in the staged state.
+// ancestors checks the directories above p.
 func (t *tree) ancestors(p string) *tools.Error {
 	for i, c := range p {
 		if c != '/' {
@@ -221,53 +225,46 @@ func (t *tree) ancestors(p string) *tools.Error {
 		}
 		dir := p[:i]
 		if e := t.entries[dir]; e != nil && (e.exists || e.before != nil) {
-			if e.exists {
-				return refused(kindUnsafePath, p,
-					fmt.Sprintf("%s cannot lie below %s, which is a file", visible(p), visible(dir)),
-					"choose another path")
-			}
-			return nil // the patch deletes this file, so nothing is below it yet
+			return refused(kindUnsafePath, p, fmt.Sprintf("%s cannot lie below %s, which is a file", visible(p),
+				visible(dir)), "choose another path, or delete the file in a patch of its own first")
 		}
-		fi, err := t.root.lstat(dir)
+		st, err := t.lstat(dir)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil
 		case err != nil:
 			return unreadable(p, err)
-		case !fi.is(unix.S_IFDIR):
-			return special(dir, fi)
+		case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+			return special(dir, st.Mode)
 		}
 	}
 	return nil
 }
 
-// load reads the content of e.
-func (t *tree) load(e *entry) *tools.Error {
-	if e.loaded {
-		return nil
+// load reads an existing file into e.
+func (t *tree) load(e *entry, st unix.Stat_t) *tools.Error {
+	if st.Size > maxFileBytes {
+		return refused(kindTooLarge, e.path, fmt.Sprintf("%s is %d bytes; the limit is %d", visible(e.path), st.Size,
+			maxFileBytes), "change it with a command such as sed, mv or rm")
 	}
-	if e.before.Size > maxFileBytes {
-		return refused(kindTooLarge, e.path, fmt.Sprintf("%s is %d bytes; the limit is %d", visible(e.path),
-			e.before.Size, maxFileBytes), "change it with a command such as sed or git mv")
-	}
-	f, err := t.root.open(e.path)
-	if err != nil {
+	var data []byte
+	err := t.in("", e.path, func(dir folder.Dir, name string) error {
+		f, opened, err := dir.OpenFile(name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		st = opened
+		data, err = io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+		return err
+	})
+	switch {
+	case err != nil:
 		return unreadable(e.path, err)
-	}
-	defer f.Close()
-	var now status
-	err = unix.Fstat(int(f.Fd()), &now.Stat_t)
-	if err == nil && !now.same(e.before) {
+	case len(data) > maxFileBytes:
 		return changedMeanwhile(e.path)
 	}
-	data, rerr := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
-	if err := errors.Join(err, rerr); err != nil {
-		return unreadable(e.path, err)
-	}
-	if len(data) > maxFileBytes {
-		return changedMeanwhile(e.path)
-	}
-	e.data, e.was, e.loaded = string(data), string(data), true
+	e.before, e.was, e.exists, e.data, e.mode = &st, string(data), true, string(data), st.Mode&0o777
 	return t.charge(len(data))
 }
 
@@ -279,14 +276,14 @@ func (t *tree) charge(n int) *tools.Error {
 	return nil
 }
 
-func special(p string, fi *status) *tools.Error {
+func special(p string, mode uint32) *tools.Error {
 	what := "a special file"
-	switch {
-	case fi.is(unix.S_IFLNK):
+	switch mode & unix.S_IFMT {
+	case unix.S_IFLNK:
 		what = "a symbolic link"
-	case fi.is(unix.S_IFDIR):
+	case unix.S_IFDIR:
 		what = "a directory"
-	case fi.is(unix.S_IFREG):
+	case unix.S_IFREG:
 		what = "a file, not a directory"
 	}
 	return refused(kindUnsafePath, p, visible(p)+" is "+what,
@@ -311,4 +308,9 @@ func cause(err error) error {
 		return pe.Err
 	}
 	return err
+}
+
+// missing reports whether an error says that nothing exists at a path.
+func missing(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENAMETOOLONG)
 }

@@ -32,7 +32,6 @@ type Process struct {
 	pid   int    // leader, and the id of its session and group
 	start uint64 // of the leader, in the kernel's clock; no process of the command is older
 	began time.Time
-	mark  mark // 0 if the kernel refused one
 
 	timeout, grace, drain time.Duration
 

@@ -21,14 +21,12 @@ import (
 
 func TestMain(m *testing.M) {
 	// This binary can be another program that a test needs.
-	for name, serve := range map[string]func(string) error{floorVar: serveFloor, headlessVar: serveHeadless} {
-		if how := os.Getenv(name); how != "" {
-			if err := serve(how); err != nil {
-				fmt.Fprintln(os.Stderr, name, err)
-				os.Exit(1)
-			}
-			return
+	if file := os.Getenv(headlessVar); file != "" {
+		if err := serveHeadless(file); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
 		}
+		return
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -301,8 +299,7 @@ func TestCloseEndsCommands(t *testing.T) {
 	}
 }
 
-// A command's leftovers are ended without touching those of another command
-// that is still running, even where both hide who they are.
+// A command's leftovers are ended without touching those of another command that is still running.
 func TestLiveCommandsKeepTheirOwn(t *testing.T) {
 	s := newTest(t)
 	dir := t.TempDir()
@@ -318,7 +315,7 @@ func TestLiveCommandsKeepTheirOwn(t *testing.T) {
 		}
 		results <- res
 	}()
-	short := sh(wait + `w $D/ready; (setsid sh -c 'echo $$ >$D/two; exec sleep 300' &); w $D/two`)
+	short := sh(wait + `w $D/ready; (sh -c 'echo $$ >$D/two; exec sleep 300' &); w $D/two`)
 	short.Env = long.Env
 	run(t, s, short)
 	if alive(t, filepath.Join(dir, "two")) {

@@ -60,35 +60,25 @@ func (s *Supervisor) endTree(p *Process) (r sweep) {
 	return r
 }
 
-// reapLast reaps the exited leader p and reports true if nothing else of it can be left, which is so if this program
-// then has no unknown child: orphans would be our children.
+// reapLast reaps the exited leader p if it is the only command and this program starts nothing else, and reports
+// whether nothing else of it can be left, which is so if this program then has no child: orphans would be our children.
+// This is the most frequent end of a command, in two system calls.
 func (s *Supervisor) reapLast(p *Process) (status syscall.WaitStatus, gone bool) {
 	s.starting.Lock()
 	defer s.starting.Unlock()
-	if s.only(p) {
-		// The most frequent end of a command, in two system calls. The pid may be used again from here on, but not
-		// while its session has members.
-		status = reap(p.pid)
-		p.reaped = true
-		if childless() {
-			s.forget(p)
-			return status, true
-		}
-		return status, false
-	}
-	if s.strangers(adopted) {
+	s.mu.Lock()
+	only := s.exclusive && len(s.live) == 1 && s.live[p.pid] == p
+	s.mu.Unlock()
+	if !only {
 		return 0, false
 	}
+	// The pid may be used again from here on, but not while its session has members.
 	status = reap(p.pid)
-	s.forget(p)
-	return status, true
-}
-
-// only reports whether p is the only command and this program starts nothing else.
-func (s *Supervisor) only(p *Process) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.exclusive && len(s.live) == 1 && s.live[p.pid] == p
+	p.reaped = true
+	if gone = childless(); gone {
+		s.forget(p)
+	}
+	return status, gone
 }
 
 // childless reports whether this program has no child, dead or alive.
@@ -193,16 +183,19 @@ func fresh(left map[birth]procfs.Stat, killed map[birth]bool) bool {
 // p. The caller holds starting.
 func (s *Supervisor) leftovers(p *Process, killed map[birth]bool) (left map[birth]procfs.Stat, reaped bool) {
 	left = make(map[birth]procfs.Stat)
-	for _, o := range s.orphans() {
+	if childless() {
+		return left, false
+	}
+	for _, o := range s.relatives(false) {
 		key := birth{o.PID, o.Start}
-		switch doomed := s.doomed(o, p); {
+		switch orphaned := s.orphaned(o, p); {
 		case o.Running():
-			if doomed {
+			if orphaned {
 				left[key] = o.Stat
 			}
 		case o.child && (s.exclusive || o.owner != "" || killed[key]):
 			reap(o.PID)
-			reaped = reaped || doomed || killed[key]
+			reaped = reaped || orphaned || killed[key]
 		}
 	}
 	return left, reaped
@@ -272,7 +265,7 @@ func (s *Supervisor) startReaper() {
 func (s *Supervisor) reapZombies() {
 	s.starting.Lock()
 	defer s.starting.Unlock()
-	for _, o := range s.orphans() {
+	for _, o := range s.relatives(false) {
 		if o.child && !o.Running() && (s.exclusive || o.owner != "") {
 			reap(o.PID)
 		}

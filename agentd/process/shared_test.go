@@ -37,7 +37,7 @@ func TestSharedLeavesStrangersAlone(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	for range 5 {
-		if res := run(t, s, sh("setsid sleep 300 & exit 2")); res.ExitCode != 2 || res.Ended != 1 {
+		if res := run(t, s, sh("sleep 300 & exit 2")); res.ExitCode != 2 || res.Ended != 1 {
 			t.Errorf("exit code %d, ended %d, want 2 and 1", res.ExitCode, res.Ended)
 		}
 		s.reapZombies()

@@ -70,11 +70,6 @@ func (s *Supervisor) spawn(c *Command, id string) (_ *Process, err error) {
 func (s *Supervisor) fork(p *Process, path string, argv []string, attr *syscall.ProcAttr) error {
 	s.starting.RLock()
 	defer s.starting.RUnlock()
-	forking.Lock()
-	defer forking.Unlock()
-	if !s.unmarked {
-		p.mark = nextMark()
-	}
 	p.began, p.start = time.Now(), procfs.SinceBoot()
 	if err := s.recordTrace(p); err != nil {
 		return err
@@ -91,6 +86,9 @@ func (s *Supervisor) fork(p *Process, path string, argv []string, attr *syscall.
 		s.firstStart = p.start
 	}
 	s.mu.Unlock()
+	if err := s.recordTrace(p); err != nil { // there was room for it before
+		s.log.Error("the trace of a command is lost", "pid", pid, "err", err)
+	}
 	return nil
 }
 

@@ -14,9 +14,8 @@ import (
 type Trace struct {
 	Boot  string `json:"boot_id"`       // of the kernel
 	Space string `json:"pid_namespace"` // in which PID counts
-	PID   int    `json:"pid"`           // of the leader, and of its session; 0: not known yet
+	PID   int    `json:"pid"`           // of the leader, and of its session; 0: it has not started yet
 	Start uint64 `json:"start_ticks"`   // when the leader started, in the kernel's clock
-	Mark  uint64 `json:"mark,omitempty"`
 }
 
 // Trace returns the trace of a command. It is the zero Trace, which finds nothing, once the command has ended.
@@ -25,7 +24,7 @@ func (p *Process) Trace() Trace {
 	if err != nil || isClosed(p.done) {
 		return Trace{}
 	}
-	return Trace{Boot: p.s.boot, Space: p.s.space, PID: p.pid, Start: st.Start, Mark: uint64(p.mark)}
+	return Trace{Boot: p.s.boot, Space: p.s.space, PID: p.pid, Start: st.Start}
 }
 
 // place names the kernel and the pid namespace that this program runs in.
@@ -49,53 +48,75 @@ type Strays struct {
 
 // EndStrays ends what is left of commands whose supervisor was killed, and returns for each trace how much that was. A
 // process is taken for a stray of a command only by evidence that no other process can have by accident: it is the
-// leader, by pid and time of start; it is in the session of the living leader; or it has inherited the command's mark.
-// A pid that is used again is not enough. This program, its ancestors and its descendants are spared, and so is every
-// process if the machine has been restarted or the pid namespace differs.
+// leader, by pid and time of start, or it is in the session or below the living leader. A pid that is used again is not
+// enough. This program, its ancestors and its descendants are spared, and so is every process if the machine has been
+// restarted or the pid namespace differs.
 func EndStrays(traces []Trace) []Strays {
-	h := hunt{spare: relation(procfs.All(), os.Getpid())}
-	return h.end(traces)
+	return endStrays(traces, relation(procfs.All(), os.Getpid()))
+}
+
+func endStrays(traces []Trace, spare map[int]bool) []Strays {
+	s := search{spare: spare, leaders: leaders(traces), seen: make(map[birth]int)}
+	return s.end(len(traces))
 }
 
 // relation lists a process, its ancestors and its descendants.
 func relation(all []procfs.Stat, pid int) map[int]bool {
-	parents, children := make(map[int]int, len(all)), make(map[int][]int)
+	related := make(map[int]bool)
+	parents := make(map[int]int, len(all))
 	for _, st := range all {
 		parents[st.PID] = st.Parent
-		children[st.Parent] = append(children[st.Parent], st.PID)
 	}
-	related := make(map[int]bool)
+	for _, down := range below(all, pid) {
+		related[down] = true
+	}
 	for up := pid; up > 0 && !related[up]; up = parents[up] {
 		related[up] = true
-	}
-	for next := children[pid]; len(next) > 0; next = next[1:] {
-		if !related[next[0]] {
-			related[next[0]] = true
-			next = append(next, children[next[0]]...)
-		}
 	}
 	return related
 }
 
-// hunt is one search for strays.
-type hunt struct {
-	spare map[int]bool
-
-	leaders map[birth]int // indexes of traces
-	marks   map[mark]int
+// below lists the descendants of a process.
+func below(all []procfs.Stat, pid int) (list []int) {
+	children := make(map[int][]int)
+	for _, st := range all {
+		children[st.Parent] = append(children[st.Parent], st.PID)
+	}
+	for next := children[pid]; len(next) > 0; next = next[1:] {
+		list = append(list, next[0])
+		next = append(next, children[next[0]]...)
+	}
+	return list
 }
 
-func (h *hunt) end(traces []Trace) []Strays {
-	result := make([]Strays, len(traces))
-	if !h.know(traces) {
-		return result
+// leaders maps the leaders of commands that ran on this machine, since its start and in this pid namespace, to the
+// indexes of their traces.
+func leaders(traces []Trace) map[birth]int {
+	found := make(map[birth]int)
+	boot, space := place()
+	for i, t := range traces {
+		if boot != "" && t.Boot == boot && t.Space == space && t.PID > 1 {
+			found[birth{t.PID, t.Start}] = i
+		}
 	}
+	return found
+}
+
+// search is one search for strays.
+type search struct {
+	spare   map[int]bool
+	leaders map[birth]int // indexes of traces
+	seen    map[birth]int // strays that were found, which may lose their leader before they end
+}
+
+// end kills the strays until none is left, and returns the counts of n traces.
+func (s search) end(n int) []Strays {
+	result := make([]Strays, n)
 	killed := make(map[birth]bool)
 	deadline := time.Now().Add(killWait)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		// Stopped, none forks or outlives its leader unseen.
-		left := freeze(func() map[birth]stray { return h.look(traces) },
-			func(s stray) { signalExactly(s.Stat, unix.SIGSTOP) })
+		left := freeze(s.look, func(s stray) { signalExactly(s.Stat, unix.SIGSTOP) })
 		if len(left) == 0 {
 			return result
 		}
@@ -117,51 +138,39 @@ func (h *hunt) end(traces []Trace) []Strays {
 	}
 }
 
-// know takes in the traces of commands that ran on this machine, since its start and in this pid namespace. It reports
-// false if there are none.
-func (h *hunt) know(traces []Trace) bool {
-	h.leaders, h.marks = make(map[birth]int), make(map[mark]int)
-	boot, space := place()
-	for i, t := range traces {
-		if boot == "" || t.Boot != boot || t.Space != space {
-			continue
-		}
-		if t.PID > 1 {
-			h.leaders[birth{t.PID, t.Start}] = i
-		}
-		if t.Mark != 0 {
-			h.marks[mark(t.Mark)] = i
-		}
-	}
-	return len(h.leaders)+len(h.marks) > 0
-}
-
 // stray is a process and the trace that it belongs to.
 type stray struct {
 	procfs.Stat
 	trace int
 }
 
-// look lists the running strays.
-func (h *hunt) look(traces []Trace) map[birth]stray {
-	found := make(map[birth]stray)
+// look lists the running strays: living leaders, and what is in their sessions or below them.
+func (s search) look() map[birth]stray {
 	all := procfs.All()
-	sessions := make(map[int]int) // of living leaders
-	for _, st := range all {
-		if i, ok := h.leaders[birth{st.PID, st.Start}]; ok {
-			sessions[st.PID] = i
-		}
-	}
-	for _, st := range all {
-		if !st.Running() || st.PID <= 1 || h.spare[st.PID] {
+	owner := make(map[int]int) // by pid
+	for _, leader := range all {
+		i, ok := s.leaders[birth{leader.PID, leader.Start}]
+		if !ok {
 			continue
 		}
-		i, ok := sessions[st.Session]
-		if !ok {
-			i, ok = h.marks[readMark(st.PID)]
+		owner[leader.PID] = i
+		for _, pid := range below(all, leader.PID) {
+			owner[pid] = i
 		}
-		if ok && st.Start >= traces[i].Start {
-			found[birth{st.PID, st.Start}] = stray{st, i}
+		for _, st := range all {
+			if st.Session == leader.PID {
+				owner[st.PID] = i
+			}
+		}
+	}
+	found := make(map[birth]stray)
+	for _, st := range all {
+		key := birth{st.PID, st.Start}
+		if i, ok := owner[st.PID]; ok && st.PID > 1 && !s.spare[st.PID] {
+			s.seen[key] = i
+		}
+		if i, ok := s.seen[key]; ok && st.Running() {
+			found[key] = stray{st, i}
 		}
 	}
 	return found

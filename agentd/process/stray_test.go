@@ -35,28 +35,26 @@ func startStray(t *testing.T, s *Supervisor, script string) (*Process, string) {
 }
 
 // The processes left of a command are found by its trace alone: the leader, what is in
-// its session, and what has left that.
+// its session, and what is below it.
 func TestEndStrays(t *testing.T) {
 	s := newTestOf(t, Options{Exclusive: true})
 	one, dir := startStray(t, s, `setsid sh -c 'echo $$ > escaped; exec sleep 600' &
-env -i setsid sh -c 'echo $$ > bare; exec sleep 600' &
 sh -c 'trap "" TERM HUP; echo $$ > deaf; while :; do sleep 600; done' &
-while [ ! -s escaped ] || [ ! -s bare ] || [ ! -s deaf ]; do sleep 0.01; done`)
+while [ ! -s escaped ] || [ ! -s deaf ]; do sleep 0.01; done`)
 	other, otherDir := startStray(t, s,
 		`sh -c 'echo $$ > child; exec sleep 600' & while [ ! -s child ]; do sleep 0.01; done`)
-	h := hunt{}
-	got := h.end([]Trace{one.Trace(), {}})
+	got := endStrays([]Trace{one.Trace(), {}}, nil)
 	switch {
 	case len(got) != 2:
 		t.Errorf("len(got) = %d (%+v), want 2", len(got), got)
-	case got[0].Ended < 5:
-		t.Errorf("got[0].Ended = %d, want at least 5", got[0].Ended)
+	case got[0].Ended < 4:
+		t.Errorf("got[0].Ended = %d, want at least 4", got[0].Ended)
 	case got[0].Survivors != 0:
 		t.Errorf("got[0].Survivors = %d, want 0", got[0].Survivors)
 	case got[1] != (Strays{}):
 		t.Errorf("got[1] = %+v, want %+v", got[1], (Strays{}))
 	}
-	for _, name := range []string{"escaped", "bare", "deaf"} {
+	for _, name := range []string{"escaped", "deaf"} {
 		if alive(t, filepath.Join(dir, name)) {
 			t.Errorf("%s lives", name)
 		}
@@ -93,18 +91,10 @@ func TestStraysAreNotMistaken(t *testing.T) {
 		"a command that is over":           func(t *Trace) { t.PID, t.Start = 1<<22+1, 0 },
 	} {
 		trace := good
-		trace.Mark = 0 // the pid alone
 		change(&trace)
-		h := hunt{spare: map[int]bool{os.Getpid(): true}}
-		if got := h.end([]Trace{trace}); got[0] != (Strays{}) {
+		if got := endStrays([]Trace{trace}, map[int]bool{os.Getpid(): true}); got[0] != (Strays{}) {
 			t.Errorf("%s: %+v", name, got)
 		}
-	}
-	late := good
-	late.PID, late.Start = 1<<22+1, procfs.SinceBoot()+1000 // what is older than a command is none of it
-	h := hunt{spare: map[int]bool{os.Getpid(): true}}
-	if got := h.end([]Trace{late}); got[0] != (Strays{}) {
-		t.Errorf("an older process with the id: %+v", got)
 	}
 	if got := EndStrays([]Trace{good, {Boot: good.Boot, Space: good.Space, PID: self.PID,
 		Start: self.Start}}); got[0] != (Strays{}) || got[1] != (Strays{}) {
@@ -117,27 +107,21 @@ func TestStraysAreNotMistaken(t *testing.T) {
 	p.Result()
 }
 
-// The recorded trace of a running command finds all of it by the mark. It is there from before the start until the end.
+// The recorded trace of a running command finds it. It is there from before the start until the end.
 func TestRecordedTraces(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "commands")
 	s := newTestOf(t, Options{Exclusive: true, Dir: dir})
-	p, work := startStray(t, s, `sleep 600 &
-env -i setsid sh -c 'echo $$ > bare; exec sleep 600' &
-while [ ! -s bare ]; do sleep 0.01; done`)
+	p, _ := startStray(t, s, `sleep 600 &`)
 	data, err := os.ReadFile(filepath.Join(dir, p.id))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var trace Trace
-	if err := json.Unmarshal(data, &trace); err != nil || trace.Mark != uint64(p.mark) || trace.PID != 0 {
-		t.Fatalf("the trace is %s (%v), want the mark %d and no pid", data, err, p.mark)
+	if err := json.Unmarshal(data, &trace); err != nil || trace != p.Trace() {
+		t.Fatalf("the trace is %s (%v), want %+v", data, err, p.Trace())
 	}
-	h := hunt{}
-	if got := h.end([]Trace{trace}); got[0].Ended < 3 || got[0].Survivors != 0 {
+	if got := endStrays([]Trace{trace}, nil); got[0].Ended < 3 || got[0].Survivors != 0 {
 		t.Errorf("%+v were ended, want the shell and both that sleep", got[0])
-	}
-	if alive(t, filepath.Join(work, "bare")) {
-		t.Error("the process that left its session lives")
 	}
 	<-p.Done()
 	if entries, err := os.ReadDir(dir); len(entries) != 0 || err != nil {
@@ -186,7 +170,7 @@ func TestEndRecorded(t *testing.T) {
 		t.Errorf("without a directory: %+v, %v; want nothing", left, err)
 	}
 	p, _ := startStray(t, s, "true")
-	for name, text := range map[string]string{"half": `{"boot_`, "other": `{"boot_id":"x","mark":1}`} {
+	for name, text := range map[string]string{"half": `{"boot_`, "other": `{"boot_id":"x","pid":7}`} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

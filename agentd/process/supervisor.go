@@ -44,7 +44,6 @@ type Supervisor struct {
 	log       *slog.Logger
 	exclusive bool
 	first     bool // this program is PID 1 of its namespace
-	unmarked  bool // set by tests: commands get no marks, as if the kernel refused them
 	secrets   *redact.Set
 	users     *privilege.Users
 	prefix    string // first part of every command id of this supervisor

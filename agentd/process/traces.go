@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,21 +14,25 @@ import (
 	"holon/internal/durable"
 )
 
-// maxTrace bounds the file of a trace, maxTraces how many EndRecorded reads.
 const (
-	maxTrace  = 4 << 10
-	maxTraces = 4096
+	traceBytes = 256     // of a file, at least, so that the second record needs no more room than the first
+	maxTrace   = 4 << 10 // bytes of a file
+	maxTraces  = 4096    // that EndRecorded reads
 )
 
-// recordTrace writes the trace of a command that is about to start to Options.Dir. There is no process yet, so the mark
-// alone identifies it. A command without its record must not start: nothing would end it after a SIGKILL of this
-// program.
+// recordTrace writes the trace of a command to Options.Dir: before it starts, to have room for it, and again when it has
+// a process. A command without its record must not start: nothing would end it after a SIGKILL of this program.
 func (s *Supervisor) recordTrace(p *Process) error {
-	if !s.records(p) {
+	if !s.records() {
 		return nil
 	}
-	data, err := json.Marshal(Trace{Boot: s.boot, Space: s.space, Start: p.start, Mark: uint64(p.mark)})
+	var t Trace
+	if p.pid != 0 {
+		t = p.Trace()
+	}
+	data, err := json.Marshal(t)
 	if err == nil {
+		data = append(data, bytes.Repeat([]byte{' '}, max(0, traceBytes-len(data)))...)
 		err = os.WriteFile(s.tracePath(p), data, 0o660)
 	}
 	if errors.Is(err, fs.ErrNotExist) { // the first command of all
@@ -44,26 +49,26 @@ func (s *Supervisor) recordTrace(p *Process) error {
 
 // forgetTrace removes the trace of a command that has ended.
 func (s *Supervisor) forgetTrace(p *Process) {
-	if s.records(p) {
+	if s.records() {
 		_ = os.Remove(s.tracePath(p)) // a trace that stays finds nothing
 	}
 }
 
-// records reports whether the trace of a command is recorded. The kernel ends everything below PID 1 together
-// with it, so that one needs no traces.
-func (s *Supervisor) records(p *Process) bool { return s.dir != "" && p.mark != 0 && !s.first }
+// records reports whether traces of commands are recorded. The kernel ends everything below PID 1 together with it, so
+// that one needs no traces.
+func (s *Supervisor) records() bool { return s.dir != "" && !s.first }
 
 func (s *Supervisor) tracePath(p *Process) string { return filepath.Join(s.dir, p.id) }
 
 // EndRecorded ends what is left of the commands whose traces other supervisors, which were killed, recorded in
 // Options.Dir, and removes these traces. No other supervisor may be using the directory.
-func (s *Supervisor) EndRecorded() (Strays, error) {
+func (s *Supervisor) EndRecorded() (sum Strays, err error) {
 	entries, err := os.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Strays{}, nil
+		return sum, nil
 	}
 	if err != nil {
-		return Strays{}, fmt.Errorf("read the traces of commands: %w", err)
+		return sum, fmt.Errorf("read the traces of commands: %w", err)
 	}
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), s.prefix) })
 	var traces []Trace
@@ -74,7 +79,6 @@ func (s *Supervisor) EndRecorded() (Strays, error) {
 			traces = append(traces, t)
 		}
 	}
-	var sum Strays
 	for _, n := range EndStrays(traces) {
 		sum.Ended += n.Ended
 		sum.Survivors += n.Survivors

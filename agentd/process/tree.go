@@ -39,39 +39,11 @@ func (s *Supervisor) members(p *Process) (found []procfs.Stat) {
 	s.starting.Lock()
 	defer s.starting.Unlock()
 	for _, r := range s.relatives(true) {
-		if r.Running() && (r.owner == p.id || r.owner == "" && s.doomed(r, p)) {
+		if r.Running() && (r.owner == p.id || r.owner == "" && s.orphaned(r, p)) {
 			found = append(found, r.Stat)
 		}
 	}
 	return found
-}
-
-// orphans lists the processes below us that are not below a live leader. The caller holds starting.
-func (s *Supervisor) orphans() []relative {
-	if !s.strangers(ownChildren) {
-		return nil
-	}
-	return s.relatives(false)
-}
-
-// strangers reports whether this program has a child, among those that list finds, that is not the leader of a command.
-// The caller holds starting.
-func (s *Supervisor) strangers(list func() (pids []int, ok bool)) bool {
-	if childless() {
-		return false
-	}
-	pids, ok := list()
-	if !ok {
-		return true
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, pid := range pids {
-		if s.live[pid] == nil {
-			return true
-		}
-	}
-	return false
 }
 
 // relatives lists the processes below us; live leaders and the processes below them only if attached is set. The caller
@@ -111,40 +83,33 @@ const maxTreeDepth = 10_000
 type register struct {
 	own     int            // our own session, in which no command's process can be
 	leaders map[int]string // by pid, which is also the session
-	marks   map[mark]string
 }
 
 func (s *Supervisor) register() register {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := register{leaders: make(map[int]string, len(s.live)), marks: make(map[mark]string, len(s.live))}
+	r := register{leaders: make(map[int]string, len(s.live))}
 	r.own, _ = unix.Getsid(0)
 	for pid, p := range s.live {
 		r.leaders[pid] = p.id
-		if p.mark != 0 {
-			r.marks[p.mark] = p.id
-		}
 	}
 	return r
 }
 
-// ownerOf returns the command that st belongs to. A session cannot be entered from outside and is known already; then
-// the mark decides, and the parent for a process that lost it.
+// ownerOf returns the command that st belongs to: a session cannot be entered from outside and decides before the
+// parent.
 func (r register) ownerOf(st procfs.Stat, parent string) string {
 	if st.Session == r.own {
-		return "" // started by other code of this program; it has inherited the latest mark
+		return "" // started by other code of this program
 	}
 	if id := r.leaders[st.Session]; id != "" {
-		return id
-	}
-	if id := r.marks[readMark(st.PID)]; id != "" {
 		return id
 	}
 	return parent
 }
 
-// doomed reports whether o has no owner that is still running, other than p.
-func (s *Supervisor) doomed(o relative, p *Process) bool {
+// orphaned reports whether o has no owner that is still running, other than p.
+func (s *Supervisor) orphaned(o relative, p *Process) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o.owner != "" {

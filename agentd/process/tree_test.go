@@ -14,21 +14,6 @@ import (
 	"holon/internal/procfs"
 )
 
-// markedOrNot runs test with marks, and without them, as where the kernel refuses them.
-func markedOrNot(t *testing.T, test func(t *testing.T, s *Supervisor)) {
-	for _, unmarked := range []bool{false, true} {
-		t.Run(map[bool]string{false: "marked", true: "unmarked"}[unmarked], func(t *testing.T) {
-			s := newTest(t)
-			s.unmarked = unmarked
-			p := start(t, s, sh("true"))
-			if p.Result(); (p.mark == 0) != unmarked {
-				t.Fatalf("the command's mark is %d", p.mark)
-			}
-			test(t, s)
-		})
-	}
-}
-
 // Each script leaves a process behind and says its pid in a file. None of them
 // may live when Run returns, even if it tried to hide.
 func TestNothingOutlivesACommand(t *testing.T) {
@@ -53,23 +38,22 @@ func TestNothingOutlivesACommand(t *testing.T) {
 		"no first thread":   headlessVar + `=$F setsid $SELF & wait_for_file`,
 		"forks incessantly": `setsid sh -c 'echo $$ >$F; while :; do (sleep 60 &) ; sleep 0.01; done' & wait_for_file`,
 	}
-	markedOrNot(t, func(t *testing.T, s *Supervisor) {
-		for name, script := range tests {
-			t.Run(name, func(t *testing.T) {
-				file := filepath.Join(t.TempDir(), "pid")
-				c := sh("wait_for_file() { while [ ! -s $F ]; do sleep 0.01; done; }\n" + script)
-				c.Env = Environ(os.Environ(), "F="+file, "SELF="+self)
-				res := run(t, s, c)
-				if alive(t, file) {
-					t.Error("the process lives on")
-				}
-				if res.Ended == 0 || res.Survivors != 0 {
-					t.Errorf("ended %d, survivors %d", res.Ended, res.Survivors)
-				}
-				nothingIsLeft(t)
-			})
-		}
-	})
+	s := newTest(t)
+	for name, script := range tests {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "pid")
+			c := sh("wait_for_file() { while [ ! -s $F ]; do sleep 0.01; done; }\n" + script)
+			c.Env = Environ(os.Environ(), "F="+file, "SELF="+self)
+			res := run(t, s, c)
+			if alive(t, file) {
+				t.Error("the process lives on")
+			}
+			if res.Ended == 0 || res.Survivors != 0 {
+				t.Errorf("ended %d, survivors %d", res.Ended, res.Survivors)
+			}
+			nothingIsLeft(t)
+		})
+	}
 }
 
 // hide starts what follows in a session of its own, without environment and
@@ -79,77 +63,54 @@ const hide = `hide() {
 	while [ ! -s $1 ]; do sleep 0.01; done; }
 `
 
-// A process that hid everything is ended with its own command, and only with
-// it, also while others run: before it, after it and at the same time.
+// A process that hid everything ends with the last of the commands that ran when it was born, so that none that belongs
+// to another command is ended.
 func TestHiddenAmongOthers(t *testing.T) {
-	markedOrNot(t, func(t *testing.T, s *Supervisor) {
-		dir := t.TempDir()
-		task := func(name string) *Process {
-			c := sh(hide + "hide $D/" + name + "; echo up; exec sleep 300")
-			c.Env = Environ(os.Environ(), "D="+dir)
-			p := start(t, s, c)
-			awaitOutput(t, p, "up")
-			return p
-		}
-		older := task("older")
-		short := sh(hide + "hide $D/short; echo up; read line")
-		short.Env, short.Input = Environ(os.Environ(), "D="+dir), true
-		p := start(t, s, short)
+	s := newTest(t)
+	dir := t.TempDir()
+	task := func(name string) *Process {
+		c := sh(hide + "hide $D/" + name + "; echo up; exec sleep 300")
+		c.Env = Environ(os.Environ(), "D="+dir)
+		p := start(t, s, c)
 		awaitOutput(t, p, "up")
-		younger := task("younger")
-		if err := p.CloseInput(); err != nil {
-			t.Fatal(err)
+		return p
+	}
+	older, younger := task("older"), task("younger")
+	younger.Stop(0)
+	if younger.Result(); !alive(t, dir+"/younger") || !alive(t, dir+"/older") {
+		t.Error("what may belong to another command was ended")
+	}
+	older.Stop(0)
+	older.Result()
+	for _, name := range []string{"older", "younger"} {
+		if alive(t, dir+"/"+name) {
+			t.Errorf("the hidden process of %q lives on", name)
 		}
-		res := p.Result()
-
-		sound := p.mark != 0
-		if lives := alive(t, dir+"/short"); lives == sound {
-			t.Errorf("the hidden process lives: %v, with the mark %d", lives, p.mark)
-		}
-		if sound && res.Ended != 1 {
-			t.Errorf("ended %d processes, want 1", res.Ended)
-		}
-		if !alive(t, dir+"/older") || !alive(t, dir+"/younger") {
-			t.Error("what belongs to another command was ended")
-		}
-		younger.Stop(0)
-		younger.Result()
-		if lives := alive(t, dir+"/younger"); lives == sound || !alive(t, dir+"/older") {
-			t.Errorf("after the younger: its own lives: %v", lives)
-		}
-		older.Stop(0)
-		older.Result()
-		for _, name := range []string{"older", "short", "younger"} {
-			if alive(t, dir+"/"+name) {
-				t.Errorf("the hidden process of %q lives on", name)
-			}
-		}
-	})
+	}
 }
 
 // Stop reaches every process with SIGTERM, not only those of the group, and
 // gives each of them the grace.
 func TestStopAsksTheWholeTree(t *testing.T) {
-	markedOrNot(t, func(t *testing.T, s *Supervisor) {
-		c := sh(`setsid sh -c 'trap "sleep 0.1; echo put away; exit" TERM; echo up; while :; do sleep 0.01; ` +
-			`done' & wait`)
-		c.Grace = time.Minute
-		p := start(t, s, c)
-		awaitOutput(t, p, "up")
-		p.Stop(0)
-		p.Stop(time.Nanosecond) // changes nothing
-		res := p.Result()
-		switch {
-		case !res.Stopped:
-			t.Error("res.Stopped = false, want true")
-		case res.TimedOut:
-			t.Error("res.TimedOut = true, want false")
-		case res.Canceled:
-			t.Error("res.Canceled = true, want false")
-		case !strings.HasSuffix(string(res.Stdout.Head), "put away\n"):
-			t.Errorf("string(res.Stdout.Head) = %q, want it to end with %q", string(res.Stdout.Head), "put away\n")
-		}
-	})
+	s := newTest(t)
+	c := sh(`setsid sh -c 'trap "sleep 0.1; echo put away; exit" TERM; echo up; while :; do sleep 0.01; ` +
+		`done' & wait`)
+	c.Grace = time.Minute
+	p := start(t, s, c)
+	awaitOutput(t, p, "up")
+	p.Stop(0)
+	p.Stop(time.Nanosecond) // changes nothing
+	res := p.Result()
+	switch {
+	case !res.Stopped:
+		t.Error("res.Stopped = false, want true")
+	case res.TimedOut:
+		t.Error("res.TimedOut = true, want false")
+	case res.Canceled:
+		t.Error("res.Canceled = true, want false")
+	case !strings.HasSuffix(string(res.Stdout.Head), "put away\n"):
+		t.Errorf("string(res.Stdout.Head) = %q, want it to end with %q", string(res.Stdout.Head), "put away\n")
+	}
 }
 
 // Kill insists where Stop was patient.
@@ -179,37 +140,36 @@ func TestForkBomb(t *testing.T) {
 		"one group": `bomb() { while [ -e $F ]; do bomb & bomb & wait; done; }; bomb 2>/dev/null`,
 		"sessions":  `eval "$B"`,
 	}
-	markedOrNot(t, func(t *testing.T, s *Supervisor) {
-		for name, script := range bombs {
-			t.Run(name, func(t *testing.T) {
-				dir, err := os.MkdirTemp("", "bomb")
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = os.RemoveAll(dir) })
-				file := filepath.Join(dir, "fuse")
-				if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(file, nil, 0o644)); err != nil {
-					t.Fatal(err)
-				}
-				// As another user, whose processes are limited here as they are in
-				// a container; without the fuse the bomb goes out by itself.
-				c := sh("")
-				c.Argv = []string{"setpriv", "--reuid", strconv.Itoa(uid), "--clear-groups", "prlimit",
-					"--nproc=" + strconv.Itoa(size), "sh", "-c", script}
-				c.Env = Environ(os.Environ(), "F="+file, `B=while [ -e $F ]; do setsid -f sh -c "$B" 2>/dev/null; done`)
-				p := start(t, s, c)
-				for !isClosed(p.exited) && len(descendants()) < size*2/3 {
-					time.Sleep(time.Millisecond)
-				}
-				p.Kill()
-				res := p.Result()
-				if res.Survivors != 0 { // a shell that cannot fork may have ended by itself
-					t.Errorf("%+v", res)
-				}
-				nothingIsLeft(t)
-			})
-		}
-	})
+	s := newTest(t)
+	for name, script := range bombs {
+		t.Run(name, func(t *testing.T) {
+			dir, err := os.MkdirTemp("", "bomb")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = os.RemoveAll(dir) })
+			file := filepath.Join(dir, "fuse")
+			if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(file, nil, 0o644)); err != nil {
+				t.Fatal(err)
+			}
+			// As another user, whose processes are limited here as they are in
+			// a container; without the fuse the bomb goes out by itself.
+			c := sh("")
+			c.Argv = []string{"setpriv", "--reuid", strconv.Itoa(uid), "--clear-groups", "prlimit",
+				"--nproc=" + strconv.Itoa(size), "sh", "-c", script}
+			c.Env = Environ(os.Environ(), "F="+file, `B=while [ -e $F ]; do setsid -f sh -c "$B" 2>/dev/null; done`)
+			p := start(t, s, c)
+			for !isClosed(p.exited) && len(descendants()) < size*2/3 {
+				time.Sleep(time.Millisecond)
+			}
+			p.Kill()
+			res := p.Result()
+			if res.Survivors != 0 { // a shell that cannot fork may have ended by itself
+				t.Errorf("%+v", res)
+			}
+			nothingIsLeft(t)
+		})
+	}
 }
 
 // The dead of another command that runs are no reason to look for what is left of a command once more.

@@ -122,8 +122,8 @@ func (s *Supervisor) endRounds(p *Process, deadline <-chan time.Time) (ended, su
 }
 
 // endRound kills and reaps once. It returns how many still ran, and whether it found anything, running or dead. Only
-// after a round that did not is nothing left: a look at all processes can miss one whose parent ends meanwhile, but then
-// that parent, or what made it, is our dead child.
+// after a round that did not is nothing left: a look at all processes can miss one whose parent ends meanwhile, but
+// then that parent, or what made it, is our dead child.
 func (s *Supervisor) endRound(p *Process, killed map[birth]bool) (running int, changed bool) {
 	s.starting.Lock()
 	defer s.starting.Unlock()
@@ -179,8 +179,8 @@ func fresh(left map[birth]procfs.Stat, killed map[birth]bool) bool {
 	return false
 }
 
-// leftovers lists running processes that are to end with p, and reaps those that have ended; reaped says that one was of
-// p. The caller holds starting.
+// leftovers lists running processes that are to end with p, and reaps those that have ended; reaped says that one was
+// of p. The caller holds starting.
 func (s *Supervisor) leftovers(p *Process, killed map[birth]bool) (left map[birth]procfs.Stat, reaped bool) {
 	left = make(map[birth]procfs.Stat)
 	if childless() {

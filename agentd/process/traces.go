@@ -20,8 +20,8 @@ const (
 	maxTraces  = 4096    // that EndRecorded reads
 )
 
-// recordTrace writes the trace of a command to Options.Dir: before it starts, to have room for it, and again when it has
-// a process. A command without its record must not start: nothing would end it after a SIGKILL of this program.
+// recordTrace writes the trace of a command to Options.Dir: before it starts, to have room for it, and again when it
+// has a process. A command without its record must not start: nothing would end it after a SIGKILL of this program.
 func (s *Supervisor) recordTrace(p *Process) error {
 	if !s.records() {
 		return nil

@@ -43,19 +43,20 @@ func Events(r io.Reader, f Framing) iter.Seq2[[]byte, error] { return NewDecoder
 // server-sent events. It belongs to one goroutine.
 type Decoder struct {
 	framing Framing
-	blocks  blockReader // of server-sent events; of NDJSON, its reader and bound
+	r       io.Reader
+	limit   int // bytes of an event
 }
 
 // NewDecoder returns a decoder of the stream that r holds in framing f, with
 // events of at most MaxEvent bytes.
 func NewDecoder(r io.Reader, f Framing) *Decoder {
-	return &Decoder{framing: f, blocks: blockReader{r: r, limit: MaxEvent}}
+	return &Decoder{framing: f, r: r, limit: MaxEvent}
 }
 
 // Limit bounds each event to so many bytes, framing included, and returns d. What
 // the decoder itself holds stays below three times the bound.
 func (d *Decoder) Limit(bytes int) *Decoder {
-	d.blocks.limit = bytes
+	d.limit = bytes
 	return d
 }
 
@@ -102,9 +103,6 @@ func (d *Decoder) Data() iter.Seq2[[]byte, error] { return d.sseData() }
 func ends(data []byte) bool {
 	t := responses.EventType(data)
 	if t == "" { // another encoder, which put the type elsewhere
-		if !mayEnd(data) {
-			return false
-		}
 		var head struct {
 			Type string `json:"type"`
 		}
@@ -116,81 +114,20 @@ func ends(data []byte) bool {
 	return responses.Terminal(t) || t == responses.EventError
 }
 
-// mayEnd reports whether data could have the type of an event that ends a
-// stream. Most events need no decoding then, which was a third of the work on a
-// text with many deltas.
-func mayEnd(data []byte) bool {
-	for _, t := range endings {
-		if bytes.Contains(data, t) {
-			return true
-		}
-	}
-	return bytes.IndexByte(data, '\\') >= 0 // a type can be spelt with escapes
-}
-
-var endings = [][]byte{[]byte(responses.EventCompleted), []byte(responses.EventFailed),
-	[]byte(responses.EventIncomplete), []byte(`"` + responses.EventError + `"`)}
-
-// sseData yields the data of each server-sent event.
+// sseData yields the data of each server-sent event that has any.
 func (d *Decoder) sseData() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		first := true
-		for {
-			block, err := d.blocks.next()
-			if errors.Is(err, io.EOF) {
-				return
-			}
-			if err == nil && len(block) > d.blocks.limit {
-				err = ErrTooLarge
-			}
+		blocks := newBlockReader(d.r, d.limit)
+		for event, err := range sse.Read(blocks, &sse.ReadConfig{MaxEventSize: d.limit + 4096}) {
 			if err != nil {
 				yield(nil, fmt.Errorf("read event stream: %w", err))
 				return
 			}
-			data, ok := plainData(block)
-			if !ok {
-				if data, err = d.parsedData(block, first); err != nil {
-					yield(nil, fmt.Errorf("read event stream: %w", err))
-					return
-				}
-			}
-			first = first && len(bytes.Trim(block, "\r\n")) == 0 // go-sse does not count empty lines
-			if len(data) > 0 && !yield(data, nil) {
+			if event.Data != "" && !yield([]byte(event.Data), nil) {
 				return
 			}
 		}
 	}
-}
-
-// plainData returns the data of an event of the form that nearly all have: an
-// event field or none, one data field, LF as line end. It is a part of block.
-func plainData(block []byte) (data []byte, ok bool) {
-	if bytes.IndexByte(block, '\r') >= 0 {
-		return nil, false
-	}
-	if bytes.HasPrefix(block, []byte("event: ")) {
-		block = block[bytes.IndexByte(block, '\n')+1:]
-	}
-	data, ok = bytes.CutPrefix(block, []byte("data: "))
-	if !ok || len(data) < 2 || data[len(data)-1] != '\n' || data[len(data)-2] != '\n' {
-		return nil, false
-	}
-	data = data[:len(data)-2]
-	return data, bytes.IndexByte(data, '\n') < 0
-}
-
-// parsedData returns the data of any event, nil when it has none.
-func (d *Decoder) parsedData(block []byte, first bool) (data []byte, err error) {
-	if !first { // so that only the stream can begin with a byte order mark
-		block = append([]byte(":\n"), block...)
-	}
-	for ev, err := range sse.Read(bytes.NewReader(block), &sse.ReadConfig{MaxEventSize: d.blocks.limit + 4096}) {
-		if err != nil {
-			return nil, err
-		}
-		data = append(data, ev.Data...) // a block is one event
-	}
-	return data, nil
 }
 
 // Lines yields the lines of a stream of NDJSON without their line ends, LF or
@@ -200,12 +137,12 @@ func (d *Decoder) parsedData(block []byte, first bool) (data []byte, err error) 
 // iterated once, instead of Events.
 func (d *Decoder) Lines() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		in := bufio.NewReaderSize(d.blocks.r, min(64<<10, d.blocks.limit))
+		in := bufio.NewReaderSize(d.r, min(64<<10, d.limit))
 		var long []byte // a line that exceeds in's buffer
 		for {
 			line, err := in.ReadSlice('\n')
 			if errors.Is(err, bufio.ErrBufferFull) || len(long) > 0 {
-				if len(long)+len(line) > d.blocks.limit {
+				if len(long)+len(line) > d.limit {
 					yield(nil, ErrTooLarge)
 					return
 				}

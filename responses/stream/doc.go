@@ -4,9 +4,8 @@
 // events.ndjson.
 //
 // Encoding appends to a buffer that the caller reuses and writes once, so that
-// an event never arrives in pieces; some readers lose it then. The framing
-// rules are those of github.com/tmaxmax/go-sse: the tests hold [AppendSSE] equal
-// to its encoder byte for byte, and its parser does the decoding.
+// an event never arrives in pieces; some readers lose it then. github.com/tmaxmax/go-sse
+// writes and parses the server-sent events.
 //
 // Decoding takes any mixture of line ends and any split into reads, bounds each
 // event by [Decoder.Limit], costs time linear in the input, and always ends with a

@@ -99,7 +99,7 @@ func (f Framing) Append(dst, lines []byte) []byte {
 // NDJSON.
 func (f Framing) AppendEnd(dst []byte) []byte {
 	if f == SSE {
-		return appendDone(dst)
+		return AppendEvent(dst, "", "", []byte(done))
 	}
 	return dst
 }
@@ -115,37 +115,21 @@ func (f Framing) AppendPing(dst []byte) []byte {
 
 // AppendSSE appends one encoded event to dst as a server-sent event: an event
 // field with the type, one data field with the JSON, a blank line, LF only, no
-// id. The type is read by responses.EventType. line is not empty and has no line
-// end.
-func AppendSSE(dst, line []byte) []byte {
-	if bytes.IndexByte(line, '\r') >= 0 || bytes.IndexByte(line, '\n') >= 0 {
-		return appendSplit(dst, line)
-	}
-	if t := responses.EventType(line); t != "" {
-		dst = append(dst, "event: "...)
-		dst = append(dst, t...)
-		dst = append(dst, '\n')
-	}
-	dst = append(dst, "data: "...)
-	dst = append(dst, line...)
-	return append(dst, "\n\n"...)
-}
+// id. The type is read by responses.EventType. line is not empty.
+func AppendSSE(dst, line []byte) []byte { return AppendEvent(dst, "", responses.EventType(line), line) }
 
-// appendSplit appends an event whose JSON has line ends between its tokens, or
-// which is no JSON at all. Each of its lines becomes a data field, so that
-// nothing in it can pass for another field or event.
-func appendSplit(dst, line []byte) []byte {
+// AppendEvent appends a server-sent event of any protocol. An id or a type that is empty or has a line end is left out.
+// Each line of data becomes a data field, so that nothing in it can pass for another field or event.
+func AppendEvent(dst []byte, id, eventType string, data []byte) []byte {
 	var m sse.Message
-	if t := responses.EventType(line); t != "" {
-		// A type with a line end in it is left out.
-		m.Type, _ = sse.NewType(t)
+	if id != "" {
+		m.ID, _ = sse.NewID(id)
 	}
-	m.AppendData(string(line))
+	if eventType != "" {
+		m.Type, _ = sse.NewType(eventType)
+	}
+	m.AppendData(string(data))
 	b := bytes.NewBuffer(dst)
-	// A bytes.Buffer takes every write.
-	_, _ = m.WriteTo(b)
+	_, _ = m.WriteTo(b) // a buffer takes every write
 	return b.Bytes()
 }
-
-// appendDone appends the literal end of an SSE stream.
-func appendDone(dst []byte) []byte { return append(dst, "data: [DONE]\n\n"...) }

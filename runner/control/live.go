@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"holon/responses/stream"
 	"holon/runner/control/wire"
 	"holon/state/ledger"
 )
@@ -43,7 +44,7 @@ func (s *Server) showLive(w http.ResponseWriter, r *http.Request, agentID, messa
 				Done: m.Done}
 			data, err := json.Marshal(at)
 			if err == nil {
-				err = s.write(w, append(append([]byte("data: "), data...), "\n\n"...))
+				err = s.write(w, stream.AppendEvent(nil, "", "", data))
 			}
 			if err != nil {
 				return

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"holon/responses/stream"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
 	"holon/state"
@@ -301,15 +302,11 @@ func (st *eventStream) frame(f wire.StreamFrame) error {
 // append adds a server-sent event. Events of agents have no name, so that every
 // reader gets them; data is JSON on one line.
 func (st *eventStream) append(id int64, name string, data []byte) {
+	at := ""
 	if id > 0 {
-		st.frames = append(st.frames, "id: "...)
-		st.frames = strconv.AppendInt(st.frames, id, 10)
-		st.frames = append(st.frames, '\n')
+		at = strconv.FormatInt(id, 10)
 	}
-	if name != "" {
-		st.frames = append(append(append(st.frames, "event: "...), name...), '\n')
-	}
-	st.frames = append(append(append(st.frames, "data: "...), st.server.opts.Hide(data)...), "\n\n"...)
+	st.frames = stream.AppendEvent(st.frames, at, name, st.server.opts.Hide(data))
 }
 
 // flush sends what is there. A reader that takes nothing for too long gets an

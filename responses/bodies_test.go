@@ -22,7 +22,7 @@ var deliberate = map[string]string{
 	"metadata key": "a key of metadata has at most 64 characters, which the document says in words",
 	"foreign":      "tools, items and values of include of other servers are ignored",
 	"holon":        "the object holon is ours and is checked",
-	"duplicate":    "of two equal keys each is checked",
+	"duplicate":    "a name that is repeated within an object is refused",
 	"json object":  "the document names the type json_object in responses alone",
 	"schema":       "a JSON Schema that cannot work is refused before the turn",
 	"names":        "names that no function can have are refused",

@@ -3,6 +3,7 @@ package responses
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -48,7 +49,25 @@ func (r *Request) check() error {
 			return err
 		}
 	}
-	return r.Holon.check()
+	return firstError(checkMetadata(r.Metadata), r.Holon.check())
+}
+
+func checkMetadata(pairs map[string]string) error {
+	if n := len(pairs); n > maxMetadataPairs {
+		return Invalid("metadata", CodeInvalidValue,
+			fmt.Sprintf("metadata may have at most %d pairs, this has %d", maxMetadataPairs, n))
+	}
+	for _, k := range slices.Sorted(maps.Keys(pairs)) {
+		if n := utf8.RuneCountInString(k); n > maxMetadataKey {
+			return Invalid("metadata", CodeInvalidValue,
+				fmt.Sprintf("a key of metadata may have at most %d characters, %q has %d", maxMetadataKey,
+					clip(k, maxMetadataKey), n))
+		}
+		if err := checkChars("metadata."+k, pairs[k], maxMetadataValue); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ranges are the numbers with bounds, in words for a value that no Go number can hold.
@@ -146,7 +165,7 @@ func checkWord(param, value string, allowed ...string) error {
 	if last > 1 {
 		choices = strings.Join(allowed[1:last], ", ") + " or " + choices
 	}
-	return Invalid(param, CodeInvalidValue, fmt.Sprintf("%s must be %s, not %q", param, choices, clip(value, 32)))
+	return Invalid(param, CodeInvalidValue, fmt.Sprintf("%s must be %s, not %q", orBody(param), choices, clip(value, 32)))
 }
 
 func checkChars(param, s string, limit int) error {

@@ -2,44 +2,33 @@ package responses
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
+	"cmp"
 	"fmt"
-	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// wireRequest has the request's keys as they stand on the wire. Pointers tell
-// absent or null, which mean the same here, from zero values.
+// plainRequest is a Request without its methods.
+type plainRequest Request
+
+// wireRequest has the keys of a request that are not a field of Request as they stand. Pointers tell absent or null,
+// which mean the same here, from zero values.
 type wireRequest struct {
-	Model              string                     `json:"model,omitempty"`
-	Input              json.RawMessage            `json:"input,omitempty"`
-	PreviousResponseID *string                    `json:"previous_response_id,omitempty"`
-	Instructions       *string                    `json:"instructions,omitempty"`
-	Include            []string                   `json:"include,omitempty"`
-	Tools              []json.RawMessage          `json:"tools,omitempty"`
-	ToolChoice         *ToolChoice                `json:"tool_choice,omitempty"`
-	ParallelToolCalls  *bool                      `json:"parallel_tool_calls,omitempty"`
-	MaxToolCalls       *int                       `json:"max_tool_calls,omitempty"`
-	MaxOutputTokens    *int                       `json:"max_output_tokens,omitempty"`
-	Temperature        *float64                   `json:"temperature,omitempty"`
-	TopP               *float64                   `json:"top_p,omitempty"`
-	PresencePenalty    *float64                   `json:"presence_penalty,omitempty"`
-	FrequencyPenalty   *float64                   `json:"frequency_penalty,omitempty"`
-	TopLogprobs        *int                       `json:"top_logprobs,omitempty"`
-	Reasoning          *ReasoningConfig           `json:"reasoning,omitempty"`
-	Text               *wireText                  `json:"text,omitempty"`
-	Truncation         string                     `json:"truncation,omitempty"`
-	Stream             bool                       `json:"stream,omitempty"`
-	Background         bool                       `json:"background,omitempty"`
-	Store              *bool                      `json:"store,omitempty"`
-	Metadata           map[string]json.RawMessage `json:"metadata,omitempty"`
-	ServiceTier        string                     `json:"service_tier,omitempty"`
-	PromptCacheKey     *string                    `json:"prompt_cache_key,omitempty"`
-	SafetyIdentifier   *string                    `json:"safety_identifier,omitempty"`
-	Holon              *Holon                     `json:"holon,omitempty"`
+	plainRequest
+	PreviousResponseID *string          `json:"previous_response_id,omitzero"`
+	Tools              []jsontext.Value `json:"tools,omitempty"`
+	ParallelToolCalls  *bool            `json:"parallel_tool_calls,omitzero"`
+	Temperature        *float64         `json:"temperature,omitzero"`
+	TopP               *float64         `json:"top_p,omitzero"`
+	PresencePenalty    *float64         `json:"presence_penalty,omitzero"`
+	FrequencyPenalty   *float64         `json:"frequency_penalty,omitzero"`
+	Text               *wireText        `json:"text,omitzero"`
+	Store              *bool            `json:"store,omitzero"`
 }
 
 // DecodeRequest reads and checks a body of POST /responses. It is tolerant
@@ -47,29 +36,21 @@ type wireRequest struct {
 // messages) and strict where meaning would be lost. Every error is an *Error
 // that names the field.
 func DecodeRequest(body []byte) (*Request, error) {
-	if err := CheckDepth(body); err != nil {
-		return nil, err
-	}
-	if !utf8.Valid(body) {
-		return nil, Invalid("", CodeInvalidJSON, "the body is not valid UTF-8")
-	}
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, Invalid("", CodeInvalidJSON, "the body is empty; send a JSON object")
 	}
-	var w wireRequest
-	err := unmarshal(body, &w)
-	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && e.Field == "" {
-		_, got := jsonNames("", "", e.Value)
-		return nil, Invalid("", CodeInvalidJSON, "the body must be a JSON object, not "+got)
+	if err := CheckStrict(body, maxDepth); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return nil, decodeError("", err)
-	}
-	if isNull(body) {
-		return nil, Invalid("", CodeInvalidJSON, "the body must be a JSON object, not null")
+	if kind := jsontext.Value(body).Kind(); kind != '{' {
+		return nil, Invalid("", CodeInvalidJSON, "the body must be a JSON object, not "+kindName(kind))
 	}
 	sum, err := digest(body)
 	if err != nil {
+		return nil, err
+	}
+	var w wireRequest
+	if err := decode(body, &w, decodeInput); err != nil {
 		return nil, err
 	}
 	if id := w.PreviousResponseID; id != nil && *id == "" {
@@ -79,17 +60,11 @@ func DecodeRequest(body []byte) (*Request, error) {
 	}
 	r := w.request()
 	r.Digest = sum
-	if r.Input, err = decodeInput(w.Input); err != nil {
-		return nil, err
-	}
 	r.ShowToolCalls = slices.Contains(r.Include, IncludeToolCalls)
 	if err := r.decodeTools(w.Tools); err != nil {
 		return nil, err
 	}
 	if r.MCP, err = decodeMCPTools(w.Tools); err != nil {
-		return nil, err
-	}
-	if r.Metadata, err = decodeMetadata(w.Metadata); err != nil {
 		return nil, err
 	}
 	if err := r.check(); err != nil {
@@ -98,42 +73,85 @@ func DecodeRequest(body []byte) (*Request, error) {
 	return r, nil
 }
 
-// request copies the wire form and fills in the documented defaults.
+// request fills in the documented defaults.
 func (w *wireRequest) request() *Request {
-	r := &Request{
-		Model:              w.Model,
-		PreviousResponseID: orDefault(w.PreviousResponseID, ""),
-		Instructions:       w.Instructions,
-		Include:            w.Include,
-		ParallelToolCalls:  orDefault(w.ParallelToolCalls, true),
-		MaxToolCalls:       w.MaxToolCalls,
-		MaxOutputTokens:    w.MaxOutputTokens,
-		Temperature:        orDefault(w.Temperature, 1),
-		TopP:               orDefault(w.TopP, 1),
-		PresencePenalty:    orDefault(w.PresencePenalty, 0),
-		FrequencyPenalty:   orDefault(w.FrequencyPenalty, 0),
-		Sampling: Sampling{w.Temperature != nil, w.TopP != nil, w.PresencePenalty != nil,
-			w.FrequencyPenalty != nil},
-		TopLogprobs:      orDefault(w.TopLogprobs, 0),
-		Reasoning:        w.Reasoning,
-		Text:             w.Text.config(),
-		ToolChoice:       orDefault(w.ToolChoice, ToolChoice{}),
-		Truncation:       w.Truncation,
-		Stream:           w.Stream,
-		Background:       w.Background,
-		Store:            orDefault(w.Store, true),
-		ServiceTier:      w.ServiceTier,
-		PromptCacheKey:   w.PromptCacheKey,
-		SafetyIdentifier: w.SafetyIdentifier,
-		Holon:            orDefault(w.Holon, Holon{}),
+	r := Request(w.plainRequest)
+	r.PreviousResponseID = orDefault(w.PreviousResponseID, "")
+	r.ParallelToolCalls = orDefault(w.ParallelToolCalls, true)
+	r.Temperature = orDefault(w.Temperature, 1)
+	r.TopP = orDefault(w.TopP, 1)
+	r.PresencePenalty = orDefault(w.PresencePenalty, 0)
+	r.FrequencyPenalty = orDefault(w.FrequencyPenalty, 0)
+	r.Sampling = Sampling{w.Temperature != nil, w.TopP != nil, w.PresencePenalty != nil, w.FrequencyPenalty != nil}
+	r.Text = w.Text.config()
+	r.Store = orDefault(w.Store, true)
+	r.Truncation = cmp.Or(r.Truncation, defaultTruncation)
+	r.ServiceTier = cmp.Or(r.ServiceTier, defaultServiceTier)
+	if r.Metadata == nil {
+		r.Metadata = map[string]string{}
 	}
-	if r.Truncation == "" {
-		r.Truncation = defaultTruncation
+	return &r
+}
+
+// MarshalJSON writes a body from which DecodeRequest reads r again, but for
+// Digest and for the places that MCPTool.Param names. Keys whose value is the
+// default are absent.
+func (r Request) MarshalJSON() ([]byte, error) {
+	w := wireRequest{plainRequest: plainRequest(r)}
+	if r.Truncation == defaultTruncation {
+		w.Truncation = ""
 	}
-	if r.ServiceTier == "" {
-		r.ServiceTier = defaultServiceTier
+	if r.ServiceTier == defaultServiceTier {
+		w.ServiceTier = ""
 	}
-	return r
+	w.PreviousResponseID = nullable(r.PreviousResponseID)
+	w.ParallelToolCalls = given(r.ParallelToolCalls, !r.ParallelToolCalls)
+	w.Store = given(r.Store, !r.Store)
+	w.Temperature = given(r.Temperature, r.Sampling.Temperature)
+	w.TopP = given(r.TopP, r.Sampling.TopP)
+	w.PresencePenalty = given(r.PresencePenalty, r.Sampling.PresencePenalty)
+	w.FrequencyPenalty = given(r.FrequencyPenalty, r.Sampling.FrequencyPenalty)
+	format := given(r.Text.Format, !reflect.ValueOf(r.Text.Format).IsZero())
+	w.Text = given(wireText{format, r.Text.Verbosity}, format != nil || r.Text.Verbosity != "")
+	var err error
+	if w.Tools, err = r.encodeTools(); err != nil {
+		return nil, fmt.Errorf("encode tools: %w", err)
+	}
+	return encode(w)
+}
+
+// given returns a pointer to v, or nil.
+func given[T any](v T, is bool) *T {
+	if !is {
+		return nil
+	}
+	return &v
+}
+
+// encodeTools writes the function tools, those of type mcp, and the one by which
+// ShowToolCalls is asked for where include does not.
+func (r *Request) encodeTools() (raws []jsontext.Value, err error) {
+	var list []any
+	for _, t := range r.Tools {
+		list = append(list, t)
+	}
+	for _, t := range r.MCP {
+		list = append(list, t)
+	}
+	for _, kind := range r.IgnoredTools {
+		list = append(list, map[string]string{"type": kind})
+	}
+	if r.ShowToolCalls && !slices.Contains(r.Include, IncludeToolCalls) {
+		list = append(list, map[string]string{"type": ItemToolCall})
+	}
+	for _, t := range list {
+		raw, err := encode(t)
+		if err != nil {
+			return nil, err
+		}
+		raws = append(raws, raw)
+	}
+	return raws, nil
 }
 
 func orDefault[T any](p *T, def T) T {
@@ -143,24 +161,30 @@ func orDefault[T any](p *T, def T) T {
 	return *p
 }
 
-// decodeInput reads input: a string is one user message. The serve-mode notes
+// decodeInput makes the decoder read the input of a request: a string is one user message. The serve-mode notes
 // also show bare content parts; a run of those is one user message too.
-func decodeInput(raw json.RawMessage) (Items, error) {
-	if isNull(raw) {
-		return nil, nil
-	}
-	var text string
-	if raw[0] == '"' && unmarshal(raw, &text) == nil {
-		if err := checkChars("input", text, maxInputChars); err != nil {
-			return nil, err
+var decodeInput = json.WithUnmarshalers(json.UnmarshalFunc(func(data []byte, input *Items) (err error) {
+	switch jsontext.Value(data).Kind() {
+	case 'n':
+	case '"':
+		m := UserMessage("")
+		*input, err = Items{m}, decode(data, &m.Content[0].Text)
+		if err == nil {
+			err = checkChars("", m.Content[0].Text, maxInputChars)
 		}
-		return Items{&Message{Status: ItemCompleted, Role: RoleUser, Content: []Part{InputText(text)}}}, nil
+	case '[':
+		*input, err = inputItems(data)
+	default:
+		err = Invalid("", CodeInvalidValue, "the value must be a string or an array of items")
 	}
-	var raws []json.RawMessage
-	if unmarshal(raw, &raws) != nil {
-		return nil, Invalid("input", CodeInvalidValue, "input must be a string or an array of items")
+	return err
+}))
+
+func inputItems(data []byte) (items Items, err error) {
+	var raws []jsontext.Value
+	if err := decode(data, &raws); err != nil {
+		return nil, err
 	}
-	var items Items
 	var bare *Message
 	var called calls
 	for i, elem := range raws {
@@ -169,7 +193,7 @@ func decodeInput(raw json.RawMessage) (Items, error) {
 			err = checkPart(part)
 		}
 		if err != nil {
-			return nil, within(fmt.Sprintf("input[%d]", i), err)
+			return nil, within(fmt.Sprintf("[%d]", i), err)
 		}
 		if ok {
 			if bare == nil {
@@ -185,7 +209,7 @@ func decodeInput(raw json.RawMessage) (Items, error) {
 			err = firstError(checkItem(item), called.note(item))
 		}
 		if err != nil {
-			return nil, within(fmt.Sprintf("input[%d]", i), err)
+			return nil, within(fmt.Sprintf("[%d]", i), err)
 		}
 		items = append(items, item)
 	}
@@ -194,16 +218,16 @@ func decodeInput(raw json.RawMessage) (Items, error) {
 
 // barePart reads elem as an input content part that stands where an item is
 // expected; ok is false when it is something else.
-func barePart(elem json.RawMessage) (part Part, ok bool, err error) {
+func barePart(elem jsontext.Value) (part Part, ok bool, err error) {
 	var head struct {
 		Type string `json:"type"`
 	}
-	if unmarshal(elem, &head) != nil {
+	if decode(elem, &head) != nil {
 		return Part{}, false, nil
 	}
 	switch head.Type {
 	case PartInputText, PartInputImage, PartInputFile:
-		err := part.UnmarshalJSON(elem)
+		err := decode(elem, &part)
 		return part, err == nil, err
 	}
 	return Part{}, false, nil
@@ -212,7 +236,7 @@ func barePart(elem json.RawMessage) (part Part, ok bool, err error) {
 // decodeTools keeps the function tools and ignores the rest, because clients
 // declare hosted tools of other servers as well. show is true when one of them is
 // ours, which asks to see the container's calls.
-func (r *Request) decodeTools(raws []json.RawMessage) error {
+func (r *Request) decodeTools(raws []jsontext.Value) error {
 	if len(raws) > maxTools {
 		return Invalid("tools", CodeInvalidValue,
 			fmt.Sprintf("tools may list at most %d tools, this lists %d", maxTools, len(raws)))
@@ -224,8 +248,8 @@ func (r *Request) decodeTools(raws []json.RawMessage) error {
 			Type string `json:"type"`
 			Name string `json:"name"`
 		}
-		if err := unmarshal(raw, &head); err != nil {
-			return decodeError(path, err)
+		if err := decode(raw, &head); err != nil {
+			return within(path, err)
 		}
 		switch {
 		case head.Type == "function", head.Type == "" && head.Name != "":
@@ -239,8 +263,8 @@ func (r *Request) decodeTools(raws []json.RawMessage) error {
 			continue
 		}
 		var t Tool
-		if err := unmarshal(raw, &t); err != nil {
-			return decodeError(path, err)
+		if err := decode(raw, &t); err != nil {
+			return within(path, err)
 		}
 		if t.Name == "" {
 			return Invalid(path+".name", CodeMissingParameter, "a function needs a name")
@@ -251,6 +275,9 @@ func (r *Request) decodeTools(raws []json.RawMessage) error {
 		if seen[t.Name] {
 			return Invalid(path+".name", CodeInvalidValue,
 				fmt.Sprintf("the function %q is declared twice", t.Name))
+		}
+		if isNull(t.Parameters) {
+			t.Parameters = nil
 		}
 		if err := checkParameters(path+".parameters", t.Parameters); err != nil {
 			return err
@@ -278,7 +305,7 @@ func (r *Request) foreignTool(path, kind string) error {
 }
 
 // checkParameters checks the schema of a function's arguments, which are an object.
-func checkParameters(param string, schema json.RawMessage) error {
+func checkParameters(param string, schema []byte) error {
 	if schema == nil {
 		return nil
 	}
@@ -288,8 +315,8 @@ func checkParameters(param string, schema json.RawMessage) error {
 	var root struct {
 		Type any `json:"type"`
 	}
-	if err := unmarshal(schema, &root); err != nil {
-		return decodeError(param, err)
+	if err := decode(schema, &root); err != nil {
+		return within(param, err)
 	}
 	kinds, ok := root.Type.([]any)
 	if !ok {
@@ -312,31 +339,6 @@ func checkToolName(param, name string) error {
 			fmt.Sprintf("%s may hold only letters, digits, '_' and '-', not %q", param, clip(name, maxToolName)))
 	}
 	return nil
-}
-
-// decodeMetadata reads the pairs one by one, so that an error names the key.
-func decodeMetadata(raws map[string]json.RawMessage) (map[string]string, error) {
-	if n := len(raws); n > maxMetadataPairs {
-		return nil, Invalid("metadata", CodeInvalidValue,
-			fmt.Sprintf("metadata may have at most %d pairs, this has %d", maxMetadataPairs, n))
-	}
-	pairs := make(map[string]string, len(raws))
-	for _, k := range slices.Sorted(maps.Keys(raws)) {
-		var v string
-		if err := unmarshal(raws[k], &v); err != nil {
-			return nil, decodeError("metadata."+clip(k, maxMetadataKey), err)
-		}
-		if n := utf8.RuneCountInString(k); n > maxMetadataKey {
-			return nil, Invalid("metadata", CodeInvalidValue,
-				fmt.Sprintf("a key of metadata may have at most %d characters, %q has %d", maxMetadataKey,
-					clip(k, maxMetadataKey), n))
-		}
-		if err := checkChars("metadata."+k, v, maxMetadataValue); err != nil {
-			return nil, err
-		}
-		pairs[k] = v
-	}
-	return pairs, nil
 }
 
 // PreviousNotFound is the error for a previous_response_id of which no response is

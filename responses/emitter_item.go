@@ -105,7 +105,7 @@ func (e *Emitter) closePart() {
 
 // parts returns the list that the open part will join. Its length is the
 // part's content or summary index.
-func (e *Emitter) parts() *[]Part {
+func (e *Emitter) parts() *Parts {
 	switch {
 	case e.open.message != nil:
 		return &e.open.message.Content

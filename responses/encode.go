@@ -112,7 +112,7 @@ func (e *Emitter) wholeDelta(eventType, delta string) error {
 	e.head(eventType)
 	e.place()
 	e.buf = append(e.buf, `,"delta":`...)
-	e.buf = appendString(e.buf, delta)
+	e.buf = AppendString(e.buf, delta)
 	if eventType == EventTextDelta {
 		if e.open.scrub.Holds() { // the tokens of held text are held too
 			e.buf = append(e.buf, `,"logprobs":[]`...)
@@ -131,12 +131,7 @@ func (e *Emitter) emitLogprobs(eventType string, probs []LogProb) error {
 		e.buf = append(e.buf, `,"logprobs":[]`...)
 		return e.emit(eventType)
 	}
-	var err error
-	if e.buf, err = appendList(append(e.buf, `,"logprobs":`...), probs); err != nil {
-		e.err = fmt.Errorf("encode %s: %w", eventType, err)
-		return e.err
-	}
-	return e.emit(eventType)
+	return e.emitWith(eventType, `,"logprobs":`, probs)
 }
 
 func (e *Emitter) partText(eventType, text string) error {
@@ -147,7 +142,7 @@ func (e *Emitter) partText(eventType, text string) error {
 		key = `,"refusal":`
 	}
 	e.buf = append(e.buf, key...)
-	e.buf = appendString(e.buf, text)
+	e.buf = AppendString(e.buf, text)
 	if eventType == EventTextDone {
 		return e.emitLogprobs(eventType, e.open.probs)
 	}
@@ -158,9 +153,9 @@ func (e *Emitter) argumentsDone(c *FunctionCall) error {
 	e.head(EventArgumentsDone)
 	e.place()
 	e.buf = append(e.buf, `,"name":`...)
-	e.buf = appendString(e.buf, c.Name)
+	e.buf = AppendString(e.buf, c.Name)
 	e.buf = append(e.buf, `,"arguments":`...)
-	e.buf = appendString(e.buf, c.Arguments)
+	e.buf = AppendString(e.buf, c.Arguments)
 	return e.emit(EventArgumentsDone)
 }
 
@@ -199,8 +194,8 @@ func (e *Emitter) snapshot(eventType string) error {
 	return e.emitWith(eventType, `,"response":`, e.resp)
 }
 
-func (e *Emitter) emitWith(eventType, key string, value jsonAppender) error {
-	buf, err := value.appendJSON(append(e.buf, key...))
+func (e *Emitter) emitWith(eventType, key string, value any) error {
+	buf, err := appendJSON(append(e.buf, key...), value)
 	if err != nil {
 		e.err = fmt.Errorf("encode %s: %w", eventType, err)
 		return e.err

@@ -1,9 +1,9 @@
 package responses
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 
 	"holon/internal/visible"
 )
@@ -113,15 +113,18 @@ var statusByType = map[ErrorType]int{
 // Error is the one error type at the protocol boundary. Message is for a
 // person and never holds a secret; Hint says what to do about it; Param names
 // the offending field. Cause is for the log only and never leaves the process.
+//
+// On the wire, code and param are always strings: one client loses the whole message when either is null.
 type Error struct {
-	Type    ErrorType
-	Code    string
-	Message string
-	Param   string
-	Hint    string
-	Cause   error
+	Message string    `json:"message"`
+	Type    ErrorType `json:"type"`
+	Param   string    `json:"param"`
+	Code    string    `json:"code"`
+	Hint    string    `json:"hint,omitempty"`
+	Cause   error     `json:"-"`
 
-	ResponseID string // of the stored response that failed, "" for a request that was refused
+	// ResponseID is the id of the stored response that failed, "" for a request that was refused.
+	ResponseID string `json:"response_id,omitempty"`
 }
 
 // Error returns the message, and the hint where there is one, on one line.
@@ -143,44 +146,34 @@ func (e *Error) Status() int {
 	return http.StatusInternalServerError
 }
 
-// wireError is the inner object of the error envelope. Code and param are
-// always strings: one client loses the whole message when either is null.
-type wireError struct {
-	Message string    `json:"message"`
-	Type    ErrorType `json:"type"`
-	Param   string    `json:"param"`
-	Code    string    `json:"code"`
-	Hint    string    `json:"hint,omitempty"`
-
-	ResponseID string `json:"response_id,omitempty"`
-}
-
 // Envelope returns the JSON body {"error":{message,type,param,code}} of an
 // HTTP error answer (Open Responses, "Errors").
 func (e *Error) Envelope() []byte {
-	body := struct {
-		Error wireError `json:"error"`
-	}{wireError{e.Error(), e.Type, e.Param, e.Code, e.Hint, e.ResponseID}}
-	return mustMarshal(body)
+	inner := *e
+	inner.Message = e.Error()
+	body, _ := encode(struct { // of strings only, which always encode
+		Error Error `json:"error"`
+	}{inner})
+	return body
 }
 
 // DecodeEnvelope reads an error envelope that arrived with an HTTP status. A
 // body without an envelope yields a server_error with a message that says so.
 func DecodeEnvelope(status int, body []byte) *Error {
 	var env struct {
-		Error *wireError `json:"error"`
+		Error *Error `json:"error"`
 	}
-	if err := json.Unmarshal(body, &env); err != nil || env.Error == nil || env.Error.Message == "" {
+	if err := decode(body, &env); err != nil || env.Error == nil || env.Error.Message == "" {
 		return &Error{Type: TypeServerError, Code: CodeServerError,
 			Message: "the server answered " + http.StatusText(status) + " without an error envelope"}
 	}
-	w := env.Error
-	e := &Error{Type: knownType(w.Type, status), Code: w.Code, Message: w.Message, Param: w.Param,
-		ResponseID: w.ResponseID}
+	e := env.Error
+	e.Type = knownType(e.Type, status)
 	// The hint travels inside the message for clients that only know the
 	// standard shape; take it out again so that it does not appear twice.
-	if n := len(w.Message) - len(w.Hint) - 2; w.Hint != "" && n > 0 && w.Message[n:] == "; "+w.Hint {
-		e.Message, e.Hint = w.Message[:n], w.Hint
+	var ok bool
+	if e.Message, ok = strings.CutSuffix(e.Message, "; "+e.Hint); !ok {
+		e.Hint = ""
 	}
 	return e
 }

@@ -62,7 +62,7 @@ type Event struct {
 	Name            string      `json:"name"`
 	Arguments       string      `json:"arguments"`
 	Annotation      *Annotation `json:"annotation"`
-	Error           *Error      `json:"-"`
+	Error           *Error      `json:"error"`
 }
 
 // DecodeEvent reads one event. Events of unknown type are not an error: a
@@ -74,11 +74,10 @@ func DecodeEvent(data []byte) (Event, error) {
 	type plain Event
 	var w struct {
 		plain
-		Item  json.RawMessage `json:"item"`
-		Error *wireError      `json:"error"`
+		Item json.RawMessage `json:"item"`
 	}
-	if err := unmarshal(data, &w); err != nil {
-		return Event{}, decodeError("", err)
+	if err := decode(data, &w); err != nil {
+		return Event{}, err
 	}
 	ev := Event(w.plain)
 	if ev.Type == "" {
@@ -90,9 +89,6 @@ func DecodeEvent(data []byte) (Event, error) {
 			return Event{}, within("item", err)
 		}
 		ev.Item = item
-	}
-	if e := w.Error; e != nil {
-		ev.Error = &Error{Type: e.Type, Code: e.Code, Message: e.Message, Param: e.Param}
 	}
 	return ev, nil
 }

@@ -1,9 +1,11 @@
 package responses
 
 import (
-	"encoding/json"
-	"fmt"
+	stdjson "encoding/json"
 	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Types of items (Open Responses, "Items") and our one extension item.
@@ -57,16 +59,30 @@ type Item interface {
 	// ItemID returns the item's id, "" when the client sent none.
 	ItemID() string
 
-	jsonAppender // closes the set
+	// settle completes and checks what was decoded. It closes the set.
+	settle() error
 }
+
+// constant is the "type" key of an item, which its Go type decides.
+type constant[T Item] struct{}
+
+// MarshalText writes the type.
+func (constant[T]) MarshalText() ([]byte, error) {
+	var item T
+	return []byte(item.ItemType()), nil
+}
+
+// UnmarshalText takes any type: DecodeItem has looked at it.
+func (constant[T]) UnmarshalText([]byte) error { return nil }
 
 // Message is text or other content with a role.
 type Message struct {
-	ID      string
-	Status  ItemStatus
-	Role    Role
-	Phase   Phase
-	Content []Part
+	Type    constant[*Message] `json:"type"`
+	ID      string             `json:"id,omitempty"`
+	Status  ItemStatus         `json:"status"`
+	Role    Role               `json:"role"`
+	Phase   Phase              `json:"phase,omitempty"`
+	Content Parts              `json:"content"`
 }
 
 // Text returns the text parts of m, joined.
@@ -80,58 +96,64 @@ func (m *Message) Text() string {
 
 // FunctionCall asks the client to run one of its functions.
 type FunctionCall struct {
-	ID        string
-	CallID    string // 1 to 64 characters, joins call and output
-	Name      string
-	Arguments string // JSON text as the model wrote it; may be malformed
-	Status    ItemStatus
+	Type      constant[*FunctionCall] `json:"type"`
+	ID        string                  `json:"id,omitempty"`
+	CallID    string                  `json:"call_id"` // 1 to 64 characters, joins call and output
+	Name      string                  `json:"name"`
+	Arguments string                  `json:"arguments"` // JSON text as the model wrote it; may be malformed
+	Status    ItemStatus              `json:"status"`
 }
 
 // FunctionCallOutput is the client's answer to a FunctionCall.
 type FunctionCallOutput struct {
-	ID     string
-	CallID string
-	Output []Part
-	Status ItemStatus
+	Type   constant[*FunctionCallOutput] `json:"type"`
+	ID     string                        `json:"id,omitempty"`
+	CallID string                        `json:"call_id"`
+	Output Output                        `json:"output"`
+	Status ItemStatus                    `json:"status"`
 }
 
 // Reasoning is the model's thinking, in up to three views.
 type Reasoning struct {
-	ID               string
-	Status           ItemStatus
-	Summary          []Part // summary_text parts, safe to show
-	Content          []Part // reasoning_text parts; written only when present
-	EncryptedContent string // opaque to us; "" is written as an absent key
+	Type             constant[*Reasoning] `json:"type"`
+	ID               string               `json:"id,omitempty"`
+	Status           ItemStatus           `json:"status"`
+	Summary          Parts                `json:"summary"`                     // summary_text parts, safe to show
+	Content          Parts                `json:"content,omitempty"`           // reasoning_text parts
+	EncryptedContent string               `json:"encrypted_content,omitempty"` // opaque to us
 }
 
 // Compaction replaces older context that was summarised.
 type Compaction struct {
-	ID               string
-	Status           ItemStatus
-	EncryptedContent string
+	Type             constant[*Compaction] `json:"type"`
+	ID               string                `json:"id,omitempty"`
+	Status           ItemStatus            `json:"status"`
+	EncryptedContent string                `json:"encrypted_content"`
 }
 
 // ItemReference stands in input for a stored item with the same id.
-type ItemReference struct{ ID string }
+type ItemReference struct {
+	Type constant[*ItemReference] `json:"type"`
+	ID   string                   `json:"id"`
+}
 
 // ToolCall is the receipt of a tool that ran in the container, our extension
 // item "holon:tool_call". The stored trajectory always holds it; a stream only
 // when the request asked for it (include: "holon:tool_calls").
 type ToolCall struct {
-	ID        string
-	Status    ItemStatus
-	CallID    string
-	Name      string
-	Arguments string          // JSON text as the model wrote it
-	Result    json.RawMessage // canonical result envelope of the tool
-	Output    string          // what the model was shown
-	Media     []Part          // images and files that it was shown with Output; written only when present
-	// Round identifies the model's answer that made the call; adjacent calls with the same Round were made
-	// together. "" is written as an absent key.
-	Round string
-	// ArtifactDir is the absolute directory that relative artifact paths in Result lie in. "" is written as an absent
-	// key.
-	ArtifactDir string
+	Type      constant[*ToolCall] `json:"type"`
+	ID        string              `json:"id,omitempty"`
+	Status    ItemStatus          `json:"status"`
+	CallID    string              `json:"call_id"`
+	Name      string              `json:"name"`
+	Arguments string              `json:"arguments"`       // JSON text as the model wrote it
+	Result    stdjson.RawMessage  `json:"result"`          // canonical result envelope of the tool
+	Output    string              `json:"output"`          // what the model was shown
+	Media     Parts               `json:"media,omitempty"` // images and files that it was shown with Output
+	// Round identifies the model's answer that made the call; adjacent calls with the same Round were made together.
+	Round string `json:"round,omitempty"`
+	// ArtifactDir is the absolute directory that relative artifact paths in Result lie in.
+	ArtifactDir string `json:"artifact_dir,omitempty"`
 }
 
 // InterruptedCall is the output of a call whose process ended before it did.
@@ -143,7 +165,7 @@ const InterruptedCall = "The agent process ended before this call returned. It m
 type OpaqueItem struct {
 	Type string
 	ID   string
-	Raw  json.RawMessage
+	Raw  stdjson.RawMessage
 }
 
 // ItemType returns "message".
@@ -199,22 +221,16 @@ func (i *OpaqueItem) ItemID() string { return i.ID }
 type Items []Item
 
 // UnmarshalJSON reads a list of items with DecodeItem.
-func (l *Items) UnmarshalJSON(data []byte) error {
-	var raws []json.RawMessage
-	if err := unmarshal(data, &raws); err != nil {
-		return decodeError("", err)
-	}
-	items := make(Items, 0, len(raws))
-	for i, raw := range raws {
-		item, err := DecodeItem(raw)
-		if err != nil {
-			return within(fmt.Sprintf("[%d]", i), err)
-		}
-		items = append(items, item)
-	}
-	*l = items
-	return nil
-}
+func (l *Items) UnmarshalJSON(data []byte) error { return decode(data, (*[]Item)(l), decodeItems) }
+
+// decodeItems makes the decoder read an Item with DecodeItem.
+var decodeItems = json.WithUnmarshalers(json.UnmarshalFunc(func(data []byte, item *Item) (err error) {
+	*item, err = DecodeItem(data)
+	return err
+}))
 
 // MarshalJSON writes the list, [] when it is empty.
-func (l Items) MarshalJSON() ([]byte, error) { return appendList(nil, l) }
+func (l Items) MarshalJSON() ([]byte, error) { return encode(l) }
+
+// MarshalJSONTo is MarshalJSON for an encoder.
+func (l Items) MarshalJSONTo(enc *jsontext.Encoder) error { return json.MarshalEncode(enc, []Item(l)) }

@@ -1,10 +1,11 @@
 package responses
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // DecodeItem reads one item as a client or a provider wrote it: a message may
@@ -13,162 +14,146 @@ import (
 // habits of its clients). Unknown types become an *OpaqueItem. Errors are
 // *Error values that name the key within the item.
 func DecodeItem(data []byte) (Item, error) {
-	var w wireItem
-	if err := unmarshal(data, &w); err != nil {
-		return nil, decodeError("", err)
+	var head itemHead
+	if err := decode(data, &head); err != nil {
+		return nil, err
 	}
-	w.Status = done(w.Status)
-	switch w.kind() {
-	case ItemMessage:
-		return w.message()
-	case ItemFunctionCall:
-		return w.functionCall()
-	case ItemFunctionCallOutput:
-		return w.functionCallOutput()
-	case ItemReasoning:
-		return w.reasoning()
-	case ItemCompaction:
-		if w.EncryptedContent == "" {
-			return nil, Invalid("encrypted_content", CodeMissingParameter, "a compaction item needs encrypted_content")
-		}
-		return &Compaction{ID: w.ID, Status: w.Status, EncryptedContent: w.EncryptedContent}, nil
-	case ItemReferenceType:
-		if w.ID == "" {
-			return nil, Invalid("id", CodeMissingParameter, "an item_reference needs the id of a stored item")
-		}
-		return &ItemReference{ID: w.ID}, nil
-	case ItemToolCall:
-		return w.toolCall()
-	case "":
+	item := head.item()
+	if item == nil {
 		return nil, Invalid("type", CodeMissingParameter, "an item needs a type, or a role and content")
 	}
-	return w.opaque(data)
-}
-
-// wireItem has the keys of all item types.
-type wireItem struct {
-	Type             string          `json:"type"`
-	ID               string          `json:"id"`
-	Status           ItemStatus      `json:"status"`
-	Role             Role            `json:"role"`
-	Phase            Phase           `json:"phase"`
-	Content          json.RawMessage `json:"content"`
-	CallID           string          `json:"call_id"`
-	Name             string          `json:"name"`
-	Arguments        string          `json:"arguments"`
-	Output           json.RawMessage `json:"output"`
-	Result           json.RawMessage `json:"result"`
-	Round            json.RawMessage `json:"round"`
-	ArtifactDir      json.RawMessage `json:"artifact_dir"`
-	Media            json.RawMessage `json:"media"`
-	Summary          json.RawMessage `json:"summary"`
-	EncryptedContent string          `json:"encrypted_content"`
-}
-
-// kind returns the item's type, inferred where clients leave it out.
-func (w *wireItem) kind() string {
-	switch {
-	case w.Type != "":
-		return w.Type
-	case w.Role != "":
-		return ItemMessage
-	case w.ID != "" && isNull(w.Content):
-		return ItemReferenceType
+	if err := decode(data, item); err != nil {
+		return nil, err
 	}
-	return ""
+	return item, item.settle()
 }
 
-func (w *wireItem) message() (Item, error) {
+// itemHead is what decides which item it is.
+type itemHead struct {
+	Type    string          `json:"type"`
+	ID      string          `json:"id"`
+	Role    Role            `json:"role"`
+	Content json.RawMessage `json:"content"`
+}
+
+// item returns an item of the right type to decode into, inferred where clients leave the type out; nil without one.
+func (h *itemHead) item() Item {
+	switch {
+	case h.Type == ItemMessage, h.Type == "" && h.Role != "":
+		return &Message{}
+	case h.Type == ItemReferenceType, h.Type == "" && h.ID != "" && isNull(h.Content):
+		return &ItemReference{}
+	}
+	switch h.Type {
+	case "":
+		return nil
+	case ItemFunctionCall:
+		return &FunctionCall{}
+	case ItemFunctionCallOutput:
+		return &FunctionCallOutput{}
+	case ItemReasoning:
+		return &Reasoning{}
+	case ItemCompaction:
+		return &Compaction{}
+	case ItemToolCall:
+		return &ToolCall{}
+	}
+	return &OpaqueItem{}
+}
+
+func (m *Message) settle() error {
 	textType := PartInputText
-	switch w.Role {
+	switch m.Role {
 	case RoleUser, RoleSystem, RoleDeveloper:
 	case RoleAssistant:
 		textType = PartOutputText
 	case "":
-		return nil, Invalid("role", CodeMissingParameter,
+		return Invalid("role", CodeMissingParameter,
 			"a message needs a role: user, assistant, system or developer")
 	default:
-		return nil, Invalid("role", CodeInvalidValue,
-			fmt.Sprintf("role must be user, assistant, system or developer, not %q", clip(string(w.Role), 32)))
+		return Invalid("role", CodeInvalidValue,
+			fmt.Sprintf("role must be user, assistant, system or developer, not %q", clip(string(m.Role), 32)))
 	}
-	switch w.Phase {
+	switch m.Phase {
 	case "", PhaseCommentary, PhaseFinalAnswer:
 	default:
-		return nil, Invalid("phase", CodeInvalidValue,
-			fmt.Sprintf("phase must be commentary or final_answer, not %q", clip(string(w.Phase), 32)))
+		return Invalid("phase", CodeInvalidValue,
+			fmt.Sprintf("phase must be commentary or final_answer, not %q", clip(string(m.Phase), 32)))
 	}
-	content, err := decodeContent(w.Content, textType)
-	if err != nil {
-		return nil, within("content", err)
-	}
-	return &Message{ID: w.ID, Status: w.Status, Role: w.Role, Phase: w.Phase, Content: content}, nil
+	m.Status = done(m.Status)
+	m.Content.settle(textType)
+	return nil
 }
 
-func (w *wireItem) functionCall() (Item, error) {
-	if err := checkCallID(w.CallID); err != nil {
-		return nil, err
+func (c *FunctionCall) settle() error {
+	c.Status = done(c.Status)
+	if c.Name == "" {
+		return firstError(checkCallID(c.CallID),
+			Invalid("name", CodeMissingParameter, "a function_call needs the name of the function"))
 	}
-	if w.Name == "" {
-		return nil, Invalid("name", CodeMissingParameter, "a function_call needs the name of the function")
-	}
-	return &FunctionCall{ID: w.ID, CallID: w.CallID, Name: w.Name, Arguments: w.Arguments, Status: w.Status}, nil
+	return checkCallID(c.CallID)
 }
 
-func (w *wireItem) functionCallOutput() (Item, error) {
-	if err := checkCallID(w.CallID); err != nil {
-		return nil, err
+func (o *FunctionCallOutput) settle() error {
+	o.Status = done(o.Status)
+	Parts(o.Output).settle(PartInputText)
+	if o.Output == nil {
+		return firstError(checkCallID(o.CallID),
+			Invalid("output", CodeMissingParameter, "a function_call_output needs an output"))
 	}
-	if isNull(w.Output) {
-		return nil, Invalid("output", CodeMissingParameter, "a function_call_output needs an output")
-	}
-	output, err := decodeContent(w.Output, PartInputText)
-	if err != nil {
-		return nil, within("output", err)
-	}
-	return &FunctionCallOutput{ID: w.ID, CallID: w.CallID, Output: output, Status: w.Status}, nil
+	return checkCallID(o.CallID)
 }
 
-func (w *wireItem) reasoning() (Item, error) {
-	summary, err := decodeParts(w.Summary)
-	if err != nil {
-		return nil, within("summary", err)
+func (r *Reasoning) settle() error {
+	r.Status = done(r.Status)
+	if len(r.Summary) == 1 && r.Summary[0].Type == "" {
+		return Invalid("summary", CodeInvalidValue, "summary must be an array, not a string")
 	}
-	content, err := decodeContent(w.Content, PartReasoningText)
-	if err != nil {
-		return nil, within("content", err)
-	}
-	return &Reasoning{ID: w.ID, Status: w.Status, Summary: summary, Content: content,
-		EncryptedContent: w.EncryptedContent}, nil
+	r.Content.settle(PartReasoningText)
+	return nil
 }
 
-func (w *wireItem) toolCall() (Item, error) {
-	c := &ToolCall{ID: w.ID, Status: w.Status, CallID: w.CallID, Name: w.Name, Arguments: w.Arguments}
-	if !isNull(w.Result) {
-		c.Result = w.Result
+func (c *Compaction) settle() error {
+	c.Status = done(c.Status)
+	if c.EncryptedContent == "" {
+		return Invalid("encrypted_content", CodeMissingParameter, "a compaction item needs encrypted_content")
 	}
-	if err := unmarshal(w.Output, &c.Output); err != nil && !isNull(w.Output) {
-		return nil, Invalid("output", CodeInvalidValue, "output of a holon:tool_call must be a string")
-	}
-	if err := unmarshal(w.Round, &c.Round); err != nil && !isNull(w.Round) {
-		return nil, Invalid("round", CodeInvalidValue, "round of a holon:tool_call must be a string")
-	}
-	if err := unmarshal(w.ArtifactDir, &c.ArtifactDir); err != nil && !isNull(w.ArtifactDir) {
-		return nil, Invalid("artifact_dir", CodeInvalidValue, "artifact_dir of a holon:tool_call must be a string")
-	}
-	var err error
-	if c.Media, err = decodeParts(w.Media); err != nil {
-		return nil, within("media", err)
-	}
-	return c, nil
+	return nil
 }
 
-func (w *wireItem) opaque(data []byte) (Item, error) {
-	var raw bytes.Buffer
-	if err := json.Compact(&raw, data); err != nil {
-		return nil, decodeError("", err)
+func (r *ItemReference) settle() error {
+	if r.ID == "" {
+		return Invalid("id", CodeMissingParameter, "an item_reference needs the id of a stored item")
 	}
-	return &OpaqueItem{Type: w.Type, ID: w.ID, Raw: raw.Bytes()}, nil
+	return nil
 }
+
+func (c *ToolCall) settle() error {
+	c.Status = done(c.Status)
+	if isNull(c.Result) {
+		c.Result = nil
+	}
+	return nil
+}
+
+func (*OpaqueItem) settle() error { return nil }
+
+// UnmarshalJSON keeps the item as it came.
+func (i *OpaqueItem) UnmarshalJSON(data []byte) error {
+	var head itemHead
+	if err := decode(data, &head); err != nil {
+		return err
+	}
+	raw := jsontext.Value(data).Clone()
+	if err := raw.Compact(); err != nil {
+		return fmt.Errorf("compact an item: %w", err)
+	}
+	*i = OpaqueItem{Type: head.Type, ID: head.ID, Raw: json.RawMessage(raw)}
+	return nil
+}
+
+// MarshalJSON writes the item as it came.
+func (i *OpaqueItem) MarshalJSON() ([]byte, error) { return i.Raw, nil }
 
 func checkCallID(id string) error {
 	if n := utf8.RuneCountInString(id); n < 1 || n > maxCallID {
@@ -177,3 +162,14 @@ func checkCallID(id string) error {
 	}
 	return nil
 }
+
+// done gives items that lack a status, as items of clients do, the one they have.
+func done(s ItemStatus) ItemStatus {
+	if s == "" {
+		return ItemCompleted
+	}
+	return s
+}
+
+// MarshalText writes a status that is not set as completed.
+func (s ItemStatus) MarshalText() ([]byte, error) { return []byte(done(s)), nil }

@@ -1,32 +1,15 @@
 package responses
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
 )
 
-func FuzzAppendString(f *testing.F) {
-	for _, s := range []string{"", "plain", "a\"b\\c/", "\x00\b\f\n\r\t\x1f\x7f", "日本\u2028\u2029", "\xff\xe6\x97",
-		"<>&", "\ufffd"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		want, err := marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := appendString(nil, s); !bytes.Equal(got, want) {
-			t.Fatalf("appendString(%q)\n  is %s\nwant %s", s, got, want)
-		}
-	})
-}
-
 func TestCheckShape(t *testing.T) {
 	for data, ok := range map[string]bool{
-		"[" + strings.Repeat("{},", MaxValues/2-1) + "{}]":    true,
-		"[" + strings.Repeat("{},", MaxValues/2) + "{}]":      false,
+		"[" + strings.Repeat("{},", MaxValues-2) + "{}]":      true,
+		"[" + strings.Repeat("{},", MaxValues-1) + "{}]":      false,
 		"[" + strings.Repeat("1,", MaxValues) + "1]":          false,
 		`["` + strings.Repeat(`,{[\"`, MaxValues) + `"]`:      true,
 		strings.Repeat("[", 1000) + strings.Repeat("]", 1000): false,

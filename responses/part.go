@@ -1,8 +1,12 @@
 package responses
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Types of content parts (Open Responses, "Content").
@@ -21,18 +25,18 @@ const (
 // Part is one content part of a message, a reasoning item or a call's output.
 // Type decides which of the other fields have a meaning; the rest stay zero.
 type Part struct {
-	Type        string
-	Text        string       // input_text, output_text, reasoning_text, summary_text, text
-	Refusal     string       // refusal
-	Annotations []Annotation // output_text
-	Logprobs    []LogProb    // output_text: only when the request asked for them
+	Type        string       `json:"type"`
+	Text        string       `json:"text"`        // input_text, output_text, reasoning_text, summary_text, text
+	Refusal     string       `json:"refusal"`     // refusal
+	Annotations []Annotation `json:"annotations"` // output_text
+	Logprobs    []LogProb    `json:"logprobs"`    // output_text: only when the request asked for them
 
-	ImageURL string // input_image: an https URL or a data URL; "" is written as null
-	Detail   string // input_image: low, high or auto (the default)
-	FileName string // input_file
-	FileData string // input_file: a data URL, at most 32 MiB
-	FileURL  string // input_file: an https URL
-	VideoURL string // input_video: an https URL or a data URL
+	ImageURL string `json:"image_url"` // input_image: an https URL or a data URL; "" is written as null
+	Detail   string `json:"detail"`    // input_image: low, high or auto (the default)
+	FileName string `json:"filename"`  // input_file
+	FileData string `json:"file_data"` // input_file: a data URL, at most 32 MiB
+	FileURL  string `json:"file_url"`  // input_file: an https URL
+	VideoURL string `json:"video_url"` // input_video: an https URL or a data URL
 }
 
 // Annotation is a url_citation, the only annotation the protocol has.
@@ -59,28 +63,6 @@ type TopLogProb struct {
 	Bytes   []int   `json:"bytes"`
 }
 
-func (l LogProb) appendJSON(dst []byte) ([]byte, error) {
-	o := begin(dst)
-	o.str("token", l.Token)
-	o.value("logprob", l.Logprob)
-	o.value("bytes", nonNil(l.Bytes))
-	list(o, "top_logprobs", l.TopLogprobs)
-	return o.end()
-}
-
-func (l TopLogProb) appendJSON(dst []byte) ([]byte, error) {
-	o := begin(dst)
-	o.str("token", l.Token)
-	o.value("logprob", l.Logprob)
-	o.value("bytes", nonNil(l.Bytes))
-	return o.end()
-}
-
-func (a Annotation) appendJSON(dst []byte) ([]byte, error) {
-	b, err := marshal(a)
-	return append(dst, b...), err
-}
-
 // OutputText returns a part with text of the model.
 func OutputText(text string) Part { return Part{Type: PartOutputText, Text: text} }
 
@@ -90,57 +72,60 @@ func InputText(text string) Part { return Part{Type: PartInputText, Text: text} 
 // MarshalJSON writes exactly the keys that the part's type has. Without logprobs
 // there is an empty list: this satisfies both Open Responses, where the key is
 // optional, and SDKs that require it.
-func (p Part) MarshalJSON() ([]byte, error) { return p.appendJSON(nil) }
+func (p Part) MarshalJSON() ([]byte, error) { return encode(p) }
 
-func (p Part) appendJSON(dst []byte) ([]byte, error) {
-	o := begin(dst)
-	o.str("type", p.Type)
+// MarshalJSONTo is MarshalJSON for an encoder.
+func (p Part) MarshalJSONTo(enc *jsontext.Encoder) error {
 	switch p.Type {
 	case PartOutputText:
-		o.str("text", p.Text)
-		list(o, "annotations", p.Annotations)
-		list(o, "logprobs", p.Logprobs)
+		return json.MarshalEncode(enc, struct {
+			Type        string       `json:"type"`
+			Text        string       `json:"text"`
+			Annotations []Annotation `json:"annotations"`
+			Logprobs    []LogProb    `json:"logprobs"`
+		}{p.Type, p.Text, p.Annotations, p.Logprobs})
 	case PartRefusal:
-		o.str("refusal", p.Refusal)
+		return json.MarshalEncode(enc, struct {
+			Type    string `json:"type"`
+			Refusal string `json:"refusal"`
+		}{p.Type, p.Refusal})
 	case PartInputImage:
-		o.nullable("image_url", nullable(p.ImageURL))
-		if p.Detail == "" {
-			p.Detail = "auto"
-		}
-		o.str("detail", p.Detail)
+		return json.MarshalEncode(enc, struct {
+			Type     string  `json:"type"`
+			ImageURL *string `json:"image_url"`
+			Detail   string  `json:"detail"`
+		}{p.Type, nullable(p.ImageURL), cmp.Or(p.Detail, "auto")})
 	case PartInputFile:
-		o.optional("filename", p.FileName)
-		o.optional("file_data", p.FileData)
-		o.optional("file_url", p.FileURL)
+		return json.MarshalEncode(enc, struct {
+			Type     string `json:"type"`
+			FileName string `json:"filename,omitempty"`
+			FileData string `json:"file_data,omitempty"`
+			FileURL  string `json:"file_url,omitempty"`
+		}{p.Type, p.FileName, p.FileData, p.FileURL})
 	case PartInputVideo:
-		o.str("video_url", p.VideoURL)
+		return json.MarshalEncode(enc, struct {
+			Type     string `json:"type"`
+			VideoURL string `json:"video_url"`
+		}{p.Type, p.VideoURL})
 	case PartInputText, PartReasoningText, PartSummaryText, PartText:
-		o.str("text", p.Text)
-	default:
-		return dst, fmt.Errorf("encode content part: unknown type %q", p.Type)
+		return json.MarshalEncode(enc, struct {
+			Type string `json:"type"`
+			Text string `json:"text"`
+		}{p.Type, p.Text})
 	}
-	return o.end()
+	return fmt.Errorf("encode content part: unknown type %q", p.Type)
 }
 
 // UnmarshalJSON reads a part of any known type. Keys of other types are
 // ignored; an unknown type is an error, since skipping content would change
 // what the model is told.
 func (p *Part) UnmarshalJSON(data []byte) error {
+	type plain Part // without this method
 	var w struct {
-		Type        string       `json:"type"`
-		Text        string       `json:"text"`
-		Refusal     string       `json:"refusal"`
-		Annotations []Annotation `json:"annotations"`
-		ImageURL    string       `json:"image_url"`
-		Detail      string       `json:"detail"`
-		FileName    string       `json:"filename"`
-		FileData    string       `json:"file_data"`
-		FileURL     string       `json:"file_url"`
-		VideoURL    string       `json:"video_url"`
-		FileID      string       `json:"file_id"`
-		Logprobs    []LogProb    `json:"logprobs"`
+		plain
+		FileID string `json:"file_id"`
 	}
-	if err := unmarshal(data, &w); err != nil {
+	if err := decode(data, &w); err != nil {
 		return err
 	}
 	if w.FileID != "" && (w.Type == PartInputImage || w.Type == PartInputFile) {
@@ -151,25 +136,15 @@ func (p *Part) UnmarshalJSON(data []byte) error {
 	case PartInputText, PartReasoningText, PartSummaryText, PartText:
 		*p = Part{Type: w.Type, Text: w.Text}
 	case PartOutputText:
-		*p = Part{Type: w.Type, Text: w.Text}
-		if len(w.Annotations) > 0 {
-			p.Annotations = w.Annotations
-		}
-		if len(w.Logprobs) > 0 {
-			p.Logprobs = w.Logprobs
-		}
+		*p = Part{Type: w.Type, Text: w.Text, Annotations: w.Annotations, Logprobs: w.Logprobs}
 	case PartRefusal:
 		*p = Part{Type: w.Type, Refusal: w.Refusal}
 	case PartInputImage:
-		switch w.Detail {
-		case "low", "high", "auto":
-		case "":
-			w.Detail = "auto"
-		default:
+		*p = Part{Type: w.Type, ImageURL: w.ImageURL, Detail: cmp.Or(w.Detail, "auto")}
+		if !slices.Contains([]string{"low", "high", "auto"}, p.Detail) {
 			return Invalid("detail", CodeInvalidValue,
-				fmt.Sprintf("detail of an input_image must be low, high or auto, not %q", clip(w.Detail, 32)))
+				fmt.Sprintf("detail of an input_image must be low, high or auto, not %q", clip(p.Detail, 32)))
 		}
-		*p = Part{Type: w.Type, ImageURL: w.ImageURL, Detail: w.Detail}
 	case PartInputFile:
 		*p = Part{Type: w.Type, FileName: w.FileName, FileData: w.FileData, FileURL: w.FileURL}
 	case PartInputVideo:
@@ -182,41 +157,46 @@ func (p *Part) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// decodeContent reads the content of a message or the output of a call: a
-// string becomes one part of type textType, null becomes no parts.
-func decodeContent(raw json.RawMessage, textType string) ([]Part, error) {
-	if isNull(raw) {
-		return nil, nil
+// Parts is the content of an item. A client may write a string for a single part of text.
+type Parts []Part
+
+// UnmarshalJSON reads a list of parts or a string, which becomes a part without a type: the item decides that.
+func (p *Parts) UnmarshalJSON(data []byte) error {
+	switch jsontext.Value(data).Kind() {
+	case '"':
+		*p = Parts{{}}
+		return decode(data, &(*p)[0].Text)
+	case '[', 'n':
+		return decode(data, (*[]Part)(p))
 	}
-	if raw[0] == '[' { // each look at a large content takes long, so the first byte decides
-		return decodeParts(raw)
-	}
-	var s string
-	if unmarshal(raw, &s) != nil {
-		return nil, Invalid("", CodeInvalidValue, "the value must be a string or an array of content parts")
-	}
-	return []Part{{Type: textType, Text: s}}, nil
+	return Invalid("", CodeInvalidValue, "the value must be a string or an array of content parts")
 }
 
-// decodeParts reads a list of parts one by one, so that an error names the
-// index. An empty list becomes nil.
-func decodeParts(raw json.RawMessage) ([]Part, error) {
-	if isNull(raw) {
-		return nil, nil
+// MarshalJSON writes the list, [] when it is empty.
+func (p Parts) MarshalJSON() ([]byte, error) { return encode(p) }
+
+// MarshalJSONTo is MarshalJSON for an encoder.
+func (p Parts) MarshalJSONTo(enc *jsontext.Encoder) error { return json.MarshalEncode(enc, []Part(p)) }
+
+// settle gives the part of a client's string its type.
+func (p Parts) settle(textType string) {
+	for i := range p {
+		p[i].Type = cmp.Or(p[i].Type, textType)
 	}
-	var raws []json.RawMessage
-	if err := unmarshal(raw, &raws); err != nil {
-		return nil, decodeError("", err)
+}
+
+// Output is the output of a call. One text part is written as a string, the form every client reads.
+type Output Parts
+
+// UnmarshalJSON reads a list of parts or a string.
+func (o *Output) UnmarshalJSON(data []byte) error { return (*Parts)(o).UnmarshalJSON(data) }
+
+// MarshalJSON writes a list of parts or a string.
+func (o Output) MarshalJSON() ([]byte, error) {
+	if len(o) == 1 && o[0].Type == PartInputText {
+		return encode(o[0].Text)
 	}
-	var parts []Part
-	for i, elem := range raws {
-		var p Part
-		if err := p.UnmarshalJSON(elem); err != nil {
-			return nil, within(fmt.Sprintf("[%d]", i), err)
-		}
-		parts = append(parts, p)
-	}
-	return parts, nil
+	return encode([]Part(o))
 }
 
 // nullable maps "" to nil, for keys whose empty value is written as null.

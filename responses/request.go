@@ -1,15 +1,14 @@
 package responses
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
+	stdjson "encoding/json"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Request is a body of POST /responses (CreateResponseBody). DecodeRequest gives
@@ -17,41 +16,41 @@ import (
 // fields, as clients send many. A client begins with NewRequest, since the defaults
 // are not the zero values; MarshalJSON leaves out what equals its default.
 type Request struct {
-	Model              string
-	Input              Items
-	PreviousResponseID string
-	Instructions       *string
-	Include            []string
-	Tools              []Tool // function tools only; others but MCP are ignored
-	MCP                []MCPTool
-	IgnoredTools       []string // types of tools that providers host, which this server does not offer
-	ShowToolCalls      bool     // asked by include or by a tool: show the container's calls as *ToolCall items
-	ToolChoice         ToolChoice
-	ParallelToolCalls  bool
-	MaxToolCalls       *int
-	MaxOutputTokens    *int
-	Temperature        float64
-	TopP               float64
-	PresencePenalty    float64
-	FrequencyPenalty   float64
-	Sampling           Sampling // which of the four above the client really set
-	TopLogprobs        int
-	Reasoning          *ReasoningConfig
-	Text               TextConfig
-	Truncation         string
-	Stream             bool
-	Background         bool
-	Store              bool
-	Metadata           map[string]string
-	ServiceTier        string
-	PromptCacheKey     *string
-	SafetyIdentifier   *string
-	Holon              Holon
+	Model              string            `json:"model,omitempty"`
+	Input              Items             `json:"input,omitzero"`
+	PreviousResponseID string            `json:"-"`
+	Instructions       *string           `json:"instructions,omitzero"`
+	Include            []string          `json:"include,omitzero"`
+	Tools              []Tool            `json:"-"` // function tools only; others but MCP are ignored
+	MCP                []MCPTool         `json:"-"`
+	IgnoredTools       []string          `json:"-"` // types of tools that providers host, which this server does not offer
+	ShowToolCalls      bool              `json:"-"` // asked by include or by a tool: show the container's calls as *ToolCall items
+	ToolChoice         ToolChoice        `json:"tool_choice,omitzero"`
+	ParallelToolCalls  bool              `json:"-"`
+	MaxToolCalls       *int              `json:"max_tool_calls,omitzero"`
+	MaxOutputTokens    *int              `json:"max_output_tokens,omitzero"`
+	Temperature        float64           `json:"-"`
+	TopP               float64           `json:"-"`
+	PresencePenalty    float64           `json:"-"`
+	FrequencyPenalty   float64           `json:"-"`
+	Sampling           Sampling          `json:"-"` // which of the four above the client really set
+	TopLogprobs        int               `json:"top_logprobs,omitzero"`
+	Reasoning          *ReasoningConfig  `json:"reasoning,omitzero"`
+	Text               TextConfig        `json:"-"`
+	Truncation         string            `json:"truncation,omitempty"`
+	Stream             bool              `json:"stream,omitzero"`
+	Background         bool              `json:"background,omitzero"`
+	Store              bool              `json:"-"`
+	Metadata           map[string]string `json:"metadata,omitempty"`
+	ServiceTier        string            `json:"service_tier,omitempty"`
+	PromptCacheKey     *string           `json:"prompt_cache_key,omitzero"`
+	SafetyIdentifier   *string           `json:"safety_identifier,omitzero"`
+	Holon              Holon             `json:"holon,omitzero"`
 
 	// Digest identifies the request's meaning: the SHA-256, in hex, of the body
 	// with sorted keys and without the keys that only choose a transport
 	// (stream, stream_options). Equal digests mean the same request.
-	Digest string
+	Digest string `json:"-"`
 }
 
 // HeaderModelToken is the header of a request that runs a turn; it carries the
@@ -67,8 +66,8 @@ const (
 
 // NewRequest returns a request for model with every other field at its default.
 func NewRequest(model string, input ...Item) *Request {
-	r := (&wireRequest{Model: model}).request()
-	r.Input, r.Metadata = input, map[string]string{}
+	r := (&wireRequest{plainRequest: plainRequest{Model: model}}).request()
+	r.Input = input
 	return r
 }
 
@@ -103,7 +102,7 @@ type Holon struct {
 	Limits       *Limits `json:"limits,omitempty"`
 
 	// Skills are the names of those that the turn may use: nil for all that are there, empty for none.
-	Skills *[]string `json:"skills,omitempty"`
+	Skills *[]string `json:"skills,omitzero"`
 
 	// ModelFallbacks are asked one after another when the model fails before it said anything; none for those that
 	// the server has for its default model.
@@ -125,16 +124,6 @@ type Reminder struct {
 // MaxReminder bounds the text of a Reminder, in bytes.
 const MaxReminder = 16 << 10
 
-// UnmarshalJSON reads the reminder; an unknown key is an error here, too.
-func (r *Reminder) UnmarshalJSON(data []byte) error {
-	type plain Reminder // without this method
-	err := onlyKeys(data, "text", "rounds", "cooldown_rounds")
-	if err == nil {
-		err = unmarshal(data, (*plain)(r))
-	}
-	return decodeError("reminder", err)
-}
-
 // Values of Holon.Isolation: where the turn works.
 const (
 	IsolationNone     = "none"     // in the working tree itself
@@ -150,11 +139,11 @@ func (h *Holon) Isolates() bool {
 // Limits bound a turn. Zero means the server's own limit; a request can only
 // tighten that.
 type Limits struct {
-	MaxRounds int   `json:"max_rounds,omitempty"` // model rounds
-	TimeoutMS int64 `json:"timeout_ms,omitempty"` // wall time of the turn, milliseconds
+	MaxRounds int   `json:"max_rounds,omitzero"` // model rounds
+	TimeoutMS int64 `json:"timeout_ms,omitzero"` // wall time of the turn, milliseconds
 
 	// what the turn may leave in its output directory, its streams included
-	MaxOutputBytes int64 `json:"max_output_bytes,omitempty"`
+	MaxOutputBytes int64 `json:"max_output_bytes,omitzero"`
 }
 
 // UnmarshalJSON reads the extension object. Unlike elsewhere in a request an
@@ -162,82 +151,26 @@ type Limits struct {
 // misspelt or asks for something that would silently not happen.
 func (h *Holon) UnmarshalJSON(data []byte) error {
 	type plain Holon // without this method
-	err := onlyKeys(data, "session_id", "turn_id", "input_dir", "output_dir", "workspace_dir", "isolation",
-		"on_disconnect", "limits", "skills", "model_fallbacks", "reminder")
-	if err == nil {
-		err = noneEmpty(data)
-	}
-	if err == nil {
-		err = noNulls(data, "skills", "model_fallbacks")
-	}
+	return decode(data, (*plain)(h), json.RejectUnknownMembers(true), realTexts)
+}
+
+// realTexts refuses a text directly in an object that is empty, since an id that a client lost must not become a fresh
+// one, and null in a list of texts.
+var realTexts = json.WithUnmarshalers(json.UnmarshalFromFunc(func(dec *jsontext.Decoder, text *string) error {
+	raw, err := dec.ReadValue()
 	if err != nil {
-		return decodeError("holon", err)
-	}
-	return decodeError("holon", unmarshal(data, (*plain)(h)))
-}
-
-// noNulls refuses null in lists of texts, which encoding/json takes for an empty text.
-func noNulls(data []byte, lists ...string) error {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(data, &members); err != nil {
 		return err
 	}
-	for _, name := range lists {
-		var list []json.RawMessage
-		if json.Unmarshal(members[name], &list) != nil {
-			continue // it is absent, or refused as what it is
-		}
-		for i, v := range list {
-			if string(v) == "null" {
-				param := fmt.Sprintf("%s[%d]", name, i)
-				return Invalid(param, CodeInvalidValue, param+" must be text, not null")
-			}
-		}
+	switch in, _ := dec.StackIndex(dec.StackDepth()); {
+	case raw.Kind() == 'n' && in == '[':
+		return Invalid("", CodeInvalidValue, "the value must be text, not null")
+	case string(raw) == `""` && dec.StackDepth() == 1:
+		e := Invalid("", CodeInvalidValue, "the value is empty")
+		e.Hint = "leave it out for the default"
+		return e
 	}
-	return nil
-}
-
-// UnmarshalJSON reads the limits. Here too an unknown key is an error: a limit that is
-// misspelt would not hold.
-func (l *Limits) UnmarshalJSON(data []byte) error {
-	type plain Limits // without this method
-	err := onlyKeys(data, "max_rounds", "timeout_ms", "max_output_bytes")
-	if err == nil {
-		err = unmarshal(data, (*plain)(l))
-	}
-	return decodeError("limits", err)
-}
-
-// noneEmpty refuses an object with a text that is empty: an id that a client lost must not become a fresh one.
-func noneEmpty(data []byte) error {
-	var values map[string]json.RawMessage
-	if err := unmarshal(data, &values); err != nil {
-		return err
-	}
-	for _, key := range slices.Sorted(maps.Keys(values)) {
-		if string(values[key]) == `""` {
-			e := Invalid(key, CodeInvalidValue, key+" is empty")
-			e.Hint = "leave it out for the default"
-			return e
-		}
-	}
-	return nil
-}
-
-// onlyKeys refuses an object with other keys than those known.
-func onlyKeys(data []byte, known ...string) error {
-	var keys map[string]json.RawMessage
-	if err := unmarshal(data, &keys); err != nil {
-		return err
-	}
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		if !slices.Contains(known, key) {
-			param := clip(key, 64)
-			return Invalid(param, CodeUnsupportedParameter, param+" is not offered by this server")
-		}
-	}
-	return nil
-}
+	return json.Unmarshal(raw, text)
+}))
 
 // ReasoningConfig asks for reasoning effort and summaries. Unknown effort
 // names are passed on: models invent new ones faster than servers learn them.
@@ -254,16 +187,16 @@ type TextConfig struct {
 
 // TextFormat is plain text (the zero value) or JSON that fits a schema.
 type TextFormat struct {
-	Type        string          `json:"type,omitempty"` // "", text, json_object or json_schema
-	Name        string          `json:"name,omitempty"`
-	Description *string         `json:"description,omitempty"`
-	Schema      json.RawMessage `json:"schema,omitempty"`
-	Strict      bool            `json:"strict,omitempty"`
+	Type        string             `json:"type,omitempty"` // "", text, json_object or json_schema
+	Name        string             `json:"name,omitempty"`
+	Description *string            `json:"description,omitempty"`
+	Schema      stdjson.RawMessage `json:"schema,omitzero"`
+	Strict      bool               `json:"strict,omitzero"`
 }
 
 // wireText is a TextConfig as a request has it. Both keys may be missing.
 type wireText struct {
-	Format    *TextFormat `json:"format,omitempty"`
+	Format    *TextFormat `json:"format,omitzero"`
 	Verbosity string      `json:"verbosity,omitempty"`
 }
 
@@ -281,11 +214,9 @@ func (w *wireText) config() TextConfig {
 // UnmarshalJSON reads {format, verbosity}.
 func (t *TextConfig) UnmarshalJSON(data []byte) error {
 	var w wireText
-	if err := unmarshal(data, &w); err != nil {
-		return decodeError("text", err)
-	}
+	err := decode(data, &w)
 	*t = w.config()
-	return nil
+	return err
 }
 
 // MarshalJSON writes the form that a response echoes. There the schema of a
@@ -309,120 +240,25 @@ func (t TextConfig) MarshalJSON() ([]byte, error) {
 			Strict      bool      `json:"strict"`
 		}{"json_schema", t.Format.Name, t.Format.Description, nil, t.Format.Strict}
 	}
-	return marshal(struct {
+	return encode(struct {
 		Format    any    `json:"format"`
 		Verbosity string `json:"verbosity,omitempty"`
 	}{format, t.Verbosity})
 }
 
-// within prefixes the field that err names with an outer path.
-func within(path string, err error) error {
-	e, ok := errors.AsType[*Error](err)
-	if !ok {
-		return decodeError(path, err)
-	}
-	out := *e
-	out.Param = joinPath(path, e.Param)
-	if rest, ok := strings.CutPrefix(e.Message, orBody(e.Param)); ok {
-		out.Message = orBody(out.Param) + rest // an index says nothing without what it is in
-	}
-	return &out
-}
-
-func joinPath(outer, inner string) string {
-	if outer == "" || inner == "" || strings.HasPrefix(inner, "[") {
-		return outer + inner
-	}
-	return outer + "." + inner
-}
-
-// decodeError turns an error of encoding/json into one that names the field; nil
-// stays nil.
-func decodeError(path string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if e, ok := errors.AsType[*Error](err); ok {
-		return within(path, e)
-	}
-	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		param := joinPath(path, t.Field)
-		want, got := jsonNames(param, t.Type.Kind().String(), t.Value)
-		return Invalid(param, CodeInvalidValue, fmt.Sprintf("%s must be %s, not %s", orBody(param), want, got))
-	}
-	if s, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return Invalid(path, CodeInvalidJSON, fmt.Sprintf("the JSON is malformed at byte %d: %s", s.Offset, s.Error()))
-	}
-	return Invalid(path, CodeInvalidJSON, "the JSON cannot be read: "+err.Error())
-}
-
-// jsonNames says what was expected, a Go kind, and what stands in its place: a number
-// as it was written, of anything else the type.
-func jsonNames(param, kind, value string) (want, got string) {
-	want = jsonName(kind)
-	if digits, ok := strings.CutPrefix(value, "number "); ok {
-		limits, documented := ranges[param]
-		switch {
-		case documented:
-			want = limits
-		case want == "a number":
-			want = "a number of at most 1.8e308"
-		case !strings.ContainsAny(digits, ".eE"):
-			want = "an integer of at most 9223372036854775807"
-		}
-		if strings.ContainsAny(digits, ".eE") {
-			want = strings.Replace(want, "an integer", "an integer in digits", 1)
-		}
-		return want, clip(digits, 32)
-	}
-	switch value {
-	case "array", "object":
-		return want, "an " + value
-	case "bool":
-		return want, "a boolean"
-	}
-	return want, "a " + value
-}
-
-func orBody(param string) string {
-	if param == "" {
-		return "the value"
-	}
-	return param
-}
-
-// jsonName maps a Go kind to the JSON type that was expected.
-func jsonName(kind string) string {
-	switch kind {
-	case "string":
-		return "a string"
-	case "bool":
-		return "a boolean"
-	case "slice", "array":
-		return "an array"
-	case "struct", "map", "ptr", "interface":
-		return "an object"
-	case "float64", "float32":
-		return "a number"
-	}
-	return "an integer"
-}
-
-// digest hashes the body's meaning: keys sorted by encoding/json, numbers as
+// digest hashes the body's meaning: members sorted, strings in one spelling, numbers as
 // they were written, transport keys left out.
 func digest(body []byte) (string, error) {
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.UseNumber()
-	var m map[string]any
-	if err := dec.Decode(&m); err != nil {
-		return "", decodeError("", err)
+	var members map[string]jsontext.Value
+	if err := decode(body, &members); err != nil {
+		return "", err
 	}
-	delete(m, "stream")
-	delete(m, "stream_options")
-	b, err := marshal(m)
+	delete(members, "stream")
+	delete(members, "stream_options")
+	sorted, err := json.Marshal(members, json.Deterministic(true), jsontext.ReorderRawObjects(true))
 	if err != nil {
 		return "", fmt.Errorf("hash request: %w", err)
 	}
-	sum := sha256.Sum256(b)
+	sum := sha256.Sum256(sorted)
 	return hex.EncodeToString(sum[:]), nil
 }

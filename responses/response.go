@@ -3,6 +3,9 @@ package responses
 import (
 	"bytes"
 	"cmp"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Status is the state of a response.
@@ -171,52 +174,13 @@ func NewResponse(id, model string, created int64, r *Request) Response {
 // MarshalJSON writes all 31 keys, with lists and maps that are never null.
 func (r Response) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil) }
 
-// AppendJSON appends what MarshalJSON returns, for a line that is made without
-// encoding/json.
-func (r Response) AppendJSON(dst []byte) ([]byte, error) { return r.appendJSON(dst) }
+// AppendJSON appends what MarshalJSON returns.
+func (r Response) AppendJSON(dst []byte) ([]byte, error) { return appendJSON(dst, r) }
 
-func (r Response) appendJSON(dst []byte) ([]byte, error) {
-	o := begin(dst)
-	o.str("id", r.ID)
-	o.str("object", r.Object)
-	o.integer("created_at", r.CreatedAt)
-	maybe(o, "completed_at", r.CompletedAt)
-	o.str("status", string(r.Status))
-	maybe(o, "incomplete_details", r.IncompleteDetails)
-	o.str("model", r.Model)
-	o.nullable("previous_response_id", r.PreviousResponseID)
-	o.nullable("instructions", r.Instructions)
-	list(o, "output", r.Output)
-	maybe(o, "error", r.Error)
-	if len(r.Tools) == 0 {
-		o.raw("tools", "[]")
-	} else {
-		o.value("tools", r.Tools)
-	}
-	o.value("tool_choice", r.ToolChoice)
-	o.str("truncation", r.Truncation)
-	o.boolean("parallel_tool_calls", r.ParallelToolCalls)
-	o.value("text", r.Text)
-	o.number("top_p", r.TopP)
-	o.number("presence_penalty", r.PresencePenalty)
-	o.number("frequency_penalty", r.FrequencyPenalty)
-	o.integer("top_logprobs", int64(r.TopLogprobs))
-	o.number("temperature", r.Temperature)
-	maybe(o, "reasoning", r.Reasoning)
-	maybe(o, "usage", r.Usage)
-	maybe(o, "max_output_tokens", r.MaxOutputTokens)
-	maybe(o, "max_tool_calls", r.MaxToolCalls)
-	o.boolean("store", r.Store)
-	o.boolean("background", r.Background)
-	o.str("service_tier", r.ServiceTier)
-	if len(r.Metadata) == 0 {
-		o.raw("metadata", "{}")
-	} else {
-		o.value("metadata", r.Metadata)
-	}
-	o.nullable("safety_identifier", r.SafetyIdentifier)
-	o.nullable("prompt_cache_key", r.PromptCacheKey)
-	return o.end()
+// MarshalJSONTo is MarshalJSON for an encoder.
+func (r Response) MarshalJSONTo(enc *jsontext.Encoder) error {
+	type plain Response // without these methods
+	return json.MarshalEncode(enc, plain(r))
 }
 
 // OutputText returns the text of the assistant messages of r that are its
@@ -249,8 +213,8 @@ func DecodeResponse(data []byte) (*Response, error) {
 		return nil, err
 	}
 	var r Response
-	if err := unmarshal(data, &r); err != nil {
-		return nil, decodeError("", err)
+	if err := decode(data, &r); err != nil {
+		return nil, err
 	}
 	if r.ID == "" || r.Object != "response" {
 		return nil, Invalid("object", CodeInvalidValue, "the JSON is not a response object")

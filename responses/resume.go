@@ -44,13 +44,13 @@ func weight(ev Event) int {
 	n := each / 2 * len(ev.Logprobs)
 	switch ev.Type {
 	case EventItemDone:
-		data, _ := marshal(ev.Item) // what cannot be encoded is refused when it is emitted
+		data, _ := encode(ev.Item) // what cannot be encoded is refused when it is emitted
 		n += each + len(data)
 	case EventPartDone, EventReasoningSummaryPartDone:
-		data, _ := marshal(ev.Part)
+		data, _ := encode(ev.Part)
 		n += each + len(data)
 	case EventAnnotationAdded:
-		data, _ := marshal(ev.Annotation)
+		data, _ := encode(ev.Annotation)
 		n += each + len(data)
 	}
 	return n

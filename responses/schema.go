@@ -40,7 +40,7 @@ func CheckSchema(param string, raw json.RawMessage) error {
 	dec.UseNumber()
 	var root any
 	if err := dec.Decode(&root); err != nil {
-		return decodeError(param, err)
+		return within(param, err)
 	}
 	if _, ok := root.(map[string]any); !ok {
 		return schemaError(param, "must be a JSON Schema object, not %s", root)
@@ -60,7 +60,7 @@ type schemaCheck struct {
 
 // schemaError says what a value at a place must be; format has one verb, for the value.
 func schemaError(at, format string, value any) error {
-	text, err := marshal(value)
+	text, err := encode(value)
 	if err != nil {
 		text = nil // it was decoded from JSON, so it can be encoded
 	}

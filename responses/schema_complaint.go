@@ -64,7 +64,7 @@ func schemaValue(schema json.RawMessage, place, keyword string) string {
 		}
 	}
 	keys, _ := part.(map[string]any)
-	text, err := marshal(keys[keyword])
+	text, err := encode(keys[keyword])
 	if err != nil || keys == nil {
 		return "what " + keyword + " says"
 	}

@@ -2,9 +2,10 @@ package responses
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Bounds of the tools of type mcp in a request.
@@ -21,7 +22,7 @@ const (
 )
 
 // requireNever is the only require_approval that is taken.
-var requireNever = json.RawMessage(`"never"`)
+var requireNever = jsontext.Value(`"never"`)
 
 // MCPTool is a tool of type mcp: the client names an MCP server whose tools the
 // model may call. The server calls them; it does so for servers that its operator
@@ -39,12 +40,12 @@ type MCPTool struct {
 type wireMCPTool struct {
 	Type            string            `json:"type"`
 	Label           string            `json:"server_label"`
-	URL             *string           `json:"server_url,omitempty"`
-	Connector       *string           `json:"connector_id,omitempty"`
-	Allowed         json.RawMessage   `json:"allowed_tools,omitempty"`
-	RequireApproval json.RawMessage   `json:"require_approval"`
+	URL             *string           `json:"server_url,omitzero"`
+	Connector       *string           `json:"connector_id,omitzero"`
+	Allowed         jsontext.Value    `json:"allowed_tools,omitzero"`
+	RequireApproval jsontext.Value    `json:"require_approval"`
 	Headers         map[string]string `json:"headers,omitzero"`
-	Authorization   *string           `json:"authorization,omitempty"`
+	Authorization   *string           `json:"authorization,omitzero"`
 }
 
 // MarshalJSON writes the tool with its secrets, as a client sends it.
@@ -53,21 +54,21 @@ func (t MCPTool) MarshalJSON() ([]byte, error) {
 		Headers: t.Headers, Authorization: nullable(t.Authorization)}
 	if t.AllowedTools != nil {
 		var err error
-		if w.Allowed, err = marshal(t.AllowedTools); err != nil {
+		if w.Allowed, err = encode(t.AllowedTools); err != nil {
 			return nil, err
 		}
 	}
-	return marshal(w)
+	return encode(w)
 }
 
 // decodeMCPTools keeps the tools of type mcp.
-func decodeMCPTools(raws []json.RawMessage) (list []MCPTool, err error) {
+func decodeMCPTools(raws []jsontext.Value) (list []MCPTool, err error) {
 	labels := make(map[string]bool)
 	for i, raw := range raws {
 		var head struct {
 			Type string `json:"type"`
 		}
-		if unmarshal(raw, &head) != nil || head.Type != "mcp" {
+		if decode(raw, &head) != nil || head.Type != "mcp" {
 			continue // decodeTools has looked at it
 		}
 		path := fmt.Sprintf("tools[%d]", i)
@@ -90,11 +91,11 @@ func decodeMCPTools(raws []json.RawMessage) (list []MCPTool, err error) {
 
 // decodeMCPTool reads a tool of type mcp at path. It refuses keys that this server
 // does not implement and that would not be harmless to ignore.
-func decodeMCPTool(path string, raw json.RawMessage) (MCPTool, error) {
+func decodeMCPTool(path string, raw []byte) (MCPTool, error) {
 	var w wireMCPTool
 	t := MCPTool{Param: path}
-	if err := unmarshal(raw, &w); err != nil {
-		return t, decodeError(path, err)
+	if err := decode(raw, &w); err != nil {
+		return t, within(path, err)
 	}
 	t.Label, t.URL, t.Headers, t.Authorization = w.Label, orDefault(w.URL, ""), w.Headers,
 		orDefault(w.Authorization, "")
@@ -135,7 +136,7 @@ func decodeMCPTool(path string, raw json.RawMessage) (MCPTool, error) {
 }
 
 // decodeAllowed reads a list of names, or an object with one.
-func decodeAllowed(param string, raw json.RawMessage) ([]string, error) {
+func decodeAllowed(param string, raw []byte) ([]string, error) {
 	if isNull(raw) {
 		return nil, nil
 	}
@@ -145,16 +146,16 @@ func decodeAllowed(param string, raw json.RawMessage) ([]string, error) {
 			Names    []string `json:"tool_names"`
 			ReadOnly *bool    `json:"read_only"`
 		}
-		if err := unmarshal(raw, &filter); err != nil {
-			return nil, decodeError(param, err)
+		if err := decode(raw, &filter); err != nil {
+			return nil, within(param, err)
 		}
 		if filter.ReadOnly != nil {
 			return nil, Invalid(param+".read_only", CodeUnsupportedParameter,
 				"a server's description of its own tools cannot be a filter; list the names in tool_names")
 		}
 		names = filter.Names
-	} else if err := unmarshal(raw, &names); err != nil {
-		return nil, decodeError(param, err)
+	} else if err := decode(raw, &names); err != nil {
+		return nil, within(param, err)
 	}
 	if n := len(names); n > maxTools {
 		return nil, Invalid(param, CodeInvalidValue, fmt.Sprintf("it may list %d tools, and lists %d", maxTools, n))

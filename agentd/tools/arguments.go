@@ -9,7 +9,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"holon/internal/strictjson"
 	"holon/responses"
 )
 
@@ -30,7 +29,7 @@ func (p *parameters) check(raw json.RawMessage) (json.RawMessage, *Error) {
 		return nil, InvalidInput("", fmt.Sprintf("the arguments are %d bytes; the limit is %d", len(raw),
 			maxArgumentBytes), "split the work into smaller calls")
 	}
-	if err := strictjson.Check(raw, maxArgumentDepth); err != nil {
+	if err := responses.CheckStrict(raw, maxArgumentDepth); err != nil {
 		return nil, InvalidInput("", "the arguments are not valid: "+Clip(err.Error(), 300),
 			"send one JSON object in which each key occurs once")
 	}

@@ -5,13 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
-	"holon/internal/strictjson"
+	"holon/responses"
 )
 
 // maxDepth is how deep an event may be nested.
@@ -37,14 +36,7 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 // decodeLine decodes one line of a log. It takes keys as they are written and each once, and leaves fields that are not
 // of their type to the rules.
 func decodeLine(data []byte, e *Event) error {
-	err := strictjson.Check(data, maxDepth)
-	if _, syntax := errors.AsType[*json.SyntaxError](err); syntax {
-		return fmt.Errorf("bad JSON: %w", err)
-	}
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("JSON that ends too early")
-	}
-	if err != nil {
+	if err := responses.CheckStrict(data, maxDepth); err != nil {
 		return err
 	}
 	keys, err := objectKeys(data)

@@ -123,7 +123,10 @@ func (h *agentHost) tell(agentID, text string) {
 }
 
 // reminding says when models are reminded of what their agents work on.
-func (o *serveOptions) reminding() prompt.Reminding { return prompt.Reminding(o.Reminder) }
+func (o *serveOptions) reminding() prompt.Reminding {
+	r := o.Reminder
+	return prompt.Reminding{Rounds: r.Rounds, CooldownRounds: r.Pause, MaxTokens: r.Tokens}
+}
 
 // tools are those that an agent has of the host. They take the steps of their
 // agent's lane, as this process.

@@ -222,10 +222,7 @@ func runConfigList(_ context.Context, s *surface) error {
 }
 
 func runConfigSchema(_ context.Context, s *surface) error {
-	schema, err := settings.Schema()
-	if err == nil {
-		_, err = s.streams.Out.Write(schema)
-	}
+	_, err := s.streams.Out.Write(settings.Schema())
 	return err
 }
 

@@ -226,7 +226,7 @@ func authOf(p settings.Provider) providers.Auth {
 // the built-in one of its name. The endpoint and the key stay on the host.
 func agentdSettings(p settings.Provider) (env []string) {
 	set := func(what, value string) { env = append(env, providers.Setting(p.Name, what)+"="+value) }
-	if p.Whole {
+	if !p.Stream {
 		set("STREAM", "false")
 	}
 	if known, _ := providers.Find(p.Name); p.Contract == providers.ChatCompletions && p.Images != known.Dialect.Images {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,19 +13,84 @@ import (
 
 	"holon/internal/duration"
 	"holon/internal/providers"
+	"holon/runner/engine"
+	"holon/runner/uidpool"
 	"holon/state"
 )
 
-func checkAgent(s *Settings, _ string) (what, remedy string) {
-	if err, ok := errors.AsType[*state.Error](state.CheckNewAgentID(s.Agent)); ok {
-		return err.Message, err.Hint
+// check returns why a value of the right type is invalid, and how to write it; "" for a valid one.
+func (k *key) check(v reflect.Value) (what, remedy string) {
+	switch p := v.Interface().(type) {
+	case []string:
+		return k.checkList(p)
+	case time.Duration:
+		if k.name == "timeout" && p < time.Second { // a number without a unit is nanoseconds
+			return duration.Text(p) + " is less than a second", "write for example 30m"
+		}
+	case Size:
+		if n, _ := p.Bytes(); k.name == "memory" && n > 0 && n < engine.MinMemory {
+			return fmt.Sprintf("%s is less than a container needs", p), "use 64m or more"
+		}
+	case float64:
+		return checkCPUs(p)
+	case string:
+		return k.checkText(p)
 	}
 	return "", ""
 }
 
-func checkRetryFor(s *Settings, _ string) (what, remedy string) {
-	if s.RetryFor < 0 {
-		return "is negative", "write a duration such as 30m, or 0s for no wait"
+func (k *key) checkText(text string) (what, remedy string) {
+	switch k.name {
+	case "model.default":
+		return checkRef(text)
+	case "agent.default":
+		if err, ok := errors.AsType[*state.Error](state.CheckNewAgentID(text)); ok {
+			return err.Message, err.Hint
+		}
+	case "container_uids":
+		if _, _, err := uidpool.Parse(text); text != "" && err != nil {
+			return err.Error(), "leave it out for the default"
+		}
+	case "providers.*.base_url":
+		return checkBaseURL(text)
+	case "providers.*.credential.env":
+		if !variablePattern.MatchString(text) {
+			return "is not the name of a variable", "write the variable's name, not the key"
+		}
+	case "providers.*.credential.profile":
+		if !providers.ValidName(text) {
+			return fmt.Sprintf("%.100q is not the name of a profile", text), "use lower-case letters, digits, _, - and ."
+		}
+	}
+	return "", ""
+}
+
+func (k *key) checkList(list []string) (what, remedy string) {
+	switch k.name {
+	case "model.fallbacks":
+		return checkFallbacks(list)
+	case "allow_alternates":
+		for _, dir := range list {
+			if !filepath.IsAbs(dir) {
+				return fmt.Sprintf("%.100q is not an absolute path", dir), "write for example /srv/git/mirror.git/objects"
+			}
+		}
+	case "providers.*.credential.command":
+		return checkCommand(list)
+	case "providers.*.omit":
+		return checkWords(list, "write for example stream_options,parallel_tool_calls,strict")
+	case "providers.*.allow_hosted":
+		return checkWords(list, "write for example web_search,fetch_urls")
+	}
+	return "", ""
+}
+
+func checkCPUs(n float64) (what, remedy string) {
+	if !(n >= 0 && n <= 4096) { // not a number is out of range, too
+		return fmt.Sprintf("%g is out of range", n), "leave it out for the default"
+	}
+	if n < engine.MinNanoCPUs/1e9 {
+		return fmt.Sprintf("%g is less than a container needs", n), "use 0.01 or more, or leave it out for the default"
 	}
 	return "", ""
 }
@@ -41,36 +107,19 @@ func checkRef(ref string) (what, remedy string) {
 	return "", ""
 }
 
-func checkFallbacks(s *Settings, _ string) (what, remedy string) {
-	for _, ref := range s.Fallbacks {
+func checkFallbacks(refs []string) (what, remedy string) {
+	for _, ref := range refs {
 		if what, remedy := checkRef(ref); what != "" {
 			return what, remedy
 		}
 	}
-	if len(s.Fallbacks) > 16 {
+	if len(refs) > 16 {
 		return "there are more than 16", "name fewer"
 	}
 	return "", ""
 }
 
-func checkAlternates(s *Settings, _ string) (what, remedy string) {
-	for _, dir := range s.AllowAlternates {
-		if !filepath.IsAbs(dir) {
-			return fmt.Sprintf("%.100q is not an absolute path", dir), "write for example /srv/git/mirror.git/objects"
-		}
-	}
-	return "", ""
-}
-
-func checkTimeout(s *Settings, _ string) (what, remedy string) {
-	if s.Timeout < time.Second { // a number without a unit is nanoseconds
-		return duration.Text(s.Timeout) + " is less than a second", "write for example 30m"
-	}
-	return "", ""
-}
-
-func checkBaseURL(s *Settings, name string) (what, remedy string) {
-	raw := s.provider(name).BaseURL
+func checkBaseURL(raw string) (what, remedy string) {
 	remedy = "write for example https://host/v1, or unix:///socket:/v1"
 	if rest, ok := strings.CutPrefix(raw, "unix://"); ok {
 		if path, prefix, _ := strings.Cut(rest, ":"); !strings.HasPrefix(path, "/") ||
@@ -96,36 +145,13 @@ var (
 	omitPattern     = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 )
 
-func checkVariable(s *Settings, name string) (what, remedy string) {
-	if v := s.provider(name).Credential.Env; !variablePattern.MatchString(v) {
-		return "is not the name of a variable", "write the variable's name, not the key"
-	}
-	return "", ""
-}
-
-func checkProfile(s *Settings, name string) (what, remedy string) {
-	if p := s.provider(name).Credential.Profile; !providers.ValidName(p) {
-		return fmt.Sprintf("%.100q is not the name of a profile", p), "use lower-case letters, digits, _, - and ."
-	}
-	return "", ""
-}
-
-func checkCommand(s *Settings, name string) (what, remedy string) {
-	command := s.provider(name).Credential.Command
+func checkCommand(command []string) (what, remedy string) {
 	if len(command) == 0 || len(command) > 64 || command[0] == "" || slices.ContainsFunc(command, func(a string) bool {
 		return len(a) > 4096 || strings.ContainsRune(a, 0)
 	}) {
 		return "is not a command", `write a list of program and arguments, for example ["pass", "show", "acme"]`
 	}
 	return "", ""
-}
-
-func checkOmit(s *Settings, name string) (what, remedy string) {
-	return checkWords(s.provider(name).Omit, "write for example stream_options,parallel_tool_calls,strict")
-}
-
-func checkAllowHosted(s *Settings, name string) (what, remedy string) {
-	return checkWords(s.provider(name).AllowHosted, "write for example web_search,fetch_urls")
 }
 
 func checkWords(list []string, remedy string) (string, string) {

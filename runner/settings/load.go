@@ -264,18 +264,18 @@ func unknown(path []string) string {
 
 // set assigns one value, or returns why it is invalid.
 func (l *Loaded) set(origin Origin, k *key, name string, n *yaml.Node) (what, remedy string) {
-	probe := Default() // an invalid value must not change the settings
-	if what, remedy := k.assign(&probe, name, n); what != "" {
+	v, what, remedy := k.parse(n)
+	if what != "" {
 		return what, remedy
 	}
-	k.assign(&l.Settings, name, n)
+	k.value(&l.Settings, name).Set(v)
 	l.origins[k.full(name)] = origin
 	if origin.Layer == LayerEnv || origin.Layer == LayerFlag {
 		l.Problems = slices.DeleteFunc(l.Problems, func(p InvalidSetting) bool {
 			return p.decided && p.Key == k.full(name)
 		})
 	}
-	l.assignments = append(l.assignments, assignment{k, name, origin, k.text(&l.Settings, name)})
+	l.assignments = append(l.assignments, assignment{k, name, origin, Text(shown(v))})
 	return "", ""
 }
 
@@ -287,7 +287,7 @@ func (l *Loaded) environment(environ []string) {
 			l.variables[name] = strings.TrimSpace(value)
 		}
 	}
-	for _, k := range keys {
+	for _, k := range keys() {
 		if k.env != "" && k.group() == plain {
 			l.variable(k, "", k.env)
 		}
@@ -313,7 +313,7 @@ func (l *Loaded) variablesOf(name string) {
 		return
 	}
 	l.considered[name] = true
-	for _, k := range keys {
+	for _, k := range keys() {
 		if k.env != "" && k.group() == ofProvider {
 			l.variable(k, name, providers.Setting(name, k.env))
 		}

@@ -31,6 +31,12 @@ func ParseMoney(text string) (Money, error) {
 	return Money(n), nil
 }
 
+// UnmarshalText is ParseMoney.
+func (m *Money) UnmarshalText(text []byte) (err error) {
+	*m, err = ParseMoney(string(text))
+	return err
+}
+
 // String returns the amount with as many decimals as it needs.
 func (m Money) String() string {
 	text := fmt.Sprintf("%d.%06d", m/million, m%million)
@@ -42,6 +48,13 @@ func (m Money) MarshalJSON() ([]byte, error) { return []byte(m.String()), nil }
 
 // Size is a number of bytes as a person writes it: 512m, 4g; "" for none.
 type Size string
+
+// UnmarshalText accepts what Bytes can read.
+func (s *Size) UnmarshalText(text []byte) error {
+	*s = Size(text)
+	_, err := s.Bytes()
+	return err
+}
 
 // Bytes returns the number, 0 for none. The error says how to write a size.
 func (s Size) Bytes() (int64, error) {

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -20,7 +21,7 @@ const (
 
 // lookup finds the key or group of a path, and the name that its "*" stands for.
 func lookup(path []string) (k *key, name string, found match) {
-	for _, candidate := range keys {
+	for _, candidate := range keys() {
 		pattern := candidate.segments()
 		if len(path) > len(pattern) {
 			continue
@@ -71,7 +72,7 @@ func split(text string) []string {
 
 func splitNamed(rest string, g group) []string {
 	best := []string{rest}
-	for _, k := range keys {
+	for _, k := range keys() {
 		if k.group() != g {
 			continue
 		}
@@ -98,7 +99,7 @@ func nearest(path []string) string {
 	}
 	// A key that lost its groups: max_tokens for budget.max_tokens, which lost the fewest.
 	full := ""
-	for _, k := range keys {
+	for _, k := range keys() {
 		if strings.HasSuffix(k.name, "."+text) &&
 			(full == "" || strings.Count(k.name, ".") < strings.Count(full, ".")) {
 			full = k.name
@@ -108,7 +109,7 @@ func nearest(path []string) string {
 		return "write " + full
 	}
 	best, least := "", len(text)/2+1
-	for _, k := range keys {
+	for _, k := range keys() {
 		pattern := k.segments()
 		for i := range pattern { // what lies around the "*" is what it was in path
 			if pattern[i] == "*" && i < len(path) {
@@ -157,12 +158,11 @@ func SortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 
 // Choices are the only values that a setting takes, nil where there are more or the key is unknown.
 func Choices(text string) []string {
-	k, name, found := lookup(split(text))
-	if found != matchKey {
+	k, _, found := lookup(split(text))
+	switch {
+	case found != matchKey:
 		return nil
-	}
-	blank := &Settings{Providers: map[string]*Provider{}, Catalog: map[string]*Facts{}}
-	if _, yes := k.field(blank, name).(*bool); yes {
+	case k.typ.Kind() == reflect.Bool:
 		return []string{"true", "false"}
 	}
 	return k.choices

@@ -8,14 +8,16 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"holon/runner/engine"
 )
 
 // project reads the file of the working directory. It comes with a repository, so it can only tighten the person's own
-// settings and the defaults; each key's rule is in the table.
+// settings and the defaults; the tag of each key has its rule.
 func (l *Loaded) project(top string) {
 	origin := Origin{LayerProject, ProjectFile}
 	data, err := readProject(top)
@@ -36,7 +38,7 @@ func (l *Loaded) project(top string) {
 		if what != "" {
 			l.undecided(origin, n.Line, k.full(name), what, remedy)
 		}
-		return what == "" && !(k.project == lowerOnly && l.raises(origin, k, name, n))
+		return what == "" && !(k.project == ruleLower && l.raises(origin, k, name, n))
 	})
 	l.resolve(origin, top)
 }
@@ -66,56 +68,49 @@ func (l *Loaded) undecided(origin Origin, line int, key, what, remedy string) {
 // mayDecide returns why a repository may not set a key to a value, "" if it may.
 func (l *Loaded) mayDecide(k *key, name string, n *yaml.Node) (what, remedy string) {
 	switch k.project {
-	case lowerOnly, ownFolder, free:
+	case ruleLower, ruleFolder, ruleFree:
 		return "", ""
-	case strictOnly:
-		probe := Default()
-		if what, remedy := k.assign(&probe, name, n); what != "" {
-			return what, remedy
-		}
-		if text := k.text(&probe, name); text != k.strict && text != k.text(&l.Settings, name) {
-			return fmt.Sprintf("%.100q confines less than your settings, which a repository may not decide", text),
-				fmt.Sprintf("give it as --%s if you mean it", strings.ReplaceAll(k.name, "_", "-"))
-		}
-		return "", ""
+	case ruleNever:
+		return "is not for a repository to decide", "set it with holon config set, or as a variable"
 	}
-	return "is not for a repository to decide", "set it with holon config set, or as a variable"
+	v, what, remedy := k.parse(n)
+	if what != "" {
+		return what, remedy
+	}
+	if text := Text(shown(v)); text != k.project && text != k.text(&l.Settings, name) {
+		return fmt.Sprintf("%.100q confines less than your settings, which a repository may not decide", text),
+			fmt.Sprintf("give it as --%s if you mean it", strings.ReplaceAll(k.name, "_", "-"))
+	}
+	return "", ""
 }
 
 // raises reports whether a value is not tighter than the present limit. Then it records the value as one
 // without effect.
 func (l *Loaded) raises(origin Origin, k *key, name string, n *yaml.Node) bool {
-	probe := Default()
-	if what, _ := k.assign(&probe, name, n); what != "" || k.limit(&probe, name) < k.limit(&l.Settings, name) {
+	v, what, _ := k.parse(n)
+	if what != "" || k.limit(v) < k.limit(k.value(&l.Settings, name)) {
 		return false
 	}
-	l.assignments = append(l.assignments, assignment{k, name, origin, k.text(&probe, name)})
+	l.assignments = append(l.assignments, assignment{k, name, origin, Text(shown(v))})
 	return true
 }
 
-// limit returns the value of a lowerOnly key as a number, +Inf for no bound.
-func (k *key) limit(s *Settings, name string) float64 {
-	return cmp.Or(number(k.field(s, name)), k.absent, math.Inf(1))
-}
-
-// number returns the value that a field of a numeric type holds, 0 for any other type.
-func number(field any) float64 {
-	switch p := field.(type) {
-	case *int:
-		return float64(*p)
-	case *int64:
-		return float64(*p)
-	case *float64:
-		return *p
-	case *time.Duration:
-		return float64(*p)
-	case *Money:
-		return float64(*p)
-	case *Size:
+// limit returns a value of a key with the rule "lower" as a number, +Inf for no bound.
+func (k *key) limit(v reflect.Value) (n float64) {
+	absent := math.Inf(1)
+	switch p := v.Interface().(type) {
+	case Size:
 		bytes, _ := p.Bytes() // checked when it was assigned
-		return float64(bytes)
+		n = float64(bytes)
+		if k.name == "memory" {
+			absent = engine.DefaultMemory
+		}
+	case float64:
+		n, absent = p, engine.DefaultNanoCPUs/1e9 // of cpus, the only one
+	default:
+		n = float64(v.Int())
 	}
-	return 0
+	return cmp.Or(n, absent)
 }
 
 // resolve makes the paths of the project's file absolute.

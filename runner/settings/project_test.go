@@ -71,21 +71,21 @@ func yamlOf(k *key, name, value string) string {
 	return b.String() + " " + value + "\n"
 }
 
-// Every key has a rule, and a limit has a type that can be compared.
+// sampleName returns a name that the "*" of the key may stand for, "" without one.
+func (k *key) sampleName() string {
+	return map[group]string{ofProvider: "x", ofModel: "x/y"}[k.group()]
+}
+
+// Few keys are free, and a limit has a type that can be compared.
 func TestProjectRules(t *testing.T) {
-	for _, k := range keys {
-		if k.project < never || k.project > free {
-			t.Errorf("%s has no rule for projects", k.name)
-		}
-		if k.project == free && k.name != "image" {
+	for _, k := range keys() {
+		free := k.project == ruleFree || k.project == ruleFolder
+		if free && k.name != "image" && k.name != "skills" {
 			t.Errorf("%s is free: a repository could loosen with it", k.name)
 		}
 		s := Default()
-		if k.project == lowerOnly && math.IsNaN(k.limit(&s, k.sampleName())) {
+		if k.project == ruleLower && math.IsNaN(k.limit(k.value(&s, k.sampleName()))) {
 			t.Errorf("%s cannot be compared", k.name)
-		}
-		if (k.project == strictOnly) != (k.strict != "") || k.absent != 0 && k.project != lowerOnly {
-			t.Errorf("%s has what does not go with its rule", k.name)
 		}
 	}
 }
@@ -101,13 +101,13 @@ func TestProjectOnlyTightens(t *testing.T) {
 		}
 		was := before.clone()
 		old := values(&was)
-		for _, k := range keys {
+		for _, k := range keys() {
 			for _, value := range projectValues {
 				after := loadProject(t, dir, yamlOf(k, k.sampleName(), value))
 				now := after.clone()
 				for i, changed := range values(&now) {
 					if !reflect.DeepEqual(old[i], changed) {
-						tighter(t, k, value, keys[i], &was, &now)
+						tighter(t, k, value, keys()[i], &was, &now)
 					}
 				}
 				wantRefused(t, k, value, before, after)
@@ -118,8 +118,8 @@ func TestProjectOnlyTightens(t *testing.T) {
 
 // values returns the values of all keys, with those of the providers and models that stand for all.
 func values(s *Settings) (list []any) {
-	for _, k := range keys {
-		list = append(list, k.value(s, k.sampleName()))
+	for _, k := range keys() {
+		list = append(list, shown(k.value(s, k.sampleName())))
 	}
 	return list
 }
@@ -129,13 +129,14 @@ func tighter(t *testing.T, set *key, value string, k *key, was, now *Settings) {
 	t.Helper()
 	name := k.sampleName()
 	old, changed := k.text(was, name), k.text(now, name)
-	limit := k.limit(now, name)
 	switch {
 	case k != set:
 		t.Errorf("%s: %s changes %s from %q to %q", set.name, value, k.name, old, changed)
-	case k.project == lowerOnly && limit < k.limit(was, name) && limit > 0:
-	case k.project == strictOnly && changed == k.strict:
-	case k.project == ownFolder, k.project == free:
+	case k.project == ruleLower:
+		if limit := k.limit(k.value(now, name)); limit <= 0 || limit >= k.limit(k.value(was, name)) {
+			t.Errorf("%s: %s raises it from %q to %q", k.name, value, old, changed)
+		}
+	case k.project == ruleFolder, k.project == ruleFree, k.project != ruleNever && changed == k.project:
 	default:
 		t.Errorf("%s: %s loosens it from %q to %q", k.name, value, old, changed)
 	}
@@ -145,7 +146,7 @@ func tighter(t *testing.T, set *key, value string, k *key, was, now *Settings) {
 // remedy and the key.
 func wantRefused(t *testing.T, set *key, value string, before, after *Loaded) {
 	t.Helper()
-	if set.project == never && (after.Err() == nil && before.Origin(set.name).Layer != LayerUser ||
+	if set.project == ruleNever && (after.Err() == nil && before.Origin(set.name).Layer != LayerUser ||
 		!reflect.DeepEqual(before.Settings, after.Settings)) {
 		t.Errorf("%s: %s is not refused", set.name, value)
 	}
@@ -163,8 +164,8 @@ func TestProjectLowers(t *testing.T) {
 		"cpus": "0.25", "disk": "1k",
 		"budget.max_tokens": "1", "budget.max_requests": "1", "budget.max_cost": "0.000001",
 	}
-	for _, k := range keys {
-		if k.project != lowerOnly {
+	for _, k := range keys() {
+		if k.project != ruleLower {
 			continue
 		}
 		for _, user := range own {

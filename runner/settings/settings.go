@@ -3,9 +3,8 @@
 //
 //	built-in ◀ config.json of HOLON_HOME ◀ .holon/config.yaml of the project ◀ environment ◀ flags
 //
-// Every setting is one entry of one table (keys.go) with its name, variable, type and rule for projects.
-// Files, variables, the schema and the commands that show and change settings all use that table, so they
-// know the same keys.
+// A setting is a field of [Settings]. Its tag has its key, variable and rule for projects, and schema.json says
+// what it is for. Files, variables and the commands that show and change settings all use these.
 //
 // The invariant: a project's file, which comes with a repository, can neither choose a provider, an endpoint
 // or a key, nor loosen what confines an agent. No setting is a secret: keys are credentials (package
@@ -33,73 +32,78 @@ const (
 	EngineDocker     = "docker"
 	EngineLocal      = "local"
 	defaultAgent     = "main"
-	authAuto         = "auto"
-	authRequired     = "required"
-	authDisabled     = "disabled"
 )
 
 // Settings are all settings, merged. Where [Default] has no value, a zero value stands for the default of the
-// package that uses the setting.
+// package that uses the setting. schema.json describes each one.
+//
+// The tags are the table of settings:
+//
+//	key      segments joined by dots; "*" is a provider's name or a model's reference
+//	env      the variable that sets it; of a provider x: what follows X_
+//	project  what the file of a project may do: nothing where the tag is missing, for the key names what is run,
+//	         read, asked, paid or reached, or is about the host; "lower" a limit; "free"; "folder": name paths, which
+//	         stay within the repository; any other word is the one value that may be set, the value that confines
+//	zero     "ok" for a whole number or a duration that may be 0
 type Settings struct {
 	ModelSettings
+	Unknown Unknown
+	Catalog map[string]*Facts // by model reference
 	ContainerSettings
 	TurnSettings
 	DiskSettings
 	TokenSettings
 	AgentSettings
 	ControlSettings
-
 	Budget    ModelBudget
-	Catalog   map[string]*Facts // by model reference
-	Unknown   Unknown
 	Providers map[string]*Provider // those that something is set for; see Provider
 }
 
 // ModelSettings say which models a run asks.
 type ModelSettings struct {
-	Model           string   // provider/model; "" until one is chosen
-	Fallbacks       []string // asked in order when Model fails before it says anything
-	DisableFallback bool
-	RetryFor        time.Duration // how long a turn waits for them; 0: not at all
+	Model           string        `key:"model.default" env:"HOLON_MODEL"` // "" until one is chosen
+	Fallbacks       []string      `key:"model.fallbacks" env:"HOLON_MODEL_FALLBACKS"`
+	DisableFallback bool          `key:"runtime.disable_provider_fallback" env:"HOLON_DISABLE_PROVIDER_FALLBACK"`
+	RetryFor        time.Duration `key:"runtime.retry_for" env:"HOLON_RETRY_FOR" zero:"ok"` // 0: no wait
 }
 
 // ContainerSettings describe the container, and how far it is isolated.
 type ContainerSettings struct {
-	Image            string
-	Engine           string // auto, docker or local
-	Memory           Size
-	CPUs             float64
-	Network          string
-	User             string   // UID:GID of the container
-	ContainerUIDs    string   // user ids of root's containers, FIRST-LAST
-	ContainerRuntime string   // what runs containers in the engine
-	AcceptWeaker     []string // axes of the isolation
-	AllowHosts       []string // that the agent may reach
+	Image            string   `key:"image" env:"HOLON_IMAGE" project:"free"`
+	Engine           string   `key:"engine" env:"HOLON_ENGINE" project:"docker"`
+	Memory           Size     `key:"memory" env:"HOLON_MEMORY" project:"lower"`
+	CPUs             float64  `key:"cpus" env:"HOLON_CPUS" project:"lower"`
+	Network          string   `key:"network" env:"HOLON_NETWORK" project:"none"`
+	User             string   `key:"user" env:"HOLON_USER"`                     // UID:GID
+	ContainerUIDs    string   `key:"container_uids" env:"HOLON_CONTAINER_UIDS"` // FIRST-LAST
+	ContainerRuntime string   `key:"container_runtime" env:"HOLON_RUNTIME"`
+	AcceptWeaker     []string `key:"accept_weaker" env:"HOLON_ACCEPT_WEAKER"` // axes of the isolation
+	AllowHosts       []string `key:"allow_hosts" env:"HOLON_ALLOW_HOSTS"`
 }
 
 // TurnSettings say what a turn starts from and what bounds it.
 type TurnSettings struct {
-	IncludeDirty    bool
-	AllowAlternates []string      // directories that repositories may borrow objects from
-	Skills          []string      // folders, or names of installed skills
-	Timeout         time.Duration // of a turn
-	MaxRounds       int
-	MaxToolCalls    int  // 0: no bound
-	MaxOutput       Size // that a turn may leave in its output directory
+	IncludeDirty    bool          `key:"include_dirty" env:"HOLON_INCLUDE_DIRTY" project:"false"`
+	AllowAlternates []string      `key:"allow_alternates" env:"HOLON_ALLOW_ALTERNATES"`
+	Skills          []string      `key:"skills" env:"HOLON_SKILLS" project:"folder"`
+	Timeout         time.Duration `key:"timeout" env:"HOLON_TIMEOUT" project:"lower"`
+	MaxRounds       int           `key:"max_rounds" env:"HOLON_MAX_ROUNDS" project:"lower"`
+	MaxToolCalls    int           `key:"max_tool_calls" env:"HOLON_MAX_TOOL_CALLS" project:"lower" zero:"ok"`
+	MaxOutput       Size          `key:"max_output_bytes" env:"HOLON_MAX_OUTPUT_BYTES" project:"lower"`
 }
 
 // DiskSettings bound the use of the disk.
 type DiskSettings struct {
-	RunDisk Size // what one run may write
-	MaxDisk Size // what HOLON_HOME may have for a run to be started
-	MinFree Size // what must be free on its disk for that
+	RunDisk Size `key:"disk" env:"HOLON_RUN_DISK" project:"lower"` // what one run may write
+	MaxDisk Size `key:"max_disk" env:"HOLON_MAX_DISK"`             // what HOLON_HOME may have for a run to be started
+	MinFree Size `key:"min_free" env:"HOLON_MIN_FREE"`             // what must be free on its disk for that
 }
 
 // TokenSettings bound what models answer and what they are shown, in tokens.
 type TokenSettings struct {
-	MaxOutputTokens         int // of one answer of a model
-	DefaultToolOutputTokens int
-	MaxToolOutputTokens     int
+	MaxOutputTokens         int `key:"runtime.max_output_tokens" env:"HOLON_MAX_OUTPUT_TOKENS"`
+	DefaultToolOutputTokens int `key:"runtime.default_tool_output_tokens" env:"HOLON_DEFAULT_TOOL_OUTPUT_TOKENS"`
+	MaxToolOutputTokens     int `key:"runtime.max_tool_output_tokens" env:"HOLON_MAX_TOOL_OUTPUT_TOKENS"`
 }
 
 // keyDefaultToolOutput is the key that Validate finds fault with.
@@ -117,67 +121,72 @@ func (t TokenSettings) Validate() (what string) {
 
 // AgentSettings are about long-lived agents: their containers, and how long their history is kept.
 type AgentSettings struct {
-	Agent         string        // the default agent
-	IdlePause     time.Duration // until the container of an agent is paused
-	IdleStop      time.Duration // until it is removed
-	MaxContainers int
-	EventsDays    int   // how long events are kept
-	MaxEvents     int64 // of one agent
-	MessagesDays  int   // how long messages are kept after they are handled
-	MaxTurnFiles  Size  // what the directories of one agent's turns may have, whatever its record needs
+	Agent         string        `key:"agent.default" env:"HOLON_AGENT_ID"`
+	IdlePause     time.Duration `key:"runtime.idle_pause" env:"HOLON_IDLE_PAUSE"`
+	IdleStop      time.Duration `key:"runtime.idle_stop" env:"HOLON_IDLE_STOP"`
+	MaxContainers int           `key:"runtime.max_containers" env:"HOLON_MAX_CONTAINERS"`
+	EventsDays    int           `key:"runtime.retention.events_days"`
+	MaxEvents     int64         `key:"runtime.retention.max_events"` // of one agent
+	MessagesDays  int           `key:"runtime.retention.messages_days"`
+	MaxTurnFiles  Size          `key:"runtime.retention.max_turn_files" env:"HOLON_MAX_TURN_FILES"`
 	Reminder      ReminderSettings
 }
 
 // ReminderSettings say when a model is reminded of the work item that its agent works on.
 type ReminderSettings struct {
-	Rounds         int // without a change of a work item
-	CooldownRounds int // until the next reminder
-	MaxTokens      int // of a reminder
+	Rounds int `key:"runtime.work_item_stale_reminder.rounds" env:"HOLON_WORK_ITEM_STALE_REMINDER_ROUNDS"`
+	Tokens int `key:"runtime.work_item_stale_reminder.max_tokens" env:"HOLON_WORK_ITEM_STALE_REMINDER_MAX_TOKENS"`
+
+	// Pause is in rounds.
+	Pause int `key:"runtime.work_item_stale_reminder.cooldown_rounds" env:"HOLON_WORK_ITEM_STALE_REMINDER_COOLDOWN_ROUNDS"`
 }
 
 // ControlSettings say how the control plane is reached.
 type ControlSettings struct {
-	HTTPAddr        string // HOST:PORT of the control plane; "": no TCP
-	CallbackBaseURL string // under which others reach it
-	AuthMode        string // auto, required or disabled
+	HTTPAddr        string `key:"control.http_addr" env:"HOLON_HTTP_ADDR"` // HOST:PORT; "": no TCP
+	CallbackBaseURL string `key:"control.callback_base_url" env:"HOLON_CALLBACK_BASE_URL"`
+	AuthMode        string `key:"control.auth_mode" env:"HOLON_CONTROL_AUTH_MODE"`
 }
 
 // ModelBudget bounds the use of models by a run; 0 is unlimited.
 type ModelBudget struct {
-	MaxTokens   int64
-	MaxRequests int64
-	MaxCost     Money
+	MaxTokens   int64 `key:"budget.max_tokens" env:"HOLON_MAX_TOKENS" project:"lower"`
+	MaxRequests int64 `key:"budget.max_requests" env:"HOLON_MAX_REQUESTS" project:"lower"`
+	MaxCost     Money `key:"budget.max_cost" env:"HOLON_MAX_COST" project:"lower"`
 }
 
-// Facts are the known properties of a model; 0 where unknown.
+// Facts are the properties of a model that are set; 0 where unknown.
 type Facts struct {
-	ContextWindow   int // tokens
-	MaxOutputTokens int
+	ContextWindow   int `key:"models.catalog.*.context_window"` // tokens
+	MaxOutputTokens int `key:"models.catalog.*.max_output_tokens"`
 
 	// Prices of a million tokens. nil is an unknown price, 0 a model that costs nothing.
-	Input, CachedInput, CacheWrite, Output *Money
+	Input       *Money `key:"models.catalog.*.price.input"`
+	CachedInput *Money `key:"models.catalog.*.price.cached_input"`
+	CacheWrite  *Money `key:"models.catalog.*.price.cache_write"`
+	Output      *Money `key:"models.catalog.*.price.output"`
 }
 
 // Unknown are the assumed properties of unknown models.
 type Unknown struct {
-	ContextWindow   int
-	MaxOutputTokens int
+	ContextWindow   int `key:"model.unknown_fallback.context_window_tokens"`
+	MaxOutputTokens int `key:"model.unknown_fallback.runtime_max_output_tokens"`
 }
 
 // Provider describes how to reach a provider.
 type Provider struct {
 	Name        string
-	Contract    providers.Contract
-	BaseURL     string
-	KeyOptional bool // it may want no key
+	Contract    providers.Contract `key:"providers.*.contract"`
+	BaseURL     string             `key:"providers.*.base_url" env:"BASE_URL"`
+	KeyOptional bool               // it may want no key
 	Credential  Credential
-	Whole       bool // answers come as one JSON object instead of a stream
-	Images      bool
-	Omit        []string // keys that it refuses, in addition to the known ones
-	AllowHosted []string // what it may do itself for a turn
-	IdleTimeout time.Duration
-	Timeout     time.Duration
-	Builtin     bool // the table of package models has it
+	Stream      bool          `key:"providers.*.stream" env:"STREAM"` // false: answers come as one JSON object
+	Images      bool          `key:"providers.*.images" env:"IMAGES"` // its models take pictures
+	Omit        []string      `key:"providers.*.omit" env:"OMIT"`     // keys that it refuses
+	AllowHosted []string      `key:"providers.*.allow_hosted"`        // what it may do itself for a turn
+	IdleTimeout time.Duration `key:"providers.*.idle_timeout" env:"IDLE_TIMEOUT"`
+	Timeout     time.Duration `key:"providers.*.timeout" env:"TIMEOUT"` // of one attempt
+	Builtin     bool          // the table of package providers has it
 }
 
 // Sources of the key of a provider.
@@ -197,11 +206,11 @@ const (
 
 // Credential says where the key of a provider comes from.
 type Credential struct {
-	Source  string   // one of the Source constants
-	Env     string   // variable; by default X_API_KEY of provider x
-	Profile string   // by default the provider's name
-	Command []string // program and arguments, run without a shell
-	Kind    string   // one of the Kind constants; "" is KindAPIKey
+	Source  string   `key:"providers.*.credential.source"`  // one of the Source constants
+	Env     string   `key:"providers.*.credential.env"`     // variable; by default X_API_KEY of provider x
+	Profile string   `key:"providers.*.credential.profile"` // by default the provider's name
+	Command []string `key:"providers.*.credential.command"` // program and arguments, run without a shell
+	Kind    string   `key:"providers.*.credential.kind"`    // one of the Kind constants; "" is KindAPIKey
 }
 
 // Default returns the settings that hold where nothing is set.
@@ -214,8 +223,8 @@ func Default() Settings {
 		DiskSettings:  DiskSettings{RunDisk: "10g", MinFree: "256m"},
 		AgentSettings: AgentSettings{Agent: defaultAgent, IdlePause: time.Minute, IdleStop: 15 * time.Minute,
 			MaxContainers: 16, EventsDays: 30, MaxEvents: 200_000, MessagesDays: 180,
-			Reminder: ReminderSettings{Rounds: 10, CooldownRounds: 10, MaxTokens: 512}},
-		ControlSettings: ControlSettings{AuthMode: authAuto},
+			Reminder: ReminderSettings{Rounds: 10, Pause: 10, Tokens: 512}},
+		ControlSettings: ControlSettings{AuthMode: "auto"},
 		Catalog:         make(map[string]*Facts), Providers: make(map[string]*Provider),
 	}
 }
@@ -250,10 +259,10 @@ func newProvider(name string) Provider {
 	if p, ok := providers.Find(name); ok {
 		return Provider{
 			Name: name, Contract: p.Contract, BaseURL: p.BaseURL, KeyOptional: p.KeyOptional,
-			Images: p.Dialect.Images || p.Contract != providers.ChatCompletions, Builtin: true,
+			Images: p.Dialect.Images || p.Contract != providers.ChatCompletions, Stream: true, Builtin: true,
 		}
 	}
-	return Provider{Name: name, Contract: providers.ChatCompletions}
+	return Provider{Name: name, Contract: providers.ChatCompletions, Stream: true}
 }
 
 // provider returns the entry of a provider in the settings, which it creates if needed.

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"holon/internal/providers"
 	"holon/state"
 )
@@ -31,8 +29,9 @@ func (e Entry) Text() string {
 	return Text(e.Value)
 }
 
-// byDefault is how the description of a key ends that says what holds without a value.
-var byDefault = regexp.MustCompile(`(?:[;,] |^)([^;,]+) by default\.$`)
+// byDefault is how the description of a key says what holds without a value: at its end, before its variable and what a
+// project may set.
+var byDefault = regexp.MustCompile(`(?:[;,] |^)([^;,]+) by default\.(?: A duration .*| Variable.*| A project .*)?$`)
 
 // inForce is what holds of a key with that value, "" where nothing is said of its default.
 func (k *key) inForce(value any) string {
@@ -56,11 +55,11 @@ func (l *Loaded) Entries() []Entry { return l.entries(false) }
 func (l *Loaded) All() []Entry { return l.entries(true) }
 
 func (l *Loaded) entries(unset bool) (list []Entry) {
-	for _, k := range keys {
+	for _, k := range keys() {
 		for _, name := range l.namesOf(k) {
 			origin, set := l.origins[k.full(name)]
 			if !set {
-				if k.group() != plain || !unset && emptyValue(k.value(&l.Settings, name)) {
+				if k.group() != plain || !unset && emptyValue(shown(k.value(&l.Settings, name))) {
 					continue
 				}
 				origin = Origin{Layer: LayerDefault}
@@ -72,7 +71,7 @@ func (l *Loaded) entries(unset bool) (list []Entry) {
 }
 
 func (k *key) entry(s *Settings, name string, origin Origin) Entry {
-	value := k.value(s, name)
+	value := shown(k.value(s, name))
 	return Entry{k.full(name), value, origin, k.inForce(value)}
 }
 
@@ -156,12 +155,9 @@ func (l *Loaded) Override(key, flag string, values ...string) error {
 		return unknownKey(key, split(key), found)
 	}
 	origin := Origin{LayerFlag, flag}
-	n := textNode(strings.Join(values, ","))
-	if k.isList() {
-		n = &yaml.Node{Kind: yaml.SequenceNode}
-		for _, v := range values {
-			n.Content = append(n.Content, textNode(v))
-		}
+	n := listNode(values)
+	if !k.isList() {
+		n = textNode(strings.Join(values, ","))
 	}
 	if what, remedy := l.set(origin, k, name, n); what != "" {
 		l.origins[k.full(name)] = origin // it is what has to be mended, whatever it outweighs

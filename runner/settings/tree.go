@@ -2,15 +2,13 @@ package settings
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -29,27 +27,53 @@ type syntaxError struct {
 
 func (e *syntaxError) Error() string { return fmt.Sprintf("line %d: %s", e.line, e.what) }
 
-// jsonString matches a string of valid JSON, quotes included, and the colon that may follow.
-var jsonString = regexp.MustCompile(`("(?:[^"\\]|\\.)*")(\s*)(:?)`)
-
-// parseJSON reads one JSON object. It accepts nothing beyond JSON, such as comments, and no key twice. The YAML parser
-// gives the lines: JSON is YAML once strings use the escapes that both know, colons follow keys at once, and tabs are
-// spaces.
+// parseJSON reads one JSON object. It accepts nothing beyond JSON, such as comments, which a change of the file would
+// lose.
 func parseJSON(data []byte) (*yaml.Node, error) {
-	value, err := decodeJSON(data)
-	if err != nil {
+	if err := checkJSON(data); err != nil {
 		return nil, err
 	}
-	if value == nil {
-		return nil, &syntaxError{1, "is null instead of an object with settings"}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber() // a number that is too large is reported with its key
+	root := jsonNode(dec, data)
+	return root, checkNode(root, 0)
+}
+
+// checkJSON says where a file is not JSON.
+func checkJSON(data []byte) error {
+	if invalid, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(data, new(any))); ok {
+		return &syntaxError{lineAt(data, invalid.Offset), "is not JSON: " + invalid.Error()}
 	}
-	data = jsonString.ReplaceAllFunc(data, func(match []byte) []byte {
-		part := jsonString.FindSubmatch(match)
-		var text string
-		_ = json.Unmarshal(part[1], &text) // the whole file is valid
-		return slices.Concat(strconv.AppendQuoteToASCII(nil, text), part[3], part[2])
-	})
-	return parseYAML(bytes.ReplaceAll(data, []byte("\t"), []byte(" ")))
+	return nil
+}
+
+// lineAt returns the line of the byte that ends at an offset.
+func lineAt(data []byte, offset int64) int {
+	return 1 + bytes.Count(data[:max(0, offset-1)], []byte("\n"))
+}
+
+// jsonNode reads the next value of valid JSON, which is a key, too.
+func jsonNode(dec *json.Decoder, data []byte) *yaml.Node {
+	token, _ := dec.Token()
+	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Line: lineAt(data, dec.InputOffset())}
+	switch t := token.(type) {
+	case json.Delim:
+		n.Kind, n.Tag = yaml.MappingNode, ""
+		if t == '[' {
+			n.Kind = yaml.SequenceNode
+		}
+		for dec.More() {
+			n.Content = append(n.Content, jsonNode(dec, data))
+		}
+		_, _ = dec.Token() // its end
+	case string:
+		n.Tag, n.Value = "!!str", t
+	case json.Number:
+		n.Tag, n.Value = "!!float", t.String()
+	case bool:
+		n.Tag, n.Value = "!!bool", strconv.FormatBool(t)
+	}
+	return n
 }
 
 // CheckSyntax says where a file is neither YAML nor JSON, in the words that files of settings have for it.
@@ -59,52 +83,9 @@ func CheckSyntax(data []byte) error {
 		return nil
 	}
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) { // JSON, of which more can be said
-		if _, err := decodeJSON(data); err != nil {
-			return err
-		}
+		return cmp.Or(checkJSON(data), yamlError(err))
 	}
 	return yamlError(err)
-}
-
-// decodeJSON reads one value of JSON.
-func decodeJSON(data []byte) (any, error) {
-	if !utf8.Valid(data) {
-		return nil, &syntaxError{1, "the file is not UTF-8"}
-	}
-	line := func(offset int64) int { return 1 + bytes.Count(data[:offset], []byte("\n")) }
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber() // a number that is too large is reported with its key
-	var value any
-	if err := dec.Decode(&value); err != nil {
-		invalid, ok := errors.AsType[*json.SyntaxError](err)
-		if !ok {
-			return nil, &syntaxError{line(int64(len(data))), "the file ends too early"}
-		}
-		return nil, &syntaxError{line(invalid.Offset - 1), notJSON(data, int(invalid.Offset)-1)}
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, &syntaxError{line(dec.InputOffset()), "there is something after the object"}
-	}
-	return value, nil
-}
-
-// notJSON says what is wrong at a byte of data that JSON cannot have there.
-func notJSON(data []byte, at int) string {
-	before, char := data[:at], data[at]
-	column := 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
-	what := fmt.Sprintf("%q cannot stand there", string(char))
-	switch trimmed := bytes.TrimSpace(before); {
-	case (char == '}' || char == ']') && bytes.HasSuffix(trimmed, []byte(",")):
-		what = fmt.Sprintf("the comma before %q is one too many", string(char))
-	case char == '/' || char == '#':
-		what = "it has no comments"
-	case char < ' ':
-		what = "a text cannot go over the end of a line, or have control characters"
-	case char >= utf8.RuneSelf:
-		r, _ := utf8.DecodeRune(data[at:])
-		what = fmt.Sprintf("%q cannot stand there", string(r))
-	}
-	return fmt.Sprintf("is not JSON at column %d: %s", column, what)
 }
 
 // parseYAML reads one YAML document. Aliases are refused, because a file with aliases can describe far more
@@ -128,9 +109,7 @@ func parseYAML(data []byte) (*yaml.Node, error) {
 
 func yamlError(err error) error {
 	e := &syntaxError{1, strings.TrimPrefix(err.Error(), "yaml: ")}
-	if n, err := fmt.Sscanf(e.what, "line %d: ", &e.line); n == 1 && err == nil {
-		_, e.what, _ = strings.Cut(e.what, ": ")
-	}
+	_, _ = fmt.Sscanf(e.what, "line %d: ", &e.line) // without a line it is the first
 	e.what = "is not YAML there, or in the line before; see to its indentation, colons, quotes and brackets"
 	return e
 }
@@ -143,25 +122,17 @@ func checkNode(n *yaml.Node, depth int) error {
 	case depth > maxDepth:
 		return &syntaxError{n.Line, fmt.Sprintf("values are nested deeper than %d", maxDepth)}
 	}
+	names := make(map[string]bool)
 	for i, below := range n.Content {
 		if n.Kind == yaml.MappingNode && i%2 == 0 {
-			if get(n, below.Value) != n.Content[i+1] {
-				return &syntaxError{below.Line, fmt.Sprintf("%.60q is there twice", below.Value)}
+			if names[below.Value] {
+				return &syntaxError{below.Line, fmt.Sprintf("duplicate key %.60q", below.Value)}
 			}
+			names[below.Value] = true
 			continue
 		}
 		if err := checkNode(below, depth+1); err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-// get returns the value of a key of an object, nil without one.
-func get(n *yaml.Node, name string) *yaml.Node {
-	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
-		if n.Content[i].Value == name {
-			return n.Content[i+1]
 		}
 	}
 	return nil
@@ -172,6 +143,15 @@ func textNode(text string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
 }
 
+// listNode returns a list of strings as a value.
+func listNode(list []string) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.SequenceNode}
+	for _, item := range list {
+		n.Content = append(n.Content, textNode(item))
+	}
+	return n
+}
+
 // scalarTag returns the short tag of a scalar, "" for a list or an object.
 func scalarTag(n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode {
@@ -180,7 +160,7 @@ func scalarTag(n *yaml.Node) string {
 	return n.ShortTag()
 }
 
-// isText reports whether a value is a string, or a scalar of a kind that settings don't know, such as a date.
+// isText reports whether a value is a string, or a scalar of a kind that settings do not use, such as a date.
 func isText(n *yaml.Node) bool {
 	switch scalarTag(n) {
 	case "", "!!null", "!!bool", "!!int", "!!float":

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,94 +14,102 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"holon/internal/duration"
-	"holon/internal/providers"
 )
 
-// assign stores a value of a file in the field of the key. what says why the value is not accepted, remedy
-// how to write one.
-func (k *key) assign(s *Settings, name string, n *yaml.Node) (what, remedy string) {
-	field := k.field(s, name)
-	ok, remedy := decode(field, n)
-	if !ok {
-		return describe(n), remedy
+// parse returns the value of the key that a source has. what says why it is not accepted, remedy how to write one.
+func (k *key) parse(n *yaml.Node) (v reflect.Value, what, remedy string) {
+	v = reflect.New(k.typ).Elem()
+	if !decode(v, n) {
+		return v, describe(n), example(v)
 	}
-	if p, isSize := field.(*Size); isSize {
-		if _, err := p.Bytes(); err != nil {
-			return fmt.Sprintf("%q is not a size", string(*p)), remedy
-		}
+	if what, remedy := k.inRange(v); what != "" {
+		return v, what, remedy
 	}
-	if k.positive && number(field) <= 0 {
+	if text := Text(shown(v)); k.choices != nil && !slices.Contains(k.choices, text) {
+		return v, fmt.Sprintf("%.100q is unknown", text), "choose " + alternatives(k.choices)
+	}
+	what, remedy = k.check(v)
+	return v, what, remedy
+}
+
+// inRange refuses whole numbers and durations that are not positive, or negative where 0 is a value.
+func (k *key) inRange(v reflect.Value) (what, remedy string) {
+	switch v.Interface().(type) {
+	case int, int64, time.Duration:
+	default:
+		return "", ""
+	}
+	switch {
+	case k.zero && v.Int() < 0:
+		return "is negative", "leave it out for the default, or write 0"
+	case !k.zero && v.Int() <= 0:
 		return "is not positive", "leave it out for the default"
-	}
-	if text := k.text(s, name); k.choices != nil && !slices.Contains(k.choices, text) {
-		return fmt.Sprintf("%.100q is unknown", text), "choose " + alternatives(k.choices)
-	}
-	if k.check != nil {
-		return k.check(s, name)
 	}
 	return "", ""
 }
 
-// decode stores a value in a field by the field's type and reports whether it has that type; remedy says how
-// to write one.
-func decode(field any, n *yaml.Node) (ok bool, remedy string) {
-	scalar, logical := isText(n) || isNumber(n), isText(n) || scalarTag(n) == "!!bool"
-	switch p := field.(type) {
-	case *string:
-		return store(p, scalar, n.Value, nil), "write text"
-	case *providers.Contract:
-		return store(p, scalar, providers.Contract(n.Value), nil), "write text"
-	case *Size:
-		return store(p, scalar, Size(n.Value), nil), "write for example 512m or 4g"
-	case *bool:
-		v, err := strconv.ParseBool(n.Value)
-		return store(p, logical, v, err), "write true or false"
-	case *not:
-		v, err := strconv.ParseBool(n.Value)
-		return store(p, logical, not(!v), err), "write true or false"
-	case *int:
-		v, err := strconv.Atoi(n.Value)
-		return store(p, scalar, v, err), "write a whole number"
-	case *int64:
-		v, err := strconv.ParseInt(n.Value, 10, 64)
-		return store(p, scalar, v, err), "write a whole number"
-	case *float64:
-		v, err := strconv.ParseFloat(n.Value, 64)
-		return store(p, scalar, v, err), "write a number such as 1.5"
+// decode stores a value in a field and reports whether it has the field's type.
+func decode(v reflect.Value, n *yaml.Node) (ok bool) {
+	scalar := isText(n) || isNumber(n)
+	var err error
+	switch p := v.Addr().Interface().(type) {
 	case *time.Duration:
-		v, err := duration.Parse(n.Value)
-		return store(p, isText(n), v, err), "write a duration such as 30m"
-	case *Money:
-		v, err := ParseMoney(n.Value)
-		return store(p, scalar, v, err), "write an amount such as 2.50"
-	case **Money:
-		v, err := ParseMoney(n.Value)
-		return store(p, scalar, &v, err), "write an amount such as 2.50"
+		*p, err = duration.Parse(n.Value)
+		return isText(n) && err == nil
 	case *[]string:
-		list, isList := texts(n)
-		return store(p, isList, list, nil), "write a list of texts"
+		*p, ok = texts(n)
+		return ok
+	case **Money:
+		*p = new(Money)
+		return scalar && (*p).UnmarshalText([]byte(n.Value)) == nil
+	case encoding.TextUnmarshaler:
+		return scalar && p.UnmarshalText([]byte(n.Value)) == nil
+	case *bool:
+		*p, err = strconv.ParseBool(n.Value)
+		return (isText(n) || scalarTag(n) == "!!bool") && err == nil
+	case *float64:
+		*p, err = strconv.ParseFloat(n.Value, 64)
+		return scalar && err == nil
 	}
-	return false, ""
+	if v.Kind() == reflect.String {
+		v.SetString(n.Value)
+		return scalar
+	}
+	whole, err := strconv.ParseInt(n.Value, 10, 64)
+	v.SetInt(whole)
+	return scalar && err == nil
 }
 
-// store stores a value and reports whether it came from a node of an accepted kind without an error.
-func store[T any](p *T, accepted bool, value T, err error) bool {
-	*p = value
-	return accepted && err == nil
+// example says how to write a value of a field's type.
+func example(v reflect.Value) string {
+	switch v.Interface().(type) {
+	case bool:
+		return "write true or false"
+	case int, int64:
+		return "write a whole number"
+	case float64:
+		return "write a number such as 1.5"
+	case time.Duration:
+		return "write a duration such as 30m"
+	case Money, *Money:
+		return "write an amount such as 2.50"
+	case Size:
+		return "write for example 512m or 4g"
+	case []string:
+		return "write a list of texts"
+	}
+	return "write text"
 }
 
 // texts returns the items of a list of strings.
 func texts(n *yaml.Node) (list []string, ok bool) {
-	if n.Kind != yaml.SequenceNode {
-		return nil, false
-	}
 	for _, item := range n.Content {
 		if !isText(item) && !isNumber(item) {
 			return nil, false
 		}
 		list = append(list, item.Value)
 	}
-	return list, true
+	return list, n.Kind == yaml.SequenceNode
 }
 
 // describe says why a value has the wrong type.
@@ -129,78 +138,43 @@ func (k *key) parseText(text string) (*yaml.Node, error) {
 		return textNode(text), nil
 	}
 	if strings.HasPrefix(strings.TrimSpace(text), "[") {
-		if !json.Valid([]byte(text)) {
-			return nil, errors.New("is not a JSON list")
+		var list []string
+		if err := json.Unmarshal([]byte(text), &list); err != nil {
+			return nil, errors.New("is not a JSON list of texts")
 		}
-		wrapped, err := parseJSON([]byte(`{"v":` + text + `}`))
-		if err != nil {
-			return nil, fmt.Errorf("is not a JSON list: %w", err)
-		}
-		return get(wrapped, "v"), nil
+		return listNode(list), nil
 	}
-	separated := strings.Split(text, ",")
 	if strings.HasSuffix(k.name, ".command") {
-		separated = strings.Fields(text)
+		return listNode(strings.Fields(text)), nil
 	}
-	n := &yaml.Node{Kind: yaml.SequenceNode}
-	for _, item := range separated {
-		if item = strings.TrimSpace(item); item != "" {
-			n.Content = append(n.Content, textNode(item))
-		}
+	list := strings.Split(text, ",")
+	for i := range list {
+		list[i] = strings.TrimSpace(list[i])
 	}
-	return n, nil
+	return listNode(slices.DeleteFunc(list, func(item string) bool { return item == "" })), nil
 }
 
-// isList reports whether the key holds a list of strings.
-func (k *key) isList() bool {
-	_, list := k.sample().(*[]string)
-	return list
-}
-
-// sample returns a pointer of the type of the key's value.
-func (k *key) sample() any {
-	s := Default()
-	return k.field(&s, k.sampleName())
-}
-
-// sampleName returns a name that the "*" of the key may stand for, "" without one.
-func (k *key) sampleName() string {
-	switch k.group() {
-	case ofProvider:
-		return "x"
-	case ofModel:
-		return "x/y"
-	}
-	return ""
-}
-
-// value returns what a key holds, as JSON shows it.
-func (k *key) value(s *Settings, name string) any {
-	switch p := k.field(s, name).(type) {
-	case *Size:
-		return string(*p)
-	case *providers.Contract:
-		return string(*p)
-	case *not:
-		return !bool(*p)
-	case *time.Duration:
-		return duration.Text(*p)
-	case **Money:
-		if *p == nil {
+// shown returns a value as JSON shows it.
+func shown(v reflect.Value) any {
+	switch p := v.Interface().(type) {
+	case time.Duration:
+		return duration.Text(p)
+	case *Money:
+		if p == nil {
 			return nil
 		}
-		return **p
-	case *[]string:
-		return append([]string{}, *p...)
-	default: // a pointer to what JSON shows
-		return reflect.ValueOf(p).Elem().Interface()
+		return *p
+	case []string:
+		return append([]string{}, p...)
 	}
+	if v.Kind() == reflect.String {
+		return v.String()
+	}
+	return v.Interface()
 }
 
 // text returns what a key holds as a person writes it.
-func (k *key) text(s *Settings, name string) string {
-	return Text(k.value(s, name))
-}
+func (k *key) text(s *Settings, name string) string { return Text(shown(k.value(s, name))) }
 
 // Text returns a value as a person writes it: texts as they are, all else as
 // JSON.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/gofrs/flock"
-	"go.yaml.in/yaml/v3"
 
 	"holon/internal/durable"
 	"holon/state"
@@ -42,26 +42,20 @@ func Set(path, text, value string, checks ...func(*Settings) error) error {
 	if err != nil {
 		return &state.Error{Code: CodeInvalid, Param: "VALUE", Message: err.Error(), Hint: "correct it"}
 	}
-	probe := Default()
-	if what, remedy := k.assign(&probe, name, n); what != "" {
+	v, what, remedy := k.parse(n)
+	if what != "" {
 		return &state.Error{Code: CodeInvalid, Param: "VALUE", Message: what, Hint: remedy}
 	}
+	probe := Default()
+	k.value(&probe, name).Set(v)
 	for _, check := range checks {
 		if err := check(&probe); err != nil {
 			return err
 		}
 	}
-	data, err := json.Marshal(k.value(&probe, name))
-	if err != nil {
-		return fmt.Errorf("write the value: %w", err)
-	}
-	return change(path, func(root *yaml.Node) (bool, error) {
-		value, err := parseJSON([]byte(`{"v":` + string(data) + `}`))
-		if err != nil {
-			return false, fmt.Errorf("write the value: %w", err)
-		}
-		put(root, segments, get(value, "v"))
-		return true, nil
+	return change(path, func(root map[string]any) bool {
+		put(root, segments, shown(v))
+		return true
 	})
 }
 
@@ -71,15 +65,15 @@ func Unset(path, text string) (removed bool, err error) {
 	if _, _, found := lookup(segments); found != matchKey && found != matchGroup {
 		return false, unknownKey(text, segments, found)
 	}
-	err = change(path, func(root *yaml.Node) (bool, error) {
+	err = change(path, func(root map[string]any) bool {
 		removed = remove(root, segments)
-		return removed, nil
+		return removed
 	})
 	return removed, err
 }
 
 // change edits the file while it holds the lock that all writers take.
-func change(path string, edit func(root *yaml.Node) (changed bool, err error)) (err error) {
+func change(path string, edit func(root map[string]any) (changed bool)) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fileError(path, err)
 	}
@@ -92,12 +86,16 @@ func change(path string, edit func(root *yaml.Node) (changed bool, err error)) (
 	if err != nil {
 		return err
 	}
-	if changed, err := edit(root); err != nil || !changed {
-		return err
+	if !edit(root) {
+		return nil
 	}
 	var b bytes.Buffer
-	write(&b, root, "")
-	b.WriteByte('\n')
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(root); err != nil {
+		return fmt.Errorf("write the settings: %w", err)
+	}
 	if b.Len() > maxFile {
 		return fileError(path, fmt.Errorf("it would be larger than %d KiB", maxFile>>10))
 	}
@@ -113,101 +111,61 @@ func fileError(path string, err error) error {
 }
 
 // current reads the present file. It refuses an invalid one, which would be written back.
-func current(path string) (*yaml.Node, error) {
+func current(path string) (root map[string]any, err error) {
 	l := &Loaded{Settings: Default(), origins: make(map[string]Origin)}
 	l.user(path)
 	if err := l.Err(); err != nil {
 		return nil, err
 	}
+	root = make(map[string]any)
 	data, _, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &yaml.Node{Kind: yaml.MappingNode}, nil
+		return root, nil
 	}
 	if err != nil {
 		return nil, fileError(path, err)
 	}
-	return parseJSON(data)
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber() // numbers are written as they were
+	if err := dec.Decode(&root); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fileError(path, err)
+	}
+	return root, nil
 }
 
 // put sets the value at a path and creates the objects on the way. A string where an object is needed is the
 // short form of model.default.
-func put(n *yaml.Node, path []string, value *yaml.Node) {
-	if n.Kind != yaml.MappingNode {
-		short := *n
-		*n = yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{textNode("default"), &short}}
-	}
-	below := get(n, path[0])
-	if below == nil {
-		below = &yaml.Node{Kind: yaml.MappingNode}
-		n.Content = append(n.Content, textNode(path[0]), below)
-	}
+func put(root map[string]any, path []string, value any) {
 	if len(path) == 1 {
-		*below = *value
+		root[path[0]] = value
 		return
+	}
+	below, isObject := root[path[0]].(map[string]any)
+	if !isObject {
+		below = make(map[string]any)
+		if short := root[path[0]]; short != nil {
+			below["default"] = short
+		}
+		root[path[0]] = below
 	}
 	put(below, path[1:], value)
 }
 
 // remove removes the value at a path, and the objects that are empty then.
-func remove(n *yaml.Node, path []string) bool {
-	below := get(n, path[0])
-	if below == nil {
-		return false
-	}
-	short := path[0] == "model" && len(path) == 2 && path[1] == "default" && isText(below)
-	if len(path) > 1 && !short {
-		if !remove(below, path[1:]) {
-			return false
-		}
-		if len(below.Content) > 0 {
-			return true
-		}
-	}
-	i := slices.Index(n.Content, below)
-	n.Content = slices.Delete(n.Content, i-1, i+1)
-	return true
-}
-
-// write writes a value as JSON, with two spaces for each level.
-func write(b *bytes.Buffer, n *yaml.Node, indent string) {
-	below := indent + "  "
+func remove(root map[string]any, path []string) bool {
+	value, found := root[path[0]]
+	below, isObject := value.(map[string]any)
 	switch {
-	case n.Kind == yaml.SequenceNode:
-		b.WriteByte('[')
-		for i, item := range n.Content {
-			if i > 0 {
-				b.WriteString(", ")
-			}
-			write(b, item, below)
-		}
-		b.WriteByte(']')
-	case n.Kind == yaml.MappingNode:
-		b.WriteByte('{')
-		for i := 0; i < len(n.Content); i += 2 {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			b.WriteString("\n" + below)
-			quote(b, n.Content[i].Value)
-			b.WriteString(": ")
-			write(b, n.Content[i+1], below)
-		}
-		if len(n.Content) > 0 {
-			b.WriteString("\n" + indent)
-		}
-		b.WriteByte('}')
-	case isText(n):
-		quote(b, n.Value)
-	default: // null, a truth value or a number
-		b.WriteString(n.Value)
+	case !found:
+		return false
+	case len(path) == 1, !isObject && slices.Equal(path, []string{"model", "default"}):
+	case !remove(below, path[1:]):
+		return false
+	case len(below) > 0:
+		return true
 	}
-}
-
-func quote(b *bytes.Buffer, text string) {
-	enc := json.NewEncoder(b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(text)    // a string always has a form
-	b.Truncate(b.Len() - 1) // the line end
+	delete(root, path[0])
+	return true
 }
 
 // Path returns the person's file in a home.

@@ -30,27 +30,33 @@ func TestSet(t *testing.T) {
 	set("budget.max_cost", "2.50")
 	set("models.catalog.openai/gpt-4.1.context_window", "1000")
 	want := `{
-  "model": {
-    "default": "openai/gpt-5",
-    "fallbacks": ["a/b", "c/d"]
-  },
-  "providers": {
-    "my.lab": {
-      "base_url": "http://10.0.0.5/v1",
-      "credential": {
-        "command": ["pass", "a,b"]
-      },
-      "stream": false
-    }
-  },
   "budget": {
     "max_cost": 2.5
+  },
+  "model": {
+    "default": "openai/gpt-5",
+    "fallbacks": [
+      "a/b",
+      "c/d"
+    ]
   },
   "models": {
     "catalog": {
       "openai/gpt-4.1": {
         "context_window": 1000
       }
+    }
+  },
+  "providers": {
+    "my.lab": {
+      "base_url": "http://10.0.0.5/v1",
+      "credential": {
+        "command": [
+          "pass",
+          "a,b"
+        ]
+      },
+      "stream": false
     }
   }
 }
@@ -67,8 +73,8 @@ func TestSet(t *testing.T) {
 	switch p, _ := l.Provider("my.lab"); {
 	case l.Err() != nil:
 		t.Errorf("l.Err() = %v, want nil", l.Err())
-	case !p.Whole:
-		t.Error("p.Whole = false, want true")
+	case p.Stream:
+		t.Error("p.Stream = true, want false")
 	case l.Budget.MaxCost != 2_500_000:
 		t.Errorf("l.Budget.MaxCost = %v, want 2_500_000", l.Budget.MaxCost)
 	case len(p.Credential.Command) != 2:

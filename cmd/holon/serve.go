@@ -235,7 +235,7 @@ func (o *serveOptions) fingerprint() string {
 	access.Token = ""
 	type setting struct{ Key, Value string }
 	var inForce []setting
-	for _, e := range o.Entries() {
+	for _, e := range o.All() {
 		if reloaded(e) {
 			continue
 		}

@@ -328,7 +328,7 @@ func FuzzLoad(f *testing.F) {
 				t.Errorf(`%+v: p.Origin.Name = "", want another value`, p)
 			}
 		}
-		for _, e := range l.Entries() {
+		for _, e := range l.All() {
 			if e.Origin.Layer != settings.LayerUser {
 				continue
 			}

@@ -47,32 +47,22 @@ func (k *key) inForce(value any) string {
 // CodeUnknownKey is the code of errors about keys that are not in the table.
 const CodeUnknownKey state.Code = "unknown_key"
 
-// Entries returns the settings that are set or have a default, in the order of the table.
-func (l *Loaded) Entries() []Entry { return l.entries(false) }
-
 // All returns every setting, also those without a value, in the order of the table; of providers and models those that
 // are set.
-func (l *Loaded) All() []Entry { return l.entries(true) }
-
-func (l *Loaded) entries(unset bool) (list []Entry) {
+func (l *Loaded) All() (list []Entry) {
 	for _, k := range keys() {
 		for _, name := range l.namesOf(k) {
-			origin, set := l.origins[k.full(name)]
-			if !set {
-				if k.group() != plain || !unset && emptyValue(shown(k.value(&l.Settings, name))) {
-					continue
-				}
-				origin = Origin{Layer: LayerDefault}
+			if _, set := l.origins[k.full(name)]; set || k.group() == plain {
+				list = append(list, l.entry(&l.Settings, k, name))
 			}
-			list = append(list, k.entry(&l.Settings, name, origin))
 		}
 	}
 	return list
 }
 
-func (k *key) entry(s *Settings, name string, origin Origin) Entry {
+func (l *Loaded) entry(s *Settings, k *key, name string) Entry {
 	value := shown(k.value(s, name))
-	return Entry{k.full(name), value, origin, k.inForce(value)}
+	return Entry{k.full(name), value, l.Origin(k.full(name)), k.inForce(value)}
 }
 
 // namesOf returns what a key's "*" stands for, "" for a key without.
@@ -104,11 +94,7 @@ func (l *Loaded) Get(text string) (list []Entry, err error) {
 	switch found {
 	case matchKey:
 		copied := l.clone() // reading a provider's key creates an entry
-		origin, set := l.origins[k.full(name)]
-		if !set {
-			origin = Origin{Layer: LayerDefault}
-		}
-		return []Entry{k.entry(&copied, name, origin)}, nil
+		return []Entry{l.entry(&copied, k, name)}, nil
 	case matchGroup:
 		list = []Entry{}
 		for _, e := range l.All() {

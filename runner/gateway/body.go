@@ -2,166 +2,189 @@ package gateway
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
-	"sync"
-	"sync/atomic"
+	"unicode/utf8"
 
 	"holon/responses"
 )
 
 const (
 	maxBody = 64 << 20
-	// maxHead bounds what is held back of a body until it names its model.
-	maxHead = 1 << 20
-	// maxReplay bounds the body of a request that is sent again with a new key.
-	maxReplay = 8 << 20
+	// smallBody is what any request may hold in memory. Of the requests of one server that have more, maxLarge are
+	// handled at a time, so that a container cannot fill the memory of the host.
+	smallBody = 1 << 20
+	maxLarge  = 4
+	maxDepth  = 512 // of a body's JSON
 )
 
-// requestBody is the body of a request on its way to the provider. It is looked
-// at as it passes: when it turns out that it may not pass, the provider gets no
-// end of it. The transport may still read it from another goroutine when an
-// answer is there already, and may wait for the container then: what the handler
-// asks does not wait with it.
+var (
+	errBody    = errors.New("the body is not the JSON that providers take")
+	errFeature = errors.New("what the provider would do itself is not allowed")
+)
+
+func malformed(what string) error { return fmt.Errorf("%w: %s", errBody, what) }
+
+func unallowed(what string) error { return fmt.Errorf("%w: %s", errFeature, what) }
+
+// requestBody is the body of a request. It is read and checked before anything is sent.
 type requestBody struct {
-	source io.Reader // bounded
-	size   atomic.Int64
-	closed atomic.Bool
-	fault  atomic.Pointer[error] // why no more of it passes
-	read   atomic.Int64          // scan.read and scan.wide so far
-	wide   atomic.Bool
-
-	mu    sync.Mutex // held while it is read
-	scan  scan
-	head  []byte // was looked at and not read yet
-	ended bool   // all of it was looked at
-	keep  bool
-	kept  []byte // all that was read, while keep
+	data  []byte
+	model string
+	text  int64 // bytes of strings that the model reads
+	wide  bool  // something can be more tokens than it has bytes
 }
 
-// newRequestBody makes the body of r. With keep it can be sent again.
-func newRequestBody(r *http.Request, grammar *rule, keep bool) *requestBody {
-	// MaxBytesReader gets no ResponseWriter, because it would use it from the
-	// transport's goroutine.
-	return &requestBody{source: http.MaxBytesReader(nil, r.Body, maxBody), scan: newScan(grammar), keep: keep}
-}
-
-// model reads as much as it takes to learn which model is asked for. Its error
-// is a *responses.Error where the body is to blame.
-func (b *requestBody) model() (string, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	buffer := make([]byte, 4<<10)
-	for !b.scan.found && b.broken() == nil && !b.ended {
-		if len(b.head) >= maxHead {
-			b.breaks(malformed("it does not name its model early enough"))
-			break
+// readBody reads the body of r and checks it against a grammar. Its error is a *responses.Error where the body is to
+// blame. release is to be called when the body is not needed any more.
+func (s *Server) readBody(ctx context.Context, r *http.Request, grammar *rule) (b *requestBody, release func(),
+	err error) {
+	release = func() {}
+	data, err := io.ReadAll(io.LimitReader(r.Body, smallBody))
+	if err == nil && len(data) == smallBody {
+		select {
+		case s.large <- struct{}{}:
+			release = func() { <-s.large }
+		case <-ctx.Done():
+			return nil, release, context.Cause(ctx)
 		}
-		n := b.look(buffer)
-		b.head = append(b.head, buffer[:n]...)
-		if len(buffer) < bufferSize {
-			buffer = make([]byte, 2*len(buffer))
-		}
-	}
-	if refusal := b.refused(); refusal != nil {
-		return "", refusal
-	}
-	return b.scan.model, b.broken()
-}
-
-// look reads from the source and looks at what came. The caller holds mu.
-func (b *requestBody) look(p []byte) int {
-	n, err := b.source.Read(p)
-	b.size.Add(int64(n))
-	if scanErr := b.scan.feed(p[:n]); scanErr != nil {
-		b.breaks(scanErr)
-		return 0
-	}
-	b.read.Store(b.scan.read)
-	b.wide.Store(b.scan.wide)
-	if errors.Is(err, io.EOF) {
-		b.ended, err = true, b.scan.end()
+		buffer := bytes.NewBuffer(data)
+		_, err = buffer.ReadFrom(io.LimitReader(r.Body, maxBody+1-smallBody))
+		data = buffer.Bytes()
 	}
 	if err != nil {
-		b.breaks(err)
+		return nil, release, fmt.Errorf("read the body: %w", err)
 	}
-	return n
-}
-
-func (b *requestBody) breaks(err error) { b.fault.Store(&err) }
-
-func (b *requestBody) broken() error {
-	if err := b.fault.Load(); err != nil {
-		return *err
+	if len(data) > maxBody {
+		return nil, release, tooLarge()
 	}
-	return nil
-}
-
-// Read implements io.Reader.
-func (b *requestBody) Read(p []byte) (n int, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case b.closed.Load():
-		return 0, http.ErrBodyReadAfterClose
-	case len(b.head) > 0:
-		n = copy(p, b.head)
-		b.head = b.head[n:]
-	case b.broken() == nil && !b.ended:
-		n = b.look(p)
-	}
-	if b.keep = b.keep && len(b.kept)+n <= maxReplay; b.keep {
-		b.kept = append(b.kept, p[:n]...)
-	} else {
-		b.kept = nil
-	}
-	if len(b.head) > 0 {
-		return n, nil
-	}
-	if err = b.broken(); err == nil && b.ended {
-		err = io.EOF
-	}
-	return n, err
-}
-
-// Close makes a transport harmless that still reads.
-func (b *requestBody) Close() error {
-	b.closed.Store(true)
-	return nil
-}
-
-// refused says why the body may not pass, nil if nothing is known against it.
-func (b *requestBody) refused() *responses.Error {
-	err := b.broken()
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return tooLarge()
-	}
-	if errors.Is(err, errBody) {
-		return responses.Invalid("body", responses.CodeInvalidJSON, err.Error())
-	}
+	b, err = parseBody(data, grammar)
 	if errors.Is(err, errFeature) {
-		e := forbidden(err.Error())
-		e.Param, e.Hint = "body", "the operator can allow it with providers.NAME.allow_hosted"
-		return e
+		refusal := forbidden(err.Error())
+		refusal.Param, refusal.Hint = "body", "the operator can allow it with providers.NAME.allow_hosted"
+		return nil, release, refusal
+	}
+	if err != nil {
+		return nil, release, responses.Invalid("body", responses.CodeInvalidJSON, err.Error())
+	}
+	return b, release, nil
+}
+
+// parseBody checks a JSON body against a grammar. It is strict where a provider's parser could read another document
+// into the same bytes: one object of well-formed UTF-8, no comments, known keys in their plain spelling, each once.
+// Within values that are free, keys are not checked.
+func parseBody(data []byte, grammar *rule) (*requestBody, error) {
+	if !utf8.Valid(data) {
+		return nil, malformed("it is not UTF-8")
+	}
+	if err := json.Unmarshal(data, &json.RawMessage{}); err != nil { // a Decoder is less strict between values
+		return nil, malformed(err.Error())
+	}
+	b := &requestBody{data: data}
+	p := parser{Decoder: json.NewDecoder(bytes.NewReader(data)), body: b}
+	p.UseNumber()
+	if token, err := p.Token(); err != nil || token != json.Delim('{') {
+		return nil, malformed("it is not an object")
+	}
+	if err := p.object(grammar, 1); err != nil {
+		return nil, err
+	}
+	if b.model == "" && !p.named {
+		return nil, malformed("it names no model")
+	}
+	return b, nil
+}
+
+// parser checks the tokens of a body that is valid JSON.
+type parser struct {
+	*json.Decoder
+	body  *requestBody
+	named bool // the model was found
+}
+
+func (p *parser) value(r *rule, depth int) error {
+	token, err := p.Token()
+	if err != nil {
+		return malformed(err.Error())
+	}
+	p.body.wide = p.body.wide || r.wide
+	switch t := token.(type) {
+	case json.Delim:
+		switch {
+		case depth > maxDepth:
+			return malformed("it is nested too deep")
+		case t == '{' && (r.free || r.keys != nil):
+			return p.object(r, depth)
+		case t == '[' && (r.free || r.items != nil):
+			return p.array(r, depth)
+		}
+		return unallowed(fmt.Sprintf("%q as %s", string(t), r.name))
+	case string:
+		return p.string(r, t)
+	}
+	switch {
+	case r.text == modelText || r.text == wordText:
+		return malformed("its model, or a type, is not a string")
+	case r.only != "" && fmt.Sprint(token) != r.only:
+		return unallowed(fmt.Sprintf("%s: %.40v", r.name, token))
 	}
 	return nil
 }
 
-// sending returns how much was sent so far. It does not wait for a reader.
-func (b *requestBody) sending() sending {
-	return sending{size: b.size.Load(), read: b.read.Load(), wide: b.wide.Load()}
+// object checks the members of an object whose bracket was read.
+func (p *parser) object(r *rule, depth int) error {
+	seen := make(map[string]bool)
+	for p.More() {
+		token, err := p.Token()
+		name, _ := token.(string)
+		if err != nil {
+			return malformed(err.Error())
+		}
+		within := r
+		if !r.free {
+			if !bytes.HasSuffix(p.body.data[:p.InputOffset()], []byte(`"`+name+`"`)) {
+				return malformed(fmt.Sprintf("the key %.40q is written with an escape", name))
+			}
+			if within, err = r.member(name, seen); err != nil {
+				return err
+			}
+		}
+		if err := p.value(within, depth+1); err != nil {
+			return err
+		}
+	}
+	_, err := p.Token()
+	return err
 }
 
-// again returns the body to be sent once more, nil when it was not kept or not
-// read to its end.
-func (b *requestBody) again() io.Reader {
-	if !b.mu.TryLock() {
-		return nil // it is still being read
+// array checks the items of an array whose bracket was read.
+func (p *parser) array(r *rule, depth int) error {
+	within := r
+	if !r.free {
+		within = r.items
 	}
-	defer b.mu.Unlock()
-	if !b.keep || !b.ended || b.broken() != nil || len(b.head) > 0 {
-		return nil
+	for p.More() {
+		if err := p.value(within, depth+1); err != nil {
+			return err
+		}
 	}
-	return bytes.NewReader(b.kept)
+	_, err := p.Token()
+	return err
+}
+
+func (p *parser) string(r *rule, text string) error {
+	if r.text == noText && !r.free {
+		return unallowed("a string as " + r.name)
+	}
+	if r.read {
+		p.body.text += int64(len(text))
+	}
+	if r.text == modelText {
+		p.body.model, p.named = text, true
+	}
+	return r.check(text)
 }

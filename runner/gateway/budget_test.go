@@ -211,11 +211,11 @@ func TestBudgetHoldsWhateverIsClaimed(t *testing.T) {
 		"twice":                `{"input_tokens":900,"input_tokens":-1,"output_tokens":1}`,
 		"negative cached input": `{"input_tokens":900,"output_tokens":1,"input_tokens_details":` +
 			`{"cached_tokens":-100000}}`,
-		"less and less": `{"input_tokens":900,"output_tokens":1}},{"usage":{"input_tokens":-1,"output_tokens":-1}`,
+		"less and less": `{"input_tokens":900,"output_tokens":1},"response":{"usage":{"input_tokens":-1}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
-				fmt.Fprintf(w, `[{"usage":%s}]`, claim)
+				fmt.Fprintf(w, `{"usage":%s}`, claim)
 			})
 			g := serveTurn(t, openAI(up.URL), gateway.Grant{TurnID: "turn_1", Models: []string{"openai/m"},
 				Budget: gateway.Budget{MaxTokens: 1000}})

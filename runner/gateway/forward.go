@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -50,22 +49,29 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 
 // forward passes a request of a turn on.
 func (s *Server) forward(ctx context.Context, w http.ResponseWriter, r *http.Request, t target, lease *Lease) {
-	body := newRequestBody(r, t.grammar, t.upstream.keys.renews())
-	defer body.Close()
-	charge, refusal := s.charge(ctx, r, t, lease, body)
-	if refusal != nil {
+	body, release, err := s.body(ctx, r, t)
+	defer release()
+	var charge *reservation
+	refusal, _ := errors.AsType[*responses.Error](err)
+	if err == nil {
+		charge, refusal = s.charge(ctx, t, lease, body)
+	}
+	switch {
+	case refusal != nil:
 		lease.ledger.note(refusal)
 		s.log.Debug("request refused", "turn", lease.grant.TurnID, "target", r.RequestURI, "err", refusal.Message)
 		refuse(w, refusal)
 		return
-	}
-	if charge == nil { // as in failed: an answer would not be read
+	case charge == nil: // the container is gone or too slow, or the turn is over: an answer would not be read
 		panic(http.ErrAbortHandler)
 	}
 	var reading *usageReader // nil: the answer has no usage
 	whole := false
 	lease.change()
 	defer func() {
+		if reading != nil {
+			reading.close()
+		}
 		charge.settle(s.usage(t.upstream.name, charge, reading, body, whole))
 		lease.change()
 	}()
@@ -78,7 +84,7 @@ func (s *Server) forward(ctx context.Context, w http.ResponseWriter, r *http.Req
 	start := time.Now()
 	resp, err := s.ask(ctx, t, r, key, body)
 	if err != nil {
-		s.failed(ctx, w, t.upstream, lease, body, err)
+		s.failed(ctx, w, t.upstream, lease, err)
 		return
 	}
 	defer resp.Body.Close()
@@ -92,36 +98,35 @@ func (s *Server) forward(ctx context.Context, w http.ResponseWriter, r *http.Req
 	whole = true
 }
 
-// charge decides by the body whether the turn may make a request, and counts it.
-// A GET says all in its target: it has no body and names no model. Both results
-// are nil when ctx ends before it is decided.
-func (s *Server) charge(ctx context.Context, r *http.Request, t target, lease *Lease,
-	body *requestBody) (*reservation, *responses.Error) {
-	if r.ContentLength > maxBody {
-		return nil, tooLarge()
+// body reads the body of a request. A GET says all in its target: it has no body and names no model.
+func (s *Server) body(ctx context.Context, r *http.Request, t target) (*requestBody, func(), error) {
+	switch {
+	case r.ContentLength > maxBody:
+		return nil, func() {}, tooLarge()
+	case t.method == http.MethodGet:
+		return &requestBody{}, func() {}, nil
+	case !httpserver.IsJSON(r):
+		return nil, func() {}, responses.Invalid("Content-Type", responses.CodeUnsupportedMediaType,
+			"the body must be application/json")
 	}
+	return s.readBody(ctx, r, t.grammar)
+}
+
+// charge decides by the body whether the turn may make a request, and counts it. Both results are nil when ctx ends
+// before it is decided.
+func (s *Server) charge(ctx context.Context, t target, lease *Lease, body *requestBody) (*reservation,
+	*responses.Error) {
 	if t.method == http.MethodGet {
 		return lease.ledger.reserve(ctx, "", &Price{}, 0)
 	}
-	if !httpserver.IsJSON(r) {
-		return nil, responses.Invalid("Content-Type", responses.CodeUnsupportedMediaType,
-			"the body must be application/json")
-	}
-	name, err := body.model()
-	if refusal, ok := errors.AsType[*responses.Error](err); ok {
-		return nil, refusal
-	}
-	if err != nil { // the container is gone, or too slow
-		panic(http.ErrAbortHandler)
-	}
-	ref := t.upstream.name + "/" + name
+	ref := t.upstream.name + "/" + body.model
 	if !lease.allows(ref) {
 		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeModelNotAllowed,
 			Param:   "model",
 			Message: fmt.Sprintf("this turn may not ask the model %.100q", ref),
 			Hint:    fmt.Sprintf("it may ask %.300s", strings.Join(lease.grant.Models, ", "))}
 	}
-	return lease.ledger.reserve(ctx, ref, s.gateway.price(ref), r.ContentLength)
+	return lease.ledger.reserve(ctx, ref, s.gateway.price(ref), int64(len(body.data)))
 }
 
 // usage returns what a request took beyond being one.
@@ -130,7 +135,7 @@ func (s *Server) usage(provider string, charge *reservation, reading *usageReade
 	if reading == nil || charge.model == "" { // a GET reads nothing of a model
 		return Usage{}
 	}
-	tokens, estimated, doubt := reading.tokens(body.sending(), whole)
+	tokens, estimated, doubt := reading.tokens(body, whole)
 	if doubt != "" {
 		charge.ledger.record("the usage that " + provider + " claims: " + doubt)
 		s.log.Warn("the provider's usage is refused", "provider", provider, "err", doubt)
@@ -138,15 +143,12 @@ func (s *Server) usage(provider string, charge *reservation, reading *usageReade
 	return usageOf(tokens, charge.price, estimated)
 }
 
-// errRenewed ends a request whose key was replaced and that can't be repeated here.
-var errRenewed = errors.New("the key was renewed")
-
 // ask makes the provider's request, and makes it once more with a new key where
 // the provider refuses one that can be renewed.
 func (s *Server) ask(ctx context.Context, t target, r *http.Request, key Secret, body *requestBody) (*http.Response,
 	error) {
 	keys := t.upstream.keys
-	resp, err := t.upstream.send(ctx, t, r, key, body, r.ContentLength)
+	resp, err := t.upstream.send(ctx, t, r, key, body.data)
 	if err != nil || resp.StatusCode != http.StatusUnauthorized || !keys.renews() {
 		return resp, err
 	}
@@ -159,17 +161,13 @@ func (s *Server) ask(ctx context.Context, t target, r *http.Request, key Secret,
 		return resp, nil
 	}
 	_ = resp.Body.Close() // it only says what the status did
-	again := body.again()
-	if again == nil {
-		return nil, errRenewed
-	}
-	return t.upstream.send(ctx, t, r, renewed, again, body.size.Load())
+	return t.upstream.send(ctx, t, r, renewed, body.data)
 }
 
 // send makes one request. It follows no redirect.
-func (u *upstream) send(ctx context.Context, t target, r *http.Request, key Secret, body io.Reader,
-	size int64) (*http.Response, error) {
-	req, err := u.request(ctx, t, r, key, body, size)
+func (u *upstream) send(ctx context.Context, t target, r *http.Request, key Secret, body []byte) (*http.Response,
+	error) {
+	req, err := u.request(ctx, t, r, key, body)
 	if err != nil {
 		return nil, fmt.Errorf("make the request: %w", err)
 	}

@@ -11,13 +11,12 @@
 // redact.Matcher lists. Redirects are never followed, connections never upgraded.
 //
 // It does not judge the text of an allowed request, does not retry, and promises no
-// order between requests. Streams pass as they arrive; nothing is collected first. A
+// order between requests. Answers pass as they arrive; nothing is collected first. A
 // key of fewer than minStreamSecret bytes is removed from errors only: it could be a
 // word of the answer.
 //
-// Request and answer are read by scanners of this package instead of a JSON library,
-// because they pass in pieces: a library's reader holds each string whole, which is
-// up to 64 MiB of a picture, and decodes a stream at a tenth of the speed.
+// A request is read whole, and checked, before anything of it is sent: 64 MiB of pictures at most, and few such
+// requests of one container at a time.
 package gateway
 
 import (

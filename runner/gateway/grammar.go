@@ -18,11 +18,11 @@ type rule struct {
 	name  string // for messages
 	free  bool   // any JSON, which causes nothing
 	text  textRule
-	words []string          // of wordText
-	only  string            // a literal, and nothing else
-	keys  map[string]member // of an object; nil: it may be none
-	loose bool              // the object may have further keys, with any values
-	items *rule             // of an array; nil: it may be none
+	words []string         // of wordText
+	only  string           // a literal, and nothing else
+	keys  map[string]*rule // of an object; nil: it may be none
+	loose bool             // the object may have further keys, with any values
+	items *rule            // of an array; nil: it may be none
 
 	read bool // the model reads its strings
 	wide bool // it can be more tokens than it has bytes, as content of dataText can
@@ -39,12 +39,6 @@ const (
 	modelText // the model, and nothing but a string
 )
 
-// member is a key of an object. Its bit says in a frame that it was there.
-type member struct {
-	rule *rule
-	bit  uint64
-}
-
 // keyed is a key and its rule.
 type keyed struct {
 	key  string
@@ -52,9 +46,9 @@ type keyed struct {
 }
 
 func object(name string, keys ...keyed) *rule {
-	r := &rule{name: name, keys: make(map[string]member, len(keys))}
-	for i, k := range keys {
-		r.keys[k.key] = member{k.rule, 1 << i}
+	r := &rule{name: name, keys: make(map[string]*rule, len(keys))}
+	for _, k := range keys {
+		r.keys[k.key] = k.rule
 	}
 	return r
 }
@@ -123,15 +117,15 @@ func grammars(allow []string) map[string]*rule {
 // open lets tools of the provider's own and further keys pass that the operator
 // allows.
 func (r *rule) open(allow []string) {
-	tool := r.keys["tools"].rule.items
-	if store, ok := r.keys["store"]; ok && slices.Contains(allow, "store") {
-		r.keys["store"] = member{setting, store.bit}
+	tool := r.keys["tools"].items
+	if _, ok := r.keys["store"]; ok && slices.Contains(allow, "store") {
+		r.keys["store"] = setting
 	}
 	for _, name := range allow {
 		if _, known := r.keys[name]; name != fetchURLs && !known {
-			r.keys[name] = member{&rule{free: true, wide: true}, 1 << len(r.keys)}
+			r.keys[name] = &rule{free: true, wide: true}
 			tool.loose, tool.wide = true, true
-			kinds := tool.keys["type"].rule
+			kinds := tool.keys["type"]
 			kinds.words = append(kinds.words, name)
 		}
 	}
@@ -201,7 +195,7 @@ func messagesGrammar(urls *rule) *rule {
 		each(words("text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image", "document"),
 			"type"))...)
 	blocks := array(block).or(anyText)
-	block.keys["content"] = member{blocks, 1 << len(block.keys)}
+	block.keys["content"] = blocks
 	message := object("messages", slices.Concat(each(setting, "role"), each(blocks, "content"))...)
 	tool := object("tools", slices.Concat(each(words("custom"), "type"), each(prose, "name", "description"),
 		each(shown, "input_schema"), each(setting, "strict"),
@@ -232,14 +226,13 @@ func (p Provider) grammarOf(name string, route Route) (*rule, error) {
 }
 
 // member returns the rule of a key, and marks in seen that it was there.
-func (r *rule) member(name string, seen *uint64) (*rule, error) {
-	m, ok := r.keys[name]
-	switch {
-	case ok && *seen&m.bit != 0:
-		return nil, malformed(fmt.Sprintf("%q stands twice in %s", name, r.name))
-	case ok:
-		*seen |= m.bit
-		return m.rule, nil
+func (r *rule) member(name string, seen map[string]bool) (*rule, error) {
+	if m, ok := r.keys[name]; ok {
+		if seen[name] {
+			return nil, malformed(fmt.Sprintf("the key %q is repeated in %s", name, r.name))
+		}
+		seen[name] = true
+		return m, nil
 	}
 	for known := range r.keys {
 		if strings.EqualFold(known, name) {
@@ -252,7 +245,7 @@ func (r *rule) member(name string, seen *uint64) (*rule, error) {
 	return nil, unallowed(fmt.Sprintf("the key %.40q in %s", name, r.name))
 }
 
-// check judges a string, of which dataText has only the beginning.
+// check refuses a string that the rule does not allow. Of dataText it looks at the beginning.
 func (r *rule) check(text string) error {
 	switch r.text {
 	case wordText:
@@ -260,11 +253,13 @@ func (r *rule) check(text string) error {
 			return unallowed(fmt.Sprintf("the type %.40q", text))
 		}
 	case dataText:
-		if !strings.HasPrefix(text, "data:") && strings.Trim(text, base64Bytes) != "" {
+		if !strings.HasPrefix(text, "data:") && strings.Trim(text[:min(len(text), maxPrefix)], base64Bytes) != "" {
 			return unallowed("content that the provider would fetch")
 		}
 	}
 	return nil
 }
+
+const maxPrefix = 16 // bytes that tell how content is given
 
 const base64Bytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-"

@@ -1,9 +1,10 @@
 package gateway
 
 import (
-	"holon/state"
 	"math"
 	"math/bits"
+
+	"holon/state"
 )
 
 // Amount is money in millionths of the unit in which the user wrote the prices:

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -43,21 +42,9 @@ func refuse(w http.ResponseWriter, refusal *responses.Error) {
 }
 
 // failed answers a request that got no answer from the provider.
-func (s *Server) failed(ctx context.Context, w http.ResponseWriter, up *upstream, lease *Lease, body *requestBody,
-	err error) {
-	if refusal := body.refused(); refusal != nil {
-		lease.ledger.note(refusal)
-		refuse(w, refusal)
-		return
-	}
+func (s *Server) failed(ctx context.Context, w http.ResponseWriter, up *upstream, lease *Lease, err error) {
 	if ctx.Err() != nil { // the client is gone, its turn is over or the server closes: an answer would not be read
 		panic(http.ErrAbortHandler)
-	}
-	if errors.Is(err, errRenewed) {
-		writeError(w, http.StatusServiceUnavailable,
-			&responses.Error{Type: responses.TypeServerError, Code: responses.CodeProviderUnavailable,
-				Message: fmt.Sprintf("the key for provider %s was renewed on the host", up.name), Hint: "ask again"})
-		return
 	}
 	s.log.Info("provider can't be reached", "provider", up.name, "err", up.keys.redact().errors.Text(err.Error()))
 	lease.ledger.trouble(up.unreachable(err))

@@ -35,8 +35,9 @@ type Server struct {
 	cancel  context.CancelFunc // ends the requests that Close does not wait for
 	served  chan struct{}      // closed when the accept loop is gone
 	active  activity
-	leases  sync.Map    // of *Lease, by TokenHash
-	warned  atomic.Bool // of a refused request
+	large   chan struct{} // holds one for each request with a large body
+	leases  sync.Map      // of *Lease, by TokenHash
+	warned  atomic.Bool   // of a refused request
 
 	closeOnce sync.Once
 	closeErr  error
@@ -65,6 +66,7 @@ func (g *Gateway) ServeBehind(ctx context.Context, path string, gate *socket.Gat
 		socket:  sock,
 		cancel:  cancel,
 		served:  make(chan struct{}),
+		large:   make(chan struct{}, maxLarge),
 	}
 	s.http = &http.Server{
 		Handler:                      http.HandlerFunc(s.handle),

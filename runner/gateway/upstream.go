@@ -1,8 +1,8 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -126,16 +126,11 @@ func plainPath(p string) bool { return pathPattern.MatchString(p) && path.Clean(
 
 // request makes the provider's request from the container's: a new one, so
 // that nothing passes that is not named here.
-func (u *upstream) request(ctx context.Context, t target, from *http.Request, key Secret, body io.Reader,
-	size int64) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, t.method, t.url, body)
+func (u *upstream) request(ctx context.Context, t target, from *http.Request, key Secret, body []byte) (
+	*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, t.method, t.url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
-	}
-	req.ContentLength = size
-	if size == 0 || t.method == http.MethodGet {
-		req.ContentLength = 0
-		req.Body = http.NoBody
 	}
 	for _, name := range passedHeaders() {
 		value := from.Header.Get(name)

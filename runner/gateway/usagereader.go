@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tmaxmax/go-sse"
 )
 
 const (
@@ -21,151 +24,67 @@ const (
 	// Floors of what is believed: no tokenizer makes fewer tokens of text in the long
 	// run, and no provider makes four events of one token, but for some at its ends.
 	mostPerToken, eventsPerToken, otherEvents = 16, 4, 64
-	// maxUsage bounds a usage object in bytes.
-	maxUsage = 8 << 10
+	// maxPart bounds an event, or an answer that is not a stream, in which usage is looked for.
+	maxPart = 32 << 20
 )
 
-// usageReader reads the usage that a provider reports from an answer that passes by in
-// pieces of any size. It looks for objects under the key "usage", which all contracts
-// have, and takes the largest number of each field: streams report usage more than
-// once, with growing numbers. Text in a string cannot pass for usage, since its quotes
-// are escaped.
+// usageReader reads the usage that a provider reports in its answer: in the events of a stream, or in the one JSON
+// object. It takes the largest number of each field: streams report usage more than once, with growing numbers.
 type usageReader struct {
-	stream   bool // the answer is a stream of events
-	lines    int64
-	bytes    int64
+	stream bool // the answer is a stream of events
+	bytes  int64
+	pieces *io.PipeWriter
+	done   chan struct{} // closed when all pieces were read
+
+	events   int64
 	reported reportedUsage
 	found    bool
 	doubt    string // why a claim was refused, of which the rest does not count
-
-	state usageState
-	tail  []byte // the end of the last piece, while the key is looked for
-	json  []byte // the object so far
-	depth int
-	str   bool // within a string of the object
-	esc   bool // behind a backslash
 }
 
-type usageState uint8
-
-const (
-	seekKey usageState = iota
-	seekColon
-	seekBrace
-	inObject
-)
-
-var (
-	usageKey = []byte(`"usage"`)
-	lineEnd  = []byte("\n")
-)
-
+// newUsageReader starts a reader, which ends with close.
 func newUsageReader(contentType string) *usageReader {
-	return &usageReader{stream: strings.HasPrefix(contentType, "text/event-stream")}
+	pieces, writer := io.Pipe()
+	t := &usageReader{stream: strings.HasPrefix(contentType, "text/event-stream"), pieces: writer,
+		done: make(chan struct{})}
+	go func() {
+		defer close(t.done)
+		t.read(pieces)
+		_, _ = io.Copy(io.Discard, pieces) // what follows a part that is too large
+	}()
+	return t
 }
 
 // feed takes the next piece. It keeps no reference to it.
 func (t *usageReader) feed(piece []byte) {
 	t.bytes += int64(len(piece))
-	if t.stream {
-		t.lines += int64(bytes.Count(piece, lineEnd))
-	}
-	for len(piece) > 0 {
-		if t.state == seekKey {
-			piece = t.seek(piece)
-			continue
-		}
-		c := piece[0]
-		switch {
-		case t.state == inObject:
-			piece = t.collect(piece)
-			continue
-		case c == ' ' || c == '\t':
-		case t.state == seekColon && c == ':':
-			t.state = seekBrace
-		case t.state == seekBrace && c == '{':
-			t.state, t.json, t.depth, t.str, t.esc = inObject, t.json[:0], 0, false, false
-			continue // collect wants the brace too
-		default:
-			t.state = seekKey
-			continue
-		}
-		piece = piece[1:]
-	}
+	_, _ = t.pieces.Write(piece) // it is read to its end
 }
 
-// seek looks for the key, also across the boundary to the piece before, and
-// returns what follows it.
-func (t *usageReader) seek(piece []byte) []byte {
-	const keep = len(`"usage"`) - 1
-	if len(t.tail) > 0 {
-		joined := append(t.tail, piece[:min(keep, len(piece))]...)
-		if at := bytes.Index(joined, usageKey); at >= 0 {
-			used := at + len(usageKey) - len(t.tail)
-			t.tail, t.state = t.tail[:0], seekColon
-			return piece[used:]
-		}
-		if len(piece) < keep {
-			t.tail = append(t.tail[:0], joined[max(0, len(joined)-keep):]...)
-			return nil
-		}
-		t.tail = t.tail[:0]
-	}
-	if at := indexUsage(piece); at >= 0 {
-		t.state = seekColon
-		return piece[at+len(usageKey):]
-	}
-	t.tail = append(t.tail[:0], piece[max(0, len(piece)-keep):]...)
-	return nil
+// close ends the answer. It may be called more than once.
+func (t *usageReader) close() {
+	_ = t.pieces.Close()
+	<-t.done
 }
 
-// indexUsage returns where usageKey first stands in data, or -1. It does not search for the quote at the beginning,
-// because text is full of quotes, at each of which bytes.Index stops.
-func indexUsage(data []byte) int {
-	for from := 0; ; {
-		at := bytes.Index(data[from:], usageKey[1:])
-		if at < 0 {
-			return -1
+func (t *usageReader) read(r io.Reader) {
+	if !t.stream {
+		if data, err := io.ReadAll(io.LimitReader(r, maxPart)); err == nil {
+			t.take(data)
 		}
-		if at += from; at > 0 && data[at-1] == '"' {
-			return at - 1
-		}
-		from = at + 1
+		return
 	}
-}
-
-// collect takes the object's bytes and returns what follows it.
-func (t *usageReader) collect(piece []byte) []byte {
-	for i, c := range piece {
-		switch {
-		case t.esc:
-			t.esc = false
-		case t.str:
-			t.esc, t.str = c == '\\', c != '"'
-		case c == '"':
-			t.str = true
-		case c == '{':
-			t.depth++
-		case c == '}':
-			t.depth--
+	for event, err := range sse.Read(r, &sse.ReadConfig{MaxEventSize: maxPart}) {
+		if err != nil {
+			return
 		}
-		if t.depth == 0 {
-			t.json = append(t.json, piece[:i+1]...)
-			t.take()
-			t.state = seekKey
-			return piece[i+1:]
-		}
-		if len(t.json)+i >= maxUsage { // no provider's
-			t.state = seekKey
-			return piece[i+1:]
-		}
+		t.events++
+		t.take([]byte(event.Data))
 	}
-	t.json = append(t.json, piece...)
-	return nil
 }
 
 // count is a reported number of tokens: the largest of those under one key. A value
-// that is not a number is ignored: it is a word in a schema.
+// that is not a number is ignored.
 type count struct {
 	n     int64
 	given bool
@@ -219,17 +138,42 @@ func (s *reportedUsage) counts() []*count {
 		&s.CacheCreation, &s.CacheRead, &s.PromptDetails.Cached, &s.CompletionDetails.Reasoning, &s.PromptHits}
 }
 
-// take reads a whole object and keeps what is larger than before.
-func (t *usageReader) take() {
-	var u reportedUsage
-	err := json.Unmarshal(t.json, &u)
+// reporting is what may hold usage: an answer, or an event.
+type reporting struct {
+	Usage    *reportedUsage                   `json:"usage"`
+	Response struct{ Usage *reportedUsage }   `json:"response"` // Responses
+	Message  struct{ Usage *reportedUsage }   `json:"message"`  // Messages
+	XGroq    struct{ Usage *reportedUsage }   `json:"x_groq"`
+	Choices  []struct{ Usage *reportedUsage } `json:"choices"` // some put it here
+}
+
+// take reads an answer or an event and keeps what is larger than before.
+func (t *usageReader) take(data []byte) {
+	if !bytes.Contains(data, []byte(`"usage"`)) {
+		return
+	}
+	var all reporting
+	err := json.Unmarshal(data, &all)
 	if _, kind := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !kind { // NaN, for one
-		t.doubts("it is no JSON")
+		t.doubts("it is not JSON")
+		return
+	}
+	t.add(all.Usage)
+	t.add(all.Response.Usage)
+	t.add(all.Message.Usage)
+	t.add(all.XGroq.Usage)
+	for _, choice := range all.Choices {
+		t.add(choice.Usage)
+	}
+}
+
+func (t *usageReader) add(u *reportedUsage) {
+	if u == nil {
 		return
 	}
 	claimed, kept := u.counts(), t.reported.counts()
 	if !slices.ContainsFunc(claimed[:4], func(c *count) bool { return c.given }) {
-		return // a word in somebody's schema
+		return
 	}
 	t.found = true
 	for i, c := range claimed {
@@ -249,32 +193,25 @@ func (t *usageReader) doubts(why string) {
 	}
 }
 
-// sending is what was sent in a request: its size, the bytes of text that the
-// model reads, and whether something in it may be more tokens than bytes.
-type sending struct {
-	size, read int64
-	wide       bool
-}
-
 // tokens returns what the answer to a request took. estimated says that the
 // provider did not tell, or not to the end, or not what can be believed: doubt
 // says why.
-func (t *usageReader) tokens(sent sending, whole bool) (u Tokens, estimated bool, doubt string) {
-	s := &t.reported
+func (t *usageReader) tokens(sent *requestBody, whole bool) (u Tokens, estimated bool, doubt string) {
+	s, size := &t.reported, int64(len(sent.data))
 	u.CacheWrite = s.CacheCreation.n
 	u.CacheRead = max(s.InputDetails.Cached.n, s.CacheRead.n, s.PromptDetails.Cached.n, s.PromptHits.n)
 	u.Reasoning = max(s.OutputDetails.Reasoning.n, s.CompletionDetails.Reasoning.n)
 	u.Input = max(s.InputTokens.n+s.CacheCreation.n+s.CacheRead.n, s.Prompt.n)
 	u.Output = max(s.OutputTokens.n, s.Completion.n, s.TotalTokens.n-u.Input) // some count thoughts in the total only
-	if most := sent.size + slack; u.Input > most && !sent.wide {
-		t.doubts(fmt.Sprintf("%d input tokens of %d bytes", u.Input, sent.size))
+	if most := size + slack; u.Input > most && !sent.wide {
+		t.doubts(fmt.Sprintf("%d input tokens of %d bytes", u.Input, size))
 		u.Input = 0
 	}
 	if u.Output > t.bytes+thoughts {
 		t.doubts(fmt.Sprintf("%d output tokens in %d bytes", u.Output, t.bytes))
 		u.Output = 0
 	}
-	least := Tokens{Input: 1 + sent.read/mostPerToken, Output: max(0, t.lines/2-otherEvents) / eventsPerToken}
+	least := Tokens{Input: 1 + sent.text/mostPerToken, Output: max(0, t.events-otherEvents) / eventsPerToken}
 	if t.found && t.doubt == "" && (u.Input < least.Input || u.Output < least.Output) {
 		t.doubts(fmt.Sprintf("%d input and %d output tokens, where there were at least %d and %d", u.Input, u.Output,
 			least.Input, least.Output))
@@ -284,7 +221,7 @@ func (t *usageReader) tokens(sent sending, whole bool) (u Tokens, estimated bool
 	if t.found && whole && t.doubt == "" {
 		return u, false, ""
 	}
-	t.estimate(&u, sent.size)
+	t.estimate(&u, size)
 	u.CacheRead, u.CacheWrite = min(u.CacheRead, u.Input), min(u.CacheWrite, u.Input)
 	return u, true, t.doubt
 }
@@ -294,8 +231,8 @@ func (t *usageReader) estimate(u *Tokens, size int64) {
 	if u.Input == 0 || t.doubt != "" {
 		u.Input = max(u.Input, min(maxTokens, (size+bytesPerToken-1)/bytesPerToken))
 	}
-	if t.stream { // about a token an event, which has two lines or three
-		u.Output = max(u.Output, t.lines/2)
+	if t.stream { // about a token an event
+		u.Output = max(u.Output, t.events)
 	} else if u.Output == 0 || t.doubt != "" {
 		u.Output = max(u.Output, min(maxTokens, (t.bytes+bytesPerToken-1)/bytesPerToken))
 	}

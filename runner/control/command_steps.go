@@ -3,11 +3,10 @@ package control
 import (
 	"fmt"
 	"net/http"
-	"slices"
+	"net/url"
+	"strconv"
 	"strings"
 
-	"holon/runner/agent/readmodel"
-	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
@@ -90,41 +89,37 @@ func (s *Server) removeQueuedTurn(r *http.Request, c wire.Command) (outcome, err
 	return outcome{}, err
 }
 
-func (s *Server) getJob(r *http.Request, c wire.Command) (outcome, error) {
-	model, err := s.readModel(r.Context(), c.AgentID, "subagent_job_summary")
+// exportEvidence answers with a reference to an export. The record says that evidence was exported, and directories of
+// turns may go after that.
+func (s *Server) exportEvidence(r *http.Request, c wire.Command) (outcome, error) {
+	err := s.store.View(r.Context(), func(v ledger.View) error {
+		agent, err := v.AgentState(c.AgentID)
+		if agent.ExportedBy == c.CommandID {
+			c.Through = &agent.Exported
+		}
+		return err
+	})
 	if err != nil {
 		return outcome{}, err
 	}
-	return oneOf(model.(readmodel.ChildSummary).Jobs.Items, "job", c.JobID,
-		func(j readmodel.Job) string { return j.JobID })
-}
-
-// oneOf is the outcome of a command that asks for one thing of a read model.
-func oneOf[T any](items []T, noun, id string, of func(T) string) (outcome, error) {
-	if id == "" {
-		return outcome{}, missing(noun+"_id", "list_"+noun+"s has them")
+	doc, err := s.export(r.Context(), c.AgentID, "evidence", c.Through)
+	if err != nil {
+		return outcome{}, err
 	}
-	i := slices.IndexFunc(items, func(item T) bool { return of(item) == id })
-	if i < 0 {
-		return outcome{}, noSuch(noun+"_id", noun, id)
-	}
-	return outcome{result: items[i]}, nil
-}
-
-func (s *Server) listSessions(r *http.Request, _ wire.Command) (outcome, error) {
-	agents, err := read(s, r, view.Snapshot.List)
-	sessions := make([]wire.Session, len(agents))
-	for i, a := range agents {
-		id := a.Identity.AgentID
-		sessions[i] = wire.Session{SessionID: rules.SessionID(id), ThreadID: rules.ThreadID(id), AgentListEntry: a}
-	}
-	return outcome{result: sessions}, err
+	m := doc.Manifest
+	query := url.Values{"agent_id": {c.AgentID}, "through": {strconv.FormatInt(m.ThroughSequence, 10)}}
+	out := wire.Exported{Ref: "/runtime/export/evidence?" + query.Encode(), ThroughSequence: m.ThroughSequence,
+		EventCount: m.EventCount, EventsDigest: m.Digests["events"]}
+	seq, err := s.steps.Exported(r.Context(), scheduler.Export{AgentID: c.AgentID, Key: c.CommandID,
+		From: out.ThroughSequence - out.EventCount + 1, Through: out.ThroughSequence, Ref: out.Ref,
+		Digest: out.EventsDigest})
+	return outcome{seq: seq, noOp: seq == 0, result: out}, err
 }
 
 func (s *Server) getCapabilities(*http.Request, wire.Command) (outcome, error) {
 	var all []wire.Capability
 	for _, c := range commands() {
-		all = append(all, wire.Capability{Command: c.name, Supported: c.run != nil, Reason: c.why})
+		all = append(all, c.capability())
 	}
 	return outcome{result: all}, nil
 }

@@ -64,7 +64,7 @@ func (s *Server) completeTask(r *http.Request, c wire.Command) (outcome, error) 
 // cancelTask ends a command that runs.
 func (s *Server) cancelTask(r *http.Request, c wire.Command) (outcome, error) {
 	if c.TaskID == "" {
-		return outcome{}, missing("task_id", "list_tasks has them")
+		return outcome{}, missing("task_id", "GET /runtime/read/task_snapshot has them")
 	}
 	before, err := read(s, r, func(v view.Snapshot) (view.TaskStatus, error) { return v.Task(c.AgentID, c.TaskID) })
 	if state.IsCode(err, ledger.CodeNotFound) {
@@ -85,7 +85,7 @@ func (s *Server) cancelTask(r *http.Request, c wire.Command) (outcome, error) {
 // ofWork is the outcome of a step of a work item. What changed nothing is not among the calls of the item.
 func (s *Server) ofWork(r *http.Request, c wire.Command, w ledger.WorkItem, err error) (outcome, error) {
 	if c.TaskID == "" {
-		return outcome{}, missing("task_id", "list_tasks has them")
+		return outcome{}, missing("task_id", "GET /runtime/read/task_snapshot has them")
 	}
 	if state.IsCode(err, ledger.CodeNotFound) {
 		return outcome{}, noSuch("task_id", "work item", c.TaskID)
@@ -98,17 +98,14 @@ func (s *Server) ofWork(r *http.Request, c wire.Command, w ledger.WorkItem, err 
 
 // ofTask is an outcome with what the record says of a task.
 func (s *Server) ofTask(r *http.Request, c wire.Command, taskID string, noOp bool) (outcome, error) {
-	c.TaskID = taskID
-	out, err := s.getTask(r, c)
-	out.noOp = noOp
-	return out, err
-}
-
-func (s *Server) getTask(r *http.Request, c wire.Command) (outcome, error) {
 	model, err := s.readModel(r.Context(), c.AgentID, "task_snapshot")
 	if err != nil {
 		return outcome{}, err
 	}
-	return oneOf(model.(readmodel.TaskSnapshot).Tasks.Items, "task", c.TaskID,
-		func(t readmodel.Task) string { return t.TaskID })
+	for _, t := range model.(readmodel.TaskSnapshot).Tasks.Items {
+		if t.TaskID == taskID {
+			return outcome{result: t, noOp: noOp}, nil
+		}
+	}
+	return outcome{}, noSuch("task_id", "task", taskID)
 }

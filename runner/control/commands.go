@@ -10,9 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"holon/runner/agent/rules"
@@ -29,137 +27,107 @@ type outcome struct {
 	result any
 }
 
-// command is one command of the Agent Runtime standard.
+// command is one command of the Agent Runtime standard. Those that act are names of operations of the control plane.
 type command struct {
 	name    string
-	run     func(*Server, *http.Request, wire.Command) (outcome, error) // nil: it is not carried out
-	why     string                                                      // … and why not
-	changes bool                                                        // it is remembered, and carried out once
-	removed bool                                                        // … also for an agent that was removed
 	takes   []string                                                    // fields, besides those that name it and its agent
-}
-
-// reads makes a command that answers with a read model.
-func reads(name, model string) command {
-	return command{name: name, run: func(s *Server, r *http.Request, c wire.Command) (outcome, error) {
-		m, err := s.readModel(r.Context(), c.AgentID, model)
-		return outcome{result: m}, err
-	}}
-}
-
-// exports makes a command that answers with a reference to an export. That evidence was exported is told in the record:
-// directories of turns may go after that.
-func exports(kind string) command {
-	return command{
-		name:    "export_" + kind,
-		changes: kind == "evidence",
-		removed: true,
-		takes:   []string{"through"},
-		run: func(s *Server, r *http.Request, c wire.Command) (outcome, error) {
-			if kind != "evidence" {
-				out, err := s.exported(r.Context(), kind, c)
-				return outcome{result: out}, err
-			}
-			err := s.store.View(r.Context(), func(v ledger.View) error {
-				agent, err := v.AgentState(c.AgentID)
-				if agent.ExportedBy == c.CommandID {
-					c.Through = &agent.Exported
-				}
-				return err
-			})
-			if err != nil {
-				return outcome{}, err
-			}
-			out, err := s.exported(r.Context(), kind, c)
-			if err != nil {
-				return outcome{}, err
-			}
-			seq, err := s.steps.Exported(r.Context(), scheduler.Export{AgentID: c.AgentID, Key: c.CommandID,
-				From: out.ThroughSequence - out.EventCount + 1, Through: out.ThroughSequence, Ref: out.Ref,
-				Digest: out.EventsDigest})
-			return outcome{seq: seq, noOp: seq == 0, result: out}, err
-		},
-	}
-}
-
-// exported refers to the export that a command asks for.
-func (s *Server) exported(ctx context.Context, kind string, c wire.Command) (wire.Exported, error) {
-	doc, err := s.export(ctx, c.AgentID, kind, c.Through)
-	if err != nil {
-		return wire.Exported{}, err
-	}
-	m := doc.Manifest
-	query := url.Values{"agent_id": {c.AgentID}, "through": {strconv.FormatInt(m.ThroughSequence, 10)}}
-	return wire.Exported{Ref: "/runtime/export/" + kind + "?" + query.Encode(),
-		ThroughSequence: m.ThroughSequence, EventCount: m.EventCount, EventsDigest: m.Digests["events"]}, nil
+	run     func(*Server, *http.Request, wire.Command) (outcome, error) // nil: it is refused
+	removed bool                                                        // it acts for an agent that was removed, too
+	reads   bool                                                        // it is not remembered
+	route   string                                                      // of one that only reads: what answers it
+	why     string                                                      // of any other: why it is not carried out
 }
 
 // Reasons why commands are not carried out.
 const (
-	noProgress  = "an agent tells of its progress itself"
 	noPause     = "an agent says itself what its work waits for; a command that runs is not paused"
-	noRetry     = "what has ended is not begun again; create_task makes another one"
-	noFailing   = "the operator ends a work item by complete_task and a command by cancel_task"
 	noGraph     = "tasks have no graph yet"
-	noActions   = "the operator answers by submit_turn, which ends the wait"
 	noSubagents = "agents have no children yet"
 	noPolicy    = "policy is decided in the container, before each call"
-	noInput     = "input can't be written once for its command_id; POST /control/agents/{id}/tasks/{task_id}/input writes it"
-	noEnding    = "cancel_task ends the process of a task, and interrupt_turn those of a turn"
 	noJobs      = "there is no dispatcher of jobs"
 	noChannels  = "a reader of GET /runtime/events keeps its own cursor"
 )
 
 // commands are the 42 commands of the standard in its order, and those that it forgot.
 func commands() []command {
-	all := []command{
-		{name: "submit_turn", run: (*Server).submitTurn, changes: true, takes: []string{"text", "priority"}},
-		{name: "interrupt_turn", run: (*Server).interruptTurn, changes: true, takes: []string{"turn_id", "reason"}},
-		{name: "resume_thread", run: (*Server).resumeThread, changes: true},
-	}
-	refuse := func(why string, names ...string) {
-		for _, name := range names {
-			all = append(all, command{name: name, why: why})
-		}
-	}
+	ofModel := func(name string) string { return "GET /runtime/read/" + name }
 	one := []string{"task_id"}
-	all = append(all,
-		command{name: "create_task", run: (*Server).createTask, changes: true, takes: []string{"objective", "cmd"}},
-		command{name: "update_task", run: (*Server).updateTask, changes: true, takes: []string{"task_id", "objective"}},
-		command{name: "start_task", run: (*Server).startTask, changes: true, takes: one},
-		command{name: "cancel_task", run: (*Server).cancelTask, changes: true, takes: one},
-		command{name: "complete_task", run: (*Server).completeTask, changes: true, takes: one})
-	refuse(noProgress, "append_task_progress")
-	refuse(noPause, "pause_task", "resume_task")
-	refuse(noRetry, "retry_task")
-	refuse(noFailing, "fail_task")
-	all = append(all, reads("list_tasks", "task_snapshot"), command{name: "get_task", run: (*Server).getTask, takes: one})
-	refuse(noGraph, "link_tasks", "unlink_tasks")
-	refuse(noActions, "respond_action")
-	all = append(all, command{name: "remove_queued_turn", run: (*Server).removeQueuedTurn, changes: true,
-		takes: []string{"queued_turn_id"}})
-	refuse("a queued message keeps its priority", "promote_queued_turn")
-	all = append(all, reads("get_session", "session_snapshot"), reads("get_thread_read", "thread_read_model"),
-		reads("get_tool_inventory", "tool_inventory_snapshot"))
-	refuse(noSubagents, "spawn_subagent", "send_subagent_input", "wait_subagents", "resume_subagent", "close_subagent")
-	all = append(all, exports("evidence"), exports("replay"))
-	refuse(noPolicy, "evaluate_permission", "resolve_permission")
-	all = append(all, reads("get_execution_environment", "execution_environment_snapshot"))
-	refuse(noInput, "write_process_stdin")
-	refuse(noEnding, "terminate_process")
-	all = append(all, reads("list_subagents", "subagent_job_summary"), reads("list_jobs", "subagent_job_summary"),
-		command{name: "get_job", run: (*Server).getJob, takes: []string{"job_id"}})
-	refuse(noJobs, "cancel_job")
-	refuse(noChannels, "reconnect_channel", "ack_events")
-	all = append(all, exports("review"), command{name: "list_sessions", run: (*Server).listSessions},
-		command{name: "get_capabilities", run: (*Server).getCapabilities})
-	refuse("read GET /runtime/events", "subscribe_events")
-	refuse("tasks stay in the record of their agent", "archive_task")
-	refuse("the runtime compacts when a conversation nears the window of its model", "compact_thread")
-	refuse("a record is never rolled back", "rollback_thread")
-	refuse("follow GET /agents/{id}/events/stream", "wait_turn")
-	refuse(noJobs, "create_job")
-	return all
+	return []command{
+		{name: "submit_turn", run: (*Server).submitTurn, takes: []string{"text", "priority"}},
+		{name: "interrupt_turn", run: (*Server).interruptTurn, takes: []string{"turn_id", "reason"}},
+		{name: "resume_thread", run: (*Server).resumeThread},
+		{name: "create_task", run: (*Server).createTask, takes: []string{"objective", "cmd"}},
+		{name: "update_task", run: (*Server).updateTask, takes: []string{"task_id", "objective"}},
+		{name: "start_task", run: (*Server).startTask, takes: one},
+		{name: "cancel_task", run: (*Server).cancelTask, takes: one},
+		{name: "complete_task", run: (*Server).completeTask, takes: one},
+		{name: "append_task_progress", why: "an agent tells of its progress itself"},
+		{name: "pause_task", why: noPause},
+		{name: "resume_task", why: noPause},
+		{name: "retry_task", why: "what has ended is not begun again; create_task makes another one"},
+		{name: "fail_task", why: "the operator ends a work item by complete_task and a command by cancel_task"},
+		{name: "list_tasks", route: ofModel("task_snapshot")},
+		{name: "get_task", route: ofModel("task_snapshot")},
+		{name: "link_tasks", why: noGraph},
+		{name: "unlink_tasks", why: noGraph},
+		{name: "respond_action", why: "the operator answers by submit_turn, which ends the wait"},
+		{name: "remove_queued_turn", run: (*Server).removeQueuedTurn, takes: []string{"queued_turn_id"}},
+		{name: "promote_queued_turn", why: "a queued message keeps its priority"},
+		{name: "get_session", route: ofModel("session_snapshot")},
+		{name: "get_thread_read", route: ofModel("thread_read_model")},
+		{name: "get_tool_inventory", route: ofModel("tool_inventory_snapshot")},
+		{name: "spawn_subagent", why: noSubagents},
+		{name: "send_subagent_input", why: noSubagents},
+		{name: "wait_subagents", why: noSubagents},
+		{name: "resume_subagent", why: noSubagents},
+		{name: "close_subagent", why: noSubagents},
+		{name: "export_evidence", run: (*Server).exportEvidence, removed: true, takes: []string{"through"}},
+		{name: "export_replay", route: "GET /runtime/export/replay"},
+		{name: "evaluate_permission", why: noPolicy},
+		{name: "resolve_permission", why: noPolicy},
+		{name: "get_execution_environment", route: ofModel("execution_environment_snapshot")},
+		{name: "write_process_stdin", why: "input can't be written once for its command_id; " +
+			"POST /control/agents/{id}/tasks/{task_id}/input writes it"},
+		{name: "terminate_process", why: "cancel_task ends the process of a task, and interrupt_turn those of a turn"},
+		{name: "list_subagents", route: ofModel("subagent_job_summary")},
+		{name: "list_jobs", route: ofModel("subagent_job_summary")},
+		{name: "get_job", route: ofModel("subagent_job_summary")},
+		{name: "cancel_job", why: noJobs},
+		{name: "reconnect_channel", why: noChannels},
+		{name: "ack_events", why: noChannels},
+		{name: "export_review", route: "GET /runtime/export/review"},
+
+		{name: "list_sessions", route: "GET /agents/list"},
+		{name: "get_capabilities", run: (*Server).getCapabilities, removed: true, reads: true},
+		{name: "subscribe_events", route: "GET /runtime/events"},
+		{name: "archive_task", why: "tasks stay in the record of their agent"},
+		{name: "compact_thread", why: "the runtime compacts when a conversation nears the window of its model"},
+		{name: "rollback_thread", why: "a record is never rolled back"},
+		{name: "wait_turn", route: "GET /agents/{id}/events/stream"},
+		{name: "create_job", why: noJobs},
+	}
+}
+
+// capability is what get_capabilities answers of a command.
+func (cmd command) capability() wire.Capability {
+	c := wire.Capability{Command: cmd.name, Status: "supported", Reason: cmd.why, Route: cmd.route}
+	switch {
+	case cmd.route != "":
+		c.Status = string(wire.CodeReadOnly)
+	case cmd.why != "":
+		c.Status = string(wire.CodeUnsupported)
+	}
+	return c
+}
+
+// refused is the error of a command that is not carried out.
+func (cmd command) refused() error {
+	if cmd.route != "" {
+		return &state.Error{Code: wire.CodeReadOnly, Param: "name", Message: cmd.name + " only reads",
+			Hint: "ask " + cmd.route}
+	}
+	return &state.Error{Code: wire.CodeUnsupported, Param: "name", Message: cmd.name + " is not carried out: " + cmd.why,
+		Hint: "get_capabilities says which commands are"}
 }
 
 // postCommand is POST /runtime/commands/{name}.
@@ -171,8 +139,7 @@ func (s *Server) postCommand(w http.ResponseWriter, r *http.Request) (any, error
 			Message: fmt.Sprintf("there is no command %.80q", name), Hint: "get_capabilities lists the commands"}
 	}
 	if all[i].run == nil {
-		return nil, &state.Error{Code: wire.CodeUnsupported, Param: "name", Message: name + " is not carried out: " +
-			all[i].why, Hint: "get_capabilities says which commands are"}
+		return nil, all[i].refused()
 	}
 	var c wire.Command
 	if err := s.decode(w, r, maxPrompt, &c, false); err != nil {
@@ -214,7 +181,7 @@ func (s *Server) address(c *wire.Command) error {
 	return nil
 }
 
-// carryOut carries a command out, or answers as it did the first time. Only what changes something is remembered.
+// carryOut carries a command out, or answers as it did the first time.
 func (s *Server) carryOut(r *http.Request, cmd command, c wire.Command) (wire.CommandAnswer, error) {
 	known, err := remembered(cmd.name, c)
 	if err != nil {
@@ -227,7 +194,7 @@ func (s *Server) carryOut(r *http.Request, cmd command, c wire.Command) (wire.Co
 	if err := cmd.check(c); err != nil {
 		return wire.CommandAnswer{}, err
 	}
-	if err := s.addressee(r.Context(), c.AgentID, cmd.changes && !cmd.removed); err != nil {
+	if err := s.addressee(r.Context(), c.AgentID, !cmd.removed); err != nil {
 		return wire.CommandAnswer{}, err
 	}
 	out, err := cmd.run(s, r, c)
@@ -243,7 +210,7 @@ func (s *Server) carryOut(r *http.Request, cmd command, c wire.Command) (wire.Co
 			return wire.CommandAnswer{}, fmt.Errorf("encode the result of %s: %w", cmd.name, err)
 		}
 	}
-	if cmd.changes {
+	if !cmd.reads {
 		known, err = s.steps.Remember(r.Context(), known)
 	}
 	return answered(known), err

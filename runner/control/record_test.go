@@ -68,7 +68,7 @@ func TestAnExportOfACutStaysTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.ask(d, get("/runtime/export/review?through=1")).is(t, "a cut that is gone", 400, "invalid_value", "through")
-	r.ask(d, post("/runtime/commands/export_replay", `{"command_id":"a","through":1}`)).
+	r.ask(d, post("/runtime/commands/export_evidence", `{"command_id":"a","through":1}`)).
 		is(t, "a cut that is gone", 400, "invalid", "through")
 	end := r.ask(d, get(fmt.Sprint("/runtime/export/evidence?through=", r.newest())))
 	expect.Equal(t, "status of the cut at the end", end.status, 200)

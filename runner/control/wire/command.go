@@ -3,7 +3,6 @@ package wire
 import (
 	"encoding/json"
 
-	"holon/runner/agent/view"
 	"holon/state"
 )
 
@@ -15,6 +14,7 @@ const (
 	CodeUnsupported state.Code = "unsupported"
 	CodeInvalid     state.Code = "invalid"
 	CodeUnavailable state.Code = "unavailable"
+	CodeReadOnly    state.Code = "read_only" // the command only reads, which a GET does
 )
 
 // Command is the body of POST /runtime/commands/{name}. Which fields a command reads depends on its name.
@@ -31,7 +31,6 @@ type Command struct {
 	TurnID       string `json:"turn_id,omitempty"`
 	QueuedTurnID string `json:"queued_turn_id,omitempty"`
 	TaskID       string `json:"task_id,omitempty"`
-	JobID        string `json:"job_id,omitempty"`
 	Through      *int64 `json:"through,omitempty"` // the last event of an export; nil: the newest
 }
 
@@ -46,16 +45,10 @@ type CommandAnswer struct {
 
 // Capability says whether a command is carried out.
 type Capability struct {
-	Command   string `json:"command"`
-	Supported bool   `json:"supported"`
-	Reason    string `json:"reason,omitempty"` // why not
-}
-
-// Session is one of the result of list_sessions: an agent, by the ids of its record.
-type Session struct {
-	SessionID string `json:"session_id"`
-	ThreadID  string `json:"thread_id"`
-	view.AgentListEntry
+	Command string `json:"command"`
+	Status  string `json:"status"`           // supported, read_only, unsupported
+	Reason  string `json:"reason,omitempty"` // why it is unsupported
+	Route   string `json:"route,omitempty"`  // what answers one that only reads
 }
 
 // Submitted is the result of submit_turn.

@@ -55,7 +55,7 @@ var statusByCode = map[state.Code]int{
 	ledger.CodeInvalidTask: 400, "task_limit_reached": 409,
 	"default_agent": 409, "agent_busy": 409, "agent_archived": 409,
 
-	CodeStopped: 409, CodeBlocked: 409, CodeUnsupported: 501, CodeInvalid: 400, CodeUnavailable: 503,
+	CodeStopped: 409, CodeBlocked: 409, CodeUnsupported: 501, CodeReadOnly: 501, CodeInvalid: 400, CodeUnavailable: 503,
 
 	"template_not_found": 404, "template_invalid": 400, "template_remote_unsupported": 400,
 	"template_skill_unavailable": 400, "agent_home_unusable": 500,

@@ -25,13 +25,12 @@ const (
 
 // decode reads a body of at most limit bytes into out. A body that is empty
 // leaves out as it is when optional.
-func (s *Server) decode(w http.ResponseWriter, r *http.Request, limit int64, out any, optional bool,
-	nested ...string) error {
+func (s *Server) decode(w http.ResponseWriter, r *http.Request, limit int64, out any, optional bool) error {
 	body, err := s.readJSON(w, r, limit)
 	if err != nil || optional && len(body) == 0 {
 		return err
 	}
-	return wire.Decode(body, out, nested...)
+	return wire.Decode(body, out)
 }
 
 // readJSON is read for a body that has to say that it is JSON. A web page could

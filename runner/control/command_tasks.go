@@ -18,9 +18,11 @@ import (
 // createTask makes a work item, or starts a command.
 func (s *Server) createTask(r *http.Request, c wire.Command) (outcome, error) {
 	switch {
-	case c.Cmd != "":
+	case c.Cmd != nil && *c.Cmd == "":
+		return outcome{}, missing("cmd", "give the command to run, or leave it out for a work item")
+	case c.Cmd != nil:
 		t, err := s.host.StartTask(r.Context(), scheduler.NewTask{AgentID: c.AgentID, Key: stepKey(c), Purpose: c.Objective,
-			Start: tasks.Start{Cmd: c.Cmd}})
+			Start: tasks.Start{Cmd: *c.Cmd}})
 		if err != nil {
 			return outcome{}, ofContainer(err)
 		}

@@ -19,10 +19,6 @@ func TestBadInput(t *testing.T) {
 	r := newRig(t, control.Limits{}, tcp())
 	d := r.described()
 	deep := strings.Repeat("[", 300) + strings.Repeat("]", 300)
-	many := make([]string, 80)
-	for i := range many {
-		many[i] = fmt.Sprintf(`"k%d":1`, i)
-	}
 	must(r.client().RevokeTrigger(t.Context(), "main"))(t)
 	for _, tc := range []struct {
 		name string
@@ -52,15 +48,14 @@ func TestBadInput(t *testing.T) {
 			"invalid_message", 400, "origin.task_id"},
 		{"unknown key", post("/enqueue", `{"text":"x","task_id":"t"}`), "unknown_field", 400, "task_id"},
 		{"key of the origin", post("/enqueue", `{"text":"x","origin":{"kind":"webhook","wat":1}}`), "unknown_field",
-			400, "wat"},
+			400, "origin.wat"},
 		{"twice", post("/enqueue", `{"text":"x","correlation_id":"a","correlationId":"b"}`), "invalid_value", 400,
-			"correlation_id"},
+			"correlationId"},
 		{"no body", post("/enqueue", ``), "invalid_json", 400, ""},
 		{"no object", post("/enqueue", `[1]`), "invalid_json", 400, ""},
 		{"two objects", post("/enqueue", `{"text":"x"}{}`), "invalid_json", 400, ""},
 		{"no UTF-8", post("/enqueue", "{\"text\":\"\xff\"}"), "invalid_json", 400, ""},
 		{"deep", post("/enqueue", `{"json":`+deep+`}`), "invalid_json", 400, ""},
-		{"many keys", post("/enqueue", `{`+strings.Join(many, ",")+`}`), "invalid_json", 400, ""},
 		{"wrong type", post("/enqueue", `{"text":1}`), "invalid_value", 400, "text"},
 		{"nothing said", post("/enqueue", `{}`), "missing_field", 400, "text"},
 		{"said twice", post("/enqueue", `{"text":"x","json":{}}`), "missing_field", 400, "text"},

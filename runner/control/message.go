@@ -82,7 +82,7 @@ func missing(param, hint string) error {
 
 func (s *Server) postEnqueue(w http.ResponseWriter, r *http.Request) (any, error) {
 	var e wire.Enqueue
-	if err := s.decode(w, r, maxPrompt, &e, false, "origin", "body"); err != nil {
+	if err := s.decode(w, r, maxPrompt, &e, false); err != nil {
 		return nil, err
 	}
 	id := s.agentID(r)

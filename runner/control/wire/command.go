@@ -19,19 +19,19 @@ const (
 
 // Command is the body of POST /runtime/commands/{name}. Which fields a command reads depends on its name.
 type Command struct {
-	CommandID    string `json:"command_id"` // the same one is carried out once
-	AgentID      string `json:"agent_id,omitempty"`
-	SessionID    string `json:"session_id,omitempty"` // of the agent, which it names too
-	ThreadID     string `json:"thread_id,omitempty"`  // likewise
-	Text         string `json:"text,omitempty"`       // of submit_turn
-	Priority     string `json:"priority,omitempty"`   // of submit_turn
-	Reason       string `json:"reason,omitempty"`     // of interrupt_turn
-	Objective    string `json:"objective,omitempty"`  // of create_task and update_task
-	Cmd          string `json:"cmd,omitempty"`        // of create_task
-	TurnID       string `json:"turn_id,omitempty"`
-	QueuedTurnID string `json:"queued_turn_id,omitempty"`
-	TaskID       string `json:"task_id,omitempty"`
-	Through      *int64 `json:"through,omitempty"` // the last event of an export; nil: the newest
+	CommandID    string  `json:"command_id"` // the same one is carried out once
+	AgentID      string  `json:"agent_id,omitempty"`
+	SessionID    string  `json:"session_id,omitempty"` // of the agent, which it names too
+	ThreadID     string  `json:"thread_id,omitempty"`  // likewise
+	Text         string  `json:"text,omitempty"`       // of submit_turn
+	Priority     string  `json:"priority,omitempty"`   // of submit_turn
+	Reason       string  `json:"reason,omitempty"`     // of interrupt_turn
+	Objective    string  `json:"objective,omitempty"`  // of create_task and update_task
+	Cmd          *string `json:"cmd,omitempty"`        // of create_task; nil: it makes a work item
+	TurnID       string  `json:"turn_id,omitempty"`
+	QueuedTurnID string  `json:"queued_turn_id,omitempty"`
+	TaskID       string  `json:"task_id,omitempty"`
+	Through      *int64  `json:"through,omitempty"` // the last event of an export; nil: the newest
 }
 
 // CommandAnswer says that a command was accepted. Its facts are in the record up to AppliedThroughSequence.

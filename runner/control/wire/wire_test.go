@@ -68,7 +68,7 @@ func TestTheTableKnowsTheCodesOfOthers(t *testing.T) {
 func TestDecode(t *testing.T) {
 	var e wire.Enqueue
 	if err := wire.Decode([]byte(` {"agentId":"a","correlation_id":"c","origin":{"kind":"channel","channelId":"x",`+
-		`"senderId":"y"},"metadata":{"keepMe":{"asIs":1}}} `), &e, "origin"); err != nil {
+		`"senderId":"y"},"metadata":{"keepMe":{"asIs":1}}} `), &e); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := fmt.Sprint(e.AgentID, e.CorrelationID, e.Origin.ChannelID, e.Origin.SenderID, string(e.Metadata)),
@@ -87,7 +87,7 @@ func TestDecode(t *testing.T) {
 		`{"":1}`:                                        wire.CodeUnknownField,
 	} {
 		var e wire.Enqueue
-		if err := wire.Decode([]byte(body), &e, "origin"); !state.IsCode(err, code) {
+		if err := wire.Decode([]byte(body), &e); !state.IsCode(err, code) {
 			t.Errorf("%s: %v, want %s", body, err, code)
 		}
 	}
@@ -97,7 +97,7 @@ func TestDecode(t *testing.T) {
 func TestDecodeNull(t *testing.T) {
 	refuses := func(out any, body, param string) {
 		t.Helper()
-		err := wire.Decode([]byte(body), out, "origin", "body")
+		err := wire.Decode([]byte(body), out)
 		e, ok := errors.AsType[*state.Error](err)
 		if param == "" && err == nil || ok && param != "" && e.Code == wire.CodeInvalidValue && e.Param == param {
 			return
@@ -105,12 +105,12 @@ func TestDecodeNull(t *testing.T) {
 		t.Errorf("%s: %v, want %q refused", body, err, param)
 	}
 	refuses(new(wire.Command), `{"agent_id":null}`, "agent_id")
-	refuses(new(wire.Command), `{"agentId":null}`, "agent_id")
+	refuses(new(wire.Command), `{"agentId":null}`, "agentId")
 	refuses(new(wire.Command), `{"through":null}`, "through")
 	refuses(new(wire.Archive), `{"force":null}`, "force")
 	refuses(new(wire.Enqueue), `{"text":null}`, "text")
 	refuses(new(wire.Enqueue), `{"origin":null}`, "origin")
-	refuses(new(wire.Enqueue), `{"origin":{"kind":"channel","channelId":null}}`, "origin.channel_id")
+	refuses(new(wire.Enqueue), `{"origin":{"kind":"channel","channelId":null}}`, "origin.channelId")
 	refuses(new(wire.Enqueue), `{"json":null}`, "")
 	refuses(new(wire.Enqueue), `{"body":{"type":"json","value":null}}`, "")
 }
@@ -125,7 +125,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var e wire.Enqueue
-		if err := wire.Decode(body, &e, "origin", "body"); err != nil {
+		if err := wire.Decode(body, &e); err != nil {
 			known, ok := errors.AsType[*state.Error](err)
 			if !ok || wire.Status(known.Code) != 400 || known.Hint == "" {
 				t.Fatalf("%q is refused with %#v, want a code of 400 and a hint", body, err)
@@ -137,7 +137,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%q can't be written: %v", body, err)
 		}
 		var again wire.Enqueue
-		if err := wire.Decode(once, &again, "origin", "body"); err != nil {
+		if err := wire.Decode(once, &again); err != nil {
 			t.Fatalf("%q was written as %q and can't be read: %v", body, once, err)
 		}
 		if twice, err := json.Marshal(again); err != nil || string(twice) != string(once) {

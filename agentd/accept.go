@@ -37,7 +37,7 @@ func (s *Server) accept(req *responses.Request, from origin, mem *memory) (*view
 func (s *Server) settleClaim(lt *liveTurn, begin func() (*view, error)) (v *view, err error) {
 	err = responses.Internal("the turn could not be begun", nil)
 	defer func() {
-		if err != nil || v.events != lt.events() {
+		if err != nil || v.journal != lt.journal() {
 			s.forget(lt) // there is no new turn
 		}
 		lt.began(err)

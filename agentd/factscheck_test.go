@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"holon/responses"
 	"holon/responses/agentruntime"
 	"holon/responses/turns"
 )
@@ -32,6 +33,49 @@ func checkFacts(t *testing.T, dir string) {
 			}
 		}
 		checkCauses(t, log)
+		checkOrder(t, log)
+	}
+}
+
+// checkOrder expects that a journal has each item before the first event that names it, and in its files what it has.
+func checkOrder(t *testing.T, log factLog) {
+	t.Helper()
+	dir := filepath.Dir(log.path)
+	journal, err := os.ReadFile(filepath.Join(dir, turns.JournalFile))
+	if err != nil {
+		t.Error(err)
+	}
+	var events, facts []byte
+	shown := map[string]bool{}
+	for line := range bytes.Lines(journal) {
+		e, err := turns.DecodeEntry(line)
+		if err != nil {
+			t.Fatalf("%s: %v: %s", dir, err, line)
+		}
+		_, _, value, _ := turns.CutEntry(line)
+		if e.Stream != nil {
+			events = append(append(events, value...), '\n')
+			if e.Stream.Type == responses.EventItemDone {
+				shown[e.Stream.Item.ItemID()] = true
+			}
+			continue
+		}
+		facts = append(append(facts, value...), '\n')
+		var said turns.Sampled
+		if e.Runtime.Type == turns.ModelCompleted && json.Unmarshal(e.Runtime.Payload, &said) == nil {
+			for _, id := range said.Messages {
+				if !shown[id] && !strings.Contains(id, "[redacted]") {
+					t.Errorf("%s: %s names the message %s before it is there", dir, e.Runtime.Type, id)
+				}
+			}
+		}
+	}
+	file, err := os.ReadFile(filepath.Join(dir, turns.EventsFile))
+	if _, unsettled := os.Stat(filepath.Join(dir, turns.RecordFile)); unsettled != nil {
+		return // the disk was full
+	}
+	if err != nil || !bytes.Equal(file, events) || !bytes.Equal(log.data, facts) {
+		t.Errorf("%s: the files differ from the journal (%v)", dir, err)
 	}
 }
 

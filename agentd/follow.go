@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"holon/agentd/record"
-	"holon/internal/buffers"
 	"holon/responses"
 	"holon/responses/stream"
 	"holon/responses/turns"
@@ -44,18 +43,18 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, v *view, fr
 		return
 	}
 	out := newWriter(w, s.waits)
-	sent, err := out.events(r.Context(), v.events, framing, after)
+	sent, err := out.events(r.Context(), v.journal, framing, after)
 	if err != nil && r.Context().Err() == nil && !errors.Is(err, errReader) {
 		s.endStream(out, v, framing, sent, err)
 	}
 }
 
-// endStream gives a reader a legal end when the log broke after the first sent
+// endStream gives a reader a legal end when the journal broke after the first sent
 // events of it (a full disk).
 func (s *Server) endStream(out *writer, v *view, framing stream.Framing, sent int64, cause error) {
-	s.log.Error("the event log broke off", "request", out.w.Header().Get(headerRequestID), "err", cause)
+	s.log.Error("the journal broke off", "request", out.w.Header().Get(headerRequestID), "err", cause)
 	if lines, err := s.brokenEnd(v, sent, recordError(cause)); err == nil {
-		_ = out.send(framing.AppendEnd(framing.Append(buffers.Get(len(lines)), lines)), true)
+		_ = out.send(framing.AppendEnd(framing.Append(nil, lines)), true)
 	}
 }
 
@@ -74,13 +73,13 @@ func newWriter(w http.ResponseWriter, limits waits) *writer {
 	return &writer{w: w, rc: http.NewResponseController(w), waits: limits}
 }
 
-// events sends the part of an event log that follows the event numbered after,
-// with its end mark, and returns how many events of the log were dealt with. A
-// nil error means that the log was sent to its end. The head of the answer goes
-// out at once, so that the reader knows it is heard.
-func (o *writer) events(ctx context.Context, log *record.Log, framing stream.Framing, after int64) (passed int64,
+// events sends the part of a response's stream that follows the event numbered after,
+// with its end mark, and returns how many events were dealt with. A
+// nil error means that the stream was sent to its end. The head of the answer goes
+// out at once, so that the reader knows that the request arrived.
+func (o *writer) events(ctx context.Context, journal *record.Journal, framing stream.Framing, after int64) (passed int64,
 	err error) {
-	f := log.Follow()
+	f := journal.Follow()
 	if f.Waiting() || after >= 0 {
 		if err := o.send(nil, true); err != nil {
 			return 0, err
@@ -94,8 +93,9 @@ func (o *writer) events(ctx context.Context, log *record.Log, framing stream.Fra
 		if err != nil {
 			return passed, err
 		}
+		lines = record.AppendStream(nil, lines)
 		n := int64(bytes.Count(lines, []byte{'\n'}))
-		buf := framing.Append(buffers.Get(len(lines)), skipLines(lines, after+1-passed))
+		buf := framing.Append(nil, skipLines(lines, after+1-passed))
 		if err := o.send(buf, f.Waiting()); err != nil {
 			return passed, err
 		}
@@ -103,8 +103,8 @@ func (o *writer) events(ctx context.Context, log *record.Log, framing stream.Fra
 	}
 }
 
-// skipLines returns lines without the first n of them. The line of an event is
-// at the place that its sequence number says.
+// skipLines returns lines without the first n of them. The line of an event, or of a journal, is
+// at the place that its number says.
 func skipLines(lines []byte, n int64) []byte {
 	for ; n > 0 && len(lines) > 0; n-- {
 		lines = lines[bytes.IndexByte(lines, '\n')+1:]
@@ -159,12 +159,12 @@ func (s *Server) brokenEnd(v *view, sent int64, cause *responses.Error) (lines [
 // before, and says in err why it ended before that.
 func firstEvents(v *view, sent int64, err *error) iter.Seq[responses.Event] {
 	return func(yield func(responses.Event) bool) {
-		for f, n := v.events.Follow(), int64(0); n < sent; {
+		for f, n := v.journal.Follow(), int64(0); n < sent; {
 			var seen []byte
 			if seen, *err = f.Next(context.Background()); *err != nil { // it does not wait
 				return
 			}
-			for line := range bytes.Lines(seen) {
+			for line := range bytes.Lines(record.AppendStream(nil, seen)) {
 				var ev responses.Event
 				if ev, *err = responses.DecodeEvent(bytes.TrimRight(line, "\n")); *err != nil || !yield(ev) {
 					return
@@ -175,14 +175,13 @@ func firstEvents(v *view, sent int64, err *error) iter.Seq[responses.Event] {
 	}
 }
 
-// lines sends the runtime events numbered above after; with follow those to
-// come as well.
-func (o *writer) lines(ctx context.Context, log *record.Log, follow bool, after int64) error {
-	f := log.Follow()
-	if err := o.rc.Flush(); err != nil { // the head, so that the reader knows it is heard
+// lines sends the lines of a journal numbered above after; with follow those to come as well.
+func (o *writer) lines(ctx context.Context, journal *record.Journal, follow bool, after int64) error {
+	f := journal.Follow()
+	if err := o.rc.Flush(); err != nil { // the head, so that the reader knows that the request arrived
 		return err
 	}
-	for follow || !f.Waiting() {
+	for passed := int64(0); follow || !f.Waiting(); {
 		lines, err := f.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -190,32 +189,18 @@ func (o *writer) lines(ctx context.Context, log *record.Log, follow bool, after 
 		if err != nil {
 			return err
 		}
-		buf := buffers.Get(len(lines))
-		for line := range bytes.Lines(lines) {
-			if after == 0 || sequenceOf(line) > after {
-				buf = append(buf, line...)
-			}
-		}
-		if err := o.send(buf, f.Waiting()); err != nil {
+		n := int64(bytes.Count(lines, []byte{'\n'}))
+		if err := o.send(skipLines(lines, after-passed), f.Waiting()); err != nil {
 			return err
 		}
+		passed += n
 	}
 	return nil
 }
 
-// sequenceOf returns the number of a runtime event, 0 when it has none.
-func sequenceOf(line []byte) int64 {
-	ev, err := turns.DecodeRuntimeEvent(line)
-	if err != nil {
-		return 0
-	}
-	return ev.Sequence
-}
-
-// send writes buf, and gives it back. The reader gets
+// send writes buf. The reader gets
 // waits.write for each part of bounded size, so that a slow line does not lose it.
 func (o *writer) send(buf []byte, flush bool) error {
-	defer buffers.Put(buf)
 	for rest := buf; ; {
 		_ = o.rc.SetWriteDeadline(time.Now().Add(o.waits.write)) // a recorder in a test has none
 		part := rest[:min(len(rest), maxWrite)]

@@ -411,6 +411,22 @@ func (h *harness) file(turnID, name string) string {
 }
 
 // read returns a file of a turn.
+// runtimeEvents returns the runtime events that GET /turns/{id}/events has, and checks that its lines have no gap.
+func (h *harness) runtimeEvents(turnID, query string) (list []turns.RuntimeEvent) {
+	h.t.Helper()
+	seq := int64(0)
+	for line := range bytes.Lines(h.do(http.MethodGet, "/turns/"+turnID+"/events"+query, "").body) {
+		e, err := turns.DecodeEntry(line)
+		if err != nil || seq != 0 && e.Seq != seq+1 {
+			h.t.Fatalf("after the line %d comes %s (%v)", seq, line, err)
+		}
+		if seq = e.Seq; e.Runtime != nil {
+			list = append(list, *e.Runtime)
+		}
+	}
+	return list
+}
+
 func (h *harness) read(turnID, name string) []byte {
 	h.t.Helper()
 	data, err := os.ReadFile(h.file(turnID, name))

@@ -85,9 +85,6 @@ func (s *Server) record(p *plan, t *admission.Ticket, source string) (*job, erro
 	if err == nil {
 		j.emitter.Hide(s.parts.Secrets)
 	}
-	if err == nil {
-		err = written.Prepare()
-	}
 	if err != nil {
 		return nil, recordError(errors.Join(err, written.Discard()))
 	}

@@ -83,12 +83,12 @@ func (lt *liveTurn) await(digest string) (*view, error) {
 	return lt.view(), nil
 }
 
-// events returns the turn's event log, nil when the turn did not begin.
-func (lt *liveTurn) events() *record.Log {
+// journal returns the turn's journal, nil when the turn did not begin.
+func (lt *liveTurn) journal() *record.Journal {
 	if lt.turn == nil {
 		return nil
 	}
-	return lt.turn.Events
+	return lt.turn.Journal
 }
 
 func conflict(turnID string) error {
@@ -106,8 +106,7 @@ func (lt *liveTurn) view() *view {
 		return nil
 	}
 	lt.refs++
-	return &view{source: lt, events: lt.turn.Events, runtime: lt.turn.Runtime, done: lt.done, response: lt.response,
-		input: lt.input}
+	return &view{source: lt, journal: lt.turn.Journal, done: lt.done, response: lt.response, input: lt.input}
 }
 
 // cancel ends the turn because of cause. A turn that is over does not mind.

@@ -211,7 +211,7 @@ func TestTrafficIsChecked(t *testing.T) {
 		"header":     exchanged("GET", "/health", "", 200, "application/json", health, "Retry-After", "1"),
 		"path":       exchanged("GET", "/healthy", "", 200, "application/json", health),
 		"event":      exchanged("POST", "/responses", `{}`, 200, stream.TypeNDJSON, `{"type":"response.created"}`+"\n"),
-		"line":       exchanged("GET", "/turns/a/events", "", 200, stream.TypeNDJSON, `{"type":"x"}`+"\n"),
+		"line":       exchanged("GET", "/turns/a/events", "", 200, stream.TypeNDJSON, `{"seq":1,"runtime":{"type":"x"}}`+"\n"),
 		"request": exchanged("POST", "/responses/input_tokens", `{"input":7}`, 200, "application/json",
 			`{"object":"response.input_tokens","input_tokens":1}`),
 		"parameter": exchanged("GET", "/tasks?limited=1", "", 200, "application/json", `{"tasks":[]}`),

@@ -35,7 +35,7 @@ func (lt *liveTurn) present(ctx context.Context) (responses.Response, error) {
 	case final != nil:
 		return *final, nil
 	}
-	items, err := lt.progress.read(ctx, lt.turn.Events)
+	items, err := lt.progress.read(ctx, lt.turn.Journal)
 	if err != nil {
 		return responses.Response{}, responses.Internal("the turn's events cannot be read", err)
 	}
@@ -45,18 +45,18 @@ func (lt *liveTurn) present(ctx context.Context) (responses.Response, error) {
 }
 
 // read returns the items that are closed by now.
-func (p *progress) read(ctx context.Context, events *record.Log) (responses.Items, error) {
+func (p *progress) read(ctx context.Context, journal *record.Journal) (responses.Items, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.reader == nil {
-		p.reader = events.Follow()
+		p.reader = journal.Follow()
 	}
 	for !p.reader.Waiting() {
 		lines, err := p.reader.Next(ctx)
 		if err != nil {
 			return nil, err
 		}
-		for line := range bytes.Lines(lines) {
+		for line := range bytes.Lines(record.AppendStream(nil, lines)) {
 			if responses.EventType(line) != responses.EventItemDone {
 				continue
 			}

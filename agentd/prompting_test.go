@@ -1,7 +1,6 @@
 package agentd_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -180,11 +179,7 @@ func TestWhatAModelIsToldOnlyGrows(t *testing.T) {
 // facts returns the runtime events of a turn.
 func (h *harness) facts(turnID, class string) (payloads []string) {
 	h.t.Helper()
-	for line := range bytes.Lines(h.do(http.MethodGet, "/turns/"+turnID+"/events?follow=true", "").body) {
-		ev, err := turns.DecodeRuntimeEvent(line)
-		if err != nil {
-			h.t.Fatalf("%v: %s", err, line)
-		}
+	for _, ev := range h.runtimeEvents(turnID, "?follow=true") {
 		if ev.Type == class {
 			payloads = append(payloads, string(ev.Payload))
 		}

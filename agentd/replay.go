@@ -8,7 +8,6 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"strconv"
 
 	"github.com/go-chi/chi/v5"
@@ -121,32 +120,32 @@ func openStream(stored *record.Stored) (*view, error) {
 			Message: fmt.Sprintf("the events of the response %s are no longer in its turn's directory",
 				stored.Header.ResponseID), Hint: "fetch the response without stream"}
 	}
-	events, err := record.OpenLog(filepath.Join(stored.Header.TurnDir, turns.EventsFile))
+	journal, err := record.OpenJournal(stored.Header.TurnDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, gone()
 	}
 	if err != nil {
 		return nil, responses.Internal("the turn's events cannot be read", err)
 	}
-	v := finished(stored.Response, events, nil)
+	v := finished(stored.Response, journal)
 	// Commands of any turn can write there, so the file may be of another one.
-	if id, err := responseOf(events); err != nil || id != stored.Header.ResponseID {
+	if id, err := responseOf(journal); err != nil || id != stored.Header.ResponseID {
 		v.release()
 		return nil, gone()
 	}
 	return v, nil
 }
 
-// responseOf returns the id of the response whose stream the log holds.
-func responseOf(events *record.Log) (id string, err error) {
+// responseOf returns the id of the response whose stream a journal holds.
+func responseOf(journal *record.Journal) (id string, err error) {
 	done := errors.New("read")
-	err = events.Lines(func(line []byte) error {
-		ev, err := responses.DecodeEvent(line)
-		if err != nil {
+	err = journal.Lines(func(line []byte) error {
+		e, err := turns.DecodeEntry(line)
+		if err != nil || e.Stream == nil {
 			return err
 		}
-		if ev.Response != nil {
-			id = ev.Response.ID
+		if e.Stream.Response != nil {
+			id = e.Stream.Response.ID
 		}
 		return done
 	})

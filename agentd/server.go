@@ -3,11 +3,11 @@
 //
 //	client ─▶ routes ─▶ accept ─▶ queue ─▶ turn ─▶ model, tools
 //	   ▲                  │                  │
-//	   └── follow ◀── events.ndjson ◀── record
+//	   └── follow ◀── journal ◀── record
 //
 // A request is checked, recorded and only then acknowledged; its turn runs in a
 // goroutine of the server, not of the connection; and what a client reads is
-// always the turn's event log, from its beginning. Losing a client, two clients
+// always the turn's journal, from its beginning. Losing a client, two clients
 // on one turn, and coming back later are therefore the same thing.
 //
 // The package does not authenticate on the Unix socket: its mode does, from which

@@ -192,9 +192,9 @@ func TestReplayWithoutItsEvents(t *testing.T) {
 	id := h.post(`{"model":"` + ref + `","input":"hi","holon":{"turn_id":"turn_a"}}`).response(t).ID
 	path := "/v1/responses/" + id
 	other := h.post(`{"model":"` + ref + `","input":"hi","store":false}`).response(t)
-	foreign, err := os.ReadFile(h.file(h.only(other.ID), turns.EventsFile))
+	foreign, err := os.ReadFile(h.file(h.only(other.ID), turns.JournalFile))
 	if err == nil {
-		err = os.WriteFile(h.file("turn_a", turns.EventsFile), foreign, 0o600)
+		err = os.WriteFile(h.file("turn_a", turns.JournalFile), foreign, 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)

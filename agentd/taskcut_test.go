@@ -15,7 +15,7 @@ import (
 type cut struct {
 	*harness
 	turn, state, output string
-	facts               []byte // of the turn
+	facts               []byte // the journal of the turn
 }
 
 // cutOff begins a turn, and keeps what is on disk when it has told of a class n times, after which it must have nothing
@@ -25,7 +25,7 @@ func (h *harness) cutOff(turn, class string, n int, body string) cut {
 	c := cut{harness: h, turn: turn, state: h.t.TempDir(), output: h.t.TempDir()}
 	_ = h.later(h.t.Context(), body)
 	eventually(h.t, class+" is told", func() bool {
-		c.facts, _ = os.ReadFile(h.file(turn, turns.RuntimeFile))
+		c.facts, _ = os.ReadFile(h.file(turn, turns.JournalFile))
 		return strings.Count(string(c.facts), `"type":"`+class+`"`) == n
 	})
 	if err := errors.Join(os.CopyFS(c.state, os.DirFS(h.cfg.Dirs.State)),
@@ -42,7 +42,7 @@ func (c cut) after(t *testing.T, last string) *harness {
 	end += bytes.IndexByte(c.facts[end:], '\n') + 1
 	if err := errors.Join(os.RemoveAll(c.cfg.Dirs.State), os.RemoveAll(c.cfg.Dirs.Output),
 		os.CopyFS(c.cfg.Dirs.State, os.DirFS(c.state)), os.CopyFS(c.cfg.Dirs.Output, os.DirFS(c.output)),
-		os.Truncate(c.file(c.turn, turns.RuntimeFile), int64(end))); err != nil {
+		os.Truncate(c.file(c.turn, turns.JournalFile), int64(end))); err != nil {
 		t.Fatal(err)
 	}
 	again := startIn(t, c.dir)

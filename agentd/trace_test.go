@@ -1,7 +1,6 @@
 package agentd_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -52,11 +51,7 @@ func TestTraceOfTurn(t *testing.T) {
 		turn := above.Child(id)
 		h.post(`{"model":"`+model+`","input":"go","holon":{"turn_id":"`+id+`"}}`, "Traceparent", header).response(t)
 		call := tracecontext.Span{}
-		for line := range bytes.Lines(h.do(http.MethodGet, "/turns/"+id+"/events?follow=true", "").body) {
-			ev, err := turns.DecodeRuntimeEvent(line)
-			if err != nil {
-				t.Fatal(err)
-			}
+		for _, ev := range h.runtimeEvents(id, "?follow=true") {
 			span := turn
 			if about := ev.ModelRequestID + ev.ToolCallID; about != "" {
 				span = turn.Child(about)

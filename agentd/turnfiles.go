@@ -140,7 +140,7 @@ const maxLooked = 10_000
 
 // isTurnDir reports whether a turn has begun in dir.
 func isTurnDir(dir string) bool {
-	_, err := os.Lstat(filepath.Join(dir, turns.EventsFile))
+	_, err := os.Lstat(filepath.Join(dir, turns.JournalFile))
 	return err == nil
 }
 

@@ -38,7 +38,7 @@ func turnNotFound(id string) *responses.Error {
 	return responses.NotFound("turn_id", responses.CodeTurnNotFound, fmt.Sprintf("there is no turn %s", clipID(id)))
 }
 
-// getTurnEvents serves runtime.ndjson: the events numbered above after, and
+// getTurnEvents serves the journal: the lines numbered above after, and
 // with follow=true those to come, until the turn is over.
 func (s *Server) getTurnEvents(w http.ResponseWriter, r *http.Request) {
 	id := chi.URLParam(r, "id")
@@ -72,5 +72,5 @@ func (s *Server) getTurnEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := newWriter(w, s.waits)
-	_ = out.lines(r.Context(), v.runtime, follow, after) // the reader is gone, or the disk is
+	_ = out.lines(r.Context(), v.journal, follow, after) // the reader is gone, or the disk is
 }

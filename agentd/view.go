@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 
 	"holon/agentd/record"
@@ -15,8 +14,7 @@ import (
 // view is what a request sees of a turn, live or finished.
 type view struct {
 	source
-	events   *record.Log
-	runtime  *record.Log // nil when only the response is stored
+	journal  *record.Journal
 	done     <-chan struct{}
 	response responses.Response // when it was acknowledged
 	input    []responses.Item   // of the request; nil for what was opened from disk
@@ -69,37 +67,28 @@ func (s *Server) onDisk(turnID, digest string) (*view, error) {
 
 // openFinished returns a view of a turn whose process is gone or done.
 func openFinished(dir string) (*view, error) {
-	events, err := record.OpenLog(filepath.Join(dir, turns.EventsFile))
+	journal, err := record.OpenJournal(dir)
 	if err != nil {
 		return nil, responses.Internal("the turn's events cannot be read", err)
 	}
-	runtime, err := record.OpenLog(filepath.Join(dir, turns.RuntimeFile))
+	final, err := lastResponse(journal)
 	if err != nil {
-		return nil, responses.Internal("the turn's events cannot be read", errors.Join(err, events.Close()))
+		return nil, responses.Internal("the turn's events cannot be read", errors.Join(err, journal.Close()))
 	}
-	final, err := lastResponse(events)
-	if err != nil {
-		return nil, responses.Internal("the turn's events cannot be read",
-			errors.Join(err, events.Close(), runtime.Close()))
-	}
-	return finished(final, events, runtime), nil
+	return finished(final, journal), nil
 }
 
-// finishedTurn is a turn that is over, with its open logs.
+// finishedTurn is a turn that is over, with its open journal.
 type finishedTurn struct {
-	final *responses.Response
-	logs  []*record.Log
+	final   *responses.Response
+	journal *record.Journal
 }
 
-// finished returns a view of a turn that is over. runtime may be nil.
-func finished(final *responses.Response, events, runtime *record.Log) *view {
+// finished returns a view of a turn that is over.
+func finished(final *responses.Response, journal *record.Journal) *view {
 	done := make(chan struct{})
 	close(done)
-	f := &finishedTurn{final, []*record.Log{events}}
-	if runtime != nil {
-		f.logs = append(f.logs, runtime)
-	}
-	return &view{source: f, events: events, runtime: runtime, done: done, response: *final}
+	return &view{source: &finishedTurn{final, journal}, journal: journal, done: done, response: *final}
 }
 
 func (f *finishedTurn) result() (*responses.Response, *responses.Error)     { return f.final, nil }
@@ -107,18 +96,15 @@ func (f *finishedTurn) present(context.Context) (responses.Response, error) { re
 func (f *finishedTurn) memory() *memory                                     { return nil }
 func (f *finishedTurn) attach() (leave func())                              { return func() {} }
 func (f *finishedTurn) cancel(error)                                        {}
-
-func (f *finishedTurn) close() {
-	for _, l := range f.logs {
-		_ = l.Close() // it was only read
-	}
-}
+func (f *finishedTurn) close()                                              { _ = f.journal.Close() } // it was only read
 
 // lastResponse decodes the response that the last event of a stream carries.
-func lastResponse(events *record.Log) (*responses.Response, error) {
+func lastResponse(journal *record.Journal) (*responses.Response, error) {
 	var last []byte
-	if err := events.Lines(func(line []byte) error {
-		last = append(last[:0], line...) // the slice is the log's
+	if err := journal.Lines(func(line []byte) error {
+		if _, key, value, ok := turns.CutEntry(line); ok && key == turns.EntryStream {
+			last = append(last[:0], value...) // the slice is the journal's
+		}
 		return nil
 	}); err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 
+	"holon/agentd/record"
 	"holon/agentd/websocket"
 	"holon/responses"
 )
@@ -82,7 +83,7 @@ func (w *wsSession) evict(previous string) {
 // tell sends the turn's events, one a frame, as they become durable. When the
 // peer is lost, it returns early and the connection is over.
 func (w *wsSession) tell(v *view) {
-	f := v.events.Follow()
+	f := v.journal.Follow()
 	for sent := int64(0); ; {
 		lines, err := f.Next(w.conn.Context())
 		switch {
@@ -90,8 +91,8 @@ func (w *wsSession) tell(v *view) {
 			return
 		case w.conn.Context().Err() != nil:
 			return
-		case err != nil: // the log broke (a full disk): the client still gets a legal end
-			w.server.log.Error("the event log broke off", "err", err)
+		case err != nil: // the journal broke (a full disk): the client still gets a legal end
+			w.server.log.Error("the journal broke off", "err", err)
 			if lines, err = w.server.brokenEnd(v, sent, recordError(err)); err == nil {
 				err = w.conn.Send(lines)
 			}
@@ -99,6 +100,9 @@ func (w *wsSession) tell(v *view) {
 				w.conn.End()
 			}
 			return
+		}
+		if lines = record.AppendStream(nil, lines); len(lines) == 0 {
+			continue
 		}
 		if err := w.conn.Send(lines); err != nil {
 			w.conn.End()

@@ -31,18 +31,10 @@ func TestRuntimeEvents(t *testing.T) {
 		t.Fatalf("the turn is %s", resp.Status)
 	}
 	var classes []string
-	read := func(query string) (n int) {
-		classes = nil
-		for line := range bytes.Lines(h.do(http.MethodGet, "/turns/turn_a/events"+query, "").body) {
-			ev, err := turns.DecodeRuntimeEvent(line)
-			if err != nil {
-				t.Fatalf("%v: %s", err, line)
-			}
-			classes = append(classes, ev.Type)
-		}
-		return len(classes)
+	for _, ev := range h.runtimeEvents("turn_a", "?follow=true") {
+		classes = append(classes, ev.Type)
 	}
-	n := read("?follow=true")
+	lines := func(query string) []byte { return h.do(http.MethodGet, "/turns/turn_a/events"+query, "").body }
 	want := "thread.started turn.submitted turn.started sandbox.applied tool.catalog.resolved context.resolved " +
 		"routing.decided model.requested model.completed cost.recorded tool.started process.started process.completed " +
 		"tool.result tool.started tool.failed model.requested model.completed cost.recorded " +
@@ -50,8 +42,10 @@ func TestRuntimeEvents(t *testing.T) {
 	if strings.Join(classes, " ") != want {
 		t.Errorf("the facts are %v", classes)
 	}
-	if got := read("?after=4"); got != n-4 {
-		t.Errorf("%d facts after the 4th of %d", got, n)
+	if file := h.read("turn_a", turns.JournalFile); !bytes.Equal(lines(""), file) {
+		t.Errorf("served is\n%s\nnot what the file has\n%s", lines(""), file)
+	} else if got := lines("?after=4"); !bytes.HasPrefix(got, []byte(`{"seq":5,`)) || !bytes.HasSuffix(file, got) {
+		t.Errorf("after the 4th line come\n%s", got)
 	}
 	rec := h.record("turn_a")
 	if rec.Rounds != 2 || rec.ToolCalls.Total != 2 || rec.ToolCalls.Failed != 1 ||

@@ -337,7 +337,7 @@ func TestNoEncoderIsForgotten(t *testing.T) {
 		"CreateResponseBody", "CompactResponseMethodPublicBody", "WebSocketResponseCreateEvent", "EmptyModelParam",
 		"Holon", "Limits", "NewTurnInput", "Reminder", "TaskInput", "TaskStart", "TaskStop",
 		// of package agentd, which tests them
-		"DeletedResponse", "InputItemList", "Model", "ModelList", "PreviewSource", "PreviewTool", "ResponsePreview",
+		"DeletedResponse", "InputItemList", "JournalEntry", "Model", "ModelList", "PreviewSource", "PreviewTool", "ResponsePreview",
 		"Stopping", "TokenCount",
 	}
 	for name, schema := range components(t) {

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"syscall"
 
@@ -40,7 +41,7 @@ func (s *Store) artifacts(dir string) ([]turns.Artifact, error) {
 		if d.IsDir() && filepath.Join(dir, path) == s.dir {
 			return fs.SkipDir // `agentd run` keeps its state in the turn's directory
 		}
-		if !d.Type().IsRegular() || own(path) {
+		if !d.Type().IsRegular() || slices.Contains(ownFiles, path) {
 			return nil
 		}
 		info, err := d.Info()
@@ -72,10 +73,8 @@ func (s *Store) artifacts(dir string) ([]turns.Artifact, error) {
 	return list, nil
 }
 
-func own(path string) bool {
-	return path == turns.RecordFile || path == turns.EventsFile || path == turns.RuntimeFile ||
-		path == turns.FailureFile
-}
+// ownFiles are the files of a turn's directory that agentd writes.
+var ownFiles = []string{turns.RecordFile, turns.JournalFile, turns.EventsFile, turns.RuntimeFile, turns.FailureFile}
 
 func digest(root *os.Root, path string) (turns.Artifact, error) {
 	f, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)

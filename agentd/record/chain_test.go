@@ -18,7 +18,7 @@ func put(t *testing.T, s *Store, id, previous string) {
 	tr, err := s.begin(header(id, previous), nil, []responses.Item{text("in_"+id, responses.RoleUser)})
 	must(t, err)
 	must(t, tr.Add(text("out_"+id, responses.RoleAssistant)))
-	must(t, tr.Finish(final(id)), tr.Sync(), tr.Publish(true))
+	must(t, tr.Finish(final(id)), tr.sync(), tr.Publish(true))
 }
 
 func header(id, previous string) Header {
@@ -314,7 +314,7 @@ func TestChangedByACommand(t *testing.T) {
 			s := openStore(t)
 			tr, err := s.begin(header("a", ""), nil, []responses.Item{text("in_a", responses.RoleUser)})
 			must(t, err)
-			must(t, tr.Add(text("out_a", responses.RoleAssistant)), tr.Sync())
+			must(t, tr.Add(text("out_a", responses.RoleAssistant)), tr.sync())
 			if change != nil {
 				must(t, change(s.openPath("a")))
 			}

@@ -50,7 +50,7 @@ func (h handing) begin(n, previous, input string) (*Turn, *responses.Emitter, tu
 	must(h.T, turn.Event(scope.ContextResolved(turns.Context{})),
 		turn.Event(scope.RoutingDecided(turns.Routing{RoutingMode: "fixed"})))
 	em, err := responses.NewEmitter(resp, turn.Sink())
-	must(h.T, err, turn.Prepare(), turn.Acknowledge())
+	must(h.T, err, turn.Acknowledge())
 	return turn, em, scope
 }
 
@@ -76,13 +76,12 @@ func (h handing) commit(turn *Turn, em *responses.Emitter, scope turns.Scope) {
 		OpenActions: turns.ActionIDs(resp.Output)})), turn.Close())
 }
 
-// die kills the process when the first n facts of the turn were on disk, and settles the turn.
+// die kills the process when the first n lines of the journal were on disk, and settles the turn.
 func (h handing) die(turn *Turn, n int) (more bool) {
 	h.Helper()
-	must(h.T, turn.Events.Flush(), turn.Runtime.Flush())
 	turn.Abort(errors.New("killed"))
 	must(h.T, turn.Close())
-	path := filepath.Join(turn.Dir, turns.RuntimeFile)
+	path := filepath.Join(turn.Dir, turns.JournalFile)
 	data, err := os.ReadFile(path)
 	must(h.T, err)
 	lines := bytes.SplitAfter(data, []byte("\n"))
@@ -128,7 +127,7 @@ func TestSettleCallsOfTheClient(t *testing.T) {
 			}
 			if log := h.legal("1"); strings.Count(log, turns.ActionRequired) != 1 ||
 				!strings.Contains(log, `"open_action_ids":["act_`) {
-				t.Errorf("cut after %d facts, the call is not an open action:\n%s", n, log)
+				t.Errorf("cut after %d lines, the call is not an open action:\n%s", n, log)
 			}
 			turn, em, scope = h.begin("2", "resp_1", output)
 			if first == 0 {
@@ -138,7 +137,7 @@ func TestSettleCallsOfTheClient(t *testing.T) {
 			}
 			for _, class := range []string{turns.ActionResolved, turns.ToolStarted, turns.ToolResult} {
 				if log := h.legal("1", "2"); strings.Count(log, `"`+class+`"`) != 1 || !strings.Contains(log, "sunny") {
-					t.Errorf("cut after %d facts, there is not one %s:\n%s", n, class, log)
+					t.Errorf("cut after %d lines, there is not one %s:\n%s", n, class, log)
 				}
 			}
 			if rec, err := ReadRecord(filepath.Join(dir, "2")); err != nil || rec.ToolCalls.Total != 0 {

@@ -1,221 +1,304 @@
 package record
 
 import (
+	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"syscall"
+
+	"holon/internal/durable"
+	"holon/responses/turns"
 )
 
-// Sizes of the journal: what a segment holds at most, in which steps its space
-// is reserved, and beyond what size a write is synced in its own file because
-// writing it twice would cost more than a sync of its own.
-const (
-	maxSegment  = 16 << 20
-	segmentStep = 1 << 20
-	maxShared   = 128 << 10
-)
+// errEnded is returned for what is appended to a journal that has ended.
+var errEnded = errors.New("the journal has ended")
 
-// journal makes the writes of all turns durable with one sync, however many
-// turns run and however many files each writes. It is a redo log: a write goes
-// to its file, where the kernel has it, and into the journal, which is synced.
-// After a power cut the journal is replayed into the files. After a mere kill
-// the files are as they were written, and nothing has to be replayed.
+// noHold lets every line become visible.
+const noHold = math.MaxInt64
+
+// Journal is journal.ndjson of a turn: one line for each thing that the turn does, in the order in which it happened,
+// numbered from 1. Followers read the file, not memory; a slow one costs nothing. A line is with the kernel before a
+// follower sees it, so that a kill takes nothing back; Sync puts all lines on the disk.
 //
-// Commits are grouped: the first that finds no sync in progress syncs for all that wait. A
-// single turn thus syncs without passing anything on, and sixteen turns share.
-//
-// A segment is dropped once all files that it names were synced (see
-// checkpoint), so the journal stays small. A path that was released is left
-// alone by a replay of what was written before: from then on its file is
-// written without the journal, or is gone.
-type journal struct {
-	dir  string // folder of the segments, made with the first
-	boot string // the present run of the kernel
+// Each line is also written to the file of its kind, events.ndjson or runtime.ndjson. Those are for readers from
+// outside: a journal is never read from them.
+type Journal struct {
+	file  *os.File
+	kinds map[string]*os.File // by key of the entry; nil in a journal that is read or settled
 
-	mu      sync.Mutex
-	turn    sync.Cond // a batch is done
-	leading bool      // a sync is in progress
-	queue   []*batch
-	current *segment
-	sealed  []*segment    // to be checkpointed
-	full    chan struct{} // tells Maintain that there are sealed segments
-
-	// filing is held for reading by who commits frames before their files are
-	// written, so that no checkpoint comes in between.
-	filing sync.RWMutex
-	next   uint64 // number of the next segment
-	buf    []byte // of the commit that leads
+	mu     sync.Mutex
+	change chan struct{} // closed and replaced when more is visible, or the journal ends
+	buf    []byte        // of the newest line
+	seq    int64         // of the newest line
+	size   int64         // of all lines
+	copied int64         // to the files of their kinds
+	holdAt int64         // bytes that may become visible at most
+	ended  bool          // no line will follow
+	err    error         // why the journal broke off
 }
 
-// segment is one file of the journal.
-type segment struct {
-	number   uint64
-	file     *os.File // nil for one that an earlier process left
-	path     string
-	size     int64 // bytes of frames
-	reserved int64
-	paths    map[string]bool // files that its frames name
+// kindFiles are the files of the kinds of entries.
+var kindFiles = map[string]string{turns.EntryStream: turns.EventsFile, turns.EntryRuntime: turns.RuntimeFile}
+
+// createJournal creates the journal of a turn in its directory. On error nothing is left.
+func createJournal(dir string) (*Journal, error) {
+	f, err := durable.Create(filepath.Join(dir, turns.JournalFile), os.O_RDWR, durable.Private)
+	if err != nil {
+		return nil, fmt.Errorf("create the journal: %w", err)
+	}
+	j := &Journal{file: f, change: make(chan struct{}), holdAt: noHold}
+	if err := j.createKinds(dir); err != nil {
+		return nil, errors.Join(err, j.remove())
+	}
+	return j, nil
 }
 
-// batch is frames on their way to the disk together.
-type batch struct {
-	frames []frame
-	done   bool
-	err    error
+func (j *Journal) createKinds(dir string) error {
+	j.kinds = make(map[string]*os.File)
+	for key, name := range kindFiles {
+		f, err := durable.Create(filepath.Join(dir, name), os.O_WRONLY|os.O_APPEND, durable.Private)
+		if err != nil {
+			return fmt.Errorf("create %s: %w", name, err)
+		}
+		j.kinds[key] = f
+	}
+	return nil
 }
 
-func newJournal(dir, boot string) *journal {
-	j := &journal{dir: dir, boot: boot, next: 1, full: make(chan struct{}, 1)}
-	j.turn.L = &j.mu
-	return j
+// OpenJournal opens the journal of a turn that is over, to be read.
+func OpenJournal(dir string) (*Journal, error) {
+	f, err := durable.Open(filepath.Join(dir, turns.JournalFile))
+	if err != nil {
+		return nil, fmt.Errorf("open the journal: %w", err)
+	}
+	size, err := wholeLines(f)
+	if err != nil {
+		return nil, fmt.Errorf("open the journal: %w", errors.Join(err, f.Close()))
+	}
+	return &Journal{file: f, change: make(chan struct{}), size: size, holdAt: noHold, ended: true}, nil
 }
 
-// commit returns when the frames are on disk, all of them or, after an error,
-// perhaps some.
-func (j *journal) commit(frames ...frame) error {
-	e := &batch{frames: frames}
+// reopenJournal opens the journal in dir to append to it after a crash, or creates it. A last line without an end is cut
+// off. The files of its kinds are made by restore, when all is in it.
+func reopenJournal(dir string) (*Journal, error) {
+	f, err := os.OpenFile(filepath.Join(dir, turns.JournalFile), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, durable.Private)
+	if err != nil {
+		return nil, fmt.Errorf("reopen the journal: %w", err)
+	}
+	j := &Journal{file: f, change: make(chan struct{}), holdAt: noHold}
+	size, err := wholeLines(f)
+	if err == nil {
+		err = j.cut(size, 0)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reopen the journal: %w", errors.Join(err, f.Close()))
+	}
+	return j, nil
+}
+
+// wholeLines returns how many bytes of f are complete lines.
+func wholeLines(f *os.File) (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return 0, fmt.Errorf("%s is not a regular file", f.Name())
+	}
+	buf := make([]byte, 64<<10)
+	for end := info.Size(); end > 0; {
+		n := min(int64(len(buf)), end)
+		if _, err := f.ReadAt(buf[:n], end-n); err != nil {
+			return 0, err
+		}
+		if i := bytes.LastIndexByte(buf[:n], '\n'); i >= 0 {
+			return end - n + int64(i) + 1, nil
+		}
+		end -= n
+	}
+	return 0, nil
+}
+
+// cut shortens a journal without followers to size bytes, which are its first seq lines.
+func (j *Journal) cut(size, seq int64) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.queue = append(j.queue, e)
-	for !e.done && j.leading {
-		j.turn.Wait()
+	j.size, j.seq = size, seq
+	return j.file.Truncate(size)
+}
+
+// restore makes the files of the kinds anew from a journal that is settled.
+func (j *Journal) restore(dir string) error {
+	for _, name := range kindFiles {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil { // commands could have put anything there
+			return fmt.Errorf("replace %s: %w", name, err)
+		}
 	}
-	if e.done {
-		return e.err
+	if err := j.createKinds(dir); err != nil {
+		return err
 	}
-	j.leading = true
-	all := j.queue
-	j.queue = nil
-	seg, err := j.segment()
-	j.mu.Unlock()
-	if err == nil {
-		err = j.write(seg, all)
+	out := make(map[string]*bufio.Writer)
+	for key, f := range j.kinds {
+		out[key] = bufio.NewWriterSize(f, 64<<10)
 	}
+	err := j.Lines(func(line []byte) error {
+		_, key, value, ok := turns.CutEntry(line)
+		if !ok {
+			return errDamaged
+		}
+		_, err := out[key].Write(value)
+		return errors.Join(err, out[key].WriteByte('\n'))
+	})
+	for _, w := range out {
+		err = errors.Join(err, w.Flush())
+	}
+	if err != nil {
+		return fmt.Errorf("restore the files of the turn: %w", err)
+	}
+	return nil
+}
+
+// append adds an entry whose value is one JSON value without a line end. It is visible when append returns, unless it is
+// held. After an error of the disk nothing can be appended any more.
+func (j *Journal) append(key string, value []byte) error {
 	j.mu.Lock()
-	j.leading = false
-	if err != nil && seg != nil {
-		j.seal() // what a failed sync left there is not known
+	defer j.mu.Unlock()
+	switch {
+	case j.err != nil:
+		return j.err
+	case j.ended:
+		return errEnded
 	}
-	for _, e := range all {
-		e.done, e.err = true, err
+	line := turns.AppendEntry(j.buf[:0], j.seq+1, key, value)
+	if j.buf = line; cap(line) > maxKept {
+		j.buf = nil
 	}
-	j.turn.Broadcast()
+	_, err := j.file.WriteAt(line, j.size)
+	if kind := j.kinds[key]; err == nil && kind != nil {
+		own := line[len(line)-len("}\n")-len(value) : len(line)-1] // the value, and room for the end of its line
+		own[len(value)] = '\n'
+		_, err = kind.Write(own)
+	}
+	if err != nil {
+		j.err = fmt.Errorf("write the journal: %w", err)
+		_ = j.file.Truncate(j.size) // no half of a line, and none that readers do not see
+	} else {
+		j.seq, j.size, j.copied = j.seq+1, j.size+int64(len(line)), j.copied+int64(len(value))+1
+	}
+	j.announce()
+	return j.err
+}
+
+// maxKept bounds the buffer that a silent journal keeps.
+const maxKept = 64 << 10
+
+// written returns how many bytes the files of the journal have.
+func (j *Journal) written() int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.size + j.copied
+}
+
+// hold keeps lines that are appended from now on invisible until release: this is how the end of a turn is recorded
+// before it is seen.
+func (j *Journal) hold() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.holdAt = j.size
+}
+
+// release makes held lines visible.
+func (j *Journal) release() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.holdAt = noHold
+	j.announce()
+}
+
+// sync returns when all that was appended before is on disk.
+func (j *Journal) sync() error {
+	if err := j.file.Sync(); err != nil {
+		return fmt.Errorf("sync the journal: %w", err)
+	}
+	return nil
+}
+
+// end says that no line will follow: followers reach the end instead of waiting. Reading goes on until Close.
+func (j *Journal) end() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.ended = true
+	j.announce()
+}
+
+// abort ends the journal because of cause. What is held is dropped, and followers get cause after what they could see
+// already: a reader is never shown an end that did not come to be. Where the journal broke off by itself, or has ended,
+// the first reason stands.
+func (j *Journal) abort(cause error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.ended {
+		return
+	}
+	if j.err == nil {
+		j.err = cause
+	}
+	j.size, j.ended = min(j.size, j.holdAt), true
+	_ = j.file.Truncate(j.size) // frees the space; settling cuts what remains
+	j.announce()
+}
+
+// Close ends the journal and releases its files. Followers that still read get an error, so close only a journal without
+// followers.
+func (j *Journal) Close() error {
+	j.end()
+	err := j.file.Close()
+	for _, f := range j.kinds {
+		err = errors.Join(err, f.Close())
+	}
 	return err
 }
 
-// note adds a frame without waiting: it becomes durable with the next commit.
-func (j *journal) note(f frame) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.queue = append(j.queue, &batch{frames: []frame{f}})
+// remove closes a journal that createJournal made, and removes its files.
+func (j *Journal) remove() error {
+	err := errors.Join(j.Close(), os.Remove(j.file.Name()))
+	for _, f := range j.kinds {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
 }
 
-// covers tells whether a replay could write to path.
-func (j *journal) covers(path string) bool {
+// announce wakes the followers. The caller holds mu.
+func (j *Journal) announce() {
+	close(j.change)
+	j.change = make(chan struct{})
+}
+
+// state returns how far followers may read, whether more will follow, and why not.
+func (j *Journal) state() (visible int64, ended bool, change <-chan struct{}, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, e := range j.queue {
-		for _, f := range e.frames {
-			if f.path == path {
-				return true
+	return min(j.size, j.holdAt), j.ended, j.change, j.err
+}
+
+// Lines calls fn for each line that is visible now, without its line end. The line is valid during the call.
+func (j *Journal) Lines(fn func(line []byte) error) error {
+	f := j.Follow()
+	for !f.Waiting() {
+		chunk, err := f.next()
+		if err != nil {
+			return err
+		}
+		for line := range bytes.Lines(chunk) {
+			if err := fn(line[:len(line)-1]); err != nil {
+				return err
 			}
 		}
 	}
-	for _, seg := range append(j.sealed, j.current) {
-		if seg != nil && seg.paths[path] {
-			return true
-		}
-	}
-	return false
-}
-
-// segment returns the segment to write to, a new one when there is none or the
-// present one is full. The caller holds mu and leads.
-func (j *journal) segment() (*segment, error) {
-	if j.current != nil && j.current.size < maxSegment {
-		return j.current, nil
-	}
-	j.seal()
-	if err := os.MkdirAll(j.dir, 0o770); err != nil {
-		return nil, fmt.Errorf("begin a journal: %w", err)
-	}
-	path := filepath.Join(j.dir, fmt.Sprintf("%016x.journal", j.next))
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o660)
-	if err != nil {
-		return nil, fmt.Errorf("begin a journal: %w", err)
-	}
-	j.current = &segment{number: j.next, file: f, path: path, paths: make(map[string]bool)}
-	j.next++
-	return j.current, nil
-}
-
-// seal hands the present segment to the next checkpoint. The caller holds mu.
-func (j *journal) seal() {
-	if j.current == nil {
-		return
-	}
-	j.sealed = append(j.sealed, j.current)
-	j.current = nil
-	select {
-	case j.full <- struct{}{}:
-	default: // Maintain was told before
-	}
-}
-
-// sealAll seals the present segment and returns all that are sealed. What they
-// hold is in its files.
-func (j *journal) sealAll() []*segment {
-	j.filing.Lock()
-	defer j.filing.Unlock()
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for j.leading {
-		j.turn.Wait()
-	}
-	j.seal()
-	return slices.Clone(j.sealed)
-}
-
-// write appends batches to the segment and syncs it.
-func (j *journal) write(seg *segment, all []*batch) error {
-	buf := j.buf[:0]
-	if seg.size == 0 {
-		buf = appendSegmentHeader(buf, seg.number, j.boot)
-	}
-	j.mu.Lock()
-	for _, e := range all {
-		for _, f := range e.frames {
-			seg.paths[f.path] = true
-		}
-	}
-	j.mu.Unlock()
-	for _, e := range all {
-		for _, f := range e.frames {
-			buf = f.append(buf, seg.number)
-		}
-	}
-	if j.buf = buf; cap(buf) > 4*maxShared {
-		j.buf = nil
-	}
-	end := seg.size + int64(len(buf))
-	if end > seg.reserved { // in reserved space a sync need not record a new size
-		want := end + segmentStep
-		if syscall.Fallocate(int(seg.file.Fd()), 0, 0, want) == nil {
-			seg.reserved = want
-		}
-	}
-	_, err := seg.file.WriteAt(buf, seg.size)
-	if err == nil {
-		err = syscall.Fdatasync(int(seg.file.Fd()))
-	}
-	if err != nil {
-		return fmt.Errorf("write the journal: %w", err)
-	}
-	j.mu.Lock()
-	seg.size = end
-	j.mu.Unlock()
 	return nil
 }

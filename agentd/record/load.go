@@ -134,7 +134,7 @@ func (s *Store) resume(id string) (*trajectory, *Stored, error) {
 		return nil, nil, errors.Join(err, f.Close())
 	}
 	s.learn(stored.Hidden)
-	t.header, t.size, t.synced, t.given = stored.Header, good, good, len(stored.History)+len(stored.Input)
+	t.header, t.size, t.given = stored.Header, good, len(stored.History)+len(stored.Input)
 	t.items = slices.Concat(stored.History, stored.Input, stored.Items)
 	t.name(t.items)
 	return t, stored, nil

@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 
@@ -42,10 +41,6 @@ const (
 	sweepEvery = 10 * time.Minute
 )
 
-// checkpointEvery is how often the journal is emptied. By then the kernel has
-// written most files back by itself, so that syncing them costs little.
-const checkpointEvery = 40 * time.Second
-
 // Delete makes a response unknown, durably: it can neither be read nor
 // continued. As long as a stored response or a running turn continues it, its
 // content stays as their history; Sweep removes it afterwards. It returns
@@ -60,9 +55,6 @@ func (s *Store) Delete(id string) error {
 	defer c.mu.Unlock()
 	if _, running := c.running[id]; running {
 		return ErrRunning
-	}
-	if err := s.release(s.openPath(id)); err != nil { // no replay brings it back
-		return fmt.Errorf("delete response: %w", err)
 	}
 	if err := os.MkdirAll(filepath.Join(s.dir, "deleted"), 0o770); err != nil {
 		return fmt.Errorf("delete response: %w", err)
@@ -85,12 +77,8 @@ func (s *Store) Delete(id string) error {
 		durable.SyncDir(filepath.Join(s.dir, "responses")))
 }
 
-// Maintain sweeps at once and then from time to time, and keeps the journal
-// short, until ctx ends.
+// Maintain sweeps at once and then from time to time, until ctx ends.
 func (s *Store) Maintain(ctx context.Context, r Retention, now func() time.Time, log *slog.Logger) {
-	var journal sync.WaitGroup
-	journal.Go(func() { s.keepJournal(ctx, log) })
-	defer journal.Wait()
 	for {
 		more, err := s.Sweep(ctx, r, now())
 		if err != nil && ctx.Err() == nil {
@@ -105,21 +93,6 @@ func (s *Store) Maintain(ctx context.Context, r Retention, now func() time.Time,
 		case <-s.wake:
 		case <-ctx.Done():
 			return
-		}
-	}
-}
-
-// keepJournal empties the journal from time to time and when a segment is full.
-func (s *Store) keepJournal(ctx context.Context, log *slog.Logger) {
-	for {
-		select {
-		case <-time.After(checkpointEvery):
-		case <-s.journal.full:
-		case <-ctx.Done():
-			return
-		}
-		if err := s.checkpoint(); err != nil {
-			log.Warn("the journal could not be emptied", "err", err)
 		}
 	}
 }
@@ -219,9 +192,6 @@ func (s *Store) remove(id string) error {
 	if c.hidden[id] {
 		path = s.deletedPath(id)
 	}
-	if err := s.release(s.openPath(id)); err != nil {
-		return fmt.Errorf("remove response: %w", err)
-	}
 	if err := s.noteContinued(e.previous, c.hidden[id]); err != nil {
 		return fmt.Errorf("remove response: %w", err)
 	}
@@ -245,9 +215,6 @@ func (s *Store) remove(id string) error {
 func (s *Store) noteContinued(id string, deleted bool) error {
 	if _, known := s.catalog.entries[id]; !known || s.catalog.hidden[id] {
 		return nil
-	}
-	if err := s.release(s.openPath(id)); err != nil {
-		return err
 	}
 	data, err := json.Marshal(line{Continued: true})
 	if err != nil {

@@ -214,7 +214,7 @@ func TestMaintainSweepsUntilItIsStopped(t *testing.T) {
 	put(t, s, "b", "")
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		s.wake, s.journal.full = make(chan struct{}, 1), make(chan struct{}, 1) // of this bubble
+		s.wake = make(chan struct{}, 1) // of this bubble
 		ended := make(chan struct{})
 		go func() {
 			s.Maintain(ctx, Retention{}, now, slog.New(slog.DiscardHandler))
@@ -229,7 +229,7 @@ func TestMaintainSweepsUntilItIsStopped(t *testing.T) {
 		cancel()
 		<-ended
 	})
-	s.wake, s.journal.full = make(chan struct{}, 1), make(chan struct{}, 1)
+	s.wake = make(chan struct{}, 1)
 	if got := files(t, s); got != "b" {
 		t.Errorf("stored are %s", got)
 	}

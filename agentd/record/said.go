@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 
+	"holon/internal/durable"
 	"holon/responses"
 	"holon/responses/turns"
 )
@@ -50,7 +52,11 @@ func (t *Turn) heard(in turns.Input) error {
 	if err != nil {
 		return err
 	}
-	if err := t.settleFiles(t.Shown(data)); err != nil {
+	err = t.trajectory.sync()
+	if err == nil {
+		err = durable.Replace(filepath.Join(t.Dir, turns.RecordFile), t.Shown(data)) // settling makes it from the trajectory
+	}
+	if err != nil {
 		return fmt.Errorf("record a message of the user: %w", err)
 	}
 	t.mu.Lock()
@@ -62,7 +68,7 @@ func (t *Turn) heard(in turns.Input) error {
 // said adds a line about a message of the user, with the item when the model is
 // told it. When it cannot be written nothing of it stays: the turn may go on.
 func (t *trajectory) said(in turns.Input, item responses.Item) error {
-	before, fresh := t.size, len(t.fresh)
+	before := t.size
 	var raw json.RawMessage
 	var err error
 	if item != nil {
@@ -75,9 +81,6 @@ func (t *trajectory) said(in turns.Input, item responses.Item) error {
 		err = t.write()
 	}
 	if err != nil {
-		if t.fresh != nil {
-			t.fresh, t.wrote = t.fresh[:fresh], fresh
-		}
 		if t.size == before {
 			return err
 		}

@@ -79,13 +79,12 @@ func TestSaidAtEveryCut(t *testing.T) {
 	s := newStore(t, base)
 	turn, _, _ := begin(t, s, base, `{"input":"hi"}`)
 	said(t, turn)
-	must(t, turn.Events.Flush(), turn.Runtime.Flush())
 	path := s.openPath("resp_1")
 	whole, err := os.ReadFile(path)
 	must(t, err)
 	record, err := os.ReadFile(filepath.Join(turn.Dir, turns.RecordFile))
 	must(t, err)
-	must(t, turn.trajectory.Close(), turn.Events.End(), turn.Runtime.End(), turn.Close())
+	must(t, turn.trajectory.Close(), turn.Close())
 	seen := make(map[int]bool)
 	for at := 0; at <= len(whole); at++ {
 		if at < len(whole) && whole[at] != '\n' && (at == 0 || whole[at-1] != '\n') && at%97 != 0 {

@@ -57,10 +57,10 @@ func begin(t *testing.T, s *Store, dir, body string) (*Turn, *responses.Emitter,
 	must(t, turn.Event(scope.TurnSubmitted(turns.Submitted{Source: "test", ResponseID: resp.ID}, false)))
 	em, err := responses.NewEmitter(resp, turn.Sink())
 	must(t, err)
-	if lines, err := turn.Events.Follow().Next(done(t)); err == nil {
+	if lines, err := turn.Journal.Follow().Next(done(t)); err == nil {
 		t.Errorf("events are visible before the turn is acknowledged: %s", lines)
 	}
-	must(t, turn.Prepare(), turn.Acknowledge())
+	must(t, turn.Acknowledge())
 	return turn, em, scope
 }
 
@@ -108,12 +108,13 @@ func TestSettleAtEveryCut(t *testing.T) {
 	s := newStore(t, base)
 	turn, em, scope := begin(t, s, base, `{"input":"hi"}`)
 	play(t, turn, em, scope)
-	must(t, turn.Event(scope.TurnCompleted(turns.Completed{})), turn.Events.Flush(), turn.Runtime.Flush(),
+	must(t, turn.Event(scope.TurnCompleted(turns.Completed{})),
 		turn.trajectory.Finish(em.Response()))
 	record, err := turn.Record().Encode() // as a message of the user would leave it; without one it is missing
 	must(t, err, os.WriteFile(filepath.Join(turn.Dir, turns.RecordFile), record, 0o600))
 	files := map[string]string{
-		"trajectory": s.openPath("resp_1"), turns.EventsFile: filepath.Join(turn.Dir, turns.EventsFile),
+		"trajectory": s.openPath("resp_1"), turns.JournalFile: filepath.Join(turn.Dir, turns.JournalFile),
+		turns.EventsFile:  filepath.Join(turn.Dir, turns.EventsFile),
 		turns.RuntimeFile: filepath.Join(turn.Dir, turns.RuntimeFile),
 		turns.RecordFile:  filepath.Join(turn.Dir, turns.RecordFile),
 	}
@@ -123,7 +124,7 @@ func TestSettleAtEveryCut(t *testing.T) {
 		must(t, err)
 		whole[name] = data
 	}
-	must(t, turn.trajectory.Close(), turn.Events.End(), turn.Runtime.End(), turn.Close())
+	must(t, turn.trajectory.Close(), turn.Close())
 	try := func(name, file string, content []byte) {
 		t.Run(file+" "+name, func(t *testing.T) {
 			for f, path := range files {
@@ -303,7 +304,7 @@ func TestSettleTurnWithItsCause(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
 	turn, em, _ := begin(t, s, dir, `{"input":"hi"}`)
-	must(t, em.Text("half a sen"), turn.Events.Flush())
+	must(t, em.Text("half a sen"))
 	turn.Abort(errors.New("the disk is full"))
 	must(t, turn.Close())
 	cause := &responses.Error{Type: responses.TypeServerError, Code: responses.CodeDiskFull,
@@ -327,8 +328,7 @@ func TestSettleCountsWhatWasStreamed(t *testing.T) {
 	turn, em, scope := begin(t, s, dir, `{"input":"hi"}`)
 	must(t, turn.Event(scope.ModelRequested("mr_1", turns.Requested{Round: 1, EstimatedTokens: 30})),
 		turn.Event(scope.ToolStarted("tc_1", turns.Begun{ToolName: "Run"})),
-		turn.Event(scope.ProcessStarted("tc_1", "proc_1", turns.Process{Command: "make"})), em.Text("half a sentence."),
-		turn.Events.Flush(), turn.Runtime.Flush())
+		turn.Event(scope.ProcessStarted("tc_1", "proc_1", turns.Process{Command: "make"})), em.Text("half a sentence."))
 	turn.Abort(errors.New("killed"))
 	must(t, turn.Close())
 	later := func() time.Time { return now().Add(3 * time.Second) }
@@ -367,8 +367,7 @@ func TestSettleCompaction(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
 	turn, _, scope := begin(t, s, dir, `{"input":"hi"}`)
-	must(t, turn.Event(scope.CompactionBegun(turns.CompactionStart{Trigger: turns.TriggerRemote, Round: 3})),
-		turn.Runtime.Flush())
+	must(t, turn.Event(scope.CompactionBegun(turns.CompactionStart{Trigger: turns.TriggerRemote, Round: 3})))
 	turn.Abort(errors.New("killed"))
 	must(t, turn.Close())
 	if _, err := s.SettleTurn("resp_1", &interrupted, now); err != nil {
@@ -400,7 +399,7 @@ func TestSettleTracedTurn(t *testing.T) {
 	turn, _, scope := begin(t, s, dir, `{"input":"hi"}`)
 	scope.Trace = tracecontext.Root("turn_1")
 	must(t, turn.Event(scope.TurnSubmitted(turns.Submitted{}, false)),
-		turn.Event(scope.ToolStarted("tc_1", turns.Begun{ToolName: "Run"})), turn.Runtime.Flush())
+		turn.Event(scope.ToolStarted("tc_1", turns.Begun{ToolName: "Run"})))
 	turn.Abort(errors.New("killed"))
 	must(t, turn.Close())
 	if _, err := s.SettleTurn("resp_1", &interrupted, now); err != nil {

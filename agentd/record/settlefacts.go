@@ -2,121 +2,41 @@ package record
 
 import (
 	"cmp"
-	"path/filepath"
 	"time"
 
-	"holon/internal/tracecontext"
 	"holon/responses"
 	"holon/responses/turns"
 )
 
-// endFacts counts rounds and tool calls from runtime.ndjson and closes it with
-// what is known of the end. seq is the number of the last fact.
-func (s *Store) endFacts(stored *Stored, resp responses.Response, now time.Time) (totals Totals, seq int64,
-	err error) {
+// endFacts closes the journal of a turn that was cut off with what is known of the end.
+func (s *Store) endFacts(k *kept, stored *Stored, resp responses.Response, now time.Time) error {
 	h := stored.Header
-	log, err := reopenLog(filepath.Join(h.TurnDir, turns.RuntimeFile))
-	if err != nil {
-		return totals, 0, err
-	}
-	defer log.Close()
-	kept := keptFacts{seq: h.Facts, known: make(map[string]string)}
-	if err := kept.read(log, resp.Status); err != nil {
-		return kept.totals, kept.seq, err
-	}
 	scope := turns.Scope{RuntimeID: s.runtime, SessionID: h.SessionID, ThreadID: h.ThreadID, TurnID: h.TurnID,
-		Trace: kept.trace, Now: func() time.Time { return now }}
+		Trace: k.trace, Now: func() time.Time { return now }}
 	var ofTasks []turns.RuntimeEvent
 	noted := func() {}
 	if s.untold != nil {
-		ofTasks, noted = s.untold(scope, kept.known)
+		ofTasks, noted = s.untold(scope, k.known)
 	}
-	if kept.ended {
-		noted()
-		return kept.totals, kept.seq, nil
-	}
-	for _, ev := range s.missing(stored, &kept, scope, resp, ofTasks) {
-		if err := kept.append(log, ev); err != nil {
-			return kept.totals, kept.seq, err
+	if !k.ended {
+		for _, ev := range s.missing(stored, k, scope, resp, ofTasks) {
+			if err := k.append(ev); err != nil {
+				return err
+			}
+		}
+		if err := k.append(closingFact(scope, stored, resp, k.totals)); err != nil {
+			return err
 		}
 	}
-	if err := kept.append(log, closingFact(scope, stored, resp, kept.totals)); err != nil {
-		return kept.totals, kept.seq, err
-	}
-	if err := log.Flush(); err != nil {
-		return kept.totals, kept.seq, err
+	if err := k.journal.sync(); err != nil {
+		return err
 	}
 	noted()
-	return kept.totals, kept.seq, nil
-}
-
-// keptFacts is what the facts of a turn that was cut off say.
-type keptFacts struct {
-	totals         Totals
-	open           openFacts
-	caused         causes
-	client         handed
-	known          map[string]string // newest fact of each process and its task, by process
-	submitted      bool
-	started, ended bool
-	trace          tracecontext.Span
-	seq            int64 // of the newest
-}
-
-// read reads a log up to the first fact that cannot stay, and cuts it there. status is how the turn's response ended.
-func (k *keptFacts) read(log *Log, status responses.Status) error {
-	var good int64 // where the facts end that stay
-	err := log.Lines(func(line []byte) error {
-		ev, err := turns.DecodeRuntimeEvent(line)
-		switch {
-		case err != nil || ev.Sequence != k.seq+1 || k.ended:
-			return errStop
-		case ev.Type == turns.TurnCompleted && status != responses.StatusCompleted:
-			return errStop // it was held back, as the end of the stream was
-		}
-		k.count(ev)
-		k.open.take(ev)
-		k.client.take(ev)
-		switch ev.Type {
-		case turns.TurnSubmitted:
-			k.submitted, k.trace = true, ev.Span()
-		case turns.TurnStarted:
-			k.started = true
-		case turns.ProcessStarted, turns.TaskCreated, turns.TaskAccepted, turns.TaskStarted, turns.TaskCancelAsked,
-			turns.ProcessCompleted, turns.ProcessFailed, turns.ProcessTerminated, turns.TaskCompleted, turns.TaskFailed,
-			turns.TaskTimedOut, turns.TaskCancelled, turns.TaskLost:
-			k.known[ev.ProcessID] = ev.Type
-		case turns.TurnCompleted, turns.TurnFailed:
-			k.ended = true
-		}
-		good += int64(len(line)) + 1
-		return nil
-	})
-	if err != nil && err != errStop {
-		return err
-	}
-	return log.cut(good)
-}
-
-// append writes a fact behind those that a log has.
-func (k *keptFacts) append(log *Log, ev turns.RuntimeEvent) error {
-	ev.Sequence, ev.Correlation.CausationID = k.seq+1, k.caused.of(ev)
-	k.count(ev)
-	line, err := ev.AppendLine(nil)
-	if err != nil {
-		return err
-	}
-	return log.Append(line[:len(line)-1])
-}
-
-func (k *keptFacts) count(ev turns.RuntimeEvent) {
-	k.totals.count(ev)
-	k.caused.take(ev)
-	k.seq = ev.Sequence
+	return k.journal.restore(h.TurnDir)
 }
 
 // missing are the facts that a turn that was cut off lacks before its end.
-func (s *Store) missing(stored *Stored, kept *keptFacts, scope turns.Scope, resp responses.Response,
+func (s *Store) missing(stored *Stored, kept *kept, scope turns.Scope, resp responses.Response,
 	ofTasks []turns.RuntimeEvent) (facts []turns.RuntimeEvent) {
 	if !kept.submitted {
 		facts = stored.Header.opening(scope, kept.seq == 0)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 
@@ -44,14 +43,11 @@ type Store struct {
 	untold  Untold
 	cache   *conversations
 	catalog *catalog
-	journal *journal
 	users   *privilege.Users // who runs in turns; nil for the user of this process
 	secrets *redact.Set      // taken out of all that is written; nil for none
 	hidden  redact.Set       // taken out of all that others than the model read; see Turn.Hide
 	words   redact.Constants // of the formats that are written; they stay
 	wake    chan struct{}    // tells Maintain that there is something to do
-
-	checkpointing sync.Mutex
 }
 
 // Header is the first line of a trajectory: what a turn needs to be settled
@@ -120,7 +116,33 @@ var ErrInUse = errors.New("another agentd uses this directory; stop it or choose
 // mode 0700. The store belongs to one process at a time: another one would take
 // its running turns for crashed ones. A lock of the kernel's says so, which
 // ends with the process however that ends.
-func OpenStore(dir string) (*Store, error) { return openStoreIn(dir, bootID()) }
+func OpenStore(dir string) (*Store, error) {
+	for _, sub := range []string{"open", "responses"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o770); err != nil {
+			return nil, fmt.Errorf("open response store: %w", err)
+		}
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o660)
+	if err != nil {
+		return nil, fmt.Errorf("open response store: %w", err)
+	}
+	if err := lockStore(lock); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", dir, err), lock.Close())
+	}
+	s := &Store{dir: dir, lock: lock, cache: newConversations(maxCached), catalog: newCatalog(),
+		wake: make(chan struct{}, 1)}
+	if err := s.identify(); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	hidden, err := s.list("deleted")
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	for _, id := range hidden {
+		s.catalog.hidden[id] = true
+	}
+	return s, nil
+}
 
 // Hide removes known secrets from everything that is written from now on, here and in the directories of turns. Call it
 // before the first write. The constants of the formats that are written stay.
@@ -157,38 +179,8 @@ func lockStore(lock *os.File) error {
 	}
 }
 
-// openStoreIn opens a store in the given run of the kernel.
-func openStoreIn(dir, boot string) (*Store, error) {
-	for _, sub := range []string{"open", "responses"} {
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o770); err != nil {
-			return nil, fmt.Errorf("open response store: %w", err)
-		}
-	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o660)
-	if err != nil {
-		return nil, fmt.Errorf("open response store: %w", err)
-	}
-	if err := lockStore(lock); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", dir, err), lock.Close())
-	}
-	s := &Store{dir: dir, lock: lock, cache: newConversations(maxCached), catalog: newCatalog(),
-		journal: newJournal(filepath.Join(dir, "journal"), boot), wake: make(chan struct{}, 1)}
-	if err := errors.Join(s.recover(), s.identify()); err != nil {
-		return nil, errors.Join(err, lock.Close())
-	}
-	hidden, err := s.list("deleted")
-	if err != nil {
-		return nil, errors.Join(err, lock.Close())
-	}
-	for _, id := range hidden {
-		s.catalog.hidden[id] = true
-	}
-	return s, nil
-}
-
 // Close gives the store up. No turn may be running, and Maintain has returned.
-// Everything is on disk afterwards, without the journal.
-func (s *Store) Close() error { return errors.Join(s.checkpoint(), s.lock.Close()) }
+func (s *Store) Close() error { return s.lock.Close() }
 
 func (s *Store) openPath(id string) string { return filepath.Join(s.dir, "open", id+".ndjson") }
 func (s *Store) donePath(id string) string { return filepath.Join(s.dir, "responses", id+".ndjson") }

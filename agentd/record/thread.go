@@ -132,8 +132,7 @@ func (s *Store) catalogueAfter(id string) error {
 // RuntimeID names the installation that the state directory belongs to. It is made once.
 func (s *Store) RuntimeID() string { return s.runtime }
 
-// identify reads the id of the installation from the file that locks the store, or makes it. It is on disk with the
-// first turn, before which nothing has it: so it takes neither a file nor a sync.
+// identify reads the id of the installation from the file that locks the store, or makes it.
 func (s *Store) identify() error {
 	data := make([]byte, 128)
 	n, err := s.lock.ReadAt(data, 0)
@@ -146,12 +145,11 @@ func (s *Store) identify() error {
 		return nil
 	}
 	s.runtime = responses.NewID(responses.PrefixRuntime)
-	line := []byte(s.runtime + "\n")
-	if _, err := s.lock.WriteAt(line, 0); err != nil {
+	if _, err = s.lock.WriteAt([]byte(s.runtime+"\n"), 0); err == nil {
+		err = s.lock.Sync()
+	}
+	if err != nil {
 		return fmt.Errorf("write the id of the installation: %w", err)
 	}
-	s.journal.note(frame{kind: frameWrite, path: s.lockPath(), data: line})
 	return nil
 }
-
-func (s *Store) lockPath() string { return filepath.Join(s.dir, "lock") }

@@ -28,9 +28,7 @@ func told(t *testing.T, s *Store, session, id, previous string, change ...func(*
 		must(t, turn.Event(scope.ThreadStarted(fork)))
 	}
 	em, err := responses.NewEmitter(h.Response, turn.Sink())
-	must(t, turn.Event(scope.TurnSubmitted(turns.Submitted{ResponseID: id}, false)), err, turn.Prepare(),
-		turn.Acknowledge())
-	t.Cleanup(func() { _ = turn.Runtime.End() })
+	must(t, turn.Event(scope.TurnSubmitted(turns.Submitted{ResponseID: id}, false)), err, turn.Acknowledge())
 	if id < "resp_x" { // the others stay open
 		must(t, em.Complete(responses.Usage{}, now().Unix()),
 			turn.Commit(em.Response(), Totals{}, scope.TurnCompleted(turns.Completed{})), turn.Close())
@@ -118,11 +116,10 @@ func TestThreadAfterAKill(t *testing.T) {
 			s := newStore(t, t.TempDir())
 			told(t, s, "s", "resp_a", "")
 			turn := told(t, s, "s", "resp_x", "resp_a")
-			must(t, turn.Runtime.Flush())
 			if facts == 0 {
-				must(t, os.Truncate(filepath.Join(turn.Dir, turns.RuntimeFile), 0))
+				must(t, os.Truncate(filepath.Join(turn.Dir, turns.JournalFile), 0))
 			}
-			kill(t, s)
+			must(t, s.lock.Close())
 			s, err := OpenStore(s.dir)
 			must(t, err)
 			defer s.Close()

@@ -25,9 +25,7 @@ type trajectory struct {
 	header Header
 	file   *os.File
 	size   int64            // bytes written
-	synced int64            // bytes on disk
-	fresh  []byte           // the lines that are not on disk yet; of those written none, if a journal takes not as many
-	wrote  int              // of fresh: bytes that are written
+	fresh  []byte           // the lines that are not written yet
 	items  []responses.Item // the conversation in the file: history, input, added items
 	given  int              // of items: those that the turn began with
 	facts  int64            // of the thread, with those of the turn, once that is over
@@ -37,7 +35,7 @@ type trajectory struct {
 	names func() redact.Constants // of tools
 }
 
-// begin creates the trajectory of a turn with its header, history and input. It is on disk only after Sync. Until it is
+// begin creates the trajectory of a turn with its header, history and input. It is on disk only after sync. Until it is
 // published or discarded, the response that it continues is kept.
 func (s *Store) begin(h Header, history, input []responses.Item) (*trajectory, error) {
 	if err := responses.CheckID("response_id", h.ResponseID); err != nil {
@@ -97,30 +95,10 @@ func (t *trajectory) clean(data []byte) []byte {
 	return t.store.secrets.JSON(data, t.store.words, t.names())
 }
 
-// take returns what was written and is not on disk, for the caller to commit to
-// the journal. ok is false when there is nothing, or it was so much that it was
-// synced here. The names of the file, and of the turn's directory, become durable
-// with it: the file systems of Linux commit the names of a new file together with
-// its content.
-func (t *trajectory) take() (f frame, ok bool, err error) {
-	n := t.size - t.synced
-	f = frame{kind: frameWrite, path: t.file.Name(), offset: t.synced, data: t.fresh}
-	t.synced, t.fresh, t.wrote = t.size, nil, 0
-	if n > maxShared {
-		if err := t.file.Sync(); err != nil {
-			return frame{}, false, fmt.Errorf("sync trajectory: %w", err)
-		}
-	}
-	return f, n > 0 && n <= maxShared, nil
-}
-
-// Sync makes what was written durable.
-func (t *trajectory) Sync() error {
-	f, ok, err := t.take()
-	if err != nil || !ok {
-		return err
-	}
-	if err := t.store.journal.commit(f); err != nil {
+// sync makes what was written durable, and the name of the file with it: the file systems of Linux commit the names of a
+// new file together with its content.
+func (t *trajectory) sync() error {
+	if err := t.file.Sync(); err != nil {
 		return fmt.Errorf("sync trajectory: %w", err)
 	}
 	return nil
@@ -134,7 +112,7 @@ func (t *trajectory) Started(call *responses.ToolCall) error {
 		err = t.write()
 	}
 	if err == nil {
-		err = t.Sync()
+		err = t.sync()
 	}
 	if err != nil {
 		return fmt.Errorf("record tool call: %w", err)
@@ -239,11 +217,7 @@ func (t *trajectory) Close() error { return t.file.Close() }
 // Discard removes the trajectory.
 func (t *trajectory) Discard() error {
 	t.store.unpin(t.header)
-	path := t.store.openPath(t.header.ResponseID)
-	if t.store.journal.covers(path) {
-		t.store.journal.note(frame{kind: frameRelease, path: path})
-	}
-	return errors.Join(t.file.Close(), os.Remove(path))
+	return errors.Join(t.file.Close(), os.Remove(t.store.openPath(t.header.ResponseID)))
 }
 
 // keep encodes an item that belongs to the conversation.
@@ -295,14 +269,13 @@ func (t *trajectory) scrub(start int) {
 
 // write hands the encoded lines to the kernel in one call.
 func (t *trajectory) write() error {
-	n, err := t.file.Write(t.fresh[t.wrote:])
+	n, err := t.file.Write(t.fresh)
 	if t.sum != nil {
-		t.sum.Write(t.fresh[t.wrote : t.wrote+n])
+		t.sum.Write(t.fresh[:n])
 	}
 	t.size += int64(n)
-	t.wrote += n
-	if t.fresh = t.fresh[:t.wrote]; t.size-t.synced > maxShared {
-		t.fresh, t.wrote = nil, 0 // one huge input must not pin its buffer for the whole turn
+	if t.fresh = t.fresh[:0]; cap(t.fresh) > maxKept {
+		t.fresh = nil // one huge input must not pin its buffer for the whole turn
 	}
 	return err
 }

@@ -1,28 +1,26 @@
 // Package record keeps what a turn leaves on disk, in an order that a crash at
 // any instant cannot corrupt.
 //
+//	<turn dir>/journal.ndjson  all that the turn did, in one sequence (see Journal)
+//	<turn dir>/events.ndjson   of the journal: exactly the turn's Open Responses stream
+//	<turn dir>/runtime.ndjson  of the journal: what the stream does not carry
 //	<turn dir>/turn.json       the record, written as a whole
-//	<turn dir>/events.ndjson   exactly the turn's Open Responses stream
-//	<turn dir>/runtime.ndjson  facts that the stream does not carry
 //	<turn dir>/failure.json    why a turn failed that did
 //	<turn dir>/tools/          full outputs of tools
 //	<state dir>/open|responses|deleted/<response_id>.ndjson   the trajectory (see Store)
-//	<state dir>/journal/                                      what is not yet on disk elsewhere
 //
-// A write is with the kernel at once, so it survives a kill. It is on disk, and so survives a power cut, with the next
-// commit of the journal: that one file is synced for all files of all turns (see journal).
-// Without a reader, events are synced at the end of their turn.
+// A write is with the kernel at once, so it survives a kill. It is on disk, and so survives a power cut, at three points:
+// the trajectory when the turn is acknowledged and before a call with effects runs, and everything when the turn ends. A
+// message that the user sends meanwhile is on disk when it is accepted.
 //
-// Order on the way in: the trajectory's header and the first events are written; one commit makes them durable, while
-// runtime.ndjson is made; only then the first event becomes visible, which is the acknowledgement. The
-// turn runs meanwhile, but no tool starts before. turn.json comes with the first message that the user sends while the
-// turn runs, as a rule with its end. Order on the way out: one commit makes the terminal event,
-// the rest of runtime.ndjson, the final response and turn.json durable; the trajectory moves to
-// responses/; and only then the terminal event becomes visible. A client that has seen a response complete
-// can therefore continue it.
+// Order on the way in: the trajectory's header makes the turn exist, and is on disk before the first line of the journal
+// becomes visible, which is the acknowledgement. The turn runs meanwhile, but no tool starts before. turn.json comes with
+// the first message that the user sends while the turn runs, as a rule with its end. Order on the way out: the journal
+// with the terminal event, the final response and turn.json are on disk; the trajectory moves to responses/; and only
+// then the terminal event becomes visible. A client that has seen a response complete can therefore continue it.
 //
 // A turn that was in flight when the process died is found under open/ and
-// settled by [Settle]: it is never run again.
+// settled by [Store.Settle] from its trajectory and its journal: it is never run again.
 package record
 
 import (
@@ -37,6 +35,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"holon/internal/durable"
 	"holon/responses"
 	"holon/responses/turns"
 )
@@ -44,16 +43,13 @@ import (
 // Turn is the directory of a running turn and its trajectory.
 type Turn struct {
 	Dir     string
-	Events  *Log
-	Runtime *Log
+	Journal *Journal
 
 	store      *Store
 	trajectory *trajectory
 	now        func() time.Time
-	opening    *unsynced
 	made       bool        // Begin made Dir
 	ran        atomic.Bool // a tool was started
-	wrote      []string    // files of Dir that Begin made
 
 	writing sync.Mutex // of the trajectory, and of turn.json while the turn runs
 
@@ -67,7 +63,7 @@ type Turn struct {
 	buf    []byte
 }
 
-// Begin creates the turn's directory, log of events and trajectory. Its events stay invisible until Acknowledge. dir
+// Begin creates the turn's directory, journal and trajectory. Its journal stays invisible until Acknowledge. dir
 // must not exist yet or be empty; its parent is created. history holds the items between the response
 // h.PreviousResponseID and the input that are stored nowhere else, nil for none. Begin returns ErrNotFound when a
 // response that is to be stored continues one that is not stored (any more). On error nothing is left.
@@ -77,45 +73,24 @@ func (s *Store) Begin(dir string, rec turns.Record, h Header, history, input []r
 	if t.made, err = s.makeTurnDir(dir); err != nil {
 		return nil, err
 	}
-	if err := t.create(h, history, input); err != nil {
+	if t.trajectory, err = s.begin(h, history, input); err == nil {
+		t.seq = t.trajectory.header.Facts
+		t.Journal, err = createJournal(dir)
+	}
+	if err != nil {
 		return nil, errors.Join(err, t.Discard())
 	}
+	t.Journal.hold()
 	return t, nil
 }
 
-// create creates the trajectory, whose header makes the turn exist, and the log of its events. The facts come with
-// Acknowledge, the record with the end.
-func (t *Turn) create(h Header, history, input []responses.Item) (err error) {
-	if t.trajectory, err = t.store.begin(h, history, input); err != nil {
-		return err
-	}
-	t.seq = t.trajectory.header.Facts
-	t.Events = t.planLog(turns.EventsFile, synced)
-	t.Runtime = t.planLog(turns.RuntimeFile, written)
-	if err := t.createLog(t.Events); err != nil {
-		return err
-	}
-	t.Events.Hold()
-	t.Events.postpone()
-	return nil
-}
-
-// Prepare ends the part of the stream that Acknowledge makes durable. After it the turn may run, concurrently with
-// Acknowledge: its events stay invisible, and Started and Commit wait, so no tool starts before the turn is durable.
-func (t *Turn) Prepare() (err error) {
-	t.opening, err = t.take(t.Events)
-	return err
-}
-
-// Acknowledge makes the prepared turn durable and its first events visible. After an error the turn does not exist: the
-// caller ends what runs, then calls Discard.
+// Acknowledge makes the turn durable and its journal visible. The turn may run meanwhile: Started and Commit wait, so no
+// tool starts before the turn is durable. After an error the turn does not exist: the caller ends what runs, then calls
+// Discard.
 func (t *Turn) Acknowledge() error {
-	var group errgroup.Group
-	group.Go(func() error { return t.createLog(t.Runtime) }) // while the disk works
-	err := t.opening.commit(t.store.journal)
-	t.opening = nil // the turn may wait for its model for long
-	if err = errors.Join(err, group.Wait()); err == nil {
-		t.Events.Release()
+	err := t.trajectory.sync()
+	if err == nil {
+		t.Journal.release()
 	} else {
 		t.refused = fmt.Errorf("%w: %w", ErrUnacknowledged, err)
 	}
@@ -149,7 +124,7 @@ func (s *Store) makeTurnDir(dir string) (made bool, err error) {
 		return false, responses.Invalid("holon.output_dir", responses.CodeInvalidValue,
 			"the output directory exists and is not a directory; choose another one")
 	}
-	for _, name := range []string{turns.RecordFile, turns.EventsFile, turns.RuntimeFile, turns.FailureFile} {
+	for _, name := range ownFiles {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			return false, responses.Invalid("holon.output_dir", responses.CodeInvalidValue,
 				fmt.Sprintf("the output directory already holds %s of another turn; choose another directory", name))
@@ -158,35 +133,14 @@ func (s *Store) makeTurnDir(dir string) (made bool, err error) {
 	return false, nil
 }
 
-func (t *Turn) planLog(name string, promise durability) *Log {
-	return planLog(filepath.Join(t.Dir, name), promise, t.store.journal)
-}
-
-func (t *Turn) createLog(l *Log) error {
-	err := l.create()
-	if err == nil {
-		t.wrote = append(t.wrote, l.path)
-	}
-	return err
-}
-
 // Discard undoes Begin: nothing is left of a turn that was not acknowledged.
 func (t *Turn) Discard() error {
 	var errs []error
 	if t.trajectory != nil {
 		errs = append(errs, t.trajectory.Discard())
 	}
-	for _, l := range []*Log{t.Events, t.Runtime} {
-		if l != nil {
-			l.Abort(errLogClosed)
-			errs = append(errs, l.release())
-		}
-	}
-	for _, path := range t.wrote {
-		if t.store.journal.covers(path) {
-			t.store.journal.note(frame{kind: frameRelease, path: path})
-		}
-		errs = append(errs, os.Remove(path))
+	if t.Journal != nil {
+		errs = append(errs, t.Journal.remove())
 	}
 	if t.made {
 		errs = append(errs, os.Remove(t.Dir))
@@ -211,7 +165,7 @@ func (t *Turn) Thread() (Thread, *turns.Fork) {
 
 // Written returns how many bytes the turn's directory holds, as long as alone: nothing but the turn has written there.
 func (t *Turn) Written() (n int64, alone bool) {
-	return t.Events.size() + t.Runtime.size(), t.made && !t.ran.Load()
+	return t.Journal.written(), t.made && !t.ran.Load()
 }
 
 // Running notes when the turn left the queue.
@@ -231,10 +185,9 @@ func (t *Turn) Sink() responses.Sink {
 			if err := t.Acknowledged(); err != nil {
 				return err
 			}
-			t.Events.Hold()
-			t.Events.postpone() // Commit syncs it, with all that belongs to it
+			t.Journal.hold()
 		}
-		return t.Events.Append(t.Shown(data))
+		return t.Journal.append(turns.EntryStream, t.Shown(data))
 	}
 }
 
@@ -276,7 +229,7 @@ func (t *Turn) Add(item responses.Item) error {
 	return t.trajectory.Add(item)
 }
 
-// Event appends a fact to runtime.ndjson and gives it its number.
+// Event appends a runtime event to the journal and gives it its number in the thread.
 func (t *Turn) Event(ev turns.RuntimeEvent) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -285,7 +238,7 @@ func (t *Turn) Event(ev turns.RuntimeEvent) error {
 	if err != nil {
 		return err
 	}
-	if err := t.Runtime.Append(t.Shown(line[:len(line)-1])); err != nil {
+	if err := t.Journal.append(turns.EntryRuntime, t.Shown(line[:len(line)-1])); err != nil {
 		return err
 	}
 	t.buf, t.seq = line, ev.Sequence
@@ -295,7 +248,7 @@ func (t *Turn) Event(ev turns.RuntimeEvent) error {
 
 // Commit ends a turn whose terminal event was emitted, in the order that the
 // package comment promises, and makes that event visible. final is the runtime
-// event that closes runtime.ndjson. After an error the turn is still open: end
+// event that closes the journal. After an error the turn is still open: end
 // it with Abort.
 func (t *Turn) Commit(resp responses.Response, totals Totals, final turns.RuntimeEvent) error {
 	if err := t.Acknowledged(); err != nil {
@@ -304,21 +257,19 @@ func (t *Turn) Commit(resp responses.Response, totals Totals, final turns.Runtim
 	if err := t.commit(resp, totals, final); err != nil {
 		return err
 	}
-	t.Runtime.Release()
-	t.Events.Release()
-	return errors.Join(t.Events.End(), t.Runtime.End())
+	t.Journal.release()
+	t.Journal.end()
+	return nil
 }
 
-// Abort ends a turn that cannot be recorded any further. Readers get cause after the visible events; the logs are cut
+// Abort ends a turn that cannot be recorded any further. Readers get cause after the visible lines; the journal is cut
 // there. The turn is then like one that a crash interrupted, for Store.SettleTurn.
 func (t *Turn) Abort(cause error) {
-	t.Events.Abort(cause)
-	t.Runtime.Abort(cause)
+	t.Journal.abort(cause)
 	_ = t.trajectory.Close() // it is opened again to be settled
 }
 
 func (t *Turn) commit(resp responses.Response, totals Totals, final turns.RuntimeEvent) error {
-	t.Runtime.Hold()
 	if err := t.Event(final); err != nil {
 		return err
 	}
@@ -345,12 +296,30 @@ func (t *Turn) commit(resp responses.Response, totals Totals, final turns.Runtim
 	if err := t.trajectory.Finish(resp); err != nil {
 		return err
 	}
-	if err := t.settleFiles(t.Shown(data), t.Events, t.Runtime); err != nil {
+	path := filepath.Join(t.Dir, turns.RecordFile)
+	if err := durable.Replace(path, t.Shown(data)); err != nil {
+		return err
+	}
+	var group errgroup.Group // syncs that run side by side share the disk's commit
+	group.Go(t.Journal.sync)
+	group.Go(t.trajectory.sync)
+	group.Go(func() error { return syncFile(path) })
+	if err := group.Wait(); err != nil {
 		return err
 	}
 	return t.trajectory.Publish(resp.Store)
 }
 
+// syncFile makes a file durable, with its name: the file systems of Linux commit the names of a new file together with its
+// content.
+func syncFile(path string) error {
+	f, err := durable.Open(path)
+	if err != nil {
+		return fmt.Errorf("sync %s: %w", filepath.Base(path), err)
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
 // Close releases the files of a turn that was committed or aborted. No one may
-// follow the logs any more.
-func (t *Turn) Close() error { return errors.Join(t.Events.release(), t.Runtime.release()) }
+// follow the journal any more.
+func (t *Turn) Close() error { return t.Journal.Close() }

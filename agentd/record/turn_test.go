@@ -17,9 +17,8 @@ func TestCommit(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
 	turn, em, scope := begin(t, s, dir, `{"input":"hi"}`)
-	events := turn.Events.Follow()
+	events := turn.Journal.Follow()
 	play(t, turn, em, scope)
-	must(t, turn.Events.Flush())
 	if seen, _ := events.Next(t.Context()); bytes.Contains(seen, []byte(responses.EventCompleted)) {
 		t.Error("the end is visible before it is committed")
 	}
@@ -58,7 +57,7 @@ func TestAnUnstoredResponseLeavesNoTrajectory(t *testing.T) {
 func TestBeginRefusesAndLeavesNothing(t *testing.T) {
 	for name, prepare := range map[string]func(dir string) error{
 		"a record":  func(dir string) error { return os.WriteFile(filepath.Join(dir, turns.RecordFile), nil, 0o600) },
-		"a log":     func(dir string) error { return os.WriteFile(filepath.Join(dir, turns.RuntimeFile), nil, 0o600) },
+		"a journal": func(dir string) error { return os.WriteFile(filepath.Join(dir, turns.JournalFile), nil, 0o600) },
 		"a link":    func(dir string) error { return os.Symlink("/nowhere", filepath.Join(dir, turns.EventsFile)) },
 		"no folder": func(dir string) error { return errors.Join(os.Remove(dir), os.WriteFile(dir, nil, 0o600)) },
 	} {
@@ -85,7 +84,7 @@ func TestDiscardLeavesNothing(t *testing.T) {
 	s := newStore(t, dir)
 	before := tree(t, dir)
 	turn, _, _ := begin(t, s, dir, `{"input":"hi"}`)
-	must(t, turn.Discard(), s.checkpoint(), os.Remove(s.journal.dir))
+	must(t, turn.Discard())
 	if after := tree(t, dir); !slices.Equal(before, after) {
 		t.Errorf("before %v, after %v", before, after)
 	}

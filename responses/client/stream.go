@@ -12,6 +12,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/stream"
+	"holon/responses/turns"
 )
 
 // Stream runs a turn and yields its events as they come; req.Stream is ignored.
@@ -127,12 +128,13 @@ func (c *Client) TurnEvents(ctx context.Context, turnID string, after int64, fol
 			yield(nil, c.failure(ctx, resp))
 			return
 		}
-		for line, err := range stream.NewDecoder(resp.Body, stream.NDJSON).Limit(maxFact).Lines() {
+		for line, err := range stream.NewDecoder(resp.Body, stream.NDJSON).Limit(maxResponse).Lines() {
 			if err != nil {
 				yield(nil, c.streamError(ctx, "GET "+path, err))
 				return
 			}
-			if !yield(bytes.Clone(line), nil) {
+			_, key, value, _ := turns.CutEntry(line)
+			if key == turns.EntryRuntime && !yield(bytes.Clone(value), nil) {
 				return
 			}
 		}

@@ -105,7 +105,7 @@ func TestTurnEvents(t *testing.T) {
 				"no turn").Envelope())(w, r)
 			return
 		}
-		_, _ = io.WriteString(w, "{\"sequence\":4}\n{\"sequence\":5}\n")
+		_, _ = io.WriteString(w, "{\"seq\":4,\"runtime\":{\"sequence\":4}}\n{\"seq\":5,\"runtime\":{\"sequence\":5}}\n")
 		if r.URL.Query().Get("follow") != "" {
 			_, _ = io.WriteString(w, "{\"sequence\":")
 		}

@@ -22,8 +22,9 @@ const recordSchema = "holon.turn/1"
 // Names of the files in a turn's output directory.
 const (
 	RecordFile  = "turn.json"      // the Record
-	EventsFile  = "events.ndjson"  // the Open Responses stream, one event a line
-	RuntimeFile = "runtime.ndjson" // RuntimeEvents, one a line
+	JournalFile = "journal.ndjson" // all that the turn did, one Entry a line
+	EventsFile  = "events.ndjson"  // of the journal: the Open Responses stream, one event a line
+	RuntimeFile = "runtime.ndjson" // of the journal: RuntimeEvents, one a line
 	FailureFile = "failure.json"   // the FailureReport of a turn that failed
 	PatchFile   = "diff.patch"     // what an isolated turn changed in its tree; an artifact
 	ToolsDir    = "tools"          // full outputs of tools

@@ -32,10 +32,9 @@ type Config struct {
 	Log       *slog.Logger
 	Telemetry *telemetry.Exporter // nil for none
 
-	// Record, when it is not nil, is kept in RecordDir for as long as the session holds something: Start
-	// writes it before the container is made and after, with what the session holds filled in. TakeUp starts from it.
-	Record    *Record
-	RecordDir string
+	// Hold, when it is not nil, records what the session holds: Start calls it before the container is made and after.
+	// TakeUp needs what it was called with last.
+	Hold func(Held) error
 
 	// OnContainer is told what becomes of the container, one thing after another; it may be nil.
 	OnContainer func(ContainerChange)

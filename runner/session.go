@@ -162,7 +162,7 @@ func (s *Session) start(ctx context.Context) (err error) {
 	if s.Spec, err = s.spec().Complete(); err != nil {
 		return err
 	}
-	if err := s.WriteRecord(); err != nil {
+	if err := s.hold(); err != nil {
 		return err
 	}
 	if s.handle, err = s.cfg.Engine.Create(ctx, s.Spec); err != nil {
@@ -171,7 +171,7 @@ func (s *Session) start(ctx context.Context) (err error) {
 	s.created = true
 	s.tell(ContainerChange{Phase: Created})
 	s.awaitExit(ctx)
-	if err := s.WriteRecord(); err != nil {
+	if err := s.hold(); err != nil {
 		return err
 	}
 	if err := s.checkConfined(ctx); err != nil {
@@ -195,16 +195,28 @@ func (s *Session) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// WriteRecord records what the session holds by now. Without Config.Record it does nothing.
-func (s *Session) WriteRecord() error {
-	if s.cfg.Record == nil {
-		return nil
-	}
-	s.cfg.Record.Held = s.held()
-	return s.cfg.Record.write(s.cfg.RecordDir)
+// Held is what a session holds, for a process that takes it up. Image, models and user are those that the container was
+// made with.
+type Held struct {
+	ID        string          `json:"id"`         // Config.ID
+	Engine    string          `json:"engine"`     // engine.Engine.Name
+	Handle    *engine.Handle  `json:"handle"`     // null before the container is made
+	User      *engine.User    `json:"user"`       // of commands in the container; null for the host's own
+	Server    *engine.User    `json:"server"`     // of agentd; null where it is that of commands
+	Dir       string          `json:"dir"`        // the session's directory
+	Sockets   string          `json:"sockets"`    // directory of the sockets
+	Tree      *workspace.Held `json:"tree"`       // null when there is none
+	SessionID string          `json:"session_id"` // by which agentd knows the conversation
+	Image     string          `json:"image"`
+	Model     string          `json:"model"`
+	Fallbacks []string        `json:"fallbacks,omitempty"`
 }
 
-func (s *Session) held() Held {
+// hold records what the session holds by now.
+func (s *Session) hold() error {
+	if s.cfg.Hold == nil {
+		return nil
+	}
 	h := Held{ID: s.cfg.ID, Engine: s.cfg.Engine.Name(), User: s.cfg.User, Server: s.server, Dir: s.cfg.Dir,
 		Sockets:   s.sockets,
 		SessionID: s.id, Image: s.cfg.Image, Model: s.cfg.Model, Fallbacks: s.cfg.Fallbacks}
@@ -216,7 +228,7 @@ func (s *Session) held() Held {
 		tree := s.tree.Held()
 		h.Tree = &tree
 	}
-	return h
+	return s.cfg.Hold(h)
 }
 
 // ID returns Config.ID, which the container has as a label.

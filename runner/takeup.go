@@ -14,12 +14,10 @@ import (
 	"holon/state"
 )
 
-// TakeUp takes up the session that cfg.Record describes, which another process held. The values of the record replace
-// those of cfg. A running container goes on: with serve, its sockets are served again at the same paths, and
+// TakeUp takes up a session that another process held. What it held replaces what cfg says of it. A running container goes on: with serve, its sockets are served again at the same paths, and
 // its turn can be joined with Rejoin. A container that does not run is removed, with all that it left
 // running: then the session has only the files that were written, and Gone says why. On error everything is as it was.
-func TakeUp(ctx context.Context, cfg Config, serve bool) (_ *Session, err error) {
-	held := cfg.Record.Held
+func TakeUp(ctx context.Context, cfg Config, held Held, serve bool) (_ *Session, err error) {
 	var tree *workspace.Tree
 	if held.Tree != nil {
 		tree, err = workspace.Resume(ctx, workspace.Options{CacheDir: cfg.TreeCache}, *held.Tree)
@@ -28,9 +26,6 @@ func TakeUp(ctx context.Context, cfg Config, serve bool) (_ *Session, err error)
 		}
 	}
 	cfg.ID, cfg.Dir, cfg.User, cfg.Image = held.ID, held.Dir, held.User, held.Image
-	if cfg.Record.Made == nil { // an agent's container asks the models of its next turn
-		cfg.Model, cfg.Fallbacks = held.Model, held.Fallbacks
-	}
 	s := &Session{cfg: cfg, tree: tree, id: held.SessionID, sockets: held.Sockets, gate: socket.NewGate(),
 		server: held.Server, resumed: true, exited: make(chan engine.Exit, 1)}
 	defer func() {

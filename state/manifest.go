@@ -22,7 +22,7 @@ const (
 	StartFile    = "run.json"         // the Start, in the run's own directory only
 	LeaseFile    = "lease"            // held while the run is live, in its own directory only
 	UsageFile    = "model-usage.json" // what its turn took of models so far, next to SessionFile
-	SessionFile  = "session.json"     // what a live run holds (runner.Record), in its own directory only
+	SessionFile  = "session.json"     // what a live run holds (sessions.Record), in its own directory only
 )
 
 const (

@@ -75,7 +75,7 @@ func (o *runOptions) showDetached(id string) error {
 type leaving struct {
 	*ordered
 	view *progress
-	id   *string // of the run, which has one from its first phase on
+	id   string
 }
 
 // Phase implements daemon.Watcher. Nothing is printed once the caller has the id: its terminal may be gone.
@@ -85,5 +85,5 @@ func (l *leaving) Phase(name string) {
 		return
 	}
 	l.view.end()
-	daemon.Leave(*l.id)
+	daemon.Leave(l.id)
 }

@@ -18,6 +18,7 @@ import (
 	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/oneshot"
+	"holon/runner/sessions"
 	"holon/runner/turnfiles"
 	"holon/state"
 	"holon/state/files"
@@ -160,7 +161,7 @@ func (s Streams) copyPrintable(in io.Reader) error {
 
 // containerLog prints what agentd wrote to its output.
 func (l *lifecycle) containerLog(ctx context.Context, entry *files.Entry) error {
-	rec, err := runner.ReadRunRecord(entry.Dir)
+	rec, err := sessions.ReadRun(entry.Dir)
 	if err == nil && rec.Handle != nil {
 		if eng, err := l.engine(rec.Engine); err == nil && eng != nil {
 			if logs, err := eng.Logs(ctx, *rec.Handle, 10<<20); err == nil {

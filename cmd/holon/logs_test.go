@@ -41,7 +41,7 @@ func TestFollowWithoutTurn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	record := fmt.Sprintf(`{"schema": "holon.session/1", "engine": "fake", "dir": %q, "sockets": "/none",
+	record := fmt.Sprintf(`{"schema": "holon.session/1", "id": "run_x", "engine": "fake", "dir": %q, "sockets": "/none",
 		"turn_id": "turn_1", "manifest": {}}`, t.TempDir())
 	if err := os.WriteFile(filepath.Join(run.Dir(), state.SessionFile), []byte(record), 0o600); err != nil {
 		t.Fatal(err)

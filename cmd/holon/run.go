@@ -275,7 +275,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 	defer view.end()
 	log := slog.New(&noticeHandler{progress: view})
 	shot := &oneshot.Run{
-		Home: home, Name: o.Name, OutputDir: o.Output, Keep: o.Keep, Version: buildVersion(),
+		ID: state.NewRunID(), Home: home, Name: o.Name, OutputDir: o.Output, Keep: o.Keep, Version: buildVersion(),
 		Turn: runner.Turn{Prompt: o.Prompt, MaxRounds: o.MaxRounds, MaxToolCalls: o.MaxToolCalls,
 			Timeout: o.Timeout, MaxOutputTokens: o.MaxOutputTokens,
 			Budget: budgetOf(o.Budget)},
@@ -336,7 +336,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 	}
 	shot.Watch = shown
 	if o.Detached {
-		shot.Watch = &leaving{ordered: shown, view: view, id: &shot.Session.ID}
+		shot.Watch = &leaving{ordered: shown, view: view, id: shot.ID}
 	}
 	manifest, err := shot.Do(ctx)
 	view.end()

@@ -16,6 +16,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/runner/sessions"
 	"holon/runner/workspace"
 	"holon/state"
 	"holon/state/files"
@@ -39,10 +40,7 @@ func (r *execution) conclude(ctx context.Context, err error) error {
 	if err := r.release(ctx, keep); err != nil { // session.json stays: there is something left for gc
 		return r.amend(err)
 	}
-	if keep {
-		return nil
-	}
-	return runner.RemoveRecord(r.run.Dir())
+	return nil
 }
 
 // release gives up what the session holds. With keep its tree and its directory stay, for another attempt.
@@ -52,9 +50,11 @@ func (r *execution) release(ctx context.Context, keep bool) error {
 	case r.session == nil:
 		return nil
 	case keep:
-		return errors.Join(r.session.LeaveTree(), r.session.Close(ctx))
+		return r.session.Abandon(ctx)
+	case r.spec.Keep:
+		return r.session.Close(ctx)
 	}
-	return errors.Join(r.session.Close(ctx), r.removeSession())
+	return r.session.Discard(ctx)
 }
 
 // amend corrects the manifest of a run that could not give up what it held.
@@ -70,7 +70,7 @@ func (r *execution) amend(err error) error {
 
 // stop ends the container. One that cannot be ended is not collected from,
 // since it could still write.
-func (r *execution) stop(ctx context.Context, s *runner.Session) error {
+func (r *execution) stop(ctx context.Context, s *sessions.Session) error {
 	ctx, cancel := context.WithTimeout(ctx, runner.StopGrace+20*time.Second)
 	defer cancel()
 	if err := s.Stop(ctx); err != nil || !r.spec.Keep {
@@ -88,11 +88,11 @@ func (r *execution) stop(ctx context.Context, s *runner.Session) error {
 }
 
 // collect takes what the turn left: its directory and the change of the tree.
-func (r *execution) collect(ctx context.Context, s *runner.Session) error {
+func (r *execution) collect(ctx context.Context, s *sessions.Session) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	out := r.run.OutputDir()
-	warnings, err := turnfiles.Collection{SessionDir: r.spec.Session.Dir, TurnID: r.turn.TurnID, To: out,
+	warnings, err := turnfiles.Collection{SessionDir: r.sessions.SessionDir(r.key), TurnID: r.turn.TurnID, To: out,
 		Limit: r.spec.Turn.MaxOutputBytes, Again: r.recovered}.Collect(ctx)
 	r.manifest.Warnings = append(r.manifest.Warnings, warnings...)
 	if err != nil {
@@ -159,14 +159,6 @@ func quoteFrom(name string) string {
 		return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 	}
 	return name
-}
-
-// removeSession removes the directories that only the container needed.
-func (r *execution) removeSession() error {
-	if r.spec.Keep {
-		return nil
-	}
-	return files.RemoveAll(r.spec.Session.Dir)
 }
 
 // finish records how the run ended.

@@ -73,7 +73,7 @@ func (o *Run) namePatch(err error) error {
 // be continued is no fault of the run.
 func (r *execution) keepConversation(ctx context.Context) {
 	to := filepath.Join(r.run.Dir(), conversationDir)
-	warnings, err := turnfiles.CollectResponses(ctx, r.spec.Session.Dir, to)
+	warnings, err := turnfiles.CollectResponses(ctx, r.sessions.SessionDir(r.key), to)
 	if parent := r.manifest.ParentRunID; err == nil && parent != "" {
 		err = keepGiven(filepath.Join(filepath.Dir(r.run.Dir()), parent, conversationDir), to)
 	}

@@ -28,7 +28,6 @@ func (r *execution) planEgress() {
 		return
 	}
 	r.manifest.Egress = &state.Egress{AllowHosts: p.Allowed()}
-	r.spec.Session.EgressRecord = filepath.Join(r.run.Dir(), runner.EgressFile)
 	if w, ok := r.spec.Watch.(egressWatcher); ok {
 		r.spec.Session.OnEgress = w.Egress
 	}
@@ -53,16 +52,16 @@ func (r *execution) resumeEgress() {
 
 // collectEgress adds the facts of the host to those of the turn, and a summary of them to the run's manifest.
 func (r *execution) collectEgress() {
-	if r.spec.Session.EgressRecord == "" {
+	if r.spec.Session.Egress == nil {
 		return
 	}
 	var facts []egress.Fact
 	err := r.session.CloseEgress() // the container is gone, and so are its connections
 	if err == nil {
-		facts, err = egress.ReadFacts(r.spec.Session.EgressRecord)
+		facts, err = egress.ReadFacts(filepath.Join(r.run.Dir(), runner.EgressFile))
 	}
 	if err == nil {
-		scope := turns.Scope{RuntimeID: r.spec.Session.ID, SessionID: r.turn.SessionID, TurnID: r.turn.TurnID}
+		scope := turns.Scope{RuntimeID: r.run.ID(), SessionID: r.turn.SessionID, TurnID: r.turn.TurnID}
 		events := make([]turns.RuntimeEvent, len(facts))
 		for i, f := range facts {
 			events[i] = f.Event(scope)

@@ -14,6 +14,7 @@ import (
 
 	"holon/internal/duration"
 	"holon/runner/engine"
+	"holon/runner/sessions"
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
 	"holon/runner/workspace/landing"
@@ -152,8 +153,8 @@ func (c *collection) orphans(ctx context.Context) error {
 }
 
 // sweeper removes what no run of the home owns, and notes it.
-func (c *collection) sweeper() runner.Sweeper {
-	return runner.Sweeper{Home: c.Home, Unowned: c.unowned, Found: func(l runner.Leftover, err error) {
+func (c *collection) sweeper() sessions.Sweeper {
+	return sessions.Sweeper{Home: c.Home, Unowned: c.unowned, Found: func(l sessions.Leftover, err error) {
 		f := Finding{Kind: l.Kind, Do: "remove", What: l.Name, Why: "its run has ended or is gone",
 			Done: err == nil && !c.DryRun}
 		if l.Kind == "tree" {
@@ -167,7 +168,7 @@ func (c *collection) sweeper() runner.Sweeper {
 }
 
 // unowned removes what a run left, under its lease, when that run does not exist, or has ended and holds nothing.
-func (c *collection) unowned(ctx context.Context, l runner.Leftover, remove func() error) (bool, error) {
+func (c *collection) unowned(ctx context.Context, l sessions.Leftover, remove func() error) (bool, error) {
 	remove = c.unlessDry(remove)
 	if state.CheckRunID(l.Session) != nil {
 		return true, remove()
@@ -187,7 +188,7 @@ func (c *collection) unowned(ctx context.Context, l runner.Leftover, remove func
 	if err != nil {
 		return false, err
 	}
-	if _, err := runner.ReadRunRecord(run.Dir()); e.Manifest == nil || !errors.Is(err, fs.ErrNotExist) {
+	if _, err := sessions.ReadRun(run.Dir()); e.Manifest == nil || !errors.Is(err, fs.ErrNotExist) {
 		return false, nil // to be settled first
 	}
 	return true, remove()
@@ -300,13 +301,13 @@ func (c *collection) forget(ctx context.Context, id string) (worktree string, er
 	if err != nil {
 		return "", err
 	}
-	if _, err := runner.ReadRunRecord(run.Dir()); !errors.Is(err, fs.ErrNotExist) {
-		return "", errors.Join(&runner.Error{Code: runner.CodeStillRunning, Param: "run",
+	if _, err := sessions.ReadRun(run.Dir()); !errors.Is(err, fs.ErrNotExist) {
+		return "", errors.Join(&runner.Error{Code: sessions.CodeStillRunning, Param: "run",
 			Message: id + " still holds something",
 			Hint:    "settle it first"}, run.Close())
 	}
 	if _, err := os.Lstat(filepath.Join(run.Dir(), landing.ApplyFile)); err == nil {
-		return "", errors.Join(&runner.Error{Code: runner.CodeStillRunning, Param: "run",
+		return "", errors.Join(&runner.Error{Code: sessions.CodeStillRunning, Param: "run",
 			Message: "an apply of " + id + " goes on, or was killed and could not be undone",
 			Hint:    "see what holon gc says of it"}, run.Close())
 	}

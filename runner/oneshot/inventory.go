@@ -10,6 +10,7 @@ import (
 	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/engine"
+	"holon/runner/sessions"
 	"holon/state"
 	"holon/state/files"
 )
@@ -48,7 +49,7 @@ type View struct {
 	OutputDir   string           `json:"output_dir"`
 	Problem     string           `json:"problem"` // what of it can't be read
 
-	record *runner.Record
+	record *sessions.Record
 }
 
 // ViewEngine is what is known of an engine from the beginning of a run.
@@ -105,7 +106,7 @@ func view(e *files.Entry) View {
 	if s := e.Start; s != nil {
 		v.Name, v.StartedAt, v.Workspace.Path = s.Name, s.CreatedAt, s.Source
 	}
-	rec, err := runner.ReadRunRecord(e.Dir)
+	rec, err := sessions.ReadRun(e.Dir)
 	switch {
 	case err == nil:
 		v.record, v.Model, v.Engine.Name = rec, rec.Manifest.Model, rec.Engine

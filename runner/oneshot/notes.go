@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 
 	"holon/internal/visible"
+	"holon/runner"
 	"holon/runner/hosttools"
 )
 
@@ -17,7 +19,7 @@ func (r *execution) collectNotes() {
 	if r.session != nil {
 		err = r.session.CloseHostTools() // the container is gone, or about to go
 	}
-	notes, readErr := hosttools.ReadNotes(r.spec.Session.NotesRecord)
+	notes, readErr := hosttools.ReadNotes(filepath.Join(r.run.Dir(), runner.NotesFile))
 	if errors.Is(readErr, fs.ErrNotExist) {
 		readErr = nil // the run did not come so far
 	}

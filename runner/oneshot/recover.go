@@ -20,6 +20,7 @@ import (
 	"holon/responses/turns"
 	"holon/runner/engine"
 	"holon/runner/gateway"
+	"holon/runner/sessions"
 	"holon/runner/telemetry"
 	"holon/runner/workspace"
 	"holon/runner/workspace/git"
@@ -85,7 +86,7 @@ func (rc *Recovery) recover(ctx context.Context, id string, how recovery) (*stat
 			Message: id + " has a manifest that cannot be read",
 			Hint:    "correct or remove " + filepath.Join(entry.Dir, state.ManifestFile)}
 	}
-	rec, err := runner.ReadRunRecord(run.Dir())
+	rec, err := sessions.ReadRun(run.Dir())
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && entry.Manifest != nil:
 		return nil, &runner.Error{Code: codeEnded, Param: "run",
@@ -100,14 +101,14 @@ func (rc *Recovery) recover(ctx context.Context, id string, how recovery) (*stat
 }
 
 // resume finishes a run that holds something, whose lease the caller has. prior is the manifest that it has, or nil.
-func (rc *Recovery) resume(ctx context.Context, run *files.Run, rec *runner.Record, prior *state.Manifest,
+func (rc *Recovery) resume(ctx context.Context, run *files.Run, rec *sessions.Record, prior *state.Manifest,
 	how recovery) (*state.Manifest, error) {
 	eng, err := rc.engine(rec)
 	if err != nil {
 		return nil, err
 	}
 	if prior != nil && prior.Workspace != nil && prior.Workspace.Changes != nil {
-		return prior, rc.tidy(ctx, run, rec, eng)
+		return prior, rc.sessions().Clear(ctx, sessions.OfRun(run.ID()), eng, rec.Keep)
 	}
 	r := rc.takeUp(run, rec, prior, eng)
 	r.stopped = how.stopped
@@ -121,10 +122,10 @@ func (rc *Recovery) resume(ctx context.Context, run *files.Run, rec *runner.Reco
 		defer g.Close()
 	}
 	err = r.execute(ctx,
-		func(ctx context.Context) (*runner.Session, error) {
-			return runner.TakeUp(ctx, r.spec.Session, how.follow)
+		func(ctx context.Context) (*sessions.Session, error) {
+			return r.sessions.TakeUp(ctx, r.key, rec, r.spec.Session, how.follow)
 		},
-		r.join)
+		func(ctx context.Context, s *sessions.Session) runner.TurnResult { return r.join(ctx, s, rec) })
 	if starting, ok := errors.AsType[*startError](err); ok {
 		return nil, interruption(ctx, starting.error)
 	}
@@ -134,8 +135,12 @@ func (rc *Recovery) resume(ctx context.Context, run *files.Run, rec *runner.Reco
 	return r.manifest, r.conclude(ctx, err)
 }
 
+func (rc *Recovery) sessions() *sessions.Manager {
+	return &sessions.Manager{Home: rc.Home, Secrets: rc.Secrets, Log: rc.Log}
+}
+
 // engine opens the engine that holds the container of a record.
-func (rc *Recovery) engine(rec *runner.Record) (engine.Engine, error) {
+func (rc *Recovery) engine(rec *sessions.Record) (engine.Engine, error) {
 	eng, err := rc.Engines(rec.Engine)
 	if err == nil && eng == nil {
 		err = &runner.Error{Code: runner.CodeUsage, Param: "engine",
@@ -146,35 +151,34 @@ func (rc *Recovery) engine(rec *runner.Record) (engine.Engine, error) {
 }
 
 // takeUp makes of a record what Run had when it wrote it.
-func (rc *Recovery) takeUp(run *files.Run, rec *runner.Record, prior *state.Manifest, eng engine.Engine) *execution {
+func (rc *Recovery) takeUp(run *files.Run, rec *sessions.Record, prior *state.Manifest, eng engine.Engine) *execution {
 	m := rec.Manifest
 	if prior != nil {
 		m = prior
 		m.Warnings = slices.DeleteFunc(m.Warnings, func(w string) bool { return strings.HasPrefix(w, unsaved) })
 	}
-	rec.Owner, rec.Manifest = runner.ThisProcess(), m
+	rec.Owner, rec.Manifest = sessions.ThisProcess(), m
 	watch := rc.Watch
 	if watch == nil {
 		watch = unwatched{}
 	}
 	spec := &Run{
 		Session: runner.Config{
-			ID: run.ID(), Engine: eng, Log: rc.Log, Secrets: rc.Secrets, Telemetry: rc.Telemetry, Dir: rec.Dir,
-			Record:    rec,
-			RecordDir: run.Dir(), Labels: map[string]string{runner.LabelHome: rc.Home.Dir()},
-			Models: runner.Models{Model: rec.Model},
+			Engine: eng, Log: rc.Log, Secrets: rc.Secrets, Telemetry: rc.Telemetry, Version: rc.Version,
+			Models: runner.Models{Model: rec.Model, Fallbacks: rec.Fallbacks},
 			Files:  runner.Files{TreeCache: rc.Home.CacheDir()},
 		},
 		Turn: runner.Turn{ID: rec.TurnID, Prompt: rec.Prompt, MaxRounds: m.Limits.MaxRounds,
 			MaxToolCalls: m.Limits.MaxToolCalls, MaxOutputBytes: m.Limits.MaxOutput,
-			Timeout: time.Duration(m.Limits.TimeoutMS) * time.Millisecond, Grant: rec.GrantHash,
+			Timeout: time.Duration(m.Limits.TimeoutMS) * time.Millisecond,
 			Budget: gateway.Budget{MaxTokens: m.Limits.MaxTokens, MaxRequests: m.Limits.MaxRequests,
 				MaxCost: gateway.Amount(m.Limits.MaxCostMicros)}},
 		Home: rc.Home, Name: m.Name, OutputDir: run.OutputDir(), Keep: rec.Keep,
-		Quota:   runner.Quota{Run: rec.DiskBytes},
-		Version: rc.Version, Watch: watch, results: run.OutputDir(), Blame: withoutFlag,
+		Quota: runner.Quota{Run: rec.DiskBytes},
+		Watch: watch, results: run.OutputDir(), Blame: withoutFlag,
 	}
-	r := &execution{spec: spec, run: run, manifest: m, recovered: true, prior: prior}
+	r := &execution{spec: spec, run: run, sessions: rc.sessions(), key: sessions.OfRun(run.ID()), manifest: m,
+		recovered: true, prior: prior}
 	if rec.Tree != nil {
 		r.info = rec.Tree.Info
 	}
@@ -183,18 +187,17 @@ func (rc *Recovery) takeUp(run *files.Run, rec *runner.Record, prior *state.Mani
 		m.Warnings = append(m.Warnings, "the budget begins anew: "+visible.OneLine(err.Error(), 300))
 	}
 	r.watchTurn()
-	r.spec.Session.NotesRecord, r.spec.Session.Version = filepath.Join(run.Dir(), runner.NotesFile), rc.Version
 	r.resumeEgress()
 	return r
 }
 
 // join watches the turn of a session that was taken up, if there is one to watch.
-func (r *execution) join(ctx context.Context, s *runner.Session) runner.TurnResult {
+func (r *execution) join(ctx context.Context, s *sessions.Session, rec *sessions.Record) runner.TurnResult {
 	if s.Gone() != nil {
 		if reported, ok := s.Reported(ctx, r.spec.Turn.ID); ok {
 			return reported
 		}
-		return runner.TurnResult{TurnID: r.spec.Turn.ID, SessionID: r.spec.Session.Record.SessionID, Err: s.Gone()}
+		return runner.TurnResult{TurnID: r.spec.Turn.ID, SessionID: rec.SessionID, Err: s.Gone()}
 	}
 	return s.Rejoin(ctx, r.spec.Turn, r.observer())
 }
@@ -202,7 +205,7 @@ func (r *execution) join(ctx context.Context, s *runner.Session) runner.TurnResu
 // lookForTurn finds out whether agentd began the turn that was not watched. What its files say of its end is claimed:
 // commands may have written it.
 func (r *execution) lookForTurn(out string) {
-	_, err := os.Lstat(filepath.Join(r.spec.Session.Dir, "output", "turns", r.turn.TurnID))
+	_, err := os.Lstat(filepath.Join(r.sessions.SessionDir(r.key), "output", "turns", r.turn.TurnID))
 	r.accepted = err == nil
 	if end, _ := turnfiles.ReadEnd(out); end != nil {
 		r.manifest.Warnings = append(r.manifest.Warnings, fmt.Sprintf("the turn's files claim that it is %s; holon did "+
@@ -223,10 +226,8 @@ func (rc *Recovery) unbegun(ctx context.Context, run *files.Run) (*state.Manifes
 			Message: "holon was killed before it made a container",
 			Hint:    "start it again"},
 	}
-	rec := &runner.Record{Held: runner.Held{Dir: filepath.Join(run.Dir(), sessionDir),
-		Sockets: rc.Home.IPCDir(run.ID())},
-		RunRecord: new(runner.RunRecord)}
-	if err := errors.Join(rc.tidy(ctx, run, rec, nil), workspace.SweepSlots(ctx, rc.Home.CacheDir())); err != nil {
+	if err := errors.Join(rc.sessions().Clear(ctx, sessions.OfRun(run.ID()), nil, false),
+		workspace.SweepSlots(ctx, rc.Home.CacheDir())); err != nil {
 		return nil, err
 	}
 	for _, name := range []string{runner.NotesFile, runner.EgressFile} { // begun before the record, and empty
@@ -235,31 +236,4 @@ func (rc *Recovery) unbegun(ctx context.Context, run *files.Run) (*state.Manifes
 		}
 	}
 	return m, run.WriteManifest(m)
-}
-
-// tidy removes what a run still holds that has nothing left to be saved. A run
-// without a container has no engine either.
-func (rc *Recovery) tidy(ctx context.Context, run *files.Run, rec *runner.Record, eng engine.Engine) error {
-	sweeper := runner.Sweeper{Home: rc.Home,
-		Unowned: func(_ context.Context, l runner.Leftover, remove func() error) (bool, error) {
-			if l.Session != run.ID() {
-				return false, nil
-			}
-			return true, remove()
-		}}
-	var errs []error
-	if eng != nil {
-		errs = append(errs, sweeper.Containers(ctx, eng))
-	}
-	errs = append(errs, sweeper.Claims(ctx))
-	for _, dir := range []string{rec.Sockets, runner.OtherSocketDir(rc.Home.IPCDir(run.ID()))} {
-		errs = append(errs, files.RemoveAll(dir))
-	}
-	if !rec.Keep {
-		errs = append(errs, files.RemoveAll(rec.Dir))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	return runner.RemoveRecord(run.Dir())
 }

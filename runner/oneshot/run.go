@@ -26,7 +26,7 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner/engine"
-	"holon/runner/gateway"
+	"holon/runner/sessions"
 	"holon/runner/settings"
 	"holon/runner/workspace"
 	"holon/state"
@@ -47,7 +47,8 @@ const (
 
 // Run is a session with one turn: what `holon run` does.
 type Run struct {
-	Session   runner.Config // ID, Dir, SocketDir and Source are filled in here
+	ID        string        // of state.NewRunID; "": a new one
+	Session   runner.Config // Source and TreeName are filled in here
 	Workspace workspace.Options
 	Turn      runner.Turn
 	Home      state.Home
@@ -85,7 +86,7 @@ func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 		}
 	}
 	started := time.Now()
-	id := state.NewRunID()
+	id := cmp.Or(o.ID, state.NewRunID())
 	if _, err := runner.RunsAs(o.Session.User, o.Session.Engine); err != nil {
 		return nil, err
 	}
@@ -104,7 +105,8 @@ func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 	}
 	defer run.Close() // frees the lease; the manifest is written by then
 	o.results = run.OutputDir()
-	r := &execution{spec: o, run: run, manifest: &state.Manifest{
+	r := &execution{spec: o, run: run, key: sessions.OfRun(id), sessions: &sessions.Manager{Home: o.Home,
+		Secrets: o.Session.Secrets, Log: o.Session.Log}, manifest: &state.Manifest{
 		Schema: state.ManifestSchema, RunID: id, ParentRunID: o.parent, Name: o.Name,
 		Task:      o.Session.Secrets.Text(title(o.Turn.Prompt)),
 		StartedAt: turns.At(started),
@@ -122,29 +124,20 @@ func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 	}
 	// Said to agentd, so that the record cannot differ from what holds.
 	r.spec.Turn.MaxRounds, r.spec.Turn.MaxOutputBytes = r.manifest.Limits.MaxRounds, r.manifest.Limits.MaxOutput
-	r.spec.Session.ID, r.spec.Session.Source = id, source
+	r.spec.Session.Source, r.spec.Session.Version = source, o.Version
 	r.planEgress()
-	r.spec.Session.NotesRecord, r.spec.Session.Version = filepath.Join(run.Dir(), runner.NotesFile), o.Version
-	r.spec.Session.Dir, r.spec.Session.SocketDir = filepath.Join(run.Dir(), sessionDir), o.Home.IPCDir(id)
 	r.spec.Session.TreeName = treeName(source.Info())
 	r.spec.Turn.ID = responses.NewID(responses.PrefixTurn)
-	r.spec.Turn.Token, r.spec.Turn.Grant = gateway.NewToken()
-	r.spec.Session.Secrets.Add("the turn's token", r.spec.Turn.Token.Reveal())
 	r.watchTurn()
-	r.spec.Session.RecordDir, r.spec.Session.Record = run.Dir(),
-		&runner.Record{RunRecord: &runner.RunRecord{Owner: runner.ThisProcess(),
-			TurnID: r.spec.Turn.ID, Prompt: r.spec.Session.Secrets.Text(visible.Clip(r.spec.Turn.Prompt,
-				runner.MaxRecordedPrompt)),
-			DiskBytes: o.Quota.Run, Keep: o.Keep, Manifest: r.manifest}}
-	if r.spec.Session.Gateway != nil {
-		r.spec.Session.Record.GrantHash = r.spec.Turn.Grant
-	}
+	record := &sessions.Record{TurnID: r.spec.Turn.ID, Run: &sessions.Run{Owner: sessions.ThisProcess(),
+		Prompt:    r.spec.Session.Secrets.Text(visible.Clip(r.spec.Turn.Prompt, sessions.MaxRecordedPrompt)),
+		DiskBytes: o.Quota.Run, Keep: o.Keep, Manifest: r.manifest}}
 	err = r.execute(ctx,
-		func(ctx context.Context) (*runner.Session, error) {
-			s, err := runner.Start(ctx, r.spec.Session)
+		func(ctx context.Context) (*sessions.Session, error) {
+			s, err := r.sessions.Start(ctx, r.key, record, r.spec.Session)
 			return s, o.namePatch(err)
 		},
-		func(ctx context.Context, s *runner.Session) runner.TurnResult {
+		func(ctx context.Context, s *sessions.Session) runner.TurnResult {
 			return s.Turn(ctx, r.spec.Turn, r.observer())
 		})
 	if starting, ok := errors.AsType[*startError](err); ok && !o.Keep {
@@ -212,8 +205,10 @@ func treeName(info workspace.Info) string {
 type execution struct {
 	spec     *Run
 	run      *files.Run
+	sessions *sessions.Manager
+	key      sessions.Key
 	manifest *state.Manifest
-	session  *runner.Session // nil before there is one
+	session  *sessions.Session // nil before there is one
 	turn     runner.TurnResult
 	diff     *workspace.Diff
 	denied   []string // by the egress proxy
@@ -231,8 +226,8 @@ type execution struct {
 // execute runs the phases, with a session that begin makes or takes up and the
 // turn that it runs or joins. The session stays for conclude. The error is that
 // of the phase that failed; what came before is in r all the same.
-func (r *execution) execute(ctx context.Context, begin func(context.Context) (*runner.Session, error),
-	turn func(context.Context, *runner.Session) runner.TurnResult) (err error) {
+func (r *execution) execute(ctx context.Context, begin func(context.Context) (*sessions.Session, error),
+	turn func(context.Context, *sessions.Session) runner.TurnResult) (err error) {
 	r.spec.Watch.Phase("prepare")
 	if r.session, err = begin(ctx); err != nil {
 		return &startError{err}
@@ -259,7 +254,7 @@ func (r *execution) execute(ctx context.Context, begin func(context.Context) (*r
 
 // describeSession puts into the manifest what runs and what confines it. The
 // engine's version is asked for concurrently with the turn: nothing waits for it.
-func (r *execution) describeSession(ctx context.Context, s *runner.Session) error {
+func (r *execution) describeSession(ctx context.Context, s *sessions.Session) error {
 	if s.Tree() != nil {
 		r.info = s.Tree().Info()
 	}
@@ -273,10 +268,10 @@ func (r *execution) describeSession(ctx context.Context, s *runner.Session) erro
 		}
 		r.version <- info.Version
 	}()
-	return s.WriteRecord()
+	return s.Save()
 }
 
-func (r *execution) describeContainer(s *runner.Session) {
+func (r *execution) describeContainer(s *sessions.Session) {
 	m := r.manifest
 	// the run's first holon said it, or it is unknown
 	if r.recovered && (m.Isolation != nil || s.ContainerID() == "") {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"holon/runner"
+	"holon/runner/sessions"
 
 	"golang.org/x/sys/unix"
 
@@ -59,7 +60,7 @@ type stopping struct {
 // press takes the next step against the holder of a run: it asks it once, kills the container after the
 // grace, and gives up when the holder does not settle the run after that.
 func (s *stopping) press(ctx context.Context, e *files.Entry) error {
-	rec, err := runner.ReadRunRecord(e.Dir)
+	rec, err := sessions.ReadRun(e.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -79,7 +80,7 @@ func (s *stopping) press(ctx context.Context, e *files.Entry) error {
 		}
 		return eng.Stop(ctx, *rec.Handle, 0)
 	case waited > s.grace+collectGrace:
-		return &runner.Error{Code: runner.CodeStillRunning, Param: "run",
+		return &runner.Error{Code: sessions.CodeStillRunning, Param: "run",
 			Message: e.ID + " did not end in time", Hint: "wait with holon ps, or kill its holon " +
 				"and use holon gc"}
 	}

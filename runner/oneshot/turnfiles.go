@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"holon/runner"
+	"holon/runner/sessions"
 	"holon/runner/turnfiles"
 	"holon/state"
 	"holon/state/files"
@@ -108,7 +109,7 @@ func openTurn(e *files.Entry) (*turnfiles.Files, error) {
 	if e.Manifest != nil {
 		return turnfiles.OpenCollected(e.OutputDir())
 	}
-	rec, err := runner.ReadRunRecord(e.Dir)
+	rec, err := sessions.ReadRun(e.Dir)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"holon/runner"
+	"holon/runner/sessions"
 	"holon/state/ledger"
 )
 
@@ -44,7 +45,7 @@ func (k *Pool) change(agentID string, c ledger.ContainerChange) {
 }
 
 // removeLeft removes a container of an agent that no session holds.
-func (k *Pool) removeLeft(l runner.Leftover, remove func() error) error {
+func (k *Pool) removeLeft(l sessions.Leftover, remove func() error) error {
 	err := remove()
 	if err == nil {
 		k.change(l.Agent, ledger.ContainerChange{

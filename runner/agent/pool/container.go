@@ -14,7 +14,7 @@ import (
 	"holon/internal/visible"
 	"holon/responses"
 	"holon/runner"
-	"holon/state"
+	"holon/runner/sessions"
 )
 
 // agentd must answer a health check within healthTimeout. For trustFor after an answer it is not asked again:
@@ -54,7 +54,7 @@ func (k *Pool) ready(ctx context.Context, a *agent, t Turn) (fresh string, err e
 
 // unfit says why the agent's container cannot take a turn, "" when it can. One
 // that is paused is resumed. One in which a task runs stays if it can at all.
-func (k *Pool) unfit(ctx context.Context, a *agent, want runner.Made) string {
+func (k *Pool) unfit(ctx context.Context, a *agent, want sessions.Made) string {
 	better := ""
 	switch {
 	case a.session.Ended():
@@ -152,7 +152,7 @@ func (k *Pool) wake(ctx context.Context, a *agent) error {
 }
 
 // start makes a container from the agent's state.
-func (k *Pool) start(ctx context.Context, a *agent, t Turn, want runner.Made) error {
+func (k *Pool) start(ctx context.Context, a *agent, t Turn, want sessions.Made) error {
 	if err := k.reserve(ctx, a); err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (k *Pool) start(ctx context.Context, a *agent, t Turn, want runner.Made) er
 	return err
 }
 
-func (k *Pool) startReserved(ctx context.Context, a *agent, t Turn, want runner.Made) (err error) {
+func (k *Pool) startReserved(ctx context.Context, a *agent, t Turn, want sessions.Made) (err error) {
 	if info, err := os.Lstat(k.opts.Home.AgentDir(a.id)); err != nil || !info.IsDir() {
 		return &Error{Code: CodeNoHome, Param: "agent_id", Message: "agent " + a.id + " has no home",
 			Hint: "make it with: holon agent create " + a.id, Err: err}
@@ -185,15 +185,11 @@ func (k *Pool) startReserved(ctx context.Context, a *agent, t Turn, want runner.
 			err = errors.Join(err, closeAccess(access))
 		}
 	}()
-	want.Providers = cfg.Providers
-	name := state.NewIPCID()
-	cfg.ID, cfg.SocketDir = "agent-"+a.id+"-"+name, k.opts.Home.IPCDir(name)
-	cfg.Image, cfg.Dir = want.Image, k.private(a, sessionDir)
-	cfg.Record, cfg.RecordDir = &runner.Record{Made: &want}, k.private(a, "")
+	want.Providers, cfg.Image = cfg.Providers, want.Image
 	k.complete(a, &cfg)
-	session, err := runner.Start(ctx, cfg)
+	session, err := k.sessions.Start(ctx, a.key(), &sessions.Record{Made: &want}, cfg)
 	if err != nil {
-		return errors.Join(err, k.removeRecord(a))
+		return err
 	}
 	k.hold(a, session, access, want, now)
 	a.use(t, cfg.Providers)
@@ -206,8 +202,6 @@ func (k *Pool) complete(a *agent, cfg *runner.Config) {
 	cfg.Engine, cfg.Agentd, cfg.Version, cfg.Log, cfg.Secrets = k.opts.Engine, k.opts.Agentd, k.opts.Version,
 		k.opts.Log, k.opts.Secrets
 	cfg.SessionID, cfg.AgentHome = responses.PrefixSession+a.id, k.opts.Home.AgentDir(a.id)
-	cfg.Labels = map[string]string{runner.LabelHome: k.opts.Home.Dir(), runner.LabelAgent: a.id}
-	cfg.EgressRecord = k.private(a, egressFile)
 	cfg.OnContainer = func(c runner.ContainerChange) { k.tellChange(a.id, c) }
 	if k.opts.Tools != nil {
 		cfg.HostTools = k.opts.Tools(a.id)
@@ -220,7 +214,7 @@ func (k *Pool) complete(a *agent, cfg *runner.Config) {
 }
 
 // hold makes the session the agent's.
-func (k *Pool) hold(a *agent, session *runner.Session, access io.Closer, m runner.Made, now revision) {
+func (k *Pool) hold(a *agent, session *sessions.Session, access io.Closer, m sessions.Made, now revision) {
 	a.session, a.access, a.made, a.revision = session, access, m, now
 	a.stale, a.paused, a.checked = "", false, k.opts.Now()
 	k.startFollowing(a)
@@ -245,7 +239,7 @@ func (k *Pool) clean(ctx context.Context, a *agent) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the agent's directory: %w", err)
 	}
-	paths := []string{k.private(a, egressFile)}
+	paths := []string{k.private(a, runner.EgressFile)}
 	for _, name := range []string{"input", "skills", "etc", "empty", "scenario.yaml", "mcp.yaml"} {
 		paths = append(paths, filepath.Join(dir, name))
 	}
@@ -259,7 +253,7 @@ func (k *Pool) clean(ctx context.Context, a *agent) error {
 
 // removeStray removes every container of the agent: two must never have its state.
 func (k *Pool) removeStray(ctx context.Context, a *agent) error {
-	return k.leftovers(func(_ context.Context, l runner.Leftover, remove func() error) (bool, error) {
+	return k.leftovers(func(_ context.Context, l sessions.Leftover, remove func() error) (bool, error) {
 		if l.Agent != a.id {
 			return false, nil
 		}
@@ -290,8 +284,7 @@ func (k *Pool) adopt(ctx context.Context, a *agent, t Turn) error {
 	if err != nil {
 		return errors.Join(err, closeAccess(access))
 	}
-	cfg.Record, cfg.RecordDir = rec, k.private(a, "")
-	session, err := runner.TakeUp(ctx, cfg, true)
+	session, err := k.sessions.TakeUp(ctx, a.key(), rec, cfg, true)
 	if err != nil {
 		return errors.Join(err, closeAccess(access))
 	}
@@ -326,9 +319,6 @@ func (k *Pool) close(ctx context.Context, a *agent) error {
 	err = errors.Join(err, a.session.Close(ctx), closeAccess(a.access))
 	a.session, a.access, a.paused = nil, nil, false
 	k.release(a)
-	if err == nil {
-		err = k.removeRecord(a)
-	}
 	if err != nil {
 		return fmt.Errorf("end the agent's container: %w", err)
 	}

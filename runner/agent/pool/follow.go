@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"holon/responses/tasks"
-	"holon/runner"
+	"holon/runner/sessions"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -53,7 +53,7 @@ func (k *Pool) startFollowing(a *agent) {
 }
 
 // followTasks begins anew when the stream breaks off, until the container has ended or ctx ends.
-func (k *Pool) followTasks(ctx context.Context, ended <-chan struct{}, agentID string, session *runner.Session) {
+func (k *Pool) followTasks(ctx context.Context, ended <-chan struct{}, agentID string, session *sessions.Session) {
 	for {
 		var known []string
 		began, trusted := time.Now(), session.Trusted()

@@ -27,6 +27,7 @@ import (
 	"holon/runner"
 	"holon/runner/engine"
 	"holon/runner/hosttools"
+	"holon/runner/sessions"
 	"holon/state"
 )
 
@@ -94,6 +95,7 @@ type Turn struct {
 // for concurrent use.
 type Pool struct {
 	opts      Options
+	sessions  *sessions.Manager
 	admission chan struct{} // holds a token while an agent waits for a container
 	swept     time.Time     // when Sweep last looked for orphans; under sweeper
 	sweeper   sync.Mutex
@@ -118,14 +120,14 @@ type agent struct {
 	lock chan struct{} // holds a token while it is locked
 
 	// Under lock.
-	session  *runner.Session // nil: no container
-	follow   *follower       // of the session's tasks
-	access   io.Closer       // of the session; may be nil
-	made     runner.Made     // what the session was made from
-	models   []string        // that the session asks, the first one first
-	unknown  string          // of models, one whose provider the container was not told of
-	revision revision        // of the settings that the session has
-	stale    string          // why the session cannot stay, "" if it can
+	session  *sessions.Session // nil: no container
+	follow   *follower         // of the session's tasks
+	access   io.Closer         // of the session; may be nil
+	made     sessions.Made     // what the session was made from
+	models   []string          // that the session asks, the first one first
+	unknown  string            // of models, one whose provider the container was not told of
+	revision revision          // of the settings that the session has
+	stale    string            // why the session cannot stay, "" if it can
 	paused   bool
 	checked  time.Time // agentd answered
 	dirty    bool      // a turn was made since its directories were counted
@@ -134,13 +136,15 @@ type agent struct {
 	unrecorded int // turns in a row that agentd could not record
 
 	// Under Pool.mu.
-	live    *runner.Session // session, while turn is asked of it
+	live    *sessions.Session // session, while turn is asked of it
 	turn    string
 	idle    time.Time        // when the container was last used
 	holds   bool             // counts in Pool.held
 	tasks   int              // that ran when the container was last asked
 	inForce *state.Isolation // of the container; nil: there is none
 }
+
+func (a *agent) key() sessions.Key { return sessions.OfAgent(a.id) }
 
 // revision counts how often what Configure says has changed.
 type revision struct{ models, providers int }
@@ -170,7 +174,7 @@ func New(o Options) *Pool {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Pool{opts: o, admission: make(chan struct{}, 1), agents: make(map[string]*agent),
+	return &Pool{opts: o, sessions: &sessions.Manager{Home: o.Home, Secrets: o.Secrets, Log: o.Log}, admission: make(chan struct{}, 1), agents: make(map[string]*agent),
 		changed: make(chan struct{}), broken: make(chan struct{}, 1)}
 }
 

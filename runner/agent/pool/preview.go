@@ -5,7 +5,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/turns"
-	"holon/runner"
+	"holon/runner/sessions"
 )
 
 // Preview returns what a model would be asked first in a turn, which is not made. The agent gets a container for it as
@@ -14,7 +14,7 @@ func (k *Pool) Preview(ctx context.Context, t Turn) (p turns.Preview, err error)
 	if t.ID == "" {
 		t.ID = responses.NewID(responses.PrefixTurn)
 	}
-	err = k.inContainer(ctx, t, func(s *runner.Session) (err error) {
+	err = k.inContainer(ctx, t, func(s *sessions.Session) (err error) {
 		p, err = s.Preview(ctx, k.request(t))
 		return err
 	})

@@ -68,10 +68,8 @@ func (k *Pool) Recover(ctx context.Context, t Turn, began func(), watch runner.O
 
 // rejoin watches the turn in the agent's container, if that knows it.
 func (k *Pool) rejoin(ctx context.Context, a *agent, t Turn, began func(), watch runner.Observer) (Found, error) {
-	req := k.request(t)
-	req.Grant = k.grantOf(a, t.ID)
 	result, err := k.follow(ctx, a, t, began, watch, func(ctx context.Context, w runner.Observer) runner.TurnResult {
-		return a.session.Rejoin(ctx, req, w)
+		return a.session.Rejoin(ctx, k.request(t), w)
 	})
 	switch e, _ := errors.AsType[*Error](err); {
 	case err == nil:

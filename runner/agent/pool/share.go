@@ -3,12 +3,12 @@ package pool
 import (
 	"context"
 
-	"holon/runner"
+	"holon/runner/sessions"
 	"holon/state"
 )
 
 // inContainer uses the container of an agent, which is made if there is none. While a turn runs there it shares it.
-func (k *Pool) inContainer(ctx context.Context, t Turn, use func(*runner.Session) error) error {
+func (k *Pool) inContainer(ctx context.Context, t Turn, use func(*sessions.Session) error) error {
 	if err := state.CheckAgentID(t.AgentID); err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (k *Pool) inContainer(ctx context.Context, t Turn, use func(*runner.Session
 }
 
 // useLocked unlocks the agent.
-func (k *Pool) useLocked(ctx context.Context, a *agent, t Turn, use func(*runner.Session) error) error {
+func (k *Pool) useLocked(ctx context.Context, a *agent, t Turn, use func(*sessions.Session) error) error {
 	defer k.unlock(a, true)
 	k.mu.Lock()
 	closed := k.closed

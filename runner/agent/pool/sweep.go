@@ -3,12 +3,16 @@ package pool
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"holon/runner"
+	"holon/internal/durable"
+	"holon/runner/sessions"
 	"holon/state"
 )
 
@@ -52,10 +56,6 @@ func (k *Pool) Sweep(ctx context.Context) error {
 	defer k.sweeper.Unlock()
 	k.tidyOnce()
 	var errs []error
-	if now := k.opts.Now(); now.Sub(k.swept) >= orphanEvery {
-		k.swept = now
-		errs = append(errs, k.leftovers(k.orphan).Containers(ctx, k.opts.Engine))
-	}
 	for _, a := range k.all() {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -65,13 +65,19 @@ func (k *Pool) Sweep(ctx context.Context) error {
 			k.unlock(a, false)
 		}
 	}
+	if now := k.opts.Now(); now.Sub(k.swept) >= orphanEvery { // what records name was taken up by now
+		k.swept = now
+		errs = append(errs, k.leftovers(k.orphan).Containers(ctx, k.opts.Engine))
+	}
 	return errors.Join(errs...)
 }
 
 // tend looks after the container of an agent that the caller has locked.
 func (k *Pool) tend(ctx context.Context, a *agent) error {
 	if a.session == nil {
-		return k.takeLeft(ctx, a)
+		if err := k.takeLeft(ctx, a); err != nil || a.session == nil {
+			return err
+		}
 	}
 	if a.session.Ended() {
 		return k.close(ctx, a)
@@ -111,10 +117,10 @@ func (k *Pool) tend(ctx context.Context, a *agent) error {
 	return nil
 }
 
-// closeRemoved ends the container of an agent that was removed. Whoever removed the agent stops it at once: this is for a
-// process that was killed in between, and for an engine that did not answer.
+// closeRemoved ends the container of an agent that was removed. Whatever removed the agent stops it at once: this is for
+// a process that was killed in between, and for an engine that did not answer.
 func (k *Pool) closeRemoved(ctx context.Context, a *agent) error {
-	if a.session == nil {
+	if a.session == nil && !a.left {
 		return nil
 	}
 	removed, err := k.removed(ctx, a.id)
@@ -122,6 +128,9 @@ func (k *Pool) closeRemoved(ctx context.Context, a *agent) error {
 		return err
 	}
 	k.opts.Log.Info("the container of an agent that was removed is stopped", "agent", a.id)
+	if a.session == nil { // it cannot be taken up
+		return k.giveUp(ctx, a)
+	}
 	return k.close(ctx, a)
 }
 
@@ -132,15 +141,33 @@ func (k *Pool) removed(ctx context.Context, agentID string) (bool, error) {
 	return k.opts.Removed(ctx, agentID)
 }
 
-// takeLeft takes up, once, what the record of an earlier process says that the agent has: its container may be gone.
+// takeLeft takes up what the record of an earlier process says that the agent has: its container may be gone. One that
+// cannot be taken up is removed, unless only its configuration is missing: the next turn takes it up, or another sweep.
 func (k *Pool) takeLeft(ctx context.Context, a *agent) error {
 	if !a.left {
 		return nil
 	}
-	a.left = false
 	err := k.adopt(ctx, a, Turn{AgentID: a.id})
-	if errors.Is(err, errUnconfigured) {
-		return nil // the next turn of the agent takes it up
+	switch {
+	case err == nil:
+		a.left = false
+		return nil
+	case errors.Is(err, errUnconfigured):
+		k.opts.Log.Warn("a container cannot be taken up yet", "agent", a.id, "err", err)
+		return nil
+	case ctx.Err() != nil: // which says nothing of the container
+		return context.Cause(ctx)
+	}
+	k.opts.Log.Info("a container cannot be taken up", "agent", a.id, "err", err)
+	return k.giveUp(ctx, a)
+}
+
+// giveUp removes a container that no session holds, and its record.
+func (k *Pool) giveUp(ctx context.Context, a *agent) error {
+	err := k.removeStray(ctx, a)
+	if err == nil {
+		a.left = false
+		err = k.sessions.RemoveRecord(a.key())
 	}
 	return err
 }
@@ -217,13 +244,12 @@ func (k *Pool) Tasks(agentID string) int {
 }
 
 // leftovers removes what sessions of agents left, if unowned lets it.
-func (k *Pool) leftovers(unowned func(context.Context, runner.Leftover, func() error) (bool, error)) runner.Sweeper {
-	return runner.Sweeper{Home: k.opts.Home, Agents: true, Unowned: unowned}
+func (k *Pool) leftovers(unowned func(context.Context, sessions.Leftover, func() error) (bool, error)) sessions.Sweeper {
+	return sessions.Sweeper{Home: k.opts.Home, Agents: true, Unowned: unowned}
 }
 
-// orphan deals with a container under the lock of its agent. The agent gets it back if this process does not
-// hold it and it still can be used.
-func (k *Pool) orphan(ctx context.Context, l runner.Leftover, remove func() error) (bool, error) {
+// orphan removes a container, under the lock of its agent, that neither the agent nor its record has.
+func (k *Pool) orphan(_ context.Context, l sessions.Leftover, remove func() error) (bool, error) {
 	if state.CheckAgentID(l.Agent) != nil {
 		return true, remove() // its label names no agent
 	}
@@ -232,29 +258,10 @@ func (k *Pool) orphan(ctx context.Context, l runner.Leftover, remove func() erro
 		return false, nil
 	}
 	defer k.unlock(a, false)
-	if a.session == nil {
-		err := k.adopt(ctx, a, Turn{AgentID: a.id})
-		if errors.Is(err, errUnconfigured) && k.isHeld(a, l) {
-			removed, unknown := k.removed(ctx, a.id)
-			if unknown != nil || !removed {
-				k.opts.Log.Warn("a container cannot be taken up yet", "agent", a.id, "err", err)
-				return false, unknown
-			}
-		}
-		if err != nil {
-			k.opts.Log.Info("a container cannot be taken up", "agent", a.id, "err", err)
-		}
-		if ctx.Err() != nil { // which says nothing of the container
-			return false, context.Cause(ctx)
-		}
-	}
-	if a.session != nil && a.session.ID() == l.Session {
+	if a.session != nil && a.session.ID() == l.Session || a.session == nil && k.isHeld(a, l) {
 		return false, nil
 	}
-	if err := k.close(ctx, a); err != nil { // two must never have the agent's state
-		return false, err
-	}
-	return true, errors.Join(k.removeLeft(l, remove), k.removeRecord(a))
+	return true, k.removeLeft(l, remove)
 }
 
 // Isolation returns what is in force for the container of an agent, nil when it has none.
@@ -279,7 +286,7 @@ func (k *Pool) Stop(ctx context.Context, agentID string) error {
 }
 
 // isHeld reports whether a container is the one that its agent has on record.
-func (k *Pool) isHeld(a *agent, l runner.Leftover) bool {
+func (k *Pool) isHeld(a *agent, l sessions.Leftover) bool {
 	rec := k.readRecord(a)
 	return rec != nil && rec.ID == l.Session
 }
@@ -288,22 +295,20 @@ func (k *Pool) isHeld(a *agent, l runner.Leftover) bool {
 // container in which a task runs is left, for the next process to take up. Turns that
 // go on are waited for until ctx ends: end them before.
 func (k *Pool) Close(ctx context.Context) error {
-	if err := k.leftovers(k.orphan).Containers(ctx, k.opts.Engine); err != nil {
-		return err
-	}
+	k.tidyOnce()
 	err := k.finish(ctx, func(ctx context.Context, a *agent) error {
-		if a.session == nil {
-			return nil
+		if err := k.takeLeft(ctx, a); err != nil || a.session == nil {
+			return err
 		}
 		works, err := k.working(ctx, a)
-		if err != nil && k.Tasks(a.id) > 0 && k.opts.Engine.Name() != "local" { // a slow machine ends no task
+		local := k.opts.Engine.Name() == "local" // whose programs end with this process
+		switch {
+		case err != nil && k.Tasks(a.id) > 0 && !local: // a slow machine ends no task
 			k.opts.Log.Info("an agent's container does not answer and is left with its tasks", "agent", a.id, "err", err)
 			return k.leave(ctx, a)
-		}
-		if err != nil || !works {
+		case err != nil || !works:
 			return k.close(ctx, a)
-		}
-		if k.opts.Engine.Name() == "local" { // whose programs end with this process
+		case local:
 			k.opts.Log.Info("the tasks of an agent end with the daemon: the local engine has no container for them",
 				"agent", a.id, "tasks", k.Tasks(a.id))
 			return k.close(ctx, a)
@@ -314,12 +319,7 @@ func (k *Pool) Close(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return k.leftovers(func(_ context.Context, l runner.Leftover, remove func() error) (bool, error) {
-		if state.CheckAgentID(l.Agent) == nil && k.isHeld(&agent{id: l.Agent}, l) {
-			return false, nil
-		}
-		return true, k.removeLeft(l, remove)
-	}).Containers(ctx, k.opts.Engine)
+	return k.leftovers(k.orphan).Containers(ctx, k.opts.Engine)
 }
 
 // Leave lets go of every container, without ending any, for another process to
@@ -366,4 +366,42 @@ func (k *Pool) finish(ctx context.Context, last func(context.Context, *agent) er
 		})
 	}
 	return errors.Join(append([]error{group.Wait()}, errs...)...)
+}
+
+// tidyOnce removes what a process left that was killed while it made a container.
+// It is called before this process makes any.
+func (k *Pool) tidyOnce() {
+	k.tidied.Do(func() {
+		if err := k.tidy(); err != nil {
+			k.opts.Log.Warn("what a killed process left half made could not all be removed", "err", err)
+		}
+	})
+}
+
+// tidy removes records that were not written to their end, and directories of
+// sockets that no record names. It notes the agents that have a record.
+func (k *Pool) tidy() error {
+	agents, err := os.ReadDir(k.opts.Home.AgentsDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("look for what was left half made: %w", err)
+	}
+	var errs []error
+	named := make(map[string]bool)
+	for _, entry := range agents {
+		id := entry.Name()
+		if state.CheckAgentID(id) != nil {
+			continue
+		}
+		errs = append(errs, durable.Sweep(k.opts.Home.AgentPrivateDir(id)))
+		if rec := k.readRecord(&agent{id: id}); rec != nil {
+			named[rec.Sockets], k.agent(id).left = true, true
+		}
+	}
+	errs = append(errs, k.leftovers(func(_ context.Context, l sessions.Leftover, remove func() error) (bool, error) {
+		if named[l.Name] {
+			return false, nil
+		}
+		return true, remove()
+	}).Sockets(context.Background())) // which asks no engine
+	return errors.Join(errs...)
 }

@@ -7,7 +7,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/tasks"
-	"holon/runner"
+	"holon/runner/sessions"
 	"holon/state"
 )
 
@@ -25,14 +25,14 @@ func (k *Pool) Attend(ctx context.Context, t Turn) error {
 		k.unlock(a, false)
 		return nil
 	}
-	return k.useLocked(ctx, a, t, func(*runner.Session) error { return nil })
+	return k.useLocked(ctx, a, t, func(*sessions.Session) error { return nil })
 }
 
 // StartTask starts a command as a task in the container of an agent, once for its id, also while a turn runs there. The
 // error has CodeUnclear if it may have been started all the same.
 func (k *Pool) StartTask(ctx context.Context, t Turn, start tasks.Start) error {
 	asked := false
-	err := k.inContainer(ctx, t, func(s *runner.Session) error {
+	err := k.inContainer(ctx, t, func(s *sessions.Session) error {
 		asked = true
 		// A caller that leaves now would leave it unclear whether the command runs.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTimeout)
@@ -57,7 +57,7 @@ var unanswered = []string{responses.CodeCancelled, responses.CodeServerDisconnec
 
 // TaskInput writes to a task of an agent.
 func (k *Pool) TaskInput(ctx context.Context, t Turn, id string, in tasks.Input) (res *tasks.InputResult, err error) {
-	err = k.inContainer(ctx, t, func(s *runner.Session) (err error) {
+	err = k.inContainer(ctx, t, func(s *sessions.Session) (err error) {
 		res, err = s.TaskInput(ctx, id, in)
 		return err
 	})
@@ -66,7 +66,7 @@ func (k *Pool) TaskInput(ctx context.Context, t Turn, id string, in tasks.Input)
 
 // StopTask ends a task of an agent, by force or after asking.
 func (k *Pool) StopTask(ctx context.Context, t Turn, id string, force bool) (res *tasks.StopResult, err error) {
-	err = k.inContainer(ctx, t, func(s *runner.Session) (err error) {
+	err = k.inContainer(ctx, t, func(s *sessions.Session) (err error) {
 		res, err = s.StopTask(ctx, id, force)
 		return err
 	})
@@ -75,7 +75,7 @@ func (k *Pool) StopTask(ctx context.Context, t Turn, id string, force bool) (res
 
 // TaskOutput returns a preview of what a task of an agent has printed, of about so many tokens; 0 for agentd's default.
 func (k *Pool) TaskOutput(ctx context.Context, t Turn, id string, tokens int) (res *tasks.OutputResult, err error) {
-	err = k.inContainer(ctx, t, func(s *runner.Session) (err error) {
+	err = k.inContainer(ctx, t, func(s *sessions.Session) (err error) {
 		res, err = s.TaskOutput(ctx, id, tokens)
 		return err
 	})

@@ -12,12 +12,10 @@ import (
 	"holon/responses/turns"
 	"holon/runner"
 	"holon/runner/gateway"
+	"holon/runner/sessions"
 	"holon/runner/turnfiles"
 	"holon/state"
 )
-
-// tokenName is what a person knows the secret of a turn by.
-const tokenName = "the turn's token"
 
 // Turn makes a turn and returns when it is over. began is called once, as soon as
 // agentd has accepted the turn, which is then on its disk; watch is told what it
@@ -71,7 +69,7 @@ func (k *Pool) tried(ctx context.Context, a *agent, t Turn, began func(), watch 
 // does not make that turn, or not any more, is CodeNoTurn.
 func (k *Pool) Interject(ctx context.Context, agentID, turnID, id, text string) error {
 	k.mu.Lock()
-	var live *runner.Session
+	var live *sessions.Session
 	if a := k.agents[agentID]; a != nil && a.turn == turnID {
 		live = a.live
 	}
@@ -94,16 +92,8 @@ func (k *Pool) Interject(ctx context.Context, agentID, turnID, id, text string) 
 
 // ask asks the agent's container for the turn.
 func (k *Pool) ask(ctx context.Context, a *agent, t Turn, began func(), watch runner.Observer) (Result, error) {
-	token, grant := gateway.NewToken()
-	k.opts.Secrets.Add(tokenName, token.Reveal())
-	defer k.opts.Secrets.Forget(token.Reveal())
-	if err := k.noteTurn(a, t.ID, grant); err != nil {
-		return Result{}, k.typed(ctx, err)
-	}
-	req := k.request(t)
-	req.Token, req.Grant = token, grant
 	return k.follow(ctx, a, t, began, watch, func(ctx context.Context, w runner.Observer) runner.TurnResult {
-		return a.session.Turn(ctx, req, w)
+		return a.session.Turn(ctx, k.request(t), w)
 	})
 }
 
@@ -216,7 +206,7 @@ func refused(err error) bool {
 	if e, ok := errors.AsType[*responses.Error](err); ok {
 		return e.Code != responses.CodeServerUnreachable && e.Code != responses.CodeServerDisconnected
 	}
-	return state.IsCode(err, gateway.CodeInvalidGrant) || state.IsCode(err, gateway.CodeNoPrice)
+	return errors.Is(err, sessions.ErrNotAsked) || state.IsCode(err, gateway.CodeInvalidGrant) || state.IsCode(err, gateway.CodeNoPrice)
 }
 
 // lookUp is the end of a turn that was not watched to its end, and whose container is gone: it is lost, whatever its

@@ -1,4 +1,4 @@
-package runner
+package sessions
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 
 	"holon/internal/folder"
 	"holon/internal/procfs"
+	"holon/runner"
 	"holon/runner/engine"
 	"holon/runner/workspace"
 	"holon/state"
@@ -20,17 +21,17 @@ import (
 
 func TestRecord(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := ReadRecord(dir); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := readRecord(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("no record: %v", err)
 	}
 	want := &Record{
-		Held: Held{ID: "run_1", Engine: "docker",
+		Held: runner.Held{ID: "run_1", Engine: "docker",
 			Handle: &engine.Handle{Version: 1, Engine: "docker", ID: "id", Name: "name"},
 			User:   &engine.User{UID: 1, GID: 2},
 			Dir:    "/a", Sockets: "/b", Tree: &workspace.Held{Slot: "/c/0", Claim: "run_1",
 				Owner: &folder.Owner{UID: 1}},
 			SessionID: "sess_1", Image: "i", Model: "a/b", Fallbacks: []string{"x/y"}},
-		RunRecord: &RunRecord{Owner: ThisProcess(), TurnID: "turn_1", Prompt: "do <it>", DiskBytes: 5, Keep: true,
+		TurnID: "turn_1", Run: &Run{Owner: ThisProcess(), Prompt: "do <it>", DiskBytes: 5, Keep: true,
 			Manifest: &state.Manifest{Model: "a/b", Warnings: []string{"w"}}},
 	}
 	expect.NoError(t, want.write(dir))
@@ -38,52 +39,21 @@ func TestRecord(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	got, err := ReadRecord(dir)
+	got, err := readRecord(dir)
 	expect.NoError(t, err)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	for name, text := range map[string]string{
 		"not JSON": "{", "another schema": `{"schema":"holon.session/9"}`,
-		"no manifest": `{"schema":"holon.session/1","turn_id":"turn_1","dir":"/a","sockets":"/b"}`,
-		"a turn that leads elsewhere": `{"schema":"holon.session/1","turn_id":"../x","dir":"/a","sockets":"/b",` +
+		"no manifest": `{"schema":"holon.session/1","id":"run_1","turn_id":"turn_1","dir":"/a","sockets":"/b"}`,
+		"a turn that leads elsewhere": `{"schema":"holon.session/1","id":"run_1","turn_id":"../x","dir":"/a","sockets":"/b",` +
 			`"manifest":{}}`,
-		"relative": `{"schema":"holon.session/1","turn_id":"turn_1","dir":"a","sockets":"/b","manifest":{}}`,
+		"relative": `{"schema":"holon.session/1","id":"run_1","turn_id":"turn_1","dir":"a","sockets":"/b","manifest":{}}`,
 	} {
 		expect.NoError(t, os.WriteFile(filepath.Join(dir, state.SessionFile), []byte(text), 0o600))
-		if _, err := ReadRecord(dir); err == nil || errors.Is(err, fs.ErrNotExist) {
+		if _, err := readRecord(dir); err == nil || errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if err := errors.Join(RemoveRecord(dir), RemoveRecord(dir)); err != nil {
-		t.Error(err)
-	}
-}
-
-// Records that earlier versions wrote are read.
-func TestRecordOfEarlierVersions(t *testing.T) {
-	run := `"turn_id":"turn_1","dir":"/a","sockets":"/b","manifest":{"run_id":"run_1","image":"i","model":"m"}`
-	held := Held{ID: "run_1", Dir: "/a", Sockets: "/b", Image: "i", Model: "m"}
-	for name, test := range map[string]struct {
-		text string
-		want Record
-	}{
-		"a run's": {`{"schema":"holon.session/1",` + run + `}`,
-			Record{Schema: recordSchema, Held: held, RunRecord: &RunRecord{TurnID: "turn_1",
-				Manifest: &state.Manifest{RunID: "run_1", Image: "i", Model: "m"}}}},
-		"an agent's": {`{"schema":"holon.agent-session/1","made":{"image":"j","model":"","version":"1"},` +
-			`"held":{"id":"run_1","dir":"/a","sockets":"/b","image":"i","model":"m"}}`,
-			Record{Schema: agentRecordSchema, Held: held, Made: &Made{Image: "j", Version: "1"}}},
-	} {
-		dir := t.TempDir()
-		expect.NoError(t, os.WriteFile(filepath.Join(dir, state.SessionFile), []byte(test.text), 0o600))
-		got, err := ReadRecord(dir)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if diff := cmp.Diff(&test.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package runner
+package sessions
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"holon/runner"
 	"holon/runner/engine"
 	"holon/runner/workspace"
 	"holon/state"
@@ -39,10 +40,10 @@ type Sweeper struct {
 
 // Containers sweeps those of an engine.
 func (s Sweeper) Containers(ctx context.Context, eng engine.Engine) error {
-	list, err := eng.List(ctx, map[string]string{LabelHome: s.Home.Dir()})
+	list, err := eng.List(ctx, map[string]string{runner.LabelHome: s.Home.Dir()})
 	errs := []error{err}
 	for _, c := range list {
-		l := Leftover{"container", c.Handle.Name, c.Labels[LabelRun], c.Labels[LabelAgent], c.Handle.ID}
+		l := Leftover{"container", c.Handle.Name, c.Labels[runner.LabelRun], c.Labels[runner.LabelAgent], c.Handle.ID}
 		if (l.Agent != "") == s.Agents {
 			errs = append(errs, s.sweep(ctx, l, func() error { return eng.Remove(ctx, c.Handle) }))
 		}
@@ -88,4 +89,28 @@ func (s Sweeper) sweep(ctx context.Context, l Leftover, remove func() error) err
 	}
 	s.Found(l, err)
 	return nil
+}
+
+// Clear removes what a run holds from which nothing is left to be saved, its record last. A run without a container
+// needs no engine. With keep the session's directory stays.
+func (m *Manager) Clear(ctx context.Context, key Key, eng engine.Engine, keep bool) error {
+	sweeper := Sweeper{Home: m.Home, Unowned: func(_ context.Context, l Leftover, remove func() error) (bool, error) {
+		if l.Session != key.run {
+			return false, nil
+		}
+		return true, remove()
+	}}
+	var errs []error
+	if eng != nil {
+		errs = append(errs, sweeper.Containers(ctx, eng))
+	}
+	proper := m.Home.IPCDir(key.run)
+	errs = append(errs, sweeper.Claims(ctx), files.RemoveAll(proper), files.RemoveAll(runner.OtherSocketDir(proper)))
+	if !keep {
+		errs = append(errs, files.RemoveAll(m.SessionDir(key)))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return m.RemoveRecord(key)
 }

@@ -1,4 +1,4 @@
-package runner
+package sessions
 
 import (
 	"errors"
@@ -6,10 +6,11 @@ import (
 	"os"
 
 	"holon/internal/procfs"
+	"holon/state"
 )
 
 // CodeStillRunning is the code of an error about a run that did not stop in time.
-const CodeStillRunning Code = "still_running"
+const CodeStillRunning state.Code = "still_running"
 
 // Process is a procfs.Process as it stands in session.json.
 type Process struct {
@@ -36,7 +37,7 @@ func (p Process) Signal(sig os.Signal) error {
 	case errors.Is(err, os.ErrProcessDone):
 		return nil
 	case errors.Is(err, procfs.ErrOther):
-		return &Error{Code: CodeStillRunning, Param: "run",
+		return &state.Error{Code: CodeStillRunning, Param: "run",
 			Message: fmt.Sprintf("the run is held by a process that cannot be seen from here (%d)", p.PID),
 			Hint:    "stop it where it was started"}
 	}

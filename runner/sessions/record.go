@@ -1,0 +1,122 @@
+package sessions
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"holon/internal/durable"
+	"holon/responses"
+	"holon/runner"
+	"holon/runner/gateway"
+	"holon/state"
+)
+
+// recordSchema is the value of "schema" in every session.json.
+const recordSchema = "holon.session/1"
+
+// Record is session.json: what a session holds and which turn it was asked for last, for a process that finds it after
+// its holon was killed. It is written durably before the container is made and after, and before each turn, mode 0600,
+// where no container sees it, and is removed when everything that it names is given up.
+type Record struct {
+	Schema string `json:"schema"`
+	runner.Held
+	TurnID string            `json:"turn_id,omitempty"`   // the newest that was asked for, or is about to be
+	Grant  gateway.TokenHash `json:"grant_hash,omitzero"` // by which gateway and host tools know that turn
+	Made   *Made             `json:"made,omitempty"`      // of an agent's container, else nil
+	*Run                     // of a run, else nil
+}
+
+// Made is what an agent asked its container to be made from. Another value needs another container.
+type Made struct {
+	Image     string   `json:"image"`
+	Version   string   `json:"version"`
+	Providers []string `json:"providers"` // Models.Providers, with which agentd was started
+}
+
+// Run is what is needed to finish a run, in addition to what its session holds.
+type Run struct {
+	Owner     Process         `json:"owner"`      // the holon that holds the run
+	Prompt    string          `json:"prompt"`     // its beginning, for the summary
+	DiskBytes int64           `json:"disk_bytes"` // quota; 0: none
+	Keep      bool            `json:"keep"`
+	Manifest  *state.Manifest `json:"manifest"` // as far as it was known
+}
+
+const (
+	maxRecord         = 4 << 20
+	MaxRecordedPrompt = 64 << 10
+)
+
+// Record reads the record of a session; fs.ErrNotExist when it holds nothing, or held nothing yet.
+func (m *Manager) Record(key Key) (*Record, error) {
+	r, err := readRecord(m.Dir(key))
+	if err == nil && ((r.Run != nil) != (key.run != "") || r.Dir != m.SessionDir(key)) {
+		err = incomplete(m.Dir(key))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// ReadRun reads the record in the directory of a run.
+func ReadRun(dir string) (*Record, error) {
+	r, err := readRecord(dir)
+	if err == nil && r.Run == nil {
+		return nil, incomplete(dir)
+	}
+	return r, err
+}
+
+func readRecord(dir string) (*Record, error) {
+	data, err := durable.ReadFile(filepath.Join(dir, state.SessionFile), maxRecord)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", state.SessionFile, err)
+	}
+	r := new(Record)
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, fmt.Errorf("read %s: %w", state.SessionFile, err)
+	}
+	if r.Schema != recordSchema {
+		return nil, &state.Error{Code: state.CodeManifestInvalid, Param: "schema",
+			Message: fmt.Sprintf("%s has the schema %.64q, not %s", state.SessionFile, r.Schema, recordSchema),
+			Hint:    "use the holon that wrote it, or a newer one"}
+	}
+	if r.ID == "" || !filepath.IsAbs(r.Dir) || !filepath.IsAbs(r.Sockets) || (r.Run == nil) == (r.Made == nil) ||
+		r.Run != nil && (r.Manifest == nil || responses.CheckID("turn_id", r.TurnID) != nil) {
+		return nil, incomplete(dir)
+	}
+	return r, nil
+}
+
+func incomplete(dir string) error {
+	return &state.Error{Code: state.CodeManifestInvalid,
+		Message: state.SessionFile + " lacks what a session cannot be taken up without", Hint: "look at " + dir}
+}
+
+func (r *Record) write(dir string) error {
+	r.Schema = recordSchema
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(r); err != nil {
+		return fmt.Errorf("encode %s: %w", state.SessionFile, err)
+	}
+	return durable.WriteFile(filepath.Join(dir, state.SessionFile), b.Bytes(), 0o600)
+}
+
+// RemoveRecord removes the record of a session and, before it, the account that a run keeps next to it.
+func (m *Manager) RemoveRecord(key Key) error {
+	for _, name := range []string{state.UsageFile, state.SessionFile} {
+		if err := os.Remove(filepath.Join(m.Dir(key), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove %s: %w", name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+// Package sessions owns the sessions of a home, each by its key: a run or an agent.
+//
+//	Start ─▶ Turn … Turn ─▶ Close        Start writes session.json before there is a container, Close removes it
+//	TakeUp ─▶ Rejoin ─────▶ Leave        what a killed process left, from session.json
+//	Sweeper                              what no session.json names
+//
+// It has the only code for what a session holds on the disk, for taking it up, for the end of a turn that no process
+// watched, and for removing what has no owner. When a session is started and stopped, what is kept of it and what is
+// reported is the policy of its callers: oneshot for runs, pool for agents.
+//
+// The invariants: session.json is durable before what it names exists, and goes after it; a turn is recorded before it
+// is asked for; and the files of a container are believed only where its commands could not write them, or where they
+// are what this host saw. The package takes no lease: a run is held by the lease of its directory, the agents of a home
+// by the daemon of that home.
+package sessions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path/filepath"
+
+	"holon/internal/redact"
+	"holon/internal/roots"
+	"holon/runner"
+	"holon/runner/gateway"
+	"holon/state"
+	"holon/state/files"
+)
+
+// Key names a session of a home.
+type Key struct {
+	run, agent string
+}
+
+// OfRun is the key of the session of a run.
+func OfRun(id string) Key { return Key{run: id} }
+
+// OfAgent is the key of the session of an agent.
+func OfAgent(id string) Key { return Key{agent: id} }
+
+// String is "run/<run_id>" or "agent/<agent_id>".
+func (k Key) String() string {
+	if k.agent != "" {
+		return "agent/" + k.agent
+	}
+	return "run/" + k.run
+}
+
+// Manager makes sessions and takes them up.
+type Manager struct {
+	Home    state.Home
+	Secrets *redact.Set // gets the token of each turn while it runs; nil for none
+	Log     *slog.Logger
+}
+
+// Dir is where a session keeps what is the host's alone, its record first.
+func (m *Manager) Dir(key Key) string {
+	if key.agent == "" {
+		return m.Home.RunDir(key.run)
+	}
+	_ = roots.Reopen(m.Home.AgentDir(key.agent)) // the agent may have closed it; what needs it reports one that is gone
+	return m.Home.AgentPrivateDir(key.agent)
+}
+
+// SessionDir is what the container and agentd write: runner.Config.Dir.
+func (m *Manager) SessionDir(key Key) string { return filepath.Join(m.Dir(key), "session") }
+
+// Session is a runner.Session with its record.
+type Session struct {
+	*runner.Session
+	manager *Manager
+	key     Key
+	record  *Record
+	token   string // of the newest turn, which is a secret until another is asked for or the session is given up
+}
+
+// Start makes the container of a session. record has what only the caller knows. On error nothing is left.
+func (m *Manager) Start(ctx context.Context, key Key, record *Record, cfg runner.Config) (*Session, error) {
+	name := key.run
+	cfg.ID = key.run
+	if key.agent != "" {
+		name = state.NewIPCID()
+		cfg.ID = "agent-" + key.agent + "-" + name
+	}
+	cfg.SocketDir = m.Home.IPCDir(name)
+	return m.open(key, record, cfg, func(cfg runner.Config) (*runner.Session, error) {
+		s, err := runner.Start(ctx, cfg)
+		if err != nil {
+			err = errors.Join(err, m.RemoveRecord(key))
+		}
+		return s, err
+	})
+}
+
+// TakeUp takes up what record says that another process held: see runner.TakeUp.
+func (m *Manager) TakeUp(ctx context.Context, key Key, record *Record, cfg runner.Config, serve bool) (*Session, error) {
+	return m.open(key, record, cfg, func(cfg runner.Config) (*runner.Session, error) {
+		return runner.TakeUp(ctx, cfg, record.Held, serve)
+	})
+}
+
+func (m *Manager) open(key Key, record *Record, cfg runner.Config,
+	open func(runner.Config) (*runner.Session, error)) (_ *Session, err error) {
+	s := &Session{manager: m, key: key, record: record}
+	dir := m.Dir(key)
+	cfg.Dir, cfg.Hold = filepath.Join(dir, "session"), s.hold
+	cfg.EgressRecord, cfg.NotesRecord = filepath.Join(dir, runner.EgressFile), filepath.Join(dir, runner.NotesFile)
+	cfg.Labels = maps.Clone(cfg.Labels)
+	if cfg.Labels == nil {
+		cfg.Labels = make(map[string]string)
+	}
+	cfg.Labels[runner.LabelHome] = m.Home.Dir()
+	if key.agent != "" {
+		cfg.Labels[runner.LabelAgent] = key.agent
+	}
+	s.Session, err = open(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// hold records what the session holds from now on.
+func (s *Session) hold(held runner.Held) error {
+	s.record.Held = held
+	return s.Save()
+}
+
+// Save writes the record, whose caller has changed its own part.
+func (s *Session) Save() error { return s.record.write(s.manager.Dir(s.key)) }
+
+// tokenName is what a person knows the secret of a turn by.
+const tokenName = "the turn's token"
+
+// ErrNotAsked is the reason for a turn that was not asked for, because it could not be recorded.
+var ErrNotAsked = errors.New("record which turn is asked for")
+
+// Turn makes a turn, which is recorded before it is asked for. See runner.Session.Turn.
+func (s *Session) Turn(ctx context.Context, t runner.Turn, watch runner.Observer) runner.TurnResult {
+	t.Token, t.Grant = gateway.NewToken()
+	s.record.TurnID, s.record.Grant = t.ID, t.Grant
+	if err := s.Save(); err != nil {
+		return runner.TurnResult{TurnID: t.ID, Err: fmt.Errorf("%w: %w", ErrNotAsked, err)}
+	}
+	s.manager.Secrets.Forget(s.token)
+	s.token = t.Token.Reveal()
+	s.manager.Secrets.Add(tokenName, s.token)
+	return s.Session.Turn(ctx, t, watch)
+}
+
+// Rejoin watches a turn that another process asked for. It can ask no more models if it is not the one on record.
+func (s *Session) Rejoin(ctx context.Context, t runner.Turn, watch runner.Observer) runner.TurnResult {
+	if s.record.TurnID == t.ID {
+		t.Grant = s.record.Grant
+	}
+	return s.Session.Rejoin(ctx, t, watch)
+}
+
+// Close ends the session in good order and gives up what it holds, its record last. What was written stays.
+func (s *Session) Close(ctx context.Context) error {
+	defer s.manager.Secrets.Forget(s.token)
+	err := errors.Join(s.Stop(ctx), s.Session.Close(ctx))
+	if err == nil {
+		err = s.manager.RemoveRecord(s.key)
+	}
+	return err
+}
+
+// Leave lets go of the session for another process to take up.
+func (s *Session) Leave(ctx context.Context) error {
+	defer s.manager.Secrets.Forget(s.token)
+	return s.Session.Leave(ctx)
+}
+
+// Discard is Close, and removes what was written, too.
+func (s *Session) Discard(ctx context.Context) error {
+	defer s.manager.Secrets.Forget(s.token)
+	err := errors.Join(s.Stop(ctx), s.Session.Close(ctx), files.RemoveAll(s.manager.SessionDir(s.key)))
+	if err == nil {
+		err = s.manager.RemoveRecord(s.key)
+	}
+	return err
+}
+
+// Abandon gives up everything but the tree and what was written, which its record still names.
+func (s *Session) Abandon(ctx context.Context) error {
+	return errors.Join(s.LeaveTree(), s.Session.Close(ctx))
+}

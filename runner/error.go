@@ -24,7 +24,7 @@ const (
 	CodeAgentdRefused Code = "agentd_refused" // it could not work with the directories that it was given
 	codeBadStream     Code = "bad_stream"
 	CodeInterrupted   Code = "interrupted"
-	codeDeadline      Code = "deadline_exceeded"
+	CodeDeadline      Code = "deadline_exceeded"
 	CodeNotStarted    Code = "not_started" // of a run that was killed before its turn was accepted
 	CodeDiskFull      Code = responses.CodeDiskFull
 	CodeNeedsLinux    Code = "needs_linux"
@@ -57,7 +57,7 @@ func Describe(err error) state.Failure {
 	} else if errors.Is(err, ErrInterrupted) {
 		f.Code = responses.CodeCancelled
 	} else if errors.Is(err, ErrDeadline) {
-		f.Code, f.Param, f.Hint = string(codeDeadline), "--timeout", "raise --timeout"
+		f.Code, f.Param, f.Hint = string(CodeDeadline), "--timeout", "raise --timeout"
 	}
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		f.Code, f.Param, f.Hint = string(CodeDiskFull), "HOLON_HOME",
@@ -102,23 +102,6 @@ func wrongFlag(line, path string) *Error {
 	return &Error{Code: CodeMCPConfig, Param: "--mcp-config", Message: message, Hint: hint}
 }
 
-// Failure says why the final response of a turn is not completed, nil when it is. What the host knows of it and the
-// container does not, such as the endpoint that could not be reached, is part of it.
-func (t TurnResult) Failure() *state.Failure {
-	f, known := responseFailure(t.Response), t.Trouble
-	if copied := t.scenario[0]; f != nil && copied != "" {
-		f.Message = strings.ReplaceAll(f.Message, copied, t.scenario[1])
-	}
-	if f == nil || known == nil || f.Code != known.Code {
-		return f
-	}
-	f.Param, f.Hint = known.Param, known.Hint
-	if known.Message != "" {
-		f.Message = visible.OneLine(known.Message, 2000)
-	}
-	return f
-}
-
 // listOfMCPServers is what agentd calls the file, as it knows no path that a person has.
 const listOfMCPServers = "the list of MCP servers"
 
@@ -128,24 +111,4 @@ func namingMCPConfig(err error, path string) error {
 		e.Hint = strings.ReplaceAll(e.Hint, listOfMCPServers, visible.Name(path))
 	}
 	return err
-}
-
-// responseFailure is the container's word on why a response is not completed, made fit to be printed.
-func responseFailure(resp *responses.Response) *state.Failure {
-	switch {
-	case resp.Status == responses.StatusCompleted:
-		return nil
-	case resp.Status == responses.StatusCancelled:
-		return &state.Failure{Code: responses.CodeCancelled, Message: "the turn was cancelled"}
-	case resp.Status == responses.StatusIncomplete && resp.IncompleteDetails != nil:
-		reason := visible.OneLine(resp.IncompleteDetails.Reason, 100)
-		if reason == responses.ReasonTimeout {
-			return &state.Failure{Code: reason, Message: ErrDeadline.Error()}
-		}
-		return &state.Failure{Code: reason, Message: "the turn ended early: " + reason}
-	case resp.Error != nil:
-		return &state.Failure{Code: visible.OneLine(resp.Error.Code, 100),
-			Message: visible.OneLine(resp.Error.Message, 2000)}
-	}
-	return &state.Failure{Code: responses.CodeServerError, Message: "the turn failed"}
 }

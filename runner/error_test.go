@@ -33,7 +33,9 @@ func TestDescribeNeedsLinux(t *testing.T) {
 func TestOutOfTime(t *testing.T) {
 	resp := &responses.Response{Status: responses.StatusIncomplete,
 		IncompleteDetails: &responses.IncompleteDetails{Reason: responses.ReasonTimeout}}
-	agentd, host := runner.TurnResult{Response: resp}.Failure(), runner.Describe(runner.ErrDeadline)
+	end := runner.End{Response: resp}
+	end.Settle(nil, nil)
+	agentd, host := end.Failure, runner.Describe(runner.ErrDeadline)
 	if want := "the turn ended early: it ran out of time"; agentd.Message != want || host.Message != want {
 		t.Errorf("agentd's end is %q and the host's %q, want %q", agentd.Message, host.Message, want)
 	}

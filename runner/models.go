@@ -52,6 +52,9 @@ func (s *Session) serveModels(ctx context.Context) (err error) {
 	return nil
 }
 
+// Models are the references of the models that the session asks, the first one first.
+func (s *Session) Models() []string { return append([]string{s.cfg.Model}, s.cfg.Fallbacks...) }
+
 // ScenarioChanged reports whether the file that the session's model plays is not the one that its container has.
 func (s *Session) ScenarioChanged() bool {
 	if s.scenario == nil {

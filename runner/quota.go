@@ -166,7 +166,7 @@ func usage(ctx context.Context, dirs []string) (sum int64, err error) {
 
 // watched runs a turn and meanwhile enforces its quota and calls its Beat. What a turn wrote that called tools must not
 // count for the next one, which is measured anew.
-func (s *Session) watched(ctx context.Context, t Turn, watch Observer, run runTurn) TurnResult {
+func (s *Session) watched(ctx context.Context, t Turn, watch Observer, run runTurn) End {
 	if t.DiskBytes <= 0 && t.Beat == nil {
 		return run(ctx, watch)
 	}
@@ -186,7 +186,7 @@ func (s *Session) watched(ctx context.Context, t Turn, watch Observer, run runTu
 		s.measured = measured{}
 	}
 	if e, ok := errors.AsType[*Error](context.Cause(turn)); ok && e.Code == codeDiskQuota && !completed(result) {
-		result.OverQuota = e
+		result.overQuota = e
 	}
 	end(nil)
 	return result

@@ -48,7 +48,7 @@ func TestQuotaOfTurnsInARow(t *testing.T) {
 			time.Sleep(step.pause)
 			write(fmt.Sprint("before-", i), step.before)
 			result := s.watched(t.Context(), Turn{DiskBytes: 1 << 20}, deaf{},
-				func(ctx context.Context, w Observer) TurnResult {
+				func(ctx context.Context, w Observer) End {
 					write(fmt.Sprint("by-", i), step.bytes)
 					select {
 					case <-ctx.Done():
@@ -56,9 +56,9 @@ func TestQuotaOfTurnsInARow(t *testing.T) {
 					}
 					payload, err := json.Marshal(turns.Completed{ToolCalls: step.calls})
 					w.Fact(turns.RuntimeEvent{Type: turns.TurnCompleted, Payload: payload})
-					return TurnResult{Err: errors.Join(err, ctx.Err())}
+					return End{Err: errors.Join(err, ctx.Err())}
 				})
-			if ended := result.OverQuota != nil; ended != step.ended {
+			if ended := result.overQuota != nil; ended != step.ended {
 				t.Errorf("%s: ended %t, want %t", step.what, ended, step.ended)
 			}
 		}

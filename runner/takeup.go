@@ -72,8 +72,8 @@ const reportTimeout = 5 * time.Second
 
 // Reported is the end of a turn that agentd reports, whose container runs but is not served any more. It is false when
 // agentd knows no end: what stands in the container's files is not one.
-func (s *Session) Reported(ctx context.Context, turnID string) (t TurnResult, ok bool) {
-	t = TurnResult{TurnID: turnID, SessionID: s.id}
+func (s *Session) Reported(ctx context.Context, turnID string) (t End, ok bool) {
+	t = End{TurnID: turnID, SessionID: s.id}
 	if s.client == nil {
 		return t, false
 	}
@@ -83,7 +83,11 @@ func (s *Session) Reported(ctx context.Context, turnID string) (t TurnResult, ok
 	if err == nil && rec.Status.Terminal() {
 		t.Response, err = s.client.GetResponse(ctx, rec.ResponseID)
 	}
-	return t, err == nil && t.Response != nil && t.Response.Status.Terminal()
+	if err != nil || t.Response == nil || !t.Response.Status.Terminal() {
+		return t, false
+	}
+	t.Settle(nil, s.cfg.Secrets)
+	return t, true
 }
 
 // Trusted reports whether what agentd knew when the session began is its own: commands could not write the files from

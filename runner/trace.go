@@ -19,30 +19,28 @@ func (s *Session) trace(ctx context.Context, req Turn, rejoined bool) *telemetry
 		Rejoined: rejoined})
 }
 
-// traced ends the trace of a turn, unless another process will take the turn up and tell of all of it.
-func traced(ctx context.Context, trace *telemetry.Turn, result TurnResult) TurnResult {
-	if errors.Is(result.Err, ErrLeft) {
-		return result
+// settled decides how a turn ended, and ends its trace, unless another process will take the turn up and tell of all of
+// it.
+func (s *Session) settled(ctx context.Context, trace *telemetry.Turn, end End) End {
+	end.Settle(context.Cause(ctx), s.cfg.Secrets)
+	if errors.Is(end.Err, ErrLeft) {
+		return end
 	}
-	final := result.Response
-	if result.Err != nil || result.OverQuota != nil { // it may be a part, or not say that the host ended the turn
+	final := end.Response
+	if end.Err != nil || end.overQuota != nil { // it may be a part, or not say that the host ended the turn
 		final = nil
 	}
-	trace.End(context.WithoutCancel(ctx), final, ending(ctx, result))
-	return result
+	trace.End(context.WithoutCancel(ctx), final, ending(end))
+	return end
 }
 
 // ending is how a turn ended without a final response.
-func ending(ctx context.Context, result TurnResult) telemetry.Ending {
-	refusal, refused := errors.AsType[*responses.Error](result.Err)
-	switch cause := context.Cause(ctx); {
-	case result.OverQuota != nil:
-		return telemetry.Ending{Status: string(responses.StatusIncomplete), Failure: string(result.OverQuota.Code)}
-	case errors.Is(result.Err, ErrDeadline):
-		return telemetry.Ending{Status: string(responses.StatusIncomplete), Failure: string(codeDeadline)}
-	case cause != nil && errors.Is(result.Err, cause), errors.Is(result.Err, ErrInterrupted):
-		return telemetry.Ending{Status: turns.StatusCancelled, Failure: responses.CodeCancelled}
-	case refused && result.Response == nil && refusal.Code != responses.CodeServerUnreachable &&
+func ending(e End) telemetry.Ending {
+	refusal, refused := errors.AsType[*responses.Error](e.Err)
+	switch {
+	case e.Status != "" && e.Failure != nil:
+		return telemetry.Ending{Status: string(e.Status), Failure: e.Failure.Code}
+	case refused && e.Response == nil && refusal.Code != responses.CodeServerUnreachable &&
 		refusal.Code != responses.CodeServerDisconnected:
 		return telemetry.Ending{Status: turns.StatusFailed, Failure: refusal.Code}
 	}

@@ -22,7 +22,8 @@ func TestTraceOfTurnThatIsLeft(t *testing.T) {
 		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
 		e, err := telemetry.Open(t.Context(), telemetry.Options{Traces: true, Log: slog.New(slog.DiscardHandler)})
 		expect.NoError(t, err)
-		traced(t.Context(), e.Begin(t.Context(), telemetry.Invocation{TurnID: "turn_1"}), TurnResult{Err: tt.err})
+		(&Session{}).settled(t.Context(), e.Begin(t.Context(), telemetry.Invocation{TurnID: "turn_1"}),
+			End{Err: tt.err, Response: &responses.Response{Status: responses.StatusCompleted}})
 		if err := e.Close(); err != nil {
 			t.Error(err)
 		}
@@ -41,24 +42,26 @@ func TestEndingOfATurn(t *testing.T) {
 	refusal := &responses.Error{Code: responses.CodeMCPUnavailable}
 	for name, tt := range map[string]struct {
 		ctx    context.Context
-		result TurnResult
+		result End
 		want   telemetry.Ending
 	}{
-		"refused": {t.Context(), TurnResult{Err: refusal}, telemetry.Ending{Status: "failed",
+		"refused": {t.Context(), End{Err: refusal}, telemetry.Ending{Status: "failed",
 			Failure: "mcp_server_unavailable"}},
-		"broken off": {t.Context(), TurnResult{Err: refusal, Response: &responses.Response{}}, telemetry.Lost},
-		"out of reach": {t.Context(), TurnResult{Err: &responses.Error{Code: responses.CodeServerUnreachable}},
+		"broken off": {t.Context(), End{Err: refusal, Response: &responses.Response{}}, telemetry.Lost},
+		"out of reach": {t.Context(), End{Err: &responses.Error{Code: responses.CodeServerUnreachable}},
 			telemetry.Lost},
-		"gone":  {t.Context(), TurnResult{Err: gone}, telemetry.Lost},
-		"ended": {ended, TurnResult{Err: gone}, telemetry.Ending{Status: "cancelled", Failure: "cancelled"}},
-		"interrupted": {t.Context(), TurnResult{Err: ErrInterrupted}, telemetry.Ending{Status: "cancelled",
+		"gone":  {t.Context(), End{Err: gone}, telemetry.Lost},
+		"ended": {ended, End{Err: gone}, telemetry.Ending{Status: "cancelled", Failure: "cancelled"}},
+		"interrupted": {t.Context(), End{Err: ErrInterrupted}, telemetry.Ending{Status: "cancelled",
 			Failure: "cancelled"}},
-		"late": {t.Context(), TurnResult{Err: ErrDeadline}, telemetry.Ending{Status: "incomplete",
+		"late": {t.Context(), End{Err: ErrDeadline}, telemetry.Ending{Status: "incomplete",
 			Failure: "deadline_exceeded"}},
-		"over its quota": {t.Context(), TurnResult{OverQuota: &Error{Code: codeDiskQuota}},
+		"over its quota": {t.Context(), End{overQuota: &Error{Code: codeDiskQuota},
+			Response: &responses.Response{}},
 			telemetry.Ending{Status: "incomplete", Failure: "disk_quota"}},
 	} {
-		if got := ending(tt.ctx, tt.result); got != tt.want {
+		tt.result.Settle(context.Cause(tt.ctx), nil)
+		if got := ending(tt.result); got != tt.want {
 			t.Errorf("a turn that is %s ended %+v, want %+v", name, got, tt.want)
 		}
 	}

@@ -11,16 +11,6 @@ import (
 	"holon/responses/client"
 	"holon/responses/turns"
 	"holon/runner/gateway"
-	"holon/state"
-)
-
-// Causes that end a turn from outside, for context.WithCancelCause.
-var (
-	ErrInterrupted = errors.New("cancelled by the user")
-	ErrDeadline    = errors.New("the turn ended early: it ran out of time")
-	// ErrLeft does not end the turn: it goes on unwatched until another process
-	// takes its session up.
-	ErrLeft = errors.New("the turn was left to go on by itself")
 )
 
 // The host waits cancelGrace for a cancelled turn to end in good order, and deadlineGrace beyond a turn's own
@@ -68,37 +58,9 @@ type Observer interface {
 	Fact(ev turns.RuntimeEvent)
 }
 
-// TurnResult is how a turn ended.
-type TurnResult struct {
-	TurnID    string
-	SessionID string
-	// Response is the last snapshot that arrived: the final response when Err
-	// is nil, else what is known of it, nil when nothing arrived.
-	Response *responses.Response
-	Err      error // why the final response is missing
-	// Account is what the gateway metered, nil where there was none.
-	Account *gateway.Account
-	// Trouble is what the gateway knows of the last request to a model, nil if that was answered.
-	Trouble  *state.Failure
-	scenario [2]string // path of its copy that agentd knows, and the user's; empty without one
-	// Interrupted is set when the turn's context ended before the turn did.
-	Interrupted bool
-	// OverQuota is why the turn was ended when it wrote more than its DiskBytes.
-	OverQuota *Error
-}
-
-// Answer returns the text that the turn answered with, "" if it did not. It is
-// the model's: print it only after cleaning it for a terminal.
-func (t TurnResult) Answer() string {
-	if t.Response == nil {
-		return ""
-	}
-	return t.Response.OutputText()
-}
-
 // Turn runs one turn and returns when it is over. When ctx ends first, the turn
 // is cancelled, given a moment to end in good order, and then left to Stop.
-func (s *Session) Turn(ctx context.Context, req Turn, watch Observer) TurnResult {
+func (s *Session) Turn(ctx context.Context, req Turn, watch Observer) End {
 	if req.ID == "" {
 		req.ID = responses.NewID(responses.PrefixTurn)
 	}
@@ -108,7 +70,7 @@ func (s *Session) Turn(ctx context.Context, req Turn, watch Observer) TurnResult
 	trace := s.trace(ctx, req, false)
 	agent := s.client.WithModelToken(req.Token.Reveal()).WithSpan(trace.Span())
 	told := tracing{watch, trace}
-	return traced(ctx, trace, s.admitted(ctx, req, told, func(ctx context.Context, w Observer) TurnResult {
+	return s.settled(ctx, trace, s.admitted(ctx, req, told, func(ctx context.Context, w Observer) End {
 		return s.watchTurn(ctx, req, w, func(ctx context.Context) iter.Seq2[responses.Event, error] {
 			return agent.Follow(ctx, s.request(req.ID, req))
 		})
@@ -118,14 +80,16 @@ func (s *Session) Turn(ctx context.Context, req Turn, watch Observer) TurnResult
 // Rejoin watches a turn that another process began, from its first event on. It
 // asks for nothing to be done: a turn that agentd never accepted is an error of
 // agentd's with code turn_not_found.
-func (s *Session) Rejoin(ctx context.Context, req Turn, watch Observer) TurnResult {
+func (s *Session) Rejoin(ctx context.Context, req Turn, watch Observer) End {
 	rec, err := s.client.Turn(ctx, req.ID)
 	if err != nil {
-		return TurnResult{TurnID: req.ID, SessionID: s.id, Err: s.turnError(ctx, ctx, err)}
+		end := End{TurnID: req.ID, SessionID: s.id, Err: s.turnError(ctx, ctx, err)}
+		end.Settle(context.Cause(ctx), s.cfg.Secrets)
+		return end
 	}
 	trace := s.trace(ctx, req, true)
 	told := tracing{watch, trace}
-	return traced(ctx, trace, s.admitted(ctx, req, told, func(ctx context.Context, w Observer) TurnResult {
+	return s.settled(ctx, trace, s.admitted(ctx, req, told, func(ctx context.Context, w Observer) End {
 		return s.watchTurn(ctx, req, w, func(ctx context.Context) iter.Seq2[responses.Event, error] {
 			return s.client.Rejoin(ctx, rec.ResponseID, client.FromStart)
 		})
@@ -133,11 +97,11 @@ func (s *Session) Rejoin(ctx context.Context, req Turn, watch Observer) TurnResu
 }
 
 // runTurn watches a turn to its end, and asks for it first if need be.
-type runTurn func(context.Context, Observer) TurnResult
+type runTurn func(context.Context, Observer) End
 
 // admitted runs a turn within its disk quota. As long as it runs it may call the host's tools, and ask models through
 // the gateway where there is one.
-func (s *Session) admitted(ctx context.Context, req Turn, watch Observer, run runTurn) TurnResult {
+func (s *Session) admitted(ctx context.Context, req Turn, watch Observer, run runTurn) End {
 	defer s.hostTools.Grant(req.ID, req.Grant)()
 	if s.gateway == nil {
 		s.gate.Open()
@@ -146,7 +110,7 @@ func (s *Session) admitted(ctx context.Context, req Turn, watch Observer, run ru
 	lease, err := s.gateway.Grant(gateway.Grant{TurnID: req.ID, Token: req.Grant, Models: s.cfg.GatewayModels(),
 		Budget: req.Budget, Taken: req.Taken, Note: req.Note})
 	if err != nil {
-		return TurnResult{TurnID: req.ID, SessionID: s.id, Err: err}
+		return End{TurnID: req.ID, SessionID: s.id, Err: err}
 	}
 	defer lease.Revoke()
 	// A turn that goes on may be asking already: it is heard from now on.
@@ -154,14 +118,14 @@ func (s *Session) admitted(ctx context.Context, req Turn, watch Observer, run ru
 	result := s.watched(ctx, req, watch, run)
 	lease.Revoke() // what it cuts is in the account
 	account := lease.Account()
-	result.Account, result.Trouble = &account, lease.Trouble()
+	result.Account, result.trouble = &account, lease.Trouble()
 	return result
 }
 
 // watchTurn reads the events of the turn to their end.
 func (s *Session) watchTurn(ctx context.Context, req Turn, watch Observer,
-	events func(context.Context) iter.Seq2[responses.Event, error]) (result TurnResult) {
-	result = TurnResult{TurnID: req.ID, SessionID: s.id}
+	events func(context.Context) iter.Seq2[responses.Event, error]) (result End) {
+	result = End{TurnID: req.ID, SessionID: s.id}
 	if s.cfg.Scenario != "" {
 		result.scenario = [2]string{s.inside(hostPath) + "/" + scenarioFile, s.cfg.Scenario}
 	}
@@ -178,7 +142,7 @@ func (s *Session) watchTurn(ctx context.Context, req Turn, watch Observer,
 	known := make(chan string, 1)
 	var facts chan struct{} // closed when there are no more, nil before the turn has begun
 	group.Go(func() { s.cancelWith(ctx, streaming, stop, known) })
-	defer func() { result.Interrupted = errors.Is(context.Cause(ctx), ErrInterrupted) && !completed(result) }()
+	defer func() { result.interrupted = errors.Is(context.Cause(ctx), ErrInterrupted) && !completed(result) }()
 	for ev, err := range events(streaming) {
 		if err != nil {
 			result.Err = namingMCPConfig(s.turnError(ctx, streaming, err), s.cfg.MCPConfig)
@@ -212,7 +176,7 @@ func (s *Session) watchTurn(ctx context.Context, req Turn, watch Observer,
 }
 
 // completed reports whether the turn came to its own end.
-func completed(r TurnResult) bool {
+func completed(r End) bool {
 	return r.Err == nil && r.Response != nil && r.Response.Status == responses.StatusCompleted
 }
 

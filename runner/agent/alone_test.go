@@ -26,6 +26,7 @@ import (
 	"holon/runner/agent/view"
 	"holon/runner/gateway"
 	"holon/runner/hosttools"
+	"holon/runner/sessions"
 	"holon/state/ledger"
 	"holon/state/sqlite"
 	"holon/test/expect"
@@ -39,22 +40,22 @@ type played struct {
 	do              func(ctx context.Context, t pool.Turn) error
 }
 
-func (p *played) Turn(ctx context.Context, t pool.Turn, began func(), _ runner.Observer) (pool.Result, error) {
+func (p *played) Turn(ctx context.Context, t pool.Turn, began func(), _ runner.Observer) (runner.End, error) {
 	p.turns.Add(1)
 	p.last.Store(&t)
 	began()
 	if p.do != nil {
 		if err := p.do(ctx, t); err != nil {
-			return pool.Result{}, err
+			return runner.End{}, err
 		}
 	}
-	return pool.Result{Status: responses.StatusCompleted, Last: "I am still at it.", StartedAt: time.Now(),
-		EndedAt: time.Now()}, nil
+	return runner.End{Status: responses.StatusCompleted, Answer: "I am still at it.",
+		Record: &turns.Record{StartedAt: turns.At(time.Now()), CompletedAt: turns.At(time.Now())}}, nil
 }
 
-func (p *played) Recover(_ context.Context, t pool.Turn, _ func(), _ runner.Observer) (pool.Found, error) {
+func (p *played) Recover(_ context.Context, t pool.Turn, _ func(), _ runner.Observer) (sessions.Found, error) {
 	p.recovered.Store(&t)
-	return pool.Found{How: pool.NeverBegun}, nil
+	return sessions.Found{How: sessions.NeverBegun}, nil
 }
 
 func (p *played) Preview(context.Context, pool.Turn) (turns.Preview, error) {

@@ -25,26 +25,35 @@ const (
 
 // endOf is the end that a turn came to. cause is why its context ended, nil when
 // it did not.
-func (r *Runtime) endOf(res pool.Result, cause error) scheduler.End {
+func (r *Runtime) endOf(e runner.End, cause error) scheduler.End {
 	end := scheduler.End{
-		Kind: ledger.TurnAborted, Reason: res.Reason, ResponseID: res.ResponseID, Last: res.Last, Model: res.Model,
-		Usage: res.Usage, ModelRounds: res.Rounds, ToolCalls: res.ToolCalls,
-		Inserted: res.Inserted, Provider: res.Provider, StartedAt: res.StartedAt, CompletedAt: res.EndedAt,
-		Lost: res.Lost, Artifacts: res.Artifacts,
+		Kind: ledger.TurnAborted, ResponseID: e.ResponseID, Last: e.Answer, Model: e.Model,
+		Inserted: e.Inserted(), Usage: e.Usage, CompletedAt: r.cfg.Now(), Lost: e.Lost,
+	}
+	if rec := e.Record; rec != nil {
+		end.ModelRounds, end.ToolCalls = rec.Rounds, rec.ToolCalls.Total
+		end.Provider, end.Artifacts, end.StartedAt = rec.ProviderAttempts, rec.Artifacts, rec.StartedAt.Time()
+		if !rec.CompletedAt.IsZero() {
+			end.CompletedAt = rec.CompletedAt.Time()
+		}
+	}
+	if e.Status == responses.StatusCompleted {
+		end.Kind = ledger.TurnCompleted
+		return end
+	}
+	if f := e.Failure; f != nil && !errors.Is(cause, errAborted) {
+		end.Reason = f.Code
+		end.Failure = r.failure(phaseTurn, &state.Error{Code: state.Code(f.Code), Param: f.Param, Message: f.Message,
+			Hint: f.Hint})
+		if e.Record != nil {
+			end.Failure.Artifact = e.Record.FailureArtifact
+		}
 	}
 	switch {
-	case res.Status == responses.StatusCompleted:
-		end.Kind, end.Reason = ledger.TurnCompleted, ""
-		return end
 	case errors.Is(cause, errAborted):
 		end.Reason, end.Lost = reasonAborted, false
 	case errors.Is(cause, errShutdown):
 		end.Lost, end.Suspended = true, true
-	}
-	if f := res.Failure; f != nil && end.Reason != reasonAborted {
-		end.Failure = r.failure(phaseTurn, &state.Error{Code: state.Code(f.Code), Param: f.Param, Message: f.Message,
-			Hint: f.Hint})
-		end.Failure.Artifact = res.Artifact
 	}
 	return end
 }

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"sync"
 
-	"holon/runner/agent/pool"
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/scheduler"
+	"holon/runner/sessions"
 	"holon/state/ledger"
 )
 
@@ -104,7 +104,7 @@ func (r *Runtime) takeUp(agent ledger.Agent, attempt ledger.Attempt, attached fu
 
 // rejoin finds what became of a turn, and watches it to its end if it goes on.
 func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agent ledger.Agent, attempt ledger.Attempt,
-	attached func()) (pool.Found, error) {
+	attached func()) (sessions.Found, error) {
 	watching, leave := context.WithCancel(ctx)
 	record := r.newRecorder(attempt, nil)
 	var watcher <-chan struct{}
@@ -118,7 +118,7 @@ func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agen
 	turn := r.turnOf(agent, attempt)
 	turn.Prompt = r.promptOf(ctx, attempt)
 	return r.cfg.Turns.Recover(ctx, turn, func() {
-		if err := r.takeOver(attempt, pool.Live); err != nil { // it is tried again at the end
+		if err := r.takeOver(attempt, sessions.Live); err != nil { // it is tried again at the end
 			r.log.Warn("that a turn goes on cannot be recorded", "turn", attempt.TurnID, "err", err)
 		}
 		record.began()
@@ -144,15 +144,15 @@ func (r *Runtime) promptOf(ctx context.Context, attempt ledger.Attempt) string {
 }
 
 // takeOver records that this process takes over an attempt, and how far it found out what became of its turn.
-func (r *Runtime) takeOver(a ledger.Attempt, how pool.How) error {
+func (r *Runtime) takeOver(a ledger.Attempt, how sessions.How) error {
 	// a turn that was cut is taken over all the same
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turns), settleGrace)
 	defer cancel()
 	found := scheduler.Recovery{Sources: []string{"ledger", "turn_directory"}}
 	switch how {
-	case pool.Live:
+	case sessions.Live:
 		found.Sources = []string{"ledger", "container"}
-	case pool.Lost:
+	case sessions.Lost:
 		found.Missing = []scheduler.Missing{{Kind: "turn_end", Ref: a.TurnID}}
 	}
 	return r.scheduler.TakeOver(ctx, a.ID, found)
@@ -176,9 +176,9 @@ func (r *Runtime) restored(ctx context.Context) error {
 }
 
 // recovered is the end of a turn that another process began.
-func (r *Runtime) recovered(f pool.Found, cause error) scheduler.End {
-	if f.How == pool.NeverBegun {
+func (r *Runtime) recovered(f sessions.Found, cause error) scheduler.End {
+	if f.How == sessions.NeverBegun {
 		return scheduler.End{NotBegun: true} // not a failure: the message is next again
 	}
-	return r.endOf(f.Result, cause)
+	return r.endOf(f.End, cause)
 }

@@ -108,7 +108,7 @@ func (r *execution) collect(ctx context.Context, s *sessions.Session) error {
 				"the turn's record could not be completed: "+visible.OneLine(err.Error(), 300))
 		}
 		if settled != nil {
-			r.turn.Response = settled
+			r.turn.Response, r.turn.Answer = settled, settled.OutputText()
 		} else if r.recovered {
 			r.lookForTurn(out)
 		}

@@ -55,27 +55,21 @@ func withoutFlag(f *state.Failure) {
 	}
 }
 
-// judgeTurn decides by the end of the turn. A reason of the host overrides the end that the turn reports.
+// judgeTurn decides by the end of the turn.
 func (r *execution) judgeTurn() verdict {
-	switch turnErr := r.turn.Err; {
-	case r.recovered && turnErr != nil && !r.accepted && r.turn.Response == nil:
+	switch e := r.turn; {
+	case r.recovered && e.Err != nil && !r.accepted && e.Response == nil:
 		return verdict{state.StatusInterrupted, state.OutcomeRefused,
 			&state.Failure{Code: string(runner.CodeNotStarted),
 				Message: "holon was killed before the turn began; nothing of it was run", Hint: "start it again"}}
-	case r.turn.OverQuota != nil:
-		return failed(state.StatusIncomplete, state.OutcomeFailure, r.turn.OverQuota)
-	case r.turn.Interrupted:
+	case e.Status != "":
+		return r.judgeEnd()
+	case e.Response == nil && !r.recovered: // agentd refused the request
+		return failed(state.StatusFailed, refusal(e.Err), e.Err)
+	case r.stopped:
 		return failed(state.StatusCancelled, state.OutcomeCancelled, runner.ErrInterrupted)
-	case errors.Is(turnErr, runner.ErrDeadline):
-		return failed(state.StatusIncomplete, state.OutcomeDeadline, runner.ErrDeadline)
-	case turnErr != nil && r.turn.Response == nil && !r.recovered: // agentd refused the request
-		return failed(state.StatusFailed, refusal(turnErr), turnErr)
-	case turnErr != nil && r.stopped:
-		return failed(state.StatusCancelled, state.OutcomeCancelled, runner.ErrInterrupted)
-	case turnErr != nil:
-		return failed(state.StatusInterrupted, state.OutcomeFailure, turnErr)
 	}
-	return r.judgeResponse()
+	return failed(state.StatusInterrupted, state.OutcomeFailure, r.turn.Err)
 }
 
 // refusal is the outcome of a turn that agentd did not accept.
@@ -94,10 +88,10 @@ func refusal(err error) state.Outcome {
 	return state.OutcomeRefused
 }
 
-// judgeResponse decides by the final response. A reason to end early gets the option that the user can change.
-func (r *execution) judgeResponse() verdict {
-	resp, failure := r.turn.Response, r.turn.Failure()
-	switch resp.Status {
+// judgeEnd decides by the end that is known. A reason to end early gets the option that the user can change.
+func (r *execution) judgeEnd() verdict {
+	failure := r.turn.Failure
+	switch r.turn.Status {
 	case responses.StatusCompleted:
 		return verdict{state.StatusCompleted, state.OutcomeSuccess, nil}
 	case responses.StatusCancelled:
@@ -112,6 +106,8 @@ func (r *execution) judgeResponse() verdict {
 		failure.Message, failure.Param, failure.Hint = cmp.Or(message, failure.Message), param, hint
 	}
 	switch failure.Code {
+	case string(runner.CodeDeadline):
+		outcome = state.OutcomeDeadline
 	case responses.ReasonTimeout:
 		outcome = state.OutcomeDeadline
 		explain("", "--timeout", "raise --timeout")

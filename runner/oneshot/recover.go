@@ -125,7 +125,7 @@ func (rc *Recovery) resume(ctx context.Context, run *files.Run, rec *sessions.Re
 		func(ctx context.Context) (*sessions.Session, error) {
 			return r.sessions.TakeUp(ctx, r.key, rec, r.spec.Session, how.follow)
 		},
-		func(ctx context.Context, s *sessions.Session) runner.TurnResult { return r.join(ctx, s, rec) })
+		func(ctx context.Context, s *sessions.Session) runner.End { return r.join(ctx, s, rec) })
 	if starting, ok := errors.AsType[*startError](err); ok {
 		return nil, interruption(ctx, starting.error)
 	}
@@ -192,12 +192,12 @@ func (rc *Recovery) takeUp(run *files.Run, rec *sessions.Record, prior *state.Ma
 }
 
 // join watches the turn of a session that was taken up, if there is one to watch.
-func (r *execution) join(ctx context.Context, s *sessions.Session, rec *sessions.Record) runner.TurnResult {
+func (r *execution) join(ctx context.Context, s *sessions.Session, rec *sessions.Record) runner.End {
 	if s.Gone() != nil {
 		if reported, ok := s.Reported(ctx, r.spec.Turn.ID); ok {
 			return reported
 		}
-		return runner.TurnResult{TurnID: r.spec.Turn.ID, SessionID: rec.SessionID, Err: s.Gone()}
+		return runner.End{TurnID: r.spec.Turn.ID, SessionID: rec.SessionID, Err: s.Gone()}
 	}
 	return s.Rejoin(ctx, r.spec.Turn, r.observer())
 }

@@ -137,7 +137,7 @@ func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 			s, err := r.sessions.Start(ctx, r.key, record, r.spec.Session)
 			return s, o.namePatch(err)
 		},
-		func(ctx context.Context, s *sessions.Session) runner.TurnResult {
+		func(ctx context.Context, s *sessions.Session) runner.End {
 			return s.Turn(ctx, r.spec.Turn, r.observer())
 		})
 	if starting, ok := errors.AsType[*startError](err); ok && !o.Keep {
@@ -209,7 +209,7 @@ type execution struct {
 	key      sessions.Key
 	manifest *state.Manifest
 	session  *sessions.Session // nil before there is one
-	turn     runner.TurnResult
+	turn     runner.End
 	diff     *workspace.Diff
 	denied   []string // by the egress proxy
 	warned   []string // of MCP servers, by agentd
@@ -227,7 +227,7 @@ type execution struct {
 // turn that it runs or joins. The session stays for conclude. The error is that
 // of the phase that failed; what came before is in r all the same.
 func (r *execution) execute(ctx context.Context, begin func(context.Context) (*sessions.Session, error),
-	turn func(context.Context, *sessions.Session) runner.TurnResult) (err error) {
+	turn func(context.Context, *sessions.Session) runner.End) (err error) {
 	r.spec.Watch.Phase("prepare")
 	if r.session, err = begin(ctx); err != nil {
 		return &startError{err}

@@ -29,7 +29,7 @@ func (r *execution) summary() []byte {
 	if m.Error != nil {
 		fmt.Fprintf(&b, "\n## Error\n\n%s (%s)\n", proseSpan(m.Error.Message), proseSpan(m.Error.Code))
 	}
-	if answer := strings.TrimSpace(r.turn.Answer()); answer != "" {
+	if answer := strings.TrimSpace(r.turn.Answer); answer != "" {
 		fmt.Fprintf(&b, "\n## Answer\n\n%s\n", fence(answer))
 		if len(answer) > maxQuoted {
 			fmt.Fprintf(&b, "\nThe rest of it is in `events.ndjson`.\n")

@@ -9,7 +9,6 @@ import (
 
 	"holon/runner"
 
-	"holon/responses"
 	"holon/runner/workspace"
 	"holon/state"
 )
@@ -36,12 +35,10 @@ func TestSummaryIsOurs(t *testing.T) {
 		"not UTF-8":      "\xff\xfe# x\x80",
 	} {
 		t.Run(name, func(t *testing.T) {
-			said := responses.Items{&responses.Message{Role: responses.RoleAssistant,
-				Content: []responses.Part{{Type: responses.PartOutputText, Text: hostile}}}}
 			text := string((&execution{
 				spec:     &Run{Turn: runner.Turn{Prompt: hostile}},
 				manifest: hostileManifest(hostile),
-				turn:     runner.TurnResult{Response: &responses.Response{Output: said}},
+				turn:     runner.End{Answer: hostile},
 				diff: &workspace.Diff{Files: []workspace.FileChange{{Path: hostile, From: hostile,
 					Status: "renamed"}}},
 				denied: []string{hostile},

@@ -139,24 +139,34 @@ const tokenName = "the turn's token"
 var ErrNotAsked = errors.New("record which turn is asked for")
 
 // Turn makes a turn, which is recorded before it is asked for. See runner.Session.Turn.
-func (s *Session) Turn(ctx context.Context, t runner.Turn, watch runner.Observer) runner.TurnResult {
+func (s *Session) Turn(ctx context.Context, t runner.Turn, watch runner.Observer) runner.End {
 	t.Token, t.Grant = gateway.NewToken()
 	s.record.TurnID, s.record.Grant = t.ID, t.Grant
 	if err := s.Save(); err != nil {
-		return runner.TurnResult{TurnID: t.ID, Err: fmt.Errorf("%w: %w", ErrNotAsked, err)}
+		end := runner.End{TurnID: t.ID, Err: fmt.Errorf("%w: %w", ErrNotAsked, err)}
+		end.Settle(nil, s.manager.Secrets)
+		return end
 	}
 	s.manager.Secrets.Forget(s.token)
 	s.token = t.Token.Reveal()
 	s.manager.Secrets.Add(tokenName, s.token)
-	return s.Session.Turn(ctx, t, watch)
+	end := s.Session.Turn(ctx, t, watch)
+	if end.Err == nil {
+		s.seen(&end)
+	}
+	return end
 }
 
 // Rejoin watches a turn that another process asked for. It can ask no more models if it is not the one on record.
-func (s *Session) Rejoin(ctx context.Context, t runner.Turn, watch runner.Observer) runner.TurnResult {
+func (s *Session) Rejoin(ctx context.Context, t runner.Turn, watch runner.Observer) runner.End {
 	if s.record.TurnID == t.ID {
 		t.Grant = s.record.Grant
 	}
-	return s.Session.Rejoin(ctx, t, watch)
+	end := s.Session.Rejoin(ctx, t, watch)
+	if end.Err == nil {
+		s.seen(&end)
+	}
+	return end
 }
 
 // Close ends the session in good order and gives up what it holds, its record last. What was written stays.

@@ -12,7 +12,6 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner"
-	"holon/runner/turnfiles"
 	"holon/state"
 	"holon/state/files"
 )
@@ -32,7 +31,7 @@ const maxUnrecorded = 2
 
 // noteUnrecorded gives the agent another container after a turn that agentd could not
 // record.
-func (k *Pool) noteUnrecorded(ctx context.Context, a *agent, r Result) {
+func (k *Pool) noteUnrecorded(ctx context.Context, a *agent, r runner.End) {
 	if r.Failure == nil || !strings.HasPrefix(r.Failure.Message, turns.Unrecorded) {
 		a.unrecorded = 0
 		return
@@ -46,11 +45,11 @@ func (k *Pool) noteUnrecorded(ctx context.Context, a *agent, r Result) {
 // able to end the agent that way. If the turn is begun then, the old session stays aside and
 // the conversation begins anew. Otherwise the session was not at fault and comes back. An older
 // session that was set aside is deleted.
-func (k *Pool) setAside(ctx context.Context, a *agent, cause error, ask func() (Result, error)) (Result, error) {
+func (k *Pool) setAside(ctx context.Context, a *agent, cause error, ask func() (runner.End, error)) (runner.End, error) {
 	kept, aside := k.private(a, sessionDir), k.private(a, asideDir)
 	k.closeLogged(ctx, a)
 	if err := k.putAside(a); err != nil {
-		return Result{}, k.typed(ctx, errors.Join(cause, err))
+		return runner.End{}, k.typed(ctx, errors.Join(cause, err))
 	}
 	a.unrecorded = 0
 	result, err := ask()
@@ -62,7 +61,7 @@ func (k *Pool) setAside(ctx context.Context, a *agent, cause error, ask func() (
 	if back := errors.Join(files.RemoveAll(kept), os.Rename(aside, kept)); back != nil {
 		k.opts.Log.Error("what was set aside of an agent cannot be put back", "agent", a.id, "err", back)
 	}
-	return Result{}, cause
+	return runner.End{}, cause
 }
 
 // putAside moves the agent's session to where none is looked for.
@@ -85,25 +84,9 @@ func (k *Pool) tellSetAside(agentID string, cause error) {
 	}
 }
 
-// sealFile has the digests of the stored responses that were seen, of an agent whose commands could write them.
-const sealFile = "responses.json"
-
-// seal keeps what is stored now as what was seen, or drops the digests where commands cannot write it.
-func (k *Pool) seal(a *agent) {
-	err := error(nil)
-	if file := k.private(a, sealFile); a.session.Separated() {
-		err = files.RemoveAll(file)
-	} else {
-		err = turnfiles.Seal(k.private(a, sessionDir), file)
-	}
-	if err != nil {
-		k.opts.Log.Warn("what an agent has stored cannot be checked later", "agent", a.id, "err", err)
-	}
-}
-
 // checkSeal sets the session aside, if a stored response in it is not the one that was seen.
 func (k *Pool) checkSeal(a *agent) error {
-	changed, err := turnfiles.Unseal(k.private(a, sessionDir), k.private(a, sealFile))
+	changed, err := k.sessions.Changed(a.key())
 	if err != nil || changed == "" {
 		return err
 	}

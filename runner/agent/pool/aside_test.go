@@ -48,7 +48,7 @@ turns:
 			expect.NoError(t, err)
 			next := pool.Turn{AgentID: "ada", Turn: runner.Turn{Prompt: "and now",
 				PreviousResponseID: first.ResponseID}}
-			var second pool.Result
+			var second runner.End
 			for range 4 { // two may fail, and one can say that the conversation is gone
 				next.ID = responses.NewID(responses.PrefixTurn)
 				if second, err = k.Turn(t.Context(), next, nil, new(lines)); err == nil &&
@@ -116,7 +116,7 @@ func TestForgedResponse(t *testing.T) {
 			second, err := k.Turn(t.Context(), next, nil, new(lines))
 			if !c.aside {
 				expect.NoError(t, err)
-				expect.Equal(t, "what it said", second.Last, "after")
+				expect.Equal(t, "what it said", second.Answer, "after")
 				expect.Equal(t, "times that the operator was told", told, 0)
 				return
 			}

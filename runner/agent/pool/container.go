@@ -193,7 +193,7 @@ func (k *Pool) startReserved(ctx context.Context, a *agent, t Turn, want session
 	}
 	k.hold(a, session, access, want, now)
 	a.use(t, cfg.Providers)
-	k.seal(a)
+	session.Seal()
 	return nil
 }
 

@@ -26,6 +26,7 @@ import (
 	"holon/runner/agent/pool"
 	"holon/runner/engine"
 	"holon/runner/gateway"
+	"holon/runner/sessions"
 	"holon/runner/turnfiles"
 	"holon/state"
 	"holon/test/expect"
@@ -135,7 +136,7 @@ func (l *lab) crash(eng, word string, after ...time.Duration) {
 }
 
 // recover takes up the turn of the child.
-func (l *lab) recover(k *pool.Pool, want pool.How) pool.Result {
+func (l *lab) recover(k *pool.Pool, want sessions.How) runner.End {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
 	defer cancel()
@@ -149,11 +150,11 @@ func (l *lab) recover(k *pool.Pool, want pool.How) pool.Result {
 		l.t.Fatalf("found %+v, want %s", found, want)
 	}
 	// of a turn that is over, its facts are read once more
-	live, told := want == pool.Live, want != pool.NeverBegun
+	live, told := want == sessions.Live, want != sessions.NeverBegun
 	if live != (w.began == 1) || !live && w.text.Len() > 0 || told != slices.Contains(w.facts, turns.TurnStarted) {
 		l.t.Errorf("%s: began %d times, told %q, %v", want, w.began, w.text.String(), w.facts)
 	}
-	return found.Result
+	return found.End
 }
 
 func (l *lab) write(name string) {
@@ -192,34 +193,34 @@ func TestRecover(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		meanwhile func(t *testing.T, l *lab, h engine.Handle)
-		how       pool.How
+		how       sessions.How
 		status    responses.Status
 		next      string // what the next turn says, which continues the response of this one
 	}{
-		"running": {func(*testing.T, *lab, engine.Handle) {}, pool.Live, responses.StatusCompleted, "after"},
+		"running": {func(*testing.T, *lab, engine.Handle) {}, sessions.Live, responses.StatusCompleted, "after"},
 		"paused": {func(t *testing.T, l *lab, h engine.Handle) {
 			expect.NoError(t, l.engine.(engine.Pauser).Pause(t.Context(), h))
-		}, pool.Live, responses.StatusCompleted, "after"},
+		}, sessions.Live, responses.StatusCompleted, "after"},
 		"ended, still there": {func(t *testing.T, l *lab, _ engine.Handle) {
 			l.write("go")
 			l.awaitEnd()
-		}, pool.Live, responses.StatusCompleted, "after"},
+		}, sessions.Live, responses.StatusCompleted, "after"},
 		"ended, exited": {func(t *testing.T, l *lab, h engine.Handle) {
 			l.write("go")
 			l.awaitEnd()
 			expect.NoError(t, l.engine.Stop(t.Context(), h, 0))
-		}, pool.Live, responses.StatusCompleted, "after"},
+		}, sessions.Live, responses.StatusCompleted, "after"},
 		"ended, gone": {func(t *testing.T, l *lab, h engine.Handle) {
 			l.write("go")
 			l.awaitEnd()
 			expect.NoError(t, l.engine.Remove(t.Context(), h))
-		}, pool.Live, responses.StatusCompleted, "after"},
+		}, sessions.Live, responses.StatusCompleted, "after"},
 		"killed": {func(t *testing.T, l *lab, h engine.Handle) {
 			expect.NoError(t, l.engine.Remove(t.Context(), h))
-		}, pool.Lost, "", "after"},
+		}, sessions.Lost, "", "after"},
 		"stopped": {func(t *testing.T, l *lab, h engine.Handle) {
 			expect.NoError(t, l.engine.Stop(t.Context(), h, patience))
-		}, pool.Live, responses.StatusIncomplete, "after"},
+		}, sessions.Live, responses.StatusIncomplete, "after"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -248,7 +249,7 @@ func TestRecoverLocal(t *testing.T) {
 	l.agent("ada")
 	l.crash("local", "running")
 	k := l.pool()
-	r := l.recover(k, pool.Lost)
+	r := l.recover(k, sessions.Lost)
 	expect.Equal(t, "the response that the next turn continues", r.ResponseID, "") // its commands could write it
 	l.ranOnce()
 }
@@ -273,13 +274,13 @@ func TestRecoverAtAnyInstant(t *testing.T) {
 			turn := pool.Turn{AgentID: "ada", Turn: runner.Turn{ID: crashTurn, Prompt: "go on"}}
 			found, err := k.Recover(t.Context(), turn, nil, new(lines))
 			expect.NoError(t, err)
-			if found.How == pool.NeverBegun {
+			if found.How == sessions.NeverBegun {
 				w := new(lines)
-				if found.Result, err = k.Turn(t.Context(), turn, w.begin, w); err != nil || w.began != 1 {
+				if found.End, err = k.Turn(t.Context(), turn, w.begin, w); err != nil || w.began != 1 {
 					t.Fatalf("the turn afterwards: %v, began %d times", err, w.began)
 				}
 			}
-			if r := found.Result; r.Status != responses.StatusCompleted || r.Last != "done" {
+			if r := found.End; r.Status != responses.StatusCompleted || r.Answer != "done" {
 				t.Errorf("%s: %+v", found.How, r)
 			}
 			l.ranOnce()
@@ -363,7 +364,7 @@ func TestLeave(t *testing.T) {
 	}
 	before := l.only()
 	k := l.pool()
-	r := l.recover(k, pool.Live)
+	r := l.recover(k, sessions.Live)
 	c := &conversation{lab: l, pool: k, agent: "ada", previous: r.ResponseID}
 	if r := c.say("after"); r.Fresh != "" || l.only().Handle != before.Handle {
 		t.Errorf("the container was not kept: %q", r.Fresh)
@@ -399,9 +400,9 @@ func TestRecoverGrant(t *testing.T) {
 			return provided(provider.URL)
 		}
 	})
-	r := l.recover(k, pool.Live)
+	r := l.recover(k, sessions.Live)
 	expect.Equal(t, "r.Status", r.Status, responses.StatusCompleted)
-	expect.Equal(t, "r.Last", r.Last, "done")
+	expect.Equal(t, "r.Answer", r.Answer, "done")
 	expect.Equal(t, "asked.Load()", asked.Load(), 2)
 	l.ranOnce()
 }

@@ -248,7 +248,7 @@ type conversation struct {
 }
 
 // say makes a turn that must complete with the answer want.
-func (c *conversation) say(want string) pool.Result {
+func (c *conversation) say(want string) runner.End {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
@@ -260,14 +260,14 @@ func (c *conversation) say(want string) pool.Result {
 	if err != nil {
 		c.t.Fatalf("the turn was not begun: %v", err)
 	}
-	if r.Status != responses.StatusCompleted || r.Last != want || r.Lost || r.Failure != nil {
+	if r.Status != responses.StatusCompleted || r.Answer != want || r.Lost || r.Failure != nil {
 		c.t.Fatalf("the turn is %+v with the failure %+v, want it completed with %q", r, r.Failure, want)
 	}
 	expect.Equal(c.t, "w.began", w.began, 1)
 	expect.Equal(c.t, "w.text.String()", w.text.String(), want)
 	expect.Equal(c.t, "has facts", len(w.facts) > 0, true)
-	if r.TurnID != turn.ID || r.Rounds < 1 || r.Usage == nil || r.Provider == nil || r.StartedAt.IsZero() ||
-		r.EndedAt.IsZero() || r.Model == "" {
+	if r.TurnID != turn.ID || r.Record.Rounds < 1 || r.Usage == nil || r.Record.ProviderAttempts == nil || r.Record.StartedAt.IsZero() ||
+		r.Record.CompletedAt.IsZero() || r.Model == "" {
 		c.t.Errorf("the result lacks something: %+v", r)
 	}
 	c.previous = r.ResponseID

@@ -53,7 +53,7 @@ rounds:
 		func(a, b turns.PreviewTool) bool { return a.Name == b.Name }) {
 		t.Errorf("during a turn the preview is %+v, want %+v", p, first)
 	}
-	expect.Equal(t, "the turn says", r.Last, "done")
+	expect.Equal(t, "the turn says", r.Answer, "done")
 	if _, err := k.Preview(t.Context(), pool.Turn{AgentID: "nobody"}); !state.IsCode(err, pool.CodeNoHome) {
 		t.Errorf("of an agent without a home: %v, want %s", err, pool.CodeNoHome)
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holon/internal/durable"
+	"holon/runner"
 	"holon/runner/sessions"
 	"holon/state"
 )
@@ -220,8 +221,8 @@ func (k *Pool) countTasks(ctx context.Context, a *agent) error {
 }
 
 // noteTasks counts the tasks after a turn that may have begun some.
-func (k *Pool) noteTasks(ctx context.Context, a *agent, r Result) {
-	if r.ToolCalls == 0 && k.Tasks(a.id) == 0 {
+func (k *Pool) noteTasks(ctx context.Context, a *agent, r runner.End) {
+	if (r.Record == nil || r.Record.ToolCalls.Total == 0) && k.Tasks(a.id) == 0 {
 		return
 	}
 	// the turn may have been ended

@@ -3,8 +3,6 @@ package pool
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"os"
 	"sync"
 	"time"
 
@@ -13,7 +11,6 @@ import (
 	"holon/runner"
 	"holon/runner/gateway"
 	"holon/runner/sessions"
-	"holon/runner/turnfiles"
 	"holon/state"
 )
 
@@ -24,13 +21,13 @@ import (
 // on without a holon. Any other end of ctx ends the turn. A container that dies
 // before it took the turn is replaced once, and so is one that can take none because
 // of what it keeps; see setAside.
-func (k *Pool) Turn(ctx context.Context, t Turn, began func(), watch runner.Observer) (Result, error) {
+func (k *Pool) Turn(ctx context.Context, t Turn, began func(), watch runner.Observer) (runner.End, error) {
 	a, err := k.lock(ctx, t.AgentID)
 	if err != nil {
-		return Result{}, k.typed(ctx, err)
+		return runner.End{}, k.typed(ctx, err)
 	}
 	defer k.unlock(a, true)
-	ask := func() (Result, error) { return k.tried(ctx, a, t, began, watch) }
+	ask := func() (runner.End, error) { return k.tried(ctx, a, t, began, watch) }
 	if a.unrecorded >= maxUnrecorded {
 		return k.setAside(ctx, a, &Error{Code: responses.CodeServerError, Message: turns.Unrecorded}, ask)
 	}
@@ -42,11 +39,11 @@ func (k *Pool) Turn(ctx context.Context, t Turn, began func(), watch runner.Obse
 }
 
 // tried asks for a turn, of another container if need be.
-func (k *Pool) tried(ctx context.Context, a *agent, t Turn, began func(), watch runner.Observer) (Result, error) {
+func (k *Pool) tried(ctx context.Context, a *agent, t Turn, began func(), watch runner.Observer) (runner.End, error) {
 	for again := true; ; again = false {
 		fresh, err := k.ready(ctx, a, t)
 		if err != nil {
-			return Result{}, k.typed(ctx, err)
+			return runner.End{}, k.typed(ctx, err)
 		}
 		result, err := k.ask(ctx, a, t, began, watch)
 		if err == nil {
@@ -58,14 +55,14 @@ func (k *Pool) tried(ctx context.Context, a *agent, t Turn, began func(), watch 
 			k.closeLogged(ctx, a) // what it holds of its files may be wrong, and the files right
 		}
 		if fresh != "" || !again || a.session != nil || ctx.Err() != nil { // it said no, or a second one would too
-			return Result{}, err
+			return runner.End{}, err
 		}
 	}
 }
 
 // Interject gives the turn that the agent makes a message of its user, under an id
 // by which it may be sent again. It returns when agentd has it on its disk: it is
-// told to the model, unless the turn ends first (Result.Inserted). An agent that
+// told to the model, unless the turn ends first (End.Inserted). An agent that
 // does not make that turn, or not any more, is CodeNoTurn.
 func (k *Pool) Interject(ctx context.Context, agentID, turnID, id, text string) error {
 	k.mu.Lock()
@@ -91,15 +88,15 @@ func (k *Pool) Interject(ctx context.Context, agentID, turnID, id, text string) 
 }
 
 // ask asks the agent's container for the turn.
-func (k *Pool) ask(ctx context.Context, a *agent, t Turn, began func(), watch runner.Observer) (Result, error) {
-	return k.follow(ctx, a, t, began, watch, func(ctx context.Context, w runner.Observer) runner.TurnResult {
+func (k *Pool) ask(ctx context.Context, a *agent, t Turn, began func(), watch runner.Observer) (runner.End, error) {
+	return k.follow(ctx, a, t, began, watch, func(ctx context.Context, w runner.Observer) runner.End {
 		return a.session.Turn(ctx, k.request(t), w)
 	})
 }
 
 // follow watches a turn that run asks for or joins to its end.
 func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch runner.Observer,
-	run func(context.Context, runner.Observer) runner.TurnResult) (Result, error) {
+	run func(context.Context, runner.Observer) runner.End) (runner.End, error) {
 	k.begin(a, t.ID)
 	defer k.end(a)
 	a.dirty = true
@@ -110,63 +107,36 @@ func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch
 		defer close(nudged)
 		k.nudge(turn, a, w.begun, giveUp)
 	}()
-	out := run(turn, w)
+	end := run(turn, w)
 	giveUp(nil)
 	<-nudged
 	a.checked = k.opts.Now()
-	if out.Err != nil && ctx.Err() != nil && errors.Is(out.Err, context.Cause(ctx)) &&
-		!errors.Is(out.Err, runner.ErrLeft) {
-		out.Err = runner.ErrInterrupted // the caller may have another name for it
-	}
 	switch {
-	case errors.Is(out.Err, runner.ErrLeft):
-		return Result{}, &Error{Code: CodeLeft, Message: "the turn goes on by itself"}
-	case out.Err == nil:
+	case errors.Is(end.Err, runner.ErrLeft):
+		return runner.End{}, &Error{Code: CodeLeft, Message: "the turn goes on by itself"}
+	case end.Err == nil:
 		w.once.Do(w.begin)
-		result := k.result(a, t, out)
-		k.noteTasks(ctx, a, result)
-		if !a.session.Separated() {
-			k.seal(a)
-		}
+		k.noteTasks(ctx, a, end)
 		k.replayRest(ctx, a, t, w)
-		return result, nil
-	case out.Response == nil && refused(out.Err):
-		return Result{}, k.typed(ctx, out.Err)
+		return end, nil
+	case end.Response == nil && refused(end.Err):
+		return runner.End{}, k.typed(ctx, end.Err)
 	}
 	// The end was not seen. The container is ended before the end is looked for on the disk.
 	k.closeLogged(ctx, a)
-	result, err := k.lookUp(a, t, out)
-	if err != nil && out.Response == nil {
-		return Result{}, k.typed(ctx, errors.Join(out.Err, err))
+	found := k.sessions.Unseen(ctx, a.key(), end, modelsOf(t))
+	if found.How == sessions.NeverBegun {
+		return runner.End{}, k.typed(ctx, end.Err)
 	}
 	w.once.Do(w.begin) // its answer may have been lost
 	k.replayRest(ctx, a, t, w)
-	return result, nil
+	return found.End, nil
 }
 
-// replayRest tells a watcher of the facts that it was not told of, because the stream of them broke off.
+// replayRest reports the facts to a watcher that did not see the end of the turn.
 func (k *Pool) replayRest(ctx context.Context, a *agent, t Turn, w *watcher) {
 	if !w.ended {
-		k.replay(ctx, a, t, w)
-	}
-}
-
-// replay tells watch of the facts of a turn that are on the disk, also of those that it was told of.
-func (k *Pool) replay(ctx context.Context, a *agent, t Turn, watch runner.Observer) {
-	files, err := turnfiles.Open(k.private(a, sessionDir), t.ID)
-	if err != nil {
-		return // the turn has no directory, and no facts
-	}
-	defer files.Close()
-	ctx = context.WithoutCancel(ctx) // the turn is over, however it was ended
-	for line, err := range files.Lines(ctx, "runtime.ndjson", func() bool { return false }) {
-		if err != nil {
-			k.opts.Log.Warn("facts of a turn cannot be read", "agent", a.id, "turn", t.ID, "err", err)
-			return
-		}
-		if ev, err := turns.DecodeRuntimeEvent(line); err == nil {
-			watch.Fact(runner.Named(ev, t.Model))
-		}
+		k.sessions.Replay(ctx, a.key(), t.ID, t.Model, w)
 	}
 }
 
@@ -176,8 +146,6 @@ const (
 	nudgeAfter  = 3 * time.Second
 	silentAfter = 30 * time.Second
 )
-
-var errSilent = errors.New("agentd did not accept the turn in time")
 
 // nudge sees to a turn that is not accepted: somebody else may have paused the
 // container, and an agentd that never answers is given up.
@@ -196,7 +164,7 @@ func (k *Pool) nudge(ctx context.Context, a *agent, begun <-chan struct{}, giveU
 	case <-begun:
 	case <-ctx.Done():
 	case <-time.After(silentAfter - nudgeAfter):
-		giveUp(errSilent)
+		giveUp(runner.ErrSilent)
 	}
 }
 
@@ -207,23 +175,6 @@ func refused(err error) bool {
 		return e.Code != responses.CodeServerUnreachable && e.Code != responses.CodeServerDisconnected
 	}
 	return errors.Is(err, sessions.ErrNotAsked) || state.IsCode(err, gateway.CodeInvalidGrant) || state.IsCode(err, gateway.CodeNoPrice)
-}
-
-// lookUp is the end of a turn that was not watched to its end, and whose container is gone: it is lost, whatever its
-// files claim. The error is fs.ErrNotExist when it was never begun.
-func (k *Pool) lookUp(a *agent, t Turn, out runner.TurnResult) (Result, error) {
-	rec, _, err := turnfiles.Read(k.private(a, sessionDir), t.ID)
-	if errors.Is(err, fs.ErrNotExist) && rec == nil {
-		return k.lost(t, out, nil), err
-	}
-	if err != nil {
-		k.opts.Log.Warn("how a turn ended cannot be read", "agent", a.id, "turn", t.ID, "err", err)
-	}
-	r := k.lost(t, out, rec)
-	if _, err := os.Lstat(k.private(a, sealFile)); err == nil { // what is stored of it could be forged
-		r.ResponseID = ""
-	}
-	return r, nil
 }
 
 // request is the turn as the session is asked for it: within the quota, and with a history that is summed up when it

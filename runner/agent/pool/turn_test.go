@@ -50,8 +50,8 @@ rounds:
 		}
 	})
 	c := &conversation{lab: l, pool: k, agent: id}
-	if r := c.say("done"); r.ToolCalls != 2 {
-		t.Errorf("%d tool calls", r.ToolCalls)
+	if r := c.say("done"); r.Record.ToolCalls.Total != 2 {
+		t.Errorf("%d tool calls", r.Record.ToolCalls.Total)
 	}
 	if len(calls) != 1 || string(calls[0].Arguments) != `{"who":"me"}` {
 		t.Errorf("calls = %v", calls)
@@ -94,8 +94,8 @@ rounds:
 	if err := <-said; !state.IsCode(err, responses.CodeInputConflict) {
 		t.Errorf("another text under the same id: %v", err)
 	}
-	if r.Last != "heard hurry up" || !slices.Equal(r.Inserted, []string{"msg_1"}) {
-		t.Errorf("%q, inserted %v", r.Last, r.Inserted)
+	if r.Answer != "heard hurry up" || !slices.Equal(r.Inserted(), []string{"msg_1"}) {
+		t.Errorf("%q, inserted %v", r.Answer, r.Inserted())
 	}
 	if err := k.Interject(t.Context(), id, "turn_1", "msg_2", "too late"); !state.IsCode(err, pool.CodeNoTurn) {
 		t.Errorf("after the turn: %v", err)
@@ -189,7 +189,7 @@ rounds:
 		w.begin, w)
 	expect.NoError(t, err)
 	expect.Equal(t, "r.Status", r.Status, responses.StatusIncomplete)
-	expect.Equal(t, "r.Reason", r.Reason, "disk_quota")
+	expect.Equal(t, "r.Failure.Code", r.Failure.Code, "disk_quota")
 	expect.Equal(t, "r.Lost", r.Lost, false)
 }
 
@@ -311,7 +311,7 @@ rounds:
 		t.Errorf("r.Status = %q, want %q", r.Status, responses.StatusFailed)
 	case r.Failure == nil:
 		t.Error("r.Failure = nil, want a value")
-	case strings.Contains(r.Last+r.Failure.Message, "hunter2"):
-		t.Errorf(`r.Last + r.Failure.Message = %q, want it without "hunter2"`, r.Last+r.Failure.Message)
+	case strings.Contains(r.Answer+r.Failure.Message, "hunter2"):
+		t.Errorf(`r.Answer + r.Failure.Message = %q, want it without "hunter2"`, r.Answer+r.Failure.Message)
 	}
 }

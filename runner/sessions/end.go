@@ -1,0 +1,157 @@
+package sessions
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"holon/internal/providers"
+	"holon/responses"
+	"holon/responses/turns"
+	"holon/runner"
+	"holon/runner/turnfiles"
+	"holon/state/files"
+)
+
+// How is the state in which a turn was found that another process began, or was about to begin.
+type How string
+
+// What a turn can be found as (docs/explanation/runtime.md, "Recovery").
+const (
+	Live       How = "live"        // agentd made or reported its end
+	Lost       How = "lost"        // its container is gone, and no process saw its end
+	NeverBegun How = "never_begun" // agentd has never accepted it
+)
+
+// Found is what became of a turn. End is not set for NeverBegun.
+type Found struct {
+	How How
+	End runner.End
+}
+
+// seen completes an end that this process saw.
+func (s *Session) seen(e *runner.End) {
+	m := s.manager
+	if err := m.recorded(s.key, e, s.Models()); err != nil {
+		m.Log.Warn("a turn's record cannot be read", "session", s.key, "turn", e.TurnID, "err", err)
+	}
+	e.Usage = plausible(e.Response.Usage)
+	if e.Status == responses.StatusCompleted {
+		e.Model = cmp.Or(e.Model, named(s.Models(), e.Response.Model))
+	}
+	if s.record.Made != nil { // whose stored responses other turns continue
+		s.Seal()
+	}
+}
+
+// Unseen is the end of a turn of which e has what this process saw, and whose container is gone: it is lost, whatever
+// its files claim, unless the host ended it. models are those that it could ask.
+func (m *Manager) Unseen(ctx context.Context, key Key, e runner.End, models []string) Found {
+	err := m.recorded(key, &e, models)
+	if errors.Is(err, fs.ErrNotExist) && e.Record == nil && e.Response == nil {
+		return Found{How: NeverBegun}
+	}
+	if err != nil {
+		m.Log.Warn("how a turn ended cannot be read", "session", key, "turn", e.TurnID, "err", err)
+	}
+	e.Settle(context.Cause(ctx), m.Secrets)
+	if e.Record != nil {
+		e.ResponseID = cmp.Or(e.ResponseID, e.Record.ResponseID)
+	}
+	if _, err := os.Lstat(m.sealFile(key)); err == nil { // what is stored of it could be forged
+		e.ResponseID = ""
+	}
+	return Found{How: Lost, End: e}
+}
+
+// HasEnd reports whether a turn has an end in the files of its container, which is asked for only then.
+func (m *Manager) HasEnd(key Key, turnID string) bool {
+	_, end, err := turnfiles.Read(m.SessionDir(key), turnID)
+	return err == nil && end != nil
+}
+
+// recorded reads what agentd recorded of a turn. fs.ErrNotExist says that it has never accepted it.
+func (m *Manager) recorded(key Key, e *runner.End, models []string) error {
+	rec, _, err := turnfiles.Read(m.SessionDir(key), e.TurnID)
+	if rec == nil {
+		return err
+	}
+	e.Record, e.Usage = rec, plausible(rec.Usage)
+	if p := rec.ProviderAttempts; p != nil {
+		for _, ref := range []*string{&p.RequestedModelRef, &p.ActiveModelRef, &p.WinningModelRef} {
+			*ref = named(models, *ref)
+		}
+		for i := range p.Attempts {
+			p.Attempts[i].ModelRef = named(models, p.Attempts[i].ModelRef)
+		}
+		e.Model = p.WinningModelRef
+	}
+	if f := rec.FailureArtifact; f != nil && f.ModelRef != "" {
+		f.ModelRef = named(models, f.ModelRef)
+	}
+	return err
+}
+
+// named is the reference by which the host knows a model of a turn. A container has a scenario, which can only be the
+// first of its models, in a file of its own.
+func named(models []string, ref string) string {
+	provider, _, _ := providers.SplitRef(ref)
+	if provider == providers.Scripted && !slices.Contains(models[1:], ref) {
+		return cmp.Or(models[0], ref)
+	}
+	return ref
+}
+
+// plausible leaves out a usage that cannot be one: it is summed up.
+func plausible(u *responses.Usage) *responses.Usage {
+	const most = 1 << 40
+	if u == nil || u.InputTokens < 0 || u.OutputTokens < 0 || u.TotalTokens < 0 || u.InputTokens > most ||
+		u.OutputTokens > most || u.TotalTokens > 2*most {
+		return nil
+	}
+	return u
+}
+
+// Replay reports to watch what the disk has of a turn that is over, also what watch has seen.
+func (m *Manager) Replay(ctx context.Context, key Key, turnID, model string, watch runner.Observer) {
+	turn, err := turnfiles.Open(m.SessionDir(key), turnID)
+	if err != nil {
+		return // the turn has no directory, and no facts
+	}
+	defer turn.Close()
+	ctx = context.WithoutCancel(ctx) // however the turn was ended
+	for line, err := range turn.Lines(ctx, turns.RuntimeFile, func() bool { return false }) {
+		if err != nil {
+			m.Log.Warn("facts of a turn cannot be read", "session", key, "turn", turnID, "err", err)
+			return
+		}
+		if ev, err := turns.DecodeRuntimeEvent(line); err == nil {
+			watch.Fact(runner.Named(ev, model))
+		}
+	}
+}
+
+// sealFile has the digests of the stored responses that were seen, of a session whose commands could write them.
+func (m *Manager) sealFile(key Key) string { return filepath.Join(m.Dir(key), "responses.json") }
+
+// Seal keeps what is stored now as what was seen, or drops the digests where commands cannot write it.
+func (s *Session) Seal() {
+	err := error(nil)
+	if seal := s.manager.sealFile(s.key); s.Separated() {
+		err = files.RemoveAll(seal)
+	} else {
+		err = turnfiles.Seal(s.manager.SessionDir(s.key), seal)
+	}
+	if err != nil {
+		s.manager.Log.Warn("what is stored of a conversation cannot be checked later", "session", s.key, "err", err)
+	}
+}
+
+// Changed names a stored response that is not as it was seen, "" if there is none.
+func (m *Manager) Changed(key Key) (string, error) {
+	return turnfiles.Unseal(m.SessionDir(key), m.sealFile(key))
+}

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/internal/visible"
-	"holon/responses/turns"
 	"holon/runner/workspace"
 	"holon/state"
 )
@@ -63,7 +61,7 @@ func (q Quota) Admit(ctx context.Context, home state.Home) error {
 	return nil
 }
 
-// A run is measured every measurePause, or less often if needed so that measuring takes at most a twentieth
+// A turn is measured every measurePause, or less often if needed so that measuring takes at most a twentieth
 // of the time of one processor.
 const (
 	measurePause = 2 * time.Second
@@ -71,14 +69,8 @@ const (
 	beatPause    = 30 * time.Second
 )
 
-// measured is what a session took of the disk, and until when a turn that begins need not measure it again.
-type measured struct {
-	bytes int64
-	until time.Time
-}
-
 // measure returns what the session takes of the disk.
-func (s *Session) measure(ctx context.Context) (int64, error) {
+func (s *Session) measure(ctx context.Context) (sum int64, err error) {
 	dirs := []string{s.cfg.Dir}
 	if s.tree != nil {
 		dirs = append(dirs, s.tree.Dir())
@@ -86,37 +78,50 @@ func (s *Session) measure(ctx context.Context) (int64, error) {
 	if s.cfg.AgentHome != "" {
 		dirs = []string{s.cfg.AgentHome} // which holds cfg.Dir
 	}
-	start := time.Now()
-	used, err := usage(ctx, dirs)
-	if err != nil {
-		return 0, err
+	for _, dir := range dirs {
+		n, err := workspace.Usage(ctx, dir)
+		if err != nil {
+			return 0, err
+		}
+		sum += n
 	}
-	used += unlinked(s.handle.ID, dirs)
-	s.measured = measured{used, time.Now().Add(pauseAfter(start))}
-	return used, nil
+	return sum + unlinked(s.handle.ID, dirs), nil
 }
 
-// begins returns what the session takes of the disk before a turn, -1 if that is not known. Turns that follow each
-// other at once begin with one measurement: measureShare holds for all of them together.
-func (s *Session) begins(ctx context.Context, t Turn) int64 {
-	if t.DiskBytes <= 0 {
-		return -1
+// watched runs a turn and meanwhile enforces its quota and calls its Beat.
+func (s *Session) watched(ctx context.Context, t Turn, watch Observer, run runTurn) End {
+	if t.DiskBytes <= 0 && t.Beat == nil {
+		return run(ctx, watch)
 	}
-	if time.Until(s.measured.until) > 0 {
-		return s.measured.bytes
+	begin, begun := time.Now(), int64(-1)
+	if t.DiskBytes > 0 { // before the turn can write
+		var err error
+		if begun, err = s.measure(ctx); err != nil {
+			begun = -1
+			s.cfg.Log.Debug("the disk usage before the turn cannot be measured", "err", err)
+		}
 	}
-	used, err := s.measure(ctx)
-	if err != nil {
-		s.cfg.Log.Debug("the disk usage before the turn is not known", "err", err)
-		return -1
+	turn, end := context.WithCancelCause(ctx)
+	watching, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.watch(watching, t, begun, pauseAfter(begin), end)
+	}()
+	result := run(turn, watch)
+	stop()
+	<-done
+	if e, ok := errors.AsType[*Error](context.Cause(turn)); ok && e.Code == codeDiskQuota && !completed(result) {
+		result.overQuota = e
 	}
-	return used
+	end(nil)
+	return result
 }
 
 // watch looks after a turn until ctx ends: it calls Beat, and ends the turn when it has written more than its quota
-// since begun bytes were in use.
-func (s *Session) watch(ctx context.Context, t Turn, begun int64, end context.CancelCauseFunc) {
-	beaten, pause := time.Now(), time.Until(s.measured.until)
+// since begun bytes were in use, -1 if that could not be measured.
+func (s *Session) watch(ctx context.Context, t Turn, begun int64, pause time.Duration, end context.CancelCauseFunc) {
+	beaten := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -128,13 +133,13 @@ func (s *Session) watch(ctx context.Context, t Turn, begun int64, end context.Ca
 			used, err := s.measure(ctx)
 			switch {
 			case err != nil: // it is measured again
-				s.cfg.Log.Debug("the turn's disk usage is not known", "err", err)
+				s.cfg.Log.Debug("the turn's disk usage cannot be measured", "err", err)
 			case begun < 0:
 				begun = used
 			case used-begun > t.DiskBytes:
-				end(&Error{Code: codeDiskQuota, Param: "--disk",
+				end(&Error{Code: codeDiskQuota, Param: "--disk", Hint: "raise --disk",
 					Message: fmt.Sprintf("the run wrote %s, of at most %s", visible.Size(used-begun),
-						visible.Size(t.DiskBytes)), Hint: "raise --disk"})
+						visible.Size(t.DiskBytes))})
 				return
 			}
 		}
@@ -151,58 +156,4 @@ func (s *Session) watch(ctx context.Context, t Turn, begun int64, end context.Ca
 // pauseAfter is the pause after a measurement that began at start.
 func pauseAfter(start time.Time) time.Duration {
 	return max(measurePause, measureShare*time.Since(start))
-}
-
-func usage(ctx context.Context, dirs []string) (sum int64, err error) {
-	for _, dir := range dirs {
-		n, err := workspace.Usage(ctx, dir)
-		if err != nil {
-			return 0, err
-		}
-		sum += n
-	}
-	return sum, nil
-}
-
-// watched runs a turn and meanwhile enforces its quota and calls its Beat. What a turn wrote that called tools must not
-// count for the next one, which is measured anew.
-func (s *Session) watched(ctx context.Context, t Turn, watch Observer, run runTurn) End {
-	if t.DiskBytes <= 0 && t.Beat == nil {
-		return run(ctx, watch)
-	}
-	begun := s.begins(ctx, t) // before the turn can write
-	turn, end := context.WithCancelCause(ctx)
-	watching, stop := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.watch(watching, t, begun, end)
-	}()
-	tools := &toolObserver{Observer: watch}
-	result := run(turn, tools)
-	stop()
-	<-done
-	if !tools.none {
-		s.measured = measured{}
-	}
-	if e, ok := errors.AsType[*Error](context.Cause(turn)); ok && e.Code == codeDiskQuota && !completed(result) {
-		result.overQuota = e
-	}
-	end(nil)
-	return result
-}
-
-// toolObserver is an Observer that learns from the end of a turn whether it called tools.
-type toolObserver struct {
-	Observer
-	none bool // it is known that no tool was called
-}
-
-// Fact implements Observer.
-func (o *toolObserver) Fact(ev turns.RuntimeEvent) {
-	var c turns.Completed
-	if ev.Type == turns.TurnCompleted {
-		o.none = json.Unmarshal(ev.Payload, &c) == nil && c.ToolCalls == 0
-	}
-	o.Observer.Fact(ev)
 }

@@ -71,7 +71,6 @@ type Session struct {
 	client    *client.Client
 	id        string       // session id for agentd
 	server    *engine.User // agentd's, apart from that of its commands; nil where both are one
-	measured  measured
 
 	// Warnings tell what the container's user can't reach.
 	Warnings []string

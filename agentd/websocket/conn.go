@@ -47,9 +47,8 @@ func (s *Connections) Serve(w http.ResponseWriter, r *http.Request, o Options, b
 	ctx, end := context.WithCancel(s.ctx)
 	defer end()
 	c := &Conn{set: s, options: o, ctx: ctx, end: end, queue: newWaiting()}
-	wiring := &wiring{ResponseWriter: w}
 	var err error
-	c.conn, err = websocket.Accept(wiring, r, &websocket.AcceptOptions{
+	c.conn, err = websocket.Accept(w, r, &websocket.AcceptOptions{
 		CompressionMode:    websocket.CompressionDisabled, // a small frame could hold a large message
 		InsecureSkipVerify: true,                          // CheckUpgrade lets no web page in
 		OnPingReceived:     c.pinged,
@@ -58,7 +57,6 @@ func (s *Connections) Serve(w http.ResponseWriter, r *http.Request, o Options, b
 		o.Log.Debug("the upgrade to a WebSocket failed", "err", err)
 		return nil
 	}
-	c.wire = wiring.wire
 	c.conn.SetReadLimit(responses.MaxRequest)
 	c.run(begin(c))
 	return nil
@@ -70,13 +68,11 @@ type Conn struct {
 	set     *Connections
 	options Options
 	conn    *websocket.Conn
-	wire    *wire           // beneath conn
 	ctx     context.Context // of the connection
 	end     context.CancelFunc
 	queue   waiting
 
 	heard   atomic.Int64 // when something last came, in Unix nanoseconds
-	wrote   atomic.Int64 // when a text was last sent whole
 	writing atomic.Int64 // since when a text is being sent; 0 while none is
 }
 
@@ -92,21 +88,27 @@ func (c *Conn) run(answer func(text []byte) error) {
 }
 
 // serve answers what was asked, one after the other, until the connection is
-// lost or too old or the server shuts down. A turn that runs is told to its end
-// in any case but the first.
+// lost or too old or the server shuts down. A turn that runs is sent to its end
+// in any case but the first. The end comes before what still waits.
 func (c *Conn) serve(answer func(text []byte) error) {
 	lifetime := c.options.Lifetime
-	old := make(chan struct{})
-	defer time.AfterFunc(lifetime, func() { close(old) }).Stop()
+	old, stop := context.WithTimeout(c.ctx, lifetime)
+	defer stop()
 	for {
-		m, why := c.next(old)
-		switch why {
-		case ended:
+		var m message
+		select {
+		case m = <-c.queue.list:
+			c.queue.took(m)
+		case <-c.set.closing.Done():
+		case <-old.Done():
+		}
+		switch {
+		case c.ctx.Err() != nil:
 			return
-		case shutdown:
+		case c.set.closing.Err() != nil:
 			c.close(websocket.StatusGoingAway, "the server is shutting down")
 			return
-		case tooOld:
+		case old.Err() != nil:
 			c.refuse(&responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeConnectionLimit,
 				Message: "the connection has reached its lifetime of " + lifetime.String(),
 				Hint:    "continue on a new connection"})
@@ -120,42 +122,6 @@ func (c *Conn) serve(answer func(text []byte) error) {
 		if err != nil {
 			c.refuse(err)
 		}
-	}
-}
-
-// wake says why serve goes on.
-type wake uint8
-
-const (
-	asked wake = iota
-	ended
-	tooOld
-	shutdown
-)
-
-// next waits for the next message. The end of the connection comes before what
-// still waits.
-func (c *Conn) next(old <-chan struct{}) (m message, why wake) {
-	closing := c.set.closing
-	select {
-	case <-c.ctx.Done():
-		return m, ended
-	case <-closing:
-		return m, shutdown
-	case <-old:
-		return m, tooOld
-	default:
-	}
-	select {
-	case <-closing:
-		return m, shutdown
-	case <-old:
-		return m, tooOld
-	case <-c.ctx.Done():
-		return m, ended
-	case m = <-c.queue.list:
-		c.queue.took(m)
-		return m, asked
 	}
 }
 

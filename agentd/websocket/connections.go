@@ -15,18 +15,19 @@ var ErrClosed = errors.New("the WebSocket connections are closed")
 type Connections struct {
 	ctx     context.Context // of all connections
 	stop    context.CancelFunc
-	closing chan struct{} // closed when they shall end
+	closing context.Context // ends when they shall end
+	close   context.CancelFunc
 
-	mu     sync.Mutex
-	closed bool
-	open   sync.WaitGroup
+	mu   sync.Mutex // orders enter and Close
+	open sync.WaitGroup
 }
 
 // New returns an empty set of connections. Close it.
 func New() *Connections {
-	s := &Connections{closing: make(chan struct{})}
-	// outlives requests and turns: connections send the ends of turns
+	s := &Connections{}
+	// both outlive requests and turns: connections send the ends of turns
 	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.closing, s.close = context.WithCancel(s.ctx)
 	return s
 }
 
@@ -34,7 +35,7 @@ func New() *Connections {
 func (s *Connections) enter() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.closing.Err() != nil {
 		return ErrClosed
 	}
 	s.open.Add(1)
@@ -47,10 +48,7 @@ func (s *Connections) leave() { s.open.Done() }
 // later than after patience, and waits for them. No turn may be running.
 func (s *Connections) Close(patience time.Duration) {
 	s.mu.Lock()
-	if !s.closed {
-		s.closed = true
-		close(s.closing)
-	}
+	s.close()
 	s.mu.Unlock()
 	cut := time.AfterFunc(patience, s.stop)
 	s.open.Wait()

@@ -3,7 +3,6 @@ package websocket
 import (
 	"bytes"
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -22,29 +21,21 @@ func (c *Conn) refuse(err error) {
 	}
 }
 
-// Send sends lines, each in a text frame of its own, in one write where they fit.
-// The peer has Options.Stall for each part of bounded size: a slow peer is kept,
-// one that reads nothing is lost, and the connection with it.
+// Send sends lines, each in a text frame of its own. The peer has Options.Stall for
+// each part of bounded size: a slow peer is kept, one that reads nothing is lost, and
+// the connection with it.
 func (c *Conn) Send(lines []byte) error {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	stalled := time.AfterFunc(c.options.Stall, cancel)
 	defer stalled.Stop()
-	const frameHead = 10 // bytes at most
-	c.wire.hold(len(lines) + frameHead*bytes.Count(lines, []byte{'\n'}))
 	defer c.writing.Store(0)
 	for line := range bytes.Lines(lines) {
 		c.writing.Store(time.Now().UnixNano())
 		if err := c.write(ctx, stalled, bytes.TrimSuffix(line, []byte{'\n'})); err != nil {
-			return errors.Join(err, c.wire.release(ctx))
+			return err
 		}
 	}
-	stalled.Reset(c.options.Stall)
-	c.writing.Store(time.Now().UnixNano())
-	if err := c.wire.release(ctx); err != nil {
-		return err
-	}
-	c.wrote.Store(time.Now().UnixNano())
 	return nil
 }
 

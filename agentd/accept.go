@@ -86,7 +86,9 @@ func (s *Server) admit(p *plan, source string) (*job, error) {
 		j, err = s.record(p, ticket, source)
 	}
 	if err != nil {
-		s.removeTree(p)
+		if p.private != nil {
+			s.leaveTree(p, p.private.Release)
+		}
 		s.queue.Leave(ticket)
 		s.running.Done()
 		return nil, err

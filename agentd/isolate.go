@@ -18,8 +18,9 @@ import (
 	"holon/responses/turns"
 )
 
-// An isolated turn works in a private tree, which exists from the turn's admission to its end. Before the end is
-// recorded, the difference is written as turns.PatchFile.
+// An isolated turn works in a private tree, which exists from the turn's admission to its end, and then waits for the turn
+// that continues its response, if that is stored. Before the end is recorded, the difference is written as
+// turns.PatchFile.
 
 // changeTime bounds how long a change is looked for.
 const changeTime = 2 * time.Minute
@@ -29,7 +30,8 @@ func (s *Server) isolate(p *plan) (err error) {
 	if !p.req.Holon.Isolates() {
 		return nil
 	}
-	o := worktree.Options{SessionID: p.sessionID, TurnID: p.turnID, Kind: p.req.Holon.Isolation,
+	o := worktree.Options{SessionID: p.sessionID, TurnID: p.turnID, Continues: p.req.PreviousResponseID,
+		Kind:   p.req.Holon.Isolation,
 		Except: []string{s.cfg.Dirs.Output, s.cfg.Dirs.State}}
 	if o.Root, err = filepath.EvalSymlinks(s.cfg.Dirs.Workspace); err == nil {
 		o.Origin, err = filepath.EvalSymlinks(p.workDir)
@@ -48,16 +50,27 @@ func (s *Server) isolate(p *plan) (err error) {
 	return err
 }
 
-// settleTree writes what the turn changed in its private tree and removes the tree. Tasks that the turn started work in
-// the tree, so they end first.
+// settleTree writes what the turn changed in its private tree, and keeps or removes the tree. Tasks that the turn started
+// work in the tree, so they end first.
 func (s *Server) settleTree(j *job) error {
 	if j.private == nil {
 		return nil
 	}
-	defer s.removeTree(j.plan)
-	if !j.rec.Ran() {
-		return nil // nothing can have changed
+	if !j.rec.Ran() { // nothing can have changed
+		s.leaveTree(j.plan, j.private.Release)
+		return nil
 	}
+	err := s.keepChange(j)
+	leave := j.private.Remove
+	if err == nil && j.req.Store {
+		leave = func() error { return j.private.Keep(j.emitter.Response().ID) }
+	}
+	s.leaveTree(j.plan, leave)
+	return err
+}
+
+// keepChange writes what the turn changed in its private tree.
+func (s *Server) keepChange(j *job) error {
 	// Not the turn's context: the change of a cancelled turn is kept too.
 	ctx, cancel := context.WithTimeout(context.Background(), changeTime)
 	defer cancel()
@@ -105,12 +118,10 @@ func (s *Server) warnOfSecrets(j *job) error {
 		Message: fmt.Sprintf("%s holds the value of %s", turns.PatchFile, strings.Join(names, ", "))}))
 }
 
-func (s *Server) removeTree(p *plan) {
-	if p.private == nil {
-		return
-	}
+// leaveTree ends the turn's work in its private tree. leave is a method of the tree.
+func (s *Server) leaveTree(p *plan, leave func() error) {
 	var err error
-	if s.parts.Users.Do(func() { err = p.private.Remove() }); err != nil {
+	if s.parts.Users.Do(func() { err = leave() }); err != nil {
 		s.log.Warn("a private tree is left until the next start", "turn", p.turnID, "err", err)
 	}
 	p.private = nil

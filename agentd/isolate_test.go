@@ -64,7 +64,6 @@ func TestIsolatedTurns(t *testing.T) {
 			if resp.Status != responses.StatusCompleted {
 				t.Fatalf("the turn is %s: %+v", resp.Status, resp.Error)
 			}
-			h.wantNoTrees()
 			if got := h.sh("cd p; cat f; ls"); got != "one\nf\nuntracked\n" {
 				t.Errorf("the origin is %q, want it as it was", got)
 			}
@@ -76,19 +75,28 @@ func TestIsolatedTurns(t *testing.T) {
 			if n := len(rec.Artifacts); n == 0 || rec.Artifacts[0].Path != turns.PatchFile {
 				t.Errorf("artifacts %+v, want %s among them", rec.Artifacts, turns.PatchFile)
 			}
-			wantOutput := func(turn string) {
+			wantOutput := func(turn, want string) {
 				t.Helper()
 				got := h.sh("cat " + h.file(turn, "tools/*/stdout.log"))
-				if want := h.cfg.Dirs.Workspace + "/.agentd-turns/sess_1/tree\none\n?? new\n"; !strings.HasPrefix(got, want) {
+				if want = h.cfg.Dirs.Workspace + "/.agentd-turns/sess_1/tree\n" + want; !strings.HasPrefix(got, want) {
 					t.Errorf("the command of %s printed %q, want %q", turn, got, want)
 				}
 			}
-			wantOutput("turn_1")
-			// The next turn begins with the origin as it is then.
+			wantOutput("turn_1", "one\n?? new\n")
+			// The next turn goes on with what this one left, and its patch has what it changed itself.
+			again := h.scenario("again", "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'pwd; cat f new; "+
+				"echo more >> new'}}]\n  - text: done\n")
+			h.post(fmt.Sprintf(body, again, quote(resp.ID), "turn_2", kind)).response(t)
+			wantOutput("turn_2", "two\nmade\n")
+			patch = h.file("turn_2", turns.PatchFile)
+			if got := h.sh("cd p; git apply " + patch + "; cat f new"); got != "two\nmade\nmore\n" {
+				t.Errorf("the origin with both patches is %q, want both changes", got)
+			}
+			// One that continues an earlier response begins with the origin as it is then.
 			h.sh("cd p; git checkout -q f; rm new")
-			h.post(fmt.Sprintf(body, model, quote(resp.ID), "turn_2", kind)).response(t)
-			h.sh("cd p; git apply --check " + h.file("turn_2", turns.PatchFile))
-			wantOutput("turn_2") // what the model was told before of the directory stays true
+			h.post(fmt.Sprintf(body, model, quote(resp.ID), "turn_3", kind)).response(t)
+			h.sh("cd p; git apply --check " + h.file("turn_3", turns.PatchFile))
+			wantOutput("turn_3", "one\n?? new\n") // what the model was told before of the directory stays true
 		})
 	}
 }
@@ -138,7 +146,7 @@ func TestIsolatedTurnsThatEndEarly(t *testing.T) {
 	t.Parallel()
 	h := start(t)
 	nothing := h.scenario("nothing", "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'true'}}]\n  - text: done\n")
-	h.post(`{"model":"` + nothing + `","input":"go","holon":{"turn_id":"turn_0","isolation":"copy"}}`).response(t)
+	h.post(`{"model":"` + nothing + `","input":"go","store":false,"holon":{"turn_id":"turn_0","isolation":"copy"}}`).response(t)
 	if _, err := os.Lstat(h.file("turn_0", turns.PatchFile)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the patch of a turn that changed nothing: %v, want none", err)
 	}
@@ -148,14 +156,14 @@ func TestIsolatedTurnsThatEndEarly(t *testing.T) {
 	started := func(turn string) func() bool {
 		return func() bool { _, err := os.Lstat(h.file(turn, turns.ArtifactsDir+"/there")); return err == nil }
 	}
-	ended := h.later(t.Context(), `{"model":"`+slow+`","input":"go","holon":{"turn_id":"turn_1","isolation":"copy"}}`)
+	ended := h.later(t.Context(), `{"model":"`+slow+`","input":"go","store":false,"holon":{"turn_id":"turn_1","isolation":"copy"}}`)
 	eventually(t, "the command runs", started("turn_1"))
 	h.do(http.MethodPost, "/responses/"+h.record("turn_1").ResponseID+"/cancel", "")
 	if resp := get(t, ended).response(t); resp.Status != responses.StatusCancelled {
 		t.Errorf("the turn is %s, want cancelled", resp.Status)
 	}
 	h.sh("git init -q; git apply --check " + h.file("turn_1", turns.PatchFile))
-	resp := h.post(`{"model":"` + slow + `","input":"go","holon":{"turn_id":"turn_2","isolation":"copy",` +
+	resp := h.post(`{"model":"` + slow + `","input":"go","store":false,"holon":{"turn_id":"turn_2","isolation":"copy",` +
 		`"limits":{"timeout_ms":500}}}`).response(t)
 	if resp.Status != responses.StatusIncomplete {
 		t.Errorf("the turn is %s, want incomplete", resp.Status)
@@ -170,7 +178,7 @@ func TestIsolatedTurnEndsItsTasks(t *testing.T) {
 	h := start(t)
 	model := h.scenario("task", "rounds:\n  - calls: [{tool: ExecCommand, arguments: {cmd: 'echo x > new; sleep 600', "+
 		"yield_time_ms: 1}}]\n  - text: Started.\n")
-	h.post(`{"model":"` + model + `","input":"go","holon":{"session_id":"sess_t","isolation":"copy"}}`).response(t)
+	h.post(`{"model":"` + model + `","input":"go","store":false,"holon":{"session_id":"sess_t","isolation":"copy"}}`).response(t)
 	var list tasks.List
 	h.see("/tasks?session_id=sess_t", &list)
 	if len(list.Tasks) != 1 || list.Tasks[0].Status != tasks.Cancelled {
@@ -189,7 +197,7 @@ func TestIsolatedTurnsAtOnce(t *testing.T) {
 		"do sleep 0.01; done; cat f', yield_time_ms: 30000}}]\n  - text: done\n")
 	var ends []<-chan answer
 	for _, id := range []string{"turn_a", "turn_b"} {
-		ends = append(ends, h.later(t.Context(), `{"model":"`+model+`","input":"go","holon":{"turn_id":"`+id+
+		ends = append(ends, h.later(t.Context(), `{"model":"`+model+`","input":"go","store":false,"holon":{"turn_id":"`+id+
 			`","isolation":"copy"}}`))
 	}
 	for _, end := range ends {
@@ -218,7 +226,7 @@ func TestIsolationIsRefused(t *testing.T) {
 		{`"isolation":"copy","workspace_dir":"../.."`, "holon.workspace_dir"},
 		{`"skills":["nope"]`, "holon.skills[0]"},
 	} {
-		e := h.post(`{"model":"gate/any","input":"go","holon":{"turn_id":"turn_r",` + tt.holon + `}}`).failure(t)
+		e := h.post(`{"model":"gate/any","input":"go","store":false,"holon":{"turn_id":"turn_r",` + tt.holon + `}}`).failure(t)
 		if e.Param != tt.param || e.Type != responses.TypeInvalidRequest {
 			t.Errorf("%s: %v (param %s), want a refusal about %s", tt.holon, e, e.Param, tt.param)
 		}
@@ -263,7 +271,7 @@ func TestSkillsAreChosen(t *testing.T) {
 		"turn_all": {"", "[lint pdf]"}, "turn_null": {`,"skills":null`, "[lint pdf]"},
 		"turn_one": {`,"skills":["pdf"]`, "[pdf]"}, "turn_none": {`,"skills":[]`, "[]"},
 	} {
-		h.post(`{"model":"` + model + `","input":"go","holon":{"turn_id":"` + id + `"` + tt.skills + `}}`).response(t)
+		h.post(`{"model":"` + model + `","input":"go","store":false,"holon":{"turn_id":"` + id + `"` + tt.skills + `}}`).response(t)
 		if got := fmt.Sprint(h.record(id).Skills); got != tt.want {
 			t.Errorf("%s has the skills %s, want %s", id, got, tt.want)
 		}

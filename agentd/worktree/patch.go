@@ -3,12 +3,11 @@ package worktree
 import (
 	"bytes"
 	"compress/zlib"
-	"crypto/sha1"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"strings"
 
+	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/rogpeppe/go-internal/diff"
 )
 
@@ -63,12 +62,9 @@ func writeChange(b *bytes.Buffer, path string, before, after *version) {
 // id returns the id of git's blob with this content.
 func (v *version) id() string {
 	if v.mode == "" {
-		return strings.Repeat("0", 2*sha1.Size)
+		return plumbing.ZeroHash.String()
 	}
-	h := sha1.New()
-	fmt.Fprintf(h, "blob %d\x00", len(v.data))
-	h.Write(v.data)
-	return hex.EncodeToString(h.Sum(nil))
+	return plumbing.ComputeHash(plumbing.BlobObject, v.data).String()
 }
 
 // Bounds of content that is compared line by line; beyond them it is written as binary.

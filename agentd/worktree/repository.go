@@ -33,30 +33,17 @@ const (
 	cacheBytes    = 8 << 20
 )
 
-// checkout writes the files of HEAD to tree, with a repository of its own that borrows the objects, and returns where
-// the origin lies in it. No program runs: the content is that of the objects, without filters or line endings.
-func checkout(ctx context.Context, o Options, tree folder.Dir) (prefix string, err error) {
+// checkout writes the files of HEAD to a fresh tree, with a repository of its own that borrows the objects, and returns
+// where the origin lies in it. No program runs: the content is that of the objects, without filters or line endings.
+func checkout(ctx context.Context, o Options, tree folder.Dir, fresh bool) (prefix string, err error) {
 	top, err := findRepository(o.Root, o.Origin)
 	if err != nil {
 		return "", err
 	}
-	r, err := openRepository(filepath.Join(top, ".git"))
-	if err != nil {
-		return "", unusable(top, err)
-	}
-	defer r.close()
-	out := &exporter{ctx: ctx, repository: r}
-	if err := out.export(tree); err != nil {
-		if e, ok := errors.AsType[*responses.Error](err); ok {
-			return "", e
-		}
-		if errors.Is(err, errWrite) || context.Cause(ctx) != nil {
+	if fresh {
+		if err := export(ctx, top, tree); err != nil {
 			return "", err
 		}
-		return "", unusable(top, err)
-	}
-	if err := r.writeOwn(tree, out.entries); err != nil {
-		return "", fmt.Errorf("%w: its repository: %w", errWrite, err)
 	}
 	prefix, err = filepath.Rel(top, o.Origin)
 	if err != nil || prefix == "." {
@@ -71,7 +58,30 @@ func checkout(ctx context.Context, o Options, tree folder.Dir) (prefix string, e
 		}
 	}
 	return "", responses.Invalid("holon.workspace_dir", responses.CodeInvalidValue,
-		fmt.Sprintf("the commit at HEAD has no directory %.200q", prefix))
+		fmt.Sprintf("the private tree has no directory %.200q", prefix))
+}
+
+// export writes what the repository at top has at HEAD to tree.
+func export(ctx context.Context, top string, tree folder.Dir) error {
+	r, err := openRepository(filepath.Join(top, ".git"))
+	if err != nil {
+		return unusable(top, err)
+	}
+	defer r.close()
+	out := &exporter{ctx: ctx, repository: r}
+	if err := out.export(tree); err != nil {
+		if e, ok := errors.AsType[*responses.Error](err); ok {
+			return e
+		}
+		if errors.Is(err, errWrite) || context.Cause(ctx) != nil {
+			return err
+		}
+		return unusable(top, err)
+	}
+	if err := r.writeOwn(tree, out.entries); err != nil {
+		return fmt.Errorf("%w: its repository: %w", errWrite, err)
+	}
+	return nil
 }
 
 // errWrite marks errors of the private tree's side.

@@ -569,3 +569,48 @@ func TestPathOfASession(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A tree waits for the turn that continues the response, also over a restart, and no longer than for sixteen others.
+func TestKeep(t *testing.T) {
+	for _, kind := range []string{responses.IsolationCopy, responses.IsolationWorktree} {
+		t.Run(kind, func(t *testing.T) {
+			root := t.TempDir()
+			run(t, root, "git init -q -b main; echo 1 > f; git add f; git commit -qm 1")
+			turn := func(session, continues, want, script string) *Tree {
+				t.Helper()
+				tree, err := Make(t.Context(), Options{Root: root, Origin: root, SessionID: session, TurnID: "turn", Kind: kind,
+					Continues: continues})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := run(t, tree.WorkDir(), "cat f"); got != want {
+					t.Errorf("the turn that continues %q finds %q, want %q", continues, got, want)
+				}
+				run(t, tree.WorkDir(), script)
+				return tree
+			}
+			done := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			done(turn("s", "", "1\n", "echo 2 > f; git checkout -qb side; git commit -qam 2").Keep("resp_1"))
+			done(Recover(root, func(string, *Tree) bool { t.Error("a kept tree is taken for that of a turn"); return true }))
+			done(turn("s", "resp_1", "2\n", "true").Release()) // as if it had been cancelled before it ran
+			tree := turn("s", "resp_1", "2\n", "echo 3 > f")
+			if text, _ := patch(t, tree); !strings.Contains(text, "-2\n+3\n") {
+				t.Errorf("the patch is\n%s\nwant what the second turn changed", text)
+			}
+			done(tree.Keep("resp_2"))
+			done(turn("s", "resp_1", "1\n", "true").Keep("resp_3")) // which another turn has gone on with
+			for i := range maxKept {
+				done(turn(fmt.Sprint("other", i), "", "1\n", "true").Keep("resp"))
+			}
+			done(turn("s", "resp_3", "1\n", "true").Remove()) // a new one
+			if got := strings.Count(run(t, root, "ls .agentd-turns"), "other"); got != maxKept {
+				t.Errorf("%d trees are kept, want %d", got, maxKept)
+			}
+		})
+	}
+}

@@ -18,8 +18,8 @@ import (
 	"holon/responses/turns"
 )
 
-// An isolated turn works in a private tree, which exists from the turn's admission to its end, and then waits for the turn
-// that continues its response, if that is stored. Before the end is recorded, the difference is written as
+// An isolated turn works in a private tree, which exists from the turn's admission to its end, and then waits for the
+// turn that continues its response, if that is stored. Before the end is recorded, the difference is written as
 // turns.PatchFile.
 
 // changeTime bounds how long a change is looked for.
@@ -50,8 +50,8 @@ func (s *Server) isolate(p *plan) (err error) {
 	return err
 }
 
-// settleTree writes what the turn changed in its private tree, and keeps or removes the tree. Tasks that the turn started
-// work in the tree, so they end first.
+// settleTree writes what the turn changed in its private tree, and keeps or removes the tree. Tasks that the turn
+// started work in the tree, so they end first.
 func (s *Server) settleTree(j *job) error {
 	if j.private == nil {
 		return nil

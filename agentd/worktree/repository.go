@@ -27,10 +27,9 @@ import (
 
 // Bounds of a repository's objects.
 const (
-	maxObject     = 16 << 20 // commits and trees
-	maxBuffered   = 1 << 20  // larger files are streamed
-	maxAlternates = 8
-	cacheBytes    = 8 << 20
+	maxObject   = 16 << 20 // commits and trees
+	maxBuffered = 1 << 20  // larger files are streamed
+	cacheBytes  = 8 << 20
 )
 
 // checkout writes the files of HEAD to a fresh tree, with a repository of its own that borrows the objects, and returns
@@ -67,7 +66,7 @@ func export(ctx context.Context, top string, tree folder.Dir) error {
 	if err != nil {
 		return unusable(top, err)
 	}
-	defer r.close()
+	defer r.store.Close()
 	out := &exporter{ctx: ctx, repository: r}
 	if err := out.export(tree); err != nil {
 		if e, ok := errors.AsType[*responses.Error](err); ok {
@@ -120,9 +119,9 @@ func unusable(top string, cause error) error {
 	return e
 }
 
-// repository reads objects and references of a repository, and of those that it borrows from.
+// repository reads objects and references of a repository that has all its objects.
 type repository struct {
-	stores  []*filesystem.Storage
+	store   *filesystem.Storage
 	objects string // its object directory
 	shallow []byte
 	branch  string // "" when HEAD is detached
@@ -139,8 +138,9 @@ func openRepository(gitDir string) (*repository, error) {
 		return nil, errSHA256
 	}
 	r := &repository{objects: filepath.Join(gitDir, "objects")}
-	r.open(gitDir)
-	head, err := r.stores[0].Reference(plumbing.HEAD)
+	r.store = filesystem.NewStorageWithOptions(readOnly(gitDir), cache.NewObjectLRU(cacheBytes),
+		filesystem.Options{KeepDescriptors: true, LargeObjectThreshold: maxBuffered})
+	head, err := r.store.Reference(plumbing.HEAD)
 	if err != nil {
 		return nil, fmt.Errorf("HEAD: %w", err)
 	}
@@ -150,7 +150,7 @@ func openRepository(gitDir string) (*repository, error) {
 		}
 		r.branch = head.Target().String()
 	}
-	commit, err := storer.ResolveReference(r.stores[0], plumbing.HEAD)
+	commit, err := storer.ResolveReference(r.store, plumbing.HEAD)
 	if errors.Is(err, plumbing.ErrReferenceNotFound) {
 		return nil, errors.New("HEAD names no commit: nothing is committed, or references are kept in another format")
 	}
@@ -159,36 +159,7 @@ func openRepository(gitDir string) (*repository, error) {
 	}
 	r.head = commit.Hash()
 	r.shallow = readSmall(filepath.Join(gitDir, "shallow"))
-	r.borrow(r.objects, 0)
 	return r, nil
-}
-
-func (r *repository) open(gitDir string) {
-	r.stores = append(r.stores, filesystem.NewStorageWithOptions(readOnly(gitDir),
-		cache.NewObjectLRU(cacheBytes), filesystem.Options{KeepDescriptors: true, LargeObjectThreshold: maxBuffered}))
-}
-
-// borrow opens the repositories that the alternates of an object directory name.
-func (r *repository) borrow(objects string, depth int) {
-	for line := range strings.Lines(string(readSmall(filepath.Join(objects, "info", "alternates")))) {
-		line = strings.TrimRight(line, "\n")
-		if line == "" || line[0] == '#' || line[0] == '"' || len(r.stores) > maxAlternates || depth > maxAlternates {
-			continue
-		}
-		if !filepath.IsAbs(line) {
-			line = filepath.Join(objects, line)
-		}
-		if filepath.Base(line) == "objects" {
-			r.open(filepath.Dir(line))
-			r.borrow(line, depth+1)
-		}
-	}
-}
-
-func (r *repository) close() {
-	for _, s := range r.stores {
-		_ = s.Close() // it was only read
-	}
 }
 
 // readSmall returns a small file, nil when there is none.
@@ -213,24 +184,18 @@ func readFile(dir folder.Dir, name string) []byte {
 
 // object opens an object of at most limit bytes.
 func (r *repository) object(t plumbing.ObjectType, id plumbing.Hash, limit int64) (plumbing.EncodedObject, error) {
-	for _, s := range r.stores {
-		size, err := s.EncodedObjectSize(id)
-		if errors.Is(err, plumbing.ErrObjectNotFound) {
-			continue
-		}
-		if err == nil && size > limit {
-			return nil, fmt.Errorf("%s %s has %d bytes", t, id, size)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s %s: %w", t, id, err)
-		}
-		obj, err := s.EncodedObject(t, id)
-		if err != nil {
-			return nil, fmt.Errorf("%s %s: %w", t, id, err)
-		}
-		return obj, nil
+	size, err := r.store.EncodedObjectSize(id)
+	if err == nil && size > limit {
+		return nil, fmt.Errorf("%s %s has %d bytes", t, id, size)
 	}
-	return nil, fmt.Errorf("%s %s is missing", t, id)
+	var obj plumbing.EncodedObject
+	if err == nil {
+		obj, err = r.store.EncodedObject(t, id)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", t, id, err)
+	}
+	return obj, nil
 }
 
 // content reads a commit or a tree.

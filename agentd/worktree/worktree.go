@@ -1,18 +1,19 @@
 // Package worktree gives a turn a private working tree and says what the turn changed there.
 //
 //	<root>/.agentd-turns/<session id>/tree   the turn works here
-//	<root>/.agentd-turns/<session id>/base   the files of tree as they were at the start, without .git; while the turn runs
+//	<root>/.agentd-turns/<session id>/base   the files of tree at the start, without .git; while the turn runs
 //	<root>/.agentd-turns/<session id>/turn   the turn's id
-//	<root>/.agentd-turns/<session id>/left   what the tree is, after the turn: the response that left it, kind and origin
+//	<root>/.agentd-turns/<session id>/left   after the turn: its response, the kind of isolation and the origin
 //
 // The path is that of the session, so that what a conversation says of it stays true in later turns; a further turn of
 // the session that waits meanwhile has its own id in the path. Make fills both, Tree.Diff writes the difference as a
-// patch for git apply. Then Tree.Keep leaves the tree to the turn that continues the response, or Tree.Remove removes it.
+// patch for git apply. Then Tree.Keep leaves the tree to the turn that continues the response, or Tree.Remove removes
+// it.
 //
-// Invariants. The origin is only read. At most maxKept trees wait for a turn that goes on with them. Commands of the turn have written the tree, so it is hostile: it is read name by
-// name from open directories, never through a symbolic link, within bounds, and no program is started on it. Every
-// directory of a turn is locked by the process that made it; one without a lock was kept, or was left by a crash, and
-// Recover removes it.
+// Invariants. The origin is only read. At most maxKept trees wait for a turn that goes on with them. Commands of the
+// turn have written the tree, so it is hostile: it is read name by name from open directories, never through a symbolic
+// link, within bounds, and no program is started on it. Every directory of a turn is locked by the process that made
+// it; one without a lock was kept, or was left by a crash, and Recover removes it.
 //
 // Not promised: that commands stay within the tree, a consistent copy of an origin that is written meanwhile, and a
 // consistent patch while a command still writes.
@@ -322,9 +323,9 @@ func (t *Tree) clear(but ...string) error {
 	return t.dir.Rmdir(trashName)
 }
 
-// Recover removes the trees below root that a crash left. Before it removes a complete tree, it calls keep, which may make
-// the patch of the turn, and leaves the tree when that reports that the turn is not its own. Trees that wait for a turn
-// stay.
+// Recover removes the trees below root that a crash left. Before it removes a complete tree, it calls keep, which may
+// make the patch of the turn, and leaves the tree when that reports that the turn is not its own. Trees that wait for a
+// turn stay.
 func Recover(root string, keep func(turnID string, t *Tree) (own bool)) error {
 	turns, err := folder.Open(filepath.Join(root, turnsName))
 	if errors.Is(err, unix.ENOENT) {

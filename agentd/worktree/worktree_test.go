@@ -343,7 +343,6 @@ func TestWorktree(t *testing.T) {
 		{"deltas", "for i in 1 2 3; do seq 1 20000 > p/big; echo $i >> p/big; git -C p add -A; git -C p commit -qm $i; done;" +
 			"git -C p repack -adqf; git -C p checkout -q HEAD~1", "p"},
 		{"detached", "git -C p checkout -q --detach", "p"},
-		{"borrowed objects", "git clone -qs p q", "q"},
 		{"shallow", "git clone -q --depth 1 file://$PWD/p q", "q"},
 		{"directory within", "", "p/d"},
 		{"packed references", "git -C p pack-refs --all", "p"},

@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 
 	"holon/internal/bounded"
 	"holon/internal/httpserver"
@@ -79,20 +81,16 @@ func queryOf(r *http.Request, names ...string) (query, error) {
 		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "query", Message: "the query is malformed",
 			Hint: "escape all but letters and digits"}
 	}
-	known := make(map[string]bool, len(names))
-	for _, name := range names {
-		known[name] = true
-	}
 	q := make(query, len(values))
 	for name, given := range values {
 		switch {
-		case !known[name]:
+		case !slices.Contains(names, name):
 			return nil, &state.Error{Code: wire.CodeUnknownField, Param: clip(name),
 				Message: fmt.Sprintf("this path has no parameter %.40q", name),
 				Hint:    "GET /openapi.json lists the parameters"}
 		case len(given) > 1:
 			return nil, &state.Error{Code: wire.CodeInvalidValue, Param: name,
-				Message: fmt.Sprintf("the parameter %s stands twice", name), Hint: "give it once"}
+				Message: fmt.Sprintf("the parameter %s is repeated", name), Hint: "give it once"}
 		case given[0] == "":
 			return nil, &state.Error{Code: wire.CodeInvalidValue, Param: name,
 				Message: fmt.Sprintf("the parameter %s is empty", name), Hint: "give a value, or leave it out"}
@@ -124,10 +122,8 @@ func (q query) word(name string, words ...string) (string, error) {
 	if !given {
 		return words[0], nil
 	}
-	for _, w := range words {
-		if text == w {
-			return w, nil
-		}
+	if slices.Contains(words, text) {
+		return text, nil
 	}
 	return "", &state.Error{Code: wire.CodeInvalidValue, Param: name,
 		Message: fmt.Sprintf("%s can't be %.40q", name, text), Hint: fmt.Sprintf("use one of %v", words)}
@@ -141,18 +137,17 @@ func idempotencyKey(r *http.Request, way string) (string, error) {
 		return "", nil
 	}
 	key := values[0]
-	for _, c := range []byte(key) {
-		if c < ' ' || c > '~' {
-			key = ""
-			break
-		}
-	}
-	if len(values) > 1 || key == "" || len(key) > maxKey {
+	if len(values) > 1 || !usableKey(key) {
 		return "", &state.Error{Code: wire.CodeInvalidValue, Param: wire.HeaderIdempotencyKey,
 			Message: "the idempotency key is malformed",
 			Hint:    fmt.Sprintf("send one value of 1 to %d printable ASCII characters", maxKey)}
 	}
 	return way + ":" + key, nil
+}
+
+// usableKey reports whether a text can name a request or a command.
+func usableKey(key string) bool {
+	return key != "" && len(key) <= maxKey && !strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 // clip shortens what came from outside for a message.

@@ -145,7 +145,7 @@ func (s *Server) postCommand(w http.ResponseWriter, r *http.Request) (any, error
 	if err := s.decode(w, r, maxPrompt, &c, false); err != nil {
 		return nil, err
 	}
-	if c.CommandID == "" || len(c.CommandID) > maxKey || strings.ContainsFunc(c.CommandID, unprintable) {
+	if !usableKey(c.CommandID) {
 		return nil, &state.Error{Code: wire.CodeInvalid, Param: "command_id", Message: "the command has no usable id",
 			Hint: fmt.Sprintf("send 1 to %d printable ASCII characters", maxKey)}
 	}
@@ -265,8 +265,6 @@ func answered(c ledger.Command) wire.CommandAnswer {
 	return wire.CommandAnswer{CommandID: c.ID, Status: "accepted", AppliedThroughSequence: c.Through, NoOp: c.NoOp,
 		Result: c.Result}
 }
-
-func unprintable(r rune) bool { return r < ' ' || r > '~' }
 
 // through is the last event that a command's answer rests on: what was true before is true through the newest.
 func (s *Server) through(ctx context.Context, agentID string, out outcome) (int64, error) {

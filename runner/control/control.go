@@ -14,6 +14,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -129,27 +130,17 @@ type Limits struct {
 }
 
 func (l Limits) filled() Limits {
-	number := func(v *int, def int) {
-		if *v == 0 {
-			*v = def
-		}
-	}
-	span := func(v *time.Duration, def time.Duration) {
-		if *v == 0 {
-			*v = def
-		}
-	}
-	number(&l.Streams, 256)
-	number(&l.Leaders, 4)
-	number(&l.Connections, 512)
-	number(&l.Strangers, 64)
-	number(&l.Deliveries, 60)
-	number(&l.Delivered, 4<<20)
-	span(&l.Patience, time.Second)
-	span(&l.Body, 10*time.Second)
-	span(&l.Write, 10*time.Second)
-	span(&l.KeepAlive, 15*time.Second)
-	span(&l.Grace, 10*time.Second)
+	l.Streams = cmp.Or(l.Streams, 256)
+	l.Leaders = cmp.Or(l.Leaders, 4)
+	l.Connections = cmp.Or(l.Connections, 512)
+	l.Strangers = cmp.Or(l.Strangers, 64)
+	l.Deliveries = cmp.Or(l.Deliveries, 60)
+	l.Delivered = cmp.Or(l.Delivered, 4<<20)
+	l.Patience = cmp.Or(l.Patience, time.Second)
+	l.Body = cmp.Or(l.Body, 10*time.Second)
+	l.Write = cmp.Or(l.Write, 10*time.Second)
+	l.KeepAlive = cmp.Or(l.KeepAlive, 15*time.Second)
+	l.Grace = cmp.Or(l.Grace, 10*time.Second)
 	return l
 }
 

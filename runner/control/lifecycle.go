@@ -12,11 +12,7 @@ import (
 	"holon/state/ledger"
 )
 
-func (s *Server) postCreate(w http.ResponseWriter, r *http.Request) (any, error) {
-	var c wire.Create
-	if err := s.decode(w, r, maxSmall, &c, true); err != nil {
-		return nil, err
-	}
+func (s *Server) postCreate(_ http.ResponseWriter, r *http.Request, c wire.Create) (any, error) {
 	a, err := s.host.CreateAgent(r.Context(), s.agentID(r), c.Template)
 	if err != nil {
 		return nil, err
@@ -24,11 +20,7 @@ func (s *Server) postCreate(w http.ResponseWriter, r *http.Request) (any, error)
 	return read(s, r, func(v view.Snapshot) (view.AgentSummary, error) { return v.Summary(a.ID) })
 }
 
-func (s *Server) postControl(w http.ResponseWriter, r *http.Request) (any, error) {
-	var c wire.Control
-	if err := s.decode(w, r, maxSmall, &c, false); err != nil {
-		return nil, err
-	}
+func (s *Server) postControl(w http.ResponseWriter, r *http.Request, c wire.Control) (any, error) {
 	id := s.agentID(r)
 	steps := map[string]func() error{
 		"start": func() error { return s.steps.Start(r.Context(), id, operator) },
@@ -61,11 +53,7 @@ func (s *Server) postControl(w http.ResponseWriter, r *http.Request) (any, error
 	return wire.Controlled{OK: true, AgentID: id, Action: c.Action}, nil
 }
 
-func (s *Server) postAbort(w http.ResponseWriter, r *http.Request) (any, error) {
-	var a wire.Abort
-	if err := s.decode(w, r, maxSmall, &a, true); err != nil {
-		return nil, err
-	}
+func (s *Server) postAbort(_ http.ResponseWriter, r *http.Request, a wire.Abort) (any, error) {
 	if a.Mode != "" && a.Mode != "stop_after_abort" {
 		return nil, &state.Error{Code: wire.CodeInvalidValue, Param: "mode",
 			Message: fmt.Sprintf("%.40q is not a mode", a.Mode), Hint: "use stop_after_abort, or leave mode out"}
@@ -79,11 +67,7 @@ func (s *Server) postAbort(w http.ResponseWriter, r *http.Request) (any, error) 
 		Mode: attempt.AbortMode}, nil
 }
 
-func (s *Server) postArchive(w http.ResponseWriter, r *http.Request) (any, error) {
-	var a wire.Archive
-	if err := s.decode(w, r, maxSmall, &a, true); err != nil {
-		return nil, err
-	}
+func (s *Server) postArchive(w http.ResponseWriter, r *http.Request, a wire.Archive) (any, error) {
 	id := s.agentID(r)
 	shown, err := read(s, r, func(v view.Snapshot) (view.AgentSummary, error) { return v.Summary(id) })
 	if err != nil {
@@ -107,11 +91,7 @@ func (s *Server) postArchive(w http.ResponseWriter, r *http.Request) (any, error
 		AgentHome: shown.Identity.AgentHome}, nil
 }
 
-func (s *Server) postTimer(w http.ResponseWriter, r *http.Request) (any, error) {
-	var t wire.Timer
-	if err := s.decode(w, r, maxSmall, &t, false); err != nil {
-		return nil, err
-	}
+func (s *Server) postTimer(_ http.ResponseWriter, r *http.Request, t wire.Timer) (any, error) {
 	if err := checkSpan("duration_ms", t.DurationMS, 1); err != nil {
 		return nil, err
 	}
@@ -170,11 +150,7 @@ func (s *Server) deleteQueued(_ http.ResponseWriter, r *http.Request) (any, erro
 	return s.steps.Remove(r.Context(), s.agentID(r), pathValue(r, "message_id"), operator)
 }
 
-func (s *Server) postModel(w http.ResponseWriter, r *http.Request) (any, error) {
-	var m wire.Model
-	if err := s.decode(w, r, maxSmall, &m, false); err != nil {
-		return nil, err
-	}
+func (s *Server) postModel(_ http.ResponseWriter, r *http.Request, m wire.Model) (any, error) {
 	if m.Model == "" {
 		return nil, missing("model", "name one as provider/model; holon agent model clear "+s.agentID(r)+
 			" goes back to that of the runtime")
@@ -202,11 +178,7 @@ func (s *Server) modelSet(r *http.Request, agentID string) (any, error) {
 	return wire.ModelSet{OK: true, AgentID: agentID, Model: m}, err
 }
 
-func (s *Server) postImage(w http.ResponseWriter, r *http.Request) (any, error) {
-	var i wire.Image
-	if err := s.decode(w, r, maxSmall, &i, false); err != nil {
-		return nil, err
-	}
+func (s *Server) postImage(_ http.ResponseWriter, r *http.Request, i wire.Image) (any, error) {
 	if i.Image != "" {
 		if err := s.host.CheckImage(r.Context(), i.Image); err != nil {
 			return nil, err
@@ -219,11 +191,7 @@ func (s *Server) postImage(w http.ResponseWriter, r *http.Request) (any, error) 
 	return wire.ImageSet{OK: true, AgentID: a.ID, Image: a.Image}, nil
 }
 
-func (s *Server) postDebugPrompt(w http.ResponseWriter, r *http.Request) (any, error) {
-	var p wire.DebugPrompt
-	if err := s.decode(w, r, maxPrompt, &p, false); err != nil {
-		return nil, err
-	}
+func (s *Server) postDebugPrompt(_ http.ResponseWriter, r *http.Request, p wire.DebugPrompt) (any, error) {
 	prompt, err := s.host.Prompt(r.Context(), s.agentID(r), p.Text)
 	if err != nil {
 		return nil, err

@@ -23,11 +23,7 @@ const maxHint = 256
 // operator names the actor of the control routes.
 const operator = "operator"
 
-func (s *Server) postPrompt(w http.ResponseWriter, r *http.Request) (any, error) {
-	var p wire.Prompt
-	if err := s.decode(w, r, maxPrompt, &p, false); err != nil {
-		return nil, err
-	}
+func (s *Server) postPrompt(_ http.ResponseWriter, r *http.Request, p wire.Prompt) (any, error) {
 	if strings.TrimSpace(p.Text) == "" {
 		return nil, missing("text", "say what the agent is to do")
 	}
@@ -80,11 +76,7 @@ func missing(param, hint string) error {
 	return &state.Error{Code: wire.CodeMissingField, Param: param, Message: param + " is missing", Hint: hint}
 }
 
-func (s *Server) postEnqueue(w http.ResponseWriter, r *http.Request) (any, error) {
-	var e wire.Enqueue
-	if err := s.decode(w, r, maxPrompt, &e, false); err != nil {
-		return nil, err
-	}
+func (s *Server) postEnqueue(_ http.ResponseWriter, r *http.Request, e wire.Enqueue) (any, error) {
 	id := s.agentID(r)
 	if e.AgentID != "" {
 		if chi.URLParam(r, "id") != "" && e.AgentID != id {
@@ -173,11 +165,7 @@ func enqueued(e wire.Enqueue) (ledger.Body, error) {
 		Hint:    `use {"type":"text","text":"…"} or {"type":"json","value":…}`}
 }
 
-func (s *Server) postWake(w http.ResponseWriter, r *http.Request) (any, error) {
-	var body wire.Wake
-	if err := s.decode(w, r, maxSmall, &body, false); err != nil {
-		return nil, err
-	}
+func (s *Server) postWake(_ http.ResponseWriter, r *http.Request, body wire.Wake) (any, error) {
 	if strings.TrimSpace(body.Reason) == "" {
 		return nil, missing("reason", "say why the agent is to look")
 	}

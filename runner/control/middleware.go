@@ -1,7 +1,7 @@
 package control
 
 import (
-	"context"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 
 	"holon/internal/httpserver"
 	"holon/responses"
@@ -22,27 +23,17 @@ import (
 // handler returns the API as one listener serves it.
 func (s *Server) handler(l listener) http.Handler {
 	r := chi.NewRouter()
-	r.Use(s.observe, func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), listenerKey{}, l)))
-		})
-	})
-	refuse := func(err error) http.HandlerFunc {
+	r.Use(s.observe, middleware.WithValue(listenerKey{}, l))
+	refuse := func(refusal *state.Error) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
-			if denied := l.admit(r, false); denied != nil { // a client without access learns no route
-				err = denied
-			}
-			s.fail(w, r, err)
+			// a client without access learns no route
+			s.fail(w, r, cmp.Or(l.admit(r, false), error(refusal)))
 		}
 	}
-	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		refuse(&state.Error{Code: wire.CodeNoRoute, Message: "the path does not exist",
-			Hint: "GET /openapi.json lists the paths"})(w, r)
-	})
-	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
-		refuse(&state.Error{Code: wire.CodeMethod, Message: "the path does not take this method",
-			Hint: "GET /openapi.json lists the methods"})(w, r)
-	})
+	r.NotFound(refuse(&state.Error{Code: wire.CodeNoRoute, Message: "the path does not exist",
+		Hint: "GET /openapi.json lists the paths"}))
+	r.MethodNotAllowed(refuse(&state.Error{Code: wire.CodeMethod, Message: "the path does not take this method",
+		Hint: "GET /openapi.json lists the methods"}))
 	for _, one := range s.routes() {
 		r.Method(one.method, one.path, s.serve(l, one))
 	}
@@ -52,37 +43,42 @@ func (s *Server) handler(l listener) http.Handler {
 // serve checks access to a route, calls its handler and sends the answer.
 func (s *Server) serve(l listener, one route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if err := l.admit(r, one.capability); err != nil {
-			s.fail(w, r, err)
-			return
-		}
-		if !one.capability {
-			httpserver.Admit(r)
-			w.Header().Set(wire.HeaderVersion, s.host.Info().Version)
-		}
-		if !one.queries {
-			if _, err := queryOf(r); err != nil {
-				s.fail(w, r, err)
-				return
-			}
-		}
-		if one.live {
-			if err := s.addressee(r.Context(), s.agentID(r), true); err != nil {
-				s.fail(w, r, err)
-				return
-			}
-		}
-		if one.stream != nil {
+		var answer any
+		err := s.enter(w, r, l, one)
+		switch {
+		case err != nil:
+		case one.stream != nil:
 			one.stream(w, r)
 			return
+		default:
+			answer, err = one.handle(w, r)
 		}
-		answer, err := one.handle(w, r)
 		if err != nil {
 			s.fail(w, r, err)
 			return
 		}
 		s.send(w, http.StatusOK, answer)
 	}
+}
+
+// enter checks that a request may have what its route gives.
+func (s *Server) enter(w http.ResponseWriter, r *http.Request, l listener, one route) error {
+	if err := l.admit(r, one.capability); err != nil {
+		return err
+	}
+	if !one.capability {
+		httpserver.Admit(r)
+		w.Header().Set(wire.HeaderVersion, s.host.Info().Version)
+	}
+	if !one.queries {
+		if _, err := queryOf(r); err != nil {
+			return err
+		}
+	}
+	if one.live {
+		return s.addressee(r.Context(), s.agentID(r), true)
+	}
+	return nil
 }
 
 // observe gives every request an id, bounds how slow its client may be, and logs it. A

@@ -5,16 +5,37 @@ import "net/http"
 // route is one way into the API. The OpenAPI document describes it.
 type route struct {
 	method, path string
-	handle       func(w http.ResponseWriter, r *http.Request) (any, error) // gives what is answered as JSON
-	stream       http.HandlerFunc                                          // instead: answers by itself
-	capability   bool                                                      // the path proves what its caller may do
-	queries      bool                                                      // no other path has parameters
-	live         bool                                                      // refuses an agent that was removed at once
+	handle       handler          // gives what is answered as JSON
+	stream       http.HandlerFunc // instead: answers by itself
+	capability   bool             // the path proves what its caller may do
+	queries      bool             // no other path has parameters
+	live         bool             // refuses an agent that was removed at once
+}
+
+type handler func(w http.ResponseWriter, r *http.Request) (any, error)
+
+// Whether a body may be empty.
+const (
+	required = false
+	optional = true
+)
+
+// takes makes the handler of a route that takes a JSON object of at most limit bytes.
+func takes[T any](s *Server, limit int64, optional bool,
+	handle func(http.ResponseWriter, *http.Request, T) (any, error)) handler {
+	return func(w http.ResponseWriter, r *http.Request) (any, error) {
+		var body T
+		if err := s.decode(w, r, limit, &body, optional); err != nil {
+			return nil, err
+		}
+		return handle(w, r, body)
+	}
 }
 
 // routes are all ways into the API.
 func (s *Server) routes() []route {
 	const agent, control = "/agents/{id}", "/control/agents/{id}"
+	const item, task = control + "/work-items/{work_item_id}", control + "/tasks/{task_id}"
 	return []route{
 		{method: "GET", path: "/", handle: s.getRoot},
 		{method: "GET", path: "/handshake", handle: s.getHandshake},
@@ -53,32 +74,33 @@ func (s *Server) routes() []route {
 		{method: "GET", path: "/runtime/export/{kind}", handle: s.getExport, queries: true},
 		{method: "POST", path: "/runtime/commands/{name}", handle: s.postCommand},
 
-		{method: "POST", path: agent + "/enqueue", handle: s.postEnqueue},
-		{method: "POST", path: "/enqueue", handle: s.postEnqueue},
-		{method: "POST", path: control + "/prompt", handle: s.postPrompt},
-		{method: "POST", path: control + "/wake", handle: s.postWake},
+		{method: "POST", path: agent + "/enqueue", handle: takes(s, maxPrompt, required, s.postEnqueue)},
+		{method: "POST", path: "/enqueue", handle: takes(s, maxPrompt, required, s.postEnqueue)},
+		{method: "POST", path: control + "/prompt", handle: takes(s, maxPrompt, required, s.postPrompt)},
+		{method: "POST", path: control + "/wake", handle: takes(s, maxSmall, required, s.postWake)},
 		{method: "POST", path: "/webhooks/generic/{id}", handle: s.postWebhook, queries: true},
 		{method: "POST", path: "/callbacks/wake/{token}", handle: s.postCallback, queries: true, capability: true},
 		{method: "POST", path: "/callbacks/enqueue/{token}", handle: s.postLegacyCallback, queries: true, capability: true},
 
-		{method: "POST", path: control + "/create", handle: s.postCreate},
-		{method: "POST", path: control + "/control", handle: s.postControl, live: true},
-		{method: "POST", path: control + "/current-run/abort", handle: s.postAbort, live: true},
-		{method: "POST", path: control + "/archive", handle: s.postArchive},
-		{method: "POST", path: control + "/timers", handle: s.postTimer},
+		{method: "POST", path: control + "/create", handle: takes(s, maxSmall, optional, s.postCreate)},
+		{method: "POST", path: control + "/control", handle: takes(s, maxSmall, required, s.postControl), live: true},
+		{method: "POST", path: control + "/current-run/abort", handle: takes(s, maxSmall, optional, s.postAbort), live: true},
+		{method: "POST", path: control + "/archive", handle: takes(s, maxSmall, optional, s.postArchive)},
+		{method: "POST", path: control + "/timers", handle: takes(s, maxSmall, required, s.postTimer)},
 		{method: "DELETE", path: control + "/timers/{timer_id}", handle: s.deleteTimer, live: true},
 		{method: "DELETE", path: control + "/queue/{message_id}", handle: s.deleteQueued, live: true},
-		{method: "POST", path: control + "/work-items", handle: s.postWorkItem},
-		{method: "POST", path: control + "/work-items/{work_item_id}/pick", handle: s.postPickWork, live: true},
-		{method: "POST", path: control + "/work-items/{work_item_id}/block", handle: s.postBlockWork, live: true},
-		{method: "POST", path: control + "/work-items/{work_item_id}/complete", handle: s.postCompleteWork, live: true},
-		{method: "POST", path: control + "/tasks", handle: s.postTask},
-		{method: "POST", path: control + "/tasks/{task_id}/input", handle: s.postTaskInput, live: true},
-		{method: "POST", path: control + "/tasks/{task_id}/stop", handle: s.postTaskStop, live: true},
-		{method: "POST", path: control + "/model", handle: s.postModel, live: true},
+		{method: "POST", path: control + "/work-items", handle: takes(s, maxSmall, required, s.postWorkItem)},
+		{method: "POST", path: item + "/pick", handle: takes(s, maxSmall, optional, s.postPickWork), live: true},
+		{method: "POST", path: item + "/block", handle: takes(s, maxSmall, required, s.postBlockWork), live: true},
+		{method: "POST", path: item + "/complete", handle: takes(s, maxSmall, optional, s.postCompleteWork), live: true},
+		{method: "POST", path: control + "/tasks", handle: takes(s, maxPrompt, required, s.postTask)},
+		{method: "POST", path: task + "/input", handle: takes(s, maxPrompt, required, s.postTaskInput), live: true},
+		{method: "POST", path: task + "/stop", handle: takes(s, maxSmall, optional, s.postTaskStop), live: true},
+		{method: "POST", path: control + "/model", handle: takes(s, maxSmall, required, s.postModel), live: true},
 		{method: "POST", path: control + "/model/clear", handle: s.postClearModel, live: true},
-		{method: "POST", path: control + "/image", handle: s.postImage, live: true},
-		{method: "POST", path: control + "/debug-prompt", handle: s.postDebugPrompt, live: true},
+		{method: "POST", path: control + "/image", handle: takes(s, maxSmall, required, s.postImage), live: true},
+		{method: "POST", path: control + "/debug-prompt",
+			handle: takes(s, maxPrompt, required, s.postDebugPrompt), live: true},
 		{method: "POST", path: control + "/trigger", handle: s.postTrigger, live: true},
 		{method: "POST", path: control + "/trigger/rotate", handle: s.postRotateTrigger, live: true},
 		{method: "POST", path: control + "/trigger/revoke", handle: s.postRevokeTrigger, live: true},

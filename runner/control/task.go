@@ -52,11 +52,7 @@ func (s *Server) getTaskOutput(w http.ResponseWriter, r *http.Request) (any, err
 }
 
 // postTask starts a command in the container of an agent, as a task of the operator.
-func (s *Server) postTask(w http.ResponseWriter, r *http.Request) (any, error) {
-	var n wire.Task
-	if err := s.decode(w, r, maxPrompt, &n, false); err != nil {
-		return nil, err
-	}
+func (s *Server) postTask(w http.ResponseWriter, r *http.Request, n wire.Task) (any, error) {
 	if n.Cmd == "" {
 		return nil, missing("cmd", "give the command to run")
 	}
@@ -71,11 +67,7 @@ func (s *Server) postTask(w http.ResponseWriter, r *http.Request) (any, error) {
 	return view.OfTask(t), ofContainer(err)
 }
 
-func (s *Server) postTaskInput(w http.ResponseWriter, r *http.Request) (any, error) {
-	var in tasks.Input
-	if err := s.decode(w, r, maxPrompt, &in, false); err != nil {
-		return nil, err
-	}
+func (s *Server) postTaskInput(w http.ResponseWriter, r *http.Request, in tasks.Input) (any, error) {
 	if in == (tasks.Input{}) {
 		return nil, missing("input", "give what to write, or set close_input")
 	}
@@ -84,11 +76,7 @@ func (s *Server) postTaskInput(w http.ResponseWriter, r *http.Request) (any, err
 	return out, ofContainer(err)
 }
 
-func (s *Server) postTaskStop(w http.ResponseWriter, r *http.Request) (any, error) {
-	var stop tasks.Stop
-	if err := s.decode(w, r, maxSmall, &stop, true); err != nil {
-		return nil, err
-	}
+func (s *Server) postTaskStop(w http.ResponseWriter, r *http.Request, stop tasks.Stop) (any, error) {
 	s.mayTake(w, containerTime)
 	out, err := s.host.StopTask(r.Context(), s.agentID(r), pathValue(r, "task_id"), stop.Force)
 	return out, ofContainer(err)

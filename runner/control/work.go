@@ -23,11 +23,7 @@ func (s *Server) workItem(r *http.Request, id, itemID string) (any, error) {
 }
 
 // postWorkItem makes a work item without a message: the agent sees it when it is idle, or in its next turn.
-func (s *Server) postWorkItem(w http.ResponseWriter, r *http.Request) (any, error) {
-	var n wire.WorkItem
-	if err := s.decode(w, r, maxSmall, &n, false); err != nil {
-		return nil, err
-	}
+func (s *Server) postWorkItem(_ http.ResponseWriter, r *http.Request, n wire.WorkItem) (any, error) {
 	if n.Objective == "" {
 		return nil, missing("objective", "say what is to be reached")
 	}
@@ -43,10 +39,7 @@ func (s *Server) postWorkItem(w http.ResponseWriter, r *http.Request) (any, erro
 	return s.workItem(r, s.agentID(r), item.ID)
 }
 
-func (s *Server) postPickWork(w http.ResponseWriter, r *http.Request) (any, error) {
-	if err := s.decode(w, r, maxSmall, &struct{}{}, true); err != nil {
-		return nil, err
-	}
+func (s *Server) postPickWork(_ http.ResponseWriter, r *http.Request, _ struct{}) (any, error) {
 	item := pathValue(r, "work_item_id")
 	if _, err := s.steps.PickWork(r.Context(), s.agentID(r), item, responses.NewID("key_")); err != nil {
 		return nil, err
@@ -55,11 +48,7 @@ func (s *Server) postPickWork(w http.ResponseWriter, r *http.Request) (any, erro
 }
 
 // postBlockWork says for the operator what blocks an item.
-func (s *Server) postBlockWork(w http.ResponseWriter, r *http.Request) (any, error) {
-	var b wire.Block
-	if err := s.decode(w, r, maxSmall, &b, false); err != nil {
-		return nil, err
-	}
+func (s *Server) postBlockWork(_ http.ResponseWriter, r *http.Request, b wire.Block) (any, error) {
 	item := pathValue(r, "work_item_id")
 	if _, err := s.steps.UpdateWork(r.Context(), s.agentID(r), item, responses.NewID("key_"),
 		scheduler.WorkChange{BlockedBy: &b.BlockedBy}); err != nil {
@@ -69,10 +58,7 @@ func (s *Server) postBlockWork(w http.ResponseWriter, r *http.Request) (any, err
 }
 
 // postCompleteWork completes an item for the operator, without a report of the agent.
-func (s *Server) postCompleteWork(w http.ResponseWriter, r *http.Request) (any, error) {
-	if err := s.decode(w, r, maxSmall, &struct{}{}, true); err != nil {
-		return nil, err
-	}
+func (s *Server) postCompleteWork(_ http.ResponseWriter, r *http.Request, _ struct{}) (any, error) {
 	item := pathValue(r, "work_item_id")
 	if _, err := s.steps.CompleteWork(r.Context(), s.agentID(r), item, responses.NewID("key_"), nil); err != nil {
 		return nil, err

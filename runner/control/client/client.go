@@ -95,9 +95,6 @@ func newClient(base, where, token string, transport *http.Transport) *Client {
 // Close closes idle connections. Calls that run are not affected.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Where names the daemon for a person: a path, or host and port.
-func (c *Client) Where() string { return c.where }
-
 // call makes a request and decodes its answer into out, unless that is nil. key
 // is the idempotency key, "" for none.
 func (c *Client) call(ctx context.Context, method, path string, body any, key string, out any) error {

@@ -120,11 +120,11 @@ type Error struct {
 	Type    ErrorType `json:"type"`
 	Param   string    `json:"param"`
 	Code    string    `json:"code"`
-	Hint    string    `json:"hint,omitempty"`
+	Hint    string    `json:"hint,omitzero"`
 	Cause   error     `json:"-"`
 
 	// ResponseID is the id of the stored response that failed, "" for a request that was refused.
-	ResponseID string `json:"response_id,omitempty"`
+	ResponseID string `json:"response_id,omitzero"`
 }
 
 // Error returns the message, and the hint where there is one, on one line.

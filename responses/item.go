@@ -78,10 +78,10 @@ func (constant[T]) UnmarshalText([]byte) error { return nil }
 // Message is text or other content with a role.
 type Message struct {
 	Type    constant[*Message] `json:"type"`
-	ID      string             `json:"id,omitempty"`
+	ID      string             `json:"id,omitzero"`
 	Status  ItemStatus         `json:"status"`
 	Role    Role               `json:"role"`
-	Phase   Phase              `json:"phase,omitempty"`
+	Phase   Phase              `json:"phase,omitzero"`
 	Content Parts              `json:"content"`
 }
 
@@ -97,7 +97,7 @@ func (m *Message) Text() string {
 // FunctionCall asks the client to run one of its functions.
 type FunctionCall struct {
 	Type      constant[*FunctionCall] `json:"type"`
-	ID        string                  `json:"id,omitempty"`
+	ID        string                  `json:"id,omitzero"`
 	CallID    string                  `json:"call_id"` // 1 to 64 characters, joins call and output
 	Name      string                  `json:"name"`
 	Arguments string                  `json:"arguments"` // JSON text as the model wrote it; may be malformed
@@ -107,7 +107,7 @@ type FunctionCall struct {
 // FunctionCallOutput is the client's answer to a FunctionCall.
 type FunctionCallOutput struct {
 	Type   constant[*FunctionCallOutput] `json:"type"`
-	ID     string                        `json:"id,omitempty"`
+	ID     string                        `json:"id,omitzero"`
 	CallID string                        `json:"call_id"`
 	Output Output                        `json:"output"`
 	Status ItemStatus                    `json:"status"`
@@ -116,7 +116,7 @@ type FunctionCallOutput struct {
 // Reasoning is the model's thinking, in up to three views.
 type Reasoning struct {
 	Type             constant[*Reasoning] `json:"type"`
-	ID               string               `json:"id,omitempty"`
+	ID               string               `json:"id,omitzero"`
 	Status           ItemStatus           `json:"status"`
 	Summary          Parts                `json:"summary"`                     // summary_text parts, safe to show
 	Content          Parts                `json:"content,omitempty"`           // reasoning_text parts
@@ -126,7 +126,7 @@ type Reasoning struct {
 // Compaction replaces older context that was summarised.
 type Compaction struct {
 	Type             constant[*Compaction] `json:"type"`
-	ID               string                `json:"id,omitempty"`
+	ID               string                `json:"id,omitzero"`
 	Status           ItemStatus            `json:"status"`
 	EncryptedContent string                `json:"encrypted_content"`
 }
@@ -142,7 +142,7 @@ type ItemReference struct {
 // when the request asked for it (include: "holon:tool_calls").
 type ToolCall struct {
 	Type      constant[*ToolCall] `json:"type"`
-	ID        string              `json:"id,omitempty"`
+	ID        string              `json:"id,omitzero"`
 	Status    ItemStatus          `json:"status"`
 	CallID    string              `json:"call_id"`
 	Name      string              `json:"name"`
@@ -151,9 +151,9 @@ type ToolCall struct {
 	Output    string              `json:"output"`          // what the model was shown
 	Media     Parts               `json:"media,omitempty"` // images and files that it was shown with Output
 	// Round identifies the model's answer that made the call; adjacent calls with the same Round were made together.
-	Round string `json:"round,omitempty"`
+	Round string `json:"round,omitzero"`
 	// ArtifactDir is the absolute directory that relative artifact paths in Result lie in.
-	ArtifactDir string `json:"artifact_dir,omitempty"`
+	ArtifactDir string `json:"artifact_dir,omitzero"`
 }
 
 // InterruptedCall is the output of a call whose process ended before it did.

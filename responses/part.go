@@ -98,9 +98,9 @@ func (p Part) MarshalJSONTo(enc *jsontext.Encoder) error {
 	case PartInputFile:
 		return json.MarshalEncode(enc, struct {
 			Type     string `json:"type"`
-			FileName string `json:"filename,omitempty"`
-			FileData string `json:"file_data,omitempty"`
-			FileURL  string `json:"file_url,omitempty"`
+			FileName string `json:"filename,omitzero"`
+			FileData string `json:"file_data,omitzero"`
+			FileURL  string `json:"file_url,omitzero"`
 		}{p.Type, p.FileName, p.FileData, p.FileURL})
 	case PartInputVideo:
 		return json.MarshalEncode(enc, struct {

@@ -16,7 +16,7 @@ import (
 // fields, as clients send many. A client begins with NewRequest, since the defaults
 // are not the zero values; MarshalJSON leaves out what equals its default.
 type Request struct {
-	Model              string            `json:"model,omitempty"`
+	Model              string            `json:"model,omitzero"`
 	Input              Items             `json:"input,omitzero"`
 	PreviousResponseID string            `json:"-"`
 	Instructions       *string           `json:"instructions,omitzero"`
@@ -37,12 +37,12 @@ type Request struct {
 	TopLogprobs        int               `json:"top_logprobs,omitzero"`
 	Reasoning          *ReasoningConfig  `json:"reasoning,omitzero"`
 	Text               TextConfig        `json:"-"`
-	Truncation         string            `json:"truncation,omitempty"`
+	Truncation         string            `json:"truncation,omitzero"`
 	Stream             bool              `json:"stream,omitzero"`
 	Background         bool              `json:"background,omitzero"`
 	Store              bool              `json:"-"`
 	Metadata           map[string]string `json:"metadata,omitempty"`
-	ServiceTier        string            `json:"service_tier,omitempty"`
+	ServiceTier        string            `json:"service_tier,omitzero"`
 	PromptCacheKey     *string           `json:"prompt_cache_key,omitzero"`
 	SafetyIdentifier   *string           `json:"safety_identifier,omitzero"`
 	Holon              Holon             `json:"holon,omitzero"`
@@ -92,14 +92,14 @@ type Sampling struct{ Temperature, TopP, PresencePenalty, FrequencyPenalty bool 
 
 // Holon is the extension object "holon" of a request. Every field is optional.
 type Holon struct {
-	SessionID    string  `json:"session_id,omitempty"`
-	TurnID       string  `json:"turn_id,omitempty"`
-	InputDir     string  `json:"input_dir,omitempty"`
-	OutputDir    string  `json:"output_dir,omitempty"`
-	WorkspaceDir string  `json:"workspace_dir,omitempty"`
-	Isolation    string  `json:"isolation,omitempty"`
-	OnDisconnect string  `json:"on_disconnect,omitempty"`
-	Limits       *Limits `json:"limits,omitempty"`
+	SessionID    string  `json:"session_id,omitzero"`
+	TurnID       string  `json:"turn_id,omitzero"`
+	InputDir     string  `json:"input_dir,omitzero"`
+	OutputDir    string  `json:"output_dir,omitzero"`
+	WorkspaceDir string  `json:"workspace_dir,omitzero"`
+	Isolation    string  `json:"isolation,omitzero"`
+	OnDisconnect string  `json:"on_disconnect,omitzero"`
+	Limits       *Limits `json:"limits,omitzero"`
 
 	// Skills are the names of those that the turn may use: nil for all that are there, empty for none.
 	Skills *[]string `json:"skills,omitzero"`
@@ -109,14 +109,14 @@ type Holon struct {
 	ModelFallbacks []string `json:"model_fallbacks,omitempty"`
 
 	// Reminder is what the model is reminded of in a long turn; nil for nothing.
-	Reminder *Reminder `json:"reminder,omitempty"`
+	Reminder *Reminder `json:"reminder,omitzero"`
 }
 
 // Reminder is a text that the model is sent at the end of one request, and that no conversation, response or later
 // request has, after Rounds rounds without a result of the host's tools that renews it. Such a result says what the
 // text is from then on.
 type Reminder struct {
-	Text           string `json:"text,omitempty"`  // at most MaxReminder bytes; "": nothing, until a result has one
+	Text           string `json:"text,omitzero"`  // at most MaxReminder bytes; "": nothing, until a result has one
 	Rounds         int    `json:"rounds"`          // of the model, since the turn began or the text was renewed
 	CooldownRounds int    `json:"cooldown_rounds"` // likewise, until the model is sent it again
 }
@@ -187,9 +187,9 @@ type TextConfig struct {
 
 // TextFormat is plain text (the zero value) or JSON that fits a schema.
 type TextFormat struct {
-	Type        string             `json:"type,omitempty"` // "", text, json_object or json_schema
-	Name        string             `json:"name,omitempty"`
-	Description *string            `json:"description,omitempty"`
+	Type        string             `json:"type,omitzero"` // "", text, json_object or json_schema
+	Name        string             `json:"name,omitzero"`
+	Description *string            `json:"description,omitzero"`
 	Schema      stdjson.RawMessage `json:"schema,omitzero"`
 	Strict      bool               `json:"strict,omitzero"`
 }
@@ -197,7 +197,7 @@ type TextFormat struct {
 // wireText is a TextConfig as a request has it. Both keys may be missing.
 type wireText struct {
 	Format    *TextFormat `json:"format,omitzero"`
-	Verbosity string      `json:"verbosity,omitempty"`
+	Verbosity string      `json:"verbosity,omitzero"`
 }
 
 func (w *wireText) config() TextConfig {
@@ -242,7 +242,7 @@ func (t TextConfig) MarshalJSON() ([]byte, error) {
 	}
 	return encode(struct {
 		Format    any    `json:"format"`
-		Verbosity string `json:"verbosity,omitempty"`
+		Verbosity string `json:"verbosity,omitzero"`
 	}{format, t.Verbosity})
 }
 

@@ -131,11 +131,11 @@ func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agen
 func (r *Runtime) promptOf(ctx context.Context, attempt ledger.Attempt) string {
 	var sent prompt.Prompt
 	err := r.store.View(ctx, func(v ledger.View) error {
-		whole, err := v.Attempt(attempt.ID)
-		if err != nil || len(whole.Frame) == 0 {
+		p, ok, err := v.Prompt(attempt.ID)
+		if err != nil || !ok {
 			return err
 		}
-		return json.Unmarshal(whole.Frame, &sent)
+		return json.Unmarshal(p.Prompt, &sent)
 	})
 	if err != nil {
 		r.log.Warn("the prompt of a turn cannot be read", "turn", attempt.TurnID, "err", err)

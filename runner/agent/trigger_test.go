@@ -23,8 +23,8 @@ func TestTriggersAtStart(t *testing.T) {
 	store, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
 	expect.NoError(t, err)
 	err = store.Update(t.Context(), func(tx ledger.Tx) error {
-		return tx.InsertAgent(ledger.Agent{ID: "old", Kind: ledger.KindNamed, Visibility: ledger.Public, CreatedAt: now,
-			UpdatedAt: now}, ledger.AgentState{AgentID: "old", UpdatedAt: now})
+		return tx.Insert(&ledger.Agent{ID: "old", Kind: ledger.KindNamed, Visibility: ledger.Public, CreatedAt: now,
+			UpdatedAt: now}, &ledger.AgentState{AgentID: "old", UpdatedAt: now})
 	})
 	expect.NoError(t, errors.Join(err, store.Close()))
 	var id, token string

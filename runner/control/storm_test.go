@@ -28,9 +28,9 @@ type counting struct {
 
 func (c *counting) View(ctx context.Context, fn func(ledger.View) error) error {
 	return c.Store.View(ctx, func(v ledger.View) error {
-		w := &countingView{View: v, c: c}
+		w := &countingRows{Rows: v.Rows, c: c}
 		defer w.end()
-		return fn(w)
+		return fn(ledger.View{Rows: w})
 	})
 }
 
@@ -39,28 +39,28 @@ func (c *counting) Update(ctx context.Context, fn func(ledger.Tx) error) error {
 	return c.Store.Update(ctx, fn)
 }
 
-type countingView struct {
-	ledger.View
+type countingRows struct {
+	ledger.Rows
 	c       *counting
 	counted bool
 }
 
-func (v *countingView) UnresolvedWaits(agentID string) ([]ledger.Wait, error) {
-	if !v.counted {
-		v.counted = true
-		v.c.snapshots.Add(1)
-		for n := v.c.running.Add(1); ; {
-			if m := v.c.most.Load(); n <= m || v.c.most.CompareAndSwap(m, n) {
+func (r *countingRows) List(into ledger.Record, each func(), salvage bool, query string, args ...any) error {
+	if query == "unresolved waits" && !r.counted {
+		r.counted = true
+		r.c.snapshots.Add(1)
+		for n := r.c.running.Add(1); ; {
+			if m := r.c.most.Load(); n <= m || r.c.most.CompareAndSwap(m, n) {
 				break
 			}
 		}
 	}
-	return v.View.UnresolvedWaits(agentID)
+	return r.Rows.List(into, each, salvage, query, args...)
 }
 
-func (v *countingView) end() {
-	if v.counted {
-		v.c.running.Add(-1)
+func (r *countingRows) end() {
+	if r.counted {
+		r.c.running.Add(-1)
 	}
 }
 
@@ -178,8 +178,8 @@ func TestHostileClients(t *testing.T) {
 	}
 	// A private agent is never shown, and takes no messages from outside.
 	if err := r.store.Update(t.Context(), func(tx ledger.Tx) error {
-		return tx.InsertAgent(ledger.Agent{ID: "hidden", Visibility: ledger.Private, CreatedAt: time.Now(),
-			UpdatedAt: time.Now()}, ledger.AgentState{AgentID: "hidden", UpdatedAt: time.Now()})
+		return tx.Insert(&ledger.Agent{ID: "hidden", Visibility: ledger.Private, CreatedAt: time.Now(),
+			UpdatedAt: time.Now()}, &ledger.AgentState{AgentID: "hidden", UpdatedAt: time.Now()})
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -157,20 +157,23 @@ type Failure struct {
 	Artifact   *turns.FailureArtifact `json:"failure_artifact,omitempty"`
 }
 
-// AgentView reads agents and their states.
-type AgentView interface {
-	Agent(id string) (Agent, error)
-	// Agents returns all agents that are not archived, by id; of one whose record is
-	// damaged, its ID.
-	Agents() ([]Agent, error)
-	AgentState(agentID string) (AgentState, error)
+// Row implements Record.
+func (a *Agent) Row() Row {
+	return Row{"agents", "agent", 1, []Column{{"id", &a.ID}, {"archived", a.ArchivedAt != nil}}}
 }
 
-// AgentTx writes agents and their states.
-type AgentTx interface {
-	InsertAgent(a Agent, l AgentState) error
-	UpdateAgent(a Agent) error
-	// SaveAgentState stores a state that was read in this Tx. Its Revision must be that
-	// of the stored one, which becomes one more; l is updated.
-	SaveAgentState(l *AgentState) error
+// Row implements Record.
+func (s *AgentState) Row() Row {
+	return Row{"agent_states", "agent", 1, []Column{{"agent_id", &s.AgentID}, {"event_seq", s.EventSeq},
+		{"stopped", s.Stopped}, {"chain", s.Chain}, {"wake_message", s.WakeMessage}}}
 }
+
+// Agent returns an agent, also one that is archived.
+func (v View) Agent(id string) (Agent, error) { return get[Agent](v, id) }
+
+// Agents returns all agents that are not archived, by id; of one whose record is
+// damaged, its ID.
+func (v View) Agents() ([]Agent, error) { return salvaged[Agent](v, "agents") }
+
+// AgentState returns the state of an agent.
+func (v View) AgentState(agentID string) (AgentState, error) { return get[AgentState](v, agentID) }

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"holon/responses"
@@ -50,16 +51,10 @@ type Attempt struct {
 	// number of the newest runtime event of the turn that is in the ledger
 	Facts int64 `json:"facts"`
 	// of the turn's response that are in the ledger, from the first on
-	Items       int64  `json:"items"`
-	AbortedBy   string `json:"aborted_by,omitempty"`   // who asked to abort the turn; "": no one
-	AbortMode   string `json:"abort_mode,omitempty"`   // "", stop_after_abort
-	AbortEvent  string `json:"abort_event,omitempty"`  // with which that was asked for; "": it is older than causes
-	FrameDigest string `json:"frame_digest,omitempty"` // of the prompt frame, which Frame holds
-
-	// Frame is runner/agent/prompt.Prompt as it was sent. It is large, and every
-	// step of a turn reads and writes its attempt: only View.Attempt returns it,
-	// and an update without one keeps what is stored.
-	Frame json.RawMessage `json:"-"`
+	Items      int64  `json:"items"`
+	AbortedBy  string `json:"aborted_by,omitempty"`  // who asked to abort the turn; "": no one
+	AbortMode  string `json:"abort_mode,omitempty"`  // "", stop_after_abort
+	AbortEvent string `json:"abort_event,omitempty"` // with which that was asked for; "": it is older than causes
 
 	StartedAt time.Time  `json:"started_at"`
 	BegunAt   *time.Time `json:"begun_at,omitempty"` // agentd accepted the turn
@@ -131,22 +126,51 @@ const (
 	TurnAborted   TurnKind = "aborted"
 )
 
-// AttemptView reads attempts and the turns that they ran.
-type AttemptView interface {
-	Attempt(id string) (Attempt, error)
-	OpenAttempt(agentID string) (a Attempt, ok bool, err error)
-	// OpenAttempts returns those of all agents; of one whose record is damaged, ID
-	// and AgentID.
-	OpenAttempts() ([]Attempt, error)
-
-	Turn(id string) (Turn, error)
-	// Turns returns the newest turns of an agent, the oldest first.
-	Turns(agentID string, limit int) ([]Turn, error)
+// Prompt is runner/agent/prompt.Prompt as it was sent for an attempt, once. It is large, and every step of a turn
+// reads and writes its attempt: so it is a record of its own.
+type Prompt struct {
+	AttemptID string          `json:"attempt_id"`
+	Prompt    json.RawMessage `json:"prompt"`
 }
 
-// AttemptTx writes attempts and turns.
-type AttemptTx interface {
-	InsertAttempt(a Attempt) error // CodeConflict while the agent has an open one
-	UpdateAttempt(a Attempt) error
-	InsertTurn(t Turn) error
+// Row implements Record.
+func (a *Attempt) Row() Row {
+	return Row{"attempts", "attempt", 1, []Column{{"id", &a.ID}, {"agent_id", &a.AgentID}, {"message_id", a.MessageID},
+		{"wait_id", strings.Join(a.Waits, " ")}, {"status", a.Status}, {"created_at", millis(a.StartedAt)}}}
+}
+
+// Row implements Record.
+func (p *Prompt) Row() Row {
+	return Row{"prompts", "prompt", 1, []Column{{"attempt_id", &p.AttemptID}}}
+}
+
+// Row implements Record.
+func (t *Turn) Row() Row {
+	return Row{"turns", "turn", 1, []Column{{"id", &t.ID}, {"agent_id", &t.AgentID}, {"number", t.Index},
+		{"response_id", t.ResponseID}, {"created_at", millis(t.CompletedAt)}}}
+}
+
+// Attempt returns an attempt. An agent has at most one that is open.
+func (v View) Attempt(id string) (Attempt, error) { return get[Attempt](v, id) }
+
+// Prompt returns what was sent for an attempt; ok is false when nothing was.
+func (v View) Prompt(attemptID string) (p Prompt, ok bool, err error) {
+	return ifAny[Prompt](v, attemptID)
+}
+
+// OpenAttempt returns the open attempt of an agent.
+func (v View) OpenAttempt(agentID string) (a Attempt, ok bool, err error) {
+	return first[Attempt](v, "open attempt", agentID)
+}
+
+// OpenAttempts returns those of all agents; of one whose record is damaged, ID
+// and AgentID.
+func (v View) OpenAttempts() ([]Attempt, error) { return salvaged[Attempt](v, "open attempts") }
+
+// Turn returns the record of a turn that has ended.
+func (v View) Turn(id string) (Turn, error) { return get[Turn](v, id) }
+
+// Turns returns the newest turns of an agent.
+func (v View) Turns(agentID string, limit int) ([]Turn, error) {
+	return newest[Turn](v, "turns", agentID, limit)
 }

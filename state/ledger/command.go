@@ -17,12 +17,12 @@ type Command struct {
 	Result  json.RawMessage `json:"result,omitempty"`
 }
 
-// CommandView reads commands.
-type CommandView interface {
-	Command(agentID, id string) (c Command, ok bool, err error)
+// Row implements Record.
+func (c *Command) Row() Row {
+	return Row{"commands", "command", 2, []Column{{"agent_id", &c.AgentID}, {"id", &c.ID}, {"created_at", millis(c.At)}}}
 }
 
-// CommandTx records commands.
-type CommandTx interface {
-	InsertCommand(c Command) error // CodeConflict when the agent has one with this id
+// Command returns a command of an agent that was carried out.
+func (v View) Command(agentID, id string) (c Command, ok bool, err error) {
+	return ifAny[Command](v, agentID, id)
 }

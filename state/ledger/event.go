@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"encoding/json"
+	"math"
 	"time"
 
 	"holon/responses/agentruntime"
@@ -55,15 +56,49 @@ type EventPage struct {
 	HasOlder, HasNewer bool
 }
 
-// EventView reads events.
-type EventView interface {
-	// Events returns a page of an agent's events and what lies around it.
-	Events(agentID string, q EventQuery) (EventPage, error)
+// Row implements Record.
+func (e *Event) Row() Row {
+	return Row{"events", "event", 2, []Column{{"agent_id", &e.AgentID}, {"seq", &e.Seq}, {"created_at", millis(e.CreatedAt)},
+		{"level", e.Level}, {"turn_id", e.TurnID}}}
 }
 
-// EventTx writes events.
-type EventTx interface {
-	// Append numbers events of an agent on from l.EventSeq and stores them. The
-	// state must be saved in the same Tx, after it.
-	Append(l *AgentState, events ...Event) error
+// notable is the highest level of the events that a store finds without reading the others, which are most.
+const notable = 3
+
+// Events returns a page of an agent's events and what lies around it.
+func (v View) Events(agentID string, q EventQuery) (page EventPage, err error) {
+	page.Oldest, page.Newest, err = v.bounds("events", agentID, math.MaxInt)
+	kind, first, last := "events", page.Oldest, page.Newest // of what may be selected
+	if q.MaxLevel <= 0 {
+		q.MaxLevel = math.MaxInt
+	} else if err == nil {
+		if q.MaxLevel <= notable {
+			kind = "notable events"
+		}
+		first, last, err = v.bounds(kind, agentID, q.MaxLevel)
+	}
+	if err != nil || last == 0 {
+		return page, err
+	}
+	from, to, query := max(q.After+1, first), last, kind
+	if q.Before > 0 {
+		to = min(to, q.Before-1)
+	}
+	if q.Descending {
+		query += ", newest first"
+	}
+	page.Events, err = list[Event](v, query, agentID, from, to, q.MaxLevel, limited(q.Limit))
+	if n := len(page.Events); n > 0 {
+		from = min(page.Events[0].Seq, page.Events[n-1].Seq)
+		to = max(page.Events[0].Seq, page.Events[n-1].Seq)
+	}
+	page.HasOlder, page.HasNewer = first < from, last > to
+	return page, err
+}
+
+// bounds returns the numbers of the oldest and the newest event of a level.
+func (v View) bounds(kind, agentID string, level int) (oldest, newest int64, err error) {
+	err = v.Rows.Values(func(scan func(...any) error) error { return scan(&oldest, &newest) },
+		"bounds of "+kind, agentID, level, agentID, level)
+	return oldest, newest, err
 }

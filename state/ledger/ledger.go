@@ -1,8 +1,12 @@
-// Package ledger holds the nouns of the host's durable record of agents, and
-// the interface of the stores that keep it.
+// Package ledger holds the nouns of the host's durable record of agents, how they are
+// read and written, and the interface of the stores that keep them.
 //
-//	Store.Update ─▶ Tx: read, check, write rows, append events ─▶ commit ─▶ Changed
+//	Store.Update ─▶ Tx: read, check, write records, Step ─▶ commit ─▶ Changed
 //	Store.View   ─▶ View: one consistent snapshot
+//
+// A new kind of record is a type with a Row here, next to the methods of View that
+// read it; a table in the schema and a statement for each of its queries in the store
+// (state/sqlite); and its part of the suite in test/ledgertest.
 //
 // The invariant: what belongs to one step of an agent is written by one Update
 // or not at all, and the events of an agent are numbered without a gap by the
@@ -27,7 +31,7 @@ const (
 	CodeExists      state.Code = "already_exists"    // of something that has its id from outside
 	CodeTooLarge    state.Code = "too_large"         // Param names the field
 	CodeLocked      state.Code = "ledger_locked"     // another process has it
-	CodeUnreadable  state.Code = "ledger_unreadable" // no ledger, a damaged one, or one of a newer version
+	CodeUnreadable  state.Code = "ledger_unreadable" // no ledger, a damaged one, or one of another version
 	CodeLedgerFull  state.Code = "ledger_disk_full"  // nothing was written
 	CodeLedgerEnded state.Code = "ledger_closed"     // after Close
 )
@@ -39,9 +43,8 @@ type Store interface {
 	// error nothing of it is kept and Update returns that error as it is. fn may
 	// run again only when nothing was kept of its first run, so it must change
 	// nothing but the Tx and variables that it sets anew; it must not call the
-	// Store. Updates that wait at the same time may share one commit. When ctx
-	// ends before fn has returned, nothing is kept; after that Update waits for
-	// the commit, which is short, and tells how it ended.
+	// Store. When ctx ends before fn has returned, nothing is kept; after that
+	// Update waits for the commit, which is short, and returns how it ended.
 	Update(ctx context.Context, fn func(Tx) error) error
 
 	// View runs fn on one consistent snapshot. It writes nothing, waits for no
@@ -93,43 +96,4 @@ type Retention struct {
 	Events    time.Duration // age of events
 	MaxEvents int64         // of one agent, the newest
 	Messages  time.Duration // age of messages with a terminal entry, with their turns, transcript and briefs
-}
-
-// View reads, domain by domain. Records are copies that belong to the caller; times
-// are UTC, to the millisecond. A record that does not exist is an error with
-// CodeNotFound unless the method returns ok. A limit of zero or less is 1,000.
-type View interface {
-	AgentView
-	QueueView
-	AttemptView
-	WaitView
-	WorkView
-	TaskView
-	TimerView
-	TriggerView
-	TextView
-	ToolView
-	OutputView
-	CommandView
-	EventView
-}
-
-// Tx writes, and sees what it has written. Insert methods return CodeConflict
-// or CodeExists when the row, or one that must be unique, exists; Update methods
-// replace a row that exists.
-type Tx interface {
-	View
-	AgentTx
-	QueueTx
-	AttemptTx
-	WaitTx
-	WorkTx
-	TaskTx
-	TimerTx
-	TriggerTx
-	TextTx
-	ToolTx
-	OutputTx
-	CommandTx
-	EventTx
 }

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"encoding/json"
+	"math"
 	"time"
 )
 
@@ -237,36 +238,68 @@ type Entry struct {
 	UpdatedAt  time.Time  `json:"updated_at"`
 }
 
-// QueueView reads messages and the queues that they are in.
-type QueueView interface {
-	Message(id string) (Message, error)
-	// MessageByKey finds the message that was admitted for an agent under an
-	// idempotency key.
-	MessageByKey(agentID, key string) (m Message, ok bool, err error)
-	// Messages returns the newest messages of an agent, the oldest first.
-	Messages(agentID string, limit int) ([]Message, error)
-
-	Entry(messageID string) (Entry, error)
-	// Head returns the queued entry that an agent takes next: of the sender
-	// of the first rank, in the first band that has one, the oldest in it, also when
-	// it is to be left alone until its NotBefore.
-	Head(agentID string) (e Entry, ok bool, err error)
-	// Queued returns the queued entries of an agent in the order of Head.
-	Queued(agentID string, limit int) ([]Entry, error)
-	CountQueued(agentID string) (int, error)
-	// BlockedEntries returns those of the queued entries that are blocked, in the order of Head.
-	BlockedEntries(agentID string) ([]Entry, error)
-	// CountQueuedFrom counts those of one sender.
-	CountQueuedFrom(agentID string, from Sender) (int, error)
-	// Held returns the entries that an attempt has claimed and not disposed of.
-	Held(attemptID string) ([]Entry, error)
-	// Ready returns the agents that have a queued entry, are not stopped and have
-	// no open attempt.
-	Ready() ([]string, error)
+// Row implements Record.
+func (m *Message) Row() Row {
+	return Row{"messages", "message", 1, []Column{{"id", &m.ID}, {"agent_id", &m.AgentID}, {"number", &m.Number},
+		{"key", &m.Key}, {"created_at", millis(m.CreatedAt)}}}
 }
 
-// QueueTx writes messages and their places in the queue.
-type QueueTx interface {
-	InsertMessage(m Message, e Entry) error
-	UpdateEntry(e Entry) error
+// Row implements Record.
+func (e *Entry) Row() Row {
+	return Row{"entries", "message", 1, []Column{{"message_id", &e.MessageID}, {"agent_id", &e.AgentID},
+		{"number", &e.Number}, {"band", e.Band()}, {"status", e.Status}, {"attempt_id", e.AttemptID}}}
 }
+
+// Message returns a message.
+func (v View) Message(id string) (Message, error) { return get[Message](v, id) }
+
+// MessageByKey finds the message that was admitted for an agent under an idempotency
+// key.
+func (v View) MessageByKey(agentID, key string) (m Message, ok bool, err error) {
+	return first[Message](v, "message by key", agentID, key)
+}
+
+// Messages returns the newest messages of an agent.
+func (v View) Messages(agentID string, limit int) ([]Message, error) {
+	return newest[Message](v, "messages", agentID, limit)
+}
+
+// Entry returns the place of a message in its queue.
+func (v View) Entry(messageID string) (Entry, error) { return get[Entry](v, messageID) }
+
+// Head returns the queued entry that an agent takes next: of the sender of the first
+// rank, in the first band that has one, the oldest in it, also when it is to be left
+// alone until its NotBefore.
+func (v View) Head(agentID string) (e Entry, ok bool, err error) {
+	return first[Entry](v, "queued", agentID, 0, 1)
+}
+
+// Queued returns the queued entries of an agent in the order of Head.
+func (v View) Queued(agentID string, limit int) ([]Entry, error) {
+	return list[Entry](v, "queued", agentID, 0, limited(limit))
+}
+
+// BlockedEntries returns those of the queued entries that are blocked, in the order of Head.
+func (v View) BlockedEntries(agentID string) ([]Entry, error) {
+	return list[Entry](v, "queued", agentID, BlockedBand, math.MaxInt)
+}
+
+// CountQueued counts the queued entries of an agent.
+func (v View) CountQueued(agentID string) (int, error) {
+	return count(v, "count queued", agentID, 0, math.MaxInt)
+}
+
+// CountQueuedFrom counts those of one sender.
+func (v View) CountQueuedFrom(agentID string, from Sender) (int, error) {
+	return count(v, "count queued", agentID, Entry{Sender: from, Priority: Interject}.Band(),
+		Entry{Sender: from, Priority: Background}.Band())
+}
+
+// Held returns the entries that an attempt of an agent has claimed and not disposed of, by number.
+func (v View) Held(attemptID string) ([]Entry, error) {
+	return list[Entry](v, "held", attemptID, attemptID)
+}
+
+// Ready returns the agents that have a queued entry, are not stopped and have no open
+// attempt, by id.
+func (v View) Ready() ([]string, error) { return values[string](v, "ready agents") }

@@ -38,14 +38,25 @@ const (
 	OutputUnreferenced OutputState = "unreferenced" // no event refers to it
 )
 
-// OutputView reads which directories of turns are needed, and which are gone.
-type OutputView interface {
-	// ReferredTurns returns the turns that events of an agent tell of, each with the number of the newest of these.
-	ReferredTurns(agentID string) (map[string]int64, error)
-	ExpiredOutput(turnID string) (e ExpiredOutput, ok bool, err error)
+// Row implements Record.
+func (e *ExpiredOutput) Row() Row {
+	return Row{"expired_outputs", "expired output", 1, kept(&e.TurnID, &e.AgentID, e.At)}
 }
 
-// OutputTx records that directories of turns go.
-type OutputTx interface {
-	InsertExpiredOutput(e ExpiredOutput) error // CodeConflict when the turn has one
+// ReferredTurns returns the turns that events of an agent tell of, each with the number of the newest of these.
+func (v View) ReferredTurns(agentID string) (map[string]int64, error) {
+	newest := make(map[string]int64)
+	err := v.Rows.Values(func(scan func(...any) error) error {
+		var turn string
+		var seq int64
+		err := scan(&turn, &seq)
+		newest[turn] = seq
+		return err
+	}, "turns of events", agentID)
+	return newest, err
+}
+
+// ExpiredOutput returns what was recorded of the directory of a turn that is gone.
+func (v View) ExpiredOutput(turnID string) (e ExpiredOutput, ok bool, err error) {
+	return ifAny[ExpiredOutput](v, turnID)
 }

@@ -49,21 +49,27 @@ type Task struct {
 // TaskNotStarted is the failure of a command of the operator that no container has taken.
 const TaskNotStarted = "not_started"
 
-// TaskView reads tasks.
-type TaskView interface {
-	Task(agentID, id string) (Task, error)
-	// Tasks returns the newest tasks of an agent, the oldest first.
-	Tasks(agentID string, limit int) ([]Task, error)
-	// OpenTasks returns those of an agent that have not ended, the oldest first.
-	OpenTasks(agentID string) ([]Task, error)
-	// CountOpenTasks returns how many those are.
-	CountOpenTasks(agentID string) (int, error)
-	// TaskAgents returns the agents that have such tasks.
-	TaskAgents() ([]string, error)
+// Row implements Record.
+func (t *Task) Row() Row {
+	return Row{"tasks", "task", 2, []Column{{"agent_id", &t.AgentID}, {"id", &t.ID}, {"created_at", millis(t.CreatedAt)},
+		{"open", !t.Status.Terminal()}}}
 }
 
-// TaskTx writes tasks.
-type TaskTx interface {
-	InsertTask(t Task) error
-	UpdateTask(t Task) error
+// Task returns a task of an agent.
+func (v View) Task(agentID, id string) (Task, error) { return get[Task](v, agentID, id) }
+
+// Tasks returns the newest tasks of an agent.
+func (v View) Tasks(agentID string, limit int) ([]Task, error) {
+	return newest[Task](v, "tasks", agentID, limit)
 }
+
+// OpenTasks returns those of an agent that have not ended, the oldest first.
+func (v View) OpenTasks(agentID string) ([]Task, error) { return list[Task](v, "open tasks", agentID) }
+
+// CountOpenTasks returns how many those are.
+func (v View) CountOpenTasks(agentID string) (int, error) {
+	return count(v, "count open tasks", agentID)
+}
+
+// TaskAgents returns the agents that have such tasks.
+func (v View) TaskAgents() ([]string, error) { return values[string](v, "agents with open tasks") }

@@ -79,18 +79,36 @@ type Notification struct {
 	CreatedAt     time.Time `json:"created_at"`
 }
 
-// TextView reads what was said: lists are the newest, the oldest first.
-type TextView interface {
-	Brief(id string) (Brief, error)
-	Briefs(agentID string, limit int) ([]Brief, error)
-	Transcript(agentID string, limit int) ([]TranscriptEntry, error)
-	Notification(id string) (Notification, error)
-	Notifications(agentID string, limit int) ([]Notification, error)
+// Row implements Record.
+func (b *Brief) Row() Row { return Row{"briefs", "brief", 1, kept(&b.ID, &b.AgentID, b.CreatedAt)} }
+
+// Row implements Record.
+func (e *TranscriptEntry) Row() Row {
+	return Row{"transcript", "transcript entry", 1, kept(&e.ID, &e.AgentID, e.CreatedAt)}
 }
 
-// TextTx writes what was said.
-type TextTx interface {
-	InsertBrief(b Brief) error
-	InsertTranscript(e TranscriptEntry) error
-	InsertNotification(n Notification) error
+// Row implements Record.
+func (n *Notification) Row() Row {
+	return Row{"notifications", "notification", 1, kept(&n.ID, &n.AgentID, n.CreatedAt)}
+}
+
+// Brief returns a brief.
+func (v View) Brief(id string) (Brief, error) { return get[Brief](v, id) }
+
+// Briefs returns the newest briefs of an agent.
+func (v View) Briefs(agentID string, limit int) ([]Brief, error) {
+	return newest[Brief](v, "briefs", agentID, limit)
+}
+
+// Transcript returns the newest entries of an agent's transcript.
+func (v View) Transcript(agentID string, limit int) ([]TranscriptEntry, error) {
+	return newest[TranscriptEntry](v, "transcript", agentID, limit)
+}
+
+// Notification returns a notification.
+func (v View) Notification(id string) (Notification, error) { return get[Notification](v, id) }
+
+// Notifications returns the newest notifications of an agent.
+func (v View) Notifications(agentID string, limit int) ([]Notification, error) {
+	return newest[Notification](v, "notifications", agentID, limit)
 }

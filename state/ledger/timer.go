@@ -31,25 +31,44 @@ type Timer struct {
 	UpdatedAt  time.Time   `json:"updated_at"`
 }
 
-// TimerView reads timers, and what the clock ends.
-type TimerView interface {
-	Timer(id string) (Timer, error)
-	// TimerByKey finds the timer that was made for an agent under an idempotency
-	// key.
-	TimerByKey(agentID, key string) (t Timer, ok bool, err error)
-	// Timers returns the newest timers of an agent, the oldest first.
-	Timers(agentID string, limit int) ([]Timer, error)
-	// Due returns, of all agents that are not stopped, active timers whose time
-	// has come and active waits whose wake or expiry has come, the earliest
-	// first, limit of each. Of one whose record is damaged it returns ID and
-	// AgentID: one damaged agent hides nothing of the others.
-	Due(now time.Time, limit int) ([]Timer, []Wait, error)
-	// NextDue returns the first time after now at which Due or DueWork would return more.
-	NextDue(now time.Time) (at time.Time, ok bool, err error)
+// Row implements Record.
+func (t *Timer) Row() Row {
+	return Row{"timers", "timer", 1, []Column{{"id", &t.ID}, {"agent_id", &t.AgentID}, {"key", &t.Key},
+		{"status", t.Status}, {"message_id", t.MessageID}, {"due_at", millisOrNil(t.NextFireAt)},
+		{"created_at", millis(t.CreatedAt)}}}
 }
 
-// TimerTx writes timers.
-type TimerTx interface {
-	InsertTimer(t Timer) error
-	UpdateTimer(t Timer) error
+// Timer returns a timer.
+func (v View) Timer(id string) (Timer, error) { return get[Timer](v, id) }
+
+// TimerByKey finds the timer that was made for an agent under an idempotency key.
+func (v View) TimerByKey(agentID, key string) (t Timer, ok bool, err error) {
+	return first[Timer](v, "timer by key", agentID, key)
+}
+
+// Timers returns the newest timers of an agent.
+func (v View) Timers(agentID string, limit int) ([]Timer, error) {
+	return newest[Timer](v, "timers", agentID, limit)
+}
+
+// Due returns, of all agents that are not stopped, active timers whose time has come
+// and active waits whose wake or expiry has come, the earliest first, limit of each. Of
+// one whose record is damaged it returns ID and AgentID.
+func (v View) Due(now time.Time, limit int) ([]Timer, []Wait, error) {
+	timers, err := salvaged[Timer](v, "due timers", millis(now), limited(limit))
+	if err != nil {
+		return nil, nil, err
+	}
+	waits, err := salvaged[Wait](v, "due waits", millis(now), limited(limit))
+	return timers, waits, err
+}
+
+// NextDue returns the first time after now at which Due or DueWork would return more.
+func (v View) NextDue(now time.Time) (at time.Time, ok bool, err error) {
+	after := millis(now)
+	next, err := values[int64](v, "next due", after, after, after)
+	if err != nil || len(next) == 0 {
+		return time.Time{}, false, err
+	}
+	return time.UnixMilli(next[0]).UTC(), true, nil
 }

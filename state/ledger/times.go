@@ -32,6 +32,10 @@ func (e ExpiredOutput) MarshalJSON() ([]byte, error)   { return withTimes(e) }
 func (t Turn) MarshalJSON() ([]byte, error)            { return withTimes(t) }
 func (e Event) MarshalJSON() ([]byte, error)           { return withTimes(e) }
 func (a Agent) MarshalJSON() ([]byte, error)           { return withTimes(a) }
+func (s AgentState) MarshalJSON() ([]byte, error)      { return withTimes(s) }
+func (p Progress) MarshalJSON() ([]byte, error)        { return withTimes(p) }
+func (a Attempt) MarshalJSON() ([]byte, error)         { return withTimes(a) }
+func (c Command) MarshalJSON() ([]byte, error)         { return withTimes(c) }
 func (f Failure) MarshalJSON() ([]byte, error)         { return withTimes(f) }
 func (h WakeHint) MarshalJSON() ([]byte, error)        { return withTimes(h) }
 func (n WakeNote) MarshalJSON() ([]byte, error)        { return withTimes(n) }

@@ -21,13 +21,13 @@ type ToolExecution struct {
 	OutputRef   string    `json:"output_ref,omitempty"` // file with the whole output, relative to the turn's directory
 }
 
-// ToolView reads calls of tools.
-type ToolView interface {
-	// ToolExecutions returns the newest of an agent, the oldest first.
-	ToolExecutions(agentID string, limit int) ([]ToolExecution, error)
+// Row implements Record.
+func (e *ToolExecution) Row() Row {
+	return Row{"tool_executions", "tool execution", 2, []Column{{"turn_id", &e.TurnID}, {"id", &e.ID},
+		{"agent_id", &e.AgentID}, {"created_at", millis(e.CreatedAt)}}}
 }
 
-// ToolTx writes calls of tools.
-type ToolTx interface {
-	InsertToolExecution(e ToolExecution) error
+// ToolExecutions returns the newest calls of an agent.
+func (v View) ToolExecutions(agentID string, limit int) ([]ToolExecution, error) {
+	return newest[ToolExecution](v, "tool executions", agentID, limit)
 }

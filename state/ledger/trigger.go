@@ -25,16 +25,20 @@ const (
 	TriggerRevoked  = "revoked"
 )
 
-// TriggerView reads external triggers.
-type TriggerView interface {
-	Trigger(id string) (Trigger, error)
-	Triggers(agentID string) ([]Trigger, error)
-	// TriggerByHash finds a trigger by the hash of its token.
-	TriggerByHash(hash string) (t Trigger, ok bool, err error)
+// Row implements Record.
+func (t *Trigger) Row() Row {
+	return Row{"triggers", "trigger", 1, []Column{{"id", &t.ID}, {"agent_id", &t.AgentID}, {"token_hash", &t.TokenHash}}}
 }
 
-// TriggerTx writes external triggers.
-type TriggerTx interface {
-	InsertTrigger(t Trigger) error
-	UpdateTrigger(t Trigger) error
+// Trigger returns a trigger.
+func (v View) Trigger(id string) (Trigger, error) { return get[Trigger](v, id) }
+
+// Triggers returns the triggers of an agent, by id.
+func (v View) Triggers(agentID string) ([]Trigger, error) {
+	return list[Trigger](v, "triggers", agentID)
+}
+
+// TriggerByHash finds a trigger by the hash of its token.
+func (v View) TriggerByHash(hash string) (t Trigger, ok bool, err error) {
+	return first[Trigger](v, "trigger by hash", hash)
 }

@@ -60,18 +60,31 @@ type Wait struct {
 // OwnerAgent is the Owner of a wait of the agent itself.
 const OwnerAgent = "agent"
 
-// WaitView reads waits.
-type WaitView interface {
-	Wait(id string) (Wait, error)
-	// UnresolvedWait returns the wait of an owner that is active or triggered.
-	// There is at most one.
-	UnresolvedWait(agentID, owner string) (w Wait, ok bool, err error)
-	// UnresolvedWaits returns those of all owners within an agent, by owner.
-	UnresolvedWaits(agentID string) ([]Wait, error)
+// Row implements Record.
+func (w *Wait) Row() Row {
+	return Row{"waits", "wait", 1, []Column{{"id", &w.ID}, {"agent_id", &w.AgentID}, {"call_id", &w.CallID},
+		{"owner", w.Owner}, {"status", w.Status}, {"message_id", w.MessageID}, {"attempt_id", w.Registered},
+		{"due_at", millisOrNil(w.due())}, {"created_at", millis(w.CreatedAt)}}}
 }
 
-// WaitTx writes waits.
-type WaitTx interface {
-	InsertWait(w Wait) error // CodeConflict while the owner has an unresolved one
-	UpdateWait(w Wait) error
+// due is when an active wait has to be looked at: its wake or its expiry.
+func (w *Wait) due() *time.Time {
+	if w.WakeAt == nil || w.ExpiresAt != nil && w.ExpiresAt.Before(*w.WakeAt) {
+		return w.ExpiresAt
+	}
+	return w.WakeAt
+}
+
+// Wait returns a wait.
+func (v View) Wait(id string) (Wait, error) { return get[Wait](v, id) }
+
+// UnresolvedWait returns the wait of an owner that is active or triggered. There is
+// at most one.
+func (v View) UnresolvedWait(agentID, owner string) (w Wait, ok bool, err error) {
+	return first[Wait](v, "unresolved wait", agentID, owner)
+}
+
+// UnresolvedWaits returns those of all owners within an agent, by owner.
+func (v View) UnresolvedWaits(agentID string) ([]Wait, error) {
+	return list[Wait](v, "unresolved waits", agentID)
 }

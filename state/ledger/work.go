@@ -76,23 +76,41 @@ type DeliverySummary struct {
 	TurnIndex  int64     `json:"source_turn_index,omitempty"`
 }
 
-// WorkView reads work items. Records are never pruned.
-type WorkView interface {
-	WorkItem(id string) (WorkItem, error)
-	// OpenWork returns the open items of an agent, the oldest first.
-	OpenWork(agentID string) ([]WorkItem, error)
-	// CompletedWork returns those of an agent that were completed last, the oldest first.
-	CompletedWork(agentID string, limit int) ([]WorkItem, error)
-	// DeliverySummary returns the report of an item; ok is false when there is none.
-	DeliverySummary(workItemID string) (d DeliverySummary, ok bool, err error)
-	// DueWork returns the items of all agents that are not stopped whose recheck has come, the earliest first.
-	// Of one whose record is damaged it returns ID and AgentID.
-	DueWork(now time.Time, limit int) ([]WorkItem, error)
+// Row implements Record. Records of work are never pruned.
+func (w *WorkItem) Row() Row {
+	due := w.RecheckAt
+	if w.State != WorkOpen || w.RecheckConsumedAt != nil {
+		due = nil
+	}
+	return Row{"work_items", "work_item", 1, []Column{{"id", &w.ID}, {"agent_id", &w.AgentID}, {"state", w.State},
+		{"ended_at", millisOrNil(w.CompletedAt)}, {"due_at", millisOrNil(due)}}}
 }
 
-// WorkTx writes work items.
-type WorkTx interface {
-	InsertWorkItem(w WorkItem) error
-	UpdateWorkItem(w WorkItem) error
-	InsertDeliverySummary(d DeliverySummary) error // CodeConflict when the item has one
+// Row implements Record.
+func (d *DeliverySummary) Row() Row {
+	return Row{"delivery_summaries", "delivery_summary", 1, []Column{{"work_item_id", &d.WorkItemID}}}
+}
+
+// WorkItem returns a work item.
+func (v View) WorkItem(id string) (WorkItem, error) { return get[WorkItem](v, id) }
+
+// OpenWork returns the open items of an agent, the oldest first.
+func (v View) OpenWork(agentID string) ([]WorkItem, error) {
+	return list[WorkItem](v, "open work", agentID)
+}
+
+// CompletedWork returns those of an agent that were completed last, the oldest first.
+func (v View) CompletedWork(agentID string, limit int) ([]WorkItem, error) {
+	return newest[WorkItem](v, "completed work", agentID, limit)
+}
+
+// DeliverySummary returns the report of an item; ok is false when there is none.
+func (v View) DeliverySummary(workItemID string) (d DeliverySummary, ok bool, err error) {
+	return ifAny[DeliverySummary](v, workItemID)
+}
+
+// DueWork returns the items of all agents that are not stopped whose recheck has come, the earliest first.
+// Of one whose record is damaged it returns ID and AgentID.
+func (v View) DueWork(now time.Time, limit int) ([]WorkItem, error) {
+	return salvaged[WorkItem](v, "due work", millis(now), limited(limit))
 }

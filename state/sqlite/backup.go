@@ -12,15 +12,10 @@ import (
 	"strings"
 	"time"
 
-	"modernc.org/sqlite"
-
 	"holon/internal/durable"
 	"holon/state"
 	"holon/state/ledger"
 )
-
-// backupPages is how much is copied between two looks at the context.
-const backupPages = 1024
 
 // Backup implements ledger.Store. The file must not exist.
 func (s *Store) Backup(ctx context.Context, to string) error { return Backup(ctx, s.path, to) }
@@ -32,7 +27,8 @@ func Backup(ctx context.Context, path, to string) error {
 	if err := absent(to); err != nil {
 		return err
 	}
-	return copyLedger(ctx, path, to, func(*conn) error { return nil }, func() error { return absent(to) })
+	return copyLedger(ctx, path, to, func(context.Context, string) error { return nil },
+		func() error { return absent(to) })
 }
 
 // Restore creates a ledger at path from a backup, with a new epoch, because clients
@@ -61,7 +57,7 @@ func Restore(ctx context.Context, backup, path string, replace bool) (aside stri
 		aside = path + ".replaced-" + time.Now().UTC().Format("20060102T150405.000000Z")
 		return moveAside(path, aside)
 	}
-	err = copyLedger(ctx, backup, path, beginEpoch, makeRoom)
+	err = copyLedger(ctx, backup, path, renew, makeRoom)
 	return aside, err
 }
 
@@ -82,9 +78,9 @@ func parts(path string) (there []string) {
 // moveAside gives a ledger another path, with its log, unless that can be taken into it. The caller has its lock.
 func moveAside(path, to string) error {
 	if isDatabase(path) { // else SQLite would remove the log
-		if c, err := dial(path, false, "busy_timeout(5000)"); err == nil {
-			_ = c.script("PRAGMA wal_checkpoint(TRUNCATE)") // what cannot be taken into it is moved with it
-			_ = c.close()
+		if db, err := dial(path, url.Values{}); err == nil {
+			_, _ = db.Exec("PRAGMA wal_checkpoint(TRUNCATE)") // what cannot be taken into it is moved with it
+			_ = db.Close()
 		}
 	}
 	for _, suffix := range suffixes {
@@ -110,7 +106,8 @@ func isDatabase(path string) bool {
 
 // copyLedger copies to a file next to the target, changes it there, and gives it
 // the name at the end, when makeRoom has found or made the place free.
-func copyLedger(ctx context.Context, from, to string, change func(*conn) error, makeRoom func() error) (err error) {
+func copyLedger(ctx context.Context, from, to string, change func(ctx context.Context, path string) error,
+	makeRoom func() error) (err error) {
 	from, err = filepath.Abs(from)
 	if err == nil {
 		to, err = filepath.Abs(to)
@@ -118,7 +115,7 @@ func copyLedger(ctx context.Context, from, to string, change func(*conn) error, 
 	if err != nil {
 		return fmt.Errorf("copy the ledger: %w", err)
 	}
-	if err := readableLedger(from); err != nil {
+	if err := readableLedger(ctx, from); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp(filepath.Dir(to), durable.TempPrefix) // 0700
@@ -130,11 +127,14 @@ func copyLedger(ctx context.Context, from, to string, change func(*conn) error, 
 	if err := create(temp); err != nil {
 		return err
 	}
-	if err := copyPages(ctx, from, temp); err != nil {
+	if err := snapshot(ctx, from, temp); err != nil {
 		return failed("copy the ledger", err)
 	}
-	if err := finish(temp, change); err != nil {
+	if err := change(ctx, temp); err != nil {
 		return err
+	}
+	if err := syncFile(temp); err != nil {
+		return fmt.Errorf("copy the ledger: %w", err)
 	}
 	if err := makeRoom(); err != nil {
 		return err
@@ -160,7 +160,7 @@ func absent(path string) error {
 }
 
 // readableLedger is an error when there is no ledger at path.
-func readableLedger(path string) error {
+func readableLedger(ctx context.Context, path string) error {
 	info, err := os.Stat(path)
 	if err == nil && info.Size() == 0 {
 		err = errors.New("it is empty")
@@ -168,61 +168,43 @@ func readableLedger(path string) error {
 	if err != nil {
 		return &state.Error{Code: ledger.CodeUnreadable, Message: "there is no ledger at " + path, Err: err}
 	}
-	return identify(path)
+	_, err = identify(ctx, path)
+	return err
 }
 
-// backuper is the driver's online copying.
-type backuper interface {
-	NewBackup(to string) (*sqlite.Backup, error)
-}
-
-// copyPages copies one snapshot.
-func copyPages(ctx context.Context, from, to string) (err error) {
-	c, err := dial(from, true, readerPragmas...)
+// snapshot writes one snapshot of the ledger to an empty file.
+func snapshot(ctx context.Context, from, to string) (err error) {
+	db, err := dial(from, url.Values{"mode": {"ro"}})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.close()) }()
-	// A transaction that has read holds its snapshot; without it every commit of
-	// another connection would make the copy start again.
-	if _, err := c.exec("BEGIN"); err != nil {
-		return err
+	defer func() { err = errors.Join(err, db.Close()) }()
+	_, err = db.ExecContext(ctx, "VACUUM INTO ?", to)
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	if _, err := version(c); err != nil {
-		return err
-	}
-	source, ok := c.raw.(backuper)
-	if !ok {
-		return fmt.Errorf("the driver's connection is a %T", c.raw)
-	}
-	copying, err := source.NewBackup("file:" + (&url.URL{Path: to}).EscapedPath())
-	if err != nil {
-		return err
-	}
-	for more := true; more && err == nil; {
-		if err = ctx.Err(); err == nil {
-			more, err = copying.Step(backupPages)
-		}
-	}
-	return errors.Join(err, copying.Finish())
+	return err
 }
 
-// finish makes a copy a single durable file.
-func finish(path string, change func(*conn) error) error {
-	c, err := dial(path, false, "synchronous(full)")
+// renew gives a copy another epoch.
+func renew(ctx context.Context, path string) (err error) {
+	db, err := dial(path, url.Values{})
 	if err != nil {
 		return failed("open the copy", err)
 	}
-	err = change(c)
-	if err == nil {
-		err = failed("empty the log of the copy", c.script("PRAGMA wal_checkpoint(TRUNCATE)"))
-	}
-	if err := errors.Join(err, c.close()); err != nil { // the last one to close removes the log
-		return err
-	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return db.transaction(ctx, &tx{}, func(t *tx) error {
+		if err := t.beginEpoch(); err != nil {
+			return err
+		}
+		return t.commit()
+	})
+}
+
+func syncFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("copy the ledger: %w", err)
+		return err
 	}
 	return errors.Join(f.Sync(), f.Close())
 }

@@ -70,14 +70,12 @@ func crashStep(tx ledger.Tx, agent string) (int64, error) {
 	m := ledger.Message{ID: fmt.Sprintf("msg_%s_%08d", agent, l.Admitted), AgentID: agent, Number: l.Admitted,
 		CreatedAt: time.Now()}
 	m.Body.Text = strings.Repeat("x", rand.IntN(6000))
-	if err := tx.InsertMessage(m, ledger.Entry{MessageID: m.ID, AgentID: agent, Number: m.Number, Status: ledger.Queued,
+	if err := tx.Insert(&m, &ledger.Entry{MessageID: m.ID, AgentID: agent, Number: m.Number, Status: ledger.Queued,
 		Priority: ledger.Normal}); err != nil {
 		return 0, err
 	}
-	if err := tx.Append(&l, ledger.Event{ID: "evt", MessageID: m.ID, Level: 4}); err != nil {
-		return 0, err
-	}
-	return l.EventSeq, tx.SaveAgentState(&l)
+	err = tx.Step(&l, ledger.Event{ID: "evt", MessageID: m.ID, Level: 4})
+	return l.EventSeq, err
 }
 
 func TestKilled(t *testing.T) {
@@ -90,7 +88,7 @@ func TestKilled(t *testing.T) {
 	s := openAt(t, path)
 	for _, id := range crashAgents {
 		if err := s.Update(t.Context(), func(tx ledger.Tx) error {
-			return tx.InsertAgent(ledger.Agent{ID: id}, ledger.AgentState{AgentID: id})
+			return tx.Insert(&ledger.Agent{ID: id}, &ledger.AgentState{AgentID: id})
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 // dataTables have a record as JSON.
-var dataTables = []string{"agents", "lanes", "messages", "attempts", "turns", "waits", "timers", "triggers", "briefs",
+var dataTables = []string{"agents", "agent_states", "messages", "attempts", "turns", "waits", "timers", "triggers", "briefs",
 	"transcript", "notifications"}
 
 // filledStore has one row in each of them, and an event.
@@ -28,24 +28,23 @@ func filledStore(t testing.TB) *Store {
 	appendTo(t, s, 1)
 	if err := s.Update(t.Context(), func(tx ledger.Tx) error {
 		return errors.Join(
-			tx.InsertMessage(ledger.Message{ID: "x", AgentID: "a", Number: 1},
-				ledger.Entry{MessageID: "x", AgentID: "a", Number: 1, Status: ledger.Queued}),
-			tx.InsertAttempt(ledger.Attempt{ID: "x", AgentID: "a", Status: ledger.AttemptOpen, FrameDigest: "d",
-				Frame: []byte("{}")}),
-			tx.InsertTurn(ledger.Turn{ID: "x", AgentID: "a", Index: 1}),
-			tx.InsertWait(ledger.Wait{ID: "x", AgentID: "a", Owner: "agent", Status: ledger.WaitActive}),
-			tx.InsertTimer(ledger.Timer{ID: "x", AgentID: "a"}),
-			tx.InsertTrigger(ledger.Trigger{ID: "x", AgentID: "a"}),
-			tx.InsertBrief(ledger.Brief{ID: "x", AgentID: "a"}),
-			tx.InsertTranscript(ledger.TranscriptEntry{ID: "x", AgentID: "a"}),
-			tx.InsertNotification(ledger.Notification{ID: "x", AgentID: "a"}))
+			tx.Insert(&ledger.Message{ID: "x", AgentID: "a", Number: 1},
+				&ledger.Entry{MessageID: "x", AgentID: "a", Number: 1, Status: ledger.Queued}),
+			tx.Insert(&ledger.Attempt{ID: "x", AgentID: "a", Status: ledger.AttemptOpen}),
+			tx.Insert(&ledger.Turn{ID: "x", AgentID: "a", Index: 1}),
+			tx.Insert(&ledger.Wait{ID: "x", AgentID: "a", Owner: "agent", Status: ledger.WaitActive}),
+			tx.Insert(&ledger.Timer{ID: "x", AgentID: "a"}),
+			tx.Insert(&ledger.Trigger{ID: "x", AgentID: "a"}),
+			tx.Insert(&ledger.Brief{ID: "x", AgentID: "a"}),
+			tx.Insert(&ledger.TranscriptEntry{ID: "x", AgentID: "a"}),
+			tx.Insert(&ledger.Notification{ID: "x", AgentID: "a"}))
 	}); err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-// readAll reads one row of each of dataTables, then the frame and the event.
+// readAll reads one row of each of dataTables, then the attempt by its id and the event.
 func readAll(v ledger.View) (errs []error) {
 	keep := func(_ any, err error) { errs = append(errs, err) }
 	keep(v.Agent("a"))
@@ -73,7 +72,7 @@ func FuzzDamagedRecord(f *testing.F) {
 	s := filledStore(f)
 	f.Fuzz(func(t *testing.T, text string) {
 		for i, table := range dataTables {
-			if _, err := s.writer.conn.exec("UPDATE "+table+" SET data = ?", text); err != nil {
+			if _, err := s.writer.Exec("UPDATE "+table+" SET data = ?", text); err != nil {
 				t.Fatal(err)
 			}
 			err := s.View(t.Context(), func(v ledger.View) error { return readAll(v)[i] })
@@ -131,7 +130,7 @@ func fill(t *testing.T, s *Store) int {
 			if err := tell(tx, 1); err != nil {
 				return err
 			}
-			return tx.InsertBrief(ledger.Brief{ID: fmt.Sprint("b", time.Now().UnixNano()), AgentID: "a",
+			return tx.Insert(&ledger.Brief{ID: fmt.Sprint("b", time.Now().UnixNano()), AgentID: "a",
 				Text: strings.Repeat("x", 20_000)})
 		})
 		if state.IsCode(err, ledger.CodeLedgerFull) {
@@ -168,14 +167,10 @@ func TestFull(t *testing.T) {
 	s := openAt(t, newPath(t))
 	defer s.Close()
 	appendTo(t, s, 0)
-	if err := s.writer.conn.script("PRAGMA max_page_count = 150"); err != nil {
-		t.Fatal(err)
-	}
+	script(t, s, "PRAGMA max_page_count = 150")
 	kept := fill(t, s)
 	checkFull(t, s, kept)
-	if err := s.writer.conn.script("PRAGMA max_page_count = 100000"); err != nil {
-		t.Fatal(err)
-	}
+	script(t, s, "PRAGMA max_page_count = 100000")
 	appendTo(t, s, 1)
 	if n := newestEvent(t, s); n != int64(kept)+1 {
 		t.Errorf("newest event %d, want %d", n, kept+1)
@@ -224,20 +219,12 @@ func TestPrunedFileShrinks(t *testing.T) {
 			for i := range events {
 				events[i].Data = []byte(`"` + strings.Repeat("x", 1500) + `"`)
 			}
-			return errors.Join(tx.Append(&l, events...), tx.SaveAgentState(&l))
+			return tx.Step(&l, events...)
 		}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	pages := func() (n int64) {
-		if err := s.writer.conn.query(func(r *row) error {
-			n = r.integer()
-			return nil
-		}, "SELECT page_count FROM pragma_page_count"); err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
+	pages := func() int { return number(t, s, "SELECT page_count FROM pragma_page_count") }
 	before := pages()
 	for more := true; more; {
 		var err error

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"crypto/rand"
+	"database/sql"
 	"encoding/json"
 	"math"
 )
@@ -35,29 +36,47 @@ func (s *Store) SharedThrough(agentID, epoch string) int64 {
 	return 0
 }
 
-// readPast returns the past epochs of each agent, the oldest first. They do not change while a ledger is open.
-func readPast(c *conn) (past map[string][]pastEpoch, err error) {
-	err = c.query(func(r *row) error { return json.Unmarshal([]byte(r.text()), &past) },
-		"SELECT value FROM meta WHERE key = 'past_epochs'")
-	return past, failed("read the ledger's past epochs", err)
+// meta returns what the ledger says about itself under a key.
+func (t *tx) meta(key string) (value string, err error) {
+	err = t.query(func(rows *sql.Rows) error { return rows.Scan(&value) }, "SELECT value FROM meta WHERE key = ?", key)
+	return value, failed("read the ledger's "+key, err)
+}
+
+func (t *tx) setMeta(key, value string) error {
+	_, err := t.exec("INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+		key, value)
+	return failed("write the ledger's "+key, err)
+}
+
+// pastEpochs returns the past epochs of each agent, the oldest first. They do not change while a ledger is open.
+func (t *tx) pastEpochs() (map[string][]pastEpoch, error) {
+	past := make(map[string][]pastEpoch)
+	text, err := t.meta("past_epochs")
+	if err == nil && text != "" {
+		err = failed("read the ledger's past epochs", json.Unmarshal([]byte(text), &past))
+	}
+	return past, err
 }
 
 // beginEpoch gives the ledger another epoch. Its events keep theirs.
-func beginEpoch(c *conn) error {
-	past, err := readPast(c)
+func (t *tx) beginEpoch() error {
+	past, err := t.pastEpochs()
 	if err != nil {
 		return err
 	}
-	if past == nil {
-		past = make(map[string][]pastEpoch)
+	epoch, err := t.meta("epoch")
+	if err != nil {
+		return err
 	}
-	err = c.query(func(r *row) error {
-		agent, e := r.text(), pastEpoch{r.integer(), r.text()}
+	err = t.query(func(rows *sql.Rows) error {
+		var agent string
+		e := pastEpoch{Epoch: epoch}
+		err := rows.Scan(&agent, &e.Through)
 		if list := past[agent]; len(list) == 0 || list[len(list)-1].Through < e.Through {
 			past[agent] = append(list, e)
 		}
-		return nil
-	}, "SELECT agent_id, event_seq, (SELECT value FROM meta WHERE key = 'epoch') FROM lanes WHERE event_seq > 0")
+		return err
+	}, "SELECT agent_id, event_seq FROM agent_states WHERE event_seq > 0")
 	if err != nil {
 		return failed("read the ledger's numbering", err)
 	}
@@ -65,12 +84,8 @@ func beginEpoch(c *conn) error {
 	if err != nil {
 		return failed("name the ledger's epoch", err)
 	}
-	_, err = c.exec(
-		"INSERT INTO meta (key, value) VALUES ('past_epochs', ?1) ON CONFLICT (key) DO UPDATE SET value = ?1",
-		string(text),
-	)
-	if err == nil {
-		_, err = c.exec("UPDATE meta SET value = ? WHERE key = 'epoch'", rand.Text())
+	if err := t.setMeta("past_epochs", string(text)); err != nil {
+		return err
 	}
-	return failed("name the ledger's epoch", err)
+	return t.setMeta("epoch", rand.Text())
 }

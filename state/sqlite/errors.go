@@ -56,28 +56,23 @@ func ends(err error) bool {
 	return true
 }
 
-// changed is the error of writing a row, if any: exists is the code when there
-// is one already that must be the only one.
-func changed(doing, noun string, exists state.Code, err error) error {
+// changed is the error of writing a row, if any.
+func changed(doing, noun string, err error) error {
 	e, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {
 		return failed(doing+" "+noun, err)
 	}
 	switch e.Code() {
 	case code.SQLITE_CONSTRAINT_UNIQUE, code.SQLITE_CONSTRAINT_PRIMARYKEY:
-		return &state.Error{Code: exists, Message: "the " + noun + ", or one that it excludes, exists", Param: noun,
-			Err: err}
+		return &state.Error{Code: ledger.CodeConflict, Message: "the " + noun + ", or one that it excludes, exists",
+			Param: noun, Err: err}
 	case code.SQLITE_CONSTRAINT_FOREIGNKEY:
-		return &state.Error{Code: ledger.CodeNotFound,
-			Message: "the " + noun + " belongs to an agent that does not exist", Param: "agent", Err: err}
+		return &state.Error{Code: ledger.CodeNotFound, Param: "agent", Err: err,
+			Message: "the " + noun + " belongs to an agent, or a record, that does not exist"}
 	}
 	return failed(doing+" "+noun, err)
 }
 
-func notFound(noun, id string) error {
-	return &state.Error{Code: ledger.CodeNotFound, Message: fmt.Sprintf("there is no %s %q", noun, id), Param: noun}
-}
-
-func ended() error {
-	return &state.Error{Code: ledger.CodeLedgerEnded, Message: "the ledger was closed"}
+func notFound(noun string, key any) error {
+	return &state.Error{Code: ledger.CodeNotFound, Message: fmt.Sprintf("there is no %s %q", noun, key), Param: noun}
 }

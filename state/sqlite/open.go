@@ -3,38 +3,64 @@ package sqlite
 import (
 	"context"
 	"crypto/rand"
-	"embed"
+	"database/sql"
+	_ "embed" // the schema
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/gofrs/flock"
+	_ "modernc.org/sqlite" // the driver
 
 	"holon/internal/durable"
 	"holon/state"
 	"holon/state/ledger"
 )
 
-// Pragmas of a new connection. Incremental vacuum must be chosen while the file is
+// dial returns a pool of connections to the file at an absolute path, which opens the first when it is needed. The
+// PRAGMAs are run in their order on each connection.
+func dial(path string, parameters url.Values, pragmas ...string) (*pool, error) {
+	parameters["_pragma"] = append(pragmas, "busy_timeout(5000)", "trusted_schema(0)", "cell_size_check(1)")
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+parameters.Encode())
+	return &pool{DB: db, prepared: make(map[string]*sql.Stmt)}, err
+}
+
+// dialWriter returns the pool of the only connection that writes. Incremental vacuum must be chosen while the file is
 // empty.
-var (
-	writerPragmas = []string{
-		"auto_vacuum(incremental)", "journal_mode(wal)", "synchronous(full)", "foreign_keys(1)",
-		"busy_timeout(5000)", "journal_size_limit(16777216)", "trusted_schema(0)", "cell_size_check(1)",
+func dialWriter(path string) (*pool, error) {
+	db, err := dial(path, url.Values{"_txlock": {"immediate"}}, "auto_vacuum(incremental)", "journal_mode(wal)",
+		"synchronous(full)", "foreign_keys(1)", "journal_size_limit(16777216)")
+	if err == nil {
+		db.SetMaxOpenConns(1)
 	}
-	readerPragmas = []string{"query_only(1)", "busy_timeout(5000)", "trusted_schema(0)", "cell_size_check(1)"}
+	return db, err
+}
+
+// readers is how many Views run at once.
+const readers = 4
+
+func dialReader(path string) (*pool, error) {
+	db, err := dial(path, url.Values{"mode": {"ro"}}, "query_only(1)")
+	if err == nil {
+		db.SetMaxOpenConns(readers)
+		db.SetMaxIdleConns(readers)
+	}
+	return db, err
+}
+
+// applicationID marks a file as a ledger, "Holn", and version is that of its schema.
+const (
+	applicationID = 0x486f6c6e
+	version       = 1
 )
 
-// applicationID marks a file as a ledger: "Holn".
-const applicationID = 0x486f6c6e
-
-//go:embed migrations/*.sql
-var migrations embed.FS
+//go:embed schema.sql
+var schema string
 
 // takeLock takes the lock file of a ledger for this process, until it ends or closes
 // the lock. The ledger itself must not be locked: closing a descriptor of it would
@@ -81,109 +107,48 @@ func create(path string) error {
 	return errors.Join(f.Close(), durable.SyncDir(filepath.Dir(path)))
 }
 
-// identify reports an error unless the file is empty or a ledger that this version
-// can read. It never changes a foreign file.
-func identify(path string) error {
+// identify returns the version of the ledger at path, 0 when there is none yet. What is not a ledger of this version
+// is an error, and is never changed.
+func identify(ctx context.Context, path string) (is int, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("open the ledger: %w", err)
+		return 0, fmt.Errorf("open the ledger: %w", err)
 	}
 	if info.Size() == 0 {
-		return nil
+		return 0, nil
 	}
-	c, err := dial(path, false, "query_only(1)", "busy_timeout(5000)")
+	db, err := dial(path, url.Values{}, "query_only(1)")
 	if err != nil {
-		return failed("open the ledger", err)
+		return 0, failed("open the ledger", err)
 	}
-	var id, version, tables int64
-	err = c.query(func(r *row) error { id, version, tables = r.integer(), r.integer(), r.integer(); return nil },
-		"SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_application_id, "+
-			"pragma_user_version")
-	known, globErr := scripts()
-	if err := errors.Join(err, globErr, c.close()); err != nil {
-		return failed("read the ledger's header", err)
-	}
-	if id != applicationID && tables > 0 {
-		return &state.Error{Code: ledger.CodeUnreadable, Message: path + " is a database, but not a ledger of holon",
+	defer func() { err = errors.Join(err, db.Close()) }()
+	var id, tables int
+	err = db.QueryRowContext(ctx, "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema) "+
+		"FROM pragma_application_id, pragma_user_version").Scan(&id, &is, &tables)
+	switch {
+	case err != nil:
+		return 0, failed("read the ledger's header", err)
+	case tables == 0: // a process ended before it made any
+		return 0, nil
+	case id != applicationID:
+		return 0, &state.Error{Code: ledger.CodeUnreadable, Message: path + " is a database, but not a ledger of holon",
 			Hint: "move it away, or choose another HOLON_HOME"}
+	case is != version:
+		return 0, &state.Error{Code: ledger.CodeUnreadable,
+			Message: fmt.Sprintf("the ledger has version %d, and this holon reads version %d", is, version),
+			Hint:    "use the holon that wrote it, or restore a backup made by this one: holon daemon restore --replace FILE"}
 	}
-	if version > int64(len(known)) {
-		return &state.Error{
-			Code: ledger.CodeUnreadable, Message: fmt.Sprintf("the ledger has version %d and this holon knows %d",
-				version, len(known)),
-			Hint: "use the newer holon that wrote it, or restore a backup made before",
-		}
-	}
-	return nil
+	return is, nil
 }
 
-// scripts are the names of the migrations, numbered from 1 on.
-func scripts() ([]string, error) { return fs.Glob(migrations, "migrations/*.sql") }
-
-// prepareFile brings the tables up to date and returns the epoch and the id of the runtime.
-func prepareFile(ctx context.Context, c *conn, log *slog.Logger) (epoch, runtime string, err error) {
-	if err := migrate(ctx, c, log); err != nil {
-		return "", "", err
-	}
-	for name, id := range map[string]string{"epoch": rand.Text(), "runtime": "rt_" + strings.ToLower(rand.Text())} {
-		if _, err := c.exec("INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO NOTHING", name, id); err != nil {
-			return "", "", failed("name the ledger", err)
-		}
-	}
-	err = c.query(func(r *row) error { epoch, runtime = r.text(), r.text(); return nil },
-		"SELECT (SELECT value FROM meta WHERE key = 'epoch'), (SELECT value FROM meta WHERE key = 'runtime')")
-	return epoch, runtime, failed("read the ledger's names", err)
-}
-
-// migrate runs the scripts that the file has not seen, each in a transaction of
-// its own together with its number.
-func migrate(ctx context.Context, c *conn, log *slog.Logger) error {
-	names, err := scripts()
-	if err != nil {
-		return fmt.Errorf("list the migrations: %w", err)
-	}
-	have, err := version(c)
-	if err != nil {
-		return failed("read the ledger's version", err)
-	}
-	for n := have; n < len(names); n++ {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("migrate the ledger: %w", err)
-		}
-		script, err := migrations.ReadFile(names[n])
-		if err != nil {
-			return fmt.Errorf("read a migration: %w", err)
-		}
-		if err := step(c, string(script), n+1); err != nil {
-			return failed(fmt.Sprintf("migrate the ledger to version %d", n+1), err)
-		}
-		log.Info("the ledger was migrated", "version", n+1)
-	}
-	return nil
-}
-
-func version(c *conn) (n int, err error) {
-	err = c.query(func(r *row) error {
-		n = int(r.integer())
-		return nil
-	}, "SELECT user_version FROM pragma_user_version")
-	return n, err
-}
-
-// step runs one migration.
-func step(c *conn, script string, version int) error {
-	if err := c.script("BEGIN IMMEDIATE"); err != nil {
-		return err
-	}
-	err := c.script(script)
+// create makes the tables of a new ledger.
+func (t *tx) create() error {
+	_, err := t.exec(schema + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, version))
 	if err == nil {
-		err = c.script(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, version))
+		err = t.setMeta("epoch", rand.Text())
 	}
 	if err == nil {
-		err = c.script("COMMIT")
+		err = t.setMeta("runtime", "rt_"+strings.ToLower(rand.Text()))
 	}
-	if err != nil {
-		_ = c.script("ROLLBACK") // SQLite may have done it
-	}
-	return err
+	return failed("create the ledger", err)
 }

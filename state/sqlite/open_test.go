@@ -4,16 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"modernc.org/sqlite"
 
 	"holon/state"
 	"holon/state/ledger"
+	"holon/test/expect"
 	"holon/test/memory"
 )
 
@@ -68,7 +69,7 @@ func appendTo(t testing.TB, s *Store, n int) {
 		if _, err := tx.Agent("a"); err == nil {
 			return nil
 		}
-		return tx.InsertAgent(ledger.Agent{ID: "a"}, ledger.AgentState{AgentID: "a"})
+		return tx.Insert(&ledger.Agent{ID: "a"}, &ledger.AgentState{AgentID: "a"})
 	})
 	for range n {
 		if err == nil {
@@ -86,10 +87,24 @@ func tell(tx ledger.Tx, n int) error {
 	if err != nil {
 		return err
 	}
-	if err := tx.Append(&l, make([]ledger.Event, n)...); err != nil {
-		return err
+	return tx.Step(&l, make([]ledger.Event, n)...)
+}
+
+// script runs statements on the writer.
+func script(t testing.TB, s *Store, text string) {
+	t.Helper()
+	if _, err := s.writer.Exec(text); err != nil {
+		t.Fatal(err)
 	}
-	return tx.SaveAgentState(&l)
+}
+
+// number returns what a statement of one row answers.
+func number(t testing.TB, s *Store, text string) (n int) {
+	t.Helper()
+	if err := s.writer.QueryRow(text).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 func newestEvent(t testing.TB, s *Store) (n int64) {
@@ -108,9 +123,10 @@ func TestOpenRefusesWhatIsNoLedger(t *testing.T) {
 	t.Parallel()
 	foreign := func(script string) func(path string) error {
 		return func(path string) error {
-			c, err := dial(path, false)
+			db, err := dial(path, url.Values{})
 			if err == nil {
-				err = errors.Join(c.script(script), c.close())
+				_, err = db.Exec(script)
+				err = errors.Join(err, db.Close())
 			}
 			return err
 		}
@@ -122,11 +138,9 @@ func TestOpenRefusesWhatIsNoLedger(t *testing.T) {
 		"a short file":   func(path string) error { return os.WriteFile(path, []byte("SQLite format 3\x00"), 0o600) },
 		"other tables":   foreign("CREATE TABLE contacts (name)"),
 		"another's mark": foreign("PRAGMA application_id = 1; CREATE TABLE contacts (name)"),
-		"a newer ledger": func(path string) error {
+		"a ledger of another version": func(path string) error {
 			s := openAt(t, path)
-			if err := s.writer.conn.script("PRAGMA user_version = 999"); err != nil {
-				return err
-			}
+			script(t, s, "PRAGMA user_version = 999")
 			return s.Close()
 		},
 	} {
@@ -155,10 +169,14 @@ func TestOpenReadsLittle(t *testing.T) {
 	misses := func() int {
 		s := openAt(t, path)
 		defer s.Close()
-		n, _, err := s.writer.conn.raw.(sqlite.DBStatus).Status(sqlite.DBStatusCacheMiss, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn, err := s.writer.Conn(t.Context())
+		expect.NoError(t, err)
+		defer conn.Close()
+		n := 0
+		expect.NoError(t, conn.Raw(func(raw any) error {
+			n, _, err = raw.(sqlite.DBStatus).Status(sqlite.DBStatusCacheMiss, false)
+			return err
+		}))
 		return n
 	}
 	s := openAt(t, path)
@@ -179,53 +197,4 @@ func TestOpenReadsLittle(t *testing.T) {
 	if large := misses(); large > small || small == 0 {
 		t.Errorf("opening read %d pages of a small ledger and %d of one with 20,000 events", small, large)
 	}
-}
-
-// Updates that wait for the same disk share a commit: ten that wait together
-// write fewer pages than ten in a row.
-func TestUpdatesShareACommit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := openAt(t, newPath(t))
-		defer s.Close()
-		appendTo(t, s, 1)
-		written := func(do func()) int {
-			status := s.writer.conn.raw.(sqlite.DBStatus)
-			if _, _, err := status.Status(sqlite.DBStatusCacheWrite, true); err != nil {
-				t.Fatal(err)
-			}
-			do()
-			n, _, err := status.Status(sqlite.DBStatusCacheWrite, false)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return n
-		}
-		alone := written(func() { appendTo(t, s, 10) })
-		together := written(func() {
-			done := make(chan error, 10)
-			if err := s.Update(t.Context(), func(ledger.Tx) error {
-				for range cap(done) {
-					go func() {
-						done <- s.Update(t.Context(), func(tx ledger.Tx) error { return tell(tx, 1) })
-					}()
-				}
-				synctest.Wait() // all are queued
-				return nil
-			}); err != nil {
-				t.Error(err)
-			}
-			for range cap(done) {
-				if err := <-done; err != nil {
-					t.Error(err)
-				}
-			}
-		})
-		if alone < 20 || together > 6 {
-			t.Errorf("%d pages for ten updates in a row, %d for ten together", alone, together)
-		}
-		if n := newestEvent(t, s); n != 21 {
-			t.Errorf("the newest event is %d, want 21", n)
-		}
-	})
 }

@@ -35,17 +35,16 @@ type declared struct {
 func retention() []declared {
 	return []declared{
 		{table: "meta", bound: forever},
-		{table: "agents", bound: forever, names: strings.Fields("lanes messages entries attempts turns waits timers " +
+		{table: "agents", bound: forever, names: strings.Fields("agent_states messages entries attempts turns waits timers " +
 			"triggers briefs transcript notifications events tool_executions work_items tasks expired_outputs commands")},
-		{table: "lanes", bound: forever},
+		{table: "agent_states", bound: forever},
 		{table: "messages", bound: byAge, key: "id", spared: `EXISTS (SELECT 1 FROM entries
-			WHERE (entries.agent_id, entries.number) = (messages.agent_id, messages.number)
-			AND status IN ('queued', 'dequeued')) OR id IN (
+			WHERE message_id = messages.id AND status IN ('queued', 'dequeued')) OR id IN (
 			SELECT message_id FROM attempts WHERE status = 'open'
 			UNION ALL SELECT message_id FROM waits WHERE status IN ('active', 'triggered')
 			UNION ALL SELECT message_id FROM timers WHERE status = 'active'
-			UNION ALL SELECT wake_message FROM lanes)`,
-			names: []string{"entries", "attempts", "waits", "timers", "events", "lanes"},
+			UNION ALL SELECT wake_message FROM agent_states)`,
+			names: []string{"entries", "attempts", "waits", "timers", "events", "agent_states"},
 			then:  "the event or record is told without the message"},
 		{table: "entries", bound: withRow},
 		{table: "transcript", bound: byAge, key: "n"},
@@ -57,12 +56,12 @@ func retention() []declared {
 		{table: "commands", bound: byAge, key: "n", then: "the command is carried out again if it comes again"},
 		{table: "turns", bound: byAge, key: "n",
 			spared: `number = (SELECT max(number) FROM turns AS other WHERE other.agent_id = turns.agent_id)
-			OR response_id = (SELECT chain FROM lanes WHERE lanes.agent_id = turns.agent_id)`,
-			names: []string{"events", "lanes"}, then: "the event is told without the record of the turn"},
+			OR response_id = (SELECT chain FROM agent_states AS s WHERE s.agent_id = turns.agent_id)`,
+			names: []string{"events", "agent_states", "tool_executions"}, then: "the event is told without the record of the turn"},
 		{table: "attempts", bound: byAge, key: "id", spared: "status = 'open' OR id IN (SELECT attempt_id FROM waits " +
 			"WHERE status IN ('active', 'triggered'))",
-			names: []string{"entries", "frames", "waits"}, then: "nothing: who asks has ended before"},
-		{table: "frames", bound: withRow},
+			names: []string{"entries", "prompts", "waits"}, then: "nothing: who asks has ended before"},
+		{table: "prompts", bound: withRow},
 		{table: "waits", bound: byAge, key: "n", spared: "status IN ('active', 'triggered') OR EXISTS (SELECT 1 FROM " +
 			"attempts WHERE attempts.status = 'open' AND instr(' ' || wait_id || ' ', ' ' || waits.id || ' ') > 0)",
 			names: []string{"attempts"}, then: "nothing: events have a copy of the wait"},
@@ -78,22 +77,11 @@ func retention() []declared {
 	}
 }
 
-// prunables are the tables of Retention.Messages, in the order in which they are pruned.
-func prunables() (list []declared) {
-	for _, d := range retention() {
-		if d.bound == byAge {
-			list = append(list, d)
-		}
-	}
-	return list
-}
-
-// oldest selects rows of a table after a key, the oldest first: key, age, and whether the row stays.
+// oldest selects the rows of a table, the oldest first: key, age, and whether the row stays.
 func (d declared) oldest() string {
 	spared := d.spared
 	if spared == "" {
 		spared = "0"
 	}
-	return fmt.Sprintf("SELECT %[1]s, created_at, %[2]s FROM %[3]s WHERE %[1]s > ? ORDER BY %[1]s LIMIT +?", d.key, spared,
-		d.table)
+	return fmt.Sprintf("SELECT %[1]s, created_at, %[2]s FROM %[3]s ORDER BY %[1]s", d.key, spared, d.table)
 }

@@ -1,15 +1,16 @@
 // Package sqlite keeps the ledger in one SQLite file.
 //
-//	Open ─▶ lock, identify, migrate ─▶ Store
-//	Update ─▶ BEGIN, fn, then the next update, or COMMIT and answer all ─▶ Changed
+//	Open ─▶ lock, identify, create the schema ─▶ Store
+//	Update ─▶ BEGIN IMMEDIATE on the only writer, fn, COMMIT ─▶ Changed
 //	View   ─▶ a read transaction with its own snapshot
 //
 // The invariant: an acknowledged Update survives a loss of power, a refused one
 // leaves no trace, and watchers hear only of committed changes. The process that
-// holds the lock file is the only writer.
+// holds the lock file is the only writer. Updates run one at a time, in no order
+// that is promised.
 //
-// Updates run one at a time, in the order of arrival. They may return in another
-// order.
+// What is SQLite's own is in schema.sql, statements.go, open.go, errors.go and
+// backup.go, and the retention; the rest is for any database behind database/sql.
 package sqlite
 
 import (
@@ -22,6 +23,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -36,83 +38,73 @@ type Store struct {
 	path           string
 	epoch, runtime string
 	past           map[string][]pastEpoch // by agent
-	log            *slog.Logger
 	lock           *flock.Flock
+	statements     map[string]string // by the names of queries
 
-	writer  *writer
-	watch   watch
-	readers chan *conn // nil: not opened yet
-	pruned  cursors    // used within updates
+	writer, reader *pool
+	watch          watch
 
-	ended chan struct{} // closed by Close
-	close sync.Once
-	err   error // of Close
+	mu      sync.Mutex
+	closed  bool
+	running sync.WaitGroup // transactions
+	close   sync.Once
+	err     error // of Close
 }
 
 var _ ledger.Store = (*Store)(nil)
 
-// readers is how many Views run at once.
-const readers = 4
-
 // Open opens the ledger, and creates it if there is no file. Errors have
 // CodeLocked when another process has it open, and CodeUnreadable when the file
-// is not a ledger, has a damaged header, or was written by a newer version. The
-// cost does not depend on the size of the file.
+// is not a ledger, has a damaged header, or is of another version. The cost does
+// not depend on the size of the file.
 func Open(ctx context.Context, opts Options) (_ *Store, err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("open the ledger: %w", err)
-	}
 	path, err := filepath.Abs(opts.Path)
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger: %w", err)
-	}
-	log := opts.Log
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
 	}
 	lock, err := takeLock(path)
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, lock.Close())
-		}
-	}()
-	if err := create(path); err != nil {
-		return nil, err
-	}
-	if err := identify(path); err != nil {
-		return nil, err
-	}
-	c, err := dial(path, false, writerPragmas...)
-	if err != nil {
-		return nil, failed("open the ledger", err)
-	}
-	epoch, runtime, err := prepareFile(ctx, c, log)
-	if err != nil {
-		return nil, errors.Join(err, c.close())
-	}
-	past, err := readPast(c)
-	if err != nil {
-		return nil, errors.Join(err, c.close())
-	}
-	s := &Store{
-		path:    path,
-		epoch:   epoch,
-		past:    past,
-		runtime: runtime,
-		log:     log,
-		lock:    lock,
-		readers: make(chan *conn, readers),
-		pruned:  cursors{},
-		ended:   make(chan struct{}),
-	}
-	s.writer = newWriter(c, &s.watch)
-	for range readers {
-		s.readers <- nil
+	s := &Store{path: path, lock: lock, statements: statements()}
+	if err := s.open(ctx, opts.Log); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+func (s *Store) open(ctx context.Context, log *slog.Logger) error {
+	if err := create(s.path); err != nil {
+		return err
+	}
+	is, err := identify(ctx, s.path)
+	if err != nil {
+		return err
+	}
+	if s.writer, err = dialWriter(s.path); err != nil {
+		return failed("open the ledger", err)
+	}
+	if s.reader, err = dialReader(s.path); err != nil {
+		return failed("open the ledger", err)
+	}
+	return s.update(ctx, func(t *tx) error {
+		if is == 0 {
+			if err := t.create(); err != nil {
+				return err
+			}
+			if log != nil {
+				log.Info("the ledger was created", "version", version)
+			}
+		}
+		if s.epoch, err = t.meta("epoch"); err != nil {
+			return err
+		}
+		if s.runtime, err = t.meta("runtime"); err != nil {
+			return err
+		}
+		s.past, err = t.pastEpochs()
+		return err
+	})
 }
 
 // Epoch implements ledger.Store.
@@ -126,68 +118,67 @@ func (s *Store) Changed(agentID string) <-chan struct{} { return s.watch.changed
 
 // Update implements ledger.Store.
 func (s *Store) Update(ctx context.Context, fn func(ledger.Tx) error) error {
-	return s.writer.update(ctx, func(t *tx) error { return fn(t) })
+	return s.update(ctx, func(t *tx) error { return fn(ledger.Tx{View: ledger.View{Rows: t}}) })
+}
+
+func (s *Store) update(ctx context.Context, fn func(*tx) error) error {
+	var changed []string
+	err := s.transaction(ctx, s.writer, func(t *tx) error {
+		err := fn(t)
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil {
+			err = t.commit()
+		}
+		changed = t.changed
+		return err
+	})
+	if err == nil {
+		s.watch.announce(changed)
+	}
+	return err
 }
 
 // View implements ledger.Store.
 func (s *Store) View(ctx context.Context, fn func(ledger.View) error) (err error) {
-	c, err := s.reader(ctx)
-	if err != nil {
-		return err
-	}
-	v := &view{ctx: ctx, conn: c}
-	defer func() {
-		v.conn = nil // fn may have kept the View
-		_, endErr := c.exec("ROLLBACK")
-		s.readers <- c
-		if err == nil {
-			err = failed("end the reading of the ledger", endErr)
-		}
-	}()
-	if _, err := c.exec("BEGIN"); err != nil {
-		return failed("begin to read the ledger", err)
-	}
-	return fn(v)
+	return s.transaction(ctx, s.reader, func(t *tx) error { return fn(ledger.View{Rows: t}) })
 }
 
-// reader takes a connection for reading; the caller returns it to s.readers.
-func (s *Store) reader(ctx context.Context) (*conn, error) {
-	var c *conn
-	select {
-	case <-s.ended:
-		return nil, ended()
-	default:
+func (s *Store) transaction(ctx context.Context, p *pool, fn func(*tx) error) error {
+	if err := s.begin(); err != nil {
+		return err
 	}
-	select {
-	case <-s.ended:
-		return nil, ended()
-	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for a reader of the ledger: %w", ctx.Err())
-	case c = <-s.readers:
+	defer s.running.Done()
+	return p.transaction(ctx, &tx{statements: s.statements}, fn)
+}
+
+// begin lets Close wait for a transaction.
+func (s *Store) begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return &state.Error{Code: ledger.CodeLedgerEnded, Message: "the ledger was closed"}
 	}
-	if c != nil {
-		return c, nil
-	}
-	c, err := dial(s.path, true, readerPragmas...)
-	if err != nil {
-		s.readers <- nil
-		return nil, failed("open a reader of the ledger", err)
-	}
-	return c, nil
+	s.running.Add(1)
+	return nil
 }
 
 // Close implements ledger.Store.
 func (s *Store) Close() error {
 	s.close.Do(func() {
-		close(s.ended)
-		s.writer.finish()
+		s.mu.Lock()
+		s.closed = true
+		s.mu.Unlock()
+		s.running.Wait()
 		var errs []error
-		for range readers {
-			errs = append(errs, (<-s.readers).close())
+		// The last connection takes the write-ahead log into the file, which one that only reads cannot.
+		for _, db := range []*pool{s.reader, s.writer} {
+			if db != nil { // nil: opening failed before
+				errs = append(errs, db.Close())
+			}
 		}
-		// The last connection takes the write-ahead log into the file, which one that only reads can't.
-		errs = append(errs, s.writer.conn.close(), s.lock.Close())
-		if err := errors.Join(errs...); err != nil {
+		if err := errors.Join(append(errs, s.lock.Close())...); err != nil {
 			s.err = fmt.Errorf("close the ledger: %w", err)
 		}
 	})

@@ -2,209 +2,213 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
+	"database/sql"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 
-	"holon/state"
 	"holon/state/ledger"
 )
 
-// tx is one update. It sees its own changes and those of the updates before it in
-// the batch.
+// tx is a transaction, which sees its own changes.
 type tx struct {
-	view
-	w       *writer
-	nested  bool  // other updates of the batch ran before
-	written bool  // the file was changed, within the savepoint if nested
-	broken  error // after which SQLite may have ended the transaction
-
-	lanes   map[string]ledger.AgentState // those that were read, as the file has them
-	watched []string                     // agents with new events
-	unsaved []newest                     // of those of them whose lane does not have the number yet
+	ctx        context.Context
+	pool       *pool
+	raw        *sql.Tx
+	statements map[string]string
+	changed    []string // agents with new events
+	broken     error    // after which SQLite may have ended the transaction
+	parsed     []string // statements that are not prepared yet
 }
 
-// newest is the number of an agent's newest event.
-type newest struct {
-	agentID string
-	seq     int64
-}
+var _ ledger.Rows = (*tx)(nil)
 
-var _ ledger.Tx = (*tx)(nil)
-
-func newTx(ctx context.Context, w *writer) *tx {
-	return &tx{view: view{ctx: ctx, conn: w.conn}, w: w, nested: len(w.batch) > 0,
-		lanes: map[string]ledger.AgentState{}}
-}
-
-// write runs a statement that changes rows and returns how many.
-func (t *tx) write(text string, args ...driver.Value) (int64, error) {
-	if err := t.touch(); err != nil {
-		return 0, err
+// Get implements ledger.Rows.
+func (t *tx) Get(r ledger.Record, key ...any) error {
+	row, found := r.Row(), false
+	err := t.query(func(rows *sql.Rows) error { found = true; return read(rows, r, row, false) },
+		selected(row)+" WHERE "+terms(row.Columns[:row.Key], " AND "), key...)
+	if err != nil || found {
+		return failed("read "+row.Noun, err)
 	}
-	n, err := t.conn.exec(text, args...)
-	return n, t.note(err)
+	return notFound(row.Noun, key[row.Key-1])
 }
 
-// touch makes the file ready to be written by this update.
-func (t *tx) touch() error {
-	if t.broken != nil {
-		return t.broken
-	}
-	if err := t.usable(); err != nil || t.written {
-		return err
-	}
-	if t.nested {
-		if _, err := t.conn.exec("SAVEPOINT one"); err != nil {
-			t.broken = failed("update the ledger", err)
-			return t.broken
+// List implements ledger.Rows.
+func (t *tx) List(r ledger.Record, each func(), salvage bool, query string, args ...any) error {
+	row := r.Row()
+	return failed("list "+row.Table, t.query(func(rows *sql.Rows) error {
+		if err := read(rows, r, row, salvage); err != nil {
+			return err
 		}
-	}
-	t.written = true
-	return nil
-}
-
-// note remembers an error after which nothing more may be written.
-func (t *tx) note(err error) error {
-	if err != nil && ends(err) {
-		t.broken = failed("update the ledger", err)
-	}
-	return err
-}
-
-// keep gives what this update did to the batch.
-func (t *tx) keep() error {
-	if t.broken != nil {
-		return t.broken
-	}
-	if len(t.unsaved) > 0 {
-		return fmt.Errorf("update the ledger: events of %s were appended and its lane was not saved",
-			t.unsaved[0].agentID)
-	}
-	if t.written && t.nested {
-		if _, err := t.conn.exec("RELEASE one"); err != nil {
-			t.broken = failed("keep an update of the ledger", err)
-			return t.broken
-		}
-	}
-	return nil
-}
-
-// replace runs a statement that changes the one row of a noun.
-func (t *tx) replace(noun, id, text string, args ...driver.Value) error {
-	n, err := t.write(text, args...)
-	if err != nil {
-		return changed("update", noun, ledger.CodeConflict, err)
-	}
-	if n == 0 {
-		return notFound(noun, id)
-	}
-	return nil
-}
-
-// AgentState implements ledger.View.
-func (t *tx) AgentState(agentID string) (ledger.AgentState, error) {
-	if err := t.usable(); err != nil {
-		return ledger.AgentState{}, err
-	}
-	if l, ok := t.lanes[agentID]; ok {
-		return copyLane(l), nil
-	}
-	l, err := t.view.AgentState(agentID)
-	if err == nil {
-		t.lanes[agentID] = copyLane(l)
-	}
-	return l, err
-}
-
-// SaveAgentState implements ledger.Tx.
-func (t *tx) SaveAgentState(l *ledger.AgentState) error {
-	stored, err := t.AgentState(l.AgentID)
-	if err != nil {
-		return err
-	}
-	if l.Revision != stored.Revision {
-		return &state.Error{Code: ledger.CodeConflict,
-			Message: fmt.Sprintf("the lane of %s is at revision %d and not %d", l.AgentID, stored.Revision, l.Revision),
-			Param:   "lane"}
-	}
-	if newest := t.newest(stored); l.EventSeq != newest {
-		return fmt.Errorf("save the lane of %s: its newest event is %d and not %d", l.AgentID, newest, l.EventSeq)
-	}
-	next := copyLane(keepLane(*l))
-	next.Revision++
-	if err := t.updateLane(next); err != nil {
-		return err
-	}
-	t.lanes[l.AgentID] = next
-	t.forgetNumber(l.AgentID)
-	l.Revision++
-	if next.Stopped != stored.Stopped {
-		return t.park(l.AgentID, next.Stopped)
-	}
-	return nil
-}
-
-// park lets the times of an agent's timers, waits and work items stand still, or go on.
-func (t *tx) park(agentID string, stopped bool) error {
-	if _, err := t.write("UPDATE timers SET parked = ? WHERE agent_id = ? AND status = 'active'", number(stopped),
-		agentID); err != nil {
-		return failed("park timers", err)
-	}
-	if _, err := t.write("UPDATE waits SET parked = ? WHERE agent_id = ? AND status IN ('active', 'triggered')",
-		number(stopped), agentID); err != nil {
-		return failed("park waits", err)
-	}
-	_, err := t.write("UPDATE work_items SET parked = ? WHERE agent_id = ? AND state = 'open'", number(stopped), agentID)
-	return failed("park work items", err)
-}
-
-// Append implements ledger.Tx.
-func (t *tx) Append(l *ledger.AgentState, events ...ledger.Event) error {
-	if len(events) == 0 {
+		each()
 		return nil
-	}
-	stored, err := t.AgentState(l.AgentID)
+	}, selected(row)+" "+t.statements[query], args...))
+}
+
+// Values implements ledger.Rows.
+func (t *tx) Values(each func(scan func(...any) error) error, query string, args ...any) error {
+	return failed("read "+query, t.query(func(rows *sql.Rows) error { return each(rows.Scan) }, t.statements[query],
+		args...))
+}
+
+// Insert implements ledger.Rows.
+func (t *tx) Insert(r ledger.Record) error {
+	row := r.Row()
+	args, err := stored(r, row)
 	if err != nil {
 		return err
 	}
-	if newest := t.newest(stored); l.EventSeq != newest {
-		return &state.Error{Code: ledger.CodeConflict,
-			Message: fmt.Sprintf("the newest event of %s is %d and not %d", l.AgentID, newest, l.EventSeq),
-			Param:   "lane"}
+	names := make([]string, 0, len(args))
+	for _, c := range row.Columns {
+		names = append(names, c.Name)
 	}
-	for _, e := range events {
-		if len(e.Data) > ledger.MaxEventData {
-			return &state.Error{Code: ledger.CodeTooLarge,
-				Message: fmt.Sprintf("an event's data has %d bytes; %d are allowed", len(e.Data), ledger.MaxEventData),
-				Param:   "data"}
+	_, err = t.exec(fmt.Sprintf("INSERT INTO %s (%s, data) VALUES (%s?)", row.Table, strings.Join(names, ", "),
+		strings.Repeat("?, ", len(names))), args...)
+	if e, ok := r.(*ledger.Event); ok && !slices.Contains(t.changed, e.AgentID) {
+		t.changed = append(t.changed, e.AgentID)
+	}
+	return changed("insert", row.Noun, err)
+}
+
+// Update implements ledger.Rows.
+func (t *tx) Update(r ledger.Record) error {
+	row := r.Row()
+	args, err := stored(r, row)
+	if err != nil {
+		return err
+	}
+	key := args[:row.Key:row.Key]
+	n, err := t.exec("UPDATE "+row.Table+" SET "+terms(append(row.Columns[row.Key:], ledger.Column{Name: "data"}), ", ")+
+		" WHERE "+terms(row.Columns[:row.Key], " AND "), append(args[row.Key:], key...)...)
+	if err == nil && n == 0 {
+		return notFound(row.Noun, reflect.Indirect(reflect.ValueOf(key[row.Key-1])))
+	}
+	return changed("update", row.Noun, err)
+}
+
+// selected is the beginning of a statement that reads rows of a kind, see read.
+func selected(row ledger.Row) string {
+	var b strings.Builder
+	b.WriteString("SELECT ")
+	for _, c := range row.Columns {
+		if reflect.ValueOf(c.Value).Kind() == reflect.Pointer {
+			b.WriteString(c.Name + ", ")
 		}
 	}
-	for _, e := range events {
-		l.EventSeq++
-		if err := t.insertEvent(l.AgentID, l.EventSeq, e); err != nil {
+	return b.String() + "data FROM " + row.Table
+}
+
+// read reads a row into its record. With salvage, it reads the columns alone if the data is damaged.
+func read(rows *sql.Rows, r ledger.Record, row ledger.Row, salvage bool) error {
+	var data []byte
+	into := make([]any, 0, len(row.Columns)+1)
+	for _, c := range row.Columns {
+		if reflect.ValueOf(c.Value).Kind() == reflect.Pointer {
+			into = append(into, c.Value)
+		}
+	}
+	into = append(into, &data)
+	err := rows.Scan(into...)
+	if err == nil {
+		err = json.Unmarshal(data, r)
+	}
+	if err != nil && salvage {
+		reflect.ValueOf(r).Elem().SetZero()
+		err = rows.Scan(into...)
+	}
+	if err != nil {
+		return unreadable(fmt.Errorf("decode %s: %w", row.Noun, err))
+	}
+	return nil
+}
+
+// stored returns the values of a record's columns, its JSON last.
+func stored(r ledger.Record, row ledger.Row) ([]any, error) {
+	data, err := ledger.EncodeJSON(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", row.Noun, err)
+	}
+	args := make([]any, 0, len(row.Columns)+1)
+	for _, c := range row.Columns {
+		args = append(args, c.Value)
+	}
+	return append(args, string(data)), nil
+}
+
+// terms are conditions or assignments, one for each column.
+func terms(columns []ledger.Column, between string) string {
+	var b strings.Builder
+	for i, c := range columns {
+		if i > 0 {
+			b.WriteString(between)
+		}
+		b.WriteString(c.Name + " = ?")
+	}
+	return b.String()
+}
+
+// errStop, returned by a row function, ends a query early without an error.
+var errStop = errors.New("stop")
+
+// query calls each for every row of an answer.
+func (t *tx) query(each func(*sql.Rows) error, text string, args ...any) (err error) {
+	stmt, err := t.statement(text)
+	if err != nil {
+		return err
+	}
+	rows, err := stmt.Query(args...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		if err := each(rows); errors.Is(err, errStop) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 	}
-	if !slices.Contains(t.watched, l.AgentID) {
-		t.watched = append(t.watched, l.AgentID)
-	}
-	t.forgetNumber(l.AgentID)
-	t.unsaved = append(t.unsaved, newest{l.AgentID, l.EventSeq})
-	return nil
+	return rows.Err()
 }
 
-// newest returns the number of an agent's newest event, which its lane may not
-// have yet.
-func (t *tx) newest(stored ledger.AgentState) int64 {
-	for _, n := range t.unsaved {
-		if n.agentID == stored.AgentID {
-			return n.seq
+// exec runs a statement that changes rows and returns how many.
+func (t *tx) exec(text string, args ...any) (int64, error) {
+	stmt, err := t.statement(text)
+	if err != nil {
+		return 0, err
+	}
+	result, err := stmt.Exec(args...)
+	if err != nil {
+		if ends(err) {
+			t.broken = failed("update the ledger", err)
 		}
+		return 0, err
 	}
-	return stored.EventSeq
+	return result.RowsAffected()
 }
 
-func (t *tx) forgetNumber(agentID string) {
-	t.unsaved = slices.DeleteFunc(t.unsaved, func(n newest) bool { return n.agentID == agentID })
+// statement returns a prepared statement, unless the transaction, or the patience of its caller, is over.
+func (t *tx) statement(text string) (*sql.Stmt, error) {
+	if t.broken != nil {
+		return nil, t.broken
+	}
+	if err := t.ctx.Err(); err != nil {
+		return nil, err
+	}
+	if stmt := t.pool.statement(text); stmt != nil {
+		return t.raw.Stmt(stmt), nil
+	}
+	t.parsed = append(t.parsed, text)
+	return t.raw.Prepare(text)
+}
+
+func (t *tx) commit() error {
+	if t.broken != nil {
+		return t.broken
+	}
+	return failed("commit to the ledger", t.raw.Commit())
 }

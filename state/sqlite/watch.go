@@ -25,20 +25,20 @@ func (w *watch) changed(agentID string) <-chan struct{} {
 	return c
 }
 
-// tell wakes who waits for any of the agents.
-func (w *watch) tell(agents []string) {
+// announce closes the channels of the agents, and that of any agent.
+func (w *watch) announce(agents []string) {
 	if len(agents) == 0 {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, id := range agents {
-		w.wake(id)
+		w.close(id)
 	}
-	w.wake(anyAgent)
+	w.close(anyAgent)
 }
 
-func (w *watch) wake(agentID string) {
+func (w *watch) close(agentID string) {
 	if c, ok := w.channels[agentID]; ok {
 		close(c)
 		delete(w.channels, agentID)

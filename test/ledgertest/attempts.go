@@ -1,8 +1,6 @@
 package ledgertest
 
 import (
-	"encoding/json"
-	"errors"
 	"testing"
 
 	"holon/state/ledger"
@@ -12,11 +10,11 @@ import (
 func attempts() domain {
 	attempt := func(id, agentID string, status ledger.AttemptStatus) update {
 		return func(tx ledger.Tx) error {
-			return tx.InsertAttempt(ledger.Attempt{ID: id, AgentID: agentID, Status: status})
+			return tx.Insert(&ledger.Attempt{ID: id, AgentID: agentID, Status: status})
 		}
 	}
 	turn := func(id string, index int64) update {
-		return func(tx ledger.Tx) error { return tx.InsertTurn(ledger.Turn{ID: id, AgentID: "a", Index: index}) }
+		return func(tx ledger.Tx) error { return tx.Insert(&ledger.Turn{ID: id, AgentID: "a", Index: index}) }
 	}
 	return domain{
 		name: "attempts",
@@ -24,9 +22,9 @@ func attempts() domain {
 		missing: func(v ledger.View) []error {
 			return []error{second(v.Attempt("x")), second(v.Turn("x"))}
 		},
-		empty: func(v ledger.View) []error { return []error{absent(v.OpenAttempt("a"))} },
+		empty: func(v ledger.View) []error { return []error{absent(v.OpenAttempt("a")), absent(v.Prompt("x"))} },
 		unknown: []update{
-			func(tx ledger.Tx) error { return tx.UpdateAttempt(ledger.Attempt{ID: "x", AgentID: "a"}) },
+			func(tx ledger.Tx) error { return tx.Update(&ledger.Attempt{ID: "x", AgentID: "a"}) },
 		},
 		unique: []insert{
 			{"an open attempt", attempt("t1", "a", ledger.AttemptOpen), false},
@@ -42,22 +40,21 @@ func attempts() domain {
 
 func keepAttempts() kept {
 	attempt := filled(ledger.Attempt{ID: "t", AgentID: "a", Status: ledger.AttemptOpen})
+	prompt := filled(ledger.Prompt{AttemptID: "t"})
 	turn := filled(ledger.Turn{ID: "turn", AgentID: "a"})
 	return kept{
-		insert: func(tx ledger.Tx) error { return errors.Join(tx.InsertAttempt(attempt), tx.InsertTurn(turn)) },
+		insert: func(tx ledger.Tx) error { return tx.Insert(&attempt, &prompt, &turn) },
 		replace: func(tx ledger.Tx) error {
 			attempt.Status, attempt.Facts, attempt.BegunAt = ledger.AttemptSettled, 99, nil
-			attempt.Frame, attempt.FrameDigest = json.RawMessage(`{"another":"frame"}`), "another"
-			return tx.UpdateAttempt(attempt)
+			return tx.Update(&attempt)
 		},
 		check: func(t *testing.T, v ledger.View) {
 			one(t, attempt)(v.Attempt("t"))
-			bare := attempt
-			bare.Frame = nil // is large, and left out where it is not asked for
 			if attempt.Status == ledger.AttemptOpen {
-				found(t, bare)(v.OpenAttempt("a"))
-				only(t, bare)(v.OpenAttempts())
+				found(t, attempt)(v.OpenAttempt("a"))
+				only(t, attempt)(v.OpenAttempts())
 			}
+			found(t, prompt)(v.Prompt("t"))
 			one(t, turn)(v.Turn("turn"))
 			only(t, turn)(v.Turns("a", 5))
 		},

@@ -10,7 +10,7 @@ import (
 func commands() domain {
 	sent := func(agentID, id string) update {
 		return func(tx ledger.Tx) error {
-			return tx.InsertCommand(ledger.Command{AgentID: agentID, ID: id, Name: "submit_turn", At: now})
+			return tx.Insert(&ledger.Command{AgentID: agentID, ID: id, Name: "submit_turn", At: now})
 		}
 	}
 	return domain{
@@ -29,7 +29,7 @@ func commands() domain {
 func keepCommands() kept {
 	c := filled(ledger.Command{AgentID: "a", ID: "c"})
 	return kept{
-		insert: func(tx ledger.Tx) error { return tx.InsertCommand(c) },
+		insert: func(tx ledger.Tx) error { return tx.Insert(&c) },
 		check:  func(t *testing.T, v ledger.View) { found(t, c)(v.Command("a", "c")) },
 	}
 }

@@ -64,7 +64,7 @@ func (d domain) testKept(t *testing.T, open Reopener) {
 		}
 		write(t, s, func(tx ledger.Tx) error {
 			must(t, change(tx))
-			k.check(t, tx)
+			k.check(t, tx.View)
 			return nil
 		})
 		look(t, s, func(v ledger.View) { k.check(t, v) })

@@ -17,13 +17,13 @@ func testTails(t *testing.T, open Reopener) {
 			m, e := message(agent, n+1, ledger.Normal)
 			m.ID, e.MessageID = id, id
 			write(t, s, func(tx ledger.Tx) error {
-				return errors.Join(tx.InsertMessage(m, e),
-					tx.InsertTurn(ledger.Turn{ID: id, AgentID: agent, Index: n + 1}),
-					tx.InsertToolExecution(ledger.ToolExecution{ID: id, TurnID: agent, AgentID: agent}),
-					tx.InsertTimer(ledger.Timer{ID: id, AgentID: agent}),
-					tx.InsertBrief(ledger.Brief{ID: id, AgentID: agent}),
-					tx.InsertTranscript(ledger.TranscriptEntry{ID: id, AgentID: agent}),
-					tx.InsertNotification(ledger.Notification{ID: id, AgentID: agent}))
+				return errors.Join(tx.Insert(m, e),
+					tx.Insert(&ledger.Turn{ID: id, AgentID: agent, Index: n + 1}),
+					tx.Insert(&ledger.ToolExecution{ID: id, TurnID: agent, AgentID: agent}),
+					tx.Insert(&ledger.Timer{ID: id, AgentID: agent}),
+					tx.Insert(&ledger.Brief{ID: id, AgentID: agent}),
+					tx.Insert(&ledger.TranscriptEntry{ID: id, AgentID: agent}),
+					tx.Insert(&ledger.Notification{ID: id, AgentID: agent}))
 			})
 		}
 	}

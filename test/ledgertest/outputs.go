@@ -11,7 +11,7 @@ import (
 func outputs() domain {
 	gone := func(turn string) update {
 		return func(tx ledger.Tx) error {
-			return tx.InsertExpiredOutput(ledger.ExpiredOutput{TurnID: turn, AgentID: "a", At: now})
+			return tx.Insert(&ledger.ExpiredOutput{TurnID: turn, AgentID: "a", At: now})
 		}
 	}
 	return domain{
@@ -35,7 +35,7 @@ func outputs() domain {
 func keepOutputs() kept {
 	e := filled(ledger.ExpiredOutput{TurnID: "t", AgentID: "a"})
 	return kept{
-		insert: func(tx ledger.Tx) error { return tx.InsertExpiredOutput(e) },
+		insert: func(tx ledger.Tx) error { return tx.Insert(&e) },
 		check:  func(t *testing.T, v ledger.View) { found(t, e)(v.ExpiredOutput("t")) },
 	}
 }
@@ -66,8 +66,8 @@ func testReferred(t *testing.T, open Reopener) {
 func testPruneOutputs(t *testing.T, open Reopener) {
 	s := opened(t, open, "a")
 	write(t, s, func(tx ledger.Tx) error {
-		must(t, tx.InsertExpiredOutput(ledger.ExpiredOutput{TurnID: "t1", AgentID: "a", At: at(-3 * day)}))
-		return tx.InsertExpiredOutput(ledger.ExpiredOutput{TurnID: "t2", AgentID: "a", At: at(-day)})
+		must(t, tx.Insert(&ledger.ExpiredOutput{TurnID: "t1", AgentID: "a", At: at(-3 * day)}))
+		return tx.Insert(&ledger.ExpiredOutput{TurnID: "t2", AgentID: "a", At: at(-day)})
 	})
 	prune(t, s, ledger.Retention{Messages: 2 * day}, now, 100)
 	look(t, s, func(v ledger.View) {

@@ -13,7 +13,7 @@ func queue() domain {
 	keyed := func(agentID string, n int64, key string) update {
 		m, e := message(agentID, n, ledger.Normal)
 		m.Key = key
-		return func(tx ledger.Tx) error { return tx.InsertMessage(m, e) }
+		return func(tx ledger.Tx) error { return tx.Insert(m, e) }
 	}
 	return domain{
 		name: "queue",
@@ -25,8 +25,8 @@ func queue() domain {
 			return []error{absent(v.MessageByKey("a", "x")), absent(v.MessageByKey("a", "")), absent(v.Head("a"))}
 		},
 		unknown: []update{
-			func(tx ledger.Tx) error { return tx.UpdateEntry(ledger.Entry{MessageID: "x", AgentID: "a"}) },
-			func(tx ledger.Tx) error { return tx.InsertMessage(message("x", 1, ledger.Normal)) },
+			func(tx ledger.Tx) error { return tx.Update(&ledger.Entry{MessageID: "x", AgentID: "a"}) },
+			func(tx ledger.Tx) error { return tx.Insert(message("x", 1, ledger.Normal)) },
 		},
 		unique: []insert{
 			{"a message", keyed("a", 1, "k"), false},
@@ -48,11 +48,11 @@ func keepQueue() kept {
 	m := filled(ledger.Message{ID: "m", AgentID: "a", Number: 9, Key: "key"})
 	e := filled(ledger.Entry{MessageID: "m", AgentID: "a", Number: 9, Status: ledger.Queued, Priority: ledger.Next})
 	return kept{
-		insert: func(tx ledger.Tx) error { return tx.InsertMessage(m, e) },
+		insert: func(tx ledger.Tx) error { return tx.Insert(&m, &e) },
 		replace: func(tx ledger.Tx) error {
 			e = ledger.Entry{MessageID: "m", AgentID: "a", Number: 9, Priority: ledger.Background,
 				Status: ledger.Processed, AttemptID: "t", CreatedAt: now, UpdatedAt: now}
-			return tx.UpdateEntry(e)
+			return tx.Update(&e)
 		},
 		check: func(t *testing.T, v ledger.View) {
 			one(t, m)(v.Message("m"))
@@ -67,7 +67,7 @@ func testQueue(t *testing.T, open Reopener) {
 	s := opened(t, open, "a", "b")
 	for n, p := range []ledger.Priority{ledger.Background, ledger.Normal, ledger.Interject, ledger.Next, ledger.Normal,
 		"unheard-of"} {
-		write(t, s, func(tx ledger.Tx) error { return tx.InsertMessage(message("a", int64(n+1), p)) })
+		write(t, s, func(tx ledger.Tx) error { return tx.Insert(message("a", int64(n+1), p)) })
 	}
 	admit(t, s, "b", 1)
 	order := func(want ...int64) {
@@ -86,7 +86,7 @@ func testQueue(t *testing.T, open Reopener) {
 	}
 	order(3, 4, 2, 5, 1, 6)
 	write(t, s, func(tx ledger.Tx) error {
-		return tx.InsertAttempt(ledger.Attempt{ID: "t", AgentID: "a", Status: ledger.AttemptOpen})
+		return tx.Insert(&ledger.Attempt{ID: "t", AgentID: "a", Status: ledger.AttemptOpen})
 	})
 	dispose(t, s, "msg_000003_a", ledger.Dequeued, "t")
 	dispose(t, s, "msg_000002_a", ledger.Dequeued, "t")
@@ -103,7 +103,7 @@ func testQueue(t *testing.T, open Reopener) {
 		write(t, s, func(tx ledger.Tx) error {
 			e, err := tx.Entry(id)
 			change(&e)
-			return errors.Join(err, tx.UpdateEntry(e))
+			return errors.Join(err, tx.Update(&e))
 		})
 	}
 	block("msg_000004_a", func(e *ledger.Entry) {
@@ -136,7 +136,7 @@ func testSenders(t *testing.T, open Reopener) {
 		}
 		m, e := message("a", int64(n+1), priority)
 		e.Sender = from
-		write(t, s, func(tx ledger.Tx) error { return tx.InsertMessage(m, e) })
+		write(t, s, func(tx ledger.Tx) error { return tx.Insert(m, e) })
 	}
 	admit(t, s, "b", 1)
 	look(t, s, func(v ledger.View) {
@@ -171,7 +171,7 @@ func testReady(t *testing.T, open Reopener) {
 	}
 	ready("[a b c e]")
 	write(t, s, func(tx ledger.Tx) error {
-		return tx.InsertAttempt(ledger.Attempt{ID: "t", AgentID: "b", Status: ledger.AttemptOpen})
+		return tx.Insert(&ledger.Attempt{ID: "t", AgentID: "b", Status: ledger.AttemptOpen})
 	})
 	stop(t, s, "c", true)
 	ready("[a e]")
@@ -179,7 +179,7 @@ func testReady(t *testing.T, open Reopener) {
 		dispose(t, s, fmt.Sprintf("msg_%06d_a", n+1), ledger.Dropped, "")
 	}
 	write(t, s, func(tx ledger.Tx) error {
-		return tx.UpdateAttempt(ledger.Attempt{ID: "t", AgentID: "b", Status: ledger.AttemptSettled})
+		return tx.Update(&ledger.Attempt{ID: "t", AgentID: "b", Status: ledger.AttemptSettled})
 	})
 	stop(t, s, "c", false)
 	ready("[b c e]")

@@ -76,14 +76,14 @@ func old(t *testing.T, s ledger.Store, agentID string, first, last int64, age ti
 			m, e := message(agentID, n, ledger.Normal)
 			m.CreatedAt = at(-age)
 			e.Status = ledger.Processed
-			must(t, tx.InsertMessage(m, e))
+			must(t, tx.Insert(m, e))
 			id := fmt.Sprintf("x_%06d_%s", n, agentID)
-			must(t, tx.InsertAttempt(ledger.Attempt{ID: id, AgentID: agentID, MessageID: m.ID,
-				Status: ledger.AttemptSettled, StartedAt: at(-age), FrameDigest: "d", Frame: []byte(`{}`)}))
-			must(t, tx.InsertTurn(ledger.Turn{ID: id, AgentID: agentID, Index: n, MessageID: m.ID,
+			must(t, tx.Insert(&ledger.Attempt{ID: id, AgentID: agentID, MessageID: m.ID,
+				Status: ledger.AttemptSettled, StartedAt: at(-age)}, &ledger.Prompt{AttemptID: id}))
+			must(t, tx.Insert(&ledger.Turn{ID: id, AgentID: agentID, Index: n, MessageID: m.ID,
 				ResponseID: "resp_" + id, CompletedAt: at(-age)}))
-			must(t, tx.InsertTranscript(ledger.TranscriptEntry{ID: id, AgentID: agentID, CreatedAt: at(-age)}))
-			must(t, tx.InsertBrief(ledger.Brief{ID: id, AgentID: agentID, CreatedAt: at(-age)}))
+			must(t, tx.Insert(&ledger.TranscriptEntry{ID: id, AgentID: agentID, CreatedAt: at(-age)}))
+			must(t, tx.Insert(&ledger.Brief{ID: id, AgentID: agentID, CreatedAt: at(-age)}))
 		}
 		return nil
 	})
@@ -128,6 +128,7 @@ func testPruneMessages(t *testing.T, open Reopener) {
 	look(t, s, func(v ledger.View) {
 		_, err := v.Attempt("x_000001_a")
 		wantCode(t, err, ledger.CodeNotFound)
+		must(t, absent(v.Prompt("x_000001_a")))
 	})
 }
 
@@ -139,22 +140,22 @@ func testPruneSpares(t *testing.T, open Reopener) {
 	dispose(t, s, id(1), ledger.Queued, "")
 	dispose(t, s, id(2), ledger.Dequeued, "x")
 	write(t, s, func(tx ledger.Tx) error {
-		must(t, tx.InsertAttempt(ledger.Attempt{ID: "x", AgentID: "a", MessageID: id(3), Waits: []string{"w1", "w0"},
+		must(t, tx.Insert(&ledger.Attempt{ID: "x", AgentID: "a", MessageID: id(3), Waits: []string{"w1", "w0"},
 			Status: ledger.AttemptOpen, StartedAt: at(-100 * day)}))
-		must(t, tx.InsertWait(ledger.Wait{ID: "w", AgentID: "a", Owner: "agent", Status: ledger.WaitTriggered,
+		must(t, tx.Insert(&ledger.Wait{ID: "w", AgentID: "a", Owner: "agent", Status: ledger.WaitTriggered,
 			MessageID: id(4), Registered: "x_000007_a", CreatedAt: at(-100 * day)}))
-		must(t, tx.InsertWait(ledger.Wait{ID: "w0", AgentID: "a", Owner: "agent", Status: ledger.WaitResolved,
+		must(t, tx.Insert(&ledger.Wait{ID: "w0", AgentID: "a", Owner: "agent", Status: ledger.WaitResolved,
 			CreatedAt: at(-100 * day)}))
-		must(t, tx.InsertWait(ledger.Wait{ID: "w9", AgentID: "a", Owner: "agent", Status: ledger.WaitExpired,
+		must(t, tx.Insert(&ledger.Wait{ID: "w9", AgentID: "a", Owner: "agent", Status: ledger.WaitExpired,
 			CreatedAt: at(-100 * day)}))
-		must(t, tx.InsertTimer(ledger.Timer{ID: "m", AgentID: "a", Status: ledger.TimerActive, MessageID: id(5),
+		must(t, tx.Insert(&ledger.Timer{ID: "m", AgentID: "a", Status: ledger.TimerActive, MessageID: id(5),
 			CreatedAt: at(-100 * day)}))
-		must(t, tx.InsertTimer(ledger.Timer{ID: "m9", AgentID: "a", Status: ledger.TimerCompleted, MessageID: id(6),
+		must(t, tx.Insert(&ledger.Timer{ID: "m9", AgentID: "a", Status: ledger.TimerCompleted, MessageID: id(6),
 			CreatedAt: at(-100 * day)}))
 		l, err := tx.AgentState("a")
 		l.Chain, l.WakeMessage = "resp_x_000002_a", id(7)
 		must(t, err)
-		return tx.SaveAgentState(&l)
+		return tx.Step(&l)
 	})
 	for range 2 { // what was spared is spared again
 		prune(t, s, ledger.Retention{Messages: day}, now, 3)

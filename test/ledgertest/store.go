@@ -1,7 +1,6 @@
 package ledgertest
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -27,7 +26,7 @@ func opened(t *testing.T, open Reopener, agents ...string) ledger.Store {
 
 func addAgent(id string) func(tx ledger.Tx) error {
 	return func(tx ledger.Tx) error {
-		return tx.InsertAgent(ledger.Agent{ID: id, CreatedAt: now}, ledger.AgentState{AgentID: id})
+		return tx.Insert(&ledger.Agent{ID: id, CreatedAt: now}, &ledger.AgentState{AgentID: id})
 	}
 }
 
@@ -64,11 +63,11 @@ func equal[T comparable](t *testing.T, what string, got, want T) {
 }
 
 // message is the n-th of an agent, with its entry in the queue.
-func message(agentID string, n int64, p ledger.Priority) (ledger.Message, ledger.Entry) {
+func message(agentID string, n int64, p ledger.Priority) (*ledger.Message, *ledger.Entry) {
 	id := fmt.Sprintf("msg_%06d_%s", n, agentID)
-	m := ledger.Message{ID: id, AgentID: agentID, Number: n, CreatedAt: at(0), Kind: ledger.KindOperatorPrompt,
+	m := &ledger.Message{ID: id, AgentID: agentID, Number: n, CreatedAt: at(0), Kind: ledger.KindOperatorPrompt,
 		Priority: p, Body: ledger.Body{Type: "text", Text: id}}
-	return m, ledger.Entry{MessageID: id, AgentID: agentID, Number: n, Priority: p, Status: ledger.Queued,
+	return m, &ledger.Entry{MessageID: id, AgentID: agentID, Number: n, Priority: p, Status: ledger.Queued,
 		CreatedAt: at(0), UpdatedAt: at(0)}
 }
 
@@ -77,7 +76,7 @@ func admit(t *testing.T, s ledger.Store, agentID string, n int64) {
 	t.Helper()
 	write(t, s, func(tx ledger.Tx) error {
 		for i := range n {
-			if err := tx.InsertMessage(message(agentID, i+1, ledger.Normal)); err != nil {
+			if err := tx.Insert(message(agentID, i+1, ledger.Normal)); err != nil {
 				return err
 			}
 		}
@@ -94,14 +93,14 @@ func dispose(t *testing.T, s ledger.Store, messageID string, status ledger.Entry
 			return err
 		}
 		e.Status, e.AttemptID = status, attemptID
-		return tx.UpdateEntry(e)
+		return tx.Update(&e)
 	})
 }
 
 // appendEvents is the step of an agent that does nothing but tell.
 func appendEvents(agentID string, events ...ledger.Event) update {
 	return onState(agentID, func(tx ledger.Tx, l *ledger.AgentState) error {
-		return errors.Join(tx.Append(l, events...), tx.SaveAgentState(l))
+		return tx.Step(l, events...)
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 func tasks() domain {
 	task := func(agent, id string) update {
 		return func(tx ledger.Tx) error {
-			return tx.InsertTask(ledger.Task{ID: id, AgentID: agent, Status: wire.Running, CreatedAt: now})
+			return tx.Insert(&ledger.Task{ID: id, AgentID: agent, Status: wire.Running, CreatedAt: now})
 		}
 	}
 	return domain{
@@ -23,7 +23,7 @@ func tasks() domain {
 			return []error{second(v.Tasks("x", 1)), second(v.OpenTasks("x")), second(v.TaskAgents())}
 		},
 		unknown: []update{task("nobody", "t9"), func(tx ledger.Tx) error {
-			return tx.UpdateTask(ledger.Task{ID: "x", AgentID: "a"})
+			return tx.Update(&ledger.Task{ID: "x", AgentID: "a"})
 		}},
 		unique: []insert{
 			{"a task", task("a", "t1"), false},
@@ -41,11 +41,11 @@ func keepTasks() kept {
 			if task.Status == wire.Completed {
 				return nil
 			}
-			return tx.InsertTask(task)
+			return tx.Insert(&task)
 		},
 		replace: func(tx ledger.Tx) error {
 			task = ledger.Task{ID: "t", AgentID: "a", Status: wire.Completed, CreatedAt: now, UpdatedAt: now}
-			return tx.UpdateTask(task)
+			return tx.Update(&task)
 		},
 		check: func(t *testing.T, v ledger.View) {
 			one(t, task)(v.Task("a", "t"))
@@ -58,9 +58,9 @@ func testTasks(t *testing.T, open Reopener) {
 	s := opened(t, open, "a", "b")
 	write(t, s, func(tx ledger.Tx) error {
 		for i, status := range []wire.Status{wire.Completed, wire.Running, wire.Queued, wire.Cancelling, wire.Failed} {
-			must(t, tx.InsertTask(ledger.Task{ID: fmt.Sprint("t", i), AgentID: "a", Status: status, CreatedAt: now}))
+			must(t, tx.Insert(&ledger.Task{ID: fmt.Sprint("t", i), AgentID: "a", Status: status, CreatedAt: now}))
 		}
-		return tx.InsertTask(ledger.Task{ID: "t0", AgentID: "b", Status: wire.Completed, CreatedAt: now})
+		return tx.Insert(&ledger.Task{ID: "t0", AgentID: "b", Status: wire.Completed, CreatedAt: now})
 	})
 	ids := names(t, func(x ledger.Task) string { return x.ID })
 	look(t, s, func(v ledger.View) {
@@ -84,7 +84,7 @@ func testPruneTasks(t *testing.T, open Reopener) {
 			if i == 1 {
 				task.Status = wire.Running
 			}
-			must(t, tx.InsertTask(task))
+			must(t, tx.Insert(&task))
 		}
 		return nil
 	})

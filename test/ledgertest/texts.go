@@ -16,7 +16,7 @@ func texts() domain {
 			return []error{second(v.Brief("x")), second(v.Notification("x"))}
 		},
 		unknown: []update{
-			func(tx ledger.Tx) error { return tx.InsertBrief(ledger.Brief{ID: "b", AgentID: "x"}) },
+			func(tx ledger.Tx) error { return tx.Insert(&ledger.Brief{ID: "b", AgentID: "x"}) },
 		},
 	}
 }
@@ -27,7 +27,7 @@ func keepTexts() kept {
 	note := filled(ledger.Notification{ID: "n", AgentID: "a"})
 	return kept{
 		insert: func(tx ledger.Tx) error {
-			return errors.Join(tx.InsertBrief(brief), tx.InsertTranscript(said), tx.InsertNotification(note))
+			return errors.Join(tx.Insert(&brief), tx.Insert(&said), tx.Insert(&note))
 		},
 		check: func(t *testing.T, v ledger.View) {
 			one(t, brief)(v.Brief("b"))

@@ -11,7 +11,7 @@ import (
 // timers are the timers, and what the clock ends.
 func timers() domain {
 	timer := func(id, key string) update {
-		return func(tx ledger.Tx) error { return tx.InsertTimer(ledger.Timer{ID: id, AgentID: "a", Key: key}) }
+		return func(tx ledger.Tx) error { return tx.Insert(&ledger.Timer{ID: id, AgentID: "a", Key: key}) }
 	}
 	return domain{
 		name:    "timers",
@@ -20,7 +20,7 @@ func timers() domain {
 		empty: func(v ledger.View) []error {
 			return []error{absent(v.TimerByKey("a", "")), absent(v.NextDue(now))}
 		},
-		unknown: []update{func(tx ledger.Tx) error { return tx.UpdateTimer(ledger.Timer{ID: "x", AgentID: "a"}) }},
+		unknown: []update{func(tx ledger.Tx) error { return tx.Update(&ledger.Timer{ID: "x", AgentID: "a"}) }},
 		unique: []insert{
 			{"a timer", timer("m1", "k"), false},
 			{"its key again", timer("m2", "k"), true},
@@ -34,11 +34,11 @@ func timers() domain {
 func keepTimers() kept {
 	timer := filled(ledger.Timer{ID: "timer", AgentID: "a", Key: "key", Status: ledger.TimerActive})
 	return kept{
-		insert: func(tx ledger.Tx) error { return tx.InsertTimer(timer) },
+		insert: func(tx ledger.Tx) error { return tx.Insert(&timer) },
 		replace: func(tx ledger.Tx) error {
 			timer = ledger.Timer{ID: "timer", AgentID: "a", Key: "key", Status: ledger.TimerCancelled, CreatedAt: now,
 				UpdatedAt: now}
-			return tx.UpdateTimer(timer)
+			return tx.Update(&timer)
 		},
 		check: func(t *testing.T, v ledger.View) {
 			one(t, timer)(v.Timer("timer"))
@@ -51,19 +51,19 @@ func keepTimers() kept {
 func testDue(t *testing.T, open Reopener) {
 	s := opened(t, open, "a", "b")
 	in := func(d time.Duration) *time.Time { at := now.Add(d); return &at }
-	timer := func(id, agentID string, next *time.Time, status ledger.TimerStatus) ledger.Timer {
-		return ledger.Timer{ID: id, AgentID: agentID, Status: status, NextFireAt: next}
+	timer := func(id, agentID string, next *time.Time, status ledger.TimerStatus) *ledger.Timer {
+		return &ledger.Timer{ID: id, AgentID: agentID, Status: status, NextFireAt: next}
 	}
 	wait := func(id, owner string, wake, expiry *time.Time, status ledger.WaitStatus) ledger.Wait {
 		return ledger.Wait{ID: id, AgentID: "a", Owner: owner, Status: status, WakeAt: wake, ExpiresAt: expiry}
 	}
 	write(t, s, func(tx ledger.Tx) error {
-		for _, timer := range []ledger.Timer{
+		for _, timer := range []*ledger.Timer{
 			timer("t3", "a", in(3*time.Second), ledger.TimerActive),
 			timer("t1", "b", in(time.Second), ledger.TimerActive),
 			timer("t0", "a", in(0), ledger.TimerCancelled), timer("t-", "a", nil, ledger.TimerActive),
 		} {
-			must(t, tx.InsertTimer(timer))
+			must(t, tx.Insert(timer))
 		}
 		for _, wait := range []ledger.Wait{
 			wait("w2", "1", in(2*time.Second), nil, ledger.WaitActive),
@@ -71,7 +71,7 @@ func testDue(t *testing.T, open Reopener) {
 			wait("w5", "3", nil, in(5*time.Second), ledger.WaitActive), wait("w-", "4", nil, nil, ledger.WaitActive),
 			wait("w0", "5", in(0), in(0), ledger.WaitTriggered),
 		} {
-			must(t, tx.InsertWait(wait))
+			must(t, tx.Insert(&wait))
 		}
 		return nil
 	})
@@ -98,8 +98,8 @@ func testDue(t *testing.T, open Reopener) {
 	due(0, 9, "[][]", in(time.Second))
 	due(time.Minute, 9, "[t1][]", nil)
 	write(t, s, func(tx ledger.Tx) error { // what is made or changed while it is stopped stands still too
-		must(t, tx.InsertTimer(timer("t2", "a", in(2*time.Second), ledger.TimerActive)))
-		return tx.UpdateTimer(timer("t3", "a", in(4*time.Second), ledger.TimerActive))
+		must(t, tx.Insert(timer("t2", "a", in(2*time.Second), ledger.TimerActive)))
+		return tx.Update(timer("t3", "a", in(4*time.Second), ledger.TimerActive))
 	})
 	due(time.Minute, 9, "[t1][]", nil)
 	stop(t, s, "a", false)

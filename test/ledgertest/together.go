@@ -35,7 +35,7 @@ func closed(c <-chan struct{}) bool {
 func testChanged(t *testing.T, open Reopener) {
 	s := opened(t, open, "a", "b")
 	a, b, any := s.Changed("a"), s.Changed("b"), s.Changed("")
-	write(t, s, func(tx ledger.Tx) error { return tx.InsertMessage(message("a", 1, ledger.Normal)) })
+	write(t, s, func(tx ledger.Tx) error { return tx.Insert(message("a", 1, ledger.Normal)) })
 	if closed(a) || closed(any) {
 		t.Error("woken although no events were appended")
 	}
@@ -214,7 +214,7 @@ func testClose(t *testing.T, open Reopener) {
 	crowd(t, len(acknowledged), func(i int) error { // who comes too late is told so
 		err := s.Update(t.Context(), func(tx ledger.Tx) error {
 			id := fmt.Sprint("a", i)
-			return tx.InsertAgent(ledger.Agent{ID: id}, ledger.AgentState{AgentID: id})
+			return tx.Insert(&ledger.Agent{ID: id}, &ledger.AgentState{AgentID: id})
 		})
 		if acknowledged[i] = err == nil; !acknowledged[i] {
 			wantCode(t, err, ledger.CodeLedgerEnded)

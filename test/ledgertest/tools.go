@@ -10,7 +10,7 @@ import (
 func tools() domain {
 	call := func(turn string) update {
 		return func(tx ledger.Tx) error {
-			return tx.InsertToolExecution(ledger.ToolExecution{ID: "x", TurnID: turn, AgentID: "a"})
+			return tx.Insert(&ledger.ToolExecution{ID: "x", TurnID: turn, AgentID: "a"})
 		}
 	}
 	return domain{
@@ -27,7 +27,7 @@ func tools() domain {
 func keepTools() kept {
 	tool := filled(ledger.ToolExecution{ID: "x", TurnID: "turn", AgentID: "a"})
 	return kept{
-		insert: func(tx ledger.Tx) error { return tx.InsertToolExecution(tool) },
+		insert: func(tx ledger.Tx) error { return tx.Insert(&tool) },
 		check:  func(t *testing.T, v ledger.View) { only(t, tool)(v.ToolExecutions("a", 5)) },
 	}
 }

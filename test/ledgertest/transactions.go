@@ -14,7 +14,7 @@ func testAtomic(t *testing.T, open Reopener) {
 	s := opened(t, open, "a")
 	m, e := message("a", 1, ledger.Normal)
 	err := s.Update(t.Context(), func(tx ledger.Tx) error {
-		if err := errors.Join(tx.InsertMessage(m, e), appendEvents("a", told(2, 4, 0)...)(tx)); err != nil {
+		if err := errors.Join(tx.Insert(m, e), appendEvents("a", told(2, 4, 0)...)(tx)); err != nil {
 			return err
 		}
 		return errOwn
@@ -31,8 +31,8 @@ func testAtomic(t *testing.T, open Reopener) {
 	})
 	// A row that could not be written is the function's business.
 	write(t, s, func(tx ledger.Tx) error {
-		must(t, tx.InsertMessage(m, e))
-		wantCode(t, tx.InsertMessage(m, e), ledger.CodeConflict)
+		must(t, tx.Insert(m, e))
+		wantCode(t, tx.Insert(m, e), ledger.CodeConflict)
 		return appendEvents("a", told(1, 4, 0)...)(tx)
 	})
 	write(t, s, func(tx ledger.Tx) error { // in the writer's memory, if it has one
@@ -56,7 +56,7 @@ func testAlone(t *testing.T, open Reopener) {
 			number := int64(i)*100 + n + 1
 			err := s.Update(t.Context(), func(tx ledger.Tx) error {
 				m, e := message("a", number, ledger.Normal)
-				err := errors.Join(tx.InsertMessage(m, e), appendEvents("a", told(1, 4, 0)...)(tx))
+				err := errors.Join(tx.Insert(m, e), appendEvents("a", told(1, 4, 0)...)(tx))
 				if err == nil && number%3 == 0 {
 					err = errOwn
 				}
@@ -93,11 +93,11 @@ func testPanic(t *testing.T, open Reopener) {
 			}
 		}()
 		_ = s.Update(t.Context(), func(tx ledger.Tx) error {
-			must(t, tx.InsertMessage(m, e))
+			must(t, tx.Insert(m, e))
 			panic("boom")
 		})
 	}()
-	write(t, s, func(tx ledger.Tx) error { return tx.InsertMessage(m, e) })
+	write(t, s, func(tx ledger.Tx) error { return tx.Insert(m, e) })
 	var kept ledger.Tx
 	write(t, s, func(tx ledger.Tx) error { kept = tx; return nil })
 	if _, err := kept.AgentState("a"); err == nil {

@@ -10,7 +10,7 @@ import (
 func triggers() domain {
 	trigger := func(id, hash string) update {
 		return func(tx ledger.Tx) error {
-			return tx.InsertTrigger(ledger.Trigger{ID: id, AgentID: "a", TokenHash: hash})
+			return tx.Insert(&ledger.Trigger{ID: id, AgentID: "a", TokenHash: hash})
 		}
 	}
 	return domain{
@@ -19,7 +19,7 @@ func triggers() domain {
 		missing: func(v ledger.View) []error { return []error{second(v.Trigger("x"))} },
 		empty:   func(v ledger.View) []error { return []error{absent(v.TriggerByHash("x"))} },
 		unknown: []update{
-			func(tx ledger.Tx) error { return tx.UpdateTrigger(ledger.Trigger{ID: "x", AgentID: "a"}) },
+			func(tx ledger.Tx) error { return tx.Update(&ledger.Trigger{ID: "x", AgentID: "a"}) },
 		},
 		unique: []insert{
 			{"a trigger", trigger("x1", "h"), false},
@@ -31,10 +31,10 @@ func triggers() domain {
 func keepTriggers() kept {
 	trigger := filled(ledger.Trigger{ID: "trigger", AgentID: "a", TokenHash: "hash"})
 	return kept{
-		insert: func(tx ledger.Tx) error { return tx.InsertTrigger(trigger) },
+		insert: func(tx ledger.Tx) error { return tx.Insert(&trigger) },
 		replace: func(tx ledger.Tx) error {
 			trigger.Status, trigger.RevokedAt, trigger.DeliveryCount = ledger.TriggerRevoked, &now, 12
-			return tx.UpdateTrigger(trigger)
+			return tx.Update(&trigger)
 		},
 		check: func(t *testing.T, v ledger.View) {
 			one(t, trigger)(v.Trigger("trigger"))

@@ -10,7 +10,7 @@ import (
 func waits() domain {
 	wait := func(id, owner string, status ledger.WaitStatus) update {
 		return func(tx ledger.Tx) error {
-			return tx.InsertWait(ledger.Wait{ID: id, AgentID: "a", Owner: owner, Status: status})
+			return tx.Insert(&ledger.Wait{ID: id, AgentID: "a", Owner: owner, Status: status})
 		}
 	}
 	return domain{
@@ -18,14 +18,14 @@ func waits() domain {
 		keep:    keepWaits,
 		missing: func(v ledger.View) []error { return []error{second(v.Wait("x"))} },
 		empty:   func(v ledger.View) []error { return []error{absent(v.UnresolvedWait("a", "x"))} },
-		unknown: []update{func(tx ledger.Tx) error { return tx.UpdateWait(ledger.Wait{ID: "x", AgentID: "a"}) }},
+		unknown: []update{func(tx ledger.Tx) error { return tx.Update(&ledger.Wait{ID: "x", AgentID: "a"}) }},
 		unique: []insert{
 			{"a wait", wait("w1", "agent", ledger.WaitTriggered), false},
 			{"a second one of the owner", wait("w2", "agent", ledger.WaitActive), true},
 			{"one of another owner", wait("w3", "work", ledger.WaitActive), false},
 			{"one that is over", wait("w4", "agent", ledger.WaitResolved), false},
 			{"one that begins again", func(tx ledger.Tx) error {
-				return tx.UpdateWait(ledger.Wait{ID: "w4", AgentID: "a", Owner: "agent", Status: ledger.WaitActive})
+				return tx.Update(&ledger.Wait{ID: "w4", AgentID: "a", Owner: "agent", Status: ledger.WaitActive})
 			}, true},
 		},
 		cases: []conduct{{"those of all owners", testOwners}},
@@ -35,11 +35,11 @@ func waits() domain {
 func keepWaits() kept {
 	w := filled(ledger.Wait{ID: "w", AgentID: "a", Owner: ledger.OwnerAgent, Status: ledger.WaitActive})
 	return kept{
-		insert: func(tx ledger.Tx) error { return tx.InsertWait(w) },
+		insert: func(tx ledger.Tx) error { return tx.Insert(&w) },
 		replace: func(tx ledger.Tx) error {
 			w = ledger.Wait{ID: "w", AgentID: "a", Owner: ledger.OwnerAgent, Status: ledger.WaitTriggered,
 				Wakes: []ledger.WakeSource{}, CreatedAt: now, UpdatedAt: now}
-			return tx.UpdateWait(w)
+			return tx.Update(&w)
 		},
 		check: func(t *testing.T, v ledger.View) {
 			one(t, w)(v.Wait("w"))
@@ -59,7 +59,7 @@ func testOwners(t *testing.T, open Reopener) {
 			{ID: "w4", AgentID: "a", Owner: "work_3", Status: ledger.WaitCancelled},
 			{ID: "w5", AgentID: "b", Owner: ledger.OwnerAgent, Status: ledger.WaitActive},
 		} {
-			must(t, tx.InsertWait(w))
+			must(t, tx.Insert(&w))
 		}
 		return nil
 	})

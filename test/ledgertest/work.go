@@ -11,12 +11,12 @@ import (
 func work() domain {
 	item := func(id, agent string) update {
 		return func(tx ledger.Tx) error {
-			return tx.InsertWorkItem(ledger.WorkItem{ID: id, AgentID: agent, State: ledger.WorkOpen})
+			return tx.Insert(&ledger.WorkItem{ID: id, AgentID: agent, State: ledger.WorkOpen})
 		}
 	}
 	summary := func(id, item string) update {
 		return func(tx ledger.Tx) error {
-			return tx.InsertDeliverySummary(ledger.DeliverySummary{ID: id, AgentID: "a", WorkItemID: item})
+			return tx.Insert(&ledger.DeliverySummary{ID: id, AgentID: "a", WorkItemID: item})
 		}
 	}
 	return domain{
@@ -24,7 +24,7 @@ func work() domain {
 		keep:    keepWork,
 		missing: func(v ledger.View) []error { return []error{second(v.WorkItem("x"))} },
 		empty:   func(v ledger.View) []error { return []error{absent(v.DeliverySummary("x"))} },
-		unknown: []update{func(tx ledger.Tx) error { return tx.UpdateWorkItem(ledger.WorkItem{ID: "x", AgentID: "a"}) },
+		unknown: []update{func(tx ledger.Tx) error { return tx.Update(&ledger.WorkItem{ID: "x", AgentID: "a"}) },
 			item("w9", "nobody")},
 		unique: []insert{
 			{"a work item", item("w1", "a"), false},
@@ -42,16 +42,16 @@ func keepWork() kept {
 	reported := false
 	return kept{
 		insert: func(tx ledger.Tx) error {
-			if err := tx.InsertWorkItem(w); err != nil || reported {
+			if err := tx.Insert(&w); err != nil || reported {
 				return err
 			}
 			reported = true
-			return tx.InsertDeliverySummary(d)
+			return tx.Insert(&d)
 		},
 		replace: func(tx ledger.Tx) error {
 			w = ledger.WorkItem{ID: "w", AgentID: "a", State: ledger.WorkOpen, CreatedAt: now, UpdatedAt: now,
 				Todo: []ledger.Todo{}}
-			return tx.UpdateWorkItem(w)
+			return tx.Update(&w)
 		},
 		check: func(t *testing.T, v ledger.View) {
 			one(t, w)(v.WorkItem("w"))
@@ -76,7 +76,7 @@ func testWork(t *testing.T, open Reopener) {
 			{ID: "w5", AgentID: "a", State: ledger.WorkOpen, BlockedBy: "x", RecheckAt: at(1), RecheckConsumedAt: at(1)},
 			{ID: "w6", AgentID: "a", State: ledger.WorkCompleted, CompletedAt: at(3), RecheckAt: at(1)},
 		} {
-			must(t, tx.InsertWorkItem(w))
+			must(t, tx.Insert(&w))
 		}
 		return nil
 	})

@@ -31,9 +31,14 @@ func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error
 	if n.Private {
 		a.Visibility, a.Preset = ledger.Private, ""
 	}
+	taken := false
 	err := m.store.Update(ctx, func(tx ledger.Tx) error {
 		s := &step{Tx: tx, m: m, now: now, state: ledger.AgentState{AgentID: a.ID, UpdatedAt: now}}
-		if err := tx.InsertAgent(a, s.state); err != nil {
+		if err := tx.Insert(&a); err != nil {
+			taken = state.IsCode(err, ledger.CodeConflict)
+			return err
+		}
+		if err := tx.Insert(&s.state); err != nil {
 			return err
 		}
 		s.emit(rules.AgentCreated, ledger.Event{Status: "idle"},
@@ -46,7 +51,7 @@ func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error
 		}
 		return s.close()
 	})
-	if state.IsCode(err, ledger.CodeExists) {
+	if taken {
 		err = &state.Error{
 			Code:    ledger.CodeExists,
 			Param:   "agent_id",
@@ -262,7 +267,7 @@ func (s *step) admit(msg ledger.Message, from ledger.Sender) (int64, error) {
 	msg.AdmittedSeq = s.emitQueue(rules.MessageAdmitted, "enqueue", e,
 		ledger.Event{ID: admittedEvent(msg.ID), Status: "queued", Cause: s.causeOf(msg, from)},
 		facts{"kind": string(msg.Kind), "priority": string(msg.Priority), "sender": string(from)})
-	if err := s.InsertMessage(msg, e); err != nil {
+	if err := s.Insert(&msg, &e); err != nil {
 		return 0, err
 	}
 	return msg.AdmittedSeq, s.trigger(msg)

@@ -54,7 +54,7 @@ func (m *Scheduler) Archive(ctx context.Context, r Archive) (Losses, error) {
 		if err := s.emitAgentState("archived", r.By); err != nil {
 			return err
 		}
-		return s.UpdateAgent(a)
+		return s.Update(&a)
 	})
 	return lost, err
 }

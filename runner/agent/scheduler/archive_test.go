@@ -20,7 +20,7 @@ func TestArchive(t *testing.T) {
 			return err
 		}
 		a.Kind = ledger.KindNamed
-		return tx.UpdateAgent(a)
+		return tx.Update(&a)
 	}))
 	w.rests(time.Hour)
 	timer, _, err := w.m.CreateTimer(w.ctx, scheduler.NewTimer{AgentID: "alpha", After: time.Hour})

@@ -233,7 +233,7 @@ func TestTaskOfAnOlderVersion(t *testing.T) {
 	w := open(t)
 	task := w.makeTask("alpha", "")
 	task.Status = tasks.Running
-	w.must(w.store.Update(w.ctx, func(tx ledger.Tx) error { return tx.UpdateTask(task) }))
+	w.must(w.store.Update(w.ctx, func(tx ledger.Tx) error { return tx.Update(&task) }))
 	w.reports("alpha", task.ID, tasks.Completed)
 	types, _ := w.events(0)
 	for _, typ := range types {

@@ -174,7 +174,7 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont ledger.Continuatio
 	}
 	s.state.LastWake = string(msg.TriggerKind)
 	s.submitTurn(a, msg)
-	if err := s.InsertAttempt(a); err != nil {
+	if err := s.Insert(&a); err != nil {
 		return Claim{}, fmt.Errorf("open an attempt: %w", err)
 	}
 	s.emitQueue(rules.MessageStarted, "dequeue", e, ledger.Event{TurnID: a.TurnID, Status: "running"},
@@ -185,7 +185,7 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont ledger.Continuatio
 		}
 	}
 	e.Status, e.AttemptID, e.Interjects, e.NotBefore, e.UpdatedAt = ledger.Dequeued, a.ID, false, nil, s.now
-	if err := s.UpdateEntry(e); err != nil {
+	if err := s.Update(&e); err != nil {
 		return Claim{}, err
 	}
 	c.Attempt = a
@@ -226,7 +226,7 @@ func (s *step) dispose(e ledger.Entry, status ledger.EntryStatus, reason string)
 	e.Status, e.Reason, e.Code, e.NotBefore, e.UpdatedAt = status, reason, "", nil, s.now
 	s.emitQueue(rules.QueueEntrySettled, op, e, ledger.Event{Status: rules.EntryStatus(status)},
 		facts{"status": string(status), "reason": clip(reason)})
-	if err := s.UpdateEntry(e); err != nil || op == "settle" {
+	if err := s.Update(&e); err != nil || op == "settle" {
 		return err
 	}
 	if err := s.tellUndelivered(before); err != nil {
@@ -251,8 +251,11 @@ func (m *Scheduler) Began(ctx context.Context, attemptID string, sent Sent) erro
 		if a.Status != ledger.AttemptOpen || a.BegunAt != nil {
 			return nil
 		}
-		a.BegunAt, a.Frame, a.FrameDigest, a.WorkShown = &s.now, sent.Prompt, sent.Digest, sent.Work
-		if err := s.UpdateAttempt(a); err != nil {
+		a.BegunAt, a.WorkShown = &s.now, sent.Work
+		if err := s.Update(&a); err != nil {
+			return err
+		}
+		if err := s.Insert(&ledger.Prompt{AttemptID: a.ID, Prompt: sent.Prompt}); err != nil {
 			return err
 		}
 		s.cause = submittedEvent(a.ID)
@@ -276,13 +279,13 @@ func (s *step) begin(a ledger.Attempt) error {
 	} else if err := s.tellDelivery(a.MessageID, a.TurnID, "delivered"); err != nil {
 		return err
 	}
-	return s.InsertTranscript(s.transcript(a, ledger.TranscriptEntry{Kind: kind, MessageID: a.MessageID}))
+	return s.Insert(s.transcript(a, ledger.TranscriptEntry{Kind: kind, MessageID: a.MessageID}))
 }
 
 // transcript completes an entry of an attempt's turn.
-func (s *step) transcript(a ledger.Attempt, e ledger.TranscriptEntry) ledger.TranscriptEntry {
+func (s *step) transcript(a ledger.Attempt, e ledger.TranscriptEntry) *ledger.TranscriptEntry {
 	e.ID, e.AgentID, e.CreatedAt, e.TurnID = responses.NewID(prefixTranscript), a.AgentID, s.now, a.TurnID
-	return e
+	return &e
 }
 
 // Progress records what the turn of an attempt did, up to what through says. A
@@ -300,7 +303,7 @@ func (m *Scheduler) Progress(ctx context.Context, attemptID string, through Thro
 			}
 		}
 		a.Facts, a.Items = max(a.Facts, through.Facts), max(a.Items, through.Items)
-		return s.UpdateAttempt(a)
+		return s.Update(&a)
 	})
 }
 
@@ -327,7 +330,7 @@ func (s *step) record(a *ledger.Attempt, p Progress) error {
 	if p.Tool != nil {
 		t := *p.Tool
 		t.AgentID, t.TurnID, t.TurnIndex, t.WorkItemID = a.AgentID, a.TurnID, a.TurnIndex, workItem
-		err := s.InsertToolExecution(t)
+		err := s.Insert(&t)
 		if err != nil && !state.IsCode(err, ledger.CodeConflict) { // a container may repeat an id
 			return err
 		}
@@ -337,7 +340,7 @@ func (s *step) record(a *ledger.Attempt, p Progress) error {
 	}
 	e := *p.Transcript
 	e.MessageID = a.MessageID
-	return s.InsertTranscript(s.transcript(*a, e))
+	return s.Insert(s.transcript(*a, e))
 }
 
 // recordEvent tells of what a container recorded. Its time is the container's unless that cannot be.

@@ -114,14 +114,14 @@ func (s *step) fireTimer(id string) error {
 	}
 	if waiting {
 		t.Coalesced += missed + 1
-		return s.UpdateTimer(t)
+		return s.Update(&t)
 	}
 	msg := s.timerTick(t.ID, t.Summary,
 		map[string]any{"timer_id": t.ID, "fire_count": t.FireCount + 1, "coalesced": missed})
 	t.FireCount++
 	t.Coalesced += missed
 	t.LastFireAt, t.MessageID = &s.now, msg.ID
-	if err := s.UpdateTimer(t); err != nil {
+	if err := s.Update(&t); err != nil {
 		return err
 	}
 	s.emitTimer(rules.TimerFired, t, ledger.Event{MessageID: msg.ID, Cause: t.Event},
@@ -157,7 +157,7 @@ func (s *step) fireWait(id string) error {
 		err = s.wakeUp(w)
 	case w.ExpiresAt != nil && !w.ExpiresAt.After(s.now):
 		w.Status, w.UpdatedAt, w.EndedAt = ledger.WaitExpired, s.now, &s.now
-		if err = s.tellWait(rules.WaitExpired, w, ledger.Event{}, nil, s.UpdateWait); err == nil {
+		if err = s.tellWait(rules.WaitExpired, w, ledger.Event{}, nil, s.Update); err == nil {
 			err = s.freeIdle()
 		}
 	}
@@ -234,7 +234,7 @@ func (m *Scheduler) CreateTimer(ctx context.Context, n NewTimer) (t ledger.Timer
 		s.emitTimer(rules.TimerCreated, t, ledger.Event{ID: t.Event},
 			facts{"duration_ms": t.DurationMS, "interval_ms": t.IntervalMS, "next_fire_at": t.NextFireAt})
 		made = true
-		return s.InsertTimer(t)
+		return s.Insert(&t)
 	})
 	return t, made, err
 }
@@ -308,5 +308,5 @@ func (m *Scheduler) CancelTimer(ctx context.Context, id string) (ledger.Timer, e
 func (s *step) cancelTimer(t *ledger.Timer) error {
 	t.Status, t.NextFireAt, t.UpdatedAt = ledger.TimerCancelled, nil, s.now
 	s.emitTimer(rules.TimerCancelled, *t, ledger.Event{}, nil)
-	return s.UpdateTimer(*t)
+	return s.Update(t)
 }

@@ -24,7 +24,7 @@ func (s *step) remember(c ledger.Command) (ledger.Command, error) {
 		return before, matches(before, c, err)
 	}
 	c.At = s.now
-	return c, s.InsertCommand(c)
+	return c, s.Insert(&c)
 }
 
 // Recall finds the command that was carried out under the id of c. An id that was used for something else is

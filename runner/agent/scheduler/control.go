@@ -72,7 +72,7 @@ func (m *Scheduler) Renew(ctx context.Context, agentID, by string) error {
 			return nil
 		}
 		a.Renewed = true
-		return s.UpdateAttempt(a)
+		return s.Update(&a)
 	})
 }
 
@@ -131,7 +131,7 @@ func (s *step) abort(a ledger.Attempt, ab Abort) (ledger.Attempt, error) {
 	}
 	s.emit(rules.CurrentRunAborted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: "cancelling"}, said)
 	a.AbortEvent = s.newest()
-	return a, s.UpdateAttempt(a)
+	return a, s.Update(&a)
 }
 
 // SetModel sets the model of an agent's next turns. The turn that runs keeps its
@@ -198,7 +198,7 @@ func (m *Scheduler) agent(ctx context.Context, agentID, event string, f facts, s
 		if err := s.unblock(false); err != nil {
 			return err
 		}
-		return s.UpdateAgent(a)
+		return s.Update(&a)
 	})
 	return a, err
 }

@@ -37,7 +37,7 @@ func (s *step) interjection(a ledger.Attempt, e ledger.Event) (string, error) {
 func (s *step) hear(a ledger.Attempt, messageID string) error {
 	e := s.transcript(a, ledger.TranscriptEntry{Kind: ledger.TranscriptMessage, MessageID: messageID})
 	e.ID = derivedID(prefixTranscript, a.ID, messageID)
-	if err := s.InsertTranscript(e); err != nil && !state.IsCode(err, ledger.CodeConflict) {
+	if err := s.Insert(e); err != nil && !state.IsCode(err, ledger.CodeConflict) {
 		return err
 	}
 	return nil

@@ -55,7 +55,7 @@ func (s *step) notification(message string) (ledger.Notification, error) {
 }
 
 func (s *step) notify(n ledger.Notification) error {
-	if err := s.InsertNotification(n); err != nil {
+	if err := s.Insert(&n); err != nil {
 		return err
 	}
 	event, f := ledger.Event{Ref: n.ID}, facts{"notification_id": n.ID, "boundary": n.Boundary,

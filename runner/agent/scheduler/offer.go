@@ -54,7 +54,7 @@ func (s *step) offer(a ledger.Attempt, e ledger.Entry) error {
 		return err
 	}
 	e.Status, e.AttemptID, e.Interjects, e.NotBefore, e.UpdatedAt = ledger.Dequeued, a.ID, true, nil, s.now
-	if err := s.UpdateEntry(e); err != nil {
+	if err := s.Update(&e); err != nil {
 		return err
 	}
 	s.emitQueue(rules.OperatorInterjection, "interject", e,

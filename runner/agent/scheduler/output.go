@@ -64,7 +64,7 @@ func (m *Scheduler) ExpireOutputs(ctx context.Context, agentID string, gone []le
 			for len(mustJSON(e.Artifacts)) > maxNamedFiles {
 				e.Artifacts = e.Artifacts[:len(e.Artifacts)-1]
 			}
-			if err := s.InsertExpiredOutput(e); err != nil {
+			if err := s.Insert(&e); err != nil {
 				return err
 			}
 			s.expired(e)

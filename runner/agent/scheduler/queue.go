@@ -48,7 +48,7 @@ func (s *step) unblock(kept bool) error {
 		}
 		e.NotBefore, e.Failed, e.Reason, e.Code, e.UpdatedAt = nil, 0, "", "", s.now
 		s.emitQueue(rules.QueueEntryUnblocked, "promote", e, ledger.Event{Status: "queued"}, facts{})
-		if err := s.UpdateEntry(e); err != nil {
+		if err := s.Update(&e); err != nil {
 			return err
 		}
 	}
@@ -68,7 +68,7 @@ func (s *step) keep(e ledger.Entry) error {
 		"the agent went on by itself for too long; it takes this after the next message of another sender", s.now
 	s.emitQueue(rules.QueueEntryBlocked, "promote", e, ledger.Event{Class: "queue.changed", Status: "queued"},
 		facts{"code": e.Code, "summary": e.Reason})
-	return s.UpdateEntry(e)
+	return s.Update(&e)
 }
 
 // Remove takes a message out of the queue of its agent. A wait that it was to end is over with it. Errors: CodeNotFound

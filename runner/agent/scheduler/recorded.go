@@ -77,7 +77,7 @@ func (s *step) tellCutRound(a ledger.Attempt, e ledger.Event) error {
 	e.MessageID, e.TurnID = a.MessageID, a.TurnID
 	s.emit(rules.AssistantRound, e, f)
 	entry.Data = mustJSON(f)
-	return s.InsertTranscript(s.transcript(a, entry))
+	return s.Insert(s.transcript(a, entry))
 }
 
 // newestAttempt is the newest attempt at a model that is recorded.
@@ -150,7 +150,7 @@ func (s *step) cutOffCall(a ledger.Attempt, u ledger.Unfinished, kind string, f 
 		DurationMS: max(0, turns.At(s.now).Sub(u.At).Milliseconds()), Status: "error", Input: u.Input,
 		Summary: "the turn ended before it did"}
 	f["call"], f["kind"], f["error"], f["status"], f["duration_ms"] = u.Does, kind, ran.Summary, ran.Status, ran.DurationMS
-	err := s.InsertToolExecution(ran)
+	err := s.Insert(&ran)
 	if state.IsCode(err, ledger.CodeConflict) { // a container may repeat an id
 		return nil
 	}
@@ -159,6 +159,6 @@ func (s *step) cutOffCall(a ledger.Attempt, u ledger.Unfinished, kind string, f 
 	}
 	entry := facts{"tool_call_id": ran.ID, "arguments": u.Input, "output": "", "exit_code": nil}
 	maps.Copy(entry, f)
-	return s.InsertTranscript(s.transcript(a, ledger.TranscriptEntry{Kind: ledger.TranscriptTools, Round: u.Round,
+	return s.Insert(s.transcript(a, ledger.TranscriptEntry{Kind: ledger.TranscriptTools, Round: u.Round,
 		MessageID: a.MessageID, Data: mustJSON(entry)}))
 }

@@ -42,7 +42,7 @@ func (m *Scheduler) TakeOver(ctx context.Context, attemptID string, r Recovery) 
 		a.Owner = m.opts.Owner
 		s.emitRecovery("daemon_restarted", "holon ended while it ran this turn",
 			ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Level: rules.LevelProgress}, r)
-		return s.UpdateAttempt(a)
+		return s.Update(&a)
 	})
 }
 

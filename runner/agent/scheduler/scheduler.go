@@ -126,12 +126,9 @@ func (s *step) close() error {
 	if err := s.tellClosure(); err != nil {
 		return err
 	}
-	if err := s.Append(&s.state, s.events...); err != nil {
-		return fmt.Errorf("append events: %w", err)
-	}
 	s.state.UpdatedAt = s.now
-	if err := s.SaveAgentState(&s.state); err != nil {
-		return fmt.Errorf("save the agent's state: %w", err)
+	if err := s.Step(&s.state, s.events...); err != nil {
+		return fmt.Errorf("take the step of %s: %w", s.state.AgentID, err)
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 	a.Status, a.Reason, a.SettledAt = v.attempt, clip(v.reason), &s.now
 	recorded := a.Recorded
 	a.Recorded = nil // the turn has it
-	if err := s.UpdateAttempt(a); err != nil {
+	if err := s.Update(&a); err != nil {
 		return Settlement{}, err
 	}
 	if v.turn && a.BegunAt == nil && (!e.StartedAt.IsZero() || e.Kind == ledger.TurnCompleted) {
@@ -324,7 +324,7 @@ func (s *step) requeue(e ledger.Entry) error {
 		f["code"] = e.Code
 	}
 	s.emitQueue(rules.QueueEntryRequeued, "enqueue", e, ledger.Event{Status: "queued"}, f)
-	if err := s.UpdateEntry(e); err != nil {
+	if err := s.Update(&e); err != nil {
 		return err
 	}
 	return s.trigger(msg)

@@ -74,7 +74,7 @@ func (m *Scheduler) CreateTask(ctx context.Context, n NewTask) (t ledger.Task, m
 			Made: n.digest()}, true
 		t.Command.CmdPreview = clip(strings.Join(strings.Fields(n.Start.Cmd), " "))
 		s.emitTaskBegun(t, "operator", "", false)
-		return s.InsertTask(t)
+		return s.Insert(&t)
 	})
 	return t, made, err
 }
@@ -107,7 +107,7 @@ func (m *Scheduler) ReportTask(ctx context.Context, agentID string, r tasks.Repo
 		}
 		known, err := s.reportTask(turn, r)
 		if err == nil && len(a.Open) != has {
-			err = s.UpdateAttempt(a)
+			err = s.Update(&a)
 		}
 		if err != nil || known {
 			return err
@@ -149,7 +149,7 @@ func (s *step) newTask(a *ledger.Attempt, r tasks.Snapshot) (ledger.Task, error)
 		cause = a.Open[at].Event
 	}
 	s.emitTaskBegun(t, "ExecCommand", cause, false)
-	return t, s.InsertTask(t)
+	return t, s.Insert(&t)
 }
 
 // parent notes the turn that started a task, if the agent has made it, and the work item that was current then. a is
@@ -199,7 +199,7 @@ func (s *step) advanceTask(a *ledger.Attempt, old ledger.Task, r tasks.Report) e
 		old.Status == tasks.Cancelling { // which is newer than running
 		return nil
 	}
-	return s.UpdateTask(t)
+	return s.Update(&t)
 }
 
 // endTask records how a task ended, and tells the agent. The end of its process is told if its beginning was: older
@@ -241,7 +241,7 @@ func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output) erro
 			ended = s.newest()
 		}
 	}
-	if err := s.UpdateTask(t); err != nil || told != "" {
+	if err := s.Update(&t); err != nil || told != "" {
 		return err
 	}
 	return s.tellOfTask(t)

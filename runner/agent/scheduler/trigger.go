@@ -46,7 +46,7 @@ func (m *Scheduler) Deliver(ctx context.Context, d Delivery) (Receipt, error) {
 }
 
 func (s *step) deliver(hash string, w Wake, d Delivery) (Disposition, error) {
-	t, err := liveTrigger(s, hash)
+	t, err := liveTrigger(s.View, hash)
 	if err != nil {
 		return wakeIgnored, err
 	}
@@ -55,7 +55,7 @@ func (s *step) deliver(hash string, w Wake, d Delivery) (Disposition, error) {
 	}
 	t.DeliveryCount++
 	t.LastDeliveredAt = &s.now
-	if err := s.UpdateTrigger(t); err != nil {
+	if err := s.Update(&t); err != nil {
 		return wakeIgnored, err
 	}
 	disposition, err := s.dispositionOfWake()
@@ -138,7 +138,7 @@ func (m *Scheduler) TellTrigger(ctx context.Context, agentID string) (ledger.Tri
 			return err
 		}
 		t.Told, t.ToldIn = true, a.ID
-		return s.UpdateTrigger(t)
+		return s.Update(&t)
 	})
 	if err != nil {
 		return ledger.Trigger{}, "", err
@@ -166,7 +166,7 @@ func (m *Scheduler) RotateTrigger(ctx context.Context, agentID string) (ledger.T
 		token = m.token(t)
 		t.TokenHash = TokenHash(token)
 		s.emitTrigger(rules.ExternalTriggerRotated, t, nil)
-		return s.UpdateTrigger(t)
+		return s.Update(&t)
 	})
 	if err != nil {
 		return ledger.Trigger{}, "", err
@@ -199,7 +199,7 @@ func (m *Scheduler) RevokeTrigger(ctx context.Context, agentID string) (ledger.T
 func (s *step) revoke(t *ledger.Trigger) error {
 	t.Status, t.RevokedAt = ledger.TriggerRevoked, &s.now
 	s.emitTrigger(rules.ExternalTriggerRevoked, *t, nil)
-	return s.UpdateTrigger(*t)
+	return s.Update(t)
 }
 
 // reportStranded tells the operator of waits that only a trigger would have ended.
@@ -232,7 +232,7 @@ func (s *step) newTrigger() (ledger.Trigger, error) {
 	}
 	t.TokenHash = TokenHash(s.m.token(t))
 	s.emitTrigger(rules.ExternalTriggerCreated, t, nil)
-	return t, s.InsertTrigger(t)
+	return t, s.Insert(&t)
 }
 
 // rotation is the time of a rotation. It is later than that of the one before, whatever

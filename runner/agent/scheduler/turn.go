@@ -80,7 +80,7 @@ func (s *step) writeTurn(a ledger.Attempt, e End, v verdict, failure *ledger.Fai
 		return err
 	}
 	t.Closure = closure
-	if err := s.InsertTurn(t); err != nil {
+	if err := s.Insert(&t); err != nil {
 		return err
 	}
 	out.Turn, out.Closure = &t, closure
@@ -161,7 +161,7 @@ func (s *step) writeFailure(a ledger.Attempt, e End, v verdict, f ledger.Failure
 		Provider   *turns.ProviderTimeline `json:"provider_attempt_timeline,omitempty"`
 		Usage      *usage                  `json:"token_usage,omitempty"`
 	}{failure(f), turns.At(f.OccurredAt), e.Provider, used(e.Usage, e.Provider)})
-	return s.InsertTranscript(s.transcript(a,
+	return s.Insert(s.transcript(a,
 		ledger.TranscriptEntry{Kind: ledger.TranscriptFailure, MessageID: a.MessageID, StopReason: f.Code, Data: data}))
 }
 
@@ -184,7 +184,7 @@ func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c le
 	case goesOn:
 		b.Kind = ledger.BriefAck
 	}
-	if err := s.InsertBrief(b); err != nil {
+	if err := s.Insert(&b); err != nil {
 		return err
 	}
 	s.state.LastBriefAt = &s.now

@@ -115,9 +115,9 @@ func (s *step) register(w ledger.Wait, turnID string, again bool) (ledger.Wait, 
 	if err != nil {
 		return w, err
 	}
-	f, save := facts{"kind": string(w.Kind)}, s.InsertWait
+	f, save := facts{"kind": string(w.Kind)}, s.Insert
 	if again {
-		save = s.UpdateWait
+		save = s.Update
 	}
 	if ok {
 		f["replaces"] = old.ID
@@ -138,10 +138,10 @@ func (s *step) register(w ledger.Wait, turnID string, again bool) (ledger.Wait, 
 
 // tellWait saves a wait and tells what happened to it, and whether the work item that it is of is held by something
 // else now.
-func (s *step) tellWait(typ string, w ledger.Wait, e ledger.Event, f facts, save func(ledger.Wait) error) error {
+func (s *step) tellWait(typ string, w ledger.Wait, e ledger.Event, f facts, save func(...ledger.Record) error) error {
 	if w.Owner == ledger.OwnerAgent {
 		s.emitWait(typ, w, e, f)
-		return save(w)
+		return save(&w)
 	}
 	item, err := s.WorkItem(w.Owner)
 	if err != nil && !state.IsCode(err, ledger.CodeNotFound) {
@@ -151,7 +151,7 @@ func (s *step) tellWait(typ string, w ledger.Wait, e ledger.Event, f facts, save
 	if err != nil {
 		return err
 	}
-	if err := save(w); err != nil {
+	if err := save(&w); err != nil {
 		return err
 	}
 	s.emitWait(typ, w, e, f)
@@ -239,26 +239,26 @@ func (s *step) triggerWait(w ledger.Wait, messageID string) (ledger.Wait, error)
 	}
 	w.Status, w.MessageID, w.AttemptID, w.EndedAt, w.UpdatedAt = ledger.WaitTriggered, messageID, "", nil, s.now
 	return w, s.tellWait(rules.WaitTriggered, w, ledger.Event{MessageID: messageID, Cause: admittedEvent(messageID)},
-		facts{"kind": string(w.Kind)}, s.UpdateWait)
+		facts{"kind": string(w.Kind)}, s.Update)
 }
 
 // waitAgain takes back that a message triggered a wait: it is dropped.
 func (s *step) waitAgain(w *ledger.Wait) error {
 	w.Status, w.MessageID, w.UpdatedAt = ledger.WaitActive, "", s.now
-	return s.tellWait(rules.WaitRegistered, *w, ledger.Event{}, facts{"kind": string(w.Kind)}, s.UpdateWait)
+	return s.tellWait(rules.WaitRegistered, *w, ledger.Event{}, facts{"kind": string(w.Kind)}, s.Update)
 }
 
 // resolveWait ends a wait by the attempt that claimed its message.
 func (s *step) resolveWait(w ledger.Wait, a ledger.Attempt, messageID string) error {
 	w.Status, w.MessageID, w.AttemptID, w.UpdatedAt, w.EndedAt = ledger.WaitResolved, messageID, a.ID, s.now, &s.now
 	return s.tellWait(rules.WaitResolved, w, ledger.Event{MessageID: messageID, TurnID: a.TurnID},
-		facts{"attempt_id": a.ID}, s.UpdateWait)
+		facts{"attempt_id": a.ID}, s.Update)
 }
 
 // cancelWait gives a wait up. A message that triggered it stays where it is.
 func (s *step) cancelWait(w ledger.Wait, reason string) error {
 	w.Status, w.UpdatedAt, w.EndedAt = ledger.WaitCancelled, s.now, &s.now
-	return s.tellWait(rules.WaitCancelled, w, ledger.Event{}, facts{"reason": reason}, s.UpdateWait)
+	return s.tellWait(rules.WaitCancelled, w, ledger.Event{}, facts{"reason": reason}, s.Update)
 }
 
 // cancelActive gives up the agent's wait unless a message already ended it.

@@ -130,7 +130,7 @@ func (w *world) waitExternal(trigger string, expires *time.Time) ledger.Wait {
 		WaitingFor: "a build", Wakes: []ledger.WakeSource{{Kind: rules.WakeExternal, ExternalTriggerID: trigger}},
 		ExpiresAt: expires, CreatedAt: w.now, UpdatedAt: w.now,
 	}
-	w.must(w.store.Update(w.ctx, func(tx ledger.Tx) error { return tx.InsertWait(wait) }))
+	w.must(w.store.Update(w.ctx, func(tx ledger.Tx) error { return tx.Insert(&wait) }))
 	return wait
 }
 

@@ -80,7 +80,7 @@ func (m *Scheduler) CreateWork(ctx context.Context, n NewWork) (w ledger.WorkIte
 		s.emitWork(rules.WorkItemWritten, "task.created", w, facts{"op": "create"})
 		s.emitWork(rules.WorkItemWritten, "task.accepted", w, facts{"op": "create"})
 		s.emitHold("create", "", heldAs(w, nil), &w, nil)
-		if err := s.InsertWorkItem(w); err != nil {
+		if err := s.Insert(&w); err != nil {
 			return err
 		}
 		return s.worked()
@@ -282,7 +282,7 @@ func (m *Scheduler) workStep(ctx context.Context, agentID, itemID, key string,
 			return err
 		}
 		w = next
-		if err := s.UpdateWorkItem(w); err != nil {
+		if err := s.Update(&w); err != nil {
 			return err
 		}
 		return s.worked()
@@ -314,7 +314,7 @@ func (s *step) worked() error {
 		return nil
 	}
 	a.Worked = true
-	return s.UpdateAttempt(a)
+	return s.Update(&a)
 }
 
 // ownWork returns an item of the agent. One of another agent is unknown.

@@ -131,11 +131,11 @@ func (s *step) report(w ledger.WorkItem, text string) error {
 	if open {
 		d.TurnID, d.TurnIndex, b.TurnID, b.MessageID = a.TurnID, a.TurnIndex, a.TurnID, a.MessageID
 	}
-	if err := s.InsertDeliverySummary(d); err != nil {
+	if err := s.Insert(&d); err != nil {
 		return err
 	}
 	s.emitWork(rules.WorkReportPromoted, "", w, facts{"delivery_summary_id": d.ID, "chars": len(text)})
-	if err := s.InsertBrief(b); err != nil {
+	if err := s.Insert(&b); err != nil {
 		return err
 	}
 	s.state.LastBriefAt = &s.now

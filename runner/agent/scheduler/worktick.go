@@ -136,7 +136,7 @@ func (s *step) fireRecheck(id string) error {
 	w.RecheckConsumedAt, w.UpdatedAt = &s.now, s.now
 	w.Revision++
 	s.emitWork(rules.WorkItemRechecked, "", w, nil)
-	if err := s.UpdateWorkItem(w); err != nil {
+	if err := s.Update(&w); err != nil {
 		return err
 	}
 	return s.tickWork(recheckSubsystem, ledger.Background,
@@ -167,7 +167,7 @@ func (s *step) endWork(a ledger.Attempt, e End, v verdict) error {
 	}
 	if e.Plan.Hash != w.PlanHash {
 		w.PlanHash = e.Plan.Hash
-		if err := s.UpdateWorkItem(w); err != nil {
+		if err := s.Update(&w); err != nil {
 			return err
 		}
 		s.emit(rules.WorkPlanRefreshed, ledger.Event{Ref: w.ID, TurnID: a.TurnID},

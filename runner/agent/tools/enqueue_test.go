@@ -19,7 +19,7 @@ func TestLastTurnWithoutProgress(t *testing.T) {
 				return err
 			}
 			state.Progress.Idle = idle
-			return tx.SaveAgentState(&state)
+			return tx.Step(&state)
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -12,7 +12,7 @@ func TestWhereTheHomeLies(t *testing.T) {
 	home := func(string) string { return "/srv/agents/main" }
 	for engine, want := range map[string]string{"local": "/srv/agents/main", "docker": homeMount} {
 		plan := func(string, string) *PlanArtifact { return &PlanArtifact{RelativePath: "work-items/w/plan.md"} }
-		s := New(nil, Facts{Engine: engine, Home: home, Plan: plan})
+		s := New(ledger.View{}, Facts{Engine: engine, Home: home, Plan: plan})
 		if got := s.execution(ledger.Agent{ID: "main"}).Cwd; got != want {
 			t.Errorf("%s: the agent works in %s, want %s", engine, got, want)
 		}
@@ -47,7 +47,7 @@ func TestExecutionPolicy(t *testing.T) {
 		"no container": {Facts{Engine: "docker", Isolation: func(string) *state.Isolation { return nil }}, hard, hard,
 			hard, hard},
 	} {
-		p := New(nil, tc.facts).execution(ledger.Agent{ID: "main"}).Policy
+		p := New(ledger.View{}, tc.facts).execution(ledger.Agent{ID: "main"}).Policy
 		got := []string{p.ProcessExecution["network_confinement"], p.ProcessExecution["path_confinement"],
 			p.ProcessExecution["child_process_containment"], p.ResourceAuthority["process_execution"]}
 		for i, want := range []string{tc.network, tc.paths, tc.children, tc.process} {

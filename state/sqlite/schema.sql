@@ -1,9 +1,8 @@
 -- The ledger. Times are milliseconds since 1970, UTC; flags are 0 or 1; data is
--- the record as JSON, less what has a column of its own that is authoritative.
+-- the record as JSON, next to the columns by which its rows are found.
 --
--- What every step of an agent writes is in few trees, because a commit costs by
--- the page. Ids of what Retention.Messages lets go sort by time, or the rows have
--- a number n, so that the oldest are found without an index by time.
+-- Ids of what Retention.Messages lets go sort by time, or the rows have a number n,
+-- so that the oldest are found without an index by time.
 
 CREATE TABLE meta (
     key   TEXT PRIMARY KEY,
@@ -17,15 +16,16 @@ CREATE TABLE agents (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX agents_live ON agents (id) WHERE archived = 0;
 
-CREATE TABLE lanes (
+-- What every step of an agent reads and writes.
+CREATE TABLE agent_states (
     agent_id     TEXT PRIMARY KEY REFERENCES agents (id),
-    revision     INTEGER NOT NULL,
     event_seq    INTEGER NOT NULL,
     stopped      INTEGER NOT NULL,
     chain        TEXT NOT NULL,
     wake_message TEXT NOT NULL,
     data         TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX agent_states_stopped ON agent_states (agent_id) WHERE stopped = 1;
 
 CREATE TABLE messages (
     id         TEXT PRIMARY KEY,
@@ -35,24 +35,19 @@ CREATE TABLE messages (
     created_at INTEGER NOT NULL,
     data       TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX messages_number ON messages (agent_id, number);
 CREATE UNIQUE INDEX messages_key ON messages (agent_id, key) WHERE key <> '';
 
+-- The queues. Who sent a message orders a queue before its priority does: a band is 4
+-- for each rank of ledger.Sender and one for each ledger.Priority.
 CREATE TABLE entries (
+    message_id TEXT PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,
     agent_id   TEXT NOT NULL,
     number     INTEGER NOT NULL,
-    message_id TEXT NOT NULL,
     band       INTEGER NOT NULL,
-    priority   TEXT NOT NULL,
     status     TEXT NOT NULL,
     attempt_id TEXT NOT NULL,
-    interjects INTEGER NOT NULL,
-    readmitted INTEGER NOT NULL,
-    failed     INTEGER NOT NULL,
-    not_before INTEGER,
-    reason     TEXT NOT NULL,
-    created_at INTEGER NOT NULL,
-    updated_at INTEGER NOT NULL,
-    PRIMARY KEY (agent_id, number)
+    data       TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 -- OR and not IN: only so is it seen that a status that is asked for is in it.
 CREATE INDEX entries_live ON entries (agent_id, status, band, number) WHERE status = 'queued' OR status = 'dequeued';
@@ -61,31 +56,30 @@ CREATE TABLE attempts (
     id         TEXT PRIMARY KEY,
     agent_id   TEXT NOT NULL REFERENCES agents (id),
     message_id TEXT NOT NULL,
-    wait_id    TEXT NOT NULL,
+    wait_id    TEXT NOT NULL, -- of several, with spaces between
     status     TEXT NOT NULL,
     created_at INTEGER NOT NULL,
     data       TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX attempts_open ON attempts (agent_id) WHERE status = 'open';
 
--- A frame is large and written once, an attempt small and written often.
-CREATE TABLE frames (
+-- A prompt is large and written once, an attempt small and written often.
+CREATE TABLE prompts (
     attempt_id TEXT PRIMARY KEY REFERENCES attempts (id) ON DELETE CASCADE,
-    digest     TEXT NOT NULL,
-    frame      TEXT NOT NULL
+    data       TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE turns (
-    id          TEXT PRIMARY KEY,
+    n           INTEGER PRIMARY KEY,
+    id          TEXT NOT NULL UNIQUE,
     agent_id    TEXT NOT NULL REFERENCES agents (id),
     number      INTEGER NOT NULL,
     response_id TEXT NOT NULL,
     created_at  INTEGER NOT NULL,
     data        TEXT NOT NULL,
     UNIQUE (agent_id, number)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
--- parked: the agent is stopped, so that its time does not come.
 CREATE TABLE waits (
     n          INTEGER PRIMARY KEY,
     id         TEXT NOT NULL UNIQUE,
@@ -96,12 +90,11 @@ CREATE TABLE waits (
     message_id TEXT NOT NULL, -- that triggered it
     attempt_id TEXT NOT NULL, -- that registered it
     due_at     INTEGER,
-    parked     INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
     data       TEXT NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX waits_unresolved ON waits (agent_id, owner) WHERE status IN ('active', 'triggered');
-CREATE INDEX waits_due ON waits (due_at) WHERE status = 'active' AND parked = 0 AND due_at IS NOT NULL;
+CREATE INDEX waits_due ON waits (due_at) WHERE status = 'active' AND due_at IS NOT NULL;
 
 CREATE TABLE timers (
     n          INTEGER PRIMARY KEY,
@@ -111,14 +104,13 @@ CREATE TABLE timers (
     status     TEXT NOT NULL,
     message_id TEXT NOT NULL, -- its newest tick
     due_at     INTEGER,
-    parked     INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
     data       TEXT NOT NULL
 ) STRICT;
 CREATE INDEX timers_agent ON timers (agent_id);
 CREATE INDEX timers_active ON timers (agent_id) WHERE status = 'active';
 CREATE UNIQUE INDEX timers_key ON timers (agent_id, key) WHERE key <> '';
-CREATE INDEX timers_due ON timers (due_at) WHERE status = 'active' AND parked = 0 AND due_at IS NOT NULL;
+CREATE INDEX timers_due ON timers (due_at) WHERE status = 'active' AND due_at IS NOT NULL;
 
 CREATE TABLE triggers (
     id         TEXT PRIMARY KEY,
@@ -155,19 +147,80 @@ CREATE TABLE notifications (
 ) STRICT;
 CREATE INDEX notifications_agent ON notifications (agent_id);
 
--- Most events tell of progress. The few that an operator should see are found
--- without reading the others.
+-- Most events record progress. The few that an operator should see are found without
+-- reading the others.
 CREATE TABLE events (
     agent_id   TEXT NOT NULL,
     seq        INTEGER NOT NULL,
-    id         TEXT NOT NULL,
     created_at INTEGER NOT NULL,
-    type       TEXT NOT NULL,
     level      INTEGER NOT NULL,
-    message_id TEXT,
-    turn_id    TEXT,
-    ref        TEXT,
-    data       TEXT,
+    turn_id    TEXT NOT NULL,
+    data       TEXT NOT NULL,
     PRIMARY KEY (agent_id, seq)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX events_seldom ON events (agent_id, seq, level) WHERE level <= 3;
+CREATE INDEX events_notable ON events (agent_id, seq, level) WHERE level <= 3;
+
+-- What turns did with tools, one row for each call that has ended.
+CREATE TABLE tool_executions (
+    n          INTEGER PRIMARY KEY,
+    turn_id    TEXT NOT NULL,
+    id         TEXT NOT NULL,
+    agent_id   TEXT NOT NULL REFERENCES agents (id),
+    created_at INTEGER NOT NULL,
+    data       TEXT NOT NULL,
+    UNIQUE (turn_id, id)
+) STRICT;
+CREATE INDEX tool_executions_agent ON tool_executions (agent_id);
+
+-- What agents work on. due_at is when a blocked item is looked at again.
+CREATE TABLE work_items (
+    n        INTEGER PRIMARY KEY,
+    id       TEXT NOT NULL UNIQUE,
+    agent_id TEXT NOT NULL REFERENCES agents (id),
+    state    TEXT NOT NULL,
+    ended_at INTEGER,
+    due_at   INTEGER,
+    data     TEXT NOT NULL
+) STRICT;
+CREATE INDEX work_items_agent ON work_items (agent_id);
+CREATE INDEX work_items_open ON work_items (agent_id) WHERE state = 'open';
+CREATE INDEX work_items_ended ON work_items (agent_id, ended_at) WHERE state = 'completed';
+CREATE INDEX work_items_due ON work_items (due_at) WHERE due_at IS NOT NULL;
+
+-- What agents reported when they completed a work item.
+CREATE TABLE delivery_summaries (
+    work_item_id TEXT PRIMARY KEY REFERENCES work_items (id),
+    data         TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Directories of turns that are gone, or are about to be removed: the row is written first, with an event.
+CREATE TABLE expired_outputs (
+    n          INTEGER PRIMARY KEY,
+    id         TEXT NOT NULL UNIQUE, -- of the turn
+    agent_id   TEXT NOT NULL REFERENCES agents (id),
+    created_at INTEGER NOT NULL,
+    data       TEXT NOT NULL
+) STRICT;
+
+-- An id is unique with its agent: it comes from the container.
+CREATE TABLE tasks (
+    n          INTEGER PRIMARY KEY,
+    agent_id   TEXT NOT NULL REFERENCES agents (id),
+    id         TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    open       INTEGER NOT NULL,
+    data       TEXT NOT NULL,
+    UNIQUE (agent_id, id)
+) STRICT;
+CREATE INDEX tasks_agent ON tasks (agent_id);
+CREATE INDEX tasks_open ON tasks (agent_id) WHERE open = 1;
+
+-- Commands of the Agent Runtime standard that changed something, each with its answer, for when it comes again.
+CREATE TABLE commands (
+    n          INTEGER PRIMARY KEY,
+    agent_id   TEXT NOT NULL REFERENCES agents (id),
+    id         TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    data       TEXT NOT NULL,
+    UNIQUE (agent_id, id)
+) STRICT;

@@ -1,0 +1,81 @@
+package sqlite
+
+// active selects rows of agents that are not stopped: the time of others does not come.
+const active = "agent_id NOT IN (SELECT agent_id FROM agent_states WHERE stopped = 1)"
+
+// statements returns the statement of each query of package ledger. Of one for records, which begins with WHERE, the
+// table and the columns are those of the record.
+func statements() map[string]string {
+	return map[string]string{
+		"agents": "WHERE archived = 0 ORDER BY id",
+		"ready agents": `SELECT agent_id FROM agent_states AS s WHERE stopped = 0
+			AND EXISTS (SELECT 1 FROM entries WHERE entries.agent_id = s.agent_id AND status = 'queued')
+			AND NOT EXISTS (SELECT 1 FROM attempts WHERE attempts.agent_id = s.agent_id AND status = 'open')
+			ORDER BY agent_id`,
+
+		"message by key": "WHERE agent_id = ? AND key = ? AND key <> ''",
+		"messages":       "WHERE agent_id = ? ORDER BY number DESC LIMIT ?",
+		"queued":         "WHERE agent_id = ? AND status = 'queued' AND band >= ? ORDER BY band, number LIMIT ?",
+		"count queued": `SELECT count(*) FROM entries
+			WHERE agent_id = ? AND status = 'queued' AND band BETWEEN ? AND ?`,
+		"held": `WHERE agent_id = (SELECT agent_id FROM attempts WHERE id = ?) AND status = 'dequeued'
+			AND attempt_id = ? ORDER BY number`,
+
+		"open attempt":  "WHERE agent_id = ? AND status = 'open'",
+		"open attempts": "WHERE status = 'open' ORDER BY agent_id",
+		"turns":         "WHERE agent_id = ? ORDER BY number DESC LIMIT ?",
+
+		"unresolved wait":  "WHERE agent_id = ? AND owner = ? AND status IN ('active', 'triggered')",
+		"unresolved waits": "WHERE agent_id = ? AND status IN ('active', 'triggered') ORDER BY owner",
+		"timer by key":     "WHERE agent_id = ? AND key = ? AND key <> ''",
+		"timers":           "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
+
+		"due timers": "WHERE status = 'active' AND due_at <= ? AND " + active + " ORDER BY due_at LIMIT ?",
+		"due waits":  "WHERE status = 'active' AND due_at <= ? AND " + active + " ORDER BY due_at LIMIT ?",
+		"due work":   "WHERE due_at <= ? AND " + active + " ORDER BY due_at LIMIT ?",
+		"next due": `SELECT due_at FROM (
+			SELECT * FROM (SELECT due_at FROM timers
+				WHERE status = 'active' AND due_at > ? AND ` + active + ` ORDER BY due_at LIMIT 1)
+			UNION ALL SELECT * FROM (SELECT due_at FROM waits
+				WHERE status = 'active' AND due_at > ? AND ` + active + ` ORDER BY due_at LIMIT 1)
+			UNION ALL SELECT * FROM (SELECT due_at FROM work_items
+				WHERE due_at > ? AND ` + active + ` ORDER BY due_at LIMIT 1))
+			ORDER BY due_at LIMIT 1`,
+
+		"open work":      "WHERE agent_id = ? AND state = 'open' ORDER BY n",
+		"completed work": "WHERE agent_id = ? AND state = 'completed' ORDER BY ended_at DESC, n DESC LIMIT ?",
+
+		"tasks":                  "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
+		"open tasks":             "WHERE agent_id = ? AND open = 1 ORDER BY n",
+		"count open tasks":       "SELECT count(*) FROM tasks WHERE agent_id = ? AND open = 1",
+		"agents with open tasks": "SELECT DISTINCT agent_id FROM tasks WHERE open = 1 ORDER BY agent_id",
+
+		"triggers":        "WHERE agent_id = ? ORDER BY id",
+		"trigger by hash": "WHERE token_hash = ?",
+
+		"briefs":          "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
+		"transcript":      "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
+		"notifications":   "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
+		"tool executions": "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
+
+		"events":                       page("", "ASC"),
+		"events, newest first":         page("", "DESC"),
+		"bounds of events":             bounds(""),
+		"notable events":               page(notable, "ASC"),
+		"notable events, newest first": page(notable, "DESC"),
+		"bounds of notable events":     bounds(notable),
+		"turns of events":              "SELECT turn_id, seq FROM events WHERE agent_id = ? AND turn_id <> '' ORDER BY seq",
+	}
+}
+
+// notable selects the events that have an index of their own.
+const notable = " AND level <= 3"
+
+func page(condition, order string) string {
+	return "WHERE agent_id = ? AND seq BETWEEN ? AND ? AND level <= ?" + condition + " ORDER BY seq " + order + " LIMIT ?"
+}
+
+func bounds(condition string) string {
+	end := "coalesce((SELECT seq FROM events WHERE agent_id = ? AND level <= ?" + condition + " ORDER BY seq "
+	return "SELECT " + end + "LIMIT 1), 0), " + end + "DESC LIMIT 1), 0)"
+}

@@ -45,7 +45,7 @@ var unrest = []law{
 	{"an attempt is open", `SELECT agent_id, id, message_id FROM attempts WHERE status = 'open'`},
 	{"a wait is triggered", `SELECT agent_id, id, message_id FROM waits WHERE status = 'triggered'`},
 	{"a wait ends soon", `SELECT agent_id, id FROM waits WHERE status = 'active' AND due_at IS NOT NULL`},
-	{"a wake hint is kept", `SELECT agent_id, stopped FROM lanes
+	{"a wake hint is kept", `SELECT agent_id, stopped FROM agent_states
 		WHERE json_extract(data, '$.pending_wake') IS NOT NULL`},
 	{"a timer is active", `SELECT agent_id, id FROM timers WHERE status = 'active'`},
 	{"a task has not ended", `SELECT agent_id, id, json_extract(data, '$.status') FROM tasks WHERE open = 1`},
@@ -54,7 +54,7 @@ var unrest = []law{
 
 // laws hold at any moment, in one snapshot.
 var laws = []law{
-	{"an agent's events have a gap", `SELECT l.agent_id, l.event_seq, count(e.seq), min(e.seq), max(e.seq) FROM lanes l
+	{"an agent's events have a gap", `SELECT l.agent_id, l.event_seq, count(e.seq), min(e.seq), max(e.seq) FROM agent_states l
 		LEFT JOIN events e ON e.agent_id = l.agent_id
 		GROUP BY l.agent_id HAVING count(e.seq) <> l.event_seq OR min(e.seq) <> 1 OR max(e.seq) <> l.event_seq`},
 	{"a message is not in the queue", `SELECT m.agent_id, m.id FROM messages m
@@ -115,9 +115,15 @@ var laws = []law{
 		AND coalesce(json_extract(data, '$.interval_ms'), 0) = 0`},
 }
 
+// unpacked are the tables of which queries need more than the ledger has columns for.
+const unpacked = `WITH events AS MATERIALIZED (SELECT agent_id, seq, created_at, turn_id, data ->> '$.type' AS type,
+		data ->> '$.message_id' AS message_id, data ->> '$.ref' AS ref, data -> '$.data' AS data FROM main.events),
+	entries AS MATERIALIZED (SELECT agent_id, message_id, status, data ->> '$.failed' AS failed,
+		coalesce(data ->> '$.reason', '') AS reason FROM main.entries) `
+
 // each calls scan with every row of a query.
 func (l *Ledger) each(ctx context.Context, scan func(rows *sql.Rows) error, query string, args ...any) error {
-	rows, err := l.db.QueryContext(ctx, query, args...)
+	rows, err := l.db.QueryContext(ctx, unpacked+query, args...)
 	if err != nil {
 		return err
 	}
@@ -160,7 +166,7 @@ func (l *Ledger) obey(ctx context.Context, all []law) error {
 
 // offenders returns the first rows of a query, each as text.
 func offenders(ctx context.Context, tx *sql.Tx, query string) (found []string, err error) {
-	rows, err := tx.QueryContext(ctx, query+" LIMIT 4")
+	rows, err := tx.QueryContext(ctx, unpacked+query+" LIMIT 4")
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +213,7 @@ func (l *Ledger) Newest(ctx context.Context) (map[string]int64, error) {
 		err := rows.Scan(&agent, &seq)
 		newest[agent] = seq
 		return err
-	}, `SELECT agent_id, event_seq FROM lanes`)
+	}, `SELECT agent_id, event_seq FROM agent_states`)
 }
 
 // Place is where a message, or a timer, is.
@@ -232,7 +238,7 @@ func (l *Ledger) Keyed(ctx context.Context, agent, key string) (found []Place, e
 
 // Count returns how many events of a type an agent has.
 func (l *Ledger) Count(ctx context.Context, agent, event string) (n int, err error) {
-	err = l.db.QueryRowContext(ctx, `SELECT count(*) FROM events WHERE agent_id = ? AND type = ?`, agent,
+	err = l.db.QueryRowContext(ctx, unpacked+`SELECT count(*) FROM events WHERE agent_id = ? AND type = ?`, agent,
 		event).Scan(&n)
 	return n, err
 }

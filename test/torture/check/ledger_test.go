@@ -148,13 +148,13 @@ func TestLawsAreFound(t *testing.T) {
 	look := func(l *Ledger) error { return l.Lawful(t.Context()) }
 	findPlanted(t, look, []planted{
 		{`DELETE FROM events WHERE seq = 3`, "an agent's events have a gap"},
-		{`UPDATE lanes SET event_seq = event_seq + 1`, "an agent's events have a gap"},
+		{`UPDATE agent_states SET event_seq = event_seq + 1`, "an agent's events have a gap"},
 		{`DELETE FROM entries WHERE message_id = (` + oneMessage + `)`, "a message is not in the queue"},
-		{`UPDATE events SET type = 'x' WHERE type = 'message_admitted' AND message_id = (` + oneMessage + `)`,
+		{`UPDATE events SET data = json_set(data, '$.type', 'x') WHERE data ->> '$.type' = 'message_admitted' AND data ->> '$.message_id' = (` + oneMessage + `)`,
 			"a message was not admitted once"},
-		{`UPDATE events SET type = 'message_admitted' WHERE type = 'turn_started' AND message_id = (` + oneMessage +
+		{`UPDATE events SET data = json_set(data, '$.type', 'message_admitted') WHERE data ->> '$.type' = 'turn_started' AND data ->> '$.message_id' = (` + oneMessage +
 			`)`, "a message was not admitted once"},
-		{`UPDATE events SET type = 'queue_entry_settled' WHERE type = 'turn_started' AND message_id = (` + oneMessage +
+		{`UPDATE events SET data = json_set(data, '$.type', 'queue_entry_settled') WHERE data ->> '$.type' = 'turn_started' AND data ->> '$.message_id' = (` + oneMessage +
 			`)`, "a message that ended did not end once"},
 		{`UPDATE entries SET status = 'queued' WHERE message_id = (` + oneMessage + `)`,
 			"a message that has not ended ended"},
@@ -182,8 +182,8 @@ func TestBrokenRecordIsFound(t *testing.T) {
 	t.Parallel()
 	look := func(l *Ledger) error { return l.Recorded(t.Context()) }
 	findPlanted(t, look, []planted{
-		{`UPDATE events SET class = 'turn.started' WHERE class = 'turn.submitted'`, "breaks V19"},
-		{`UPDATE events SET seq = seq + 1000 WHERE class = 'turn.completed'`, "breaks V5"},
+		{`UPDATE events SET data = json_set(data, '$.class', 'turn.started') WHERE data ->> '$.class' = 'turn.submitted'`, "breaks V19"},
+		{`UPDATE events SET seq = seq + 1000 WHERE data ->> '$.class' = 'turn.completed'`, "breaks V5"},
 	})
 }
 
@@ -195,7 +195,7 @@ func TestUnrestIsFound(t *testing.T) {
 		{`UPDATE attempts SET status = 'open' WHERE json_extract(data, '$.turn_index') = 1`, "an attempt is open"},
 		{`UPDATE waits SET status = 'triggered'`, "a wait is triggered"},
 		{`UPDATE waits SET due_at = 1`, "a wait ends soon"},
-		{`UPDATE lanes SET data = json_set(data, '$.pending_wake', json('{"reason":"x"}'))`, "a wake hint is kept"},
+		{`UPDATE agent_states SET data = json_set(data, '$.pending_wake', json('{"reason":"x"}'))`, "a wake hint is kept"},
 		{`UPDATE timers SET status = 'active'`, "a timer is active"},
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"holon/responses/agentruntime"
 	"holon/runner/agent/view"
@@ -37,8 +36,7 @@ func (l *Ledger) Recorded(ctx context.Context) error {
 		recorded := view.RuntimeEvent(e, view.Log{RuntimeID: "rt_torture"})
 		v.Event(e.AgentID, int(e.Seq), &recorded)
 		return nil
-	}, `SELECT agent_id, seq, id, created_at, type, message_id, turn_id, ref, data, class,
-		status, ids, cause, producer_seq FROM events ORDER BY agent_id, seq`)
+	}, `SELECT seq, data FROM main.events ORDER BY agent_id, seq`)
 	return errors.Join(append(broken, err)...)
 }
 
@@ -88,20 +86,12 @@ func Alone(dir string) error {
 }
 
 func recordedEvent(rows *sql.Rows) (e ledger.Event, err error) {
-	var at int64
-	var message, turn, ref, data, class, status, ids, cause sql.NullString
-	var producer sql.NullInt64
-	if err := rows.Scan(&e.AgentID, &e.Seq, &e.ID, &at, &e.Type, &message, &turn, &ref, &data, &class, &status, &ids,
-		&cause, &producer); err != nil {
+	var data []byte
+	if err := rows.Scan(&e.Seq, &data); err != nil {
 		return e, err
 	}
-	e.CreatedAt, e.MessageID, e.TurnID, e.Ref = time.UnixMilli(at).UTC(), message.String, turn.String, ref.String
-	e.Class, e.Status, e.Cause, e.ProducerSeq = class.String, status.String, cause.String, producer.Int64
-	if data.Valid {
-		e.Data = json.RawMessage(data.String)
-	}
-	if ids.Valid {
-		err = json.Unmarshal([]byte(ids.String), &e.IDs)
-	}
+	seq := e.Seq
+	err = json.Unmarshal(data, &e)
+	e.Seq = seq
 	return e, err
 }

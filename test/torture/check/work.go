@@ -29,12 +29,12 @@ var workLaws = []law{
 		GROUP BY w.id HAVING count(e.seq) <> count(DISTINCT d.work_item_id)`},
 	{"a work item has the report of a round that completed two", `SELECT w.agent_id, w.id FROM work_items w
 		JOIN delivery_summaries d ON d.work_item_id = w.id WHERE json_extract(w.data, '$.objective') = '` + Pair + `'`},
-	{"the current work item is not open", `SELECT l.agent_id, json_extract(l.data, '$.current_work_item_id') FROM lanes l
+	{"the current work item is not open", `SELECT l.agent_id, json_extract(l.data, '$.current_work_item_id') FROM agent_states l
 		LEFT JOIN work_items w ON w.id = json_extract(l.data, '$.current_work_item_id') AND w.state = 'open'
 			AND w.agent_id = l.agent_id
 		WHERE coalesce(json_extract(l.data, '$.current_work_item_id'), '') <> '' AND w.id IS NULL`},
 	{"a work item that may run has no turn to come", `SELECT w.agent_id, w.id FROM work_items w
-		JOIN lanes l ON l.agent_id = w.agent_id
+		JOIN agent_states l ON l.agent_id = w.agent_id
 		WHERE w.state = 'open' AND coalesce(json_extract(w.data, '$.blocked_by'), '') = ''
 			AND coalesce(json_extract(w.data, '$.plan_status'), '') <> 'needs_input'
 			AND l.stopped = 0 AND coalesce(json_extract(l.data, '$.work_held'), '') = ''

@@ -18,7 +18,7 @@ func TestWorkLawsAreFound(t *testing.T) {
 		{item + `'completed', '{}')` + report, "the report of a work item was not told once"},
 		{item + `'completed', '{"objective":"` + Pair + `"}')` + report,
 			"a work item has the report of a round that completed two"},
-		{`UPDATE lanes SET data = json_set(data, '$.current_work_item_id', 'work_x')`,
+		{`UPDATE agent_states SET data = json_set(data, '$.current_work_item_id', 'work_x')`,
 			"the current work item is not open"},
 		{item + `'open', '{"plan_status":"draft"}')`, "a work item that may run has no turn to come"},
 		{item + `'open', '{"blocked_by":"x"}')`, ""},

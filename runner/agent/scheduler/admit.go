@@ -33,7 +33,7 @@ func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error
 	}
 	taken := false
 	err := m.store.Update(ctx, func(tx ledger.Tx) error {
-		s := &step{Tx: tx, m: m, now: now, state: ledger.AgentState{AgentID: a.ID, UpdatedAt: now}}
+		s := m.transaction(tx, now).begin(ledger.AgentState{AgentID: a.ID, UpdatedAt: now})
 		if err := tx.Insert(&a); err != nil {
 			taken = state.IsCode(err, ledger.CodeConflict)
 			return err

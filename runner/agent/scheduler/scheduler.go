@@ -8,7 +8,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"holon/responses"
@@ -70,12 +72,47 @@ func New(store ledger.Store, opts Options) *Scheduler {
 // now is the time of a step. The ledger keeps milliseconds.
 func (m *Scheduler) now() time.Time { return m.opts.Now().UTC().Truncate(time.Millisecond) }
 
-// step is one transaction on one agent. The events that it emits are numbered and
-// stored, and the agent's state saved, after its function returned.
-type step struct {
+// transaction is what one Update of the ledger does: a step of an agent, or steps of several that are taken together.
+type transaction struct {
 	ledger.Tx
-	m      *Scheduler
-	now    time.Time
+	m    *Scheduler
+	now  time.Time
+	open map[string]*step // by agent
+}
+
+// agent opens the step of an agent, which is one within a transaction.
+func (t *transaction) agent(id string) (*step, error) {
+	if s, ok := t.open[id]; ok {
+		return s, nil
+	}
+	l, err := t.AgentState(id)
+	if err != nil {
+		return nil, err
+	}
+	return t.begin(l), nil
+}
+
+func (t *transaction) begin(l ledger.AgentState) *step {
+	s := &step{transaction: t, state: l}
+	t.open[l.AgentID] = s
+	return s
+}
+
+// close takes the steps, in the order of the ids of their agents.
+func (t *transaction) close() error {
+	for _, id := range slices.Sorted(maps.Keys(t.open)) {
+		if err := t.open[id].close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step is what a transaction does with one agent. The events that it emits are numbered and stored, and the agent's
+// state saved, when the transaction is closed. Its agent opens further agents, whose steps are taken with it or not at
+// all.
+type step struct {
+	*transaction
 	state  ledger.AgentState
 	events []ledger.Event
 	told   int    // how many of them the closure that was told knows of
@@ -95,17 +132,21 @@ func (m *Scheduler) stepAt(ctx context.Context, now time.Time, agentID string, f
 	return m.store.Update(ctx, func(tx ledger.Tx) error { return m.run(tx, now, agentID, fn) })
 }
 
-// run makes a step within a transaction.
+// run makes a step, and those that it opens, within a transaction.
 func (m *Scheduler) run(tx ledger.Tx, now time.Time, agentID string, fn func(*step) error) error {
-	l, err := tx.AgentState(agentID)
+	t := m.transaction(tx, now)
+	s, err := t.agent(agentID)
 	if err != nil {
 		return err
 	}
-	s := &step{Tx: tx, m: m, now: now, state: l}
 	if err := fn(s); err != nil {
 		return err
 	}
-	return s.close()
+	return t.close()
+}
+
+func (m *Scheduler) transaction(tx ledger.Tx, now time.Time) *transaction {
+	return &transaction{Tx: tx, m: m, now: now, open: map[string]*step{}}
 }
 
 // attemptStep makes a step of the agent whose attempt it is.

@@ -1,13 +1,16 @@
 package scheduler_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
 
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
+	"holon/test/expect"
 )
 
 // Many that admit, wake and claim at once: every message is claimed by one of
@@ -75,6 +78,70 @@ func TestTogether(t *testing.T) {
 	if want := workers / 2 * rounds; prompts != want {
 		t.Errorf("%d prompts were answered, want %d", prompts, want)
 	}
+}
+
+// cutOff is a store whose process ends before a step saves its state, after some steps of the same update.
+type cutOff struct {
+	ledger.Store
+	after int
+}
+
+func (c cutOff) Update(ctx context.Context, fn func(ledger.Tx) error) error {
+	return c.Store.Update(ctx, func(tx ledger.Tx) error {
+		return fn(ledger.Tx{View: ledger.View{Rows: &cutOffRows{tx.Rows, c.after}}})
+	})
+}
+
+type cutOffRows struct {
+	ledger.Rows
+	left int
+}
+
+func (r *cutOffRows) Update(record ledger.Record) error {
+	if _, ok := record.(*ledger.AgentState); ok {
+		if r.left--; r.left < 0 {
+			return errCrash
+		}
+	}
+	return r.Rows.Update(record)
+}
+
+// The turns of two agents are settled in one step, or neither is.
+func TestSettledTogether(t *testing.T) {
+	w := open(t)
+	var attempts []string
+	for _, agent := range []string{"beta", "alpha"} {
+		in := prompt("x")
+		in.AgentID = agent
+		w.admit(in)
+		c, ok, err := w.m.Claim(w.ctx, agent)
+		if err != nil || !ok {
+			t.Fatalf("claim for %s: %v, %v", agent, ok, err)
+		}
+		w.must(w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{Prompt: json.RawMessage(`{}`)}))
+		attempts = append(attempts, c.Attempt.ID)
+	}
+	look := func() (found []string) {
+		for _, id := range attempts {
+			a := get(w, ledger.View.Attempt, id)
+			l := get(w, ledger.View.AgentState, a.AgentID)
+			found = append(found, fmt.Sprint(a.AgentID, " ", a.Status, " turns ", l.Turns, " events ", l.EventSeq))
+		}
+		return found
+	}
+	end, before := scheduler.End{Kind: ledger.TurnCompleted}, look()
+	for after := range attempts {
+		m := scheduler.New(cutOff{w.store, after}, scheduler.Options{Owner: "boot_1"})
+		if err := m.SettleTogether(w.ctx, end, attempts[0], attempts[1:]...); !errors.Is(err, errCrash) {
+			t.Fatalf("after %d steps: %v", after, err)
+		}
+		expect.Equal(t, fmt.Sprintf("the agents, cut off after %d steps", after), fmt.Sprint(look()), fmt.Sprint(before))
+	}
+	w.must(w.m.SettleTogether(w.ctx, end, attempts[0], attempts[1:]...))
+	for _, id := range attempts {
+		expect.Equal(t, "attempt", get(w, ledger.View.Attempt, id).Status, ledger.AttemptSettled)
+	}
+	w.check()
 }
 
 // BenchmarkTurn measures what the scheduler adds to a turn: admission, claim, begin and

@@ -15,6 +15,7 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner/activity"
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
@@ -54,13 +55,13 @@ func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end
 				ofMessage[ev.Provenance.TurnID] = true
 			}
 			ours := ev.Provenance.MessageID == sent.MessageID || ofMessage[ev.Provenance.TurnID]
-			if ours && ev.Type == rules.ToolExecuted && isShell(ev) {
+			if ours && ev.Type == record.ToolExecuted && isShell(ev) {
 				shells++
 			}
 			if ours && !quiet {
 				r.showDoing(live, ev)
 			}
-			if ev.Type != rules.AgentStateChanged && (!ours || !mayEnd[ev.Type]) {
+			if ev.Type != record.AgentStateChanged && (!ours || !mayEnd[ev.Type]) {
 				continue
 			}
 		}
@@ -82,8 +83,8 @@ func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end
 func ended(end view.MessageState) bool { return end.Entry.Status.Terminal() || end.Entry.Blocked() }
 
 // mayEnd are the events of a message after which it is asked what became of it.
-var mayEnd = map[string]bool{rules.QueueEntrySettled: true, rules.QueueEntryQuarantined: true,
-	rules.QueueEntryBlocked: true, rules.QueueEntryRequeued: true, rules.TurnTerminal: true}
+var mayEnd = map[string]bool{record.QueueEntrySettled: true, record.QueueEntryQuarantined: true,
+	record.QueueEntryBlocked: true, record.QueueEntryRequeued: true, record.TurnTerminal: true}
 
 // messageNow asks what became of a message. One in the queue of a stopped agent is blocked, as that does not take it
 // before it is started. The agent is asked first: what it has claimed before it was stopped is not queued.
@@ -125,7 +126,7 @@ func isShell(ev *view.EventEnvelope) bool {
 // showDoing prints what an event tells that is not the answer itself.
 func (r *remote) showDoing(live *liveAnswer, ev *view.EventEnvelope) {
 	switch ev.Type {
-	case rules.AssistantRound:
+	case record.AssistantRound:
 		var data struct {
 			Phase responses.Phase `json:"phase"`
 			Text  string          `json:"text_preview"`
@@ -140,7 +141,7 @@ func (r *remote) showDoing(live *liveAnswer, ev *view.EventEnvelope) {
 			live.line(r.streams.oneLine(data.Text, 500))
 		}
 		return
-	case rules.ProviderRound:
+	case record.ProviderRound:
 		var f turns.AttemptFailure
 		if json.Unmarshal(ev.Payload.Data, &f) != nil || f.Outcome == turns.OutcomeSucceeded {
 			return
@@ -149,15 +150,15 @@ func (r *remote) showDoing(live *liveAnswer, ev *view.EventEnvelope) {
 			live.line(r.streams.oneLine(line, 500))
 		}
 		return
-	case rules.ToolExecuted:
+	case record.ToolExecuted:
 		r.showExecuted(live, ev)
 		live.done(0, 1)
 		return
-	case rules.TurnStarted:
+	case record.TurnStarted:
 		live.opening(r.streams.oneLine(ev.Display.Summary, 500))
 		return
-	case rules.SchedulerDiagnostic, rules.RuntimeError, rules.WaitRegistered,
-		rules.CurrentRunAborted, rules.QueueEntryQuarantined:
+	case record.SchedulerDiagnostic, record.RuntimeError, record.WaitRegistered,
+		record.CurrentRunAborted, record.QueueEntryQuarantined:
 	default:
 		return
 	}

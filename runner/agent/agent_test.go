@@ -19,7 +19,7 @@ import (
 	"holon/runner"
 	"holon/runner/agent"
 	"holon/runner/agent/pool"
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/runner/engine/local"
 	"holon/state"
@@ -248,8 +248,8 @@ after_last_turn: diverge
 	expect.Equal(t, "turns[1].Previous", turns[1].Previous, turns[0].ResponseID)
 	expect.Equal(t, "turns[0].ToolCalls", turns[0].ToolCalls, 1)
 	types := l.events()
-	for _, want := range []string{rules.MessageAdmitted, rules.TurnStarted, rules.ToolExecuted, rules.AssistantRound,
-		rules.ProviderRound, rules.BriefCreated, rules.TurnTerminal} {
+	for _, want := range []string{record.MessageAdmitted, record.TurnStarted, record.ToolExecuted, record.AssistantRound,
+		record.ProviderRound, record.BriefCreated, record.TurnTerminal} {
 		if !slices.Contains(types, want) {
 			t.Errorf("there is no event %s in %s", want, strings.Join(types, " "))
 		}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"holon/responses/agentruntime"
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/state/ledger"
 	"holon/test/expect"
 )
@@ -24,8 +24,8 @@ rounds:
 	l.untilStatus(l.prompt("work", "", ""), ledger.Processed)
 	files, ended := 0, false
 	for _, e := range l.recorded() {
-		ended = ended || e.Type == rules.TurnTerminal
-		if e.Type != rules.ArtifactChanged {
+		ended = ended || e.Type == record.TurnTerminal
+		if e.Type != record.ArtifactChanged {
 			continue
 		}
 		files++

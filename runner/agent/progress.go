@@ -11,7 +11,7 @@ import (
 	"holon/responses/tasks"
 	"holon/responses/turns"
 	"holon/runner/activity"
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
 )
@@ -106,15 +106,15 @@ func taskOf(ev turns.RuntimeEvent) (scheduler.Progress, bool) {
 func audited(class string, payload json.RawMessage, call begunCall) (typ string, data any) {
 	switch class {
 	case turns.ModelCompleted:
-		return fact(rules.ProviderRound, payload, func(s turns.Sampled) any {
+		return fact(record.ProviderRound, payload, func(s turns.Sampled) any {
 			return providerRound(s.ProviderAttempt, s.DurationMS, turns.OutcomeSucceeded)
 		})
 	case turns.ModelFailed:
-		return fact(rules.ProviderRound, payload, func(f turns.AttemptFailure) any {
+		return fact(record.ProviderRound, payload, func(f turns.AttemptFailure) any {
 			return providerRound(f.ProviderAttempt, f.DurationMS, f.Outcome)
 		})
 	case turns.ToolResult:
-		return fact(rules.ToolExecuted, payload, func(r turns.Result) any {
+		return fact(record.ToolExecuted, payload, func(r turns.Result) any {
 			return executed{Tool: r.ToolName, Call: call.Text, Files: named(call.Files),
 				Summary: visible.OneLine(
 					r.Summary,
@@ -122,16 +122,16 @@ func audited(class string, payload json.RawMessage, call begunCall) (typ string,
 				), DurationMS: r.DurationMS, ExitCode: r.ExitCode, Status: "success"}
 		})
 	case turns.ToolFailed:
-		return fact(rules.ToolExecuted, payload, func(f turns.ToolFailure) any {
+		return fact(record.ToolExecuted, payload, func(f turns.ToolFailure) any {
 			return executed{Tool: f.ToolName, Call: call.Text, Files: named(call.Files), Kind: f.Kind,
 				Error: visible.OneLine(f.Message, 300), DurationMS: f.DurationMS, Status: "error"}
 		})
 	case turns.ReminderInjected:
-		return rules.WorkReminderInjected, nil
+		return record.WorkReminderInjected, nil
 	case turns.ReminderSkipped:
-		return rules.WorkReminderSkipped, nil
+		return record.WorkReminderSkipped, nil
 	case turns.RuntimeError:
-		return fact(rules.RuntimeError, payload, func(n turns.Notice) any {
+		return fact(record.RuntimeError, payload, func(n turns.Notice) any {
 			return map[string]any{"code": n.Code, "message": visible.OneLine(n.Message, 300), "component": n.Component}
 		})
 	}

@@ -9,7 +9,7 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner/agent/live"
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/state/ledger"
 )
 
@@ -66,7 +66,7 @@ func TestOrderOfRounds(t *testing.T) {
 			rec.close()
 			var got []string
 			for _, p := range rec.pending {
-				if p.Event.Type != rules.AssistantRound {
+				if p.Event.Type != record.AssistantRound {
 					got = append(got, p.Event.Type)
 					continue
 				}

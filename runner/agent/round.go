@@ -9,7 +9,7 @@ import (
 	"holon/responses"
 	"holon/responses/agentruntime"
 	"holon/responses/turns"
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
 )
@@ -186,7 +186,7 @@ func (r *rounds) tell(n int, made round, tried *turns.ProviderTimeline) schedule
 	if made.Tokens != nil {
 		entry.InputTokens, entry.OutputTokens = made.Tokens.Input, made.Tokens.Output
 	}
-	p := scheduler.Progress{Event: ledger.Event{Type: rules.AssistantRound, Data: encode(made)}, Transcript: entry}
+	p := scheduler.Progress{Event: ledger.Event{Type: record.AssistantRound, Data: encode(made)}, Transcript: entry}
 	made.Preview, made.Text, made.Tried = "", visible.Clip(text, maxTranscript), tried
 	entry.Data = encode(made)
 	return p

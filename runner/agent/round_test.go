@@ -9,7 +9,7 @@ import (
 
 	"holon/responses/agentruntime"
 	"holon/responses/turns"
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/state/ledger"
 	"holon/test/expect"
 )
@@ -76,7 +76,7 @@ rounds:
 	if !slices.Equal(lines, want) {
 		t.Errorf("the transcript is\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 	}
-	expect.Equal(t, "events of rounds", len(l.ofType(rules.AssistantRound)), 3)
+	expect.Equal(t, "events of rounds", len(l.ofType(record.AssistantRound)), 3)
 }
 
 // ofType are the recorded events of a type.
@@ -103,7 +103,7 @@ func failed(t *testing.T, scenario string) (l *lab, end ledger.Event) {
 			if e.Class == turns.TurnFailed {
 				end = e
 			}
-			if e.Type == rules.RuntimeError && end.ID != "" {
+			if e.Type == record.RuntimeError && end.ID != "" {
 				return true, nil
 			}
 		}
@@ -120,7 +120,7 @@ rounds:
   - {text: "On it.", calls: [{tool: ExecCommand, arguments: {cmd: "true"}}]}
   - {text: "partly", error: {status: 429, message: slow down}}
 `)
-	list := l.ofType(rules.AssistantRound)
+	list := l.ofType(record.AssistantRound)
 	said := list[len(list)-1]
 	var got struct {
 		Round   int
@@ -161,7 +161,7 @@ rounds:
 		Rounds int `json:"model_rounds"`
 	}
 	expect.NoError(t, json.Unmarshal(end.Data, &ended))
-	expect.Equal(t, "events of rounds", len(l.ofType(rules.AssistantRound)), 2)
+	expect.Equal(t, "events of rounds", len(l.ofType(record.AssistantRound)), 2)
 	expect.Equal(t, "rounds of the turn", ended.Rounds, 2)
 }
 
@@ -173,7 +173,7 @@ func TestTimelineOfFailure(t *testing.T) {
 		Code     string
 		Timeline turns.ProviderTimeline `json:"provider_attempt_timeline"`
 	}
-	expect.NoError(t, json.Unmarshal(l.ofType(rules.RuntimeError)[0].Data, &told))
+	expect.NoError(t, json.Unmarshal(l.ofType(record.RuntimeError)[0].Data, &told))
 	tried := told.Timeline.Attempts
 	if len(tried) != 3 || told.Code == "" {
 		t.Fatalf("%s after %d attempts, want a code and 3", told.Code, len(tried))

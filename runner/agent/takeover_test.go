@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
 	"holon/state/sqlite"
@@ -23,8 +23,8 @@ func TestTakenOver(t *testing.T) {
 	l.start()
 	message := l.prompt("two", "", "")
 	l.untilStatus(message, ledger.Processed)
-	if types := l.events(); slices.Contains(types, rules.RuntimeWarning) ||
-		slices.Contains(types, rules.HistoryReconstructed) {
+	if types := l.events(); slices.Contains(types, record.RuntimeWarning) ||
+		slices.Contains(types, record.HistoryReconstructed) {
 		t.Errorf("a restart in good order is told as a loss: %v", types)
 	}
 	l.end()
@@ -36,8 +36,8 @@ func TestTakenOver(t *testing.T) {
 		return n == 0 && len(l.turns()) == 3, err
 	})
 	types := l.events()
-	at := slices.Index(types, rules.HistoryReconstructed)
-	if at < 1 || types[at-1] != rules.RuntimeWarning {
+	at := slices.Index(types, record.HistoryReconstructed)
+	if at < 1 || types[at-1] != record.RuntimeWarning {
 		t.Errorf("that an attempt was taken over is not told: %v", types)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner"
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/runner/control/client"
 	"holon/runner/control/wire"
 	"holon/runner/workspace"
@@ -184,7 +184,7 @@ func (a *warmAgent) ask(ctx context.Context) []float64 {
 	defer cancel()
 	began := time.Now()
 	m := load.Must(a.serve.Client.Enqueue(ctx, agentName, wire.Enqueue{Text: "Say something."}, ""))
-	steps := []string{rules.MessageAdmitted, rules.MessageStarted, rules.TurnStarted, rules.QueueEntrySettled}
+	steps := []string{record.MessageAdmitted, record.MessageStarted, record.TurnStarted, record.QueueEntrySettled}
 	took := make([]float64, 0, len(steps))
 	for len(took) < len(steps) {
 		select {

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
 	"holon/test/expect"
@@ -65,7 +66,7 @@ func TestSameText(t *testing.T) {
 
 func TestBriefLevel(t *testing.T) {
 	waiting := ledger.Closure{Outcome: ledger.OutcomeWaiting, WaitingReason: ledger.AwaitingOperator}
-	expect.Equal(t, "level of a question", rules.BriefLevel(waiting, false), rules.LevelActionRequired)
-	expect.Equal(t, "level of a result", rules.BriefLevel(ledger.Closure{}, false), rules.LevelTurnResult)
-	expect.Equal(t, "level of an acknowledgement", rules.BriefLevel(ledger.Closure{}, true), rules.LevelProgress)
+	expect.Equal(t, "level of a question", record.BriefLevel(waiting, false), record.LevelActionRequired)
+	expect.Equal(t, "level of a result", record.BriefLevel(ledger.Closure{}, false), record.LevelTurnResult)
+	expect.Equal(t, "level of an acknowledgement", record.BriefLevel(ledger.Closure{}, true), record.LevelProgress)
 }

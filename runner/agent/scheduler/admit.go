@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"holon/responses"
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/state"
 	"holon/state/ledger"
@@ -41,9 +42,9 @@ func (m *Scheduler) Create(ctx context.Context, n NewAgent) (ledger.Agent, error
 		if err := tx.Insert(&s.state); err != nil {
 			return err
 		}
-		s.emit(rules.AgentCreated, ledger.Event{Status: "idle"},
+		s.emit(record.AgentCreated, ledger.Event{Status: "idle"},
 			facts{"kind": string(a.Kind), "template": clip(a.Template)})
-		s.emit(rules.ThreadStarted, ledger.Event{Status: "idle"}, nil)
+		s.emit(record.ThreadStarted, ledger.Event{Status: "idle"}, nil)
 		if !n.Private {
 			if _, err := s.newTrigger(); err != nil {
 				return err
@@ -264,7 +265,7 @@ func (s *step) admit(msg ledger.Message, from ledger.Sender) (int64, error) {
 		MessageID: msg.ID, AgentID: msg.AgentID, Sender: from, Priority: msg.Priority, Number: msg.Number,
 		Status: ledger.Queued, CreatedAt: s.now, UpdatedAt: s.now,
 	}
-	msg.AdmittedSeq = s.emitQueue(rules.MessageAdmitted, "enqueue", e,
+	msg.AdmittedSeq = s.emitQueue(record.MessageAdmitted, "enqueue", e,
 		ledger.Event{ID: admittedEvent(msg.ID), Status: "queued", Cause: s.causeOf(msg, from)},
 		facts{"kind": string(msg.Kind), "priority": string(msg.Priority), "sender": string(from)})
 	if err := s.Insert(&msg, &e); err != nil {

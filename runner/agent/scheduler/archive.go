@@ -3,7 +3,7 @@ package scheduler
 import (
 	"context"
 
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -38,7 +38,7 @@ func (m *Scheduler) Archive(ctx context.Context, r Archive) (Losses, error) {
 			lost.RunID = attempt.TurnID
 		}
 		if apply {
-			s.emit(rules.ControlApplied, ledger.Event{Class: "session.updated", Status: "archived"},
+			s.emit(record.ControlApplied, ledger.Event{Class: "session.updated", Status: "archived"},
 				facts{"action": "archive", "by": clip(r.By)})
 		}
 		if runs && apply {

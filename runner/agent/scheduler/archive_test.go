@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
 	"holon/test/expect"
@@ -68,7 +68,7 @@ func TestArchive(t *testing.T) {
 	gone(w.m.SetModel(w.ctx, "alpha", "a/b", ""))
 	w.refused(scheduler.CodeTokenUnknown)(w.m.Deliver(w.ctx, scheduler.Delivery{Token: token}))
 	w.refused(ledger.CodeExists)(w.m.Create(w.ctx, scheduler.NewAgent{ID: "alpha"}))
-	w.newest(rules.AgentCreated) // its record stays
+	w.newest(record.AgentCreated) // its record stays
 }
 
 // The default agent stays.

@@ -9,7 +9,7 @@ import (
 
 	"holon/responses/agentruntime"
 	"holon/responses/turns"
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
 	"holon/test/expect"
@@ -27,7 +27,7 @@ func TestCallIsTheCause(t *testing.T) {
 	begun.IDs[agentruntime.ToolCall], begun.IDs[agentruntime.Step] = "tc_1", "step_1"
 	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 1}, []scheduler.Progress{{Event: begun}}))
 	w.ok(w.m.Sleep(<-ready, "alpha", id, time.Minute, "rest"))
-	expect.Equal(t, "cause of the wait", w.newest(rules.WaitRegistered).Cause, w.newest(turns.ToolStarted).ID)
+	expect.Equal(t, "cause of the wait", w.newest(record.WaitRegistered).Cause, w.newest(turns.ToolStarted).ID)
 }
 
 // A fact that another one of the turn caused names that one's event.

@@ -9,7 +9,7 @@ import (
 
 	"holon/responses/agentruntime"
 	"holon/responses/tasks"
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
 	"holon/test/expect"
@@ -52,38 +52,38 @@ func TestCauses(t *testing.T) {
 				w.ok(w.m.CreateTimer(w.ctx, scheduler.NewTimer{AgentID: "alpha", After: time.Minute}))
 			}
 			w.pass(time.Hour)
-		}, []string{rules.TimerFired, rules.TimerCreated, rules.MessageAdmitted, rules.TimerFired}},
+		}, []string{record.TimerFired, record.TimerCreated, record.MessageAdmitted, record.TimerFired}},
 		"an abort": {func(w *world) {
 			c := w.working()
 			w.ok(w.m.Abort(w.ctx, scheduler.Abort{AgentID: "alpha", By: "me"}))
 			w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted, Reason: "aborted"})
-		}, []string{rules.TurnTerminal, rules.CurrentRunAborted, rules.QueueEntrySettled, rules.CurrentRunAborted}},
+		}, []string{record.TurnTerminal, record.CurrentRunAborted, record.QueueEntrySettled, record.CurrentRunAborted}},
 		"a task that is cancelled": {func(w *world) {
 			w.reports("alpha", w.makeTask("alpha", "").ID, tasks.Running, tasks.Cancelling, tasks.Cancelled)
 		}, []string{"task.cancel_requested", "task.created", "process.started", "task.created",
 			"task.cancelled", "task.cancel_requested", "process.terminated", "task.cancel_requested",
-			rules.MessageAdmitted, "task.cancelled"}},
+			record.MessageAdmitted, "task.cancelled"}},
 		"input that a turn takes in": {func(w *world) {
 			c := w.working()
 			id := w.admit(interject("and this")).MessageID
 			w.ok(w.m.Offer(w.ctx, "alpha"))
 			w.progress(c.Attempt.ID, "holon.input.inserted", `{"input_id":"`+id+`"}`)
-		}, []string{"holon.input.inserted", rules.OperatorInterjection}},
+		}, []string{"holon.input.inserted", record.OperatorInterjection}},
 		"work that the operator completes": {func(w *world) {
 			w.ok(w.m.CompleteWork(w.ctx, "alpha", w.item("build it").ID, "done", nil))
 		}, []string{"task.started", "task.created", "task.completed", "task.created"}},
 		"a message that the operator removes": {func(w *world) {
 			w.ok(w.m.Remove(w.ctx, "alpha", w.admit(prompt("hello")).MessageID, "me"))
-		}, []string{rules.QueueEntrySettled, rules.MessageAdmitted}},
+		}, []string{record.QueueEntrySettled, record.MessageAdmitted}},
 		"a wait that a message in the queue triggers": {func(w *world) {
 			w.working()
 			w.admit(prompt("second"))
 			w.sleep("call_1", 0)
-		}, []string{rules.WaitTriggered, rules.MessageAdmitted}},
+		}, []string{record.WaitTriggered, record.MessageAdmitted}},
 		"a setting that unblocks": {func(w *world) {
 			w.tryKeyless(w.admit(prompt("x")).MessageID)
 			w.ok(w.m.SetModel(w.ctx, "alpha", "p/other", ""))
-		}, []string{rules.QueueEntryUnblocked, rules.ModelOverrideRequested}},
+		}, []string{record.QueueEntryUnblocked, record.ModelOverrideRequested}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := open(t)
@@ -105,9 +105,9 @@ func TestCauseOfATick(t *testing.T) {
 				w.wake(description, "coalesced")
 			}
 			w.completes(c)
-			w.caused(t, rules.SystemTickEmitted, rules.WakeRequested)
-			w.caused(t, rules.MessageAdmitted, rules.SystemTickEmitted)
-			w.caused(t, rules.TurnTerminal, rules.TurnSubmitted)
+			w.caused(t, record.SystemTickEmitted, record.WakeRequested)
+			w.caused(t, record.MessageAdmitted, record.SystemTickEmitted)
+			w.caused(t, record.TurnTerminal, record.TurnSubmitted)
 			if m := w.message(w.state().WakeMessage); strings.Contains(string(m.Body.Value), "evt_") {
 				t.Errorf("the message names an event: %s", m.Body.Value)
 			}
@@ -120,10 +120,10 @@ func TestCauseOfAWaitThatIsTriggeredAgain(t *testing.T) {
 	w := open(t)
 	w.rests(time.Hour)
 	c := w.working()
-	before := w.told(rules.WaitTriggered)
+	before := w.told(record.WaitTriggered)
 	w.settle(c.Attempt.ID, notBegun())
-	expect.Equal(t, "how often a wait was triggered", w.told(rules.WaitTriggered), before+1)
-	w.caused(t, rules.WaitTriggered, rules.MessageAdmitted)
+	expect.Equal(t, "how often a wait was triggered", w.told(record.WaitTriggered), before+1)
+	w.caused(t, record.WaitTriggered, record.MessageAdmitted)
 }
 
 // A compaction that the loss of its container cuts off ends with its trigger and round.
@@ -146,12 +146,12 @@ func TestRoundThatIsCutOff(t *testing.T) {
 			w.progress(c.Attempt.ID, "routing.decided", `{"candidate_count":1}`, "model.requested",
 				`{"round":1,"attempt":1,"provider_name":"p","model_name":"m","estimated_tokens":7}`)
 			w.settle(c.Attempt.ID, end)
-			w.caused(t, rules.AssistantRound, "model.failed")
-			round := w.newest(rules.AssistantRound)
+			w.caused(t, record.AssistantRound, "model.failed")
+			round := w.newest(record.AssistantRound)
 			expect.Equal(t, "the request", round.IDs[agentruntime.ModelRequest], "mr_1")
 			contains(t, "the round", string(round.Data), `"model_ref":"p/m"`, `"input_tokens":7`)
 			expect.Equal(t, "status of the request", w.newest("model.failed").Status, "failed")
-			expect.Equal(t, "events of rounds", w.told(rules.AssistantRound), 1)
+			expect.Equal(t, "events of rounds", w.told(record.AssistantRound), 1)
 		})
 	}
 }
@@ -161,10 +161,10 @@ func TestRoundThatWasTold(t *testing.T) {
 	w := open(t)
 	c := w.working()
 	w.progress(c.Attempt.ID, "model.requested", `{"round":1,"attempt":1,"provider_name":"p","model_name":"m"}`)
-	told := scheduler.Progress{Event: ledger.Event{Type: rules.AssistantRound, Data: json.RawMessage(`{"round":1}`)}}
+	told := scheduler.Progress{Event: ledger.Event{Type: record.AssistantRound, Data: json.RawMessage(`{"round":1}`)}}
 	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 2}, []scheduler.Progress{told}))
 	w.settle(c.Attempt.ID, scheduler.End{Lost: true})
-	expect.Equal(t, "events of rounds", w.told(rules.AssistantRound), 1)
+	expect.Equal(t, "events of rounds", w.told(record.AssistantRound), 1)
 }
 
 // The thread keeps its status when the image of its agent changes, and each thread.updated tells one.

@@ -9,6 +9,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/state"
 	"holon/state/ledger"
@@ -97,7 +98,7 @@ func (s *step) claimSome() (c Claim, ok, more bool, err error) {
 		}
 		cont := rules.Continue(sit, msg, cameBack(head))
 		s.state.LastResolved = &cont
-		s.emit(rules.ContinuationResolved, ledger.Event{MessageID: msg.ID, Cause: admittedEvent(msg.ID)}, facts{
+		s.emit(record.ContinuationResolved, ledger.Event{MessageID: msg.ID, Cause: admittedEvent(msg.ID)}, facts{
 			"class": string(cont.Class), "model_reentry": cont.ModelVisible, "matched_waiting_reason": cont.MatchedWait,
 			"trigger_kind": string(cont.TriggerKind), "prior_closure_outcome": string(cont.PriorOutcome),
 			"prior_waiting_reason": string(cont.PriorWaiting), "evidence": bounded(cont.Evidence),
@@ -177,7 +178,7 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont ledger.Continuatio
 	if err := s.Insert(&a); err != nil {
 		return Claim{}, fmt.Errorf("open an attempt: %w", err)
 	}
-	s.emitQueue(rules.MessageStarted, "dequeue", e, ledger.Event{TurnID: a.TurnID, Status: "running"},
+	s.emitQueue(record.MessageStarted, "dequeue", e, ledger.Event{TurnID: a.TurnID, Status: "running"},
 		facts{"attempt_id": a.ID, "readmitted": e.Readmitted})
 	for _, w := range waits {
 		if err := s.resolveWait(w, a, msg.ID); err != nil {
@@ -210,7 +211,7 @@ func (s *step) earlierTurns(e ledger.Entry) (int, error) {
 func (s *step) submitTurn(a ledger.Attempt, msg ledger.Message) {
 	e := ledger.Event{ID: submittedEvent(a.ID), MessageID: msg.ID, TurnID: a.TurnID, Status: "accepted",
 		Cause: admittedEvent(msg.ID)}
-	s.emit(rules.TurnSubmitted, e, facts{"attempt_id": a.ID, "message_id": msg.ID, "turn_index": a.TurnIndex,
+	s.emit(record.TurnSubmitted, e, facts{"attempt_id": a.ID, "message_id": msg.ID, "turn_index": a.TurnIndex,
 		"source": string(msg.Kind), "origin": string(msg.Origin.Kind), "authority": string(msg.Authority),
 		"model": a.Model})
 	s.cause = e.ID
@@ -224,7 +225,7 @@ func (s *step) dispose(e ledger.Entry, status ledger.EntryStatus, reason string)
 	}
 	before := e
 	e.Status, e.Reason, e.Code, e.NotBefore, e.UpdatedAt = status, reason, "", nil, s.now
-	s.emitQueue(rules.QueueEntrySettled, op, e, ledger.Event{Status: rules.EntryStatus(status)},
+	s.emitQueue(record.QueueEntrySettled, op, e, ledger.Event{Status: record.EntryStatus(status)},
 		facts{"status": string(status), "reason": clip(reason)})
 	if err := s.Update(&e); err != nil || op == "settle" {
 		return err
@@ -259,7 +260,7 @@ func (m *Scheduler) Began(ctx context.Context, attemptID string, sent Sent) erro
 			return err
 		}
 		s.cause = submittedEvent(a.ID)
-		s.emit(rules.TurnContextBuilt, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID},
+		s.emit(record.TurnContextBuilt, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID},
 			facts{"frame_digest": sent.Digest, "bytes": len(sent.Prompt)})
 		return s.begin(a)
 	})
@@ -270,7 +271,7 @@ func (s *step) begin(a ledger.Attempt) error {
 	if err := s.unblock(false); err != nil { // what a setting kept from turns keeps it no more
 		return err
 	}
-	s.emit(rules.TurnStarted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: "running"}, facts{
+	s.emit(record.TurnStarted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: "running"}, facts{
 		"attempt_id": a.ID, "turn_index": a.TurnIndex, "previous_response_id": a.Chain,
 	})
 	kind := ledger.TranscriptMessage
@@ -377,7 +378,7 @@ func (s *step) recordEvent(a *ledger.Attempt, p Progress) error {
 	s.emit(e.Type, e, nil)
 	s.track(a, &s.events[len(s.events)-1], p)
 	count(a, e.Class, e.Data)
-	if e.Type == rules.AssistantRound {
+	if e.Type == record.AssistantRound {
 		toldRound(a, p.Event.Data)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"holon/responses"
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/state"
 	"holon/state/ledger"
@@ -124,7 +125,7 @@ func (s *step) fireTimer(id string) error {
 	if err := s.Update(&t); err != nil {
 		return err
 	}
-	s.emitTimer(rules.TimerFired, t, ledger.Event{MessageID: msg.ID, Cause: t.Event},
+	s.emitTimer(record.TimerFired, t, ledger.Event{MessageID: msg.ID, Cause: t.Event},
 		facts{"fire_count": t.FireCount, "coalesced": t.Coalesced, "status": string(t.Status)})
 	s.cause = s.newest()
 	_, err = s.admit(msg, ledger.FromRuntime)
@@ -157,7 +158,7 @@ func (s *step) fireWait(id string) error {
 		err = s.wakeUp(w)
 	case w.ExpiresAt != nil && !w.ExpiresAt.After(s.now):
 		w.Status, w.UpdatedAt, w.EndedAt = ledger.WaitExpired, s.now, &s.now
-		if err = s.tellWait(rules.WaitExpired, w, ledger.Event{}, nil, s.Update); err == nil {
+		if err = s.tellWait(record.WaitExpired, w, ledger.Event{}, nil, s.Update); err == nil {
 			err = s.freeIdle()
 		}
 	}
@@ -231,7 +232,7 @@ func (m *Scheduler) CreateTimer(ctx context.Context, n NewTimer) (t ledger.Timer
 			return err
 		}
 		t.Event = responses.NewID(responses.PrefixEvent)
-		s.emitTimer(rules.TimerCreated, t, ledger.Event{ID: t.Event},
+		s.emitTimer(record.TimerCreated, t, ledger.Event{ID: t.Event},
 			facts{"duration_ms": t.DurationMS, "interval_ms": t.IntervalMS, "next_fire_at": t.NextFireAt})
 		made = true
 		return s.Insert(&t)
@@ -307,6 +308,6 @@ func (m *Scheduler) CancelTimer(ctx context.Context, id string) (ledger.Timer, e
 
 func (s *step) cancelTimer(t *ledger.Timer) error {
 	t.Status, t.NextFireAt, t.UpdatedAt = ledger.TimerCancelled, nil, s.now
-	s.emitTimer(rules.TimerCancelled, *t, ledger.Event{}, nil)
+	s.emitTimer(record.TimerCancelled, *t, ledger.Event{}, nil)
 	return s.Update(t)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
 )
@@ -64,7 +65,7 @@ func (s *step) threadStatus(now ledger.Closure, a ledger.Attempt, open bool) str
 	case open && !s.state.Stopped:
 		return "queued"
 	}
-	return rules.ThreadStatus(now, s.state.Stopped)
+	return record.ThreadStatus(now, s.state.Stopped)
 }
 
 // moves reports whether a closure may be another one after an event.
@@ -85,7 +86,7 @@ func (s *step) emitClosure(c ledger.Closure, e ledger.Event) {
 	if c.WorkSignal != nil {
 		f["work_signal"] = c.WorkSignal
 	}
-	s.emit(rules.ClosureDecided, e, f)
+	s.emit(record.ClosureDecided, e, f)
 	s.told = len(s.events)
 }
 

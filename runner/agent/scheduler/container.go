@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"holon/responses"
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -83,5 +83,5 @@ func (s *step) emitContainer(c ledger.ContainerChange, cause string) {
 	case ledger.ContainerExited:
 		f["exit_code"], f["oom_killed"] = c.ExitCode, c.OOMKilled
 	}
-	s.emit(rules.ContainerEvent(c.Phase), e, f)
+	s.emit(record.ContainerEvent(c.Phase), e, f)
 }

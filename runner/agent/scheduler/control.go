@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
 )
@@ -67,7 +68,7 @@ func (m *Scheduler) Renew(ctx context.Context, agentID, by string) error {
 			return err
 		}
 		s.state.Chain, s.state.WorkShown = "", ""
-		s.emit(rules.ControlApplied, ledger.Event{}, facts{"action": "renew", "by": clip(by)})
+		s.emit(record.ControlApplied, ledger.Event{}, facts{"action": "renew", "by": clip(by)})
 		if !open {
 			return nil
 		}
@@ -77,15 +78,15 @@ func (m *Scheduler) Renew(ctx context.Context, agentID, by string) error {
 }
 
 func (s *step) control(action, by string, status rules.Status) error {
-	s.emit(rules.ControlApplied, ledger.Event{}, facts{"action": action, "by": clip(by)})
+	s.emit(record.ControlApplied, ledger.Event{}, facts{"action": action, "by": clip(by)})
 	return s.emitAgentState(string(status), by)
 }
 
 // emitAgentState tells that an agent was stopped or started. A turn that has begun runs until its end.
 func (s *step) emitAgentState(status, by string) error {
 	a, open, err := s.OpenAttempt(s.state.AgentID)
-	e := ledger.Event{Status: rules.AgentStatus(s.state.Stopped, open && a.BegunAt != nil)}
-	s.emit(rules.AgentStateChanged, e, facts{"status": status, "by": clip(by)})
+	e := ledger.Event{Status: record.AgentStatus(s.state.Stopped, open && a.BegunAt != nil)}
+	s.emit(record.AgentStateChanged, e, facts{"status": status, "by": clip(by)})
 	return err
 }
 
@@ -129,7 +130,7 @@ func (s *step) abort(a ledger.Attempt, ab Abort) (ledger.Attempt, error) {
 	if ab.Reason != "" {
 		said["reason"] = clip(ab.Reason)
 	}
-	s.emit(rules.CurrentRunAborted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: "cancelling"}, said)
+	s.emit(record.CurrentRunAborted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: "cancelling"}, said)
 	a.AbortEvent = s.newest()
 	return a, s.Update(&a)
 }
@@ -150,7 +151,7 @@ func (m *Scheduler) SetModel(ctx context.Context, agentID, model, effort string)
 		return ledger.Agent{}, refused(CodeInvalidAgent, "model", "holon agent model clear "+agentID,
 			"a model has a name: provider/model")
 	}
-	return m.agent(ctx, agentID, rules.ModelOverrideRequested,
+	return m.agent(ctx, agentID, record.ModelOverrideRequested,
 		facts{"scope": "session", "model": model, "reasoning_effort": effort},
 		func(a *ledger.Agent) {
 			a.Model, a.ReasoningEffort = model, effort
@@ -159,7 +160,7 @@ func (m *Scheduler) SetModel(ctx context.Context, agentID, model, effort string)
 
 // ClearModel lets an agent use the runtime's model again.
 func (m *Scheduler) ClearModel(ctx context.Context, agentID string) (ledger.Agent, error) {
-	return m.agent(ctx, agentID, rules.ModelClearRequested, facts{"scope": "session"}, func(a *ledger.Agent) {
+	return m.agent(ctx, agentID, record.ModelClearRequested, facts{"scope": "session"}, func(a *ledger.Agent) {
 		a.Model, a.ReasoningEffort = "", ""
 	})
 }
@@ -169,7 +170,7 @@ func (m *Scheduler) SetImage(ctx context.Context, agentID, image string) (ledger
 	if bad := shortText("image", image); bad != nil {
 		return ledger.Agent{}, refused(CodeInvalidAgent, bad.Param, "", "%s", bad.Message)
 	}
-	return m.agent(ctx, agentID, rules.AgentStateChanged, facts{"image": image}, func(a *ledger.Agent) {
+	return m.agent(ctx, agentID, record.AgentStateChanged, facts{"image": image}, func(a *ledger.Agent) {
 		a.Image = image
 	})
 }
@@ -189,7 +190,7 @@ func (m *Scheduler) agent(ctx context.Context, agentID, event string, f facts, s
 		}
 		a.UpdatedAt = s.now
 		var e ledger.Event
-		if rules.Class(event) == "thread.updated" {
+		if record.Class(event) == "thread.updated" {
 			if e.Status, err = s.statusNow(); err != nil {
 				return err
 			}

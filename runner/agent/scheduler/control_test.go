@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"holon/responses/turns"
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/state/ledger"
@@ -177,11 +177,11 @@ func TestNotify(t *testing.T) {
 	var levels []int
 	_, events := w.events(0)
 	for _, e := range events {
-		if e.Type == rules.BriefCreated || e.Type == rules.NotificationRequested {
+		if e.Type == record.BriefCreated || e.Type == record.NotificationRequested {
 			levels = append(levels, e.Level)
 		}
 	}
-	if !slices.Equal(levels, []int{rules.LevelActionRequired, rules.LevelTrace, rules.LevelTrace}) {
+	if !slices.Equal(levels, []int{record.LevelActionRequired, record.LevelTrace, record.LevelTrace}) {
 		t.Fatalf("the operator is told at levels %v", levels)
 	}
 }
@@ -204,7 +204,7 @@ func TestAgentSettings(t *testing.T) {
 	for range 2 {
 		is("p/m", "high", "")(w.m.SetModel(w.ctx, "alpha", "p/m", "high"))
 	}
-	if types, _ := w.events(before); !slices.Equal(types, []string{rules.ModelOverrideRequested}) {
+	if types, _ := w.events(before); !slices.Equal(types, []string{record.ModelOverrideRequested}) {
 		t.Fatalf("%v", types)
 	}
 	expect.Equal(t, "model of a turn", w.working().Attempt.Model, "p/m")

@@ -3,7 +3,7 @@ package scheduler_test
 import (
 	"fmt"
 
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/state/ledger"
 )
 
@@ -55,8 +55,8 @@ func (w *world) counts(v ledger.View, id string) (list []string) {
 	for _, e := range page.Events {
 		n[e.Type]++
 	}
-	for _, typ := range []string{rules.WaitRegistered, rules.WaitCancelled, rules.TimerFired, rules.SystemTickEmitted,
-		rules.BriefCreated, rules.ToolExecuted, rules.TurnStarted} {
+	for _, typ := range []string{record.WaitRegistered, record.WaitCancelled, record.TimerFired, record.SystemTickEmitted,
+		record.BriefCreated, record.ToolExecuted, record.TurnStarted} {
 		list = append(list, fmt.Sprintf("%s: %s %d", id, typ, n[typ]))
 	}
 	waits, err := v.UnresolvedWaits(id)

@@ -7,6 +7,7 @@ import (
 	"holon/responses/agentruntime"
 	"holon/responses/tasks"
 	"holon/responses/turns"
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
@@ -28,7 +29,7 @@ func calls(id string) scheduler.Progress {
 }
 
 func called(id string) scheduler.Progress {
-	e := ledger.Event{Type: rules.ToolExecuted, Class: turns.ToolResult, Status: "completed",
+	e := ledger.Event{Type: record.ToolExecuted, Class: turns.ToolResult, Status: "completed",
 		Data: json.RawMessage(`{"tool_name":"ExecCommand"}`)}
 	e.IDs[agentruntime.ToolCall], e.IDs[agentruntime.Step] = id, "step_1"
 	return scheduler.Progress{Event: e, Tool: &ledger.ToolExecution{ID: id, Tool: "ExecCommand", Status: "success"}}

@@ -13,7 +13,7 @@ import (
 	"holon/responses"
 	"holon/responses/turns"
 	"holon/runner/agent/readmodel"
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/runner/agent/view"
 	"holon/state/ledger"
 )
@@ -83,7 +83,7 @@ func (r *replayed) compareAgent(v ledger.View, id string, c *cuts) error {
 	for _, e := range page.Events {
 		event := view.RuntimeEvent(e, testLog)
 		c.fold.Apply(&event)
-		caused := e.Type == rules.TurnContextBuilt || e.Type == rules.ContinuationResolved
+		caused := e.Type == record.TurnContextBuilt || e.Type == record.ContinuationResolved
 		cause := event.Correlation.CausationID
 		caused = caused || strings.HasPrefix(cause, responses.PrefixEvent)
 		if caused && !c.known[cause] {

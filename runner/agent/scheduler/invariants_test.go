@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"holon/responses/agentruntime"
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/view"
 	"holon/state/ledger"
@@ -147,17 +148,17 @@ func (w *world) checkEvents(v ledger.View, l ledger.AgentState) (map[string]int,
 		if a.newest++; e.Seq != a.newest {
 			w.t.Fatalf("%s: event %d has number %d", l.AgentID, a.newest, e.Seq)
 		}
-		if _, known := rules.Event(e.Type); !known || e.Level == 0 {
+		if _, known := record.Event(e.Type); !known || e.Level == 0 {
 			w.t.Fatalf("%s: event %+v has no known type or no level", l.AgentID, e)
 		}
 		recorded := view.RuntimeEvent(e, testLog)
 		a.validator.Event(l.AgentID, int(e.Seq), &recorded)
 		switch e.Type {
-		case rules.QueueEntrySettled:
+		case record.QueueEntrySettled:
 			a.settled[e.MessageID]++
-		case rules.ToolExecuted:
+		case record.ToolExecuted:
 			a.tools[e.TurnID]++
-		case rules.OutputExpired:
+		case record.OutputExpired:
 			if a.expired[e.ID]++; a.expired[e.ID] > 1 {
 				w.t.Fatalf("%s: a directory goes twice: %s", l.AgentID, e.Data)
 			}
@@ -185,7 +186,7 @@ func (w *world) checkEvents(v ledger.View, l ledger.AgentState) (map[string]int,
 
 // foldWait takes the copy of a wait that an event about one has.
 func (w *world) foldWait(a *account, e ledger.Event) {
-	if t, _ := rules.Event(e.Type); t.Category != "waiting" {
+	if t, _ := record.Event(e.Type); t.Category != "waiting" {
 		return
 	}
 	var data struct {
@@ -205,7 +206,7 @@ func (w *world) foldWait(a *account, e ledger.Event) {
 // checkPrior: what a message continues is the closure that was told last, unless a message that is in the queue ended a
 // wait already.
 func (w *world) checkPrior(a *account, e ledger.Event) {
-	if e.Type != rules.ClosureDecided && e.Type != rules.ContinuationResolved {
+	if e.Type != record.ClosureDecided && e.Type != record.ContinuationResolved {
 		return
 	}
 	var data struct {
@@ -217,7 +218,7 @@ func (w *world) checkPrior(a *account, e ledger.Event) {
 	if err := json.Unmarshal(e.Data, &data); err != nil {
 		w.t.Fatalf("the data of event %d: %v", e.Seq, err)
 	}
-	if e.Type == rules.ClosureDecided {
+	if e.Type == record.ClosureDecided {
 		a.closure = data.Outcome + " " + data.Waiting
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"holon/responses/tasks"
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/view"
 	"holon/state"
@@ -78,7 +79,7 @@ func keptThread(v ledger.View, l ledger.AgentState, _ picture, p *picture) error
 	case queued:
 		p.Status = "queued"
 	case shown.Closure != nil:
-		p.Status = rules.ThreadStatus(*shown.Closure, false)
+		p.Status = record.ThreadStatus(*shown.Closure, false)
 	default:
 		p.Status = "idle"
 	}
@@ -163,8 +164,8 @@ func turnLine(a ledger.Attempt, t ledger.Turn) string {
 			status = "cancelled"
 		}
 	case t.ID != "":
-		_, status = rules.TurnEnd(a.Status, t.Kind,
-			t.Kind == ledger.TurnAborted && a.AbortedBy != "" || a.Reason == rules.TurnSuspended)
+		_, status = record.TurnEnd(a.Status, t.Kind,
+			t.Kind == ledger.TurnAborted && a.AbortedBy != "" || a.Reason == record.TurnSuspended)
 		began, ended = &t.StartedAt, &t.CompletedAt
 	case a.AbortedBy != "":
 		status = "cancelling"
@@ -236,7 +237,7 @@ func keptChannels(v ledger.View, l ledger.AgentState, _ picture, p *picture) err
 		if t.Status == ledger.TriggerRevoked {
 			status = "disconnected"
 		}
-		p.Channels[rules.ChannelID(t.ID)] = line(status, t.DeliveryCount)
+		p.Channels[record.ChannelID(t.ID)] = line(status, t.DeliveryCount)
 	}
 	return err
 }

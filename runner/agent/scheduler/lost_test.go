@@ -9,7 +9,7 @@ import (
 	"holon/responses/agentruntime"
 	"holon/responses/turns"
 	"holon/runner/agent/readmodel"
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
 )
@@ -82,9 +82,9 @@ func TestLostTurnTellsItsRecord(t *testing.T) {
 				costs, in = costs+1, in+p.Usage.InputTokens
 			case e.Class == "model.failed" && p.Outcome != turns.OutcomeFailFast:
 				t.Errorf("the outcome of the request that was cut off is %q, want %q", p.Outcome, turns.OutcomeFailFast)
-			case e.Class == rules.TurnFailed && (p.Rounds != 2 || p.Usage.InputTokens != 140 || !p.Usage.Estimated):
+			case e.Class == record.TurnFailed && (p.Rounds != 2 || p.Usage.InputTokens != 140 || !p.Usage.Estimated):
 				t.Errorf("the end of the turn is %s, want 2 rounds and an estimate of 140 tokens of input", e.Data)
-			case e.Type == rules.RuntimeError && (p.Timeline == nil || len(p.Timeline.Attempts) != 2 || !p.Token.Estimated):
+			case e.Type == record.RuntimeError && (p.Timeline == nil || len(p.Timeline.Attempts) != 2 || !p.Token.Estimated):
 				t.Errorf("the failure is %s, want two attempts and an estimate", e.Data)
 			}
 		}
@@ -95,7 +95,7 @@ func TestLostTurnTellsItsRecord(t *testing.T) {
 		if failed != nil || len(ran) != 1 || ran[0].ID != "call_2" || ran[0].Status != "error" || ran[0].DurationMS != 2000 {
 			t.Errorf("the calls of the turn are %+v, want the one that was cut off", ran)
 		}
-		if types, _ := w.events(0); !slices.Contains(types, rules.ToolExecuted) {
+		if types, _ := w.events(0); !slices.Contains(types, record.ToolExecuted) {
 			t.Error("no event tells of it")
 		}
 		entries, err := v.Transcript(c.Attempt.AgentID, 100)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"holon/responses"
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
 )
@@ -65,9 +66,9 @@ func (s *step) notify(n ledger.Notification) error {
 		return err
 	}
 	if told != "" {
-		event.Level, f["duplicate_of"] = rules.LevelTrace, told
+		event.Level, f["duplicate_of"] = record.LevelTrace, told
 	}
-	s.emit(rules.NotificationRequested, event, f)
+	s.emit(record.NotificationRequested, event, f)
 	return nil
 }
 
@@ -105,7 +106,7 @@ func (m *Scheduler) Fail(ctx context.Context, agentID string, f ledger.Failure) 
 			f.OccurredAt = s.now
 		}
 		s.state.LastFailure = &f
-		s.emit(rules.RuntimeError, ledger.Event{},
+		s.emit(record.RuntimeError, ledger.Event{},
 			facts{"phase": clip(f.Phase), "code": clip(f.Code), "summary": clip(f.Summary)})
 		return nil
 	})

@@ -3,7 +3,7 @@ package scheduler
 import (
 	"context"
 
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/state/ledger"
 )
 
@@ -57,7 +57,7 @@ func (s *step) offer(a ledger.Attempt, e ledger.Entry) error {
 	if err := s.Update(&e); err != nil {
 		return err
 	}
-	s.emitQueue(rules.OperatorInterjection, "interject", e,
+	s.emitQueue(record.OperatorInterjection, "interject", e,
 		ledger.Event{ID: interjectedEvent(a.ID, e.MessageID), TurnID: a.TurnID, Status: "running",
 			Cause: admittedEvent(e.MessageID)},
 		facts{"attempt_id": a.ID, "merged_into_turn_id": a.TurnID})

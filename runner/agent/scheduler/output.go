@@ -5,7 +5,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/agentruntime"
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/state/ledger"
 )
 
@@ -84,7 +84,7 @@ func (s *step) expired(e ledger.ExpiredOutput) {
 	if e.Artifacts == nil {
 		e.Artifacts = []ledger.ExpiredFile{}
 	}
-	s.emit(rules.OutputExpired, event, facts{"output_ref": "turns/" + e.TurnID, "turn_id": e.TurnID,
+	s.emit(record.OutputExpired, event, facts{"output_ref": "turns/" + e.TurnID, "turn_id": e.TurnID,
 		"expires_at": e.At, "reason": string(e.Reason), "size_bytes": e.SizeBytes, "artifact_count": e.Count,
 		"artifacts": e.Artifacts})
 }
@@ -113,7 +113,7 @@ func (m *Scheduler) Exported(ctx context.Context, x Export) (int64, error) {
 		id := derivedID("evidence_", x.AgentID, x.Digest)
 		e := ledger.Event{ID: derivedID(responses.PrefixEvent, id)}
 		e.IDs[agentruntime.Evidence] = id
-		seq = s.emit(rules.EvidenceChanged, e, facts{"op": "ready", "pack_ref": x.Ref, "from_sequence": x.From,
+		seq = s.emit(record.EvidenceChanged, e, facts{"op": "ready", "pack_ref": x.Ref, "from_sequence": x.From,
 			"through_sequence": x.Through, "events_digest": x.Digest})
 		return nil
 	})

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/state"
 	"holon/state/ledger"
@@ -107,7 +107,7 @@ func TestExpireOutputs(t *testing.T) {
 				w.must(w.m.ExpireOutputs(w.ctx, "alpha", gone))
 			}
 			_, all := w.events(0)
-			all = slices.DeleteFunc(all, func(e ledger.Event) bool { return e.Type != rules.OutputExpired })
+			all = slices.DeleteFunc(all, func(e ledger.Event) bool { return e.Type != record.OutputExpired })
 			expect.Equal(t, fmt.Sprintf("events at boundary %d", where), len(all), 2)
 			var told struct {
 				TurnID    string               `json:"turn_id"`
@@ -134,7 +134,7 @@ func TestExpireOutputs(t *testing.T) {
 func TestExpireNothing(t *testing.T) {
 	w := open(t)
 	w.must(w.m.ExpireOutputs(w.ctx, "alpha", []ledger.ExpiredOutput{{TurnID: w.turned("one"), Reason: ledger.OutputLimit}}))
-	contains(t, "the event", string(w.newest(rules.OutputExpired).Data), `"artifacts":[]`)
+	contains(t, "the event", string(w.newest(record.OutputExpired).Data), `"artifacts":[]`)
 }
 
 // oldest are the directories of the first turns of an agent that have ended, at most n.

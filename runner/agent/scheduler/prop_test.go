@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
@@ -142,7 +143,7 @@ func (w *world) during(t *turn, i int, o op) error {
 	case "tool":
 		if t.newest != i+1 { // not again when it is asked again
 			t.newest, t.tools = i+1, t.tools+1
-			t.facts = append(t.facts, scheduler.Progress{Event: ledger.Event{Type: rules.ToolExecuted},
+			t.facts = append(t.facts, scheduler.Progress{Event: ledger.Event{Type: record.ToolExecuted},
 				Transcript: &ledger.TranscriptEntry{Kind: ledger.TranscriptTools}})
 		}
 		return w.mirrored(t)

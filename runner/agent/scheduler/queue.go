@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
 )
@@ -47,7 +48,7 @@ func (s *step) unblock(kept bool) error {
 			continue
 		}
 		e.NotBefore, e.Failed, e.Reason, e.Code, e.UpdatedAt = nil, 0, "", "", s.now
-		s.emitQueue(rules.QueueEntryUnblocked, "promote", e, ledger.Event{Status: "queued"}, facts{})
+		s.emitQueue(record.QueueEntryUnblocked, "promote", e, ledger.Event{Status: "queued"}, facts{})
 		if err := s.Update(&e); err != nil {
 			return err
 		}
@@ -66,7 +67,7 @@ func (s *step) keep(e ledger.Entry) error {
 	e.Block()
 	e.Code, e.Reason, e.UpdatedAt = rules.CodeStalled,
 		"the agent went on by itself for too long; it takes this after the next message of another sender", s.now
-	s.emitQueue(rules.QueueEntryBlocked, "promote", e, ledger.Event{Class: "queue.changed", Status: "queued"},
+	s.emitQueue(record.QueueEntryBlocked, "promote", e, ledger.Event{Class: "queue.changed", Status: "queued"},
 		facts{"code": e.Code, "summary": e.Reason})
 	return s.Update(&e)
 }

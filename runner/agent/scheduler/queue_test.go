@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
 	"holon/test/expect"
@@ -46,7 +46,7 @@ func TestBlocked(t *testing.T) {
 			if at, ok, err := w.m.RetryAt(w.ctx, "alpha"); ok || err != nil {
 				t.Errorf("the next try is at %v (%v), want none", at, err)
 			}
-			expect.Equal(t, "level", w.newest(rules.QueueEntryBlocked).Level, rules.LevelActionRequired)
+			expect.Equal(t, "level", w.newest(record.QueueEntryBlocked).Level, record.LevelActionRequired)
 			w.pass(48 * time.Hour)
 			w.nothing()
 			w.must(heal(w))

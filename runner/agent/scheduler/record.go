@@ -10,7 +10,7 @@ import (
 	"holon/responses"
 	"holon/responses/agentruntime"
 	"holon/responses/turns"
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/state/ledger"
 )
 
@@ -124,7 +124,7 @@ func (s *step) closeOpen(a *ledger.Attempt, v verdict) error {
 		typ := class
 		switch class {
 		case turns.ToolFailed:
-			typ = rules.ToolExecuted
+			typ = record.ToolExecuted
 			if err := s.cutOffCall(*a, u, category, f); err != nil {
 				return err
 			}
@@ -168,7 +168,7 @@ func (s *step) tellArtifacts(a ledger.Attempt, e End) (omitted int) {
 		id := derivedID("artifact_", a.TurnID, file.Path)
 		event := ledger.Event{ID: derivedID(responses.PrefixEvent, id), MessageID: a.MessageID, TurnID: a.TurnID}
 		event.IDs[agentruntime.Artifact] = id
-		s.emit(rules.ArtifactChanged, event, facts{"op": "created", "kind": "file", "path": clip(file.Path),
+		s.emit(record.ArtifactChanged, event, facts{"op": "created", "kind": "file", "path": clip(file.Path),
 			"read_ref": "turns/" + a.TurnID + "/" + clip(file.Path), "size_bytes": file.Bytes,
 			"digest": "sha256:" + clip(file.SHA256)})
 	}
@@ -177,8 +177,8 @@ func (s *step) tellArtifacts(a ledger.Attempt, e End) (omitted int) {
 
 // endTurn tells the end of a turn, and how many of its files were not told of.
 func (s *step) endTurn(a ledger.Attempt, t ledger.Turn, v verdict, omitted int) {
-	class, status := rules.TurnEnd(v.attempt, t.Kind,
-		v.entry == ledger.Aborted && a.AbortedBy != "" || v.reason == rules.TurnSuspended)
+	class, status := record.TurnEnd(v.attempt, t.Kind,
+		v.entry == ledger.Aborted && a.AbortedBy != "" || v.reason == record.TurnSuspended)
 	f := facts{"kind": string(t.Kind), "reason": clip(t.Reason), "turn_index": t.Index, "duration_ms": t.DurationMS,
 		"started_at": t.StartedAt, "completed_at": t.CompletedAt,
 		"model_rounds": t.ModelRounds, "tool_calls": t.ToolCalls, "response_id": t.ResponseID,
@@ -186,10 +186,10 @@ func (s *step) endTurn(a ledger.Attempt, t ledger.Turn, v verdict, omitted int) 
 	if omitted > 0 {
 		f["artifacts_omitted"] = omitted
 	}
-	if class == rules.TurnFailed {
+	if class == record.TurnFailed {
 		f = f.failed(t.Failure, status, v)
 	}
-	s.emit(rules.TurnTerminal, ledger.Event{MessageID: a.MessageID, TurnID: t.ID, Class: class, Status: status}, f)
+	s.emit(record.TurnTerminal, ledger.Event{MessageID: a.MessageID, TurnID: t.ID, Class: class, Status: status}, f)
 }
 
 // endNotBegun tells that the turn of an attempt was never begun.
@@ -198,7 +198,7 @@ func (s *step) endNotBegun(a ledger.Attempt, e End, v verdict) {
 	if !v.failed {
 		status = "cancelled"
 	}
-	s.emit(rules.TurnFailed, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: status},
+	s.emit(record.TurnFailed, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: status},
 		facts{"reason": clip(v.reason)}.failed(e.Failure, status, v))
 }
 

@@ -8,7 +8,7 @@ import (
 	"holon/responses"
 	"holon/responses/agentruntime"
 	"holon/responses/turns"
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -75,7 +75,7 @@ func (s *step) tellCutRound(a ledger.Attempt, e ledger.Event) error {
 		}
 	}
 	e.MessageID, e.TurnID = a.MessageID, a.TurnID
-	s.emit(rules.AssistantRound, e, f)
+	s.emit(record.AssistantRound, e, f)
 	entry.Data = mustJSON(f)
 	return s.Insert(s.transcript(a, entry))
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"holon/responses/agentruntime"
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
@@ -122,7 +123,7 @@ func (t *turn) round(i, n int) {
 	t.tell("model.requested", "running", agentruntime.ModelRequest, request, fmt.Sprintf(asked, attempt, round))
 	t.tell("model.completed", "completed", agentruntime.ModelRequest, request,
 		`{"usage":`+usage+`,"stop_reason":"end_turn","duration_ms":5}`)
-	t.facts = append(t.facts, scheduler.Progress{Event: ledger.Event{Type: rules.AssistantRound,
+	t.facts = append(t.facts, scheduler.Progress{Event: ledger.Event{Type: record.AssistantRound,
 		Data: json.RawMessage(fmt.Sprintf(`{"round":%d}`, round))},
 		Transcript: &ledger.TranscriptEntry{Kind: ledger.TranscriptRound, Round: round, StopReason: "end_turn",
 			InputTokens: int64(n), OutputTokens: 2}})
@@ -151,7 +152,7 @@ func (t *turn) call(n int) {
 	}
 	t.tell(class, status, agentruntime.ToolCall, id, data)
 	end := &t.facts[len(t.facts)-1]
-	end.Event.Type = rules.ToolExecuted
+	end.Event.Type = record.ToolExecuted
 	end.Tool = &ledger.ToolExecution{ID: id, Tool: "ExecCommand", Status: row, DurationMS: int64(n),
 		OutputRef: "out/" + id + ".txt"}
 }

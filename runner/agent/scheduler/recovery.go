@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/state/ledger"
 )
 
@@ -22,13 +22,13 @@ type Missing struct {
 
 // emitRecovery tells of a loss, and how far it was made up for.
 func (s *step) emitRecovery(code, message string, e ledger.Event, r Recovery) {
-	s.emit(rules.RuntimeWarning, e, facts{"code": code, "message": message, "component": "daemon", "recoverable": true})
+	s.emit(record.RuntimeWarning, e, facts{"code": code, "message": message, "component": "daemon", "recoverable": true})
 	missing := r.Missing
 	if missing == nil {
 		missing = []Missing{}
 	}
 	e.Cause = s.newest()
-	s.emit(rules.HistoryReconstructed, e,
+	s.emit(record.HistoryReconstructed, e,
 		facts{"sources": r.Sources, "degraded": len(missing) > 0, "missing": missing})
 }
 
@@ -41,7 +41,7 @@ func (m *Scheduler) TakeOver(ctx context.Context, attemptID string, r Recovery) 
 		}
 		a.Owner = m.opts.Owner
 		s.emitRecovery("daemon_restarted", "holon ended while it ran this turn",
-			ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Level: rules.LevelProgress}, r)
+			ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Level: record.LevelProgress}, r)
 		return s.Update(&a)
 	})
 }
@@ -63,7 +63,7 @@ func (m *Scheduler) Restored(ctx context.Context, agentID string) error {
 			return nil // another step was first, which told of it
 		}
 		s.emitRecovery("ledger_restored", fmt.Sprintf("the ledger is a backup that ends with event %d", last),
-			ledger.Event{Level: rules.LevelProgress},
+			ledger.Event{Level: record.LevelProgress},
 			Recovery{Sources: []string{"backup"}, Missing: []Missing{{"events", fmt.Sprint(last)}}})
 		return nil
 	})
@@ -74,7 +74,7 @@ func (m *Scheduler) Restored(ctx context.Context, agentID string) error {
 func (s *step) forget() {
 	if chain := s.state.Chain; chain != "" {
 		s.emitRecovery("conversation_lost", "the conversation of the agent is gone; it begins anew",
-			ledger.Event{Level: rules.LevelProgress},
+			ledger.Event{Level: record.LevelProgress},
 			Recovery{Sources: []string{"ledger"}, Missing: []Missing{{"conversation", chain}}})
 	}
 	s.state.Chain, s.state.WorkShown = "", ""

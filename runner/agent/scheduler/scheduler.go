@@ -16,6 +16,7 @@ import (
 	"holon/responses"
 	"holon/responses/agentruntime"
 	"holon/responses/turns"
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/state"
 	"holon/state/ledger"
@@ -180,17 +181,17 @@ type facts map[string]any
 // emit tells of the step and returns the number of the event. Class and time are those of the type and the step unless
 // e has its own. Empty texts are left out, times have milliseconds, and known secrets are taken out.
 func (s *step) emit(typ string, e ledger.Event, f facts) int64 {
-	t, _ := rules.Event(typ)
+	t, _ := record.Event(typ)
 	e.AgentID, e.Type = s.state.AgentID, typ
 	if e.ID == "" {
 		e.ID = responses.NewID(responses.PrefixEvent)
 	}
-	e.Level, e.Class = cmp.Or(e.Level, t.Level), cmp.Or(e.Class, rules.Class(typ))
+	e.Level, e.Class = cmp.Or(e.Level, t.Level), cmp.Or(e.Class, record.Class(typ))
 	if e.CreatedAt.IsZero() {
 		e.CreatedAt = s.now
 	}
 	if e.Class == "queue.changed" {
-		e.IDs[agentruntime.Queue] = rules.QueueID(e.AgentID)
+		e.IDs[agentruntime.Queue] = record.QueueID(e.AgentID)
 	}
 	if e.Cause = cmp.Or(e.Cause, s.cause); s.cause == "" {
 		s.cause = e.ID
@@ -222,7 +223,7 @@ func (s *step) newest() string { return s.events[len(s.events)-1].ID }
 
 func (s *step) emitWait(typ string, w ledger.Wait, e ledger.Event, f facts) {
 	e.Ref = w.ID
-	s.emit(typ, e, f.with(rules.RecordWait, w))
+	s.emit(typ, e, f.with(record.RecordWait, w))
 	if w.Kind == ledger.WaitOperator {
 		s.emitAction(typ, w)
 	}
@@ -233,27 +234,27 @@ func (s *step) emitAction(typ string, w ledger.Wait) {
 	e := ledger.Event{Ref: w.ID}
 	e.IDs[agentruntime.Action] = "action_" + w.ID
 	switch typ {
-	case rules.WaitRegistered:
-		s.emit(rules.ActionRequired, e, facts{"action_type": "operator_input", "prompt": clip(w.WaitingFor),
+	case record.WaitRegistered:
+		s.emit(record.ActionRequired, e, facts{"action_type": "operator_input", "prompt": clip(w.WaitingFor),
 			"expires_at": w.ExpiresAt})
-	case rules.WaitResolved:
-		s.emit(rules.ActionResolved, e, facts{"decision": "answered", "resolved_by": "operator", "via": "respond_action"})
-	case rules.WaitCancelled:
-		s.emit(rules.ActionResolved, e, facts{"decision": string(w.Status), "resolved_by": "runtime", "via": "cancellation"})
-	case rules.WaitExpired:
-		s.emit(rules.ActionResolved, e, facts{"decision": string(w.Status), "resolved_by": "runtime", "via": "expiry"})
+	case record.WaitResolved:
+		s.emit(record.ActionResolved, e, facts{"decision": "answered", "resolved_by": "operator", "via": "respond_action"})
+	case record.WaitCancelled:
+		s.emit(record.ActionResolved, e, facts{"decision": string(w.Status), "resolved_by": "runtime", "via": "cancellation"})
+	case record.WaitExpired:
+		s.emit(record.ActionResolved, e, facts{"decision": string(w.Status), "resolved_by": "runtime", "via": "expiry"})
 	}
 }
 
 func (s *step) emitTimer(typ string, t ledger.Timer, e ledger.Event, f facts) {
 	e.Ref = t.ID
-	s.emit(typ, e, f.with(rules.RecordTimer, t))
+	s.emit(typ, e, f.with(record.RecordTimer, t))
 }
 
 func (s *step) emitTrigger(typ string, t ledger.Trigger, f facts) {
 	e := ledger.Event{Ref: t.ID}
-	e.IDs[agentruntime.Channel] = rules.ChannelID(t.ID)
-	s.emit(typ, e, f.with(rules.RecordTrigger, t))
+	e.IDs[agentruntime.Channel] = record.ChannelID(t.ID)
+	s.emit(typ, e, f.with(record.RecordTrigger, t))
 }
 
 // emitQueue tells of a change of the queue: op is what was done to the entry. What happens to one that is in the queue

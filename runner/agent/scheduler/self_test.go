@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"holon/responses/tasks"
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state"
@@ -188,8 +189,8 @@ func TestSelfMadeStops(t *testing.T) {
 			if list := w.notifications(); len(list) != 1 || list[0].Boundary != "primary_operator" {
 				t.Errorf("the operator was told %+v", list)
 			}
-			expect.Equal(t, "events of notifications", w.told(rules.NotificationRequested), 1)
-			expect.Equal(t, "level", w.newest(rules.NotificationRequested).Level, rules.LevelActionRequired)
+			expect.Equal(t, "events of notifications", w.told(record.NotificationRequested), 1)
+			expect.Equal(t, "level", w.newest(record.NotificationRequested).Level, record.LevelActionRequired)
 			w.check()
 			w.admit(prompt("go on"))
 			if turns := w.loop(func(i int) scheduler.End {

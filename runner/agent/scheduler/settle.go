@@ -9,6 +9,7 @@ import (
 
 	"holon/internal/visible"
 	"holon/responses"
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/state"
 	"holon/state/ledger"
@@ -247,7 +248,7 @@ func judge(a ledger.Attempt, own ledger.Entry, e End) verdict {
 	case e.Lost && a.AbortedBy != "":
 		return verdict{ledger.AttemptInterrupted, ledger.Aborted, aborted, true, true}
 	case e.Lost && e.Suspended:
-		return verdict{ledger.AttemptInterrupted, ledger.Queued, rules.TurnSuspended, true, true}
+		return verdict{ledger.AttemptInterrupted, ledger.Queued, record.TurnSuspended, true, true}
 	case e.Lost && own.Readmitted == 0:
 		return verdict{ledger.AttemptInterrupted, ledger.Queued, "readmitted", true, true}
 	case e.Lost:
@@ -271,7 +272,7 @@ func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v verdict) 
 	}
 	if v.entry != ledger.Queued {
 		if v.entry == ledger.Quarantined {
-			s.emit(rules.QueueEntryQuarantined, ledger.Event{MessageID: own.MessageID},
+			s.emit(record.QueueEntryQuarantined, ledger.Event{MessageID: own.MessageID},
 				facts{"failed": own.Failed, "code": clip(e.Failure.Code)})
 		}
 		if err := s.dispose(own, v.entry, v.reason); err != nil || v.turn {
@@ -298,10 +299,10 @@ func (s *step) disposeOwn(a ledger.Attempt, own ledger.Entry, e End, v verdict) 
 		f["retry_at"] = out.RetryAt
 	}
 	if own.Blocked() {
-		s.emit(rules.QueueEntryBlocked, ledger.Event{MessageID: own.MessageID},
+		s.emit(record.QueueEntryBlocked, ledger.Event{MessageID: own.MessageID},
 			facts{"code": own.Code, "summary": own.Reason})
 	} else {
-		s.emit(rules.SchedulerDiagnostic, ledger.Event{MessageID: own.MessageID, TurnID: a.TurnID}, f)
+		s.emit(record.SchedulerDiagnostic, ledger.Event{MessageID: own.MessageID, TurnID: a.TurnID}, f)
 	}
 	if !v.turn {
 		if err := s.unresolve(a); err != nil {
@@ -323,7 +324,7 @@ func (s *step) requeue(e ledger.Entry) error {
 	if e.Code != "" {
 		f["code"] = e.Code
 	}
-	s.emitQueue(rules.QueueEntryRequeued, "enqueue", e, ledger.Event{Status: "queued"}, f)
+	s.emitQueue(record.QueueEntryRequeued, "enqueue", e, ledger.Event{Status: "queued"}, f)
 	if err := s.Update(&e); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
@@ -128,7 +129,7 @@ func TestQuarantine(t *testing.T) {
 	expect.Equal(t, "status", e.Status, ledger.Quarantined)
 	expect.Equal(t, "failed tries", e.Failed, rules.MaxTries)
 	contains(t, "the brief", w.briefed(ledger.BriefFailure), "image alpha")
-	expect.Equal(t, "level of the event", w.newest(rules.QueueEntryQuarantined).Level, rules.LevelActionRequired)
+	expect.Equal(t, "level of the event", w.newest(record.QueueEntryQuarantined).Level, record.LevelActionRequired)
 	c, _ := w.done()
 	expect.Equal(t, "the next message", c.Message.ID, next.MessageID)
 }
@@ -224,7 +225,7 @@ func TestSuspended(t *testing.T) {
 		expect.Equal(t, "message", c.Message.ID, adm.MessageID)
 		expect.Equal(t, "readmitted", c.Attempt.Readmit, i > 0)
 		expect.Equal(t, "status", w.settle(c.Attempt.ID, end).Status, ledger.Queued)
-		last := w.newest(rules.TurnTerminal)
+		last := w.newest(record.TurnTerminal)
 		expect.Equal(t, "turn that ended", last.TurnID, c.Attempt.TurnID)
 		expect.Equal(t, "status of the turn", last.Status, "cancelled")
 		w.check()

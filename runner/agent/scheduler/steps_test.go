@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"holon/responses"
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
 	"holon/test/expect"
@@ -162,7 +162,7 @@ func TestTurn(t *testing.T) {
 	expect.Equal(t, "owner", c.Attempt.Owner, "boot_1")
 	w.must(w.m.Began(w.ctx, c.Attempt.ID, scheduler.Sent{Prompt: json.RawMessage(`{"frame":2}`), Digest: "e"})) // again
 	facts := []scheduler.Progress{
-		{Event: ledger.Event{Type: rules.ToolExecuted, Data: json.RawMessage(`{"tool":"exec_command"}`)}},
+		{Event: ledger.Event{Type: record.ToolExecuted, Data: json.RawMessage(`{"tool":"exec_command"}`)}},
 		{Transcript: &ledger.TranscriptEntry{Kind: ledger.TranscriptRound, Round: 1}},
 	}
 	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 2}, facts))
@@ -197,9 +197,9 @@ func (w *world) checkTurnRecorded(t *testing.T, start int64, message string) {
 	t.Helper()
 	types, events := w.events(start)
 	want := []string{
-		rules.MessageAdmitted, rules.ContinuationResolved, rules.TurnSubmitted, rules.MessageStarted, rules.TurnContextBuilt,
-		rules.TurnStarted, rules.ToolExecuted,
-		rules.QueueEntrySettled, rules.TurnTerminal, rules.ClosureDecided, rules.BriefCreated,
+		record.MessageAdmitted, record.ContinuationResolved, record.TurnSubmitted, record.MessageStarted, record.TurnContextBuilt,
+		record.TurnStarted, record.ToolExecuted,
+		record.QueueEntrySettled, record.TurnTerminal, record.ClosureDecided, record.BriefCreated,
 	}
 	if !slices.Equal(types, want) {
 		t.Errorf("events\n%v, want\n%v", types, want)
@@ -220,9 +220,9 @@ func (w *world) checkTurnRecorded(t *testing.T, start int64, message string) {
 		t.Error("the time of the last brief is not recorded")
 	}
 	expect.Equal(t, "text of the brief", w.briefed(ledger.BriefResult), "done")
-	brief := w.newest(rules.BriefCreated)
+	brief := w.newest(record.BriefCreated)
 	expect.Equal(t, "message of the brief", brief.MessageID, message)
-	expect.Equal(t, "turn of the brief", brief.TurnID, w.newest(rules.TurnTerminal).TurnID)
+	expect.Equal(t, "turn of the brief", brief.TurnID, w.newest(record.TurnTerminal).TurnID)
 }
 
 // A hostile turn cannot hold up its own record.
@@ -231,14 +231,14 @@ func TestProgressBoundsData(t *testing.T) {
 	c := w.working()
 	big := json.RawMessage(`"` + strings.Repeat("x", ledger.MaxEventData) + `"`)
 	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 1},
-		[]scheduler.Progress{{Event: ledger.Event{Type: rules.ToolExecuted, Data: big}}}))
+		[]scheduler.Progress{{Event: ledger.Event{Type: record.ToolExecuted, Data: big}}}))
 	long := strings.Repeat("c", 100<<10)
 	s := w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnAborted, Reason: long, Last: long,
 		Failure: &ledger.Failure{Code: long, Summary: long, Hint: long}})
 	if s.Turn == nil || s.Status != ledger.Aborted {
 		t.Fatalf("%+v", s)
 	}
-	expect.Equal(t, "data", string(w.newest(rules.ToolExecuted).Data), `{"omitted_bytes":8194}`)
+	expect.Equal(t, "data", string(w.newest(record.ToolExecuted).Data), `{"omitted_bytes":8194}`)
 }
 
 func TestQueueOrder(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"holon/responses/agentruntime"
 	"holon/responses/tasks"
 	"holon/responses/turns"
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -191,7 +191,7 @@ func (s *step) advanceTask(a *ledger.Attempt, old ledger.Task, r tasks.Report) e
 		return s.endTask(old, t, s.notLater(r.Task.UpdatedAt), r.Output)
 	}
 	if t.Status == tasks.Cancelling && old.Status != tasks.Cancelling {
-		s.emitTask(rules.TaskStatusUpdated, turns.Scope{}.TaskCancelling(t.ID, "stopped", "operator"), t,
+		s.emitTask(record.TaskStatusUpdated, turns.Scope{}.TaskCancelling(t.ID, "stopped", "operator"), t,
 			ledger.Event{Cause: createdEvent(t)})
 		t.CancelEvent = s.newest()
 	}
@@ -230,10 +230,10 @@ func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output) erro
 	for _, ev := range ends {
 		switch {
 		case ev.Type == turns.TaskCancelAsked:
-			s.emitTask(rules.TaskStatusUpdated, ev, t, ledger.Event{Cause: createdEvent(t)})
+			s.emitTask(record.TaskStatusUpdated, ev, t, ledger.Event{Cause: createdEvent(t)})
 			t.CancelEvent = s.newest()
 		case !strings.HasPrefix(ev.Type, "process."):
-			s.emitTask(rules.TaskResultReceived, ev, t,
+			s.emitTask(record.TaskResultReceived, ev, t,
 				ledger.Event{Cause: cmp.Or(t.CancelEvent, ended, createdEvent(t)), CreatedAt: at})
 			s.cause = s.newest() // of the message
 		case t.ProcessEvent != "":
@@ -301,10 +301,10 @@ func (s *step) emitTaskBegun(t ledger.Task, source, cause string, runs bool) {
 	}
 	for _, ev := range events {
 		if ev.Type == turns.TaskCreated {
-			s.emitTask(rules.TaskCreated, ev, t, ledger.Event{ID: createdEvent(t), Cause: cause})
+			s.emitTask(record.TaskCreated, ev, t, ledger.Event{ID: createdEvent(t), Cause: cause})
 			continue
 		}
-		s.emitTask(rules.TaskStatusUpdated, ev, t, ledger.Event{Cause: createdEvent(t)})
+		s.emitTask(record.TaskStatusUpdated, ev, t, ledger.Event{Cause: createdEvent(t)})
 	}
 }
 
@@ -317,12 +317,12 @@ func (s *step) emitTask(typ string, ev turns.RuntimeEvent, t ledger.Task, e ledg
 	if err := json.Unmarshal(ev.Payload, &f); err != nil {
 		f["message"] = t.Summary // a payload of ours that cannot be read
 	}
-	if typ == rules.TaskCreated {
+	if typ == record.TaskCreated {
 		f["turn_id"] = t.TurnID
 	}
 	t.Output, t.Made = nil, ""
 	t.Command.Cmd = clip(t.Command.Cmd)
-	s.emit(typ, e, f.with(rules.RecordTask, t))
+	s.emit(typ, e, f.with(record.RecordTask, t))
 }
 
 // checkReport bounds what a container says of a task.

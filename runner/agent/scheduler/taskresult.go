@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"holon/responses/turns"
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/state"
 	"holon/state/ledger"
@@ -47,7 +48,7 @@ func (s *step) tellDelivery(messageID, turnID, delivery string) error {
 	if err != nil {
 		return err
 	}
-	s.emitTask(rules.TaskStatusUpdated, turns.RuntimeEvent{Type: "task.updated", TaskID: t.ID,
+	s.emitTask(record.TaskStatusUpdated, turns.RuntimeEvent{Type: "task.updated", TaskID: t.ID,
 		Payload: mustJSON(facts{"delivery_state": delivery})}, t, ledger.Event{MessageID: msg.ID, TurnID: turnID})
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holon/responses"
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
 )
@@ -67,7 +68,7 @@ func (s *step) deliver(hash string, w Wake, d Delivery) (Disposition, error) {
 	if d.LegacyMode {
 		f["deprecated_mode"] = "enqueue_message"
 	}
-	s.emitTrigger(rules.CallbackDelivered, t, f)
+	s.emitTrigger(record.CallbackDelivered, t, f)
 	return disposition, s.wake(w, disposition)
 }
 
@@ -165,7 +166,7 @@ func (m *Scheduler) RotateTrigger(ctx context.Context, agentID string) (ledger.T
 		t.RotatedAt = rotation(s.now, old)
 		token = m.token(t)
 		t.TokenHash = TokenHash(token)
-		s.emitTrigger(rules.ExternalTriggerRotated, t, nil)
+		s.emitTrigger(record.ExternalTriggerRotated, t, nil)
 		return s.Update(&t)
 	})
 	if err != nil {
@@ -198,7 +199,7 @@ func (m *Scheduler) RevokeTrigger(ctx context.Context, agentID string) (ledger.T
 
 func (s *step) revoke(t *ledger.Trigger) error {
 	t.Status, t.RevokedAt = ledger.TriggerRevoked, &s.now
-	s.emitTrigger(rules.ExternalTriggerRevoked, *t, nil)
+	s.emitTrigger(record.ExternalTriggerRevoked, *t, nil)
 	return s.Update(t)
 }
 
@@ -206,7 +207,7 @@ func (s *step) revoke(t *ledger.Trigger) error {
 func (s *step) reportStranded(gone string) error {
 	return s.eachWait(func(w ledger.Wait) error {
 		if w.Status == ledger.WaitActive && rules.Stranded(w, func(id string) bool { return id != gone }) {
-			s.emitWait(rules.WaitWithoutRecovery, w, ledger.Event{}, facts{"trigger": gone})
+			s.emitWait(record.WaitWithoutRecovery, w, ledger.Event{}, facts{"trigger": gone})
 		}
 		return nil
 	})
@@ -231,7 +232,7 @@ func (s *step) newTrigger() (ledger.Trigger, error) {
 		Status: ledger.TriggerActive, CreatedAt: s.now,
 	}
 	t.TokenHash = TokenHash(s.m.token(t))
-	s.emitTrigger(rules.ExternalTriggerCreated, t, nil)
+	s.emitTrigger(record.ExternalTriggerCreated, t, nil)
 	return t, s.Insert(&t)
 }
 

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"holon/responses"
 	"holon/responses/turns"
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
 )
@@ -87,7 +88,7 @@ func (s *step) writeTurn(a ledger.Attempt, e End, v verdict, failure *ledger.Fai
 	s.count(t, a)
 	s.endTurn(a, t, v, s.tellArtifacts(a, e))
 	s.emitClosure(closure, ledger.Event{MessageID: a.MessageID, TurnID: t.ID,
-		Status: rules.ThreadStatus(closure, s.state.Stopped)})
+		Status: record.ThreadStatus(closure, s.state.Stopped)})
 	return nil
 }
 
@@ -144,13 +145,13 @@ func used(u *responses.Usage, tried *turns.ProviderTimeline) *usage {
 func (s *step) writeFailure(a ledger.Attempt, e End, v verdict, f ledger.Failure) error {
 	event := ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID}
 	if v.entry == ledger.Queued {
-		event.Level = rules.LevelProgress
+		event.Level = record.LevelProgress
 	}
 	told := facts{"phase": clip(f.Phase), "code": clip(f.Code), "summary": clip(f.Summary)}
 	if e.Provider != nil {
 		told["provider_attempt_timeline"], told["token_usage"] = e.Provider.Within(maxTimeline), used(e.Usage, e.Provider)
 	}
-	s.emit(rules.RuntimeError, event, told)
+	s.emit(record.RuntimeError, event, told)
 	if v.entry == ledger.Queued && !v.turn {
 		return nil
 	}
@@ -189,7 +190,7 @@ func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c le
 	}
 	s.state.LastBriefAt = &s.now
 	event := ledger.Event{Ref: b.ID, MessageID: a.MessageID, TurnID: a.TurnID,
-		Level: rules.BriefLevel(c, b.Kind == ledger.BriefAck)}
+		Level: record.BriefLevel(c, b.Kind == ledger.BriefAck)}
 	f := facts{"kind": string(b.Kind), "summary": briefSummary(b.Text), "chars": len(b.Text),
 		"work_item_id": b.WorkItemID}
 	told, err := s.notified(b.Text, a.StartedAt)
@@ -197,9 +198,9 @@ func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c le
 		return err
 	}
 	if told != "" {
-		event.Level, f["duplicate_of"] = rules.LevelTrace, told
+		event.Level, f["duplicate_of"] = record.LevelTrace, told
 	}
-	s.emit(rules.BriefCreated, event, f)
+	s.emit(record.BriefCreated, event, f)
 	return nil
 }
 

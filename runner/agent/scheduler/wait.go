@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/state"
 	"holon/state/ledger"
@@ -130,7 +131,7 @@ func (s *step) register(w ledger.Wait, turnID string, again bool) (ledger.Wait, 
 	if w.WakeAt != nil {
 		f["wake_at"] = w.WakeAt
 	}
-	if err := s.tellWait(rules.WaitRegistered, w, ledger.Event{TurnID: turnID}, f, save); err != nil {
+	if err := s.tellWait(record.WaitRegistered, w, ledger.Event{TurnID: turnID}, f, save); err != nil {
 		return w, err
 	}
 	return s.lookAtQueue(w)
@@ -165,7 +166,7 @@ func (s *step) tellWait(typ string, w ledger.Wait, e ledger.Event, f facts, save
 	case now != "" && w.Status == ledger.WaitActive: // it waits for something more
 		f := facts{"op": "update"}
 		f.held(now, item, after)
-		s.emitWork(rules.WorkItemWritten, "task.updated", item, f)
+		s.emitWork(record.WorkItemWritten, "task.updated", item, f)
 	}
 	return nil
 }
@@ -235,30 +236,30 @@ func (s *step) cancelTriggered(messageID string) error {
 // triggerWait notes that a message ends a wait, which its admission causes, also when it is put back in the queue.
 func (s *step) triggerWait(w ledger.Wait, messageID string) (ledger.Wait, error) {
 	if w.Status == ledger.WaitResolved && w.Kind == ledger.WaitOperator { // its message came back
-		s.emitAction(rules.WaitRegistered, w)
+		s.emitAction(record.WaitRegistered, w)
 	}
 	w.Status, w.MessageID, w.AttemptID, w.EndedAt, w.UpdatedAt = ledger.WaitTriggered, messageID, "", nil, s.now
-	return w, s.tellWait(rules.WaitTriggered, w, ledger.Event{MessageID: messageID, Cause: admittedEvent(messageID)},
+	return w, s.tellWait(record.WaitTriggered, w, ledger.Event{MessageID: messageID, Cause: admittedEvent(messageID)},
 		facts{"kind": string(w.Kind)}, s.Update)
 }
 
 // waitAgain takes back that a message triggered a wait: it is dropped.
 func (s *step) waitAgain(w *ledger.Wait) error {
 	w.Status, w.MessageID, w.UpdatedAt = ledger.WaitActive, "", s.now
-	return s.tellWait(rules.WaitRegistered, *w, ledger.Event{}, facts{"kind": string(w.Kind)}, s.Update)
+	return s.tellWait(record.WaitRegistered, *w, ledger.Event{}, facts{"kind": string(w.Kind)}, s.Update)
 }
 
 // resolveWait ends a wait by the attempt that claimed its message.
 func (s *step) resolveWait(w ledger.Wait, a ledger.Attempt, messageID string) error {
 	w.Status, w.MessageID, w.AttemptID, w.UpdatedAt, w.EndedAt = ledger.WaitResolved, messageID, a.ID, s.now, &s.now
-	return s.tellWait(rules.WaitResolved, w, ledger.Event{MessageID: messageID, TurnID: a.TurnID},
+	return s.tellWait(record.WaitResolved, w, ledger.Event{MessageID: messageID, TurnID: a.TurnID},
 		facts{"attempt_id": a.ID}, s.Update)
 }
 
 // cancelWait gives a wait up. A message that triggered it stays where it is.
 func (s *step) cancelWait(w ledger.Wait, reason string) error {
 	w.Status, w.UpdatedAt, w.EndedAt = ledger.WaitCancelled, s.now, &s.now
-	return s.tellWait(rules.WaitCancelled, w, ledger.Event{}, facts{"reason": reason}, s.Update)
+	return s.tellWait(record.WaitCancelled, w, ledger.Event{}, facts{"reason": reason}, s.Update)
 }
 
 // cancelActive gives up the agent's wait unless a message already ended it.

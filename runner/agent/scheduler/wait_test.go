@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
@@ -143,8 +144,8 @@ func TestStrandedWait(t *testing.T) {
 	w.ok(w.m.RevokeTrigger(w.ctx, "alpha"))
 	_, events := w.events(0)
 	last := events[len(events)-1]
-	expect.Equal(t, "type", last.Type, rules.WaitWithoutRecovery)
-	expect.Equal(t, "level", last.Level, rules.LevelActionRequired)
+	expect.Equal(t, "type", last.Type, record.WaitWithoutRecovery)
+	expect.Equal(t, "level", last.Level, record.LevelActionRequired)
 	expect.Equal(t, "wait", last.Ref, wait.ID)
 }
 
@@ -226,7 +227,7 @@ func TestTrigger(t *testing.T) {
 	expect.Equal(t, "context", c.Message.AdmissionContext, ledger.TriggerCapability)
 	expect.Equal(t, "trigger of the message", c.Message.SourceRefs["external_trigger_id"], trg.ID)
 	contains(t, "the body", string(c.Message.Body.Value), `"issue":7`)
-	told := w.newest(rules.CallbackDelivered)
+	told := w.newest(record.CallbackDelivered)
 	expect.Equal(t, "trigger of the event", told.Ref, trg.ID)
 	contains(t, "the event", string(told.Data), "deprecated_mode")
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
@@ -96,15 +97,15 @@ func TestOperatorIsAsked(t *testing.T) {
 				w.ok(w.m.Admit(w.ctx, note("again", ledger.Next)))
 				return scheduler.End{Kind: ledger.TurnCompleted, Home: "the same"}
 			})
-			w.newest(rules.ActionRequired)
-			expect.Equal(t, "answers before the operator's", w.told(rules.ActionResolved), 0)
+			w.newest(record.ActionRequired)
+			expect.Equal(t, "answers before the operator's", w.told(record.ActionResolved), 0)
 			w.wake("", "triggered")
 			w.nothing() // a wake is no answer
 			w.admit(c.in)
 			if got := w.claim().Continuation; got.Class != c.class || got.PriorWaiting != ledger.AwaitingOperator {
 				t.Errorf("continues as %+v, want %s", got, c.class)
 			}
-			contains(t, "the answer", string(w.newest(rules.ActionResolved).Data), c.decision)
+			contains(t, "the answer", string(w.newest(record.ActionResolved).Data), c.decision)
 			w.check()
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"holon/responses"
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
 )
@@ -86,7 +87,7 @@ func (s *step) wake(w Wake, d Disposition) error {
 	if err := s.correlate(&hint); err != nil {
 		return err
 	}
-	s.emit(rules.WakeRequested, ledger.Event{Ref: w.TriggerID}, facts{"disposition": string(d), "reason": w.Reason,
+	s.emit(record.WakeRequested, ledger.Event{Ref: w.TriggerID}, facts{"disposition": string(d), "reason": w.Reason,
 		"description": clip(w.Description), "source": w.Source, "resource": w.Resource,
 		"waiting_intent_ids": strings.Join(hint.WaitingIntentIDs, " "), "work_item_ids": strings.Join(hint.WorkItemIDs, " ")})
 	hint.Event = s.newest()
@@ -178,7 +179,7 @@ func (s *step) tick(h ledger.WakeHint) error {
 		msg.Body = ledger.Body{Type: "json", Value: mustJSON(h)}
 	}
 	s.state.WakeMessage = msg.ID
-	s.emit(rules.SystemTickEmitted, ledger.Event{MessageID: msg.ID, Cause: cause},
+	s.emit(record.SystemTickEmitted, ledger.Event{MessageID: msg.ID, Cause: cause},
 		facts{"contentful": rules.HintContent(h), "coalesced": h.Coalesced})
 	defer func(before string) { s.cause = before }(s.cause)
 	s.cause = s.newest()

@@ -9,6 +9,7 @@ import (
 
 	"holon/responses"
 	"holon/responses/agentruntime"
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/state"
 	"holon/state/ledger"
@@ -77,8 +78,8 @@ func (m *Scheduler) CreateWork(ctx context.Context, n NewWork) (w ledger.WorkIte
 				"agent %s has %d open work items, and no more may be open", n.AgentID, len(open))
 		}
 		made = true
-		s.emitWork(rules.WorkItemWritten, "task.created", w, facts{"op": "create"})
-		s.emitWork(rules.WorkItemWritten, "task.accepted", w, facts{"op": "create"})
+		s.emitWork(record.WorkItemWritten, "task.created", w, facts{"op": "create"})
+		s.emitWork(record.WorkItemWritten, "task.accepted", w, facts{"op": "create"})
 		s.emitHold("create", "", heldAs(w, nil), &w, nil)
 		if err := s.Insert(&w); err != nil {
 			return err
@@ -129,7 +130,7 @@ func (m *Scheduler) PickWork(ctx context.Context, agentID, itemID, key string) (
 		}
 		s.state.CurrentWork = w.ID
 		s.start(w)
-		s.emitWork(rules.WorkItemPicked, "", *w, nil)
+		s.emitWork(record.WorkItemPicked, "", *w, nil)
 		return true, nil
 	})
 }
@@ -138,7 +139,7 @@ func (m *Scheduler) PickWork(ctx context.Context, agentID, itemID, key string) (
 func (s *step) start(w *ledger.WorkItem) {
 	if w.PickedAt == nil {
 		w.PickedAt = &s.now
-		s.emitWork(rules.WorkItemWritten, "task.started", *w, facts{"op": "start"})
+		s.emitWork(record.WorkItemWritten, "task.started", *w, facts{"op": "start"})
 	}
 }
 
@@ -196,26 +197,26 @@ func (s *step) emitHeld(before rules.WorkState, w *ledger.WorkItem) error {
 		s.emitHold("update", before, now, w, waits)
 		return nil
 	}
-	s.emitWork(rules.WorkItemWritten, "task.updated", *w, facts{"op": "update"})
+	s.emitWork(record.WorkItemWritten, "task.updated", *w, facts{"op": "update"})
 	return nil
 }
 
 // emitHold tells that an item is held by something else than before, "" for nothing.
 func (s *step) emitHold(op string, before, now rules.WorkState, w *ledger.WorkItem, waits []ledger.Wait) {
 	if before != "" {
-		s.emitWork(rules.WorkItemWritten, "task.resumed", *w, facts{"op": op})
+		s.emitWork(record.WorkItemWritten, "task.resumed", *w, facts{"op": op})
 	}
 	if before == rules.WorkWaitingOperator {
-		s.emitItemAction(rules.ActionResolved, *w, facts{"decision": "answered", "resolved_by": "runtime", "via": "policy"})
+		s.emitItemAction(record.ActionResolved, *w, facts{"decision": "answered", "resolved_by": "runtime", "via": "policy"})
 	}
 	if now == "" {
 		return
 	}
 	s.start(w)
 	f := facts{"op": op}
-	s.emitWork(rules.WorkItemWritten, f.held(now, *w, waits), *w, f)
+	s.emitWork(record.WorkItemWritten, f.held(now, *w, waits), *w, f)
 	if now == rules.WorkWaitingOperator {
-		s.emitItemAction(rules.ActionRequired, *w, facts{"action_type": "operator_input", "prompt": clip(w.Objective)})
+		s.emitItemAction(record.ActionRequired, *w, facts{"action_type": "operator_input", "prompt": clip(w.Objective)})
 	}
 }
 
@@ -343,7 +344,7 @@ func (s *step) releaseFocus(reason string) error {
 		return err
 	}
 	s.state.CurrentWork = ""
-	s.emitWork(rules.WorkItemReleased, "", w, facts{"reason": reason})
+	s.emitWork(record.WorkItemReleased, "", w, facts{"reason": reason})
 	return nil
 }
 
@@ -376,7 +377,7 @@ func (s *step) emitWork(typ, class string, w ledger.WorkItem, f facts) {
 	case "task.completed":
 		f["delivery_state"] = "queued"
 	}
-	s.emit(typ, e, f.with(rules.RecordWork, boundedWork(w)))
+	s.emit(typ, e, f.with(record.RecordWork, boundedWork(w)))
 }
 
 // boundedWork is an item as an event has room for it: its objective whole, but for one of which most has to be escaped,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"holon/responses"
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
@@ -258,7 +259,7 @@ func TestBlockedWork(t *testing.T) {
 		t.Errorf("recheck_at = %v, want an hour from now", got.RecheckAt)
 	}
 	w.settle(c.Attempt.ID, scheduler.End{Kind: ledger.TurnCompleted, Plan: scheduler.Plan{Hash: "h", Bytes: 7}})
-	expect.Equal(t, "events of the new plan", w.told(rules.WorkPlanRefreshed), 1)
+	expect.Equal(t, "events of the new plan", w.told(record.WorkPlanRefreshed), 1)
 	w.nothing()
 	w.pass(rules.DefaultRecheck)
 	c = w.claim()

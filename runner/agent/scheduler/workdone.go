@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"holon/responses"
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/state"
 	"holon/state/ledger"
@@ -72,13 +73,13 @@ func (s *step) complete(w *ledger.WorkItem, r *Round) (c Completion, err error) 
 	if r != nil && len(c.Warnings) == 0 {
 		c.Report, w.ResultSummary = r.Text, rules.Summary(r.Text)
 	}
-	s.emitWork(rules.WorkItemCompleted, "task.completed", *w, nil)
+	s.emitWork(record.WorkItemCompleted, "task.completed", *w, nil)
 	if focused {
 		s.state.CurrentWork = ""
-		s.emitWork(rules.WorkItemReleased, "", *w, facts{"reason": "it is completed"})
+		s.emitWork(record.WorkItemReleased, "", *w, facts{"reason": "it is completed"})
 	}
 	for _, warning := range c.Warnings {
-		s.emitWork(rules.WorkCompletionWarned, "", *w, facts{"code": warning.Code})
+		s.emitWork(record.WorkCompletionWarned, "", *w, facts{"code": warning.Code})
 	}
 	if c.Report != "" {
 		err = s.report(*w, c.Report)
@@ -134,13 +135,13 @@ func (s *step) report(w ledger.WorkItem, text string) error {
 	if err := s.Insert(&d); err != nil {
 		return err
 	}
-	s.emitWork(rules.WorkReportPromoted, "", w, facts{"delivery_summary_id": d.ID, "chars": len(text)})
+	s.emitWork(record.WorkReportPromoted, "", w, facts{"delivery_summary_id": d.ID, "chars": len(text)})
 	if err := s.Insert(&b); err != nil {
 		return err
 	}
 	s.state.LastBriefAt = &s.now
-	s.emit(rules.BriefCreated, ledger.Event{Ref: b.ID, MessageID: b.MessageID, TurnID: b.TurnID,
-		Level: rules.LevelWorkDone}, facts{"kind": string(b.Kind), "summary": briefSummary(text),
+	s.emit(record.BriefCreated, ledger.Event{Ref: b.ID, MessageID: b.MessageID, TurnID: b.TurnID,
+		Level: record.LevelWorkDone}, facts{"kind": string(b.Kind), "summary": briefSummary(text),
 		"chars": len(text), "work_item_id": w.ID})
 	return nil
 }

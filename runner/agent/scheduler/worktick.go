@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"holon/responses"
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/state"
 	"holon/state/ledger"
@@ -90,7 +91,7 @@ func (s *step) tickWork(subsystem string, priority ledger.Priority, body workTic
 	if subsystem == workSubsystem {
 		s.state.WorkMessage = msg.ID
 	}
-	s.emit(rules.SystemTickEmitted, ledger.Event{MessageID: msg.ID},
+	s.emit(record.SystemTickEmitted, ledger.Event{MessageID: msg.ID},
 		facts{"contentful": true, "work_item_id": body.WorkItemID, "reactivation_mode": string(body.Reactivation)})
 	_, err := s.admit(msg, ledger.FromSelf)
 	return err
@@ -135,7 +136,7 @@ func (s *step) fireRecheck(id string) error {
 	}
 	w.RecheckConsumedAt, w.UpdatedAt = &s.now, s.now
 	w.Revision++
-	s.emitWork(rules.WorkItemRechecked, "", w, nil)
+	s.emitWork(record.WorkItemRechecked, "", w, nil)
 	if err := s.Update(&w); err != nil {
 		return err
 	}
@@ -170,14 +171,14 @@ func (s *step) endWork(a ledger.Attempt, e End, v verdict) error {
 		if err := s.Update(&w); err != nil {
 			return err
 		}
-		s.emit(rules.WorkPlanRefreshed, ledger.Event{Ref: w.ID, TurnID: a.TurnID},
+		s.emit(record.WorkPlanRefreshed, ledger.Event{Ref: w.ID, TurnID: a.TurnID},
 			facts{"work_item_id": w.ID, "hash": e.Plan.Hash, "bytes": e.Plan.Bytes})
 	}
 	waits, err := s.UnresolvedWaits(a.AgentID)
 	if err != nil {
 		return err
 	}
-	s.emit(rules.WorkTurnEnded, ledger.Event{Ref: w.ID, MessageID: a.MessageID, TurnID: a.TurnID},
+	s.emit(record.WorkTurnEnded, ledger.Event{Ref: w.ID, MessageID: a.MessageID, TurnID: a.TurnID},
 		facts{"work_item_id": w.ID, "scheduling_state": string(rules.Scheduling(w, waits)), "worked": a.Worked})
 	return nil
 }

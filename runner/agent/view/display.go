@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
 )
@@ -16,14 +17,14 @@ var visibilities = [...]string{"", "action_required", "work_done", "turn_result"
 func display(e ledger.Event, p Payload) Display {
 	d := Display{Level: e.Level, Category: "trace", SourceEventKind: e.Type,
 		Title: strings.NewReplacer("_", " ", ".", " ").Replace(strings.TrimPrefix(e.Type, "holon."))}
-	if kind, ok := rules.Event(e.Type); ok {
+	if kind, ok := record.Event(e.Type); ok {
 		d.Category = kind.Category
 		if d.Level == 0 {
 			d.Level = kind.Level
 		}
 	}
-	if d.Level < 1 || d.Level > rules.LevelTrace {
-		d.Level = rules.LevelTrace
+	if d.Level < 1 || d.Level > record.LevelTrace {
+		d.Level = record.LevelTrace
 	}
 	d.Visibility = visibilities[d.Level]
 	switch {
@@ -77,30 +78,30 @@ func (d *Display) describe(e ledger.Event) {
 		return // the title says what there is
 	}
 	switch e.Type {
-	case rules.ToolExecuted:
+	case record.ToolExecuted:
 		d.Title, d.Body = cmp.Or(t.Call, t.Tool, d.Title), cmp.Or(t.Error, t.Summary)
-	case rules.AssistantRound:
+	case record.AssistantRound:
 		d.Title, d.Body = "assistant progress", t.Preview
 		if t.Preview == "" && len(t.Calls) > 0 {
 			d.Body = fmt.Sprintf("tools called: %d", len(t.Calls))
 		}
-	case rules.RuntimeError, rules.QueueEntryQuarantined, rules.QueueEntryBlocked, rules.SchedulerDiagnostic:
+	case record.RuntimeError, record.QueueEntryQuarantined, record.QueueEntryBlocked, record.SchedulerDiagnostic:
 		d.Body = cmp.Or(t.Message, t.Summary, t.Reason, strings.ReplaceAll(t.Code, "_", " "))
-	case rules.ProviderRound:
+	case record.ProviderRound:
 		if d.Body = t.ModelRef; e.Status == "failed" {
 			d.Title, d.Body = "provider round failed", strings.TrimPrefix(t.ModelRef+": "+t.Message, ": ")
 		}
-	case rules.WakeRequested:
+	case record.WakeRequested:
 		d.Body = strings.TrimSuffix(t.Reason+", "+t.Disposition, ", ")
-	case rules.QueueEntrySettled, rules.AgentStateChanged:
+	case record.QueueEntrySettled, record.AgentStateChanged:
 		d.Body = t.Status
-	case rules.ControlApplied:
+	case record.ControlApplied:
 		d.Body = t.Action
-	case rules.ModelOverrideRequested:
+	case record.ModelOverrideRequested:
 		d.Body = t.Model
 	default:
 		d.Body = cmp.Or(t.Work.Objective, t.Task.Command.CmdPreview)
-		if e.Type == rules.TaskResultReceived && t.Task.Summary != "" {
+		if e.Type == record.TaskResultReceived && t.Task.Summary != "" {
 			d.Body += ": " + t.Task.Summary
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/state/ledger"
 )
 
@@ -14,8 +14,8 @@ func TestSummaryOfEvents(t *testing.T) {
 	for _, c := range []struct {
 		typ, status, data, want string
 	}{
-		{rules.ProviderRound, "completed", `{"model_ref":"p/m"}`, "provider round completed: p/m"},
-		{rules.ProviderRound, "failed", `{"model_ref":"p/m","message":"slow down"}`, "provider round failed: p/m: slow down"},
+		{record.ProviderRound, "completed", `{"model_ref":"p/m"}`, "provider round completed: p/m"},
+		{record.ProviderRound, "failed", `{"model_ref":"p/m","message":"slow down"}`, "provider round failed: p/m: slow down"},
 		{"rate_limit.hit", "", `{}`, "rate limit hit"},
 		{"holon.input.inserted", "completed", `{}`, "input inserted"},
 	} {

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"holon/responses/turns"
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/state/ledger"
 )
 
@@ -131,7 +131,7 @@ func transport(s ledger.Surface) string {
 // retention let go is left out.
 func (j *joiner) join(e ledger.Event, m *ledger.Message, out *EventEnvelope) error {
 	p := &out.Payload
-	if m != nil && (e.Type == rules.MessageAdmitted || e.Type == rules.OperatorInterjection) {
+	if m != nil && (e.Type == record.MessageAdmitted || e.Type == record.OperatorInterjection) {
 		whole := *m
 		j.clip("message.body.text", &whole.Body.Text, out)
 		if len(whole.Body.Value) > maxClipped && !j.debug {
@@ -145,7 +145,7 @@ func (j *joiner) join(e ledger.Event, m *ledger.Message, out *EventEnvelope) err
 		j.bytes += len(whole.Body.Value) + len(whole.Metadata)
 		p.Message = &whole
 	}
-	if e.Type == rules.TurnTerminal && e.TurnID != "" {
+	if e.Type == record.TurnTerminal && e.TurnID != "" {
 		t, err := j.view.Turn(e.TurnID)
 		if err == nil {
 			p.Turn = terminal(&t)
@@ -190,7 +190,7 @@ func (p *Payload) copied() {
 	if c == (copies{}) {
 		return
 	}
-	for _, key := range []string{rules.RecordWait, rules.RecordTimer, rules.RecordTrigger, rules.RecordWork} {
+	for _, key := range []string{record.RecordWait, record.RecordTimer, record.RecordTrigger, record.RecordWork} {
 		delete(whole, key)
 	}
 	p.Data = nil
@@ -202,14 +202,14 @@ func (p *Payload) copied() {
 // refer reads the record that e.Ref names; the type of e says what it is.
 func (j *joiner) refer(e ledger.Event, out *EventEnvelope) error {
 	switch e.Type {
-	case rules.BriefCreated:
+	case record.BriefCreated:
 		b, err := j.view.Brief(e.Ref)
 		if err != nil {
 			return err
 		}
 		j.clip("brief.text", &b.Text, out)
 		out.Payload.Brief = &b
-	case rules.NotificationRequested:
+	case record.NotificationRequested:
 		n, err := j.view.Notification(e.Ref)
 		if err != nil {
 			return err

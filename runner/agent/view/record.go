@@ -6,7 +6,7 @@ import (
 
 	"holon/responses/agentruntime"
 	"holon/responses/turns"
-	"holon/runner/agent/rules"
+	"holon/runner/agent/record"
 	"holon/state/ledger"
 )
 
@@ -74,8 +74,8 @@ func RuntimeEvent(e ledger.Event, log Log) agentruntime.Event {
 	if log.Epoch != nil {
 		out.Correlation.LogEpoch = log.Epoch(e.AgentID, e.Seq)
 	}
-	out.IDs[agentruntime.Runtime], out.IDs[agentruntime.Session] = log.RuntimeID, rules.SessionID(e.AgentID)
-	out.IDs[agentruntime.Thread], out.IDs[agentruntime.Turn] = rules.ThreadID(e.AgentID), e.TurnID
+	out.IDs[agentruntime.Runtime], out.IDs[agentruntime.Session] = log.RuntimeID, record.SessionID(e.AgentID)
+	out.IDs[agentruntime.Thread], out.IDs[agentruntime.Turn] = record.ThreadID(e.AgentID), e.TurnID
 	if e.Type != out.Type {
 		out.NativeStatus = e.Type
 	}

@@ -1,4 +1,4 @@
-package rules
+package record
 
 import (
 	"go/ast"
@@ -27,7 +27,7 @@ func TestEvents(t *testing.T) {
 			t.Errorf("%s is not found", e.Name)
 		}
 	}
-	file, err := parser.ParseFile(token.NewFileSet(), "events.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "label.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

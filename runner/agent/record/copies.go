@@ -1,4 +1,4 @@
-package rules
+package record
 
 // Keys of an event's data that hold a copy of the record that it is about, as it was then.
 const (

@@ -71,17 +71,16 @@ func TestFreeformPatch(t *testing.T) {
 		t.Fatalf("asked %d times", len(asked))
 	}
 	for i, want := range []string{
-		`{"type":"custom","name":"ApplyPatch","description":`,
-		`{"type":"custom_tool_call","call_id":"call_p","name":"ApplyPatch","input":"*** Begin Patch\n*** Add File: ` +
-			`new\n+\"<x>\"\n*** End Patch\n"},{"type":"custom_tool_call_output","call_id":"call_p",` +
-			`"output":"patch applied`,
-		`{"type":"function_call","call_id":"call_p","name":"ApplyPatch","arguments":"{\"patch\":\"*** Begin Patch\\n`,
+		`{"name":"ApplyPatch","description":"Changes files of the working tree. Write the patch itself`,
+		`{"call_id":"call_p","input":"*** Begin Patch\n*** Add File: new\n+\"<x>\"\n*** End Patch\n",` +
+			`"name":"ApplyPatch","type":"custom_tool_call"},{"call_id":"call_p","output":"patch applied`,
+		`{"arguments":"{\"patch\":\"*** Begin Patch\\n*** Add File: new\\n+`,
 	} {
 		if !strings.Contains(asked[i], want) {
 			t.Errorf("request %d has no %s:\n%s", i, want, asked[i])
 		}
 	}
-	if !strings.Contains(asked[0], `"format":{"type":"grammar","syntax":"lark","definition":"start: begin file+ end\n`) ||
+	if !strings.Contains(asked[0], `"format":{"definition":"start: begin file+ end\n`) ||
 		strings.Contains(asked[2], `"custom`) {
 		t.Error("the tools have another form than was asked for")
 	}

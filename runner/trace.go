@@ -14,8 +14,8 @@ func (s *Session) trace(ctx context.Context, req Turn, rejoined bool) *telemetry
 	if s.cfg.Telemetry == nil {
 		return nil
 	}
-	return s.cfg.Telemetry.Begin(ctx, telemetry.Invocation{TurnID: req.ID, SessionID: s.id,
-		AgentID: s.cfg.Labels[LabelAgent], Models: append([]string{s.cfg.Model}, s.cfg.Fallbacks...), Prompt: req.Prompt,
+	return s.cfg.Telemetry.Begin(ctx, telemetry.Invocation{TurnID: req.ID(), SessionID: s.id,
+		AgentID: s.cfg.Labels[LabelAgent], Models: append([]string{s.cfg.Model}, s.cfg.Fallbacks...), Prompt: req.Prompt(),
 		Rejoined: rejoined})
 }
 

@@ -21,24 +21,15 @@ const (
 	factsGrace    = 2 * time.Second
 )
 
-// Turn is one turn of a session: what is asked of the model, the bounds that hold for it, and what its host keeps of it
-// while it runs. A bound of 0 means none unless its comment says otherwise.
+// Turn is one turn of a session: what agentd is asked for, and what the host bounds and keeps while it runs.
 type Turn struct {
-	ID                 string // "": a new one
-	Prompt             string
-	Instructions       string // in addition to those of agentd; for this turn
-	Truncation         string // "auto": a history that does not fit is summed up; "": it is an error
-	Effort             string // of reasoning: low, medium, high …; "": the model's own
-	PreviousResponseID string
-	CacheKey           string        // for providers that cache prefixes; "": one of the session
-	MaxRounds          int           // 0: no bound
-	Timeout            time.Duration // 0: agentd's limit
-	MaxOutputTokens    int           // of one answer; 0: what the model allows
-	MaxToolCalls       int           // 0: no bound
-	MaxOutputBytes     int64         // of the turn's output directory; 0: agentd's limit
+	// Request is complete but for what the session adds: its models, its id and the directories of the container.
+	Request *responses.Request
+	Bounds
+}
 
-	Reminder *responses.Reminder // of the model, in a long turn; nil for none
-
+// Bounds are those of a turn that the host keeps. A bound of 0 means none.
+type Bounds struct {
 	Budget gateway.Budget        // of what goes through the gateway
 	Taken  gateway.Account       // by this turn, of a gateway that is gone; counts against Budget
 	Note   func(gateway.Account) // gateway.Grant.Note; may be nil
@@ -47,6 +38,39 @@ type Turn struct {
 
 	DiskBytes int64        // that it may write while it runs, to its session and its working directory
 	Beat      func() error // called from time to time while the turn runs; may be nil
+}
+
+// NewTurn returns a turn with an id and a prompt, whose other fields have their defaults.
+func NewTurn(id, prompt string) Turn {
+	r := responses.NewRequest("", responses.UserMessage(prompt))
+	r.Holon.TurnID, r.Holon.Limits = id, new(responses.Limits)
+	return Turn{Request: r}
+}
+
+// ID is the id of the turn.
+func (t Turn) ID() string { return t.Request.Holon.TurnID }
+
+// Prompt is the text that the turn begins with.
+func (t Turn) Prompt() string {
+	if len(t.Request.Input) == 0 {
+		return ""
+	}
+	m, _ := t.Request.Input[0].(*responses.Message)
+	if m == nil {
+		return ""
+	}
+	return m.Text()
+}
+
+// Limits are those that agentd keeps; 0 leaves one to agentd.
+func (t Turn) Limits() *responses.Limits { return t.Request.Holon.Limits }
+
+// Optional returns nil for the zero value, which leaves a key of a request out.
+func Optional[T comparable](value T) *T {
+	if value == *new(T) {
+		return nil
+	}
+	return &value
 }
 
 // Observer watches a turn. Its methods are called from two goroutines, never
@@ -61,9 +85,6 @@ type Observer interface {
 // Turn runs one turn and returns when it is over. When ctx ends first, the turn
 // is cancelled, given a moment to end in good order, and then left to Stop.
 func (s *Session) Turn(ctx context.Context, req Turn, watch Observer) End {
-	if req.ID == "" {
-		req.ID = responses.NewID(responses.PrefixTurn)
-	}
 	if req.Grant == (gateway.TokenHash{}) {
 		req.Token, req.Grant = gateway.NewToken()
 	}
@@ -72,7 +93,7 @@ func (s *Session) Turn(ctx context.Context, req Turn, watch Observer) End {
 	told := tracing{watch, trace}
 	return s.settled(ctx, trace, s.admitted(ctx, req, told, func(ctx context.Context, w Observer) End {
 		return s.watchTurn(ctx, req, w, func(ctx context.Context) iter.Seq2[responses.Event, error] {
-			return agent.Follow(ctx, s.request(req.ID, req))
+			return agent.Follow(ctx, s.request(req))
 		})
 	}))
 }
@@ -81,9 +102,9 @@ func (s *Session) Turn(ctx context.Context, req Turn, watch Observer) End {
 // asks for nothing to be done: a turn that agentd never accepted is an error of
 // agentd's with code turn_not_found.
 func (s *Session) Rejoin(ctx context.Context, req Turn, watch Observer) End {
-	rec, err := s.client.Turn(ctx, req.ID)
+	rec, err := s.client.Turn(ctx, req.ID())
 	if err != nil {
-		end := End{TurnID: req.ID, SessionID: s.id, Err: s.turnError(ctx, ctx, err)}
+		end := End{TurnID: req.ID(), SessionID: s.id, Err: s.turnError(ctx, ctx, err)}
 		end.Settle(context.Cause(ctx), s.cfg.Secrets)
 		return end
 	}
@@ -102,15 +123,15 @@ type runTurn func(context.Context, Observer) End
 // admitted runs a turn within its disk quota. As long as it runs it may call the host's tools, and ask models through
 // the gateway where there is one.
 func (s *Session) admitted(ctx context.Context, req Turn, watch Observer, run runTurn) End {
-	defer s.hostTools.Grant(req.ID, req.Grant)()
+	defer s.hostTools.Grant(req.ID(), req.Grant)()
 	if s.gateway == nil {
 		s.gate.Open()
 		return s.watched(ctx, req, watch, run)
 	}
-	lease, err := s.gateway.Grant(gateway.Grant{TurnID: req.ID, Token: req.Grant, Models: s.cfg.GatewayModels(),
+	lease, err := s.gateway.Grant(gateway.Grant{TurnID: req.ID(), Token: req.Grant, Models: s.cfg.GatewayModels(),
 		Budget: req.Budget, Taken: req.Taken, Note: req.Note})
 	if err != nil {
-		return End{TurnID: req.ID, SessionID: s.id, Err: err}
+		return End{TurnID: req.ID(), SessionID: s.id, Err: err}
 	}
 	defer lease.Revoke()
 	// A turn that goes on may be asking already: it is heard from now on.
@@ -125,16 +146,17 @@ func (s *Session) admitted(ctx context.Context, req Turn, watch Observer, run ru
 // watchTurn reads the events of the turn to their end.
 func (s *Session) watchTurn(ctx context.Context, req Turn, watch Observer,
 	events func(context.Context) iter.Seq2[responses.Event, error]) (result End) {
-	result = End{TurnID: req.ID, SessionID: s.id}
+	result = End{TurnID: req.ID(), SessionID: s.id}
 	if s.cfg.Scenario != "" {
 		result.scenario = [2]string{s.inside(hostPath) + "/" + scenarioFile, s.cfg.Scenario}
 	}
 	// The stream must outlive ctx: the end of a cancelled turn is read from it.
 	streaming, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
-	if req.Timeout > 0 {
+	if limit := req.Limits().TimeoutMS; limit > 0 {
 		var cancel context.CancelFunc
-		streaming, cancel = context.WithTimeoutCause(streaming, req.Timeout+deadlineGrace, ErrDeadline)
+		streaming, cancel = context.WithTimeoutCause(streaming, time.Duration(limit)*time.Millisecond+deadlineGrace,
+			ErrDeadline)
 		defer cancel()
 	}
 	var group sync.WaitGroup
@@ -190,46 +212,23 @@ func (s *Session) Preview(ctx context.Context, req Turn) (turns.Preview, error) 
 	if health.ActiveTurns+health.QueuedTurns == 0 { // a turn that another process began is heard once it is admitted
 		s.gate.Open()
 	}
-	return s.client.Preview(ctx, s.request(req.ID, req))
+	return s.client.Preview(ctx, s.request(req))
 }
 
 // request is the request to agentd.
-func (s *Session) request(turnID string, req Turn) *responses.Request {
-	r := responses.NewRequest(s.model(), responses.UserMessage(req.Prompt))
-	r.PreviousResponseID = req.PreviousResponseID
-	r.Instructions, r.PromptCacheKey = optional(req.Instructions), optional(req.CacheKey)
-	r.MaxOutputTokens, r.MaxToolCalls = optional(req.MaxOutputTokens), optional(req.MaxToolCalls)
-	if req.Truncation != "" {
-		r.Truncation = req.Truncation
-	}
-	if req.Effort != "" {
-		r.Reasoning = &responses.ReasoningConfig{Effort: &req.Effort}
-	}
-	r.Holon = responses.Holon{SessionID: s.id, TurnID: turnID, OnDisconnect: "continue",
-		ModelFallbacks: s.cfg.Fallbacks, Reminder: req.Reminder}
+func (s *Session) request(t Turn) *responses.Request {
+	r := *t.Request
+	r.Model = s.model()
+	r.Holon.SessionID, r.Holon.OnDisconnect, r.Holon.ModelFallbacks = s.id, "continue", s.cfg.Fallbacks
 	if s.cfg.InputDir != "" {
 		r.Holon.InputDir = s.inside(inputPath)
-	}
-	limits := responses.Limits{MaxRounds: req.MaxRounds, TimeoutMS: req.Timeout.Milliseconds(),
-		MaxOutputBytes: req.MaxOutputBytes}
-	if limits != (responses.Limits{}) {
-		r.Holon.Limits = &limits
 	}
 	if s.tree != nil {
 		r.Holon.WorkspaceDir = s.inside(s.workDir())
 	} else {
 		r.Holon.WorkspaceDir = s.treeDir()
 	}
-	return r
-}
-
-// optional returns nil for the zero value, which leaves a key out.
-func optional[T comparable](value T) *T {
-	var zero T
-	if value == zero {
-		return nil
-	}
-	return &value
+	return &r
 }
 
 // workDir is where the agent starts within the tree: the user may have run

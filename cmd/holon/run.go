@@ -276,9 +276,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 	log := slog.New(&noticeHandler{progress: view})
 	shot := &oneshot.Run{
 		ID: state.NewRunID(), Home: home, Name: o.Name, OutputDir: o.Output, Keep: o.Keep, Version: buildVersion(),
-		Turn: runner.Turn{Prompt: o.Prompt, MaxRounds: o.MaxRounds, MaxToolCalls: o.MaxToolCalls,
-			Timeout: o.Timeout, MaxOutputTokens: o.MaxOutputTokens,
-			Budget: budgetOf(o.Budget)},
+		Turn:      runner.NewTurn("", o.Prompt),
 		Workspace: o.source(home),
 		Blame:     (&settingError{loaded: o.Loaded, docker: o.DockerHost}).name,
 		Session: runner.Config{
@@ -290,6 +288,9 @@ func runRun(ctx context.Context, o *runOptions) error {
 			Confinement: runner.Confinement{Network: o.Network, NanoCPUs: int64(o.CPUs * 1e9)},
 		},
 	}
+	req, limits := shot.Turn.Request, shot.Turn.Limits()
+	req.MaxToolCalls, req.MaxOutputTokens = runner.Optional(o.MaxToolCalls), runner.Optional(o.MaxOutputTokens)
+	limits.MaxRounds, limits.TimeoutMS, shot.Turn.Budget = o.MaxRounds, o.Timeout.Milliseconds(), budgetOf(o.Budget)
 	if o.parent != nil {
 		if err := shot.Continue(o.parent); err != nil {
 			return err
@@ -298,7 +299,7 @@ func runRun(ctx context.Context, o *runOptions) error {
 	if shot.Session.Memory, err = o.Memory.Bytes(); err != nil {
 		return err
 	}
-	if shot.Turn.MaxOutputBytes, err = o.MaxOutput.Bytes(); err != nil {
+	if limits.MaxOutputBytes, err = o.MaxOutput.Bytes(); err != nil {
 		return err
 	}
 	if shot.Quota, err = o.quota(); err != nil {

@@ -175,7 +175,7 @@ func TestEndlessLoop(t *testing.T) {
 						Ledger:   l.store, Facts: view.Facts{}}) {
 						if tool.Name == name {
 							_, err := tool.Call(ctx,
-								hosttools.Call{ID: turn.ID + "/call", Arguments: json.RawMessage(arguments)})
+								hosttools.Call{ID: turn.ID() + "/call", Arguments: json.RawMessage(arguments)})
 							return err
 						}
 					}
@@ -309,8 +309,8 @@ func TestTurnLimits(t *testing.T) {
 	defer l.close()
 	l.answered("main", l.prompt("main", "go"))
 	got := l.played.last.Load()
-	expect.Equal(t, "got.MaxRounds", got.MaxRounds, 5)
-	expect.Equal(t, "got.MaxToolCalls", got.MaxToolCalls, 6)
+	expect.Equal(t, "got.MaxRounds", got.Limits().MaxRounds, 5)
+	expect.Equal(t, "got.MaxToolCalls", *got.Request.MaxToolCalls, 6)
 	expect.Equal(t, "got.Budget", got.Budget, budget)
 }
 
@@ -337,7 +337,7 @@ func TestPromptShowsWhatWasTriggered(t *testing.T) {
 		l.played.do = func(ctx context.Context, turn pool.Turn) error {
 			first = item("first", "")
 			_, err := steps.Sleep(ctx, "main", "call", 0, "")
-			return errors.Join(err, reports(tasks.Running, turn.ID))
+			return errors.Join(err, reports(tasks.Running, turn.ID()))
 		}
 		l.prompt("main", "go")
 		synctest.Wait()
@@ -345,7 +345,7 @@ func TestPromptShowsWhatWasTriggered(t *testing.T) {
 		item("second", ledger.PlanNeedsInput)
 		expect.NoError(t, reports(tasks.Completed, ""))
 		synctest.Wait()
-		if shown := l.played.last.Load().Prompt; !strings.Contains(shown, "\ntriggered_blocked:\n- "+first) {
+		if shown := l.played.last.Load().Prompt(); !strings.Contains(shown, "\ntriggered_blocked:\n- "+first) {
 			t.Errorf("the prompt does not list the item that its message is about as triggered: %s", shown)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"holon/responses"
 	"holon/runner"
 	"holon/runner/agent/pool"
 	"holon/runner/agent/prompt"
@@ -82,16 +83,23 @@ func (r *Runtime) plan(ctx context.Context, c scheduler.Claim) (pool.Turn, promp
 	}
 	sent := prompt.Assemble(in)
 	t := r.turnOf(c.Agent, c.Attempt)
-	t.Instructions, t.Prompt, t.CacheKey = sent.Instructions(), sent.Prompt(), sent.Cache.PromptCacheKey
-	t.Reminder = r.cfg.Reminding.Of(in.Work.Current)
+	req := t.Request
+	req.Input = responses.Items{responses.UserMessage(sent.Prompt())}
+	req.Instructions, req.PromptCacheKey = runner.Optional(sent.Instructions()), runner.Optional(sent.Cache.PromptCacheKey)
+	req.Holon.Reminder = r.cfg.Reminding.Of(in.Work.Current)
 	return t, sent, nil
 }
 
 // turnOf is the turn of an attempt without what is said in it.
 func (r *Runtime) turnOf(a ledger.Agent, attempt ledger.Attempt) pool.Turn {
-	t := pool.Turn{AgentID: a.ID, Image: a.Image, Model: attempt.Model, Turn: runner.Turn{
-		ID: attempt.TurnID, PreviousResponseID: attempt.Chain, Effort: a.ReasoningEffort, MaxRounds: r.cfg.MaxRounds,
-		MaxToolCalls: r.cfg.MaxToolCalls, Budget: r.cfg.Budget, Timeout: r.cfg.TurnTimeout}}
+	t := pool.Turn{AgentID: a.ID, Image: a.Image, Model: attempt.Model, Turn: runner.NewTurn(attempt.TurnID, "")}
+	req := t.Request
+	req.PreviousResponseID, req.MaxToolCalls = attempt.Chain, runner.Optional(r.cfg.MaxToolCalls)
+	if a.ReasoningEffort != "" {
+		req.Reasoning = &responses.ReasoningConfig{Effort: &a.ReasoningEffort}
+	}
+	*t.Limits() = responses.Limits{MaxRounds: r.cfg.MaxRounds, TimeoutMS: r.cfg.TurnTimeout.Milliseconds()}
+	t.Budget = r.cfg.Budget
 	if t.Image == "" {
 		t.Image = r.cfg.Image
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 
+	"holon/responses"
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/scheduler"
 	"holon/runner/sessions"
@@ -116,7 +117,7 @@ func (r *Runtime) rejoin(ctx context.Context, stop context.CancelCauseFunc, agen
 		record.close()
 	}()
 	turn := r.turnOf(agent, attempt)
-	turn.Prompt = r.promptOf(ctx, attempt)
+	turn.Request.Input = responses.Items{responses.UserMessage(r.promptOf(ctx, attempt))}
 	return r.cfg.Turns.Recover(ctx, turn, func() {
 		if err := r.takeOver(attempt, sessions.Live); err != nil { // it is tried again at the end
 			r.log.Warn("that a turn goes on cannot be recorded", "turn", attempt.TurnID, "err", err)

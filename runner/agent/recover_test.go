@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"holon/runner"
 	"holon/runner/agent/pool"
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/scheduler"
@@ -36,10 +37,10 @@ func TestRecoveredPrompt(t *testing.T) {
 	l.answered("main", claim.Message.ID) // after the turn was not found
 	got := l.played.recovered.Load()
 	if got == nil {
-		got = new(pool.Turn)
+		got = &pool.Turn{Turn: runner.NewTurn("", "")}
 	}
-	if got.ID != claim.Attempt.TurnID || got.Prompt != sent.Prompt() || got.Prompt == "" {
-		t.Errorf("turn %s is recovered with the prompt %q, want %s with %q", got.ID, got.Prompt, claim.Attempt.TurnID,
+	if got.ID() != claim.Attempt.TurnID || got.Prompt() != sent.Prompt() || got.Prompt() == "" {
+		t.Errorf("turn %s is recovered with the prompt %q, want %s with %q", got.ID(), got.Prompt(), claim.Attempt.TurnID,
 			sent.Prompt())
 	}
 }

@@ -78,7 +78,7 @@ func (r *execution) stop(ctx context.Context, s *sessions.Session) error {
 	}
 	logs, err := s.Logs(ctx, 1<<20)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(r.run.OutputDir(), LogFile), r.spec.Session.Secrets.Bytes(logs), 0o600)
+		err = os.WriteFile(filepath.Join(r.run.OutputDir(), LogFile), r.config.Secrets.Bytes(logs), 0o600)
 	}
 	if err != nil {
 		r.manifest.Warnings = append(r.manifest.Warnings,
@@ -93,7 +93,7 @@ func (r *execution) collect(ctx context.Context, s *sessions.Session) error {
 	defer cancel()
 	out := r.run.OutputDir()
 	warnings, err := turnfiles.Collection{SessionDir: r.sessions.SessionDir(r.key), TurnID: r.turn.TurnID, To: out,
-		Limit: r.spec.Turn.MaxOutputBytes, Again: r.recovered}.Collect(ctx)
+		Limit: r.ask.Limits().MaxOutputBytes, Again: r.recovered}.Collect(ctx)
 	r.manifest.Warnings = append(r.manifest.Warnings, warnings...)
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (r *execution) collect(ctx context.Context, s *sessions.Session) error {
 			r.lookForTurn(out)
 		}
 	}
-	if err := turnfiles.Hide(out, r.spec.Session.Secrets); err != nil {
+	if err := turnfiles.Hide(out, r.config.Secrets); err != nil {
 		r.manifest.Warnings = append(r.manifest.Warnings,
 			"the turn's record may hold secrets: "+visible.OneLine(err.Error(), 300))
 	}
@@ -179,8 +179,8 @@ func (r *execution) finish(ctx context.Context, err error) error {
 	if resp := r.turn.Response; resp != nil {
 		m.Usage = resp.Usage
 	}
-	if r.turn.Account == nil && r.spec.Turn.Taken.Requests > 0 { // no model can be asked any more
-		r.turn.Account = &r.spec.Turn.Taken
+	if r.turn.Account == nil && r.ask.Taken.Requests > 0 { // no model can be asked any more
+		r.turn.Account = &r.ask.Taken
 	}
 	m.ModelUsage = r.turn.Account
 	r.describeWorkspace()
@@ -189,7 +189,7 @@ func (r *execution) finish(ctx context.Context, err error) error {
 	}
 	m.Timings.TotalMS = m.CompletedAt.Sub(m.StartedAt).Milliseconds()
 	out := r.run.OutputDir()
-	if err := os.WriteFile(filepath.Join(out, SummaryFile), r.spec.Session.Secrets.Bytes(r.summary()),
+	if err := os.WriteFile(filepath.Join(out, SummaryFile), r.config.Secrets.Bytes(r.summary()),
 		0o600); err != nil {
 		return fmt.Errorf("write the summary: %w", err)
 	}
@@ -218,8 +218,8 @@ func (r *execution) turnRef() *state.TurnRef {
 // it changed.
 func (r *execution) describeWorkspace() {
 	info := r.info
-	if info.Kind == "" && r.spec.Session.Source != nil {
-		info = r.spec.Session.Source.Info()
+	if info.Kind == "" && r.config.Source != nil {
+		info = r.config.Source.Info()
 	}
 	if r.diff != nil {
 		r.diff.Patch = DiffFile // among the artifacts, wherever they are moved

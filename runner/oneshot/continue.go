@@ -48,7 +48,7 @@ func (o *Run) Continue(parent *files.Entry) error {
 			"start a new one with holon run; holon apply "+parent.ID+" keeps its change")
 	}
 	o.parent, o.Session.Responses = parent.ID, stored
-	o.Session.SessionID, o.Turn.PreviousResponseID = m.Turn.SessionID, m.Turn.ResponseID
+	o.Session.SessionID, o.Turn.Request.PreviousResponseID = m.Turn.SessionID, m.Turn.ResponseID
 	if len(m.Workspace.Changes.Files) > 0 {
 		patch, err := PatchOf(parent)
 		if err != nil {

@@ -23,13 +23,13 @@ type egressWatcher interface {
 // planEgress says in the run's record what is open, before anything can be
 // reached, and where the facts of it go.
 func (r *execution) planEgress() {
-	p := r.spec.Session.Egress
+	p := r.config.Egress
 	if p == nil {
 		return
 	}
 	r.manifest.Egress = &state.Egress{AllowHosts: p.Allowed()}
 	if w, ok := r.spec.Watch.(egressWatcher); ok {
-		r.spec.Session.OnEgress = w.Egress
+		r.config.OnEgress = w.Egress
 	}
 }
 
@@ -40,19 +40,19 @@ func (r *execution) resumeEgress() {
 	if e == nil {
 		return
 	}
-	p, err := egress.New(egress.Options{Allow: e.AllowHosts, Log: r.spec.Session.Log})
+	p, err := egress.New(egress.Options{Allow: e.AllowHosts, Log: r.config.Log})
 	if err != nil {
 		r.manifest.Warnings = append(r.manifest.Warnings,
 			"the run goes on without the network: "+visible.OneLine(err.Error(), 300))
 		return
 	}
-	r.spec.Session.Egress = p
+	r.config.Egress = p
 	r.planEgress()
 }
 
 // collectEgress adds the facts of the host to those of the turn, and a summary of them to the run's manifest.
 func (r *execution) collectEgress() {
-	if r.spec.Session.Egress == nil {
+	if r.config.Egress == nil {
 		return
 	}
 	var facts []egress.Fact

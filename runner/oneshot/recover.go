@@ -113,17 +113,17 @@ func (rc *Recovery) resume(ctx context.Context, run *files.Run, rec *sessions.Re
 	r := rc.takeUp(run, rec, prior, eng)
 	r.stopped = how.stopped
 	if how.follow && rc.Gateway != nil {
-		if r.spec.Session.Gateway, err = rc.Gateway(ctx, append([]string{r.spec.Session.Model}, rec.Fallbacks...),
+		if r.config.Gateway, err = rc.Gateway(ctx, append([]string{r.config.Model}, rec.Fallbacks...),
 			run.Start().Source); err != nil {
 			return nil, err
 		}
 	}
-	if g := r.spec.Session.Gateway; g != nil {
+	if g := r.config.Gateway; g != nil {
 		defer g.Close()
 	}
 	err = r.execute(ctx,
 		func(ctx context.Context) (*sessions.Session, error) {
-			return r.sessions.TakeUp(ctx, r.key, rec, r.spec.Session, how.follow)
+			return r.sessions.TakeUp(ctx, r.key, rec, r.config, how.follow)
 		},
 		func(ctx context.Context, s *sessions.Session) runner.End { return r.join(ctx, s, rec) })
 	if starting, ok := errors.AsType[*startError](err); ok {
@@ -162,31 +162,25 @@ func (rc *Recovery) takeUp(run *files.Run, rec *sessions.Record, prior *state.Ma
 	if watch == nil {
 		watch = unwatched{}
 	}
-	spec := &Run{
-		Session: runner.Config{
+	r := &execution{run: run, sessions: rc.sessions(), key: sessions.OfRun(run.ID()), manifest: m,
+		recovered: true, prior: prior, ask: runner.NewTurn(rec.TurnID, rec.Prompt),
+		config: runner.Config{
 			Engine: eng, Log: rc.Log, Secrets: rc.Secrets, Telemetry: rc.Telemetry, Version: rc.Version,
 			Models: runner.Models{Model: rec.Model, Fallbacks: rec.Fallbacks},
-			Files:  runner.Files{TreeCache: rc.Home.CacheDir()},
-		},
-		Turn: runner.Turn{ID: rec.TurnID, Prompt: rec.Prompt, MaxRounds: m.Limits.MaxRounds,
-			MaxToolCalls: m.Limits.MaxToolCalls, MaxOutputBytes: m.Limits.MaxOutput,
-			Timeout: time.Duration(m.Limits.TimeoutMS) * time.Millisecond,
-			Budget: gateway.Budget{MaxTokens: m.Limits.MaxTokens, MaxRequests: m.Limits.MaxRequests,
-				MaxCost: gateway.Amount(m.Limits.MaxCostMicros)}},
-		Home: rc.Home, Name: m.Name, OutputDir: run.OutputDir(), Keep: rec.Keep,
-		Quota: runner.Quota{Run: rec.DiskBytes},
-		Watch: watch, results: run.OutputDir(), Blame: withoutFlag,
-	}
-	r := &execution{spec: spec, run: run, sessions: rc.sessions(), key: sessions.OfRun(run.ID()), manifest: m,
-		recovered: true, prior: prior}
+			Files:  runner.Files{TreeCache: rc.Home.CacheDir()}},
+		spec: &Run{Keep: rec.Keep, Quota: runner.Quota{Run: rec.DiskBytes}, Watch: watch, Blame: withoutFlag}}
+	limits := r.ask.Limits()
+	limits.TimeoutMS, limits.MaxOutputBytes = m.Limits.TimeoutMS, m.Limits.MaxOutput
+	r.ask.Budget = gateway.Budget{MaxTokens: m.Limits.MaxTokens, MaxRequests: m.Limits.MaxRequests,
+		MaxCost: gateway.Amount(m.Limits.MaxCostMicros)}
 	if rec.Tree != nil {
 		r.info = rec.Tree.Info
 	}
 	var err error
-	if r.spec.Turn.Taken, err = readUsage(run.Dir()); err != nil {
+	if r.ask.Taken, err = readUsage(run.Dir()); err != nil {
 		m.Warnings = append(m.Warnings, "the budget begins anew: "+visible.OneLine(err.Error(), 300))
 	}
-	r.watchTurn()
+	r.bound()
 	r.resumeEgress()
 	return r
 }
@@ -194,12 +188,12 @@ func (rc *Recovery) takeUp(run *files.Run, rec *sessions.Record, prior *state.Ma
 // join watches the turn of a session that was taken up, if there is one to watch.
 func (r *execution) join(ctx context.Context, s *sessions.Session, rec *sessions.Record) runner.End {
 	if s.Gone() != nil {
-		if reported, ok := s.Reported(ctx, r.spec.Turn.ID); ok {
+		if reported, ok := s.Reported(ctx, r.ask.ID()); ok {
 			return reported
 		}
-		return runner.End{TurnID: r.spec.Turn.ID, SessionID: rec.SessionID, Err: s.Gone()}
+		return runner.End{TurnID: r.ask.ID(), SessionID: rec.SessionID, Err: s.Gone()}
 	}
-	return s.Rejoin(ctx, r.spec.Turn, r.observer())
+	return s.Rejoin(ctx, r.ask, r.observer())
 }
 
 // lookForTurn finds out whether agentd began the turn that was not watched. What its files say of its end is claimed:

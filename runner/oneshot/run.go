@@ -48,9 +48,9 @@ const (
 // Run is a session with one turn: what `holon run` does.
 type Run struct {
 	ID        string        // of state.NewRunID; "": a new one
-	Session   runner.Config // Source and TreeName are filled in here
+	Session   runner.Config // without Source, TreeName and Version
 	Workspace workspace.Options
-	Turn      runner.Turn
+	Turn      runner.Turn // without an id
 	Home      state.Home
 	Name      string
 	OutputDir string // "": the run's own directory
@@ -90,11 +90,12 @@ func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 	if _, err := runner.RunsAs(o.Session.User, o.Session.Engine); err != nil {
 		return nil, err
 	}
-	o.Workspace.Claim = id
 	if err := o.Quota.Admit(ctx, o.Home); err != nil {
 		return nil, interruption(ctx, err)
 	}
-	source, err := workspace.Open(ctx, o.Workspace)
+	from := o.Workspace
+	from.Claim = id
+	source, err := workspace.Open(ctx, from)
 	if err != nil {
 		return nil, interruption(ctx, err)
 	}
@@ -105,45 +106,54 @@ func (o *Run) Do(ctx context.Context) (*state.Manifest, error) {
 	}
 	defer run.Close() // frees the lease; the manifest is written by then
 	o.results = run.OutputDir()
-	r := &execution{spec: o, run: run, key: sessions.OfRun(id), sessions: &sessions.Manager{Home: o.Home,
-		Secrets: o.Session.Secrets, Log: o.Session.Log}, manifest: &state.Manifest{
-		Schema: state.ManifestSchema, RunID: id, ParentRunID: o.parent, Name: o.Name,
-		Task:      o.Session.Secrets.Text(title(o.Turn.Prompt)),
-		StartedAt: turns.At(started),
-		Model:     o.Session.Model, Image: o.Session.Image, HolonVersion: o.Version,
-		Engine: state.Engine{Name: o.Session.Engine.Name()},
-		Limits: state.Limits{TimeoutMS: o.Turn.Timeout.Milliseconds(),
-			MaxRounds:    cmp.Or(o.Turn.MaxRounds, settings.DefaultMaxRounds),
-			MaxToolCalls: o.Turn.MaxToolCalls, MaxOutput: cmp.Or(o.Turn.MaxOutputBytes, turnfiles.MaxCollect),
-			DiskBytes: o.Quota.Run,
-			MaxTokens: o.Turn.Budget.MaxTokens, MaxRequests: o.Turn.Budget.MaxRequests,
-			MaxCostMicros: int64(o.Turn.Budget.MaxCost)},
-	}}
-	if r.manifest.Engine.Name == settings.EngineLocal {
-		r.manifest.Image = "" // it was not used
-	}
-	// Said to agentd, so that the record cannot differ from what holds.
-	r.spec.Turn.MaxRounds, r.spec.Turn.MaxOutputBytes = r.manifest.Limits.MaxRounds, r.manifest.Limits.MaxOutput
-	r.spec.Session.Source, r.spec.Session.Version = source, o.Version
-	r.planEgress()
-	r.spec.Session.TreeName = treeName(source.Info())
-	r.spec.Turn.ID = responses.NewID(responses.PrefixTurn)
-	r.watchTurn()
-	record := &sessions.Record{TurnID: r.spec.Turn.ID, Run: &sessions.Run{Owner: sessions.ThisProcess(),
-		Prompt:    r.spec.Session.Secrets.Text(visible.Clip(r.spec.Turn.Prompt, sessions.MaxRecordedPrompt)),
+	r := o.plan(run, source, started)
+	record := &sessions.Record{TurnID: r.ask.ID(), Run: &sessions.Run{Owner: sessions.ThisProcess(),
+		Prompt:    r.config.Secrets.Text(visible.Clip(r.ask.Prompt(), sessions.MaxRecordedPrompt)),
 		DiskBytes: o.Quota.Run, Keep: o.Keep, Manifest: r.manifest}}
 	err = r.execute(ctx,
 		func(ctx context.Context) (*sessions.Session, error) {
-			s, err := r.sessions.Start(ctx, r.key, record, r.spec.Session)
+			s, err := r.sessions.Start(ctx, r.key, record, r.config)
 			return s, o.namePatch(err)
 		},
 		func(ctx context.Context, s *sessions.Session) runner.End {
-			return s.Turn(ctx, r.spec.Turn, r.observer())
+			return s.Turn(ctx, r.ask, r.observer())
 		})
 	if starting, ok := errors.AsType[*startError](err); ok && !o.Keep {
 		return nil, errors.Join(interruption(ctx, starting.error), r.discard())
 	}
 	return r.manifest, r.conclude(ctx, err)
+}
+
+// plan computes what the run does, once: from here on o is only read.
+func (o *Run) plan(run *files.Run, source *workspace.Source, started time.Time) *execution {
+	r := &execution{spec: o, run: run, config: o.Session, ask: o.Turn, key: sessions.OfRun(run.ID()),
+		sessions: &sessions.Manager{Home: o.Home, Secrets: o.Session.Secrets, Log: o.Session.Log}}
+	r.config.Source, r.config.TreeName, r.config.Version = source, treeName(source.Info()), o.Version
+	req, limits := *o.Turn.Request, *o.Turn.Limits()
+	limits.MaxRounds = cmp.Or(limits.MaxRounds, settings.DefaultMaxRounds)
+	limits.MaxOutputBytes = cmp.Or(limits.MaxOutputBytes, turnfiles.MaxCollect)
+	req.Holon.TurnID, req.Holon.Limits = responses.NewID(responses.PrefixTurn), &limits
+	r.ask.Request = &req
+	r.bound()
+	budget := o.Turn.Budget
+	r.manifest = &state.Manifest{
+		Schema: state.ManifestSchema, RunID: run.ID(), ParentRunID: o.parent, Name: o.Name,
+		Task:      o.Session.Secrets.Text(title(o.Turn.Prompt())),
+		StartedAt: turns.At(started),
+		Model:     o.Session.Model, Image: o.Session.Image, HolonVersion: o.Version,
+		Engine: state.Engine{Name: o.Session.Engine.Name()},
+		Limits: state.Limits{TimeoutMS: limits.TimeoutMS, MaxRounds: limits.MaxRounds, MaxOutput: limits.MaxOutputBytes,
+			DiskBytes: o.Quota.Run, MaxTokens: budget.MaxTokens, MaxRequests: budget.MaxRequests,
+			MaxCostMicros: int64(budget.MaxCost)},
+	}
+	if req.MaxToolCalls != nil {
+		r.manifest.Limits.MaxToolCalls = *req.MaxToolCalls
+	}
+	if r.manifest.Engine.Name == settings.EngineLocal {
+		r.manifest.Image = "" // it was not used
+	}
+	r.planEgress()
+	return r
 }
 
 // unwatched is the Watcher of a run without one.
@@ -171,9 +181,9 @@ func (r *execution) discard() error {
 	return err
 }
 
-// watchTurn has the turn keep its account, its lease and its quota while it runs.
-func (r *execution) watchTurn() {
-	r.spec.Turn.Note, r.spec.Turn.Beat, r.spec.Turn.DiskBytes = r.noteUsage, r.run.Beat, r.spec.Quota.Run
+// bound has the turn keep its account, its lease and its quota while it runs.
+func (r *execution) bound() {
+	r.ask.Note, r.ask.Beat, r.ask.DiskBytes = r.noteUsage, r.run.Beat, r.spec.Quota.Run
 }
 
 // title is the first line of a prompt that says something.
@@ -205,6 +215,8 @@ func treeName(info workspace.Info) string {
 type execution struct {
 	spec     *Run
 	run      *files.Run
+	config   runner.Config
+	ask      runner.Turn
 	sessions *sessions.Manager
 	key      sessions.Key
 	manifest *state.Manifest
@@ -262,9 +274,9 @@ func (r *execution) describeSession(ctx context.Context, s *sessions.Session) er
 	r.describeContainer(s)
 	r.version = make(chan string, 1)
 	go func() { // finish receives from it; Check has its own bound
-		info, err := r.spec.Session.Engine.Check(ctx)
+		info, err := r.config.Engine.Check(ctx)
 		if err != nil {
-			r.spec.Session.Log.Debug("the engine does not say its version", "err", err)
+			r.config.Log.Debug("the engine does not say its version", "err", err)
 		}
 		r.version <- info.Version
 	}()

@@ -15,7 +15,7 @@ import (
 // hideSecrets takes known secrets out of what a manifest says in words. Paths and
 // ids stay: they are how the run is found again.
 func (r *execution) hideSecrets(m *state.Manifest) {
-	known := r.spec.Session.Secrets
+	known := r.config.Secrets
 	if known.Empty() {
 		return
 	}
@@ -43,7 +43,7 @@ func (r *execution) writeManifest() error {
 // and stays as the agent made it: a patch with something taken out would not be
 // what was tested, and would not apply.
 func (r *execution) warnOfSecrets(patch string) {
-	if r.spec.Session.Secrets.Empty() {
+	if r.config.Secrets.Empty() {
 		return
 	}
 	names, err := r.secretsIn(patch)
@@ -69,7 +69,7 @@ func (r *execution) secretsIn(patch string) ([]string, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return r.spec.Session.Secrets.Names(f)
+	return r.config.Secrets.Names(f)
 }
 
 // patchPath is where the run's patch is.

@@ -25,7 +25,7 @@ func (r *execution) summary() []byte {
 		title = nameSpan(m.Name)
 	}
 	fmt.Fprintf(&b, "# Run %s: %s\n\n", title, m.Outcome)
-	fmt.Fprintf(&b, "## Task\n\n%s\n", fence(r.spec.Turn.Prompt))
+	fmt.Fprintf(&b, "## Task\n\n%s\n", fence(r.ask.Prompt()))
 	if m.Error != nil {
 		fmt.Fprintf(&b, "\n## Error\n\n%s (%s)\n", proseSpan(m.Error.Message), proseSpan(m.Error.Code))
 	}

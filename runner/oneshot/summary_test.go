@@ -36,7 +36,8 @@ func TestSummaryIsOurs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := string((&execution{
-				spec:     &Run{Turn: runner.Turn{Prompt: hostile}},
+				spec:     &Run{},
+				ask:      runner.NewTurn("", hostile),
 				manifest: hostileManifest(hostile),
 				turn:     runner.End{Answer: hostile},
 				diff: &workspace.Diff{Files: []workspace.FileChange{{Path: hostile, From: hostile,

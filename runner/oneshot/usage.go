@@ -20,7 +20,7 @@ func (r *execution) noteUsage(a gateway.Account) {
 		err = durable.WriteFile(filepath.Join(r.run.Dir(), state.UsageFile), append(data, '\n'), 0o600)
 	}
 	if err != nil {
-		r.spec.Session.Log.Warn("what the models took is not kept: a holon that attaches to the run would begin "+
+		r.config.Log.Warn("what the models took is not kept: a holon that attaches to the run would begin "+
 			"its budget anew", "run", r.run.ID(), "err", err)
 	}
 }

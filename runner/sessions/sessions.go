@@ -141,9 +141,9 @@ var ErrNotAsked = errors.New("record which turn is asked for")
 // Turn makes a turn, which is recorded before it is asked for. See runner.Session.Turn.
 func (s *Session) Turn(ctx context.Context, t runner.Turn, watch runner.Observer) runner.End {
 	t.Token, t.Grant = gateway.NewToken()
-	s.record.TurnID, s.record.Grant = t.ID, t.Grant
+	s.record.TurnID, s.record.Grant = t.ID(), t.Grant
 	if err := s.Save(); err != nil {
-		end := runner.End{TurnID: t.ID, Err: fmt.Errorf("%w: %w", ErrNotAsked, err)}
+		end := runner.End{TurnID: t.ID(), Err: fmt.Errorf("%w: %w", ErrNotAsked, err)}
 		end.Settle(nil, s.manager.Secrets)
 		return end
 	}
@@ -159,7 +159,7 @@ func (s *Session) Turn(ctx context.Context, t runner.Turn, watch runner.Observer
 
 // Rejoin watches a turn that another process asked for. It can ask no more models if it is not the one on record.
 func (s *Session) Rejoin(ctx context.Context, t runner.Turn, watch runner.Observer) runner.End {
-	if s.record.TurnID == t.ID {
+	if s.record.TurnID == t.ID() {
 		t.Grant = s.record.Grant
 	}
 	end := s.Session.Rejoin(ctx, t, watch)

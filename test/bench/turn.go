@@ -25,7 +25,9 @@ func (r *rig) warmUp(ctx context.Context) *runner.Session {
 // warmTurn runs a turn and returns when its first event came, and when it ended.
 func warmTurn(ctx context.Context, session *runner.Session) (first, total time.Duration) {
 	watch := &firstEvent{began: time.Now()}
-	result := session.Turn(ctx, runner.Turn{Prompt: "Say something.", Timeout: load.Patience}, watch)
+	turn := runner.NewTurn(responses.NewID(responses.PrefixTurn), "Say something.")
+	turn.Limits().TimeoutMS = load.Patience.Milliseconds()
+	result := session.Turn(ctx, turn, watch)
 	total = time.Since(watch.began)
 	load.Check(result.Err)
 	if result.Response.Status != responses.StatusCompleted {

@@ -133,7 +133,7 @@ func probe(t *testing.T, h *home, input, script string, proxy *egress.Proxy, wat
 	}
 	defer func() { _ = eng.Close() }()
 	shot := &oneshot.Run{
-		Home: stateHome, Turn: runner.Turn{Prompt: "probe"}, Watch: watch,
+		Home: stateHome, Turn: runner.NewTurn("", "probe"), Watch: watch,
 		Workspace: workspace.Options{Dir: repository(t, "echo a > a"), CacheDir: stateHome.CacheDir(),
 			ContainerObjects: runner.ObjectsPath},
 		Session: runner.Config{

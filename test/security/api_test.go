@@ -230,7 +230,7 @@ func TestOtherSessionsIDs(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	mine, other := l.serve(), l.serve()
-	turn := other.Turn(t.Context(), runner.Turn{Prompt: "x", MaxRounds: 1}, quiet{})
+	turn := other.Turn(t.Context(), runner.NewTurn("turn_x", "x"), quiet{})
 	if turn.Response == nil {
 		t.Fatalf("%+v", turn)
 	}

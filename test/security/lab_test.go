@@ -159,9 +159,10 @@ func (l *lab) attack(change func(*oneshot.Run), commands ...string) result {
 		Session: l.config(), Home: home, Watch: quiet{}, Version: "test",
 		Workspace: workspace.Options{Dir: l.repo, IncludeDirty: true, CacheDir: home.CacheDir(),
 			ContainerObjects: runner.ObjectsPath},
-		Turn: runner.Turn{Prompt: "attack", Timeout: time.Minute},
+		Turn: runner.NewTurn("", "attack"),
 	}
 	shot.Session.Scenario = file
+	shot.Turn.Limits().TimeoutMS = time.Minute.Milliseconds()
 	if change != nil {
 		change(shot)
 	}

@@ -213,7 +213,7 @@ func TestSocketReplaced(t *testing.T) {
 			conn.Close()
 		}
 	}()
-	r := l.attack(func(o *oneshot.Run) { o.Turn.MaxRounds = 5 },
+	r := l.attack(func(o *oneshot.Run) { o.Turn.Limits().MaxRounds = 5 },
 		"cd /holon/ipc; rm -f agent.sock; ln -s "+path+" agent.sock; ! ln -s "+path+" /holon/host/x.sock", "sleep 1",
 		"sleep 1")
 	if err := decoy.Close(); err != nil {

@@ -102,7 +102,7 @@ func TestMemoryFileSystems(t *testing.T) {
 // where it would hold something.
 func TestSparseFile(t *testing.T) {
 	t.Parallel()
-	r := newLab(t).attack(func(o *oneshot.Run) { o.Turn.MaxOutputBytes = 64 << 30 },
+	r := newLab(t).attack(func(o *oneshot.Run) { o.Turn.Limits().MaxOutputBytes = 64 << 30 },
 		"/holon/input/probe sparse big 10737418241 | sed s/^/tree-/",
 		"/holon/input/probe sparse $HOLON_OUTPUT_DIR/big 10737418241 | sed s/^/out-/",
 		"/holon/input/probe sparse big 9663676416; "+

@@ -53,7 +53,10 @@ func newParams(req model.Request, forms freeform) sdk.ResponseNewParams {
 		Model: req.Model, Instructions: optional(req.Instructions), Store: param.NewOpt(false),
 		Temperature: given(req.Sampling.Temperature, req.Temperature), TopP: given(req.Sampling.TopP, req.TopP),
 		Text: textConfig(req.Text), PromptCacheKey: optional(req.PromptCacheKey),
-		SafetyIdentifier: optional(req.SafetyIdentifier), Metadata: req.Metadata,
+		SafetyIdentifier: optional(req.SafetyIdentifier),
+	}
+	if len(req.Metadata) > 0 {
+		p.Metadata = req.Metadata
 	}
 	if req.MaxOutputTokens != nil {
 		p.MaxOutputTokens = param.NewOpt(int64(max(minOutputTokens, *req.MaxOutputTokens)))

@@ -44,13 +44,12 @@ turns:
 			l.agent("ada")
 			k := l.pool(l.oneUser)
 			first, err := k.Turn(t.Context(), pool.Turn{AgentID: "ada",
-				Turn: runner.Turn{ID: responses.NewID(responses.PrefixTurn), Prompt: "spoil"}}, nil, new(lines))
+				Turn: runner.NewTurn(responses.NewID(responses.PrefixTurn), "spoil")}, nil, new(lines))
 			expect.NoError(t, err)
-			next := pool.Turn{AgentID: "ada", Turn: runner.Turn{Prompt: "and now",
-				PreviousResponseID: first.ResponseID}}
+			previous := first.ResponseID
 			var second runner.End
 			for range 4 { // two may fail, and one can say that the conversation is gone
-				next.ID = responses.NewID(responses.PrefixTurn)
+				next := pool.Turn{AgentID: "ada", Turn: continuing(previous, "and now")}
 				if second, err = k.Turn(t.Context(), next, nil, new(lines)); err == nil &&
 					second.Status == responses.StatusCompleted {
 					break
@@ -60,7 +59,7 @@ turns:
 				if !state.IsCode(err, responses.CodePreviousNotFound) {
 					t.Fatalf("the next turn is not begun: %v", err)
 				}
-				next.PreviousResponseID = ""
+				previous = ""
 			}
 			if err != nil || second.Status != responses.StatusCompleted {
 				t.Errorf("the next turn is %s %+v, %v, want completed", second.Status, second.Failure, err)
@@ -106,13 +105,13 @@ func TestForgedResponse(t *testing.T) {
 			l.agent("ada")
 			told := 0
 			k := l.pool(l.oneUser, func(o *pool.Options) { o.SetAside = func(string, string) { told++ } })
-			next := pool.Turn{AgentID: "ada", Turn: runner.Turn{ID: responses.NewID(responses.PrefixTurn), Prompt: "one"}}
+			next := pool.Turn{AgentID: "ada", Turn: runner.NewTurn(responses.NewID(responses.PrefixTurn), "one")}
 			first, err := k.Turn(t.Context(), next, nil, new(lines))
 			expect.NoError(t, err)
 			expect.NoError(t, k.Stop(t.Context(), "ada"))
 			stored := filepath.Join(l.home.AgentPrivateDir("ada"), "session/state/responses")
 			expect.NoError(t, c.forge(stored, first.ResponseID))
-			next.ID, next.PreviousResponseID = responses.NewID(responses.PrefixTurn), first.ResponseID
+			next.Turn = continuing(first.ResponseID, "one")
 			second, err := k.Turn(t.Context(), next, nil, new(lines))
 			if !c.aside {
 				expect.NoError(t, err)

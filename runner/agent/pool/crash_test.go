@@ -80,7 +80,7 @@ func child() int {
 		}
 		fmt.Println("running")
 	}}
-	r, err := k.Turn(context.Background(), pool.Turn{AgentID: "ada", Turn: runner.Turn{ID: crashTurn, Prompt: "go on"}},
+	r, err := k.Turn(context.Background(), pool.Turn{AgentID: "ada", Turn: runner.NewTurn(crashTurn, "go on")},
 		func() {
 			fmt.Println("began")
 		}, w)
@@ -141,7 +141,7 @@ func (l *lab) recover(k *pool.Pool, want sessions.How) runner.End {
 	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
 	defer cancel()
 	w := &lines{onRun: func() { l.write("go") }}
-	found, err := k.Recover(ctx, pool.Turn{AgentID: "ada", Turn: runner.Turn{ID: crashTurn, Prompt: "go on"}}, w.begin,
+	found, err := k.Recover(ctx, pool.Turn{AgentID: "ada", Turn: runner.NewTurn(crashTurn, "go on")}, w.begin,
 		w)
 	if err != nil {
 		l.t.Fatalf("Recover: %v", err)
@@ -271,7 +271,7 @@ func TestRecoverAtAnyInstant(t *testing.T) {
 			l.write("go")
 			l.crash("docker", "configured", after)
 			k := l.pool()
-			turn := pool.Turn{AgentID: "ada", Turn: runner.Turn{ID: crashTurn, Prompt: "go on"}}
+			turn := pool.Turn{AgentID: "ada", Turn: runner.NewTurn(crashTurn, "go on")}
 			found, err := k.Recover(t.Context(), turn, nil, new(lines))
 			expect.NoError(t, err)
 			if found.How == sessions.NeverBegun {
@@ -352,12 +352,12 @@ func TestLeave(t *testing.T) {
 	first := pool.New(l.options())
 	ctx, leave := context.WithCancelCause(t.Context())
 	w := &lines{onRun: func() { leave(runner.ErrLeft) }}
-	_, err := first.Turn(ctx, pool.Turn{AgentID: "ada", Turn: runner.Turn{ID: crashTurn, Prompt: "go on"}}, w.begin, w)
+	_, err := first.Turn(ctx, pool.Turn{AgentID: "ada", Turn: runner.NewTurn(crashTurn, "go on")}, w.begin, w)
 	if !state.IsCode(err, pool.CodeLeft) {
 		t.Fatalf("a turn that was left: %v", err)
 	}
 	expect.NoError(t, first.Leave(t.Context()))
-	if _, err := first.Turn(t.Context(), pool.Turn{AgentID: "ada", Turn: runner.Turn{ID: "turn_x", Prompt: "go on"}},
+	if _, err := first.Turn(t.Context(), pool.Turn{AgentID: "ada", Turn: runner.NewTurn("turn_x", "go on")},
 		nil,
 		w); !state.IsCode(err, pool.CodeClosed) {
 		t.Errorf("a turn after Leave: %v", err)

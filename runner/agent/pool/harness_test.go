@@ -247,6 +247,13 @@ type conversation struct {
 	model    string
 }
 
+// continuing is a turn of a conversation.
+func continuing(previous, prompt string) runner.Turn {
+	t := runner.NewTurn(responses.NewID(responses.PrefixTurn), prompt)
+	t.Request.PreviousResponseID = previous
+	return t
+}
+
 // say makes a turn that must complete with the answer want.
 func (c *conversation) say(want string) runner.End {
 	c.t.Helper()
@@ -254,8 +261,8 @@ func (c *conversation) say(want string) runner.End {
 	defer cancel()
 	w := new(lines)
 	turn := pool.Turn{AgentID: c.agent, Image: c.image, Model: c.model,
-		Turn: runner.Turn{ID: responses.NewID(responses.PrefixTurn), PreviousResponseID: c.previous, Prompt: "go on",
-			Instructions: "be brief"}}
+		Turn: continuing(c.previous, "go on")}
+	turn.Request.Instructions = new("be brief")
 	r, err := c.pool.Turn(ctx, turn, w.begin, w)
 	if err != nil {
 		c.t.Fatalf("the turn was not begun: %v", err)
@@ -266,7 +273,7 @@ func (c *conversation) say(want string) runner.End {
 	expect.Equal(c.t, "w.began", w.began, 1)
 	expect.Equal(c.t, "w.text.String()", w.text.String(), want)
 	expect.Equal(c.t, "has facts", len(w.facts) > 0, true)
-	if r.TurnID != turn.ID || r.Record.Rounds < 1 || r.Usage == nil || r.Record.ProviderAttempts == nil || r.Record.StartedAt.IsZero() ||
+	if r.TurnID != turn.ID() || r.Record.Rounds < 1 || r.Usage == nil || r.Record.ProviderAttempts == nil || r.Record.StartedAt.IsZero() ||
 		r.Record.CompletedAt.IsZero() || r.Model == "" {
 		c.t.Errorf("the result lacks something: %+v", r)
 	}

@@ -27,7 +27,9 @@ rounds:
 	expect.NoError(t, os.WriteFile(filepath.Join(l.home.AgentDir(id), "AGENTS.md"), []byte("Be kind.\n"), 0o600))
 	k := l.pool()
 	ask := func() (turns.Preview, error) {
-		return k.Preview(t.Context(), pool.Turn{AgentID: id, Turn: runner.Turn{Prompt: "hello", CacheKey: "key"}})
+		turn := continuing("", "hello")
+		turn.Request.PromptCacheKey = new("key")
+		return k.Preview(t.Context(), pool.Turn{AgentID: id, Turn: turn})
 	}
 	first, err := ask()
 	expect.NoError(t, err)
@@ -46,7 +48,7 @@ rounds:
 		failed <- err
 		l.write("go")
 	}}
-	r, err := k.Turn(t.Context(), pool.Turn{AgentID: id, Turn: runner.Turn{ID: "turn_1", Prompt: "wait"}}, w.begin, w)
+	r, err := k.Turn(t.Context(), pool.Turn{AgentID: id, Turn: runner.NewTurn("turn_1", "wait")}, w.begin, w)
 	expect.NoError(t, err)
 	expect.NoError(t, <-failed)
 	if p := <-during; p.Instructions != first.Instructions || !slices.EqualFunc(p.Tools, first.Tools,

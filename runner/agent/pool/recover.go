@@ -31,7 +31,7 @@ func (k *Pool) Recover(ctx context.Context, t Turn, began func(), watch runner.O
 		if err := k.removeStray(ctx, a); err != nil { // it could still write
 			return sessions.Found{}, k.typed(ctx, err)
 		}
-		if !trusted || !k.sessions.HasEnd(a.key(), t.ID) {
+		if !trusted || !k.sessions.HasEnd(a.key(), t.ID()) {
 			return k.found(ctx, a, t, errors.New("its container is gone"), watch), nil
 		}
 		if _, err := k.ready(ctx, a, t); err != nil { // agentd reports the end from its own files
@@ -74,6 +74,6 @@ func (k *Pool) separated(a *agent) bool {
 // found looks up in what is on the disk what became of a turn that no container
 // makes.
 func (k *Pool) found(ctx context.Context, a *agent, t Turn, why error, watch runner.Observer) sessions.Found {
-	k.sessions.Replay(ctx, a.key(), t.ID, t.Model, watch)
-	return k.sessions.Unseen(ctx, a.key(), runner.End{TurnID: t.ID, Err: why}, modelsOf(t))
+	k.sessions.Replay(ctx, a.key(), t.ID(), t.Model, watch)
+	return k.sessions.Unseen(ctx, a.key(), runner.End{TurnID: t.ID(), Err: why}, modelsOf(t))
 }

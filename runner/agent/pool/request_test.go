@@ -2,28 +2,16 @@ package pool
 
 import (
 	"testing"
-	"time"
 
 	"holon/runner"
-	"holon/runner/gateway"
+	"holon/test/expect"
 )
 
-// Every limit of a turn reaches those who keep it.
-func TestRequestHasTheLimits(t *testing.T) {
-	want := gateway.Budget{MaxTokens: 1, MaxRequests: 2, MaxCost: 3}
-	k := New(Options{Quota: runner.Quota{Run: 6}})
-	req := k.request(Turn{Turn: runner.Turn{MaxRounds: 4, MaxToolCalls: 5, Budget: want, Timeout: time.Minute}})
-	if req.DiskBytes != 6 {
-		t.Errorf("DiskBytes = %d, want 6", req.DiskBytes)
-	}
-	switch {
-	case req.Budget != want:
-		t.Errorf("req.Budget = %+v, want %+v", req.Budget, want)
-	case req.MaxRounds != 4:
-		t.Errorf("req.MaxRounds = %d, want 4", req.MaxRounds)
-	case req.MaxToolCalls != 5:
-		t.Errorf("req.MaxToolCalls = %d, want 5", req.MaxToolCalls)
-	case req.Timeout != time.Minute:
-		t.Errorf("req.Timeout = %v, want %v", req.Timeout, time.Minute)
-	}
+// The quota of a turn reaches the session, and the turn of the caller stays as it was.
+func TestRequestHasTheQuota(t *testing.T) {
+	k, asked := New(Options{Quota: runner.Quota{Run: 6}}), runner.NewTurn("turn_1", "x")
+	req := k.request(Turn{Turn: asked})
+	expect.Equal(t, "req.DiskBytes", req.DiskBytes, 6)
+	expect.Equal(t, "req.Request.Truncation", req.Request.Truncation, "auto")
+	expect.Equal(t, "asked.Request.Truncation", asked.Request.Truncation, "disabled")
 }

@@ -145,7 +145,7 @@ func (k *Pool) removed(ctx context.Context, agentID string) (bool, error) {
 // takeLeft takes up what the record of an earlier process says that the agent has: its container may be gone. One that
 // cannot be taken up is removed, unless only its configuration is missing: the next turn takes it up, or another sweep.
 func (k *Pool) takeLeft(ctx context.Context, a *agent) error {
-	if !a.left {
+	if !a.left || a.session != nil {
 		return nil
 	}
 	err := k.adopt(ctx, a, Turn{AgentID: a.id})

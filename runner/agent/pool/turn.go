@@ -97,7 +97,7 @@ func (k *Pool) ask(ctx context.Context, a *agent, t Turn, began func(), watch ru
 // follow watches a turn that run asks for or joins to its end.
 func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch runner.Observer,
 	run func(context.Context, runner.Observer) runner.End) (runner.End, error) {
-	k.begin(a, t.ID)
+	k.begin(a, t.ID())
 	defer k.end(a)
 	a.dirty = true
 	w := &watcher{Observer: watch, began: began, begun: make(chan struct{})}
@@ -136,7 +136,7 @@ func (k *Pool) follow(ctx context.Context, a *agent, t Turn, began func(), watch
 // replayRest reports the facts to a watcher that did not see the end of the turn.
 func (k *Pool) replayRest(ctx context.Context, a *agent, t Turn, w *watcher) {
 	if !w.ended {
-		k.sessions.Replay(ctx, a.key(), t.ID, t.Model, w)
+		k.sessions.Replay(ctx, a.key(), t.ID(), t.Model, w)
 	}
 }
 
@@ -180,7 +180,9 @@ func refused(err error) bool {
 // request is the turn as the session is asked for it: within the quota, and with a history that is summed up when it
 // does not fit, because a conversation grows beyond any window.
 func (k *Pool) request(t Turn) runner.Turn {
-	t.Truncation, t.DiskBytes = "auto", k.opts.Quota.Run
+	req := *t.Request
+	req.Truncation = "auto"
+	t.Request, t.DiskBytes = &req, k.opts.Quota.Run
 	return t.Turn
 }
 

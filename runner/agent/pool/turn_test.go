@@ -86,7 +86,7 @@ rounds:
 		said <- k.Interject(t.Context(), id, "turn_1", "msg_1", "another text")
 		l.write("go")
 	}}
-	r, err := k.Turn(t.Context(), pool.Turn{AgentID: id, Turn: runner.Turn{ID: "turn_1", Prompt: "wait"}}, w.begin, w)
+	r, err := k.Turn(t.Context(), pool.Turn{AgentID: id, Turn: runner.NewTurn("turn_1", "wait")}, w.begin, w)
 	expect.NoError(t, err)
 	if err := errors.Join(<-said, <-said); err != nil {
 		t.Errorf("Interject: %v", err)
@@ -110,7 +110,7 @@ func TestAbort(t *testing.T) {
 	k := l.pool()
 	ctx, abort := context.WithCancelCause(t.Context())
 	w := &lines{onRun: func() { abort(runner.ErrInterrupted) }}
-	r, err := k.Turn(ctx, pool.Turn{AgentID: id, Turn: runner.Turn{ID: "turn_1", Prompt: "go on"}}, w.begin, w)
+	r, err := k.Turn(ctx, pool.Turn{AgentID: id, Turn: runner.NewTurn("turn_1", "go on")}, w.begin, w)
 	expect.NoError(t, err)
 	switch {
 	case r.Status != responses.StatusCancelled:
@@ -127,7 +127,7 @@ func TestAbort(t *testing.T) {
 	if r := c.say("after"); r.Fresh != "" || l.only().Handle != before.Handle {
 		t.Errorf("the container was not kept: %s", r.Fresh)
 	}
-	if _, err := k.Turn(ctx, pool.Turn{AgentID: id, Turn: runner.Turn{ID: "turn_2", Prompt: "go on"}}, nil,
+	if _, err := k.Turn(ctx, pool.Turn{AgentID: id, Turn: runner.NewTurn("turn_2", "go on")}, nil,
 		w); !state.IsCode(err,
 		responses.CodeCancelled) {
 		t.Errorf("a turn that was ended before it began: %v", err)
@@ -146,16 +146,16 @@ func TestNotBegun(t *testing.T) {
 		turn pool.Turn
 		code state.Code
 	}{
-		"no home": {pool.Turn{AgentID: "homeless", Turn: runner.Turn{ID: "turn_1", Prompt: "x"}}, pool.CodeNoHome},
+		"no home": {pool.Turn{AgentID: "homeless", Turn: runner.NewTurn("turn_1", "x")}, pool.CodeNoHome},
 		"no such image": {pool.Turn{AgentID: id, Image: "holon/no-such-image",
-			Turn: runner.Turn{ID: "turn_1", Prompt: "x"}},
+			Turn: runner.NewTurn("turn_1", "x")},
 			"image_not_found"},
-		"no such agent": {pool.Turn{AgentID: "../ada", Turn: runner.Turn{ID: "turn_1", Prompt: "x"}},
+		"no such agent": {pool.Turn{AgentID: "../ada", Turn: runner.NewTurn("turn_1", "x")},
 			state.CodeInvalidAgent},
 		"no such conversation": {pool.Turn{AgentID: id,
-			Turn: runner.Turn{ID: "turn_1", Prompt: "x", PreviousResponseID: "resp_nothing"}},
+			Turn: continuing("resp_nothing", "x")},
 			responses.CodePreviousNotFound},
-		"no turn id": {pool.Turn{AgentID: id, Turn: runner.Turn{ID: "no/id", Prompt: "x"}}, responses.CodeInvalidValue},
+		"no turn id": {pool.Turn{AgentID: id, Turn: runner.NewTurn("no/id", "x")}, responses.CodeInvalidValue},
 	} {
 		_, err := k.Turn(t.Context(), test.turn, begun, new(lines))
 		if !state.IsCode(err, test.code) {
@@ -164,7 +164,7 @@ func TestNotBegun(t *testing.T) {
 	}
 	full := l.pool(func(o *pool.Options) { o.Quota.Free = 1 << 60 })
 	if _, err := full.Turn(t.Context(),
-		pool.Turn{AgentID: l.agent("eve"), Turn: runner.Turn{ID: "turn_1", Prompt: "x"}}, begun,
+		pool.Turn{AgentID: l.agent("eve"), Turn: runner.NewTurn("turn_1", "x")}, begun,
 		new(lines)); !state.IsCode(err, runner.CodeDiskFull) {
 		t.Errorf("no room: %v", err)
 	}
@@ -185,7 +185,7 @@ rounds:
 `)
 	k := l.pool(func(o *pool.Options) { o.Quota.Run = 10 << 20 })
 	w := new(lines)
-	r, err := k.Turn(t.Context(), pool.Turn{AgentID: l.agent("ada"), Turn: runner.Turn{ID: "turn_1", Prompt: "x"}},
+	r, err := k.Turn(t.Context(), pool.Turn{AgentID: l.agent("ada"), Turn: runner.NewTurn("turn_1", "x")},
 		w.begin, w)
 	expect.NoError(t, err)
 	expect.Equal(t, "r.Status", r.Status, responses.StatusIncomplete)
@@ -210,7 +210,7 @@ rounds:
 			group.Go(func() {
 				w := new(lines)
 				r, err := k.Turn(t.Context(), pool.Turn{AgentID: id,
-					Turn: runner.Turn{ID: responses.NewID(responses.PrefixTurn), Prompt: "x"}}, w.begin, w)
+					Turn: runner.NewTurn(responses.NewID(responses.PrefixTurn), "x")}, w.begin, w)
 				if err != nil || r.Status != responses.StatusCompleted {
 					t.Errorf("agent %s: %+v, %v", id, r, err)
 				}
@@ -240,7 +240,7 @@ func TestRoomGivenUp(t *testing.T) {
 	waited := make(chan error, 1)
 	w := &lines{onRun: func() {
 		go func() {
-			_, err := k.Turn(ctx, pool.Turn{AgentID: "eve", Turn: runner.Turn{ID: "turn_1", Prompt: "x"}}, nil,
+			_, err := k.Turn(ctx, pool.Turn{AgentID: "eve", Turn: runner.NewTurn("turn_1", "x")}, nil,
 				new(lines))
 			waited <- err
 		}()
@@ -250,7 +250,7 @@ func TestRoomGivenUp(t *testing.T) {
 		}
 		l.write("go")
 	}}
-	r, err := k.Turn(t.Context(), pool.Turn{AgentID: "ada", Turn: runner.Turn{ID: "turn_1", Prompt: "x"}}, w.begin, w)
+	r, err := k.Turn(t.Context(), pool.Turn{AgentID: "ada", Turn: runner.NewTurn("turn_1", "x")}, w.begin, w)
 	if err != nil || r.Status != responses.StatusCompleted {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -303,7 +303,7 @@ rounds:
 	l.secrets.Add("KEY", "hunter2-hunter2-hunter2")
 	w := new(lines)
 	r, err := l.pool().Turn(t.Context(),
-		pool.Turn{AgentID: l.agent("ada"), Turn: runner.Turn{ID: "turn_1", Prompt: "x"}}, w.begin,
+		pool.Turn{AgentID: l.agent("ada"), Turn: runner.NewTurn("turn_1", "x")}, w.begin,
 		w)
 	expect.NoError(t, err)
 	switch {

@@ -39,6 +39,9 @@ func (s *Server) writeError(w http.ResponseWriter, err error) {
 		}
 	}
 	h.Set("Content-Type", "application/json")
+	if e.Status() == http.StatusUnauthorized || e.Status() == http.StatusForbidden {
+		h.Set("Connection", "close") // a client that is kept out holds no connection
+	}
 	stall(w)
 	w.WriteHeader(e.Status())
 	_, _ = w.Write(append(s.cleanError(e.Envelope()), '\n')) // the client is gone

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 
-	"holon/internal/httpserver"
 	"holon/responses"
 )
 
@@ -29,7 +29,7 @@ func requestID(next http.Handler) http.Handler {
 // be seen.
 func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer := &httpserver.Answer{ResponseWriter: w}
+		answer := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 		began := time.Now()
 		defer s.answered(answer, r, began)
 		if r.ContentLength != 0 { // a body that no handler reads is not waited for either
@@ -40,19 +40,19 @@ func (s *Server) observe(next http.Handler) http.Handler {
 }
 
 // answered is deferred by observe: it recovers from a panic of the handler.
-func (s *Server) answered(answer *httpserver.Answer, r *http.Request, began time.Time) {
+func (s *Server) answered(answer middleware.WrapResponseWriter, r *http.Request, began time.Time) {
 	p := recover()
 	log := s.log.With("request", answer.Header().Get(headerRequestID), "method", strconv.Quote(r.Method), "path",
 		strconv.Quote(clipID(r.URL.Path)))
 	if p == nil {
-		log.Debug("answered", "status", answer.Status, "took", time.Since(began))
+		log.Debug("answered", "status", answer.Status(), "took", time.Since(began))
 		return
 	}
 	if p == http.ErrAbortHandler {
 		panic(p)
 	}
 	log.Error("a request handler panicked", "panic", p, "stack", string(debug.Stack()))
-	if answer.Status != 0 {
+	if answer.Status() != 0 {
 		panic(http.ErrAbortHandler)
 	}
 	s.writeError(answer, responses.Internal("internal error; the server's log has the details", nil))
@@ -70,21 +70,19 @@ func versions(next http.Handler) http.Handler {
 	})
 }
 
-// methods answers HEAD as GET without its body, and OPTIONS with the methods of
-// the path. No header of the answer invites web pages: they have no business
-// here.
-func methods(next http.Handler) http.Handler {
+// options answers OPTIONS with the methods of the path. No header of the answer
+// invites web pages: they have no business here.
+func options(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.Method {
-		case http.MethodHead:
-			chi.RouteContext(r.Context()).RouteMethod = http.MethodGet
-		case http.MethodOptions:
-			if list := allowed(r); list != "" {
-				w.Header().Set("Allow", list)
-				w.WriteHeader(http.StatusNoContent)
-				return
-			}
+		list := ""
+		if r.Method == http.MethodOptions {
+			list = allowed(r)
 		}
-		next.ServeHTTP(w, r)
+		if list == "" { // of an unknown path, which is not found
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Allow", list)
+		w.WriteHeader(http.StatusNoContent)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 
 	"holon/responses"
 )
@@ -13,7 +14,7 @@ import (
 // Handler returns the API. Every route exists under / and under /v1.
 func (s *Server) Handler() http.Handler {
 	r := chi.NewRouter()
-	r.Use(requestID, s.observe, versions, methods)
+	r.Use(requestID, s.observe, versions, middleware.GetHead, options)
 	r.NotFound(s.notFound)
 	r.MethodNotAllowed(s.methodNotAllowed)
 	for _, one := range s.routes() {

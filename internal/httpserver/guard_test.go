@@ -34,13 +34,13 @@ func guarded(t *testing.T, strangers int) (addr string, seen func() []string) {
 			mu.Lock()
 			list = append(list, r.URL.Path+" "+string(body))
 			mu.Unlock()
-			answer := &httpserver.Answer{ResponseWriter: w}
 			if r.Header.Get("Authorization") == "" {
-				answer.WriteHeader(http.StatusUnauthorized)
+				w.Header().Set("Connection", "close")
+				w.WriteHeader(http.StatusUnauthorized)
 				return
 			}
 			httpserver.Admit(r)
-			answer.WriteHeader(http.StatusOK)
+			w.WriteHeader(http.StatusOK)
 		})}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(httpserver.Guard(l, strangers)) }()

@@ -1,7 +1,6 @@
 // Package httpserver has what both servers, agentd and the control plane, need of
-// net/http beyond it: connections with one framing and little room for strangers,
-// request bodies that must keep coming, and answers of which is known whether they
-// have begun. It knows no route and no error of theirs.
+// net/http beyond it: connections with one framing and little room for strangers, and
+// request bodies that must keep coming. It has no route and no error of theirs.
 package httpserver
 
 import (
@@ -64,35 +63,6 @@ func (p *paced) Read(b []byte) (int, error) {
 func (p *paced) Close() error { return p.r.Close() }
 
 func (p *paced) deadline(t time.Time) { _ = p.rc.SetReadDeadline(t) } // a recorder in a test has none
-
-// Answer is an http.ResponseWriter that notes the status of the answer. One that
-// keeps its client out ends the connection.
-type Answer struct {
-	http.ResponseWriter
-	Status int // 0 while there is none
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (a *Answer) WriteHeader(status int) {
-	if a.Status == 0 {
-		a.Status = status
-	}
-	if status == http.StatusUnauthorized || status == http.StatusForbidden {
-		a.Header().Set("Connection", "close")
-	}
-	a.ResponseWriter.WriteHeader(status)
-}
-
-// Write implements http.ResponseWriter.
-func (a *Answer) Write(p []byte) (int, error) {
-	if a.Status == 0 {
-		a.Status = http.StatusOK
-	}
-	return a.ResponseWriter.Write(p)
-}
-
-// Unwrap lets http.ResponseController reach the connection.
-func (a *Answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // IsJSON reports whether a request says of its body, once, that it is JSON of some
 // kind in UTF-8.

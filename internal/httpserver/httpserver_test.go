@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -46,22 +45,5 @@ func TestBody(t *testing.T) {
 	}
 	if err := <-got; !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a body that stopped: %v", err)
-	}
-}
-
-func TestAnswer(t *testing.T) {
-	for _, tc := range []struct {
-		name string
-		do   func(w http.ResponseWriter)
-		want int
-	}{
-		{"nothing", func(http.ResponseWriter) {}, 0},
-		{"a body alone", func(w http.ResponseWriter) { _, _ = io.WriteString(w, "x") }, 200},
-		{"the first status", func(w http.ResponseWriter) { w.WriteHeader(404); _, _ = io.WriteString(w, "x") }, 404},
-	} {
-		a := &httpserver.Answer{ResponseWriter: httptest.NewRecorder()}
-		if tc.do(a); a.Status != tc.want {
-			t.Errorf("%s: status %d, want %d", tc.name, a.Status, tc.want)
-		}
 	}
 }

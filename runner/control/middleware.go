@@ -90,7 +90,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		id := responses.NewID(responses.PrefixRequest)
 		w.Header().Set(wire.HeaderRequestID, id)
 		httpserver.Begin(w, r)
-		answer, began := &httpserver.Answer{ResponseWriter: w}, time.Now()
+		answer, began := middleware.NewWrapResponseWriter(w, r.ProtoMajor), time.Now()
 		control := http.NewResponseController(w)
 		// the one of the request before may be on the connection
 		_ = control.SetWriteDeadline(began.Add(s.limits.Body + s.limits.Write + snapshotTimeout))
@@ -101,9 +101,9 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		log := s.log.With("request", id, "method", strconv.Quote(r.Method))
 		defer func() {
 			p := recover()
-			s.counts.answers[min(answer.Status/100, 5)].Add(1)
+			s.counts.answers[min(answer.Status()/100, 5)].Add(1)
 			if p == nil {
-				log.Debug("answered", "route", chi.RouteContext(r.Context()).RoutePattern(), "status", answer.Status,
+				log.Debug("answered", "route", chi.RouteContext(r.Context()).RoutePattern(), "status", answer.Status(),
 					"took", time.Since(began))
 				return
 			}
@@ -111,7 +111,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 				panic(p)
 			}
 			log.Error("a request handler panicked", "panic", p, "stack", string(debug.Stack()))
-			if answer.Status != 0 {
+			if answer.Status() != 0 {
 				panic(http.ErrAbortHandler)
 			}
 			s.fail(answer, r, &state.Error{Code: wire.CodeInternal, Message: "internal error",
@@ -140,6 +140,9 @@ func (s *Server) send(w http.ResponseWriter, status int, answer any) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
+	if status == http.StatusUnauthorized || status == http.StatusForbidden {
+		h.Set("Connection", "close") // a client that is kept out holds no connection
+	}
 	w.WriteHeader(status)
 	_ = s.write(w, body) // an error means that the client is gone
 }

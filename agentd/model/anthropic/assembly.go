@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"encoding/json"
+	"errors"
 	"net/url"
 	"reflect"
 	"strings"
@@ -63,28 +64,23 @@ func newAssembly(provider string, c contract, requestID string, emit func(model.
 
 // Take implements endpoint.Answer: it handles one event. The last is message_stop.
 func (a *assembly) Take(data []byte) (last bool, err error) {
-	if index, d, ok := readDelta(data); ok && a.message != "" {
-		return false, a.delta(index, &d)
-	}
-	eventType := endpoint.EventType(data)
-	if eventType == "" {
-		return false, endpoint.Malformed("the provider sent an event that is no JSON object with a type")
-	}
-	if eventType == "error" {
-		return false, endpoint.EventError(endpoint.DecodeFailure(data))
-	}
-	handle := handlers[eventType]
-	if handle == nil {
-		return false, nil // ping, and types that servers may add, of any shape
-	}
 	var ev wireEvent
-	if err := json.Unmarshal(data, &ev); err != nil {
-		return false, endpoint.Malformed("the provider's %s event can't be read: %v", eventType, endpoint.Unreadable(err))
+	err = json.Unmarshal(data, &ev)
+	handle := handlers[ev.Type]
+	switch _, odd := errors.AsType[*json.UnmarshalTypeError](err); {
+	case ev.Type == "" || err != nil && !odd:
+		return false, endpoint.Malformed("the provider sent an event that is not a JSON object with a type")
+	case ev.Type == "error":
+		return false, endpoint.EventError(endpoint.DecodeFailure(data))
+	case handle == nil:
+		return false, nil // ping, and types that servers may add, of any shape
+	case err != nil:
+		return false, endpoint.Malformed("the provider's %s event can't be read: %v", ev.Type, endpoint.Unreadable(err))
 	}
-	if a.message == "" && eventType != "message_start" {
-		return false, endpoint.Malformed("the provider's %s event came before message_start", eventType)
+	if a.message == "" && ev.Type != "message_start" {
+		return false, endpoint.Malformed("the provider's %s event came before message_start", ev.Type)
 	}
-	return eventType == "message_stop", handle(a, &ev)
+	return ev.Type == "message_stop", handle(a, &ev)
 }
 
 // handlers are what the assembly does for each type of event.

@@ -3,16 +3,12 @@ package anthropic
 import (
 	"encoding/json"
 
-	"github.com/tidwall/gjson"
-
 	"holon/agentd/model"
-	"holon/agentd/model/endpoint"
 	"holon/responses"
 )
 
 // wireEvent has the keys that are read of events. The client's event type replaces
-// halves of characters by U+FFFD, accepts malformed fields, and takes 8 µs for each
-// delta, twice all other work on it.
+// halves of characters by U+FFFD.
 type wireEvent struct {
 	Type         string       `json:"type"`
 	Index        int          `json:"index"`
@@ -114,36 +110,4 @@ func deltaKind(d *wireDelta) (kind model.EventKind, text model.WireText) {
 		return model.CallDelta, d.PartialJSON
 	}
 	return 0, ""
-}
-
-// readDelta reads a content_block_delta event of the usual form. ok is false for
-// any other event; encoding/json then reads it. Both read the same from what is
-// accepted.
-func readDelta(data []byte) (index int, d wireDelta, ok bool) {
-	isDelta := false
-	ok = endpoint.Members(data, func(key string, value gjson.Result) (ok bool) {
-		switch key {
-		case "type":
-			isDelta = value.Str == "content_block_delta"
-			ok = isDelta
-		case "index":
-			index, ok = endpoint.Index(value)
-		case "delta":
-			ok = endpoint.AllMembers(value, func(key string, value gjson.Result) (ok bool) {
-				switch key {
-				case "type":
-					d.Type, ok = value.Str, value.Type == gjson.String
-				case "text":
-					d.Text, ok = endpoint.Text(value)
-				case "thinking":
-					d.Thinking, ok = endpoint.Text(value)
-				case "partial_json":
-					d.PartialJSON, ok = endpoint.Text(value)
-				}
-				return ok
-			})
-		}
-		return ok
-	})
-	return index, d, ok && isDelta && d.Type != ""
 }

@@ -10,7 +10,6 @@ package endpoint
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -148,7 +147,7 @@ func newClient(opts Options) (*http.Client, *http.Transport) {
 			owned.Proxy = nil
 			owned.DialContext = (&socketDialer{Dialer: *dialer, path: opts.SocketPath}).DialContext
 		}
-		client.Transport = briefTransport{owned}
+		client.Transport = owned
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return client, owned
@@ -215,19 +214,4 @@ func BoundErrors(req *http.Request, next func(*http.Request) (*http.Response, er
 		}{io.LimitReader(resp.Body, maxErrorBody), resp.Body}
 	}
 	return resp, err
-}
-
-// EventType returns the type of a JSON object, "" when it has none or data is not a
-// JSON object. Unlike [responses.EventType] it finds the type at any position.
-func EventType(data []byte) string {
-	if t := responses.EventType(data); t != "" {
-		return t
-	}
-	var head struct {
-		Type string `json:"type"`
-	}
-	if json.Unmarshal(data, &head) != nil {
-		return ""
-	}
-	return head.Type
 }

@@ -1,10 +1,8 @@
 package chat
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"holon/agentd/model"
@@ -12,45 +10,6 @@ import (
 	"holon/internal/providers"
 	"holon/responses"
 )
-
-// body writes the keys of a JSON object in the order in which they are added,
-// leaving out those that the endpoint refuses.
-type body struct {
-	dialect *dialect
-	buf     bytes.Buffer
-	err     error
-}
-
-func (b *body) add(key string, value any) {
-	if b.err != nil || b.dialect.omits(key) {
-		return
-	}
-	if b.buf.Len() == 0 {
-		b.buf.WriteByte('{')
-	} else {
-		b.buf.WriteByte(',')
-	}
-	fmt.Fprintf(&b.buf, "%q:", key)
-	text, err := endpoint.EncodeJSON(value)
-	b.buf.Write(bytes.TrimSpace(text))
-	b.err = err
-}
-
-// addSet adds a sampling parameter that the caller set: some models refuse one
-// even at its default.
-func (b *body) addSet(key string, set bool, v float64) {
-	if set {
-		b.add(key, v)
-	}
-}
-
-func (b *body) bytes() ([]byte, error) {
-	if b.err != nil {
-		return nil, b.err
-	}
-	b.buf.WriteByte('}')
-	return b.buf.Bytes(), nil
-}
 
 // encode returns the request for req. Parameters that are not set are not sent, since
 // some endpoints refuse unknown keys. Errors are *model.Error values about items
@@ -62,49 +21,63 @@ func (t *Transport) encode(req model.Request) (endpoint.Request, error) {
 	if err != nil {
 		return endpoint.Request{}, err
 	}
-	b := &body{dialect: d}
-	b.add("model", req.Model)
-	b.add("messages", messages)
+	body := map[string]any{"model": req.Model, "messages": messages, "stream": !t.whole}
+	if !t.whole {
+		body["stream_options"] = map[string]bool{"include_usage": true}
+	}
 	if tools := d.tools(req); len(tools) > 0 {
-		b.add("tools", tools)
+		body["tools"] = tools
 		if choice := toolChoice(req.ToolChoice); choice != nil {
-			b.add("tool_choice", choice)
+			body["tool_choice"] = choice
 		}
 		if !req.ParallelToolCalls {
-			b.add("parallel_tool_calls", false)
+			body["parallel_tool_calls"] = false
 		}
 	}
-	if req.MaxOutputTokens != nil {
-		b.add(cmp.Or(d.MaxTokensKey, "max_tokens"), *req.MaxOutputTokens)
-	}
-	b.addSet("temperature", req.Sampling.Temperature, req.Temperature)
-	b.addSet("top_p", req.Sampling.TopP, req.TopP)
-	b.addSet("presence_penalty", req.Sampling.PresencePenalty, req.PresencePenalty)
-	b.addSet("frequency_penalty", req.Sampling.FrequencyPenalty, req.FrequencyPenalty)
-	if r := req.Reasoning; r != nil && r.Effort != nil {
-		if d.EffortKey == keyReasoning {
-			b.add(keyReasoning, map[string]string{"effort": *r.Effort})
-		} else {
-			b.add(cmp.Or(d.EffortKey, "reasoning_effort"), *r.Effort)
-		}
-	}
+	d.parameters(req, body)
 	if format != nil {
-		b.add("response_format", format)
+		body["response_format"] = format
 	}
-	if req.ServiceTier != "" && req.ServiceTier != "default" {
-		b.add("service_tier", req.ServiceTier)
+	for _, key := range d.Omit {
+		delete(body, key)
 	}
-	if req.Logprobs {
-		b.add("logprobs", true)
-		b.add("top_logprobs", req.TopLogprobs)
-	}
-	b.add("stream", !t.whole)
-	if !t.whole {
-		b.add("stream_options", map[string]bool{"include_usage": true})
-	}
-	text, err := b.bytes()
+	text, err := endpoint.EncodeJSON(body)
 	return endpoint.Request{Path: "/chat/completions", Whole: t.whole, Body: text,
 		Lowering: model.Lowering{Mode: model.LoweredFull, Items: len(req.Input), Bytes: len(text)}}, err
+}
+
+// parameters adds what shapes the answer. Sampling parameters are sent where the caller
+// set them: some models refuse one even at its default.
+func (d *dialect) parameters(req model.Request, body map[string]any) {
+	if req.MaxOutputTokens != nil {
+		body[cmp.Or(d.MaxTokensKey, "max_tokens")] = *req.MaxOutputTokens
+	}
+	for key, p := range map[string]struct {
+		set   bool
+		value float64
+	}{
+		"temperature":       {req.Sampling.Temperature, req.Temperature},
+		"top_p":             {req.Sampling.TopP, req.TopP},
+		"presence_penalty":  {req.Sampling.PresencePenalty, req.PresencePenalty},
+		"frequency_penalty": {req.Sampling.FrequencyPenalty, req.FrequencyPenalty},
+	} {
+		if p.set {
+			body[key] = p.value
+		}
+	}
+	switch r := req.Reasoning; {
+	case r == nil || r.Effort == nil:
+	case d.EffortKey == keyReasoning:
+		body[keyReasoning] = map[string]string{"effort": *r.Effort}
+	default:
+		body[cmp.Or(d.EffortKey, "reasoning_effort")] = *r.Effort
+	}
+	if req.ServiceTier != "" && req.ServiceTier != "default" {
+		body["service_tier"] = req.ServiceTier
+	}
+	if req.Logprobs {
+		body["logprobs"], body["top_logprobs"] = true, req.TopLogprobs
+	}
 }
 
 type wireTool struct {

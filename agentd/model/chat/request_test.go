@@ -58,7 +58,8 @@ func TestHeaders(t *testing.T) {
 	case target != "POST /v1/chat/completions":
 		t.Errorf(`target = %q, want "POST /v1/chat/completions"`, target)
 	}
-	if want := `{"model":"m","messages":[],"stream":true,"stream_options":{"include_usage":true}}`; body != want {
+	want := `{"messages":[],"model":"m","stream":true,"stream_options":{"include_usage":true}}`
+	if strings.TrimSpace(body) != want {
 		t.Errorf("the least request is %s", body)
 	}
 }

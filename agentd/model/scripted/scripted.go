@@ -19,7 +19,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"sync"
 
 	"holon/agentd/model"
 	"holon/internal/scenario"
@@ -41,15 +40,12 @@ type Transport struct {
 	dirs    []string
 	files   []string
 	builtin map[string]*scenario.Scenario
-
-	mu    sync.Mutex
-	cache map[string]cached // by path
 }
 
 // New returns the transport. Relative directories are taken relative to the
 // present working directory, once.
 func New(opts Options) (*Transport, error) {
-	t := &Transport{builtin: make(map[string]*scenario.Scenario), cache: make(map[string]cached)}
+	t := &Transport{builtin: make(map[string]*scenario.Scenario)}
 	for _, dir := range opts.Dirs {
 		abs, err := filepath.Abs(dir)
 		if err != nil {

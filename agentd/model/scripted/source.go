@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"holon/internal/roots"
 	"holon/internal/scenario"
@@ -23,16 +22,6 @@ var demo []byte
 
 // embedded returns the built-in scenarios.
 func embedded() map[string][]byte { return map[string][]byte{"demo": demo} }
-
-// maxCache bounds the parsed files that are kept.
-const maxCache = 32
-
-// cached is a parsed file, valid while the file has this size and time.
-type cached struct {
-	size     int64
-	modified time.Time
-	scenario *scenario.Scenario
-}
 
 // load returns the named scenario. Errors are *responses.Error
 // values.
@@ -95,50 +84,38 @@ func (t *Transport) loadFrom(dir, name string) (*scenario.Scenario, error) {
 			continue
 		}
 		if err != nil {
-			return nil, t.unreadable(filepath.Join(dir, n), err)
+			return nil, unreadable(filepath.Join(dir, n), err)
 		}
 		info, err := f.Stat()
 		if err == nil && info.IsDir() {
 			_ = f.Close() // only looked at
 			continue
 		}
-		sc, err := t.read(f, filepath.Join(dir, n), info, err)
+		sc, err := read(f, filepath.Join(dir, n), info, err)
 		_ = f.Close() // only read from
 		return sc, err
 	}
 	return nil, nil
 }
 
-// read parses an open file, or returns the cached scenario.
-func (t *Transport) read(f *os.File, path string, info fs.FileInfo, err error) (*scenario.Scenario, error) {
+// read parses an open file.
+func read(f *os.File, path string, info fs.FileInfo, err error) (*scenario.Scenario, error) {
 	switch {
 	case err != nil:
-		return nil, t.unreadable(path, err)
+		return nil, unreadable(path, err)
 	case !info.Mode().IsRegular():
-		return nil, t.unreadable(path, errors.New("it is not a regular file"))
+		return nil, unreadable(path, errors.New("it is not a regular file"))
 	case info.Size() > scenario.MaxFile:
 		return nil, invalid(path, fmt.Sprintf("the file has %d bytes, a scenario may have %d", info.Size(), scenario.MaxFile))
 	}
-	t.mu.Lock()
-	c, ok := t.cache[path]
-	t.mu.Unlock()
-	if ok && c.size == info.Size() && c.modified.Equal(info.ModTime()) {
-		return c.scenario, nil
-	}
 	data, err := io.ReadAll(io.LimitReader(f, scenario.MaxFile))
 	if err != nil {
-		return nil, t.unreadable(path, err)
+		return nil, unreadable(path, err)
 	}
 	sc, err := scenario.Parse(path, data)
 	if err != nil {
 		return nil, invalid(path, err.Error())
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.cache) >= maxCache {
-		clear(t.cache)
-	}
-	t.cache[path] = cached{info.Size(), info.ModTime(), sc}
 	return sc, nil
 }
 
@@ -157,7 +134,7 @@ func (t *Transport) places() string {
 	return strings.Join(t.dirs, " or ")
 }
 
-func (t *Transport) unreadable(path string, err error) *responses.Error {
+func unreadable(path string, err error) *responses.Error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
 		err = p.Err // its path is relative to a root that the user does not know

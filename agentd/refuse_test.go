@@ -189,8 +189,8 @@ func TestTokenFile(t *testing.T) {
 		{"the group can write it", good, 0o620, "mode 0620"},
 		{"short", "hunter2", 0o600, "7 characters"},
 		{"empty", "\n", 0o600, "0 characters"},
-		{"long", strings.Repeat("t", 5000), 0o600, "use a random token"},
-		{"two words", good + " " + good, 0o600, "more than one word"},
+		{"long", strings.Repeat("t", 5000), 0o600, "openssl rand"},
+		{"two words", good + " " + good, 0o600, "has a space"},
 		{"a line end within", good + "\n" + good, 0o600, "no header can carry"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

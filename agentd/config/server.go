@@ -3,15 +3,12 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"time"
 
+	"holon/internal/httpserver"
 	"holon/skills"
 )
 
@@ -44,53 +41,19 @@ func (s *Server) validate(p *Problems) {
 // process runs a single turn.
 func (s *Server) Serves() bool { return s.Socket != "" || s.Listen != "" }
 
-// Length of a bearer token, in bytes. 32 of base64 or hex are at least 128 bits.
-const (
-	minToken = 32
-	maxToken = 4096
-)
+// minToken is how long a bearer token must be, in bytes. 32 of base64 or hex are at least 128 bits.
+const minToken = 32
 
 // Token reads the bearer token that TCP clients must send, "" for none.
 func (s *Server) Token() (string, error) {
 	if s.TokenFile == "" {
 		return "", nil
 	}
-	bad := func(what, remedy string) error { return Wrong("--token-file", what, remedy) }
-	f, err := os.OpenFile(s.TokenFile, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer must not block
-	if err != nil {
-		return "", bad(fmt.Sprintf("cannot be read: %v", withoutPath(err)), "name a file that holds the token")
+	token, err := httpserver.ReadToken(s.TokenFile, minToken)
+	if wrong, ok := errors.AsType[*httpserver.TokenError](err); ok {
+		return "", Wrong("--token-file", wrong.What, wrong.Remedy)
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return "", bad("is not a regular file", "name a file that holds the token")
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return "", bad(fmt.Sprintf("others may use it (mode %04o)", info.Mode().Perm()),
-			"chmod 600 it and, if they could read it, make a new token")
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxToken+2))
-	if err != nil {
-		return "", bad(fmt.Sprintf("cannot be read: %v", withoutPath(err)), "name a file that holds the token")
-	}
-	token := strings.TrimSpace(string(data))
-	if len(token) < minToken || len(token) > maxToken {
-		return "", bad(fmt.Sprintf("holds %d characters", len(token)),
-			fmt.Sprintf("use a random token of %d to %d", minToken, maxToken))
-	}
-	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", bad("holds more than one word, or characters that no header can carry", "use letters and digits")
-	}
-	return token, nil
-}
-
-// withoutPath returns the reason of an error of the file system; the setting
-// names the file already.
-func withoutPath(err error) error {
-	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
-		return pathErr.Err
-	}
-	return err
+	return token, err
 }
 
 // WebSocket bounds connections. The protocol settles it, not the operator; tests

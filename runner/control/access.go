@@ -5,15 +5,13 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/url"
 	"os"
 	"strconv"
-	"strings"
-	"syscall"
 
+	"holon/internal/httpserver"
 	"holon/state"
 )
 
@@ -191,55 +189,31 @@ func (a Access) address() string {
 	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
-// Length of a token in characters. 43 of base64 are 32 random bytes; fewer could
-// be no random ones.
-const (
-	minToken = 43
-	maxToken = 4096
-)
+// minToken is how long a token must be. 43 characters of base64 are 32 random bytes;
+// fewer could be no random ones.
+const minToken = 43
 
 // checkToken says why a token can't be used, as a *state.Error with
 // CodeInvalidToken. The token is not in it.
 func checkToken(token string) error {
-	if len(token) < minToken || len(token) > maxToken {
-		return &state.Error{Code: CodeInvalidToken, Param: "token",
-			Message: fmt.Sprintf("the token has %d characters", len(token)),
-			Hint:    "make one with: openssl rand -hex 32"}
-	}
-	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return &state.Error{Code: CodeInvalidToken, Param: "token",
-			Message: "the token holds a space, or a character that no header can carry", Hint: "use letters and digits"}
-	}
-	return nil
+	return refusedToken("token", "the token", httpserver.CheckToken(token, minToken))
 }
 
 // ReadToken reads a token out of a file that only its owner may use. Errors are
 // *state.Error with CodeInvalidToken; one that wraps fs.ErrNotExist says that
 // there is no file.
 func ReadToken(path string) (string, error) {
-	bad := func(what, hint string, err error) error {
-		return &state.Error{Code: CodeInvalidToken, Param: "--token-file",
-			Message: fmt.Sprintf("the token file %.200q %s", path, what), Hint: hint, Err: err}
+	token, err := httpserver.ReadToken(path, minToken)
+	return token, refusedToken("--token-file", fmt.Sprintf("the token file %.200q", path), err)
+}
+
+func refusedToken(param, what string, err error) error {
+	wrong, ok := errors.AsType[*httpserver.TokenError](err)
+	if !ok {
+		return err
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer must not block
-	if err != nil {
-		return "", bad("can't be read", "name a file that holds the token", err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return "", bad("is not a regular file", "name a file that holds the token", err)
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return "", bad(fmt.Sprintf("may be used by others (mode %04o)", info.Mode().Perm()),
-			"chmod 600 it and, if they could read it, make a new token", nil)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxToken+2))
-	if err != nil {
-		return "", bad("can't be read", "name a file that holds the token", err)
-	}
-	token := strings.TrimSpace(string(data))
-	return token, checkToken(token)
+	return &state.Error{Code: CodeInvalidToken, Param: param, Message: what + " " + wrong.What, Hint: wrong.Remedy,
+		Err: wrong.Err}
 }
 
 // KeepToken reads the token in the file at path, which it makes with a new

@@ -17,11 +17,15 @@ type Family interface {
 	Renderer
 	// Owns reports whether the family made the result of a call that succeeded.
 	Owns(canonical Result) bool
-	// Compact returns the result with less of what it shows, and flags that say so. Status, exit codes, handles,
-	// artifacts and the state of each item stay. ok is false for a result of another shape.
-	Compact(canonical Result, bounds Bounds) (_ Result, ok bool)
 	// Truncated reports whether the model saw less than there was.
 	Truncated(canonical Result) bool
+}
+
+// Compacter is a family with a way of its own to say less. All other results are compacted by what they are made of:
+// long texts and lists are cut, and flags say so. Numbers, names, handles and artifacts stay.
+type Compacter interface {
+	// Compact returns the result with less of what it shows. ok is false for a result of another shape.
+	Compact(canonical Result, bounds Bounds) (_ Result, ok bool)
 }
 
 // Bounds are what a compact result may hold.
@@ -73,16 +77,19 @@ func (f Families) of(r Result) Family {
 	return plainFamily{}
 }
 
-// leastText is the number of bytes from which a preview says anything.
-const leastText = 128
+// leastText is how much of a long text always stays, leastList how many entries of a list.
+const (
+	leastText = 80
+	leastList = 12
+)
 
 // shrink compacts r until its size is at most limit or nothing more can go.
 func (f Families) shrink(r Result, limit int, size func(Result) int) Result {
 	if size(r) <= limit {
 		return r
 	}
-	for b := (Bounds{Text: limit, List: 64}); ; b = (Bounds{b.Text * 3 / 4, max(b.List*3/4, 4)}) {
-		if b.Text < leastText {
+	for b := (Bounds{Text: limit, List: 64}); ; b = (Bounds{b.Text * 3 / 4, max(b.List*3/4, leastList)}) {
+		if b.Text < preview.MinShort {
 			b.Text = 0
 		}
 		c := f.compact(r, b)
@@ -95,15 +102,22 @@ func (f Families) shrink(r Result, limit int, size func(Result) int) Result {
 func (f Families) compact(r Result, b Bounds) Result {
 	if r.Error != nil {
 		e := *r.Error
-		e.Details = CompactDetails(e.Details, b)
+		if e.Details != nil {
+			e.Details = cutMembers(e.Details, b)
+		}
 		r.Error = &e
 		return r
 	}
-	if c, ok := f.of(r).Compact(r, b); ok {
-		return c
+	if family, ok := f.of(r).(Compacter); ok {
+		if c, ok := family.Compact(r, b); ok {
+			return c
+		}
 	}
-	c, _ := plainFamily{}.Compact(r, b)
-	return c
+	var members map[string]any
+	if json.Unmarshal(r.Result, &members) != nil || members == nil {
+		return r
+	}
+	return r.With(cutMembers(members, b))
 }
 
 // With returns r with another result.
@@ -114,35 +128,10 @@ func (r Result) With(result any) Result {
 	return r
 }
 
-// CompactDetails returns the details of an error with less of what they show; "truncated" in them says so.
-func CompactDetails(details map[string]any, b Bounds) map[string]any {
-	if details == nil {
-		return nil
-	}
-	var plain map[string]any // a tool's own types have no lists and strings to look at
-	if data, err := encode(details); err != nil || json.Unmarshal(data, &plain) != nil {
-		return map[string]any{"truncated": true}
-	}
-	c := &cutter{Bounds: b, texts: max(countTexts(plain), 1)}
-	out, _ := c.value(plain).(map[string]any)
-	if c.cut {
-		out["truncated"] = true
-	}
-	return out
-}
-
 // plainFamily is the family of results that no other owns.
 type plainFamily struct{}
 
 func (plainFamily) Owns(Result) bool { return true }
-
-func (plainFamily) Compact(r Result, b Bounds) (Result, bool) {
-	var members map[string]any
-	if json.Unmarshal(r.Result, &members) != nil || members == nil {
-		return r, true
-	}
-	return r.With(CompactDetails(members, b)), true
-}
 
 func (plainFamily) Truncated(r Result) bool {
 	var known struct {
@@ -220,59 +209,116 @@ func absolute(path, dir string) string {
 	return filepath.Join(dir, path)
 }
 
-// cutter bounds the strings and lists of a value. Short strings, which are names, kinds and paths, stay.
-type cutter struct {
-	Bounds
-	texts int // long strings that share Bounds.Text
-	cut   bool
+// shortText is the number of bytes up to which a string is a name or a kind, and stays, as a path does.
+const shortText = 160
+
+// cutMembers returns the members of an object with less of what they show. Flags that they have say so, or "truncated".
+func cutMembers(members map[string]any, b Bounds) map[string]any {
+	var plain map[string]any // a tool's own types have no lists and strings to look at
+	if data, err := encode(members); err != nil || json.Unmarshal(data, &plain) != nil {
+		return map[string]any{"truncated": true}
+	}
+	c := &cutter{list: b.List}
+	c.share(longTexts(plain), b.Text)
+	if c.members(plain) {
+		plain["truncated"] = true
+	}
+	return plain
 }
 
-// shortText is the number of bytes up to which a string is not cut.
-const shortText = 256
+// cutter bounds the strings and lists of a value.
+type cutter struct {
+	list int // entries of a list
+	text int // bytes of a long text
+	many int // long texts that still have that many bytes; others have leastText
+}
 
-func countTexts(v any) (n int) {
+// share divides room among texts of these lengths: what is shorter than its share leaves the rest to others, and where
+// shares would be too small to show anything, the first get one.
+func (c *cutter) share(lengths []int, room int) {
+	slices.Sort(lengths)
+	c.many = len(lengths)
+	for i, n := range lengths {
+		if c.text = room / (len(lengths) - i); n > c.text {
+			break
+		}
+		room -= n
+	}
+	if c.text < preview.MinShort {
+		c.text, c.many = preview.MinShort, room/preview.MinShort
+	}
+}
+
+// longTexts returns the lengths of the strings in v that may be cut.
+func longTexts(v any) (lengths []int) {
 	switch v := v.(type) {
 	case string:
 		if len(v) > shortText {
-			return 1
+			return []int{len(v)}
 		}
 	case []any:
 		for _, elem := range v {
-			n += countTexts(elem)
+			lengths = append(lengths, longTexts(elem)...)
 		}
 	case map[string]any:
-		for _, member := range v {
-			n += countTexts(member)
+		for key, member := range v {
+			if !isPath(key) {
+				lengths = append(lengths, longTexts(member)...)
+			}
 		}
 	}
-	return n
+	return lengths
 }
 
-func (c *cutter) value(v any) any {
+func isPath(key string) bool { return key == "path" || strings.HasSuffix(key, "_path") }
+
+// members cuts the members of an object and sets its flags. It reports a cut for which it has none.
+func (c *cutter) members(object map[string]any) (cut bool) {
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		list, isList := object[key].([]any)
+		if omitted, counts := object["omitted"].(float64); counts && isList && len(list) > c.list {
+			object["omitted"], object[key] = omitted+float64(len(list)-c.list), list[:c.list]
+		}
+		if isPath(key) {
+			continue
+		}
+		var here bool
+		if object[key], here = c.value(object[key]); here && c.many < 0 && strings.HasSuffix(key, "_preview") {
+			object[key] = nil // the beginning of an output says too little
+		}
+		cut = cut || here
+	}
+	for key, flag := range object {
+		if _, ok := flag.(bool); ok && cut && strings.HasSuffix(key, "truncated") {
+			object[key], cut = true, false
+		}
+	}
+	return cut
+}
+
+// value cuts a value and reports a cut that no flag says.
+func (c *cutter) value(v any) (_ any, cut bool) {
 	switch v := v.(type) {
 	case string:
 		if len(v) <= shortText {
-			return v
+			return v, false
 		}
-		short, cut := preview.Shorten(&v, c.Text/c.texts)
-		c.cut = c.cut || cut
-		if short == nil {
-			return nil
+		if c.many--; c.many < 0 {
+			return Clip(v, leastText), true
 		}
-		return *short
+		short, cut := preview.Shorten(&v, c.text)
+		return *short, cut
 	case []any:
-		out := make([]any, min(len(v), c.List))
-		c.cut = c.cut || len(out) < len(v)
+		out := v[:min(len(v), c.list)]
+		cut = len(out) < len(v)
 		for i := range out {
-			out[i] = c.value(v[i])
+			var here bool
+			out[i], here = c.value(out[i])
+			cut = cut || here
 		}
-		return out
+		return out, cut
 	case map[string]any:
-		out := make(map[string]any, len(v))
-		for key, member := range v {
-			out[key] = c.value(member)
-		}
-		return out
+		return v, c.members(v)
 	}
-	return v
+	return v, false
 }

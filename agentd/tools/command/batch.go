@@ -79,6 +79,7 @@ type itemResult struct {
 }
 
 type batchTool struct {
+	Family
 	*commands
 	def     tools.Definition
 	checker *tools.Checker // of items
@@ -108,7 +109,7 @@ func newBatch(c *commands) (tools.Tool, error) {
 	}
 	def.Apart = "items"
 	checker, err := def.NewChecker()
-	return &batchTool{c, def, checker}, err
+	return &batchTool{commands: c, def: def, checker: checker}, err
 }
 
 // Definition implements tools.Tool.
@@ -235,11 +236,6 @@ func counted(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// Render implements tools.Renderer.
-func (t *batchTool) Render(canonical tools.Result, policy tools.RenderPolicy) string {
-	return Family{}.Render(canonical, policy)
 }
 
 func renderBatch(canonical tools.Result, policy tools.RenderPolicy) string {

@@ -53,6 +53,7 @@ var outputTokens = about("how much of the output to show, in tokens; the middle 
 	positive)
 
 type execTool struct {
+	Family
 	*commands
 	def tools.Definition
 }
@@ -77,7 +78,7 @@ func newExec(c *commands) (tools.Tool, error) {
 			"returns that task, start_new starts another",
 			func(s *jsonschema.Schema) { s.Enum = []any{reuseRunning, startNew} }),
 	})
-	return &execTool{c, def}, err
+	return &execTool{commands: c, def: def}, err
 }
 
 // Definition implements tools.Tool.
@@ -195,11 +196,6 @@ func (c complete) notAdopted(env tools.Env, err error) tools.Output {
 			false
 	}
 	return tools.Fail(e)
-}
-
-// Render implements tools.Renderer.
-func (t *execTool) Render(canonical tools.Result, policy tools.RenderPolicy) string {
-	return Family{}.Render(canonical, policy)
 }
 
 func dispositionOf(canonical tools.Result) disposition {

@@ -47,6 +47,7 @@ type stopArgs struct {
 
 // taskTool is a tool that works on tasks. Which one is decided by its functions.
 type taskTool struct {
+	Family
 	def tools.Definition
 	run func(ctx context.Context, env tools.Env, call tools.Call) (summary string, result any, err error)
 }
@@ -61,11 +62,6 @@ func (t *taskTool) Run(ctx context.Context, env tools.Env, call tools.Call) tool
 		return tools.Fail(taskError(err))
 	}
 	return tools.Output{Summary: summary, Result: plain{result}}
-}
-
-// Render implements tools.Renderer.
-func (t *taskTool) Render(canonical tools.Result, policy tools.RenderPolicy) string {
-	return Family{}.Render(canonical, policy)
 }
 
 // taskError is an error of the tasks as a model reads it.

@@ -67,7 +67,10 @@ type result struct {
 }
 
 // Tool is ViewImage. It is safe for concurrent use.
-type Tool struct{ def tools.Definition }
+type Tool struct {
+	Family
+	def tools.Definition
+}
 
 // New returns the tool.
 func New() (*Tool, error) {
@@ -78,7 +81,7 @@ func New() (*Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tool{tools.Definition{Name: name, Description: description, Parameters: schema,
+	return &Tool{def: tools.Definition{Name: name, Description: description, Parameters: schema,
 		Traits: turns.Reads(turns.InterruptFinish, "filesystem_read")}}, nil
 }
 
@@ -190,11 +193,6 @@ type complete struct{ result }
 // Project implements tools.Projector.
 func (c complete) Project(tools.Policy, *tools.Artifacts) (any, error) { return c.result, nil }
 
-// Render implements tools.Renderer.
-func (t *Tool) Render(canonical tools.Result, policy tools.RenderPolicy) string {
-	return Family{}.Render(canonical, policy)
-}
-
 // Family is the results of ViewImage. It implements tools.Family.
 type Family struct{}
 
@@ -211,11 +209,6 @@ func (Family) Render(canonical tools.Result, _ tools.RenderPolicy) string {
 		return "Picture not shown, because this model takes no pictures: " + r.summary()
 	}
 	return "Picture shown: " + r.summary()
-}
-
-// Compact implements tools.Family: there is nothing to leave out.
-func (Family) Compact(canonical tools.Result, _ tools.Bounds) (tools.Result, bool) {
-	return canonical, true
 }
 
 // Truncated implements tools.Family.

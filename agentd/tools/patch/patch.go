@@ -127,6 +127,7 @@ const description = "Changes files of the working tree by a unified diff: --- a/
 
 // Tool is ApplyPatch.
 type Tool struct {
+	Family
 	def  tools.Definition
 	turn sync.Mutex // of the call that reads and writes files
 }

@@ -22,11 +22,6 @@ func (f changedFile) line() string {
 	return strings.ToUpper(string(f.Action[:1])) + " " + visible(f.Path)
 }
 
-// Render implements tools.Renderer.
-func (t *Tool) Render(canonical tools.Result, policy tools.RenderPolicy) string {
-	return Family{}.Render(canonical, policy)
-}
-
 // Family is the results of ApplyPatch. It implements tools.Family.
 type Family struct{}
 
@@ -68,21 +63,6 @@ func (Family) Render(canonical tools.Result, policy tools.RenderPolicy) string {
 		b.WriteString(d.Message)
 	}
 	return b.String()
-}
-
-// Compact implements tools.Family.
-func (Family) Compact(canonical tools.Result, b tools.Bounds) (tools.Result, bool) {
-	var r result
-	if err := json.Unmarshal(canonical.Result, &r); err != nil {
-		return canonical, false
-	}
-	files, paths := min(len(r.ChangedFiles), b.List), min(len(r.ChangedPaths), b.List)
-	notes, ignored := min(len(r.Diagnostics), b.List/2), min(len(r.IgnoredMetadata), b.List/2)
-	r.Truncated = r.Truncated || files < len(r.ChangedFiles) || paths < len(r.ChangedPaths) ||
-		notes < len(r.Diagnostics) || ignored < len(r.IgnoredMetadata)
-	r.ChangedFiles, r.ChangedPaths = r.ChangedFiles[:files], r.ChangedPaths[:paths]
-	r.Diagnostics, r.IgnoredMetadata = r.Diagnostics[:notes], r.IgnoredMetadata[:ignored]
-	return canonical.With(r), true
 }
 
 // Truncated implements tools.Family.

@@ -80,37 +80,42 @@ func taskError(err error) *tools.Error {
 	return tools.InvalidInput(e.Param, e.Message, e.Hint)
 }
 
+// onTask returns a tool that does one thing with a task. do gets the arguments of a call.
+func onTask[T any](name, description string, adjust map[string]func(*jsonschema.Schema),
+	do func(ctx context.Context, env tools.Env, args T) (summary string, result any, err error)) (tools.Tool, error) {
+	def, err := define[T](name, description, adjust)
+	return &taskTool{def: def, run: func(ctx context.Context, env tools.Env, call tools.Call) (string, any, error) {
+		args, bad := tools.Decode[T](call)
+		if bad != nil {
+			return "", nil, bad
+		}
+		return do(ctx, env, args)
+	}}, err
+}
+
 func newList(c *commands) (tools.Tool, error) {
-	def, err := define[listArgs](listName, "Lists the tasks of this session with their states, the newest first.", nil)
-	return &taskTool{def: def,
-		run: func(_ context.Context, env tools.Env, _ tools.Call) (string, any, error) {
+	return onTask(listName, "Lists the tasks of this session with their states, the newest first.", nil,
+		func(_ context.Context, env tools.Env, _ listArgs) (string, any, error) {
 			list := c.tasks.List(env.SessionID, maxListed)
 			for _, t := range list.Tasks {
 				c.saw(t.ID, t.Status)
 			}
 			return counted(len(list.Tasks)+list.Omitted, "task"), list, nil
-		},
-	}, err
+		})
 }
 
 func newStatus(c *commands) (tools.Tool, error) {
-	def, err := define[statusArgs](statusName,
+	return onTask(statusName,
 		"Tells the state of a task, what it runs and how it ended. It shows no output; TaskOutput does.",
-		map[string]func(*jsonschema.Schema){"task_id": taskID})
-	return &taskTool{def: def,
-		run: func(_ context.Context, env tools.Env, call tools.Call) (string, any, error) {
-			args, bad := tools.Decode[statusArgs](call)
-			if bad != nil {
-				return "", nil, bad
-			}
+		map[string]func(*jsonschema.Schema){"task_id": taskID},
+		func(_ context.Context, env tools.Env, args statusArgs) (string, any, error) {
 			s, err := c.tasks.Get(env.SessionID, args.TaskID)
 			if err != nil {
 				return "", nil, err
 			}
 			c.saw(s.TaskID, s.Status)
 			return "task is " + string(s.Status) + ": " + s.Summary, wire.StatusResult{Task: s}, nil
-		},
-	}, err
+		})
 }
 
 const outputDescription = "Shows the output of a task, and how it ended. By default it waits until the task has " +
@@ -119,47 +124,34 @@ const outputDescription = "Shows the output of a task, and how it ended. By defa
 	"all of it."
 
 func newOutput(c *commands) (tools.Tool, error) {
-	def, err := define[outputArgs](OutputName, outputDescription, map[string]func(*jsonschema.Schema){
+	return onTask(OutputName, outputDescription, map[string]func(*jsonschema.Schema){
 		"task_id":           taskID,
 		"block":             about("wait for the task to end (the default); false returns what there is at once"),
 		"timeout_ms":        about("how long to wait, in milliseconds; default 30000", upTo(maxWait)),
 		"max_output_tokens": outputTokens,
+	}, func(ctx context.Context, env tools.Env, args outputArgs) (string, any, error) {
+		var wait time.Duration
+		if args.Block == nil || *args.Block {
+			wait = milliseconds(args.TimeoutMS, defaultWait)
+		}
+		r, err := c.tasks.Output(ctx, env.SessionID, args.TaskID, wait,
+			previewBytes(env.Policy.Budget(args.MaxOutputTokens)))
+		if err != nil {
+			return "", nil, err
+		}
+		c.saw(r.Task.TaskID, r.Task.Status)
+		return "task is " + string(r.Task.Status) + ": " + r.Task.Summary, r, nil
 	})
-	return &taskTool{def: def,
-		run: func(ctx context.Context, env tools.Env, call tools.Call) (string, any, error) {
-			args, bad := tools.Decode[outputArgs](call)
-			if bad != nil {
-				return "", nil, bad
-			}
-			var wait time.Duration
-			if args.Block == nil || *args.Block {
-				wait = milliseconds(args.TimeoutMS, defaultWait)
-			}
-			r, err := c.tasks.Output(ctx, env.SessionID, args.TaskID, wait,
-				previewBytes(env.Policy.Budget(args.MaxOutputTokens)))
-			if err != nil {
-				return "", nil, err
-			}
-			c.saw(r.Task.TaskID, r.Task.Status)
-			return "task is " + string(r.Task.Status) + ": " + r.Task.Summary, r, nil
-		},
-	}, err
 }
 
 func newInput(c *commands) (tools.Tool, error) {
-	def, err := define[inputArgs](inputName,
+	return onTask(inputName,
 		"Writes to the input of a task that was started with accepts_input. Read what it answers with TaskOutput "+
 			"and block false.", map[string]func(*jsonschema.Schema){
 			"task_id":     taskID,
 			"input":       about("text to write, as it is: end a line with \\n; on a terminal \\u0003 is Ctrl-C"),
 			"close_input": about("end the command's input, after the text"),
-		})
-	return &taskTool{def: def,
-		run: func(ctx context.Context, env tools.Env, call tools.Call) (string, any, error) {
-			args, bad := tools.Decode[inputArgs](call)
-			if bad != nil {
-				return "", nil, bad
-			}
+		}, func(ctx context.Context, env tools.Env, args inputArgs) (string, any, error) {
 			r, err := c.tasks.Input(ctx, env.SessionID, args.TaskID,
 				wire.Input{Input: args.Input, Close: args.CloseInput})
 			if err != nil {
@@ -171,31 +163,23 @@ func newInput(c *commands) (tools.Tool, error) {
 					turns.Written{Bytes: r.BytesWritten, Target: r.InputTarget, Accepted: true})
 			}
 			return r.SummaryText, r, nil
-		},
-	}, err
+		})
 }
 
 func newStop(c *commands) (tools.Tool, error) {
-	def, err := define[stopArgs](StopName, "Ends a task and everything that it started.",
+	return onTask(StopName, "Ends a task and everything that it started.",
 		map[string]func(*jsonschema.Schema){
 			"task_id": taskID,
 			"force": about("kill it at once; otherwise it is asked to end and killed when it does not within " +
 				"5 seconds"),
-		})
-	return &taskTool{def: def,
-		run: func(ctx context.Context, env tools.Env, call tools.Call) (string, any, error) {
-			args, bad := tools.Decode[stopArgs](call)
-			if bad != nil {
-				return "", nil, bad
-			}
+		}, func(ctx context.Context, env tools.Env, args stopArgs) (string, any, error) {
 			r, err := c.tasks.Stop(ctx, env.SessionID, args.TaskID, args.Force)
 			if err != nil {
 				return "", nil, err
 			}
 			c.saw(r.Task.TaskID, r.Task.Status)
 			return r.SummaryText, r, nil
-		},
-	}, err
+		})
 }
 
 // taskID describes the argument that all tools but TaskList have.

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"holon/internal/roots"
 )
@@ -69,17 +68,13 @@ func digest(dir *os.Root, path string) (string, error) {
 }
 
 func digestFile(dir *os.Root, name string, sum hash.Hash, most int64) (int64, error) {
-	f, err := dir.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, info, err := roots.OpenFile(dir, filepath.FromSlash(name))
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > most {
-		return 0, fmt.Errorf("%q is too large, or no regular file", name)
+	if info.Size() > most {
+		return 0, fmt.Errorf("%q is too large", name)
 	}
 	kind := "file"
 	if info.Mode()&0o111 != 0 {

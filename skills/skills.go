@@ -189,21 +189,12 @@ func (f frontMatter) check(folder, path string) *InvalidSkill {
 // readFile reads as much of the file as front matter may take. path is how it
 // is called in problems.
 func readFile(dir *os.Root, name, path string) ([]byte, *InvalidSkill) {
-	// Not to wait for the writer of a FIFO.
-	f, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, _, err := roots.OpenFile(dir, name)
 	if err != nil {
 		return nil, openProblem(dir, name, path, err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		return nil, &InvalidSkill{Code: codeUnsafe, Path: path, Message: "it is not a regular file",
-			Hint: "replace it by a text file"}
-	}
-	var text []byte
-	if err == nil {
-		text, err = io.ReadAll(io.LimitReader(f, maxFrontMatter+1))
-	}
+	text, err := io.ReadAll(io.LimitReader(f, maxFrontMatter+1))
 	if err != nil {
 		return nil, &InvalidSkill{Code: codeUnreadable, Path: path, Message: "the file can't be read",
 			Hint: "look at its permissions", Err: err}
@@ -231,9 +222,8 @@ func openProblem(dir *os.Root, name, path string, err error) *InvalidSkill {
 	case errors.Is(err, syscall.ENOTDIR): // a link to a plain file in the root
 		return &InvalidSkill{Code: codeNoSkill, Path: path, Message: "it does not lie in a folder",
 			Hint: "remove the link"}
-	case errors.Is(err, syscall.ENXIO):
-		return &InvalidSkill{Code: codeUnsafe, Path: path, Message: "it is not a regular file",
-			Hint: "replace it by a text file"}
+	case errors.Is(err, roots.ErrNotRegular):
+		return &InvalidSkill{Code: codeUnsafe, Path: path, Message: err.Error(), Hint: "replace it by a text file"}
 	}
 	// The only error left is the refusal of os.Root to leave dir.
 	return &InvalidSkill{Code: codeUnsafe, Path: path, Message: "a link leads out of the folder",

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"holon/internal/roots"
 )
@@ -190,15 +189,14 @@ func (c *copying) link(src, dst string) error {
 }
 
 func (c *copying) file(src, dst string) error {
-	from, err := c.from.OpenFile(src, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	from, info, err := roots.OpenFile(c.from, src)
+	if errors.Is(err, roots.ErrNotRegular) { // it was one when the folder was read
+		return c.problem(codeUnsafe, src, err.Error(), nil)
+	}
 	if err != nil {
 		return c.problem(codeUnreadable, src, "the file can't be read", err)
 	}
 	defer from.Close()
-	info, err := from.Stat()
-	if err != nil || !info.Mode().IsRegular() { // it was one when the folder was read
-		return c.problem(codeUnsafe, src, "it is not a regular file", err)
-	}
 	if info.Size() > maxBytes-c.bytes {
 		return c.problem(codeTooLarge, src, fmt.Sprintf("the skill has more than %d bytes", maxBytes), nil)
 	}

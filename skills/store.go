@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"holon/internal/durable"
+	"holon/internal/roots"
 )
 
 // lockName pins the digests of the skills installed in the same folder.
@@ -283,7 +284,7 @@ func readLock(dir *os.Root, path string) (*lockFile, error) {
 		return &InvalidSkill{Code: codeDigest, Path: filepath.Join(path, lockName), Message: "the pins can't be read",
 			Hint: "restore the file, or remove it and install the skills again", Err: err}
 	}
-	f, err := dir.OpenFile(lockName, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, _, err := roots.OpenFile(dir, lockName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return lock, nil
 	}

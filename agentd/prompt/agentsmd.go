@@ -66,23 +66,14 @@ func instructions(name, dir string, files []file, about string) Source {
 	return none
 }
 
-var errSpecial = errors.New("it is not a regular file")
-
 // read returns the beginning of a file, cleaned, and the file's size. Links out of
 // root are not followed.
 func read(root *os.Root, name string) (text string, size int64, err error) {
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // does not wait for the writer of a FIFO
+	f, info, err := roots.OpenFile(root, name)
 	if err != nil {
 		return "", 0, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", 0, err
-	}
-	if !info.Mode().IsRegular() {
-		return "", 0, errSpecial
-	}
 	data, err := io.ReadAll(io.LimitReader(f, maxAgentsMD+1))
 	if err != nil {
 		return "", 0, err
@@ -101,8 +92,8 @@ func read(root *os.Root, name string) (text string, size int64, err error) {
 // reason says in a line why a file could not be used.
 func reason(err error) string {
 	switch {
-	case errors.Is(err, errSpecial), errors.Is(err, syscall.ENXIO):
-		return errSpecial.Error()
+	case errors.Is(err, roots.ErrNotRegular):
+		return err.Error()
 	case errors.Is(err, fs.ErrPermission):
 		return "it cannot be read; look at its permissions"
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ELOOP):

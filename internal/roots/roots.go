@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"syscall"
 )
 
 // Open is os.OpenRoot, with an error for anything but a directory. A path that
@@ -32,6 +33,29 @@ func OpenIn(root *os.Root, path string) (*os.Root, error) {
 // directory makes the name before it one of the way rather than of the end,
 // where the kernel accepts nothing but directories.
 const directory = "/."
+
+// ErrNotRegular is the error of OpenFile for anything but a regular file.
+var ErrNotRegular = errors.New("it is not a regular file")
+
+// OpenFile opens a regular file in root for reading. It does not wait for the writer of a pipe.
+func OpenFile(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ENXIO) { // a socket
+		err = ErrNotRegular
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = ErrNotRegular
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
 
 // Reopen gives this process's user back the permissions on the directory path,
 // which a container of the same user may have taken away. Another kind of

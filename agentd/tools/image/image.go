@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -130,18 +129,12 @@ func read(tree, path string) ([]byte, string, *tools.Error) {
 			"report this to the operator")
 	}
 	defer root.Close()
-	f, err := root.OpenFile(rel, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, info, err := roots.OpenFile(root, rel)
 	if err != nil {
 		return nil, "", openError(err, path)
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, "", failure(kindRead, "the file cannot be examined: "+err.Error(), path, "check the path")
-	case !info.Mode().IsRegular():
-		return nil, "", failure(kindNotRegular, "the path is not a plain file", path, "name a picture file")
-	case info.Size() > MaxBytes:
+	if info.Size() > MaxBytes {
 		return nil, "", tooLarge(path, info.Size())
 	}
 	data, err := bounded.ReadAll(f, MaxBytes)
@@ -153,6 +146,8 @@ func read(tree, path string) ([]byte, string, *tools.Error) {
 
 func openError(err error, path string) *tools.Error {
 	switch {
+	case errors.Is(err, roots.ErrNotRegular):
+		return failure(kindNotRegular, "the path is not a plain file", path, "name a picture file")
 	case tools.Escapes(err):
 		return outside(path)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):

@@ -152,14 +152,21 @@ func (k *Keys) variable(name string) string {
 	return value
 }
 
-// Source returns the source of the provider's key, nil when the provider needs none. A missing key is an
-// error of Source, a command that prints none is an error of its Key.
-func (k *Keys) Source(p settings.Provider) (Source, error) {
-	source, err := k.source(p)
-	if source == nil || err != nil || k.Secrets == nil {
-		return source, err
+// Source returns where the provider's key comes from and what gives it, nil when the provider needs none. A missing key
+// is an error of Source, a command that prints none is an error of its Key.
+func (k *Keys) Source(p settings.Provider) (Where, Source, error) {
+	w, found, err := k.Locate(p)
+	if err == nil && !found {
+		err = missing(p, w)
 	}
-	return learning{source, k.Secrets, "the key of " + p.Name}, nil
+	if err != nil {
+		return w, nil, err
+	}
+	source, err := k.sourceAt(p, w)
+	if source == nil || err != nil || k.Secrets == nil {
+		return w, source, err
+	}
+	return w, learning{source, k.Secrets, "the key of " + p.Name}, nil
 }
 
 // Learn makes all stored keys known as secrets, also those that nothing has asked for yet.
@@ -171,14 +178,7 @@ func (k *Keys) Learn() error {
 	return err
 }
 
-func (k *Keys) source(p settings.Provider) (Source, error) {
-	w, found, err := k.Locate(p)
-	if err != nil {
-		return nil, err
-	}
-	if !found {
-		return nil, missing(p, w)
-	}
+func (k *Keys) sourceAt(p settings.Provider, w Where) (Source, error) {
 	switch w.Source {
 	case settings.SourceNone:
 		return nil, nil

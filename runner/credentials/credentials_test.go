@@ -232,7 +232,7 @@ func TestLocate(t *testing.T) {
 		if err != nil || w.String() != tc.where {
 			t.Errorf("%s %+v: %s, %v", tc.provider, tc.c, w, err)
 		}
-		source, err := keys.Source(p)
+		_, source, err := keys.Source(p)
 		switch {
 		case tc.key != "":
 			key, keyErr := source.Key(t.Context())
@@ -255,7 +255,7 @@ func TestLocate(t *testing.T) {
 		}
 	}
 	keys.Environ = []string{"OPENAI_API_KEY=two words"}
-	if _, err := keys.Source(provider("openai", settings.Credential{})); code(err) != credentials.CodeInvalidKey ||
+	if _, _, err := keys.Source(provider("openai", settings.Credential{})); code(err) != credentials.CodeInvalidKey ||
 		strings.Contains(err.Error(), "words") {
 		t.Errorf("%v", err)
 	}
@@ -265,7 +265,7 @@ func TestLocate(t *testing.T) {
 func TestProfileIsRenewed(t *testing.T) {
 	s := credentials.StoreIn(home(t))
 	set(t, s, "openai", "old")
-	source, err := (&credentials.Keys{Store: s}).Source(provider("openai", settings.Credential{}))
+	_, source, err := (&credentials.Keys{Store: s}).Source(provider("openai", settings.Credential{}))
 	if err != nil {
 		t.Fatal(err)
 	}

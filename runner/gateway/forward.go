@@ -56,15 +56,21 @@ func (s *Server) forward(ctx context.Context, w http.ResponseWriter, r *http.Req
 	if err == nil {
 		charge, refusal = s.charge(ctx, t, lease, body)
 	}
-	switch {
-	case refusal != nil:
+	if refusal != nil {
 		lease.ledger.note(refusal)
 		s.log.Debug("request refused", "turn", lease.grant.TurnID, "target", r.RequestURI, "err", refusal.Message)
 		refuse(w, refusal)
 		return
-	case charge == nil: // the container is gone or too slow, or the turn is over: an answer would not be read
+	}
+	if charge == nil { // the container is gone or too slow, or the turn is over: an answer would not be read
 		panic(http.ErrAbortHandler)
 	}
+	s.exchange(ctx, w, r, t, lease, body, charge)
+}
+
+// exchange asks the provider and passes its answer on.
+func (s *Server) exchange(ctx context.Context, w http.ResponseWriter, r *http.Request, t target, lease *Lease,
+	body *requestBody, charge *reservation) {
 	var reading *usageReader // nil: the answer has no usage
 	whole := false
 	lease.change()
@@ -98,13 +104,11 @@ func (s *Server) forward(ctx context.Context, w http.ResponseWriter, r *http.Req
 	whole = true
 }
 
-// body reads the body of a request. A GET says all in its target: it has no body and names no model.
+// body reads the body of a request.
 func (s *Server) body(ctx context.Context, r *http.Request, t target) (*requestBody, func(), error) {
 	switch {
 	case r.ContentLength > maxBody:
 		return nil, func() {}, tooLarge()
-	case t.method == http.MethodGet:
-		return &requestBody{}, func() {}, nil
 	case !httpserver.IsJSON(r):
 		return nil, func() {}, responses.Invalid("Content-Type", responses.CodeUnsupportedMediaType,
 			"the body must be application/json")
@@ -116,9 +120,6 @@ func (s *Server) body(ctx context.Context, r *http.Request, t target) (*requestB
 // before it is decided.
 func (s *Server) charge(ctx context.Context, t target, lease *Lease, body *requestBody) (*reservation,
 	*responses.Error) {
-	if t.method == http.MethodGet {
-		return lease.ledger.reserve(ctx, "", &Price{}, 0)
-	}
 	ref := t.upstream.name + "/" + body.model
 	if !lease.allows(ref) {
 		return nil, &responses.Error{Type: responses.TypeInvalidRequest, Code: responses.CodeModelNotAllowed,
@@ -132,7 +133,7 @@ func (s *Server) charge(ctx context.Context, t target, lease *Lease, body *reque
 // usage returns what a request took beyond being one.
 func (s *Server) usage(provider string, charge *reservation, reading *usageReader, body *requestBody,
 	whole bool) Usage {
-	if reading == nil || charge.model == "" { // a GET reads nothing of a model
+	if reading == nil {
 		return Usage{}
 	}
 	tokens, estimated, doubt := reading.tokens(body, whole)
@@ -184,11 +185,11 @@ func (g *Gateway) admit(r *http.Request) (target, *responses.Error) {
 		return target{}, forbidden("requests are HTTP/1.1 and expect nothing")
 	}
 	t, ok := g.routes[r.RequestURI]
-	if ok && r.Method == t.method {
+	if ok && r.Method == http.MethodPost {
 		return t, nil
 	}
 	if ok {
-		return target{}, forbidden(fmt.Sprintf("only %s is allowed on %s", t.method, r.RequestURI))
+		return target{}, forbidden("only POST is allowed on " + r.RequestURI)
 	}
 	if strings.ContainsAny(r.RequestURI, "?%\\#") || !strings.HasPrefix(r.RequestURI, "/") ||
 		strings.Contains(r.RequestURI, "//") || strings.Contains(r.RequestURI, "/.") {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"holon/internal/providers"
 	"holon/runner/gateway"
 )
 
@@ -174,7 +175,7 @@ func TestAuthChatGPT(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{"key":%q}`, tc.key) })
 			g := serve(t, gateway.Options{Providers: map[string]gateway.Provider{
-				"openai": {BaseURL: up.URL, Auth: gateway.AuthChatGPT, Credential: gateway.NewSecret(tc.key)},
+				"openai": {BaseURL: up.URL, Auth: providers.AuthChatGPT, Credential: gateway.NewSecret(tc.key)},
 			}})
 			req, err := http.NewRequest(http.MethodPost, "http://model/openai/responses", strings.NewReader(plainBody))
 			if err != nil {

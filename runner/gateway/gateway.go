@@ -64,9 +64,8 @@ type Gateway struct {
 // target is where one request target leads.
 type target struct {
 	upstream *upstream
-	method   string
 	url      string
-	grammar  *rule // of its body, nil for a GET
+	grammar  *rule // of its body
 }
 
 // New checks the options and returns a gateway that has no connection yet.
@@ -94,13 +93,9 @@ func New(options Options) (*Gateway, error) {
 			return nil, err
 		}
 		g.upstreams[name] = up
-		for _, route := range provider.Routes {
-			grammar, err := provider.grammarOf(name, route)
-			if err != nil {
-				return nil, err
-			}
-			g.routes["/"+name+route.Path] = target{upstream: up, method: route.Method, url: up.base + route.Path,
-				grammar: grammar}
+		grammar := grammarOf(provider.Contract, provider.AllowHosted)
+		for _, route := range provider.Contract.Routes() {
+			g.routes["/"+name+route.Path] = target{upstream: up, url: up.base + route.Path, grammar: grammar}
 		}
 	}
 	return g, nil

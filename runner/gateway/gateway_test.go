@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"holon/internal/providers"
 	"holon/runner/gateway"
 	"holon/test/memory"
 )
@@ -353,8 +354,8 @@ func TestUnixUpstream(t *testing.T) {
 	t.Cleanup(func() { up.Close(); <-done })
 
 	g := serve(t, gateway.Options{Providers: map[string]gateway.Provider{
-		"local": {BaseURL: "unix://" + path + ":/v1", Auth: gateway.AuthNone,
-			Routes: []gateway.Route{{Method: "POST", Path: "/responses"}}},
+		"local": {BaseURL: "unix://" + path + ":/v1", Auth: providers.AuthNone,
+			Contract: providers.OpenResponses},
 	}})
 	if resp := g.post(t, "/local/responses", `{"model":"m"}`); resp.status != http.StatusOK ||
 		uri != "localhost/v1/responses" {

@@ -2,9 +2,10 @@ package gateway
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
+
+	"holon/internal/providers"
 )
 
 // fetchURLs is the word of Provider.AllowHosted for content that is given by an
@@ -99,19 +100,23 @@ func toolChoice() *rule {
 
 func words(list ...string) *rule { return &rule{text: wordText, words: list} }
 
-// grammars returns the grammar of each call that a provider may be sent, by the
-// end of its path.
-func grammars(allow []string) map[string]*rule {
+// grammarOf returns the grammar of what a provider that speaks a contract may be sent.
+func grammarOf(c providers.Contract, allow []string) *rule {
 	urls := &rule{text: dataText, wide: true}
 	if slices.Contains(allow, fetchURLs) {
 		urls = large
 	}
-	byPath := map[string]*rule{"/responses": responsesGrammar(urls), "/chat/completions": chatGrammar(urls),
-		"/v1/messages": messagesGrammar(urls)}
-	for _, g := range byPath {
-		g.open(allow)
+	var g *rule
+	switch c {
+	case providers.ChatCompletions:
+		g = chatGrammar(urls)
+	case providers.AnthropicMessages:
+		g = messagesGrammar(urls)
+	default:
+		g = responsesGrammar(urls)
 	}
-	return byPath
+	g.open(allow)
+	return g
 }
 
 // open lets tools of the provider's own and further keys pass that the operator
@@ -209,20 +214,6 @@ func messagesGrammar(urls *rule) *rule {
 		each(array(tool), "tools"),
 		each(blocks, "system"), sampling, each(setting, "max_tokens"), each(thinking, "thinking"),
 		each(output, "output_config"))...)
-}
-
-// grammarOf returns the grammar of what a route takes, nil where it takes nothing.
-func (p Provider) grammarOf(name string, route Route) (*rule, error) {
-	if route.Method == http.MethodGet {
-		return nil, nil
-	}
-	for end, g := range grammars(p.AllowHosted) {
-		if strings.HasSuffix(route.Path, end) {
-			return g, nil
-		}
-	}
-	return nil, invalid(name, "routes", "use the calls of a contract", "what may be sent to %.100q is not known",
-		route.Path)
 }
 
 // member returns the rule of a key, and marks in seen that it was there.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"holon/internal/providers"
 )
 
 // A body passes when everyone reads the same in it, and when nothing in it makes
@@ -84,13 +86,16 @@ func TestGrammarHasOneReading(t *testing.T) {
 	}
 }
 
-const respond, chat, messages = "/responses", "/chat/completions", "/v1/messages"
+const respond, chat, messages = providers.OpenResponses, providers.ChatCompletions, providers.AnthropicMessages
 
 // A request that makes a provider search, fetch, run or remember something is refused
 // unless the operator allows it by name.
 func TestGrammarRefuses(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct{ path, body, allow string }{
+	for _, tc := range []struct {
+		contract    providers.Contract
+		body, allow string
+	}{
 		{respond, `"tools":[{"type":"web_search"}]`, "web_search"},
 		{respond, `"tools":[{"type":"web_search","user_location":{"type":"approximate"}}]`, "web_search"},
 		{respond, `"tools":[{"name":"f","type":"function"},{"type":"mcp","server_url":"https://x"}]`, "mcp"},
@@ -154,24 +159,24 @@ func TestGrammarRefuses(t *testing.T) {
 		{messages, `"messages":[{"role":"assistant","content":[{"type":"server_tool_use","name":"web_search"}]}]`, ""},
 	} {
 		for _, body := range []string{`{"model":"m",` + tc.body + `}`, `{` + tc.body + `,"model":"m"}`} {
-			if _, err := modelOf(tc.path, []byte(body)); !errors.Is(err, errFeature) {
-				t.Errorf("%s %s: %v", tc.path, body, err)
+			if _, err := modelOf(tc.contract, []byte(body)); !errors.Is(err, errFeature) {
+				t.Errorf("%s %s: %v", tc.contract, body, err)
 			}
 			if tc.allow == "" {
 				continue
 			}
-			if _, err := modelOf(tc.path, []byte(body), tc.allow); err != nil {
-				t.Errorf("%s %s, allowed: %v", tc.path, body, err)
+			if _, err := modelOf(tc.contract, []byte(body), tc.allow); err != nil {
+				t.Errorf("%s %s, allowed: %v", tc.contract, body, err)
 			}
-			if _, err := modelOf(tc.path, []byte(body), "other"); err == nil {
-				t.Errorf("%s %s passes where something else is allowed", tc.path, body)
+			if _, err := modelOf(tc.contract, []byte(body), "other"); err == nil {
+				t.Errorf("%s %s passes where something else is allowed", tc.contract, body)
 			}
 		}
 	}
 }
 
-func modelOf(path string, body []byte, allow ...string) (string, error) {
-	b, err := parseBody(body, grammars(allow)[path])
+func modelOf(contract providers.Contract, body []byte, allow ...string) (string, error) {
+	b, err := parseBody(body, grammarOf(contract, allow))
 	if err != nil {
 		return "", err
 	}
@@ -214,7 +219,7 @@ func FuzzGrammar(f *testing.F) {
 			}
 		}
 		for key := range exact {
-			if _, known := grammars(nil)[respond].keys[key]; !known {
+			if _, known := grammarOf(respond, nil).keys[key]; !known {
 				t.Fatalf("the key %q passes", key)
 			}
 		}

@@ -1,50 +1,36 @@
 package gateway
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
+
+	"holon/internal/providers"
 )
-
-// AuthStyle says how a provider wants its key.
-type AuthStyle string
-
-// The styles of Provider.Auth.
-const (
-	AuthBearer  AuthStyle = "bearer"    // Authorization: Bearer KEY
-	AuthXAPIKey AuthStyle = "x-api-key" // x-api-key: KEY
-	AuthChatGPT AuthStyle = "chatgpt"   // as bearer, and Chatgpt-Account-Id with the account that the token is for
-	AuthNone    AuthStyle = "none"      // no key: a server of one's own
-)
-
-// Route is one call that a container may make.
-type Route struct {
-	Method string // upper case
-	Path   string // appended to Provider.BaseURL; begins with '/', no escapes, no query
-}
 
 // Provider is one endpoint of the host.
 type Provider struct {
-	// BaseURL is what the path of a route is appended to:
+	// BaseURL is what the paths of the contract are appended to:
 	// https://host[:port][/path], http://…, or unix:///socket[:/path].
 	BaseURL string
 
-	// Credential gives the key; it is required unless Auth is AuthNone.
+	// Contract says which calls a container may make and what they may ask for; "" is that of the built-in provider of
+	// the name.
+	Contract providers.Contract
+	// Auth is how the key is sent; "" is the contract's.
+	Auth providers.Auth
+
+	// Credential gives the key; it is required unless Auth is providers.AuthNone.
 	Credential Credential
 
 	// KeyName is where a person finds that key, such as a variable; for Lease.Trouble.
 	KeyName string
 	// KeyCommand stores another key in that place; "" where no command does.
 	KeyCommand string
-
-	// Auth and Routes may be left out for the providers this package knows:
-	// openai and anthropic.
-	Auth   AuthStyle
-	Routes []Route
 
 	// AllowHosted names what the provider may do itself for a turn: types of its own
 	// tools (web_search), further keys at the top of a request, and fetchURLs.
@@ -53,17 +39,6 @@ type Provider struct {
 	// Proxy chooses the proxy of the host for a request, as in http.Transport;
 	// nil means none.
 	Proxy func(*http.Request) (*url.URL, error)
-}
-
-// known returns how a provider is called by its own clients.
-func known(name string) Provider {
-	switch name {
-	case "openai":
-		return Provider{Auth: AuthBearer, Routes: []Route{{http.MethodPost, "/responses"}}}
-	case "anthropic":
-		return Provider{Auth: AuthXAPIKey, Routes: []Route{{http.MethodPost, "/v1/messages"}}}
-	}
-	return Provider{Auth: AuthBearer}
 }
 
 // passedHeaders are the headers of a request that go on to the provider.
@@ -90,27 +65,15 @@ func (p Provider) complete(name string) (Provider, error) {
 			Message: fmt.Sprintf("invalid provider name %.80q", name),
 			Hint:    "use 1 to 64 letters, digits, '_', '.' or '-'"}
 	}
-	defaults := known(name)
-	if p.Auth == "" {
-		p.Auth = defaults.Auth
+	if p.Contract == "" {
+		builtin, _ := providers.Find(name)
+		p.Contract = builtin.Contract
 	}
-	if p.Routes == nil {
-		p.Routes = defaults.Routes
+	if !p.Contract.Known() {
+		return p, invalid(name, "contract", "name the contract of the provider", "the contract %.60q is unknown",
+			p.Contract)
 	}
-	if len(p.Routes) == 0 {
-		return p, invalid(name, "routes", "list the method and path of each call to allow", "provider %s has no routes",
-			name)
-	}
-	for i, route := range p.Routes {
-		if !slices.Contains([]string{http.MethodPost, http.MethodGet}, route.Method) {
-			return p, invalid(name, fmt.Sprintf("routes[%d].method", i), "use GET or POST",
-				"method %.40q can't be allowed", route.Method)
-		}
-		if !pathPattern.MatchString(route.Path) || path.Clean(route.Path) != route.Path {
-			return p, invalid(name, fmt.Sprintf("routes[%d].path", i), "write a plain path such as /responses",
-				"path %.100q can't be allowed", route.Path)
-		}
-	}
+	p.Auth = cmp.Or(p.Auth, p.Contract.Auth())
 	if len(p.AllowHosted) > maxHosted || slices.ContainsFunc(p.AllowHosted, func(word string) bool {
 		return !hostedPattern.MatchString(word)
 	}) {
@@ -123,11 +86,12 @@ func (p Provider) complete(name string) (Provider, error) {
 const maxHosted = 32
 
 func (p Provider) checkCredential(name string) error {
-	if !slices.Contains([]AuthStyle{AuthBearer, AuthXAPIKey, AuthChatGPT, AuthNone}, p.Auth) {
+	known := []providers.Auth{providers.AuthBearer, providers.AuthXAPIKey, providers.AuthChatGPT, providers.AuthNone}
+	if !slices.Contains(known, p.Auth) {
 		return invalid(name, "auth", "use bearer, x-api-key, chatgpt or none", "authentication style %.40q is unknown",
 			string(p.Auth))
 	}
-	if p.Auth == AuthNone {
+	if p.Auth == providers.AuthNone {
 		return nil
 	}
 	static, ok := p.Credential.(Secret)

@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"holon/internal/providers"
 	"holon/runner/gateway"
 )
 
@@ -26,7 +27,7 @@ func TestNewChecksProviders(t *testing.T) {
 		{name: "https", provider: gateway.Provider{BaseURL: "https://api.example/v1", Credential: key}},
 		{name: "path with slash", provider: gateway.Provider{BaseURL: "http://127.0.0.1:1/a/b/", Credential: key}},
 		{name: "socket", provider: gateway.Provider{BaseURL: "unix:///run/x.sock", Credential: key}},
-		{name: "no key needed", provider: gateway.Provider{BaseURL: "http://127.0.0.1:1", Auth: gateway.AuthNone}},
+		{name: "no key needed", provider: gateway.Provider{BaseURL: "http://127.0.0.1:1", Auth: providers.AuthNone}},
 		{name: "no key", provider: gateway.Provider{BaseURL: "https://api.example"},
 			code: gateway.CodeMissingCredentials, param: "providers.openai.api_key"},
 		{name: "key with a line end", provider: gateway.Provider{BaseURL: "https://api.example",
@@ -50,17 +51,8 @@ func TestNewChecksProviders(t *testing.T) {
 			code: gateway.CodeInvalidProvider, param: "providers.openai.base_url"},
 		{name: "auth", provider: gateway.Provider{BaseURL: "https://x", Credential: key, Auth: "digest"},
 			code: gateway.CodeInvalidProvider, param: "providers.openai.auth"},
-		{name: "unknown without routes", as: "x", provider: gateway.Provider{BaseURL: "https://x", Credential: key},
-			code: gateway.CodeInvalidProvider, param: "providers.x.routes"},
-		{name: "route with query", provider: gateway.Provider{BaseURL: "https://x", Credential: key,
-			Routes: []gateway.Route{{Method: "POST",
-				Path: "/a?b"}}}, code: gateway.CodeInvalidProvider, param: "providers.openai.routes[0].path"},
-		{name: "route with dots", provider: gateway.Provider{BaseURL: "https://x", Credential: key,
-			Routes: []gateway.Route{{Method: "POST",
-				Path: "/a/../b"}}}, code: gateway.CodeInvalidProvider, param: "providers.openai.routes[0].path"},
-		{name: "route with method", provider: gateway.Provider{BaseURL: "https://x", Credential: key,
-			Routes: []gateway.Route{{Method: "CONNECT",
-				Path: "/a"}}}, code: gateway.CodeInvalidProvider, param: "providers.openai.routes[0].method"},
+		{name: "unknown without a contract", as: "x", provider: gateway.Provider{BaseURL: "https://x", Credential: key},
+			code: gateway.CodeInvalidProvider, param: "providers.x.contract"},
 		{name: "name with slash", as: "a/b", provider: gateway.Provider{BaseURL: "https://x", Credential: key},
 			code: gateway.CodeInvalidProvider, param: "providers"},
 	} {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"holon/internal/providers"
 	"holon/responses"
 	"holon/state"
 )
@@ -61,7 +62,7 @@ func (u *upstream) answered(status int, contentType string) *state.Failure {
 		if u.keyStore != "" {
 			f.Hint = "store the right key of " + u.name + " with: " + u.keyStore
 		}
-		if u.auth == AuthNone {
+		if u.auth == providers.AuthNone {
 			f.Hint = fmt.Sprintf("it was asked without a key; set %s, or: holon credentials set %s", u.keyName, u.name)
 		}
 	case status == http.StatusTooManyRequests || status == http.StatusPaymentRequired:

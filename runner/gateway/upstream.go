@@ -25,7 +25,7 @@ type upstream struct {
 	name      string
 	base      string // scheme://host[/path], no slash at the end
 	socket    string // path, "" for the network
-	auth      AuthStyle
+	auth      providers.Auth
 	keys      *keyring
 	keyName   string
 	keyStore  string // command that stores another key there
@@ -38,7 +38,7 @@ func newUpstream(name string, p Provider) (*upstream, error) {
 		return nil, err
 	}
 	source := p.Credential
-	if p.Auth == AuthNone {
+	if p.Auth == providers.AuthNone {
 		source = nil
 	}
 	return &upstream{
@@ -128,7 +128,7 @@ func plainPath(p string) bool { return pathPattern.MatchString(p) && path.Clean(
 // that nothing passes that is not named here.
 func (u *upstream) request(ctx context.Context, t target, from *http.Request, key Secret, body []byte) (
 	*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, t.method, t.url, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -141,20 +141,18 @@ func (u *upstream) request(ctx context.Context, t target, from *http.Request, ke
 			req.Header.Set(name, value)
 		}
 	}
-	if t.method == http.MethodPost {
-		req.Header.Set("Content-Type", "application/json") // as which the body was read
-	}
+	req.Header.Set("Content-Type", "application/json") // as which the body was read
 	req.Header.Set("Accept-Encoding", "identity")
 	req.Header.Set("User-Agent", "holon-gateway")
 	switch u.auth {
-	case AuthBearer:
+	case providers.AuthBearer:
 		req.Header.Set("Authorization", "Bearer "+key.Reveal())
-	case AuthChatGPT:
+	case providers.AuthChatGPT:
 		req.Header.Set("Authorization", "Bearer "+key.Reveal())
 		if account := providers.ChatGPTAccount(key.Reveal()); account != "" {
 			req.Header.Set("Chatgpt-Account-Id", account)
 		}
-	case AuthXAPIKey:
+	case providers.AuthXAPIKey:
 		req.Header.Set("X-Api-Key", key.Reveal())
 	}
 	return req, nil

@@ -132,10 +132,7 @@ func (h *Host) Ready(ref string) (credentials.Where, error) {
 	if err != nil {
 		return credentials.Where{}, err
 	}
-	w, _, err := h.Keys.Locate(p)
-	if err == nil {
-		_, err = h.Keys.Source(p)
-	}
+	w, _, err := h.Keys.Source(p)
 	return w, err
 }
 
@@ -188,23 +185,16 @@ func contracts() string {
 
 // upstream returns what the gateway needs to know of a provider.
 func (h *Host) upstream(ctx context.Context, p settings.Provider) (gateway.Provider, error) {
-	up := gateway.Provider{BaseURL: p.BaseURL, Auth: gateway.AuthStyle(authOf(p)), AllowHosted: p.AllowHosted,
+	up := gateway.Provider{BaseURL: p.BaseURL, Contract: p.Contract, Auth: authOf(p), AllowHosted: p.AllowHosted,
 		Proxy: h.Proxy}
-	for _, r := range p.Contract.Routes() {
-		up.Routes = append(up.Routes, gateway.Route(r))
-	}
-	source, err := h.Keys.Source(p)
+	where, source, err := h.Keys.Source(p)
 	if err != nil {
 		return up, err
 	}
 	if source == nil {
-		up.Auth = gateway.AuthNone
+		up.Auth = providers.AuthNone
 		up.KeyName = cmp.Or(p.Credential.Env, providers.Setting(p.Name, "API_KEY")) // that a person may set
 		return up, nil
-	}
-	where, _, err := h.Keys.Locate(p)
-	if err != nil {
-		return up, err
 	}
 	up.KeyName = where.String()
 	if where.Source == settings.SourceFile {

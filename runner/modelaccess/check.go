@@ -20,6 +20,7 @@ import (
 	"holon/internal/duration"
 	"holon/internal/providers"
 	"holon/internal/unixsocket"
+	"holon/responses"
 	"holon/runner/gateway"
 	"holon/runner/settings"
 	"holon/state"
@@ -154,32 +155,19 @@ func request(ctx context.Context, p settings.Provider, model string) (*http.Requ
 
 // judge says what is wrong with an answer. known is what the gateway knows of it, if anything.
 func judge(p settings.Provider, status int, body []byte, known *state.Failure) error {
-	said := providerMessage(body)
-	e := &Error{Param: p.Name, Message: fmt.Sprintf("answered with status %d", status)}
-	switch {
-	case status == http.StatusOK && (json.Valid(body) || bytes.Contains(body, []byte("data:"))):
+	if status == http.StatusOK && (json.Valid(body) || bytes.Contains(body, []byte("data:"))) {
 		return nil
-	case status == http.StatusOK:
-		e.Code, e.Message, e.Hint = "protocol", "answered with something that is not an answer of "+string(p.Contract),
-			"see providers."+p.Name+".base_url and .contract"
-		return e
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		e.Code, e.Hint = "authentication", "check the key: holon credentials list"
-		if known != nil {
-			e.Param, e.Hint = known.Param, known.Hint
-		}
-	case status == http.StatusNotFound:
-		e.Code, e.Hint = "not_found", "check the model's name, and that the endpoint ends before "+
-			p.Contract.Routes()[0].Path+": holon providers get "+p.Name
-	case status == http.StatusTooManyRequests || status == http.StatusPaymentRequired:
-		e.Code, e.Hint = "rate_limited", "wait, or look at the account"
-	case status >= 500:
-		e.Code, e.Hint = "overloaded", "try again; look at the provider's status page, and at the endpoint with: "+
-			"holon providers get "+p.Name
-	default:
-		e.Code, e.Hint = "invalid_request", "check the model's name and providers."+p.Name+".contract"
 	}
-	if said != "" {
+	if status == http.StatusOK {
+		return &Error{Code: "protocol", Param: p.Name,
+			Message: "answered with something that is not an answer of " + string(p.Contract),
+			Hint:    "see providers." + p.Name + ".base_url and .contract"}
+	}
+	e := &Error{Code: responses.CodeModelError, Param: p.Name, Message: fmt.Sprintf("answered with status %d", status)}
+	if known != nil {
+		e.Code, e.Param, e.Hint = state.Code(known.Code), known.Param, known.Hint
+	}
+	if said := providerMessage(body); said != "" {
 		e.Message += ": " + strconv.Quote(said)
 	}
 	return e

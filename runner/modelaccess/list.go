@@ -110,14 +110,10 @@ func (h *Host) describe(name string) Provider {
 		p.Problem = failure(err)
 		return p
 	}
-	w, found, err := h.Keys.Locate(set)
-	if err == nil && found {
+	w, _, err := h.Keys.Source(set)
+	p.Problem, p.Ready = failure(err), err == nil
+	if p.Ready {
 		p.Credential = &w
 	}
-	if err == nil {
-		_, err = h.Keys.Source(set)
-	}
-	p.Problem = failure(err)
-	p.Ready = err == nil
 	return p
 }

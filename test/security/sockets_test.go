@@ -28,7 +28,6 @@ func TestSockets(t *testing.T) {
 	l := newLab(t)
 	g, err := gateway.New(gateway.Options{Providers: map[string]gateway.Provider{"openai": {
 		BaseURL: "http://127.0.0.1:9", Credential: gateway.NewSecret("sk-lab-0123456789abcdef"),
-		Routes: []gateway.Route{{Method: "POST", Path: "/responses"}},
 	}}})
 	if err != nil {
 		t.Fatal(err)

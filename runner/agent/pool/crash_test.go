@@ -92,7 +92,7 @@ func child() int {
 func provided(url string) (runner.Config, io.Closer, error) {
 	g, err := gateway.New(gateway.Options{Providers: map[string]gateway.Provider{
 		"lab": {BaseURL: url, Credential: gateway.NewSecret("sk-lab-0123456789abcdef"),
-			Routes: []gateway.Route{{Method: http.MethodPost, Path: "/chat/completions"}}},
+			Contract: providers.ChatCompletions},
 	}})
 	if err != nil {
 		return runner.Config{}, nil, err

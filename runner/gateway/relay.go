@@ -32,7 +32,7 @@ func (s *Server) relay(w http.ResponseWriter, r *http.Request, up *upstream, res
 		return
 	}
 	w.WriteHeader(resp.StatusCode)
-	if err := stream(w, resp.Body, redact.NewStream(known.streams), reading); err != nil {
+	if err := pass(w, resp.Body, redact.NewStream(known.streams), reading); err != nil {
 		s.log.Debug("answer cut off", "provider", up.name, "err", known.errors.Text(err.Error()))
 		panic(http.ErrAbortHandler) // the client must see that the answer is not whole
 	}
@@ -50,8 +50,8 @@ func unusable(resp *http.Response) string {
 	return ""
 }
 
-// stream copies body to w, sending on each piece as soon as it is there.
-func stream(w http.ResponseWriter, body io.Reader, scrub *redact.Stream, reading *usageReader) error {
+// pass copies body to w, sending on each piece as soon as it is there.
+func pass(w http.ResponseWriter, body io.Reader, scrub *redact.Stream, reading *usageReader) error {
 	control := http.NewResponseController(w)
 	if err := control.Flush(); err != nil { // the status goes first: the model may think for long
 		return fmt.Errorf("send the status: %w", err)

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tmaxmax/go-sse"
+	"holon/responses/stream"
 )
 
 const (
@@ -24,8 +24,8 @@ const (
 	// Floors of what is believed: no tokenizer makes fewer tokens of text in the long
 	// run, and no provider makes four events of one token, but for some at its ends.
 	mostPerToken, eventsPerToken, otherEvents = 16, 4, 64
-	// maxPart bounds an event, or an answer that is not a stream, in which usage is looked for.
-	maxPart = 32 << 20
+	// maxAnswer bounds an answer that is not a stream, in which usage is looked for.
+	maxAnswer = stream.MaxEvent
 )
 
 // usageReader reads the usage that a provider reports in its answer: in the events of a stream, or in the one JSON
@@ -69,17 +69,17 @@ func (t *usageReader) close() {
 
 func (t *usageReader) read(r io.Reader) {
 	if !t.stream {
-		if data, err := io.ReadAll(io.LimitReader(r, maxPart)); err == nil {
+		if data, err := io.ReadAll(io.LimitReader(r, maxAnswer)); err == nil {
 			t.take(data)
 		}
 		return
 	}
-	for event, err := range sse.Read(r, &sse.ReadConfig{MaxEventSize: maxPart}) {
+	for data, err := range stream.NewDecoder(r, stream.SSE).Data() {
 		if err != nil {
 			return
 		}
 		t.events++
-		t.take([]byte(event.Data))
+		t.take(data)
 	}
 }
 

@@ -55,7 +55,6 @@ func returnedHeaders() []string {
 var (
 	namePattern   = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}$`)
 	hostedPattern = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
-	pathPattern   = regexp.MustCompile(`^(/[a-zA-Z0-9_.~:-]+)+$`)
 )
 
 // complete fills in the defaults of the provider called name and checks all.

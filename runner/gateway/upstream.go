@@ -6,13 +6,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"path"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"holon/internal/providers"
-	"holon/internal/unixsocket"
 )
 
 const (
@@ -33,9 +29,10 @@ type upstream struct {
 }
 
 func newUpstream(name string, p Provider) (*upstream, error) {
-	base, socket, err := parseBaseURL(name, p.BaseURL)
-	if err != nil {
-		return nil, err
+	base, socket, fault := providers.ParseBaseURL(p.BaseURL)
+	if fault != "" { // the URL itself is not shown: people put passwords in them
+		return nil, invalid(name, "base_url", "write https://host/path or unix:///socket:/path",
+			"the base URL of provider %s %s", name, fault)
 	}
 	source := p.Credential
 	if p.Auth == providers.AuthNone {
@@ -78,51 +75,6 @@ func newTransport(socket string, proxy func(*http.Request) (*url.URL, error)) *h
 	}
 	return t
 }
-
-// parseBaseURL returns the base URL without a slash at its end and, for a Unix socket, the socket's path.
-func parseBaseURL(name, raw string) (base, sock string, err error) {
-	rest, ok := strings.CutPrefix(raw, "unix://")
-	var prefix, fault string
-	if ok {
-		sock, prefix, _ = strings.Cut(rest, ":")
-		base = "http://localhost"
-		if !filepath.IsAbs(sock) || strings.ContainsRune(sock, 0) || len(sock) > unixsocket.MaxPath {
-			fault = "names no socket by a short absolute path"
-		}
-	} else if u, err := url.Parse(raw); err != nil {
-		fault = "can't be read"
-	} else {
-		base, prefix, fault = u.Scheme+"://"+u.Host, u.EscapedPath(), faultOf(u)
-	}
-	prefix = strings.TrimRight(prefix, "/")
-	if fault == "" && prefix != "" && !plainPath(prefix) {
-		fault = "has a path that is not plain"
-	}
-	if fault != "" { // the URL itself is not shown: people put passwords in them
-		return "", "", invalid(name, "base_url", "write https://host/path or unix:///socket:/path",
-			"the base URL of provider %s %s", name, fault)
-	}
-	return base + prefix, sock, nil
-}
-
-// faultOf says what is wrong with a base URL, "" for nothing. It does not look at its path.
-func faultOf(u *url.URL) string {
-	switch {
-	case *u == (url.URL{}):
-		return "is missing"
-	case u.Scheme != "https" && u.Scheme != "http":
-		return "is neither http, https nor unix"
-	case u.Hostname() == "":
-		return "names no host"
-	case u.User != nil:
-		return "holds a user name or password"
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return "has a query or a fragment"
-	}
-	return ""
-}
-
-func plainPath(p string) bool { return pathPattern.MatchString(p) && path.Clean(p) == p }
 
 // request makes the provider's request from the container's: a new one, so
 // that nothing passes that is not named here.

@@ -3,7 +3,6 @@ package settings
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -120,24 +119,11 @@ func checkFallbacks(refs []string) (what, remedy string) {
 }
 
 func checkBaseURL(raw string) (what, remedy string) {
-	remedy = "write for example https://host/v1, or unix:///socket:/v1"
-	if rest, ok := strings.CutPrefix(raw, "unix://"); ok {
-		if path, prefix, _ := strings.Cut(rest, ":"); !strings.HasPrefix(path, "/") ||
-			prefix != "" && !strings.HasPrefix(prefix, "/") {
-			return "names no socket by an absolute path", remedy
-		}
-		return "", ""
+	_, _, what = providers.ParseBaseURL(raw)
+	if strings.Contains(what, "password") {
+		return what, "give the key as a credential"
 	}
-	u, err := url.Parse(raw)
-	switch { // errors do not show the URL, which may contain a password
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return "is not an http, https or unix URL", remedy
-	case u.User != nil:
-		return "holds a user name or password", "give the key as a credential"
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return "has a query or a fragment", remedy
-	}
-	return "", ""
+	return what, "write for example https://host/v1, or unix:///socket:/v1"
 }
 
 var (

@@ -86,7 +86,7 @@ func (c *command) run(ctx context.Context) (key gateway.Secret, expires time.Tim
 	if err != nil {
 		return key, expires, c.failed("cannot be found", "name it by its absolute path", "")
 	}
-	out, complaints := &bounded{max: commandOutput, stop: cancel}, &bounded{max: commandErrors}
+	out, complaints := &firstBytes{max: commandOutput, stop: cancel}, &firstBytes{max: commandErrors}
 	cmd := exec.CommandContext(ctx, path, c.argv[1:]...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = c.environ, out, complaints
 	// Its children must end with it and must not hold its output open.
@@ -153,15 +153,15 @@ func (c *command) failed(what, remedy, said string) error {
 		Hint: remedy}
 }
 
-// bounded keeps the first max bytes, and stops the program at more where it can.
-type bounded struct {
+// firstBytes keeps the first max bytes, and stops the program at more where it can.
+type firstBytes struct {
 	buf  bytes.Buffer // not embedded: its ReadFrom knows no bound
 	max  int
 	stop func() // may be nil
 	full bool
 }
 
-func (b *bounded) Write(p []byte) (int, error) {
+func (b *firstBytes) Write(p []byte) (int, error) {
 	if room := b.max - b.buf.Len(); len(p) > room {
 		b.full = true
 		b.buf.Write(p[:room])

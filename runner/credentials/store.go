@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"holon/internal/bounded"
 	"holon/internal/durable"
 	"holon/internal/providers"
 	"holon/runner/gateway"
@@ -178,20 +178,17 @@ func (s Store) unusable(what string, err error) *Error {
 
 // read returns what the file holds.
 func (s Store) read() (doc document, err error) {
-	f, err := os.OpenFile(s.path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	f, err := durable.Open(s.path)
 	if errors.Is(err, fs.ErrNotExist) || s.path == "" {
 		return doc, nil
-	}
-	if errors.Is(err, syscall.ELOOP) {
-		return doc, s.unusable("is a symbolic link", nil)
 	}
 	if err != nil {
 		return doc, s.unusable("cannot be read", err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return doc, s.unusable("is not a regular file", err)
+	if err != nil {
+		return doc, s.unusable("cannot be read", err)
 	}
 	if err := s.private(s.path, info, "600"); err != nil {
 		return doc, err
@@ -199,9 +196,9 @@ func (s Store) read() (doc document, err error) {
 	if err := s.checkDir(); err != nil {
 		return doc, err
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil || len(data) > maxFile {
-		return doc, s.unusable(fmt.Sprintf("cannot be read, or is larger than %d KiB", maxFile>>10), err)
+	data, err := bounded.ReadAll(f, maxFile)
+	if err != nil {
+		return doc, s.unusable("cannot be read", err)
 	}
 	return s.decode(data)
 }

@@ -83,12 +83,11 @@ func (f files) readFailures() (out failureFile) {
 // readJSON reads a small file of ours. Keys that are missing or not known are no
 // error: another version of holon may have written it.
 func (f files) readJSON(path string, into any) error {
-	file, err := open(path)
+	data, err := durable.ReadFile(path, maxJSON)
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	return json.NewDecoder(io.LimitReader(file, maxJSON)).Decode(into)
+	return json.Unmarshal(data, into)
 }
 
 func (f files) writeJSON(path string, v any) error {
@@ -153,7 +152,7 @@ func (f files) openLog() (log *os.File, from int64, err error) {
 // tail returns the last lines of the log, so many at most, that begin at or
 // after from, and where the log ends. Without a log there are none.
 func (f files) tail(most int, from int64) (lines []string, end int64, err error) {
-	file, err := open(f.log())
+	file, err := durable.Open(f.log())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, nil
 	}
@@ -178,18 +177,6 @@ func (f files) tail(most int, from int64) (lines []string, end int64, err error)
 		lines = nil
 	}
 	return lines[max(0, len(lines)-most):], at + int64(len(data)), nil
-}
-
-// open opens a regular file for reading, and no link.
-func open(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(fmt.Errorf("%s is not a regular file", path), err, f.Close())
-	}
-	return f, nil
 }
 
 func (f files) unusable(err error) error {

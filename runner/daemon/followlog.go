@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"iter"
 	"time"
+
+	"holon/internal/durable"
 )
 
 const followPoll = 200 * time.Millisecond
@@ -44,7 +46,7 @@ func (d *Daemon) Follow(ctx context.Context, logs Logs) iter.Seq2[string, error]
 // readLog reads complete lines of the log from at on, and moves at behind them. A line without end is given out in
 // pieces of maxTail.
 func (f files) readLog(at *int64) ([]byte, error) {
-	file, err := open(f.log())
+	file, err := durable.Open(f.log())
 	if errors.Is(err, fs.ErrNotExist) {
 		*at = 0
 		return nil, nil

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"holon/internal/durable"
 )
 
 // lookEvery is how often a log is looked at that grows.
@@ -39,7 +41,7 @@ func (f files) turnLog(out *os.File, most int64) (err error) {
 	if err != nil || !mine.Mode().IsRegular() || mine.Size() <= most {
 		return err
 	}
-	log, err := open(f.log())
+	log, err := durable.Open(f.log())
 	if err != nil {
 		return nil // it is written to another file
 	}

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"sync"
 	"syscall"
 	"time"
 
+	"holon/internal/durable"
 	"holon/responses"
 	"holon/responses/turns"
 )
@@ -139,12 +139,7 @@ func (l *ledger) close() error {
 
 // ReadFacts reads a ledger back. Lines that a crash cut are left out.
 func ReadFacts(path string) (facts []Fact, err error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, fmt.Errorf("read the record of egress: %w", err)
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxLedger))
+	data, err := durable.ReadFile(path, maxLedger)
 	if err != nil {
 		return nil, fmt.Errorf("read the record of egress: %w", err)
 	}

@@ -3,7 +3,6 @@ package settings
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"holon/internal/bounded"
+	"holon/internal/durable"
 	"holon/internal/providers"
 	"holon/state"
 )
@@ -184,29 +185,20 @@ func (l *Loaded) syntax(origin Origin, err error) {
 
 // readFile reads a small regular file without following a link in its place.
 func readFile(path string) ([]byte, fs.FileInfo, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+	f, err := durable.Open(path)
+	if errors.Is(err, syscall.ENOTDIR) {
 		return nil, nil, fs.ErrNotExist
 	}
-	if errors.Is(err, syscall.ELOOP) {
-		return nil, nil, errors.New("it is a symbolic link")
-	}
 	if err != nil {
-		return nil, nil, errors.New("it cannot be read")
+		return nil, nil, fmt.Errorf("it cannot be read: %w", err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return nil, nil, errors.New("it is not a regular file")
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
-		return nil, nil, errors.New("it cannot be read")
+		return nil, nil, fmt.Errorf("it cannot be read: %w", err)
 	}
-	if len(data) > maxFile {
-		return nil, nil, fmt.Errorf("it is larger than %d KiB", maxFile>>10)
-	}
-	return data, info, nil
+	data, err := bounded.ReadAll(f, maxFile)
+	return data, info, err
 }
 
 // writableByOthers returns the remedy for a file that other users may write, "" for any other file.

@@ -190,7 +190,7 @@ func TestWrong(t *testing.T) {
 		{user: `{"max_rounds": 1e400}`, want: "max_rounds"},
 		{user: `[]`, want: "cannot be a list; write an object with settings"},
 		{user: strings.Repeat(`{"a":`, 20) + "1" + strings.Repeat("}", 20), want: "nested deeper"},
-		{user: `{"image": "` + strings.Repeat("x", 300<<10) + `"}`, want: "it is larger than 256 KiB"},
+		{user: `{"image": "` + strings.Repeat("x", 300<<10) + `"}`, want: "it has more than 262144 bytes"},
 		{user: `{"runtime": {"default_tool_output_tokens": 70000}}`,
 			want: "is more than runtime.max_tool_output_tokens, 64000; set both"},
 

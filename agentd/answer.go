@@ -87,9 +87,9 @@ func (s *Server) cleanError(envelope []byte) []byte { return s.clean(envelope) }
 func (s *Server) clean(data []byte, tools ...string) []byte {
 	names := turns.ToolNames(tools)
 	if !s.parts.Secrets.Empty() {
-		data = s.parts.Secrets.JSON(data, structure, names)
+		data = s.parts.Secrets.JSON(data, turns.Structure, names)
 	}
-	return s.store.Conceal(data, structure, names)
+	return s.store.Conceal(data, turns.Structure, names)
 }
 
 // stall bounds how long the rest of the answer may wait for its reader.

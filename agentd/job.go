@@ -123,7 +123,7 @@ func (s *Server) turn(j *job) *turn.Turn {
 		CacheKey: cacheKey(j.sessionID), Watcher: j.watch,
 		Model: model.Persist(j.transport, s.cfg.Models.RetryFor), ModelName: j.modelName, ModelRef: j.modelRef,
 		Tools: countedTools{j.toolset, s.metrics}, Env: s.toolEnv(j), Notices: s.notices(j), Inbox: j.inbox,
-		Secrets: s.parts.Secrets, Constants: constants, Emitter: j.emitter, Journal: j.rec, Scope: j.scope,
+		Secrets: s.parts.Secrets, Emitter: j.emitter, Journal: j.rec, Scope: j.scope,
 		MaxRounds: j.limits.rounds, Full: full, Now: s.parts.Now,
 		Window: s.cfg.Models.Window(j.modelRef), Memory: s.learned.of(learnedKey(j)), Dir: j.turnDir,
 		Families: families(),

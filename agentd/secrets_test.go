@@ -22,10 +22,13 @@ import (
 // words are hidden.
 func TestSecretEqualsStructuralWord(t *testing.T) {
 	t.Parallel()
-	words := []string{"response", "response.output_item", "sequence_number", "function", "required"}
-	for _, values := range turns.Constants {
-		words = append(words, values...)
-	}
+	words := []string{"response", "response.output_item", "sequence_number", "function", "required", "message",
+		"completed", "in_progress", "assistant", "input_text", "output_text", "final_answer", "commentary", "disabled",
+		responses.EventCreated, responses.EventInProgress, responses.EventCompleted, responses.EventItemAdded,
+		responses.EventItemDone, responses.EventPartAdded, responses.EventPartDone, responses.EventTextDelta,
+		responses.EventTextDone, responses.ItemFunctionCall, responses.ItemToolCall, turns.ThreadStarted,
+		turns.TurnStarted, turns.TurnCompleted, turns.ModelRequested, turns.ModelCompleted, turns.ToolStarted,
+		turns.ToolResult}
 	secrets, text := &redact.Set{}, ""
 	for i, word := range words {
 		if testing.Short() && i%3 > 0 { // the fast tier tries a third of them
@@ -62,8 +65,8 @@ rounds:
 		if err := json.Unmarshal(line, &ev); err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Contains(turns.Constants["type"], ev.Type) {
-			t.Errorf("%s has the type %q, which is none of turns.Constants", turns.RuntimeFile, ev.Type)
+		if strings.Contains(ev.Type, redact.Mask) {
+			t.Errorf("%s has the type %q", turns.RuntimeFile, ev.Type)
 		}
 	}
 	id := h.record("turn_words").ResponseID

@@ -41,6 +41,7 @@ import (
 	"holon/agentd/websocket"
 	"holon/internal/redact"
 	"holon/responses"
+	"holon/responses/turns"
 	"holon/skills"
 )
 
@@ -172,7 +173,7 @@ func Open(cfg config.Config, parts Parts) (*Server, error) {
 		return nil, fmt.Errorf("prepare --state-dir: %w", err)
 	}
 	s.store = store
-	store.Hide(parts.Secrets, structure)
+	store.Hide(parts.Secrets, turns.Structure)
 	store.Complete(s.untold)
 	store.For(parts.Users)
 	if s.sessions, err = activation.OpenSessions(filepath.Join(cfg.Dirs.State, "skills"), s.instance); err != nil {

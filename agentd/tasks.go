@@ -21,6 +21,7 @@ import (
 	"holon/responses"
 	"holon/responses/stream"
 	"holon/responses/tasks"
+	"holon/responses/turns"
 )
 
 // Bounds of the task routes.
@@ -109,7 +110,7 @@ func (s *Server) followTasks(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return err
 		}
-		return out.send(append(s.parts.Secrets.JSON(data, structure), '\n'), true)
+		return out.send(append(s.parts.Secrets.JSON(data, turns.Structure), '\n'), true)
 	})
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"holon/agentd/tools"
 	"holon/internal/mcpwire"
-	"holon/internal/redact"
 	"holon/internal/visible"
 	"holon/responses/turns"
 )
@@ -66,11 +65,6 @@ const (
 	kindTooLarge    = "mcp_result_too_large"  // the answer exceeds the limit
 	kindBadResult   = "mcp_result_unreadable" // the answer is malformed
 )
-
-// Constants are the values that the members of this package's results and errors can have, as in turns.Constants.
-var Constants = redact.Constants{"kind": {
-	kindUnavailable, kindGone, kindTimeout, kindLost, kindTool, kindProtocol, kindTooLarge, kindBadResult,
-}}
 
 var errCallTimeout = errors.New("the call took too long")
 

@@ -14,7 +14,6 @@ import (
 	"iter"
 	"time"
 
-	"holon/internal/redact"
 	"holon/responses"
 )
 
@@ -192,15 +191,6 @@ const (
 	KindUnsupported    ErrorKind = "unsupported"     // the transport cannot do what the request needs
 	KindBudget         ErrorKind = "budget"          // the host lets the turn take no more
 )
-
-// Constants are the values that records have for kinds of errors, as in turns.Constants.
-var Constants = redact.Constants{"kind": errorKinds, "failure_category": errorKinds}
-
-var errorKinds = []string{
-	string(KindTransport), string(KindProtocol), string(KindAuthentication), string(KindInvalidRequest),
-	string(KindRateLimited), string(KindOverloaded), string(KindContextLength), string(KindScenario),
-	string(KindUnsupported), string(KindCancelled),
-}
 
 // Error is a failed attempt. Message is fit for a user and holds no secret.
 type Error struct {

@@ -189,15 +189,12 @@ type store struct {
 
 func (s store) path(id string) string { return filepath.Join(s.dir, id+recordSuffix) }
 
-// structure is what stays in a record, whatever is secret.
-var structure = turns.Structure.With(wire.Constants)
-
 func (s store) write(r record) error {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encode the record of %s: %w", r.TaskID, err)
 	}
-	data = append(s.secrets.JSON(data, structure), '\n')
+	data = append(s.secrets.JSON(data, turns.Structure), '\n')
 	err = durable.WriteFile(s.path(r.TaskID), data, durable.Private)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
-
-	"holon/internal/redact"
 )
 
 // Kinds of errors that more than one tool can have.
@@ -20,11 +18,6 @@ const (
 	KindCanceled      = "canceled"
 	KindRootViolation = "execution_root_violation"
 )
-
-// Constants are the values that the members of the envelope can have, as in turns.Constants.
-var Constants = redact.Constants{
-	"kind": {KindUnknownTool, KindInvalidInput, KindInternal, KindCanceled, KindRootViolation},
-}
 
 // Bounds of the error receipt.
 const (

@@ -149,7 +149,7 @@ func (r *runner) clean(result []byte) []byte {
 	if r.Secrets.Empty() {
 		return result
 	}
-	return r.Secrets.JSON(result, r.Constants, turns.ToolNames(r.toolNames()))
+	return r.Secrets.JSON(result, turns.Constants, turns.ToolNames(r.toolNames()))
 }
 
 // toolNames returns the names of all tools of the turn, the client's included.

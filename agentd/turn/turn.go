@@ -73,10 +73,9 @@ type Turn struct {
 	ModelRef     string // as the user knows it, provider/model
 	Tools        Toolset
 	Env          tools.Env
-	Watcher      Watcher          // may be nil
-	Secrets      *redact.Set      // taken out of calls and results before they are shown, kept or told; may be nil
-	Constants    redact.Constants // of results, which stay as they are; may be nil
-	CacheKey     string           // cache identity for the provider when the request names none
+	Watcher      Watcher     // may be nil
+	Secrets      *redact.Set // taken out of calls and results before they are shown, kept or told; may be nil
+	CacheKey     string      // cache identity for the provider when the request names none
 	Emitter      *responses.Emitter
 	Journal      Journal
 	Scope        turns.Scope

@@ -2,19 +2,28 @@ package redact
 
 import (
 	"bytes"
-	"encoding/json"
+	"errors"
+	"io"
 	"maps"
 	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Constants lists, by the name of a member, the values that a JSON format defines
 // for it, such as those of a discriminator. The package that owns the format gives
-// them to whatever writes it. Any stands for every value.
+// them to whatever writes it.
 type Constants map[string][]string
 
-// Any is listed for members whose values are structure: ids, times, paths. A secret
-// that is a part of one would make the text unreadable.
-const Any = "*"
+// Kinds of values that Constants may list.
+const (
+	// Any is every value, of members whose values are structure: ids, times, paths. A secret
+	// that is a part of one would make the text unreadable.
+	Any = "*"
+	// Word is every value of lower-case letters and '_', '.' and ':', of members whose values are words of a format.
+	Word = "a"
+)
 
 // With returns the constants of several formats together.
 func (c Constants) With(more ...Constants) Constants {
@@ -43,44 +52,45 @@ func (s *Set) JSON(data []byte, constants ...Constants) []byte {
 	if start, _ := m.find(data); start < 0 {
 		return data
 	}
-	if !json.Valid(data) {
-		return m.Redact(data)
-	}
+	dec := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	out := make([]byte, 0, len(data))
-	var last []byte // the string before, in quotes
-	for len(data) > 0 {
-		open := bytes.IndexByte(data, '"')
-		if open < 0 {
-			break
+	copied, member := 0, jsontext.Value(nil)
+	for {
+		if dec.PeekKind() != '"' {
+			_, err := dec.ReadToken()
+			if errors.Is(err, io.EOF) && dec.StackDepth() == 0 {
+				return append(out, data[copied:]...)
+			} else if err != nil {
+				return m.Redact(data)
+			}
+			continue
 		}
-		end := open + stringLength(data[open:])
-		quoted, structural := data[open:end], false
+		quoted, err := dec.ReadValue()
+		if err != nil {
+			return m.Redact(data)
+		}
+		end := int(dec.InputOffset())
+		out, copied = append(out, data[copied:end-len(quoted)]...), end
+		in, length := dec.StackIndex(dec.StackDepth())
+		structural := false
 		switch {
-		case followedByColon(data[end:]):
-			structural = isWord(quoted)
-		case string(bytes.TrimSpace(data[:open])) == ":":
-			structural = slices.ContainsFunc(constants, func(c Constants) bool { return c.allow(last, quoted) })
+		case in == '{' && length%2 == 1:
+			member, structural = quoted.Clone(), isWord(quoted, "_")
+		case in == '{':
+			structural = slices.ContainsFunc(constants, func(c Constants) bool { return c.allow(member, quoted) })
 		}
-		out, last = append(out, data[:open]...), quoted
 		if !structural {
 			quoted = m.jsonString(quoted)
 		}
-		out, data = append(out, quoted...), data[end:]
+		out = append(out, quoted...)
 	}
-	return append(out, data...)
 }
 
-// followedByColon reports whether the string before rest is a member's name.
-func followedByColon(rest []byte) bool {
-	rest = bytes.TrimLeft(rest, " \t\r\n")
-	return len(rest) > 0 && rest[0] == ':'
-}
-
-// isWord reports whether a quoted string has lower-case letters and underscores
+// isWord reports whether a quoted string has lower-case letters and characters of more
 // only. Members of every format of ours have such names, generated secrets do not.
-func isWord(quoted []byte) bool {
+func isWord(quoted []byte, more string) bool {
 	for _, c := range quoted[1 : len(quoted)-1] {
-		if c != '_' && (c < 'a' || c > 'z') {
+		if (c < 'a' || c > 'z') && strings.IndexByte(more, c) < 0 {
 			return false
 		}
 	}
@@ -90,24 +100,9 @@ func isWord(quoted []byte) bool {
 // allow reports whether a format defines value for the member name. Both are in
 // quotes.
 func (c Constants) allow(name, value []byte) bool {
-	if len(name) < 2 {
-		return false
-	}
 	values := c[string(name[1:len(name)-1])]
-	return slices.Contains(values, Any) || slices.Contains(values, string(value[1:len(value)-1])) // none needs an escape
-}
-
-// stringLength is the length of the JSON string that valid JSON begins with.
-func stringLength(data []byte) int {
-	for i := 1; i < len(data); i++ {
-		switch data[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return len(data)
+	return slices.Contains(values, Any) || slices.Contains(values, Word) && isWord(value, "_.:") ||
+		slices.Contains(values, string(value[1:len(value)-1])) // none needs an escape
 }
 
 // jsonString redacts one string. Its encoded form may match where the decoded text
@@ -116,13 +111,13 @@ func (m *Matcher) jsonString(quoted []byte) []byte {
 	if start, _ := m.find(quoted); start < 0 {
 		return quoted
 	}
-	var text string
-	if json.Unmarshal(quoted, &text) != nil {
-		return m.Redact(quoted) // strings of valid JSON decode, so this does not happen
+	text, err := jsontext.AppendUnquote(nil, quoted)
+	if err != nil {
+		return m.Redact(quoted) // it is not UTF-8
 	}
-	clean := m.Text(text)
-	if clean == text {
+	clean := m.Redact(text)
+	if bytes.Equal(clean, text) {
 		return quoted
 	}
-	return []byte(`"` + jsonEscape(clean, false) + `"`)
+	return []byte(`"` + jsonEscape(string(clean), false) + `"`)
 }

@@ -112,7 +112,7 @@ func TestPathsAreNotSecrets(t *testing.T) {
 // hidden everywhere else.
 func TestWordsOfAFormat(t *testing.T) {
 	constants := Constants{"type": {"response.completed",
-		"function_call"}, "status": {"completed"}, "role": {"developer"}}
+		"function_call"}, "status": {"completed"}, "role": {"developer"}, "kind": {Word}, "id": {Any}}
 	s := known("response", "completed", "developer", "sequence_number", "Authorization")
 	for in, want := range map[string]string{
 		`{"type":"response.completed","sequence_number":1}`: `{"type":"response.completed","sequence_number":1}`,
@@ -124,6 +124,8 @@ func TestWordsOfAFormat(t *testing.T) {
 		`{"status":["completed"]}`:                          `{"status":["[redacted]"]}`,
 		`{"status":{"text":"completed"}}`:                   `{"status":{"text":"[redacted]"}}`,
 		`{"role":"completed"}`:                              `{"role":"[redacted]"}`, // not a constant of that member
+		`{"kind":"completed","id":"Authorization"}`:         `{"kind":"completed","id":"Authorization"}`,
+		`{"kind":"Authorization"}`:                          `{"kind":"[redacted]"}`, // not a word of a format
 		`{"status":"completed "}`:                           `{"status":"[redacted] "}`,
 		`{"type":"x","a":{},"b":"response.completed"}`:      `{"type":"x","a":{},"b":"[redacted].[redacted]"}`,
 		`{"type":"x\"status","a":"completed"}`:              `{"type":"x\"status","a":"[redacted]"}`,

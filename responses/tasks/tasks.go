@@ -7,7 +7,6 @@
 package tasks
 
 import (
-	"holon/internal/redact"
 	"holon/responses/turns"
 )
 
@@ -38,13 +37,6 @@ const (
 
 // FailureLost is the Failure of a task whose end was not observed: the runtime that watched it is gone.
 const FailureLost = "lost"
-
-// Constants are the values that the members of these types can have, as in turns.Constants.
-var Constants = redact.Constants{
-	"status": {string(Cancelling), string(Completed), string(Cancelled), string(Interrupted)},
-	"kind":   {KindCommand, "nonzero_exit", "time_limit"}, "failure": {"nonzero_exit", "time_limit"},
-	"task_kind": {KindCommand}, "wait_policy": {WaitBackground}, "retrieval_status": {string(NotReady)},
-}
 
 // Terminal reports whether a task with status s has ended.
 func (s Status) Terminal() bool {

@@ -29,11 +29,11 @@ func NamesOfTools(tools []responses.Tool, items []responses.Item) (names []strin
 // Structure is Constants, and the members of the wire and of the files of a turn whose
 // values are ids, times, paths, digests or names of models. They stay whatever they
 // are: without them a record cannot be read.
-var Structure = Recorded.With(structural("path"))
+var Structure = Recorded.With(members(redact.Any, "path"))
 
 // Recorded is what stays in the record of an agent: Structure without the paths of files, which an agent may name as it
 // likes.
-var Recorded = Constants.With(structural("id", "item_id", "call_id", "response_id", "previous_response_id",
+var Recorded = Constants.With(members(redact.Any, "id", "item_id", "call_id", "response_id", "previous_response_id",
 	"session_id", "turn_id", "event_id", "causation_id", "runtime_id", "thread_id", "step_id", "task_id", "run_id",
 	"tool_call_id", "cause_tool_call_id", "model_request_id", "process_id", "trace_id", "span_id", "traceparent",
 	"action_id", "payload_ref", "text_ref",
@@ -44,103 +44,20 @@ var Recorded = Constants.With(structural("id", "item_id", "call_id", "response_i
 	"model_name", "model_ref", "active_model_ref", "requested_model_ref", "winning_model_ref", "provider",
 	"provider_name"))
 
-// structural returns constants that are every value of the members.
-func structural(members ...string) redact.Constants {
+// members returns constants that are all values of a kind of the members.
+func members(kind string, names ...string) redact.Constants {
 	all := make(redact.Constants)
-	for _, name := range members {
-		all[name] = []string{redact.Any}
+	for _, name := range names {
+		all[name] = []string{kind}
 	}
 	return all
 }
 
-// Constants are the values that the wire and the files of a turn define for their
-// members. A secret that equals one of them does not make them unreadable: it is
-// hidden everywhere else.
-var Constants = redact.Constants{
-	"type": {
-		responses.EventCreated, responses.EventQueued, responses.EventInProgress, responses.EventCompleted,
-		responses.EventFailed, responses.EventIncomplete, responses.EventItemAdded, responses.EventItemDone,
-		responses.EventPartAdded, responses.EventPartDone, responses.EventTextDelta, responses.EventTextDone,
-		responses.EventAnnotationAdded, responses.EventRefusalDelta, responses.EventRefusalDone,
-		responses.EventArgumentsDelta, responses.EventArgumentsDone, responses.EventReasoningDelta,
-		responses.EventReasoningDone, responses.EventReasoningSummaryPartAdded,
-		responses.EventReasoningSummaryPartDone, responses.EventReasoningSummaryTextDelta,
-		responses.EventReasoningSummaryTextDone, responses.EventError, responses.ItemMessage,
-		responses.ItemFunctionCall, responses.ItemFunctionCallOutput, responses.ItemReasoning,
-		responses.ItemCompaction, responses.ItemReferenceType, responses.ItemToolCall, responses.PartInputText,
-		responses.PartInputImage, responses.PartInputFile, responses.PartInputVideo, responses.PartOutputText,
-		responses.PartRefusal, responses.PartReasoningText, responses.PartSummaryText, responses.PartText,
-		string(responses.TypeInvalidRequest), string(responses.TypeNotFound), string(responses.TypeTooManyRequests),
-		string(responses.TypeModelError), string(responses.TypeServerError), ThreadStarted, TurnSubmitted, TurnStarted,
-		TurnCompleted, TurnFailed, ModelRequested, ModelCompleted, ModelFailed, ToolStarted, ToolResult, ToolFailed,
-		RuntimeWarning, RuntimeError, ContextResolved, CompactionBegun, ContextCompacted, CompactionFailed,
-		RoutingDecided, FallbackApplied, CostRecorded, RateLimitHit, TaskCreated, TaskAccepted, TaskStarted,
-		TaskCompleted, TaskFailed, TaskTimedOut, TaskCancelAsked, TaskCancelled, TaskLost, inputAccepted, InputInserted,
-		egressDecided, egressClosed, egressMore, skillActivated, CatalogResolved, PermissionDecided,
-		SandboxApplied, SandboxViolated, OutputTruncated, ReminderInjected, ReminderSkipped, ProcessStarted,
-		ProcessInput, ProcessCompleted, ProcessFailed, ProcessTerminated, ActionRequired, ActionResolved,
-		ReasoningDelta, ReasoningSummary,
-		"function", "allowed_tools", "json_object", "json_schema", // echoed from a request
-	},
-	"tool_choice": {"required"},
-	"mode":        {"required", ModeExternal, ModeUnconfined},
-	"summary":     {"detailed"}, // of reasoning
-	"host":        {"server", HostClient}, "policy": {DecisionAllow, DecisionDeny},
-	"runtime_owner":      {OwnerAgentd, OwnerMCP, OwnerHost, OwnerClient},
-	"interrupt_behavior": {InterruptCancel, InterruptFinish},
-	"decision":           {DecisionDeny, decisionAnswered},
-	"decision_source":    {"rule"}, "axis": {"filesystem"}, "by": {ByUser, ByPolicy, ByParentCancel, ByShutdown},
-	"action_type": {actionClientOutput}, "resolved_by": {HostClient}, "via": {viaRespondAction},
-	"filesystem": {EnforcementUnknown}, "network": {EnforcementUnknown}, "process": {EnforcementUnknown},
-	"secret": {EnforcementUnknown},
-	"status": {
-		string(responses.StatusQueued), string(responses.StatusInProgress), string(responses.StatusCompleted),
-		string(responses.StatusFailed), string(responses.StatusIncomplete), string(responses.StatusCancelled),
-		StatusWaitingInput,
-		StatusIdle, StatusDraft, StatusAccepted, StatusRunning, StatusCancelling, StatusTimedOut, StatusLost,
-	},
-	"role": {string(responses.RoleUser), string(responses.RoleAssistant), string(responses.RoleSystem),
-		string(responses.RoleDeveloper)},
-	"phase":  {string(responses.PhaseCommentary), string(responses.PhaseFinalAnswer)},
-	"object": {"response", "response.compaction"},
-	"code": {
-		responses.CodeInvalidJSON, responses.CodeInvalidValue, responses.CodeMissingParameter,
-		responses.CodeUnsupportedParameter, responses.CodeUnsupportedMediaType, responses.CodeRequestTooLarge,
-		responses.CodeModelNotFound, responses.CodeMissingCredentials, responses.CodePathOutsideRoot,
-		responses.CodePreviousNotFound, responses.CodeCallNotFound, responses.CodeItemNotFound,
-		responses.CodeTurnConflict, responses.CodeTurnNotFound, responses.CodeTurnEnded, responses.CodeInputConflict,
-		responses.CodeIdempotencyConflict, responses.CodeResponseInProgress, responses.CodePreviousInProgress,
-		responses.CodeRequestTimeout,
-		responses.CodeNotFound, responses.CodeMethodNotAllowed, responses.CodeUnauthorized, responses.CodeForbidden,
-		responses.CodeQueueFull, responses.CodeDraining, responses.CodeDiskFull, responses.CodeInterrupted,
-		responses.CodeCancelled, responses.CodeDeadline, responses.CodeServerError, responses.CodeServerUnreachable,
-		responses.CodeServerDisconnected, responses.CodeModelError, responses.CodeContextLength,
-		responses.CodeCompactionUnreadable, responses.CodeConnectionLimit, responses.CodeRateLimit,
-		responses.CodeToolChoiceUnmet, responses.CodeToolNotAllowed, responses.CodeStructuredOutput,
-		responses.CodeScenarioInvalid, responses.CodeScenarioDiverged, responses.CodeScenarioNotFound,
-		responses.CodeProviderUnavailable, responses.CodeProviderAuthentication, responses.CodeTurnTokenRequired,
-		responses.CodeTurnTokenExpired, responses.CodeModelNotAllowed, responses.CodeBudgetExceeded,
-		responses.CodeMCPNotAllowed, responses.CodeMCPUnavailable,
-	},
-	"reason": {
-		responses.ReasonMaxOutputTokens, responses.ReasonContentFilter, responses.ReasonMaxRounds,
-		responses.ReasonMaxToolCalls, responses.ReasonMaxOutputBytes, responses.ReasonTimeout,
-		responses.ReasonBudget, responses.ReasonEmptyAnswer, responses.ReasonShutdown, responses.ReasonCancelled,
-	},
-	"category": {
-		FailureTransport, FailureProtocol, FailureRuntime, FailureUnknown,
-	},
-	"failure_category": {
-		"invalid_input", "permission_denied", "sandbox_violation", "not_found", "cancelled", "interrupted",
-		"execution_error", "unavailable", "time_limit", "timeout", "lost",
-	},
-	"outcome": {
-		OutcomeSucceeded, OutcomeRetrying, OutcomeExhausted, OutcomeFailFast,
-	},
-	"cache_broken": {
-		CacheFirst, CacheModel, CacheFrame, CacheCompacted, CacheHistory, CacheShort, CacheMissed,
-	},
-	"schema":         {recordSchema},
-	"schema_version": {eventSchema},
-	"truncation":     {"disabled"},
-}
+// Constants are the members of the wire and of the files of a turn whose values are words that a format defines. A secret
+// that equals one of them does not make them unreadable: it is hidden everywhere else.
+var Constants = members(redact.Word, "type", "tool_choice", "mode", "summary", "host", "policy", "runtime_owner",
+	"interrupt_behavior", "decision", "decision_source", "axis", "by", "action_type", "resolved_by", "via",
+	"filesystem", "network", "process", "secret", "status", "role", "phase", "object", "code", "reason", "category",
+	"failure", "failure_category", "outcome", "cache_broken", "truncation", "kind", "task_kind", "wait_policy",
+	"retrieval_status", "disposition",
+).With(members(redact.Any, "schema", "schema_version", "task_id"))

@@ -25,18 +25,34 @@ var statuses = []string{turns.StatusCompleted, turns.StatusFailed, turns.StatusC
 
 // failure returns the class of a failure, which says nothing of the content.
 func failure(code string) string {
-	for _, list := range [][]string{turns.Constants["code"], turns.Constants["failure_category"],
-		turns.Constants["reason"], attemptFailures} {
-		if slices.Contains(list, code) {
-			return code
-		}
-	}
-	return other
+	return known(code, failures...)
 }
 
-// attemptFailures are the categories of failures of model requests, and those of turns and tools that no list of
-// package turns has.
-var attemptFailures = []string{
+// failures are the codes of the protocol, the reasons of incomplete responses, and the categories of failures of turns,
+// tools and model requests.
+var failures = []string{
+	responses.CodeInvalidJSON, responses.CodeInvalidValue, responses.CodeMissingParameter,
+	responses.CodeUnsupportedParameter, responses.CodeUnsupportedMediaType, responses.CodeRequestTooLarge,
+	responses.CodeModelNotFound, responses.CodeMissingCredentials, responses.CodePathOutsideRoot,
+	responses.CodePreviousNotFound, responses.CodeCallNotFound, responses.CodeItemNotFound,
+	responses.CodeTurnConflict, responses.CodeTurnNotFound, responses.CodeTurnEnded, responses.CodeInputConflict,
+	responses.CodeIdempotencyConflict, responses.CodeResponseInProgress, responses.CodePreviousInProgress,
+	responses.CodeRequestTimeout,
+	responses.CodeNotFound, responses.CodeMethodNotAllowed, responses.CodeUnauthorized, responses.CodeForbidden,
+	responses.CodeQueueFull, responses.CodeDraining, responses.CodeDiskFull, responses.CodeInterrupted,
+	responses.CodeCancelled, responses.CodeDeadline, responses.CodeServerError, responses.CodeServerUnreachable,
+	responses.CodeServerDisconnected, responses.CodeModelError, responses.CodeContextLength,
+	responses.CodeCompactionUnreadable, responses.CodeConnectionLimit, responses.CodeRateLimit,
+	responses.CodeToolChoiceUnmet, responses.CodeToolNotAllowed, responses.CodeStructuredOutput,
+	responses.CodeScenarioInvalid, responses.CodeScenarioDiverged, responses.CodeScenarioNotFound,
+	responses.CodeProviderUnavailable, responses.CodeProviderAuthentication, responses.CodeTurnTokenRequired,
+	responses.CodeTurnTokenExpired, responses.CodeModelNotAllowed, responses.CodeBudgetExceeded,
+	responses.CodeMCPNotAllowed, responses.CodeMCPUnavailable,
+	responses.ReasonMaxOutputTokens, responses.ReasonContentFilter, responses.ReasonMaxRounds,
+	responses.ReasonMaxToolCalls, responses.ReasonMaxOutputBytes, responses.ReasonTimeout,
+	responses.ReasonBudget, responses.ReasonEmptyAnswer, responses.ReasonShutdown, responses.ReasonCancelled,
+	"invalid_input", "permission_denied", "sandbox_violation", "not_found", "cancelled", "interrupted",
+	"execution_error", "unavailable", "time_limit", "timeout", "lost",
 	"transport", "protocol", "authentication", "invalid_request", "rate_limited", "overloaded", "context_length",
 	"cancelled", "scenario", "timeout", "unsupported", "budget",
 	"incomplete", "failed", "interrupted", "turn_lost", "disk_quota", "deadline_exceeded",

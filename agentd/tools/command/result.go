@@ -11,7 +11,6 @@ import (
 	"holon/agentd/preview"
 	"holon/agentd/process"
 	"holon/agentd/tools"
-	"holon/internal/redact"
 	wire "holon/responses/tasks"
 )
 
@@ -30,14 +29,6 @@ const (
 	promotedToTask disposition = "promoted_to_task" // promotedResult: it still runs, as a task
 	duplicateRun   disposition = "already_running"  // alreadyResult: a task runs the same command
 )
-
-// Constants are the values that the members of results and errors of this package can have, as in turns.Constants.
-var Constants = redact.Constants{
-	"task_id": {redact.Any}, // the model names the task by it
-
-	"disposition": {string(completedRun), string(promotedToTask), string(duplicateRun)},
-	"kind":        {kindTimeout, kindSpawn, kindDiskFull, kindWorkdir, kindTaskNotFound, kindTaskLimit, kindNonzeroExit},
-}
 
 // completedResult is the canonical result of a command that has ended (recovered types,
 // 11.4). Previews are null where nothing was printed. An artifact is named by its

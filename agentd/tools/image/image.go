@@ -21,7 +21,6 @@ import (
 	"holon/agentd/tools"
 	"holon/internal/bounded"
 	"holon/internal/picture"
-	"holon/internal/redact"
 	"holon/internal/roots"
 	"holon/responses/turns"
 )
@@ -37,9 +36,6 @@ const (
 	kindUnsupported = "unsupported_image"
 	kindRead        = "read_failed"
 )
-
-// Constants are the values that the members of this package's results and errors can have, as in turns.Constants.
-var Constants = redact.Constants{"kind": {kindMissing, kindNotRegular, kindTooLarge, kindUnsupported, kindRead}}
 
 // MaxBytes bounds a picture. In base64 it stays below the 5 MiB that the
 // strictest provider takes.

@@ -26,7 +26,6 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"holon/agentd/tools"
-	"holon/internal/redact"
 	"holon/responses/turns"
 )
 
@@ -48,12 +47,6 @@ const (
 	kindTooLarge   = "too_large"
 	kindWrite      = "write_failed"
 )
-
-// Constants are the values that the members of this package's results and errors can have, as in turns.Constants.
-var Constants = redact.Constants{"kind": {
-	kindSyntax, kindEmpty, kindMismatch, kindAmbiguous, kindApplied, kindNoChange, kindMissing, kindExists,
-	kindUnsafePath, kindBinary, kindTooLarge, kindWrite,
-}}
 
 // Bounds on what a call may ask for.
 const (

@@ -60,24 +60,11 @@ func (s *server) connect(ctx context.Context, l *link, opts *sdk.ClientSessionOp
 			}
 		},
 	})
-	type opened struct {
-		session *sdk.ClientSession
-		err     error
-	}
-	// The SDK may be writing to a server that does not read when ctx ends.
-	done := make(chan opened, 1)
-	go func() {
-		session, err := client.Connect(ctx, l.transport, opts)
-		done <- opened{session, err}
-	}()
-	select {
-	case o := <-done:
-		return o.session, o.err
-	case <-ctx.Done():
-		l.close()
-		if o := <-done; o.session != nil {
-			_ = o.session.Close()
-		}
+	session, err := call(ctx, func(ctx context.Context) (*sdk.ClientSession, error) {
+		return client.Connect(ctx, l.transport, opts)
+	})
+	if ctx.Err() != nil {
 		return nil, fmt.Errorf("it did not answer in time: %w", ctx.Err())
 	}
+	return session, err
 }

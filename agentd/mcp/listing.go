@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -161,19 +160,14 @@ func checkSchema(schema any) (json.RawMessage, string) {
 	} else if _, ok := object["properties"].(map[string]any); !ok {
 		return nil, "its schema's properties are not an object"
 	}
-	if depth(object, 0) > maxSchemaDepth {
+	encoded := encode(object)
+	if responses.CheckStrict(encoded, maxSchemaDepth) != nil {
 		return nil, fmt.Sprintf("its schema nests deeper than %d levels", maxSchemaDepth)
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(object); err != nil {
-		return nil, "its schema cannot be encoded"
-	}
-	if b.Len() > maxSchema {
+	if len(encoded) > maxSchema {
 		return nil, fmt.Sprintf("its schema has more than %d bytes", maxSchema)
 	}
-	return bytes.TrimSpace(b.Bytes()), ""
+	return encoded, ""
 }
 
 // withoutNulls returns a schema without the keywords that are null, which many encoders write for what is absent. A
@@ -208,24 +202,6 @@ func withoutNulls(schema any) any {
 		}
 	}
 	return schema
-}
-
-func depth(v any, level int) int {
-	if level > maxSchemaDepth {
-		return level
-	}
-	deepest := level
-	switch v := v.(type) {
-	case map[string]any:
-		for _, member := range v {
-			deepest = max(deepest, depth(member, level+1))
-		}
-	case []any:
-		for _, elem := range v {
-			deepest = max(deepest, depth(elem, level+1))
-		}
-	}
-	return deepest
 }
 
 // describe returns the tool's description without characters that are invisible to

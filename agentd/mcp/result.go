@@ -53,11 +53,9 @@ type contentPart struct {
 
 // output returns the complete output of an answer.
 func (t *tool) output(answer *sdk.CallToolResult, env tools.Env) tools.Output {
-	structured, err := encodeStructured(answer.StructuredContent)
-	if err != nil {
-		return tools.Fail(&tools.Error{Kind: kindBadResult,
-			Message: "the server's structured content cannot be encoded", Details: t.details(nil),
-			RecoveryHint: "go on without it"})
+	var structured json.RawMessage
+	if answer.StructuredContent != nil {
+		structured = encode(answer.StructuredContent)
 	}
 	if answer.IsError {
 		return t.failure(answer, structured, env)
@@ -95,13 +93,6 @@ func (t *tool) output(answer *sdk.CallToolResult, env tools.Env) tools.Output {
 		out.Summary = t.server.name + " answered"
 	}
 	return out
-}
-
-func encodeStructured(v any) (json.RawMessage, error) {
-	if v == nil {
-		return nil, nil
-	}
-	return json.Marshal(v)
 }
 
 // hostError is the error of a tool of the host, nil if the answer has another form.

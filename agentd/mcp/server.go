@@ -25,7 +25,6 @@ const (
 	healthyAfter = time.Minute      // a connection that lasted longer did not fail
 	retryAfter   = 30 * time.Second // pause before a server that failed is tried for a turn
 	relistPause  = time.Second      // between two readings of the list of tools
-	maxPages     = 64               // of a list of tools
 )
 
 // server is one server and the connection to it, which keep maintains.
@@ -170,22 +169,20 @@ func (s *server) watch(ctx context.Context, session *sdk.ClientSession, ended ch
 
 // list reads the tools of the server, which later turns get.
 func (s *server) list(ctx context.Context, session *sdk.ClientSession) error {
-	found := newListing(s)
-	params := &sdk.ListToolsParams{}
-	for range maxPages {
-		page, err := call(ctx, func(ctx context.Context) (*sdk.ListToolsResult, error) {
-			return session.ListTools(ctx, params)
-		})
-		if err != nil {
-			return fmt.Errorf("list its tools: %w", err)
+	found, err := call(ctx, func(ctx context.Context) (*listing, error) {
+		found := newListing(s)
+		for tool, err := range session.Tools(ctx, nil) {
+			if err != nil {
+				return nil, fmt.Errorf("list its tools: %w", err)
+			}
+			if found.add(tool); found.full() {
+				break
+			}
 		}
-		for _, tool := range page.Tools {
-			found.add(tool)
-		}
-		if page.NextCursor == "" || found.full() {
-			break
-		}
-		params = &sdk.ListToolsParams{Cursor: page.NextCursor}
+		return found, nil
+	})
+	if err != nil {
+		return err
 	}
 	offered, refused := found.result()
 	s.update(func() {

@@ -173,9 +173,11 @@ func textBlock(text string) json.RawMessage {
 
 // encode encodes a value that was decoded before.
 func encode(v any) json.RawMessage {
-	data, err := json.Marshal(v)
-	if err != nil {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(v) != nil {
 		return json.RawMessage("null") // for a number that JSON does not have, which was not decoded either
 	}
-	return data
+	return bytes.TrimSpace(b.Bytes())
 }

@@ -126,20 +126,17 @@ func isShell(ev *view.EventEnvelope) bool {
 // showDoing prints what an event tells that is not the answer itself.
 func (r *remote) showDoing(live *liveAnswer, ev *view.EventEnvelope) {
 	switch ev.Type {
+	case record.ModelDelta:
+		var data record.Text
+		if json.Unmarshal(ev.Payload.Data, &data) == nil && data.Phase == responses.PhaseCommentary &&
+			!live.await(data.Delta) {
+			live.line(r.streams.oneLine(data.Delta, 500))
+		}
+		return
 	case record.AssistantRound:
-		var data struct {
-			Phase responses.Phase `json:"phase"`
-			Text  string          `json:"text_preview"`
-			Calls []string        `json:"tool_call_ids"`
-		}
-		if json.Unmarshal(ev.Payload.Data, &data) != nil {
-			return
-		}
-		told := data.Phase != responses.PhaseCommentary || live.await(data.Text)
+		var data turns.Sampled
+		_ = json.Unmarshal(ev.Payload.Data, &data) // without calls nothing is waited for
 		live.done(len(data.Calls), 0)
-		if !told && data.Text != "" {
-			live.line(r.streams.oneLine(data.Text, 500))
-		}
 		return
 	case record.ProviderRound:
 		var f turns.AttemptFailure
@@ -172,7 +169,7 @@ func (r *remote) showExecuted(live *liveAnswer, ev *view.EventEnvelope) {
 		Call       string          `json:"call"`
 		Files      []activity.File `json:"files"`
 		Summary    string          `json:"summary"`
-		Error      string          `json:"error"`
+		Error      string          `json:"message"`
 		DurationMS int64           `json:"duration_ms"`
 		ExitCode   *int            `json:"exit_code"`
 		Preview    string          `json:"preview"`

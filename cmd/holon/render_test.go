@@ -13,8 +13,8 @@ import (
 
 	"holon/internal/redact"
 	"holon/responses/turns"
+	"holon/runner/agent/record"
 	"holon/state"
-	"holon/state/ledger"
 )
 
 // renderers draw what there is to see of each kind of output. How it looks at terminals of several widths, with styles,
@@ -166,6 +166,6 @@ func drawProgress(s Streams) error {
 
 // What an agent says is Markdown on a terminal, below a line of its own, and as it is elsewhere.
 func drawRecords(s Streams) error {
-	entry := ledger.TranscriptEntry{Kind: ledger.TranscriptRound, Data: []byte(`{"text":"- **b** [a](u)"}`)}
+	entry := record.TranscriptEntry{Kind: record.EntryRound, Data: []byte(`{"text":"- **b** [a](u)"}`)}
 	return (&remote{streams: s}).showEntry(entry)
 }

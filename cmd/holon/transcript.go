@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holon/internal/visible"
+	"holon/runner/agent/record"
 	"holon/runner/agent/view"
 	"holon/state/ledger"
 )
@@ -49,15 +50,15 @@ func runTranscript(ctx context.Context, r *remote, limit int) error {
 }
 
 // speakers are how entries begin.
-var speakers = map[ledger.TranscriptKind]string{
-	ledger.TranscriptMessage: "message", ledger.TranscriptRound: "agent", ledger.TranscriptTools: "tools",
-	ledger.TranscriptFailure: "failure", ledger.TranscriptContinue: "message, again after its turn was interrupted",
+var speakers = map[record.EntryKind]string{
+	record.EntryMessage: "message", record.EntryRound: "agent", record.EntryTools: "tools",
+	record.EntryFailure: "failure", record.EntryContinue: "message, again after its turn was interrupted",
 }
 
-func (r *remote) showEntry(e ledger.TranscriptEntry) error {
-	at := e.CreatedAt.UTC().Format(time.RFC3339)
+func (r *remote) showEntry(e record.TranscriptEntry) error {
+	at := e.CreatedAt.Time().UTC().Format(time.RFC3339)
 	if r.streams.OutTTY {
-		at = e.CreatedAt.Local().Format(time.DateTime)
+		at = e.CreatedAt.Time().Local().Format(time.DateTime)
 	}
 	if _, err := fmt.Fprintf(r.streams.Out, "%s  %s\n", at, r.streams.oneLine(entryHead(e), 200)); err != nil {
 		return err
@@ -66,7 +67,7 @@ func (r *remote) showEntry(e ledger.TranscriptEntry) error {
 	if text == "" { // a round that calls tools only
 		return nil
 	}
-	if e.Kind == ledger.TranscriptRound && r.streams.OutTTY && !r.streams.CI { // Markdown of the model
+	if e.Kind == record.EntryRound && r.streams.OutTTY && !r.streams.CI { // Markdown of the model
 		narrow := r.streams
 		narrow.Width = func() int { return r.streams.Width() - 2 }
 		return r.streams.indented(narrow.render(text))
@@ -75,12 +76,12 @@ func (r *remote) showEntry(e ledger.TranscriptEntry) error {
 }
 
 // entryHead says what an entry is: of a round its number, and what it took.
-func entryHead(e ledger.TranscriptEntry) string {
+func entryHead(e record.TranscriptEntry) string {
 	head := cmp.Or(speakers[e.Kind], string(e.Kind))
 	if e.Round > 0 {
 		head += fmt.Sprintf("  round %d", e.Round)
 	}
-	if e.Kind != ledger.TranscriptRound || e.InputTokens == 0 {
+	if e.Kind != record.EntryRound || e.InputTokens == 0 {
 		return head
 	}
 	var data struct {
@@ -98,16 +99,16 @@ const shownResult = 400
 
 // entryText is what an entry says, for a person: its text if it has one, else its
 // data as they are.
-func entryText(e ledger.TranscriptEntry) string {
+func entryText(e record.TranscriptEntry) string {
 	var data struct {
-		Text    string        `json:"text"`
-		Call    string        `json:"call"`
-		Error   string        `json:"error"`
-		Summary string        `json:"summary"`
-		Output  string        `json:"output"`
-		Ref     string        `json:"output_ref"`
-		Expired *view.Expired `json:"output_expired"`
-		Body    ledger.Body   `json:"body"`
+		Text    string          `json:"text"`
+		Call    string          `json:"call"`
+		Error   string          `json:"error"`
+		Summary string          `json:"summary"`
+		Output  string          `json:"output"`
+		Ref     string          `json:"output_ref"`
+		Expired *record.Expired `json:"output_expired"`
+		Body    ledger.Body     `json:"body"`
 	}
 	if json.Unmarshal(e.Data, &data) != nil {
 		return string(e.Data)
@@ -131,7 +132,7 @@ func entryText(e ledger.TranscriptEntry) string {
 			return text
 		}
 	}
-	if e.Kind == ledger.TranscriptRound {
+	if e.Kind == record.EntryRound {
 		return ""
 	}
 	return string(e.Data)

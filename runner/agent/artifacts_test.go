@@ -24,8 +24,8 @@ rounds:
 	l.untilStatus(l.prompt("work", "", ""), ledger.Processed)
 	files, ended := 0, false
 	for _, e := range l.recorded() {
-		ended = ended || e.Type == record.TurnTerminal
-		if e.Type != record.ArtifactChanged {
+		ended = ended || record.Of(e).Name == record.TurnTerminal
+		if record.Of(e).Name != record.ArtifactChanged {
 			continue
 		}
 		files++

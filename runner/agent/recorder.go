@@ -8,12 +8,12 @@ import (
 	"sync"
 	"time"
 
-	"holon/internal/visible"
 	"holon/responses"
+	"holon/responses/tasks"
 	"holon/responses/turns"
-	"holon/runner/activity"
 	"holon/runner/agent/live"
 	"holon/runner/agent/prompt"
+	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/state/ledger"
@@ -27,10 +27,9 @@ const (
 	recordRetry     = time.Second
 )
 
-// recorder brings what a turn does into the ledger while it runs. A commit takes
-// everything that came since the one before; when the ledger is slow, what reads from
-// agentd waits, so that nothing is left out. Facts and items that a killed process
-// recorded are skipped by their numbers.
+// recorder brings what a turn does into the ledger while it runs, in the order in which the container tells it. A commit
+// takes everything that came since the one before; when the ledger is slow, what reads from agentd waits, so that
+// nothing is left out. What a killed process recorded is skipped by its number.
 type recorder struct {
 	*Runtime
 	attempt ledger.Attempt
@@ -42,24 +41,18 @@ type recorder struct {
 	mu      sync.Mutex
 	room    *sync.Cond // there is room again, or the recorder ended
 	closed  bool
-	ended   bool                 // nothing is recorded any more
-	known   bool                 // that the turn began, or begun is set
-	begun   bool                 // to be recorded
-	held    []turns.RuntimeEvent // facts that wait for what the model said, the oldest first
-	newest  int64                // number of the newest fact that came
-	facts   int64                // number of the newest fact that was taken
-	items   int64                // messages of the response that were taken
-	rounds  rounds
-	calls   map[string]begunCall // that have begun and not ended, by id
-	numbers map[string]int64     // of facts that are recorded, by event id
+	ended   bool // nothing is recorded any more
+	known   bool // that the turn began, or begun is set
+	begun   bool // to be recorded
+	entries record.Entries
+	through scheduler.Through    // that came
 	pending []scheduler.Progress // the oldest first
 	waiting int                  // bytes of pending
 }
 
 func (r *Runtime) newRecorder(a ledger.Attempt, sent *prompt.Prompt) *recorder {
-	rec := &recorder{Runtime: r, attempt: a, sent: sent, facts: a.Facts, wake: make(chan struct{}, 1),
-		live: r.board.Writer(a.AgentID, a.TurnID, a.MessageID, r.cfg.Secrets),
-		done: make(chan struct{}), calls: make(map[string]begunCall), numbers: make(map[string]int64)}
+	rec := &recorder{Runtime: r, attempt: a, sent: sent, wake: make(chan struct{}, 1),
+		live: r.board.Writer(a.AgentID, a.TurnID, a.MessageID, r.cfg.Secrets), done: make(chan struct{})}
 	rec.room = sync.NewCond(&rec.mu)
 	go rec.write()
 	return rec
@@ -112,16 +105,9 @@ func (rec *recorder) began() {
 	rec.add(func() { rec.known, rec.begun = true, err != nil })
 }
 
-// close records what is left, also messages of which no fact tells, and ends the recorder and the message that was
-// being written.
+// close records what is left, and ends the recorder and the message that was being written.
 func (rec *recorder) close() {
-	rec.add(func() {
-		rec.takeHeld(true)
-		if len(rec.rounds.said) > 0 || rec.rounds.failed() {
-			rec.told(rec.rounds.rest())
-		}
-		rec.closed = true
-	})
+	rec.add(func() { rec.closed = true })
 	<-rec.done
 	rec.live.Close()
 }
@@ -136,48 +122,27 @@ func (rec *recorder) add(change func()) {
 	}
 }
 
-// Event implements runner.Observer: it takes the text of each message that is
-// complete, until the fact that ends its round.
+// Event implements runner.Observer: it takes the text of each message that is complete.
 func (rec *recorder) Event(ev responses.Event) {
 	rec.live.Event(ev)
 	m, ok := ev.Item.(*responses.Message)
 	if !ok || ev.Type != responses.EventItemDone || m.Role != responses.RoleAssistant {
 		return
 	}
-	text := rec.cfg.Secrets.Text(m.Text())
 	rec.add(func() {
 		rec.waitForRoom()
-		rec.rounds.hear(m, text)
-		rec.takeHeld(false)
+		if rec.through.Items++; rec.through.Items <= rec.attempt.Items {
+			return
+		}
+		for _, e := range rec.entries.Message(m, rec.cfg.Secrets.Text, rec.cfg.Now()) {
+			rec.append(scheduler.Progress{Event: e})
+		}
 	})
 }
 
 // Fact implements runner.Observer: it takes the facts of a turn, each once.
 func (rec *recorder) Fact(ev turns.RuntimeEvent) {
 	ev.Payload = rec.cfg.hide(ev.Payload)
-	rec.add(func() {
-		rec.waitForRoom()
-		if ev.Sequence <= rec.newest {
-			return
-		}
-		rec.newest = ev.Sequence
-		rec.held = append(rec.held, ev)
-		rec.takeHeld(len(rec.held) >= maxPending)
-	})
-}
-
-// takeHeld takes the facts in their order, up to the first that lacks what the model said: it is about to come. With
-// all it takes that too. The caller holds mu.
-func (rec *recorder) takeHeld(all bool) {
-	for len(rec.held) > 0 && (all || !rec.rounds.lacks(rec.held[0])) {
-		ev := rec.held[0]
-		rec.held = rec.held[1:]
-		rec.take(ev)
-	}
-}
-
-// take takes a fact. One that a killed process recorded is skipped with the round that it ends. The caller holds mu.
-func (rec *recorder) take(ev turns.RuntimeEvent) {
 	switch ev.Type {
 	case turns.TurnStarted:
 		ev.Payload = rec.started(ev.Payload)
@@ -186,33 +151,39 @@ func (rec *recorder) take(ev turns.RuntimeEvent) {
 	case turns.RoutingDecided:
 		ev.Payload = rec.routing(ev.Payload)
 	}
-	call := rec.call(ev)
-	made, n, ends := rec.rounds.end(ev)
-	p, ok := progressOf(ev, call)
-	if p.Cause = rec.numbers[ev.Correlation.CausationID]; p.Event.Type != "" && len(rec.numbers) < maxNumbers {
-		rec.numbers[ev.EventID] = ev.Sequence
-	}
-	if ev.Sequence <= rec.facts {
-		rec.items += int64(n)
-		return
-	}
-	if !rec.known { // its container is gone, and its facts are what is left of it
-		rec.known, rec.begun = true, true
-	}
-	rec.facts = ev.Sequence
-	if ok {
-		rec.append(p)
-	}
-	if ends {
-		rec.told(made, n)
-	}
+	rec.add(func() {
+		rec.waitForRoom()
+		if ev.Sequence <= rec.through.Facts {
+			return
+		}
+		rec.through.Facts = ev.Sequence
+		var p scheduler.Progress
+		var taken bool
+		if p.Event, p.Cause, taken = rec.entries.Fact(ev); !taken {
+			p.Task = taskOf(ev)
+		}
+		if ev.Sequence <= rec.attempt.Facts {
+			return
+		}
+		if !rec.known { // its container is gone, and its facts are what is left of it
+			rec.known, rec.begun = true, true
+		}
+		if taken || p.Task != nil {
+			rec.append(p)
+		}
+	})
 }
 
-// told takes a round with its n messages, unless a killed process recorded them. The caller holds mu.
-func (rec *recorder) told(p scheduler.Progress, n int) {
-	if rec.items += int64(n); n == 0 || rec.items > rec.attempt.Items {
-		rec.append(p)
+// taskOf is a task that a turn began, nil for other facts. Its container tells the rest of it.
+func taskOf(ev turns.RuntimeEvent) *tasks.Snapshot {
+	var b turns.TaskBegun
+	if ev.Type != turns.TaskCreated || json.Unmarshal(ev.Payload, &b) != nil || b.Process == nil {
+		return nil
 	}
+	return &tasks.Snapshot{TaskID: ev.TaskID, Kind: tasks.KindCommand, Status: tasks.Running,
+		Summary: "command is running", CreatedAt: ev.Timestamp, TurnID: ev.TurnID,
+		Command: &tasks.Command{Cmd: b.Process.Command, CmdPreview: b.Process.Command, Workdir: b.Process.Cwd,
+			TTY: b.Process.TTY, AcceptsInput: b.Process.AcceptsInput}}
 }
 
 // waitForRoom returns when there is room for more, or nothing is recorded any more. The caller holds mu.
@@ -225,52 +196,8 @@ func (rec *recorder) waitForRoom() {
 // append takes what is to be recorded. The caller holds mu.
 func (rec *recorder) append(p scheduler.Progress) {
 	if !rec.ended {
-		rec.pending, rec.waiting = append(rec.pending, p), rec.waiting+sizeOf(p)
+		rec.pending, rec.waiting = append(rec.pending, p), rec.waiting+len(p.Event.Data)
 	}
-}
-
-func sizeOf(batch ...scheduler.Progress) (size int) {
-	for _, p := range batch {
-		size += len(p.Event.Data)
-		if p.Transcript != nil {
-			size += len(p.Transcript.Data)
-		}
-		if p.Tool != nil {
-			size += len(p.Tool.Input) + len(p.Tool.Output)
-		}
-	}
-	return size
-}
-
-// Bounds of what is remembered of a turn: calls that run, and facts that may be causes.
-const (
-	maxCalls   = 1000
-	maxNumbers = 1 << 14
-)
-
-// begunCall is a call of a tool that has begun.
-type begunCall struct {
-	activity.Call
-	tool, input string
-	round       int
-	at          time.Time
-}
-
-// call remembers what a call of a tool does when it begins, and returns it then and when it ends. The caller holds mu.
-func (rec *recorder) call(ev turns.RuntimeEvent) begunCall {
-	call := rec.calls[ev.ToolCallID]
-	switch ev.Type {
-	case turns.ToolStarted:
-		var b turns.Begun
-		if json.Unmarshal(ev.Payload, &b) == nil && len(rec.calls) < maxCalls {
-			call = begunCall{activity.Of(b.ToolName, b.Arguments), b.ToolName,
-				visible.Clip(b.Arguments, maxPreview), rec.rounds.number, ev.Timestamp.Time()}
-			rec.calls[ev.ToolCallID] = call
-		}
-	case turns.ToolResult, turns.ToolFailed:
-		delete(rec.calls, ev.ToolCallID)
-	}
-	return call
 }
 
 // write records until the recorder is closed. A failed batch is logged and retried, with
@@ -283,13 +210,16 @@ func (rec *recorder) write() {
 		<-rec.wake
 		rec.mu.Lock()
 		begun, closed, batch := rec.begun, rec.closed, rec.pending
-		through := scheduler.Through{Facts: rec.facts, Items: max(rec.items, rec.attempt.Items)}
+		through := scheduler.Through{Facts: max(rec.through.Facts, rec.attempt.Facts),
+			Items: max(rec.through.Items, rec.attempt.Items)}
 		rec.begun, rec.pending = false, nil
 		rec.mu.Unlock()
 		err := rec.commit(begun, through, batch)
 		rec.mu.Lock()
 		if err == nil {
-			rec.waiting -= sizeOf(batch...)
+			for _, p := range batch {
+				rec.waiting -= len(p.Event.Data)
+			}
 			failures = 0
 		} else {
 			rec.begun, rec.pending = rec.begun || begun, append(batch, rec.pending...)

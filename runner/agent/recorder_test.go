@@ -2,58 +2,47 @@ package agent
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"holon/responses"
+	"holon/responses/agentruntime"
 	"holon/responses/turns"
 	"holon/runner/agent/live"
 	"holon/runner/agent/record"
 	"holon/state/ledger"
 )
 
-// What the model said and the facts of a round come on two connections: in whatever order they come, the record is the
-// same, and so it is when a part was recorded before.
-func TestOrderOfRounds(t *testing.T) {
+// What the model said is in the record between the request and its end, each message and each fact once, also when a
+// killed process recorded a part.
+func TestRecorded(t *testing.T) {
 	t.Parallel()
 	message := func(id string) responses.Event {
 		return responses.Event{Type: responses.EventItemDone, Item: &responses.Message{ID: id,
 			Role:    responses.RoleAssistant,
 			Content: []responses.Part{{Type: responses.PartOutputText, Text: "text of " + id}}}}
 	}
-	fact := func(n int64, class, payload string) turns.RuntimeEvent {
-		return turns.RuntimeEvent{Type: class, Sequence: n, ToolCallID: "call", Payload: json.RawMessage(payload)}
+	fact := func(n int64, class string) turns.RuntimeEvent {
+		return turns.RuntimeEvent{Type: class, Sequence: n, ModelRequestID: "mreq_1", Payload: json.RawMessage(`{}`)}
 	}
-	one := fact(1, turns.ModelCompleted, `{"message_ids":["a","b"],"provider_attempt":{"round":1}}`)
-	tool := fact(2, turns.ToolStarted, `{"tool_name":"X"}`)
-	two := fact(3, turns.ModelCompleted, `{"tool_call_ids":["call"],"provider_attempt":{"round":2}}`)
-	summary := fact(4, turns.ModelCompleted, `{"provider_attempt":{"round":2,"purpose":"summary"}}`)
-	const (
-		first  = "provider_round_completed round 1: text of a; text of b"
-		second = "tool.started provider_round_completed round 2:"
-	)
+	asked, ended, task := fact(1, turns.ModelRequested), fact(2, turns.ModelCompleted), fact(3, turns.TaskStarted)
+	all := []any{asked, message("a"), message("b"), ended, task}
 	for name, c := range map[string]struct {
 		come    []any
 		attempt ledger.Attempt
 		want    string
 	}{
-		"in order":     {[]any{message("a"), message("b"), one, tool, two}, ledger.Attempt{}, first + " " + second},
-		"facts first":  {[]any{one, tool, two, message("a"), message("b")}, ledger.Attempt{}, first + " " + second},
-		"in between":   {[]any{message("a"), one, tool, message("b"), two}, ledger.Attempt{}, first + " " + second},
-		"twice":        {[]any{message("a"), message("b"), one, message("a"), one}, ledger.Attempt{}, first},
-		"no text came": {[]any{one, tool, two}, ledger.Attempt{}, "provider_round_completed round 1: " + second},
-		"no fact came": {[]any{message("a"), one, message("b"), message("c")}, ledger.Attempt{},
-			first + " round 1: text of c"},
-		"of a summary": {[]any{summary}, ledger.Attempt{}, "provider_round_completed"},
-		"recorded": {[]any{message("a"), message("b"), one, tool, two}, ledger.Attempt{Facts: 2, Items: 2},
-			"provider_round_completed round 2:"},
-		"recorded text": {[]any{message("a")}, ledger.Attempt{Items: 1}, ""},
+		"all":       {all, ledger.Attempt{}, "model.requested text of a text of b model.completed"},
+		"twice":     {append(all, asked, ended), ledger.Attempt{}, "model.requested text of a text of b model.completed"},
+		"recorded":  {all, ledger.Attempt{Facts: 2, Items: 2}, ""},
+		"in part":   {all, ledger.Attempt{Facts: 1, Items: 1}, "text of b model.completed"},
+		"text only": {[]any{message("a")}, ledger.Attempt{Items: 1}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rec := &recorder{Runtime: new(Runtime), attempt: c.attempt, facts: c.attempt.Facts, wake: make(chan struct{}, 1),
-				live: new(live.Board).Writer("a", "turn_1", "msg_1", nil),
-				done: make(chan struct{}), calls: make(map[string]begunCall), numbers: make(map[string]int64)}
+			rec := &recorder{Runtime: &Runtime{cfg: Config{Now: time.Now}}, attempt: c.attempt,
+				wake: make(chan struct{}, 1), live: new(live.Board).Writer("a", "turn_1", "msg_1", nil),
+				done: make(chan struct{})}
 			close(rec.done) // nothing is written
 			for _, x := range c.come {
 				switch x := x.(type) {
@@ -66,16 +55,18 @@ func TestOrderOfRounds(t *testing.T) {
 			rec.close()
 			var got []string
 			for _, p := range rec.pending {
-				if p.Event.Type != record.AssistantRound {
-					got = append(got, p.Event.Type)
+				if p.Event.Class != record.ModelDelta {
+					got = append(got, p.Event.Class)
 					continue
 				}
-				var r round
-				if err := json.Unmarshal(p.Transcript.Data, &r); err != nil {
+				var said record.Text
+				if err := json.Unmarshal(p.Event.Data, &said); err != nil {
 					t.Fatal(err)
 				}
-				got = append(got, strings.TrimSpace(fmt.Sprintf("round %d: %s", p.Transcript.Round,
-					strings.ReplaceAll(r.Text, "\n\n", "; "))))
+				got = append(got, said.Delta)
+				if ids := p.Event.IDs; ids[agentruntime.ModelRequest] != "mreq_1" || ids[agentruntime.Step] != said.ItemID {
+					t.Errorf("%s is of %v, want its request and its item", said.Delta, ids)
+				}
 			}
 			if s := strings.Join(got, " "); s != c.want {
 				t.Errorf("the record is\n%s\nwant\n%s", s, c.want)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"holon/responses/agentruntime"
 	"holon/responses/turns"
 	"holon/runner/agent/record"
 	"holon/state/ledger"
@@ -28,9 +27,9 @@ rounds:
 	l.start()
 	defer l.end()
 	l.untilStatus(l.prompt("work", "", ""), ledger.Processed)
-	var said []ledger.TranscriptEntry
+	var said []record.TranscriptEntry
 	err := l.store.View(t.Context(), func(v ledger.View) (err error) {
-		said, err = v.Transcript("main", 100)
+		said, err = record.Transcript(v, "main", 100)
 		return err
 	})
 	expect.NoError(t, err)
@@ -50,7 +49,7 @@ rounds:
 			} `json:"provider_attempt_timeline"`
 		}
 		expect.NoError(t, json.Unmarshal(e.Data, &data))
-		if e.Kind == ledger.TranscriptTools {
+		if e.Kind == record.EntryTools {
 			lines = append(lines, fmt.Sprint(e.Round, " ", data.Status, " ", data.Arguments, " ",
 				strings.Contains(data.Output, "two"), " ", data.Ref != ""))
 			continue
@@ -83,7 +82,7 @@ rounds:
 func (l *lab) ofType(name string) (list []ledger.Event) {
 	l.t.Helper()
 	for _, e := range l.recorded() {
-		if e.Type == name {
+		if record.Of(e).Name == name {
 			list = append(list, e)
 		}
 	}
@@ -103,7 +102,7 @@ func failed(t *testing.T, scenario string) (l *lab, end ledger.Event) {
 			if e.Class == turns.TurnFailed {
 				end = e
 			}
-			if e.Type == record.RuntimeError && end.ID != "" {
+			if record.Of(e).Name == record.RuntimeError && end.ID != "" {
 				return true, nil
 			}
 		}
@@ -112,7 +111,7 @@ func failed(t *testing.T, scenario string) (l *lab, end ledger.Event) {
 	return l, end
 }
 
-// A round whose request failed after it had said something tells of the request, too.
+// A round whose request failed after it had said something is in the transcript with what is known of the request.
 func TestRoundOfAFailedRequest(t *testing.T) {
 	t.Parallel()
 	l, _ := failed(t, `
@@ -120,36 +119,35 @@ rounds:
   - {text: "On it.", calls: [{tool: ExecCommand, arguments: {cmd: "true"}}]}
   - {text: "partly", error: {status: 429, message: slow down}}
 `)
-	list := l.ofType(record.AssistantRound)
-	said := list[len(list)-1]
+	list := l.rounds()
 	var got struct {
-		Round   int
-		Preview string `json:"text_preview"`
-		Model   string `json:"model_ref"`
-		Tokens  struct {
+		Text   string
+		Model  string `json:"model_ref"`
+		Tokens struct {
 			Input     int `json:"input_tokens"`
 			Estimated bool
 		} `json:"token_usage"`
 	}
-	expect.NoError(t, json.Unmarshal(said.Data, &got))
-	if got.Round != 2 || got.Preview != "partly" || !strings.HasPrefix(got.Model, "scripted/") || got.Tokens.Input == 0 ||
+	last := list[len(list)-1]
+	expect.NoError(t, json.Unmarshal(last.Data, &got))
+	if last.Round != 2 || got.Text != "partly" || !strings.HasPrefix(got.Model, "scripted/") || got.Tokens.Input == 0 ||
 		!got.Tokens.Estimated {
-		t.Errorf("the round is %s, want the second with its text, model and tokens", said.Data)
-	}
-	var cause ledger.Event
-	for _, e := range l.recorded() {
-		if e.Class == turns.ModelFailed {
-			cause = e
-		}
-	}
-	request := said.IDs[agentruntime.ModelRequest]
-	if request == "" || request != cause.IDs[agentruntime.ModelRequest] || said.Cause != cause.ID {
-		t.Errorf("the round is of the request %q by %s, want %q by %s", request, said.Cause,
-			cause.IDs[agentruntime.ModelRequest], cause.ID)
+		t.Errorf("the round is %s, want the second with its text, model and tokens", last.Data)
 	}
 }
 
-// A turn counts as many rounds as there are events of rounds, also when one fails before it has said anything.
+// rounds are those of the transcript.
+func (l *lab) rounds() (list []record.TranscriptEntry) {
+	l.t.Helper()
+	err := l.store.View(l.t.Context(), func(v ledger.View) (err error) {
+		list, err = record.Transcript(v, "main", 100)
+		return err
+	})
+	expect.NoError(l.t, err)
+	return slices.DeleteFunc(list, func(e record.TranscriptEntry) bool { return e.Kind != record.EntryRound })
+}
+
+// A turn counts as many rounds as its transcript has, also when one fails before it has said anything.
 func TestRoundsOfAFailedTurn(t *testing.T) {
 	t.Parallel()
 	l, end := failed(t, `
@@ -161,7 +159,7 @@ rounds:
 		Rounds int `json:"model_rounds"`
 	}
 	expect.NoError(t, json.Unmarshal(end.Data, &ended))
-	expect.Equal(t, "events of rounds", len(l.ofType(record.AssistantRound)), 2)
+	expect.Equal(t, "rounds of the transcript", len(l.rounds()), 2)
 	expect.Equal(t, "rounds of the turn", ended.Rounds, 2)
 }
 

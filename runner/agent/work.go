@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"holon/runner/agent/prompt"
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
@@ -111,13 +112,13 @@ func trace(v ledger.View, agentID, itemID string) ([]prompt.Step, error) {
 			steps = append(steps, prompt.Step{At: b.CreatedAt, What: "you", Text: b.Text})
 		}
 	}
-	tools, err := v.ToolExecutions(agentID, tracedTools)
+	tools, err := record.Executions(v, agentID, tracedTools)
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range tools {
 		if t.WorkItemID == itemID {
-			steps = append(steps, prompt.Step{At: t.CompletedAt, What: t.Tool, Text: cmp.Or(t.Summary, t.Status)})
+			steps = append(steps, prompt.Step{At: t.EndedAt, What: t.Tool, Text: cmp.Or(t.Summary, t.Error, t.Status)})
 		}
 	}
 	slices.SortStableFunc(steps, func(a, b prompt.Step) int { return a.At.Compare(b.At) })

@@ -179,7 +179,7 @@ func TestDisabledAuthentication(t *testing.T) {
 	c := r.client()
 	entries := must(c.Events(t.Context(), "", viewAll))(t).Events
 	last := entries[len(entries)-1]
-	if last.Provenance.AuthorityClass != "external_evidence" ||
+	if last.Provenance.Authority != "external_evidence" ||
 		last.Provenance.AdmissionContext != "public_unauthenticated" {
 		t.Errorf("a webhook without authority: %+v", last.Provenance)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
@@ -98,7 +99,7 @@ func promptWorker(t *testing.T, r *rig, c *client.Client) {
 	briefs := must(c.Briefs(ctx, "worker", 5))(t)
 	expect.Equal(t, "briefs", len(briefs), 1)
 	expect.Equal(t, "brief", briefs[0].Text, "hi there")
-	expect.Equal(t, "first of the transcript", must(c.Transcript(ctx, "worker", 0))(t)[0].Kind, ledger.TranscriptMessage)
+	expect.Equal(t, "first of the transcript", must(c.Transcript(ctx, "worker", 0))(t)[0].Kind, record.EntryMessage)
 	turns := must(c.Latency(ctx, "worker", 0))(t).Turns
 	expect.Equal(t, "turns", len(turns), 1)
 	expect.Equal(t, "time of the turn", turns[0].TurnMS, 250)

@@ -13,6 +13,7 @@ import (
 	"holon/responses/agentruntime"
 	"holon/responses/tasks"
 	"holon/responses/turns"
+	"holon/runner/agent/record"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
 	"holon/state/ledger"
@@ -37,11 +38,11 @@ var operations = map[string][2]reflect.Type{
 	"getStatus":            gives[view.AgentSummary](),
 	"getState":             gives[view.StateSnapshot](),
 	"getBriefs":            gives[[]ledger.Brief](),
-	"getTranscript":        gives[[]ledger.TranscriptEntry](),
+	"getTranscript":        gives[[]record.TranscriptEntry](),
 	"getDefaultStatus":     gives[view.AgentSummary](),
 	"getDefaultState":      gives[view.StateSnapshot](),
 	"getDefaultBriefs":     gives[[]ledger.Brief](),
-	"getDefaultTranscript": gives[[]ledger.TranscriptEntry](),
+	"getDefaultTranscript": gives[[]record.TranscriptEntry](),
 	"enqueue":              does[wire.Enqueue, wire.Enqueued](),
 	"enqueueDefault":       does[wire.Enqueue, wire.Enqueued](),
 	"prompt":               does[wire.Prompt, wire.Enqueued](),

@@ -13,6 +13,7 @@ import (
 
 	"holon/responses/agentruntime"
 	"holon/runner/agent/readmodel"
+	"holon/runner/agent/record"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
 	"holon/state"
@@ -173,8 +174,8 @@ func (s *Server) streamRecord(w http.ResponseWriter, r *http.Request, at recordC
 }
 
 // recordLog names the log of the ledger.
-func (s *Server) recordLog() view.Log {
-	return view.Log{RuntimeID: s.store.RuntimeID(), Epoch: s.store.EpochOf}
+func (s *Server) recordLog() record.Log {
+	return record.Log{RuntimeID: s.store.RuntimeID(), Epoch: s.store.EpochOf}
 }
 
 // byAgentID names the parameter by which these paths have their agent.

@@ -266,7 +266,7 @@ func (st *eventStream) page(ctx context.Context) (more bool, err error) {
 		st.append(page.Events[i].EventSeq, "", data)
 		st.query.AfterSeq = page.Events[i].EventSeq
 	}
-	if more = page.Cut || len(page.Events) == page.Limit; !more {
+	if more = len(page.Events) == page.Limit; !more {
 		st.query.AfterSeq = max(st.query.AfterSeq, newest) // what the filter left out need not be looked at again
 	}
 	return more, st.flush()

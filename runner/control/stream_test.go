@@ -352,7 +352,7 @@ func TestSlowReader(t *testing.T) {
 	r := newRig(t, control.Limits{Write: time.Second}, control.Access{})
 	slow := r.stream("/agents/main/events/stream?projection=local_debug&after_seq=0", nil)
 	quick := r.stream("/agents/main/events/stream?projection=local_debug&after_seq=0", nil)
-	large := strings.Repeat("x", 500<<10)
+	large, messages := strings.Repeat("x", 5<<10), 1500
 	ended := make(chan bool)
 	go func() { // it never stops reading
 		last := ""
@@ -366,14 +366,14 @@ func TestSlowReader(t *testing.T) {
 		}
 		close(ended)
 	}()
-	for range 8 { // far more than socket buffers hold
+	for range messages { // far more than socket buffers hold
 		r.say("main", large, "")
 	}
 	d := r.described()
 	until(t, "the slow reader is cut off", func() bool {
 		return strings.Contains(r.ask(d, get("/metrics")).body, "holon_event_streams_cut_total 1\n")
 	})
-	if n, err := io.Copy(io.Discard, slow.in); err == nil || n > int64(8*len(large)) {
+	if n, err := io.Copy(io.Discard, slow.in); err == nil || n > int64(3*messages*len(large)) {
 		t.Errorf("the slow reader got %d bytes to an end", n)
 	}
 	r.say("main", "the end", "")

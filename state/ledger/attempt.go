@@ -43,11 +43,10 @@ type Attempt struct {
 	Compacted  bool   `json:"compacted,omitempty"`    // the conversation was shortened since
 	Renewed    bool   `json:"renewed,omitempty"`      // the next turn begins another conversation
 
+	// number of the event turn.submitted, with which the turn's log begins
+	Submitted int64 `json:"submitted_seq"`
 	// what the turn has begun and not ended, by its events
 	Open []Unfinished `json:"open,omitempty"`
-	// what the record holds of the turn; nil: nothing yet, or the turn has ended
-	Recorded *Recorded `json:"recorded,omitempty"`
-
 	// number of the newest runtime event of the turn that is in the ledger
 	Facts int64 `json:"facts"`
 	// of the turn's response that are in the ledger, from the first on
@@ -66,30 +65,11 @@ type Attempt struct {
 type Unfinished struct {
 	Class string           `json:"class"` // of the event that began it
 	Event string           `json:"event_id"`
+	Seq   int64            `json:"event_seq"`
 	IDs   agentruntime.IDs `json:"ids,omitzero"`
-	Tool  string           `json:"tool_name,omitempty"`
 	Call  string           `json:"call_id,omitempty"` // of a call of a tool, as the model named it
 
 	WorkItemID string `json:"work_item_id,omitempty"` // the agent's current work item when it began
-
-	Request *turns.Requested `json:"request,omitempty"` // of one to a model
-	At      turns.Time       `json:"at,omitzero"`       // when it began: a request, or a call of a tool
-
-	Does  string `json:"does,omitempty"`  // a call of a tool, for a person
-	Input string `json:"input,omitempty"` // its arguments, cut
-	Round int    `json:"round,omitempty"` // in which it was made, or that made a compaction necessary
-
-	Trigger string `json:"trigger,omitempty"` // of a compaction
-}
-
-// Recorded are the counts of a turn by the facts of its container that are in the record.
-type Recorded struct {
-	Model       string                  `json:"model,omitempty"` // that gave the newest answer
-	ModelRounds int                     `json:"model_rounds,omitempty"`
-	ToldRounds  int                     `json:"told_rounds,omitempty"` // the newest round that has an event of its own
-	ToolCalls   int                     `json:"tool_calls,omitempty"`  // that have ended, or were ended with their turn
-	Usage       *responses.Usage        `json:"usage,omitempty"`
-	Provider    *turns.ProviderTimeline `json:"provider_attempt_timeline,omitempty"` // in short
 }
 
 // Turn is the terminal record of a turn (runtime specification, "Turn

@@ -9,8 +9,7 @@ import (
 )
 
 // Event tells one thing that happened to an agent. It is never changed or completed
-// later. It refers to what it is about by ids; Data has only what no other record
-// holds and is at most MaxEventData.
+// later. Data is its payload, with a copy of what it is about, and is at most MaxEventData.
 //
 // Class, Status, IDs and Cause are what it is by the Agent Runtime standard
 // (docs/reference/agent-record.md). The ids that follow from the agent and the turn are not
@@ -20,19 +19,34 @@ type Event struct {
 	Seq       int64     `json:"event_seq"`
 	AgentID   string    `json:"agent_id"`
 	CreatedAt time.Time `json:"created_at"`
-	Type      string    `json:"type"`
 	Level     int       `json:"level"` // operator visibility, 1 action_required … 5 trace
 	MessageID string    `json:"message_id,omitempty"`
-	TurnID    string    `json:"turn_id,omitempty"`
-	// brief, wait, timer, trigger or notification, by the prefix of its id
+	// of the message; nil of what a container recorded
+	From   *Provenance `json:"provenance,omitempty"`
+	TurnID string      `json:"turn_id,omitempty"`
+	// brief, wait, timer, trigger, notification or task, by the prefix of its id; of a call of a tool the work item that
+	// the agent worked on
 	Ref  string          `json:"ref,omitempty"`
 	Data json.RawMessage `json:"data,omitempty"`
 
-	Class       string           `json:"class,omitempty"` // "": it is older than classes
+	Class       string           `json:"class"`
 	Status      string           `json:"status,omitempty"`
 	IDs         agentruntime.IDs `json:"ids,omitzero"`
 	Cause       string           `json:"causation_id,omitempty"` // of an event, or what a message names
 	ProducerSeq int64            `json:"producer_seq,omitempty"` // of the fact that a container recorded; 0: the host's
+}
+
+// Provenance says where a message came from.
+type Provenance struct {
+	Origin           Origin           `json:"origin,omitzero"`
+	Trust            Trust            `json:"trust,omitempty"`
+	Authority        Authority        `json:"authority_class,omitempty"`
+	Surface          Surface          `json:"delivery_surface,omitempty"`
+	AdmissionContext AdmissionContext `json:"admission_context,omitempty"`
+	TaskID           string           `json:"task_id,omitempty"`
+	WorkItemID       string           `json:"work_item_id,omitempty"`
+	CorrelationID    string           `json:"correlation_id,omitempty"`
+	CausationID      string           `json:"causation_id,omitempty"`
 }
 
 // MaxEventData bounds Event.Data, in bytes.

@@ -95,5 +95,5 @@ type Store interface {
 type Retention struct {
 	Events    time.Duration // age of events
 	MaxEvents int64         // of one agent, the newest
-	Messages  time.Duration // age of messages with a terminal entry, with their turns, transcript and briefs
+	Messages  time.Duration // age of messages with a terminal entry, with their turns and briefs
 }

@@ -38,32 +38,6 @@ type BriefAttachment struct {
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
-// TranscriptKind is what an entry of a transcript shows.
-type TranscriptKind string
-
-const (
-	TranscriptMessage  TranscriptKind = "incoming_message"
-	TranscriptRound    TranscriptKind = "assistant_round"
-	TranscriptTools    TranscriptKind = "tool_results"
-	TranscriptFailure  TranscriptKind = "runtime_failure"
-	TranscriptContinue TranscriptKind = "continuation_prompt"
-)
-
-// TranscriptEntry is one entry of what was said and done, as it is shown.
-type TranscriptEntry struct {
-	ID           string          `json:"id"`
-	AgentID      string          `json:"agent_id"`
-	CreatedAt    time.Time       `json:"created_at"`
-	Kind         TranscriptKind  `json:"kind"`
-	Round        int             `json:"round,omitempty"`
-	TurnID       string          `json:"turn_id,omitempty"`
-	MessageID    string          `json:"related_message_id,omitempty"`
-	StopReason   string          `json:"stop_reason,omitempty"`
-	InputTokens  int64           `json:"input_tokens,omitempty"`
-	OutputTokens int64           `json:"output_tokens,omitempty"`
-	Data         json.RawMessage `json:"data,omitempty"`
-}
-
 // Notification is something the operator should see (document 001).
 type Notification struct {
 	ID            string    `json:"notification_id"`
@@ -83,11 +57,6 @@ type Notification struct {
 func (b *Brief) Row() Row { return Row{"briefs", "brief", 1, kept(&b.ID, &b.AgentID, b.CreatedAt)} }
 
 // Row implements Record.
-func (e *TranscriptEntry) Row() Row {
-	return Row{"transcript", "transcript entry", 1, kept(&e.ID, &e.AgentID, e.CreatedAt)}
-}
-
-// Row implements Record.
 func (n *Notification) Row() Row {
 	return Row{"notifications", "notification", 1, kept(&n.ID, &n.AgentID, n.CreatedAt)}
 }
@@ -98,11 +67,6 @@ func (v View) Brief(id string) (Brief, error) { return get[Brief](v, id) }
 // Briefs returns the newest briefs of an agent.
 func (v View) Briefs(agentID string, limit int) ([]Brief, error) {
 	return newest[Brief](v, "briefs", agentID, limit)
-}
-
-// Transcript returns the newest entries of an agent's transcript.
-func (v View) Transcript(agentID string, limit int) ([]TranscriptEntry, error) {
-	return newest[TranscriptEntry](v, "transcript", agentID, limit)
 }
 
 // Notification returns a notification.

@@ -26,8 +26,6 @@ func (w WorkItem) MarshalJSON() ([]byte, error)        { return withTimes(w) }
 func (d DeliverySummary) MarshalJSON() ([]byte, error) { return withTimes(d) }
 func (b Brief) MarshalJSON() ([]byte, error)           { return withTimes(b) }
 func (n Notification) MarshalJSON() ([]byte, error)    { return withTimes(n) }
-func (e TranscriptEntry) MarshalJSON() ([]byte, error) { return withTimes(e) }
-func (e ToolExecution) MarshalJSON() ([]byte, error)   { return withTimes(e) }
 func (e ExpiredOutput) MarshalJSON() ([]byte, error)   { return withTimes(e) }
 func (t Turn) MarshalJSON() ([]byte, error)            { return withTimes(t) }
 func (e Event) MarshalJSON() ([]byte, error)           { return withTimes(e) }

@@ -18,7 +18,7 @@ import (
 
 // dataTables have a record as JSON.
 var dataTables = []string{"agents", "agent_states", "messages", "attempts", "turns", "waits", "timers", "triggers", "briefs",
-	"transcript", "notifications"}
+	"notifications"}
 
 // filledStore has one row in each of them, and an event.
 func filledStore(t testing.TB) *Store {
@@ -36,7 +36,6 @@ func filledStore(t testing.TB) *Store {
 			tx.Insert(&ledger.Timer{ID: "x", AgentID: "a"}),
 			tx.Insert(&ledger.Trigger{ID: "x", AgentID: "a"}),
 			tx.Insert(&ledger.Brief{ID: "x", AgentID: "a"}),
-			tx.Insert(&ledger.TranscriptEntry{ID: "x", AgentID: "a"}),
 			tx.Insert(&ledger.Notification{ID: "x", AgentID: "a"}))
 	}); err != nil {
 		t.Fatal(err)
@@ -57,7 +56,6 @@ func readAll(v ledger.View) (errs []error) {
 	keep(v.Timer("x"))
 	keep(v.Trigger("x"))
 	keep(v.Briefs("a", 1))
-	keep(v.Transcript("a", 1))
 	keep(v.Notifications("a", 1))
 	keep(v.Attempt("x"))
 	keep(v.Events("a", ledger.EventQuery{}))

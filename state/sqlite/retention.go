@@ -36,7 +36,7 @@ func retention() []declared {
 	return []declared{
 		{table: "meta", bound: forever},
 		{table: "agents", bound: forever, names: strings.Fields("agent_states messages entries attempts turns waits timers " +
-			"triggers briefs transcript notifications events tool_executions work_items tasks expired_outputs commands")},
+			"triggers briefs notifications events work_items tasks expired_outputs commands")},
 		{table: "agent_states", bound: forever},
 		{table: "messages", bound: byAge, key: "id", spared: `EXISTS (SELECT 1 FROM entries
 			WHERE message_id = messages.id AND status IN ('queued', 'dequeued')) OR id IN (
@@ -47,17 +47,15 @@ func retention() []declared {
 			names: []string{"entries", "attempts", "waits", "timers", "events", "agent_states"},
 			then:  "the event or record is told without the message"},
 		{table: "entries", bound: withRow},
-		{table: "transcript", bound: byAge, key: "n"},
 		{table: "briefs", bound: byAge, key: "n", names: []string{"events"}, then: "the event is told without the brief"},
 		{table: "notifications", bound: byAge, key: "n", names: []string{"events"},
 			then: "the event is told without the notification"},
-		{table: "tool_executions", bound: byAge, key: "n"},
 		{table: "expired_outputs", bound: byAge, key: "n", then: "a reader of the turn is not told that its files are gone"},
 		{table: "commands", bound: byAge, key: "n", then: "the command is carried out again if it comes again"},
 		{table: "turns", bound: byAge, key: "n",
 			spared: `number = (SELECT max(number) FROM turns AS other WHERE other.agent_id = turns.agent_id)
 			OR response_id = (SELECT chain FROM agent_states AS s WHERE s.agent_id = turns.agent_id)`,
-			names: []string{"events", "agent_states", "tool_executions"}, then: "the event is told without the record of the turn"},
+			names: []string{"events", "agent_states"}, then: "the event is told without the record of the turn"},
 		{table: "attempts", bound: byAge, key: "id", spared: "status = 'open' OR id IN (SELECT attempt_id FROM waits " +
 			"WHERE status IN ('active', 'triggered'))",
 			names: []string{"entries", "prompts", "waits"}, then: "nothing: who asks has ended before"},

@@ -129,15 +129,6 @@ CREATE TABLE briefs (
 ) STRICT;
 CREATE INDEX briefs_agent ON briefs (agent_id);
 
-CREATE TABLE transcript (
-    n          INTEGER PRIMARY KEY,
-    id         TEXT NOT NULL UNIQUE,
-    agent_id   TEXT NOT NULL REFERENCES agents (id),
-    created_at INTEGER NOT NULL,
-    data       TEXT NOT NULL
-) STRICT;
-CREATE INDEX transcript_agent ON transcript (agent_id);
-
 CREATE TABLE notifications (
     n          INTEGER PRIMARY KEY,
     id         TEXT NOT NULL UNIQUE,
@@ -159,18 +150,6 @@ CREATE TABLE events (
     PRIMARY KEY (agent_id, seq)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX events_notable ON events (agent_id, seq, level) WHERE level <= 3;
-
--- What turns did with tools, one row for each call that has ended.
-CREATE TABLE tool_executions (
-    n          INTEGER PRIMARY KEY,
-    turn_id    TEXT NOT NULL,
-    id         TEXT NOT NULL,
-    agent_id   TEXT NOT NULL REFERENCES agents (id),
-    created_at INTEGER NOT NULL,
-    data       TEXT NOT NULL,
-    UNIQUE (turn_id, id)
-) STRICT;
-CREATE INDEX tool_executions_agent ON tool_executions (agent_id);
 
 -- What agents work on. due_at is when a blocked item is looked at again.
 CREATE TABLE work_items (

@@ -53,10 +53,8 @@ func statements() map[string]string {
 		"triggers":        "WHERE agent_id = ? ORDER BY id",
 		"trigger by hash": "WHERE token_hash = ?",
 
-		"briefs":          "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
-		"transcript":      "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
-		"notifications":   "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
-		"tool executions": "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
+		"briefs":        "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
+		"notifications": "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
 
 		"events":                       page("", "ASC"),
 		"events, newest first":         page("", "DESC"),

@@ -18,7 +18,7 @@ type Reopener func(t *testing.T) ledger.Store
 // returns the opener of a store that is empty. All parts run side by side, and end with t.
 func Run(t *testing.T, fresh func(t *testing.T) Reopener) {
 	for _, d := range []domain{agents(), queue(), attempts(), waits(), work(), tasks(), timers(), triggers(), texts(),
-		tools(), outputs(), commands(), events()} {
+		outputs(), commands(), events()} {
 		t.Run(d.name, func(t *testing.T) { run(t, fresh, d.all()) })
 	}
 	run(t, fresh, []conduct{

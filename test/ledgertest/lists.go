@@ -19,10 +19,8 @@ func testTails(t *testing.T, open Reopener) {
 			write(t, s, func(tx ledger.Tx) error {
 				return errors.Join(tx.Insert(m, e),
 					tx.Insert(&ledger.Turn{ID: id, AgentID: agent, Index: n + 1}),
-					tx.Insert(&ledger.ToolExecution{ID: id, TurnID: agent, AgentID: agent}),
 					tx.Insert(&ledger.Timer{ID: id, AgentID: agent}),
 					tx.Insert(&ledger.Brief{ID: id, AgentID: agent}),
-					tx.Insert(&ledger.TranscriptEntry{ID: id, AgentID: agent}),
 					tx.Insert(&ledger.Notification{ID: id, AgentID: agent}))
 			})
 		}
@@ -30,10 +28,8 @@ func testTails(t *testing.T, open Reopener) {
 	look(t, s, func(v ledger.View) {
 		tail(t, "messages", v.Messages, func(x ledger.Message) string { return x.ID })
 		tail(t, "turns", v.Turns, func(x ledger.Turn) string { return x.ID })
-		tail(t, "calls", v.ToolExecutions, func(x ledger.ToolExecution) string { return x.ID })
 		tail(t, "timers", v.Timers, func(x ledger.Timer) string { return x.ID })
 		tail(t, "briefs", v.Briefs, func(x ledger.Brief) string { return x.ID })
-		tail(t, "transcript", v.Transcript, func(x ledger.TranscriptEntry) string { return x.ID })
 		tail(t, "notifications", v.Notifications, func(x ledger.Notification) string { return x.ID })
 	})
 }

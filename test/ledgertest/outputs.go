@@ -44,7 +44,7 @@ func testReferred(t *testing.T, open Reopener) {
 	s := opened(t, open, "a", "b")
 	of := func(turns ...string) (list []ledger.Event) {
 		for _, id := range turns {
-			list = append(list, ledger.Event{TurnID: id, Type: "x", CreatedAt: now})
+			list = append(list, ledger.Event{TurnID: id, Class: "x", CreatedAt: now})
 		}
 		return list
 	}

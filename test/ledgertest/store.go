@@ -119,7 +119,7 @@ func onState(agentID string, fn func(ledger.Tx, *ledger.AgentState) error) updat
 func told(n, level int, after time.Duration) []ledger.Event {
 	events := make([]ledger.Event, n)
 	for i := range events {
-		events[i] = ledger.Event{ID: fmt.Sprint("evt_", i), CreatedAt: at(after), Type: "progress", Level: level}
+		events[i] = ledger.Event{ID: fmt.Sprint("evt_", i), CreatedAt: at(after), Class: "progress", Level: level}
 	}
 	return events
 }

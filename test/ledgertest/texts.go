@@ -7,7 +7,7 @@ import (
 	"holon/state/ledger"
 )
 
-// texts are briefs, transcripts and notifications.
+// texts are briefs and notifications.
 func texts() domain {
 	return domain{
 		name: "texts",
@@ -23,16 +23,14 @@ func texts() domain {
 
 func keepTexts() kept {
 	brief := filled(ledger.Brief{ID: "b", AgentID: "a"})
-	said := filled(ledger.TranscriptEntry{ID: "s", AgentID: "a"})
 	note := filled(ledger.Notification{ID: "n", AgentID: "a"})
 	return kept{
 		insert: func(tx ledger.Tx) error {
-			return errors.Join(tx.Insert(&brief), tx.Insert(&said), tx.Insert(&note))
+			return errors.Join(tx.Insert(&brief), tx.Insert(&note))
 		},
 		check: func(t *testing.T, v ledger.View) {
 			one(t, brief)(v.Brief("b"))
 			only(t, brief)(v.Briefs("a", 5))
-			only(t, said)(v.Transcript("a", 5))
 			one(t, note)(v.Notification("n"))
 			only(t, note)(v.Notifications("a", 5))
 		},

@@ -1,15 +1,14 @@
 package record
 
 import (
-	"strings"
-
 	"holon/responses"
 	"holon/state/ledger"
 )
 
-// Types of events that only the record has: an Agent Runtime class without an audit type. They are their own class.
+// Classes of events of the host that have no audit name.
 const (
 	ThreadStarted  = "thread.started"
+	ModelDelta     = "model.delta" // text of the model, which the container tells as an item of the response
 	TurnSubmitted  = "turn.submitted"
 	TurnFailed     = "turn.failed" // of one that was never begun, which has no terminal record
 	ActionRequired = "action.required"
@@ -23,52 +22,26 @@ const (
 	HistoryReconstructed = "history.reconstructed" // what was lost was made up for, as far as that can be
 )
 
-// ContainerEvent is the type of the event with which a container comes to a phase.
+// Keys of an event's data that hold a copy of the record that it is about, as it was then. KeyClipped has those of texts
+// that there was no room for.
+const (
+	RecordMessage      = "message_record"        // a ledger.Message
+	RecordBrief        = "brief"                 // a ledger.Brief
+	RecordNotification = "operator_notification" // a ledger.Notification
+	KeyClipped         = "clipped"
+	RecordWait         = "wait_condition"   // a ledger.Wait
+	RecordTimer        = "timer"            // a ledger.Timer
+	RecordTrigger      = "external_trigger" // a ledger.Trigger
+	RecordWork         = "work_item"        // a ledger.WorkItem
+	RecordTask         = "task"             // a ledger.Task without its output
+)
+
+// Copies are the keys of copies that a view has in places of their own.
+var Copies = []string{RecordMessage, RecordBrief, RecordNotification, RecordWait, RecordTimer, RecordTrigger, RecordWork,
+	KeyClipped}
+
+// ContainerEvent is the class of the event with which a container comes to a phase.
 func ContainerEvent(p ledger.ContainerPhase) string { return "holon.container." + string(p) }
-
-// classes are the Agent Runtime classes of types of events (docs/reference/agent-record.md). Any other type is a class
-// of the standard itself or has one of ours.
-var classes = map[string]string{
-	AgentCreated:           "session.created",
-	AgentStateChanged:      "thread.updated",
-	ClosureDecided:         "thread.updated",
-	MessageAdmitted:        "queue.changed",
-	MessageStarted:         "queue.changed",
-	OperatorInterjection:   "queue.changed",
-	QueueEntryRequeued:     "queue.changed",
-	QueueEntryUnblocked:    "queue.changed",
-	QueueEntrySettled:      "queue.changed",
-	TurnContextBuilt:       "context.resolved",
-	TurnStarted:            "turn.started",
-	CurrentRunAborted:      "run.status",
-	WaitRegistered:         "holon.wait.registered",
-	WaitTriggered:          "holon.wait.triggered",
-	WaitResolved:           "holon.wait.resolved",
-	WaitCancelled:          "holon.wait.cancelled",
-	WaitExpired:            "holon.wait.expired",
-	WaitWithoutRecovery:    "runtime.warning",
-	BriefCreated:           "holon.brief.created",
-	NotificationRequested:  "holon.operator.notified",
-	ContinuationResolved:   "holon.continuation.resolved",
-	ModelOverrideRequested: "policy.changed",
-	ModelClearRequested:    "policy.changed",
-	ExternalTriggerCreated: "channel.connected",
-	ExternalTriggerRevoked: "channel.disconnected",
-	ExternalTriggerRotated: "holon.trigger.rotated",
-	CallbackDelivered:      "channel.message",
-	RuntimeError:           "runtime.error",
-}
-
-// Class is the Agent Runtime class of a type of events that always has the same.
-func Class(typ string) string {
-	if class, ok := classes[typ]; ok {
-		return class
-	}
-	if strings.Contains(typ, ".") {
-		return typ
-	}
-	return "holon." + typ
-}
 
 // SessionID, ThreadID, QueueID and ChannelID are ids of the record that follow from an agent or a trigger. The session
 // is the one that agentd knows the conversation by.

@@ -1,7 +1,9 @@
 package record
 
 import (
-	"holon/responses/agentruntime"
+	"encoding/json"
+	"strings"
+
 	"holon/state/ledger"
 )
 
@@ -14,16 +16,7 @@ const (
 	LevelTrace          = 5
 )
 
-// EventType describes a type of event. Level is what events of the type have
-// unless what happened says otherwise.
-type EventType struct {
-	Name     string
-	Level    int
-	Category string
-	Doc      string // what happened, and the fields of its data
-}
-
-// The types of events (runtime surface, "Audit event kinds").
+// Audit names of events (runtime surface, "Audit event kinds").
 const (
 	MessageAdmitted        = "message_admitted"
 	MessageStarted         = "message_processing_started"
@@ -82,123 +75,119 @@ const (
 	TaskResultReceived     = "task_result_received"
 )
 
-// events is the registry, in the order in which it is documented.
-var events = []EventType{
-	{MessageAdmitted, LevelProgress, "message", "A message is in the queue. kind, priority, sender, op, entry."},
-	{MessageStarted, LevelTrace, "message", "An attempt claimed a message. attempt_id, readmitted, op, entry."},
-	{OperatorInterjection, LevelProgress, "message",
-		"A prompt of the operator was offered to the turn that runs. attempt_id."},
-	{QueueEntryRequeued, LevelTrace, "message", "A message is in the queue again. op, entry, reason."},
-	{QueueEntrySettled, LevelTrace, "message", "A message came to its end. status, reason, op, entry."},
-	{QueueEntryQuarantined, LevelActionRequired, "message",
-		"No turn could be begun for a message; it is not tried again. failed, code."},
-	{QueueEntryUnblocked, LevelTrace, "message", "A blocked message may be tried again. op, entry."},
-	{QueueEntryBlocked, LevelActionRequired, "message",
-		"No turn can be begun for a message before a setting changes, or the operator lets its agent go on. code, summary."},
-
-	{TurnStarted, LevelProgress, "runtime",
-		"The container accepted a turn. attempt_id, turn_index, previous_response_id."},
-	{TurnContextBuilt, LevelTrace, "context", "The prompt of a turn was assembled. frame_digest, bytes."},
-	{TurnTerminal, LevelTrace, "runtime",
-		"A turn came to its end. kind, reason, turn_index, duration_ms, model_rounds, tool_calls, usage, failure_category."},
-	{AssistantRound, LevelProgress, "assistant_progress",
-		"The model answered a round. round, text_preview, tool_call_ids, token_usage, and what the turn tells of it."},
-	{ProviderRound, LevelTrace, "runtime", "A provider answered a request. What the turn tells of it."},
-	{ToolExecuted, LevelProgress, "tool", "A tool ran. call, files, exit_code, and what the turn tells of it."},
-	{CurrentRunAborted, LevelProgress, "control", "Somebody asked to end the turn that runs. by, mode."},
-
-	{BriefCreated, LevelTurnResult, "brief",
-		"The agent told its operator something. kind, summary, chars, work_item_id; duplicate_of when that was told before."},
-	{NotificationRequested, LevelActionRequired, "operator_notification",
-		"The operator should see something. notification_id, boundary, summary; duplicate_of when that was told before."},
-
-	{WaitRegistered, LevelProgress, "waiting", "The agent waits. kind, wake_at, replaces."},
-	{WaitTriggered, LevelTrace, "waiting", "The message that ends a wait is in the queue. kind."},
-	{WaitResolved, LevelTrace, "waiting", "The message that ended a wait was claimed. attempt_id."},
-	{WaitCancelled, LevelTrace, "waiting", "A wait was given up. reason."},
-	{WaitExpired, LevelProgress, "waiting", "A wait came to its time without anything ending it."},
-	{WaitWithoutRecovery, LevelActionRequired, "waiting", "Nothing ends a wait any more. trigger."},
-	{WakeRequested, LevelProgress, "waiting",
-		"The agent was asked to look. disposition, reason, source, external_trigger_id."},
-	{SystemTickEmitted, LevelTrace, "waiting", "A wake hint became a message. contentful, coalesced."},
-
-	{TimerCreated, LevelProgress, "waiting", "A timer was made. duration_ms, interval_ms, next_fire_at."},
-	{TimerFired, LevelProgress, "waiting", "A timer came due. fire_count, coalesced, status."},
-	{TimerCancelled, LevelProgress, "waiting", "A timer was cancelled."},
-
-	{ContinuationResolved, LevelTrace, "runtime",
-		"What a message means was decided. class, trigger_kind, model_reentry, matched_waiting_reason, " +
-			"prior_closure_outcome, prior_waiting_reason, evidence."},
-	{ClosureDecided, LevelTrace, "runtime",
-		"What the end of the newest turn means was decided, or is another thing now. outcome, waiting_reason, " +
-			"runtime_posture, work_signal, evidence."},
-	{SchedulerDiagnostic, LevelTrace, "runtime",
-		"A message went back to the queue. code (readmitted, suspended, retry_scheduled, requeued), failed, retry_at."},
-
-	{AgentCreated, LevelProgress, "state_sync", "An agent was made. kind, template."},
-	{AgentStateChanged, LevelProgress, "state_sync",
-		"An agent was stopped or started, or its image was set. status, image, by."},
-	{ModelOverrideRequested, LevelProgress, "configuration",
-		"The model of an agent's next turns was set. model, reasoning_effort."},
-	{ModelClearRequested, LevelProgress, "configuration", "An agent uses the runtime's model again."},
-	{ExternalTriggerCreated, LevelProgress, "configuration", "An external trigger was made."},
-	{ExternalTriggerRevoked, LevelProgress, "configuration", "An external trigger ends nothing any more."},
-	{ExternalTriggerRotated, LevelProgress, "configuration",
-		"An external trigger got a new token; the old one is unknown now."},
-	{CallbackDelivered, LevelTrace, "delivery",
-		"Something came to an external trigger. disposition, source, resource, content_type, deprecated_mode."},
-	{ControlApplied, LevelProgress, "control", "An agent was stopped, started, renewed or removed. action, by."},
-	{
-		RuntimeError,
-		LevelTurnResult,
-		"runtime",
-		"Something of an agent failed. phase, code, summary, provider_attempt_timeline, token_usage.",
-	},
-
-	{
-		WorkItemWritten,
-		LevelProgress,
-		"work",
-		"A work item was made or changed. op (create, start, update), work_item_id, item.",
-	},
-	{WorkItemPicked, LevelProgress, "work", "A work item became the agent's current one. work_item_id, item."},
-	{WorkItemReleased, LevelTrace, "work", "A work item is not the current one any more. work_item_id, reason, item."},
-	{WorkItemCompleted, LevelWorkDone, "work", "A work item is completed. work_item_id, item."},
-	{WorkItemRechecked, LevelTrace, "work", "The blocker of a work item is to be looked at. work_item_id, item."},
-	{WorkTurnEnded, LevelTrace, "work",
-		"A turn that began with a current work item has ended. work_item_id, scheduling_state, worked."},
-	{WorkReportPromoted, LevelTrace, "work",
-		"The text beside a completion became the report of the work item. work_item_id, delivery_summary_id, chars, item."},
-	{WorkCompletionWarned, LevelTrace, "work", "A completion has no report. work_item_id, code, item."},
-	{WorkPlanRefreshed, LevelTrace, "work", "The plan of a work item changed. work_item_id, hash, bytes."},
-	{WorkReminderInjected, LevelTrace, "work",
-		"A model was reminded of the current item in a long turn. round, rounds_since, estimated_tokens."},
-	{WorkReminderSkipped, LevelTrace, "work",
-		"A request had no room for that reminder. round, rounds_since, estimated_tokens."},
-
-	{TaskCreated, LevelProgress, "task", "A command goes on as a task. task, task_kind, objective, source, turn_id."},
-	{TaskStatusUpdated, LevelTrace, "task",
-		"A task was accepted, runs, is being stopped, or its result came to a turn. task, delivery_state."},
-	{TaskResultReceived, LevelProgress, "task",
-		"A task has ended. task, native_status, failure_category, message, exit_status, output_ref, duration_ms."},
+// Label is what the runtime's surface calls the events of a class, or those of its events whose payload has a key. Level
+// is that of an event unless what happened says otherwise.
+type Label struct {
+	Name     string
+	Class    string // or the beginning of classes and *
+	Has      string // a key of the payload, with dots in objects, or key=text; "": all events of the class
+	Level    int
+	Category string
 }
 
-// Event returns the type of a name. A class of the Agent Runtime standard, or one of ours, is a type of level trace.
-func Event(name string) (EventType, bool) {
-	for _, t := range events {
-		if t.Name == name {
-			return t, true
+// labels resolves classes and labels, the first that fits. docs/reference/agent-record.md has what the payloads hold.
+var labels = []Label{
+	{QueueEntrySettled, "queue.changed", "status", LevelTrace, "message"},
+	{MessageStarted, "queue.changed", "op=dequeue", LevelTrace, "message"},
+	{OperatorInterjection, "queue.changed", "op=interject", LevelProgress, "message"},
+	{QueueEntryRequeued, "queue.changed", "reason", LevelTrace, "message"},
+	{QueueEntryBlocked, "holon.queue_entry_blocked", "", LevelActionRequired, "message"},
+	{QueueEntryBlocked, "queue.changed", "code", LevelActionRequired, "message"},
+	{QueueEntryUnblocked, "queue.changed", "op=promote", LevelTrace, "message"},
+	{MessageAdmitted, "queue.changed", "", LevelProgress, "message"},
+	{QueueEntryQuarantined, "holon.queue_entry_quarantined", "", LevelActionRequired, "message"},
+	{TurnStarted, "turn.started", "", LevelProgress, "runtime"},
+	{TurnContextBuilt, "context.resolved", "bytes", LevelTrace, "context"},
+	{TurnTerminal, "turn.completed", "", LevelTrace, "runtime"},
+	{TurnTerminal, "turn.failed", "kind", LevelTrace, "runtime"},
+	{ProviderRound, "model.failed", "", LevelTrace, "runtime"},
+	{ProviderRound, "model.completed", "provider_attempt.purpose", LevelTrace, "runtime"},
+	{AssistantRound, "model.completed", "", LevelProgress, "assistant_progress"},
+	{ToolExecuted, "tool.result", "", LevelProgress, "tool"},
+	{ToolExecuted, "tool.failed", "", LevelProgress, "tool"},
+	{CurrentRunAborted, "run.status", "by", LevelProgress, "control"},
+	{BriefCreated, "holon.brief.created", "", LevelTurnResult, "brief"},
+	{NotificationRequested, "holon.operator.notified", "", LevelActionRequired, "operator_notification"},
+	{WaitRegistered, "holon.wait.registered", "", LevelProgress, "waiting"},
+	{WaitTriggered, "holon.wait.triggered", "", LevelTrace, "waiting"},
+	{WaitResolved, "holon.wait.resolved", "", LevelTrace, "waiting"},
+	{WaitCancelled, "holon.wait.cancelled", "", LevelTrace, "waiting"},
+	{WaitExpired, "holon.wait.expired", "", LevelProgress, "waiting"},
+	{WaitWithoutRecovery, "runtime.warning", "trigger", LevelActionRequired, "waiting"},
+	{WakeRequested, "holon.wake_requested", "", LevelProgress, "waiting"},
+	{SystemTickEmitted, "holon.system_tick_emitted", "", LevelTrace, "waiting"},
+	{TimerCreated, "holon.timer_created", "", LevelProgress, "waiting"},
+	{TimerFired, "holon.timer_fired", "", LevelProgress, "waiting"},
+	{TimerCancelled, "holon.timer_cancelled", "", LevelProgress, "waiting"},
+	{ContinuationResolved, "holon.continuation.resolved", "", LevelTrace, "runtime"},
+	{ClosureDecided, "thread.updated", "outcome", LevelTrace, "runtime"},
+	{SchedulerDiagnostic, "holon.scheduler_diagnostic", "", LevelTrace, "runtime"},
+	{AgentCreated, "session.created", "", LevelProgress, "state_sync"},
+	{AgentStateChanged, "thread.updated", "", LevelProgress, "state_sync"},
+	{ModelOverrideRequested, "policy.changed", "model", LevelProgress, "configuration"},
+	{ModelClearRequested, "policy.changed", "", LevelProgress, "configuration"},
+	{ExternalTriggerCreated, "channel.connected", "", LevelProgress, "configuration"},
+	{ExternalTriggerRevoked, "channel.disconnected", "", LevelProgress, "configuration"},
+	{ExternalTriggerRotated, "holon.trigger.rotated", "", LevelProgress, "configuration"},
+	{CallbackDelivered, "channel.message", "", LevelTrace, "delivery"},
+	{ControlApplied, "holon.control_applied", "", LevelProgress, "control"},
+	{ControlApplied, "session.updated", "action", LevelProgress, "control"},
+	{RuntimeError, "runtime.error", "", LevelTurnResult, "runtime"},
+	{WorkItemCompleted, "task.completed", "work_item", LevelWorkDone, "work"},
+	{WorkItemWritten, "task.*", "work_item", LevelProgress, "work"},
+	{WorkItemPicked, "holon.work_item_picked", "", LevelProgress, "work"},
+	{WorkItemReleased, "holon.work_item_focus_released", "", LevelTrace, "work"},
+	{WorkItemRechecked, "holon.work_item_recheck_consumed", "", LevelTrace, "work"},
+	{WorkTurnEnded, "holon.work_item_turn_end_committed", "", LevelTrace, "work"},
+	{WorkReportPromoted, "holon.work_item_completion_report_promoted", "", LevelTrace, "work"},
+	{WorkCompletionWarned, "holon.work_item_completion_warning", "", LevelTrace, "work"},
+	{WorkPlanRefreshed, "holon.work_item_plan_artifact_refreshed", "", LevelTrace, "work"},
+	{WorkReminderInjected, "holon.reminder.injected", "", LevelTrace, "work"},
+	{WorkReminderSkipped, "holon.reminder.skipped", "", LevelTrace, "work"},
+	{TaskCreated, "task.created", "", LevelProgress, "task"},
+	{TaskResultReceived, "task.completed", "", LevelProgress, "task"},
+	{TaskResultReceived, "task.failed", "", LevelProgress, "task"},
+	{TaskResultReceived, "task.timed_out", "", LevelProgress, "task"},
+	{TaskResultReceived, "task.cancelled", "", LevelProgress, "task"},
+	{TaskResultReceived, "task.lost", "", LevelProgress, "task"},
+	{TaskStatusUpdated, "task.*", "", LevelTrace, "task"},
+	{ModelDelta, ModelDelta, "", LevelProgress, "assistant_progress"},
+}
+
+// Class is the class of the events of a label, unless they say another. A class that has no label is its own.
+func Class(name string) string {
+	for _, l := range labels {
+		if l.Name == name {
+			return l.Class
 		}
 	}
-	if _, ok := agentruntime.ClassOf(name); ok || agentruntime.IsVendor(name) {
-		return EventType{
-			Name:     name,
-			Level:    LevelTrace,
-			Category: "record",
-			Doc:      "As the Agent Runtime standard has it.",
-		}, true
+	return name
+}
+
+// Of returns the label of an event, which is its class where there is no other.
+func Of(e ledger.Event) Label {
+	for _, l := range labels {
+		begin, many := strings.CutSuffix(l.Class, "*")
+		if (e.Class == l.Class || many && strings.HasPrefix(e.Class, begin)) && l.fits(e.Data) {
+			return l
+		}
 	}
-	return EventType{}, false
+	return Label{Name: e.Class, Class: e.Class, Level: LevelTrace, Category: "record"}
+}
+
+func (l Label) fits(data json.RawMessage) bool {
+	if l.Has == "" {
+		return true
+	}
+	path, want, equal := strings.Cut(l.Has, "=")
+	for key := range strings.SplitSeq(path, ".") {
+		var fields map[string]json.RawMessage
+		if json.Unmarshal(data, &fields) != nil || fields[key] == nil {
+			return false
+		}
+		data = fields[key]
+	}
+	return !equal || string(data) == `"`+want+`"`
 }
 
 // BriefLevel is the level of the event of a brief: it asks for action when the

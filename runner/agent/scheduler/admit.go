@@ -265,9 +265,11 @@ func (s *step) admit(msg ledger.Message, from ledger.Sender) (int64, error) {
 		MessageID: msg.ID, AgentID: msg.AgentID, Sender: from, Priority: msg.Priority, Number: msg.Number,
 		Status: ledger.Queued, CreatedAt: s.now, UpdatedAt: s.now,
 	}
-	msg.AdmittedSeq = s.emitQueue(record.MessageAdmitted, "enqueue", e,
+	s.came(msg)
+	msg.AdmittedSeq = s.state.EventSeq + int64(len(s.events)) + 1
+	s.emitQueue(record.MessageAdmitted, "enqueue", e,
 		ledger.Event{ID: admittedEvent(msg.ID), Status: "queued", Cause: s.causeOf(msg, from)},
-		facts{"kind": string(msg.Kind), "priority": string(msg.Priority), "sender": string(from)})
+		facts{"kind": string(msg.Kind), "priority": string(msg.Priority), "sender": string(from)}.withMessage(msg))
 	if err := s.Insert(&msg, &e); err != nil {
 		return 0, err
 	}

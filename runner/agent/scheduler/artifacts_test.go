@@ -7,8 +7,8 @@ import (
 
 	"holon/responses/turns"
 	"holon/runner/agent/readmodel"
+	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
-	"holon/runner/agent/view"
 	"holon/state/ledger"
 	"holon/test/expect"
 )
@@ -26,7 +26,7 @@ func TestFilesBeyondTheBoundAreCounted(t *testing.T) {
 	fold := readmodel.New("alpha")
 	_, events := w.events(0)
 	for _, e := range events {
-		event := view.RuntimeEvent(e, testLog)
+		event := record.RuntimeEvent(e, testLog)
 		fold.Apply(&event)
 		if e.Class == "turn.completed" {
 			var p struct {

@@ -22,7 +22,7 @@ func TestCallIsTheCause(t *testing.T) {
 	id := c.Attempt.TurnID + "/call_1"
 	ready := make(chan context.Context)
 	go func() { ready <- w.m.Calling(t.Context(), "alpha", id) }()
-	begun := ledger.Event{Type: turns.ToolStarted, Class: turns.ToolStarted, ProducerSeq: 1,
+	begun := ledger.Event{Class: turns.ToolStarted, ProducerSeq: 1,
 		Data: json.RawMessage(`{"tool_name":"Sleep","call_id":"call_1","policy":"allow"}`)}
 	begun.IDs[agentruntime.ToolCall], begun.IDs[agentruntime.Step] = "tc_1", "step_1"
 	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 1}, []scheduler.Progress{{Event: begun}}))
@@ -35,7 +35,7 @@ func TestFactsKeepTheirCauses(t *testing.T) {
 	w := open(t)
 	c := w.working()
 	fact := func(class string, seq, cause int64) scheduler.Progress {
-		e := ledger.Event{Type: class, Class: class, ProducerSeq: seq, Data: json.RawMessage(`{}`)}
+		e := ledger.Event{Class: class, ProducerSeq: seq, Data: json.RawMessage(`{}`)}
 		e.IDs[agentruntime.ModelRequest] = "mr_1"
 		return scheduler.Progress{Event: e, Cause: cause}
 	}

@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -146,25 +147,42 @@ func TestRoundThatIsCutOff(t *testing.T) {
 			w.progress(c.Attempt.ID, "routing.decided", `{"candidate_count":1}`, "model.requested",
 				`{"round":1,"attempt":1,"provider_name":"p","model_name":"m","estimated_tokens":7}`)
 			w.settle(c.Attempt.ID, end)
-			w.caused(t, record.AssistantRound, "model.failed")
-			round := w.newest(record.AssistantRound)
+			w.caused(t, "model.failed", "model.requested")
+			round := w.newest("model.failed")
 			expect.Equal(t, "the request", round.IDs[agentruntime.ModelRequest], "mr_1")
 			contains(t, "the round", string(round.Data), `"model_ref":"p/m"`, `"input_tokens":7`)
-			expect.Equal(t, "status of the request", w.newest("model.failed").Status, "failed")
-			expect.Equal(t, "events of rounds", w.told(record.AssistantRound), 1)
+			expect.Equal(t, "status of the request", round.Status, "failed")
+			expect.Equal(t, "rounds of the transcript", w.rounds(), "1 p/m 7")
 		})
 	}
 }
 
-// A round of which the recorder told is not told again.
-func TestRoundThatWasTold(t *testing.T) {
+// A round that had its answer is not a second one when its turn is cut off.
+func TestRoundThatIsComplete(t *testing.T) {
 	w := open(t)
 	c := w.working()
-	w.progress(c.Attempt.ID, "model.requested", `{"round":1,"attempt":1,"provider_name":"p","model_name":"m"}`)
-	told := scheduler.Progress{Event: ledger.Event{Type: record.AssistantRound, Data: json.RawMessage(`{"round":1}`)}}
-	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 2}, []scheduler.Progress{told}))
+	w.progress(c.Attempt.ID, "model.requested", `{"round":1,"attempt":1,"provider_name":"p","model_name":"m"}`,
+		"model.completed", `{"usage":{"input_tokens":3},"provider_attempt":{"round":1,"model_ref":"p/m"}}`)
 	w.settle(c.Attempt.ID, scheduler.End{Lost: true})
-	expect.Equal(t, "events of rounds", w.told(record.AssistantRound), 1)
+	expect.Equal(t, "rounds of the transcript", w.rounds(), "1 p/m 3")
+}
+
+// rounds are those of alpha's transcript: number, model and tokens of input.
+func (w *world) rounds() string {
+	var list []string
+	w.view(func(v ledger.View) error {
+		entries, err := record.Transcript(v, "alpha", 100)
+		for _, e := range entries {
+			var round struct {
+				Model string `json:"model_ref"`
+			}
+			if e.Kind == record.EntryRound && json.Unmarshal(e.Data, &round) == nil {
+				list = append(list, fmt.Sprint(e.Round, " ", round.Model, " ", e.InputTokens))
+			}
+		}
+		return err
+	})
+	return strings.Join(list, ", ")
 }
 
 // The thread keeps its status when the image of its agent changes, and each thread.updated tells one.
@@ -181,7 +199,7 @@ func (w *world) progress(attempt string, facts ...string) {
 	var did []scheduler.Progress
 	for fact := range slices.Chunk(facts, 2) {
 		class := fact[0]
-		e := ledger.Event{Type: class, Class: class, Data: json.RawMessage(fact[1]), ProducerSeq: int64(len(did) + 1)}
+		e := ledger.Event{Class: class, Data: json.RawMessage(fact[1]), ProducerSeq: int64(len(did) + 1)}
 		if strings.HasSuffix(class, ".started") || class == "model.requested" {
 			e.Status = "running"
 		}

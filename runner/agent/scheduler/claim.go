@@ -11,7 +11,6 @@ import (
 	"holon/responses/turns"
 	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
-	"holon/state"
 	"holon/state/ledger"
 )
 
@@ -174,7 +173,7 @@ func (s *step) claim(e ledger.Entry, msg ledger.Message, cont ledger.Continuatio
 		}
 	}
 	s.state.LastWake = string(msg.TriggerKind)
-	s.submitTurn(a, msg)
+	a.Submitted = s.submitTurn(a, msg)
 	if err := s.Insert(&a); err != nil {
 		return Claim{}, fmt.Errorf("open an attempt: %w", err)
 	}
@@ -207,14 +206,16 @@ func (s *step) earlierTurns(e ledger.Entry) (int, error) {
 	return max(e.Readmitted, before.Earlier+1), err
 }
 
-// submitTurn tells that a turn is made for a message. It is the first event of the turn and the cause of the others.
-func (s *step) submitTurn(a ledger.Attempt, msg ledger.Message) {
+// submitTurn tells that a turn is made for a message, and returns the number of that event. It is the first one of the
+// turn and the cause of the others.
+func (s *step) submitTurn(a ledger.Attempt, msg ledger.Message) int64 {
 	e := ledger.Event{ID: submittedEvent(a.ID), MessageID: msg.ID, TurnID: a.TurnID, Status: "accepted",
 		Cause: admittedEvent(msg.ID)}
-	s.emit(record.TurnSubmitted, e, facts{"attempt_id": a.ID, "message_id": msg.ID, "turn_index": a.TurnIndex,
+	seq := s.emit(record.TurnSubmitted, e, facts{"attempt_id": a.ID, "message_id": msg.ID, "turn_index": a.TurnIndex,
 		"source": string(msg.Kind), "origin": string(msg.Origin.Kind), "authority": string(msg.Authority),
 		"model": a.Model})
 	s.cause = e.ID
+	return seq
 }
 
 // dispose ends a message. Waits that one was to end which no turn had are over with it.
@@ -271,22 +272,15 @@ func (s *step) begin(a ledger.Attempt) error {
 	if err := s.unblock(false); err != nil { // what a setting kept from turns keeps it no more
 		return err
 	}
-	s.emit(record.TurnStarted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: "running"}, facts{
-		"attempt_id": a.ID, "turn_index": a.TurnIndex, "previous_response_id": a.Chain,
-	})
-	kind := ledger.TranscriptMessage
+	f := facts{"attempt_id": a.ID, "turn_index": a.TurnIndex, "previous_response_id": a.Chain}
 	if a.Readmit {
-		kind = ledger.TranscriptContinue
-	} else if err := s.tellDelivery(a.MessageID, a.TurnID, "delivered"); err != nil {
-		return err
+		f["continued"] = true
 	}
-	return s.Insert(s.transcript(a, ledger.TranscriptEntry{Kind: kind, MessageID: a.MessageID}))
-}
-
-// transcript completes an entry of an attempt's turn.
-func (s *step) transcript(a ledger.Attempt, e ledger.TranscriptEntry) *ledger.TranscriptEntry {
-	e.ID, e.AgentID, e.CreatedAt, e.TurnID = responses.NewID(prefixTranscript), a.AgentID, s.now, a.TurnID
-	return &e
+	s.emit(record.TurnStarted, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Status: "running"}, f)
+	if a.Readmit {
+		return nil
+	}
+	return s.tellDelivery(a.MessageID, a.TurnID, "delivered")
 }
 
 // Progress records what the turn of an attempt did, up to what through says. A
@@ -309,39 +303,15 @@ func (m *Scheduler) Progress(ctx context.Context, attemptID string, through Thro
 }
 
 func (s *step) record(a *ledger.Attempt, p Progress) error {
-	workItem := ""
-	if p.Tool != nil { // before the event of its end
-		workItem = s.workOf(*a, openCall(*a, p.Tool.ID))
-	}
-	if p.Event.Type != "" {
+	if p.Event.Class != "" {
 		if err := s.recordEvent(a, p); err != nil {
 			return err
 		}
 	}
 	if p.Task != nil {
-		if err := s.taskOfTurn(a, *p.Task); err != nil {
-			return err
-		}
+		return s.taskOfTurn(a, *p.Task)
 	}
-	if p.Event.Class == turns.InputInserted {
-		if err := s.recordHeard(*a, p.Event); err != nil {
-			return err
-		}
-	}
-	if p.Tool != nil {
-		t := *p.Tool
-		t.AgentID, t.TurnID, t.TurnIndex, t.WorkItemID = a.AgentID, a.TurnID, a.TurnIndex, workItem
-		err := s.Insert(&t)
-		if err != nil && !state.IsCode(err, ledger.CodeConflict) { // a container may repeat an id
-			return err
-		}
-	}
-	if p.Transcript == nil {
-		return nil
-	}
-	e := *p.Transcript
-	e.MessageID = a.MessageID
-	return s.Insert(s.transcript(*a, e))
+	return nil
 }
 
 // recordEvent tells of what a container recorded. Its time is the container's unless that cannot be.
@@ -372,15 +342,14 @@ func (s *step) recordEvent(a *ledger.Attempt, p Progress) error {
 		e.CreatedAt = s.now
 	}
 	if n := len(e.Data); n > ledger.MaxEventData { // it must not hold up what comes after it
-		e.Data = mustJSON(facts{"omitted_bytes": n})
+		e.Data = mustJSON(facts{"omitted_bytes": n, "ref": "turns/" + a.TurnID + "/runtime.ndjson"})
+	}
+	if strings.HasPrefix(e.Class, "tool.") {
+		e.Ref = s.state.CurrentWork
 	}
 	a.Compacted = a.Compacted || e.Class == "context.compaction.completed"
-	s.emit(e.Type, e, nil)
-	s.track(a, &s.events[len(s.events)-1], p)
-	count(a, e.Class, e.Data)
-	if e.Type == record.AssistantRound {
-		toldRound(a, p.Event.Data)
-	}
+	s.emit(e.Class, e, nil)
+	s.track(a, &s.events[len(s.events)-1])
 	return nil
 }
 

@@ -71,7 +71,7 @@ func (s *step) threadStatus(now ledger.Closure, a ledger.Attempt, open bool) str
 // moves reports whether a closure may be another one after an event.
 func moves(e ledger.Event) bool {
 	return e.Class == "queue.changed" || e.Class == "thread.updated" || strings.HasPrefix(e.Class, "holon.wait.") ||
-		strings.HasPrefix(e.Type, "work_item_")
+		strings.HasPrefix(record.Of(e).Name, "work_item_")
 }
 
 // sameClosure reports whether two closures differ in their evidence at most.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"holon/responses/agentruntime"
-	"holon/runner/agent/view"
+	"holon/runner/agent/record"
 	"holon/state"
 	"holon/state/ledger"
 	"holon/test/expect"
@@ -88,7 +88,7 @@ func (w *world) valid(t *testing.T) {
 	})
 	_, events := w.events(0)
 	for i, e := range events {
-		event := view.RuntimeEvent(e, testLog)
+		event := record.RuntimeEvent(e, testLog)
 		v.Event("record", i+1, &event)
 	}
 }

@@ -53,17 +53,17 @@ func TestTranscriptOfInterjection(t *testing.T) {
 	w.ok(w.m.Offer(w.ctx, "alpha"))
 	w.now = w.now.Add(time.Second)
 	at := w.now
-	heard := ledger.Event{Type: turns.InputInserted, Class: turns.InputInserted, CreatedAt: at,
+	heard := ledger.Event{Class: turns.InputInserted, CreatedAt: at,
 		Data: fmt.Appendf(nil, `{"input_id":%q,"round":2}`, also.MessageID)}
 	other := heard
 	other.Data = json.RawMessage(`{"input_id":"msg_other","round":2}`)
-	answer := ledger.TranscriptEntry{Kind: ledger.TranscriptRound, Round: 2}
+	answer := ledger.Event{Class: turns.ModelCompleted, Data: json.RawMessage(`{"provider_attempt":{"round":2}}`)}
 	w.must(w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: 3},
-		[]scheduler.Progress{{Event: heard}, {Event: other}, {Transcript: &answer}}))
+		[]scheduler.Progress{{Event: heard}, {Event: other}, {Event: answer}}))
 	w.now = w.now.Add(time.Second)
 	w.settle(c.Attempt.ID, scheduler.End{Lost: true, ResponseID: "resp_1", Inserted: []string{also.MessageID}})
 	w.claim()
-	var said []ledger.TranscriptEntry
+	var said []record.TranscriptEntry
 	w.view(func(v ledger.View) (err error) {
 		said, err = view.New(v, view.Facts{}).Transcript("alpha", 0)
 		return err
@@ -76,7 +76,7 @@ func TestTranscriptOfInterjection(t *testing.T) {
 	}
 	want := []string{"incoming_message " + first + " x", "incoming_message " + also.MessageID + " faster",
 		"assistant_round " + first + " ", "runtime_failure " + first + " ", "continuation_prompt " + first + " x"}
-	if !slices.Equal(lines, want) || !said[1].CreatedAt.Equal(at) {
+	if !slices.Equal(lines, want) || !said[1].CreatedAt.Time().Equal(at) {
 		t.Errorf("the transcript is %q, the second at %s, want %q, at %s", lines, said[1].CreatedAt, want, at)
 	}
 }
@@ -177,7 +177,7 @@ func TestNotify(t *testing.T) {
 	var levels []int
 	_, events := w.events(0)
 	for _, e := range events {
-		if e.Type == record.BriefCreated || e.Type == record.NotificationRequested {
+		if record.Of(e).Name == record.BriefCreated || record.Of(e).Name == record.NotificationRequested {
 			levels = append(levels, e.Level)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"holon/runner/agent/record"
 	"holon/state"
 	"holon/state/ledger"
 )
@@ -25,7 +26,7 @@ func (w *world) events(after int64) (types []string, all []ledger.Event) {
 		return err
 	})
 	for _, e := range all {
-		types = append(types, e.Type)
+		types = append(types, record.Of(e).Name)
 	}
 	return types, all
 }
@@ -35,7 +36,7 @@ func (w *world) newest(typ string) (e ledger.Event) {
 	w.t.Helper()
 	_, events := w.events(0)
 	for _, found := range events {
-		if found.Type == typ || found.Class == typ {
+		if record.Of(found).Name == typ || found.Class == typ {
 			e = found
 		}
 	}
@@ -49,7 +50,7 @@ func (w *world) newest(typ string) (e ledger.Event) {
 func (w *world) told(typ string) (n int) {
 	_, events := w.events(0)
 	for _, e := range events {
-		if e.Type == typ || e.Class == typ {
+		if record.Of(e).Name == typ || e.Class == typ {
 			n++
 		}
 	}

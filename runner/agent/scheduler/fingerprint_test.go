@@ -53,7 +53,7 @@ func (w *world) counts(v ledger.View, id string) (list []string) {
 	}
 	n := map[string]int{}
 	for _, e := range page.Events {
-		n[e.Type]++
+		n[record.Of(e).Name]++
 	}
 	for _, typ := range []string{record.WaitRegistered, record.WaitCancelled, record.TimerFired, record.SystemTickEmitted,
 		record.BriefCreated, record.ToolExecuted, record.TurnStarted} {

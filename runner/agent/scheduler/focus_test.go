@@ -22,22 +22,22 @@ func (w *world) fact(attempt string, p scheduler.Progress) {
 
 // calls and called are the beginning and the end of a call of a tool.
 func calls(id string) scheduler.Progress {
-	e := ledger.Event{Type: turns.ToolStarted, Class: turns.ToolStarted, Status: "running",
+	e := ledger.Event{Class: turns.ToolStarted, Status: "running",
 		Data: json.RawMessage(`{"tool_name":"ExecCommand","call_id":"` + id + `"}`)}
 	e.IDs[agentruntime.ToolCall], e.IDs[agentruntime.Step] = id, "step_1"
-	return scheduler.Progress{Event: e, ToolName: "ExecCommand"}
+	return scheduler.Progress{Event: e}
 }
 
 func called(id string) scheduler.Progress {
-	e := ledger.Event{Type: record.ToolExecuted, Class: turns.ToolResult, Status: "completed",
+	e := ledger.Event{Class: turns.ToolResult, Status: "completed",
 		Data: json.RawMessage(`{"tool_name":"ExecCommand"}`)}
 	e.IDs[agentruntime.ToolCall], e.IDs[agentruntime.Step] = id, "step_1"
-	return scheduler.Progress{Event: e, Tool: &ledger.ToolExecution{ID: id, Tool: "ExecCommand", Status: "success"}}
+	return scheduler.Progress{Event: e}
 }
 
 // runs is the beginning of the process of a task.
 func runs(taskID string) scheduler.Progress {
-	e := ledger.Event{Type: turns.ProcessStarted, Class: turns.ProcessStarted, Status: "running",
+	e := ledger.Event{Class: turns.ProcessStarted, Status: "running",
 		Data: json.RawMessage(`{"command":"make"}`)}
 	e.IDs[agentruntime.Process] = turns.ProcessOf(taskID)
 	return scheduler.Progress{Event: e}
@@ -69,7 +69,7 @@ func TestWorkBelongsToTheCurrentItem(t *testing.T) {
 	w.settle(attempt, scheduler.End{Kind: ledger.TurnCompleted, Last: "ok", Home: "same"})
 
 	w.view(func(v ledger.View) error {
-		ran, err := v.ToolExecutions("alpha", 10)
+		ran, err := record.Executions(v, "alpha", 10)
 		w.must(err)
 		got := map[string]string{}
 		for _, t := range ran {

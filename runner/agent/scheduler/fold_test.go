@@ -14,7 +14,6 @@ import (
 	"holon/responses/turns"
 	"holon/runner/agent/readmodel"
 	"holon/runner/agent/record"
-	"holon/runner/agent/view"
 	"holon/state/ledger"
 )
 
@@ -53,7 +52,7 @@ type cuts struct {
 	known map[string]bool               // ids of events
 }
 
-var testLog = view.Log{RuntimeID: "rt_test"}
+var testLog = record.Log{RuntimeID: "rt_test"}
 
 // compare compares the fold of each record with the tables.
 func (r *replayed) compare() {
@@ -81,13 +80,13 @@ func (r *replayed) compareAgent(v ledger.View, id string, c *cuts) error {
 		return err
 	}
 	for _, e := range page.Events {
-		event := view.RuntimeEvent(e, testLog)
+		event := record.RuntimeEvent(e, testLog)
 		c.fold.Apply(&event)
-		caused := e.Type == record.TurnContextBuilt || e.Type == record.ContinuationResolved
+		caused := record.Of(e).Name == record.TurnContextBuilt || record.Of(e).Name == record.ContinuationResolved
 		cause := event.Correlation.CausationID
 		caused = caused || strings.HasPrefix(cause, responses.PrefixEvent)
 		if caused && !c.known[cause] {
-			r.t.Fatalf("%s: event %d, %s, has the cause %q, want an earlier event", id, e.Seq, e.Type, cause)
+			r.t.Fatalf("%s: event %d, %s, has the cause %q, want an earlier event", id, e.Seq, record.Of(e).Name, cause)
 		}
 		c.known[e.ID] = true
 	}
@@ -116,7 +115,7 @@ func (r *replayed) again() {
 			}
 			fold := readmodel.New(id)
 			for _, e := range page.Events {
-				event := view.RuntimeEvent(e, testLog)
+				event := record.RuntimeEvent(e, testLog)
 				fold.Apply(&event)
 				said, cut := r.agents[id].said[e.Seq]
 				if diff := cmp.Diff(said, r.digests(fold)); cut && diff != "" {

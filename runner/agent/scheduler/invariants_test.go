@@ -9,7 +9,6 @@ import (
 	"holon/responses/agentruntime"
 	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
-	"holon/runner/agent/view"
 	"holon/state/ledger"
 )
 
@@ -148,12 +147,12 @@ func (w *world) checkEvents(v ledger.View, l ledger.AgentState) (map[string]int,
 		if a.newest++; e.Seq != a.newest {
 			w.t.Fatalf("%s: event %d has number %d", l.AgentID, a.newest, e.Seq)
 		}
-		if _, known := record.Event(e.Type); !known || e.Level == 0 {
+		if e.Class == "" || e.Level == 0 {
 			w.t.Fatalf("%s: event %+v has no known type or no level", l.AgentID, e)
 		}
-		recorded := view.RuntimeEvent(e, testLog)
+		recorded := record.RuntimeEvent(e, testLog)
 		a.validator.Event(l.AgentID, int(e.Seq), &recorded)
-		switch e.Type {
+		switch record.Of(e).Name {
 		case record.QueueEntrySettled:
 			a.settled[e.MessageID]++
 		case record.ToolExecuted:
@@ -186,7 +185,7 @@ func (w *world) checkEvents(v ledger.View, l ledger.AgentState) (map[string]int,
 
 // foldWait takes the copy of a wait that an event about one has.
 func (w *world) foldWait(a *account, e ledger.Event) {
-	if t, _ := record.Event(e.Type); t.Category != "waiting" {
+	if record.Of(e).Category != "waiting" {
 		return
 	}
 	var data struct {
@@ -199,14 +198,14 @@ func (w *world) foldWait(a *account, e ledger.Event) {
 	case data.Wait != nil && data.Wait.ID == e.Ref:
 		a.waits[e.Ref] = *data.Wait
 	case strings.HasPrefix(e.Ref, "wait_"):
-		w.t.Fatalf("event %d, %s, has no copy of wait %s: %s", e.Seq, e.Type, e.Ref, e.Data)
+		w.t.Fatalf("event %d, %s, has no copy of wait %s: %s", e.Seq, record.Of(e).Name, e.Ref, e.Data)
 	}
 }
 
 // checkPrior: what a message continues is the closure that was told last, unless a message that is in the queue ended a
 // wait already.
 func (w *world) checkPrior(a *account, e ledger.Event) {
-	if e.Type != record.ClosureDecided && e.Type != record.ContinuationResolved {
+	if record.Of(e).Name != record.ClosureDecided && record.Of(e).Name != record.ContinuationResolved {
 		return
 	}
 	var data struct {
@@ -218,7 +217,7 @@ func (w *world) checkPrior(a *account, e ledger.Event) {
 	if err := json.Unmarshal(e.Data, &data); err != nil {
 		w.t.Fatalf("the data of event %d: %v", e.Seq, err)
 	}
-	if e.Type == record.ClosureDecided {
+	if record.Of(e).Name == record.ClosureDecided {
 		a.closure = data.Outcome + " " + data.Waiting
 		return
 	}

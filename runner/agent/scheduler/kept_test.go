@@ -206,7 +206,7 @@ func keptWaits(v ledger.View, l ledger.AgentState, told picture, p *picture) err
 }
 
 func keptCalls(v ledger.View, l ledger.AgentState, _ picture, p *picture) error {
-	calls, err := v.ToolExecutions(l.AgentID, all)
+	calls, err := record.Executions(v, l.AgentID, all)
 	if err != nil {
 		return err
 	}
@@ -221,9 +221,9 @@ func keptCalls(v ledger.View, l ledger.AgentState, _ picture, p *picture) error 
 		}
 		p.Tools[c.TurnID+" "+c.ID] = line(c.Tool, status, c.DurationMS, c.OutputRef, at)
 	}
-	said, err := v.Transcript(l.AgentID, all)
+	said, err := record.Transcript(v, l.AgentID, all)
 	for _, r := range said {
-		if r.Kind == ledger.TranscriptRound {
+		if r.Kind == record.EntryRound {
 			p.Rounds[fmt.Sprint(r.TurnID, " ", r.Round)] = line(r.InputTokens, r.OutputTokens, r.StopReason)
 		}
 	}

@@ -24,7 +24,7 @@ func TestLostTurnTellsItsRecord(t *testing.T) {
 	fact := func(class, status string, kind agentruntime.ID, id, data string) {
 		t.Helper()
 		seq++
-		e := ledger.Event{Type: class, Class: class, Status: status, Data: json.RawMessage(data), ProducerSeq: seq}
+		e := ledger.Event{Class: class, Status: status, Data: json.RawMessage(data), ProducerSeq: seq}
 		e.IDs[kind] = id
 		err := w.m.Progress(w.ctx, c.Attempt.ID, scheduler.Through{Facts: seq}, []scheduler.Progress{{Event: e}})
 		if err != nil {
@@ -84,22 +84,22 @@ func TestLostTurnTellsItsRecord(t *testing.T) {
 				t.Errorf("the outcome of the request that was cut off is %q, want %q", p.Outcome, turns.OutcomeFailFast)
 			case e.Class == record.TurnFailed && (p.Rounds != 2 || p.Usage.InputTokens != 140 || !p.Usage.Estimated):
 				t.Errorf("the end of the turn is %s, want 2 rounds and an estimate of 140 tokens of input", e.Data)
-			case e.Type == record.RuntimeError && (p.Timeline == nil || len(p.Timeline.Attempts) != 2 || !p.Token.Estimated):
+			case record.Of(e).Name == record.RuntimeError && (p.Timeline == nil || len(p.Timeline.Attempts) != 2 || !p.Token.Estimated):
 				t.Errorf("the failure is %s, want two attempts and an estimate", e.Data)
 			}
 		}
 		return err
 	})
 	w.view(func(v ledger.View) error {
-		ran, failed := v.ToolExecutions(c.Attempt.AgentID, 10)
-		if failed != nil || len(ran) != 1 || ran[0].ID != "call_2" || ran[0].Status != "error" || ran[0].DurationMS != 2000 {
-			t.Errorf("the calls of the turn are %+v, want the one that was cut off", ran)
+		ran, failed := record.Executions(v, c.Attempt.AgentID, 10)
+		if failed != nil || len(ran) != 2 || ran[1].ID != "call_2" || ran[1].Status != "error" || ran[1].DurationMS != 2000 {
+			t.Errorf("the calls of the turn are %+v, want the second one cut off", ran)
 		}
 		if types, _ := w.events(0); !slices.Contains(types, record.ToolExecuted) {
 			t.Error("no event tells of it")
 		}
-		entries, err := v.Transcript(c.Attempt.AgentID, 100)
-		if !slices.ContainsFunc(entries, func(e ledger.TranscriptEntry) bool { return e.Kind == ledger.TranscriptTools }) {
+		entries, err := record.Transcript(v, c.Attempt.AgentID, 100)
+		if !slices.ContainsFunc(entries, func(e record.TranscriptEntry) bool { return e.Kind == record.EntryTools }) {
 			t.Error("the transcript does not have it")
 		}
 		return err

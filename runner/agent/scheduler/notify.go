@@ -59,9 +59,12 @@ func (s *step) notify(n ledger.Notification) error {
 	if err := s.Insert(&n); err != nil {
 		return err
 	}
+	text := n.Message
 	event, f := ledger.Event{Ref: n.ID}, facts{"notification_id": n.ID, "boundary": n.Boundary,
 		"summary": cut(n.Summary, maxBriefSummary)}
-	told, err := s.briefed(n.Message)
+	n.Message, n.Summary = f.short("operator_notification.message", n.Message), cut(n.Summary, maxBriefSummary)
+	f.with(record.RecordNotification, n)
+	told, err := s.briefed(text)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,10 @@ package scheduler
 
 import (
 	"context"
+	"encoding/json"
+	"strings"
 
+	"holon/responses/turns"
 	"holon/runner/agent/record"
 	"holon/state/ledger"
 )
@@ -57,10 +60,14 @@ func (s *step) offer(a ledger.Attempt, e ledger.Entry) error {
 	if err := s.Update(&e); err != nil {
 		return err
 	}
+	msg, err := s.Message(e.MessageID)
+	if err != nil {
+		return err
+	}
 	s.emitQueue(record.OperatorInterjection, "interject", e,
 		ledger.Event{ID: interjectedEvent(a.ID, e.MessageID), TurnID: a.TurnID, Status: "running",
 			Cause: admittedEvent(e.MessageID)},
-		facts{"attempt_id": a.ID, "merged_into_turn_id": a.TurnID})
+		facts{"attempt_id": a.ID, "merged_into_turn_id": a.TurnID}.withMessage(msg))
 	return s.eachWait(func(w ledger.Wait) error {
 		if !triggeredBy(w, e.MessageID) {
 			return nil
@@ -86,4 +93,19 @@ func (s *step) offered(a ledger.Attempt) ([]ledger.Message, error) {
 		list = append(list, msg)
 	}
 	return list, nil
+}
+
+// interjection is the message, bound to the turn of an attempt, that an event of input is about; "" for none.
+func (s *step) interjection(a ledger.Attempt, e ledger.Event) (string, error) {
+	var heard turns.Heard
+	if !strings.HasPrefix(e.Class, "holon.input.") || json.Unmarshal(e.Data, &heard) != nil {
+		return "", nil
+	}
+	held, err := s.Held(a.ID)
+	for _, entry := range held {
+		if entry.Interjects && entry.MessageID == heard.InputID {
+			return heard.InputID, nil
+		}
+	}
+	return "", err
 }

@@ -107,7 +107,7 @@ func TestExpireOutputs(t *testing.T) {
 				w.must(w.m.ExpireOutputs(w.ctx, "alpha", gone))
 			}
 			_, all := w.events(0)
-			all = slices.DeleteFunc(all, func(e ledger.Event) bool { return e.Type != record.OutputExpired })
+			all = slices.DeleteFunc(all, func(e ledger.Event) bool { return record.Of(e).Name != record.OutputExpired })
 			expect.Equal(t, fmt.Sprintf("events at boundary %d", where), len(all), 2)
 			var told struct {
 				TurnID    string               `json:"turn_id"`

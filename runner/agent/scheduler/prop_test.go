@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
@@ -142,9 +141,8 @@ func (w *world) during(t *turn, i int, o op) error {
 	switch o.Do {
 	case "tool":
 		if t.newest != i+1 { // not again when it is asked again
-			t.newest, t.tools = i+1, t.tools+1
-			t.facts = append(t.facts, scheduler.Progress{Event: ledger.Event{Type: record.ToolExecuted},
-				Transcript: &ledger.TranscriptEntry{Kind: ledger.TranscriptTools}})
+			t.newest = i + 1
+			t.call(o.N)
 		}
 		return w.mirrored(t)
 	case "sleep":

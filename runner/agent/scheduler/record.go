@@ -35,7 +35,7 @@ const maxOpen = 1000
 
 // track notes what an event of a turn begins and ends. An event that ends something was caused
 // by the one that began it.
-func (s *step) track(a *ledger.Attempt, e *ledger.Event, p Progress) {
+func (s *step) track(a *ledger.Attempt, e *ledger.Event) {
 	family, ok := agentruntime.FamilyOf(e.Class)
 	if !ok || family.Name == "turn" || family.Name == "action" {
 		return
@@ -43,8 +43,13 @@ func (s *step) track(a *ledger.Attempt, e *ledger.Event, p Progress) {
 	at := openUnit(a, family, e)
 	switch {
 	case e.Class == family.Open && at < 0 && len(a.Open) < maxOpen:
-		u := unfinished(e, p)
-		u.WorkItemID = s.state.CurrentWork
+		u := ledger.Unfinished{Class: e.Class, Event: e.ID, Seq: s.state.EventSeq + int64(len(s.events)), IDs: e.IDs,
+			WorkItemID: s.state.CurrentWork}
+		if e.Class == turns.ToolStarted {
+			var b turns.Begun
+			_ = json.Unmarshal(e.Data, &b) // one that is wrong has no name
+			u.Call = clip(b.CallID)
+		}
 		a.Open = append(a.Open, u)
 	case at >= 0 && e.Class != family.Open:
 		e.Cause = a.Open[at].Event
@@ -61,13 +66,6 @@ func openUnit(a *ledger.Attempt, family agentruntime.Family, e *ledger.Event) in
 	})
 }
 
-// openCall is the index in a.Open of a call of a tool, -1 for none.
-func openCall(a ledger.Attempt, id string) int {
-	return slices.IndexFunc(a.Open, func(u ledger.Unfinished) bool {
-		return u.Class == turns.ToolStarted && u.IDs[agentruntime.ToolCall] == id
-	})
-}
-
 // workOf is the work item that was current when the thing at an index of a.Open began: a call that picks or completes
 // an item is carried out only after its beginning is recorded. For the index -1 it is the one that is current now.
 func (s *step) workOf(a ledger.Attempt, at int) string {
@@ -77,77 +75,126 @@ func (s *step) workOf(a ledger.Attempt, at int) string {
 	return s.state.CurrentWork
 }
 
-// unfinished is what an event begins, with what its end needs in case that it is cut off.
-func unfinished(e *ledger.Event, p Progress) ledger.Unfinished {
-	u := ledger.Unfinished{Class: e.Class, Event: e.ID, IDs: e.IDs, Tool: p.ToolName}
-	switch e.Class { // what is wrong with a payload is left out
-	case turns.ToolStarted:
-		var b turns.Begun
-		_ = json.Unmarshal(e.Data, &b)
-		u.Call, u.At, u.Does, u.Input, u.Round = clip(b.CallID), turns.At(e.CreatedAt), p.Does, p.Input, p.Round
-		u.Tool = cmp.Or(u.Tool, clip(b.ToolName))
-	case turns.ModelRequested:
-		u.Request, u.At = &turns.Requested{}, turns.At(e.CreatedAt)
-		_ = json.Unmarshal(e.Data, u.Request)
-	case turns.CompactionBegun:
-		var c turns.CompactionStart
-		_ = json.Unmarshal(e.Data, &c)
-		u.Trigger, u.Round = clip(c.Trigger), c.Round
-	}
-	return u
-}
-
 // closings are the classes by which the host ends what a turn has left open.
 var closings = map[string]string{
 	"model.requested":            "model.failed",
 	"tool.started":               "tool.failed",
 	"process.started":            "process.failed",
 	"context.compaction.started": "context.compaction.failed",
-	"hook.started":               "hook.failed",
 	"task.attempt.started":       "task.attempt.failed",
 }
 
-// closeOpen ends what the turn of an attempt has begun and not ended, before the turn itself.
-func (s *step) closeOpen(a *ledger.Attempt, v verdict) error {
-	category := "cancelled"
-	if v.attempt == ledger.AttemptInterrupted {
-		category = "interrupted"
+// closeOpen ends what the turn of an attempt has begun and not ended, before the turn itself, and returns what the log
+// has of the turn then.
+func (s *step) closeOpen(a ledger.Attempt, v verdict) (record.Turn, error) {
+	turn, begun, err := s.logged(a)
+	if err != nil {
+		return turn, err
 	}
-	var round ledger.Event                      // of the request for an answer
 	for _, u := range slices.Backward(a.Open) { // a process before the call that started it
 		class, ok := closings[u.Class]
 		if !ok {
 			continue
 		}
-		f := facts{"failure_category": category, "retryable": false, "message": "the turn ended before it did",
-			"tool_name": u.Tool}
-		typ := class
-		switch class {
-		case turns.ToolFailed:
-			typ = record.ToolExecuted
-			if err := s.cutOffCall(*a, u, category, f); err != nil {
-				return err
-			}
-		case turns.CompactionFailed:
-			f["trigger"], f["round"] = u.Trigger, u.Round
-		case "hook.failed":
-			f["fail_mode"] = "open"
-		case turns.ModelFailed:
-			f["outcome"] = turns.OutcomeFailFast
-		case turns.ProcessFailed: // how it ended is not known, also where the turn was cancelled
-			f["failure_category"] = "lost"
+		first := len(s.events)
+		e := ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Class: class, Status: "failed", IDs: u.IDs,
+			Cause: u.Event}
+		if class == turns.ToolFailed {
+			e.Ref = u.WorkItemID
 		}
-		s.emit(typ, ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Class: class, Status: "failed", IDs: u.IDs,
-			Cause: u.Event}, f)
-		count(a, class, nil) // a call that was begun is one of the turn's
+		s.emit(class, e, s.cutOff(begun[u.Seq], class, v))
 		if class == turns.ModelFailed {
-			if u.Request != nil && u.Request.Purpose == "" {
-				round = ledger.Event{IDs: u.IDs, Cause: s.newest()}
-			}
-			s.cutOff(a, u)
+			s.costOfCutOff(a, begun[u.Seq], u)
+		}
+		for _, e := range s.events[first:] {
+			turn.Apply(e)
 		}
 	}
-	return s.tellCutRound(*a, round)
+	return turn, nil
+}
+
+// logged is what the log has of the turn of an attempt, with the events that began what is open, by their numbers.
+func (s *step) logged(a ledger.Attempt) (turn record.Turn, begun map[int64]ledger.Event, err error) {
+	begun = make(map[int64]ledger.Event)
+	for _, u := range a.Open {
+		begun[u.Seq] = ledger.Event{CreatedAt: a.StartedAt} // retention may have let go of it
+	}
+	for after, more := a.Submitted, true; more; {
+		page, err := s.Events(a.AgentID, ledger.EventQuery{After: after})
+		if err != nil {
+			return turn, begun, err
+		}
+		for _, e := range page.Events {
+			if after = e.Seq; e.TurnID != a.TurnID {
+				continue
+			}
+			turn.Apply(e)
+			if _, open := begun[e.Seq]; open {
+				begun[e.Seq] = e
+			}
+		}
+		more = page.HasNewer
+	}
+	return turn, begun, nil
+}
+
+// cutOff is the payload of the end of what an event began and a turn did not end.
+func (s *step) cutOff(begun ledger.Event, class string, v verdict) facts {
+	category := "cancelled"
+	if v.attempt == ledger.AttemptInterrupted {
+		category = "interrupted"
+	}
+	f := facts{"failure_category": category, "retryable": false, "message": "the turn ended before it did"}
+	took := max(0, turns.At(s.now).Sub(turns.At(begun.CreatedAt)).Milliseconds())
+	switch class { // what is wrong with a payload is left out
+	case turns.ToolFailed:
+		var b turns.Begun
+		_ = json.Unmarshal(begun.Data, &b)
+		f["tool_name"], f["kind"], f["duration_ms"] = clip(b.ToolName), category, took
+		f["call"] = clip(record.CallOf(begun.Data).Text)
+	case turns.CompactionFailed:
+		var c turns.CompactionStart
+		_ = json.Unmarshal(begun.Data, &c)
+		f["trigger"], f["round"] = clip(c.Trigger), c.Round
+	case turns.ModelFailed:
+		var r turns.Requested
+		_ = json.Unmarshal(begun.Data, &r)
+		tokens := sent(r)
+		f["outcome"], f["duration_ms"] = turns.OutcomeFailFast, took
+		f["provider_attempt"] = turns.ProviderAttempt{Provider: clip(r.ProviderName),
+			ModelRef: clip(r.ProviderName + "/" + r.ModelName), Round: r.Round, Attempt: r.Attempt,
+			MaxAttempts: r.MaxAttempts, Purpose: clip(r.Purpose), StartedAt: turns.At(begun.CreatedAt),
+			CompletedAt: turns.At(s.now), DurationMS: took, FailureKind: "interrupted", Disposition: "fail_fast",
+			Outcome: turns.OutcomeFailFast, TokenUsage: &tokens}
+	case turns.ProcessFailed: // how it ended is not known, also where the turn was cancelled
+		f["failure_category"] = "lost"
+	}
+	return f
+}
+
+// sent is what a request to a model took that was cut off: no more is known than how much it was sent.
+func sent(r turns.Requested) turns.TokenUsage {
+	in := min(max(int64(r.EstimatedTokens), 0), record.MaxTokens)
+	return turns.TokenUsage{InputTokens: in, TotalTokens: in, Estimated: true}
+}
+
+// costOfCutOff records what a request took that was cut off.
+func (s *step) costOfCutOff(a ledger.Attempt, begun ledger.Event, u ledger.Unfinished) {
+	var r turns.Requested
+	if json.Unmarshal(begun.Data, &r) != nil {
+		return
+	}
+	e := ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID, Cause: u.Event,
+		Data: mustJSON(turns.Cost{Usage: sent(r), Amount: "unknown", PriceSource: "unknown"})}
+	e.IDs[agentruntime.ModelRequest] = u.IDs[agentruntime.ModelRequest]
+	s.emit(turns.CostRecorded, e, nil)
+}
+
+// completed is the end of a turn with what the log has of it, where the end does not say: its container was lost.
+func (e End) completed(t record.Turn) End {
+	e.Model, e.Usage, e.Provider = cmp.Or(e.Model, t.Model()), cmp.Or(e.Usage, t.Usage), cmp.Or(e.Provider, t.Provider)
+	e.ModelRounds, e.ToolCalls = max(e.ModelRounds, t.ModelRounds), max(e.ToolCalls, t.ToolCalls)
+	return e
 }
 
 // maxTold bounds the files of a turn that its record tells of. Its turn.json has them all.
@@ -183,6 +230,9 @@ func (s *step) endTurn(a ledger.Attempt, t ledger.Turn, v verdict, omitted int) 
 		"started_at": t.StartedAt, "completed_at": t.CompletedAt,
 		"model_rounds": t.ModelRounds, "tool_calls": t.ToolCalls, "response_id": t.ResponseID,
 		"model": clip(t.Model), "usage": used(t.Usage, t.Provider)}
+	if f["last_assistant_message"] = f.short("turn.last_assistant_message", t.Last); t.Last == "" {
+		delete(f, "last_assistant_message")
+	}
 	if omitted > 0 {
 		f["artifacts_omitted"] = omitted
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"holon/responses/agentruntime"
-	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/runner/agent/scheduler"
 	"holon/state/ledger"
@@ -122,11 +121,7 @@ func (t *turn) round(i, n int) {
 	usage := fmt.Sprintf(`{"input_tokens":%d,"output_tokens":2,"total_tokens":%d}`, n, n+2)
 	t.tell("model.requested", "running", agentruntime.ModelRequest, request, fmt.Sprintf(asked, attempt, round))
 	t.tell("model.completed", "completed", agentruntime.ModelRequest, request,
-		`{"usage":`+usage+`,"stop_reason":"end_turn","duration_ms":5}`)
-	t.facts = append(t.facts, scheduler.Progress{Event: ledger.Event{Type: record.AssistantRound,
-		Data: json.RawMessage(fmt.Sprintf(`{"round":%d}`, round))},
-		Transcript: &ledger.TranscriptEntry{Kind: ledger.TranscriptRound, Round: round, StopReason: "end_turn",
-			InputTokens: int64(n), OutputTokens: 2}})
+		fmt.Sprintf(`{"usage":%s,"stop_reason":"end_turn","duration_ms":5,"provider_attempt":{"round":%d}}`, usage, round))
 	t.tell("cost.recorded", "", agentruntime.ModelRequest, request, `{"usage":`+usage+`}`)
 	t.usage.InputTokens, t.usage.OutputTokens = t.usage.InputTokens+int64(n), t.usage.OutputTokens+2
 	t.usage.TotalTokens = t.usage.InputTokens + t.usage.OutputTokens
@@ -142,19 +137,15 @@ func (t *turn) call(n int) {
 		t.begin("proc_"+t.attempt+id, id)
 		t.tell("process.completed", "completed", agentruntime.Process, "proc_"+t.attempt+id, `{"exit_code":0}`)
 	}
-	class, status, row := "tool.result", "completed", "success"
+	class, status := "tool.result", "completed"
 	data := fmt.Sprintf(`{"tool_name":"ExecCommand","preview":"printed","success":true,"duration_ms":%d,`+
 		`"output_ref":"out/%s.txt"}`, n, id)
 	if n%3 == 0 {
-		class, status, row = "tool.failed", "failed", "error"
+		class, status = "tool.failed", "failed"
 		data = fmt.Sprintf(`{"tool_name":"ExecCommand","failure_category":"timeout","message":"late",`+
 			`"retryable":false,"duration_ms":%d,"output_ref":"out/%s.txt"}`, n, id)
 	}
 	t.tell(class, status, agentruntime.ToolCall, id, data)
-	end := &t.facts[len(t.facts)-1]
-	end.Event.Type = record.ToolExecuted
-	end.Tool = &ledger.ToolExecution{ID: id, Tool: "ExecCommand", Status: row, DurationMS: int64(n),
-		OutputRef: "out/" + id + ".txt"}
 }
 
 // begin tells that a process began, of a call or of what becomes a task.
@@ -167,7 +158,7 @@ func (t *turn) begin(process, call string) {
 
 // tell adds a fact of the container.
 func (t *turn) tell(class, status string, kind agentruntime.ID, id, data string) {
-	e := ledger.Event{Type: class, Class: class, Status: status, Data: json.RawMessage(data),
+	e := ledger.Event{Class: class, Status: status, Data: json.RawMessage(data),
 		ProducerSeq: int64(len(t.facts)) + 1}
 	if id != "" {
 		e.IDs[kind] = id

@@ -116,8 +116,9 @@ type step struct {
 	*transaction
 	state  ledger.AgentState
 	events []ledger.Event
-	told   int    // how many of them the closure that was told knows of
-	cause  string // of events that do not name their own; "": the first event of the step
+	told   int                           // how many of them the closure that was told knows of
+	from   map[string]*ledger.Provenance // of messages of events, by id; nil: there is none any more
+	cause  string                        // of events that do not name their own; "": the first event of the step
 }
 
 // step takes a step of an agent. A function that emits no event leaves the state as
@@ -178,15 +179,14 @@ func (s *step) close() error {
 // facts are the data of an event. Empty texts are left out.
 type facts map[string]any
 
-// emit tells of the step and returns the number of the event. Class and time are those of the type and the step unless
-// e has its own. Empty texts are left out, times have milliseconds, and known secrets are taken out.
-func (s *step) emit(typ string, e ledger.Event, f facts) int64 {
-	t, _ := record.Event(typ)
-	e.AgentID, e.Type = s.state.AgentID, typ
+// emit records an event of a label, or of a class that has none, and returns its number. Class, level and time are those
+// of the label and the step unless e has its own. Empty texts are left out, times have milliseconds, and known secrets
+// are taken out.
+func (s *step) emit(label string, e ledger.Event, f facts) int64 {
+	e.AgentID, e.Class = s.state.AgentID, cmp.Or(e.Class, record.Class(label))
 	if e.ID == "" {
 		e.ID = responses.NewID(responses.PrefixEvent)
 	}
-	e.Level, e.Class = cmp.Or(e.Level, t.Level), cmp.Or(e.Class, record.Class(typ))
 	if e.CreatedAt.IsZero() {
 		e.CreatedAt = s.now
 	}
@@ -209,10 +209,60 @@ func (s *step) emit(typ string, e ledger.Event, f facts) int64 {
 		}
 	}
 	if len(f) > 0 {
-		e.Data = s.m.opts.Hide(eventJSON(f))
+		e.Data = s.m.opts.Hide(f.encode())
 	}
+	if e.MessageID != "" && e.ProducerSeq == 0 {
+		e.From = s.provenance(e.MessageID)
+	}
+	e.Level = cmp.Or(e.Level, record.Of(e).Level)
 	s.events = append(s.events, e)
 	return s.state.EventSeq + int64(len(s.events))
+}
+
+// encode returns the data of an event. A copy of a record that it has no room for is left out.
+func (f facts) encode() json.RawMessage {
+	data := eventJSON(f)
+	for _, key := range record.Copies {
+		if len(data) <= ledger.MaxEventData-maxHidden {
+			break
+		}
+		if delete(f, key); key != record.KeyClipped {
+			f[record.KeyClipped] = append(clippedOf(f), key)
+		}
+		data = eventJSON(f)
+	}
+	return data
+}
+
+// maxHidden is what the names that take the place of secrets may need, in bytes.
+const maxHidden = 512
+
+func clippedOf(f facts) []string {
+	list, _ := f[record.KeyClipped].([]string)
+	return list
+}
+
+// provenance says where a message came from, nil where retention let go of it.
+func (s *step) provenance(messageID string) *ledger.Provenance {
+	if from, ok := s.from[messageID]; ok {
+		return from
+	}
+	m, err := s.Message(messageID)
+	if err != nil { // an event is written without it
+		return nil
+	}
+	return s.came(m)
+}
+
+// came notes where a message came from.
+func (s *step) came(m ledger.Message) *ledger.Provenance {
+	if s.from == nil {
+		s.from = make(map[string]*ledger.Provenance)
+	}
+	s.from[m.ID] = &ledger.Provenance{Origin: m.Origin, Trust: m.Trust, Authority: m.Authority, Surface: m.Surface,
+		AdmissionContext: m.AdmissionContext, TaskID: m.TaskID, WorkItemID: m.WorkItemID,
+		CorrelationID: m.CorrelationID, CausationID: m.CausationID}
+	return s.from[m.ID]
 }
 
 // newest is the id of the event that the step emitted last.
@@ -310,7 +360,6 @@ const (
 	prefixTimer        = "tmr_"
 	prefixTrigger      = "trg_"
 	prefixBrief        = "brief_"
-	prefixTranscript   = "tre_"
 	prefixNotification = "ntf_"
 	prefixWork         = "work_"
 	prefixDelivery     = "dlv_"

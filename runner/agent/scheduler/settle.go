@@ -71,8 +71,6 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 		s.forget()
 	}
 	a.Status, a.Reason, a.SettledAt = v.attempt, clip(v.reason), &s.now
-	recorded := a.Recorded
-	a.Recorded = nil // the turn has it
 	if err := s.Update(&a); err != nil {
 		return Settlement{}, err
 	}
@@ -81,11 +79,11 @@ func (s *step) settle(a ledger.Attempt, e End) (Settlement, error) {
 			return Settlement{}, err
 		}
 	}
-	a.Recorded = recorded
-	if err := s.closeOpen(&a, v); err != nil {
+	logged, err := s.closeOpen(a, v)
+	if err != nil {
 		return Settlement{}, err
 	}
-	e, a.Recorded = e.completed(a.Recorded), nil
+	e = e.completed(logged)
 	if !v.turn {
 		s.endNotBegun(a, e, v)
 	}
@@ -365,9 +363,7 @@ func (s *step) disposeOffered(a ledger.Attempt, offered []ledger.Entry, e End, v
 		var err error
 		switch {
 		case inserted && !forgotten:
-			if err = s.dispose(o, ledger.Interjected, "into turn "+a.TurnID); err == nil {
-				err = s.hear(a, o.MessageID) // unless its fact did
-			}
+			err = s.dispose(o, ledger.Interjected, "into turn "+a.TurnID)
 		case inserted && o.Readmitted > 0:
 			err = s.dispose(o, ledger.Interrupted, "its turn was interrupted again")
 		case inserted:

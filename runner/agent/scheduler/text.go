@@ -7,7 +7,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
+	"holon/state/ledger"
 )
 
 // validText reports whether the ledger and a prompt can hold a text: UTF-8
@@ -46,3 +48,40 @@ func cut(s string, limit int) string {
 	}
 	return strings.ToValidUTF8(s[:limit-len("…")], "") + "…"
 }
+
+// Bounds of texts of records in events, in bytes of their JSON.
+const (
+	maxCopied = 4 << 10
+	maxAside  = 512 // of what is less telling than the text
+)
+
+// withMessage adds a copy of a message as an event has room for it.
+func (f facts) withMessage(m ledger.Message) facts {
+	m.Body.Text = f.short("message.body.text", m.Body.Text)
+	for key, value := range map[string]*json.RawMessage{"message.body.value": &m.Body.Value, "message.metadata": &m.Metadata} {
+		if len(*value) > maxAside {
+			*value = nil
+			f.clipped(key)
+		}
+	}
+	if len(m.Body.Attachments) > 0 {
+		m.Body.Attachments = nil
+		f.clipped("message.body.attachments")
+	}
+	return f.with(record.RecordMessage, m)
+}
+
+// short is a text as an event has room for it.
+func (f facts) short(key, text string) string {
+	if len(text) <= maxCopied && len(eventJSON(text)) <= maxCopied {
+		return text
+	}
+	f.clipped(key)
+	for limit := maxCopied; ; limit /= 2 {
+		if cut := cut(text, limit); len(eventJSON(cut)) <= maxCopied {
+			return cut
+		}
+	}
+}
+
+func (f facts) clipped(key string) { f[record.KeyClipped] = append(clippedOf(f), key) }

@@ -18,9 +18,7 @@ func (s *step) write(a ledger.Attempt, e End, v verdict, out *Settlement) error 
 	}
 	if failure != nil {
 		s.state.LastFailure = failure
-		if err := s.writeFailure(a, e, v, *failure); err != nil {
-			return err
-		}
+		s.writeFailure(a, e, v, *failure)
 	}
 	if v.entry == ledger.Queued {
 		return nil // its next turn tells the operator
@@ -140,9 +138,8 @@ func used(u *responses.Usage, tried *turns.ProviderTimeline) *usage {
 	return &usage{u, tried != nil && tried.AggregatedTokenUsage != nil && tried.AggregatedTokenUsage.Estimated}
 }
 
-// writeFailure tells of a failure: the transcript with everything that is known
-// of it, the event with what was tried, in short. A try that is repeated is only told.
-func (s *step) writeFailure(a ledger.Attempt, e End, v verdict, f ledger.Failure) error {
+// writeFailure records a failure, with what was tried in short.
+func (s *step) writeFailure(a ledger.Attempt, e End, v verdict, f ledger.Failure) {
 	event := ledger.Event{MessageID: a.MessageID, TurnID: a.TurnID}
 	if v.entry == ledger.Queued {
 		event.Level = record.LevelProgress
@@ -152,18 +149,6 @@ func (s *step) writeFailure(a ledger.Attempt, e End, v verdict, f ledger.Failure
 		told["provider_attempt_timeline"], told["token_usage"] = e.Provider.Within(maxTimeline), used(e.Usage, e.Provider)
 	}
 	s.emit(record.RuntimeError, event, told)
-	if v.entry == ledger.Queued && !v.turn {
-		return nil
-	}
-	type failure ledger.Failure // without its encoding, which would hide the other fields
-	data := mustJSON(struct {
-		failure
-		OccurredAt turns.Time              `json:"occurred_at"`
-		Provider   *turns.ProviderTimeline `json:"provider_attempt_timeline,omitempty"`
-		Usage      *usage                  `json:"token_usage,omitempty"`
-	}{failure(f), turns.At(f.OccurredAt), e.Provider, used(e.Usage, e.Provider)})
-	return s.Insert(s.transcript(a,
-		ledger.TranscriptEntry{Kind: ledger.TranscriptFailure, MessageID: a.MessageID, StopReason: f.Code, Data: data}))
 }
 
 // writeBrief tells the operator the end: the answer, which may be empty, or why
@@ -192,7 +177,7 @@ func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c le
 	event := ledger.Event{Ref: b.ID, MessageID: a.MessageID, TurnID: a.TurnID,
 		Level: record.BriefLevel(c, b.Kind == ledger.BriefAck)}
 	f := facts{"kind": string(b.Kind), "summary": briefSummary(b.Text), "chars": len(b.Text),
-		"work_item_id": b.WorkItemID}
+		"work_item_id": b.WorkItemID}.withBrief(b)
 	told, err := s.notified(b.Text, a.StartedAt)
 	if err != nil {
 		return err
@@ -206,6 +191,12 @@ func (s *step) writeBrief(a ledger.Attempt, e End, failure *ledger.Failure, c le
 
 // maxBriefSummary bounds what the event of a brief says of its text, in bytes.
 const maxBriefSummary = 120
+
+// withBrief adds a copy of a brief as an event has room for it.
+func (f facts) withBrief(b ledger.Brief) facts {
+	b.Text = f.short("brief.text", b.Text)
+	return f.with(record.RecordBrief, b)
+}
 
 func briefSummary(text string) string { return cut(rules.Summary(text), maxBriefSummary) }
 

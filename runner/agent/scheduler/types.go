@@ -162,19 +162,11 @@ type Through struct {
 	Items int64 // ledger.Attempt.Items
 }
 
-// Progress is one thing that a turn did, for events, transcript and the calls of tools.
+// Progress is one thing that a turn did.
 type Progress struct {
-	// Type, Class, Status, IDs, CreatedAt, ProducerSeq, Level, Ref and Data; "" Type: none
-	Event      ledger.Event
-	ToolName   string                  // of a call that begins
-	Does       string                  // what it does, for a person
-	Input      string                  // its arguments, cut
-	Round      int                     // of the model that makes it
-	Tool       *ledger.ToolExecution   // a call that ended, less agent and turn; nil: none
-	Transcript *ledger.TranscriptEntry // Kind, Round, StopReason, tokens and Data; nil: none
-	Task       *tasks.Snapshot         // a task that the turn began; nil: none
-
-	Cause int64 // the ProducerSeq of the fact that caused it; 0: the turn itself
+	Event ledger.Event    // Class, Status, IDs, CreatedAt, ProducerSeq and Data; "" Class: none
+	Task  *tasks.Snapshot // a task that the turn began; nil: none
+	Cause int64           // the ProducerSeq of the fact that caused it; 0: the turn itself
 }
 
 // End is how a turn, or the try to begin one, ended.

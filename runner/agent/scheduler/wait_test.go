@@ -144,7 +144,7 @@ func TestStrandedWait(t *testing.T) {
 	w.ok(w.m.RevokeTrigger(w.ctx, "alpha"))
 	_, events := w.events(0)
 	last := events[len(events)-1]
-	expect.Equal(t, "type", last.Type, record.WaitWithoutRecovery)
+	expect.Equal(t, "type", record.Of(last).Name, record.WaitWithoutRecovery)
 	expect.Equal(t, "level", last.Level, record.LevelActionRequired)
 	expect.Equal(t, "wait", last.Ref, wait.ID)
 }

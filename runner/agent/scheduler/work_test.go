@@ -145,7 +145,7 @@ func TestObjectiveIsRecordedWhole(t *testing.T) {
 	for _, e := range all {
 		found = found || strings.Contains(string(e.Data), first)
 		if len(e.Data) > 8<<10 {
-			t.Errorf("event %s has %d bytes of data, want 8 KiB at most", e.Type, len(e.Data))
+			t.Errorf("event %s has %d bytes of data, want 8 KiB at most", record.Of(e).Name, len(e.Data))
 		}
 	}
 	if !found {

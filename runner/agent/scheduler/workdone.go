@@ -142,6 +142,6 @@ func (s *step) report(w ledger.WorkItem, text string) error {
 	s.state.LastBriefAt = &s.now
 	s.emit(record.BriefCreated, ledger.Event{Ref: b.ID, MessageID: b.MessageID, TurnID: b.TurnID,
 		Level: record.LevelWorkDone}, facts{"kind": string(b.Kind), "summary": briefSummary(text),
-		"chars": len(text), "work_item_id": w.ID})
+		"chars": len(text), "work_item_id": w.ID}.withBrief(b))
 	return nil
 }

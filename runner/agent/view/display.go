@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"holon/internal/visible"
+	"holon/responses/turns"
 	"holon/runner/agent/record"
 	"holon/runner/agent/rules"
 	"holon/state/ledger"
@@ -14,17 +16,11 @@ import (
 var visibilities = [...]string{"", "action_required", "work_done", "turn_result", "progress", "trace"}
 
 // display makes an event readable for a person.
-func display(e ledger.Event, p Payload) Display {
-	d := Display{Level: e.Level, Category: "trace", SourceEventKind: e.Type,
-		Title: strings.NewReplacer("_", " ", ".", " ").Replace(strings.TrimPrefix(e.Type, "holon."))}
-	if kind, ok := record.Event(e.Type); ok {
-		d.Category = kind.Category
-		if d.Level == 0 {
-			d.Level = kind.Level
-		}
-	}
+func display(e ledger.Event, label record.Label, p Payload) Display {
+	d := Display{Level: e.Level, Category: label.Category, SourceEventKind: label.Name,
+		Title: strings.NewReplacer("_", " ", ".", " ").Replace(strings.TrimPrefix(label.Name, "holon."))}
 	if d.Level < 1 || d.Level > record.LevelTrace {
-		d.Level = record.LevelTrace
+		d.Level = label.Level
 	}
 	d.Visibility = visibilities[d.Level]
 	switch {
@@ -41,7 +37,7 @@ func display(e ledger.Event, p Payload) Display {
 	case p.Timer != nil:
 		d.Body = p.Timer.Summary
 	default:
-		d.describe(e)
+		d.describe(e, label.Name)
 	}
 	if d.Summary = d.Title; d.Body != "" {
 		d.Summary = fmt.Sprintf("%s: %s", d.Title, rules.Summary(d.Body))
@@ -54,8 +50,7 @@ type eventDetails struct {
 	Tool    string `json:"tool_name"`
 	Call    string `json:"call"`
 	Summary string `json:"summary"`
-	Error   string `json:"error"`
-	Preview string `json:"text_preview"`
+	Delta   string `json:"delta"`
 
 	Calls       []string `json:"tool_call_ids"`
 	Code        string   `json:"code"`
@@ -65,31 +60,36 @@ type eventDetails struct {
 	Status      string   `json:"status"`
 	Action      string   `json:"action"`
 	Model       string   `json:"model"`
-	ModelRef    string   `json:"model_ref"`
+
+	Attempt turns.ProviderAttempt `json:"provider_attempt"`
 
 	Work ledger.WorkItem `json:"work_item"`
 	Task ledger.Task     `json:"task"`
 }
 
+// maxLine bounds what is displayed of a summary, in bytes.
+const maxLine = 300
+
 // describe displays the data of an event that refers to no record.
-func (d *Display) describe(e ledger.Event) {
+func (d *Display) describe(e ledger.Event, label string) {
 	var t eventDetails
 	if json.Unmarshal(e.Data, &t) != nil {
 		return // the title says what there is
 	}
-	switch e.Type {
+	switch label {
 	case record.ToolExecuted:
-		d.Title, d.Body = cmp.Or(t.Call, t.Tool, d.Title), cmp.Or(t.Error, t.Summary)
+		d.Title, d.Body = cmp.Or(t.Call, t.Tool, d.Title), visible.OneLine(cmp.Or(t.Message, t.Summary), maxLine)
+	case record.ModelDelta:
+		d.Title, d.Body = "assistant progress", t.Delta
 	case record.AssistantRound:
-		d.Title, d.Body = "assistant progress", t.Preview
-		if t.Preview == "" && len(t.Calls) > 0 {
+		if d.Title = "assistant round"; len(t.Calls) > 0 {
 			d.Body = fmt.Sprintf("tools called: %d", len(t.Calls))
 		}
 	case record.RuntimeError, record.QueueEntryQuarantined, record.QueueEntryBlocked, record.SchedulerDiagnostic:
 		d.Body = cmp.Or(t.Message, t.Summary, t.Reason, strings.ReplaceAll(t.Code, "_", " "))
 	case record.ProviderRound:
-		if d.Body = t.ModelRef; e.Status == "failed" {
-			d.Title, d.Body = "provider round failed", strings.TrimPrefix(t.ModelRef+": "+t.Message, ": ")
+		if d.Body = t.Attempt.ModelRef; e.Status == "failed" {
+			d.Title, d.Body = "provider round failed", strings.TrimPrefix(t.Attempt.ModelRef+": "+t.Message, ": ")
 		}
 	case record.WakeRequested:
 		d.Body = strings.TrimSuffix(t.Reason+", "+t.Disposition, ", ")
@@ -101,7 +101,7 @@ func (d *Display) describe(e ledger.Event) {
 		d.Body = t.Model
 	default:
 		d.Body = cmp.Or(t.Work.Objective, t.Task.Command.CmdPreview)
-		if e.Type == record.TaskResultReceived && t.Task.Summary != "" {
+		if label == record.TaskResultReceived && t.Task.Summary != "" {
 			d.Body += ": " + t.Task.Summary
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"holon/responses/turns"
 	"holon/runner/agent/record"
 	"holon/state/ledger"
 )
@@ -12,16 +13,20 @@ import (
 // is words.
 func TestSummaryOfEvents(t *testing.T) {
 	for _, c := range []struct {
-		typ, status, data, want string
+		class, status, data, want string
 	}{
-		{record.ProviderRound, "completed", `{"model_ref":"p/m"}`, "provider round completed: p/m"},
-		{record.ProviderRound, "failed", `{"model_ref":"p/m","message":"slow down"}`, "provider round failed: p/m: slow down"},
+		{turns.ModelCompleted, "completed", `{"provider_attempt":{"model_ref":"p/m","purpose":"summary"}}`,
+			"provider round completed: p/m"},
+		{turns.ModelCompleted, "completed", `{"provider_attempt":{"model_ref":"p/m"},"tool_call_ids":["a"]}`,
+			"assistant round: tools called: 1"},
+		{turns.ModelFailed, "failed", `{"provider_attempt":{"model_ref":"p/m"},"message":"slow down"}`,
+			"provider round failed: p/m: slow down"},
 		{"rate_limit.hit", "", `{}`, "rate limit hit"},
 		{"holon.input.inserted", "completed", `{}`, "input inserted"},
 	} {
-		e := ledger.Event{Type: c.typ, Status: c.status, Data: json.RawMessage(c.data)}
-		if got := display(e, Payload{}).Summary; got != c.want {
-			t.Errorf("the summary of %s is %q, want %q", c.typ, got, c.want)
+		e := ledger.Event{Class: c.class, Status: c.status, Data: json.RawMessage(c.data)}
+		if got := display(e, record.Of(e), Payload{}).Summary; got != c.want {
+			t.Errorf("the summary of %s is %q, want %q", c.class, got, c.want)
 		}
 	}
 }

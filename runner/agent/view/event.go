@@ -9,8 +9,8 @@ import (
 
 // Projections of events: what an envelope carries.
 const (
-	ProjectionOperator = "operator"    // the records that an event is about, long texts clipped
-	ProjectionDebug    = "local_debug" // texts whole, and the event as the ledger has it
+	ProjectionOperator = "operator"    // the records that an event is about
+	ProjectionDebug    = "local_debug" // and the event as the ledger has it
 )
 
 // EventEnvelope is an event as it is replayed and streamed (runtime
@@ -37,20 +37,12 @@ type Projection struct {
 // Provenance says where what an event tells of came from. It stands apart from
 // the payload so that replayed events can be indexed.
 type Provenance struct {
-	Origin           *ledger.Origin          `json:"origin,omitempty"`
-	Trust            ledger.Trust            `json:"trust,omitempty"`
-	AuthorityClass   ledger.Authority        `json:"authority_class,omitempty"`
-	DeliverySurface  ledger.Surface          `json:"delivery_surface,omitempty"`
-	AdmissionContext ledger.AdmissionContext `json:"admission_context,omitempty"`
-	Transport        string                  `json:"transport,omitempty"`
-	Source           string                  `json:"source,omitempty"`
-	ReplyRoute       string                  `json:"reply_route,omitempty"`
-	MessageID        string                  `json:"message_id,omitempty"`
-	TurnID           string                  `json:"turn_id,omitempty"`
-	TaskID           string                  `json:"task_id,omitempty"`
-	WorkItemID       string                  `json:"work_item_id,omitempty"`
-	CorrelationID    string                  `json:"correlation_id,omitempty"`
-	CausationID      string                  `json:"causation_id,omitempty"`
+	ledger.Provenance
+	Transport  string `json:"transport,omitempty"`
+	Source     string `json:"source,omitempty"`
+	ReplyRoute string `json:"reply_route,omitempty"`
+	MessageID  string `json:"message_id,omitempty"`
+	TurnID     string `json:"turn_id,omitempty"`
 }
 
 // Display is an event for a person.
@@ -65,8 +57,7 @@ type Display struct {
 }
 
 // Payload is what an event is about: the small facts of the event itself, and
-// the record it refers to, as it was then. What never changes is read from its
-// own record.
+// the record it refers to, as it was then.
 type Payload struct {
 	Data         json.RawMessage      `json:"data,omitempty"`
 	Ref          string               `json:"ref,omitempty"`
@@ -91,7 +82,6 @@ type EventPage struct {
 	Order     string          `json:"order"` // asc, desc
 	Limit     int             `json:"limit"`
 	Epoch     string          `json:"event_log_epoch"`
-	Cut       bool            `json:"-"` // it ended early because it grew large
 }
 
 // EventQuery asks for a page. Zero fields are absent.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"holon/responses/turns"
+	"holon/runner/agent/record"
 	"holon/state/ledger"
 )
 
@@ -90,19 +91,16 @@ func (s Snapshot) Briefs(agentID string, limit int) ([]ledger.Brief, error) {
 
 // Transcript returns the newest entries of an agent's transcript, the oldest
 // first, bounded like Briefs. The entry of a message has what was said in it.
-func (s Snapshot) Transcript(agentID string, limit int) ([]ledger.TranscriptEntry, error) {
+func (s Snapshot) Transcript(agentID string, limit int) ([]record.TranscriptEntry, error) {
 	if _, err := public(s.ledger, agentID); err != nil {
 		return nil, err
 	}
-	entries, err := s.ledger.Transcript(agentID, clamp(limit))
+	entries, err := record.Transcript(s.ledger, agentID, clamp(limit))
 	if err != nil {
 		return nil, err
 	}
-	if err := s.expire(entries); err != nil {
-		return nil, err
-	}
 	for i, e := range entries {
-		if e.Kind != ledger.TranscriptMessage && e.Kind != ledger.TranscriptContinue || len(e.Data) > 0 {
+		if e.Kind != record.EntryMessage && e.Kind != record.EntryContinue {
 			continue
 		}
 		m, err := s.ledger.Message(e.MessageID)
@@ -119,38 +117,8 @@ func (s Snapshot) Transcript(agentID string, limit int) ([]ledger.TranscriptEntr
 	return list(entries), nil
 }
 
-// Expired says that a file is gone, since when, and why.
-type Expired struct {
-	At     turns.Time          `json:"at"`
-	Reason ledger.OutputReason `json:"reason"` // exported, retention, limit
-}
-
-// expire adds to the results of tools that the file with the whole of one is gone, as output_expired.
-func (s Snapshot) expire(entries []ledger.TranscriptEntry) error {
-	gone := map[string]*Expired{}
-	for i, e := range entries {
-		var data map[string]json.RawMessage
-		if e.Kind != ledger.TranscriptTools || json.Unmarshal(e.Data, &data) != nil || data["output_ref"] == nil {
-			continue
-		}
-		at, looked := gone[e.TurnID]
-		if !looked {
-			x, ok, err := s.ledger.ExpiredOutput(e.TurnID)
-			if err != nil {
-				return err
-			}
-			if ok {
-				at = &Expired{turns.At(x.At), x.Reason}
-			}
-			gone[e.TurnID] = at
-		}
-		if at != nil {
-			data["output_expired"], _ = json.Marshal(at) // a time and a word
-			entries[i].Data, _ = json.Marshal(data)      // it was JSON
-		}
-	}
-	return nil
-}
+// maxClipped bounds a text of a message in a transcript, in bytes.
+const maxClipped = 16 << 10
 
 // clipped is a body without what is too long to be shown of it.
 func clipped(b ledger.Body) ledger.Body {

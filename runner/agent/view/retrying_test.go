@@ -1,32 +1,48 @@
 package view
 
 import (
+	"encoding/json"
+	"slices"
 	"testing"
-	"time"
 
 	"holon/responses/turns"
 	"holon/state/ledger"
 	"holon/test/expect"
 )
 
+// events are a log.
+type events struct {
+	ledger.View
+	list []ledger.Event
+}
+
+func (v events) Events(string, ledger.EventQuery) (ledger.EventPage, error) {
+	newest := slices.Clone(v.list)
+	slices.Reverse(newest)
+	return ledger.EventPage{Events: newest}, nil
+}
+
 // A turn is retrying between a failed attempt that another one follows and that one's beginning.
 func TestRetrying(t *testing.T) {
-	at := turns.At(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	recorded := func(ms int64) *ledger.Recorded {
-		return &ledger.Recorded{Provider: &turns.ProviderTimeline{Attempts: []turns.ProviderAttempt{{ModelRef: "p/old"},
-			{ModelRef: "p/m", FailureKind: "overloaded", CompletedAt: at, BackoffMS: ms}}}}
+	failed := func(pause string) ledger.Event {
+		return ledger.Event{Class: turns.ModelFailed, Data: json.RawMessage(`{"provider_attempt":{"model_ref":"p/m",` +
+			`"failure_kind":"overloaded","completed_at":"2026-01-02T03:04:05.000Z","backoff_ms":` + pause + `}}`)}
 	}
 	asking := []ledger.Unfinished{{Class: turns.ModelRequested}}
 	for name, c := range map[string]struct {
-		attempt ledger.Attempt
-		want    string
+		log  []ledger.Event
+		open []ledger.Unfinished
+		want string
 	}{
-		"nothing is recorded": {ledger.Attempt{}, ""},
-		"no attempt ended":    {ledger.Attempt{Recorded: &ledger.Recorded{}}, ""},
-		"another one follows": {ledger.Attempt{Recorded: recorded(60_000)}, "p/m at 2026-01-02T03:05:05Z: overloaded"},
-		"it has begun":        {ledger.Attempt{Recorded: recorded(60_000), Open: asking}, ""},
-		"none follows":        {ledger.Attempt{Recorded: recorded(0)}, ""},
+		"nothing is recorded": {nil, nil, ""},
+		"another one follows": {[]ledger.Event{failed("60000"), {Class: "queue.changed"}}, nil,
+			"p/m at 2026-01-02T03:05:05Z: overloaded"},
+		"it has begun":       {[]ledger.Event{failed("60000")}, asking, ""},
+		"none follows":       {[]ledger.Event{failed("0")}, nil, ""},
+		"one gave an answer": {[]ledger.Event{failed("60000"), {Class: turns.ModelCompleted}}, nil, ""},
 	} {
-		expect.Equal(t, name, retrying(&c.attempt), c.want)
+		got, err := retrying(events{list: c.log}, ledger.Attempt{Open: c.open})
+		expect.NoError(t, err)
+		expect.Equal(t, name, got, c.want)
 	}
 }

@@ -115,7 +115,10 @@ func (s Snapshot) agent(a ledger.Agent) (agentSnapshot, error) {
 		return at, err
 	}
 	if open {
-		at.attempt, at.RunID, at.Retrying = &attempt, attempt.TurnID, retrying(&attempt)
+		at.attempt, at.RunID = &attempt, attempt.TurnID
+		if at.Retrying, err = retrying(s.ledger, attempt); err != nil {
+			return at, err
+		}
 	}
 	if at.Queued, err = s.ledger.CountQueued(a.ID); err != nil {
 		return at, err
@@ -143,19 +146,31 @@ func (s Snapshot) agent(a ledger.Agent) (agentSnapshot, error) {
 	return at, err
 }
 
+// newestEvents is how far back the newest request to a model of a turn is looked for that waits to be made again.
+const newestEvents = 50
+
 // retrying says which model the turn of an attempt asks again after a pause, and when: "" when it is not in one.
-func retrying(a *ledger.Attempt) string {
-	asking := slices.ContainsFunc(a.Open, func(u ledger.Unfinished) bool { return u.Class == turns.ModelRequested })
-	if asking || a.Recorded == nil || a.Recorded.Provider == nil || len(a.Recorded.Provider.Attempts) == 0 {
-		return ""
+func retrying(v eventLog, a ledger.Attempt) (string, error) {
+	if slices.ContainsFunc(a.Open, func(u ledger.Unfinished) bool { return u.Class == turns.ModelRequested }) {
+		return "", nil
 	}
-	newest := a.Recorded.Provider.Attempts[len(a.Recorded.Provider.Attempts)-1]
-	if newest.BackoffMS == 0 {
-		return ""
+	page, err := v.Events(a.AgentID, ledger.EventQuery{After: a.Submitted, Limit: newestEvents, Descending: true})
+	for _, e := range page.Events {
+		var f turns.AttemptFailure
+		switch {
+		case e.Class == turns.ModelCompleted:
+			return "", nil
+		case e.Class != turns.ModelFailed:
+			continue
+		case json.Unmarshal(e.Data, &f) != nil || f.ProviderAttempt == nil || f.ProviderAttempt.BackoffMS == 0:
+			return "", nil
+		}
+		tried := f.ProviderAttempt
+		at := tried.CompletedAt.Time().Add(time.Duration(tried.BackoffMS) * time.Millisecond)
+		return fmt.Sprintf("%s at %s: %s", visible.OneLine(tried.ModelRef, 200), at.UTC().Format(time.RFC3339),
+			visible.OneLine(tried.FailureKind, 50)), nil
 	}
-	at := newest.CompletedAt.Time().Add(time.Duration(newest.BackoffMS) * time.Millisecond)
-	return fmt.Sprintf("%s at %s: %s", visible.OneLine(newest.ModelRef, 200), at.UTC().Format(time.RFC3339),
-		visible.OneLine(newest.FailureKind, 50))
+	return "", err
 }
 
 // waitingReason is what the agent waits for, "" for nothing.
@@ -219,14 +234,6 @@ func terminal(t *ledger.Turn) *TurnTerminal {
 		TokenUsage: t.Usage, ModelRounds: t.ModelRounds, ToolCalls: t.ToolCalls, StartedAt: turns.At(t.StartedAt),
 		CompletedAt: turns.At(t.CompletedAt), DurationMS: t.DurationMS,
 	}
-}
-
-// object is raw, or null when there is none.
-func object(raw json.RawMessage) json.RawMessage {
-	if len(raw) == 0 {
-		return nil
-	}
-	return raw
 }
 
 func (s Snapshot) identity(a ledger.Agent) Identity {
@@ -344,4 +351,9 @@ func activeTimers(v ledger.View, agentID string) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// eventLog reads the events of agents.
+type eventLog interface {
+	Events(agentID string, q ledger.EventQuery) (ledger.EventPage, error)
 }

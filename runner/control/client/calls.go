@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"holon/responses/tasks"
+	"holon/runner/agent/record"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
 	"holon/state/ledger"
@@ -85,7 +86,7 @@ func (c *Client) Briefs(ctx context.Context, agentID string, limit int) (out []l
 }
 
 // Transcript returns the newest entries of the transcript, the oldest first.
-func (c *Client) Transcript(ctx context.Context, agentID string, limit int) (out []ledger.TranscriptEntry, err error) {
+func (c *Client) Transcript(ctx context.Context, agentID string, limit int) (out []record.TranscriptEntry, err error) {
 	return out, c.get(ctx, agentID, limited("/transcript", limit), &out)
 }
 

@@ -52,6 +52,19 @@ var unrest = []law{
 	{"a blocked work item is to be looked at", `SELECT agent_id, id FROM work_items WHERE due_at IS NOT NULL`},
 }
 
+// labelled are the events with the labels that laws are about, as runner/agent/record has them.
+const labelled = `(SELECT *, CASE
+	WHEN class = 'queue.changed' AND data ->> 'status' IS NOT NULL THEN 'queue_entry_settled'
+	WHEN class = 'queue.changed' AND data ->> 'op' = 'dequeue' THEN 'message_processing_started'
+	WHEN class = 'queue.changed' AND data ->> 'op' = 'interject' THEN 'operator_interjection_admitted'
+	WHEN class = 'queue.changed' AND data ->> 'op' = 'enqueue' AND data ->> 'reason' IS NULL THEN 'message_admitted'
+	WHEN class = 'turn.started' THEN 'turn_started'
+	WHEN class = 'turn.completed' OR class = 'turn.failed' AND data ->> 'kind' IS NOT NULL THEN 'turn_terminal'
+	WHEN class = 'task.completed' AND data ->> 'work_item' IS NOT NULL THEN 'work_item_completed'
+	WHEN class LIKE 'task.%' AND data ->> 'work_item' IS NOT NULL THEN 'work_item_written'
+	WHEN class = 'session.updated' THEN 'control_applied'
+	ELSE replace(class, 'holon.', '') END AS type FROM events)`
+
 // laws hold at any moment, in one snapshot.
 var laws = []law{
 	{"an agent's events have a gap", `SELECT l.agent_id, l.event_seq, count(e.seq), min(e.seq), max(e.seq) FROM agent_states l
@@ -60,15 +73,15 @@ var laws = []law{
 	{"a message is not in the queue", `SELECT m.agent_id, m.id FROM messages m
 		LEFT JOIN entries e ON e.message_id = m.id WHERE e.message_id IS NULL`},
 	{"a message was not admitted once",
-		`SELECT m.agent_id, m.id, count(e.seq) FROM messages m LEFT JOIN events e ON e.message_id = m.id
+		`SELECT m.agent_id, m.id, count(e.seq) FROM messages m LEFT JOIN ` + labelled + ` e ON e.message_id = m.id
 			AND e.type = 'message_admitted'
 		GROUP BY m.id HAVING count(e.seq) <> 1`},
 	{"a message that ended did not end once",
 		`SELECT q.agent_id, q.message_id, q.status, count(e.seq) FROM entries q
-			LEFT JOIN events e ON e.message_id = q.message_id AND e.type = 'queue_entry_settled'
+			LEFT JOIN ` + labelled + ` e ON e.message_id = q.message_id AND e.type = 'queue_entry_settled'
 		WHERE q.status NOT IN ('queued', 'dequeued') GROUP BY q.message_id HAVING count(e.seq) <> 1`},
 	{"a message that has not ended ended",
-		`SELECT q.agent_id, q.message_id, q.status FROM entries q JOIN events e ON e.message_id = q.message_id
+		`SELECT q.agent_id, q.message_id, q.status FROM entries q JOIN ` + labelled + ` e ON e.message_id = q.message_id
 			AND e.type = 'queue_entry_settled'
 		WHERE q.status IN ('queued', 'dequeued')`},
 	{"a message was worked off twice", `SELECT agent_id, message_id, count(*) FROM attempts WHERE status = 'settled'
@@ -82,11 +95,11 @@ var laws = []law{
 	{"a message was interjected and worked off",
 		`SELECT q.agent_id, q.message_id FROM entries q JOIN attempts a ON a.message_id = q.message_id
 			AND a.status = 'settled' WHERE q.status = 'interjected'`},
-	{"a turn began twice", `SELECT agent_id, turn_id, count(*) FROM events WHERE type = 'turn_started' GROUP BY turn_id
-		HAVING count(*) > 1`},
-	{"a turn ended twice", `SELECT agent_id, turn_id, count(*) FROM events WHERE type = 'turn_terminal' GROUP BY turn_id
-		HAVING count(*) > 1`},
-	{"a turn that began has no end", `SELECT e.agent_id, e.turn_id FROM events e
+	{"a turn began twice", `SELECT agent_id, turn_id, count(*) FROM ` + labelled + `
+		WHERE type = 'turn_started' GROUP BY turn_id HAVING count(*) > 1`},
+	{"a turn ended twice", `SELECT agent_id, turn_id, count(*) FROM ` + labelled + `
+		WHERE type = 'turn_terminal' GROUP BY turn_id HAVING count(*) > 1`},
+	{"a turn that began has no end", `SELECT e.agent_id, e.turn_id FROM ` + labelled + ` e
 		JOIN attempts a ON json_extract(a.data, '$.turn_id') = e.turn_id
 		LEFT JOIN turns t ON t.id = e.turn_id WHERE e.type = 'turn_started' AND a.status <> 'open' AND t.id IS NULL`},
 	{"an attempt that had a turn has none",
@@ -116,7 +129,7 @@ var laws = []law{
 }
 
 // unpacked are the tables of which queries need more than the ledger has columns for.
-const unpacked = `WITH events AS MATERIALIZED (SELECT agent_id, seq, created_at, turn_id, data ->> '$.type' AS type,
+const unpacked = `WITH events AS MATERIALIZED (SELECT agent_id, seq, created_at, turn_id, data ->> '$.class' AS class,
 		data ->> '$.message_id' AS message_id, data ->> '$.ref' AS ref, data -> '$.data' AS data FROM main.events),
 	entries AS MATERIALIZED (SELECT agent_id, message_id, status, data ->> '$.failed' AS failed,
 		coalesce(data ->> '$.reason', '') AS reason FROM main.entries) `
@@ -238,7 +251,7 @@ func (l *Ledger) Keyed(ctx context.Context, agent, key string) (found []Place, e
 
 // Count returns how many events of a type an agent has.
 func (l *Ledger) Count(ctx context.Context, agent, event string) (n int, err error) {
-	err = l.db.QueryRowContext(ctx, unpacked+`SELECT count(*) FROM events WHERE agent_id = ? AND type = ?`, agent,
+	err = l.db.QueryRowContext(ctx, unpacked+`SELECT count(*) FROM `+labelled+` WHERE agent_id = ? AND type = ?`, agent,
 		event).Scan(&n)
 	return n, err
 }
@@ -278,7 +291,7 @@ func (l *Ledger) Ways(ctx context.Context) (ways []Way, err error) {
 			w.Begun = t
 		}
 		return nil
-	}, `SELECT agent_id, message_id, type, created_at FROM events
+	}, `SELECT agent_id, message_id, type, created_at FROM `+labelled+`
 		WHERE type IN ('message_admitted', 'message_processing_started', 'turn_started', 'queue_entry_settled')
 		AND message_id <> '' ORDER BY agent_id, seq`)
 	for _, w := range order {

@@ -145,17 +145,18 @@ func findPlanted(t *testing.T, look func(l *Ledger) error, all []planted) {
 func TestLawsAreFound(t *testing.T) {
 	t.Parallel()
 	const oneMessage = `SELECT id FROM messages ORDER BY number LIMIT 1`
+	const ofIt = `data ->> '$.message_id' = (` + oneMessage + `)`
 	look := func(l *Ledger) error { return l.Lawful(t.Context()) }
 	findPlanted(t, look, []planted{
 		{`DELETE FROM events WHERE seq = 3`, "an agent's events have a gap"},
 		{`UPDATE agent_states SET event_seq = event_seq + 1`, "an agent's events have a gap"},
 		{`DELETE FROM entries WHERE message_id = (` + oneMessage + `)`, "a message is not in the queue"},
-		{`UPDATE events SET data = json_set(data, '$.type', 'x') WHERE data ->> '$.type' = 'message_admitted' AND data ->> '$.message_id' = (` + oneMessage + `)`,
+		{`UPDATE events SET data = json_set(data, '$.class', 'x') WHERE data -> '$.data' ->> 'op' = 'enqueue' AND ` + ofIt,
 			"a message was not admitted once"},
-		{`UPDATE events SET data = json_set(data, '$.type', 'message_admitted') WHERE data ->> '$.type' = 'turn_started' AND data ->> '$.message_id' = (` + oneMessage +
-			`)`, "a message was not admitted once"},
-		{`UPDATE events SET data = json_set(data, '$.type', 'queue_entry_settled') WHERE data ->> '$.type' = 'turn_started' AND data ->> '$.message_id' = (` + oneMessage +
-			`)`, "a message that ended did not end once"},
+		{`UPDATE events SET data = json_set(data, '$.class', 'queue.changed', '$.data', json('{"op":"enqueue"}'))
+			WHERE data ->> '$.class' = 'turn.started' AND ` + ofIt, "a message was not admitted once"},
+		{`UPDATE events SET data = json_set(data, '$.class', 'queue.changed', '$.data', json('{"status":"x"}'))
+			WHERE data ->> '$.class' = 'turn.started' AND ` + ofIt, "a message that ended did not end once"},
 		{`UPDATE entries SET status = 'queued' WHERE message_id = (` + oneMessage + `)`,
 			"a message that has not ended ended"},
 		{`UPDATE attempts SET message_id = (` + oneMessage + `)`, "a message was worked off twice"},

@@ -12,7 +12,7 @@ import (
 	"slices"
 
 	"holon/responses/agentruntime"
-	"holon/runner/agent/view"
+	"holon/runner/agent/record"
 	"holon/state/ledger"
 )
 
@@ -33,7 +33,7 @@ func (l *Ledger) Recorded(ctx context.Context) error {
 			v = newValidator(&broken)
 			validators[e.AgentID] = v
 		}
-		recorded := view.RuntimeEvent(e, view.Log{RuntimeID: "rt_torture"})
+		recorded := record.RuntimeEvent(e, record.Log{RuntimeID: "rt_torture"})
 		v.Event(e.AgentID, int(e.Seq), &recorded)
 		return nil
 	}, `SELECT seq, data FROM main.events ORDER BY agent_id, seq`)

@@ -18,13 +18,13 @@ const (
 // workLaws are about work items.
 var workLaws = []law{
 	{"a completed work item was not completed once", `SELECT w.agent_id, w.id, count(e.seq) FROM work_items w
-		LEFT JOIN events e ON e.agent_id = w.agent_id AND e.ref = w.id AND e.type = 'work_item_completed'
+		LEFT JOIN ` + labelled + ` e ON e.agent_id = w.agent_id AND e.ref = w.id AND e.type = 'work_item_completed'
 		WHERE w.state = 'completed' GROUP BY w.id HAVING count(e.seq) <> 1`},
 	{"a work item that is open has a report", `SELECT w.agent_id, w.id FROM work_items w
 		JOIN delivery_summaries d ON d.work_item_id = w.id WHERE w.state = 'open'`},
 	{"the report of a work item was not told once", `SELECT w.agent_id, w.id, count(e.seq) FROM work_items w
 		LEFT JOIN delivery_summaries d ON d.work_item_id = w.id
-		LEFT JOIN events e ON e.agent_id = w.agent_id AND e.ref = w.id
+		LEFT JOIN ` + labelled + ` e ON e.agent_id = w.agent_id AND e.ref = w.id
 			AND e.type = 'work_item_completion_report_promoted'
 		GROUP BY w.id HAVING count(e.seq) <> count(DISTINCT d.work_item_id)`},
 	{"a work item has the report of a round that completed two", `SELECT w.agent_id, w.id FROM work_items w
@@ -74,7 +74,7 @@ func (l *Ledger) Paced(ctx context.Context) (pauses int, err error) {
 			coalesce(json_extract(e.data, '$.work_item.blocked_by'), '') <> ''
 				OR coalesce(json_extract(e.data, '$.work_item.plan_status'), '') = 'needs_input'
 				OR coalesce(json_extract(e.data, '$.work_item.state'), '') = 'completed'
-		FROM events e LEFT JOIN messages m ON m.id = e.message_id
+		FROM `+labelled+` e LEFT JOIN messages m ON m.id = e.message_id
 		WHERE e.type IN ('message_processing_started', 'queue_entry_settled', 'work_item_written', 'work_item_picked',
 			'work_item_completed', 'operator_interjection_admitted', 'control_applied')
 		ORDER BY e.agent_id, e.seq`)

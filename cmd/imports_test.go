@@ -123,7 +123,7 @@ var own = []struct {
 		"A client knows the wire types and no server."},
 	{"runner/control", []string{"internal/...", "responses", "responses/agentruntime", "responses/stream", "responses/tasks",
 		"runner/agent/readmodel",
-		"runner/agent/live", "runner/agent/record", "runner/agent/rules", "runner/agent/scheduler", "runner/agent/view",
+		"runner/agent/record", "runner/agent/rules", "runner/agent/scheduler", "runner/agent/view",
 		"runner/control/wire", "runner/socket", "state",
 		"state/ledger"},
 		"The control plane accepts requests and shows state, and starts no container."},

@@ -39,13 +39,19 @@ func (r *remote) watch(ctx context.Context, sent wire.Enqueued, quiet bool) (end
 		return end, 0, err
 	}
 	r.streams.watch(true)
-	live := r.showLive(ctx, sent, quiet || r.streaming())
+	live := r.showLive(quiet || r.streaming())
 	defer func() { r.told = live.close(lastOf(end)) }()
 	ofMessage := map[string]bool{}
 	follow := client.Follow{After: max(sent.EventSeq-1, 0), Away: r.sayAway}
 	for item, err := range r.Follow(ctx, sent.AgentID, follow) {
 		if err != nil {
 			return end, shells, r.stoppedWatching(ctx, err, sent.AgentID)
+		}
+		if item.Text != nil {
+			if item.Text.MessageID == sent.MessageID {
+				live.write(item.Text)
+			}
+			continue
 		}
 		if ev := item.Event; ev != nil {
 			if err := follow.Read(ctx, func() error { return r.events.upTo(ctx, ev.EventSeq) }); err != nil {
@@ -128,15 +134,10 @@ func (r *remote) showDoing(live *liveAnswer, ev *view.EventEnvelope) {
 	switch ev.Type {
 	case record.ModelDelta:
 		var data record.Text
-		if json.Unmarshal(ev.Payload.Data, &data) == nil && data.Phase == responses.PhaseCommentary &&
-			!live.await(data.Delta) {
+		if json.Unmarshal(ev.Payload.Data, &data) == nil && !live.recorded(data) &&
+			data.Phase == responses.PhaseCommentary {
 			live.line(r.streams.oneLine(data.Delta, 500))
 		}
-		return
-	case record.AssistantRound:
-		var data turns.Sampled
-		_ = json.Unmarshal(ev.Payload.Data, &data) // without calls nothing is waited for
-		live.done(len(data.Calls), 0)
 		return
 	case record.ProviderRound:
 		var f turns.AttemptFailure
@@ -149,12 +150,8 @@ func (r *remote) showDoing(live *liveAnswer, ev *view.EventEnvelope) {
 		return
 	case record.ToolExecuted:
 		r.showExecuted(live, ev)
-		live.done(0, 1)
 		return
-	case record.TurnStarted:
-		live.opening(r.streams.oneLine(ev.Display.Summary, 500))
-		return
-	case record.SchedulerDiagnostic, record.RuntimeError, record.WaitRegistered,
+	case record.TurnStarted, record.SchedulerDiagnostic, record.RuntimeError, record.WaitRegistered,
 		record.CurrentRunAborted, record.QueueEntryQuarantined:
 	default:
 		return

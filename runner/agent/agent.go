@@ -25,9 +25,9 @@ import (
 	"holon/internal/redact"
 	"holon/responses/turns"
 	"holon/runner"
-	"holon/runner/agent/live"
 	"holon/runner/agent/pool"
 	"holon/runner/agent/prompt"
+	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/gateway"
@@ -116,7 +116,7 @@ type Runtime struct {
 	scheduler *scheduler.Scheduler
 	store     ledger.Store
 	log       *slog.Logger
-	board     live.Board // what turns write now
+	writings  writings // what models write now
 
 	turns   context.Context // of every turn; ends when the runtime has drained
 	halt    context.CancelCauseFunc
@@ -180,9 +180,9 @@ func (r *Runtime) Unblock(ctx context.Context) error {
 // Scheduler returns the scheduler, for callers that take steps themselves.
 func (r *Runtime) Scheduler() *scheduler.Scheduler { return r.scheduler }
 
-// Live returns the newest message that an agent's turns write (package live).
-func (r *Runtime) Live(agentID, itemID string, offset int) (live.Message, <-chan struct{}) {
-	return r.board.Look(agentID, itemID, offset)
+// Writing returns the message that the model of an agent writes, and a channel that is closed when that changes.
+func (r *Runtime) Writing(agentID string) (record.Writing, <-chan struct{}) {
+	return r.writings.look(agentID)
 }
 
 // Run dispatches work until ctx ends.

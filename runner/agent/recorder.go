@@ -11,7 +11,6 @@ import (
 	"holon/responses"
 	"holon/responses/tasks"
 	"holon/responses/turns"
-	"holon/runner/agent/live"
 	"holon/runner/agent/prompt"
 	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
@@ -34,7 +33,6 @@ type recorder struct {
 	*Runtime
 	attempt ledger.Attempt
 	sent    *prompt.Prompt // nil when another process sent it
-	live    *live.Writer
 	wake    chan struct{}
 	done    chan struct{}
 
@@ -45,6 +43,7 @@ type recorder struct {
 	known   bool // that the turn began, or begun is set
 	begun   bool // to be recorded
 	entries record.Entries
+	writing writing
 	through scheduler.Through    // that came
 	pending []scheduler.Progress // the oldest first
 	waiting int                  // bytes of pending
@@ -52,7 +51,7 @@ type recorder struct {
 
 func (r *Runtime) newRecorder(a ledger.Attempt, sent *prompt.Prompt) *recorder {
 	rec := &recorder{Runtime: r, attempt: a, sent: sent, wake: make(chan struct{}, 1),
-		live: r.board.Writer(a.AgentID, a.TurnID, a.MessageID, r.cfg.Secrets), done: make(chan struct{})}
+		done: make(chan struct{})}
 	rec.room = sync.NewCond(&rec.mu)
 	go rec.write()
 	return rec
@@ -107,9 +106,8 @@ func (rec *recorder) began() {
 
 // close records what is left, and ends the recorder and the message that was being written.
 func (rec *recorder) close() {
-	rec.add(func() { rec.closed = true })
+	rec.add(func() { rec.closed, rec.writing = true, writing{} })
 	<-rec.done
-	rec.live.Close()
 }
 
 func (rec *recorder) add(change func()) {
@@ -122,9 +120,14 @@ func (rec *recorder) add(change func()) {
 	}
 }
 
-// Event implements runner.Observer: it takes the text of each message that is complete.
+// Event implements runner.Observer: it takes the text of each message, and records it when the message is complete.
 func (rec *recorder) Event(ev responses.Event) {
-	rec.live.Event(ev)
+	rec.mu.Lock()
+	more := rec.writing.apply(ev, rec.cfg.Secrets)
+	rec.mu.Unlock()
+	if more {
+		rec.add(func() {})
+	}
 	m, ok := ev.Item.(*responses.Message)
 	if !ok || ev.Type != responses.EventItemDone || m.Role != responses.RoleAssistant {
 		return
@@ -213,10 +216,18 @@ func (rec *recorder) write() {
 		through := scheduler.Through{Facts: max(rec.through.Facts, rec.attempt.Facts),
 			Items: max(rec.through.Items, rec.attempt.Items)}
 		rec.begun, rec.pending = false, nil
+		now := record.Writing{TurnID: rec.attempt.TurnID, MessageID: rec.attempt.MessageID, ItemID: rec.writing.itemID,
+			Text: rec.writing.whole()}
 		rec.mu.Unlock()
+		if before, _ := rec.writings.look(rec.attempt.AgentID); before.ItemID != now.ItemID && before.ItemID != "" {
+			rec.writings.show(rec.attempt.AgentID, record.Writing{}) // before its text is recorded
+		}
 		err := rec.commit(begun, through, batch)
 		rec.mu.Lock()
 		if err == nil {
+			if now.ItemID != "" {
+				rec.writings.show(rec.attempt.AgentID, now) // behind what was recorded before it
+			}
 			for _, p := range batch {
 				rec.waiting -= len(p.Event.Data)
 			}

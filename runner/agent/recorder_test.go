@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"holon/internal/redact"
 	"holon/responses"
 	"holon/responses/agentruntime"
 	"holon/responses/turns"
-	"holon/runner/agent/live"
 	"holon/runner/agent/record"
 	"holon/state/ledger"
 )
@@ -41,8 +41,7 @@ func TestRecorded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rec := &recorder{Runtime: &Runtime{cfg: Config{Now: time.Now}}, attempt: c.attempt,
-				wake: make(chan struct{}, 1), live: new(live.Board).Writer("a", "turn_1", "msg_1", nil),
-				done: make(chan struct{})}
+				wake: make(chan struct{}, 1), done: make(chan struct{})}
 			close(rec.done) // nothing is written
 			for _, x := range c.come {
 				switch x := x.(type) {
@@ -75,21 +74,33 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// A message that its turn does not complete ends with the turn, for all its readers.
-func TestCutMessage(t *testing.T) {
+// What a model writes is shown in whole characters without known secrets, until it is complete or its turn ends.
+func TestWriting(t *testing.T) {
 	t.Parallel()
-	var board live.Board
-	rec := &recorder{Runtime: new(Runtime), wake: make(chan struct{}, 1), done: make(chan struct{}),
-		live: board.Writer("a", "turn_1", "msg_1", nil)}
-	close(rec.done) // nothing is written
-	rec.Event(responses.Event{Type: responses.EventItemAdded,
-		Item: &responses.Message{ID: "item_1", Role: responses.RoleAssistant}})
-	rec.Event(responses.Event{Type: responses.EventTextDelta, Delta: "I beg"})
-	if m, _ := board.Look("a", "", 0); m.Done || m.Text != "I beg" {
-		t.Fatalf("while it is written: %+v", m)
+	secrets := new(redact.Set)
+	secrets.Add("key", "secret-value-of-a-key")
+	var w writing
+	item := &responses.Message{ID: "item_1", Role: responses.RoleAssistant}
+	for _, step := range []struct {
+		ev         responses.Event
+		item, text string
+	}{
+		{responses.Event{Type: responses.EventTextDelta, Delta: "x"}, "", ""},
+		{responses.Event{Type: responses.EventItemAdded, Item: item}, "item_1", ""},
+		{responses.Event{Type: responses.EventTextDelta, Delta: "I beg \xc3"}, "item_1", "I beg "},
+		{responses.Event{Type: responses.EventTextDelta, Delta: "\xa9 secret-value-of-a-key."}, "item_1", "I beg \u00e9 [redacted]."},
+		{responses.Event{Type: responses.EventItemDone, Item: item}, "", ""},
+	} {
+		w.apply(step.ev, secrets)
+		if got := string(w.whole()); w.itemID != step.item || got != step.text {
+			t.Errorf("after %s %q: %q of %q, want %q of %q", step.ev.Type, step.ev.Delta, got, w.itemID, step.text, step.item)
+		}
 	}
-	rec.close()
-	if m, _ := board.Look("a", "", 0); !m.Done || m.Text != "I beg" {
-		t.Errorf("after the turn: %+v, want it done", m)
+	var all writings
+	_, changed := all.look("a")
+	all.show("a", record.Writing{ItemID: "item_1"})
+	<-changed
+	if now, _ := all.look("a"); now.ItemID != "item_1" {
+		t.Errorf("%+v is shown", now)
 	}
 }

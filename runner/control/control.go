@@ -30,7 +30,7 @@ import (
 
 	"holon/internal/httpserver"
 	"holon/responses/tasks"
-	"holon/runner/agent/live"
+	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/state/ledger"
@@ -49,9 +49,8 @@ type Host interface {
 	CheckModel(ref string, keyless bool) error
 	// CheckImage refuses an image that the engine says it cannot run. Where it cannot say, any image passes.
 	CheckImage(ctx context.Context, image string) error
-	// Live returns the newest message that an agent writes, from an offset on, and a channel that is closed when it
-	// changes.
-	Live(agentID, itemID string, offset int) (live.Message, <-chan struct{})
+	// Writing returns the message that the model of an agent writes, and a channel that is closed when that changes.
+	Writing(agentID string) (record.Writing, <-chan struct{})
 	// StartTask starts a command in the container of an agent, once for its key; TaskInput writes to one, StopTask ends
 	// one, and StopTasks ends all of an agent.
 	StartTask(ctx context.Context, n scheduler.NewTask) (ledger.Task, error)

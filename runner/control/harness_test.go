@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"holon/responses/turns"
-	"holon/runner/agent/live"
+	"holon/runner/agent/record"
 	"holon/runner/agent/scheduler"
 	"holon/runner/agent/view"
 	"holon/runner/control"
@@ -44,7 +44,7 @@ type host struct {
 	ended   atomic.Int32
 	retired atomic.Pointer[string] // the agent that was retired last
 	prompt  func()                 // called by Prompt; nil: nothing
-	board   live.Board
+	now     atomic.Pointer[written]
 }
 
 func (h *host) CreateAgent(ctx context.Context, id, template string) (ledger.Agent, error) {
@@ -80,8 +80,23 @@ func (h *host) Models(context.Context) (view.Models, error) {
 		Availability: []view.ModelAvailability{{Model: h.info.DefaultModel, Available: true}}}, nil
 }
 
-func (h *host) Live(agentID, itemID string, offset int) (live.Message, <-chan struct{}) {
-	return h.board.Look(agentID, itemID, offset)
+// written is what the model writes, until changed is closed.
+type written struct {
+	record.Writing
+	changed chan struct{}
+}
+
+// show has the model write.
+func (h *host) show(w record.Writing) {
+	if before := h.now.Swap(&written{w, make(chan struct{})}); before != nil {
+		close(before.changed)
+	}
+}
+
+func (h *host) Writing(string) (record.Writing, <-chan struct{}) {
+	h.now.CompareAndSwap(nil, &written{changed: make(chan struct{})})
+	now := h.now.Load()
+	return now.Writing, now.changed
 }
 
 func (h *host) Info() view.RuntimeInfo { return h.info }

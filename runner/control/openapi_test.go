@@ -104,7 +104,7 @@ func TestTypesAreThoseOfTheDocument(t *testing.T) {
 	}
 	for name, typ := range map[string]reflect.Type{"Failure": reflect.TypeFor[wire.Failure](),
 		"EventEnvelope": reflect.TypeFor[view.EventEnvelope](), "StreamFrame": reflect.TypeFor[wire.StreamFrame](),
-		"Live": reflect.TypeFor[wire.Live]()} {
+		"StreamText": reflect.TypeFor[wire.Text]()} {
 		c.check(name, typ, &openapi3.SchemaRef{Ref: "/" + name, Value: doc.Components.Schemas[name].Value})
 	}
 	for name := range doc.Components.Schemas {

@@ -58,7 +58,6 @@ func (s *Server) routes() []route {
 		{method: "GET", path: agent + "/latency", handle: s.getLatency, queries: true},
 		{method: "GET", path: agent + "/events", handle: s.getEvents, queries: true},
 		{method: "GET", path: agent + "/events/stream", stream: s.getStream, queries: true},
-		{method: "GET", path: agent + "/live", stream: s.getLive, queries: true},
 		{method: "GET", path: agent + "/status", handle: s.getStatus},
 		{method: "GET", path: agent + "/state", handle: s.getState},
 		{method: "GET", path: agent + "/briefs", handle: s.getBriefs, queries: true},

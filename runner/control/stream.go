@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holon/responses/stream"
+	"holon/runner/agent/record"
 	"holon/runner/agent/view"
 	"holon/runner/control/wire"
 	"holon/state"
@@ -87,6 +88,8 @@ type eventStream struct {
 	agentID string
 	query   view.EventQuery
 	frames  []byte // not yet sent
+	item    string // message of the model of which text was sent
+	sent    int    // bytes of it
 }
 
 // open finds where a stream begins and returns what is sent first. Nothing has
@@ -205,6 +208,7 @@ func (st *eventStream) run(ctx context.Context, first []wire.StreamFrame) error 
 	defer quiet.Stop()
 	for {
 		changed := st.server.store.Changed(st.agentID)
+		before, wrote := st.server.host.Writing(st.agentID)
 		more, err := st.page(ctx)
 		if err != nil {
 			return err
@@ -212,9 +216,13 @@ func (st *eventStream) run(ctx context.Context, first []wire.StreamFrame) error 
 		if more && ctx.Err() == nil && !st.server.ended() {
 			continue
 		}
+		if err := st.text(before.ItemID); err != nil {
+			return err
+		}
 		quiet.Reset(st.server.limits.KeepAlive)
 		select {
 		case <-changed:
+		case <-wrote:
 		case <-quiet.C:
 			st.frames = append(st.frames, ": nothing new\n\n"...)
 			if err := st.flush(); err != nil {
@@ -226,6 +234,29 @@ func (st *eventStream) run(ctx context.Context, first []wire.StreamFrame) error 
 			return st.end()
 		}
 	}
+}
+
+// text sends what the model writes now, unless it has begun since item was written: events that come before it may not
+// have been sent.
+func (st *eventStream) text(item string) error {
+	now, _ := st.server.host.Writing(st.agentID)
+	if now.ItemID == "" || now.ItemID != item || st.query.MaxLevel > 0 && st.query.MaxLevel < record.LevelProgress {
+		return nil
+	}
+	if st.item != item {
+		st.item, st.sent = item, 0
+	}
+	if len(now.Text) == st.sent {
+		return nil
+	}
+	data, err := json.Marshal(wire.Text{Type: wire.FrameText, TurnID: now.TurnID, MessageID: now.MessageID,
+		ItemID: item, Offset: st.sent, Text: string(now.Text[st.sent:])})
+	if err != nil {
+		return fmt.Errorf("encode text: %w", err)
+	}
+	st.sent = len(now.Text)
+	st.append(0, wire.FrameText, data)
+	return st.flush()
 }
 
 func (s *Server) ended() bool {

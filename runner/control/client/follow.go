@@ -33,12 +33,13 @@ type Follow struct {
 	Away func(patience time.Duration)
 }
 
-// Item is an event, or a reset: the events before it do not connect to those that
+// Item is an event, a text, or a reset: the events before it do not connect to those that
 // follow. A client that keeps a picture takes a new snapshot then, and skips the events
 // that the snapshot contains.
 type Item struct {
 	Event *view.EventEnvelope
 	Reset *wire.StreamFrame
+	Text  *wire.Text // of a message that is not an event yet; it is not repeated
 }
 
 // Waits of Follow.
@@ -209,6 +210,13 @@ func (s *following) take(data []byte) error {
 	}
 	switch head.Type {
 	case wire.FrameEnd:
+		return nil
+	case wire.FrameText:
+		var text wire.Text
+		if err := json.Unmarshal(data, &text); err != nil {
+			return s.client.bad("an event stream", err)
+		}
+		s.gone = !s.yield(Item{Text: &text}, nil)
 		return nil
 	case wire.FrameOpen, wire.FrameReset:
 		var frame wire.StreamFrame

@@ -167,16 +167,6 @@ type MadeTimer struct {
 	Replayed bool `json:"replayed"` // the timer was there before, under the same key
 }
 
-// Live is a piece of a message that an agent writes.
-type Live struct {
-	TurnID    string `json:"turn_id"`
-	MessageID string `json:"message_id"` // that the turn is for
-	ItemID    string `json:"item_id"`    // of the message that is written
-	Offset    int    `json:"offset"`     // where Text begins, in bytes
-	Text      string `json:"text"`
-	Done      bool   `json:"done"`
-}
-
 // WorkItem makes a work item.
 type WorkItem struct {
 	Objective string `json:"objective"` // what is to be reached
@@ -299,9 +289,21 @@ const (
 	FrameOpen  = "stream_open"  // the first one
 	FrameReset = "stream_reset" // the cursor is of no use: take a new snapshot, then go on
 	FrameEnd   = "stream_end"   // the server ends the stream; come back
+	FrameText  = "stream_text"  // a Text: it has no number, and nothing of it comes again
 )
 
-// StreamFrame is such a frame.
+// Text is a piece of a message that the model of an agent writes, behind the events that came before it. The events
+// model.delta of the message have all its text.
+type Text struct {
+	Type      string `json:"type"` // FrameText
+	TurnID    string `json:"turn_id"`
+	MessageID string `json:"message_id"` // that the turn is for
+	ItemID    string `json:"item_id"`    // of the message that is written
+	Offset    int    `json:"offset"`     // where Text begins, in bytes
+	Text      string `json:"text"`
+}
+
+// StreamFrame is such a frame, but for FrameText.
 type StreamFrame struct {
 	Type      string `json:"type"`
 	Epoch     string `json:"event_log_epoch"`

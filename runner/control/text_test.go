@@ -1,7 +1,6 @@
 package control_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"holon/responses"
+	"holon/runner/agent/record"
 	"holon/runner/agent/view"
 	"holon/runner/control"
 	"holon/runner/control/wire"
@@ -18,46 +17,38 @@ import (
 	"holon/test/expect"
 )
 
-// A reader gets what the agent writes in the turn of its message, from the beginning, and nothing of other turns.
-func TestLive(t *testing.T) {
+// A reader gets what the model writes between the events, without a number, as far as it is not an event yet.
+func TestTextOnTheStream(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, control.Limits{}, tcp())
-	say := func(turn, message, item, text string) {
-		w := r.host.board.Writer("main", turn, message, nil)
-		m := &responses.Message{ID: item, Role: responses.RoleAssistant}
-		w.Event(responses.Event{Type: responses.EventItemAdded, Item: m})
-		for _, c := range text {
-			w.Event(responses.Event{Type: responses.EventTextDelta, Delta: string(c)})
+	r := newRig(t, control.Limits{}, control.Access{})
+	first := r.say("main", "one", "")
+	write := func(item, text string) {
+		r.host.show(record.Writing{TurnID: "turn_1", MessageID: "msg_1", ItemID: item, Text: []byte(text)})
+	}
+	write("item_1", "word ")
+	s := r.stream(fmt.Sprint("/agents/main/events/stream?after_seq=", first-1), nil)
+	s.control()
+	next := func(offset int, want string) {
+		t.Helper()
+		var got wire.Text
+		lines := s.next()
+		if len(lines) != 2 || lines[0] != "event: "+wire.FrameText {
+			t.Fatalf("%q, want text", lines)
 		}
-		w.Event(responses.Event{Type: responses.EventItemDone, Item: m})
+		expect.NoError(t, json.Unmarshal([]byte(strings.TrimPrefix(lines[1], "data: ")), &got))
+		expect.Equal(t, "text", got, wire.Text{Type: wire.FrameText, TurnID: "turn_1", MessageID: "msg_1", ItemID: "item_1",
+			Offset: offset, Text: want})
 	}
-	say("turn_1", "msg_1", "item_1", "not for this reader")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	begun := make(chan struct{})
-	text, ended := "", make(chan struct{})
-	go func() {
-		defer close(ended)
-		c := r.client()
-		close(begun)
-		c.Live(ctx, "main", "msg_2", func(l wire.Live) {
-			if l.MessageID != "msg_2" || l.TurnID != "turn_2" || l.ItemID != "item_2" || l.Offset != len(text) {
-				t.Errorf("after %q: %+v", text, l)
-			}
-			if text += l.Text; l.Done {
-				cancel()
-			}
-		})
-	}()
-	<-begun
-	say("turn_2", "msg_2", "item_2", "word for word")
-	<-ended
-	expect.Equal(t, "the reader has", text, "word for word")
-	if a := r.ask(r.described(), get("/agents/nobody/live")); a.status != http.StatusNotFound {
-		t.Errorf("an unknown agent: %d, want 404", a.status)
+	if lines := s.next(); lines[0] != fmt.Sprint("id: ", first) {
+		t.Fatalf("%q, want the event before the text", lines)
 	}
-	if a := r.ask(r.described(), get("/agents/main/live?x=1")); a.status != http.StatusBadRequest {
-		t.Errorf("an unknown key: %d, want 400", a.status)
+	next(0, "word ")
+	write("item_1", "word for word")
+	next(5, "for word")
+	write("", "")
+	second := r.say("main", "two", "")
+	if lines := s.next(); lines[0] != fmt.Sprint("id: ", second) {
+		t.Fatalf("%q, want the next event", lines)
 	}
 }
 

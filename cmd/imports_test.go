@@ -39,7 +39,7 @@ var own = []struct {
 	{"agentd/privilege", nil, "Who agentd and its commands are does not depend on what they do."},
 	{"agentd/process", []string{"agentd/privilege", "internal/..."},
 		"It starts and ends programs without knowing which tool asked for them."},
-	{"agentd/config", []string{"agentd/privilege", "agentd/process", "internal/...", "skills"},
+	{"agentd/config", []string{"agentd/privilege", "internal/...", "skills"},
 		"Settings are checked before anything starts, so nothing that runs is needed to check them."},
 	{"agentd/admission", []string{"responses"}, "The order of turns does not depend on what a turn does."},
 	{"agentd/websocket", []string{"responses"}, "A connection carries messages and does not know what a turn is."},

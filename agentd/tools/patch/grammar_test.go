@@ -1,11 +1,9 @@
 package patch
 
 import (
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -13,7 +11,7 @@ import (
 )
 
 // lark reads as much of Lark as the grammar is written in, and makes one regular
-// expression of it, or a text that it admits.
+// expression of it.
 type lark struct {
 	t     *testing.T
 	rules map[string][]string // by name: the tokens of what they stand for
@@ -123,106 +121,6 @@ func TestGrammarDoesNotAdmit(t *testing.T) {
 	} {
 		if g.MatchString(text) {
 			t.Errorf("the grammar admits %q", text)
-		}
-	}
-}
-
-// random writes a text that the rule admits.
-func (l lark) random(r *rand.Rand, name string) string {
-	switch name {
-	case "PATH":
-		return []string{"a", "b.go", "dir/c", "x y/ü.txt", "deep/er/file"}[r.IntN(5)]
-	case "TEXT":
-		return []string{"", "x", "return nil", "\tindented {", "- item", "+ more", "-- y", "*** stars", "@@ no header",
-			"\"quoted\"", "日本"}[r.IntN(11)]
-	}
-	text, _ := l.sequence(r, l.rules[name])
-	return text
-}
-
-// sequence writes what tokens up to a closing parenthesis stand for, and returns
-// the tokens behind it.
-func (l lark) sequence(r *rand.Rand, tokens []string) (string, []string) {
-	var options [][]func() string
-	var current []func() string
-	for len(tokens) > 0 && tokens[0] != ")" {
-		tok := tokens[0]
-		tokens = tokens[1:]
-		var one func() string
-		switch {
-		case tok == "|":
-			options, current = append(options, current), nil
-			continue
-		case tok[0] == '"':
-			one = func() string { return strings.ReplaceAll(tok[1:len(tok)-1], `\n`, "\n") }
-		case tok == "(":
-			inner := tokens
-			_, rest := l.sequence(r, inner)
-			one = func() string { s, _ := l.sequence(r, inner); return s }
-			tokens = rest[1:]
-		default:
-			one = func() string { return l.random(r, tok) }
-		}
-		low, high := 1, 1
-		if len(tokens) > 0 {
-			switch tokens[0] {
-			case "?":
-				low, tokens = 0, tokens[1:]
-			case "*":
-				low, high, tokens = 0, 3, tokens[1:]
-			case "+":
-				high, tokens = 4, tokens[1:]
-			}
-		}
-		current = append(current, func() (s string) {
-			for range low + r.IntN(high-low+1) {
-				s += one()
-			}
-			return s
-		})
-	}
-	options = append(options, current)
-	var b strings.Builder
-	for _, part := range options[r.IntN(len(options))] {
-		b.WriteString(part())
-	}
-	return b.String(), tokens
-}
-
-// rounds is how often a random test tries: n times, or as often as the environment says.
-func rounds(t *testing.T, n int) int {
-	if v := os.Getenv("HOLON_PATCH_ROUNDS"); v != "" {
-		var err error
-		if n, err = strconv.Atoi(v); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return n
-}
-
-// The tool takes every text that the grammar admits as it was meant, with nothing to tolerate.
-func TestWhatTheGrammarAdmitsIsTaken(t *testing.T) {
-	l, g := parseLark(t, grammarText), grammar(t)
-	r := rand.New(rand.NewPCG(1, 2))
-	for range rounds(t, 4000) {
-		text := l.random(r, "start")
-		if !g.MatchString(text) {
-			t.Fatalf("the test's two readings of the grammar differ on\n%s", text)
-		}
-		doc, ok := strictly(text)
-		if !ok {
-			t.Fatalf("%+v of\n%s", doc.diags, text)
-		}
-		files := 0
-		for line := range strings.Lines(text) {
-			for _, d := range []string{directiveAdd, directiveDelete, directiveUpdate} {
-				if strings.HasPrefix(line, d) {
-					files++
-				}
-			}
-		}
-		if len(doc.files) != files {
-			t.Fatalf("%d of %d files of\n%s", len(doc.files), files, text)
 		}
 	}
 }

@@ -236,8 +236,8 @@ func TestCostIsBounded(t *testing.T) {
 	}
 }
 
-// runTool runs the tool on a tree by way of a registry, with its artifacts below out.
-func runTool(t *testing.T, dir, out string, disk tools.Disk, patch string) tools.Outcome {
+// runTool runs the tool on a tree by way of a registry.
+func runTool(t *testing.T, dir, patch string) tools.Outcome {
 	t.Helper()
 	tool, err := New()
 	if err != nil {
@@ -251,11 +251,7 @@ func runTool(t *testing.T, dir, out string, disk tools.Disk, patch string) tools
 	if err != nil {
 		t.Fatal(err)
 	}
-	logs := filepath.Join(out, "tools")
-	if err := os.MkdirAll(logs, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	o := reg.Run(t.Context(), tools.Env{WorkDir: dir, LogDir: logs, Disk: disk},
+	o := reg.Run(t.Context(), tools.Env{WorkDir: dir},
 		tools.Call{ID: "c", Name: name, Arguments: args})
 	if o.Fault != nil || o.Canonical.Error != nil {
 		t.Fatalf("%v, %+v", o.Fault, o.Canonical.Error)
@@ -263,57 +259,10 @@ func runTool(t *testing.T, dir, out string, disk tools.Disk, patch string) tools
 	return o
 }
 
-// manyFiles is a patch that makes 500 files in a directory.
-func manyFiles(dir string) string {
-	var text strings.Builder
-	for i := range 500 {
-		text.WriteString(create(fmt.Sprintf("%s/f%03d", dir, i)))
-	}
-	return text.String()
-}
-
-func TestLargeResultIsListedInAnArtifact(t *testing.T) {
-	out := t.TempDir()
-	o := runTool(t, t.TempDir(), out, nil, manyFiles("d"))
-	var r result
-	if err := json.Unmarshal(o.Canonical.Result, &r); err != nil {
-		t.Fatal(err)
-	}
-	switch {
-	case r.ChangedFileCount != 500:
-		t.Errorf("r.ChangedFileCount = %d, want 500", r.ChangedFileCount)
-	case len(r.ChangedFiles) != maxListed:
-		t.Errorf("len(r.ChangedFiles) = %d (%+v), want %d", len(r.ChangedFiles), r.ChangedFiles, maxListed)
-	case !r.Truncated:
-		t.Error("r.Truncated = false, want true")
-	}
-	if len(r.Artifacts) != 1 {
-		t.Fatalf("artifacts %v, want one", r.Artifacts)
-	}
-	data, err := os.ReadFile(filepath.Join(out, o.Artifacts[0].Path))
-	if n := strings.Count(string(data), "\n"); err != nil || n != 500 {
-		t.Errorf("the artifact has %d lines, %v, want 500", n, err)
-	}
-	if !strings.Contains(o.Rendered, "... and 450 more") {
-		t.Errorf("rendered %s", o.Rendered)
-	}
-}
-
-func TestLargeResultWithoutRoom(t *testing.T) {
-	o := runTool(t, t.TempDir(), t.TempDir(), nothing{}, manyFiles("d"))
-	if len(o.Artifacts) != 0 {
-		t.Errorf("artifacts %v, want none", o.Artifacts)
-	}
-	const says = "\n- the list of all changed files was not kept: the turn's files may take no more of the disk"
-	if !strings.Contains(o.Rendered, says) {
-		t.Errorf("rendered\n%s\nwithout %s", o.Rendered, says)
-	}
-}
-
 func TestBothFormsOfAResult(t *testing.T) {
 	dir := t.TempDir()
 	files{"d/f000": "pwned\n", "d/f001": "pwned\n"}.make(t, dir)
-	o := runTool(t, dir, t.TempDir(), nil, "diff --git a/d/f000 b/d/f000\nnew mode 100755\n--- a/d/f000\n+++ b/d/f000\n"+
+	o := runTool(t, dir, "diff --git a/d/f000 b/d/f000\nnew mode 100755\n--- a/d/f000\n+++ b/d/f000\n"+
 		"@@ -7 +7 @@\n-pwned \n+x\n*** Update File: d/f001\n*** Move to: g\n")
 	want := "patch applied: 2 files changed\nM d/f000\nR d/f001 -> g\nTolerated:\n- d/f000: the mode 100755 was not " +
 		"set; use chmod\n- d/f000: hunk 1: spaces or line endings at line ends differ"
@@ -330,9 +279,3 @@ func TestBothFormsOfAResult(t *testing.T) {
 		t.Error(diff)
 	}
 }
-
-// nothing is a disk without room.
-type nothing struct{}
-
-func (nothing) Take(int64) int64 { return 0 }
-func (nothing) Give(int64)       {}

@@ -20,7 +20,6 @@ package patch
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -53,10 +52,9 @@ const (
 	maxPatchBytes = 4 << 20
 	maxFileBytes  = 16 << 20
 	maxTotalBytes = 256 << 20 // of all files a patch concerns
-	maxFiles      = 2000
+	maxFiles      = 200
 	maxHunks      = 20_000
 	maxNotes      = 100
-	maxListed     = 200 // changed files in the canonical result
 )
 
 // action is how a file changed.
@@ -91,8 +89,7 @@ type diagnostic struct {
 	Message string `json:"message"`
 }
 
-// result is ApplyPatch's canonical result (recovered types, 11.4). Of more than
-// 200 files the first are listed and the artifact has them all.
+// result is ApplyPatch's canonical result (recovered types, 11.4).
 type result struct {
 	ChangedFiles     []changedFile `json:"changed_files"`
 	ChangedPaths     []string      `json:"changed_paths"`
@@ -100,10 +97,7 @@ type result struct {
 	IgnoredMetadata  []metadata    `json:"ignored_metadata"`
 	Diagnostics      []diagnostic  `json:"diagnostics"`
 	SummaryText      string        `json:"summary_text"`
-
-	Truncated    bool             `json:"truncated,omitempty"`
-	Artifacts    []tools.Artifact `json:"artifacts,omitempty"`
-	ListArtifact *int             `json:"changed_files_artifact,omitempty"`
+	Truncated        bool          `json:"truncated,omitempty"` // lists are not whole any more
 }
 
 // arguments are the arguments of ApplyPatch.
@@ -157,23 +151,7 @@ func (t *Tool) Run(ctx context.Context, env tools.Env, call tools.Call) tools.Ou
 }
 
 // Project implements tools.Projector.
-func (r result) Project(_ tools.Policy, artifacts *tools.Artifacts) (any, error) {
-	if len(r.ChangedFiles) <= maxListed {
-		return r, nil
-	}
-	var list strings.Builder
-	for _, f := range r.ChangedFiles {
-		list.WriteString(f.line() + "\n")
-	}
-	index, err := artifacts.Write(listArtifact, []byte(list.String()))
-	if err != nil { // the files are changed all the same
-		r.Diagnostics = append(r.Diagnostics,
-			diagnostic{Kind: "list_not_kept", Message: "the list of all changed files was not kept: " + err.Error()})
-	}
-	r.ChangedFiles, r.ChangedPaths, r.Truncated = r.ChangedFiles[:maxListed], r.ChangedPaths[:maxListed], true
-	r.ListArtifact, r.Artifacts = index, artifacts.List()
-	return r, nil
-}
+func (r result) Project(tools.Policy, *tools.Artifacts) (any, error) { return r, nil }
 
 // visible quotes a path that would not stay on its line or would be shown as something else.
 func visible(path string) string {

@@ -3,13 +3,10 @@ package patch
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"holon/agentd/tools"
 )
-
-const listArtifact = "changed-files.txt"
 
 // maxShown is how many files the receipt names.
 const maxShown = 50
@@ -29,7 +26,7 @@ type Family struct{}
 func (Family) Owns(canonical tools.Result) bool { return canonical.ToolName == name }
 
 // Render implements tools.Renderer.
-func (Family) Render(canonical tools.Result, policy tools.RenderPolicy) string {
+func (Family) Render(canonical tools.Result, _ tools.RenderPolicy) string {
 	var r result
 	if err := json.Unmarshal(canonical.Result, &r); err != nil {
 		return canonical.SummaryText
@@ -44,9 +41,6 @@ func (Family) Render(canonical tools.Result, policy tools.RenderPolicy) string {
 	}
 	if more := r.ChangedFileCount - shown; more > 0 {
 		fmt.Fprintf(&b, "\n... and %d more", more)
-		if at := r.ListArtifact; at != nil && *at >= 0 && *at < len(r.Artifacts) {
-			fmt.Fprintf(&b, "; all of them: %s", filepath.Join(policy.OutputDir, r.Artifacts[*at].Path))
-		}
 	}
 	for i, d := range r.Diagnostics {
 		if i == 0 {

@@ -8,6 +8,7 @@ package preview
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -65,20 +66,32 @@ func (t Text) Cut(budget int) (_ *string, truncated bool) {
 	half := budget / 2
 	head, headWhole := firstBytes(head, half)
 	tail, tailWhole := lastBytes(tail, half)
-	var notice string
-	if headWhole && tailWhole {
-		notice = fmt.Sprintf("[output truncated: showing first %d and last %d lines of %d, %d bytes in all]",
-			strings.Count(head, "\n"), countLines(tail), t.lineCount(tail), t.bytes)
-	} else {
-		notice = fmt.Sprintf("[output truncated: showing first %d and last %d characters of %d bytes in all]",
-			utf8.RuneCountInString(head), utf8.RuneCountInString(tail), t.bytes)
-	}
-	s := head
-	if !strings.HasSuffix(s, "\n") {
-		s += "\n"
-	}
-	s += "...\n" + notice + "\n...\n" + tail
+	s := joined(head, tail, headWhole && tailWhole, strconv.FormatInt(t.lineCount(tail), 10),
+		strconv.FormatInt(t.bytes, 10))
 	return &s, true
+}
+
+// joined returns a preview of the beginning and the end of an output, with the notice of the cut. lines and bytes are
+// those of the output, "" where that is not known; whole says that only whole lines are shown.
+func joined(head, tail string, whole bool, lines, bytes string) string {
+	shown := fmt.Sprintf("first %d and last %d characters", utf8.RuneCountInString(head), utf8.RuneCountInString(tail))
+	if whole {
+		shown = fmt.Sprintf("first %d and last %d lines", strings.Count(head, "\n"), countLines(tail))
+		if lines != "" {
+			shown += " of " + lines
+		}
+	}
+	switch {
+	case bytes == "":
+	case whole:
+		shown += ", " + bytes + " bytes in all"
+	default:
+		shown += " of " + bytes + " bytes in all"
+	}
+	if !strings.HasSuffix(head, "\n") {
+		head += "\n"
+	}
+	return head + "...\n[output truncated: showing " + shown + "]\n...\n" + tail
 }
 
 // lineCount includes a last line without newline.

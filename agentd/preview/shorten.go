@@ -1,11 +1,8 @@
 package preview
 
 import (
-	"fmt"
 	"regexp"
 	"strconv"
-	"strings"
-	"unicode/utf8"
 )
 
 // MinShort is the smallest budget of Shorten; below it the notice of the cut would be most of what is left.
@@ -28,27 +25,11 @@ func Shorten(text *string, budget int) (_ *string, truncated bool) {
 	half := (budget - MinShort/2) / 2
 	head, headWhole := firstBytes(head, half)
 	tail, tailWhole := lastBytes(tail, half)
-	told := fmt.Sprintf("first %d and last %d characters", utf8.RuneCountInString(head), utf8.RuneCountInString(tail))
-	if headWhole && tailWhole {
-		told = fmt.Sprintf("first %d and last %d lines", strings.Count(head, "\n"), countLines(tail))
-		if lines != "" {
-			told += " of " + lines
-		}
-		if bytes != "" {
-			told += ", " + bytes + " bytes in all"
-		}
-	} else if bytes != "" {
-		told += " of " + bytes + " bytes in all"
-	}
-	if !strings.HasSuffix(head, "\n") {
-		head += "\n"
-	}
-	s := head + "...\n[output truncated: showing " + told + "]\n...\n" + tail
+	s := joined(head, tail, headWhole && tailWhole, lines, bytes)
 	return &s, true
 }
 
-// parts returns what a preview shows of the beginning and the end of the output, and how many lines and bytes the
-// output has, "" where the preview does not tell.
+// parts returns the head and tail of a preview and the output's line and byte counts, empty if the preview has none.
 func parts(text string) (head, tail, lines, bytes string) {
 	at := notice.FindAllStringSubmatchIndex(text, -1)
 	if at == nil {

@@ -175,43 +175,36 @@ func (c *copier) file(from, to folder.Dir, dir, name string) error {
 	if err := c.budget.file(st.Size); err != nil {
 		return err
 	}
-	out, err := createFile(to, name)
-	if err != nil {
-		return written(dir, name, err)
-	}
-	_, err = io.Copy(out, io.LimitReader(in, st.Size))
-	if err == nil {
-		err = unix.Fchmod(int(out.Fd()), st.Mode&0o777)
-	}
+	err = createFile(to, name, io.LimitReader(in, st.Size), st.Mode&0o777)
 	if err == nil { // build tools compare times
 		err = unix.UtimesNanoAt(to.FD, name, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW)
 	}
-	return written(dir, name, errors.Join(err, out.Close()))
+	return written(dir, name, err)
 }
 
-func createFile(dir folder.Dir, name string) (*os.File, error) {
+func createFile(dir folder.Dir, name string, content io.Reader, perm uint32) error {
 	fd, err := unix.Openat(dir.FD, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return nil, &os.PathError{Op: "create", Path: name, Err: err}
+		return &os.PathError{Op: "create", Path: name, Err: err}
 	}
-	return os.NewFile(uintptr(fd), name), nil
+	f := os.NewFile(uintptr(fd), name)
+	_, err = io.Copy(f, content)
+	return errors.Join(err, unix.Fchmod(int(f.Fd()), perm), f.Close())
 }
 
 func writeFile(dir folder.Dir, name, data string) error {
-	f, err := createFile(dir, name)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(data)
-	return errors.Join(err, unix.Fchmod(int(f.Fd()), 0o644), f.Close())
+	return createFile(dir, name, strings.NewReader(data), 0o644)
 }
+
+// errWrite marks errors of the private tree's side.
+var errWrite = errors.New("write a private tree")
 
 // written wraps an error of the private tree's side.
 func written(dir, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("write %.200q in a private tree: %w", folder.Join(dir, name), err)
+	return fmt.Errorf("%w: %.200q: %w", errWrite, folder.Join(dir, name), err)
 }
 
 func (c *copier) unreadable(dir, name string, err error) error {

@@ -78,13 +78,10 @@ func export(ctx context.Context, top string, tree folder.Dir) error {
 		return unusable(top, err)
 	}
 	if err := r.writeOwn(tree, out.entries); err != nil {
-		return fmt.Errorf("%w: its repository: %w", errWrite, err)
+		return written("", ".git", err)
 	}
 	return nil
 }
-
-// errWrite marks errors of the private tree's side.
-var errWrite = errors.New("write a private tree")
 
 // findRepository returns the directory with .git that holds dir, which is not looked for above root.
 func findRepository(root, dir string) (string, error) {
@@ -198,9 +195,9 @@ func (r *repository) object(t plumbing.ObjectType, id plumbing.Hash, limit int64
 	return obj, nil
 }
 
-// content reads a commit or a tree.
-func (r *repository) content(t plumbing.ObjectType, id plumbing.Hash) ([]byte, error) {
-	obj, err := r.object(t, id, maxObject)
+// content reads an object of at most limit bytes.
+func (r *repository) content(t plumbing.ObjectType, id plumbing.Hash, limit int64) ([]byte, error) {
+	obj, err := r.object(t, id, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +206,7 @@ func (r *repository) content(t plumbing.ObjectType, id plumbing.Hash) ([]byte, e
 		return nil, err
 	}
 	defer in.Close()
-	return io.ReadAll(io.LimitReader(in, maxObject))
+	return io.ReadAll(io.LimitReader(in, limit))
 }
 
 // writeOwn gives the tree a repository of its own: the branch, the commit and an index, no hooks and no remotes.
@@ -255,7 +252,7 @@ type exporter struct {
 }
 
 func (x *exporter) export(to folder.Dir) error {
-	commit, err := x.repository.content(plumbing.CommitObject, x.repository.head)
+	commit, err := x.repository.content(plumbing.CommitObject, x.repository.head, maxObject)
 	if err != nil {
 		return err
 	}
@@ -271,7 +268,7 @@ func (x *exporter) tree(id plumbing.Hash, to folder.Dir, path string, depth int)
 	if depth > maxDepth {
 		return tooLarge(fmt.Sprintf("%.200q is nested deeper than %d directories", path, maxDepth))
 	}
-	data, err := x.repository.content(plumbing.TreeObject, id)
+	data, err := x.repository.content(plumbing.TreeObject, id, maxObject)
 	if err != nil {
 		return err
 	}
@@ -305,7 +302,7 @@ func (x *exporter) entry(mode string, id plumbing.Hash, to folder.Dir, path, nam
 	switch mode {
 	case "40000", "160000":
 		if err := unix.Mkdirat(to.FD, name, 0o755); err != nil {
-			return fmt.Errorf("%w: %.200q: %w", errWrite, full, err)
+			return written(path, name, err)
 		}
 		if mode == "160000" { // a submodule stays empty, as git leaves it
 			x.add(full, index.Entry{Hash: id, Mode: 0o160000})
@@ -313,44 +310,26 @@ func (x *exporter) entry(mode string, id plumbing.Hash, to folder.Dir, path, nam
 		}
 		inner, err := to.Sub(name)
 		if err != nil {
-			return fmt.Errorf("%w: %.200q: %w", errWrite, full, err)
+			return written(path, name, err)
 		}
 		defer inner.Close()
 		return x.tree(id, inner, full, depth+1)
 	case modeLink:
-		return x.link(id, to, full, name)
+		target, err := x.repository.content(plumbing.BlobObject, id, unix.PathMax-1)
+		if err == nil && (len(target) == 0 || bytes.IndexByte(target, 0) >= 0) {
+			err = fmt.Errorf("the link %.200q has no possible target", full)
+		}
+		if err != nil {
+			return err
+		}
+		x.add(full, index.Entry{Hash: id, Mode: 0o120000})
+		return written(path, name, unix.Symlinkat(string(target), to.FD, name))
 	}
 	perm := uint32(0o644)
 	if mode == modeExecutable {
 		perm = 0o755
 	}
-	return x.file(id, to, full, name, perm)
-}
-
-func (x *exporter) add(path string, e index.Entry) {
-	e.Name = path
-	x.entries = append(x.entries, &e)
-}
-
-func (x *exporter) link(id plumbing.Hash, to folder.Dir, path, name string) error {
-	obj, err := x.repository.object(plumbing.BlobObject, id, unix.PathMax-1)
-	if err != nil {
-		return err
-	}
-	in, err := obj.Reader()
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	target, err := io.ReadAll(io.LimitReader(in, unix.PathMax))
-	if err != nil || len(target) == 0 || bytes.IndexByte(target, 0) >= 0 {
-		return fmt.Errorf("the link %.200q has no possible target", path)
-	}
-	if err := unix.Symlinkat(string(target), to.FD, name); err != nil {
-		return fmt.Errorf("%w: %.200q: %w", errWrite, path, err)
-	}
-	x.add(path, index.Entry{Hash: id, Mode: 0o120000})
-	return nil
+	return x.file(id, to, path, name, perm)
 }
 
 func (x *exporter) file(id plumbing.Hash, to folder.Dir, path, name string, perm uint32) error {
@@ -366,14 +345,12 @@ func (x *exporter) file(id plumbing.Hash, to folder.Dir, path, name string, perm
 		return fmt.Errorf("blob %s: %w", id, err)
 	}
 	defer in.Close()
-	out, err := createFile(to, name)
-	if err != nil {
-		return fmt.Errorf("%w: %.200q: %w", errWrite, path, err)
-	}
-	n, err := io.Copy(out, io.LimitReader(in, obj.Size()))
-	if err = errors.Join(err, unix.Fchmod(int(out.Fd()), perm), out.Close()); err != nil {
-		return fmt.Errorf("%w: %.200q: %w", errWrite, path, err)
-	}
-	x.add(path, index.Entry{Hash: id, Mode: filemode.FileMode(0o100000 | perm), Size: uint32(n)})
-	return nil
+	x.add(folder.Join(path, name),
+		index.Entry{Hash: id, Mode: filemode.FileMode(0o100000 | perm), Size: uint32(obj.Size())})
+	return written(path, name, createFile(to, name, io.LimitReader(in, obj.Size()), perm))
+}
+
+func (x *exporter) add(path string, e index.Entry) {
+	e.Name = path
+	x.entries = append(x.entries, &e)
 }

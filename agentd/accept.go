@@ -82,6 +82,7 @@ func (s *Server) admit(p *plan, source string) (*job, error) {
 		return nil, err
 	}
 	var j *job
+	p.goesOn = p.req.Store && source != sourceRun
 	if err = s.isolate(p); err == nil {
 		j, err = s.record(p, ticket, source)
 	}

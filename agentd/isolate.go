@@ -62,7 +62,7 @@ func (s *Server) settleTree(j *job) error {
 	}
 	err := s.keepChange(j)
 	leave := j.private.Remove
-	if err == nil && j.req.Store {
+	if err == nil && j.goesOn {
 		leave = func() error { return j.private.Keep(j.emitter.Response().ID) }
 	}
 	s.leaveTree(j.plan, leave)

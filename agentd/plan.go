@@ -59,6 +59,7 @@ type directories struct {
 	inputDir string // "" for none
 	workDir  string
 	private  *worktree.Tree // that holds workDir; nil when the turn is not isolated
+	goesOn   bool           // the private tree waits for a turn that continues this one
 }
 
 // artifacts is where the turn's commands leave files.

@@ -19,74 +19,57 @@ const (
 	matchBadName // a key or group with an invalid name of a provider or model
 )
 
-// lookup finds the key or group of a path, and the name that its "*" stands for.
-func lookup(path []string) (k *key, name string, found match) {
-	for _, candidate := range keys() {
-		pattern := candidate.segments()
-		if len(path) > len(pattern) {
-			continue
-		}
-		name := ""
-		fits := true
-		for i, segment := range path {
-			if pattern[i] == "*" {
-				name = segment
-			} else if pattern[i] != segment {
-				fits = false
-				break
-			}
-		}
-		if !fits {
-			continue
-		}
-		if name != "" && !validName(candidate.group(), name) {
-			return nil, name, matchBadName
-		}
-		if len(path) == len(pattern) {
-			return candidate, name, matchKey
-		}
-		found = matchGroup
+// nameAt is where the path of a key has the name of a provider or model, by its first segment.
+var nameAt = map[string]int{"providers": 1, "models": 2}
+
+// patternOf returns what a key is called in the table that is at a path, and the name that its "*" stands for.
+func patternOf(path []string) (pattern, name string) {
+	parts := slices.Clone(path)
+	if at := nameAt[path[0]]; at > 0 && at < len(path) {
+		name, parts[at] = path[at], "*"
 	}
-	return nil, "", found
+	return strings.Join(parts, "."), name
 }
 
-func validName(g group, name string) bool {
-	if g == ofModel {
+// lookup finds the key or group of a path, and the name that its "*" stands for.
+func lookup(path []string) (k *key, name string, found match) {
+	pattern, name := patternOf(path)
+	if strings.Count(pattern, ".") >= len(path) { // a segment has a dot in it
+		return nil, "", matchNone
+	}
+	for _, candidate := range keys() {
+		if candidate.name == pattern {
+			k, found = candidate, matchKey
+		} else if strings.HasPrefix(candidate.name, pattern+".") {
+			found = matchGroup
+		}
+	}
+	if found != matchNone && name != "" && !validName(path[0], name) {
+		return nil, name, matchBadName
+	}
+	return k, name, found
+}
+
+func validName(of, name string) bool {
+	if of == "models" {
 		what, _ := checkRef(name)
 		return what == ""
 	}
 	return providers.ValidName(name) && name != providers.Scripted
 }
 
-// split takes a key that a person wrote apart. The names of providers and models
-// may hold dots, so the table says where one ends: the longest rest counts.
+// split takes a key that a person wrote apart. The names of providers and models may hold dots, so the table says where
+// one ends: the shortest name counts.
 func split(text string) []string {
-	if rest, ok := strings.CutPrefix(text, "providers."); ok {
-		return append([]string{"providers"}, splitNamed(rest, ofProvider)...)
-	}
-	if rest, ok := strings.CutPrefix(text, "models.catalog."); ok {
-		return append([]string{"models", "catalog"}, splitNamed(rest, ofModel)...)
-	}
-	return strings.Split(text, ".")
-}
-
-func splitNamed(rest string, g group) []string {
-	best := []string{rest}
-	for _, k := range keys() {
-		if k.group() != g {
-			continue
-		}
-		_, tail, _ := strings.Cut(k.name, "*")
-		for tail != "" { // groups within the entry too
-			if name, ok := strings.CutSuffix(rest, tail); ok && name != "" {
-				if parts := append([]string{name}, strings.Split(tail[1:], ".")...); len(parts) > len(best) {
-					best = parts
-				}
-			}
-			tail = tail[:strings.LastIndexByte(tail, '.')]
+	path := strings.Split(text, ".")
+	at := nameAt[path[0]]
+	for end := at + 1; at > 0 && end <= len(path); end++ {
+		joined := slices.Concat(path[:at], []string{strings.Join(path[at:end], ".")}, path[end:])
+		if _, _, found := lookup(joined); found == matchKey || found == matchGroup {
+			return joined
 		}
 	}
-	return best
+	return path
 }
 
 // nearest returns the remedy for an unknown key: the one that was probably meant.
@@ -97,31 +80,17 @@ func nearest(path []string) string {
 			return "nest it: " + strings.Join(segments, ": {") + ": …" + strings.Repeat("}", len(segments)-1)
 		}
 	}
-	// A key that lost its groups: max_tokens for budget.max_tokens, which lost the fewest.
-	full := ""
-	for _, k := range keys() {
-		if strings.HasSuffix(k.name, "."+text) &&
-			(full == "" || strings.Count(k.name, ".") < strings.Count(full, ".")) {
-			full = k.name
-		}
-	}
-	if full != "" {
-		return "write " + full
-	}
+	_, name := patternOf(path)
 	best, least := "", len(text)/2+1
 	for _, k := range keys() {
-		pattern := k.segments()
-		for i := range pattern { // what lies around the "*" is what it was in path
-			if pattern[i] == "*" && i < len(path) {
-				pattern[i] = path[i]
+		parts := k.segments()
+		for _, c := range []string{k.full(name),
+			strings.Replace(strings.Join(parts[:min(len(parts), len(path))], "."), "*", name, 1)} {
+			d := distance(text, c)
+			if strings.HasSuffix(c, "."+text) { // it lost its groups, the fewest of which count
+				d = strings.Count(c, ".") - 100
 			}
-		}
-		candidates := []string{strings.Join(pattern, ".")}
-		if len(path) < len(pattern) {
-			candidates = append(candidates, strings.Join(pattern[:len(path)], "."))
-		}
-		for _, c := range candidates {
-			if d := distance(text, c); d < least {
+			if d < least {
 				best, least = c, d
 			}
 		}

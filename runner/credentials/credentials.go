@@ -154,7 +154,7 @@ func (k *Keys) variable(name string) string {
 
 // Source returns where the provider's key comes from and what gives it, nil when the provider needs none. A missing key
 // is an error of Source, a command that prints none is an error of its Key.
-func (k *Keys) Source(p settings.Provider) (Where, Source, error) {
+func (k *Keys) Source(p settings.Provider) (Where, gateway.Credential, error) {
 	w, found, err := k.Locate(p)
 	if err == nil && !found {
 		err = missing(p, w)
@@ -178,7 +178,7 @@ func (k *Keys) Learn() error {
 	return err
 }
 
-func (k *Keys) sourceAt(p settings.Provider, w Where) (Source, error) {
+func (k *Keys) sourceAt(p settings.Provider, w Where) (gateway.Credential, error) {
 	switch w.Source {
 	case settings.SourceNone:
 		return nil, nil
@@ -188,36 +188,24 @@ func (k *Keys) sourceAt(p settings.Provider, w Where) (Source, error) {
 		return &profile{store: k.Store, name: w.Name}, nil
 	}
 	key := gateway.NewSecret(k.variable(w.Name))
-	if err := Check(key); err != nil {
-		return nil, about(w.Name, err)
-	}
-	return fixed{key}, nil
-}
-
-// Source gives a key, and another one when that was refused. It implements what
-// the gateway wants of a credential.
-type Source interface {
-	// Key returns the key to use now.
-	Key(ctx context.Context) (gateway.Secret, error)
-	// Renew returns the key to use instead of one that was refused, or the refused one if it has no other.
-	Renew(ctx context.Context, refused gateway.Secret) (gateway.Secret, error)
+	return key, about(w.Name, Check(key))
 }
 
 // learning makes known what a source gives, before anybody has it.
 type learning struct {
-	Source
+	gateway.Credential
 	secrets *redact.Set
 	name    string
 }
 
 func (l learning) Key(ctx context.Context) (gateway.Secret, error) {
-	key, err := l.Source.Key(ctx)
+	key, err := l.Credential.Key(ctx)
 	l.secrets.Add(l.name, key.Reveal())
 	return key, err
 }
 
 func (l learning) Renew(ctx context.Context, refused gateway.Secret) (gateway.Secret, error) {
-	key, err := l.Source.Renew(ctx, refused)
+	key, err := l.Credential.Renew(ctx, refused)
 	l.secrets.Add(l.name, key.Reveal())
 	return key, err
 }
@@ -252,15 +240,6 @@ func missing(p settings.Provider, w Where) error {
 		e.Hint = fmt.Sprintf("set it in the environment, or store a key with: holon credentials set %s", p.Name)
 	}
 	return e
-}
-
-// fixed is a key that never changes.
-type fixed struct{ key gateway.Secret }
-
-func (f fixed) Key(context.Context) (gateway.Secret, error) { return f.key, nil }
-
-func (f fixed) Renew(_ context.Context, refused gateway.Secret) (gateway.Secret, error) {
-	return refused, nil
 }
 
 // profile is a key of the credentials file. The file is read whenever the key is

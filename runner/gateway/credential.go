@@ -18,11 +18,6 @@ type Credential interface {
 	// without keys that were given out; the container is told only that there is
 	// no key.
 	Key(ctx context.Context) (Secret, error)
-}
-
-// Renewer is a Credential whose key may change while the gateway runs.
-type Renewer interface {
-	Credential
 
 	// Renew is called after a provider refused a key with 401, at most once for a
 	// request. It returns the key to use instead, or the refused key itself if no other
@@ -33,6 +28,9 @@ type Renewer interface {
 
 // Key implements Credential.
 func (s Secret) Key(context.Context) (Secret, error) { return s, nil }
+
+// Renew implements Credential: there is no other key.
+func (s Secret) Renew(context.Context, Secret) (Secret, error) { return s, nil }
 
 // maxKeys bounds the keys of a provider that answers are searched for. A key that was
 // replaced so often is no longer valid.
@@ -86,11 +84,10 @@ func (k *keyring) key(ctx context.Context) (Secret, error) {
 
 // renew returns another key than refused, and false where there is none.
 func (k *keyring) renew(ctx context.Context, refused Secret) (Secret, bool, error) {
-	source, ok := k.source.(Renewer)
-	if !ok {
+	if k.source == nil {
 		return Secret{}, false, nil
 	}
-	secret, err := source.Renew(ctx, refused)
+	secret, err := k.source.Renew(ctx, refused)
 	if err != nil {
 		return Secret{}, false, fmt.Errorf("renew the key of provider %s: %w", k.provider, err)
 	}
@@ -98,12 +95,6 @@ func (k *keyring) renew(ctx context.Context, refused Secret) (Secret, bool, erro
 		return Secret{}, false, nil
 	}
 	return secret, true, k.take(secret)
-}
-
-// renews reports whether a key that was refused may be replaced.
-func (k *keyring) renews() bool {
-	_, ok := k.source.(Renewer)
-	return ok
 }
 
 func (k *keyring) take(secret Secret) error {

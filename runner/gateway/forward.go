@@ -150,7 +150,7 @@ func (s *Server) ask(ctx context.Context, t target, r *http.Request, key Secret,
 	error) {
 	keys := t.upstream.keys
 	resp, err := t.upstream.send(ctx, t, r, key, body.data)
-	if err != nil || resp.StatusCode != http.StatusUnauthorized || !keys.renews() {
+	if err != nil || resp.StatusCode != http.StatusUnauthorized {
 		return resp, err
 	}
 	renewed, ok, err := keys.renew(ctx, key)

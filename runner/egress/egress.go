@@ -130,31 +130,8 @@ func (p *Proxy) Serve(ctx context.Context, path, ledger string, watch func(Fact)
 	s := &Server{proxy: p, log: p.log.With("socket", path), socket: sock, ledger: facts}
 	s.base, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	listener := sock.Bounded(maxConnections)
-	context.AfterFunc(s.base, func() { _ = listener.Close() }) // the error is that of a listener that is gone
-	s.served.Go(func() { s.accept(listener) })
+	s.served.Go(func() { socket.AcceptAll(s.base, listener, s.log, &s.served, s.serve) })
 	return s, nil
-}
-
-func (s *Server) accept(listener net.Listener) {
-	for {
-		conn, err := listener.Accept()
-		if s.base.Err() != nil {
-			if err == nil {
-				_ = conn.Close()
-			}
-			return
-		}
-		if err != nil { // the process has no descriptor left, for one
-			s.log.Warn("egress: a connection can't be taken", "err", err)
-			select {
-			case <-s.base.Done():
-				return
-			case <-time.After(100 * time.Millisecond):
-			}
-			continue
-		}
-		s.served.Go(func() { s.serve(conn) })
-	}
 }
 
 // serve handles the one request of a connection.

@@ -51,13 +51,9 @@ type Server struct {
 	grants  *grants
 	mcp     *mcp.Server
 	socket  *socket.Socket
-	accept  net.Listener
 	ctx     context.Context
 	stop    context.CancelFunc
 	workers sync.WaitGroup
-
-	mu    sync.Mutex
-	conns map[net.Conn]bool
 
 	closeOnce sync.Once
 	closeErr  error
@@ -80,8 +76,7 @@ func Serve(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, kept.close())
 	}
-	s := &Server{log: o.Log, notes: kept, secrets: o.Secrets, grants: newGrants(), socket: sock,
-		accept: sock.BoundedBehind(o.Gate, maxConnections), conns: make(map[net.Conn]bool)}
+	s := &Server{log: o.Log, notes: kept, secrets: o.Secrets, grants: newGrants(), socket: sock}
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // calls live until Close
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "holon", Version: o.Version}, &mcp.ServerOptions{
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, // they never change
@@ -93,52 +88,13 @@ func Serve(ctx context.Context, o Options) (*Server, error) {
 		s.offer(t)
 	}
 	s.mcp.AddReceivingMiddleware(s.turnsOnly)
-	s.workers.Go(s.acceptAll)
+	listener := sock.BoundedBehind(o.Gate, maxConnections)
+	s.workers.Go(func() { socket.AcceptAll(s.ctx, listener, s.log, &s.workers, s.serve) })
 	return s, nil
-}
-
-func (s *Server) acceptAll() {
-	for {
-		conn, err := s.accept.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil { // too many open files, for one, which passes
-			s.log.Warn("a connection to the host's tools was not taken", "err", err)
-			select {
-			case <-time.After(100 * time.Millisecond):
-				continue
-			case <-s.ctx.Done():
-				return
-			}
-		}
-		if !s.add(conn) {
-			_ = conn.Close()
-			return
-		}
-		s.workers.Go(func() { s.serve(conn) })
-	}
-}
-
-// add notes a connection for Close; it is false once that has begun.
-func (s *Server) add(conn net.Conn) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.conns == nil {
-		return false
-	}
-	s.conns[conn] = true
-	return true
 }
 
 // serve serves one connection to its end.
 func (s *Server) serve(conn net.Conn) {
-	defer func() {
-		_ = conn.Close()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.conns, conn)
-	}()
 	session, err := s.mcp.Connect(s.ctx,
 		&mcpwire.Stream{Reader: conn, Writer: writer{conn}, Close: conn.Close, MaxMessage: maxMessage}, nil)
 	if err == nil {
@@ -172,16 +128,8 @@ func (s *Server) Notes() []state.Note { return s.notes.list() }
 func (s *Server) Close() error {
 	s.closeOnce.Do(func() {
 		s.stop()
-		s.mu.Lock()
-		conns := s.conns
-		s.conns = nil
-		for conn := range conns {
-			_ = conn.Close()
-		}
-		s.mu.Unlock()
-		err := s.accept.Close()
 		s.workers.Wait()
-		s.closeErr = errors.Join(err, s.socket.Remove(), s.notes.close())
+		s.closeErr = errors.Join(s.socket.Remove(), s.notes.close())
 	})
 	return s.closeErr
 }

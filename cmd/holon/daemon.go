@@ -252,11 +252,8 @@ func runDaemonLogs(ctx context.Context, b *background, tail int, follow bool) er
 		return printJSON(b.streams, logs)
 	}
 	pairs := [][2]string{{"log", logs.LogPath}, {"metadata", logs.MetadataPath}, {"failures", logs.FailurePath}}
-	if f := logs.StartupFailure; f != nil {
-		pairs = append(pairs, [2]string{"startup failure", b.streams.failure(f)})
-	}
-	if f := logs.ShutdownFailure; f != nil {
-		pairs = append(pairs, [2]string{"shutdown failure", b.streams.failure(f)})
+	if f := logs.Failure; f != nil {
+		pairs = append(pairs, [2]string{f.Phase + " failure", b.streams.failure(f)})
 	}
 	if err := facts(Streams{Out: b.streams.Err, OutTTY: b.streams.ErrTTY, CI: b.streams.CI}, pairs...); err != nil {
 		return err

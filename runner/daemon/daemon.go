@@ -108,7 +108,7 @@ func (d *Daemon) start(ctx context.Context) (Started, error) {
 				Message: fmt.Sprintf("it runs already, as process %d, with other options", seen.answer.Runtime.PID),
 				Hint:    "stop it and start it with these: holon daemon restart"}
 		}
-		err := d.files.clearFailures()
+		err := d.files.clearFailure()
 		return Started{Already: true, Status: d.status(seen)}, err
 	}
 	if err := d.heal(seen); err != nil {
@@ -117,7 +117,7 @@ func (d *Daemon) start(ctx context.Context) (Started, error) {
 	if seen, err = d.launch(ctx); err != nil {
 		return Started{}, d.failed(phaseStartup, err)
 	}
-	err = d.files.clearFailures()
+	err = d.files.clearFailure()
 	return Started{Status: d.status(seen)}, err
 }
 
@@ -161,7 +161,7 @@ func (d *Daemon) stop(ctx context.Context) (Stopped, error) {
 			return done, err
 		}
 	}
-	return done, errors.Join(d.heal(seen), d.files.clearFailures())
+	return done, errors.Join(d.heal(seen), d.files.clearFailure())
 }
 
 // Restart is Stop, if the daemon runs, and Start: another process with these options.

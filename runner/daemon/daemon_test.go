@@ -385,8 +385,8 @@ func TestFailedStart(t *testing.T) {
 	if err != nil {
 		t.Errorf("unexpected error: %v", err)
 	}
-	if logs.StartupFailure == nil {
-		t.Fatal("logs.StartupFailure = nil, want a value")
+	if logs.Failure == nil {
+		t.Fatal("logs.Failure = nil, want a value")
 	}
 	expect.Equal(t, "len(logs.Lines)", len(logs.Lines), 2)
 	expect.Equal(t, "logs.Lines[0]", logs.Lines[0], "serving dies")

@@ -31,7 +31,7 @@ func filesIn(home string) files { return files{filepath.Join(home, "run")} }
 
 func (f files) metadata() string { return filepath.Join(f.dir, "daemon.json") }
 func (f files) log() string      { return filepath.Join(f.dir, "daemon.log") }
-func (f files) failures() string { return filepath.Join(f.dir, "failure.json") }
+func (f files) failure() string  { return filepath.Join(f.dir, "failure.json") }
 
 // Bounds of the files, in bytes.
 const (
@@ -57,12 +57,6 @@ const (
 	phaseShutdown = "shutdown"
 )
 
-// failureFile is failure.json.
-type failureFile struct {
-	Startup  *ledger.Failure `json:"startup,omitempty"`
-	Shutdown *ledger.Failure `json:"shutdown,omitempty"`
-}
-
 // readMetadata returns nil when there is none that can be read: what cannot be
 // read tells nothing, and is replaced.
 func (f files) readMetadata() *metadata {
@@ -73,11 +67,13 @@ func (f files) readMetadata() *metadata {
 	return &m
 }
 
-func (f files) readFailures() (out failureFile) {
-	if f.readJSON(f.failures(), &out) != nil {
-		return failureFile{}
+// readFailure returns why the last start or stop failed, nil when it did not.
+func (f files) readFailure() *ledger.Failure {
+	var last ledger.Failure
+	if f.readJSON(f.failure(), &last) != nil || last.Phase == "" {
+		return nil
 	}
-	return out
+	return &last
 }
 
 // readJSON reads a small file of ours. Keys that are missing or not known are no
@@ -101,22 +97,15 @@ func (f files) writeJSON(path string, v any) error {
 	return nil
 }
 
-// writeFailure records why a start or a stop failed, next to the record of the other.
+// writeFailure records why a start or a stop failed.
 func (f files) writeFailure(phase string, err error) error {
-	said := runner.Describe(err)
-	failure := &ledger.Failure{OccurredAt: time.Now().UTC(), Phase: phase, Code: said.Code, Summary: said.Message,
-		Hint: said.Hint}
-	all := f.readFailures()
-	if phase == phaseStartup {
-		all.Startup = failure
-	} else {
-		all.Shutdown = failure
-	}
-	return f.writeJSON(f.failures(), all)
+	e := runner.Describe(err)
+	return f.writeJSON(f.failure(), ledger.Failure{OccurredAt: time.Now().UTC(), Phase: phase, Code: e.Code,
+		Summary: e.Message, Hint: e.Hint})
 }
 
-// clearFailures forgets failures: a start or a stop succeeded after them.
-func (f files) clearFailures() error { return f.remove(f.failures()) }
+// clearFailure removes the failure: a start or a stop succeeded after it.
+func (f files) clearFailure() error { return f.remove(f.failure()) }
 
 func (f files) remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

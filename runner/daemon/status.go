@@ -64,7 +64,7 @@ func (d *Daemon) Status(ctx context.Context) (Status, error) {
 }
 
 func (d *Daemon) status(seen sighting) Status {
-	s := Status{State: Ended, HomeDir: d.opts.Home, SocketPath: d.opts.Socket, LastFailure: d.files.newestFailure()}
+	s := Status{State: Ended, HomeDir: d.opts.Home, SocketPath: d.opts.Socket, LastFailure: d.files.readFailure()}
 	if seen.process == nil && seen.meta != nil {
 		s.Stale = append(s.Stale, d.files.metadata())
 	}
@@ -100,19 +100,13 @@ func newer(a, b *ledger.Failure) *ledger.Failure {
 	return a
 }
 
-func (f files) newestFailure() *ledger.Failure {
-	all := f.readFailures()
-	return newer(all.Startup, all.Shutdown)
-}
-
 // Logs are what a person looks at next when the daemon does not do as it should.
 type Logs struct {
-	LogPath         string          `json:"log_path"`
-	MetadataPath    string          `json:"metadata_path"`
-	FailurePath     string          `json:"failure_path"`
-	StartupFailure  *ledger.Failure `json:"startup_failure,omitempty"`
-	ShutdownFailure *ledger.Failure `json:"shutdown_failure,omitempty"`
-	Lines           []string        `json:"lines"` // the newest of the log, in order
+	LogPath      string          `json:"log_path"`
+	MetadataPath string          `json:"metadata_path"`
+	FailurePath  string          `json:"failure_path"`
+	Failure      *ledger.Failure `json:"failure,omitempty"` // of the last start or stop
+	Lines        []string        `json:"lines"`             // the newest of the log, in order
 
 	end int64 // of what was read of the log
 }
@@ -120,9 +114,8 @@ type Logs struct {
 // Logs returns the last lines of the log, at most MaxLines of them, and where
 // everything is.
 func (d *Daemon) Logs(lines int) (Logs, error) {
-	failures := d.files.readFailures()
-	logs := Logs{LogPath: d.files.log(), MetadataPath: d.files.metadata(), FailurePath: d.files.failures(),
-		StartupFailure: failures.Startup, ShutdownFailure: failures.Shutdown}
+	logs := Logs{LogPath: d.files.log(), MetadataPath: d.files.metadata(), FailurePath: d.files.failure(),
+		Failure: d.files.readFailure()}
 	var err error
 	logs.Lines, logs.end, err = d.files.tail(min(max(lines, 0), MaxLines), 0)
 	if logs.Lines == nil {

@@ -179,8 +179,8 @@ func CheckDepth(data []byte) error { return check(data, maxDepth, len(data), tru
 // CheckShape is CheckDepth for text that is not trusted: it refuses more than MaxValues values, too.
 func CheckShape(data []byte) error { return check(data, maxDepth, MaxValues, true) }
 
-// CheckStrict refuses malformed JSON, nesting deeper than depth, and what two readers may see differently: repeated names
-// and invalid UTF-8.
+// CheckStrict refuses malformed JSON, nesting deeper than depth, and what two readers may see differently: repeated
+// names and invalid UTF-8.
 func CheckStrict(data []byte, depth int) error { return check(data, depth, len(data), false) }
 
 func check(data []byte, depth, most int, lax bool) error {

@@ -23,8 +23,8 @@ type Request struct {
 	Include            []string          `json:"include,omitzero"`
 	Tools              []Tool            `json:"-"` // function tools only; others but MCP are ignored
 	MCP                []MCPTool         `json:"-"`
-	IgnoredTools       []string          `json:"-"` // types of tools that providers host, which this server does not offer
-	ShowToolCalls      bool              `json:"-"` // asked by include or by a tool: show the container's calls as *ToolCall items
+	IgnoredTools       []string          `json:"-"` // types of tools that providers host, which are not offered
+	ShowToolCalls      bool              `json:"-"` // asked by include or by a tool: show calls as *ToolCall items
 	ToolChoice         ToolChoice        `json:"tool_choice,omitzero"`
 	ParallelToolCalls  bool              `json:"-"`
 	MaxToolCalls       *int              `json:"max_tool_calls,omitzero"`

@@ -52,7 +52,8 @@ func (s *Set) JSON(data []byte, constants ...Constants) []byte {
 	if start, _ := m.find(data); start < 0 {
 		return data
 	}
-	dec := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	dec := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true),
+		jsontext.AllowInvalidUTF8(true))
 	out := make([]byte, 0, len(data))
 	copied, member := 0, jsontext.Value(nil)
 	for {

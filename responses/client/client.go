@@ -80,19 +80,13 @@ func newClient(base, where, hint string, hc http.Client) *Client {
 
 // WithToken returns a copy of c that sends token as its bearer token.
 func (c *Client) WithToken(token string) *Client {
-	d := *c
-	d.header = c.header.Clone()
-	d.header.Set("Authorization", "Bearer "+token)
-	return &d
+	return c.withHeader("Authorization", "Bearer "+token)
 }
 
 // WithModelToken returns a copy of c whose requests carry the token with which a
 // turn may ask models through the host's gateway and call the host's tools.
 func (c *Client) WithModelToken(token string) *Client {
-	d := *c
-	d.header = c.header.Clone()
-	d.header.Set(responses.HeaderModelToken, token)
-	return &d
+	return c.withHeader(responses.HeaderModelToken, token)
 }
 
 // WithSpan returns a copy of c whose requests are made in a span, of which the server is told. The zero Span is none.
@@ -100,9 +94,13 @@ func (c *Client) WithSpan(span tracecontext.Span) *Client {
 	if !span.Valid() {
 		return c
 	}
+	return c.withHeader(tracecontext.Header, span.String())
+}
+
+func (c *Client) withHeader(name, value string) *Client {
 	d := *c
 	d.header = c.header.Clone()
-	d.header.Set(tracecontext.Header, span.String())
+	d.header.Set(name, value)
 	return &d
 }
 
@@ -156,15 +154,7 @@ func (c *Client) Preview(ctx context.Context, req *responses.Request) (turns.Pre
 	if err != nil {
 		return turns.Preview{}, err
 	}
-	body, err := c.json(ctx, http.MethodPost, "/responses/preview", data, maxResponse)
-	if err != nil {
-		return turns.Preview{}, err
-	}
-	p, err := turns.DecodePreview(body)
-	if err != nil {
-		return turns.Preview{}, c.badAnswer("POST /responses/preview", err)
-	}
-	return p, nil
+	return call(ctx, c, http.MethodPost, "/responses/preview", data, maxResponse, turns.DecodePreview)
 }
 
 // Turn reads the record of a turn.
@@ -172,15 +162,7 @@ func (c *Client) Turn(ctx context.Context, turnID string) (*turns.Record, error)
 	if err := responses.CheckID("turn_id", turnID); err != nil {
 		return nil, err
 	}
-	body, err := c.json(ctx, http.MethodGet, "/turns/"+turnID, nil, maxResponse)
-	if err != nil {
-		return nil, err
-	}
-	rec, err := turns.DecodeRecord(body)
-	if err != nil {
-		return nil, c.badAnswer("GET /turns/"+turnID, err)
-	}
-	return rec, nil
+	return call(ctx, c, http.MethodGet, "/turns/"+turnID, nil, maxResponse, turns.DecodeRecord)
 }
 
 // Input sends the model a message while the turn runs and returns the state of
@@ -200,18 +182,14 @@ func (c *Client) Input(ctx context.Context, turnID, id, text string) (turns.Inpu
 	if err != nil {
 		return turns.Input{}, responses.Internal("the message cannot be encoded", err)
 	}
-	answer, err := c.json(ctx, http.MethodPost, "/turns/"+turnID+"/input", body, maxSmall)
-	if err != nil {
-		return turns.Input{}, err
-	}
-	in, err := turns.DecodeInput(answer)
-	if err == nil && in.ID != id {
-		err = fmt.Errorf("it is about another message, %.64q", in.ID)
-	}
-	if err != nil {
-		return turns.Input{}, c.badAnswer("POST /turns/"+turnID+"/input", err)
-	}
-	return in, nil
+	path := "/turns/" + turnID + "/input"
+	return call(ctx, c, http.MethodPost, path, body, maxSmall, func(answer []byte) (turns.Input, error) {
+		in, err := turns.DecodeInput(answer)
+		if err == nil && in.ID != id {
+			err = fmt.Errorf("it is about another message, %.64q", in.ID)
+		}
+		return in, err
+	})
 }
 
 // Shutdown asks the server to finish its turns and exit. It returns when the
@@ -246,6 +224,27 @@ func (c *Client) json(ctx context.Context, method, path string, body []byte, lim
 		return nil, c.badAnswer(method+" "+path, err)
 	}
 	return answer, nil
+}
+
+// call makes a call whose answer of at most limit bytes decode reads.
+func call[T any](ctx context.Context, c *Client, method, path string, body []byte, limit int64,
+	decode func(answer []byte) (T, error)) (out T, err error) {
+	answer, err := c.json(ctx, method, path, body, limit)
+	if err != nil {
+		return out, err
+	}
+	if out, err = decode(answer); err != nil {
+		var none T
+		return none, c.badAnswer(method+" "+path, err)
+	}
+	return out, nil
+}
+
+// decoded reads a T as it is.
+func decoded[T any](answer []byte) (*T, error) {
+	var out T
+	err := json.Unmarshal(answer, &out)
+	return &out, err
 }
 
 // do sends a request. Its errors are final: the context's, or a *responses.Error.

@@ -2,9 +2,7 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -47,15 +45,7 @@ func (c *Client) responseOf(ctx context.Context, method, id, below string, body 
 
 // response makes a call whose answer is a response.
 func (c *Client) response(ctx context.Context, method, path string, body []byte) (*responses.Response, error) {
-	answer, err := c.json(ctx, method, path, body, maxResponse)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := responses.DecodeResponse(answer)
-	if err != nil {
-		return nil, c.badAnswer(method+" "+path, err)
-	}
-	return resp, nil
+	return call(ctx, c, method, path, body, maxResponse, responses.DecodeResponse)
 }
 
 // Delete removes a stored response: it can be neither fetched nor continued any
@@ -79,9 +69,32 @@ type ItemPage struct {
 
 // ItemList is a page of items. FirstID and LastID are "" when it is empty.
 type ItemList struct {
-	Data            responses.Items
-	FirstID, LastID string
-	HasMore         bool
+	list
+	Data    responses.Items `json:"data"`
+	FirstID string          `json:"first_id"`
+	LastID  string          `json:"last_id"`
+	HasMore bool            `json:"has_more"`
+}
+
+// list is the beginning of every list.
+type list struct {
+	Object string `json:"object"`
+}
+
+func (l list) check() error {
+	if l.Object != "list" {
+		return errors.New("it is not a list")
+	}
+	return nil
+}
+
+// decodedList reads a list.
+func decodedList[T interface{ check() error }](answer []byte) (*T, error) {
+	out, err := decoded[T](answer)
+	if err == nil {
+		err = (*out).check()
+	}
+	return out, err
 }
 
 // InputItems lists the input items of a stored response.
@@ -89,16 +102,8 @@ func (c *Client) InputItems(ctx context.Context, id string, page ItemPage) (*Ite
 	if err := responses.CheckID("response_id", id); err != nil {
 		return nil, err
 	}
-	path := "/responses/" + id + "/input_items"
-	answer, err := c.json(ctx, http.MethodGet, path+page.query(), nil, maxRequest+maxSmall)
-	if err != nil {
-		return nil, err
-	}
-	list, err := decodeItemList(answer)
-	if err != nil {
-		return nil, c.badAnswer("GET "+path, err)
-	}
-	return list, nil
+	path := "/responses/" + id + "/input_items" + page.query()
+	return call(ctx, c, http.MethodGet, path, nil, maxRequest+maxSmall, decodedList[ItemList])
 }
 
 func (p ItemPage) query() string {
@@ -121,34 +126,6 @@ func (p ItemPage) query() string {
 	return "?" + q.Encode()
 }
 
-func decodeItemList(answer []byte) (*ItemList, error) {
-	if err := responses.CheckDepth(answer); err != nil {
-		return nil, err
-	}
-	var w struct {
-		Object  string            `json:"object"`
-		Data    []json.RawMessage `json:"data"`
-		FirstID string            `json:"first_id"`
-		LastID  string            `json:"last_id"`
-		HasMore bool              `json:"has_more"`
-	}
-	if err := json.Unmarshal(answer, &w); err != nil {
-		return nil, err
-	}
-	if w.Object != "list" {
-		return nil, errors.New("it is not a list")
-	}
-	list := &ItemList{FirstID: w.FirstID, LastID: w.LastID, HasMore: w.HasMore}
-	for i, raw := range w.Data {
-		item, err := responses.DecodeItem(raw)
-		if err != nil {
-			return nil, fmt.Errorf("data[%d]: %w", i, err)
-		}
-		list.Data = append(list.Data, item)
-	}
-	return list, nil
-}
-
 // Model is a model that the server offers.
 type Model struct {
 	ID      string `json:"id"` // what a request names
@@ -158,19 +135,13 @@ type Model struct {
 
 // Models lists the models that the server announces, its default first.
 func (c *Client) Models(ctx context.Context) ([]Model, error) {
-	answer, err := c.json(ctx, http.MethodGet, "/models", nil, maxResponse)
+	type models struct {
+		list
+		Data []Model `json:"data"`
+	}
+	found, err := call(ctx, c, http.MethodGet, "/models", nil, maxResponse, decodedList[models])
 	if err != nil {
 		return nil, err
 	}
-	var w struct {
-		Object string  `json:"object"`
-		Data   []Model `json:"data"`
-	}
-	if err := json.Unmarshal(answer, &w); err != nil {
-		return nil, c.badAnswer("GET /models", err)
-	}
-	if w.Object != "list" {
-		return nil, c.badAnswer("GET /models", errors.New("it is not a list"))
-	}
-	return w.Data, nil
+	return found.Data, nil
 }

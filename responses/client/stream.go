@@ -118,6 +118,18 @@ func (c *Client) TurnEvents(ctx context.Context, turnID string, after int64, fol
 		if follow {
 			path += "&follow=true"
 		}
+		for line, err := range c.lines(ctx, path) {
+			_, key, value, _ := turns.CutEntry(line)
+			if (err != nil || key == turns.EntryRuntime) && !yield(bytes.Clone(value), err) {
+				return
+			}
+		}
+	}
+}
+
+// lines makes a call whose answer is lines of JSON. A line is valid until the next; an error is the last pair.
+func (c *Client) lines(ctx context.Context, path string) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
 		resp, err := c.do(ctx, http.MethodGet, path, nil, stream.TypeNDJSON)
 		if err != nil {
 			yield(nil, err)
@@ -133,8 +145,7 @@ func (c *Client) TurnEvents(ctx context.Context, turnID string, after int64, fol
 				yield(nil, c.streamError(ctx, "GET "+path, err))
 				return
 			}
-			_, key, value, _ := turns.CutEntry(line)
-			if key == turns.EntryRuntime && !yield(bytes.Clone(value), nil) {
+			if !yield(line, nil) {
 				return
 			}
 		}

@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	"holon/responses"
-	"holon/responses/stream"
 	"holon/responses/tasks"
 )
 
@@ -22,22 +21,12 @@ func (c *Client) Tasks(ctx context.Context) (*tasks.List, error) {
 // ends or breaks the stream off. An error is the last pair.
 func (c *Client) FollowTasks(ctx context.Context) iter.Seq2[tasks.Report, error] {
 	return func(yield func(tasks.Report, error) bool) {
-		resp, err := c.do(ctx, http.MethodGet, "/tasks/follow", nil, stream.TypeNDJSON)
-		if err != nil {
-			yield(tasks.Report{}, err)
-			return
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			yield(tasks.Report{}, c.failure(ctx, resp))
-			return
-		}
-		for line, err := range stream.NewDecoder(resp.Body, stream.NDJSON).Limit(maxFact).Lines() {
+		for line, err := range c.lines(ctx, "/tasks/follow") {
 			var report tasks.Report
-			if err != nil {
-				err = c.streamError(ctx, "GET /tasks/follow", err)
-			} else if err = json.Unmarshal(line, &report); err != nil {
-				err = c.badAnswer("GET /tasks/follow", err)
+			if err == nil {
+				if err = json.Unmarshal(line, &report); err != nil {
+					err = c.badAnswer("GET /tasks/follow", err)
+				}
 			}
 			if !yield(report, err) || err != nil {
 				return
@@ -81,13 +70,5 @@ func taskCall[T any](ctx context.Context, c *Client, method, path string, body a
 			return nil, responses.Internal("the call cannot be encoded", err)
 		}
 	}
-	answer, err := c.json(ctx, method, path, data, maxResponse)
-	if err != nil {
-		return nil, err
-	}
-	var out T
-	if err := json.Unmarshal(answer, &out); err != nil {
-		return nil, c.badAnswer(method+" "+path, err)
-	}
-	return &out, nil
+	return call(ctx, c, method, path, data, maxResponse, decoded[T])
 }

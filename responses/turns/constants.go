@@ -53,8 +53,8 @@ func members(kind string, names ...string) redact.Constants {
 	return all
 }
 
-// Constants are the members of the wire and of the files of a turn whose values are words that a format defines. A secret
-// that equals one of them does not make them unreadable: it is hidden everywhere else.
+// Constants are the members of the wire and of the files of a turn whose values are words that a format defines. A
+// secret that equals one of them does not make them unreadable: it is hidden everywhere else.
 var Constants = members(redact.Word, "type", "tool_choice", "mode", "summary", "host", "policy", "runtime_owner",
 	"interrupt_behavior", "decision", "decision_source", "axis", "by", "action_type", "resolved_by", "via",
 	"filesystem", "network", "process", "secret", "status", "role", "phase", "object", "code", "reason", "category",

@@ -116,7 +116,7 @@ type Holon struct {
 // request has, after Rounds rounds without a result of the host's tools that renews it. Such a result says what the
 // text is from then on.
 type Reminder struct {
-	Text           string `json:"text,omitzero"`  // at most MaxReminder bytes; "": nothing, until a result has one
+	Text           string `json:"text,omitzero"`   // at most MaxReminder bytes; "": nothing, until a result has one
 	Rounds         int    `json:"rounds"`          // of the model, since the turn began or the text was renewed
 	CooldownRounds int    `json:"cooldown_rounds"` // likewise, until the model is sent it again
 }

@@ -99,7 +99,7 @@ func stageOne(ctx context.Context, source string, to *os.Root) (name string, err
 		return "", fmt.Errorf("stage skill %q: %w", source, err)
 	}
 	c := &copying{from: from, to: to, source: folder}
-	err = c.folder(ctx, ".", temp, 0)
+	err = c.all(ctx, temp)
 	if err == nil {
 		err = checkPin(to, temp, folder)
 	}
@@ -116,56 +116,42 @@ func stageOne(ctx context.Context, source string, to *os.Root) (name string, err
 type copying struct {
 	from, to *os.Root
 	source   string // for problems
-	files    int
+	files    int    // the folder itself included
 	bytes    int64
 }
 
-// folder copies a folder and what is in it.
-func (c *copying) folder(ctx context.Context, src, dst string, depth int) error {
-	// The container's user may be another than ours, so the umask must not count.
-	if err := errors.Join(c.to.Mkdir(dst, 0o755), c.to.Chmod(dst, 0o755)); err != nil {
-		return fmt.Errorf("copy skill: %w", err)
-	}
-	dir, err := c.from.Open(src)
-	if err != nil {
-		return c.problem(codeUnreadable, src, "the folder can't be read", err)
-	}
-	entries, err := dir.ReadDir(maxFiles + 1)
-	if closeErr := dir.Close(); err == nil || errors.Is(err, io.EOF) {
-		err = closeErr
-	}
-	if err != nil {
-		return c.problem(codeUnreadable, src, "the folder can't be read", err)
-	}
-	for _, entry := range entries {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("copy skill: %w", err)
+// all copies the skill to the folder dst.
+func (c *copying) all(ctx context.Context, dst string) error {
+	return fs.WalkDir(c.from.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		src, to := filepath.FromSlash(name), filepath.Join(dst, filepath.FromSlash(name))
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("copy skill: %w", ctx.Err())
+		case err != nil:
+			return c.problem(codeUnreadable, src, "the folder can't be read", err)
+		case entry.Name() == ".git" && entry.IsDir(): // history and configuration are no part of a skill
+			return fs.SkipDir
+		case entry.Name() == ".git":
+			return nil
 		}
-		if c.files++; c.files > maxFiles || depth > maxDepth {
+		if c.files++; c.files > maxFiles+1 || strings.Count(name, "/") > maxDepth {
 			return c.problem(codeTooLarge, src,
 				fmt.Sprintf("it has more than %d files, or folders deeper than %d", maxFiles, maxDepth), nil)
 		}
-		if entry.Name() == ".git" { // history and configuration are no part of a skill
-			continue
+		switch entry.Type() {
+		case fs.ModeDir:
+			// The container's user may be another than ours, so the umask must not count.
+			if err := errors.Join(c.to.Mkdir(to, 0o755), c.to.Chmod(to, 0o755)); err != nil {
+				return fmt.Errorf("copy skill: %w", err)
+			}
+			return nil
+		case fs.ModeSymlink:
+			return c.link(src, to)
+		case 0:
+			return c.file(src, to)
 		}
-		if err := c.entry(ctx, entry, filepath.Join(src, entry.Name()), filepath.Join(dst, entry.Name()),
-			depth); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *copying) entry(ctx context.Context, entry fs.DirEntry, src, dst string, depth int) error {
-	switch entry.Type() {
-	case fs.ModeDir:
-		return c.folder(ctx, src, dst, depth+1)
-	case fs.ModeSymlink:
-		return c.link(src, dst)
-	case 0:
-		return c.file(src, dst)
-	}
-	return c.problem(codeUnsafe, src, "it is a special file", nil)
+		return c.problem(codeUnsafe, src, "it is a special file", nil)
+	})
 }
 
 // link copies a link that stays within the skill; os.Root follows no other.

@@ -98,7 +98,7 @@ func (s Store) Install(ctx context.Context, in Install) (pin Pin, err error) {
 	name := front.Name
 	temp := newPrefix + name
 	c := &copying{from: from, to: to, source: in.Folder}
-	if err := c.folder(ctx, ".", temp, 0); err != nil {
+	if err := c.all(ctx, temp); err != nil {
 		return Pin{}, errors.Join(err, to.RemoveAll(temp))
 	}
 	pin = in.Pin

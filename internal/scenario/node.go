@@ -2,11 +2,13 @@ package scenario
 
 import (
 	"bytes"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -22,11 +24,12 @@ func argumentsJSON(n *yaml.Node) (string, error) {
 	if n.IsZero() {
 		return "{}", nil
 	}
-	w := jsonWriter{left: maxNodes}
+	var b bytes.Buffer
+	w := jsonWriter{to: jsontext.NewEncoder(&b), left: maxNodes}
 	if err := w.write(n, 0); err != nil {
 		return "", err
 	}
-	if text := w.b.String(); strings.HasPrefix(text, "{") {
+	if text := strings.TrimSpace(b.String()); strings.HasPrefix(text, "{") {
 		return text, nil
 	}
 	return "", fmt.Errorf("line %d: must be a mapping; use raw for anything else", n.Line)
@@ -34,7 +37,7 @@ func argumentsJSON(n *yaml.Node) (string, error) {
 
 // jsonWriter turns YAML nodes into JSON.
 type jsonWriter struct {
-	b    bytes.Buffer
+	to   *jsontext.Encoder
 	left int // nodes
 }
 
@@ -46,17 +49,16 @@ func (w *jsonWriter) write(n *yaml.Node, depth int) error {
 	case yaml.AliasNode:
 		return w.write(n.Alias, depth+1)
 	case yaml.SequenceNode:
-		w.b.WriteByte('[')
-		for i, elem := range n.Content {
-			if i > 0 {
-				w.b.WriteByte(',')
-			}
-			if err := w.write(elem, depth+1); err != nil {
-				return err
+		err := w.to.WriteToken(jsontext.BeginArray)
+		for _, elem := range n.Content {
+			if err == nil {
+				err = w.write(elem, depth+1)
 			}
 		}
-		w.b.WriteByte(']')
-		return nil
+		if err != nil {
+			return err
+		}
+		return w.to.WriteToken(jsontext.EndArray)
 	case yaml.MappingNode:
 		return w.mapping(n, depth)
 	}
@@ -64,30 +66,24 @@ func (w *jsonWriter) write(n *yaml.Node, depth int) error {
 }
 
 func (w *jsonWriter) mapping(n *yaml.Node, depth int) error {
-	seen := make(map[string]bool)
-	w.b.WriteByte('{')
+	if err := w.to.WriteToken(jsontext.BeginObject); err != nil {
+		return err
+	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if key.Kind != yaml.ScalarNode || key.ShortTag() == "!!merge" {
 			return fmt.Errorf("line %d: keys must be plain texts", key.Line)
 		}
-		if seen[key.Value] {
-			return fmt.Errorf("line %d: the key %s stands here twice", key.Line, Excerpt(key.Value))
-		}
-		seen[key.Value] = true
-		if i > 0 {
-			w.b.WriteByte(',')
-		}
-		if err := w.value(key.Value); err != nil {
+		if err := w.to.WriteToken(jsontext.String(key.Value)); errors.Is(err, jsontext.ErrDuplicateName) {
+			return fmt.Errorf("line %d: the key %s is repeated", key.Line, Excerpt(key.Value))
+		} else if err != nil {
 			return err
 		}
-		w.b.WriteByte(':')
 		if err := w.write(value, depth+1); err != nil {
 			return err
 		}
 	}
-	w.b.WriteByte('}')
-	return nil
+	return w.to.WriteToken(jsontext.EndObject)
 }
 
 func (w *jsonWriter) scalar(n *yaml.Node) error {
@@ -104,16 +100,5 @@ func (w *jsonWriter) scalar(n *yaml.Node) error {
 	default:
 		return fmt.Errorf("line %d: a value tagged %s has no form in JSON", n.Line, Excerpt(n.ShortTag()))
 	}
-	return w.value(v)
-}
-
-// value writes a scalar without HTML escapes: it may be source code.
-func (w *jsonWriter) value(v any) error {
-	enc := json.NewEncoder(&w.b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return err
-	}
-	w.b.Truncate(w.b.Len() - 1) // the encoder's line end
-	return nil
+	return json.MarshalEncode(w.to, v)
 }

@@ -62,7 +62,7 @@ func TestInvalidScenarios(t *testing.T) {
 		{"arguments and raw", "rounds: [{calls: [{tool: x, arguments: {}, raw: y}]}]", "rounds[0].calls[0].raw"},
 		{"arguments are no mapping", "rounds: [{calls: [{tool: x, arguments: [1]}]}]",
 			"rounds[0].calls[0].arguments: line 1: must be a mapping"},
-		{"a key twice", "rounds: [{calls: [{tool: x, arguments: {a: 1, a: 2}}]}]", `the key "a" stands here twice`},
+		{"a key twice", "rounds: [{calls: [{tool: x, arguments: {a: 1, a: 2}}]}]", `the key "a" is repeated`},
 		{"no number of JSON", "rounds: [{calls: [{tool: x, arguments: {a: .nan}}]}]", "JSON has no"},
 		{"binary", "rounds: [{calls: [{tool: x, arguments: {a: !!binary aGk=}}]}]", "has no form in JSON"},
 		{"too deep", deep, "too large or nested too deeply"},

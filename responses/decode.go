@@ -64,9 +64,6 @@ func DecodeRequest(body []byte) (*Request, error) {
 	if err := r.decodeTools(w.Tools); err != nil {
 		return nil, err
 	}
-	if r.MCP, err = decodeMCPTools(w.Tools); err != nil {
-		return nil, err
-	}
 	if err := r.check(); err != nil {
 		return nil, err
 	}
@@ -233,9 +230,8 @@ func barePart(elem jsontext.Value) (part Part, ok bool, err error) {
 	return Part{}, false, nil
 }
 
-// decodeTools keeps the function tools and ignores the rest, because clients
-// declare hosted tools of other servers as well. show is true when one of them is
-// ours, which asks to see the container's calls.
+// decodeTools keeps the tools of types function and mcp and ignores the rest, because clients
+// declare hosted tools of other servers as well.
 func (r *Request) decodeTools(raws []jsontext.Value) error {
 	if len(raws) > maxTools {
 		return Invalid("tools", CodeInvalidValue,
@@ -248,44 +244,48 @@ func (r *Request) decodeTools(raws []jsontext.Value) error {
 			Type string `json:"type"`
 			Name string `json:"name"`
 		}
-		if err := decode(raw, &head); err != nil {
-			return within(path, err)
-		}
+		err := decode(raw, &head)
 		switch {
+		case err != nil:
+			err = within(path, err)
 		case head.Type == "function", head.Type == "" && head.Name != "":
+			err = r.addFunction(path, raw, seen)
+		case head.Type == "mcp":
+			err = r.addMCPTool(path, raw)
 		case head.Type == "":
-			return Invalid(path+".type", CodeMissingParameter,
+			err = Invalid(path+".type", CodeMissingParameter,
 				"a tool needs a type; a client declares tools of type function")
 		default:
-			if err := r.foreignTool(path, head.Type); err != nil {
-				return err
-			}
-			continue
+			err = r.foreignTool(path, head.Type)
 		}
-		var t Tool
-		if err := decode(raw, &t); err != nil {
-			return within(path, err)
-		}
-		if t.Name == "" {
-			return Invalid(path+".name", CodeMissingParameter, "a function needs a name")
-		}
-		if err := checkToolName(path+".name", t.Name); err != nil {
+		if err != nil {
 			return err
 		}
-		if seen[t.Name] {
-			return Invalid(path+".name", CodeInvalidValue,
-				fmt.Sprintf("the function %q is declared twice", t.Name))
-		}
-		if isNull(t.Parameters) {
-			t.Parameters = nil
-		}
-		if err := checkParameters(path+".parameters", t.Parameters); err != nil {
-			return err
-		}
-		seen[t.Name] = true
-		r.Tools = append(r.Tools, t)
 	}
 	return nil
+}
+
+// addFunction takes in a function. seen has the names of those before it.
+func (r *Request) addFunction(path string, raw []byte, seen map[string]bool) error {
+	var t Tool
+	if err := decode(raw, &t); err != nil {
+		return within(path, err)
+	}
+	if t.Name == "" {
+		return Invalid(path+".name", CodeMissingParameter, "a function needs a name")
+	}
+	if err := checkToolName(path+".name", t.Name); err != nil {
+		return err
+	}
+	if seen[t.Name] {
+		return Invalid(path+".name", CodeInvalidValue, fmt.Sprintf("the function %q is declared twice", t.Name))
+	}
+	if isNull(t.Parameters) {
+		t.Parameters = nil
+	}
+	seen[t.Name] = true
+	r.Tools = append(r.Tools, t)
+	return checkParameters(path+".parameters", t.Parameters)
 }
 
 // foreignTool takes in a tool that is not a function: the wish to see the container's
@@ -298,7 +298,7 @@ func (r *Request) foreignTool(path, kind string) error {
 		e := Invalid(path+".type", CodeInvalidValue, fmt.Sprintf("the tool type %q is unknown", clip(kind, 64)))
 		e.Hint = "of ours there is only " + ItemToolCall
 		return e
-	case kind != "mcp" && !slices.Contains(r.IgnoredTools, clip(kind, 64)):
+	case !slices.Contains(r.IgnoredTools, clip(kind, 64)):
 		r.IgnoredTools = append(r.IgnoredTools, clip(kind, 64))
 	}
 	return nil

@@ -8,8 +8,7 @@ import (
 )
 
 // This file encodes events for the Emitter. Deltas are put together by hand
-// into one reused buffer; everything else happens a few times per item and
-// uses encoding/json.
+// into one reused buffer; everything else happens a few times per item.
 
 func (e *Emitter) head(eventType string) {
 	e.buf = append(e.buf[:0], `{"type":"`...)

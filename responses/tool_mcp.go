@@ -3,6 +3,7 @@ package responses
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -61,32 +62,21 @@ func (t MCPTool) MarshalJSON() ([]byte, error) {
 	return encode(w)
 }
 
-// decodeMCPTools keeps the tools of type mcp.
-func decodeMCPTools(raws []jsontext.Value) (list []MCPTool, err error) {
-	labels := make(map[string]bool)
-	for i, raw := range raws {
-		var head struct {
-			Type string `json:"type"`
-		}
-		if decode(raw, &head) != nil || head.Type != "mcp" {
-			continue // decodeTools has looked at it
-		}
-		path := fmt.Sprintf("tools[%d]", i)
-		if len(list) >= maxMCPTools {
-			return nil, Invalid(path, CodeInvalidValue, fmt.Sprintf("there may be %d tools of type mcp", maxMCPTools))
-		}
-		tool, err := decodeMCPTool(path, raw)
-		if err != nil {
-			return nil, err
-		}
-		if labels[tool.Label] {
-			return nil, Invalid(path+".server_label", CodeInvalidValue,
-				fmt.Sprintf("the server %q is named twice", clip(tool.Label, 64)))
-		}
-		labels[tool.Label] = true
-		list = append(list, tool)
+// addMCPTool takes in a tool of type mcp.
+func (r *Request) addMCPTool(path string, raw []byte) error {
+	if len(r.MCP) >= maxMCPTools {
+		return Invalid(path, CodeInvalidValue, fmt.Sprintf("there may be %d tools of type mcp", maxMCPTools))
 	}
-	return list, nil
+	tool, err := decodeMCPTool(path, raw)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(r.MCP, func(t MCPTool) bool { return t.Label == tool.Label }) {
+		return Invalid(path+".server_label", CodeInvalidValue,
+			fmt.Sprintf("the server %q is named twice", clip(tool.Label, 64)))
+	}
+	r.MCP = append(r.MCP, tool)
+	return nil
 }
 
 // decodeMCPTool reads a tool of type mcp at path. It refuses keys that this server

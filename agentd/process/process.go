@@ -55,10 +55,6 @@ type Process struct {
 	result Result // written by supervise before done is closed
 }
 
-// Pid returns the process id of the command's leader, which is also that of its session and its group. The number may
-// be used again once Done is closed.
-func (p *Process) Pid() int { return p.pid }
-
 // Done is closed when the command and all its processes are gone and its output is complete.
 func (p *Process) Done() <-chan struct{} { return p.done }
 

@@ -21,9 +21,9 @@ type Family interface {
 	Truncated(canonical Result) bool
 }
 
-// Compacter is a family with a way of its own to say less. All other results are compacted by what they are made of:
+// compacter is a family with a way of its own to say less. All other results are compacted by what they are made of:
 // long texts and lists are cut, and flags say so. Numbers, names, handles and artifacts stay.
-type Compacter interface {
+type compacter interface {
 	// Compact returns the result with less of what it shows. ok is false for a result of another shape.
 	Compact(canonical Result, bounds Bounds) (_ Result, ok bool)
 }
@@ -108,7 +108,7 @@ func (f Families) compact(r Result, b Bounds) Result {
 		r.Error = &e
 		return r
 	}
-	if family, ok := f.of(r).(Compacter); ok {
+	if family, ok := f.of(r).(compacter); ok {
 		if c, ok := family.Compact(r, b); ok {
 			return c
 		}

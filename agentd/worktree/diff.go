@@ -26,15 +26,15 @@ const (
 
 // Codes of Omission.
 const (
-	OmittedSpecialFile = "special_file"      // a pipe, socket or device
-	OmittedUnreadable  = "unreadable"        // it cannot be opened, or vanished meanwhile
-	OmittedTooLarge    = "file_too_large"    // maxFileBytes
-	OmittedPatchFull   = "patch_too_large"   // maxPatch
-	OmittedTooMany     = "too_many_files"    // maxCompared
-	OmittedTooDeep     = "too_deep"          // maxDepth
-	OmittedUnsafeName  = "unsafe_name"       // git would refuse the whole patch
-	OmittedRepository  = "nested_repository" // its files are taken, its history is not
-	OmittedCommits     = "commits_elsewhere" // a branch, a tag or the stash, which is not checked out
+	omittedSpecialFile = "special_file"      // a pipe, socket or device
+	omittedUnreadable  = "unreadable"        // it cannot be opened, or vanished meanwhile
+	omittedTooLarge    = "file_too_large"    // maxFileBytes
+	omittedPatchFull   = "patch_too_large"   // maxPatch
+	omittedTooMany     = "too_many_files"    // maxCompared
+	omittedTooDeep     = "too_deep"          // maxDepth
+	omittedUnsafeName  = "unsafe_name"       // git would refuse the whole patch
+	omittedRepository  = "nested_repository" // its files are taken, its history is not
+	omittedCommits     = "commits_elsewhere" // a branch, a tag or the stash, which is not checked out
 )
 
 // Omission is a part of the change that the patch leaves out.
@@ -94,7 +94,7 @@ func (c *comparison) omit(path, code string) {
 // directory compares two directories, either of which may be nil.
 func (c *comparison) directory(base, tree *folder.Dir, path string) error {
 	if strings.Count(path, "/") >= maxDepth || len(path) > gitname.MaxPath-256 {
-		c.omit(path, OmittedTooDeep)
+		c.omit(path, omittedTooDeep)
 		return nil
 	}
 	var names []string
@@ -104,7 +104,7 @@ func (c *comparison) directory(base, tree *folder.Dir, path string) error {
 		}
 		list, err := dir.Names()
 		if err != nil {
-			c.omit(path, OmittedTooMany)
+			c.omit(path, omittedTooMany)
 			return nil
 		}
 		for _, name := range list {
@@ -114,7 +114,7 @@ func (c *comparison) directory(base, tree *folder.Dir, path string) error {
 	}
 	if c.seen > maxCompared && !c.full {
 		c.full = true
-		c.omit(path, OmittedTooMany)
+		c.omit(path, omittedTooMany)
 	}
 	if tree != nil && c.ignore != nil {
 		defer c.ignore.enter(*tree, path)()
@@ -173,16 +173,16 @@ func (c *comparison) entry(base, tree *folder.Dir, dir, name string) error {
 	after, now, err2 := look(tree, name)
 	switch {
 	case err1 != nil || err2 != nil:
-		c.omit(path, OmittedUnreadable)
+		c.omit(path, omittedUnreadable)
 		return nil
 	case gitname.IsDotGit(name):
 		c.omitGit(path, name, dir, after)
 		return nil
 	case after == special:
-		c.omit(path, OmittedSpecialFile)
+		c.omit(path, omittedSpecialFile)
 		return nil
 	case after == link && gitname.IsDotGitmodules(name):
-		c.omit(path, OmittedUnsafeName)
+		c.omit(path, omittedUnsafeName)
 		return nil
 	case before == nothing && c.ignore.ignores(path, after == directory):
 		return nil
@@ -204,9 +204,9 @@ func (c *comparison) omitGit(path, name, dir string, after kind) {
 	switch {
 	case after == nothing || dir == "" && name == ".git":
 	case name == ".git":
-		c.omit(path, OmittedRepository)
+		c.omit(path, omittedRepository)
 	default:
-		c.omit(path, OmittedUnsafeName)
+		c.omit(path, omittedUnsafeName)
 	}
 }
 
@@ -227,7 +227,7 @@ func (c *comparison) descend(base, tree *folder.Dir, path, name string, before, 
 		defer t.Close()
 	}
 	if err1 != nil || err2 != nil {
-		c.omit(path, OmittedUnreadable)
+		c.omit(path, omittedUnreadable)
 		return nil
 	}
 	return c.directory(b, t, path)
@@ -271,24 +271,24 @@ func read(dir *folder.Dir, name string, s side) (v *version, omitted string) {
 	case link:
 		target, err := dir.Readlink(name)
 		if err != nil {
-			return nil, OmittedUnreadable
+			return nil, omittedUnreadable
 		}
 		return &version{modeLink, []byte(target)}, ""
 	case file:
 		if s.st.Size > maxFileBytes {
-			return nil, OmittedTooLarge
+			return nil, omittedTooLarge
 		}
 		f, _, err := dir.OpenFile(name)
 		if err != nil {
-			return nil, OmittedUnreadable
+			return nil, omittedUnreadable
 		}
 		defer f.Close()
 		data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 		if err != nil {
-			return nil, OmittedUnreadable
+			return nil, omittedUnreadable
 		}
 		if len(data) > maxFileBytes {
-			return nil, OmittedTooLarge
+			return nil, omittedTooLarge
 		}
 		return &version{s.mode(), data}, ""
 	}
@@ -302,7 +302,7 @@ func (c *comparison) write(path string, before, after *version) error {
 	var b bytes.Buffer
 	writeChange(&b, path, before, after)
 	if c.written+b.Len() > maxPatch {
-		c.omit(path, OmittedPatchFull)
+		c.omit(path, omittedPatchFull)
 		return nil
 	}
 	n, err := c.w.Write(b.Bytes())

@@ -54,7 +54,7 @@ func (c *comparison) omitReferences(tree folder.Dir, atStart map[string]string) 
 		id := found[name]
 		if plumbing.IsHash(id) && !had[id] && name != checkedOut && id != checkedOut && id != found[checkedOut] &&
 			!strings.HasPrefix(name, "refs/remotes/") {
-			c.omit(name, OmittedCommits)
+			c.omit(name, omittedCommits)
 		}
 	}
 }

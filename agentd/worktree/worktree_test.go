@@ -204,13 +204,13 @@ func TestHostileTree(t *testing.T) {
 		name, script string
 		omitted      []Omission
 	}{
-		{"pipe", "rm text; mkfifo text", []Omission{{"text", OmittedSpecialFile}}},
-		{"new pipe", "mkfifo pipe", []Omission{{"pipe", OmittedSpecialFile}}},
-		{"huge file", "truncate -s 100G huge", []Omission{{"huge", OmittedTooLarge}}},
-		{"repository", "mkdir sub; cd sub; git init -q; echo x > f", []Omission{{"sub/.git", OmittedRepository}}},
+		{"pipe", "rm text; mkfifo text", []Omission{{"text", omittedSpecialFile}}},
+		{"new pipe", "mkfifo pipe", []Omission{{"pipe", omittedSpecialFile}}},
+		{"huge file", "truncate -s 100G huge", []Omission{{"huge", omittedTooLarge}}},
+		{"repository", "mkdir sub; cd sub; git init -q; echo x > f", []Omission{{"sub/.git", omittedRepository}}},
 		{"name that git refuses", "mkdir .GIT; echo x > .GIT/hooks; echo x > d/git~1",
-			[]Omission{{".GIT", OmittedUnsafeName}, {"d/git~1", OmittedUnsafeName}}},
-		{"modules link", "ln -s x .gitmodules", []Omission{{".gitmodules", OmittedUnsafeName}}},
+			[]Omission{{".GIT", omittedUnsafeName}, {"d/git~1", omittedUnsafeName}}},
+		{"modules link", "ln -s x .gitmodules", []Omission{{".gitmodules", omittedUnsafeName}}},
 		{"hooks", "git init -q; git config core.fsmonitor 'touch " + "/tmp/never'; git config diff.external false", nil},
 		{"closed", "mkdir c; echo x > c/f; chmod 0 c/f c d", nil},
 		{"link out", "rm -r d; ln -s / d; rm text; ln -s /etc/passwd text", nil},
@@ -257,7 +257,7 @@ func TestDeepTree(t *testing.T) {
 		at = next
 	}
 	unix.Close(at)
-	if _, summary := patch(t, tree); len(summary.Omitted) != 1 || summary.Omitted[0].Code != OmittedTooDeep {
+	if _, summary := patch(t, tree); len(summary.Omitted) != 1 || summary.Omitted[0].Code != omittedTooDeep {
 		t.Errorf("left out: %v, want what is too deep", summary.Omitted)
 	}
 }
@@ -443,7 +443,7 @@ func commitsElsewhere(t *testing.T, tree *Tree) (names []string) {
 	t.Helper()
 	_, summary := patch(t, tree)
 	for _, o := range summary.Omitted {
-		if o.Code == OmittedCommits {
+		if o.Code == omittedCommits {
 			names = append(names, o.Path)
 		}
 	}

@@ -123,7 +123,7 @@ func (t *Tree) create(o Options) error {
 			if len(names) == 0 {
 				return writeFile(t.dir, turnName, o.TurnID)
 			}
-			if o.Continues != "" && string(readFile(t.dir, leftName)) == t.leftBy(o.Continues) {
+			if o.Continues != "" && t.waitsFor(o.Continues) {
 				t.goesOn = o.Continues
 				return t.takeOver(o.TurnID)
 			}
@@ -134,6 +134,12 @@ func (t *Tree) create(o Options) error {
 		}
 	}
 	return &os.PathError{Op: "lock", Path: t.name, Err: unix.EBUSY}
+}
+
+// waitsFor reports whether this is the tree that the turn of a response left. Commands may have removed it since.
+func (t *Tree) waitsFor(response string) bool {
+	kind, _, err := look(&t.dir, treeName)
+	return err == nil && kind == directory && string(readFile(t.dir, leftName)) == t.leftBy(response)
 }
 
 // leftBy is the content of the file left.
@@ -208,7 +214,7 @@ func (t *Tree) fill(ctx context.Context, o Options) (err error) {
 // content returns the tree that the turn before left, or a new one with what the origin has.
 func (t *Tree) content(ctx context.Context, o Options) (tree folder.Dir, err error) {
 	if t.goesOn != "" {
-		if tree, err = t.dir.Sub(treeName); err != nil { // a command removed it
+		if tree, err = t.dir.Sub(treeName); err != nil {
 			return tree, fmt.Errorf("open a private tree: %w", err)
 		}
 	} else if tree, err = t.make(treeName); err != nil {

@@ -602,7 +602,8 @@ func TestKeep(t *testing.T) {
 				t.Errorf("the patch is\n%s\nwant what the second turn changed", text)
 			}
 			done(tree.Keep("resp_2"))
-			done(turn("s", "resp_1", "1\n", "true").Keep("resp_3")) // which another turn has gone on with
+			done(turn("s", "resp_1", "1\n", "rm -rf ../tree").Keep("resp_3")) // which another turn has gone on with
+			done(turn("s", "resp_3", "1\n", "true").Keep("resp_3"))           // for one without its tree
 			for i := range maxKept {
 				done(turn(fmt.Sprint("other", i), "", "1\n", "true").Keep("resp"))
 			}

@@ -283,8 +283,7 @@ func (x *exporter) tree(id plumbing.Hash, to folder.Dir, path string, depth int)
 			return fmt.Errorf("tree %s is malformed", id)
 		}
 		data = rest[copy(entry[:], rest):]
-		if name == "" || name == "." || name == ".." || strings.Contains(name, "/") || gitname.IsDotGit(name) ||
-			len(path)+len(name) > gitname.MaxPath-1 {
+		if !usable(path, name) {
 			return fmt.Errorf("the tree of HEAD has the name %.200q", folder.Join(path, name))
 		}
 		if err := x.budget.entry(); err != nil {
@@ -295,6 +294,12 @@ func (x *exporter) tree(id plumbing.Hash, to folder.Dir, path string, depth int)
 		}
 	}
 	return nil
+}
+
+// usable reports whether an entry of a tree can be made.
+func usable(path, name string) bool {
+	return name != "" && name != "." && name != ".." && !strings.Contains(name, "/") && !gitname.IsDotGit(name) &&
+		len(path)+len(name) < gitname.MaxPath
 }
 
 func (x *exporter) entry(mode string, id plumbing.Hash, to folder.Dir, path, name string, depth int) error {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"holon/internal/visible"
 )
 
 // This file holds the bounds that a request must keep.
@@ -27,7 +29,7 @@ func (r *Request) check() error {
 	}
 	if r.Truncation != "auto" && r.Truncation != "disabled" {
 		return Invalid("truncation", CodeInvalidValue,
-			fmt.Sprintf("truncation must be auto or disabled, not %q", clip(r.Truncation, 32)))
+			fmt.Sprintf("truncation must be auto or disabled, not %q", visible.Clip(r.Truncation, 32)))
 	}
 	if r.Background && !r.Store {
 		e := Invalid("background", CodeUnsupportedParameter,
@@ -61,7 +63,7 @@ func checkMetadata(pairs map[string]string) error {
 		if n := utf8.RuneCountInString(k); n > maxMetadataKey {
 			return Invalid("metadata", CodeInvalidValue,
 				fmt.Sprintf("a key of metadata may have at most %d characters, %q has %d", maxMetadataKey,
-					clip(k, maxMetadataKey), n))
+					visible.Clip(k, maxMetadataKey), n))
 		}
 		if err := checkChars("metadata."+k, pairs[k], maxMetadataValue); err != nil {
 			return err
@@ -149,7 +151,7 @@ func (r *Request) checkNames() error {
 	for i, v := range r.Include {
 		if strings.HasPrefix(v, extension) && v != IncludeToolCalls { // clients send many other values
 			return Invalid(fmt.Sprintf("include[%d]", i), CodeUnsupportedParameter,
-				fmt.Sprintf("%q is not offered by this server; only %s is", clip(v, 64), IncludeToolCalls))
+				fmt.Sprintf("%q is not offered by this server; only %s is", visible.Clip(v, 64), IncludeToolCalls))
 		}
 	}
 	return nil
@@ -165,7 +167,8 @@ func checkWord(param, value string, allowed ...string) error {
 	if last > 1 {
 		choices = strings.Join(allowed[1:last], ", ") + " or " + choices
 	}
-	return Invalid(param, CodeInvalidValue, fmt.Sprintf("%s must be %s, not %q", orBody(param), choices, clip(value, 32)))
+	return Invalid(param, CodeInvalidValue,
+		fmt.Sprintf("%s must be %s, not %q", orBody(param), choices, visible.Clip(value, 32)))
 }
 
 func checkChars(param, s string, limit int) error {
@@ -221,7 +224,7 @@ func (h *Holon) check() error {
 	case "", "continue", "cancel":
 	default:
 		return Invalid("holon.on_disconnect", CodeInvalidValue,
-			fmt.Sprintf("holon.on_disconnect must be continue or cancel, not %q", clip(h.OnDisconnect, 32)))
+			fmt.Sprintf("holon.on_disconnect must be continue or cancel, not %q", visible.Clip(h.OnDisconnect, 32)))
 	}
 	l := orDefault(h.Limits, Limits{})
 	return firstError(checkLimit("max_rounds", int64(l.MaxRounds)), checkLimit("timeout_ms", l.TimeoutMS),

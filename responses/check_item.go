@@ -3,6 +3,8 @@ package responses
 import (
 	"fmt"
 	"strings"
+
+	"holon/internal/visible"
 )
 
 // extension is the prefix of everything of ours on the wire.
@@ -67,7 +69,8 @@ func checkItem(item Item) error {
 			checkChars("artifact_dir", item.ArtifactDir, maxArtifactDir))
 	case *OpaqueItem:
 		if strings.HasPrefix(item.Type, extension) { // of others' items we know that they are not for us
-			return Invalid("type", CodeInvalidValue, fmt.Sprintf("item type %q is unknown", clip(item.Type, 64)))
+			return Invalid("type", CodeInvalidValue,
+				fmt.Sprintf("item type %q is unknown", visible.Clip(item.Type, 64)))
 		}
 	}
 	return nil

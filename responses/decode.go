@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"holon/internal/visible"
+
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -295,11 +297,11 @@ func (r *Request) foreignTool(path, kind string) error {
 	case kind == ItemToolCall:
 		r.ShowToolCalls = true
 	case strings.HasPrefix(kind, extension):
-		e := Invalid(path+".type", CodeInvalidValue, fmt.Sprintf("the tool type %q is unknown", clip(kind, 64)))
+		e := Invalid(path+".type", CodeInvalidValue, fmt.Sprintf("the tool type %q is unknown", visible.Clip(kind, 64)))
 		e.Hint = "of ours there is only " + ItemToolCall
 		return e
-	case !slices.Contains(r.IgnoredTools, clip(kind, 64)):
-		r.IgnoredTools = append(r.IgnoredTools, clip(kind, 64))
+	case !slices.Contains(r.IgnoredTools, visible.Clip(kind, 64)):
+		r.IgnoredTools = append(r.IgnoredTools, visible.Clip(kind, 64))
 	}
 	return nil
 }
@@ -336,7 +338,8 @@ func checkToolName(param, name string) error {
 	}
 	if i := strings.IndexFunc(name, func(r rune) bool { return r > 127 || !isIDByte(byte(r)) }); i >= 0 {
 		return Invalid(param, CodeInvalidValue,
-			fmt.Sprintf("%s may hold only letters, digits, '_' and '-', not %q", param, clip(name, maxToolName)))
+			fmt.Sprintf("%s may hold only letters, digits, '_' and '-', not %q", param,
+				visible.Clip(name, maxToolName)))
 	}
 	return nil
 }
@@ -345,12 +348,5 @@ func checkToolName(param, name string) error {
 // stored: 404 with the code that the protocol prescribes.
 func PreviousNotFound(id string) *Error {
 	return NotFound("previous_response_id", CodePreviousNotFound,
-		fmt.Sprintf("no stored response has the id %q", clip(id, maxID)))
-}
-
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
+		fmt.Sprintf("no stored response has the id %q", visible.Clip(id, maxID)))
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"holon/internal/visible"
+
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -72,13 +74,13 @@ func (m *Message) settle() error {
 			"a message needs a role: user, assistant, system or developer")
 	default:
 		return Invalid("role", CodeInvalidValue,
-			fmt.Sprintf("role must be user, assistant, system or developer, not %q", clip(string(m.Role), 32)))
+			fmt.Sprintf("role must be user, assistant, system or developer, not %q", visible.Clip(string(m.Role), 32)))
 	}
 	switch m.Phase {
 	case "", PhaseCommentary, PhaseFinalAnswer:
 	default:
 		return Invalid("phase", CodeInvalidValue,
-			fmt.Sprintf("phase must be commentary or final_answer, not %q", clip(string(m.Phase), 32)))
+			fmt.Sprintf("phase must be commentary or final_answer, not %q", visible.Clip(string(m.Phase), 32)))
 	}
 	m.Status = done(m.Status)
 	m.Content.settle(textType)

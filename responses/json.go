@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"holon/internal/visible"
+
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -150,7 +152,7 @@ func wanted(param string, t reflect.Type, number jsontext.Value) string {
 // found names the JSON that an error is about: a number that does not fit as it was written, of anything else the type.
 func found(s *json.SemanticError) string {
 	if s.JSONKind == '0' && len(s.JSONValue) > 0 && isNumber(s.GoType.Kind()) {
-		return clip(string(s.JSONValue), 32)
+		return visible.Clip(string(s.JSONValue), 32)
 	}
 	return kindName(s.JSONKind)
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"holon/internal/picture"
+	"holon/internal/visible"
 )
 
 // This file holds the one rule about the content of images, files and videos. It is
@@ -33,7 +34,8 @@ func checkMedia(param, address string, takes content) error {
 		return Invalid(param, CodeInvalidValue, param+" must be an https URL or a data URL; this is neither")
 	case u.Scheme != "https":
 		return Invalid(param, CodeInvalidValue,
-			fmt.Sprintf("%s must be an https URL or a data URL; the scheme %s is refused", param, clip(u.Scheme, 32)))
+			fmt.Sprintf("%s must be an https URL or a data URL; the scheme %s is refused", param,
+				visible.Clip(u.Scheme, 32)))
 	case u.Hostname() == "":
 		return Invalid(param, CodeInvalidValue, param+" is an https URL without a host")
 	}
@@ -71,7 +73,7 @@ func checkDataURL(param, address string, takes content) error {
 	mediaType, _, err := mime.ParseMediaType(kind)
 	if err != nil || !strings.Contains(mediaType, "/") {
 		return refuse(fmt.Sprintf("the data URL in %s has no media type, or one that cannot be read: %q", param,
-			clip(kind, 64)))
+			visible.Clip(kind, 64)))
 	}
 	decoded, err := base64.StdEncoding.Strict().DecodeString(data)
 	if err != nil || strings.ContainsAny(data, "\r\n") { // which the decoder skips
@@ -86,7 +88,7 @@ func checkDataURL(param, address string, takes content) error {
 // imageData takes what models can be shown, so that no provider refuses a conversation for good.
 func imageData(mediaType string, data []byte) string {
 	if !slices.Contains([]string{"image/png", "image/jpeg", "image/jpg", "image/gif", "image/webp"}, mediaType) {
-		return fmt.Sprintf(" is of type %s; images are PNG, JPEG, WebP or GIF", clip(mediaType, 64))
+		return fmt.Sprintf(" is of type %s; images are PNG, JPEG, WebP or GIF", visible.Clip(mediaType, 64))
 	}
 	switch info, err := picture.Examine(data); {
 	case info.MediaType != strings.Replace(mediaType, "jpg", "jpeg", 1):
@@ -108,14 +110,14 @@ func fileData(mediaType string, data []byte) string {
 		}
 	case !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0:
 		return fmt.Sprintf(" is of type %s and is not text; files are PDF, PNG, JPEG, WebP, GIF, or text in UTF-8",
-			clip(mediaType, 64))
+			visible.Clip(mediaType, 64))
 	}
 	return ""
 }
 
 func videoData(mediaType string, _ []byte) string {
 	if !strings.HasPrefix(mediaType, "video/") {
-		return fmt.Sprintf(" is of type %s; it must be a video", clip(mediaType, 64))
+		return fmt.Sprintf(" is of type %s; it must be a video", visible.Clip(mediaType, 64))
 	}
 	return ""
 }

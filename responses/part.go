@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"holon/internal/visible"
+
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -143,7 +145,7 @@ func (p *Part) UnmarshalJSON(data []byte) error {
 		*p = Part{Type: w.Type, ImageURL: w.ImageURL, Detail: cmp.Or(w.Detail, "auto")}
 		if !slices.Contains([]string{"low", "high", "auto"}, p.Detail) {
 			return Invalid("detail", CodeInvalidValue,
-				fmt.Sprintf("detail of an input_image must be low, high or auto, not %q", clip(p.Detail, 32)))
+				fmt.Sprintf("detail of an input_image must be low, high or auto, not %q", visible.Clip(p.Detail, 32)))
 		}
 	case PartInputFile:
 		*p = Part{Type: w.Type, FileName: w.FileName, FileData: w.FileData, FileURL: w.FileURL}
@@ -152,7 +154,8 @@ func (p *Part) UnmarshalJSON(data []byte) error {
 	case "":
 		return Invalid("type", CodeMissingParameter, "a content part needs a type")
 	default:
-		return Invalid("type", CodeInvalidValue, fmt.Sprintf("content part type %q is unknown", clip(w.Type, 64)))
+		return Invalid("type", CodeInvalidValue,
+			fmt.Sprintf("content part type %q is unknown", visible.Clip(w.Type, 64)))
 	}
 	return nil
 }

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"holon/internal/visible"
 )
 
 // Bounds of a JSON Schema.
@@ -64,7 +66,7 @@ func schemaError(at, format string, value any) error {
 	if err != nil {
 		text = nil // it was decoded from JSON, so it can be encoded
 	}
-	return Invalid(at, CodeInvalidValue, clip(at, 200)+" "+fmt.Sprintf(format, clip(string(text), 64)))
+	return Invalid(at, CodeInvalidValue, visible.Clip(at, 200)+" "+fmt.Sprintf(format, visible.Clip(string(text), 64)))
 }
 
 func (c *schemaCheck) schema(at string, v any, nesting int) error {
@@ -77,7 +79,7 @@ func (c *schemaCheck) schema(at string, v any, nesting int) error {
 	}
 	if nesting > maxSchemaNesting {
 		return Invalid(at, CodeInvalidValue,
-			fmt.Sprintf("the schema is nested deeper than %d levels at %s", maxSchemaNesting, clip(at, 200)))
+			fmt.Sprintf("the schema is nested deeper than %d levels at %s", maxSchemaNesting, visible.Clip(at, 200)))
 	}
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		if err := c.keyword(schemaPath(at, key), key, keys[key], nesting); err != nil {
@@ -258,7 +260,7 @@ func schemaStep(v any, step string) any {
 
 // schemaPath names a value below a place. A key that is not a plain word is quoted.
 func schemaPath(at, key string) string {
-	key = clip(key, 64)
+	key = visible.Clip(key, 64)
 	odd := func(r rune) bool { return r != '$' && (r > 127 || !isIDByte(byte(r))) }
 	if key != "" && strings.IndexFunc(key, odd) < 0 {
 		return joinPath(at, key)

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"holon/internal/visible"
 )
 
 // SchemaComplaint says in the words of JSON why a value does not fit a schema. err is
@@ -68,7 +70,7 @@ func schemaValue(schema json.RawMessage, place, keyword string) string {
 	if err != nil || keys == nil {
 		return "what " + keyword + " says"
 	}
-	return clip(string(text), 200)
+	return visible.Clip(string(text), 200)
 }
 
 // plainLength rewrites a complaint about the length of a text, which quotes all of it.

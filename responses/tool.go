@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"holon/internal/visible"
+
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -124,5 +126,5 @@ func (c *ToolChoice) decodeObject(data []byte) error {
 	}
 	return Invalid("", CodeInvalidValue,
 		fmt.Sprintf("tool_choice must be none, auto, required, or an object of type function or "+
-			"allowed_tools, not type %q", clip(w.Type, 64)))
+			"allowed_tools, not type %q", visible.Clip(w.Type, 64)))
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"holon/internal/visible"
+
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -73,7 +75,7 @@ func (r *Request) addMCPTool(path string, raw []byte) error {
 	}
 	if slices.ContainsFunc(r.MCP, func(t MCPTool) bool { return t.Label == tool.Label }) {
 		return Invalid(path+".server_label", CodeInvalidValue,
-			fmt.Sprintf("the server %q is named twice", clip(tool.Label, 64)))
+			fmt.Sprintf("the server %q is named twice", visible.Clip(tool.Label, 64)))
 	}
 	r.MCP = append(r.MCP, tool)
 	return nil

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"holon/internal/visible"
 	"holon/responses"
 )
 
@@ -111,10 +112,5 @@ func (f *Format) validate(v any) (err error) {
 
 // clip makes one bounded line.
 func clip(s string) string {
-	const limit = 300
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
-	if len(s) > limit {
-		s = strings.ToValidUTF8(s[:limit], "") + "…"
-	}
-	return s
+	return visible.Clip(strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " "), 300)
 }

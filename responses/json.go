@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"holon/internal/visible"
 
@@ -182,11 +183,16 @@ func CheckDepth(data []byte) error { return check(data, maxDepth, len(data), tru
 func CheckShape(data []byte) error { return check(data, maxDepth, MaxValues, true) }
 
 // CheckStrict refuses malformed JSON, nesting deeper than depth, and what two readers may see differently: repeated
-// names and invalid UTF-8.
-func CheckStrict(data []byte, depth int) error { return check(data, depth, len(data), false) }
+// names and invalid UTF-8. Half of a surrogate pair in an escape passes: programs that cut texts by UTF-16 write it.
+func CheckStrict(data []byte, depth int) error {
+	if !utf8.Valid(data) {
+		return Invalid("", CodeInvalidJSON, "the JSON is not valid UTF-8")
+	}
+	return check(data, depth, len(data), false)
+}
 
 func check(data []byte, depth, most int, lax bool) error {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowInvalidUTF8(lax), jsontext.AllowDuplicateNames(lax))
+	dec := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(lax))
 	for values := 0; values <= most; {
 		token, err := dec.ReadToken()
 		if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok && !lax {

@@ -169,7 +169,7 @@ var realTexts = json.WithUnmarshalers(json.UnmarshalFromFunc(func(dec *jsontext.
 		e.Hint = "leave it out for the default"
 		return e
 	}
-	return json.Unmarshal(raw, text)
+	return json.Unmarshal(raw, text, jsontext.AllowInvalidUTF8(true))
 }))
 
 // ReasoningConfig asks for reasoning effort and summaries. Unknown effort
@@ -255,7 +255,8 @@ func digest(body []byte) (string, error) {
 	}
 	delete(members, "stream")
 	delete(members, "stream_options")
-	sorted, err := json.Marshal(members, json.Deterministic(true), jsontext.ReorderRawObjects(true))
+	sorted, err := json.Marshal(members, json.Deterministic(true), jsontext.ReorderRawObjects(true),
+		jsontext.AllowInvalidUTF8(true))
 	if err != nil {
 		return "", fmt.Errorf("hash request: %w", err)
 	}

@@ -41,6 +41,7 @@ func TestDecodeRequestInput(t *testing.T) {
 		{"null", `null`, nil},
 		{"string", `"hi"`, responses.Items{&responses.Message{Status: responses.ItemCompleted, Role: responses.RoleUser,
 			Content: []responses.Part{responses.InputText("hi")}}}},
+		{"half of a pair", `"a\ud83d"`, user("a\ufffd")},
 		{"empty list", `[]`, nil},
 		{"message", `[{"type":"message","role":"user","content":"hi"}]`, user("hi")},
 		{"typeless message", `[{"role":"user","content":[{"type":"input_text","text":"hi"}]}]`, user("hi")},

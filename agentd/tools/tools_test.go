@@ -165,7 +165,7 @@ func TestBadArguments(t *testing.T) {
 		{`null`, "", "must be a JSON object"},
 		{`{"text":"x"} {}`, "", "must be a JSON object"},
 		{`{"text":"x`, "", "unexpected"},
-		{"{\"text\":\"\xff\"}", "", "invalid UTF-8"},
+		{"{\"text\":\"\xff\"}", "", "valid UTF-8"},
 		{`{"text":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`, "", "nested deeper"},
 		{`{"text":` + strings.Repeat(" ", maxArgumentBytes) + `"x"}`, "", "the limit is"},
 		{`{"text":["` + strings.Repeat("long", 10_000) + `"]}`, "text", "want"},

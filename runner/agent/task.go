@@ -114,8 +114,8 @@ func (r *Runtime) StartTask(ctx context.Context, n scheduler.NewTask) (ledger.Ta
 	}
 	if !made { // another caller may be about to start it
 		t, err = r.taskWhen(ctx, t, func(t ledger.Task) bool { return t.Status != tasks.Queued })
-		if err == nil && t.Failure == ledger.TaskNotStarted {
-			err = &pool.Error{Code: runner.CodeNotReady, Message: t.Summary}
+		if err == nil && t.Result.Failure == ledger.TaskNotStarted {
+			err = &pool.Error{Code: runner.CodeNotReady, Message: t.Result.Summary}
 		}
 		return t, err
 	}
@@ -238,7 +238,7 @@ func (r *Runtime) StopTask(ctx context.Context, agentID, id string, force bool) 
 		return tasks.StopResult{}, err
 	}
 	if t.Status.Terminal() {
-		return tasks.StopResult{Task: view.SnapshotOf(t), SummaryText: "the task had ended before: " + t.Summary}, nil
+		return tasks.StopResult{Task: view.SnapshotOf(t), SummaryText: "the task had ended before: " + t.Result.Summary}, nil
 	}
 	container, err := r.containerOf(ctx, agentID)
 	if err != nil {
@@ -254,7 +254,7 @@ func (r *Runtime) StopTask(ctx context.Context, agentID, id string, force bool) 
 		if t, err = r.taskWhen(waiting, t, func(t ledger.Task) bool { return t.Status.Terminal() }); err != nil {
 			return tasks.StopResult{}, err
 		}
-		res.Task, res.SummaryText = view.SnapshotOf(t), cmp.Or(t.Summary, res.SummaryText)
+		res.Task, res.SummaryText = view.SnapshotOf(t), cmp.Or(t.Result.Summary, res.SummaryText)
 	}
 	return *res, nil
 }

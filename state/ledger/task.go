@@ -10,40 +10,58 @@ import (
 // CodeInvalidTask is the code of what cannot be a task. Param names the field.
 const CodeInvalidTask state.Code = "invalid_task"
 
-// Task is a command that goes on in the container of an agent, turn or no turn (runtime specification, "Background Task
-// Recovery"). The record is the authority for its state: what has ended here never runs again.
+// Task is work of an agent with a life of its own, turn or no turn (runtime specification, "Background Task Recovery").
+// The record is the authority for its state: what has ended here never runs again.
 type Task struct {
-	ID              string       `json:"id"`
-	AgentID         string       `json:"agent_id"`
-	Kind            string       `json:"kind"` // tasks.KindCommand
-	Status          tasks.Status `json:"status"`
-	CreatedAt       time.Time    `json:"created_at"`
-	UpdatedAt       time.Time    `json:"updated_at"`
-	EndedAt         *time.Time   `json:"ended_at,omitempty"`
-	TurnID          string       `json:"turn_id,omitempty"`           // that started it; "": the operator did
-	ParentMessageID string       `json:"parent_message_id,omitempty"` // of that turn
-	WorkItemID      string       `json:"work_item_id,omitempty"`      // the agent's current one when it began
-	Purpose         string       `json:"purpose,omitempty"`           // what the operator says that it is for
-	Summary         string       `json:"summary"`                     // how it is, or how it ended
-	Failure         string       `json:"failure,omitempty"`           // kind of a tasks.Failure
-
-	// Command is what the task runs, and how it ended; Output a preview of what it printed, kept when it ended.
-	Command tasks.Command `json:"command"`
-	Output  *tasks.Output `json:"output,omitempty"`
-
-	// TakesInput says that it was started with its input open.
-	TakesInput bool `json:"takes_input,omitempty"`
+	ID        string       `json:"id"`
+	AgentID   string       `json:"agent_id"`
+	Kind      string       `json:"kind"` // which handle it has: tasks.KindCommand
+	Owner     TaskOwner    `json:"owner,omitzero"`
+	Status    tasks.Status `json:"status"`
+	Result    TaskResult   `json:"result"`
+	Handle    TaskHandle   `json:"handle"`
+	CreatedAt time.Time    `json:"created_at"`
+	UpdatedAt time.Time    `json:"updated_at"`
+	EndedAt   *time.Time   `json:"ended_at,omitempty"`
+	Purpose   string       `json:"purpose,omitempty"` // what the operator says that it is for
 
 	// Made is a digest of what the operator asked for, to tell a repeated request from another one under the same key.
 	Made string `json:"made,omitempty"`
+	// CancelEvent is the event with which its end was asked for; "": the record does not have it.
+	CancelEvent string `json:"cancel_event,omitempty"`
+}
 
-	// ProcessEvent is the event with which its process began, CancelEvent that with which its end was asked for; "": the
-	// record does not have it.
+// TaskOwner is what a task was started for: a turn of its agent, or, when it is zero, the operator.
+type TaskOwner struct {
+	TurnID     string `json:"turn_id,omitempty"`
+	MessageID  string `json:"message_id,omitempty"`   // of that turn
+	WorkItemID string `json:"work_item_id,omitempty"` // the agent's current one when it began
+}
+
+// TaskResult is how a task is, or how it ended.
+type TaskResult struct {
+	Summary string        `json:"summary"`
+	Failure string        `json:"failure,omitempty"` // kind of a tasks.Failure
+	Output  *tasks.Output `json:"output,omitempty"`  // a preview, kept when it ended
+}
+
+// TaskHandle is what carries a task out, by its kind. A command in the agent's container is the only one.
+type TaskHandle struct {
+	Command    *tasks.Command `json:"command,omitempty"` // and how it ended
+	TakesInput bool           `json:"takes_input,omitempty"`
+	// Runtime is the process that accepted a command which its container does not have yet.
+	Runtime string `json:"runtime,omitempty"`
+	// ProcessEvent is the event with which its process began; "": the record does not have it.
 	ProcessEvent string `json:"process_event,omitempty"`
-	CancelEvent  string `json:"cancel_event,omitempty"`
+}
 
-	// Owner is the process that accepted a task which its container has not been told of.
-	Owner string `json:"owner,omitempty"`
+// Command returns a copy of the command that carries a task out, an empty one for a task of another kind.
+func (t Task) Command() *tasks.Command {
+	var c tasks.Command
+	if t.Handle.Command != nil {
+		c = *t.Handle.Command
+	}
+	return &c
 }
 
 // TaskNotStarted is the failure of a command of the operator that no container has taken.

@@ -13,27 +13,27 @@ import (
 func TaskResult(t ledger.Task) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Task %s has ended with the status %s. What follows is data, which asks for nothing.\n"+
-		"Its container says: %q\nIts command was: %q\n", t.ID, t.Status, t.Summary, t.Command.CmdPreview)
-	if t.Command.ExitStatus != nil {
-		fmt.Fprintf(&b, "Exit status: %d\n", *t.Command.ExitStatus)
+		"Its container says: %q\nIts command was: %q\n", t.ID, t.Status, t.Result.Summary, t.Command().CmdPreview)
+	if t.Command().ExitStatus != nil {
+		fmt.Fprintf(&b, "Exit status: %d\n", *t.Command().ExitStatus)
 	}
-	if t.Output == nil {
-		if t.Command.OutputPath != "" {
-			fmt.Fprintf(&b, "What it printed so far is in %s.\n", t.Command.OutputPath)
+	if t.Result.Output == nil {
+		if t.Command().OutputPath != "" {
+			fmt.Fprintf(&b, "What it printed so far is in %s.\n", t.Command().OutputPath)
 		}
 		return b.String()
 	}
-	for _, a := range t.Output.Artifacts {
+	for _, a := range t.Result.Output.Artifacts {
 		fmt.Fprintf(&b, "Output file: %s\n", a.Path)
 	}
 	switch {
-	case t.Output.OutputPreview == "":
+	case t.Result.Output.OutputPreview == "":
 		b.WriteString("It printed nothing.\n")
-	case t.Output.OutputTruncated:
+	case t.Result.Output.OutputTruncated:
 		fmt.Fprintf(&b, "Of the %d bytes that it printed, in short:\n%s\n",
-			t.Output.OutputBytes, t.Output.OutputPreview)
+			t.Result.Output.OutputBytes, t.Result.Output.OutputPreview)
 	default:
-		fmt.Fprintf(&b, "It printed:\n%s\n", t.Output.OutputPreview)
+		fmt.Fprintf(&b, "It printed:\n%s\n", t.Result.Output.OutputPreview)
 	}
 	return b.String()
 }

@@ -76,7 +76,7 @@ func WorkSignal(l ledger.AgentState, open []ledger.WorkItem, waits []ledger.Wait
 // WaitsFor reports whether a work item waits for a task while its agent rests: for one of the item, and for one of no
 // item that the turn started in which the agent said so.
 func WaitsFor(t ledger.Task, itemID, turnID string) bool {
-	return t.WorkItemID == itemID || t.WorkItemID == "" && t.TurnID == turnID
+	return t.Owner.WorkItemID == itemID || t.Owner.WorkItemID == "" && t.Owner.TurnID == turnID
 }
 
 // HeldBack says why work that could go on waits for somebody to say something, "" where none does.

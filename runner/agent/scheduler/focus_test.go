@@ -78,7 +78,7 @@ func TestWorkBelongsToTheCurrentItem(t *testing.T) {
 		for _, id := range []string{"task_early", "task_late"} {
 			task, err := v.Task("alpha", id)
 			w.must(err)
-			got[id] = task.WorkItemID
+			got[id] = task.Owner.WorkItemID
 		}
 		briefs, err := v.Briefs("alpha", 1)
 		got["brief"] = briefs[0].WorkItemID

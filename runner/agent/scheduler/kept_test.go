@@ -291,14 +291,14 @@ func keptTasks(v ledger.View, l ledger.AgentState, _ picture, p *picture) error 
 		switch {
 		case t.Status == tasks.Queued:
 			status = "accepted"
-		case t.Status.Terminal() && t.Failure == tasks.FailureLost:
+		case t.Status.Terminal() && t.Result.Failure == tasks.FailureLost:
 			status = "lost"
 		}
 		if t.Status.Terminal() {
-			message = t.Summary
+			message = t.Result.Summary
 		}
-		p.Commands[t.ID] = line(status, t.Kind, cmp.Or(t.Purpose, t.Command.CmdPreview), t.TurnID, t.Failure, message,
-			t.Command.OutputPath, t.CreatedAt, t.UpdatedAt)
+		p.Commands[t.ID] = line(status, t.Kind, cmp.Or(t.Purpose, t.Command().CmdPreview), t.Owner.TurnID, t.Result.Failure, message,
+			t.Command().OutputPath, t.CreatedAt, t.UpdatedAt)
 	}
 	return err
 }

@@ -35,7 +35,7 @@ func (s *step) knownOtherwise(a *ledger.Attempt, e *ledger.Event) (bool, error) 
 		return ofTask, nil
 	case slices.Contains(family.Use, e.Class) && ofTask:
 		e.IDs[agentruntime.Task] = id
-		return t.Status.Terminal() || t.Status == tasks.Queued || t.ProcessEvent == "", nil
+		return t.Status.Terminal() || t.Status == tasks.Queued || t.Handle.ProcessEvent == "", nil
 	}
 	return openUnit(a, family, e) < 0, nil
 }
@@ -61,8 +61,8 @@ func (s *step) emitProcessBegun(a *ledger.Attempt, t ledger.Task) string {
 		a.Open = slices.Delete(a.Open, at, at+1)
 		return event
 	}
-	s.emitProcess(t, turns.Scope{}.ProcessStarted("", turns.ProcessOf(t.ID), turns.Process{Command: t.Command.CmdPreview,
-		Cwd: t.Command.Workdir, TTY: t.Command.TTY, AcceptsInput: t.TakesInput}), causeOfTask(t), s.now)
+	s.emitProcess(t, turns.Scope{}.ProcessStarted("", turns.ProcessOf(t.ID), turns.Process{Command: t.Command().CmdPreview,
+		Cwd: t.Command().Workdir, TTY: t.Command().TTY, AcceptsInput: t.Handle.TakesInput}), causeOfTask(t), s.now)
 	return s.newest()
 }
 

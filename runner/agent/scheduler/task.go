@@ -67,12 +67,13 @@ func (m *Scheduler) CreateTask(ctx context.Context, n NewTask) (t ledger.Task, m
 		if err := s.checkOpenTasks(); err != nil {
 			return err
 		}
+		command := tasks.Command{Cmd: cut(n.Start.Cmd, maxCommand), Workdir: n.Start.Workdir, Shell: n.Start.Shell,
+			CmdPreview: clip(strings.Join(strings.Fields(n.Start.Cmd), " ")),
+			Login:      n.Start.Login, TTY: n.Start.TTY, TerminalReentry: true}
 		t, made = ledger.Task{ID: id, AgentID: n.AgentID, Kind: tasks.KindCommand, Status: tasks.Queued,
-			CreatedAt: s.now, UpdatedAt: s.now, Purpose: n.Purpose, Summary: "command is accepted", Owner: m.opts.Owner,
-			Command: tasks.Command{Cmd: cut(n.Start.Cmd, maxCommand), Workdir: n.Start.Workdir, Shell: n.Start.Shell,
-				Login: n.Start.Login, TTY: n.Start.TTY, TerminalReentry: true}, TakesInput: n.Start.AcceptsInput,
-			Made: n.digest()}, true
-		t.Command.CmdPreview = clip(strings.Join(strings.Fields(n.Start.Cmd), " "))
+			CreatedAt: s.now, UpdatedAt: s.now, Purpose: n.Purpose, Made: n.digest(),
+			Result: ledger.TaskResult{Summary: "command is accepted"}, Handle: ledger.TaskHandle{Command: &command,
+				TakesInput: n.Start.AcceptsInput, Runtime: m.opts.Owner}}, true
 		s.emitTaskBegun(t, "operator", "", false)
 		return s.Insert(&t)
 	})
@@ -140,7 +141,8 @@ func (s *step) newTask(a *ledger.Attempt, r tasks.Snapshot) (ledger.Task, error)
 		return ledger.Task{}, err
 	}
 	t := ledger.Task{ID: r.TaskID, AgentID: s.state.AgentID, Kind: tasks.KindCommand, Status: tasks.Queued,
-		CreatedAt: s.notLater(r.CreatedAt), UpdatedAt: s.now, Command: boundedCommand(*r.Command)}
+		CreatedAt: s.notLater(r.CreatedAt), UpdatedAt: s.now,
+		Handle: ledger.TaskHandle{Command: boundedCommand(*r.Command)}}
 	if err := s.parent(a, &t, r.TurnID); err != nil {
 		return t, err
 	}
@@ -156,16 +158,16 @@ func (s *step) newTask(a *ledger.Attempt, r tasks.Snapshot) (ledger.Task, error)
 // the open attempt, nil for none.
 func (s *step) parent(a *ledger.Attempt, t *ledger.Task, turnID string) error {
 	if a != nil && a.TurnID == turnID {
-		t.TurnID, t.ParentMessageID, t.WorkItemID = a.TurnID, a.MessageID, s.workOf(*a, openProcess(a, t.ID))
+		t.Owner.TurnID, t.Owner.MessageID, t.Owner.WorkItemID = a.TurnID, a.MessageID, s.workOf(*a, openProcess(a, t.ID))
 		return nil
 	}
 	turn, err := s.Turn(turnID)
 	if state.IsCode(err, ledger.CodeNotFound) || err == nil && turn.AgentID != t.AgentID {
 		return nil
 	}
-	t.TurnID, t.ParentMessageID, t.WorkItemID = turn.ID, turn.MessageID, turn.WorkItemID
+	t.Owner.TurnID, t.Owner.MessageID, t.Owner.WorkItemID = turn.ID, turn.MessageID, turn.WorkItemID
 	if a == nil && turn.Index == s.state.Turns { // what it picked is current still
-		t.WorkItemID = cmp.Or(s.state.CurrentWork, turn.WorkItemID)
+		t.Owner.WorkItemID = cmp.Or(s.state.CurrentWork, turn.WorkItemID)
 	}
 	return err
 }
@@ -173,18 +175,18 @@ func (s *step) parent(a *ledger.Attempt, t *ledger.Task, turnID string) error {
 // advanceTask brings a task that has not ended to what its container says.
 func (s *step) advanceTask(a *ledger.Attempt, old ledger.Task, r tasks.Report) error {
 	t := old
-	t.Status, t.UpdatedAt, t.Owner = r.Task.Status, s.now, ""
-	t.Command = fuller(old.Command, boundedCommand(*r.Task.Command))
-	t.Failure, t.Summary = clip(r.Task.Failure), clip(r.Task.Summary)
-	t.TakesInput = t.TakesInput || t.Command.AcceptsInput
+	t.Status, t.UpdatedAt, t.Handle.Runtime = r.Task.Status, s.now, ""
+	t.Handle.Command = fuller(*old.Command(), boundedCommand(*r.Task.Command))
+	t.Result.Failure, t.Result.Summary = clip(r.Task.Failure), clip(r.Task.Summary)
+	t.Handle.TakesInput = t.Handle.TakesInput || t.Command().AcceptsInput
 	if t.Status == tasks.Interrupted {
-		t.Status, t.Failure = tasks.Failed, tasks.FailureLost
+		t.Status, t.Result.Failure = tasks.Failed, tasks.FailureLost
 	}
-	if old.Status == tasks.Cancelling && t.Status.Terminal() && t.Failure != tasks.FailureLost {
-		t.Status, t.Failure = tasks.Cancelled, cmp.Or(t.Failure, "stopped") // however it ended, that was asked for
+	if old.Status == tasks.Cancelling && t.Status.Terminal() && t.Result.Failure != tasks.FailureLost {
+		t.Status, t.Result.Failure = tasks.Cancelled, cmp.Or(t.Result.Failure, "stopped") // however it ended, that was asked for
 	}
 	if old.Status == tasks.Queued {
-		t.ProcessEvent = s.emitProcessBegun(a, t)
+		t.Handle.ProcessEvent = s.emitProcessBegun(a, t)
 		s.emitTaskBegun(t, "", "", true)
 	}
 	if t.Status.Terminal() {
@@ -195,7 +197,7 @@ func (s *step) advanceTask(a *ledger.Attempt, old ledger.Task, r tasks.Report) e
 			ledger.Event{Cause: createdEvent(t)})
 		t.CancelEvent = s.newest()
 	}
-	if t.Status == old.Status && t.Command.CmdDigest == old.Command.CmdDigest ||
+	if t.Status == old.Status && t.Command().CmdDigest == old.Command().CmdDigest ||
 		old.Status == tasks.Cancelling { // which is newer than running
 		return nil
 	}
@@ -209,20 +211,20 @@ func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output) erro
 	if err != nil {
 		return err
 	}
-	t.EndedAt, t.UpdatedAt, t.Owner = &at, s.now, ""
-	t.Output = boundedOutput(out)
+	t.EndedAt, t.UpdatedAt, t.Handle.Runtime = &at, s.now, ""
+	t.Result.Output = boundedOutput(out)
 	told := ""
 	switch {
-	case t.Failure == ledger.TaskNotStarted:
+	case t.Result.Failure == ledger.TaskNotStarted:
 		told = "not_applicable" // the agent is not told
 	case agent.ArchivedAt != nil:
 		told = "parent_missing"
 	}
 	ends := turns.Scope{}.TaskEnded(t.ID, turns.TaskEnd{DeliveryState: cmp.Or(told, "queued"),
-		NativeStatus: string(t.Status), FailureCategory: t.Failure,
-		Message: t.Summary, Objective: objective(t), ExitStatus: t.Command.ExitStatus,
-		OutputRef:  t.Command.OutputRef(t.TurnID, ""),
-		DurationMS: max(0, cmp.Or(t.Command.DurationMS, at.Sub(t.CreatedAt).Milliseconds()))})
+		NativeStatus: string(t.Status), FailureCategory: t.Result.Failure,
+		Message: t.Result.Summary, Objective: objective(t), ExitStatus: t.Command().ExitStatus,
+		OutputRef:  t.Command().OutputRef(t.Owner.TurnID, ""),
+		DurationMS: max(0, cmp.Or(t.Command().DurationMS, at.Sub(t.CreatedAt).Milliseconds()))})
 	if old.Status == tasks.Cancelling && ends[0].Type == turns.TaskCancelAsked {
 		ends = ends[1:]
 	}
@@ -236,8 +238,8 @@ func (s *step) endTask(old, t ledger.Task, at time.Time, out *tasks.Output) erro
 			s.emitTask(record.TaskResultReceived, ev, t,
 				ledger.Event{Cause: cmp.Or(t.CancelEvent, ended, createdEvent(t)), CreatedAt: at})
 			s.cause = s.newest() // of the message
-		case t.ProcessEvent != "":
-			s.emitProcess(t, ev, cmp.Or(t.CancelEvent, t.ProcessEvent), at)
+		case t.Handle.ProcessEvent != "":
+			s.emitProcess(t, ev, cmp.Or(t.CancelEvent, t.Handle.ProcessEvent), at)
 			ended = s.newest()
 		}
 	}
@@ -258,7 +260,7 @@ func (m *Scheduler) SettleTasks(ctx context.Context, agentID string, known []str
 		}
 		for _, t := range open {
 			if slices.Contains(known, t.ID) || t.UpdatedAt.After(at) ||
-				t.Status == tasks.Queued && t.Owner != "" && t.Owner == m.opts.Owner {
+				t.Status == tasks.Queued && t.Handle.Runtime != "" && t.Handle.Runtime == m.opts.Owner {
 				continue
 			}
 			if err := s.loseTask(t, tasks.FailureLost, why); err != nil {
@@ -271,9 +273,9 @@ func (m *Scheduler) SettleTasks(ctx context.Context, agentID string, known []str
 
 func (s *step) loseTask(old ledger.Task, failure, why string) error {
 	t := old
-	t.Status, t.Failure, t.Summary = tasks.Failed, failure, clip(why)
+	t.Status, t.Result.Failure, t.Result.Summary = tasks.Failed, failure, clip(why)
 	if old.Status == tasks.Cancelling {
-		t.Failure = tasks.FailureLost
+		t.Result.Failure = tasks.FailureLost
 	}
 	if old.Status == tasks.Queued {
 		s.emitTaskBegun(t, "", "", true)
@@ -288,7 +290,7 @@ func createdEvent(t ledger.Task) string { return derivedID(responses.PrefixEvent
 func causeOfTask(t ledger.Task) string { return cmp.Or(t.CancelEvent, createdEvent(t)) }
 
 // objective is what a task is for: what the operator says, or its command.
-func objective(t ledger.Task) string { return cmp.Or(clip(t.Purpose), t.Command.CmdPreview) }
+func objective(t ledger.Task) string { return cmp.Or(clip(t.Purpose), t.Command().CmdPreview) }
 
 // emitTaskBegun tells that a task exists, for the cause, and is accepted, or that it runs.
 func (s *step) emitTaskBegun(t ledger.Task, source, cause string, runs bool) {
@@ -315,13 +317,14 @@ func (s *step) emitTask(typ string, ev turns.RuntimeEvent, t ledger.Task, e ledg
 	e.IDs[agentruntime.Task], e.IDs[agentruntime.Run], e.IDs[agentruntime.Process] = ev.TaskID, ev.RunID, ev.ProcessID
 	f := facts{}
 	if err := json.Unmarshal(ev.Payload, &f); err != nil {
-		f["message"] = t.Summary // a payload of ours that cannot be read
+		f["message"] = t.Result.Summary // a payload of ours that cannot be read
 	}
 	if typ == record.TaskCreated {
-		f["turn_id"] = t.TurnID
+		f["turn_id"] = t.Owner.TurnID
 	}
-	t.Output, t.Made = nil, ""
-	t.Command.Cmd = clip(t.Command.Cmd)
+	t.Result.Output, t.Made = nil, ""
+	t.Handle.Command = t.Command()
+	t.Handle.Command.Cmd = clip(t.Handle.Command.Cmd)
 	s.emit(typ, e, f.with(record.RecordTask, t))
 }
 
@@ -352,11 +355,11 @@ func (s *step) notLater(t turns.Time) time.Time {
 // fuller is what is known of a command after a further report. The facts of a turn say less of it than the
 // container's list of tasks, and can come later; and the list no longer says where the input went of a command that
 // has ended.
-func fuller(old, now tasks.Command) tasks.Command {
+func fuller(old tasks.Command, now *tasks.Command) *tasks.Command {
 	if now.CmdDigest == "" && old.CmdDigest != "" {
 		old.AcceptsInput, old.ExitStatus, old.Signal = now.AcceptsInput, now.ExitStatus, now.Signal
 		old.ResultSummary, old.DurationMS = now.ResultSummary, now.DurationMS
-		return old
+		return &old
 	}
 	for kept, text := range map[*string]string{&now.OutputPath: old.OutputPath, &now.StderrPath: old.StderrPath,
 		&now.InputTarget: old.InputTarget} {
@@ -365,13 +368,13 @@ func fuller(old, now tasks.Command) tasks.Command {
 	return now
 }
 
-func boundedCommand(c tasks.Command) tasks.Command {
+func boundedCommand(c tasks.Command) *tasks.Command {
 	c.Cmd = cut(c.Cmd, maxCommand)
 	for _, text := range []*string{&c.CmdPreview, &c.CmdDigest, &c.Workdir, &c.Shell, &c.OutputPath, &c.StderrPath,
 		&c.InputTarget, &c.ResultSummary} {
 		*text = clip(*text)
 	}
-	return c
+	return &c
 }
 
 // boundedOutput is what is kept of what an ended task printed; nil for nothing.

@@ -155,11 +155,11 @@ func TestFullerReportStays(t *testing.T) {
 			for _, c := range order {
 				got = reported(c, tasks.Running)
 			}
-			expect.Equal(t, "command", got.Command, full)
+			expect.Equal(t, "command", *got.Command(), full)
 			got = reported(ended, tasks.Completed)
-			expect.Equal(t, "input target at the end", got.Command.InputTarget, "tty")
-			expect.Equal(t, "summary at the end", got.Command.ResultSummary, "done")
-			expect.Equal(t, "exit status at the end", *got.Command.ExitStatus, 0)
+			expect.Equal(t, "input target at the end", got.Command().InputTarget, "tty")
+			expect.Equal(t, "summary at the end", got.Command().ResultSummary, "done")
+			expect.Equal(t, "exit status at the end", *got.Command().ExitStatus, 0)
 		})
 	}
 }
@@ -193,7 +193,7 @@ func (w *world) checkTasks(v ledger.View, agentID string, msgs []ledger.Message)
 	list, err := v.Tasks(agentID, 1000)
 	for _, t := range list {
 		want := 0
-		if t.Status.Terminal() && t.Failure != "not_started" {
+		if t.Status.Terminal() && t.Result.Failure != "not_started" {
 			want = 1
 		}
 		if told[t.ID] != want {
@@ -241,8 +241,8 @@ func TestReportsAreNotTrusted(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if len(task.Command.Cmd) > 9000 || len(task.Summary) > 600 || len(task.Output.OutputPreview) > 9000 ||
-			len(task.Output.Artifacts) > 4 || task.Output.OutputArtifact != nil || task.TurnID != "" ||
+		if len(task.Command().Cmd) > 9000 || len(task.Result.Summary) > 600 || len(task.Result.Output.OutputPreview) > 9000 ||
+			len(task.Result.Output.Artifacts) > 4 || task.Result.Output.OutputArtifact != nil || task.Owner.TurnID != "" ||
 			task.EndedAt.After(w.now) {
 			t.Errorf("it is kept as %.2000v", task)
 		}

@@ -14,7 +14,7 @@ func (s *step) tellOfTask(t ledger.Task) error {
 		Kind: ledger.KindTaskResult, Origin: ledger.Origin{Kind: ledger.OriginTask, TaskID: t.ID},
 		Body:    ledger.Body{Type: "text", Text: rules.TaskResult(t)},
 		Surface: ledger.SurfaceTaskRejoin, AdmissionContext: ledger.RuntimeOwned,
-		Metadata: mustJSON(facts{"work_item_id": t.WorkItemID, "task_id": t.ID, "status": t.Status})})
+		Metadata: mustJSON(facts{"work_item_id": t.Owner.WorkItemID, "task_id": t.ID, "status": t.Status})})
 	if err != nil {
 		return err
 	}
@@ -22,9 +22,9 @@ func (s *step) tellOfTask(t ledger.Task) error {
 		return err
 	}
 	by := ledger.Sender("")
-	if t.TurnID != "" {
+	if t.Owner.TurnID != "" {
 		by = ledger.FromSelf // also where the record of the turn is pruned
-		if e, err := s.Entry(t.ParentMessageID); err == nil {
+		if e, err := s.Entry(t.Owner.MessageID); err == nil {
 			by = e.Sender
 		} else if !state.IsCode(err, ledger.CodeNotFound) {
 			return err

@@ -13,7 +13,7 @@ func (s *step) taskOf(agentID, key string) (id string, t ledger.Task, err error)
 	id = derivedID(tasks.Prefix, agentID, key)
 	for {
 		t, err = s.Task(agentID, id)
-		if err != nil || t.Failure != ledger.TaskNotStarted {
+		if err != nil || t.Result.Failure != ledger.TaskNotStarted {
 			return id, t, err
 		}
 		id = derivedID(tasks.Prefix, agentID, key, id)
@@ -23,7 +23,7 @@ func (s *step) taskOf(agentID, key string) (id string, t ledger.Task, err error)
 // madeOf reports whether a task was made by a request for the same. Older ones know their command only.
 func madeOf(t ledger.Task, n NewTask) bool {
 	if t.Made == "" {
-		return t.Command.Cmd == cut(n.Start.Cmd, maxCommand)
+		return t.Command().Cmd == cut(n.Start.Cmd, maxCommand)
 	}
 	return t.Made == n.digest()
 }

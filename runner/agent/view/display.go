@@ -100,9 +100,9 @@ func (d *Display) describe(e ledger.Event, label string) {
 	case record.ModelOverrideRequested:
 		d.Body = t.Model
 	default:
-		d.Body = cmp.Or(t.Work.Objective, t.Task.Command.CmdPreview)
-		if label == record.TaskResultReceived && t.Task.Summary != "" {
-			d.Body += ": " + t.Task.Summary
+		d.Body = cmp.Or(t.Work.Objective, t.Task.Command().CmdPreview)
+		if label == record.TaskResultReceived && t.Task.Result.Summary != "" {
+			d.Body += ": " + t.Task.Result.Summary
 		}
 	}
 }

@@ -51,14 +51,14 @@ type CommandSpec struct {
 
 // OfTask is a task as it is listed.
 func OfTask(t ledger.Task) TaskRecord {
-	c := t.Command
+	c := t.Command()
 	return TaskRecord{ID: t.ID, AgentID: t.AgentID, Kind: t.Kind, Status: t.Status, CreatedAt: turns.At(t.CreatedAt),
 		UpdatedAt: turns.At(t.UpdatedAt), EndedAt: turns.AtOptional(t.EndedAt),
-		TurnID: t.TurnID, ParentMessageID: t.ParentMessageID,
-		WorkItemID: t.WorkItemID, Purpose: t.Purpose, Summary: t.Summary, Failure: t.Failure,
-		WaitPolicy: tasks.WaitBackground, Command: c,
-		Recovery: TaskRecovery{Kind: t.Kind, Summary: t.Summary, Trust: string(ledger.TrustedSystem),
-			Spec: CommandSpec{c.Cmd, c.Workdir, c.Shell, c.Login, c.TTY, t.TakesInput, c.TerminalReentry}}}
+		TurnID: t.Owner.TurnID, ParentMessageID: t.Owner.MessageID,
+		WorkItemID: t.Owner.WorkItemID, Purpose: t.Purpose, Summary: t.Result.Summary, Failure: t.Result.Failure,
+		WaitPolicy: tasks.WaitBackground, Command: *c,
+		Recovery: TaskRecovery{Kind: t.Kind, Summary: t.Result.Summary, Trust: string(ledger.TrustedSystem),
+			Spec: CommandSpec{c.Cmd, c.Workdir, c.Shell, c.Login, c.TTY, t.Handle.TakesInput, c.TerminalReentry}}}
 }
 
 // TaskStatus is the answer of GET /agents/{id}/tasks/{task_id}: state, and no output.
@@ -77,9 +77,9 @@ type TaskSnapshot struct {
 
 // SnapshotOf is the state of a task in the terms in which its container tells of it.
 func SnapshotOf(t ledger.Task) tasks.Snapshot {
-	return tasks.Snapshot{TaskID: t.ID, Kind: t.Kind, Status: t.Status, Summary: t.Summary,
+	return tasks.Snapshot{TaskID: t.ID, Kind: t.Kind, Status: t.Status, Summary: t.Result.Summary,
 		CreatedAt: turns.At(t.CreatedAt), UpdatedAt: turns.At(t.UpdatedAt), WaitPolicy: tasks.WaitBackground,
-		TurnID: t.TurnID, Failure: t.Failure, Command: &t.Command}
+		TurnID: t.Owner.TurnID, Failure: t.Result.Failure, Command: t.Command()}
 }
 
 // TaskOutput is the answer of GET /agents/{id}/tasks/{task_id}/output.
@@ -91,23 +91,23 @@ type TaskOutput struct {
 // OutputOf is what the record of a task has of its output. waited says that its end was waited for.
 func OutputOf(t ledger.Task, waited bool) TaskOutput {
 	out := TaskOutput{RetrievalStatus: tasks.NotReady, Task: tasks.Output{Artifacts: []tasks.Artifact{}}}
-	if t.Output != nil {
-		out.Task = *t.Output
+	if t.Result.Output != nil {
+		out.Task = *t.Result.Output
 	}
-	out.Task.TaskID, out.Task.Kind, out.Task.Status, out.Task.Summary = t.ID, t.Kind, t.Status, t.Summary
+	out.Task.TaskID, out.Task.Kind, out.Task.Status, out.Task.Summary = t.ID, t.Kind, t.Status, t.Result.Summary
 	switch {
 	case !t.Status.Terminal():
 		if waited {
 			out.RetrievalStatus = tasks.Timeout
 		}
 		return out
-	case t.Output != nil || t.Command.OutputPath != "":
+	case t.Result.Output != nil || t.Command().OutputPath != "":
 		out.RetrievalStatus = tasks.Success
 	}
-	out.Task.ExitStatus, out.Task.ResultSummary = t.Command.ExitStatus, t.Summary
+	out.Task.ExitStatus, out.Task.ResultSummary = t.Command().ExitStatus, t.Result.Summary
 	if t.Status != tasks.Completed {
-		out.Task.FailureArtifact = &tasks.Failure{Category: "task", Kind: t.Failure, Summary: t.Summary, TaskID: t.ID,
-			ExitStatus: t.Command.ExitStatus}
+		out.Task.FailureArtifact = &tasks.Failure{Category: "task", Kind: t.Result.Failure, Summary: t.Result.Summary, TaskID: t.ID,
+			ExitStatus: t.Command().ExitStatus}
 	}
 	return out
 }
@@ -149,7 +149,7 @@ func (s Snapshot) Task(agentID, id string) (TaskStatus, error) {
 	if isNotFound(err) {
 		err = NoTask(agentID, id)
 	}
-	return TaskStatus{TaskSnapshot{SnapshotOf(t), agentID, t.ParentMessageID, t.WorkItemID, t.Purpose}}, err
+	return TaskStatus{TaskSnapshot{SnapshotOf(t), agentID, t.Owner.MessageID, t.Owner.WorkItemID, t.Purpose}}, err
 }
 
 // NoTask says that an agent has no task with an id.

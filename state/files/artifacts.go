@@ -8,16 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"slices"
 	"strings"
-	"syscall"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
 	"holon/internal/durable"
+	"holon/internal/folder"
 	"holon/state"
 )
 
@@ -33,10 +32,9 @@ type Limits struct {
 }
 
 const (
-	maxDepth       = 64
-	maxPath        = 4096
-	maxWarnings    = 100
-	entriesAtATime = 1024
+	maxDepth    = 64
+	maxPath     = 4096
+	maxWarnings = 100
 )
 
 func (l Limits) withDefaults() Limits {
@@ -63,14 +61,13 @@ func (l Limits) withDefaults() Limits {
 // are left out. The error is the context's, or dir can't be read.
 func Artifacts(ctx context.Context, dir string, limits Limits) (artifacts []state.Artifact, warnings []string,
 	err error) {
-	d, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	d, err := folder.Open(dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the results: %w", err)
 	}
 	defer d.Close()
-	w := &walk{limits: limits.withDefaults(), buffer: make([]byte, 256<<10), artifacts: []state.Artifact{},
-		links: map[[2]uint64]int{}}
-	if err := w.directory(ctx, d, "", 0); err != nil {
+	w := &walk{ctx: ctx, limits: limits.withDefaults(), artifacts: []state.Artifact{}, links: map[[2]uint64]int{}}
+	if err := w.directory(d, "", 0); err != nil {
 		return nil, nil, fmt.Errorf("list the results: %w", err)
 	}
 	slices.SortFunc(w.artifacts, func(a, b state.Artifact) int { return strings.Compare(a.Path, b.Path) })
@@ -79,24 +76,20 @@ func Artifacts(ctx context.Context, dir string, limits Limits) (artifacts []stat
 
 // walk is one call of Artifacts.
 type walk struct {
+	ctx       context.Context // of the call
 	limits    Limits
-	buffer    []byte
 	bytes     int64
 	entries   int
 	names     int // bytes of the paths as JSON
 	artifacts []state.Artifact
 	links     map[[2]uint64]int // files with several names, by device and inode: which artifact
 	warnings  []string
-	unsaid    int // warnings beyond maxWarnings
+	omitted   int // warnings beyond maxWarnings
 }
 
-func (w *walk) directory(ctx context.Context, d *os.File, prefix string, depth int) error {
-	names, err := w.list(ctx, d, prefix)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := ctx.Err(); err != nil {
+func (w *walk) directory(d folder.Dir, prefix string, depth int) error {
+	for _, name := range w.list(d, prefix) {
+		if err := w.ctx.Err(); err != nil {
 			return err
 		}
 		if depth == 0 && (isOwn(name) || slices.Contains(w.limits.Skip, name)) {
@@ -106,122 +99,105 @@ func (w *walk) directory(ctx context.Context, d *os.File, prefix string, depth i
 			w.warn("results beyond %d files are not listed", w.limits.Files)
 			return nil
 		}
-		if err := w.entry(ctx, d, name, path.Join(prefix, name), depth); err != nil {
-			return err
+		rel := path.Join(prefix, name)
+		if err := w.entry(d, name, rel, depth); err != nil {
+			if w.ctx.Err() != nil {
+				return err
+			}
+			w.warn("%.200q is not listed: %v", rel, err)
 		}
 	}
-	return nil
+	return w.ctx.Err()
 }
 
 // list returns the sorted names in d. The number is bounded over the whole
 // walk: directories count too.
-func (w *walk) list(ctx context.Context, d *os.File, prefix string) ([]string, error) {
+func (w *walk) list(d folder.Dir, prefix string) (names []string) {
 	bound := 4 * w.limits.Files
-	var names []string
-	for {
-		if err := ctx.Err(); err != nil {
-			return nil, err
+	err := d.List(func(some []string) error {
+		room := max(0, bound-w.entries)
+		w.entries += len(some)
+		if names = append(names, some[:min(len(some), room)]...); len(some) > room {
+			return fmt.Errorf("it and what follows holds more than %d entries in all", bound)
 		}
-		batch, err := d.Readdirnames(entriesAtATime)
-		if w.entries += len(batch); w.entries > bound {
-			names = append(names, batch[:max(0, bound-(w.entries-len(batch)))]...)
-			w.warn("%q and what follows holds more than %d entries in all; the rest is not listed", prefix, bound)
-			break
-		}
-		names = append(names, batch...)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			w.warn("%q can't be read: %v", prefix, err)
-			break
-		}
+		return w.ctx.Err()
+	})
+	if err != nil && w.ctx.Err() == nil {
+		w.warn("%q is not listed whole: %v", prefix, err)
 	}
 	slices.Sort(names)
-	return names, nil
+	return names
 }
 
-func (w *walk) entry(ctx context.Context, d *os.File, name, rel string, depth int) error {
+// entry lists a file, or what is in a directory. An error says why it is not listed.
+func (w *walk) entry(d folder.Dir, name, rel string, depth int) error {
 	if !utf8.ValidString(name) || len(rel) > maxPath {
-		w.warn("%.200q is not listed: its name is too long or not UTF-8", rel)
-		return nil
+		return errors.New("its name is too long or not UTF-8")
 	}
-	var st unix.Stat_t
-	if err := unix.Fstatat(int(d.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		w.warn("%q is not listed: %v", rel, err)
-		return nil
+	st, err := d.Lstat(name)
+	if err != nil {
+		return err
 	}
 	switch st.Mode & unix.S_IFMT {
-	case unix.S_IFDIR:
-		return w.subdirectory(ctx, d, name, rel, depth+1)
 	case unix.S_IFREG:
-		return w.file(ctx, d, name, rel)
+		return w.file(d, name, rel)
+	case unix.S_IFDIR:
+		if depth == maxDepth {
+			return fmt.Errorf("it lies more than %d directories deep", maxDepth)
+		}
+		sub, err := d.Sub(name)
+		if err != nil {
+			return err
+		}
+		defer sub.Close()
+		return w.directory(sub, rel, depth+1)
 	}
-	w.warn("%q is not listed: it is a link or a special file", rel)
-	return nil
+	return errors.New("it is a link or a special file")
 }
 
-func (w *walk) subdirectory(ctx context.Context, d *os.File, name, rel string, depth int) error {
-	if depth > maxDepth {
-		w.warn("%q is not listed: it lies more than %d directories deep", rel, maxDepth)
-		return nil
-	}
-	sub, err := openAt(d, name, unix.O_DIRECTORY)
+func (w *walk) file(d folder.Dir, name, rel string) error {
+	f, st, err := d.OpenFile(name)
 	if err != nil {
-		w.warn("%q is not listed: %v", rel, err)
-		return nil
-	}
-	defer sub.Close()
-	return w.directory(ctx, sub, rel, depth)
-}
-
-func (w *walk) file(ctx context.Context, d *os.File, name, rel string) error {
-	f, info, err := openRegular(d, name)
-	if err != nil {
-		w.warn("%q is not listed: %v", rel, err)
-		return nil
+		return err
 	}
 	defer f.Close()
 	if w.names += jsonSize(rel); w.names > w.limits.NameBytes {
-		w.warn("%.200q is not listed: the names of the results need more than %d bytes", rel, w.limits.NameBytes)
+		return fmt.Errorf("the names of the results need more than %d bytes", w.limits.NameBytes)
+	}
+	inode := [2]uint64{uint64(st.Dev), st.Ino}
+	if at, ok := w.links[inode]; ok { // not read again, and not counted
+		w.artifacts = append(w.artifacts, state.Artifact{Path: rel, Bytes: w.artifacts[at].Bytes,
+			SHA256: w.artifacts[at].SHA256})
 		return nil
 	}
-	size, first := info.Size(), len(w.artifacts)
-	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 {
-		if known, ok := w.links[[2]uint64{uint64(st.Dev), st.Ino}]; ok { // not read again, and not counted
-			w.artifacts = append(w.artifacts, state.Artifact{Path: rel, Bytes: w.artifacts[known].Bytes,
-				SHA256: w.artifacts[known].SHA256})
-			return nil
-		}
-		defer func() {
-			if len(w.artifacts) > first {
-				w.links[[2]uint64{uint64(st.Dev), st.Ino}] = first
-			}
-		}()
-	}
-	if size > w.limits.FileBytes || size > w.limits.Bytes-w.bytes {
-		w.warn("%q is not listed: with %d bytes it is beyond the limit", rel, size)
-		return nil
+	if st.Size > w.limits.FileBytes || st.Size > w.limits.Bytes-w.bytes {
+		return fmt.Errorf("with %d bytes it is beyond the limit", st.Size)
 	}
 	hash := sha256.New()
 	// A file that grows while it is read is recorded as it was found.
-	content := io.LimitReader(f, size)
-	n, err := io.CopyBuffer(hash, readerFunc(func(p []byte) (int, error) {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		return content.Read(p)
-	}), w.buffer)
+	n, err := io.Copy(hash, io.LimitReader(untilDone{w.ctx, f}, st.Size))
 	w.bytes += n
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
 	if err != nil {
-		w.warn("%q is not listed: %v", rel, err)
-		return nil
+		return err
+	}
+	if st.Nlink > 1 {
+		w.links[inode] = len(w.artifacts)
 	}
 	w.artifacts = append(w.artifacts, state.Artifact{Path: rel, Bytes: n, SHA256: hex.EncodeToString(hash.Sum(nil))})
 	return nil
+}
+
+// untilDone reads until a context ends.
+type untilDone struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (r untilDone) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(p)
 }
 
 // jsonSize is how many bytes s has as a JSON string.
@@ -235,15 +211,15 @@ func jsonSize(s string) int {
 
 func (w *walk) warn(format string, args ...any) {
 	if len(w.warnings) >= maxWarnings {
-		w.unsaid++
+		w.omitted++
 		return
 	}
 	w.warnings = append(w.warnings, fmt.Sprintf(format, args...))
 }
 
 func (w *walk) summary() []string {
-	if w.unsaid > 0 {
-		return append(w.warnings, fmt.Sprintf("%d more results are not listed", w.unsaid))
+	if w.omitted > 0 {
+		return append(w.warnings, fmt.Sprintf("%d more results are not listed", w.omitted))
 	}
 	return w.warnings
 }
@@ -253,8 +229,3 @@ func isOwn(name string) bool {
 	return name == state.ManifestFile || name == state.StartFile || name == state.LeaseFile ||
 		name == state.SessionFile || name == state.UsageFile || strings.HasPrefix(name, durable.TempPrefix)
 }
-
-// readerFunc hides other methods of a reader, so that the walk's buffer is used.
-type readerFunc func(p []byte) (int, error)
-
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

@@ -44,9 +44,7 @@ func (r *Runs) starts(ctx context.Context) ([]*Entry, error) {
 		}
 		defer d.Close()
 		e := &Entry{ID: id, Dir: dir}
-		if text, err := readFile(d, state.StartFile, maxStart); err == nil {
-			e.Start, _ = state.DecodeStart(text) // one that is not there has no name and no workspace
-		}
+		e.Start, _ = readStart(d) // one that is not there has no name and no workspace
 		return e, nil
 	})
 }

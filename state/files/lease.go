@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"holon/internal/folder"
 	"holon/state"
 )
 
@@ -27,34 +28,33 @@ func takeLease(path string) (*os.File, error) {
 	return f, nil
 }
 
-// retakeLease locks the lease of a run that another process made, in its open
-// directory. It returns nil without an error when some process holds it.
-func retakeLease(dir *os.File) (*os.File, error) {
-	f, err := openAt(dir, state.LeaseFile, unix.O_RDWR)
+// retakeLease locks the lease of a run that another process made. It returns nil without an error when some process
+// holds it.
+func retakeLease(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = errNotRegular
+		err = folder.ErrNotRegular
 	}
 	if err == nil {
 		err = takeLock(f)
 	}
-	if err != nil {
-		closeErr := f.Close()
-		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
-			return nil, closeErr
-		}
-		return nil, fmt.Errorf("take the run's lease: %w", errors.Join(err, closeErr))
+	switch {
+	case err == nil:
+		return f, nil
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EACCES):
+		return nil, f.Close()
 	}
-	return f, nil
+	return nil, fmt.Errorf("take the run's lease: %w", errors.Join(err, f.Close()))
 }
 
-// leaseHeld reports whether a process holds the lease in dir, and when its
-// holder last said that it lives. Without a lease the answer is no.
-func leaseHeld(dir *os.File) (held bool, seen time.Time, err error) {
-	f, info, err := openRegular(dir, state.LeaseFile)
+// leaseHeld reports whether a process holds the lease in d, and when its holder
+// was last seen alive. Without a lease the answer is no.
+func leaseHeld(d folder.Dir) (held bool, seen time.Time, err error) {
+	f, st, err := d.OpenFile(state.LeaseFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, time.Time{}, nil
 	}
@@ -62,8 +62,9 @@ func leaseHeld(dir *os.File) (held bool, seen time.Time, err error) {
 		return false, time.Time{}, err
 	}
 	defer f.Close()
+	seen = time.Unix(st.Mtim.Unix())
 	if held, err = isLocked(f); err != nil {
-		return false, info.ModTime(), fmt.Errorf("ask for the lock: %w", err)
+		return false, seen, fmt.Errorf("ask for the lock: %w", err)
 	}
-	return held, info.ModTime(), nil
+	return held, seen, nil
 }

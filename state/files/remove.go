@@ -3,7 +3,7 @@ package files
 import (
 	"errors"
 	"io/fs"
-	"os"
+	"path/filepath"
 
 	"holon/internal/roots"
 )
@@ -11,18 +11,13 @@ import (
 // RemoveAll removes a directory that a container wrote, in which folders may
 // deny even their owner.
 func RemoveAll(dir string) error {
-	err := os.RemoveAll(dir)
-	if !errors.Is(err, fs.ErrPermission) {
-		return err
+	root, err := roots.Open(filepath.Dir(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	if err := roots.Reopen(dir); err != nil {
-		return err
-	}
-	root, err := roots.Open(dir)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	roots.ReopenAll(root, ".")
-	return os.RemoveAll(dir)
+	return roots.RemoveAll(root, filepath.Base(dir))
 }

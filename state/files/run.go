@@ -3,14 +3,15 @@ package files
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
+	"holon/internal/bounded"
 	"holon/internal/durable"
+	"holon/internal/folder"
 	"holon/state"
 
 	"golang.org/x/sys/unix"
@@ -150,18 +151,6 @@ func (e *Entry) OutputDir() string {
 	return e.Dir
 }
 
-// openRun opens the directory of a run; fs.ErrNotExist if there is none.
-func openRun(id, dir string) (*os.File, error) {
-	d, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
-	if errors.Is(err, unix.ENOTDIR) { // a file or a link, which is no run
-		err = fs.ErrNotExist
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", id, err)
-	}
-	return d, nil
-}
-
 // readEntry reads the run in dir; fs.ErrNotExist if there is none.
 func readEntry(id, dir string) (*Entry, error) {
 	d, err := openRun(id, dir)
@@ -170,20 +159,18 @@ func readEntry(id, dir string) (*Entry, error) {
 	}
 	defer d.Close()
 	e := &Entry{ID: id, Dir: dir}
-
+	problem := func(doing, name string, err error) error {
+		if err == nil {
+			return nil
+		}
+		return fmt.Errorf("%s %s of %s: %w", doing, name, id, err)
+	}
 	// The lease first: a run that is found released has written its manifest.
-	var problems []error
-	if e.Live, e.Seen, err = leaseHeld(d); err != nil {
-		problems = append(problems, fmt.Errorf("look at the lease of %s: %w", id, err))
-	}
-	text, err := readFile(d, state.StartFile, maxStart)
-	if err == nil {
-		e.Start, err = state.DecodeStart(text)
-	}
-	if err != nil {
-		problems = append(problems, fmt.Errorf("read %s of %s: %w", state.StartFile, id, err))
-	}
-	text, err = readFile(d, state.ManifestFile, state.MaxManifest)
+	e.Live, e.Seen, err = leaseHeld(d)
+	leaseErr := problem("look at", "the lease", err)
+	e.Start, err = readStart(d)
+	startErr := problem("read", state.StartFile, err)
+	text, err := readFile(d, state.ManifestFile, state.MaxManifest)
 	if err == nil {
 		e.Manifest, err = state.DecodeManifest(text)
 	}
@@ -191,60 +178,42 @@ func readEntry(id, dir string) (*Entry, error) {
 		err = fmt.Errorf("it is of %s", e.Manifest.RunID)
 		e.Manifest = nil
 	}
-	if e.Damaged = err != nil && !errors.Is(err, fs.ErrNotExist); e.Damaged {
-		problems = append(problems, fmt.Errorf("read %s of %s: %w", state.ManifestFile, id, err))
+	if errors.Is(err, fs.ErrNotExist) { // it has not ended
+		err = nil
 	}
-	e.Problem = errors.Join(problems...)
+	e.Damaged = err != nil
+	e.Problem = errors.Join(leaseErr, startErr, problem("read", state.ManifestFile, err))
 	return e, nil
+}
+
+// openRun opens the directory of a run; fs.ErrNotExist if there is none.
+func openRun(id, dir string) (folder.Dir, error) {
+	d, err := folder.Open(dir)
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) { // a file or a link, which is no run
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return d, fmt.Errorf("open %s: %w", id, err)
+	}
+	return d, nil
 }
 
 const maxStart = 64 << 10
 
-// readFile reads the regular file name of dir, at most limit bytes. It follows
-// no link and does not wait for a writer.
-func readFile(dir *os.File, name string, limit int64) ([]byte, error) {
-	f, info, err := openRegular(dir, name)
+func readStart(d folder.Dir) (*state.Start, error) {
+	text, err := readFile(d, state.StartFile, maxStart)
+	if err != nil {
+		return nil, err
+	}
+	return state.DecodeStart(text)
+}
+
+// readFile reads a file of a run, at most limit bytes.
+func readFile(d folder.Dir, name string, limit int64) ([]byte, error) {
+	f, _, err := d.OpenFile(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if info.Size() > limit {
-		return nil, fmt.Errorf("it has %d bytes, at most %d are allowed", info.Size(), limit)
-	}
-	return io.ReadAll(io.LimitReader(f, limit))
-}
-
-var errNotRegular = errors.New("it is not a regular file")
-
-// openRegular opens name, which is one element of a path, for reading if it is
-// a regular file. os.Root would follow links within dir.
-func openRegular(dir *os.File, name string) (*os.File, fs.FileInfo, error) {
-	f, err := openAt(dir, name, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errNotRegular
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, f.Close())
-	}
-	return f, info, nil
-}
-
-// openAt opens name, one element of a path, for reading unless flags say more.
-func openAt(dir *os.File, name string, flags int) (*os.File, error) {
-	for {
-		fd, err := unix.Openat(int(dir.Fd()), name, unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|flags, 0)
-		switch err {
-		case nil:
-			return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), name)), nil
-		case unix.EINTR:
-			continue
-		case unix.ELOOP, unix.ENXIO: // a link; a socket
-			return nil, errNotRegular
-		}
-		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
-	}
+	return bounded.ReadAll(f, limit)
 }

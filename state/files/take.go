@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holon/internal/durable"
+	"holon/internal/folder"
 	"holon/state"
 )
 
@@ -30,15 +31,15 @@ func (r *Runs) Take(ctx context.Context, id string) (*Run, error) {
 		return nil, err
 	}
 	dir := r.home.RunDir(id)
-	d, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	d, err := openRun(id, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, notFound(id, listRuns)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", id, err)
+		return nil, err
 	}
 	defer d.Close()
-	lease, err := retakeLease(d)
+	lease, err := retakeLease(filepath.Join(dir, state.LeaseFile))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
@@ -56,21 +57,17 @@ func (r *Runs) Take(ctx context.Context, id string) (*Run, error) {
 
 // held makes a Run of a lease that was just taken. Its previous holder may have
 // removed the run between the two steps.
-func held(dir string, d, lease *os.File, id string) (*Run, error) {
-	opened, err := d.Stat()
+func held(dir string, d folder.Dir, lease *os.File, id string) (*Run, error) {
+	taken, err := lease.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("look at %s: %w", id, err)
 	}
-	if named, err := os.Lstat(dir); err != nil || !os.SameFile(opened, named) {
+	if named, err := os.Lstat(filepath.Join(dir, state.LeaseFile)); err != nil || !os.SameFile(taken, named) {
 		return nil, notFound(id, listRuns)
 	}
-	text, err := readFile(d, state.StartFile, maxStart)
+	start, err := readStart(d)
 	if err != nil {
 		return nil, fmt.Errorf("read %s of %s: %w", state.StartFile, id, err)
-	}
-	start, err := state.DecodeStart(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", id, err)
 	}
 	if start.RunID != id || !filepath.IsAbs(start.OutputDir) {
 		return nil, &state.Error{Code: state.CodeManifestInvalid, Param: "run_id",
@@ -136,7 +133,7 @@ func leftover(name string) string {
 }
 
 func leaseIn(path string) (bool, error) {
-	d, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	d, err := folder.Open(path)
 	if errors.Is(err, unix.ENOTDIR) {
 		return false, nil
 	}

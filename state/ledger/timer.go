@@ -41,11 +41,6 @@ func (t *Timer) Row() Row {
 // Timer returns a timer.
 func (v View) Timer(id string) (Timer, error) { return get[Timer](v, id) }
 
-// TimerByKey finds the timer that was made for an agent under an idempotency key.
-func (v View) TimerByKey(agentID, key string) (t Timer, ok bool, err error) {
-	return first[Timer](v, "timer by key", agentID, key)
-}
-
 // Timers returns the newest timers of an agent.
 func (v View) Timers(agentID string, limit int) ([]Timer, error) {
 	return newest[Timer](v, "timers", agentID, limit)

@@ -27,7 +27,6 @@ func statements() map[string]string {
 
 		"unresolved wait":  "WHERE agent_id = ? AND owner = ? AND status IN ('active', 'triggered')",
 		"unresolved waits": "WHERE agent_id = ? AND status IN ('active', 'triggered') ORDER BY owner",
-		"timer by key":     "WHERE agent_id = ? AND key = ? AND key <> ''",
 		"timers":           "WHERE agent_id = ? ORDER BY n DESC LIMIT ?",
 
 		"due timers": "WHERE status = 'active' AND due_at <= ? AND " + active + " ORDER BY due_at LIMIT ?",

@@ -39,6 +39,10 @@ func (t *tx) Get(r ledger.Record, key ...any) error {
 
 // List implements ledger.Rows.
 func (t *tx) List(r ledger.Record, each func(), salvage bool, query string, args ...any) error {
+	text, err := t.named(query)
+	if err != nil {
+		return err
+	}
 	row := r.Row()
 	return failed("list "+row.Table, t.query(func(rows *sql.Rows) error {
 		if err := read(rows, r, row, salvage); err != nil {
@@ -46,13 +50,24 @@ func (t *tx) List(r ledger.Record, each func(), salvage bool, query string, args
 		}
 		each()
 		return nil
-	}, selected(row)+" "+t.statements[query], args...))
+	}, selected(row)+" "+text, args...))
 }
 
 // Values implements ledger.Rows.
 func (t *tx) Values(each func(scan func(...any) error) error, query string, args ...any) error {
-	return failed("read "+query, t.query(func(rows *sql.Rows) error { return each(rows.Scan) }, t.statements[query],
-		args...))
+	text, err := t.named(query)
+	if err != nil {
+		return err
+	}
+	return failed("read "+query, t.query(func(rows *sql.Rows) error { return each(rows.Scan) }, text, args...))
+}
+
+func (t *tx) named(query string) (string, error) {
+	text, ok := t.statements[query]
+	if !ok {
+		return "", fmt.Errorf("the ledger has no statement %q", query)
+	}
+	return text, nil
 }
 
 // Insert implements ledger.Rows.

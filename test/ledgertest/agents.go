@@ -6,48 +6,6 @@ import (
 	"holon/state/ledger"
 )
 
-// agents are the agents and their states.
-func agents() domain {
-	return domain{
-		name: "agents",
-		keep: keepAgents,
-		missing: func(v ledger.View) []error {
-			return []error{second(v.Agent("x")), second(v.AgentState("x"))}
-		},
-		unknown: []update{
-			func(tx ledger.Tx) error { return tx.Update(&ledger.Agent{ID: "x"}) },
-			func(tx ledger.Tx) error { return tx.Step(&ledger.AgentState{AgentID: "x"}) },
-		},
-		unique: []insert{{"an id that is taken", addAgent("a"), true}},
-		cases:  []conduct{{"states have one next step", testRevision}},
-	}
-}
-
-func keepAgents() kept {
-	agent, lane := filled(ledger.Agent{ID: "b"}), filled(ledger.AgentState{AgentID: "b"})
-	agent.ArchivedAt = nil // or it were in no list
-	lane.Revision, lane.EventSeq = 0, 0
-	return kept{
-		insert: func(tx ledger.Tx) error { return tx.Insert(&agent, &lane) },
-		replace: func(tx ledger.Tx) error {
-			agent.Model, agent.UpdatedAt = "other/model", now.Add(1)
-			lane = ledger.AgentState{AgentID: "b", UpdatedAt: now}
-			if err := tx.Update(&agent); err != nil {
-				return err
-			}
-			return tx.Step(&lane)
-		},
-		check: func(t *testing.T, v ledger.View) {
-			one(t, agent)(v.Agent("b"))
-			one(t, lane)(v.AgentState("b"))
-			list, err := v.Agents()
-			must(t, err)
-			equal(t, "agents", len(list), 2)
-			one(t, agent)(list[1], nil)
-		},
-	}
-}
-
 func testRevision(t *testing.T, open Reopener) {
 	s := opened(t, open, "a")
 	var stale ledger.AgentState

@@ -1,44 +1,11 @@
 package ledgertest
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
-	"holon/responses/agentruntime"
 	"holon/state/ledger"
 )
-
-// events are the events of agents.
-func events() domain {
-	return domain{
-		name: "events",
-		keep: keepEvents,
-		empty: func(v ledger.View) []error {
-			page, err := v.Events("x", ledger.EventQuery{})
-			if len(page.Events) > 0 || page.Oldest+page.Newest != 0 || page.HasNewer || page.HasOlder {
-				err = fmt.Errorf("events of an unknown agent: %+v", page)
-			}
-			return []error{err}
-		},
-		cases: []conduct{
-			{"events have no gap", testNumbers},
-			{"pages of events", testPages},
-		},
-	}
-}
-
-func keepEvents() kept {
-	e := filled(ledger.Event{AgentID: "a", Level: 2})
-	e.Seq, e.IDs[agentruntime.Step] = 1, "step"
-	return kept{
-		insert: appendEvents("a", e),
-		check: func(t *testing.T, v ledger.View) {
-			page, err := v.Events("a", ledger.EventQuery{})
-			only(t, e)(page.Events, err)
-		},
-	}
-}
 
 func testNumbers(t *testing.T, open Reopener) {
 	s := opened(t, open, "a", "b")

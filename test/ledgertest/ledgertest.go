@@ -14,14 +14,34 @@ import (
 // was there.
 type Reopener func(t *testing.T) ledger.Store
 
-// Run runs the suite: that of each domain, then what holds for all of them. fresh
-// returns the opener of a store that is empty. All parts run side by side, and end with t.
+// conduct is one thing that a store must do.
+type conduct struct {
+	name string
+	run  func(t *testing.T, open Reopener)
+}
+
+// update writes in a transaction.
+type update = func(ledger.Tx) error
+
+// Run runs the suite. fresh returns the opener of a store that is empty. All parts run side by side, and end with t.
 func Run(t *testing.T, fresh func(t *testing.T) Reopener) {
-	for _, d := range []domain{agents(), queue(), attempts(), waits(), work(), tasks(), timers(), triggers(), texts(),
-		outputs(), commands(), events()} {
-		t.Run(d.name, func(t *testing.T) { run(t, fresh, d.all()) })
-	}
-	run(t, fresh, []conduct{
+	for _, c := range []conduct{
+		{"records are kept", testKept},
+		{"what is not there is not found", testAbsent},
+		{"what must be alone is", testUnique},
+		{"states have one next step", testRevision},
+		{"the queue has an order", testQueue},
+		{"who sent it", testSenders},
+		{"who has work", testReady},
+		{"what is open, by key and by owner", testFound},
+		{"open, completed and due work items", testWork},
+		{"open and newest tasks", testTasks},
+		{"open tasks stay", testPruneTasks},
+		{"what is due", testDue},
+		{"events have no gap", testNumbers},
+		{"pages of events", testPages},
+		{"events refer to their turns", testReferred},
+		{"what is gone is recorded for as long as messages", testPruneOutputs},
 		{"lists end with the newest", testTails},
 		{"an update is whole or nothing", testAtomic},
 		{"a failed update leaves others alone", testAlone},
@@ -35,11 +55,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Reopener) {
 		{"retention of events", testPruneEvents},
 		{"retention of messages", testPruneMessages},
 		{"retention spares what is needed", testPruneSpares},
-	})
-}
-
-func run(t *testing.T, fresh func(t *testing.T) Reopener, list []conduct) {
-	for _, c := range list {
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			c.run(t, fresh(t))

@@ -7,39 +7,6 @@ import (
 	"holon/state/ledger"
 )
 
-// outputs are the directories of turns that are gone.
-func outputs() domain {
-	gone := func(turn string) update {
-		return func(tx ledger.Tx) error {
-			return tx.Insert(&ledger.ExpiredOutput{TurnID: turn, AgentID: "a", At: now})
-		}
-	}
-	return domain{
-		name: "outputs",
-		keep: keepOutputs,
-		empty: func(v ledger.View) []error {
-			return []error{absent(v.ExpiredOutput("none")), second(v.ReferredTurns("none"))}
-		},
-		unique: []insert{
-			{"a turn", gone("t1"), false},
-			{"another turn", gone("t2"), false},
-			{"the first turn again", gone("t1"), true},
-		},
-		cases: []conduct{
-			{"events refer to their turns", testReferred},
-			{"what is gone is known for as long as messages", testPruneOutputs},
-		},
-	}
-}
-
-func keepOutputs() kept {
-	e := filled(ledger.ExpiredOutput{TurnID: "t", AgentID: "a"})
-	return kept{
-		insert: func(tx ledger.Tx) error { return tx.Insert(&e) },
-		check:  func(t *testing.T, v ledger.View) { found(t, e)(v.ExpiredOutput("t")) },
-	}
-}
-
 func testReferred(t *testing.T, open Reopener) {
 	s := opened(t, open, "a", "b")
 	of := func(turns ...string) (list []ledger.Event) {

@@ -8,61 +8,6 @@ import (
 	"holon/state/ledger"
 )
 
-// queue is the messages and the queues that they are in.
-func queue() domain {
-	keyed := func(agentID string, n int64, key string) update {
-		m, e := message(agentID, n, ledger.Normal)
-		m.Key = key
-		return func(tx ledger.Tx) error { return tx.Insert(m, e) }
-	}
-	return domain{
-		name: "queue",
-		keep: keepQueue,
-		missing: func(v ledger.View) []error {
-			return []error{second(v.Message("x")), second(v.Entry("x"))}
-		},
-		empty: func(v ledger.View) []error {
-			return []error{absent(v.MessageByKey("a", "x")), absent(v.MessageByKey("a", "")), absent(v.Head("a"))}
-		},
-		unknown: []update{
-			func(tx ledger.Tx) error { return tx.Update(&ledger.Entry{MessageID: "x", AgentID: "a"}) },
-			func(tx ledger.Tx) error { return tx.Insert(message("x", 1, ledger.Normal)) },
-		},
-		unique: []insert{
-			{"a message", keyed("a", 1, "k"), false},
-			{"its id again", keyed("a", 1, ""), true},
-			{"its key again", keyed("a", 2, "k"), true},
-			{"its key for another agent", keyed("b", 1, "k"), false},
-			{"no key", keyed("a", 2, ""), false},
-			{"no key again", keyed("a", 3, ""), false},
-		},
-		cases: []conduct{
-			{"the queue has an order", testQueue},
-			{"who sent it", testSenders},
-			{"who has work", testReady},
-		},
-	}
-}
-
-func keepQueue() kept {
-	m := filled(ledger.Message{ID: "m", AgentID: "a", Number: 9, Key: "key"})
-	e := filled(ledger.Entry{MessageID: "m", AgentID: "a", Number: 9, Status: ledger.Queued, Priority: ledger.Next})
-	return kept{
-		insert: func(tx ledger.Tx) error { return tx.Insert(&m, &e) },
-		replace: func(tx ledger.Tx) error {
-			e = ledger.Entry{MessageID: "m", AgentID: "a", Number: 9, Priority: ledger.Background,
-				Status: ledger.Processed, AttemptID: "t", CreatedAt: now, UpdatedAt: now}
-			return tx.Update(&e)
-		},
-		check: func(t *testing.T, v ledger.View) {
-			one(t, m)(v.Message("m"))
-			found(t, m)(v.MessageByKey("a", "key"))
-			only(t, m)(v.Messages("a", 5))
-			one(t, e)(v.Entry("m"))
-		},
-	}
-}
-
 func testQueue(t *testing.T, open Reopener) {
 	s := opened(t, open, "a", "b")
 	for n, p := range []ledger.Priority{ledger.Background, ledger.Normal, ledger.Interject, ledger.Next, ledger.Normal,

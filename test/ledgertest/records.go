@@ -3,10 +3,7 @@ package ledgertest
 import (
 	"encoding/json"
 	"reflect"
-	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"holon/responses/turns"
 )
@@ -20,7 +17,7 @@ func at(d time.Duration) time.Time { return now.Add(d).UTC().Truncate(time.Milli
 
 // fill sets every field of a record that is not set, so that a field which a
 // store forgets is seen. Its times are too fine on purpose.
-func fill(v reflect.Value) {
+func fill(v reflect.Value, text string) {
 	switch v.Interface().(type) {
 	case time.Time:
 		v.Set(reflect.ValueOf(now))
@@ -36,44 +33,33 @@ func fill(v reflect.Value) {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Type().Field(i).Tag.Get("json") != "-" { // which no record has
-				fill(v.Field(i))
+				fill(v.Field(i), text)
 			}
 		}
 	case reflect.Pointer:
 		if v.IsNil() {
 			v.Set(reflect.New(v.Type().Elem()))
 		}
-		fill(v.Elem())
+		fill(v.Elem(), text)
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-		fill(v.Index(0))
+		fill(v.Index(0), text)
 	case reflect.Map:
-		v.Set(reflect.ValueOf(map[string]string{"k": "v"}))
+		v.Set(reflect.ValueOf(map[string]string{"k": text}))
 	case reflect.String:
 		if v.Len() == 0 {
-			v.SetString("text <&> \x00\u2028")
+			v.SetString(text)
 		}
 	case reflect.Bool:
 		v.SetBool(true)
 	default:
 		if v.CanInt() && v.IsZero() {
-			v.SetInt(7)
+			v.SetInt(int64(len(text)))
 		}
 	}
 }
 
-// filled returns a record with no field empty.
-func filled[T any](record T) T {
-	fill(reflect.ValueOf(&record).Elem())
-	return record
-}
-
-// settle is a record as a store returns it: its times are coarse.
-func settled[T any](record T) T {
-	settle(reflect.ValueOf(&record).Elem())
-	return record
-}
-
+// settle makes the times of a record coarse, as a store returns them.
 func settle(v reflect.Value) {
 	switch v.Interface().(type) {
 	case time.Time:
@@ -106,35 +92,4 @@ func settle(v reflect.Value) {
 		}
 		v.Set(c)
 	}
-}
-
-// same fails the test unless a store returned what was written.
-func same[T any](t *testing.T, got, written T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Errorf("%T: %v", written, err)
-		return
-	}
-	if diff := cmp.Diff(settled(written), got); diff != "" {
-		t.Errorf("%T came back changed (-written +read):\n%s", written, diff)
-	}
-}
-
-func one[T any](t *testing.T, want T) func(T, error) {
-	return func(got T, err error) { t.Helper(); same(t, got, want, err) }
-}
-
-func found[T any](t *testing.T, want T) func(T, bool, error) {
-	return func(got T, ok bool, err error) {
-		t.Helper()
-		if !ok {
-			t.Errorf("no %T was found", want)
-			return
-		}
-		same(t, got, want, err)
-	}
-}
-
-func only[T any](t *testing.T, want T) func([]T, error) {
-	return func(got []T, err error) { t.Helper(); same(t, got, []T{want}, err) }
 }

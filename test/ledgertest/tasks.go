@@ -8,52 +8,6 @@ import (
 	"holon/state/ledger"
 )
 
-// tasks are commands that go on in the containers of agents.
-func tasks() domain {
-	task := func(agent, id string) update {
-		return func(tx ledger.Tx) error {
-			return tx.Insert(&ledger.Task{ID: id, AgentID: agent, Status: wire.Running, CreatedAt: now})
-		}
-	}
-	return domain{
-		name:    "tasks",
-		keep:    keepTasks,
-		missing: func(v ledger.View) []error { return []error{second(v.Task("a", "x"))} },
-		empty: func(v ledger.View) []error {
-			return []error{second(v.Tasks("x", 1)), second(v.OpenTasks("x")), second(v.TaskAgents())}
-		},
-		unknown: []update{task("nobody", "t9"), func(tx ledger.Tx) error {
-			return tx.Update(&ledger.Task{ID: "x", AgentID: "a"})
-		}},
-		unique: []insert{
-			{"a task", task("a", "t1"), false},
-			{"one of another agent with its id", task("b", "t1"), false},
-			{"a second one with its id", task("a", "t1"), true},
-		},
-		cases: []conduct{{"open and newest tasks", testTasks}, {"open tasks stay", testPruneTasks}},
-	}
-}
-
-func keepTasks() kept {
-	task := filled(ledger.Task{ID: "t", AgentID: "a", Status: wire.Running})
-	return kept{
-		insert: func(tx ledger.Tx) error {
-			if task.Status == wire.Completed {
-				return nil
-			}
-			return tx.Insert(&task)
-		},
-		replace: func(tx ledger.Tx) error {
-			task = ledger.Task{ID: "t", AgentID: "a", Status: wire.Completed, CreatedAt: now, UpdatedAt: now}
-			return tx.Update(&task)
-		},
-		check: func(t *testing.T, v ledger.View) {
-			one(t, task)(v.Task("a", "t"))
-			only(t, task)(v.Tasks("a", 0))
-		},
-	}
-}
-
 func testTasks(t *testing.T, open Reopener) {
 	s := opened(t, open, "a", "b")
 	write(t, s, func(tx ledger.Tx) error {

@@ -8,46 +8,6 @@ import (
 	"holon/state/ledger"
 )
 
-// timers are the timers, and what the clock ends.
-func timers() domain {
-	timer := func(id, key string) update {
-		return func(tx ledger.Tx) error { return tx.Insert(&ledger.Timer{ID: id, AgentID: "a", Key: key}) }
-	}
-	return domain{
-		name:    "timers",
-		keep:    keepTimers,
-		missing: func(v ledger.View) []error { return []error{second(v.Timer("x"))} },
-		empty: func(v ledger.View) []error {
-			return []error{absent(v.TimerByKey("a", "")), absent(v.NextDue(now))}
-		},
-		unknown: []update{func(tx ledger.Tx) error { return tx.Update(&ledger.Timer{ID: "x", AgentID: "a"}) }},
-		unique: []insert{
-			{"a timer", timer("m1", "k"), false},
-			{"its key again", timer("m2", "k"), true},
-			{"a timer without a key", timer("m3", ""), false},
-			{"another", timer("m4", ""), false},
-		},
-		cases: []conduct{{"what is due", testDue}},
-	}
-}
-
-func keepTimers() kept {
-	timer := filled(ledger.Timer{ID: "timer", AgentID: "a", Key: "key", Status: ledger.TimerActive})
-	return kept{
-		insert: func(tx ledger.Tx) error { return tx.Insert(&timer) },
-		replace: func(tx ledger.Tx) error {
-			timer = ledger.Timer{ID: "timer", AgentID: "a", Key: "key", Status: ledger.TimerCancelled, CreatedAt: now,
-				UpdatedAt: now}
-			return tx.Update(&timer)
-		},
-		check: func(t *testing.T, v ledger.View) {
-			one(t, timer)(v.Timer("timer"))
-			found(t, timer)(v.TimerByKey("a", "key"))
-			only(t, timer)(v.Timers("a", 5))
-		},
-	}
-}
-
 func testDue(t *testing.T, open Reopener) {
 	s := opened(t, open, "a", "b")
 	in := func(d time.Duration) *time.Time { at := now.Add(d); return &at }
